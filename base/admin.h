@@ -1,0 +1,45 @@
+/*
+ * The administrative HTTP/1.1 server of both daemons: a TCP listener (loopback) and a Unix socket. Answers
+ * small GET and POST requests from a table of routes; one request a connection (Connection: close).
+ * Bounded: 64 connections, 8 KiB heads, 64 KiB bodies, 5 s each.
+ */
+#ifndef EDGEWAY_BASE_ADMIN_H
+#define EDGEWAY_BASE_ADMIN_H
+
+#include "base/buf.h"
+#include "base/loop.h"
+
+struct admin;
+
+struct admin_reply {
+	int status;           /* 200 unless the handler says otherwise */
+	const char *type;     /* text/plain; charset=utf-8 unless said otherwise */
+	struct buf body;
+};
+
+struct admin_request {
+	const char *path;  /* without the query */
+	const char *query; /* behind '?', "" when absent */
+	const char *body;
+	size_t body_len;
+	bool local; /* came by the Unix socket */
+};
+
+typedef void admin_fn(void *arg, const struct admin_request *req, struct admin_reply *reply);
+
+struct admin_route {
+	const char *method; /* "GET" also serves HEAD */
+	const char *path;   /* exact */
+	admin_fn *fn;
+	bool local_only;    /* 403 on TCP */
+};
+
+/* Either address may be "" (not served). routes ends with a NULL method. */
+int admin_start(struct admin **a, struct loop *loop, const char *listen, const char *socket_path,
+	const struct admin_route *routes, void *arg, struct err *err);
+void admin_stop(struct admin **a);
+
+/* Value of `name` in a query string, percent-decoded, into `to`; false when absent or too long. */
+bool admin_query(const char *query, const char *name, char *to, size_t size);
+
+#endif

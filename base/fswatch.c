@@ -1,0 +1,80 @@
+#include "base/fswatch.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+struct fswatch {
+	struct watch *watch;
+	fswatch_fn *fn;
+	void *arg;
+	int fd;
+	bool *gone; /* set when stopped inside a callback */
+};
+
+static const char *
+name_of(const struct inotify_event *ev)
+{
+	if (ev->mask & (IN_Q_OVERFLOW | IN_DELETE_SELF | IN_MOVE_SELF | IN_IGNORED | IN_UNMOUNT))
+		return NULL;
+	return ev->len > 0 ? ev->name : NULL;
+}
+
+static void
+on_ready(void *arg, int fd, unsigned events)
+{
+	struct fswatch *w = arg;
+	char bytes[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
+	bool gone = false;
+	ssize_t n;
+
+	(void)events;
+	w->gone = &gone;
+	while (!gone && (n = read(fd, bytes, sizeof bytes)) > 0) {
+		for (char *at = bytes; at < bytes + n && !gone;) {
+			const struct inotify_event *ev = (const struct inotify_event *)(void *)at;
+
+			at += sizeof *ev + ev->len;
+			w->fn(w->arg, name_of(ev));
+		}
+	}
+	if (!gone)
+		w->gone = NULL;
+}
+
+int
+fswatch_start(struct fswatch **out, struct loop *loop, const char *folder, fswatch_fn *fn, void *arg,
+	struct err *err)
+{
+	auto_fd int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+	struct fswatch *w;
+
+	if (fd < 0)
+		return err_set(err, errno, "inotify: %s", strerror(errno));
+	if (inotify_add_watch(fd, folder,
+		    IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB | IN_DELETE_SELF |
+			    IN_MOVE_SELF | IN_ONLYDIR) < 0)
+		return err_set(err, errno, "cannot watch folder %s: %s", folder, strerror(errno));
+	w = xcalloc(1, sizeof *w);
+	w->fn = fn;
+	w->arg = arg;
+	w->fd = take_fd(&fd);
+	w->watch = watch_start(loop, w->fd, WATCH_READ, on_ready, w);
+	*out = w;
+	return 0;
+}
+
+void
+fswatch_stop(struct fswatch **out)
+{
+	struct fswatch *w = take_ptr(out);
+
+	if (w == NULL)
+		return;
+	if (w->gone != NULL)
+		*w->gone = true;
+	watch_stop(&w->watch);
+	close(w->fd);
+	free(w);
+}

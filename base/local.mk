@@ -1,0 +1,26 @@
+noinst_LIBRARIES += base/libbase.a
+base_libbase_a_SOURCES = \
+	base/buf.c base/buf.h \
+	base/err.c base/err.h \
+	base/fswatch.c base/fswatch.h \
+	base/hash.c base/hash.h \
+	base/log.c base/log.h \
+	base/loop.c base/loop.h \
+	base/metric.c base/metric.h \
+	base/sock.c base/sock.h \
+	base/util.c base/util.h
+
+# llhttp as Debian 12 ships it: C sources, compiled here into a library of their own.
+if LLHTTP_FROM_SOURCE
+LLHTTP_LIB = base/libllhttp.a
+LLHTTP_OBJS = base/llhttp-api.$(OBJEXT) base/llhttp-http.$(OBJEXT) base/llhttp-llhttp.$(OBJEXT)
+CLEANFILES += base/libllhttp.a $(LLHTTP_OBJS)
+base/llhttp-api.$(OBJEXT): $(LLHTTP_SOURCE)/api.c
+	$(AM_V_CC)$(MKDIR_P) base && $(CC) $(HARD_CFLAGS) $(SAN_CFLAGS) $(LLHTTP_CFLAGS) $(CFLAGS) -c -o $@ $(LLHTTP_SOURCE)/api.c
+base/llhttp-http.$(OBJEXT): $(LLHTTP_SOURCE)/http.c
+	$(AM_V_CC)$(MKDIR_P) base && $(CC) $(HARD_CFLAGS) $(SAN_CFLAGS) $(LLHTTP_CFLAGS) $(CFLAGS) -c -o $@ $(LLHTTP_SOURCE)/http.c
+base/llhttp-llhttp.$(OBJEXT): $(LLHTTP_SOURCE)/llhttp.c
+	$(AM_V_CC)$(MKDIR_P) base && $(CC) $(HARD_CFLAGS) $(SAN_CFLAGS) $(LLHTTP_CFLAGS) $(CFLAGS) -c -o $@ $(LLHTTP_SOURCE)/llhttp.c
+base/libllhttp.a: $(LLHTTP_OBJS)
+	$(AM_V_AR)rm -f $@ && $(AR) cr $@ $(LLHTTP_OBJS) && $(RANLIB) $@
+endif

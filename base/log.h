@@ -1,0 +1,46 @@
+/*
+ * The one logger: a line per event on stderr, text or JSON, safe from any thread (one write(2) a
+ * line). `part` is the folder that speaks. Write a lower-case sentence, then key=value pairs:
+ *
+ *	log_info("meta", "connected to the hub url=%s services=%zu", url, n);
+ *
+ * What a peer can trigger goes through log_limited, which lets `per_minute` lines of one call site
+ * through and then says how many were held back.
+ */
+#ifndef EDGEWAY_BASE_LOG_H
+#define EDGEWAY_BASE_LOG_H
+
+#include "base/util.h"
+
+enum log_level { LOG_LEVEL_ERROR, LOG_LEVEL_WARN, LOG_LEVEL_INFO, LOG_LEVEL_DEBUG };
+enum log_format { LOG_FORMAT_TEXT, LOG_FORMAT_JSON };
+
+struct log_limit {
+	_Atomic uint64_t window; /* minute of CLOCK_MONOTONIC */
+	_Atomic unsigned count;
+	_Atomic unsigned held;
+};
+
+void log_setup(enum log_level level, enum log_format format);
+bool log_enabled(enum log_level level);
+void log_line(enum log_level level, const char *part, const char *fmt, ...) printf_like(3, 4);
+/* True when this call may speak now; counts what is held back. */
+bool log_limit_pass(struct log_limit *limit, unsigned per_minute, const char *part);
+
+#define log_at(level, ...) \
+	do { \
+		if (log_enabled(level)) \
+			log_line(level, __VA_ARGS__); \
+	} while (0)
+#define log_error(...) log_at(LOG_LEVEL_ERROR, __VA_ARGS__)
+#define log_warn(...) log_at(LOG_LEVEL_WARN, __VA_ARGS__)
+#define log_info(...) log_at(LOG_LEVEL_INFO, __VA_ARGS__)
+#define log_debug(...) log_at(LOG_LEVEL_DEBUG, __VA_ARGS__)
+#define log_limited(level, per_minute, part, ...) \
+	do { \
+		static struct log_limit log_limit_; \
+		if (log_enabled(level) && log_limit_pass(&log_limit_, per_minute, part)) \
+			log_line(level, part, __VA_ARGS__); \
+	} while (0)
+
+#endif

@@ -1,0 +1,298 @@
+#include "base/loop.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <string.h>
+#include <uv.h>
+
+struct post {
+	struct post *next;
+	loop_fn *fn;
+	void *arg;
+};
+
+struct loop {
+	uv_loop_t uv;
+	uv_async_t wake;
+	pthread_mutex_t lock; /* guards first, last */
+	struct post *first;
+	struct post **last;
+};
+
+struct watch {
+	uv_poll_t uv;
+	watch_fn *fn;
+	void *arg;
+	int fd;
+	unsigned events;
+};
+
+struct timer {
+	uv_timer_t uv;
+	loop_fn *fn;
+	void *arg;
+};
+
+struct sigwatch {
+	uv_signal_t uv;
+	loop_fn *fn;
+	void *arg;
+};
+
+static void
+must(int rc, const char *what)
+{
+	if (rc < 0) {
+		fprintf(stderr, "edgeway: %s: %s\n", what, uv_strerror(rc));
+		abort();
+	}
+}
+
+static void
+run_posts(uv_async_t *wake)
+{
+	struct loop *loop = wake->data;
+	struct post *all;
+
+	pthread_mutex_lock(&loop->lock);
+	all = loop->first;
+	loop->first = NULL;
+	loop->last = &loop->first;
+	pthread_mutex_unlock(&loop->lock);
+	while (all != NULL) {
+		struct post *p = all;
+
+		all = p->next;
+		p->fn(p->arg);
+		free(p);
+	}
+}
+
+int
+loop_new(struct loop **out, struct err *err)
+{
+	struct loop *loop = xcalloc(1, sizeof *loop);
+	int rc = uv_loop_init(&loop->uv);
+
+	if (rc < 0) {
+		free(loop);
+		return err_set(err, rc, "event loop: %s", uv_strerror(rc));
+	}
+	pthread_mutex_init(&loop->lock, NULL);
+	loop->last = &loop->first;
+	loop->wake.data = loop;
+	must(uv_async_init(&loop->uv, &loop->wake, run_posts), "uv_async_init");
+	*out = loop;
+	return 0;
+}
+
+static void
+on_freed(uv_handle_t *h)
+{
+	free(h->data);
+}
+
+static void
+close_left_over(uv_handle_t *h, void *arg)
+{
+	(void)arg;
+	if (!uv_is_closing(h))
+		uv_close(h, NULL);
+}
+
+void
+loop_free(struct loop **out)
+{
+	struct loop *loop = take_ptr(out);
+
+	if (loop == NULL)
+		return;
+	run_posts(&loop->wake);
+	uv_walk(&loop->uv, close_left_over, NULL);
+	uv_run(&loop->uv, UV_RUN_DEFAULT);
+	must(uv_loop_close(&loop->uv), "uv_loop_close");
+	pthread_mutex_destroy(&loop->lock);
+	free(loop);
+}
+
+void
+loop_run(struct loop *loop)
+{
+	uv_run(&loop->uv, UV_RUN_DEFAULT);
+}
+
+void
+loop_turn(struct loop *loop)
+{
+	uv_run(&loop->uv, UV_RUN_NOWAIT);
+}
+
+void
+loop_stop(struct loop *loop)
+{
+	uv_stop(&loop->uv);
+}
+
+void
+loop_post(struct loop *loop, loop_fn *fn, void *arg)
+{
+	struct post *p = xmalloc(sizeof *p);
+	bool first;
+
+	*p = (struct post){ .fn = fn, .arg = arg };
+	pthread_mutex_lock(&loop->lock);
+	first = loop->first == NULL;
+	*loop->last = p;
+	loop->last = &p->next;
+	pthread_mutex_unlock(&loop->lock);
+	if (first)
+		must(uv_async_send(&loop->wake), "uv_async_send");
+}
+
+uint64_t
+loop_now_ms(const struct loop *loop)
+{
+	return uv_now(&loop->uv);
+}
+
+void *
+loop_backend(struct loop *loop)
+{
+	return &loop->uv;
+}
+
+static void
+on_poll(uv_poll_t *uv, int status, int events)
+{
+	struct watch *w = uv->data;
+	unsigned told = 0;
+
+	if (status < 0) {
+		w->fn(w->arg, w->fd, WATCH_HUP);
+		return;
+	}
+	if (events & UV_READABLE)
+		told |= WATCH_READ;
+	if (events & UV_WRITABLE)
+		told |= WATCH_WRITE;
+	w->fn(w->arg, w->fd, told);
+}
+
+struct watch *
+watch_start(struct loop *loop, int fd, unsigned events, watch_fn *fn, void *arg)
+{
+	struct watch *w = xcalloc(1, sizeof *w);
+
+	w->fn = fn;
+	w->arg = arg;
+	w->fd = fd;
+	w->uv.data = w;
+	must(uv_poll_init(&loop->uv, &w->uv, fd), "uv_poll_init");
+	watch_set(w, events);
+	return w;
+}
+
+void
+watch_set(struct watch *w, unsigned events)
+{
+	int uv = 0;
+
+	if (events == w->events)
+		return;
+	w->events = events;
+	if (events & WATCH_READ)
+		uv |= UV_READABLE;
+	if (events & WATCH_WRITE)
+		uv |= UV_WRITABLE;
+	if (uv == 0)
+		uv_poll_stop(&w->uv);
+	else
+		must(uv_poll_start(&w->uv, uv, on_poll), "uv_poll_start");
+}
+
+void
+watch_stop(struct watch **out)
+{
+	struct watch *w = take_ptr(out);
+
+	if (w != NULL)
+		uv_close((uv_handle_t *)&w->uv, on_freed);
+}
+
+static void
+on_timer(uv_timer_t *uv)
+{
+	struct timer *t = uv->data;
+
+	t->fn(t->arg);
+}
+
+struct timer *
+timer_new(struct loop *loop, loop_fn *fn, void *arg)
+{
+	struct timer *t = xcalloc(1, sizeof *t);
+
+	t->fn = fn;
+	t->arg = arg;
+	t->uv.data = t;
+	must(uv_timer_init(&loop->uv, &t->uv), "uv_timer_init");
+	return t;
+}
+
+void
+timer_start(struct timer *t, uint64_t delay_ms, uint64_t repeat_ms)
+{
+	must(uv_timer_start(&t->uv, on_timer, delay_ms, repeat_ms), "uv_timer_start");
+}
+
+void
+timer_cancel(struct timer *t)
+{
+	uv_timer_stop(&t->uv);
+}
+
+bool
+timer_active(const struct timer *t)
+{
+	return uv_is_active((const uv_handle_t *)&t->uv) != 0;
+}
+
+void
+timer_free(struct timer **out)
+{
+	struct timer *t = take_ptr(out);
+
+	if (t != NULL)
+		uv_close((uv_handle_t *)&t->uv, on_freed);
+}
+
+static void
+on_signal(uv_signal_t *uv, int signum)
+{
+	struct sigwatch *s = uv->data;
+
+	(void)signum;
+	s->fn(s->arg);
+}
+
+struct sigwatch *
+signal_start(struct loop *loop, int signum, loop_fn *fn, void *arg)
+{
+	struct sigwatch *s = xcalloc(1, sizeof *s);
+
+	s->fn = fn;
+	s->arg = arg;
+	s->uv.data = s;
+	must(uv_signal_init(&loop->uv, &s->uv), "uv_signal_init");
+	must(uv_signal_start(&s->uv, on_signal, signum), "uv_signal_start");
+	return s;
+}
+
+void
+signal_stop(struct sigwatch **out)
+{
+	struct sigwatch *s = take_ptr(out);
+
+	if (s != NULL)
+		uv_close((uv_handle_t *)&s->uv, on_freed);
+}

@@ -1,0 +1,25 @@
+/*
+ * Writer of the Prometheus text format 0.0.4. Each part keeps its own counters and writes them when
+ * asked; all samples of one name must come one after the other. Names: edgeway_<part>_<what>_<unit>.
+ *
+ *	metric_counter(m, "edgeway_dns_queries_total", "Queries received.", "proto=\"udp\"", n);
+ */
+#ifndef EDGEWAY_BASE_METRIC_H
+#define EDGEWAY_BASE_METRIC_H
+
+#include "base/buf.h"
+
+struct metrics {
+	struct buf out;
+	char last[128]; /* name that HELP and TYPE were written for */
+};
+
+void metrics_init(struct metrics *m);
+void metrics_fini(struct metrics *m);
+/* `labels` without braces, values already escaped by metric_label, or NULL. */
+void metric_counter(struct metrics *m, const char *name, const char *help, const char *labels, uint64_t v);
+void metric_gauge(struct metrics *m, const char *name, const char *help, const char *labels, double v);
+/* name="value" with the escapes of the format, cut to fit; returns `to`. */
+const char *metric_label(char *to, size_t size, const char *name, const char *value);
+
+#endif

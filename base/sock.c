@@ -1,0 +1,228 @@
+#include "base/sock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+static int
+parse_unix(struct addr *a, const char *path, struct err *err)
+{
+	if (path[0] == '\0' || strlen(path) >= sizeof a->un.sun_path)
+		return err_set(err, EINVAL, "\"unix:%s\": the path must have 1 to %zu characters", path,
+			sizeof a->un.sun_path - 1);
+	a->un.sun_family = AF_UNIX;
+	strcpy(a->un.sun_path, path);
+	a->len = sizeof a->un;
+	return 0;
+}
+
+static int
+parse_port(const char *text, uint16_t *port)
+{
+	unsigned long v = 0;
+
+	if (*text == '\0')
+		return -EINVAL;
+	for (; *text != '\0'; text++) {
+		if (*text < '0' || *text > '9' || (v = v * 10 + (unsigned long)(*text - '0')) > 65535)
+			return -EINVAL;
+	}
+	*port = (uint16_t)v;
+	return 0;
+}
+
+int
+addr_parse(struct addr *a, const char *text, uint16_t default_port, struct err *err)
+{
+	char host[INET6_ADDRSTRLEN];
+	const char *end, *colon;
+	uint16_t port = default_port;
+	size_t n;
+
+	memset(a, 0, sizeof *a);
+	if (strncmp(text, "unix:", 5) == 0)
+		return parse_unix(a, text + 5, err);
+	if (text[0] == '[') {
+		end = strchr(text, ']');
+		if (end == NULL || (end[1] != '\0' && end[1] != ':'))
+			return err_set(err, EINVAL, "\"%s\" is not an address: want [IPv6]:port", text);
+		colon = end[1] == ':' ? end + 1 : NULL;
+		text++;
+	} else {
+		colon = strchr(text, ':');
+		if (colon != NULL && strchr(colon + 1, ':') != NULL)
+			colon = NULL; /* bare IPv6 */
+		end = colon != NULL ? colon : text + strlen(text);
+	}
+	n = (size_t)(end - text);
+	if (n >= sizeof host)
+		return err_set(err, EINVAL, "\"%s\" is not a numeric address", text);
+	memcpy(host, text, n);
+	host[n] = '\0';
+	if (colon != NULL && parse_port(colon + 1, &port) < 0)
+		return err_set(err, EINVAL, "\"%s\": the port must be a number up to 65535", text);
+	if (inet_pton(AF_INET, host, &a->in.sin_addr) == 1) {
+		a->in.sin_family = AF_INET;
+		a->in.sin_port = htons(port);
+		a->len = sizeof a->in;
+		return 0;
+	}
+	if (inet_pton(AF_INET6, host, &a->in6.sin6_addr) == 1) {
+		a->in6.sin6_family = AF_INET6;
+		a->in6.sin6_port = htons(port);
+		a->len = sizeof a->in6;
+		return 0;
+	}
+	return err_set(err, EINVAL, "\"%s\" is not a numeric address with port, such as 127.0.0.1:80", text);
+}
+
+struct addr
+addr_ipv4(uint32_t host, uint16_t port)
+{
+	struct addr a;
+
+	memset(&a, 0, sizeof a);
+	a.in.sin_family = AF_INET;
+	a.in.sin_addr.s_addr = htonl(host);
+	a.in.sin_port = htons(port);
+	a.len = sizeof a.in;
+	return a;
+}
+
+const char *
+addr_text(const struct addr *a, char to[ADDR_TEXT_MAX])
+{
+	char host[INET6_ADDRSTRLEN] = "?";
+
+	switch (a->sa.sa_family) {
+	case AF_INET:
+		inet_ntop(AF_INET, &a->in.sin_addr, host, sizeof host);
+		snprintf(to, ADDR_TEXT_MAX, "%s:%u", host, ntohs(a->in.sin_port));
+		break;
+	case AF_INET6:
+		inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof host);
+		snprintf(to, ADDR_TEXT_MAX, "[%s]:%u", host, ntohs(a->in6.sin6_port));
+		break;
+	case AF_UNIX:
+		snprintf(to, ADDR_TEXT_MAX, "unix:%.108s", a->un.sun_path);
+		break;
+	default:
+		snprintf(to, ADDR_TEXT_MAX, "(no address)");
+	}
+	return to;
+}
+
+uint16_t
+addr_port(const struct addr *a)
+{
+	if (a->sa.sa_family == AF_INET)
+		return ntohs(a->in.sin_port);
+	if (a->sa.sa_family == AF_INET6)
+		return ntohs(a->in6.sin6_port);
+	return 0;
+}
+
+/* A Unix socket file that nobody listens on is left over from an earlier run. */
+static void
+remove_dead_unix(const struct addr *a)
+{
+	auto_fd int fd = -1;
+	struct stat st;
+
+	if (lstat(a->un.sun_path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && connect(fd, &a->sa, a->len) < 0 && errno == ECONNREFUSED)
+		unlink(a->un.sun_path);
+}
+
+static int
+open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err *err)
+{
+	auto_fd int fd = socket(a->sa.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	char text[ADDR_TEXT_MAX];
+	int on = 1, rc;
+	mode_t mask = 0;
+
+	if (fd < 0)
+		return err_set(err, errno, "socket: %s", strerror(errno));
+	if (a->sa.sa_family == AF_UNIX) {
+		remove_dead_unix(a);
+		mask = umask(0177);
+	} else {
+		if (type == SOCK_STREAM)
+			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+		if (flags & SOCK_REUSEPORT)
+			setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+		if (flags & SOCK_FREEBIND)
+			setsockopt(fd, SOL_IP, IP_FREEBIND, &on, sizeof on);
+	}
+	rc = bind(fd, &a->sa, a->len) < 0 ? -errno : 0;
+	if (a->sa.sa_family == AF_UNIX)
+		umask(mask);
+	if (rc < 0)
+		return err_set(err, rc, "cannot bind %s: %s", addr_text(a, text), strerror(-rc));
+	*out = take_fd(&fd);
+	return 0;
+}
+
+int
+sock_listen(const struct addr *a, unsigned flags, int *out, struct err *err)
+{
+	auto_fd int fd = -1;
+	char text[ADDR_TEXT_MAX];
+	int rc = open_bound(a, SOCK_STREAM, flags, &fd, err);
+
+	if (rc < 0)
+		return rc;
+	if (listen(fd, 4096) < 0)
+		return err_set(err, errno, "cannot listen on %s: %s", addr_text(a, text), strerror(errno));
+	*out = take_fd(&fd);
+	return 0;
+}
+
+int
+sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err)
+{
+	return open_bound(a, SOCK_DGRAM, flags, fd, err);
+}
+
+int
+sock_connect(const struct addr *a, uint32_t mark, int *out)
+{
+	auto_fd int fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (mark != 0 && setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof mark) < 0)
+		return -errno;
+	if (a->sa.sa_family != AF_UNIX)
+		sock_nodelay(fd);
+	if (connect(fd, &a->sa, a->len) < 0 && errno != EINPROGRESS)
+		return -errno;
+	*out = take_fd(&fd);
+	return 0;
+}
+
+int
+sock_error(int fd)
+{
+	int error = 0;
+	socklen_t len = sizeof error;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+		return errno;
+	return error;
+}
+
+int
+sock_nodelay(int fd)
+{
+	int on = 1;
+
+	return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ? -errno : 0;
+}

@@ -1,0 +1,49 @@
+/*
+ * Socket addresses and the few ways in which this project opens sockets. Every descriptor is
+ * non-blocking and close-on-exec.
+ */
+#ifndef EDGEWAY_BASE_SOCK_H
+#define EDGEWAY_BASE_SOCK_H
+
+#include <netinet/in.h>
+#include <sys/socket.h>
+#include <sys/un.h>
+
+#include "base/err.h"
+
+struct addr {
+	union {
+		struct sockaddr sa;
+		struct sockaddr_in in;
+		struct sockaddr_in6 in6;
+		struct sockaddr_un un;
+	};
+	socklen_t len;
+};
+
+enum { ADDR_TEXT_MAX = 128 };
+
+/* "192.0.2.1:53", "192.0.2.1" (default_port), "[2001:db8::1]:53", "unix:/path"; numeric only. */
+int addr_parse(struct addr *a, const char *text, uint16_t default_port, struct err *err);
+/* host in host byte order */
+struct addr addr_ipv4(uint32_t host, uint16_t port);
+/* Text for logs; returns `to`. */
+const char *addr_text(const struct addr *a, char to[ADDR_TEXT_MAX]);
+uint16_t addr_port(const struct addr *a);
+
+enum {
+	SOCK_REUSEPORT = 1, /* several sockets of this process share the port */
+	SOCK_FREEBIND = 2,  /* bind before the address exists (IP_FREEBIND) */
+};
+
+/* Listening TCP or Unix socket. A Unix socket that nobody answers on is replaced; created 0600. */
+int sock_listen(const struct addr *a, unsigned flags, int *fd, struct err *err);
+/* Bound UDP socket. */
+int sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err);
+/* Starts a TCP or Unix connection: 0 (maybe still in progress) with *fd, or -errno. mark 0: none. */
+int sock_connect(const struct addr *a, uint32_t mark, int *fd);
+/* Pending error of a socket, 0 or positive errno. */
+int sock_error(int fd);
+int sock_nodelay(int fd);
+
+#endif

@@ -1,0 +1,73 @@
+/*
+ * Websockets (RFC 6455) over TLS on a loop, libwebsockets behind it. Text frames only. One context per
+ * loop serves both directions. All calls and callbacks on that loop.
+ *
+ * Server: the owner accepts and hands each socket over with ws_adopt. Client: ws_dial takes a numeric
+ * address and the name to verify; nothing unverified is ever accepted. Both sides ping every
+ * heartbeat_ms and close a connection from which no byte came for 2 * heartbeat_ms + 1 s.
+ *
+ * Events: open exactly once or closed directly (dial failed); closed is always the last callback.
+ */
+#ifndef EDGEWAY_BASE_WS_H
+#define EDGEWAY_BASE_WS_H
+
+#include "base/loop.h"
+#include "base/sock.h"
+
+struct ws;      /* context */
+struct ws_conn; /* one connection */
+struct ssl_ctx_st;
+
+struct ws_events {
+	/* Server: path and headers can be read with ws_path / ws_header. Return 0 to accept, else the HTTP status to refuse with. */
+	int (*accept)(void *arg, struct ws_conn *c);
+	void (*open)(void *arg, struct ws_conn *c);
+	/* A whole text message; `text` is NUL-terminated and valid for the call only. */
+	void (*text)(void *arg, struct ws_conn *c, const char *text, size_t len);
+	/* The queue of ws_send has room again after it went over high_water. */
+	void (*drained)(void *arg, struct ws_conn *c);
+	/* `why` is a sentence for the log. The connection is gone after this call. */
+	void (*closed)(void *arg, struct ws_conn *c, const char *why);
+};
+
+struct ws_config {
+	const struct ws_events *events;
+	void *arg;
+	struct ssl_ctx_st *server_tls; /* SSL_CTX from base/pki; NULL: no server side */
+	uint64_t heartbeat_ms;
+	size_t message_limit;    /* bytes of one incoming message; more closes with 1009 */
+	size_t high_water;       /* queued bytes above which ws_send returns 1 */
+};
+
+int ws_new(struct ws **ws, struct loop *loop, const struct ws_config *config, struct err *err);
+/* Closes every connection (closed callbacks come) and frees the context; turns the loop as libwebsockets needs. */
+void ws_free(struct ws **ws);
+
+/* Takes over an accepted TCP socket, TLS handshake still to come. */
+int ws_adopt(struct ws *ws, int fd);
+
+struct ws_dial {
+	struct addr addr;
+	const char *host; /* name in the Host field, SNI and the certificate's check */
+	const char *path;
+	const char *const *headers; /* "name: value" lines ended by NULL */
+	struct ssl_ctx_st *tls;     /* client SSL_CTX from base/pki; used until the connection is closed */
+	void *arg;                  /* ws_arg of the new connection */
+};
+/* Starts to connect. The outcome comes as `open` or `closed`. NULL only when it cannot even start. */
+struct ws_conn *ws_dial(struct ws *ws, const struct ws_dial *dial, struct err *err);
+
+/* Queues a text frame: 0, or 1 when the queue is over high_water (the frame is queued all the same), or -ENOTCONN. */
+int ws_send(struct ws_conn *c, const char *text, size_t len);
+size_t ws_queued(const struct ws_conn *c);
+/* Sends a close frame with the code and reason after what is queued, then `closed` comes. */
+void ws_close(struct ws_conn *c, unsigned code, const char *reason);
+
+const char *ws_path(const struct ws_conn *c);                         /* server, "" else */
+const char *ws_header(const struct ws_conn *c, const char *lowercase_name); /* server, during accept and open; "" absent */
+const char *ws_peer_name(const struct ws_conn *c); /* common name of the verified client certificate, "" when none */
+const char *ws_peer_addr(const struct ws_conn *c); /* text */
+void *ws_arg(const struct ws_conn *c);
+void ws_set_arg(struct ws_conn *c, void *arg);
+
+#endif

@@ -1,0 +1,2 @@
+noinst_LIBRARIES += dns/libdns.a
+dns_libdns_a_SOURCES = 

@@ -1,0 +1,2 @@
+noinst_LIBRARIES += hub/libhub.a
+hub_libhub_a_SOURCES = 

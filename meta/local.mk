@@ -1,0 +1,2 @@
+noinst_LIBRARIES += meta/libmeta.a
+meta_libmeta_a_SOURCES = 

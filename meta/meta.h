@@ -1,0 +1,51 @@
+/*
+ * Metadata of a node: the store (SQLite on a thread of its own), the fake-IP allocator, and the feed from
+ * the hub (websocket). The folder's door; loop 0 only.
+ *
+ *	meta_open(&meta, &config, use, arg, err);	// opens the database; use(snapshot) comes before it returns
+ *	meta_start(meta, upstreams, n, err);		// joins if it must, connects, stays connected
+ *
+ * A message is acknowledged after its commit, and a fake IP is published after its commit. A damaged
+ * database is moved aside and rebuilt from the hub.
+ */
+#ifndef EDGEWAY_META_META_H
+#define EDGEWAY_META_META_H
+
+#include "base/loop.h"
+#include "base/metric.h"
+#include "base/sock.h"
+#include "model/snapshot.h"
+
+struct meta;
+
+struct meta_config {
+	struct loop *loop;
+	const char *data_dir;
+	const char *node;
+	uint32_t subnet, mask; /* host byte order */
+	uint16_t listen_port;
+	const char *const *hub_urls; /* wss://host:port, NULL-terminated */
+	const char *ca, *cert, *key; /* files, "" for those under data_dir */
+	const char *token;           /* "" or <sha256 of the CA>.<secret> */
+	const char *node_id;         /* header; "" = node */
+	const char *cluster_domain;  /* a hub name inside it is an error */
+	uint64_t heartbeat_ms;
+	uint32_t mark;
+};
+
+typedef void meta_use_fn(void *arg, const struct snapshot *snapshot); /* take a reference to keep it */
+
+int meta_open(struct meta **meta, const struct meta_config *config, meta_use_fn *use, void *arg, struct err *err);
+int meta_start(struct meta *meta, const struct addr *upstreams, size_t n, struct err *err);
+const struct snapshot *meta_snapshot(const struct meta *meta);
+bool meta_connected(const struct meta *meta);
+/* Small values that must outlive the agent, written through (synchronous): resolv.conf's original. */
+int meta_keep_get(void *meta, const char *key, char **data, size_t *len);
+int meta_keep_put(void *meta, const char *key, const void *data, size_t len);
+int meta_keep_del(void *meta, const char *key);
+void meta_metrics(struct meta *meta, struct metrics *m);
+void meta_state(struct meta *meta, struct buf *out); /* JSON object */
+/* Closes the websocket, commits what is pending, closes the database. Synchronous, bounded to 2 s. */
+void meta_stop(struct meta **meta);
+
+#endif

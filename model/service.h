@@ -1,0 +1,85 @@
+/*
+ * What the data path knows of a service: immutable once built, atomically reference-counted, one
+ * allocation. Built on a node by service_build() from the hub's view (model/view.h), the node's own
+ * identity and the fake IP, so that every endpoint already has the address that THIS node dials.
+ * Any thread may read it while it holds a reference or a snapshot that holds it.
+ */
+#ifndef EDGEWAY_MODEL_SERVICE_H
+#define EDGEWAY_MODEL_SERVICE_H
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+
+#include "base/sock.h"
+
+enum port_mode {
+	PORT_HTTP, /* HTTP/1.x, balanced per request */
+	PORT_TCP,  /* relayed */
+	PORT_UDP,  /* kernel */
+};
+
+enum lb_policy {
+	LB_DEFAULT, /* what the node's configuration says */
+	LB_ROUND_ROBIN,
+	LB_RANDOM,
+	LB_LEAST_REQUEST,
+	LB_EWMA,
+	LB_CONSISTENT_HASH,
+};
+
+/* How an endpoint is reached from this node (DESIGN.md section 5). */
+enum endpoint_via {
+	VIA_POD,    /* pod of this node: podIP:containerPort */
+	VIA_HOST,   /* hostIP:hostPort, or hostNetwork */
+	VIA_GIVEN,  /* address with no pod behind it, as the slice gives it */
+	VIA_TUNNEL, /* only through the tunnel; `ip` is the pod's address over there */
+};
+
+enum {
+	ENDPOINT_READY = 1,
+	ENDPOINT_SERVING = 2,
+	ENDPOINT_TERMINATING = 4,
+	ENDPOINT_LOCAL = 8, /* on this node */
+};
+
+struct endpoint {
+	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d */
+	uint16_t port;      /* host byte order */
+	uint8_t via;        /* enum endpoint_via */
+	uint8_t flags;
+	const char *node;     /* "" when unknown */
+	const char *hostname; /* pod's hostname, "" when none */
+	const char *zone;
+};
+
+struct service_port {
+	const char *name; /* "" for a single unnamed port */
+	uint16_t port;
+	uint8_t mode;     /* enum port_mode */
+	uint16_t n_endpoints; /* those that serve now: ready ones, else serving-and-terminating ones */
+	uint16_t n_unreachable; /* would serve, but this node has no way to them yet */
+	const struct endpoint *endpoints;
+};
+
+struct service {
+	_Atomic unsigned refs;
+	const char *namespace;
+	const char *name;
+	uint64_t digest;     /* of the hub's view */
+	uint32_t fake_ip;    /* host byte order; 0: the range was exhausted */
+	uint32_t cluster_ip; /* 0: none */
+	bool headless;
+	uint8_t policy;      /* enum lb_policy */
+	uint32_t affinity_s; /* sessionAffinity ClientIP timeout, 0: none */
+	const char *external_name; /* "" unless type ExternalName */
+	uint16_t n_ports;
+	const struct service_port *ports;
+};
+
+struct service *service_ref(const struct service *s);
+void service_unref(struct service **s);
+/* The port with this number and transport (udp or not), or NULL. */
+const struct service_port *service_port_find(const struct service *s, uint16_t port, bool udp);
+struct addr endpoint_addr(const struct endpoint *e);
+
+#endif

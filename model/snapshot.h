@@ -1,0 +1,42 @@
+/*
+ * All services of a node at one moment: immutable, atomically reference-counted, indexed by
+ * namespace/name and by fake IP. An update makes a new one that shares every unchanged service:
+ *
+ *	struct change c[] = {{ .ns = "default", .name = "web", .service = s }};	// NULL service: deleted
+ *	struct snapshot *next = snapshot_next(old, c, 1);	// takes over the references in c
+ *	dns_use(dns, next);	// each adopter takes a reference of its own
+ *	snapshot_unref(&next);
+ *
+ * Readers on other loops hold a reference; look-ups never allocate.
+ */
+#ifndef EDGEWAY_MODEL_SNAPSHOT_H
+#define EDGEWAY_MODEL_SNAPSHOT_H
+
+#include "model/service.h"
+
+struct snapshot;
+
+struct change {
+	const char *ns, *name;
+	struct service *service;
+};
+
+/* An empty one. `synced`: metadata has arrived at least once (from the hub or SQLite); else DNS says SERVFAIL. */
+struct snapshot *snapshot_new(bool synced);
+struct snapshot *snapshot_next(const struct snapshot *base, const struct change *changes, size_t n);
+struct snapshot *snapshot_ref(const struct snapshot *s);
+void snapshot_unref(struct snapshot **s);
+
+bool snapshot_synced(const struct snapshot *s);
+uint64_t snapshot_version(const struct snapshot *s); /* grows by one with each snapshot_next */
+size_t snapshot_count(const struct snapshot *s);
+/* Names are compared without case (DNS); they need not end in NUL. */
+const struct service *snapshot_find(const struct snapshot *s, const char *ns, size_t ns_len,
+	const char *name, size_t name_len);
+const struct service *snapshot_find_ip(const struct snapshot *s, uint32_t fake_or_cluster_ip);
+/* Does any service live in this namespace? (empty non-terminals, RFC 8020) */
+bool snapshot_has_namespace(const struct snapshot *s, const char *ns, size_t ns_len);
+/* i in [0, snapshot_count): in no particular order. */
+const struct service *snapshot_at(const struct snapshot *s, size_t i);
+
+#endif

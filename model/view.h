@@ -1,0 +1,61 @@
+/*
+ * The hub's view of a service: what travels to the nodes, the same for all of them. It keeps every
+ * way to reach an endpoint; the node picks its own with service_build (DESIGN.md section 5).
+ *
+ * The JSON form (doc/protocol.md, "Service view") is canonical: equal views give equal bytes, and the
+ * digest is XXH64 of these bytes with seed 0. Peer input: view_parse checks every bound.
+ */
+#ifndef EDGEWAY_MODEL_VIEW_H
+#define EDGEWAY_MODEL_VIEW_H
+
+#include "base/buf.h"
+#include "model/service.h"
+
+/* Where one pod (or bare address) serves one port. Ports 0 and empty addresses mean "no such way". */
+struct view_endpoint {
+	char *node, *site, *zone, *hostname, *pod; /* "" when unknown; pod: name of the Pod object */
+	bool node_public; /* the node is declared reachable from everywhere */
+	uint8_t flags;    /* ENDPOINT_READY | _SERVING | _TERMINATING */
+	char *pod_ip;     /* dialled on the pod's own node with pod_port */
+	uint16_t pod_port;
+	char *host_ip;    /* dialled from elsewhere in the site with host_port */
+	uint16_t host_port;
+	char *given_ip;   /* address without a pod: dialled by everyone with given_port */
+	uint16_t given_port;
+};
+
+struct view_port {
+	char *name;
+	uint16_t port;
+	uint8_t mode; /* enum port_mode */
+	size_t n_endpoints;
+	struct view_endpoint *endpoints;
+};
+
+struct view {
+	char *ns, *name;
+	char *cluster_ip; /* "" none */
+	char *external_name;
+	bool headless;
+	uint8_t policy; /* enum lb_policy */
+	uint32_t affinity_s;
+	size_t n_ports;
+	struct view_port *ports;
+};
+
+/* Who this node is; from its own configuration and the hub's hello. */
+struct self {
+	const char *node;
+	const char *site; /* "" when nodes are not told apart: one site */
+	const char *zone;
+};
+
+void view_free(struct view **v);
+/* Appends the canonical JSON and returns its digest. */
+uint64_t view_build(struct buf *out, const struct view *v);
+int view_parse(struct view **v, const char *json, size_t len, struct err *err);
+uint64_t view_digest(const char *json, size_t len);
+
+struct service *service_build(const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest);
+
+#endif
