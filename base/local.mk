@@ -10,6 +10,10 @@ base_libbase_a_SOURCES = \
 	base/sock.c base/sock.h \
 	base/util.c base/util.h
 
+include base/http1.mk
+include base/resolve.mk
+include base/ws.mk
+
 # llhttp as Debian 12 ships it: C sources, compiled here into a library of their own.
 if LLHTTP_FROM_SOURCE
 LLHTTP_LIB = base/libllhttp.a
