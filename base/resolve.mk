@@ -1,2 +1,9 @@
-# resolve: its owner fills this in, tests included.
-base_libbase_a_SOURCES +=
+# The DNS client (c-ares).
+base_libbase_a_SOURCES += base/resolve.c base/resolve.h
+
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/resolve_test
+TESTS += tests/unit/resolve_test
+tests_unit_resolve_test_SOURCES = tests/unit/resolve_test.c
+tests_unit_resolve_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+endif
