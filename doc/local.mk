@@ -1,0 +1,2 @@
+dist_man_MANS += doc/edgeway-agent.8 doc/edgeway-hub.8 doc/edgewayctl.8
+EXTRA_DIST += doc/protocol.md doc/structure.md

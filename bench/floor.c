@@ -1,0 +1,91 @@
+/*
+ * The floor that no user-space proxy gets under: accepts, dials one fixed address, and copies bytes both
+ * ways with read, write and epoll, one thread. No parsing, no limits, no timeouts: a yardstick for
+ * bench/http, nothing to be deployed.
+ *
+ *	bench/floor 172.17.0.1:40013 192.0.2.9:8080
+ */
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/epoll.h>
+#include <unistd.h>
+
+#include "base/sock.h"
+
+struct side {
+	int fd;
+	struct side *other;
+	bool gone;
+};
+
+static void
+add(int epoll, int fd, void *who)
+{
+	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = who };
+
+	epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev);
+}
+
+static void
+pair(int epoll, int client, const struct addr *target)
+{
+	struct side *s = xcalloc(2, sizeof *s);
+	int upstream = socket(AF_INET, SOCK_STREAM, 0);
+
+	if (upstream < 0 || connect(upstream, &target->sa, target->len) < 0) {
+		close(client);
+		if (upstream >= 0)
+			close(upstream);
+		free(s);
+		return;
+	}
+	sock_nodelay(client);
+	sock_nodelay(upstream);
+	s[0] = (struct side){ .fd = client, .other = &s[1] };
+	s[1] = (struct side){ .fd = upstream, .other = &s[0] };
+	add(epoll, client, &s[0]);
+	add(epoll, upstream, &s[1]);
+}
+
+static void
+copy(struct side *s)
+{
+	char bytes[16384];
+	ssize_t n;
+
+	if (s->gone)
+		return;
+	n = read(s->fd, bytes, sizeof bytes);
+	if (n > 0 && write(s->other->fd, bytes, (size_t)n) == n)
+		return;
+	s->gone = s->other->gone = true; /* the few bytes are left to the end of the process */
+	close(s->fd);
+	close(s->other->fd);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct addr at, target;
+	struct err err = { 0 };
+	struct epoll_event ev[64];
+	int listener, epoll = epoll_create1(0);
+
+	if (argc != 3 || addr_parse(&at, argv[1], 0, &err) < 0 || addr_parse(&target, argv[2], 0, &err) < 0 ||
+		sock_listen(&at, 0, &listener, &err) < 0) {
+		fprintf(stderr, "usage: floor LISTEN:PORT TARGET:PORT %s\n", err.text);
+		return 2;
+	}
+	add(epoll, listener, NULL);
+	for (;;) {
+		int n = epoll_wait(epoll, ev, 64, -1);
+
+		for (int i = 0; i < n; i++) {
+			if (ev[i].data.ptr == NULL)
+				pair(epoll, accept(listener, NULL, NULL), &target);
+			else
+				copy(ev[i].data.ptr);
+		}
+	}
+}

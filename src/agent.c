@@ -1,0 +1,283 @@
+#include "src/agent.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "model/mesh.h"
+#include "src/agent_private.h"
+#include "src/lock.h"
+
+enum { WORKERS_MOST = 4 };
+
+static void stop(void *agent);
+
+static void
+use(void *arg, const struct snapshot *snapshot)
+{
+	struct agent *a = arg;
+
+	snapshot_unref(&a->snapshot);
+	a->snapshot = snapshot_ref(snapshot);
+	if (a->dns != NULL)
+		dns_use(a->dns, snapshot);
+	if (a->lb != NULL)
+		lb_use(a->lb, snapshot);
+}
+
+static size_t
+worker_count(const struct agent_options *o)
+{
+	long cores = sysconf(_SC_NPROCESSORS_ONLN);
+
+	if (o->mesh_workers > 0)
+		return o->mesh_workers;
+	return cores < 1 ? 1 : MIN((size_t)cores, (size_t)WORKERS_MOST);
+}
+
+/* A connection needs two descriptors, and the default of 1024 is soon gone. */
+static void
+raise_descriptor_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
+		return;
+	limit.rlim_cur = limit.rlim_max;
+	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+static int
+parse_upstreams(struct agent *a, struct err *err)
+{
+	for (char **u = a->options->dns_upstreams; *u != NULL; u++) {
+		int rc;
+
+		a->upstreams = xrealloc(a->upstreams, (a->n_upstreams + 1) * sizeof *a->upstreams);
+		rc = addr_parse(&a->upstreams[a->n_upstreams++], *u, 53, err);
+		if (rc < 0)
+			return err_wrap(err, rc, "dns.upstreams");
+	}
+	return 0;
+}
+
+static int
+open_meta(struct agent *a, struct err *err)
+{
+	const struct agent_options *o = a->options;
+	const struct meta_config config = {
+		.loop = a->loop,
+		.data_dir = o->data_dir,
+		.node = o->node,
+		.subnet = o->mesh_subnet.address,
+		.mask = o->mesh_subnet.mask,
+		.listen_port = (uint16_t)o->mesh_listen_port,
+		.hub_urls = (const char *const *)o->hub_url,
+		.ca = o->hub_ca,
+		.cert = o->hub_cert,
+		.key = o->hub_key,
+		.token = o->hub_token,
+		.node_id = o->hub_node_id,
+		.cluster_domain = o->mesh_cluster_domain,
+		.heartbeat_ms = o->hub_heartbeat,
+		.mark = MESH_MARK,
+	};
+
+	return meta_open(&a->meta, &config, use, a, err);
+}
+
+static int
+open_dns(struct agent *a, struct err *err)
+{
+	const struct agent_options *o = a->options;
+	const struct dns_config config = {
+		.main = a->loop,
+		.workers = workers_loops(a->workers),
+		.n_workers = workers_count(a->workers),
+		.cluster_domain = o->mesh_cluster_domain,
+		.port = (uint16_t)o->dns_port,
+		.ttl_s = o->dns_ttl,
+		.upstreams = a->upstreams,
+		.n_upstreams = a->n_upstreams,
+		.resolv_conf = o->dns_resolv_conf,
+		.manage_resolv_conf = o->dns_manage_resolv_conf,
+		.mark = MESH_MARK,
+		.keep = { a->meta, meta_keep_get, meta_keep_put, meta_keep_del },
+	};
+
+	return dns_open(&a->dns, &config, err);
+}
+
+static int
+open_lb(struct agent *a, struct err *err)
+{
+	const struct agent_options *o = a->options;
+	const struct lb_config config = {
+		.main = a->loop,
+		.workers = workers_loops(a->workers),
+		.n_workers = workers_count(a->workers),
+		.port = (uint16_t)o->mesh_listen_port,
+		.policy = (enum lb_policy)(LB_ROUND_ROBIN + o->lb_policy),
+		.subnet = o->mesh_subnet.address,
+		.mask = o->mesh_subnet.mask,
+		.mark = MESH_MARK,
+	};
+
+	return lb_open(&a->lb, &config, err);
+}
+
+static int
+open_iptables(struct agent *a, struct err *err)
+{
+	const struct agent_options *o = a->options;
+	const struct iptables_config config = {
+		.loop = a->loop,
+		.interface = o->mesh_interface,
+		.interfaces = (const char *const *)o->mesh_interfaces,
+		.subnet = o->mesh_subnet.address,
+		.mask = o->mesh_subnet.mask,
+		.port = (uint16_t)o->mesh_listen_port,
+		.mark = MESH_MARK,
+	};
+
+	return iptables_open(&a->ipt, &config, agent_address, a, err);
+}
+
+static void
+on_hup(void *arg)
+{
+	struct agent *a = arg;
+
+	log_info("agent", "SIGHUP: nothing of the running configuration can change yet node=%s", a->options->node);
+}
+
+/* The hub is optional for serving: what is wrong there is said, and the node goes on from its database. */
+static void
+connect_hub(struct agent *a)
+{
+	struct err err = { 0 };
+	const struct addr *upstreams;
+	size_t n = dns_upstreams(a->dns, &upstreams);
+
+	if (meta_start(a->meta, upstreams, n, &err) < 0)
+		log_error("agent", "not connecting to a hub: %s", err.text);
+}
+
+static int
+open_parts(struct agent *a, struct err *err)
+{
+	int rc = loop_new(&a->loop, err);
+
+	if (rc == 0)
+		rc = workers_new(&a->workers, worker_count(a->options), err);
+	if (rc == 0)
+		rc = parse_upstreams(a, err);
+	if (rc == 0)
+		rc = open_meta(a, err);
+	if (rc == 0)
+		rc = open_dns(a, err);
+	if (rc == 0)
+		rc = open_lb(a, err);
+	if (rc < 0)
+		return rc;
+	dns_use(a->dns, a->snapshot);
+	lb_use(a->lb, a->snapshot);
+	a->retry = timer_new(a->loop, agent_mesh_retry, a);
+	a->started_ms = loop_now_ms(a->loop);
+	rc = open_iptables(a, err);
+	if (rc == 0)
+		rc = agent_admin_start(a, err);
+	return rc;
+}
+
+int
+agent_start(struct agent **out, struct agent_options *options, struct err *err)
+{
+	struct agent *a = xcalloc(1, sizeof *a);
+	int rc;
+
+	a->options = options;
+	a->lock = -1;
+	signal(SIGPIPE, SIG_IGN);
+	raise_descriptor_limit();
+	rc = lock_take(options->data_dir, &a->lock, err);
+	if (rc == 0)
+		rc = open_parts(a, err);
+	if (rc < 0)
+		return rc; /* the process ends with its message */
+	a->term = signal_start(a->loop, SIGTERM, stop, a);
+	a->intr = signal_start(a->loop, SIGINT, stop, a);
+	a->hup = signal_start(a->loop, SIGHUP, on_hup, a);
+	workers_run(a->workers);
+	connect_hub(a);
+	log_info("agent", "started version=%s node=%s workers=%zu services=%zu", EDGEWAY_VERSION, options->node,
+		workers_count(a->workers), snapshot_count(a->snapshot));
+	*out = a;
+	return 0;
+}
+
+static void
+on_dns_stopped(void *arg)
+{
+	struct agent *a = arg;
+
+	meta_stop(&a->meta);
+	loop_stop(a->loop);
+}
+
+static void
+on_lb_stopped(void *arg)
+{
+	struct agent *a = arg;
+	struct err err = { 0 };
+
+	/* only now: without the table's translation what was in progress would have been reset */
+	if (!a->options->on_stop_keep && iptables_remove(a->ipt, &err) < 0)
+		log_error("agent", "cannot remove the nftables table: %s", err.text);
+	iptables_close(&a->ipt);
+	dns_stop(&a->dns, on_dns_stopped, a);
+}
+
+static void
+stop(void *arg)
+{
+	struct agent *a = arg;
+	struct err err = { 0 };
+
+	if (a->stopping)
+		return;
+	a->stopping = true;
+	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
+		(unsigned long long)a->options->drain_timeout);
+	timer_cancel(a->retry);
+	if (a->options->dns_manage_resolv_conf && !a->options->on_stop_keep && dns_resolvconf_restore(a->dns, &err) < 0) {
+		log_error("agent", "cannot restore resolv.conf: %s", err.text);
+		a->status = 1;
+	}
+	lb_stop(&a->lb, a->options->drain_timeout, on_lb_stopped, a);
+}
+
+int
+agent_run(struct agent **out)
+{
+	struct agent *a = take_ptr(out);
+	int status;
+
+	loop_run(a->loop);
+	workers_stop(&a->workers);
+	admin_stop(&a->admin);
+	signal_stop(&a->term);
+	signal_stop(&a->intr);
+	signal_stop(&a->hup);
+	timer_free(&a->retry);
+	snapshot_unref(&a->snapshot);
+	loop_free(&a->loop);
+	log_info("agent", "stopped node=%s", a->options->node);
+	free(a->upstreams);
+	close(a->lock);
+	status = a->status;
+	free(a);
+	return status;
+}

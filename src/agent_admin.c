@@ -1,0 +1,175 @@
+#include <arpa/inet.h>
+
+#include "base/opt.h"
+#include "src/agent_private.h"
+
+bool
+agent_ready(const struct agent *a, struct buf *why)
+{
+	if (!snapshot_synced(a->snapshot))
+		buf_adds(why, "no metadata yet: neither from the hub nor from the database\n");
+	if (!lb_listening(a->lb))
+		buf_adds(why, "the listener does not serve\n");
+	if (!dns_listening(a->dns))
+		buf_adds(why, "DNS does not serve\n");
+	if (!iptables_installed(a->ipt))
+		buf_adds(why, "the nftables table is not installed\n");
+	if (a->mesh_error[0] != '\0')
+		buf_printf(why, "%s\n", a->mesh_error);
+	if (a->stopping)
+		buf_adds(why, "stopping\n");
+	return buf_len(why) == 0;
+}
+
+static void
+on_healthz(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	(void)arg;
+	(void)req;
+	buf_adds(&reply->body, "ok\n");
+}
+
+static void
+on_readyz(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	(void)req;
+	if (agent_ready(arg, &reply->body))
+		buf_adds(&reply->body, "ok\n");
+	else
+		reply->status = 503;
+}
+
+static void
+on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct agent *a = arg;
+	struct metrics m;
+	auto_buf struct buf why;
+
+	(void)req;
+	buf_init(&why, BUF_UNLIMITED);
+	metrics_init(&m);
+	metric_gauge(&m, "edgeway_agent_info", "Constant 1, labelled with the version.",
+		"version=\"" EDGEWAY_VERSION "\"", 1);
+	metric_gauge(&m, "edgeway_agent_ready", "1 when /readyz says 200.", NULL, agent_ready(a, &why));
+	metric_gauge(&m, "edgeway_agent_uptime_seconds", "Since the start.", NULL,
+		(double)(loop_now_ms(a->loop) - a->started_ms) / 1000);
+	metric_gauge(&m, "edgeway_agent_services_count", "Services in use.", NULL,
+		(double)snapshot_count(a->snapshot));
+	metric_counter(&m, "edgeway_agent_mesh_failures_total", "Failed attempts to serve the mesh address.",
+		NULL, a->mesh_failures);
+	meta_metrics(a->meta, &m);
+	dns_metrics(a->dns, &m);
+	lb_metrics(a->lb, &m);
+	iptables_metrics(a->ipt, &m);
+	reply->type = "text/plain; version=0.0.4; charset=utf-8";
+	buf_add(&reply->body, buf_at(&m.out), buf_len(&m.out));
+	metrics_fini(&m);
+}
+
+static void
+json_text(struct buf *out, const char *s)
+{
+	buf_adds(out, "\"");
+	for (; *s != '\0'; s++) {
+		if (*s == '"' || *s == '\\')
+			buf_printf(out, "\\%c", *s);
+		else if ((unsigned char)*s < 0x20)
+			buf_printf(out, "\\u%04x", (unsigned char)*s);
+		else
+			buf_add(out, s, 1);
+	}
+	buf_adds(out, "\"");
+}
+
+static void
+on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct agent *a = arg;
+	struct buf *out = &reply->body;
+	struct in_addr in = { .s_addr = htonl(a->address) };
+	char address[INET_ADDRSTRLEN];
+	auto_buf struct buf why;
+
+	(void)req;
+	buf_init(&why, BUF_UNLIMITED);
+	reply->type = "application/json";
+	buf_adds(out, "{\"program\":\"edgeway-agent\",\"version\":\"" EDGEWAY_VERSION "\",\"node\":");
+	json_text(out, a->options->node);
+	buf_printf(out, ",\"ready\":%s,\"address\":\"%s\",\"error\":", agent_ready(a, &why) ? "true" : "false",
+		inet_ntop(AF_INET, &in, address, sizeof address));
+	json_text(out, a->mesh_error);
+	buf_printf(out, ",\"uptime_s\":%llu,\"services\":%zu,\"meta\":",
+		(unsigned long long)((loop_now_ms(a->loop) - a->started_ms) / 1000), snapshot_count(a->snapshot));
+	meta_state(a->meta, out);
+	buf_adds(out, ",\"dns\":");
+	dns_state(a->dns, out);
+	buf_adds(out, ",\"lb\":");
+	lb_state(a->lb, out);
+	buf_adds(out, ",\"iptables\":");
+	iptables_state(a->ipt, out);
+	buf_adds(out, "}\n");
+}
+
+static void
+port_text(struct buf *out, const struct service_port *p)
+{
+	static const char *const modes[] = { "http", "tcp", "udp" };
+	static const char *const vias[] = { "pod", "host", "given", "tunnel" };
+
+	buf_printf(out, "{\"name\":\"%s\",\"port\":%u,\"mode\":\"%s\",\"unreachable\":%u,\"endpoints\":[", p->name,
+		p->port, modes[p->mode], p->n_unreachable);
+	for (unsigned i = 0; i < p->n_endpoints; i++) {
+		const struct endpoint *e = &p->endpoints[i];
+		struct addr to = endpoint_addr(e);
+		char text[ADDR_TEXT_MAX];
+
+		buf_printf(out, "%s{\"address\":\"%s\",\"via\":\"%s\",\"node\":", i > 0 ? "," : "",
+			addr_text(&to, text), vias[e->via]);
+		json_text(out, e->node);
+		buf_adds(out, "}");
+	}
+	buf_adds(out, "]}");
+}
+
+static void
+on_services(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct agent *a = arg;
+	struct buf *out = &reply->body;
+	char ip[INET_ADDRSTRLEN];
+
+	(void)req;
+	reply->type = "application/json";
+	buf_adds(out, "{\"services\":[");
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
+		const struct service *s = snapshot_at(a->snapshot, i);
+		struct in_addr in = { .s_addr = htonl(s->fake_ip) };
+
+		buf_printf(out, "%s\n{\"namespace\":\"%s\",\"name\":\"%s\",\"fakeIP\":\"%s\",\"headless\":%s,\"ports\":[",
+			i > 0 ? "," : "", s->namespace, s->name,
+			s->fake_ip != 0 ? inet_ntop(AF_INET, &in, ip, sizeof ip) : "", s->headless ? "true" : "false");
+		for (unsigned p = 0; p < s->n_ports; p++) {
+			if (p > 0)
+				buf_adds(out, ",");
+			port_text(out, &s->ports[p]);
+		}
+		buf_adds(out, "]}");
+	}
+	buf_adds(out, "]}\n");
+}
+
+int
+agent_admin_start(struct agent *a, struct err *err)
+{
+	static const struct admin_route routes[] = {
+		{ "GET", "/healthz", on_healthz, false },
+		{ "GET", "/readyz", on_readyz, false },
+		{ "GET", "/metrics", on_metrics, false },
+		{ "GET", "/debug/state", on_state, false },
+		{ "GET", "/debug/services", on_services, false },
+		{ NULL, NULL, NULL, false },
+	};
+
+	return admin_start(&a->admin, a->loop, a->options->admin_listen, a->options->admin_socket, routes, a, err);
+}

@@ -1,0 +1,98 @@
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "src/agent_private.h"
+
+enum { RETRY_MS = 1000 };
+
+static const char *
+dotted(uint32_t address, char to[INET_ADDRSTRLEN])
+{
+	struct in_addr in = { .s_addr = htonl(address) };
+
+	inet_ntop(AF_INET, &in, to, INET_ADDRSTRLEN);
+	return to;
+}
+
+/* Whatever the steps already did stays; each is safe to repeat. Pods are sent to us last of all. */
+static int
+serve(struct agent *a, struct err *err)
+{
+	int rc = lb_listen(a->lb, a->address, err);
+
+	if (rc == 0)
+		rc = iptables_install(a->ipt, a->address, err);
+	if (rc == 0)
+		rc = dns_listen(a->dns, a->address, err);
+	if (rc == 0 && a->options->dns_manage_resolv_conf)
+		rc = dns_resolvconf_write(a->dns, err);
+	return rc;
+}
+
+/* Also undoes what a killed predecessor left: nobody may be sent to a name server that does not answer. */
+static void
+withdraw(struct agent *a)
+{
+	struct err err = { 0 };
+
+	if (a->options->dns_manage_resolv_conf && dns_resolvconf_restore(a->dns, &err) < 0)
+		log_error("agent", "cannot restore resolv.conf: %s", err.text);
+	dns_listen(a->dns, 0, NULL);
+	lb_listen(a->lb, 0, NULL);
+	iptables_remove(a->ipt, NULL);
+}
+
+void
+agent_mesh_retry(void *arg)
+{
+	struct agent *a = arg;
+	struct err err = { 0 };
+	char text[INET_ADDRSTRLEN];
+	int rc;
+
+	if (a->stopping || a->address == 0)
+		return;
+	rc = serve(a, &err);
+	if (rc < 0) {
+		a->mesh_failures++;
+		if (strcmp(a->mesh_error, err.text) != 0)
+			log_error("agent", "cannot serve the mesh yet, trying again every second: %s", err.text);
+		snprintf(a->mesh_error, sizeof a->mesh_error, "%s", err.text);
+		timer_start(a->retry, RETRY_MS, 0);
+		return;
+	}
+	a->mesh_error[0] = '\0';
+	log_info("agent", "serving the mesh address=%s dns=%s:%u listener=%s:%u services=%zu",
+		dotted(a->address, text), text, a->options->dns_port, text, a->options->mesh_listen_port,
+		snapshot_count(a->snapshot));
+}
+
+void
+agent_address(void *arg, uint32_t address)
+{
+	struct agent *a = arg;
+
+	if (a->stopping)
+		return;
+	if (address == 0) {
+		log_warn("agent", "interface %s has no IPv4 address (yet): waiting for it; is docker running?",
+			a->options->mesh_interface);
+		if (a->options->mesh_address[0] == '\0') {
+			withdraw(a);
+			a->address = 0;
+		}
+		snprintf(a->mesh_error, sizeof a->mesh_error, "waiting for an IPv4 address on %s",
+			a->options->mesh_interface);
+		if (a->options->mesh_address[0] == '\0')
+			return;
+	}
+	if (a->options->mesh_address[0] != '\0')
+		address = ntohl(inet_addr(a->options->mesh_address));
+	if (a->address != 0 && a->address != address)
+		withdraw(a);
+	a->address = address;
+	timer_cancel(a->retry);
+	agent_mesh_retry(a);
+}

@@ -1,0 +1,14 @@
+/*
+ * How edgewayctl shows the daemons' JSON to a person. Each takes the body and the command's free argument
+ * (NULL: none), prints to stdout, and gives the exit status.
+ */
+#ifndef EDGEWAY_SRC_CTL_SHOW_H
+#define EDGEWAY_SRC_CTL_SHOW_H
+
+#include <stddef.h>
+
+typedef int ctl_show_fn(const char *json, size_t len, const char *argument);
+
+ctl_show_fn ctl_show_status, ctl_show_services, ctl_show_endpoints, ctl_show_tokens, ctl_show_nodes;
+
+#endif

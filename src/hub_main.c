@@ -1,0 +1,236 @@
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include "base/admin.h"
+#include "base/log.h"
+#include "hub/hub.h"
+#include "src/hub_options.h"
+
+enum { TOKEN_TTL_S = 24 * 3600, TOKEN_TTL_MOST_S = 365 * 24 * 3600 };
+
+struct hub_main {
+	struct loop *loop;
+	struct hub *hub;
+	struct admin *admin;
+	struct sigwatch *term, *intr, *hup;
+	uint64_t started_ms;
+};
+
+static void
+on_healthz(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	(void)arg;
+	(void)req;
+	buf_adds(&reply->body, "ok\n");
+}
+
+static void
+on_readyz(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+
+	(void)req;
+	if (!hub_ready(m->hub))
+		reply->status = 503;
+	buf_adds(&reply->body, hub_ready(m->hub) ? "ok\n" : "the source has not been read yet\n");
+}
+
+static void
+on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+	struct metrics metrics;
+
+	(void)req;
+	metrics_init(&metrics);
+	metric_gauge(&metrics, "edgeway_hub_info", "Constant 1, labelled with the version.",
+		"version=\"" EDGEWAY_VERSION "\"", 1);
+	metric_gauge(&metrics, "edgeway_hub_ready", "1 when /readyz says 200.", NULL, hub_ready(m->hub));
+	metric_gauge(&metrics, "edgeway_hub_uptime_seconds", "Since the start.", NULL,
+		(double)(loop_now_ms(m->loop) - m->started_ms) / 1000);
+	hub_metrics(m->hub, &metrics);
+	reply->type = "text/plain; version=0.0.4; charset=utf-8";
+	buf_add(&reply->body, buf_at(&metrics.out), buf_len(&metrics.out));
+	metrics_fini(&metrics);
+}
+
+static void
+on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+
+	(void)req;
+	reply->type = "application/json";
+	buf_printf(&reply->body,
+		"{\"program\":\"edgeway-hub\",\"version\":\"" EDGEWAY_VERSION
+		"\",\"node\":\"the cloud\",\"ready\":%s,\"uptime_s\":%llu,\"hub\":",
+		hub_ready(m->hub) ? "true" : "false",
+		(unsigned long long)((loop_now_ms(m->loop) - m->started_ms) / 1000));
+	hub_state(m->hub, &reply->body);
+	buf_adds(&reply->body, "}\n");
+}
+
+static void
+on_nodes(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+
+	(void)req;
+	reply->type = "application/json";
+	hub_nodes(m->hub, &reply->body);
+}
+
+static void
+refuse(struct admin_reply *reply, int status, const char *why)
+{
+	reply->status = status;
+	buf_printf(&reply->body, "%s\n", why);
+}
+
+static void
+on_token_create(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+	char node[256] = "", ttl[32] = "";
+	unsigned long ttl_s = TOKEN_TTL_S;
+	struct err err = { 0 };
+	char *end = ttl;
+
+	admin_query(req->query, "node", node, sizeof node);
+	if (admin_query(req->query, "ttl", ttl, sizeof ttl))
+		ttl_s = strtoul(ttl, &end, 10);
+	if (*end != '\0' || ttl_s == 0 || ttl_s > TOKEN_TTL_MOST_S) {
+		refuse(reply, 400, "ttl must be a number of seconds from 1 to 31536000");
+		return;
+	}
+	if (hub_token_create(m->hub, node, ttl_s, &reply->body, &err) < 0)
+		refuse(reply, 400, err.text);
+	else
+		buf_adds(&reply->body, "\n");
+}
+
+static void
+on_tokens(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+
+	(void)req;
+	reply->type = "application/json";
+	hub_token_list(m->hub, &reply->body);
+}
+
+static void
+on_token_revoke(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+	struct err err = { 0 };
+	char id[64] = "";
+
+	if (!admin_query(req->query, "id", id, sizeof id))
+		refuse(reply, 400, "id is missing");
+	else if (hub_token_revoke(m->hub, id, &err) < 0)
+		refuse(reply, 404, err.text);
+	else
+		buf_printf(&reply->body, "revoked %s\n", id);
+}
+
+static const struct admin_route routes[] = {
+	{ "GET", "/healthz", on_healthz, false },
+	{ "GET", "/readyz", on_readyz, false },
+	{ "GET", "/metrics", on_metrics, false },
+	{ "GET", "/debug/state", on_state, false },
+	{ "GET", "/nodes", on_nodes, false },
+	{ "GET", "/tokens", on_tokens, true },
+	{ "POST", "/tokens/create", on_token_create, true },
+	{ "POST", "/tokens/revoke", on_token_revoke, true },
+	{ NULL, NULL, NULL, false },
+};
+
+static void
+on_stop(void *arg)
+{
+	struct hub_main *m = arg;
+
+	log_info("hub", "stopping");
+	loop_stop(m->loop);
+}
+
+static void
+on_hup(void *arg)
+{
+	(void)arg;
+	log_info("hub", "SIGHUP: nothing of the running configuration can change yet");
+}
+
+static int
+start(struct hub_main *m, const struct hub_options *o, struct err *err)
+{
+	const struct hub_config config = {
+		.listen = o->listen,
+		.manifests = o->source_manifests,
+		.data_dir = o->data_dir,
+		.cert = o->tls_cert,
+		.key = o->tls_key,
+		.ca = o->tls_ca,
+		.ca_key = o->tls_ca_key,
+		.names = (const char *const *)o->tls_names,
+		.cluster_domain = "",
+	};
+	int rc;
+
+	signal(SIGPIPE, SIG_IGN);
+	if (o->source_manifests[0] == '\0')
+		return err_set(err, 22, "no source: set source.manifests to a folder (the Kubernetes source is not there yet)");
+	rc = loop_new(&m->loop, err);
+	if (rc == 0)
+		rc = hub_start(&m->hub, m->loop, &config, err);
+	if (rc == 0)
+		rc = admin_start(&m->admin, m->loop, o->admin_listen, o->admin_socket, routes, m, err);
+	if (rc < 0)
+		return rc;
+	m->started_ms = loop_now_ms(m->loop);
+	m->term = signal_start(m->loop, SIGTERM, on_stop, m);
+	m->intr = signal_start(m->loop, SIGINT, on_stop, m);
+	m->hup = signal_start(m->loop, SIGHUP, on_hup, m);
+	return 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct hub_options options = { 0 };
+	struct hub_main m = { 0 };
+	struct err err = { 0 };
+	bool check = false;
+
+	switch (hub_options_load(&options, argc, argv, &check, &err)) {
+	case OPT_EXIT_OK:
+		return 0;
+	case OPT_EXIT_BAD:
+		fprintf(stderr, "edgeway-hub: %s\n", err.text);
+		return 2;
+	case OPT_RUN:
+		break;
+	}
+	if (check) {
+		puts("the configuration is fine");
+		hub_options_free(&options);
+		return 0;
+	}
+	log_setup((enum log_level)options.log_level, (enum log_format)options.log_format);
+	if (start(&m, &options, &err) < 0) {
+		log_error("hub", "cannot start: %s", err.text);
+		return 1;
+	}
+	loop_run(m.loop);
+	admin_stop(&m.admin);
+	hub_stop(&m.hub);
+	signal_stop(&m.term);
+	signal_stop(&m.intr);
+	signal_stop(&m.hup);
+	loop_free(&m.loop);
+	log_info("hub", "stopped");
+	hub_options_free(&options);
+	return 0;
+}

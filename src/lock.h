@@ -1,0 +1,13 @@
+/*
+ * One instance per data folder: a lock on DIR/lock, held until the process ends, whatever ends it.
+ * SO_REUSEPORT would let a second agent share the ports without a word.
+ */
+#ifndef EDGEWAY_SRC_LOCK_H
+#define EDGEWAY_SRC_LOCK_H
+
+#include "base/err.h"
+
+/* Makes the folder (0700) when it is missing. -EBUSY names the process that holds the lock. */
+int lock_take(const char *data_dir, int *fd, struct err *err);
+
+#endif
