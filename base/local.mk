@@ -8,6 +8,7 @@ base_libbase_a_SOURCES = \
 	base/loop.c base/loop.h \
 	base/metric.c base/metric.h \
 	base/sock.c base/sock.h \
+	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
 	base/util.c base/util.h
 
 include base/http1.mk
