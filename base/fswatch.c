@@ -10,7 +10,8 @@ struct fswatch {
 	fswatch_fn *fn;
 	void *arg;
 	int fd;
-	bool *gone; /* set when stopped inside a callback */
+	bool busy;    /* inside on_ready, which frees */
+	bool stopped; /* while busy */
 };
 
 static const char *
@@ -26,21 +27,21 @@ on_ready(void *arg, int fd, unsigned events)
 {
 	struct fswatch *w = arg;
 	char bytes[4096] __attribute__((aligned(__alignof__(struct inotify_event))));
-	bool gone = false;
 	ssize_t n;
 
 	(void)events;
-	w->gone = &gone;
-	while (!gone && (n = read(fd, bytes, sizeof bytes)) > 0) {
-		for (char *at = bytes; at < bytes + n && !gone;) {
+	w->busy = true;
+	while (!w->stopped && (n = read(fd, bytes, sizeof bytes)) > 0) {
+		for (char *at = bytes; at < bytes + n && !w->stopped;) {
 			const struct inotify_event *ev = (const struct inotify_event *)(void *)at;
 
 			at += sizeof *ev + ev->len;
 			w->fn(w->arg, name_of(ev));
 		}
 	}
-	if (!gone)
-		w->gone = NULL;
+	w->busy = false;
+	if (w->stopped)
+		free(w);
 }
 
 int
@@ -72,9 +73,10 @@ fswatch_stop(struct fswatch **out)
 
 	if (w == NULL)
 		return;
-	if (w->gone != NULL)
-		*w->gone = true;
 	watch_stop(&w->watch);
 	close(w->fd);
-	free(w);
+	if (w->busy)
+		w->stopped = true;
+	else
+		free(w);
 }
