@@ -1,8 +1,8 @@
 /*
- * What the agent changes in the kernel, through netlink only (libnftnl, libmnl): the table `ip edgeway`
- * that sends TCP for the fake range to the listener, the route that lets host processes reach the
- * range, and the reservation of the listen port. Also tells when the mesh interface appears,
- * changes its address or goes. The folder's door; loop 0 only.
+ * What the agent changes in the kernel, through netlink only (libnftnl, libmnl): the table `ip
+ * edgeway` that sends TCP for the fake range to the listener, the route that lets host processes
+ * reach the range, and the reservation of the listen port. Also tells when the mesh interface
+ * appears, changes its address or goes. The folder's door; loop 0 only.
  */
 #ifndef EDGEWAY_IPTABLES_IPTABLES_H
 #define EDGEWAY_IPTABLES_IPTABLES_H
@@ -14,27 +14,36 @@ struct iptables;
 
 struct iptables_config {
 	struct loop *loop;
-	const char *interface;              /* mesh.interface: address and route */
-	const char *const *interfaces;      /* more bridges, globs; NULL-terminated, may be NULL */
-	uint32_t subnet, mask;              /* host byte order */
-	uint16_t port;                      /* of the listener */
-	uint32_t mark;                      /* connections with it are left alone */
+	const char *interface; /* mesh.interface: address and route */
+	const char *const *interfaces; /* more bridges, globs; NULL-terminated, may be NULL */
+	uint32_t subnet, mask; /* host byte order */
+	uint16_t port; /* of the listener */
+	uint32_t mark; /* connections with it are left alone */
 };
 
 /* Address of the mesh interface, host byte order; 0: none (no interface, down, or no IPv4). */
-typedef void iptables_address_fn(void *arg, uint32_t address);
+typedef void
+iptables_address_fn(void *arg, uint32_t address);
 
-/* Starts to follow the interface by rtnetlink; `fn` comes once soon and then at every change. Reserves the port. */
-int iptables_open(struct iptables **ipt, const struct iptables_config *config, iptables_address_fn *fn, void *arg,
-	struct err *err);
+/* Starts to follow the interface by rtnetlink; `fn` comes once soon and then at every change.
+ * Reserves the port. */
+int
+iptables_open(struct iptables **ipt, const struct iptables_config *config, iptables_address_fn *fn,
+	void *arg, struct err *err);
 /* One transaction: replaces our table (also one that an earlier run left), and the route. */
-int iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
+int
+iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
 /* Removes table and route; fine when they are not there. */
-int iptables_remove(struct iptables *ipt, struct err *err);
-bool iptables_installed(const struct iptables *ipt);
-void iptables_metrics(struct iptables *ipt, struct metrics *m);
-void iptables_state(struct iptables *ipt, struct buf *out); /* JSON object */
+int
+iptables_remove(struct iptables *ipt, struct err *err);
+bool
+iptables_installed(const struct iptables *ipt);
+void
+iptables_metrics(struct iptables *ipt, struct metrics *m);
+void
+iptables_state(struct iptables *ipt, struct buf *out); /* JSON object */
 /* Does not remove the rules; gives the port's reservation back. */
-void iptables_close(struct iptables **ipt);
+void
+iptables_close(struct iptables **ipt);
 
 #endif

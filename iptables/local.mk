@@ -1,2 +1,20 @@
 noinst_LIBRARIES += iptables/libiptables.a
-iptables_libiptables_a_SOURCES = 
+iptables_libiptables_a_SOURCES = \
+	iptables/iface.c iptables/iface.h \
+	iptables/iptables.c iptables/iptables.h \
+	iptables/netlink.c iptables/netlink.h \
+	iptables/reserve.c iptables/reserve.h \
+	iptables/route.c iptables/route.h \
+	iptables/rules.c iptables/rules.h
+
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
+TESTS += tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
+endif
+IPTABLES_TEST_LDADD = iptables/libiptables.a $(BASE_LDADD) $(NFTNL_LIBS) $(MNL_LIBS) $(CMOCKA_LIBS)
+tests_unit_rules_test_SOURCES = tests/unit/rules_test.c
+tests_unit_rules_test_LDADD = $(IPTABLES_TEST_LDADD)
+tests_unit_reserve_test_SOURCES = tests/unit/reserve_test.c
+tests_unit_reserve_test_LDADD = $(IPTABLES_TEST_LDADD)
+tests_unit_iptables_test_SOURCES = tests/unit/iptables_test.c
+tests_unit_iptables_test_LDADD = $(IPTABLES_TEST_LDADD)

@@ -1,0 +1,468 @@
+/*
+ * The spine against the real kernel, in a network namespace of the test's own: table, route,
+ * interface, repair, errors. Skipped (said aloud) where namespaces are not allowed. The bridge is
+ * made with ip(8).
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <libmnl/libmnl.h>
+#include <libnftnl/chain.h>
+#include <libnftnl/common.h>
+#include <libnftnl/rule.h>
+#include <libnftnl/table.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter_ipv4.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "base/sock.h"
+#include "iptables/iptables.h"
+#include "iptables/netlink.h"
+#include "iptables/rules.h"
+
+#define BRIDGE_ADDRESS 0xac110001u /* 172.17.0.1 */
+#define SUBNET 0x09fb0000u
+#define MASK 0xffff0000u
+enum { PORT = 40001, MARK = 0x6564, WAIT_MS = 3000 };
+
+struct lab {
+	struct loop *loop;
+	struct iptables *ipt;
+	uint32_t address;
+	unsigned calls;
+};
+
+static void
+sh(const char *command)
+{
+	int rc = system(command);
+
+	if (rc != 0)
+		fail_msg("%s: status %d", command, rc);
+}
+
+static void
+on_address(void *arg, uint32_t address)
+{
+	struct lab *lab = arg;
+
+	lab->address = address;
+	lab->calls++;
+}
+
+typedef bool
+condition_fn(struct lab *lab, uintptr_t want);
+
+/* Turns the loop until the condition holds. */
+static void
+wait_until(struct lab *lab, condition_fn *holds, uintptr_t want)
+{
+	uint64_t end = mono_ms() + WAIT_MS;
+
+	while (!holds(lab, want)) {
+		if (mono_ms() > end)
+			fail_msg("the condition did not come true within %d ms", WAIT_MS);
+		loop_turn(lab->loop);
+		usleep(1000);
+	}
+}
+
+static bool
+address_is(struct lab *lab, uintptr_t want)
+{
+	return lab->calls > 0 && lab->address == want;
+}
+
+/* --- what the kernel has ------------------------------------------------------- */
+
+static int
+count_rule(const struct nlmsghdr *nlh, void *arg)
+{
+	struct nftnl_rule *r = nftnl_rule_alloc();
+	unsigned *n = arg;
+
+	assert_int_equal(nftnl_rule_nlmsg_parse(nlh, r), 0);
+	*n += strcmp(nftnl_rule_get_str(r, NFTNL_RULE_TABLE), RULES_TABLE) == 0;
+	nftnl_rule_free(r);
+	return MNL_CB_OK;
+}
+
+static int
+count_chain(const struct nlmsghdr *nlh, void *arg)
+{
+	struct nftnl_chain *c = nftnl_chain_alloc();
+	unsigned *n = arg;
+
+	assert_int_equal(nftnl_chain_nlmsg_parse(nlh, c), 0);
+	if (strcmp(nftnl_chain_get_str(c, NFTNL_CHAIN_TABLE), RULES_TABLE) == 0) {
+		(*n)++;
+		assert_string_equal(nftnl_chain_get_str(c, NFTNL_CHAIN_TYPE), "nat");
+		assert_int_equal(nftnl_chain_get_s32(c, NFTNL_CHAIN_PRIO), -105);
+	}
+	nftnl_chain_free(c);
+	return MNL_CB_OK;
+}
+
+static unsigned
+count(uint16_t type, mnl_cb_t fn)
+{
+	char bytes[256];
+	struct nlmsghdr *nlh = nftnl_nlmsg_build_hdr(bytes, type, NFPROTO_IPV4, NLM_F_DUMP, 1);
+	auto_nl struct mnl_socket *nl = NULL;
+	unsigned n = 0;
+
+	assert_int_equal(nl_open(&nl, NETLINK_NETFILTER, 0, NULL), 0);
+	assert_int_equal(nl_request(nl, nlh, fn, &n), 0);
+	return n;
+}
+
+static unsigned
+rules_in_kernel(void)
+{
+	return count(NFT_MSG_GETRULE, count_rule);
+}
+
+static bool
+rules_are(struct lab *lab, uintptr_t want)
+{
+	(void)lab;
+	return rules_in_kernel() == want;
+}
+
+static unsigned
+lines_of(const char *command)
+{
+	FILE *f = popen(command, "r");
+	char line[512];
+	unsigned n = 0;
+
+	assert_non_null(f);
+	while (fgets(line, sizeof line, f) != NULL)
+		n++;
+	pclose(f);
+	return n;
+}
+
+static bool
+routes_are(struct lab *lab, uintptr_t want)
+{
+	(void)lab;
+	return lines_of("ip route show 9.251.0.0/16") == want;
+}
+
+/* --- fixtures ------------------------------------------------------------------ */
+
+static int
+open_lab(struct lab *lab, const char *interface, struct err *err)
+{
+	static const char *const more[] = {"br-*", NULL};
+	struct iptables_config config = {.loop = lab->loop,
+		.interface = interface,
+		.interfaces = more,
+		.subnet = SUBNET,
+		.mask = MASK,
+		.port = PORT,
+		.mark = MARK};
+
+	return iptables_open(&lab->ipt, &config, on_address, lab, err);
+}
+
+static int
+setup(void **state)
+{
+	struct lab *lab = xcalloc(1, sizeof *lab);
+
+	*state = lab;
+	if (unshare(CLONE_NEWNET) < 0)
+		return -1;
+	sh("ip link set lo up");
+	assert_int_equal(loop_new(&lab->loop, NULL), 0);
+	assert_int_equal(open_lab(lab, "docker0", NULL), 0);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct lab *lab = *state;
+
+	iptables_close(&lab->ipt);
+	loop_free(&lab->loop);
+	free(lab);
+	return 0;
+}
+
+static void
+make_bridge(struct lab *lab)
+{
+	sh("ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker0 && ip link "
+	   "set docker0 up");
+	wait_until(lab, address_is, BRIDGE_ADDRESS);
+}
+
+/* --- tests --------------------------------------------------------------------- */
+
+static void
+follows_the_interface(void **state)
+{
+	struct lab *lab = *state;
+
+	wait_until(lab, address_is, 0);
+	assert_int_equal(lab->calls, 1);
+	make_bridge(lab);
+	sh("ip link set docker0 down");
+	wait_until(lab, address_is, 0);
+	sh("ip link set docker0 up");
+	wait_until(lab, address_is, BRIDGE_ADDRESS);
+	sh("ip addr add 172.18.0.1/16 dev docker0 && ip addr del 172.17.0.1/16 dev docker0");
+	wait_until(lab, address_is, 0xac120001);
+	sh("ip link del docker0");
+	wait_until(lab, address_is, 0);
+}
+
+static void
+installs_and_removes(void **state)
+{
+	struct lab *lab = *state;
+	struct err err;
+
+	make_bridge(lab);
+	assert_int_equal(iptables_remove(lab->ipt, &err), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, &err), 0);
+		assert_true(iptables_installed(lab->ipt));
+		assert_int_equal(rules_in_kernel(), 3);
+		assert_int_equal(count(NFT_MSG_GETCHAIN, count_chain), 2);
+		assert_int_equal(lines_of("ip route show 9.251.0.0/16 dev docker0 | grep 'scope "
+					  "link src 172.17.0.1'"),
+			1);
+	}
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(iptables_remove(lab->ipt, &err), 0);
+		assert_false(iptables_installed(lab->ipt));
+		assert_int_equal(rules_in_kernel(), 0);
+		assert_int_equal(count(NFT_MSG_GETCHAIN, count_chain), 0);
+		assert_true(routes_are(lab, 0));
+	}
+}
+
+/* A killed run leaves table and route; the next run may have another listener. */
+static void
+replaces_what_an_earlier_run_left(void **state)
+{
+	struct lab *lab = *state;
+	struct err err;
+
+	make_bridge(lab);
+	assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, &err), 0);
+	iptables_close(&lab->ipt);
+	assert_int_equal(rules_in_kernel(), 3);
+	sh("ip addr add 172.18.0.1/16 dev docker0");
+	assert_int_equal(open_lab(lab, "docker0", &err), 0);
+	lab->calls = 0;
+	wait_until(lab, address_is, BRIDGE_ADDRESS);
+	assert_int_equal(iptables_install(lab->ipt, 0xac120001, &err), 0);
+	assert_int_equal(rules_in_kernel(), 3);
+	assert_int_equal(lines_of("ip route show 9.251.0.0/16 | grep 172.18.0.1"), 1);
+	assert_true(routes_are(lab, 1));
+	assert_int_equal(iptables_remove(lab->ipt, &err), 0);
+	assert_int_equal(rules_in_kernel(), 0);
+}
+
+/* Connects as a process of the host does, and asks where the connection was meant to go. */
+static void
+try_connection(uint32_t mark, bool want)
+{
+	struct addr listen_at = addr_ipv4(BRIDGE_ADDRESS, PORT),
+		    fake = addr_ipv4(SUBNET + 0x0105, 80);
+	struct sockaddr_in origin;
+	socklen_t len = sizeof origin;
+	auto_fd int listener = -1, client = -1, served = -1;
+	struct err err;
+
+	assert_int_equal(sock_listen(&listen_at, 0, &listener, &err), 0);
+	assert_int_equal(sock_connect(&fake, mark, &client), 0);
+	for (int i = 0; i < 100 && served < 0; i++) {
+		served = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
+		usleep(served < 0 ? 1000 : 0);
+	}
+	assert_int_equal(served >= 0, want);
+	if (!want)
+		return;
+	assert_int_equal(getsockopt(served, IPPROTO_IP, SO_ORIGINAL_DST, &origin, &len), 0);
+	assert_int_equal(ntohl(origin.sin_addr.s_addr), SUBNET + 0x0105);
+	assert_int_equal(ntohs(origin.sin_port), 80);
+}
+
+/* docker0 has no carrier here: no container runs. */
+static void
+host_processes_reach_the_range(void **state)
+{
+	struct lab *lab = *state;
+	struct err err;
+
+	make_bridge(lab);
+	assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, &err), 0);
+	assert_int_equal(lines_of("ip route show 9.251.0.0/16 | grep linkdown"), 1);
+	try_connection(0, true);
+	try_connection(MARK, false);
+	assert_int_equal(iptables_remove(lab->ipt, &err), 0);
+	try_connection(0, false);
+}
+
+static void
+delete_as_another_program(void)
+{
+	auto_nl struct mnl_socket *nl = NULL;
+	auto_buf struct buf batch;
+	uint32_t seq = 1;
+	unsigned acks;
+
+	buf_init(&batch, BUF_UNLIMITED);
+	acks = rules_remove(&batch, &seq);
+	assert_int_equal(nl_open(&nl, NETLINK_NETFILTER, 0, NULL), 0);
+	assert_int_equal(nl_batch(nl, buf_at(&batch), buf_len(&batch), acks), 0);
+	assert_int_equal(rules_in_kernel(), 0);
+}
+
+static void
+repairs_what_others_delete(void **state)
+{
+	struct lab *lab = *state;
+	uint64_t start;
+	struct err err;
+
+	make_bridge(lab);
+	assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, &err), 0);
+	loop_turn(lab->loop); /* our own messages are no damage */
+	for (int i = 0; i < 3; i++) {
+		auto_buf struct buf told;
+
+		delete_as_another_program();
+		start = mono_ms();
+		wait_until(lab, rules_are, 3);
+		assert_true(mono_ms() - start < 1000);
+		buf_init(&told, BUF_UNLIMITED);
+		iptables_state(lab->ipt, &told);
+		assert_non_null(strstr(buf_str(&told), "\"installed\":true"));
+	}
+	assert_int_equal(iptables_remove(lab->ipt, &err), 0);
+	delete_as_another_program();
+	for (int i = 0; i < 50; i++) {
+		loop_turn(lab->loop);
+		usleep(1000);
+	}
+	assert_int_equal(rules_in_kernel(), 0); /* what we removed ourselves stays away */
+}
+
+/* The kernel drops routes without a message when a link goes down. */
+static void
+route_returns_after_down_and_up(void **state)
+{
+	struct lab *lab = *state;
+	struct err err;
+
+	make_bridge(lab);
+	assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, &err), 0);
+	sh("ip link set docker0 down && ip link set docker0 up");
+	assert_true(routes_are(lab, 0));
+	wait_until(lab, routes_are, 1);
+	assert_true(address_is(lab, BRIDGE_ADDRESS));
+}
+
+static void
+says_what_is_missing(void **state)
+{
+	struct lab *lab = *state;
+	struct err err;
+
+	wait_until(lab, address_is, 0);
+	assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, &err), -ENODEV);
+	assert_non_null(strstr(err.text, "docker0"));
+	iptables_close(&lab->ipt);
+	assert_int_equal(open_lab(lab, "br-*", &err), -EINVAL);
+	assert_non_null(strstr(err.text, "br-*"));
+	assert_int_equal(open_lab(lab, "a-name-that-is-too-long", &err), -EINVAL);
+}
+
+static unsigned
+reserved(const char *list)
+{
+	auto_free char *text = NULL;
+
+	assert_int_equal(
+		file_read("/proc/sys/net/ipv4/ip_local_reserved_ports", 1 << 20, &text, NULL), 0);
+	return strcmp(text, list) == 0;
+}
+
+static void
+reserves_the_port(void **state)
+{
+	struct lab *lab = *state;
+	struct err err;
+
+	assert_true(reserved("40001\n"));
+	iptables_close(&lab->ipt);
+	assert_true(reserved("\n"));
+	sh("echo 8080,9000-9002 > /proc/sys/net/ipv4/ip_local_reserved_ports");
+	assert_int_equal(open_lab(lab, "docker0", &err), 0);
+	assert_true(reserved("8080,9000-9002,40001\n"));
+	iptables_close(&lab->ipt);
+	assert_true(reserved("8080,9000-9002\n"));
+	sh("echo 40001 > /proc/sys/net/ipv4/ip_local_reserved_ports");
+	assert_int_equal(open_lab(lab, "docker0", &err), 0);
+	iptables_close(&lab->ipt);
+	assert_true(reserved("40001\n"));
+}
+
+/* Not root: the last test, since there is no way back. */
+static void
+no_permission_is_said(void **state)
+{
+	struct lab *lab = *state;
+	struct err err;
+
+	make_bridge(lab);
+	assert_int_equal(setuid(65534), 0);
+	assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, &err), -EPERM);
+	assert_non_null(strstr(err.text, "CAP_NET_ADMIN"));
+	assert_false(iptables_installed(lab->ipt));
+}
+
+#define LAB_TEST(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		LAB_TEST(follows_the_interface),
+		LAB_TEST(installs_and_removes),
+		LAB_TEST(replaces_what_an_earlier_run_left),
+		LAB_TEST(host_processes_reach_the_range),
+		LAB_TEST(repairs_what_others_delete),
+		LAB_TEST(route_returns_after_down_and_up),
+		LAB_TEST(says_what_is_missing),
+		LAB_TEST(reserves_the_port),
+		LAB_TEST(no_permission_is_said),
+	};
+
+	/* The parent namespace is never touched: unshare before the first look, and again for each
+	 * test. */
+	if (geteuid() != 0 || unshare(CLONE_NEWNET) < 0) {
+		puts("1..0 # SKIP needs root and network namespaces");
+		return 0;
+	}
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
