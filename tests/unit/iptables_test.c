@@ -317,16 +317,18 @@ static void
 host_processes_reach_the_range(void **state)
 {
 	struct lab *lab = *state;
+	struct addr fake = addr_ipv4(SUBNET + 0x0105, 80);
+	auto_fd int client = -1;
 	struct err err;
 
 	make_bridge(lab);
 	assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, &err), 0);
-	sh("ip link add pod type dummy && ip link set pod master docker0");
+	sh("ip link add pod type veth peer name eth0 && ip link set pod master docker0");
 	wait_until(lab, no_carrier, 1);
 	try_connection(0, true);
 	try_connection(MARK, false);
 	assert_int_equal(iptables_remove(lab->ipt, &err), 0);
-	try_connection(0, false);
+	assert_int_equal(sock_connect(&fake, 0, &client), -ENETUNREACH);
 }
 
 static void
