@@ -5,7 +5,10 @@
 #include <string.h>
 #include <strings.h>
 
-/* What llhttp's callbacks fill. llhttp may tell a part in several pieces; within one call they are adjacent. */
+enum { CONNECTION_OPTIONS = 100 }; /* each costs a walk over the fields */
+
+/* What llhttp's callbacks fill. llhttp may tell a part in several pieces; within one call they are
+ * adjacent. */
 struct split {
 	struct http1_head *head;
 	struct http1_str url, status, name, value;
@@ -142,9 +145,10 @@ on_value_complete(llhttp_t *p)
 		return HPE_USER;
 	}
 	if (s->value.at == NULL)
-		s->value = (struct http1_str){ "", 0 };
-	h->fields[h->n_fields++] = (struct http1_field){ .name = s->name, .value = trimmed(s->value) };
-	s->name = s->value = (struct http1_str){ NULL, 0 };
+		s->value = (struct http1_str){"", 0};
+	h->fields[h->n_fields++] =
+		(struct http1_field){.name = s->name, .value = trimmed(s->value)};
+	s->name = s->value = (struct http1_str){NULL, 0};
 	return 0;
 }
 
@@ -171,7 +175,8 @@ refuse(struct http1_head *h, int status, const char *why)
 	return status;
 }
 
-/* 0, or a status. The head without its method, which may be one that llhttp does not know, goes in as GET. */
+/* 0, or a status. The head without its method, which may be one that llhttp does not know, goes in
+ * as GET. */
 static int
 split_head(struct split *s, llhttp_t *p, const char *data, size_t len)
 {
@@ -200,20 +205,20 @@ name_id(struct http1_str n)
 		const char *name;
 		uint8_t len, id;
 	} known[] = {
-		{ "te", 2, HTTP1_TE },
-		{ "via", 3, HTTP1_VIA },
-		{ "host", 4, HTTP1_HOST },
-		{ "expect", 6, HTTP1_EXPECT },
-		{ "upgrade", 7, HTTP1_UPGRADE },
-		{ "trailer", 7, HTTP1_TRAILER },
-		{ "connection", 10, HTTP1_CONNECTION },
-		{ "keep-alive", 10, HTTP1_KEEP_ALIVE },
-		{ "x-request-id", 12, HTTP1_X_REQUEST_ID },
-		{ "content-length", 14, HTTP1_CONTENT_LENGTH },
-		{ "http2-settings", 14, HTTP1_HTTP2_SETTINGS },
-		{ "x-forwarded-for", 15, HTTP1_X_FORWARDED_FOR },
-		{ "proxy-connection", 16, HTTP1_PROXY_CONNECTION },
-		{ "transfer-encoding", 17, HTTP1_TRANSFER_ENCODING },
+		{"te", 2, HTTP1_TE},
+		{"via", 3, HTTP1_VIA},
+		{"host", 4, HTTP1_HOST},
+		{"expect", 6, HTTP1_EXPECT},
+		{"upgrade", 7, HTTP1_UPGRADE},
+		{"trailer", 7, HTTP1_TRAILER},
+		{"connection", 10, HTTP1_CONNECTION},
+		{"keep-alive", 10, HTTP1_KEEP_ALIVE},
+		{"x-request-id", 12, HTTP1_X_REQUEST_ID},
+		{"content-length", 14, HTTP1_CONTENT_LENGTH},
+		{"http2-settings", 14, HTTP1_HTTP2_SETTINGS},
+		{"x-forwarded-for", 15, HTTP1_X_FORWARDED_FOR},
+		{"proxy-connection", 16, HTTP1_PROXY_CONNECTION},
+		{"transfer-encoding", 17, HTTP1_TRANSFER_ENCODING},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(known) && known[i].len <= n.len; i++) {
@@ -235,20 +240,23 @@ check_fields(struct http1_head *h)
 			return refuse(h, 400, "a field value holds a control character");
 		f->id = name_id(f->name);
 		f->hop = f->id == HTTP1_CONNECTION || f->id == HTTP1_KEEP_ALIVE ||
-			f->id == HTTP1_PROXY_CONNECTION || f->id == HTTP1_TE || f->id == HTTP1_UPGRADE ||
-			f->id == HTTP1_TRAILER || f->id == HTTP1_HTTP2_SETTINGS;
+			f->id == HTTP1_PROXY_CONNECTION || f->id == HTTP1_TE ||
+			f->id == HTTP1_UPGRADE || f->id == HTTP1_TRAILER ||
+			f->id == HTTP1_HTTP2_SETTINGS;
 	}
 	return 0;
 }
 
-/* RFC 9110 section 7.6.1: what Connection names goes no further; framing, routing and trace fields stay. */
+/* RFC 9110 section 7.6.1: what Connection names goes no further; framing, routing and trace fields
+ * stay. */
 static void
 mark_hop(struct http1_head *h, struct http1_str option)
 {
 	for (size_t i = 0; i < h->n_fields; i++) {
 		struct http1_field *f = &h->fields[i];
 
-		if (f->hop || f->name.len != option.len || strncasecmp(f->name.at, option.at, option.len) != 0)
+		if (f->hop || f->name.len != option.len ||
+			strncasecmp(f->name.at, option.at, option.len) != 0)
 			continue;
 		f->hop = f->id == HTTP1_OTHER || f->id == HTTP1_EXPECT;
 	}
@@ -270,10 +278,11 @@ next_item(struct http1_str *list, struct http1_str *item)
 	return true;
 }
 
-static void
+static int
 read_connection(struct http1_head *h)
 {
 	bool close = false, keep = false, upgrade = false;
+	unsigned options = 0;
 
 	for (size_t i = 0; i < h->n_fields; i++) {
 		struct http1_str list = h->fields[i].value, item;
@@ -281,6 +290,8 @@ read_connection(struct http1_head *h)
 		if (h->fields[i].id != HTTP1_CONNECTION)
 			continue;
 		while (next_item(&list, &item)) {
+			if (++options > CONNECTION_OPTIONS)
+				return refuse(h, 400, "too many options in Connection");
 			close |= http1_is(item, "close");
 			keep |= http1_is(item, "keep-alive");
 			upgrade |= http1_is(item, "upgrade");
@@ -289,6 +300,7 @@ read_connection(struct http1_head *h)
 	}
 	h->keep_alive = !close && (h->minor == 1 || keep);
 	h->upgrade = upgrade && h->minor == 1 && http1_find(h, HTTP1_UPGRADE) != NULL;
+	return 0;
 }
 
 static int
@@ -310,7 +322,8 @@ read_length(struct http1_head *h, struct http1_str v)
 	return 0;
 }
 
-/* RFC 9112 section 6: one Content-Length, or one Transfer-Encoding that is "chunked", in HTTP/1.1, never both. */
+/* RFC 9112 section 6: one Content-Length, or one Transfer-Encoding that is "chunked", in HTTP/1.1,
+ * never both. */
 static int
 read_framing(struct http1_head *h)
 {
@@ -362,12 +375,14 @@ read_host(struct http1_head *h)
 }
 
 /* http_target.c: checks h->target and takes absolute-form apart. */
-int http1_read_target(struct http1_head *h);
+int
+http1_read_target(struct http1_head *h);
 
 static void
 classify_method(struct http1_head *h)
 {
-	static const char *const idempotent[] = { "GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE" };
+	static const char *const idempotent[] = {
+		"GET", "HEAD", "PUT", "DELETE", "OPTIONS", "TRACE"};
 
 	h->is_head = h->method.len == 4 && memcmp(h->method.at, "HEAD", 4) == 0;
 	h->idempotent = false;
@@ -382,7 +397,8 @@ head_init(struct http1_head *h)
 	memset(h, 0, offsetof(struct http1_head, fields));
 }
 
-/* llhttp tolerates more than one blank and other versions: the line must be METHOD SP target SP HTTP/1.x. */
+/* llhttp tolerates more than one blank and other versions: the line must be METHOD SP target SP
+ * HTTP/1.x. */
 static int
 check_request_line(struct http1_head *h, const char *data, size_t len, struct http1_str url)
 {
@@ -405,22 +421,24 @@ check_request_line(struct http1_head *h, const char *data, size_t len, struct ht
 int
 http1_parse_request(struct http1_head *h, const char *data, size_t len)
 {
-	struct split s = { .head = h };
+	struct split s = {.head = h};
 	const char *sp = memchr(data, ' ', MIN(len, (size_t)HTTP1_METHOD_MAX + 1));
 	llhttp_t p;
 	int rc;
 
 	head_init(h);
-	h->method = (struct http1_str){ data, sp != NULL ? (size_t)(sp - data) : 0 };
+	h->method = (struct http1_str){data, sp != NULL ? (size_t)(sp - data) : 0};
 	if (!http1_valid_token(h->method))
 		return refuse(h, 400, "malformed method");
 	llhttp_init(&p, HTTP_REQUEST, &settings);
 	if ((rc = split_head(&s, &p, sp + 1, len - h->method.len - 1)) != 0 ||
-		(rc = check_request_line(h, data, len, s.url)) != 0 || (rc = check_fields(h)) != 0 ||
-		(rc = http1_read_target(h)) != 0 || (rc = read_host(h)) != 0 || (rc = read_framing(h)) != 0)
+		(rc = check_request_line(h, data, len, s.url)) != 0 ||
+		(rc = check_fields(h)) != 0 || (rc = http1_read_target(h)) != 0 ||
+		(rc = read_host(h)) != 0 || (rc = read_framing(h)) != 0)
 		return rc;
 	classify_method(h);
-	read_connection(h);
+	if ((rc = read_connection(h)) != 0)
+		return rc;
 	if (h->minor == 1) {
 		const struct http1_field *f = http1_find(h, HTTP1_EXPECT);
 
@@ -446,7 +464,7 @@ check_status_line(struct http1_head *h, const char *data, size_t len)
 	if (h->status < 100 || h->status > 599)
 		return refuse(h, 502, "unknown status");
 	if (cr - data > 13)
-		h->reason = (struct http1_str){ data + 13, (size_t)(cr - data) - 13 };
+		h->reason = (struct http1_str){data + 13, (size_t)(cr - data) - 13};
 	if (!http1_valid_value(h->reason))
 		return refuse(h, 502, "the reason phrase holds a control character");
 	return 0;
@@ -455,16 +473,15 @@ check_status_line(struct http1_head *h, const char *data, size_t len)
 int
 http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to_head)
 {
-	struct split s = { .head = h };
+	struct split s = {.head = h};
 	bool bodyless;
 	llhttp_t p;
 
 	head_init(h);
 	llhttp_init(&p, HTTP_RESPONSE, &settings);
 	if (check_status_line(h, data, len) != 0 || split_head(&s, &p, data, len) != 0 ||
-		check_fields(h) != 0 || read_framing(h) != 0)
+		check_fields(h) != 0 || read_framing(h) != 0 || read_connection(h) != 0)
 		return 502;
-	read_connection(h);
 	bodyless = h->status < 200 || h->status == 204 || h->status == 304;
 	if (!to_head && !bodyless && h->framing == HTTP1_EMPTY) {
 		h->framing = HTTP1_UNTIL_CLOSE;

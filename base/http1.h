@@ -1,17 +1,19 @@
 /*
- * HTTP/1.x messages (RFC 9110, 9112), pure: bytes in, structs out, no I/O, no clock. llhttp splits a head into its
- * parts; on top stands what a proxy must refuse and llhttp lets through (bare LF, NUL, obs-fold, blanks around
- * names, doubtful lengths, wrong Host, odd versions). Whatever is accepted can be emitted as a clean head of
- * the same meaning. Heads are borrowed: a parsed head points into the bytes that were given.
+ * HTTP/1.x messages (RFC 9110, 9112), pure: bytes in, structs out, no I/O, no clock. llhttp splits
+ *a head into its parts; on top stands what a proxy must refuse and llhttp lets through (bare LF,
+ *NUL, obs-fold, blanks around names, doubtful lengths, wrong Host, odd versions). Whatever is
+ *accepted can be emitted as a clean head of the same meaning. Heads are borrowed: a parsed head
+ *points into the bytes that were given.
  *
  *	size_t from = 0;
  *	n = http1_find_end(data, len, &from);	// 0: read more, <0: refuse, >0: bytes of the head
- *	status = http1_parse_request(&head, data, n);	// 0, or the status to refuse with; head.why says why
- *	http1_body_init(&body, head.framing, head.length);
- *	while ((what = http1_body_next(&body, at, left, &used, &piece)) == HTTP1_DATA)
+ *	status = http1_parse_request(&head, data, n);	// 0, or the status to refuse with; head.why
+ *says why http1_body_init(&body, head.framing, head.length); while ((what = http1_body_next(&body,
+ *at, left, &used, &piece)) == HTTP1_DATA)
  *		...				// piece: payload without framing
  *
- * The caller holds the limits: refuse with http1_too_large() when HTTP1_HEAD_MAX bytes hold no whole head.
+ * The caller holds the limits: refuse with http1_too_large() when HTTP1_HEAD_MAX bytes hold no
+ *whole head.
  */
 #ifndef EDGEWAY_BASE_HTTP1_H
 #define EDGEWAY_BASE_HTTP1_H
@@ -54,65 +56,79 @@ enum http1_name {
 
 struct http1_field {
 	struct http1_str name, value; /* value without blanks at its ends */
-	uint8_t id;                   /* enum http1_name */
-	bool hop;                     /* meant for the next hop only: never forwarded */
+	uint8_t id; /* enum http1_name */
+	bool hop; /* meant for the next hop only: never forwarded */
 };
 
 enum http1_framing {
-	HTTP1_EMPTY,       /* no body */
-	HTTP1_LENGTH,      /* Content-Length, may be 0 */
+	HTTP1_EMPTY, /* no body */
+	HTTP1_LENGTH, /* Content-Length, may be 0 */
 	HTTP1_CHUNKED,
 	HTTP1_UNTIL_CLOSE, /* responses only */
 };
 
 struct http1_head {
 	const char *why; /* static sentence when a parse refuses */
-	uint8_t minor;   /* HTTP/1.minor: 0 or 1 */
+	uint8_t minor; /* HTTP/1.minor: 0 or 1 */
 	uint8_t framing; /* enum http1_framing */
 	bool keep_alive; /* the sender can go on with this connection after this message */
-	bool upgrade;    /* Upgrade with Connection: upgrade, in HTTP/1.1 */
-	bool expects;    /* Expect: 100-continue, in HTTP/1.1 */
+	bool upgrade; /* Upgrade with Connection: upgrade, in HTTP/1.1 */
+	bool expects; /* Expect: 100-continue, in HTTP/1.1 */
 	bool idempotent; /* requests: RFC 9110 section 9.2.2 */
-	bool is_head;    /* requests: HEAD */
+	bool is_head; /* requests: HEAD */
 	uint16_t status; /* responses */
 	uint64_t length; /* Content-Length, when has_length */
 	bool has_length;
-	struct http1_str method, target; /* target: origin-form or "*", absolute-form already taken apart */
-	struct http1_str host;           /* Host, or the authority of absolute-form; empty only in HTTP/1.0 */
+	struct http1_str method,
+		target; /* target: origin-form or "*", absolute-form already taken apart */
+	struct http1_str host; /* Host, or the authority of absolute-form; empty only in HTTP/1.0 */
 	struct http1_str reason;
 	size_t n_fields;
 	struct http1_field fields[HTTP1_FIELDS_MAX];
 };
 
-bool http1_is(struct http1_str s, const char *lowercase); /* equal, ASCII case ignored */
+bool
+http1_is(struct http1_str s, const char *lowercase); /* equal, ASCII case ignored */
 /* First field of that id, or NULL. */
-const struct http1_field *http1_find(const struct http1_head *h, enum http1_name id);
+const struct http1_field *
+http1_find(const struct http1_head *h, enum http1_name id);
 
 /* Leading CRLFs, which a server skips before a request line (RFC 9112 section 2.2). */
-size_t http1_skip_blank(const char *data, size_t len);
-/* Bytes of the head with its empty line; 0: incomplete; -EBADMSG: a line does not end in CRLF, or starts with a
- * blank (obs-fold). *from, 0 in the beginning, remembers how far the search came. */
-ssize_t http1_find_end(const char *data, size_t len, size_t *from);
+size_t
+http1_skip_blank(const char *data, size_t len);
+/* Bytes of the head with its empty line; 0: incomplete; -EBADMSG: a line does not end in CRLF, or
+ * starts with a blank (obs-fold). *from, 0 in the beginning, remembers how far the search came. */
+ssize_t
+http1_find_end(const char *data, size_t len, size_t *from);
 /* Status for an incomplete head that has reached HTTP1_HEAD_MAX: 414 or 431. */
-int http1_too_large(const char *data, size_t len);
+int
+http1_too_large(const char *data, size_t len);
 
-/* Exactly one head, as http1_find_end measured it. 0, or the status to refuse with (400, 414, 431, 501, 505). */
-int http1_parse_request(struct http1_head *h, const char *data, size_t len);
+/* Exactly one head, as http1_find_end measured it. 0, or the status to refuse with (400, 414, 431,
+ * 501, 505). */
+int
+http1_parse_request(struct http1_head *h, const char *data, size_t len);
 /* 0, or 502. `to_head`: it answers a HEAD request. */
-int http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to_head);
+int
+http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to_head);
 
-bool http1_valid_host(struct http1_str host); /* uri-host [":" port], not empty */
-bool http1_valid_token(struct http1_str token);
-bool http1_token_char(char c);
-bool http1_valid_value(struct http1_str value); /* no control characters but HTAB */
+bool
+http1_valid_host(struct http1_str host); /* uri-host [":" port], not empty */
+bool
+http1_valid_token(struct http1_str token);
+bool
+http1_token_char(char c);
+bool
+http1_valid_value(struct http1_str value); /* no control characters but HTAB */
 
 /* What a request's first bytes say about its connection. */
 enum http1_guess {
 	HTTP1_LOOKS_HTTP,
 	HTTP1_LOOKS_OPAQUE, /* TLS ClientHello or HTTP/2 preface */
-	HTTP1_LOOKS_SHORT,  /* more bytes needed */
+	HTTP1_LOOKS_SHORT, /* more bytes needed */
 };
-enum http1_guess http1_guess(const char *data, size_t len);
+enum http1_guess
+http1_guess(const char *data, size_t len);
 
 /* --- bodies (http1_body.c) ------------------------------------------------ */
 
@@ -120,7 +136,7 @@ struct http1_body {
 	uint8_t framing; /* enum http1_framing */
 	uint8_t state;
 	uint8_t digits;
-	uint16_t line;     /* bytes of the chunk's or trailer's line so far */
+	uint16_t line; /* bytes of the chunk's or trailer's line so far */
 	uint16_t trailers; /* bytes of the trailer section so far */
 	uint64_t left;
 };
@@ -132,40 +148,51 @@ enum http1_got {
 	HTTP1_DONE = 2, /* the message ends here; what is left belongs to the next */
 };
 
-void http1_body_init(struct http1_body *b, enum http1_framing framing, uint64_t length);
-bool http1_body_done(const struct http1_body *b);
-/* Takes at most one piece of payload from data; *used bytes are consumed, framing included. Trailers are
- * checked and dropped. HTTP1_UNTIL_CLOSE never says DONE. */
-enum http1_got http1_body_next(struct http1_body *b, const char *data, size_t len, size_t *used,
-	struct http1_str *piece);
-/* The frame in front of a chunk of len > 0 bytes ("1f4\r\n"), NUL-terminated; returns its length. */
+void
+http1_body_init(struct http1_body *b, enum http1_framing framing, uint64_t length);
+bool
+http1_body_done(const struct http1_body *b);
+/* Takes at most one piece of payload from data; *used bytes are consumed, framing included.
+ * Trailers are checked and dropped. HTTP1_UNTIL_CLOSE never says DONE. */
+enum http1_got
+http1_body_next(
+	struct http1_body *b, const char *data, size_t len, size_t *used, struct http1_str *piece);
+/* The frame in front of a chunk of len > 0 bytes ("1f4\r\n"), NUL-terminated; returns its length.
+ */
 enum { HTTP1_CHUNK_HEAD = 20 };
-size_t http1_chunk_head(char to[HTTP1_CHUNK_HEAD], size_t len);
+size_t
+http1_chunk_head(char to[HTTP1_CHUNK_HEAD], size_t len);
 #define HTTP1_CHUNK_TAIL "\r\n"
 #define HTTP1_CHUNK_LAST "0\r\n\r\n"
 
 /* --- clean heads (http1_emit.c) ------------------------------------------- */
 
 struct http1_forward {
-	const char *client;     /* appended to X-Forwarded-For; "" none */
-	const char *via;        /* our name in Via; "" none */
-	const char *host;       /* Host for a request that has none (HTTP/1.0) */
+	const char *client; /* appended to X-Forwarded-For; "" none */
+	const char *via; /* our name in Via; "" none */
+	const char *host; /* Host for a request that has none (HTTP/1.0) */
 	const char *request_id; /* X-Request-Id for a request that has none; "" none */
 };
-/* The request as the next hop gets it: HTTP/1.1, origin-form, one Host first, nothing hop-by-hop, one framing
- * field, lists joined. Upgrade is kept when h->upgrade. Bytes written, or -ENOBUFS. */
-ssize_t http1_emit_request(char *to, size_t size, const struct http1_head *h, const struct http1_forward *f);
+/* The request as the next hop gets it: HTTP/1.1, origin-form, one Host first, nothing hop-by-hop,
+ * one framing field, lists joined. Upgrade is kept when h->upgrade. Bytes written, or -ENOBUFS. */
+ssize_t
+http1_emit_request(
+	char *to, size_t size, const struct http1_head *h, const struct http1_forward *f);
 
 struct http1_reply {
-	uint8_t framing;  /* enum http1_framing towards the client */
-	bool close;       /* Connection: close */
-	bool keep_alive;  /* Connection: keep-alive, for HTTP/1.0 clients */
+	uint8_t framing; /* enum http1_framing towards the client */
+	bool close; /* Connection: close */
+	bool keep_alive; /* Connection: keep-alive, for HTTP/1.0 clients */
 };
 /* The response as the client gets it. Bytes written, or -ENOBUFS. */
-ssize_t http1_emit_response(char *to, size_t size, const struct http1_head *h, const struct http1_reply *r);
-/* A whole response of our own with a one-line body; `retry_after` seconds, 0 none; body left out for HEAD. */
-ssize_t http1_emit_error(char *to, size_t size, int status, const char *line, const struct http1_reply *r,
+ssize_t
+http1_emit_response(char *to, size_t size, const struct http1_head *h, const struct http1_reply *r);
+/* A whole response of our own with a one-line body; `retry_after` seconds, 0 none; body left out
+ * for HEAD. */
+ssize_t
+http1_emit_error(char *to, size_t size, int status, const char *line, const struct http1_reply *r,
 	unsigned retry_after, bool to_head);
-const char *http1_reason(int status);
+const char *
+http1_reason(int status);
 
 #endif

@@ -1,15 +1,15 @@
-/* Bodies of HTTP/1.x messages: length, chunks, until close. By hand and not by llhttp, which takes bare LF in
- * chunk lines; here only what RFC 9112 section 7.1 spells passes. */
+/* Bodies of HTTP/1.x messages: length, chunks, until close. By hand and not by llhttp, which takes
+ * bare LF in chunk lines; here only what RFC 9112 section 7.1 spells passes. */
 #include <stdio.h>
 #include <string.h>
 
 #include "base/http1.h"
 
 enum state {
-	RAW,        /* left bytes of payload, or all of them until close */
-	SIZE,       /* digits of a chunk's size */
-	SIZE_BWS,   /* blanks behind the size: only an extension may follow */
-	EXT,        /* chunk extension, outside quotes */
+	RAW, /* left bytes of payload, or all of them until close */
+	SIZE, /* digits of a chunk's size */
+	SIZE_BWS, /* blanks behind the size: only an extension may follow */
+	EXT, /* chunk extension, outside quotes */
 	EXT_QUOTED, /* inside a quoted string */
 	EXT_ESCAPE, /* behind a backslash in it */
 	SIZE_LF,
@@ -54,7 +54,7 @@ take(struct http1_body *b, const char *data, size_t len, size_t *used, struct ht
 	*used += n;
 	if (n == 0)
 		return HTTP1_MORE;
-	*piece = (struct http1_str){ data, n };
+	*piece = (struct http1_str){data, n};
 	if (b->framing == HTTP1_UNTIL_CLOSE)
 		return HTTP1_DATA;
 	b->left -= n;
@@ -97,11 +97,12 @@ step_size(struct http1_body *b, char c)
 	return c == '\r' ? SIZE_LF : -1;
 }
 
-/* Extensions are not forwarded, so only what could hide a line's end matters: controls and quotes. */
+/* Extensions are not forwarded, so only what could hide a line's end matters: controls and quotes.
+ */
 static int
 step_extension(int state, char c)
 {
-	struct http1_str one = { &c, 1 };
+	struct http1_str one = {&c, 1};
 
 	if (state == SIZE_BWS)
 		return c == ';' ? EXT : c == ' ' || c == '\t' ? SIZE_BWS : -1;
@@ -119,7 +120,7 @@ step_extension(int state, char c)
 static int
 step_trailer(int state, char c)
 {
-	struct http1_str one = { &c, 1 };
+	struct http1_str one = {&c, 1};
 
 	switch (state) {
 	case TRAILER_START:
@@ -166,7 +167,8 @@ step(struct http1_body *b, char c)
 }
 
 enum http1_got
-http1_body_next(struct http1_body *b, const char *data, size_t len, size_t *used, struct http1_str *piece)
+http1_body_next(
+	struct http1_body *b, const char *data, size_t len, size_t *used, struct http1_str *piece)
 {
 	*used = 0;
 	for (;;) {

@@ -1,10 +1,12 @@
-/* Grammar of the small parts of a head: tokens, values, targets (RFC 9112 section 3.2) and hosts (RFC 3986). */
+/* Grammar of the small parts of a head: tokens, values, targets (RFC 9112 section 3.2) and hosts
+ * (RFC 3986). */
 #include <string.h>
 #include <strings.h>
 
 #include "base/http1.h"
 
-int http1_read_target(struct http1_head *h);
+int
+http1_read_target(struct http1_head *h);
 
 enum { TOKEN = 1, REG_NAME = 2, IP_LITERAL = 4, VALUE = 8 };
 
@@ -130,13 +132,14 @@ http1_valid_host(struct http1_str host)
 
 		if (close == NULL)
 			return false;
-		name = (struct http1_str){ host.at + 1, (size_t)(close - host.at) - 1 };
-		if (name.len < 2 || !all(name, IP_LITERAL) || memchr(name.at, ':', name.len) == NULL)
+		name = (struct http1_str){host.at + 1, (size_t)(close - host.at) - 1};
+		if (name.len < 2 || !all(name, IP_LITERAL) ||
+			memchr(name.at, ':', name.len) == NULL)
 			return false;
 		return close + 1 == end || (close[1] == ':' && valid_port(close + 2, end));
 	}
 	colon = memchr(host.at, ':', host.len);
-	name = (struct http1_str){ host.at, (size_t)((colon != NULL ? colon : end) - host.at) };
+	name = (struct http1_str){host.at, (size_t)((colon != NULL ? colon : end) - host.at)};
 	return valid_reg_name(name) && (colon == NULL || valid_port(colon + 1, end));
 }
 
@@ -158,21 +161,21 @@ static int
 read_absolute(struct http1_head *h)
 {
 	struct http1_str t = h->target;
-	size_t scheme = t.len > 7 && strncasecmp(t.at, "http://", 7) == 0 ? 7 :
-		t.len > 8 && strncasecmp(t.at, "https://", 8) == 0	   ? 8 :
-									     0;
+	size_t scheme = t.len > 7 && strncasecmp(t.at, "http://", 7) == 0 ? 7
+		: t.len > 8 && strncasecmp(t.at, "https://", 8) == 0      ? 8
+									  : 0;
 	size_t end = scheme;
 
 	if (scheme == 0)
 		return refuse(h, 400, "malformed target");
 	while (end < t.len && t.at[end] != '/' && t.at[end] != '?')
 		end++;
-	h->host = (struct http1_str){ t.at + scheme, end - scheme };
+	h->host = (struct http1_str){t.at + scheme, end - scheme};
 	if (!http1_valid_host(h->host))
 		return refuse(h, 400, "the target's authority is not a host");
-	h->target = (struct http1_str){ t.at + end, t.len - end };
+	h->target = (struct http1_str){t.at + end, t.len - end};
 	if (h->target.len == 0)
-		h->target = (struct http1_str){ method_is(h, "OPTIONS") ? "*" : "/", 1 };
+		h->target = (struct http1_str){method_is(h, "OPTIONS") ? "*" : "/", 1};
 	return 0;
 }
 
@@ -193,6 +196,8 @@ http1_read_target(struct http1_head *h)
 	if (t.len > 0 && t.at[0] == '/')
 		return 0;
 	if (t.len == 1 && t.at[0] == '*')
-		return method_is(h, "OPTIONS") ? 0 : refuse(h, 400, "only OPTIONS may have the target *");
+		return method_is(h, "OPTIONS")
+			? 0
+			: refuse(h, 400, "only OPTIONS may have the target *");
 	return read_absolute(h);
 }

@@ -1,0 +1,284 @@
+/* Clean heads out of parsed ones (RFC 9110 section 7.6, RFC 9112 section 6). */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/http1.h"
+
+/* Appends while there is room; `full` once there was not. */
+struct writer {
+	char *at, *end;
+	bool full;
+};
+
+static void
+put(struct writer *w, const char *data, size_t len)
+{
+	if ((size_t)(w->end - w->at) < len) {
+		w->full = true;
+		return;
+	}
+	memcpy(w->at, data, len);
+	w->at += len;
+}
+
+static void
+put_str(struct writer *w, struct http1_str s)
+{
+	put(w, s.at, s.len);
+}
+
+#define put_lit(w, s) put(w, s, sizeof(s) - 1)
+
+static void
+put_text(struct writer *w, const char *text)
+{
+	put(w, text, strlen(text));
+}
+
+static void
+put_number(struct writer *w, uint64_t n)
+{
+	char digits[20];
+	size_t at = sizeof digits;
+
+	do
+		digits[--at] = (char)('0' + n % 10);
+	while ((n /= 10) > 0);
+	put(w, digits + at, sizeof digits - at);
+}
+
+static void
+put_field(struct writer *w, const struct http1_field *f)
+{
+	put_str(w, f->name);
+	put_lit(w, ": ");
+	put_str(w, f->value);
+	put_lit(w, "\r\n");
+}
+
+/* All fields with this id as one list, our own member last; nothing when both are empty. */
+static void
+put_list(struct writer *w, const struct http1_head *h, enum http1_name id, const char *name,
+	const char *last)
+{
+	bool first = true;
+
+	for (size_t i = 0; i < h->n_fields; i++) {
+		if (h->fields[i].id != id || h->fields[i].value.len == 0)
+			continue;
+		put_text(w, first ? name : ", ");
+		put_str(w, h->fields[i].value);
+		first = false;
+	}
+	if (last[0] != '\0') {
+		put_text(w, first ? name : ", ");
+		put_text(w, last);
+		first = false;
+	}
+	if (!first)
+		put_lit(w, "\r\n");
+}
+
+static void
+put_upgrade(struct writer *w, const struct http1_head *h)
+{
+	put_lit(w, "Connection: upgrade\r\n");
+	put_list(w, h, HTTP1_UPGRADE, "Upgrade: ", "");
+	for (size_t i = 0; i < h->n_fields; i++) {
+		if (h->fields[i].id == HTTP1_HTTP2_SETTINGS)
+			put_field(w, &h->fields[i]);
+	}
+}
+
+static ssize_t
+finish(struct writer *w, char *to)
+{
+	put_lit(w, "\r\n");
+	return w->full ? -ENOBUFS : w->at - to;
+}
+
+static bool
+emitted_apart(const struct http1_head *h, const struct http1_field *f)
+{
+	switch (f->id) {
+	case HTTP1_HOST:
+	case HTTP1_CONTENT_LENGTH:
+	case HTTP1_TRANSFER_ENCODING:
+	case HTTP1_VIA:
+	case HTTP1_X_FORWARDED_FOR:
+		return true;
+	case HTTP1_EXPECT: /* a 1.0 client cannot be sent 100 */
+		return h->minor == 0;
+	default:
+		return f->hop;
+	}
+}
+
+static void
+put_via(struct writer *w, const struct http1_head *h, const char *via)
+{
+	char ours[64] = "";
+
+	if (via[0] != '\0')
+		snprintf(ours, sizeof ours, "1.%u %s", h->minor, via);
+	put_list(w, h, HTTP1_VIA, "Via: ", ours);
+}
+
+ssize_t
+http1_emit_request(char *to, size_t size, const struct http1_head *h, const struct http1_forward *f)
+{
+	struct writer w = {to, to + size, false};
+
+	put_str(&w, h->method);
+	put_text(&w, h->target.at[0] == '?' ? " /" : " ");
+	put_str(&w, h->target);
+	put_lit(&w, " HTTP/1.1\r\nHost: ");
+	if (h->host.len > 0)
+		put_str(&w, h->host);
+	else
+		put_text(&w, f->host);
+	put_lit(&w, "\r\n");
+	for (size_t i = 0; i < h->n_fields; i++) {
+		if (!emitted_apart(h, &h->fields[i]))
+			put_field(&w, &h->fields[i]);
+	}
+	if (h->framing == HTTP1_CHUNKED) {
+		put_lit(&w, "Transfer-Encoding: chunked\r\n");
+	} else if (h->framing == HTTP1_LENGTH) {
+		put_lit(&w, "Content-Length: ");
+		put_number(&w, h->length);
+		put_lit(&w, "\r\n");
+	}
+	put_list(&w, h, HTTP1_X_FORWARDED_FOR, "X-Forwarded-For: ", f->client);
+	put_via(&w, h, f->via);
+	if (f->request_id[0] != '\0' && http1_find(h, HTTP1_X_REQUEST_ID) == NULL) {
+		put_lit(&w, "X-Request-Id: ");
+		put_text(&w, f->request_id);
+		put_lit(&w, "\r\n");
+	}
+	if (h->upgrade)
+		put_upgrade(&w, h);
+	return finish(&w, to);
+}
+
+static void
+put_connection(struct writer *w, const struct http1_reply *r)
+{
+	if (r->close)
+		put_lit(w, "Connection: close\r\n");
+	else if (r->keep_alive)
+		put_lit(w, "Connection: keep-alive\r\n");
+}
+
+/* Fields of a response that this file writes itself. A Host in a response means nothing and is let
+ * through. */
+static bool
+framing_field(const struct http1_field *f)
+{
+	return f->hop || f->id == HTTP1_CONTENT_LENGTH || f->id == HTTP1_TRANSFER_ENCODING;
+}
+
+ssize_t
+http1_emit_response(char *to, size_t size, const struct http1_head *h, const struct http1_reply *r)
+{
+	struct writer w = {to, to + size, false};
+	char status[3] = {(char)('0' + h->status / 100), (char)('0' + h->status / 10 % 10),
+		(char)('0' + h->status % 10)};
+	bool switching = h->status == 101;
+
+	put_lit(&w, "HTTP/1.1 ");
+	put(&w, status, sizeof status);
+	put_lit(&w, " ");
+	put_str(&w, h->reason);
+	put_lit(&w, "\r\n");
+	for (size_t i = 0; i < h->n_fields; i++) {
+		if (!framing_field(&h->fields[i]))
+			put_field(&w, &h->fields[i]);
+	}
+	if (h->status >= 200 && h->status != 204) {
+		if (r->framing == HTTP1_CHUNKED) {
+			put_lit(&w, "Transfer-Encoding: chunked\r\n");
+		} else if (h->has_length) {
+			put_lit(&w, "Content-Length: ");
+			put_number(&w, h->length);
+			put_lit(&w, "\r\n");
+		}
+	}
+	if (switching)
+		put_upgrade(&w, h);
+	else if (h->status >= 200)
+		put_connection(&w, r);
+	return finish(&w, to);
+}
+
+const char *
+http1_reason(int status)
+{
+	switch (status) {
+	case 200:
+		return "OK";
+	case 400:
+		return "Bad Request";
+	case 403:
+		return "Forbidden";
+	case 404:
+		return "Not Found";
+	case 405:
+		return "Method Not Allowed";
+	case 408:
+		return "Request Timeout";
+	case 413:
+		return "Content Too Large";
+	case 414:
+		return "URI Too Long";
+	case 421:
+		return "Misdirected Request";
+	case 431:
+		return "Request Header Fields Too Large";
+	case 500:
+		return "Internal Server Error";
+	case 501:
+		return "Not Implemented";
+	case 502:
+		return "Bad Gateway";
+	case 503:
+		return "Service Unavailable";
+	case 504:
+		return "Gateway Timeout";
+	case 505:
+		return "HTTP Version Not Supported";
+	default:
+		return "Error";
+	}
+}
+
+ssize_t
+http1_emit_error(char *to, size_t size, int status, const char *line, const struct http1_reply *r,
+	unsigned retry_after, bool to_head)
+{
+	struct writer w = {to, to + size, false};
+	ssize_t n;
+
+	put_lit(&w, "HTTP/1.1 ");
+	put_number(&w, (uint64_t)status);
+	put_lit(&w, " ");
+	put_text(&w, http1_reason(status));
+	put_lit(&w, "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: ");
+	put_number(&w, strlen(line) + 1);
+	put_lit(&w, "\r\n");
+	if (status == 405)
+		put_lit(&w, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n");
+	if (retry_after > 0) {
+		put_lit(&w, "Retry-After: ");
+		put_number(&w, retry_after);
+		put_lit(&w, "\r\n");
+	}
+	put_connection(&w, r);
+	n = finish(&w, to);
+	if (to_head || n < 0)
+		return n;
+	put_text(&w, line);
+	put_lit(&w, "\n");
+	return w.full ? -ENOBUFS : w.at - to;
+}
