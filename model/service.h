@@ -82,4 +82,11 @@ void service_unref(struct service **s);
 const struct service_port *service_port_find(const struct service *s, uint16_t port, bool udp);
 struct addr endpoint_addr(const struct endpoint *e);
 
+/* "round-robin" and so on; "" for LB_DEFAULT. The other way: -EINVAL for an unknown word. */
+const char *lb_policy_name(enum lb_policy policy);
+int lb_policy_parse(const char *word);
+/* "http", "tcp", "udp"; the other way: -EINVAL. */
+const char *port_mode_name(enum port_mode mode);
+int port_mode_parse(const char *word);
+
 #endif

@@ -20,6 +20,7 @@ struct view_endpoint {
 	uint16_t pod_port;
 	char *host_ip;    /* dialled from elsewhere in the site with host_port */
 	uint16_t host_port;
+	char *public_ip;  /* instead of host_ip from other sites, when the node has a public address of its own */
 	char *given_ip;   /* address without a pod: dialled by everyone with given_port */
 	uint16_t given_port;
 };

@@ -1,0 +1,112 @@
+#include "model/check.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "model/mesh.h"
+
+static bool
+alnum(char c)
+{
+	return (c >= 'a' && c <= 'z') || (c >= '0' && c <= '9');
+}
+
+bool
+check_label(const char *text, size_t len)
+{
+	if (len == 0 || len > MESH_NAME_MAX || !alnum(text[0]) || !alnum(text[len - 1]))
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (!alnum(text[i]) && text[i] != '-')
+			return false;
+	return true;
+}
+
+/* Unlike DNS, Kubernetes does not bound the labels of a subdomain by 63. */
+bool
+check_subdomain(const char *text, size_t len)
+{
+	if (len == 0 || len > MESH_NODE_MAX)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		bool edge = i == 0 || i == len - 1 || text[i - 1] == '.' || text[i + 1] == '.';
+
+		if (alnum(text[i]) || (!edge && (text[i] == '-')))
+			continue;
+		if (text[i] != '.' || edge)
+			return false;
+	}
+	return true;
+}
+
+bool
+check_word(const char *text, size_t len)
+{
+	if (len > MESH_NODE_MAX)
+		return false;
+	for (size_t i = 0; i < len; i++)
+		if (text[i] <= ' ' || text[i] > '~' || text[i] == '"' || text[i] == '\\')
+			return false;
+	return true;
+}
+
+bool
+ip_parse(const char *text, struct in6_addr *ip)
+{
+	struct in_addr v4;
+
+	if (inet_pton(AF_INET, text, &v4) == 1) {
+		memset(ip, 0, sizeof *ip);
+		ip->s6_addr[10] = ip->s6_addr[11] = 0xff;
+		memcpy(&ip->s6_addr[12], &v4, 4);
+		return true;
+	}
+	return inet_pton(AF_INET6, text, ip) == 1;
+}
+
+bool
+check_ip(const char *text, size_t len)
+{
+	char copy[INET6_ADDRSTRLEN];
+	struct in6_addr ip;
+
+	if (len == 0 || len >= sizeof copy)
+		return false;
+	memcpy(copy, text, len);
+	copy[len] = '\0';
+	if (!ip_parse(copy, &ip) || IN6_IS_ADDR_UNSPECIFIED(&ip))
+		return false;
+	return !IN6_IS_ADDR_V4MAPPED(&ip) || memcmp(&ip.s6_addr[12], "\0\0\0\0", 4) != 0;
+}
+
+bool
+check_label_or_empty(const char *text, size_t len)
+{
+	return len == 0 || check_label(text, len);
+}
+
+bool
+check_subdomain_or_empty(const char *text, size_t len)
+{
+	return len == 0 || check_subdomain(text, len);
+}
+
+bool
+check_ip_or_empty(const char *text, size_t len)
+{
+	return len == 0 || check_ip(text, len);
+}
+
+uint32_t
+ip_v4(const char *text)
+{
+	struct in_addr v4;
+
+	return inet_pton(AF_INET, text, &v4) == 1 ? ntohl(v4.s_addr) : 0;
+}
+
+bool
+ip_is_loopback(const struct in6_addr *ip)
+{
+	return IN6_IS_ADDR_LOOPBACK(ip) || (IN6_IS_ADDR_V4MAPPED(ip) && ip->s6_addr[12] == 127);
+}

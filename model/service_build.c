@@ -1,0 +1,247 @@
+#include <assert.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "model/check.h"
+#include "model/view.h"
+
+/*
+ * Two passes: the first chooses endpoints and collects each text once, the second lays service,
+ * ports, endpoints and texts into one allocation. A node keeps 10 000 of these: their size is what
+ * counts.
+ */
+struct building {
+	const struct view *view;
+	const struct self *self;
+	struct endpoint *endpoints; /* of all ports, texts pointing into the view */
+	size_t n_endpoints;
+	struct service_port *ports;
+	/* Every distinct text and its place: a table with open addressing. */
+	const char **texts;
+	char **places;
+	size_t n_slots, text_bytes;
+};
+
+static const char *
+plain(const char *text)
+{
+	return text != NULL ? text : "";
+}
+
+static bool
+same(const char *a, const char *b)
+{
+	return strcmp(plain(a), plain(b)) == 0;
+}
+
+static size_t
+text_slot(const struct building *b, const char *text)
+{
+	size_t i = hash64(text, strlen(text), 0) & (b->n_slots - 1);
+
+	while (b->texts[i] != NULL && strcmp(b->texts[i], text) != 0)
+		i = (i + 1) & (b->n_slots - 1);
+	return i;
+}
+
+static void
+note_text(struct building *b, const char *text)
+{
+	size_t slot;
+
+	if (*plain(text) == '\0')
+		return;
+	slot = text_slot(b, text);
+	if (b->texts[slot] == NULL) {
+		b->texts[slot] = text;
+		b->text_bytes += strlen(text) + 1;
+	}
+}
+
+/* The text's place in the service, copied there when it is asked for first. */
+static const char *
+place_text(struct building *b, const char *text, char **end)
+{
+	size_t slot, len;
+
+	if (*plain(text) == '\0')
+		return "";
+	slot = text_slot(b, text);
+	if (b->places[slot] == NULL) {
+		len = strlen(text) + 1;
+		b->places[slot] = memcpy(*end, text, len);
+		*end += len;
+	}
+	return b->places[slot];
+}
+
+static bool
+set_way(struct endpoint *e, enum endpoint_via via, const char *ip, uint16_t port)
+{
+	if (port == 0 || !ip_parse(plain(ip), &e->ip))
+		return false;
+	e->via = (uint8_t)via;
+	e->port = port;
+	return true;
+}
+
+/* How this node reaches the endpoint; VIA_TUNNEL when it has no way of its own. */
+static void
+choose_way(struct endpoint *e, const struct view_endpoint *from, const struct self *self)
+{
+	bool own = *plain(from->node) != '\0' && same(from->node, self->node);
+
+	*e = (struct endpoint){
+		.flags = from->flags & (ENDPOINT_READY | ENDPOINT_SERVING | ENDPOINT_TERMINATING),
+		.node = plain(from->node),
+		.hostname = plain(from->hostname),
+		.zone = plain(from->zone),
+	};
+	if (own)
+		e->flags |= ENDPOINT_LOCAL;
+	if (own && set_way(e, VIA_POD, from->pod_ip, from->pod_port))
+		return;
+	if (set_way(e, VIA_GIVEN, from->given_ip, from->given_port))
+		return;
+	if (own || same(from->site, self->site)) {
+		if (set_way(e, VIA_HOST, from->host_ip, from->host_port) &&
+			(own || !ip_is_loopback(&e->ip)))
+			return;
+	} else if (set_way(e, VIA_HOST, from->public_ip, from->host_port)) {
+		return;
+	} else if (from->node_public && set_way(e, VIA_HOST, from->host_ip, from->host_port) &&
+		!ip_is_loopback(&e->ip)) {
+		return;
+	}
+	e->via = VIA_TUNNEL;
+}
+
+static bool
+is_ready(uint8_t flags)
+{
+	return (flags & ENDPOINT_READY) != 0;
+}
+
+static bool
+is_leaving(uint8_t flags)
+{
+	return (flags & (ENDPOINT_SERVING | ENDPOINT_TERMINATING)) ==
+		(ENDPOINT_SERVING | ENDPOINT_TERMINATING);
+}
+
+/* Adds those endpoints of the port that `wanted` accepts; returns how many cannot be reached. */
+static size_t
+take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(uint8_t flags))
+{
+	size_t unreachable = 0;
+
+	for (size_t i = 0; i < from->n_endpoints; i++) {
+		struct endpoint e;
+
+		if (!wanted(from->endpoints[i].flags))
+			continue;
+		choose_way(&e, &from->endpoints[i], b->self);
+		if (e.via == VIA_TUNNEL) {
+			unreachable++;
+			continue;
+		}
+		note_text(b, e.node);
+		note_text(b, e.hostname);
+		note_text(b, e.zone);
+		b->endpoints[b->n_endpoints++] = e;
+	}
+	return unreachable;
+}
+
+static void
+take_port(struct building *b, size_t i)
+{
+	const struct view_port *from = &b->view->ports[i];
+	size_t before = b->n_endpoints, unreachable, leaving = 0;
+
+	note_text(b, from->name);
+	unreachable = take_endpoints(b, from, is_ready);
+	if (b->n_endpoints == before)
+		leaving = take_endpoints(b, from, is_leaving);
+	if (unreachable == 0)
+		unreachable = leaving;
+	b->ports[i] = (struct service_port){
+		.name = plain(from->name),
+		.port = from->port,
+		.mode = from->mode,
+		.n_endpoints = (uint16_t)(b->n_endpoints - before),
+		.n_unreachable = (uint16_t)unreachable,
+	};
+}
+
+static struct service *
+lay_out(struct building *b)
+{
+	const struct view *v = b->view;
+	size_t ports_at = sizeof(struct service);
+	size_t endpoints_at = ports_at + v->n_ports * sizeof(struct service_port);
+	size_t texts_at = endpoints_at + b->n_endpoints * sizeof(struct endpoint);
+	char *block = xmalloc(texts_at + b->text_bytes);
+	char *end = block + texts_at;
+	struct service *s = (void *)block;
+	struct service_port *ports = (void *)(block + ports_at);
+	struct endpoint *endpoints = (void *)(block + endpoints_at);
+	size_t next = 0;
+
+	*s = (struct service){
+		.namespace = place_text(b, v->ns, &end),
+		.name = place_text(b, v->name, &end),
+		.external_name = place_text(b, v->external_name, &end),
+		.n_ports = (uint16_t)v->n_ports,
+		.ports = ports,
+	};
+	for (size_t i = 0; i < v->n_ports; i++) {
+		ports[i] = b->ports[i];
+		ports[i].name = place_text(b, b->ports[i].name, &end);
+		ports[i].endpoints = &endpoints[next];
+		next += ports[i].n_endpoints;
+	}
+	for (size_t i = 0; i < b->n_endpoints; i++) {
+		endpoints[i] = b->endpoints[i];
+		endpoints[i].node = place_text(b, b->endpoints[i].node, &end);
+		endpoints[i].hostname = place_text(b, b->endpoints[i].hostname, &end);
+		endpoints[i].zone = place_text(b, b->endpoints[i].zone, &end);
+	}
+	assert(end == block + texts_at + b->text_bytes);
+	return s;
+}
+
+struct service *
+service_build(const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest)
+{
+	struct building b = {.view = v, .self = self};
+	size_t most = 0;
+	struct service *s;
+
+	for (size_t i = 0; i < v->n_ports; i++)
+		most += v->ports[i].n_endpoints;
+	for (b.n_slots = 8; b.n_slots < 2 * (3 + v->n_ports + 3 * most);)
+		b.n_slots *= 2;
+	b.texts = xcalloc(b.n_slots, sizeof *b.texts);
+	b.places = xcalloc(b.n_slots, sizeof *b.places);
+	b.endpoints = xcalloc(most + 1, sizeof *b.endpoints);
+	b.ports = xcalloc(v->n_ports + 1, sizeof *b.ports);
+	note_text(&b, v->ns);
+	note_text(&b, v->name);
+	note_text(&b, v->external_name);
+	for (size_t i = 0; i < v->n_ports; i++)
+		take_port(&b, i);
+	s = lay_out(&b);
+	atomic_init(&s->refs, 1);
+	s->digest = digest;
+	s->fake_ip = fake_ip;
+	s->cluster_ip = ip_v4(plain(v->cluster_ip));
+	s->headless = v->headless;
+	s->policy = v->policy;
+	s->affinity_s = v->affinity_s;
+	free(b.ports);
+	free(b.endpoints);
+	free(b.places);
+	free(b.texts);
+	return s;
+}
