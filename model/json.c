@@ -223,7 +223,7 @@ string(struct json *j, char *to, bool *nul)
 	if (!take(j, '"', "a string"))
 		return 0;
 	while (j->at < j->end && *j->at != '"') {
-		char four[4];
+		char four[4] = "";
 		const char *from = four;
 		size_t n;
 

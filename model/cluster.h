@@ -1,0 +1,71 @@
+/*
+ * The cluster as the hub's source tells it: Kubernetes objects by kind, namespace and name, joined
+ *into service views. Changing an object marks the services that it can affect, and only those are
+ *joined again:
+ *
+ *	cluster_replace(c, "web.yaml", &batch);
+ *	while (cluster_next_change(c, &change)) {
+ *		// change.view, change.json (canonical), change.digest; view NULL: the service is
+ *gone cluster_change_fini(&change);
+ *	}
+ *
+ * A `source` is whoever says an object: a file of the folder, or "" for the API server. Should two
+ *sources say the same object, the one whose name sorts first wins, until it takes the object back.
+ * The result depends on the objects alone, not on the order in which they came, so that replicas
+ * agree. Pure; one thread.
+ */
+#ifndef EDGEWAY_MODEL_CLUSTER_H
+#define EDGEWAY_MODEL_CLUSTER_H
+
+#include "model/kube.h"
+#include "model/view.h"
+
+struct cluster;
+
+struct cluster *
+cluster_new(void);
+void
+cluster_free(struct cluster **c);
+
+/* Takes the object; replaces what this source said of it before. */
+void
+cluster_put(struct cluster *c, const char *source, struct kube_object **o);
+/* False when this source had no such object. */
+bool
+cluster_remove(struct cluster *c, const char *source, enum kube_kind kind, const char *ns,
+	const char *name);
+/* What the source says now, all of it: puts the batch's objects (takes them) and removes its
+ * others. NULL: it is gone. */
+void
+cluster_replace(struct cluster *c, const char *source, struct kube_batch *b);
+
+struct cluster_change {
+	char *ns, *name;
+	struct view *view; /* NULL: gone */
+	char *json; /* canonical form of the view, NULL when gone */
+	size_t json_len;
+	uint64_t digest;
+};
+
+/* The next service whose view differs from what was told last; false when there is none. */
+bool
+cluster_next_change(struct cluster *c, struct cluster_change *change);
+void
+cluster_change_fini(struct cluster_change *change);
+
+/* Are there services to look at? (cluster_next_change may still find that none differs) */
+bool
+cluster_dirty(const struct cluster *c);
+
+/* A node's site and zone, "" when it says none; -ENOENT when the node is unknown (both "").
+ * Borrowed: for the call only. */
+int
+cluster_node(const struct cluster *c, const char *name, const char **site, const char **zone);
+/* Why some endpoint cannot be dialled from other nodes, or why there is none: a sentence; "" when
+ * all is well or unknown. As of the service's last cluster_next_change. */
+const char *
+cluster_reason(const struct cluster *c, const char *ns, const char *name);
+size_t
+cluster_count(const struct cluster *c, enum kube_kind kind);
+
+#endif

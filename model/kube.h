@@ -1,0 +1,152 @@
+/*
+ * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node.
+ * Decoded from a parsed document (base/tree.h), so that every complaint says "file:line: what".
+ * Other kinds are skipped politely; List, ServiceList and so on are expanded.
+ *
+ *	struct kube_batch b;
+ *	kube_read(&b, tree);	// a file; good objects load although others are wrong
+ *	for (i = 0; i < b.n_complaints; i++)
+ *		log_warn("manifests", "%s", b.complaints[i]);
+ *	cluster_replace(cluster, path, &b);	// takes the objects
+ *	kube_batch_fini(&b);
+ *
+ * Leaves. Null and absent are the same everywhere, as the API server writes both. Every text is
+ *never NULL, "" when absent.
+ */
+#ifndef EDGEWAY_MODEL_KUBE_H
+#define EDGEWAY_MODEL_KUBE_H
+
+#include "base/tree.h"
+#include "model/service.h"
+
+enum kube_kind { KUBE_SERVICE, KUBE_POD, KUBE_SLICE, KUBE_ENDPOINTS, KUBE_NODE };
+enum { KUBE_KINDS = KUBE_NODE + 1 };
+
+enum kube_protocol { KUBE_TCP, KUBE_UDP, KUBE_SCTP };
+
+struct kube_label {
+	char *key, *value;
+};
+
+struct kube_labels {
+	size_t n;
+	struct kube_label *list;
+};
+
+struct kube_service_port {
+	char *name, *app_protocol;
+	uint8_t protocol; /* enum kube_protocol */
+	uint16_t port;
+	uint16_t target; /* targetPort by number; 0: by name */
+	char *target_name;
+};
+
+struct kube_service {
+	bool excluded; /* the labels say that it is not for us */
+	bool headless, publish_not_ready;
+	char *cluster_ip, *external_name;
+	uint8_t policy; /* enum lb_policy */
+	uint32_t affinity_s;
+	struct kube_labels selector; /* empty: endpoints are given by hand */
+	size_t n_ports;
+	struct kube_service_port *ports;
+};
+
+struct kube_container_port {
+	char *name, *host_ip;
+	uint8_t protocol;
+	uint16_t port, host_port;
+};
+
+struct kube_pod {
+	struct kube_labels labels;
+	char *node, *hostname, *subdomain;
+	char *pod_ip, *host_ip; /* first IPv4 of the lists, else the first */
+	bool host_network, deleting, ended, ready;
+	size_t n_ports;
+	struct kube_container_port
+		*ports; /* of containers and of sidecars (init containers that go on) */
+};
+
+struct kube_endpoint_port {
+	char *name, *app_protocol;
+	uint8_t protocol;
+	uint16_t port; /* 0: all ports */
+};
+
+struct kube_endpoint {
+	char *ip, *node, *zone, *hostname;
+	char *pod; /* targetRef of kind Pod, in the service's namespace */
+	uint8_t flags; /* ENDPOINT_READY and so on */
+};
+
+/* Each of the endpoints serves each of the ports: an EndpointSlice is one, Endpoints are several.
+ */
+struct kube_subset {
+	size_t n_ports, n_endpoints;
+	struct kube_endpoint_port *ports;
+	struct kube_endpoint *endpoints;
+};
+
+struct kube_endpoints {
+	char *service; /* whom it belongs to; "" nobody */
+	size_t n_subsets;
+	struct kube_subset *subsets;
+};
+
+struct kube_node {
+	char *site, *zone;
+	bool is_public; /* label edgeway.io/public */
+	char *public_ip; /* ExternalIP */
+};
+
+struct kube_object {
+	enum kube_kind kind;
+	char *ns, *name; /* ns "" for a Node */
+	union {
+		struct kube_service service;
+		struct kube_pod pod;
+		struct kube_endpoints endpoints; /* KUBE_SLICE and KUBE_ENDPOINTS */
+		struct kube_node node;
+	};
+};
+
+const char *
+kube_kind_name(enum kube_kind kind);
+void
+kube_object_free(struct kube_object **o);
+
+/* What decoding an object can tell besides the object. */
+struct kube_notes {
+	const char *file;
+	struct err err; /* of a refused object; else of something that was passed over, text "" when
+			   nothing was */
+};
+
+/* One object. 0; 1: a kind that does not matter here, *o is NULL; -errno with notes->err. `kind` is
+ * for items of a typed list, which do not say it themselves, else NULL. A List itself is -EINVAL:
+ * see kube_items. */
+int
+kube_decode(struct kube_object **o, const struct tree_node *n, const char *kind,
+	struct kube_notes *notes);
+/* Is it a list of objects? Then its first item (NULL: empty) and the kind of the items (NULL: they
+ * say it). */
+bool
+kube_items(const struct tree_node *n, const struct tree_node **first, char kind[64]);
+
+struct kube_batch {
+	struct kube_object **objects;
+	size_t n;
+	char **complaints; /* "file:line: what" */
+	size_t n_complaints,
+		n_wrong; /* n_wrong: objects refused; other complaints left the object in */
+	size_t n_skipped; /* objects of other kinds */
+};
+
+/* Everything in the tree. Never fails. */
+void
+kube_read(struct kube_batch *b, const struct tree *t);
+void
+kube_batch_fini(struct kube_batch *b);
+
+#endif
