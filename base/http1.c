@@ -430,6 +430,8 @@ http1_parse_request(struct http1_head *h, const char *data, size_t len)
 	h->method = (struct http1_str){data, sp != NULL ? (size_t)(sp - data) : 0};
 	if (!http1_valid_token(h->method))
 		return refuse(h, 400, "malformed method");
+	if (h->method.len == 7 && memcmp(h->method.at, "CONNECT", 7) == 0)
+		return refuse(h, 405, "CONNECT is not served here");
 	llhttp_init(&p, HTTP_REQUEST, &settings);
 	if ((rc = split_head(&s, &p, sp + 1, len - h->method.len - 1)) != 0 ||
 		(rc = check_request_line(h, data, len, s.url)) != 0 ||

@@ -1,1 +1,7 @@
 base_libbase_a_SOURCES += base/http1.c base/http1.h base/http1_body.c base/http1_emit.c base/http1_target.c
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/http1_test
+TESTS += tests/unit/http1_test
+tests_unit_http1_test_SOURCES = tests/unit/http1_test.c
+tests_unit_http1_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+endif

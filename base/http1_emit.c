@@ -18,7 +18,8 @@ put(struct writer *w, const char *data, size_t len)
 		w->full = true;
 		return;
 	}
-	memcpy(w->at, data, len);
+	if (len > 0)
+		memcpy(w->at, data, len);
 	w->at += len;
 }
 

@@ -191,8 +191,6 @@ http1_read_target(struct http1_head *h)
 		if (c <= 0x20 || c >= 0x7f || c == '#')
 			return refuse(h, 400, "the target holds a character that no URI has");
 	}
-	if (method_is(h, "CONNECT"))
-		return refuse(h, 405, "CONNECT is not served here");
 	if (t.len > 0 && t.at[0] == '/')
 		return 0;
 	if (t.len == 1 && t.at[0] == '*')

@@ -1,0 +1,488 @@
+#include "base/http1.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define H "Host: a\r\n"
+
+struct bytes {
+	const char *at;
+	size_t len;
+};
+#define B(s)                                                                                       \
+	{                                                                                          \
+		s, sizeof(s) - 1                                                                   \
+	}
+
+static struct http1_head head; /* large */
+
+static int
+parse_request(const char *data, size_t len)
+{
+	size_t from = 0;
+	ssize_t n = http1_find_end(data, len, &from);
+
+	if (n < 0)
+		return 400;
+	assert_int_equal(n, len);
+	return http1_parse_request(&head, data, len);
+}
+
+static void
+good_requests(void **state)
+{
+	static const struct {
+		const char *text, *target, *host;
+		int framing;
+		uint64_t length;
+		bool keep, upgrade;
+	} rows[] = {
+		{"GET / HTTP/1.1\r\n" H "\r\n", "/", "a", HTTP1_EMPTY, 0, true, false},
+		{"get /x?y=[1]|{} HTTP/1.1\r\nhOST:a:80 \r\n\r\n", "/x?y=[1]|{}", "a:80",
+			HTTP1_EMPTY, 0, true, false},
+		{"FOO-BAR! / HTTP/1.1\r\n" H "Content-Length: 0007\r\n\r\n", "/", "a", HTTP1_LENGTH,
+			7, true, false},
+		{"POST / HTTP/1.1\r\n" H "Transfer-Encoding: Chunked\r\n\r\n", "/", "a",
+			HTTP1_CHUNKED, 0, true, false},
+		{"GET http://b:8080/p?q HTTP/1.1\r\n" H "\r\n", "/p?q", "b:8080", HTTP1_EMPTY, 0,
+			true, false},
+		{"GET HTTP://b HTTP/1.1\r\n" H "\r\n", "/", "b", HTTP1_EMPTY, 0, true, false},
+		{"OPTIONS http://b HTTP/1.1\r\n" H "\r\n", "*", "b", HTTP1_EMPTY, 0, true, false},
+		{"OPTIONS * HTTP/1.1\r\n" H "\r\n", "*", "a", HTTP1_EMPTY, 0, true, false},
+		{"GET / HTTP/1.0\r\n\r\n", "/", "", HTTP1_EMPTY, 0, false, false},
+		{"GET / HTTP/1.0\r\nConnection: Keep-Alive\r\n\r\n", "/", "", HTTP1_EMPTY, 0, true,
+			false},
+		{"GET / HTTP/1.1\r\n" H "Connection: x, close\r\n\r\n", "/", "a", HTTP1_EMPTY, 0,
+			false, false},
+		{"GET / HTTP/1.1\r\n" H "Connection: Upgrade\r\nUpgrade: websocket\r\n\r\n", "/",
+			"a", HTTP1_EMPTY, 0, true, true},
+		{"GET / HTTP/1.1\r\n" H "Upgrade: websocket\r\n\r\n", "/", "a", HTTP1_EMPTY, 0,
+			true, false},
+		{"GET / HTTP/1.1\r\nHost: [::1]:80\r\nX:\r\nY: \t \r\n\r\n", "/", "[::1]:80",
+			HTTP1_EMPTY, 0, true, false},
+		{"PRI / HTTP/1.1\r\nHost: a_b.c%41\r\n\r\n", "/", "a_b.c%41", HTTP1_EMPTY, 0, true,
+			false},
+		{"GET / HTTP/1.1\r\n" H "X: \x80\xff\r\n\r\n", "/", "a", HTTP1_EMPTY, 0, true,
+			false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int rc = parse_request(rows[i].text, strlen(rows[i].text));
+
+		if (rc != 0)
+			fail_msg("row %zu: %d %s", i, rc, head.why);
+		if (head.target.len != strlen(rows[i].target) ||
+			memcmp(head.target.at, rows[i].target, head.target.len) != 0)
+			fail_msg("row %zu: target %.*s", i, (int)head.target.len, head.target.at);
+		assert_int_equal(head.host.len, strlen(rows[i].host));
+		assert_memory_equal(head.host.at ? head.host.at : "", rows[i].host, head.host.len);
+		assert_int_equal(head.framing, rows[i].framing);
+		assert_int_equal(head.length, rows[i].length);
+		assert_int_equal(head.keep_alive, rows[i].keep);
+		assert_int_equal(head.upgrade, rows[i].upgrade);
+	}
+}
+
+static void
+bad_requests(void **state)
+{
+	static const struct {
+		struct bytes text;
+		int status;
+	} rows[] = {
+		{B("GET / HTTP/1.1\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H H "\r\n"), 400},
+		{B("GET / HTTP/1.0\r\n" H H "\r\n"), 400},
+		{B("GET / HTTP/1.1\r\nHost: a b\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\nHost: u@a\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\nHost:\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\nHost: a:99999\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\nHost: a:8x\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\nHost: a/b\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\nHost : a\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\nHost: a%4\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\nHost: [::1\r\n\r\n"), 400},
+		{B("GET http://u@b/ HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET ftp://b/ HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET http:///x HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET * HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET x HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET /#f HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET /\x80 HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET  / HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET /  HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET\t/ HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET /a b HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET /\r\n" H "\r\n"), 400},
+		{B("GET / HTTP/1.1 \r\n" H "\r\n"), 505},
+		{B("G@T / HTTP/1.1\r\n" H "\r\n"), 400},
+		{B(" GET / HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("CONNECT a:1 HTTP/1.1\r\n" H "\r\n"), 405},
+		{B("GET / HTTP/2.0\r\n" H "\r\n"), 505},
+		{B("GET / HTTP/0.9\r\n" H "\r\n"), 505},
+		{B("GET / HTTP/1.2\r\n" H "\r\n"), 505},
+		{B("GET / http/1.1\r\n" H "\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "\n\r\n"), 400},
+		{B("GET / HTTP/1.1\n" H "\r\n"), 400},
+		{B("GET / HTTP/1.1\r\nHost: a\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "X: a\rb\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "X: a\0b\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "X\0: a\r\n\r\n"), 400},
+		{B("GET /\0 HTTP/1.1\r\n" H "\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "X: a\x7f\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "X: a\r\n b\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n X: a\r\n" H "\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "X Y: a\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "X : a\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H ": a\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "garbage\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H
+		   "Content-Length: 5\r\nTransfer-Encoding: chunked\r\n\r\n"),
+			400},
+		{B("GET / HTTP/1.1\r\n" H
+		   "Transfer-Encoding: chunked\r\nContent-Length: 5\r\n\r\n"),
+			400},
+		{B("GET / HTTP/1.1\r\n" H "Content-Length: 5\r\nContent-Length: 6\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Content-Length: 5\r\nContent-Length: 5\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Content-Length: 5, 5\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Content-Length: +5\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Content-Length: -5\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Content-Length: 0x5\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Content-Length: 5 6\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Content-Length:\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Content-Length: 99999999999999999999\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Transfer-Encoding: gzip, chunked\r\n\r\n"), 501},
+		{B("GET / HTTP/1.1\r\n" H "Transfer-Encoding: gzip\r\n\r\n"), 501},
+		{B("GET / HTTP/1.1\r\n" H "Transfer-Encoding: xchunked\r\n\r\n"), 501},
+		{B("GET / HTTP/1.1\r\n" H "Transfer-Encoding: chunked;x=y\r\n\r\n"), 501},
+		{B("GET / HTTP/1.1\r\n" H "Transfer-Encoding: chunked, identity\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H
+		   "Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n"),
+			400},
+		{B("GET / HTTP/1.0\r\n" H "Transfer-Encoding: chunked\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Transfer-Encoding\r\n: chunked\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Transfer-Encoding:\vchunked\r\n\r\n"), 400},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int rc = parse_request(rows[i].text.at, rows[i].text.len);
+
+		if (rc != rows[i].status && !(rc == 400 && rows[i].status == 501))
+			fail_msg("row %zu: status %d (%s), want %d\n%s", i, rc,
+				rc ? head.why : "accepted", rows[i].status, rows[i].text.at);
+	}
+}
+
+static void
+limits(void **state)
+{
+	static char text[HTTP1_HEAD_MAX + 64];
+	size_t n;
+
+	(void)state;
+	n = (size_t)sprintf(text, "GET /");
+	memset(text + n, 'a', HTTP1_TARGET_MAX);
+	n += HTTP1_TARGET_MAX;
+	assert_int_equal(http1_too_large(text, n), 414);
+	n += (size_t)sprintf(text + n, " HTTP/1.1\r\n" H "\r\n");
+	assert_int_equal(parse_request(text, n), 414);
+
+	n = (size_t)sprintf(text, "GET / HTTP/1.1\r\n" H);
+	assert_int_equal(http1_too_large(text, n), 431);
+	for (int i = 1; i < HTTP1_FIELDS_MAX; i++)
+		n += (size_t)sprintf(text + n, "x%d: y\r\n", i);
+	sprintf(text + n, "\r\n");
+	assert_int_equal(parse_request(text, n + 2), 0);
+	assert_int_equal(head.n_fields, HTTP1_FIELDS_MAX);
+	n += (size_t)sprintf(text + n, "z: y\r\n\r\n");
+	assert_int_equal(parse_request(text, n), 431);
+}
+
+/* The end must be found, and at the same place, wherever the bytes are cut. */
+static void
+end_of_head_at_every_split(void **state)
+{
+	static const char text[] = "POST / HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\nbody\r\n\r\n";
+	const size_t want = sizeof "POST / HTTP/1.1\r\nHost: a\r\nX: y\r\n\r\n" - 1;
+
+	(void)state;
+	for (size_t cut = 0; cut < sizeof text; cut++) {
+		size_t from = 0;
+		ssize_t n = http1_find_end(text, cut, &from);
+
+		assert_int_equal(n, cut < want ? 0 : (ssize_t)want);
+		if (n == 0)
+			assert_int_equal(http1_find_end(text, sizeof text - 1, &from), want);
+	}
+	assert_int_equal(http1_skip_blank("\r\n\r\nGET", 7), 4);
+	assert_int_equal(http1_skip_blank("\rGET", 4), 0);
+}
+
+static void
+guesses(void **state)
+{
+	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
+
+	(void)state;
+	assert_int_equal(http1_guess("\x16\x03\x01", 3), HTTP1_LOOKS_OPAQUE);
+	assert_int_equal(http1_guess("\x16", 1), HTTP1_LOOKS_SHORT);
+	assert_int_equal(http1_guess("\x16\x04", 2), HTTP1_LOOKS_HTTP);
+	assert_int_equal(http1_guess("GET", 3), HTTP1_LOOKS_HTTP);
+	assert_int_equal(http1_guess("PRI * HTTP/1.1", 14), HTTP1_LOOKS_HTTP);
+	for (size_t n = 1; n < sizeof preface - 1; n++)
+		assert_int_equal(http1_guess(preface, n), HTTP1_LOOKS_SHORT);
+	assert_int_equal(http1_guess(preface, sizeof preface - 1), HTTP1_LOOKS_OPAQUE);
+}
+
+static void
+responses(void **state)
+{
+	static const struct {
+		struct bytes text;
+		bool to_head;
+		int rc, framing;
+		bool keep;
+	} rows[] = {
+		{B("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"), false, 0, HTTP1_LENGTH, true},
+		{B("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), false, 0,
+			HTTP1_CHUNKED, true},
+		{B("HTTP/1.1 200\r\n\r\n"), false, 0, HTTP1_UNTIL_CLOSE, false},
+		{B("HTTP/1.1 200 \r\nContent-Length: 0\r\n\r\n"), false, 0, HTTP1_LENGTH, true},
+		{B("HTTP/1.0 200 OK\r\nContent-Length: 3\r\n\r\n"), false, 0, HTTP1_LENGTH, false},
+		{B("HTTP/1.1 200 OK\r\nContent-Length: 3\r\n\r\n"), true, 0, HTTP1_LENGTH, true},
+		{B("HTTP/1.1 200 OK\r\n\r\n"), true, 0, HTTP1_EMPTY, true},
+		{B("HTTP/1.1 204 No\r\n\r\n"), false, 0, HTTP1_EMPTY, true},
+		{B("HTTP/1.1 304 Not\r\nConnection: close\r\n\r\n"), false, 0, HTTP1_EMPTY, false},
+		{B("HTTP/1.1 103 Hints\r\nLink: x\r\n\r\n"), false, 0, HTTP1_EMPTY, true},
+		{B("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nContent-Length: 3\r\n\r\n"), false, 502,
+			0, false},
+		{B("HTTP/1.1 200 OK\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n"),
+			false, 502, 0, false},
+		{B("HTTP/1.0 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"), false, 502, 0, false},
+		{B("HTTP/1.1 200 OK\r\nX: a\0b\r\n\r\n"), false, 502, 0, false},
+		{B("HTTP/1.1 2000 OK\r\n\r\n"), false, 502, 0, false},
+		{B("HTTP/1.1 20 OK\r\n\r\n"), false, 502, 0, false},
+		{B("HTTP/1.1 600 OK\r\n\r\n"), false, 502, 0, false},
+		{B("HTTP/2.0 200 OK\r\n\r\n"), false, 502, 0, false},
+		{B("HTTP/1.1  200 OK\r\n\r\n"), false, 502, 0, false},
+		{B("garbage\r\n\r\n"), false, 502, 0, false},
+		{B("HTTP/1.1 200 O\0K\r\n\r\n"), false, 502, 0, false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int rc = http1_parse_response(
+			&head, rows[i].text.at, rows[i].text.len, rows[i].to_head);
+
+		if (rc != rows[i].rc)
+			fail_msg("row %zu: %d", i, rc);
+		if (rc != 0)
+			continue;
+		assert_int_equal(head.framing, rows[i].framing);
+		assert_int_equal(head.keep_alive, rows[i].keep);
+	}
+}
+
+/* Decodes text cut in two at `cut`; the payload into out. Returns what the decoder said last. */
+static enum http1_got
+decode(const char *text, size_t len, size_t cut, char *out, size_t *out_len, size_t *consumed)
+{
+	struct http1_body body;
+	enum http1_got got = HTTP1_MORE;
+	const struct bytes parts[] = {{text, cut}, {text + cut, len - cut}};
+
+	http1_body_init(&body, HTTP1_CHUNKED, 0);
+	*out_len = *consumed = 0;
+	for (size_t i = 0; i < 2; i++) {
+		size_t at = 0, used;
+		struct http1_str piece;
+
+		while ((got = http1_body_next(&body, parts[i].at + at, parts[i].len - at, &used,
+				&piece)) == HTTP1_DATA) {
+			memcpy(out + *out_len, piece.at, piece.len);
+			*out_len += piece.len;
+			at += used;
+		}
+		*consumed += at + used;
+		if (got != HTTP1_MORE)
+			break;
+	}
+	return got;
+}
+
+static void
+chunks_at_every_split(void **state)
+{
+	static const struct {
+		struct bytes text;
+		enum http1_got got;
+		const char *out;
+		size_t rest;
+	} rows[] = {
+		{B("5\r\nhello\r\n0\r\n\r\nNEXT"), HTTP1_DONE, "hello", 4},
+		{B("00005\r\nhello\r\n1\r\n!\r\n000\r\n\r\n"), HTTP1_DONE, "hello!", 0},
+		{B("A;x=y;z=\"a;\\\"b\"\r\n0123456789\r\n0;e\r\n\r\n"), HTTP1_DONE, "0123456789",
+			0},
+		{B("1 ;x\r\na\r\n0\r\nT: v\r\nU:\r\n\r\n"), HTTP1_DONE, "a", 0},
+		{B("5\r\nhel"), HTTP1_MORE, "hel", 0},
+		{B("5\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("5\r\nhello\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("5\r\nhello\r\n0\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("5\r\nhello\r\n0\r\n\n"), HTTP1_BAD, NULL, 0},
+		{B("5\r\nhello!\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("0x5\r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("+5\r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("-1\r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B(" 5\r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("5 \r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("5_0\r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B(";x\r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("\r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("5;a\nb\r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("5;a\0\r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("5;\"a\r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("10000000000000005\r\nhello\r\n0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("5\r\nhello\r\n0\r\nbad trailer: x\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("5\r\nhello\r\n0\r\n folded\r\n\r\n"), HTTP1_BAD, NULL, 0},
+		{B("5\r\nhello\r\n0\r\nx: a\0\r\n\r\n"), HTTP1_BAD, NULL, 0},
+	};
+	char out[256];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		for (size_t cut = 0; cut <= rows[i].text.len; cut++) {
+			size_t out_len, consumed;
+			enum http1_got got = decode(
+				rows[i].text.at, rows[i].text.len, cut, out, &out_len, &consumed);
+
+			if (got != rows[i].got)
+				fail_msg("row %zu cut %zu: got %d", i, cut, got);
+			if (rows[i].out == NULL)
+				continue;
+			assert_int_equal(out_len, strlen(rows[i].out));
+			assert_memory_equal(out, rows[i].out, out_len);
+			assert_int_equal(consumed, rows[i].text.len - rows[i].rest);
+		}
+	}
+}
+
+static void
+trailers_are_bounded(void **state)
+{
+	struct http1_body body;
+	struct http1_str piece;
+	enum http1_got got;
+	size_t used, lines = 0;
+
+	(void)state;
+	http1_body_init(&body, HTTP1_CHUNKED, 0);
+	assert_int_equal(http1_body_next(&body, "0\r\n", 3, &used, &piece), HTTP1_MORE);
+	while ((got = http1_body_next(&body, "x: y\r\n", 6, &used, &piece)) == HTTP1_MORE)
+		lines++;
+	assert_int_equal(got, HTTP1_BAD);
+	assert_int_equal(lines, HTTP1_TRAILERS_MAX / 6);
+}
+
+static void
+emit(const char *in, const struct http1_forward *f, const char *want)
+{
+	char out[1024];
+	ssize_t n;
+
+	assert_int_equal(parse_request(in, strlen(in)), 0);
+	n = http1_emit_request(out, sizeof out, &head, f);
+	assert_true(n > 0);
+	out[n] = '\0';
+	assert_string_equal(out, want);
+	assert_int_equal(http1_emit_request(out, (size_t)n - 1, &head, f), -ENOBUFS);
+}
+
+static void
+clean_requests(void **state)
+{
+	const struct http1_forward none = {"", "", "dflt", ""},
+				   all = {"10.0.0.9", "edgeway", "dflt", "id1"};
+
+	(void)state;
+	emit("GET / HTTP/1.0\r\n\r\n", &none, "GET / HTTP/1.1\r\nHost: dflt\r\n\r\n");
+	emit("GET http://b?q HTTP/1.1\r\nhost: a\r\nExpect: 100-continue\r\n\r\n", &none,
+		"GET /?q HTTP/1.1\r\nHost: b\r\nExpect: 100-continue\r\n\r\n");
+	emit("GET / HTTP/1.1\r\n" H
+	     "Connection: x-foo, host, content-length, x-forwarded-for,, close\r\nX-Foo: 1\r\n"
+	     "Keep-Alive: 3\r\nProxy-Connection: x\r\nTE: trailers\r\nUpgrade: h2c\r\nTrailer: "
+	     "t\r\nB: \t2 \r\n"
+	     "X-Forwarded-For: 1.1.1.1\r\nContent-Length: 004\r\nX-Forwarded-For: 2.2.2.2\r\nVia: "
+	     "1.0 p\r\n\r\n",
+		&all,
+		"GET / HTTP/1.1\r\nHost: a\r\nB: 2\r\nContent-Length: 4\r\n"
+		"X-Forwarded-For: 1.1.1.1, 2.2.2.2, 10.0.0.9\r\nVia: 1.0 p, 1.1 "
+		"edgeway\r\nX-Request-Id: id1\r\n\r\n");
+	emit("GET / HTTP/1.1\r\n" H
+	     "X-Request-Id: mine\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+		&all,
+		"GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\nX-Forwarded-For: "
+		"10.0.0.9\r\nVia: 1.1 edgeway\r\n"
+		"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+}
+
+static void
+clean_responses(void **state)
+{
+	static const struct {
+		const char *in;
+		struct http1_reply reply;
+		const char *out;
+	} rows[] = {
+		{"HTTP/1.0 200\r\nConnection: x-a\r\nX-A: 1\r\nContent-Length: 03\r\nB:c\r\n\r\n",
+			{HTTP1_LENGTH, false, false},
+			"HTTP/1.1 200 \r\nB: c\r\nContent-Length: 3\r\n\r\n"},
+		{"HTTP/1.1 200 OK\r\n\r\n", {HTTP1_CHUNKED, false, false},
+			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"},
+		{"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", {HTTP1_EMPTY, true, false},
+			"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"},
+		{"HTTP/1.1 103 Early\r\nLink: x\r\nContent-Length: 5\r\n\r\n",
+			{HTTP1_EMPTY, true, false}, "HTTP/1.1 103 Early\r\nLink: x\r\n\r\n"},
+		{"HTTP/1.1 101 Sw\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
+			{HTTP1_EMPTY, false, false},
+			"HTTP/1.1 101 Sw\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"},
+	};
+	char out[512];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		ssize_t n;
+
+		assert_int_equal(
+			http1_parse_response(&head, rows[i].in, strlen(rows[i].in), false), 0);
+		n = http1_emit_response(out, sizeof out, &head, &rows[i].reply);
+		assert_true(n > 0);
+		out[n] = '\0';
+		assert_string_equal(out, rows[i].out);
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(good_requests),
+		cmocka_unit_test(bad_requests),
+		cmocka_unit_test(limits),
+		cmocka_unit_test(end_of_head_at_every_split),
+		cmocka_unit_test(guesses),
+		cmocka_unit_test(responses),
+		cmocka_unit_test(chunks_at_every_split),
+		cmocka_unit_test(trailers_are_bounded),
+		cmocka_unit_test(clean_requests),
+		cmocka_unit_test(clean_responses),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
