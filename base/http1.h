@@ -1,19 +1,19 @@
 /*
  * HTTP/1.x messages (RFC 9110, 9112), pure: bytes in, structs out, no I/O, no clock. llhttp splits
- *a head into its parts; on top stands what a proxy must refuse and llhttp lets through (bare LF,
- *NUL, obs-fold, blanks around names, doubtful lengths, wrong Host, odd versions). Whatever is
- *accepted can be emitted as a clean head of the same meaning. Heads are borrowed: a parsed head
- *points into the bytes that were given.
+ * a head into its parts; on top stands what a proxy must refuse and llhttp lets through (bare LF,
+ * NUL, obs-fold, blanks around names, doubtful lengths, wrong Host, odd versions). Whatever is
+ * accepted can be emitted as a clean head of the same meaning. Heads are borrowed: a parsed head
+ * points into the bytes that were given.
  *
  *	size_t from = 0;
  *	n = http1_find_end(data, len, &from);	// 0: read more, <0: refuse, >0: bytes of the head
- *	status = http1_parse_request(&head, data, n);	// 0, or the status to refuse with; head.why
- *says why http1_body_init(&body, head.framing, head.length); while ((what = http1_body_next(&body,
- *at, left, &used, &piece)) == HTTP1_DATA)
- *		...				// piece: payload without framing
+ *	status = http1_parse_request(&head, data, n);	// 0, or the status to refuse with: head.why
+ *	http1_body_init(&body, head.framing, head.length);
+ *	while ((what = http1_body_next(&body, at, left, &used, &piece)) == HTTP1_DATA)
+ *		...	// piece: payload without framing
  *
  * The caller holds the limits: refuse with http1_too_large() when HTTP1_HEAD_MAX bytes hold no
- *whole head.
+ * whole head.
  */
 #ifndef EDGEWAY_BASE_HTTP1_H
 #define EDGEWAY_BASE_HTTP1_H
