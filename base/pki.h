@@ -29,7 +29,9 @@ int pki_sign_key(const struct pki_issue *issue, const char *key_pem, char **cert
 
 /* sha256 of the certificate's DER in lower-case hex. */
 int pki_cert_hash(const char *cert_pem, char hash[PKI_HASH_TEXT], struct err *err);
-/* Facts of a certificate for state dumps and renewal: common name (heap), seconds since 1970. */
+/* Facts of a certificate for state dumps and renewal: its name (heap), seconds since 1970; each may be NULL.
+ * The name is the common name. X.509 allows 64 bytes there: a longer name has its first 64 in the
+ * common name and the whole as a DNS name of subjectAltName, where it is read back from. */
 int pki_cert_info(const char *cert_pem, char **common_name, int64_t *not_before, int64_t *not_after, struct err *err);
 /* Does the key belong to the certificate? 0 or -EINVAL. */
 int pki_pair_check(const char *cert_pem, const char *key_pem, struct err *err);
@@ -46,6 +48,7 @@ int pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem
 /* Client context for joining: trusts exactly the CA in the server's chain whose hash is ca_hash. The
  * CA's PEM is put in *ca_pem (heap, owner frees) once the handshake succeeded. */
 int pki_join_ctx(const char *ca_hash, char **ca_pem, struct ssl_ctx_st **ctx, struct err *err);
+/* Lets go of the context; connections keep it until they end. */
 void pki_ctx_free(struct ssl_ctx_st **ctx);
 
 #endif

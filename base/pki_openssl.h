@@ -1,0 +1,62 @@
+/*
+ * What base/pki.c (reading), base/pki_issue.c (making certificates) and base/pki_tls.c (contexts)
+ * share: PEM into OpenSSL's objects and OpenSSL's errors into ours. For these files alone;
+ *everybody else takes base/pki.h, which shows no OpenSSL type.
+ *
+ * Readers refuse more than PKI_PEM_LIMIT bytes and never ask a terminal for a pass phrase.
+ *
+ *	auto_x509 X509 *cert = pki_read_cert(pem, "the CA's certificate", err);
+ *	if (cert == NULL)
+ *		return -EINVAL;
+ */
+#ifndef EDGEWAY_BASE_PKI_OPENSSL_H
+#define EDGEWAY_BASE_PKI_OPENSSL_H
+
+#include <openssl/evp.h>
+#include <openssl/x509.h>
+
+#include "base/err.h"
+
+enum {
+	PKI_PEM_LIMIT = 256 * 1024,
+	PKI_COMMON_NAME_MAX = 64, /* ub-common-name, RFC 5280 appendix A */
+};
+
+#define auto_x509 __attribute__((cleanup(pki_cleanup_x509)))
+#define auto_key __attribute__((cleanup(pki_cleanup_key)))
+#define auto_bio __attribute__((cleanup(pki_cleanup_bio)))
+
+void
+pki_cleanup_x509(X509 **cert);
+void
+pki_cleanup_key(EVP_PKEY **key);
+void
+pki_cleanup_bio(BIO **bio);
+
+/* Read-only BIO over the text, or NULL when it is too long. */
+BIO *
+pki_bio(const char *pem, const char *what, struct err *err);
+/* What a memory BIO holds, as a heap string. */
+char *
+pki_bio_text(BIO *bio);
+/* For OpenSSL's readers: never asks. */
+int
+pki_no_pass_phrase(char *buf, int size, int writing, void *arg);
+/* First certificate or the key in the text; NULL with err filled. */
+X509 *
+pki_read_cert(const char *pem, const char *what, struct err *err);
+EVP_PKEY *
+pki_read_key(const char *pem, const char *what, struct err *err);
+/* Certificate as PEM (heap); NULL when OpenSSL cannot. */
+char *
+pki_write_cert(X509 *cert);
+void
+pki_x509_hash(const X509 *cert, char hash[65]);
+/* The name that the certificate speaks for, see pki_cert_info; heap, "" when it has none. */
+char *
+pki_x509_name(const X509 *cert);
+/* "what: OpenSSL's reason"; clears OpenSSL's queue. Returns -EINVAL. */
+int
+pki_fail(struct err *err, const char *what);
+
+#endif

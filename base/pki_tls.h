@@ -1,0 +1,45 @@
+/*
+ * TLS connections of contexts made by base/pki, for those who drive them (base/ws): whom the peer
+ * proved to be, and why a handshake failed, in an operator's words. No OpenSSL type is shown.
+ *
+ * A client must call pki_verify_step from the verify callback (int ok, X509_STORE_CTX *): it is
+ * what checks the server's name. Whoever drives a connection must not use it before the step for
+ * the server's own certificate has said yes (PKI_VERIFIED).
+ */
+#ifndef EDGEWAY_BASE_PKI_TLS_H
+#define EDGEWAY_BASE_PKI_TLS_H
+
+#include "base/pki.h"
+
+struct ssl_st;
+struct x509_store_ctx_st;
+
+enum pki_step {
+	PKI_REFUSED, /* stop the handshake; `why` is filled */
+	PKI_GOING_ON, /* a certificate further up the chain is good */
+	PKI_VERIFIED, /* the server's own certificate is good and names the host */
+};
+
+/* `host`: DNS name or numeric address that the certificate must name. */
+enum pki_step
+pki_verify_step(struct x509_store_ctx_st *chain, bool ok, const char *host, char *why, size_t size);
+/* As pki_verify_step, for the chain of a client: no name is asked for. */
+enum pki_step
+pki_verify_client_step(struct x509_store_ctx_st *chain, bool ok, char *why, size_t size);
+/* Name of the verified peer certificate (heap), see pki_cert_info; "" when there is none. */
+char *
+pki_peer_name(const struct ssl_st *ssl);
+/* Client: the alert with which the server ended the connection, as a sentence; false when none
+ * came. */
+bool
+pki_peer_alert(const struct ssl_st *ssl, char *why, size_t size);
+
+/* One more owner; pki_ctx_free lets go. A joining context's ca_pem must outlive the last. */
+void
+pki_ctx_ref(struct ssl_ctx_st *ctx);
+/* Gives a server context that a library made the certificate, trust and settings of ours. 0 or
+ * -EINVAL. */
+int
+pki_ctx_copy(struct ssl_ctx_st *to, struct ssl_ctx_st *from);
+
+#endif
