@@ -1,6 +1,7 @@
 #include "base/pki_tls.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <openssl/err.h>
@@ -139,7 +140,7 @@ drop_numeric_sni(SSL *ssl)
 static void
 on_client_info(const SSL *ssl, int where, int value)
 {
-	SSL *s = SSL_get0_self(ssl);
+	SSL *s = (SSL *)(uintptr_t)ssl; /* const only in the callback's type */
 
 	if (where & SSL_CB_HANDSHAKE_START)
 		drop_numeric_sni(s);
@@ -337,8 +338,8 @@ pki_verify_step(X509_STORE_CTX *chain, bool ok, const char *host, char *why, siz
 	if (step != PKI_VERIFIED || (cert != NULL && names_host(cert, host)))
 		return step;
 	X509_STORE_CTX_set_error(chain, X509_V_ERR_HOSTNAME_MISMATCH);
-	snprintf(why, size,
-		"the peer's certificate is refused: it is not made for the name " % s "", host);
+	snprintf(why, size, "the peer's certificate is refused: it is not made for the name \"%s\"",
+		host);
 	return PKI_REFUSED;
 }
 

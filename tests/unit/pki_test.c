@@ -1,0 +1,428 @@
+/* Certificates by base/pki, and handshakes between its contexts through memory, no sockets. */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <openssl/bio.h>
+#include <openssl/ssl.h>
+
+#include "base/pki.h"
+#include "base/pki_tls.h"
+
+static const char *const hub_names[] = {"hub.example", "192.0.2.1", "2001:db8::1", NULL};
+
+struct world {
+	char *ca, *ca_key, *other_ca, *other_ca_key;
+	char *hub, *hub_key, *node, *node_key;
+	SSL_CTX *server;
+};
+
+static char *
+sign_for(const char *ca, const char *ca_key, const char *name, bool server, const char *key)
+{
+	struct pki_issue issue = {
+		.ca_cert_pem = ca,
+		.ca_key_pem = ca_key,
+		.common_name = name,
+		.names = server ? hub_names : NULL,
+		.server = server,
+		.client = !server,
+		.days = 10,
+	};
+	struct err err = {0};
+	char *cert = NULL;
+
+	if (pki_sign_key(&issue, key, &cert, &err) < 0)
+		fail_msg("%s", err.text);
+	return cert;
+}
+
+static int
+setup(void **state)
+{
+	struct world *w = xcalloc(1, sizeof *w);
+	struct err err = {0};
+
+	assert_int_equal(pki_ca_new("test CA", 100, &w->ca, &w->ca_key, &err), 0);
+	assert_int_equal(pki_ca_new("other CA", 100, &w->other_ca, &w->other_ca_key, &err), 0);
+	assert_int_equal(pki_key_new(&w->hub_key, &err), 0);
+	assert_int_equal(pki_key_new(&w->node_key, &err), 0);
+	w->hub = sign_for(w->ca, w->ca_key, "hub", true, w->hub_key);
+	w->node = sign_for(w->ca, w->ca_key, "edge-1", false, w->node_key);
+	assert_int_equal(pki_server_ctx(w->hub, w->hub_key, w->ca, &w->server, &err), 0);
+	*state = w;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct world *w = *state;
+
+	free(w->ca);
+	free(w->ca_key);
+	free(w->other_ca);
+	free(w->other_ca_key);
+	free(w->hub);
+	free(w->hub_key);
+	free(w->node);
+	free(w->node_key);
+	pki_ctx_free(&w->server);
+	free(w);
+	return 0;
+}
+
+/* --- handshakes ----------------------------------------------------------- */
+
+struct result {
+	bool client_ok, server_ok, verified;
+	char why[256];
+	char *client_name; /* as the server sees it */
+};
+
+struct checker {
+	const char *host;
+	struct result *result;
+};
+
+static int
+on_verify(int ok, X509_STORE_CTX *chain)
+{
+	SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
+	struct checker *c = SSL_CTX_get_app_data(SSL_get_SSL_CTX(ssl));
+	struct result *r = c->result;
+	enum pki_step step = pki_verify_step(chain, ok != 0, c->host, r->why, sizeof r->why);
+
+	if (step == PKI_VERIFIED)
+		r->verified = true;
+	return step != PKI_REFUSED;
+}
+
+static struct result
+handshake(SSL_CTX *client, SSL_CTX *server, const char *host)
+{
+	struct result r = {0};
+	struct checker checker = {.host = host, .result = &r};
+	SSL *c = SSL_new(client), *s = SSL_new(server);
+	BIO *near = NULL, *far = NULL;
+	char byte;
+	int i;
+
+	BIO_new_bio_pair(&near, 0, &far, 0);
+	SSL_set_bio(c, near, near);
+	SSL_set_bio(s, far, far);
+	SSL_set_connect_state(c);
+	SSL_set_accept_state(s);
+	SSL_CTX_set_app_data(client, &checker);
+	SSL_set_tlsext_host_name(c, host);
+	SSL_set_verify(c, SSL_VERIFY_PEER, on_verify);
+	for (i = 0; i < 10; i++) {
+		SSL_do_handshake(c);
+		SSL_do_handshake(s);
+		SSL_read(c, &byte, 1); /* alerts of TLS 1.3 come after the client's end */
+	}
+	r.client_ok = SSL_is_init_finished(c) != 0;
+	r.server_ok = SSL_is_init_finished(s) != 0;
+	r.client_name = r.server_ok ? pki_peer_name(s) : xstrdup("");
+	if (r.why[0] == '\0')
+		pki_peer_alert(c, r.why, sizeof r.why);
+	SSL_free(c);
+	SSL_free(s);
+	return r;
+}
+
+static struct result
+connect_as(struct world *w, const char *cert, const char *key, const char *host)
+{
+	SSL_CTX *client = NULL;
+	struct err err = {0};
+	struct result r;
+
+	if (pki_client_ctx(w->ca, cert, key, &client, &err) < 0)
+		fail_msg("%s", err.text);
+	r = handshake(client, w->server, host);
+	pki_ctx_free(&client);
+	return r;
+}
+
+static void
+test_node_and_hub_know_each_other(void **state)
+{
+	struct world *w = *state;
+	const char *hosts[] = {"hub.example", "192.0.2.1", "2001:db8::1"};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(hosts); i++) {
+		struct result r = connect_as(w, w->node, w->node_key, hosts[i]);
+
+		assert_string_equal(r.why, "");
+		assert_true(r.client_ok && r.server_ok && r.verified);
+		assert_string_equal(r.client_name, "edge-1");
+		free(r.client_name);
+	}
+}
+
+static void
+test_no_client_certificate_is_nobody(void **state)
+{
+	struct result r = connect_as(*state, NULL, NULL, "hub.example");
+
+	assert_true(r.client_ok && r.server_ok && r.verified);
+	assert_string_equal(r.client_name, "");
+	free(r.client_name);
+}
+
+static void
+test_wrong_host_is_refused(void **state)
+{
+	const char *hosts[] = {"hub", "hub.example.org", "192.0.2.2", "2001:db8::2", "example"};
+	size_t i;
+
+	for (i = 0; i < ARRAY_LEN(hosts); i++) {
+		struct result r = connect_as(*state, NULL, NULL, hosts[i]);
+
+		assert_false(r.client_ok || r.verified);
+		assert_non_null(strstr(r.why, "not made for the name"));
+		assert_non_null(strstr(r.why, hosts[i]));
+		free(r.client_name);
+	}
+}
+
+static void
+test_stranger_is_refused(void **state)
+{
+	struct world *w = *state;
+	char *cert = sign_for(w->other_ca, w->other_ca_key, "edge-1", false, w->node_key);
+	struct result r = connect_as(w, cert, w->node_key, "hub.example");
+
+	assert_false(r.server_ok);
+	assert_non_null(strstr(r.why, "the peer refused the TLS connection: unknown CA"));
+	free(r.client_name);
+	free(cert);
+}
+
+static void
+test_node_cannot_play_the_hub(void **state)
+{
+	struct world *w = *state;
+	struct pki_issue issue = {.ca_cert_pem = w->ca,
+		.ca_key_pem = w->ca_key,
+		.common_name = "hub.example",
+		.names = hub_names,
+		.client = true,
+		.days = 1};
+	char *cert = NULL;
+	SSL_CTX *client = NULL, *server = NULL;
+	struct result r;
+
+	assert_int_equal(pki_sign_key(&issue, w->node_key, &cert, NULL), 0);
+	assert_int_equal(pki_server_ctx(cert, w->node_key, w->ca, &server, NULL), 0);
+	assert_int_equal(pki_client_ctx(w->ca, NULL, NULL, &client, NULL), 0);
+	r = handshake(client, server, "hub.example");
+	assert_false(r.client_ok || r.verified);
+	assert_non_null(strstr(r.why, "not made for this side"));
+	free(r.client_name);
+	free(cert);
+	pki_ctx_free(&client);
+	pki_ctx_free(&server);
+}
+
+static struct result
+join(struct world *w, const char *hash, const char *host, char **ca)
+{
+	SSL_CTX *client = NULL;
+	struct err err = {0};
+	struct result r;
+
+	if (pki_join_ctx(hash, ca, &client, &err) < 0)
+		fail_msg("%s", err.text);
+	r = handshake(client, w->server, host);
+	pki_ctx_free(&client);
+	return r;
+}
+
+static void
+test_join_trusts_the_pinned_ca(void **state)
+{
+	struct world *w = *state;
+	char hash[PKI_HASH_TEXT], *ca = NULL;
+	struct result r;
+
+	assert_int_equal(pki_cert_hash(w->ca, hash, NULL), 0);
+	r = join(w, hash, "hub.example", &ca);
+	assert_string_equal(r.why, "");
+	assert_true(r.client_ok && r.verified);
+	assert_string_equal(ca, w->ca);
+	free(r.client_name);
+	r = join(w, hash, "elsewhere.example", &ca);
+	assert_false(r.client_ok || r.verified);
+	assert_non_null(strstr(r.why, "not made for the name"));
+	free(r.client_name);
+	free(ca);
+}
+
+static void
+test_join_refuses_other_hashes(void **state)
+{
+	struct world *w = *state;
+	char hash[PKI_HASH_TEXT], *ca = NULL;
+	struct result r;
+
+	assert_int_equal(pki_cert_hash(w->other_ca, hash, NULL), 0);
+	r = join(w, hash, "hub.example", &ca);
+	assert_false(r.client_ok || r.verified);
+	assert_non_null(strstr(r.why, "join token"));
+	free(r.client_name);
+	/* The hash of the server's own certificate, which is no CA. */
+	assert_int_equal(pki_cert_hash(w->hub, hash, NULL), 0);
+	r = join(w, hash, "hub.example", &ca);
+	assert_false(r.client_ok || r.verified);
+	free(r.client_name);
+	assert_null(ca);
+}
+
+static void
+test_join_needs_the_chain_to_match(void **state)
+{
+	/* A liar shows the real CA behind a certificate that another CA has signed. */
+	struct world *w = *state;
+	char *cert = sign_for(w->other_ca, w->other_ca_key, "hub", true, w->hub_key);
+	char hash[PKI_HASH_TEXT], *ca = NULL;
+	SSL_CTX *client = NULL, *server = NULL;
+	struct result r;
+
+	assert_int_equal(pki_cert_hash(w->ca, hash, NULL), 0);
+	assert_int_equal(pki_server_ctx(cert, w->hub_key, w->ca, &server, NULL), 0);
+	assert_int_equal(pki_join_ctx(hash, &ca, &client, NULL), 0);
+	r = handshake(client, server, "hub.example");
+	assert_false(r.client_ok || r.verified);
+	assert_null(ca);
+	assert_non_null(strstr(r.why, "not signed by the CA"));
+	free(r.client_name);
+	free(cert);
+	pki_ctx_free(&client);
+	pki_ctx_free(&server);
+}
+
+/* --- certificates --------------------------------------------------------- */
+
+static void
+test_csr_name_is_not_believed(void **state)
+{
+	struct world *w = *state;
+	struct pki_issue issue = {.ca_cert_pem = w->ca,
+		.ca_key_pem = w->ca_key,
+		.common_name = "edge-7",
+		.client = true,
+		.days = 30};
+	char *csr = NULL, *cert = NULL, *name = NULL;
+	int64_t from, to;
+
+	assert_int_equal(pki_csr_new(w->node_key, "admin", &csr, NULL), 0);
+	assert_int_equal(pki_sign(&issue, csr, &cert, NULL), 0);
+	assert_int_equal(pki_cert_info(cert, &name, &from, &to, NULL), 0);
+	assert_string_equal(name, "edge-7");
+	assert_int_equal(to - from, 31 * 86400);
+	assert_in_range(to - (int64_t)(wall_ms() / 1000), 30 * 86400 - 600, 30 * 86400);
+	assert_int_equal(pki_pair_check(cert, w->node_key, NULL), 0);
+	assert_int_equal(pki_pair_check(cert, w->hub_key, NULL), -EINVAL);
+	free(csr);
+	free(cert);
+	free(name);
+}
+
+static void
+test_long_names_come_back_whole(void **state)
+{
+	struct world *w = *state;
+	size_t lengths[] = {1, 63, 64, 65, 253}, i;
+
+	for (i = 0; i < ARRAY_LEN(lengths); i++) {
+		char name[300], *cert, *back = NULL;
+		struct result r;
+
+		memset(name, 'a', sizeof name);
+		name[lengths[i]] = '\0';
+		cert = sign_for(w->ca, w->ca_key, name, false, w->node_key);
+		assert_int_equal(pki_cert_info(cert, &back, NULL, NULL, NULL), 0);
+		assert_string_equal(back, name);
+		r = connect_as(w, cert, w->node_key, "hub.example");
+		assert_string_equal(r.client_name, name);
+		free(r.client_name);
+		free(cert);
+		free(back);
+	}
+}
+
+static void
+test_bad_input_is_refused(void **state)
+{
+	struct world *w = *state;
+	const char *names[] = {"two words", NULL};
+	struct pki_issue issue = {.ca_cert_pem = w->ca,
+		.ca_key_pem = w->ca_key,
+		.common_name = "edge-7",
+		.client = true,
+		.days = 30};
+	struct err err = {0};
+	char *csr = NULL, *cert = NULL, *broken;
+	SSL_CTX *ctx = NULL;
+
+	assert_int_equal(pki_csr_new(w->node_key, "edge-7", &csr, NULL), 0);
+	broken = strchr(csr + 100, '\n') - 9;
+	broken[0] = broken[0] == 'A' ? 'B' : 'A';
+	assert_int_equal(pki_sign(&issue, csr, &cert, &err), -EINVAL);
+	assert_int_equal(pki_sign(&issue, "", &cert, &err), -EINVAL);
+	assert_int_equal(pki_sign(&issue, w->ca, &cert, &err), -EINVAL);
+	issue.names = names;
+	assert_int_equal(pki_sign_key(&issue, w->node_key, &cert, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "two words"));
+	issue.names = NULL;
+	issue.ca_key_pem = w->other_ca_key;
+	assert_int_equal(pki_sign_key(&issue, w->node_key, &cert, &err), -EINVAL);
+	assert_null(cert);
+	assert_int_equal(pki_client_ctx("nothing", NULL, NULL, &ctx, &err), -EINVAL);
+	assert_int_equal(pki_client_ctx(w->ca, w->node, w->hub_key, &ctx, &err), -EINVAL);
+	assert_int_equal(pki_join_ctx("abc", &cert, &ctx, &err), -EINVAL);
+	assert_null(ctx);
+	free(csr);
+}
+
+static void
+test_hashes_and_comparison(void **state)
+{
+	char hash[PKI_HASH_TEXT];
+
+	(void)state;
+	pki_sha256_hex("abc", 3, hash);
+	assert_string_equal(
+		hash, "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad");
+	assert_true(pki_equal("secret", "secret"));
+	assert_false(pki_equal("secret", "secreT"));
+	assert_false(pki_equal("secret", "secret "));
+	assert_false(pki_equal("", "x"));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_node_and_hub_know_each_other),
+		cmocka_unit_test(test_no_client_certificate_is_nobody),
+		cmocka_unit_test(test_wrong_host_is_refused),
+		cmocka_unit_test(test_stranger_is_refused),
+		cmocka_unit_test(test_node_cannot_play_the_hub),
+		cmocka_unit_test(test_join_trusts_the_pinned_ca),
+		cmocka_unit_test(test_join_refuses_other_hashes),
+		cmocka_unit_test(test_join_needs_the_chain_to_match),
+		cmocka_unit_test(test_csr_name_is_not_believed),
+		cmocka_unit_test(test_long_names_come_back_whole),
+		cmocka_unit_test(test_bad_input_is_refused),
+		cmocka_unit_test(test_hashes_and_comparison),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
