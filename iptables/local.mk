@@ -18,3 +18,7 @@ tests_unit_reserve_test_SOURCES = tests/unit/reserve_test.c
 tests_unit_reserve_test_LDADD = $(IPTABLES_TEST_LDADD)
 tests_unit_iptables_test_SOURCES = tests/unit/iptables_test.c
 tests_unit_iptables_test_LDADD = $(IPTABLES_TEST_LDADD)
+
+FUZZERS += tests/fuzz/reserve_fuzz
+tests_fuzz_reserve_fuzz_SOURCES = tests/fuzz/reserve_fuzz.c
+tests_fuzz_reserve_fuzz_LDADD = iptables/libiptables.a $(BASE_LDADD)

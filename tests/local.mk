@@ -1,0 +1,34 @@
+# What is not a unit test of one folder: lints, fuzzers, namespace tests.
+
+# --- fuzzers: with libFuzzer under --enable-fuzzing, else with a main that replays seeds ---------
+if FUZZING
+EXTRA_PROGRAMS += $(FUZZERS)
+FUZZ_MAIN =
+FUZZ_LIBS = -fsanitize=fuzzer
+else
+check_PROGRAMS += $(FUZZERS)
+FUZZ_MAIN = tests/fuzz/libreplay.a
+FUZZ_LIBS = tests/fuzz/libreplay.a
+check_LIBRARIES += tests/fuzz/libreplay.a
+tests_fuzz_libreplay_a_SOURCES = tests/fuzz/main.c
+TESTS += tests/fuzz/replay.sh
+endif
+# Target-specific, so that a fuzzer's own lines name nothing but its source and its folder's library.
+$(FUZZERS): LIBS += $(FUZZ_LIBS)
+$(FUZZERS): $(FUZZ_MAIN)
+
+FUZZ_SECONDS = 20
+fuzz: $(FUZZERS)
+	@top_srcdir='$(abs_top_srcdir)' sh $(srcdir)/tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZERS)
+.PHONY: fuzz
+
+# --- lints --------------------------------------------------------------------
+TESTS += tests/lint/lint.py
+
+# --- namespace tests: root, Debian's pytest ---------------------------------------
+check-net: all
+	top_builddir='$(abs_top_builddir)' /usr/bin/python3 -m pytest -p no:cacheprovider -q $(srcdir)/tests/net
+.PHONY: check-net
+
+AM_TESTS_ENVIRONMENT += FUZZERS='$(FUZZERS)'; export FUZZERS;
+EXTRA_DIST += tests/run tests/fuzz/replay.sh tests/fuzz/run.sh tests/fuzz/corpus tests/lint tests/net

@@ -1,0 +1,262 @@
+#!/usr/bin/python3
+"""The project's own rules as a test (TAP): folder arrows and doors, lengths, one library one file, and so on.
+
+Each rule is a function from a tree (path -> text) to complaints, and comes with a bad sample that it must
+complain about: a rule that cannot fail fails here. `lint.py` looks at $top_srcdir, or at the tree it lies in.
+"""
+import os
+import re
+import sys
+
+FOLDERS = ["base", "model", "dns", "lb", "iptables", "meta", "tunnel", "hub", "src"]
+MIDDLE = {"dns", "lb", "iptables", "meta", "tunnel"}
+OPEN = {"base", "model"}  # every header of theirs may be included from above
+MAY = {  # arrows: base <- model <- the middle five <- src, hub
+    "base": set(), "model": {"base"},
+    **{m: OPEN for m in MIDDLE},
+    "hub": OPEN | MIDDLE, "src": OPEN | MIDDLE | {"hub"},
+}
+# Third-party header -> the files that may include it.
+LIBRARIES = {
+    r"uv\.h": r"base/loop\.c",
+    r"libwebsockets\.h": r"base/ws(_\w+)?\.[ch]",
+    r"ares(_\w+)?\.h": r"base/resolve\.c|dns/forward\.c",
+    r"llhttp\.h": r"base/http1(_\w+)?\.[ch]",
+    r"yaml\.h": r"base/tree_yaml\.c",
+    r"cjson/.*": r"base/tree_json\.c|model/codec\.c",
+    r"xxhash\.h": r"base/hash\.c",
+    r"openssl/.*": r"base/pki(_\w+)?\.[ch]|base/ws(_\w+)?\.[ch]|base/tls(_\w+)?\.[ch]|tunnel/.*",
+    r"sqlite3\.h": r"meta/store(_\w+)?\.[ch]",
+    r"lib(nftnl|mnl)/.*": r"iptables/.*",
+    r"nghttp2/.*": r"tunnel/.*",
+    r"curl/.*": r"hub/kubernetes(_\w+)?\.[ch]",
+}
+FILE_MAX, FILE_USUAL = 800, 400
+FUNCTION_MAX, FUNCTION_USUAL = 100, 60
+PARAMETERS_MAX = 6
+PROGRAMS = ["edgeway-agent", "edgeway-hub", "edgewayctl"]
+diagnostics = []
+
+
+def sources(tree, suffixes=(".c", ".h")):
+    """Files of the programs themselves, not of tests and bench."""
+    return {p: t for p, t in tree.items() if p.split("/")[0] in FOLDERS and p.endswith(suffixes)}
+
+
+def code(tree):
+    return {p: t for p, t in tree.items() if p.endswith((".c", ".h"))}
+
+
+def includes(text, quoted):
+    pattern = r'^\s*#\s*include\s+"([^"]+)"' if quoted else r"^\s*#\s*include\s+<([^>]+)>"
+    for n, line in enumerate(text.split("\n"), 1):
+        m = re.match(pattern, line)
+        if m:
+            yield n, m.group(1)
+
+
+def arrows(tree):
+    for path, text in sources(tree).items():
+        own = path.split("/")[0]
+        for n, header in includes(text, quoted=True):
+            other = header.split("/")[0]
+            if other == own or header == "config.h":
+                continue
+            if other not in FOLDERS:
+                yield f"{path}:{n}: \"{header}\" is not named from the top of the tree"
+            elif other not in MAY[own]:
+                yield f"{path}:{n}: {own}/ may not use {other}/"
+
+
+def doors(tree):
+    for path, text in sources(tree).items():
+        own = path.split("/")[0]
+        for n, header in includes(text, quoted=True):
+            other = header.split("/")[0]
+            if other in FOLDERS and other != own and other not in OPEN and header != f"{other}/{other}.h":
+                yield f"{path}:{n}: \"{header}\" is inside {other}/; its door is {other}/{other}.h"
+
+
+def own_header_first(tree):
+    for path, text in sources(tree, (".c",)).items():
+        header = path[:-1] + "h"
+        first = next((h for _, h in includes(text, quoted=True)), None)
+        if header in tree and first != header:
+            yield f"{path}: includes \"{first}\" before its own header"
+
+
+def libraries(tree):
+    for path, text in sources(tree).items():
+        for n, header in includes(text, quoted=False):
+            for library, where in LIBRARIES.items():
+                if re.fullmatch(library, header) and not re.fullmatch(where, path):
+                    yield f"{path}:{n}: <{header}> belongs to {where}"
+
+
+def file_length(tree):
+    for path, text in tree.items():
+        n = text.count("\n")
+        if not path.endswith((".c", ".h", ".py", ".sh", ".mk")):
+            continue
+        if n > FILE_MAX:
+            yield f"{path}: {n} lines, more than {FILE_MAX}"
+        elif n > FILE_USUAL and path.endswith((".c", ".h")):
+            diagnostics.append(f"{path}: {n} lines (usually at most {FILE_USUAL})")
+
+
+def functions(text):
+    """(line, name, lines, parameters) of each function: name at the margin, body between braces at the margin."""
+    lines = text.split("\n")
+    for i, line in enumerate(lines):
+        m = re.match(r"(?:\w[\w \*]*[ \*])?(\w+)\(", line)
+        if not m or line.rstrip().endswith(";"):
+            continue
+        head = i
+        while head < len(lines) and lines[head] != "{" and not lines[head].endswith(";") and head < i + 12:
+            head += 1
+        if head == len(lines) or lines[head] != "{":
+            continue
+        end = next((k for k in range(head, len(lines)) if lines[k] == "}"), len(lines) - 1)
+        arguments = " ".join(lines[i:head]).split("(", 1)[1]
+        depth = commas = 0
+        for c in arguments:
+            depth += (c == "(") - (c == ")")
+            commas += c == "," and depth == 0
+        yield i + 1, m.group(1), end - i + 1, commas + 1
+
+
+def function_length(tree):
+    for path, text in code(tree).items():
+        for n, name, length, _ in functions(text):
+            if length > FUNCTION_MAX:
+                yield f"{path}:{n}: {name} has {length} lines, more than {FUNCTION_MAX}"
+            elif length > FUNCTION_USUAL:
+                diagnostics.append(f"{path}:{n}: {name} has {length} lines (usually at most {FUNCTION_USUAL})")
+
+
+def parameters(tree):
+    for path, text in sources(tree).items():
+        for n, name, _, count in functions(text):
+            if count > PARAMETERS_MAX:
+                yield f"{path}:{n}: {name} takes {count} parameters, more than {PARAMETERS_MAX}"
+
+
+def typedefs(tree):
+    for path, text in code(tree).items():
+        for m in re.finditer(r"^[ \t]*typedef\b([^;{]*)[;{]", text, re.M):
+            if not re.search(r"\b\*?\w+_fn\)?\s*\(", m.group(1)):
+                yield f"{path}:{text.count(chr(10), 0, m.start()) + 1}: typedef of what is no function type NAME_fn"
+
+
+def header_prose(tree):
+    for path, text in sources(tree, (".h",)).items():
+        if not text.startswith("/*") or text[: text.find("*/")].count("\n") < 2:
+            yield f"{path}: does not open with prose on what it is, who owns what, and on which loop"
+
+
+def guards(tree):
+    for path, text in sources(tree, (".h",)).items():
+        want = "EDGEWAY_" + re.sub(r"\W", "_", path).upper()
+        if f"#ifndef {want}\n#define {want}\n" not in text and "X-macro" not in text:
+            yield f"{path}: wants the include guard {want}"
+
+
+def machine_paths(tree):
+    # written in pieces, so that this file passes
+    bad = re.compile("/" + r"(work|farm|home)/\w|https?://" + r"(deb|registry|security)\.|docker" + r"\.io/")
+    for path, text in tree.items():
+        for n, line in enumerate(text.split("\n"), 1):
+            if bad.search(line):
+                yield f"{path}:{n}: path of a machine or host of a registry: {line.strip()[:80]}"
+
+
+def leftovers(tree):
+    bad = re.compile(r"\b(TO" + r"DO|FIX" + r"ME|X" + r"XX)\b|mark\.(skip" + r"|xfail)\b")
+    for path, text in tree.items():
+        if path.endswith((".c", ".h", ".py", ".sh")):
+            for n, line in enumerate(text.split("\n"), 1):
+                if bad.search(line):
+                    yield f"{path}:{n}: note to self, or a test switched off: {line.strip()[:80]}"
+
+
+def documents(tree):
+    for name in ["README.md", "NEWS", "HACKING.md", "doc/protocol.md"]:
+        if not tree.get(name, "").strip():
+            yield f"{name} is missing or empty"
+    for program in PROGRAMS:
+        if not any(re.fullmatch(rf"doc/(\w+/)?{program}\.[18](\.in)?", p) for p in tree):
+            yield f"doc/: no manual page of {program}"
+
+
+LONG = "static void\nf(void)\n{\n" + "\tg();\n" * 120 + "}\n"
+RULES = {  # rule -> a tree that it must refuse
+    arrows: {"model/a.c": '#include "dns/dns.h"\n'},
+    doors: {"src/a.c": '#include "lb/pool.h"\n'},
+    own_header_first: {"lb/a.h": "", "lb/a.c": '#include "base/buf.h"\n#include "lb/a.h"\n'},
+    libraries: {"dns/server.c": "#include <uv.h>\n"},
+    file_length: {"lb/a.c": "\n" * 801},
+    function_length: {"lb/a.c": LONG},
+    parameters: {"lb/a.c": "int\nf(int a, int b, int c, int (*d)(int, int),\n\tint e, int f, int g)\n{\n}\n"},
+    typedefs: {"lb/a.h": "typedef struct a a_t;\n"},
+    header_prose: {"lb/a.h": "#ifndef X\n"},
+    guards: {"lb/a.h": "#ifndef A_H\n#define A_H\n"},
+    machine_paths: {"doc/a.md": "see /wo" + "rk/main\n"},
+    leftovers: {"lb/a.c": "/* TO" + "DO: all */\n"},
+    documents: {"README.md": "x"},
+}
+GOOD = {
+    "lb/a.h": "/*\n * What it is.\n * Who owns it.\n */\n#ifndef EDGEWAY_LB_A_H\n#define EDGEWAY_LB_A_H\n"
+              "typedef void a_fn(void *arg);\n",
+    "lb/a.c": '#include "lb/a.h"\n\n#include <errno.h>\n\n#include "base/buf.h"\n\nint\nf(int a)\n{\n\treturn a;\n}\n',
+    "src/a.c": '#include "lb/lb.h"\n', "base/loop.c": "#include <uv.h>\n",
+    "README.md": "x", "NEWS": "x", "HACKING.md": "x", "doc/protocol.md": "x",
+    **{f"doc/{p}.8": "x" for p in PROGRAMS},
+}
+
+
+def read_tree(top):
+    """Every text of the project; build folders and what git ignores are not in the folders named here."""
+    tree = {}
+    roots = FOLDERS + ["tests", "bench", "deploy", "doc", ".ci"]
+    for root in roots:
+        for folder, folders, files in os.walk(os.path.join(top, root)):
+            folders[:] = [f for f in folders if f not in ("__pycache__", "corpus", ".deps", "build")]
+            for name in files:
+                path = os.path.join(folder, name)
+                if os.path.islink(path) or os.path.getsize(path) > 1 << 20:
+                    continue
+                tree[os.path.relpath(path, top)] = path
+    for name in os.listdir(top):
+        if name in ("README.md", "NEWS", "HACKING.md", "configure.ac", "Makefile.am", ".gitignore"):
+            tree[name] = os.path.join(top, name)
+    texts = {}
+    for path, where in sorted(tree.items()):
+        try:
+            with open(where, encoding="utf-8") as f:
+                texts[path] = f.read()
+        except UnicodeDecodeError:
+            pass  # objects of a build inside the tree, samples in bytes
+    return texts
+
+
+def main():
+    top = os.environ.get("top_srcdir") or os.path.join(os.path.dirname(os.path.abspath(__file__)), "..", "..")
+    tree = read_tree(top)
+    failed = 0
+    print(f"1..{2 * len(RULES)}")
+    for i, (rule, bad) in enumerate(RULES.items()):
+        can_fail = bool(list(rule(bad))) and not list(rule(GOOD))
+        del diagnostics[:]
+        print(f"{'ok' if can_fail else 'not ok'} {2 * i + 1} - {rule.__name__} refuses its bad sample and takes a good one")
+        found = list(rule(tree))
+        print(f"{'not ok' if found else 'ok'} {2 * i + 2} - {rule.__name__}")
+        for complaint in found:
+            print(f"# {complaint}")
+        for remark in diagnostics:
+            print(f"# remark: {remark}")
+        failed += (not can_fail) + bool(found)
+    return 1 if failed else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
