@@ -7,6 +7,7 @@ base_libbase_a_SOURCES = \
 	base/log.c base/log.h \
 	base/loop.c base/loop.h \
 	base/metric.c base/metric.h \
+	base/opt.c base/opt.h base/opt_text.c base/opt_value.c base/opt_value.h \
 	base/sock.c base/sock.h \
 	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
 	base/util.c base/util.h
