@@ -69,7 +69,7 @@ opt_nearest(const struct opt_program *p, const char *key)
 
 		/* The right word at the wrong place: ttl for dns.ttl. */
 		if (strcmp(last_part(key), last_part(have)) == 0)
-			d = MIN(d, 2u);
+			d = 0;
 		if (d < least) {
 			least = d;
 			best = have;
@@ -138,9 +138,12 @@ opt_help(const struct opt_program *p, struct buf *out)
 		"variables, variables over\n"
 		"the file. hub.nodeId is EDGEWAY_HUB_NODE_ID. Times have a unit: 300ms, 4s, 10m, "
 		"2h, 1d.\n\n");
-	for (size_t i = 0; i < p->n; i++)
-		help_line(p->table[i].key, placeholder(&p->table[i]), p->table[i].help,
-			p->table[i].standard, out);
+	for (size_t i = 0; i < p->n; i++) {
+		const struct opt *o = &p->table[i];
+
+		help_line(o->key, placeholder(o), o->help, o->type == OPT_TREE ? "" : o->standard,
+			out);
+	}
 }
 
 void

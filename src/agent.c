@@ -104,7 +104,7 @@ open_dns(struct agent *a, struct err *err)
 		.resolv_conf = o->dns_resolv_conf,
 		.manage_resolv_conf = o->dns_manage_resolv_conf,
 		.mark = MESH_MARK,
-		.keep = { a->meta, meta_keep_get, meta_keep_put, meta_keep_del },
+		.keep = {a->meta, meta_keep_get, meta_keep_put, meta_keep_del},
 	};
 
 	return dns_open(&a->dns, &config, err);
@@ -150,14 +150,15 @@ on_hup(void *arg)
 {
 	struct agent *a = arg;
 
-	log_info("agent", "SIGHUP: nothing of the running configuration can change yet node=%s", a->options->node);
+	log_info("agent", "SIGHUP: nothing of the running configuration can change yet node=%s",
+		a->options->node);
 }
 
 /* The hub is optional for serving: what is wrong there is said, and the node goes on from its database. */
 static void
 connect_hub(struct agent *a)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 	const struct addr *upstreams;
 	size_t n = dns_upstreams(a->dns, &upstreams);
 
@@ -212,8 +213,8 @@ agent_start(struct agent **out, struct agent_options *options, struct err *err)
 	a->hup = signal_start(a->loop, SIGHUP, on_hup, a);
 	workers_run(a->workers);
 	connect_hub(a);
-	log_info("agent", "started version=%s node=%s workers=%zu services=%zu", EDGEWAY_VERSION, options->node,
-		workers_count(a->workers), snapshot_count(a->snapshot));
+	log_info("agent", "started version=%s node=%s workers=%zu services=%zu", EDGEWAY_VERSION,
+		options->node, workers_count(a->workers), snapshot_count(a->snapshot));
 	*out = a;
 	return 0;
 }
@@ -231,7 +232,7 @@ static void
 on_lb_stopped(void *arg)
 {
 	struct agent *a = arg;
-	struct err err = { 0 };
+	struct err err = {0};
 
 	/* only now: without the table's translation what was in progress would have been reset */
 	if (!a->options->on_stop_keep && iptables_remove(a->ipt, &err) < 0)
@@ -244,7 +245,7 @@ static void
 stop(void *arg)
 {
 	struct agent *a = arg;
-	struct err err = { 0 };
+	struct err err = {0};
 
 	if (a->stopping)
 		return;
@@ -252,7 +253,8 @@ stop(void *arg)
 	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)a->options->drain_timeout);
 	timer_cancel(a->retry);
-	if (a->options->dns_manage_resolv_conf && !a->options->on_stop_keep && dns_resolvconf_restore(a->dns, &err) < 0) {
+	if (a->options->dns_manage_resolv_conf && !a->options->on_stop_keep &&
+		dns_resolvconf_restore(a->dns, &err) < 0) {
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
 		a->status = 1;
 	}

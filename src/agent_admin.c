@@ -51,13 +51,14 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	metrics_init(&m);
 	metric_gauge(&m, "edgeway_agent_info", "Constant 1, labelled with the version.",
 		"version=\"" EDGEWAY_VERSION "\"", 1);
-	metric_gauge(&m, "edgeway_agent_ready", "1 when /readyz says 200.", NULL, agent_ready(a, &why));
+	metric_gauge(
+		&m, "edgeway_agent_ready", "1 when /readyz says 200.", NULL, agent_ready(a, &why));
 	metric_gauge(&m, "edgeway_agent_uptime_seconds", "Since the start.", NULL,
 		(double)(loop_now_ms(a->loop) - a->started_ms) / 1000);
 	metric_gauge(&m, "edgeway_agent_services_count", "Services in use.", NULL,
 		(double)snapshot_count(a->snapshot));
-	metric_counter(&m, "edgeway_agent_mesh_failures_total", "Failed attempts to serve the mesh address.",
-		NULL, a->mesh_failures);
+	metric_counter(&m, "edgeway_agent_mesh_failures_total",
+		"Failed attempts to serve the mesh address.", NULL, a->mesh_failures);
 	meta_metrics(a->meta, &m);
 	dns_metrics(a->dns, &m);
 	lb_metrics(a->lb, &m);
@@ -87,20 +88,23 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
 	struct agent *a = arg;
 	struct buf *out = &reply->body;
-	struct in_addr in = { .s_addr = htonl(a->address) };
+	struct in_addr in = {.s_addr = htonl(a->address)};
 	char address[INET_ADDRSTRLEN];
 	auto_buf struct buf why;
 
 	(void)req;
 	buf_init(&why, BUF_UNLIMITED);
 	reply->type = "application/json";
-	buf_adds(out, "{\"program\":\"edgeway-agent\",\"version\":\"" EDGEWAY_VERSION "\",\"node\":");
+	buf_adds(out,
+		"{\"program\":\"edgeway-agent\",\"version\":\"" EDGEWAY_VERSION "\",\"node\":");
 	json_text(out, a->options->node);
-	buf_printf(out, ",\"ready\":%s,\"address\":\"%s\",\"error\":", agent_ready(a, &why) ? "true" : "false",
+	buf_printf(out, ",\"ready\":%s,\"address\":\"%s\",\"error\":",
+		agent_ready(a, &why) ? "true" : "false",
 		inet_ntop(AF_INET, &in, address, sizeof address));
 	json_text(out, a->mesh_error);
 	buf_printf(out, ",\"uptime_s\":%llu,\"services\":%zu,\"meta\":",
-		(unsigned long long)((loop_now_ms(a->loop) - a->started_ms) / 1000), snapshot_count(a->snapshot));
+		(unsigned long long)((loop_now_ms(a->loop) - a->started_ms) / 1000),
+		snapshot_count(a->snapshot));
 	meta_state(a->meta, out);
 	buf_adds(out, ",\"dns\":");
 	dns_state(a->dns, out);
@@ -114,11 +118,12 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 static void
 port_text(struct buf *out, const struct service_port *p)
 {
-	static const char *const modes[] = { "http", "tcp", "udp" };
-	static const char *const vias[] = { "pod", "host", "given", "tunnel" };
+	static const char *const modes[] = {"http", "tcp", "udp"};
+	static const char *const vias[] = {"pod", "host", "given", "tunnel"};
 
-	buf_printf(out, "{\"name\":\"%s\",\"port\":%u,\"mode\":\"%s\",\"unreachable\":%u,\"endpoints\":[", p->name,
-		p->port, modes[p->mode], p->n_unreachable);
+	buf_printf(out,
+		"{\"name\":\"%s\",\"port\":%u,\"mode\":\"%s\",\"unreachable\":%u,\"endpoints\":[",
+		p->name, p->port, modes[p->mode], p->n_unreachable);
 	for (unsigned i = 0; i < p->n_endpoints; i++) {
 		const struct endpoint *e = &p->endpoints[i];
 		struct addr to = endpoint_addr(e);
@@ -144,11 +149,14 @@ on_services(void *arg, const struct admin_request *req, struct admin_reply *repl
 	buf_adds(out, "{\"services\":[");
 	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
 		const struct service *s = snapshot_at(a->snapshot, i);
-		struct in_addr in = { .s_addr = htonl(s->fake_ip) };
+		struct in_addr in = {.s_addr = htonl(s->fake_ip)};
 
-		buf_printf(out, "%s\n{\"namespace\":\"%s\",\"name\":\"%s\",\"fakeIP\":\"%s\",\"headless\":%s,\"ports\":[",
+		buf_printf(out,
+			"%s\n{\"namespace\":\"%s\",\"name\":\"%s\",\"fakeIP\":\"%s\",\"headless\":%"
+			"s,\"ports\":[",
 			i > 0 ? "," : "", s->namespace, s->name,
-			s->fake_ip != 0 ? inet_ntop(AF_INET, &in, ip, sizeof ip) : "", s->headless ? "true" : "false");
+			s->fake_ip != 0 ? inet_ntop(AF_INET, &in, ip, sizeof ip) : "",
+			s->headless ? "true" : "false");
 		for (unsigned p = 0; p < s->n_ports; p++) {
 			if (p > 0)
 				buf_adds(out, ",");
@@ -163,13 +171,14 @@ int
 agent_admin_start(struct agent *a, struct err *err)
 {
 	static const struct admin_route routes[] = {
-		{ "GET", "/healthz", on_healthz, false },
-		{ "GET", "/readyz", on_readyz, false },
-		{ "GET", "/metrics", on_metrics, false },
-		{ "GET", "/debug/state", on_state, false },
-		{ "GET", "/debug/services", on_services, false },
-		{ NULL, NULL, NULL, false },
+		{"GET", "/healthz", on_healthz, false},
+		{"GET", "/readyz", on_readyz, false},
+		{"GET", "/metrics", on_metrics, false},
+		{"GET", "/debug/state", on_state, false},
+		{"GET", "/debug/services", on_services, false},
+		{NULL, NULL, NULL, false},
 	};
 
-	return admin_start(&a->admin, a->loop, a->options->admin_listen, a->options->admin_socket, routes, a, err);
+	return admin_start(&a->admin, a->loop, a->options->admin_listen, a->options->admin_socket,
+		routes, a, err);
 }

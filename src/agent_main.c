@@ -6,9 +6,9 @@
 int
 main(int argc, char **argv)
 {
-	struct agent_options options = { 0 };
+	struct agent_options options = {0};
 	struct agent *agent = NULL;
-	struct err err = { 0 };
+	struct err err = {0};
 	bool check = false;
 	int status;
 

@@ -10,7 +10,7 @@ enum { RETRY_MS = 1000 };
 static const char *
 dotted(uint32_t address, char to[INET_ADDRSTRLEN])
 {
-	struct in_addr in = { .s_addr = htonl(address) };
+	struct in_addr in = {.s_addr = htonl(address)};
 
 	inet_ntop(AF_INET, &in, to, INET_ADDRSTRLEN);
 	return to;
@@ -35,7 +35,7 @@ serve(struct agent *a, struct err *err)
 static void
 withdraw(struct agent *a)
 {
-	struct err err = { 0 };
+	struct err err = {0};
 
 	if (a->options->dns_manage_resolv_conf && dns_resolvconf_restore(a->dns, &err) < 0)
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
@@ -48,7 +48,7 @@ void
 agent_mesh_retry(void *arg)
 {
 	struct agent *a = arg;
-	struct err err = { 0 };
+	struct err err = {0};
 	char text[INET_ADDRSTRLEN];
 	int rc;
 
@@ -58,15 +58,17 @@ agent_mesh_retry(void *arg)
 	if (rc < 0) {
 		a->mesh_failures++;
 		if (strcmp(a->mesh_error, err.text) != 0)
-			log_error("agent", "cannot serve the mesh yet, trying again every second: %s", err.text);
+			log_error("agent",
+				"cannot serve the mesh yet, trying again every second: %s",
+				err.text);
 		snprintf(a->mesh_error, sizeof a->mesh_error, "%s", err.text);
 		timer_start(a->retry, RETRY_MS, 0);
 		return;
 	}
 	a->mesh_error[0] = '\0';
 	log_info("agent", "serving the mesh address=%s dns=%s:%u listener=%s:%u services=%zu",
-		dotted(a->address, text), text, a->options->dns_port, text, a->options->mesh_listen_port,
-		snapshot_count(a->snapshot));
+		dotted(a->address, text), text, a->options->dns_port, text,
+		a->options->mesh_listen_port, snapshot_count(a->snapshot));
 }
 
 void
@@ -77,7 +79,9 @@ agent_address(void *arg, uint32_t address)
 	if (a->stopping)
 		return;
 	if (address == 0) {
-		log_warn("agent", "interface %s has no IPv4 address (yet): waiting for it; is docker running?",
+		log_warn("agent",
+			"interface %s has no IPv4 address (yet): waiting for it; is docker "
+			"running?",
 			a->options->mesh_interface);
 		if (a->options->mesh_address[0] == '\0') {
 			withdraw(a);

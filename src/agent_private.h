@@ -23,14 +23,14 @@ struct agent {
 	struct iptables *ipt;
 	struct admin *admin;
 	struct snapshot *snapshot; /* the newest one */
-	struct timer *retry;       /* until every step of the address has worked */
+	struct timer *retry; /* until every step of the address has worked */
 	struct sigwatch *term, *intr, *hup;
-	struct addr *upstreams;    /* configured */
+	struct addr *upstreams; /* configured */
 	size_t n_upstreams;
-	uint32_t address;          /* of the mesh, host byte order; 0: none yet */
+	uint32_t address; /* of the mesh, host byte order; 0: none yet */
 	uint64_t started_ms;
 	uint64_t mesh_failures;
-	char mesh_error[512];      /* why the mesh does not serve, "" when it does */
+	char mesh_error[512]; /* why the mesh does not serve, "" when it does */
 	int lock;
 	int status;
 	bool stopping;

@@ -30,34 +30,35 @@ static const char usage[] =
 	"  token revoke ID           end a token now (hub)\n"
 	"  node list                 nodes that joined, and which are connected (hub)\n"
 	"\n"
-	"  --socket PATH   admin socket of the daemon; else /run/edgeway/agent.sock or, where there is\n"
+	"  --socket PATH   admin socket of the daemon; else /run/edgeway/agent.sock or, where "
+	"there is\n"
 	"                  none, /run/edgeway/hub.sock\n"
 	"  --version, --help\n";
 
 struct command {
-	const char *words;  /* "token create" */
+	const char *words; /* "token create" */
 	const char *method;
 	const char *path;
 	const char *argument; /* query key of the free argument, "" none */
-	ctl_show_fn *show;    /* NULL: as it comes */
+	ctl_show_fn *show; /* NULL: as it comes */
 };
 
 static const struct command commands[] = {
-	{ "status", "GET", "/debug/state", "", ctl_show_status },
-	{ "services", "GET", "/debug/services", "", ctl_show_services },
-	{ "endpoints", "GET", "/debug/services", "only", ctl_show_endpoints },
-	{ "state", "GET", "/debug/state", "", NULL },
-	{ "metrics", "GET", "/metrics", "", NULL },
-	{ "token create", "POST", "/tokens/create", "", NULL },
-	{ "token list", "GET", "/tokens", "", ctl_show_tokens },
-	{ "token revoke", "POST", "/tokens/revoke", "id", NULL },
-	{ "node list", "GET", "/nodes", "", ctl_show_nodes },
+	{"status", "GET", "/debug/state", "", ctl_show_status},
+	{"services", "GET", "/debug/services", "", ctl_show_services},
+	{"endpoints", "GET", "/debug/services", "only", ctl_show_endpoints},
+	{"state", "GET", "/debug/state", "", NULL},
+	{"metrics", "GET", "/metrics", "", NULL},
+	{"token create", "POST", "/tokens/create", "", NULL},
+	{"token list", "GET", "/tokens", "", ctl_show_tokens},
+	{"token revoke", "POST", "/tokens/revoke", "id", NULL},
+	{"node list", "GET", "/nodes", "", ctl_show_nodes},
 };
 
 struct request {
 	const char *socket;
 	const char *node, *ttl; /* of token create */
-	const char *argument;   /* free argument, NULL none */
+	const char *argument; /* free argument, NULL none */
 	const struct command *command;
 };
 
@@ -92,7 +93,8 @@ build(const struct request *r, struct buf *out)
 	}
 	if (r->ttl != NULL)
 		add_query(out, separator, "ttl", r->ttl);
-	buf_adds(out, " HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
+	buf_adds(out,
+		" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
 }
 
 static int
@@ -100,9 +102,9 @@ open_socket(const char *path, int *out)
 {
 	auto_free char *text = xasprintf("unix:%s", path);
 	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	const struct timeval patience = { .tv_sec = PATIENCE_S };
+	const struct timeval patience = {.tv_sec = PATIENCE_S};
 	struct addr addr;
-	struct err err = { 0 };
+	struct err err = {0};
 
 	if (addr_parse(&addr, text, 0, &err) < 0)
 		return fail("--socket", err.text);
@@ -114,8 +116,10 @@ open_socket(const char *path, int *out)
 		auto_free char *what = xasprintf("cannot reach the daemon at %s", path);
 
 		if (errno == EACCES)
-			return fail(what, "permission denied; run it as root or as the daemon's user");
-		return fail(what, errno == ENOENT || errno == ECONNREFUSED
+			return fail(
+				what, "permission denied; run it as root or as the daemon's user");
+		return fail(what,
+			errno == ENOENT || errno == ECONNREFUSED
 				? "it does not run, or has another admin.socket (--socket)"
 				: strerror(errno));
 	}
@@ -135,7 +139,8 @@ exchange(int fd, struct buf *request, struct buf *answer)
 	while ((n = buf_read(answer, fd, 65536)) > 0)
 		;
 	if (n < 0)
-		return fail("no whole answer from the daemon", n == -EAGAIN ? "it is silent" : strerror((int)-n));
+		return fail("no whole answer from the daemon",
+			n == -EAGAIN ? "it is silent" : strerror((int)-n));
 	return 0;
 }
 
@@ -148,12 +153,13 @@ split(struct buf *answer)
 	int status = 0;
 
 	if (body == NULL || sscanf(text, "HTTP/1.%*d %d", &status) != 1)
-		return fail("bad answer", "not HTTP; is this the admin socket of an Edgeway daemon?");
+		return fail(
+			"bad answer", "not HTTP; is this the admin socket of an Edgeway daemon?");
 	buf_consume(answer, (size_t)(body + 4 - text));
 	if (status / 100 == 2)
 		return 0;
-	fprintf(stderr, "edgewayctl: %s", status == 404 ? "this daemon does not know the command (agent or hub?): "
-							: "");
+	fprintf(stderr, "edgewayctl: %s",
+		status == 404 ? "this daemon does not know the command (agent or hub?): " : "");
 	fprintf(stderr, "%s", buf_str(answer));
 	return 1;
 }
@@ -167,7 +173,8 @@ run(const struct request *r)
 	buf_init(&request, BUF_UNLIMITED);
 	buf_init(&answer, ANSWER_MOST);
 	build(r, &request);
-	if (open_socket(r->socket, &fd) != 0 || exchange(fd, &request, &answer) != 0 || split(&answer) != 0)
+	if (open_socket(r->socket, &fd) != 0 || exchange(fd, &request, &answer) != 0 ||
+		split(&answer) != 0)
 		return 1;
 	if (r->command->show != NULL)
 		return r->command->show(buf_str(&answer), buf_len(&answer), r->argument);
@@ -180,7 +187,8 @@ find(int *argc, char ***argv)
 {
 	for (size_t i = 0; i < ARRAY_LEN(commands); i++) {
 		const char *second = strchr(commands[i].words, ' ');
-		size_t first = second != NULL ? (size_t)(second - commands[i].words) : strlen(commands[i].words);
+		size_t first = second != NULL ? (size_t)(second - commands[i].words)
+					      : strlen(commands[i].words);
 		int words = second != NULL ? 2 : 1;
 
 		if (*argc < words || strlen((*argv)[0]) != first ||
@@ -198,8 +206,8 @@ find(int *argc, char ***argv)
 static int
 bad_usage(const char *why, const char *word)
 {
-	fprintf(stderr, "edgewayctl: %s%s%s; edgewayctl --help shows the commands\n", why, word[0] != '\0' ? " " : "",
-		word);
+	fprintf(stderr, "edgewayctl: %s%s%s; edgewayctl --help shows the commands\n", why,
+		word[0] != '\0' ? " " : "", word);
 	return 2;
 }
 
@@ -207,14 +215,14 @@ int
 main(int argc, char **argv)
 {
 	static const struct option flags[] = {
-		{ "socket", required_argument, NULL, 's' },
-		{ "node", required_argument, NULL, 'n' },
-		{ "ttl", required_argument, NULL, 't' },
-		{ "version", no_argument, NULL, 'v' },
-		{ "help", no_argument, NULL, 'h' },
-		{ NULL, 0, NULL, 0 },
+		{"socket", required_argument, NULL, 's'},
+		{"node", required_argument, NULL, 'n'},
+		{"ttl", required_argument, NULL, 't'},
+		{"version", no_argument, NULL, 'v'},
+		{"help", no_argument, NULL, 'h'},
+		{NULL, 0, NULL, 0},
 	};
-	struct request r = { 0 };
+	struct request r = {0};
 	int flag;
 
 	while ((flag = getopt_long(argc, argv, "s:h", flags, NULL)) != -1) {

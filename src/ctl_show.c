@@ -15,7 +15,7 @@ static struct tree *
 parse(const char *json, size_t len)
 {
 	struct tree *t = NULL;
-	struct err err = { 0 };
+	struct err err = {0};
 
 	if (tree_parse(&t, "answer", json, len, &err) < 0 || tree_count(t) == 0)
 		fprintf(stderr, "edgewayctl: bad answer from the daemon: %s\n", err.text);
@@ -26,13 +26,12 @@ static void
 print_node(const struct tree_node *n, int depth)
 {
 	if (n->kind == TREE_SCALAR) {
-		printf("%*s%s%s%s\n", depth * 2, "", n->key != NULL ? n->key : "-", n->key != NULL ? ": " : " ",
-			n->text != NULL ? n->text : "");
+		printf("%*s%s%s%s\n", depth * 2, "", n->key != NULL ? n->key : "-",
+			n->key != NULL ? ": " : " ", n->text != NULL ? n->text : "");
 		return;
 	}
 	printf("%*s%s:\n", depth * 2, "", n->key != NULL ? n->key : "-");
-	tree_each(n, c)
-		print_node(c, depth + 1);
+	tree_each(n, c) print_node(c, depth + 1);
 }
 
 int
@@ -47,10 +46,12 @@ ctl_show_status(const char *json, size_t len, const char *argument)
 		return 1;
 	top = tree_document(t, 0);
 	ready = tree_bool(tree_get(top, "ready"), false);
-	printf("%s %s on %s: %s\n", text_of(top, "program"), text_of(top, "version"), text_of(top, "node"),
-		ready ? "ready" : "NOT READY");
-	tree_each(top, n) {
-		if (strcmp(n->key, "program") != 0 && strcmp(n->key, "version") != 0 && strcmp(n->key, "node") != 0)
+	printf("%s %s on %s: %s\n", text_of(top, "program"), text_of(top, "version"),
+		text_of(top, "node"), ready ? "ready" : "NOT READY");
+	tree_each(top, n)
+	{
+		if (strcmp(n->key, "program") != 0 && strcmp(n->key, "version") != 0 &&
+			strcmp(n->key, "node") != 0)
 			print_node(n, 1);
 	}
 	tree_free(&t);
@@ -66,15 +67,18 @@ ctl_show_services(const char *json, size_t len, const char *argument)
 	if (t == NULL)
 		return 1;
 	printf("%-40s %-16s %s\n", "SERVICE", "ADDRESS", "PORTS (endpoints)");
-	tree_each(tree_get(tree_document(t, 0), "services"), s) {
-		auto_free char *name = xasprintf("%s/%s", text_of(s, "namespace"), text_of(s, "name"));
+	tree_each(tree_get(tree_document(t, 0), "services"), s)
+	{
+		auto_free char *name =
+			xasprintf("%s/%s", text_of(s, "namespace"), text_of(s, "name"));
 
-		printf("%-40s %-16s", name, text_of(s, "fakeIP")[0] != '\0' ? text_of(s, "fakeIP") : "(none left)");
-		tree_each(tree_get(s, "ports"), p) {
+		printf("%-40s %-16s", name,
+			text_of(s, "fakeIP")[0] != '\0' ? text_of(s, "fakeIP") : "(none left)");
+		tree_each(tree_get(s, "ports"), p)
+		{
 			unsigned n = 0;
 
-			tree_each(tree_get(p, "endpoints"), e)
-				n += e != NULL;
+			tree_each(tree_get(p, "endpoints"), e) n += e != NULL;
 			printf(" %s/%s(%u)", text_of(p, "port"), text_of(p, "mode"), n);
 		}
 		putchar('\n');
@@ -92,26 +96,32 @@ ctl_show_endpoints(const char *json, size_t len, const char *argument)
 	if (t == NULL)
 		return 1;
 	printf("%-40s %-10s %-24s %-7s %s\n", "SERVICE", "PORT", "ENDPOINT", "VIA", "NODE");
-	tree_each(tree_get(tree_document(t, 0), "services"), s) {
-		auto_free char *name = xasprintf("%s/%s", text_of(s, "namespace"), text_of(s, "name"));
+	tree_each(tree_get(tree_document(t, 0), "services"), s)
+	{
+		auto_free char *name =
+			xasprintf("%s/%s", text_of(s, "namespace"), text_of(s, "name"));
 
 		if (argument != NULL && strcmp(argument, name) != 0)
 			continue;
 		found = true;
-		tree_each(tree_get(s, "ports"), p) {
-			auto_free char *port = xasprintf("%s/%s", text_of(p, "port"), text_of(p, "mode"));
+		tree_each(tree_get(s, "ports"), p)
+		{
+			auto_free char *port =
+				xasprintf("%s/%s", text_of(p, "port"), text_of(p, "mode"));
 
-			tree_each(tree_get(p, "endpoints"), e)
-				printf("%-40s %-10s %-24s %-7s %s\n", name, port, text_of(e, "address"),
-					text_of(e, "via"), text_of(e, "node"));
+			tree_each(tree_get(p, "endpoints"), e) printf("%-40s %-10s %-24s %-7s %s\n",
+				name, port, text_of(e, "address"), text_of(e, "via"),
+				text_of(e, "node"));
 			if (strcmp(text_of(p, "unreachable"), "0") != 0)
-				printf("%-40s %-10s %s endpoints that this node cannot dial (no hostPort, or another site)\n",
+				printf("%-40s %-10s %s endpoints that this node cannot dial (no "
+				       "hostPort, or another site)\n",
 					name, port, text_of(p, "unreachable"));
 		}
 	}
 	tree_free(&t);
 	if (!found && argument != NULL) {
-		fprintf(stderr, "edgewayctl: no service %s on this node; write namespace/name\n", argument);
+		fprintf(stderr, "edgewayctl: no service %s on this node; write namespace/name\n",
+			argument);
 		return 1;
 	}
 	return 0;
@@ -127,7 +137,8 @@ show_table(const char *json, size_t len, const char *list, const char *const *co
 	for (const char *const *c = columns; *c != NULL; c++)
 		printf("%-26s", *c);
 	putchar('\n');
-	tree_each(tree_get(tree_document(t, 0), list), row) {
+	tree_each(tree_get(tree_document(t, 0), list), row)
+	{
 		for (const char *const *c = columns; *c != NULL; c++)
 			printf("%-26s", text_of(row, *c)[0] != '\0' ? text_of(row, *c) : "-");
 		putchar('\n');
@@ -139,7 +150,7 @@ show_table(const char *json, size_t len, const char *list, const char *const *co
 int
 ctl_show_tokens(const char *json, size_t len, const char *argument)
 {
-	static const char *const columns[] = { "id", "node", "expires", NULL };
+	static const char *const columns[] = {"id", "node", "expires", NULL};
 
 	(void)argument;
 	return show_table(json, len, "tokens", columns);
@@ -148,7 +159,7 @@ ctl_show_tokens(const char *json, size_t len, const char *argument)
 int
 ctl_show_nodes(const char *json, size_t len, const char *argument)
 {
-	static const char *const columns[] = { "node", "connected", "address", "pending", NULL };
+	static const char *const columns[] = {"node", "connected", "address", "pending", NULL};
 
 	(void)argument;
 	return show_table(json, len, "nodes", columns);

@@ -46,7 +46,8 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	metrics_init(&metrics);
 	metric_gauge(&metrics, "edgeway_hub_info", "Constant 1, labelled with the version.",
 		"version=\"" EDGEWAY_VERSION "\"", 1);
-	metric_gauge(&metrics, "edgeway_hub_ready", "1 when /readyz says 200.", NULL, hub_ready(m->hub));
+	metric_gauge(
+		&metrics, "edgeway_hub_ready", "1 when /readyz says 200.", NULL, hub_ready(m->hub));
 	metric_gauge(&metrics, "edgeway_hub_uptime_seconds", "Since the start.", NULL,
 		(double)(loop_now_ms(m->loop) - m->started_ms) / 1000);
 	hub_metrics(m->hub, &metrics);
@@ -94,7 +95,7 @@ on_token_create(void *arg, const struct admin_request *req, struct admin_reply *
 	struct hub_main *m = arg;
 	char node[256] = "", ttl[32] = "";
 	unsigned long ttl_s = TOKEN_TTL_S;
-	struct err err = { 0 };
+	struct err err = {0};
 	char *end = ttl;
 
 	admin_query(req->query, "node", node, sizeof node);
@@ -124,7 +125,7 @@ static void
 on_token_revoke(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
 	struct hub_main *m = arg;
-	struct err err = { 0 };
+	struct err err = {0};
 	char id[64] = "";
 
 	if (!admin_query(req->query, "id", id, sizeof id))
@@ -136,15 +137,15 @@ on_token_revoke(void *arg, const struct admin_request *req, struct admin_reply *
 }
 
 static const struct admin_route routes[] = {
-	{ "GET", "/healthz", on_healthz, false },
-	{ "GET", "/readyz", on_readyz, false },
-	{ "GET", "/metrics", on_metrics, false },
-	{ "GET", "/debug/state", on_state, false },
-	{ "GET", "/nodes", on_nodes, false },
-	{ "GET", "/tokens", on_tokens, true },
-	{ "POST", "/tokens/create", on_token_create, true },
-	{ "POST", "/tokens/revoke", on_token_revoke, true },
-	{ NULL, NULL, NULL, false },
+	{"GET", "/healthz", on_healthz, false},
+	{"GET", "/readyz", on_readyz, false},
+	{"GET", "/metrics", on_metrics, false},
+	{"GET", "/debug/state", on_state, false},
+	{"GET", "/nodes", on_nodes, false},
+	{"GET", "/tokens", on_tokens, true},
+	{"POST", "/tokens/create", on_token_create, true},
+	{"POST", "/tokens/revoke", on_token_revoke, true},
+	{NULL, NULL, NULL, false},
 };
 
 static void
@@ -181,12 +182,15 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 
 	signal(SIGPIPE, SIG_IGN);
 	if (o->source_manifests[0] == '\0')
-		return err_set(err, 22, "no source: set source.manifests to a folder (the Kubernetes source is not there yet)");
+		return err_set(err, 22,
+			"no source: set source.manifests to a folder (the Kubernetes source is not "
+			"there yet)");
 	rc = loop_new(&m->loop, err);
 	if (rc == 0)
 		rc = hub_start(&m->hub, m->loop, &config, err);
 	if (rc == 0)
-		rc = admin_start(&m->admin, m->loop, o->admin_listen, o->admin_socket, routes, m, err);
+		rc = admin_start(
+			&m->admin, m->loop, o->admin_listen, o->admin_socket, routes, m, err);
 	if (rc < 0)
 		return rc;
 	m->started_ms = loop_now_ms(m->loop);
@@ -199,9 +203,9 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 int
 main(int argc, char **argv)
 {
-	struct hub_options options = { 0 };
-	struct hub_main m = { 0 };
-	struct err err = { 0 };
+	struct hub_options options = {0};
+	struct hub_main m = {0};
+	struct err err = {0};
 	bool check = false;
 
 	switch (hub_options_load(&options, argc, argv, &check, &err)) {

@@ -16,7 +16,9 @@ lock_take(const char *data_dir, int *out, struct err *err)
 	int rc = mkdir_p(data_dir, 0700);
 
 	if (rc < 0)
-		return err_set(err, rc, "cannot make the data folder %s: %s; set dataDir to a folder that this user can write",
+		return err_set(err, rc,
+			"cannot make the data folder %s: %s; set dataDir to a folder that this "
+			"user can write",
 			data_dir, strerror(-rc));
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
 	if (fd < 0)
@@ -27,7 +29,8 @@ lock_take(const char *data_dir, int *out, struct err *err)
 		if (pread(fd, holder, sizeof holder - 1, 0) < 0)
 			holder[0] = '\0';
 		holder[strspn(holder, "0123456789")] = '\0';
-		return err_set(err, EBUSY, "%s is in use by process %s; stop it, or set another dataDir", data_dir,
+		return err_set(err, EBUSY,
+			"%s is in use by process %s; stop it, or set another dataDir", data_dir,
 			holder[0] != '\0' ? holder : "(unknown)");
 	}
 	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)

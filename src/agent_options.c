@@ -1,0 +1,302 @@
+#include "src/agent_options.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/sock.h"
+#include "src/option_checks.h"
+
+enum { HUB_PORT = 10000 };
+
+#define ROW(type, member, ...) OPT_ROW(struct agent_options, type, member, __VA_ARGS__)
+static const struct opt table[] = {AGENT_OPTIONS(ROW)};
+#undef ROW
+
+const struct opt_program agent_program = {
+	.name = "edgeway-agent",
+	.summary = "Connects the pods of an edge node to Kubernetes Services, and the cloud to the "
+		   "node.",
+	.table = table,
+	.n = ARRAY_LEN(table),
+};
+
+#define complain(o, key, err, ...) opt_complain(&agent_program, o, key, NULL, err, __VA_ARGS__)
+
+static void
+lower(char *text)
+{
+	for (; *text != '\0'; text++) {
+		if (*text >= 'A' && *text <= 'Z')
+			*text = (char)(*text | 0x20);
+	}
+}
+
+/* The key, $NODE_NAME (as a DaemonSet sets it), the host name (which Kubernetes folds to lower case). */
+static int
+settle_node(struct agent_options *o, struct err *err)
+{
+	char host[256] = "";
+	const char *name = getenv("NODE_NAME");
+
+	if (o->node[0] == '\0') {
+		if ((name == NULL || name[0] == '\0') && gethostname(host, sizeof host - 1) == 0) {
+			lower(host);
+			name = host;
+		}
+		free(o->node);
+		o->node = xstrdup(name != NULL ? name : "");
+	}
+	if (option_is_dns_name(o->node))
+		return 0;
+	return complain(o, "node", err,
+		"\"%.80s\" cannot name a node: letters a-z, digits, '-' and '.' only; set node to "
+		"what kubectl get nodes shows",
+		o->node);
+}
+
+static int
+check_subnet(const struct agent_options *o, struct err *err)
+{
+	const struct opt_cidr *c = &o->mesh_subnet;
+	unsigned first = c->address >> 24;
+
+	if (c->bits < 8 || c->bits > 24)
+		return complain(o, "mesh.subnet", err,
+			"the prefix must be from /8 to /24, such as 9.251.0.0/16");
+	if (first == 0 || first == 127 || first >= 224)
+		return complain(o, "mesh.subnet", err,
+			"this range cannot be routed (0/8, 127/8, 224/3): take one that the node "
+			"never calls, such as 9.251.0.0/16");
+	return 0;
+}
+
+static int
+check_mesh(struct agent_options *o, struct err *err)
+{
+	struct in_addr a;
+	uint32_t host;
+
+	if (o->mesh_interface[0] == '\0' || strlen(o->mesh_interface) > 15 ||
+		strchr(o->mesh_interface, '/') != NULL)
+		return complain(o, "mesh.interface", err,
+			"expected the name of an interface, 1 to 15 characters, such as docker0");
+	if (!option_is_dns_name(o->mesh_cluster_domain))
+		return complain(o, "mesh.clusterDomain", err,
+			"\"%.80s\" is not a domain in lower case without a dot at the end, such as "
+			"cluster.local",
+			o->mesh_cluster_domain);
+	if (o->mesh_address[0] != '\0') {
+		if (inet_pton(AF_INET, o->mesh_address, &a) != 1)
+			return complain(o, "mesh.address", err,
+				"expected an IPv4 address such as 172.17.0.1, not \"%.64s\"",
+				o->mesh_address);
+		host = ntohl(a.s_addr);
+		if ((host & o->mesh_subnet.mask) == o->mesh_subnet.address)
+			return complain(o, "mesh.address", err,
+				"%s lies in mesh.subnet: fake IPs are sent to this address, so it "
+				"must be another",
+				o->mesh_address);
+	}
+	if (o->mesh_listen_port == o->dns_port)
+		return complain(o, "mesh.listenPort", err,
+			"is the same as dns.port: both need a TCP port of their own");
+	return check_subnet(o, err);
+}
+
+static int
+check_dns(const struct agent_options *o, struct err *err)
+{
+	struct err why = {0};
+	struct addr a;
+
+	for (char **at = o->dns_upstreams; *at != NULL; at++) {
+		if (addr_parse(&a, *at, 53, &why) < 0 || a.sa.sa_family == AF_UNIX ||
+			addr_port(&a) == 0)
+			return complain(o, "dns.upstreams", err,
+				"\"%.64s\" is not a server: expected IP or IP:PORT, such as "
+				"192.0.2.53",
+				*at);
+	}
+	if (o->dns_manage_resolv_conf && o->dns_resolv_conf[0] != '/')
+		return complain(o, "dns.resolvConf", err,
+			"expected a full path such as /etc/resolv.conf (or dns.manageResolvConf: "
+			"false)");
+	return 0;
+}
+
+static bool
+ends_in_domain(const char *host, size_t len, const char *domain)
+{
+	size_t n = strlen(domain);
+
+	if (len > 0 && host[len - 1] == '.')
+		len--;
+	return len > n && strncasecmp(host + len - n, domain, n) == 0 && host[len - n - 1] == '.';
+}
+
+/* Checks one URL and writes it as wss://host:port. */
+static int
+settle_url(const struct agent_options *o, char **url, struct err *err)
+{
+	const char *at = *url + strlen("wss://");
+	size_t len, host;
+	char *full;
+
+	if (strncmp(*url, "wss://", 6) != 0)
+		return complain(o, "hub.url", err,
+			"\"%.80s\": expected wss://HOST[:PORT], such as wss://hub:10000", *url);
+	len = strlen(at);
+	if (len > 0 && at[len - 1] == '/')
+		len--;
+	if (!option_is_host_port(at, len))
+		return complain(o, "hub.url", err,
+			"\"%.80s\": expected wss://HOST[:PORT] without a path, such as "
+			"wss://hub:10000",
+			*url);
+	host = at[0] == '[' ? strcspn(at, "]") + 1 : MIN(strcspn(at, ":"), len);
+	if (ends_in_domain(at, host, o->mesh_cluster_domain))
+		return complain(o, "hub.url", err,
+			"\"%.80s\" lies in the cluster domain %.80s, which is not known before the "
+			"hub is reached: "
+			"give a name or address outside of it",
+			*url, o->mesh_cluster_domain);
+	if (host == len)
+		full = xasprintf("wss://%.*s:%d", (int)len, at, HUB_PORT);
+	else
+		full = xasprintf("wss://%.*s", (int)len, at);
+	free(*url);
+	*url = full;
+	return 0;
+}
+
+static bool
+is_token(const char *token)
+{
+	const char *dot = token + strspn(token, "0123456789abcdef");
+
+	return dot - token == 64 && *dot == '.' && dot[1] != '\0' &&
+		strpbrk(dot, " \t\r\n\"") == NULL;
+}
+
+static int
+check_hub(struct agent_options *o, struct err *err)
+{
+	struct option_check c = {.program = &agent_program, .values = o, .err = err};
+	int rc;
+
+	if (o->hub_url[0] == NULL)
+		return complain(o, "hub.url", err,
+			"say where the hub is, such as wss://hub.example.com:10000");
+	for (char **at = o->hub_url; *at != NULL; at++) {
+		if ((rc = settle_url(o, at, err)) < 0)
+			return rc;
+	}
+	if ((rc = option_pair(&c, "hub.cert", o->hub_cert, "hub.key", o->hub_key)) < 0)
+		return rc;
+	if (o->hub_token[0] != '\0' && !is_token(o->hub_token))
+		return complain(o, "hub.token", err,
+			"not a token: expected the last line that `edgewayctl token create` prints "
+			"on the hub (64 hex digits, a dot, a secret)");
+	if (o->hub_node_id[0] != '\0' && !option_is_dns_name(o->hub_node_id))
+		return complain(
+			o, "hub.nodeId", err, "expected letters a-z, digits, '-' and '.' only");
+	if (o->hub_proxy[0] != '\0' && strncmp(o->hub_proxy, "http://", 7) != 0)
+		return complain(o, "hub.proxy", err, "expected http://[USER:PASSWORD@]HOST:PORT");
+	return 0;
+}
+
+static int
+check_cidr_text(const char *text)
+{
+	char host[INET6_ADDRSTRLEN] = "";
+	size_t len = strcspn(text, "/");
+	struct in6_addr a;
+	int family = memchr(text, ':', len) != NULL ? AF_INET6 : AF_INET, bits = 0;
+
+	if (len >= sizeof host)
+		return -1;
+	memcpy(host, text, len);
+	if (inet_pton(family, host, &a) != 1)
+		return -1;
+	if (text[len] == '\0')
+		return 0;
+	for (text += len + 1; *text >= '0' && *text <= '9' && bits <= 128; text++)
+		bits = bits * 10 + (*text - '0');
+	return *text == '\0' && text[-1] != '/' && bits <= (family == AF_INET6 ? 128 : 32) ? 0 : -1;
+}
+
+/* node, node:10255-10260, node:*, pods, services, CIDR[:ports]; "!" in front denies. */
+static bool
+is_allow_rule(const char *rule)
+{
+	static const char *const words[] = {"node", "pods", "services"};
+
+	rule += rule[0] == '!';
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		size_t n = strlen(words[i]);
+
+		if (strncmp(rule, words[i], n) != 0)
+			continue;
+		if (rule[n] == '\0')
+			return true;
+		return rule[n] == ':' && rule[n + 1] != '\0' &&
+			rule[n + 1 + strspn(rule + n + 1, "0123456789-*")] == '\0';
+	}
+	return check_cidr_text(rule) == 0;
+}
+
+static int
+check_tunnel(const struct agent_options *o, struct err *err)
+{
+	for (char **at = o->tunnel_allow; *at != NULL; at++) {
+		if (!is_allow_rule(*at))
+			return complain(o, "tunnel.allow", err,
+				"\"%.64s\": expected node, node:PORT, node:PORT-PORT, node:*, "
+				"pods, services or a network, with ! in front to deny",
+				*at);
+	}
+	for (char **at = o->tunnel_reach; *at != NULL; at++) {
+		if (check_cidr_text(*at) < 0)
+			return complain(o, "tunnel.reach", err,
+				"\"%.64s\": expected a network such as 192.168.1.0/24", *at);
+	}
+	return 0;
+}
+
+int
+agent_options_check(struct agent_options *o, struct err *err)
+{
+	int rc = settle_node(o, err);
+
+	if (rc == 0 && o->data_dir[0] != '/')
+		rc = complain(o, "dataDir", err, "expected a full path such as /var/lib/edgeway");
+	if (rc == 0 && o->admin_socket[0] != '\0' && o->admin_socket[0] != '/')
+		rc = complain(o, "admin.socket", err,
+			"expected a full path such as /run/edgeway/agent.sock, or \"\"");
+	if (rc == 0)
+		rc = check_mesh(o, err);
+	if (rc == 0)
+		rc = check_dns(o, err);
+	if (rc == 0)
+		rc = check_hub(o, err);
+	if (rc == 0)
+		rc = check_tunnel(o, err);
+	return rc;
+}
+
+enum opt_result
+agent_options_load(struct agent_options *o, int argc, char **argv, bool *check, struct err *err)
+{
+	enum opt_result result = opt_load(&agent_program, o, argc, argv, check, err);
+
+	if (result == OPT_RUN && agent_options_check(o, err) < 0)
+		return OPT_EXIT_BAD;
+	return result;
+}
+
+void
+agent_options_free(struct agent_options *o)
+{
+	opt_free(&agent_program, o);
+}

@@ -1,0 +1,229 @@
+#include "src/hub_options.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "base/sock.h"
+#include "src/option_checks.h"
+
+#define ROW(type, member, ...) OPT_ROW(struct hub_options, type, member, __VA_ARGS__)
+static const struct opt table[] = {HUB_OPTIONS(ROW)};
+#undef ROW
+
+const struct opt_program hub_program = {
+	.name = "edgeway-hub",
+	.summary = "Tells the edge nodes of a cluster about its Services, and carries cloud "
+		   "traffic to the nodes.",
+	.table = table,
+	.n = ARRAY_LEN(table),
+};
+
+#define complain(o, key, err, ...) opt_complain(&hub_program, o, key, NULL, err, __VA_ARGS__)
+
+static const struct shape egress_shape[] = {
+	{"listen", SHAPE_ADDRESS, true},
+	{"cert", SHAPE_TEXT, false},
+	{"key", SHAPE_TEXT, false},
+	{"clientCA", SHAPE_TEXT, false},
+};
+static const struct shape tls_shape[] = {
+	{"listen", SHAPE_ADDRESS, true},
+	{"target", SHAPE_TEXT, true},
+	{"cert", SHAPE_TEXT, false},
+	{"key", SHAPE_TEXT, false},
+	{"clientCert", SHAPE_TEXT, false},
+};
+static const struct shape port_shape[] = {
+	{"listen", SHAPE_ADDRESS, true},
+	{"node", SHAPE_TEXT, false},
+	{"service", SHAPE_TEXT, false},
+	{"target", SHAPE_TEXT, false},
+};
+static const struct shape redirect_shape[] = {
+	{"listen", SHAPE_ADDRESS, true},
+	{"ports", SHAPE_PORTS, true},
+};
+static const struct shape access_shape[] = {
+	{"from", SHAPE_TEXT, true},
+	{"to", SHAPE_TEXTS, true},
+};
+
+static int
+check_source(const struct hub_options *o, struct err *err)
+{
+	bool kubernetes = opt_given(&hub_program, o, "source.kubernetes.kubeconfig");
+
+	if (o->source_manifests[0] != '\0' && kubernetes)
+		return complain(o, "source.manifests", err,
+			"Services come from one source: leave out source.manifests or "
+			"source.kubernetes");
+	if (o->source_manifests[0] == '\0' && !kubernetes)
+		return complain(o, "source.manifests", err,
+			"say where Services come from: source.manifests: FOLDER, or "
+			"source.kubernetes: {}");
+	return 0;
+}
+
+static int
+check_tls(const struct hub_options *o, struct err *err)
+{
+	struct option_check c = {.program = &hub_program, .values = o, .err = err};
+	int rc = option_pair(&c, "tls.cert", o->tls_cert, "tls.key", o->tls_key);
+
+	if (rc == 0 && o->tls_ca_key[0] != '\0')
+		rc = option_pair(&c, "tls.ca", o->tls_ca, "tls.caKey", o->tls_ca_key);
+	for (char **at = o->tls_names; *at != NULL && rc == 0; at++) {
+		struct in6_addr a;
+
+		if (!option_is_dns_name(strncmp(*at, "*.", 2) == 0 ? *at + 2 : *at) &&
+			inet_pton(AF_INET6, *at, &a) != 1)
+			rc = complain(o, "tls.names", err,
+				"\"%.80s\" is neither a DNS name in lower case nor an address",
+				*at);
+	}
+	return rc;
+}
+
+/* cert and key of one entry, and node or service of one: what a row of shapes cannot say. */
+static int
+check_entry(const struct option_check *c, const char *key, const struct tree_node *entry)
+{
+	bool cert = !tree_is_null(tree_get(entry, "cert")),
+	     pem = !tree_is_null(tree_get(entry, "key"));
+
+	if (cert != pem)
+		return opt_complain(c->program, c->values, key, entry, c->err,
+			"cert and key: set both or neither");
+	return 0;
+}
+
+static int
+check_ports(const struct option_check *c, const char *key, const struct tree_node *list)
+{
+	int rc;
+
+	if (list == NULL)
+		return 0;
+	if ((rc = option_list(c, key, list, port_shape, ARRAY_LEN(port_shape))) < 0)
+		return rc;
+	tree_each(list, entry)
+	{
+		bool node = !tree_is_null(tree_get(entry, "node")),
+		     service = !tree_is_null(tree_get(entry, "service"));
+
+		if (node == service)
+			return opt_complain(c->program, c->values, key, entry, c->err,
+				"an entry has either node or service");
+		if (node && tree_is_null(tree_get(entry, "target")))
+			return opt_complain(c->program, c->values, key, entry, c->err,
+				"target is missing: which port of the node, such as 127.0.0.1:22");
+	}
+	return 0;
+}
+
+static bool
+is_loopback(const char *text)
+{
+	struct addr a;
+
+	if (text[0] == '\0' || addr_parse(&a, text, 0, NULL) < 0 || a.sa.sa_family == AF_UNIX)
+		return true;
+	if (a.sa.sa_family == AF_INET)
+		return ntohl(a.in.sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(&a.in6.sin6_addr);
+}
+
+static int
+check_ingress(const struct hub_options *o, struct err *err)
+{
+	struct option_check c = {.program = &hub_program, .values = o, .err = err};
+	int rc = 0;
+
+	if (o->ingress_egress != NULL) {
+		rc = option_map(&c, "ingress.egress", o->ingress_egress, egress_shape,
+			ARRAY_LEN(egress_shape));
+		if (rc == 0)
+			rc = check_entry(&c, "ingress.egress", o->ingress_egress);
+	}
+	if (rc == 0 && o->ingress_tls != NULL)
+		rc = option_list(
+			&c, "ingress.tls", o->ingress_tls, tls_shape, ARRAY_LEN(tls_shape));
+	if (rc == 0) {
+		tree_each(o->ingress_tls, entry)
+		{
+			if ((rc = check_entry(&c, "ingress.tls", entry)) < 0)
+				return rc;
+		}
+	}
+	if (rc == 0)
+		rc = check_ports(&c, "ingress.tcp", o->ingress_tcp);
+	if (rc == 0)
+		rc = check_ports(&c, "ingress.udp", o->ingress_udp);
+	if (rc == 0 && o->ingress_redirect != NULL)
+		rc = option_map(&c, "ingress.redirect", o->ingress_redirect, redirect_shape,
+			ARRAY_LEN(redirect_shape));
+	if (rc == 0 && o->ingress_dns[0] != '\0' && !option_is_dns_name(o->ingress_dns))
+		rc = complain(o, "ingress.dns", err, "\"%.80s\" is not a domain in lower case",
+			o->ingress_dns);
+	if (rc == 0 && !is_loopback(o->ingress_http) && o->access == NULL)
+		rc = complain(o, "ingress.http", err,
+			"%s can be reached by others: say in access who may come in, or listen on "
+			"127.0.0.1",
+			o->ingress_http);
+	return rc;
+}
+
+static int
+check_access(const struct hub_options *o, struct err *err)
+{
+	struct option_check c = {.program = &hub_program, .values = o, .err = err};
+
+	for (char **at = o->peers; *at != NULL; at++) {
+		if (!option_is_host_port(*at, strlen(*at)))
+			return complain(
+				o, "peers", err, "\"%.80s\": expected HOST or HOST:PORT", *at);
+	}
+	if (o->access == NULL)
+		return 0;
+	return option_list(&c, "access", o->access, access_shape, ARRAY_LEN(access_shape));
+}
+
+int
+hub_options_check(struct hub_options *o, struct err *err)
+{
+	int rc = 0;
+
+	if (o->listen[0] == '\0' || strncmp(o->listen, "unix:", 5) == 0)
+		return complain(o, "listen", err,
+			"expected IP:PORT, such as 0.0.0.0:10000: agents connect there");
+	if (o->data_dir[0] != '/')
+		return complain(
+			o, "dataDir", err, "expected a full path such as /var/lib/edgeway-hub");
+	if (o->admin_socket[0] != '\0' && o->admin_socket[0] != '/')
+		return complain(o, "admin.socket", err,
+			"expected a full path such as /run/edgeway/hub.sock, or \"\"");
+	rc = check_source(o, err);
+	if (rc == 0)
+		rc = check_tls(o, err);
+	if (rc == 0)
+		rc = check_ingress(o, err);
+	if (rc == 0)
+		rc = check_access(o, err);
+	return rc;
+}
+
+enum opt_result
+hub_options_load(struct hub_options *o, int argc, char **argv, bool *check, struct err *err)
+{
+	enum opt_result result = opt_load(&hub_program, o, argc, argv, check, err);
+
+	if (result == OPT_RUN && hub_options_check(o, err) < 0)
+		return OPT_EXIT_BAD;
+	return result;
+}
+
+void
+hub_options_free(struct hub_options *o)
+{
+	opt_free(&hub_program, o);
+}

@@ -1,0 +1,60 @@
+/*
+ * The hub's configuration, made like the agent's (see agent_options.h).
+ *
+ * `source` is one of a folder of manifests and Kubernetes: source_manifests is "" when it is the latter, and
+ * source_kubernetes_kubeconfig is "" for the credentials of the pod. The structured keys (ingress.tls,
+ * access, ...) are checked in shape here and stay trees, NULL when empty.
+ */
+#ifndef EDGEWAY_SRC_HUB_OPTIONS_H
+#define EDGEWAY_SRC_HUB_OPTIONS_H
+
+#include "base/opt.h"
+#include "base/tree.h"
+
+/* clang-format off */
+#define HUB_OPTIONS(X) \
+	X(ADDRESS, listen, "listen", "0.0.0.0:10000", "where agents connect: websocket and tunnel") \
+	X(STRING, source_manifests, "source.manifests", "", "folder of Kubernetes manifests to serve") \
+	X(STRING, source_kubernetes_kubeconfig, "source.kubernetes.kubeconfig", "", \
+		"or a Kubernetes API; given but empty: in-cluster") \
+	X(STRING, tls_cert, "tls.cert", "", "certificate of the hub (PEM); default from its own CA") \
+	X(STRING, tls_key, "tls.key", "", "its key (PEM)") \
+	X(STRING, tls_ca, "tls.ca", "", "CA that signs nodes (PEM); default its own under dataDir") \
+	X(STRING, tls_ca_key, "tls.caKey", "", "its key (PEM)") \
+	X(LIST, tls_names, "tls.names", "", "DNS names and addresses for the hub's own certificate") \
+	X(STRING, data_dir, "dataDir", "/var/lib/edgeway-hub", "folder of CA, tokens and lists") \
+	X(ADDRESS, ingress_http, "ingress.http", "127.0.0.1:10080", \
+		"HTTP way in: CONNECT, absolute form, Host: NODE[:PORT]; \"\": off") \
+	X(TREE, ingress_egress, "ingress.egress", "{}", \
+		"HTTPConnect for kube-apiserver: {listen, cert, key, clientCA}") \
+	X(TREE, ingress_tls, "ingress.tls", "[]", "TLS ways in: [{listen, target, cert, key, clientCert}]") \
+	X(TREE, ingress_tcp, "ingress.tcp", "[]", "TCP ways in: [{listen, node | service, target}]") \
+	X(TREE, ingress_udp, "ingress.udp", "[]", "UDP ways in, like ingress.tcp") \
+	X(TREE, ingress_redirect, "ingress.redirect", "{}", "DNAT of nodeIP:ports on this host: {listen, ports}") \
+	X(STRING, ingress_dns, "ingress.dns", "", "zone of the node names") \
+	X(STRING, ingress_hosts_config_map, "ingress.hostsConfigMap", "", "namespace/name of a ConfigMap of node names") \
+	X(TREE, access, "access", "[]", "who may reach what: [{from, to: [...]}]", .reload = true) \
+	X(LIST, peers, "peers", "", "other replicas, HOST[:PORT], or one name of them all") \
+	X(ADDRESS, admin_listen, "admin.listen", "127.0.0.1:10012", "health, metrics and state over HTTP; \"\": off") \
+	X(STRING, admin_socket, "admin.socket", "/run/edgeway/hub.sock", "the same for edgewayctl; \"\": off") \
+	X(ENUM, log_level, "log.level", "info", "how much is said", .words = "error|warn|info|debug", .reload = true) \
+	X(ENUM, log_format, "log.format", "text", "lines for people or for machines", .words = "text|json", \
+		.reload = true) \
+	X(DURATION, drain_timeout, "drainTimeout", "10s", "longest wait for open streams at the end", \
+		.max = 3600000, .reload = true)
+/* clang-format on */
+
+struct hub_options {
+	struct opt_head head;
+	HUB_OPTIONS(OPT_MEMBER)
+};
+
+extern const struct opt_program hub_program;
+
+enum opt_result hub_options_load(
+	struct hub_options *o, int argc, char **argv, bool *check, struct err *err);
+/* What types cannot say. Part of hub_options_load. */
+int hub_options_check(struct hub_options *o, struct err *err);
+void hub_options_free(struct hub_options *o);
+
+#endif
