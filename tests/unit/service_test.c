@@ -1,0 +1,201 @@
+#include "model/service.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/view.h"
+
+#define ENDPOINTS                                                                                  \
+	"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"name\":\"p\",\"port\":80,\"mode\":\"tcp\","    \
+	"\"endpoints\":["
+
+static struct service *
+build(const char *endpoints, const char *node, const char *site)
+{
+	struct self self = {.node = node, .site = site, .zone = ""};
+	auto_free char *json = xasprintf(ENDPOINTS "%s]}]}", endpoints);
+	struct err err = {0};
+	struct view *v;
+	struct service *s;
+
+	if (view_parse(&v, json, strlen(json), &err) < 0)
+		fail_msg("%s", err.text);
+	s = service_build(v, &self, 0x09fb0001, 77);
+	view_free(&v);
+	return s;
+}
+
+/* "via address:port" of each endpoint, and "+N" for those out of reach. */
+static const char *
+ways(const char *endpoints, const char *node, const char *site)
+{
+	static const char *const via[] = {"pod", "host", "given", "tunnel"};
+	static char text[512];
+	struct service *s = build(endpoints, node, site);
+	const struct service_port *p = &s->ports[0];
+	size_t at = 0;
+
+	text[0] = '\0';
+	for (size_t i = 0; i < p->n_endpoints; i++) {
+		struct addr a = endpoint_addr(&p->endpoints[i]);
+		char to[ADDR_TEXT_MAX];
+
+		at += (size_t)snprintf(text + at, sizeof text - at, "%s%s %s", at > 0 ? ", " : "",
+			via[p->endpoints[i].via], addr_text(&a, to));
+	}
+	if (p->n_unreachable > 0)
+		snprintf(text + at, sizeof text - at, "+%u", p->n_unreachable);
+	service_unref(&s);
+	return text;
+}
+
+#define POD(node, site, flags)                                                                     \
+	"{\"node\":\"" node "\",\"site\":\"" site "\",\"pod\":\"x\",\"flags\":" flags              \
+	",\"podIP\":\"172.17.0.5\",\"podPort\":8080,\"hostIP\":\"192.0.2.7\",\"hostPort\":30080}"
+
+static void
+each_node_dials_its_own_way(void **state)
+{
+	(void)state;
+	assert_string_equal(ways(POD("a", "", "3"), "a", ""), "pod 172.17.0.5:8080");
+	assert_string_equal(ways(POD("a", "", "3"), "b", ""), "host 192.0.2.7:30080");
+	assert_string_equal(ways(POD("a", "s", "3"), "b", "s"), "host 192.0.2.7:30080");
+	assert_string_equal(ways(POD("a", "s", "3"), "b", "t"), "+1");
+	assert_string_equal(ways(POD("a", "s", "3"), "b", ""), "+1");
+	/* No node name is nobody's own. */
+	assert_string_equal(ways(POD("", "", "3"), "", ""), "host 192.0.2.7:30080");
+}
+
+static void
+a_pod_without_host_port_needs_the_tunnel(void **state)
+{
+	static const char pod[] =
+		"{\"node\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.5\",\"podPort\":80}";
+
+	(void)state;
+	assert_string_equal(ways(pod, "a", ""), "pod 172.17.0.5:80");
+	assert_string_equal(ways(pod, "b", ""), "+1");
+}
+
+static void
+loopback_serves_its_own_node_only(void **state)
+{
+	static const char pod[] = "{\"node\":\"a\",\"public\":true,\"flags\":3,\"hostIP\":\"127.0."
+				  "0.1\",\"hostPort\":80}";
+
+	(void)state;
+	assert_string_equal(ways(pod, "a", ""), "host 127.0.0.1:80");
+	assert_string_equal(ways(pod, "b", ""), "+1");
+	assert_string_equal(ways(pod, "b", "elsewhere"), "+1");
+}
+
+static void
+public_nodes_are_dialled_from_other_sites(void **state)
+{
+	static const char labelled[] = "{\"node\":\"a\",\"site\":\"s\",\"public\":true,\"flags\":3,"
+				       "\"hostIP\":\"192.0.2.7\",\"hostPort\":80}";
+	static const char external[] =
+		"{\"node\":\"a\",\"site\":\"s\",\"flags\":3,\"hostIP\":\"10.0.0.7\","
+		"\"hostPort\":80,\"publicIP\":\"198.51.100.9\"}";
+
+	(void)state;
+	assert_string_equal(ways(labelled, "b", "t"), "host 192.0.2.7:80");
+	assert_string_equal(ways(external, "b", "t"), "host 198.51.100.9:80");
+	assert_string_equal(ways(external, "b", "s"), "host 10.0.0.7:80");
+}
+
+static void
+given_addresses_are_dialled_as_given(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		ways("{\"flags\":3,\"givenIP\":\"2001:db8::1\",\"givenPort\":53}", "b", "t"),
+		"given [2001:db8::1]:53");
+}
+
+static void
+ready_ones_serve_else_leaving_ones(void **state)
+{
+#define GIVEN(ip, flags) "{\"flags\":" flags ",\"givenIP\":\"10.0.0." ip "\",\"givenPort\":1}"
+	(void)state;
+	assert_string_equal(ways(GIVEN("1", "3") "," GIVEN("2", "6") "," GIVEN("3", "0"), "b", ""),
+		"given 10.0.0.1:1");
+	assert_string_equal(ways(GIVEN("2", "6") "," GIVEN("3", "4") "," GIVEN("4", "2"), "b", ""),
+		"given 10.0.0.2:1");
+	assert_string_equal(ways(GIVEN("3", "4"), "b", ""), "");
+	/* Published although not ready. */
+	assert_string_equal(ways(GIVEN("3", "1"), "b", ""), "given 10.0.0.3:1");
+	/* A leaving one within reach is better than a ready one beyond. */
+	assert_string_equal(
+		ways(POD("a", "far", "3") "," GIVEN("2", "6"), "b", ""), "given 10.0.0.2:1+1");
+	assert_string_equal(ways(POD("a", "far", "6"), "b", ""), "+1");
+}
+
+static void
+everything_is_in_the_service(void **state)
+{
+	static const char json[] =
+		"{\"ns\":\"shop\",\"name\":\"db\",\"clusterIP\":\"10.96.0.10\",\"headless\":true,"
+		"\"policy\":\"ewma\",\"affinity\":60,\"ports\":["
+		"{\"name\":\"one\",\"port\":53,\"mode\":\"tcp\",\"endpoints\":[{\"node\":\"a\","
+		"\"zone\":\"z\","
+		"\"hostname\":\"db-0\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":1}]},"
+		"{\"name\":\"two\",\"port\":53,\"mode\":\"udp\",\"endpoints\":[{\"node\":\"a\","
+		"\"zone\":\"z\","
+		"\"hostname\":\"db-0\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":2}]}]}";
+	struct self self = {.node = "a", .site = "", .zone = ""};
+	struct view *v;
+	struct service *s, *second;
+	const struct endpoint *e;
+
+	(void)state;
+	assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+	s = service_build(v, &self, 5, 77);
+	view_free(&v);
+	assert_string_equal(s->namespace, "shop");
+	assert_string_equal(s->name, "db");
+	assert_string_equal(s->external_name, "");
+	assert_true(s->headless);
+	assert_int_equal(s->policy, LB_EWMA);
+	assert_int_equal(s->affinity_s, 60);
+	assert_int_equal(s->cluster_ip, 0x0a60000a);
+	assert_int_equal(s->fake_ip, 5);
+	assert_int_equal(s->digest, 77);
+	assert_int_equal(s->n_ports, 2);
+	assert_string_equal(service_port_find(s, 53, false)->name, "one");
+	assert_string_equal(service_port_find(s, 53, true)->name, "two");
+	assert_null(service_port_find(s, 54, false));
+	e = service_port_find(s, 53, true)->endpoints;
+	assert_int_equal(e->port, 2);
+	assert_int_equal(e->flags, ENDPOINT_READY | ENDPOINT_SERVING | ENDPOINT_LOCAL);
+	assert_string_equal(e->hostname, "db-0");
+	/* One text, however often it is said. */
+	assert_ptr_equal(e->node, s->ports[0].endpoints[0].node);
+	assert_string_equal(e->zone, "z");
+	second = service_ref(s);
+	service_unref(&s);
+	assert_null(s);
+	assert_string_equal(second->name, "db");
+	service_unref(&second);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_node_dials_its_own_way),
+		cmocka_unit_test(a_pod_without_host_port_needs_the_tunnel),
+		cmocka_unit_test(loopback_serves_its_own_node_only),
+		cmocka_unit_test(public_nodes_are_dialled_from_other_sites),
+		cmocka_unit_test(given_addresses_are_dialled_as_given),
+		cmocka_unit_test(ready_ones_serve_else_leaving_ones),
+		cmocka_unit_test(everything_is_in_the_service),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,248 @@
+#include "model/snapshot.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "model/view.h"
+
+static struct service *
+make(const char *ns, const char *name, uint32_t fake_ip, const char *cluster_ip)
+{
+	struct self self = {.node = "a", .site = "", .zone = ""};
+	auto_free char *json = xasprintf(
+		"{\"ns\":\"%s\",\"name\":\"%s\",\"clusterIP\":\"%s\"}", ns, name, cluster_ip);
+	struct view *v;
+	struct service *s;
+
+	assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+	s = service_build(v, &self, fake_ip, 1);
+	view_free(&v);
+	return s;
+}
+
+/* Replaces *s by the next one. */
+static void
+step(struct snapshot **s, const char *ns, const char *name, struct service *service)
+{
+	struct change c = {ns, name, service};
+	struct snapshot *next = snapshot_next(*s, &c, 1);
+
+	snapshot_unref(s);
+	*s = next;
+}
+
+static const struct service *
+find(const struct snapshot *s, const char *ns, const char *name)
+{
+	return snapshot_find(s, ns, strlen(ns), name, strlen(name));
+}
+
+static void
+finds_by_name_and_address(void **state)
+{
+	struct snapshot *s = snapshot_new(false);
+
+	(void)state;
+	assert_false(snapshot_synced(s));
+	assert_int_equal(snapshot_count(s), 0);
+	assert_null(find(s, "default", "web"));
+	step(&s, "default", "web", make("default", "web", 1001, "10.0.0.1"));
+	step(&s, "shop", "web", make("shop", "web", 1002, ""));
+	assert_true(snapshot_synced(s));
+	assert_int_equal(snapshot_version(s), 2);
+	assert_int_equal(snapshot_count(s), 2);
+	assert_int_equal(find(s, "DeFault", "WEB")->fake_ip, 1001);
+	assert_int_equal(find(s, "shop", "web")->fake_ip, 1002);
+	assert_null(find(s, "shop", "we"));
+	assert_null(find(s, "shop", "web2"));
+	assert_null(snapshot_find(s, "shop", 4, "web\0xyzzy-and-more", 18));
+	assert_ptr_equal(snapshot_find_ip(s, 1001), find(s, "default", "web"));
+	assert_ptr_equal(snapshot_find_ip(s, 0x0a000001), find(s, "default", "web"));
+	assert_null(snapshot_find_ip(s, 0));
+	assert_null(snapshot_find_ip(s, 1003));
+	assert_true(snapshot_has_namespace(s, "SHOP", 4));
+	assert_false(snapshot_has_namespace(s, "sho", 3));
+	snapshot_unref(&s);
+	assert_null(s);
+}
+
+static void
+an_update_leaves_the_old_one_alone(void **state)
+{
+	struct snapshot *old = snapshot_new(true), *next, *kept;
+	struct change c = {"default", "web", make("default", "web", 2002, "")};
+
+	(void)state;
+	step(&old, "default", "web", make("default", "web", 2001, ""));
+	step(&old, "default", "db", make("default", "db", 2003, ""));
+	next = snapshot_next(old, &c, 1);
+	assert_int_equal(find(old, "default", "web")->fake_ip, 2001);
+	assert_int_equal(find(next, "default", "web")->fake_ip, 2002);
+	assert_null(snapshot_find_ip(next, 2001));
+	assert_null(snapshot_find_ip(old, 2002));
+	assert_ptr_equal(find(old, "default", "db"), find(next, "default", "db"));
+	kept = snapshot_ref(next);
+	snapshot_unref(&old);
+	snapshot_unref(&next);
+	assert_int_equal(snapshot_find_ip(kept, 2003)->fake_ip, 2003);
+	assert_int_equal(snapshot_count(kept), 2);
+	snapshot_unref(&kept);
+}
+
+static void
+deletion_and_order_within_one_update(void **state)
+{
+	struct snapshot *s = snapshot_new(true), *next;
+	/* Names differ in case only: one service, and the last word counts. */
+	struct change c[] = {
+		{"n", "a", make("n", "a", 1, "")},
+		{"n", "b", make("n", "b", 2, "")},
+		{"n", "A", NULL},
+		{"n", "c", NULL},
+		{"n", "b", make("n", "b", 3, "")},
+	};
+
+	(void)state;
+	next = snapshot_next(s, c, ARRAY_LEN(c));
+	assert_int_equal(snapshot_count(next), 1);
+	assert_int_equal(find(next, "n", "b")->fake_ip, 3);
+	assert_null(snapshot_find_ip(next, 1));
+	assert_null(snapshot_find_ip(next, 2));
+	step(&next, "n", "b", NULL);
+	assert_int_equal(snapshot_count(next), 0);
+	assert_false(snapshot_has_namespace(next, "n", 1));
+	assert_null(snapshot_find_ip(next, 3));
+	snapshot_unref(&next);
+	snapshot_unref(&s);
+}
+
+static void
+an_address_passes_from_one_service_to_another(void **state)
+{
+	struct snapshot *s = snapshot_new(true), *next;
+	struct change c[] = {{"n", "new", NULL}, {"n", "old", NULL}};
+
+	(void)state;
+	step(&s, "n", "old", make("n", "old", 9, "10.0.0.9"));
+	c[0].service = make("n", "new", 9, "10.0.0.9");
+	next = snapshot_next(s, c, 2);
+	assert_string_equal(snapshot_find_ip(next, 9)->name, "new");
+	assert_string_equal(snapshot_find_ip(next, 0x0a000009)->name, "new");
+	snapshot_unref(&next);
+	snapshot_unref(&s);
+}
+
+enum { MANY = 10000 };
+
+static uint32_t random_state = 12345;
+
+static uint32_t
+next_random(void)
+{
+	random_state = random_state * 1664525 + 1013904223;
+	return random_state >> 8;
+}
+
+/* Against a plain list: whatever the order of changes, the same services are found. */
+static void
+random_changes_match_a_list(void **state)
+{
+	enum { NAMES = 300 };
+	uint32_t have[NAMES] = {0}, ip = 1;
+	struct snapshot *s = snapshot_new(true);
+	char ns[32], name[32];
+
+	(void)state;
+	for (int round = 0; round < 3000; round++) {
+		uint32_t i = next_random() % NAMES;
+		bool gone = next_random() % 3 == 0;
+
+		snprintf(ns, sizeof ns, "ns-%u", i % 7);
+		snprintf(name, sizeof name, "svc-%u", i);
+		have[i] = gone ? 0 : ip++;
+		step(&s, ns, name, gone ? NULL : make(ns, name, have[i], ""));
+	}
+	for (uint32_t i = 0, n = 0; i <= NAMES; i++) {
+		if (i == NAMES) {
+			assert_int_equal(snapshot_count(s), n);
+			break;
+		}
+		snprintf(ns, sizeof ns, "ns-%u", i % 7);
+		snprintf(name, sizeof name, "svc-%u", i);
+		if (have[i] == 0) {
+			assert_null(find(s, ns, name));
+			continue;
+		}
+		n++;
+		assert_int_equal(find(s, ns, name)->fake_ip, have[i]);
+		assert_ptr_equal(snapshot_find_ip(s, have[i]), find(s, ns, name));
+	}
+	snapshot_unref(&s);
+}
+
+static struct snapshot *
+make_many(void)
+{
+	struct snapshot *empty = snapshot_new(true), *s;
+	struct change *c = xcalloc(MANY, sizeof *c);
+	char(*names)[16] = xcalloc(MANY, sizeof *names);
+
+	for (uint32_t i = 0; i < MANY; i++) {
+		snprintf(names[i], sizeof names[i], "svc-%u", i);
+		c[i] = (struct change){"default", names[i], make("default", names[i], i + 1, "")};
+	}
+	s = snapshot_next(empty, c, MANY);
+	snapshot_unref(&empty);
+	free(names);
+	free(c);
+	return s;
+}
+
+/* Bars: an update of one among 10 000 is well under 1 ms, every one of them is listed once. */
+static void
+ten_thousand_services(void **state)
+{
+	struct snapshot *s = make_many();
+	auto_free bool *seen = xcalloc(MANY, sizeof *seen);
+	uint64_t begin;
+
+	(void)state;
+	assert_int_equal(snapshot_count(s), MANY);
+	for (size_t i = 0; i < MANY; i++) {
+		const struct service *at = snapshot_at(s, i);
+
+		assert_false(seen[at->fake_ip - 1]);
+		seen[at->fake_ip - 1] = true;
+	}
+	begin = mono_ms();
+	for (uint32_t i = 0; i < 1000; i++) {
+		char name[16];
+
+		snprintf(name, sizeof name, "svc-%u", i * 7);
+		step(&s, "default", name, make("default", name, 20000 + i, ""));
+	}
+	/* 1000 updates; generous, for sanitizers and busy machines. */
+	assert_in_range(mono_ms() - begin, 0, 999);
+	assert_int_equal(snapshot_find_ip(s, 20999)->fake_ip, 20999);
+	assert_null(snapshot_find_ip(s, 7 * 999 + 1));
+	snapshot_unref(&s);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(finds_by_name_and_address),
+		cmocka_unit_test(an_update_leaves_the_old_one_alone),
+		cmocka_unit_test(deletion_and_order_within_one_update),
+		cmocka_unit_test(an_address_passes_from_one_service_to_another),
+		cmocka_unit_test(random_changes_match_a_list),
+		cmocka_unit_test(ten_thousand_services),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,164 @@
+#include "model/view.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+
+#include <cmocka.h>
+
+#include "base/hash.h"
+
+static const char canonical[] =
+	"{\"ns\":\"default\",\"name\":\"web\",\"clusterIP\":\"10.96.0.10\",\"policy\":\"round-"
+	"robin\","
+	"\"affinity\":10800,\"ports\":[{\"name\":\"http\",\"port\":80,\"mode\":\"http\","
+	"\"endpoints\":["
+	"{\"node\":\"edge-1\",\"pod\":\"web-0\",\"flags\":3,\"podIP\":\"172.17.0.5\",\"podPort\":"
+	"8080,"
+	"\"hostIP\":\"192.0.2.7\",\"hostPort\":30080},"
+	"{\"node\":\"edge-2\",\"site\":\"b\",\"zone\":\"z\",\"public\":true,\"pod\":\"web-1\","
+	"\"hostname\":\"h\",\"flags\":6,\"publicIP\":\"198.51.100.1\"},"
+	"{\"node\":\"edge-3\",\"flags\":0,\"givenIP\":\"2001:db8::1\",\"givenPort\":1}]},"
+	"{\"port\":80,\"mode\":\"udp\",\"endpoints\":[]}]}";
+
+static void
+canonical_bytes_survive(void **state)
+{
+	struct view *v;
+	struct err err = {0};
+	auto_buf struct buf out;
+	uint64_t digest;
+
+	(void)state;
+	buf_init(&out, BUF_UNLIMITED);
+	buf_adds(&out, "before");
+	assert_int_equal(view_parse(&v, canonical, strlen(canonical), &err), 0);
+	digest = view_build(&out, v);
+	assert_string_equal(buf_str(&out) + 6, canonical);
+	assert_true(digest == hash64(canonical, strlen(canonical), 0));
+	assert_true(digest == view_digest(canonical, strlen(canonical)));
+	assert_string_equal(v->external_name, "");
+	assert_string_equal(v->ports[0].endpoints[2].node, "edge-3");
+	assert_string_equal(v->ports[0].endpoints[2].pod_ip, "");
+	assert_int_equal(v->policy, LB_ROUND_ROBIN);
+	view_free(&v);
+	assert_null(v);
+}
+
+static void
+order_does_not_matter(void **state)
+{
+	static const char other[] =
+		"{\"ports\":[{\"mode\":\"tcp\",\"port\":443},{\"endpoints\":[{\"pod\":\"b\","
+		"\"flags\":1},"
+		"{\"flags\":3,\"pod\":\"a\",\"new-member\":{}}],\"mode\":\"tcp\",\"port\":80}],"
+		"\"name\":\"w\",\"ns\":\"n\",\"policy\":\"of-the-future\",\"headless\":true}";
+	struct view *v;
+	struct err err = {0};
+	auto_buf struct buf out;
+
+	(void)state;
+	buf_init(&out, BUF_UNLIMITED);
+	assert_int_equal(view_parse(&v, other, strlen(other), &err), 0);
+	view_build(&out, v);
+	assert_string_equal(buf_str(&out),
+		"{\"ns\":\"n\",\"name\":\"w\",\"headless\":true,\"ports\":[{\"port\":80,\"mode\":"
+		"\"tcp\","
+		"\"endpoints\":[{\"pod\":\"a\",\"flags\":3},{\"pod\":\"b\",\"flags\":1}]},"
+		"{\"port\":443,\"mode\":\"tcp\",\"endpoints\":[]}]}");
+	view_free(&v);
+}
+
+static void
+refuses_with_a_reason(void **state)
+{
+	static const struct {
+		const char *text, *reason;
+	} cases[] = {
+		{"{\"ns\":\"n\"}", "no name"},
+		{"{\"ns\":\"N\",\"name\":\"w\"}", "ns: 'N'"},
+		{"{\"ns\":\"n\",\"name\":\"a.b\"}", "name: 'a.b'"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"clusterIP\":\"10.0.0\"}", "clusterIP"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"clusterIP\":\"0.0.0.0\"}", "clusterIP"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"affinity\":86401}", "greater than"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"mode\":\"tcp\"}]}", "without number"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":1}]}",
+			"without number or mode"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":65536,\"mode\":\"tcp\"}]}",
+			"greater"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":1,\"mode\":\"sctp\"}]}",
+			"sctp"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":1,\"mode\":\"tcp\"},"
+		 "{\"port\":1,\"mode\":\"http\"}]}",
+			"port 1 twice"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":1,\"mode\":\"tcp\","
+		 "\"endpoints\":["
+		 "{\"podIP\":\"x\"}]}]}",
+			"podIP"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":1,\"mode\":\"tcp\","
+		 "\"endpoints\":["
+		 "{\"flags\":8}]}]}",
+			"greater"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":1,\"mode\":\"tcp\","
+		 "\"endpoints\":["
+		 "{\"site\":\"a b\"}]}]}",
+			"site"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct view *v;
+		struct err err = {0};
+
+		assert_int_equal(
+			view_parse(&v, cases[i].text, strlen(cases[i].text), &err), -EBADMSG);
+		assert_null(v);
+		if (strstr(err.text, cases[i].reason) == NULL)
+			fail_msg("%s: '%s' does not say '%s'", cases[i].text, err.text,
+				cases[i].reason);
+	}
+}
+
+static int
+parse_many(const char *open, const char *item, size_t n, const char *close)
+{
+	auto_buf struct buf text;
+	struct err err = {0};
+	struct view *v;
+	int rc;
+
+	buf_init(&text, BUF_UNLIMITED);
+	buf_adds(&text, open);
+	for (size_t i = 0; i < n; i++)
+		buf_printf(&text, "%s%s", i == 0 ? "" : ",", item);
+	buf_adds(&text, close);
+	rc = view_parse(&v, buf_at(&text), buf_len(&text), &err);
+	view_free(&v);
+	return rc;
+}
+
+static void
+endpoints_are_bounded(void **state)
+{
+	static const char open[] =
+		"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":1,\"mode\":\"tcp\","
+		"\"endpoints\":[";
+
+	(void)state;
+	assert_int_equal(parse_many(open, "{}", 5000, "]}]}"), 0);
+	assert_int_equal(parse_many(open, "{}", 5001, "]}]}"), -EBADMSG);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(canonical_bytes_survive),
+		cmocka_unit_test(order_does_not_matter),
+		cmocka_unit_test(refuses_with_a_reason),
+		cmocka_unit_test(endpoints_are_bounded),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
