@@ -1,5 +1,6 @@
 noinst_LIBRARIES += base/libbase.a
 base_libbase_a_SOURCES = \
+	base/admin.c base/admin.h \
 	base/buf.c base/buf.h \
 	base/err.c base/err.h \
 	base/fswatch.c base/fswatch.h \
