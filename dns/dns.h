@@ -6,11 +6,12 @@
  *
  *	dns_open(&dns, &config, err);            // no socket yet
  *	dns_use(dns, snapshot);
- *	dns_listen(dns, mesh_address, err);      // again when the address changes; 0 closes the sockets
- *	dns_resolvconf_write(dns, err);          // our line goes in
+ *	dns_listen(dns, mesh_address, err);      // again when the address changes; 0 closes the
+ *sockets dns_resolvconf_write(dns, err);          // our line goes in
  *	...
  *	dns_resolvconf_restore(dns);
- *	dns_stop(&dns, on_stopped, arg);         // asynchronous: workers close their sockets, then on_stopped on loop 0
+ *	dns_stop(&dns, on_stopped, arg);         // asynchronous: workers close their sockets, then
+ *on_stopped on loop 0
  */
 #ifndef EDGEWAY_DNS_DNS_H
 #define EDGEWAY_DNS_DNS_H
@@ -22,8 +23,8 @@
 
 struct dns;
 
-/* Where the original resolv.conf is kept before the first write; the agent gives meta's. All synchronous.
- * get: heap copy in *data or -ENOENT. */
+/* Where the original resolv.conf is kept before the first write; the agent gives meta's. All
+ * synchronous. get: heap copy in *data or -ENOENT. */
 struct dns_keep {
 	void *arg;
 	int (*get)(void *arg, const char *key, char **data, size_t *len);
@@ -47,19 +48,31 @@ struct dns_config {
 };
 
 /* Reads resolv.conf for the upstreams (a leftover of an earlier run of ours is seen through). */
-int dns_open(struct dns **dns, const struct dns_config *config, struct err *err);
-void dns_use(struct dns *dns, const struct snapshot *snapshot); /* takes a reference of its own */
-/* mesh address in host byte order; also listens on nothing else. Errors name the address and who may hold it. */
-int dns_listen(struct dns *dns, uint32_t address, struct err *err);
-bool dns_listening(const struct dns *dns);
+int
+dns_open(struct dns **dns, const struct dns_config *config, struct err *err);
+void
+dns_use(struct dns *dns, const struct snapshot *snapshot); /* takes a reference of its own */
+/* mesh address in host byte order; also listens on nothing else. Errors name the address and who
+ * may hold it. */
+int
+dns_listen(struct dns *dns, uint32_t address, struct err *err);
+bool
+dns_listening(const struct dns *dns);
 /* The upstreams in use, for the hub's name. Valid until dns_stop. */
-size_t dns_upstreams(const struct dns *dns, const struct addr **upstreams);
-int dns_resolvconf_write(struct dns *dns, struct err *err);
-/* Puts the original back byte for byte, unless somebody else has written the file since (then only our lines go). */
-int dns_resolvconf_restore(struct dns *dns, struct err *err);
-void dns_metrics(struct dns *dns, struct metrics *m);
+size_t
+dns_upstreams(const struct dns *dns, const struct addr **upstreams);
+int
+dns_resolvconf_write(struct dns *dns, struct err *err);
+/* Puts the original back byte for byte, unless somebody else has written the file since (then only
+ * our lines go). */
+int
+dns_resolvconf_restore(struct dns *dns, struct err *err);
+void
+dns_metrics(struct dns *dns, struct metrics *m);
 /* A JSON object for /debug/state. */
-void dns_state(struct dns *dns, struct buf *out);
-void dns_stop(struct dns **dns, loop_fn *on_stopped, void *arg);
+void
+dns_state(struct dns *dns, struct buf *out);
+void
+dns_stop(struct dns **dns, loop_fn *on_stopped, void *arg);
 
 #endif

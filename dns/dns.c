@@ -1,0 +1,385 @@
+#include "dns/dns.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "dns/resolvconf.h"
+#include "dns/server.h"
+
+struct dns {
+	struct loop *main;
+	struct server **servers;
+	size_t n_servers;
+	struct resolvconf *resolvconf;
+	uint16_t port;
+	uint32_t address; /* 0: not listening */
+	struct addr *configured;
+	size_t n_configured;
+	struct addr upstreams[FORWARD_UPSTREAMS_MAX];
+	size_t n_upstreams;
+	size_t stopping; /* servers that have not stopped yet */
+	loop_fn *on_stopped;
+	void *on_stopped_arg;
+};
+
+/* --- upstreams ----------------------------------------------------------- */
+
+static bool
+is_own(const struct dns *d, const struct addr *a)
+{
+	return a->sa.sa_family == AF_INET && d->address != 0 &&
+		ntohl(a->in.sin_addr.s_addr) == d->address && addr_port(a) == d->port;
+}
+
+/* The configured ones, then resolv.conf's; never ourselves. */
+static void
+find_upstreams(struct dns *d)
+{
+	struct addr found[FORWARD_UPSTREAMS_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < d->n_configured && n < ARRAY_LEN(found); i++) {
+		if (!is_own(d, &d->configured[i]))
+			found[n++] = d->configured[i];
+		else
+			log_warn("dns", "our own address among dns.upstreams is left out");
+	}
+	n = resolvconf_upstreams(
+		d->resolvconf, d->port == 53 ? d->address : 0, found, n, ARRAY_LEN(found));
+	if (n == d->n_upstreams && memcmp(found, d->upstreams, n * sizeof found[0]) == 0)
+		return;
+	if (n > 0)
+		memcpy(d->upstreams, found, n * sizeof found[0]);
+	d->n_upstreams = n;
+	for (size_t i = 0; i < d->n_servers; i++)
+		server_use_upstreams(d->servers[i], d->upstreams, n);
+}
+
+size_t
+dns_upstreams(const struct dns *d, const struct addr **upstreams)
+{
+	*upstreams = d->upstreams;
+	return d->n_upstreams;
+}
+
+/* --- opening ------------------------------------------------------------- */
+
+static void
+dns_free(struct dns *d)
+{
+	for (size_t i = 0; i < d->n_servers; i++)
+		server_free(&d->servers[i]);
+	resolvconf_close(&d->resolvconf);
+	free(d->servers);
+	free(d->configured);
+	free(d);
+}
+
+static void
+copy_configured(struct dns *d, const struct dns_config *config)
+{
+	d->configured = xcalloc(config->n_upstreams + 1, sizeof *d->configured);
+	d->n_configured = config->n_upstreams;
+	for (size_t i = 0; i < config->n_upstreams; i++) {
+		struct addr *a = &d->configured[i];
+
+		*a = config->upstreams[i];
+		if (addr_port(a) != 0)
+			continue;
+		if (a->sa.sa_family == AF_INET)
+			a->in.sin_port = htons(53);
+		else if (a->sa.sa_family == AF_INET6)
+			a->in6.sin6_port = htons(53);
+	}
+}
+
+int
+dns_open(struct dns **out, const struct dns_config *config, struct err *err)
+{
+	struct resolvconf_config rc = {
+		.path = config->resolv_conf,
+		.cluster_domain = config->cluster_domain,
+		.manage = config->manage_resolv_conf,
+		.keep = config->keep,
+	};
+	struct snapshot *nothing;
+	struct dns_zone zone;
+	struct dns *d;
+	int code = dns_zone_init(&zone, config->cluster_domain, config->ttl_s);
+
+	if (code < 0)
+		return err_set(err, code,
+			"mesh.clusterDomain \"%s\" is no domain name of at most 122 characters",
+			config->cluster_domain);
+	d = xcalloc(1, sizeof *d);
+	d->main = config->main;
+	d->port = config->port;
+	code = resolvconf_open(&d->resolvconf, &rc, err);
+	if (code < 0) {
+		dns_free(d);
+		return code;
+	}
+	copy_configured(d, config);
+	nothing = snapshot_new(false);
+	d->servers = xcalloc(config->n_workers, sizeof *d->servers);
+	for (; d->n_servers < config->n_workers; d->n_servers++)
+		d->servers[d->n_servers] =
+			server_new(config->workers[d->n_servers], &zone, nothing, config->mark);
+	snapshot_unref(&nothing);
+	find_upstreams(d);
+	if (d->n_upstreams == 0)
+		log_warn("dns", "no upstream: names outside the cluster get SERVFAIL");
+	*out = d;
+	return 0;
+}
+
+void
+dns_use(struct dns *d, const struct snapshot *snapshot)
+{
+	for (size_t i = 0; i < d->n_servers; i++)
+		server_use(d->servers[i], snapshot);
+}
+
+/* --- listening ----------------------------------------------------------- */
+
+/* Bound sockets of all workers, or none. */
+struct bound {
+	int *fds; /* UDP and TCP of each */
+	size_t n;
+};
+
+static void
+close_bound(struct bound *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		close(b->fds[i]);
+	free(b->fds);
+}
+
+static int
+bind_pair(const struct addr *a, unsigned flags, struct bound *b, struct err *err)
+{
+	int code = sock_udp(a, flags, &b->fds[b->n], err);
+
+	if (code < 0)
+		return code;
+	b->n++;
+	code = sock_listen(a, flags, &b->fds[b->n], err);
+	if (code == 0)
+		b->n++;
+	return code;
+}
+
+/* SO_REUSEPORT would let a second agent in beside us without a word: try without it first. */
+static int
+probe_free(const struct addr *a, struct err *err)
+{
+	struct bound b = {.fds = xcalloc(2, sizeof(int))};
+	int code = bind_pair(a, SOCK_FREEBIND, &b, err);
+
+	close_bound(&b);
+	return code;
+}
+
+static int
+bind_all(const struct dns *d, uint32_t address, struct bound *b, struct err *err)
+{
+	struct addr a = addr_ipv4(address, d->port);
+	int code = probe_free(&a, err);
+
+	b->n = 0;
+	b->fds = xcalloc(d->n_servers + 1, 2 * sizeof(int));
+	for (size_t i = 0; code == 0 && i < d->n_servers; i++)
+		code = bind_pair(&a, SOCK_REUSEPORT | SOCK_FREEBIND, b, err);
+	if (code == 0)
+		return 0;
+	close_bound(b);
+	if (code == -EADDRINUSE)
+		err_wrap(err, code,
+			"another DNS server (dnsmasq, systemd-resolved, named, a second agent) "
+			"holds the port, see "
+			"`ss -lnptu sport = :%u`",
+			d->port);
+	else if (code == -EACCES)
+		err_wrap(err, code, "ports below 1024 need CAP_NET_BIND_SERVICE");
+	return code;
+}
+
+int
+dns_listen(struct dns *d, uint32_t address, struct err *err)
+{
+	struct bound b;
+	int code;
+
+	if (address == d->address)
+		return 0;
+	if (address == 0) {
+		for (size_t i = 0; i < d->n_servers; i++)
+			server_listen(d->servers[i], -1, -1, 0);
+		d->address = 0;
+		return 0;
+	}
+	code = bind_all(d, address, &b, err);
+	if (code < 0)
+		return err_wrap(err, code, "DNS");
+	for (size_t i = 0; i < d->n_servers; i++)
+		server_listen(d->servers[i], b.fds[2 * i], b.fds[2 * i + 1], address);
+	free(b.fds);
+	d->address = address;
+	find_upstreams(d);
+	return 0;
+}
+
+bool
+dns_listening(const struct dns *d)
+{
+	return d->address != 0;
+}
+
+int
+dns_resolvconf_write(struct dns *d, struct err *err)
+{
+	int code;
+
+	if (d->address == 0)
+		return err_set(
+			err, ENOTCONN, "resolv.conf is left alone while DNS does not listen");
+	if (d->port != 53)
+		return err_set(err, EINVAL,
+			"resolv.conf cannot name port %u: set dns.port to 53 or "
+			"dns.manageResolvConf to false",
+			d->port);
+	code = resolvconf_write(d->resolvconf, d->address, err);
+	find_upstreams(d);
+	return code;
+}
+
+int
+dns_resolvconf_restore(struct dns *d, struct err *err)
+{
+	return resolvconf_restore(d->resolvconf, err);
+}
+
+/* --- seen from outside --------------------------------------------------- */
+
+struct column {
+	const char *name, *help, *labels;
+	size_t offset; /* in struct server_counters */
+	bool gauge;
+};
+
+#define OUTCOME(text, at)                                                                          \
+	{                                                                                          \
+		"edgeway_dns_queries_total", "Queries by what became of them.",                    \
+			"outcome=\"" text "\"",                                                    \
+			offsetof(struct server_counters, outcome) +                                \
+			(at) * sizeof(_Atomic uint64_t),                                           \
+			false                                                                      \
+	}
+#define COUNTER(text, why, label, member)                                                          \
+	{                                                                                          \
+		"edgeway_dns_" text, why, label, offsetof(struct server_counters, member), false   \
+	}
+
+static const struct column columns[] = {
+	COUNTER("messages_total", "Messages received.", "proto=\"udp\"", udp),
+	COUNTER("messages_total", "Messages received.", "proto=\"tcp\"", tcp),
+	OUTCOME("noerror", SERVER_NOERROR),
+	OUTCOME("nodata", SERVER_NODATA),
+	OUTCOME("nxdomain", SERVER_NXDOMAIN),
+	OUTCOME("servfail", SERVER_SERVFAIL),
+	OUTCOME("refused", SERVER_REFUSED),
+	OUTCOME("formerr", SERVER_FORMERR),
+	OUTCOME("notimp", SERVER_NOTIMP),
+	OUTCOME("badvers", SERVER_BADVERS),
+	OUTCOME("forwarded", SERVER_FORWARDED),
+	OUTCOME("dropped", SERVER_DROPPED),
+	COUNTER("send_errors_total", "Answers that could not be sent.", NULL, send_errors),
+	COUNTER("forwarded_total", "Queries sent to upstreams.", NULL, forward.asked),
+	COUNTER("forward_failures_total", "Forwarded queries that no upstream answered.", NULL,
+		forward.failed),
+	COUNTER("forward_refused_total", "Queries not forwarded: no upstream, or too many open.",
+		NULL, forward.refused),
+	COUNTER("forward_retries_total", "Times that one more upstream had to be asked.", NULL,
+		forward.seconds),
+	{"edgeway_dns_forward_open", "Forwarded queries without an answer yet.", NULL,
+		offsetof(struct server_counters, forward.open), true},
+};
+
+static uint64_t
+sum(const struct dns *d, const struct column *c)
+{
+	uint64_t all = 0;
+
+	for (size_t i = 0; i < d->n_servers; i++) {
+		const char *at = (const char *)server_counters(d->servers[i]) + c->offset;
+
+		all += atomic_load_explicit(
+			(const _Atomic uint64_t *)(const void *)at, memory_order_relaxed);
+	}
+	return all;
+}
+
+void
+dns_metrics(struct dns *d, struct metrics *m)
+{
+	for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
+		const struct column *c = &columns[i];
+
+		if (c->gauge)
+			metric_gauge(m, c->name, c->help, c->labels, (double)sum(d, c));
+		else
+			metric_counter(m, c->name, c->help, c->labels, sum(d, c));
+	}
+	metric_gauge(m, "edgeway_dns_listening", "1 while DNS answers.", NULL, dns_listening(d));
+	metric_gauge(m, "edgeway_dns_upstreams", "Upstreams known.", NULL, (double)d->n_upstreams);
+}
+
+void
+dns_state(struct dns *d, struct buf *out)
+{
+	struct addr a = addr_ipv4(d->address, d->port);
+	char text[ADDR_TEXT_MAX];
+
+	buf_printf(out, "{\"address\":\"%s\",\"upstreams\":[",
+		d->address != 0 ? addr_text(&a, text) : "");
+	for (size_t i = 0; i < d->n_upstreams; i++)
+		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", addr_text(&d->upstreams[i], text));
+	buf_adds(out, "],\"resolvConf\":");
+	resolvconf_state(d->resolvconf, out);
+	buf_adds(out, "}");
+}
+
+/* --- stopping ------------------------------------------------------------ */
+
+static void
+on_server_stopped(void *arg)
+{
+	struct dns *d = arg;
+	loop_fn *fn = d->on_stopped;
+	void *fn_arg = d->on_stopped_arg;
+
+	if (--d->stopping > 0)
+		return;
+	dns_free(d);
+	if (fn != NULL)
+		fn(fn_arg);
+}
+
+void
+dns_stop(struct dns **out, loop_fn *on_stopped, void *arg)
+{
+	struct dns *d = take_ptr(out);
+
+	if (d == NULL)
+		return;
+	d->on_stopped = on_stopped;
+	d->on_stopped_arg = arg;
+	d->stopping = d->n_servers;
+	for (size_t i = 0; i < d->n_servers; i++)
+		server_stop(d->servers[i], d->main, on_server_stopped, d);
+}

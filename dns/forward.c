@@ -1,0 +1,386 @@
+#include "dns/forward.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "base/resolve.h"
+#include "dns/message.h"
+
+enum {
+	SECOND_MS = 80, /* silence after which the next upstream is asked too */
+	TOTAL_MS = 4000,
+	TRY_MS = 1000, /* per try of one upstream, doubled for the second */
+	LOST_MAX = 4, /* answers in a row that others gave: behind the others from then on */
+	PROBE_MS = 2000,
+};
+
+struct upstream {
+	struct resolve *resolve;
+	struct addr addr;
+	unsigned lost;
+	uint64_t probe_at_ms;
+};
+
+struct question;
+
+/* One upstream being asked one question; outlives the question when another was faster. */
+struct ask {
+	struct ask *next; /* of the same question */
+	struct question *question; /* NULL: settled */
+	struct forward *f;
+	unsigned upstream, epoch;
+	uint64_t start_ms;
+};
+
+struct question {
+	struct question *prev, *next;
+	struct forward *f;
+	forward_fn *fn;
+	void *arg;
+	struct timer *timer;
+	uint64_t deadline_ms;
+	struct ask *asks;
+	unsigned asked; /* bit per upstream */
+	unsigned waiting; /* asks without an outcome */
+	size_t len;
+	uint8_t bytes[];
+};
+
+struct forward {
+	struct loop *loop;
+	uint32_t mark;
+	struct upstream up[FORWARD_UPSTREAMS_MAX];
+	size_t n;
+	unsigned epoch; /* of the upstreams */
+	struct question *questions;
+	size_t n_open;
+	struct forward_counters *count;
+};
+
+static void
+add(_Atomic uint64_t *c, uint64_t n)
+{
+	atomic_store_explicit(
+		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+void
+forward_new(
+	struct forward **out, struct loop *loop, uint32_t mark, struct forward_counters *counters)
+{
+	struct forward *f = xcalloc(1, sizeof *f);
+
+	f->loop = loop;
+	f->mark = mark;
+	f->count = counters;
+	*out = f;
+}
+
+/* --- the life of a question ---------------------------------------------- */
+
+/* What is still being asked ends unheard. */
+static void
+let_go(struct question *q)
+{
+	while (q->asks != NULL) {
+		struct ask *a = q->asks;
+
+		q->asks = a->next;
+		a->question = NULL;
+	}
+	q->waiting = 0;
+	q->asked = 0;
+}
+
+static void
+settle(struct question *q, const uint8_t *answer, size_t len)
+{
+	struct forward *f = q->f;
+
+	let_go(q);
+	timer_free(&q->timer);
+	if (q->prev != NULL)
+		q->prev->next = q->next;
+	else
+		f->questions = q->next;
+	if (q->next != NULL)
+		q->next->prev = q->prev;
+	f->n_open--;
+	add(&f->count->open, (uint64_t)-1);
+	if (len == 0)
+		add(&f->count->failed, 1);
+	q->fn(q->arg, answer, len);
+	free(q);
+}
+
+static void
+on_upstream(void *arg, int status, const uint8_t *answer, size_t len);
+
+static void
+ask_one(struct question *q, unsigned i)
+{
+	struct forward *f = q->f;
+	struct ask *a = xcalloc(1, sizeof *a);
+
+	a->question = q;
+	a->f = f;
+	a->upstream = i;
+	a->epoch = f->epoch;
+	a->start_ms = loop_now_ms(f->loop);
+	a->next = q->asks;
+	q->asks = a;
+	if (q->asked != 0)
+		add(&f->count->seconds, 1);
+	q->asked |= 1u << i;
+	q->waiting++;
+	resolve_query(f->up[i].resolve, q->bytes, q->len, on_upstream, a);
+}
+
+/* The next that was not asked: good ones in their order, then those that lost too often. */
+static int
+next_upstream(const struct question *q)
+{
+	const struct forward *f = q->f;
+
+	for (unsigned lost = 0; lost < 2; lost++) {
+		for (unsigned i = 0; i < f->n; i++) {
+			if (!(q->asked & 1u << i) && (f->up[i].lost >= LOST_MAX) == (lost == 1))
+				return (int)i;
+		}
+	}
+	return -1;
+}
+
+/* One more upstream, or wait for those asked until the deadline. */
+static void
+go_on(struct question *q)
+{
+	uint64_t now = loop_now_ms(q->f->loop);
+	uint64_t left = q->deadline_ms > now ? q->deadline_ms - now : 0;
+	int i = next_upstream(q);
+
+	if (i >= 0) {
+		ask_one(q, (unsigned)i);
+		timer_start(
+			q->timer, next_upstream(q) >= 0 ? MIN((uint64_t)SECOND_MS, left) : left, 0);
+	} else if (q->waiting > 0) {
+		timer_start(q->timer, left, 0);
+	} else {
+		settle(q, NULL, 0);
+	}
+}
+
+static void
+on_timer(void *arg)
+{
+	struct question *q = arg;
+
+	if (loop_now_ms(q->f->loop) >= q->deadline_ms)
+		settle(q, NULL, 0);
+	else
+		go_on(q);
+}
+
+/* One that lost too often gets a real query from time to time: if it is back, it answers quickly.
+ */
+static void
+probe(struct question *q)
+{
+	struct forward *f = q->f;
+	uint64_t now = loop_now_ms(f->loop);
+
+	for (unsigned i = 0; i < f->n; i++) {
+		struct upstream *u = &f->up[i];
+
+		if (u->lost < LOST_MAX || (q->asked & 1u << i) || now < u->probe_at_ms)
+			continue;
+		u->probe_at_ms = now + PROBE_MS;
+		ask_one(q, i);
+	}
+}
+
+static void
+start(struct question *q)
+{
+	if (q->f->n == 0) {
+		settle(q, NULL, 0);
+		return;
+	}
+	go_on(q);
+	probe(q);
+}
+
+/* --- answers ------------------------------------------------------------- */
+
+static bool
+good(const uint8_t *answer, size_t len)
+{
+	unsigned rcode = len >= DNS_HEADER ? answer[3] & 15u : DNS_SERVFAIL;
+
+	return rcode != DNS_SERVFAIL && rcode != DNS_REFUSED && rcode != DNS_NOTIMP &&
+		rcode != DNS_FORMERR;
+}
+
+static void
+unlink_ask(struct question *q, struct ask *a)
+{
+	struct ask **at = &q->asks;
+
+	while (*at != a)
+		at = &(*at)->next;
+	*at = a->next;
+	q->waiting--;
+}
+
+/* `winner` gave the answer; the others that were asked before or meanwhile did not. */
+static void
+keep_score(struct forward *f, unsigned asked, unsigned winner)
+{
+	char text[ADDR_TEXT_MAX];
+
+	if (f->up[winner].lost >= LOST_MAX)
+		log_limited(LOG_LEVEL_INFO, 6, "dns", "upstream answers again address=%s",
+			addr_text(&f->up[winner].addr, text));
+	f->up[winner].lost = 0;
+	for (unsigned i = 0; i < f->n; i++) {
+		struct upstream *u = &f->up[i];
+
+		if (i == winner || !(asked & 1u << i) || u->lost >= LOST_MAX ||
+			++u->lost < LOST_MAX)
+			continue;
+		u->probe_at_ms = loop_now_ms(f->loop) + PROBE_MS;
+		log_limited(LOG_LEVEL_WARN, 6, "dns",
+			"upstream does not answer, others are asked first address=%s",
+			addr_text(&u->addr, text));
+	}
+}
+
+static void
+on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
+{
+	struct ask *a = arg;
+	struct forward *f = a->f;
+	struct question *q = a->question;
+	bool ok = status == 0 && good(answer, len);
+	unsigned i = a->upstream, asked;
+
+	if (q != NULL)
+		unlink_ask(q, a);
+	if (q == NULL || status == -ECANCELED) {
+		/* Late, but as fast as the others wait: it is back. */
+		if (ok && a->epoch == f->epoch && loop_now_ms(f->loop) - a->start_ms < SECOND_MS)
+			f->up[i].lost = 0;
+		free(a);
+		return;
+	}
+	free(a);
+	if (ok) {
+		asked = q->asked;
+		/* A probe that runs beside the first upstream is no defeat of it. */
+		if (f->up[i].lost < LOST_MAX)
+			keep_score(f, asked, i);
+		else
+			keep_score(f, 0, i);
+		settle(q, answer, len);
+	} else if (next_upstream(q) >= 0 || q->waiting == 0) {
+		go_on(q);
+	}
+}
+
+/* --- the door ------------------------------------------------------------ */
+
+int
+forward_ask(struct forward *f, const uint8_t *query, size_t len, forward_fn *fn, void *arg)
+{
+	struct question *q;
+
+	if (f->n == 0 || f->n_open >= FORWARD_OPEN_MAX) {
+		add(&f->count->refused, 1);
+		return f->n == 0 ? -ENETUNREACH : -EBUSY;
+	}
+	q = xcalloc(1, sizeof *q + len);
+	q->f = f;
+	q->fn = fn;
+	q->arg = arg;
+	q->len = len;
+	memcpy(q->bytes, query, len);
+	q->timer = timer_new(f->loop, on_timer, q);
+	q->deadline_ms = loop_now_ms(f->loop) + TOTAL_MS;
+	q->next = f->questions;
+	if (q->next != NULL)
+		q->next->prev = q;
+	f->questions = q;
+	f->n_open++;
+	add(&f->count->open, 1);
+	add(&f->count->asked, 1);
+	start(q);
+	return 0;
+}
+
+static bool
+same_upstreams(const struct forward *f, const struct addr *upstreams, size_t n)
+{
+	for (size_t i = 0; i < n && n == f->n; i++) {
+		if (f->up[i].addr.len != upstreams[i].len ||
+			memcmp(&f->up[i].addr.sa, &upstreams[i].sa, upstreams[i].len) != 0)
+			return false;
+	}
+	return n == f->n;
+}
+
+static void
+drop_upstreams(struct forward *f)
+{
+	f->epoch++;
+	for (size_t i = 0; i < f->n; i++)
+		resolve_free(&f->up[i].resolve);
+	f->n = 0;
+}
+
+void
+forward_use(struct forward *f, const struct addr *upstreams, size_t n)
+{
+	n = MIN(n, (size_t)FORWARD_UPSTREAMS_MAX);
+	if (same_upstreams(f, upstreams, n))
+		return;
+	for (struct question *q = f->questions; q != NULL; q = q->next)
+		let_go(q);
+	drop_upstreams(f);
+	for (size_t i = 0; i < n; i++) {
+		struct upstream *u = &f->up[f->n];
+		struct resolve_config c = {
+			.servers = &upstreams[i],
+			.n_servers = 1,
+			.timeout_ms = TRY_MS,
+			.tries = 2,
+			.mark = f->mark,
+			.every_rcode = true,
+		};
+		struct err err;
+
+		*u = (struct upstream){.addr = upstreams[i]};
+		if (resolve_new(&u->resolve, f->loop, &c, &err) == 0)
+			f->n++;
+		else
+			log_error("dns", "upstream left out: %s", err.text);
+	}
+	for (struct question *q = f->questions, *next; q != NULL; q = next) {
+		next = q->next;
+		start(q);
+	}
+}
+
+void
+forward_free(struct forward **out)
+{
+	struct forward *f = take_ptr(out);
+
+	if (f == NULL)
+		return;
+	while (f->questions != NULL)
+		settle(f->questions, NULL, 0);
+	drop_upstreams(f);
+	free(f);
+}

@@ -1,0 +1,392 @@
+#include "dns/resolvconf.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "dns/resolvkeep.h"
+#include "dns/resolvtext.h"
+
+#define KEEP_KEY "resolv.conf"
+
+struct resolvconf {
+	char *path, *domain;
+	bool manage, written;
+	const char *trouble; /* "" or why the file is not ours although it should be */
+	struct dns_keep keep;
+	struct resolv_original original;
+};
+
+/* --- files --------------------------------------------------------------- */
+
+static int
+write_all(int fd, const char *text, size_t len)
+{
+	for (size_t done = 0; done < len;) {
+		ssize_t n = pwrite(fd, text + done, len - done, (off_t)done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+static int
+fill_temporary(int fd, const struct resolv_original *like, const char *text, size_t len)
+{
+	int rc = write_all(fd, text, len);
+
+	/* Without the right to give files away the new one is ours, and as readable. */
+	if (rc == 0 && fchown(fd, like->uid, like->gid) < 0 && errno != EPERM)
+		rc = -errno;
+	if (rc == 0 && fchmod(fd, like->mode) < 0)
+		rc = -errno;
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	return rc;
+}
+
+static int
+rename_over(const char *path, const struct resolv_original *like, const char *text, size_t len)
+{
+	auto_free char *temporary = xasprintf("%s.edgeway-new", path);
+	auto_fd int fd = -1;
+	int rc;
+
+	unlink(temporary);
+	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	rc = fill_temporary(fd, like, text, len);
+	if (rc == 0 && rename(temporary, path) < 0)
+		rc = -errno;
+	if (rc < 0)
+		unlink(temporary);
+	return rc;
+}
+
+/* A shorter text is cut first: a crash in between leaves the beginning of the longer one, which
+ * is_our_text knows, and never a mixture. */
+static int
+write_in_place(const char *path, const char *text, size_t len)
+{
+	auto_fd int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+	int rc;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if ((size_t)st.st_size > len && ftruncate(fd, (off_t)len) < 0)
+		return -errno;
+	rc = write_all(fd, text, len);
+	return rc == 0 && fsync(fd) < 0 && errno != EINVAL ? -errno : rc;
+}
+
+static int
+replace_file(const char *path, const struct resolv_original *like, const char *text, size_t len)
+{
+	int rc = rename_over(path, like, text, len);
+
+	if (rc == -EBUSY || rc == -EXDEV || rc == -EROFS || rc == -EACCES || rc == -EPERM) {
+		int second = write_in_place(path, text, len);
+
+		return second == -ENOENT || second == -ELOOP ? rc : second;
+	}
+	return rc;
+}
+
+static int
+make_link(const char *path, const char *target)
+{
+	auto_free char *temporary = xasprintf("%s.edgeway-new", path);
+	int rc = 0;
+
+	unlink(temporary);
+	if (symlink(target, temporary) < 0)
+		return -errno;
+	if (rename(temporary, path) < 0)
+		rc = -errno;
+	if (rc < 0)
+		unlink(temporary);
+	return rc;
+}
+
+/* What lies at the path now; absent and dangling are empty texts. */
+static int
+read_now(const char *path, struct resolv_original *o)
+{
+	char link[4096];
+	struct stat st;
+	ssize_t n;
+	int rc;
+
+	*o = (struct resolv_original){.mode = 0644};
+	if (lstat(path, &st) < 0) {
+		if (errno != ENOENT)
+			return -errno;
+		o->kind = RESOLV_MISSING;
+		o->text = xstrdup("");
+		return 0;
+	}
+	if (S_ISLNK(st.st_mode)) {
+		n = readlink(path, link, sizeof link);
+		if (n <= 0)
+			return n < 0 ? -errno : -EINVAL;
+		o->kind = RESOLV_LINK;
+		o->link = xstrndup(link, (size_t)n);
+	}
+	rc = file_read(path, RESOLVTEXT_MAX, &o->text, &o->len);
+	if (rc == -ENOENT && o->kind == RESOLV_LINK) {
+		o->text = xstrdup("");
+	} else if (rc < 0 || stat(path, &st) < 0) {
+		rc = rc < 0 ? rc : -errno;
+		resolv_original_fini(o);
+		return rc;
+	} else {
+		o->mode = st.st_mode & 07777;
+		o->uid = st.st_uid;
+		o->gid = st.st_gid;
+	}
+	return 0;
+}
+
+static int
+cannot(const struct resolvconf *rc, int code, const char *what, struct err *err)
+{
+	return err_set(
+		err, code, "cannot %s %s: %s", what, rc->path, strerror(code < 0 ? -code : code));
+}
+
+/* --- back to the original ------------------------------------------------ */
+
+/* Byte for byte what we wrote, or the beginning of it that a crash while it was cut left. */
+static bool
+is_our_text(const struct resolv_original *o, const struct resolv_original *now)
+{
+	if (now->kind != RESOLV_FILE || o->ours_len == 0 || now->len > o->ours_len ||
+		memcmp(now->text, o->ours, now->len) != 0)
+		return false;
+	return now->len == o->ours_len || resolvtext_is_ours(now->text, now->len);
+}
+
+static int
+put_back(const char *path, const struct resolv_original *o)
+{
+	if (o->kind == RESOLV_LINK)
+		return make_link(path, o->link);
+	if (o->kind == RESOLV_MISSING)
+		return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+	return replace_file(path, o, o->text, o->len);
+}
+
+/* Undoes what `o` tells of, or what the marks in the file tell. 1 when there was something to undo.
+ */
+static int
+undo(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
+{
+	struct resolv_original now;
+	int code = read_now(rc->path, &now), did = 0;
+
+	if (code < 0)
+		return cannot(rc, code, "read", err);
+	if (is_our_text(o, &now)) {
+		code = put_back(rc->path, o);
+		did = 1;
+	} else if (now.kind == RESOLV_FILE && resolvtext_is_ours(now.text, now.len)) {
+		size_t len;
+		auto_free char *text = resolvtext_strip(now.text, now.len, &len);
+
+		log_warn("dns",
+			"somebody else has edited resolv.conf, only our lines are taken out "
+			"path=%s",
+			rc->path);
+		code = replace_file(rc->path, &now, text, len);
+		did = 1;
+	}
+	resolv_original_fini(&now);
+	if (code < 0)
+		return cannot(rc, code, "put back", err);
+	if (rc->keep.del != NULL)
+		rc->keep.del(rc->keep.arg, KEEP_KEY);
+	return did;
+}
+
+/* What a run that was killed left. */
+static int
+recover(struct resolvconf *rc, struct err *err)
+{
+	struct resolv_original o = {0};
+	auto_free char *data = NULL;
+	size_t len;
+	int code;
+
+	if (rc->keep.get != NULL && rc->keep.get(rc->keep.arg, KEEP_KEY, &data, &len) == 0 &&
+		resolv_original_unpack(&o, data, len) < 0)
+		log_warn("dns",
+			"the kept original of resolv.conf is damaged, our marks in it are used "
+			"path=%s",
+			rc->path);
+	code = undo(rc, &o, err);
+	if (code == 1)
+		log_info("dns", "put back resolv.conf that an earlier run left path=%s", rc->path);
+	resolv_original_fini(&o);
+	return code < 0 ? code : 0;
+}
+
+/* --- the door ------------------------------------------------------------ */
+
+/* The original is what lies there now. */
+static int
+adopt(struct resolvconf *rc, struct err *err)
+{
+	struct resolv_original now;
+	int code = read_now(rc->path, &now);
+
+	if (code < 0)
+		return cannot(rc, code, "read", err);
+	if (resolvtext_is_ours(now.text, now.len)) {
+		char *text = resolvtext_strip(now.text, now.len, &now.len);
+
+		free(now.text);
+		now.text = text;
+	}
+	resolv_original_fini(&rc->original);
+	rc->original = now;
+	return 0;
+}
+
+int
+resolvconf_open(struct resolvconf **out, const struct resolvconf_config *config, struct err *err)
+{
+	struct resolvconf *rc = xcalloc(1, sizeof *rc);
+	struct err why;
+	int code;
+
+	rc->path = xstrdup(config->path);
+	rc->domain = xstrdup(config->cluster_domain);
+	rc->manage = config->manage;
+	rc->keep = config->keep;
+	rc->trouble = "";
+	if (recover(rc, &why) < 0)
+		log_warn("dns", "an earlier run's lines stay for now: %s", why.text);
+	code = adopt(rc, err);
+	if (code < 0) {
+		resolvconf_close(&rc);
+		return code;
+	}
+	if (rc->original.kind == RESOLV_MISSING)
+		log_warn("dns", "there is no resolv.conf path=%s", rc->path);
+	*out = rc;
+	return 0;
+}
+
+void
+resolvconf_close(struct resolvconf **out)
+{
+	struct resolvconf *rc = take_ptr(out);
+
+	if (rc == NULL)
+		return;
+	resolv_original_fini(&rc->original);
+	free(rc->path);
+	free(rc->domain);
+	free(rc);
+}
+
+static int
+keep_original(struct resolvconf *rc, struct err *err)
+{
+	auto_free char *data = NULL;
+	size_t len;
+	int code;
+
+	if (rc->keep.put == NULL)
+		return 0;
+	data = resolv_original_pack(&rc->original, &len);
+	code = rc->keep.put(rc->keep.arg, KEEP_KEY, data, len);
+	if (code < 0)
+		return err_set(err, code, "cannot keep the original of %s, it is left alone: %s",
+			rc->path, strerror(-code));
+	return 0;
+}
+
+/* Somebody may have written the file since we looked: then that is the original. */
+static int
+look_again(struct resolvconf *rc, struct err *err)
+{
+	struct resolv_original now;
+	int code;
+	bool ours;
+
+	if (!rc->written)
+		return adopt(rc, err);
+	code = read_now(rc->path, &now);
+	if (code < 0)
+		return cannot(rc, code, "read", err);
+	ours = is_our_text(&rc->original, &now);
+	resolv_original_fini(&now);
+	return ours ? 0 : adopt(rc, err);
+}
+
+int
+resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err)
+{
+	struct resolv_original *o = &rc->original;
+	int code;
+
+	if (!rc->manage)
+		return 0;
+	rc->trouble = "cannot be written";
+	code = look_again(rc, err);
+	if (code < 0)
+		return code;
+	free(o->ours);
+	o->ours = resolvtext_build(o->text, o->len, rc->domain, address, &o->ours_len);
+	code = keep_original(rc, err);
+	if (code < 0)
+		return code;
+	code = replace_file(rc->path, o, o->ours, o->ours_len);
+	if (code < 0)
+		return cannot(rc, code, "write", err);
+	rc->written = true;
+	rc->trouble = "";
+	return 0;
+}
+
+int
+resolvconf_restore(struct resolvconf *rc, struct err *err)
+{
+	int code;
+
+	if (!rc->written)
+		return 0;
+	code = undo(rc, &rc->original, err);
+	if (code < 0)
+		return code;
+	rc->written = false;
+	return 0;
+}
+
+size_t
+resolvconf_upstreams(
+	const struct resolvconf *rc, uint32_t own, struct addr *to, size_t n, size_t max)
+{
+	return resolvtext_upstreams(rc->original.text, rc->original.len, own, to, n, max);
+}
+
+void
+resolvconf_state(const struct resolvconf *rc, struct buf *out)
+{
+	static const char *const kinds[] = {"file", "link", "missing"};
+	const char *state = !rc->manage ? "unmanaged" : rc->written ? "ours" : "original";
+
+	buf_printf(out, "{\"state\":\"%s\",\"original\":\"%s\",\"trouble\":\"%s\"}", state,
+		kinds[rc->original.kind], rc->trouble);
+}

@@ -1,0 +1,170 @@
+#include "dns/rewrite.h"
+
+#include <assert.h>
+#include <string.h>
+
+size_t
+dns_forward_build(
+	uint8_t out[DNS_FORWARD_MAX], const struct dns_query *q, const struct dns_target *target)
+{
+	size_t len = DNS_HEADER;
+
+	memset(out, 0, DNS_HEADER);
+	dns_put16(out, q->id);
+	dns_put16(out + 2, q->flags & (DNS_FLAG_RD | DNS_FLAG_AD | DNS_FLAG_CD));
+	dns_put16(out + 4, 1);
+	dns_put16(out + 10, 1);
+	if (target != NULL) {
+		memcpy(out + len, target->name, target->len);
+		len += target->len;
+		dns_put16(out + len, q->type);
+		dns_put16(out + len + 2, DNS_CLASS_IN);
+		len += 4;
+	} else {
+		memcpy(out + len, q->bytes + len, q->question_end - len);
+		len = q->question_end;
+	}
+	return len + dns_put_opt(out + len, 0, q->edns_do);
+}
+
+struct copy {
+	uint8_t *out;
+	size_t size, used;
+	uint16_t counts[3];
+	bool moved; /* an OPT was left out: what stands behind it would not lie where it did */
+	bool full;
+};
+
+/* Pointers stay right since nothing in front of them moves: only an OPT is left out, nobody points
+ * into one, and what follows it (TSIG, SIG(0)) is for us and not for the client. */
+static void
+copy_record(struct copy *c, unsigned section, const uint8_t *answer, const struct dns_record *rr)
+{
+	if (rr->type == DNS_OPT)
+		c->moved = true;
+	if (c->moved || c->full)
+		return;
+	if (rr->end > c->size) {
+		c->full = true;
+		if (section < DNS_SECTION_ADDITIONAL)
+			c->out[2] |= DNS_FLAG_TC >> 8;
+		return;
+	}
+	memcpy(c->out + rr->start, answer + rr->start, rr->end - rr->start);
+	c->used = rr->end;
+	c->counts[section]++;
+}
+
+static bool
+copy_sections(struct copy *c, const uint8_t *answer, size_t len)
+{
+	size_t at = c->used;
+
+	for (unsigned section = 0; section < 3; section++) {
+		unsigned n = dns_get16(answer + 6 + 2 * section);
+
+		for (unsigned i = 0; i < n; i++) {
+			struct dns_record rr;
+
+			if (!dns_record_read(&rr, answer, len, at))
+				return false;
+			at = rr.end;
+			copy_record(c, section, answer, &rr);
+		}
+	}
+	return true;
+}
+
+/* Whether `answer` is one to the question that begins at `question`. */
+static bool
+answers_question(
+	const uint8_t *answer, size_t len, const uint8_t *name, size_t name_len, uint16_t type)
+{
+	return len >= DNS_HEADER + name_len + 4 && (answer[2] & 0x80) &&
+		dns_get16(answer + 4) == 1 && dns_name_equal(answer + DNS_HEADER, name, name_len) &&
+		dns_get16(answer + DNS_HEADER + name_len) == type &&
+		dns_get16(answer + DNS_HEADER + name_len + 2) == DNS_CLASS_IN;
+}
+
+static unsigned
+flags_for_client(const struct dns_query *q, const uint8_t *answer)
+{
+	unsigned flags = dns_get16(answer + 2) &
+		(DNS_FLAG_QR | DNS_FLAG_AA | DNS_FLAG_TC | DNS_FLAG_AD | 15u);
+
+	/* Who did not ask for it is not told "authentic data" (RFC 6840 5.8). */
+	if (!q->edns_do && !(q->flags & DNS_FLAG_AD))
+		flags &= ~(unsigned)DNS_FLAG_AD;
+	return flags | DNS_FLAG_RA | (q->flags & (DNS_FLAG_RD | DNS_FLAG_CD));
+}
+
+size_t
+dns_forward_answer(
+	uint8_t *out, size_t size, const struct dns_query *q, const uint8_t *answer, size_t len)
+{
+	size_t end = q->question_end;
+	struct copy c = {.out = out, .size = size - (q->edns ? DNS_OPT_BYTES : 0), .used = end};
+
+	assert(size >= DNS_UDP_PLAIN);
+	if (!answers_question(answer, len, q->name, q->name_len, q->type))
+		return 0;
+	dns_put16(out, q->id);
+	dns_put16(out + 2, flags_for_client(q, answer));
+	dns_put16(out + 4, 1);
+	memcpy(out + DNS_HEADER, q->bytes + DNS_HEADER, end - DNS_HEADER);
+	if (!copy_sections(&c, answer, len))
+		return 0;
+	if (q->edns) {
+		c.used += dns_put_opt(out + c.used, 0, q->edns_do);
+		c.counts[DNS_SECTION_ADDITIONAL]++;
+	}
+	for (unsigned i = 0; i < 3; i++)
+		dns_put16(out + 6 + 2 * i, c.counts[i]);
+	return c.used;
+}
+
+/* One record of the target's answer, its names spelled out since it moves. Others than addresses
+ * and aliases are left behind. False when it is malformed. */
+static bool
+put_chased(struct dns_writer *w, const uint8_t *answer, size_t len, const struct dns_record *rr)
+{
+	uint8_t owner[DNS_NAME_MAX], alias[DNS_NAME_MAX];
+	size_t end, n = dns_name_expand(owner, answer, len, rr->start, &end), alias_len;
+
+	if (n == 0)
+		return false;
+	if (rr->class != DNS_CLASS_IN)
+		return true;
+	if (rr->type == DNS_CNAME) {
+		alias_len = dns_name_expand(alias, answer, rr->end, rr->data, &end);
+		if (alias_len == 0 || end != rr->end)
+			return false;
+		dns_reply_named(w, owner, n, DNS_CNAME, rr->ttl_s, alias, alias_len);
+	} else if ((rr->type == DNS_A && rr->data_len == 4) ||
+		(rr->type == DNS_AAAA && rr->data_len == 16)) {
+		dns_reply_named(w, owner, n, rr->type, rr->ttl_s, answer + rr->data, rr->data_len);
+	}
+	return true;
+}
+
+size_t
+dns_chase_answer(uint8_t *out, size_t size, const struct dns_query *q,
+	const struct dns_target *target, uint32_t ttl_s, const uint8_t *answer, size_t len)
+{
+	size_t at = DNS_HEADER + target->len + 4u;
+	struct dns_writer w;
+
+	if (!answers_question(answer, len, target->name, target->len, q->type))
+		return 0;
+	/* The rcode is that of the last name (RFC 6604). */
+	dns_reply_start(&w, out, size, q, (enum dns_rcode)(answer[3] & 15), false);
+	dns_reply_record(&w, DNS_OWNER, DNS_CNAME, ttl_s, target->name, target->len);
+	for (unsigned i = dns_get16(answer + 6); i > 0; i--) {
+		struct dns_record rr;
+
+		if (!dns_record_read(&rr, answer, len, at) || !put_chased(&w, answer, len, &rr))
+			return 0;
+		at = rr.end;
+	}
+	return dns_reply_finish(&w);
+}

@@ -1,0 +1,495 @@
+#include "dns/server.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "dns/rewrite.h"
+#include "dns/tcp.h"
+
+enum {
+	BATCH = 32,
+	TURNS = 4, /* batches before other watches of the loop get their turn */
+	QUERY_BYTES = 1472, /* of a UDP query that we look at; what is cut off makes it a FORMERR */
+	CONTROL_BYTES = CMSG_SPACE(sizeof(struct in_pktinfo)),
+};
+
+struct batch {
+	struct mmsghdr in[BATCH], out[BATCH];
+	struct iovec in_vec[BATCH], out_vec[BATCH];
+	struct sockaddr_in from[BATCH];
+	uint8_t control[BATCH][CONTROL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
+	uint8_t query[BATCH][QUERY_BYTES];
+	uint8_t answer[BATCH][DNS_UDP_MAX];
+};
+
+struct server {
+	struct loop *loop;
+	struct dns_zone zone;
+	struct snapshot *snapshot;
+	struct forward *forward;
+	struct watch *watch;
+	int udp;
+	struct tcp *tcp;
+	struct batch *batch; /* while we listen */
+	uint32_t mark;
+	struct server_counters count;
+};
+
+/* Whom an answer goes to. */
+struct client {
+	struct tcp_conn *conn; /* NULL: UDP */
+	struct sockaddr_in from;
+	struct in_addr local; /* the address that was asked */
+};
+
+/* A query that an upstream is asked. */
+struct waiting {
+	struct server *server;
+	struct client client;
+	bool chase;
+	struct dns_target target;
+	size_t len;
+	uint8_t query[];
+};
+
+static void
+add(_Atomic uint64_t *c)
+{
+	atomic_store_explicit(
+		c, atomic_load_explicit(c, memory_order_relaxed) + 1, memory_order_relaxed);
+}
+
+static void
+count_answer(struct server *s, const uint8_t *answer)
+{
+	static const uint8_t outcomes[16] = {
+		[DNS_NOERROR] = SERVER_NOERROR,
+		[DNS_FORMERR] = SERVER_FORMERR,
+		[DNS_SERVFAIL] = SERVER_SERVFAIL,
+		[DNS_NXDOMAIN] = SERVER_NXDOMAIN,
+		[DNS_NOTIMP] = SERVER_NOTIMP,
+		[DNS_REFUSED] = SERVER_REFUSED,
+	};
+	unsigned outcome = outcomes[answer[3] & 15];
+
+	if (outcome == SERVER_NOERROR && dns_get16(answer + 6) == 0)
+		outcome = SERVER_NODATA;
+	add(&s->count.outcome[outcome]);
+}
+
+/* --- sending ------------------------------------------------------------- */
+
+static void
+send_udp(struct server *s, const struct client *c, uint8_t *answer, size_t len)
+{
+	uint8_t control[CONTROL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr)))) = {0};
+	struct in_pktinfo info = {.ipi_spec_dst = c->local};
+	struct sockaddr_in to = c->from;
+	struct iovec vec = {answer, len};
+	struct msghdr m = {
+		.msg_name = &to,
+		.msg_namelen = sizeof to,
+		.msg_iov = &vec,
+		.msg_iovlen = 1,
+		.msg_control = control,
+		.msg_controllen = sizeof control,
+	};
+	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
+
+	h->cmsg_level = IPPROTO_IP;
+	h->cmsg_type = IP_PKTINFO;
+	h->cmsg_len = CMSG_LEN(sizeof info);
+	memcpy(CMSG_DATA(h), &info, sizeof info);
+	if (s->udp < 0 || sendmsg(s->udp, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
+		add(&s->count.send_errors);
+}
+
+static void
+reply(struct server *s, const struct client *c, uint8_t *answer, size_t len)
+{
+	if (c->conn != NULL)
+		tcp_reply(c->conn, answer, len);
+	else
+		send_udp(s, c, answer, len);
+}
+
+/* --- forwarding ---------------------------------------------------------- */
+
+static size_t
+build_forwarded(
+	const struct waiting *w, uint8_t *out, size_t room, const uint8_t *answer, size_t len)
+{
+	struct dns_query q;
+	size_t size, n = 0;
+
+	if (dns_query_parse(&q, w->query, w->len) != DNS_PARSE_OK)
+		return 0;
+	size = w->client.conn != NULL ? room : dns_reply_limit(&q);
+	if (len > 0 && w->chase)
+		n = dns_chase_answer(out, size, &q, &w->target, w->server->zone.ttl_s, answer, len);
+	else if (len > 0)
+		n = dns_forward_answer(out, size, &q, answer, len);
+	return n > 0 ? n : dns_reply_error(out, size, &q, DNS_SERVFAIL);
+}
+
+static void
+on_forwarded(void *arg, const uint8_t *answer, size_t len)
+{
+	struct waiting *w = arg;
+	size_t room = w->client.conn != NULL ? DNS_MESSAGE_MAX : DNS_UDP_MAX;
+	auto_free uint8_t *out = xmalloc(room);
+	size_t n = build_forwarded(w, out, room, answer, len);
+
+	if (n > 0)
+		reply(w->server, &w->client, out, n);
+	if (w->client.conn != NULL)
+		tcp_unref(&w->client.conn);
+	free(w);
+}
+
+/* 0 when the answer comes later, else what to say now is SERVFAIL. */
+static int
+forward_query(struct server *s, const struct client *c, const struct dns_query *q,
+	const struct dns_target *target)
+{
+	uint8_t out[DNS_FORWARD_MAX];
+	struct waiting *w;
+	int rc;
+
+	if (s->forward == NULL || q->len > QUERY_BYTES)
+		return -ENETUNREACH;
+	w = xcalloc(1, sizeof *w + q->len);
+	w->server = s;
+	w->client = *c;
+	w->len = q->len;
+	memcpy(w->query, q->bytes, q->len);
+	w->chase = target != NULL;
+	if (target != NULL)
+		w->target = *target;
+	rc = forward_ask(s->forward, out, dns_forward_build(out, q, target), on_forwarded, w);
+	if (rc < 0) {
+		free(w);
+		return rc;
+	}
+	if (c->conn != NULL)
+		tcp_ref(c->conn);
+	add(&s->count.outcome[SERVER_FORWARDED]);
+	return 0;
+}
+
+/* --- queries ------------------------------------------------------------- */
+
+/* Length of the answer in `out`, or 0: none now. */
+static size_t
+handle(struct server *s, const struct client *c, const uint8_t *m, size_t len, uint8_t *out,
+	size_t room)
+{
+	struct dns_target target;
+	struct dns_query q;
+	enum dns_parse parsed = dns_query_parse(&q, m, len);
+	enum dns_verdict verdict = DNS_ANSWERED;
+	size_t size, n = 0;
+
+	if (parsed == DNS_PARSE_DROP) {
+		add(&s->count.outcome[SERVER_DROPPED]);
+		return 0;
+	}
+	size = c->conn != NULL ? room : dns_reply_limit(&q);
+	if (parsed == DNS_PARSE_REFUSE) {
+		n = dns_reply_error(out, size, &q, (enum dns_rcode)q.rcode);
+		if (q.rcode == DNS_BADVERS) {
+			add(&s->count.outcome[SERVER_BADVERS]);
+			return n;
+		}
+	} else {
+		verdict = dns_answer(&s->zone, s->snapshot, &q, out, size, &n, &target);
+	}
+	if (verdict != DNS_ANSWERED) {
+		if (forward_query(s, c, &q, verdict == DNS_CHASE ? &target : NULL) == 0)
+			return 0;
+		n = dns_reply_error(out, size, &q, DNS_SERVFAIL);
+	}
+	count_answer(s, out);
+	return n;
+}
+
+static void
+on_tcp(void *arg, struct tcp_conn *conn, const uint8_t *m, size_t len)
+{
+	struct server *s = arg;
+	struct client c = {.conn = conn};
+	auto_free uint8_t *out = xmalloc(DNS_MESSAGE_MAX);
+	size_t n;
+
+	add(&s->count.tcp);
+	n = handle(s, &c, m, len, out, DNS_MESSAGE_MAX);
+	if (n > 0)
+		tcp_reply(conn, out, n);
+}
+
+/* The address that was asked; the control message is made ready to send the answer from it. */
+static struct in_addr
+take_local(struct msghdr *m)
+{
+	struct in_addr local = {0};
+
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h != NULL; h = CMSG_NXTHDR(m, h)) {
+		struct in_pktinfo info;
+
+		if (h->cmsg_level != IPPROTO_IP || h->cmsg_type != IP_PKTINFO)
+			continue;
+		memcpy(&info, CMSG_DATA(h), sizeof info);
+		local = info.ipi_spec_dst;
+		info.ipi_ifindex = 0;
+		memcpy(CMSG_DATA(h), &info, sizeof info);
+	}
+	return local;
+}
+
+static void
+send_batch(struct server *s, unsigned n)
+{
+	unsigned sent = 0;
+
+	while (sent < n) {
+		int rc = sendmmsg(
+			s->udp, s->batch->out + sent, n - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (rc > 0) {
+			sent += (unsigned)rc;
+			continue;
+		}
+		/* One client that cannot be reached does not cost the others their answer. */
+		add(&s->count.send_errors);
+		sent++;
+	}
+}
+
+/* One recvmmsg and what it brings. True when there may be more. */
+static bool
+run_batch(struct server *s)
+{
+	struct batch *b = s->batch;
+	unsigned n_out = 0;
+	int n;
+
+	for (unsigned i = 0; i < BATCH; i++) {
+		b->in[i].msg_hdr.msg_namelen = sizeof b->from[i];
+		b->in[i].msg_hdr.msg_controllen = CONTROL_BYTES;
+	}
+	n = recvmmsg(s->udp, b->in, BATCH, MSG_DONTWAIT, NULL);
+	for (int i = 0; i < n; i++) {
+		struct msghdr *in = &b->in[i].msg_hdr, *out = &b->out[n_out].msg_hdr;
+		struct client c = {.from = b->from[i], .local = take_local(in)};
+		size_t len;
+
+		add(&s->count.udp);
+		len = handle(s, &c, b->query[i], b->in[i].msg_len, b->answer[n_out], DNS_UDP_MAX);
+		if (len == 0)
+			continue;
+		b->out_vec[n_out].iov_len = len;
+		out->msg_name = &b->from[i];
+		out->msg_namelen = in->msg_namelen;
+		out->msg_control = in->msg_control;
+		out->msg_controllen = in->msg_controllen;
+		n_out++;
+	}
+	send_batch(s, n_out);
+	return n == BATCH;
+}
+
+static void
+on_udp(void *arg, int fd, unsigned events)
+{
+	struct server *s = arg;
+
+	(void)events;
+	(void)fd;
+	for (unsigned i = 0; i < TURNS && s->udp >= 0 && run_batch(s); i++)
+		;
+}
+
+static struct batch *
+batch_new(void)
+{
+	struct batch *b = xcalloc(1, sizeof *b);
+
+	for (unsigned i = 0; i < BATCH; i++) {
+		b->in_vec[i] = (struct iovec){b->query[i], QUERY_BYTES};
+		b->in[i].msg_hdr.msg_iov = &b->in_vec[i];
+		b->in[i].msg_hdr.msg_iovlen = 1;
+		b->in[i].msg_hdr.msg_name = &b->from[i];
+		b->in[i].msg_hdr.msg_control = b->control[i];
+		b->out_vec[i] = (struct iovec){b->answer[i], 0};
+		b->out[i].msg_hdr.msg_iov = &b->out_vec[i];
+		b->out[i].msg_hdr.msg_iovlen = 1;
+	}
+	return b;
+}
+
+/* --- orders from loop 0 -------------------------------------------------- */
+
+struct order {
+	struct server *server;
+	struct snapshot *snapshot;
+	int udp, tcp;
+	uint32_t address;
+	struct loop *main;
+	loop_fn *fn;
+	void *arg;
+	size_t n;
+	struct addr upstreams[FORWARD_UPSTREAMS_MAX];
+};
+
+static struct order *
+order_new(struct server *s)
+{
+	struct order *o = xcalloc(1, sizeof *o);
+
+	o->server = s;
+	return o;
+}
+
+static void
+do_use(void *arg)
+{
+	struct order *o = arg;
+
+	snapshot_unref(&o->server->snapshot);
+	o->server->snapshot = o->snapshot;
+	free(o);
+}
+
+void
+server_use(struct server *s, const struct snapshot *snapshot)
+{
+	struct order *o = order_new(s);
+
+	o->snapshot = snapshot_ref(snapshot);
+	loop_post(s->loop, do_use, o);
+}
+
+static void
+do_use_upstreams(void *arg)
+{
+	struct order *o = arg;
+	struct server *s = o->server;
+
+	if (s->forward == NULL)
+		forward_new(&s->forward, s->loop, s->mark, &s->count.forward);
+	forward_use(s->forward, o->upstreams, o->n);
+	free(o);
+}
+
+void
+server_use_upstreams(struct server *s, const struct addr *upstreams, size_t n)
+{
+	struct order *o = order_new(s);
+
+	o->n = MIN(n, ARRAY_LEN(o->upstreams));
+	if (o->n > 0)
+		memcpy(o->upstreams, upstreams, o->n * sizeof *upstreams);
+	loop_post(s->loop, do_use_upstreams, o);
+}
+
+static void
+close_sockets(struct server *s)
+{
+	watch_stop(&s->watch);
+	if (s->udp >= 0)
+		close(take_fd(&s->udp));
+	tcp_close(&s->tcp);
+	free(take_ptr(&s->batch));
+}
+
+static void
+do_listen(void *arg)
+{
+	struct order *o = arg;
+	struct server *s = o->server;
+
+	close_sockets(s);
+	s->zone.address = o->address;
+	if (o->udp >= 0) {
+		int on = 1;
+
+		setsockopt(o->udp, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
+		s->batch = batch_new();
+		s->udp = o->udp;
+		s->watch = watch_start(s->loop, s->udp, WATCH_READ, on_udp, s);
+	}
+	if (o->tcp >= 0)
+		tcp_open(&s->tcp, s->loop, o->tcp, on_tcp, s);
+	free(o);
+}
+
+void
+server_listen(struct server *s, int udp, int tcp, uint32_t address)
+{
+	struct order *o = order_new(s);
+
+	o->udp = udp;
+	o->tcp = tcp;
+	o->address = address;
+	loop_post(s->loop, do_listen, o);
+}
+
+static void
+do_stop(void *arg)
+{
+	struct order *o = arg;
+	struct server *s = o->server;
+
+	/* Open questions end with SERVFAIL while there still is a socket to say it by. */
+	forward_free(&s->forward);
+	close_sockets(s);
+	loop_post(o->main, o->fn, o->arg);
+	free(o);
+}
+
+void
+server_stop(struct server *s, struct loop *main, loop_fn *fn, void *arg)
+{
+	struct order *o = order_new(s);
+
+	o->main = main;
+	o->fn = fn;
+	o->arg = arg;
+	loop_post(s->loop, do_stop, o);
+}
+
+struct server *
+server_new(struct loop *worker, const struct dns_zone *zone, const struct snapshot *snapshot,
+	uint32_t mark)
+{
+	struct server *s = xcalloc(1, sizeof *s);
+
+	s->loop = worker;
+	s->zone = *zone;
+	s->snapshot = snapshot_ref(snapshot);
+	s->udp = -1;
+	s->mark = mark;
+	return s;
+}
+
+void
+server_free(struct server **out)
+{
+	struct server *s = take_ptr(out);
+
+	if (s == NULL)
+		return;
+	assert(s->udp < 0 && s->forward == NULL);
+	snapshot_unref(&s->snapshot);
+	free(s);
+}
+
+const struct server_counters *
+server_counters(const struct server *s)
+{
+	return &s->count;
+}

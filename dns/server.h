@@ -1,0 +1,64 @@
+/*
+ * One worker's DNS: a UDP socket and a TCP listener (SO_REUSEPORT: the kernel spreads the clients
+ *over the workers), a forwarder, and a reference to the snapshot. The spine of a query's life:
+ *
+ *	recvmmsg ► parse ► answer from the snapshot ► sendmmsg
+ *	                └ not ours ► forward ═► upstream ═► rewrite ► send
+ *
+ * server_new and server_free are called on loop 0; everything between is posted to the worker, in
+ *order: the functions server_use... may be called on any one thread, and only the worker touches
+ *what they carry. No query for a name that we hold allocates.
+ */
+#ifndef EDGEWAY_DNS_SERVER_H
+#define EDGEWAY_DNS_SERVER_H
+
+#include "dns/answer.h"
+#include "dns/forward.h"
+
+enum server_outcome {
+	SERVER_NOERROR,
+	SERVER_NODATA,
+	SERVER_NXDOMAIN,
+	SERVER_SERVFAIL,
+	SERVER_REFUSED,
+	SERVER_FORMERR,
+	SERVER_NOTIMP,
+	SERVER_BADVERS,
+	SERVER_FORWARDED,
+	SERVER_DROPPED,
+	SERVER_OUTCOMES,
+};
+
+struct server_counters {
+	_Atomic uint64_t udp, tcp; /* messages received */
+	_Atomic uint64_t outcome[SERVER_OUTCOMES];
+	_Atomic uint64_t send_errors;
+	struct forward_counters forward;
+};
+
+struct server;
+
+/* `snapshot`: an empty one to begin with; a reference is taken. */
+struct server *
+server_new(struct loop *worker, const struct dns_zone *zone, const struct snapshot *snapshot,
+	uint32_t mark);
+/* Only after on_stopped. */
+void
+server_free(struct server **s);
+
+void
+server_use(struct server *s, const struct snapshot *snapshot);
+void
+server_use_upstreams(struct server *s, const struct addr *upstreams, size_t n);
+/* Takes over bound descriptors; the old ones are closed. -1: only close. address: of
+ * ns.dns.<domain>. */
+void
+server_listen(struct server *s, int udp, int tcp, uint32_t address);
+/* Closes everything, then fn(arg) runs on `main`. */
+void
+server_stop(struct server *s, struct loop *main, loop_fn *fn, void *arg);
+
+const struct server_counters *
+server_counters(const struct server *s);
+
+#endif

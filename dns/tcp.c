@@ -1,0 +1,270 @@
+#include "dns/tcp.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/sock.h"
+
+enum { READ_BYTES = 4096, IN_MAX = 2 + 65535, SWEEP_MS = 1000 };
+
+struct tcp_conn {
+	struct tcp_conn *prev, *next;
+	struct tcp *tcp;
+	struct watch *watch;
+	int fd; /* -1: closed, kept by references only */
+	unsigned refs;
+	bool busy; /* on_ready is at work and must find it alive */
+	bool eof;
+	uint64_t last_ms;
+	struct buf in, out;
+};
+
+struct tcp {
+	struct loop *loop;
+	struct watch *watch;
+	struct timer *sweep;
+	int fd;
+	tcp_query_fn *fn;
+	void *arg;
+	struct tcp_conn *conns;
+	unsigned n;
+};
+
+void
+tcp_ref(struct tcp_conn *c)
+{
+	c->refs++;
+}
+
+static void
+conn_free_if_done(struct tcp_conn *c)
+{
+	if (c->fd < 0 && c->refs == 0 && !c->busy)
+		free(c);
+}
+
+static void
+conn_close(struct tcp_conn *c)
+{
+	struct tcp *t = c->tcp;
+
+	if (c->fd < 0)
+		return;
+	watch_stop(&c->watch);
+	close(take_fd(&c->fd));
+	buf_fini(&c->in);
+	buf_fini(&c->out);
+	if (c->prev != NULL)
+		c->prev->next = c->next;
+	else
+		t->conns = c->next;
+	if (c->next != NULL)
+		c->next->prev = c->prev;
+	t->n--;
+	conn_free_if_done(c);
+}
+
+/* Reading stops while too much is open or unread, so that the client's own window fills. */
+static void
+set_watch(struct tcp_conn *c)
+{
+	bool full = c->refs >= TCP_OPEN_MAX || buf_len(&c->out) > TCP_OUT_MAX / 2;
+
+	watch_set(c->watch,
+		(full || c->eof ? 0u : WATCH_READ) | (buf_len(&c->out) > 0 ? WATCH_WRITE : 0u));
+}
+
+/* Messages that are whole, as long as the client may have more open. */
+static void
+take_messages(struct tcp_conn *c)
+{
+	while (c->fd >= 0 && c->refs < TCP_OPEN_MAX && buf_len(&c->in) >= 2) {
+		const uint8_t *m = (const uint8_t *)buf_at(&c->in);
+		size_t len = (size_t)m[0] << 8 | m[1];
+
+		if (buf_len(&c->in) < 2 + len)
+			return;
+		c->last_ms = loop_now_ms(c->tcp->loop);
+		c->tcp->fn(c->tcp->arg, c, m + 2, len);
+		if (c->fd >= 0)
+			buf_consume(&c->in, 2 + len);
+	}
+}
+
+static void
+flush(struct tcp_conn *c)
+{
+	while (c->fd >= 0 && buf_len(&c->out) > 0) {
+		ssize_t n = buf_write(&c->out, c->fd);
+
+		if (n == -EAGAIN)
+			return;
+		if (n <= 0)
+			conn_close(c);
+	}
+}
+
+/* Half-closed by the client: what it asked is still answered (RFC 7766 6.2.4 leaves it to us). */
+static void
+close_when_done(struct tcp_conn *c)
+{
+	if (c->fd >= 0 && c->eof && c->refs == 0 && buf_len(&c->out) == 0)
+		conn_close(c);
+	else if (c->fd >= 0)
+		set_watch(c);
+}
+
+void
+tcp_unref(struct tcp_conn **out)
+{
+	struct tcp_conn *c = take_ptr(out);
+
+	assert(c->refs > 0);
+	c->refs--;
+	if (c->fd < 0) {
+		conn_free_if_done(c);
+		return;
+	}
+	if (!c->busy) {
+		c->busy = true;
+		take_messages(c);
+		close_when_done(c);
+		c->busy = false;
+		conn_free_if_done(c);
+	}
+}
+
+void
+tcp_reply(struct tcp_conn *c, const uint8_t *m, size_t len)
+{
+	uint8_t head[2] = {(uint8_t)(len >> 8), (uint8_t)len};
+	bool was_busy = c->busy;
+
+	if (c->fd < 0 || len == 0)
+		return;
+	if (buf_len(&c->out) + 2 + len > TCP_OUT_MAX) {
+		conn_close(c);
+		return;
+	}
+	c->busy = true;
+	buf_add(&c->out, head, sizeof head);
+	buf_add(&c->out, m, len);
+	flush(c);
+	if (c->fd >= 0)
+		set_watch(c);
+	c->busy = was_busy;
+	conn_free_if_done(c);
+}
+
+static void
+on_ready(void *arg, int fd, unsigned events)
+{
+	struct tcp_conn *c = arg;
+	ssize_t n = -EAGAIN;
+
+	c->busy = true;
+	if (events & WATCH_WRITE)
+		flush(c);
+	if (c->fd >= 0 && (events & (WATCH_READ | WATCH_HUP))) {
+		n = buf_read(&c->in, fd, READ_BYTES);
+		if (n == 0)
+			c->eof = true;
+		else if (n < 0 && n != -EAGAIN)
+			conn_close(c);
+	}
+	take_messages(c);
+	close_when_done(c);
+	c->busy = false;
+	conn_free_if_done(c);
+}
+
+static void
+close_idlest(struct tcp *t)
+{
+	struct tcp_conn *oldest = t->conns;
+
+	for (struct tcp_conn *c = t->conns; c != NULL; c = c->next) {
+		if (c->last_ms < oldest->last_ms)
+			oldest = c;
+	}
+	conn_close(oldest);
+}
+
+static void
+on_sweep(void *arg)
+{
+	struct tcp *t = arg;
+	uint64_t now = loop_now_ms(t->loop);
+
+	for (struct tcp_conn *c = t->conns, *next; c != NULL; c = next) {
+		next = c->next;
+		if (now - c->last_ms > TCP_IDLE_MS && c->refs == 0)
+			conn_close(c);
+	}
+	if (t->n == 0)
+		timer_cancel(t->sweep);
+}
+
+static void
+on_accept(void *arg, int fd, unsigned events)
+{
+	struct tcp *t = arg;
+
+	(void)events;
+	for (unsigned i = 0; i < 16; i++) {
+		int peer = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+		struct tcp_conn *c;
+
+		if (peer < 0)
+			return;
+		if (t->n >= TCP_CONNS_MAX)
+			close_idlest(t);
+		c = xcalloc(1, sizeof *c);
+		c->tcp = t;
+		c->fd = peer;
+		c->last_ms = loop_now_ms(t->loop);
+		buf_init(&c->in, IN_MAX);
+		buf_init(&c->out, TCP_OUT_MAX);
+		sock_nodelay(peer);
+		c->next = t->conns;
+		if (c->next != NULL)
+			c->next->prev = c;
+		t->conns = c;
+		c->watch = watch_start(t->loop, peer, WATCH_READ, on_ready, c);
+		if (t->n++ == 0)
+			timer_start(t->sweep, SWEEP_MS, SWEEP_MS);
+	}
+}
+
+void
+tcp_open(struct tcp **out, struct loop *loop, int fd, tcp_query_fn *fn, void *arg)
+{
+	struct tcp *t = xcalloc(1, sizeof *t);
+
+	t->loop = loop;
+	t->fd = fd;
+	t->fn = fn;
+	t->arg = arg;
+	t->sweep = timer_new(loop, on_sweep, t);
+	t->watch = watch_start(loop, fd, WATCH_READ, on_accept, t);
+	*out = t;
+}
+
+void
+tcp_close(struct tcp **out)
+{
+	struct tcp *t = take_ptr(out);
+
+	if (t == NULL)
+		return;
+	while (t->conns != NULL)
+		conn_close(t->conns);
+	watch_stop(&t->watch);
+	timer_free(&t->sweep);
+	close(t->fd);
+	free(t);
+}

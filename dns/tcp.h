@@ -1,0 +1,38 @@
+/*
+ * DNS over TCP (RFC 7766): accepts, cuts the stream into messages, sends answers in any order. One
+ *per worker, used on its loop only. Bounded, so that nobody can hold the port: TCP_CONNS_MAX
+ *connections (the one idle longest makes room), TCP_IDLE_MS without a whole query, TCP_OPEN_MAX
+ *queries unanswered, TCP_OUT_MAX bytes unread by the client.
+ *
+ *	tcp_open(&t, loop, take_fd(&fd), on_query, me);
+ *	on_query: ... tcp_reply(conn, out, len);	// or tcp_ref(conn) and later tcp_reply +
+ *tcp_unref tcp_close(&t);	// replies to its connections go nowhere from now on
+ */
+#ifndef EDGEWAY_DNS_TCP_H
+#define EDGEWAY_DNS_TCP_H
+
+#include "base/loop.h"
+
+enum { TCP_CONNS_MAX = 128, TCP_OPEN_MAX = 64, TCP_IDLE_MS = 10000, TCP_OUT_MAX = 256 * 1024 };
+
+struct tcp;
+struct tcp_conn;
+
+/* A message, borrowed for the call. */
+typedef void
+tcp_query_fn(void *arg, struct tcp_conn *c, const uint8_t *m, size_t len);
+
+void
+tcp_open(struct tcp **t, struct loop *loop, int fd, tcp_query_fn *fn, void *arg);
+void
+tcp_close(struct tcp **t);
+/* The one who keeps a connection for a later reply holds a reference, which also counts as an open
+ * query. */
+void
+tcp_ref(struct tcp_conn *c);
+void
+tcp_unref(struct tcp_conn **c);
+void
+tcp_reply(struct tcp_conn *c, const uint8_t *m, size_t len);
+
+#endif
