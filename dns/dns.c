@@ -17,6 +17,7 @@ struct dns {
 	struct resolvconf *resolvconf;
 	uint16_t port;
 	uint32_t address; /* 0: not listening */
+	uint32_t last_address; /* the workers may not have closed its sockets yet */
 	struct addr *configured;
 	size_t n_configured;
 	struct addr upstreams[FORWARD_UPSTREAMS_MAX];
@@ -189,7 +190,7 @@ static int
 bind_all(const struct dns *d, uint32_t address, struct bound *b, struct err *err)
 {
 	struct addr a = addr_ipv4(address, d->port);
-	int code = probe_free(&a, err);
+	int code = address != d->last_address ? probe_free(&a, err) : 0;
 
 	b->n = 0;
 	b->fds = xcalloc(d->n_servers + 1, 2 * sizeof(int));
@@ -229,7 +230,7 @@ dns_listen(struct dns *d, uint32_t address, struct err *err)
 	for (size_t i = 0; i < d->n_servers; i++)
 		server_listen(d->servers[i], b.fds[2 * i], b.fds[2 * i + 1], address);
 	free(b.fds);
-	d->address = address;
+	d->address = d->last_address = address;
 	find_upstreams(d);
 	return 0;
 }
