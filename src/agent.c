@@ -119,7 +119,7 @@ open_lb(struct agent *a, struct err *err)
 		.workers = workers_loops(a->workers),
 		.n_workers = workers_count(a->workers),
 		.port = (uint16_t)o->mesh_listen_port,
-		.policy = (enum lb_policy)(LB_ROUND_ROBIN + o->lb_policy),
+		.policy = agent_options_policy(o),
 		.subnet = o->mesh_subnet.address,
 		.mask = o->mesh_subnet.mask,
 		.mark = MESH_MARK,
@@ -235,7 +235,7 @@ on_lb_stopped(void *arg)
 	struct err err = {0};
 
 	/* only now: without the table's translation what was in progress would have been reset */
-	if (!a->options->on_stop_keep && iptables_remove(a->ipt, &err) < 0)
+	if (a->options->on_stop != ON_STOP_KEEP && iptables_remove(a->ipt, &err) < 0)
 		log_error("agent", "cannot remove the nftables table: %s", err.text);
 	iptables_close(&a->ipt);
 	dns_stop(&a->dns, on_dns_stopped, a);
@@ -253,7 +253,7 @@ stop(void *arg)
 	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)a->options->drain_timeout);
 	timer_cancel(a->retry);
-	if (a->options->dns_manage_resolv_conf && !a->options->on_stop_keep &&
+	if (a->options->dns_manage_resolv_conf && a->options->on_stop != ON_STOP_KEEP &&
 		dns_resolvconf_restore(a->dns, &err) < 0) {
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
 		a->status = 1;

@@ -59,11 +59,11 @@ workers_run(struct workers *w)
 	sigfillset(&all);
 	pthread_sigmask(SIG_SETMASK, &all, &before);
 	for (size_t i = 0; i < w->n; i++) {
-		char name[16];
+		char name[32];
 		int rc = pthread_create(&w->threads[i], NULL, run, w->loops[i]);
 
 		assert(rc == 0);
-		snprintf(name, sizeof name, "worker-%zu", i);
+		snprintf(name, sizeof name, "worker-%u", (unsigned)i % 1000);
 		pthread_setname_np(w->threads[i], name);
 	}
 	pthread_sigmask(SIG_SETMASK, &before, NULL);
