@@ -1,0 +1,62 @@
+"""A server that says who it is. --http PORT: any GET is answered with its name; POST gives the body back; /headers the
+request's head, /slow answers after a second. --tcp PORT: sends its name and a line end, then echoes."""
+import argparse
+import http.server
+import socketserver
+import threading
+import time
+
+
+class Web(http.server.BaseHTTPRequestHandler):
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+
+    def answer(self, body, status=200):
+        self.send_response(status)
+        self.send_header("Content-Type", "text/plain")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def do_GET(self):
+        if self.path == "/slow":
+            time.sleep(1)
+        if self.path == "/headers":
+            self.answer((self.requestline + "\n" + str(self.headers)).encode())
+        elif self.path.startswith("/bytes/"):
+            self.answer(b"x" * int(self.path[7:]))
+        else:
+            self.answer(f"{options.name}\n".encode())
+
+    def do_POST(self):
+        self.answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+
+    def log_message(self, *args):
+        pass
+
+
+class Echo(socketserver.BaseRequestHandler):
+    def handle(self):
+        self.request.sendall(f"{options.name}\n".encode())
+        while True:
+            data = self.request.recv(65536)
+            if not data:
+                return
+            self.request.sendall(data)
+
+
+class Server(socketserver.ThreadingTCPServer):
+    allow_reuse_address = True
+    daemon_threads = True
+    request_queue_size = 256
+
+
+parser = argparse.ArgumentParser()
+parser.add_argument("--name", required=True)
+parser.add_argument("--http", type=int, action="append", default=[])
+parser.add_argument("--tcp", type=int, action="append", default=[])
+options = parser.parse_args()
+for kind, ports in ((Web, options.http), (Echo, options.tcp)):
+    for port in ports:
+        threading.Thread(target=Server(("0.0.0.0", port), kind).serve_forever).start()
+print("serving", flush=True)

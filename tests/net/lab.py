@@ -1,0 +1,451 @@
+"""A lab of edge nodes on one machine: network and mount namespaces, bridges, pods, our daemons.
+
+    with Lab() as lab:                     # everything is gone at the end, also after a crash
+        hub = Hub(lab)                     # in the machine "cloud", 192.0.2.1
+        node = Node(lab, "edge-1", "192.0.2.11")
+        agent = Agent(node, hub)
+        pod = node.pod("web")              # behind the node's docker0, 172.17.0.2
+
+A machine is a process that holds a network and a mount namespace with an /etc of its own; nothing has a name
+in the machine that runs the tests, so that there is nothing to clean up once the processes are dead (they die with us).
+Machines hang on one switch, 192.0.2.0/24. A pod's resolv.conf is copied from the node's, as Docker does it.
+"""
+import ctypes
+import http.client
+import json
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+TOP = os.path.dirname(os.path.dirname(HERE))
+PYTHON = "/usr/bin/python3"
+HUB_ADDRESS, HUB_PORT = "192.0.2.1", 10000
+UPSTREAM_ADDRESS = "192.0.2.53"
+FAKE = re.compile(r"^9\.251\.\d+\.\d+$")
+PR_SET_PDEATHSIG = 1
+_libc = ctypes.CDLL(None, use_errno=True)
+
+
+def _die_with_parent():
+    os.setsid()
+    _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Timeout(Exception):
+    pass
+
+
+def wait_for(what, condition, seconds=10.0, pause=0.02):
+    """Polls until condition() is true and returns its value; an exception counts as false and is told at the end."""
+    end = time.monotonic() + seconds
+    last = None
+    while True:
+        try:
+            value = condition()
+            if value:
+                return value
+            last = value
+        except Exception as e:  # noqa: the condition may fail in any way until it holds
+            last = e
+        if time.monotonic() > end:
+            raise Timeout(f"{what}: not within {seconds} s; last: {last!r}")
+        time.sleep(pause)
+
+
+class Process:
+    def __init__(self, name, argv, log, **more):
+        self.name, self.log_path = name, log
+        with open(log, "ab") as out:
+            self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
+                                          preexec_fn=_die_with_parent, **more)
+
+    @property
+    def pid(self):
+        return self.popen.pid
+
+    def alive(self):
+        return self.popen.poll() is None
+
+    def log(self):
+        with open(self.log_path, encoding="utf-8", errors="replace") as f:
+            return f.read()
+
+    def wait(self, seconds=10):
+        try:
+            return self.popen.wait(seconds)
+        except subprocess.TimeoutExpired:
+            raise Timeout(f"{self.name} (pid {self.pid}) still runs after {seconds} s:\n{self.log()[-3000:]}") from None
+
+    def stop(self, sig=signal.SIGTERM, seconds=15):
+        if self.alive():
+            self.popen.send_signal(sig)
+        return self.wait(seconds)
+
+    def kill(self):
+        return self.stop(signal.SIGKILL)
+
+
+class Lab:
+    def __init__(self):
+        self.build = os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc")
+        self.dir = tempfile.mkdtemp(prefix=f"ew-{os.getpid()}-")
+        self.processes, self.machines, self.closers = [], [], []
+        self.etc = os.path.join(self.dir, "etc")
+        shutil.copytree("/etc", self.etc, symlinks=True, ignore_dangling_symlinks=True)
+        self.switch = Machine(self, "switch", attach=False)
+        self.switch.run("ip", "link", "add", "net0", "type", "bridge")
+        self.switch.run("ip", "link", "set", "net0", "up")
+        self.ports = 0
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
+
+    def program(self, name):
+        path = os.path.join(self.build, name)
+        if not os.access(path, os.X_OK):
+            raise RuntimeError(f"{path} is not built (top_builddir names the build folder)")
+        return path
+
+    def close(self):
+        for close in reversed(self.closers):
+            close()
+        self.closers = []
+        for sig, seconds in ((signal.SIGTERM, 4), (signal.SIGKILL, 5)):
+            alive = [p for p in self.processes if p.alive()]
+            for p in alive:
+                p.popen.send_signal(sig)
+            for p in alive:
+                try:
+                    p.popen.wait(seconds)
+                except subprocess.TimeoutExpired:
+                    pass
+        for m in self.machines:
+            m.holder.kill()
+            m.holder.wait()
+        shutil.rmtree(self.dir, ignore_errors=True)
+
+
+class Machine:
+    """A network and a mount namespace with its own /etc; attach: address on the switch."""
+
+    def __init__(self, lab, name, attach=True, address=None):
+        self.lab, self.name, self.address = lab, name, address
+        self.dir = os.path.join(lab.dir, name)
+        os.makedirs(self.dir)
+        etc = os.path.join(self.dir, "etc")
+        subprocess.run(["cp", "-al", lab.etc, etc], check=True)
+        for f in ("resolv.conf", "hosts"):  # linked files are shared: these two get lives of their own
+            path = os.path.join(etc, f)
+            if os.path.lexists(path):
+                os.unlink(path)
+            with open(path, "w") as out:
+                out.write("127.0.0.1 localhost\n" if f == "hosts" else "")
+        script = f"mount --bind {etc} /etc && ip link set lo up && echo ready && exec sleep infinity"
+        self.holder = subprocess.Popen(["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script],
+                                       stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=_die_with_parent)
+        lab.machines.append(self)
+        if self.holder.stdout.readline() != b"ready\n":
+            raise RuntimeError(f"{name}: no namespaces (root is needed)")
+        if attach:
+            lab.ports += 1
+            self.link("eth0", lab.switch, f"port{lab.ports}")
+            lab.switch.run("ip", "link", "set", f"port{lab.ports}", "master", "net0", "up")
+            self.run("ip", "addr", "add", f"{address}/24", "dev", "eth0")
+            self.run("ip", "link", "set", "eth0", "up")
+
+    @property
+    def resolv_conf(self):
+        """The file as the test sees it; inside the machine it is /etc/resolv.conf."""
+        return os.path.join(self.dir, "etc", "resolv.conf")
+
+    def link(self, mine, other, its):
+        self.run("ip", "link", "add", mine, "type", "veth", "peer", "name", its, "netns", str(other.holder.pid))
+
+    def argv(self, *argv):
+        return ["nsenter", "-t", str(self.holder.pid), "-m", "-n", "--", *map(str, argv)]
+
+    def run(self, *argv, seconds=20, check=True, input=None, env=None):
+        p = subprocess.run(self.argv(*argv), timeout=seconds, input=input, text=True, env=env, errors="replace",
+                           stdin=subprocess.DEVNULL if input is None else None,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE)
+        if check and p.returncode != 0:
+            raise RuntimeError(f"{self.name}: {' '.join(map(str, argv))}: status {p.returncode}\n{p.stdout}{p.stderr}")
+        return p
+
+    def start(self, name, *argv, env=None):
+        p = Process(f"{self.name}/{name}", self.argv(*argv), os.path.join(self.dir, f"{name}.log"), env=env)
+        self.lab.processes.append(p)
+        return p
+
+    def python(self, script, *args, seconds=20):
+        return self.run(PYTHON, "-c", script, *args, seconds=seconds)
+
+    # --- what a client does -------------------------------------------------------
+
+    def get(self, url, *options, seconds=10):
+        """(status, body) of an HTTP request; status 0 when there was none, body then says why."""
+        p = self.run("curl", "-sS", "-m", seconds, "-w", "\n%{http_code}", *options, url, seconds=seconds + 5, check=False)
+        body, _, status = p.stdout.rpartition("\n")
+        return (int(status or 0), body if p.returncode == 0 else p.stderr.strip())
+
+    def dns(self, name, rtype="A", *options, server=None):
+        """(status, [answers], [authority]) as dig tells; None when nobody answered."""
+        where = [f"@{server}"] if server else []
+        p = self.run("dig", *where, "+tries=1", "+time=3", "-t", rtype, *options, name, check=False)
+        status = re.search(r"status: (\w+)", p.stdout)
+        if status is None:
+            return None
+        parts = {"ANSWER": [], "AUTHORITY": []}
+        part = None
+        for line in p.stdout.splitlines():
+            m = re.match(r";; (\w+) SECTION:", line)
+            if m:
+                part = parts.get(m.group(1))
+            elif line and not line.startswith(";") and part is not None:
+                part.append(line.split(None, 4))
+        return status.group(1), parts["ANSWER"], parts["AUTHORITY"]
+
+    def address_of(self, name, *options):
+        answer = self.dns(name, "A", *options)
+        return answer[1][0][4] if answer and answer[1] else None
+
+    def getent(self, name):
+        """Through libc and resolv.conf with its search list, as a program does it."""
+        return (self.run("getent", "ahostsv4", name, check=False).stdout.split() or [None])[0]
+
+    def send(self, host, port, data, seconds=5):
+        """What a TCP server answers until it closes or is silent; None when refused."""
+        p = self.run(PYTHON, os.path.join(HERE, "tcpsend.py"), host, port, data, seconds, seconds=seconds + 10, check=False)
+        return p.stdout if p.returncode == 0 else None
+
+
+class Pod(Machine):
+    def __init__(self, node, name, address):
+        super().__init__(node.lab, f"{node.name}.{name}", attach=False)
+        self.node, self.address = node, address
+        veth = f"veth{address.rsplit('.', 1)[1]}"
+        self.link("eth0", node, veth)
+        node.run("ip", "link", "set", veth, "master", node.bridge, "up")
+        self.run("ip", "addr", "add", f"{address}/16", "dev", "eth0")
+        self.run("ip", "link", "set", "eth0", "up")
+        self.run("ip", "route", "add", "default", "via", node.gateway)
+        self.copy_resolv_conf()
+
+    def copy_resolv_conf(self):
+        with open(self.node.resolv_conf) as f:
+            lines = [line for line in f if not re.match(r"nameserver\s+127\.", line)]
+        with open(self.resolv_conf, "w") as f:
+            f.writelines(lines)
+
+    def serve(self, *options):
+        """Backend that says who it is: options as in backend.py."""
+        p = self.start("backend", PYTHON, os.path.join(HERE, "backend.py"), "--name", self.name, *options)
+        wait_for(f"backend of {self.name}", lambda: "serving" in p.log() or not p.alive())
+        return p
+
+
+class Node(Machine):
+    """An edge node: docker0 with masquerading and published ports, as Docker sets them up."""
+    bridge, gateway = "docker0", "172.17.0.1"
+
+    def __init__(self, lab, name, address, bridge=True, upstream=UPSTREAM_ADDRESS):
+        super().__init__(lab, name, address=address)
+        self.pods = 0
+        self.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
+        self.original = f"# of the node {name}\nnameserver {upstream}\nsearch lab.test\noptions timeout:2\n".encode()
+        with open(self.resolv_conf, "wb") as f:
+            f.write(self.original)
+        if bridge:
+            self.add_bridge()
+
+    def add_bridge(self):
+        self.run("ip", "link", "add", self.bridge, "type", "bridge")
+        self.run("ip", "addr", "add", f"{self.gateway}/16", "dev", self.bridge)
+        self.run("ip", "link", "set", self.bridge, "up")
+        self.run("nft", "-f", "-", input="""
+            table ip lab {
+                chain ports { }
+                chain pre { type nat hook prerouting priority -100; fib daddr type local jump ports; }
+                chain out { type nat hook output priority -100; ip daddr != 127.0.0.0/8 fib daddr type local jump ports; }
+                chain post { type nat hook postrouting priority 100;
+                    ip saddr 172.17.0.0/16 oifname != "docker0" masquerade; }
+            }""")
+
+    def pod(self, name):
+        self.pods += 1
+        return Pod(self, name, f"172.17.{(self.pods + 1) // 250}.{(self.pods + 1) % 250}")
+
+    def publish(self, host_port, pod, port):
+        self.run("nft", "add", "rule", "ip", "lab", "ports", "iifname", "!=", self.bridge, "tcp", "dport", host_port,
+                 "dnat", "to", f"{pod.address}:{port}")
+
+    def resolv(self):
+        with open(self.resolv_conf, "rb") as f:
+            return f.read()
+
+    def table(self):
+        """Rules of our table as nft prints them; "" when there is none."""
+        return self.run("nft", "list", "table", "ip", "edgeway", check=False).stdout
+
+    def route(self):
+        return self.run("ip", "route", "show", "9.251.0.0/16").stdout
+
+    def clean(self):
+        """Is nothing of ours left on the host?"""
+        return self.table() == "" and self.route() == "" and self.resolv() == self.original
+
+
+class AdminSocket:
+    """The administrative HTTP of a daemon through its Unix socket."""
+
+    def ask(self, path, method="GET", seconds=5):
+        connection = http.client.HTTPConnection("localhost", timeout=seconds)
+        connection.sock = socket.socket(socket.AF_UNIX)
+        connection.sock.settimeout(seconds)
+        connection.sock.connect(self.socket)
+        connection.request(method, path, headers={"Connection": "close"})
+        reply = connection.getresponse()
+        body = reply.read().decode()
+        connection.close()
+        return reply.status, body
+
+    def ready(self):
+        return self.ask("/readyz")[0] == 200
+
+    def state(self):
+        return json.loads(self.ask("/debug/state")[1])
+
+    def metrics(self):
+        found = {}
+        for line in self.ask("/metrics")[1].splitlines():
+            if line and not line.startswith("#"):
+                name, value = line.rsplit(" ", 1)
+                found[name] = float(value)
+        return found
+
+
+class Hub(AdminSocket):
+    def __init__(self, lab, *options):
+        self.machine = Machine(lab, "cloud", address=HUB_ADDRESS)
+        self.lab, self.options = lab, options
+        self.manifests = os.path.join(self.machine.dir, "manifests")
+        self.socket = os.path.join(self.machine.dir, "hub.sock")
+        os.makedirs(self.manifests)
+        self.start()
+
+    def start(self):
+        self.process = self.machine.start(
+            "hub", self.lab.program("edgeway-hub"), "--listen", f"{HUB_ADDRESS}:{HUB_PORT}",
+            "--source.manifests", self.manifests, "--dataDir", os.path.join(self.machine.dir, "data"),
+            "--admin.listen", "", "--admin.socket", self.socket, "--ingress.http", "", *self.options)
+        wait_for("hub healthy", lambda: self.process.alive() and self.ask("/healthz")[0] == 200)
+
+    def write(self, name, *objects):
+        """Puts a manifest into the folder; text as it is, objects as JSON documents of one YAML stream."""
+        text = "---\n".join(o if isinstance(o, str) else json.dumps(o, indent=1) + "\n" for o in objects)
+        hidden = os.path.join(self.machine.dir, name + ".new")
+        with open(hidden, "w") as f:
+            f.write(text)
+        os.rename(hidden, os.path.join(self.manifests, name))
+
+    def delete(self, name):
+        os.unlink(os.path.join(self.manifests, name))
+
+    def token(self, *options):
+        p = self.machine.run(self.lab.program("edgewayctl"), "--socket", self.socket, "token", "create", *options)
+        return p.stdout.strip().splitlines()[-1]
+
+
+class Agent(AdminSocket):
+    def __init__(self, node, hub=None, *options, start=True, token=None):
+        self.node, self.lab, self.options = node, node.lab, options
+        self.data = os.path.join(node.dir, "data")
+        self.socket = os.path.join(node.dir, "agent.sock")
+        self.token = token if token is not None or hub is None else hub.token()
+        self.process = None
+        if start:
+            self.start()
+
+    def argv(self, *options):
+        return [self.lab.program("edgeway-agent"), "--node", self.node.name, "--dataDir", self.data,
+                "--hub.url", f"wss://{HUB_ADDRESS}:{HUB_PORT}", "--hub.token", self.token or "",
+                "--admin.socket", self.socket, "--admin.listen", "127.0.0.1:40002", *self.options, *options]
+
+    def start(self, *options, ready=True, seconds=15):
+        self.process = self.node.start("agent", *self.argv(*options))
+        if ready:
+            self.wait_ready(seconds)
+        return self
+
+    def wait_ready(self, seconds=15):
+        def check():
+            if not self.process.alive():
+                raise RuntimeError(f"agent ended with {self.process.popen.returncode}:\n{self.process.log()[-2000:]}")
+            return self.ready()
+        wait_for(f"agent of {self.node.name} ready", check, seconds)
+
+    def attempt(self, *options, seconds=10):
+        """Runs an agent that should end by itself: (status, output)."""
+        p = self.node.run(*self.argv(*options), seconds=seconds, check=False)
+        return p.returncode, p.stdout + p.stderr
+
+    def stop(self):
+        return self.process.stop()
+
+
+def upstream(lab, *records):
+    """A real dnsmasq as the world's DNS: records as NAME/ADDRESS."""
+    machine = Machine(lab, "dns", address=UPSTREAM_ADDRESS)
+    machine.process = machine.start(
+        "dnsmasq", "dnsmasq", "--keep-in-foreground", "--no-hosts", "--no-resolv", "--user=root", "--pid-file=",
+        "--log-facility=-", "--log-queries", "--bind-interfaces", f"--listen-address={UPSTREAM_ADDRESS}",
+        "--conf-file=/dev/null", "--local=/test/", *[f"--address=/{r}" for r in records])
+    wait_for("dnsmasq", lambda: machine.dns("www.example.test", server=UPSTREAM_ADDRESS))
+    return machine
+
+
+# --- Kubernetes objects --------------------------------------------------------------
+
+
+def service(name, *ports, selector=None, namespace="default", **spec):
+    """ports: (name, port, targetPort)."""
+    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
+            "spec": {"selector": {"app": selector or name}, **spec,
+                     "ports": [{"name": n, "port": p, "targetPort": t, "protocol": "TCP"} for n, p, t in ports]}}
+
+
+def pod(name, node, address, *ports, app=None, namespace="default", ready=True, host_network=False):
+    """ports: (name, containerPort, hostPort or 0); node: a Node or (name, hostIP)."""
+    node_name, host_ip = (node.name, node.address) if isinstance(node, Machine) else node
+    condition = {"type": "Ready", "status": "True" if ready else "False"}
+    return {"apiVersion": "v1", "kind": "Pod",
+            "metadata": {"name": name, "namespace": namespace, "labels": {"app": app or name}},
+            "spec": {"nodeName": node_name, "hostNetwork": host_network, "containers": [{
+                "name": "main", "image": "lab", "ports": [
+                    {"name": n, "containerPort": c, "protocol": "TCP", **({"hostPort": h} if h else {})}
+                    for n, c, h in ports]}]},
+            "status": {"phase": "Running", "hostIP": host_ip, "podIP": address, "podIPs": [{"ip": address}],
+                       "conditions": [condition]}}
+
+
+def endpoint_slice(name, service_name, port, *addresses, namespace="default", port_name=""):
+    """Bare addresses, no pods behind them; port: (name, number)."""
+    return {"apiVersion": "discovery.k8s.io/v1", "kind": "EndpointSlice", "addressType": "IPv4",
+            "metadata": {"name": name, "namespace": namespace,
+                         "labels": {"kubernetes.io/service-name": service_name}},
+            "ports": [{"name": port_name, "port": port, "protocol": "TCP"}],
+            "endpoints": [{"addresses": [a], "conditions": {"ready": True}} for a in addresses]}
+
+
+if __name__ == "__main__":
+    print(__doc__, file=sys.stderr)
