@@ -1,0 +1,656 @@
+#include "meta/apply.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "meta/load.h"
+#include "model/view.h"
+
+enum {
+	GATHER_MS = 20,
+	WAITING_MAX = 4096, /* the hub's window is 256 */
+	SCAN_ROWS = 256,
+	ADDRESS_RETRY_MS = 60 * 1000,
+};
+
+enum item_kind {
+	ITEM_UPDATE,
+	ITEM_DELETE,
+	ITEM_ADDRESS, /* a service that had no address may have one now */
+	ITEM_HOLD,    /* the name and address of a service whose row was lost */
+	ITEM_NOTE,
+};
+
+struct item {
+	struct item *next;
+	enum item_kind kind;
+	unsigned connection;
+	bool superseded;    /* a later one in the same batch speaks for it */
+	char *id, *resource; /* NULL: nobody to acknowledge to */
+	char *key;          /* "ns/name" */
+	char *data;         /* the view's bytes, or the note */
+	size_t len;
+	uint64_t digest;
+	uint32_t ip;
+	struct view *view;
+};
+
+struct run { /* one batch on its way */
+	struct run *next;
+	struct apply *apply;
+	struct item *items;
+	struct store_batch batch;
+	bool published;
+};
+
+struct apply {
+	struct apply_config config;
+	char *node, *site, *zone;
+	struct writer *writer;
+	struct ipam *ipam;
+	const struct snapshot *snapshot;
+	struct timer *gather, *address_retry;
+	struct item *first, **last; /* gathered for the next run */
+	struct run *runs;           /* handed to the writer */
+	size_t n_waiting, n_unpublished;
+	uint64_t wall_at_start_ms, mono_at_start_ms;
+	bool synced;     /* the hub said so; told when everything before it is in use */
+	bool lost;       /* the database lost the views: nothing we hold counts as held */
+	bool scanning, scan_again, scan_all;
+	struct apply_counts counts;
+};
+
+static void gather_later(struct apply *a);
+static void scan_next(struct apply *a, const char *after);
+
+/* Wall time that does not jump while we run. */
+static uint64_t
+clock_ms(const struct apply *a)
+{
+	return a->wall_at_start_ms + (mono_ms() - a->mono_at_start_ms);
+}
+
+static struct self
+self_of(const struct apply *a)
+{
+	return (struct self){.node = a->node, .site = a->site, .zone = a->zone};
+}
+
+static void
+unref_snapshot(const struct snapshot **s)
+{
+	snapshot_unref((struct snapshot **)(uintptr_t)s);
+}
+
+static void
+free_items(struct item *items)
+{
+	while (items != NULL) {
+		struct item *it = items;
+
+		items = it->next;
+		view_free(&it->view);
+		free(it->id);
+		free(it->resource);
+		free(it->key);
+		free(it->data);
+		free(it);
+	}
+}
+
+static void
+free_run(struct run *run)
+{
+	free_items(run->items);
+	store_batch_fini(&run->batch);
+	free(run);
+}
+
+static void
+add_item(struct apply *a, struct item *it)
+{
+	*a->last = it;
+	a->last = &it->next;
+	a->n_waiting++;
+	gather_later(a);
+}
+
+/* --- a batch: addresses, database, snapshot, acks ------------------------------------------------ */
+
+static void
+op_put(struct apply *a, struct item *it, struct store_batch *batch)
+{
+	struct store_op op = {.kind = it->kind == ITEM_ADDRESS ? STORE_IP : STORE_PUT, .key = it->key,
+		.digest = it->digest, .data = it->data, .len = it->len};
+
+	if (it->kind != ITEM_HOLD && ipam_take(a->ipam, it->key, clock_ms(a), &it->ip) < 0) {
+		it->ip = 0;
+		a->counts.exhausted++;
+		if (it->kind == ITEM_UPDATE)
+			log_limited(LOG_LEVEL_ERROR, 10, "meta",
+				"no fake IP is left: the service cannot be reached by name; choose a larger mesh.subnet "
+				"service=%s addresses=%zu",
+				it->key, ipam_count(a->ipam).size);
+	}
+	op.ip = it->ip;
+	store_batch_add(batch, &op);
+}
+
+static void
+op_delete(struct apply *a, const struct item *it, struct store_batch *batch)
+{
+	uint64_t now = clock_ms(a);
+	struct store_op del = {.kind = STORE_DEL, .key = it->key};
+	struct store_op rest = {.kind = STORE_REST, .key = it->key, .freed_at_ms = now};
+	struct store_op forget = {.kind = STORE_FORGET};
+
+	store_batch_add(batch, &del);
+	rest.ip = ipam_release(a->ipam, it->key, now);
+	if (rest.ip != 0)
+		store_batch_add(batch, &rest);
+	forget.ip = ipam_trim(a->ipam, now);
+	if (forget.ip != 0)
+		store_batch_add(batch, &forget);
+}
+
+static void
+prepare(struct apply *a, struct run *run)
+{
+	for (struct item *it = run->items; it != NULL; it = it->next) {
+		struct store_op note = {.kind = STORE_NOTE, .key = it->key, .data = it->data, .len = it->len};
+
+		if (it->superseded)
+			continue;
+		if (it->kind == ITEM_NOTE)
+			store_batch_add(&run->batch, &note);
+		else if (it->kind == ITEM_DELETE)
+			op_delete(a, it, &run->batch);
+		else
+			op_put(a, it, &run->batch);
+	}
+}
+
+static void
+adopt(struct apply *a, const struct snapshot *next)
+{
+	unref_snapshot(&a->snapshot);
+	a->snapshot = next;
+	a->config.use(a->config.arg, next);
+}
+
+/* The change that an item makes in the snapshot; false: none. */
+static bool
+change_of(const struct apply *a, struct item *it, struct change *c)
+{
+	struct self self = self_of(a);
+	char *slash = strchr(it->key, '/');
+
+	if (it->superseded || it->kind == ITEM_NOTE || it->kind == ITEM_HOLD)
+		return false;
+	if (it->kind != ITEM_DELETE) {
+		c->service = service_build(it->view, &self, it->ip, it->digest);
+		c->ns = c->service->namespace;
+		c->name = c->service->name;
+		view_free(&it->view);
+		return true;
+	}
+	*slash = '\0'; /* the batch is committed, or keeps its own place by then: see publish() */
+	c->service = NULL;
+	c->ns = it->key;
+	c->name = slash + 1;
+	return true;
+}
+
+static void
+publish(struct apply *a, struct run *run)
+{
+	struct change *changes = xcalloc(run->batch.n + 1, sizeof(*changes));
+	size_t n = 0;
+
+	for (struct item *it = run->items; it != NULL; it = it->next)
+		n += change_of(a, it, &changes[n]);
+	if (n > 0)
+		adopt(a, snapshot_next(a->snapshot, changes, n));
+	free(changes);
+	run->published = true;
+	a->n_unpublished--;
+}
+
+static void
+acknowledge(struct apply *a, const struct run *run)
+{
+	for (const struct item *it = run->items; it != NULL; it = it->next) {
+		a->n_waiting--;
+		if (it->id != NULL)
+			a->config.ack(a->config.arg, it->connection, it->id, it->resource);
+	}
+}
+
+static void
+tell_synced(struct apply *a)
+{
+	size_t n = snapshot_count(a->snapshot);
+	struct change *changes = xcalloc(n + 1, sizeof(*changes));
+	const struct snapshot *empty = snapshot_new(true);
+
+	for (size_t i = 0; i < n; i++) {
+		const struct service *s = snapshot_at(a->snapshot, i);
+
+		changes[i] = (struct change){.ns = s->namespace, .name = s->name, .service = service_ref(s)};
+	}
+	adopt(a, snapshot_next(empty, changes, n));
+	unref_snapshot(&empty);
+	free(changes);
+}
+
+/* "Synced" is true only once all that came before it is in use. */
+static void
+settle(struct apply *a)
+{
+	if (!a->synced || a->first != NULL || a->n_unpublished > 0)
+		return;
+	a->synced = false;
+	if (!snapshot_synced(a->snapshot) || a->lost)
+		apply_note(a, "synced", "1");
+	a->lost = false;
+	if (!snapshot_synced(a->snapshot))
+		tell_synced(a);
+}
+
+static void
+on_committed(void *arg, int status)
+{
+	struct run *run = arg, **p;
+	struct apply *a = run->apply;
+
+	if (!run->published)
+		publish(a, run);
+	if (status == 0) {
+		acknowledge(a, run);
+		for (p = &a->runs; *p != run; p = &(*p)->next)
+			;
+		*p = run->next;
+		free_run(run);
+		a->counts.batches++;
+	}
+	settle(a);
+	gather_later(a);
+}
+
+void
+apply_flush(struct apply *a)
+{
+	struct run *run;
+
+	if (a->first == NULL)
+		return;
+	timer_cancel(a->gather);
+	run = xcalloc(1, sizeof(*run));
+	run->apply = a;
+	run->items = take_ptr(&a->first);
+	a->last = &a->first;
+	run->next = a->runs;
+	a->runs = run;
+	a->n_unpublished++;
+	prepare(a, run);
+	writer_commit(a->writer, &run->batch, on_committed, run);
+}
+
+static void
+on_gather(void *arg)
+{
+	apply_flush(arg);
+}
+
+/* One commit at a time, so that a slow disk makes larger batches; those that only wait for a broken disk do not count. */
+static void
+gather_later(struct apply *a)
+{
+	if (a->first != NULL && a->n_unpublished == 0 && a->writer != NULL && !timer_active(a->gather))
+		timer_start(a->gather, GATHER_MS, 0);
+}
+
+/* --- reading services again ------------------------------------------------------------------------ */
+
+static bool
+scan_row(struct apply *a, const struct store_row *row, struct change *c)
+{
+	uint32_t ip = ipam_find(a->ipam, row->key);
+	struct self self = self_of(a);
+	struct view *view;
+	struct item *it;
+
+	if ((ip != 0 && !a->scan_all) || load_row(row, &view) < 0)
+		return false;
+	if (ip == 0) {
+		it = xcalloc(1, sizeof(*it));
+		it->kind = ITEM_ADDRESS;
+		it->key = xstrdup(row->key);
+		it->digest = row->digest;
+		it->view = view;
+		add_item(a, it);
+		return false;
+	}
+	c->service = service_build(view, &self, ip, row->digest);
+	c->ns = c->service->namespace;
+	c->name = c->service->name;
+	view_free(&view);
+	return true;
+}
+
+static void
+on_scanned(void *arg, int status, const struct store_row *rows, size_t n)
+{
+	struct apply *a = arg;
+	struct change *changes = xcalloc(n + 1, sizeof(*changes));
+	size_t found = 0;
+
+	for (size_t i = 0; status == 0 && i < n; i++)
+		found += scan_row(a, &rows[i], &changes[found]);
+	if (found > 0)
+		adopt(a, snapshot_next(a->snapshot, changes, found));
+	free(changes);
+	a->scanning = false;
+	if (status < 0)
+		log_error("meta", "cannot read the services again; endpoints keep the addresses of before");
+	else if (n == SCAN_ROWS && !a->scan_again)
+		scan_next(a, rows[n - 1].key);
+	else if (a->scan_again)
+		scan_next(a, "");
+}
+
+static void
+scan_next(struct apply *a, const char *after)
+{
+	a->scanning = true;
+	a->scan_again = false;
+	writer_scan(a->writer, after, SCAN_ROWS, on_scanned, a);
+}
+
+static void
+scan(struct apply *a, bool all)
+{
+	if (!a->scanning)
+		a->scan_all = all;
+	a->scan_all |= all;
+	if (a->scanning)
+		a->scan_again |= all;
+	else
+		scan_next(a, "");
+}
+
+static size_t
+without_address(const struct apply *a)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++)
+		n += snapshot_at(a->snapshot, i)->fake_ip == 0;
+	return n;
+}
+
+static void
+on_address_retry(void *arg)
+{
+	struct apply *a = arg;
+
+	if (without_address(a) > 0)
+		scan(a, false);
+}
+
+/* The writer had to start an empty file: give it names and addresses at once, the hub sends the views again. */
+static void
+hold_addresses(struct apply *a)
+{
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
+		const struct service *s = snapshot_at(a->snapshot, i);
+		struct item *it = xcalloc(1, sizeof(*it));
+
+		it->kind = ITEM_HOLD;
+		it->key = xasprintf("%s/%s", s->namespace, s->name);
+		it->data = xstrdup("");
+		it->ip = s->fake_ip;
+		add_item(a, it);
+	}
+	apply_note(a, "site", a->site);
+	apply_note(a, "zone", a->zone);
+}
+
+/* --- the face ------------------------------------------------------------------------------------- */
+
+static void
+read_identity(struct apply *a, struct store *store)
+{
+	a->site = store != NULL ? store_note(store, "site") : NULL;
+	a->zone = store != NULL ? store_note(store, "zone") : NULL;
+	if (a->site == NULL)
+		a->site = xstrdup("");
+	if (a->zone == NULL)
+		a->zone = xstrdup("");
+}
+
+static int
+read_services(struct apply *a, struct store *store, struct err *err)
+{
+	struct self self = self_of(a);
+	struct load load = {.store = store, .ipam = a->ipam, .self = &self, .now_ms = clock_ms(a)};
+	struct load_result result = {0};
+	int rc;
+
+	if (store == NULL) {
+		a->snapshot = snapshot_new(false);
+		return 0;
+	}
+	if ((rc = load_services(&load, &result, err)) < 0)
+		return rc;
+	a->snapshot = result.snapshot;
+	a->counts.dropped = result.dropped;
+	a->counts.moved = result.moved;
+	a->counts.exhausted = result.exhausted;
+	if (result.dropped + result.moved + result.exhausted > 0)
+		log_warn("meta",
+			"the database was put right damaged_services=%zu new_addresses=%zu without_address=%zu",
+			result.dropped, result.moved, result.exhausted);
+	return 0;
+}
+
+int
+apply_new(struct apply **out, const struct apply_config *config, struct store *store, struct err *err)
+{
+	struct apply *a = xcalloc(1, sizeof(*a));
+	int rc;
+
+	a->config = *config;
+	a->node = xstrdup(config->node);
+	a->last = &a->first;
+	a->wall_at_start_ms = wall_ms();
+	a->mono_at_start_ms = mono_ms();
+	a->gather = timer_new(config->loop, on_gather, a);
+	a->address_retry = timer_new(config->loop, on_address_retry, a);
+	read_identity(a, store);
+	rc = ipam_new(&a->ipam, config->subnet, config->mask, err);
+	if (rc == 0)
+		rc = read_services(a, store, err);
+	if (rc < 0)
+		apply_free(&a, true);
+	else
+		a->config.use(a->config.arg, a->snapshot);
+	*out = a;
+	return rc;
+}
+
+void
+apply_start(struct apply *a, struct writer *writer)
+{
+	a->writer = writer;
+	timer_start(a->address_retry, ADDRESS_RETRY_MS, ADDRESS_RETRY_MS);
+}
+
+void
+apply_free(struct apply **out, bool committed)
+{
+	struct apply *a = take_ptr(out);
+
+	if (a == NULL)
+		return;
+	timer_free(&a->gather);
+	timer_free(&a->address_retry);
+	while (committed && a->runs != NULL) {
+		struct run *run = a->runs;
+
+		a->runs = run->next;
+		free_run(run);
+	}
+	free_items(a->first);
+	ipam_free(&a->ipam);
+	if (a->snapshot != NULL)
+		unref_snapshot(&a->snapshot);
+	free(a->node);
+	free(a->site);
+	free(a->zone);
+	free(a);
+}
+
+/* Later changes of a service speak for those that wait for the same transaction. */
+static void
+supersede(struct apply *a, const char *key)
+{
+	for (struct item *it = a->first; it != NULL; it = it->next) {
+		if (it->kind != ITEM_NOTE && strcmp(it->key, key) == 0)
+			it->superseded = true;
+	}
+}
+
+int
+apply_change(struct apply *a, const struct apply_message *m, struct err *err)
+{
+	struct view *view = NULL;
+	struct item *it;
+	int rc;
+
+	if (a->n_waiting >= WAITING_MAX)
+		return err_set(err, EAGAIN, "%zu changes wait for the database already", a->n_waiting);
+	if (m->view != NULL) {
+		if ((rc = view_parse(&view, m->view, m->len, err)) < 0)
+			return rc;
+		if (strcmp(view->ns, m->ns) != 0 || strcmp(view->name, m->name) != 0) {
+			view_free(&view);
+			return err_set(err, EINVAL, "the view is of another service than the resource says");
+		}
+	}
+	it = xcalloc(1, sizeof(*it));
+	it->kind = view != NULL ? ITEM_UPDATE : ITEM_DELETE;
+	it->connection = m->connection;
+	it->id = xstrdup(m->id);
+	it->resource = xstrdup(m->resource);
+	it->key = xasprintf("%s/%s", m->ns, m->name);
+	it->view = view;
+	if (view != NULL) {
+		it->data = xstrndup(m->view, m->len);
+		it->len = m->len;
+		it->digest = view_digest(m->view, m->len);
+	}
+	supersede(a, it->key);
+	add_item(a, it);
+	*(view != NULL ? &a->counts.updates : &a->counts.deletes) += 1;
+	return 0;
+}
+
+void
+apply_synced(struct apply *a)
+{
+	a->synced = true;
+	settle(a);
+}
+
+void
+apply_note(struct apply *a, const char *key, const char *value)
+{
+	struct item *it = xcalloc(1, sizeof(*it));
+
+	it->kind = ITEM_NOTE;
+	it->key = xstrdup(key);
+	it->data = xstrdup(value);
+	it->len = strlen(value);
+	add_item(a, it);
+}
+
+void
+apply_identity(struct apply *a, const char *site, const char *zone)
+{
+	if (strcmp(site, a->site) == 0 && strcmp(zone, a->zone) == 0)
+		return;
+	log_info("meta", "the hub says where this node is site=\"%s\" zone=\"%s\" before=\"%s\"", site, zone, a->site);
+	free(a->site);
+	free(a->zone);
+	a->site = xstrdup(site);
+	a->zone = xstrdup(zone);
+	apply_note(a, "site", site);
+	apply_note(a, "zone", zone);
+	scan(a, true);
+}
+
+void
+apply_lost(struct apply *a)
+{
+	a->lost = true;
+	hold_addresses(a);
+	a->config.resync(a->config.arg);
+}
+
+const struct snapshot *
+apply_snapshot(const struct apply *a)
+{
+	return a->snapshot;
+}
+
+void
+apply_digests(const struct apply *a, struct digests *d)
+{
+	char key[2 * MESH_NAME_MAX + 2];
+
+	memset(d, 0, sizeof(*d));
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
+		const struct service *s = snapshot_at(a->snapshot, i);
+		int len = snprintf(key, sizeof(key), "%s/%s", s->namespace, s->name);
+
+		assert(len > 0 && (size_t)len < sizeof(key));
+		digest_toggle(d, key, (size_t)len, a->lost ? 0 : s->digest);
+	}
+}
+
+void
+apply_entries(const struct apply *a, const bool of[DIGEST_BUCKETS], struct digest_entry **entries, size_t *n)
+{
+	*entries = NULL;
+	*n = 0;
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
+		const struct service *s = snapshot_at(a->snapshot, i);
+		auto_free char *key = xasprintf("%s/%s", s->namespace, s->name);
+
+		if (!of[digest_bucket(key, strlen(key))])
+			continue;
+		if ((*n & (*n - 1)) == 0)
+			*entries = xrealloc(*entries, MAX(*n * 2, 1) * sizeof(**entries));
+		(*entries)[(*n)++] = (struct digest_entry){.key = take_ptr(&key), .digest = a->lost ? 0 : s->digest};
+	}
+}
+
+struct apply_counts
+apply_count(const struct apply *a)
+{
+	struct apply_counts counts = a->counts;
+
+	counts.waiting = a->n_waiting;
+	counts.without_address = without_address(a);
+	counts.ipam = ipam_count(a->ipam);
+	return counts;
+}
+
+const char *
+apply_site(const struct apply *a)
+{
+	return a->site;
+}

@@ -1,0 +1,72 @@
+/*
+ * The spine of a change: message ─► view ─► fake IP ─► commit ─► service ─► next snapshot ─► use() ─► ack. Groups what
+ * arrives within 20 ms (or while a commit lasts) into one transaction and one snapshot. Owns the allocator, the snapshot in
+ * use, and who this node is. Loop 0 only; meta/writer does the waiting.
+ *
+ * While the database cannot be written the changes are used from memory and their acks wait for the commit.
+ *
+ *	apply_new(&apply, &config, store, err);		// reads the database, calls use()
+ *	apply_start(apply, writer);
+ *	apply_change(apply, &message, err);
+ */
+#ifndef EDGEWAY_META_APPLY_H
+#define EDGEWAY_META_APPLY_H
+
+#include "meta/ipam.h"
+#include "meta/store.h"
+#include "meta/writer.h"
+#include "model/digest.h"
+#include "model/snapshot.h"
+
+struct apply;
+
+/* A message that is to be acknowledged; `connection` tells an old connection's messages from the present one's. */
+struct apply_message {
+	unsigned connection;
+	const char *id, *resource;
+	const char *ns, *name;
+	const char *view; /* NULL: deleted */
+	size_t len;
+};
+
+struct apply_config {
+	struct loop *loop;
+	const char *node;
+	uint32_t subnet, mask;
+	void (*use)(void *arg, const struct snapshot *snapshot);
+	void (*ack)(void *arg, unsigned connection, const char *id, const char *resource);
+	void (*resync)(void *arg); /* the database was lost: ask the hub for everything */
+	void *arg;
+};
+
+struct apply_counts {
+	uint64_t updates, deletes, batches, exhausted, dropped, moved;
+	size_t waiting; /* changes that are not committed yet */
+	size_t without_address;
+	struct ipam_counts ipam;
+};
+
+/* store may be NULL. -EUCLEAN: the file is damaged, *apply is NULL. */
+int apply_new(struct apply **apply, const struct apply_config *config, struct store *store, struct err *err);
+void apply_start(struct apply *apply, struct writer *writer);
+/* Hands what waits to the writer; to be called before writer_stop. */
+void apply_flush(struct apply *apply);
+/* committed: writer_stop's result; when false the batches are left to the thread that still reads them. */
+void apply_free(struct apply **apply, bool committed);
+
+/* -EINVAL with the reason: refused. */
+int apply_change(struct apply *apply, const struct apply_message *m, struct err *err);
+/* The hub has told everything. */
+void apply_synced(struct apply *apply);
+/* Where this node is, from the hub's hello; rebuilds every service when it changed. */
+void apply_identity(struct apply *apply, const char *site, const char *zone);
+/* Remembers a fact (store_note). */
+void apply_note(struct apply *apply, const char *key, const char *value);
+
+const struct snapshot *apply_snapshot(const struct apply *apply);
+void apply_digests(const struct apply *apply, struct digests *d);
+void apply_entries(const struct apply *apply, const bool of[DIGEST_BUCKETS], struct digest_entry **entries, size_t *n);
+struct apply_counts apply_count(const struct apply *apply);
+const char *apply_site(const struct apply *apply);
+
+#endif
