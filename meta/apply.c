@@ -2,10 +2,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "meta/load.h"
+#include "model/mesh.h"
 #include "model/view.h"
 
 enum {
@@ -19,7 +21,7 @@ enum item_kind {
 	ITEM_UPDATE,
 	ITEM_DELETE,
 	ITEM_ADDRESS, /* a service that had no address may have one now */
-	ITEM_HOLD,    /* the name and address of a service whose row was lost */
+	ITEM_HOLD, /* the name and address of a service whose row was lost */
 	ITEM_NOTE,
 };
 
@@ -27,10 +29,11 @@ struct item {
 	struct item *next;
 	enum item_kind kind;
 	unsigned connection;
-	bool superseded;    /* a later one in the same batch speaks for it */
+	bool superseded; /* a later one in the same batch speaks for it */
 	char *id, *resource; /* NULL: nobody to acknowledge to */
-	char *key;          /* "ns/name" */
-	char *data;         /* the view's bytes, or the note */
+	char *key; /* "ns/name" */
+	char *ns; /* of a deletion */
+	char *data; /* the view's bytes, or the note */
 	size_t len;
 	uint64_t digest;
 	uint32_t ip;
@@ -53,16 +56,17 @@ struct apply {
 	const struct snapshot *snapshot;
 	struct timer *gather, *address_retry;
 	struct item *first, **last; /* gathered for the next run */
-	struct run *runs;           /* handed to the writer */
+	struct run *runs; /* handed to the writer */
 	size_t n_waiting, n_unpublished;
 	uint64_t wall_at_start_ms, mono_at_start_ms;
-	bool synced;     /* the hub said so; told when everything before it is in use */
-	bool lost;       /* the database lost the views: nothing we hold counts as held */
+	bool synced; /* the hub said so; told when everything before it is in use */
+	bool lost; /* the database lost the views: nothing we hold counts as held */
 	bool scanning, scan_again, scan_all;
 	struct apply_counts counts;
 };
 
 static void gather_later(struct apply *a);
+static bool lacks_address(const struct apply *a, const char *key);
 static void scan_next(struct apply *a, const char *after);
 
 /* Wall time that does not jump while we run. */
@@ -95,6 +99,7 @@ free_items(struct item *items)
 		free(it->id);
 		free(it->resource);
 		free(it->key);
+		free(it->ns);
 		free(it->data);
 		free(it);
 	}
@@ -122,15 +127,23 @@ add_item(struct apply *a, struct item *it)
 static void
 op_put(struct apply *a, struct item *it, struct store_batch *batch)
 {
-	struct store_op op = {.kind = it->kind == ITEM_ADDRESS ? STORE_IP : STORE_PUT, .key = it->key,
-		.digest = it->digest, .data = it->data, .len = it->len};
+	struct store_op op = {.kind = it->kind == ITEM_ADDRESS ? STORE_IP : STORE_PUT,
+		.key = it->key,
+		.digest = it->digest,
+		.data = it->data,
+		.len = it->len};
 
+	if (it->kind == ITEM_ADDRESS && !lacks_address(a, it->key)) {
+		it->superseded = true;
+		return;
+	}
 	if (it->kind != ITEM_HOLD && ipam_take(a->ipam, it->key, clock_ms(a), &it->ip) < 0) {
 		it->ip = 0;
 		a->counts.exhausted++;
 		if (it->kind == ITEM_UPDATE)
 			log_limited(LOG_LEVEL_ERROR, 10, "meta",
-				"no fake IP is left: the service cannot be reached by name; choose a larger mesh.subnet "
+				"no fake IP is left: the service cannot be reached by name; choose "
+				"a larger mesh.subnet "
 				"service=%s addresses=%zu",
 				it->key, ipam_count(a->ipam).size);
 	}
@@ -159,7 +172,8 @@ static void
 prepare(struct apply *a, struct run *run)
 {
 	for (struct item *it = run->items; it != NULL; it = it->next) {
-		struct store_op note = {.kind = STORE_NOTE, .key = it->key, .data = it->data, .len = it->len};
+		struct store_op note = {
+			.kind = STORE_NOTE, .key = it->key, .data = it->data, .len = it->len};
 
 		if (it->superseded)
 			continue;
@@ -185,7 +199,6 @@ static bool
 change_of(const struct apply *a, struct item *it, struct change *c)
 {
 	struct self self = self_of(a);
-	char *slash = strchr(it->key, '/');
 
 	if (it->superseded || it->kind == ITEM_NOTE || it->kind == ITEM_HOLD)
 		return false;
@@ -196,10 +209,9 @@ change_of(const struct apply *a, struct item *it, struct change *c)
 		view_free(&it->view);
 		return true;
 	}
-	*slash = '\0'; /* the batch is committed, or keeps its own place by then: see publish() */
 	c->service = NULL;
-	c->ns = it->key;
-	c->name = slash + 1;
+	c->ns = it->ns;
+	c->name = it->key + strlen(it->ns) + 1;
 	return true;
 }
 
@@ -238,7 +250,8 @@ tell_synced(struct apply *a)
 	for (size_t i = 0; i < n; i++) {
 		const struct service *s = snapshot_at(a->snapshot, i);
 
-		changes[i] = (struct change){.ns = s->namespace, .name = s->name, .service = service_ref(s)};
+		changes[i] = (struct change){
+			.ns = s->namespace, .name = s->name, .service = service_ref(s)};
 	}
 	adopt(a, snapshot_next(empty, changes, n));
 	unref_snapshot(&empty);
@@ -308,11 +321,23 @@ on_gather(void *arg)
 static void
 gather_later(struct apply *a)
 {
-	if (a->first != NULL && a->n_unpublished == 0 && a->writer != NULL && !timer_active(a->gather))
+	if (a->first != NULL && a->n_unpublished == 0 && a->writer != NULL &&
+		!timer_active(a->gather))
 		timer_start(a->gather, GATHER_MS, 0);
 }
 
 /* --- reading services again ------------------------------------------------------------------------ */
+
+/* Is this service in use, and without an address? */
+static bool
+lacks_address(const struct apply *a, const char *key)
+{
+	const char *slash = strchr(key, '/');
+	const struct service *s = snapshot_find(
+		a->snapshot, key, (size_t)(slash - key), slash + 1, strlen(slash + 1));
+
+	return s != NULL && s->fake_ip == 0;
+}
 
 static bool
 scan_row(struct apply *a, const struct store_row *row, struct change *c)
@@ -324,6 +349,10 @@ scan_row(struct apply *a, const struct store_row *row, struct change *c)
 
 	if ((ip != 0 && !a->scan_all) || load_row(row, &view) < 0)
 		return false;
+	if (ip == 0 && !lacks_address(a, row->key)) { /* its deletion is under way */
+		view_free(&view);
+		return false;
+	}
 	if (ip == 0) {
 		it = xcalloc(1, sizeof(*it));
 		it->kind = ITEM_ADDRESS;
@@ -354,7 +383,8 @@ on_scanned(void *arg, int status, const struct store_row *rows, size_t n)
 	free(changes);
 	a->scanning = false;
 	if (status < 0)
-		log_error("meta", "cannot read the services again; endpoints keep the addresses of before");
+		log_error("meta",
+			"cannot read the services again; endpoints keep the addresses of before");
 	else if (n == SCAN_ROWS && !a->scan_again)
 		scan_next(a, rows[n - 1].key);
 	else if (a->scan_again)
@@ -451,13 +481,15 @@ read_services(struct apply *a, struct store *store, struct err *err)
 	a->counts.exhausted = result.exhausted;
 	if (result.dropped + result.moved + result.exhausted > 0)
 		log_warn("meta",
-			"the database was put right damaged_services=%zu new_addresses=%zu without_address=%zu",
+			"the database was put right damaged_services=%zu new_addresses=%zu "
+			"without_address=%zu",
 			result.dropped, result.moved, result.exhausted);
 	return 0;
 }
 
 int
-apply_new(struct apply **out, const struct apply_config *config, struct store *store, struct err *err)
+apply_new(
+	struct apply **out, const struct apply_config *config, struct store *store, struct err *err)
 {
 	struct apply *a = xcalloc(1, sizeof(*a));
 	int rc;
@@ -531,13 +563,15 @@ apply_change(struct apply *a, const struct apply_message *m, struct err *err)
 	int rc;
 
 	if (a->n_waiting >= WAITING_MAX)
-		return err_set(err, EAGAIN, "%zu changes wait for the database already", a->n_waiting);
+		return err_set(
+			err, EAGAIN, "%zu changes wait for the database already", a->n_waiting);
 	if (m->view != NULL) {
 		if ((rc = view_parse(&view, m->view, m->len, err)) < 0)
 			return rc;
 		if (strcmp(view->ns, m->ns) != 0 || strcmp(view->name, m->name) != 0) {
 			view_free(&view);
-			return err_set(err, EINVAL, "the view is of another service than the resource says");
+			return err_set(err, EINVAL,
+				"the view is of another service than the resource says");
 		}
 	}
 	it = xcalloc(1, sizeof(*it));
@@ -546,6 +580,7 @@ apply_change(struct apply *a, const struct apply_message *m, struct err *err)
 	it->id = xstrdup(m->id);
 	it->resource = xstrdup(m->resource);
 	it->key = xasprintf("%s/%s", m->ns, m->name);
+	it->ns = xstrdup(m->ns);
 	it->view = view;
 	if (view != NULL) {
 		it->data = xstrndup(m->view, m->len);
@@ -582,7 +617,8 @@ apply_identity(struct apply *a, const char *site, const char *zone)
 {
 	if (strcmp(site, a->site) == 0 && strcmp(zone, a->zone) == 0)
 		return;
-	log_info("meta", "the hub says where this node is site=\"%s\" zone=\"%s\" before=\"%s\"", site, zone, a->site);
+	log_info("meta", "the hub says where this node is site=\"%s\" zone=\"%s\" before=\"%s\"",
+		site, zone, a->site);
 	free(a->site);
 	free(a->zone);
 	a->site = xstrdup(site);
@@ -593,8 +629,10 @@ apply_identity(struct apply *a, const char *site, const char *zone)
 }
 
 void
-apply_lost(struct apply *a)
+apply_lost(void *arg)
 {
+	struct apply *a = arg;
+
 	a->lost = true;
 	hold_addresses(a);
 	a->config.resync(a->config.arg);
@@ -622,7 +660,8 @@ apply_digests(const struct apply *a, struct digests *d)
 }
 
 void
-apply_entries(const struct apply *a, const bool of[DIGEST_BUCKETS], struct digest_entry **entries, size_t *n)
+apply_entries(const struct apply *a, const bool of[DIGEST_BUCKETS], struct digest_entry **entries,
+	size_t *n)
 {
 	*entries = NULL;
 	*n = 0;
@@ -634,7 +673,8 @@ apply_entries(const struct apply *a, const bool of[DIGEST_BUCKETS], struct diges
 			continue;
 		if ((*n & (*n - 1)) == 0)
 			*entries = xrealloc(*entries, MAX(*n * 2, 1) * sizeof(**entries));
-		(*entries)[(*n)++] = (struct digest_entry){.key = take_ptr(&key), .digest = a->lost ? 0 : s->digest};
+		(*entries)[(*n)++] = (struct digest_entry){
+			.key = take_ptr(&key), .digest = a->lost ? 0 : s->digest};
 	}
 }
 

@@ -47,7 +47,8 @@ struct apply_counts {
 };
 
 /* store may be NULL. -EUCLEAN: the file is damaged, *apply is NULL. */
-int apply_new(struct apply **apply, const struct apply_config *config, struct store *store, struct err *err);
+int apply_new(struct apply **apply, const struct apply_config *config, struct store *store,
+	struct err *err);
 void apply_start(struct apply *apply, struct writer *writer);
 /* Hands what waits to the writer; to be called before writer_stop. */
 void apply_flush(struct apply *apply);
@@ -63,9 +64,13 @@ void apply_identity(struct apply *apply, const char *site, const char *zone);
 /* Remembers a fact (store_note). */
 void apply_note(struct apply *apply, const char *key, const char *value);
 
+/* The writer's `lost`: names and addresses are written anew, everything is asked from the hub. */
+void apply_lost(void *apply);
+
 const struct snapshot *apply_snapshot(const struct apply *apply);
 void apply_digests(const struct apply *apply, struct digests *d);
-void apply_entries(const struct apply *apply, const bool of[DIGEST_BUCKETS], struct digest_entry **entries, size_t *n);
+void apply_entries(const struct apply *apply, const bool of[DIGEST_BUCKETS],
+	struct digest_entry **entries, size_t *n);
 struct apply_counts apply_count(const struct apply *apply);
 const char *apply_site(const struct apply *apply);
 

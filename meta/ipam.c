@@ -8,7 +8,7 @@
 
 struct entry {
 	struct entry *next_key, *next_ip; /* chains of the two tables */
-	struct entry *prev, *next;        /* the resting ones, released first at the head */
+	struct entry *prev, *next; /* the resting ones, released first at the head */
 	uint64_t freed_at_ms;
 	uint32_t ip;
 	bool resting;
@@ -17,7 +17,7 @@ struct entry {
 
 struct ipam {
 	uint32_t subnet; /* first address, itself never given */
-	uint32_t size;   /* addresses that can be given: subnet + 1 .. subnet + size */
+	uint32_t size; /* addresses that can be given: subnet + 1 .. subnet + size */
 	uint64_t last_ms;
 	size_t used, resting;
 	struct entry *head, *tail;
@@ -178,7 +178,8 @@ ipam_new(struct ipam **out, uint32_t subnet, uint32_t mask, struct err *err)
 	struct ipam *ipam;
 
 	if (~mask < 3)
-		return err_set(err, EINVAL, "the mesh's subnet holds no address to give: at least /30 is needed");
+		return err_set(err, EINVAL,
+			"the mesh's subnet holds no address to give: at least /30 is needed");
 	ipam = xcalloc(1, sizeof(*ipam));
 	ipam->subnet = subnet & mask;
 	ipam->size = ~mask - 1;
@@ -219,7 +220,8 @@ ipam_put(struct ipam *ipam, const char *key, uint32_t ip)
 }
 
 int
-ipam_put_resting(struct ipam *ipam, const char *key, uint32_t ip, uint64_t freed_at_ms, uint64_t now_ms)
+ipam_put_resting(
+	struct ipam *ipam, const char *key, uint32_t ip, uint64_t freed_at_ms, uint64_t now_ms)
 {
 	int rc = ipam_put(ipam, key, ip);
 

@@ -20,7 +20,8 @@ struct ipam;
 
 enum {
 	IPAM_REST_MS = 10 * 60 * 1000,
-	IPAM_RESTING_MAX = 16384, /* remembered at most; beyond that the oldest are forgotten once rested */
+	IPAM_RESTING_MAX =
+		16384, /* remembered at most; beyond that the oldest are forgotten once rested */
 };
 
 struct ipam_counts {
@@ -36,7 +37,8 @@ void ipam_free(struct ipam **ipam);
 /* What an earlier run gave. -ERANGE: outside the subnet; -EEXIST: the address or the name is taken. */
 int ipam_put(struct ipam *ipam, const char *key, uint32_t ip);
 /* What an earlier run released; call in the order of release. The same errors. */
-int ipam_put_resting(struct ipam *ipam, const char *key, uint32_t ip, uint64_t freed_at_ms, uint64_t now_ms);
+int ipam_put_resting(
+	struct ipam *ipam, const char *key, uint32_t ip, uint64_t freed_at_ms, uint64_t now_ms);
 
 /* The name's address, given now if it has none. 0, or -ENOSPC when every address is in use or rests. */
 int ipam_take(struct ipam *ipam, const char *key, uint64_t now_ms, uint32_t *ip);

@@ -33,8 +33,10 @@ load_row(const struct store_row *row, struct view **view)
 	if (slash == NULL || view_digest(row->view, row->len) != row->digest)
 		return rc;
 	rc = view_parse(view, row->view, row->len, NULL);
-	if (rc == 0 && (strncmp((*view)->ns, row->key, (size_t)(slash - row->key)) != 0 ||
-			       (*view)->ns[slash - row->key] != '\0' || strcmp((*view)->name, slash + 1) != 0)) {
+	if (rc == 0 &&
+		(strncmp((*view)->ns, row->key, (size_t)(slash - row->key)) != 0 ||
+			(*view)->ns[slash - row->key] != '\0' ||
+			strcmp((*view)->name, slash + 1) != 0)) {
 		view_free(view);
 		rc = -EINVAL;
 	}
@@ -58,7 +60,8 @@ add_odd(struct state *st, const struct store_row *row, bool damaged)
 
 	st->odd = xrealloc(st->odd, (st->n_odd + 1) * sizeof(*st->odd));
 	odd = &st->odd[st->n_odd++];
-	*odd = (struct odd){.key = xstrdup(row->key), .digest = row->digest, .ip = row->ip, .len = row->len};
+	*odd = (struct odd){
+		.key = xstrdup(row->key), .digest = row->digest, .ip = row->ip, .len = row->len};
 	if (!damaged)
 		odd->view = xmemdup(row->view, row->len);
 }
@@ -94,7 +97,10 @@ static void
 drop_row(struct state *st, const struct odd *odd, struct store_batch *batch)
 {
 	struct store_op del = {.kind = STORE_DEL, .key = odd->key};
-	struct store_op rest = {.kind = STORE_REST, .key = odd->key, .ip = odd->ip, .freed_at_ms = st->load->now_ms};
+	struct store_op rest = {.kind = STORE_REST,
+		.key = odd->key,
+		.ip = odd->ip,
+		.freed_at_ms = st->load->now_ms};
 
 	store_batch_add(batch, &del);
 	if (odd->ip != 0 && ipam_put(st->load->ipam, odd->key, odd->ip) == 0) {
@@ -108,7 +114,8 @@ static void
 give_address(struct state *st, struct odd *odd, struct store_batch *batch)
 {
 	struct store_op op = {.kind = STORE_IP, .key = odd->key};
-	struct store_row row = {.key = odd->key, .view = odd->view, .len = odd->len, .digest = odd->digest};
+	struct store_row row = {
+		.key = odd->key, .view = odd->view, .len = odd->len, .digest = odd->digest};
 	uint32_t ip = 0;
 	struct view *view;
 
@@ -141,7 +148,8 @@ put_right(struct state *st)
 			give_address(st, &st->odd[i], &batch);
 	}
 	if (batch.n > 0 && store_commit(st->load->store, &batch, &err) < 0)
-		log_warn("meta", "cannot write what was put right in the database error=\"%s\"", err.text);
+		log_warn("meta", "cannot write what was put right in the database error=\"%s\"",
+			err.text);
 	store_batch_fini(&batch);
 }
 

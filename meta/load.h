@@ -21,9 +21,9 @@ struct load {
 
 struct load_result {
 	const struct snapshot *snapshot; /* the caller's */
-	size_t dropped;                  /* damaged rows */
-	size_t moved;                    /* services with a new address */
-	size_t exhausted;                /* services without one */
+	size_t dropped; /* damaged rows */
+	size_t moved; /* services with a new address */
+	size_t exhausted; /* services without one */
 };
 
 /* -EUCLEAN: the file is damaged, *result is empty, the allocator is not. */

@@ -1,2 +1,21 @@
 noinst_LIBRARIES += meta/libmeta.a
-meta_libmeta_a_SOURCES = 
+meta_libmeta_a_SOURCES = \
+	meta/apply.c meta/apply.h \
+	meta/feed.c meta/feed.h \
+	meta/ipam.c meta/ipam.h \
+	meta/join.c meta/join.h \
+	meta/load.c meta/load.h \
+	meta/message.c meta/message.h \
+	meta/meta.c meta/meta.h \
+	meta/store.c meta/store.h \
+	meta/writer.c meta/writer.h
+
+META_LDADD = meta/libmeta.a $(MODEL_LDADD) $(SQLITE_LIBS)
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/ipam_test tests/unit/store_test
+TESTS += tests/unit/ipam_test tests/unit/store_test
+tests_unit_ipam_test_SOURCES = tests/unit/ipam_test.c
+tests_unit_ipam_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_store_test_SOURCES = tests/unit/store_test.c
+tests_unit_store_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+endif

@@ -26,16 +26,18 @@ struct meta_config {
 	uint16_t listen_port;
 	const char *const *hub_urls; /* wss://host:port, NULL-terminated */
 	const char *ca, *cert, *key; /* files, "" for those under data_dir */
-	const char *token;           /* "" or <sha256 of the CA>.<secret> */
-	const char *node_id;         /* header; "" = node */
-	const char *cluster_domain;  /* a hub name inside it is an error */
+	const char *token; /* "" or <sha256 of the CA>.<secret> */
+	const char *node_id; /* header; "" = node */
+	const char *cluster_domain; /* a hub name inside it is an error */
 	uint64_t heartbeat_ms;
 	uint32_t mark;
 };
 
-typedef void meta_use_fn(void *arg, const struct snapshot *snapshot); /* take a reference to keep it */
+typedef void meta_use_fn(
+	void *arg, const struct snapshot *snapshot); /* take a reference to keep it */
 
-int meta_open(struct meta **meta, const struct meta_config *config, meta_use_fn *use, void *arg, struct err *err);
+int meta_open(struct meta **meta, const struct meta_config *config, meta_use_fn *use, void *arg,
+	struct err *err);
 int meta_start(struct meta *meta, const struct addr *upstreams, size_t n, struct err *err);
 const struct snapshot *meta_snapshot(const struct meta *meta);
 bool meta_connected(const struct meta *meta);

@@ -18,15 +18,17 @@ enum {
 };
 
 /* One for every statement that is needed again and again. */
-#define STATEMENTS(X) \
-	X(BEGIN, "BEGIN IMMEDIATE") \
-	X(COMMIT, "COMMIT") \
-	X(ROLLBACK, "ROLLBACK") \
-	X(PUT, "INSERT OR REPLACE INTO service(key, digest, view, fake_ip) VALUES(?1, ?2, ?3, ?4)") \
-	X(DEL, "DELETE FROM service WHERE key = ?1") \
-	X(IP, "UPDATE service SET fake_ip = ?4 WHERE key = ?1") \
-	X(REST, "INSERT OR REPLACE INTO address(ip, key, freed_at) VALUES(?4, ?1, ?5)") \
-	X(FORGET, "DELETE FROM address WHERE ip = ?4") \
+#define STATEMENTS(X)                                                                              \
+	X(BEGIN, "BEGIN IMMEDIATE")                                                                \
+	X(COMMIT, "COMMIT")                                                                        \
+	X(ROLLBACK, "ROLLBACK")                                                                    \
+	X(PUT,                                                                                     \
+		"INSERT OR REPLACE INTO service(key, digest, view, fake_ip) VALUES(?1, ?2, ?3, "   \
+		"?4)")                                                                             \
+	X(DEL, "DELETE FROM service WHERE key = ?1")                                               \
+	X(IP, "UPDATE service SET fake_ip = ?4 WHERE key = ?1")                                    \
+	X(REST, "INSERT OR REPLACE INTO address(ip, key, freed_at) VALUES(?4, ?1, ?5)")            \
+	X(FORGET, "DELETE FROM address WHERE ip = ?4")                                             \
 	X(NOTE, "INSERT OR REPLACE INTO note(key, value) VALUES(?1, ?3)")
 
 enum statement {
@@ -42,9 +44,11 @@ static const char *const sql_text[] = {
 };
 
 static const char schema_1[] =
-	"CREATE TABLE service(key TEXT PRIMARY KEY NOT NULL, digest INTEGER NOT NULL, view BLOB NOT NULL,"
+	"CREATE TABLE service(key TEXT PRIMARY KEY NOT NULL, digest INTEGER NOT NULL, view BLOB "
+	"NOT NULL,"
 	" fake_ip INTEGER NOT NULL) STRICT;"
-	"CREATE TABLE address(ip INTEGER PRIMARY KEY, key TEXT NOT NULL, freed_at INTEGER NOT NULL) STRICT;"
+	"CREATE TABLE address(ip INTEGER PRIMARY KEY, key TEXT NOT NULL, freed_at INTEGER NOT "
+	"NULL) STRICT;"
 	"CREATE TABLE keep(key TEXT PRIMARY KEY NOT NULL, value BLOB NOT NULL) STRICT;"
 	"CREATE TABLE note(key TEXT PRIMARY KEY NOT NULL, value BLOB NOT NULL) STRICT;"
 	"PRAGMA user_version = 1;";
@@ -76,7 +80,8 @@ to_errno(int sqlite)
 static int
 fail(struct store *store, struct err *err)
 {
-	return err_set(err, to_errno(sqlite3_extended_errcode(store->db)), "%s", sqlite3_errmsg(store->db));
+	return err_set(err, to_errno(sqlite3_extended_errcode(store->db)), "%s",
+		sqlite3_errmsg(store->db));
 }
 
 static int
@@ -118,7 +123,8 @@ check(struct store *store, struct err *err)
 	if (rc == 0) {
 		said = (const char *)sqlite3_column_text(st, 0);
 		if (said == NULL || strcmp(said, "ok") != 0)
-			rc = err_set(err, EUCLEAN, "%s", said != NULL ? said : "quick_check failed");
+			rc = err_set(
+				err, EUCLEAN, "%s", said != NULL ? said : "quick_check failed");
 	}
 	sqlite3_finalize(st);
 	return rc;
@@ -138,7 +144,8 @@ migrate(struct store *store, struct err *err)
 	if (version == SCHEMA) {
 		/* the version alone proves nothing */
 		rc = ask_number(store,
-			"SELECT count(*) FROM sqlite_schema WHERE name IN ('service', 'address', 'keep', 'note')",
+			"SELECT count(*) FROM sqlite_schema WHERE name IN ('service', 'address', "
+			"'keep', 'note')",
 			&tables, err);
 		return rc < 0 || tables == 4 ? rc : err_set(err, EUCLEAN, "tables are missing");
 	}
@@ -190,8 +197,8 @@ try_open(struct store **out, const char *path, struct store_report *report, stru
 
 	if (rc == 0 &&
 		sqlite3_open_v2(path, &store->db,
-			SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE |
-				SQLITE_OPEN_NOFOLLOW,
+			SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
+				SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW,
 			NULL) != SQLITE_OK)
 		rc = fail(store, err);
 	if (rc == 0) {
@@ -236,7 +243,8 @@ forget_old_copies(const char *path)
 int
 store_move_aside(const char *path, const char *why, struct err *err)
 {
-	static const char *const tails[] = {"-wal", "-shm", ""}; /* the file itself last: it is the mark */
+	static const char *const tails[] = {
+		"-wal", "-shm", ""}; /* the file itself last: it is the mark */
 	auto_free char *base = xasprintf("%s.damaged-%013llu", path, (unsigned long long)wall_ms());
 
 	for (size_t i = 0; i < ARRAY_LEN(tails); i++) {
@@ -244,10 +252,12 @@ store_move_aside(const char *path, const char *why, struct err *err)
 		auto_free char *to = xasprintf("%s%s", base, tails[i]);
 
 		if (rename(from, to) < 0 && errno != ENOENT)
-			return err_set(err, errno, "cannot move %s aside: %s", from, strerror(errno));
+			return err_set(
+				err, errno, "cannot move %s aside: %s", from, strerror(errno));
 	}
 	log_error("meta",
-		"the database cannot be used and was moved aside; a new one is filled from the hub file=%s "
+		"the database cannot be used and was moved aside; a new one is filled from the hub "
+		"file=%s "
 		"kept_as=%s why=\"%s\"",
 		path, base, why);
 	forget_old_copies(path);
@@ -328,11 +338,14 @@ store_load(struct store *store, store_row_fn *fn, void *arg, struct err *err)
 }
 
 int
-store_scan(struct store *store, const char *after, size_t limit, store_row_fn *fn, void *arg, struct err *err)
+store_scan(struct store *store, const char *after, size_t limit, store_row_fn *fn, void *arg,
+	struct err *err)
 {
 	sqlite3_stmt *st;
 	int rc = prepare(store,
-		"SELECT key, digest, view, fake_ip FROM service WHERE key > ?1 ORDER BY key LIMIT ?2", &st, err);
+		"SELECT key, digest, view, fake_ip FROM service WHERE key > ?1 ORDER BY key LIMIT "
+		"?2",
+		&st, err);
 
 	if (rc < 0)
 		return rc;
@@ -345,7 +358,9 @@ int
 store_load_resting(struct store *store, store_rest_fn *fn, void *arg, struct err *err)
 {
 	sqlite3_stmt *st;
-	int step, rc = prepare(store, "SELECT key, ip, freed_at FROM address ORDER BY freed_at, ip", &st, err);
+	int step,
+		rc = prepare(store, "SELECT key, ip, freed_at FROM address ORDER BY freed_at, ip",
+			&st, err);
 
 	if (rc < 0)
 		return rc;
@@ -376,7 +391,8 @@ run(struct store *store, enum statement which, const struct store_op *op, struct
 		sqlite3_bind_text(*st, 1, op->key != NULL ? op->key : "", -1, SQLITE_STATIC);
 		if (n >= 3) {
 			sqlite3_bind_int64(*st, 2, (int64_t)op->digest);
-			sqlite3_bind_blob64(*st, 3, op->data != NULL ? op->data : "", op->len, SQLITE_STATIC);
+			sqlite3_bind_blob64(
+				*st, 3, op->data != NULL ? op->data : "", op->len, SQLITE_STATIC);
 		}
 		if (n >= 4)
 			sqlite3_bind_int64(*st, 4, op->ip);
@@ -461,7 +477,9 @@ store_note(struct store *store, const char *key)
 	char *text = NULL;
 	size_t len;
 
-	return get_value(store, "SELECT value FROM note WHERE key = ?1", key, &text, &len) == 0 ? text : NULL;
+	return get_value(store, "SELECT value FROM note WHERE key = ?1", key, &text, &len) == 0
+		? text
+		: NULL;
 }
 
 int

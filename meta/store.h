@@ -19,12 +19,12 @@
 struct store;
 
 enum store_kind {
-	STORE_PUT,    /* key, digest, data (view), ip: the service; its address rests no more */
-	STORE_DEL,    /* key: the service */
-	STORE_IP,     /* key, ip: a new address of the service */
-	STORE_REST,   /* key, ip, freed_at_ms */
+	STORE_PUT, /* key, digest, data (view), ip: the service; its address rests no more */
+	STORE_DEL, /* key: the service */
+	STORE_IP, /* key, ip: a new address of the service */
+	STORE_REST, /* key, ip, freed_at_ms */
 	STORE_FORGET, /* ip: rests no more and belongs to nobody */
-	STORE_NOTE,   /* key, data: a fact to remember, see store_note */
+	STORE_NOTE, /* key, data: a fact to remember, see store_note */
 };
 
 struct store_op { /* borrowed pointers: they live until the commit has returned */
@@ -58,7 +58,8 @@ struct store_report {
 typedef void store_row_fn(void *arg, const struct store_row *row);
 typedef void store_rest_fn(void *arg, const char *key, uint32_t ip, uint64_t freed_at_ms);
 
-int store_open(struct store **store, const char *path, struct store_report *report, struct err *err);
+int store_open(
+	struct store **store, const char *path, struct store_report *report, struct err *err);
 void store_close(struct store **store);
 /* Out of the way with the file and its journals; what happened goes to the log. */
 int store_move_aside(const char *path, const char *why, struct err *err);
@@ -68,7 +69,8 @@ int store_load(struct store *store, store_row_fn *fn, void *arg, struct err *err
 /* Addresses at rest, released first first. */
 int store_load_resting(struct store *store, store_rest_fn *fn, void *arg, struct err *err);
 /* At most `limit` services whose keys come after `after` ("": from the first on), in the order of keys. */
-int store_scan(struct store *store, const char *after, size_t limit, store_row_fn *fn, void *arg, struct err *err);
+int store_scan(struct store *store, const char *after, size_t limit, store_row_fn *fn, void *arg,
+	struct err *err);
 /* 0, or -ENOSPC, -EROFS, -EIO, -EUCLEAN, -EBUSY: nothing of the batch was written. */
 int store_commit(struct store *store, const struct store_batch *batch, struct err *err);
 /* A fact as heap string; NULL when there is none. */

@@ -191,7 +191,8 @@ failed(struct writer *w, int status, const struct err *err)
 {
 	if (!w->counts.failing)
 		log_error("meta",
-			"cannot write the database; going on in memory, changes are not acknowledged file=%s "
+			"cannot write the database; going on in memory, changes are not "
+			"acknowledged file=%s "
 			"error=\"%s\"",
 			w->path, err->text);
 	w->retry_ms = w->counts.failing ? MIN(w->retry_ms * 2, RETRY_MOST_MS) : RETRY_FIRST_MS;
@@ -341,7 +342,8 @@ free_writer(struct writer *w)
 }
 
 int
-writer_start(struct writer **out, const struct writer_config *config, struct store **store, struct err *err)
+writer_start(struct writer **out, const struct writer_config *config, struct store **store,
+	struct err *err)
 {
 	struct writer *w = xcalloc(1, sizeof(*w));
 	int rc;
@@ -457,7 +459,8 @@ writer_stop(struct writer **out)
 	pthread_cond_signal(&w->work);
 	pthread_mutex_unlock(&w->lock);
 	if (pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &at) != 0) {
-		log_error("meta", "the disk does not answer; leaving what is not committed file=%s", w->path);
+		log_error("meta", "the disk does not answer; leaving what is not committed file=%s",
+			w->path);
 		pthread_mutex_lock(&w->lock);
 		if (w->mail != NULL)
 			w->mail->writer = NULL;

@@ -32,10 +32,13 @@ struct writer_counts {
 	bool failing;
 };
 
-int writer_start(struct writer **writer, const struct writer_config *config, struct store **store, struct err *err);
-void writer_commit(struct writer *writer, const struct store_batch *batch, writer_done_fn *done, void *arg);
+int writer_start(struct writer **writer, const struct writer_config *config, struct store **store,
+	struct err *err);
+void writer_commit(
+	struct writer *writer, const struct store_batch *batch, writer_done_fn *done, void *arg);
 /* See store_scan; runs in order with the commits. */
-void writer_scan(struct writer *writer, const char *after, size_t limit, writer_rows_fn *fn, void *arg);
+void writer_scan(
+	struct writer *writer, const char *after, size_t limit, writer_rows_fn *fn, void *arg);
 
 /* These wait for the thread, at most while one commit lasts. */
 int writer_keep_get(struct writer *writer, const char *key, char **data, size_t *len);

@@ -1,0 +1,201 @@
+#include "meta/join.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+
+#include "base/tree.h"
+#include "model/json.h"
+
+enum { PEM_MAX = 64 * 1024 };
+
+static char *
+path_of(const char *given, const char *data_dir, const char *name)
+{
+	return given[0] != '\0' ? xstrdup(given) : xasprintf("%s/%s", data_dir, name);
+}
+
+void
+join_files_init(struct join_files *files, const char *data_dir, const char *ca, const char *cert,
+	const char *key)
+{
+	files->ca = path_of(ca, data_dir, "ca.pem");
+	files->cert = path_of(cert, data_dir, "node.crt");
+	files->key = path_of(key, data_dir, "node.key");
+}
+
+void
+join_files_fini(struct join_files *files)
+{
+	free(files->ca);
+	free(files->cert);
+	free(files->key);
+	*files = (struct join_files){0};
+}
+
+void
+identity_fini(struct identity *id)
+{
+	free(id->ca);
+	free(id->cert);
+	free(id->key);
+	*id = (struct identity){0};
+}
+
+static int
+read_pem(const char *path, char **pem, struct err *err)
+{
+	int rc = file_read(path, PEM_MAX, pem, NULL);
+
+	return rc == 0 ? 0 : err_set(err, rc, "cannot read %s: %s", path, strerror(-rc));
+}
+
+/* Names, dates, and that key and certificate belong together. */
+static int
+check(const struct join_files *files, const char *node, struct identity *id, struct err *err)
+{
+	auto_free char *name = NULL;
+	int64_t from;
+	int rc = pki_cert_info(id->cert, &name, &from, &id->not_after, err);
+
+	if (rc < 0)
+		return err_wrap(err, -EINVAL, "certificate %s", files->cert);
+	if (strcmp(name, node) != 0)
+		return err_set(err, EPERM,
+			"the certificate %s is for node \"%s\", this node is \"%s\": set `node: "
+			"%s`, or remove %s and "
+			"%s and join again with a token",
+			files->cert, name, node, name, files->cert, files->key);
+	if (id->not_after < (int64_t)time(NULL))
+		return err_set(err, EKEYEXPIRED,
+			"the certificate %s has expired: join again with a token", files->cert);
+	if (pki_pair_check(id->cert, id->key, err) < 0)
+		return err_wrap(err, -EINVAL, "certificate %s and key %s", files->cert, files->key);
+	return 0;
+}
+
+int
+join_load(const struct join_files *files, const char *node, struct identity *id, struct err *err)
+{
+	int rc;
+
+	*id = (struct identity){0};
+	rc = read_pem(files->ca, &id->ca, err);
+	if (rc == 0)
+		rc = read_pem(files->cert, &id->cert, err);
+	if (rc == 0)
+		rc = read_pem(files->key, &id->key, err);
+	if (rc == 0)
+		rc = check(files, node, id, err);
+	if (rc < 0)
+		identity_fini(id);
+	return rc;
+}
+
+int
+join_token_parse(struct join_token *token, const char *text, struct err *err)
+{
+	size_t n = strspn(text, "0123456789abcdefABCDEF");
+	const char *secret = text + n + 1;
+
+	if (n != PKI_HASH_TEXT - 1 || text[n] != '.' || *secret == '\0' ||
+		strlen(secret) >= sizeof(token->secret))
+		return err_set(err, EINVAL,
+			"hub.token is not of the form <sha256 of the CA>.<secret>: take the last "
+			"line of "
+			"`edgewayctl token create` on the hub");
+	for (const char *at = secret; *at != '\0'; at++) {
+		if (!isgraph((unsigned char)*at)) /* it goes into a header */
+			return err_set(
+				err, EINVAL, "hub.token holds white space or a control character");
+	}
+	for (size_t i = 0; i < n; i++)
+		token->ca_hash[i] = (char)tolower((unsigned char)text[i]);
+	token->ca_hash[n] = '\0';
+	snprintf(token->secret, sizeof(token->secret), "%s", secret);
+	return 0;
+}
+
+static int
+save(const char *path, const char *pem, unsigned mode, struct err *err)
+{
+	int rc = file_write(path, pem, strlen(pem), mode);
+
+	return rc == 0 ? 0 : err_set(err, rc, "cannot write %s: %s", path, strerror(-rc));
+}
+
+int
+join_key(const struct join_files *files, char **key_pem, struct err *err)
+{
+	auto_free char *key = NULL, *csr = NULL;
+	int rc = file_read(files->key, PEM_MAX, &key, NULL);
+
+	/* one that cannot be used, of a broken disk say, is replaced */
+	if (rc < 0 || pki_csr_new(key, "probe", &csr, NULL) < 0) {
+		free(key);
+		key = NULL;
+		if ((rc = pki_key_new(&key, err)) < 0 ||
+			(rc = save(files->key, key, 0600, err)) < 0)
+			return rc;
+	}
+	*key_pem = take_ptr(&key);
+	return 0;
+}
+
+int
+join_request(struct buf *out, const char *key_pem, const char *node, struct err *err)
+{
+	auto_free char *csr = NULL;
+	int rc = pki_csr_new(key_pem, node, &csr, err);
+
+	if (rc < 0)
+		return rc;
+	buf_adds(out, "{\"csr\":");
+	json_add_text(out, csr);
+	return buf_adds(out, "}");
+}
+
+static int
+check_answer(const struct join_files *files, const struct join_answer *answer, struct identity *id,
+	struct err *err)
+{
+	char hash[PKI_HASH_TEXT];
+
+	if (pki_cert_hash(id->ca, hash, err) < 0)
+		return err_wrap(err, -EINVAL, "the CA that the hub sent");
+	if (!pki_equal(hash, answer->ca_hash))
+		return err_set(err, EPERM, "the CA that the hub sent is not the one of the token");
+	return check(files, answer->node, id, err);
+}
+
+int
+join_accept(const struct join_files *files, const struct join_answer *answer, struct identity *id,
+	struct err *err)
+{
+	struct tree *t = NULL;
+	const struct tree_node *root;
+	int rc;
+
+	*id = (struct identity){0};
+	if (answer->len == 0 || answer->json[0] != '{')
+		return err_set(err, EINVAL, "the hub's answer is not a JSON object");
+	if ((rc = tree_parse(&t, "the hub's answer", answer->json, answer->len, err)) < 0)
+		return rc;
+	root = tree_document(t, 0);
+	id->ca = xstrdup(tree_text(tree_get(root, "ca"), ""));
+	id->cert = xstrdup(tree_text(tree_get(root, "cert"), ""));
+	id->key = xstrdup(answer->key_pem);
+	tree_free(&t);
+	rc = check_answer(files, answer, id, err);
+	if (rc == 0)
+		rc = save(files->ca, id->ca, 0644, err);
+	if (rc == 0)
+		rc = save(files->cert, id->cert, 0644, err);
+	if (rc < 0)
+		identity_fini(id);
+	return rc;
+}

@@ -1,0 +1,55 @@
+/*
+ * Who this node is towards the hub: certificate, key and CA, from the configured files or from an earlier join under
+ * data_dir (ca.pem, node.crt, node.key), and the leaves of joining (doc/protocol.md, "Joining"). File access only, no
+ * network: meta/feed does the talking. The key is saved before the certificate is asked for and used again when joining is
+ * repeated, the certificate is saved last, each file atomically: a crash leaves a pair that fits, or none.
+ *
+ *	join_files_init(&files, &paths);
+ *	rc = join_load(&files, node, &identity, err);	// -ENOENT: must join
+ */
+#ifndef EDGEWAY_META_JOIN_H
+#define EDGEWAY_META_JOIN_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/pki.h"
+
+struct join_files { /* paths, owned */
+	char *ca, *cert, *key;
+};
+
+struct identity { /* PEM, owned */
+	char *ca, *cert, *key;
+	int64_t not_after; /* seconds since 1970 */
+};
+
+struct join_token {
+	char ca_hash[PKI_HASH_TEXT];
+	char secret[257];
+};
+
+/* "" for those under data_dir. */
+void join_files_init(struct join_files *files, const char *data_dir, const char *ca,
+	const char *cert, const char *key);
+void join_files_fini(struct join_files *files);
+void identity_fini(struct identity *id);
+
+/* 0; -ENOENT: no certificate yet; -EPERM: it is another node's; -EKEYEXPIRED; -EINVAL: does not fit or cannot be read. */
+int join_load(
+	const struct join_files *files, const char *node, struct identity *id, struct err *err);
+int join_token_parse(struct join_token *token, const char *text, struct err *err);
+/* The key that joining begins with: the saved one, or a new one that is saved now (0600). */
+int join_key(const struct join_files *files, char **key_pem, struct err *err);
+/* {"csr":"<PEM>"} */
+int join_request(struct buf *out, const char *key_pem, const char *node, struct err *err);
+
+struct join_answer {
+	const char *json; /* {"cert":"<PEM>","ca":"<PEM>"} */
+	size_t len;
+	const char *node, *ca_hash, *key_pem;
+};
+/* Checks and saves what the hub gave. */
+int join_accept(const struct join_files *files, const struct join_answer *answer,
+	struct identity *id, struct err *err);
+
+#endif

@@ -1,0 +1,171 @@
+#include "meta/message.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/tree.h"
+
+enum { HUB_PORT = 10000 };
+
+/* A label of RFC 1123, lower case, as Kubernetes has it. */
+static bool
+label_ok(const char *at, size_t len)
+{
+	if (len == 0 || len > MESH_NAME_MAX || at[0] == '-' || at[len - 1] == '-')
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		if (!(at[i] >= 'a' && at[i] <= 'z') && !(at[i] >= '0' && at[i] <= '9') &&
+			at[i] != '-')
+			return false;
+	}
+	return true;
+}
+
+int
+message_service(struct message_service *to, const char *resource, struct err *err)
+{
+	static const char middle[] = "/service/";
+	const char *at = strstr(resource, middle), *name;
+	size_t ns_len, name_len;
+
+	if (at == NULL)
+		return err_set(err, EINVAL, "resource is not <namespace>/service/<name>");
+	name = at + sizeof(middle) - 1;
+	ns_len = (size_t)(at - resource);
+	name_len = strlen(name);
+	if (!label_ok(resource, ns_len) || !label_ok(name, name_len))
+		return err_set(err, EINVAL, "namespace or name of the service is not a DNS label");
+	memcpy(to->ns, resource, ns_len);
+	to->ns[ns_len] = '\0';
+	memcpy(to->name, name, name_len + 1);
+	return 0;
+}
+
+static bool
+copy_text(char *to, size_t size, const struct tree_node *n)
+{
+	const char *text = tree_text(n, "");
+	size_t len = strlen(text);
+
+	if (len >= size)
+		return false;
+	memcpy(to, text, len + 1);
+	return true;
+}
+
+int
+message_hello(struct message_hello *to, const char *json, size_t len, struct err *err)
+{
+	struct tree *t = NULL;
+	const struct tree_node *root;
+	bool fits;
+	int rc;
+
+	if (len == 0 || json[0] != '{')
+		return err_set(err, EINVAL, "hello is not a JSON object");
+	if ((rc = tree_parse(&t, "hello", json, len, err)) < 0)
+		return rc;
+	root = tree_document(t, 0);
+	fits = copy_text(to->site, sizeof(to->site), tree_get(root, "site")) &&
+		copy_text(to->zone, sizeof(to->zone), tree_get(root, "zone")) &&
+		copy_text(to->cluster_domain, sizeof(to->cluster_domain),
+			tree_get(root, "clusterDomain")) &&
+		copy_text(to->hub, sizeof(to->hub), tree_get(root, "hub"));
+	tree_free(&t);
+	return fits ? 0 : err_set(err, EINVAL, "a text in hello is too long");
+}
+
+bool
+message_says_synced(const char *json, size_t len)
+{
+	struct tree *t = NULL;
+	bool synced;
+
+	if (len == 0 || json[0] != '{' || tree_parse(&t, "response", json, len, NULL) < 0)
+		return false;
+	synced = tree_bool(tree_get(tree_document(t, 0), "synced"), false);
+	tree_free(&t);
+	return synced;
+}
+
+void
+message_build(struct buf *out, const struct message *m, char id[37])
+{
+	char own[37], resource[1025], parent[129], group[] = "resource", source[] = "edgeway-agent";
+	char *content = m->content != NULL ? xstrdup(m->content) : NULL;
+	struct envelope e = {
+		.source = source,
+		.group = group,
+		.resource = resource,
+		.parent_id = parent,
+		.operation = m->operation,
+		.timestamp_ms = wall_ms(),
+		.content = content,
+		.content_len = content != NULL ? strlen(content) : 0,
+	};
+
+	envelope_new_id(own);
+	e.id = own;
+	/* what a peer gave back may be cut: an id or resource this long is not one of the protocol's */
+	snprintf(resource, sizeof(resource), "%s", m->resource);
+	snprintf(parent, sizeof(parent), "%s", m->parent);
+	envelope_build(out, &e);
+	if (id != NULL)
+		memcpy(id, own, sizeof(own));
+	free(content);
+}
+
+int
+message_url(struct message_url *to, const char *url, struct err *err)
+{
+	static const char scheme[] = "wss://";
+	const char *host = url + sizeof(scheme) - 1, *end, *port;
+	bool bracket;
+	size_t len;
+	char *stop;
+	unsigned long number = HUB_PORT;
+
+	if (strncasecmp(url, scheme, sizeof(scheme) - 1) != 0)
+		return err_set(err, EINVAL,
+			"hub.url %s: must begin with wss:// (nothing unencrypted is accepted)",
+			url);
+	bracket = *host == '[';
+	host += bracket;
+	end = host + strcspn(host, bracket ? "]" : ":/?#");
+	len = (size_t)(end - host);
+	if (len == 0 || len > MESH_NODE_MAX || (bracket && *end != ']'))
+		return err_set(err, EINVAL, "hub.url %s: no host, or one that is too long", url);
+	memcpy(to->host, host, len);
+	to->host[len] = '\0';
+	port = end + bracket;
+	if (*port == ':') {
+		number = isdigit((unsigned char)port[1]) ? strtoul(port + 1, &stop, 10) : 0;
+		if (number == 0 || number > 65535 || (*stop != '\0' && *stop != '/'))
+			return err_set(err, EINVAL, "hub.url %s: the port must be 1 to 65535", url);
+	} else if (*port != '\0' && *port != '/') {
+		return err_set(err, EINVAL, "hub.url %s: expected wss://host:port", url);
+	}
+	to->port = (uint16_t)number;
+	return 0;
+}
+
+static size_t
+length_without_dot(const char *name)
+{
+	size_t len = strlen(name);
+
+	return len > 0 && name[len - 1] == '.' ? len - 1 : len;
+}
+
+bool
+message_inside(const char *host, const char *domain)
+{
+	size_t h = length_without_dot(host), d = length_without_dot(domain);
+
+	if (d == 0 || h < d || strncasecmp(host + h - d, domain, d) != 0)
+		return false;
+	return h == d || host[h - d - 1] == '.';
+}
