@@ -116,6 +116,16 @@ class Lab:
             raise RuntimeError(f"{path} is not built (top_builddir names the build folder)")
         return path
 
+    def kill_strays(self):
+        """What has left our process tree (containerd's shims) and still names this lab's folder."""
+        for pid in filter(str.isdigit, os.listdir("/proc")):
+            try:
+                with open(f"/proc/{pid}/cmdline", "rb") as f:
+                    if self.dir.encode() + b"/" in f.read() and int(pid) != os.getpid():
+                        os.kill(int(pid), signal.SIGKILL)
+            except OSError:
+                pass
+
     def close(self):
         for close in reversed(self.closers):
             close()
@@ -129,6 +139,7 @@ class Lab:
                     p.popen.wait(seconds)
                 except subprocess.TimeoutExpired:
                     pass
+        self.kill_strays()
         for m in self.machines:
             m.holder.kill()
             m.holder.wait()

@@ -1,0 +1,166 @@
+"""kill -9 under load, damaged and half-written databases: the next start serves, with the same fake IPs."""
+import os
+import random
+import sqlite3
+import threading
+import time
+
+import pytest
+
+from lab import Agent, Node, service, wait_for
+
+SERVICES = ["edge-nginx.default", "web.shop", "empty.default"]
+LOAD = """
+import http.client, sys, time
+end = time.monotonic() + float(sys.argv[2])
+n = 0
+while time.monotonic() < end:
+    try:
+        c = http.client.HTTPConnection(sys.argv[1], 80, timeout=2)
+        for _ in range(20):
+            c.request("GET", "/"); c.getresponse().read(); n += 1
+        c.close()
+    except (OSError, http.client.HTTPException):
+        time.sleep(0.02)
+print(n)
+"""
+
+
+def fakes(node):
+    return {s: node.address_of(f"{s}.svc.cluster.local", f"@{node.gateway}") for s in SERVICES}
+
+
+def wait_services(mesh, node, want):
+    wait_for("the same fake IPs", lambda: fakes(node) == want, 10)
+    wait_for("call", lambda: node.get(f"http://{want['edge-nginx.default']}/")[0] == 200, 10)
+
+
+def test_kill_at_random_moments(mesh):
+    node, agent = mesh.node2, mesh.agent2
+    want = fakes(node)
+    assert all(want.values())
+    seed = random.randrange(1 << 30)
+    print(f"seed {seed}")
+    rng = random.Random(seed)
+    stop = threading.Event()
+
+    def change():
+        """Metadata moves all the time, so that kills fall into transactions."""
+        n = 0
+        while not stop.is_set():
+            n += 1
+            mesh.hub.write("moving.yaml", *[service(f"moving-{n % 7}-{i}", ("http", 80, 8080), selector="web")
+                                            for i in range(20)])
+            time.sleep(0.05)
+
+    mover = threading.Thread(target=change)
+    mover.start()
+    try:
+        for _ in range(8):
+            load = node.start("load", "/usr/bin/python3", "-c", LOAD, want["edge-nginx.default"], "30")
+            time.sleep(rng.uniform(0.02, 1.0))
+            agent.process.kill()
+            load.kill()
+            if rng.random() < 0.5:
+                time.sleep(rng.uniform(0, 0.2))
+            # at any moment of its start as well
+            agent.start(ready=False)
+            time.sleep(rng.uniform(0, 0.15))
+            agent.process.kill()
+            agent.start()
+            assert fakes(node) == want
+            assert node.table().count("dnat to 172.17.0.1:40001") == 2
+            assert node.route().count("9.251.0.0/16") == 1
+            wait_for("resolv.conf", lambda: node.resolv().count(b"nameserver 172.17.0.1") == 1, 3)
+    finally:
+        stop.set()
+        mover.join()
+    mesh.hub.delete("moving.yaml")
+    assert agent.stop() == 0
+    assert node.clean()
+    agent.start()
+    wait_services(mesh, node, want)
+
+
+def damage_middle(path):
+    with open(path, "r+b") as f:
+        f.seek(0, os.SEEK_END)
+        size = f.tell()
+        f.seek(0)
+        f.write(os.urandom(min(size, 8192)))
+
+
+def damage_empty(path):
+    open(path, "wb").close()
+
+
+def damage_text(path):
+    with open(path, "wb") as f:
+        f.write(b"this is no database\n" * 1000)
+
+
+def damage_half(path):
+    """Half-written: as a full disk or a lost write leaves it."""
+    size = os.path.getsize(path)
+    os.truncate(path, size // 2)
+
+
+def database(agent):
+    found = [os.path.join(agent.data, f) for f in os.listdir(agent.data) if f.endswith((".db", ".sqlite", ".sqlite3"))]
+    assert len(found) == 1, found
+    return found[0]
+
+
+@pytest.mark.parametrize("damage", [damage_middle, damage_empty, damage_text, damage_half])
+@pytest.mark.parametrize("stopped", ["stopped", "killed"])
+def test_damaged_database(mesh, damage, stopped):
+    """Never a refusal to start: said aloud, moved aside, and rebuilt from the hub."""
+    node, agent = mesh.node1, mesh.agent1
+    want = fakes(node)
+    agent.stop() if stopped == "stopped" else agent.process.kill()
+    damage(database(agent))
+    for f in os.listdir(agent.data):
+        if f.endswith(("-wal", "-shm")):
+            os.unlink(os.path.join(agent.data, f))
+    with open(agent.process.log_path, "w"):
+        pass
+    agent.start(ready=False)
+    wait_services(mesh, node, want)
+    agent.wait_ready()
+    if damage is not damage_empty:
+        assert "damaged" in agent.process.log() or "corrupt" in agent.process.log() or "aside" in agent.process.log()
+    assert sqlite3.connect(database(agent)).execute("pragma integrity_check").fetchone() == ("ok",)
+    assert agent.stop() == 0
+    assert node.clean()
+    agent.start()
+
+
+def test_database_from_the_future(mesh):
+    """A newer version's file is not destroyed by an older program."""
+    node, agent = mesh.node1, mesh.agent1
+    want = fakes(node)
+    agent.stop()
+    connection = sqlite3.connect(database(agent))
+    connection.execute("pragma user_version = 999")
+    connection.commit()
+    connection.close()
+    agent.start(ready=False)
+    wait_services(mesh, node, want)
+
+
+def test_hub_killed(mesh):
+    want = fakes(mesh.node1)
+    mesh.hub.process.kill()
+    assert mesh.node1.get("http://edge-nginx/")[0] == 200
+    mesh.hub.start()
+    mesh.hub.write("again.yaml", service("again", ("http", 80, 8080), selector="web"))
+    wait_for("agents are back", lambda: mesh.node1.get("http://again/")[0] == 200, 45)
+    assert fakes(mesh.node1) == want
+    mesh.hub.delete("again.yaml")
+
+
+def test_new_node_joins_while_others_work(mesh):
+    node = Node(mesh.lab, "edge-9", "192.0.2.19")
+    agent = Agent(node, mesh.hub)
+    wait_for("call", lambda: node.get("http://edge-nginx/")[0] == 200, 10)
+    assert agent.stop() == 0 and node.clean()

@@ -1,0 +1,77 @@
+"""The main job with a real Docker Engine on both nodes: containers resolve and call a service."""
+import collections
+
+import pytest
+
+import engine
+import lab as labs
+from lab import FAKE, Agent, Hub, pod, service, wait_for
+
+NAME = "edge-nginx.default.svc.cluster.local"
+
+
+@pytest.fixture(scope="module")
+def docker(lab):
+    assert engine.available(), "packages docker.io and busybox-static"
+    labs.upstream(lab, "www.example.test/203.0.113.7")
+    hub = Hub(lab)
+    nodes = [engine.EngineNode(lab, f"edge-{i}", f"192.0.2.1{i}") for i in (1, 2)]
+    webs = [engine.web(n, f"web-{i}", 30080) for i, n in enumerate(nodes, 1)]
+    hub.write("web.yaml", service("edge-nginx", ("http", 80, 8080), selector="web"),
+              *[pod(w.name, n, w.address, ("http", 8080, 30080), app="web") for w, n in zip(webs, nodes)])
+    agents = [Agent(n, hub) for n in nodes]
+    for n in nodes:
+        wait_for("service", lambda n=n: n.address_of(NAME, "@172.17.0.1"))
+        wait_for("resolv.conf", lambda n=n: b"172.17.0.1" in n.resolv())
+    clients = [n.container("client", "sleep", "100000") for n in nodes]
+    yield {"hub": hub, "nodes": nodes, "agents": agents, "clients": clients}
+    for a in agents:
+        print(f"--- log of {a.node.name}\n{a.process.log()[-3000:]}")
+
+
+def test_containers_got_our_resolver(docker):
+    for c in docker["clients"]:
+        assert "nameserver 172.17.0.1" in c.run("cat", "/etc/resolv.conf").stdout
+
+
+def test_container_resolves(docker):
+    for c in docker["clients"]:
+        said = c.run("nslookup", NAME, check=False).stdout
+        assert any(FAKE.match(word) for word in said.split()), said
+
+
+def test_container_calls_both_nodes(docker):
+    for c in docker["clients"]:
+        for url in (f"http://{NAME}/", "http://edge-nginx/"):
+            seen = collections.Counter((c.get(url) or "nothing").strip() for _ in range(8))
+            assert set(seen) == {"web-1", "web-2"}, seen
+
+
+def test_container_resolves_the_world(docker):
+    said = docker["clients"][0].run("nslookup", "www.example.test", check=False).stdout
+    assert "203.0.113.7" in said
+
+
+def test_hub_stopped(docker):
+    docker["hub"].process.stop()
+    assert (docker["clients"][0].get("http://edge-nginx/") or "").startswith("web-")
+    docker["agents"][0].stop()
+    docker["agents"][0].start()
+    assert (docker["clients"][0].get("http://edge-nginx/") or "").startswith("web-")
+    docker["hub"].start()
+
+
+def test_containers_start_and_stop_meanwhile(docker):
+    """docker0 loses and regains its carrier; rules and listener stay."""
+    node = docker["nodes"][0]
+    for i in range(3):
+        c = node.container(f"short-{i}", "sleep", "1000")
+        assert (c.get("http://edge-nginx/") or "").startswith("web-")
+        node.docker("rm", "-f", c.name)
+
+
+def test_left_as_found(docker):
+    for node, agent in zip(docker["nodes"], docker["agents"]):
+        assert agent.stop() == 0
+        assert node.clean()
+        assert "172.17.0.0/16" in node.run("iptables-save", "-t", "nat").stdout  # Docker's own rules are still there
