@@ -1,0 +1,430 @@
+#include "hub/certs.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <ifaddrs.h>
+#include <net/if.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/buf.h"
+#include "base/log.h"
+#include "base/pki.h"
+
+enum {
+	CA_DAYS = 3650,
+	HUB_DAYS = 365,
+	NODE_DAYS = 1096,
+	PEM_MAX = 256 * 1024,
+	NAMES_MAX = 128, /* in the hub's certificate */
+	RECORD_NAME_MAX = 200, /* leaves room for the suffix of file_write within NAME_MAX */
+};
+
+struct names {
+	char *name[NAMES_MAX + 1]; /* sorted, ended by NULL */
+	size_t n;
+};
+
+struct certs {
+	char *dir;
+	char *ca_pem, *ca_key; /* ca_key NULL: nothing can be signed */
+	char ca_hash[PKI_HASH_TEXT];
+	char *cert, *key;      /* the operator's certificate of the hub, else NULL */
+	char *listen;
+	struct names wanted;   /* tls.names */
+	struct names current;  /* of the certificate in use */
+	int64_t renew_s;       /* when two thirds of its life are over */
+};
+
+static void
+names_add(struct names *names, const char *name)
+{
+	size_t at = 0;
+
+	while (at < names->n && strcmp(names->name[at], name) < 0)
+		at++;
+	if (name[0] == '\0' || names->n == NAMES_MAX ||
+		(at < names->n && strcmp(names->name[at], name) == 0))
+		return;
+	memmove(names->name + at + 1, names->name + at, (names->n - at) * sizeof *names->name);
+	names->name[at] = xstrdup(name);
+	names->n++;
+	names->name[names->n] = NULL;
+}
+
+static void
+names_fini(struct names *names)
+{
+	for (size_t i = 0; i < names->n; i++)
+		free(names->name[i]);
+	memset(names, 0, sizeof *names);
+}
+
+static bool
+names_hold(const struct names *names, const struct names *others)
+{
+	for (size_t i = 0, k = 0; i < others->n; i++) {
+		while (k < names->n && strcmp(names->name[k], others->name[i]) < 0)
+			k++;
+		if (k == names->n || strcmp(names->name[k], others->name[i]) != 0)
+			return false;
+	}
+	return true;
+}
+
+static void
+names_add_interfaces(struct names *names)
+{
+	struct ifaddrs *all, *i;
+	char text[INET6_ADDRSTRLEN];
+
+	if (getifaddrs(&all) < 0)
+		return;
+	for (i = all; i != NULL; i = i->ifa_next) {
+		const void *sa = i->ifa_addr;
+
+		if (sa == NULL || (i->ifa_flags & IFF_LOOPBACK))
+			continue;
+		if (i->ifa_addr->sa_family == AF_INET) {
+			const struct sockaddr_in *in = sa;
+
+			names_add(names, inet_ntop(AF_INET, &in->sin_addr, text, sizeof text));
+		} else if (i->ifa_addr->sa_family == AF_INET6) {
+			const struct sockaddr_in6 *in6 = sa;
+
+			if (!IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
+				names_add(names, inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text));
+		}
+	}
+	freeifaddrs(all);
+}
+
+/* The operator's names first: they have a place even where the interfaces are many. */
+static void
+names_now(const struct certs *c, struct names *names)
+{
+	char host[256] = "";
+
+	for (size_t i = 0; i < c->wanted.n; i++)
+		names_add(names, c->wanted.name[i]);
+	if (gethostname(host, sizeof host - 1) == 0)
+		names_add(names, host);
+	names_add(names, "localhost");
+	names_add(names, "127.0.0.1");
+	names_add(names, c->listen);
+	names_add_interfaces(names);
+}
+
+static int
+read_pem(const char *path, const char *what, char **pem, struct err *err)
+{
+	int rc = file_read(path, PEM_MAX, pem, NULL);
+
+	return rc < 0 ? err_set(err, rc, "cannot read %s %s: %s", what, path, strerror(-rc)) : 0;
+}
+
+static int
+write_pem(const char *path, const char *pem, unsigned mode, struct err *err)
+{
+	int rc = file_write(path, pem, strlen(pem), mode);
+
+	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", path, strerror(-rc)) : 0;
+}
+
+/* The key is written first: a ca.pem always has its key, a lonely key was never used. */
+static int
+own_ca_make(struct certs *c, const char *cert_path, const char *key_path, struct err *err)
+{
+	int rc = pki_ca_new("edgeway hub CA", CA_DAYS, &c->ca_pem, &c->ca_key, err);
+
+	if (rc < 0)
+		return err_wrap(err, rc, "cannot make the CA");
+	if ((rc = write_pem(key_path, c->ca_key, 0600, err)) < 0 ||
+		(rc = write_pem(cert_path, c->ca_pem, 0644, err)) < 0)
+		return rc;
+	log_info("hub", "made a CA of its own file=%s", cert_path);
+	return 0;
+}
+
+static int
+own_ca(struct certs *c, struct err *err)
+{
+	auto_free char *cert_path = xasprintf("%s/ca.pem", c->dir);
+	auto_free char *key_path = xasprintf("%s/ca.key", c->dir);
+	int rc;
+
+	if (access(cert_path, F_OK) < 0 && errno == ENOENT)
+		return own_ca_make(c, cert_path, key_path, err);
+	if ((rc = read_pem(cert_path, "the CA", &c->ca_pem, err)) < 0)
+		return rc;
+	return read_pem(key_path, "the CA's key", &c->ca_key, err);
+}
+
+static int
+given_ca(struct certs *c, const struct certs_config *config, struct err *err)
+{
+	int rc = read_pem(config->ca, "tls.ca", &c->ca_pem, err);
+
+	if (rc < 0 || config->ca_key[0] == '\0')
+		return rc;
+	return read_pem(config->ca_key, "tls.caKey", &c->ca_key, err);
+}
+
+static int
+given_cert(struct certs *c, const struct certs_config *config, struct err *err)
+{
+	int rc = read_pem(config->cert, "tls.cert", &c->cert, err);
+
+	if (rc == 0)
+		rc = read_pem(config->key, "tls.key", &c->key, err);
+	if (rc == 0 && (rc = pki_pair_check(c->cert, c->key, err)) < 0)
+		return err_wrap(err, rc, "tls.cert and tls.key do not belong together");
+	return rc;
+}
+
+static int
+check_config(const struct certs_config *config, struct err *err)
+{
+	if ((config->cert[0] == '\0') != (config->key[0] == '\0'))
+		return err_set(err, EINVAL, "tls.cert and tls.key need each other");
+	if (config->ca_key[0] != '\0' && config->ca[0] == '\0')
+		return err_set(err, EINVAL, "tls.caKey needs tls.ca");
+	if (config->cert[0] != '\0' && config->ca[0] == '\0')
+		return err_set(err, EINVAL, "tls.cert needs tls.ca: nodes trust only the CA that signs them");
+	if (config->ca[0] != '\0' && config->ca_key[0] == '\0' && config->cert[0] == '\0')
+		return err_set(err, EINVAL, "tls.ca alone gives no certificate: add tls.caKey, or tls.cert and tls.key");
+	return 0;
+}
+
+static int
+load(struct certs *c, const struct certs_config *config, struct err *err)
+{
+	auto_free char *nodes = xasprintf("%s/nodes", c->dir);
+	int rc = check_config(config, err);
+
+	if (rc == 0)
+		rc = config->ca[0] != '\0' ? given_ca(c, config, err) : own_ca(c, err);
+	if (rc == 0 && c->ca_key != NULL && (rc = pki_pair_check(c->ca_pem, c->ca_key, err)) < 0)
+		rc = err_wrap(err, rc, "the CA's certificate and key do not belong together");
+	if (rc == 0)
+		rc = pki_cert_hash(c->ca_pem, c->ca_hash, err);
+	if (rc == 0 && config->cert[0] != '\0')
+		rc = given_cert(c, config, err);
+	if (rc == 0 && (rc = mkdir_p(nodes, 0700)) < 0)
+		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
+	return rc;
+}
+
+int
+certs_open(struct certs **out, const struct certs_config *config, struct err *err)
+{
+	struct certs *c = xcalloc(1, sizeof *c);
+	int rc;
+
+	c->dir = xstrdup(config->data_dir);
+	c->listen = xstrdup(config->listen);
+	for (size_t i = 0; config->names != NULL && config->names[i] != NULL; i++)
+		names_add(&c->wanted, config->names[i]);
+	if ((rc = load(c, config, err)) < 0)
+		certs_close(&c);
+	*out = c;
+	return rc;
+}
+
+void
+certs_close(struct certs **out)
+{
+	struct certs *c = take_ptr(out);
+
+	if (c == NULL)
+		return;
+	names_fini(&c->wanted);
+	names_fini(&c->current);
+	free(c->dir);
+	free(c->ca_pem);
+	free(c->ca_key);
+	free(c->cert);
+	free(c->key);
+	free(c->listen);
+	free(c);
+}
+
+const char *
+certs_ca_pem(const struct certs *c)
+{
+	return c->ca_pem;
+}
+
+const char *
+certs_ca_hash(const struct certs *c)
+{
+	return c->ca_hash;
+}
+
+bool
+certs_can_sign(const struct certs *c)
+{
+	return c->ca_key != NULL;
+}
+
+/* hub.names: the CA's hash, then a name a line. */
+static void
+read_names(const char *path, const char *ca_hash, struct names *names)
+{
+	auto_free char *text = NULL;
+	char *save = NULL, *line;
+
+	if (file_read(path, PEM_MAX, &text, NULL) < 0)
+		return;
+	line = strtok_r(text, "\n", &save);
+	if (line == NULL || strcmp(line, ca_hash) != 0)
+		return;
+	while ((line = strtok_r(NULL, "\n", &save)) != NULL)
+		names_add(names, line);
+}
+
+static int
+write_names(const char *path, const char *ca_hash, const struct names *names, struct err *err)
+{
+	auto_buf struct buf b;
+	int rc;
+
+	buf_init(&b, BUF_UNLIMITED);
+	buf_printf(&b, "%s\n", ca_hash);
+	for (size_t i = 0; i < names->n; i++)
+		buf_printf(&b, "%s\n", names->name[i]);
+	rc = file_write(path, buf_at(&b), buf_len(&b), 0644);
+	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", path, strerror(-rc)) : 0;
+}
+
+static int64_t
+renew_time(const char *cert)
+{
+	auto_free char *name = NULL;
+	int64_t from, to;
+
+	if (pki_cert_info(cert, &name, &from, &to, NULL) < 0)
+		return 0;
+	return from + (to - from) / 3 * 2;
+}
+
+bool
+certs_renew_due(const struct certs *c, int64_t now_s)
+{
+	struct names now = {0};
+	bool due;
+
+	if (c->cert != NULL)
+		return false;
+	names_now(c, &now);
+	due = now_s >= c->renew_s || !names_hold(&c->current, &now);
+	names_fini(&now);
+	return due;
+}
+
+/* The order matters after a crash: without hub.names nothing that lies there is used. */
+static int
+make_own(struct certs *c, char **cert, char **key, struct err *err)
+{
+	auto_free char *cert_path = xasprintf("%s/hub.pem", c->dir);
+	auto_free char *key_path = xasprintf("%s/hub.key", c->dir);
+	auto_free char *names_path = xasprintf("%s/hub.names", c->dir);
+	struct pki_issue issue = {
+		.ca_cert_pem = c->ca_pem,
+		.ca_key_pem = c->ca_key,
+		.common_name = "edgeway-hub",
+		.server = true,
+		.days = HUB_DAYS,
+	};
+	int rc;
+
+	names_fini(&c->current);
+	names_now(c, &c->current);
+	issue.names = (const char *const *)c->current.name;
+	unlink(names_path);
+	if ((rc = pki_key_new(key, err)) < 0 || (rc = pki_sign_key(&issue, *key, cert, err)) < 0 ||
+		(rc = write_pem(key_path, *key, 0600, err)) < 0 ||
+		(rc = write_pem(cert_path, *cert, 0644, err)) < 0 ||
+		(rc = write_names(names_path, c->ca_hash, &c->current, err)) < 0)
+		return err_wrap(err, rc, "cannot make the hub's certificate");
+	c->renew_s = renew_time(*cert);
+	log_info("hub", "made the hub's certificate names=%zu days=%d", c->current.n, HUB_DAYS);
+	return 0;
+}
+
+static bool
+load_own(struct certs *c, int64_t now_s, char **cert, char **key)
+{
+	auto_free char *cert_path = xasprintf("%s/hub.pem", c->dir);
+	auto_free char *key_path = xasprintf("%s/hub.key", c->dir);
+	auto_free char *names_path = xasprintf("%s/hub.names", c->dir);
+
+	names_fini(&c->current);
+	read_names(names_path, c->ca_hash, &c->current);
+	if (c->current.n == 0 || file_read(cert_path, PEM_MAX, cert, NULL) < 0 ||
+		file_read(key_path, PEM_MAX, key, NULL) < 0 || pki_pair_check(*cert, *key, NULL) < 0)
+		return false;
+	c->renew_s = renew_time(*cert);
+	return !certs_renew_due(c, now_s);
+}
+
+int
+certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct err *err)
+{
+	auto_free char *cert = NULL, *key = NULL;
+	int rc;
+
+	if (c->cert != NULL)
+		return pki_server_ctx(c->cert, c->key, c->ca_pem, ctx, err);
+	if (!load_own(c, now_s, &cert, &key)) {
+		free(take_ptr(&cert));
+		free(take_ptr(&key));
+		if ((rc = make_own(c, &cert, &key, err)) < 0)
+			return rc;
+	}
+	return pki_server_ctx(cert, key, c->ca_pem, ctx, err);
+}
+
+static char *
+record_path(const struct certs *c, const char *node)
+{
+	char hash[PKI_HASH_TEXT];
+
+	if (strlen(node) <= RECORD_NAME_MAX)
+		return xasprintf("%s/nodes/%s", c->dir, node);
+	pki_sha256_hex(node, strlen(node), hash);
+	return xasprintf("%s/nodes/sha256-%s", c->dir, hash);
+}
+
+bool
+certs_taken(const struct certs *c, const char *node)
+{
+	auto_free char *path = record_path(c, node);
+
+	/* What cannot be looked at counts as taken: doubt must not give a name away. */
+	return access(path, F_OK) == 0 || errno != ENOENT;
+}
+
+int
+certs_sign(struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err)
+{
+	struct pki_issue issue = {
+		.ca_cert_pem = c->ca_pem,
+		.ca_key_pem = c->ca_key,
+		.common_name = node,
+		.client = true,
+		.days = NODE_DAYS,
+	};
+	auto_free char *path = record_path(c, node);
+	int rc;
+
+	if (!certs_can_sign(c))
+		return err_set(err, ENOTSUP, "the hub has no key of its CA (tls.caKey) and signs nothing");
+	if ((rc = pki_sign(&issue, csr_pem, cert_pem, err)) < 0)
+		return rc;
+	if ((rc = write_pem(path, *cert_pem, 0644, err)) < 0)
+		free(take_ptr(cert_pem));
+	return rc;
+}

@@ -1,0 +1,49 @@
+/*
+ * The certificates of the hub: its CA, its own certificate under that CA, and those that it signs for nodes.
+ * Everything lives under dataDir: ca.pem, ca.key, hub.pem, hub.key (keys 0600), hub.names (what hub.pem
+ * was made for) and nodes/<node> (the node's last certificate: the name is taken). With tls.ca
+ * and tls.caKey the CA is the operator's; with tls.cert and tls.key so is the hub's certificate, which
+ * must be of tls.ca, since nodes trust nothing else.
+ *
+ * The hub's certificate names tls.names, the host's name, localhost, 127.0.0.1, the listen address and the
+ * addresses of the host's interfaces; certs_renew_due says when that has changed or two thirds of
+ * the life are over. Blocking file I/O, on the hub's loop, rare.
+ *
+ *	certs_open(&c, &config, &err);
+ *	certs_server_ctx(c, now_s, &ctx, &err);
+ *	certs_sign(c, "edge-1", csr_pem, &cert_pem, &err);
+ */
+#ifndef EDGEWAY_HUB_CERTS_H
+#define EDGEWAY_HUB_CERTS_H
+
+#include "base/err.h"
+
+struct ssl_ctx_st;
+struct certs;
+
+struct certs_config {
+	const char *data_dir; /* exists */
+	const char *cert, *key, *ca, *ca_key; /* files, "" for our own */
+	const char *const *names;             /* ended by NULL; may be NULL */
+	const char *listen;                   /* host part of the listen address, "" when it is any */
+};
+
+/* Makes or loads the CA. */
+int certs_open(struct certs **c, const struct certs_config *config, struct err *err);
+void certs_close(struct certs **c);
+
+const char *certs_ca_pem(const struct certs *c);
+const char *certs_ca_hash(const struct certs *c); /* sha256 of the DER, hex */
+bool certs_can_sign(const struct certs *c);       /* false with tls.ca and no tls.caKey */
+
+/* A server context with the hub's certificate, which is made first when it is missing or due. */
+int certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct err *err);
+/* Should the certificate in use be made anew? Always false when it is the operator's. */
+bool certs_renew_due(const struct certs *c, int64_t now_s);
+
+/* Does the name hold a certificate of ours? */
+bool certs_taken(const struct certs *c, const char *node);
+/* Signs the request's key for `node` and remembers it. The name must be valid (hub/route.h). */
+int certs_sign(struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
+
+#endif

@@ -1,0 +1,357 @@
+#include "hub/fanout.h"
+
+#include <assert.h>
+#include <errno.h>
+
+#include "base/hash.h"
+#include "model/envelope.h"
+
+/* Stands where a session writes its msg_id; no other text of a frame's head can hold it. */
+#define ID_PLACE "00000000-0000-4000-8000-000000000000"
+
+struct entry {
+	struct fanout_item item; /* first: an item is its entry */
+	struct entry *next_hash;
+	struct entry *next_bucket, **at_bucket;
+	unsigned holds;
+	char *frame;
+};
+
+struct fanout {
+	struct entry **table; /* by hash, n_table is a power of two */
+	size_t n_table, n_entries, n_present;
+	struct entry *bucket[DIGEST_BUCKETS];
+	struct entry **slot; /* by index */
+	uint32_t n_slots, room;
+	uint32_t *unused; /* numbers below n_slots that are free */
+	uint32_t n_unused;
+	struct digests digests;
+	struct fanout_watch *watches;
+};
+
+struct fanout *
+fanout_new(void)
+{
+	struct fanout *f = xcalloc(1, sizeof *f);
+
+	f->n_table = 64;
+	f->table = xcalloc(f->n_table, sizeof *f->table);
+	return f;
+}
+
+static void
+entry_free(struct entry *e)
+{
+	free(e->frame);
+	free((void *)(uintptr_t)e->item.key);
+	free(e);
+}
+
+void
+fanout_free(struct fanout **out)
+{
+	struct fanout *f = take_ptr(out);
+
+	if (f == NULL)
+		return;
+	assert(f->watches == NULL);
+	for (uint32_t i = 0; i < f->n_slots; i++) {
+		if (f->slot[i] != NULL)
+			entry_free(f->slot[i]);
+	}
+	free(f->slot);
+	free(f->unused);
+	free(f->table);
+	free(f);
+}
+
+void
+fanout_watch_start(struct fanout *f, struct fanout_watch *w, fanout_fn *changed, void *arg)
+{
+	w->changed = changed;
+	w->arg = arg;
+	w->next = f->watches;
+	w->at = &f->watches;
+	if (w->next != NULL)
+		w->next->at = &w->next;
+	f->watches = w;
+}
+
+void
+fanout_watch_stop(struct fanout_watch *w)
+{
+	if (w->at == NULL)
+		return;
+	*w->at = w->next;
+	if (w->next != NULL)
+		w->next->at = w->at;
+	w->at = NULL;
+}
+
+static void
+tell(struct fanout *f, struct entry *e)
+{
+	struct fanout_watch *next;
+
+	/* A watcher may stop itself, not another one: closing a connection only starts here. */
+	for (struct fanout_watch *w = f->watches; w != NULL; w = next) {
+		next = w->next;
+		w->changed(w->arg, &e->item);
+	}
+}
+
+static struct entry **
+place(const struct fanout *f, const char *key)
+{
+	size_t n = hash64(key, strlen(key), 0) & (f->n_table - 1);
+	struct entry **at = &f->table[n];
+
+	while (*at != NULL && strcmp((*at)->item.key, key) != 0)
+		at = &(*at)->next_hash;
+	return at;
+}
+
+static void
+grow(struct fanout *f)
+{
+	size_t n = f->n_table;
+	struct entry **old = f->table;
+
+	f->n_table = n * 2;
+	f->table = xcalloc(f->n_table, sizeof *f->table);
+	for (size_t i = 0; i < n; i++) {
+		for (struct entry *e = old[i], *next; e != NULL; e = next) {
+			struct entry **at;
+
+			next = e->next_hash;
+			e->next_hash = NULL;
+			at = place(f, e->item.key);
+			*at = e;
+		}
+	}
+	free(old);
+}
+
+static uint32_t
+number(struct fanout *f)
+{
+	if (f->n_unused > 0)
+		return f->unused[--f->n_unused];
+	if (f->n_slots == f->room) {
+		f->room = f->room > 0 ? f->room * 2 : 64;
+		f->slot = xrealloc(f->slot, f->room * sizeof *f->slot);
+		f->unused = xrealloc(f->unused, f->room * sizeof *f->unused);
+	}
+	return f->n_slots++;
+}
+
+/* Builds the frame of what the entry now is: its view, or a deletion. */
+static void
+set_frame(struct entry *e, char *frame, size_t len)
+{
+	const char *id = strstr(frame, ID_PLACE);
+
+	assert(id != NULL);
+	free(e->frame);
+	e->frame = frame;
+	e->item.frame = frame;
+	e->item.frame_len = len;
+	e->item.id_at = (size_t)(id - frame);
+}
+
+static char *
+build(const char *key, const char *json, size_t len, size_t *frame_len)
+{
+	const char *slash = strchr(key, '/');
+	auto_free char *resource = xasprintf("%.*s/service/%s", (int)(slash - key), key, slash + 1);
+	auto_free char *content = xstrndup(json, len);
+	struct envelope e = {
+		.id = (char[]){ID_PLACE},
+		.timestamp_ms = wall_ms(),
+		.source = (char[]){"edgeway-hub"},
+		.group = (char[]){"resource"},
+		.resource = resource,
+		.operation = len > 0 ? OP_UPDATE : OP_DELETE,
+		.content = content,
+		.content_len = len,
+	};
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	envelope_build(&b, &e);
+	*frame_len = buf_len(&b);
+	return buf_take_str(&b);
+}
+
+static void
+make_deletion(struct entry *e)
+{
+	size_t len;
+	char *frame = build(e->item.key, "", 0, &len);
+
+	set_frame(e, frame, len);
+	e->item.present = false;
+	e->item.digest = 0;
+	e->item.content = "";
+	e->item.content_len = 0;
+}
+
+static struct entry *
+insert(struct fanout *f, const char *key)
+{
+	struct entry *e = xcalloc(1, sizeof *e);
+	unsigned bucket = digest_bucket(key, strlen(key));
+
+	if (f->n_entries >= f->n_table)
+		grow(f);
+	e->item.key = xstrdup(key);
+	e->item.index = number(f);
+	f->slot[e->item.index] = e;
+	*place(f, key) = e;
+	e->next_bucket = f->bucket[bucket];
+	e->at_bucket = &f->bucket[bucket];
+	if (e->next_bucket != NULL)
+		e->next_bucket->at_bucket = &e->next_bucket;
+	f->bucket[bucket] = e;
+	f->n_entries++;
+	return e;
+}
+
+static void
+drop(struct fanout *f, struct entry *e)
+{
+	*place(f, e->item.key) = e->next_hash;
+	*e->at_bucket = e->next_bucket;
+	if (e->next_bucket != NULL)
+		e->next_bucket->at_bucket = e->at_bucket;
+	f->slot[e->item.index] = NULL;
+	f->unused[f->n_unused++] = e->item.index;
+	f->n_entries--;
+	entry_free(e);
+}
+
+int
+fanout_set(struct fanout *f, const char *ns, const char *name, const char *json, size_t len,
+	uint64_t digest, struct err *err)
+{
+	auto_free char *key = xasprintf("%s/%s", ns, name);
+	struct entry *e = *place(f, key);
+	size_t frame_len;
+	char *frame;
+
+	if (e != NULL && e->item.present && e->item.digest == digest)
+		return 0;
+	frame = build(key, json, len, &frame_len);
+	if (frame_len > ENVELOPE_MAX_BYTES) {
+		free(frame);
+		return err_set(err, EMSGSIZE, "service %s needs a message of %zu bytes, at most %d are allowed",
+			key, frame_len, ENVELOPE_MAX_BYTES);
+	}
+	if (e == NULL)
+		e = insert(f, key);
+	if (e->item.present)
+		digest_toggle(&f->digests, key, strlen(key), e->item.digest);
+	else
+		f->n_present++;
+	set_frame(e, frame, frame_len);
+	e->item.present = true;
+	e->item.digest = digest;
+	e->item.content = frame + frame_len - 1 - len; /* the envelope ends with its content */
+	e->item.content_len = len;
+	digest_toggle(&f->digests, key, strlen(key), digest);
+	tell(f, e);
+	return 1;
+}
+
+bool
+fanout_remove(struct fanout *f, const char *ns, const char *name)
+{
+	auto_free char *key = xasprintf("%s/%s", ns, name);
+	struct entry *e = *place(f, key);
+
+	if (e == NULL || !e->item.present)
+		return false;
+	digest_toggle(&f->digests, key, strlen(key), e->item.digest);
+	f->n_present--;
+	make_deletion(e);
+	e->holds++;
+	tell(f, e);
+	fanout_release(f, &e->item);
+	return true;
+}
+
+const struct digests *
+fanout_digests(const struct fanout *f)
+{
+	return &f->digests;
+}
+
+size_t
+fanout_count(const struct fanout *f)
+{
+	return f->n_present;
+}
+
+uint32_t
+fanout_slots(const struct fanout *f)
+{
+	return f->n_slots;
+}
+
+struct fanout_item *
+fanout_find(const struct fanout *f, const char *key)
+{
+	struct entry *e = *place(f, key);
+
+	return e != NULL ? &e->item : NULL;
+}
+
+struct fanout_item *
+fanout_use(struct fanout *f, const char *key)
+{
+	struct entry *e = *place(f, key);
+
+	if (e == NULL) {
+		e = insert(f, key);
+		make_deletion(e);
+	}
+	return &e->item;
+}
+
+struct fanout_item *
+fanout_at(const struct fanout *f, uint32_t index)
+{
+	return index < f->n_slots && f->slot[index] != NULL ? &f->slot[index]->item : NULL;
+}
+
+static struct entry *
+entry_of(struct fanout_item *item)
+{
+	return container_of(item, struct entry, item);
+}
+
+struct fanout_item *
+fanout_in_bucket(const struct fanout *f, unsigned bucket, const struct fanout_item *last)
+{
+	struct entry *e = f->bucket[bucket];
+
+	if (last != NULL)
+		e = container_of(last, const struct entry, item)->next_bucket;
+	return e != NULL ? &e->item : NULL;
+}
+
+void
+fanout_hold(struct fanout_item *item)
+{
+	entry_of(item)->holds++;
+}
+
+void
+fanout_release(struct fanout *f, struct fanout_item *item)
+{
+	struct entry *e = entry_of(item);
+
+	assert(e->holds > 0);
+	if (--e->holds == 0 && !e->item.present)
+		drop(f, e);
+}

@@ -1,0 +1,70 @@
+/*
+ * What every node should hold now: one item for each service, with the text frame that tells it, built
+ * once for a change and shared by all sessions; a session only puts a msg_id of its own into its copy
+ * on the way out. Whoever watches is told of every change, in order.
+ *
+ * An item of a service that is gone stays, as a deletion to be told, for as long as a session
+ * holds it. Items have small numbers (`index`), so that a session can keep its state of them in an
+ * array; a number is used again once its item is gone.
+ *
+ * On the hub's loop. Items belong to the fanout; fanout_hold keeps one alive.
+ *
+ *	fanout_set(f, "default", "web", json, len, digest, &err);	// tells the watchers
+ *	fanout_remove(f, "default", "web");
+ */
+#ifndef EDGEWAY_HUB_FANOUT_H
+#define EDGEWAY_HUB_FANOUT_H
+
+#include "model/digest.h"
+
+enum { FANOUT_ID_LEN = 36 }; /* a UUID */
+
+struct fanout;
+
+struct fanout_item {
+	const char *key;  /* "ns/name" */
+	uint32_t index;
+	bool present;     /* else: to be deleted */
+	uint64_t digest;  /* of the view, 0 when not present */
+	const char *frame; /* whole envelope with FANOUT_ID_LEN bytes to fill in at id_at */
+	size_t frame_len, id_at;
+	const char *content; /* the view's JSON within the frame */
+	size_t content_len;
+};
+
+typedef void fanout_fn(void *arg, struct fanout_item *item);
+
+/* Embedded in who watches. */
+struct fanout_watch {
+	struct fanout_watch *next, **at;
+	fanout_fn *changed;
+	void *arg;
+};
+
+struct fanout *fanout_new(void);
+/* Nobody may watch or hold any more. */
+void fanout_free(struct fanout **f);
+
+void fanout_watch_start(struct fanout *f, struct fanout_watch *w, fanout_fn *changed, void *arg);
+void fanout_watch_stop(struct fanout_watch *w);
+
+/* 1 changed, 0 the same as before, -EMSGSIZE: more than a frame holds, the former view stays. */
+int fanout_set(struct fanout *f, const char *ns, const char *name, const char *json, size_t len,
+	uint64_t digest, struct err *err);
+/* False when there was none. */
+bool fanout_remove(struct fanout *f, const char *ns, const char *name);
+
+const struct digests *fanout_digests(const struct fanout *f);
+size_t fanout_count(const struct fanout *f);  /* services present */
+uint32_t fanout_slots(const struct fanout *f); /* every index is below */
+struct fanout_item *fanout_find(const struct fanout *f, const char *key);
+/* The item of a key, made as a deletion when there is none: hold it at once. */
+struct fanout_item *fanout_use(struct fanout *f, const char *key);
+struct fanout_item *fanout_at(const struct fanout *f, uint32_t index); /* NULL: not in use */
+/* Items of a bucket (model/digest.h) one by one, NULL to begin and at the end. */
+struct fanout_item *fanout_in_bucket(const struct fanout *f, unsigned bucket, const struct fanout_item *last);
+
+void fanout_hold(struct fanout_item *item);
+void fanout_release(struct fanout *f, struct fanout_item *item);
+
+#endif

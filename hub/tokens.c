@@ -1,0 +1,258 @@
+#include "hub/tokens.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/pki.h"
+#include "base/tree.h"
+#include "model/json.h"
+
+struct token {
+	char id[TOKEN_ID_LEN + 1];
+	char hash[PKI_HASH_TEXT]; /* of the whole secret */
+	char *node;               /* "" any */
+	int64_t expires_s;
+};
+
+struct tokens {
+	char *path;
+	struct token *all;
+	size_t n;
+};
+
+enum { TOKENS_FILE_MAX = 8 * 1024 * 1024 };
+
+static bool
+is_hex(const char *s, size_t len)
+{
+	return strlen(s) == len && strspn(s, "0123456789abcdef") == len;
+}
+
+static void
+token_add(struct tokens *t, const struct token *token)
+{
+	t->all = xrealloc(t->all, (t->n + 1) * sizeof *t->all);
+	t->all[t->n++] = *token;
+}
+
+static void
+token_remove(struct tokens *t, size_t i)
+{
+	free(t->all[i].node);
+	memmove(t->all + i, t->all + i + 1, (t->n - i - 1) * sizeof *t->all);
+	t->n--;
+}
+
+static int
+read_token(struct tokens *t, const struct tree_node *n, const char *path, struct err *err)
+{
+	const char *id = tree_text(tree_get(n, "id"), ""), *hash = tree_text(tree_get(n, "sha256"), "");
+	struct token token = {0};
+
+	if (!is_hex(id, TOKEN_ID_LEN) || !is_hex(hash, PKI_HASH_TEXT - 1) ||
+		tree_int(tree_get(n, "expires"), 0, INT64_MAX, &token.expires_s) < 0)
+		return err_set(err, EINVAL,
+			"%s:%u: a token needs id, sha256 and expires; move the file away to start without tokens",
+			path, n->line);
+	memcpy(token.id, id, sizeof token.id);
+	memcpy(token.hash, hash, sizeof token.hash);
+	token.node = xstrdup(tree_text(tree_get(n, "node"), ""));
+	token_add(t, &token);
+	return 0;
+}
+
+static int
+read_file(struct tokens *t, struct err *err)
+{
+	auto_free char *text = NULL;
+	struct tree *tree = NULL;
+	size_t len;
+	int rc = file_read(t->path, TOKENS_FILE_MAX, &text, &len);
+
+	if (rc == -ENOENT)
+		return 0;
+	if (rc < 0)
+		return err_set(err, rc, "cannot read %s: %s", t->path, strerror(-rc));
+	if ((rc = tree_parse(&tree, t->path, text, len, err)) < 0)
+		return rc;
+	tree_each(tree_get(tree_document(tree, 0), "tokens"), n)
+	{
+		if ((rc = read_token(t, n, t->path, err)) < 0)
+			break;
+	}
+	tree_free(&tree);
+	return rc;
+}
+
+int
+tokens_open(struct tokens **out, const char *path, struct err *err)
+{
+	struct tokens *t = xcalloc(1, sizeof *t);
+	int rc;
+
+	t->path = xstrdup(path);
+	if ((rc = read_file(t, err)) < 0)
+		tokens_close(&t);
+	*out = t;
+	return rc;
+}
+
+void
+tokens_close(struct tokens **out)
+{
+	struct tokens *t = take_ptr(out);
+
+	if (t == NULL)
+		return;
+	for (size_t i = 0; i < t->n; i++)
+		free(t->all[i].node);
+	free(t->all);
+	free(t->path);
+	free(t);
+}
+
+static int
+save(const struct tokens *t, struct err *err)
+{
+	auto_buf struct buf b;
+	int rc;
+
+	buf_init(&b, BUF_UNLIMITED);
+	buf_adds(&b, "{\"tokens\":[");
+	for (size_t i = 0; i < t->n; i++) {
+		const struct token *k = &t->all[i];
+
+		buf_printf(&b, "%s\n{\"id\":\"%s\",\"sha256\":\"%s\",\"expires\":%lld,\"node\":",
+			i > 0 ? "," : "", k->id, k->hash, (long long)k->expires_s);
+		json_add_text(&b, k->node);
+		buf_adds(&b, "}");
+	}
+	buf_adds(&b, "\n]}\n");
+	rc = file_write(t->path, buf_at(&b), buf_len(&b), 0600);
+	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", t->path, strerror(-rc)) : 0;
+}
+
+static struct token *
+find_id(const struct tokens *t, const char *id)
+{
+	for (size_t i = 0; i < t->n; i++) {
+		if (strncmp(t->all[i].id, id, TOKEN_ID_LEN) == 0)
+			return &t->all[i];
+	}
+	return NULL;
+}
+
+static void
+drop_expired(struct tokens *t, int64_t now_s)
+{
+	for (size_t i = t->n; i-- > 0;) {
+		if (t->all[i].expires_s <= now_s)
+			token_remove(t, i);
+	}
+}
+
+static void
+hex(char *to, size_t bytes)
+{
+	static const char digits[] = "0123456789abcdef";
+	unsigned char b;
+
+	for (size_t i = 0; i < bytes; i++) {
+		random_bytes(&b, 1);
+		*to++ = digits[b >> 4];
+		*to++ = digits[b & 15];
+	}
+	*to = '\0';
+}
+
+int
+tokens_create(struct tokens *t, const char *node, uint64_t ttl_s, int64_t now_s,
+	char secret[TOKEN_SECRET_LEN + 1], struct err *err)
+{
+	struct token token = {0};
+	int rc;
+
+	if (ttl_s == 0 || ttl_s > (uint64_t)10 * 366 * 86400)
+		return err_set(err, EINVAL, "a token lives between 1 s and 10 years");
+	drop_expired(t, now_s);
+	if (t->n >= TOKENS_MAX)
+		return err_set(err, ENOSPC, "there are %zu tokens already; revoke some", t->n);
+	do
+		hex(secret, TOKEN_SECRET_LEN / 2);
+	while (find_id(t, secret) != NULL);
+	memcpy(token.id, secret, TOKEN_ID_LEN);
+	pki_sha256_hex(secret, TOKEN_SECRET_LEN, token.hash);
+	token.node = xstrdup(node);
+	token.expires_s = now_s + (int64_t)ttl_s;
+	token_add(t, &token);
+	if ((rc = save(t, err)) < 0)
+		token_remove(t, t->n - 1);
+	return rc;
+}
+
+int
+tokens_check(const struct tokens *t, const char *secret, const char *node, bool taken, int64_t now_s,
+	struct err *err)
+{
+	const struct token *k;
+	char hash[PKI_HASH_TEXT];
+
+	if (!is_hex(secret, TOKEN_SECRET_LEN))
+		return err_set(err, EACCES, "no token of this hub's form");
+	k = find_id(t, secret);
+	pki_sha256_hex(secret, TOKEN_SECRET_LEN, hash);
+	if (k == NULL || !pki_equal(k->hash, hash))
+		return err_set(err, EACCES, "unknown token id=%.*s", TOKEN_ID_LEN, secret);
+	if (k->expires_s <= now_s)
+		return err_set(err, EACCES, "token expired id=%s", k->id);
+	if (k->node[0] != '\0' && strcmp(k->node, node) != 0)
+		return err_set(err, EACCES, "token is for node %s id=%s", k->node, k->id);
+	if (k->node[0] == '\0' && taken)
+		return err_set(err, EEXIST, "the name holds a certificate; make a token with --node for it id=%s", k->id);
+	return 0;
+}
+
+int
+tokens_revoke(struct tokens *t, const char *id, struct err *err)
+{
+	struct token *k = strlen(id) == TOKEN_ID_LEN ? find_id(t, id) : NULL;
+	struct token kept;
+	int rc;
+
+	if (k == NULL)
+		return err_set(err, ENOENT, "there is no token with the id \"%.32s\"", id);
+	kept = *k;
+	kept.node = xstrdup(k->node);
+	token_remove(t, (size_t)(k - t->all));
+	rc = save(t, err);
+	if (rc < 0)
+		token_add(t, &kept); /* still valid after a restart: say so by keeping it */
+	else
+		free(kept.node);
+	return rc;
+}
+
+void
+tokens_list(const struct tokens *t, int64_t now_s, struct buf *out)
+{
+	const char *comma = "";
+
+	buf_adds(out, "[");
+	for (size_t i = 0; i < t->n; i++) {
+		const struct token *k = &t->all[i];
+
+		if (k->expires_s <= now_s)
+			continue;
+		buf_printf(out, "%s{\"id\":\"%s\",\"node\":", comma, k->id);
+		json_add_text(out, k->node);
+		buf_printf(out, ",\"expires\":%lld}", (long long)k->expires_s);
+		comma = ",";
+	}
+	buf_adds(out, "]");
+}
+
+size_t
+tokens_count(const struct tokens *t)
+{
+	return t->n;
+}
