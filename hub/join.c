@@ -1,0 +1,194 @@
+#include "hub/join.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "model/envelope.h"
+#include "model/json.h"
+
+struct join {
+	struct join_config config;
+	struct ws_conn *conn;
+	struct timer *timer;
+	char *node, *secret;
+	bool renews; /* the connection shows a certificate of this very name */
+	bool answered;
+};
+
+static int64_t
+now_s(void)
+{
+	return (int64_t)(wall_ms() / 1000);
+}
+
+int
+join_allow(const struct join_config *config, const char *node, const char *secret, const char *peer_name,
+	const char *address)
+{
+	struct err err = {0};
+	int rc;
+
+	if (strcmp(peer_name, node) == 0)
+		return 0;
+	rc = tokens_check(config->tokens, secret, node, certs_taken(config->certs, node), now_s(), &err);
+	if (rc == 0)
+		return 0;
+	config->stats->refused++;
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "join refused node=%s peer=%s reason=\"%s\"", node, address,
+		err.text);
+	return rc == -EEXIST ? 403 : 401;
+}
+
+static void
+on_timeout(void *arg)
+{
+	struct join *j = arg;
+
+	ws_close(j->conn, 1008, "no certificate request came");
+}
+
+struct join *
+join_new(const struct join_config *config, struct ws_conn *conn, const char *node, const char *secret,
+	const char *peer_name)
+{
+	struct join *j = xcalloc(1, sizeof *j);
+
+	j->config = *config;
+	j->conn = conn;
+	j->node = xstrdup(node);
+	j->secret = xstrdup(secret);
+	j->renews = strcmp(peer_name, node) == 0;
+	j->timer = timer_new(config->loop, on_timeout, j);
+	timer_start(j->timer, JOIN_TIMEOUT_MS, 0);
+	return j;
+}
+
+void
+join_free(struct join **out)
+{
+	struct join *j = take_ptr(out);
+
+	if (j == NULL)
+		return;
+	timer_free(&j->timer);
+	free(j->node);
+	free(j->secret);
+	free(j);
+}
+
+/* The one answer, then the end. */
+static void
+answer(struct join *j, enum operation op, const char *parent, struct buf *content)
+{
+	char id[37];
+	auto_free char *resource = xasprintf("certificate/%s", j->node), *parent_copy = xstrdup(parent);
+	struct envelope e = {
+		.id = id,
+		.parent_id = parent_copy,
+		.timestamp_ms = wall_ms(),
+		.source = (char[]){"edgeway-hub"},
+		.group = (char[]){"resource"},
+		.resource = resource,
+		.operation = op,
+		.content_len = buf_len(content),
+	};
+	auto_buf struct buf b;
+
+	envelope_new_id(id);
+	buf_str(content);
+	e.content = buf_at(content);
+	buf_init(&b, BUF_UNLIMITED);
+	envelope_build(&b, &e);
+	ws_send(j->conn, buf_at(&b), buf_len(&b));
+	j->answered = true;
+	ws_close(j->conn, op == OP_ERROR ? 1008 : 1000, op == OP_ERROR ? "refused" : "joined");
+}
+
+static void
+refuse(struct join *j, const char *parent, const char *why)
+{
+	auto_buf struct buf c;
+
+	j->config.stats->refused++;
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "join failed node=%s peer=%s reason=\"%s\"", j->node,
+		ws_peer_addr(j->conn), why);
+	buf_init(&c, BUF_UNLIMITED);
+	json_add_text(&c, why);
+	answer(j, OP_ERROR, parent, &c);
+}
+
+struct request {
+	char *csr;
+};
+
+static int
+read_request(struct request *r, const char *json, size_t len, struct err *err)
+{
+	static const struct field fields[] = {
+		{"csr", FIELD_TEXT, offsetof(struct request, csr), JOIN_CSR_MAX, NULL, NULL},
+	};
+	struct json j;
+	int rc;
+
+	json_init(&j, json, len);
+	json_fields(&j, fields, ARRAY_LEN(fields), r);
+	rc = json_finish(&j, err);
+	if (rc == 0 && r->csr == NULL)
+		rc = err_set(err, EBADMSG, "no csr in the request");
+	return rc;
+}
+
+static int
+sign(struct join *j, const struct envelope *e, char **cert, struct err *err)
+{
+	auto_free char *want = xasprintf("certificate/%s", j->node);
+	struct request r = {0};
+	int rc;
+
+	if (e->operation != OP_INSERT || strcmp(e->resource, want) != 0)
+		return err_set(err, EBADMSG, "expected insert %s", want);
+	/* Again, now that it counts: two strangers may have come with one name, or the token has gone. */
+	if (!j->renews &&
+		(rc = tokens_check(j->config.tokens, j->secret, j->node,
+			 certs_taken(j->config.certs, j->node), now_s(), err)) < 0)
+		return err_wrap(err, rc, "not allowed any more");
+	rc = read_request(&r, e->content, e->content_len, err);
+	if (rc == 0)
+		rc = certs_sign(j->config.certs, j->node, r.csr, cert, err);
+	free(r.csr);
+	return rc;
+}
+
+void
+join_text(struct join *j, const char *text, size_t len)
+{
+	auto_free char *cert = NULL;
+	auto_buf struct buf c;
+	struct envelope e;
+	struct err err = {0};
+	int rc;
+
+	buf_init(&c, BUF_UNLIMITED);
+	if (j->answered)
+		return;
+	rc = envelope_parse(&e, text, len, &err);
+	if (rc < 0 && rc != -EOPNOTSUPP) {
+		refuse(j, "", err.text);
+		return;
+	}
+	if (rc < 0 || sign(j, &e, &cert, &err) < 0) {
+		refuse(j, e.id, err.text);
+		envelope_fini(&e);
+		return;
+	}
+	buf_adds(&c, "{\"cert\":");
+	json_add_text(&c, cert);
+	buf_adds(&c, ",\"ca\":");
+	json_add_text(&c, certs_ca_pem(j->config.certs));
+	buf_adds(&c, "}");
+	j->config.stats->issued++;
+	log_info("hub", "node joined node=%s peer=%s renewed=%s", j->node, ws_peer_addr(j->conn),
+		j->renews ? "yes" : "no");
+	answer(j, OP_RESPONSE, e.id, &c);
+	envelope_fini(&e);
+}

@@ -1,0 +1,39 @@
+/*
+ * One connection that joins (doc/protocol.md, "Joining"): a stranger with a token, or a node that renews
+ * while its certificate is still good, sends a request and gets a certificate. join_allow decides about
+ * the upgrade; then the connection lives for one message or JOIN_TIMEOUT_MS. On the hub's loop.
+ *
+ *	status = join_allow(&config, node, bearer, peer_name);	// 0, or 401, 403
+ *	j = join_new(&config, conn, node, bearer, peer_name);
+ */
+#ifndef EDGEWAY_HUB_JOIN_H
+#define EDGEWAY_HUB_JOIN_H
+
+#include "base/ws.h"
+#include "hub/certs.h"
+#include "hub/tokens.h"
+
+enum { JOIN_TIMEOUT_MS = 10000, JOIN_CSR_MAX = 16384 };
+
+struct join_stats {
+	uint64_t issued, refused;
+};
+
+struct join_config {
+	struct loop *loop;
+	struct certs *certs;
+	struct tokens *tokens;
+	struct join_stats *stats;
+};
+
+struct join;
+
+/* HTTP status to refuse the upgrade with, or 0. `peer_name` is that of a verified client certificate or "". */
+int join_allow(const struct join_config *config, const char *node, const char *secret, const char *peer_name,
+	const char *address);
+struct join *join_new(const struct join_config *config, struct ws_conn *conn, const char *node,
+	const char *secret, const char *peer_name);
+void join_free(struct join **j);
+void join_text(struct join *j, const char *text, size_t len);
+
+#endif

@@ -1,0 +1,617 @@
+#include "hub/session.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/log.h"
+#include "model/envelope.h"
+#include "model/json.h"
+
+/* What a session knows of an item, a byte each. */
+enum {
+	ST_WAITS = 1,   /* to be sent; in the queue unless it is also under way; holds the item */
+	ST_FLIGHT = 2,  /* sent, not acknowledged; holds the item */
+	ST_REFUSED = 4, /* the node refused it as it is: not again until it changes */
+	ST_SEEN = 8,    /* only within one comparison */
+};
+
+/* A message under way. Its msg_id is the session's prefix, then seq and slot in hex. */
+struct flight {
+	struct fanout_item *item; /* NULL: free */
+	uint32_t seq;
+	bool present; /* an update, else a delete */
+	uint64_t digest, sent_ms;
+};
+
+struct session {
+	struct session_config config;
+	struct ws_conn *conn;
+	char *node, *site, *zone, *address;
+	uint64_t since_ms;
+
+	bool live;     /* the node has told its digests: changes are sent */
+	bool synced;   /* and has been told all differences */
+	bool ended;
+	char *held_id; /* query that waits for the source; NULL none */
+	struct digests held;
+
+	struct fanout_watch watch;
+	uint8_t *state; /* by item index */
+	uint32_t n_state;
+	uint32_t *queue; /* ring of item indices */
+	uint32_t queue_room, queue_head, n_queue;
+	uint64_t pushed, popped; /* ever */
+	char *sync_id;     /* query whose answer {"synced":true} comes once popped has reached sync_at */
+	uint64_t sync_at;
+
+	struct flight flight[SESSION_WINDOW];
+	unsigned n_flight;
+	uint32_t seq;
+	char prefix[25]; /* first 24 characters of every msg_id */
+	struct buf scratch;
+	uint64_t n_acks;
+};
+
+static void on_changed(void *arg, struct fanout_item *item);
+
+static char *
+copy(const char *s)
+{
+	return xstrdup(s != NULL ? s : "");
+}
+
+/* --- small messages ------------------------------------------------------ */
+
+static void
+send_message(struct session *s, enum operation op, const char *resource, const char *parent,
+	struct buf *content)
+{
+	char id[FANOUT_ID_LEN + 1];
+	auto_free char *resource_copy = xstrdup(resource), *parent_copy = xstrdup(parent);
+	struct envelope e = {
+		.id = id,
+		.parent_id = parent_copy,
+		.timestamp_ms = wall_ms(),
+		.source = (char[]){"edgeway-hub"},
+		.group = (char[]){"resource"},
+		.resource = resource_copy,
+		.operation = op,
+		.content_len = buf_len(content),
+	};
+	auto_buf struct buf b;
+
+	if (s->ended)
+		return;
+	envelope_new_id(id);
+	buf_str(content);
+	e.content = buf_at(content);
+	buf_init(&b, BUF_UNLIMITED);
+	envelope_build(&b, &e);
+	ws_send(s->conn, buf_at(&b), buf_len(&b));
+}
+
+static void
+send_hello(struct session *s)
+{
+	auto_buf struct buf c;
+
+	buf_init(&c, BUF_UNLIMITED);
+	buf_adds(&c, "{\"hub\":\"" EDGEWAY_VERSION "\",\"protocol\":1,\"node\":");
+	json_add_text(&c, s->node);
+	buf_adds(&c, ",\"site\":");
+	json_add_text(&c, s->site);
+	buf_adds(&c, ",\"zone\":");
+	json_add_text(&c, s->zone);
+	buf_adds(&c, ",\"clusterDomain\":");
+	json_add_text(&c, s->config.cluster_domain);
+	buf_adds(&c, "}");
+	send_message(s, OP_INSERT, "node/hello", "", &c);
+}
+
+static void
+send_synced(struct session *s, const char *parent)
+{
+	auto_buf struct buf c;
+
+	buf_init(&c, BUF_UNLIMITED);
+	buf_adds(&c, "{\"synced\":true}");
+	send_message(s, OP_RESPONSE, "digest/services", parent, &c);
+	s->synced = true;
+	s->config.stats->syncs++;
+}
+
+/* A node that sends faster than it reads the complaints is sent away. */
+static void
+complain(struct session *s, const char *parent, const char *resource, const char *why)
+{
+	auto_buf struct buf c;
+
+	s->config.stats->bad_messages++;
+	log_limited(LOG_LEVEL_WARN, 10, "hub", "bad message node=%s reason=\"%s\"", s->node, why);
+	if (ws_queued(s->conn) > 4 * SESSION_QUEUE_BYTES) {
+		session_end(s, 1008, "too many bad messages");
+		return;
+	}
+	buf_init(&c, BUF_UNLIMITED);
+	json_add_text(&c, why);
+	send_message(s, OP_ERROR, resource, parent, &c);
+}
+
+/* --- the queue of what waits --------------------------------------------- */
+
+static uint8_t *
+state_of(struct session *s, const struct fanout_item *item)
+{
+	if (item->index >= s->n_state) {
+		uint32_t n = MAX(fanout_slots(s->config.fanout), item->index + 1);
+
+		n += n / 2;
+		s->state = xrealloc(s->state, n);
+		memset(s->state + s->n_state, 0, n - s->n_state);
+		s->n_state = n;
+	}
+	return &s->state[item->index];
+}
+
+static void
+queue_grow(struct session *s)
+{
+	uint32_t room = s->queue_room > 0 ? s->queue_room * 2 : 64;
+	uint32_t *queue = xmalloc(room * sizeof *queue);
+
+	for (uint32_t i = 0; i < s->n_queue; i++)
+		queue[i] = s->queue[(s->queue_head + i) % s->queue_room];
+	free(s->queue);
+	s->queue = queue;
+	s->queue_room = room;
+	s->queue_head = 0;
+}
+
+static void
+queue_push(struct session *s, uint32_t index)
+{
+	if (s->n_queue == s->queue_room)
+		queue_grow(s);
+	s->queue[(s->queue_head + s->n_queue++) % s->queue_room] = index;
+	s->pushed++;
+}
+
+static uint32_t
+queue_pop(struct session *s)
+{
+	uint32_t index = s->queue[s->queue_head];
+
+	s->queue_head = (s->queue_head + 1) % s->queue_room;
+	s->n_queue--;
+	s->popped++;
+	return index;
+}
+
+/* The item is to be sent, unless it waits already; behind its own message under way, if there is one. */
+static void
+await_turn(struct session *s, struct fanout_item *item)
+{
+	uint8_t *st = state_of(s, item);
+
+	if (*st & ST_WAITS)
+		return;
+	*st |= ST_WAITS;
+	fanout_hold(item);
+	if (!(*st & ST_FLIGHT))
+		queue_push(s, item->index);
+}
+
+/* --- sending changes ----------------------------------------------------- */
+
+static unsigned
+free_slot(const struct session *s)
+{
+	unsigned slot = s->seq % SESSION_WINDOW;
+
+	while (s->flight[slot].item != NULL)
+		slot = (slot + 1) % SESSION_WINDOW;
+	return slot;
+}
+
+/* Takes over the hold that waiting had. True when the connection wants no more for now. */
+static bool
+send_item(struct session *s, struct fanout_item *item)
+{
+	unsigned slot = free_slot(s);
+	struct flight *f = &s->flight[slot];
+	char id[FANOUT_ID_LEN + 1];
+
+	*f = (struct flight){item, ++s->seq, item->present, item->digest, mono_ms()};
+	s->n_flight++;
+	snprintf(id, sizeof id, "%.24s%08x%04x", s->prefix, f->seq, slot);
+	buf_consume(&s->scratch, buf_len(&s->scratch));
+	buf_add(&s->scratch, item->frame, item->frame_len);
+	memcpy(buf_at(&s->scratch) + item->id_at, id, FANOUT_ID_LEN);
+	if (item->present)
+		s->config.stats->updates++;
+	else
+		s->config.stats->deletes++;
+	return ws_send(s->conn, buf_at(&s->scratch), buf_len(&s->scratch)) != 0;
+}
+
+static void
+finish_sync(struct session *s)
+{
+	if (s->sync_id == NULL || s->popped < s->sync_at)
+		return;
+	send_synced(s, s->sync_id);
+	free(take_ptr(&s->sync_id));
+}
+
+static void
+pump(struct session *s)
+{
+	bool full = ws_queued(s->conn) > SESSION_QUEUE_BYTES;
+
+	while (!s->ended && !full && s->n_queue > 0 && s->n_flight < SESSION_WINDOW) {
+		struct fanout_item *item = fanout_at(s->config.fanout, queue_pop(s));
+		uint8_t *st;
+
+		assert(item != NULL); /* held while it waits */
+		st = state_of(s, item);
+		*st = (uint8_t)((*st & ~ST_WAITS) | ST_FLIGHT);
+		full = send_item(s, item);
+		finish_sync(s);
+	}
+	/* A large message leaves a large buffer: not for the many that follow. */
+	if (s->scratch.size > 64 * 1024) {
+		buf_consume(&s->scratch, buf_len(&s->scratch));
+		buf_release(&s->scratch);
+	}
+}
+
+static void
+on_changed(void *arg, struct fanout_item *item)
+{
+	struct session *s = arg;
+
+	if (s->ended)
+		return;
+	*state_of(s, item) &= (uint8_t)~ST_REFUSED;
+	await_turn(s, item);
+	pump(s);
+}
+
+/* --- acknowledgements ---------------------------------------------------- */
+
+/* The flight that a parent id means, or NULL: not ours, or answered before. */
+static struct flight *
+find_flight(struct session *s, const char *parent)
+{
+	unsigned seq, slot;
+	int used = 0;
+
+	if (strlen(parent) != FANOUT_ID_LEN || strncmp(parent, s->prefix, 24) != 0 ||
+		sscanf(parent + 24, "%8x%4x%n", &seq, &slot, &used) != 2 || used != 12 ||
+		slot >= SESSION_WINDOW || s->flight[slot].item == NULL || s->flight[slot].seq != seq)
+		return NULL;
+	return &s->flight[slot];
+}
+
+static void
+on_ack(struct session *s, const struct envelope *e)
+{
+	struct flight *f = find_flight(s, e->parent_id);
+	struct fanout_item *item;
+	uint8_t *st;
+
+	if (f == NULL)
+		return;
+	item = f->item;
+	st = state_of(s, item);
+	*st &= (uint8_t)~ST_FLIGHT;
+	s->n_acks++;
+	s->config.stats->acks++;
+	if (e->operation == OP_ERROR) {
+		s->config.stats->refused++;
+		log_limited(LOG_LEVEL_WARN, 10, "hub", "node refused a change node=%s service=%s reason=%.300s",
+			s->node, item->key, e->content);
+		if (item->present && f->present && item->digest == f->digest)
+			*st |= ST_REFUSED;
+	}
+	if (*st & ST_WAITS)
+		queue_push(s, item->index);
+	f->item = NULL;
+	s->n_flight--;
+	fanout_release(s->config.fanout, item);
+	pump(s);
+}
+
+/* --- comparing ----------------------------------------------------------- */
+
+static void
+answer_buckets(struct session *s, const char *parent, const struct digests *theirs)
+{
+	const struct digests *ours = fanout_digests(s->config.fanout);
+	bool want[DIGEST_BUCKETS], any = false;
+	auto_buf struct buf c;
+
+	for (unsigned i = 0; i < DIGEST_BUCKETS; i++) {
+		want[i] = ours->bucket[i] != theirs->bucket[i];
+		any = any || want[i];
+	}
+	if (!s->live) {
+		s->live = true;
+		fanout_watch_start(s->config.fanout, &s->watch, on_changed, s);
+	}
+	buf_init(&c, BUF_UNLIMITED);
+	if (any)
+		digest_want_build(&c, want);
+	else
+		buf_adds(&c, "{\"buckets\":[],\"synced\":true}");
+	send_message(s, OP_RESPONSE, "digest/buckets", parent, &c);
+	if (!any) {
+		s->synced = true;
+		s->config.stats->syncs++;
+	}
+}
+
+static void
+on_buckets(struct session *s, const struct envelope *e)
+{
+	struct digests theirs;
+	struct err err = {0};
+
+	if (digests_parse(&theirs, e->content, e->content_len, &err) < 0) {
+		complain(s, e->id, e->resource, err.text);
+		return;
+	}
+	if (s->config.ready) {
+		answer_buckets(s, e->id, &theirs);
+		return;
+	}
+	free(s->held_id); /* the newer question counts */
+	s->held_id = xstrdup(e->id);
+	s->held = theirs;
+}
+
+/* The node holds `entry`: is it what it should hold? */
+static void
+compare(struct session *s, const struct digest_entry *entry)
+{
+	struct fanout_item *item = fanout_use(s->config.fanout, entry->key);
+	uint8_t *st = state_of(s, item);
+
+	if (item->present)
+		*st |= ST_SEEN;
+	if ((item->present && item->digest == entry->digest) || (*st & (ST_FLIGHT | ST_REFUSED)))
+		return;
+	await_turn(s, item);
+}
+
+/* What the node did not name in a bucket that it told is new to it. */
+static void
+compare_rest(struct session *s, unsigned bucket)
+{
+	struct fanout_item *item = NULL;
+
+	while ((item = fanout_in_bucket(s->config.fanout, bucket, item)) != NULL) {
+		uint8_t *st = state_of(s, item);
+
+		if (item->present && !(*st & (ST_SEEN | ST_FLIGHT | ST_REFUSED)))
+			await_turn(s, item);
+		*st &= (uint8_t)~ST_SEEN;
+	}
+}
+
+static void
+on_services(struct session *s, const struct envelope *e)
+{
+	struct digest_entry *entries = NULL;
+	bool of[DIGEST_BUCKETS] = {false};
+	struct err err = {0};
+	size_t n = 0;
+
+	if (!s->live) {
+		complain(s, e->id, e->resource, "digest/buckets must come first");
+		return;
+	}
+	if (digest_entries_parse(of, &entries, &n, e->content, e->content_len, &err) < 0) {
+		complain(s, e->id, e->resource, err.text);
+		return;
+	}
+	for (size_t i = 0; i < n; i++) {
+		if (of[digest_bucket(entries[i].key, strlen(entries[i].key))])
+			compare(s, &entries[i]);
+	}
+	digest_entries_free(&entries, n);
+	for (unsigned i = 0; i < DIGEST_BUCKETS; i++) {
+		if (of[i])
+			compare_rest(s, i);
+	}
+	if (s->n_queue > fanout_count(s->config.fanout) + SESSION_STALE_MAX) {
+		session_end(s, 1008, "too many services that do not exist");
+		return;
+	}
+	free(s->sync_id);
+	s->sync_id = xstrdup(e->id);
+	s->sync_at = s->pushed;
+	finish_sync(s);
+	pump(s);
+}
+
+/* --- the door ------------------------------------------------------------ */
+
+static void
+on_query(struct session *s, const struct envelope *e)
+{
+	if (strcmp(e->resource, "digest/buckets") == 0)
+		on_buckets(s, e);
+	else if (strcmp(e->resource, "digest/services") == 0)
+		on_services(s, e);
+	else
+		complain(s, e->id, e->resource, "this hub answers queries of digest/buckets and digest/services");
+}
+
+void
+session_text(struct session *s, const char *text, size_t len)
+{
+	struct envelope e;
+	struct err err = {0};
+	int rc;
+
+	if (s->ended)
+		return;
+	rc = envelope_parse(&e, text, len, &err);
+	if (rc < 0 && rc != -EOPNOTSUPP) {
+		complain(s, "", "", err.text);
+		return;
+	}
+	if (rc == -EOPNOTSUPP)
+		complain(s, e.id, e.resource, err.text);
+	else if (e.operation == OP_QUERY)
+		on_query(s, &e);
+	else if (e.operation == OP_RESPONSE || e.operation == OP_ERROR)
+		on_ack(s, &e);
+	else if (e.operation != OP_KEEPALIVE)
+		complain(s, e.id, e.resource, "a node tells this hub nothing but digests and acknowledgements");
+	envelope_fini(&e);
+}
+
+struct session *
+session_new(const struct session_config *config, struct ws_conn *conn)
+{
+	struct session *s = xcalloc(1, sizeof *s);
+	char id[FANOUT_ID_LEN + 1];
+
+	s->config = *config;
+	s->config.cluster_domain = copy(config->cluster_domain);
+	s->conn = conn;
+	s->node = copy(config->node);
+	s->site = copy(config->site);
+	s->zone = copy(config->zone);
+	s->config.node = s->node;
+	s->config.site = s->site;
+	s->config.zone = s->zone;
+	s->address = copy(ws_peer_addr(conn));
+	s->since_ms = wall_ms();
+	buf_init(&s->scratch, BUF_UNLIMITED);
+	envelope_new_id(id);
+	memcpy(s->prefix, id, 24); /* up to and with the last hyphen */
+	send_hello(s);
+	return s;
+}
+
+/* Lets go of every item: nothing more will be sent or acknowledged here. */
+static void
+let_go(struct session *s)
+{
+	fanout_watch_stop(&s->watch);
+	while (s->n_queue > 0) {
+		struct fanout_item *item = fanout_at(s->config.fanout, queue_pop(s));
+
+		*state_of(s, item) &= (uint8_t)~ST_WAITS;
+		fanout_release(s->config.fanout, item);
+	}
+	for (unsigned i = 0; i < SESSION_WINDOW; i++) {
+		struct fanout_item *item = take_ptr(&s->flight[i].item);
+
+		if (item == NULL)
+			continue;
+		if (*state_of(s, item) & ST_WAITS)
+			fanout_release(s->config.fanout, item);
+		fanout_release(s->config.fanout, item);
+	}
+	s->n_flight = 0;
+}
+
+void
+session_free(struct session **out)
+{
+	struct session *s = take_ptr(out);
+
+	if (s == NULL)
+		return;
+	let_go(s);
+	free((void *)(uintptr_t)s->config.cluster_domain);
+	free(s->node);
+	free(s->site);
+	free(s->zone);
+	free(s->address);
+	free(s->held_id);
+	free(s->sync_id);
+	free(s->state);
+	free(s->queue);
+	buf_fini(&s->scratch);
+	free(s);
+}
+
+void
+session_ready(struct session *s)
+{
+	s->config.ready = true;
+	if (s->held_id == NULL || s->ended)
+		return;
+	answer_buckets(s, s->held_id, &s->held);
+	free(take_ptr(&s->held_id));
+}
+
+void
+session_drained(struct session *s)
+{
+	if (!s->ended)
+		pump(s);
+}
+
+void
+session_tick(struct session *s, uint64_t now_ms)
+{
+	for (unsigned i = 0; i < SESSION_WINDOW && !s->ended && s->n_flight > 0; i++) {
+		if (s->flight[i].item == NULL || s->flight[i].sent_ms + SESSION_ACK_MS > now_ms)
+			continue;
+		log_warn("hub", "node stopped acknowledging node=%s service=%s", s->node,
+			s->flight[i].item->key);
+		s->config.stats->stalled++;
+		session_end(s, 1011, "a change was not acknowledged in time");
+	}
+}
+
+void
+session_end(struct session *s, unsigned code, const char *why)
+{
+	if (s->ended)
+		return;
+	s->ended = true;
+	/* Not let_go: this may run within a walk over the fanout's watchers or items. */
+	ws_close(s->conn, code, why);
+}
+
+const char *
+session_node(const struct session *s)
+{
+	return s->node;
+}
+
+const char *
+session_site(const struct session *s)
+{
+	return s->site;
+}
+
+bool
+session_ended(const struct session *s)
+{
+	return s->ended;
+}
+
+void
+session_state(const struct session *s, struct buf *out)
+{
+	buf_adds(out, "{\"node\":");
+	json_add_text(out, s->node);
+	buf_adds(out, ",\"connected\":true,\"address\":");
+	json_add_text(out, s->address);
+	buf_adds(out, ",\"site\":");
+	json_add_text(out, s->site);
+	buf_adds(out, ",\"zone\":");
+	json_add_text(out, s->zone);
+	buf_printf(out, ",\"since\":%llu,\"synced\":%s,\"waiting\":%u,\"unacked\":%u,\"acks\":%llu}",
+		(unsigned long long)s->since_ms, s->synced ? "true" : "false", s->n_queue, s->n_flight,
+		(unsigned long long)s->n_acks);
+}
