@@ -1,6 +1,7 @@
 #include "hub/certs.h"
 
 #include <arpa/inet.h>
+#include <dirent.h>
 #include <errno.h>
 #include <ifaddrs.h>
 #include <net/if.h>
@@ -405,6 +406,36 @@ certs_taken(const struct certs *c, const char *node)
 
 	/* What cannot be looked at counts as taken: doubt must not give a name away. */
 	return access(path, F_OK) == 0 || errno != ENOENT;
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+size_t
+certs_nodes(const struct certs *c, char ***names)
+{
+	auto_free char *path = xasprintf("%s/nodes", c->dir);
+	DIR *dir = opendir(path);
+	struct dirent *d;
+	size_t n = 0;
+
+	*names = NULL;
+	while (dir != NULL && (d = readdir(dir)) != NULL) {
+		/* Neither what file_write left behind nor names too long for a file. */
+		if (d->d_name[0] == '.' || strstr(d->d_name, ".tmp.") != NULL ||
+			strncmp(d->d_name, "sha256-", 7) == 0)
+			continue;
+		*names = xrealloc(*names, (n + 1) * sizeof **names);
+		(*names)[n++] = xstrdup(d->d_name);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	if (n > 0)
+		qsort(*names, n, sizeof **names, by_name);
+	return n;
 }
 
 int

@@ -43,6 +43,8 @@ bool certs_renew_due(const struct certs *c, int64_t now_s);
 
 /* Does the name hold a certificate of ours? */
 bool certs_taken(const struct certs *c, const char *node);
+/* The names that hold one, sorted; the caller frees each and the list. */
+size_t certs_nodes(const struct certs *c, char ***names);
 /* Signs the request's key for `node` and remembers it. The name must be valid (hub/route.h). */
 int certs_sign(struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
 

@@ -1,2 +1,14 @@
 noinst_LIBRARIES += hub/libhub.a
-hub_libhub_a_SOURCES = 
+hub_libhub_a_SOURCES = \
+	hub/certs.c hub/certs.h \
+	hub/claims.c hub/claims.h \
+	hub/fanout.c hub/fanout.h \
+	hub/hub.c hub/hub.h \
+	hub/join.c hub/join.h \
+	hub/listen.c hub/listen.h \
+	hub/manifest_file.c hub/manifest_file.h \
+	hub/manifests.c hub/manifests.h \
+	hub/nodes.c hub/nodes.h \
+	hub/route.c hub/route.h \
+	hub/session.c hub/session.h \
+	hub/tokens.c hub/tokens.h

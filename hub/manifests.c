@@ -64,7 +64,8 @@ use_file(struct manifests *m, const char *name)
 static void
 forget_file(struct manifests *m, size_t at)
 {
-	log_info("manifests", "file is gone file=%s", m->files[at]->name);
+	if (m->files[at]->claims != NULL)
+		log_info("manifests", "file is gone file=%s", m->files[at]->name);
 	manifest_file_free(&m->files[at], m->config.cluster, m->claims);
 	m->n_files--;
 	memmove(m->files + at, m->files + at + 1, (m->n_files - at) * sizeof *m->files);
@@ -167,8 +168,11 @@ watch_folder(struct manifests *m)
 	fswatch_stop(&m->watch);
 	m->rewatch = false;
 	if (fswatch_start(&m->watch, m->loop, m->folder, on_event, m, &err) < 0) {
-		wait_for_folder(m, err.text);
-		return false;
+		/* No more watches to be had: looking again and again does as well. */
+		log_limited(LOG_LEVEL_WARN, 1, "manifests", "%s; looking every %d ms instead", err.text,
+			MANIFESTS_WAIT_MS);
+		m->everything = true;
+		return true;
 	}
 	m->dev = st.st_dev;
 	m->ino = st.st_ino;
@@ -203,6 +207,8 @@ on_settled(void *arg)
 		load(m, m->files[i]);
 	}
 	next = drop_gone(m, now);
+	if (m->watch == NULL && (next == 0 || next > now + MANIFESTS_WAIT_MS))
+		next = now + MANIFESTS_WAIT_MS;
 	if (next != 0)
 		timer_start(m->settle, next - now + 1, 0);
 	m->ready = true;

@@ -588,10 +588,10 @@ session_node(const struct session *s)
 	return s->node;
 }
 
-const char *
-session_site(const struct session *s)
+bool
+session_lives_in(const struct session *s, const char *site, const char *zone)
 {
-	return s->site;
+	return strcmp(s->site, site) == 0 && strcmp(s->zone, zone) == 0;
 }
 
 bool
@@ -611,7 +611,7 @@ session_state(const struct session *s, struct buf *out)
 	json_add_text(out, s->site);
 	buf_adds(out, ",\"zone\":");
 	json_add_text(out, s->zone);
-	buf_printf(out, ",\"since\":%llu,\"synced\":%s,\"waiting\":%u,\"unacked\":%u,\"acks\":%llu}",
+	buf_printf(out, ",\"since\":%llu,\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"acks\":%llu}",
 		(unsigned long long)s->since_ms, s->synced ? "true" : "false", s->n_queue, s->n_flight,
 		(unsigned long long)s->n_acks);
 }

@@ -53,7 +53,8 @@ void session_tick(struct session *s, uint64_t now_ms);
 void session_end(struct session *s, unsigned code, const char *why);
 
 const char *session_node(const struct session *s);
-const char *session_site(const struct session *s);
+/* Are these the site and zone that its hello told? */
+bool session_lives_in(const struct session *s, const char *site, const char *zone);
 bool session_ended(const struct session *s);
 /* An object: node, address, since, synced, waiting, unacked, ... */
 void session_state(const struct session *s, struct buf *out);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/pki.h"
 #include "base/tree.h"
@@ -240,12 +241,17 @@ tokens_list(const struct tokens *t, int64_t now_s, struct buf *out)
 	buf_adds(out, "[");
 	for (size_t i = 0; i < t->n; i++) {
 		const struct token *k = &t->all[i];
+		time_t expires = (time_t)k->expires_s;
+		char text[32] = "";
+		struct tm tm;
 
 		if (k->expires_s <= now_s)
 			continue;
+		if (gmtime_r(&expires, &tm) != NULL)
+			strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
 		buf_printf(out, "%s{\"id\":\"%s\",\"node\":", comma, k->id);
 		json_add_text(out, k->node);
-		buf_printf(out, ",\"expires\":%lld}", (long long)k->expires_s);
+		buf_printf(out, ",\"expires\":\"%s\"}", text);
 		comma = ",";
 	}
 	buf_adds(out, "]");

@@ -38,7 +38,7 @@ int tokens_check(const struct tokens *t, const char *secret, const char *node, b
 	struct err *err);
 /* -ENOENT when there is none with this id. */
 int tokens_revoke(struct tokens *t, const char *id, struct err *err);
-/* [{"id":"..","node":"..","expires":<seconds since 1970>}, ...] */
+/* [{"id":"..","node":"..","expires":"2026-11-21T06:00:00Z"}, ...] */
 void tokens_list(const struct tokens *t, int64_t now_s, struct buf *out);
 size_t tokens_count(const struct tokens *t);
 

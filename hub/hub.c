@@ -1,0 +1,322 @@
+#include "hub/hub.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/log.h"
+#include "base/pki.h"
+#include "hub/certs.h"
+#include "hub/fanout.h"
+#include "hub/manifests.h"
+#include "hub/nodes.h"
+#include "hub/route.h"
+#include "hub/tokens.h"
+#include "model/cluster.h"
+#include "model/json.h"
+
+enum { PORT = 10000, HEARTBEAT_MS = 4000, RENEW_CHECK_MS = 60 * 1000 };
+
+struct hub {
+	struct loop *loop;
+	struct certs *certs;
+	struct tokens *tokens;
+	struct cluster *cluster;
+	struct fanout *fanout;
+	struct manifests *manifests;
+	struct nodes *nodes;
+	struct ssl_ctx_st *tls;
+	struct timer *renew;
+	bool ready;
+	uint64_t n_changes;
+};
+
+static const char *
+or_empty(const char *s)
+{
+	return s != NULL ? s : "";
+}
+
+static int64_t
+now_s(void)
+{
+	return (int64_t)(wall_ms() / 1000);
+}
+
+/* --- from the source to the nodes ----------------------------------------- */
+
+static void
+on_changed(void *arg)
+{
+	struct hub *hub = arg;
+	struct cluster_change change;
+	struct err err = {0};
+
+	while (cluster_next_change(hub->cluster, &change)) {
+		hub->n_changes++;
+		if (change.view == NULL)
+			fanout_remove(hub->fanout, change.ns, change.name);
+		else if (fanout_set(hub->fanout, change.ns, change.name, change.json, change.json_len,
+				 change.digest, &err) < 0)
+			log_error("hub", "a service stays as it was: %s", err.text);
+		cluster_change_fini(&change);
+	}
+	/* During manifests_start there is neither yet. */
+	if (hub->nodes == NULL || hub->manifests == NULL)
+		return;
+	nodes_refresh(hub->nodes);
+	if (!hub->ready && manifests_ready(hub->manifests)) {
+		hub->ready = true;
+		nodes_ready(hub->nodes);
+	}
+}
+
+/* --- certificates --------------------------------------------------------- */
+
+static void
+on_renew(void *arg)
+{
+	struct hub *hub = arg;
+	struct ssl_ctx_st *ctx = NULL;
+	struct err err = {0};
+	int rc;
+
+	if (!certs_renew_due(hub->certs, now_s()))
+		return;
+	rc = certs_server_ctx(hub->certs, now_s(), &ctx, &err);
+	if (rc == 0)
+		log_warn("hub", "the hub's certificate was made anew and is used from the next start on");
+	else
+		log_limited(LOG_LEVEL_ERROR, 1, "hub", "the hub's certificate cannot be renewed: %s", err.text);
+	pki_ctx_free(&ctx);
+}
+
+/* The host part of the listen address for the certificate; "" when it is any. */
+static const char *
+listen_host(const struct addr *a, char to[INET6_ADDRSTRLEN])
+{
+	to[0] = '\0';
+	if (a->sa.sa_family == AF_INET && a->in.sin_addr.s_addr != htonl(INADDR_ANY))
+		inet_ntop(AF_INET, &a->in.sin_addr, to, INET6_ADDRSTRLEN);
+	else if (a->sa.sa_family == AF_INET6 && !IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr))
+		inet_ntop(AF_INET6, &a->in6.sin6_addr, to, INET6_ADDRSTRLEN);
+	return to;
+}
+
+static int
+start_certs(struct hub *hub, const struct hub_config *config, const struct addr *listen, struct err *err)
+{
+	char host[INET6_ADDRSTRLEN];
+	const struct certs_config certs = {
+		.data_dir = config->data_dir,
+		.cert = or_empty(config->cert),
+		.key = or_empty(config->key),
+		.ca = or_empty(config->ca),
+		.ca_key = or_empty(config->ca_key),
+		.names = config->names,
+		.listen = listen_host(listen, host),
+	};
+	auto_free char *path = xasprintf("%s/tokens.json", config->data_dir);
+	int rc = mkdir_p(config->data_dir, 0700);
+
+	if (rc < 0)
+		return err_set(err, rc, "cannot make the data folder %s: %s; set dataDir to a folder that can be written",
+			config->data_dir, strerror(-rc));
+	if ((rc = certs_open(&hub->certs, &certs, err)) < 0 ||
+		(rc = certs_server_ctx(hub->certs, now_s(), &hub->tls, err)) < 0)
+		return rc;
+	return tokens_open(&hub->tokens, path, err);
+}
+
+/* --- start and stop ------------------------------------------------------- */
+
+static int
+start(struct hub *hub, const struct hub_config *config, struct err *err)
+{
+	struct manifests_config manifests = {
+		.folder = or_empty(config->manifests),
+		.cluster = hub->cluster,
+		.changed = on_changed,
+		.arg = hub,
+	};
+	struct nodes_config nodes = {
+		.heartbeat_ms = config->heartbeat_ms > 0 ? config->heartbeat_ms : HEARTBEAT_MS,
+		.cluster_domain = or_empty(config->cluster_domain),
+		.fanout = hub->fanout,
+		.cluster = hub->cluster,
+	};
+	char text[ADDR_TEXT_MAX];
+	struct addr addr;
+	int rc = addr_parse(&nodes.listen, config->listen, PORT, err);
+
+	if (rc < 0)
+		return err_wrap(err, rc, "listen");
+	if ((rc = start_certs(hub, config, &nodes.listen, err)) < 0 ||
+		(rc = manifests_start(&hub->manifests, hub->loop, &manifests, err)) < 0)
+		return rc;
+	if (nodes.cluster_domain[0] == '\0')
+		nodes.cluster_domain = "cluster.local";
+	hub->ready = manifests_ready(hub->manifests);
+	nodes.ready = hub->ready;
+	nodes.tls = hub->tls;
+	nodes.certs = hub->certs;
+	nodes.tokens = hub->tokens;
+	if ((rc = nodes_start(&hub->nodes, hub->loop, &nodes, err)) < 0)
+		return rc;
+	hub->renew = timer_new(hub->loop, on_renew, hub);
+	timer_start(hub->renew, RENEW_CHECK_MS, RENEW_CHECK_MS);
+	addr = nodes_addr(hub->nodes);
+	log_info("hub", "serving listen=%s services=%zu ca=%s", addr_text(&addr, text),
+		fanout_count(hub->fanout), certs_ca_hash(hub->certs));
+	return 0;
+}
+
+int
+hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, struct err *err)
+{
+	struct hub *hub = xcalloc(1, sizeof *hub);
+	int rc;
+
+	hub->loop = loop;
+	hub->cluster = cluster_new();
+	hub->fanout = fanout_new();
+	rc = start(hub, config, err);
+	if (rc < 0)
+		hub_stop(&hub);
+	*out = hub;
+	return rc;
+}
+
+void
+hub_stop(struct hub **out)
+{
+	struct hub *hub = take_ptr(out);
+
+	if (hub == NULL)
+		return;
+	timer_free(&hub->renew);
+	manifests_stop(&hub->manifests);
+	nodes_stop(&hub->nodes);
+	fanout_free(&hub->fanout);
+	cluster_free(&hub->cluster);
+	tokens_close(&hub->tokens);
+	certs_close(&hub->certs);
+	pki_ctx_free(&hub->tls);
+	free(hub);
+}
+
+/* --- telling -------------------------------------------------------------- */
+
+bool
+hub_ready(const struct hub *hub)
+{
+	return hub->ready;
+}
+
+struct addr
+hub_addr(const struct hub *hub)
+{
+	return nodes_addr(hub->nodes);
+}
+
+void
+hub_metrics(const struct hub *hub, struct metrics *m)
+{
+	metric_gauge(m, "edgeway_hub_services", "Services that nodes are told of.", NULL,
+		(double)fanout_count(hub->fanout));
+	metric_counter(m, "edgeway_hub_service_changes_total", "Changes of service views.", NULL, hub->n_changes);
+	metric_gauge(m, "edgeway_hub_tokens", "Tokens that have not been removed.", NULL,
+		(double)tokens_count(hub->tokens));
+	manifests_metrics(hub->manifests, m);
+	nodes_metrics(hub->nodes, m);
+}
+
+static void
+add_reason(const struct hub *hub, const char *key, const char *slash, struct buf *out)
+{
+	auto_free char *ns = xstrndup(key, (size_t)(slash - key));
+
+	json_add_text(out, cluster_reason(hub->cluster, ns, slash + 1));
+}
+
+static void
+add_services(const struct hub *hub, struct buf *out)
+{
+	const char *comma = "";
+
+	for (uint32_t i = 0; i < fanout_slots(hub->fanout); i++) {
+		const struct fanout_item *item = fanout_at(hub->fanout, i);
+		const char *slash;
+
+		if (item == NULL || !item->present)
+			continue;
+		slash = strchr(item->key, '/');
+		buf_printf(out, "%s{\"namespace\":\"%.*s\",\"name\":\"%s\",\"digest\":\"%016llx\",\"reason\":", comma,
+			(int)(slash - item->key), item->key, slash + 1, (unsigned long long)item->digest);
+		add_reason(hub, item->key, slash, out);
+		buf_adds(out, ",\"view\":");
+		buf_add(out, item->content, item->content_len);
+		buf_adds(out, "}");
+		comma = ",";
+	}
+}
+
+void
+hub_state(const struct hub *hub, struct buf *out)
+{
+	buf_printf(out, "{\"ca\":\"%s\",\"source\":", certs_ca_hash(hub->certs));
+	manifests_state(hub->manifests, out);
+	buf_adds(out, ",\"nodes\":");
+	nodes_state(hub->nodes, out);
+	buf_adds(out, ",\"services\":[");
+	add_services(hub, out);
+	buf_adds(out, "]}");
+}
+
+void
+hub_nodes(const struct hub *hub, struct buf *out)
+{
+	buf_adds(out, "{\"nodes\":");
+	nodes_state(hub->nodes, out);
+	buf_adds(out, "}\n");
+}
+
+/* --- tokens --------------------------------------------------------------- */
+
+int
+hub_token_create(struct hub *hub, const char *node, uint64_t ttl_s, struct buf *out, struct err *err)
+{
+	char secret[TOKEN_SECRET_LEN + 1];
+	int rc;
+
+	if (!certs_can_sign(hub->certs))
+		return err_set(err, ENOTSUP, "this hub signs no certificates: tls.ca is set and tls.caKey is not");
+	if (node[0] != '\0' && !node_name_ok(node))
+		return err_set(err, EINVAL, "\"%.80s\" cannot be the name of a node: a-z, 0-9, '-' and '.' only", node);
+	rc = tokens_create(hub->tokens, node, ttl_s, now_s(), secret, err);
+	if (rc < 0)
+		return rc;
+	log_info("hub", "token made id=%.*s node=%s ttl_s=%llu", TOKEN_ID_LEN, secret,
+		node[0] != '\0' ? node : "(any)", (unsigned long long)ttl_s);
+	buf_printf(out, "%s.%s", certs_ca_hash(hub->certs), secret);
+	return 0;
+}
+
+void
+hub_token_list(const struct hub *hub, struct buf *out)
+{
+	buf_adds(out, "{\"tokens\":");
+	tokens_list(hub->tokens, now_s(), out);
+	buf_adds(out, "}\n");
+}
+
+int
+hub_token_revoke(struct hub *hub, const char *id, struct err *err)
+{
+	int rc = tokens_revoke(hub->tokens, id, err);
+
+	if (rc == 0)
+		log_info("hub", "token revoked id=%s", id);
+	return rc;
+}

@@ -1,0 +1,52 @@
+/*
+ * Door of hub/: the cloud's side. Reads the source (a folder of manifests), joins the objects into
+ * service views and keeps every connected node at the newest state; issues the nodes' certificates. One
+ * loop, the one given; every function below only on it. Where the words come from: doc/protocol.md.
+ *
+ *	struct hub_config config = {.listen = "0.0.0.0:10000", .manifests = "/etc/edgeway/manifests",
+ *		.data_dir = "/var/lib/edgeway-hub"};
+ *	hub_start(&hub, loop, &config, &err);
+ *	hub_token_create(hub, "edge-1", 86400, &out, &err);
+ *	loop_run(loop);
+ *	hub_stop(&hub);
+ *
+ * Texts of the config may be NULL for "". The caller holds the lock of data_dir.
+ */
+#ifndef EDGEWAY_HUB_HUB_H
+#define EDGEWAY_HUB_HUB_H
+
+#include "base/loop.h"
+#include "base/metric.h"
+#include "base/sock.h"
+
+struct hub;
+
+struct hub_config {
+	const char *listen;    /* address and port; the port is 10000 where it says none */
+	const char *manifests; /* folder; it may appear later */
+	const char *data_dir;  /* made when missing */
+	const char *cert, *key, *ca, *ca_key; /* PEM files of the operator's own, see hub/certs.h */
+	const char *const *names;             /* more names for the hub's certificate, ended by NULL */
+	const char *cluster_domain;           /* "": cluster.local */
+	uint64_t heartbeat_ms;                /* 0: 4000 */
+};
+
+int hub_start(struct hub **hub, struct loop *loop, const struct hub_config *config, struct err *err);
+void hub_stop(struct hub **hub);
+
+/* Has the source been read? Nodes are told nothing before. */
+bool hub_ready(const struct hub *hub);
+struct addr hub_addr(const struct hub *hub); /* where it listens */
+void hub_metrics(const struct hub *hub, struct metrics *m);
+/* An object with services, source, nodes, certificates. */
+void hub_state(const struct hub *hub, struct buf *out);
+/* {"nodes":[{"node","connected","address","pending",...}]} */
+void hub_nodes(const struct hub *hub, struct buf *out);
+
+/* The whole token, `<sha256 of the CA>.<secret>`. node "": for any name that holds no certificate. */
+int hub_token_create(struct hub *hub, const char *node, uint64_t ttl_s, struct buf *out, struct err *err);
+/* {"tokens":[{"id","node","expires"}]} */
+void hub_token_list(const struct hub *hub, struct buf *out);
+int hub_token_revoke(struct hub *hub, const char *id, struct err *err);
+
+#endif

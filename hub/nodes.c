@@ -1,0 +1,365 @@
+#include "hub/nodes.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "hub/listen.h"
+#include "hub/route.h"
+#include "model/envelope.h"
+#include "model/json.h"
+
+/* One connection that was let in: a session or a join. */
+struct peer {
+	struct peer *next, **at;
+	struct session *session;
+	struct join *join;
+};
+
+struct nodes {
+	struct nodes_config config;
+	struct loop *loop;
+	struct ws *ws;
+	struct listen *listen;
+	struct timer *tick;
+	struct join_config join;
+	struct peer *peers;
+	size_t n_peers;
+	struct session_stats stats;
+	struct join_stats join_stats;
+};
+
+/* --- letting in ----------------------------------------------------------- */
+
+static int
+refused(const struct ws_conn *c, const char *node, int status, const char *why)
+{
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "connection refused node=%s peer=%s status=%d reason=\"%s\"",
+		node, ws_peer_addr(c), status, why);
+	return status;
+}
+
+static int
+accept_events(const struct ws_conn *c, const char *node)
+{
+	const char *peer = ws_peer_name(c);
+
+	if (peer[0] == '\0')
+		return refused(c, node, 403, "no client certificate");
+	if (strcmp(peer, node) != 0)
+		return refused(c, node, 403, "the certificate is for another node");
+	if (strcmp(ws_header(c, "node_id"), node) != 0)
+		return refused(c, node, 400, "the header node_id says otherwise");
+	if (strcmp(ws_header(c, "project_id"), MESH_PROJECT) != 0)
+		return refused(c, node, 400, "another project_id");
+	if (ws_header(c, "edgeway-version")[0] == '\0')
+		return refused(c, node, 400, "no edgeway-version: not an edgeway-agent");
+	return 0;
+}
+
+static int
+on_accept(void *arg, struct ws_conn *c)
+{
+	struct nodes *n = arg;
+	struct route route;
+	int rc = route_parse(&route, ws_path(c));
+
+	if (rc == -EINVAL)
+		return refused(c, "?", 400, "not a node's name");
+	if (rc < 0)
+		return refused(c, "?", 404, "unknown path");
+	if (route.kind == ROUTE_EVENTS)
+		return accept_events(c, route.node);
+	return join_allow(&n->join, route.node, route_bearer(ws_header(c, "authorization")), ws_peer_name(c),
+		ws_peer_addr(c));
+}
+
+static struct session *
+find_session(const struct nodes *n, const char *node)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (p->session != NULL && !session_ended(p->session) &&
+			strcmp(session_node(p->session), node) == 0)
+			return p->session;
+	}
+	return NULL;
+}
+
+static struct session *
+start_session(struct nodes *n, struct ws_conn *c, const char *node)
+{
+	struct session *old = find_session(n, node);
+	struct session_config config = {
+		.fanout = n->config.fanout,
+		.stats = &n->stats,
+		.node = node,
+		.site = "",
+		.zone = "",
+		.cluster_domain = n->config.cluster_domain,
+		.ready = n->config.ready,
+	};
+
+	cluster_node(n->config.cluster, node, &config.site, &config.zone);
+	if (old != NULL) {
+		log_info("hub", "a newer connection replaces that of node=%s peer=%s", node, ws_peer_addr(c));
+		n->stats.replaced++;
+		session_end(old, 4001, "a newer connection of this node replaces this one");
+	} else {
+		log_info("hub", "node connected node=%s peer=%s", node, ws_peer_addr(c));
+	}
+	return session_new(&config, c);
+}
+
+static void
+on_open(void *arg, struct ws_conn *c)
+{
+	struct nodes *n = arg;
+	struct peer *p;
+	struct route route;
+
+	if (route_parse(&route, ws_path(c)) < 0)
+		return; /* was let in: cannot be */
+	p = xcalloc(1, sizeof *p);
+	if (route.kind == ROUTE_EVENTS)
+		p->session = start_session(n, c, route.node);
+	else
+		p->join = join_new(&n->join, c, route.node, route_bearer(ws_header(c, "authorization")),
+			ws_peer_name(c));
+	p->next = n->peers;
+	p->at = &n->peers;
+	if (p->next != NULL)
+		p->next->at = &p->next;
+	n->peers = p;
+	n->n_peers++;
+	ws_set_arg(c, p);
+	if (n->listen != NULL)
+		listen_room(n->listen, n->n_peers < NODES_CONNECTIONS_MAX);
+}
+
+/* --- what comes ----------------------------------------------------------- */
+
+static void
+on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
+{
+	struct peer *p = ws_arg(c);
+
+	(void)arg;
+	if (p != NULL && p->session != NULL)
+		session_text(p->session, text, len);
+	else if (p != NULL)
+		join_text(p->join, text, len);
+}
+
+static void
+on_drained(void *arg, struct ws_conn *c)
+{
+	struct peer *p = ws_arg(c);
+
+	(void)arg;
+	if (p != NULL && p->session != NULL)
+		session_drained(p->session);
+}
+
+static void
+peer_free(struct nodes *n, struct peer *p)
+{
+	*p->at = p->next;
+	if (p->next != NULL)
+		p->next->at = p->at;
+	n->n_peers--;
+	session_free(&p->session);
+	join_free(&p->join);
+	free(p);
+}
+
+static void
+on_closed(void *arg, struct ws_conn *c, const char *why)
+{
+	struct nodes *n = arg;
+	struct peer *p = ws_arg(c);
+
+	if (p == NULL)
+		return; /* let in, but it went before it was open */
+	ws_set_arg(c, NULL);
+	if (p->session != NULL)
+		log_info("hub", "node disconnected node=%s peer=%s why=\"%s\"", session_node(p->session),
+			ws_peer_addr(c), why);
+	peer_free(n, p);
+	if (n->listen != NULL)
+		listen_room(n->listen, n->n_peers < NODES_CONNECTIONS_MAX);
+}
+
+static bool
+on_socket(void *arg, int fd)
+{
+	struct nodes *n = arg;
+
+	/* ws_adopt owns the descriptor from here on, whatever comes of it. */
+	if (ws_adopt(n->ws, fd) < 0)
+		log_limited(LOG_LEVEL_WARN, 10, "hub", "a connection could not be taken over");
+	return true;
+}
+
+static void
+on_tick(void *arg)
+{
+	struct nodes *n = arg;
+	uint64_t now = mono_ms();
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (p->session != NULL)
+			session_tick(p->session, now);
+	}
+}
+
+/* --- start and stop ------------------------------------------------------- */
+
+int
+nodes_start(struct nodes **out, struct loop *loop, const struct nodes_config *config, struct err *err)
+{
+	static const struct ws_events events = {
+		.accept = on_accept,
+		.open = on_open,
+		.text = on_text,
+		.drained = on_drained,
+		.closed = on_closed,
+	};
+	struct nodes *n = xcalloc(1, sizeof *n);
+	struct ws_config ws = {
+		.events = &events,
+		.arg = n,
+		.server_tls = config->tls,
+		.heartbeat_ms = config->heartbeat_ms,
+		.message_limit = ENVELOPE_MAX_BYTES,
+		.high_water = SESSION_QUEUE_BYTES,
+	};
+	int rc;
+
+	n->config = *config;
+	n->config.cluster_domain = xstrdup(config->cluster_domain);
+	n->loop = loop;
+	n->join = (struct join_config){loop, config->certs, config->tokens, &n->join_stats};
+	n->tick = timer_new(loop, on_tick, n);
+	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);
+	rc = ws_new(&n->ws, loop, &ws, err);
+	if (rc == 0)
+		rc = listen_start(&n->listen, loop, &config->listen, on_socket, n, err);
+	if (rc < 0)
+		nodes_stop(&n);
+	*out = n;
+	return rc;
+}
+
+void
+nodes_stop(struct nodes **out)
+{
+	struct nodes *n = take_ptr(out);
+
+	if (n == NULL)
+		return;
+	listen_stop(&n->listen);
+	timer_free(&n->tick);
+	ws_free(&n->ws);
+	while (n->peers != NULL) /* none: each was closed */
+		peer_free(n, n->peers);
+	free((void *)(uintptr_t)n->config.cluster_domain);
+	free(n);
+}
+
+void
+nodes_ready(struct nodes *n)
+{
+	n->config.ready = true;
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (p->session != NULL)
+			session_ready(p->session);
+	}
+}
+
+/* A node chooses its endpoints by its site, which it learns by hello: it has to come again. */
+void
+nodes_refresh(struct nodes *n)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		const char *site = "", *zone = "";
+
+		if (p->session == NULL || session_ended(p->session))
+			continue;
+		cluster_node(n->config.cluster, session_node(p->session), &site, &zone);
+		if (!session_lives_in(p->session, site, zone))
+			session_end(p->session, 1012, "site or zone of the node changed, connect again");
+	}
+}
+
+/* --- telling -------------------------------------------------------------- */
+
+struct addr
+nodes_addr(const struct nodes *n)
+{
+	return listen_addr(n->listen);
+}
+
+size_t
+nodes_connected(const struct nodes *n)
+{
+	size_t count = 0;
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		count += p->session != NULL && !session_ended(p->session);
+	return count;
+}
+
+void
+nodes_state(const struct nodes *n, struct buf *out)
+{
+	const char *comma = "";
+	char **names;
+	size_t n_names = certs_nodes(n->config.certs, &names);
+
+	buf_adds(out, "[");
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (p->session == NULL || session_ended(p->session))
+			continue;
+		buf_adds(out, comma);
+		session_state(p->session, out);
+		comma = ",";
+	}
+	for (size_t i = 0; i < n_names; i++) {
+		if (find_session(n, names[i]) == NULL) {
+			buf_printf(out, "%s{\"node\":", comma);
+			json_add_text(out, names[i]);
+			buf_adds(out, ",\"connected\":false,\"address\":\"\",\"pending\":0}");
+			comma = ",";
+		}
+		free(names[i]);
+	}
+	free(names);
+	buf_adds(out, "]");
+}
+
+void
+nodes_metrics(const struct nodes *n, struct metrics *to)
+{
+	const struct session_stats *s = &n->stats;
+
+	metric_gauge(to, "edgeway_hub_nodes_connected", "Nodes with a session.", NULL,
+		(double)nodes_connected(n));
+	metric_counter(to, "edgeway_hub_connections_total", "Connections accepted.", NULL,
+		listen_accepted(n->listen));
+	metric_counter(to, "edgeway_hub_accept_errors_total", "Connections that could not be accepted.", NULL,
+		listen_failed(n->listen));
+	metric_counter(to, "edgeway_hub_sessions_replaced_total", "Sessions replaced by a newer connection.",
+		NULL, s->replaced);
+	metric_counter(to, "edgeway_hub_sessions_stalled_total", "Sessions ended for want of acknowledgements.",
+		NULL, s->stalled);
+	metric_counter(to, "edgeway_hub_syncs_total", "Comparisons of digests finished.", NULL, s->syncs);
+	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.", "operation=\"update\"", s->updates);
+	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.", "operation=\"delete\"", s->deletes);
+	metric_counter(to, "edgeway_hub_acks_total", "Changes acknowledged or refused.", NULL, s->acks);
+	metric_counter(to, "edgeway_hub_changes_refused_total", "Changes that a node refused.", NULL, s->refused);
+	metric_counter(to, "edgeway_hub_bad_messages_total", "Messages of nodes answered with an error.", NULL,
+		s->bad_messages);
+	metric_counter(to, "edgeway_hub_joins_total", "Certificates issued to nodes.", NULL, n->join_stats.issued);
+	metric_counter(to, "edgeway_hub_joins_refused_total", "Attempts to join that were refused.", NULL,
+		n->join_stats.refused);
+}

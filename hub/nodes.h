@@ -1,0 +1,47 @@
+/*
+ * The nodes at the hub's port: accepts connections, lets them in or refuses them (doc/protocol.md), and
+ * keeps a session for each node and a join for each stranger with a token. One session a node: a newer
+ * connection replaces the older one. Owns the listener and the websocket context. On the hub's loop.
+ *
+ *	nodes_start(&n, loop, &config, &err);
+ *	nodes_ready(n);		// the source has been read
+ *	nodes_refresh(n);	// sites and zones may have changed
+ */
+#ifndef EDGEWAY_HUB_NODES_H
+#define EDGEWAY_HUB_NODES_H
+
+#include "base/metric.h"
+#include "base/ws.h"
+#include "hub/join.h"
+#include "hub/session.h"
+#include "model/cluster.h"
+
+enum { NODES_CONNECTIONS_MAX = 20000, NODES_TICK_MS = 5000 };
+
+struct nodes;
+
+struct nodes_config {
+	struct addr listen;
+	struct ssl_ctx_st *tls; /* used until nodes_stop */
+	uint64_t heartbeat_ms;
+	const char *cluster_domain;
+	struct fanout *fanout;
+	const struct cluster *cluster;
+	struct certs *certs;
+	struct tokens *tokens;
+	bool ready;
+};
+
+int nodes_start(struct nodes **n, struct loop *loop, const struct nodes_config *config, struct err *err);
+/* Closes all connections; turns the loop. */
+void nodes_stop(struct nodes **n);
+
+void nodes_ready(struct nodes *n);
+void nodes_refresh(struct nodes *n);
+struct addr nodes_addr(const struct nodes *n); /* where it listens */
+size_t nodes_connected(const struct nodes *n);
+/* [{"node":..,"connected":..,"address":..,"pending":..}, ...]: those connected, then those known. */
+void nodes_state(const struct nodes *n, struct buf *out);
+void nodes_metrics(const struct nodes *n, struct metrics *to);
+
+#endif
