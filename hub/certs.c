@@ -32,11 +32,11 @@ struct certs {
 	char *dir;
 	char *ca_pem, *ca_key; /* ca_key NULL: nothing can be signed */
 	char ca_hash[PKI_HASH_TEXT];
-	char *cert, *key;      /* the operator's certificate of the hub, else NULL */
+	char *cert, *key; /* the operator's certificate of the hub, else NULL */
 	char *listen;
-	struct names wanted;   /* tls.names */
-	struct names current;  /* of the certificate in use */
-	int64_t renew_s;       /* when two thirds of its life are over */
+	struct names wanted; /* tls.names */
+	struct names current; /* of the certificate in use */
+	int64_t renew_s; /* when two thirds of its life are over */
 };
 
 static void
@@ -96,7 +96,8 @@ names_add_interfaces(struct names *names)
 			const struct sockaddr_in6 *in6 = sa;
 
 			if (!IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
-				names_add(names, inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text));
+				names_add(names,
+					inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text));
 		}
 	}
 	freeifaddrs(all);
@@ -193,9 +194,12 @@ check_config(const struct certs_config *config, struct err *err)
 	if (config->ca_key[0] != '\0' && config->ca[0] == '\0')
 		return err_set(err, EINVAL, "tls.caKey needs tls.ca");
 	if (config->cert[0] != '\0' && config->ca[0] == '\0')
-		return err_set(err, EINVAL, "tls.cert needs tls.ca: nodes trust only the CA that signs them");
+		return err_set(err, EINVAL,
+			"tls.cert needs tls.ca: nodes trust only the CA that signs them");
 	if (config->ca[0] != '\0' && config->ca_key[0] == '\0' && config->cert[0] == '\0')
-		return err_set(err, EINVAL, "tls.ca alone gives no certificate: add tls.caKey, or tls.cert and tls.key");
+		return err_set(err, EINVAL,
+			"tls.ca alone gives no certificate: add tls.caKey, or tls.cert and "
+			"tls.key");
 	return 0;
 }
 
@@ -365,7 +369,8 @@ load_own(struct certs *c, int64_t now_s, char **cert, char **key)
 	names_fini(&c->current);
 	read_names(names_path, c->ca_hash, &c->current);
 	if (c->current.n == 0 || file_read(cert_path, PEM_MAX, cert, NULL) < 0 ||
-		file_read(key_path, PEM_MAX, key, NULL) < 0 || pki_pair_check(*cert, *key, NULL) < 0)
+		file_read(key_path, PEM_MAX, key, NULL) < 0 ||
+		pki_pair_check(*cert, *key, NULL) < 0)
 		return false;
 	c->renew_s = renew_time(*cert);
 	return !certs_renew_due(c, now_s);
@@ -452,7 +457,8 @@ certs_sign(struct certs *c, const char *node, const char *csr_pem, char **cert_p
 	int rc;
 
 	if (!certs_can_sign(c))
-		return err_set(err, ENOTSUP, "the hub has no key of its CA (tls.caKey) and signs nothing");
+		return err_set(
+			err, ENOTSUP, "the hub has no key of its CA (tls.caKey) and signs nothing");
 	if ((rc = pki_sign(&issue, csr_pem, cert_pem, err)) < 0)
 		return rc;
 	if ((rc = write_pem(path, *cert_pem, 0644, err)) < 0)

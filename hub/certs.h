@@ -24,8 +24,8 @@ struct certs;
 struct certs_config {
 	const char *data_dir; /* exists */
 	const char *cert, *key, *ca, *ca_key; /* files, "" for our own */
-	const char *const *names;             /* ended by NULL; may be NULL */
-	const char *listen;                   /* host part of the listen address, "" when it is any */
+	const char *const *names; /* ended by NULL; may be NULL */
+	const char *listen; /* host part of the listen address, "" when it is any */
 };
 
 /* Makes or loads the CA. */
@@ -34,7 +34,7 @@ void certs_close(struct certs **c);
 
 const char *certs_ca_pem(const struct certs *c);
 const char *certs_ca_hash(const struct certs *c); /* sha256 of the DER, hex */
-bool certs_can_sign(const struct certs *c);       /* false with tls.ca and no tls.caKey */
+bool certs_can_sign(const struct certs *c); /* false with tls.ca and no tls.caKey */
 
 /* A server context with the hub's certificate, which is made first when it is missing or due. */
 int certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct err *err);
@@ -46,6 +46,7 @@ bool certs_taken(const struct certs *c, const char *node);
 /* The names that hold one, sorted; the caller frees each and the list. */
 size_t certs_nodes(const struct certs *c, char ***names);
 /* Signs the request's key for `node` and remembers it. The name must be valid (hub/route.h). */
-int certs_sign(struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
+int certs_sign(
+	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
 
 #endif

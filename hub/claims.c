@@ -63,7 +63,8 @@ same_object(const struct claim *a, enum kube_kind kind, const char *ns, const ch
 }
 
 struct claim *
-claims_add(struct claims *c, enum kube_kind kind, const char *ns, const char *name, const char *file)
+claims_add(
+	struct claims *c, enum kube_kind kind, const char *ns, const char *name, const char *file)
 {
 	struct claim *claim = xcalloc(1, sizeof *claim);
 	struct claim **at;
@@ -83,12 +84,14 @@ claims_add(struct claims *c, enum kube_kind kind, const char *ns, const char *na
 }
 
 struct claim *
-claims_find(const struct claims *c, enum kube_kind kind, const char *ns, const char *name, const char *file)
+claims_find(const struct claims *c, enum kube_kind kind, const char *ns, const char *name,
+	const char *file)
 {
 	uint64_t hash = hash_of(kind, ns, name);
 	struct claim *at = c->table[hash & (c->n_table - 1)];
 
-	while (at != NULL && (at->hash != hash || at->file != file || !same_object(at, kind, ns, name)))
+	while (at != NULL &&
+		(at->hash != hash || at->file != file || !same_object(at, kind, ns, name)))
 		at = at->next_hash;
 	return at;
 }

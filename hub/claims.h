@@ -15,22 +15,22 @@
 struct claims;
 
 struct claim {
-	struct claim *next;      /* the owner's, for its list */
+	struct claim *next; /* the owner's, for its list */
 	struct claim *next_hash; /* of the register */
 	uint64_t hash;
 	enum kube_kind kind;
 	char *ns, *name;
 	const char *file; /* borrowed from the owner, lives as long as the claim */
-	uint32_t round;   /* free for the owner */
+	uint32_t round; /* free for the owner */
 };
 
 struct claims *claims_new(void);
 /* Every claim must have been dropped. */
 void claims_free(struct claims **c);
-struct claim *claims_add(struct claims *c, enum kube_kind kind, const char *ns, const char *name,
-	const char *file);
-struct claim *claims_find(const struct claims *c, enum kube_kind kind, const char *ns, const char *name,
-	const char *file);
+struct claim *claims_add(
+	struct claims *c, enum kube_kind kind, const char *ns, const char *name, const char *file);
+struct claim *claims_find(const struct claims *c, enum kube_kind kind, const char *ns,
+	const char *name, const char *file);
 void claims_drop(struct claims *c, struct claim **claim);
 /* The same object said by another file, the first of them by name; NULL when there is none. */
 const char *claims_other(const struct claims *c, const struct claim *claim);

@@ -244,8 +244,9 @@ fanout_set(struct fanout *f, const char *ns, const char *name, const char *json,
 	frame = build(key, json, len, &frame_len);
 	if (frame_len > ENVELOPE_MAX_BYTES) {
 		free(frame);
-		return err_set(err, EMSGSIZE, "service %s needs a message of %zu bytes, at most %d are allowed",
-			key, frame_len, ENVELOPE_MAX_BYTES);
+		return err_set(err, EMSGSIZE,
+			"service %s needs a message of %zu bytes, at most %d are allowed", key,
+			frame_len, ENVELOPE_MAX_BYTES);
 	}
 	if (e == NULL)
 		e = insert(f, key);
@@ -331,12 +332,10 @@ entry_of(struct fanout_item *item)
 }
 
 struct fanout_item *
-fanout_in_bucket(const struct fanout *f, unsigned bucket, const struct fanout_item *last)
+fanout_in_bucket(const struct fanout *f, unsigned bucket, struct fanout_item *last)
 {
-	struct entry *e = f->bucket[bucket];
+	struct entry *e = last != NULL ? entry_of(last)->next_bucket : f->bucket[bucket];
 
-	if (last != NULL)
-		e = container_of(last, const struct entry, item)->next_bucket;
 	return e != NULL ? &e->item : NULL;
 }
 

@@ -22,10 +22,10 @@ enum { FANOUT_ID_LEN = 36 }; /* a UUID */
 struct fanout;
 
 struct fanout_item {
-	const char *key;  /* "ns/name" */
+	const char *key; /* "ns/name" */
 	uint32_t index;
-	bool present;     /* else: to be deleted */
-	uint64_t digest;  /* of the view, 0 when not present */
+	bool present; /* else: to be deleted */
+	uint64_t digest; /* of the view, 0 when not present */
 	const char *frame; /* whole envelope with FANOUT_ID_LEN bytes to fill in at id_at */
 	size_t frame_len, id_at;
 	const char *content; /* the view's JSON within the frame */
@@ -55,14 +55,15 @@ int fanout_set(struct fanout *f, const char *ns, const char *name, const char *j
 bool fanout_remove(struct fanout *f, const char *ns, const char *name);
 
 const struct digests *fanout_digests(const struct fanout *f);
-size_t fanout_count(const struct fanout *f);  /* services present */
+size_t fanout_count(const struct fanout *f); /* services present */
 uint32_t fanout_slots(const struct fanout *f); /* every index is below */
 struct fanout_item *fanout_find(const struct fanout *f, const char *key);
 /* The item of a key, made as a deletion when there is none: hold it at once. */
 struct fanout_item *fanout_use(struct fanout *f, const char *key);
 struct fanout_item *fanout_at(const struct fanout *f, uint32_t index); /* NULL: not in use */
 /* Items of a bucket (model/digest.h) one by one, NULL to begin and at the end. */
-struct fanout_item *fanout_in_bucket(const struct fanout *f, unsigned bucket, const struct fanout_item *last);
+struct fanout_item *fanout_in_bucket(
+	const struct fanout *f, unsigned bucket, struct fanout_item *last);
 
 void fanout_hold(struct fanout_item *item);
 void fanout_release(struct fanout *f, struct fanout_item *item);

@@ -57,8 +57,8 @@ on_changed(void *arg)
 		hub->n_changes++;
 		if (change.view == NULL)
 			fanout_remove(hub->fanout, change.ns, change.name);
-		else if (fanout_set(hub->fanout, change.ns, change.name, change.json, change.json_len,
-				 change.digest, &err) < 0)
+		else if (fanout_set(hub->fanout, change.ns, change.name, change.json,
+				 change.json_len, change.digest, &err) < 0)
 			log_error("hub", "a service stays as it was: %s", err.text);
 		cluster_change_fini(&change);
 	}
@@ -86,9 +86,11 @@ on_renew(void *arg)
 		return;
 	rc = certs_server_ctx(hub->certs, now_s(), &ctx, &err);
 	if (rc == 0)
-		log_warn("hub", "the hub's certificate was made anew and is used from the next start on");
+		log_warn("hub",
+			"the hub's certificate was made anew and is used from the next start on");
 	else
-		log_limited(LOG_LEVEL_ERROR, 1, "hub", "the hub's certificate cannot be renewed: %s", err.text);
+		log_limited(LOG_LEVEL_ERROR, 1, "hub",
+			"the hub's certificate cannot be renewed: %s", err.text);
 	pki_ctx_free(&ctx);
 }
 
@@ -105,7 +107,8 @@ listen_host(const struct addr *a, char to[INET6_ADDRSTRLEN])
 }
 
 static int
-start_certs(struct hub *hub, const struct hub_config *config, const struct addr *listen, struct err *err)
+start_certs(struct hub *hub, const struct hub_config *config, const struct addr *listen,
+	struct err *err)
 {
 	char host[INET6_ADDRSTRLEN];
 	const struct certs_config certs = {
@@ -121,7 +124,9 @@ start_certs(struct hub *hub, const struct hub_config *config, const struct addr 
 	int rc = mkdir_p(config->data_dir, 0700);
 
 	if (rc < 0)
-		return err_set(err, rc, "cannot make the data folder %s: %s; set dataDir to a folder that can be written",
+		return err_set(err, rc,
+			"cannot make the data folder %s: %s; set dataDir to a folder that can be "
+			"written",
 			config->data_dir, strerror(-rc));
 	if ((rc = certs_open(&hub->certs, &certs, err)) < 0 ||
 		(rc = certs_server_ctx(hub->certs, now_s(), &hub->tls, err)) < 0)
@@ -225,7 +230,8 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 {
 	metric_gauge(m, "edgeway_hub_services", "Services that nodes are told of.", NULL,
 		(double)fanout_count(hub->fanout));
-	metric_counter(m, "edgeway_hub_service_changes_total", "Changes of service views.", NULL, hub->n_changes);
+	metric_counter(m, "edgeway_hub_service_changes_total", "Changes of service views.", NULL,
+		hub->n_changes);
 	metric_gauge(m, "edgeway_hub_tokens", "Tokens that have not been removed.", NULL,
 		(double)tokens_count(hub->tokens));
 	manifests_metrics(hub->manifests, m);
@@ -252,8 +258,11 @@ add_services(const struct hub *hub, struct buf *out)
 		if (item == NULL || !item->present)
 			continue;
 		slash = strchr(item->key, '/');
-		buf_printf(out, "%s{\"namespace\":\"%.*s\",\"name\":\"%s\",\"digest\":\"%016llx\",\"reason\":", comma,
-			(int)(slash - item->key), item->key, slash + 1, (unsigned long long)item->digest);
+		buf_printf(out,
+			"%s{\"namespace\":\"%.*s\",\"name\":\"%s\",\"digest\":\"%016llx\","
+			"\"reason\":",
+			comma, (int)(slash - item->key), item->key, slash + 1,
+			(unsigned long long)item->digest);
 		add_reason(hub, item->key, slash, out);
 		buf_adds(out, ",\"view\":");
 		buf_add(out, item->content, item->content_len);
@@ -285,15 +294,18 @@ hub_nodes(const struct hub *hub, struct buf *out)
 /* --- tokens --------------------------------------------------------------- */
 
 int
-hub_token_create(struct hub *hub, const char *node, uint64_t ttl_s, struct buf *out, struct err *err)
+hub_token_create(
+	struct hub *hub, const char *node, uint64_t ttl_s, struct buf *out, struct err *err)
 {
 	char secret[TOKEN_SECRET_LEN + 1];
 	int rc;
 
 	if (!certs_can_sign(hub->certs))
-		return err_set(err, ENOTSUP, "this hub signs no certificates: tls.ca is set and tls.caKey is not");
+		return err_set(err, ENOTSUP,
+			"this hub signs no certificates: tls.ca is set and tls.caKey is not");
 	if (node[0] != '\0' && !node_name_ok(node))
-		return err_set(err, EINVAL, "\"%.80s\" cannot be the name of a node: a-z, 0-9, '-' and '.' only", node);
+		return err_set(err, EINVAL,
+			"\"%.80s\" cannot be the name of a node: a-z, 0-9, '-' and '.' only", node);
 	rc = tokens_create(hub->tokens, node, ttl_s, now_s(), secret, err);
 	if (rc < 0)
 		return rc;

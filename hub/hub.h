@@ -22,16 +22,17 @@
 struct hub;
 
 struct hub_config {
-	const char *listen;    /* address and port; the port is 10000 where it says none */
+	const char *listen; /* address and port; the port is 10000 where it says none */
 	const char *manifests; /* folder; it may appear later */
-	const char *data_dir;  /* made when missing */
+	const char *data_dir; /* made when missing */
 	const char *cert, *key, *ca, *ca_key; /* PEM files of the operator's own, see hub/certs.h */
-	const char *const *names;             /* more names for the hub's certificate, ended by NULL */
-	const char *cluster_domain;           /* "": cluster.local */
-	uint64_t heartbeat_ms;                /* 0: 4000 */
+	const char *const *names; /* more names for the hub's certificate, ended by NULL */
+	const char *cluster_domain; /* "": cluster.local */
+	uint64_t heartbeat_ms; /* 0: 4000 */
 };
 
-int hub_start(struct hub **hub, struct loop *loop, const struct hub_config *config, struct err *err);
+int hub_start(
+	struct hub **hub, struct loop *loop, const struct hub_config *config, struct err *err);
 void hub_stop(struct hub **hub);
 
 /* Has the source been read? Nodes are told nothing before. */
@@ -44,7 +45,8 @@ void hub_state(const struct hub *hub, struct buf *out);
 void hub_nodes(const struct hub *hub, struct buf *out);
 
 /* The whole token, `<sha256 of the CA>.<secret>`. node "": for any name that holds no certificate. */
-int hub_token_create(struct hub *hub, const char *node, uint64_t ttl_s, struct buf *out, struct err *err);
+int hub_token_create(
+	struct hub *hub, const char *node, uint64_t ttl_s, struct buf *out, struct err *err);
 /* {"tokens":[{"id","node","expires"}]} */
 void hub_token_list(const struct hub *hub, struct buf *out);
 int hub_token_revoke(struct hub *hub, const char *id, struct err *err);

@@ -22,20 +22,21 @@ now_s(void)
 }
 
 int
-join_allow(const struct join_config *config, const char *node, const char *secret, const char *peer_name,
-	const char *address)
+join_allow(const struct join_config *config, const char *node, const char *secret,
+	const char *peer_name, const char *address)
 {
 	struct err err = {0};
 	int rc;
 
 	if (strcmp(peer_name, node) == 0)
 		return 0;
-	rc = tokens_check(config->tokens, secret, node, certs_taken(config->certs, node), now_s(), &err);
+	rc = tokens_check(
+		config->tokens, secret, node, certs_taken(config->certs, node), now_s(), &err);
 	if (rc == 0)
 		return 0;
 	config->stats->refused++;
-	log_limited(LOG_LEVEL_WARN, 20, "hub", "join refused node=%s peer=%s reason=\"%s\"", node, address,
-		err.text);
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "join refused node=%s peer=%s reason=\"%s\"", node,
+		address, err.text);
 	return rc == -EEXIST ? 403 : 401;
 }
 
@@ -48,8 +49,8 @@ on_timeout(void *arg)
 }
 
 struct join *
-join_new(const struct join_config *config, struct ws_conn *conn, const char *node, const char *secret,
-	const char *peer_name)
+join_new(const struct join_config *config, struct ws_conn *conn, const char *node,
+	const char *secret, const char *peer_name)
 {
 	struct join *j = xcalloc(1, sizeof *j);
 
@@ -81,7 +82,8 @@ static void
 answer(struct join *j, enum operation op, const char *parent, struct buf *content)
 {
 	char id[37];
-	auto_free char *resource = xasprintf("certificate/%s", j->node), *parent_copy = xstrdup(parent);
+	auto_free char *resource = xasprintf("certificate/%s", j->node),
+		       *parent_copy = xstrdup(parent);
 	struct envelope e = {
 		.id = id,
 		.parent_id = parent_copy,

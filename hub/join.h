@@ -29,8 +29,8 @@ struct join_config {
 struct join;
 
 /* HTTP status to refuse the upgrade with, or 0. `peer_name` is that of a verified client certificate or "". */
-int join_allow(const struct join_config *config, const char *node, const char *secret, const char *peer_name,
-	const char *address);
+int join_allow(const struct join_config *config, const char *node, const char *secret,
+	const char *peer_name, const char *address);
 struct join *join_new(const struct join_config *config, struct ws_conn *conn, const char *node,
 	const char *secret, const char *peer_name);
 void join_free(struct join **j);

@@ -39,8 +39,9 @@ static bool
 passing(int error)
 {
 	return error == ECONNABORTED || error == EINTR || error == EPROTO || error == ENETDOWN ||
-	       error == ENOPROTOOPT || error == EHOSTDOWN || error == ENONET || error == EHOSTUNREACH ||
-	       error == EOPNOTSUPP || error == ENETUNREACH || error == EPERM;
+		error == ENOPROTOOPT || error == EHOSTDOWN || error == ENONET ||
+		error == EHOSTUNREACH || error == EOPNOTSUPP || error == ENETUNREACH ||
+		error == EPERM;
 }
 
 static void
@@ -73,8 +74,8 @@ on_ready(void *arg, int listener, unsigned events)
 		l->failed++;
 		if (passing(errno))
 			continue;
-		log_limited(LOG_LEVEL_ERROR, 6, "hub", "cannot accept connections, resting for 1 s error=\"%s\"",
-			strerror(errno));
+		log_limited(LOG_LEVEL_ERROR, 6, "hub",
+			"cannot accept connections, resting for 1 s error=\"%s\"", strerror(errno));
 		timer_start(l->rest, LISTEN_REST_MS, 0);
 		set_watch(l);
 		return;
@@ -82,8 +83,8 @@ on_ready(void *arg, int listener, unsigned events)
 }
 
 int
-listen_start(struct listen **out, struct loop *loop, const struct addr *addr, listen_fn *fn, void *arg,
-	struct err *err)
+listen_start(struct listen **out, struct loop *loop, const struct addr *addr, listen_fn *fn,
+	void *arg, struct err *err)
 {
 	struct listen *l;
 	int fd, rc = sock_listen(addr, 0, &fd, err);

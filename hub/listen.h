@@ -20,8 +20,8 @@ struct listen;
 /* Takes the descriptor over. False: not taken, it is closed here. */
 typedef bool listen_fn(void *arg, int fd);
 
-int listen_start(struct listen **l, struct loop *loop, const struct addr *addr, listen_fn *fn, void *arg,
-	struct err *err);
+int listen_start(struct listen **l, struct loop *loop, const struct addr *addr, listen_fn *fn,
+	void *arg, struct err *err);
 void listen_stop(struct listen **l);
 
 /* Where it listens, for port 0 in tests. */

@@ -41,14 +41,16 @@ manifest_name_ok(const char *name)
 	const char *dot = strrchr(name, '.');
 
 	return name[0] != '.' && name[0] != '#' && dot != NULL &&
-	       (strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0 || strcmp(dot, ".json") == 0);
+		(strcmp(dot, ".yaml") == 0 || strcmp(dot, ".yml") == 0 ||
+			strcmp(dot, ".json") == 0);
 }
 
 bool
 manifest_file_same(const struct manifest_file *f, const struct stat *st)
 {
-	return f->settled && f->dev == st->st_dev && f->ino == st->st_ino && f->size == st->st_size &&
-	       f->mtime.tv_sec == st->st_mtim.tv_sec && f->mtime.tv_nsec == st->st_mtim.tv_nsec;
+	return f->settled && f->dev == st->st_dev && f->ino == st->st_ino &&
+		f->size == st->st_size && f->mtime.tv_sec == st->st_mtim.tv_sec &&
+		f->mtime.tv_nsec == st->st_mtim.tv_nsec;
 }
 
 static void
@@ -65,7 +67,8 @@ static int
 problem(struct manifest_file *f, int code, const char *what)
 {
 	log_warn("manifests", "%s; %s", what,
-		f->claims != NULL ? "what it said before goes on to count" : "nothing of it is loaded");
+		f->claims != NULL ? "what it said before goes on to count"
+				  : "nothing of it is loaded");
 	free(f->problem);
 	f->problem = xstrdup(what);
 	return code;
@@ -87,11 +90,13 @@ keep_said(struct manifest_file *f, const struct tree_node *n, const char *list_k
 
 		if (strcmp(kube_kind_name((enum kube_kind)k), kind) != 0)
 			continue;
-		claim = claims_find(claims, (enum kube_kind)k, k == KUBE_NODE ? "" : ns, name, f->name);
+		claim = claims_find(
+			claims, (enum kube_kind)k, k == KUBE_NODE ? "" : ns, name, f->name);
 		if (claim == NULL || claim->round == f->round)
 			continue;
 		claim->round = f->round;
-		log_warn("manifests", "an object stays as it was before its error file=%s object=\"%s %s%s%s\"",
+		log_warn("manifests",
+			"an object stays as it was before its error file=%s object=\"%s %s%s%s\"",
 			f->name, kind, claim->ns, claim->ns[0] != '\0' ? "/" : "", name);
 	}
 }
@@ -119,9 +124,10 @@ warn_shared(const struct manifest_file *f, const struct claim *claim, const stru
 
 	if (other != NULL)
 		log_warn("manifests",
-			"two files say the same object, the first by name counts object=\"%s %s%s%s\" files=%s,%s counts=%s",
-			kube_kind_name(claim->kind), claim->ns, claim->ns[0] != '\0' ? "/" : "", claim->name,
-			f->name, other, strcmp(f->name, other) < 0 ? f->name : other);
+			"two files say the same object, the first by name counts object=\"%s "
+			"%s%s%s\" files=%s,%s counts=%s",
+			kube_kind_name(claim->kind), claim->ns, claim->ns[0] != '\0' ? "/" : "",
+			claim->name, f->name, other, strcmp(f->name, other) < 0 ? f->name : other);
 }
 
 /* False when this content said the object already. */
@@ -143,15 +149,18 @@ claim_object(struct manifest_file *f, const struct kube_object *o, struct claims
 }
 
 static void
-put_objects(struct manifest_file *f, struct kube_batch *batch, struct cluster *cluster, struct claims *claims)
+put_objects(struct manifest_file *f, struct kube_batch *batch, struct cluster *cluster,
+	struct claims *claims)
 {
 	for (size_t i = 0; i < batch->n; i++) {
 		struct kube_object *o = batch->objects[i];
 
 		if (!claim_object(f, o, claims)) {
 			log_warn("manifests",
-				"a file says an object twice, the first counts file=%s object=\"%s %s%s%s\"",
-				f->name, kube_kind_name(o->kind), o->ns, o->ns[0] != '\0' ? "/" : "", o->name);
+				"a file says an object twice, the first counts file=%s object=\"%s "
+				"%s%s%s\"",
+				f->name, kube_kind_name(o->kind), o->ns,
+				o->ns[0] != '\0' ? "/" : "", o->name);
 			continue;
 		}
 		batch->objects[i] = NULL;
@@ -176,7 +185,8 @@ drop_older(struct manifest_file *f, struct cluster *cluster, struct claims *clai
 }
 
 static void
-adopt(struct manifest_file *f, const struct tree *tree, struct cluster *cluster, struct claims *claims)
+adopt(struct manifest_file *f, const struct tree *tree, struct cluster *cluster,
+	struct claims *claims)
 {
 	struct kube_batch batch;
 
@@ -190,14 +200,15 @@ adopt(struct manifest_file *f, const struct tree *tree, struct cluster *cluster,
 	put_objects(f, &batch, cluster, claims);
 	free(take_ptr(&f->problem));
 	if (batch.n_wrong > 0) {
-		f->problem = xstrdup(batch.n_complaints > 0 ? batch.complaints[0] : "wrong objects");
+		f->problem =
+			xstrdup(batch.n_complaints > 0 ? batch.complaints[0] : "wrong objects");
 		for (size_t i = 0; i < tree_count(tree); i++)
 			keep_wrong(f, tree_document(tree, i), claims);
 	}
 	f->n_objects = batch.n;
 	drop_older(f, cluster, claims);
-	log_info("manifests", "read file=%s objects=%zu wrong=%zu other_kinds=%zu", f->name, batch.n,
-		batch.n_wrong, batch.n_skipped);
+	log_info("manifests", "read file=%s objects=%zu wrong=%zu other_kinds=%zu", f->name,
+		batch.n, batch.n_wrong, batch.n_skipped);
 	kube_batch_fini(&batch);
 }
 
@@ -217,7 +228,8 @@ read_content(struct manifest_file *f, const char *path, char **text, size_t *len
 }
 
 static int
-parse_content(struct manifest_file *f, const char *path, const char *text, size_t len, struct tree **tree)
+parse_content(
+	struct manifest_file *f, const char *path, const char *text, size_t len, struct tree **tree)
 {
 	auto_free char *what = NULL;
 	struct err err = {0};
@@ -233,7 +245,8 @@ parse_content(struct manifest_file *f, const char *path, const char *text, size_
 }
 
 int
-manifest_file_load(struct manifest_file *f, const char *folder, struct cluster *cluster, struct claims *claims)
+manifest_file_load(
+	struct manifest_file *f, const char *folder, struct cluster *cluster, struct claims *claims)
 {
 	auto_free char *path = xasprintf("%s/%s", folder, f->name), *text = NULL, *what = NULL;
 	struct tree *tree = NULL;
@@ -244,8 +257,9 @@ manifest_file_load(struct manifest_file *f, const char *folder, struct cluster *
 	if (rc == -ENOENT)
 		return rc;
 	if (rc < 0) {
-		what = rc == -EFBIG ? xasprintf("%s: larger than %d MiB", path, MANIFEST_FILE_MAX >> 20)
-				    : xasprintf("%s: cannot be read: %s", path, strerror(-rc));
+		what = rc == -EFBIG
+			? xasprintf("%s: larger than %d MiB", path, MANIFEST_FILE_MAX >> 20)
+			: xasprintf("%s: cannot be read: %s", path, strerror(-rc));
 		f->hash = 0;
 		return problem(f, rc, what);
 	}

@@ -19,15 +19,15 @@
 enum { MANIFEST_FILE_MAX = 16 * 1024 * 1024 };
 
 struct manifest_file {
-	char *name;           /* in the folder; also the source's name in the cluster */
+	char *name; /* in the folder; also the source's name in the cluster */
 	struct claim *claims; /* what it says now */
 	size_t n_objects;
-	uint32_t round;       /* of the content last adopted: claims of another round are older */
-	uint64_t hash;        /* of the content last read, so that the same bytes are not told twice */
-	int outcome;          /* and what came of it */
-	char *problem;        /* why the last content did not load as it stands, NULL: it did */
-	uint64_t gone_ms;     /* loop's time when it was found missing, 0: it is there */
-	bool scanned, dirty;  /* free for the folder's walk */
+	uint32_t round; /* of the content last adopted: claims of another round are older */
+	uint64_t hash; /* of the content last read, so that the same bytes are not told twice */
+	int outcome; /* and what came of it */
+	char *problem; /* why the last content did not load as it stands, NULL: it did */
+	uint64_t gone_ms; /* loop's time when it was found missing, 0: it is there */
+	bool scanned, dirty; /* free for the folder's walk */
 	/* What was read, to see changes that no event told. */
 	dev_t dev;
 	ino_t ino;

@@ -15,15 +15,15 @@ struct manifests {
 	char *folder;
 	struct loop *loop;
 	struct fswatch *watch; /* NULL: the folder is waited for */
-	dev_t dev;             /* of the folder that is watched */
+	dev_t dev; /* of the folder that is watched */
 	ino_t ino;
 	struct timer *settle, *rescan;
 	struct claims *claims;
 	struct manifest_file **files; /* sorted by name */
 	size_t n_files;
 	bool everything; /* the next round looks at all files */
-	bool rewatch;    /* and starts the watch anew */
-	bool pending;    /* a round is to come within MANIFESTS_SETTLE_MS */
+	bool rewatch; /* and starts the watch anew */
+	bool pending; /* a round is to come within MANIFESTS_SETTLE_MS */
 	bool ready, said_waiting;
 	uint64_t n_loads, n_errors;
 };
@@ -108,7 +108,8 @@ scan(struct manifests *m)
 			continue;
 		f = use_file(m, d->d_name);
 		f->scanned = true;
-		if (fstatat(dirfd(dir), d->d_name, &st, 0) < 0 || !manifest_file_same(f, &st) || f->gone_ms != 0)
+		if (fstatat(dirfd(dir), d->d_name, &st, 0) < 0 || !manifest_file_same(f, &st) ||
+			f->gone_ms != 0)
 			f->dirty = true;
 	}
 	closedir(dir);
@@ -169,8 +170,8 @@ watch_folder(struct manifests *m)
 	m->rewatch = false;
 	if (fswatch_start(&m->watch, m->loop, m->folder, on_event, m, &err) < 0) {
 		/* No more watches to be had: looking again and again does as well. */
-		log_limited(LOG_LEVEL_WARN, 1, "manifests", "%s; looking every %d ms instead", err.text,
-			MANIFESTS_WAIT_MS);
+		log_limited(LOG_LEVEL_WARN, 1, "manifests", "%s; looking every %d ms instead",
+			err.text, MANIFESTS_WAIT_MS);
 		m->everything = true;
 		return true;
 	}
@@ -234,7 +235,8 @@ on_event(void *arg, const char *name)
 		m->everything = true;
 		m->rewatch = true;
 	} else if (strncmp(name, "..", 2) == 0) {
-		m->everything = true; /* a ConfigMap's links are swapped: every file may be another */
+		m->everything =
+			true; /* a ConfigMap's links are swapped: every file may be another */
 	} else if (manifest_name_ok(name)) {
 		struct manifest_file *f = use_file(m, name);
 
@@ -323,12 +325,13 @@ manifests_metrics(const struct manifests *m, struct metrics *to)
 
 	for (size_t i = 0; i < m->n_files; i++)
 		bad += m->files[i]->problem != NULL;
-	metric_gauge(to, "edgeway_hub_manifest_files", "Files of the manifest folder.", NULL, (double)m->n_files);
-	metric_gauge(to, "edgeway_hub_manifest_files_bad", "Files whose last content did not load as it stands.",
-		NULL, (double)bad);
+	metric_gauge(to, "edgeway_hub_manifest_files", "Files of the manifest folder.", NULL,
+		(double)m->n_files);
+	metric_gauge(to, "edgeway_hub_manifest_files_bad",
+		"Files whose last content did not load as it stands.", NULL, (double)bad);
 	metric_gauge(to, "edgeway_hub_manifest_objects", "Objects that count, of all files.", NULL,
 		(double)claims_count(m->claims));
 	metric_counter(to, "edgeway_hub_manifest_loads_total", "Files read.", NULL, m->n_loads);
-	metric_counter(to, "edgeway_hub_manifest_errors_total", "Files read that had an error in them.", NULL,
-		m->n_errors);
+	metric_counter(to, "edgeway_hub_manifest_errors_total",
+		"Files read that had an error in them.", NULL, m->n_errors);
 }

@@ -34,8 +34,9 @@ struct nodes {
 static int
 refused(const struct ws_conn *c, const char *node, int status, const char *why)
 {
-	log_limited(LOG_LEVEL_WARN, 20, "hub", "connection refused node=%s peer=%s status=%d reason=\"%s\"",
-		node, ws_peer_addr(c), status, why);
+	log_limited(LOG_LEVEL_WARN, 20, "hub",
+		"connection refused node=%s peer=%s status=%d reason=\"%s\"", node, ws_peer_addr(c),
+		status, why);
 	return status;
 }
 
@@ -70,8 +71,8 @@ on_accept(void *arg, struct ws_conn *c)
 		return refused(c, "?", 404, "unknown path");
 	if (route.kind == ROUTE_EVENTS)
 		return accept_events(c, route.node);
-	return join_allow(&n->join, route.node, route_bearer(ws_header(c, "authorization")), ws_peer_name(c),
-		ws_peer_addr(c));
+	return join_allow(&n->join, route.node, route_bearer(ws_header(c, "authorization")),
+		ws_peer_name(c), ws_peer_addr(c));
 }
 
 static struct session *
@@ -101,7 +102,8 @@ start_session(struct nodes *n, struct ws_conn *c, const char *node)
 
 	cluster_node(n->config.cluster, node, &config.site, &config.zone);
 	if (old != NULL) {
-		log_info("hub", "a newer connection replaces that of node=%s peer=%s", node, ws_peer_addr(c));
+		log_info("hub", "a newer connection replaces that of node=%s peer=%s", node,
+			ws_peer_addr(c));
 		n->stats.replaced++;
 		session_end(old, 4001, "a newer connection of this node replaces this one");
 	} else {
@@ -123,8 +125,8 @@ on_open(void *arg, struct ws_conn *c)
 	if (route.kind == ROUTE_EVENTS)
 		p->session = start_session(n, c, route.node);
 	else
-		p->join = join_new(&n->join, c, route.node, route_bearer(ws_header(c, "authorization")),
-			ws_peer_name(c));
+		p->join = join_new(&n->join, c, route.node,
+			route_bearer(ws_header(c, "authorization")), ws_peer_name(c));
 	p->next = n->peers;
 	p->at = &n->peers;
 	if (p->next != NULL)
@@ -182,8 +184,8 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		return; /* let in, but it went before it was open */
 	ws_set_arg(c, NULL);
 	if (p->session != NULL)
-		log_info("hub", "node disconnected node=%s peer=%s why=\"%s\"", session_node(p->session),
-			ws_peer_addr(c), why);
+		log_info("hub", "node disconnected node=%s peer=%s why=\"%s\"",
+			session_node(p->session), ws_peer_addr(c), why);
 	peer_free(n, p);
 	if (n->listen != NULL)
 		listen_room(n->listen, n->n_peers < NODES_CONNECTIONS_MAX);
@@ -215,7 +217,8 @@ on_tick(void *arg)
 /* --- start and stop ------------------------------------------------------- */
 
 int
-nodes_start(struct nodes **out, struct loop *loop, const struct nodes_config *config, struct err *err)
+nodes_start(
+	struct nodes **out, struct loop *loop, const struct nodes_config *config, struct err *err)
 {
 	static const struct ws_events events = {
 		.accept = on_accept,
@@ -287,7 +290,8 @@ nodes_refresh(struct nodes *n)
 			continue;
 		cluster_node(n->config.cluster, session_node(p->session), &site, &zone);
 		if (!session_lives_in(p->session, site, zone))
-			session_end(p->session, 1012, "site or zone of the node changed, connect again");
+			session_end(p->session, 1012,
+				"site or zone of the node changed, connect again");
 	}
 }
 
@@ -346,20 +350,26 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 		(double)nodes_connected(n));
 	metric_counter(to, "edgeway_hub_connections_total", "Connections accepted.", NULL,
 		listen_accepted(n->listen));
-	metric_counter(to, "edgeway_hub_accept_errors_total", "Connections that could not be accepted.", NULL,
-		listen_failed(n->listen));
-	metric_counter(to, "edgeway_hub_sessions_replaced_total", "Sessions replaced by a newer connection.",
-		NULL, s->replaced);
-	metric_counter(to, "edgeway_hub_sessions_stalled_total", "Sessions ended for want of acknowledgements.",
-		NULL, s->stalled);
-	metric_counter(to, "edgeway_hub_syncs_total", "Comparisons of digests finished.", NULL, s->syncs);
-	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.", "operation=\"update\"", s->updates);
-	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.", "operation=\"delete\"", s->deletes);
-	metric_counter(to, "edgeway_hub_acks_total", "Changes acknowledged or refused.", NULL, s->acks);
-	metric_counter(to, "edgeway_hub_changes_refused_total", "Changes that a node refused.", NULL, s->refused);
-	metric_counter(to, "edgeway_hub_bad_messages_total", "Messages of nodes answered with an error.", NULL,
-		s->bad_messages);
-	metric_counter(to, "edgeway_hub_joins_total", "Certificates issued to nodes.", NULL, n->join_stats.issued);
-	metric_counter(to, "edgeway_hub_joins_refused_total", "Attempts to join that were refused.", NULL,
-		n->join_stats.refused);
+	metric_counter(to, "edgeway_hub_accept_errors_total",
+		"Connections that could not be accepted.", NULL, listen_failed(n->listen));
+	metric_counter(to, "edgeway_hub_sessions_replaced_total",
+		"Sessions replaced by a newer connection.", NULL, s->replaced);
+	metric_counter(to, "edgeway_hub_sessions_stalled_total",
+		"Sessions ended for want of acknowledgements.", NULL, s->stalled);
+	metric_counter(
+		to, "edgeway_hub_syncs_total", "Comparisons of digests finished.", NULL, s->syncs);
+	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
+		"operation=\"update\"", s->updates);
+	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
+		"operation=\"delete\"", s->deletes);
+	metric_counter(
+		to, "edgeway_hub_acks_total", "Changes acknowledged or refused.", NULL, s->acks);
+	metric_counter(to, "edgeway_hub_changes_refused_total", "Changes that a node refused.",
+		NULL, s->refused);
+	metric_counter(to, "edgeway_hub_bad_messages_total",
+		"Messages of nodes answered with an error.", NULL, s->bad_messages);
+	metric_counter(to, "edgeway_hub_joins_total", "Certificates issued to nodes.", NULL,
+		n->join_stats.issued);
+	metric_counter(to, "edgeway_hub_joins_refused_total", "Attempts to join that were refused.",
+		NULL, n->join_stats.refused);
 }

@@ -32,7 +32,8 @@ struct nodes_config {
 	bool ready;
 };
 
-int nodes_start(struct nodes **n, struct loop *loop, const struct nodes_config *config, struct err *err);
+int nodes_start(
+	struct nodes **n, struct loop *loop, const struct nodes_config *config, struct err *err);
 /* Closes all connections; turns the loop. */
 void nodes_stop(struct nodes **n);
 

@@ -10,10 +10,10 @@
 
 /* What a session knows of an item, a byte each. */
 enum {
-	ST_WAITS = 1,   /* to be sent; in the queue unless it is also under way; holds the item */
-	ST_FLIGHT = 2,  /* sent, not acknowledged; holds the item */
+	ST_WAITS = 1, /* to be sent; in the queue unless it is also under way; holds the item */
+	ST_FLIGHT = 2, /* sent, not acknowledged; holds the item */
 	ST_REFUSED = 4, /* the node refused it as it is: not again until it changes */
-	ST_SEEN = 8,    /* only within one comparison */
+	ST_SEEN = 8, /* only within one comparison */
 };
 
 /* A message under way. Its msg_id is the session's prefix, then seq and slot in hex. */
@@ -30,8 +30,8 @@ struct session {
 	char *node, *site, *zone, *address;
 	uint64_t since_ms;
 
-	bool live;     /* the node has told its digests: changes are sent */
-	bool synced;   /* and has been told all differences */
+	bool live; /* the node has told its digests: changes are sent */
+	bool synced; /* and has been told all differences */
 	bool ended;
 	char *held_id; /* query that waits for the source; NULL none */
 	struct digests held;
@@ -42,7 +42,7 @@ struct session {
 	uint32_t *queue; /* ring of item indices */
 	uint32_t queue_room, queue_head, n_queue;
 	uint64_t pushed, popped; /* ever */
-	char *sync_id;     /* query whose answer {"synced":true} comes once popped has reached sync_at */
+	char *sync_id; /* query whose answer {"synced":true} comes once popped has reached sync_at */
 	uint64_t sync_at;
 
 	struct flight flight[SESSION_WINDOW];
@@ -289,7 +289,8 @@ find_flight(struct session *s, const char *parent)
 
 	if (strlen(parent) != FANOUT_ID_LEN || strncmp(parent, s->prefix, 24) != 0 ||
 		sscanf(parent + 24, "%8x%4x%n", &seq, &slot, &used) != 2 || used != 12 ||
-		slot >= SESSION_WINDOW || s->flight[slot].item == NULL || s->flight[slot].seq != seq)
+		slot >= SESSION_WINDOW || s->flight[slot].item == NULL ||
+		s->flight[slot].seq != seq)
 		return NULL;
 	return &s->flight[slot];
 }
@@ -310,8 +311,9 @@ on_ack(struct session *s, const struct envelope *e)
 	s->config.stats->acks++;
 	if (e->operation == OP_ERROR) {
 		s->config.stats->refused++;
-		log_limited(LOG_LEVEL_WARN, 10, "hub", "node refused a change node=%s service=%s reason=%.300s",
-			s->node, item->key, e->content);
+		log_limited(LOG_LEVEL_WARN, 10, "hub",
+			"node refused a change node=%s service=%s reason=%.300s", s->node,
+			item->key, e->content);
 		if (item->present && f->present && item->digest == f->digest)
 			*st |= ST_REFUSED;
 	}
@@ -446,7 +448,8 @@ on_query(struct session *s, const struct envelope *e)
 	else if (strcmp(e->resource, "digest/services") == 0)
 		on_services(s, e);
 	else
-		complain(s, e->id, e->resource, "this hub answers queries of digest/buckets and digest/services");
+		complain(s, e->id, e->resource,
+			"this hub answers queries of digest/buckets and digest/services");
 }
 
 void
@@ -470,7 +473,8 @@ session_text(struct session *s, const char *text, size_t len)
 	else if (e.operation == OP_RESPONSE || e.operation == OP_ERROR)
 		on_ack(s, &e);
 	else if (e.operation != OP_KEEPALIVE)
-		complain(s, e.id, e.resource, "a node tells this hub nothing but digests and acknowledgements");
+		complain(s, e.id, e.resource,
+			"a node tells this hub nothing but digests and acknowledgements");
 	envelope_fini(&e);
 }
 
@@ -611,7 +615,8 @@ session_state(const struct session *s, struct buf *out)
 	json_add_text(out, s->site);
 	buf_adds(out, ",\"zone\":");
 	json_add_text(out, s->zone);
-	buf_printf(out, ",\"since\":%llu,\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"acks\":%llu}",
-		(unsigned long long)s->since_ms, s->synced ? "true" : "false", s->n_queue, s->n_flight,
-		(unsigned long long)s->n_acks);
+	buf_printf(out,
+		",\"since\":%llu,\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"acks\":%llu}",
+		(unsigned long long)s->since_ms, s->synced ? "true" : "false", s->n_queue,
+		s->n_flight, (unsigned long long)s->n_acks);
 }

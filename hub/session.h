@@ -19,8 +19,8 @@
 
 enum {
 	SESSION_WINDOW = 256,
-	SESSION_ACK_MS = 60000,        /* a message unacknowledged for so long ends the connection */
-	SESSION_STALE_MAX = 100000,    /* services that a node claims to hold and that do not exist */
+	SESSION_ACK_MS = 60000, /* a message unacknowledged for so long ends the connection */
+	SESSION_STALE_MAX = 100000, /* services that a node claims to hold and that do not exist */
 	SESSION_QUEUE_BYTES = 1 << 20, /* high water of the websocket */
 };
 

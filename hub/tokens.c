@@ -11,7 +11,7 @@
 struct token {
 	char id[TOKEN_ID_LEN + 1];
 	char hash[PKI_HASH_TEXT]; /* of the whole secret */
-	char *node;               /* "" any */
+	char *node; /* "" any */
 	int64_t expires_s;
 };
 
@@ -47,13 +47,15 @@ token_remove(struct tokens *t, size_t i)
 static int
 read_token(struct tokens *t, const struct tree_node *n, const char *path, struct err *err)
 {
-	const char *id = tree_text(tree_get(n, "id"), ""), *hash = tree_text(tree_get(n, "sha256"), "");
+	const char *id = tree_text(tree_get(n, "id"), ""),
+		   *hash = tree_text(tree_get(n, "sha256"), "");
 	struct token token = {0};
 
 	if (!is_hex(id, TOKEN_ID_LEN) || !is_hex(hash, PKI_HASH_TEXT - 1) ||
 		tree_int(tree_get(n, "expires"), 0, INT64_MAX, &token.expires_s) < 0)
 		return err_set(err, EINVAL,
-			"%s:%u: a token needs id, sha256 and expires; move the file away to start without tokens",
+			"%s:%u: a token needs id, sha256 and expires; move the file away to start "
+			"without tokens",
 			path, n->line);
 	memcpy(token.id, id, sizeof token.id);
 	memcpy(token.hash, hash, sizeof token.hash);
@@ -192,8 +194,8 @@ tokens_create(struct tokens *t, const char *node, uint64_t ttl_s, int64_t now_s,
 }
 
 int
-tokens_check(const struct tokens *t, const char *secret, const char *node, bool taken, int64_t now_s,
-	struct err *err)
+tokens_check(const struct tokens *t, const char *secret, const char *node, bool taken,
+	int64_t now_s, struct err *err)
 {
 	const struct token *k;
 	char hash[PKI_HASH_TEXT];
@@ -209,7 +211,9 @@ tokens_check(const struct tokens *t, const char *secret, const char *node, bool 
 	if (k->node[0] != '\0' && strcmp(k->node, node) != 0)
 		return err_set(err, EACCES, "token is for node %s id=%s", k->node, k->id);
 	if (k->node[0] == '\0' && taken)
-		return err_set(err, EEXIST, "the name holds a certificate; make a token with --node for it id=%s", k->id);
+		return err_set(err, EEXIST,
+			"the name holds a certificate; make a token with --node for it id=%s",
+			k->id);
 	return 0;
 }
 

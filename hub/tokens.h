@@ -34,8 +34,8 @@ int tokens_create(struct tokens *t, const char *node, uint64_t ttl_s, int64_t no
 	char secret[TOKEN_SECRET_LEN + 1], struct err *err);
 /* May `secret` get a certificate for `node`? `taken`: the name holds one. 0; -EACCES unknown, expired or
  * made for another node; -EEXIST taken. The reason in err is for the log, it tells more than a peer should know. */
-int tokens_check(const struct tokens *t, const char *secret, const char *node, bool taken, int64_t now_s,
-	struct err *err);
+int tokens_check(const struct tokens *t, const char *secret, const char *node, bool taken,
+	int64_t now_s, struct err *err);
 /* -ENOENT when there is none with this id. */
 int tokens_revoke(struct tokens *t, const char *id, struct err *err);
 /* [{"id":"..","node":"..","expires":"2026-11-21T06:00:00Z"}, ...] */
