@@ -1,0 +1,104 @@
+/*
+ * Inside of base/ws: the structures that ws.c (contexts, dialling, time) and ws_events.c (callbacks of
+ * libwebsockets, queue of frames) share. Nobody else includes this or libwebsockets.h.
+ *
+ * Life of a connection: made by ws_adopt or ws_dial, then libwebsockets' object points at it (opaque
+ * user data). The owner's `closed` comes as soon as the end is known; the memory goes when
+ * libwebsockets lets go of its object, which libuv delays to a later turn of the loop.
+ */
+#ifndef EDGEWAY_BASE_WS_LWS_H
+#define EDGEWAY_BASE_WS_LWS_H
+
+#include <libwebsockets.h>
+
+#include "base/buf.h"
+#include "base/ws.h"
+
+enum {
+	WS_FRAGMENT = 16 * 1024 - 16, /* payload of one websocket frame: fills one TLS record */
+	WS_RECEIVE = 4096, /* libwebsockets keeps a buffer of this size per connection */
+	WS_WHY_MAX = 320,
+	WS_FDS_SEEN = 1024,
+	WS_FDS_OWN = 8,
+	WS_REASON_MAX = 124, /* RFC 6455 section 5.5: 125 bytes with the code, and NUL */
+};
+
+enum ws_state {
+	WS_STARTING, /* TCP, TLS, upgrade */
+	WS_OPEN,
+	WS_CLOSING, /* ws_close was called */
+	WS_ENDED, /* the owner knows, or never knew it */
+};
+
+struct ws_frame {
+	struct ws_frame *next;
+	size_t len;
+	unsigned char data[]; /* LWS_PRE bytes for libwebsockets, then the text */
+};
+
+struct ws_field {
+	struct ws_field *next;
+	char *value;
+	char name[];
+};
+
+struct ws_conn {
+	struct ws_conn *next, **link;
+	struct ws *ws;
+	struct lws *wsi; /* NULL before and after */
+	struct lws_vhost *vhost; /* client: its own, for its TLS context */
+	void *arg;
+	enum ws_state state;
+	bool server, accepted, verified;
+	bool dialing, released; /* inside the call that starts it; libwebsockets has let go of it */
+	bool close_sent, ping_due, over; /* over: high_water was passed, `drained` is owed */
+	uint64_t since_ms; /* start; of the closing when closing */
+	uint64_t pinged_ms, heard_ms;
+	struct ws_frame *first, **last;
+	size_t sent, queued; /* of first; of all */
+	struct buf received;
+	unsigned close_code;
+	char close_reason[WS_REASON_MAX];
+	char why[WS_WHY_MAX];
+	char peer_addr[ADDR_TEXT_MAX];
+	char *peer_name, *path, *host;
+	char *request; /* client: header lines for the upgrade */
+	struct ws_field *fields;
+};
+
+struct ws_old_vhost {
+	struct ws_old_vhost *next;
+	struct lws_vhost *vhost;
+};
+
+struct ws {
+	struct loop *loop;
+	struct ws_config config;
+	struct lws_context *context;
+	struct lws_vhost *server;
+	struct timer *tick, *reap;
+	struct ws_conn *conns;
+	struct ws_old_vhost *old; /* destroyed on the next turn */
+	int fds[WS_FDS_OWN]; /* descriptors that libwebsockets opened for itself */
+	size_t fd_count;
+	bool freeing, adopted; /* adopted: libwebsockets made an object in ws_adopt */
+};
+
+/* The one callback of the one protocol. */
+int ws_on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
+/* Tells the owner, once; the first `why` wins. */
+void ws_end(struct ws_conn *c, const char *why);
+/* Keeps the first reason. */
+void ws_set_why(struct ws_conn *c, const char *fmt, ...) printf_like(2, 3);
+/* Off the list, memory freed. */
+void ws_conn_free(struct ws_conn *c);
+/* Destroys the client's vhost on the next turn of the loop. */
+void ws_retire_vhost(struct ws *ws, struct lws_vhost *vhost);
+
+/* The timer's callback. */
+void ws_reap_vhosts(void *arg);
+/* Which descriptors did libwebsockets open? See ws_free.c. */
+void ws_mark_fds(bool open[WS_FDS_SEEN]);
+void ws_note_fds(struct ws *ws, const bool before[WS_FDS_SEEN]);
+
+#endif
