@@ -5,7 +5,7 @@ endif
 sampledir = $(docdir)
 dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml
 CLEANFILES += deploy/edgeway-agent.service deploy/edgeway-hub.service
-EXTRA_DIST += deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages
+EXTRA_DIST += deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages deploy/quickstart deploy/quickstart.py
 
 deploy/%.service: deploy/%.service.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) deploy && sed -e 's|@sbindir[@]|$(sbindir)|g' -e 's|@sysconfdir[@]|$(sysconfdir)|g' $< > $@

@@ -1,0 +1,281 @@
+#!/usr/bin/python3
+"""The second half of deploy/quickstart: the machines, the programs, and what they do for a container.
+
+Each step prints what it is about, the command as a person would type it on that machine, and what came of it. A step that
+does not do what it says ends the show with status 1. The machines are those of tests/net/lab.py.
+"""
+import argparse
+import collections
+import os
+import re
+import signal
+import sys
+import time
+
+TOP = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, os.path.join(TOP, "tests", "net"))
+
+import engine  # noqa: E402
+import lab as labs  # noqa: E402
+from lab import FAKE, Agent, Hub, Lab, Node, pod, wait_for  # noqa: E402
+
+NAME = "edge-nginx.default.svc.cluster.local"
+WEB = """
+apiVersion: v1
+kind: Service
+metadata: {name: %s, namespace: default}
+spec:
+  selector: {app: edge-nginx}
+  ports:
+  - {name: http, port: 80, targetPort: 8080}
+"""
+step_number = 2
+
+
+class Failed(Exception):
+    pass
+
+
+def step(what):
+    global step_number
+    step_number += 1
+    print(f"step {step_number}:{' ' * (3 - len(str(step_number)))} {what}", flush=True)
+
+
+def command(where, text):
+    print(f"         {where}$ {text}", flush=True)
+
+
+def result(text):
+    for line in str(text).strip().splitlines():
+        print(f"         -> {line}", flush=True)
+
+
+def must(condition, why):
+    if not condition:
+        raise Failed(why)
+
+
+class PlainPod:
+    """A pod where there is no Docker Engine: the same face as engine.Container."""
+
+    def __init__(self, node, name):
+        self.pod, self.name = node.pod(name), name
+        self.address = self.pod.address
+
+    def get(self, url):
+        return self.pod.get(url)[1]
+
+    def lookup(self, name):
+        return self.pod.getent(name) or "nothing", f"getent ahostsv4 {name}"
+
+
+class ContainerPod:
+    def __init__(self, container):
+        self.container, self.name, self.address = container, container.name, container.address
+
+    def get(self, url):
+        return self.container.get(url) or "nothing"
+
+    def lookup(self, name):
+        said = self.container.run("nslookup", name, check=False).stdout
+        answer = said.split("Name:", 1)[-1]  # behind the lines about the server
+        found = [w for w in answer.split() if FAKE.match(w)]
+        return (found or ["nothing"])[0], f"nslookup {name}"
+
+
+class Show:
+    def __init__(self, lab, docker):
+        self.lab, self.docker = lab, docker
+
+    def machine(self, name, address):
+        return engine.EngineNode(self.lab, name, address) if self.docker else Node(self.lab, name, address)
+
+    def web(self, node, name):
+        if self.docker:
+            return ContainerPod(engine.web(node, name, 30080))
+        plain = PlainPod(node, name)
+        plain.pod.serve("--http", "8080")
+        node.publish(30080, plain.pod, 8080)
+        return plain
+
+    def client(self, node):
+        if self.docker:
+            return ContainerPod(node.container("client", "sleep", "1000000"))
+        return PlainPod(node, "client")
+
+    # --- steps ---------------------------------------------------------------------
+
+    def machines(self):
+        kind = "a Docker Engine each" if self.docker else "pods in plain namespaces"
+        step(f"a cloud machine and two edge nodes with {kind}, in network namespaces of their own")
+        labs.upstream(self.lab, "www.example.test/203.0.113.7")
+        self.nodes = [self.machine(f"edge-{i}", f"192.0.2.1{i}") for i in (1, 2)]
+        for n in self.nodes:
+            command(n.name, "ip -br -4 addr show docker0")
+            said = n.run("ip", "-br", "-4", "addr", "show", "docker0").stdout
+            result(said)
+            must("172.17.0.1/16" in said, "docker0 has no address")
+
+    def containers(self):
+        step("a web server on each node, published on port 30080 of the node (hostPort)")
+        self.webs = []
+        for i, n in enumerate(self.nodes, 1):
+            command(n.name, f"docker run -d --name web-{i} -p 30080:8080 ..." if self.docker else f"web-{i} ...")
+            self.webs.append(self.web(n, f"web-{i}"))
+            said = n.get(f"http://{n.address}:30080/")
+            must(said[0] == 200, f"the web server does not answer: {said[1]}")
+            result(f"{self.webs[-1].name} has {self.webs[-1].address} behind {n.address}:30080")
+
+    def hub_start(self):
+        step("the hub in the cloud reads Kubernetes manifests from a folder")
+        command("cloud", "edgeway-hub --listen 192.0.2.1:10000 --source.manifests manifests/")
+        self.hub = Hub(self.lab)
+        self.hub.write("pods.yaml", *[
+            pod(w.name, n, w.address, ("http", 8080, 30080), app="edge-nginx") for w, n in zip(self.webs, self.nodes)])
+        self.hub.write("edge-nginx.yaml", WEB % "edge-nginx")
+        result(f"healthy: {self.hub.ask('/healthz')[1].strip() or 'ok'}")
+
+    def agents_start(self):
+        step("an agent on each node joins with a token and gets a certificate of its own")
+        self.agents = []
+        for n in self.nodes:
+            command("cloud", "edgewayctl token create")
+            command(n.name, f"edgeway-agent --node {n.name} --hub.url wss://192.0.2.1:10000 --hub.token ...")
+            self.agents.append(Agent(n, self.hub))
+            fake = wait_for("the service on the node", lambda n=n: n.address_of(NAME, "@172.17.0.1"))
+            wait_for("resolv.conf", lambda n=n: b"nameserver 172.17.0.1" in n.resolv())
+            result(f"ready; knows edge-nginx as {fake}")
+        command("edge-1", "edgewayctl services")
+        result(self.nodes[0].run(self.lab.program("edgewayctl"), "--socket", self.agents[0].socket, "services").stdout)
+
+    def names(self):
+        kind = "container" if self.docker else "pod"
+        step(f"a {kind} resolves the service's full name, and its short one through the search list")
+        self.clients = [self.client(n) for n in self.nodes]
+        answers = set()
+        for name in (NAME, "edge-nginx"):
+            said, how = self.clients[0].lookup(name)
+            command("edge-1/client", how)
+            result(said)
+            answers.add(said)
+        must(len(answers) == 1 and FAKE.match(answers.pop()), "no fake IP of 9.251.0.0/16")
+
+    def call(self, client, url, times):
+        return collections.Counter(client.get(url).strip() for _ in range(times))
+
+    def spread(self):
+        step("requests are spread over the endpoints on both nodes")
+        for node, client in zip(self.nodes, self.clients):
+            command(f"{node.name}/client", "for i in 1..20: wget -qO- http://edge-nginx/")
+            seen = self.call(client, "http://edge-nginx/", 20)
+            result(", ".join(f"{name}: {n}" for name, n in sorted(seen.items())))
+            must(set(seen) == {"web-1", "web-2"}, "not both endpoints, or something else, answered")
+
+    def rules(self):
+        step("what the agent changed on the node: one table whose size does not depend on the number of services")
+        command("edge-1", "nft list table ip edgeway")
+        said = self.nodes[0].table()
+        result("\n".join(line for line in said.splitlines() if "dnat" in line))
+        must(said.count("dnat to 172.17.0.1:40001") == 2, "two rules expected")
+        command("edge-1", "curl http://edge-nginx/    # a process of the host itself")
+        status, said = self.nodes[0].get("http://edge-nginx/")
+        result(said)
+        must(status == 200, "the host cannot call the service")
+
+    def added(self):
+        step("a Service is added by dropping a manifest into the folder")
+        command("cloud", "cp late.yaml manifests/")
+        start = time.monotonic()
+        self.hub.write("late.yaml", WEB % "late")
+        said = wait_for("call of the new service", lambda: re.match("web-[12]", self.clients[1].get("http://late/")), 10)
+        command("edge-2/client", "wget -qO- http://late/")
+        result(f"{said.group(0)}, {time.monotonic() - start:.1f} s after the file was dropped (containers' start included)")
+
+    def hub_stops(self):
+        step("the hub stops, then an agent restarts: calls go on, the fake IP stays")
+        before = self.clients[0].lookup(NAME)[0]
+        command("cloud", "kill $(pidof edgeway-hub)")
+        must(self.hub.process.stop() == 0, "the hub did not stop as it should")
+        seen = self.call(self.clients[0], "http://edge-nginx/", 10)
+        result("hub stopped; " + ", ".join(f"{name}: {n}" for name, n in sorted(seen.items())))
+        must(set(seen) == {"web-1", "web-2"}, "calls failed without the hub")
+        command("edge-1", "restart edgeway-agent")
+        must(self.agents[0].stop() == 0, "the agent did not stop as it should")
+        self.agents[0].start()
+        seen = self.call(self.clients[0], "http://edge-nginx/", 10)
+        after = self.clients[0].lookup(NAME)[0]
+        result(f"restarted without a hub; {after} as before; "
+               + ", ".join(f"{name}: {n}" for name, n in sorted(seen.items())))
+        must(before == after and set(seen) == {"web-1", "web-2"}, "not as before")
+
+    def stopped(self):
+        step("the agents stop and leave the nodes as they found them")
+        for n, a in zip(self.nodes, self.agents):
+            command(n.name, "kill $(pidof edgeway-agent)")
+            must(a.stop() == 0, "the agent did not stop as it should")
+            must(n.clean(), "something of ours is left on the node")
+        result("resolv.conf is the old one byte for byte; no table, no route")
+
+    def keep(self):
+        print("\nEverything runs; to look around, from another shell:")
+        for n in self.nodes:
+            print(f"  {n.name}:  nsenter -t {n.holder.pid} -m -n -- bash")
+            if self.docker:
+                print(f"           docker -H {n.host} exec client wget -qO- http://edge-nginx/")
+            print(f"           {self.lab.program('edgewayctl')} --socket {n.dir}/agent.sock status")
+        print(f"  cloud:   manifests in {self.hub.manifests}")
+        print("Enter ends it.", flush=True)
+        sys.stdin.readline()
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--keep", action="store_true")
+    parser.add_argument("--plain", action="store_true")
+    options = parser.parse_args()
+    signal.signal(signal.SIGTERM, lambda *a: sys.exit(1))
+    docker = not options.plain and engine.available()
+    start = time.monotonic()
+    try:
+        with Lab() as lab:
+            show = Show(lab, docker)
+            try:
+                show.machines()
+            except Exception as e:
+                if not docker:
+                    raise
+                print(f"         no Docker Engine here ({str(e).splitlines()[0]}): plain namespaces instead")
+                lab.close()
+                return main_plain(options, start)
+            run(show, options)
+    except (Failed, labs.Timeout, RuntimeError) as e:
+        print(f"FAILED:  {e}", flush=True)
+        return 1
+    return done(start)
+
+
+def main_plain(options, start):
+    with Lab() as lab:
+        show = Show(lab, docker=False)
+        show.machines()
+        run(show, options)
+    return done(start)
+
+
+def run(show, options):
+    for part in (show.containers, show.hub_start, show.agents_start, show.names, show.spread, show.rules, show.added,
+                 show.hub_stops):
+        part()
+    if options.keep:
+        show.keep()
+    show.stopped()
+
+
+def done(start):
+    print(f"done:    all {step_number} steps did what they show, {time.monotonic() - start:.0f} s after the build")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
