@@ -34,10 +34,10 @@ buf_reserve(struct buf *b, size_t n)
 {
 	size_t len = buf_len(b), want, size;
 
-	if (b->size - b->end >= n && b->data != NULL)
-		return b->data + b->end;
 	if (__builtin_add_overflow(len, n, &want) || (b->limit != 0 && want > b->limit))
 		return NULL;
+	if (b->size - b->end >= n && b->data != NULL)
+		return b->data + b->end;
 	if (b->start > 0) {
 		memmove(b->data, b->data + b->start, len);
 		b->start = 0;
@@ -89,6 +89,18 @@ buf_adds(struct buf *b, const char *s)
 	return buf_add(b, s, strlen(s));
 }
 
+static char *
+reserve_past_limit(struct buf *b, size_t n)
+{
+	size_t limit = b->limit;
+	char *to;
+
+	b->limit = BUF_UNLIMITED;
+	to = buf_reserve(b, n);
+	b->limit = limit;
+	return to;
+}
+
 int
 buf_printf(struct buf *b, const char *fmt, ...)
 {
@@ -101,9 +113,9 @@ buf_printf(struct buf *b, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0)
 		return -EINVAL;
-	to = buf_reserve(b, (size_t)n + 1);
-	if (to == NULL)
+	if (b->limit != 0 && buf_len(b) + (size_t)n > b->limit)
 		return -ENOBUFS;
+	to = reserve_past_limit(b, (size_t)n + 1); /* vsnprintf's NUL is not content */
 	va_start(ap, fmt);
 	vsnprintf(to, (size_t)n + 1, fmt, ap);
 	va_end(ap);
@@ -114,13 +126,7 @@ buf_printf(struct buf *b, const char *fmt, ...)
 const char *
 buf_str(struct buf *b)
 {
-	size_t limit = b->limit;
-	char *to;
-
-	b->limit = BUF_UNLIMITED;
-	to = buf_reserve(b, 1);
-	b->limit = limit;
-	*to = '\0';
+	*reserve_past_limit(b, 1) = '\0';
 	return buf_at(b);
 }
 

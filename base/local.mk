@@ -31,3 +31,33 @@ base/llhttp-llhttp.$(OBJEXT): $(LLHTTP_SOURCE)/llhttp.c
 base/libllhttp.a: $(LLHTTP_OBJS)
 	$(AM_V_AR)rm -f $@ && $(AR) cr $@ $(LLHTTP_OBJS) && $(RANLIB) $@
 endif
+
+FUZZERS += tests/fuzz/tree_fuzz
+tests_fuzz_tree_fuzz_SOURCES = tests/fuzz/tree_fuzz.c
+tests_fuzz_tree_fuzz_LDADD = $(BASE_LDADD)
+
+if HAVE_CMOCKA
+BASE_TESTS = tests/unit/admin_test \
+	tests/unit/buf_test \
+	tests/unit/log_test \
+	tests/unit/loop_test \
+	tests/unit/opt_test \
+	tests/unit/sock_test \
+	tests/unit/tree_test
+check_PROGRAMS += $(BASE_TESTS)
+TESTS += $(BASE_TESTS)
+tests_unit_admin_test_SOURCES = tests/unit/admin_test.c
+tests_unit_admin_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_buf_test_SOURCES = tests/unit/buf_test.c
+tests_unit_buf_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_log_test_SOURCES = tests/unit/log_test.c
+tests_unit_log_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_loop_test_SOURCES = tests/unit/loop_test.c
+tests_unit_loop_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_opt_test_SOURCES = tests/unit/opt_test.c
+tests_unit_opt_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_sock_test_SOURCES = tests/unit/sock_test.c
+tests_unit_sock_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_tree_test_SOURCES = tests/unit/tree_test.c
+tests_unit_tree_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+endif

@@ -174,9 +174,7 @@ read_pair(struct reader *r, unsigned depth, struct tree_tail *tail)
 	if ((rc = next_event(r)) < 0 || (rc = read_node(r, depth + 1, &value)) < 0)
 		return rc;
 	value->key = key->text;
-	/* An empty value's mark may already stand on a later line. */
-	if (value->kind == TREE_SCALAR && value->len == 0)
-		value->line = key->line;
+	value->line = key->line; /* a value's own mark may stand lines below */
 	tree_append(tail, value);
 	return 0;
 }

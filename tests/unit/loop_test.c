@@ -1,0 +1,337 @@
+#include <pthread.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/loop.h"
+
+enum { POSTS = 2000, POSTERS = 4 };
+
+struct tally {
+	struct loop *loop;
+	struct watch *watch, *other;
+	struct timer *timer;
+	int pair[2];
+	unsigned calls, other_calls;
+	uint64_t at[8];
+	bool in_order;
+};
+
+static struct loop *
+new_loop(void)
+{
+	struct loop *loop = NULL;
+
+	assert_int_equal(loop_new(&loop, NULL), 0);
+	return loop;
+}
+
+/* --- posting -------------------------------------------------------------- */
+
+struct poster {
+	pthread_t thread;
+	struct loop *loop;
+	struct tally *tally;
+	unsigned next_seen; /* number expected next; touched by the loop's thread only */
+	struct posted {
+		struct poster *poster;
+		unsigned number;
+	} posted[POSTS];
+};
+
+static void
+on_posted(void *arg)
+{
+	struct posted *p = arg;
+	struct tally *t = p->poster->tally;
+
+	if (p->number != p->poster->next_seen++)
+		t->in_order = false;
+	if (++t->calls == POSTS * POSTERS)
+		loop_stop(p->poster->loop);
+}
+
+static void *
+post_all(void *arg)
+{
+	struct poster *p = arg;
+
+	for (unsigned i = 0; i < POSTS; i++) {
+		p->posted[i] = (struct posted){.poster = p, .number = i};
+		loop_post(p->loop, on_posted, &p->posted[i]);
+	}
+	return NULL;
+}
+
+static void
+runs_posts_of_all_threads_in_order(void **state)
+{
+	struct tally t = {.in_order = true};
+	struct loop *loop = new_loop();
+	struct poster *posters = xcalloc(POSTERS, sizeof *posters);
+
+	(void)state;
+	for (int i = 0; i < POSTERS; i++) {
+		posters[i].loop = loop;
+		posters[i].tally = &t;
+		assert_int_equal(
+			pthread_create(&posters[i].thread, NULL, post_all, &posters[i]), 0);
+	}
+	loop_run(loop);
+	for (int i = 0; i < POSTERS; i++)
+		pthread_join(posters[i].thread, NULL);
+	assert_int_equal(t.calls, POSTS * POSTERS);
+	assert_true(t.in_order);
+	loop_free(&loop);
+	assert_null(loop);
+	free(posters);
+}
+
+static void
+post_once_more(void *arg)
+{
+	struct tally *t = arg;
+
+	if (++t->calls == 1)
+		loop_post(t->loop, post_once_more, t);
+}
+
+static void
+runs_what_is_posted_from_a_post_and_at_the_end(void **state)
+{
+	struct tally t = {0};
+
+	(void)state;
+	t.loop = new_loop();
+	loop_post(t.loop, post_once_more, &t);
+	loop_turn(t.loop);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	loop_post(t.loop, post_once_more, &t);
+	loop_free(&t.loop); /* nothing posted is lost */
+	assert_int_equal(t.calls, 3);
+}
+
+/* --- watches --------------------------------------------------------------- */
+
+static void
+on_read(void *arg, int fd, unsigned events)
+{
+	struct tally *t = arg;
+	char c;
+
+	assert_int_equal(events & WATCH_READ, WATCH_READ);
+	assert_int_equal(fd, t->pair[0]);
+	t->calls++;
+	assert_int_equal(read(fd, &c, 1), 1);
+}
+
+static void
+tells_readiness_again_until_read(void **state)
+{
+	struct tally t = {0};
+
+	(void)state;
+	t.loop = new_loop();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, t.pair), 0);
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_read, &t);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 0);
+	assert_int_equal(write(t.pair[1], "ab", 2), 2);
+	loop_turn(t.loop);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	assert_int_equal(write(t.pair[1], "c", 1), 1);
+	watch_set(t.watch, 0);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	watch_set(t.watch, WATCH_READ);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 3);
+	watch_stop(&t.watch);
+	assert_null(t.watch);
+	close(t.pair[0]);
+	close(t.pair[1]);
+	loop_free(&t.loop);
+}
+
+/* Whichever of the two comes first stops both: the other must not be called any more. */
+static void
+on_read_stop_both(void *arg, int fd, unsigned events)
+{
+	struct tally *t = arg;
+
+	(void)events;
+	t->calls++;
+	watch_stop(&t->watch);
+	watch_stop(&t->other);
+	close(t->pair[0]);
+	close(t->pair[1]);
+	(void)fd;
+}
+
+static void
+calls_nothing_after_watch_stop(void **state)
+{
+	struct tally t = {0};
+
+	(void)state;
+	t.loop = new_loop();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, t.pair), 0);
+	assert_int_equal(write(t.pair[0], "x", 1), 1);
+	assert_int_equal(write(t.pair[1], "x", 1), 1);
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_read_stop_both, &t);
+	t.other = watch_start(t.loop, t.pair[1], WATCH_READ, on_read_stop_both, &t);
+	for (int i = 0; i < 5; i++)
+		loop_turn(t.loop);
+	assert_int_equal(t.calls, 1);
+	loop_free(&t.loop);
+}
+
+static void
+on_write(void *arg, int fd, unsigned events)
+{
+	struct tally *t = arg;
+
+	(void)fd;
+	t->calls += (events & WATCH_WRITE) != 0;
+	watch_set(t->watch, WATCH_READ);
+}
+
+static void
+tells_room_only_when_asked(void **state)
+{
+	struct tally t = {0};
+
+	(void)state;
+	t.loop = new_loop();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, t.pair), 0);
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_write, &t);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 0);
+	watch_set(t.watch, WATCH_READ | WATCH_WRITE);
+	loop_turn(t.loop);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 1);
+	watch_stop(&t.watch);
+	close(t.pair[0]);
+	close(t.pair[1]);
+	loop_free(&t.loop);
+}
+
+/* --- timers and signals ------------------------------------------------------ */
+
+static void
+on_timer(void *arg)
+{
+	struct tally *t = arg;
+
+	t->at[t->calls++] = mono_ms();
+	if (t->calls == 3) {
+		timer_free(&t->timer);
+		loop_stop(t->loop);
+	}
+}
+
+static void
+timers_wait_and_repeat(void **state)
+{
+	struct tally t = {0};
+	uint64_t start = mono_ms();
+
+	(void)state;
+	t.loop = new_loop();
+	t.timer = timer_new(t.loop, on_timer, &t);
+	assert_false(timer_active(t.timer));
+	timer_start(t.timer, 30, 10);
+	assert_true(timer_active(t.timer));
+	loop_run(t.loop);
+	assert_int_equal(t.calls, 3);
+	assert_true(t.at[0] - start >= 29);
+	assert_true(t.at[2] - start >= 49);
+	assert_null(t.timer);
+	loop_free(&t.loop);
+}
+
+static void
+on_stop_time(void *arg)
+{
+	loop_stop(arg);
+}
+
+static void
+timers_can_be_moved_and_cancelled(void **state)
+{
+	struct tally t = {0};
+	struct timer *end;
+
+	(void)state;
+	t.loop = new_loop();
+	t.timer = timer_new(t.loop, on_timer, &t);
+	end = timer_new(t.loop, on_stop_time, t.loop);
+	timer_start(t.timer, 5, 0);
+	timer_cancel(t.timer);
+	assert_false(timer_active(t.timer));
+	timer_start(end, 30, 0);
+	loop_run(t.loop);
+	assert_int_equal(t.calls, 0);
+	timer_start(t.timer, 1000000, 0);
+	timer_start(t.timer, 1, 0); /* moved, not a second one */
+	timer_start(end, 30, 0);
+	loop_run(t.loop);
+	assert_int_equal(t.calls, 1);
+	assert_false(timer_active(t.timer));
+	timer_free(&t.timer);
+	timer_free(&end);
+	loop_free(&t.loop);
+}
+
+static void
+on_signal(void *arg)
+{
+	struct tally *t = arg;
+
+	t->calls++;
+	loop_stop(t->loop);
+}
+
+static void
+signals_come_on_the_loop(void **state)
+{
+	struct tally t = {0};
+	struct sigwatch *s;
+
+	(void)state;
+	t.loop = new_loop();
+	s = signal_start(t.loop, SIGUSR1, on_signal, &t);
+	raise(SIGUSR1);
+	assert_int_equal(t.calls, 0);
+	loop_run(t.loop);
+	assert_int_equal(t.calls, 1);
+	signal_stop(&s);
+	assert_null(s);
+	loop_free(&t.loop);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(runs_posts_of_all_threads_in_order),
+		cmocka_unit_test(runs_what_is_posted_from_a_post_and_at_the_end),
+		cmocka_unit_test(tells_readiness_again_until_read),
+		cmocka_unit_test(calls_nothing_after_watch_stop),
+		cmocka_unit_test(tells_room_only_when_asked),
+		cmocka_unit_test(timers_wait_and_repeat),
+		cmocka_unit_test(timers_can_be_moved_and_cancelled),
+		cmocka_unit_test(signals_come_on_the_loop),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,127 @@
+#include <errno.h>
+#include <fcntl.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/sock.h"
+
+/* The address as text, or the complaint. */
+static const char *
+text_of(const char *text, uint16_t port)
+{
+	static char to[ADDR_TEXT_MAX];
+	static struct err err;
+	struct addr a;
+
+	if (addr_parse(&a, text, port, &err) < 0)
+		return err.text;
+	return addr_text(&a, to);
+}
+
+static void
+parses_addresses(void **state)
+{
+	struct addr a;
+
+	(void)state;
+	assert_string_equal(text_of("192.0.2.1:53", 0), "192.0.2.1:53");
+	assert_string_equal(text_of("192.0.2.1", 53), "192.0.2.1:53");
+	assert_string_equal(text_of("[2001:db8::1]:443", 0), "[2001:db8::1]:443");
+	assert_string_equal(text_of("[2001:db8::1]", 443), "[2001:db8::1]:443");
+	assert_string_equal(text_of("2001:db8::1", 443), "[2001:db8::1]:443");
+	assert_string_equal(text_of("unix:/run/x.sock", 0), "unix:/run/x.sock");
+	assert_int_equal(addr_parse(&a, "1.2.3.4:65535", 0, NULL), 0);
+	assert_int_equal(addr_port(&a), 65535);
+	assert_int_equal(a.len, sizeof(struct sockaddr_in));
+	a = addr_ipv4(0x7f000001, 80);
+	assert_int_equal(addr_port(&a), 80);
+	assert_int_equal(addr_parse(&a, "unix:/x", 7, NULL), 0);
+	assert_int_equal(addr_port(&a), 0);
+}
+
+static void
+refuses_what_is_no_address(void **state)
+{
+	static const char *const bad[] = {"", ":80", "host:80", "1.2.3:80",
+		"1.2.3.4:", "1.2.3.4:65536", "1.2.3.4:-1", "1.2.3.4:8x",
+		"1.2.3.4:99999999999999999999", "[::1", "[::1]x", "[::1]:", "[1.2.3.4:80",
+		"unix:", "1.2.3.4 :80", "2001:db8::1::2"};
+	char path[200] = "unix:/";
+	struct addr a;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct err err = {0};
+
+		if (addr_parse(&a, bad[i], 1, &err) == 0)
+			fail_msg("took \"%s\"", bad[i]);
+		assert_int_equal(err.code, EINVAL);
+		assert_true(err.text[0] != '\0');
+	}
+	memset(path + 6, 'x', 150);
+	path[156] = '\0';
+	assert_int_equal(addr_parse(&a, path, 0, NULL), -EINVAL);
+}
+
+static void
+listens_and_connects(void **state)
+{
+	auto_fd int server = -1, client = -1, second = -1;
+	struct addr a = addr_ipv4(0x7f000001, 0);
+	socklen_t len = sizeof a.in;
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(sock_listen(&a, 0, &server, &err), 0);
+	assert_int_equal(getsockname(server, &a.sa, &len), 0);
+	assert_true(fcntl(server, F_GETFL) & O_NONBLOCK);
+	assert_true(fcntl(server, F_GETFD) & FD_CLOEXEC);
+	assert_int_equal(sock_listen(&a, 0, &second, &err), -EADDRINUSE);
+	assert_non_null(strstr(err.text, "cannot bind 127.0.0.1:"));
+	assert_int_equal(sock_connect(&a, 0, &client), 0);
+	assert_int_equal(sock_error(client), 0);
+}
+
+static void
+replaces_only_a_dead_unix_socket(void **state)
+{
+	char folder[] = "/tmp/edgeway-sock-test-XXXXXX";
+	auto_free char *path = NULL, *text = NULL;
+	struct addr a;
+	struct stat st;
+	int live = -1, other = -1;
+
+	(void)state;
+	assert_non_null(mkdtemp(folder));
+	path = xasprintf("%s/s", folder);
+	text = xasprintf("unix:%s", path);
+	assert_int_equal(addr_parse(&a, text, 0, NULL), 0);
+	assert_int_equal(sock_listen(&a, 0, &live, NULL), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(sock_listen(&a, 0, &other, NULL), -EADDRINUSE);
+	close(live); /* the file stays, nobody answers */
+	assert_int_equal(sock_listen(&a, 0, &other, NULL), 0);
+	close(other);
+	unlink(path);
+	rmdir(folder);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(parses_addresses),
+		cmocka_unit_test(refuses_what_is_no_address),
+		cmocka_unit_test(listens_and_connects),
+		cmocka_unit_test(replaces_only_a_dead_unix_socket),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
