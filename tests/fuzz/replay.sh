@@ -13,7 +13,7 @@ for fuzzer; do
 		echo "ok $n - $name: $(echo "$said" | tail -n 1)"
 	else
 		echo "not ok $n - $name"
-		echo "$said" | tail -n 30 | sed 's/^/# /'
+		echo "$said" | head -n 30 | sed 's/^/# /'
 		status=1
 	fi
 done

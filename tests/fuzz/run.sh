@@ -17,7 +17,7 @@ for fuzzer; do
 		echo "ok $n - $name: $(echo "$said" | grep -aE '^Done|^stat::number' | tail -n 1)"
 	else
 		echo "not ok $n - $name"
-		echo "$said" | tail -n 40 | sed 's/^/# /'
+		echo "$said" | grep -aE 'ERROR|SUMMARY|runtime error|^ +#[0-9]+ |Assertion|Test unit|Base64' | head -n 30 | sed 's/^/# /'
 		status=1
 	fi
 done
