@@ -9,29 +9,19 @@
 
 #include "base/util.h"
 
-bool
-check_label(const char *text, size_t len); /* a-z 0-9 -, 1..63 */
-bool
-check_subdomain(const char *text, size_t len); /* labels and dots, 1..253 */
-bool
-check_word(const char *text, size_t len); /* visible ASCII without quotes, 0..253 */
-bool
-check_ip(const char *text, size_t len); /* IPv4 or IPv6, not 0.0.0.0 or :: */
+bool check_label(const char *text, size_t len); /* a-z 0-9 -, 1..63 */
+bool check_subdomain(const char *text, size_t len); /* labels and dots, 1..253 */
+bool check_word(const char *text, size_t len); /* visible ASCII without quotes, 0..253 */
+bool check_ip(const char *text, size_t len); /* IPv4 or IPv6, not 0.0.0.0 or :: */
 /* The same that may be empty, for members that may be. */
-bool
-check_label_or_empty(const char *text, size_t len);
-bool
-check_subdomain_or_empty(const char *text, size_t len);
-bool
-check_ip_or_empty(const char *text, size_t len);
+bool check_label_or_empty(const char *text, size_t len);
+bool check_subdomain_or_empty(const char *text, size_t len);
+bool check_ip_or_empty(const char *text, size_t len);
 
 /* IPv4 as ::ffff:a.b.c.d; false when it is neither. */
-bool
-ip_parse(const char *text, struct in6_addr *ip);
+bool ip_parse(const char *text, struct in6_addr *ip);
 /* In host byte order; 0 when it is no IPv4 address. */
-uint32_t
-ip_v4(const char *text);
-bool
-ip_is_loopback(const struct in6_addr *ip);
+uint32_t ip_v4(const char *text);
+bool ip_is_loopback(const struct in6_addr *ip);
 
 #endif

@@ -10,7 +10,7 @@
  *	}
  *
  * A `source` is whoever says an object: a file of the folder, or "" for the API server. Should two
- *sources say the same object, the one whose name sorts first wins, until it takes the object back.
+ * sources say the same object, the one whose name sorts first wins, until it takes the object back.
  * The result depends on the objects alone, not on the order in which they came, so that replicas
  * agree. Pure; one thread.
  */
@@ -22,22 +22,17 @@
 
 struct cluster;
 
-struct cluster *
-cluster_new(void);
-void
-cluster_free(struct cluster **c);
+struct cluster *cluster_new(void);
+void cluster_free(struct cluster **c);
 
 /* Takes the object; replaces what this source said of it before. */
-void
-cluster_put(struct cluster *c, const char *source, struct kube_object **o);
+void cluster_put(struct cluster *c, const char *source, struct kube_object **o);
 /* False when this source had no such object. */
-bool
-cluster_remove(struct cluster *c, const char *source, enum kube_kind kind, const char *ns,
+bool cluster_remove(struct cluster *c, const char *source, enum kube_kind kind, const char *ns,
 	const char *name);
-/* What the source says now, all of it: puts the batch's objects (takes them) and removes its
- * others. NULL: it is gone. */
-void
-cluster_replace(struct cluster *c, const char *source, struct kube_batch *b);
+/* What the source says now, all of it: puts the batch's objects (takes them) and removes its others; NULL: it says
+ * nothing any more. While the batch has refused objects nothing is removed, so that their last good form serves on. */
+void cluster_replace(struct cluster *c, const char *source, struct kube_batch *b);
 
 struct cluster_change {
 	char *ns, *name;
@@ -48,24 +43,18 @@ struct cluster_change {
 };
 
 /* The next service whose view differs from what was told last; false when there is none. */
-bool
-cluster_next_change(struct cluster *c, struct cluster_change *change);
-void
-cluster_change_fini(struct cluster_change *change);
+bool cluster_next_change(struct cluster *c, struct cluster_change *change);
+void cluster_change_fini(struct cluster_change *change);
 
 /* Are there services to look at? (cluster_next_change may still find that none differs) */
-bool
-cluster_dirty(const struct cluster *c);
+bool cluster_dirty(const struct cluster *c);
 
 /* A node's site and zone, "" when it says none; -ENOENT when the node is unknown (both "").
  * Borrowed: for the call only. */
-int
-cluster_node(const struct cluster *c, const char *name, const char **site, const char **zone);
+int cluster_node(const struct cluster *c, const char *name, const char **site, const char **zone);
 /* Why some endpoint cannot be dialled from other nodes, or why there is none: a sentence; "" when
  * all is well or unknown. As of the service's last cluster_next_change. */
-const char *
-cluster_reason(const struct cluster *c, const char *ns, const char *name);
-size_t
-cluster_count(const struct cluster *c, enum kube_kind kind);
+const char *cluster_reason(const struct cluster *c, const char *ns, const char *name);
+size_t cluster_count(const struct cluster *c, enum kube_kind kind);
 
 #endif

@@ -28,36 +28,24 @@ struct json {
 	char key[JSON_KEY_MAX + 1]; /* of the current member */
 };
 
-void
-json_init(struct json *j, const char *text, size_t len);
+void json_init(struct json *j, const char *text, size_t len);
 /* The whole text was one value and nothing was wrong: 0; else -EBADMSG with "byte N: what". */
-int
-json_finish(struct json *j, struct err *err);
-bool
-json_ok(const struct json *j);
+int json_finish(struct json *j, struct err *err);
+bool json_ok(const struct json *j);
 /* Says what is wrong, unless something was before; always false. */
-bool
-json_wrong(struct json *j, const char *fmt, ...) printf_like(2, 3);
+bool json_wrong(struct json *j, const char *fmt, ...) printf_like(2, 3);
 
 /* '{' '[' '"' 't' 'f' 'n' '0' for what comes next, 0 at the end or after an error. */
-char
-json_peek(struct json *j);
-bool
-json_open(struct json *j, char bracket); /* '{' or '[' */
-bool
-json_member(struct json *j); /* next member, its name in j->key; false after the last */
-bool
-json_item(struct json *j); /* next item; false after the last */
+char json_peek(struct json *j);
+bool json_open(struct json *j, char bracket); /* '{' or '[' */
+bool json_member(struct json *j); /* next member, its name in j->key; false after the last */
+bool json_item(struct json *j); /* next item; false after the last */
 /* A string of at most max bytes, decoded, on the heap; NUL characters are refused. */
-bool
-json_text(struct json *j, char **text, size_t max);
-bool
-json_uint(struct json *j, uint64_t max, uint64_t *v);
-bool
-json_bool(struct json *j, bool *v);
+bool json_text(struct json *j, char **text, size_t max);
+bool json_uint(struct json *j, uint64_t max, uint64_t *v);
+bool json_bool(struct json *j, bool *v);
 /* Any value, checked; its raw text. Both pointers may be NULL. */
-bool
-json_raw(struct json *j, const char **at, size_t *len);
+bool json_raw(struct json *j, const char **at, size_t *len);
 
 enum field_kind {
 	FIELD_TEXT,
@@ -80,11 +68,9 @@ struct field {
 };
 
 /* An object. Texts that were NULL before and are absent stay NULL. */
-void
-json_fields(struct json *j, const struct field *fields, size_t n, void *to);
+void json_fields(struct json *j, const struct field *fields, size_t n, void *to);
 
 /* Appends a string with its quotes; bytes that are not UTF-8 become U+FFFD. NULL is "". */
-void
-json_add_text(struct buf *out, const char *text);
+void json_add_text(struct buf *out, const char *text);
 
 #endif

@@ -111,32 +111,23 @@ struct kube_object {
 	};
 };
 
-const char *
-kube_kind_name(enum kube_kind kind);
-void
-kube_object_free(struct kube_object **o);
+const char *kube_kind_name(enum kube_kind kind);
+void kube_object_free(struct kube_object **o);
 
-/* What decoding an object can tell besides the object. */
-struct kube_notes {
-	const char *file;
-	struct err err; /* of a refused object; else of something that was passed over, text "" when
-			   nothing was */
-};
-
-/* One object. 0; 1: a kind that does not matter here, *o is NULL; -errno with notes->err. `kind` is
- * for items of a typed list, which do not say it themselves, else NULL. A List itself is -EINVAL:
- * see kube_items. */
-int
-kube_decode(struct kube_object **o, const struct tree_node *n, const char *kind,
-	struct kube_notes *notes);
+/*
+ * One object: 0; 1 and *o NULL for a kind that does not matter here; -errno with err "file:line: what". With 0 err may
+ * tell of something passed over (code 0, text not empty). `kind`: of the items of a typed list, which do not say
+ * it themselves; else NULL.
+ */
+int kube_decode(struct kube_object **o, const char *file, const struct tree_node *n,
+	const char *kind, struct err *err);
 /* Is it a list of objects? Then its first item (NULL: empty) and the kind of the items (NULL: they
  * say it). */
-bool
-kube_items(const struct tree_node *n, const struct tree_node **first, char kind[64]);
+bool kube_items(const struct tree_node *n, const struct tree_node **first, char kind[64]);
 
 struct kube_batch {
-	struct kube_object **objects;
-	size_t n;
+	struct kube_object **objects; /* an entry may be NULL once it was taken */
+	size_t n, room;
 	char **complaints; /* "file:line: what" */
 	size_t n_complaints,
 		n_wrong; /* n_wrong: objects refused; other complaints left the object in */
@@ -144,9 +135,7 @@ struct kube_batch {
 };
 
 /* Everything in the tree. Never fails. */
-void
-kube_read(struct kube_batch *b, const struct tree *t);
-void
-kube_batch_fini(struct kube_batch *b);
+void kube_read(struct kube_batch *b, const struct tree *t);
+void kube_batch_fini(struct kube_batch *b);
 
 #endif

@@ -1,14 +1,26 @@
 noinst_LIBRARIES += model/libmodel.a
 model_libmodel_a_SOURCES = \
 	model/check.c model/check.h \
+	model/cluster.c model/cluster.h \
+	model/cluster_index.c \
+	model/cluster_join.c \
+	model/cluster_private.h \
 	model/digest.c model/digest.h \
 	model/envelope.c model/envelope.h \
 	model/json.c model/json.h \
+	model/kube.h \
+	model/kube_endpoints.c \
+	model/kube_node.c \
+	model/kube_pod.c \
+	model/kube_private.h \
+	model/kube_read.c \
+	model/kube_service.c \
 	model/mesh.h \
 	model/service.c model/service.h \
 	model/service_build.c \
 	model/shard.c model/shard.h \
 	model/snapshot.c model/snapshot.h \
+	model/table.c model/table.h \
 	model/view.c model/view.h \
 	model/view_json.c
 

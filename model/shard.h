@@ -23,18 +23,14 @@ struct shard {
 	uint32_t *slots; /* index in the dense lists plus 1, 0 empty */
 };
 
-void
-shard_ref(struct shard *s);
+void shard_ref(struct shard *s);
 /* True when this was the last reference; the caller then releases the values and calls shard_free.
  */
-bool
-shard_unref(struct shard *s);
-void
-shard_free(struct shard *s);
+bool shard_unref(struct shard *s);
+void shard_free(struct shard *s);
 
 /* Walks the entries with this key: *at starts at UINT32_MAX; false after the last. */
-bool
-shard_next(const struct shard *s, uint32_t key, uint32_t *at, const void **value);
+bool shard_next(const struct shard *s, uint32_t key, uint32_t *at, const void **value);
 
 struct shard_edit {
 	uint32_t n, room;
@@ -42,13 +38,9 @@ struct shard_edit {
 	uint32_t *keys;
 };
 
-void
-shard_edit_open(struct shard_edit *e, const struct shard *old);
-void
-shard_edit_add(struct shard_edit *e, uint32_t key, const void *value);
-void
-shard_edit_remove(struct shard_edit *e, uint32_t i); /* the last entry takes its place */
-struct shard *
-shard_edit_close(struct shard_edit *e);
+void shard_edit_open(struct shard_edit *e, const struct shard *old);
+void shard_edit_add(struct shard_edit *e, uint32_t key, const void *value);
+void shard_edit_remove(struct shard_edit *e, uint32_t i); /* the last entry takes its place */
+struct shard *shard_edit_close(struct shard_edit *e);
 
 #endif

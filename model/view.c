@@ -2,8 +2,8 @@
 
 #include "base/hash.h"
 
-static void
-endpoint_fini(struct view_endpoint *e)
+void
+view_endpoint_fini(struct view_endpoint *e)
 {
 	free(e->node);
 	free(e->site);
@@ -27,7 +27,7 @@ view_free(struct view **v)
 		struct view_port *port = &gone->ports[i];
 
 		for (size_t k = 0; k < port->n_endpoints; k++)
-			endpoint_fini(&port->endpoints[k]);
+			view_endpoint_fini(&port->endpoints[k]);
 		free(port->endpoints);
 		free(port->name);
 	}

@@ -52,6 +52,7 @@ struct self {
 };
 
 void view_free(struct view **v);
+void view_endpoint_fini(struct view_endpoint *e);
 /* Appends the canonical JSON and returns its digest. */
 uint64_t view_build(struct buf *out, const struct view *v);
 int view_parse(struct view **v, const char *json, size_t len, struct err *err);

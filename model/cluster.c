@@ -1,0 +1,318 @@
+#include "model/cluster.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/buf.h"
+#include "base/hash.h"
+#include "model/cluster_private.h"
+
+/* --- what sources say --------------------------------------------------------- */
+
+static void
+free_record(struct cluster *c, struct record *r)
+{
+	table_remove(&c->records, &r->node);
+	free(r->ns);
+	free(r->name);
+	free(r);
+}
+
+static bool
+same_node(const struct kube_object *a, const struct kube_object *b)
+{
+	return a != NULL && b != NULL && strcmp(a->node.site, b->node.site) == 0 &&
+		strcmp(a->node.zone, b->node.zone) == 0 &&
+		strcmp(a->node.public_ip, b->node.public_ip) == 0 &&
+		a->node.is_public == b->node.is_public;
+}
+
+/* Puts the object of the source that sorts first in force, and frees `before` when it was replaced. */
+static void
+settle(struct cluster *c, struct record *r, struct kube_object *before)
+{
+	const struct kube_object *old = r->object;
+	const struct said *first = r->said;
+
+	for (const struct said *s = r->said; s != NULL; s = s->next)
+		if (strcmp(s->source->name, first->source->name) < 0)
+			first = s;
+	if (old != NULL) {
+		cluster_mark_affected(c, r);
+		cluster_unlink(r);
+		c->count[r->kind]--;
+	}
+	r->object = first != NULL ? first->object : NULL;
+	if (r->object != NULL) {
+		cluster_link(c, r);
+		cluster_mark_affected(c, r);
+		c->count[r->kind]++;
+	}
+	if (r->kind == KUBE_NODE && !same_node(old, r->object))
+		cluster_mark_all(c);
+	kube_object_free(&before);
+	if (r->said == NULL)
+		free_record(c, r);
+}
+
+static struct source *
+use_source(struct cluster *c, const char *name)
+{
+	uint64_t hash = hash64(name, strlen(name), 0);
+	struct table_node *n = table_first(&c->sources, hash);
+	struct source *s;
+
+	for (; n != NULL; n = table_next(n))
+		if (strcmp(node_of(struct source, n)->name, name) == 0)
+			return node_of(struct source, n);
+	s = xcalloc(1, sizeof *s + strlen(name) + 1);
+	memcpy(s->name, name, strlen(name) + 1);
+	TAILQ_INIT(&s->said);
+	table_add(&c->sources, &s->node, hash);
+	return s;
+}
+
+static void
+release_source(struct cluster *c, struct source *s)
+{
+	if (!TAILQ_EMPTY(&s->said))
+		return;
+	table_remove(&c->sources, &s->node);
+	free(s);
+}
+
+static struct said *
+find_said(const struct record *r, const struct source *source)
+{
+	struct said *s = r != NULL ? r->said : NULL;
+
+	while (s != NULL && s->source != source)
+		s = s->next;
+	return s;
+}
+
+static struct record *
+use_record(struct cluster *c, const struct kube_object *o)
+{
+	struct record *r = cluster_find_record(c, o->kind, o->ns, o->name);
+
+	if (r != NULL)
+		return r;
+	r = xcalloc(1, sizeof *r);
+	r->kind = o->kind;
+	r->ns = xstrdup(o->ns);
+	r->name = xstrdup(o->name);
+	table_add(&c->records, &r->node, cluster_record_hash(o->kind, o->ns, o->name));
+	return r;
+}
+
+static void
+say(struct cluster *c, struct source *source, struct kube_object *o)
+{
+	struct record *r = use_record(c, o);
+	struct said *s = find_said(r, source);
+	struct kube_object *before = NULL;
+
+	if (s == NULL) {
+		s = xcalloc(1, sizeof *s);
+		s->source = source;
+		s->record = r;
+		s->next = r->said;
+		r->said = s;
+		TAILQ_INSERT_TAIL(&source->said, s, of_source);
+	} else {
+		before = s->object;
+	}
+	s->object = o;
+	s->generation = c->generation;
+	settle(c, r, before);
+}
+
+static void
+unsay(struct cluster *c, struct said *s)
+{
+	struct record *r = s->record;
+	struct said **at = &r->said;
+
+	while (*at != s)
+		at = &(*at)->next;
+	*at = s->next;
+	TAILQ_REMOVE(&s->source->said, s, of_source);
+	settle(c, r, s->object);
+	free(s);
+}
+
+void
+cluster_put(struct cluster *c, const char *source, struct kube_object **o)
+{
+	say(c, use_source(c, source), take_ptr(o));
+}
+
+bool
+cluster_remove(struct cluster *c, const char *source, enum kube_kind kind, const char *ns,
+	const char *name)
+{
+	struct source *from = use_source(c, source);
+	struct said *s = find_said(cluster_find_record(c, kind, ns, name), from);
+
+	if (s != NULL)
+		unsay(c, s);
+	release_source(c, from);
+	return s != NULL;
+}
+
+void
+cluster_replace(struct cluster *c, const char *source, struct kube_batch *b)
+{
+	struct source *from = use_source(c, source);
+	struct said *s, *next;
+
+	c->generation++;
+	for (size_t i = 0; b != NULL && i < b->n; i++)
+		if (b->objects[i] != NULL)
+			say(c, from, take_ptr(&b->objects[i]));
+	for (s = TAILQ_FIRST(&from->said); s != NULL && (b == NULL || b->n_wrong == 0); s = next) {
+		next = TAILQ_NEXT(s, of_source);
+		if (s->generation != c->generation)
+			unsay(c, s);
+	}
+	release_source(c, from);
+}
+
+/* --- changes -------------------------------------------------------------------- */
+
+static void
+release_joint(struct cluster *c, struct joint *j)
+{
+	if (j->n_records > 0 || j->told || j->dirty)
+		return;
+	table_remove(&c->joints, &j->node);
+	cluster_joint_free(j);
+}
+
+/* Fills the change when the view differs from what was told last. */
+static bool
+look_at(struct cluster *c, struct joint *j, struct cluster_change *change)
+{
+	struct view *view;
+	struct buf json;
+
+	free(take_ptr(&j->reason));
+	view = cluster_join(c, j, &j->reason);
+	*change = (struct cluster_change){0};
+	if (view == NULL && !j->told)
+		return false;
+	buf_init(&json, BUF_UNLIMITED);
+	if (view != NULL)
+		change->digest = view_build(&json, view);
+	if (view != NULL && j->told && change->digest == j->digest) {
+		view_free(&view);
+		buf_fini(&json);
+		return false;
+	}
+	j->told = view != NULL;
+	j->digest = change->digest;
+	change->ns = xstrdup(j->ns);
+	change->name = xstrdup(j->name);
+	change->view = view;
+	change->json_len = buf_len(&json);
+	change->json = view != NULL ? buf_take_str(&json) : NULL;
+	buf_fini(&json);
+	return true;
+}
+
+bool
+cluster_next_change(struct cluster *c, struct cluster_change *change)
+{
+	struct joint *j;
+
+	while ((j = TAILQ_FIRST(&c->waiting)) != NULL) {
+		bool differs;
+
+		TAILQ_REMOVE(&c->waiting, j, waiting);
+		j->dirty = false;
+		differs = look_at(c, j, change);
+		release_joint(c, j);
+		if (differs)
+			return true;
+	}
+	return false;
+}
+
+void
+cluster_change_fini(struct cluster_change *change)
+{
+	free(change->ns);
+	free(change->name);
+	free(change->json);
+	view_free(&change->view);
+	*change = (struct cluster_change){0};
+}
+
+bool
+cluster_dirty(const struct cluster *c)
+{
+	return !TAILQ_EMPTY(&c->waiting);
+}
+
+/* --- the rest --------------------------------------------------------------------- */
+
+int
+cluster_node(const struct cluster *c, const char *name, const char **site, const char **zone)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_NODE, "", name);
+
+	*site = o != NULL ? o->node.site : "";
+	*zone = o != NULL ? o->node.zone : "";
+	return o != NULL ? 0 : -ENOENT;
+}
+
+const char *
+cluster_reason(const struct cluster *c, const char *ns, const char *name)
+{
+	const struct joint *j = cluster_find_joint(c, ns, name);
+
+	return j != NULL && j->reason != NULL ? j->reason : "";
+}
+
+size_t
+cluster_count(const struct cluster *c, enum kube_kind kind)
+{
+	return c->count[kind];
+}
+
+struct cluster *
+cluster_new(void)
+{
+	struct cluster *c = xcalloc(1, sizeof *c);
+
+	TAILQ_INIT(&c->waiting);
+	return c;
+}
+
+void
+cluster_free(struct cluster **c)
+{
+	struct cluster *gone = take_ptr(c);
+	struct table_node *n;
+	size_t slot;
+
+	if (gone == NULL)
+		return;
+	for (slot = 0; (n = table_walk(&gone->records, &slot, NULL)) != NULL;)
+		unsay(gone, node_of(struct record, n)->said);
+	for (slot = 0; (n = table_walk(&gone->sources, &slot, NULL)) != NULL;)
+		release_source(gone, node_of(struct source, n));
+	for (slot = 0; (n = table_walk(&gone->joints, &slot, NULL)) != NULL;) {
+		table_remove(&gone->joints, n);
+		cluster_joint_free(node_of(struct joint, n));
+	}
+	table_fini(&gone->records);
+	table_fini(&gone->sources);
+	table_fini(&gone->joints);
+	table_fini(&gone->joints_by_pod);
+	table_fini(&gone->joints_by_selector);
+	table_fini(&gone->pods_by_label);
+	table_fini(&gone->pods_by_ip);
+	free(gone);
+}

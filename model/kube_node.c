@@ -1,0 +1,49 @@
+#include <string.h>
+
+#include "model/check.h"
+#include "model/kube_private.h"
+
+static char *
+find_external(struct decoder *d, const struct tree_node *addresses)
+{
+	auto_free char *first = xstrdup("");
+
+	tree_each(addresses, n)
+	{
+		auto_free char *ip = NULL;
+
+		if (strcmp(tree_text(tree_get(n, "type"), ""), "ExternalIP") != 0)
+			continue;
+		ip = kube_text(d, n, "address", check_ip);
+		if (ip_v4(ip) != 0)
+			return take_ptr(&ip);
+		if (*first == '\0') {
+			free(first);
+			first = take_ptr(&ip);
+		}
+	}
+	return take_ptr(&first);
+}
+
+void
+kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node *node)
+{
+	const struct tree_node *labels = tree_path(n, "metadata.labels");
+
+	node->zone = kube_text(d, labels, "topology.kubernetes.io/zone", check_word);
+	node->site = kube_text(d, labels, "edgeway.io/site", check_word);
+	if (*node->site == '\0') {
+		free(node->site);
+		node->site = xstrdup(node->zone);
+	}
+	node->is_public = strcmp(tree_text(tree_get(labels, "edgeway.io/public"), ""), "true") == 0;
+	node->public_ip = find_external(d, tree_path(n, "status.addresses"));
+}
+
+void
+kube_node_fini(struct kube_node *n)
+{
+	free(n->site);
+	free(n->zone);
+	free(n->public_ip);
+}

@@ -1,0 +1,49 @@
+/*
+ * Between the files of the Kubernetes decoder: typed access to a document's members that complains with
+ * file and line, once, and goes on with a harmless value, so that decoders read straight down.
+ */
+#ifndef EDGEWAY_MODEL_KUBE_PRIVATE_H
+#define EDGEWAY_MODEL_KUBE_PRIVATE_H
+
+#include "model/kube.h"
+
+struct decoder {
+	const char *file;
+	int rc; /* 0 or the first complaint's -errno */
+	struct err err; /* of the complaint, else of the last note */
+};
+
+/* `at` gives the line. A wrong object is refused, a note is only told. */
+void kube_wrong(struct decoder *d, const struct tree_node *at, const char *fmt, ...)
+	printf_like(3, 4);
+void kube_note(struct decoder *d, const struct tree_node *at, const char *fmt, ...)
+	printf_like(3, 4);
+
+/* A text on the heap, "" when absent. check NULL: any text of at most 253 bytes. */
+typedef bool (*kube_check_fn)(const char *text, size_t len);
+char *kube_text(
+	struct decoder *d, const struct tree_node *map, const char *key, kube_check_fn check);
+/* 1..65535; 0 when absent. */
+uint16_t kube_port(struct decoder *d, const struct tree_node *map, const char *key);
+uint8_t kube_protocol(struct decoder *d, const struct tree_node *map);
+struct kube_labels kube_labels(struct decoder *d, const struct tree_node *map);
+size_t kube_count(const struct tree_node *list);
+/* The first IPv4 of map.one and of the list map.many with members `member`; else the first; "" when none. */
+char *kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const char *many,
+	const char *member);
+
+void kube_service_decode(struct decoder *d, const struct tree_node *n, struct kube_service *s);
+void kube_pod_decode(struct decoder *d, const struct tree_node *n, struct kube_pod *p);
+void kube_slice_decode(
+	struct decoder *d, const struct tree_node *n, const char *ns, struct kube_endpoints *e);
+void kube_endpoints_decode(
+	struct decoder *d, const struct tree_node *n, const char *ns, struct kube_endpoints *e);
+void kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node *node);
+
+void kube_service_fini(struct kube_service *s);
+void kube_pod_fini(struct kube_pod *p);
+void kube_endpoints_fini(struct kube_endpoints *e);
+void kube_node_fini(struct kube_node *n);
+void kube_labels_fini(struct kube_labels *l);
+
+#endif

@@ -1,0 +1,360 @@
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/check.h"
+#include "model/kube_private.h"
+#include "model/mesh.h"
+
+static void
+say(struct decoder *d, const struct tree_node *at, const char *fmt, va_list ap)
+{
+	char what[384];
+
+	vsnprintf(what, sizeof what, fmt, ap);
+	err_set(&d->err, EINVAL, "%s:%u: %s", d->file, at != NULL ? at->line : 0, what);
+}
+
+void
+kube_wrong(struct decoder *d, const struct tree_node *at, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (d->rc != 0)
+		return;
+	va_start(ap, fmt);
+	say(d, at, fmt, ap);
+	va_end(ap);
+	d->rc = -EINVAL;
+}
+
+void
+kube_note(struct decoder *d, const struct tree_node *at, const char *fmt, ...)
+{
+	va_list ap;
+
+	if (d->rc != 0)
+		return;
+	va_start(ap, fmt);
+	say(d, at, fmt, ap);
+	va_end(ap);
+	d->err.code = 0;
+}
+
+static char *
+text_of(struct decoder *d, const struct tree_node *n, const char *key, kube_check_fn check)
+{
+	if (tree_is_null(n))
+		return xstrdup("");
+	if (n->kind != TREE_SCALAR)
+		kube_wrong(d, n, "%s: a text expected", key);
+	else if (n->len > MESH_NODE_MAX || strlen(n->text) != n->len)
+		kube_wrong(d, n, "%s: longer than %d bytes, or with NUL", key, MESH_NODE_MAX);
+	else if (check != NULL && n->len > 0 && !check(n->text, n->len))
+		kube_wrong(d, n, "%s: '%s' is not allowed here", key, n->text);
+	else
+		return xstrdup(n->text);
+	return xstrdup("");
+}
+
+char *
+kube_text(struct decoder *d, const struct tree_node *map, const char *key, kube_check_fn check)
+{
+	return text_of(d, tree_get(map, key), key, check);
+}
+
+uint16_t
+kube_port(struct decoder *d, const struct tree_node *map, const char *key)
+{
+	int64_t v = 0;
+	int rc = tree_int(tree_get(map, key), 1, UINT16_MAX, &v);
+
+	if (rc == 0)
+		return (uint16_t)v;
+	if (rc != -ENOENT)
+		kube_wrong(d, tree_get(map, key), "%s: a port from 1 to 65535 expected", key);
+	return 0;
+}
+
+uint8_t
+kube_protocol(struct decoder *d, const struct tree_node *map)
+{
+	const char *word = tree_text(tree_get(map, "protocol"), "TCP");
+
+	if (strcmp(word, "TCP") == 0)
+		return KUBE_TCP;
+	if (strcmp(word, "UDP") == 0)
+		return KUBE_UDP;
+	if (strcmp(word, "SCTP") != 0)
+		kube_wrong(d, tree_get(map, "protocol"),
+			"protocol: '%.20s' is not TCP, UDP or SCTP", word);
+	return KUBE_SCTP;
+}
+
+size_t
+kube_count(const struct tree_node *list)
+{
+	size_t n = 0;
+
+	tree_each(list, item) n++;
+	return n;
+}
+
+struct kube_labels
+kube_labels(struct decoder *d, const struct tree_node *map)
+{
+	struct kube_labels l = {0};
+
+	if (tree_is_null(map))
+		return l;
+	if (map->kind != TREE_MAP) {
+		kube_wrong(d, map, "a map of labels expected");
+		return l;
+	}
+	l.list = xcalloc(kube_count(map) + 1, sizeof *l.list);
+	tree_each(map, n) l.list[l.n++] =
+		(struct kube_label){xstrdup(n->key), text_of(d, n, n->key, NULL)};
+	return l;
+}
+
+char *
+kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const char *many,
+	const char *member)
+{
+	auto_free char *first = kube_text(d, map, one, check_ip);
+
+	if (ip_v4(first) != 0)
+		return take_ptr(&first);
+	tree_each(tree_get(map, many), n)
+	{
+		auto_free char *ip = kube_text(d, n, member, check_ip);
+
+		if (ip_v4(ip) != 0)
+			return take_ptr(&ip);
+		if (*first == '\0') {
+			free(first);
+			first = take_ptr(&ip);
+		}
+	}
+	return take_ptr(&first);
+}
+
+/* --- one object ------------------------------------------------------- */
+
+static const struct {
+	const char *kind, *api_version;
+} kinds[KUBE_KINDS] = {
+	[KUBE_SERVICE] = {"Service", "v1"},
+	[KUBE_POD] = {"Pod", "v1"},
+	[KUBE_SLICE] = {"EndpointSlice", "discovery.k8s.io/v1"},
+	[KUBE_ENDPOINTS] = {"Endpoints", "v1"},
+	[KUBE_NODE] = {"Node", "v1"},
+};
+
+const char *
+kube_kind_name(enum kube_kind kind)
+{
+	return kinds[kind].kind;
+}
+
+static void
+decode_names(struct decoder *d, const struct tree_node *n, struct kube_object *o)
+{
+	const struct tree_node *meta = tree_get(n, "metadata");
+	bool service = o->kind == KUBE_SERVICE;
+
+	o->name = kube_text(d, meta, "name", service ? check_label : check_subdomain);
+	if (*o->name == '\0')
+		kube_wrong(d, meta != NULL ? meta : n, "%s without metadata.name",
+			kinds[o->kind].kind);
+	if (o->kind == KUBE_NODE) {
+		o->ns = xstrdup("");
+		return;
+	}
+	o->ns = kube_text(d, meta, "namespace", check_label);
+	if (*o->ns == '\0') {
+		free(o->ns);
+		o->ns = xstrdup("default");
+	}
+}
+
+static void
+decode_rest(struct decoder *d, const struct tree_node *n, struct kube_object *o)
+{
+	switch (o->kind) {
+	case KUBE_SERVICE:
+		kube_service_decode(d, n, &o->service);
+		break;
+	case KUBE_POD:
+		kube_pod_decode(d, n, &o->pod);
+		break;
+	case KUBE_SLICE:
+		kube_slice_decode(d, n, o->ns, &o->endpoints);
+		break;
+	case KUBE_ENDPOINTS:
+		kube_endpoints_decode(d, n, o->ns, &o->endpoints);
+		if (d->rc == 0) {
+			free(o->endpoints.service);
+			o->endpoints.service = xstrdup(o->name);
+		}
+		break;
+	case KUBE_NODE:
+		kube_node_decode(d, n, &o->node);
+		break;
+	}
+}
+
+/* The kind's number; -1: not one of ours (Knative has Services, too). */
+static int
+find_kind(struct decoder *d, const struct tree_node *n, const char *kind)
+{
+	const char *api = tree_text(tree_get(n, "apiVersion"), NULL);
+	const char *own = tree_text(tree_get(n, "kind"), kind);
+
+	if (n->kind != TREE_MAP || own == NULL) {
+		kube_wrong(d, n, "a Kubernetes object with kind and apiVersion expected");
+		return -1;
+	}
+	for (int i = 0; i < KUBE_KINDS; i++) {
+		if (strcmp(kinds[i].kind, own) != 0)
+			continue;
+		if (api == NULL && kind == NULL)
+			kube_wrong(d, n, "%s without apiVersion", own);
+		return api == NULL || strcmp(api, kinds[i].api_version) == 0 ? i : -1;
+	}
+	return -1;
+}
+
+int
+kube_decode(struct kube_object **o, const char *file, const struct tree_node *n, const char *kind,
+	struct err *err)
+{
+	struct decoder d = {.file = file};
+	int found = find_kind(&d, n, kind);
+
+	*o = NULL;
+	if (d.rc == 0 && found >= 0) {
+		*o = xcalloc(1, sizeof **o);
+		(*o)->kind = (enum kube_kind)found;
+		decode_names(&d, n, *o);
+		decode_rest(&d, n, *o);
+	}
+	if (d.rc != 0)
+		kube_object_free(o);
+	if (err != NULL)
+		*err = d.err;
+	return d.rc != 0 ? d.rc : found < 0;
+}
+
+void
+kube_labels_fini(struct kube_labels *l)
+{
+	for (size_t i = 0; i < l->n; i++) {
+		free(l->list[i].key);
+		free(l->list[i].value);
+	}
+	free(l->list);
+}
+
+void
+kube_object_free(struct kube_object **o)
+{
+	struct kube_object *gone = take_ptr(o);
+
+	if (gone == NULL)
+		return;
+	switch (gone->kind) {
+	case KUBE_SERVICE:
+		kube_service_fini(&gone->service);
+		break;
+	case KUBE_POD:
+		kube_pod_fini(&gone->pod);
+		break;
+	case KUBE_SLICE:
+	case KUBE_ENDPOINTS:
+		kube_endpoints_fini(&gone->endpoints);
+		break;
+	case KUBE_NODE:
+		kube_node_fini(&gone->node);
+		break;
+	}
+	free(gone->ns);
+	free(gone->name);
+	free(gone);
+}
+
+/* --- a file ------------------------------------------------------------- */
+
+bool
+kube_items(const struct tree_node *n, const struct tree_node **first, char kind[64])
+{
+	const char *own = tree_text(tree_get(n, "kind"), "");
+	const struct tree_node *items = tree_get(n, "items");
+	size_t len = strlen(own);
+
+	if (len < 4 || len - 4 >= 64 || strcmp(own + len - 4, "List") != 0)
+		return false;
+	*first = items != NULL && items->kind == TREE_LIST ? items->child : NULL;
+	memcpy(kind, own, len - 4);
+	kind[len - 4] = '\0';
+	return true;
+}
+
+static void
+complain(struct kube_batch *b, const char *text)
+{
+	b->complaints = xrealloc(b->complaints, (b->n_complaints + 1) * sizeof *b->complaints);
+	b->complaints[b->n_complaints++] = xstrdup(text);
+}
+
+/* Lists in lists: as deep as the document, which base/tree bounds. */
+static void
+read_node(struct kube_batch *b, const char *file, const struct tree_node *n, const char *kind)
+{
+	const struct tree_node *item;
+	struct kube_object *o;
+	struct err err = {0};
+	char items[64];
+	int rc;
+
+	if (kube_items(n, &item, items)) {
+		for (; item != NULL; item = item->next)
+			read_node(b, file, item, items[0] != '\0' ? items : NULL);
+		return;
+	}
+	rc = kube_decode(&o, file, n, kind, &err);
+	if (err.text[0] != '\0')
+		complain(b, err.text);
+	if (rc < 0)
+		b->n_wrong++;
+	else if (rc > 0)
+		b->n_skipped++;
+	if (o == NULL)
+		return;
+	if (b->n == b->room) {
+		b->room = MAX(b->room * 2, (size_t)8);
+		b->objects = xrealloc(b->objects, b->room * sizeof *b->objects);
+	}
+	b->objects[b->n++] = o;
+}
+
+void
+kube_read(struct kube_batch *b, const struct tree *t)
+{
+	*b = (struct kube_batch){0};
+	for (size_t i = 0; i < tree_count(t); i++)
+		read_node(b, tree_name(t), tree_document(t, i), NULL);
+}
+
+void
+kube_batch_fini(struct kube_batch *b)
+{
+	for (size_t i = 0; i < b->n; i++)
+		kube_object_free(&b->objects[i]);
+	for (size_t i = 0; i < b->n_complaints; i++)
+		free(b->complaints[i]);
+	free(b->objects);
+	free(b->complaints);
+	*b = (struct kube_batch){0};
+}

@@ -1,0 +1,183 @@
+#include <errno.h>
+#include <string.h>
+
+#include "model/check.h"
+#include "model/kube_private.h"
+#include "model/mesh.h"
+
+enum { AFFINITY_MAX_S = 86400, AFFINITY_DEFAULT_S = 10800 };
+
+static const char policy_key[] = "edgeway.io/lb-policy";
+static const char mesh_key[] = "edgeway.io/mesh";
+
+static void
+decode_meta(struct decoder *d, const struct tree_node *meta, struct kube_service *s)
+{
+	const struct tree_node *labels = tree_get(meta, "labels");
+	const struct tree_node *annotations = tree_get(meta, "annotations");
+	const struct tree_node *policy = tree_get(annotations, policy_key);
+	int rc;
+
+	s->excluded = tree_get(labels, "service.kubernetes.io/service-proxy-name") != NULL ||
+		strcmp(tree_text(tree_get(labels, mesh_key), ""), "false") == 0 ||
+		strcmp(tree_text(tree_get(annotations, mesh_key), ""), "false") == 0;
+	rc = lb_policy_parse(tree_text(policy, ""));
+	/* A slip in an annotation must not take a service away from its callers. */
+	if (rc < 0)
+		kube_note(d, policy, "%s: '%.40s' is no policy, the node's own is used", policy_key,
+			tree_text(policy, ""));
+	else
+		s->policy = (uint8_t)rc;
+}
+
+static void
+decode_target(struct decoder *d, const struct tree_node *port, struct kube_service_port *p)
+{
+	const struct tree_node *target = tree_get(port, "targetPort");
+	int64_t v = 0;
+
+	if (tree_is_null(target)) {
+		p->target = p->port;
+		p->target_name = xstrdup("");
+	} else if (target->kind == TREE_SCALAR && !target->quoted &&
+		tree_int(target, 1, UINT16_MAX, &v) == 0) {
+		p->target = (uint16_t)v;
+		p->target_name = xstrdup("");
+	} else {
+		p->target_name = kube_text(d, port, "targetPort", check_label);
+		if (strspn(p->target_name, "0123456789-") == strlen(p->target_name))
+			kube_wrong(
+				d, target, "targetPort: a port from 1 to 65535 or a name expected");
+	}
+}
+
+static void
+decode_port(struct decoder *d, const struct tree_node *n, struct kube_service *s,
+	struct kube_service_port *p)
+{
+	p->name = kube_text(d, n, "name", check_label);
+	p->app_protocol = kube_text(d, n, "appProtocol", NULL);
+	p->protocol = kube_protocol(d, n);
+	p->port = kube_port(d, n, "port");
+	if (p->port == 0)
+		kube_wrong(d, n, "port: missing");
+	decode_target(d, n, p);
+	for (const struct kube_service_port *o = s->ports; o != p; o++) {
+		if (o->port == p->port && o->protocol == p->protocol)
+			kube_wrong(d, n, "port %u twice with the same protocol", p->port);
+		if (strcmp(o->name, p->name) == 0)
+			kube_wrong(d, n, "several ports need a name each, '%s' is not unique",
+				p->name);
+	}
+}
+
+static void
+decode_ports(struct decoder *d, const struct tree_node *list, struct kube_service *s)
+{
+	size_t n = kube_count(list);
+
+	if (n > MESH_PORTS_MAX) {
+		kube_wrong(d, list, "ports: %zu, at most %d are allowed", n, MESH_PORTS_MAX);
+		return;
+	}
+	s->ports = xcalloc(n + 1, sizeof *s->ports);
+	tree_each(list, port) decode_port(d, port, s, &s->ports[s->n_ports++]);
+}
+
+static void
+decode_affinity(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
+{
+	const struct tree_node *word = tree_get(spec, "sessionAffinity");
+	const struct tree_node *timeout =
+		tree_path(spec, "sessionAffinityConfig.clientIP.timeoutSeconds");
+	int64_t v = AFFINITY_DEFAULT_S;
+	int rc;
+
+	if (strcmp(tree_text(word, "None"), "None") == 0)
+		return;
+	if (strcmp(tree_text(word, ""), "ClientIP") != 0)
+		kube_wrong(d, word, "sessionAffinity: None or ClientIP expected");
+	rc = tree_int(timeout, 1, AFFINITY_MAX_S, &v);
+	if (rc < 0 && rc != -ENOENT)
+		kube_wrong(d, timeout, "timeoutSeconds: 1 to %d expected", AFFINITY_MAX_S);
+	s->affinity_s = (uint32_t)v;
+}
+
+/* clusterIPs may begin with IPv6; "None" stands in both. */
+static void
+decode_address(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
+{
+	const struct tree_node *one = tree_get(spec, "clusterIP");
+
+	s->cluster_ip = xstrdup("");
+	if (strcmp(tree_text(one, ""), "None") == 0) {
+		s->headless = true;
+		return;
+	}
+	free(s->cluster_ip);
+	s->cluster_ip = kube_text(d, spec, "clusterIP", check_ip);
+	if (ip_v4(s->cluster_ip) != 0)
+		return;
+	tree_each(tree_get(spec, "clusterIPs"), ip)
+	{
+		if (ip_v4(tree_text(ip, "")) == 0)
+			continue;
+		free(s->cluster_ip);
+		s->cluster_ip = xstrdup(tree_text(ip, ""));
+		return;
+	}
+}
+
+static void
+decode_external(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
+{
+	const struct tree_node *name = tree_get(spec, "externalName");
+	const char *text = tree_text(name, "");
+	size_t len = strlen(text);
+
+	if (len > 0 && text[len - 1] == '.')
+		len--;
+	if (!check_subdomain(text, len)) {
+		kube_wrong(d, name != NULL ? name : spec, "externalName: '%.80s' is no DNS name",
+			text);
+		len = 0;
+	}
+	s->external_name = xstrndup(text, len);
+	s->cluster_ip = xstrdup("");
+}
+
+void
+kube_service_decode(struct decoder *d, const struct tree_node *n, struct kube_service *s)
+{
+	const struct tree_node *spec = tree_get(n, "spec");
+	const char *type = tree_text(tree_get(spec, "type"), "ClusterIP");
+
+	decode_meta(d, tree_get(n, "metadata"), s);
+	if (strcmp(type, "ExternalName") == 0) {
+		decode_external(d, spec, s);
+	} else if (strcmp(type, "ClusterIP") == 0 || strcmp(type, "NodePort") == 0 ||
+		strcmp(type, "LoadBalancer") == 0) {
+		decode_address(d, spec, s);
+		s->external_name = xstrdup("");
+	} else {
+		kube_wrong(d, tree_get(spec, "type"), "type: '%.40s' is not known", type);
+	}
+	s->publish_not_ready = tree_bool(tree_get(spec, "publishNotReadyAddresses"), false);
+	s->selector = kube_labels(d, tree_get(spec, "selector"));
+	decode_affinity(d, spec, s);
+	decode_ports(d, tree_get(spec, "ports"), s);
+}
+
+void
+kube_service_fini(struct kube_service *s)
+{
+	for (size_t i = 0; i < s->n_ports; i++) {
+		free(s->ports[i].name);
+		free(s->ports[i].app_protocol);
+		free(s->ports[i].target_name);
+	}
+	free(s->ports);
+	free(s->cluster_ip);
+	free(s->external_name);
+	kube_labels_fini(&s->selector);
+}

@@ -1,0 +1,93 @@
+#include "model/table.h"
+
+#include <assert.h>
+
+void
+table_fini(struct table *t)
+{
+	free(t->slots);
+	*t = (struct table){0};
+}
+
+static void
+grow(struct table *t)
+{
+	struct table bigger = {.n_slots = t->n_slots == 0 ? 16 : t->n_slots * 2};
+
+	bigger.slots = xcalloc(bigger.n_slots, sizeof *bigger.slots);
+	for (size_t i = 0; i < t->n_slots; i++) {
+		struct table_node *node = t->slots[i];
+
+		while (node != NULL) {
+			struct table_node *next = node->next;
+			struct table_node **slot = &bigger.slots[node->hash & (bigger.n_slots - 1)];
+
+			node->next = *slot;
+			*slot = node;
+			node = next;
+		}
+	}
+	bigger.n = t->n;
+	free(t->slots);
+	*t = bigger;
+}
+
+void
+table_add(struct table *t, struct table_node *node, uint64_t hash)
+{
+	struct table_node **slot;
+
+	if (t->n >= t->n_slots)
+		grow(t);
+	slot = &t->slots[hash & (t->n_slots - 1)];
+	node->hash = hash;
+	node->next = *slot;
+	*slot = node;
+	t->n++;
+}
+
+void
+table_remove(struct table *t, struct table_node *node)
+{
+	struct table_node **at = &t->slots[node->hash & (t->n_slots - 1)];
+
+	while (*at != node) {
+		assert(*at != NULL);
+		at = &(*at)->next;
+	}
+	*at = node->next;
+	t->n--;
+}
+
+struct table_node *
+table_first(const struct table *t, uint64_t hash)
+{
+	struct table_node *node = t->n > 0 ? t->slots[hash & (t->n_slots - 1)] : NULL;
+
+	while (node != NULL && node->hash != hash)
+		node = node->next;
+	return node;
+}
+
+struct table_node *
+table_next(const struct table_node *node)
+{
+	struct table_node *next = node->next;
+
+	while (next != NULL && next->hash != node->hash)
+		next = next->next;
+	return next;
+}
+
+struct table_node *
+table_walk(const struct table *t, size_t *slot, const struct table_node *node)
+{
+	if (node != NULL && node->next != NULL)
+		return node->next;
+	if (node != NULL)
+		(*slot)++;
+	for (; *slot < t->n_slots; (*slot)++)
+		if (t->slots[*slot] != NULL)
+			return t->slots[*slot];
+	return NULL;
+}
