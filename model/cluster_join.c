@@ -198,10 +198,20 @@ add_member(struct joining *j, const struct member *m)
 	set_node(j, e, m->zone);
 }
 
+/* An address passes on when a pod goes: the one that stays is meant, else any, but always the same. */
+static const struct kube_object *
+likelier(const struct kube_object *a, const struct kube_object *b)
+{
+	if (a == NULL || a->pod.deleting != b->pod.deleting)
+		return a == NULL || a->pod.deleting ? b : a;
+	return strcmp(a->name, b->name) < 0 ? a : b;
+}
+
 /* The pod behind an endpoint: named, or found by its node and address (pods of two nodes may share one). */
 static const struct kube_object *
 find_pod(const struct joining *j, const struct kube_endpoint *e)
 {
+	const struct kube_object *found = NULL;
 	struct table_node *n;
 
 	if (*e->pod != '\0')
@@ -211,12 +221,13 @@ find_pod(const struct joining *j, const struct kube_endpoint *e)
 	n = table_first(&j->c->pods_by_ip, cluster_ip_hash(e->node, e->ip));
 	for (; n != NULL; n = table_next(n)) {
 		const struct record *r = node_of(struct link, n)->target;
+		const struct kube_pod *p = &r->object->pod;
 
-		if (strcmp(r->ns, j->ns) == 0 && strcmp(r->object->pod.node, e->node) == 0 &&
-			strcmp(r->object->pod.pod_ip, e->ip) == 0 && !r->object->pod.ended)
-			return r->object;
+		if (strcmp(r->ns, j->ns) == 0 && strcmp(p->node, e->node) == 0 &&
+			strcmp(p->pod_ip, e->ip) == 0 && !p->ended)
+			found = likelier(found, r->object);
 	}
-	return NULL;
+	return found;
 }
 
 /* Slices and Endpoints carry ports that are resolved already, under the service port's name. */

@@ -26,8 +26,10 @@ model_libmodel_a_SOURCES = \
 
 if HAVE_CMOCKA
 MODEL_TESTS = \
+	tests/unit/cluster_test \
 	tests/unit/digest_test \
 	tests/unit/envelope_test \
+	tests/unit/kube_test \
 	tests/unit/service_test \
 	tests/unit/snapshot_test \
 	tests/unit/view_test
@@ -37,6 +39,10 @@ tests_unit_digest_test_SOURCES = tests/unit/digest_test.c
 tests_unit_digest_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_envelope_test_SOURCES = tests/unit/envelope_test.c
 tests_unit_envelope_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_cluster_test_SOURCES = tests/unit/cluster_test.c
+tests_unit_cluster_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_kube_test_SOURCES = tests/unit/kube_test.c
+tests_unit_kube_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_service_test_SOURCES = tests/unit/service_test.c
 tests_unit_service_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_snapshot_test_SOURCES = tests/unit/snapshot_test.c
@@ -44,3 +50,13 @@ tests_unit_snapshot_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_view_test_SOURCES = tests/unit/view_test.c
 tests_unit_view_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 endif
+
+EXTRA_DIST += \
+	tests/data/kube/bookmark-slice.json \
+	tests/data/kube/endpoints.json \
+	tests/data/kube/endpointslices.json \
+	tests/data/kube/life-pods.json \
+	tests/data/kube/life-slices.json \
+	tests/data/kube/nodes.json \
+	tests/data/kube/pods.json \
+	tests/data/kube/services.json

@@ -1,0 +1,777 @@
+#include "model/cluster.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#define SERVICE(name, rest)                                                                        \
+	"---\napiVersion: v1\nkind: Service\nmetadata: {name: " name "}\nspec: {" rest "}\n"
+#define POD(name, node, rest, status)                                                              \
+	"---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", labels: {app: web, pod: " name \
+	"}}\n"                                                                                     \
+	"spec: {nodeName: " node ", " rest "}\nstatus: {phase: Running, " status "}\n"
+#define SLICE(name, service, ports, endpoints)                                                     \
+	"---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n"           \
+	"metadata: {name: " name ", labels: {kubernetes.io/service-name: " service "}}\n"          \
+	"ports: [" ports "]\nendpoints: [" endpoints "]\n"
+#define NODE(name, labels, addresses)                                                              \
+	"---\napiVersion: v1\nkind: Node\nmetadata: {name: " name ", labels: {" labels "}}\n"      \
+	"status: {addresses: [" addresses "]}\n"
+#define IPS(pod, host) "podIP: " pod ", hostIP: " host
+
+static void
+say(struct cluster *c, const char *source, const char *yaml)
+{
+	struct kube_batch b;
+	struct err err = {0};
+	struct tree *t;
+
+	if (tree_parse(&t, source, yaml, strlen(yaml), &err) < 0)
+		fail_msg("%s", err.text);
+	kube_read(&b, t);
+	tree_free(&t);
+	if (b.n_complaints > 0)
+		fail_msg("%s", b.complaints[0]);
+	cluster_replace(c, source, &b);
+	kube_batch_fini(&b);
+}
+
+static void
+read_data(struct kube_batch *b, const char *name)
+{
+	const char *top = getenv("top_srcdir");
+	auto_free char *path = xasprintf("%s/tests/data/kube/%s", top != NULL ? top : ".", name);
+	auto_free char *text = NULL;
+	struct err err = {0};
+	struct tree *t;
+	size_t len;
+
+	assert_int_equal(file_read(path, 1 << 20, &text, &len), 0);
+	if (tree_parse(&t, name, text, len, &err) < 0)
+		fail_msg("%s", err.text);
+	kube_read(b, t);
+	tree_free(&t);
+}
+
+static void
+say_data(struct cluster *c, const char *name)
+{
+	struct kube_batch b;
+
+	read_data(&b, name);
+	cluster_replace(c, name, &b);
+	kube_batch_fini(&b);
+}
+
+/* Number of changes waiting, which are dropped. */
+static size_t
+drain(struct cluster *c)
+{
+	struct cluster_change change;
+	size_t n = 0;
+
+	for (; cluster_next_change(c, &change); n++)
+		cluster_change_fini(&change);
+	return n;
+}
+
+/* The one change that is due, as JSON ("gone" for a deletion); the text lives until the next call. */
+static const char *
+only_change(struct cluster *c)
+{
+	static char text[4096];
+	struct cluster_change change;
+
+	if (!cluster_next_change(c, &change))
+		return "none";
+	snprintf(text, sizeof text, "%s", change.json != NULL ? change.json : "gone");
+	if (change.json != NULL) {
+		assert_int_equal(strlen(change.json), change.json_len);
+		assert_true(view_digest(change.json, change.json_len) == change.digest);
+	}
+	cluster_change_fini(&change);
+	assert_int_equal(drain(c), 0);
+	return text;
+}
+
+static struct cluster *cluster;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	cluster = cluster_new();
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	cluster_free(&cluster);
+	return 0;
+}
+
+#define WEB                                                                                        \
+	"selector: {app: web}, clusterIP: 10.96.0.1, ports: [{name: http, port: 80, targetPort: "  \
+	"www}]"
+
+static void
+named_port_is_resolved_in_each_pod(void **state)
+{
+	(void)state;
+	say(cluster, "a.yaml",
+		SERVICE("s", WEB) POD("a", "n1",
+			"containers: [{ports: [{name: www, containerPort: 8080, hostPort: "
+			"30080}]}]",
+			IPS("172.17.0.2", "192.0.2.1")) POD("b", "n2",
+			"containers: [{ports: [{name: www, containerPort: 9090}]}]",
+			IPS("172.17.0.2", "192.0.2.2"))
+			POD("c", "n2", "containers: [{ports: [{name: other, containerPort: 1}]}]",
+				IPS("172.17.0.3", "192.0.2.2")));
+	assert_string_equal(only_change(cluster),
+		"{\"ns\":\"default\",\"name\":\"s\",\"clusterIP\":\"10.96.0.1\",\"ports\":["
+		"{\"name\":\"http\",\"port\":80,\"mode\":\"http\",\"endpoints\":["
+		"{\"node\":\"n1\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
+		"8080,"
+		"\"hostIP\":\"192.0.2.1\",\"hostPort\":30080},"
+		"{\"node\":\"n2\",\"pod\":\"b\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
+		"9090}]}]}");
+	assert_true(cluster_reason(cluster, "default", "s")[0] != '\0');
+	assert_int_equal(cluster_count(cluster, KUBE_POD), 3);
+}
+
+static const char *
+endpoints_of(struct cluster *c)
+{
+	static char text[4096];
+	const char *json = only_change(c), *at = strstr(json, "\"endpoints\":");
+
+	snprintf(text, sizeof text, "%s", at != NULL ? at + strlen("\"endpoints\":") : json);
+	return text;
+}
+
+#define NUMBER "selector: {app: web}, ports: [{port: 80, targetPort: 8080}]"
+
+static void
+each_way_to_reach_a_pod(void **state)
+{
+	static const struct {
+		const char *pod, *way;
+	} cases[] = {
+		{POD("a", "n", "hostNetwork: true", IPS("192.0.2.1", "192.0.2.1")),
+			"\"hostIP\":\"192.0.2.1\",\"hostPort\":8080"},
+		{POD("a", "n", "containers: [{ports: [{containerPort: 8080, hostPort: 1}]}]",
+			 IPS("172.17.0.2", "192.0.2.1")),
+			"\"hostIP\":\"192.0.2.1\",\"hostPort\":1"},
+		{POD("a", "n",
+			 "containers: [{ports: [{containerPort: 8080, hostPort: 1, hostIP: "
+			 "10.9.9.9}]}]",
+			 IPS("172.17.0.2", "192.0.2.1")),
+			"\"hostIP\":\"10.9.9.9\",\"hostPort\":1"},
+		{POD("a", "n",
+			 "initContainers: [{restartPolicy: Always, ports: [{containerPort: 8080, "
+			 "hostPort: 2}]}]",
+			 IPS("172.17.0.2", "192.0.2.1")),
+			"\"hostIP\":\"192.0.2.1\",\"hostPort\":2"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		say(cluster, "s.yaml", SERVICE("s", NUMBER));
+		say(cluster, "p.yaml", cases[i].pod);
+		assert_non_null(strstr(endpoints_of(cluster), cases[i].way));
+		assert_string_equal(cluster_reason(cluster, "default", "s"), "");
+		cluster_replace(cluster, "p.yaml", NULL);
+		assert_string_equal(endpoints_of(cluster), "[]}]}");
+		assert_string_equal(
+			cluster_reason(cluster, "default", "s"), "port 80: no pod with an address");
+	}
+	/* A hostPort of the other protocol is none. */
+	say(cluster, "p.yaml",
+		POD("a", "n",
+			"containers: [{ports: [{containerPort: 8080, hostPort: 1, protocol: "
+			"UDP}]}]",
+			IPS("172.17.0.2", "192.0.2.1")));
+	assert_string_equal(endpoints_of(cluster),
+		"[{\"node\":\"n\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
+		"8080}]}]}");
+	assert_string_equal(cluster_reason(cluster, "default", "s"),
+		"port 80: pod a has no hostPort for container port 8080: only its own node can "
+		"dial it");
+}
+
+static void
+conditions_of_pods(void **state)
+{
+	static const struct {
+		const char *status, *flags;
+	} cases[] = {
+		{"status: {phase: Running, podIP: 10.0.0.1, conditions: [{type: Ready, status: "
+		 "\"True\"}]}",
+			"\"flags\":3"},
+		{"status: {phase: Running, podIP: 10.0.0.1, conditions: [{type: Ready, status: "
+		 "\"False\"}]}",
+			"\"flags\":0"},
+		{"status: {phase: Running, podIP: 10.0.0.1}", "\"flags\":3"},
+		{"status: {phase: Pending, podIP: 10.0.0.1}", "\"flags\":0"},
+	};
+
+	(void)state;
+	say(cluster, "s.yaml", SERVICE("s", NUMBER));
+	drain(cluster);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *pod = xasprintf(
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\n%s\n",
+			cases[i].status);
+		auto_free char *leaving =
+			xasprintf("apiVersion: v1\nkind: Pod\nmetadata: {name: p, "
+				  "labels: {app: web}, deletionTimestamp: "
+				  "\"2026-11-21T00:00:00Z\"}\n%s\n",
+				cases[i].status);
+
+		say(cluster, "p.yaml", pod);
+		assert_non_null(strstr(endpoints_of(cluster), cases[i].flags));
+		say(cluster, "p.yaml", leaving);
+		assert_non_null(strstr(endpoints_of(cluster),
+			strcmp(cases[i].flags, "\"flags\":3") == 0 ? "\"flags\":6"
+								   : "\"flags\":4"));
+	}
+	say(cluster, "p.yaml",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\n"
+		"status: {phase: Failed, podIP: 10.0.0.1}\n");
+	assert_string_equal(endpoints_of(cluster), "[]}]}");
+	say(cluster, "p.yaml",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\n"
+		"status: {phase: Pending, podIP: 10.0.0.1}\n");
+	assert_non_null(strstr(endpoints_of(cluster), "\"flags\":0"));
+	say(cluster, "s.yaml", SERVICE("s", "publishNotReadyAddresses: true, " NUMBER));
+	assert_non_null(strstr(endpoints_of(cluster), "\"flags\":1"));
+}
+
+static void
+slices_before_endpoints_before_selector(void **state)
+{
+	(void)state;
+	say(cluster, "s.yaml",
+		SERVICE("s", NUMBER) POD("a", "n", "containers: []", IPS("10.0.0.1", "192.0.2.1")));
+	assert_non_null(strstr(endpoints_of(cluster), "\"podIP\":\"10.0.0.1\""));
+	say(cluster, "e.yaml",
+		"apiVersion: v1\nkind: Endpoints\nmetadata: {name: s}\nsubsets:\n"
+		"- {addresses: [{ip: 10.0.0.2}], notReadyAddresses: [{ip: 10.0.0.3}], ports: "
+		"[{port: 7}]}\n");
+	assert_string_equal(endpoints_of(cluster),
+		"[{\"flags\":3,\"givenIP\":\"10.0.0.2\",\"givenPort\":7},"
+		"{\"flags\":0,\"givenIP\":\"10.0.0.3\",\"givenPort\":7}]}]}");
+	say(cluster, "l.yaml", SLICE("s-1", "s", "{port: 8}", "{addresses: [10.0.0.4]}"));
+	assert_string_equal(endpoints_of(cluster),
+		"[{\"flags\":3,\"givenIP\":\"10.0.0.4\",\"givenPort\":8}]}]}");
+	/* A slice of the wrong port is still who decides. */
+	say(cluster, "l.yaml", SLICE("s-1", "s", "{port: 8, name: x}", "{addresses: [10.0.0.4]}"));
+	assert_string_equal(endpoints_of(cluster), "[]}]}");
+	assert_non_null(strstr(cluster_reason(cluster, "default", "s"), "no port named ''"));
+	cluster_replace(cluster, "l.yaml", NULL);
+	assert_non_null(strstr(endpoints_of(cluster), "10.0.0.2"));
+	cluster_replace(cluster, "e.yaml", NULL);
+	assert_non_null(strstr(endpoints_of(cluster), "\"podIP\":\"10.0.0.1\""));
+}
+
+static void
+slices_are_joined_to_pods(void **state)
+{
+	(void)state;
+	say(cluster, "l.yaml",
+		SERVICE("s", NUMBER) SLICE("s-1", "s", "{port: 8080}",
+			"{addresses: [172.17.0.2], nodeName: n1, targetRef: {kind: Pod, name: a}},"
+			"{addresses: [172.17.0.2], nodeName: n2}"));
+	assert_string_equal(endpoints_of(cluster),
+		"[{\"node\":\"n1\",\"flags\":3,\"givenIP\":\"172.17.0.2\",\"givenPort\":8080},"
+		"{\"node\":\"n2\",\"flags\":3,\"givenIP\":\"172.17.0.2\",\"givenPort\":8080}]}]}");
+	say(cluster, "a.yaml",
+		POD("a", "n1", "containers: [{ports: [{containerPort: 8080, hostPort: 5}]}]",
+			IPS("172.17.0.2", "192.0.2.1")));
+	assert_non_null(strstr(endpoints_of(cluster), "\"pod\":\"a\""));
+	/* Found by node and address; the same address on another node is another pod. */
+	say(cluster, "b.yaml",
+		POD("b", "n2", "containers: [{ports: [{containerPort: 8080, hostPort: 6}]}]",
+			IPS("172.17.0.2", "192.0.2.2")));
+	assert_string_equal(endpoints_of(cluster),
+		"[{\"node\":\"n1\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
+		"8080,"
+		"\"hostIP\":\"192.0.2.1\",\"hostPort\":5},"
+		"{\"node\":\"n2\",\"pod\":\"b\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
+		"8080,"
+		"\"hostIP\":\"192.0.2.2\",\"hostPort\":6}]}]}");
+}
+
+static void
+doubles_over_slices_are_one_and_the_better_stays(void **state)
+{
+	(void)state;
+	say(cluster, "l.yaml",
+		SERVICE("s", NUMBER) SLICE("s-1", "s", "{port: 8080}",
+			"{addresses: [10.0.0.1], conditions: {ready: false}}")
+			SLICE("s-2", "s", "{port: 8080}", "{addresses: [10.0.0.1]}")
+				SLICE("s-3", "s", "{port: 8081}", "{addresses: [10.0.0.1]}"));
+	assert_string_equal(endpoints_of(cluster),
+		"[{\"flags\":3,\"givenIP\":\"10.0.0.1\",\"givenPort\":8080},"
+		"{\"flags\":3,\"givenIP\":\"10.0.0.1\",\"givenPort\":8081}]}]}");
+}
+
+static void
+sites_and_public_addresses_come_from_nodes(void **state)
+{
+	const char *site, *zone;
+
+	(void)state;
+	say(cluster, "s.yaml",
+		SERVICE("s", NUMBER) POD("a", "n1",
+			"containers: [{ports: [{containerPort: 8080, hostPort: 5}]}]",
+			IPS("172.17.0.2", "10.1.1.1")));
+	drain(cluster);
+	say(cluster, "n.yaml",
+		NODE("n1", "edgeway.io/site: s1, topology.kubernetes.io/zone: z1",
+			"{type: ExternalIP, address: 198.51.100.9}"));
+	assert_non_null(strstr(endpoints_of(cluster), "\"site\":\"s1\",\"zone\":\"z1\",\"pod\""));
+	say(cluster, "n.yaml",
+		NODE("n1", "topology.kubernetes.io/zone: z1, edgeway.io/public: \"true\"",
+			"{type: ExternalIP, address: 198.51.100.9}"));
+	assert_string_equal(endpoints_of(cluster),
+		"[{\"node\":\"n1\",\"site\":\"z1\",\"zone\":\"z1\",\"public\":true,\"pod\":\"a\","
+		"\"flags\":3,"
+		"\"podIP\":\"172.17.0.2\",\"podPort\":8080,\"hostIP\":\"10.1.1.1\",\"hostPort\":5,"
+		"\"publicIP\":\"198.51.100.9\"}]}]}");
+	/* What does not matter here wakes nobody. */
+	say(cluster, "n.yaml",
+		NODE("n1", "topology.kubernetes.io/zone: z1, edgeway.io/public: \"true\", x: y",
+			"{type: ExternalIP, address: 198.51.100.9}"));
+	assert_false(cluster_dirty(cluster));
+	assert_int_equal(cluster_node(cluster, "n1", &site, &zone), 0);
+	assert_string_equal(site, "z1");
+	assert_int_equal(cluster_node(cluster, "n2", &site, &zone), -ENOENT);
+	assert_string_equal(site, "");
+}
+
+static void
+protocol_of_a_port(void **state)
+{
+	static const struct {
+		const char *port, *mode;
+	} cases[] = {
+		{"name: http", "http"},
+		{"name: http-admin", "http"},
+		{"name: http8080", "http"},
+		{"name: http1-x", "http"},
+		{"name: ws", "http"},
+		{"name: ws-chat", "http"},
+		{"name: https", "tcp"},
+		{"name: https-1", "tcp"},
+		{"name: http2", "tcp"},
+		{"name: http2-x", "tcp"},
+		{"name: http3", "tcp"},
+		{"name: httpd", "tcp"},
+		{"name: grpc", "tcp"},
+		{"name: \"\"", "tcp"},
+		{"name: tcp-http", "tcp"},
+		{"name: wss", "tcp"},
+		{"name: http, appProtocol: kubernetes.io/h2c", "tcp"},
+		{"name: http, appProtocol: https", "tcp"},
+		{"name: x, appProtocol: http", "http"},
+		{"name: x, appProtocol: kubernetes.io/ws", "http"},
+		{"name: http, protocol: UDP", "udp"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *yaml =
+			xasprintf(SERVICE("s", "ports: [{port: 1, %s}]"), cases[i].port);
+		auto_free char *want = xasprintf("\"mode\":\"%s\"", cases[i].mode);
+		struct cluster *c = cluster_new();
+
+		say(c, "s.yaml", yaml);
+		if (strstr(only_change(c), want) == NULL)
+			fail_msg("%s is not %s", cases[i].port, cases[i].mode);
+		cluster_free(&c);
+	}
+	say(cluster, "s.yaml", SERVICE("s", "ports: [{port: 1, protocol: SCTP}]"));
+	assert_string_equal(
+		only_change(cluster), "{\"ns\":\"default\",\"name\":\"s\",\"ports\":[]}");
+}
+
+static void
+services_that_are_not_ours_have_no_view(void **state)
+{
+	(void)state;
+	say(cluster, "s.yaml",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: a, labels: {edgeway.io/mesh: "
+		"\"false\"}}\n"
+		"---\napiVersion: v1\nkind: Service\nmetadata: {name: b, labels: "
+		"{service.kubernetes.io/service-proxy-name: other}}\n");
+	assert_string_equal(only_change(cluster), "none");
+	say(cluster, "s.yaml",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"
+		"spec: {type: ExternalName, externalName: db.example.com.}\n");
+	assert_string_equal(only_change(cluster),
+		"{\"ns\":\"default\",\"name\":\"a\",\"externalName\":\"db.example.com\",\"ports\":["
+		"]}");
+	say(cluster, "s.yaml",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: a, annotations: {edgeway.io/mesh: "
+		"\"false\"}}\n");
+	assert_string_equal(only_change(cluster), "gone");
+}
+
+static void
+only_affected_services_are_looked_at(void **state)
+{
+	(void)state;
+	say(cluster, "s.yaml", SERVICE("s", NUMBER));
+	say(cluster, "t.yaml", SERVICE("t", "selector: {app: other}, ports: [{port: 1}]"));
+	assert_int_equal(drain(cluster), 2);
+	say(cluster, "p.yaml", POD("a", "n", "containers: []", "podIP: 10.0.0.1"));
+	assert_int_equal(drain(cluster), 1);
+	/* Said again without a difference. */
+	say(cluster, "p.yaml", POD("a", "n", "containers: []", "podIP: 10.0.0.1"));
+	assert_int_equal(drain(cluster), 0);
+	say(cluster, "q.yaml",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: z, labels: {app: nobody}}\n");
+	assert_false(cluster_dirty(cluster));
+	cluster_replace(cluster, "s.yaml", NULL);
+	assert_string_equal(only_change(cluster), "gone");
+	assert_false(cluster_dirty(cluster));
+}
+
+static void
+two_sources_for_one_object(void **state)
+{
+	(void)state;
+	say(cluster, "b.yaml", SERVICE("s", "ports: [{port: 2}]"));
+	assert_non_null(strstr(only_change(cluster), "\"port\":2"));
+	say(cluster, "a.yaml", SERVICE("s", "ports: [{port: 1}]"));
+	assert_non_null(strstr(only_change(cluster), "\"port\":1"));
+	say(cluster, "b.yaml", SERVICE("s", "ports: [{port: 3}]"));
+	assert_string_equal(only_change(cluster), "none");
+	assert_false(cluster_remove(cluster, "c.yaml", KUBE_SERVICE, "default", "s"));
+	assert_true(cluster_remove(cluster, "a.yaml", KUBE_SERVICE, "default", "s"));
+	assert_non_null(strstr(only_change(cluster), "\"port\":3"));
+	assert_int_equal(cluster_count(cluster, KUBE_SERVICE), 1);
+	assert_true(cluster_remove(cluster, "b.yaml", KUBE_SERVICE, "default", "s"));
+	assert_string_equal(only_change(cluster), "gone");
+	assert_int_equal(cluster_count(cluster, KUBE_SERVICE), 0);
+}
+
+static void
+a_refused_object_keeps_its_last_good_form(void **state)
+{
+	struct kube_batch b;
+	struct tree *t;
+	static const char half[] =
+		SERVICE("s", "ports: [{port: 0}]") SERVICE("u", "ports: [{port: 9}]");
+
+	(void)state;
+	say(cluster, "a.yaml", SERVICE("s", "ports: [{port: 1}]"));
+	drain(cluster);
+	assert_int_equal(tree_parse(&t, "a.yaml", half, strlen(half), NULL), 0);
+	kube_read(&b, t);
+	tree_free(&t);
+	assert_int_equal(b.n_wrong, 1);
+	cluster_replace(cluster, "a.yaml", &b);
+	kube_batch_fini(&b);
+	assert_non_null(strstr(only_change(cluster), "\"name\":\"u\""));
+	assert_int_equal(cluster_count(cluster, KUBE_SERVICE), 2);
+}
+
+/* --- a real server's objects -------------------------------------------------- */
+
+struct told {
+	char *name, *json;
+};
+
+static struct told *
+collect(struct cluster *c, size_t *n)
+{
+	struct told *list = xcalloc(256, sizeof *list);
+	struct cluster_change change;
+
+	for (*n = 0; cluster_next_change(c, &change);) {
+		assert_true(*n < 256);
+		if (change.view != NULL)
+			list[(*n)++] =
+				(struct told){take_ptr(&change.name), take_ptr(&change.json)};
+		cluster_change_fini(&change);
+	}
+	return list;
+}
+
+static const char *
+json_of(const struct told *list, size_t n, const char *name)
+{
+	for (size_t i = 0; i < n; i++)
+		if (strcmp(list[i].name, name) == 0)
+			return list[i].json;
+	return NULL;
+}
+
+static void
+free_told(struct told *list, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(list[i].name);
+		free(list[i].json);
+	}
+	free(list);
+}
+
+/* The EndpointSlice controller and our own join of selector and pods must agree. */
+static void
+selector_gives_what_the_slice_controller_gave(void **state)
+{
+	struct cluster *by_selector = cluster_new();
+	struct told *a, *b;
+	size_t n_a, n_b;
+
+	(void)state;
+	say_data(cluster, "services.json");
+	say_data(cluster, "pods.json");
+	say_data(cluster, "nodes.json");
+	say_data(cluster, "endpointslices.json");
+	say_data(by_selector, "nodes.json");
+	say_data(by_selector, "pods.json");
+	say_data(by_selector, "services.json");
+	a = collect(cluster, &n_a);
+	b = collect(by_selector, &n_b);
+	assert_int_equal(n_a, 13);
+	assert_int_equal(n_b, 13);
+	for (size_t i = 0; i < n_a; i++) {
+		/* These two have no selector. */
+		if (strcmp(a[i].name, "manual") != 0 && strcmp(a[i].name, "kubernetes") != 0)
+			assert_string_equal(a[i].json, json_of(b, n_b, a[i].name));
+	}
+	assert_string_equal(json_of(a, n_a, "nginx"),
+		"{\"ns\":\"default\",\"name\":\"nginx\",\"clusterIP\":\"10.96.51.67\",\"ports\":[{"
+		"\"name\":"
+		"\"http\",\"port\":80,\"mode\":\"http\",\"endpoints\":[{\"node\":\"edge-1\","
+		"\"site\":\"edge-a\","
+		"\"zone\":\"edge-a\",\"pod\":\"nginx-edge-1\",\"flags\":3,\"podIP\":\"10.244.1.5\","
+		"\"podPort\":80,\"hostIP\":\"192.0.2.21\",\"hostPort\":8080},{\"node\":\"edge-2\","
+		"\"site\":"
+		"\"edge-b\",\"zone\":\"edge-b\",\"pod\":\"nginx-edge-2\",\"flags\":3,\"podIP\":"
+		"\"10.244.2.5\","
+		"\"podPort\":8000}]}]}");
+	assert_non_null(strstr(json_of(a, n_a, "db"), "\"hostname\":\"db-0\",\"flags\":1"));
+	assert_non_null(strstr(
+		json_of(a, n_a, "manual"), "\"givenIP\":\"198.51.100.7\",\"givenPort\":8443"));
+	free_told(a, n_a);
+	free_told(b, n_b);
+	cluster_free(&by_selector);
+}
+
+static void
+endpoints_give_the_same_as_slices(void **state)
+{
+	struct cluster *old = cluster_new();
+	struct told *a, *b;
+	size_t n_a, n_b;
+
+	(void)state;
+	say_data(cluster, "services.json");
+	say_data(cluster, "pods.json");
+	say_data(cluster, "endpointslices.json");
+	say_data(old, "services.json");
+	say_data(old, "pods.json");
+	say_data(old, "endpoints.json");
+	a = collect(cluster, &n_a);
+	b = collect(old, &n_b);
+	assert_string_equal(json_of(a, n_a, "kubernetes"), json_of(b, n_b, "kubernetes"));
+	for (size_t i = 0; i < n_a; i++)
+		assert_non_null(json_of(b, n_b, a[i].name));
+	free_told(a, n_a);
+	free_told(b, n_b);
+	cluster_free(&old);
+}
+
+/* From no address over ready, not ready and terminating to gone. */
+static void
+life_of_a_pod(void **state)
+{
+	static const char *const flags[] = {"\"flags\":0", "\"flags\":3", "\"flags\":0",
+		"\"flags\":3", "\"flags\":6", "\"flags\":4", "\"endpoints\":[]"};
+	struct kube_batch b;
+
+	(void)state;
+	say(cluster, "s.yaml",
+		SERVICE("life", "selector: {app: life}, ports: [{name: http, port: 80}]"));
+	drain(cluster);
+	read_data(&b, "life-slices.json");
+	assert_int_equal(b.n, ARRAY_LEN(flags));
+	for (size_t i = 0; i < b.n; i++) {
+		cluster_put(cluster, "", &b.objects[i]);
+		assert_non_null(strstr(only_change(cluster), flags[i]));
+	}
+	kube_batch_fini(&b);
+}
+
+/* --- random operations ----------------------------------------------------------- */
+
+static uint32_t random_state = 4711;
+
+static uint32_t
+rnd(uint32_t below)
+{
+	random_state = random_state * 1664525 + 1013904223;
+	return (random_state >> 8) % below;
+}
+
+/* One object of a small world, in one of several forms. */
+static char *
+random_object(unsigned kind, unsigned name)
+{
+	switch (kind) {
+	case 0:
+		return xasprintf(SERVICE("s%u",
+					 "selector: {%s}, clusterIP: 10.96.0.%u, "
+					 "publishNotReadyAddresses: %s,"
+					 "ports: [{name: a, port: 80, targetPort: %s}, {name: b, "
+					 "port: 81}]"),
+			name,
+			(const char *[]){"app: web", "pod: p1", "app: web, pod: p2", ""}[rnd(4)],
+			1 + rnd(2), rnd(2) != 0 ? "true" : "false", rnd(2) != 0 ? "www" : "8080");
+	case 1:
+		return xasprintf(
+			"apiVersion: v1\nkind: Pod\nmetadata: {name: p%u, labels: {app: %s, pod: "
+			"p%u}%s}\n"
+			"spec: {nodeName: n%u, hostNetwork: %s, containers: [{ports: [{name: www, "
+			"containerPort: %u, hostPort: %u}]}]}\n"
+			"status: {phase: %s, podIP: 10.0.0.%u, hostIP: 192.0.2.%u}\n",
+			name, rnd(2) != 0 ? "web" : "x", name,
+			rnd(4) == 0 ? ", deletionTimestamp: \"x\"" : "", rnd(3),
+			rnd(4) == 0 ? "true" : "false", 8080 + rnd(2), 1 + rnd(2),
+			rnd(5) == 0 ? "Failed" : "Running", 1 + rnd(3), 1 + rnd(3));
+	case 2:
+		return xasprintf(
+			SLICE("l%u", "s%u", "{name: %s, port: %u}",
+				"{addresses: [10.0.0.%u], nodeName: n%u, conditions: {ready: %s}},"
+				"{addresses: [10.0.0.%u], targetRef: {kind: Pod, name: p%u}}"),
+			name, rnd(3), rnd(2) != 0 ? "a" : "b", 8080 + rnd(2), 1 + rnd(3), rnd(3),
+			rnd(2) != 0 ? "true" : "false", 1 + rnd(3), rnd(4));
+	case 3:
+		return xasprintf(
+			"apiVersion: v1\nkind: Endpoints\nmetadata: {name: s%u}\nsubsets:\n"
+			"- {addresses: [{ip: 10.0.0.%u, nodeName: n%u}], ports: [{name: a, port: "
+			"9}]}\n",
+			name, 1 + rnd(3), rnd(3));
+	default:
+		return xasprintf(NODE("n%u", "edgeway.io/site: s%u, edgeway.io/public: \"%s\"",
+					 "{type: ExternalIP, address: 198.51.100.%u}"),
+			name, rnd(2), rnd(2) != 0 ? "true" : "false", 1 + rnd(2));
+	}
+}
+
+enum { KINDS = 5, NAMES = 4, SOURCES = 2, CELLS = KINDS * NAMES * SOURCES };
+
+/* Views as told so far, by service number. */
+static void
+follow(struct cluster *c, char *views[NAMES])
+{
+	struct cluster_change change;
+
+	while (cluster_next_change(c, &change)) {
+		unsigned i = (unsigned)(change.name[1] - '0');
+
+		free(views[i]);
+		views[i] = take_ptr(&change.json);
+		cluster_change_fini(&change);
+	}
+}
+
+static void
+compare_with_scratch(char *const texts[CELLS], char *const views[NAMES])
+{
+	struct cluster *scratch = cluster_new();
+	char *fresh[NAMES] = {NULL};
+
+	/* In another order than they came. */
+	for (size_t i = CELLS; i-- > 0;) {
+		auto_free char *source = xasprintf("%zu-%zu", i % SOURCES, i);
+
+		if (texts[i] != NULL)
+			say(scratch, source, texts[i]);
+	}
+	follow(scratch, fresh);
+	for (size_t i = 0; i < NAMES; i++) {
+		if (fresh[i] == NULL || views[i] == NULL)
+			assert_true(fresh[i] == views[i]);
+		else
+			assert_string_equal(views[i], fresh[i]);
+		free(fresh[i]);
+	}
+	cluster_free(&scratch);
+}
+
+static void
+any_sequence_equals_a_join_from_scratch(void **state)
+{
+	char *texts[CELLS] = {NULL}, *views[NAMES] = {NULL};
+
+	(void)state;
+	for (int round = 0; round < 4000; round++) {
+		unsigned i = rnd(CELLS);
+		auto_free char *source = xasprintf("%u-%u", i % SOURCES, i);
+
+		free(take_ptr(&texts[i]));
+		if (rnd(3) != 0) {
+			texts[i] = random_object(i / SOURCES % KINDS, i / SOURCES / KINDS);
+			say(cluster, source, texts[i]);
+		} else {
+			cluster_replace(cluster, source, NULL);
+		}
+		/* Sometimes several operations pile up. */
+		if (rnd(3) == 0)
+			continue;
+		follow(cluster, views);
+		if (round % 8 == 0)
+			compare_with_scratch(texts, views);
+	}
+	follow(cluster, views);
+	compare_with_scratch(texts, views);
+	for (size_t i = 0; i < CELLS; i++) {
+		auto_free char *source = xasprintf("%zu-%zu", i % SOURCES, i);
+
+		cluster_replace(cluster, source, NULL);
+		free(texts[i]);
+	}
+	follow(cluster, views);
+	for (size_t i = 0; i < NAMES; i++)
+		assert_null(views[i]);
+	assert_int_equal(cluster_count(cluster, KUBE_POD), 0);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(named_port_is_resolved_in_each_pod),
+		T(each_way_to_reach_a_pod),
+		T(conditions_of_pods),
+		T(slices_before_endpoints_before_selector),
+		T(slices_are_joined_to_pods),
+		T(doubles_over_slices_are_one_and_the_better_stays),
+		T(sites_and_public_addresses_come_from_nodes),
+		T(protocol_of_a_port),
+		T(services_that_are_not_ours_have_no_view),
+		T(only_affected_services_are_looked_at),
+		T(two_sources_for_one_object),
+		T(a_refused_object_keeps_its_last_good_form),
+		T(selector_gives_what_the_slice_controller_gave),
+		T(endpoints_give_the_same_as_slices),
+		T(life_of_a_pod),
+		T(any_sequence_equals_a_join_from_scratch),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

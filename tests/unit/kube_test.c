@@ -1,0 +1,323 @@
+#include "model/kube.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+static void
+read_text(struct kube_batch *b, const char *text)
+{
+	struct err err = {0};
+	struct tree *t;
+
+	if (tree_parse(&t, "m.yaml", text, strlen(text), &err) < 0)
+		fail_msg("%s", err.text);
+	kube_read(b, t);
+	tree_free(&t);
+}
+
+/* A file of tests/data/kube: objects of a real API server, shortened. */
+static void
+read_data(struct kube_batch *b, const char *name)
+{
+	const char *top = getenv("top_srcdir");
+	auto_free char *path = xasprintf("%s/tests/data/kube/%s", top != NULL ? top : ".", name);
+	auto_free char *text = NULL;
+	struct err err = {0};
+	struct tree *t;
+	size_t len;
+
+	assert_int_equal(file_read(path, 1 << 20, &text, &len), 0);
+	if (tree_parse(&t, name, text, len, &err) < 0)
+		fail_msg("%s", err.text);
+	kube_read(b, t);
+	tree_free(&t);
+	if (b->n_complaints > 0)
+		fail_msg("%s", b->complaints[0]);
+}
+
+static const struct kube_object *
+named(const struct kube_batch *b, const char *name)
+{
+	for (size_t i = 0; i < b->n; i++)
+		if (strcmp(b->objects[i]->name, name) == 0)
+			return b->objects[i];
+	fail_msg("no object %s", name);
+	return NULL;
+}
+
+static void
+services_of_a_real_server(void **state)
+{
+	struct kube_batch b;
+	const struct kube_service *s;
+
+	(void)state;
+	read_data(&b, "services.json");
+	assert_int_equal(b.n, 13);
+	s = &named(&b, "edge-nginx")->service;
+	assert_true(s->headless);
+	assert_string_equal(s->cluster_ip, "");
+	assert_int_equal(s->ports[0].port, 18080);
+	assert_int_equal(s->ports[0].target, 80);
+	assert_int_equal(s->selector.n, 2);
+	s = &named(&b, "dns")->service;
+	assert_int_equal(s->n_ports, 3);
+	assert_int_equal(s->ports[0].protocol, KUBE_UDP);
+	assert_string_equal(s->ports[0].target_name, "dns");
+	assert_int_equal(s->ports[0].target, 0);
+	s = &named(&b, "dual")->service;
+	assert_string_equal(s->cluster_ip, "10.96.191.192");
+	s = &named(&b, "outside")->service;
+	assert_string_equal(s->external_name, "db.example.com");
+	assert_int_equal(s->n_ports, 0);
+	s = &named(&b, "sticky")->service;
+	assert_int_equal(s->affinity_s, 600);
+	assert_string_equal(s->ports[0].name, "");
+	assert_true(named(&b, "db")->service.publish_not_ready);
+	assert_string_equal(named(&b, "manual")->service.ports[0].app_protocol, "https");
+	assert_int_equal(named(&b, "manual")->service.selector.n, 0);
+	assert_string_equal(named(&b, "manual")->ns, "default");
+	kube_batch_fini(&b);
+}
+
+static void
+pods_of_a_real_server(void **state)
+{
+	struct kube_batch b;
+	const struct kube_pod *p;
+
+	(void)state;
+	read_data(&b, "pods.json");
+	p = &named(&b, "nginx-edge-1")->pod;
+	assert_string_equal(p->node, "edge-1");
+	assert_string_equal(p->pod_ip, "10.244.1.5");
+	assert_string_equal(p->host_ip, "192.0.2.21");
+	assert_true(p->ready);
+	assert_false(p->deleting || p->ended || p->host_network);
+	assert_int_equal(p->n_ports, 1);
+	assert_string_equal(p->ports[0].name, "http-0");
+	assert_int_equal(p->ports[0].port, 80);
+	assert_int_equal(p->ports[0].host_port, 8080);
+	assert_true(named(&b, "agent-edge-1")->pod.host_network);
+	assert_false(named(&b, "agent-edge-2")->pod.ready);
+	assert_true(named(&b, "batch-done")->pod.ended);
+	assert_string_equal(named(&b, "db-0")->pod.hostname, "db-0");
+	assert_string_equal(named(&b, "db-0")->pod.subdomain, "db");
+	kube_batch_fini(&b);
+	read_data(&b, "life-pods.json");
+	assert_int_equal(b.n, 10);
+	assert_string_equal(b.objects[0]->pod.pod_ip, "");
+	assert_true(b.objects[9]->pod.deleting);
+	kube_batch_fini(&b);
+}
+
+static void
+slices_endpoints_and_nodes_of_a_real_server(void **state)
+{
+	struct kube_batch b;
+	const struct kube_endpoints *e;
+
+	(void)state;
+	read_data(&b, "endpointslices.json");
+	e = &named(&b, "manual-1")->endpoints;
+	assert_string_equal(e->service, "manual");
+	assert_int_equal(e->subsets[0].n_endpoints, 2);
+	/* "conditions": {} */
+	assert_int_equal(e->subsets[0].endpoints[1].flags, ENDPOINT_READY | ENDPOINT_SERVING);
+	assert_string_equal(e->subsets[0].endpoints[1].zone, "edge-b");
+	assert_string_equal(e->subsets[0].endpoints[1].pod, "");
+	assert_int_equal(e->subsets[0].ports[0].port, 8443);
+	kube_batch_fini(&b);
+	read_data(&b, "life-slices.json");
+	assert_int_equal(b.objects[4]->endpoints.subsets[0].endpoints[0].flags,
+		ENDPOINT_SERVING | ENDPOINT_TERMINATING);
+	assert_string_equal(b.objects[4]->endpoints.subsets[0].endpoints[0].pod, "life");
+	/* "endpoints": null, "ports": null */
+	assert_int_equal(b.objects[6]->endpoints.subsets[0].n_endpoints, 0);
+	kube_batch_fini(&b);
+	read_data(&b, "endpoints.json");
+	assert_string_equal(named(&b, "nginx")->endpoints.service, "nginx");
+	assert_int_equal(named(&b, "nginx")->endpoints.n_subsets, 2);
+	kube_batch_fini(&b);
+	read_data(&b, "nodes.json");
+	assert_string_equal(named(&b, "edge-2")->node.site, "edge-b");
+	assert_string_equal(named(&b, "edge-2")->ns, "");
+	assert_false(named(&b, "edge-2")->node.is_public);
+	kube_batch_fini(&b);
+}
+
+static void
+sidecars_count_and_other_init_containers_do_not(void **state)
+{
+	struct kube_batch b;
+
+	(void)state;
+	read_text(&b,
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: null}\nspec:\n"
+		"  containers: null\n  initContainers:\n"
+		"  - {name: a, ports: [{containerPort: 1}]}\n"
+		"  - {name: b, restartPolicy: Always, ports: [{containerPort: 2, hostPort: 22,"
+		" hostIP: 0.0.0.0}, {containerPort: 3, hostPort: 33, hostIP: 127.0.0.1,"
+		" protocol: UDP}]}\n");
+	assert_int_equal(b.n, 1);
+	assert_int_equal(b.objects[0]->pod.n_ports, 2);
+	assert_int_equal(b.objects[0]->pod.ports[0].port, 2);
+	assert_string_equal(b.objects[0]->pod.ports[0].host_ip, "");
+	assert_string_equal(b.objects[0]->pod.ports[1].host_ip, "127.0.0.1");
+	assert_false(b.objects[0]->pod.ready);
+	kube_batch_fini(&b);
+}
+
+static void
+nodes_say_where_they_are(void **state)
+{
+	struct kube_batch b;
+
+	(void)state;
+	read_text(&b,
+		"apiVersion: v1\nkind: Node\nmetadata:\n  name: n\n  labels:\n"
+		"    edgeway.io/site: plant-7\n    topology.kubernetes.io/zone: z\n"
+		"    edgeway.io/public: \"true\"\nstatus:\n  addresses:\n"
+		"  - {type: InternalIP, address: 10.0.0.1}\n"
+		"  - {type: ExternalIP, address: \"2001:db8::9\"}\n"
+		"  - {type: ExternalIP, address: 198.51.100.9}\n");
+	assert_string_equal(b.objects[0]->node.site, "plant-7");
+	assert_string_equal(b.objects[0]->node.zone, "z");
+	assert_true(b.objects[0]->node.is_public);
+	assert_string_equal(b.objects[0]->node.public_ip, "198.51.100.9");
+	kube_batch_fini(&b);
+}
+
+static void
+other_kinds_are_skipped_and_good_ones_load(void **state)
+{
+	struct kube_batch b;
+
+	(void)state;
+	read_text(&b,
+		"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: d}\n---\n"
+		"apiVersion: serving.knative.dev/v1\nkind: Service\nmetadata: {name: k}\n---\n"
+		"apiVersion: v1\nkind: Service\nmetadata:\n  name: Bad_Name\n---\n"
+		"apiVersion: v1\nkind: List\nitems:\n"
+		"- {apiVersion: v1, kind: Service, metadata: {name: one}}\n"
+		"- {apiVersion: v1, kind: Service, metadata: {name: two, namespace: x},"
+		" spec: {ports: [{port: 0}]}}\n"
+		"- {apiVersion: v1, kind: Node, metadata: {name: three}}\n---\n"
+		"apiVersion: v1\nkind: PodList\nitems: null\n---\n"
+		"- 1\n");
+	assert_int_equal(b.n, 2);
+	assert_string_equal(b.objects[0]->name, "one");
+	assert_string_equal(b.objects[1]->name, "three");
+	assert_int_equal(b.n_skipped, 2);
+	assert_int_equal(b.n_wrong, 3);
+	assert_int_equal(b.n_complaints, 3);
+	assert_string_equal(b.complaints[0], "m.yaml:12: name: 'Bad_Name' is not allowed here");
+	assert_string_equal(b.complaints[1], "m.yaml:18: port: a port from 1 to 65535 expected");
+	assert_non_null(strstr(b.complaints[2], "m.yaml:25: "));
+	kube_batch_fini(&b);
+}
+
+#define SERVICE "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec:\n"
+#define POD "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
+#define SLICE                                                                                      \
+	"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"                                   \
+	"metadata: {name: s-1, labels: {kubernetes.io/service-name: s}}\n"
+
+static void
+refuses_with_file_line_and_reason(void **state)
+{
+	static const struct {
+		const char *text, *complaint;
+	} cases[] = {
+		{"kind: Service\nmetadata: {name: s}\n", "m.yaml:1: Service without apiVersion"},
+		{"metadata: {name: s}\n", "m.yaml:1: a Kubernetes object with kind"},
+		{"apiVersion: v1\nkind: Service\nmetadata:\n  namespace: x\n",
+			"without metadata.name"},
+		{SERVICE "  type: Magic\n", "m.yaml:5: type: 'Magic'"},
+		{SERVICE "  clusterIP: 10.0.0.300\n", "m.yaml:5: clusterIP: '10.0.0.300'"},
+		{SERVICE "  ports:\n  - port: 80\n    protocol: http\n",
+			"m.yaml:7: protocol: 'http'"},
+		{SERVICE "  ports:\n  - port: 65536\n", "m.yaml:6: port: a port from"},
+		{SERVICE "  ports:\n  - name: a\n", "m.yaml:6: port: missing"},
+		{SERVICE "  ports:\n  - {port: 80, targetPort: 0}\n",
+			"m.yaml:6: targetPort: a port"},
+		{SERVICE "  ports:\n  - {port: 80, targetPort: \"80\"}\n",
+			"m.yaml:6: targetPort: a port"},
+		{SERVICE "  ports:\n  - {port: 80}\n  - {port: 81}\n",
+			"m.yaml:7: several ports need a name"},
+		{SERVICE "  ports:\n  - {port: 80, name: a}\n  - {port: 80, name: b}\n",
+			"m.yaml:7: port 80 twice"},
+		{SERVICE "  sessionAffinity: Cookie\n", "m.yaml:5: sessionAffinity"},
+		{SERVICE "  sessionAffinity: ClientIP\n"
+			 "  sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}\n",
+			"m.yaml:6: timeoutSeconds"},
+		{SERVICE "  type: ExternalName\n  externalName: a_b\n", "m.yaml:6: externalName"},
+		{SERVICE "  selector: [a]\n", "m.yaml:5: a map of labels"},
+		{POD "spec:\n  containers:\n  - ports:\n    - {containerPort: 80, hostPort: -1}\n",
+			"m.yaml:7: hostPort"},
+		{POD "spec:\n  nodeName: A\n", "m.yaml:5: nodeName"},
+		{POD "status: {podIP: here}\n", "m.yaml:4: podIP: 'here'"},
+		{SLICE "addressType: IPv4\nendpoints:\n- addresses: [127.0.0.1]\n",
+			"m.yaml:6: 127.0.0.1 is"},
+		{SLICE "addressType: IPv4\nendpoints:\n- addresses: [169.254.1.1]\n", "link-local"},
+		{SLICE "addressType: IPv4\nendpoints:\n- addresses: [x.example]\n",
+			"is no IP address"},
+		{SLICE "addressType: IPv4\nendpoints:\n- addresses: null\n",
+			"m.yaml:6: '' is no IP"},
+		{SLICE "endpoints: null\n", "addressType: IPv4, IPv6"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct kube_batch b;
+
+		read_text(&b, cases[i].text);
+		if (b.n != 0 || b.n_wrong != 1 || b.n_complaints != 1)
+			fail_msg("%s: not refused", cases[i].text);
+		if (strstr(b.complaints[0], cases[i].complaint) == NULL)
+			fail_msg("'%s' is not '%s'", b.complaints[0], cases[i].complaint);
+		kube_batch_fini(&b);
+	}
+}
+
+static void
+an_unknown_policy_is_told_but_keeps_the_service(void **state)
+{
+	struct kube_batch b;
+
+	(void)state;
+	read_text(&b,
+		"apiVersion: v1\nkind: Service\nmetadata:\n  name: s\n  annotations:\n"
+		"    edgeway.io/lb-policy: fastest\n---\n"
+		"apiVersion: v1\nkind: Service\nmetadata:\n  name: t\n  annotations:\n"
+		"    edgeway.io/lb-policy: ewma\n");
+	assert_int_equal(b.n, 2);
+	assert_int_equal(b.n_wrong, 0);
+	assert_int_equal(b.n_complaints, 1);
+	assert_non_null(strstr(b.complaints[0], "m.yaml:6: edgeway.io/lb-policy: 'fastest'"));
+	assert_int_equal(b.objects[0]->service.policy, LB_DEFAULT);
+	assert_int_equal(b.objects[1]->service.policy, LB_EWMA);
+	kube_batch_fini(&b);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(services_of_a_real_server),
+		cmocka_unit_test(pods_of_a_real_server),
+		cmocka_unit_test(slices_endpoints_and_nodes_of_a_real_server),
+		cmocka_unit_test(sidecars_count_and_other_init_containers_do_not),
+		cmocka_unit_test(nodes_say_where_they_are),
+		cmocka_unit_test(other_kinds_are_skipped_and_good_ones_load),
+		cmocka_unit_test(refuses_with_file_line_and_reason),
+		cmocka_unit_test(an_unknown_policy_is_told_but_keeps_the_service),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
