@@ -1,6 +1,7 @@
 #include "base/pki_tls.h"
 
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -13,6 +14,16 @@
 
 /* TLS 1.2 with forward secrecy and AEAD only; TLS 1.3 has nothing else. */
 static const char tls12_ciphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
+
+/* What the verify callback of a joining context needs; freed with the SSL_CTX. */
+struct join {
+	char hash[PKI_HASH_TEXT];
+	char **ca_pem;
+};
+
+/* OpenSSL numbers such attachments once for the whole process. */
+static pthread_once_t join_once = PTHREAD_ONCE_INIT;
+static int join_index;
 
 #define auto_ctx __attribute__((cleanup(pki_ctx_free)))
 
@@ -41,8 +52,7 @@ new_ctx(const SSL_METHOD *method, struct err *err)
 	return ctx;
 }
 
-typedef int
-cert_fn(SSL_CTX *ctx, X509 *cert);
+typedef int cert_fn(SSL_CTX *ctx, X509 *cert);
 
 /* Calls fn, which returns 1 for success, with every certificate of the text from number `first` on.
  */
@@ -179,7 +189,7 @@ pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem, SS
 }
 
 static X509 *
-find_by_hash(STACK_OF(X509) * chain, const char *hash)
+find_by_hash(struct stack_st_X509 *chain, const char *hash)
 {
 	int i;
 
@@ -194,15 +204,30 @@ find_by_hash(STACK_OF(X509) * chain, const char *hash)
 	return NULL;
 }
 
+static void
+on_ctx_freed(void *parent, void *data, CRYPTO_EX_DATA *all, int index, long argl, void *argp)
+{
+	(void)parent;
+	(void)all;
+	(void)index;
+	(void)argl;
+	(void)argp;
+	free(data);
+}
+
+static void
+register_join(void)
+{
+	join_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, on_ctx_freed);
+}
+
 /* In place of X509_verify_cert: the pinned CA from the peer's chain is the only anchor. */
 static int
 verify_join(X509_STORE_CTX *chain, void *arg)
 {
-	char **ca_pem = arg;
-	const SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
-	const char *hash = X509_VERIFY_PARAM_get0_name(SSL_CTX_get0_param(SSL_get_SSL_CTX(ssl)));
-	X509 *ca = find_by_hash(X509_STORE_CTX_get0_untrusted(chain), hash);
-	STACK_OF(X509) * anchors;
+	struct join *join = arg;
+	X509 *ca = find_by_hash(X509_STORE_CTX_get0_untrusted(chain), join->hash);
+	struct stack_st_X509 *anchors;
 	int ok;
 
 	if (ca == NULL) {
@@ -219,16 +244,17 @@ verify_join(X509_STORE_CTX *chain, void *arg)
 	ok = X509_verify_cert(chain);
 	sk_X509_free(anchors);
 	if (ok == 1) {
-		free(*ca_pem);
-		*ca_pem = pki_write_cert(ca);
+		free(*join->ca_pem);
+		*join->ca_pem = pki_write_cert(ca);
 	}
-	return ok;
+	return ok == 1;
 }
 
 int
 pki_join_ctx(const char *ca_hash, char **ca_pem, SSL_CTX **out, struct err *err)
 {
 	auto_ctx SSL_CTX *ctx = NULL;
+	struct join *join;
 
 	if (strlen(ca_hash) != PKI_HASH_TEXT - 1 ||
 		strspn(ca_hash, "0123456789abcdef") != PKI_HASH_TEXT - 1)
@@ -238,10 +264,15 @@ pki_join_ctx(const char *ca_hash, char **ca_pem, SSL_CTX **out, struct err *err)
 	if (ctx == NULL)
 		return -ENOMEM;
 	X509_STORE_set_flags(SSL_CTX_get_cert_store(ctx), X509_V_FLAG_PARTIAL_CHAIN);
-	/* The context carries the hash as the name of its parameters, which it copies and frees. */
-	if (X509_VERIFY_PARAM_set1_name(SSL_CTX_get0_param(ctx), ca_hash) != 1)
+	pthread_once(&join_once, register_join);
+	join = xcalloc(1, sizeof *join);
+	strcpy(join->hash, ca_hash);
+	join->ca_pem = ca_pem;
+	if (SSL_CTX_set_ex_data(ctx, join_index, join) != 1) {
+		free(join);
 		return pki_fail(err, "cannot make a TLS context");
-	SSL_CTX_set_cert_verify_callback(ctx, verify_join, ca_pem);
+	}
+	SSL_CTX_set_cert_verify_callback(ctx, verify_join, join);
 	*out = take_ptr(&ctx);
 	return 0;
 }
@@ -261,7 +292,7 @@ pki_ctx_free(SSL_CTX **out)
 int
 pki_ctx_copy(SSL_CTX *to, SSL_CTX *from)
 {
-	STACK_OF(X509) *chain = NULL;
+	struct stack_st_X509 *chain = NULL;
 	static const unsigned char session_scope[] = "edgeway";
 
 	set_common(to);
@@ -354,10 +385,14 @@ pki_peer_name(const SSL *ssl)
 }
 
 bool
-pki_peer_alert(const SSL *ssl, char *why, size_t size)
+pki_peer_alert(SSL *ssl, char *why, size_t size)
 {
-	int alert = (int)((char *)SSL_get_app_data(ssl) - (char *)NULL);
+	char byte;
+	int alert;
 
+	SSL_peek(ssl, &byte, 1); /* the alert may have come, but not been read */
+	ERR_clear_error();
+	alert = (int)((char *)SSL_get_app_data(ssl) - (char *)NULL);
 	if (alert == 0 || alert == SSL3_AD_CLOSE_NOTIFY)
 		return false;
 	snprintf(why, size, "the peer refused the TLS connection: %s",

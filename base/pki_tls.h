@@ -32,7 +32,7 @@ pki_peer_name(const struct ssl_st *ssl);
 /* Client: the alert with which the server ended the connection, as a sentence; false when none
  * came. */
 bool
-pki_peer_alert(const struct ssl_st *ssl, char *why, size_t size);
+pki_peer_alert(struct ssl_st *ssl, char *why, size_t size);
 
 /* One more owner; pki_ctx_free lets go. A joining context's ca_pem must outlive the last. */
 void
