@@ -19,3 +19,10 @@ edgeway_hub_LDADD = src/libsrc.a hub/libhub.a $(MODEL_LDADD)
 
 edgewayctl_SOURCES = src/ctl_main.c src/ctl_show.c src/ctl_show.h
 edgewayctl_LDADD = $(BASE_LDADD)
+
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/options_test
+TESTS += tests/unit/options_test
+tests_unit_options_test_SOURCES = tests/unit/options_test.c
+tests_unit_options_test_LDADD = src/libsrc.a $(MODEL_LDADD) $(CMOCKA_LIBS)
+endif
