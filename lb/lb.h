@@ -1,8 +1,8 @@
 /*
- * The node's load balancer: takes what nftables sends to the mesh address, finds service and port by the
- * original destination, and proxies HTTP/1.x per request or relays TCP. The folder's door; called on
- * loop 0 (config.main). Each worker loop owns a listener (SO_REUSEPORT), its connections, its pool of
- * upstream connections and its view of the endpoints' load.
+ * The node's load balancer: takes what nftables sends to the mesh address, finds service and port
+ * by the original destination, and proxies HTTP/1.x per request or relays TCP. The folder's door;
+ * called on loop 0 (config.main). Each worker loop owns a listener (SO_REUSEPORT), its connections,
+ * its pool of upstream connections and its view of the endpoints' load.
  */
 #ifndef EDGEWAY_LB_LB_H
 #define EDGEWAY_LB_LB_H
@@ -17,22 +17,32 @@ struct lb_config {
 	struct loop *main;
 	struct loop *const *workers;
 	size_t n_workers;
-	uint16_t port;           /* listenPort */
-	enum lb_policy policy;   /* of services that name none */
-	uint32_t subnet, mask;   /* fake range, host byte order: other original destinations are refused (loops) */
-	uint32_t mark;           /* SO_MARK of upstream connections */
-	uint32_t connect_ms, head_ms, idle_ms, upstream_idle_ms, tunnel_idle_ms; /* 0: the defaults of CHECKLISTS section 1 */
+	uint16_t port; /* listenPort */
+	enum lb_policy policy; /* of services that name none */
+	uint32_t subnet, mask; /* fake range, host byte order: other original destinations are
+				  refused (loops) */
+	uint32_t mark; /* SO_MARK of upstream connections */
+	uint32_t connect_ms, head_ms, idle_ms, upstream_idle_ms,
+		tunnel_idle_ms; /* 0: the defaults of CHECKLISTS section 1 */
 };
 
-int lb_open(struct lb **lb, const struct lb_config *config, struct err *err);
-void lb_use(struct lb *lb, const struct snapshot *snapshot); /* takes a reference of its own */
-/* Listens on address:port on every worker; again when the address changes (open connections stay); 0: stop listening.
- * A port in use is an error that says so. */
-int lb_listen(struct lb *lb, uint32_t address, struct err *err);
-bool lb_listening(const struct lb *lb);
-void lb_metrics(struct lb *lb, struct metrics *m);
-void lb_state(struct lb *lb, struct buf *out); /* JSON object */
-/* Stops accepting, finishes what is in progress for at most drain_ms, then on_stopped on loop 0 and *lb is gone. */
-void lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);
+int
+lb_open(struct lb **lb, const struct lb_config *config, struct err *err);
+void
+lb_use(struct lb *lb, const struct snapshot *snapshot); /* takes a reference of its own */
+/* Listens on address:port on every worker; again when the address changes (open connections stay);
+ * 0: stop listening. A port in use is an error that says so. */
+int
+lb_listen(struct lb *lb, uint32_t address, struct err *err);
+bool
+lb_listening(const struct lb *lb);
+void
+lb_metrics(struct lb *lb, struct metrics *m);
+void
+lb_state(struct lb *lb, struct buf *out); /* JSON object */
+/* Stops accepting, finishes what is in progress for at most drain_ms, then on_stopped on loop 0 and
+ * *lb is gone. */
+void
+lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);
 
 #endif

@@ -1,2 +1,20 @@
 noinst_LIBRARIES += lb/liblb.a
-lb_liblb_a_SOURCES = 
+lb_liblb_a_SOURCES = \
+	lb/answer.c lb/answer.h \
+	lb/balance.c lb/balance.h \
+	lb/dial.c lb/dial.h \
+	lb/exchange.c lb/exchange.h \
+	lb/expiry.c lb/expiry.h \
+	lb/gather.c lb/gather.h \
+	lb/lb.c lb/lb.h \
+	lb/list.h \
+	lb/listener.c lb/listener.h \
+	lb/origdst.c lb/origdst.h \
+	lb/peer.c lb/peer.h \
+	lb/pool.c lb/pool.h \
+	lb/private.h \
+	lb/proxy.c lb/proxy.h \
+	lb/relay.c lb/relay.h \
+	lb/stats.c \
+	lb/targets.c lb/targets.h \
+	lb/worker.c

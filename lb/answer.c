@@ -1,0 +1,278 @@
+#include "lb/answer.h"
+
+#include <time.h>
+
+#include "lb/exchange.h"
+#include "lb/gather.h"
+#include "lb/pool.h"
+#include "lb/proxy.h"
+#include "lb/relay.h"
+
+uint64_t
+answer_clock_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+static void
+count_status(struct worker *w, unsigned status)
+{
+	_Atomic uint64_t *by_class[] = {&w->counters.status_1xx, &w->counters.status_2xx,
+		&w->counters.status_3xx, &w->counters.status_4xx, &w->counters.status_5xx};
+
+	count(by_class[status / 100 - 1], 1);
+}
+
+/* The answer is complete; `rest`: the endpoint sent more than that. */
+static void
+finish(struct exchange *ex, bool rest)
+{
+	struct front *f = ex->front;
+	struct back *b = ex->back;
+	bool keep = ex->keep && ex->request_done;
+
+	if (ex->reusable && ex->request_done && !ex->discard && !rest && !b->peer.eof &&
+		buf_len(&b->peer.out) == 0)
+		pool_put(b);
+	else
+		back_close(b, false);
+	exchange_end(ex);
+	front_next(f, keep);
+}
+
+static void
+bad_answer(struct exchange *ex, const char *why)
+{
+	struct front *f = ex->front;
+
+	count(&f->worker->counters.bad_response, 1);
+	back_close(ex->back, true);
+	if (ex->started)
+		front_close(f, true);
+	else
+		front_refuse(f, 502, why, !ex->request_done);
+}
+
+static void
+client_lost(struct exchange *ex)
+{
+	count(&ex->front->worker->counters.client_lost, 1);
+	front_close(ex->front, false);
+}
+
+/* 100, 103 and their kind: end to end, but HTTP/1.0 clients know none of them. */
+static void
+relay_interim(struct exchange *ex)
+{
+	struct worker *w = ex->front->worker;
+	const struct http1_reply reply = {.framing = HTTP1_EMPTY};
+	ssize_t n;
+
+	if (ex->client_minor == 0)
+		return;
+	n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
+	count_status(w, w->head.status);
+	if (n < 0)
+		bad_answer(ex, "the endpoint's head is too large");
+	else if (peer_send_bytes(&ex->front->peer, w->emit, (size_t)n) < 0)
+		client_lost(ex);
+}
+
+/* What this client gets: framing, and whether its connection goes on. */
+static struct http1_reply
+plan(struct exchange *ex, const struct http1_head *h)
+{
+	struct http1_reply r = {.framing = h->framing};
+	bool bodyless = ex->is_head || h->status == 204 || h->status == 304;
+
+	if (bodyless)
+		http1_body_init(&ex->down, HTTP1_EMPTY, 0);
+	else
+		http1_body_init(&ex->down, h->framing, h->length);
+	if (r.framing == HTTP1_UNTIL_CLOSE)
+		r.framing = HTTP1_CHUNKED;
+	if (ex->client_minor == 0 && r.framing == HTTP1_CHUNKED) {
+		r.framing = HTTP1_UNTIL_CLOSE;
+		ex->keep = ex->keep && bodyless;
+	}
+	/* An answer before the end of the request: the rest of that may never come. */
+	ex->keep = ex->keep && ex->request_done && !ex->front->worker->draining;
+	r.close = !ex->keep;
+	r.keep_alive = ex->keep && ex->client_minor == 0;
+	return r;
+}
+
+static bool
+body_is_chunked(const struct exchange *ex)
+{
+	return ex->client_minor == 1 &&
+		(ex->down.framing == HTTP1_CHUNKED || ex->down.framing == HTTP1_UNTIL_CLOSE);
+}
+
+/* Head of the final answer into worker->emit; its length, 0 when the exchange is over. */
+static size_t
+begin(struct exchange *ex)
+{
+	struct worker *w = ex->front->worker;
+	const struct http1_reply reply = plan(ex, &w->head);
+	struct target *t = ex->back->target;
+	ssize_t n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
+
+	if (n < 0) {
+		bad_answer(ex, "the endpoint's head is too large");
+		return 0;
+	}
+	ex->started = true;
+	ex->reusable = w->head.keep_alive;
+	count_status(w, w->head.status);
+	if (t->failures > 0)
+		target_worked(t);
+	if (ex->sent_us != 0)
+		balance_observe(&t->node,
+			(uint32_t)MIN(answer_clock_us() - ex->sent_us, (uint64_t)UINT32_MAX),
+			w->now_ms);
+	return (size_t)n;
+}
+
+/* 101: the bytes behind it, and those that the client sent behind its request, belong to the new
+ * protocol. */
+static void
+switch_protocol(struct exchange *ex, const char *data, size_t len)
+{
+	struct worker *w = ex->front->worker;
+	const struct http1_reply reply = {.framing = HTTP1_EMPTY};
+	ssize_t n;
+
+	if (!ex->upgrade || !w->head.upgrade || !ex->request_done) {
+		bad_answer(ex, "the endpoint switched protocols without being asked");
+		return;
+	}
+	n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
+	if (n < 0 || peer_send_bytes(&ex->front->peer, w->emit, (size_t)n) < 0) {
+		client_lost(ex);
+		return;
+	}
+	count_status(w, 101);
+	relay_upgraded(ex, data, len);
+}
+
+/* Body bytes, and in front of them head_len bytes of worker->emit. */
+static void
+forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
+{
+	struct front *f = ex->front;
+	struct worker *w = f->worker;
+	enum http1_got got;
+	struct gather g;
+	size_t used;
+
+	gather_init(&g, &f->peer);
+	gather_add(&g, w->emit, head_len);
+	got = gather_body(&g, &ex->down, body_is_chunked(ex), data, len, &used);
+	count(&w->counters.bytes_down, g.payload);
+	if (gather_flush(&g) < 0) {
+		client_lost(ex);
+	} else if (got == HTTP1_BAD) {
+		bad_answer(ex, "");
+	} else if (got == HTTP1_DONE) {
+		finish(ex, used < len);
+	} else {
+		if (peer_full(&f->peer))
+			peer_pause(&ex->back->peer);
+		exchange_touch(ex);
+	}
+}
+
+/* Returns the bytes of the head that were taken, 0: it is not whole yet, or the exchange is over.
+ */
+static size_t
+take_head(struct exchange *ex, const char *data, size_t len)
+{
+	struct worker *w = ex->front->worker;
+	struct back *b = ex->back;
+	size_t from = b->scanned, head_len;
+	ssize_t n = http1_find_end(data, len, &from);
+
+	if (n == 0 && len < HTTP1_HEAD_MAX) {
+		b->scanned = (uint32_t)from;
+		return 0;
+	}
+	b->scanned = 0;
+	if (n <= 0 || n > HTTP1_HEAD_MAX) {
+		bad_answer(ex,
+			n < 0 ? "the endpoint's answer is not HTTP"
+			      : "the endpoint's head is too large");
+		return 0;
+	}
+	if (http1_parse_response(&w->head, data, (size_t)n, ex->is_head) != 0) {
+		bad_answer(ex, "the endpoint's answer is not HTTP");
+		return 0;
+	}
+	if (w->head.status == 101) {
+		switch_protocol(ex, data + n, len - (size_t)n);
+		return 0;
+	}
+	if (w->head.status < 200) {
+		relay_interim(ex);
+		return ex->ended ? 0 : (size_t)n;
+	}
+	head_len = begin(ex);
+	if (head_len > 0)
+		forward_body(ex, head_len, data + n, len - (size_t)n);
+	return 0;
+}
+
+static void
+input(struct exchange *ex, const char *data, size_t len, size_t *used)
+{
+	size_t n;
+
+	*used = 0;
+	if (ex->started) {
+		forward_body(ex, 0, data, len);
+		*used = len;
+		return;
+	}
+	while (*used < len && (n = take_head(ex, data + *used, len - *used)) > 0)
+		*used += n;
+	if (ex->ended || ex->relay || ex->started)
+		*used = len;
+}
+
+void
+answer_input(struct exchange *ex, const char *data, size_t len)
+{
+	struct back *b = ex->back;
+	auto_buf struct buf pieces;
+	size_t used;
+
+	/* A head that came in several pieces; the connection may be another exchange's when `input`
+	 * returns. */
+	pieces = b->grave.in;
+	buf_init(&b->grave.in, BUF_UNLIMITED);
+	if (buf_len(&pieces) > 0) {
+		buf_add(&pieces, data, len);
+		data = buf_at(&pieces);
+		len = buf_len(&pieces);
+	}
+	input(ex, data, len, &used);
+	if (used < len)
+		buf_add(&b->grave.in, data + used, len - used);
+}
+
+void
+answer_until_close_done(struct exchange *ex)
+{
+	struct front *f = ex->front;
+
+	if (body_is_chunked(ex) &&
+		peer_send_bytes(&f->peer, HTTP1_CHUNK_LAST, sizeof HTTP1_CHUNK_LAST - 1) < 0) {
+		client_lost(ex);
+		return;
+	}
+	ex->reusable = false;
+	finish(ex, false);
+}

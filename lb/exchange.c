@@ -1,0 +1,371 @@
+#include "lb/exchange.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+#include <time.h>
+
+#include "lb/answer.h"
+#include "lb/dial.h"
+#include "lb/gather.h"
+#include "lb/pool.h"
+#include "lb/proxy.h"
+
+struct exchange *
+exchange_new(struct front *f)
+{
+	struct worker *w = f->worker;
+	struct exchange *ex = w->spare;
+	struct buf head;
+
+	if (ex != NULL) {
+		w->spare = ex->next;
+		w->n_spare--;
+	} else {
+		ex = xcalloc(1, sizeof *ex);
+	}
+	head = ex->head;
+	memset(ex, 0, sizeof *ex);
+	ex->head = head;
+	ex->front = f;
+	f->ex = ex;
+	return ex;
+}
+
+void
+exchange_end(struct exchange *ex)
+{
+	struct worker *w = ex->front->worker;
+
+	if (ex->ended)
+		return;
+	if (ex->back != NULL)
+		back_close(ex->back, false);
+	ex->front->ex = NULL;
+	ex->ended = true;
+	ex->next = w->dead_exchanges;
+	w->dead_exchanges = ex;
+}
+
+/* The client waits for the endpoint as long as that thinks; but who neither sends nor reads has
+ * SPAN_IDLE. */
+void
+exchange_touch(struct exchange *ex)
+{
+	struct front *f = ex->front;
+	bool on_client = !ex->request_done || buf_len(&f->peer.out) > 0;
+
+	expiry_set(&f->worker->expiries, &f->expiry, on_client ? SPAN_IDLE : SPAN_TUNNEL,
+		f->worker->now_ms);
+}
+
+/* --- the request ---------------------------------------------------------- */
+
+static void
+hex16(char to[17], uint64_t v)
+{
+	for (int i = 15; i >= 0; i--, v >>= 4)
+		to[i] = "0123456789abcdef"[v & 15];
+	to[16] = '\0';
+}
+
+static int
+write_head(struct exchange *ex, const struct http1_head *h)
+{
+	struct front *f = ex->front;
+	struct worker *w = f->worker;
+	const struct in_addr client = {htonl(f->client_ip)}, service = {htonl(f->group->ip)};
+	char from[INET_ADDRSTRLEN], to[INET_ADDRSTRLEN], host[INET_ADDRSTRLEN + 8] = "", id[17];
+	const struct http1_forward forward = {
+		.client = from, .via = "edgeway", .host = host, .request_id = id};
+	ssize_t n;
+
+	inet_ntop(AF_INET, &client, from, sizeof from);
+	if (h->host.len == 0) {
+		inet_ntop(AF_INET, &service, to, sizeof to);
+		snprintf(host, sizeof host, "%s:%u", to, f->group->port);
+	}
+	hex16(id, worker_random(w));
+	n = http1_emit_request(w->emit, sizeof w->emit, h, &forward);
+	if (n < 0)
+		return (int)n;
+	buf_consume(&ex->head, buf_len(&ex->head));
+	return buf_add(&ex->head, w->emit, (size_t)n);
+}
+
+static void
+refuse_service(struct exchange *ex, const char *what, _Atomic uint64_t *counter)
+{
+	const struct service *s = ex->front->group->service;
+	char line[256];
+
+	count(counter, 1);
+	if (s != NULL)
+		snprintf(line, sizeof line, "service %s/%s port %u %s", s->namespace, s->name,
+			ex->front->group->port, what);
+	else
+		snprintf(line, sizeof line, "no such service any more");
+	front_refuse(ex->front, 503, line, !ex->request_done);
+}
+
+static void
+send_head(struct exchange *ex)
+{
+	ex->head_sent = true;
+	/* A failed write shows up as a read that fails; then it is decided whether to try again. */
+	if (peer_send_bytes(&ex->back->peer, buf_at(&ex->head), buf_len(&ex->head)) < 0)
+		ex->discard = true;
+}
+
+static void
+connected(struct exchange *ex, bool more)
+{
+	ex->head_sent = false;
+	ex->discard = false;
+	if (worker_policy(ex->front->worker, ex->front->group) == LB_EWMA)
+		ex->sent_us = answer_clock_us();
+	/* With body bytes at hand the head goes out together with them. */
+	if (ex->request_done || !more)
+		send_head(ex);
+}
+
+void
+exchange_start(struct front *f, bool more)
+{
+	struct worker *w = f->worker;
+	const struct http1_head *h = &w->head;
+	struct exchange *ex = exchange_new(f);
+
+	http1_body_init(&ex->up, h->framing, h->length);
+	ex->client_minor = h->minor;
+	ex->keep = h->keep_alive && !w->draining;
+	ex->is_head = h->is_head;
+	ex->idempotent = h->idempotent;
+	ex->upgrade = h->upgrade;
+	ex->request_done = http1_body_done(&ex->up);
+	ex->has_body = !ex->request_done;
+	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
+	if (write_head(ex, h) < 0) {
+		front_refuse(f, 431, "the head is too large", true);
+		return;
+	}
+	exchange_touch(ex);
+	if (f->group->balance.n == 0) {
+		refuse_service(ex, "has no endpoints",
+			f->group->service != NULL ? &w->counters.no_endpoints
+						  : &w->counters.no_service);
+		return;
+	}
+	switch (dial_next(ex, true)) {
+	case DIAL_READY:
+		connected(ex, more);
+		break;
+	case DIAL_WAIT:
+		break;
+	case DIAL_FAILED:
+		exchange_dial_failed(ex);
+		break;
+	}
+}
+
+void
+exchange_connected(struct exchange *ex)
+{
+	struct front *f = ex->front;
+
+	connected(ex, !ex->request_done && buf_len(&f->grave.in) > 0);
+	front_run(f);
+}
+
+void
+exchange_dial_failed(struct exchange *ex)
+{
+	struct front *f = ex->front;
+	const struct service *s = f->group->service;
+	char line[256];
+
+	count(&f->worker->counters.not_connected, 1);
+	snprintf(line, sizeof line, "no endpoint of service %s/%s port %u %s",
+		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
+		ex->timed_out ? "answers" : "accepts connections");
+	front_refuse(f, ex->timed_out ? 504 : 502, line, !ex->request_done);
+}
+
+/* The body's grammar is violated: nobody knows where the next request would begin. */
+static void
+bad_body(struct exchange *ex)
+{
+	struct front *f = ex->front;
+
+	count(&f->worker->counters.bad_request, 1);
+	if (ex->started) {
+		front_close(f, true);
+		return;
+	}
+	if (ex->back != NULL)
+		back_close(ex->back, true);
+	front_refuse(f, 400, "malformed chunked body", true);
+}
+
+size_t
+exchange_body(struct exchange *ex, const char *data, size_t len)
+{
+	struct front *f = ex->front;
+	struct back *b = ex->back;
+	enum http1_got got;
+	struct gather g;
+	size_t used;
+
+	if (ex->relay || ex->request_done || b == NULL || b->connecting)
+		return 0;
+	/* After a failed write the next read tells whether there is an answer or another attempt.
+	 */
+	if (ex->discard ? !ex->started : peer_full(&b->peer))
+		return 0;
+	gather_init(&g, ex->discard ? NULL : &b->peer);
+	if (!ex->head_sent)
+		gather_add(&g, buf_at(&ex->head), buf_len(&ex->head));
+	ex->head_sent = true;
+	got = gather_body(&g, &ex->up, ex->up.framing == HTTP1_CHUNKED, data, len, &used);
+	if (got == HTTP1_BAD) {
+		bad_body(ex);
+		return len;
+	}
+	ex->body_sent += g.payload;
+	count(&f->worker->counters.bytes_up, g.payload);
+	if (gather_flush(&g) < 0)
+		ex->discard = true; /* the answer may be there all the same */
+	if (got == HTTP1_DONE)
+		ex->request_done = true;
+	exchange_touch(ex);
+	return used;
+}
+
+/* --- ends ----------------------------------------------------------------- */
+
+void
+exchange_abort(struct exchange *ex)
+{
+	if (ex->back != NULL)
+		back_close(ex->back, true);
+	exchange_end(ex);
+}
+
+void
+exchange_timeout(struct exchange *ex)
+{
+	struct front *f = ex->front;
+
+	count(&f->worker->counters.timeouts, 1);
+	if (ex->started) {
+		front_close(f, true);
+		return;
+	}
+	if (ex->back != NULL)
+		back_close(ex->back, true);
+	if (ex->request_done)
+		front_refuse(f, 504, "the endpoint did not answer in time", false);
+	else
+		front_refuse(f, 408, "the request's body took too long", true);
+}
+
+void
+exchange_client_drained(struct exchange *ex)
+{
+	exchange_touch(ex);
+	if (ex->back != NULL && !ex->back->connecting)
+		peer_resume(&ex->back->peer);
+}
+
+/* RFC 9110 section 9.2.2, 9112 section 9.3.1: again only where nothing can have been executed, or
+ * twice is as good as once. */
+static bool
+may_retry(const struct exchange *ex, const struct back *b)
+{
+	if (ex->started || ex->body_sent > 0 || buf_len(&b->grave.in) > 0)
+		return false;
+	return ex->idempotent || (b->reused && ex->has_body);
+}
+
+/* The connection ended before the answer began. */
+static void
+retry_or_refuse(struct exchange *ex)
+{
+	struct front *f = ex->front;
+	struct back *b = ex->back;
+	bool again = may_retry(ex, b), stale = b->reused;
+
+	if (stale)
+		ex->n_stale++; /* a server's right after an idle time: no fault */
+	else
+		dial_blame(ex, b->target, TARGET_SILENT);
+	back_close(b, false);
+	if (again) {
+		switch (dial_next(ex, false)) {
+		case DIAL_WAIT:
+			return;
+		case DIAL_READY:
+			exchange_connected(ex);
+			return;
+		case DIAL_FAILED:
+			break;
+		}
+	}
+	count(&f->worker->counters.upstream_lost, 1);
+	front_refuse(
+		f, 502, "the endpoint closed the connection without an answer", !ex->request_done);
+}
+
+static void
+upstream_ended(struct exchange *ex, bool clean)
+{
+	struct front *f = ex->front;
+
+	if (!ex->started) {
+		retry_or_refuse(ex);
+	} else if (clean && ex->down.framing == HTTP1_UNTIL_CLOSE) {
+		answer_until_close_done(ex);
+	} else {
+		count(&f->worker->counters.upstream_lost, 1);
+		front_close(f, true); /* a cut answer must not look whole */
+	}
+}
+
+static void
+read_back(struct back *b, unsigned events)
+{
+	struct exchange *ex = b->ex;
+	struct worker *w = b->worker;
+
+	/* After a hang-up there is no other event: all of it now. */
+	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
+		ssize_t n = peer_read(&b->peer, w->scratch, sizeof w->scratch);
+
+		if (n == -EAGAIN && !(events & WATCH_HUP))
+			return;
+		if (n <= 0) {
+			upstream_ended(ex, n == 0);
+			return;
+		}
+		answer_input(ex, w->scratch, (size_t)n);
+		if (b->ex != ex || b->grave.ended || ex->relay || b->peer.paused)
+			return;
+		if ((size_t)n < sizeof w->scratch && !(events & WATCH_HUP))
+			return;
+	}
+}
+
+void
+exchange_on_back(struct back *b, unsigned events)
+{
+	struct exchange *ex = b->ex;
+
+	if (events & WATCH_WRITE) {
+		if (peer_flush(&b->peer) < 0)
+			ex->discard = true;
+		if (buf_len(&b->peer.out) == 0)
+			front_run(ex->front);
+	}
+	if (b->ex == ex && !b->grave.ended && events & (WATCH_READ | WATCH_HUP))
+		read_back(b, events);
+}

@@ -1,0 +1,73 @@
+#include "lb/gather.h"
+
+void
+gather_init(struct gather *g, struct peer *to)
+{
+	g->to = to;
+	g->rc = 0;
+	g->n = 0;
+	g->n_chunks = 0;
+	g->payload = 0;
+}
+
+int
+gather_flush(struct gather *g)
+{
+	if (g->n > 0 && g->to != NULL && g->rc == 0)
+		g->rc = peer_send(g->to, g->iov, g->n);
+	g->n = 0;
+	g->n_chunks = 0;
+	return g->rc;
+}
+
+void
+gather_add(struct gather *g, const void *data, size_t len)
+{
+	if (g->to == NULL || len == 0)
+		return;
+	if (g->n == GATHER_IOV)
+		gather_flush(g);
+	memcpy(&g->iov[g->n].iov_base, &data, sizeof data); /* iovec knows no const */
+	g->iov[g->n++].iov_len = len;
+}
+
+static void
+add_chunk(struct gather *g, const struct http1_str *piece)
+{
+	char *head;
+
+	if (g->n_chunks == GATHER_CHUNKS || g->n + 3 > GATHER_IOV)
+		gather_flush(g);
+	head = g->chunks[g->n_chunks++];
+	gather_add(g, head, http1_chunk_head(head, piece->len));
+	gather_add(g, piece->at, piece->len);
+	gather_add(g, HTTP1_CHUNK_TAIL, sizeof HTTP1_CHUNK_TAIL - 1);
+}
+
+enum http1_got
+gather_body(struct gather *g, struct http1_body *body, bool chunked_out, const char *data,
+	size_t len, size_t *used)
+{
+	enum http1_got got;
+	struct http1_str piece;
+	size_t at = 0, n;
+
+	while ((got = http1_body_next(body, data + at, len - at, &n, &piece)) == HTTP1_DATA) {
+		at += n;
+		g->payload += piece.len;
+		if (chunked_out)
+			add_chunk(g, &piece);
+		else
+			gather_add(g, piece.at, piece.len);
+		/* A body whose length is known is done with its last byte, no need to ask again. */
+		if (http1_body_done(body)) {
+			got = HTTP1_DONE;
+			n = 0;
+			break;
+		}
+	}
+	*used = at + n;
+	if (got == HTTP1_DONE && chunked_out)
+		gather_add(g, HTTP1_CHUNK_LAST, sizeof HTTP1_CHUNK_LAST - 1);
+	return got;
+}

@@ -1,0 +1,157 @@
+#include "lb/lb.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "lb/listener.h"
+#include "lb/private.h"
+#include "lb/proxy.h"
+
+/* --- messages to the workers ---------------------------------------------- */
+
+struct message {
+	struct worker *worker;
+	const struct snapshot *snapshot;
+	int fd;
+	uint64_t drain_ms;
+};
+
+static void
+on_use(void *arg)
+{
+	struct message *m = arg;
+	struct worker *w = m->worker;
+
+	worker_enter(w);
+	snapshot_unref(&w->snapshot);
+	w->snapshot = m->snapshot;
+	w->epoch++;
+	free(m);
+}
+
+static void
+on_listen(void *arg)
+{
+	struct message *m = arg;
+
+	worker_enter(m->worker);
+	listener_use(m->worker, m->fd);
+	free(m);
+}
+
+static void
+on_stop(void *arg)
+{
+	struct message *m = arg;
+	struct worker *w = m->worker;
+
+	worker_enter(w);
+	listener_use(w, -1);
+	w->draining = true;
+	w->drain_until_ms = w->now_ms + m->drain_ms;
+	free(m);
+	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
+		next = n->next;
+		front_drain(container_of(n, struct front, node));
+	}
+	worker_check_drained(w);
+}
+
+static void
+tell(struct worker *w, loop_fn *fn, const struct message *what)
+{
+	struct message *m = xmemdup(what, sizeof *what);
+
+	m->worker = w;
+	loop_post(w->loop, fn, m);
+}
+
+/* --- the door ------------------------------------------------------------- */
+
+/* On loop 0, once for each worker. */
+static void
+on_worker_gone(void *arg)
+{
+	struct worker *w = arg;
+	struct lb *lb = w->lb;
+
+	free(w);
+	if (--lb->n_running > 0)
+		return;
+	lb->on_stopped(lb->stopped_arg);
+	free(lb->workers);
+	free(lb);
+}
+
+int
+lb_open(struct lb **out, const struct lb_config *config, struct err *err)
+{
+	struct lb *lb;
+
+	if (config->n_workers == 0)
+		return err_set(err, EINVAL, "the proxy needs at least one worker");
+	lb = xcalloc(1, sizeof *lb);
+	lb->config = *config;
+	lb->n_running = config->n_workers;
+	lb->on_worker_gone = on_worker_gone;
+	lb->workers = xcalloc(config->n_workers, sizeof(struct worker *));
+	for (size_t i = 0; i < config->n_workers; i++) {
+		lb->workers[i] = worker_new(lb, config->workers[i]);
+		loop_post(config->workers[i], worker_start, lb->workers[i]);
+	}
+	*out = lb;
+	return 0;
+}
+
+void
+lb_use(struct lb *lb, const struct snapshot *snapshot)
+{
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		tell(lb->workers[i], on_use, &(struct message){.snapshot = snapshot_ref(snapshot)});
+}
+
+int
+lb_listen(struct lb *lb, uint32_t address, struct err *err)
+{
+	const struct addr a = addr_ipv4(address, lb->config.port);
+	size_t n = lb->config.n_workers, i;
+	auto_free int *fds = NULL;
+	int rc = 0;
+
+	if (address == lb->address)
+		return 0;
+	fds = xcalloc(n, sizeof *fds);
+	for (i = 0; i < n; i++)
+		fds[i] = -1;
+	for (i = 0; i < n && address != 0 && rc == 0; i++)
+		rc = sock_listen(&a, SOCK_REUSEPORT, &fds[i], err);
+	for (i = 0; i < n; i++) {
+		if (rc == 0)
+			tell(lb->workers[i], on_listen, &(struct message){.fd = fds[i]});
+		else
+			cleanup_fd(&fds[i]);
+	}
+	if (rc < 0)
+		return err_wrap(err, rc, "the proxy's listener");
+	lb->address = address;
+	return 0;
+}
+
+bool
+lb_listening(const struct lb *lb)
+{
+	return lb->address != 0;
+}
+
+void
+lb_stop(struct lb **out, uint64_t drain_ms, loop_fn *on_stopped, void *arg)
+{
+	struct lb *lb = take_ptr(out);
+
+	if (lb == NULL)
+		return;
+	lb->on_stopped = on_stopped;
+	lb->stopped_arg = arg;
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		tell(lb->workers[i], on_stop, &(struct message){.drain_ms = drain_ms});
+}

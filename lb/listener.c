@@ -1,0 +1,94 @@
+#include "lb/listener.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "lb/origdst.h"
+#include "lb/proxy.h"
+
+enum { ACCEPT_BATCH = 64 };
+
+static void
+refuse(struct worker *w, int fd)
+{
+	static const struct linger now = {.l_onoff = 1};
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	close(fd);
+	count(&w->counters.refused, 1);
+}
+
+static void
+admit(struct worker *w, int fd, uint32_t client_ip)
+{
+	const struct lb_config *c = &w->lb->config;
+	struct group *g = NULL;
+	uint16_t port = 0;
+	uint32_t ip = 0;
+
+	if (origdst_get(fd, &ip, &port) == 0)
+		g = targets_group(w->targets, w->snapshot, w->epoch, ip, port);
+	if (g == NULL) {
+		log_limited(LOG_LEVEL_WARN, 10, "lb",
+			"refused a connection to %s to=%u.%u.%u.%u:%u",
+			(ip & c->mask) == c->subnet ? "no service port"
+						    : "an address that is not in the mesh",
+			ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255, port);
+		refuse(w, fd);
+		return;
+	}
+	sock_nodelay(fd);
+	front_open(w, fd, g, client_ip);
+}
+
+static void
+on_listener(void *arg, int fd, unsigned events)
+{
+	struct worker *w = arg;
+
+	(void)events;
+	worker_enter(w);
+	for (int i = 0; i < ACCEPT_BATCH; i++) {
+		struct sockaddr_in from;
+		socklen_t len = sizeof from;
+		int c = accept4(fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
+		if (c >= 0) {
+			admit(w, c, ntohl(from.sin_addr.s_addr));
+			continue;
+		}
+		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {
+			log_limited(LOG_LEVEL_ERROR, 1, "lb", "cannot accept connections: %s",
+				strerror(errno));
+			w->listen_paused = true;
+			watch_set(w->listen_watch, 0);
+			return;
+		}
+		if (errno == EAGAIN)
+			return;
+	}
+}
+
+void
+listener_use(struct worker *w, int fd)
+{
+	if (w->listen_fd >= 0) {
+		watch_stop(&w->listen_watch);
+		close(w->listen_fd);
+	}
+	w->listen_fd = fd;
+	w->listen_paused = false;
+	if (fd >= 0)
+		w->listen_watch = watch_start(w->loop, fd, WATCH_READ, on_listener, w);
+}
+
+void
+listener_tick(struct worker *w)
+{
+	if (!w->listen_paused)
+		return;
+	w->listen_paused = false;
+	watch_set(w->listen_watch, WATCH_READ);
+}

@@ -1,0 +1,158 @@
+#include "lb/peer.h"
+
+#include <errno.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+static void
+want(struct peer *p)
+{
+	unsigned events = p->paused || p->eof ? 0 : WATCH_READ;
+
+	if (buf_len(&p->out) > 0)
+		events |= WATCH_WRITE;
+	watch_set(p->watch, events);
+}
+
+void
+peer_open(struct peer *p, struct loop *loop, int fd, bool connecting, watch_fn *fn, void *arg)
+{
+	memset(p, 0, sizeof *p);
+	buf_init(&p->out, BUF_UNLIMITED);
+	p->fd = fd;
+	p->watch = watch_start(loop, fd, connecting ? WATCH_WRITE : WATCH_READ, fn, arg);
+}
+
+void
+peer_connected(struct peer *p)
+{
+	want(p);
+}
+
+ssize_t
+peer_read(struct peer *p, char *to, size_t size)
+{
+	ssize_t n;
+
+	do
+		n = recv(p->fd, to, size, 0);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return -errno;
+	if (n == 0) {
+		p->eof = true;
+		want(p);
+	}
+	return n;
+}
+
+static int
+keep_rest(struct peer *p, const struct iovec *iov, int n, size_t sent)
+{
+	for (int i = 0; i < n; i++) {
+		size_t skip = MIN(sent, iov[i].iov_len);
+
+		sent -= skip;
+		buf_add(&p->out, (const char *)iov[i].iov_base + skip, iov[i].iov_len - skip);
+	}
+	want(p);
+	return 0;
+}
+
+int
+peer_send(struct peer *p, struct iovec *iov, int n)
+{
+	const struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)n};
+	size_t total = 0;
+	ssize_t sent = 0;
+
+	if (p->broken)
+		return -EPIPE;
+	for (int i = 0; i < n; i++)
+		total += iov[i].iov_len;
+	if (buf_len(&p->out) == 0) {
+		do
+			sent = n == 1 ? send(p->fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL)
+				      : sendmsg(p->fd, &msg, MSG_NOSIGNAL);
+		while (sent < 0 && errno == EINTR);
+		if (sent < 0 && errno != EAGAIN) {
+			p->broken = true;
+			return -errno;
+		}
+		sent = MAX(sent, 0);
+	}
+	return (size_t)sent == total ? 0 : keep_rest(p, iov, n, (size_t)sent);
+}
+
+int
+peer_send_bytes(struct peer *p, const void *data, size_t len)
+{
+	struct iovec iov = {.iov_len = len};
+
+	memcpy(&iov.iov_base, &data, sizeof data); /* iovec knows no const */
+	return peer_send(p, &iov, 1);
+}
+
+static int
+send_fin(struct peer *p)
+{
+	if (p->shut)
+		return 0;
+	p->shut = true;
+	return shutdown(p->fd, SHUT_WR) < 0 ? -errno : 0;
+}
+
+int
+peer_flush(struct peer *p)
+{
+	ssize_t n = buf_write(&p->out, p->fd);
+
+	if (n < 0 && n != -EAGAIN) {
+		p->broken = true;
+		buf_fini(&p->out);
+		return (int)n;
+	}
+	if (buf_len(&p->out) > 0)
+		return 0;
+	buf_release(&p->out);
+	want(p);
+	return p->shutting ? send_fin(p) : 0;
+}
+
+int
+peer_shut(struct peer *p)
+{
+	p->shutting = true;
+	return buf_len(&p->out) == 0 ? send_fin(p) : 0;
+}
+
+void
+peer_pause(struct peer *p)
+{
+	p->paused = true;
+	want(p);
+}
+
+void
+peer_resume(struct peer *p)
+{
+	if (!p->paused)
+		return;
+	p->paused = false;
+	want(p);
+}
+
+void
+peer_close(struct peer *p, bool reset)
+{
+	static const struct linger now = {.l_onoff = 1};
+
+	if (p->fd < 0)
+		return;
+	watch_stop(&p->watch);
+	if (reset)
+		setsockopt(p->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	close(p->fd);
+	p->fd = -1;
+	buf_fini(&p->out);
+}

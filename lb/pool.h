@@ -1,0 +1,28 @@
+/*
+ * Upstream connections: made by dial.c, used by one exchange at a time, kept idle here in between,
+ * per worker and endpoint, the youngest on top, for less time than servers keep theirs (SPAN_POOL).
+ * Idle sockets are watched: a FIN, an error or a byte that nobody asked for ends them (RFC 9112
+ * section 9.2).
+ */
+#ifndef EDGEWAY_LB_POOL_H
+#define EDGEWAY_LB_POOL_H
+
+#include "lb/private.h"
+
+enum { POOL_IDLE_MAX = 256 }; /* per endpoint and worker */
+
+/* Takes fd; belongs to ex from the start. */
+struct back *
+back_new(struct worker *w, int fd, struct target *t, struct exchange *ex);
+/* Ends it, wherever it is. ex->back is cleared. */
+void
+back_close(struct back *b, bool reset);
+/* An idle connection to t for ex, or NULL. A dead one that the loop has not seen yet is left out.
+ */
+struct back *
+pool_get(struct target *t, struct exchange *ex);
+/* Gives it back after a whole answer; ex->back is cleared. */
+void
+pool_put(struct back *b);
+
+#endif

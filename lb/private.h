@@ -1,0 +1,205 @@
+/*
+ * The objects of a worker and who owns whom; everything here lives on one worker's loop.
+ *
+ *	worker ──► fronts (clients' connections) ──► exchange (one request, or a relay) ──► back
+ *(upstream) ──► targets (endpoints' state) ──► idle backs
+ *
+ * Objects that end are closed at once and freed at the worker's next entry from the loop
+ *(worker_enter), so a function whose callee ended the object may still look at it: fd is -1, or
+ *`ended` is set.
+ */
+#ifndef EDGEWAY_LB_PRIVATE_H
+#define EDGEWAY_LB_PRIVATE_H
+
+#include "base/http1.h"
+#include "lb/expiry.h"
+#include "lb/lb.h"
+#include "lb/peer.h"
+#include "lb/targets.h"
+
+enum {
+	SCRATCH_BYTES = 64 * 1024,
+	EMIT_BYTES = HTTP1_HEAD_MAX + 8 * 1024,
+	TRIES_MAX = 4, /* endpoints tried for one request or connection */
+	READ_ROUNDS = 4, /* scratch buffers read in one event */
+};
+
+/* Counters, written by their worker alone, read by any thread: name, metric, labels, help. */
+#define LB_COUNTERS(X)                                                                             \
+	X(accepted_http, "connections_total", "mode=\"http\"", "Connections accepted.")            \
+	X(accepted_tcp, "connections_total", "mode=\"tcp\"", "Connections accepted.")              \
+	X(refused, "connections_total", "mode=\"refused\"", "Connections accepted.")               \
+	X(status_1xx, "requests_total", "class=\"1xx\"",                                           \
+		"Answers sent to clients, by class of status.")                                    \
+	X(status_2xx, "requests_total", "class=\"2xx\"",                                           \
+		"Answers sent to clients, by class of status.")                                    \
+	X(status_3xx, "requests_total", "class=\"3xx\"",                                           \
+		"Answers sent to clients, by class of status.")                                    \
+	X(status_4xx, "requests_total", "class=\"4xx\"",                                           \
+		"Answers sent to clients, by class of status.")                                    \
+	X(status_5xx, "requests_total", "class=\"5xx\"",                                           \
+		"Answers sent to clients, by class of status.")                                    \
+	X(bad_request, "errors_total", "reason=\"bad_request\"",                                   \
+		"Requests and connections that failed here.")                                      \
+	X(bad_response, "errors_total", "reason=\"bad_response\"",                                 \
+		"Requests and connections that failed here.")                                      \
+	X(no_endpoints, "errors_total", "reason=\"no_endpoints\"",                                 \
+		"Requests and connections that failed here.")                                      \
+	X(no_service, "errors_total", "reason=\"no_service\"",                                     \
+		"Requests and connections that failed here.")                                      \
+	X(not_connected, "errors_total", "reason=\"connect\"",                                     \
+		"Requests and connections that failed here.")                                      \
+	X(upstream_lost, "errors_total", "reason=\"upstream_lost\"",                               \
+		"Requests and connections that failed here.")                                      \
+	X(client_lost, "errors_total", "reason=\"client_lost\"",                                   \
+		"Requests and connections that failed here.")                                      \
+	X(timeouts, "errors_total", "reason=\"timeout\"",                                          \
+		"Requests and connections that failed here.")                                      \
+	X(dials, "upstream_connections_total", "origin=\"new\"",                                   \
+		"Upstream connections taken for use.")                                             \
+	X(reuses, "upstream_connections_total", "origin=\"pool\"",                                 \
+		"Upstream connections taken for use.")                                             \
+	X(retries, "retries_total", "",                                                            \
+		"Attempts after the first, for one request or connection.")                        \
+	X(ejections, "ejections_total", "", "Endpoints taken out for a while after failures.")     \
+	X(bytes_up, "bytes_total", "direction=\"upstream\"", "Payload relayed.")                   \
+	X(bytes_down, "bytes_total", "direction=\"client\"", "Payload relayed.")
+
+struct counters {
+#define COUNTER_MEMBER(name, metric, labels, help) _Atomic uint64_t name;
+	LB_COUNTERS(COUNTER_MEMBER)
+#undef COUNTER_MEMBER
+	_Atomic uint64_t active; /* clients' connections now */
+};
+
+static inline void
+count(_Atomic uint64_t *c, uint64_t n)
+{
+	uint64_t now = atomic_load_explicit(c, memory_order_relaxed);
+
+	atomic_store_explicit(c, now + n, memory_order_relaxed);
+}
+
+/* Head of every object that ends before it can be freed. */
+struct grave {
+	struct grave *next;
+	struct buf
+		in; /* bytes received and not yet used; callers up the stack may be reading them */
+	bool ended;
+};
+
+struct worker {
+	struct lb *lb;
+	struct loop *loop;
+	const struct snapshot *snapshot; /* never NULL */
+	uint64_t epoch; /* of snapshot: changes with each */
+	uint64_t now_ms, rng;
+	struct targets *targets;
+	struct expiries expiries;
+	struct timer *tick;
+	unsigned ticks;
+	struct watch *listen_watch;
+	int listen_fd;
+	bool listen_paused; /* out of descriptors */
+	bool draining, stopped;
+	uint64_t drain_until_ms;
+	struct node fronts;
+	struct grave *dead; /* fronts and backs to be freed */
+	struct exchange *dead_exchanges, *spare;
+	unsigned n_spare;
+	struct counters counters;
+	struct http1_head head;
+	char scratch[SCRATCH_BYTES];
+	char emit[EMIT_BYTES];
+};
+
+/* States of a client's connection: see proxy.h. */
+enum front_state {
+	FRONT_IDLE,
+	FRONT_HEAD,
+	FRONT_EXCHANGE,
+	FRONT_RELAY,
+	FRONT_LINGER,
+};
+
+struct front {
+	struct grave grave; /* must be first */
+	struct peer peer;
+	struct node node; /* in worker->fronts */
+	struct expiry expiry;
+	struct worker *worker;
+	struct group *group;
+	struct exchange *ex; /* NULL between requests */
+	uint32_t scanned; /* how far the end of the head was looked for in grave.in */
+	uint32_t client_ip; /* host byte order */
+	uint8_t state; /* enum front_state */
+	bool taking; /* front_take is on the stack */
+	bool not_first; /* a request has been read: no guessing any more */
+};
+
+/* One request and its answer, or one relay. */
+struct exchange {
+	struct exchange *next; /* spare, dead */
+	struct front *front;
+	struct back *back; /* NULL: none yet, or none any more */
+	struct http1_body up, down;
+	struct buf head; /* the request's head as sent, for another attempt */
+	uint64_t body_sent, sent_us;
+	struct balance_node *tried[TRIES_MAX];
+	uint8_t n_tried, n_stale;
+	uint8_t client_minor;
+	bool relay; /* bytes both ways, no HTTP (any more) */
+	bool head_sent;
+	bool request_done; /* all of it was taken from the client */
+	bool discard; /* the endpoint takes no more of the body; the client's rest is read and
+			 dropped */
+	bool started; /* the final answer's head was sent to the client */
+	bool keep; /* the client's connection goes on afterwards */
+	bool reusable; /* the upstream connection, as far as its head says */
+	bool is_head, idempotent, upgrade, has_body;
+	bool timed_out; /* a dial did */
+	bool ended;
+};
+
+struct back {
+	struct grave grave; /* must be first */
+	struct peer peer;
+	struct node node; /* in target->idle */
+	struct expiry expiry;
+	struct worker *worker;
+	struct target *target; /* with a reference */
+	struct exchange *ex; /* NULL: in the pool */
+	uint32_t scanned;
+	bool connecting;
+	bool reused;
+};
+
+struct lb {
+	struct lb_config config;
+	struct worker **workers;
+	uint32_t address; /* listened on, 0 none */
+	loop_fn *on_worker_gone; /* posted to loop 0 by each worker, with itself */
+	loop_fn *on_stopped;
+	void *stopped_arg;
+	size_t n_running;
+};
+
+/* --- worker.c --------------------------------------------------------------- */
+
+struct worker *
+worker_new(struct lb *lb, struct loop *loop);
+void
+worker_start(void *worker); /* first thing on its loop */
+void
+worker_enter(struct worker *w); /* first thing in every callback of the loop */
+uint64_t
+worker_random(struct worker *w);
+void
+worker_bury(struct worker *w, struct grave *g);
+/* Ends the worker when it drains and nothing is left: the last thing in a callback. */
+void
+worker_check_drained(struct worker *w);
+enum lb_policy
+worker_policy(const struct worker *w, const struct group *g);
+
+#endif

@@ -1,0 +1,370 @@
+#include "lb/proxy.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+
+#include "lb/exchange.h"
+#include "lb/relay.h"
+
+static void
+free_input(struct front *f, size_t used)
+{
+	buf_consume(&f->grave.in, used);
+	if (buf_len(&f->grave.in) == 0)
+		buf_release(&f->grave.in);
+}
+
+void
+front_close(struct front *f, bool reset)
+{
+	struct worker *w = f->worker;
+
+	if (f->grave.ended)
+		return;
+	if (f->ex != NULL)
+		exchange_abort(f->ex);
+	expiry_cancel(&f->expiry);
+	peer_close(&f->peer, reset);
+	list_del(&f->node);
+	group_unref(&f->group, w->now_ms);
+	count(&w->counters.active, (uint64_t)-1);
+	worker_bury(w, &f->grave);
+}
+
+static void
+linger(struct front *f)
+{
+	struct worker *w = f->worker;
+
+	f->state = FRONT_LINGER;
+	if (peer_shut(&f->peer) < 0 || (f->peer.eof && buf_len(&f->peer.out) == 0)) {
+		front_close(f, false);
+		return;
+	}
+	peer_resume(&f->peer);
+	/* A slow reader gets as long for the rest as for any other byte. */
+	expiry_set(&w->expiries, &f->expiry, buf_len(&f->peer.out) > 0 ? SPAN_IDLE : SPAN_LINGER,
+		w->now_ms);
+}
+
+void
+front_gate(struct front *f)
+{
+	const struct exchange *ex = f->ex;
+	bool full = buf_len(&f->grave.in) >= PEER_FULL_BYTES;
+
+	if (f->grave.ended)
+		return;
+	if (ex != NULL && !ex->relay && !ex->request_done && ex->back != NULL)
+		full |= peer_full(&ex->back->peer);
+	if (full && f->state != FRONT_LINGER)
+		peer_pause(&f->peer);
+	else
+		peer_resume(&f->peer);
+}
+
+void
+front_refuse(struct front *f, int status, const char *line, bool close)
+{
+	struct worker *w = f->worker;
+	struct exchange *ex = f->ex;
+	bool to_head = ex != NULL && ex->is_head,
+	     keep = ex != NULL && ex->keep && !close && !w->draining;
+	struct http1_reply reply = {.close = !keep, .keep_alive = keep && ex->client_minor == 0};
+	ssize_t n = http1_emit_error(
+		w->emit, sizeof w->emit, status, line, &reply, status == 503 ? 1 : 0, to_head);
+
+	count(status < 500 ? &w->counters.status_4xx : &w->counters.status_5xx, 1);
+	if (ex != NULL)
+		exchange_end(ex);
+	if (n < 0 || peer_send_bytes(&f->peer, w->emit, (size_t)n) < 0)
+		front_close(f, true);
+	else
+		front_next(f, keep);
+}
+
+/* A request that cannot be read: what follows it cannot be either. */
+static size_t
+refuse_head(struct front *f, int status, const char *why, size_t used)
+{
+	count(&f->worker->counters.bad_request, 1);
+	front_refuse(f, status, why, true);
+	return used;
+}
+
+static size_t
+head_incomplete(struct front *f, const char *data, size_t len, size_t from)
+{
+	struct worker *w = f->worker;
+	int status;
+
+	if (len >= HTTP1_HEAD_MAX) {
+		status = http1_too_large(data, len);
+		return refuse_head(f, status,
+			status == 414 ? "the target is too long" : "the head is too large", len);
+	}
+	f->scanned = (uint32_t)from;
+	if (f->state == FRONT_IDLE) {
+		f->state = FRONT_HEAD;
+		expiry_set(&w->expiries, &f->expiry, SPAN_HEAD, w->now_ms);
+	}
+	return 0;
+}
+
+/* Bytes of the head, 0 when it is not whole yet or is not HTTP. */
+static size_t
+take_head(struct front *f, const char *data, size_t len)
+{
+	struct worker *w = f->worker;
+	size_t from = f->scanned, blank = from == 0 ? http1_skip_blank(data, len) : 0;
+	enum http1_guess guess = f->not_first ? HTTP1_LOOKS_HTTP : http1_guess(data, len);
+	ssize_t n;
+	int status;
+
+	if (blank > 0)
+		return blank;
+	if (guess == HTTP1_LOOKS_OPAQUE) {
+		relay_open(f);
+		return 0;
+	}
+	if (guess == HTTP1_LOOKS_SHORT)
+		return head_incomplete(f, data, len, 0);
+	n = http1_find_end(data, len, &from);
+	if (n == 0)
+		return head_incomplete(f, data, len, from);
+	f->scanned = 0;
+	f->not_first = true;
+	if (n < 0)
+		return refuse_head(f, 400, "malformed head", len);
+	if (n > HTTP1_HEAD_MAX)
+		return refuse_head(f, 431, "the head is too large", len);
+	status = http1_parse_request(&w->head, data, (size_t)n);
+	if (status != 0)
+		return refuse_head(f, status, w->head.why, len);
+	f->state = FRONT_EXCHANGE;
+	exchange_start(f, (size_t)n < len);
+	return (size_t)n;
+}
+
+/* As many bytes as can be used now. Never entered twice: what ends an exchange here continues in
+ * this loop. */
+static size_t
+front_take(struct front *f, const char *data, size_t len)
+{
+	size_t at = 0, n;
+
+	f->taking = true;
+	while (at < len && !f->grave.ended && f->state != FRONT_LINGER && f->state != FRONT_RELAY) {
+		if (f->ex == NULL)
+			n = take_head(f, data + at, len - at);
+		else
+			n = exchange_body(f->ex, data + at, len - at);
+		if (n == 0)
+			break;
+		at += n;
+	}
+	f->taking = false;
+	return at;
+}
+
+/* After bytes were used: a client that has sent its FIN and has nothing in progress is done. */
+static void
+settle(struct front *f)
+{
+	if (f->grave.ended)
+		return;
+	if (f->state == FRONT_LINGER)
+		free_input(f, buf_len(&f->grave.in));
+	else if (f->state == FRONT_RELAY)
+		relay_on_input(f);
+	else if (f->ex == NULL && f->peer.eof)
+		linger(f);
+	else if (f->peer.eof && !f->ex->request_done && buf_len(&f->grave.in) == 0)
+		front_close(f, false);
+	else
+		front_gate(f);
+}
+
+void
+front_run(struct front *f)
+{
+	size_t used;
+
+	if (f->taking || f->grave.ended)
+		return;
+	if (buf_len(&f->grave.in) > 0) {
+		used = front_take(f, buf_at(&f->grave.in), buf_len(&f->grave.in));
+		free_input(f, used);
+	}
+	settle(f);
+}
+
+static void
+front_input(struct front *f, const char *data, size_t len)
+{
+	size_t used;
+
+	if (f->state == FRONT_LINGER)
+		return;
+	if (buf_len(&f->grave.in) > 0) {
+		buf_add(&f->grave.in, data, len);
+		front_run(f);
+		return;
+	}
+	used = front_take(f, data, len);
+	if (used < len && !f->grave.ended)
+		buf_add(&f->grave.in, data + used, len - used);
+	settle(f);
+}
+
+void
+front_next(struct front *f, bool keep)
+{
+	struct worker *w = f->worker;
+
+	if (!keep || w->draining) {
+		linger(f);
+		return;
+	}
+	f->state = FRONT_IDLE;
+	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
+	if (buf_len(&f->grave.in) > 0 || f->peer.eof)
+		front_run(f);
+	else
+		peer_resume(&f->peer);
+}
+
+static void
+on_eof(struct front *f)
+{
+	struct exchange *ex = f->ex;
+
+	if (f->state == FRONT_LINGER) {
+		if (buf_len(&f->peer.out) == 0)
+			front_close(f, false);
+		return;
+	}
+	if (ex == NULL) {
+		front_close(f, false);
+		return;
+	}
+	/* Bytes may still wait for a connection to the endpoint; then the body may yet be whole. */
+	if (!ex->request_done && buf_len(&f->grave.in) == 0) {
+		count(&f->worker->counters.client_lost, 1);
+		front_close(f, false);
+	}
+}
+
+static void
+read_client(struct front *f, unsigned events)
+{
+	struct worker *w = f->worker;
+
+	/* After a hang-up there is no other event: all of it now. */
+	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
+		ssize_t n = peer_read(&f->peer, w->scratch, sizeof w->scratch);
+
+		if (n == -EAGAIN && !(events & WATCH_HUP))
+			return;
+		if (n < 0) {
+			count(&w->counters.client_lost, f->ex != NULL);
+			front_close(f, false);
+			return;
+		}
+		if (n == 0) {
+			on_eof(f);
+			return;
+		}
+		front_input(f, w->scratch, (size_t)n);
+		if (f->grave.ended || f->state == FRONT_RELAY || f->peer.paused)
+			return;
+		if ((size_t)n < sizeof w->scratch && !(events & WATCH_HUP))
+			return;
+	}
+}
+
+static void
+write_client(struct front *f)
+{
+	if (peer_flush(&f->peer) < 0) {
+		count(&f->worker->counters.client_lost, 1);
+		front_close(f, false);
+		return;
+	}
+	if (buf_len(&f->peer.out) > 0)
+		return;
+	if (f->state == FRONT_LINGER)
+		linger(f);
+	else if (f->ex != NULL)
+		exchange_client_drained(f->ex);
+}
+
+static void
+on_front(void *arg, int fd, unsigned events)
+{
+	struct front *f = arg;
+	struct worker *w = f->worker;
+
+	(void)fd;
+	worker_enter(w);
+	if (f->state == FRONT_RELAY) {
+		relay_on_front(f, events);
+	} else {
+		if (events & WATCH_WRITE)
+			write_client(f);
+		if (!f->grave.ended && events & (WATCH_READ | WATCH_HUP))
+			read_client(f, events);
+	}
+	worker_check_drained(w);
+}
+
+static void
+on_expired(void *arg)
+{
+	struct front *f = arg;
+
+	switch ((enum front_state)f->state) {
+	case FRONT_HEAD:
+		count(&f->worker->counters.timeouts, 1);
+		front_refuse(f, 408, "the request's head took too long", true);
+		break;
+	case FRONT_EXCHANGE:
+		exchange_timeout(f->ex);
+		break;
+	case FRONT_IDLE:
+		front_close(f, false);
+		break;
+	case FRONT_RELAY:
+	case FRONT_LINGER:
+		front_close(f, buf_len(&f->peer.out) > 0);
+		break;
+	}
+}
+
+void
+front_open(struct worker *w, int fd, struct group *g, uint32_t client_ip)
+{
+	struct front *f = xcalloc(1, sizeof *f);
+
+	f->worker = w;
+	f->group = g;
+	f->client_ip = client_ip;
+	list_add_before(&w->fronts, &f->node);
+	expiry_init(&f->expiry, on_expired, f);
+	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
+	count(&w->counters.active, 1);
+	peer_open(&f->peer, w->loop, fd, false, on_front, f);
+	/* Here a silent client on an http port waits; server-first protocols behind a port named
+	 * http would have to be dialled after a short silence. */
+	if (g->port_of->mode == PORT_HTTP)
+		count(&w->counters.accepted_http, 1);
+	else
+		relay_open(f);
+}
+
+void
+front_drain(struct front *f)
+{
+	if (f->state == FRONT_IDLE)
+		front_close(f, false);
+}

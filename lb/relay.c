@@ -1,0 +1,208 @@
+#include "lb/relay.h"
+
+#include <errno.h>
+
+#include "lb/dial.h"
+#include "lb/exchange.h"
+#include "lb/pool.h"
+#include "lb/proxy.h"
+
+static void
+touch(struct front *f)
+{
+	expiry_set(&f->worker->expiries, &f->expiry, SPAN_TUNNEL, f->worker->now_ms);
+}
+
+static void
+close_both(struct exchange *ex, bool reset)
+{
+	struct front *f = ex->front;
+
+	if (ex->back != NULL)
+		back_close(ex->back, reset);
+	front_close(f, reset);
+}
+
+void
+relay_open(struct front *f)
+{
+	struct worker *w = f->worker;
+	struct exchange *ex = exchange_new(f);
+
+	ex->relay = true;
+	f->state = FRONT_RELAY;
+	count(&w->counters.accepted_tcp, 1);
+	touch(f);
+	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
+	if (f->group->balance.n == 0) {
+		count(f->group->service != NULL ? &w->counters.no_endpoints
+						: &w->counters.no_service,
+			1);
+		close_both(ex, true);
+	} else if (dial_next(ex, false) == DIAL_FAILED) {
+		relay_dial_failed(ex);
+	}
+}
+
+void
+relay_dial_failed(struct exchange *ex)
+{
+	count(&ex->front->worker->counters.not_connected, 1);
+	close_both(ex, true);
+}
+
+/* Both directions have ended and nothing is left to write. */
+static bool
+finished(const struct exchange *ex)
+{
+	return ex->front->peer.shut && ex->back->peer.shut;
+}
+
+/* What the client had sent before the upstream was there; then its FIN, if that came too. */
+static int
+hand_over_input(struct exchange *ex)
+{
+	struct front *f = ex->front;
+	struct peer *up = &ex->back->peer;
+	size_t n = buf_len(&f->grave.in);
+	int rc = 0;
+
+	if (n > 0) {
+		rc = peer_send_bytes(up, buf_at(&f->grave.in), n);
+		count(&f->worker->counters.bytes_up, n);
+		buf_consume(&f->grave.in, n);
+		buf_release(&f->grave.in);
+	}
+	if (rc == 0 && f->peer.eof && !up->shutting)
+		rc = peer_shut(up);
+	return rc;
+}
+
+void
+relay_on_input(struct front *f)
+{
+	struct exchange *ex = f->ex;
+
+	if (ex->back == NULL || ex->back->connecting) {
+		front_gate(f);
+		return;
+	}
+	if (hand_over_input(ex) < 0) {
+		close_both(ex, true);
+		return;
+	}
+	if (peer_full(&ex->back->peer))
+		peer_pause(&f->peer);
+	else
+		peer_resume(&f->peer);
+}
+
+void
+relay_connected(struct exchange *ex)
+{
+	if (ex->back->target->failures > 0)
+		target_worked(ex->back->target);
+	relay_on_input(ex->front);
+}
+
+void
+relay_upgraded(struct exchange *ex, const char *data, size_t len)
+{
+	struct front *f = ex->front;
+
+	ex->relay = true;
+	f->state = FRONT_RELAY;
+	touch(f);
+	if (len > 0 && peer_send_bytes(&f->peer, data, len) < 0) {
+		close_both(ex, true);
+		return;
+	}
+	relay_on_input(f);
+}
+
+/* From one to the other as long as there is something; 0, or -errno when the connection is broken.
+ */
+static int
+pump(struct worker *w, struct peer *from, struct peer *to, _Atomic uint64_t *bytes, unsigned events)
+{
+	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
+		ssize_t n = peer_read(from, w->scratch, sizeof w->scratch);
+		int rc;
+
+		if (n == -EAGAIN)
+			return events & WATCH_HUP ? -ECONNRESET : 0;
+		if (n < 0)
+			return (int)n;
+		if (n == 0)
+			return peer_shut(to);
+		count(bytes, (uint64_t)n);
+		rc = peer_send_bytes(to, w->scratch, (size_t)n);
+		if (rc < 0)
+			return rc;
+		if (peer_full(to)) {
+			peer_pause(from);
+			return 0;
+		}
+		if ((size_t)n < sizeof w->scratch && !(events & WATCH_HUP))
+			return 0;
+	}
+	return 0;
+}
+
+/* One side's events: `self` is what they are of. */
+static void
+turn(struct exchange *ex, struct peer *self, struct peer *other, _Atomic uint64_t *bytes,
+	unsigned events)
+{
+	struct worker *w = ex->front->worker;
+	int rc = 0;
+
+	touch(ex->front);
+	if (events & WATCH_WRITE) {
+		rc = peer_flush(self);
+		if (rc == 0 && buf_len(&self->out) == 0)
+			peer_resume(other);
+	}
+	if (rc == 0 && events & (WATCH_READ | WATCH_HUP) && !self->eof)
+		rc = pump(w, self, other, bytes, events);
+	else if (rc == 0 && events & WATCH_HUP)
+		rc = -ECONNRESET;
+	if (rc < 0)
+		close_both(ex, true);
+	else if (finished(ex))
+		close_both(ex, false);
+}
+
+void
+relay_on_back(struct back *b, unsigned events)
+{
+	struct exchange *ex = b->ex;
+
+	turn(ex, &b->peer, &ex->front->peer, &b->worker->counters.bytes_down, events);
+}
+
+/* The upstream is not there yet: what the client sends waits. */
+static void
+keep_early(struct front *f, unsigned events)
+{
+	struct worker *w = f->worker;
+	ssize_t n = peer_read(&f->peer, w->scratch, sizeof w->scratch);
+
+	if (n > 0)
+		buf_add(&f->grave.in, w->scratch, (size_t)n);
+	if ((n < 0 && n != -EAGAIN) || events & WATCH_HUP)
+		front_close(f, true);
+	else
+		front_gate(f);
+}
+
+void
+relay_on_front(struct front *f, unsigned events)
+{
+	struct exchange *ex = f->ex;
+
+	if (ex->back == NULL || ex->back->connecting)
+		keep_early(f, events);
+	else
+		turn(ex, &f->peer, &ex->back->peer, &f->worker->counters.bytes_up, events);
+}

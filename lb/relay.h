@@ -1,0 +1,31 @@
+/*
+ * Bytes both ways between a client and an upstream: TCP ports, TLS and HTTP/2 on http ports, and
+ * connections that switched protocols (101). At most PEER_FULL_BYTES wait in each direction. One
+ * side's FIN is handed on while the other direction goes on; a reset is handed on as a reset. Both
+ * sides silent for SPAN_TUNNEL: closed.
+ */
+#ifndef EDGEWAY_LB_RELAY_H
+#define EDGEWAY_LB_RELAY_H
+
+#include "lb/private.h"
+
+/* Looks for an endpoint; what the client has sent waits in f->grave.in. No endpoint: the client is
+ * reset. */
+void
+relay_open(struct front *f);
+/* The endpoint has agreed to another protocol: `data` is what it sent behind its answer. */
+void
+relay_upgraded(struct exchange *ex, const char *data, size_t len);
+void
+relay_connected(struct exchange *ex);
+void
+relay_dial_failed(struct exchange *ex);
+/* Bytes may have come into f->grave.in. */
+void
+relay_on_input(struct front *f);
+void
+relay_on_front(struct front *f, unsigned events);
+void
+relay_on_back(struct back *b, unsigned events);
+
+#endif

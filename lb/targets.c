@@ -1,0 +1,272 @@
+#include "lb/targets.h"
+
+#include <assert.h>
+
+#include "base/hash.h"
+
+enum {
+	BUCKETS = 256,
+	BACKOFF_MS = 1000,
+	BACKOFF_MAX_MS = 60000,
+	SILENT_TIMES = 2,
+	PROBATION_MS =
+		2000, /* an endpoint that comes back gets one request until that is answered */
+	FORGET_MS = 60000,
+};
+
+/* Chains, not grown: a worker meets few of the services, and a chain's link is one comparison. */
+struct targets {
+	uint64_t seed;
+	struct group *groups[BUCKETS];
+	struct target *targets[BUCKETS];
+};
+
+struct targets *
+targets_new(void)
+{
+	struct targets *ts = xcalloc(1, sizeof *ts);
+
+	random_bytes(&ts->seed, sizeof ts->seed);
+	return ts;
+}
+
+static uint64_t
+addr_hash(const struct targets *ts, const struct addr *a)
+{
+	return hash64(&a->sa, a->len, ts->seed);
+}
+
+static bool
+addr_same(const struct addr *a, const struct addr *b)
+{
+	return a->len == b->len && memcmp(&a->sa, &b->sa, a->len) == 0;
+}
+
+/* With a reference. Consistent hashing wants the same order on every node and worker, so its hash
+ * has no seed. */
+static struct target *
+target_get(struct targets *ts, const struct addr *a)
+{
+	struct target **bucket = &ts->targets[addr_hash(ts, a) % BUCKETS], *t;
+
+	for (t = *bucket; t != NULL; t = t->next) {
+		if (addr_same(&t->addr, a))
+			return target_ref(t);
+	}
+	t = xcalloc(1, sizeof *t);
+	t->all = ts;
+	t->addr = *a;
+	t->node.hash = hash64(&a->sa, a->len, 0);
+	t->refs = 1;
+	list_init(&t->idle);
+	t->next = *bucket;
+	*bucket = t;
+	return t;
+}
+
+struct target *
+target_ref(struct target *t)
+{
+	t->refs++;
+	return t;
+}
+
+void
+target_unref(struct target **out)
+{
+	struct target *t = take_ptr(out), **at;
+
+	if (t == NULL || --t->refs > 0)
+		return;
+	assert(list_empty(&t->idle) && t->node.in_flight == 0);
+	at = &t->all->targets[addr_hash(t->all, &t->addr) % BUCKETS];
+	while (*at != t)
+		at = &(*at)->next;
+	*at = t->next;
+	free(t);
+}
+
+static void
+group_clear(struct group *g)
+{
+	for (size_t i = 0; i < g->balance.n; i++) {
+		struct target *t = container_of(g->balance.nodes[i], struct target, node);
+
+		target_unref(&t);
+	}
+	free(g->balance.nodes);
+	g->balance.nodes = NULL;
+	g->balance.n = 0;
+	g->port_of = NULL;
+	service_unref(&g->service);
+}
+
+static void
+group_fill(
+	struct targets *ts, struct group *g, const struct service *s, const struct service_port *p)
+{
+	struct balance fresh = {.cursor = g->balance.cursor};
+
+	fresh.nodes = xcalloc(p->n_endpoints, sizeof *fresh.nodes);
+	for (size_t i = 0; i < p->n_endpoints; i++) {
+		struct addr a;
+
+		if (p->endpoints[i].via == VIA_TUNNEL)
+			continue;
+		a = endpoint_addr(&p->endpoints[i]);
+		fresh.nodes[fresh.n++] = &target_get(ts, &a)->node;
+	}
+	/* The old references go only now, so that targets in both keep their state. */
+	group_clear(g);
+	g->balance = fresh;
+	g->service = service_ref(s);
+	g->port_of = p;
+}
+
+void
+targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, uint64_t epoch)
+{
+	const struct service *service;
+	const struct service_port *port;
+
+	if (g->epoch == epoch)
+		return;
+	g->epoch = epoch;
+	service = snapshot_find_ip(s, g->ip);
+	if (service != NULL && service == g->service)
+		return;
+	port = service != NULL ? service_port_find(service, g->port, false) : NULL;
+	if (port == NULL)
+		group_clear(g);
+	else
+		group_fill(ts, g, service, port);
+}
+
+struct group *
+targets_group(
+	struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip, uint16_t port)
+{
+	const uint32_t key[2] = {ip, port};
+	struct group **bucket = &ts->groups[hash64(key, sizeof key, ts->seed) % BUCKETS], *g;
+
+	for (g = *bucket; g != NULL; g = g->next) {
+		if (g->ip == ip && g->port == port)
+			break;
+	}
+	if (g == NULL) {
+		const struct service *service = snapshot_find_ip(s, ip);
+
+		if (service == NULL || service_port_find(service, port, false) == NULL)
+			return NULL;
+		g = xcalloc(1, sizeof *g);
+		g->ip = ip;
+		g->port = port;
+		g->next = *bucket;
+		*bucket = g;
+	}
+	targets_refresh(ts, g, s, epoch);
+	if (g->port_of == NULL)
+		return NULL;
+	g->refs++;
+	return g;
+}
+
+void
+group_unref(struct group **out, uint64_t now_ms)
+{
+	struct group *g = take_ptr(out);
+
+	if (g == NULL)
+		return;
+	g->refs--;
+	g->used_ms = now_ms;
+}
+
+static void
+sweep_bucket(struct group **at, uint64_t now_ms, bool all)
+{
+	while (*at != NULL) {
+		struct group *g = *at;
+
+		if (!all && (g->refs > 0 || now_ms - g->used_ms < FORGET_MS)) {
+			at = &g->next;
+			continue;
+		}
+		assert(g->refs == 0);
+		*at = g->next;
+		group_clear(g);
+		free(g);
+	}
+}
+
+void
+targets_sweep(struct targets *ts, uint64_t now_ms)
+{
+	for (size_t i = 0; i < BUCKETS; i++)
+		sweep_bucket(&ts->groups[i], now_ms, false);
+}
+
+void
+targets_free(struct targets **out)
+{
+	struct targets *ts = take_ptr(out);
+
+	if (ts == NULL)
+		return;
+	for (size_t i = 0; i < BUCKETS; i++)
+		sweep_bucket(&ts->groups[i], 0, true);
+	for (size_t i = 0; i < BUCKETS; i++)
+		assert(ts->targets[i] == NULL);
+	free(ts);
+}
+
+struct target *
+group_pick(struct group *g, const struct balance_ask *ask)
+{
+	struct balance_node *n = balance_pick(&g->balance, ask);
+	struct target *t;
+
+	if (n == NULL)
+		return NULL;
+	t = container_of(n, struct target, node);
+	/* Its back-off is over: one request tries it, the others wait for what comes of that. */
+	if (t->ejections > 0)
+		n->down_until_ms = MAX(n->down_until_ms, ask->now_ms + PROBATION_MS);
+	return t;
+}
+
+void
+target_begin(struct target *t)
+{
+	t->node.in_flight++;
+}
+
+void
+target_end(struct target *t)
+{
+	assert(t->node.in_flight > 0);
+	t->node.in_flight--;
+}
+
+bool
+target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random)
+{
+	uint64_t wait;
+
+	t->failures++;
+	if (fault == TARGET_SILENT && t->failures < SILENT_TIMES && t->ejections == 0)
+		return false;
+	wait = MIN((uint64_t)BACKOFF_MS << MIN(t->ejections, 10u), (uint64_t)BACKOFF_MAX_MS);
+	wait += random % (wait / 4);
+	t->ejections++;
+	t->node.down_until_ms = now_ms + wait;
+	return true;
+}
+
+void
+target_worked(struct target *t)
+{
+	t->failures = 0;
+	t->ejections = 0;
+	t->node.down_until_ms = 0;
+}

@@ -1,0 +1,85 @@
+/*
+ * What one worker knows of the endpoints, all of it mutable and its own: a `group` for each service
+ *port that has been asked for (by the address that clients dial), a `target` for each endpoint
+ *address, shared by the groups that name it: requests in flight, failures and ejection, idle
+ *connections (pool.h). Groups follow the snapshot lazily: the next look-up after a new epoch
+ *compares the service's pointer and rebuilds what changed.
+ *
+ *	g = targets_group(ts, snapshot, epoch, ip, port);	// NULL: no such service port
+ *	t = group_pick(g, &ask);				// NULL: none, or all tried
+ *	target_begin(t); ... target_end(t);
+ */
+#ifndef EDGEWAY_LB_TARGETS_H
+#define EDGEWAY_LB_TARGETS_H
+
+#include "lb/balance.h"
+#include "lb/list.h"
+#include "model/snapshot.h"
+
+struct targets;
+
+struct target {
+	struct balance_node node;
+	struct target *next; /* in the hash */
+	struct targets *all;
+	struct addr addr;
+	struct node idle; /* struct back, the youngest first */
+	unsigned n_idle;
+	unsigned refs;
+	unsigned failures; /* in a row */
+	unsigned ejections; /* since the last success: exponent of the back-off */
+};
+
+struct group {
+	struct group *next; /* in the hash */
+	uint32_t ip; /* fake or cluster IP, host byte order */
+	uint16_t port;
+	unsigned refs;
+	uint64_t epoch, used_ms;
+	struct service *service; /* NULL: gone */
+	const struct service_port *port_of; /* into service, NULL: gone */
+	struct balance balance; /* nodes are struct target's; each holds a reference */
+};
+
+struct targets *
+targets_new(void);
+/* Every group and target must have been given back. */
+void
+targets_free(struct targets **ts);
+/* With a reference of the caller's. */
+struct group *
+targets_group(
+	struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip, uint16_t port);
+/* Brings a group up to the snapshot; cheap when the epoch is the same. */
+void
+targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, uint64_t epoch);
+void
+group_unref(struct group **g, uint64_t now_ms);
+/* Forgets groups that nobody has used for a minute. */
+void
+targets_sweep(struct targets *ts, uint64_t now_ms);
+
+struct target *
+group_pick(struct group *g, const struct balance_ask *ask);
+
+struct target *
+target_ref(struct target *t);
+void
+target_unref(struct target **t);
+void
+target_begin(struct target *t);
+void
+target_end(struct target *t);
+
+enum target_fault {
+	TARGET_REFUSED, /* ejects at once */
+	TARGET_SILENT, /* connect timeout, or reset before an answer: ejects when it happens twice
+			  in a row */
+};
+/* True when this ejected it: 1 s * 2^n, at most 60 s, with jitter taken from `random`. */
+bool
+target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random);
+void
+target_worked(struct target *t);
+
+#endif

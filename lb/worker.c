@@ -1,0 +1,155 @@
+#include "lb/listener.h"
+#include "lb/private.h"
+#include "lb/proxy.h"
+
+enum { SPARE_MAX = 64, SPARE_HEAD_MAX = 4096, SWEEP_TICKS = 100 };
+
+void
+worker_bury(struct worker *w, struct grave *g)
+{
+	g->ended = true;
+	g->next = w->dead;
+	w->dead = g;
+}
+
+static void
+reap_exchange(struct worker *w, struct exchange *ex)
+{
+	buf_consume(&ex->head, buf_len(&ex->head));
+	if (w->n_spare >= SPARE_MAX || ex->head.size > SPARE_HEAD_MAX) {
+		buf_fini(&ex->head);
+		free(ex);
+		return;
+	}
+	ex->next = w->spare;
+	w->spare = ex;
+	w->n_spare++;
+}
+
+void
+worker_enter(struct worker *w)
+{
+	w->now_ms = loop_now_ms(w->loop);
+	while (w->dead != NULL) {
+		struct grave *g = w->dead;
+
+		w->dead = g->next;
+		buf_fini(&g->in);
+		free(g);
+	}
+	while (w->dead_exchanges != NULL) {
+		struct exchange *ex = w->dead_exchanges;
+
+		w->dead_exchanges = ex->next;
+		reap_exchange(w, ex);
+	}
+}
+
+/* xorshift64*: policies and ids, no secrets. */
+uint64_t
+worker_random(struct worker *w)
+{
+	w->rng ^= w->rng >> 12;
+	w->rng ^= w->rng << 25;
+	w->rng ^= w->rng >> 27;
+	return w->rng * 2685821657736338717u;
+}
+
+/* Affinity to the client's address is consistent hashing by it: holds as long as the endpoints do.
+ */
+enum lb_policy
+worker_policy(const struct worker *w, const struct group *g)
+{
+	const struct service *s = g->service;
+
+	if (s != NULL && s->affinity_s > 0)
+		return LB_CONSISTENT_HASH;
+	if (s != NULL && s->policy != LB_DEFAULT)
+		return (enum lb_policy)s->policy;
+	return w->lb->config.policy;
+}
+
+static void
+on_tick(void *arg)
+{
+	struct worker *w = arg;
+
+	worker_enter(w);
+	expiries_run(&w->expiries, w->now_ms);
+	listener_tick(w);
+	if (++w->ticks % SWEEP_TICKS == 0)
+		targets_sweep(w->targets, w->now_ms);
+	worker_check_drained(w);
+}
+
+static uint32_t
+either(uint32_t value, uint32_t fallback)
+{
+	return value != 0 ? value : fallback;
+}
+
+struct worker *
+worker_new(struct lb *lb, struct loop *loop)
+{
+	struct worker *w = xcalloc(1, sizeof *w);
+	const struct lb_config *c = &lb->config;
+
+	w->lb = lb;
+	w->loop = loop;
+	w->snapshot = snapshot_new(false);
+	w->targets = targets_new();
+	w->listen_fd = -1;
+	list_init(&w->fronts);
+	random_bytes(&w->rng, sizeof w->rng);
+	w->rng |= 1;
+	expiries_init(&w->expiries);
+	w->expiries.span_ms[SPAN_CONNECT] = either(c->connect_ms, 1000);
+	w->expiries.span_ms[SPAN_HEAD] = either(c->head_ms, 10000);
+	w->expiries.span_ms[SPAN_IDLE] = either(c->idle_ms, 60000);
+	w->expiries.span_ms[SPAN_POOL] = either(c->upstream_idle_ms, 4000) - EXPIRY_TICK_MS;
+	w->expiries.span_ms[SPAN_LINGER] = 2000;
+	w->expiries.span_ms[SPAN_TUNNEL] = either(c->tunnel_idle_ms, 3600 * 1000);
+	return w;
+}
+
+void
+worker_start(void *arg)
+{
+	struct worker *w = arg;
+
+	w->now_ms = loop_now_ms(w->loop);
+	w->tick = timer_new(w->loop, on_tick, w);
+	timer_start(w->tick, EXPIRY_TICK_MS, EXPIRY_TICK_MS);
+}
+
+/* On its loop; what is left is the counters, and `w` itself for loop 0 to free. */
+static void
+worker_end(struct worker *w)
+{
+	timer_free(&w->tick);
+	expiries_flush(&w->expiries, SPAN_POOL);
+	worker_enter(w);
+	while (w->spare != NULL) {
+		struct exchange *ex = w->spare;
+
+		w->spare = ex->next;
+		buf_fini(&ex->head);
+		free(ex);
+	}
+	targets_free(&w->targets);
+	snapshot_unref(&w->snapshot);
+	w->stopped = true;
+}
+
+void
+worker_check_drained(struct worker *w)
+{
+	if (!w->draining || w->stopped)
+		return;
+	while (w->now_ms >= w->drain_until_ms && !list_empty(&w->fronts))
+		front_close(container_of(w->fronts.next, struct front, node), true);
+	if (!list_empty(&w->fronts))
+		return;
+	worker_end(w);
+	loop_post(w->lb->config.main, w->lb->on_worker_gone, w);
+}
