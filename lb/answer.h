@@ -8,12 +8,9 @@
 
 #include "lb/private.h"
 
-void
-answer_input(struct exchange *ex, const char *data, size_t len);
+void answer_input(struct exchange *ex, const char *data, size_t len);
 /* The endpoint ended a body that only its FIN ends. */
-void
-answer_until_close_done(struct exchange *ex);
-uint64_t
-answer_clock_us(void);
+void answer_until_close_done(struct exchange *ex);
+uint64_t answer_clock_us(void);
 
 #endif

@@ -35,10 +35,8 @@ struct balance_ask {
 };
 
 /* NULL when every node is to be avoided. */
-struct balance_node *
-balance_pick(struct balance *b, const struct balance_ask *ask);
+struct balance_node *balance_pick(struct balance *b, const struct balance_ask *ask);
 /* Feeds the time to the first byte of an answer. */
-void
-balance_observe(struct balance_node *n, uint32_t took_us, uint64_t now_ms);
+void balance_observe(struct balance_node *n, uint32_t took_us, uint64_t now_ms);
 
 #endif

@@ -15,15 +15,11 @@ enum dial {
 	DIAL_FAILED, /* nothing left to try */
 };
 
-enum dial
-dial_next(struct exchange *ex, bool may_reuse);
+enum dial dial_next(struct exchange *ex, bool may_reuse);
 /* Events of a connection under way. */
-void
-dial_on_event(struct back *b);
-void
-dial_on_timeout(struct back *b);
+void dial_on_event(struct back *b);
+void dial_on_timeout(struct back *b);
 /* The endpoint failed ex: remembered for the policy, and not asked again by ex. */
-void
-dial_blame(struct exchange *ex, struct target *t, enum target_fault fault);
+void dial_blame(struct exchange *ex, struct target *t, enum target_fault fault);
 
 #endif

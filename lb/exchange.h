@@ -20,36 +20,25 @@
 #include "lb/private.h"
 
 /* For relay.c too: an exchange of f with nothing in it; f->ex is set. */
-struct exchange *
-exchange_new(struct front *f);
+struct exchange *exchange_new(struct front *f);
 /* Takes it off its front and frees it later; closes its back if that is still there. */
-void
-exchange_end(struct exchange *ex);
+void exchange_end(struct exchange *ex);
 
 /* A request's head has been read into worker->head. `more`: bytes of its body follow at once. */
-void
-exchange_start(struct front *f, bool more);
+void exchange_start(struct front *f, bool more);
 /* Body bytes of the request; returns how many were taken, 0 when none can be now. */
-size_t
-exchange_body(struct exchange *ex, const char *data, size_t len);
+size_t exchange_body(struct exchange *ex, const char *data, size_t len);
 /* Something moved: sets the deadline of the client's connection anew. */
-void
-exchange_touch(struct exchange *ex);
+void exchange_touch(struct exchange *ex);
 /* The client's deadline has passed. */
-void
-exchange_timeout(struct exchange *ex);
+void exchange_timeout(struct exchange *ex);
 /* The client is gone. */
-void
-exchange_abort(struct exchange *ex);
+void exchange_abort(struct exchange *ex);
 /* The client has read what was pending. */
-void
-exchange_client_drained(struct exchange *ex);
+void exchange_client_drained(struct exchange *ex);
 
-void
-exchange_connected(struct exchange *ex);
-void
-exchange_dial_failed(struct exchange *ex);
-void
-exchange_on_back(struct back *b, unsigned events);
+void exchange_connected(struct exchange *ex);
+void exchange_dial_failed(struct exchange *ex);
+void exchange_on_back(struct back *b, unsigned events);
 
 #endif

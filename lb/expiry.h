@@ -34,21 +34,15 @@ struct expiries {
 	uint64_t span_ms[SPAN_COUNT];
 };
 
-void
-expiries_init(struct expiries *all);
-void
-expiry_init(struct expiry *e, loop_fn *fn, void *arg);
+void expiries_init(struct expiries *all);
+void expiry_init(struct expiry *e, loop_fn *fn, void *arg);
 /* Starts, or starts again, with another span perhaps. */
-void
-expiry_set(struct expiries *all, struct expiry *e, enum span span, uint64_t now_ms);
-void
-expiry_cancel(struct expiry *e);
+void expiry_set(struct expiries *all, struct expiry *e, enum span span, uint64_t now_ms);
+void expiry_cancel(struct expiry *e);
 /* Calls fn of all that are due; each is out of its ring by then. */
-void
-expiries_run(struct expiries *all, uint64_t now_ms);
+void expiries_run(struct expiries *all, uint64_t now_ms);
 
 /* As if all of a span were due. */
-void
-expiries_flush(struct expiries *all, enum span span);
+void expiries_flush(struct expiries *all, enum span span);
 
 #endif

@@ -21,16 +21,12 @@ struct gather {
 	char chunks[GATHER_CHUNKS][HTTP1_CHUNK_HEAD];
 };
 
-void
-gather_init(struct gather *g, struct peer *to);
-void
-gather_add(struct gather *g, const void *data, size_t len);
+void gather_init(struct gather *g, struct peer *to);
+void gather_add(struct gather *g, const void *data, size_t len);
 /* Takes from data what belongs to the body; *used bytes. HTTP1_MORE, HTTP1_DONE or HTTP1_BAD. */
-enum http1_got
-gather_body(struct gather *g, struct http1_body *body, bool chunked_out, const char *data,
-	size_t len, size_t *used);
+enum http1_got gather_body(struct gather *g, struct http1_body *body, bool chunked_out,
+	const char *data, size_t len, size_t *used);
 /* Writes what is left. 0 or -errno of any write so far. */
-int
-gather_flush(struct gather *g);
+int gather_flush(struct gather *g);
 
 #endif

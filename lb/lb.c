@@ -11,7 +11,7 @@
 
 struct message {
 	struct worker *worker;
-	const struct snapshot *snapshot;
+	struct snapshot *snapshot;
 	int fd;
 	uint64_t drain_ms;
 };

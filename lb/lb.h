@@ -26,23 +26,16 @@ struct lb_config {
 		tunnel_idle_ms; /* 0: the defaults of CHECKLISTS section 1 */
 };
 
-int
-lb_open(struct lb **lb, const struct lb_config *config, struct err *err);
-void
-lb_use(struct lb *lb, const struct snapshot *snapshot); /* takes a reference of its own */
+int lb_open(struct lb **lb, const struct lb_config *config, struct err *err);
+void lb_use(struct lb *lb, const struct snapshot *snapshot); /* takes a reference of its own */
 /* Listens on address:port on every worker; again when the address changes (open connections stay);
  * 0: stop listening. A port in use is an error that says so. */
-int
-lb_listen(struct lb *lb, uint32_t address, struct err *err);
-bool
-lb_listening(const struct lb *lb);
-void
-lb_metrics(struct lb *lb, struct metrics *m);
-void
-lb_state(struct lb *lb, struct buf *out); /* JSON object */
+int lb_listen(struct lb *lb, uint32_t address, struct err *err);
+bool lb_listening(const struct lb *lb);
+void lb_metrics(struct lb *lb, struct metrics *m);
+void lb_state(struct lb *lb, struct buf *out); /* JSON object */
 /* Stops accepting, finishes what is in progress for at most drain_ms, then on_stopped on loop 0 and
  * *lb is gone. */
-void
-lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);
+void lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);
 
 #endif

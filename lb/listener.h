@@ -9,10 +9,8 @@
 #include "lb/private.h"
 
 /* Takes fd; an earlier one is closed. -1: none. */
-void
-listener_use(struct worker *w, int fd);
+void listener_use(struct worker *w, int fd);
 /* On each tick: tries again after it ran out of descriptors. */
-void
-listener_tick(struct worker *w);
+void listener_tick(struct worker *w);
 
 #endif

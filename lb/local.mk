@@ -18,3 +18,13 @@ lb_liblb_a_SOURCES = \
 	lb/stats.c \
 	lb/targets.c lb/targets.h \
 	lb/worker.c
+
+if HAVE_CMOCKA
+LB_TESTS = tests/unit/lb_test
+check_PROGRAMS += $(LB_TESTS)
+TESTS += $(LB_TESTS)
+LB_FIXTURE = tests/fake/origdst.c tests/fake/origdst.h tests/unit/lb_fixture.c tests/unit/lb_fixture.h
+LB_LDADD = lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_lb_test_SOURCES = tests/unit/lb_test.c $(LB_FIXTURE)
+tests_unit_lb_test_LDADD = $(LB_LDADD)
+endif

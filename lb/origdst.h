@@ -8,7 +8,6 @@
 #include <stdint.h>
 
 /* Host byte order. 0 or -errno. On a direct connection it is the listener itself, or an error. */
-int
-origdst_get(int fd, uint32_t *ip, uint16_t *port);
+int origdst_get(int fd, uint32_t *ip, uint16_t *port);
 
 #endif

@@ -26,32 +26,22 @@ struct peer {
 };
 
 /* Takes fd. A socket that is still connecting is watched for writing first. */
-void
-peer_open(struct peer *p, struct loop *loop, int fd, bool connecting, watch_fn *fn, void *arg);
+void peer_open(struct peer *p, struct loop *loop, int fd, bool connecting, watch_fn *fn, void *arg);
 /* The connection is made. */
-void
-peer_connected(struct peer *p);
+void peer_connected(struct peer *p);
 /* As read(2): >0; 0 at EOF (reading is then off); -EAGAIN, -errno. */
-ssize_t
-peer_read(struct peer *p, char *to, size_t size);
+ssize_t peer_read(struct peer *p, char *to, size_t size);
 /* Sends, or keeps what the socket does not take. 0 or -errno, then everything is lost. */
-int
-peer_send(struct peer *p, struct iovec *iov, int n);
-int
-peer_send_bytes(struct peer *p, const void *data, size_t len);
+int peer_send(struct peer *p, struct iovec *iov, int n);
+int peer_send_bytes(struct peer *p, const void *data, size_t len);
 /* On WATCH_WRITE. 0 or -errno. */
-int
-peer_flush(struct peer *p);
+int peer_flush(struct peer *p);
 /* FIN behind what is pending. 0 or -errno */
-int
-peer_shut(struct peer *p);
-void
-peer_pause(struct peer *p);
-void
-peer_resume(struct peer *p);
+int peer_shut(struct peer *p);
+void peer_pause(struct peer *p);
+void peer_resume(struct peer *p);
 /* reset: RST instead of FIN. Nothing happens when closed already. */
-void
-peer_close(struct peer *p, bool reset);
+void peer_close(struct peer *p, bool reset);
 
 static inline bool
 peer_full(const struct peer *p)

@@ -12,17 +12,13 @@
 enum { POOL_IDLE_MAX = 256 }; /* per endpoint and worker */
 
 /* Takes fd; belongs to ex from the start. */
-struct back *
-back_new(struct worker *w, int fd, struct target *t, struct exchange *ex);
+struct back *back_new(struct worker *w, int fd, struct target *t, struct exchange *ex);
 /* Ends it, wherever it is. ex->back is cleared. */
-void
-back_close(struct back *b, bool reset);
+void back_close(struct back *b, bool reset);
 /* An idle connection to t for ex, or NULL. A dead one that the loop has not seen yet is left out.
  */
-struct back *
-pool_get(struct target *t, struct exchange *ex);
+struct back *pool_get(struct target *t, struct exchange *ex);
 /* Gives it back after a whole answer; ex->back is cleared. */
-void
-pool_put(struct back *b);
+void pool_put(struct back *b);
 
 #endif

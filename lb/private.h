@@ -91,7 +91,7 @@ struct grave {
 struct worker {
 	struct lb *lb;
 	struct loop *loop;
-	const struct snapshot *snapshot; /* never NULL */
+	struct snapshot *snapshot; /* never NULL */
 	uint64_t epoch; /* of snapshot: changes with each */
 	uint64_t now_ms, rng;
 	struct targets *targets;
@@ -186,20 +186,13 @@ struct lb {
 
 /* --- worker.c --------------------------------------------------------------- */
 
-struct worker *
-worker_new(struct lb *lb, struct loop *loop);
-void
-worker_start(void *worker); /* first thing on its loop */
-void
-worker_enter(struct worker *w); /* first thing in every callback of the loop */
-uint64_t
-worker_random(struct worker *w);
-void
-worker_bury(struct worker *w, struct grave *g);
+struct worker *worker_new(struct lb *lb, struct loop *loop);
+void worker_start(void *worker); /* first thing on its loop */
+void worker_enter(struct worker *w); /* first thing in every callback of the loop */
+uint64_t worker_random(struct worker *w);
+void worker_bury(struct worker *w, struct grave *g);
 /* Ends the worker when it drains and nothing is left: the last thing in a callback. */
-void
-worker_check_drained(struct worker *w);
-enum lb_policy
-worker_policy(const struct worker *w, const struct group *g);
+void worker_check_drained(struct worker *w);
+enum lb_policy worker_policy(const struct worker *w, const struct group *g);
 
 #endif

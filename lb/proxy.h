@@ -18,26 +18,19 @@
 #include "lb/private.h"
 
 /* Takes fd and the reference to the group. */
-void
-front_open(struct worker *w, int fd, struct group *g, uint32_t client_ip);
+void front_open(struct worker *w, int fd, struct group *g, uint32_t client_ip);
 /* Ends it and what it does. */
-void
-front_close(struct front *f, bool reset);
+void front_close(struct front *f, bool reset);
 /* Uses bytes that were read and had to wait. */
-void
-front_run(struct front *f);
+void front_run(struct front *f);
 /* The exchange is over and f->ex is NULL: next request, or the end of the connection. */
-void
-front_next(struct front *f, bool keep);
+void front_next(struct front *f, bool keep);
 /* An answer of our own with a one-line body; ends f->ex if there is one. close: the connection
  * cannot go on. */
-void
-front_refuse(struct front *f, int status, const char *line, bool close);
+void front_refuse(struct front *f, int status, const char *line, bool close);
 /* Read from the client or not, by what waits. */
-void
-front_gate(struct front *f);
+void front_gate(struct front *f);
 /* For the drain: closes it unless it is in the middle of something. */
-void
-front_drain(struct front *f);
+void front_drain(struct front *f);
 
 #endif

@@ -11,21 +11,14 @@
 
 /* Looks for an endpoint; what the client has sent waits in f->grave.in. No endpoint: the client is
  * reset. */
-void
-relay_open(struct front *f);
+void relay_open(struct front *f);
 /* The endpoint has agreed to another protocol: `data` is what it sent behind its answer. */
-void
-relay_upgraded(struct exchange *ex, const char *data, size_t len);
-void
-relay_connected(struct exchange *ex);
-void
-relay_dial_failed(struct exchange *ex);
+void relay_upgraded(struct exchange *ex, const char *data, size_t len);
+void relay_connected(struct exchange *ex);
+void relay_dial_failed(struct exchange *ex);
 /* Bytes may have come into f->grave.in. */
-void
-relay_on_input(struct front *f);
-void
-relay_on_front(struct front *f, unsigned events);
-void
-relay_on_back(struct back *b, unsigned events);
+void relay_on_input(struct front *f);
+void relay_on_front(struct front *f, unsigned events);
+void relay_on_back(struct back *b, unsigned events);
 
 #endif

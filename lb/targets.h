@@ -41,35 +41,24 @@ struct group {
 	struct balance balance; /* nodes are struct target's; each holds a reference */
 };
 
-struct targets *
-targets_new(void);
+struct targets *targets_new(void);
 /* Every group and target must have been given back. */
-void
-targets_free(struct targets **ts);
+void targets_free(struct targets **ts);
 /* With a reference of the caller's. */
-struct group *
-targets_group(
+struct group *targets_group(
 	struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip, uint16_t port);
 /* Brings a group up to the snapshot; cheap when the epoch is the same. */
-void
-targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, uint64_t epoch);
-void
-group_unref(struct group **g, uint64_t now_ms);
+void targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, uint64_t epoch);
+void group_unref(struct group **g, uint64_t now_ms);
 /* Forgets groups that nobody has used for a minute. */
-void
-targets_sweep(struct targets *ts, uint64_t now_ms);
+void targets_sweep(struct targets *ts, uint64_t now_ms);
 
-struct target *
-group_pick(struct group *g, const struct balance_ask *ask);
+struct target *group_pick(struct group *g, const struct balance_ask *ask);
 
-struct target *
-target_ref(struct target *t);
-void
-target_unref(struct target **t);
-void
-target_begin(struct target *t);
-void
-target_end(struct target *t);
+struct target *target_ref(struct target *t);
+void target_unref(struct target **t);
+void target_begin(struct target *t);
+void target_end(struct target *t);
 
 enum target_fault {
 	TARGET_REFUSED, /* ejects at once */
@@ -77,9 +66,7 @@ enum target_fault {
 			  in a row */
 };
 /* True when this ejected it: 1 s * 2^n, at most 60 s, with jitter taken from `random`. */
-bool
-target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random);
-void
-target_worked(struct target *t);
+bool target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random);
+void target_worked(struct target *t);
 
 #endif

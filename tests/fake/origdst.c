@@ -1,0 +1,25 @@
+#include "tests/fake/origdst.h"
+
+#include <stdatomic.h>
+
+#include "lb/origdst.h"
+
+/* Set by the test's thread, read by the loop's. */
+static _Atomic uint64_t destination;
+
+void
+fake_origdst_set(uint32_t ip, uint16_t port)
+{
+	atomic_store(&destination, (uint64_t)ip << 16 | port);
+}
+
+int
+origdst_get(int fd, uint32_t *ip, uint16_t *port)
+{
+	uint64_t d = atomic_load(&destination);
+
+	(void)fd;
+	*ip = (uint32_t)(d >> 16);
+	*port = (uint16_t)d;
+	return 0;
+}

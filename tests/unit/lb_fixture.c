@@ -1,0 +1,475 @@
+#include "tests/unit/lb_fixture.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <semaphore.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "model/view.h"
+#include "tests/fake/origdst.h"
+
+enum { SUBNET = 0x09fb0000, MASK = 0xffff0000, FAKE_IP = 0x09fb0102, LOOPBACK = 0x7f000001 };
+
+static struct {
+	struct loop *loop;
+	pthread_t thread;
+	struct lb *lb;
+	struct snapshot *snapshot;
+	uint16_t port;
+	int listen[ENDPOINTS];
+	uint16_t ports[ENDPOINTS];
+	sem_t gone;
+	char text[64 * 1024];
+} fx;
+
+struct call {
+	loop_fn *fn;
+	void *arg;
+	sem_t done;
+};
+
+static void
+run_call(void *arg)
+{
+	struct call *c = arg;
+
+	c->fn(c->arg);
+	sem_post(&c->done);
+}
+
+void
+on_loop(loop_fn *fn, void *arg)
+{
+	struct call c = {.fn = fn, .arg = arg};
+
+	sem_init(&c.done, 0, 0);
+	loop_post(fx.loop, run_call, &c);
+	sem_wait(&c.done);
+	sem_destroy(&c.done);
+}
+
+static void *
+run(void *arg)
+{
+	loop_run(arg);
+	return NULL;
+}
+
+static uint16_t
+port_of(int fd)
+{
+	struct sockaddr_in a;
+	socklen_t len = sizeof a;
+
+	assert_int_equal(getsockname(fd, (struct sockaddr *)&a, &len), 0);
+	return ntohs(a.sin_port);
+}
+
+static int
+listen_somewhere(uint16_t port)
+{
+	struct addr a = addr_ipv4(LOOPBACK, port);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0), on = 1;
+
+	setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+	assert_int_equal(bind(fd, &a.sa, a.len), 0);
+	assert_int_equal(listen(fd, 64), 0);
+	return fd;
+}
+
+static void
+open_lb(void *arg)
+{
+	struct lb_config c = {
+		.main = fx.loop,
+		.workers = &fx.loop,
+		.n_workers = 1,
+		.port = fx.port,
+		.policy = LB_LEAST_REQUEST,
+		.subnet = SUBNET,
+		.mask = MASK,
+		.connect_ms = 300,
+		.head_ms = 500,
+		.idle_ms = 1500,
+		.upstream_idle_ms = 1000,
+	};
+	struct err err;
+
+	(void)arg;
+	if (lb_open(&fx.lb, &c, &err) < 0 || lb_listen(fx.lb, LOOPBACK, &err) < 0) {
+		print_error("%s\n", err.text);
+		abort();
+	}
+}
+
+static void
+nothing(void *arg)
+{
+	(void)arg;
+}
+
+void
+start_lb(void)
+{
+	on_loop(open_lb, NULL);
+	on_loop(nothing, NULL); /* the listener is handed to the worker by a post */
+}
+
+int
+fixture_start(void **state)
+{
+	struct err err;
+	int fd;
+
+	(void)state;
+	for (int i = 0; i < ENDPOINTS; i++) {
+		fx.listen[i] = listen_somewhere(0);
+		fx.ports[i] = port_of(fx.listen[i]);
+	}
+	fd = listen_somewhere(0);
+	fx.port = port_of(fd);
+	close(fd);
+	sem_init(&fx.gone, 0, 0);
+	assert_int_equal(loop_new(&fx.loop, &err), 0);
+	assert_int_equal(pthread_create(&fx.thread, NULL, run, fx.loop), 0);
+	start_lb();
+	return 0;
+}
+
+static void
+on_gone(void *arg)
+{
+	(void)arg;
+	sem_post(&fx.gone);
+}
+
+static void
+stop_now(void *arg)
+{
+	lb_stop(&fx.lb, *(uint64_t *)arg, on_gone, NULL);
+}
+
+void
+begin_stop_lb(uint64_t drain_ms)
+{
+	on_loop(stop_now, &drain_ms);
+}
+
+bool
+lb_is_gone(int wait_ms)
+{
+	struct timespec until;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_sec += wait_ms / 1000;
+	until.tv_nsec += wait_ms % 1000 * 1000000L;
+	if (until.tv_nsec >= 1000000000) {
+		until.tv_sec++;
+		until.tv_nsec -= 1000000000;
+	}
+	return sem_timedwait(&fx.gone, &until) == 0;
+}
+
+void
+stop_lb(uint64_t drain_ms)
+{
+	begin_stop_lb(drain_ms);
+	assert_true(lb_is_gone(WAIT_MS + (int)drain_ms));
+}
+
+static void
+stop_loop(void *arg)
+{
+	loop_stop(arg);
+}
+
+int
+fixture_stop(void **state)
+{
+	(void)state;
+	if (fx.lb != NULL)
+		stop_lb(0);
+	loop_post(fx.loop, stop_loop, fx.loop);
+	pthread_join(fx.thread, NULL);
+	loop_free(&fx.loop);
+	snapshot_unref(&fx.snapshot);
+	for (int i = 0; i < ENDPOINTS; i++)
+		endpoint_down(i);
+	return 0;
+}
+
+struct lb **
+the_lb(void)
+{
+	return &fx.lb;
+}
+
+int
+endpoint_listen(int i)
+{
+	if (fx.listen[i] < 0)
+		fx.listen[i] = listen_somewhere(fx.ports[i]);
+	return fx.listen[i];
+}
+
+void
+endpoint_down(int i)
+{
+	if (fx.listen[i] >= 0)
+		close(fx.listen[i]);
+	fx.listen[i] = -1;
+}
+
+static char empty[] = "";
+static char self_node[] = "n1";
+static char loopback[] = "127.0.0.1";
+
+static struct service *
+make_service(enum port_mode mode, enum lb_policy policy, int n)
+{
+	static char ns[] = "default", name[] = "web";
+	struct view_endpoint e[ENDPOINTS];
+	struct view_port port = {.name = empty,
+		.port = 80,
+		.mode = (uint8_t)mode,
+		.n_endpoints = (size_t)n,
+		.endpoints = e};
+	struct view v = {.ns = ns,
+		.name = name,
+		.cluster_ip = empty,
+		.external_name = empty,
+		.policy = (uint8_t)policy,
+		.n_ports = 1,
+		.ports = &port};
+	const struct self self = {.node = self_node, .site = "", .zone = ""};
+
+	memset(e, 0, sizeof e);
+	for (int i = 0; i < n; i++) {
+		e[i].node = self_node;
+		e[i].site = e[i].zone = e[i].hostname = e[i].pod = e[i].host_ip = e[i].given_ip =
+			empty;
+		e[i].flags = ENDPOINT_READY | ENDPOINT_SERVING;
+		e[i].pod_ip = loopback;
+		e[i].pod_port = fx.ports[i];
+	}
+	return service_build(&v, &self, FAKE_IP, (uint64_t)random());
+}
+
+static void
+adopt(void *arg)
+{
+	(void)arg;
+	lb_use(fx.lb, fx.snapshot);
+}
+
+static void
+use(struct service *s)
+{
+	struct change c = {.ns = "default", .name = "web", .service = s};
+	struct snapshot *base = fx.snapshot != NULL ? fx.snapshot : snapshot_new(true);
+
+	fx.snapshot = snapshot_next(base, &c, 1);
+	snapshot_unref(&base);
+	fake_origdst_set(FAKE_IP, 80);
+	on_loop(adopt, NULL);
+	on_loop(nothing, NULL);
+}
+
+void
+service_use(enum port_mode mode, enum lb_policy policy, int n)
+{
+	/* Gone and back: no group of an earlier test is left with its cursor. */
+	for (int i = 0; i < ENDPOINTS; i++) {
+		while (fx.listen[i] >= 0 && endpoint_called(i, 0))
+			close(accept(fx.listen[i], NULL, NULL));
+	}
+	use(make_service(mode, policy, n));
+}
+
+void
+service_gone(void)
+{
+	use(NULL);
+}
+
+static int
+patient(int fd)
+{
+	const struct timeval t = {.tv_sec = WAIT_MS / 1000};
+
+	assert_true(fd >= 0);
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
+	sock_nodelay(fd);
+	return fd;
+}
+
+int
+client_open(void)
+{
+	struct addr a = addr_ipv4(LOOPBACK, fx.port);
+	int fd = patient(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+
+	assert_int_equal(connect(fd, &a.sa, a.len), 0);
+	return fd;
+}
+
+static bool
+readable(int fd, int ms)
+{
+	struct pollfd p = {.fd = fd, .events = POLLIN};
+
+	return poll(&p, 1, ms) == 1;
+}
+
+bool
+endpoint_called(int i, int ms)
+{
+	return readable(endpoint_listen(i), ms);
+}
+
+int
+endpoint_accept(int i)
+{
+	if (!endpoint_called(i, WAIT_MS))
+		fail_msg("endpoint %d is not called", i);
+	return patient(accept(fx.listen[i], NULL, NULL));
+}
+
+void
+put_bytes(int fd, const void *data, size_t len)
+{
+	const char *at = data;
+
+	while (len > 0) {
+		ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
+
+		if (n <= 0)
+			fail_msg("send: %s", strerror(errno));
+		at += n;
+		len -= (size_t)n;
+	}
+}
+
+void
+put(int fd, const char *text)
+{
+	put_bytes(fd, text, strlen(text));
+}
+
+void
+expect(int fd, const char *text)
+{
+	size_t want = strlen(text), got = 0;
+
+	while (got < want) {
+		ssize_t n = recv(fd, fx.text + got, want - got, 0);
+
+		if (n <= 0) {
+			fx.text[got] = '\0';
+			fail_msg("wanted \"%s\", got \"%s\" and then %s", text, fx.text,
+				n == 0 ? "EOF" : strerror(errno));
+		}
+		got += (size_t)n;
+	}
+	fx.text[got] = '\0';
+	assert_string_equal(fx.text, text);
+}
+
+const char *
+read_until(int fd, const char *text)
+{
+	size_t got = 0;
+
+	do {
+		ssize_t n = recv(fd, fx.text + got, 1, 0);
+
+		if (n <= 0)
+			fail_msg("wanted \"%s\", got \"%s\" and then %s", text, fx.text,
+				n == 0 ? "EOF" : strerror(errno));
+		fx.text[++got] = '\0';
+	} while (strstr(fx.text, text) == NULL && got + 1 < sizeof fx.text);
+	return fx.text;
+}
+
+void
+expect_eof(int fd)
+{
+	ssize_t n = recv(fd, fx.text, sizeof fx.text - 1, 0);
+
+	fx.text[MAX(n, 0)] = '\0';
+	if (n != 0)
+		fail_msg("wanted EOF, got %s", n < 0 ? strerror(errno) : fx.text);
+}
+
+void
+expect_reset(int fd)
+{
+	ssize_t n = recv(fd, fx.text, sizeof fx.text - 1, 0);
+
+	fx.text[MAX(n, 0)] = '\0';
+	if (n >= 0 || errno != ECONNRESET)
+		fail_msg("wanted a reset, got %s",
+			n == 0          ? "EOF"
+				: n < 0 ? strerror(errno)
+					: fx.text);
+}
+
+void
+expect_silence(int fd, int ms)
+{
+	ssize_t n;
+
+	if (!readable(fd, ms))
+		return;
+	n = recv(fd, fx.text, sizeof fx.text - 1, 0);
+	fx.text[MAX(n, 0)] = '\0';
+	fail_msg("wanted silence, got %zd bytes: %s", n, fx.text);
+}
+
+void
+shut(int fd)
+{
+	assert_int_equal(shutdown(fd, SHUT_WR), 0);
+}
+
+void
+close_hard(int fd)
+{
+	const struct linger now = {.l_onoff = 1};
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	close(fd);
+}
+
+static void
+write_metrics(void *arg)
+{
+	lb_metrics(fx.lb, arg);
+}
+
+uint64_t
+metric(const char *line_start)
+{
+	struct metrics m;
+	const char *at;
+	uint64_t v = 0;
+
+	metrics_init(&m);
+	on_loop(write_metrics, &m);
+	for (at = strstr(buf_str(&m.out), line_start); at != NULL && at[-1] != '\n';)
+		at = strstr(at + 1, line_start); /* the HELP line has it too */
+	assert_non_null(at);
+	v = strtoull(at + strlen(line_start), NULL, 10);
+	metrics_fini(&m);
+	return v;
+}

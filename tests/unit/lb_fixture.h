@@ -1,0 +1,54 @@
+/*
+ * The proxy in process: one worker on a loop of its own thread, listening on 127.0.0.1, with one service
+ * "default/web" on port 80. The test's thread plays the client and the endpoints with blocking sockets that give
+ * up after WAIT_MS. tests/fake/origdst.c stands for NAT.
+ */
+#ifndef EDGEWAY_TESTS_LB_FIXTURE_H
+#define EDGEWAY_TESTS_LB_FIXTURE_H
+
+#include "lb/lb.h"
+
+enum { WAIT_MS = 3000, ENDPOINTS = 3 };
+
+/* State of the group of tests: cmocka's setup and teardown. */
+int fixture_start(void **state);
+int fixture_stop(void **state);
+
+/* Endpoint i of ENDPOINTS: its listening socket on 127.0.0.1, made on first use, closed by endpoint_down. */
+int endpoint_listen(int i);
+void endpoint_down(int i);
+/* The service gets the first n endpoints (also those that are down). */
+void service_use(enum port_mode mode, enum lb_policy policy, int n);
+void service_gone(void);
+
+int client_open(void);
+/* A connection that the proxy made to endpoint i; fails the test after WAIT_MS. */
+int endpoint_accept(int i);
+/* Is there one, within ms? */
+bool endpoint_called(int i, int ms);
+
+void put(int fd, const char *text);
+void put_bytes(int fd, const void *data, size_t len);
+/* Reads exactly this text, else the test fails. */
+void expect(int fd, const char *text);
+/* Reads until the text has come; returns all that was read, valid until the next call. */
+const char *read_until(int fd, const char *text);
+/* FIN, nothing before it. */
+void expect_eof(int fd);
+void expect_reset(int fd);
+/* Nothing comes for ms. */
+void expect_silence(int fd, int ms);
+void shut(int fd);
+void close_hard(int fd); /* RST */
+uint64_t metric(const char *line_start); /* value of a sample */
+
+/* Calls fn(arg) on the loop and waits for it. */
+void on_loop(loop_fn *fn, void *arg);
+struct lb **the_lb(void);
+/* lb_stop, and wait until it is gone. */
+void stop_lb(uint64_t drain_ms);
+void begin_stop_lb(uint64_t drain_ms);
+bool lb_is_gone(int wait_ms);
+void start_lb(void);
+
+#endif
