@@ -39,7 +39,8 @@ on_lws_log(int level, const char *line)
 {
 	int len = (int)strcspn(line, "\n");
 
-	if (level == LLL_ERR)
+	/* Certificates that are refused are told with the connection. */
+	if (level == LLL_ERR && strncmp(line, "SSL error", 9) != 0)
 		log_limited(LOG_LEVEL_WARN, 10, "ws", "%.*s", len, line);
 	else
 		log_debug("ws", "%.*s", len, line);
@@ -58,8 +59,6 @@ common_info(struct ws *ws)
 		/* Else libwebsockets takes the variable http_proxy for wss as well; port 0 is none. */
 		.http_proxy_address = ":0",
 		.alpn = "http/1.1",
-		.gid = (gid_t)-1,
-		.uid = (uid_t)-1,
 	};
 
 	return info;
@@ -193,11 +192,11 @@ tick_conn(struct ws_conn *c, uint64_t now)
 			tick_open(c, now);
 		return;
 	}
-	if (now - c->since_ms <= DEADLINE_MS)
+	if (now - c->since_ms <= c->ws->config.handshake_ms)
 		return;
 	if (c->state == WS_STARTING)
-		ws_set_why(c, "no answer to the TLS or websocket handshake within %d s",
-			DEADLINE_MS / 1000);
+		ws_set_why(c, "no answer to the TLS or websocket handshake within %llu ms",
+			(unsigned long long)c->ws->config.handshake_ms);
 	c->since_ms = now;
 	kill_conn(c);
 	ws_end(c, "the connection ended");
@@ -225,6 +224,8 @@ ws_new(struct ws **out, struct loop *loop, const struct ws_config *config, struc
 
 	ws->loop = loop;
 	ws->config = *config;
+	if (ws->config.handshake_ms == 0)
+		ws->config.handshake_ms = DEADLINE_MS;
 	lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
 	ws->tick = timer_new(loop, on_tick, ws);
 	ws->reap = timer_new(loop, ws_reap_vhosts, ws);
@@ -427,7 +428,7 @@ ws_close(struct ws_conn *c, unsigned code, const char *reason)
 	}
 	/* Nobody to talk to yet: the next tick ends it. */
 	c->state = WS_CLOSING;
-	c->since_ms -= MIN(c->since_ms, (uint64_t)DEADLINE_MS + 1);
+	c->since_ms -= MIN(c->since_ms, c->ws->config.handshake_ms + 1);
 }
 
 const char *

@@ -6,7 +6,10 @@
  * address and the name to verify; nothing unverified is ever accepted. Both sides ping every
  * heartbeat_ms and close a connection from which no byte came for 2 * heartbeat_ms + 1 s.
  *
- * Events: open exactly once or closed directly (dial failed); closed is always the last callback.
+ * Events: open exactly once or closed directly (dial failed); closed is always the last callback. The
+ * first argument is the `arg` of ws_config. A connection to the server is first seen in accept; what
+ * ends before that, or is refused there, makes no other callback (ws logs it, rate-limited). After
+ * ws_close no text comes any more.
  */
 #ifndef EDGEWAY_BASE_WS_H
 #define EDGEWAY_BASE_WS_H
@@ -34,16 +37,19 @@ struct ws_config {
 	const struct ws_events *events;
 	void *arg;
 	struct ssl_ctx_st *server_tls; /* SSL_CTX from base/pki; NULL: no server side */
-	uint64_t heartbeat_ms;
+	uint64_t heartbeat_ms;   /* 0: no pings, silence is borne */
+	uint64_t handshake_ms;   /* for TCP, TLS and upgrade, and for the closing handshake; 0: 10 s */
 	size_t message_limit;    /* bytes of one incoming message; more closes with 1009 */
 	size_t high_water;       /* queued bytes above which ws_send returns 1 */
 };
 
 int ws_new(struct ws **ws, struct loop *loop, const struct ws_config *config, struct err *err);
-/* Closes every connection (closed callbacks come) and frees the context; turns the loop as libwebsockets needs. */
+/* Closes every connection (closed callbacks come) and frees the context; turns the loop as libwebsockets needs,
+ * so never call it from a callback of that loop. */
 void ws_free(struct ws **ws);
 
-/* Takes over an accepted TCP socket, TLS handshake still to come. */
+/* Takes over an accepted TCP socket, TLS handshake still to come. The descriptor is ws's at once, also
+ * when the answer is -ECONNABORTED. */
 int ws_adopt(struct ws *ws, int fd);
 
 struct ws_dial {
@@ -65,7 +71,7 @@ void ws_close(struct ws_conn *c, unsigned code, const char *reason);
 
 const char *ws_path(const struct ws_conn *c);                         /* server, "" else */
 const char *ws_header(const struct ws_conn *c, const char *lowercase_name); /* server, during accept and open; "" absent */
-const char *ws_peer_name(const struct ws_conn *c); /* common name of the verified client certificate, "" when none */
+const char *ws_peer_name(const struct ws_conn *c); /* name of the verified client certificate (pki_cert_info), "" when none */
 const char *ws_peer_addr(const struct ws_conn *c); /* text */
 void *ws_arg(const struct ws_conn *c);
 void ws_set_arg(struct ws_conn *c, void *arg);

@@ -3,6 +3,7 @@
  * chooses. Every wait has an upper bound (PATIENCE_MS) and ends as soon as its condition holds.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -10,6 +11,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <openssl/ssl.h>
 
 #include "base/log.h"
 #include "base/loop.h"
@@ -36,11 +38,12 @@ struct world {
 	char *ca, *ca_key, *other_ca, *other_ca_key;
 	char *hub, *hub_key, *node, *node_key;
 	struct ssl_ctx_st *hub_tls, *node_tls;
-	struct loop *loop;
+	struct loop *loop, *client_loop;
 	struct ws *server, *client;
 	struct side at_server, at_client;
 	struct watch *listener;
 	int listen_fd;
+	bool frozen; /* the client's loop stands still */
 	struct addr addr;
 };
 
@@ -119,7 +122,9 @@ on_socket(void *arg, int fd, unsigned ready)
 	int conn = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 	(void)ready;
-	if (conn >= 0)
+	if (w->server == NULL) /* ws_free turns the loop */
+		close(conn);
+	else if (conn >= 0)
 		ws_adopt(w->server, conn);
 }
 
@@ -178,12 +183,13 @@ free_world(void **state)
 }
 
 static void
-start(struct world *w, uint64_t server_heartbeat_ms)
+start_with(struct world *w, uint64_t server_heartbeat_ms, uint64_t handshake_ms)
 {
 	struct ws_config config = {.events = &events,
 		.arg = &w->at_server,
 		.server_tls = w->hub_tls,
 		.heartbeat_ms = server_heartbeat_ms,
+		.handshake_ms = handshake_ms,
 		.message_limit = LIMIT,
 		.high_water = 64 * 1024};
 	struct err err = {0};
@@ -191,17 +197,24 @@ start(struct world *w, uint64_t server_heartbeat_ms)
 	memset(&w->at_server, 0, sizeof w->at_server);
 	memset(&w->at_client, 0, sizeof w->at_client);
 	assert_int_equal(loop_new(&w->loop, &err), 0);
+	assert_int_equal(loop_new(&w->client_loop, &err), 0);
 	if (ws_new(&w->server, w->loop, &config, &err) < 0)
 		fail_msg("%s", err.text);
 	config.arg = &w->at_client;
 	config.server_tls = NULL;
 	config.heartbeat_ms = 4000;
-	if (ws_new(&w->client, w->loop, &config, &err) < 0)
+	if (ws_new(&w->client, w->client_loop, &config, &err) < 0)
 		fail_msg("%s", err.text);
 	w->addr = addr_ipv4(INADDR_LOOPBACK, 0);
 	assert_int_equal(sock_listen(&w->addr, 0, &w->listen_fd, &err), 0);
 	assert_int_equal(getsockname(w->listen_fd, &w->addr.sa, &w->addr.len), 0);
 	w->listener = watch_start(w->loop, w->listen_fd, WATCH_READ, on_socket, w);
+}
+
+static void
+start(struct world *w)
+{
+	start_with(w, 4000, 0);
 }
 
 static void
@@ -211,12 +224,22 @@ stop(struct world *w)
 	close(w->listen_fd);
 	ws_free(&w->client);
 	ws_free(&w->server);
+	loop_free(&w->client_loop);
 	loop_free(&w->loop);
 	free(w->at_server.text);
 	free(w->at_client.text);
 }
 
-/* Turns the loop until *count reaches `want` or patience ends. */
+static void
+turn(struct world *w)
+{
+	loop_turn(w->loop);
+	if (!w->frozen)
+		loop_turn(w->client_loop);
+	usleep(500);
+}
+
+/* Turns the loops until *count reaches `want` or patience ends. */
 static void
 wait_for(struct world *w, const int *count, int want)
 {
@@ -227,18 +250,15 @@ wait_for(struct world *w, const int *count, int want)
 			fail_msg("waited in vain: have %d, want %d; client says \"%s\", server "
 				 "says \"%s\"",
 				*count, want, w->at_client.why, w->at_server.why);
-		loop_turn(w->loop);
-		usleep(500);
+		turn(w);
 	}
 }
 
 static void
 turn_some(struct world *w, int turns)
 {
-	while (turns-- > 0) {
-		loop_turn(w->loop);
-		usleep(500);
-	}
+	while (turns-- > 0)
+		turn(w);
 }
 
 static struct ws_conn *
@@ -284,7 +304,7 @@ test_open_shows_who_and_what(void **state)
 {
 	struct world *w = *state;
 
-	start(w, 4000);
+	start(w);
 	open_pair(w);
 	assert_int_equal(w->at_server.accepts, 1);
 	assert_string_equal(w->at_server.path, "/project/edge-1/events");
@@ -301,7 +321,7 @@ test_echo(void **state)
 {
 	struct world *w = *state;
 
-	start(w, 4000);
+	start(w);
 	w->at_server.echo = true;
 	open_pair(w);
 	assert_int_equal(ws_send(w->at_client.conn, "hello", 5), 0);
@@ -322,7 +342,7 @@ test_big_message_both_ways(void **state)
 
 	for (i = 0; i < BIG; i++)
 		big[i] = (char)('a' + i % 23);
-	start(w, 4000);
+	start(w);
 	w->at_server.echo = true;
 	open_pair(w);
 	assert_int_equal(ws_send(w->at_client.conn, big, BIG), 1);
@@ -346,7 +366,7 @@ test_too_big_message_closes(void **state)
 	char *big = xmalloc(LIMIT + 1);
 
 	memset(big, 'x', LIMIT + 1);
-	start(w, 4000);
+	start(w);
 	open_pair(w);
 	ws_send(w->at_client.conn, big, LIMIT + 1);
 	wait_for(w, &w->at_client.closes, 1);
@@ -367,7 +387,7 @@ test_refused_upgrade(void **state)
 	for (i = 0; i < ARRAY_LEN(status); i++) {
 		char want[32];
 
-		start(w, 4000);
+		start(w);
 		w->at_server.refuse_with = status[i];
 		snprintf(want, sizeof want, "HTTP status %d", status[i]);
 		dial_must_fail(w, "hub.example", w->node_tls, want);
@@ -381,7 +401,7 @@ test_close_tells_code_and_reason(void **state)
 {
 	struct world *w = *state;
 
-	start(w, 4000);
+	start(w);
 	open_pair(w);
 	ws_send(w->at_server.conn, "last words", 10);
 	ws_close(w->at_server.conn, 4001, "replaced by a newer connection");
@@ -403,7 +423,7 @@ test_close_while_dialling(void **state)
 {
 	struct world *w = *state;
 
-	start(w, 4000);
+	start(w);
 	ws_close(dial(w, "hub.example", w->node_tls), 1000, "changed my mind");
 	wait_for(w, &w->at_client.closes, 1);
 	assert_int_equal(w->at_client.opens, 0);
@@ -418,7 +438,7 @@ test_no_certificate_has_no_name(void **state)
 	struct ssl_ctx_st *tls = NULL;
 
 	assert_int_equal(pki_client_ctx(w->ca, NULL, NULL, &tls, NULL), 0);
-	start(w, 4000);
+	start(w);
 	dial(w, "127.0.0.1", tls);
 	pki_ctx_free(&tls); /* the connection keeps it */
 	wait_for(w, &w->at_server.opens, 1);
@@ -434,7 +454,7 @@ test_ipv6(void **state)
 	struct err err = {0};
 	int fd;
 
-	start(w, 4000);
+	start(w);
 	assert_int_equal(addr_parse(&six, "[::1]:0", 0, &err), 0);
 	if (sock_listen(&six, 0, &fd, &err) < 0) {
 		stop(w);
@@ -458,7 +478,7 @@ test_wrong_ca_is_refused(void **state)
 	struct ssl_ctx_st *tls = NULL;
 
 	assert_int_equal(pki_client_ctx(w->other_ca, NULL, NULL, &tls, NULL), 0);
-	start(w, 4000);
+	start(w);
 	dial_must_fail(w, "hub.example", tls, "not signed by the CA");
 	assert_int_equal(w->at_server.accepts, 0);
 	stop(w);
@@ -473,7 +493,7 @@ test_wrong_client_certificate_is_refused(void **state)
 	struct ssl_ctx_st *tls = NULL;
 
 	assert_int_equal(pki_client_ctx(w->ca, cert, w->node_key, &tls, NULL), 0);
-	start(w, 4000);
+	start(w);
 	dial_must_fail(w, "hub.example", tls, "the peer refused the TLS connection");
 	assert_int_equal(w->at_server.accepts, 0);
 	stop(w);
@@ -489,7 +509,7 @@ test_wrong_host_is_refused(void **state)
 	size_t i;
 
 	for (i = 0; i < ARRAY_LEN(hosts); i++) {
-		start(w, 4000);
+		start(w);
 		dial_must_fail(w, hosts[i], w->node_tls, "not made for the name");
 		assert_int_equal(w->at_server.accepts, 0);
 		stop(w);
@@ -505,7 +525,7 @@ test_join_by_hash(void **state)
 
 	assert_int_equal(pki_cert_hash(w->ca, hash, NULL), 0);
 	assert_int_equal(pki_join_ctx(hash, &ca, &tls, NULL), 0);
-	start(w, 4000);
+	start(w);
 	dial(w, "hub.example", tls);
 	wait_for(w, &w->at_client.opens, 1);
 	assert_string_equal(ca, w->ca);
@@ -514,7 +534,7 @@ test_join_by_hash(void **state)
 	free(take_ptr(&ca));
 	assert_int_equal(pki_cert_hash(w->other_ca, hash, NULL), 0);
 	assert_int_equal(pki_join_ctx(hash, &ca, &tls, NULL), 0);
-	start(w, 4000);
+	start(w);
 	dial_must_fail(w, "hub.example", tls, "join token");
 	assert_int_equal(w->at_server.accepts, 0);
 	assert_null(ca);
@@ -528,7 +548,7 @@ test_nobody_listens(void **state)
 	struct world *w = *state;
 	int i;
 
-	start(w, 4000);
+	start(w);
 	watch_stop(&w->listener);
 	close(w->listen_fd);
 	w->listen_fd = -1;
@@ -546,21 +566,45 @@ test_nobody_listens(void **state)
 	stop(w);
 }
 
-/* A peer that completes the handshake and then says nothing: the server's clock is faster. */
 static void
 test_silent_peer_is_closed(void **state)
 {
 	struct world *w = *state;
-	struct ws_conn *c;
 
-	start(w, 100);
+	start_with(w, 100, 0);
 	open_pair(w);
-	c = w->at_client.conn;
-	/* Freeze: from now on only the server's half may be served. The client shares the loop, so its
-	 * socket is given to another reader instead, which never answers. */
-	assert_non_null(c);
-	turn_some(w, 600);
-	assert_int_equal(w->at_server.closes, 0); /* pongs keep it alive for longer than 1200 ms */
+	w->frozen = true;
+	wait_for(w, &w->at_server.closes, 1);
+	assert_non_null(strstr(w->at_server.why, "no sign of life for "));
+	w->frozen = false;
+	wait_for(w, &w->at_client.closes, 1);
+	stop(w);
+}
+
+static void
+test_server_that_does_not_answer(void **state)
+{
+	struct world *w = *state;
+
+	start_with(w, 4000, 300);
+	watch_stop(&w->listener); /* connections wait in the kernel's queue */
+	dial_must_fail(w, "hub.example", w->node_tls, "within 300 ms");
+	stop(w);
+}
+
+static void
+test_peer_that_ignores_the_close(void **state)
+{
+	struct world *w = *state;
+
+	start_with(w, 4000, 300);
+	open_pair(w);
+	w->frozen = true;
+	ws_close(w->at_server.conn, 1000, "bye");
+	wait_for(w, &w->at_server.closes, 1);
+	assert_string_equal(w->at_server.why, "we closed it: bye");
+	w->frozen = false;
+	wait_for(w, &w->at_client.closes, 1);
 	stop(w);
 }
 
@@ -586,7 +630,7 @@ test_garbage_is_dropped(void **state)
 	struct world *w = *state;
 	size_t i;
 
-	start(w, 4000);
+	start(w);
 	for (i = 0; i < ARRAY_LEN(garbage); i++) {
 		int fd = plain_socket(w);
 		char junk[64];
@@ -608,12 +652,133 @@ test_garbage_is_dropped(void **state)
 }
 
 static void
+test_mute_stranger_is_dropped(void **state)
+{
+	struct world *w = *state;
+	uint64_t until = mono_ms() + PATIENCE_MS;
+	char junk[8];
+	int fd;
+
+	start_with(w, 4000, 300);
+	fd = plain_socket(w);
+	while (recv(fd, junk, sizeof junk, MSG_DONTWAIT) < 0 && errno == EAGAIN) {
+		assert_true(mono_ms() < until);
+		turn(w);
+	}
+	close(fd);
+	stop(w);
+}
+
+/* Says `request` over TLS and returns all that comes back until the server ends the connection. */
+static size_t
+talk_tls(struct world *w, const void *request, size_t len, char *reply, size_t size)
+{
+	SSL *ssl = SSL_new(w->node_tls);
+	int fd = plain_socket(w), n = -1;
+	uint64_t until = mono_ms() + PATIENCE_MS;
+	bool said = false;
+	size_t got = 0;
+
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	SSL_set_fd(ssl, fd);
+	SSL_set_connect_state(ssl);
+	while (n < 0 || got < size - 1) {
+		int why;
+
+		assert_true(mono_ms() < until);
+		turn(w);
+		if (!said && SSL_do_handshake(ssl) == 1)
+			said = SSL_write(ssl, request, (int)len) == (int)len;
+		n = SSL_read(ssl, reply + got, (int)(size - 1 - got));
+		why = SSL_get_error(ssl, n);
+		if (n > 0)
+			got += (size_t)n;
+		else if (why != SSL_ERROR_WANT_READ && why != SSL_ERROR_WANT_WRITE)
+			break;
+	}
+	SSL_free(ssl);
+	close(fd);
+	reply[got] = '\0';
+	return got;
+}
+
+static void
+test_plain_http_gets_426(void **state)
+{
+	static const char get[] = "GET /metrics HTTP/1.1\r\nhost: hub.example\r\n\r\n";
+	struct world *w = *state;
+	char reply[512];
+
+	start(w);
+	talk_tls(w, get, sizeof get - 1, reply, sizeof reply);
+	assert_int_equal(strncmp(reply, "HTTP/1.1 426 ", 13), 0);
+	assert_int_equal(w->at_server.accepts, 0);
+	stop(w);
+}
+
+static void
+test_garbage_over_tls_is_dropped(void **state)
+{
+	struct world *w = *state;
+	char junk[6000], reply[2048];
+	size_t i;
+
+	start_with(w, 4000, 500);
+	for (i = 0; i < sizeof junk; i++)
+		junk[i] = (char)(i * 7 + i / 256);
+	talk_tls(w, junk, sizeof junk, reply, sizeof reply);
+	memset(junk, 'a', sizeof junk);
+	memcpy(junk, "GET /", 5); /* a path without end */
+	talk_tls(w, junk, sizeof junk, reply, sizeof reply);
+	assert_int_equal(w->at_server.accepts, 0);
+	open_pair(w);
+	stop(w);
+}
+
+#define UPGRADE                                                                                    \
+	"GET /p/n/events HTTP/1.1\r\nhost: hub.example\r\nupgrade: websocket\r\nconnection: "      \
+	"upgrade\r\n"                                                                              \
+	"sec-websocket-key: AAAAAAAAAAAAAAAAAAAAAA==\r\nsec-websocket-version: 13\r\n\r\n"
+
+static void
+test_bad_frames_end_the_connection(void **state)
+{
+	static const char *const frames[] = {
+		UPGRADE "\x83\x80"
+			"abcd", /* reserved opcode */
+		UPGRADE "\x82\x81"
+			"abcd"
+			"x", /* binary */
+		UPGRADE "\x81\x81"
+			"abcd"
+			"\x9d", /* not UTF-8 */
+		UPGRADE "\xf1\x81"
+			"abcd"
+			"x", /* reserved bits */
+		UPGRADE "\x81\xff\x7f\xff\xff\xff\xff\xff\xff\xff"
+			"abcdefgh", /* 2^63 bytes */
+	};
+	struct world *w = *state;
+	char reply[4096];
+	size_t i;
+
+	start_with(w, 4000, 500);
+	for (i = 0; i < ARRAY_LEN(frames); i++) {
+		talk_tls(w, frames[i], strlen(frames[i]), reply, sizeof reply);
+		wait_for(w, &w->at_server.closes, (int)i + 1);
+		assert_int_equal(w->at_server.opens, (int)i + 1);
+	}
+	assert_int_equal(w->at_server.texts, 0);
+	stop(w);
+}
+
+static void
 test_free_with_open_connections(void **state)
 {
 	struct world *w = *state;
 	int i, stranger;
 
-	start(w, 4000);
+	start(w);
 	for (i = 0; i < 3; i++)
 		dial(w, "hub.example", w->node_tls);
 	wait_for(w, &w->at_client.opens, 3);
@@ -636,7 +801,7 @@ test_many_connections_come_and_go(void **state)
 	struct world *w = *state;
 	int i;
 
-	start(w, 4000);
+	start(w);
 	for (i = 1; i <= 30; i++) {
 		dial(w, "hub.example", w->node_tls);
 		wait_for(w, &w->at_client.opens, i);
@@ -666,7 +831,13 @@ main(void)
 		cmocka_unit_test(test_join_by_hash),
 		cmocka_unit_test(test_nobody_listens),
 		cmocka_unit_test(test_silent_peer_is_closed),
+		cmocka_unit_test(test_server_that_does_not_answer),
+		cmocka_unit_test(test_peer_that_ignores_the_close),
 		cmocka_unit_test(test_garbage_is_dropped),
+		cmocka_unit_test(test_mute_stranger_is_dropped),
+		cmocka_unit_test(test_plain_http_gets_426),
+		cmocka_unit_test(test_garbage_over_tls_is_dropped),
+		cmocka_unit_test(test_bad_frames_end_the_connection),
 		cmocka_unit_test(test_free_with_open_connections),
 		cmocka_unit_test(test_many_connections_come_and_go),
 	};
