@@ -104,7 +104,7 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 	struct resolvconf_config rc = {
 		.path = config->resolv_conf,
 		.cluster_domain = config->cluster_domain,
-		.manage = config->manage_resolv_conf,
+		.manage = config->manage_resolv_conf && config->port == 53,
 		.keep = config->keep,
 	};
 	struct snapshot *nothing;
@@ -124,6 +124,10 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 		dns_free(d);
 		return code;
 	}
+	if (config->manage_resolv_conf && config->port != 53)
+		log_warn("dns",
+			"resolv.conf is left alone: it cannot name a port, and dns.port is %u",
+			d->port);
 	copy_configured(d, config);
 	nothing = snapshot_new(false);
 	d->servers = xcalloc(config->n_workers, sizeof *d->servers);
@@ -249,11 +253,6 @@ dns_resolvconf_write(struct dns *d, struct err *err)
 	if (d->address == 0)
 		return err_set(
 			err, ENOTCONN, "resolv.conf is left alone while DNS does not listen");
-	if (d->port != 53)
-		return err_set(err, EINVAL,
-			"resolv.conf cannot name port %u: set dns.port to 53 or "
-			"dns.manageResolvConf to false",
-			d->port);
 	code = resolvconf_write(d->resolvconf, d->address, err);
 	find_upstreams(d);
 	return code;

@@ -10,3 +10,26 @@ dns_libdns_a_SOURCES = \
 	dns/rewrite.c dns/rewrite.h \
 	dns/server.c dns/server.h \
 	dns/tcp.c dns/tcp.h
+
+DNS_TESTS = tests/unit/dns_message_test tests/unit/dns_answer_test tests/unit/dns_server_test \
+	tests/unit/resolvtext_test tests/unit/resolvconf_test
+DNS_KIT = tests/unit/dns_kit.c tests/unit/dns_kit.h
+DNS_LDADD = dns/libdns.a $(MODEL_LDADD)
+if HAVE_CMOCKA
+check_PROGRAMS += $(DNS_TESTS)
+TESTS += $(DNS_TESTS)
+endif
+tests_unit_dns_message_test_SOURCES = tests/unit/dns_message_test.c $(DNS_KIT)
+tests_unit_dns_message_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_answer_test_SOURCES = tests/unit/dns_answer_test.c $(DNS_KIT)
+tests_unit_dns_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_server_test_SOURCES = tests/unit/dns_server_test.c $(DNS_KIT)
+tests_unit_dns_server_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_resolvtext_test_SOURCES = tests/unit/resolvtext_test.c
+tests_unit_resolvtext_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_resolvconf_test_SOURCES = tests/unit/resolvconf_test.c
+tests_unit_resolvconf_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+
+FUZZERS += tests/fuzz/dns_fuzz
+tests_fuzz_dns_fuzz_SOURCES = tests/fuzz/dns_fuzz.c $(DNS_KIT)
+tests_fuzz_dns_fuzz_LDADD = $(DNS_LDADD)

@@ -203,9 +203,7 @@ undo(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
 		size_t len;
 		auto_free char *text = resolvtext_strip(now.text, now.len, &len);
 
-		log_warn("dns",
-			"somebody else has edited resolv.conf, only our lines are taken out "
-			"path=%s",
+		log_warn("dns", "resolv.conf is not as we wrote it, only our lines go path=%s",
 			rc->path);
 		code = replace_file(rc->path, &now, text, len);
 		did = 1;
@@ -277,10 +275,12 @@ resolvconf_open(struct resolvconf **out, const struct resolvconf_config *config,
 	if (recover(rc, &why) < 0)
 		log_warn("dns", "an earlier run's lines stay for now: %s", why.text);
 	code = adopt(rc, err);
-	if (code < 0) {
+	if (code < 0 && config->manage) {
 		resolvconf_close(&rc);
 		return code;
 	}
+	if (code < 0)
+		rc->original.text = xstrdup("");
 	if (rc->original.kind == RESOLV_MISSING)
 		log_warn("dns", "there is no resolv.conf path=%s", rc->path);
 	*out = rc;

@@ -1,0 +1,383 @@
+/* What the mesh says to a query, row by row. */
+#include "dns/answer.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "dns/rewrite.h"
+#include "dns_kit.h"
+
+#define D ".cluster.local"
+#define SOA " SOA of cluster.local. ttl=5"
+#define NX "NXDOMAIN aa an=0 ns=1 ar=0" SOA
+#define NODATA "NOERROR aa an=0 ns=1 ar=0" SOA
+#define WEB "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.10 ttl=30"
+#define FORWARD "forward"
+
+enum {
+	A = 1,
+	NS = 2,
+	CNAME = 5,
+	SOA_TYPE = 6,
+	PTR = 12,
+	MX = 15,
+	TXT = 16,
+	AAAA = 28,
+	SRV = 33,
+	HTTPS = 65
+};
+
+struct row {
+	const char *name;
+	unsigned type;
+	const char *want;
+	enum kit_edns edns;
+};
+
+static const struct row rows[] = {
+	/* services */
+	{"web.default.svc" D, A, WEB, 0},
+	{"web.default.svc" D, AAAA, NODATA, 0},
+	{"web.default.svc" D, HTTPS, NODATA, 0},
+	{"web.default.svc" D, MX, NODATA, 0},
+	{"web.default.svc" D, TXT, NODATA, 0},
+	{"web.default.svc" D, CNAME, NODATA, 0},
+	{"web.default.svc" D, DNS_ANY, WEB, 0},
+	{"WeB.DeFault.SVC.Cluster.LOCAL", A, WEB, 0},
+	{"db.shop.svc" D, A, "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.11 ttl=30", 0},
+	{"db.shop.svc" D, AAAA, NODATA, 0},
+	{"db-0.db.shop.svc" D, A, NX, 0},
+	{"full.shop.svc" D, A, NX, 0},
+	{"full.shop.svc" D, AAAA, NX, 0},
+	{"gone.default.svc" D, A, NX, 0},
+	{"gone.default.svc" D, AAAA, NX, 0},
+	{"web.shop.svc" D, A, NX, 0},
+	{"we.default.svc" D, A, NX, 0},
+	{"web.defaul.svc" D, A, NX, 0},
+	/* empty non-terminals and what lies beside them */
+	{"default.svc" D, A, NODATA, 0},
+	{"DEFAULT.svc" D, AAAA, NODATA, 0},
+	{"nowhere.svc" D, A, NX, 0},
+	{"svc" D, A, NODATA, 0},
+	{"svc" D, SRV, NODATA, 0},
+	{"pod" D, A, NX, 0},
+	{"1-2-3-4.default.pod" D, A, NX, 0},
+	{"web" D, A, NX, 0},
+	{"www.google.com" D, A, NX, 0},
+	{"www.google.com.default.svc" D, A, NX, 0},
+	/* apex */
+	{"cluster.local", A, NODATA, 0},
+	{"cluster.local", SOA_TYPE, "NOERROR aa an=1 ns=0 ar=0" SOA, 0},
+	{"cluster.local", NS, "NOERROR aa an=1 ns=0 ar=0 TYPE2 ns.dns.cluster.local. ttl=30", 0},
+	{"ns.dns" D, A, "NOERROR aa an=1 ns=0 ar=0 A 172.17.0.1 ttl=30", 0},
+	{"ns.dns" D, AAAA, NODATA, 0},
+	{"dns" D, A, NODATA, 0},
+	{"x.dns" D, A, NX, 0},
+	{"dns-version" D, TXT, "NOERROR aa an=1 ns=0 ar=0 TXT 1.1.0 ttl=30", 0},
+	{"dns-version" D, A, NODATA, 0},
+	{"x.dns-version" D, TXT, NX, 0},
+	/* SRV */
+	{"_http._tcp.web.default.svc" D, SRV,
+		"NOERROR aa an=1 ns=0 ar=1 SRV 80 web.default.svc.cluster.local. ttl=30 A "
+		"9.251.0.10 ttl=30",
+		0},
+	{"_HTTP._TCP.web.default.svc" D, SRV,
+		"NOERROR aa an=1 ns=0 ar=1 SRV 80 web.default.svc.cluster.local. ttl=30 A "
+		"9.251.0.10 ttl=30",
+		0},
+	{"_dns._udp.web.default.svc" D, SRV,
+		"NOERROR aa an=1 ns=0 ar=1 SRV 53 web.default.svc.cluster.local. ttl=30 A "
+		"9.251.0.10 ttl=30",
+		0},
+	{"_dns._tcp.web.default.svc" D, SRV, NX, 0},
+	{"_http._tcp.web.default.svc" D, A, NODATA, 0},
+	{"http._tcp.web.default.svc" D, SRV, NX, 0},
+	{"_tcp.web.default.svc" D, A, NODATA, 0},
+	{"_tcp.db.shop.svc" D, A, NX, 0},
+	{"_sctp.web.default.svc" D, A, NX, 0},
+	{"a._http._tcp.web.default.svc" D, SRV, NX, 0},
+	{"web.default.svc" D, SRV,
+		"NOERROR aa an=2 ns=0 ar=1 SRV 80 web.default.svc.cluster.local. ttl=30 "
+		"SRV 53 web.default.svc.cluster.local. ttl=30 A 9.251.0.10 ttl=30",
+		0},
+	/* ExternalName */
+	{"out.default.svc" D, CNAME, "NOERROR aa an=1 ns=0 ar=0 TYPE5 www.example.org. ttl=30", 0},
+	{"out.default.svc" D, A, "chase www.example.org.", 0},
+	{"out.default.svc" D, AAAA, "chase www.example.org.", 0},
+	{"in.default.svc" D, A,
+		"NOERROR aa an=2 ns=0 ar=0 TYPE5 web.default.svc.cluster.local. ttl=30 A "
+		"9.251.0.10 ttl=30",
+		0},
+	{"in.default.svc" D, AAAA,
+		"NOERROR aa an=1 ns=0 ar=0 TYPE5 web.default.svc.cluster.local. ttl=30", 0},
+	/* PTR */
+	{"10.0.251.9.in-addr.arpa", PTR,
+		"NOERROR aa an=1 ns=0 ar=0 TYPE12 web.default.svc.cluster.local. ttl=30", 0},
+	{"10.0.96.10.IN-ADDR.arpa", PTR,
+		"NOERROR aa an=1 ns=0 ar=0 TYPE12 web.default.svc.cluster.local. ttl=30", 0},
+	{"10.0.251.9.in-addr.arpa", A, "NOERROR aa an=0 ns=0 ar=0", 0},
+	{"99.0.251.9.in-addr.arpa", PTR, FORWARD, 0},
+	{"010.0.251.9.in-addr.arpa", PTR, FORWARD, 0},
+	{"266.0.251.9.in-addr.arpa", PTR, FORWARD, 0},
+	{"0.251.9.in-addr.arpa", PTR, FORWARD, 0},
+	/* not ours, also where a namespace "google" has a service "www" */
+	{"www.google.svc" D, A, "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.12 ttl=30", 0},
+	{"www.google.com", A, FORWARD, 0},
+	{"web.default", A, FORWARD, 0},
+	{"web", A, FORWARD, 0},
+	{"local", A, FORWARD, 0},
+	{"xcluster.local", A, FORWARD, 0},
+	{"cluster.local.example.org", A, FORWARD, 0},
+	{"web.default.svc.cluster.locale", A, FORWARD, 0},
+	{"", NS, FORWARD, 0},
+	{"www.google.com", DNS_ANY, FORWARD, 0},
+	/* types that nobody may ask */
+	{"cluster.local", DNS_AXFR, "REFUSED an=0 ns=0 ar=0", 0},
+	{"www.google.com", DNS_IXFR, "REFUSED an=0 ns=0 ar=0", 0},
+	{"web.default.svc" D, DNS_OPT, "FORMERR an=0 ns=0 ar=0", 0},
+	{"web.default.svc" D, DNS_TKEY, "NOTIMP an=0 ns=0 ar=0", 0},
+	{"web.default.svc" D, 0, "FORMERR an=0 ns=0 ar=0", 0},
+	/* EDNS */
+	{"web.default.svc" D, A, "NOERROR aa an=1 ns=0 ar=1 A 9.251.0.10 ttl=30 OPT size=1232",
+		KIT_EDNS},
+	{"web.default.svc" D, A, "NOERROR aa an=1 ns=0 ar=1 A 9.251.0.10 ttl=30 OPT size=1232 do",
+		KIT_DO},
+	{"gone.default.svc" D, A, "NXDOMAIN aa an=0 ns=1 ar=1" SOA " OPT size=1232", KIT_EDNS},
+	{"web.default.svc" D, A, "NOERROR an=0 ns=0 ar=1 OPT size=1232 BADVERS", KIT_VERSION_1},
+	{"web.default.svc" D, A, "FORMERR an=0 ns=0 ar=1 OPT size=1232", KIT_TWO_OPT},
+};
+
+struct fixture {
+	struct dns_zone zone;
+	struct snapshot *snapshot;
+	struct buf text;
+};
+
+static int
+setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof *f);
+
+	buf_init(&f->text, BUF_UNLIMITED);
+	f->snapshot = kit_snapshot();
+	assert_int_equal(dns_zone_init(&f->zone, "Cluster.local", 30), 0);
+	f->zone.address = 0xac110001;
+	*state = f;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	buf_fini(&f->text);
+	snapshot_unref(&f->snapshot);
+	free(f);
+	return 0;
+}
+
+static const char *
+ask(struct fixture *f, const uint8_t *m, size_t len, uint8_t *out, size_t *n)
+{
+	struct dns_query q;
+	struct dns_target target;
+
+	switch (dns_query_parse(&q, m, len)) {
+	case DNS_PARSE_DROP:
+		return "drop";
+	case DNS_PARSE_REFUSE:
+		*n = dns_reply_error(out, dns_reply_limit(&q), &q, (enum dns_rcode)q.rcode);
+		return kit_describe(&f->text, out, *n);
+	case DNS_PARSE_OK:
+		break;
+	}
+	switch (dns_answer(&f->zone, f->snapshot, &q, out, dns_reply_limit(&q), n, &target)) {
+	case DNS_FORWARD:
+		return FORWARD;
+	case DNS_CHASE:
+		buf_consume(&f->text, buf_len(&f->text));
+		buf_adds(&f->text, "chase ");
+		for (const uint8_t *p = target.name; *p != 0; p += *p + 1)
+			buf_printf(&f->text, "%.*s.", (int)*p, (const char *)p + 1);
+		return buf_str(&f->text);
+	case DNS_ANSWERED:
+		break;
+	}
+	return kit_describe(&f->text, out, *n);
+}
+
+static void
+answers_as_the_table_says(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t m[512], out[DNS_UDP_MAX];
+	size_t n = 0, wrong = 0;
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct row *r = &rows[i];
+		size_t len = kit_query(m, r->name, r->type, DNS_FLAG_RD, r->edns);
+		const char *got = ask(f, m, len, out, &n);
+
+		if (strcmp(got, r->want) == 0)
+			continue;
+		wrong++;
+		print_error("%s type %u:\n  want %s\n  got  %s\n", r->name, r->type, r->want, got);
+	}
+	assert_int_equal(wrong, 0);
+}
+
+static void
+flags_and_question_go_back_as_they_came(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t m[512], out[DNS_UDP_MAX];
+	size_t n,
+		len = kit_query(m, "wEb.dEfault.svC.cluster.Local", A, DNS_FLAG_RD | DNS_FLAG_CD,
+			KIT_PLAIN);
+
+	ask(f, m, len, out, &n);
+	assert_int_equal(dns_get16(out), 0xbeef);
+	assert_int_equal(dns_get16(out + 2), 0x8590); /* QR AA RD RA CD */
+	assert_memory_equal(out + DNS_HEADER, m + DNS_HEADER, len - DNS_HEADER);
+	assert_int_equal(dns_get16(out + len), 0xc00c);
+	len = kit_query(m, "web.default.svc.cluster.local", A, 0, KIT_PLAIN);
+	ask(f, m, len, out, &n);
+	assert_int_equal(dns_get16(out + 2), 0x8480); /* no RD unless asked */
+}
+
+static void
+strange_headers_are_refused(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t m[512], out[DNS_UDP_MAX];
+	size_t n, len = kit_query(m, "web.default.svc.cluster.local", A, 0, KIT_PLAIN);
+
+	m[2] = 0x80;
+	assert_string_equal(ask(f, m, len, out, &n), "drop");
+	m[2] = 0x10; /* STATUS */
+	assert_string_equal(ask(f, m, len, out, &n), "NOTIMP an=0 ns=0 ar=0");
+	assert_int_equal(out[2] & 0x78, 0x10);
+	m[2] = 0;
+	m[5] = 2;
+	assert_string_equal(ask(f, m, len, out, &n), "FORMERR an=0 ns=0 ar=0");
+	m[5] = 0;
+	assert_string_equal(ask(f, m, len, out, &n), "FORMERR an=0 ns=0 ar=0");
+	m[5] = 1;
+	m[len - 1] = 3; /* CHAOS */
+	assert_string_equal(ask(f, m, len, out, &n), "REFUSED an=0 ns=0 ar=0");
+}
+
+static void
+nothing_is_denied_before_the_first_metadata(void **state)
+{
+	struct fixture *f = *state;
+	static const char *const names[] = {"web.default.svc.cluster.local", "gone.cluster.local",
+		"cluster.local", "svc.cluster.local"};
+	uint8_t m[512], out[DNS_UDP_MAX];
+	size_t n;
+
+	snapshot_unref(&f->snapshot);
+	f->snapshot = snapshot_new(false);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++)
+		assert_string_equal(ask(f, m, kit_query(m, names[i], A, 0, KIT_PLAIN), out, &n),
+			"SERVFAIL an=0 ns=0 ar=0");
+	assert_string_equal(
+		ask(f, m, kit_query(m, "www.google.com", A, 0, KIT_PLAIN), out, &n), FORWARD);
+}
+
+static void
+domains_that_leave_no_room_are_refused(void **state)
+{
+	struct dns_zone z;
+	char longest[124];
+
+	(void)state;
+	assert_true(dns_zone_init(&z, "", 30) < 0);
+	assert_true(dns_zone_init(&z, "a..b", 30) < 0);
+	memset(longest, 'a', sizeof longest);
+	for (size_t i = 50; i < sizeof longest; i += 50)
+		longest[i] = '.';
+	longest[121] = '\0';
+	assert_int_equal(dns_zone_init(&z, longest, 30), 0);
+	longest[121] = 'a';
+	longest[123] = '\0';
+	assert_true(dns_zone_init(&z, longest, 30) < 0);
+}
+
+static void
+chased_addresses_follow_the_cname(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t m[512], out[DNS_UDP_MAX], up[512];
+	struct dns_target target;
+	struct dns_query q;
+	size_t n, len = kit_query(m, "out.default.svc.cluster.local", A, DNS_FLAG_RD, KIT_PLAIN);
+	static const uint8_t records[] = {
+		0xc0,
+		12,
+		0,
+		5,
+		0,
+		1,
+		0,
+		0,
+		0,
+		9,
+		0,
+		4,
+		1,
+		'x',
+		0xc0,
+		16, /* www CNAME x.example.org */
+		0xc0,
+		45,
+		0,
+		1,
+		0,
+		1,
+		0,
+		0,
+		0,
+		8,
+		0,
+		4,
+		192,
+		0,
+		2,
+		1,
+	};
+
+	assert_int_equal(dns_query_parse(&q, m, len), DNS_PARSE_OK);
+	assert_int_equal(dns_answer(&f->zone, f->snapshot, &q, out, 512, &n, &target), DNS_CHASE);
+	n = dns_forward_build(up, &q, &target) - DNS_OPT_BYTES;
+	assert_int_equal(n, 33);
+	up[2] |= 0x80;
+	up[7] = 2;
+	up[11] = 0;
+	memcpy(up + n, records, sizeof records);
+	n = dns_chase_answer(out, 512, &q, &target, 30, up, n + sizeof records);
+	assert_string_equal(kit_describe(&f->text, out, n),
+		"NOERROR an=3 ns=0 ar=0 TYPE5 www.example.org. ttl=30 TYPE5 x.example.org. ttl=9 "
+		"A 192.0.2.1 ttl=8");
+}
+
+int
+main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(answers_as_the_table_says),
+		T(flags_and_question_go_back_as_they_came),
+		T(strange_headers_are_refused),
+		T(nothing_is_denied_before_the_first_metadata),
+		T(domains_that_leave_no_room_are_refused),
+		T(chased_addresses_follow_the_cname),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,21 @@
+/* What the tests and the fuzzer of dns/ share: queries from text, answers as text, a small snapshot. */
+#ifndef EDGEWAY_TESTS_DNS_KIT_H
+#define EDGEWAY_TESTS_DNS_KIT_H
+
+#include "base/buf.h"
+#include "dns/message.h"
+#include "model/snapshot.h"
+
+enum kit_edns { KIT_PLAIN, KIT_EDNS, KIT_DO, KIT_VERSION_1, KIT_TWO_OPT };
+
+/* id 0xbeef, IN; flags as on the wire (0x0100: RD). Returns the length. */
+size_t kit_query(
+	uint8_t to[512], const char *name, unsigned type, unsigned flags, enum kit_edns edns);
+/* "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.10 ttl=30"; "malformed" when it cannot be walked. */
+const char *kit_describe(struct buf *out, const uint8_t *m, size_t len);
+
+/* default/web 9.251.0.10 (ClusterIP 10.96.0.10; http 80/tcp, dns 53/udp), shop/db headless 9.251.0.11 (unnamed
+ * 5432), google/www 9.251.0.12, shop/full without address, default/out ExternalName www.example.org, default/in ExternalName of web. */
+struct snapshot *kit_snapshot(void);
+
+#endif

@@ -1,0 +1,425 @@
+/* The keeper of resolv.conf on real files in a folder of its own. */
+#include "dns/resolvconf.h"
+
+#include <errno.h>
+#include <sched.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define ORIGINAL "# by hand\nnameserver 192.0.2.53\nsearch corp.example\noptions ndots:1"
+
+struct fixture {
+	char folder[64], path[96], other[96];
+	struct resolvconf *rc;
+	char *kept; /* what dns_keep holds; survives kill -9 */
+	size_t kept_len;
+	bool keep_fails;
+};
+
+static int
+keep_get(void *arg, const char *key, char **data, size_t *len)
+{
+	struct fixture *f = arg;
+
+	assert_string_equal(key, "resolv.conf");
+	if (f->kept == NULL)
+		return -ENOENT;
+	*data = xmemdup(f->kept, f->kept_len);
+	*len = f->kept_len;
+	return 0;
+}
+
+static int
+keep_put(void *arg, const char *key, const void *data, size_t len)
+{
+	struct fixture *f = arg;
+
+	(void)key;
+	if (f->keep_fails)
+		return -EIO;
+	free(f->kept);
+	f->kept = xmemdup(data, len);
+	f->kept_len = len;
+	return 0;
+}
+
+static int
+keep_del(void *arg, const char *key)
+{
+	struct fixture *f = arg;
+
+	(void)key;
+	free(f->kept);
+	f->kept = NULL;
+	return 0;
+}
+
+static void
+open_it(struct fixture *f, bool manage)
+{
+	struct resolvconf_config c = {.path = f->path,
+		.cluster_domain = "cluster.local",
+		.manage = manage,
+		.keep = {f, keep_get, keep_put, keep_del}};
+
+	assert_int_equal(resolvconf_open(&f->rc, &c, NULL), 0);
+}
+
+static void
+write_file(const char *path, const char *text, unsigned mode)
+{
+	FILE *file = fopen(path, "w");
+
+	assert_non_null(file);
+	fputs(text, file);
+	fclose(file);
+	chmod(path, mode);
+}
+
+static void
+assert_file(const char *path, const char *text)
+{
+	char *now;
+
+	assert_int_equal(file_read(path, 1 << 20, &now, NULL), 0);
+	assert_string_equal(now, text);
+	free(now);
+}
+
+/* Our lines are in it. */
+static bool
+is_ours(const char *path)
+{
+	auto_free char *now = NULL;
+
+	return file_read(path, 1 << 20, &now, NULL) == 0 &&
+		strstr(now, "\nnameserver 172.17.0.1\n") != NULL &&
+		strstr(now, "\nsearch default.svc.cluster.local svc.cluster.local cluster.local") !=
+		NULL &&
+		strstr(now, "options ndots:5") != NULL;
+}
+
+static void
+write_ours(struct fixture *f)
+{
+	struct err err = {0};
+
+	if (resolvconf_write(f->rc, 0xac110001, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_true(is_ours(f->path));
+}
+
+/* kill -9: nothing is restored, only the file and the keep remain. */
+static void
+kill_it(struct fixture *f)
+{
+	resolvconf_close(&f->rc);
+}
+
+static void
+assert_nothing_left(struct fixture *f)
+{
+	auto_free char *temporary = xasprintf("%s.edgeway-new", f->path);
+
+	assert_null(f->kept);
+	assert_int_equal(access(temporary, F_OK), -1);
+}
+
+static int
+setup(void **state)
+{
+	struct fixture *f = xcalloc(1, sizeof *f);
+
+	strcpy(f->folder, "/tmp/edgeway-resolv-XXXXXX");
+	assert_non_null(mkdtemp(f->folder));
+	sprintf(f->path, "%s/resolv.conf", f->folder);
+	sprintf(f->other, "%s/stub", f->folder);
+	*state = f;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct fixture *f = *state;
+
+	resolvconf_close(&f->rc);
+	unlink(f->path);
+	unlink(f->other);
+	assert_int_equal(rmdir(f->folder), 0);
+	free(f->kept);
+	free(f);
+	return 0;
+}
+
+static void
+a_file_comes_back_byte_for_byte(void **state)
+{
+	struct fixture *f = *state;
+	struct addr a[4];
+	struct stat before, ours, after;
+
+	write_file(f->path, ORIGINAL, 0640);
+	assert_int_equal(chown(f->path, geteuid(), 65534) < 0 && geteuid() == 0, 0);
+	stat(f->path, &before);
+	open_it(f, true);
+	assert_int_equal(resolvconf_upstreams(f->rc, 0, a, 0, 4), 1);
+	assert_file(f->path, ORIGINAL);
+	write_ours(f);
+	assert_non_null(f->kept);
+	stat(f->path, &ours);
+	assert_int_equal(ours.st_mode, before.st_mode);
+	assert_int_equal(ours.st_gid, before.st_gid);
+	assert_int_equal(resolvconf_upstreams(f->rc, 0xac110001, a, 0, 4), 1);
+	assert_int_equal(resolvconf_restore(f->rc, NULL), 0);
+	assert_file(f->path, ORIGINAL);
+	stat(f->path, &after);
+	assert_int_equal(after.st_mode, before.st_mode);
+	assert_int_equal(after.st_gid, before.st_gid);
+	assert_nothing_left(f);
+	assert_int_equal(resolvconf_restore(f->rc, NULL), 0);
+	assert_file(f->path, ORIGINAL);
+}
+
+static void
+another_address_goes_in_and_out(void **state)
+{
+	struct fixture *f = *state;
+
+	write_file(f->path, ORIGINAL, 0644);
+	open_it(f, true);
+	write_ours(f);
+	assert_int_equal(resolvconf_write(f->rc, 0xac120001, NULL), 0);
+	assert_false(is_ours(f->path));
+	write_ours(f);
+	write_ours(f);
+	resolvconf_restore(f->rc, NULL);
+	assert_file(f->path, ORIGINAL);
+}
+
+static void
+a_link_comes_back_and_its_target_is_never_written(void **state)
+{
+	struct fixture *f = *state;
+	char target[64];
+	struct stat st;
+	ssize_t n;
+
+	write_file(f->other, "nameserver 127.0.0.53\n", 0644);
+	assert_int_equal(symlink("stub", f->path), 0);
+	for (unsigned killed = 0; killed < 2; killed++) {
+		open_it(f, true);
+		write_ours(f);
+		assert_int_equal(lstat(f->path, &st), 0);
+		assert_true(S_ISREG(st.st_mode));
+		assert_file(f->other, "nameserver 127.0.0.53\n");
+		if (killed) {
+			kill_it(f);
+			open_it(f, true);
+		} else {
+			resolvconf_restore(f->rc, NULL);
+			resolvconf_close(&f->rc);
+		}
+		n = readlink(f->path, target, sizeof target);
+		assert_int_equal(n, 4);
+		assert_memory_equal(target, "stub", 4);
+		assert_file(f->other, "nameserver 127.0.0.53\n");
+		assert_nothing_left(f);
+	}
+}
+
+static void
+a_dangling_link_and_a_missing_file_come_back(void **state)
+{
+	struct fixture *f = *state;
+	struct stat st;
+
+	open_it(f, true);
+	write_ours(f);
+	kill_it(f);
+	open_it(f, true);
+	assert_int_equal(access(f->path, F_OK), -1);
+	write_ours(f);
+	resolvconf_restore(f->rc, NULL);
+	assert_int_equal(access(f->path, F_OK), -1);
+	resolvconf_close(&f->rc);
+	assert_int_equal(symlink("stub", f->path), 0);
+	open_it(f, true);
+	write_ours(f);
+	resolvconf_restore(f->rc, NULL);
+	assert_int_equal(lstat(f->path, &st), 0);
+	assert_true(S_ISLNK(st.st_mode));
+}
+
+static void
+the_next_start_puts_back_what_a_killed_run_left(void **state)
+{
+	struct fixture *f = *state;
+	struct addr a[4];
+
+	write_file(f->path, ORIGINAL, 0600);
+	open_it(f, true);
+	write_ours(f);
+	kill_it(f);
+	open_it(f, true);
+	assert_file(f->path, ORIGINAL);
+	assert_int_equal(resolvconf_upstreams(f->rc, 0, a, 0, 4), 1);
+	write_ours(f);
+	kill_it(f);
+	open_it(f, false); /* even when it is not to manage the file any more */
+	assert_file(f->path, ORIGINAL);
+	assert_nothing_left(f);
+	assert_int_equal(resolvconf_write(f->rc, 1, NULL), 0);
+	assert_file(f->path, ORIGINAL);
+}
+
+static void
+marks_are_enough_when_the_keep_is_lost_or_damaged(void **state)
+{
+	struct fixture *f = *state;
+
+	write_file(f->path, ORIGINAL, 0644);
+	open_it(f, true);
+	write_ours(f);
+	kill_it(f);
+	keep_del(f, "");
+	open_it(f, true);
+	assert_file(f->path, ORIGINAL);
+	write_ours(f);
+	kill_it(f);
+	keep_put(f, "", "edgeway-resolv-conf 1 0 644 0 0 9 9 9\n", 38);
+	open_it(f, true);
+	assert_file(f->path, ORIGINAL);
+}
+
+static void
+what_others_write_meanwhile_stays(void **state)
+{
+	struct fixture *f = *state;
+	struct addr a[4];
+	auto_free char *ours = NULL, *edited = NULL;
+
+	write_file(f->path, ORIGINAL, 0644);
+	open_it(f, true);
+	/* the whole file is theirs: not ours to restore */
+	write_ours(f);
+	write_file(f->path, "nameserver 192.0.2.99\n", 0644);
+	resolvconf_restore(f->rc, NULL);
+	assert_file(f->path, "nameserver 192.0.2.99\n");
+	assert_nothing_left(f);
+	/* the same before the address changes: their nameserver is adopted */
+	write_ours(f);
+	write_file(f->path, "nameserver 192.0.2.98\n", 0644);
+	write_ours(f);
+	assert_int_equal(resolvconf_upstreams(f->rc, 0, a, 0, 4), 1);
+	assert_int_equal(ntohl(a[0].in.sin_addr.s_addr), 0xc0000262);
+	/* a line added to ours stays when ours go, also after kill -9 */
+	assert_int_equal(file_read(f->path, 1 << 20, &ours, NULL), 0);
+	edited = xasprintf("%snameserver 192.0.2.97\n", ours);
+	write_file(f->path, edited, 0644);
+	resolvconf_restore(f->rc, NULL);
+	assert_file(f->path, "nameserver 192.0.2.98\nnameserver 192.0.2.97\n");
+	write_file(f->path, edited, 0644);
+	kill_it(f);
+	open_it(f, true);
+	assert_file(f->path, "nameserver 192.0.2.98\nnameserver 192.0.2.97\n");
+}
+
+static void
+nothing_is_written_before_the_original_is_kept(void **state)
+{
+	struct fixture *f = *state;
+	struct err err;
+
+	write_file(f->path, ORIGINAL, 0644);
+	open_it(f, true);
+	f->keep_fails = true;
+	assert_true(resolvconf_write(f->rc, 0xac110001, &err) < 0);
+	assert_file(f->path, ORIGINAL);
+	assert_non_null(strstr(err.text, "left alone"));
+}
+
+static void
+a_crash_while_the_original_was_put_back_in_place(void **state)
+{
+	struct fixture *f = *state;
+
+	/* write_in_place cuts the file to the length of the original first */
+	write_file(f->path, ORIGINAL, 0644);
+	open_it(f, true);
+	write_ours(f);
+	kill_it(f);
+	assert_int_equal(truncate(f->path, strlen(ORIGINAL)), 0);
+	open_it(f, true);
+	assert_file(f->path, ORIGINAL);
+}
+
+static void
+a_bind_mounted_file_is_written_in_place(void **state)
+{
+	struct fixture *f = *state;
+	struct stat before, after;
+
+	write_file(f->path, ORIGINAL, 0644);
+	write_file(f->other, ORIGINAL, 0640);
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+		mount(f->other, f->path, NULL, MS_BIND, NULL) < 0)
+		skip();
+	stat(f->path, &before);
+	open_it(f, true);
+	resolvconf_write(f->rc, 0xac110001, NULL);
+	stat(f->path, &after);
+	if (!is_ours(f->path) || before.st_ino != after.st_ino) {
+		umount(f->path);
+		fail();
+	}
+	resolvconf_restore(f->rc, NULL);
+	umount(f->path);
+	assert_file(f->other, ORIGINAL);
+	assert_nothing_left(f);
+}
+
+static void
+too_large_a_file_is_left_alone(void **state)
+{
+	struct fixture *f = *state;
+	struct resolvconf_config c = {
+		.path = f->path, .cluster_domain = "cluster.local", .manage = true};
+	struct err err;
+	auto_free char *large = xcalloc(1, 70001);
+
+	memset(large, '#', 70000);
+	write_file(f->path, large, 0644);
+	assert_true(resolvconf_open(&f->rc, &c, &err) < 0);
+	c.manage = false;
+	assert_int_equal(resolvconf_open(&f->rc, &c, &err), 0);
+	assert_file(f->path, large);
+}
+
+int
+main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, setup, teardown)
+	const struct CMUnitTest tests[] = {
+		T(a_file_comes_back_byte_for_byte),
+		T(another_address_goes_in_and_out),
+		T(a_link_comes_back_and_its_target_is_never_written),
+		T(a_dangling_link_and_a_missing_file_come_back),
+		T(the_next_start_puts_back_what_a_killed_run_left),
+		T(marks_are_enough_when_the_keep_is_lost_or_damaged),
+		T(what_others_write_meanwhile_stays),
+		T(nothing_is_written_before_the_original_is_kept),
+		T(a_crash_while_the_original_was_put_back_in_place),
+		T(a_bind_mounted_file_is_written_in_place),
+		T(too_large_a_file_is_left_alone),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
