@@ -420,9 +420,11 @@ dial(struct fixture *f)
 static size_t
 framed(uint8_t *to, const char *name)
 {
-	size_t len = kit_query(to + 2, name, DNS_A, DNS_FLAG_RD, KIT_PLAIN);
+	uint8_t m[512];
+	size_t len = kit_query(m, name, DNS_A, DNS_FLAG_RD, KIT_PLAIN);
 
 	dns_put16(to, (unsigned)len);
+	memcpy(to + 2, m, len);
 	return len + 2;
 }
 
