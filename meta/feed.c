@@ -499,15 +499,15 @@ on_check(void *arg)
 static const char *
 remedy(const struct feed *f, const char *why)
 {
-	if (strstr(why, "401") != NULL)
+	if (strstr(why, "status 401") != NULL)
 		return "the hub refused the token (wrong or expired): make one with `edgewayctl "
 		       "token create` on the "
 		       "hub and set hub.token";
-	if (strstr(why, "403") != NULL && f->joining)
+	if (strstr(why, "status 403") != NULL && f->joining)
 		return "the hub has a certificate for this node's name already: make a token with "
 		       "`edgewayctl token "
 		       "create --node NAME` on the hub, or bring back node.crt and node.key";
-	if (strstr(why, "403") != NULL)
+	if (strstr(why, "status 403") != NULL)
 		return "the hub refused this node's certificate: its name is not the node's, or it "
 		       "was revoked; join "
 		       "again with a token";

@@ -18,4 +18,8 @@ tests_unit_ipam_test_SOURCES = tests/unit/ipam_test.c
 tests_unit_ipam_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_store_test_SOURCES = tests/unit/store_test.c
 tests_unit_store_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/feed_test
+TESTS += tests/unit/feed_test
+tests_unit_feed_test_SOURCES = tests/unit/feed_test.c tests/unit/feed_hub.c tests/unit/feed_hub.h
+tests_unit_feed_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 endif

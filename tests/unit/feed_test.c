@@ -1,0 +1,495 @@
+/* The whole of meta/ against a hub that speaks over real websockets and TLS on the loopback. */
+#include <errno.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/log.h"
+#include "feed_hub.h"
+#include "meta/meta.h"
+
+struct world {
+	char dir[64], database[96], url[64];
+	struct hub *hub;
+	struct loop *loop;
+	struct meta *meta;
+	const struct snapshot *used; /* what use() gave last */
+	unsigned uses;
+	const char *token, *node, *domain;
+};
+
+static void
+on_use(void *arg, const struct snapshot *snapshot)
+{
+	struct world *w = arg;
+
+	if (w->used != NULL)
+		snapshot_unref((struct snapshot **)(uintptr_t)&w->used);
+	w->used = snapshot_ref(snapshot);
+	w->uses++;
+}
+
+static int
+open_agent(struct world *w, struct err *err)
+{
+	const char *urls[] = {w->url, NULL};
+	struct meta_config config = {.loop = w->loop,
+		.data_dir = w->dir,
+		.node = w->node,
+		.subnet = 0x09fb0000,
+		.mask = 0xffff0000,
+		.listen_port = 40001,
+		.hub_urls = urls,
+		.ca = "",
+		.cert = "",
+		.key = "",
+		.token = w->token,
+		.node_id = "",
+		.cluster_domain = w->domain,
+		.heartbeat_ms = 1000};
+	int rc = meta_open(&w->meta, &config, on_use, w, err);
+
+	assert_int_equal(rc, 0);
+	return meta_start(w->meta, NULL, 0, err);
+}
+
+static void
+start_agent(struct world *w)
+{
+	struct err err = {0};
+
+	if (open_agent(w, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static int
+set_up(void **state)
+{
+	struct world *w = xcalloc(1, sizeof(*w));
+	struct err err;
+
+	snprintf(w->dir, sizeof(w->dir), "/tmp/edgeway-feed-XXXXXX");
+	assert_non_null(mkdtemp(w->dir));
+	snprintf(w->database, sizeof(w->database), "%s/edgeway.db", w->dir);
+	w->hub = hub_new();
+	snprintf(w->url, sizeof(w->url), "wss://127.0.0.1:%u", hub_port(w->hub));
+	w->token = hub_token(w->hub);
+	w->node = "edge-1";
+	w->domain = "cluster.local";
+	assert_int_equal(loop_new(&w->loop, &err), 0);
+	*state = w;
+	return 0;
+}
+
+static int
+tear_down(void **state)
+{
+	struct world *w = *state;
+	auto_free char *command = xasprintf("rm -rf %s", w->dir);
+	uint64_t start = mono_ms();
+
+	meta_stop(&w->meta);
+	assert_true(mono_ms() - start < 2000);
+	if (w->used != NULL)
+		snapshot_unref((struct snapshot **)(uintptr_t)&w->used);
+	loop_free(&w->loop);
+	hub_free(&w->hub);
+	assert_int_equal(system(command), 0);
+	free(w);
+	return 0;
+}
+
+static void
+turn(struct world *w)
+{
+	loop_turn(w->loop);
+	usleep(500);
+}
+
+#define until(w, condition)                                                                        \
+	do {                                                                                       \
+		uint64_t end_ = mono_ms() + 10000;                                                 \
+		while (!(condition) && mono_ms() < end_)                                           \
+			turn(w);                                                                   \
+		assert_true(condition);                                                            \
+	} while (0)
+
+static const struct service *
+service(struct world *w, const char *key)
+{
+	const char *slash = strchr(key, '/');
+
+	if (w->used == NULL)
+		return NULL;
+	return snapshot_find(w->used, key, (size_t)(slash - key), slash + 1, strlen(slash + 1));
+}
+
+static uint32_t
+fake_ip(struct world *w, const char *key)
+{
+	const struct service *s = service(w, key);
+
+	return s != NULL ? s->fake_ip : 0;
+}
+
+static unsigned
+port_of(struct world *w, const char *key)
+{
+	const struct service *s = service(w, key);
+
+	return s != NULL && s->ports[0].n_endpoints == 1 ? s->ports[0].endpoints[0].port : 0;
+}
+
+static bool
+state_says(struct world *w, const char *text)
+{
+	auto_buf struct buf out;
+
+	buf_init(&out, BUF_UNLIMITED);
+	meta_state(w->meta, &out);
+	return strstr(buf_str(&out), text) != NULL;
+}
+
+static bool
+synced(struct world *w)
+{
+	return state_says(w, "\"synced\":true");
+}
+
+static void
+refuses_without_identity(void **state)
+{
+	struct world *w = *state;
+	struct err err = {0};
+
+	w->token = "";
+	assert_int_equal(open_agent(w, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "token create"));
+	assert_non_null(w->used); /* it serves all the same */
+	assert_true(state_says(w, "token create"));
+}
+
+static void
+refuses_bad_configuration(void **state)
+{
+	struct world *w = *state;
+	struct err err = {0};
+
+	w->token = "1234.secret";
+	assert_int_equal(open_agent(w, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "hub.token"));
+	meta_stop(&w->meta);
+	w->token = hub_token(w->hub);
+	snprintf(w->url, sizeof(w->url), "wss://hub.default.svc.Cluster.local:10000");
+	assert_int_equal(open_agent(w, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "inside the cluster domain"));
+	meta_stop(&w->meta);
+	snprintf(w->url, sizeof(w->url), "ws://hub:10000");
+	assert_int_equal(open_agent(w, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "wss://"));
+}
+
+static void
+joins_and_follows(void **state)
+{
+	struct world *w = *state;
+	struct stat st;
+	auto_free char *key = xasprintf("%s/node.key", w->dir),
+		       *cert = xasprintf("%s/node.crt", w->dir);
+	uint32_t web;
+
+	hub_put(w->hub, "default/web", 1);
+	hub_put(w->hub, "default/api", 1);
+	hub_check_database(w->hub, w->database);
+	start_agent(w);
+	assert_false(snapshot_synced(w->used));
+	until(w, snapshot_synced(w->used) && synced(w));
+	assert_int_equal(hub_saw(w->hub).joins, 1);
+	assert_int_equal(snapshot_count(w->used), 2);
+	web = fake_ip(w, "default/web");
+	assert_true(web > 0x09fb0000 && web < 0x09fbffff);
+	assert_true(fake_ip(w, "default/api") != web);
+	assert_int_equal(stat(key, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	assert_int_equal(stat(cert, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0644);
+	until(w, hub_saw(w->hub).acks == 2);
+
+	hub_put(w->hub, "default/web", 2);
+	until(w, port_of(w, "default/web") == 30002);
+	assert_int_equal(fake_ip(w, "default/web"), web);
+	hub_delete(w->hub, "default/api");
+	until(w, service(w, "default/api") == NULL);
+	until(w, hub_saw(w->hub).acks == 4);
+	assert_int_equal(hub_saw(w->hub).acks_too_early, 0);
+	assert_int_equal(hub_saw(w->hub).errors, 0);
+	assert_true(meta_connected(w->meta));
+}
+
+static void
+restart_without_hub(void **state)
+{
+	struct world *w = *state;
+	uint32_t ips[20];
+	char key[32];
+	struct hub_saw before;
+
+	for (int i = 0; i < 20; i++) {
+		snprintf(key, sizeof(key), "ns%d/service-%d", i % 3, i);
+		hub_put(w->hub, key, 1);
+	}
+	start_agent(w);
+	until(w, synced(w) && snapshot_count(w->used) == 20 && hub_saw(w->hub).acks == 20);
+	for (int i = 0; i < 20; i++) {
+		snprintf(key, sizeof(key), "ns%d/service-%d", i % 3, i);
+		ips[i] = fake_ip(w, key);
+	}
+	hub_stop(w->hub);
+	until(w, !meta_connected(w->meta));
+	assert_int_equal(snapshot_count(w->used), 20);
+	meta_stop(&w->meta);
+	snapshot_unref((struct snapshot **)(uintptr_t)&w->used);
+	w->token = ""; /* the certificate of the join is enough */
+	start_agent(w);
+	assert_true(snapshot_synced(w->used));
+	assert_int_equal(snapshot_count(w->used), 20);
+	for (int i = 0; i < 20; i++) {
+		snprintf(key, sizeof(key), "ns%d/service-%d", i % 3, i);
+		assert_int_equal(fake_ip(w, key), ips[i]);
+		assert_int_equal(port_of(w, key), 30001);
+	}
+	before = hub_saw(w->hub);
+	hub_delete(w->hub, "ns0/service-0");
+	hub_put(w->hub, "ns1/service-1", 7);
+	hub_start(w->hub);
+	until(w,
+		synced(w) && service(w, "ns0/service-0") == NULL &&
+			port_of(w, "ns1/service-1") == 30007);
+	assert_int_equal(hub_saw(w->hub).updates_sent,
+		before.updates_sent + 1); /* what changed, and no more */
+	assert_int_equal(hub_saw(w->hub).deletes_sent, before.deletes_sent + 1);
+	assert_int_equal(hub_saw(w->hub).joins, 1);
+}
+
+static void
+name_returns(void **state)
+{
+	struct world *w = *state;
+	uint32_t ip;
+
+	hub_put(w->hub, "default/web", 1);
+	start_agent(w);
+	until(w, synced(w) && (ip = fake_ip(w, "default/web")) != 0);
+	hub_delete(w->hub, "default/web");
+	until(w, service(w, "default/web") == NULL);
+	until(w, hub_saw(w->hub).acks == 2);
+	meta_stop(&w->meta);
+	start_agent(w);
+	until(w, synced(w));
+	assert_true(state_says(w, "\"resting\":1"));
+	hub_put(w->hub, "default/web", 3);
+	until(w, port_of(w, "default/web") == 30003);
+	assert_int_equal(fake_ip(w, "default/web"), ip);
+	assert_true(state_says(w, "\"resting\":0"));
+}
+
+static void
+garbage(void **state)
+{
+	static const char *const frames[] = {"", "x", "{}", "[1,2]", "{\"header\":{},\"route\":{}}",
+		"\"text\"",
+		"{\"header\":{\"msg_id\":\"a\"},\"route\":{\"operation\":\"explode\",\"resource\":"
+		"\"a/b/c\"}}"};
+	static const char *const messages[][3] = {
+		{"update", "default/service/web", "{}"},
+		{"update", "default/service/web", "null"},
+		{"update", "default/service/web",
+			"{\"ns\":\"default\",\"name\":\"other\",\"ports\":[]}"},
+		{"update", "default/service/../../etc", "{}"},
+		{"update", "Default/service/web", "{}"},
+		{"update", "service", "{}"},
+		{"query", "digest/buckets", "{}"},
+		{"insert", "node/hello", "[]"},
+		{"delete", "/service/", "null"},
+	};
+	struct world *w = *state;
+	unsigned errors;
+
+	hub_put(w->hub, "default/web", 1);
+	start_agent(w);
+	until(w, synced(w) && snapshot_count(w->used) == 1);
+	for (size_t i = 1; i < ARRAY_LEN(frames); i++)
+		hub_raw(w->hub, frames[i]);
+	for (size_t i = 0; i < ARRAY_LEN(messages); i++)
+		hub_send(w->hub, messages[i][0], messages[i][1], messages[i][2]);
+	errors = ARRAY_LEN(frames) - 1 + ARRAY_LEN(messages);
+	until(w, hub_saw(w->hub).errors == errors);
+	hub_send(w->hub, "error", "x", "\"whatever\""); /* these are not answered */
+	hub_send(w->hub, "response", "x", "\"whatever\"");
+	hub_send(w->hub, "keepalive", "x", "\"ping\"");
+	assert_int_equal(port_of(w, "default/web"), 30001);
+	hub_put(w->hub, "default/web", 5); /* the same connection goes on */
+	until(w, port_of(w, "default/web") == 30005);
+	assert_int_equal(hub_saw(w->hub).opens, 1);
+	assert_int_equal(hub_saw(w->hub).errors, errors);
+}
+
+static void
+reconnects(void **state)
+{
+	struct world *w = *state;
+
+	hub_put(w->hub, "default/web", 1);
+	start_agent(w);
+	until(w, synced(w));
+	for (unsigned i = 2; i < 5; i++) {
+		hub_drop(w->hub);
+		until(w, hub_saw(w->hub).opens == i && synced(w));
+		hub_put(w->hub, "default/web", i);
+		until(w, port_of(w, "default/web") == 30000 + i);
+	}
+	assert_int_equal(hub_saw(w->hub).joins, 1);
+}
+
+static void
+token_is_refused(void **state)
+{
+	struct world *w = *state;
+
+	hub_refuse(w->hub, 401);
+	start_agent(w);
+	until(w, state_says(w, "token create"));
+	assert_int_equal(hub_saw(w->hub).joins, 0);
+	assert_false(meta_connected(w->meta));
+}
+
+static void
+another_ca_is_refused(void **state)
+{
+	struct world *w = *state;
+	auto_free char *token = xasprintf("%064d.secret-of-the-test", 7);
+
+	w->token = token;
+	start_agent(w);
+	until(w, !state_says(w, "\"error\":\"\""));
+	assert_int_equal(hub_saw(w->hub).joins, 0);
+}
+
+static void
+certificate_of_another_node(void **state)
+{
+	struct world *w = *state;
+	struct err err = {0};
+
+	start_agent(w);
+	until(w, synced(w));
+	meta_stop(&w->meta);
+	w->node = "edge-2";
+	assert_int_equal(open_agent(w, &err), -EPERM);
+	assert_non_null(strstr(err.text, "is for node \"edge-1\", this node is \"edge-2\""));
+}
+
+static void
+hub_is_late(void **state)
+{
+	struct world *w = *state;
+	uint64_t end = mono_ms() + 700;
+
+	hub_stop(w->hub);
+	start_agent(w);
+	while (mono_ms() < end)
+		turn(w);
+	assert_true(state_says(w, "\"joined\":false"));
+	hub_start(w->hub);
+	until(w, synced(w));
+}
+
+static void
+site_changes(void **state)
+{
+	struct world *w = *state;
+	char key[32];
+
+	for (int i = 0; i < 600; i++) { /* more than one portion of the scan */
+		snprintf(key, sizeof(key), "default/service-%d", i);
+		hub_put(w->hub, key, 1);
+	}
+	hub_site(w->hub, "east");
+	start_agent(w);
+	until(w,
+		synced(w) && snapshot_count(w->used) == 600 &&
+			port_of(w, "default/service-599") == 30001);
+	hub_site(w->hub, "west"); /* private addresses of the east mean nothing here */
+	hub_drop(w->hub);
+	until(w, port_of(w, "default/service-0") == 0 && port_of(w, "default/service-599") == 0);
+	meta_stop(&w->meta);
+	hub_stop(w->hub);
+	start_agent(w);
+	assert_int_equal(port_of(w, "default/service-300"), 0); /* remembered */
+	assert_int_equal(snapshot_count(w->used), 600);
+}
+
+/* Nothing can be written: in use at once, acknowledged when it is on the disk. */
+static void
+disk_is_full(void **state)
+{
+	struct world *w = *state;
+	struct rlimit before, none = {.rlim_cur = 1};
+	unsigned acks;
+	uint64_t end;
+
+	hub_put(w->hub, "default/web", 1);
+	start_agent(w);
+	until(w, synced(w) && hub_saw(w->hub).acks == 1);
+	acks = hub_saw(w->hub).acks;
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	none.rlim_max = before.rlim_max;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	hub_put(w->hub, "default/web", 2);
+	hub_put(w->hub, "default/api", 2);
+	until(w, port_of(w, "default/web") == 30002 && port_of(w, "default/api") == 30002);
+	hub_delete(w->hub, "default/web");
+	until(w, service(w, "default/web") == NULL);
+	end = mono_ms() + 300;
+	while (mono_ms() < end)
+		turn(w);
+	assert_int_equal(hub_saw(w->hub).acks, acks);
+	assert_true(state_says(w, "\"state\":\"failing\""));
+	assert_int_equal(meta_keep_put(w->meta, "x", "y", 1) < 0, 1);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	until(w, hub_saw(w->hub).acks == acks + 3);
+	assert_true(state_says(w, "\"state\":\"ok\""));
+	assert_int_equal(meta_keep_put(w->meta, "x", "y", 1), 0);
+}
+
+int
+main(void)
+{
+#define CASE(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		CASE(refuses_without_identity),
+		CASE(refuses_bad_configuration),
+		CASE(joins_and_follows),
+		CASE(restart_without_hub),
+		CASE(name_returns),
+		CASE(garbage),
+		CASE(reconnects),
+		CASE(token_is_refused),
+		CASE(another_ca_is_refused),
+		CASE(certificate_of_another_node),
+		CASE(hub_is_late),
+		CASE(site_changes),
+		CASE(disk_is_full),
+	};
+
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
+	return cmocka_run_group_tests_name("feed", tests, NULL, NULL);
+}
