@@ -1,91 +1,25 @@
-#include "meta/apply.h"
+#include "meta/apply_private.h"
 
 #include <assert.h>
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
 #include "meta/load.h"
-#include "model/mesh.h"
-#include "model/view.h"
 
 enum {
 	GATHER_MS = 20,
 	WAITING_MAX = 4096, /* the hub's window is 256 */
-	SCAN_ROWS = 256,
 	ADDRESS_RETRY_MS = 60 * 1000,
 };
 
-enum item_kind {
-	ITEM_UPDATE,
-	ITEM_DELETE,
-	ITEM_ADDRESS, /* a service that had no address may have one now */
-	ITEM_HOLD, /* the name and address of a service whose row was lost */
-	ITEM_NOTE,
-};
-
-struct item {
-	struct item *next;
-	enum item_kind kind;
-	unsigned connection;
-	bool superseded; /* a later one in the same batch speaks for it */
-	char *id, *resource; /* NULL: nobody to acknowledge to */
-	char *key; /* "ns/name" */
-	char *ns; /* of a deletion */
-	char *data; /* the view's bytes, or the note */
-	size_t len;
-	uint64_t digest;
-	uint32_t ip;
-	struct view *view;
-};
-
-struct run { /* one batch on its way */
-	struct run *next;
-	struct apply *apply;
-	struct item *items;
-	struct store_batch batch;
-	bool published;
-};
-
-struct apply {
-	struct apply_config config;
-	char *node, *site, *zone;
-	struct writer *writer;
-	struct ipam *ipam;
-	const struct snapshot *snapshot;
-	struct timer *gather, *address_retry;
-	struct item *first, **last; /* gathered for the next run */
-	struct run *runs; /* handed to the writer */
-	size_t n_waiting, n_unpublished;
-	uint64_t wall_at_start_ms, mono_at_start_ms;
-	bool synced; /* the hub said so; told when everything before it is in use */
-	bool lost; /* the database lost the views: nothing we hold counts as held */
-	bool scanning, scan_again, scan_all;
-	struct apply_counts counts;
-};
-
 static void gather_later(struct apply *a);
-static bool lacks_address(const struct apply *a, const char *key);
-static void scan_next(struct apply *a, const char *after);
 
 /* Wall time that does not jump while we run. */
 static uint64_t
 clock_ms(const struct apply *a)
 {
 	return a->wall_at_start_ms + (mono_ms() - a->mono_at_start_ms);
-}
-
-static struct self
-self_of(const struct apply *a)
-{
-	return (struct self){.node = a->node, .site = a->site, .zone = a->zone};
-}
-
-static void
-unref_snapshot(const struct snapshot **s)
-{
-	snapshot_unref((struct snapshot **)(uintptr_t)s);
 }
 
 static void
@@ -113,8 +47,8 @@ free_run(struct run *run)
 	free(run);
 }
 
-static void
-add_item(struct apply *a, struct item *it)
+void
+apply_add(struct apply *a, struct item *it)
 {
 	*a->last = it;
 	a->last = &it->next;
@@ -133,7 +67,7 @@ op_put(struct apply *a, struct item *it, struct store_batch *batch)
 		.data = it->data,
 		.len = it->len};
 
-	if (it->kind == ITEM_ADDRESS && !lacks_address(a, it->key)) {
+	if (it->kind == ITEM_ADDRESS && !apply_lacks_address(a, it->key)) {
 		it->superseded = true;
 		return;
 	}
@@ -186,8 +120,8 @@ prepare(struct apply *a, struct run *run)
 	}
 }
 
-static void
-adopt(struct apply *a, const struct snapshot *next)
+void
+apply_adopt(struct apply *a, const struct snapshot *next)
 {
 	unref_snapshot(&a->snapshot);
 	a->snapshot = next;
@@ -224,7 +158,7 @@ publish(struct apply *a, struct run *run)
 	for (struct item *it = run->items; it != NULL; it = it->next)
 		n += change_of(a, it, &changes[n]);
 	if (n > 0)
-		adopt(a, snapshot_next(a->snapshot, changes, n));
+		apply_adopt(a, snapshot_next(a->snapshot, changes, n));
 	free(changes);
 	run->published = true;
 	a->n_unpublished--;
@@ -253,7 +187,7 @@ tell_synced(struct apply *a)
 		changes[i] = (struct change){
 			.ns = s->namespace, .name = s->name, .service = service_ref(s)};
 	}
-	adopt(a, snapshot_next(empty, changes, n));
+	apply_adopt(a, snapshot_next(empty, changes, n));
 	unref_snapshot(&empty);
 	free(changes);
 }
@@ -326,128 +260,6 @@ gather_later(struct apply *a)
 		timer_start(a->gather, GATHER_MS, 0);
 }
 
-/* --- reading services again ------------------------------------------------------------------------ */
-
-/* Is this service in use, and without an address? */
-static bool
-lacks_address(const struct apply *a, const char *key)
-{
-	const char *slash = strchr(key, '/');
-	const struct service *s = snapshot_find(
-		a->snapshot, key, (size_t)(slash - key), slash + 1, strlen(slash + 1));
-
-	return s != NULL && s->fake_ip == 0;
-}
-
-static bool
-scan_row(struct apply *a, const struct store_row *row, struct change *c)
-{
-	uint32_t ip = ipam_find(a->ipam, row->key);
-	struct self self = self_of(a);
-	struct view *view;
-	struct item *it;
-
-	if ((ip != 0 && !a->scan_all) || load_row(row, &view) < 0)
-		return false;
-	if (ip == 0 && !lacks_address(a, row->key)) { /* its deletion is under way */
-		view_free(&view);
-		return false;
-	}
-	if (ip == 0) {
-		it = xcalloc(1, sizeof(*it));
-		it->kind = ITEM_ADDRESS;
-		it->key = xstrdup(row->key);
-		it->digest = row->digest;
-		it->view = view;
-		add_item(a, it);
-		return false;
-	}
-	c->service = service_build(view, &self, ip, row->digest);
-	c->ns = c->service->namespace;
-	c->name = c->service->name;
-	view_free(&view);
-	return true;
-}
-
-static void
-on_scanned(void *arg, int status, const struct store_row *rows, size_t n)
-{
-	struct apply *a = arg;
-	struct change *changes = xcalloc(n + 1, sizeof(*changes));
-	size_t found = 0;
-
-	for (size_t i = 0; status == 0 && i < n; i++)
-		found += scan_row(a, &rows[i], &changes[found]);
-	if (found > 0)
-		adopt(a, snapshot_next(a->snapshot, changes, found));
-	free(changes);
-	a->scanning = false;
-	if (status < 0)
-		log_error("meta",
-			"cannot read the services again; endpoints keep the addresses of before");
-	else if (n == SCAN_ROWS && !a->scan_again)
-		scan_next(a, rows[n - 1].key);
-	else if (a->scan_again)
-		scan_next(a, "");
-}
-
-static void
-scan_next(struct apply *a, const char *after)
-{
-	a->scanning = true;
-	a->scan_again = false;
-	writer_scan(a->writer, after, SCAN_ROWS, on_scanned, a);
-}
-
-static void
-scan(struct apply *a, bool all)
-{
-	if (!a->scanning)
-		a->scan_all = all;
-	a->scan_all |= all;
-	if (a->scanning)
-		a->scan_again |= all;
-	else
-		scan_next(a, "");
-}
-
-static size_t
-without_address(const struct apply *a)
-{
-	size_t n = 0;
-
-	for (size_t i = 0; i < snapshot_count(a->snapshot); i++)
-		n += snapshot_at(a->snapshot, i)->fake_ip == 0;
-	return n;
-}
-
-static void
-on_address_retry(void *arg)
-{
-	struct apply *a = arg;
-
-	if (without_address(a) > 0)
-		scan(a, false);
-}
-
-/* The writer had to start an empty file: give it names and addresses at once, the hub sends the views again. */
-static void
-hold_addresses(struct apply *a)
-{
-	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
-		const struct service *s = snapshot_at(a->snapshot, i);
-		struct item *it = xcalloc(1, sizeof(*it));
-
-		it->kind = ITEM_HOLD;
-		it->key = xasprintf("%s/%s", s->namespace, s->name);
-		it->data = xstrdup("");
-		it->ip = s->fake_ip;
-		add_item(a, it);
-	}
-	apply_note(a, "site", a->site);
-	apply_note(a, "zone", a->zone);
-}
-
 /* --- the face ------------------------------------------------------------------------------------- */
 
 static void
@@ -500,7 +312,7 @@ apply_new(
 	a->wall_at_start_ms = wall_ms();
 	a->mono_at_start_ms = mono_ms();
 	a->gather = timer_new(config->loop, on_gather, a);
-	a->address_retry = timer_new(config->loop, on_address_retry, a);
+	a->address_retry = timer_new(config->loop, apply_retry_addresses, a);
 	read_identity(a, store);
 	rc = ipam_new(&a->ipam, config->subnet, config->mask, err);
 	if (rc == 0)
@@ -588,7 +400,7 @@ apply_change(struct apply *a, const struct apply_message *m, struct err *err)
 		it->digest = view_digest(m->view, m->len);
 	}
 	supersede(a, it->key);
-	add_item(a, it);
+	apply_add(a, it);
 	*(view != NULL ? &a->counts.updates : &a->counts.deletes) += 1;
 	return 0;
 }
@@ -609,7 +421,7 @@ apply_note(struct apply *a, const char *key, const char *value)
 	it->key = xstrdup(key);
 	it->data = xstrdup(value);
 	it->len = strlen(value);
-	add_item(a, it);
+	apply_add(a, it);
 }
 
 void
@@ -625,68 +437,13 @@ apply_identity(struct apply *a, const char *site, const char *zone)
 	a->zone = xstrdup(zone);
 	apply_note(a, "site", site);
 	apply_note(a, "zone", zone);
-	scan(a, true);
-}
-
-void
-apply_lost(void *arg)
-{
-	struct apply *a = arg;
-
-	a->lost = true;
-	hold_addresses(a);
-	a->config.resync(a->config.arg);
+	apply_scan(a, true);
 }
 
 const struct snapshot *
 apply_snapshot(const struct apply *a)
 {
 	return a->snapshot;
-}
-
-void
-apply_digests(const struct apply *a, struct digests *d)
-{
-	char key[2 * MESH_NAME_MAX + 2];
-
-	memset(d, 0, sizeof(*d));
-	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
-		const struct service *s = snapshot_at(a->snapshot, i);
-		int len = snprintf(key, sizeof(key), "%s/%s", s->namespace, s->name);
-
-		assert(len > 0 && (size_t)len < sizeof(key));
-		digest_toggle(d, key, (size_t)len, a->lost ? 0 : s->digest);
-	}
-}
-
-void
-apply_entries(const struct apply *a, const bool of[DIGEST_BUCKETS], struct digest_entry **entries,
-	size_t *n)
-{
-	*entries = NULL;
-	*n = 0;
-	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
-		const struct service *s = snapshot_at(a->snapshot, i);
-		auto_free char *key = xasprintf("%s/%s", s->namespace, s->name);
-
-		if (!of[digest_bucket(key, strlen(key))])
-			continue;
-		if ((*n & (*n - 1)) == 0)
-			*entries = xrealloc(*entries, MAX(*n * 2, 1) * sizeof(**entries));
-		(*entries)[(*n)++] = (struct digest_entry){
-			.key = take_ptr(&key), .digest = a->lost ? 0 : s->digest};
-	}
-}
-
-struct apply_counts
-apply_count(const struct apply *a)
-{
-	struct apply_counts counts = a->counts;
-
-	counts.waiting = a->n_waiting;
-	counts.without_address = without_address(a);
-	counts.ipam = ipam_count(a->ipam);
-	return counts;
 }
 
 const char *

@@ -1,6 +1,6 @@
 noinst_LIBRARIES += meta/libmeta.a
 meta_libmeta_a_SOURCES = \
-	meta/apply.c meta/apply.h \
+	meta/apply.c meta/apply.h meta/apply_private.h meta/apply_scan.c meta/apply_tell.c \
 	meta/feed.c meta/feed.h \
 	meta/ipam.c meta/ipam.h \
 	meta/join.c meta/join.h \

@@ -1,0 +1,84 @@
+/*
+ * What the files of meta/apply share: apply.c is the spine (batches), apply_scan.c reads services from the database
+ * again, apply_tell.c says what this node holds. No other file includes it.
+ */
+#ifndef EDGEWAY_META_APPLY_PRIVATE_H
+#define EDGEWAY_META_APPLY_PRIVATE_H
+
+#include "meta/apply.h"
+#include "model/view.h"
+
+enum item_kind {
+	ITEM_UPDATE,
+	ITEM_DELETE,
+	ITEM_ADDRESS, /* a service that had no address may have one now */
+	ITEM_HOLD, /* the name and address of a service whose row was lost */
+	ITEM_NOTE,
+};
+
+struct item {
+	struct item *next;
+	enum item_kind kind;
+	unsigned connection;
+	bool superseded; /* a later one in the same batch speaks for it */
+	char *id, *resource; /* NULL: nobody to acknowledge to */
+	char *key; /* "ns/name" */
+	char *ns; /* of a deletion */
+	char *data; /* the view's bytes, or the note */
+	size_t len;
+	uint64_t digest;
+	uint32_t ip;
+	struct view *view;
+};
+
+struct run { /* one batch on its way */
+	struct run *next;
+	struct apply *apply;
+	struct item *items;
+	struct store_batch batch;
+	bool published;
+};
+
+struct apply {
+	struct apply_config config;
+	char *node, *site, *zone;
+	struct writer *writer;
+	struct ipam *ipam;
+	const struct snapshot *snapshot;
+	struct timer *gather, *address_retry;
+	struct item *first, **last; /* gathered for the next run */
+	struct run *runs; /* handed to the writer */
+	size_t n_waiting, n_unpublished;
+	uint64_t wall_at_start_ms, mono_at_start_ms;
+	bool synced; /* the hub said so; told when everything before it is in use */
+	bool lost; /* the database lost the views: nothing we hold counts as held */
+	bool scanning, scan_again, scan_all;
+	struct apply_counts counts;
+};
+
+static inline void
+unref_snapshot(const struct snapshot **s)
+{
+	snapshot_unref((struct snapshot **)(uintptr_t)s);
+}
+
+static inline struct self
+self_of(const struct apply *a)
+{
+	return (struct self){.node = a->node, .site = a->site, .zone = a->zone};
+}
+
+/* Takes the item into the next batch. */
+void apply_add(struct apply *a, struct item *it);
+/* Makes a snapshot the one in use; takes the reference over. */
+void apply_adopt(struct apply *a, const struct snapshot *next);
+
+/* Builds services from their rows again: all, or only those without an address, which may get one now. */
+void apply_scan(struct apply *a, bool all);
+/* Is this service in use, and without an address? */
+bool apply_lacks_address(const struct apply *a, const char *key);
+size_t apply_without_address(const struct apply *a);
+/* Timer: addresses may have become free. */
+void apply_retry_addresses(void *apply);
+
+#endif

@@ -1,0 +1,80 @@
+#include "meta/apply_private.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/mesh.h"
+
+/* The writer had to start an empty file: give it names and addresses at once, the hub sends the views again. */
+static void
+hold_addresses(struct apply *a)
+{
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
+		const struct service *s = snapshot_at(a->snapshot, i);
+		struct item *it = xcalloc(1, sizeof(*it));
+
+		it->kind = ITEM_HOLD;
+		it->key = xasprintf("%s/%s", s->namespace, s->name);
+		it->data = xstrdup("");
+		it->ip = s->fake_ip;
+		apply_add(a, it);
+	}
+	apply_note(a, "site", a->site);
+	apply_note(a, "zone", a->zone);
+}
+
+void
+apply_lost(void *arg)
+{
+	struct apply *a = arg;
+
+	a->lost = true;
+	hold_addresses(a);
+	a->config.resync(a->config.arg);
+}
+
+void
+apply_digests(const struct apply *a, struct digests *d)
+{
+	char key[2 * MESH_NAME_MAX + 2];
+
+	memset(d, 0, sizeof(*d));
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
+		const struct service *s = snapshot_at(a->snapshot, i);
+		int len = snprintf(key, sizeof(key), "%s/%s", s->namespace, s->name);
+
+		assert(len > 0 && (size_t)len < sizeof(key));
+		digest_toggle(d, key, (size_t)len, a->lost ? 0 : s->digest);
+	}
+}
+
+void
+apply_entries(const struct apply *a, const bool of[DIGEST_BUCKETS], struct digest_entry **entries,
+	size_t *n)
+{
+	*entries = NULL;
+	*n = 0;
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
+		const struct service *s = snapshot_at(a->snapshot, i);
+		auto_free char *key = xasprintf("%s/%s", s->namespace, s->name);
+
+		if (!of[digest_bucket(key, strlen(key))])
+			continue;
+		if ((*n & (*n - 1)) == 0)
+			*entries = xrealloc(*entries, MAX(*n * 2, 1) * sizeof(**entries));
+		(*entries)[(*n)++] = (struct digest_entry){
+			.key = take_ptr(&key), .digest = a->lost ? 0 : s->digest};
+	}
+}
+
+struct apply_counts
+apply_count(const struct apply *a)
+{
+	struct apply_counts counts = a->counts;
+
+	counts.waiting = a->n_waiting;
+	counts.without_address = apply_without_address(a);
+	counts.ipam = ipam_count(a->ipam);
+	return counts;
+}
