@@ -9,6 +9,7 @@
 
 enum {
 	GATHER_MS = 20,
+	PARTIAL_MS = 10 * 1000, /* a hub that never says "synced" is believed after this */
 	WAITING_MAX = 4096, /* the hub's window is 256 */
 	ADDRESS_RETRY_MS = 60 * 1000,
 };
@@ -120,12 +121,26 @@ prepare(struct apply *a, struct run *run)
 	}
 }
 
+static void
+give(struct apply *a)
+{
+	if (a->used != NULL)
+		unref_snapshot(&a->used);
+	a->used = snapshot_ref(a->snapshot);
+	a->config.use(a->config.arg, a->snapshot);
+}
+
 void
 apply_adopt(struct apply *a, const struct snapshot *next)
 {
 	unref_snapshot(&a->snapshot);
 	a->snapshot = next;
-	a->config.use(a->config.arg, next);
+	if (!a->known && a->first_change_ms == 0)
+		a->first_change_ms = mono_ms();
+	if (!a->known && mono_ms() - a->first_change_ms < PARTIAL_MS)
+		return;
+	a->known = true;
+	give(a);
 }
 
 /* The change that an item makes in the snapshot; false: none. */
@@ -174,24 +189,6 @@ acknowledge(struct apply *a, const struct run *run)
 	}
 }
 
-static void
-tell_synced(struct apply *a)
-{
-	size_t n = snapshot_count(a->snapshot);
-	struct change *changes = xcalloc(n + 1, sizeof(*changes));
-	const struct snapshot *empty = snapshot_new(true);
-
-	for (size_t i = 0; i < n; i++) {
-		const struct service *s = snapshot_at(a->snapshot, i);
-
-		changes[i] = (struct change){
-			.ns = s->namespace, .name = s->name, .service = service_ref(s)};
-	}
-	apply_adopt(a, snapshot_next(empty, changes, n));
-	unref_snapshot(&empty);
-	free(changes);
-}
-
 /* "Synced" is true only once all that came before it is in use. */
 static void
 settle(struct apply *a)
@@ -199,11 +196,14 @@ settle(struct apply *a)
 	if (!a->synced || a->first != NULL || a->n_unpublished > 0)
 		return;
 	a->synced = false;
-	if (!snapshot_synced(a->snapshot) || a->lost)
+	if (!a->noted || a->lost)
 		apply_note(a, "synced", "1");
+	a->noted = true;
 	a->lost = false;
-	if (!snapshot_synced(a->snapshot))
-		tell_synced(a);
+	if (!a->known) {
+		a->known = true;
+		apply_adopt(a, snapshot_next(a->snapshot, NULL, 0));
+	}
 }
 
 static void
@@ -212,6 +212,7 @@ on_committed(void *arg, int status)
 	struct run *run = arg, **p;
 	struct apply *a = run->apply;
 
+	a->known |= status < 0; /* a broken disk: the hub waits for acks, more will not come */
 	if (!run->published)
 		publish(a, run);
 	if (status == 0) {
@@ -288,6 +289,8 @@ read_services(struct apply *a, struct store *store, struct err *err)
 	if ((rc = load_services(&load, &result, err)) < 0)
 		return rc;
 	a->snapshot = result.snapshot;
+	a->noted = result.synced;
+	a->known = result.synced || snapshot_count(a->snapshot) > 0;
 	a->counts.dropped = result.dropped;
 	a->counts.moved = result.moved;
 	a->counts.exhausted = result.exhausted;
@@ -320,7 +323,7 @@ apply_new(
 	if (rc < 0)
 		apply_free(&a, true);
 	else
-		a->config.use(a->config.arg, a->snapshot);
+		give(a);
 	*out = a;
 	return rc;
 }
@@ -351,6 +354,8 @@ apply_free(struct apply **out, bool committed)
 	ipam_free(&a->ipam);
 	if (a->snapshot != NULL)
 		unref_snapshot(&a->snapshot);
+	if (a->used != NULL)
+		unref_snapshot(&a->used);
 	free(a->node);
 	free(a->site);
 	free(a->zone);
@@ -443,7 +448,7 @@ apply_identity(struct apply *a, const char *site, const char *zone)
 const struct snapshot *
 apply_snapshot(const struct apply *a)
 {
-	return a->snapshot;
+	return a->used;
 }
 
 const char *

@@ -44,7 +44,12 @@ struct apply {
 	char *node, *site, *zone;
 	struct writer *writer;
 	struct ipam *ipam;
-	const struct snapshot *snapshot;
+	const struct snapshot *snapshot; /* with all that is committed */
+	const struct snapshot *used; /* what use() got: the same, but for the first sync ever */
+	/* The first services that arrive are held back until all have: to say that the others do not exist would be
+	 * wrong, and be remembered. */
+	bool known, noted;
+	uint64_t first_change_ms;
 	struct timer *gather, *address_retry;
 	struct item *first, **last; /* gathered for the next run */
 	struct run *runs; /* handed to the writer */

@@ -154,12 +154,15 @@ put_right(struct state *st)
 }
 
 static void
-finish(struct state *st, bool synced)
+finish(struct state *st)
 {
-	const struct snapshot *empty = snapshot_new(synced);
+	const struct snapshot *empty = snapshot_new(st->result->synced);
 
-	st->result->snapshot = snapshot_next(empty, st->changes, st->n);
-	snapshot_unref((struct snapshot **)(uintptr_t)&empty);
+	st->result->snapshot = empty;
+	if (st->n > 0) {
+		st->result->snapshot = snapshot_next(empty, st->changes, st->n);
+		snapshot_unref((struct snapshot **)(uintptr_t)&empty);
+	}
 }
 
 int
@@ -176,7 +179,8 @@ load_services(const struct load *load, struct load_result *result, struct err *e
 	if (rc == 0) {
 		put_right(&st);
 		synced = store_note(load->store, "synced");
-		finish(&st, synced != NULL);
+		result->synced = synced != NULL;
+		finish(&st);
 	} else {
 		for (size_t i = 0; i < st.n; i++)
 			service_unref(&st.changes[i].service);

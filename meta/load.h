@@ -21,6 +21,7 @@ struct load {
 
 struct load_result {
 	const struct snapshot *snapshot; /* the caller's */
+	bool synced; /* the hub once told everything */
 	size_t dropped; /* damaged rows */
 	size_t moved; /* services with a new address */
 	size_t exhausted; /* services without one */

@@ -251,22 +251,31 @@ do_head(struct writer *w)
 		tell(w, job, rc, true);
 }
 
-/* With the lock held; loop 0 waits for it. */
+static int
+perform_keep(struct writer *w, const struct keep *k)
+{
+	int rc = w->store != NULL ? 0 : reopen(w, NULL);
+
+	if (rc < 0)
+		return rc;
+	if (k->kind == KEEP_GET)
+		return store_keep_get(w->store, k->key, k->out, k->out_len);
+	if (k->kind == KEEP_PUT)
+		return store_keep_put(w->store, k->key, k->data, k->len);
+	return store_keep_del(w->store, k->key);
+}
+
+/* With the lock held, given up while the disk works; loop 0 waits for it. */
 static void
 do_keep(struct writer *w)
 {
 	struct keep *k = w->keep;
+	int rc;
 
-	if (w->store == NULL)
-		k->rc = reopen(w, NULL);
-	if (w->store == NULL)
-		k->rc = k->rc < 0 ? k->rc : -EIO;
-	else if (k->kind == KEEP_GET)
-		k->rc = store_keep_get(w->store, k->key, k->out, k->out_len);
-	else if (k->kind == KEEP_PUT)
-		k->rc = store_keep_put(w->store, k->key, k->data, k->len);
-	else
-		k->rc = store_keep_del(w->store, k->key);
+	pthread_mutex_unlock(&w->lock);
+	rc = perform_keep(w, k);
+	pthread_mutex_lock(&w->lock);
+	k->rc = rc;
 	w->keep = NULL;
 	pthread_cond_signal(&w->answered);
 }

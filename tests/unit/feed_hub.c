@@ -379,6 +379,7 @@ hub_new(void)
 	struct err err = {0};
 
 	hub->fd = -1;
+	snprintf(hub->site, sizeof(hub->site), "east");
 	pthread_mutex_init(&hub->lock, NULL);
 	must(pki_ca_new("test CA", 30, &hub->ca, &hub->ca_key, &err), &err);
 	must(pki_key_new(&hub->key, &err), &err);
