@@ -379,20 +379,20 @@ listen_local(struct admin *a, const char *path, struct err *err)
 }
 
 int
-admin_start(struct admin **out, struct loop *loop, const char *listen, const char *socket_path,
-	const struct admin_route *routes, void *arg, struct err *err)
+admin_start(
+	struct admin **out, struct loop *loop, const struct admin_config *config, struct err *err)
 {
 	struct admin *a = xcalloc(1, sizeof *a);
 	int rc = 0;
 
 	a->loop = loop;
-	a->routes = routes;
-	a->arg = arg;
+	a->routes = config->routes;
+	a->arg = config->arg;
 	a->tcp.fd = a->local.fd = -1;
-	if (listen[0] != '\0')
-		rc = listen_on(a, &a->tcp, listen, err);
-	if (rc == 0 && socket_path[0] != '\0')
-		rc = listen_local(a, socket_path, err);
+	if (config->listen[0] != '\0')
+		rc = listen_on(a, &a->tcp, config->listen, err);
+	if (rc == 0 && config->socket_path[0] != '\0')
+		rc = listen_local(a, config->socket_path, err);
 	if (rc < 0) {
 		admin_stop(&a);
 		return err_wrap(err, rc, "admin");

@@ -1,7 +1,7 @@
 /*
  * The administrative HTTP/1.1 server of both daemons: a TCP listener (loopback) and a Unix socket. Answers
  * small GET and POST requests from a table of routes; one request a connection (Connection: close).
- * Bounded: 64 connections, 8 KiB heads, 64 KiB bodies, 5 s each.
+ * Bounded: 32 connections a listener, 8 KiB heads, 64 KiB bodies, 5 s each.
  */
 #ifndef EDGEWAY_BASE_ADMIN_H
 #define EDGEWAY_BASE_ADMIN_H
@@ -12,13 +12,13 @@
 struct admin;
 
 struct admin_reply {
-	int status;           /* 200 unless the handler says otherwise */
-	const char *type;     /* text/plain; charset=utf-8 unless said otherwise */
+	int status; /* 200 unless the handler says otherwise */
+	const char *type; /* text/plain; charset=utf-8 unless said otherwise */
 	struct buf body;
 };
 
 struct admin_request {
-	const char *path;  /* without the query */
+	const char *path; /* without the query */
 	const char *query; /* behind '?', "" when absent */
 	const char *body;
 	size_t body_len;
@@ -29,14 +29,20 @@ typedef void admin_fn(void *arg, const struct admin_request *req, struct admin_r
 
 struct admin_route {
 	const char *method; /* "GET" also serves HEAD */
-	const char *path;   /* exact */
+	const char *path; /* exact */
 	admin_fn *fn;
-	bool local_only;    /* 403 on TCP */
+	bool local_only; /* 403 on TCP */
 };
 
-/* Either address may be "" (not served). routes ends with a NULL method. */
-int admin_start(struct admin **a, struct loop *loop, const char *listen, const char *socket_path,
-	const struct admin_route *routes, void *arg, struct err *err);
+struct admin_config {
+	const char *listen; /* IP:PORT, "" for none */
+	const char *socket_path; /* its folder is made, "" for none */
+	const struct admin_route *routes; /* end with a NULL method; outlive the server */
+	void *arg; /* of the handlers; they must not call admin_stop */
+};
+
+int admin_start(
+	struct admin **a, struct loop *loop, const struct admin_config *config, struct err *err);
 void admin_stop(struct admin **a);
 
 /* Value of `name` in a query string, percent-decoded, into `to`; false when absent or too long. */

@@ -17,6 +17,7 @@ struct opt_origin {
 };
 
 struct opt_state {
+	const struct opt_program *program;
 	char *config; /* path of the file, NULL without one */
 	struct tree **trees; /* own the nodes of OPT_TREE values */
 	size_t n_trees;
@@ -398,6 +399,7 @@ opt_load(const struct opt_program *p, void *values, int argc, char **argv, bool 
 
 	assert(state_of(values) == NULL);
 	l.state = xcalloc(1, sizeof *l.state + p->n * sizeof l.state->origins[0]);
+	l.state->program = p;
 	((struct opt_head *)values)->state = l.state;
 	*check = false;
 	set_defaults(&l);
@@ -429,24 +431,25 @@ opt_free(const struct opt_program *p, void *values)
 }
 
 bool
-opt_given(const struct opt_program *p, const void *values, const char *key)
+opt_given(const void *values, const char *key)
 {
-	size_t row = find_row(p, key);
+	const struct opt_state *s = state_of(values);
+	size_t row = find_row(s->program, key);
 
-	assert(row < p->n);
-	return state_of(values)->origins[row].from != FROM_DEFAULT;
+	assert(row < s->program->n);
+	return s->origins[row].from != FROM_DEFAULT;
 }
 
 int
-opt_complain(const struct opt_program *p, const void *values, const char *key,
-	const struct tree_node *at, struct err *err, const char *fmt, ...)
+opt_complain(const void *values, const char *key, const struct tree_node *at, struct err *err,
+	const char *fmt, ...)
 {
 	const struct opt_state *s = state_of(values);
-	size_t row = find_row(p, key);
+	size_t row = find_row(s->program, key);
 	char what[400], name[OPT_NAME_MAX];
 	va_list ap;
 
-	assert(row < p->n);
+	assert(row < s->program->n);
 	va_start(ap, fmt);
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);

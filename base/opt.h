@@ -85,29 +85,23 @@ enum { OPT_FILE_BYTES_MAX = 1024 * 1024 };
 
 /* Fills *values (zeroed by the caller) from defaults, --config FILE, the environment and argv; does
  * --help and --version (prints, OPT_EXIT_OK). *check is set by --check. OPT_EXIT_BAD: err says why;
- * exit status
- * 2. opt_free afterwards in every case. To re-read on SIGHUP load into a second struct. */
-enum opt_result
-opt_load(const struct opt_program *p, void *values, int argc, char **argv, bool *check,
-	struct err *err);
-void
-opt_free(const struct opt_program *p, void *values);
-
-/* Was the key set anywhere (also to its default)? An empty map in the file sets the keys below it.
+ * exit status 2. opt_free afterwards in every case. To re-read on SIGHUP load into a second struct.
  */
-bool
-opt_given(const struct opt_program *p, const void *values, const char *key);
+enum opt_result opt_load(const struct opt_program *p, void *values, int argc, char **argv,
+	bool *check, struct err *err);
+void opt_free(const struct opt_program *p, void *values);
+
+/* Was the key set anywhere (also to its default)? An empty map sets the keys below it. */
+bool opt_given(const void *values, const char *key);
 /* -EINVAL with "<file:line, flag or variable>: key: what was said"; `at`: a node inside the key's
  * tree, or NULL. */
-int
-opt_complain(const struct opt_program *p, const void *values, const char *key,
-	const struct tree_node *at, struct err *err, const char *fmt, ...) printf_like(6, 7);
+int opt_complain(const void *values, const char *key, const struct tree_node *at, struct err *err,
+	const char *fmt, ...) printf_like(5, 6);
 /* The next row behind `after` (NULL: the first) whose value differs, NULL at the end. */
-const struct opt *
-opt_changed(const struct opt_program *p, const void *a, const void *b, const struct opt *after);
+const struct opt *opt_changed(
+	const struct opt_program *p, const void *a, const void *b, const struct opt *after);
 /* "key: value" lines, secrets (keys ending in token, passwords in URLs) hidden: for --check and
  * /debug/state. */
-void
-opt_dump(const struct opt_program *p, const void *values, struct buf *out);
+void opt_dump(const struct opt_program *p, const void *values, struct buf *out);
 
 #endif

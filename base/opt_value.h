@@ -13,25 +13,18 @@
 enum { OPT_NAME_MAX = 128 };
 
 /* Replaces the value. Not for OPT_TREE. */
-int
-opt_value_text(const struct opt *o, void *values, const char *text, struct err *err);
+int opt_value_text(const struct opt *o, void *values, const char *text, struct err *err);
 /* Replaces the value; a null node gives the default. An OPT_TREE borrows the node. */
-int
-opt_value_node(const struct opt *o, void *values, const struct tree_node *node, struct err *err);
-void
-opt_value_free(const struct opt *o, void *values);
-void
-opt_value_print(const struct opt *o, const void *values, bool hide, struct buf *out);
-bool
-opt_is_secret(const struct opt *o);
+int opt_value_node(
+	const struct opt *o, void *values, const struct tree_node *node, struct err *err);
+void opt_value_free(const struct opt *o, void *values);
+void opt_value_print(const struct opt *o, const void *values, bool hide, struct buf *out);
+bool opt_is_secret(const struct opt *o);
 
 /* EDGEWAY_HUB_NODE_ID for hub.nodeId. */
-void
-opt_env_name(const char *key, char to[OPT_NAME_MAX]);
+void opt_env_name(const char *key, char to[OPT_NAME_MAX]);
 /* The key of the table that was probably meant, or NULL. */
-const char *
-opt_nearest(const struct opt_program *p, const char *key);
-void
-opt_help(const struct opt_program *p, struct buf *out);
+const char *opt_nearest(const struct opt_program *p, const char *key);
+void opt_help(const struct opt_program *p, struct buf *out);
 
 #endif

@@ -13,9 +13,9 @@ enum tree_kind { TREE_SCALAR, TREE_MAP, TREE_LIST };
 
 struct tree_node {
 	enum tree_kind kind;
-	bool quoted;      /* scalar was quoted: always text, never null, bool or number */
-	unsigned line;    /* 1-based; 0 unknown */
-	const char *key;  /* in a map, else NULL */
+	bool quoted; /* scalar was quoted: always text, never null, bool or number */
+	unsigned line; /* 1-based; 0 unknown */
+	const char *key; /* in a map, else NULL */
 	const char *text; /* scalar */
 	size_t len;
 	struct tree_node *child, *next; /* first child; next sibling */
@@ -33,12 +33,15 @@ const char *tree_name(const struct tree *t);
 
 /* NULL-safe: each gives NULL / the default when the node is absent, null or of another kind. */
 const struct tree_node *tree_get(const struct tree_node *map, const char *key);
-const struct tree_node *tree_path(const struct tree_node *map, const char *dotted); /* "spec.selector" */
+const struct tree_node *tree_path(
+	const struct tree_node *map, const char *dotted); /* "spec.selector" */
 bool tree_is_null(const struct tree_node *n); /* absent, ~, null, empty plain scalar */
 const char *tree_text(const struct tree_node *n, const char *otherwise);
 bool tree_bool(const struct tree_node *n, bool otherwise);
 /* 0, -ENOENT when absent or null, -EINVAL when not a whole number, -ERANGE. */
 int tree_int(const struct tree_node *n, int64_t min, int64_t max, int64_t *v);
-#define tree_each(list, n) for (const struct tree_node *n = (list) != NULL ? (list)->child : NULL; n != NULL; n = n->next)
+#define tree_each(list, n)                                                                         \
+	for (const struct tree_node *n = (list) != NULL ? (list)->child : NULL; n != NULL;         \
+		n = n->next)
 
 #endif

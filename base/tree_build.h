@@ -31,26 +31,17 @@ struct tree_tail {
 	struct tree_node **next;
 };
 
-struct tree_node *
-tree_node_new(struct tree *t, enum tree_kind kind, unsigned line);
-char *
-tree_copy_text(struct tree *t, const char *text, size_t len);
-void
-tree_set_text(struct tree *t, struct tree_node *n, const char *text, size_t len);
-void
-tree_append(struct tree_tail *tail, struct tree_node *child);
-void
-tree_add_document(struct tree *t, struct tree_node *root);
+struct tree_node *tree_node_new(struct tree *t, enum tree_kind kind, unsigned line);
+char *tree_copy_text(struct tree *t, const char *text, size_t len);
+void tree_set_text(struct tree *t, struct tree_node *n, const char *text, size_t len);
+void tree_append(struct tree_tail *tail, struct tree_node *child);
+void tree_add_document(struct tree *t, struct tree_node *root);
 /* Complains about a key that stands twice in a finished map. */
-int
-tree_check_keys(const struct tree *t, const struct tree_node *map, struct err *err);
-int
-tree_complain(const struct tree *t, unsigned line, struct err *err, const char *fmt, ...)
+int tree_check_keys(const struct tree *t, const struct tree_node *map, struct err *err);
+int tree_complain(const struct tree *t, unsigned line, struct err *err, const char *fmt, ...)
 	printf_like(4, 5);
 
-int
-tree_parse_yaml(struct tree *t, const char *text, size_t len, struct err *err);
-int
-tree_parse_json(struct tree *t, const char *text, size_t len, struct err *err);
+int tree_parse_yaml(struct tree *t, const char *text, size_t len, struct err *err);
+int tree_parse_json(struct tree *t, const char *text, size_t len, struct err *err);
 
 #endif

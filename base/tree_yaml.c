@@ -23,8 +23,7 @@ struct reader {
 	struct err *err;
 };
 
-static int
-read_node(struct reader *r, unsigned depth, struct tree_node **out);
+static int read_node(struct reader *r, unsigned depth, struct tree_node **out);
 
 static unsigned
 line_of(const yaml_mark_t *mark)

@@ -178,7 +178,12 @@ agent_admin_start(struct agent *a, struct err *err)
 		{"GET", "/debug/services", on_services, false},
 		{NULL, NULL, NULL, false},
 	};
+	const struct admin_config config = {
+		.listen = a->options->admin_listen,
+		.socket_path = a->options->admin_socket,
+		.routes = routes,
+		.arg = a,
+	};
 
-	return admin_start(&a->admin, a->loop, a->options->admin_listen, a->options->admin_socket,
-		routes, a, err);
+	return admin_start(&a->admin, a->loop, &config, err);
 }

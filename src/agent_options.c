@@ -21,7 +21,7 @@ const struct opt_program agent_program = {
 	.n = ARRAY_LEN(table),
 };
 
-#define complain(o, key, err, ...) opt_complain(&agent_program, o, key, NULL, err, __VA_ARGS__)
+#define complain(o, key, err, ...) opt_complain(o, key, NULL, err, __VA_ARGS__)
 
 static void
 lower(char *text)
@@ -182,7 +182,7 @@ is_token(const char *token)
 static int
 check_hub(struct agent_options *o, struct err *err)
 {
-	struct option_check c = {.program = &agent_program, .values = o, .err = err};
+	struct option_check c = {.values = o, .err = err};
 	int rc;
 
 	if (o->hub_url[0] == NULL)

@@ -178,6 +178,12 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.names = (const char *const *)o->tls_names,
 		.cluster_domain = "",
 	};
+	const struct admin_config admin = {
+		.listen = o->admin_listen,
+		.socket_path = o->admin_socket,
+		.routes = routes,
+		.arg = m,
+	};
 	int rc;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -189,8 +195,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	if (rc == 0)
 		rc = hub_start(&m->hub, m->loop, &config, err);
 	if (rc == 0)
-		rc = admin_start(
-			&m->admin, m->loop, o->admin_listen, o->admin_socket, routes, m, err);
+		rc = admin_start(&m->admin, m->loop, &admin, err);
 	if (rc < 0)
 		return rc;
 	m->started_ms = loop_now_ms(m->loop);

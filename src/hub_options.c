@@ -18,7 +18,7 @@ const struct opt_program hub_program = {
 	.n = ARRAY_LEN(table),
 };
 
-#define complain(o, key, err, ...) opt_complain(&hub_program, o, key, NULL, err, __VA_ARGS__)
+#define complain(o, key, err, ...) opt_complain(o, key, NULL, err, __VA_ARGS__)
 
 static const struct shape egress_shape[] = {
 	{"listen", SHAPE_ADDRESS, true},
@@ -51,7 +51,7 @@ static const struct shape access_shape[] = {
 static int
 check_source(const struct hub_options *o, struct err *err)
 {
-	bool kubernetes = opt_given(&hub_program, o, "source.kubernetes.kubeconfig");
+	bool kubernetes = opt_given(o, "source.kubernetes.kubeconfig");
 
 	if (o->source_manifests[0] != '\0' && kubernetes)
 		return complain(o, "source.manifests", err,
@@ -67,7 +67,7 @@ check_source(const struct hub_options *o, struct err *err)
 static int
 check_tls(const struct hub_options *o, struct err *err)
 {
-	struct option_check c = {.program = &hub_program, .values = o, .err = err};
+	struct option_check c = {.values = o, .err = err};
 	int rc = option_pair(&c, "tls.cert", o->tls_cert, "tls.key", o->tls_key);
 
 	if (rc == 0 && o->tls_ca_key[0] != '\0')
@@ -92,8 +92,8 @@ check_entry(const struct option_check *c, const char *key, const struct tree_nod
 	     pem = !tree_is_null(tree_get(entry, "key"));
 
 	if (cert != pem)
-		return opt_complain(c->program, c->values, key, entry, c->err,
-			"cert and key: set both or neither");
+		return opt_complain(
+			c->values, key, entry, c->err, "cert and key: set both or neither");
 	return 0;
 }
 
@@ -112,10 +112,10 @@ check_ports(const struct option_check *c, const char *key, const struct tree_nod
 		     service = !tree_is_null(tree_get(entry, "service"));
 
 		if (node == service)
-			return opt_complain(c->program, c->values, key, entry, c->err,
+			return opt_complain(c->values, key, entry, c->err,
 				"an entry has either node or service");
 		if (node && tree_is_null(tree_get(entry, "target")))
-			return opt_complain(c->program, c->values, key, entry, c->err,
+			return opt_complain(c->values, key, entry, c->err,
 				"target is missing: which port of the node, such as 127.0.0.1:22");
 	}
 	return 0;
@@ -136,7 +136,7 @@ is_loopback(const char *text)
 static int
 check_ingress(const struct hub_options *o, struct err *err)
 {
-	struct option_check c = {.program = &hub_program, .values = o, .err = err};
+	struct option_check c = {.values = o, .err = err};
 	int rc = 0;
 
 	if (o->ingress_egress != NULL) {
@@ -176,7 +176,7 @@ check_ingress(const struct hub_options *o, struct err *err)
 static int
 check_access(const struct hub_options *o, struct err *err)
 {
-	struct option_check c = {.program = &hub_program, .values = o, .err = err};
+	struct option_check c = {.values = o, .err = err};
 
 	for (char **at = o->peers; *at != NULL; at++) {
 		if (!option_is_host_port(*at, strlen(*at)))

@@ -81,10 +81,10 @@ option_pair(const struct option_check *c, const char *key_a, const char *a, cons
 	if ((a[0] == '\0') == (b[0] == '\0'))
 		return 0;
 	if (a[0] == '\0')
-		return opt_complain(c->program, c->values, key_b, NULL, c->err,
+		return opt_complain(c->values, key_b, NULL, c->err,
 			"needs %s as well: set both or neither", key_a);
-	return opt_complain(c->program, c->values, key_a, NULL, c->err,
-		"needs %s as well: set both or neither", key_b);
+	return opt_complain(
+		c->values, key_a, NULL, c->err, "needs %s as well: set both or neither", key_b);
 }
 
 /* 10250, "10250-10255", or a list of those. */
@@ -130,23 +130,22 @@ check_member(const struct option_check *c, const char *key, const struct tree_no
 	case SHAPE_TEXT:
 		if (n->kind == TREE_SCALAR)
 			return 0;
-		return opt_complain(
-			c->program, c->values, key, n, c->err, "%.40s: expected a text", n->key);
+		return opt_complain(c->values, key, n, c->err, "%.40s: expected a text", n->key);
 	case SHAPE_ADDRESS:
 		if (addr_parse(&a, tree_text(n, ""), 0, &why) == 0 &&
 			(a.sa.sa_family == AF_UNIX || addr_port(&a) != 0))
 			return 0;
-		return opt_complain(c->program, c->values, key, n, c->err,
+		return opt_complain(c->values, key, n, c->err,
 			"%.40s: expected an address such as 127.0.0.1:8443 or unix:/path", n->key);
 	case SHAPE_TEXTS:
 		if (is_texts(n))
 			return 0;
-		return opt_complain(c->program, c->values, key, n, c->err,
-			"%.40s: expected a list of texts", n->key);
+		return opt_complain(
+			c->values, key, n, c->err, "%.40s: expected a list of texts", n->key);
 	case SHAPE_PORTS:
 		if (is_ports(n))
 			return 0;
-		return opt_complain(c->program, c->values, key, n, c->err,
+		return opt_complain(c->values, key, n, c->err,
 			"%.40s: expected ports such as [10250, 10255-10260]", n->key);
 	}
 	abort();
@@ -169,15 +168,15 @@ option_map(const struct option_check *c, const char *key, const struct tree_node
 	int rc;
 
 	if (map->kind != TREE_MAP)
-		return opt_complain(c->program, c->values, key, map, c->err,
-			"expected a map with %s, ...", shapes[0].key);
+		return opt_complain(
+			c->values, key, map, c->err, "expected a map with %s, ...", shapes[0].key);
 	tree_each(map, member)
 	{
 		const struct shape *s = find_shape(shapes, n, member->key);
 
 		if (s == NULL)
-			return opt_complain(c->program, c->values, key, member, c->err,
-				"unknown key \"%.64s\"", member->key);
+			return opt_complain(c->values, key, member, c->err, "unknown key \"%.64s\"",
+				member->key);
 		if (tree_is_null(member))
 			continue;
 		if ((rc = check_member(c, key, member, s->kind)) < 0)
@@ -185,8 +184,8 @@ option_map(const struct option_check *c, const char *key, const struct tree_node
 	}
 	for (size_t i = 0; i < n; i++) {
 		if (shapes[i].required && tree_is_null(tree_get(map, shapes[i].key)))
-			return opt_complain(c->program, c->values, key, map, c->err,
-				"%s is missing", shapes[i].key);
+			return opt_complain(
+				c->values, key, map, c->err, "%s is missing", shapes[i].key);
 	}
 	return 0;
 }
@@ -198,8 +197,7 @@ option_list(const struct option_check *c, const char *key, const struct tree_nod
 	int rc;
 
 	if (list->kind != TREE_LIST)
-		return opt_complain(
-			c->program, c->values, key, list, c->err, "expected a list of maps");
+		return opt_complain(c->values, key, list, c->err, "expected a list of maps");
 	tree_each(list, item)
 	{
 		if ((rc = option_map(c, key, item, shapes, n)) < 0)

@@ -9,7 +9,6 @@
 #include "base/tree.h"
 
 struct option_check {
-	const struct opt_program *program;
 	const void *values;
 	struct err *err;
 };

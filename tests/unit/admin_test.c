@@ -59,6 +59,20 @@ static const struct admin_route routes[] = {
 };
 
 static int
+start(struct admin **a, struct fixture *f, const char *listen, const char *socket_path,
+	struct err *err)
+{
+	const struct admin_config config = {
+		.listen = listen,
+		.socket_path = socket_path,
+		.routes = routes,
+		.arg = f,
+	};
+
+	return admin_start(a, f->loop, &config, err);
+}
+
+static int
 setup(void **state)
 {
 	struct fixture *f = xcalloc(1, sizeof *f);
@@ -79,7 +93,7 @@ setup(void **state)
 	assert_int_equal(getsockname(probe, &f->tcp.sa, &len), 0);
 	close(probe);
 	assert_int_equal(loop_new(&f->loop, &err), 0);
-	if (admin_start(&f->admin, f->loop, addr_text(&f->tcp, text), f->path, routes, f, &err) < 0)
+	if (start(&f->admin, f, addr_text(&f->tcp, text), f->path, &err) < 0)
 		fail_msg("%s", err.text);
 	buf_init(&f->got, BUF_UNLIMITED);
 	*state = f;
@@ -331,16 +345,13 @@ says_that_an_address_is_taken(void **state)
 	char text[ADDR_TEXT_MAX];
 	struct err err = {0};
 
-	assert_int_equal(
-		admin_start(&second, f->loop, addr_text(&f->tcp, text), "", routes, NULL, &err),
-		-EADDRINUSE);
+	assert_int_equal(start(&second, f, addr_text(&f->tcp, text), "", &err), -EADDRINUSE);
 	assert_null(second);
 	assert_says(err.text, "admin: cannot bind 127.0.0.1:");
-	assert_int_equal(
-		admin_start(&second, f->loop, "", f->path, routes, NULL, &err), -EADDRINUSE);
+	assert_int_equal(start(&second, f, "", f->path, &err), -EADDRINUSE);
 	/* and the first one's socket file is still there */
 	assert_says(ask(f, &f->local, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 200 ");
-	assert_int_equal(admin_start(&second, f->loop, "", "", routes, NULL, &err), 0);
+	assert_int_equal(start(&second, f, "", "", &err), 0);
 	admin_stop(&second);
 }
 

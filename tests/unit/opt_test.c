@@ -118,7 +118,7 @@ gives_defaults(void **state)
 	assert_string_equal(r.o.listen, "127.0.0.1:80");
 	assert_null(r.o.access);
 	assert_false(r.check);
-	assert_false(opt_given(&program, &r.o, "name"));
+	assert_false(opt_given(&r.o, "name"));
 	done(&r);
 }
 
@@ -294,14 +294,14 @@ knows_what_was_given(void **state)
 
 	(void)state;
 	loads(&r, "source: {kubernetes: {}}\n", "--name none");
-	assert_true(opt_given(&program, &r.o, "source.kubernetes.kubeconfig"));
-	assert_true(opt_given(&program, &r.o, "name"));
-	assert_false(opt_given(&program, &r.o, "dns.port"));
-	opt_complain(&program, &r.o, "name", NULL, &r.err, "is %s", "odd");
+	assert_true(opt_given(&r.o, "source.kubernetes.kubeconfig"));
+	assert_true(opt_given(&r.o, "name"));
+	assert_false(opt_given(&r.o, "dns.port"));
+	opt_complain(&r.o, "name", NULL, &r.err, "is %s", "odd");
 	assert_string_equal(r.err.text, "--name: is odd");
-	opt_complain(&program, &r.o, "dns.port", NULL, &r.err, "is odd");
+	opt_complain(&r.o, "dns.port", NULL, &r.err, "is odd");
 	assert_string_equal(r.err.text, "dns.port: is odd");
-	opt_complain(&program, &r.o, "source.kubernetes.kubeconfig", NULL, &r.err, "is odd");
+	opt_complain(&r.o, "source.kubernetes.kubeconfig", NULL, &r.err, "is odd");
 	assert_non_null(strstr(r.err.text, ":1: source.kubernetes.kubeconfig: is odd"));
 	done(&r);
 }
