@@ -12,3 +12,11 @@ hub_libhub_a_SOURCES = \
 	hub/route.c hub/route.h \
 	hub/session.c hub/session.h \
 	hub/tokens.c hub/tokens.h
+
+HUB_LDADD = hub/libhub.a $(MODEL_LDADD)
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/hub_test
+TESTS += tests/unit/hub_test
+tests_unit_hub_test_SOURCES = tests/unit/hub_test.c
+tests_unit_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+endif
