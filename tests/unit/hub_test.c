@@ -894,7 +894,8 @@ a_new_site_ends_the_connection(void **state)
 		"apiVersion: v1\nkind: Node\nmetadata: {name: edge-1, labels: {edgeway.io/site: "
 		"hall}}\n");
 	wait_for(b, c->closed);
-	assert_non_null(strstr(c->why, "1012"));
+	if (strstr(c->why, "site or zone") == NULL)
+		fail_msg("\"%s\" tells another reason", c->why);
 	c = connect_node(b, "edge-1", &id);
 	assert_non_null(strstr(c->in[0].content, "\"site\":\"hall\""));
 	identity_fini(&id);
