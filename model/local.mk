@@ -24,6 +24,14 @@ model_libmodel_a_SOURCES = \
 	model/view.c model/view.h \
 	model/view_json.c
 
+FUZZERS += tests/fuzz/envelope_fuzz tests/fuzz/manifest_fuzz tests/fuzz/view_fuzz
+tests_fuzz_envelope_fuzz_SOURCES = tests/fuzz/envelope_fuzz.c
+tests_fuzz_envelope_fuzz_LDADD = $(MODEL_LDADD)
+tests_fuzz_manifest_fuzz_SOURCES = tests/fuzz/manifest_fuzz.c
+tests_fuzz_manifest_fuzz_LDADD = $(MODEL_LDADD)
+tests_fuzz_view_fuzz_SOURCES = tests/fuzz/view_fuzz.c
+tests_fuzz_view_fuzz_LDADD = $(MODEL_LDADD)
+
 if HAVE_CMOCKA
 MODEL_TESTS = \
 	tests/unit/cluster_test \
@@ -51,12 +59,4 @@ tests_unit_view_test_SOURCES = tests/unit/view_test.c
 tests_unit_view_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 endif
 
-EXTRA_DIST += \
-	tests/data/kube/bookmark-slice.json \
-	tests/data/kube/endpoints.json \
-	tests/data/kube/endpointslices.json \
-	tests/data/kube/life-pods.json \
-	tests/data/kube/life-slices.json \
-	tests/data/kube/nodes.json \
-	tests/data/kube/pods.json \
-	tests/data/kube/services.json
+EXTRA_DIST += tests/data/kube
