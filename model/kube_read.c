@@ -7,8 +7,8 @@
 #include "model/kube_private.h"
 #include "model/mesh.h"
 
-static void
-say(struct decoder *d, const struct tree_node *at, const char *fmt, va_list ap)
+static void printf_like(3, 0)
+	say(struct decoder *d, const struct tree_node *at, const char *fmt, va_list ap)
 {
 	char what[384];
 
