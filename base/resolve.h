@@ -31,12 +31,15 @@ struct resolve_config {
 typedef void resolve_answer_fn(void *arg, int status, const uint8_t *answer, size_t len);
 typedef void resolve_host_fn(void *arg, int status, const struct addr *addrs, size_t n);
 
-int resolve_new(struct resolve **r, struct loop *loop, const struct resolve_config *config, struct err *err);
+int resolve_new(struct resolve **r, struct loop *loop, const struct resolve_config *config,
+	struct err *err);
 void resolve_free(struct resolve **r); /* answers what is open with -ECANCELED first */
 /* A whole DNS query message that ends in an OPT record without options (11 bytes: c-ares cuts them off for a
  * server that does not know EDNS). It is sent with an id of its own; so is the answer. Over TCP when truncated. */
-void resolve_query(struct resolve *r, const uint8_t *query, size_t len, resolve_answer_fn *fn, void *arg);
+void resolve_query(
+	struct resolve *r, const uint8_t *query, size_t len, resolve_answer_fn *fn, void *arg);
 /* Numeric text, then /etc/hosts, then the servers; port goes into the results. */
-void resolve_host(struct resolve *r, const char *name, uint16_t port, resolve_host_fn *fn, void *arg);
+void resolve_host(
+	struct resolve *r, const char *name, uint16_t port, resolve_host_fn *fn, void *arg);
 
 #endif

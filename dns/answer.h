@@ -20,8 +20,7 @@ struct dns_zone {
 };
 
 /* 0, or -EINVAL when the domain is no name or leaves no room for services under it. */
-int
-dns_zone_init(struct dns_zone *z, const char *domain, uint32_t ttl_s);
+int dns_zone_init(struct dns_zone *z, const char *domain, uint32_t ttl_s);
 
 enum dns_verdict {
 	DNS_ANSWERED, /* *len bytes in `out` */
@@ -37,8 +36,8 @@ struct dns_target {
 
 /* `q` was parsed with DNS_PARSE_OK. `out` has room for `size` (512..65535) bytes, what the client
  * takes. */
-enum dns_verdict
-dns_answer(const struct dns_zone *z, const struct snapshot *s, const struct dns_query *q,
-	uint8_t *out, size_t size, size_t *len, struct dns_target *target);
+enum dns_verdict dns_answer(const struct dns_zone *z, const struct snapshot *s,
+	const struct dns_query *q, uint8_t *out, size_t size, size_t *len,
+	struct dns_target *target);
 
 #endif

@@ -48,31 +48,21 @@ struct dns_config {
 };
 
 /* Reads resolv.conf for the upstreams (a leftover of an earlier run of ours is seen through). */
-int
-dns_open(struct dns **dns, const struct dns_config *config, struct err *err);
-void
-dns_use(struct dns *dns, const struct snapshot *snapshot); /* takes a reference of its own */
+int dns_open(struct dns **dns, const struct dns_config *config, struct err *err);
+void dns_use(struct dns *dns, const struct snapshot *snapshot); /* takes a reference of its own */
 /* mesh address in host byte order; also listens on nothing else. Errors name the address and who
  * may hold it. */
-int
-dns_listen(struct dns *dns, uint32_t address, struct err *err);
-bool
-dns_listening(const struct dns *dns);
+int dns_listen(struct dns *dns, uint32_t address, struct err *err);
+bool dns_listening(const struct dns *dns);
 /* The upstreams in use, for the hub's name. Valid until dns_stop. */
-size_t
-dns_upstreams(const struct dns *dns, const struct addr **upstreams);
-int
-dns_resolvconf_write(struct dns *dns, struct err *err);
+size_t dns_upstreams(const struct dns *dns, const struct addr **upstreams);
+int dns_resolvconf_write(struct dns *dns, struct err *err);
 /* Puts the original back byte for byte, unless somebody else has written the file since (then only
  * our lines go). */
-int
-dns_resolvconf_restore(struct dns *dns, struct err *err);
-void
-dns_metrics(struct dns *dns, struct metrics *m);
+int dns_resolvconf_restore(struct dns *dns, struct err *err);
+void dns_metrics(struct dns *dns, struct metrics *m);
 /* A JSON object for /debug/state. */
-void
-dns_state(struct dns *dns, struct buf *out);
-void
-dns_stop(struct dns **dns, loop_fn *on_stopped, void *arg);
+void dns_state(struct dns *dns, struct buf *out);
+void dns_stop(struct dns **dns, loop_fn *on_stopped, void *arg);
 
 #endif

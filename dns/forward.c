@@ -115,8 +115,7 @@ settle(struct question *q, const uint8_t *answer, size_t len)
 	free(q);
 }
 
-static void
-on_upstream(void *arg, int status, const uint8_t *answer, size_t len);
+static void on_upstream(void *arg, int status, const uint8_t *answer, size_t len);
 
 static void
 ask_one(struct question *q, unsigned i)

@@ -33,19 +33,14 @@ struct forward_counters {
 
 /* The answer is borrowed for the call; len 0: no upstream gave one. Never called before forward_ask
  * has returned. */
-typedef void
-forward_fn(void *arg, const uint8_t *answer, size_t len);
+typedef void forward_fn(void *arg, const uint8_t *answer, size_t len);
 
-void
-forward_new(
+void forward_new(
 	struct forward **f, struct loop *loop, uint32_t mark, struct forward_counters *counters);
-void
-forward_free(struct forward **f);
-void
-forward_use(struct forward *f, const struct addr *upstreams, size_t n);
+void forward_free(struct forward **f);
+void forward_use(struct forward *f, const struct addr *upstreams, size_t n);
 /* A query as dns_forward_build makes it. 0, -EBUSY when too many are open, -ENETUNREACH without
  * upstreams. */
-int
-forward_ask(struct forward *f, const uint8_t *query, size_t len, forward_fn *fn, void *arg);
+int forward_ask(struct forward *f, const uint8_t *query, size_t len, forward_fn *fn, void *arg);
 
 #endif

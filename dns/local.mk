@@ -12,7 +12,7 @@ dns_libdns_a_SOURCES = \
 	dns/tcp.c dns/tcp.h
 
 DNS_TESTS = tests/unit/dns_message_test tests/unit/dns_answer_test tests/unit/dns_server_test \
-	tests/unit/resolvtext_test tests/unit/resolvconf_test
+	tests/unit/dns_threads_test tests/unit/resolvtext_test tests/unit/resolvconf_test
 DNS_KIT = tests/unit/dns_kit.c tests/unit/dns_kit.h
 DNS_LDADD = dns/libdns.a $(MODEL_LDADD)
 if HAVE_CMOCKA
@@ -25,6 +25,8 @@ tests_unit_dns_answer_test_SOURCES = tests/unit/dns_answer_test.c $(DNS_KIT)
 tests_unit_dns_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_server_test_SOURCES = tests/unit/dns_server_test.c $(DNS_KIT)
 tests_unit_dns_server_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_threads_test_SOURCES = tests/unit/dns_threads_test.c $(DNS_KIT)
+tests_unit_dns_threads_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_resolvtext_test_SOURCES = tests/unit/resolvtext_test.c
 tests_unit_resolvtext_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_resolvconf_test_SOURCES = tests/unit/resolvconf_test.c

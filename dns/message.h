@@ -87,25 +87,21 @@ enum dns_parse {
 	DNS_PARSE_DROP, /* never answer: too short, or an answer itself */
 };
 
-enum dns_parse
-dns_query_parse(struct dns_query *q, const uint8_t *bytes, size_t len);
+enum dns_parse dns_query_parse(struct dns_query *q, const uint8_t *bytes, size_t len);
 
 /* --- names --------------------------------------------------------------- */
 
 /* Text ("cluster.local", a final dot may be there, no escapes) to wire form in lower case; length
  * with the root, or 0 when it is no name. */
-size_t
-dns_name_from_text(uint8_t to[DNS_NAME_MAX], const char *text);
+size_t dns_name_from_text(uint8_t to[DNS_NAME_MAX], const char *text);
 /* Expands a name of a message, following pointers strictly backwards. Returns its wire length and
  * the offset behind it in *end, or 0. The case stays. */
-size_t
-dns_name_expand(uint8_t to[DNS_NAME_MAX], const uint8_t *m, size_t len, size_t at, size_t *end);
+size_t dns_name_expand(
+	uint8_t to[DNS_NAME_MAX], const uint8_t *m, size_t len, size_t at, size_t *end);
 /* Offset behind a name, pointers not followed; 0 when it is cut short. */
-size_t
-dns_name_skip(const uint8_t *m, size_t len, size_t at);
+size_t dns_name_skip(const uint8_t *m, size_t len, size_t at);
 /* Wire names, letters compared without case. */
-bool
-dns_name_equal(const uint8_t *a, const uint8_t *b, size_t len);
+bool dns_name_equal(const uint8_t *a, const uint8_t *b, size_t len);
 
 /* A resource record of a message as it lies there. */
 struct dns_record {
@@ -114,8 +110,7 @@ struct dns_record {
 	uint32_t ttl_s;
 };
 /* Reads the record at `at`; false when it is cut short. */
-bool
-dns_record_read(struct dns_record *rr, const uint8_t *m, size_t len, size_t at);
+bool dns_record_read(struct dns_record *rr, const uint8_t *m, size_t len, size_t at);
 
 /* --- answers ------------------------------------------------------------- */
 
@@ -131,36 +126,27 @@ struct dns_writer {
 
 /* `size` is the room in `out` and the client's limit: dns_reply_limit() for UDP, 65535 for TCP; at
  * least 512. */
-void
-dns_reply_start(struct dns_writer *w, uint8_t *out, size_t size, const struct dns_query *q,
+void dns_reply_start(struct dns_writer *w, uint8_t *out, size_t size, const struct dns_query *q,
 	enum dns_rcode rcode, bool authoritative);
-size_t
-dns_reply_limit(const struct dns_query *q);
+size_t dns_reply_limit(const struct dns_query *q);
 enum { DNS_SECTION_ANSWER, DNS_SECTION_AUTHORITY, DNS_SECTION_ADDITIONAL };
 /* Sections only go forward. */
-void
-dns_reply_section(struct dns_writer *w, unsigned section);
+void dns_reply_section(struct dns_writer *w, unsigned section);
 /* A record whose owner stands at `owner` in the message. What does not fit sets TC (not in the
  * additional section, where it is left out), and nothing follows it. */
-void
-dns_reply_record(struct dns_writer *w, uint16_t owner, uint16_t type, uint32_t ttl_s,
+void dns_reply_record(struct dns_writer *w, uint16_t owner, uint16_t type, uint32_t ttl_s,
 	const void *data, size_t len);
 /* The same with an owner in wire form, uncompressed. */
-void
-dns_reply_named(struct dns_writer *w, const uint8_t *owner, size_t owner_len, uint16_t type,
+void dns_reply_named(struct dns_writer *w, const uint8_t *owner, size_t owner_len, uint16_t type,
 	uint32_t ttl_s, const void *data, size_t len);
-void
-dns_reply_a(struct dns_writer *w, uint16_t owner, uint32_t ttl_s, uint32_t address);
+void dns_reply_a(struct dns_writer *w, uint16_t owner, uint32_t ttl_s, uint32_t address);
 /* Writes the counts and, if the client asked with one, our OPT. Returns the message's length. */
-size_t
-dns_reply_finish(struct dns_writer *w);
+size_t dns_reply_finish(struct dns_writer *w);
 /* A whole answer with nothing but the rcode. */
-size_t
-dns_reply_error(uint8_t *out, size_t size, const struct dns_query *q, enum dns_rcode rcode);
+size_t dns_reply_error(uint8_t *out, size_t size, const struct dns_query *q, enum dns_rcode rcode);
 
 /* An OPT record without options, as all our messages carry it. Returns DNS_OPT_BYTES. */
-size_t
-dns_put_opt(uint8_t *p, unsigned rcode, bool edns_do);
+size_t dns_put_opt(uint8_t *p, unsigned rcode, bool edns_do);
 
 static inline uint16_t
 dns_get16(const uint8_t *p)

@@ -24,23 +24,18 @@ struct resolvconf_config {
 
 /* Puts back what an earlier run left, then reads. A missing file is an empty one; err only when it
  * cannot be read. */
-int
-resolvconf_open(struct resolvconf **rc, const struct resolvconf_config *config, struct err *err);
-void
-resolvconf_close(struct resolvconf **rc);
+int resolvconf_open(
+	struct resolvconf **rc, const struct resolvconf_config *config, struct err *err);
+void resolvconf_close(struct resolvconf **rc);
 /* Our lines go in; again with another address when it changes. Reads again what others have written
  * since. */
-int
-resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err);
+int resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err);
 /* Nothing to do is no error. */
-int
-resolvconf_restore(struct resolvconf *rc, struct err *err);
+int resolvconf_restore(struct resolvconf *rc, struct err *err);
 /* Nameservers of the original, as resolvtext_upstreams. */
-size_t
-resolvconf_upstreams(
+size_t resolvconf_upstreams(
 	const struct resolvconf *rc, uint32_t own, struct addr *to, size_t n, size_t max);
 /* A JSON object. */
-void
-resolvconf_state(const struct resolvconf *rc, struct buf *out);
+void resolvconf_state(const struct resolvconf *rc, struct buf *out);
 
 #endif

@@ -19,12 +19,9 @@ struct resolv_original {
 	size_t ours_len;
 };
 
-void
-resolv_original_fini(struct resolv_original *o);
-char *
-resolv_original_pack(const struct resolv_original *o, size_t *len);
+void resolv_original_fini(struct resolv_original *o);
+char *resolv_original_pack(const struct resolv_original *o, size_t *len);
 /* 0 or -EINVAL with *o empty. */
-int
-resolv_original_unpack(struct resolv_original *o, const char *data, size_t len);
+int resolv_original_unpack(struct resolv_original *o, const char *data, size_t len);
 
 #endif

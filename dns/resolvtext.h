@@ -19,18 +19,14 @@ enum {
 };
 
 /* `address`: our nameserver, host byte order. */
-char *
-resolvtext_build(const char *original, size_t len, const char *cluster_domain, uint32_t address,
-	size_t *out_len);
+char *resolvtext_build(const char *original, size_t len, const char *cluster_domain,
+	uint32_t address, size_t *out_len);
 /* Has it a line of ours? */
-bool
-resolvtext_is_ours(const char *text, size_t len);
-char *
-resolvtext_strip(const char *text, size_t len, size_t *out_len);
+bool resolvtext_is_ours(const char *text, size_t len);
+char *resolvtext_strip(const char *text, size_t len, size_t *out_len);
 /* Appends the nameservers (port 53) to to[n..max), without `own` (0: none), the unspecified address
  * and what is there already. Returns the new n. */
-size_t
-resolvtext_upstreams(
+size_t resolvtext_upstreams(
 	const char *text, size_t len, uint32_t own, struct addr *to, size_t n, size_t max);
 
 #endif

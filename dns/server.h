@@ -39,26 +39,19 @@ struct server_counters {
 struct server;
 
 /* `snapshot`: an empty one to begin with; a reference is taken. */
-struct server *
-server_new(struct loop *worker, const struct dns_zone *zone, const struct snapshot *snapshot,
-	uint32_t mark);
+struct server *server_new(struct loop *worker, const struct dns_zone *zone,
+	const struct snapshot *snapshot, uint32_t mark);
 /* Only after on_stopped. */
-void
-server_free(struct server **s);
+void server_free(struct server **s);
 
-void
-server_use(struct server *s, const struct snapshot *snapshot);
-void
-server_use_upstreams(struct server *s, const struct addr *upstreams, size_t n);
+void server_use(struct server *s, const struct snapshot *snapshot);
+void server_use_upstreams(struct server *s, const struct addr *upstreams, size_t n);
 /* Takes over bound descriptors; the old ones are closed. -1: only close. address: of
  * ns.dns.<domain>. */
-void
-server_listen(struct server *s, int udp, int tcp, uint32_t address);
+void server_listen(struct server *s, int udp, int tcp, uint32_t address);
 /* Closes everything, then fn(arg) runs on `main`. */
-void
-server_stop(struct server *s, struct loop *main, loop_fn *fn, void *arg);
+void server_stop(struct server *s, struct loop *main, loop_fn *fn, void *arg);
 
-const struct server_counters *
-server_counters(const struct server *s);
+const struct server_counters *server_counters(const struct server *s);
 
 #endif

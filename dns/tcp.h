@@ -19,20 +19,14 @@ struct tcp;
 struct tcp_conn;
 
 /* A message, borrowed for the call. */
-typedef void
-tcp_query_fn(void *arg, struct tcp_conn *c, const uint8_t *m, size_t len);
+typedef void tcp_query_fn(void *arg, struct tcp_conn *c, const uint8_t *m, size_t len);
 
-void
-tcp_open(struct tcp **t, struct loop *loop, int fd, tcp_query_fn *fn, void *arg);
-void
-tcp_close(struct tcp **t);
+void tcp_open(struct tcp **t, struct loop *loop, int fd, tcp_query_fn *fn, void *arg);
+void tcp_close(struct tcp **t);
 /* The one who keeps a connection for a later reply holds a reference, which also counts as an open
  * query. */
-void
-tcp_ref(struct tcp_conn *c);
-void
-tcp_unref(struct tcp_conn **c);
-void
-tcp_reply(struct tcp_conn *c, const uint8_t *m, size_t len);
+void tcp_ref(struct tcp_conn *c);
+void tcp_unref(struct tcp_conn **c);
+void tcp_reply(struct tcp_conn *c, const uint8_t *m, size_t len);
 
 #endif
