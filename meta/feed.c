@@ -467,16 +467,16 @@ on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 	struct feed *f = arg;
 	struct envelope e = {0};
 	struct err err;
+	int rc;
 
 	if (c != f->conn)
 		return;
 	f->messages++;
 	f->last_contact_ms = loop_now_ms(f->loop);
-	if (envelope_parse(&e, text, len, &err) < 0) {
-		send_error(f, NULL, err.text);
-		return;
-	}
-	if (!f->joining)
+	rc = envelope_parse(&e, text, len, &err);
+	if (rc < 0) /* of one with an operation that is not known here the rest can be read */
+		send_error(f, rc == -EOPNOTSUPP ? &e : NULL, err.text);
+	else if (!f->joining)
 		on_event(f, &e);
 	else if (f->tls == NULL && strcmp(e.parent_id, f->query) == 0)
 		on_join_answer(f, &e);

@@ -470,6 +470,48 @@ disk_is_full(void **state)
 	assert_int_equal(meta_keep_put(w->meta, "x", "y", 1), 0);
 }
 
+/* The file is replaced by rubbish while we run: same addresses, everything asked from the hub again. */
+static void
+database_is_lost(void **state)
+{
+	struct world *w = *state;
+	auto_free char *rubbish = xasprintf("%s/rubbish", w->dir),
+		       *wal = xasprintf("%s-wal", w->database);
+	struct rlimit before, none = {.rlim_cur = 1};
+	unsigned sent;
+	uint32_t web, api;
+
+	hub_put(w->hub, "default/web", 1);
+	hub_put(w->hub, "default/api", 1);
+	hub_put(w->hub, "default/old", 1);
+	start_agent(w);
+	until(w, synced(w) && hub_saw(w->hub).acks == 3);
+	web = fake_ip(w, "default/web");
+	api = fake_ip(w, "default/api");
+	sent = hub_saw(w->hub).updates_sent;
+	assert_int_equal(file_write(rubbish, "this is not a database", 22, 0600), 0);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+	none.rlim_max = before.rlim_max;
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &none), 0);
+	hub_put(w->hub, "default/web", 2);
+	until(w, state_says(w, "\"state\":\"failing\"") && port_of(w, "default/web") == 30002);
+	assert_int_equal(rename(rubbish, w->database), 0);
+	unlink(wal);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+	until(w, state_says(w, "\"moved_aside\":1") && state_says(w, "\"state\":\"ok\""));
+	until(w, hub_saw(w->hub).updates_sent >= sent + 1 + 3 && state_says(w, "\"waiting\":0"));
+	hub_delete(w->hub, "default/old");
+	until(w, service(w, "default/old") == NULL && state_says(w, "\"waiting\":0"));
+	meta_stop(&w->meta);
+	hub_stop(w->hub);
+	start_agent(w);
+	assert_int_equal(snapshot_count(w->used), 2);
+	assert_int_equal(fake_ip(w, "default/web"), web);
+	assert_int_equal(fake_ip(w, "default/api"), api);
+	assert_int_equal(port_of(w, "default/web"), 30002);
+}
+
 int
 main(void)
 {
@@ -488,6 +530,7 @@ main(void)
 		CASE(hub_is_late),
 		CASE(site_changes),
 		CASE(disk_is_full),
+		CASE(database_is_lost),
 	};
 
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);

@@ -450,24 +450,38 @@ damaged_row(void **state)
 	store_close(&store);
 }
 
+static int
+anonymous_kb(void)
+{
+	auto_free char *text = NULL;
+	const char *at;
+
+	if (file_read("/proc/self/status", 1 << 16, &text, NULL) < 0 ||
+		(at = strstr(text, "RssAnon:")) == NULL)
+		return 0;
+	return atoi(at + 8);
+}
+
 static void
 ten_thousand(void **state)
 {
 	struct store *store = open_it(0);
 	struct load_result r;
 	uint64_t start, opened, loaded;
+	int before;
 
 	(void)state;
 	for (int i = 0; i < 10000; i += 1000)
 		put(store, i, i + 1000);
 	store_close(&store);
+	before = anonymous_kb();
 	start = mono_ms();
 	store = open_it(0);
 	opened = mono_ms();
 	r = load(store, 0);
 	loaded = mono_ms();
-	print_message("# 10000 services: open and check %d ms, load and build %d ms\n",
-		(int)(opened - start), (int)(loaded - opened));
+	print_message("# 10000 services: open and check %d ms, load and build %d ms, %d kB more\n",
+		(int)(opened - start), (int)(loaded - opened), anonymous_kb() - before);
 	assert_int_equal(snapshot_count(r.snapshot), 10000);
 	assert_true(loaded - start <
 		2000); /* the bar is 200; sanitizers and busy machines are slower */
