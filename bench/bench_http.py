@@ -2,7 +2,7 @@
 """HTTP side by side: a pod calls a service of two backends directly, through a bare copy relay (the floor), HAProxy,
 nginx, and Edgeway's agent. All proxies stand on the node's docker0 behind the same kind of DNAT.
 
-    bench/http.py [--smoke] [--rounds N] [--seconds S]
+    bench/bench_http.py [--smoke] [--rounds N] [--seconds S]
 
 1 KB answers, keep-alive, 32 connections of wrk. CPU is that of the proxy's processes alone. Prints a table for
 bench/RESULTS.md. Root; everything lives in namespaces of the bench's own.
@@ -124,7 +124,7 @@ def main():
     with labs.Lab() as lab:
         contenders = build(lab, args.seconds)
         frame.run(contenders, args.rounds)
-        print(f"\n`bench/http.py --rounds {args.rounds} --seconds {args.seconds}` on {frame.machine()}\n")
+        print(f"\n`bench/bench_http.py --rounds {args.rounds} --seconds {args.seconds}` on {frame.machine()}\n")
         print(frame.table("1 KB, keep-alive, 32 connections", contenders, "direct"))
         cpu = {c.name: frame.medians(c)[0] for c in contenders}
         best = min(cpu["haproxy"], cpu["nginx"])
