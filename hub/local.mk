@@ -15,8 +15,19 @@ hub_libhub_a_SOURCES = \
 
 HUB_LDADD = hub/libhub.a $(MODEL_LDADD)
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/hub_test
-TESTS += tests/unit/hub_test
+HUB_TESTS = \
+	tests/unit/certs_test \
+	tests/unit/hub_test \
+	tests/unit/manifests_test \
+	tests/unit/tokens_test
+check_PROGRAMS += $(HUB_TESTS)
+TESTS += $(HUB_TESTS)
+tests_unit_certs_test_SOURCES = tests/unit/certs_test.c
+tests_unit_certs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_test_SOURCES = tests/unit/hub_test.c
 tests_unit_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_manifests_test_SOURCES = tests/unit/manifests_test.c
+tests_unit_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c
+tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif

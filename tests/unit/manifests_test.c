@@ -1,0 +1,491 @@
+/*
+ * The manifest source against a real folder: what counts after each kind of change and of mistake, seen as
+ * the services that the cluster has. Files in a folder of its own under TMPDIR.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <dirent.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "hub/manifest_file.h"
+#include "hub/manifests.h"
+
+enum { WAIT_MS = 8000 };
+
+struct bed {
+	char dir[64];
+	char *folder;
+	struct loop *loop;
+	struct cluster *cluster;
+	struct manifests *manifests;
+	char services[4096]; /* "name:port name:port " of what the cluster has, sorted */
+	unsigned n_changed;
+};
+
+struct known {
+	char name[64];
+	unsigned port;
+};
+
+static struct known known[256];
+static size_t n_known;
+
+static void
+note(const struct cluster_change *c)
+{
+	size_t i = 0;
+
+	while (i < n_known && strcmp(known[i].name, c->name) < 0)
+		i++;
+	if (i < n_known && strcmp(known[i].name, c->name) == 0) {
+		if (c->view == NULL)
+			memmove(known + i, known + i + 1, (--n_known - i) * sizeof *known);
+		else
+			known[i].port = c->view->ports[0].port;
+		return;
+	}
+	if (c->view == NULL)
+		return;
+	memmove(known + i + 1, known + i, (n_known++ - i) * sizeof *known);
+	snprintf(known[i].name, sizeof known[i].name, "%s", c->name);
+	known[i].port = c->view->ports[0].port;
+}
+
+static void
+on_changed(void *arg)
+{
+	struct bed *b = arg;
+	struct cluster_change change;
+	size_t used = 0;
+
+	b->n_changed++;
+	while (cluster_next_change(b->cluster, &change)) {
+		note(&change);
+		cluster_change_fini(&change);
+	}
+	b->services[0] = '\0';
+	for (size_t i = 0; i < n_known; i++)
+		used += (size_t)snprintf(b->services + used, sizeof b->services - used, "%s:%u ",
+			known[i].name, known[i].port);
+}
+
+static void
+wait_services(struct bed *b, const char *want)
+{
+	uint64_t end = mono_ms() + WAIT_MS;
+
+	while (strcmp(b->services, want) != 0 && mono_ms() < end) {
+		loop_turn(b->loop);
+		usleep(500);
+	}
+	assert_string_equal(b->services, want);
+}
+
+static void
+idle(struct bed *b, unsigned ms)
+{
+	uint64_t end = mono_ms() + ms;
+
+	while (mono_ms() < end) {
+		loop_turn(b->loop);
+		usleep(500);
+	}
+}
+
+static char *
+path_of(struct bed *b, const char *name)
+{
+	return xasprintf("%s/%s", b->folder, name);
+}
+
+static void
+put(struct bed *b, const char *name, const char *text)
+{
+	auto_free char *path = path_of(b, name);
+	FILE *f = fopen(path, "w"); /* in place: not the atomic way */
+
+	assert_non_null(f);
+	fputs(text, f);
+	fclose(f);
+}
+
+static void
+take_away(struct bed *b, const char *name)
+{
+	auto_free char *path = path_of(b, name);
+
+	assert_int_equal(unlink(path), 0);
+}
+
+#define SERVICE(name, port)                                                                        \
+	"apiVersion: v1\nkind: Service\nmetadata: {name: " name "}\nspec: {ports: [{port: " port   \
+	"}]}\n"
+
+static void
+start(struct bed *b)
+{
+	struct manifests_config config = {b->folder, b->cluster, on_changed, b};
+	struct err err = {0};
+
+	assert_int_equal(manifests_start(&b->manifests, b->loop, &config, &err), 0);
+}
+
+static int
+setup(void **state)
+{
+	struct bed *b = xcalloc(1, sizeof *b);
+	const char *tmp = getenv("TMPDIR");
+	struct err err = {0};
+
+	n_known = 0;
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
+	snprintf(b->dir, sizeof b->dir, "%.40s/manifests-XXXXXX", tmp != NULL ? tmp : "/tmp");
+	assert_non_null(mkdtemp(b->dir));
+	b->folder = xasprintf("%s/m", b->dir);
+	assert_int_equal(mkdir(b->folder, 0755), 0);
+	assert_int_equal(loop_new(&b->loop, &err), 0);
+	b->cluster = cluster_new();
+	*state = b;
+	return 0;
+}
+
+static void
+remove_tree(const char *path)
+{
+	DIR *dir = opendir(path);
+	struct dirent *d;
+
+	while (dir != NULL && (d = readdir(dir)) != NULL) {
+		auto_free char *inner = xasprintf("%s/%s", path, d->d_name);
+
+		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0 &&
+			unlink(inner) < 0)
+			remove_tree(inner);
+	}
+	if (dir != NULL)
+		closedir(dir);
+	rmdir(path);
+}
+
+static int
+teardown(void **state)
+{
+	struct bed *b = *state;
+
+	manifests_stop(&b->manifests);
+	cluster_free(&b->cluster);
+	loop_free(&b->loop);
+	remove_tree(b->dir);
+	free(b->folder);
+	free(b);
+	return 0;
+}
+
+static void
+names_that_are_read(void **state)
+{
+	(void)state;
+	assert_true(manifest_name_ok("a.yaml"));
+	assert_true(manifest_name_ok("a.b.yml"));
+	assert_true(manifest_name_ok("a.json"));
+	assert_false(manifest_name_ok(".a.yaml"));
+	assert_false(manifest_name_ok(".a.yaml.swp"));
+	assert_false(manifest_name_ok("a.yaml~"));
+	assert_false(manifest_name_ok("#a.yaml#"));
+	assert_false(manifest_name_ok("#a.yaml"));
+	assert_false(manifest_name_ok("a.yaml.tmp.12"));
+	assert_false(manifest_name_ok("4913"));
+	assert_false(manifest_name_ok("yaml"));
+	assert_false(manifest_name_ok(""));
+}
+
+static void
+what_is_there_is_read_at_once(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, "a.yaml", SERVICE("one", "1") "---\n" SERVICE("two", "2"));
+	put(b, "b.json",
+		"{\"apiVersion\":\"v1\",\"kind\":\"Service\",\"metadata\":{\"name\":\"three\"},"
+		"\"spec\":{\"ports\":[{\"port\":3}]}}");
+	put(b, ".hidden.yaml", SERVICE("four", "4"));
+	put(b, "README", "no manifest");
+	start(b);
+	assert_true(manifests_ready(b->manifests));
+	assert_string_equal(b->services, "one:1 three:3 two:2 ");
+}
+
+static void
+changes_are_taken_up(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *from = path_of(b, "a.yaml"), *to = path_of(b, "z.yml");
+
+	start(b);
+	assert_string_equal(b->services, "");
+	put(b, "a.yaml", SERVICE("one", "1"));
+	wait_services(b, "one:1 ");
+	put(b, "a.yaml", SERVICE("one", "11") "---\n" SERVICE("two", "2"));
+	wait_services(b, "one:11 two:2 ");
+	put(b, "a.yaml", SERVICE("two", "2"));
+	wait_services(b, "two:2 ");
+	assert_int_equal(rename(from, to), 0);
+	idle(b, 400);
+	assert_string_equal(b->services, "two:2 ");
+	take_away(b, "z.yml");
+	wait_services(b, "");
+}
+
+/* An editor that moves the old file away before it writes the new one. */
+static void
+a_file_that_is_gone_for_a_moment_counts(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, "a.yaml", SERVICE("one", "1"));
+	start(b);
+	take_away(b, "a.yaml");
+	idle(b, 50);
+	assert_string_equal(b->services, "one:1 ");
+	put(b, "a.yaml", SERVICE("one", "2"));
+	wait_services(b, "one:2 ");
+	idle(b, 300);
+	assert_string_equal(b->services, "one:2 ");
+}
+
+static void
+assert_problem(struct bed *b, const char *what)
+{
+	auto_buf struct buf out;
+
+	buf_init(&out, BUF_UNLIMITED);
+	manifests_state(b->manifests, &out);
+	if (strstr(buf_str(&out), what) == NULL)
+		fail_msg("%s does not say %s", buf_str(&out), what);
+}
+
+static void
+a_broken_file_keeps_what_it_said(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *where = NULL;
+
+	put(b, "a.yaml", SERVICE("one", "1"));
+	put(b, "b.yaml", SERVICE("two", "2"));
+	start(b);
+	put(b, "a.yaml", SERVICE("one", "9") "\tnot: [yaml");
+	put(b, "b.yaml", SERVICE("two", "3"));
+	wait_services(b, "one:1 two:3 ");
+	where = xasprintf("%s/a.yaml:", b->folder);
+	assert_problem(b, where);
+	put(b, "a.yaml", SERVICE("one", "4"));
+	wait_services(b, "one:4 two:3 ");
+	assert_problem(b, "\"file\":\"a.yaml\",\"objects\":1,\"problem\":\"\"");
+}
+
+static void
+a_file_broken_from_the_start_leaves_the_others(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, "a.yaml", "kind: [");
+	put(b, "b.yaml", SERVICE("two", "2"));
+	start(b);
+	assert_true(manifests_ready(b->manifests));
+	assert_string_equal(b->services, "two:2 ");
+}
+
+static void
+an_empty_file_keeps_what_it_said(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, "a.yaml", SERVICE("one", "1"));
+	start(b);
+	put(b, "a.yaml", "");
+	idle(b, 100);
+	assert_problem(b, "empty");
+	put(b, "a.yaml", "# nothing here\n---\n");
+	idle(b, 100);
+	assert_string_equal(b->services, "one:1 ");
+	/* An empty list is not nothing: somebody says that there are none. */
+	put(b, "a.yaml", "apiVersion: v1\nkind: List\nitems: []\n");
+	wait_services(b, "");
+}
+
+static void
+a_wrong_object_leaves_the_others(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, "a.yaml",
+		SERVICE("one", "1") "---\n" SERVICE("bad", "99999") "---\n" SERVICE("two", "2"));
+	start(b);
+	assert_string_equal(b->services, "one:1 two:2 ");
+	assert_problem(b, "a.yaml:");
+}
+
+static void
+an_object_that_became_wrong_stays_as_it_was(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, "a.yaml",
+		SERVICE("one", "1") "---\n" SERVICE("two", "2") "---\n" SERVICE("three", "3"));
+	start(b);
+	put(b, "a.yaml", SERVICE("one", "11") "---\n" SERVICE("two", "99999"));
+	wait_services(b, "one:11 two:2 ");
+	put(b, "a.yaml",
+		SERVICE("one", "12") "---\napiVersion: v1\nkind: List\nitems:\n- kind: Service\n"
+				     "  apiVersion: v1\n  metadata: {name: two}\n  spec: {ports: "
+				     "[{port: nonsense}]}\n");
+	wait_services(b, "one:12 two:2 ");
+	put(b, "a.yaml", SERVICE("one", "12"));
+	wait_services(b, "one:12 ");
+}
+
+static void
+the_first_of_two_files_counts(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, "b.yaml", SERVICE("one", "2"));
+	start(b);
+	assert_string_equal(b->services, "one:2 ");
+	put(b, "c.yaml", SERVICE("one", "3"));
+	idle(b, 100);
+	assert_string_equal(b->services, "one:2 ");
+	put(b, "a.yaml", SERVICE("one", "1"));
+	wait_services(b, "one:1 ");
+	take_away(b, "a.yaml");
+	wait_services(b, "one:2 ");
+	put(b, "b.yaml", SERVICE("other", "9"));
+	wait_services(b, "one:3 other:9 ");
+}
+
+static void
+the_first_of_two_in_a_file_counts(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, "a.yaml", SERVICE("one", "1") "---\n" SERVICE("one", "2"));
+	start(b);
+	assert_string_equal(b->services, "one:1 ");
+}
+
+static void
+a_missing_folder_is_waited_for(void **state)
+{
+	struct bed *b = *state;
+
+	rmdir(b->folder);
+	start(b);
+	assert_false(manifests_ready(b->manifests));
+	assert_int_equal(b->n_changed, 0);
+	assert_int_equal(mkdir(b->folder, 0755), 0);
+	put(b, "a.yaml", SERVICE("one", "1"));
+	wait_services(b, "one:1 ");
+	assert_true(manifests_ready(b->manifests));
+}
+
+static void
+a_folder_that_goes_away_leaves_its_content(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *aside = xasprintf("%s/aside", b->dir);
+
+	put(b, "a.yaml", SERVICE("one", "1"));
+	put(b, "b.yaml", SERVICE("two", "2"));
+	start(b);
+	assert_int_equal(rename(b->folder, aside), 0);
+	idle(b, 400);
+	assert_string_equal(b->services, "one:1 two:2 ");
+	assert_int_equal(mkdir(b->folder, 0755), 0);
+	put(b, "a.yaml", SERVICE("one", "3"));
+	wait_services(b, "one:3 ");
+	put(b, "c.yaml", SERVICE("three", "3"));
+	wait_services(b, "one:3 three:3 ");
+}
+
+static void
+link_to(struct bed *b, const char *target, const char *name)
+{
+	auto_free char *path = path_of(b, name);
+
+	assert_int_equal(symlink(target, path), 0);
+}
+
+/* As the kubelet swaps the content of a mounted ConfigMap. */
+static void
+swapped_links_are_followed(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *first = path_of(b, "..1"), *second = path_of(b, "..2");
+	auto_free char *temp = path_of(b, "..data_tmp"), *data = path_of(b, "..data");
+
+	assert_int_equal(mkdir(first, 0755), 0);
+	assert_int_equal(mkdir(second, 0755), 0);
+	put(b, "..1/a.yaml", SERVICE("one", "1"));
+	put(b, "..2/a.yaml", SERVICE("one", "2"));
+	link_to(b, "..1", "..data");
+	link_to(b, "..data/a.yaml", "a.yaml");
+	start(b);
+	assert_string_equal(b->services, "one:1 ");
+	link_to(b, "..2", "..data_tmp");
+	assert_int_equal(rename(temp, data), 0);
+	wait_services(b, "one:2 ");
+}
+
+static void
+a_huge_file_is_refused(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *path = path_of(b, "a.yaml");
+
+	put(b, "a.yaml", SERVICE("one", "1"));
+	start(b);
+	assert_int_equal(truncate(path, MANIFEST_FILE_MAX + 1), 0);
+	put(b, "b.yaml", SERVICE("two", "2"));
+	manifests_stop(&b->manifests);
+	n_known = 0;
+	cluster_free(&b->cluster);
+	b->cluster = cluster_new();
+	start(b);
+	assert_string_equal(b->services, "two:2 ");
+	assert_problem(b, "larger than 16 MiB");
+}
+
+#define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(names_that_are_read),
+		case_of(what_is_there_is_read_at_once),
+		case_of(changes_are_taken_up),
+		case_of(a_file_that_is_gone_for_a_moment_counts),
+		case_of(a_broken_file_keeps_what_it_said),
+		case_of(a_file_broken_from_the_start_leaves_the_others),
+		case_of(an_empty_file_keeps_what_it_said),
+		case_of(a_wrong_object_leaves_the_others),
+		case_of(an_object_that_became_wrong_stays_as_it_was),
+		case_of(the_first_of_two_files_counts),
+		case_of(the_first_of_two_in_a_file_counts),
+		case_of(a_missing_folder_is_waited_for),
+		case_of(a_folder_that_goes_away_leaves_its_content),
+		case_of(swapped_links_are_followed),
+		case_of(a_huge_file_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
