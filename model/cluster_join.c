@@ -1,44 +1,7 @@
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
-#include "model/check.h"
 #include "model/cluster_private.h"
-#include "model/mesh.h"
-
-/* One service being joined, and the port at which we are. */
-struct joining {
-	const struct cluster *c;
-	const char *ns, *name;
-	const struct kube_service *service;
-	const struct kube_service_port *at;
-	struct view_port *port;
-	size_t room; /* endpoints of `port` */
-	char *reason;
-};
-
-/* A pod or address that serves the port. */
-struct member {
-	const struct kube_object *pod; /* NULL: a bare address */
-	const char *ip, *node, *zone, *hostname;
-	uint16_t port;
-	uint8_t flags;
-};
-
-/* Only the first is kept: it is for a person who wonders about one service. */
-static void printf_like(2, 3) explain(struct joining *j, const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-
-	if (j->reason != NULL)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	j->reason = xasprintf("port %u: %s", j->at->port, text);
-}
 
 /* --- choice of protocol ------------------------------------------------------ */
 
@@ -79,21 +42,6 @@ choose_mode(const struct kube_service_port *p)
 
 /* --- members --------------------------------------------------------------------- */
 
-static const struct kube_container_port *
-find_number(const struct kube_pod *p, uint16_t port, uint8_t protocol)
-{
-	const struct kube_container_port *found = NULL;
-
-	for (size_t i = 0; i < p->n_ports; i++) {
-		if (p->ports[i].port != port || p->ports[i].protocol != protocol)
-			continue;
-		/* One port may be declared twice; that with a hostPort is of use. */
-		if (found == NULL || (found->host_port == 0 && p->ports[i].host_port != 0))
-			found = &p->ports[i];
-	}
-	return found;
-}
-
 static uint16_t
 find_target(const struct kube_pod *p, const struct kube_service_port *sp)
 {
@@ -104,98 +52,6 @@ find_target(const struct kube_pod *p, const struct kube_service_port *sp)
 			strcmp(p->ports[i].name, sp->target_name) == 0)
 			return p->ports[i].port;
 	return 0;
-}
-
-static char *
-copy(const char *text, const char *otherwise)
-{
-	return xstrdup(text != NULL && *text != '\0' ? text : otherwise);
-}
-
-/* hostNetwork: the pod's own port; hostPort: at its hostIP, if that says one, else at the node's. */
-static void
-set_host_way(
-	struct joining *j, struct view_endpoint *e, const struct kube_object *pod, uint16_t port)
-{
-	const struct kube_pod *p = &pod->pod;
-	const struct kube_container_port *cp = find_number(p, port, j->at->protocol);
-
-	if (p->host_network) {
-		e->host_ip = copy(p->host_ip, p->pod_ip);
-		e->host_port = *e->host_ip != '\0' ? port : 0;
-		return;
-	}
-	if (cp == NULL || cp->host_port == 0) {
-		e->host_ip = xstrdup("");
-		explain(j,
-			"pod %s has no hostPort for container port %u: only its own node can dial "
-			"it",
-			pod->name, port);
-		return;
-	}
-	e->host_ip = copy(cp->host_ip, p->host_ip);
-	e->host_port = *e->host_ip != '\0' ? cp->host_port : 0;
-	if (e->host_port == 0)
-		explain(j, "pod %s has a hostPort, but no status.hostIP", pod->name);
-}
-
-static void
-set_node(struct joining *j, struct view_endpoint *e, const char *zone)
-{
-	const struct kube_object *o = cluster_find(j->c, KUBE_NODE, "", e->node);
-	const struct kube_node *node = o != NULL ? &o->node : NULL;
-	struct in6_addr host;
-
-	e->site = xstrdup(node != NULL ? node->site : "");
-	e->zone = copy(zone, node != NULL ? node->zone : "");
-	e->node_public = node != NULL && node->is_public;
-	e->public_ip = xstrdup("");
-	if (node == NULL || *node->public_ip == '\0' || e->host_port == 0)
-		return;
-	/* A port that is bound to loopback is not at the public address. */
-	if (ip_parse(e->host_ip, &host) && ip_is_loopback(&host))
-		return;
-	free(e->public_ip);
-	e->public_ip = xstrdup(node->public_ip);
-}
-
-static struct view_endpoint *
-new_endpoint(struct joining *j)
-{
-	struct view_port *p = j->port;
-
-	if (p->n_endpoints == j->room) {
-		j->room = MAX(j->room * 2, (size_t)4);
-		p->endpoints = xrealloc(p->endpoints, j->room * sizeof *p->endpoints);
-	}
-	p->endpoints[p->n_endpoints] = (struct view_endpoint){0};
-	return &p->endpoints[p->n_endpoints++];
-}
-
-static void
-add_member(struct joining *j, const struct member *m)
-{
-	struct view_endpoint *e = new_endpoint(j);
-	const struct kube_pod *p = m->pod != NULL ? &m->pod->pod : NULL;
-
-	e->flags = m->flags;
-	e->hostname = copy(m->hostname, "");
-	if (p != NULL) {
-		e->node = copy(p->node, m->node);
-		e->pod = xstrdup(m->pod->name);
-		e->pod_ip = copy(p->pod_ip, m->ip);
-		e->pod_port = m->port;
-		e->given_ip = xstrdup("");
-		set_host_way(j, e, m->pod, m->port);
-	} else {
-		e->node = xstrdup(m->node);
-		e->pod = xstrdup("");
-		e->pod_ip = xstrdup("");
-		e->host_ip = xstrdup("");
-		e->given_ip = xstrdup(m->ip);
-		e->given_port = m->port;
-	}
-	set_node(j, e, m->zone);
 }
 
 /* An address passes on when a pod goes: the one that stays is meant, else any, but always the same. */
@@ -254,7 +110,7 @@ join_subset(struct joining *j, const struct kube_subset *s)
 				.flags = e->flags,
 			};
 
-			add_member(j, &m);
+			join_add(j, &m);
 		}
 	}
 	return serves;
@@ -297,9 +153,10 @@ join_pod(struct joining *j, const struct kube_object *o)
 	if (p->ended || *ip == '\0')
 		return;
 	if (m.port == 0)
-		explain(j, "pod %s has no container port named %s", o->name, j->at->target_name);
+		join_explain(
+			j, "pod %s has no container port named %s", o->name, j->at->target_name);
 	else
-		add_member(j, &m);
+		join_add(j, &m);
 }
 
 static void
@@ -315,73 +172,6 @@ join_selected(struct joining *j)
 		if (strcmp(r->ns, j->ns) == 0 && cluster_selects(selector, &r->object->pod.labels))
 			join_pod(j, r->object);
 	}
-}
-
-/* --- order and doubles ------------------------------------------------------------ */
-
-/* Who it is: two entries that agree here are one, said by two slices. */
-static int
-compare_identity(const struct view_endpoint *x, const struct view_endpoint *y)
-{
-	int order = strcmp(x->node, y->node);
-
-	if (order == 0)
-		order = strcmp(x->pod, y->pod);
-	if (order == 0)
-		order = strcmp(x->given_ip, y->given_ip);
-	if (order == 0)
-		order = (int)x->pod_port - (int)y->pod_port;
-	if (order == 0)
-		order = (int)x->given_port - (int)y->given_port;
-	return order;
-}
-
-/* The better one first: ready, then serving, then staying. */
-static int
-rank(const struct view_endpoint *e)
-{
-	return ((e->flags & ENDPOINT_READY) != 0) * 4 + ((e->flags & ENDPOINT_SERVING) != 0) * 2 +
-		((e->flags & ENDPOINT_TERMINATING) == 0);
-}
-
-static int
-compare(const void *a, const void *b)
-{
-	const struct view_endpoint *x = a, *y = b;
-	int order = compare_identity(x, y);
-
-	if (order == 0)
-		order = rank(y) - rank(x);
-	if (order == 0)
-		order = strcmp(x->hostname, y->hostname);
-	if (order == 0)
-		order = strcmp(x->zone, y->zone);
-	return order;
-}
-
-static void
-dedupe(struct joining *j)
-{
-	struct view_port *p = j->port;
-	size_t kept = 0;
-
-	if (p->n_endpoints == 0)
-		return;
-	qsort(p->endpoints, p->n_endpoints, sizeof *p->endpoints, compare);
-	for (size_t i = 0; i < p->n_endpoints; i++) {
-		bool twice = kept > 0 &&
-			compare_identity(&p->endpoints[kept - 1], &p->endpoints[i]) == 0;
-
-		if (twice || kept == MESH_ENDPOINTS_MAX) {
-			if (!twice)
-				explain(j, "more than %d endpoints, the rest is left out",
-					MESH_ENDPOINTS_MAX);
-			view_endpoint_fini(&p->endpoints[i]);
-			continue;
-		}
-		p->endpoints[kept++] = p->endpoints[i];
-	}
-	p->n_endpoints = kept;
 }
 
 /* --- the service --------------------------------------------------------------------- */
@@ -401,16 +191,16 @@ join_port(struct joining *j, const struct joint *joint)
 		join_selected(j);
 		serves = true;
 	}
-	dedupe(j);
+	join_dedupe(j);
 	if (j->port->n_endpoints > 0)
 		return;
 	if (joint->slices == NULL && endpoints == NULL && j->service->selector.n == 0)
-		explain(j, "no selector, no EndpointSlice and no Endpoints of this name");
+		join_explain(j, "no selector, no EndpointSlice and no Endpoints of this name");
 	else if (!serves)
-		explain(j, "its slices or Endpoints have no port named '%s' of this protocol",
+		join_explain(j, "its slices or Endpoints have no port named '%s' of this protocol",
 			j->at->name);
 	else
-		explain(j, "no pod with an address");
+		join_explain(j, "no pod with an address");
 }
 
 struct view *

@@ -95,6 +95,32 @@ void cluster_unlink(struct record *r);
 void cluster_mark_affected(struct cluster *c, const struct record *r);
 void cluster_mark_all(struct cluster *c);
 
+/* --- cluster_endpoint.c --- */
+/* One service being joined, and the port at which we are. */
+struct joining {
+	const struct cluster *c;
+	const char *ns, *name;
+	const struct kube_service *service;
+	const struct kube_service_port *at;
+	struct view_port *port;
+	size_t room; /* endpoints of `port` */
+	char *reason;
+};
+
+/* A pod or address that serves the port. */
+struct member {
+	const struct kube_object *pod; /* NULL: a bare address */
+	const char *ip, *node, *zone, *hostname;
+	uint16_t port;
+	uint8_t flags;
+};
+
+/* Why the service cannot be reached, for a person: the first reason is kept. */
+void join_explain(struct joining *j, const char *fmt, ...) printf_like(2, 3);
+void join_add(struct joining *j, const struct member *m);
+/* Orders the port's endpoints, and makes one of those that several slices name. */
+void join_dedupe(struct joining *j);
+
 #define node_of(type, entry) container_of(entry, type, node)
 
 #endif

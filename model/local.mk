@@ -2,12 +2,16 @@ noinst_LIBRARIES += model/libmodel.a
 model_libmodel_a_SOURCES = \
 	model/check.c model/check.h \
 	model/cluster.c model/cluster.h \
+	model/cluster_endpoint.c \
 	model/cluster_index.c \
 	model/cluster_join.c \
 	model/cluster_private.h \
 	model/digest.c model/digest.h \
 	model/envelope.c model/envelope.h \
 	model/json.c model/json.h \
+	model/json_fields.c \
+	model/json_private.h \
+	model/json_string.c \
 	model/kube.h \
 	model/kube_endpoints.c \
 	model/kube_node.c \
@@ -34,6 +38,7 @@ tests_fuzz_view_fuzz_LDADD = $(MODEL_LDADD)
 
 if HAVE_CMOCKA
 MODEL_TESTS = \
+	tests/unit/check_test \
 	tests/unit/cluster_test \
 	tests/unit/digest_test \
 	tests/unit/envelope_test \
@@ -47,6 +52,8 @@ tests_unit_digest_test_SOURCES = tests/unit/digest_test.c
 tests_unit_digest_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_envelope_test_SOURCES = tests/unit/envelope_test.c
 tests_unit_envelope_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_check_test_SOURCES = tests/unit/check_test.c
+tests_unit_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_cluster_test_SOURCES = tests/unit/cluster_test.c
 tests_unit_cluster_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_kube_test_SOURCES = tests/unit/kube_test.c

@@ -1,5 +1,6 @@
 #include "model/snapshot.h"
 
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -225,11 +226,56 @@ ten_thousand_services(void **state)
 		snprintf(name, sizeof name, "svc-%u", i * 7);
 		step(&s, "default", name, make("default", name, 20000 + i, ""));
 	}
+	print_message("# %u us an update of one among 10 000\n", (unsigned)(mono_ms() - begin));
 	/* 1000 updates; generous, for sanitizers and busy machines. */
 	assert_in_range(mono_ms() - begin, 0, 999);
 	assert_int_equal(snapshot_find_ip(s, 20999)->fake_ip, 20999);
 	assert_null(snapshot_find_ip(s, 7 * 999 + 1));
 	snapshot_unref(&s);
+}
+
+/* Bar: the agent with 10 000 services holds at most 16 MB; here is what the services may take of it. */
+static void
+ten_thousand_services_are_small(void **state)
+{
+	static const char endpoint[] =
+		"{\"node\":\"edge-node-%d\",\"pod\":\"web-%d-abcde\",\"flags\":3,\"podIP\":\"172."
+		"17.0.%d\","
+		"\"podPort\":8080,\"hostIP\":\"192.0.2.%d\",\"hostPort\":30080}";
+	struct self self = {.node = "a", .site = "", .zone = ""};
+	struct snapshot *empty = snapshot_new(true), *s;
+	struct change *c = xcalloc(MANY, sizeof *c);
+	size_t before = mallinfo2().uordblks;
+	auto_buf struct buf json;
+
+	(void)state;
+	buf_init(&json, BUF_UNLIMITED);
+	for (uint32_t i = 0; i < MANY; i++) {
+		struct view *v;
+
+		buf_consume(&json, buf_len(&json));
+		buf_printf(&json,
+			"{\"ns\":\"namespace-%u\",\"name\":\"service-%u\",\"clusterIP\":\"10.96.0."
+			"1\","
+			"\"ports\":[{\"port\":80,\"mode\":\"http\",\"endpoints\":[",
+			i % 100, i);
+		for (int k = 1; k <= 3; k++) {
+			buf_adds(&json, k > 1 ? "," : "");
+			buf_printf(&json, endpoint, k, k, k, k);
+		}
+		buf_adds(&json, "]}]}");
+		assert_int_equal(view_parse(&v, buf_at(&json), buf_len(&json), NULL), 0);
+		c[i].service = service_build(v, &self, 0x09fb0001 + i, 1);
+		c[i].ns = c[i].service->namespace;
+		c[i].name = c[i].service->name;
+		view_free(&v);
+	}
+	s = snapshot_next(empty, c, MANY);
+	print_message("# %zu kB for 10 000 services\n", (mallinfo2().uordblks - before) / 1024);
+	assert_in_range(mallinfo2().uordblks - before, 0, 6 << 20);
+	free(c);
+	snapshot_unref(&s);
+	snapshot_unref(&empty);
 }
 
 int
@@ -242,6 +288,7 @@ main(void)
 		cmocka_unit_test(an_address_passes_from_one_service_to_another),
 		cmocka_unit_test(random_changes_match_a_list),
 		cmocka_unit_test(ten_thousand_services),
+		cmocka_unit_test(ten_thousand_services_are_small),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
