@@ -375,8 +375,7 @@ read_host(struct http1_head *h)
 }
 
 /* http_target.c: checks h->target and takes absolute-form apart. */
-int
-http1_read_target(struct http1_head *h);
+int http1_read_target(struct http1_head *h);
 
 static void
 classify_method(struct http1_head *h)

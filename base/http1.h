@@ -38,6 +38,7 @@ struct http1_str {
 /* Fields that this file or a proxy looks at; all others are HTTP1_OTHER. */
 enum http1_name {
 	HTTP1_OTHER,
+	HTTP1_CLOSE, /* no field of any standard, but "Connection: close" would name it */
 	HTTP1_CONNECTION,
 	HTTP1_CONTENT_LENGTH,
 	HTTP1_EXPECT,
@@ -87,39 +88,28 @@ struct http1_head {
 	struct http1_field fields[HTTP1_FIELDS_MAX];
 };
 
-bool
-http1_is(struct http1_str s, const char *lowercase); /* equal, ASCII case ignored */
+bool http1_is(struct http1_str s, const char *lowercase); /* equal, ASCII case ignored */
 /* First field of that id, or NULL. */
-const struct http1_field *
-http1_find(const struct http1_head *h, enum http1_name id);
+const struct http1_field *http1_find(const struct http1_head *h, enum http1_name id);
 
 /* Leading CRLFs, which a server skips before a request line (RFC 9112 section 2.2). */
-size_t
-http1_skip_blank(const char *data, size_t len);
+size_t http1_skip_blank(const char *data, size_t len);
 /* Bytes of the head with its empty line; 0: incomplete; -EBADMSG: a line does not end in CRLF, or
  * starts with a blank (obs-fold). *from, 0 in the beginning, remembers how far the search came. */
-ssize_t
-http1_find_end(const char *data, size_t len, size_t *from);
+ssize_t http1_find_end(const char *data, size_t len, size_t *from);
 /* Status for an incomplete head that has reached HTTP1_HEAD_MAX: 414 or 431. */
-int
-http1_too_large(const char *data, size_t len);
+int http1_too_large(const char *data, size_t len);
 
 /* Exactly one head, as http1_find_end measured it. 0, or the status to refuse with (400, 414, 431,
  * 501, 505). */
-int
-http1_parse_request(struct http1_head *h, const char *data, size_t len);
+int http1_parse_request(struct http1_head *h, const char *data, size_t len);
 /* 0, or 502. `to_head`: it answers a HEAD request. */
-int
-http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to_head);
+int http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to_head);
 
-bool
-http1_valid_host(struct http1_str host); /* uri-host [":" port], not empty */
-bool
-http1_valid_token(struct http1_str token);
-bool
-http1_token_char(char c);
-bool
-http1_valid_value(struct http1_str value); /* no control characters but HTAB */
+bool http1_valid_host(struct http1_str host); /* uri-host [":" port], not empty */
+bool http1_valid_token(struct http1_str token);
+bool http1_token_char(char c);
+bool http1_valid_value(struct http1_str value); /* no control characters but HTAB */
 
 /* What a request's first bytes say about its connection. */
 enum http1_guess {
@@ -127,8 +117,7 @@ enum http1_guess {
 	HTTP1_LOOKS_OPAQUE, /* TLS ClientHello or HTTP/2 preface */
 	HTTP1_LOOKS_SHORT, /* more bytes needed */
 };
-enum http1_guess
-http1_guess(const char *data, size_t len);
+enum http1_guess http1_guess(const char *data, size_t len);
 
 /* --- bodies (http1_body.c) ------------------------------------------------ */
 
@@ -148,20 +137,16 @@ enum http1_got {
 	HTTP1_DONE = 2, /* the message ends here; what is left belongs to the next */
 };
 
-void
-http1_body_init(struct http1_body *b, enum http1_framing framing, uint64_t length);
-bool
-http1_body_done(const struct http1_body *b);
+void http1_body_init(struct http1_body *b, enum http1_framing framing, uint64_t length);
+bool http1_body_done(const struct http1_body *b);
 /* Takes at most one piece of payload from data; *used bytes are consumed, framing included.
  * Trailers are checked and dropped. HTTP1_UNTIL_CLOSE never says DONE. */
-enum http1_got
-http1_body_next(
+enum http1_got http1_body_next(
 	struct http1_body *b, const char *data, size_t len, size_t *used, struct http1_str *piece);
 /* The frame in front of a chunk of len > 0 bytes ("1f4\r\n"), NUL-terminated; returns its length.
  */
 enum { HTTP1_CHUNK_HEAD = 20 };
-size_t
-http1_chunk_head(char to[HTTP1_CHUNK_HEAD], size_t len);
+size_t http1_chunk_head(char to[HTTP1_CHUNK_HEAD], size_t len);
 #define HTTP1_CHUNK_TAIL "\r\n"
 #define HTTP1_CHUNK_LAST "0\r\n\r\n"
 
@@ -175,8 +160,7 @@ struct http1_forward {
 };
 /* The request as the next hop gets it: HTTP/1.1, origin-form, one Host first, nothing hop-by-hop,
  * one framing field, lists joined. Upgrade is kept when h->upgrade. Bytes written, or -ENOBUFS. */
-ssize_t
-http1_emit_request(
+ssize_t http1_emit_request(
 	char *to, size_t size, const struct http1_head *h, const struct http1_forward *f);
 
 struct http1_reply {
@@ -185,14 +169,12 @@ struct http1_reply {
 	bool keep_alive; /* Connection: keep-alive, for HTTP/1.0 clients */
 };
 /* The response as the client gets it. Bytes written, or -ENOBUFS. */
-ssize_t
-http1_emit_response(char *to, size_t size, const struct http1_head *h, const struct http1_reply *r);
+ssize_t http1_emit_response(
+	char *to, size_t size, const struct http1_head *h, const struct http1_reply *r);
 /* A whole response of our own with a one-line body; `retry_after` seconds, 0 none; body left out
  * for HEAD. */
-ssize_t
-http1_emit_error(char *to, size_t size, int status, const char *line, const struct http1_reply *r,
-	unsigned retry_after, bool to_head);
-const char *
-http1_reason(int status);
+ssize_t http1_emit_error(char *to, size_t size, int status, const char *line,
+	const struct http1_reply *r, unsigned retry_after, bool to_head);
+const char *http1_reason(int status);
 
 #endif

@@ -5,3 +5,6 @@ TESTS += tests/unit/http1_test
 tests_unit_http1_test_SOURCES = tests/unit/http1_test.c
 tests_unit_http1_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 endif
+FUZZERS += tests/fuzz/http_fuzz
+tests_fuzz_http_fuzz_SOURCES = tests/fuzz/http_fuzz.c
+tests_fuzz_http_fuzz_LDADD = $(BASE_LDADD)

@@ -89,8 +89,10 @@ failed(struct back *b, enum target_fault fault)
 void
 dial_on_event(struct back *b)
 {
-	if (sock_error(b->peer.fd) != 0) {
-		failed(b, TARGET_REFUSED);
+	int error = sock_error(b->peer.fd);
+
+	if (error != 0) { /* reset: it was accepted, and then dropped at once */
+		failed(b, error == ECONNRESET ? TARGET_SILENT : TARGET_REFUSED);
 		return;
 	}
 	b->connecting = false;

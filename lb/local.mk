@@ -20,11 +20,18 @@ lb_liblb_a_SOURCES = \
 	lb/worker.c
 
 if HAVE_CMOCKA
-LB_TESTS = tests/unit/lb_test
+LB_TESTS = \
+	tests/unit/balance_test \
+	tests/unit/lb_relay_test \
+	tests/unit/lb_test
 check_PROGRAMS += $(LB_TESTS)
 TESTS += $(LB_TESTS)
 LB_FIXTURE = tests/fake/origdst.c tests/fake/origdst.h tests/unit/lb_fixture.c tests/unit/lb_fixture.h
 LB_LDADD = lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_balance_test_SOURCES = tests/unit/balance_test.c
+tests_unit_balance_test_LDADD = $(LB_LDADD)
+tests_unit_lb_relay_test_SOURCES = tests/unit/lb_relay_test.c $(LB_FIXTURE)
+tests_unit_lb_relay_test_LDADD = $(LB_LDADD)
 tests_unit_lb_test_SOURCES = tests/unit/lb_test.c $(LB_FIXTURE)
 tests_unit_lb_test_LDADD = $(LB_LDADD)
 endif
