@@ -1,6 +1,6 @@
 noinst_LIBRARIES += base/libbase.a
 base_libbase_a_SOURCES = \
-	base/admin.c base/admin.h \
+	base/admin.c base/admin.h base/admin_conn.c base/admin_conn.h base/admin_query.c \
 	base/buf.c base/buf.h \
 	base/err.c base/err.h \
 	base/fswatch.c base/fswatch.h \
@@ -8,7 +8,8 @@ base_libbase_a_SOURCES = \
 	base/log.c base/log.h \
 	base/loop.c base/loop.h \
 	base/metric.c base/metric.h \
-	base/opt.c base/opt.h base/opt_text.c base/opt_value.c base/opt_value.h \
+	base/opt.c base/opt.h base/opt_flags.c base/opt_load.h base/opt_print.c base/opt_text.c \
+	base/opt_value.c base/opt_value.h \
 	base/sock.c base/sock.h \
 	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
 	base/util.c base/util.h

@@ -7,29 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/opt_value.h"
-
-enum origin { FROM_DEFAULT, FROM_FILE, FROM_ENV, FROM_FLAG };
-
-struct opt_origin {
-	enum origin from;
-	unsigned line; /* FROM_FILE */
-};
-
-struct opt_state {
-	const struct opt_program *program;
-	char *config; /* path of the file, NULL without one */
-	struct tree **trees; /* own the nodes of OPT_TREE values */
-	size_t n_trees;
-	struct opt_origin origins[]; /* one a row */
-};
-
-struct load {
-	const struct opt_program *program;
-	void *values;
-	struct opt_state *state;
-	struct err *err;
-};
+#include "base/opt_load.h"
 
 static struct opt_state *
 state_of(const void *values)
@@ -37,8 +15,8 @@ state_of(const void *values)
 	return ((const struct opt_head *)values)->state;
 }
 
-static size_t
-find_row(const struct opt_program *p, const char *key)
+size_t
+opt_find_row(const struct opt_program *p, const char *key)
 {
 	size_t i = 0;
 
@@ -55,21 +33,20 @@ keep_tree(struct opt_state *s, struct tree *t)
 }
 
 static void
-mark(struct load *l, size_t row, enum origin from, unsigned line)
+mark(struct opt_loading *l, size_t row, enum opt_from from, unsigned line)
 {
 	l->state->origins[row] = (struct opt_origin){.from = from, .line = line};
 }
 
-/* A value that came as text: from a flag, a variable or the table. `place` names it in complaints.
- */
-static int
-set_text(struct load *l, size_t row, const char *text, enum origin from, const char *place)
+int
+opt_set_text(
+	struct opt_loading *l, size_t row, const char *text, enum opt_from from, const char *place)
 {
 	const struct opt *o = &l->program->table[row];
 	struct tree *t = NULL;
 	int rc;
 
-	if (o->type == OPT_TREE && from != FROM_DEFAULT) {
+	if (o->type == OPT_TREE && from != OPT_FROM_DEFAULT) {
 		rc = tree_parse(&t, place, text, strlen(text), l->err);
 		if (rc < 0)
 			return rc;
@@ -84,11 +61,11 @@ set_text(struct load *l, size_t row, const char *text, enum origin from, const c
 }
 
 static void
-set_defaults(struct load *l)
+set_defaults(struct opt_loading *l)
 {
 	for (size_t i = 0; i < l->program->n; i++) {
 		const struct opt *o = &l->program->table[i];
-		int rc = set_text(l, i, o->standard, FROM_DEFAULT, o->key);
+		int rc = opt_set_text(l, i, o->standard, OPT_FROM_DEFAULT, o->key);
 
 		assert(rc == 0); /* the table contradicts itself */
 		(void)rc;
@@ -99,7 +76,7 @@ set_defaults(struct load *l)
 
 /* Does any key of the table lie below `key`? Marks them as given when `given`. */
 static bool
-mark_below(struct load *l, const char *key, bool given, unsigned line)
+mark_below(struct opt_loading *l, const char *key, bool given, unsigned line)
 {
 	size_t len = strlen(key);
 	bool any = false;
@@ -111,13 +88,13 @@ mark_below(struct load *l, const char *key, bool given, unsigned line)
 			continue;
 		any = true;
 		if (given)
-			mark(l, i, FROM_FILE, line);
+			mark(l, i, OPT_FROM_FILE, line);
 	}
 	return any;
 }
 
-static int
-unknown(struct load *l, const char *place, const char *key)
+int
+opt_unknown(struct opt_loading *l, const char *place, const char *key)
 {
 	const char *near = opt_nearest(l->program, key);
 
@@ -127,21 +104,21 @@ unknown(struct load *l, const char *place, const char *key)
 }
 
 static int
-set_leaf(struct load *l, const char *place, size_t row, const struct tree_node *n)
+set_leaf(struct opt_loading *l, const char *place, size_t row, const struct tree_node *n)
 {
 	const struct opt *o = &l->program->table[row];
 	int rc = opt_value_node(o, l->values, n, l->err);
 
 	if (rc < 0)
 		return err_wrap(l->err, rc, "%s: %s", place, o->key);
-	mark(l, row, FROM_FILE, n->line);
+	mark(l, row, OPT_FROM_FILE, n->line);
 	return 0;
 }
 
 /* The map below `prefix` ("" at the top). As deep as the table's keys, since only sections are
  * entered. */
 static int
-take_map(struct load *l, const struct tree_node *map, const char *prefix)
+take_map(struct opt_loading *l, const struct tree_node *map, const char *prefix)
 {
 	int rc = 0;
 
@@ -149,12 +126,12 @@ take_map(struct load *l, const struct tree_node *map, const char *prefix)
 		auto_free char *key =
 			xasprintf("%s%s%s", prefix, prefix[0] != '\0' ? "." : "", n->key);
 		auto_free char *place = xasprintf("%.200s:%u", l->state->config, n->line);
-		size_t row = find_row(l->program, key);
+		size_t row = opt_find_row(l->program, key);
 
 		if (row < l->program->n)
 			rc = set_leaf(l, place, row, n);
 		else if (!mark_below(l, key, false, 0))
-			rc = unknown(l, place, key);
+			rc = opt_unknown(l, place, key);
 		else if (tree_is_null(n) || (n->kind == TREE_MAP && n->child == NULL))
 			mark_below(l, key, true, n->line);
 		else if (n->kind != TREE_MAP)
@@ -167,7 +144,7 @@ take_map(struct load *l, const struct tree_node *map, const char *prefix)
 }
 
 static int
-take_file(struct load *l)
+take_file(struct opt_loading *l)
 {
 	const char *path = l->state->config;
 	auto_free char *text = NULL;
@@ -205,7 +182,7 @@ take_file(struct load *l)
 /* --- environment ------------------------------------------------------------ */
 
 static void
-warn_unknown_variables(struct load *l)
+warn_unknown_variables(struct opt_loading *l)
 {
 	char name[OPT_NAME_MAX];
 
@@ -226,7 +203,7 @@ warn_unknown_variables(struct load *l)
 }
 
 static int
-take_environment(struct load *l)
+take_environment(struct opt_loading *l)
 {
 	char name[OPT_NAME_MAX];
 	const char *value;
@@ -237,7 +214,7 @@ take_environment(struct load *l)
 		value = getenv(name);
 		if (value == NULL)
 			continue;
-		rc = set_text(l, i, value, FROM_ENV, name);
+		rc = opt_set_text(l, i, value, OPT_FROM_ENV, name);
 		/* Kubernetes sets NAME_PORT=tcp://... for each Service of the namespace. */
 		if (rc < 0 && strstr(value, "://") != NULL && l->program->table[i].type == OPT_UINT)
 			return err_wrap(l->err, rc,
@@ -250,140 +227,15 @@ take_environment(struct load *l)
 	return 0;
 }
 
-/* --- flags ------------------------------------------------------------------ */
-
-struct flag {
-	char name[OPT_NAME_MAX]; /* without the dashes */
-	const char *value; /* behind '=', or NULL */
-};
-
-static int
-split_flag(const char *arg, struct flag *f, struct err *err)
-{
-	const char *equals = strchr(arg, '=');
-	size_t len = equals != NULL ? (size_t)(equals - arg) : strlen(arg);
-
-	if (strncmp(arg, "--", 2) != 0 || len < 3)
-		return err_set(err, EINVAL,
-			"unexpected argument \"%.80s\": options look like --dns.ttl 30", arg);
-	if (len - 2 >= sizeof f->name)
-		return err_set(err, EINVAL, "unknown option \"%.80s...\"", arg);
-	memcpy(f->name, arg + 2, len - 2);
-	f->name[len - 2] = '\0';
-	f->value = equals != NULL ? equals + 1 : NULL;
-	return 0;
-}
-
-static bool
-is_bool_word(const char *text)
-{
-	return text != NULL && (strcmp(text, "true") == 0 || strcmp(text, "false") == 0);
-}
-
-/* The flag's value: behind '=', or the next argument, which *i then passes. */
-static int
-value_of_flag(struct flag *f, bool boolean, char **argv, int *i, struct err *err)
-{
-	const char *next = argv[*i + 1];
-
-	if (f->value != NULL)
-		return 0;
-	if (boolean && !is_bool_word(next)) {
-		f->value = "true";
-		return 0;
-	}
-	if (next == NULL || strncmp(next, "--", 2) == 0)
-		return err_set(err, EINVAL, "--%s needs a value (--%s=VALUE)", f->name, f->name);
-	f->value = next;
-	(*i)++;
-	return 0;
-}
-
-enum early { EARLY_RUN, EARLY_HELP, EARLY_VERSION };
-
-static bool
-is_switch(const char *name)
-{
-	return strcmp(name, "check") == 0 || strcmp(name, "help") == 0 ||
-		strcmp(name, "version") == 0;
-}
-
-/* First pass over argv: syntax, unknown flags, and what is not in the table. */
-static int
-scan_flags(struct load *l, int argc, char **argv, bool *check, enum early *early)
-{
-	struct flag f;
-	int rc;
-
-	for (int i = 1; i < argc; i++) {
-		size_t row;
-		bool config;
-
-		if ((rc = split_flag(argv[i], &f, l->err)) < 0)
-			return rc;
-		if (is_switch(f.name)) {
-			if (f.value != NULL)
-				return err_set(l->err, EINVAL, "--%s takes no value", f.name);
-			*check = *check || f.name[0] == 'c';
-			*early = f.name[0] == 'h'  ? EARLY_HELP
-				: f.name[0] == 'v' ? EARLY_VERSION
-						   : *early;
-			continue;
-		}
-		config = strcmp(f.name, "config") == 0;
-		row = find_row(l->program, f.name);
-		if (!config && row == l->program->n)
-			return unknown(l, "command line", f.name);
-		rc = value_of_flag(
-			&f, !config && l->program->table[row].type == OPT_BOOL, argv, &i, l->err);
-		if (rc < 0)
-			return rc;
-		if (config) {
-			free(l->state->config);
-			l->state->config = xstrdup(f.value);
-		}
-	}
-	return 0;
-}
-
-static int
-take_flags(struct load *l, int argc, char **argv)
-{
-	char place[OPT_NAME_MAX + 2];
-	struct flag f;
-	int rc;
-
-	for (int i = 1; i < argc; i++) {
-		size_t row;
-
-		if ((rc = split_flag(argv[i], &f, l->err)) < 0)
-			return rc;
-		if (is_switch(f.name))
-			continue;
-		row = find_row(l->program, f.name);
-		rc = value_of_flag(&f,
-			row < l->program->n && l->program->table[row].type == OPT_BOOL, argv, &i,
-			l->err);
-		if (rc < 0)
-			return rc;
-		if (row == l->program->n)
-			continue; /* --config */
-		snprintf(place, sizeof place, "--%s", f.name);
-		if ((rc = set_text(l, row, f.value, FROM_FLAG, place)) < 0)
-			return rc;
-	}
-	return 0;
-}
-
 /* --- all together ------------------------------------------------------------ */
 
 static void
-print_early(const struct opt_program *p, enum early early)
+print_early(const struct opt_program *p, enum opt_early early)
 {
 	struct buf out auto_buf;
 
 	buf_init(&out, BUF_UNLIMITED);
-	if (early == EARLY_HELP)
+	if (early == OPT_EARLY_HELP)
 		opt_help(p, &out);
 	else
 		buf_printf(&out, "%s %s\n", p->name, EDGEWAY_VERSION);
@@ -394,8 +246,8 @@ enum opt_result
 opt_load(const struct opt_program *p, void *values, int argc, char **argv, bool *check,
 	struct err *err)
 {
-	struct load l = {.program = p, .values = values, .err = err};
-	enum early early = EARLY_RUN;
+	struct opt_loading l = {.program = p, .values = values, .err = err};
+	enum opt_early early = OPT_EARLY_RUN;
 
 	assert(state_of(values) == NULL);
 	l.state = xcalloc(1, sizeof *l.state + p->n * sizeof l.state->origins[0]);
@@ -403,13 +255,13 @@ opt_load(const struct opt_program *p, void *values, int argc, char **argv, bool 
 	((struct opt_head *)values)->state = l.state;
 	*check = false;
 	set_defaults(&l);
-	if (scan_flags(&l, argc, argv, check, &early) < 0)
+	if (opt_scan_flags(&l, argc, argv, check, &early) < 0)
 		return OPT_EXIT_BAD;
-	if (early != EARLY_RUN) {
+	if (early != OPT_EARLY_RUN) {
 		print_early(p, early);
 		return OPT_EXIT_OK;
 	}
-	if (take_file(&l) < 0 || take_environment(&l) < 0 || take_flags(&l, argc, argv) < 0)
+	if (take_file(&l) < 0 || take_environment(&l) < 0 || opt_take_flags(&l, argc, argv) < 0)
 		return OPT_EXIT_BAD;
 	return OPT_RUN;
 }
@@ -434,10 +286,10 @@ bool
 opt_given(const void *values, const char *key)
 {
 	const struct opt_state *s = state_of(values);
-	size_t row = find_row(s->program, key);
+	size_t row = opt_find_row(s->program, key);
 
 	assert(row < s->program->n);
-	return s->origins[row].from != FROM_DEFAULT;
+	return s->origins[row].from != OPT_FROM_DEFAULT;
 }
 
 int
@@ -445,7 +297,7 @@ opt_complain(const void *values, const char *key, const struct tree_node *at, st
 	const char *fmt, ...)
 {
 	const struct opt_state *s = state_of(values);
-	size_t row = find_row(s->program, key);
+	size_t row = opt_find_row(s->program, key);
 	char what[400], name[OPT_NAME_MAX];
 	va_list ap;
 
@@ -455,14 +307,14 @@ opt_complain(const void *values, const char *key, const struct tree_node *at, st
 	va_end(ap);
 	opt_env_name(key, name);
 	switch (s->origins[row].from) {
-	case FROM_FILE:
+	case OPT_FROM_FILE:
 		return err_set(err, EINVAL, "%.200s:%u: %s: %s", s->config,
 			at != NULL ? at->line : s->origins[row].line, key, what);
-	case FROM_ENV:
+	case OPT_FROM_ENV:
 		return err_set(err, EINVAL, "%s: %s", name, what);
-	case FROM_FLAG:
+	case OPT_FROM_FLAG:
 		return err_set(err, EINVAL, "--%s: %s", key, what);
-	case FROM_DEFAULT:
+	case OPT_FROM_DEFAULT:
 		break;
 	}
 	return err_set(err, EINVAL, "%s: %s", key, what);

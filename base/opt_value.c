@@ -12,21 +12,6 @@ slot(const struct opt *o, void *values)
 	return (char *)values + o->offset;
 }
 
-static const void *
-slot_const(const struct opt *o, const void *values)
-{
-	return (const char *)values + o->offset;
-}
-
-bool
-opt_is_secret(const struct opt *o)
-{
-	size_t n = strlen(o->key);
-
-	return n >= 5 &&
-		(strcmp(o->key + n - 5, "token") == 0 || strcmp(o->key + n - 5, "Token") == 0);
-}
-
 static void
 set_string(char **to, char *value)
 {
@@ -116,24 +101,6 @@ parse_uint(const struct opt *o, const char *text, unsigned *v, struct err *err)
 	return 0;
 }
 
-static void
-print_duration(uint64_t ms, struct buf *out)
-{
-	static const struct {
-		uint64_t ms;
-		const char *name;
-	} units[] = {{86400000, "d"}, {3600000, "h"}, {60000, "m"}, {1000, "s"}};
-
-	for (size_t i = 0; i < ARRAY_LEN(units) && ms > 0; i++) {
-		if (ms % units[i].ms == 0) {
-			buf_printf(out, "%llu%s", (unsigned long long)(ms / units[i].ms),
-				units[i].name);
-			return;
-		}
-	}
-	buf_printf(out, "%llums", (unsigned long long)ms);
-}
-
 static int
 check_duration(const struct opt *o, uint64_t ms, const char *text, struct err *err)
 {
@@ -141,8 +108,8 @@ check_duration(const struct opt *o, uint64_t ms, const char *text, struct err *e
 
 	buf_init(&min, BUF_UNLIMITED);
 	buf_init(&max, BUF_UNLIMITED);
-	print_duration(o->min, &min);
-	print_duration(o->max, &max);
+	opt_print_duration(o->min, &min);
+	opt_print_duration(o->max, &max);
 	if (ms < o->min || (o->max != 0 && ms > o->max))
 		return err_set(err, EINVAL, "expected a time from %s to %s, not \"%.64s\"",
 			buf_str(&min), o->max != 0 ? buf_str(&max) : "any", text);
@@ -179,26 +146,13 @@ parse_duration(const struct opt *o, const char *text, uint64_t *v, struct err *e
 		"expected a time such as 300ms, 4s, 10m, 2h or 1d, not \"%.64s\"", text);
 }
 
-/* The i-th of "a|b|c" and its length, NULL behind the last. */
-static const char *
-word_at(const char *words, int i, size_t *len)
-{
-	for (; i > 0; i--) {
-		words += strcspn(words, "|");
-		if (*words++ == '\0')
-			return NULL;
-	}
-	*len = strcspn(words, "|");
-	return words;
-}
-
 static int
 parse_enum(const struct opt *o, const char *text, int *v, struct err *err)
 {
 	const char *word;
 	size_t len;
 
-	for (int i = 0; (word = word_at(o->words, i, &len)) != NULL; i++) {
+	for (int i = 0; (word = opt_word_at(o->words, i, &len)) != NULL; i++) {
 		if (strlen(text) == len && memcmp(word, text, len) == 0) {
 			*v = i;
 			return 0;
@@ -336,133 +290,4 @@ opt_value_free(const struct opt *o, void *values)
 		set_list(at, NULL);
 	else if (o->type == OPT_TREE)
 		*(const struct tree_node **)at = NULL;
-}
-
-static bool
-is_plain(const char *text, size_t len)
-{
-	static const char safe[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:*@+-";
-
-	return len > 0 && strspn(text, safe) == len && text[0] != '*' && text[0] != '@' &&
-		text[0] != '-' && text[len - 1] != ':';
-}
-
-static void
-print_text(const char *text, struct buf *out)
-{
-	if (is_plain(text, strlen(text))) {
-		buf_adds(out, text);
-		return;
-	}
-	buf_adds(out, "\"");
-	for (; *text != '\0'; text++) {
-		unsigned char c = (unsigned char)*text;
-
-		if (c < 0x20 || c == 0x7f)
-			buf_printf(out, "\\x%02x", c);
-		else
-			buf_printf(out, "%s%c", c == '"' || c == '\\' ? "\\" : "", c);
-	}
-	buf_adds(out, "\"");
-}
-
-/* The password of a URL stays out of logs and dumps. */
-static void
-print_url(const char *text, bool hide, struct buf *out)
-{
-	const char *host = strstr(text, "://"), *at = host != NULL ? strrchr(host, '@') : NULL;
-	auto_free char *hidden = NULL;
-
-	if (!hide || at == NULL) {
-		print_text(text, out);
-		return;
-	}
-	hidden = xasprintf("%.*s://(hidden)%s", (int)(host - text), text, at);
-	print_text(hidden, out);
-}
-
-static void
-print_list(char *const *list, bool hide, struct buf *out)
-{
-	buf_adds(out, "[");
-	for (char *const *at = list; at != NULL && *at != NULL; at++) {
-		if (at != list)
-			buf_adds(out, ", ");
-		print_url(*at, hide, out);
-	}
-	buf_adds(out, "]");
-}
-
-static void
-print_tree(const struct tree_node *n, struct buf *out)
-{
-	if (n->kind == TREE_SCALAR) {
-		if (n->quoted || !tree_is_null(n))
-			print_text(n->text, out);
-		else
-			buf_adds(out, "null");
-		return;
-	}
-	buf_adds(out, n->kind == TREE_MAP ? "{" : "[");
-	tree_each(n, child)
-	{
-		if (child != n->child)
-			buf_adds(out, ", ");
-		if (n->kind == TREE_MAP) {
-			print_text(child->key, out);
-			buf_adds(out, ": ");
-		}
-		print_tree(child, out);
-	}
-	buf_adds(out, n->kind == TREE_MAP ? "}" : "]");
-}
-
-void
-opt_value_print(const struct opt *o, const void *values, bool hide, struct buf *out)
-{
-	const void *at = slot_const(o, values);
-	const struct opt_cidr *cidr = at;
-	const struct tree_node *tree;
-	char host[INET_ADDRSTRLEN];
-	struct in_addr a;
-	const char *word;
-	size_t len = 0;
-
-	switch (o->type) {
-	case OPT_STRING:
-	case OPT_ADDRESS:
-		if (hide && opt_is_secret(o) && **(char *const *)at != '\0')
-			buf_adds(out, "(hidden)");
-		else
-			print_url(*(char *const *)at, hide, out);
-		break;
-	case OPT_LIST:
-		print_list(*(char **const *)at, hide, out);
-		break;
-	case OPT_BOOL:
-		buf_adds(out, *(const bool *)at ? "true" : "false");
-		break;
-	case OPT_UINT:
-		buf_printf(out, "%u", *(const unsigned *)at);
-		break;
-	case OPT_DURATION:
-		print_duration(*(const uint64_t *)at, out);
-		break;
-	case OPT_ENUM:
-		word = word_at(o->words, *(const int *)at, &len);
-		buf_add(out, word, len);
-		break;
-	case OPT_CIDR:
-		a.s_addr = htonl(cidr->address);
-		buf_printf(out, "%s/%u", inet_ntop(AF_INET, &a, host, sizeof host), cidr->bits);
-		break;
-	case OPT_TREE:
-		tree = *(const struct tree_node *const *)at;
-		if (tree != NULL)
-			print_tree(tree, out);
-		else
-			buf_adds(out, o->standard);
-		break;
-	}
 }

@@ -20,6 +20,9 @@ int opt_value_node(
 void opt_value_free(const struct opt *o, void *values);
 void opt_value_print(const struct opt *o, const void *values, bool hide, struct buf *out);
 bool opt_is_secret(const struct opt *o);
+void opt_print_duration(uint64_t ms, struct buf *out);
+/* The i-th of "a|b|c" and its length, NULL behind the last. */
+const char *opt_word_at(const char *words, int i, size_t *len);
 
 /* EDGEWAY_HUB_NODE_ID for hub.nodeId. */
 void opt_env_name(const char *key, char to[OPT_NAME_MAX]);

@@ -26,3 +26,7 @@ TESTS += tests/unit/options_test
 tests_unit_options_test_SOURCES = tests/unit/options_test.c
 tests_unit_options_test_LDADD = src/libsrc.a $(MODEL_LDADD) $(CMOCKA_LIBS)
 endif
+
+FUZZERS += tests/fuzz/config_fuzz
+tests_fuzz_config_fuzz_SOURCES = tests/fuzz/config_fuzz.c
+tests_fuzz_config_fuzz_LDADD = src/libsrc.a $(MODEL_LDADD)
