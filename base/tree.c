@@ -183,15 +183,18 @@ static int
 parse_either(struct tree *t, const char *text, size_t len, struct err *err)
 {
 	size_t blank = strspn(text, " \t\r\n");
+	struct err as_json = {0};
 	int rc;
 
 	if (text[blank] != '{' && text[blank] != '[')
 		return tree_parse_yaml(t, text, len, err);
-	rc = tree_parse_json(t, text, len, err);
+	rc = tree_parse_json(t, text, len, &as_json);
 	if (rc < 0) {
 		forget_documents(t);
 		if (tree_parse_yaml(t, text, len, NULL) == 0)
 			return 0;
+		if (err != NULL)
+			*err = as_json;
 	}
 	return rc;
 }

@@ -125,6 +125,7 @@ static void
 reads_several_json_texts_and_flow_yaml(void **state)
 {
 	struct tree *t = parse("{\"a\":1}\n\n[2]");
+	struct err err = {0};
 
 	(void)state;
 	assert_int_equal(tree_count(t), 2);
@@ -133,6 +134,10 @@ reads_several_json_texts_and_flow_yaml(void **state)
 	t = parse("{a: b}\n---\n{\"c\": 1}\n");
 	assert_int_equal(tree_count(t), 2);
 	assert_string_equal(tree_text(tree_get(tree_document(t, 0), "a"), ""), "b");
+	tree_free(&t);
+	/* what reads in the end leaves no complaint behind */
+	assert_int_equal(tree_parse(&t, "f", "{}#", 3, &err), 0);
+	assert_string_equal(err.text, "");
 	tree_free(&t);
 	t = parse("\xef\xbb\xbf{\"a\":1}");
 	assert_int_equal(tree_count(t), 1);
