@@ -11,15 +11,21 @@ meta_libmeta_a_SOURCES = \
 	meta/writer.c meta/writer.h
 
 META_LDADD = meta/libmeta.a $(MODEL_LDADD) $(SQLITE_LIBS)
+
+FUZZERS += tests/fuzz/message_fuzz
+tests_fuzz_message_fuzz_SOURCES = tests/fuzz/message_fuzz.c
+tests_fuzz_message_fuzz_LDADD = $(META_LDADD)
+
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/ipam_test tests/unit/store_test
-TESTS += tests/unit/ipam_test tests/unit/store_test
-tests_unit_ipam_test_SOURCES = tests/unit/ipam_test.c
-tests_unit_ipam_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
-tests_unit_store_test_SOURCES = tests/unit/store_test.c
-tests_unit_store_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
-check_PROGRAMS += tests/unit/feed_test
-TESTS += tests/unit/feed_test
+META_TESTS = tests/unit/feed_test tests/unit/ipam_test tests/unit/message_test tests/unit/store_test
+check_PROGRAMS += $(META_TESTS)
+TESTS += $(META_TESTS)
 tests_unit_feed_test_SOURCES = tests/unit/feed_test.c tests/unit/feed_hub.c tests/unit/feed_hub.h
 tests_unit_feed_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_ipam_test_SOURCES = tests/unit/ipam_test.c
+tests_unit_ipam_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_message_test_SOURCES = tests/unit/message_test.c
+tests_unit_message_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_store_test_SOURCES = tests/unit/store_test.c
+tests_unit_store_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 endif
