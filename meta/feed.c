@@ -1,4 +1,4 @@
-#include "meta/feed.h"
+#include "meta/feed_private.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -6,12 +6,6 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/resolve.h"
-#include "base/ws.h"
-#include "meta/apply.h"
-#include "meta/join.h"
-#include "meta/message.h"
-#include "model/json.h"
 
 enum {
 	BACKOFF_FIRST_MS = 100,
@@ -19,329 +13,10 @@ enum {
 	BACKOFF_RESET_MS = 30 * 1000, /* a connection that lasted this long was a good one */
 	REFUSED_MS = 30 * 1000, /* the hub said no: somebody must do something first */
 	GREETING_MS = 15 * 1000,
-	CHECK_MS = 5 * 60 * 1000,
-	CHECK_AGAIN_MS = 10 * 1000, /* after an error in a comparison */
-	ADDRS_MAX = 8,
-	ERRORS_MAX = 64, /* messages on one connection that we did not understand: more is no hub */
 	HIGH_WATER = 1024 * 1024,
 };
 
-enum state { WAITING, RESOLVING, DIALLING, GREETING, SYNCING, SYNCED };
-
-struct place { /* where a hub may be */
-	char *url;
-	struct message_url at;
-	char *last_good;
-};
-
-struct feed {
-	struct loop *loop;
-	struct apply *apply;
-	char *node, *node_id, *cluster_domain;
-	struct join_files files;
-	struct join_token token;
-	bool has_token;
-	struct identity identity; /* empty until joined */
-	char *joining_key, *join_ca;
-	struct ssl_ctx_st *tls, *join_tls;
-	struct ws *ws;
-	struct resolve *resolve;
-	struct timer *retry, *check;
-
-	enum state state;
-	struct place *places;
-	size_t n_places, place;
-	struct addr addrs[ADDRS_MAX];
-	size_t n_addrs, addr;
-	struct ws_conn *conn;
-	unsigned connection; /* number of the present one */
-	bool joining, denied;
-	bool stopping;
-	unsigned n_errors;
-	uint64_t backoff_ms, opened_ms, last_contact_ms;
-	char query[37]; /* id of the comparison under way, "" none */
-	bool query_detail;
-	char error[256];
-	char address[ADDR_TEXT_MAX];
-	uint64_t connects, failures, messages, refused, acks;
-};
-
 static void dial(struct feed *f);
-
-/* --- sending -------------------------------------------------------------------------------------- */
-
-static void
-send_message(struct feed *f, const struct message *m, char id[37])
-{
-	auto_buf struct buf out;
-
-	buf_init(&out, BUF_UNLIMITED);
-	message_build(&out, m, id);
-	if (f->conn != NULL)
-		ws_send(f->conn, buf_at(&out), buf_len(&out));
-}
-
-static void
-send_error(struct feed *f, const struct envelope *e, const char *reason)
-{
-	auto_buf struct buf text;
-	struct message m = {.operation = OP_ERROR,
-		.resource = e != NULL ? e->resource : "",
-		.parent = e != NULL ? e->id : ""};
-
-	buf_init(&text, BUF_UNLIMITED);
-	json_add_text(&text, reason);
-	m.content = buf_str(&text);
-	send_message(f, &m, NULL);
-	f->refused++;
-	log_limited(LOG_LEVEL_WARN, 10, "meta",
-		"refused a message of the hub resource=\"%s\" reason=\"%s\"", m.resource, reason);
-	if (++f->n_errors > ERRORS_MAX && f->conn != NULL)
-		ws_close(f->conn, 1008, "too many messages that are not understood");
-}
-
-void
-feed_ack(struct feed *f, unsigned connection, const char *id, const char *resource)
-{
-	struct message m = {.operation = OP_RESPONSE, .resource = resource, .parent = id};
-
-	if (f->conn == NULL || connection != f->connection || f->state < SYNCING)
-		return;
-	send_message(f, &m, NULL);
-	f->acks++;
-}
-
-static void
-compare(struct feed *f)
-{
-	auto_buf struct buf content;
-	struct message m = {.operation = OP_QUERY, .resource = "digest/buckets", .parent = ""};
-	struct digests d;
-
-	if (f->state < SYNCING)
-		return;
-	buf_init(&content, BUF_UNLIMITED);
-	apply_digests(f->apply, &d);
-	digests_build(&content, &d);
-	m.content = buf_str(&content);
-	send_message(f, &m, f->query);
-	f->query_detail = false;
-	timer_start(f->check, CHECK_MS, 0);
-}
-
-void
-feed_resync(struct feed *f)
-{
-	compare(f);
-}
-
-static void
-send_detail(struct feed *f, const bool want[DIGEST_BUCKETS])
-{
-	auto_buf struct buf content;
-	struct message m = {.operation = OP_QUERY, .resource = "digest/services", .parent = ""};
-	struct digest_entry *entries;
-	size_t n;
-
-	buf_init(&content, BUF_UNLIMITED);
-	apply_entries(f->apply, want, &entries, &n);
-	digest_entries_build(&content, want, entries, n);
-	digest_entries_free(&entries, n);
-	m.content = buf_str(&content);
-	send_message(f, &m, f->query);
-	f->query_detail = true;
-}
-
-/* --- receiving ------------------------------------------------------------------------------------ */
-
-static void
-remember_address(struct feed *f)
-{
-	struct place *p = &f->places[f->place];
-	auto_free char *key = xasprintf("address %s", p->url);
-
-	if (p->last_good != NULL && strcmp(p->last_good, f->address) == 0)
-		return;
-	free(p->last_good);
-	p->last_good = xstrdup(f->address);
-	apply_note(f->apply, key, f->address);
-}
-
-static void
-on_hello(struct feed *f, const struct envelope *e)
-{
-	struct message_hello hello;
-	struct err err;
-
-	if (message_hello(&hello, e->content, e->content_len, &err) < 0) {
-		send_error(f, e, err.text);
-		return;
-	}
-	if (hello.cluster_domain[0] != '\0' &&
-		strcasecmp(hello.cluster_domain, f->cluster_domain) != 0)
-		log_warn("meta", "the hub has another cluster domain than this node hub=%s here=%s",
-			hello.cluster_domain, f->cluster_domain);
-	log_info("meta", "connected to the hub url=%s address=%s version=\"%s\"",
-		f->places[f->place].url, f->address, hello.hub);
-	remember_address(f);
-	apply_identity(f->apply, hello.site, hello.zone);
-	if (f->state == GREETING)
-		f->state = SYNCING;
-	compare(f);
-}
-
-static void
-on_synced(struct feed *f)
-{
-	if (f->state == SYNCING)
-		log_info("meta", "in step with the hub services=%zu",
-			snapshot_count(apply_snapshot(f->apply)));
-	f->state = SYNCED;
-	f->query[0] = '\0';
-	apply_synced(f->apply);
-}
-
-static void
-on_response(struct feed *f, const struct envelope *e)
-{
-	bool want[DIGEST_BUCKETS] = {false};
-	struct err err;
-
-	if (f->query[0] == '\0' || strcmp(e->parent_id, f->query) != 0)
-		return; /* an answer to an older comparison */
-	if (f->query_detail) {
-		if (message_says_synced(e->content, e->content_len))
-			on_synced(f);
-		return;
-	}
-	if (digest_want_parse(want, e->content, e->content_len, &err) < 0) {
-		send_error(f, e, err.text);
-		return;
-	}
-	if (memchr(want, true, sizeof(want)) == NULL)
-		on_synced(f);
-	else
-		send_detail(f, want);
-}
-
-static void
-on_change(struct feed *f, const struct envelope *e)
-{
-	struct message_service s;
-	struct apply_message m = {.connection = f->connection,
-		.id = e->id,
-		.resource = e->resource,
-		.ns = s.ns,
-		.name = s.name};
-	struct err err = {0};
-
-	if (e->operation != OP_DELETE) {
-		m.view = e->content;
-		m.len = e->content_len;
-	}
-	if (message_service(&s, e->resource, &err) < 0 || apply_change(f->apply, &m, &err) < 0)
-		send_error(f, e, err.text);
-}
-
-static void
-on_error(struct feed *f, const struct envelope *e)
-{
-	log_limited(LOG_LEVEL_WARN, 10, "meta",
-		"the hub refused a message resource=\"%s\" reason=%.200s", e->resource, e->content);
-	if (f->query[0] != '\0' && strcmp(e->parent_id, f->query) == 0)
-		timer_start(f->check, CHECK_AGAIN_MS, 0);
-}
-
-static void
-on_event(struct feed *f, const struct envelope *e)
-{
-	bool service = strstr(e->resource, "/service/") != NULL;
-
-	if (e->operation == OP_KEEPALIVE)
-		return;
-	if (e->operation == OP_INSERT && strcmp(e->resource, "node/hello") == 0)
-		on_hello(f, e);
-	else if (f->state < SYNCING)
-		send_error(f, e, "hello must come first");
-	else if (e->operation == OP_RESPONSE)
-		on_response(f, e);
-	else if (e->operation == OP_ERROR)
-		on_error(f, e);
-	else if (service &&
-		(e->operation == OP_UPDATE || e->operation == OP_INSERT ||
-			e->operation == OP_DELETE))
-		on_change(f, e);
-	else
-		send_error(f, e, "operation or resource is not known to this agent");
-}
-
-/* --- joining -------------------------------------------------------------------------------------- */
-
-static int
-use_identity(struct feed *f, struct err *err)
-{
-	return pki_client_ctx(f->identity.ca, f->identity.cert, f->identity.key, &f->tls, err);
-}
-
-static void
-on_join_answer(struct feed *f, const struct envelope *e)
-{
-	struct join_answer answer = {.json = e->content,
-		.len = e->content_len,
-		.node = f->node,
-		.ca_hash = f->token.ca_hash,
-		.key_pem = f->joining_key};
-	struct err err = {0};
-	int rc;
-
-	if (e->operation == OP_ERROR) {
-		f->denied = true;
-		err_set(&err, EPERM, "the hub refused to sign: %.200s", e->content);
-		rc = -EPERM;
-	} else {
-		rc = join_accept(&f->files, &answer, &f->identity, &err);
-		if (rc == 0 && (rc = use_identity(f, &err)) < 0)
-			identity_fini(&f->identity);
-	}
-	if (rc == 0)
-		log_info("meta", "joined: the hub signed this node's certificate node=%s file=%s",
-			f->node, f->files.cert);
-	else
-		log_error("meta", "cannot join node=%s error=\"%s\"", f->node, err.text);
-	ws_close(f->conn, 1000, rc == 0 ? "joined" : "cannot join");
-}
-
-static void
-send_request(struct feed *f)
-{
-	auto_free char *resource = xasprintf("certificate/%s", f->node);
-	auto_buf struct buf content;
-	struct message m = {.operation = OP_INSERT, .resource = resource, .parent = ""};
-	struct err err;
-
-	buf_init(&content, BUF_UNLIMITED);
-	if (join_request(&content, f->joining_key, f->node, &err) < 0) {
-		log_error("meta", "cannot join error=\"%s\"", err.text);
-		ws_close(f->conn, 1000, "cannot join");
-		return;
-	}
-	m.content = buf_str(&content);
-	send_message(f, &m, f->query);
-}
-
-static int
-prepare_join(struct feed *f, struct err *err)
-{
-	int rc = 0;
-
-	if (f->joining_key == NULL)
-		rc = join_key(&f->files, &f->joining_key, err);
-	if (rc == 0 && f->join_tls == NULL)
-		rc = pki_join_ctx(f->token.ca_hash, &f->join_ca, &f->join_tls, err);
-	return rc;
-}
-
-/* --- the connection ------------------------------------------------------------------------------- */
 
 static void
 retry_later(struct feed *f, uint64_t least_ms)
@@ -379,7 +54,7 @@ on_host(void *arg, int status, const struct addr *addrs, size_t n)
 	f->addr = 0;
 	f->n_addrs = 0;
 	if (status == 0) {
-		f->n_addrs = MIN(n, (size_t)ADDRS_MAX);
+		f->n_addrs = MIN(n, (size_t)FEED_ADDRS_MAX);
 		memcpy(f->addrs, addrs, f->n_addrs * sizeof(*addrs));
 	} else if (p->last_good != NULL &&
 		addr_parse(&f->addrs[0], p->last_good, p->at.port, &err) == 0) {
@@ -434,7 +109,7 @@ dial(struct feed *f)
 	headers[0] = first;
 	d.path = path;
 	addr_text(&d.addr, f->address);
-	if (!f->joining || prepare_join(f, &err) == 0) {
+	if (!f->joining || feed_prepare_join(f, &err) == 0) {
 		d.tls = f->joining ? f->join_tls : f->tls;
 		f->connection++;
 		f->conn = ws_dial(f->ws, &d, &err);
@@ -458,7 +133,7 @@ on_open(void *arg, struct ws_conn *c)
 	f->query[0] = f->error[0] = '\0';
 	timer_start(f->check, GREETING_MS, 0);
 	if (f->joining)
-		send_request(f);
+		feed_ask_join(f);
 }
 
 static void
@@ -475,11 +150,11 @@ on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 	f->last_contact_ms = loop_now_ms(f->loop);
 	rc = envelope_parse(&e, text, len, &err);
 	if (rc < 0) /* of one with an operation that is not known here the rest can be read */
-		send_error(f, rc == -EOPNOTSUPP ? &e : NULL, err.text);
+		feed_send_error(f, rc == -EOPNOTSUPP ? &e : NULL, err.text);
 	else if (!f->joining)
-		on_event(f, &e);
+		feed_on_event(f, &e);
 	else if (f->tls == NULL && strcmp(e.parent_id, f->query) == 0)
-		on_join_answer(f, &e);
+		feed_on_join(f, &e);
 	envelope_fini(&e);
 }
 
@@ -492,7 +167,7 @@ on_check(void *arg)
 	if (f->state == GREETING && f->conn != NULL)
 		ws_close(f->conn, 1002, "no greeting");
 	else
-		compare(f);
+		feed_compare(f);
 }
 
 /* The hub answered, and said no: words that tell what to do about it. */
@@ -586,55 +261,6 @@ take_urls(struct feed *f, const struct feed_config *config, struct err *err)
 	return 0;
 }
 
-/* What the operator should know when both are there: the certificate of an earlier join is used. */
-static void
-compare_token(const struct feed *f)
-{
-	char hash[PKI_HASH_TEXT];
-
-	if (f->has_token && pki_cert_hash(f->identity.ca, hash, NULL) == 0 &&
-		!pki_equal(hash, f->token.ca_hash))
-		log_warn("meta",
-			"hub.token is of another CA than the one this node joined; the certificate "
-			"of before is used: "
-			"to join anew remove %s, %s and %s",
-			f->files.ca, f->files.cert, f->files.key);
-}
-
-static int
-take_identity(struct feed *f, const struct feed_config *config, struct err *err)
-{
-	struct err why = {0};
-	int rc;
-
-	if (config->token[0] != '\0') {
-		if ((rc = join_token_parse(&f->token, config->token, err)) < 0)
-			return rc;
-		f->has_token = true;
-	}
-	join_files_init(&f->files, config->data_dir, config->ca, config->cert, config->key);
-	rc = join_load(&f->files, f->node, &f->identity, &why);
-	if (rc == 0) {
-		compare_token(f);
-		return use_identity(f, err);
-	}
-	if (rc == -EPERM) /* another node's: never thrown away without being asked */
-		return err_set(err, EPERM, "%s", why.text);
-	if (f->has_token) {
-		log_info("meta",
-			"no certificate that can be used; joining with the token reason=\"%s\"",
-			why.text);
-		return 0;
-	}
-	if (rc != -ENOENT)
-		return err_set(err, rc, "%s", why.text);
-	return err_set(err, ENOENT,
-		"neither a token nor a certificate: make a token with `edgewayctl token create` on "
-		"the hub and set "
-		"hub.token, or set hub.ca, hub.cert and hub.key (%s)",
-		why.text);
-}
-
 static int
 open_tools(struct feed *f, const struct feed_config *config, struct err *err)
 {
@@ -669,7 +295,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->check = timer_new(f->loop, on_check, f);
 	rc = take_urls(f, config, err);
 	if (rc == 0)
-		rc = take_identity(f, config, err);
+		rc = feed_take_identity(f, config, err);
 	if (rc == 0)
 		rc = open_tools(f, config, err);
 	if (rc < 0)

@@ -1,0 +1,119 @@
+#include "meta/feed_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static int
+use_identity(struct feed *f, struct err *err)
+{
+	return pki_client_ctx(f->identity.ca, f->identity.cert, f->identity.key, &f->tls, err);
+}
+
+void
+feed_on_join(struct feed *f, const struct envelope *e)
+{
+	struct join_answer answer = {.json = e->content,
+		.len = e->content_len,
+		.node = f->node,
+		.ca_hash = f->token.ca_hash,
+		.key_pem = f->joining_key};
+	struct err err = {0};
+	int rc;
+
+	if (e->operation == OP_ERROR) {
+		f->denied = true;
+		err_set(&err, EPERM, "the hub refused to sign: %.200s", e->content);
+		rc = -EPERM;
+	} else {
+		rc = join_accept(&f->files, &answer, &f->identity, &err);
+		if (rc == 0 && (rc = use_identity(f, &err)) < 0)
+			identity_fini(&f->identity);
+	}
+	if (rc == 0)
+		log_info("meta", "joined: the hub signed this node's certificate node=%s file=%s",
+			f->node, f->files.cert);
+	else
+		log_error("meta", "cannot join node=%s error=\"%s\"", f->node, err.text);
+	ws_close(f->conn, 1000, rc == 0 ? "joined" : "cannot join");
+}
+
+void
+feed_ask_join(struct feed *f)
+{
+	auto_free char *resource = xasprintf("certificate/%s", f->node);
+	auto_buf struct buf content;
+	struct message m = {.operation = OP_INSERT, .resource = resource, .parent = ""};
+	struct err err;
+
+	buf_init(&content, BUF_UNLIMITED);
+	if (join_request(&content, f->joining_key, f->node, &err) < 0) {
+		log_error("meta", "cannot join error=\"%s\"", err.text);
+		ws_close(f->conn, 1000, "cannot join");
+		return;
+	}
+	m.content = buf_str(&content);
+	feed_send(f, &m, f->query);
+}
+
+int
+feed_prepare_join(struct feed *f, struct err *err)
+{
+	int rc = 0;
+
+	if (f->joining_key == NULL)
+		rc = join_key(&f->files, &f->joining_key, err);
+	if (rc == 0 && f->join_tls == NULL)
+		rc = pki_join_ctx(f->token.ca_hash, &f->join_ca, &f->join_tls, err);
+	return rc;
+}
+
+/* What the operator should know when both are there: the certificate of an earlier join is used. */
+static void
+compare_token(const struct feed *f)
+{
+	char hash[PKI_HASH_TEXT];
+
+	if (f->has_token && pki_cert_hash(f->identity.ca, hash, NULL) == 0 &&
+		!pki_equal(hash, f->token.ca_hash))
+		log_warn("meta",
+			"hub.token is of another CA than the one this node joined; the certificate "
+			"of before is used: "
+			"to join anew remove %s, %s and %s",
+			f->files.ca, f->files.cert, f->files.key);
+}
+
+int
+feed_take_identity(struct feed *f, const struct feed_config *config, struct err *err)
+{
+	struct err why = {0};
+	int rc;
+
+	if (config->token[0] != '\0') {
+		if ((rc = join_token_parse(&f->token, config->token, err)) < 0)
+			return rc;
+		f->has_token = true;
+	}
+	join_files_init(&f->files, config->data_dir, config->ca, config->cert, config->key);
+	rc = join_load(&f->files, f->node, &f->identity, &why);
+	if (rc == 0) {
+		compare_token(f);
+		return use_identity(f, err);
+	}
+	if (rc == -EPERM) /* another node's: never thrown away without being asked */
+		return err_set(err, EPERM, "%s", why.text);
+	if (f->has_token) {
+		log_info("meta",
+			"no certificate that can be used; joining with the token reason=\"%s\"",
+			why.text);
+		return 0;
+	}
+	if (rc != -ENOENT)
+		return err_set(err, rc, "%s", why.text);
+	return err_set(err, ENOENT,
+		"neither a token nor a certificate: make a token with `edgewayctl token create` on "
+		"the hub and set "
+		"hub.token, or set hub.ca, hub.cert and hub.key (%s)",
+		why.text);
+}

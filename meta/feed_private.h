@@ -1,0 +1,71 @@
+/*
+ * What the files of meta/feed share: feed.c is the spine (the connection), feed_talk.c the conversation once it is open,
+ * feed_join.c how the node comes by its certificate. No other file includes it.
+ */
+#ifndef EDGEWAY_META_FEED_PRIVATE_H
+#define EDGEWAY_META_FEED_PRIVATE_H
+
+#include "base/resolve.h"
+#include "base/ws.h"
+#include "meta/apply.h"
+#include "meta/feed.h"
+#include "meta/join.h"
+#include "meta/message.h"
+
+enum { FEED_ADDRS_MAX = 8 };
+
+enum state { WAITING, RESOLVING, DIALLING, GREETING, SYNCING, SYNCED };
+
+struct place { /* where a hub may be */
+	char *url;
+	struct message_url at;
+	char *last_good;
+};
+
+struct feed {
+	struct loop *loop;
+	struct apply *apply;
+	char *node, *node_id, *cluster_domain;
+	struct join_files files;
+	struct join_token token;
+	bool has_token;
+	struct identity identity; /* empty until joined */
+	char *joining_key, *join_ca;
+	struct ssl_ctx_st *tls, *join_tls;
+	struct ws *ws;
+	struct resolve *resolve;
+	struct timer *retry, *check;
+
+	enum state state;
+	struct place *places;
+	size_t n_places, place;
+	struct addr addrs[FEED_ADDRS_MAX];
+	size_t n_addrs, addr;
+	struct ws_conn *conn;
+	unsigned connection; /* number of the present one */
+	bool joining, denied;
+	bool stopping;
+	unsigned n_errors;
+	uint64_t backoff_ms, opened_ms, last_contact_ms;
+	char query[37]; /* id of the comparison under way, "" none */
+	bool query_detail;
+	char error[256];
+	char address[ADDR_TEXT_MAX];
+	uint64_t connects, failures, messages, refused, acks;
+};
+
+/* id: the message's own, may be NULL. */
+void feed_send(struct feed *f, const struct message *m, char id[37]);
+/* e: what is answered; NULL when it could not be read. */
+void feed_send_error(struct feed *f, const struct envelope *e, const char *reason);
+/* Tells the hub what we hold. */
+void feed_compare(struct feed *f);
+void feed_on_event(struct feed *f, const struct envelope *e);
+
+/* Reads the token and the certificate of an earlier join. */
+int feed_take_identity(struct feed *f, const struct feed_config *config, struct err *err);
+int feed_prepare_join(struct feed *f, struct err *err);
+void feed_ask_join(struct feed *f);
+void feed_on_join(struct feed *f, const struct envelope *e);
+
+#endif
