@@ -48,7 +48,7 @@ def command(where, text):
 
 def result(text):
     for line in str(text).strip().splitlines():
-        print(f"         -> {line}", flush=True)
+        print(f"         -> {line.strip()}", flush=True)
 
 
 def must(condition, why):
@@ -190,7 +190,7 @@ class Show:
         self.hub.write("late.yaml", WEB % "late")
         said = wait_for("call of the new service", lambda: re.match("web-[12]", self.clients[1].get("http://late/")), 10)
         command("edge-2/client", "wget -qO- http://late/")
-        result(f"{said.group(0)}, {time.monotonic() - start:.1f} s after the file was dropped (containers' start included)")
+        result(f"{said.group(0)}, {time.monotonic() - start:.1f} s after the file was dropped (docker exec included)")
 
     def hub_stops(self):
         step("the hub stops, then an agent restarts: calls go on, the fake IP stays")

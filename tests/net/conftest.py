@@ -28,8 +28,9 @@ class Mesh:
                 p.serve("--http", "8080", "--tcp", "9090")
                 node.publish(30080 + i, p, 8080)
                 node.publish(30090 + i, p, 9090)
-                pods.append(pod(p.name.replace(".", "-"), node, p.address, ("http", 8080, 30080 + i),
-                                ("echo", 9090, 30090 + i), app="web"))
+                for namespace in ("default", "shop"):
+                    pods.append(pod(p.name.replace(".", "-"), node, p.address, ("http", 8080, 30080 + i),
+                                    ("echo", 9090, 30090 + i), app="web", namespace=namespace))
         self.backends = {f"{n.name}.web-{i}" for n in self.nodes for i in range(2)}
         self.hub.write("pods.yaml", *pods)
         self.hub.write("services.yaml",

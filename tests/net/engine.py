@@ -11,7 +11,7 @@ import shutil
 
 from lab import Node, wait_for
 
-APPLETS = "cat echo getent httpd ip nc nslookup ping sh sleep wget".split()
+APPLETS = "cat echo getent httpd ip nc nslookup ping sh sleep timeout wget".split()
 
 
 def available():
@@ -70,7 +70,8 @@ class Container:
 
     def get(self, url):
         """What busybox's wget prints; None when it fails."""
-        p = self.run("wget", "-q", "-T", "5", "-O-", url, check=False)
+        # not wget -T: Debian 12's static busybox crashes on it
+        p = self.run("timeout", "5", "wget", "-q", "-O-", url, check=False)
         return p.stdout if p.returncode == 0 else None
 
 

@@ -164,10 +164,10 @@ endpoints:
 
 
 def test_endpoint_goes_and_returns(mesh):
-    mesh.hub.write("one.yaml", service("one", ("http", 80, 0), selector="none"),
+    mesh.hub.write("one.yaml", service("one", ("http", 80, 30080), selector="none"),
                    endpoint_slice("one-1", "one", 30080, mesh.node2.address, port_name="http"))
     wait_for("call", lambda: mesh.client1.get("http://one/")[0] == 200, 3)
-    mesh.hub.write("one.yaml", service("one", ("http", 80, 0), selector="none"))
+    mesh.hub.write("one.yaml", service("one", ("http", 80, 30080), selector="none"))
     wait_for("no endpoint", lambda: mesh.client1.get("http://one/")[0] == 503, 3)
     mesh.hub.delete("one.yaml")
 
