@@ -155,7 +155,7 @@ on_client_info(const SSL *ssl, int where, int value)
 	if (where & SSL_CB_HANDSHAKE_START)
 		drop_numeric_sni(s);
 	if ((where & SSL_CB_READ_ALERT) == SSL_CB_READ_ALERT)
-		SSL_set_app_data(s, (char *)NULL + (value & 0xff));
+		SSL_set_app_data(s, (void *)(intptr_t)(value & 0xff));
 }
 
 static SSL_CTX *
@@ -392,7 +392,7 @@ pki_peer_alert(SSL *ssl, char *why, size_t size)
 
 	SSL_peek(ssl, &byte, 1); /* the alert may have come, but not been read */
 	ERR_clear_error();
-	alert = (int)((char *)SSL_get_app_data(ssl) - (char *)NULL);
+	alert = (int)(intptr_t)SSL_get_app_data(ssl);
 	if (alert == 0 || alert == SSL3_AD_CLOSE_NOTIFY)
 		return false;
 	snprintf(why, size, "the peer refused the TLS connection: %s",

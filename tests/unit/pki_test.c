@@ -108,7 +108,7 @@ handshake(SSL_CTX *client, SSL_CTX *server, const char *host)
 	struct checker checker = {.host = host, .result = &r};
 	SSL *c = SSL_new(client), *s = SSL_new(server);
 	BIO *near = NULL, *far = NULL;
-	char byte;
+	char byte, name[256];
 	int i;
 
 	BIO_new_bio_pair(&near, 0, &far, 0);
@@ -117,7 +117,8 @@ handshake(SSL_CTX *client, SSL_CTX *server, const char *host)
 	SSL_set_connect_state(c);
 	SSL_set_accept_state(s);
 	SSL_CTX_set_app_data(client, &checker);
-	SSL_set_tlsext_host_name(c, host);
+	snprintf(name, sizeof name, "%s", host);
+	SSL_set_tlsext_host_name(c, name);
 	SSL_set_verify(c, SSL_VERIFY_PEER, on_verify);
 	for (i = 0; i < 10; i++) {
 		SSL_do_handshake(c);

@@ -795,6 +795,35 @@ test_free_with_open_connections(void **state)
 	stop(w);
 }
 
+enum { NEW_FDS = 16 };
+
+static void
+open_some(void *arg)
+{
+	int *fds = arg, i;
+
+	for (i = 0; i < NEW_FDS; i++)
+		fds[i] = fcntl(0, F_DUPFD_CLOEXEC, 0);
+}
+
+/* libwebsockets closes a descriptor of its own twice; what others open in between must survive. */
+static void
+test_free_leaves_other_descriptors_alone(void **state)
+{
+	struct world *w = *state;
+	int fds[NEW_FDS], i, lost = 0;
+
+	start(w);
+	loop_post(w->loop, open_some, fds);
+	ws_free(&w->server);
+	for (i = 0; i < NEW_FDS; i++) {
+		if (close(fds[i]) < 0)
+			lost++;
+	}
+	assert_int_equal(lost, 0);
+	stop(w);
+}
+
 static void
 test_many_connections_come_and_go(void **state)
 {
@@ -839,6 +868,7 @@ main(void)
 		cmocka_unit_test(test_garbage_over_tls_is_dropped),
 		cmocka_unit_test(test_bad_frames_end_the_connection),
 		cmocka_unit_test(test_free_with_open_connections),
+		cmocka_unit_test(test_free_leaves_other_descriptors_alone),
 		cmocka_unit_test(test_many_connections_come_and_go),
 	};
 
