@@ -352,11 +352,25 @@ connect_lws(struct ws_conn *c, const struct ws_dial *dial)
 	return lws_client_connect_via_info(&info);
 }
 
+/*
+ * Where connect(2) says no at once, libwebsockets 4.1 loses its libuv handle. Connecting a UDP socket
+ * sends nothing and fails for the same reasons: no route, no such family, forbidden.
+ */
+static int
+check_route(const struct addr *a)
+{
+	auto_fd int fd = socket(a->sa.sa_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	return fd < 0 || connect(fd, &a->sa, a->len) < 0 ? -errno : 0;
+}
+
 struct ws_conn *
 ws_dial(struct ws *ws, const struct ws_dial *dial, struct err *err)
 {
 	auto_buf struct buf request;
+	char text[ADDR_TEXT_MAX];
 	struct ws_conn *c;
+	int rc;
 
 	buf_init(&request, BUF_UNLIMITED);
 	if (ws->freeing) {
@@ -365,6 +379,12 @@ ws_dial(struct ws *ws, const struct ws_dial *dial, struct err *err)
 	}
 	if (join_headers(&request, dial->headers, err) < 0)
 		return NULL;
+	rc = check_route(&dial->addr);
+	if (rc < 0) {
+		err_set(err, rc, "cannot connect to %s: %s", addr_text(&dial->addr, text),
+			strerror(-rc));
+		return NULL;
+	}
 	c = conn_new(ws, false);
 	c->arg = dial->arg;
 	c->host = xstrdup(dial->host);

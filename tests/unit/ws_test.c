@@ -566,6 +566,30 @@ test_nobody_listens(void **state)
 	stop(w);
 }
 
+/* connect(2) itself says no, as without a route. */
+static void
+test_no_route(void **state)
+{
+	struct world *w = *state;
+	struct ws_dial d = {.addr = addr_ipv4(INADDR_BROADCAST, 1),
+		.host = "hub.example",
+		.path = "/",
+		.tls = w->node_tls};
+	struct err err = {0};
+	int i;
+
+	start(w);
+	for (i = 0; i < 3; i++) {
+		assert_null(ws_dial(w->client, &d, &err));
+		assert_non_null(strstr(err.text, "cannot connect to 255.255.255.255:1: "));
+		turn_some(w, 3);
+	}
+	dial(w, "hub.example", w->node_tls);
+	wait_for(w, &w->at_client.opens, 1);
+	assert_int_equal(w->at_client.closes, 0);
+	stop(w);
+}
+
 static void
 test_silent_peer_is_closed(void **state)
 {
@@ -859,6 +883,7 @@ main(void)
 		cmocka_unit_test(test_wrong_host_is_refused),
 		cmocka_unit_test(test_join_by_hash),
 		cmocka_unit_test(test_nobody_listens),
+		cmocka_unit_test(test_no_route),
 		cmocka_unit_test(test_silent_peer_is_closed),
 		cmocka_unit_test(test_server_that_does_not_answer),
 		cmocka_unit_test(test_peer_that_ignores_the_close),
