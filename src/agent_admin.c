@@ -1,6 +1,6 @@
 #include <arpa/inet.h>
 
-#include "base/opt.h"
+#include "model/json.h"
 #include "src/agent_private.h"
 
 bool
@@ -69,21 +69,6 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 }
 
 static void
-json_text(struct buf *out, const char *s)
-{
-	buf_adds(out, "\"");
-	for (; *s != '\0'; s++) {
-		if (*s == '"' || *s == '\\')
-			buf_printf(out, "\\%c", *s);
-		else if ((unsigned char)*s < 0x20)
-			buf_printf(out, "\\u%04x", (unsigned char)*s);
-		else
-			buf_add(out, s, 1);
-	}
-	buf_adds(out, "\"");
-}
-
-static void
 on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
 	struct agent *a = arg;
@@ -97,11 +82,11 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 	reply->type = "application/json";
 	buf_adds(out,
 		"{\"program\":\"edgeway-agent\",\"version\":\"" EDGEWAY_VERSION "\",\"node\":");
-	json_text(out, a->options->node);
+	json_add_text(out, a->options->node);
 	buf_printf(out, ",\"ready\":%s,\"address\":\"%s\",\"error\":",
 		agent_ready(a, &why) ? "true" : "false",
 		inet_ntop(AF_INET, &in, address, sizeof address));
-	json_text(out, a->mesh_error);
+	json_add_text(out, a->mesh_error);
 	buf_printf(out, ",\"uptime_s\":%llu,\"services\":%zu,\"meta\":",
 		(unsigned long long)((loop_now_ms(a->loop) - a->started_ms) / 1000),
 		snapshot_count(a->snapshot));
@@ -131,7 +116,7 @@ port_text(struct buf *out, const struct service_port *p)
 
 		buf_printf(out, "%s{\"address\":\"%s\",\"via\":\"%s\",\"node\":", i > 0 ? "," : "",
 			addr_text(&to, text), vias[e->via]);
-		json_text(out, e->node);
+		json_add_text(out, e->node);
 		buf_adds(out, "}");
 	}
 	buf_adds(out, "]}");
