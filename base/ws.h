@@ -51,6 +51,8 @@ void ws_free(struct ws **ws);
 /* Takes over an accepted TCP socket, TLS handshake still to come. The descriptor is ws's at once, also
  * when the answer is -ECONNABORTED. */
 int ws_adopt(struct ws *ws, int fd);
+/* New connections get this certificate; those that are open stay as they are. 0 or -errno. */
+int ws_renew(struct ws *ws, struct ssl_ctx_st *server_tls);
 
 struct ws_dial {
 	struct addr addr;

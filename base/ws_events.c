@@ -410,6 +410,16 @@ on_destroy(struct ws_conn *c)
 	return 0;
 }
 
+int
+ws_renew(struct ws *ws, struct ssl_ctx_st *server_tls)
+{
+	int rc = ws->server_ctx != NULL ? pki_ctx_copy(ws->server_ctx, server_tls) : -ENOTSUP;
+
+	if (rc == 0)
+		ws->config.server_tls = server_tls;
+	return rc;
+}
+
 /* Callbacks that come with no connection of ours. */
 static int
 on_context(struct lws *wsi, enum lws_callback_reasons reason, void *user)
@@ -418,6 +428,7 @@ on_context(struct lws *wsi, enum lws_callback_reasons reason, void *user)
 
 	switch (reason) {
 	case LWS_CALLBACK_OPENSSL_LOAD_EXTRA_SERVER_VERIFY_CERTS:
+		ws->server_ctx = user;
 		return pki_ctx_copy(user, ws->config.server_tls);
 	case LWS_CALLBACK_WSI_CREATE:
 		ws->adopted = true;

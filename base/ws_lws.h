@@ -76,6 +76,7 @@ struct ws {
 	struct ws_config config;
 	struct lws_context *context;
 	struct lws_vhost *server;
+	struct ssl_ctx_st *server_ctx; /* libwebsockets' own, a copy of config.server_tls */
 	struct timer *tick, *reap;
 	struct ws_conn *conns;
 	struct ws_old_vhost *old; /* destroyed on the next turn */

@@ -1,31 +1,21 @@
 #include "hub/certs.h"
 
-#include <arpa/inet.h>
 #include <dirent.h>
 #include <errno.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/buf.h"
 #include "base/log.h"
 #include "base/pki.h"
+#include "hub/names.h"
 
 enum {
 	CA_DAYS = 3650,
 	HUB_DAYS = 365,
 	NODE_DAYS = 1096,
 	PEM_MAX = 256 * 1024,
-	NAMES_MAX = 128, /* in the hub's certificate */
 	RECORD_NAME_MAX = 200, /* leaves room for the suffix of file_write within NAME_MAX */
-};
-
-struct names {
-	char *name[NAMES_MAX + 1]; /* sorted, ended by NULL */
-	size_t n;
 };
 
 struct certs {
@@ -38,70 +28,6 @@ struct certs {
 	struct names current; /* of the certificate in use */
 	int64_t renew_s; /* when two thirds of its life are over */
 };
-
-static void
-names_add(struct names *names, const char *name)
-{
-	size_t at = 0;
-
-	while (at < names->n && strcmp(names->name[at], name) < 0)
-		at++;
-	if (name[0] == '\0' || names->n == NAMES_MAX ||
-		(at < names->n && strcmp(names->name[at], name) == 0))
-		return;
-	memmove(names->name + at + 1, names->name + at, (names->n - at) * sizeof *names->name);
-	names->name[at] = xstrdup(name);
-	names->n++;
-	names->name[names->n] = NULL;
-}
-
-static void
-names_fini(struct names *names)
-{
-	for (size_t i = 0; i < names->n; i++)
-		free(names->name[i]);
-	memset(names, 0, sizeof *names);
-}
-
-static bool
-names_hold(const struct names *names, const struct names *others)
-{
-	for (size_t i = 0, k = 0; i < others->n; i++) {
-		while (k < names->n && strcmp(names->name[k], others->name[i]) < 0)
-			k++;
-		if (k == names->n || strcmp(names->name[k], others->name[i]) != 0)
-			return false;
-	}
-	return true;
-}
-
-static void
-names_add_interfaces(struct names *names)
-{
-	struct ifaddrs *all, *i;
-	char text[INET6_ADDRSTRLEN];
-
-	if (getifaddrs(&all) < 0)
-		return;
-	for (i = all; i != NULL; i = i->ifa_next) {
-		const void *sa = i->ifa_addr;
-
-		if (sa == NULL || (i->ifa_flags & IFF_LOOPBACK))
-			continue;
-		if (i->ifa_addr->sa_family == AF_INET) {
-			const struct sockaddr_in *in = sa;
-
-			names_add(names, inet_ntop(AF_INET, &in->sin_addr, text, sizeof text));
-		} else if (i->ifa_addr->sa_family == AF_INET6) {
-			const struct sockaddr_in6 *in6 = sa;
-
-			if (!IN6_IS_ADDR_LINKLOCAL(&in6->sin6_addr))
-				names_add(names,
-					inet_ntop(AF_INET6, &in6->sin6_addr, text, sizeof text));
-		}
-	}
-	freeifaddrs(all);
-}
 
 /* The operator's names first: they have a place even where the interfaces are many. */
 static void
@@ -274,36 +200,6 @@ certs_can_sign(const struct certs *c)
 	return c->ca_key != NULL;
 }
 
-/* hub.names: the CA's hash, then a name a line. */
-static void
-read_names(const char *path, const char *ca_hash, struct names *names)
-{
-	auto_free char *text = NULL;
-	char *save = NULL, *line;
-
-	if (file_read(path, PEM_MAX, &text, NULL) < 0)
-		return;
-	line = strtok_r(text, "\n", &save);
-	if (line == NULL || strcmp(line, ca_hash) != 0)
-		return;
-	while ((line = strtok_r(NULL, "\n", &save)) != NULL)
-		names_add(names, line);
-}
-
-static int
-write_names(const char *path, const char *ca_hash, const struct names *names, struct err *err)
-{
-	auto_buf struct buf b;
-	int rc;
-
-	buf_init(&b, BUF_UNLIMITED);
-	buf_printf(&b, "%s\n", ca_hash);
-	for (size_t i = 0; i < names->n; i++)
-		buf_printf(&b, "%s\n", names->name[i]);
-	rc = file_write(path, buf_at(&b), buf_len(&b), 0644);
-	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", path, strerror(-rc)) : 0;
-}
-
 static int64_t
 renew_time(const char *cert)
 {
@@ -352,7 +248,7 @@ make_own(struct certs *c, char **cert, char **key, struct err *err)
 	if ((rc = pki_key_new(key, err)) < 0 || (rc = pki_sign_key(&issue, *key, cert, err)) < 0 ||
 		(rc = write_pem(key_path, *key, 0600, err)) < 0 ||
 		(rc = write_pem(cert_path, *cert, 0644, err)) < 0 ||
-		(rc = write_names(names_path, c->ca_hash, &c->current, err)) < 0)
+		(rc = names_write(names_path, c->ca_hash, &c->current, err)) < 0)
 		return err_wrap(err, rc, "cannot make the hub's certificate");
 	c->renew_s = renew_time(*cert);
 	log_info("hub", "made the hub's certificate names=%zu days=%d", c->current.n, HUB_DAYS);
@@ -367,7 +263,7 @@ load_own(struct certs *c, int64_t now_s, char **cert, char **key)
 	auto_free char *names_path = xasprintf("%s/hub.names", c->dir);
 
 	names_fini(&c->current);
-	read_names(names_path, c->ca_hash, &c->current);
+	names_read(names_path, c->ca_hash, &c->current);
 	if (c->current.n == 0 || file_read(cert_path, PEM_MAX, cert, NULL) < 0 ||
 		file_read(key_path, PEM_MAX, key, NULL) < 0 ||
 		pki_pair_check(*cert, *key, NULL) < 0)

@@ -85,13 +85,16 @@ on_renew(void *arg)
 	if (!certs_renew_due(hub->certs, now_s()))
 		return;
 	rc = certs_server_ctx(hub->certs, now_s(), &ctx, &err);
-	if (rc == 0)
-		log_warn("hub",
-			"the hub's certificate was made anew and is used from the next start on");
-	else
+	if (rc == 0 && (rc = nodes_renew(hub->nodes, ctx)) < 0)
+		err_set(&err, rc, "%s", strerror(-rc));
+	if (rc < 0) {
 		log_limited(LOG_LEVEL_ERROR, 1, "hub",
 			"the hub's certificate cannot be renewed: %s", err.text);
-	pki_ctx_free(&ctx);
+		pki_ctx_free(&ctx);
+		return;
+	}
+	pki_ctx_free(&hub->tls);
+	hub->tls = ctx;
 }
 
 /* The host part of the listen address for the certificate; "" when it is any. */

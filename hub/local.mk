@@ -8,6 +8,7 @@ hub_libhub_a_SOURCES = \
 	hub/listen.c hub/listen.h \
 	hub/manifest_file.c hub/manifest_file.h \
 	hub/manifests.c hub/manifests.h \
+	hub/names.c hub/names.h \
 	hub/nodes.c hub/nodes.h \
 	hub/route.c hub/route.h \
 	hub/session.c hub/session.h \

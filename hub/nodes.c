@@ -269,6 +269,12 @@ nodes_stop(struct nodes **out)
 	free(n);
 }
 
+int
+nodes_renew(struct nodes *n, struct ssl_ctx_st *tls)
+{
+	return ws_renew(n->ws, tls);
+}
+
 void
 nodes_ready(struct nodes *n)
 {

@@ -37,6 +37,8 @@ int nodes_start(
 /* Closes all connections; turns the loop. */
 void nodes_stop(struct nodes **n);
 
+/* Another certificate of the hub, for connections to come; the former context may be freed then. */
+int nodes_renew(struct nodes *n, struct ssl_ctx_st *tls);
 void nodes_ready(struct nodes *n);
 void nodes_refresh(struct nodes *n);
 struct addr nodes_addr(const struct nodes *n); /* where it listens */
