@@ -4,7 +4,9 @@ base_libbase_a_SOURCES += \
 	base/pki_openssl.h \
 	base/pki_tls.c base/pki_tls.h \
 	base/ws.c base/ws.h \
-	base/ws_events.c base/ws_free.c base/ws_lws.h
+	base/ws_dial.c \
+	base/ws_events.c base/ws_free.c base/ws_lws.h \
+	base/ws_upgrade.c
 
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/pki_test tests/unit/ws_test

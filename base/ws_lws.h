@@ -20,6 +20,8 @@ enum {
 	WS_WHY_MAX = 320,
 	WS_FDS_SEEN = 1024,
 	WS_FDS_OWN = 8,
+	WS_OPTIONS = LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT |
+		LWS_SERVER_OPTION_DISABLE_OS_CA_CERTS | LWS_SERVER_OPTION_VALIDATE_UTF8,
 	WS_REASON_MAX = 124, /* RFC 6455 section 5.5: 125 bytes with the code, and NUL */
 };
 
@@ -85,8 +87,17 @@ struct ws {
 	bool freeing, adopted; /* adopted: libwebsockets made an object in ws_adopt */
 };
 
+/* What contexts and vhosts have in common. */
+struct lws_context_creation_info ws_common_info(struct ws *ws);
+extern const lws_retry_bo_t ws_no_pings;
 /* The one callback of the one protocol. */
 int ws_on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
+/* From HTTP to websocket (ws_upgrade.c); nonzero ends the connection. */
+int ws_on_upgrade(struct ws_conn *c, struct lws *wsi);
+int ws_add_request_headers(struct ws_conn *c, void *in, size_t room);
+int ws_on_open(struct ws_conn *c);
+void ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_t len);
+void ws_answer(struct lws *wsi, int status, const char *words);
 /* Tells the owner, once; the first `why` wins. */
 void ws_end(struct ws_conn *c, const char *why);
 /* Keeps the first reason. */
