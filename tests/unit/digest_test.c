@@ -111,8 +111,7 @@ bad_entries_are_refused(void **state)
 {
 	static const char *const bad[] = {
 		"{\"services\":{}}",
-		"{\"buckets\":[1],\"services\":{\"default/"
-		"web\":\"0123456789abcdef\",\"web\":\"0\"}}",
+		"{\"buckets\":[1],\"services\":{\"a/b\":\"0123456789abcdef\",\"web\":\"0\"}}",
 		"{\"buckets\":[1],\"services\":{\"default/Web\":\"0123456789abcdef\"}}",
 		"{\"buckets\":[1],\"services\":{\"default/web\":\"0123456789ABCDEF\"}}",
 		"{\"buckets\":[1],\"services\":{\"default/web\":17}}",
