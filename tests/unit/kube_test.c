@@ -174,6 +174,41 @@ sidecars_count_and_other_init_containers_do_not(void **state)
 }
 
 static void
+absent_conditions_have_their_meaning(void **state)
+{
+	static const struct {
+		const char *conditions;
+		uint8_t flags;
+	} cases[] = {
+		{"null", 3},
+		{"{}", 3},
+		{"{ready: null, serving: null}", 3},
+		{"{ready: true}", 3},
+		{"{ready: false}", 0},
+		{"{ready: false, serving: true}", 2},
+		{"{ready: true, serving: false}", 1},
+		{"{ready: false, terminating: true}", 4},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *text = xasprintf(
+			"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\nmetadata: {name: "
+			"s}\n"
+			"addressType: IPv4\nendpoints: [{addresses: [10.0.0.1], conditions: %s}]\n",
+			cases[i].conditions);
+		struct kube_batch b;
+
+		read_text(&b, text);
+		assert_int_equal(b.n, 1);
+		assert_string_equal(b.objects[0]->endpoints.service, "");
+		assert_int_equal(
+			b.objects[0]->endpoints.subsets[0].endpoints[0].flags, cases[i].flags);
+		kube_batch_fini(&b);
+	}
+}
+
+static void
 nodes_say_where_they_are(void **state)
 {
 	struct kube_batch b;
@@ -313,6 +348,7 @@ main(void)
 		cmocka_unit_test(pods_of_a_real_server),
 		cmocka_unit_test(slices_endpoints_and_nodes_of_a_real_server),
 		cmocka_unit_test(sidecars_count_and_other_init_containers_do_not),
+		cmocka_unit_test(absent_conditions_have_their_meaning),
 		cmocka_unit_test(nodes_say_where_they_are),
 		cmocka_unit_test(other_kinds_are_skipped_and_good_ones_load),
 		cmocka_unit_test(refuses_with_file_line_and_reason),
