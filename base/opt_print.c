@@ -48,20 +48,22 @@ opt_word_at(const char *words, int i, size_t *len)
 	return words;
 }
 
+/* Does it read back as the same text without quotes, also inside of [] and {}? */
 static bool
-is_plain(const char *text, size_t len)
+is_plain(const char *text)
 {
-	static const char safe[] =
-		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./:*@+-";
+	static const char safe[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+				   "/_.:*@+-";
+	size_t len = strlen(text);
 
-	return len > 0 && strspn(text, safe) == len && text[0] != '*' && text[0] != '@' &&
-		text[0] != '-' && text[len - 1] != ':';
+	return len > 0 && strspn(text, safe) == len && strcspn(text, "_.:*@+-") > 0 &&
+		text[len - 1] != ':' && strcasecmp(text, "null") != 0;
 }
 
 static void
-print_text(const char *text, struct buf *out)
+print_text(const char *text, bool quote, struct buf *out)
 {
-	if (is_plain(text, strlen(text))) {
+	if (!quote && is_plain(text)) {
 		buf_adds(out, text);
 		return;
 	}
@@ -85,11 +87,11 @@ print_url(const char *text, bool hide, struct buf *out)
 	auto_free char *hidden = NULL;
 
 	if (!hide || at == NULL) {
-		print_text(text, out);
+		print_text(text, false, out);
 		return;
 	}
 	hidden = xasprintf("%.*s://(hidden)%s", (int)(host - text), text, at);
-	print_text(hidden, out);
+	print_text(hidden, false, out);
 }
 
 static void
@@ -109,7 +111,7 @@ print_tree(const struct tree_node *n, struct buf *out)
 {
 	if (n->kind == TREE_SCALAR) {
 		if (n->quoted || !tree_is_null(n))
-			print_text(n->text, out);
+			print_text(n->text, n->quoted, out);
 		else
 			buf_adds(out, "null");
 		return;
@@ -120,7 +122,7 @@ print_tree(const struct tree_node *n, struct buf *out)
 		if (child != n->child)
 			buf_adds(out, ", ");
 		if (n->kind == TREE_MAP) {
-			print_text(child->key, out);
+			print_text(child->key, false, out);
 			buf_adds(out, ": ");
 		}
 		print_tree(child, out);

@@ -128,7 +128,7 @@ opt_help(const struct opt_program *p, struct buf *out)
 	buf_printf(out, "Usage: %s [--config FILE] [--check] [--KEY VALUE]...\n\n%s\n\n", p->name,
 		p->summary);
 	help_line("config", "FILE", "read the keys below from a YAML file", NULL, out);
-	help_line("check", "", "validate the configuration, print it and exit", NULL, out);
+	help_line("check", "", "validate the configuration and exit", NULL, out);
 	help_line("help", "", "print this and exit", NULL, out);
 	help_line("version", "", "print the version and exit", NULL, out);
 	buf_adds(out,

@@ -340,11 +340,13 @@ dump_reads_back(void **state)
 	(void)state;
 	buf_init(&out, BUF_UNLIMITED);
 	loads(&r,
-		"name: \"a \\\"b\\\": #\\n c\"\nwait: 1500ms\nhub: {nodeIds: ['x y', "
-		"'*']}\naccess: [{a: [1, '*']}]\n",
+		"name: \"a \\\"b\\\": #\\n c\"\nwait: 1500ms\nhub: {nodeIds: ['x y', '*', ':1-9', "
+		"'null', '~', a]}\naccess: [{a: [1, '*']}]\n",
 		"");
 	opt_dump(&program, &r.o, &out);
 	loads(&again, buf_str(&out), "");
+	assert_string_equal(again.o.hub_node_ids[3], "null");
+	assert_null(again.o.hub_node_ids[6]);
 	assert_string_equal(again.o.name, "a \"b\": #\n c");
 	assert_null(opt_changed(&program, &r.o, &again.o, NULL));
 	done(&r);
