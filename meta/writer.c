@@ -60,7 +60,7 @@ struct writer {
 	struct keep *keep;
 	struct writer_counts counts;
 	uint64_t retry_at_ms, retry_ms;
-	bool stop;
+	bool stop, finished;
 };
 
 static void
@@ -200,7 +200,6 @@ failed(struct writer *w, int status, const struct err *err)
 	w->counts.failing = true;
 	w->counts.failures++;
 	tell_waiting(w, status);
-	store_close(&w->store); /* opened anew: the disk may be another one by then */
 }
 
 /* With the lock held. */
@@ -234,6 +233,8 @@ do_head(struct writer *w)
 
 	pthread_mutex_unlock(&w->lock);
 	rc = perform(w, job, &err);
+	if (rc < 0 && job->batch != NULL)
+		store_close(&w->store); /* opened anew: the disk may be another one by then */
 	pthread_mutex_lock(&w->lock);
 	if (rc < 0 && job->batch != NULL) {
 		failed(w, rc, &err);
@@ -312,7 +313,11 @@ work(void *arg)
 			wait_for_work(w);
 		}
 	}
+	pthread_mutex_unlock(&w->lock);
 	store_close(&w->store);
+	pthread_mutex_lock(&w->lock);
+	w->finished = true;
+	pthread_cond_signal(&w->answered);
 	pthread_mutex_unlock(&w->lock);
 	return NULL;
 }
@@ -459,24 +464,27 @@ writer_stop(struct writer **out)
 	struct writer *w = take_ptr(out);
 	uint64_t until = mono_ms() + STOP_MS;
 	struct timespec at = {(time_t)(until / 1000), (long)(until % 1000) * 1000000};
+	bool finished;
+	int rc = 0;
 
 	if (w == NULL)
 		return true;
 	pthread_mutex_lock(&w->lock);
 	w->stop = true;
-	w->retry_at_ms = 0;
 	pthread_cond_signal(&w->work);
+	while (!w->finished && rc == 0)
+		rc = pthread_cond_timedwait(&w->answered, &w->lock, &at);
+	finished = w->finished;
+	if (!finished && w->mail != NULL)
+		w->mail->writer = NULL;
 	pthread_mutex_unlock(&w->lock);
-	if (pthread_clockjoin_np(w->thread, NULL, CLOCK_MONOTONIC, &at) != 0) {
+	if (!finished) {
 		log_error("meta", "the disk does not answer; leaving what is not committed file=%s",
 			w->path);
-		pthread_mutex_lock(&w->lock);
-		if (w->mail != NULL)
-			w->mail->writer = NULL;
-		pthread_mutex_unlock(&w->lock);
 		pthread_detach(w->thread);
 		return false;
 	}
+	pthread_join(w->thread, NULL);
 	free_writer(w);
 	return true;
 }

@@ -335,10 +335,12 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	struct hub *hub = arg;
 
 	(void)why;
-	if (c != hub->conn)
-		return;
-	hub->conn = NULL;
-	hub->saw.closes++;
+	pthread_mutex_lock(&hub->lock);
+	if (c == hub->conn) {
+		hub->conn = NULL;
+		hub->saw.closes++;
+	}
+	pthread_mutex_unlock(&hub->lock);
 }
 
 static const struct ws_events events = {
@@ -376,11 +378,15 @@ hub_new(void)
 		.message_limit = 1 << 23,
 		.high_water = 1 << 23};
 	char hash[PKI_HASH_TEXT];
+	pthread_mutexattr_t attr;
 	struct err err = {0};
 
 	hub->fd = -1;
 	snprintf(hub->site, sizeof(hub->site), "east");
-	pthread_mutex_init(&hub->lock, NULL);
+	pthread_mutexattr_init(&attr);
+	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE); /* ws_close may call back */
+	pthread_mutex_init(&hub->lock, &attr);
+	pthread_mutexattr_destroy(&attr);
 	must(pki_ca_new("test CA", 30, &hub->ca, &hub->ca_key, &err), &err);
 	must(pki_key_new(&hub->key, &err), &err);
 	issue.ca_cert_pem = hub->ca;

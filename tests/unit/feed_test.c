@@ -305,8 +305,7 @@ garbage(void **state)
 {
 	static const char *const frames[] = {"", "x", "{}", "[1,2]", "{\"header\":{},\"route\":{}}",
 		"\"text\"",
-		"{\"header\":{\"msg_id\":\"a\"},\"route\":{\"operation\":\"explode\",\"resource\":"
-		"\"a/b/c\"}}"};
+		"{\"header\":{},\"route\":{\"operation\":\"explode\",\"resource\":\"a/b/c\"}}"};
 	static const char *const messages[][3] = {
 		{"update", "default/service/web", "{}"},
 		{"update", "default/service/web", "null"},

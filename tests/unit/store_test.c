@@ -355,6 +355,7 @@ overwritten(void **state)
 			auto_free char *key = xasprintf("%s/%s", s->namespace, s->name);
 			auto_free char *view = make_view(key, &len, &digest);
 
+			assert_non_null(view);
 			assert_true(digest == s->digest);
 		}
 		dropped += r.dropped;
@@ -372,8 +373,6 @@ static void
 half_written_journal(void **state)
 {
 	auto_free char *wal = xasprintf("%s-wal", path);
-	auto_free char *copy = xasprintf("%s.copy", path);
-	auto_free char *copy_wal = xasprintf("%s-wal", copy);
 	struct store *store = open_it(0);
 	char *db_bytes, *wal_bytes;
 	size_t db_len, wal_len, before;
