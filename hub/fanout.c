@@ -231,22 +231,21 @@ drop(struct fanout *f, struct entry *e)
 }
 
 int
-fanout_set(struct fanout *f, const char *ns, const char *name, const char *json, size_t len,
-	uint64_t digest, struct err *err)
+fanout_set(struct fanout *f, const struct cluster_change *change, struct err *err)
 {
-	auto_free char *key = xasprintf("%s/%s", ns, name);
+	auto_free char *key = xasprintf("%s/%s", change->ns, change->name);
 	struct entry *e = *place(f, key);
-	size_t frame_len;
+	size_t len;
 	char *frame;
 
-	if (e != NULL && e->item.present && e->item.digest == digest)
+	if (e != NULL && e->item.present && e->item.digest == change->digest)
 		return 0;
-	frame = build(key, json, len, &frame_len);
-	if (frame_len > ENVELOPE_MAX_BYTES) {
+	frame = build(key, change->json, change->json_len, &len);
+	if (len > ENVELOPE_MAX_BYTES) {
 		free(frame);
 		return err_set(err, EMSGSIZE,
-			"service %s needs a message of %zu bytes, at most %d are allowed", key,
-			frame_len, ENVELOPE_MAX_BYTES);
+			"service %s needs a message of %zu bytes, at most %d are allowed", key, len,
+			ENVELOPE_MAX_BYTES);
 	}
 	if (e == NULL)
 		e = insert(f, key);
@@ -254,12 +253,13 @@ fanout_set(struct fanout *f, const char *ns, const char *name, const char *json,
 		digest_toggle(&f->digests, key, strlen(key), e->item.digest);
 	else
 		f->n_present++;
-	set_frame(e, frame, frame_len);
+	set_frame(e, frame, len);
 	e->item.present = true;
-	e->item.digest = digest;
-	e->item.content = frame + frame_len - 1 - len; /* the envelope ends with its content */
-	e->item.content_len = len;
-	digest_toggle(&f->digests, key, strlen(key), digest);
+	e->item.digest = change->digest;
+	e->item.content =
+		frame + len - 1 - change->json_len; /* the envelope ends with its content */
+	e->item.content_len = change->json_len;
+	digest_toggle(&f->digests, key, strlen(key), change->digest);
 	tell(f, e);
 	return 1;
 }

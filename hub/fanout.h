@@ -9,12 +9,13 @@
  *
  * On the hub's loop. Items belong to the fanout; fanout_hold keeps one alive.
  *
- *	fanout_set(f, "default", "web", json, len, digest, &err);	// tells the watchers
+ *	fanout_set(f, &change, &err);	// tells the watchers
  *	fanout_remove(f, "default", "web");
  */
 #ifndef EDGEWAY_HUB_FANOUT_H
 #define EDGEWAY_HUB_FANOUT_H
 
+#include "model/cluster.h"
 #include "model/digest.h"
 
 enum { FANOUT_ID_LEN = 36 }; /* a UUID */
@@ -48,9 +49,9 @@ void fanout_free(struct fanout **f);
 void fanout_watch_start(struct fanout *f, struct fanout_watch *w, fanout_fn *changed, void *arg);
 void fanout_watch_stop(struct fanout_watch *w);
 
-/* 1 changed, 0 the same as before, -EMSGSIZE: more than a frame holds, the former view stays. */
-int fanout_set(struct fanout *f, const char *ns, const char *name, const char *json, size_t len,
-	uint64_t digest, struct err *err);
+/* Takes up a view (change->view is not NULL). 1 changed, 0 the same as before, -EMSGSIZE: more than a frame
+ * holds, the former view stays. */
+int fanout_set(struct fanout *f, const struct cluster_change *change, struct err *err);
 /* False when there was none. */
 bool fanout_remove(struct fanout *f, const char *ns, const char *name);
 

@@ -57,8 +57,7 @@ on_changed(void *arg)
 		hub->n_changes++;
 		if (change.view == NULL)
 			fanout_remove(hub->fanout, change.ns, change.name);
-		else if (fanout_set(hub->fanout, change.ns, change.name, change.json,
-				 change.json_len, change.digest, &err) < 0)
+		else if (fanout_set(hub->fanout, &change, &err) < 0)
 			log_error("hub", "a service stays as it was: %s", err.text);
 		cluster_change_fini(&change);
 	}

@@ -10,6 +10,7 @@ hub_libhub_a_SOURCES = \
 	hub/manifests.c hub/manifests.h \
 	hub/names.c hub/names.h \
 	hub/nodes.c hub/nodes.h \
+	hub/pending.c hub/pending.h \
 	hub/route.c hub/route.h \
 	hub/session.c hub/session.h \
 	hub/tokens.c hub/tokens.h

@@ -1,20 +1,12 @@
 #include "hub/session.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 
 #include "base/log.h"
+#include "hub/pending.h"
 #include "model/envelope.h"
 #include "model/json.h"
-
-/* What a session knows of an item, a byte each. */
-enum {
-	ST_WAITS = 1, /* to be sent; in the queue unless it is also under way; holds the item */
-	ST_FLIGHT = 2, /* sent, not acknowledged; holds the item */
-	ST_REFUSED = 4, /* the node refused it as it is: not again until it changes */
-	ST_SEEN = 8, /* only within one comparison */
-};
 
 /* A message under way. Its msg_id is the session's prefix, then seq and slot in hex. */
 struct flight {
@@ -37,11 +29,7 @@ struct session {
 	struct digests held;
 
 	struct fanout_watch watch;
-	uint8_t *state; /* by item index */
-	uint32_t n_state;
-	uint32_t *queue; /* ring of item indices */
-	uint32_t queue_room, queue_head, n_queue;
-	uint64_t pushed, popped; /* ever */
+	struct pending pending;
 	char *sync_id; /* query whose answer {"synced":true} comes once popped has reached sync_at */
 	uint64_t sync_at;
 
@@ -138,70 +126,6 @@ complain(struct session *s, const char *parent, const char *resource, const char
 	send_message(s, OP_ERROR, resource, parent, &c);
 }
 
-/* --- the queue of what waits --------------------------------------------- */
-
-static uint8_t *
-state_of(struct session *s, const struct fanout_item *item)
-{
-	if (item->index >= s->n_state) {
-		uint32_t n = MAX(fanout_slots(s->config.fanout), item->index + 1);
-
-		n += n / 2;
-		s->state = xrealloc(s->state, n);
-		memset(s->state + s->n_state, 0, n - s->n_state);
-		s->n_state = n;
-	}
-	return &s->state[item->index];
-}
-
-static void
-queue_grow(struct session *s)
-{
-	uint32_t room = s->queue_room > 0 ? s->queue_room * 2 : 64;
-	uint32_t *queue = xmalloc(room * sizeof *queue);
-
-	for (uint32_t i = 0; i < s->n_queue; i++)
-		queue[i] = s->queue[(s->queue_head + i) % s->queue_room];
-	free(s->queue);
-	s->queue = queue;
-	s->queue_room = room;
-	s->queue_head = 0;
-}
-
-static void
-queue_push(struct session *s, uint32_t index)
-{
-	if (s->n_queue == s->queue_room)
-		queue_grow(s);
-	s->queue[(s->queue_head + s->n_queue++) % s->queue_room] = index;
-	s->pushed++;
-}
-
-static uint32_t
-queue_pop(struct session *s)
-{
-	uint32_t index = s->queue[s->queue_head];
-
-	s->queue_head = (s->queue_head + 1) % s->queue_room;
-	s->n_queue--;
-	s->popped++;
-	return index;
-}
-
-/* The item is to be sent, unless it waits already; behind its own message under way, if there is one. */
-static void
-await_turn(struct session *s, struct fanout_item *item)
-{
-	uint8_t *st = state_of(s, item);
-
-	if (*st & ST_WAITS)
-		return;
-	*st |= ST_WAITS;
-	fanout_hold(item);
-	if (!(*st & ST_FLIGHT))
-		queue_push(s, item->index);
-}
-
 /* --- sending changes ----------------------------------------------------- */
 
 static unsigned
@@ -238,7 +162,7 @@ send_item(struct session *s, struct fanout_item *item)
 static void
 finish_sync(struct session *s)
 {
-	if (s->sync_id == NULL || s->popped < s->sync_at)
+	if (s->sync_id == NULL || s->pending.popped < s->sync_at)
 		return;
 	send_synced(s, s->sync_id);
 	free(take_ptr(&s->sync_id));
@@ -249,14 +173,8 @@ pump(struct session *s)
 {
 	bool full = ws_queued(s->conn) > SESSION_QUEUE_BYTES;
 
-	while (!s->ended && !full && s->n_queue > 0 && s->n_flight < SESSION_WINDOW) {
-		struct fanout_item *item = fanout_at(s->config.fanout, queue_pop(s));
-		uint8_t *st;
-
-		assert(item != NULL); /* held while it waits */
-		st = state_of(s, item);
-		*st = (uint8_t)((*st & ~ST_WAITS) | ST_FLIGHT);
-		full = send_item(s, item);
+	while (!s->ended && !full && s->pending.n > 0 && s->n_flight < SESSION_WINDOW) {
+		full = send_item(s, pending_pop(&s->pending));
 		finish_sync(s);
 	}
 	/* A large message leaves a large buffer: not for the many that follow. */
@@ -273,8 +191,8 @@ on_changed(void *arg, struct fanout_item *item)
 
 	if (s->ended)
 		return;
-	*state_of(s, item) &= (uint8_t)~ST_REFUSED;
-	await_turn(s, item);
+	*pending_state(&s->pending, item) &= (uint8_t)~PENDING_REFUSED;
+	pending_add(&s->pending, item);
 	pump(s);
 }
 
@@ -305,8 +223,8 @@ on_ack(struct session *s, const struct envelope *e)
 	if (f == NULL)
 		return;
 	item = f->item;
-	st = state_of(s, item);
-	*st &= (uint8_t)~ST_FLIGHT;
+	st = pending_state(&s->pending, item);
+	*st &= (uint8_t)~PENDING_FLIGHT;
 	s->n_acks++;
 	s->config.stats->acks++;
 	if (e->operation == OP_ERROR) {
@@ -315,10 +233,10 @@ on_ack(struct session *s, const struct envelope *e)
 			"node refused a change node=%s service=%s reason=%.300s", s->node,
 			item->key, e->content);
 		if (item->present && f->present && item->digest == f->digest)
-			*st |= ST_REFUSED;
+			*st |= PENDING_REFUSED;
 	}
-	if (*st & ST_WAITS)
-		queue_push(s, item->index);
+	if (*st & PENDING_WAITS)
+		pending_again(&s->pending, item);
 	f->item = NULL;
 	s->n_flight--;
 	fanout_release(s->config.fanout, item);
@@ -378,13 +296,14 @@ static void
 compare(struct session *s, const struct digest_entry *entry)
 {
 	struct fanout_item *item = fanout_use(s->config.fanout, entry->key);
-	uint8_t *st = state_of(s, item);
+	uint8_t *st = pending_state(&s->pending, item);
 
 	if (item->present)
-		*st |= ST_SEEN;
-	if ((item->present && item->digest == entry->digest) || (*st & (ST_FLIGHT | ST_REFUSED)))
+		*st |= PENDING_SEEN;
+	if ((item->present && item->digest == entry->digest) ||
+		(*st & (PENDING_FLIGHT | PENDING_REFUSED)))
 		return;
-	await_turn(s, item);
+	pending_add(&s->pending, item);
 }
 
 /* What the node did not name in a bucket that it told is new to it. */
@@ -394,11 +313,11 @@ compare_rest(struct session *s, unsigned bucket)
 	struct fanout_item *item = NULL;
 
 	while ((item = fanout_in_bucket(s->config.fanout, bucket, item)) != NULL) {
-		uint8_t *st = state_of(s, item);
+		uint8_t *st = pending_state(&s->pending, item);
 
-		if (item->present && !(*st & (ST_SEEN | ST_FLIGHT | ST_REFUSED)))
-			await_turn(s, item);
-		*st &= (uint8_t)~ST_SEEN;
+		if (item->present && !(*st & (PENDING_SEEN | PENDING_FLIGHT | PENDING_REFUSED)))
+			pending_add(&s->pending, item);
+		*st &= (uint8_t)~PENDING_SEEN;
 	}
 }
 
@@ -427,13 +346,13 @@ on_services(struct session *s, const struct envelope *e)
 		if (of[i])
 			compare_rest(s, i);
 	}
-	if (s->n_queue > fanout_count(s->config.fanout) + SESSION_STALE_MAX) {
+	if (s->pending.n > fanout_count(s->config.fanout) + SESSION_STALE_MAX) {
 		session_end(s, 1008, "too many services that do not exist");
 		return;
 	}
 	free(s->sync_id);
 	s->sync_id = xstrdup(e->id);
-	s->sync_at = s->pushed;
+	s->sync_at = s->pending.pushed;
 	finish_sync(s);
 	pump(s);
 }
@@ -495,6 +414,7 @@ session_new(const struct session_config *config, struct ws_conn *conn)
 	s->config.zone = s->zone;
 	s->address = copy(ws_peer_addr(conn));
 	s->since_ms = wall_ms();
+	pending_init(&s->pending, config->fanout);
 	buf_init(&s->scratch, BUF_UNLIMITED);
 	envelope_new_id(id);
 	memcpy(s->prefix, id, 24); /* up to and with the last hyphen */
@@ -506,19 +426,16 @@ session_new(const struct session_config *config, struct ws_conn *conn)
 static void
 let_go(struct session *s)
 {
+	struct fanout_item *item;
+
 	fanout_watch_stop(&s->watch);
-	while (s->n_queue > 0) {
-		struct fanout_item *item = fanout_at(s->config.fanout, queue_pop(s));
-
-		*state_of(s, item) &= (uint8_t)~ST_WAITS;
+	while ((item = pending_pop(&s->pending)) != NULL)
 		fanout_release(s->config.fanout, item);
-	}
 	for (unsigned i = 0; i < SESSION_WINDOW; i++) {
-		struct fanout_item *item = take_ptr(&s->flight[i].item);
-
+		item = take_ptr(&s->flight[i].item);
 		if (item == NULL)
 			continue;
-		if (*state_of(s, item) & ST_WAITS)
+		if (*pending_state(&s->pending, item) & PENDING_WAITS)
 			fanout_release(s->config.fanout, item);
 		fanout_release(s->config.fanout, item);
 	}
@@ -540,8 +457,7 @@ session_free(struct session **out)
 	free(s->address);
 	free(s->held_id);
 	free(s->sync_id);
-	free(s->state);
-	free(s->queue);
+	pending_fini(&s->pending);
 	buf_fini(&s->scratch);
 	free(s);
 }
@@ -617,6 +533,6 @@ session_state(const struct session *s, struct buf *out)
 	json_add_text(out, s->zone);
 	buf_printf(out,
 		",\"since\":%llu,\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"acks\":%llu}",
-		(unsigned long long)s->since_ms, s->synced ? "true" : "false", s->n_queue,
+		(unsigned long long)s->since_ms, s->synced ? "true" : "false", s->pending.n,
 		s->n_flight, (unsigned long long)s->n_acks);
 }
