@@ -19,6 +19,7 @@ HUB_LDADD = hub/libhub.a $(MODEL_LDADD)
 if HAVE_CMOCKA
 HUB_TESTS = \
 	tests/unit/certs_test \
+	tests/unit/hub_join_test \
 	tests/unit/hub_test \
 	tests/unit/manifests_test \
 	tests/unit/tokens_test
@@ -26,7 +27,9 @@ check_PROGRAMS += $(HUB_TESTS)
 TESTS += $(HUB_TESTS)
 tests_unit_certs_test_SOURCES = tests/unit/certs_test.c
 tests_unit_certs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_test_SOURCES = tests/unit/hub_test.c
+tests_unit_hub_join_test_SOURCES = tests/unit/hub_join_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h
+tests_unit_hub_join_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_test_SOURCES = tests/unit/hub_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h
 tests_unit_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_manifests_test_SOURCES = tests/unit/manifests_test.c
 tests_unit_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
