@@ -13,7 +13,10 @@ nl_open(struct mnl_socket **out, int bus, uint32_t groups, struct err *err)
 	if (nl == NULL)
 		return err_set(err, errno, "netlink socket: %s", strerror(errno));
 	if (mnl_socket_bind(nl, groups, MNL_SOCKET_AUTOPID) < 0) {
-		rc = err_set(err, errno, "bind a netlink socket: %s", strerror(errno));
+		rc = errno == EPERM
+			? err_set(err, errno,
+				  "cannot follow the kernel's changes: needs CAP_NET_ADMIN")
+			: err_set(err, errno, "bind a netlink socket: %s", strerror(errno));
 		mnl_socket_close(nl);
 		return rc;
 	}

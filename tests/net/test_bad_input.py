@@ -2,6 +2,7 @@
 import os
 import random
 import stat
+import time
 
 import pytest
 
@@ -61,9 +62,13 @@ def test_version_and_help(mesh, spare):
 
 
 def test_neither_ca_nor_token(mesh, spare):
+    """It serves what it has, and refuses to connect: nothing unverified is ever accepted."""
     agent = Agent(spare, None, start=False)
-    status, said = agent.attempt()
-    assert status != 0 and "token" in said
+    agent.start(ready=False)
+    wait_for("refusal with the remedy", lambda: "edgewayctl token create" in agent.process.log(), 5)
+    time.sleep(0.5)
+    assert "edge-3" not in mesh.hub.process.log()
+    assert agent.stop() == 0
     assert spare.clean()
 
 
