@@ -222,7 +222,8 @@ name_id(struct http1_str n)
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(known) && known[i].len <= n.len; i++) {
-		if (known[i].len == n.len && strncasecmp(known[i].name, n.at, n.len) == 0)
+		if (known[i].len == n.len && known[i].name[0] == (n.at[0] | 0x20) &&
+			strncasecmp(known[i].name, n.at, n.len) == 0)
 			return known[i].id;
 	}
 	return HTTP1_OTHER;

@@ -1,6 +1,5 @@
 /* Clean heads out of parsed ones (RFC 9110 section 7.6, RFC 9112 section 6). */
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "base/http1.h"
@@ -59,33 +58,45 @@ put_field(struct writer *w, const struct http1_field *f)
 }
 
 /* All fields with this id as one list, our own member last; nothing when both are empty. */
-static void
-put_list(struct writer *w, const struct http1_head *h, enum http1_name id, const char *name,
-	const char *last)
+/* All fields with this id as one list, open-ended: true when there was none and nothing is written. */
+static bool
+put_members(struct writer *w, const struct http1_head *h, enum http1_name id, const char *name)
 {
-	bool first = true;
+	bool none = true;
 
 	for (size_t i = 0; i < h->n_fields; i++) {
 		if (h->fields[i].id != id || h->fields[i].value.len == 0)
 			continue;
-		put_text(w, first ? name : ", ");
+		put_text(w, none ? name : ", ");
 		put_str(w, h->fields[i].value);
-		first = false;
+		none = false;
 	}
-	if (last[0] != '\0') {
-		put_text(w, first ? name : ", ");
-		put_text(w, last);
-		first = false;
+	return none;
+}
+
+/* The list with a member of ours, in two parts, at its end; no field at all when there is nothing in it. */
+static void
+put_list(struct writer *w, const struct http1_head *h, enum http1_name id, const char *name,
+	const char *ours[2])
+{
+	bool none = put_members(w, h, id, name);
+
+	if (ours[1][0] != '\0') {
+		put_text(w, none ? name : ", ");
+		put_text(w, ours[0]);
+		put_text(w, ours[1]);
+	} else if (none) {
+		return;
 	}
-	if (!first)
-		put_lit(w, "\r\n");
+	put_lit(w, "\r\n");
 }
 
 static void
 put_upgrade(struct writer *w, const struct http1_head *h)
 {
 	put_lit(w, "Connection: upgrade\r\n");
-	put_list(w, h, HTTP1_UPGRADE, "Upgrade: ", "");
+	if (!put_members(w, h, HTTP1_UPGRADE, "Upgrade: "))
+		put_lit(w, "\r\n");
 	for (size_t i = 0; i < h->n_fields; i++) {
 		if (h->fields[i].id == HTTP1_HTTP2_SETTINGS)
 			put_field(w, &h->fields[i]);
@@ -116,16 +127,6 @@ emitted_apart(const struct http1_head *h, const struct http1_field *f)
 	}
 }
 
-static void
-put_via(struct writer *w, const struct http1_head *h, const char *via)
-{
-	char ours[64] = "";
-
-	if (via[0] != '\0')
-		snprintf(ours, sizeof ours, "1.%u %s", h->minor, via);
-	put_list(w, h, HTTP1_VIA, "Via: ", ours);
-}
-
 ssize_t
 http1_emit_request(char *to, size_t size, const struct http1_head *h, const struct http1_forward *f)
 {
@@ -151,8 +152,10 @@ http1_emit_request(char *to, size_t size, const struct http1_head *h, const stru
 		put_number(&w, h->length);
 		put_lit(&w, "\r\n");
 	}
-	put_list(&w, h, HTTP1_X_FORWARDED_FOR, "X-Forwarded-For: ", f->client);
-	put_via(&w, h, f->via);
+	put_list(&w, h, HTTP1_X_FORWARDED_FOR,
+		"X-Forwarded-For: ", (const char *[2]){"", f->client});
+	put_list(&w, h, HTTP1_VIA,
+		"Via: ", (const char *[2]){h->minor == 0 ? "1.0 " : "1.1 ", f->via});
 	if (f->request_id[0] != '\0' && http1_find(h, HTTP1_X_REQUEST_ID) == NULL) {
 		put_lit(&w, "X-Request-Id: ");
 		put_text(&w, f->request_id);

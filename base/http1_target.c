@@ -5,8 +5,7 @@
 
 #include "base/http1.h"
 
-int
-http1_read_target(struct http1_head *h);
+int http1_read_target(struct http1_head *h);
 
 enum { TOKEN = 1, REG_NAME = 2, IP_LITERAL = 4, VALUE = 8 };
 

@@ -1,9 +1,8 @@
 #include "lb/exchange.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <stdio.h>
-#include <time.h>
 
 #include "lb/answer.h"
 #include "lb/dial.h"
@@ -69,20 +68,35 @@ hex16(char to[17], uint64_t v)
 	to[16] = '\0';
 }
 
+/* As inet_ntop, which prints; this is done for every request. */
+static void
+ipv4_text(char to[INET_ADDRSTRLEN], uint32_t ip)
+{
+	for (int shift = 24; shift >= 0; shift -= 8) {
+		unsigned byte = ip >> shift & 255;
+
+		if (byte >= 100)
+			*to++ = (char)('0' + byte / 100);
+		if (byte >= 10)
+			*to++ = (char)('0' + byte / 10 % 10);
+		*to++ = (char)('0' + byte % 10);
+		*to++ = shift > 0 ? '.' : '\0';
+	}
+}
+
 static int
 write_head(struct exchange *ex, const struct http1_head *h)
 {
 	struct front *f = ex->front;
 	struct worker *w = f->worker;
-	const struct in_addr client = {htonl(f->client_ip)}, service = {htonl(f->group->ip)};
 	char from[INET_ADDRSTRLEN], to[INET_ADDRSTRLEN], host[INET_ADDRSTRLEN + 8] = "", id[17];
 	const struct http1_forward forward = {
 		.client = from, .via = "edgeway", .host = host, .request_id = id};
 	ssize_t n;
 
-	inet_ntop(AF_INET, &client, from, sizeof from);
+	ipv4_text(from, f->client_ip);
 	if (h->host.len == 0) {
-		inet_ntop(AF_INET, &service, to, sizeof to);
+		ipv4_text(to, f->group->ip);
 		snprintf(host, sizeof host, "%s:%u", to, f->group->port);
 	}
 	hex16(id, worker_random(w));
@@ -363,6 +377,7 @@ exchange_on_back(struct back *b, unsigned events)
 	if (events & WATCH_WRITE) {
 		if (peer_flush(&b->peer) < 0)
 			ex->discard = true;
+		exchange_touch(ex);
 		if (buf_len(&b->peer.out) == 0)
 			front_run(ex->front);
 	}

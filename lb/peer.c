@@ -4,6 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+enum { TOGETHER_BYTES = 4096 };
+
 static void
 want(struct peer *p)
 {
@@ -59,10 +61,28 @@ keep_rest(struct peer *p, const struct iovec *iov, int n, size_t sent)
 	return 0;
 }
 
+/* A head and a small body are cheaper copied together than told to the kernel apart. */
+static ssize_t
+send_now(int fd, struct iovec *iov, int n, size_t total)
+{
+	const struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)n};
+	char together[TOGETHER_BYTES];
+	size_t at = 0;
+
+	if (n == 1)
+		return send(fd, iov[0].iov_base, total, MSG_NOSIGNAL);
+	if (total > sizeof together)
+		return sendmsg(fd, &msg, MSG_NOSIGNAL);
+	for (int i = 0; i < n; i++) {
+		memcpy(together + at, iov[i].iov_base, iov[i].iov_len);
+		at += iov[i].iov_len;
+	}
+	return send(fd, together, total, MSG_NOSIGNAL);
+}
+
 int
 peer_send(struct peer *p, struct iovec *iov, int n)
 {
-	const struct msghdr msg = {.msg_iov = iov, .msg_iovlen = (size_t)n};
 	size_t total = 0;
 	ssize_t sent = 0;
 
@@ -72,8 +92,7 @@ peer_send(struct peer *p, struct iovec *iov, int n)
 		total += iov[i].iov_len;
 	if (buf_len(&p->out) == 0) {
 		do
-			sent = n == 1 ? send(p->fd, iov[0].iov_base, iov[0].iov_len, MSG_NOSIGNAL)
-				      : sendmsg(p->fd, &msg, MSG_NOSIGNAL);
+			sent = send_now(p->fd, iov, n, total);
 		while (sent < 0 && errno == EINTR);
 		if (sent < 0 && errno != EAGAIN) {
 			p->broken = true;

@@ -1,6 +1,5 @@
 #include "lb/proxy.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 
 #include "lb/exchange.h"
@@ -291,10 +290,10 @@ write_client(struct front *f)
 		front_close(f, false);
 		return;
 	}
-	if (buf_len(&f->peer.out) > 0)
-		return;
 	if (f->state == FRONT_LINGER)
 		linger(f);
+	else if (f->ex != NULL && buf_len(&f->peer.out) > 0)
+		exchange_touch(f->ex); /* slow, but alive */
 	else if (f->ex != NULL)
 		exchange_client_drained(f->ex);
 }

@@ -106,7 +106,8 @@ worker_new(struct lb *lb, struct loop *loop)
 	w->expiries.span_ms[SPAN_CONNECT] = either(c->connect_ms, 1000);
 	w->expiries.span_ms[SPAN_HEAD] = either(c->head_ms, 10000);
 	w->expiries.span_ms[SPAN_IDLE] = either(c->idle_ms, 60000);
-	w->expiries.span_ms[SPAN_POOL] = either(c->upstream_idle_ms, 4000) - EXPIRY_TICK_MS;
+	w->expiries.span_ms[SPAN_POOL] =
+		MAX(either(c->upstream_idle_ms, 4000), 2u * EXPIRY_TICK_MS) - EXPIRY_TICK_MS;
 	w->expiries.span_ms[SPAN_LINGER] = 2000;
 	w->expiries.span_ms[SPAN_TUNNEL] = either(c->tunnel_idle_ms, 3600 * 1000);
 	return w;
