@@ -1,10 +1,11 @@
-#include "meta/apply_private.h"
+#include "meta/apply.h"
 
 #include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "meta/apply_private.h"
 #include "meta/load.h"
 
 enum {

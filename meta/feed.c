@@ -1,4 +1,4 @@
-#include "meta/feed_private.h"
+#include "meta/feed.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "meta/feed_private.h"
 
 enum {
 	BACKOFF_FIRST_MS = 100,

@@ -135,8 +135,7 @@ static void
 on_synced(struct feed *f)
 {
 	if (f->state == SYNCING)
-		log_info("meta", "in step with the hub services=%zu",
-			snapshot_count(apply_snapshot(f->apply)));
+		log_info("meta", "the hub has told everything");
 	f->state = SYNCED;
 	f->query[0] = '\0';
 	apply_synced(f->apply);

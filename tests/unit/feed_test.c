@@ -23,6 +23,7 @@ struct world {
 	const struct snapshot *used; /* what use() gave last */
 	unsigned uses;
 	const char *token, *node, *domain;
+	uint32_t subnet, mask;
 };
 
 static void
@@ -43,8 +44,8 @@ open_agent(struct world *w, struct err *err)
 	struct meta_config config = {.loop = w->loop,
 		.data_dir = w->dir,
 		.node = w->node,
-		.subnet = 0x09fb0000,
-		.mask = 0xffff0000,
+		.subnet = w->subnet,
+		.mask = w->mask,
 		.listen_port = 40001,
 		.hub_urls = urls,
 		.ca = "",
@@ -83,6 +84,8 @@ set_up(void **state)
 	w->token = hub_token(w->hub);
 	w->node = "edge-1";
 	w->domain = "cluster.local";
+	w->subnet = 0x09fb0000;
+	w->mask = 0xffff0000;
 	assert_int_equal(loop_new(&w->loop, &err), 0);
 	*state = w;
 	return 0;
@@ -511,6 +514,43 @@ database_is_lost(void **state)
 	assert_int_equal(port_of(w, "default/web"), 30002);
 }
 
+static void
+small_subnet(void **state)
+{
+	struct world *w = *state;
+	uint32_t last;
+
+	w->mask = 0xfffffffc; /* two addresses */
+	hub_put(w->hub, "default/a", 1);
+	hub_put(w->hub, "default/b", 1);
+	start_agent(w);
+	until(w, synced(w) && snapshot_count(w->used) == 2);
+	hub_put(w->hub, "default/c", 1);
+	until(w, service(w, "default/c") != NULL && hub_saw(w->hub).acks == 3);
+	assert_int_equal(fake_ip(w, "default/c"), 0);
+	assert_true(state_says(w, "\"services_without\":1"));
+	hub_delete(w->hub, "default/b");
+	until(w, service(w, "default/b") == NULL);
+	hub_put(w->hub, "default/c", 2); /* b's address rests */
+	until(w, port_of(w, "default/c") == 30002);
+	assert_int_equal(fake_ip(w, "default/c"), 0);
+	until(w, hub_saw(w->hub).acks == 5);
+	meta_stop(&w->meta);
+	hub_stop(w->hub);
+
+	w->subnet =
+		0x0a0a0000; /* the operator chooses another range: everyone moves, and stays there */
+	w->mask = 0xffffff00;
+	start_agent(w);
+	last = fake_ip(w, "default/c");
+	assert_true(last > 0x0a0a0000 && last < 0x0a0a00ff);
+	assert_int_equal(fake_ip(w, "default/a") & w->mask, w->subnet);
+	meta_stop(&w->meta);
+	start_agent(w);
+	assert_int_equal(fake_ip(w, "default/c"), last);
+	assert_int_equal(snapshot_count(w->used), 2);
+}
+
 int
 main(void)
 {
@@ -530,6 +570,7 @@ main(void)
 		CASE(site_changes),
 		CASE(disk_is_full),
 		CASE(database_is_lost),
+		CASE(small_subnet),
 	};
 
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
