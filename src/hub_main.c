@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "hub/hub.h"
 #include "src/hub_options.h"
+#include "src/lock.h"
 
 enum { TOKEN_TTL_S = 24 * 3600, TOKEN_TTL_MOST_S = 365 * 24 * 3600 };
 
@@ -15,6 +16,7 @@ struct hub_main {
 	struct admin *admin;
 	struct sigwatch *term, *intr, *hup;
 	uint64_t started_ms;
+	int lock; /* of dataDir, held until the process ends */
 };
 
 static void
@@ -191,7 +193,9 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		return err_set(err, 22,
 			"no source: set source.manifests to a folder (the Kubernetes source is not "
 			"there yet)");
-	rc = loop_new(&m->loop, err);
+	rc = lock_take(o->data_dir, &m->lock, err);
+	if (rc == 0)
+		rc = loop_new(&m->loop, err);
 	if (rc == 0)
 		rc = hub_start(&m->hub, m->loop, &config, err);
 	if (rc == 0)
@@ -212,6 +216,7 @@ main(int argc, char **argv)
 	struct hub_main m = {0};
 	struct err err = {0};
 	bool check = false;
+	int rc;
 
 	switch (hub_options_load(&options, argc, argv, &check, &err)) {
 	case OPT_EXIT_OK:
@@ -228,18 +233,19 @@ main(int argc, char **argv)
 		return 0;
 	}
 	log_setup((enum log_level)options.log_level, (enum log_format)options.log_format);
-	if (start(&m, &options, &err) < 0) {
+	rc = start(&m, &options, &err);
+	if (rc < 0)
 		log_error("hub", "cannot start: %s", err.text);
-		return 1;
-	}
-	loop_run(m.loop);
+	else
+		loop_run(m.loop);
 	admin_stop(&m.admin);
 	hub_stop(&m.hub);
 	signal_stop(&m.term);
 	signal_stop(&m.intr);
 	signal_stop(&m.hup);
 	loop_free(&m.loop);
-	log_info("hub", "stopped");
+	if (rc == 0)
+		log_info("hub", "stopped");
 	hub_options_free(&options);
-	return 0;
+	return rc < 0;
 }

@@ -14,7 +14,7 @@ edgeway_agent_SOURCES = \
 edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a $(MODEL_LDADD) \
 	$(MNL_LIBS) $(NFTNL_LIBS) $(SQLITE_LIBS)
 
-edgeway_hub_SOURCES = src/hub_main.c
+edgeway_hub_SOURCES = src/hub_main.c src/lock.c src/lock.h
 edgeway_hub_LDADD = src/libsrc.a hub/libhub.a $(MODEL_LDADD)
 
 edgewayctl_SOURCES = src/ctl_main.c src/ctl_show.c src/ctl_show.h

@@ -364,3 +364,14 @@ bed_connect(struct bed *b, const char *node, const struct identity *id)
 	assert_string_equal(e->resource, "node/hello");
 	return c;
 }
+
+struct client *
+bed_dial_renew(struct bed *b, const char *node, const struct identity *id)
+{
+	static const char *const headers[] = {NULL};
+	struct ssl_ctx_st *ctx = NULL;
+	struct err err = {0};
+
+	assert_int_equal(pki_client_ctx(id->ca, id->cert, id->key, &ctx, &err), 0);
+	return dial(b, node, "join", headers, keep_context(b, ctx));
+}

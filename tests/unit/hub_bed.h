@@ -82,5 +82,7 @@ struct client *bed_dial_events(
 	struct bed *b, const char *node, const struct identity *id, const char *cert);
 /* Connected, and hello has come. */
 struct client *bed_connect(struct bed *b, const char *node, const struct identity *id);
+/* Joins with the certificate alone. */
+struct client *bed_dial_renew(struct bed *b, const char *node, const struct identity *id);
 
 #endif

@@ -101,6 +101,24 @@ join_answers_a_bad_request(void **state)
 }
 
 static void
+a_good_certificate_renews_itself_alone(void **state)
+{
+	struct bed *b = *state;
+	struct identity id;
+	struct client *c;
+
+	bed_start_hub(b);
+	id = bed_join(b, "edge-1");
+	assert_refused(b, bed_dial_renew(b, "edge-2", &id), "401");
+	c = bed_dial_renew(b, "edge-1", &id);
+	wait_for(b, c->open || c->closed);
+	assert_true(c->open);
+	bed_request_cert(c, "edge-1", id.key);
+	assert_int_equal(bed_next(b, c)->operation, OP_RESPONSE);
+	identity_fini(&id);
+}
+
+static void
 events_need_the_certificate_of_the_name(void **state)
 {
 	struct bed *b = *state;
@@ -142,6 +160,7 @@ main(void)
 		case_of(join_refuses_an_expired_token),
 		case_of(join_refuses_a_name_that_is_taken),
 		case_of(join_answers_a_bad_request),
+		case_of(a_good_certificate_renews_itself_alone),
 		case_of(events_need_the_certificate_of_the_name),
 		case_of(a_restart_keeps_what_matters),
 	};
