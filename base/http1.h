@@ -171,10 +171,15 @@ struct http1_reply {
 /* The response as the client gets it. Bytes written, or -ENOBUFS. */
 ssize_t http1_emit_response(
 	char *to, size_t size, const struct http1_head *h, const struct http1_reply *r);
-/* A whole response of our own with a one-line body; `retry_after` seconds, 0 none; body left out
- * for HEAD. */
-ssize_t http1_emit_error(char *to, size_t size, int status, const char *line,
-	const struct http1_reply *r, unsigned retry_after, bool to_head);
+/* A whole response of our own with a one-line body, left out for HEAD. */
+struct http1_error {
+	int status;
+	const char *line; /* without line end */
+	unsigned retry_after; /* seconds, 0: no Retry-After */
+	bool to_head;
+};
+ssize_t http1_emit_error(
+	char *to, size_t size, const struct http1_error *e, const struct http1_reply *r);
 const char *http1_reason(int status);
 
 #endif

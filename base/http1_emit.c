@@ -258,31 +258,30 @@ http1_reason(int status)
 }
 
 ssize_t
-http1_emit_error(char *to, size_t size, int status, const char *line, const struct http1_reply *r,
-	unsigned retry_after, bool to_head)
+http1_emit_error(char *to, size_t size, const struct http1_error *e, const struct http1_reply *r)
 {
 	struct writer w = {to, to + size, false};
 	ssize_t n;
 
 	put_lit(&w, "HTTP/1.1 ");
-	put_number(&w, (uint64_t)status);
+	put_number(&w, (uint64_t)e->status);
 	put_lit(&w, " ");
-	put_text(&w, http1_reason(status));
+	put_text(&w, http1_reason(e->status));
 	put_lit(&w, "\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: ");
-	put_number(&w, strlen(line) + 1);
+	put_number(&w, strlen(e->line) + 1);
 	put_lit(&w, "\r\n");
-	if (status == 405)
+	if (e->status == 405)
 		put_lit(&w, "Allow: GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS\r\n");
-	if (retry_after > 0) {
+	if (e->retry_after > 0) {
 		put_lit(&w, "Retry-After: ");
-		put_number(&w, retry_after);
+		put_number(&w, e->retry_after);
 		put_lit(&w, "\r\n");
 	}
 	put_connection(&w, r);
 	n = finish(&w, to);
-	if (to_head || n < 0)
+	if (e->to_head || n < 0)
 		return n;
-	put_text(&w, line);
+	put_text(&w, e->line);
 	put_lit(&w, "\n");
 	return w.full ? -ENOBUFS : w.at - to;
 }

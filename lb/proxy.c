@@ -67,11 +67,16 @@ front_refuse(struct front *f, int status, const char *line, bool close)
 {
 	struct worker *w = f->worker;
 	struct exchange *ex = f->ex;
-	bool to_head = ex != NULL && ex->is_head,
-	     keep = ex != NULL && ex->keep && !close && !w->draining;
-	struct http1_reply reply = {.close = !keep, .keep_alive = keep && ex->client_minor == 0};
-	ssize_t n = http1_emit_error(
-		w->emit, sizeof w->emit, status, line, &reply, status == 503 ? 1 : 0, to_head);
+	bool keep = ex != NULL && ex->keep && !close && !w->draining;
+	const struct http1_reply reply = {
+		.close = !keep, .keep_alive = keep && ex->client_minor == 0};
+	const struct http1_error error = {
+		.status = status,
+		.line = line,
+		.retry_after = status == 503 ? 1 : 0,
+		.to_head = ex != NULL && ex->is_head,
+	};
+	ssize_t n = http1_emit_error(w->emit, sizeof w->emit, &error, &reply);
 
 	count(status < 500 ? &w->counters.status_4xx : &w->counters.status_5xx, 1);
 	if (ex != NULL)
