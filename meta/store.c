@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/buf.h"
 #include "base/log.h"
 
 enum {
@@ -189,18 +190,57 @@ make_private(const char *path, struct err *err)
 	return 0;
 }
 
+/* A database that was closed well and lies on a read-only disk: SQLite cannot make the journal's index there, and has
+ * to be told that nobody writes. With a journal beside it it reads it as it is. */
+static bool
+nobody_can_write(const char *path)
+{
+	auto_free char *wal = xasprintf("%s-wal", path);
+
+	return access(path, W_OK) < 0 && errno == EROFS && access(wal, F_OK) < 0;
+}
+
+static char *
+immutable_uri(const char *path)
+{
+	struct buf uri;
+
+	buf_init(&uri, BUF_UNLIMITED);
+	buf_adds(&uri, "file:");
+	for (const char *at = path; *at != '\0'; at++) {
+		if (strchr("?#%", *at) != NULL)
+			buf_printf(&uri, "%%%02x", (unsigned)*at);
+		else
+			buf_add(&uri, at, 1);
+	}
+	buf_adds(&uri, "?immutable=1");
+	return buf_take_str(&uri);
+}
+
+static int
+open_file(struct store *store, const char *path, struct err *err)
+{
+	int flags = SQLITE_OPEN_NOMUTEX | SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW;
+	auto_free char *uri = NULL;
+
+	if (nobody_can_write(path)) {
+		uri = immutable_uri(path);
+		path = uri;
+		flags |= SQLITE_OPEN_READONLY | SQLITE_OPEN_URI;
+	} else {
+		flags |= SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE;
+	}
+	return sqlite3_open_v2(path, &store->db, flags, NULL) == SQLITE_OK ? 0 : fail(store, err);
+}
+
 static int
 try_open(struct store **out, const char *path, struct store_report *report, struct err *err)
 {
 	struct store *store = xcalloc(1, sizeof(*store));
 	int rc = make_private(path, err);
 
-	if (rc == 0 &&
-		sqlite3_open_v2(path, &store->db,
-			SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE | SQLITE_OPEN_NOMUTEX |
-				SQLITE_OPEN_EXRESCODE | SQLITE_OPEN_NOFOLLOW,
-			NULL) != SQLITE_OK)
-		rc = fail(store, err);
+	if (rc == 0)
+		rc = open_file(store, path, err);
 	if (rc == 0) {
 		sqlite3_busy_timeout(store->db, 1000);
 		rc = exec(store, "PRAGMA cache_size = -256; PRAGMA temp_store = MEMORY", err);

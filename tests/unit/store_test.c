@@ -1,12 +1,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <glob.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -546,6 +548,54 @@ killed(void **state)
 	munmap((void *)(uintptr_t)committed, 4096);
 }
 
+/* In a mount namespace of its own: 0 when all is well, else the number of the step that failed. */
+static int
+read_only_steps(void)
+{
+	struct store_op op = {.kind = STORE_NOTE, .key = "a", .data = "b", .len = 1};
+	struct store_batch batch = {.ops = &op, .n = 1};
+	struct store *store = open_it(0);
+	struct store_report report;
+	struct load_result r;
+
+	put(store, 0, 20);
+	store_close(&store);
+	if (mount("none", dir, NULL, MS_REMOUNT | MS_RDONLY, NULL) < 0)
+		return 1;
+	if (store_open(&store, path, &report, NULL) < 0 || !report.read_only)
+		return 2;
+	r = load(store, 0);
+	if (snapshot_count(r.snapshot) != 20)
+		return 3;
+	drop(&r);
+	if (store_commit(store, &batch, NULL) != -EROFS)
+		return 4;
+	store_close(&store);
+	return 0;
+}
+
+static void
+read_only_disk(void **state)
+{
+	int status;
+	pid_t child = fork();
+
+	(void)state;
+	assert_true(child >= 0);
+	if (child == 0) {
+		if (unshare(CLONE_NEWNS) < 0 ||
+			mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0 ||
+			mount("none", dir, "tmpfs", 0, NULL) < 0)
+			_exit(77);
+		_exit(read_only_steps());
+	}
+	assert_int_equal(waitpid(child, &status, 0), child);
+	assert_true(WIFEXITED(status));
+	if (WEXITSTATUS(status) == 77)
+		skip(); /* not root */
+	assert_int_equal(WEXITSTATUS(status), 0);
+}
+
 static void
 few_copies_are_kept(void **state)
 {
@@ -578,6 +628,7 @@ main(void)
 		cmocka_unit_test_teardown(damaged_row, clean),
 		cmocka_unit_test_teardown(ten_thousand, clean),
 		cmocka_unit_test_teardown(killed, clean),
+		cmocka_unit_test_teardown(read_only_disk, clean),
 		cmocka_unit_test_teardown(few_copies_are_kept, clean),
 	};
 	int rc;
