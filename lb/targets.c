@@ -230,8 +230,10 @@ group_pick(struct group *g, const struct balance_ask *ask)
 		return NULL;
 	t = container_of(n, struct target, node);
 	/* Its back-off is over: one request tries it, the others wait for what comes of that. */
-	if (t->ejections > 0)
-		n->down_until_ms = MAX(n->down_until_ms, ask->now_ms + PROBATION_MS);
+	if (t->ejections > 0 && n->down_until_ms <= ask->now_ms) {
+		n->down_until_ms = ask->now_ms + PROBATION_MS;
+		t->probing = true;
+	}
 	return t;
 }
 
@@ -254,6 +256,10 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 	uint64_t wait;
 
 	t->failures++;
+	/* Others that were on their way when the first one failed, or that had no choice, are no further proof. */
+	if (t->node.down_until_ms > now_ms && !t->probing)
+		return false;
+	t->probing = false;
 	if (fault == TARGET_SILENT && t->failures < SILENT_TIMES && t->ejections == 0)
 		return false;
 	wait = MIN((uint64_t)BACKOFF_MS << MIN(t->ejections, 10u), (uint64_t)BACKOFF_MAX_MS);
@@ -268,5 +274,6 @@ target_worked(struct target *t)
 {
 	t->failures = 0;
 	t->ejections = 0;
+	t->probing = false;
 	t->node.down_until_ms = 0;
 }

@@ -28,6 +28,7 @@ struct target {
 	unsigned refs;
 	unsigned failures; /* in a row */
 	unsigned ejections; /* since the last success: exponent of the back-off */
+	bool probing; /* back on trial: what becomes of the next request decides */
 };
 
 struct group {

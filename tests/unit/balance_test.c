@@ -171,7 +171,11 @@ back_off_grows(void **state)
 		now = t.node.down_until_ms;
 		assert_true(target_failed(&t, TARGET_REFUSED, now, 0));
 		wait = MIN(wait * 2, (uint64_t)60000);
+		assert_false(
+			target_failed(&t, TARGET_REFUSED, now, 0)); /* was on its way already */
+		assert_int_equal(t.node.down_until_ms, now + wait);
 	}
+	now = t.node.down_until_ms;
 	assert_true(target_failed(&t, TARGET_REFUSED, now, UINT64_MAX)); /* with jitter */
 	assert_in_range(t.node.down_until_ms - now, 60001, 75000);
 	target_worked(&t);
