@@ -22,6 +22,7 @@ HUB_TESTS = \
 	tests/unit/hub_join_test \
 	tests/unit/hub_test \
 	tests/unit/manifests_test \
+	tests/unit/nodes_test \
 	tests/unit/tokens_test
 check_PROGRAMS += $(HUB_TESTS)
 TESTS += $(HUB_TESTS)
@@ -33,6 +34,8 @@ tests_unit_hub_test_SOURCES = tests/unit/hub_test.c tests/unit/hub_bed.c tests/u
 tests_unit_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_manifests_test_SOURCES = tests/unit/manifests_test.c
 tests_unit_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_nodes_test_SOURCES = tests/unit/nodes_test.c
+tests_unit_nodes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c
 tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif

@@ -251,7 +251,7 @@ manifest_file_load(
 	auto_free char *path = xasprintf("%s/%s", folder, f->name), *text = NULL, *what = NULL;
 	struct tree *tree = NULL;
 	uint64_t hash;
-	size_t len;
+	size_t len = 0;
 	int rc = read_content(f, path, &text, &len);
 
 	if (rc == -ENOENT)
