@@ -18,8 +18,8 @@
 struct buf {
 	char *data;
 	size_t start; /* first unread byte */
-	size_t end;   /* one past the last */
-	size_t size;  /* allocated */
+	size_t end; /* one past the last */
+	size_t size; /* allocated */
 	size_t limit; /* most bytes ever held; 0: unlimited */
 };
 

@@ -10,7 +10,7 @@ struct fswatch {
 	fswatch_fn *fn;
 	void *arg;
 	int fd;
-	bool busy;    /* inside on_ready, which frees */
+	bool busy; /* inside on_ready, which frees */
 	bool stopped; /* while busy */
 };
 
@@ -45,8 +45,8 @@ on_ready(void *arg, int fd, unsigned events)
 }
 
 int
-fswatch_start(struct fswatch **out, struct loop *loop, const char *folder, fswatch_fn *fn, void *arg,
-	struct err *err)
+fswatch_start(struct fswatch **out, struct loop *loop, const char *folder, fswatch_fn *fn,
+	void *arg, struct err *err)
 {
 	auto_fd int fd = inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
 	struct fswatch *w;
@@ -54,8 +54,8 @@ fswatch_start(struct fswatch **out, struct loop *loop, const char *folder, fswat
 	if (fd < 0)
 		return err_set(err, errno, "inotify: %s", strerror(errno));
 	if (inotify_add_watch(fd, folder,
-		    IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB | IN_DELETE_SELF |
-			    IN_MOVE_SELF | IN_ONLYDIR) < 0)
+		    IN_CLOSE_WRITE | IN_MOVED_TO | IN_MOVED_FROM | IN_DELETE | IN_ATTRIB |
+			    IN_DELETE_SELF | IN_MOVE_SELF | IN_ONLYDIR) < 0)
 		return err_set(err, errno, "cannot watch folder %s: %s", folder, strerror(errno));
 	w = xcalloc(1, sizeof *w);
 	w->fn = fn;

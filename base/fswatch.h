@@ -12,8 +12,8 @@
 struct fswatch;
 typedef void fswatch_fn(void *arg, const char *name);
 
-int fswatch_start(struct fswatch **w, struct loop *loop, const char *folder, fswatch_fn *fn, void *arg,
-	struct err *err);
+int fswatch_start(struct fswatch **w, struct loop *loop, const char *folder, fswatch_fn *fn,
+	void *arg, struct err *err);
 void fswatch_stop(struct fswatch **w);
 
 #endif

@@ -11,7 +11,7 @@ hash64(const void *data, size_t len, uint64_t seed)
 uint64_t
 hash64_nocase(const char *text, size_t len, uint64_t seed)
 {
-	char low[256] = { 0 };
+	char low[256] = {0};
 	uint64_t h = seed;
 
 	do {

@@ -11,7 +11,7 @@ enum { LINE_MAX_BYTES = 2048 };
 
 static _Atomic int log_level = LOG_LEVEL_INFO;
 static _Atomic int log_format = LOG_FORMAT_TEXT;
-static const char *const level_names[] = { "error", "warn", "info", "debug" };
+static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
 void
 log_setup(enum log_level level, enum log_format format)
@@ -79,7 +79,8 @@ log_line(enum log_level level, const char *part, const char *fmt, ...)
 			"{\"time\":\"%s\",\"level\":\"%s\",\"part\":\"%s\",\"msg\":\"%s\"}\n", when,
 			level_names[level], part, safe);
 	else
-		n = snprintf(line, sizeof line, "%s %-5s %s: %s\n", when, level_names[level], part, safe);
+		n = snprintf(line, sizeof line, "%s %-5s %s: %s\n", when, level_names[level], part,
+			safe);
 	done = write(STDERR_FILENO, line, MIN((size_t)n, sizeof line - 1));
 	(void)done; /* nowhere left to complain */
 }
@@ -94,7 +95,8 @@ log_limit_pass(struct log_limit *limit, unsigned per_minute, const char *part)
 		atomic_store(&limit->count, 0);
 		held = atomic_exchange(&limit->held, 0);
 		if (held > 0)
-			log_line(LOG_LEVEL_WARN, part, "%u lines like the next one were held back", held);
+			log_line(LOG_LEVEL_WARN, part, "%u lines like the next one were held back",
+				held);
 	}
 	if (atomic_fetch_add(&limit->count, 1) < per_minute)
 		return true;

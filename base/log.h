@@ -27,20 +27,20 @@ void log_line(enum log_level level, const char *part, const char *fmt, ...) prin
 /* True when this call may speak now; counts what is held back. */
 bool log_limit_pass(struct log_limit *limit, unsigned per_minute, const char *part);
 
-#define log_at(level, ...) \
-	do { \
-		if (log_enabled(level)) \
-			log_line(level, __VA_ARGS__); \
+#define log_at(level, ...)                                                                         \
+	do {                                                                                       \
+		if (log_enabled(level))                                                            \
+			log_line(level, __VA_ARGS__);                                              \
 	} while (0)
 #define log_error(...) log_at(LOG_LEVEL_ERROR, __VA_ARGS__)
 #define log_warn(...) log_at(LOG_LEVEL_WARN, __VA_ARGS__)
 #define log_info(...) log_at(LOG_LEVEL_INFO, __VA_ARGS__)
 #define log_debug(...) log_at(LOG_LEVEL_DEBUG, __VA_ARGS__)
-#define log_limited(level, per_minute, part, ...) \
-	do { \
-		static struct log_limit log_limit_; \
-		if (log_enabled(level) && log_limit_pass(&log_limit_, per_minute, part)) \
-			log_line(level, part, __VA_ARGS__); \
+#define log_limited(level, per_minute, part, ...)                                                  \
+	do {                                                                                       \
+		static struct log_limit log_limit_;                                                \
+		if (log_enabled(level) && log_limit_pass(&log_limit_, per_minute, part))           \
+			log_line(level, part, __VA_ARGS__);                                        \
 	} while (0)
 
 #endif

@@ -139,7 +139,7 @@ loop_post(struct loop *loop, loop_fn *fn, void *arg)
 	struct post *p = xmalloc(sizeof *p);
 	bool first;
 
-	*p = (struct post){ .fn = fn, .arg = arg };
+	*p = (struct post){.fn = fn, .arg = arg};
 	pthread_mutex_lock(&loop->lock);
 	first = loop->first == NULL;
 	*loop->last = p;

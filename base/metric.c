@@ -28,7 +28,8 @@ sample(struct metrics *m, const char *type, const char *name, const char *help, 
 }
 
 void
-metric_counter(struct metrics *m, const char *name, const char *help, const char *labels, uint64_t v)
+metric_counter(
+	struct metrics *m, const char *name, const char *help, const char *labels, uint64_t v)
 {
 	sample(m, "counter", name, help, labels);
 	buf_printf(&m->out, " %llu\n", (unsigned long long)v);

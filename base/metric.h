@@ -17,8 +17,10 @@ struct metrics {
 void metrics_init(struct metrics *m);
 void metrics_fini(struct metrics *m);
 /* `labels` without braces, values already escaped by metric_label, or NULL. */
-void metric_counter(struct metrics *m, const char *name, const char *help, const char *labels, uint64_t v);
-void metric_gauge(struct metrics *m, const char *name, const char *help, const char *labels, double v);
+void metric_counter(
+	struct metrics *m, const char *name, const char *help, const char *labels, uint64_t v);
+void metric_gauge(
+	struct metrics *m, const char *name, const char *help, const char *labels, double v);
 /* name="value" with the escapes of the format, cut to fit; returns `to`. */
 const char *metric_label(char *to, size_t size, const char *name, const char *value);
 

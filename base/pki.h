@@ -12,27 +12,31 @@ enum { PKI_HASH_TEXT = 65 }; /* sha256 in hex and NUL */
 
 int pki_key_new(char **key_pem, struct err *err);
 /* Self-signed CA. Validity from one day ago (clocks differ) for `days`. */
-int pki_ca_new(const char *common_name, unsigned days, char **cert_pem, char **key_pem, struct err *err);
+int pki_ca_new(
+	const char *common_name, unsigned days, char **cert_pem, char **key_pem, struct err *err);
 int pki_csr_new(const char *key_pem, const char *common_name, char **csr_pem, struct err *err);
 
 struct pki_issue {
 	const char *ca_cert_pem, *ca_key_pem;
 	const char *common_name;
-	const char *const *names; /* DNS names and IP addresses for subjectAltName, NULL-terminated; may be NULL */
-	bool server, client;      /* extended key usage */
+	const char *const *
+		names; /* DNS names and IP addresses for subjectAltName, NULL-terminated; may be NULL */
+	bool server, client; /* extended key usage */
 	unsigned days;
 };
 /* Signs the CSR's public key under issue's name (never the CSR's own); checks the CSR's signature. */
 int pki_sign(const struct pki_issue *issue, const char *csr_pem, char **cert_pem, struct err *err);
 /* Signs a key's public half. */
-int pki_sign_key(const struct pki_issue *issue, const char *key_pem, char **cert_pem, struct err *err);
+int pki_sign_key(
+	const struct pki_issue *issue, const char *key_pem, char **cert_pem, struct err *err);
 
 /* sha256 of the certificate's DER in lower-case hex. */
 int pki_cert_hash(const char *cert_pem, char hash[PKI_HASH_TEXT], struct err *err);
 /* Facts of a certificate for state dumps and renewal: its name (heap), seconds since 1970; each may be NULL.
  * The name is the common name. X.509 allows 64 bytes there: a longer name has its first 64 in the
  * common name and the whole as a DNS name of subjectAltName, where it is read back from. */
-int pki_cert_info(const char *cert_pem, char **common_name, int64_t *not_before, int64_t *not_after, struct err *err);
+int pki_cert_info(const char *cert_pem, char **common_name, int64_t *not_before, int64_t *not_after,
+	struct err *err);
 /* Does the key belong to the certificate? 0 or -EINVAL. */
 int pki_pair_check(const char *cert_pem, const char *key_pem, struct err *err);
 void pki_sha256_hex(const void *data, size_t len, char hash[PKI_HASH_TEXT]);
@@ -40,11 +44,11 @@ void pki_sha256_hex(const void *data, size_t len, char hash[PKI_HASH_TEXT]);
 bool pki_equal(const char *a, const char *b);
 
 /* TLS 1.2+ server context: sends cert and CA; asks for a client certificate signed by the CA, accepts none (join). */
-int pki_server_ctx(const char *cert_pem, const char *key_pem, const char *ca_pem, struct ssl_ctx_st **ctx,
-	struct err *err);
+int pki_server_ctx(const char *cert_pem, const char *key_pem, const char *ca_pem,
+	struct ssl_ctx_st **ctx, struct err *err);
 /* Client context that trusts only ca_pem; cert/key NULL: none. */
-int pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem, struct ssl_ctx_st **ctx,
-	struct err *err);
+int pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem,
+	struct ssl_ctx_st **ctx, struct err *err);
 /* Client context for joining: trusts exactly the CA in the server's chain whose hash is ca_hash. The
  * CA's PEM is put in *ca_pem (heap, owner frees) once the handshake succeeded. */
 int pki_join_ctx(const char *ca_hash, char **ca_pem, struct ssl_ctx_st **ctx, struct err *err);

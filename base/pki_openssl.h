@@ -26,37 +26,25 @@ enum {
 #define auto_key __attribute__((cleanup(pki_cleanup_key)))
 #define auto_bio __attribute__((cleanup(pki_cleanup_bio)))
 
-void
-pki_cleanup_x509(X509 **cert);
-void
-pki_cleanup_key(EVP_PKEY **key);
-void
-pki_cleanup_bio(BIO **bio);
+void pki_cleanup_x509(X509 **cert);
+void pki_cleanup_key(EVP_PKEY **key);
+void pki_cleanup_bio(BIO **bio);
 
 /* Read-only BIO over the text, or NULL when it is too long. */
-BIO *
-pki_bio(const char *pem, const char *what, struct err *err);
+BIO *pki_bio(const char *pem, const char *what, struct err *err);
 /* What a memory BIO holds, as a heap string. */
-char *
-pki_bio_text(BIO *bio);
+char *pki_bio_text(BIO *bio);
 /* For OpenSSL's readers: never asks. */
-int
-pki_no_pass_phrase(char *buf, int size, int writing, void *arg);
+int pki_no_pass_phrase(char *buf, int size, int writing, void *arg);
 /* First certificate or the key in the text; NULL with err filled. */
-X509 *
-pki_read_cert(const char *pem, const char *what, struct err *err);
-EVP_PKEY *
-pki_read_key(const char *pem, const char *what, struct err *err);
+X509 *pki_read_cert(const char *pem, const char *what, struct err *err);
+EVP_PKEY *pki_read_key(const char *pem, const char *what, struct err *err);
 /* Certificate as PEM (heap); NULL when OpenSSL cannot. */
-char *
-pki_write_cert(X509 *cert);
-void
-pki_x509_hash(const X509 *cert, char hash[65]);
+char *pki_write_cert(X509 *cert);
+void pki_x509_hash(const X509 *cert, char hash[65]);
 /* The name that the certificate speaks for, see pki_cert_info; heap, "" when it has none. */
-char *
-pki_x509_name(const X509 *cert);
+char *pki_x509_name(const X509 *cert);
 /* "what: OpenSSL's reason"; clears OpenSSL's queue. Returns -EINVAL. */
-int
-pki_fail(struct err *err, const char *what);
+int pki_fail(struct err *err, const char *what);
 
 #endif

@@ -21,25 +21,21 @@ enum pki_step {
 };
 
 /* `host`: DNS name or numeric address that the certificate must name. */
-enum pki_step
-pki_verify_step(struct x509_store_ctx_st *chain, bool ok, const char *host, char *why, size_t size);
+enum pki_step pki_verify_step(
+	struct x509_store_ctx_st *chain, bool ok, const char *host, char *why, size_t size);
 /* As pki_verify_step, for the chain of a client: no name is asked for. */
-enum pki_step
-pki_verify_client_step(struct x509_store_ctx_st *chain, bool ok, char *why, size_t size);
+enum pki_step pki_verify_client_step(
+	struct x509_store_ctx_st *chain, bool ok, char *why, size_t size);
 /* Name of the verified peer certificate (heap), see pki_cert_info; "" when there is none. */
-char *
-pki_peer_name(const struct ssl_st *ssl);
+char *pki_peer_name(const struct ssl_st *ssl);
 /* Client: the alert with which the server ended the connection, as a sentence; false when none
  * came. */
-bool
-pki_peer_alert(struct ssl_st *ssl, char *why, size_t size);
+bool pki_peer_alert(struct ssl_st *ssl, char *why, size_t size);
 
 /* One more owner; pki_ctx_free lets go. A joining context's ca_pem must outlive the last. */
-void
-pki_ctx_ref(struct ssl_ctx_st *ctx);
+void pki_ctx_ref(struct ssl_ctx_st *ctx);
 /* Gives a server context that a library made the certificate, trust and settings of ours. 0 or
  * -EINVAL. */
-int
-pki_ctx_copy(struct ssl_ctx_st *to, struct ssl_ctx_st *from);
+int pki_ctx_copy(struct ssl_ctx_st *to, struct ssl_ctx_st *from);
 
 #endif

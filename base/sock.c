@@ -12,8 +12,8 @@ static int
 parse_unix(struct addr *a, const char *path, struct err *err)
 {
 	if (path[0] == '\0' || strlen(path) >= sizeof a->un.sun_path)
-		return err_set(err, EINVAL, "\"unix:%s\": the path must have 1 to %zu characters", path,
-			sizeof a->un.sun_path - 1);
+		return err_set(err, EINVAL, "\"unix:%s\": the path must have 1 to %zu characters",
+			path, sizeof a->un.sun_path - 1);
 	a->un.sun_family = AF_UNIX;
 	strcpy(a->un.sun_path, path);
 	a->len = sizeof a->un;
@@ -28,7 +28,8 @@ parse_port(const char *text, uint16_t *port)
 	if (*text == '\0')
 		return -EINVAL;
 	for (; *text != '\0'; text++) {
-		if (*text < '0' || *text > '9' || (v = v * 10 + (unsigned long)(*text - '0')) > 65535)
+		if (*text < '0' || *text > '9' ||
+			(v = v * 10 + (unsigned long)(*text - '0')) > 65535)
 			return -EINVAL;
 	}
 	*port = (uint16_t)v;
@@ -49,7 +50,8 @@ addr_parse(struct addr *a, const char *text, uint16_t default_port, struct err *
 	if (text[0] == '[') {
 		end = strchr(text, ']');
 		if (end == NULL || (end[1] != '\0' && end[1] != ':'))
-			return err_set(err, EINVAL, "\"%s\" is not an address: want [IPv6]:port", text);
+			return err_set(
+				err, EINVAL, "\"%s\" is not an address: want [IPv6]:port", text);
 		colon = end[1] == ':' ? end + 1 : NULL;
 		text++;
 	} else {
@@ -77,7 +79,8 @@ addr_parse(struct addr *a, const char *text, uint16_t default_port, struct err *
 		a->len = sizeof a->in6;
 		return 0;
 	}
-	return err_set(err, EINVAL, "\"%s\" is not a numeric address with port, such as 127.0.0.1:80", text);
+	return err_set(err, EINVAL,
+		"\"%s\" is not a numeric address with port, such as 127.0.0.1:80", text);
 }
 
 struct addr
@@ -180,7 +183,8 @@ sock_listen(const struct addr *a, unsigned flags, int *out, struct err *err)
 	if (rc < 0)
 		return rc;
 	if (listen(fd, 4096) < 0)
-		return err_set(err, errno, "cannot listen on %s: %s", addr_text(a, text), strerror(errno));
+		return err_set(
+			err, errno, "cannot listen on %s: %s", addr_text(a, text), strerror(errno));
 	*out = take_fd(&fd);
 	return 0;
 }

@@ -26,12 +26,12 @@
 #define auto_fd __attribute__((cleanup(cleanup_fd)))
 
 /* Hand over the resource that *p holds; *p is empty afterwards. */
-#define take_ptr(p) \
-	({ \
-		__typeof__(p) take_p_ = (p); \
-		__typeof__(*take_p_) take_v_ = *take_p_; \
-		*take_p_ = NULL; \
-		take_v_; \
+#define take_ptr(p)                                                                                \
+	({                                                                                         \
+		__typeof__(p) take_p_ = (p);                                                       \
+		__typeof__(*take_p_) take_v_ = *take_p_;                                           \
+		*take_p_ = NULL;                                                                   \
+		take_v_;                                                                           \
 	})
 int take_fd(int *fd);
 

@@ -17,7 +17,7 @@
 #include "base/loop.h"
 #include "base/sock.h"
 
-struct ws;      /* context */
+struct ws; /* context */
 struct ws_conn; /* one connection */
 struct ssl_ctx_st;
 
@@ -37,10 +37,11 @@ struct ws_config {
 	const struct ws_events *events;
 	void *arg;
 	struct ssl_ctx_st *server_tls; /* SSL_CTX from base/pki; NULL: no server side */
-	uint64_t heartbeat_ms;   /* 0: no pings, silence is borne */
-	uint64_t handshake_ms;   /* for TCP, TLS and upgrade, and for the closing handshake; 0: 10 s */
-	size_t message_limit;    /* bytes of one incoming message; more closes with 1009 */
-	size_t high_water;       /* queued bytes above which ws_send returns 1 */
+	uint64_t heartbeat_ms; /* 0: no pings, silence is borne */
+	uint64_t
+		handshake_ms; /* for TCP, TLS and upgrade, and for the closing handshake; 0: 10 s */
+	size_t message_limit; /* bytes of one incoming message; more closes with 1009 */
+	size_t high_water; /* queued bytes above which ws_send returns 1 */
 };
 
 int ws_new(struct ws **ws, struct loop *loop, const struct ws_config *config, struct err *err);
@@ -59,8 +60,9 @@ struct ws_dial {
 	const char *host; /* name in the Host field, SNI and the certificate's check */
 	const char *path;
 	const char *const *headers; /* "name: value" lines ended by NULL */
-	struct ssl_ctx_st *tls;     /* client SSL_CTX from base/pki; used until the connection is closed */
-	void *arg;                  /* ws_arg of the new connection */
+	struct ssl_ctx_st
+		*tls; /* client SSL_CTX from base/pki; used until the connection is closed */
+	void *arg; /* ws_arg of the new connection */
 };
 /* Starts to connect. The outcome comes as `open` or `closed`. NULL only when it cannot even start. */
 struct ws_conn *ws_dial(struct ws *ws, const struct ws_dial *dial, struct err *err);
@@ -71,9 +73,11 @@ size_t ws_queued(const struct ws_conn *c);
 /* Sends a close frame with the code and reason after what is queued, then `closed` comes. */
 void ws_close(struct ws_conn *c, unsigned code, const char *reason);
 
-const char *ws_path(const struct ws_conn *c);                         /* server, "" else */
-const char *ws_header(const struct ws_conn *c, const char *lowercase_name); /* server, during accept and open; "" absent */
-const char *ws_peer_name(const struct ws_conn *c); /* name of the verified client certificate (pki_cert_info), "" when none */
+const char *ws_path(const struct ws_conn *c); /* server, "" else */
+const char *ws_header(const struct ws_conn *c,
+	const char *lowercase_name); /* server, during accept and open; "" absent */
+const char *ws_peer_name(const struct ws_conn
+		*c); /* name of the verified client certificate (pki_cert_info), "" when none */
 const char *ws_peer_addr(const struct ws_conn *c); /* text */
 void *ws_arg(const struct ws_conn *c);
 void ws_set_arg(struct ws_conn *c, void *arg);

@@ -22,7 +22,7 @@ struct side {
 static void
 add(int epoll, int fd, void *who)
 {
-	struct epoll_event ev = { .events = EPOLLIN, .data.ptr = who };
+	struct epoll_event ev = {.events = EPOLLIN, .data.ptr = who};
 
 	epoll_ctl(epoll, EPOLL_CTL_ADD, fd, &ev);
 }
@@ -42,8 +42,8 @@ pair(int epoll, int client, const struct addr *target)
 	}
 	sock_nodelay(client);
 	sock_nodelay(upstream);
-	s[0] = (struct side){ .fd = client, .other = &s[1] };
-	s[1] = (struct side){ .fd = upstream, .other = &s[0] };
+	s[0] = (struct side){.fd = client, .other = &s[1]};
+	s[1] = (struct side){.fd = upstream, .other = &s[0]};
 	add(epoll, client, &s[0]);
 	add(epoll, upstream, &s[1]);
 }
@@ -68,11 +68,12 @@ int
 main(int argc, char **argv)
 {
 	struct addr at, target;
-	struct err err = { 0 };
+	struct err err = {0};
 	struct epoll_event ev[64];
 	int listener, epoll = epoll_create1(0);
 
-	if (argc != 3 || addr_parse(&at, argv[1], 0, &err) < 0 || addr_parse(&target, argv[2], 0, &err) < 0 ||
+	if (argc != 3 || addr_parse(&at, argv[1], 0, &err) < 0 ||
+		addr_parse(&target, argv[2], 0, &err) < 0 ||
 		sock_listen(&at, 0, &listener, &err) < 0) {
 		fprintf(stderr, "usage: floor LISTEN:PORT TARGET:PORT %s\n", err.text);
 		return 2;

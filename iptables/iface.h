@@ -21,13 +21,10 @@ struct iface_state {
 			     0: none */
 };
 
-typedef void
-iface_fn(void *arg, const struct iface_state *state);
+typedef void iface_fn(void *arg, const struct iface_state *state);
 
-int
-iface_start(struct iface **f, struct loop *loop, const char *name, iface_fn *fn, void *arg,
+int iface_start(struct iface **f, struct loop *loop, const char *name, iface_fn *fn, void *arg,
 	struct err *err);
-void
-iface_stop(struct iface **f);
+void iface_stop(struct iface **f);
 
 #endif

@@ -22,28 +22,20 @@ struct iptables_config {
 };
 
 /* Address of the mesh interface, host byte order; 0: none (no interface, down, or no IPv4). */
-typedef void
-iptables_address_fn(void *arg, uint32_t address);
+typedef void iptables_address_fn(void *arg, uint32_t address);
 
 /* Starts to follow the interface by rtnetlink; `fn` comes once soon and then at every change.
  * Reserves the port. */
-int
-iptables_open(struct iptables **ipt, const struct iptables_config *config, iptables_address_fn *fn,
-	void *arg, struct err *err);
+int iptables_open(struct iptables **ipt, const struct iptables_config *config,
+	iptables_address_fn *fn, void *arg, struct err *err);
 /* One transaction: replaces our table (also one that an earlier run left), and the route. */
-int
-iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
+int iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
 /* Removes table and route; fine when they are not there. */
-int
-iptables_remove(struct iptables *ipt, struct err *err);
-bool
-iptables_installed(const struct iptables *ipt);
-void
-iptables_metrics(struct iptables *ipt, struct metrics *m);
-void
-iptables_state(struct iptables *ipt, struct buf *out); /* JSON object */
+int iptables_remove(struct iptables *ipt, struct err *err);
+bool iptables_installed(const struct iptables *ipt);
+void iptables_metrics(struct iptables *ipt, struct metrics *m);
+void iptables_state(struct iptables *ipt, struct buf *out); /* JSON object */
 /* Does not remove the rules; gives the port's reservation back. */
-void
-iptables_close(struct iptables **ipt);
+void iptables_close(struct iptables **ipt);
 
 #endif

@@ -19,26 +19,19 @@
 enum { NL_READ_BYTES = 65536 };
 
 /* `groups`: bit mask as in sockaddr_nl (groups 1 to 32), 0: none. Non-blocking, close-on-exec. */
-int
-nl_open(struct mnl_socket **nl, int bus, uint32_t groups, struct err *err);
-void
-nl_close(struct mnl_socket **nl);
+int nl_open(struct mnl_socket **nl, int bus, uint32_t groups, struct err *err);
+void nl_close(struct mnl_socket **nl);
 /* Sends one message and hands every reply to fn (may be NULL). 0 or -errno as the kernel says. */
-int
-nl_request(struct mnl_socket *nl, struct nlmsghdr *nlh, mnl_cb_t fn, void *arg);
+int nl_request(struct mnl_socket *nl, struct nlmsghdr *nlh, mnl_cb_t fn, void *arg);
 /* Sends a batch and wants `acks` acknowledgements; the first error counts. */
-int
-nl_batch(struct mnl_socket *nl, const void *bytes, size_t len, unsigned acks);
+int nl_batch(struct mnl_socket *nl, const void *bytes, size_t len, unsigned acks);
 /* Reads what is there on a socket that follows groups: 0, or -ENOBUFS when the kernel dropped
  * messages. */
-int
-nl_drain(struct mnl_socket *nl, mnl_cb_t fn, void *arg);
+int nl_drain(struct mnl_socket *nl, mnl_cb_t fn, void *arg);
 
 /* The first attribute of this type behind `offset` bytes of the message's own header, as text or
  * number of the host's byte order; "" and 0 when absent or malformed. */
-const char *
-nl_text(const struct nlmsghdr *nlh, unsigned offset, uint16_t type);
-uint32_t
-nl_u32(const struct nlmsghdr *nlh, unsigned offset, uint16_t type);
+const char *nl_text(const struct nlmsghdr *nlh, unsigned offset, uint16_t type);
+uint32_t nl_u32(const struct nlmsghdr *nlh, unsigned offset, uint16_t type);
 
 #endif

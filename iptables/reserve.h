@@ -12,13 +12,10 @@
 
 /* Pure: writes `list` with the port added or removed; 1 when it changed, 0 when not, -EINVAL: no
  * such list. */
-int
-reserve_edit(struct buf *out, const char *list, uint16_t port, bool add);
+int reserve_edit(struct buf *out, const char *list, uint16_t port, bool add);
 
 /* 1: reserved now, give it back with reserve_drop; 0: it already was. */
-int
-reserve_take(uint16_t port, struct err *err);
-int
-reserve_drop(uint16_t port, struct err *err);
+int reserve_take(uint16_t port, struct err *err);
+int reserve_drop(uint16_t port, struct err *err);
 
 #endif

@@ -19,10 +19,8 @@ struct route {
 };
 
 /* Adds the route, or replaces the one there is to this subnet. */
-int
-route_set(const struct route *r, struct err *err);
+int route_set(const struct route *r, struct err *err);
 /* Removes it; 0 also when it is not there. */
-int
-route_remove(uint32_t subnet, uint32_t mask, struct err *err);
+int route_remove(uint32_t subnet, uint32_t mask, struct err *err);
 
 #endif

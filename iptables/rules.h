@@ -32,13 +32,10 @@ struct rules {
 };
 
 /* Is it a name of an interface, or the start of one followed by '*'? -EINVAL says what is wrong. */
-int
-rules_check(const char *interface, struct err *err);
+int rules_check(const char *interface, struct err *err);
 /* Both append one batch to `out`, numbered from *seq on, and return how many acknowledgements it
  * earns. */
-unsigned
-rules_install(struct buf *out, uint32_t *seq, const struct rules *r);
-unsigned
-rules_remove(struct buf *out, uint32_t *seq);
+unsigned rules_install(struct buf *out, uint32_t *seq, const struct rules *r);
+unsigned rules_remove(struct buf *out, uint32_t *seq);
 
 #endif

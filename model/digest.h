@@ -33,9 +33,10 @@ int digests_parse(struct digests *d, const char *json, size_t len, struct err *e
 void digest_want_build(struct buf *out, const bool want[DIGEST_BUCKETS]);
 int digest_want_parse(bool want[DIGEST_BUCKETS], const char *json, size_t len, struct err *err);
 /* {"services":{"ns/name":"16 hex digits", ...}} with the buckets they answer for in "buckets". */
-void digest_entries_build(struct buf *out, const bool of[DIGEST_BUCKETS], const struct digest_entry *e, size_t n);
-int digest_entries_parse(bool of[DIGEST_BUCKETS], struct digest_entry **e, size_t *n, const char *json, size_t len,
-	struct err *err);
+void digest_entries_build(
+	struct buf *out, const bool of[DIGEST_BUCKETS], const struct digest_entry *e, size_t n);
+int digest_entries_parse(bool of[DIGEST_BUCKETS], struct digest_entry **e, size_t *n,
+	const char *json, size_t len, struct err *err);
 void digest_entries_free(struct digest_entry **e, size_t n);
 
 #endif

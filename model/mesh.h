@@ -4,13 +4,14 @@
 #ifndef EDGEWAY_MODEL_MESH_H
 #define EDGEWAY_MODEL_MESH_H
 
-#define MESH_PROJECT "e632aba927ea4ac2b575ec1603d56f10" /* KubeEdge's project id, in the websocket's path */
+#define MESH_PROJECT                                                                               \
+	"e632aba927ea4ac2b575ec1603d56f10" /* KubeEdge's project id, in the websocket's path */
 #define MESH_MARK 0x45570001u /* SO_MARK of the agent's own connections: never DNATed */
 
 enum {
-	MESH_NAME_MAX = 63,    /* DNS label: service and namespace */
-	MESH_NODE_MAX = 253,   /* DNS subdomain: node */
-	MESH_PORTS_MAX = 256,  /* ports of one service that we accept */
+	MESH_NAME_MAX = 63, /* DNS label: service and namespace */
+	MESH_NODE_MAX = 253, /* DNS subdomain: node */
+	MESH_PORTS_MAX = 256, /* ports of one service that we accept */
 	MESH_ENDPOINTS_MAX = 5000, /* endpoints of one service that we accept */
 };
 

@@ -14,8 +14,8 @@
 
 enum port_mode {
 	PORT_HTTP, /* HTTP/1.x, balanced per request */
-	PORT_TCP,  /* relayed */
-	PORT_UDP,  /* kernel */
+	PORT_TCP, /* relayed */
+	PORT_UDP, /* kernel */
 };
 
 enum lb_policy {
@@ -29,9 +29,9 @@ enum lb_policy {
 
 /* How an endpoint is reached from this node (DESIGN.md section 5). */
 enum endpoint_via {
-	VIA_POD,    /* pod of this node: podIP:containerPort */
-	VIA_HOST,   /* hostIP:hostPort, or hostNetwork */
-	VIA_GIVEN,  /* address with no pod behind it, as the slice gives it */
+	VIA_POD, /* pod of this node: podIP:containerPort */
+	VIA_HOST, /* hostIP:hostPort, or hostNetwork */
+	VIA_GIVEN, /* address with no pod behind it, as the slice gives it */
 	VIA_TUNNEL, /* only through the tunnel; `ip` is the pod's address over there */
 };
 
@@ -44,10 +44,10 @@ enum {
 
 struct endpoint {
 	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d */
-	uint16_t port;      /* host byte order */
-	uint8_t via;        /* enum endpoint_via */
+	uint16_t port; /* host byte order */
+	uint8_t via; /* enum endpoint_via */
 	uint8_t flags;
-	const char *node;     /* "" when unknown */
+	const char *node; /* "" when unknown */
 	const char *hostname; /* pod's hostname, "" when none */
 	const char *zone;
 };
@@ -55,8 +55,9 @@ struct endpoint {
 struct service_port {
 	const char *name; /* "" for a single unnamed port */
 	uint16_t port;
-	uint8_t mode;     /* enum port_mode */
-	uint16_t n_endpoints; /* those that serve now: ready ones, else serving-and-terminating ones */
+	uint8_t mode; /* enum port_mode */
+	uint16_t
+		n_endpoints; /* those that serve now: ready ones, else serving-and-terminating ones */
 	uint16_t n_unreachable; /* would serve, but this node has no way to them yet */
 	const struct endpoint *endpoints;
 };
@@ -65,11 +66,11 @@ struct service {
 	_Atomic unsigned refs;
 	const char *namespace;
 	const char *name;
-	uint64_t digest;     /* of the hub's view */
-	uint32_t fake_ip;    /* host byte order; 0: the range was exhausted */
+	uint64_t digest; /* of the hub's view */
+	uint32_t fake_ip; /* host byte order; 0: the range was exhausted */
 	uint32_t cluster_ip; /* 0: none */
 	bool headless;
-	uint8_t policy;      /* enum lb_policy */
+	uint8_t policy; /* enum lb_policy */
 	uint32_t affinity_s; /* sessionAffinity ClientIP timeout, 0: none */
 	const char *external_name; /* "" unless type ExternalName */
 	uint16_t n_ports;

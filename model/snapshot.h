@@ -31,8 +31,8 @@ bool snapshot_synced(const struct snapshot *s);
 uint64_t snapshot_version(const struct snapshot *s); /* grows by one with each snapshot_next */
 size_t snapshot_count(const struct snapshot *s);
 /* Names are compared without case (DNS); they need not end in NUL. */
-const struct service *snapshot_find(const struct snapshot *s, const char *ns, size_t ns_len,
-	const char *name, size_t name_len);
+const struct service *snapshot_find(
+	const struct snapshot *s, const char *ns, size_t ns_len, const char *name, size_t name_len);
 const struct service *snapshot_find_ip(const struct snapshot *s, uint32_t fake_or_cluster_ip);
 /* Does any service live in this namespace? (empty non-terminals, RFC 8020) */
 bool snapshot_has_namespace(const struct snapshot *s, const char *ns, size_t ns_len);

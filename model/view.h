@@ -13,15 +13,16 @@
 
 /* Where one pod (or bare address) serves one port. Ports 0 and empty addresses mean "no such way". */
 struct view_endpoint {
-	char *node, *site, *zone, *hostname, *pod; /* "" when unknown; pod: name of the Pod object */
+	char *node, *site, *zone, *hostname,
+		*pod; /* "" when unknown; pod: name of the Pod object */
 	bool node_public; /* the node is declared reachable from everywhere */
-	uint8_t flags;    /* ENDPOINT_READY | _SERVING | _TERMINATING */
-	char *pod_ip;     /* dialled on the pod's own node with pod_port */
+	uint8_t flags; /* ENDPOINT_READY | _SERVING | _TERMINATING */
+	char *pod_ip; /* dialled on the pod's own node with pod_port */
 	uint16_t pod_port;
-	char *host_ip;    /* dialled from elsewhere in the site with host_port */
+	char *host_ip; /* dialled from elsewhere in the site with host_port */
 	uint16_t host_port;
-	char *public_ip;  /* instead of host_ip from other sites, when the node has a public address of its own */
-	char *given_ip;   /* address without a pod: dialled by everyone with given_port */
+	char *public_ip; /* instead of host_ip from other sites, when the node has a public address of its own */
+	char *given_ip; /* address without a pod: dialled by everyone with given_port */
 	uint16_t given_port;
 };
 
@@ -58,6 +59,7 @@ uint64_t view_build(struct buf *out, const struct view *v);
 int view_parse(struct view **v, const char *json, size_t len, struct err *err);
 uint64_t view_digest(const char *json, size_t len);
 
-struct service *service_build(const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest);
+struct service *service_build(
+	const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest);
 
 #endif

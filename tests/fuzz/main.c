@@ -10,8 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-int
-LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 enum { INPUT_MAX = 16 << 20 };
 

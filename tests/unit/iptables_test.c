@@ -61,8 +61,7 @@ on_address(void *arg, uint32_t address)
 	lab->calls++;
 }
 
-typedef bool
-condition_fn(struct lab *lab, uintptr_t want);
+typedef bool condition_fn(struct lab *lab, uintptr_t want);
 
 /* Turns the loop until the condition holds. */
 static void
