@@ -279,6 +279,17 @@ next_item(struct http1_str *list, struct http1_str *item)
 	return true;
 }
 
+/* An Upgrade that names no protocol is none. */
+static bool
+names_protocol(const struct http1_head *h)
+{
+	for (size_t i = 0; i < h->n_fields; i++) {
+		if (h->fields[i].id == HTTP1_UPGRADE && h->fields[i].value.len > 0)
+			return true;
+	}
+	return false;
+}
+
 static int
 read_connection(struct http1_head *h)
 {
@@ -300,7 +311,7 @@ read_connection(struct http1_head *h)
 		}
 	}
 	h->keep_alive = !close && (h->minor == 1 || keep);
-	h->upgrade = upgrade && h->minor == 1 && http1_find(h, HTTP1_UPGRADE) != NULL;
+	h->upgrade = upgrade && h->minor == 1 && names_protocol(h);
 	return 0;
 }
 
