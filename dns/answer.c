@@ -19,8 +19,7 @@ struct ask {
 	const struct dns_zone *z;
 	const struct snapshot *s;
 	const struct dns_query *q;
-	uint8_t *out;
-	size_t size, len;
+	struct dns_out *out;
 	struct dns_target *target;
 	unsigned n; /* labels in front of the zone */
 };
@@ -131,21 +130,21 @@ put_soa(struct dns_writer *w, const struct ask *a)
 static enum dns_verdict
 finish(struct ask *a, struct dns_writer *w)
 {
-	a->len = dns_reply_finish(w);
+	a->out->len = dns_reply_finish(w);
 	return DNS_ANSWERED;
 }
 
 static enum dns_verdict
 fail(struct ask *a, enum dns_rcode rcode)
 {
-	a->len = dns_reply_error(a->out, a->size, a->q, rcode);
+	a->out->len = dns_reply_error(a->out->bytes, a->out->size, a->q, rcode);
 	return DNS_ANSWERED;
 }
 
 static void
 begin(struct ask *a, struct dns_writer *w)
 {
-	dns_reply_start(w, a->out, a->size, a->q, DNS_NOERROR, true);
+	dns_reply_start(w, a->out->bytes, a->out->size, a->q, DNS_NOERROR, true);
 }
 
 /* NXDOMAIN or NODATA (NOERROR): both with SOA (RFC 2308). */
@@ -154,7 +153,7 @@ negative(struct ask *a, enum dns_rcode rcode)
 {
 	struct dns_writer w;
 
-	dns_reply_start(&w, a->out, a->size, a->q, rcode, true);
+	dns_reply_start(&w, a->out->bytes, a->out->size, a->q, rcode, true);
 	dns_reply_section(&w, DNS_SECTION_AUTHORITY);
 	put_soa(&w, a);
 	return finish(a, &w);
@@ -256,7 +255,7 @@ answer_external(struct ask *a, const struct service *svc)
 		uint8_t ip[4];
 
 		dns_put32(ip, inside->fake_ip);
-		dns_reply_named(&w, a->target->name, len, DNS_A, a->z->ttl_s, ip, sizeof ip);
+		dns_reply_named(&w, a->target->name, DNS_A, a->z->ttl_s, ip, sizeof ip);
 	}
 	finish(a, &w);
 	if (a->q->type == DNS_CNAME || a->q->type == DNS_ANY ||
@@ -449,24 +448,21 @@ answer_reverse(struct ask *a)
 
 enum dns_verdict
 dns_answer(const struct dns_zone *z, const struct snapshot *s, const struct dns_query *q,
-	uint8_t *out, size_t size, size_t *len, struct dns_target *target)
+	struct dns_out *out, struct dns_target *target)
 {
-	struct ask a = {.z = z, .s = s, .q = q, .out = out, .size = size, .target = target};
-	enum dns_verdict verdict;
+	struct ask a = {.z = z, .s = s, .q = q, .out = out, .target = target};
 	int n;
 
-	if (q->class != DNS_CLASS_IN || q->type == DNS_IXFR || q->type == DNS_AXFR) {
-		verdict = fail(&a, DNS_REFUSED);
-	} else if (q->type == 0 || q->type == DNS_OPT) {
-		verdict = fail(&a, DNS_FORMERR);
-	} else if (q->type >= DNS_TKEY && q->type < DNS_IXFR) {
-		verdict = fail(&a, DNS_NOTIMP);
-	} else if ((n = labels_in_zone(z, q->name, q->name_len)) < 0) {
-		verdict = answer_reverse(&a);
-	} else {
-		a.n = (unsigned)n;
-		verdict = answer_zone(&a);
-	}
-	*len = a.len;
-	return verdict;
+	out->len = 0;
+	if (q->class != DNS_CLASS_IN || q->type == DNS_IXFR || q->type == DNS_AXFR)
+		return fail(&a, DNS_REFUSED);
+	if (q->type == 0 || q->type == DNS_OPT)
+		return fail(&a, DNS_FORMERR);
+	if (q->type >= DNS_TKEY && q->type < DNS_IXFR)
+		return fail(&a, DNS_NOTIMP);
+	n = labels_in_zone(z, q->name, q->name_len);
+	if (n < 0)
+		return answer_reverse(&a);
+	a.n = (unsigned)n;
+	return answer_zone(&a);
 }

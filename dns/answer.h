@@ -23,7 +23,7 @@ struct dns_zone {
 int dns_zone_init(struct dns_zone *z, const char *domain, uint32_t ttl_s);
 
 enum dns_verdict {
-	DNS_ANSWERED, /* *len bytes in `out` */
+	DNS_ANSWERED, /* out->len bytes */
 	DNS_FORWARD, /* not ours: ask upstream */
 	DNS_CHASE, /* answered with a CNAME out of the zone; *target names where its addresses are
 		    */
@@ -34,10 +34,8 @@ struct dns_target {
 	uint8_t len;
 };
 
-/* `q` was parsed with DNS_PARSE_OK. `out` has room for `size` (512..65535) bytes, what the client
- * takes. */
+/* `q` was parsed with DNS_PARSE_OK; out->size is 512..65535. */
 enum dns_verdict dns_answer(const struct dns_zone *z, const struct snapshot *s,
-	const struct dns_query *q, uint8_t *out, size_t size, size_t *len,
-	struct dns_target *target);
+	const struct dns_query *q, struct dns_out *out, struct dns_target *target);
 
 #endif

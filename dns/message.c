@@ -313,9 +313,12 @@ dns_reply_record(struct dns_writer *w, uint16_t owner, uint16_t type, uint32_t t
 }
 
 void
-dns_reply_named(struct dns_writer *w, const uint8_t *owner, size_t owner_len, uint16_t type,
-	uint32_t ttl_s, const void *data, size_t len)
+dns_reply_named(struct dns_writer *w, const uint8_t *owner, uint16_t type, uint32_t ttl_s,
+	const void *data, size_t len)
 {
+	size_t owner_len = dns_name_skip(owner, DNS_NAME_MAX, 0);
+
+	assert(owner_len > 0);
 	if (!room(w, owner_len + RR_FIXED + len))
 		return;
 	memcpy(w->out + w->len, owner, owner_len);

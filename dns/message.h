@@ -89,6 +89,13 @@ enum dns_parse {
 
 enum dns_parse dns_query_parse(struct dns_query *q, const uint8_t *bytes, size_t len);
 
+/* Where a whole message is written: room for `size` bytes, as many as the client takes; `len` of
+ * them are the message. */
+struct dns_out {
+	uint8_t *bytes;
+	size_t size, len;
+};
+
 /* --- names --------------------------------------------------------------- */
 
 /* Text ("cluster.local", a final dot may be there, no escapes) to wire form in lower case; length
@@ -136,9 +143,9 @@ void dns_reply_section(struct dns_writer *w, unsigned section);
  * additional section, where it is left out), and nothing follows it. */
 void dns_reply_record(struct dns_writer *w, uint16_t owner, uint16_t type, uint32_t ttl_s,
 	const void *data, size_t len);
-/* The same with an owner in wire form, uncompressed. */
-void dns_reply_named(struct dns_writer *w, const uint8_t *owner, size_t owner_len, uint16_t type,
-	uint32_t ttl_s, const void *data, size_t len);
+/* The same with an owner in wire form, well-formed, uncompressed. */
+void dns_reply_named(struct dns_writer *w, const uint8_t *owner, uint16_t type, uint32_t ttl_s,
+	const void *data, size_t len);
 void dns_reply_a(struct dns_writer *w, uint16_t owner, uint32_t ttl_s, uint32_t address);
 /* Writes the counts and, if the client asked with one, our OPT. Returns the message's length. */
 size_t dns_reply_finish(struct dns_writer *w);

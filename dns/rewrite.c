@@ -98,29 +98,31 @@ flags_for_client(const struct dns_query *q, const uint8_t *answer)
 	return flags | DNS_FLAG_RA | (q->flags & (DNS_FLAG_RD | DNS_FLAG_CD));
 }
 
-size_t
+bool
 dns_forward_answer(
-	uint8_t *out, size_t size, const struct dns_query *q, const uint8_t *answer, size_t len)
+	struct dns_out *out, const struct dns_query *q, const uint8_t *answer, size_t len)
 {
+	uint8_t *m = out->bytes;
 	size_t end = q->question_end;
-	struct copy c = {.out = out, .size = size - (q->edns ? DNS_OPT_BYTES : 0), .used = end};
+	struct copy c = {.out = m, .size = out->size - (q->edns ? DNS_OPT_BYTES : 0), .used = end};
 
-	assert(size >= DNS_UDP_PLAIN);
+	assert(out->size >= DNS_UDP_PLAIN);
 	if (!answers_question(answer, len, q->name, q->name_len, q->type))
-		return 0;
-	dns_put16(out, q->id);
-	dns_put16(out + 2, flags_for_client(q, answer));
-	dns_put16(out + 4, 1);
-	memcpy(out + DNS_HEADER, q->bytes + DNS_HEADER, end - DNS_HEADER);
+		return false;
+	dns_put16(m, q->id);
+	dns_put16(m + 2, flags_for_client(q, answer));
+	dns_put16(m + 4, 1);
+	memcpy(m + DNS_HEADER, q->bytes + DNS_HEADER, end - DNS_HEADER);
 	if (!copy_sections(&c, answer, len))
-		return 0;
+		return false;
 	if (q->edns) {
-		c.used += dns_put_opt(out + c.used, 0, q->edns_do);
+		c.used += dns_put_opt(m + c.used, 0, q->edns_do);
 		c.counts[DNS_SECTION_ADDITIONAL]++;
 	}
 	for (unsigned i = 0; i < 3; i++)
-		dns_put16(out + 6 + 2 * i, c.counts[i]);
-	return c.used;
+		dns_put16(m + 6 + 2 * i, c.counts[i]);
+	out->len = c.used;
+	return true;
 }
 
 /* One record of the target's answer, its names spelled out since it moves. Others than addresses
@@ -129,9 +131,9 @@ static bool
 put_chased(struct dns_writer *w, const uint8_t *answer, size_t len, const struct dns_record *rr)
 {
 	uint8_t owner[DNS_NAME_MAX], alias[DNS_NAME_MAX];
-	size_t end, n = dns_name_expand(owner, answer, len, rr->start, &end), alias_len;
+	size_t end, alias_len;
 
-	if (n == 0)
+	if (dns_name_expand(owner, answer, len, rr->start, &end) == 0)
 		return false;
 	if (rr->class != DNS_CLASS_IN)
 		return true;
@@ -139,32 +141,33 @@ put_chased(struct dns_writer *w, const uint8_t *answer, size_t len, const struct
 		alias_len = dns_name_expand(alias, answer, rr->end, rr->data, &end);
 		if (alias_len == 0 || end != rr->end)
 			return false;
-		dns_reply_named(w, owner, n, DNS_CNAME, rr->ttl_s, alias, alias_len);
+		dns_reply_named(w, owner, DNS_CNAME, rr->ttl_s, alias, alias_len);
 	} else if ((rr->type == DNS_A && rr->data_len == 4) ||
 		(rr->type == DNS_AAAA && rr->data_len == 16)) {
-		dns_reply_named(w, owner, n, rr->type, rr->ttl_s, answer + rr->data, rr->data_len);
+		dns_reply_named(w, owner, rr->type, rr->ttl_s, answer + rr->data, rr->data_len);
 	}
 	return true;
 }
 
-size_t
-dns_chase_answer(uint8_t *out, size_t size, const struct dns_query *q,
-	const struct dns_target *target, uint32_t ttl_s, const uint8_t *answer, size_t len)
+bool
+dns_chase_answer(struct dns_out *out, const struct dns_query *q, const struct dns_target *target,
+	uint32_t ttl_s, const uint8_t *answer, size_t len)
 {
 	size_t at = DNS_HEADER + target->len + 4u;
 	struct dns_writer w;
 
 	if (!answers_question(answer, len, target->name, target->len, q->type))
-		return 0;
+		return false;
 	/* The rcode is that of the last name (RFC 6604). */
-	dns_reply_start(&w, out, size, q, (enum dns_rcode)(answer[3] & 15), false);
+	dns_reply_start(&w, out->bytes, out->size, q, (enum dns_rcode)(answer[3] & 15), false);
 	dns_reply_record(&w, DNS_OWNER, DNS_CNAME, ttl_s, target->name, target->len);
 	for (unsigned i = dns_get16(answer + 6); i > 0; i--) {
 		struct dns_record rr;
 
 		if (!dns_record_read(&rr, answer, len, at) || !put_chased(&w, answer, len, &rr))
-			return 0;
+			return false;
 		at = rr.end;
 	}
-	return dns_reply_finish(&w);
+	out->len = dns_reply_finish(&w);
+	return true;
 }

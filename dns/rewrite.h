@@ -15,15 +15,14 @@ enum { DNS_FORWARD_MAX = DNS_HEADER + DNS_NAME_MAX + 4 + DNS_OPT_BYTES };
 size_t dns_forward_build(
 	uint8_t out[DNS_FORWARD_MAX], const struct dns_query *q, const struct dns_target *target);
 
-/* Turns an upstream's answer into the client's: id, question bytes, RA, OPT as asked, cut to `size`
- * with TC. `out` has room for `size` bytes (512..65535). Returns its length, or 0 when the answer
- * is not one to this question. */
-size_t dns_forward_answer(
-	uint8_t *out, size_t size, const struct dns_query *q, const uint8_t *answer, size_t len);
+/* Turns an upstream's answer into the client's: id, question bytes, RA, OPT as asked, cut to
+ * out->size (512..65535) with TC. False when the answer is not one to this question. */
+bool dns_forward_answer(
+	struct dns_out *out, const struct dns_query *q, const uint8_t *answer, size_t len);
 
 /* The same when the upstream was asked for a CNAME's target: the CNAME (ttl_s), then the addresses
  * found behind it. */
-size_t dns_chase_answer(uint8_t *out, size_t size, const struct dns_query *q,
+bool dns_chase_answer(struct dns_out *out, const struct dns_query *q,
 	const struct dns_target *target, uint32_t ttl_s, const uint8_t *answer, size_t len);
 
 #endif

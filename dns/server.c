@@ -123,17 +123,18 @@ static size_t
 build_forwarded(
 	const struct waiting *w, uint8_t *out, size_t room, const uint8_t *answer, size_t len)
 {
+	struct dns_out to = {.bytes = out};
 	struct dns_query q;
-	size_t size, n = 0;
+	bool done = false;
 
 	if (dns_query_parse(&q, w->query, w->len) != DNS_PARSE_OK)
 		return 0;
-	size = w->client.conn != NULL ? room : dns_reply_limit(&q);
+	to.size = w->client.conn != NULL ? room : dns_reply_limit(&q);
 	if (len > 0 && w->chase)
-		n = dns_chase_answer(out, size, &q, &w->target, w->server->zone.ttl_s, answer, len);
+		done = dns_chase_answer(&to, &q, &w->target, w->server->zone.ttl_s, answer, len);
 	else if (len > 0)
-		n = dns_forward_answer(out, size, &q, answer, len);
-	return n > 0 ? n : dns_reply_error(out, size, &q, DNS_SERVFAIL);
+		done = dns_forward_answer(&to, &q, answer, len);
+	return done ? to.len : dns_reply_error(out, to.size, &q, DNS_SERVFAIL);
 }
 
 static void
@@ -192,29 +193,29 @@ handle(struct server *s, const struct client *c, const uint8_t *m, size_t len, u
 	struct dns_query q;
 	enum dns_parse parsed = dns_query_parse(&q, m, len);
 	enum dns_verdict verdict = DNS_ANSWERED;
-	size_t size, n = 0;
+	struct dns_out to = {.bytes = out};
 
 	if (parsed == DNS_PARSE_DROP) {
 		add(&s->count.outcome[SERVER_DROPPED]);
 		return 0;
 	}
-	size = c->conn != NULL ? room : dns_reply_limit(&q);
+	to.size = c->conn != NULL ? room : dns_reply_limit(&q);
 	if (parsed == DNS_PARSE_REFUSE) {
-		n = dns_reply_error(out, size, &q, (enum dns_rcode)q.rcode);
+		to.len = dns_reply_error(out, to.size, &q, (enum dns_rcode)q.rcode);
 		if (q.rcode == DNS_BADVERS) {
 			add(&s->count.outcome[SERVER_BADVERS]);
-			return n;
+			return to.len;
 		}
 	} else {
-		verdict = dns_answer(&s->zone, s->snapshot, &q, out, size, &n, &target);
+		verdict = dns_answer(&s->zone, s->snapshot, &q, &to, &target);
 	}
 	if (verdict != DNS_ANSWERED) {
 		if (forward_query(s, c, &q, verdict == DNS_CHASE ? &target : NULL) == 0)
 			return 0;
-		n = dns_reply_error(out, size, &q, DNS_SERVFAIL);
+		to.len = dns_reply_error(out, to.size, &q, DNS_SERVFAIL);
 	}
 	count_answer(s, out);
-	return n;
+	return to.len;
 }
 
 static void

@@ -40,6 +40,7 @@ static void
 as_query(struct world *w, const uint8_t *data, size_t len)
 {
 	uint8_t out[DNS_UDP_MAX], up[DNS_FORWARD_MAX];
+	struct dns_out to = {.bytes = out};
 	struct dns_target target;
 	struct dns_query q;
 	size_t n = 0;
@@ -53,12 +54,13 @@ as_query(struct world *w, const uint8_t *data, size_t len)
 		check_reply(w, &q, out, n, dns_reply_limit(&q));
 		return;
 	}
-	verdict = dns_answer(&w->zone, w->snapshot, &q, out, dns_reply_limit(&q), &n, &target);
+	to.size = dns_reply_limit(&q);
+	verdict = dns_answer(&w->zone, w->snapshot, &q, &to, &target);
 	if (verdict == DNS_FORWARD) {
 		n = dns_forward_build(up, &q, NULL);
 		assert(dns_query_parse(&q, up, n) == DNS_PARSE_OK);
 	} else {
-		check_reply(w, &q, out, n, dns_reply_limit(&q));
+		check_reply(w, &q, out, to.len, to.size);
 	}
 }
 
@@ -70,7 +72,7 @@ as_answer(struct world *w, const uint8_t *data, size_t len)
 	size_t end = len > DNS_HEADER ? dns_name_skip(data, len, DNS_HEADER) : 0;
 	struct dns_target target;
 	struct dns_query q;
-	size_t n;
+	struct dns_out to = {.bytes = out, .size = 512};
 
 	if (end == 0 || len - end < 4 || end + 4 > sizeof query)
 		return;
@@ -78,14 +80,12 @@ as_answer(struct world *w, const uint8_t *data, size_t len)
 	query[5] = 1;
 	if (dns_query_parse(&q, query, end + 4) != DNS_PARSE_OK)
 		return;
-	n = dns_forward_answer(out, 512, &q, data, len);
-	if (n > 0)
-		check_reply(w, &q, out, n, 512);
+	if (dns_forward_answer(&to, &q, data, len))
+		check_reply(w, &q, out, to.len, to.size);
 	memcpy(target.name, q.name, q.name_len);
 	target.len = q.name_len;
-	n = dns_chase_answer(out, 512, &q, &target, 30, data, len);
-	if (n > 0)
-		check_reply(w, &q, out, n, 512);
+	if (dns_chase_answer(&to, &q, &target, 30, data, len))
+		check_reply(w, &q, out, to.len, to.size);
 }
 
 int

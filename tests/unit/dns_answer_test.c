@@ -184,8 +184,10 @@ teardown(void **state)
 static const char *
 ask(struct fixture *f, const uint8_t *m, size_t len, uint8_t *out, size_t *n)
 {
-	struct dns_query q;
+	struct dns_out to = {.bytes = out};
+	enum dns_verdict verdict;
 	struct dns_target target;
+	struct dns_query q;
 
 	switch (dns_query_parse(&q, m, len)) {
 	case DNS_PARSE_DROP:
@@ -196,7 +198,10 @@ ask(struct fixture *f, const uint8_t *m, size_t len, uint8_t *out, size_t *n)
 	case DNS_PARSE_OK:
 		break;
 	}
-	switch (dns_answer(&f->zone, f->snapshot, &q, out, dns_reply_limit(&q), n, &target)) {
+	to.size = dns_reply_limit(&q);
+	verdict = dns_answer(&f->zone, f->snapshot, &q, &to, &target);
+	*n = to.len;
+	switch (verdict) {
 	case DNS_FORWARD:
 		return FORWARD;
 	case DNS_CHASE:
@@ -314,6 +319,7 @@ chased_addresses_follow_the_cname(void **state)
 {
 	struct fixture *f = *state;
 	uint8_t m[512], out[DNS_UDP_MAX], up[512];
+	struct dns_out to = {.bytes = out, .size = 512};
 	struct dns_target target;
 	struct dns_query q;
 	size_t n, len = kit_query(m, "out.default.svc.cluster.local", A, DNS_FLAG_RD, KIT_PLAIN);
@@ -353,15 +359,15 @@ chased_addresses_follow_the_cname(void **state)
 	};
 
 	assert_int_equal(dns_query_parse(&q, m, len), DNS_PARSE_OK);
-	assert_int_equal(dns_answer(&f->zone, f->snapshot, &q, out, 512, &n, &target), DNS_CHASE);
+	assert_int_equal(dns_answer(&f->zone, f->snapshot, &q, &to, &target), DNS_CHASE);
 	n = dns_forward_build(up, &q, &target) - DNS_OPT_BYTES;
 	assert_int_equal(n, 33);
 	up[2] |= 0x80;
 	up[7] = 2;
 	up[11] = 0;
 	memcpy(up + n, records, sizeof records);
-	n = dns_chase_answer(out, 512, &q, &target, 30, up, n + sizeof records);
-	assert_string_equal(kit_describe(&f->text, out, n),
+	assert_true(dns_chase_answer(&to, &q, &target, 30, up, n + sizeof records));
+	assert_string_equal(kit_describe(&f->text, out, to.len),
 		"NOERROR an=3 ns=0 ar=0 TYPE5 www.example.org. ttl=30 TYPE5 x.example.org. ttl=9 "
 		"A 192.0.2.1 ttl=8");
 }

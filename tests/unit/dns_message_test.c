@@ -187,6 +187,15 @@ upstream_answer(uint8_t *up, const struct dns_query *q, unsigned n)
 	return len + dns_put_opt(up + len, 0, false);
 }
 
+/* Length of the client's answer, 0: none. */
+static size_t
+forward(uint8_t *out, const struct dns_query *q, const uint8_t *up, size_t len)
+{
+	struct dns_out to = {.bytes = out, .size = 512};
+
+	return dns_forward_answer(&to, q, up, len) ? to.len : 0;
+}
+
 static void
 upstream_answers_become_the_clients(void **state)
 {
@@ -200,19 +209,19 @@ upstream_answers_become_the_clients(void **state)
 	assert_int_equal(dns_query_parse(&q, m, len), DNS_PARSE_OK);
 	n = upstream_answer(up, &q, 2);
 	up[13] = 'w'; /* the upstream does not keep the case */
-	n = dns_forward_answer(out, 512, &q, up, n);
+	n = forward(out, &q, up, n);
 	assert_string_equal(kit_describe(&text, out, n),
 		"NOERROR an=2 ns=0 ar=0 A 192.0.2.0 ttl=256 A 192.0.2.1 ttl=256");
 	assert_int_equal(dns_get16(out), 0xbeef);
 	assert_int_equal(dns_get16(out + 2), 0x8180);
 	assert_memory_equal(out + 12, m + 12, len - 12);
 	n = upstream_answer(up, &q, 100);
-	n = dns_forward_answer(out, 512, &q, up, n);
+	n = forward(out, &q, up, n);
 	assert_true(n <= 512);
 	assert_non_null(strstr(kit_describe(&text, out, n), "NOERROR tc an=30 "));
 	len = kit_query(m, "WWW.example", DNS_A, DNS_FLAG_RD | DNS_FLAG_AD, KIT_DO);
 	assert_int_equal(dns_query_parse(&q, m, len), DNS_PARSE_OK);
-	n = dns_forward_answer(out, 512, &q, up, upstream_answer(up, &q, 1));
+	n = forward(out, &q, up, upstream_answer(up, &q, 1));
 	assert_string_equal(kit_describe(&text, out, n),
 		"NOERROR an=1 ns=0 ar=1 A 192.0.2.0 ttl=256 OPT size=1232 do");
 	assert_int_equal(dns_get16(out + 2), 0x81a0);
@@ -229,20 +238,20 @@ answers_to_other_questions_are_not_passed_on(void **state)
 	(void)state;
 	assert_int_equal(dns_query_parse(&q, m, len), DNS_PARSE_OK);
 	n = upstream_answer(up, &q, 2);
-	assert_true(dns_forward_answer(out, 512, &q, up, n) > 0);
+	assert_true(forward(out, &q, up, n) > 0);
 	for (size_t cut = 0; cut < n; cut++) {
 		auto_free uint8_t *part = xmemdup(up, cut > 0 ? cut : 1);
 
-		assert_int_equal(dns_forward_answer(out, 512, &q, part, cut), 0);
+		assert_int_equal(forward(out, &q, part, cut), 0);
 	}
 	up[14] = 'x';
-	assert_int_equal(dns_forward_answer(out, 512, &q, up, n), 0);
+	assert_int_equal(forward(out, &q, up, n), 0);
 	up[14] = 'w';
 	up[len - 3] = DNS_AAAA;
-	assert_int_equal(dns_forward_answer(out, 512, &q, up, n), 0);
+	assert_int_equal(forward(out, &q, up, n), 0);
 	up[len - 3] = DNS_A;
 	up[2] &= 0x7f;
-	assert_int_equal(dns_forward_answer(out, 512, &q, up, n), 0);
+	assert_int_equal(forward(out, &q, up, n), 0);
 }
 
 int
