@@ -9,6 +9,7 @@
 #include "model/mesh.h"
 #include "src/agent_private.h"
 #include "src/lock.h"
+#include "src/reload.h"
 
 enum { WORKERS_MOST = 4 };
 
@@ -149,9 +150,21 @@ static void
 on_hup(void *arg)
 {
 	struct agent *a = arg;
+	struct agent_options read = {0};
+	struct err err = {0};
+	bool check;
 
-	log_info("agent", "SIGHUP: nothing of the running configuration can change yet node=%s",
-		a->options->node);
+	if (agent_options_load(&read, a->argc, a->argv, &check, &err) != OPT_RUN) {
+		log_error("agent", "the configuration is not reloaded: %s", err.text);
+	} else {
+		reload_report("agent", &agent_program, a->options, &read);
+		a->options->log_level = read.log_level;
+		a->options->log_format = read.log_format;
+		a->options->drain_timeout = read.drain_timeout;
+		a->options->on_stop = read.on_stop;
+		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);
+	}
+	agent_options_free(&read);
 }
 
 /* The hub is optional for serving: what is wrong there is said, and the node goes on from its database. */
@@ -194,20 +207,25 @@ open_parts(struct agent *a, struct err *err)
 }
 
 int
-agent_start(struct agent **out, struct agent_options *options, struct err *err)
+agent_start(
+	struct agent **out, struct agent_options *options, int argc, char **argv, struct err *err)
 {
 	struct agent *a = xcalloc(1, sizeof *a);
 	int rc;
 
 	a->options = options;
+	a->argc = argc;
+	a->argv = argv;
 	a->lock = -1;
 	signal(SIGPIPE, SIG_IGN);
 	raise_descriptor_limit();
 	rc = lock_take(options->data_dir, &a->lock, err);
 	if (rc == 0)
 		rc = open_parts(a, err);
-	if (rc < 0)
-		return rc; /* the process ends with its message */
+	if (rc < 0) {
+		iptables_close(&a->ipt); /* the rest ends with the process */
+		return rc;
+	}
 	a->term = signal_start(a->loop, SIGTERM, stop, a);
 	a->intr = signal_start(a->loop, SIGINT, stop, a);
 	a->hup = signal_start(a->loop, SIGHUP, on_hup, a);

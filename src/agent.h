@@ -13,7 +13,9 @@
 
 struct agent;
 
-int agent_start(struct agent **agent, struct agent_options *options, struct err *err);
+/* argc and argv are kept for SIGHUP. */
+int agent_start(struct agent **agent, struct agent_options *options, int argc, char **argv,
+	struct err *err);
 /* Returns after SIGTERM or SIGINT, when everything is undone. Exit status. */
 int agent_run(struct agent **agent);
 

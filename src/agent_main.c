@@ -27,7 +27,7 @@ main(int argc, char **argv)
 		return 0;
 	}
 	log_setup((enum log_level)options.log_level, (enum log_format)options.log_format);
-	if (agent_start(&agent, &options, &err) < 0) {
+	if (agent_start(&agent, &options, argc, argv, &err) < 0) {
 		log_error("agent", "cannot start: %s", err.text);
 		return 1;
 	}

@@ -39,14 +39,14 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(ENUM, mesh_datapath, "mesh.datapath", "proxy", "who carries TCP that is not HTTP", .words = "proxy|kernel") \
 	X(UINT, mesh_workers, "mesh.workers", "0", "threads for traffic; 0: number of cores, at most 4", .max = 64) \
 	X(UINT, dns_port, "dns.port", "53", "port of the DNS server on the mesh address", .min = 1, .max = 65535) \
-	X(UINT, dns_ttl, "dns.ttl", "30", "seconds that clients may keep an answer", .max = 86400, .reload = true) \
+	X(UINT, dns_ttl, "dns.ttl", "30", "seconds that clients may keep an answer", .max = 86400) \
 	X(LIST, dns_upstreams, "dns.upstreams", "", "servers for other names, IP[:PORT]; default those of resolv.conf") \
 	X(STRING, dns_resolv_conf, "dns.resolvConf", "/etc/resolv.conf", "the file that pods and host resolve with") \
 	X(BOOL, dns_manage_resolv_conf, "dns.manageResolvConf", "true", "put this server into it") \
 	X(ENUM, dns_capture, "dns.capture", "upstreams", "take the pods' queries to the upstreams too", \
 		.words = "upstreams|off") \
 	X(ENUM, lb_policy, "lb.policy", "least-request", "how an endpoint is picked", \
-		.words = "round-robin|random|least-request|ewma|consistent-hash", .reload = true) \
+		.words = "round-robin|random|least-request|ewma|consistent-hash") \
 	X(LIST, hub_url, "hub.url", "wss://hub:10000", "the hub, one or several") \
 	X(STRING, hub_ca, "hub.ca", "", "CA certificate of the hub (PEM); default the one got by joining") \
 	X(STRING, hub_cert, "hub.cert", "", "certificate of this node (PEM); default the one got by joining") \

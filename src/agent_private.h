@@ -31,6 +31,8 @@ struct agent {
 	uint64_t started_ms;
 	uint64_t mesh_failures;
 	char mesh_error[512]; /* why the mesh does not serve, "" when it does */
+	int argc;
+	char **argv;
 	int lock;
 	int status;
 	bool stopping;

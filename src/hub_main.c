@@ -7,6 +7,7 @@
 #include "hub/hub.h"
 #include "src/hub_options.h"
 #include "src/lock.h"
+#include "src/reload.h"
 
 enum { TOKEN_TTL_S = 24 * 3600, TOKEN_TTL_MOST_S = 365 * 24 * 3600 };
 
@@ -15,6 +16,9 @@ struct hub_main {
 	struct hub *hub;
 	struct admin *admin;
 	struct sigwatch *term, *intr, *hup;
+	struct hub_options *options;
+	int argc;
+	char **argv;
 	uint64_t started_ms;
 	int lock; /* of dataDir, held until the process ends */
 };
@@ -162,8 +166,20 @@ on_stop(void *arg)
 static void
 on_hup(void *arg)
 {
-	(void)arg;
-	log_info("hub", "SIGHUP: nothing of the running configuration can change yet");
+	struct hub_main *m = arg;
+	struct hub_options read = {0};
+	struct err err = {0};
+	bool check;
+
+	if (hub_options_load(&read, m->argc, m->argv, &check, &err) != OPT_RUN) {
+		log_error("hub", "the configuration is not reloaded: %s", err.text);
+	} else {
+		reload_report("hub", &hub_program, m->options, &read);
+		m->options->log_level = read.log_level;
+		m->options->log_format = read.log_format;
+		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);
+	}
+	hub_options_free(&read);
 }
 
 static int
@@ -213,7 +229,7 @@ int
 main(int argc, char **argv)
 {
 	struct hub_options options = {0};
-	struct hub_main m = {0};
+	struct hub_main m = {.options = &options, .argc = argc, .argv = argv};
 	struct err err = {0};
 	bool check = false;
 	int rc;

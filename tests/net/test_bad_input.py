@@ -235,3 +235,22 @@ def test_secrets_are_private(mesh):
                 assert not (f.endswith(".key") or "key" in f) or mode & 0o077 == 0, f
     assert mesh.hub.token().split(".")[1] not in mesh.hub.process.log()
     assert stat.S_IMODE(os.stat(mesh.hub.socket).st_mode) & 0o077 == 0
+
+
+def test_reload(mesh, spare):
+    path = agent_file(spare, "log: {level: info}\ndns: {ttl: 30}\n")
+    agent = Agent(spare, None, "--config", path)
+    agent.start(ready=False)
+    wait_for("the agent", lambda: agent.ask("/healthz")[0] == 200)
+
+    def hangup(text, words):
+        agent_file(spare, text)
+        agent.process.popen.send_signal(1)
+        wait_for(words, lambda: words in agent.process.log())
+
+    hangup("log: {level: debug}\ndns: {ttl: 31}\n", "a changed key waits for a restart key=dns.ttl")
+    assert "reloaded key=log.level" in agent.process.log()
+    hangup("log: {level: loud}\n", "the configuration is not reloaded")
+    assert f"{path}:1" in agent.process.log()
+    assert agent.ask("/healthz")[0] == 200
+    assert agent.stop() == 0
