@@ -239,7 +239,7 @@ def test_secrets_are_private(mesh):
 
 def test_reload(mesh, spare):
     path = agent_file(spare, "log: {level: info}\ndns: {ttl: 30}\n")
-    agent = Agent(spare, None, "--config", path)
+    agent = Agent(spare, None, "--config", path, start=False)
     agent.start(ready=False)
     wait_for("the agent", lambda: agent.ask("/healthz")[0] == 200)
 
