@@ -329,6 +329,9 @@ read_length(struct http1_head *h, struct http1_str v)
 			return refuse(h, 400, "Content-Length is not a number");
 		n = n * 10 + (uint64_t)(v.at[i] - '0'); /* 19 digits fit */
 	}
+	/* What others count in signed numbers must not turn negative there. */
+	if (n > INT64_MAX)
+		return refuse(h, 400, "Content-Length is too large");
 	h->has_length = true;
 	h->length = n;
 	return 0;

@@ -144,7 +144,11 @@ on_ready(void *arg, int fd, unsigned events)
 	struct iface *f = arg;
 
 	(void)fd;
-	(void)events;
+	/* An overrun is an error of the socket, upon which the loop lets go of it. */
+	if (events & WATCH_HUP) {
+		watch_set(f->watch, 0);
+		watch_set(f->watch, WATCH_READ);
+	}
 	f->concerned = false;
 	if (nl_drain(f->events, on_event, f) < 0 || f->concerned)
 		report(f);

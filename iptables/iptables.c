@@ -215,7 +215,11 @@ on_events(void *arg, int fd, unsigned events)
 	struct iptables *ipt = arg;
 
 	(void)fd;
-	(void)events;
+	/* An overrun is an error of the socket, upon which the loop lets go of it. */
+	if (events & WATCH_HUP) {
+		watch_set(ipt->watch, 0);
+		watch_set(ipt->watch, WATCH_READ);
+	}
 	ipt->damaged = false;
 	snprintf(ipt->culprit, sizeof ipt->culprit, "unknown");
 	if (nl_drain(ipt->events, on_change, ipt) < 0)

@@ -63,6 +63,15 @@ client_lost(struct exchange *ex)
 	front_close(ex->front, false);
 }
 
+/* The answer comes no faster than the client takes it. */
+static void
+hold_back(struct exchange *ex)
+{
+	if (peer_full(&ex->front->peer))
+		peer_pause(&ex->back->peer);
+	exchange_touch(ex);
+}
+
 /* 100, 103 and their kind: end to end, but HTTP/1.0 clients know none of them. */
 static void
 relay_interim(struct exchange *ex)
@@ -79,6 +88,8 @@ relay_interim(struct exchange *ex)
 		bad_answer(ex, "the endpoint's head is too large");
 	else if (peer_send_bytes(&ex->front->peer, w->emit, (size_t)n) < 0)
 		client_lost(ex);
+	else
+		hold_back(ex);
 }
 
 /* What this client gets: framing, and whether its connection goes on. */
@@ -180,9 +191,7 @@ forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 	} else if (got == HTTP1_DONE) {
 		finish(ex, used < len);
 	} else {
-		if (peer_full(&f->peer))
-			peer_pause(&ex->back->peer);
-		exchange_touch(ex);
+		hold_back(ex);
 	}
 }
 

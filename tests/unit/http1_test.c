@@ -157,6 +157,7 @@ bad_requests(void **state)
 		{B("GET / HTTP/1.1\r\n" H "Content-Length: 5 6\r\n\r\n"), 400},
 		{B("GET / HTTP/1.1\r\n" H "Content-Length:\r\n\r\n"), 400},
 		{B("GET / HTTP/1.1\r\n" H "Content-Length: 99999999999999999999\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "Content-Length: 9223372036854775808\r\n\r\n"), 400},
 		{B("GET / HTTP/1.1\r\n" H "Transfer-Encoding: gzip, chunked\r\n\r\n"), 501},
 		{B("GET / HTTP/1.1\r\n" H "Transfer-Encoding: gzip\r\n\r\n"), 501},
 		{B("GET / HTTP/1.1\r\n" H "Transfer-Encoding: xchunked\r\n\r\n"), 501},
