@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "base/log.h"
 #include "base/sock.h"
 
 enum { READ_BYTES = 4096, IN_MAX = 2 + 65535, SWEEP_MS = 1000 };
@@ -28,6 +29,7 @@ struct tcp {
 	struct watch *watch;
 	struct timer *sweep;
 	int fd;
+	bool paused; /* out of descriptors: the next sweep listens again */
 	tcp_query_fn *fn;
 	void *arg;
 	struct tcp_conn *conns;
@@ -205,8 +207,24 @@ on_sweep(void *arg)
 		if (now - c->last_ms > TCP_IDLE_MS && c->refs == 0)
 			conn_close(c);
 	}
+	if (t->paused) {
+		t->paused = false;
+		watch_set(t->watch, WATCH_READ);
+	}
 	if (t->n == 0)
 		timer_cancel(t->sweep);
+}
+
+/* What waits to be accepted would wake the loop again at once. */
+static void
+accept_failed(struct tcp *t, int error)
+{
+	if (error != EMFILE && error != ENFILE && error != ENOBUFS && error != ENOMEM)
+		return;
+	log_limited(LOG_LEVEL_ERROR, 1, "dns", "cannot accept connections: %s", strerror(error));
+	t->paused = true;
+	watch_set(t->watch, 0);
+	timer_start(t->sweep, SWEEP_MS, SWEEP_MS);
 }
 
 static void
@@ -219,8 +237,10 @@ on_accept(void *arg, int fd, unsigned events)
 		int peer = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 		struct tcp_conn *c;
 
-		if (peer < 0)
+		if (peer < 0) {
+			accept_failed(t, errno);
 			return;
+		}
 		if (t->n >= TCP_CONNS_MAX)
 			close_idlest(t);
 		c = xcalloc(1, sizeof *c);

@@ -188,6 +188,33 @@ interim_answers(void **state)
 	close(back);
 }
 
+/* Before its final answer an endpoint may say 103 for ever: it waits for a client that does not read. */
+static void
+interim_flood_is_held_back(void **state)
+{
+	static const char hints[] = "HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n";
+	enum { BLOCK = 1000, BLOCKS_MOST = 64 * 1024 * 1024 / (BLOCK * (sizeof hints - 1)) };
+	struct timeval patience = {.tv_usec = 500 * 1000};
+	static char block[BLOCK * (sizeof hints - 1)];
+	int client, back, n = 0;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	endpoint_listen(0);
+	client = client_open();
+	put(client, GET);
+	back = endpoint_accept(0);
+	read_until(back, "\r\n\r\n");
+	for (size_t i = 0; i < BLOCK; i++)
+		memcpy(block + i * (sizeof hints - 1), hints, sizeof hints - 1);
+	setsockopt(back, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	while (n < BLOCKS_MOST && send(back, block, sizeof block, MSG_NOSIGNAL) > 0)
+		n++;
+	assert_in_range(n, 1, BLOCKS_MOST - 1);
+	close(client);
+	close(back);
+}
+
 static void
 switched_protocols(void **state)
 {
@@ -573,6 +600,7 @@ main(void)
 		cmocka_unit_test(chunks_both_ways),
 		cmocka_unit_test(old_clients),
 		cmocka_unit_test(interim_answers),
+		cmocka_unit_test(interim_flood_is_held_back),
 		cmocka_unit_test(switched_protocols),
 		cmocka_unit_test(opaque_on_http_port),
 		cmocka_unit_test(early_answer_while_uploading),
