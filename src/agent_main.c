@@ -2,17 +2,16 @@
 
 #include "base/log.h"
 #include "src/agent.h"
+#include "src/check.h"
 
-int
-main(int argc, char **argv)
+static int
+run(struct agent_options *options, int argc, char **argv)
 {
-	struct agent_options options = {0};
 	struct agent *agent = NULL;
 	struct err err = {0};
 	bool check = false;
-	int status;
 
-	switch (agent_options_load(&options, argc, argv, &check, &err)) {
+	switch (agent_options_load(options, argc, argv, &check, &err)) {
 	case OPT_EXIT_OK:
 		return 0;
 	case OPT_EXIT_BAD:
@@ -21,17 +20,22 @@ main(int argc, char **argv)
 	case OPT_RUN:
 		break;
 	}
-	if (check) {
-		puts("the configuration is fine");
-		agent_options_free(&options);
-		return 0;
-	}
-	log_setup((enum log_level)options.log_level, (enum log_format)options.log_format);
-	if (agent_start(&agent, &options, argc, argv, &err) < 0) {
+	if (check)
+		return check_print(&agent_program, options);
+	log_setup((enum log_level)options->log_level, (enum log_format)options->log_format);
+	if (agent_start(&agent, options, argc, argv, &err) < 0) {
 		log_error("agent", "cannot start: %s", err.text);
 		return 1;
 	}
-	status = agent_run(&agent);
+	return agent_run(&agent);
+}
+
+int
+main(int argc, char **argv)
+{
+	struct agent_options options = {0};
+	int status = run(&options, argc, argv);
+
 	agent_options_free(&options);
 	return status;
 }

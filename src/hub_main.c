@@ -5,6 +5,7 @@
 #include "base/admin.h"
 #include "base/log.h"
 #include "hub/hub.h"
+#include "src/check.h"
 #include "src/hub_options.h"
 #include "src/lock.h"
 #include "src/reload.h"
@@ -225,16 +226,15 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	return 0;
 }
 
-int
-main(int argc, char **argv)
+static int
+run(struct hub_main *m)
 {
-	struct hub_options options = {0};
-	struct hub_main m = {.options = &options, .argc = argc, .argv = argv};
+	struct hub_options *o = m->options;
 	struct err err = {0};
 	bool check = false;
 	int rc;
 
-	switch (hub_options_load(&options, argc, argv, &check, &err)) {
+	switch (hub_options_load(o, m->argc, m->argv, &check, &err)) {
 	case OPT_EXIT_OK:
 		return 0;
 	case OPT_EXIT_BAD:
@@ -243,25 +243,32 @@ main(int argc, char **argv)
 	case OPT_RUN:
 		break;
 	}
-	if (check) {
-		puts("the configuration is fine");
-		hub_options_free(&options);
-		return 0;
-	}
-	log_setup((enum log_level)options.log_level, (enum log_format)options.log_format);
-	rc = start(&m, &options, &err);
+	if (check)
+		return check_print(&hub_program, o);
+	log_setup((enum log_level)o->log_level, (enum log_format)o->log_format);
+	rc = start(m, o, &err);
 	if (rc < 0)
 		log_error("hub", "cannot start: %s", err.text);
 	else
-		loop_run(m.loop);
-	admin_stop(&m.admin);
-	hub_stop(&m.hub);
-	signal_stop(&m.term);
-	signal_stop(&m.intr);
-	signal_stop(&m.hup);
-	loop_free(&m.loop);
+		loop_run(m->loop);
+	admin_stop(&m->admin);
+	hub_stop(&m->hub);
+	signal_stop(&m->term);
+	signal_stop(&m->intr);
+	signal_stop(&m->hup);
+	loop_free(&m->loop);
 	if (rc == 0)
 		log_info("hub", "stopped");
-	hub_options_free(&options);
 	return rc < 0;
+}
+
+int
+main(int argc, char **argv)
+{
+	struct hub_options options = {0};
+	struct hub_main m = {.options = &options, .argc = argc, .argv = argv};
+	int status = run(&m);
+
+	hub_options_free(&options);
+	return status;
 }

@@ -3,6 +3,7 @@ src_libsrc_a_SOURCES = \
 	src/agent_options.c src/agent_options.h \
 	src/hub_options.c src/hub_options.h \
 	src/option_checks.c src/option_checks.h \
+	src/check.c src/check.h \
 	src/reload.c src/reload.h
 
 sbin_PROGRAMS += edgeway-agent edgeway-hub
