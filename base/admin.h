@@ -45,7 +45,8 @@ int admin_start(
 	struct admin **a, struct loop *loop, const struct admin_config *config, struct err *err);
 void admin_stop(struct admin **a);
 
-/* Value of `name` in a query string, percent-decoded, into `to`; false when absent or too long. */
-bool admin_query(const char *query, const char *name, char *to, size_t size);
+/* Value of `name` in a query string, percent-decoded, into `to`: 1, 0 when absent (`to` stays), -EINVAL when it
+ * is too long or badly encoded. */
+int admin_query(const char *query, const char *name, char *to, size_t size);
 
 #endif

@@ -1,5 +1,7 @@
 #include "base/admin.h"
 
+#include <errno.h>
+
 static int
 hex_value(char c)
 {
@@ -10,7 +12,7 @@ hex_value(char c)
 }
 
 /* Decodes up to '&' or the end. */
-static bool
+static int
 decode(const char *from, char *to, size_t size)
 {
 	size_t n = 0;
@@ -22,19 +24,19 @@ decode(const char *from, char *to, size_t size)
 			int high = hex_value(from[1]), low = high < 0 ? -1 : hex_value(from[2]);
 
 			if (low < 0 || (high == 0 && low == 0))
-				return false;
+				return -EINVAL;
 			c = (char)(high * 16 + low);
 			from += 2;
 		}
 		if (n + 1 >= size)
-			return false;
+			return -EINVAL;
 		to[n++] = c;
 	}
 	to[n] = '\0';
-	return true;
+	return 1;
 }
 
-bool
+int
 admin_query(const char *query, const char *name, char *to, size_t size)
 {
 	size_t len = strlen(name);
@@ -46,5 +48,5 @@ admin_query(const char *query, const char *name, char *to, size_t size)
 		query += strcspn(query, "&");
 		query += *query == '&';
 	}
-	return false;
+	return 0;
 }

@@ -12,6 +12,7 @@ enum {
 	DEADLINE_MS = 10 * 1000, /* TLS and upgrade; and the closing handshake */
 	TICK_MAX_MS = 500,
 	TICK_MIN_MS = 10,
+	RUSH_MS = 1000, /* for a handshake while there are too many of them */
 	CLIENT_FDS = 64, /* libwebsockets allocates tables for as many */
 };
 
@@ -197,6 +198,31 @@ tick_conn(struct ws_conn *c, uint64_t now)
 	c->since_ms = now;
 	kill_conn(c);
 	ws_end(c, "the connection ended");
+}
+
+bool
+ws_room(struct ws *ws)
+{
+	uint64_t now = loop_now_ms(ws->loop);
+	struct ws_conn *c, *next;
+
+	if (ws->config.handshakes_max == 0 || ws->starting < ws->config.handshakes_max)
+		return true;
+	ws->starting = 0;
+	for (c = ws->conns; c != NULL; c = next) {
+		next = c->next;
+		if (!c->server || c->state != WS_STARTING)
+			continue;
+		ws->starting++;
+		if (c->wsi == NULL || now - c->since_ms < RUSH_MS)
+			continue;
+		ws->starting--;
+		ws_set_why(
+			c, "slow, while %zu handshakes are under way", ws->config.handshakes_max);
+		kill_conn(c);
+		ws_end(c, NULL);
+	}
+	return ws->starting < ws->config.handshakes_max;
 }
 
 static void

@@ -40,6 +40,7 @@ struct ws_config {
 	uint64_t heartbeat_ms; /* 0: no pings, silence is borne */
 	uint64_t
 		handshake_ms; /* for TCP, TLS and upgrade, and for the closing handshake; 0: 10 s */
+	size_t handshakes_max; /* of ws_adopt at once, see there; 0: any number */
 	size_t message_limit; /* bytes of one incoming message; more closes with 1009 */
 	size_t high_water; /* queued bytes above which ws_send returns 1 */
 };
@@ -50,7 +51,8 @@ int ws_new(struct ws **ws, struct loop *loop, const struct ws_config *config, st
 void ws_free(struct ws **ws);
 
 /* Takes over an accepted TCP socket, TLS handshake still to come. The descriptor is ws's at once, also
- * when the answer is -ECONNABORTED. */
+ * when the answer is -ECONNABORTED. While handshakes_max are under way each has 1 s instead of
+ * handshake_ms, and what comes on top of them is refused: strangers who say nothing keep nobody out for long. */
 int ws_adopt(struct ws *ws, int fd);
 /* New connections get this certificate; those that are open stay as they are. 0 or -errno. */
 int ws_renew(struct ws *ws, struct ssl_ctx_st *server_tls);

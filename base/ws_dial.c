@@ -1,6 +1,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/pki_tls.h"
 #include "base/ws_lws.h"
@@ -26,15 +27,21 @@ conn_new(struct ws *ws, bool server)
 int
 ws_adopt(struct ws *ws, int fd)
 {
-	struct ws_conn *c = conn_new(ws, true);
+	struct ws_conn *c;
 	struct addr peer = {.len = sizeof peer.in6};
 	lws_adopt_desc_t desc = {
 		.vh = ws->server,
 		.type = LWS_ADOPT_HTTP | LWS_ADOPT_SOCKET | LWS_ADOPT_ALLOW_SSL,
 		.fd.sockfd = fd,
-		.opaque = c,
 	};
 
+	if (!ws_room(ws)) {
+		close(fd);
+		return -ECONNABORTED;
+	}
+	c = conn_new(ws, true);
+	desc.opaque = c;
+	ws->starting++;
 	if (getpeername(fd, &peer.sa, &peer.len) == 0)
 		addr_text(&peer, c->peer_addr);
 	sock_nodelay(fd);

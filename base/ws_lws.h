@@ -81,6 +81,7 @@ struct ws {
 	struct ssl_ctx_st *server_ctx; /* libwebsockets' own, a copy of config.server_tls */
 	struct timer *tick, *reap;
 	struct ws_conn *conns;
+	size_t starting; /* handshakes of the server under way, at most: counted anew when they are many */
 	struct ws_old_vhost *old; /* destroyed on the next turn */
 	int fds[WS_FDS_OWN]; /* descriptors that libwebsockets opened for itself */
 	size_t fd_count;
@@ -107,6 +108,8 @@ void ws_conn_free(struct ws_conn *c);
 /* Destroys the client's vhost on the next turn of the loop. */
 void ws_retire_vhost(struct ws *ws, struct lws_vhost *vhost);
 
+/* May one more peer begin a handshake? Ends those that take their time when they are many. */
+bool ws_room(struct ws *ws);
 /* The timer's callback. */
 void ws_reap_vhosts(void *arg);
 /* Which descriptors did libwebsockets open? See ws_free.c. */

@@ -261,6 +261,7 @@ manifest_file_load(
 			? xasprintf("%s: larger than %d MiB", path, MANIFEST_FILE_MAX >> 20)
 			: xasprintf("%s: cannot be read: %s", path, strerror(-rc));
 		f->hash = 0;
+		f->settled = false; /* want of descriptors, a disk's hiccup: to be tried again */
 		return problem(f, rc, what);
 	}
 	hash = hash64(text, len, 1);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include "base/log.h"
 #include "hub/listen.h"
@@ -24,7 +25,7 @@ struct nodes {
 	struct timer *tick;
 	struct join_config join;
 	struct peer *peers;
-	size_t n_peers;
+	size_t n_peers, most;
 	struct session_stats stats;
 	struct join_stats join_stats;
 };
@@ -135,7 +136,7 @@ on_open(void *arg, struct ws_conn *c)
 	n->n_peers++;
 	ws_set_arg(c, p);
 	if (n->listen != NULL)
-		listen_room(n->listen, n->n_peers < NODES_CONNECTIONS_MAX);
+		listen_room(n->listen, n->n_peers < n->most);
 }
 
 /* --- what comes ----------------------------------------------------------- */
@@ -188,7 +189,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 			session_node(p->session), ws_peer_addr(c), why);
 	peer_free(n, p);
 	if (n->listen != NULL)
-		listen_room(n->listen, n->n_peers < NODES_CONNECTIONS_MAX);
+		listen_room(n->listen, n->n_peers < n->most);
 }
 
 static bool
@@ -198,7 +199,8 @@ on_socket(void *arg, int fd)
 
 	/* ws_adopt owns the descriptor from here on, whatever comes of it. */
 	if (ws_adopt(n->ws, fd) < 0)
-		log_limited(LOG_LEVEL_WARN, 10, "hub", "a connection could not be taken over");
+		log_limited(LOG_LEVEL_WARN, 6, "hub",
+			"a connection was turned away: too many handshakes are under way");
 	return true;
 }
 
@@ -215,6 +217,17 @@ on_tick(void *arg)
 }
 
 /* --- start and stop ------------------------------------------------------- */
+
+/* Strangers get a quarter of the descriptors, nodes a half: the rest is for files and the admin socket. */
+static void
+share_descriptors(struct nodes *n, size_t *handshakes)
+{
+	struct rlimit limit = {.rlim_cur = 1024};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	n->most = (size_t)MIN(limit.rlim_cur / 2, (rlim_t)NODES_CONNECTIONS_MAX);
+	*handshakes = (size_t)MIN(limit.rlim_cur / 4, (rlim_t)NODES_HANDSHAKES_MAX);
+}
 
 int
 nodes_start(
@@ -238,6 +251,7 @@ nodes_start(
 	};
 	int rc;
 
+	share_descriptors(n, &ws.handshakes_max);
 	n->config = *config;
 	n->config.cluster_domain = xstrdup(config->cluster_domain);
 	n->loop = loop;

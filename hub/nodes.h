@@ -16,7 +16,7 @@
 #include "hub/session.h"
 #include "model/cluster.h"
 
-enum { NODES_CONNECTIONS_MAX = 20000, NODES_TICK_MS = 5000 };
+enum { NODES_CONNECTIONS_MAX = 20000, NODES_HANDSHAKES_MAX = 2048, NODES_TICK_MS = 5000 };
 
 struct nodes;
 

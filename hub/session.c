@@ -337,6 +337,11 @@ on_services(struct session *s, const struct envelope *e)
 		complain(s, e->id, e->resource, err.text);
 		return;
 	}
+	if (n > fanout_count(s->config.fanout) + SESSION_STALE_MAX) {
+		digest_entries_free(&entries, n);
+		session_end(s, 1008, "too many services that do not exist");
+		return;
+	}
 	for (size_t i = 0; i < n; i++) {
 		if (of[digest_bucket(entries[i].key, strlen(entries[i].key))])
 			compare(s, &entries[i]);

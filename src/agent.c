@@ -2,12 +2,12 @@
 
 #include <errno.h>
 #include <signal.h>
-#include <sys/resource.h>
 #include <unistd.h>
 
 #include "base/log.h"
 #include "model/mesh.h"
 #include "src/agent_private.h"
+#include "src/limits.h"
 #include "src/lock.h"
 #include "src/reload.h"
 
@@ -36,18 +36,6 @@ worker_count(const struct agent_options *o)
 	if (o->mesh_workers > 0)
 		return o->mesh_workers;
 	return cores < 1 ? 1 : MIN((size_t)cores, (size_t)WORKERS_MOST);
-}
-
-/* A connection needs two descriptors, and the default of 1024 is soon gone. */
-static void
-raise_descriptor_limit(void)
-{
-	struct rlimit limit;
-
-	if (getrlimit(RLIMIT_NOFILE, &limit) < 0)
-		return;
-	limit.rlim_cur = limit.rlim_max;
-	setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 static int
@@ -218,7 +206,7 @@ agent_start(
 	a->argv = argv;
 	a->lock = -1;
 	signal(SIGPIPE, SIG_IGN);
-	raise_descriptor_limit();
+	limit_descriptors();
 	rc = lock_take(options->data_dir, &a->lock, err);
 	if (rc == 0)
 		rc = open_parts(a, err);

@@ -7,6 +7,7 @@
 #include "hub/hub.h"
 #include "src/check.h"
 #include "src/hub_options.h"
+#include "src/limits.h"
 #include "src/lock.h"
 #include "src/reload.h"
 
@@ -103,12 +104,18 @@ on_token_create(void *arg, const struct admin_request *req, struct admin_reply *
 	char node[256] = "", ttl[32] = "";
 	unsigned long ttl_s = TOKEN_TTL_S;
 	struct err err = {0};
-	char *end = ttl;
+	int rc;
 
-	admin_query(req->query, "node", node, sizeof node);
-	if (admin_query(req->query, "ttl", ttl, sizeof ttl))
-		ttl_s = strtoul(ttl, &end, 10);
-	if (*end != '\0' || ttl_s == 0 || ttl_s > TOKEN_TTL_MOST_S) {
+	/* A name that was not understood must not end as a token for any name. */
+	if ((rc = admin_query(req->query, "node", node, sizeof node)) < 0 ||
+		(rc == 1 && node[0] == '\0')) {
+		refuse(reply, 400, "node must be a node's name");
+		return;
+	}
+	if ((rc = admin_query(req->query, "ttl", ttl, sizeof ttl)) == 1)
+		ttl_s = strtoul(ttl, NULL, 10);
+	if (rc < 0 || ttl[strspn(ttl, "0123456789")] != '\0' || ttl_s == 0 ||
+		ttl_s > TOKEN_TTL_MOST_S) {
 		refuse(reply, 400, "ttl must be a number of seconds from 1 to 31536000");
 		return;
 	}
@@ -135,10 +142,10 @@ on_token_revoke(void *arg, const struct admin_request *req, struct admin_reply *
 	struct err err = {0};
 	char id[64] = "";
 
-	if (!admin_query(req->query, "id", id, sizeof id))
-		refuse(reply, 400, "id is missing");
+	if (admin_query(req->query, "id", id, sizeof id) != 1)
+		refuse(reply, 400, "id must be that of a token");
 	else if (hub_token_revoke(m->hub, id, &err) < 0)
-		refuse(reply, 404, err.text);
+		refuse(reply, 400, err.text);
 	else
 		buf_printf(&reply->body, "revoked %s\n", id);
 }
@@ -206,6 +213,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	int rc;
 
 	signal(SIGPIPE, SIG_IGN);
+	limit_descriptors();
 	if (o->source_manifests[0] == '\0')
 		return err_set(err, 22,
 			"no source: set source.manifests to a folder (the Kubernetes source is not "

@@ -361,19 +361,19 @@ decodes_queries(void **state)
 	char to[8] = "?";
 
 	(void)state;
-	assert_true(admin_query("a=1&b=%41%2f&c", "b", to, sizeof to));
+	assert_int_equal(admin_query("a=1&b=%41%2f&c", "b", to, sizeof to), 1);
 	assert_string_equal(to, "A/");
-	assert_true(admin_query("a=1&b=%41%2f&c", "c", to, sizeof to));
+	assert_int_equal(admin_query("a=1&b=%41%2f&c", "c", to, sizeof to), 1);
 	assert_string_equal(to, "");
-	assert_true(admin_query("aa=2&a=1", "a", to, sizeof to));
+	assert_int_equal(admin_query("aa=2&a=1", "a", to, sizeof to), 1);
 	assert_string_equal(to, "1");
-	assert_false(admin_query("aa=2", "a", to, sizeof to));
-	assert_false(admin_query("", "a", to, sizeof to));
-	assert_true(admin_query("a=1234567", "a", to, sizeof to));
-	assert_false(admin_query("a=12345678", "a", to, sizeof to));
-	assert_false(admin_query("a=%0", "a", to, sizeof to));
-	assert_false(admin_query("a=%zz", "a", to, sizeof to));
-	assert_false(admin_query("a=x%00y", "a", to, sizeof to));
+	assert_int_equal(admin_query("aa=2", "a", to, sizeof to), 0);
+	assert_int_equal(admin_query("", "a", to, sizeof to), 0);
+	assert_int_equal(admin_query("a=1234567", "a", to, sizeof to), 1);
+	assert_int_equal(admin_query("a=12345678", "a", to, sizeof to), -EINVAL);
+	assert_int_equal(admin_query("a=%0", "a", to, sizeof to), -EINVAL);
+	assert_int_equal(admin_query("a=%zz", "a", to, sizeof to), -EINVAL);
+	assert_int_equal(admin_query("a=x%00y", "a", to, sizeof to), -EINVAL);
 }
 
 #define with_server(test) cmocka_unit_test_setup_teardown(test, setup, teardown)

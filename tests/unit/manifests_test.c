@@ -10,8 +10,11 @@
 #include <cmocka.h>
 
 #include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -464,6 +467,34 @@ a_huge_file_is_refused(void **state)
 	assert_problem(b, "larger than 16 MiB");
 }
 
+/* Want of descriptors for a moment: the same file is read again though nothing about it has changed. */
+static void
+a_file_that_could_not_be_read_is_tried_again(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *path = path_of(b, "a.yaml");
+	struct manifest_file *f = manifest_file_new("a.yaml");
+	struct claims *claims = claims_new();
+	struct rlimit limit, none;
+	struct stat st;
+	const struct timespec old[2] = {{.tv_sec = 1}, {.tv_sec = 1}};
+
+	put(b, "a.yaml", SERVICE("one", "1"));
+	assert_int_equal(utimensat(AT_FDCWD, path, old, 0), 0);
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = limit;
+	none.rlim_cur = 0;
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	assert_int_equal(manifest_file_load(f, b->folder, b->cluster, claims), -EMFILE);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_false(manifest_file_same(f, &st));
+	assert_int_equal(manifest_file_load(f, b->folder, b->cluster, claims), 0);
+	assert_true(manifest_file_same(f, &st));
+	manifest_file_free(&f, b->cluster, claims);
+	claims_free(&claims);
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -485,6 +516,7 @@ main(void)
 		case_of(a_folder_that_goes_away_leaves_its_content),
 		case_of(swapped_links_are_followed),
 		case_of(a_huge_file_is_refused),
+		case_of(a_file_that_could_not_be_read_is_tried_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
