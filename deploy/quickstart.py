@@ -95,7 +95,7 @@ class Show:
         if self.docker:
             return ContainerPod(engine.web(node, name, 30080))
         plain = PlainPod(node, name)
-        plain.pod.serve("--http", "8080")
+        plain.pod.serve("--http", "8080", "--name", name)
         node.publish(30080, plain.pod, 8080)
         return plain
 
