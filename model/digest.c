@@ -105,19 +105,22 @@ digest_want_build(struct buf *out, const bool want[DIGEST_BUCKETS])
 }
 
 static void
-parse_want(struct json *j, void *to)
+parse_bucket(struct json *j, void *to)
 {
 	struct parsing *p = to;
 	uint64_t i;
 
-	p->seen_buckets = true;
-	if (!json_open(j, '['))
-		return;
-	while (json_item(j)) {
-		if (!json_uint(j, DIGEST_BUCKETS - 1, &i))
-			return;
+	if (json_uint(j, DIGEST_BUCKETS - 1, &i))
 		p->want[i] = true;
-	}
+}
+
+static void
+parse_want(struct json *j, void *to)
+{
+	struct parsing *p = to;
+
+	p->seen_buckets = true;
+	json_list(j, parse_bucket, p);
 }
 
 int
@@ -164,32 +167,33 @@ is_key(const char *key)
 }
 
 static void
-parse_services(struct json *j, void *to)
+parse_entry(struct json *j, void *to)
 {
 	struct parsing *p = to;
+	auto_free char *hex = NULL;
+	uint64_t digest;
 
-	if (!json_open(j, '{'))
+	if (!is_key(j->key)) {
+		json_wrong(j, "the name is not namespace/name");
 		return;
-	while (json_member(j)) {
-		auto_free char *hex = NULL;
-		uint64_t digest;
-
-		if (!is_key(j->key)) {
-			json_wrong(j, "'%.60s' is not namespace/name", j->key);
-			return;
-		}
-		if (!json_text(j, &hex, HEX))
-			return;
-		if (strlen(hex) != HEX || !hex_parse(hex, &digest)) {
-			json_wrong(j, "%.60s: 16 hexadecimal digits expected", j->key);
-			return;
-		}
-		if (p->n == p->room) {
-			p->room = MAX(p->room * 2, (size_t)16);
-			p->entries = xrealloc(p->entries, p->room * sizeof *p->entries);
-		}
-		p->entries[p->n++] = (struct digest_entry){xstrdup(j->key), digest};
 	}
+	if (!json_text(j, &hex, HEX))
+		return;
+	if (strlen(hex) != HEX || !hex_parse(hex, &digest)) {
+		json_wrong(j, "16 hexadecimal digits expected");
+		return;
+	}
+	if (p->n == p->room) {
+		p->room = MAX(p->room * 2, (size_t)16);
+		p->entries = xrealloc(p->entries, p->room * sizeof *p->entries);
+	}
+	p->entries[p->n++] = (struct digest_entry){xstrdup(j->key), digest};
+}
+
+static void
+parse_services(struct json *j, void *to)
+{
+	json_map(j, parse_entry, to);
 }
 
 int

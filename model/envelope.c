@@ -50,8 +50,8 @@ parse_header(struct json *j, void *to)
 		{"msg_id", FIELD_TEXT, offsetof(struct parsing, e.id), ID_MAX, NULL, NULL},
 		{"parent_msg_id", FIELD_TEXT, offsetof(struct parsing, e.parent_id), ID_MAX, NULL,
 			NULL},
-		{"timestamp", FIELD_UINT64, offsetof(struct parsing, e.timestamp_ms), INT64_MAX,
-			NULL, NULL},
+		{"timestamp", FIELD_UINT64, offsetof(struct parsing, e.timestamp_ms),
+			JSON_NUMBER_MAX, NULL, NULL},
 		{"resourceversion", FIELD_TEXT, offsetof(struct parsing, e.resource_version),
 			OTHER_MAX, NULL, NULL},
 		{"sync", FIELD_BOOL, offsetof(struct parsing, e.sync), 0, NULL, NULL},
@@ -83,13 +83,8 @@ static void
 parse_content(struct json *j, void *to)
 {
 	struct parsing *p = to;
-	const char *at;
-	size_t len;
 
-	if (!json_raw(j, &at, &len))
-		return;
-	p->e.content = xstrndup(at, len);
-	p->e.content_len = len;
+	p->e.content = json_print(j, &p->e.content_len);
 }
 
 static void

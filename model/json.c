@@ -1,15 +1,44 @@
 #include "model/json.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
+#include <string.h>
+
+#include <cjson/cJSON.h>
 
 #include "model/json_private.h"
 
 void
 json_init(struct json *j, const char *text, size_t len)
 {
-	*j = (struct json){.start = text, .at = text, .end = text + len};
+	const char *stop = text;
+
+	*j = (struct json){0};
+	if (!json_guard(j, text, len))
+		return;
+	j->tree = cJSON_ParseWithLengthOpts(text, len, &stop, false);
+	j->at = j->tree;
+	if (j->tree == NULL) {
+		json_wrong(j, "byte %zu: not JSON", (size_t)(stop - text));
+		return;
+	}
+	for (; stop < text + len; stop++) {
+		if (strchr(" \t\r\n", *stop) == NULL) {
+			json_wrong(j, "byte %zu: text after the value", (size_t)(stop - text));
+			return;
+		}
+	}
+}
+
+int
+json_finish(struct json *j, struct err *err)
+{
+	cJSON_Delete(take_ptr(&j->tree));
+	j->at = NULL;
+	j->key = NULL;
+	return json_ok(j) ? 0 : err_set(err, EBADMSG, "%s", j->wrong);
 }
 
 bool
@@ -22,237 +51,191 @@ bool
 json_wrong(struct json *j, const char *fmt, ...)
 {
 	va_list ap;
+	int n = 0;
 
 	if (!json_ok(j))
 		return false;
+	if (j->key != NULL)
+		n = snprintf(j->wrong, sizeof j->wrong, "%.60s: ", j->key);
 	va_start(ap, fmt);
-	vsnprintf(j->wrong, sizeof j->wrong, fmt, ap);
+	vsnprintf(j->wrong + n, sizeof j->wrong - (size_t)n, fmt, ap);
 	va_end(ap);
 	return false;
 }
 
+/* Of a list or an object. */
 static void
-skip_space(struct json *j)
+each_child(struct json *j, json_fn *fn, void *to)
 {
-	while (j->at < j->end &&
-		(*j->at == ' ' || *j->at == '\n' || *j->at == '\r' || *j->at == '\t'))
-		j->at++;
-}
+	const struct cJSON *parent = j->at;
+	const char *key = j->key;
 
-int
-json_finish(struct json *j, struct err *err)
-{
-	skip_space(j);
-	if (json_ok(j) && j->at != j->end)
-		json_wrong(j, "text after the value");
-	if (json_ok(j))
-		return 0;
-	return err_set(err, EBADMSG, "byte %zu: %s", (size_t)(j->at - j->start), j->wrong);
-}
+	for (j->at = parent->child; j->at != NULL && json_ok(j);) {
+		const struct cJSON *child = j->at;
 
-char
-json_peek(struct json *j)
-{
-	if (!json_ok(j))
-		return 0;
-	skip_space(j);
-	if (j->at == j->end)
-		return 0;
-	return (*j->at >= '0' && *j->at <= '9') || *j->at == '-' ? '0' : *j->at;
-}
-
-bool
-json_take(struct json *j, char c, const char *what)
-{
-	if (json_peek(j) == 0 || *j->at != c)
-		return json_wrong(j, "%s expected", what);
-	j->at++;
-	return true;
-}
-
-bool
-json_open(struct json *j, char bracket)
-{
-	if (!json_take(j, bracket, bracket == '{' ? "an object" : "a list"))
-		return false;
-	if (j->depth == JSON_DEPTH_MAX)
-		return json_wrong(j, "nested too deeply");
-	j->depth++;
-	j->begun &= ~(UINT64_C(1) << j->depth);
-	return true;
-}
-
-/* Is there another element? Eats the comma before it, or the closing bracket. */
-static bool
-more(struct json *j, char close)
-{
-	uint64_t bit = UINT64_C(1) << j->depth;
-
-	if (json_peek(j) == 0)
-		return json_wrong(j, "the text ends too early");
-	if (*j->at == close) {
-		j->at++;
-		j->depth--;
-		return false;
+		if (child->string != NULL)
+			j->key = child->string;
+		fn(j, to);
+		j->at = child->next;
 	}
-	if ((j->begun & bit) != 0 && !json_take(j, ',', "a comma"))
-		return false;
-	j->begun |= bit;
-	return true;
+	j->at = parent;
+	j->key = key;
+}
+
+void
+json_list(struct json *j, json_fn *fn, void *to)
+{
+	if (json_ok(j) && (cJSON_IsArray(j->at) || json_wrong(j, "a list expected")))
+		each_child(j, fn, to);
+}
+
+void
+json_map(struct json *j, json_fn *fn, void *to)
+{
+	if (json_ok(j) && (cJSON_IsObject(j->at) || json_wrong(j, "an object expected")))
+		each_child(j, fn, to);
 }
 
 bool
-json_item(struct json *j)
+json_text(struct json *j, char **text, size_t max)
 {
-	return more(j, ']');
-}
-
-bool
-json_member(struct json *j)
-{
-	const char *begin;
 	size_t len;
-	bool nul;
 
-	if (!json_ok(j) || !more(j, '}'))
-		return false;
-	json_peek(j);
-	begin = j->at;
-	len = json_string(j, NULL, &nul);
 	if (!json_ok(j))
 		return false;
-	if (len > JSON_KEY_MAX || nul)
-		return json_wrong(j, "member name too long or with NUL");
-	j->at = begin;
-	json_string(j, j->key, &nul);
-	j->key[len] = '\0';
-	return json_take(j, ':', "a colon");
-}
-
-static bool
-digits(struct json *j)
-{
-	if (j->at == j->end || *j->at < '0' || *j->at > '9')
-		return json_wrong(j, "digit expected");
-	while (j->at < j->end && *j->at >= '0' && *j->at <= '9')
-		j->at++;
-	return true;
-}
-
-static bool
-number(struct json *j)
-{
-	if (*j->at == '-')
-		j->at++;
-	if (j->at < j->end && *j->at == '0')
-		j->at++;
-	else if (!digits(j))
-		return false;
-	if (j->at < j->end && *j->at == '.') {
-		j->at++;
-		if (!digits(j))
-			return false;
-	}
-	if (j->at < j->end && (*j->at | 0x20) == 'e') {
-		j->at++;
-		if (j->at < j->end && (*j->at == '+' || *j->at == '-'))
-			j->at++;
-		return digits(j);
-	}
+	if (!cJSON_IsString(j->at))
+		return json_wrong(j, "a string expected");
+	len = strlen(j->at->valuestring);
+	if (len > max)
+		return json_wrong(j, "string of %zu bytes, at most %zu are allowed", len, max);
+	*text = xstrndup(j->at->valuestring, len);
 	return true;
 }
 
 bool
 json_uint(struct json *j, uint64_t max, uint64_t *v)
 {
-	const char *p;
+	double d;
 
-	if (json_peek(j) != '0')
-		return json_wrong(j, "a number expected");
-	p = j->at;
-	if (!number(j))
+	max = MIN(max, JSON_NUMBER_MAX);
+	if (!json_ok(j))
 		return false;
-	*v = 0;
-	for (; p < j->at; p++) {
-		unsigned digit = (unsigned)(*p - '0');
-
-		if (digit > 9)
-			return json_wrong(j, "a whole number, not negative, expected");
-		if (*v > (max - MIN(max, digit)) / 10 || *v * 10 + digit > max)
-			return json_wrong(j, "number greater than %llu", (unsigned long long)max);
-		*v = *v * 10 + digit;
-	}
-	return true;
-}
-
-static bool
-word(struct json *j, const char *text)
-{
-	size_t len = strlen(text);
-
-	if (json_peek(j) == 0 || (size_t)(j->end - j->at) < len || memcmp(j->at, text, len) != 0)
-		return json_wrong(j, "a value expected");
-	j->at += len;
+	if (!cJSON_IsNumber(j->at))
+		return json_wrong(j, "a number expected");
+	d = j->at->valuedouble;
+	if (d > (double)max)
+		return json_wrong(j, "number greater than %llu", (unsigned long long)max);
+	if (!(d >= 0) || (double)(uint64_t)d != d)
+		return json_wrong(j, "a whole number, not negative, expected");
+	*v = (uint64_t)d;
 	return true;
 }
 
 bool
 json_bool(struct json *j, bool *v)
 {
-	char c = json_peek(j);
-
-	if (c != 't' && c != 'f')
+	if (!json_ok(j))
+		return false;
+	if (!cJSON_IsBool(j->at))
 		return json_wrong(j, "true or false expected");
-	*v = c == 't';
-	return word(j, *v ? "true" : "false");
+	*v = cJSON_IsTrue(j->at);
+	return true;
 }
 
-/* Recursion is bounded by JSON_DEPTH_MAX, which json_open holds. */
-static bool
-skip(struct json *j)
+char *
+json_print(struct json *j, size_t *len)
 {
-	bool nul;
+	char *text;
 
-	switch (json_peek(j)) {
-	case '{':
-		json_open(j, '{');
-		while (json_ok(j) && more(j, '}')) {
-			json_string(j, NULL, &nul);
-			json_take(j, ':', "a colon");
-			skip(j);
-		}
-		return json_ok(j);
-	case '[':
-		json_open(j, '[');
-		while (json_ok(j) && more(j, ']'))
-			skip(j);
-		return json_ok(j);
-	case '"':
-		json_string(j, NULL, &nul);
-		return json_ok(j);
-	case '0':
-		return number(j);
-	case 't':
-		return word(j, "true");
-	case 'f':
-		return word(j, "false");
-	default:
-		return word(j, "null");
+	*len = 0;
+	if (!json_ok(j))
+		return NULL;
+	text = cJSON_PrintUnformatted(j->at);
+	assert(text != NULL); /* only for want of memory */
+	*len = strlen(text);
+	return text;
+}
+
+/* --- objects by a table ------------------------------------------------- */
+
+struct filling {
+	const struct field *fields;
+	size_t n;
+	uint64_t seen; /* bit i: fields[i] has come */
+	void *to;
+};
+
+static void
+read_text(struct json *j, const struct field *f, char **to)
+{
+	auto_free char *text = NULL;
+
+	if (!json_text(j, &text, f->max))
+		return;
+	if (f->check != NULL && !f->check(text, strlen(text))) {
+		json_wrong(j, "'%.60s' is not allowed", text);
+		return;
+	}
+	free(*to);
+	*to = take_ptr(&text);
+}
+
+static void
+read_field(struct json *j, const struct field *f, void *to)
+{
+	void *at = (char *)to + f->offset;
+	uint64_t v = 0;
+
+	if (f->kind >= FIELD_UINT8 && f->kind <= FIELD_UINT64 && !json_uint(j, f->max, &v))
+		return;
+	switch (f->kind) {
+	case FIELD_TEXT:
+		read_text(j, f, at);
+		break;
+	case FIELD_UINT8:
+		*(uint8_t *)at = (uint8_t)v;
+		break;
+	case FIELD_UINT16:
+		*(uint16_t *)at = (uint16_t)v;
+		break;
+	case FIELD_UINT32:
+		*(uint32_t *)at = (uint32_t)v;
+		break;
+	case FIELD_UINT64:
+		*(uint64_t *)at = v;
+		break;
+	case FIELD_BOOL:
+		json_bool(j, at);
+		break;
+	case FIELD_CUSTOM:
+		f->custom(j, to);
+		break;
 	}
 }
 
-bool
-json_raw(struct json *j, const char **at, size_t *len)
+static void
+read_member(struct json *j, void *arg)
 {
-	const char *begin;
+	struct filling *f = arg;
+	size_t i = 0;
 
-	json_peek(j);
-	begin = j->at;
-	if (!json_ok(j) || !skip(j))
-		return false;
-	if (at != NULL)
-		*at = begin;
-	if (len != NULL)
-		*len = (size_t)(j->at - begin);
-	return true;
+	while (i < f->n && strcmp(f->fields[i].name, j->key) != 0)
+		i++;
+	if (i == f->n || cJSON_IsNull(j->at))
+		return;
+	if ((f->seen & UINT64_C(1) << i) != 0) {
+		json_wrong(j, "member comes twice");
+		return;
+	}
+	f->seen |= UINT64_C(1) << i;
+	read_field(j, &f->fields[i], f->to);
+}
+
+void
+json_fields(struct json *j, const struct field *fields, size_t n, void *to)
+{
+	struct filling f = {.fields = fields, .n = n, .to = to};
+
+	assert(n <= 64);
+	json_map(j, read_member, &f);
 }

@@ -1,16 +1,19 @@
 /*
- * Reading and writing JSON (RFC 8259) that a peer sent, without building a tree: memory stays in
- * proportion to what is kept, whatever the peer sends, and a value can be had as raw text. Strict:
- *UTF-8 is checked, nesting is bounded, nothing may follow the value, a known member may come once.
+ * Reading JSON (RFC 8259) that a peer sent, by cJSON, and writing texts as cJSON writes them. What cJSON
+ * lets pass or pays too much memory for is refused before it sees it (json_guard.c): wrong UTF-8, NUL
+ * and control characters, more than JSON_DEPTH_MAX levels or JSON_VALUES_MAX values, which bounds the
+ * tree to some 35 MB. Nothing may follow the value; a member that we know may come once.
  *
- * Every function does nothing once something was wrong; so check once, at the end:
+ * A reader stands at one value, the whole text at first. Every function does nothing once something
+ * was wrong; so check once, at the end, which also frees the tree:
  *
  *	json_init(&j, text, len);
  *	json_fields(&j, fields, ARRAY_LEN(fields), &thing);
  *	if ((rc = json_finish(&j, err)) < 0)
  *		...free what `thing` holds...
  *
- * Leaf without state of its own; any thread.
+ * Numbers are doubles in cJSON, so none that we read may be greater than JSON_NUMBER_MAX. Leaf without
+ * state of its own; any thread.
  */
 #ifndef EDGEWAY_MODEL_JSON_H
 #define EDGEWAY_MODEL_JSON_H
@@ -18,34 +21,40 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-enum { JSON_DEPTH_MAX = 63, JSON_KEY_MAX = 255 };
+enum { JSON_DEPTH_MAX = 64, JSON_VALUES_MAX = 200000 };
+
+/* Up to here every whole number is a double of its own. */
+#define JSON_NUMBER_MAX ((UINT64_C(1) << 53) - 1)
+
+struct cJSON;
 
 struct json {
-	const char *start, *at, *end;
-	unsigned depth;
-	uint64_t begun; /* bit d: the container at depth d has had a member */
+	struct cJSON *tree;
+	const struct cJSON *at; /* the value to read */
+	const char *key; /* of the member that it is or is in, NULL at the top */
 	char wrong[160]; /* first complaint, "" when all is well */
-	char key[JSON_KEY_MAX + 1]; /* of the current member */
 };
 
+typedef void json_fn(struct json *j, void *to);
+
+/* The text is not needed afterwards. */
 void json_init(struct json *j, const char *text, size_t len);
-/* The whole text was one value and nothing was wrong: 0; else -EBADMSG with "byte N: what". */
+/* 0 when nothing was wrong, else -EBADMSG. */
 int json_finish(struct json *j, struct err *err);
 bool json_ok(const struct json *j);
-/* Says what is wrong, unless something was before; always false. */
+/* Says what is wrong, unless something was before, behind the member's name; always false. */
 bool json_wrong(struct json *j, const char *fmt, ...) printf_like(2, 3);
 
-/* '{' '[' '"' 't' 'f' 'n' '0' for what comes next, 0 at the end or after an error. */
-char json_peek(struct json *j);
-bool json_open(struct json *j, char bracket); /* '{' or '[' */
-bool json_member(struct json *j); /* next member, its name in j->key; false after the last */
-bool json_item(struct json *j); /* next item; false after the last */
-/* A string of at most max bytes, decoded, on the heap; NUL characters are refused. */
+/* Calls fn with the reader at each item in turn. */
+void json_list(struct json *j, json_fn *fn, void *to);
+/* Calls fn with the reader at each member in turn, its name in j->key. */
+void json_map(struct json *j, json_fn *fn, void *to);
+/* A string of at most max bytes on the heap. */
 bool json_text(struct json *j, char **text, size_t max);
 bool json_uint(struct json *j, uint64_t max, uint64_t *v);
 bool json_bool(struct json *j, bool *v);
-/* Any value, checked; its raw text. Both pointers may be NULL. */
-bool json_raw(struct json *j, const char **at, size_t *len);
+/* Any value as cJSON writes it, without blanks; heap, NULL after an error. */
+char *json_print(struct json *j, size_t *len);
 
 enum field_kind {
 	FIELD_TEXT,
@@ -64,13 +73,14 @@ struct field {
 	size_t offset; /* in the structure to fill; FIELD_CUSTOM gets the structure */
 	uint64_t max; /* bytes of a text, greatest number */
 	bool (*check)(const char *text, size_t len); /* NULL: any text */
-	void (*custom)(struct json *j, void *to);
+	json_fn *custom;
 };
 
 /* An object. Texts that were NULL before and are absent stay NULL. */
 void json_fields(struct json *j, const struct field *fields, size_t n, void *to);
 
-/* Appends a string with its quotes; bytes that are not UTF-8 become U+FFFD. NULL is "". */
+/* Appends a string with its quotes, in the bytes that json_print has for it; bytes that are not UTF-8
+ * become U+FFFD. NULL is "". */
 void json_add_text(struct buf *out, const char *text);
 
 #endif

@@ -9,9 +9,9 @@ model_libmodel_a_SOURCES = \
 	model/digest.c model/digest.h \
 	model/envelope.c model/envelope.h \
 	model/json.c model/json.h \
-	model/json_fields.c \
+	model/json_guard.c \
 	model/json_private.h \
-	model/json_string.c \
+	model/json_write.c \
 	model/kube.h \
 	model/kube_endpoints.c \
 	model/kube_node.c \
@@ -42,6 +42,7 @@ MODEL_TESTS = \
 	tests/unit/cluster_test \
 	tests/unit/digest_test \
 	tests/unit/envelope_test \
+	tests/unit/json_test \
 	tests/unit/kube_test \
 	tests/unit/service_test \
 	tests/unit/snapshot_test \
@@ -56,6 +57,8 @@ tests_unit_check_test_SOURCES = tests/unit/check_test.c
 tests_unit_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_cluster_test_SOURCES = tests/unit/cluster_test.c
 tests_unit_cluster_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_json_test_SOURCES = tests/unit/json_test.c
+tests_unit_json_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_kube_test_SOURCES = tests/unit/kube_test.c
 tests_unit_kube_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_service_test_SOURCES = tests/unit/service_test.c

@@ -206,20 +206,22 @@ grow(void *list, size_t n, size_t size)
 }
 
 static void
-parse_endpoints(struct json *j, void *to)
+add_endpoint(struct json *j, void *to)
 {
 	struct view_port *p = to;
 
-	if (!json_open(j, '['))
+	if (p->n_endpoints == MESH_ENDPOINTS_MAX) {
+		json_wrong(j, "more than %d endpoints", MESH_ENDPOINTS_MAX);
 		return;
-	while (json_item(j)) {
-		if (p->n_endpoints == MESH_ENDPOINTS_MAX) {
-			json_wrong(j, "more than %d endpoints", MESH_ENDPOINTS_MAX);
-			return;
-		}
-		p->endpoints = grow(p->endpoints, p->n_endpoints, sizeof *p->endpoints);
-		parse_endpoint(j, &p->endpoints[p->n_endpoints++]);
 	}
+	p->endpoints = grow(p->endpoints, p->n_endpoints, sizeof *p->endpoints);
+	parse_endpoint(j, &p->endpoints[p->n_endpoints++]);
+}
+
+static void
+parse_endpoints(struct json *j, void *to)
+{
+	json_list(j, add_endpoint, to);
 }
 
 static void
@@ -260,21 +262,23 @@ parse_port(struct json *j, struct view *v, struct view_port *p)
 }
 
 static void
-parse_ports(struct json *j, void *to)
+add_port(struct json *j, void *to)
 {
 	struct view *v = to;
 
-	if (!json_open(j, '['))
+	if (v->n_ports == MESH_PORTS_MAX) {
+		json_wrong(j, "more than %d ports", MESH_PORTS_MAX);
 		return;
-	while (json_item(j)) {
-		if (v->n_ports == MESH_PORTS_MAX) {
-			json_wrong(j, "more than %d ports", MESH_PORTS_MAX);
-			return;
-		}
-		v->ports = grow(v->ports, v->n_ports, sizeof *v->ports);
-		v->n_ports++;
-		parse_port(j, v, &v->ports[v->n_ports - 1]);
 	}
+	v->ports = grow(v->ports, v->n_ports, sizeof *v->ports);
+	v->n_ports++;
+	parse_port(j, v, &v->ports[v->n_ports - 1]);
+}
+
+static void
+parse_ports(struct json *j, void *to)
+{
+	json_list(j, add_port, to);
 }
 
 static void

@@ -23,7 +23,7 @@ LIBRARIES = {
     r"ares(_\w+)?\.h": r"base/resolve\.c|dns/forward\.c",
     r"llhttp\.h": r"base/http1(_\w+)?\.[ch]",
     r"yaml\.h": r"base/tree_yaml\.c",
-    r"cjson/.*": r"base/tree_json\.c|model/codec\.c",
+    r"cjson/.*": r"base/tree_json\.c|model/json\.c",
     r"xxhash\.h": r"base/hash\.c",
     r"openssl/.*": r"base/pki(_\w+)?\.[ch]|base/ws(_\w+)?\.[ch]|base/tls(_\w+)?\.[ch]|tunnel/.*",
     r"sqlite3\.h": r"meta/store(_\w+)?\.[ch]",

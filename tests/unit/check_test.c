@@ -6,8 +6,6 @@
 
 #include <cmocka.h>
 
-#include "model/json.h"
-
 static void
 names(void **state)
 {
@@ -85,100 +83,6 @@ addresses(void **state)
 	assert_true(IN6_IS_ADDR_V4MAPPED(&ip));
 }
 
-/* Text as JSON and back. */
-static void
-strings(void **state)
-{
-	static const struct {
-		const char *json, *text, *again;
-	} cases[] = {
-		{"\"\"", "", "\"\""},
-		{"\"a\\\"\\\\\\/\\b\\f\\n\\r\\t\"", "a\"\\/\b\f\n\r\t",
-			"\"a\\\"\\\\/\\u0008\\u000c\\u000a\\u000d\\u0009\""},
-		{"\"\\u00e9\\u20AC\\ud83d\\ude00\"", "\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80",
-			"\"\xc3\xa9\xe2\x82\xac\xf0\x9f\x98\x80\""},
-	};
-	auto_buf struct buf out;
-
-	(void)state;
-	buf_init(&out, BUF_UNLIMITED);
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		auto_free char *text = NULL;
-		struct json j;
-
-		json_init(&j, cases[i].json, strlen(cases[i].json));
-		assert_true(json_text(&j, &text, 100));
-		assert_int_equal(json_finish(&j, NULL), 0);
-		assert_string_equal(text, cases[i].text);
-		buf_consume(&out, buf_len(&out));
-		json_add_text(&out, text);
-		assert_string_equal(buf_str(&out), cases[i].again);
-	}
-	buf_consume(&out, buf_len(&out));
-	json_add_text(&out, "a\xff\xc3");
-	assert_string_equal(buf_str(&out), "\"a\\ufffd\\ufffd\"");
-}
-
-static void
-wrong_utf8_is_refused(void **state)
-{
-	static const char *const bad[] = {"\"\xc0\x80\"", "\"\xc3\"", "\"\xe0\x80\x80\"",
-		"\"\xed\xa0\x80\"", "\"\xf0\x80\x80\x80\"", "\"\xf4\x90\x80\x80\"", "\"\x80\"",
-		"\"\xe2\x82\"", "\"\\ude00\"", "\"\\ud83dx\"", "\"\\u12g4\"", "\"\\x\"", "\"",
-		"\"\\"};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
-		auto_free char *text = NULL;
-		struct json j;
-
-		json_init(&j, bad[i], strlen(bad[i]));
-		assert_false(json_text(&j, &text, 100));
-		assert_true(json_finish(&j, NULL) < 0);
-	}
-}
-
-static void
-numbers_are_bounded(void **state)
-{
-	static const struct {
-		const char *text;
-		uint64_t max;
-		bool good;
-	} cases[] = {
-		{"0", 0, true},
-		{"1", 0, false},
-		{"65535", 65535, true},
-		{"65536", 65535, false},
-		{"655350", 65535, false},
-		{"18446744073709551615", UINT64_MAX, true},
-		{"18446744073709551616", UINT64_MAX, false},
-		{"7", 7, true},
-		{"8", 7, false},
-		{"01", 10, false},
-		{"1.0", 10, false},
-		{"1e0", 10, false},
-		{"-0", 10, false},
-		{"+1", 10, false},
-		{"", 10, false},
-		{"-", 10, false},
-	};
-
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		struct json j;
-		uint64_t v;
-		bool good;
-
-		json_init(&j, cases[i].text, strlen(cases[i].text));
-		good = json_uint(&j, cases[i].max, &v);
-		good = json_finish(&j, NULL) == 0 && good;
-		if (good != cases[i].good)
-			fail_msg("%s with a limit of %llu", cases[i].text,
-				(unsigned long long)cases[i].max);
-	}
-}
-
 int
 main(void)
 {
@@ -186,9 +90,6 @@ main(void)
 		cmocka_unit_test(names),
 		cmocka_unit_test(words),
 		cmocka_unit_test(addresses),
-		cmocka_unit_test(strings),
-		cmocka_unit_test(wrong_utf8_is_refused),
-		cmocka_unit_test(numbers_are_bounded),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

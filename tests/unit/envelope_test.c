@@ -38,8 +38,8 @@ reads_what_cloudhub_sends(void **state)
 	assert_true(e.timestamp_ms == 1700000000123);
 	assert_true(e.sync);
 	assert_int_equal(e.operation, OP_UPDATE);
-	/* The content as it was written, blanks and all. */
-	assert_string_equal(e.content, "{\"a\" : [1.50, \"\\u00e9\"]}");
+	/* As cJSON writes it, whatever the blanks, escapes and digits were. */
+	assert_string_equal(e.content, "{\"a\":[1.5,\"\xc3\xa9\"]}");
 	assert_int_equal(e.content_len, strlen(e.content));
 	envelope_fini(&e);
 	assert_null(e.id);
@@ -112,7 +112,7 @@ refuses_with_a_reason(void **state)
 	static const struct {
 		const char *text, *reason;
 	} cases[] = {
-		{"", "object expected"},
+		{"", "not JSON"},
 		{"[]", "object expected"},
 		{"{\"header\":{},\"route\":{\"operation\":\"query\"}", "ends too early"},
 		{"{\"header\":{},\"route\":{\"operation\":\"query\"}} x", "after the value"},
@@ -125,21 +125,21 @@ refuses_with_a_reason(void **state)
 			"whole number"},
 		{"{\"header\":{\"timestamp\":9223372036854775808},\"route\":{\"operation\":"
 		 "\"query\"}}",
-			"greater than"},
+			"timestamp: number greater than 9007199254740991"},
 		{"{\"header\":{\"sync\":1},\"route\":{\"operation\":\"query\"}}", "true or false"},
 		{"{\"header\":{\"msg_id\":\"\\u0000\"},\"route\":{\"operation\":\"query\"}}",
 			"NUL"},
 		{"{\"header\":{\"msg_id\":\"\xff\"},\"route\":{\"operation\":\"query\"}}", "UTF-8"},
 		{"{\"header\":{\"msg_id\":\"\\ud800\"},\"route\":{\"operation\":\"query\"}}",
-			"surrogate"},
+			"not JSON"},
 		{"{\"header\":{},\"route\":{\"operation\":\"query\"},\"content\":{\"a\":01}}",
-			"comma"},
+			"digit too many"},
 		{"{\"header\":{},\"route\":{\"operation\":\"query\"},\"content\":[1,]}",
-			"value expected"},
+			"not JSON"},
 		{"{\"header\":{},\"route\":{\"operation\":\"query\"},\"content\":[1.]}", "digit"},
 		{"{\"header\":{},\"route\":{\"operation\":\"query\"},\"content\":\"a\nb\"}",
 			"control"},
-		{"{\"header\":{},\"route\":{\"operation\":\"query\"},}", "string expected"},
+		{"{\"header\":{},\"route\":{\"operation\":\"query\"},}", "not JSON"},
 	};
 
 	(void)state;
