@@ -107,6 +107,17 @@ write_head(struct exchange *ex, const struct http1_head *h)
 	return buf_add(&ex->head, w->emit, (size_t)n);
 }
 
+static const char *
+why_none(const struct group *g)
+{
+	const struct service_port *p =
+		g->service != NULL ? service_port_find(g->service, g->port, false) : NULL;
+
+	return p != NULL && p->n_unreachable > 0
+		? "has no endpoints that this node can dial (no hostPort, or another site)"
+		: "has no endpoints";
+}
+
 static void
 refuse_service(struct exchange *ex, const char *what, _Atomic uint64_t *counter)
 {
@@ -165,7 +176,7 @@ exchange_start(struct front *f, bool more)
 	}
 	exchange_touch(ex);
 	if (f->group->balance.n == 0) {
-		refuse_service(ex, "has no endpoints",
+		refuse_service(ex, why_none(f->group),
 			f->group->service != NULL ? &w->counters.no_endpoints
 						  : &w->counters.no_service);
 		return;

@@ -22,16 +22,28 @@ parse(const char *json, size_t len)
 	return t;
 }
 
+enum { DEPTH_SHOWN = 4, ROWS_SHOWN = 8 }; /* of a look at everything; `state` has it all */
+
 static void
 print_node(const struct tree_node *n, int depth)
 {
+	const char *name = n->key != NULL ? n->key : "-";
+	unsigned rows = 0;
+
 	if (n->kind == TREE_SCALAR) {
-		printf("%*s%s%s%s\n", depth * 2, "", n->key != NULL ? n->key : "-",
-			n->key != NULL ? ": " : " ", n->text != NULL ? n->text : "");
+		printf("%*s%s%s %s\n", depth * 2, "", name, n->key != NULL ? ":" : "",
+			n->text != NULL ? n->text : "");
 		return;
 	}
-	printf("%*s%s:\n", depth * 2, "", n->key != NULL ? n->key : "-");
-	tree_each(n, c) print_node(c, depth + 1);
+	printf("%*s%s:\n", depth * 2, "", name);
+	tree_each(n, c)
+	{
+		if (depth < DEPTH_SHOWN && (n->kind == TREE_MAP || rows < ROWS_SHOWN))
+			print_node(c, depth + 1);
+		rows++;
+	}
+	if (rows > 0 && (depth >= DEPTH_SHOWN || (n->kind == TREE_LIST && rows > ROWS_SHOWN)))
+		printf("%*s... %u in all, see edgewayctl state\n", depth * 2 + 2, "", rows);
 }
 
 int
