@@ -135,6 +135,8 @@ on_event(const struct nlmsghdr *nlh, void *arg)
 		f->concerned |= link_is_ours(f, nlh);
 	else if (nlh->nlmsg_type == RTM_NEWADDR || nlh->nlmsg_type == RTM_DELADDR)
 		f->concerned |= (int)ifa->ifa_index == f->index;
+	else if (nlh->nlmsg_type == RTM_DELROUTE)
+		f->concerned |= (int)nl_u32(nlh, sizeof(struct rtmsg), RTA_OIF) == f->index;
 	return MNL_CB_OK;
 }
 
@@ -165,7 +167,8 @@ iface_start(struct iface **out, struct loop *loop, const char *name, iface_fn *f
 	if (strlen(name) >= IFNAMSIZ)
 		return err_set(
 			err, EINVAL, "\"%s\" is too long for the name of an interface", name);
-	rc = nl_open(&events, NETLINK_ROUTE, RTMGRP_LINK | RTMGRP_IPV4_IFADDR, err);
+	rc = nl_open(
+		&events, NETLINK_ROUTE, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE, err);
 	if (rc < 0)
 		return rc;
 	f = xcalloc(1, sizeof *f);

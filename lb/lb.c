@@ -46,7 +46,7 @@ on_stop(void *arg)
 	struct worker *w = m->worker;
 
 	worker_enter(w);
-	listener_use(w, -1);
+	listener_finish(w);
 	w->draining = true;
 	w->drain_until_ms = w->now_ms + m->drain_ms;
 	free(m);
@@ -131,6 +131,9 @@ lb_listen(struct lb *lb, uint32_t address, struct err *err)
 		else
 			cleanup_fd(&fds[i]);
 	}
+	if (rc == -EADDRINUSE)
+		err_wrap(err, rc, "another process holds the port, see `ss -antp sport = :%u`",
+			lb->config.port);
 	if (rc < 0)
 		return err_wrap(err, rc, "the proxy's listener");
 	lb->address = address;

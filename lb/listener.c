@@ -85,6 +85,14 @@ listener_use(struct worker *w, int fd)
 }
 
 void
+listener_finish(struct worker *w)
+{
+	if (w->listen_fd >= 0)
+		on_listener(w, w->listen_fd, WATCH_READ);
+	listener_use(w, -1);
+}
+
+void
 listener_tick(struct worker *w)
 {
 	if (!w->listen_paused)

@@ -10,6 +10,8 @@
 
 /* Takes fd; an earlier one is closed. -1: none. */
 void listener_use(struct worker *w, int fd);
+/* Takes what the kernel has accepted already, which would be reset, and closes. */
+void listener_finish(struct worker *w);
 /* On each tick: tries again after it ran out of descriptors. */
 void listener_tick(struct worker *w);
 

@@ -48,6 +48,14 @@ peer_read(struct peer *p, char *to, size_t size)
 	return n;
 }
 
+bool
+peer_has_input(const struct peer *p)
+{
+	char byte;
+
+	return recv(p->fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0;
+}
+
 static int
 keep_rest(struct peer *p, const struct iovec *iov, int n, size_t sent)
 {

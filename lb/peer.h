@@ -31,6 +31,8 @@ void peer_open(struct peer *p, struct loop *loop, int fd, bool connecting, watch
 void peer_connected(struct peer *p);
 /* As read(2): >0; 0 at EOF (reading is then off); -EAGAIN, -errno. */
 ssize_t peer_read(struct peer *p, char *to, size_t size);
+/* Is there something to read, that was not? */
+bool peer_has_input(const struct peer *p);
 /* Sends, or keeps what the socket does not take. 0 or -errno, then everything is lost. */
 int peer_send(struct peer *p, struct iovec *iov, int n);
 int peer_send_bytes(struct peer *p, const void *data, size_t len);

@@ -369,6 +369,7 @@ front_open(struct worker *w, int fd, struct group *g, uint32_t client_ip)
 void
 front_drain(struct front *f)
 {
-	if (f->state == FRONT_IDLE)
+	/* A request that waits unread is in progress for its client. */
+	if (f->state == FRONT_IDLE && !peer_has_input(&f->peer))
 		front_close(f, false);
 }

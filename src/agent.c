@@ -204,10 +204,12 @@ agent_start(
 	a->options = options;
 	a->argc = argc;
 	a->argv = argv;
-	a->lock = -1;
+	a->lock = a->network_lock = -1;
 	signal(SIGPIPE, SIG_IGN);
 	limit_descriptors();
 	rc = lock_take(options->data_dir, &a->lock, err);
+	if (rc == 0)
+		rc = lock_network(&a->network_lock, err);
 	if (rc == 0)
 		rc = open_parts(a, err);
 	if (rc < 0) {
@@ -284,6 +286,7 @@ agent_run(struct agent **out)
 	loop_free(&a->loop);
 	log_info("agent", "stopped node=%s", a->options->node);
 	free(a->upstreams);
+	close(a->network_lock);
 	close(a->lock);
 	status = a->status;
 	free(a);

@@ -34,6 +34,7 @@ struct agent {
 	int argc;
 	char **argv;
 	int lock;
+	int network_lock;
 	int status;
 	bool stopping;
 };

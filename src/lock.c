@@ -2,9 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 int
@@ -35,6 +38,44 @@ lock_take(const char *data_dir, int *out, struct err *err)
 	}
 	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)
 		return err_set(err, errno, "cannot write %s: %s", path, strerror(errno));
+	*out = take_fd(&fd);
+	return 0;
+}
+
+/* Process that listens at the name, 0 when it cannot be told. */
+static int
+listener_of(const struct sockaddr_un *name, socklen_t len)
+{
+	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct ucred who = {0};
+	socklen_t size = sizeof who;
+
+	if (fd < 0 || connect(fd, (const struct sockaddr *)name, len) < 0 ||
+		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
+		return 0;
+	return who.pid;
+}
+
+int
+lock_network(int *out, struct err *err)
+{
+	const struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0edgeway-agent"};
+	const socklen_t len = offsetof(struct sockaddr_un, sun_path) + sizeof "\0edgeway-agent" - 1;
+	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+
+	if (fd < 0)
+		return err_set(err, errno, "cannot open a socket: %s", strerror(errno));
+	if (bind(fd, (const struct sockaddr *)&name, len) < 0) {
+		if (errno != EADDRINUSE)
+			return err_set(err, errno,
+				"cannot take the lock of the network namespace: %s",
+				strerror(errno));
+		return err_set(err, EBUSY,
+			"another edgeway-agent serves this network namespace: process %d; stop it",
+			listener_of(&name, len));
+	}
+	if (listen(fd, 1) < 0)
+		return err_set(err, errno, "cannot listen: %s", strerror(errno));
 	*out = take_fd(&fd);
 	return 0;
 }

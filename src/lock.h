@@ -1,6 +1,8 @@
 /*
  * One instance per data folder: a lock on DIR/lock, held until the process ends, whatever ends it.
- * SO_REUSEPORT would let a second agent share the ports without a word.
+ * SO_REUSEPORT would let a second agent share the ports without a word. One agent per network namespace,
+ * too: two with folders of their own would fight over the nftables table and resolv.conf. That lock is
+ * an abstract Unix socket, since the kernel keeps those by network namespace.
  */
 #ifndef EDGEWAY_SRC_LOCK_H
 #define EDGEWAY_SRC_LOCK_H
@@ -9,5 +11,7 @@
 
 /* Makes the folder (0700) when it is missing. -EBUSY names the process that holds the lock. */
 int lock_take(const char *data_dir, int *fd, struct err *err);
+/* The same for the network namespace. */
+int lock_network(int *fd, struct err *err);
 
 #endif

@@ -83,3 +83,20 @@ def test_out_of_descriptors(mesh, port):
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     assert client.wait(5) == 0  # all of them were served in the end
+
+
+def test_route_deleted_by_another(mesh):
+    """systemd-networkd and others drop routes that they do not know."""
+    node = mesh.node1
+    node.run("ip", "route", "del", "9.251.0.0/16")
+    wait_for("route again", lambda: "9.251.0.0/16" in node.route(), 5)
+
+
+def test_second_agent_leaves_the_first_alone(mesh):
+    """With a data folder of its own it would fight for the table and take our lines out of resolv.conf."""
+    node, agent = mesh.node1, mesh.agent1
+    before = node.resolv()
+    status, out = agent.attempt("--dataDir", os.path.join(node.dir, "second"), "--admin.listen", "",
+                                "--admin.socket", os.path.join(node.dir, "second.sock"))
+    assert status == 1 and str(agent.process.pid) in out
+    assert node.resolv() == before and node.gateway.encode() in before

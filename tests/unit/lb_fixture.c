@@ -152,8 +152,8 @@ on_gone(void *arg)
 	sem_post(&fx.gone);
 }
 
-static void
-stop_now(void *arg)
+void
+stop_lb_here(void *arg)
 {
 	lb_stop(&fx.lb, *(uint64_t *)arg, on_gone, NULL);
 }
@@ -161,7 +161,7 @@ stop_now(void *arg)
 void
 begin_stop_lb(uint64_t drain_ms)
 {
-	on_loop(stop_now, &drain_ms);
+	on_loop(stop_lb_here, &drain_ms);
 }
 
 bool

@@ -48,6 +48,8 @@ struct lb **the_lb(void);
 /* lb_stop, and wait until it is gone. */
 void stop_lb(uint64_t drain_ms);
 void begin_stop_lb(uint64_t drain_ms);
+/* The same from within the loop: of a uint64_t. */
+void stop_lb_here(void *drain_ms);
 bool lb_is_gone(int wait_ms);
 void start_lb(void);
 

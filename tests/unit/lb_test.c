@@ -590,6 +590,39 @@ drain_finishes_what_is_begun(void **state)
 	start_lb();
 }
 
+static void
+ask_while_it_stops(void *client)
+{
+	uint64_t drain_ms = 2000;
+
+	stop_lb_here(&drain_ms);
+	put(*(int *)client, GET);
+}
+
+static void
+drain_answers_what_waits_unread(void **state)
+{
+	int client, back;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	put(client, GET);
+	back = endpoint_accept(0);
+	head_at(back);
+	put(back, OK("1", "1"));
+	expect(client, OK("1", "1"));
+	on_loop(ask_while_it_stops, &client);
+	head_at(back);
+	put(back, OK("1", "2"));
+	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 1\r\nConnection: close\r\n\r\n2");
+	expect_eof(client);
+	close(client);
+	assert_true(lb_is_gone(1000));
+	close(back);
+	start_lb();
+}
+
 int
 main(void)
 {
@@ -614,6 +647,7 @@ main(void)
 		cmocka_unit_test(limits_and_timeouts),
 		cmocka_unit_test(dead_endpoint_costs_no_request),
 		cmocka_unit_test(drain_finishes_what_is_begun),
+		cmocka_unit_test(drain_answers_what_waits_unread),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
