@@ -1,6 +1,6 @@
 /*
  * Watches one folder with inotify and says the name of an entry whose content may have changed:
- * closed after writing, moved in or out, deleted. Not a file that is still being written. name NULL:
+ * closed after writing, moved in or out, linked, deleted. Not a file that is still being written. name NULL:
  * something was missed (queue overflow) or the folder itself went away: read everything again.
  * Called on the loop's thread.
  */

@@ -51,8 +51,8 @@ int ws_new(struct ws **ws, struct loop *loop, const struct ws_config *config, st
 void ws_free(struct ws **ws);
 
 /* Takes over an accepted TCP socket, TLS handshake still to come. The descriptor is ws's at once, also
- * when the answer is -ECONNABORTED. While handshakes_max are under way each has 1 s instead of
- * handshake_ms, and what comes on top of them is refused: strangers who say nothing keep nobody out for long. */
+ * when the answer is -ECONNABORTED, or -EBUSY: while handshakes_max are under way each has 1 s instead of
+ * handshake_ms, and what comes on top of them is refused. Strangers who say nothing keep nobody out for long. */
 int ws_adopt(struct ws *ws, int fd);
 /* New connections get this certificate; those that are open stay as they are. 0 or -errno. */
 int ws_renew(struct ws *ws, struct ssl_ctx_st *server_tls);

@@ -37,7 +37,7 @@ ws_adopt(struct ws *ws, int fd)
 
 	if (!ws_room(ws)) {
 		close(fd);
-		return -ECONNABORTED;
+		return -EBUSY;
 	}
 	c = conn_new(ws, true);
 	desc.opaque = c;

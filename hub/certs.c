@@ -76,6 +76,18 @@ own_ca_make(struct certs *c, const char *cert_path, const char *key_path, struct
 	return 0;
 }
 
+static bool
+any_node(const struct certs *c)
+{
+	char **names;
+	size_t n = certs_nodes(c, &names);
+
+	for (size_t i = 0; i < n; i++)
+		free(names[i]);
+	free(names);
+	return n > 0;
+}
+
 static int
 own_ca(struct certs *c, struct err *err)
 {
@@ -83,8 +95,17 @@ own_ca(struct certs *c, struct err *err)
 	auto_free char *key_path = xasprintf("%s/ca.key", c->dir);
 	int rc;
 
-	if (access(cert_path, F_OK) < 0 && errno == ENOENT)
+	if (access(cert_path, F_OK) < 0 && errno == ENOENT) {
+		if (any_node(c))
+			return err_set(err, ENOENT,
+				"%s is gone, and nodes hold certificates of this CA: bring the "
+				"file "
+				"back, or remove %s/nodes to begin anew, and every node has to "
+				"join "
+				"again",
+				cert_path, c->dir);
 		return own_ca_make(c, cert_path, key_path, err);
+	}
 	if ((rc = read_pem(cert_path, "the CA", &c->ca_pem, err)) < 0)
 		return rc;
 	return read_pem(key_path, "the CA's key", &c->ca_key, err);

@@ -206,7 +206,8 @@ adopt(struct manifest_file *f, const struct tree *tree, struct cluster *cluster,
 			keep_wrong(f, tree_document(tree, i), claims);
 	}
 	f->n_objects = batch.n;
-	drop_older(f, cluster, claims);
+	if (!batch.unknown)
+		drop_older(f, cluster, claims);
 	log_info("manifests", "read file=%s objects=%zu wrong=%zu other_kinds=%zu", f->name,
 		batch.n, batch.n_wrong, batch.n_skipped);
 	kube_batch_fini(&batch);

@@ -196,11 +196,13 @@ static bool
 on_socket(void *arg, int fd)
 {
 	struct nodes *n = arg;
+	int rc;
 
 	/* ws_adopt owns the descriptor from here on, whatever comes of it. */
-	if (ws_adopt(n->ws, fd) < 0)
-		log_limited(LOG_LEVEL_WARN, 6, "hub",
-			"a connection was turned away: too many handshakes are under way");
+	rc = ws_adopt(n->ws, fd);
+	if (rc < 0)
+		log_limited(LOG_LEVEL_WARN, 6, "hub", "a connection was turned away: %s",
+			rc == -EBUSY ? "too many handshakes are under way" : "it ended at once");
 	return true;
 }
 

@@ -132,6 +132,7 @@ struct kube_batch {
 	size_t n_complaints,
 		n_wrong; /* n_wrong: objects refused; other complaints left the object in */
 	size_t n_skipped; /* objects of other kinds */
+	bool unknown; /* a List whose items are no list: what else it was to say is not known */
 };
 
 /* Everything in the tree. Never fails. */

@@ -61,7 +61,7 @@ static void
 decode_slice_endpoint(
 	struct decoder *d, const struct tree_node *n, const char *ns, struct kube_endpoint *e)
 {
-	const struct tree_node *addresses = tree_get(n, "addresses");
+	const struct tree_node *addresses = kube_list(d, n, "addresses");
 	const struct tree_node *first = addresses != NULL ? addresses->child : NULL;
 
 	e->ip = xstrdup(tree_text(first, ""));
@@ -78,7 +78,7 @@ kube_slice_decode(
 	struct decoder *d, const struct tree_node *n, const char *ns, struct kube_endpoints *e)
 {
 	const struct tree_node *labels = tree_path(n, "metadata.labels");
-	const struct tree_node *list = tree_get(n, "endpoints");
+	const struct tree_node *list = kube_list(d, n, "endpoints");
 	const struct tree_node *type = tree_get(n, "addressType");
 	struct kube_subset *s;
 
@@ -91,7 +91,7 @@ kube_slice_decode(
 		kube_wrong(d, type != NULL ? type : n, "addressType: IPv4, IPv6 or FQDN expected");
 	e->n_subsets = 1;
 	s = e->subsets = xcalloc(1, sizeof *s);
-	decode_ports(d, tree_get(n, "ports"), s);
+	decode_ports(d, kube_list(d, n, "ports"), s);
 	s->endpoints = xcalloc(kube_count(list) + 1, sizeof *s->endpoints);
 	tree_each(list, item) decode_slice_endpoint(d, item, ns, &s->endpoints[s->n_endpoints++]);
 }
@@ -119,17 +119,17 @@ void
 kube_endpoints_decode(
 	struct decoder *d, const struct tree_node *n, const char *ns, struct kube_endpoints *e)
 {
-	const struct tree_node *list = tree_get(n, "subsets");
+	const struct tree_node *list = kube_list(d, n, "subsets");
 
 	e->service = xstrdup("");
 	e->subsets = xcalloc(kube_count(list) + 1, sizeof *e->subsets);
 	tree_each(list, item)
 	{
 		struct kube_subset *s = &e->subsets[e->n_subsets++];
-		const struct tree_node *ready = tree_get(item, "addresses");
-		const struct tree_node *other = tree_get(item, "notReadyAddresses");
+		const struct tree_node *ready = kube_list(d, item, "addresses");
+		const struct tree_node *other = kube_list(d, item, "notReadyAddresses");
 
-		decode_ports(d, tree_get(item, "ports"), s);
+		decode_ports(d, kube_list(d, item, "ports"), s);
 		s->endpoints =
 			xcalloc(kube_count(ready) + kube_count(other) + 1, sizeof *s->endpoints);
 		decode_addresses(d, ready, ns, ENDPOINT_READY | ENDPOINT_SERVING, s);

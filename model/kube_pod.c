@@ -36,7 +36,7 @@ decode_ports(struct decoder *d, const struct tree_node *containers, bool init, s
 	{
 		if (!stays(c, init))
 			continue;
-		tree_each(tree_get(c, "ports"), n)
+		tree_each(kube_list(d, c, "ports"), n)
 		{
 			struct kube_container_port *port = &p->ports[p->n_ports++];
 
@@ -59,8 +59,8 @@ kube_pod_decode(struct decoder *d, const struct tree_node *n, struct kube_pod *p
 {
 	const struct tree_node *meta = tree_get(n, "metadata"), *spec = tree_get(n, "spec");
 	const struct tree_node *status = tree_get(n, "status");
-	const struct tree_node *containers = tree_get(spec, "containers");
-	const struct tree_node *inits = tree_get(spec, "initContainers");
+	const struct tree_node *containers = kube_list(d, spec, "containers");
+	const struct tree_node *inits = kube_list(d, spec, "initContainers");
 	const char *phase = tree_text(tree_get(status, "phase"), "");
 
 	p->labels = kube_labels(d, tree_get(meta, "labels"));

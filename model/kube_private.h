@@ -27,6 +27,8 @@ char *kube_text(
 uint16_t kube_port(struct decoder *d, const struct tree_node *map, const char *key);
 uint8_t kube_protocol(struct decoder *d, const struct tree_node *map);
 struct kube_labels kube_labels(struct decoder *d, const struct tree_node *map);
+/* The list map.key; NULL when absent, or when it is no list, which makes the object wrong. */
+const struct tree_node *kube_list(struct decoder *d, const struct tree_node *map, const char *key);
 size_t kube_count(const struct tree_node *list);
 /* The first IPv4 of map.one and of the list map.many with members `member`; else the first; "" when none. */
 char *kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const char *many,

@@ -92,6 +92,19 @@ kube_protocol(struct decoder *d, const struct tree_node *map)
 	return KUBE_SCTP;
 }
 
+const struct tree_node *
+kube_list(struct decoder *d, const struct tree_node *map, const char *key)
+{
+	const struct tree_node *list = tree_get(map, key);
+
+	if (tree_is_null(list))
+		return NULL;
+	if (list->kind == TREE_LIST)
+		return list;
+	kube_wrong(d, list, "%s: a list expected", key);
+	return NULL;
+}
+
 size_t
 kube_count(const struct tree_node *list)
 {
@@ -319,6 +332,13 @@ read_node(struct kube_batch *b, const char *file, const struct tree_node *n, con
 	int rc;
 
 	if (kube_items(n, &item, items)) {
+		if (item == NULL && !tree_is_null(tree_get(n, "items")) &&
+			tree_get(n, "items")->kind != TREE_LIST) {
+			err_set(&err, EINVAL, "%s:%u: items: a list expected", file, n->line);
+			complain(b, err.text);
+			b->n_wrong++;
+			b->unknown = true;
+		}
 		for (; item != NULL; item = item->next)
 			read_node(b, file, item, items[0] != '\0' ? items : NULL);
 		return;

@@ -165,7 +165,7 @@ kube_service_decode(struct decoder *d, const struct tree_node *n, struct kube_se
 	s->publish_not_ready = tree_bool(tree_get(spec, "publishNotReadyAddresses"), false);
 	s->selector = kube_labels(d, tree_get(spec, "selector"));
 	decode_affinity(d, spec, s);
-	decode_ports(d, tree_get(spec, "ports"), s);
+	decode_ports(d, kube_list(d, spec, "ports"), s);
 }
 
 void

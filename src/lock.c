@@ -16,6 +16,7 @@ lock_take(const char *data_dir, int *out, struct err *err)
 	auto_free char *path = xasprintf("%s/lock", data_dir);
 	auto_fd int fd = -1;
 	char holder[32] = "";
+	bool read_only = false;
 	int rc = mkdir_p(data_dir, 0700);
 
 	if (rc < 0)
@@ -24,6 +25,12 @@ lock_take(const char *data_dir, int *out, struct err *err)
 			"user can write",
 			data_dir, strerror(-rc));
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+	if (fd < 0 && errno == EROFS) {
+		read_only = true;
+		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+		if (fd < 0 && errno == ENOENT)
+			return 0;
+	}
 	if (fd < 0)
 		return err_set(err, errno, "cannot open %s: %s", path, strerror(errno));
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0) {
@@ -36,7 +43,7 @@ lock_take(const char *data_dir, int *out, struct err *err)
 			"%s is in use by process %s; stop it, or set another dataDir", data_dir,
 			holder[0] != '\0' ? holder : "(unknown)");
 	}
-	if (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0)
+	if (!read_only && (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0))
 		return err_set(err, errno, "cannot write %s: %s", path, strerror(errno));
 	*out = take_fd(&fd);
 	return 0;

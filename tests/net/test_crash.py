@@ -166,3 +166,26 @@ def test_new_node_joins_while_others_work(mesh):
     agent = Agent(node, mesh.hub)
     wait_for("call", lambda: node.get("http://edge-nginx/")[0] == 200, 10)
     assert agent.stop() == 0 and node.clean()
+
+
+def test_disk_that_can_only_be_read(mesh):
+    """The node goes on with what it knows, lock or no lock; resolv.conf is left alone, for it could not be put back."""
+    node = Node(mesh.lab, "edge-ro", "192.0.2.14")
+    agent = Agent(node, mesh.hub, start=False)
+    os.makedirs(agent.data)
+    node.run("mount", "-t", "tmpfs", "tmpfs", agent.data)
+    agent.start()
+    wait_for("services", lambda: agent.state()["services"] >= 3)
+    want = fakes(node)
+    for remove in (False, True):
+        agent.stop()
+        node.run("mount", "-o", "remount,rw", agent.data)
+        if remove:
+            node.run("rm", f"{agent.data}/lock")
+        node.run("mount", "-o", "remount,ro", agent.data)
+        agent.start(ready=False)
+        wait_services(mesh, node, want)
+        assert "Read-only" in agent.ask("/readyz")[1]
+        assert node.resolv() == node.original
+    agent.stop()
+    assert node.clean()

@@ -117,6 +117,28 @@ the_ca_is_made_once_and_kept(void **state)
 	assert_int_equal(certs_open(&b->certs, &b->config, NULL), -ENOENT);
 }
 
+/* Another CA in its place would turn away every node, and its key would be written over. */
+static void
+a_lost_ca_is_not_replaced_while_nodes_hold_certificates(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *ca = path_of(b, "ca.pem"), *key = path_of(b, "ca.key");
+	auto_free char *record = path_of(b, "nodes/edge-1"), *before = NULL, *after = NULL;
+	struct err err = {0};
+
+	open_certs(b);
+	certs_close(&b->certs);
+	assert_int_equal(file_write(record, "x", 1, 0644), 0);
+	assert_int_equal(file_read(key, 65536, &before, NULL), 0);
+	assert_int_equal(unlink(ca), 0);
+	assert_int_equal(certs_open(&b->certs, &b->config, &err), -ENOENT);
+	assert_non_null(strstr(err.text, "ca.pem is gone"));
+	assert_int_equal(file_read(key, 65536, &after, NULL), 0);
+	assert_string_equal(before, after);
+	assert_int_equal(unlink(record), 0);
+	open_certs(b);
+}
+
 static void
 the_hub_certificate_is_made_anew_when_due(void **state)
 {
@@ -220,6 +242,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		case_of(the_ca_is_made_once_and_kept),
+		case_of(a_lost_ca_is_not_replaced_while_nodes_hold_certificates),
 		case_of(the_hub_certificate_is_made_anew_when_due),
 		case_of(a_node_is_signed_under_its_name_and_remembered),
 		case_of(files_that_do_not_fit_are_refused),

@@ -287,6 +287,8 @@ refuses_with_file_line_and_reason(void **state)
 			"m.yaml:7: several ports need a name"},
 		{SERVICE "  ports:\n  - {port: 80, name: a}\n  - {port: 80, name: b}\n",
 			"m.yaml:7: port 80 twice"},
+		{SERVICE "  ports: \"80\"\n", "m.yaml:5: ports: a list expected"},
+		{SERVICE "  ports: {port: 80}\n", "m.yaml:5: ports: a list expected"},
 		{SERVICE "  sessionAffinity: Cookie\n", "m.yaml:5: sessionAffinity"},
 		{SERVICE "  sessionAffinity: ClientIP\n"
 			 "  sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}\n",
@@ -304,6 +306,10 @@ refuses_with_file_line_and_reason(void **state)
 			"is no IP address"},
 		{SLICE "addressType: IPv4\nendpoints:\n- addresses: null\n",
 			"m.yaml:6: '' is no IP"},
+		{SLICE "addressType: IPv4\nendpoints: {addresses: [10.0.0.1]}\n",
+			"m.yaml:5: endpoints: a list expected"},
+		{POD "spec: {containers: main}\n", "m.yaml:4: containers: a list expected"},
+		{"apiVersion: v1\nkind: List\nitems: {a: 1}\n", "items: a list expected"},
 		{SLICE "endpoints: null\n", "addressType: IPv4, IPv6"},
 	};
 

@@ -449,6 +449,39 @@ swapped_links_are_followed(void **state)
 }
 
 static void
+links_are_taken_up_when_they_are_made(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *outside = xasprintf("%s/outside.yaml", b->dir);
+	auto_free char *soft = path_of(b, "soft.yaml"), *hard = path_of(b, "hard.yaml");
+	FILE *f = fopen(outside, "w");
+
+	assert_non_null(f);
+	assert_true(fputs(SERVICE("one", "1"), f) >= 0);
+	assert_int_equal(fclose(f), 0);
+	start(b);
+	assert_int_equal(symlink("../outside.yaml", soft), 0);
+	wait_services(b, "one:1 ");
+	take_away(b, "soft.yaml");
+	wait_services(b, "");
+	assert_int_equal(link(outside, hard), 0);
+	wait_services(b, "one:1 ");
+}
+
+static void
+a_list_that_is_none_keeps_what_was_said(void **state)
+{
+	struct bed *b = *state;
+
+	put(b, "a.yaml", SERVICE("one", "1"));
+	start(b);
+	put(b, "a.yaml", "apiVersion: v1\nkind: List\nitems: {name: one}\n");
+	put(b, "b.yaml", SERVICE("two", "2"));
+	wait_services(b, "one:1 two:2 ");
+	assert_problem(b, "items: a list expected");
+}
+
+static void
 a_huge_file_is_refused(void **state)
 {
 	struct bed *b = *state;
@@ -515,6 +548,8 @@ main(void)
 		case_of(a_missing_folder_is_waited_for),
 		case_of(a_folder_that_goes_away_leaves_its_content),
 		case_of(swapped_links_are_followed),
+		case_of(links_are_taken_up_when_they_are_made),
+		case_of(a_list_that_is_none_keeps_what_was_said),
 		case_of(a_huge_file_is_refused),
 		case_of(a_file_that_could_not_be_read_is_tried_again),
 	};
