@@ -9,6 +9,7 @@ from lab import FAKE, endpoint_slice, pod, service, wait_for
 NAME = "edge-nginx.default.svc.cluster.local"
 
 
+# Endpoints are drawn at random: with 64 requests one of four is missed once in 10^7 runs.
 def who(client, url, times):
     return collections.Counter(client.get(url)[1].strip() for _ in range(times))
 
@@ -63,14 +64,14 @@ def test_resolv_conf_on_the_node(mesh):
 
 def test_requests_are_spread_over_both_nodes(mesh):
     for client in (mesh.client1, mesh.client2):
-        seen = who(client, "http://edge-nginx/", 24)
+        seen = who(client, "http://edge-nginx/", 96)
         assert set(seen) == mesh.backends
-        assert max(seen.values()) <= 12
+        assert max(seen.values()) <= 48
 
 
 def test_one_connection_many_endpoints(mesh):
     """Balancing is per request, not per connection."""
-    p = mesh.client1.run("curl", "-sS", *[f"http://edge-nginx/{i}" for i in range(12)])
+    p = mesh.client1.run("curl", "-sS", *[f"http://edge-nginx/{i}" for i in range(64)])
     assert set(p.stdout.split()) == mesh.backends
 
 
@@ -101,7 +102,7 @@ def test_tcp_is_relayed(mesh):
 
 def test_processes_of_the_host(mesh):
     assert mesh.node1.getent("edge-nginx") == mesh.client1.address_of(NAME)
-    assert set(who(mesh.node1, "http://edge-nginx/", 16)) == mesh.backends
+    assert set(who(mesh.node1, "http://edge-nginx/", 64)) == mesh.backends
     assert mesh.node1.send("edge-nginx", 7000, "x").endswith("\nx")
 
 
@@ -220,11 +221,11 @@ def test_hub_gone_and_agent_restarted(mesh):
     fakes = {n: mesh.client1.address_of(f"{n}.svc.cluster.local") for n in ("edge-nginx.default", "web.shop")}
     mesh.hub.process.stop()
     try:
-        assert set(who(mesh.client1, "http://edge-nginx/", 16)) == mesh.backends
+        assert set(who(mesh.client1, "http://edge-nginx/", 64)) == mesh.backends
         assert mesh.agent1.stop() == 0
         mesh.agent1.start()
         assert {n: mesh.client1.address_of(f"{n}.svc.cluster.local") for n in fakes} == fakes
-        assert set(who(mesh.client1, "http://edge-nginx/", 16)) == mesh.backends
+        assert set(who(mesh.client1, "http://edge-nginx/", 64)) == mesh.backends
         assert mesh.client1.send("edge-nginx", 7000, "x").endswith("\nx")
     finally:
         mesh.hub.start()
