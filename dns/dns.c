@@ -297,17 +297,33 @@ static const struct column columns[] = {
 	OUTCOME("notimp", SERVER_NOTIMP),
 	OUTCOME("badvers", SERVER_BADVERS),
 	OUTCOME("forwarded", SERVER_FORWARDED),
+	OUTCOME("cached", SERVER_CACHED),
 	OUTCOME("dropped", SERVER_DROPPED),
 	COUNTER("send_errors_total", "Answers that could not be sent.", NULL, send_errors),
-	COUNTER("forwarded_total", "Queries sent to upstreams.", NULL, forward.asked),
+	COUNTER("forwarded_total", "Queries sent to upstreams.", NULL, lookup.forward.asked),
 	COUNTER("forward_failures_total", "Forwarded queries that no upstream answered.", NULL,
-		forward.failed),
+		lookup.forward.failed),
 	COUNTER("forward_refused_total", "Queries not forwarded: no upstream, or too many open.",
-		NULL, forward.refused),
+		NULL, lookup.forward.refused),
 	COUNTER("forward_retries_total", "Times that one more upstream had to be asked.", NULL,
-		forward.seconds),
+		lookup.forward.seconds),
+	COUNTER("forward_case_folded_total",
+		"Answers of upstreams that did not keep the case of the question.", NULL,
+		lookup.forward.folded),
+	COUNTER("cache_hits_total", "Forwarded names answered from the cache.", NULL, lookup.hits),
+	COUNTER("cache_misses_total", "Questions that went upstream.", NULL, lookup.misses),
+	COUNTER("cache_stale_total",
+		"Answers given after their time, no upstream having a new one.", NULL,
+		lookup.stale),
+	COUNTER("cache_joined_total", "Queries that waited for one in flight.", NULL,
+		lookup.joined),
+	COUNTER("cache_evicted_total", "Answers that made room for others.", NULL, lookup.evicted),
+	{"edgeway_dns_cache_entries", "Answers in the cache.", NULL,
+		offsetof(struct server_counters, lookup.entries), true},
+	{"edgeway_dns_cache_bytes", "Memory of the cache.", NULL,
+		offsetof(struct server_counters, lookup.bytes), true},
 	{"edgeway_dns_forward_open", "Forwarded queries without an answer yet.", NULL,
-		offsetof(struct server_counters, forward.open), true},
+		offsetof(struct server_counters, lookup.forward.open), true},
 };
 
 static uint64_t
@@ -339,6 +355,25 @@ dns_metrics(struct dns *d, struct metrics *m)
 	metric_gauge(m, "edgeway_dns_upstreams", "Upstreams known.", NULL, (double)d->n_upstreams);
 }
 
+static void
+cache_state(const struct dns *d, struct buf *out)
+{
+	static const struct column shown[] = {
+		COUNTER("hits", NULL, NULL, lookup.hits),
+		COUNTER("misses", NULL, NULL, lookup.misses),
+		COUNTER("stale", NULL, NULL, lookup.stale),
+		COUNTER("joined", NULL, NULL, lookup.joined),
+		COUNTER("entries", NULL, NULL, lookup.entries),
+		COUNTER("bytes", NULL, NULL, lookup.bytes),
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(shown); i++)
+		buf_printf(out, "%s\"%s\":%llu", i > 0 ? "," : "{",
+			shown[i].name + strlen("edgeway_dns_"),
+			(unsigned long long)sum(d, &shown[i]));
+	buf_adds(out, "}");
+}
+
 void
 dns_state(struct dns *d, struct buf *out)
 {
@@ -349,7 +384,9 @@ dns_state(struct dns *d, struct buf *out)
 		d->address != 0 ? addr_text(&a, text) : "");
 	for (size_t i = 0; i < d->n_upstreams; i++)
 		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", addr_text(&d->upstreams[i], text));
-	buf_adds(out, "],\"resolvConf\":");
+	buf_adds(out, "],\"cache\":");
+	cache_state(d, out);
+	buf_adds(out, ",\"resolvConf\":");
 	resolvconf_state(d->resolvconf, out);
 	buf_adds(out, "}");
 }

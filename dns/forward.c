@@ -6,12 +6,19 @@
 
 #include "base/log.h"
 #include "base/resolve.h"
-#include "dns/message.h"
+#include "dns/rewrite.h"
 
 enum {
 	SECOND_MS = 80, /* silence after which the next upstream is asked too */
 	TOTAL_MS = 4000,
-	TRY_MS = 1000, /* per try of one upstream, doubled for the second */
+	DEAD_TOTAL_MS = 1800, /* when all upstreams are dead */
+	DEAD_AFTER_MS = 1200, /* silence that says so of one that used to be quick */
+	RECHECK_MS = 200,
+	TRY_MS = 600, /* per try of one upstream, doubled for each further one */
+	TRIES = 3,
+	QUICK_MS = 900, /* slower than that: silence says little before TOTAL_MS */
+	FOLDS_MAX =
+		8, /* answers in a row without our case: it is asked in lower case from then on */
 	LOST_MAX = 4, /* answers in a row that others gave: behind the others from then on */
 	PROBE_MS = 2000,
 };
@@ -21,6 +28,10 @@ struct upstream {
 	struct addr addr;
 	unsigned lost;
 	uint64_t probe_at_ms;
+	uint64_t silent_since_ms; /* first query since it was last heard; 0: none */
+	uint64_t slow_ms; /* the slowest of the last answers, 0: none yet */
+	bool unreachable;
+	unsigned folds;
 };
 
 struct question;
@@ -32,6 +43,9 @@ struct ask {
 	struct forward *f;
 	unsigned upstream, epoch;
 	uint64_t start_ms;
+	bool plain; /* in lower case: any case of the answer will do */
+	size_t len;
+	uint8_t sent[];
 };
 
 struct question {
@@ -78,6 +92,51 @@ forward_new(
 	*out = f;
 }
 
+/* --- what is known of an upstream ---------------------------------------- */
+
+static void
+on_asked(struct upstream *u, uint64_t now)
+{
+	if (u->silent_since_ms == 0)
+		u->silent_since_ms = now;
+}
+
+/* Any answer is a sign of life, whatever it says and however late. */
+static void
+on_heard(struct upstream *u, uint64_t took_ms)
+{
+	u->silent_since_ms = 0;
+	u->unreachable = false;
+	u->slow_ms = MAX(MAX(took_ms, UINT64_C(1)), u->slow_ms - u->slow_ms / 8);
+}
+
+static bool
+dead(const struct upstream *u, uint64_t now)
+{
+	bool quick = u->slow_ms > 0 && u->slow_ms < QUICK_MS;
+	uint64_t patience = quick ? DEAD_AFTER_MS : TOTAL_MS - RECHECK_MS;
+
+	return u->unreachable || (u->silent_since_ms > 0 && now >= u->silent_since_ms + patience);
+}
+
+static bool
+all_dead(const struct forward *f)
+{
+	uint64_t now = loop_now_ms(f->loop);
+
+	for (size_t i = 0; i < f->n; i++) {
+		if (!dead(&f->up[i], now))
+			return false;
+	}
+	return true;
+}
+
+bool
+forward_hopeful(const struct forward *f)
+{
+	return f->n > 0 && f->n_open < FORWARD_OPEN_MAX && !all_dead(f);
+}
+
 /* --- the life of a question ---------------------------------------------- */
 
 /* What is still being asked ends unheard. */
@@ -118,11 +177,18 @@ settle(struct question *q, const uint8_t *answer, size_t len)
 static void on_upstream(void *arg, int status, const uint8_t *answer, size_t len);
 
 static void
-ask_one(struct question *q, unsigned i)
+ask_one(struct question *q, unsigned i, bool plain)
 {
 	struct forward *f = q->f;
-	struct ask *a = xcalloc(1, sizeof *a);
+	struct ask *a = xcalloc(1, sizeof *a + q->len);
+	uint8_t coins[DNS_COINS] = {0};
 
+	a->plain = plain || f->up[i].folds >= FOLDS_MAX;
+	if (!a->plain)
+		random_bytes(coins, sizeof coins);
+	a->len = q->len;
+	memcpy(a->sent, q->bytes, q->len);
+	dns_forward_mix(a->sent, a->len, coins);
 	a->question = q;
 	a->f = f;
 	a->upstream = i;
@@ -130,11 +196,12 @@ ask_one(struct question *q, unsigned i)
 	a->start_ms = loop_now_ms(f->loop);
 	a->next = q->asks;
 	q->asks = a;
-	if (q->asked != 0)
+	if (q->asked != 0 && !plain)
 		add(&f->count->seconds, 1);
 	q->asked |= 1u << i;
 	q->waiting++;
-	resolve_query(f->up[i].resolve, q->bytes, q->len, on_upstream, a);
+	on_asked(&f->up[i], a->start_ms);
+	resolve_query(f->up[i].resolve, a->sent, a->len, on_upstream, a);
 }
 
 /* The next that was not asked: good ones in their order, then those that lost too often. */
@@ -152,23 +219,31 @@ next_upstream(const struct question *q)
 	return -1;
 }
 
-/* One more upstream, or wait for those asked until the deadline. */
+/* When everyone was asked: until those asked might be dead, then until they are or the deadline. */
+static uint64_t
+patience_ms(const struct question *q, uint64_t now)
+{
+	uint64_t left = q->deadline_ms > now ? q->deadline_ms - now : 0;
+	uint64_t early = TOTAL_MS - DEAD_TOTAL_MS;
+
+	return left > early ? left - early : MIN(left, (uint64_t)RECHECK_MS);
+}
+
+/* One more upstream, or wait for those asked. */
 static void
 go_on(struct question *q)
 {
 	uint64_t now = loop_now_ms(q->f->loop);
-	uint64_t left = q->deadline_ms > now ? q->deadline_ms - now : 0;
 	int i = next_upstream(q);
 
-	if (i >= 0) {
-		ask_one(q, (unsigned)i);
-		timer_start(
-			q->timer, next_upstream(q) >= 0 ? MIN((uint64_t)SECOND_MS, left) : left, 0);
-	} else if (q->waiting > 0) {
-		timer_start(q->timer, left, 0);
-	} else {
+	if (i >= 0)
+		ask_one(q, (unsigned)i, false);
+	if (next_upstream(q) >= 0)
+		timer_start(q->timer, MIN((uint64_t)SECOND_MS, patience_ms(q, now)), 0);
+	else if (q->waiting > 0)
+		timer_start(q->timer, patience_ms(q, now), 0);
+	else
 		settle(q, NULL, 0);
-	}
 }
 
 static void
@@ -176,7 +251,10 @@ on_timer(void *arg)
 {
 	struct question *q = arg;
 
-	if (loop_now_ms(q->f->loop) >= q->deadline_ms)
+	uint64_t now = loop_now_ms(q->f->loop);
+	bool late = now + (TOTAL_MS - DEAD_TOTAL_MS) >= q->deadline_ms;
+
+	if (now >= q->deadline_ms || (late && all_dead(q->f)))
 		settle(q, NULL, 0);
 	else
 		go_on(q);
@@ -196,7 +274,7 @@ probe(struct question *q)
 		if (u->lost < LOST_MAX || (q->asked & 1u << i) || now < u->probe_at_ms)
 			continue;
 		u->probe_at_ms = now + PROBE_MS;
-		ask_one(q, i);
+		ask_one(q, i, false);
 	}
 }
 
@@ -256,33 +334,75 @@ keep_score(struct forward *f, unsigned asked, unsigned winner)
 	}
 }
 
+/* Whether it kept the case that we sent. One that never does is no longer asked to. */
+static bool
+kept_case(const struct ask *a, const uint8_t *answer, size_t len)
+{
+	struct upstream *u = &a->f->up[a->upstream];
+	char text[ADDR_TEXT_MAX];
+
+	if (a->plain)
+		return true;
+	if (dns_forward_same(answer, len, a->sent, a->len)) {
+		u->folds = 0;
+		return true;
+	}
+	add(&a->f->count->folded, 1);
+	if (++u->folds == FOLDS_MAX)
+		log_limited(LOG_LEVEL_INFO, 6, "dns",
+			"upstream does not keep the case of names, it is asked in lower case "
+			"address=%s",
+			addr_text(&u->addr, text));
+	return false;
+}
+
+enum heard { HEARD_NOTHING, HEARD_BAD, HEARD_FOLDED, HEARD_GOOD };
+
+static enum heard
+judge(const struct ask *a, int status, const uint8_t *answer, size_t len)
+{
+	struct forward *f = a->f;
+	struct upstream *u = &f->up[a->upstream];
+
+	if (status == -ECANCELED || a->epoch != f->epoch)
+		return HEARD_NOTHING;
+	if (status < 0) {
+		u->unreachable = u->unreachable || status == -ECONNREFUSED;
+		return HEARD_NOTHING;
+	}
+	on_heard(u, loop_now_ms(f->loop) - a->start_ms);
+	if (!kept_case(a, answer, len))
+		return HEARD_FOLDED;
+	return good(answer, len) ? HEARD_GOOD : HEARD_BAD;
+}
+
+/* One that others stood in for is back when it answers as fast as the others wait. */
+static void
+forgive(const struct ask *a)
+{
+	if (loop_now_ms(a->f->loop) - a->start_ms < SECOND_MS)
+		a->f->up[a->upstream].lost = 0;
+}
+
 static void
 on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 {
-	struct ask *a = arg;
+	auto_free struct ask *a = arg;
 	struct forward *f = a->f;
 	struct question *q = a->question;
-	bool ok = status == 0 && good(answer, len);
-	unsigned i = a->upstream, asked;
+	enum heard heard = judge(a, status, answer, len);
 
 	if (q != NULL)
 		unlink_ask(q, a);
 	if (q == NULL || status == -ECANCELED) {
-		/* Late, but as fast as the others wait: it is back. */
-		if (ok && a->epoch == f->epoch && loop_now_ms(f->loop) - a->start_ms < SECOND_MS)
-			f->up[i].lost = 0;
-		free(a);
-		return;
-	}
-	free(a);
-	if (ok) {
-		asked = q->asked;
+		if (heard == HEARD_GOOD)
+			forgive(a);
+	} else if (heard == HEARD_GOOD) {
 		/* A probe that runs beside the first upstream is no defeat of it. */
-		if (f->up[i].lost < LOST_MAX)
-			keep_score(f, asked, i);
-		else
-			keep_score(f, 0, i);
+		keep_score(f, f->up[a->upstream].lost < LOST_MAX ? q->asked : 0, a->upstream);
 		settle(q, answer, len);
+	} else if (heard == HEARD_FOLDED) {
+		ask_one(q, a->upstream, true);
 	} else if (next_upstream(q) >= 0 || q->waiting == 0) {
 		go_on(q);
 	}
@@ -353,7 +473,7 @@ forward_use(struct forward *f, const struct addr *upstreams, size_t n)
 			.servers = &upstreams[i],
 			.n_servers = 1,
 			.timeout_ms = TRY_MS,
-			.tries = 2,
+			.tries = TRIES,
 			.mark = f->mark,
 			.every_rcode = true,
 		};

@@ -3,7 +3,12 @@
  *loop only. The first upstream in order is asked; the next one 80 ms later, or at once when one
  *says SERVFAIL, REFUSED, NOTIMP or FORMERR or cannot be reached. An upstream that others had to
  *stand in for several times running goes to the end of the order and is probed with a real query
- *now and then. After 4 s nothing more is waited for: stub resolvers give up at 5.
+ *now and then. After 4 s nothing more is waited for (stub resolvers give up at 5), after 1.8 s if
+ *all upstreams are known to be dead: nothing was heard of one for longer than it ever takes. A slow
+ *one is waited for.
+ *
+ * Each query goes out with the letters of its name in random case (0x20); an answer that does not
+ *bring them back is asked for once more in lower case, which costs a forger another id and port.
  *
  *	forward_new(&f, loop, mark);
  *	forward_use(f, upstreams, n);	// again when they change: what is open is asked anew
@@ -28,6 +33,7 @@ struct forward_counters {
 	_Atomic uint64_t failed; /* ended without an answer */
 	_Atomic uint64_t refused; /* too many open, or no upstream */
 	_Atomic uint64_t seconds; /* times that another upstream had to be asked */
+	_Atomic uint64_t folded; /* answers that did not keep the case of the question */
 	_Atomic uint64_t open;
 };
 
@@ -39,6 +45,8 @@ void forward_new(
 	struct forward **f, struct loop *loop, uint32_t mark, struct forward_counters *counters);
 void forward_free(struct forward **f);
 void forward_use(struct forward *f, const struct addr *upstreams, size_t n);
+/* False when an answer is not to be hoped for now: no upstream, all of them dead, too much open. */
+bool forward_hopeful(const struct forward *f);
 /* A query as dns_forward_build makes it. 0, -EBUSY when too many are open, -ENETUNREACH without
  * upstreams. */
 int forward_ask(struct forward *f, const uint8_t *query, size_t len, forward_fn *fn, void *arg);

@@ -1,8 +1,10 @@
 noinst_LIBRARIES += dns/libdns.a
 dns_libdns_a_SOURCES = \
 	dns/answer.c dns/answer.h \
+	dns/cache.c dns/cache.h \
 	dns/dns.c dns/dns.h \
 	dns/forward.c dns/forward.h \
+	dns/lookup.c dns/lookup.h \
 	dns/message.c dns/message.h \
 	dns/resolvconf.c dns/resolvconf.h \
 	dns/resolvkeep.c dns/resolvkeep.h \
@@ -12,8 +14,10 @@ dns_libdns_a_SOURCES = \
 	dns/tcp.c dns/tcp.h
 
 DNS_TESTS = tests/unit/dns_message_test tests/unit/dns_answer_test tests/unit/dns_server_test \
-	tests/unit/dns_threads_test tests/unit/resolvtext_test tests/unit/resolvconf_test
+	tests/unit/dns_threads_test tests/unit/dns_cache_test tests/unit/dns_lookup_test \
+	tests/unit/resolvtext_test tests/unit/resolvconf_test
 DNS_KIT = tests/unit/dns_kit.c tests/unit/dns_kit.h
+DNS_BED = $(DNS_KIT) tests/unit/dns_bed.c tests/unit/dns_bed.h
 DNS_LDADD = dns/libdns.a $(MODEL_LDADD)
 if HAVE_CMOCKA
 check_PROGRAMS += $(DNS_TESTS)
@@ -23,10 +27,14 @@ tests_unit_dns_message_test_SOURCES = tests/unit/dns_message_test.c $(DNS_KIT)
 tests_unit_dns_message_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_answer_test_SOURCES = tests/unit/dns_answer_test.c $(DNS_KIT)
 tests_unit_dns_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_server_test_SOURCES = tests/unit/dns_server_test.c $(DNS_KIT)
+tests_unit_dns_server_test_SOURCES = tests/unit/dns_server_test.c $(DNS_BED)
 tests_unit_dns_server_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_threads_test_SOURCES = tests/unit/dns_threads_test.c $(DNS_KIT)
 tests_unit_dns_threads_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_lookup_test_SOURCES = tests/unit/dns_lookup_test.c $(DNS_BED)
+tests_unit_dns_lookup_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_cache_test_SOURCES = tests/unit/dns_cache_test.c $(DNS_KIT)
+tests_unit_dns_cache_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_resolvtext_test_SOURCES = tests/unit/resolvtext_test.c
 tests_unit_resolvtext_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_resolvconf_test_SOURCES = tests/unit/resolvconf_test.c

@@ -27,6 +27,30 @@ dns_forward_build(
 	return len + dns_put_opt(out + len, 0, q->edns_do);
 }
 
+void
+dns_forward_mix(uint8_t *query, size_t len, const uint8_t coins[DNS_COINS])
+{
+	size_t end = dns_name_skip(query, len, DNS_HEADER);
+
+	/* Length octets are below 64: no letters. */
+	for (size_t i = DNS_HEADER; i < end; i++) {
+		size_t n = i - DNS_HEADER;
+		uint8_t low = query[i] | 0x20;
+
+		if (low >= 'a' && low <= 'z')
+			query[i] = coins[n / 8 % DNS_COINS] >> n % 8 & 1 ? low ^ 0x20 : low;
+	}
+}
+
+bool
+dns_forward_same(const uint8_t *answer, size_t len, const uint8_t *sent, size_t sent_len)
+{
+	size_t end = dns_name_skip(sent, sent_len, DNS_HEADER);
+
+	return end > 0 && len >= end + 4 && sent_len >= end + 4 &&
+		memcmp(answer + DNS_HEADER, sent + DNS_HEADER, end + 4 - DNS_HEADER) == 0;
+}
+
 struct copy {
 	uint8_t *out;
 	size_t size, used;

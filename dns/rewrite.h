@@ -15,6 +15,12 @@ enum { DNS_FORWARD_MAX = DNS_HEADER + DNS_NAME_MAX + 4 + DNS_OPT_BYTES };
 size_t dns_forward_build(
 	uint8_t out[DNS_FORWARD_MAX], const struct dns_query *q, const struct dns_target *target);
 
+/* 0x20: each letter of the question's name takes the case that its bit of `coins` says (0: lower). */
+enum { DNS_COINS = 32 };
+void dns_forward_mix(uint8_t *query, size_t len, const uint8_t coins[DNS_COINS]);
+/* Whether the answer brings the question of `sent`, a query of ours, back octet for octet. */
+bool dns_forward_same(const uint8_t *answer, size_t len, const uint8_t *sent, size_t sent_len);
+
 /* Turns an upstream's answer into the client's: id, question bytes, RA, OPT as asked, cut to
  * out->size (512..65535) with TC. False when the answer is not one to this question. */
 bool dns_forward_answer(

@@ -30,7 +30,7 @@ struct server {
 	struct loop *loop;
 	struct dns_zone zone;
 	struct snapshot *snapshot;
-	struct forward *forward;
+	struct lookup *lookup;
 	struct watch *watch;
 	int udp;
 	struct tcp *tcp;
@@ -119,22 +119,25 @@ reply(struct server *s, const struct client *c, uint8_t *answer, size_t len)
 
 /* --- forwarding ---------------------------------------------------------- */
 
-static size_t
-build_forwarded(
-	const struct waiting *w, uint8_t *out, size_t room, const uint8_t *answer, size_t len)
+/* Whose answer it is: a client's query, and the target if another name's addresses were asked for. */
+struct asked {
+	const struct dns_query *q;
+	const struct dns_target *target;
+};
+
+/* What upstream said (nothing: SERVFAIL) as this client gets it. */
+static void
+write_forwarded(const struct server *s, struct dns_out *to, const struct asked *by,
+	const uint8_t *answer, size_t len)
 {
-	struct dns_out to = {.bytes = out};
-	struct dns_query q;
 	bool done = false;
 
-	if (dns_query_parse(&q, w->query, w->len) != DNS_PARSE_OK)
-		return 0;
-	to.size = w->client.conn != NULL ? room : dns_reply_limit(&q);
-	if (len > 0 && w->chase)
-		done = dns_chase_answer(&to, &q, &w->target, w->server->zone.ttl_s, answer, len);
+	if (len > 0 && by->target != NULL)
+		done = dns_chase_answer(to, by->q, by->target, s->zone.ttl_s, answer, len);
 	else if (len > 0)
-		done = dns_forward_answer(&to, &q, answer, len);
-	return done ? to.len : dns_reply_error(out, to.size, &q, DNS_SERVFAIL);
+		done = dns_forward_answer(to, by->q, answer, len);
+	if (!done)
+		to->len = dns_reply_error(to->bytes, to->size, by->q, DNS_SERVFAIL);
 }
 
 static void
@@ -143,10 +146,16 @@ on_forwarded(void *arg, const uint8_t *answer, size_t len)
 	struct waiting *w = arg;
 	size_t room = w->client.conn != NULL ? DNS_MESSAGE_MAX : DNS_UDP_MAX;
 	auto_free uint8_t *out = xmalloc(room);
-	size_t n = build_forwarded(w, out, room, answer, len);
+	struct dns_out to = {.bytes = out, .size = room};
+	struct dns_query q;
+	struct asked by = {&q, w->chase ? &w->target : NULL};
 
-	if (n > 0)
-		reply(w->server, &w->client, out, n);
+	if (dns_query_parse(&q, w->query, w->len) == DNS_PARSE_OK) {
+		if (w->client.conn == NULL)
+			to.size = dns_reply_limit(&q);
+		write_forwarded(w->server, &to, &by, answer, len);
+		reply(w->server, &w->client, out, to.len);
+	}
 	if (w->client.conn != NULL)
 		tcp_unref(&w->client.conn);
 	free(w);
@@ -154,32 +163,47 @@ on_forwarded(void *arg, const uint8_t *answer, size_t len)
 
 /* 0 when the answer comes later, else what to say now is SERVFAIL. */
 static int
-forward_query(struct server *s, const struct client *c, const struct dns_query *q,
-	const struct dns_target *target)
+wait_for_upstream(struct server *s, const struct client *c, const struct asked *by)
 {
-	uint8_t out[DNS_FORWARD_MAX];
-	struct waiting *w;
+	struct waiting *w = xcalloc(1, sizeof *w + by->q->len);
 	int rc;
 
-	if (s->forward == NULL || q->len > QUERY_BYTES)
-		return -ENETUNREACH;
-	w = xcalloc(1, sizeof *w + q->len);
 	w->server = s;
 	w->client = *c;
-	w->len = q->len;
-	memcpy(w->query, q->bytes, q->len);
-	w->chase = target != NULL;
-	if (target != NULL)
-		w->target = *target;
-	rc = forward_ask(s->forward, out, dns_forward_build(out, q, target), on_forwarded, w);
+	w->len = by->q->len;
+	memcpy(w->query, by->q->bytes, by->q->len);
+	w->chase = by->target != NULL;
+	if (by->target != NULL)
+		w->target = *by->target;
+	rc = lookup_wait(s->lookup, by->q, by->target, on_forwarded, w);
 	if (rc < 0) {
 		free(w);
 		return rc;
 	}
 	if (c->conn != NULL)
 		tcp_ref(c->conn);
-	add(&s->count.outcome[SERVER_FORWARDED]);
 	return 0;
+}
+
+/* The answer is in `to`, which stays empty when it comes later. */
+static void
+forward_query(struct server *s, const struct client *c, const struct asked *by, struct dns_out *to)
+{
+	struct cache_answer known = {.len = 0};
+
+	if (s->lookup != NULL && by->q->len <= QUERY_BYTES) {
+		if (lookup_now(s->lookup, by->q, by->target, &known)) {
+			write_forwarded(s, to, by, known.bytes, known.len);
+			add(&s->count.outcome[SERVER_CACHED]);
+			return;
+		}
+		if (wait_for_upstream(s, c, by) == 0) {
+			add(&s->count.outcome[SERVER_FORWARDED]);
+			return;
+		}
+	}
+	write_forwarded(s, to, by, NULL, 0);
+	count_answer(s, to->bytes);
 }
 
 /* --- queries ------------------------------------------------------------- */
@@ -210,9 +234,11 @@ handle(struct server *s, const struct client *c, const uint8_t *m, size_t len, u
 		verdict = dns_answer(&s->zone, s->snapshot, &q, &to, &target);
 	}
 	if (verdict != DNS_ANSWERED) {
-		if (forward_query(s, c, &q, verdict == DNS_CHASE ? &target : NULL) == 0)
-			return 0;
-		to.len = dns_reply_error(out, to.size, &q, DNS_SERVFAIL);
+		struct asked by = {&q, verdict == DNS_CHASE ? &target : NULL};
+
+		to.len = 0;
+		forward_query(s, c, &by, &to);
+		return to.len;
 	}
 	count_answer(s, out);
 	return to.len;
@@ -380,9 +406,9 @@ do_use_upstreams(void *arg)
 	struct order *o = arg;
 	struct server *s = o->server;
 
-	if (s->forward == NULL)
-		forward_new(&s->forward, s->loop, s->mark, &s->count.forward);
-	forward_use(s->forward, o->upstreams, o->n);
+	if (s->lookup == NULL)
+		lookup_new(&s->lookup, s->loop, s->mark, &s->count.lookup);
+	lookup_use(s->lookup, o->upstreams, o->n);
 	free(o);
 }
 
@@ -446,7 +472,7 @@ do_stop(void *arg)
 	struct server *s = o->server;
 
 	/* Open questions end with SERVFAIL while there still is a socket to say it by. */
-	forward_free(&s->forward);
+	lookup_free(&s->lookup);
 	close_sockets(s);
 	loop_post(o->main, o->fn, o->arg);
 	free(o);
@@ -484,7 +510,7 @@ server_free(struct server **out)
 
 	if (s == NULL)
 		return;
-	assert(s->udp < 0 && s->forward == NULL);
+	assert(s->udp < 0 && s->lookup == NULL);
 	snapshot_unref(&s->snapshot);
 	free(s);
 }

@@ -1,9 +1,10 @@
 /*
  * One worker's DNS: a UDP socket and a TCP listener (SO_REUSEPORT: the kernel spreads the clients
- *over the workers), a forwarder, and a reference to the snapshot. The spine of a query's life:
+ *over the workers), a cache with its forwarder, and a reference to the snapshot. The spine of a
+ *query's life:
  *
  *	recvmmsg ► parse ► answer from the snapshot ► sendmmsg
- *	                └ not ours ► forward ═► upstream ═► rewrite ► send
+ *	                └ not ours ► lookup: cache ► forward ═► upstream ═► rewrite ► send
  *
  * server_new and server_free are called on loop 0; everything between is posted to the worker, in
  *order: the functions server_use... may be called on any one thread, and only the worker touches
@@ -13,7 +14,7 @@
 #define EDGEWAY_DNS_SERVER_H
 
 #include "dns/answer.h"
-#include "dns/forward.h"
+#include "dns/lookup.h"
 
 enum server_outcome {
 	SERVER_NOERROR,
@@ -25,6 +26,7 @@ enum server_outcome {
 	SERVER_NOTIMP,
 	SERVER_BADVERS,
 	SERVER_FORWARDED,
+	SERVER_CACHED,
 	SERVER_DROPPED,
 	SERVER_OUTCOMES,
 };
@@ -33,7 +35,7 @@ struct server_counters {
 	_Atomic uint64_t udp, tcp; /* messages received */
 	_Atomic uint64_t outcome[SERVER_OUTCOMES];
 	_Atomic uint64_t send_errors;
-	struct forward_counters forward;
+	struct lookup_counters lookup;
 };
 
 struct server;

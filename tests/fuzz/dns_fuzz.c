@@ -2,6 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
+#include "dns/cache.h"
 #include "dns/rewrite.h"
 #include "tests/unit/dns_kit.h"
 
@@ -11,6 +12,8 @@ struct world {
 	struct dns_zone zone;
 	struct snapshot *snapshot;
 	struct buf text;
+	struct cache *cache;
+	uint64_t now_ms;
 };
 
 static struct world *
@@ -23,6 +26,7 @@ world(void)
 		w.zone.address = 0xac110001;
 		w.snapshot = kit_snapshot();
 		buf_init(&w.text, BUF_UNLIMITED);
+		cache_new(&w.cache, &(struct cache_limits){64, 32768}, 1);
 	}
 	return &w;
 }
@@ -64,6 +68,33 @@ as_query(struct world *w, const uint8_t *data, size_t len)
 	}
 }
 
+/* What is kept comes back as long and as well-formed as it was, at any age. */
+static void
+as_cached(struct world *w, const struct dns_query *q, const uint8_t *data, size_t len)
+{
+	struct cache_answer answer;
+	struct cache_key key;
+	uint64_t now = w->now_ms += 1000;
+
+	cache_key_init(&key, q, NULL);
+	if (!cache_put(w->cache, &key, data, len, now))
+		return;
+	assert(cache_entries(w->cache) <= 64 && cache_bytes(w->cache) <= 32768);
+	for (unsigned i = 0; i < 3; i++) {
+		static const uint64_t ages_ms[] = {0, 999, 86400 * 1000};
+		enum cache_state state = cache_find(w->cache, &key, now + ages_ms[i], &answer);
+		uint8_t out[512];
+		struct dns_out to = {.bytes = out, .size = sizeof out};
+
+		assert(state == (i < 2 ? CACHE_FRESH : CACHE_STALE));
+		assert(answer.len == len);
+		if (dns_forward_answer(&to, q, answer.bytes, answer.len))
+			check_reply(w, q, out, to.len, to.size);
+	}
+	if (w->now_ms % 7 == 0)
+		cache_fail(w->cache, &key, now);
+}
+
 /* The question is taken from the bytes themselves, so that the answer is one to it. */
 static void
 as_answer(struct world *w, const uint8_t *data, size_t len)
@@ -80,6 +111,7 @@ as_answer(struct world *w, const uint8_t *data, size_t len)
 	query[5] = 1;
 	if (dns_query_parse(&q, query, end + 4) != DNS_PARSE_OK)
 		return;
+	as_cached(w, &q, data, len);
 	if (dns_forward_answer(&to, &q, data, len))
 		check_reply(w, &q, out, to.len, to.size);
 	memcpy(target.name, q.name, q.name_len);

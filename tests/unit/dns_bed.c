@@ -1,0 +1,239 @@
+#include "dns_bed.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+/* --- upstreams ----------------------------------------------------------- */
+
+static void
+send_held(void *arg)
+{
+	struct bed_upstream *u = arg;
+
+	sendto(u->fd, u->held, u->held_len, 0, &u->held_to.sa, u->held_to.len);
+}
+
+static void
+on_query(void *arg, int fd, unsigned events)
+{
+	struct bed_upstream *u = arg;
+	static const uint8_t rr[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2};
+	uint8_t *m = u->held;
+	size_t end = DNS_HEADER;
+	ssize_t n;
+
+	(void)events;
+	u->held_to.len = sizeof u->held_to.in;
+	n = recvfrom(fd, m, sizeof u->held - 32, 0, &u->held_to.sa, &u->held_to.len);
+	if (n < DNS_HEADER)
+		return;
+	u->asked++;
+	if (u->mode == SILENT)
+		return;
+	end = dns_name_skip(m, (size_t)n, end) + 4;
+	m[2] |= 0x80;
+	m[3] = u->mode == FAIL ? 0x82 : u->mode == REFUSE ? 0x85 : 0x80;
+	m[11] = 0;
+	if (m[3] == 0x80) {
+		memcpy(m + end, rr, sizeof rr);
+		m[end + 9] = u->ttl_s;
+		m[end + sizeof rr] = u->ip;
+		end += sizeof rr + 1;
+		m[7] = 1;
+	}
+	for (size_t i = DNS_HEADER; u->mode == FOLD && i < end; i++) {
+		if (m[i] >= 'A' && m[i] <= 'Z')
+			m[i] |= 0x20;
+	}
+	if (u->mode == LIE)
+		m[13] ^= 1; /* another name */
+	u->held_len = end;
+	if (u->mode != SLOW)
+		send_held(u);
+	else if (!timer_active(u->later)) /* asked again meanwhile: no reason to be slower */
+		timer_start(u->later, u->delay_ms, 0);
+}
+
+static void
+upstream_open(struct bed *f, struct bed_upstream *u, uint8_t ip)
+{
+	struct addr any = addr_ipv4(INADDR_LOOPBACK, 0);
+
+	u->ip = ip;
+	u->ttl_s = 60;
+	u->delay_ms = 300;
+	assert_int_equal(sock_udp(&any, 0, &u->fd, NULL), 0);
+	u->addr.len = sizeof u->addr.in;
+	assert_int_equal(getsockname(u->fd, &u->addr.sa, &u->addr.len), 0);
+	u->later = timer_new(f->loop, send_held, u);
+	u->watch = watch_start(f->loop, u->fd, WATCH_READ, on_query, u);
+}
+
+void
+bed_upstream_close(struct bed_upstream *u)
+{
+	watch_stop(&u->watch);
+	timer_free(&u->later);
+	if (u->fd >= 0)
+		close(u->fd);
+	u->fd = -1;
+}
+
+/* --- fixture ------------------------------------------------------------- */
+
+void
+bed_turn(struct bed *f)
+{
+	loop_turn(f->loop);
+	usleep(500);
+}
+
+static void
+on_stopped(void *arg)
+{
+	((struct bed *)arg)->stopped = true;
+}
+
+void
+bed_stop(struct bed *f)
+{
+	dns_stop(&f->dns, on_stopped, f);
+	for (unsigned i = 0; i < 2000 && !f->stopped; i++)
+		bed_turn(f);
+	assert_true(f->stopped);
+}
+
+void
+bed_start(struct bed *f)
+{
+	const struct addr upstreams[2] = {f->up[0].addr, f->up[1].addr};
+	struct dns_config c = {
+		.main = f->loop,
+		.workers = f->workers,
+		.n_workers = 2,
+		.cluster_domain = "cluster.local",
+		.port = f->port,
+		.ttl_s = 30,
+		.upstreams = upstreams,
+		.n_upstreams = 2,
+		.resolv_conf = f->path,
+		.manage_resolv_conf = false,
+	};
+	struct err err;
+
+	assert_int_equal(dns_open(&f->dns, &c, &err), 0);
+	dns_use(f->dns, f->snapshot);
+	if (dns_listen(f->dns, INADDR_LOOPBACK, &err) < 0)
+		fail_msg("%s", err.text);
+	assert_true(dns_listening(f->dns));
+	for (unsigned i = 0; i < 5; i++)
+		bed_turn(f);
+}
+
+/* A port that is free for UDP and TCP alike: on a busy machine connections hold many of the latter. */
+static uint16_t
+free_port(void)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		struct addr any = addr_ipv4(INADDR_LOOPBACK, 0);
+		auto_fd int udp = -1, tcp = -1;
+
+		assert_int_equal(sock_udp(&any, 0, &udp, NULL), 0);
+		any.len = sizeof any.in;
+		getsockname(udp, &any.sa, &any.len);
+		if (sock_listen(&any, 0, &tcp, NULL) == 0)
+			return addr_port(&any);
+	}
+	fail_msg("no port is free for UDP and TCP");
+	return 0;
+}
+
+int
+bed_setup(void **state)
+{
+	struct bed *f = xcalloc(1, sizeof *f);
+	struct addr any = addr_ipv4(INADDR_LOOPBACK, 0);
+
+	assert_int_equal(loop_new(&f->loop, NULL), 0);
+	f->workers[0] = f->workers[1] = f->loop;
+	upstream_open(f, &f->up[0], 1);
+	upstream_open(f, &f->up[1], 2);
+	assert_int_equal(sock_udp(&any, 0, &f->client, NULL), 0);
+	f->port = free_port();
+	strcpy(f->folder, "/tmp/edgeway-dns-XXXXXX");
+	assert_non_null(mkdtemp(f->folder));
+	sprintf(f->path, "%s/resolv.conf", f->folder);
+	f->snapshot = kit_snapshot();
+	buf_init(&f->text, BUF_UNLIMITED);
+	*state = f;
+	return 0;
+}
+
+int
+bed_teardown(void **state)
+{
+	struct bed *f = *state;
+
+	if (f->dns != NULL)
+		bed_stop(f);
+	bed_upstream_close(&f->up[0]);
+	bed_upstream_close(&f->up[1]);
+	close(f->client);
+	loop_free(&f->loop);
+	snapshot_unref(&f->snapshot);
+	buf_fini(&f->text);
+	unlink(f->path);
+	assert_int_equal(rmdir(f->folder), 0);
+	free(f);
+	return 0;
+}
+
+/* --- a client ------------------------------------------------------------ */
+
+void
+bed_send(struct bed *f, const uint8_t *m, size_t len)
+{
+	struct addr to = addr_ipv4(INADDR_LOOPBACK, f->port);
+
+	assert_int_equal(sendto(f->client, m, len, 0, &to.sa, to.len), len);
+}
+
+const char *
+bed_receive(struct bed *f, uint64_t wait_ms)
+{
+	uint64_t until = mono_ms() + wait_ms;
+	struct addr from = {.len = sizeof from.in};
+	uint8_t m[2048];
+
+	while (mono_ms() < until) {
+		ssize_t n = recvfrom(f->client, m, sizeof m, MSG_DONTWAIT, &from.sa, &from.len);
+
+		if (n > 0) {
+			assert_int_equal(addr_port(&from), f->port);
+			assert_int_equal(dns_get16(m), 0xbeef);
+			return kit_describe(&f->text, m, (size_t)n);
+		}
+		bed_turn(f);
+	}
+	return "nothing";
+}
+
+const char *
+bed_ask(struct bed *f, const char *name, uint64_t wait_ms)
+{
+	uint8_t m[512];
+
+	bed_send(f, m, kit_query(m, name, DNS_A, DNS_FLAG_RD, KIT_PLAIN));
+	return bed_receive(f, wait_ms);
+}
+
+const char *
+bed_fresh(struct bed *f)
+{
+	snprintf(f->name, sizeof f->name, "h%u.example.org", ++f->n_names);
+	return f->name;
+}
