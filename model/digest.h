@@ -1,6 +1,6 @@
 /*
  * What a node holds, told in few bytes, so that a reconnect costs what has changed (doc/protocol.md,
- * "Synchronisation"). Services fall into DIGEST_BUCKETS buckets by XXH64(ns "/" name); a bucket's
+ * "Metadata"). Services fall into DIGEST_BUCKETS buckets by XXH64(ns "/" name); a bucket's
  * digest is the XOR over its services of XXH64(name key, seed = view digest). The agent sends the buckets' digests,
  * the hub answers with the numbers of those that differ, the agent tells the services in them
  * (key and digest), and the hub sends what is new and deletes what is gone.

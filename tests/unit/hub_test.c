@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "hub/session.h"
 #include "model/digest.h"
 #include "model/view.h"
 
@@ -306,6 +307,34 @@ a_newer_connection_replaces(void **state)
 	identity_fini(&id);
 }
 
+/* A node that claims to hold far more than there is costs no more than reading its message. */
+static void
+inventions_end_the_connection(void **state)
+{
+	enum { CLAIMED = SESSION_STALE_MAX + 100 };
+	struct bed *b = *state;
+	struct digest_entry *entries = xcalloc(CLAIMED, sizeof *entries);
+	struct identity id;
+	struct client *c;
+
+	bed_write_services(b, "a.yaml", 0, 3, 80);
+	bed_start_hub(b);
+	id = bed_join(b, "edge-1");
+	c = bed_connect(b, "edge-1", &id);
+	for (size_t i = 0; i < CLAIMED; i++)
+		entries[i] = (struct digest_entry){xasprintf("ns/n%zu", i), i};
+	query_services(b, c, entries, CLAIMED);
+	wait_for(b, c->closed);
+	assert_non_null(strstr(c->why, "too many services that do not exist (1008)"));
+	assert_int_equal(c->n_in, c->at);
+	c = bed_connect(b, "edge-1", &id);
+	query_services(b, c, NULL, 0);
+	for (int i = 0; i < 3; i++)
+		assert_int_equal(bed_next(b, c)->operation, OP_UPDATE);
+	digest_entries_free(&entries, CLAIMED);
+	identity_fini(&id);
+}
+
 static void
 garbage_is_answered_with_an_error(void **state)
 {
@@ -401,6 +430,7 @@ main(void)
 		case_of(the_newest_wins),
 		case_of(a_refused_change_does_not_come_again),
 		case_of(a_newer_connection_replaces),
+		case_of(inventions_end_the_connection),
 		case_of(garbage_is_answered_with_an_error),
 		case_of(nothing_is_told_before_the_source_is_read),
 		case_of(a_new_site_ends_the_connection),
