@@ -197,13 +197,13 @@ class Show:
         before = self.clients[0].lookup(NAME)[0]
         command("cloud", "kill $(pidof edgeway-hub)")
         must(self.hub.process.stop() == 0, "the hub did not stop as it should")
-        seen = self.call(self.clients[0], "http://edge-nginx/", 10)
+        seen = self.call(self.clients[0], "http://edge-nginx/", 20)
         result("hub stopped; " + ", ".join(f"{name}: {n}" for name, n in sorted(seen.items())))
         must(set(seen) == {"web-1", "web-2"}, "calls failed without the hub")
         command("edge-1", "restart edgeway-agent")
         must(self.agents[0].stop() == 0, "the agent did not stop as it should")
         self.agents[0].start()
-        seen = self.call(self.clients[0], "http://edge-nginx/", 10)
+        seen = self.call(self.clients[0], "http://edge-nginx/", 20)
         after = self.clients[0].lookup(NAME)[0]
         result(f"restarted without a hub; {after} as before; "
                + ", ".join(f"{name}: {n}" for name, n in sorted(seen.items())))

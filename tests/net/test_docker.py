@@ -43,7 +43,7 @@ def test_container_resolves(docker):
 def test_container_calls_both_nodes(docker):
     for c in docker["clients"]:
         for url in (f"http://{NAME}/", "http://edge-nginx/"):
-            seen = collections.Counter((c.get(url) or "nothing").strip() for _ in range(8))
+            seen = collections.Counter((c.get(url) or "nothing").strip() for _ in range(24))
             assert set(seen) == {"web-1", "web-2"}, seen
 
 
