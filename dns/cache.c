@@ -359,6 +359,15 @@ cache_has_stale(const struct cache *c, const struct cache_key *key, uint64_t now
 	return e != NULL && e->len > 0 && now_ms >= e->expires_ms && !gone(e, now_ms);
 }
 
+void
+cache_expire(struct cache *c, uint64_t now_ms)
+{
+	for (struct entry *e = c->oldest; e != NULL; e = e->newer) {
+		e->expires_ms = MIN(e->expires_ms, now_ms);
+		e->rest_ms = 0;
+	}
+}
+
 size_t
 cache_entries(const struct cache *c)
 {

@@ -71,6 +71,9 @@ bool cache_put(struct cache *c, const struct cache_key *key, const uint8_t *answ
 /* No upstream answers this question. An old answer is kept. */
 void cache_fail(struct cache *c, const struct cache_key *key, uint64_t now_ms);
 
+/* From now on all answers are stale. */
+void cache_expire(struct cache *c, uint64_t now_ms);
+
 size_t cache_entries(const struct cache *c);
 size_t cache_bytes(const struct cache *c);
 uint64_t cache_evicted(const struct cache *c);

@@ -6,32 +6,24 @@
 
 #include "base/log.h"
 #include "base/resolve.h"
+#include "dns/health.h"
 #include "dns/rewrite.h"
 
 enum {
 	SECOND_MS = 80, /* silence after which the next upstream is asked too */
 	TOTAL_MS = 4000,
 	DEAD_TOTAL_MS = 1800, /* when all upstreams are dead */
-	DEAD_AFTER_MS = 1200, /* silence that says so of one that used to be quick */
 	RECHECK_MS = 200,
 	TRY_MS = 600, /* per try of one upstream, doubled for each further one */
 	TRIES = 3,
-	QUICK_MS = 900, /* slower than that: silence says little before TOTAL_MS */
 	FOLDS_MAX =
 		8, /* answers in a row without our case: it is asked in lower case from then on */
-	LOST_MAX = 4, /* answers in a row that others gave: behind the others from then on */
-	PROBE_MS = 2000,
 };
 
 struct upstream {
 	struct resolve *resolve;
 	struct addr addr;
-	unsigned lost;
-	uint64_t probe_at_ms;
-	uint64_t silent_since_ms; /* first query since it was last heard; 0: none */
-	uint64_t slow_ms; /* the slowest of the last answers, 0: none yet */
-	bool unreachable;
-	unsigned folds;
+	struct health health;
 };
 
 struct question;
@@ -92,49 +84,16 @@ forward_new(
 	*out = f;
 }
 
-/* --- what is known of an upstream ---------------------------------------- */
-
-static void
-on_asked(struct upstream *u, uint64_t now)
-{
-	if (u->silent_since_ms == 0)
-		u->silent_since_ms = now;
-}
-
-/* Any answer is a sign of life, whatever it says and however late. */
-static void
-on_heard(struct upstream *u, uint64_t took_ms)
-{
-	u->silent_since_ms = 0;
-	u->unreachable = false;
-	u->slow_ms = MAX(MAX(took_ms, UINT64_C(1)), u->slow_ms - u->slow_ms / 8);
-}
-
-static bool
-dead(const struct upstream *u, uint64_t now)
-{
-	bool quick = u->slow_ms > 0 && u->slow_ms < QUICK_MS;
-	uint64_t patience = quick ? DEAD_AFTER_MS : TOTAL_MS - RECHECK_MS;
-
-	return u->unreachable || (u->silent_since_ms > 0 && now >= u->silent_since_ms + patience);
-}
-
-static bool
-all_dead(const struct forward *f)
-{
-	uint64_t now = loop_now_ms(f->loop);
-
-	for (size_t i = 0; i < f->n; i++) {
-		if (!dead(&f->up[i], now))
-			return false;
-	}
-	return true;
-}
-
 bool
 forward_hopeful(const struct forward *f)
 {
-	return f->n > 0 && f->n_open < FORWARD_OPEN_MAX && !all_dead(f);
+	uint64_t now = loop_now_ms(f->loop);
+
+	for (size_t i = 0; i < f->n && f->n_open < FORWARD_OPEN_MAX; i++) {
+		if (!health_dead(&f->up[i].health, now))
+			return true;
+	}
+	return false;
 }
 
 /* --- the life of a question ---------------------------------------------- */
@@ -183,7 +142,7 @@ ask_one(struct question *q, unsigned i, bool plain)
 	struct ask *a = xcalloc(1, sizeof *a + q->len);
 	uint8_t coins[DNS_COINS] = {0};
 
-	a->plain = plain || f->up[i].folds >= FOLDS_MAX;
+	a->plain = plain || f->up[i].health.folds >= HEALTH_FOLDS_MAX;
 	if (!a->plain)
 		random_bytes(coins, sizeof coins);
 	a->len = q->len;
@@ -200,7 +159,7 @@ ask_one(struct question *q, unsigned i, bool plain)
 		add(&f->count->seconds, 1);
 	q->asked |= 1u << i;
 	q->waiting++;
-	on_asked(&f->up[i], a->start_ms);
+	health_asked(&f->up[i].health, a->start_ms);
 	resolve_query(f->up[i].resolve, a->sent, a->len, on_upstream, a);
 }
 
@@ -212,7 +171,7 @@ next_upstream(const struct question *q)
 
 	for (unsigned lost = 0; lost < 2; lost++) {
 		for (unsigned i = 0; i < f->n; i++) {
-			if (!(q->asked & 1u << i) && (f->up[i].lost >= LOST_MAX) == (lost == 1))
+			if (!(q->asked & 1u << i) && health_lost(&f->up[i].health) == (lost == 1))
 				return (int)i;
 		}
 	}
@@ -246,6 +205,17 @@ go_on(struct question *q)
 		settle(q, NULL, 0);
 }
 
+/* Whether all that might still answer are dead. */
+static bool
+in_vain(const struct question *q, uint64_t now)
+{
+	for (const struct ask *a = q->asks; a != NULL; a = a->next) {
+		if (!health_dead(&q->f->up[a->upstream].health, now))
+			return false;
+	}
+	return next_upstream(q) < 0;
+}
+
 static void
 on_timer(void *arg)
 {
@@ -254,7 +224,7 @@ on_timer(void *arg)
 	uint64_t now = loop_now_ms(q->f->loop);
 	bool late = now + (TOTAL_MS - DEAD_TOTAL_MS) >= q->deadline_ms;
 
-	if (now >= q->deadline_ms || (late && all_dead(q->f)))
+	if (now >= q->deadline_ms || (late && in_vain(q, now)))
 		settle(q, NULL, 0);
 	else
 		go_on(q);
@@ -269,12 +239,8 @@ probe(struct question *q)
 	uint64_t now = loop_now_ms(f->loop);
 
 	for (unsigned i = 0; i < f->n; i++) {
-		struct upstream *u = &f->up[i];
-
-		if (u->lost < LOST_MAX || (q->asked & 1u << i) || now < u->probe_at_ms)
-			continue;
-		u->probe_at_ms = now + PROBE_MS;
-		ask_one(q, i, false);
+		if (!(q->asked & 1u << i) && health_probe(&f->up[i].health, now))
+			ask_one(q, i, false);
 	}
 }
 
@@ -315,19 +281,18 @@ unlink_ask(struct question *q, struct ask *a)
 static void
 keep_score(struct forward *f, unsigned asked, unsigned winner)
 {
+	uint64_t now = loop_now_ms(f->loop);
 	char text[ADDR_TEXT_MAX];
 
-	if (f->up[winner].lost >= LOST_MAX)
+	if (health_lost(&f->up[winner].health))
 		log_limited(LOG_LEVEL_INFO, 6, "dns", "upstream answers again address=%s",
 			addr_text(&f->up[winner].addr, text));
-	f->up[winner].lost = 0;
+	f->up[winner].health.lost = 0;
 	for (unsigned i = 0; i < f->n; i++) {
 		struct upstream *u = &f->up[i];
 
-		if (i == winner || !(asked & 1u << i) || u->lost >= LOST_MAX ||
-			++u->lost < LOST_MAX)
+		if (i == winner || !(asked & 1u << i) || !health_beaten(&u->health, now))
 			continue;
-		u->probe_at_ms = loop_now_ms(f->loop) + PROBE_MS;
 		log_limited(LOG_LEVEL_WARN, 6, "dns",
 			"upstream does not answer, others are asked first address=%s",
 			addr_text(&u->addr, text));
@@ -344,11 +309,11 @@ kept_case(const struct ask *a, const uint8_t *answer, size_t len)
 	if (a->plain)
 		return true;
 	if (dns_forward_same(answer, len, a->sent, a->len)) {
-		u->folds = 0;
+		u->health.folds = 0;
 		return true;
 	}
 	add(&a->f->count->folded, 1);
-	if (++u->folds == FOLDS_MAX)
+	if (++u->health.folds == HEALTH_FOLDS_MAX)
 		log_limited(LOG_LEVEL_INFO, 6, "dns",
 			"upstream does not keep the case of names, it is asked in lower case "
 			"address=%s",
@@ -367,10 +332,11 @@ judge(const struct ask *a, int status, const uint8_t *answer, size_t len)
 	if (status == -ECANCELED || a->epoch != f->epoch)
 		return HEARD_NOTHING;
 	if (status < 0) {
-		u->unreachable = u->unreachable || status == -ECONNREFUSED;
+		if (status == -ECONNREFUSED)
+			health_unreachable(&u->health);
 		return HEARD_NOTHING;
 	}
-	on_heard(u, loop_now_ms(f->loop) - a->start_ms);
+	health_heard(&u->health, loop_now_ms(f->loop) - a->start_ms);
 	if (!kept_case(a, answer, len))
 		return HEARD_FOLDED;
 	return good(answer, len) ? HEARD_GOOD : HEARD_BAD;
@@ -381,7 +347,7 @@ static void
 forgive(const struct ask *a)
 {
 	if (loop_now_ms(a->f->loop) - a->start_ms < SECOND_MS)
-		a->f->up[a->upstream].lost = 0;
+		a->f->up[a->upstream].health.lost = 0;
 }
 
 static void
@@ -399,7 +365,7 @@ on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 			forgive(a);
 	} else if (heard == HEARD_GOOD) {
 		/* A probe that runs beside the first upstream is no defeat of it. */
-		keep_score(f, f->up[a->upstream].lost < LOST_MAX ? q->asked : 0, a->upstream);
+		keep_score(f, health_lost(&f->up[a->upstream].health) ? 0 : q->asked, a->upstream);
 		settle(q, answer, len);
 	} else if (heard == HEARD_FOLDED) {
 		ask_one(q, a->upstream, true);
@@ -458,12 +424,12 @@ drop_upstreams(struct forward *f)
 	f->n = 0;
 }
 
-void
+bool
 forward_use(struct forward *f, const struct addr *upstreams, size_t n)
 {
 	n = MIN(n, (size_t)FORWARD_UPSTREAMS_MAX);
 	if (same_upstreams(f, upstreams, n))
-		return;
+		return false;
 	for (struct question *q = f->questions; q != NULL; q = q->next)
 		let_go(q);
 	drop_upstreams(f);
@@ -489,6 +455,7 @@ forward_use(struct forward *f, const struct addr *upstreams, size_t n)
 		next = q->next;
 		start(q);
 	}
+	return true;
 }
 
 void

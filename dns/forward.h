@@ -44,7 +44,8 @@ typedef void forward_fn(void *arg, const uint8_t *answer, size_t len);
 void forward_new(
 	struct forward **f, struct loop *loop, uint32_t mark, struct forward_counters *counters);
 void forward_free(struct forward **f);
-void forward_use(struct forward *f, const struct addr *upstreams, size_t n);
+/* False: the same as before. */
+bool forward_use(struct forward *f, const struct addr *upstreams, size_t n);
 /* False when an answer is not to be hoped for now: no upstream, all of them dead, too much open. */
 bool forward_hopeful(const struct forward *f);
 /* A query as dns_forward_build makes it. 0, -EBUSY when too many are open, -ENETUNREACH without

@@ -4,6 +4,7 @@ dns_libdns_a_SOURCES = \
 	dns/cache.c dns/cache.h \
 	dns/dns.c dns/dns.h \
 	dns/forward.c dns/forward.h \
+	dns/health.c dns/health.h \
 	dns/lookup.c dns/lookup.h \
 	dns/message.c dns/message.h \
 	dns/resolvconf.c dns/resolvconf.h \

@@ -81,7 +81,9 @@ lookup_free(struct lookup **out)
 void
 lookup_use(struct lookup *l, const struct addr *upstreams, size_t n)
 {
-	forward_use(l->forward, upstreams, n);
+	/* Another network may know other names. */
+	if (forward_use(l->forward, upstreams, n))
+		cache_expire(l->cache, loop_now_ms(l->loop));
 }
 
 /* --- flights ------------------------------------------------------------- */

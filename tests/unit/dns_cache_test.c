@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "dns/health.h"
 #include "dns/rewrite.h"
 #include "dns_kit.h"
 
@@ -292,6 +293,22 @@ failures_are_remembered_for_a_second(void **state)
 	assert_int_equal(cache_entries(f->cache), 1);
 }
 
+static void
+other_upstreams_make_all_answers_stale(void **state)
+{
+	struct fixture *f = *state;
+
+	begin(f, NAME, DNS_AAAA, DNS_NOERROR);
+	cache_fail(f->cache, &f->key, 0);
+	begin(f, NAME, DNS_A, DNS_NOERROR);
+	put_a(f, DNS_SECTION_ANSWER, 60);
+	assert_true(keep(f, 0));
+	cache_expire(f->cache, 500);
+	assert_string_equal(find(f, 500), "stale NOERROR an=1 ns=0 ar=0 A 192.0.2.1 ttl=30");
+	key_of(&f->key, NAME, DNS_AAAA, DNS_FLAG_RD, KIT_PLAIN);
+	assert_string_equal(find(f, 500), "miss");
+}
+
 static bool
 has(struct fixture *f, unsigned i)
 {
@@ -362,6 +379,55 @@ mixed_case_must_come_back(void **state)
 	assert_false(dns_forward_same(f->m, f->len, sent, len));
 }
 
+/* --- upstreams ----------------------------------------------------------- */
+
+static void
+silence_says_as_much_as_one_was_quick(void **state)
+{
+	struct health h = {0};
+
+	(void)state;
+	assert_false(health_dead(&h, 100000));
+	health_asked(&h, 1000); /* never heard */
+	health_asked(&h, 2000);
+	assert_false(health_dead(&h, 4799));
+	assert_true(health_dead(&h, 4800));
+	health_heard(&h, 20);
+	assert_false(health_dead(&h, 100000));
+	health_asked(&h, 10000);
+	assert_false(health_dead(&h, 11199));
+	assert_true(health_dead(&h, 11200));
+	health_heard(&h, 3000); /* slow */
+	health_asked(&h, 20000);
+	assert_false(health_dead(&h, 23799));
+	for (unsigned i = 0; i < 12; i++)
+		health_heard(&h, 20); /* quick again */
+	health_asked(&h, 30000);
+	assert_true(health_dead(&h, 31200));
+	health_heard(&h, 20);
+	health_unreachable(&h);
+	assert_true(health_dead(&h, 31200));
+	health_heard(&h, 20);
+	assert_false(health_dead(&h, 31200));
+}
+
+static void
+those_who_lose_are_probed(void **state)
+{
+	struct health h = {0};
+
+	(void)state;
+	for (unsigned i = 1; i < HEALTH_LOST_MAX; i++)
+		assert_false(health_beaten(&h, 1000) || health_lost(&h));
+	assert_false(health_probe(&h, 100000));
+	assert_true(health_beaten(&h, 1000) && health_lost(&h));
+	assert_false(health_beaten(&h, 1500));
+	assert_false(health_probe(&h, 2999));
+	assert_true(health_probe(&h, 3000));
+	assert_false(health_probe(&h, 3001));
+	assert_true(health_probe(&h, 5000));
+}
+
 int
 main(void)
 {
@@ -374,8 +440,11 @@ main(void)
 		T(keys_tell_what_changes_the_answer),
 		T(old_answers_stay_a_day),
 		T(failures_are_remembered_for_a_second),
+		T(other_upstreams_make_all_answers_stale),
 		T(the_least_used_make_room),
 		T(mixed_case_must_come_back),
+		T(silence_says_as_much_as_one_was_quick),
+		T(those_who_lose_are_probed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
