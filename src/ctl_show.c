@@ -99,6 +99,22 @@ ctl_show_services(const char *json, size_t len, const char *argument)
 	return 0;
 }
 
+/* A port that nothing serves has a line as well: an empty table says nothing. */
+static void
+show_endpoints_of(const struct tree_node *p, const char *name, const char *port)
+{
+	bool any = false;
+
+	tree_each(tree_get(p, "endpoints"), e)
+	{
+		any = true;
+		printf("%-40s %-10s %-24s %-7s %s\n", name, port, text_of(e, "address"),
+			text_of(e, "via"), text_of(e, "node"));
+	}
+	if (!any && strcmp(text_of(p, "unreachable"), "0") == 0)
+		printf("%-40s %-10s %s\n", name, port, "none (no pod, or none with an address)");
+}
+
 int
 ctl_show_endpoints(const char *json, size_t len, const char *argument)
 {
@@ -121,9 +137,7 @@ ctl_show_endpoints(const char *json, size_t len, const char *argument)
 			auto_free char *port =
 				xasprintf("%s/%s", text_of(p, "port"), text_of(p, "mode"));
 
-			tree_each(tree_get(p, "endpoints"), e) printf("%-40s %-10s %-24s %-7s %s\n",
-				name, port, text_of(e, "address"), text_of(e, "via"),
-				text_of(e, "node"));
+			show_endpoints_of(p, name, port);
 			if (strcmp(text_of(p, "unreachable"), "0") != 0)
 				printf("%-40s %-10s %s endpoints that this node cannot dial (no "
 				       "hostPort, or another site)\n",
