@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "dns/resolvconf.h"
+#include "dns/resolvwatch.h"
 #include "dns/server.h"
 
 struct dns {
@@ -18,6 +19,8 @@ struct dns {
 	uint16_t port;
 	uint32_t address; /* 0: not listening */
 	uint32_t last_address; /* the workers may not have closed its sockets yet */
+	char *resolv_conf; /* NULL: not ours to keep */
+	struct resolvwatch *resolvwatch;
 	struct addr *configured;
 	size_t n_configured;
 	struct addr upstreams[FORWARD_UPSTREAMS_MAX];
@@ -74,7 +77,9 @@ dns_free(struct dns *d)
 {
 	for (size_t i = 0; i < d->n_servers; i++)
 		server_free(&d->servers[i]);
+	resolvwatch_stop(&d->resolvwatch);
 	resolvconf_close(&d->resolvconf);
+	free(d->resolv_conf);
 	free(d->servers);
 	free(d->configured);
 	free(d);
@@ -124,6 +129,8 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 		dns_free(d);
 		return code;
 	}
+	if (rc.manage)
+		d->resolv_conf = xstrdup(config->resolv_conf);
 	if (config->manage_resolv_conf && config->port != 53)
 		log_warn("dns",
 			"resolv.conf is left alone: it cannot name a port, and dns.port is %u",
@@ -245,6 +252,17 @@ dns_listening(const struct dns *d)
 	return d->address != 0;
 }
 
+static void
+on_resolv_conf_changed(void *arg)
+{
+	struct dns *d = arg;
+	struct err err;
+
+	if (dns_resolvconf_write(d, &err) < 0)
+		log_limited(LOG_LEVEL_ERROR, 1, "dns",
+			"somebody changed resolv.conf, and it stays so: %s", err.text);
+}
+
 int
 dns_resolvconf_write(struct dns *d, struct err *err)
 {
@@ -255,12 +273,16 @@ dns_resolvconf_write(struct dns *d, struct err *err)
 			err, ENOTCONN, "resolv.conf is left alone while DNS does not listen");
 	code = resolvconf_write(d->resolvconf, d->address, err);
 	find_upstreams(d);
+	if (code == 0 && d->resolv_conf != NULL)
+		resolvwatch_start(
+			&d->resolvwatch, d->main, d->resolv_conf, on_resolv_conf_changed, d);
 	return code;
 }
 
 int
 dns_resolvconf_restore(struct dns *d, struct err *err)
 {
+	resolvwatch_stop(&d->resolvwatch);
 	return resolvconf_restore(d->resolvconf, err);
 }
 
@@ -414,6 +436,7 @@ dns_stop(struct dns **out, loop_fn *on_stopped, void *arg)
 
 	if (d == NULL)
 		return;
+	resolvwatch_stop(&d->resolvwatch);
 	d->on_stopped = on_stopped;
 	d->on_stopped_arg = arg;
 	d->stopping = d->n_servers;

@@ -10,6 +10,7 @@ dns_libdns_a_SOURCES = \
 	dns/resolvconf.c dns/resolvconf.h \
 	dns/resolvkeep.c dns/resolvkeep.h \
 	dns/resolvtext.c dns/resolvtext.h \
+	dns/resolvwatch.c dns/resolvwatch.h \
 	dns/rewrite.c dns/rewrite.h \
 	dns/server.c dns/server.h \
 	dns/tcp.c dns/tcp.h

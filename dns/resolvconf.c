@@ -317,13 +317,14 @@ keep_original(struct resolvconf *rc, struct err *err)
 	return 0;
 }
 
-/* Somebody may have written the file since we looked: then that is the original. */
+/* Somebody may have written the file since we looked: then that is the original. 1: all of it is
+ * ours. */
 static int
 look_again(struct resolvconf *rc, struct err *err)
 {
 	struct resolv_original now;
 	int code;
-	bool ours;
+	bool ours, whole;
 
 	if (!rc->written)
 		return adopt(rc, err);
@@ -331,14 +332,17 @@ look_again(struct resolvconf *rc, struct err *err)
 	if (code < 0)
 		return cannot(rc, code, "read", err);
 	ours = is_our_text(&rc->original, &now);
+	whole = now.len == rc->original.ours_len;
 	resolv_original_fini(&now);
-	return ours ? 0 : adopt(rc, err);
+	return ours ? whole : adopt(rc, err);
 }
 
 int
 resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err)
 {
 	struct resolv_original *o = &rc->original;
+	auto_free char *fresh = NULL;
+	size_t len;
 	int code;
 
 	if (!rc->manage)
@@ -347,8 +351,14 @@ resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err)
 	code = look_again(rc, err);
 	if (code < 0)
 		return code;
+	fresh = resolvtext_build(o->text, o->len, rc->domain, address, &len);
+	if (code == 1 && len == o->ours_len && memcmp(fresh, o->ours, len) == 0) {
+		rc->trouble = "";
+		return 0;
+	}
 	free(o->ours);
-	o->ours = resolvtext_build(o->text, o->len, rc->domain, address, &o->ours_len);
+	o->ours = take_ptr(&fresh);
+	o->ours_len = len;
 	code = keep_original(rc, err);
 	if (code < 0)
 		return code;

@@ -100,3 +100,23 @@ def test_second_agent_leaves_the_first_alone(mesh):
                                 "--admin.socket", os.path.join(node.dir, "second.sock"))
     assert status == 1 and str(agent.process.pid) in out
     assert node.resolv() == before and node.gateway.encode() in before
+
+
+@pytest.mark.parametrize("change", [
+    "printf 'nameserver 192.0.2.53\\nsearch new.test\\n' > /etc/resolv.conf",
+    "printf 'nameserver 192.0.2.53\\nsearch new.test\\n' > /etc/new && mv /etc/new /etc/resolv.conf"])
+def test_resolv_conf_written_by_another(mesh, change):
+    """A DHCP client renews its lease: the names go on, and what it wrote is what comes back at the end."""
+    node, agent = mesh.node2, mesh.agent2
+    node.run("sh", "-c", change)
+    wanted = b"search default.svc.cluster.local svc.cluster.local cluster.local new.test"
+    wait_for("our lines", lambda: wanted in node.resolv() and node.gateway.encode() in node.resolv(), 5)
+    node.run("rm", "/etc/resolv.conf")
+    wait_for("our lines again", lambda: node.gateway.encode() in node.resolv(), 5)
+    node.run("sh", "-c", change)
+    wait_for("our lines once more", lambda: wanted in node.resolv(), 5)
+    agent.stop()
+    assert node.resolv() == b"nameserver 192.0.2.53\nsearch new.test\n"
+    with open(node.resolv_conf, "wb") as f:
+        f.write(node.original)
+    agent.start()
