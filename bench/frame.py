@@ -65,11 +65,11 @@ def medians(c):
     return statistics.median(x[0] for x in c.rounds), statistics.median(x[1] for x in c.rounds)
 
 
-def table(title, contenders, base, unit="request"):
+def table(title, contenders, base, unit="request", units="requests"):
     """Markdown rows with ratios to `base` (a contender's name)."""
     base_rate = next(medians(c)[1] for c in contenders if c.name == base)
     lines = [f"### {title}", "",
-             f"| contender | {unit}s/s | against {base} | CPU µs per {unit} | RSS MB | PSS MB | anonymous MB |",
+             f"| contender | {units}/s | against {base} | CPU µs per {unit} | RSS MB | PSS MB | anonymous MB |",
              "|---|---|---|---|---|---|---|"]
     for c in contenders:
         cpu, rate = medians(c)
