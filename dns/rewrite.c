@@ -149,22 +149,41 @@ dns_forward_answer(
 	return true;
 }
 
+/* The case in which upstream was asked (0x20) is nobody's business: what a name has in common with
+ * the target is spelled like it. */
+static void
+spell_like(const struct dns_target *target, uint8_t *name, size_t len)
+{
+	for (size_t at = 0; at < len; at += name[at] + 1u) {
+		size_t n = len - at;
+		const uint8_t *tail = target->name + target->len - MIN(n, (size_t)target->len);
+
+		if (n > target->len || !dns_name_equal(name + at, tail, n))
+			continue;
+		memcpy(name + at, tail, n);
+		return;
+	}
+}
+
 /* One record of the target's answer, its names spelled out since it moves. Others than addresses
  * and aliases are left behind. False when it is malformed. */
 static bool
-put_chased(struct dns_writer *w, const uint8_t *answer, size_t len, const struct dns_record *rr)
+put_chased(struct dns_writer *w, const struct dns_target *target, const uint8_t *answer, size_t len,
+	const struct dns_record *rr)
 {
 	uint8_t owner[DNS_NAME_MAX], alias[DNS_NAME_MAX];
-	size_t end, alias_len;
+	size_t end, alias_len, owner_len = dns_name_expand(owner, answer, len, rr->start, &end);
 
-	if (dns_name_expand(owner, answer, len, rr->start, &end) == 0)
+	if (owner_len == 0)
 		return false;
+	spell_like(target, owner, owner_len);
 	if (rr->class != DNS_CLASS_IN)
 		return true;
 	if (rr->type == DNS_CNAME) {
 		alias_len = dns_name_expand(alias, answer, rr->end, rr->data, &end);
 		if (alias_len == 0 || end != rr->end)
 			return false;
+		spell_like(target, alias, alias_len);
 		dns_reply_named(w, owner, DNS_CNAME, rr->ttl_s, alias, alias_len);
 	} else if ((rr->type == DNS_A && rr->data_len == 4) ||
 		(rr->type == DNS_AAAA && rr->data_len == 16)) {
@@ -188,7 +207,8 @@ dns_chase_answer(struct dns_out *out, const struct dns_query *q, const struct dn
 	for (unsigned i = dns_get16(answer + 6); i > 0; i--) {
 		struct dns_record rr;
 
-		if (!dns_record_read(&rr, answer, len, at) || !put_chased(&w, answer, len, &rr))
+		if (!dns_record_read(&rr, answer, len, at) ||
+			!put_chased(&w, target, answer, len, &rr))
 			return false;
 		at = rr.end;
 	}
