@@ -283,6 +283,12 @@ opt_free(const struct opt_program *p, void *values)
 }
 
 bool
+opt_action(const void *values)
+{
+	return state_of(values)->action;
+}
+
+bool
 opt_given(const void *values, const char *key)
 {
 	const struct opt_state *s = state_of(values);

@@ -78,6 +78,8 @@ struct opt_program {
 	const char *name, *summary;
 	const struct opt *table;
 	size_t n;
+	const char *action; /* a switch of this program's own, without dashes; NULL: none */
+	const char *action_help;
 };
 
 enum opt_result { OPT_RUN, OPT_EXIT_OK, OPT_EXIT_BAD };
@@ -91,6 +93,8 @@ enum opt_result opt_load(const struct opt_program *p, void *values, int argc, ch
 	bool *check, struct err *err);
 void opt_free(const struct opt_program *p, void *values);
 
+/* Was the program's action asked for? */
+bool opt_action(const void *values);
 /* Was the key set anywhere (also to its default)? An empty map sets the keys below it. */
 bool opt_given(const void *values, const char *key);
 /* -EINVAL with "<file:line, flag or variable>: key: what was said"; `at`: a node inside the key's

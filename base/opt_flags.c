@@ -51,9 +51,15 @@ value_of_flag(struct flag *f, bool boolean, char **argv, int *i, struct err *err
 }
 
 static bool
-is_switch(const char *name)
+is_action(const struct opt_program *p, const char *name)
 {
-	return strcmp(name, "check") == 0 || strcmp(name, "help") == 0 ||
+	return p->action != NULL && strcmp(name, p->action) == 0;
+}
+
+static bool
+is_switch(const struct opt_program *p, const char *name)
+{
+	return is_action(p, name) || strcmp(name, "check") == 0 || strcmp(name, "help") == 0 ||
 		strcmp(name, "version") == 0;
 }
 
@@ -69,9 +75,13 @@ opt_scan_flags(struct opt_loading *l, int argc, char **argv, bool *check, enum o
 
 		if ((rc = split_flag(argv[i], &f, l->err)) < 0)
 			return rc;
-		if (is_switch(f.name)) {
+		if (is_switch(l->program, f.name)) {
 			if (f.value != NULL)
 				return err_set(l->err, EINVAL, "--%s takes no value", f.name);
+			if (is_action(l->program, f.name)) {
+				l->state->action = true;
+				continue;
+			}
 			*check = *check || f.name[0] == 'c';
 			*early = f.name[0] == 'h'  ? OPT_EARLY_HELP
 				: f.name[0] == 'v' ? OPT_EARLY_VERSION
@@ -106,7 +116,7 @@ opt_take_flags(struct opt_loading *l, int argc, char **argv)
 
 		if ((rc = split_flag(argv[i], &f, l->err)) < 0)
 			return rc;
-		if (is_switch(f.name))
+		if (is_switch(l->program, f.name))
 			continue;
 		row = opt_find_row(l->program, f.name);
 		rc = value_of_flag(&f,

@@ -17,6 +17,7 @@ struct opt_origin {
 struct opt_state {
 	const struct opt_program *program;
 	char *config; /* path of the file, NULL without one */
+	bool action;
 	struct tree **trees; /* own the nodes of OPT_TREE values */
 	size_t n_trees;
 	struct opt_origin origins[]; /* one a row */

@@ -129,6 +129,8 @@ opt_help(const struct opt_program *p, struct buf *out)
 		p->summary);
 	help_line("config", "FILE", "read the keys below from a YAML file", NULL, out);
 	help_line("check", "", "validate the configuration and exit", NULL, out);
+	if (p->action != NULL)
+		help_line(p->action, "", p->action_help, NULL, out);
 	help_line("help", "", "print this and exit", NULL, out);
 	help_line("version", "", "print the version and exit", NULL, out);
 	buf_adds(out,

@@ -16,11 +16,10 @@ struct dns {
 	struct server **servers;
 	size_t n_servers;
 	struct resolvconf *resolvconf;
+	struct resolvwatch *watch; /* NULL while nothing is to be followed any more */
 	uint16_t port;
 	uint32_t address; /* 0: not listening */
 	uint32_t last_address; /* the workers may not have closed its sockets yet */
-	char *resolv_conf; /* NULL: not ours to keep */
-	struct resolvwatch *resolvwatch;
 	struct addr *configured;
 	size_t n_configured;
 	struct addr upstreams[FORWARD_UPSTREAMS_MAX];
@@ -63,6 +62,12 @@ find_upstreams(struct dns *d)
 		server_use_upstreams(d->servers[i], d->upstreams, n);
 }
 
+static void
+on_resolvconf_changed(void *arg)
+{
+	find_upstreams(arg);
+}
+
 size_t
 dns_upstreams(const struct dns *d, const struct addr **upstreams)
 {
@@ -77,12 +82,23 @@ dns_free(struct dns *d)
 {
 	for (size_t i = 0; i < d->n_servers; i++)
 		server_free(&d->servers[i]);
-	resolvwatch_stop(&d->resolvwatch);
+	resolvwatch_stop(&d->watch);
 	resolvconf_close(&d->resolvconf);
-	free(d->resolv_conf);
 	free(d->servers);
 	free(d->configured);
 	free(d);
+}
+
+static void
+watch_resolvconf(struct dns *d, const char *path)
+{
+	const struct resolvwatch_config config = {.loop = d->main,
+		.keeper = d->resolvconf,
+		.path = path,
+		.changed = on_resolvconf_changed,
+		.arg = d};
+
+	resolvwatch_start(&d->watch, &config);
 }
 
 static void
@@ -129,8 +145,6 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 		dns_free(d);
 		return code;
 	}
-	if (rc.manage)
-		d->resolv_conf = xstrdup(config->resolv_conf);
 	if (config->manage_resolv_conf && config->port != 53)
 		log_warn("dns",
 			"resolv.conf is left alone: it cannot name a port, and dns.port is %u",
@@ -145,6 +159,7 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 	find_upstreams(d);
 	if (d->n_upstreams == 0)
 		log_warn("dns", "no upstream: names outside the cluster get SERVFAIL");
+	watch_resolvconf(d, config->resolv_conf);
 	*out = d;
 	return 0;
 }
@@ -252,17 +267,6 @@ dns_listening(const struct dns *d)
 	return d->address != 0;
 }
 
-static void
-on_resolv_conf_changed(void *arg)
-{
-	struct dns *d = arg;
-	struct err err;
-
-	if (dns_resolvconf_write(d, &err) < 0)
-		log_limited(LOG_LEVEL_ERROR, 1, "dns",
-			"somebody changed resolv.conf, and it stays so: %s", err.text);
-}
-
 int
 dns_resolvconf_write(struct dns *d, struct err *err)
 {
@@ -273,17 +277,19 @@ dns_resolvconf_write(struct dns *d, struct err *err)
 			err, ENOTCONN, "resolv.conf is left alone while DNS does not listen");
 	code = resolvconf_write(d->resolvconf, d->address, err);
 	find_upstreams(d);
-	if (code == 0 && d->resolv_conf != NULL)
-		resolvwatch_start(
-			&d->resolvwatch, d->main, d->resolv_conf, on_resolv_conf_changed, d);
 	return code;
 }
 
 int
 dns_resolvconf_restore(struct dns *d, struct err *err)
 {
-	resolvwatch_stop(&d->resolvwatch);
 	return resolvconf_restore(d->resolvconf, err);
+}
+
+int
+dns_resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err)
+{
+	return resolvconf_recover(path, keep, err);
 }
 
 /* --- seen from outside --------------------------------------------------- */
@@ -375,6 +381,7 @@ dns_metrics(struct dns *d, struct metrics *m)
 	}
 	metric_gauge(m, "edgeway_dns_listening", "1 while DNS answers.", NULL, dns_listening(d));
 	metric_gauge(m, "edgeway_dns_upstreams", "Upstreams known.", NULL, (double)d->n_upstreams);
+	resolvwatch_metrics(d->watch, m);
 }
 
 static void
@@ -410,7 +417,9 @@ dns_state(struct dns *d, struct buf *out)
 	cache_state(d, out);
 	buf_adds(out, ",\"resolvConf\":");
 	resolvconf_state(d->resolvconf, out);
-	buf_adds(out, "}");
+	buf_adds(out, ",\"resolvConfWatch\":{");
+	resolvwatch_state(d->watch, out);
+	buf_adds(out, "}}");
 }
 
 /* --- stopping ------------------------------------------------------------ */
@@ -436,7 +445,7 @@ dns_stop(struct dns **out, loop_fn *on_stopped, void *arg)
 
 	if (d == NULL)
 		return;
-	resolvwatch_stop(&d->resolvwatch);
+	resolvwatch_stop(&d->watch); /* on this loop, before the servers are asked to go */
 	d->on_stopped = on_stopped;
 	d->on_stopped_arg = arg;
 	d->stopping = d->n_servers;

@@ -41,7 +41,7 @@ struct dns_config {
 	uint32_t ttl_s;
 	const struct addr *upstreams; /* configured; resolv.conf's nameservers come after them */
 	size_t n_upstreams;
-	const char *resolv_conf; /* path */
+	const char *resolv_conf; /* path; followed when others change it */
 	bool manage_resolv_conf;
 	uint32_t mark; /* SO_MARK of upstream queries */
 	struct dns_keep keep;
@@ -54,12 +54,16 @@ void dns_use(struct dns *dns, const struct snapshot *snapshot); /* takes a refer
  * may hold it. */
 int dns_listen(struct dns *dns, uint32_t address, struct err *err);
 bool dns_listening(const struct dns *dns);
-/* The upstreams in use, for the hub's name. Valid until dns_stop. */
+/* The upstreams in use, for the hub's name. Valid until dns_stop; others when somebody changes
+ * resolv.conf. */
 size_t dns_upstreams(const struct dns *dns, const struct addr **upstreams);
 int dns_resolvconf_write(struct dns *dns, struct err *err);
 /* Puts the original back byte for byte, unless somebody else has written the file since (then only
  * our lines go). */
 int dns_resolvconf_restore(struct dns *dns, struct err *err);
+/* Without a running agent: undoes what one that was killed left in resolv.conf. 1 when there was
+ * something. */
+int dns_resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err);
 void dns_metrics(struct dns *dns, struct metrics *m);
 /* A JSON object for /debug/state. */
 void dns_state(struct dns *dns, struct buf *out);

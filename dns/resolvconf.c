@@ -16,6 +16,7 @@
 struct resolvconf {
 	char *path, *domain;
 	bool manage, written;
+	uint32_t address; /* of the name server in it */
 	const char *trouble; /* "" or why the file is not ours although it should be */
 	struct dns_keep keep;
 	struct resolv_original original;
@@ -216,7 +217,7 @@ undo(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
 	return did;
 }
 
-/* What a run that was killed left. */
+/* What a run that was killed left. 1 when there was something. */
 static int
 recover(struct resolvconf *rc, struct err *err)
 {
@@ -235,7 +236,17 @@ recover(struct resolvconf *rc, struct err *err)
 	if (code == 1)
 		log_info("dns", "put back resolv.conf that an earlier run left path=%s", rc->path);
 	resolv_original_fini(&o);
-	return code < 0 ? code : 0;
+	return code;
+}
+
+int
+resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err)
+{
+	struct resolvconf rc = {.path = xstrdup(path), .keep = *keep};
+	int code = recover(&rc, err);
+
+	free(rc.path);
+	return code;
 }
 
 /* --- the door ------------------------------------------------------------ */
@@ -331,8 +342,9 @@ look_again(struct resolvconf *rc, struct err *err)
 	code = read_now(rc->path, &now);
 	if (code < 0)
 		return cannot(rc, code, "read", err);
-	ours = is_our_text(&rc->original, &now);
-	whole = now.len == rc->original.ours_len;
+	/* whoever deletes it has nothing to say about the nameservers */
+	ours = is_our_text(&rc->original, &now) || now.kind == RESOLV_MISSING;
+	whole = now.kind != RESOLV_MISSING && now.len == rc->original.ours_len;
 	resolv_original_fini(&now);
 	return ours ? whole : adopt(rc, err);
 }
@@ -366,8 +378,44 @@ resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err)
 	if (code < 0)
 		return cannot(rc, code, "write", err);
 	rc->written = true;
+	rc->address = address;
 	rc->trouble = "";
 	return 0;
+}
+
+static bool
+same_file(const struct resolv_original *a, const struct resolv_original *b)
+{
+	return a->kind == b->kind && a->len == b->len && memcmp(a->text, b->text, a->len) == 0 &&
+		strcmp(a->link != NULL ? a->link : "", b->link != NULL ? b->link : "") == 0;
+}
+
+int
+resolvconf_check(struct resolvconf *rc, bool mend, struct err *err)
+{
+	struct resolv_original now;
+	int code = read_now(rc->path, &now);
+	bool same;
+
+	if (code < 0)
+		return cannot(rc, code, "read", err);
+	same = rc->written ? is_our_text(&rc->original, &now) && now.len == rc->original.ours_len
+			   : same_file(&rc->original, &now);
+	resolv_original_fini(&now);
+	if (same) {
+		rc->trouble = rc->written ? "" : rc->trouble;
+		return RESOLVCONF_SAME;
+	}
+	if (rc->written && mend) {
+		code = resolvconf_write(rc, rc->address, err);
+		return code < 0 ? code : RESOLVCONF_MENDED;
+	}
+	code = look_again(rc, err);
+	if (code < 0)
+		return code;
+	if (rc->written)
+		rc->trouble = "another program keeps changing it";
+	return RESOLVCONF_READ;
 }
 
 int

@@ -6,6 +6,9 @@
  *
  * A symlink is replaced by a file and made again at the end, what it points to is never written. A
  * file that cannot be renamed over (bind-mounted into a container) is rewritten in place.
+ *
+ * resolvconf_check is for whoever watches the file (dns/resolvwatch): what another program wrote
+ * becomes the original, and our lines go back in.
  */
 #ifndef EDGEWAY_DNS_RESOLVCONF_H
 #define EDGEWAY_DNS_RESOLVCONF_H
@@ -30,11 +33,23 @@ void resolvconf_close(struct resolvconf **rc);
 /* Our lines go in; again with another address when it changes. Reads again what others have written
  * since. */
 int resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err);
+enum resolvconf_seen {
+	RESOLVCONF_SAME, /* nobody has touched it */
+	RESOLVCONF_READ, /* somebody has, and what they wrote is the original now */
+	RESOLVCONF_MENDED, /* the same, and our lines are back */
+};
+
+/* Looks whether another program has changed the file. `mend`: puts our lines back where they were;
+ * without it the file stays theirs. One that was deleted keeps the original it had. -errno when it
+ * cannot be read or written. */
+int resolvconf_check(struct resolvconf *rc, bool mend, struct err *err);
 /* Nothing to do is no error. */
 int resolvconf_restore(struct resolvconf *rc, struct err *err);
 /* Nameservers of the original, as resolvtext_upstreams. */
 size_t resolvconf_upstreams(
 	const struct resolvconf *rc, uint32_t own, struct addr *to, size_t n, size_t max);
+/* Undoes what a run that was killed left there, and nothing else. 1 when there was something. */
+int resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err);
 /* A JSON object. */
 void resolvconf_state(const struct resolvconf *rc, struct buf *out);
 

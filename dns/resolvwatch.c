@@ -5,70 +5,150 @@
 #include "base/fswatch.h"
 #include "base/log.h"
 
-enum { SETTLE_MS = 200, PAUSE_MS = 2000 };
+enum { DEBOUNCE_MS = 50, LOOK_MS = 30000, CALM_MS = 60000 };
 
 struct resolvwatch {
-	struct fswatch *folder; /* NULL: cannot be watched */
-	struct timer *timer;
 	struct loop *loop;
+	struct resolvconf *keeper;
+	char *path, *folder;
 	const char *name; /* in path */
-	char *path;
-	uint64_t called_ms;
-	loop_fn *fn;
+	loop_fn *changed;
 	void *arg;
+	uint64_t debounce_ms, calm_ms;
+	struct fswatch *fswatch; /* NULL: the folder cannot be watched */
+	struct timer *soon, *look;
+	uint64_t first_ms; /* of the times in this minute */
+	unsigned times;
+	bool left; /* to the other writer, until this minute is over */
+	bool failed; /* said already */
+	uint64_t mended, conflicts;
 };
 
+/* The minute begins with the first time, and anew when the file is left to others. */
 static void
-on_timer(void *arg)
+count_minutes(struct resolvwatch *w, uint64_t now)
 {
-	struct resolvwatch *w = arg;
-
-	w->called_ms = loop_now_ms(w->loop);
-	w->fn(w->arg);
+	if (w->times == 0 || now < w->first_ms + w->calm_ms)
+		return;
+	w->times = 0;
+	w->left = false;
 }
 
+static void
+on_mended(struct resolvwatch *w, uint64_t now)
+{
+	if (w->times++ == 0)
+		w->first_ms = now;
+	w->mended++;
+	log_info("dns",
+		"another program changed resolv.conf: our lines are back, its nameservers are used "
+		"path=%s",
+		w->path);
+}
+
+static void
+leave(struct resolvwatch *w, uint64_t now)
+{
+	if (w->left)
+		return;
+	w->left = true;
+	w->first_ms = now;
+	w->conflicts++;
+	log_warn("dns",
+		"another program keeps changing resolv.conf: it is left alone for now, names of "
+		"the "
+		"cluster are not found through it; stop that program, or set "
+		"dns.manageResolvConf: false path=%s",
+		w->path);
+	timer_start(w->soon, w->calm_ms, 0);
+}
+
+static void
+look(void *arg)
+{
+	struct resolvwatch *w = arg;
+	uint64_t now = loop_now_ms(w->loop);
+	struct err err = {0};
+	bool mend;
+	int seen;
+
+	count_minutes(w, now);
+	mend = w->times < RESOLVWATCH_TIMES;
+	seen = resolvconf_check(w->keeper, mend, &err);
+	if (seen < 0) {
+		if (!w->failed)
+			log_warn("dns", "%s", err.text);
+		w->failed = true;
+		return;
+	}
+	w->failed = false;
+	if (seen == RESOLVCONF_MENDED)
+		on_mended(w, now);
+	else if (seen == RESOLVCONF_READ && !mend)
+		leave(w, now);
+	if (seen != RESOLVCONF_SAME)
+		w->changed(w->arg);
+}
+
+static void on_entry(void *arg, const char *name);
+
+static void
+watch_folder(struct resolvwatch *w)
+{
+	struct err err = {0};
+
+	if (w->fswatch == NULL &&
+		fswatch_start(&w->fswatch, w->loop, w->folder, on_entry, w, &err) < 0)
+		log_limited(LOG_LEVEL_WARN, 1, "dns",
+			"resolv.conf is only looked at now and then: %s", err.text);
+}
+
+/* While the file is left to others the timer runs for the end of that. */
 static void
 on_entry(void *arg, const char *name)
 {
 	struct resolvwatch *w = arg;
-	uint64_t since = loop_now_ms(w->loop) - w->called_ms;
 
-	if ((name != NULL && strcmp(name, w->name) != 0) || timer_active(w->timer))
+	if (name == NULL)
+		fswatch_stop(&w->fswatch); /* the next look begins anew */
+	else if (strcmp(name, w->name) != 0)
 		return;
-	timer_start(w->timer, since < PAUSE_MS ? PAUSE_MS - since : SETTLE_MS, 0);
+	if (!timer_active(w->soon))
+		timer_start(w->soon, w->debounce_ms, 0);
 }
 
-static char *
-folder_of(const char *path, const char *name)
+static void
+on_look(void *arg)
 {
-	size_t len = (size_t)(name - path);
+	struct resolvwatch *w = arg;
 
-	if (len == 0)
-		return xstrdup(".");
-	return xasprintf("%.*s", (int)MAX(len - 1, (size_t)1), path);
+	watch_folder(w);
+	if (!timer_active(w->soon))
+		look(w);
 }
 
 void
-resolvwatch_start(
-	struct resolvwatch **out, struct loop *loop, const char *path, loop_fn *fn, void *arg)
+resolvwatch_start(struct resolvwatch **out, const struct resolvwatch_config *config)
 {
-	const char *slash = strrchr(path, '/');
-	auto_free char *folder = NULL;
-	struct resolvwatch *w;
-	struct err err;
+	struct resolvwatch *w = xcalloc(1, sizeof *w);
+	uint64_t look_ms = config->look_ms > 0 ? config->look_ms : LOOK_MS;
+	const char *slash = strrchr(config->path, '/');
 
-	if (*out != NULL)
-		return;
-	w = xcalloc(1, sizeof *w);
-	w->loop = loop;
-	w->path = xstrdup(path);
-	w->name = slash != NULL ? w->path + (slash - path) + 1 : w->path;
-	w->fn = fn;
-	w->arg = arg;
-	w->timer = timer_new(loop, on_timer, w);
-	folder = folder_of(w->path, w->name);
-	if (fswatch_start(&w->folder, loop, folder, on_entry, w, &err) < 0)
-		log_warn("dns", "what others write to resolv.conf is not followed: %s", err.text);
+	w->loop = config->loop;
+	w->keeper = config->keeper;
+	w->changed = config->changed;
+	w->arg = config->arg;
+	w->debounce_ms = config->debounce_ms > 0 ? config->debounce_ms : DEBOUNCE_MS;
+	w->calm_ms = config->calm_ms > 0 ? config->calm_ms : CALM_MS;
+	w->path = xstrdup(config->path);
+	w->name = slash != NULL ? w->path + (slash - config->path) + 1 : w->path;
+	w->folder = slash == NULL       ? xstrdup(".")
+		: slash == config->path ? xstrdup("/")
+					: xstrndup(config->path, (size_t)(slash - config->path));
+	w->soon = timer_new(w->loop, look, w);
+	w->look = timer_new(w->loop, on_look, w);
+	watch_folder(w);
+	timer_start(w->look, look_ms, look_ms);
 	*out = w;
 }
 
@@ -79,8 +159,28 @@ resolvwatch_stop(struct resolvwatch **out)
 
 	if (w == NULL)
 		return;
-	fswatch_stop(&w->folder);
-	timer_free(&w->timer);
+	fswatch_stop(&w->fswatch);
+	timer_free(&w->soon);
+	timer_free(&w->look);
+	free(w->folder);
 	free(w->path);
 	free(w);
+}
+
+void
+resolvwatch_metrics(const struct resolvwatch *w, struct metrics *m)
+{
+	metric_counter(m, "edgeway_dns_resolvconf_mended_total",
+		"Times that another program changed resolv.conf and our lines were put back.", NULL,
+		w->mended);
+	metric_counter(m, "edgeway_dns_resolvconf_conflicts_total",
+		"Times that another program changed resolv.conf so often that it was left alone.",
+		NULL, w->conflicts);
+}
+
+void
+resolvwatch_state(const struct resolvwatch *w, struct buf *out)
+{
+	buf_printf(out, "\"mended\":%llu,\"left\":%s", (unsigned long long)w->mended,
+		w->left ? "true" : "false");
 }

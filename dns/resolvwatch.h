@@ -1,22 +1,39 @@
 /*
- * Follows resolv.conf while our lines are in it: a DHCP client, a VPN or a person writes it anew and
- * would take the mesh's names away until the next start. `fn` is called a moment after the file was
- * written, replaced or deleted, also by ourselves, so it must do nothing when all is as it should
- * be; never more often than every few seconds, so that two keepers do not wear out the disk. Only the folder
- * is watched, by inotify: what happens behind a bind mount of the file alone is not seen.
+ * Watches resolv.conf for other writers (a DHCP client, an editor): inotify on its folder, and a look
+ * every half minute for what inotify does not tell (a file that is bind-mounted, a folder that was
+ * replaced). Our lines are put back with the new nameservers behind them, at most RESOLVWATCH_TIMES
+ * a minute: who writes more often than that wants it otherwise. That is said once, and the
+ * file is theirs until the minute after is over. Our own writes are known by their bytes.
  *
- *	resolvwatch_start(&watch, loop, "/etc/resolv.conf", on_changed, self);	// again: nothing
+ * Loop 0 only; does not own the keeper.
+ *
+ *	resolvwatch_start(&w, loop, rc, path, on_changed, self);	// never fails: the look remains
+ *	resolvwatch_stop(&w);
  */
 #ifndef EDGEWAY_DNS_RESOLVWATCH_H
 #define EDGEWAY_DNS_RESOLVWATCH_H
 
 #include "base/loop.h"
+#include "base/metric.h"
+#include "dns/resolvconf.h"
+
+enum { RESOLVWATCH_TIMES = 10 };
 
 struct resolvwatch;
 
-/* Does nothing when *w is there; a folder that cannot be watched is logged, once. */
-void resolvwatch_start(
-	struct resolvwatch **w, struct loop *loop, const char *path, loop_fn *fn, void *arg);
+struct resolvwatch_config {
+	struct loop *loop;
+	struct resolvconf *keeper;
+	const char *path;
+	loop_fn *changed; /* the nameservers may be others now */
+	void *arg;
+	uint64_t debounce_ms, look_ms, calm_ms; /* 0: 50 ms, 30 s, 60 s */
+};
+
+void resolvwatch_start(struct resolvwatch **w, const struct resolvwatch_config *config);
 void resolvwatch_stop(struct resolvwatch **w);
+void resolvwatch_metrics(const struct resolvwatch *w, struct metrics *m);
+/* "mended":N,"left":bool, members of a JSON object. */
+void resolvwatch_state(const struct resolvwatch *w, struct buf *out);
 
 #endif

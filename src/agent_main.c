@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "src/agent.h"
 #include "src/check.h"
+#include "src/restore.h"
 
 static int
 run(struct agent_options *options, int argc, char **argv)
@@ -23,6 +24,8 @@ run(struct agent_options *options, int argc, char **argv)
 	if (check)
 		return check_print(&agent_program, options);
 	log_setup((enum log_level)options->log_level, (enum log_format)options->log_format);
+	if (opt_action(options))
+		return restore(options);
 	if (agent_start(&agent, options, argc, argv, &err) < 0) {
 		log_error("agent", "cannot start: %s", err.text);
 		return 1;

@@ -19,6 +19,8 @@ const struct opt_program agent_program = {
 		   "node.",
 	.table = table,
 	.n = ARRAY_LEN(table),
+	.action = "restore",
+	.action_help = "undo what an agent that was killed left on the host, and exit",
 };
 
 #define complain(o, key, err, ...) opt_complain(o, key, NULL, err, __VA_ARGS__)

@@ -31,7 +31,14 @@ struct options {
 
 #define ROW(type, member, ...) OPT_ROW(struct options, type, member, __VA_ARGS__)
 static const struct opt table[] = {TEST_OPTIONS(ROW)};
-static const struct opt_program program = {"prog", "Tests options.", table, ARRAY_LEN(table)};
+static const struct opt_program program = {
+	.name = "prog",
+	.summary = "Tests options.",
+	.table = table,
+	.n = ARRAY_LEN(table),
+	.action = "act",
+	.action_help = "does that instead",
+};
 
 struct run {
 	struct options o;
@@ -208,6 +215,7 @@ reads_flags(void **state)
 	refuses(NULL, "--name", "--name needs a value (--name=VALUE)");
 	refuses(NULL, "--name --dns.on", "--name needs a value (--name=VALUE)");
 	refuses(NULL, "--check=yes", "--check takes no value");
+	refuses(NULL, "--act=yes", "--act takes no value");
 	refuses(NULL, "serve", "unexpected argument \"serve\": options look like --dns.ttl 30");
 	refuses(NULL, "--dns.port 0",
 		"--dns.port: expected a whole number from 1 to 65535, not \"0\"");

@@ -83,6 +83,27 @@ takes(bool is_hub, const char *file)
 }
 
 static void
+only_the_agent_restores(void **state)
+{
+	struct agent_options a = {0}, plain = {0};
+	struct hub_options h = {0};
+	char *argv[] = {(char *)(uintptr_t) "edgeway", (char *)(uintptr_t) "--restore", NULL};
+	struct err err = {0};
+	bool check;
+
+	(void)state;
+	assert_int_equal(agent_options_load(&a, 2, argv, &check, &err), OPT_RUN);
+	assert_true(opt_action(&a));
+	assert_false(check);
+	agent_options_free(&a);
+	assert_int_equal(agent_options_load(&plain, 1, argv, &check, &err), OPT_RUN);
+	assert_false(opt_action(&plain));
+	agent_options_free(&plain);
+	assert_int_equal(hub_options_load(&h, 2, argv, &check, &err), OPT_EXIT_BAD);
+	hub_options_free(&h);
+}
+
+static void
 agent_has_the_contract_s_defaults(void **state)
 {
 	struct agent_options o = {0};
@@ -338,6 +359,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(agent_has_the_contract_s_defaults),
+		cmocka_unit_test(only_the_agent_restores),
 		cmocka_unit_test(agent_takes_every_key_of_the_contract),
 		cmocka_unit_test(agent_names_key_and_remedy),
 		cmocka_unit_test(agent_checks_the_hub_s_url),
