@@ -48,6 +48,7 @@ class EngineNode(Node):
         for applet in APPLETS:
             os.symlink("busybox", os.path.join(tree, "bin", applet))
         self.run("sh", "-c", f"tar -C {tree} -c . | docker -H {self.host} import - edgeway-lab", seconds=60)
+        self.docker("run", "--rm", "edgeway-lab", "sh", "-c", "true")  # an engine that starts may still run nothing
 
     def container(self, name, *command, publish=None):
         ports = [a for host, inside in (publish or {}).items() for a in ("-p", f"{host}:{inside}")]
