@@ -26,8 +26,11 @@ serve(struct agent *a, struct err *err)
 		rc = iptables_install(a->ipt, a->address, err);
 	if (rc == 0)
 		rc = dns_listen(a->dns, a->address, err);
-	if (rc == 0 && a->options->dns_manage_resolv_conf)
-		rc = dns_resolvconf_write(a->dns, err);
+	if (rc < 0 || !a->options->dns_manage_resolv_conf)
+		return rc;
+	rc = dns_resolvconf_write(a->dns, err);
+	if (rc == -EROFS || rc == -EACCES || rc == -EPERM)
+		err_wrap(err, rc, "with dns.manageResolvConf: false the agent serves without it");
 	return rc;
 }
 
