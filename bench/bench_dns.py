@@ -47,6 +47,7 @@ LOCALremote-control:
 KNOT_CONF = """
 server:
     rundir: DIR
+    identity: bench
     listen: 172.17.0.1@5303
     udp-workers: WORKERS
     tcp-workers: 1
