@@ -62,10 +62,10 @@ worker_policy(const struct worker *w, const struct group *g)
 {
 	const struct service *s = g->service;
 
-	if (s != NULL && s->affinity_s > 0)
+	if (s != NULL && s->lb.affinity_s > 0)
 		return LB_CONSISTENT_HASH;
-	if (s != NULL && s->policy != LB_DEFAULT)
-		return (enum lb_policy)s->policy;
+	if (s != NULL && s->lb.policy != LB_DEFAULT)
+		return (enum lb_policy)s->lb.policy;
 	return w->lb->config.policy;
 }
 

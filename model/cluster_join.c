@@ -219,8 +219,9 @@ cluster_join(const struct cluster *c, const struct joint *joint, char **reason)
 	v->cluster_ip = xstrdup(j.service->cluster_ip);
 	v->external_name = xstrdup(j.service->external_name);
 	v->headless = j.service->headless;
-	v->policy = j.service->policy;
-	v->affinity_s = j.service->affinity_s;
+	v->lb.policy = j.service->policy;
+	v->lb.affinity_s = j.service->affinity_s;
+	v->lb.retries = RETRIES_DEFAULT;
 	v->ports = xcalloc(j.service->n_ports + 1, sizeof *v->ports);
 	for (size_t i = 0; i < j.service->n_ports; i++) {
 		const struct kube_service_port *p = &j.service->ports[i];

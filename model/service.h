@@ -27,6 +27,40 @@ enum lb_policy {
 	LB_CONSISTENT_HASH,
 };
 
+/* What LB_CONSISTENT_HASH hashes: the client's address, or a header field or cookie named by hash_key. */
+enum hash_on { HASH_ON_SOURCE_IP, HASH_ON_HEADER, HASH_ON_COOKIE };
+
+enum datapath {
+	DATAPATH_DEFAULT, /* mesh.datapath */
+	DATAPATH_PROXY,
+	DATAPATH_KERNEL,
+};
+
+enum { RETRIES_DEFAULT = UINT8_MAX };
+
+/* How a service's requests are spread and guarded: its annotations and session affinity. 0: the
+ * node's default. */
+struct service_lb {
+	uint8_t policy; /* enum lb_policy */
+	uint8_t hash_on; /* enum hash_on */
+	uint8_t datapath; /* enum datapath */
+	uint8_t retries; /* after the first attempt; RETRIES_DEFAULT: the node's default */
+	uint32_t affinity_s; /* sessionAffinity ClientIP timeout, 0: none */
+	uint32_t connect_ms; /* of one dial */
+	uint32_t request_ms; /* from the request's last byte to the answer's head */
+	uint32_t idle_ms; /* of a relay or tunnel without a byte */
+	uint32_t max_connections; /* to one endpoint from this node, 0: no limit */
+	uint32_t health_interval_ms;
+};
+
+/* Which endpoints go first (DESIGN.md section 5); lower is better. */
+enum endpoint_tier {
+	TIER_NODE, /* on this node, where the service asks for that */
+	TIER_ZONE, /* of this node's zone, where the service or its hints ask for that */
+	TIER_REST,
+	TIER_TUNNEL,
+};
+
 /* How an endpoint is reached from this node (DESIGN.md section 5). */
 enum endpoint_via {
 	VIA_POD, /* pod of this node: podIP:containerPort */
@@ -47,6 +81,7 @@ struct endpoint {
 	uint16_t port; /* host byte order */
 	uint8_t via; /* enum endpoint_via */
 	uint8_t flags;
+	uint8_t tier; /* enum endpoint_tier */
 	const char *node; /* "" when unknown */
 	const char *hostname; /* pod's hostname, "" when none */
 	const char *zone;
@@ -59,7 +94,7 @@ struct service_port {
 	uint16_t
 		n_endpoints; /* those that serve now: ready ones, else serving-and-terminating ones */
 	uint16_t n_unreachable; /* would serve, but this node has no way to them yet */
-	const struct endpoint *endpoints;
+	const struct endpoint *endpoints; /* the lower tiers first */
 };
 
 struct service {
@@ -70,8 +105,9 @@ struct service {
 	uint32_t fake_ip; /* host byte order; 0: the range was exhausted */
 	uint32_t cluster_ip; /* 0: none */
 	bool headless;
-	uint8_t policy; /* enum lb_policy */
-	uint32_t affinity_s; /* sessionAffinity ClientIP timeout, 0: none */
+	struct service_lb lb;
+	const char *hash_key; /* name of the header field or cookie, "" for HASH_ON_SOURCE_IP */
+	const char *health_path; /* active health check by GET, "" none */
 	const char *external_name; /* "" unless type ExternalName */
 	uint16_t n_ports;
 	const struct service_port *ports;

@@ -92,6 +92,7 @@ choose_way(struct endpoint *e, const struct view_endpoint *from, const struct se
 	bool own = *plain(from->node) != '\0' && same(from->node, self->node);
 
 	*e = (struct endpoint){
+		.tier = TIER_REST,
 		.flags = from->flags & (ENDPOINT_READY | ENDPOINT_SERVING | ENDPOINT_TERMINATING),
 		.node = plain(from->node),
 		.hostname = plain(from->hostname),
@@ -114,6 +115,7 @@ choose_way(struct endpoint *e, const struct view_endpoint *from, const struct se
 		return;
 	}
 	e->via = VIA_TUNNEL;
+	e->tier = TIER_TUNNEL;
 }
 
 static bool
@@ -192,6 +194,8 @@ lay_out(struct building *b)
 		.namespace = place_text(b, v->ns, &end),
 		.name = place_text(b, v->name, &end),
 		.external_name = place_text(b, v->external_name, &end),
+		.hash_key = place_text(b, v->hash_key, &end),
+		.health_path = place_text(b, v->health_path, &end),
 		.n_ports = (uint16_t)v->n_ports,
 		.ports = ports,
 	};
@@ -220,7 +224,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 
 	for (size_t i = 0; i < v->n_ports; i++)
 		most += v->ports[i].n_endpoints;
-	for (b.n_slots = 8; b.n_slots < 2 * (3 + v->n_ports + 3 * most);)
+	for (b.n_slots = 8; b.n_slots < 2 * (5 + v->n_ports + 3 * most);)
 		b.n_slots *= 2;
 	b.texts = xcalloc(b.n_slots, sizeof *b.texts);
 	b.places = xcalloc(b.n_slots, sizeof *b.places);
@@ -229,6 +233,8 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	note_text(&b, v->ns);
 	note_text(&b, v->name);
 	note_text(&b, v->external_name);
+	note_text(&b, v->hash_key);
+	note_text(&b, v->health_path);
 	for (size_t i = 0; i < v->n_ports; i++)
 		take_port(&b, i);
 	s = lay_out(&b);
@@ -237,8 +243,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	s->fake_ip = fake_ip;
 	s->cluster_ip = ip_v4(plain(v->cluster_ip));
 	s->headless = v->headless;
-	s->policy = v->policy;
-	s->affinity_s = v->affinity_s;
+	s->lb = v->lb;
 	free(b.ports);
 	free(b.endpoints);
 	free(b.places);

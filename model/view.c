@@ -36,6 +36,8 @@ view_free(struct view **v)
 	free(gone->name);
 	free(gone->cluster_ip);
 	free(gone->external_name);
+	free(gone->hash_key);
+	free(gone->health_path);
 	free(gone);
 }
 

@@ -39,8 +39,8 @@ struct view {
 	char *cluster_ip; /* "" none */
 	char *external_name;
 	bool headless;
-	uint8_t policy; /* enum lb_policy */
-	uint32_t affinity_s;
+	struct service_lb lb;
+	char *hash_key, *health_path; /* as in struct service */
 	size_t n_ports;
 	struct view_port *ports;
 };

@@ -131,8 +131,8 @@ view_build(struct buf *out, const struct view *v)
 	text_member(out, "externalName", v->external_name);
 	if (v->headless)
 		buf_adds(out, ",\"headless\":true");
-	text_member(out, "policy", lb_policy_name(v->policy));
-	number_member(out, "affinity", v->affinity_s);
+	text_member(out, "policy", lb_policy_name(v->lb.policy));
+	number_member(out, "affinity", v->lb.affinity_s);
 	buf_adds(out, ",\"ports\":[");
 	open_bracket(out, at, '{');
 	for (size_t i = 0; i < v->n_ports; i++)
@@ -292,7 +292,7 @@ parse_policy(struct json *j, void *to)
 		return;
 	/* A policy of a later version: the node's own serves. */
 	policy = lb_policy_parse(word);
-	v->policy = (uint8_t)(policy < 0 ? LB_DEFAULT : policy);
+	v->lb.policy = (uint8_t)(policy < 0 ? LB_DEFAULT : policy);
 }
 
 int
@@ -307,8 +307,8 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 			check_subdomain_or_empty, NULL},
 		{"headless", FIELD_BOOL, offsetof(struct view, headless), 0, NULL, NULL},
 		{"policy", FIELD_CUSTOM, 0, 0, NULL, parse_policy},
-		{"affinity", FIELD_UINT32, offsetof(struct view, affinity_s), AFFINITY_MAX_S, NULL,
-			NULL},
+		{"affinity", FIELD_UINT32, offsetof(struct view, lb.affinity_s), AFFINITY_MAX_S,
+			NULL, NULL},
 		{"ports", FIELD_CUSTOM, 0, 0, NULL, parse_ports},
 	};
 	struct view *v = xcalloc(1, sizeof *v);
@@ -317,6 +317,7 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 	int rc;
 
 	*out = NULL;
+	v->lb.retries = RETRIES_DEFAULT;
 	json_init(&j, json, len);
 	json_fields(&j, fields, ARRAY_LEN(fields), v);
 	rc = json_finish(&j, err);

@@ -17,7 +17,7 @@
 
 /* Values of the enums, in the order of the words in the table. */
 enum { CATCH_AUTO, CATCH_TRUE, CATCH_FALSE };
-enum { DATAPATH_PROXY, DATAPATH_KERNEL };
+enum { MESH_DATAPATH_PROXY, MESH_DATAPATH_KERNEL };
 enum { CAPTURE_UPSTREAMS, CAPTURE_OFF };
 enum { PROTOCOL_EDGEWAY, PROTOCOL_CLOUDHUB };
 enum { CARRIER_TLS, CARRIER_WEBSOCKET };

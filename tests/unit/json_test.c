@@ -383,7 +383,7 @@ a_view_survives_cjson_byte_for_byte(void **state)
 		.cluster_ip = empty,
 		.external_name = broken,
 		.headless = true,
-		.affinity_s = UINT32_MAX,
+		.lb.affinity_s = UINT32_MAX,
 		.n_ports = 2,
 		.ports = ports};
 	auto_free char *again = NULL;

@@ -247,7 +247,7 @@ make_service(enum port_mode mode, enum lb_policy policy, int n)
 		.name = name,
 		.cluster_ip = empty,
 		.external_name = empty,
-		.policy = (uint8_t)policy,
+		.lb.policy = (uint8_t)policy,
 		.n_ports = 1,
 		.ports = &port};
 	const struct self self = {.node = self_node, .site = "", .zone = ""};

@@ -122,7 +122,7 @@ agent_has_the_contract_s_defaults(void **state)
 	assert_string_equal(o.mesh_cluster_domain, "cluster.local");
 	assert_int_equal(o.mesh_listen_port, 40001);
 	assert_int_equal(o.mesh_catch_cluster_ips, CATCH_AUTO);
-	assert_int_equal(o.mesh_datapath, DATAPATH_PROXY);
+	assert_int_equal(o.mesh_datapath, MESH_DATAPATH_PROXY);
 	assert_int_equal(o.mesh_workers, 0);
 	assert_int_equal(o.dns_port, 53);
 	assert_int_equal(o.dns_ttl, 30);

@@ -161,8 +161,8 @@ everything_is_in_the_service(void **state)
 	assert_string_equal(s->name, "db");
 	assert_string_equal(s->external_name, "");
 	assert_true(s->headless);
-	assert_int_equal(s->policy, LB_EWMA);
-	assert_int_equal(s->affinity_s, 60);
+	assert_int_equal(s->lb.policy, LB_EWMA);
+	assert_int_equal(s->lb.affinity_s, 60);
 	assert_int_equal(s->cluster_ip, 0x0a60000a);
 	assert_int_equal(s->fake_ip, 5);
 	assert_int_equal(s->digest, 77);

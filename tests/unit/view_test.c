@@ -41,7 +41,7 @@ canonical_bytes_survive(void **state)
 	assert_string_equal(v->external_name, "");
 	assert_string_equal(v->ports[0].endpoints[2].node, "edge-3");
 	assert_string_equal(v->ports[0].endpoints[2].pod_ip, "");
-	assert_int_equal(v->policy, LB_ROUND_ROBIN);
+	assert_int_equal(v->lb.policy, LB_ROUND_ROBIN);
 	view_free(&v);
 	assert_null(v);
 }
