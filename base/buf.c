@@ -133,7 +133,7 @@ buf_str(struct buf *b)
 char *
 buf_take_str(struct buf *b)
 {
-	char *s = xstrndup(buf_str(b), buf_len(b));
+	char *s = xmemdup(buf_str(b), buf_len(b) + 1);
 
 	buf_fini(b);
 	return s;

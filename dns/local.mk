@@ -42,6 +42,8 @@ tests_unit_resolvtext_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_resolvconf_test_SOURCES = tests/unit/resolvconf_test.c
 tests_unit_resolvconf_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 
-FUZZERS += tests/fuzz/dns_fuzz
+FUZZERS += tests/fuzz/dns_fuzz tests/fuzz/resolv_fuzz
 tests_fuzz_dns_fuzz_SOURCES = tests/fuzz/dns_fuzz.c $(DNS_KIT)
 tests_fuzz_dns_fuzz_LDADD = $(DNS_LDADD)
+tests_fuzz_resolv_fuzz_SOURCES = tests/fuzz/resolv_fuzz.c
+tests_fuzz_resolv_fuzz_LDADD = $(DNS_LDADD)

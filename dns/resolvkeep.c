@@ -33,6 +33,17 @@ resolv_original_pack(const struct resolv_original *o, size_t *len)
 	return buf_take_str(&b);
 }
 
+/* A resolv.conf may hold any byte, NUL as well; one stands behind it in any case. */
+static char *
+copy(const char *bytes, size_t n)
+{
+	char *s = xmalloc(n + 1);
+
+	memcpy(s, bytes, n);
+	s[n] = '\0';
+	return s;
+}
+
 int
 resolv_original_unpack(struct resolv_original *o, const char *data, size_t len)
 {
@@ -53,8 +64,8 @@ resolv_original_unpack(struct resolv_original *o, const char *data, size_t len)
 		goto bad;
 	o->kind = (enum resolv_kind)kind;
 	o->link = kind == RESOLV_LINK ? xstrndup(body, link_len) : NULL;
-	o->text = xstrndup(body + link_len, o->len);
-	o->ours = xstrndup(body + link_len + o->len, o->ours_len);
+	o->text = copy(body + link_len, o->len);
+	o->ours = copy(body + link_len + o->len, o->ours_len);
 	return 0;
 bad:
 	*o = (struct resolv_original){0};

@@ -31,13 +31,32 @@ world(void)
 	return &w;
 }
 
+/* How many records of a type there are in a whole message. */
+static unsigned
+count_type(const uint8_t *m, size_t len, uint16_t type)
+{
+	size_t at = dns_get16(m + 4) > 0 ? dns_name_skip(m, len, DNS_HEADER) + 4 : DNS_HEADER;
+	struct dns_record rr;
+	unsigned n = 0;
+
+	for (; at < len && dns_record_read(&rr, m, len, at); at = rr.end)
+		n += rr.type == type;
+	return n;
+}
+
+/* What the client gets: its id and question, an OPT if it sent one, nothing longer than it takes. */
 static void
 check_reply(struct world *w, const struct dns_query *q, const uint8_t *out, size_t n, size_t limit)
 {
+	const char *said = kit_describe(&w->text, out, n);
+
 	assert(n >= DNS_HEADER && n <= limit);
 	assert(out[2] & 0x80);
 	assert(dns_get16(out) == q->id);
-	assert(strcmp(kit_describe(&w->text, out, n), "malformed") != 0);
+	assert(strcmp(said, "malformed") != 0);
+	assert(count_type(out, n, DNS_OPT) == (q->edns ? 1 : 0));
+	assert(dns_get16(out + 4) == (q->question_end > DNS_HEADER));
+	assert(memcmp(out + DNS_HEADER, q->bytes + DNS_HEADER, q->question_end - DNS_HEADER) == 0);
 }
 
 static void
@@ -65,6 +84,11 @@ as_query(struct world *w, const uint8_t *data, size_t len)
 		assert(dns_query_parse(&q, up, n) == DNS_PARSE_OK);
 	} else {
 		check_reply(w, &q, out, to.len, to.size);
+		assert(strstr(buf_str(&w->text), "(bad name)") == NULL);
+	}
+	if (verdict == DNS_CHASE) {
+		n = dns_forward_build(up, &q, &target);
+		assert(dns_query_parse(&q, up, n) == DNS_PARSE_OK);
 	}
 }
 
@@ -95,29 +119,68 @@ as_cached(struct world *w, const struct dns_query *q, const uint8_t *data, size_
 		cache_fail(w->cache, &key, now);
 }
 
-/* The question is taken from the bytes themselves, so that the answer is one to it. */
+/* As it came by UDP or TCP: what was made of it is an answer to the same question again, and says the
+ * same. */
+static void
+as_forwarded(struct world *w, const struct dns_query *q, const uint8_t *data, size_t len)
+{
+	static const size_t sizes[] = {DNS_UDP_PLAIN, 513, DNS_UDP_MAX, DNS_MESSAGE_MAX};
+	static uint8_t out[DNS_MESSAGE_MAX], again[DNS_MESSAGE_MAX];
+	struct dns_out to = {.bytes = out, .size = sizes[data[0] & 3]};
+	struct dns_out same = {.bytes = again, .size = to.size};
+	uint8_t sent[DNS_FORWARD_MAX];
+	size_t n = dns_forward_build(sent, q, NULL);
+
+	dns_forward_mix(sent, n, data);
+	assert(dns_forward_same(sent, n, sent, n));
+	dns_forward_same(data, len, sent, n);
+	if (!dns_forward_answer(&to, q, data, len))
+		return;
+	check_reply(w, q, out, to.len, to.size);
+	assert(dns_forward_answer(&same, q, out, to.len));
+	assert(same.len == to.len && memcmp(out, again, to.len) == 0);
+}
+
+/* As the answer for an alias's target. */
+static void
+as_chased(struct world *w, const struct dns_query *q, const uint8_t *data, size_t len)
+{
+	uint8_t query[512], out[DNS_UDP_MAX];
+	struct dns_out to = {.bytes = out, .size = data[0] & 4 ? DNS_UDP_MAX : DNS_UDP_PLAIN};
+	struct dns_target target = {.len = q->name_len};
+	struct dns_query asked;
+	size_t n = kit_query(query, "out.default.svc.cluster.local", q->type, 0x0100,
+		data[1] & 1 ? KIT_EDNS : KIT_PLAIN);
+
+	memcpy(target.name, q->name, q->name_len);
+	if (dns_query_parse(&asked, query, n) == DNS_PARSE_OK &&
+		dns_chase_answer(&to, &asked, &target, 30, data, len))
+		check_reply(w, &asked, out, to.len, to.size);
+}
+
+/* The question is taken from the bytes themselves, so that the answer is one to it; what the client
+ * takes, from the id. */
 static void
 as_answer(struct world *w, const uint8_t *data, size_t len)
 {
-	uint8_t query[512] = {0}, out[DNS_UDP_MAX];
-	size_t end = len > DNS_HEADER ? dns_name_skip(data, len, DNS_HEADER) : 0;
-	struct dns_target target;
+	uint8_t query[512] = {0};
+	size_t end = len > DNS_COINS ? dns_name_skip(data, len, DNS_HEADER) : 0;
 	struct dns_query q;
-	struct dns_out to = {.bytes = out, .size = 512};
 
-	if (end == 0 || len - end < 4 || end + 4 > sizeof query)
+	if (end == 0 || len - end < 4 || end + 4 + DNS_OPT_BYTES > sizeof query)
 		return;
 	memcpy(query + DNS_HEADER, data + DNS_HEADER, end + 4 - DNS_HEADER);
 	query[5] = 1;
-	if (dns_query_parse(&q, query, end + 4) != DNS_PARSE_OK)
+	end += 4;
+	if (data[1] & 1) {
+		query[11] = 1;
+		end += dns_put_opt(query + end, 0, data[1] & 2);
+	}
+	if (dns_query_parse(&q, query, end) != DNS_PARSE_OK)
 		return;
 	as_cached(w, &q, data, len);
-	if (dns_forward_answer(&to, &q, data, len))
-		check_reply(w, &q, out, to.len, to.size);
-	memcpy(target.name, q.name, q.name_len);
-	target.len = q.name_len;
-	if (dns_chase_answer(&to, &q, &target, 30, data, len))
-		check_reply(w, &q, out, to.len, to.size);
+	as_forwarded(w, &q, data, len);
+	as_chased(w, &q, data, len);
 }
 
 int

@@ -106,9 +106,9 @@ hands_its_text_over(void **state)
 
 	(void)state;
 	buf_init(&b, 100);
-	buf_adds(&b, "text");
+	buf_add(&b, "te\0xt", 5);
 	text = buf_take_str(&b);
-	assert_string_equal(text, "text");
+	assert_memory_equal(text, "te\0xt", 6);
 	assert_int_equal(buf_len(&b), 0);
 	assert_int_equal(b.limit, 100);
 }
