@@ -3,11 +3,9 @@
 Rows are asked with dnspython by UDP from a pod (TCP and dig where the id says so) at a real agent with a real upstream.
 Answers are told as text: rcode and flags, then the records of each section; <web> stands for the service's fake address.
 """
-import ctypes
 import re
 import socket
 import struct
-import threading
 
 import dns.edns
 import dns.flags
@@ -19,9 +17,9 @@ import dns.rdatatype
 import pytest
 
 import lab as labs
+from dnskit import D, SERVER, framed, read_framed, socket_in
 
-SERVER, D, BIG_PORTS = "172.17.0.1", "cluster.local", 60
-CLONE_NEWNET = 0x40000000
+BIG_PORTS = 60
 WEB, DB, OUT, IN = (f"{n}.svc.{D}" for n in ("web.default", "db.shop", "out.default", "in.default"))
 BIG = f"big.default.svc.{D}"
 SOA = f"ns: {D}. 5 SOA"
@@ -240,45 +238,12 @@ ROWS += [pytest.param(wire, want, id=name) for name, wire, want in WIRE]
 # --- the lab ----------------------------------------------------------------------------
 
 
-def socket_in(machine, kind):
-    """A socket of another network namespace: it stays there, the thread that opened it does not."""
-    made, libc = [], ctypes.CDLL(None, use_errno=True)
-
-    def enter():
-        with open(f"/proc/{machine.holder.pid}/ns/net", "rb") as namespace:
-            if libc.setns(namespace.fileno(), CLONE_NEWNET) == 0:
-                made.append(socket.socket(socket.AF_INET, kind))
-    thread = threading.Thread(target=enter)
-    thread.start()
-    thread.join()
-    made[0].settimeout(10)
-    made[0].connect((SERVER, 53))
-    return made[0]
-
-
 def by_udp(pod, *queries):
     """The first answer that comes after all of them."""
     with socket_in(pod, socket.SOCK_DGRAM) as s:
         for q in queries:
             s.send(q)
         return s.recv(65535)
-
-
-def exactly(s, n):
-    data = b""
-    while len(data) < n:
-        more = s.recv(n - len(data))
-        assert more, f"closed after {len(data)} of {n} bytes"
-        data += more
-    return data
-
-
-def framed(wire):
-    return struct.pack("!H", len(wire)) + wire
-
-
-def read_framed(s):
-    return exactly(s, struct.unpack("!H", exactly(s, 2))[0])
 
 
 def by_tcp(pod, wire):
