@@ -54,7 +54,8 @@ http1_find_end(const char *data, size_t len, size_t *from)
 			return -EBADMSG;
 		if (at == *from + 1)
 			return *from == 0 ? -EBADMSG : (ssize_t)(at + 1);
-		if (*from > 0 && (data[*from] == ' ' || data[*from] == '\t'))
+		/* CR CR LF: llhttp would end the head at the first CR. */
+		if (*from > 0 && (data[*from] == ' ' || data[*from] == '\t' || data[*from] == '\r'))
 			return -EBADMSG;
 		*from = at + 1;
 	}
@@ -411,12 +412,22 @@ head_init(struct http1_head *h)
 	memset(h, 0, offsetof(struct http1_head, fields));
 }
 
+/* The CR that ends the first line; NULL when a bare CR stands before it, which llhttp lets through in a
+ * status line. */
+static const char *
+line_end(const char *data, size_t len)
+{
+	const char *cr = memchr(data, '\r', len);
+
+	return cr != NULL && (size_t)(cr - data) + 1 < len && cr[1] == '\n' ? cr : NULL;
+}
+
 /* llhttp tolerates more than one blank and other versions: the line must be METHOD SP target SP
  * HTTP/1.x. */
 static int
 check_request_line(struct http1_head *h, const char *data, size_t len, struct http1_str url)
 {
-	const char *cr = memchr(data, '\r', len);
+	const char *cr = line_end(data, len);
 	const char *rest = url.at + url.len;
 
 	if (url.at == NULL || url.at != h->method.at + h->method.len + 1)
@@ -466,7 +477,7 @@ http1_parse_request(struct http1_head *h, const char *data, size_t len)
 static int
 check_status_line(struct http1_head *h, const char *data, size_t len)
 {
-	const char *cr = memchr(data, '\r', len);
+	const char *cr = line_end(data, len);
 
 	if (cr == NULL || cr - data < 12 || memcmp(data, "HTTP/1.", 7) != 0 || data[8] != ' ' ||
 		(data[7] != '0' && data[7] != '1') || (cr - data > 12 && data[12] != ' '))

@@ -95,7 +95,7 @@ const struct http1_field *http1_find(const struct http1_head *h, enum http1_name
 /* Leading CRLFs, which a server skips before a request line (RFC 9112 section 2.2). */
 size_t http1_skip_blank(const char *data, size_t len);
 /* Bytes of the head with its empty line; 0: incomplete; -EBADMSG: a line does not end in CRLF, or
- * starts with a blank (obs-fold). *from, 0 in the beginning, remembers how far the search came. */
+ * starts with a blank (obs-fold) or a bare CR. *from, 0 in the beginning, remembers how far the search came. */
 ssize_t http1_find_end(const char *data, size_t len, size_t *from);
 /* Status for an incomplete head that has reached HTTP1_HEAD_MAX: 414 or 431. */
 int http1_too_large(const char *data, size_t len);

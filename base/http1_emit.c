@@ -57,7 +57,6 @@ put_field(struct writer *w, const struct http1_field *f)
 	put_lit(w, "\r\n");
 }
 
-/* All fields with this id as one list, our own member last; nothing when both are empty. */
 /* All fields with this id as one list, open-ended: true when there was none and nothing is written. */
 static bool
 put_members(struct writer *w, const struct http1_head *h, enum http1_name id, const char *name)
@@ -91,16 +90,34 @@ put_list(struct writer *w, const struct http1_head *h, enum http1_name id, const
 	put_lit(w, "\r\n");
 }
 
+/* The only field of that id; NULL when there is none, or more than one. */
+static const struct http1_field *
+only(const struct http1_head *h, enum http1_name id)
+{
+	const struct http1_field *found = NULL;
+
+	for (size_t i = 0; i < h->n_fields; i++) {
+		if (h->fields[i].id != id)
+			continue;
+		if (found != NULL)
+			return NULL;
+		found = &h->fields[i];
+	}
+	return found;
+}
+
 static void
 put_upgrade(struct writer *w, const struct http1_head *h)
 {
-	put_lit(w, "Connection: upgrade\r\n");
+	const struct http1_field *settings = only(h, HTTP1_HTTP2_SETTINGS);
+
+	put_text(w,
+		settings != NULL ? "Connection: upgrade, HTTP2-Settings\r\n"
+				 : "Connection: upgrade\r\n");
 	if (!put_members(w, h, HTTP1_UPGRADE, "Upgrade: "))
 		put_lit(w, "\r\n");
-	for (size_t i = 0; i < h->n_fields; i++) {
-		if (h->fields[i].id == HTTP1_HTTP2_SETTINGS)
-			put_field(w, &h->fields[i]);
-	}
+	if (settings != NULL)
+		put_field(w, settings);
 }
 
 static ssize_t

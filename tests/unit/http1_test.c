@@ -138,6 +138,9 @@ bad_requests(void **state)
 		{B("GET / HTTP/1.1\r\n" H "X: a\x7f\r\n\r\n"), 400},
 		{B("GET / HTTP/1.1\r\n" H "X: a\r\n b\r\n\r\n"), 400},
 		{B("GET / HTTP/1.1\r\n X: a\r\n" H "\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "\r\r\nX: a\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "\rX: a\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\r\n" H "\r\n"), 505},
 		{B("GET / HTTP/1.1\r\n" H "X Y: a\r\n\r\n"), 400},
 		{B("GET / HTTP/1.1\r\n" H "X : a\r\n\r\n"), 400},
 		{B("GET / HTTP/1.1\r\n" H ": a\r\n\r\n"), 400},
@@ -275,6 +278,8 @@ responses(void **state)
 		{B("HTTP/1.1  200 OK\r\n\r\n"), false, 502, 0, false},
 		{B("garbage\r\n\r\n"), false, 502, 0, false},
 		{B("HTTP/1.1 200 O\0K\r\n\r\n"), false, 502, 0, false},
+		{B("HTTP/1.1 200 OK\r\r\n\r\n"), false, 502, 0, false},
+		{B("HTTP/1.1 200 OK\rX: y\r\n\r\n"), false, 502, 0, false},
 	};
 
 	(void)state;
@@ -431,6 +436,11 @@ clean_requests(void **state)
 		"GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\nX-Forwarded-For: "
 		"10.0.0.9\r\nVia: 1.1 edgeway\r\n"
 		"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+	emit("GET / HTTP/1.1\r\n" H
+	     "HTTP2-Settings: AA\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
+		&none,
+		"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade, HTTP2-Settings\r\nUpgrade: "
+		"h2c\r\nHTTP2-Settings: AA\r\n\r\n");
 }
 
 static void
