@@ -5,6 +5,8 @@
 
 #include "model/mesh.h"
 
+#define TOKEN_MARKS "!#$%&'*+-.^_`|~"
+
 static bool
 alnum(char c)
 {
@@ -51,6 +53,25 @@ check_word(const char *text, size_t len)
 }
 
 bool
+check_token(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (!alnum(text[i]) && !(text[i] >= 'A' && text[i] <= 'Z') &&
+			(text[i] == '\0' || strchr(TOKEN_MARKS, text[i]) == NULL))
+			return false;
+	return len > 0 && len <= MESH_TOKEN_MAX;
+}
+
+bool
+check_path(const char *text, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if (text[i] <= ' ' || text[i] > '~')
+			return false;
+	return len > 0 && len <= MESH_NODE_MAX && text[0] == '/';
+}
+
+bool
 ip_parse(const char *text, struct in6_addr *ip)
 {
 	struct in_addr v4;
@@ -89,6 +110,12 @@ bool
 check_subdomain_or_empty(const char *text, size_t len)
 {
 	return len == 0 || check_subdomain(text, len);
+}
+
+bool
+check_path_or_empty(const char *text, size_t len)
+{
+	return len == 0 || check_path(text, len);
 }
 
 bool

@@ -12,10 +12,13 @@
 bool check_label(const char *text, size_t len); /* a-z 0-9 -, 1..63 */
 bool check_subdomain(const char *text, size_t len); /* labels and dots, 1..253 */
 bool check_word(const char *text, size_t len); /* visible ASCII without quotes, 0..253 */
+bool check_token(const char *text, size_t len); /* RFC 9110 section 5.6.2, 1..127 */
+bool check_path(const char *text, size_t len); /* "/" and visible ASCII, 1..253 */
 bool check_ip(const char *text, size_t len); /* IPv4 or IPv6, not 0.0.0.0 or :: */
 /* The same that may be empty, for members that may be. */
 bool check_label_or_empty(const char *text, size_t len);
 bool check_subdomain_or_empty(const char *text, size_t len);
+bool check_path_or_empty(const char *text, size_t len);
 bool check_ip_or_empty(const char *text, size_t len);
 
 /* IPv4 as ::ffff:a.b.c.d; false when it is neither. */

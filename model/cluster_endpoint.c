@@ -109,6 +109,10 @@ join_add(struct joining *j, const struct member *m)
 
 	e->flags = m->flags;
 	e->hostname = copy(m->hostname, "");
+	if (m->hint_zones != NULL)
+		view_names_copy(&e->hint_zones, m->hint_zones);
+	if (m->hint_nodes != NULL)
+		view_names_copy(&e->hint_nodes, m->hint_nodes);
 	if (p != NULL) {
 		e->node = copy(p->node, m->node);
 		e->pod = xstrdup(m->pod->name);
@@ -155,6 +159,16 @@ rank(const struct view_endpoint *e)
 }
 
 static int
+compare_names(const struct view_names *x, const struct view_names *y)
+{
+	int order = (int)x->n - (int)y->n;
+
+	for (size_t i = 0; order == 0 && i < x->n; i++)
+		order = strcmp(x->list[i], y->list[i]);
+	return order;
+}
+
+static int
 compare(const void *a, const void *b)
 {
 	const struct view_endpoint *x = a, *y = b;
@@ -166,6 +180,10 @@ compare(const void *a, const void *b)
 		order = strcmp(x->hostname, y->hostname);
 	if (order == 0)
 		order = strcmp(x->zone, y->zone);
+	if (order == 0)
+		order = compare_names(&x->hint_zones, &y->hint_zones);
+	if (order == 0)
+		order = compare_names(&x->hint_nodes, &y->hint_nodes);
 	return order;
 }
 

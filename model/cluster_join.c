@@ -106,6 +106,8 @@ join_subset(struct joining *j, const struct kube_subset *s)
 				.node = e->node,
 				.zone = e->zone,
 				.hostname = e->hostname,
+				.hint_zones = &e->hint_zones,
+				.hint_nodes = &e->hint_nodes,
 				.port = p->port != 0 ? p->port : j->at->port,
 				.flags = e->flags,
 			};
@@ -219,9 +221,11 @@ cluster_join(const struct cluster *c, const struct joint *joint, char **reason)
 	v->cluster_ip = xstrdup(j.service->cluster_ip);
 	v->external_name = xstrdup(j.service->external_name);
 	v->headless = j.service->headless;
-	v->lb.policy = j.service->policy;
-	v->lb.affinity_s = j.service->affinity_s;
-	v->lb.retries = RETRIES_DEFAULT;
+	v->lb = j.service->lb;
+	v->hash_key = xstrdup(j.service->hash_key);
+	v->health_path = xstrdup(j.service->health_path);
+	v->local_only = j.service->local_only;
+	v->distribution = j.service->distribution;
 	v->ports = xcalloc(j.service->n_ports + 1, sizeof *v->ports);
 	for (size_t i = 0; i < j.service->n_ports; i++) {
 		const struct kube_service_port *p = &j.service->ports[i];

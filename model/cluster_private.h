@@ -111,6 +111,7 @@ struct joining {
 struct member {
 	const struct kube_object *pod; /* NULL: a bare address */
 	const char *ip, *node, *zone, *hostname;
+	const struct view_names *hint_zones, *hint_nodes; /* NULL: none */
 	uint16_t port;
 	uint8_t flags;
 };

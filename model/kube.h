@@ -17,7 +17,7 @@
 #define EDGEWAY_MODEL_KUBE_H
 
 #include "base/tree.h"
-#include "model/service.h"
+#include "model/view.h"
 
 enum kube_kind { KUBE_SERVICE, KUBE_POD, KUBE_SLICE, KUBE_ENDPOINTS, KUBE_NODE };
 enum { KUBE_KINDS = KUBE_NODE + 1 };
@@ -45,8 +45,10 @@ struct kube_service {
 	bool excluded; /* the labels say that it is not for us */
 	bool headless, publish_not_ready;
 	char *cluster_ip, *external_name;
-	uint8_t policy; /* enum lb_policy */
-	uint32_t affinity_s;
+	struct service_lb lb;
+	char *hash_key, *health_path; /* as in struct service */
+	bool local_only; /* internalTrafficPolicy Local */
+	uint8_t distribution; /* enum distribution */
 	struct kube_labels selector; /* empty: endpoints are given by hand */
 	size_t n_ports;
 	struct kube_service_port *ports;
@@ -77,6 +79,7 @@ struct kube_endpoint_port {
 struct kube_endpoint {
 	char *ip, *node, *zone, *hostname;
 	char *pod; /* targetRef of kind Pod, in the service's namespace */
+	struct view_names hint_zones, hint_nodes;
 	uint8_t flags; /* ENDPOINT_READY and so on */
 };
 

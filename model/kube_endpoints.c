@@ -57,6 +57,20 @@ decode_conditions(const struct tree_node *c)
 		(terminating ? ENDPOINT_TERMINATING : 0));
 }
 
+/* hints.forZones and hints.forNodes: lists of {name}. */
+static void
+decode_hints(struct decoder *d, const struct tree_node *hints, const char *key, kube_check_fn check,
+	struct view_names *names)
+{
+	tree_each(kube_list(d, hints, key), n)
+	{
+		auto_free char *name = kube_text(d, n, "name", check);
+
+		if (*name != '\0' && !view_names_add(names, name))
+			kube_wrong(d, n, "hints.%s: at most %d are allowed", key, MESH_HINTS_MAX);
+	}
+}
+
 static void
 decode_slice_endpoint(
 	struct decoder *d, const struct tree_node *n, const char *ns, struct kube_endpoint *e)
@@ -70,6 +84,8 @@ decode_slice_endpoint(
 	e->hostname = kube_text(d, n, "hostname", check_label);
 	e->node = kube_text(d, n, "nodeName", check_subdomain);
 	e->zone = kube_text(d, n, "zone", check_word);
+	decode_hints(d, tree_get(n, "hints"), "forZones", check_word, &e->hint_zones);
+	decode_hints(d, tree_get(n, "hints"), "forNodes", check_subdomain, &e->hint_nodes);
 	decode_target(d, n, ns, e);
 }
 
@@ -152,6 +168,8 @@ subset_fini(struct kube_subset *s)
 		free(e->zone);
 		free(e->hostname);
 		free(e->pod);
+		view_names_fini(&e->hint_zones);
+		view_names_fini(&e->hint_nodes);
 	}
 	free(s->ports);
 	free(s->endpoints);

@@ -10,7 +10,8 @@
 struct decoder {
 	const char *file;
 	int rc; /* 0 or the first complaint's -errno */
-	struct err err; /* of the complaint, else of the last note */
+	struct err err; /* of the complaint, else of the notes */
+	bool noting;
 };
 
 /* `at` gives the line. A wrong object is refused, a note is only told. */
@@ -34,6 +35,8 @@ size_t kube_count(const struct tree_node *list);
 char *kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const char *many,
 	const char *member);
 
+/* Annotations, session affinity and locality. */
+void kube_policy_decode(struct decoder *d, const struct tree_node *n, struct kube_service *s);
 void kube_service_decode(struct decoder *d, const struct tree_node *n, struct kube_service *s);
 void kube_pod_decode(struct decoder *d, const struct tree_node *n, struct kube_pod *p);
 void kube_slice_decode(

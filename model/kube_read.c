@@ -11,8 +11,15 @@ static void printf_like(3, 0)
 	say(struct decoder *d, const struct tree_node *at, const char *fmt, va_list ap)
 {
 	char what[384];
+	size_t len = strlen(d->err.text);
 
 	vsnprintf(what, sizeof what, fmt, ap);
+	/* Notes stand behind each other, as far as there is room. */
+	if (len > 0 && d->rc == 0 && d->noting) {
+		snprintf(d->err.text + len, sizeof d->err.text - len, "; %s:%u: %s", d->file,
+			at != NULL ? at->line : 0, what);
+		return;
+	}
 	err_set(&d->err, EINVAL, "%s:%u: %s", d->file, at != NULL ? at->line : 0, what);
 }
 
@@ -37,7 +44,9 @@ kube_note(struct decoder *d, const struct tree_node *at, const char *fmt, ...)
 	if (d->rc != 0)
 		return;
 	va_start(ap, fmt);
+	d->noting = true;
 	say(d, at, fmt, ap);
+	d->noting = false;
 	va_end(ap);
 	d->err.code = 0;
 }

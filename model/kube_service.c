@@ -1,33 +1,20 @@
-#include <errno.h>
 #include <string.h>
 
 #include "model/check.h"
 #include "model/kube_private.h"
 #include "model/mesh.h"
 
-enum { AFFINITY_MAX_S = 86400, AFFINITY_DEFAULT_S = 10800 };
-
-static const char policy_key[] = "edgeway.io/lb-policy";
 static const char mesh_key[] = "edgeway.io/mesh";
 
 static void
-decode_meta(struct decoder *d, const struct tree_node *meta, struct kube_service *s)
+decode_meta(const struct tree_node *meta, struct kube_service *s)
 {
 	const struct tree_node *labels = tree_get(meta, "labels");
 	const struct tree_node *annotations = tree_get(meta, "annotations");
-	const struct tree_node *policy = tree_get(annotations, policy_key);
-	int rc;
 
 	s->excluded = tree_get(labels, "service.kubernetes.io/service-proxy-name") != NULL ||
 		strcmp(tree_text(tree_get(labels, mesh_key), ""), "false") == 0 ||
 		strcmp(tree_text(tree_get(annotations, mesh_key), ""), "false") == 0;
-	rc = lb_policy_parse(tree_text(policy, ""));
-	/* A slip in an annotation must not take a service away from its callers. */
-	if (rc < 0)
-		kube_note(d, policy, "%s: '%.40s' is no policy, the node's own is used", policy_key,
-			tree_text(policy, ""));
-	else
-		s->policy = (uint8_t)rc;
 }
 
 static void
@@ -84,25 +71,6 @@ decode_ports(struct decoder *d, const struct tree_node *list, struct kube_servic
 	tree_each(list, port) decode_port(d, port, s, &s->ports[s->n_ports++]);
 }
 
-static void
-decode_affinity(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
-{
-	const struct tree_node *word = tree_get(spec, "sessionAffinity");
-	const struct tree_node *timeout =
-		tree_path(spec, "sessionAffinityConfig.clientIP.timeoutSeconds");
-	int64_t v = AFFINITY_DEFAULT_S;
-	int rc;
-
-	if (strcmp(tree_text(word, "None"), "None") == 0)
-		return;
-	if (strcmp(tree_text(word, ""), "ClientIP") != 0)
-		kube_wrong(d, word, "sessionAffinity: None or ClientIP expected");
-	rc = tree_int(timeout, 1, AFFINITY_MAX_S, &v);
-	if (rc < 0 && rc != -ENOENT)
-		kube_wrong(d, timeout, "timeoutSeconds: 1 to %d expected", AFFINITY_MAX_S);
-	s->affinity_s = (uint32_t)v;
-}
-
 /* clusterIPs may begin with IPv6; "None" stands in both. */
 static void
 decode_address(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
@@ -152,7 +120,8 @@ kube_service_decode(struct decoder *d, const struct tree_node *n, struct kube_se
 	const struct tree_node *spec = tree_get(n, "spec");
 	const char *type = tree_text(tree_get(spec, "type"), "ClusterIP");
 
-	decode_meta(d, tree_get(n, "metadata"), s);
+	decode_meta(tree_get(n, "metadata"), s);
+	kube_policy_decode(d, n, s);
 	if (strcmp(type, "ExternalName") == 0) {
 		decode_external(d, spec, s);
 	} else if (strcmp(type, "ClusterIP") == 0 || strcmp(type, "NodePort") == 0 ||
@@ -164,7 +133,6 @@ kube_service_decode(struct decoder *d, const struct tree_node *n, struct kube_se
 	}
 	s->publish_not_ready = tree_bool(tree_get(spec, "publishNotReadyAddresses"), false);
 	s->selector = kube_labels(d, tree_get(spec, "selector"));
-	decode_affinity(d, spec, s);
 	decode_ports(d, kube_list(d, spec, "ports"), s);
 }
 
@@ -179,5 +147,7 @@ kube_service_fini(struct kube_service *s)
 	free(s->ports);
 	free(s->cluster_ip);
 	free(s->external_name);
+	free(s->hash_key);
+	free(s->health_path);
 	kube_labels_fini(&s->selector);
 }

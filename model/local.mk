@@ -16,6 +16,7 @@ model_libmodel_a_SOURCES = \
 	model/kube_endpoints.c \
 	model/kube_node.c \
 	model/kube_pod.c \
+	model/kube_policy.c \
 	model/kube_private.h \
 	model/kube_read.c \
 	model/kube_service.c \
@@ -26,7 +27,8 @@ model_libmodel_a_SOURCES = \
 	model/snapshot.c model/snapshot.h \
 	model/table.c model/table.h \
 	model/view.c model/view.h \
-	model/view_json.c
+	model/view_build.c \
+	model/view_parse.c
 
 FUZZERS += tests/fuzz/envelope_fuzz tests/fuzz/manifest_fuzz tests/fuzz/view_fuzz
 tests_fuzz_envelope_fuzz_SOURCES = tests/fuzz/envelope_fuzz.c

@@ -11,8 +11,14 @@
 enum {
 	MESH_NAME_MAX = 63, /* DNS label: service and namespace */
 	MESH_NODE_MAX = 253, /* DNS subdomain: node */
+	MESH_TOKEN_MAX = 127, /* name of a header field or cookie */
 	MESH_PORTS_MAX = 256, /* ports of one service that we accept */
 	MESH_ENDPOINTS_MAX = 5000, /* endpoints of one service that we accept */
+	MESH_HINTS_MAX = 8, /* zones or nodes of one endpoint's hints; Kubernetes allows 8 */
+	MESH_AFFINITY_MAX_S = 86400, /* as Kubernetes has it */
+	MESH_RETRIES_MAX = 10,
+	MESH_CONNECTIONS_MAX = 1000000, /* of edgeway.io/max-connections */
+	MESH_TIMEOUT_MAX_MS = 86400000,
 };
 
 #endif

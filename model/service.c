@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "model/check.h"
+
 static const char *const policies[] = {
 	[LB_DEFAULT] = "",
 	[LB_ROUND_ROBIN] = "round-robin",
@@ -10,6 +12,12 @@ static const char *const policies[] = {
 	[LB_LEAST_REQUEST] = "least-request",
 	[LB_EWMA] = "ewma",
 	[LB_CONSISTENT_HASH] = "consistent-hash",
+};
+
+static const char *const datapaths[] = {
+	[DATAPATH_DEFAULT] = "",
+	[DATAPATH_PROXY] = "proxy",
+	[DATAPATH_KERNEL] = "kernel",
 };
 
 static const char *const modes[] = {
@@ -37,6 +45,44 @@ int
 lb_policy_parse(const char *word)
 {
 	return find_word(policies, ARRAY_LEN(policies), word);
+}
+
+int
+hash_on_parse(const char *text, char **key)
+{
+	static const struct {
+		const char *prefix;
+		enum hash_on on;
+	} kinds[] = {{"header:", HASH_ON_HEADER}, {"cookie:", HASH_ON_COOKIE}};
+	const char *name = "";
+	int on = HASH_ON_SOURCE_IP;
+
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		size_t len = strlen(kinds[i].prefix);
+
+		if (strncmp(text, kinds[i].prefix, len) != 0)
+			continue;
+		name = text + len;
+		on = (int)kinds[i].on;
+	}
+	if (on == HASH_ON_SOURCE_IP ? strcmp(text, "source-ip") != 0
+				    : !check_token(name, strlen(name)))
+		return -EINVAL;
+	free(*key);
+	*key = xstrdup(name);
+	return on;
+}
+
+const char *
+datapath_name(enum datapath datapath)
+{
+	return datapaths[datapath];
+}
+
+int
+datapath_parse(const char *word)
+{
+	return find_word(datapaths, ARRAY_LEN(datapaths), word);
 }
 
 const char *

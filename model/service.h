@@ -122,6 +122,12 @@ struct addr endpoint_addr(const struct endpoint *e);
 /* "round-robin" and so on; "" for LB_DEFAULT. The other way: -EINVAL for an unknown word. */
 const char *lb_policy_name(enum lb_policy policy);
 int lb_policy_parse(const char *word);
+/* "header:NAME" or "cookie:NAME", *key then gets the name on the heap, or "source-ip", *key gets "";
+ * frees what *key held. -EINVAL leaves *key alone. */
+int hash_on_parse(const char *text, char **key);
+/* "proxy", "kernel", "" for DATAPATH_DEFAULT; the other way: -EINVAL. */
+const char *datapath_name(enum datapath datapath);
+int datapath_parse(const char *word);
 /* "http", "tcp", "udp"; the other way: -EINVAL. */
 const char *port_mode_name(enum port_mode mode);
 int port_mode_parse(const char *word);

@@ -1,6 +1,62 @@
 #include "model/view.h"
 
+#include <string.h>
+
 #include "base/hash.h"
+#include "model/mesh.h"
+
+const char *
+view_distribution_name(enum distribution distribution)
+{
+	static const char *const names[] = {
+		[DISTRIBUTE_ALL] = "", [DISTRIBUTE_ZONE] = "zone", [DISTRIBUTE_NODE] = "node"};
+
+	return names[distribution];
+}
+
+bool
+view_names_add(struct view_names *names, const char *name)
+{
+	size_t at = 0;
+
+	while (at < names->n && strcmp(names->list[at], name) < 0)
+		at++;
+	if (at < names->n && strcmp(names->list[at], name) == 0)
+		return true;
+	if (names->n == MESH_HINTS_MAX)
+		return false;
+	if (names->list == NULL)
+		names->list = xcalloc(MESH_HINTS_MAX, sizeof *names->list);
+	memmove(names->list + at + 1, names->list + at, (names->n - at) * sizeof *names->list);
+	names->list[at] = xstrdup(name);
+	names->n++;
+	return true;
+}
+
+void
+view_names_copy(struct view_names *to, const struct view_names *from)
+{
+	for (size_t i = 0; i < from->n; i++)
+		view_names_add(to, from->list[i]);
+}
+
+bool
+view_names_hold(const struct view_names *names, const char *name)
+{
+	for (size_t i = 0; i < names->n; i++)
+		if (strcmp(names->list[i], name) == 0)
+			return true;
+	return false;
+}
+
+void
+view_names_fini(struct view_names *names)
+{
+	for (size_t i = 0; i < names->n; i++)
+		free(names->list[i]);
+	free(names->list);
+	*names = (struct view_names){0};
+}
 
 void
 view_endpoint_fini(struct view_endpoint *e)
@@ -14,6 +70,8 @@ view_endpoint_fini(struct view_endpoint *e)
 	free(e->host_ip);
 	free(e->public_ip);
 	free(e->given_ip);
+	view_names_fini(&e->hint_zones);
+	view_names_fini(&e->hint_nodes);
 }
 
 void

@@ -11,6 +11,14 @@
 #include "base/buf.h"
 #include "model/service.h"
 
+/* Whom a caller should prefer (trafficDistribution). */
+enum distribution { DISTRIBUTE_ALL, DISTRIBUTE_ZONE, DISTRIBUTE_NODE };
+
+struct view_names {
+	size_t n; /* at most MESH_HINTS_MAX */
+	char **list;
+};
+
 /* Where one pod (or bare address) serves one port. Ports 0 and empty addresses mean "no such way". */
 struct view_endpoint {
 	char *node, *site, *zone, *hostname,
@@ -24,6 +32,7 @@ struct view_endpoint {
 	char *public_ip; /* instead of host_ip from other sites, when the node has a public address of its own */
 	char *given_ip; /* address without a pod: dialled by everyone with given_port */
 	uint16_t given_port;
+	struct view_names hint_zones, hint_nodes; /* for whom the endpoint is meant */
 };
 
 struct view_port {
@@ -41,6 +50,8 @@ struct view {
 	bool headless;
 	struct service_lb lb;
 	char *hash_key, *health_path; /* as in struct service */
+	bool local_only; /* internalTrafficPolicy Local: a node uses its own endpoints only */
+	uint8_t distribution; /* enum distribution */
 	size_t n_ports;
 	struct view_port *ports;
 };
@@ -54,6 +65,12 @@ struct self {
 
 void view_free(struct view **v);
 void view_endpoint_fini(struct view_endpoint *e);
+/* Keeps names in order, each once; false when there is no room for another. */
+bool view_names_add(struct view_names *names, const char *name);
+void view_names_copy(struct view_names *to, const struct view_names *from);
+bool view_names_hold(const struct view_names *names, const char *name);
+void view_names_fini(struct view_names *names);
+const char *view_distribution_name(enum distribution distribution); /* "", "zone", "node" */
 /* Appends the canonical JSON and returns its digest. */
 uint64_t view_build(struct buf *out, const struct view *v);
 int view_parse(struct view **v, const char *json, size_t len, struct err *err);

@@ -50,6 +50,51 @@ names(void **state)
 }
 
 static void
+tokens_and_paths(void **state)
+{
+	static const struct {
+		const char *text;
+		bool token, path;
+	} cases[] = {
+		{"", false, false},
+		{"X-User_1.a", true, false},
+		{"!#$%&'*+-.^_`|~09azAZ", true, false},
+		{"a b", false, false},
+		{"a:b", false, false},
+		{"a/b", false, false},
+		{"a@b", false, false},
+		{"[a]", false, false},
+		{"{a}", false, false},
+		{"\xc3\xa9", false, false},
+		{"/", false, true},
+		{"/ok?a=b&c=%20", false, true},
+		{"ok", true, false},
+		{"a\x11", false, false},
+		{"/a b", false, false},
+		{"/a\r\nX: y", false, false},
+		{"/\xc3\xa9", false, false},
+	};
+	char text[300];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		size_t len = strlen(cases[i].text);
+
+		if (check_token(cases[i].text, len) != cases[i].token ||
+			check_path(cases[i].text, len) != cases[i].path)
+			fail_msg("%s", cases[i].text);
+	}
+	assert_false(check_token("a\0b", 3));
+	assert_true(check_path_or_empty("", 0));
+	memset(text, '/', sizeof text);
+	assert_true(check_path(text, 253));
+	assert_false(check_path(text, 254));
+	memset(text, 'a', sizeof text);
+	assert_true(check_token(text, 127));
+	assert_false(check_token(text, 128));
+}
+
+static void
 words(void **state)
 {
 	(void)state;
@@ -88,6 +133,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(names),
+		cmocka_unit_test(tokens_and_paths),
 		cmocka_unit_test(words),
 		cmocka_unit_test(addresses),
 	};

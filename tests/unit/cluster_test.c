@@ -546,8 +546,9 @@ selector_gives_what_the_slice_controller_gave(void **state)
 	assert_int_equal(n_a, 13);
 	assert_int_equal(n_b, 13);
 	for (size_t i = 0; i < n_a; i++) {
-		/* These two have no selector. */
-		if (strcmp(a[i].name, "manual") != 0 && strcmp(a[i].name, "kubernetes") != 0)
+		/* Two have no selector, and the hints of `near` are the controller's. */
+		if (strcmp(a[i].name, "manual") != 0 && strcmp(a[i].name, "kubernetes") != 0 &&
+			strcmp(a[i].name, "near") != 0)
 			assert_string_equal(a[i].json, json_of(b, n_b, a[i].name));
 	}
 	assert_string_equal(json_of(a, n_a, "nginx"),
@@ -561,12 +562,32 @@ selector_gives_what_the_slice_controller_gave(void **state)
 		"\"edge-b\",\"zone\":\"edge-b\",\"pod\":\"nginx-edge-2\",\"flags\":3,\"podIP\":"
 		"\"10.244.2.5\","
 		"\"podPort\":8000}]}]}");
+	assert_non_null(strstr(json_of(b, n_b, "near"), "\"distribution\":\"node\""));
+	assert_non_null(strstr(
+		json_of(a, n_a, "near"), "\"hintZones\":[\"edge-b\"],\"hintNodes\":[\"edge-2\"]"));
 	assert_non_null(strstr(json_of(a, n_a, "db"), "\"hostname\":\"db-0\",\"flags\":1"));
 	assert_non_null(strstr(
 		json_of(a, n_a, "manual"), "\"givenIP\":\"198.51.100.7\",\"givenPort\":8443"));
 	free_told(a, n_a);
 	free_told(b, n_b);
 	cluster_free(&by_selector);
+}
+
+static void
+annotations_are_in_the_view(void **state)
+{
+	(void)state;
+	say(cluster, "s.yaml",
+		"apiVersion: v1\nkind: Service\nmetadata: {name: s, annotations: "
+		"{edgeway.io/hash-on: "
+		"\"header:X-User\", edgeway.io/retries: 2, edgeway.io/health-path: /ok}}\n"
+		"spec: {internalTrafficPolicy: Local, sessionAffinity: ClientIP}\n");
+	assert_string_equal(only_change(cluster),
+		"{\"ns\":\"default\",\"name\":\"s\",\"policy\":\"consistent-hash\",\"affinity\":"
+		"10800,"
+		"\"hashOn\":\"header:X-User\",\"retries\":2,\"healthPath\":\"/"
+		"ok\",\"localOnly\":true,"
+		"\"ports\":[]}");
 }
 
 static void
@@ -768,6 +789,7 @@ main(void)
 		T(two_sources_for_one_object),
 		T(a_refused_object_keeps_its_last_good_form),
 		T(selector_gives_what_the_slice_controller_gave),
+		T(annotations_are_in_the_view),
 		T(endpoints_give_the_same_as_slices),
 		T(life_of_a_pod),
 		T(any_sequence_equals_a_join_from_scratch),

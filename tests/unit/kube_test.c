@@ -76,7 +76,7 @@ services_of_a_real_server(void **state)
 	assert_string_equal(s->external_name, "db.example.com");
 	assert_int_equal(s->n_ports, 0);
 	s = &named(&b, "sticky")->service;
-	assert_int_equal(s->affinity_s, 600);
+	assert_int_equal(s->lb.affinity_s, 600);
 	assert_string_equal(s->ports[0].name, "");
 	assert_true(named(&b, "db")->service.publish_not_ready);
 	assert_string_equal(named(&b, "manual")->service.ports[0].app_protocol, "https");
@@ -341,8 +341,185 @@ an_unknown_policy_is_told_but_keeps_the_service(void **state)
 	assert_int_equal(b.n_wrong, 0);
 	assert_int_equal(b.n_complaints, 1);
 	assert_non_null(strstr(b.complaints[0], "m.yaml:6: edgeway.io/lb-policy: 'fastest'"));
-	assert_int_equal(b.objects[0]->service.policy, LB_DEFAULT);
-	assert_int_equal(b.objects[1]->service.policy, LB_EWMA);
+	assert_int_equal(b.objects[0]->service.lb.policy, LB_DEFAULT);
+	assert_int_equal(b.objects[1]->service.lb.policy, LB_EWMA);
+	kube_batch_fini(&b);
+}
+
+#define ANNOTATED(name, lines)                                                                     \
+	"apiVersion: v1\nkind: Service\nmetadata:\n  name: " name "\n  annotations:\n" lines
+
+static void
+annotations_of_balancing(void **state)
+{
+	struct kube_batch b;
+	const struct kube_service *s;
+
+	(void)state;
+	read_text(&b,
+		ANNOTATED("s",
+			"    edgeway.io/hash-on: cookie:session\n"
+			"    edgeway.io/retries: \"0\"\n"
+			"    edgeway.io/connect-timeout: 250ms\n"
+			"    edgeway.io/request-timeout: 3s\n"
+			"    edgeway.io/idle-timeout: 2m\n"
+			"    edgeway.io/health-interval: 5s\n"
+			"    edgeway.io/health-path: /healthz?full=1\n"
+			"    edgeway.io/max-connections: 64\n"
+			"    edgeway.io/datapath: kernel\n") "spec:\n  internalTrafficPolicy: "
+							     "Local\n"
+							     "  trafficDistribution: "
+							     "PreferClose\n");
+	assert_int_equal(b.n_complaints, 0);
+	s = &named(&b, "s")->service;
+	assert_int_equal(s->lb.policy, LB_CONSISTENT_HASH);
+	assert_int_equal(s->lb.hash_on, HASH_ON_COOKIE);
+	assert_string_equal(s->hash_key, "session");
+	assert_int_equal(s->lb.retries, 0);
+	assert_int_equal(s->lb.connect_ms, 250);
+	assert_int_equal(s->lb.request_ms, 3000);
+	assert_int_equal(s->lb.idle_ms, 120000);
+	assert_int_equal(s->lb.health_interval_ms, 5000);
+	assert_string_equal(s->health_path, "/healthz?full=1");
+	assert_int_equal(s->lb.max_connections, 64);
+	assert_int_equal(s->lb.datapath, DATAPATH_KERNEL);
+	assert_true(s->local_only);
+	assert_int_equal(s->distribution, DISTRIBUTE_ZONE);
+	kube_batch_fini(&b);
+	read_text(&b,
+		ANNOTATED("t",
+			"    edgeway.io/hash-on: source-ip\n    edgeway.io/lb-policy: "
+			"consistent-hash\n") "spec: {trafficDistribution: "
+					     "PreferSameNode}\n---\n" ANNOTATED("u",
+						     "    edgeway.io/datapath: proxy\n") "spec: "
+											 "{internal"
+											 "TrafficPo"
+											 "licy: "
+											 "Cluster}"
+											 "\n");
+	assert_int_equal(b.n_complaints, 0);
+	s = &named(&b, "t")->service;
+	assert_int_equal(s->lb.hash_on, HASH_ON_SOURCE_IP);
+	assert_int_equal(s->lb.retries, RETRIES_DEFAULT);
+	assert_int_equal(s->distribution, DISTRIBUTE_NODE);
+	assert_false(named(&b, "u")->service.local_only);
+	assert_int_equal(named(&b, "u")->service.lb.datapath, DATAPATH_PROXY);
+	assert_int_equal(named(&b, "u")->service.lb.policy, LB_DEFAULT);
+	kube_batch_fini(&b);
+}
+
+static void
+a_slip_in_an_annotation_is_told_and_the_default_serves(void **state)
+{
+	static const struct {
+		const char *line, *complaint;
+	} cases[] = {
+		{"hash-on: header:a b", "expected source-ip, header:NAME or cookie:NAME"},
+		{"hash-on: \"header:\"", "expected source-ip"},
+		{"hash-on: query:a", "expected source-ip"},
+		{"hash-on: [a]", "expected source-ip"},
+		{"retries: 11", "expected a whole number from 0 to 10, not \"11\"; the node's own"},
+		{"retries: -1", "expected a whole number"},
+		{"connect-timeout: 3", "expected a time with its unit"},
+		{"request-timeout: soon", "expected a time such as 300ms"},
+		{"request-timeout: {a: 1}", "expected a single value"},
+		{"idle-timeout: 25h", "expected a time from"},
+		{"health-interval: 1ms", "expected a time from"},
+		{"health-path: healthz", "begins with /"},
+		{"health-path: \"/a b\"", "visible ASCII"},
+		{"max-connections: 0", "expected a whole number from 1 to 1000000"},
+		{"datapath: fast", "expected one of proxy|kernel"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *text =
+			xasprintf(ANNOTATED("s", "    edgeway.io/%s\n"), cases[i].line);
+		auto_free char *place =
+			xasprintf("m.yaml:6: edgeway.io/%.*s: ", (int)strcspn(cases[i].line, ":"),
+				cases[i].line);
+		const struct kube_service *s;
+		struct kube_batch b;
+
+		read_text(&b, text);
+		if (b.n != 1 || b.n_wrong != 0 || b.n_complaints != 1)
+			fail_msg("%s: %zu objects, %zu complaints", text, b.n, b.n_complaints);
+		if (strstr(b.complaints[0], place) != b.complaints[0] ||
+			strstr(b.complaints[0], cases[i].complaint) == NULL)
+			fail_msg("'%s' is not '%s...%s'", b.complaints[0], place,
+				cases[i].complaint);
+		s = &b.objects[0]->service;
+		assert_int_equal(s->lb.policy, LB_DEFAULT);
+		assert_int_equal(s->lb.retries, RETRIES_DEFAULT);
+		assert_int_equal(s->lb.connect_ms | s->lb.request_ms | s->lb.idle_ms |
+				s->lb.health_interval_ms | s->lb.max_connections,
+			0);
+		assert_string_equal(s->health_path, "");
+		assert_string_equal(s->hash_key, "");
+		kube_batch_fini(&b);
+	}
+}
+
+static void
+several_slips_are_all_told(void **state)
+{
+	struct kube_batch b;
+
+	(void)state;
+	read_text(&b,
+		ANNOTATED("s",
+			"    edgeway.io/retries: x\n    edgeway.io/datapath: y\n") "spec: "
+										   "{trafficDistrib"
+										   "ution: "
+										   "PreferMoon}\n");
+	assert_int_equal(b.n_complaints, 1);
+	assert_non_null(strstr(b.complaints[0], "m.yaml:6: edgeway.io/retries"));
+	assert_non_null(strstr(b.complaints[0], "; m.yaml:7: edgeway.io/datapath"));
+	assert_non_null(strstr(b.complaints[0], "; m.yaml:8: trafficDistribution: 'PreferMoon'"));
+	kube_batch_fini(&b);
+	/* What makes the object wrong is said alone. */
+	read_text(&b,
+		ANNOTATED("s",
+			"    edgeway.io/retries: x\n") "spec: {internalTrafficPolicy: Here}\n");
+	assert_int_equal(b.n_wrong, 1);
+	assert_string_equal(
+		b.complaints[0], "m.yaml:7: internalTrafficPolicy: Cluster or Local expected");
+	kube_batch_fini(&b);
+	/* A policy that does not hash makes hash-on useless. */
+	read_text(&b,
+		ANNOTATED("s",
+			"    edgeway.io/hash-on: source-ip\n    edgeway.io/lb-policy: ewma\n"));
+	assert_non_null(strstr(b.complaints[0], "of no use"));
+	assert_int_equal(b.objects[0]->service.lb.policy, LB_EWMA);
+	kube_batch_fini(&b);
+}
+
+static void
+hints_of_a_slice(void **state)
+{
+	const struct kube_endpoint *e;
+	struct kube_batch b;
+
+	(void)state;
+	read_text(&b,
+		SLICE
+		"addressType: IPv4\nendpoints:\n"
+		"- {addresses: [10.0.0.1], hints: {forZones: [{name: b}, {name: a}, {name: b}],"
+		" forNodes: [{name: n.x}]}}\n"
+		"- {addresses: [10.0.0.2], hints: null}\n");
+	assert_int_equal(b.n_complaints, 0);
+	e = b.objects[0]->endpoints.subsets[0].endpoints;
+	assert_int_equal(e[0].hint_zones.n, 2);
+	assert_string_equal(e[0].hint_zones.list[0], "a");
+	assert_string_equal(e[0].hint_nodes.list[0], "n.x");
+	assert_int_equal(e[1].hint_zones.n, 0);
+	kube_batch_fini(&b);
+	read_text(&b,
+		SLICE "addressType: IPv4\nendpoints:\n- {addresses: [10.0.0.1], hints: {forZones: ["
+		      "{name: a}, {name: b}, {name: c}, {name: d}, {name: e}, {name: f}, {name: g},"
+		      " {name: h}, {name: i}]}}\n");
+	assert_int_equal(b.n_wrong, 1);
+	assert_non_null(strstr(b.complaints[0], "m.yaml:6: hints.forZones: at most 8"));
 	kube_batch_fini(&b);
 }
 
@@ -358,6 +535,10 @@ main(void)
 		cmocka_unit_test(nodes_say_where_they_are),
 		cmocka_unit_test(other_kinds_are_skipped_and_good_ones_load),
 		cmocka_unit_test(refuses_with_file_line_and_reason),
+		cmocka_unit_test(annotations_of_balancing),
+		cmocka_unit_test(a_slip_in_an_annotation_is_told_and_the_default_serves),
+		cmocka_unit_test(several_slips_are_all_told),
+		cmocka_unit_test(hints_of_a_slice),
 		cmocka_unit_test(an_unknown_policy_is_told_but_keeps_the_service),
 	};
 

@@ -22,6 +22,11 @@ static const char canonical[] =
 	"{\"node\":\"edge-3\",\"flags\":0,\"givenIP\":\"2001:db8::1\",\"givenPort\":1}]},"
 	"{\"port\":80,\"mode\":\"udp\",\"endpoints\":[]}]}";
 
+static const char later[] =
+	"{\"ns\":\"n\",\"name\":\"w\",\"hashOn\":\"query:a\",\"datapath\":\"xdp\","
+	"\"distribution\":\"x\",\"ports\":[{\"port\":1,\"mode\":\"tcp\",\"endpoints\":["
+	"{\"hintZones\":[\"b\",\"a\",\"b\"]}]}]}";
+
 static void
 canonical_bytes_survive(void **state)
 {
@@ -44,6 +49,47 @@ canonical_bytes_survive(void **state)
 	assert_int_equal(v->lb.policy, LB_ROUND_ROBIN);
 	view_free(&v);
 	assert_null(v);
+}
+
+static void
+policy_and_hints_survive(void **state)
+{
+	static const char json[] =
+		"{\"ns\":\"n\",\"name\":\"w\",\"policy\":\"consistent-hash\",\"affinity\":60,"
+		"\"hashOn\":\"header:X-User\",\"retries\":0,\"connectMs\":250,\"requestMs\":3000,"
+		"\"idleMs\":120000,\"maxConnections\":64,\"healthPath\":\"/"
+		"ok?a=1\",\"healthMs\":5000,"
+		"\"datapath\":\"kernel\",\"localOnly\":true,\"distribution\":\"zone\",\"ports\":["
+		"{\"port\":80,\"mode\":\"tcp\",\"endpoints\":[{\"flags\":3,\"hintZones\":[\"a\","
+		"\"b\"],"
+		"\"hintNodes\":[\"edge-1\"]}]}]}";
+	struct view *v;
+	struct err err = {0};
+	auto_buf struct buf out;
+
+	(void)state;
+	buf_init(&out, BUF_UNLIMITED);
+	if (view_parse(&v, json, strlen(json), &err) < 0)
+		fail_msg("%s", err.text);
+	view_build(&out, v);
+	assert_string_equal(buf_str(&out), json);
+	assert_int_equal(v->lb.hash_on, HASH_ON_HEADER);
+	assert_string_equal(v->hash_key, "X-User");
+	assert_int_equal(v->lb.retries, 0);
+	assert_int_equal(v->lb.idle_ms, 120000);
+	assert_int_equal(v->lb.datapath, DATAPATH_KERNEL);
+	assert_int_equal(v->distribution, DISTRIBUTE_ZONE);
+	view_free(&v);
+	/* Absent is the default; words of a later version are, too. */
+	assert_int_equal(view_parse(&v, later, strlen(later), NULL), 0);
+	assert_int_equal(v->lb.retries, RETRIES_DEFAULT);
+	assert_int_equal(v->lb.hash_on, HASH_ON_SOURCE_IP);
+	assert_int_equal(v->lb.datapath, DATAPATH_DEFAULT);
+	assert_int_equal(v->distribution, DISTRIBUTE_ALL);
+	assert_string_equal(v->health_path, "");
+	assert_int_equal(v->ports[0].endpoints[0].hint_zones.n, 2);
+	assert_string_equal(v->ports[0].endpoints[0].hint_zones.list[0], "a");
+	view_free(&v);
 }
 
 static void
@@ -82,6 +128,19 @@ refuses_with_a_reason(void **state)
 		{"{\"ns\":\"n\",\"name\":\"w\",\"clusterIP\":\"10.0.0\"}", "clusterIP"},
 		{"{\"ns\":\"n\",\"name\":\"w\",\"clusterIP\":\"0.0.0.0\"}", "clusterIP"},
 		{"{\"ns\":\"n\",\"name\":\"w\",\"affinity\":86401}", "greater than"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"retries\":11}", "greater than"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"idleMs\":86400001}", "greater than"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"maxConnections\":1000001}", "greater than"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"healthPath\":\"ok\"}", "healthPath"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"healthPath\":\"/a b\"}", "healthPath"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"hashOn\":1}", "hashOn"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":1,\"mode\":\"tcp\","
+		 "\"endpoints\":[{\"hintZones\":[\"a\",\"b\",\"c\",\"d\",\"e\",\"f\",\"g\",\"h\","
+		 "\"i\"]}]}]}",
+			"more than 8"},
+		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":1,\"mode\":\"tcp\","
+		 "\"endpoints\":[{\"hintNodes\":[\"\"]}]}]}",
+			"is no name"},
 		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"mode\":\"tcp\"}]}",
 			"view: ports: port without number"},
 		{"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":1}]}",
@@ -156,6 +215,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(canonical_bytes_survive),
+		cmocka_unit_test(policy_and_hints_survive),
 		cmocka_unit_test(order_does_not_matter),
 		cmocka_unit_test(refuses_with_a_reason),
 		cmocka_unit_test(endpoints_are_bounded),

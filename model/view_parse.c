@@ -5,150 +5,7 @@
 #include "model/mesh.h"
 #include "model/view.h"
 
-enum { AFFINITY_MAX_S = 86400 };
-
-/* --- writing ------------------------------------------------------------ */
-
-static const char *
-plain(const char *text)
-{
-	return text != NULL ? text : "";
-}
-
-static int
-compare_endpoints(const void *a, const void *b)
-{
-	const struct view_endpoint *x = *(const struct view_endpoint *const *)a;
-	const struct view_endpoint *y = *(const struct view_endpoint *const *)b;
-	int order = strcmp(plain(x->node), plain(y->node));
-
-	if (order == 0)
-		order = strcmp(plain(x->pod), plain(y->pod));
-	if (order == 0)
-		order = strcmp(plain(x->pod_ip), plain(y->pod_ip));
-	if (order == 0)
-		order = strcmp(plain(x->given_ip), plain(y->given_ip));
-	if (order == 0)
-		order = strcmp(plain(x->host_ip), plain(y->host_ip));
-	if (order == 0)
-		order = (int)x->pod_port - (int)y->pod_port;
-	if (order == 0)
-		order = (int)x->given_port - (int)y->given_port;
-	if (order == 0)
-		order = (int)x->host_port - (int)y->host_port;
-	if (order == 0)
-		order = (int)x->flags - (int)y->flags;
-	return order;
-}
-
-static int
-compare_ports(const void *a, const void *b)
-{
-	const struct view_port *x = *(const struct view_port *const *)a;
-	const struct view_port *y = *(const struct view_port *const *)b;
-
-	return x->port != y->port ? (int)x->port - (int)y->port : (int)x->mode - (int)y->mode;
-}
-
-static void
-text_member(struct buf *out, const char *name, const char *text)
-{
-	if (*plain(text) == '\0')
-		return;
-	buf_printf(out, ",\"%s\":", name);
-	json_add_text(out, text);
-}
-
-static void
-number_member(struct buf *out, const char *name, uint32_t value)
-{
-	if (value != 0)
-		buf_printf(out, ",\"%s\":%u", name, value);
-}
-
-/* Members are written with a comma in front; the first one's is taken back by the bracket. */
-static void
-open_bracket(struct buf *out, size_t at, char bracket)
-{
-	out->data[out->start + at] = bracket;
-}
-
-static void
-build_endpoint(struct buf *out, const struct view_endpoint *e)
-{
-	size_t at = buf_len(out);
-
-	text_member(out, "node", e->node);
-	text_member(out, "site", e->site);
-	text_member(out, "zone", e->zone);
-	if (e->node_public)
-		buf_adds(out, ",\"public\":true");
-	text_member(out, "pod", e->pod);
-	text_member(out, "hostname", e->hostname);
-	buf_printf(out, ",\"flags\":%u", e->flags);
-	text_member(out, "podIP", e->pod_ip);
-	number_member(out, "podPort", e->pod_port);
-	text_member(out, "hostIP", e->host_ip);
-	number_member(out, "hostPort", e->host_port);
-	text_member(out, "publicIP", e->public_ip);
-	text_member(out, "givenIP", e->given_ip);
-	number_member(out, "givenPort", e->given_port);
-	open_bracket(out, at, '{');
-	buf_adds(out, "}");
-}
-
-static void
-build_port(struct buf *out, const struct view_port *p)
-{
-	const struct view_endpoint **sorted = xcalloc(p->n_endpoints + 1, sizeof *sorted);
-	size_t at = buf_len(out);
-
-	for (size_t i = 0; i < p->n_endpoints; i++)
-		sorted[i] = &p->endpoints[i];
-	qsort(sorted, p->n_endpoints, sizeof *sorted, compare_endpoints);
-	text_member(out, "name", p->name);
-	buf_printf(out, ",\"port\":%u,\"mode\":\"%s\",\"endpoints\":[", p->port,
-		port_mode_name(p->mode));
-	open_bracket(out, at, '{');
-	for (size_t i = 0; i < p->n_endpoints; i++) {
-		if (i > 0)
-			buf_adds(out, ",");
-		build_endpoint(out, sorted[i]);
-	}
-	buf_adds(out, "]}");
-	free(sorted);
-}
-
-uint64_t
-view_build(struct buf *out, const struct view *v)
-{
-	const struct view_port **sorted = xcalloc(v->n_ports + 1, sizeof *sorted);
-	size_t at = buf_len(out);
-
-	text_member(out, "ns", v->ns);
-	text_member(out, "name", v->name);
-	text_member(out, "clusterIP", v->cluster_ip);
-	text_member(out, "externalName", v->external_name);
-	if (v->headless)
-		buf_adds(out, ",\"headless\":true");
-	text_member(out, "policy", lb_policy_name(v->lb.policy));
-	number_member(out, "affinity", v->lb.affinity_s);
-	buf_adds(out, ",\"ports\":[");
-	open_bracket(out, at, '{');
-	for (size_t i = 0; i < v->n_ports; i++)
-		sorted[i] = &v->ports[i];
-	qsort(sorted, v->n_ports, sizeof *sorted, compare_ports);
-	for (size_t i = 0; i < v->n_ports; i++) {
-		if (i > 0)
-			buf_adds(out, ",");
-		build_port(out, sorted[i]);
-	}
-	buf_adds(out, "]}");
-	free(sorted);
-	return view_digest(buf_at(out) + at, buf_len(out) - at);
-}
-
-/* --- reading ------------------------------------------------------------ */
+enum { WORD_MAX = 32 };
 
 static void
 fill_empty(char **const texts[], size_t n)
@@ -169,6 +26,36 @@ fill_empty(char **const texts[], size_t n)
 	}
 
 static void
+add_name(struct json *j, void *to)
+{
+	struct view_names *names = to;
+	auto_free char *name = NULL;
+
+	if (!json_text(j, &name, MESH_NODE_MAX))
+		return;
+	if (*name == '\0' || !check_word(name, strlen(name)))
+		json_wrong(j, "'%s' is no name", name);
+	else if (!view_names_add(names, name))
+		json_wrong(j, "more than %d names", MESH_HINTS_MAX);
+}
+
+static void
+parse_hint_zones(struct json *j, void *to)
+{
+	struct view_endpoint *e = to;
+
+	json_list(j, add_name, &e->hint_zones);
+}
+
+static void
+parse_hint_nodes(struct json *j, void *to)
+{
+	struct view_endpoint *e = to;
+
+	json_list(j, add_name, &e->hint_nodes);
+}
+
+static void
 parse_endpoint(struct json *j, struct view_endpoint *e)
 {
 	static const struct field fields[] = {
@@ -187,6 +74,8 @@ parse_endpoint(struct json *j, struct view_endpoint *e)
 		ENDPOINT_TEXT("publicIP", public_ip, check_ip_or_empty),
 		ENDPOINT_TEXT("givenIP", given_ip, check_ip_or_empty),
 		ENDPOINT_PORT("givenPort", given_port),
+		{"hintZones", FIELD_CUSTOM, 0, 0, NULL, parse_hint_zones},
+		{"hintNodes", FIELD_CUSTOM, 0, 0, NULL, parse_hint_nodes},
 	};
 	char **const texts[] = {&e->node, &e->site, &e->zone, &e->pod, &e->hostname, &e->pod_ip,
 		&e->host_ip, &e->public_ip, &e->given_ip};
@@ -231,7 +120,7 @@ parse_mode(struct json *j, void *to)
 	auto_free char *word = NULL;
 	int mode;
 
-	if (!json_text(j, &word, 16))
+	if (!json_text(j, &word, WORD_MAX))
 		return;
 	if ((mode = port_mode_parse(word)) < 0)
 		json_wrong(j, "mode '%s' is not http, tcp or udp", word);
@@ -281,6 +170,7 @@ parse_ports(struct json *j, void *to)
 	json_list(j, add_port, to);
 }
 
+/* Words of a later version leave the default: the node's own serves. */
 static void
 parse_policy(struct json *j, void *to)
 {
@@ -288,12 +178,56 @@ parse_policy(struct json *j, void *to)
 	auto_free char *word = NULL;
 	int policy;
 
-	if (!json_text(j, &word, 32))
+	if (!json_text(j, &word, WORD_MAX))
 		return;
-	/* A policy of a later version: the node's own serves. */
 	policy = lb_policy_parse(word);
 	v->lb.policy = (uint8_t)(policy < 0 ? LB_DEFAULT : policy);
 }
+
+static void
+parse_hash_on(struct json *j, void *to)
+{
+	struct view *v = to;
+	auto_free char *text = NULL;
+	int on;
+
+	if (!json_text(j, &text, MESH_NODE_MAX))
+		return;
+	on = hash_on_parse(text, &v->hash_key);
+	v->lb.hash_on = (uint8_t)(on < 0 ? HASH_ON_SOURCE_IP : on);
+}
+
+static void
+parse_datapath(struct json *j, void *to)
+{
+	struct view *v = to;
+	auto_free char *word = NULL;
+	int datapath;
+
+	if (!json_text(j, &word, WORD_MAX))
+		return;
+	datapath = datapath_parse(word);
+	v->lb.datapath = (uint8_t)(datapath < 0 ? DATAPATH_DEFAULT : datapath);
+}
+
+static void
+parse_distribution(struct json *j, void *to)
+{
+	struct view *v = to;
+	auto_free char *word = NULL;
+
+	if (!json_text(j, &word, WORD_MAX))
+		return;
+	v->distribution = DISTRIBUTE_ALL;
+	for (uint8_t i = DISTRIBUTE_ZONE; i <= DISTRIBUTE_NODE; i++)
+		if (strcmp(word, view_distribution_name(i)) == 0)
+			v->distribution = i;
+}
+
+#define LB_NUMBER(name, kind, member, max)                                                         \
+	{                                                                                          \
+		name, kind, offsetof(struct view, lb.member), max, NULL, NULL                      \
+	}
 
 int
 view_parse(struct view **out, const char *json, size_t len, struct err *err)
@@ -307,12 +241,23 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 			check_subdomain_or_empty, NULL},
 		{"headless", FIELD_BOOL, offsetof(struct view, headless), 0, NULL, NULL},
 		{"policy", FIELD_CUSTOM, 0, 0, NULL, parse_policy},
-		{"affinity", FIELD_UINT32, offsetof(struct view, lb.affinity_s), AFFINITY_MAX_S,
-			NULL, NULL},
+		LB_NUMBER("affinity", FIELD_UINT32, affinity_s, MESH_AFFINITY_MAX_S),
+		{"hashOn", FIELD_CUSTOM, 0, 0, NULL, parse_hash_on},
+		LB_NUMBER("retries", FIELD_UINT8, retries, MESH_RETRIES_MAX),
+		LB_NUMBER("connectMs", FIELD_UINT32, connect_ms, MESH_TIMEOUT_MAX_MS),
+		LB_NUMBER("requestMs", FIELD_UINT32, request_ms, MESH_TIMEOUT_MAX_MS),
+		LB_NUMBER("idleMs", FIELD_UINT32, idle_ms, MESH_TIMEOUT_MAX_MS),
+		LB_NUMBER("maxConnections", FIELD_UINT32, max_connections, MESH_CONNECTIONS_MAX),
+		{"healthPath", FIELD_TEXT, offsetof(struct view, health_path), MESH_NODE_MAX,
+			check_path_or_empty, NULL},
+		LB_NUMBER("healthMs", FIELD_UINT32, health_interval_ms, MESH_TIMEOUT_MAX_MS),
+		{"datapath", FIELD_CUSTOM, 0, 0, NULL, parse_datapath},
+		{"localOnly", FIELD_BOOL, offsetof(struct view, local_only), 0, NULL, NULL},
+		{"distribution", FIELD_CUSTOM, 0, 0, NULL, parse_distribution},
 		{"ports", FIELD_CUSTOM, 0, 0, NULL, parse_ports},
 	};
 	struct view *v = xcalloc(1, sizeof *v);
-	char **const texts[] = {&v->cluster_ip, &v->external_name};
+	char **const texts[] = {&v->cluster_ip, &v->external_name, &v->hash_key, &v->health_path};
 	struct json j;
 	int rc;
 

@@ -1,0 +1,174 @@
+#include <errno.h>
+#include <string.h>
+
+#include "base/opt_value.h"
+#include "model/check.h"
+#include "model/kube_private.h"
+#include "model/mesh.h"
+
+/*
+ * How a Service wants its requests to be spread and guarded: annotations, session affinity, locality. A
+ * slip in an annotation must not take a service away from its callers, so it is told and the default
+ * serves; what the API server itself would refuse makes the object wrong.
+ */
+
+enum { AFFINITY_DEFAULT_S = 10800 };
+
+/* Annotations that are one number, time or word. */
+struct values {
+	unsigned retries, max_connections;
+	uint64_t connect_ms, request_ms, idle_ms, health_interval_ms;
+	int datapath; /* enum datapath less 1 */
+};
+
+#define ROW(type, member, key, ...) OPT_ROW(struct values, type, member, key, "", "", __VA_ARGS__)
+
+static const struct opt rows[] = {ROW(UINT, retries, "edgeway.io/retries",
+	.max = MESH_RETRIES_MAX) ROW(UINT, max_connections, "edgeway.io/max-connections", .min = 1,
+	.max = MESH_CONNECTIONS_MAX) ROW(DURATION, connect_ms, "edgeway.io/connect-timeout",
+	.min = 1, .max = MESH_TIMEOUT_MAX_MS) ROW(DURATION, request_ms,
+	"edgeway.io/request-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS) ROW(DURATION, idle_ms,
+	"edgeway.io/idle-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS) ROW(DURATION,
+	health_interval_ms, "edgeway.io/health-interval", .min = 100, .max = MESH_TIMEOUT_MAX_MS)
+		ROW(ENUM, datapath, "edgeway.io/datapath", .words = "proxy|kernel")};
+
+static void
+decode_values(struct decoder *d, const struct tree_node *annotations, struct service_lb *lb)
+{
+	struct values v = {.retries = RETRIES_DEFAULT, .datapath = -1};
+
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct tree_node *n = tree_get(annotations, rows[i].key);
+		struct err err = {0};
+
+		if (!tree_is_null(n) && opt_value_node(&rows[i], &v, n, &err) < 0)
+			kube_note(d, n, "%s: %s; the node's own is used", rows[i].key, err.text);
+	}
+	lb->retries = (uint8_t)v.retries;
+	lb->max_connections = v.max_connections;
+	lb->connect_ms = (uint32_t)v.connect_ms;
+	lb->request_ms = (uint32_t)v.request_ms;
+	lb->idle_ms = (uint32_t)v.idle_ms;
+	lb->health_interval_ms = (uint32_t)v.health_interval_ms;
+	lb->datapath = (uint8_t)(v.datapath + 1);
+}
+
+static void
+decode_policy(struct decoder *d, const struct tree_node *annotations, struct service_lb *lb)
+{
+	static const char key[] = "edgeway.io/lb-policy";
+	const struct tree_node *n = tree_get(annotations, key);
+	int policy = lb_policy_parse(tree_text(n, ""));
+
+	if (policy < 0)
+		kube_note(d, n,
+			"%s: '%.40s' is no policy, expected round-robin, random, least-request, "
+			"ewma or consistent-hash; the node's own is used",
+			key, tree_text(n, ""));
+	else
+		lb->policy = (uint8_t)policy;
+}
+
+static void
+decode_hash(struct decoder *d, const struct tree_node *annotations, struct kube_service *s)
+{
+	static const char key[] = "edgeway.io/hash-on";
+	const struct tree_node *n = tree_get(annotations, key);
+	int on;
+
+	s->hash_key = xstrdup("");
+	if (tree_is_null(n))
+		return;
+	on = hash_on_parse(tree_text(n, ""), &s->hash_key);
+	if (on < 0) {
+		kube_note(d, n,
+			"%s: '%.64s', expected source-ip, header:NAME or cookie:NAME; source-ip is "
+			"used",
+			key, tree_text(n, ""));
+		return;
+	}
+	s->lb.hash_on = (uint8_t)on;
+	if (s->lb.policy == LB_DEFAULT)
+		s->lb.policy = LB_CONSISTENT_HASH;
+	else if (s->lb.policy != LB_CONSISTENT_HASH)
+		kube_note(d, n, "%s: of no use with edgeway.io/lb-policy: %s", key,
+			lb_policy_name(s->lb.policy));
+}
+
+static void
+decode_health(struct decoder *d, const struct tree_node *annotations, struct kube_service *s)
+{
+	static const char key[] = "edgeway.io/health-path";
+	const struct tree_node *n = tree_get(annotations, key);
+	const char *path = tree_text(n, "");
+
+	s->health_path = xstrdup("");
+	if (tree_is_null(n))
+		return;
+	if (!check_path(path, strlen(path))) {
+		kube_note(d, n,
+			"%s: '%.64s', expected a path of visible ASCII that begins with / and has "
+			"at "
+			"most %d bytes; no active health check",
+			key, path, MESH_NODE_MAX);
+		return;
+	}
+	free(s->health_path);
+	s->health_path = xstrdup(path);
+}
+
+static void
+decode_affinity(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
+{
+	const struct tree_node *word = tree_get(spec, "sessionAffinity");
+	const struct tree_node *timeout =
+		tree_path(spec, "sessionAffinityConfig.clientIP.timeoutSeconds");
+	int64_t v = AFFINITY_DEFAULT_S;
+	int rc;
+
+	if (strcmp(tree_text(word, "None"), "None") == 0)
+		return;
+	if (strcmp(tree_text(word, ""), "ClientIP") != 0)
+		kube_wrong(d, word, "sessionAffinity: None or ClientIP expected");
+	rc = tree_int(timeout, 1, MESH_AFFINITY_MAX_S, &v);
+	if (rc < 0 && rc != -ENOENT)
+		kube_wrong(d, timeout, "timeoutSeconds: 1 to %d expected", MESH_AFFINITY_MAX_S);
+	s->lb.affinity_s = (uint32_t)v;
+}
+
+/* Of topology hints the EndpointSlices speak; service.kubernetes.io/topology-mode only asks for them. */
+static void
+decode_locality(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
+{
+	const struct tree_node *internal = tree_get(spec, "internalTrafficPolicy");
+	const struct tree_node *distribution = tree_get(spec, "trafficDistribution");
+	const char *policy = tree_text(internal, "Cluster"), *word = tree_text(distribution, "");
+
+	s->local_only = strcmp(policy, "Local") == 0;
+	if (!s->local_only && strcmp(policy, "Cluster") != 0)
+		kube_wrong(d, internal, "internalTrafficPolicy: Cluster or Local expected");
+	if (strcmp(word, "PreferSameNode") == 0)
+		s->distribution = DISTRIBUTE_NODE;
+	else if (strcmp(word, "PreferSameZone") == 0 || strcmp(word, "PreferClose") == 0)
+		s->distribution = DISTRIBUTE_ZONE;
+	else if (*word != '\0')
+		/* A later Kubernetes may know more words; proxies are to ignore them. */
+		kube_note(d, distribution,
+			"trafficDistribution: '%.40s', expected PreferClose, PreferSameZone or "
+			"PreferSameNode; all endpoints are alike",
+			word);
+}
+
+void
+kube_policy_decode(struct decoder *d, const struct tree_node *n, struct kube_service *s)
+{
+	const struct tree_node *annotations = tree_path(n, "metadata.annotations");
+	const struct tree_node *spec = tree_get(n, "spec");
+
+	decode_values(d, annotations, &s->lb);
+	decode_policy(d, annotations, &s->lb);
+	decode_hash(d, annotations, s);
+	decode_health(d, annotations, s);
+	decode_affinity(d, spec, s);
+	decode_locality(d, spec, s);
+}

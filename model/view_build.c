@@ -1,0 +1,182 @@
+#include "model/json.h"
+#include "model/view.h"
+
+static const char *
+plain(const char *text)
+{
+	return text != NULL ? text : "";
+}
+
+static int
+compare_endpoints(const void *a, const void *b)
+{
+	const struct view_endpoint *x = *(const struct view_endpoint *const *)a;
+	const struct view_endpoint *y = *(const struct view_endpoint *const *)b;
+	int order = strcmp(plain(x->node), plain(y->node));
+
+	if (order == 0)
+		order = strcmp(plain(x->pod), plain(y->pod));
+	if (order == 0)
+		order = strcmp(plain(x->pod_ip), plain(y->pod_ip));
+	if (order == 0)
+		order = strcmp(plain(x->given_ip), plain(y->given_ip));
+	if (order == 0)
+		order = strcmp(plain(x->host_ip), plain(y->host_ip));
+	if (order == 0)
+		order = (int)x->pod_port - (int)y->pod_port;
+	if (order == 0)
+		order = (int)x->given_port - (int)y->given_port;
+	if (order == 0)
+		order = (int)x->host_port - (int)y->host_port;
+	if (order == 0)
+		order = (int)x->flags - (int)y->flags;
+	return order;
+}
+
+static int
+compare_ports(const void *a, const void *b)
+{
+	const struct view_port *x = *(const struct view_port *const *)a;
+	const struct view_port *y = *(const struct view_port *const *)b;
+
+	return x->port != y->port ? (int)x->port - (int)y->port : (int)x->mode - (int)y->mode;
+}
+
+static void
+text_member(struct buf *out, const char *name, const char *text)
+{
+	if (*plain(text) == '\0')
+		return;
+	buf_printf(out, ",\"%s\":", name);
+	json_add_text(out, text);
+}
+
+static void
+number_member(struct buf *out, const char *name, uint32_t value)
+{
+	if (value != 0)
+		buf_printf(out, ",\"%s\":%u", name, value);
+}
+
+static void
+names_member(struct buf *out, const char *name, const struct view_names *names)
+{
+	for (size_t i = 0; i < names->n; i++) {
+		if (i == 0)
+			buf_printf(out, ",\"%s\":[", name);
+		else
+			buf_adds(out, ",");
+		json_add_text(out, names->list[i]);
+	}
+	if (names->n > 0)
+		buf_adds(out, "]");
+}
+
+/* Members are written with a comma in front; the first one's is taken back by the bracket. */
+static void
+open_bracket(struct buf *out, size_t at, char bracket)
+{
+	out->data[out->start + at] = bracket;
+}
+
+static void
+build_endpoint(struct buf *out, const struct view_endpoint *e)
+{
+	size_t at = buf_len(out);
+
+	text_member(out, "node", e->node);
+	text_member(out, "site", e->site);
+	text_member(out, "zone", e->zone);
+	if (e->node_public)
+		buf_adds(out, ",\"public\":true");
+	text_member(out, "pod", e->pod);
+	text_member(out, "hostname", e->hostname);
+	buf_printf(out, ",\"flags\":%u", e->flags);
+	text_member(out, "podIP", e->pod_ip);
+	number_member(out, "podPort", e->pod_port);
+	text_member(out, "hostIP", e->host_ip);
+	number_member(out, "hostPort", e->host_port);
+	text_member(out, "publicIP", e->public_ip);
+	text_member(out, "givenIP", e->given_ip);
+	number_member(out, "givenPort", e->given_port);
+	names_member(out, "hintZones", &e->hint_zones);
+	names_member(out, "hintNodes", &e->hint_nodes);
+	open_bracket(out, at, '{');
+	buf_adds(out, "}");
+}
+
+static void
+build_port(struct buf *out, const struct view_port *p)
+{
+	const struct view_endpoint **sorted = xcalloc(p->n_endpoints + 1, sizeof *sorted);
+	size_t at = buf_len(out);
+
+	for (size_t i = 0; i < p->n_endpoints; i++)
+		sorted[i] = &p->endpoints[i];
+	qsort(sorted, p->n_endpoints, sizeof *sorted, compare_endpoints);
+	text_member(out, "name", p->name);
+	buf_printf(out, ",\"port\":%u,\"mode\":\"%s\",\"endpoints\":[", p->port,
+		port_mode_name(p->mode));
+	open_bracket(out, at, '{');
+	for (size_t i = 0; i < p->n_endpoints; i++) {
+		if (i > 0)
+			buf_adds(out, ",");
+		build_endpoint(out, sorted[i]);
+	}
+	buf_adds(out, "]}");
+	free(sorted);
+}
+
+static void
+build_policy(struct buf *out, const struct view *v)
+{
+	static const char *const hashes[] = {[HASH_ON_SOURCE_IP] = "",
+		[HASH_ON_HEADER] = "header:",
+		[HASH_ON_COOKIE] = "cookie:"};
+	const struct service_lb *lb = &v->lb;
+
+	text_member(out, "policy", lb_policy_name(lb->policy));
+	number_member(out, "affinity", lb->affinity_s);
+	if (lb->hash_on != HASH_ON_SOURCE_IP)
+		buf_printf(out, ",\"hashOn\":\"%s%s\"", hashes[lb->hash_on], v->hash_key);
+	if (lb->retries != RETRIES_DEFAULT)
+		buf_printf(out, ",\"retries\":%u", lb->retries);
+	number_member(out, "connectMs", lb->connect_ms);
+	number_member(out, "requestMs", lb->request_ms);
+	number_member(out, "idleMs", lb->idle_ms);
+	number_member(out, "maxConnections", lb->max_connections);
+	text_member(out, "healthPath", v->health_path);
+	number_member(out, "healthMs", lb->health_interval_ms);
+	text_member(out, "datapath", datapath_name(lb->datapath));
+	if (v->local_only)
+		buf_adds(out, ",\"localOnly\":true");
+	text_member(out, "distribution", view_distribution_name(v->distribution));
+}
+
+uint64_t
+view_build(struct buf *out, const struct view *v)
+{
+	const struct view_port **sorted = xcalloc(v->n_ports + 1, sizeof *sorted);
+	size_t at = buf_len(out);
+
+	text_member(out, "ns", v->ns);
+	text_member(out, "name", v->name);
+	text_member(out, "clusterIP", v->cluster_ip);
+	text_member(out, "externalName", v->external_name);
+	if (v->headless)
+		buf_adds(out, ",\"headless\":true");
+	build_policy(out, v);
+	buf_adds(out, ",\"ports\":[");
+	open_bracket(out, at, '{');
+	for (size_t i = 0; i < v->n_ports; i++)
+		sorted[i] = &v->ports[i];
+	qsort(sorted, v->n_ports, sizeof *sorted, compare_ports);
+	for (size_t i = 0; i < v->n_ports; i++) {
+		if (i > 0)
+			buf_adds(out, ",");
+		build_port(out, sorted[i]);
+	}
+	buf_adds(out, "]}");
+	free(sorted);
+	return view_digest(buf_at(out) + at, buf_len(out) - at);
+}
