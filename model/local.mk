@@ -47,6 +47,7 @@ MODEL_TESTS = \
 	tests/unit/json_test \
 	tests/unit/kube_test \
 	tests/unit/service_test \
+	tests/unit/service_tier_test \
 	tests/unit/snapshot_test \
 	tests/unit/view_test
 check_PROGRAMS += $(MODEL_TESTS)
@@ -63,6 +64,8 @@ tests_unit_json_test_SOURCES = tests/unit/json_test.c
 tests_unit_json_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_kube_test_SOURCES = tests/unit/kube_test.c
 tests_unit_kube_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_service_tier_test_SOURCES = tests/unit/service_tier_test.c
+tests_unit_service_tier_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_service_test_SOURCES = tests/unit/service_test.c
 tests_unit_service_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_snapshot_test_SOURCES = tests/unit/snapshot_test.c

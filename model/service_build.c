@@ -76,6 +76,12 @@ place_text(struct building *b, const char *text, char **end)
 }
 
 static bool
+is_own(const struct view_endpoint *e, const struct self *self)
+{
+	return *plain(e->node) != '\0' && same(e->node, self->node);
+}
+
+static bool
 set_way(struct endpoint *e, enum endpoint_via via, const char *ip, uint16_t port)
 {
 	if (port == 0 || !ip_parse(plain(ip), &e->ip))
@@ -89,7 +95,7 @@ set_way(struct endpoint *e, enum endpoint_via via, const char *ip, uint16_t port
 static void
 choose_way(struct endpoint *e, const struct view_endpoint *from, const struct self *self)
 {
-	bool own = *plain(from->node) != '\0' && same(from->node, self->node);
+	bool own = is_own(from, self);
 
 	*e = (struct endpoint){
 		.tier = TIER_REST,
@@ -131,27 +137,108 @@ is_leaving(uint8_t flags)
 		(ENDPOINT_SERVING | ENDPOINT_TERMINATING);
 }
 
+/* --- which go first -------------------------------------------------------- */
+
+/* What this node prefers at one port. */
+struct preference {
+	bool node_hints, zone_hints; /* kube-proxy would follow them */
+	bool own_node, own_zone; /* the service asks for it */
+};
+
+/* kube-proxy's rule: hints count where every ready endpoint has some and one is for us. */
+static bool
+hints_count(const struct view_port *p, size_t offset, const char *self)
+{
+	bool ours = false;
+
+	for (size_t i = 0; i < p->n_endpoints; i++) {
+		const struct view_endpoint *e = &p->endpoints[i];
+		const struct view_names *hints = (const void *)((const char *)e + offset);
+
+		if (!is_ready(e->flags))
+			continue;
+		if (hints->n == 0)
+			return false;
+		ours = ours || view_names_hold(hints, self);
+	}
+	return ours;
+}
+
+static struct preference
+prefer(const struct building *b, const struct view_port *p)
+{
+	const char *node = plain(b->self->node), *zone = plain(b->self->zone);
+
+	return (struct preference){
+		.node_hints = hints_count(p, offsetof(struct view_endpoint, hint_nodes), node),
+		.zone_hints = hints_count(p, offsetof(struct view_endpoint, hint_zones), zone),
+		.own_node = b->view->distribution == DISTRIBUTE_NODE,
+		.own_zone = b->view->distribution != DISTRIBUTE_ALL && *zone != '\0',
+	};
+}
+
+/* Hints decide where they count, else what the service asks for. The others stay, behind: the first
+ * ones may all be dead, or beyond reach from here. */
+static enum endpoint_tier
+choose_tier(const struct preference *p, const struct view_endpoint *from, const struct self *self)
+{
+	if (p->node_hints ? view_names_hold(&from->hint_nodes, self->node)
+			  : p->own_node && is_own(from, self))
+		return TIER_NODE;
+	if (p->zone_hints ? view_names_hold(&from->hint_zones, self->zone)
+			  : p->own_zone && same(from->zone, self->zone))
+		return TIER_ZONE;
+	return TIER_REST;
+}
+
+/* The lower tiers first, else as they stand: in as many passes as there are tiers. */
+static void
+sort_tiers(struct building *b, size_t first)
+{
+	size_t n = b->n_endpoints - first, next = 0;
+	struct endpoint *from = &b->endpoints[first], *sorted;
+	bool in_order = true;
+
+	for (size_t i = 1; i < n; i++)
+		in_order = in_order && from[i - 1].tier <= from[i].tier;
+	if (in_order)
+		return;
+	sorted = xcalloc(n, sizeof *sorted);
+	for (uint8_t tier = TIER_NODE; tier <= TIER_TUNNEL; tier++)
+		for (size_t i = 0; i < n; i++)
+			if (from[i].tier == tier)
+				sorted[next++] = from[i];
+	memcpy(from, sorted, n * sizeof *sorted);
+	free(sorted);
+}
+
+/* --- building --------------------------------------------------------------- */
+
 /* Adds those endpoints of the port that `wanted` accepts; returns how many cannot be reached. */
 static size_t
 take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(uint8_t flags))
 {
-	size_t unreachable = 0;
+	struct preference preference = prefer(b, from);
+	size_t unreachable = 0, first = b->n_endpoints;
 
 	for (size_t i = 0; i < from->n_endpoints; i++) {
 		struct endpoint e;
 
-		if (!wanted(from->endpoints[i].flags))
+		if (!wanted(from->endpoints[i].flags) ||
+			(b->view->local_only && !is_own(&from->endpoints[i], b->self)))
 			continue;
 		choose_way(&e, &from->endpoints[i], b->self);
 		if (e.via == VIA_TUNNEL) {
 			unreachable++;
 			continue;
 		}
+		e.tier = (uint8_t)choose_tier(&preference, &from->endpoints[i], b->self);
 		note_text(b, e.node);
 		note_text(b, e.hostname);
 		note_text(b, e.zone);
 		b->endpoints[b->n_endpoints++] = e;
 	}
+	sort_tiers(b, first);
 	return unreachable;
 }
 
