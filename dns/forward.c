@@ -263,7 +263,7 @@ good(const uint8_t *answer, size_t len)
 	unsigned rcode = len >= DNS_HEADER ? answer[3] & 15u : DNS_SERVFAIL;
 
 	return rcode != DNS_SERVFAIL && rcode != DNS_REFUSED && rcode != DNS_NOTIMP &&
-		rcode != DNS_FORMERR;
+		rcode != DNS_FORMERR && dns_forward_sound(answer, len);
 }
 
 static void

@@ -51,6 +51,29 @@ dns_forward_same(const uint8_t *answer, size_t len, const uint8_t *sent, size_t 
 		memcmp(answer + DNS_HEADER, sent + DNS_HEADER, end + 4 - DNS_HEADER) == 0;
 }
 
+bool
+dns_forward_sound(const uint8_t *answer, size_t len)
+{
+	size_t at = len >= DNS_HEADER ? dns_name_skip(answer, len, DNS_HEADER) : 0;
+	unsigned n;
+
+	if (at == 0 || len - at < 4 || dns_get16(answer + 4) != 1)
+		return false;
+	at += 4;
+	n = dns_get16(answer + 6) + dns_get16(answer + 8) + dns_get16(answer + 10);
+	for (unsigned i = 0; i < n; i++) {
+		uint8_t owner[DNS_NAME_MAX];
+		struct dns_record rr;
+		size_t end;
+
+		if (!dns_record_read(&rr, answer, len, at) ||
+			dns_name_expand(owner, answer, len, at, &end) == 0)
+			return false;
+		at = rr.end;
+	}
+	return true;
+}
+
 struct copy {
 	uint8_t *out;
 	size_t size, used;

@@ -21,6 +21,9 @@ void dns_forward_mix(uint8_t *query, size_t len, const uint8_t coins[DNS_COINS])
 /* Whether the answer brings the question of `sent`, a query of ours, back octet for octet. */
 bool dns_forward_same(const uint8_t *answer, size_t len, const uint8_t *sent, size_t sent_len);
 
+/* Whether all its records lie within it and all owners are names, so that it can be passed on. */
+bool dns_forward_sound(const uint8_t *answer, size_t len);
+
 /* Turns an upstream's answer into the client's: id, question bytes, RA, OPT as asked, cut to
  * out->size (512..65535) with TC. False when the answer is not one to this question. */
 bool dns_forward_answer(

@@ -134,9 +134,12 @@ as_forwarded(struct world *w, const struct dns_query *q, const uint8_t *data, si
 	dns_forward_mix(sent, n, data);
 	assert(dns_forward_same(sent, n, sent, n));
 	dns_forward_same(data, len, sent, n);
-	if (!dns_forward_answer(&to, q, data, len))
+	if (!dns_forward_answer(&to, q, data, len)) {
+		assert(!(data[2] & 0x80) || !dns_forward_sound(data, len));
 		return;
+	}
 	check_reply(w, q, out, to.len, to.size);
+	assert(!dns_forward_sound(data, len) || dns_forward_sound(out, to.len));
 	assert(dns_forward_answer(&same, q, out, to.len));
 	assert(same.len == to.len && memcmp(out, again, to.len) == 0);
 }

@@ -243,7 +243,12 @@ answers_to_other_questions_are_not_passed_on(void **state)
 		auto_free uint8_t *part = xmemdup(up, cut > 0 ? cut : 1);
 
 		assert_int_equal(forward(out, &q, part, cut), 0);
+		assert_false(dns_forward_sound(part, cut));
 	}
+	assert_true(dns_forward_sound(up, n));
+	up[len + 1] = (uint8_t)len; /* an owner that points to itself */
+	assert_false(dns_forward_sound(up, n));
+	up[len + 1] = DNS_OWNER;
 	up[14] = 'x';
 	assert_int_equal(forward(out, &q, up, n), 0);
 	up[14] = 'w';
