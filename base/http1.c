@@ -291,10 +291,19 @@ names_protocol(const struct http1_head *h)
 	return false;
 }
 
+/* An option of Connection that may name a field other than those that never go further anyway. */
+static bool
+is_other(struct http1_str option)
+{
+	return option.len > 0 && !http1_is(option, "close") && !http1_is(option, "keep-alive") &&
+		!http1_is(option, "upgrade") && !http1_is(option, "te");
+}
+
 static int
 read_connection(struct http1_head *h)
 {
-	bool close = false, keep = false, upgrade = false;
+	bool close = false, keep = false, upgrade = false, te = false;
+	const struct http1_field *codings = http1_find(h, HTTP1_TE);
 	unsigned options = 0;
 
 	for (size_t i = 0; i < h->n_fields; i++) {
@@ -308,11 +317,15 @@ read_connection(struct http1_head *h)
 			close |= http1_is(item, "close");
 			keep |= http1_is(item, "keep-alive");
 			upgrade |= http1_is(item, "upgrade");
+			te |= http1_is(item, "te");
+			h->names_fields |= is_other(item);
 			mark_hop(h, item);
 		}
 	}
 	h->keep_alive = !close && (h->minor == 1 || keep);
 	h->upgrade = upgrade && h->minor == 1 && names_protocol(h);
+	h->takes_trailers =
+		te && h->minor == 1 && codings != NULL && http1_is(codings->value, "trailers");
 	return 0;
 }
 

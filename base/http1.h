@@ -20,7 +20,7 @@
 
 #include <sys/types.h>
 
-#include "base/util.h"
+#include "base/buf.h"
 
 enum {
 	HTTP1_HEAD_MAX = 32 * 1024,
@@ -74,6 +74,8 @@ struct http1_head {
 	uint8_t framing; /* enum http1_framing */
 	bool keep_alive; /* the sender can go on with this connection after this message */
 	bool upgrade; /* Upgrade with Connection: upgrade, in HTTP/1.1 */
+	bool names_fields; /* Connection names fields that are not its own: trailers may be among them */
+	bool takes_trailers; /* requests: TE: trailers, named by Connection */
 	bool expects; /* Expect: 100-continue, in HTTP/1.1 */
 	bool idempotent; /* requests: RFC 9110 section 9.2.2 */
 	bool is_head; /* requests: HEAD */
@@ -128,6 +130,7 @@ struct http1_body {
 	uint16_t line; /* bytes of the chunk's or trailer's line so far */
 	uint16_t trailers; /* bytes of the trailer section so far */
 	uint64_t left;
+	struct buf *kept; /* trailers as they came; NULL: dropped */
 };
 
 enum http1_got {
@@ -138,9 +141,11 @@ enum http1_got {
 };
 
 void http1_body_init(struct http1_body *b, enum http1_framing framing, uint64_t length);
+/* Trailers go to the caller's buffer, which must be empty and stay as long as the body. */
+void http1_body_keep(struct http1_body *b, struct buf *trailers);
 bool http1_body_done(const struct http1_body *b);
 /* Takes at most one piece of payload from data; *used bytes are consumed, framing included.
- * Trailers are checked and dropped. HTTP1_UNTIL_CLOSE never says DONE. */
+ * Trailers are checked, and kept or dropped. HTTP1_UNTIL_CLOSE never says DONE. */
 enum http1_got http1_body_next(
 	struct http1_body *b, const char *data, size_t len, size_t *used, struct http1_str *piece);
 /* The frame in front of a chunk of len > 0 bytes ("1f4\r\n"), NUL-terminated; returns its length.
@@ -149,6 +154,10 @@ enum { HTTP1_CHUNK_HEAD = 20 };
 size_t http1_chunk_head(char to[HTTP1_CHUNK_HEAD], size_t len);
 #define HTTP1_CHUNK_TAIL "\r\n"
 #define HTTP1_CHUNK_LAST "0\r\n\r\n"
+/* Turns trailers that http1_body_next kept into the end of a chunked body: the last chunk, the fields that
+ * may stand there (RFC 9110 section 6.5.1: nothing of framing, routing, authentication, caching, content), the
+ * empty line. */
+void http1_close_chunks(struct buf *trailers);
 
 /* --- clean heads (http1_emit.c) ------------------------------------------- */
 
@@ -159,7 +168,8 @@ struct http1_forward {
 	const char *request_id; /* X-Request-Id for a request that has none; "" none */
 };
 /* The request as the next hop gets it: HTTP/1.1, origin-form, one Host first, nothing hop-by-hop,
- * one framing field, lists joined. Upgrade is kept when h->upgrade. Bytes written, or -ENOBUFS. */
+ * one framing field, lists joined. Upgrade is kept when h->upgrade, Trailer and TE: trailers where trailers
+ * are. Bytes written, or -ENOBUFS. */
 ssize_t http1_emit_request(
 	char *to, size_t size, const struct http1_head *h, const struct http1_forward *f);
 

@@ -40,6 +40,12 @@ http1_body_init(struct http1_body *b, enum http1_framing framing, uint64_t lengt
 		b->state = RAW;
 }
 
+void
+http1_body_keep(struct http1_body *b, struct buf *trailers)
+{
+	b->kept = trailers;
+}
+
 bool
 http1_body_done(const struct http1_body *b)
 {
@@ -136,6 +142,15 @@ step_trailer(int state, char c)
 	}
 }
 
+/* Whole lines are kept, without the empty one at the end. */
+static int
+keep(struct http1_body *b, char c, int next)
+{
+	if (b->kept != NULL && next >= 0 && next != END_LF && next != DONE)
+		buf_add(b->kept, &c, 1);
+	return next;
+}
+
 static int
 end_of_size(struct http1_body *b)
 {
@@ -162,7 +177,9 @@ step(struct http1_body *b, char c)
 	case PAYLOAD_LF:
 		return c == '\n' ? SIZE : -1;
 	default:
-		return ++b->trailers > HTTP1_TRAILERS_MAX ? -1 : step_trailer(b->state, c);
+		if (++b->trailers > HTTP1_TRAILERS_MAX)
+			return -1;
+		return keep(b, c, step_trailer(b->state, c));
 	}
 }
 

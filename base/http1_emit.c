@@ -90,6 +90,14 @@ put_list(struct writer *w, const struct http1_head *h, enum http1_name id, const
 	put_lit(w, "\r\n");
 }
 
+/* What trailers will follow, as far as they are told. */
+static void
+put_trailer(struct writer *w, const struct http1_head *h)
+{
+	if (!h->names_fields && !put_members(w, h, HTTP1_TRAILER, "Trailer: "))
+		put_lit(w, "\r\n");
+}
+
 /* The only field of that id; NULL when there is none, or more than one. */
 static const struct http1_field *
 only(const struct http1_head *h, enum http1_name id)
@@ -164,6 +172,7 @@ http1_emit_request(char *to, size_t size, const struct http1_head *h, const stru
 	}
 	if (h->framing == HTTP1_CHUNKED) {
 		put_lit(&w, "Transfer-Encoding: chunked\r\n");
+		put_trailer(&w, h);
 	} else if (h->framing == HTTP1_LENGTH) {
 		put_lit(&w, "Content-Length: ");
 		put_number(&w, h->length);
@@ -180,6 +189,8 @@ http1_emit_request(char *to, size_t size, const struct http1_head *h, const stru
 	}
 	if (h->upgrade)
 		put_upgrade(&w, h);
+	else if (h->takes_trailers)
+		put_lit(&w, "Connection: TE\r\nTE: trailers\r\n");
 	return finish(&w, to);
 }
 
@@ -220,6 +231,8 @@ http1_emit_response(char *to, size_t size, const struct http1_head *h, const str
 	if (h->status >= 200 && h->status != 204) {
 		if (r->framing == HTTP1_CHUNKED) {
 			put_lit(&w, "Transfer-Encoding: chunked\r\n");
+			if (h->framing == HTTP1_CHUNKED)
+				put_trailer(&w, h);
 		} else if (h->has_length) {
 			put_lit(&w, "Content-Length: ");
 			put_number(&w, h->length);

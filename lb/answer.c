@@ -103,6 +103,8 @@ plan(struct exchange *ex, const struct http1_head *h)
 		http1_body_init(&ex->down, HTTP1_EMPTY, 0);
 	else
 		http1_body_init(&ex->down, h->framing, h->length);
+	if (!h->names_fields && ex->client_minor == 1)
+		http1_body_keep(&ex->down, &ex->trailers_down);
 	if (r.framing == HTTP1_UNTIL_CLOSE)
 		r.framing = HTTP1_CHUNKED;
 	if (ex->client_minor == 0 && r.framing == HTTP1_CHUNKED) {

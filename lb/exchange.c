@@ -162,6 +162,8 @@ exchange_start(struct front *f, bool more)
 	struct exchange *ex = exchange_new(f);
 
 	http1_body_init(&ex->up, h->framing, h->length);
+	if (!h->names_fields)
+		http1_body_keep(&ex->up, &ex->trailers_up);
 	ex->client_minor = h->minor;
 	ex->keep = h->keep_alive && !w->draining;
 	ex->is_head = h->is_head;

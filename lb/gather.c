@@ -44,6 +44,17 @@ add_chunk(struct gather *g, const struct http1_str *piece)
 	gather_add(g, HTTP1_CHUNK_TAIL, sizeof HTTP1_CHUNK_TAIL - 1);
 }
 
+static void
+add_last_chunk(struct gather *g, const struct http1_body *body)
+{
+	if (body->kept == NULL || buf_len(body->kept) == 0) {
+		gather_add(g, HTTP1_CHUNK_LAST, sizeof HTTP1_CHUNK_LAST - 1);
+		return;
+	}
+	http1_close_chunks(body->kept);
+	gather_add(g, buf_at(body->kept), buf_len(body->kept));
+}
+
 enum http1_got
 gather_body(struct gather *g, struct http1_body *body, bool chunked_out, const char *data,
 	size_t len, size_t *used)
@@ -68,6 +79,6 @@ gather_body(struct gather *g, struct http1_body *body, bool chunked_out, const c
 	}
 	*used = at + n;
 	if (got == HTTP1_DONE && chunked_out)
-		gather_add(g, HTTP1_CHUNK_LAST, sizeof HTTP1_CHUNK_LAST - 1);
+		add_last_chunk(g, body);
 	return got;
 }

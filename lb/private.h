@@ -144,6 +144,7 @@ struct exchange {
 	struct back *back; /* NULL: none yet, or none any more */
 	struct http1_body up, down;
 	struct buf head; /* the request's head as sent, for another attempt */
+	struct buf trailers_up, trailers_down;
 	uint64_t body_sent, sent_us;
 	struct balance_node *tried[TRIES_MAX];
 	uint8_t n_tried, n_stale;

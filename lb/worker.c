@@ -16,6 +16,8 @@ static void
 reap_exchange(struct worker *w, struct exchange *ex)
 {
 	buf_consume(&ex->head, buf_len(&ex->head));
+	buf_fini(&ex->trailers_up);
+	buf_fini(&ex->trailers_down);
 	if (w->n_spare >= SPARE_MAX || ex->head.size > SPARE_HEAD_MAX) {
 		buf_fini(&ex->head);
 		free(ex);

@@ -94,11 +94,15 @@ static enum http1_got
 decode(const char *data, size_t len, size_t step, struct buf *out, struct buf *reframed,
 	size_t *consumed)
 {
+	auto_buf struct buf trailers;
 	char frame[HTTP1_CHUNK_HEAD];
 	enum http1_got got = HTTP1_MORE;
 	struct http1_body body;
 
+	buf_init(&trailers, 0);
 	http1_body_init(&body, HTTP1_CHUNKED, 0);
+	if (reframed != NULL)
+		http1_body_keep(&body, &trailers);
 	*consumed = 0;
 	while (*consumed < len && (got == HTTP1_MORE || got == HTTP1_DATA)) {
 		struct http1_str piece;
@@ -117,7 +121,13 @@ decode(const char *data, size_t len, size_t step, struct buf *out, struct buf *r
 		buf_add(reframed, piece.at, piece.len);
 		buf_adds(reframed, HTTP1_CHUNK_TAIL);
 	}
-	return http1_body_done(&body) ? HTTP1_DONE : got;
+	if (!http1_body_done(&body))
+		return got;
+	if (reframed != NULL) {
+		http1_close_chunks(&trailers);
+		buf_add(reframed, buf_at(&trailers), buf_len(&trailers));
+	}
+	return HTTP1_DONE;
 }
 
 static void
@@ -138,7 +148,6 @@ body_again(const char *data, size_t len)
 		memcmp(buf_at(&whole), buf_at(&bytewise), buf_len(&whole)) == 0);
 	if (got != HTTP1_DONE)
 		return;
-	buf_adds(&framed, HTTP1_CHUNK_LAST);
 	assert(decode(buf_at(&framed), buf_len(&framed), 7, &third, NULL, &c) == HTTP1_DONE);
 	assert(c == buf_len(&framed) && buf_len(&third) == buf_len(&whole));
 	assert(buf_len(&whole) == 0 ||

@@ -396,6 +396,47 @@ trailers_are_bounded(void **state)
 	assert_int_equal(lines, HTTP1_TRAILERS_MAX / 6);
 }
 
+/* What is left of a trailer section when it has gone through in pieces of `step` bytes. */
+static void
+trailers(const char *in, size_t step, const char *want)
+{
+	struct http1_body body;
+	struct http1_str piece;
+	struct buf kept;
+	size_t used, len = strlen(in);
+
+	buf_init(&kept, 0);
+	http1_body_init(&body, HTTP1_CHUNKED, 0);
+	http1_body_keep(&body, &kept);
+	for (size_t at = 0; at < len; at += step)
+		http1_body_next(&body, in + at, MIN(step, len - at), &used, &piece);
+	assert_true(http1_body_done(&body));
+	http1_close_chunks(&kept);
+	assert_string_equal(buf_str(&kept), want);
+	buf_fini(&kept);
+}
+
+static void
+clean_trailers(void **state)
+{
+	static const char *const denied[] = {"Host: b", "content-length: 5",
+		"Transfer-Encoding: chunked", "Connection: close", "Authorization: x", "Cookie: x",
+		"Set-Cookie: x", "Content-Type: x", "Cache-Control: x", "Via: x",
+		"X-Forwarded-For: x", "TE: trailers", "Trailer: x", "Expect: x"};
+	char text[128];
+
+	(void)state;
+	for (size_t step = 1; step < 40; step++) {
+		trailers("0\r\n\r\n", step, HTTP1_CHUNK_LAST);
+		trailers("0\r\nX-Sum:1\r\nY: \ta b\t\r\nHost: b\r\nZ:\r\n\r\n", step,
+			"0\r\nX-Sum: 1\r\nY: a b\r\nZ: \r\n\r\n");
+	}
+	for (size_t i = 0; i < ARRAY_LEN(denied); i++) {
+		snprintf(text, sizeof text, "0\r\nA: 1\r\n%s\r\nB: 2\r\n\r\n", denied[i]);
+		trailers(text, sizeof text, "0\r\nA: 1\r\nB: 2\r\n\r\n");
+	}
+}
+
 static void
 emit(const char *in, const struct http1_forward *f, const char *want)
 {
@@ -436,6 +477,14 @@ clean_requests(void **state)
 		"GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\nX-Forwarded-For: "
 		"10.0.0.9\r\nVia: 1.1 edgeway\r\n"
 		"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n");
+	emit("PUT / HTTP/1.1\r\n" H "Connection: te\r\nTE: trailers\r\nTrailer: a, b\r\nTrailer: "
+				    "c\r\nTransfer-Encoding: chunked\r\n\r\n",
+		&none,
+		"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: a, b, c\r\n"
+		"Connection: TE\r\nTE: trailers\r\n\r\n");
+	emit("PUT / HTTP/1.1\r\n" H
+	     "Connection: a\r\nTE: trailers\r\nTrailer: a\r\nTransfer-Encoding: chunked\r\n\r\n",
+		&none, "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
 	emit("GET / HTTP/1.1\r\n" H
 	     "HTTP2-Settings: AA\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
 		&none,
@@ -491,6 +540,7 @@ main(void)
 		cmocka_unit_test(responses),
 		cmocka_unit_test(chunks_at_every_split),
 		cmocka_unit_test(trailers_are_bounded),
+		cmocka_unit_test(clean_trailers),
 		cmocka_unit_test(clean_requests),
 		cmocka_unit_test(clean_responses),
 	};

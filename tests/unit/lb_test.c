@@ -121,12 +121,19 @@ chunks_both_ways(void **state)
 	assert_non_null(strstr(head_at(back), "\r\nTransfer-Encoding: chunked\r\n"));
 	put(client, "0005;ext=1\r\nhello\r\n");
 	expect(back, "5\r\nhello\r\n");
-	put(client, "6\r\n world\r\n0\r\nTrailer: x\r\n\r\n");
-	expect(back, "6\r\n world\r\n0\r\n\r\n");
+	put(client, "6\r\n world\r\n0\r\nHost: x\r\nX-Sum: 1\r\nContent-Length: 3\r\n\r\n");
+	expect(back, "6\r\n world\r\n0\r\nX-Sum: 1\r\n\r\n");
 	put(back, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n03;x\r\nabc\r\n");
 	expect(client, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nabc\r\n");
-	put(back, "0\r\nX: y\r\n\r\n");
-	expect(client, "0\r\n\r\n");
+	put(back, "0\r\nX: y\r\nTransfer-Encoding: chunked\r\n\r\n");
+	expect(client, "0\r\nX: y\r\n\r\n");
+	/* Connection may name them: then they go no further. */
+	put(client, GET);
+	head_at(back);
+	put(back,
+		"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nConnection: x\r\n\r\n0\r\nX: "
+		"y\r\n\r\n");
+	expect(client, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n");
 	/* An answer that only the endpoint's FIN ends leaves the client's connection open. */
 	put(client, GET);
 	head_at(back);
