@@ -112,7 +112,7 @@ def start_peers(lab, node, names):
         "unbound": node.start("unbound", "unbound", "-d", "-c",
                               write(node, "unbound.conf", UNBOUND_CONF.replace("LOCAL", local))),
         "knot": node.start("knot", "knotd", "-c", write(node, "knot.conf", KNOT_CONF)),
-        "echo": node.start("echo", os.path.join(lab.build, "bench", "echo"), f"{SERVER}:{PORTS['echo']}", WORKERS)}
+        "echo": node.start("echo", lab.program("bench/echo"), f"{SERVER}:{PORTS['echo']}", WORKERS)}
 
 
 def check(client, server, mix, queries, rcode):

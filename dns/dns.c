@@ -314,8 +314,9 @@ struct column {
 	}
 
 static const struct column columns[] = {
-	COUNTER("messages_total", "Messages received.", "proto=\"udp\"", udp),
+	COUNTER("messages_total", "Messages received.", "proto=\"udp\"", udp.received),
 	COUNTER("messages_total", "Messages received.", "proto=\"tcp\"", tcp),
+	COUNTER("batches_total", "Times that queries were read by UDP.", NULL, udp.reads),
 	OUTCOME("noerror", SERVER_NOERROR),
 	OUTCOME("nodata", SERVER_NODATA),
 	OUTCOME("nxdomain", SERVER_NXDOMAIN),
@@ -327,7 +328,7 @@ static const struct column columns[] = {
 	OUTCOME("forwarded", SERVER_FORWARDED),
 	OUTCOME("cached", SERVER_CACHED),
 	OUTCOME("dropped", SERVER_DROPPED),
-	COUNTER("send_errors_total", "Answers that could not be sent.", NULL, send_errors),
+	COUNTER("send_errors_total", "Answers that could not be sent.", NULL, udp.send_errors),
 	COUNTER("forwarded_total", "Queries sent to upstreams.", NULL, lookup.forward.asked),
 	COUNTER("forward_failures_total", "Forwarded queries that no upstream answered.", NULL,
 		lookup.forward.failed),

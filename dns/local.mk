@@ -4,6 +4,7 @@ dns_libdns_a_SOURCES = \
 	dns/cache.c dns/cache.h \
 	dns/dns.c dns/dns.h \
 	dns/forward.c dns/forward.h \
+	dns/group.c dns/group.h \
 	dns/health.c dns/health.h \
 	dns/lookup.c dns/lookup.h \
 	dns/message.c dns/message.h \
@@ -13,9 +14,11 @@ dns_libdns_a_SOURCES = \
 	dns/resolvwatch.c dns/resolvwatch.h \
 	dns/rewrite.c dns/rewrite.h \
 	dns/server.c dns/server.h \
-	dns/tcp.c dns/tcp.h
+	dns/tcp.c dns/tcp.h \
+	dns/udp.c dns/udp.h
 
 DNS_TESTS = tests/unit/dns_message_test tests/unit/dns_answer_test tests/unit/dns_server_test \
+	tests/unit/dns_udp_test \
 	tests/unit/dns_threads_test tests/unit/dns_cache_test tests/unit/dns_lookup_test \
 	tests/unit/resolvtext_test tests/unit/resolvconf_test
 DNS_KIT = tests/unit/dns_kit.c tests/unit/dns_kit.h
@@ -31,6 +34,8 @@ tests_unit_dns_answer_test_SOURCES = tests/unit/dns_answer_test.c $(DNS_KIT)
 tests_unit_dns_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_server_test_SOURCES = tests/unit/dns_server_test.c $(DNS_BED)
 tests_unit_dns_server_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_udp_test_SOURCES = tests/unit/dns_udp_test.c
+tests_unit_dns_udp_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_threads_test_SOURCES = tests/unit/dns_threads_test.c $(DNS_KIT)
 tests_unit_dns_threads_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_lookup_test_SOURCES = tests/unit/dns_lookup_test.c $(DNS_BED)

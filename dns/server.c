@@ -1,40 +1,21 @@
 #include "dns/server.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <netinet/in.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
 #include "dns/rewrite.h"
 #include "dns/tcp.h"
+#include "dns/udp.h"
 
-enum {
-	BATCH = 32,
-	TURNS = 4, /* batches before other watches of the loop get their turn */
-	QUERY_BYTES = 1472, /* of a UDP query that we look at; what is cut off makes it a FORMERR */
-	CONTROL_BYTES = CMSG_SPACE(sizeof(struct in_pktinfo)),
-};
-
-struct batch {
-	struct mmsghdr in[BATCH], out[BATCH];
-	struct iovec in_vec[BATCH], out_vec[BATCH];
-	struct sockaddr_in from[BATCH];
-	uint8_t control[BATCH][CONTROL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
-	uint8_t query[BATCH][QUERY_BYTES];
-	uint8_t answer[BATCH][DNS_UDP_MAX];
-};
+enum { FORWARD_BYTES_MAX = 1472 }; /* of a query that is passed on */
 
 struct server {
 	struct loop *loop;
 	struct dns_zone zone;
 	struct snapshot *snapshot;
 	struct lookup *lookup;
-	struct watch *watch;
-	int udp;
+	struct udp *udp; /* while we listen */
 	struct tcp *tcp;
-	struct batch *batch; /* while we listen */
 	uint32_t mark;
 	struct server_counters count;
 };
@@ -43,7 +24,6 @@ struct server {
 struct client {
 	struct tcp_conn *conn; /* NULL: UDP */
 	struct sockaddr_in from;
-	struct in_addr local; /* the address that was asked */
 };
 
 /* A query that an upstream is asked. */
@@ -84,37 +64,14 @@ count_answer(struct server *s, const uint8_t *answer)
 /* --- sending ------------------------------------------------------------- */
 
 static void
-send_udp(struct server *s, const struct client *c, uint8_t *answer, size_t len)
-{
-	uint8_t control[CONTROL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr)))) = {0};
-	struct in_pktinfo info = {.ipi_spec_dst = c->local};
-	struct sockaddr_in to = c->from;
-	struct iovec vec = {answer, len};
-	struct msghdr m = {
-		.msg_name = &to,
-		.msg_namelen = sizeof to,
-		.msg_iov = &vec,
-		.msg_iovlen = 1,
-		.msg_control = control,
-		.msg_controllen = sizeof control,
-	};
-	struct cmsghdr *h = CMSG_FIRSTHDR(&m);
-
-	h->cmsg_level = IPPROTO_IP;
-	h->cmsg_type = IP_PKTINFO;
-	h->cmsg_len = CMSG_LEN(sizeof info);
-	memcpy(CMSG_DATA(h), &info, sizeof info);
-	if (s->udp < 0 || sendmsg(s->udp, &m, MSG_DONTWAIT | MSG_NOSIGNAL) < 0)
-		add(&s->count.send_errors);
-}
-
-static void
 reply(struct server *s, const struct client *c, uint8_t *answer, size_t len)
 {
 	if (c->conn != NULL)
 		tcp_reply(c->conn, answer, len);
+	else if (s->udp == NULL)
+		add(&s->count.udp.send_errors);
 	else
-		send_udp(s, c, answer, len);
+		udp_send(s->udp, &c->from, answer, len);
 }
 
 /* --- forwarding ---------------------------------------------------------- */
@@ -191,7 +148,7 @@ forward_query(struct server *s, const struct client *c, const struct asked *by, 
 {
 	struct cache_answer known = {.len = 0};
 
-	if (s->lookup != NULL && by->q->len <= QUERY_BYTES) {
+	if (s->lookup != NULL && by->q->len <= FORWARD_BYTES_MAX) {
 		if (lookup_now(s->lookup, by->q, by->target, &known)) {
 			write_forwarded(s, to, by, known.bytes, known.len);
 			add(&s->count.outcome[SERVER_CACHED]);
@@ -258,104 +215,12 @@ on_tcp(void *arg, struct tcp_conn *conn, const uint8_t *m, size_t len)
 		tcp_reply(conn, out, n);
 }
 
-/* The address that was asked; the control message is made ready to send the answer from it. */
-static struct in_addr
-take_local(struct msghdr *m)
+static size_t
+on_udp(void *arg, const struct sockaddr_in *from, const uint8_t *m, size_t len, uint8_t *out)
 {
-	struct in_addr local = {0};
+	struct client c = {.from = *from};
 
-	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h != NULL; h = CMSG_NXTHDR(m, h)) {
-		struct in_pktinfo info;
-
-		if (h->cmsg_level != IPPROTO_IP || h->cmsg_type != IP_PKTINFO)
-			continue;
-		memcpy(&info, CMSG_DATA(h), sizeof info);
-		local = info.ipi_spec_dst;
-		info.ipi_ifindex = 0;
-		memcpy(CMSG_DATA(h), &info, sizeof info);
-	}
-	return local;
-}
-
-static void
-send_batch(struct server *s, unsigned n)
-{
-	unsigned sent = 0;
-
-	while (sent < n) {
-		int rc = sendmmsg(
-			s->udp, s->batch->out + sent, n - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
-
-		if (rc > 0) {
-			sent += (unsigned)rc;
-			continue;
-		}
-		/* One client that cannot be reached does not cost the others their answer. */
-		add(&s->count.send_errors);
-		sent++;
-	}
-}
-
-/* One recvmmsg and what it brings. True when there may be more. */
-static bool
-run_batch(struct server *s)
-{
-	struct batch *b = s->batch;
-	unsigned n_out = 0;
-	int n;
-
-	for (unsigned i = 0; i < BATCH; i++) {
-		b->in[i].msg_hdr.msg_namelen = sizeof b->from[i];
-		b->in[i].msg_hdr.msg_controllen = CONTROL_BYTES;
-	}
-	n = recvmmsg(s->udp, b->in, BATCH, MSG_DONTWAIT, NULL);
-	for (int i = 0; i < n; i++) {
-		struct msghdr *in = &b->in[i].msg_hdr, *out = &b->out[n_out].msg_hdr;
-		struct client c = {.from = b->from[i], .local = take_local(in)};
-		size_t len;
-
-		add(&s->count.udp);
-		len = handle(s, &c, b->query[i], b->in[i].msg_len, b->answer[n_out], DNS_UDP_MAX);
-		if (len == 0)
-			continue;
-		b->out_vec[n_out].iov_len = len;
-		out->msg_name = &b->from[i];
-		out->msg_namelen = in->msg_namelen;
-		out->msg_control = in->msg_control;
-		out->msg_controllen = in->msg_controllen;
-		n_out++;
-	}
-	send_batch(s, n_out);
-	return n == BATCH;
-}
-
-static void
-on_udp(void *arg, int fd, unsigned events)
-{
-	struct server *s = arg;
-
-	(void)events;
-	(void)fd;
-	for (unsigned i = 0; i < TURNS && s->udp >= 0 && run_batch(s); i++)
-		;
-}
-
-static struct batch *
-batch_new(void)
-{
-	struct batch *b = xcalloc(1, sizeof *b);
-
-	for (unsigned i = 0; i < BATCH; i++) {
-		b->in_vec[i] = (struct iovec){b->query[i], QUERY_BYTES};
-		b->in[i].msg_hdr.msg_iov = &b->in_vec[i];
-		b->in[i].msg_hdr.msg_iovlen = 1;
-		b->in[i].msg_hdr.msg_name = &b->from[i];
-		b->in[i].msg_hdr.msg_control = b->control[i];
-		b->out_vec[i] = (struct iovec){b->answer[i], 0};
-		b->out[i].msg_hdr.msg_iov = &b->out_vec[i];
-		b->out[i].msg_hdr.msg_iovlen = 1;
-	}
-	return b;
+	return handle(arg, &c, m, len, out, DNS_UDP_MAX);
 }
 
 /* --- orders from loop 0 -------------------------------------------------- */
@@ -426,11 +291,8 @@ server_use_upstreams(struct server *s, const struct addr *upstreams, size_t n)
 static void
 close_sockets(struct server *s)
 {
-	watch_stop(&s->watch);
-	if (s->udp >= 0)
-		close(take_fd(&s->udp));
+	udp_close(&s->udp);
 	tcp_close(&s->tcp);
-	free(take_ptr(&s->batch));
 }
 
 static void
@@ -441,14 +303,8 @@ do_listen(void *arg)
 
 	close_sockets(s);
 	s->zone.address = o->address;
-	if (o->udp >= 0) {
-		int on = 1;
-
-		setsockopt(o->udp, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
-		s->batch = batch_new();
-		s->udp = o->udp;
-		s->watch = watch_start(s->loop, s->udp, WATCH_READ, on_udp, s);
-	}
+	if (o->udp >= 0)
+		udp_open(&s->udp, s->loop, o->udp, &s->count.udp, on_udp, s);
 	if (o->tcp >= 0)
 		tcp_open(&s->tcp, s->loop, o->tcp, on_tcp, s);
 	free(o);
@@ -498,7 +354,6 @@ server_new(struct loop *worker, const struct dns_zone *zone, const struct snapsh
 	s->loop = worker;
 	s->zone = *zone;
 	s->snapshot = snapshot_ref(snapshot);
-	s->udp = -1;
 	s->mark = mark;
 	return s;
 }
@@ -510,7 +365,7 @@ server_free(struct server **out)
 
 	if (s == NULL)
 		return;
-	assert(s->udp < 0 && s->lookup == NULL);
+	assert(s->udp == NULL && s->lookup == NULL);
 	snapshot_unref(&s->snapshot);
 	free(s);
 }

@@ -15,6 +15,7 @@
 
 #include "dns/answer.h"
 #include "dns/lookup.h"
+#include "dns/udp.h"
 
 enum server_outcome {
 	SERVER_NOERROR,
@@ -32,9 +33,9 @@ enum server_outcome {
 };
 
 struct server_counters {
-	_Atomic uint64_t udp, tcp; /* messages received */
+	struct udp_counters udp;
+	_Atomic uint64_t tcp; /* messages received */
 	_Atomic uint64_t outcome[SERVER_OUTCOMES];
-	_Atomic uint64_t send_errors;
 	struct lookup_counters lookup;
 };
 

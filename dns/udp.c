@@ -1,0 +1,293 @@
+#include "dns/udp.h"
+
+#include <errno.h>
+#include <netinet/udp.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/timerfd.h>
+#include <unistd.h>
+
+#include "dns/group.h"
+
+enum {
+	BATCH = 32,
+	TURNS = 4, /* batches before other watches of the loop get their turn */
+	QUERY_BYTES = 1472, /* that we look at; what is cut off makes it a FORMERR */
+	RECEIVE_BYTES = 1 << 20, /* over a thousand queries wait while the loop is busy elsewhere */
+	CONTROL_BYTES = CMSG_SPACE(sizeof(uint16_t)),
+};
+
+struct out {
+	struct mmsghdr message[BATCH];
+	struct iovec vec[BATCH]; /* in the order of sending, so that a group's lie side by side */
+	uint8_t control[BATCH][CONTROL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
+	struct group_item item[BATCH];
+	uint8_t answer[BATCH][DNS_UDP_MAX];
+	uint16_t len[BATCH];
+};
+
+struct udp {
+	struct loop *loop;
+	int fd;
+	struct watch *watch;
+	int tick; /* timerfd: the loop's own timers count in ms */
+	struct watch *tick_watch;
+	bool segments; /* UDP_SEGMENT works here */
+	uint64_t since_ms; /* start of the window in which */
+	unsigned in_window; /* so many came */
+	struct udp_counters *count;
+	udp_query_fn *fn;
+	void *arg;
+	struct mmsghdr message[BATCH];
+	struct iovec vec[BATCH];
+	struct sockaddr_in from[BATCH];
+	uint8_t query[BATCH][QUERY_BYTES];
+	struct out out;
+};
+
+static void
+add(_Atomic uint64_t *c, uint64_t n)
+{
+	atomic_store_explicit(
+		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+/* --- sending ------------------------------------------------------------- */
+
+void
+udp_send(struct udp *u, const struct sockaddr_in *to, const uint8_t *m, size_t len)
+{
+	if (sendto(u->fd, m, len, MSG_DONTWAIT | MSG_NOSIGNAL, (const struct sockaddr *)to,
+		    sizeof *to) < 0)
+		add(&u->count->send_errors, 1);
+}
+
+/* One message of `k` answers to one client, its iovecs from `vec` on. */
+static void
+put_message(struct udp *u, struct mmsghdr *message, const struct group_item *items, size_t k)
+{
+	struct out *o = &u->out;
+	size_t at = (size_t)(items - o->item);
+	struct msghdr *m = &message->msg_hdr;
+	uint16_t len = o->len[items[0].slot];
+
+	for (size_t i = 0; i < k; i++)
+		o->vec[at + i] = (struct iovec){o->answer[items[i].slot], o->len[items[i].slot]};
+	m->msg_name = &u->from[items[0].slot];
+	m->msg_namelen = sizeof u->from[0];
+	m->msg_iov = &o->vec[at];
+	m->msg_iovlen = k;
+	m->msg_control = NULL;
+	m->msg_controllen = 0;
+	if (k > 1) {
+		struct cmsghdr *h = (struct cmsghdr *)(void *)o->control[at];
+
+		h->cmsg_level = IPPROTO_UDP;
+		h->cmsg_type = UDP_SEGMENT;
+		h->cmsg_len = CMSG_LEN(sizeof len);
+		memcpy(CMSG_DATA(h), &len, sizeof len);
+		m->msg_control = h;
+		m->msg_controllen = CONTROL_BYTES;
+	}
+}
+
+/* The kernel did not take a group: too big for the route's MTU (once), or a device that computes no
+ * checksums (always). */
+static void
+send_apart(struct udp *u, const struct msghdr *m, int error)
+{
+	if (error == EIO)
+		u->segments = false;
+	for (size_t i = 0; i < m->msg_iovlen; i++)
+		udp_send(u, m->msg_name, m->msg_iov[i].iov_base, m->msg_iov[i].iov_len);
+}
+
+static void
+send_messages(struct udp *u, unsigned n)
+{
+	unsigned sent = 0;
+
+	while (sent < n) {
+		struct mmsghdr *next = u->out.message + sent;
+		int rc = sendmmsg(u->fd, next, n - sent, MSG_DONTWAIT | MSG_NOSIGNAL);
+
+		if (rc > 0) {
+			sent += (unsigned)rc;
+			continue;
+		}
+		/* One client that cannot be reached does not cost the others their answer. */
+		if (next->msg_hdr.msg_iovlen > 1)
+			send_apart(u, &next->msg_hdr, errno);
+		else
+			add(&u->count->send_errors, 1);
+		sent++;
+	}
+}
+
+static void
+send_batch(struct udp *u, unsigned n_items)
+{
+	struct out *o = &u->out;
+	unsigned n = 0;
+
+	if (u->segments)
+		group_sort(o->item, n_items);
+	for (size_t at = 0, k; at < n_items; at += k) {
+		k = u->segments ? group_next(o->item + at, n_items - at) : 1;
+		put_message(u, &o->message[n++], o->item + at, k);
+	}
+	send_messages(u, n);
+}
+
+/* --- receiving ----------------------------------------------------------- */
+
+/* One recvmmsg and what it brings. Returns how many. */
+static unsigned
+run_batch(struct udp *u)
+{
+	struct out *o = &u->out;
+	unsigned n_out = 0;
+	int n = recvmmsg(u->fd, u->message, BATCH, MSG_DONTWAIT, NULL);
+
+	if (n <= 0)
+		return 0;
+	add(&u->count->reads, 1);
+	add(&u->count->received, (unsigned)n);
+	for (unsigned i = 0; i < (unsigned)n; i++) {
+		size_t len = u->fn(
+			u->arg, &u->from[i], u->query[i], u->message[i].msg_len, o->answer[i]);
+
+		if (len == 0)
+			continue;
+		o->len[i] = (uint16_t)len;
+		o->item[n_out++] = (struct group_item){group_key(&u->from[i], o->len[i]), i};
+	}
+	send_batch(u, n_out);
+	return (unsigned)n;
+}
+
+static void
+run_batches(struct udp *u)
+{
+	unsigned n = BATCH;
+
+	for (unsigned i = 0; i < TURNS && n == BATCH; i++) {
+		n = run_batch(u);
+		u->in_window += n;
+	}
+}
+
+/* 0: none comes any more. */
+static void
+set_tick(struct udp *u, long delay_us)
+{
+	const struct itimerspec t = {.it_value.tv_nsec = delay_us * 1000};
+
+	timerfd_settime(u->tick, 0, &t, NULL);
+}
+
+static void
+on_ready(void *arg, int fd, unsigned events)
+{
+	struct udp *u = arg;
+	uint64_t now = loop_now_ms(u->loop);
+
+	(void)fd;
+	(void)events;
+	if (now != u->since_ms) {
+		u->since_ms = now;
+		u->in_window = 0;
+	}
+	run_batches(u);
+	if (u->in_window < UDP_BUSY_PER_MS || u->tick < 0)
+		return;
+	watch_set(u->watch, 0);
+	set_tick(u, UDP_GATHER_US);
+}
+
+/* Half of what it took to begin with gathering ends it, lest a rate in between goes to and fro. */
+static bool
+is_calm(struct udp *u)
+{
+	uint64_t now = loop_now_ms(u->loop), took_ms = now - u->since_ms;
+	bool calm = u->in_window < took_ms * UDP_BUSY_PER_MS / 2;
+
+	if (took_ms == 0)
+		return false;
+	u->since_ms = now;
+	u->in_window = 0;
+	return calm;
+}
+
+static void
+on_tick(void *arg, int fd, unsigned events)
+{
+	struct udp *u = arg;
+
+	(void)fd;
+	(void)events;
+	run_batches(u);
+	if (!is_calm(u)) {
+		set_tick(u, UDP_GATHER_US);
+		return;
+	}
+	set_tick(u, 0);
+	watch_set(u->watch, WATCH_READ);
+}
+
+/* --- life ---------------------------------------------------------------- */
+
+static void
+set_options(struct udp *u)
+{
+	int size = RECEIVE_BYTES, segment;
+	socklen_t len = sizeof segment;
+
+	/* Without the right to exceed the host's limit, up to it. */
+	if (setsockopt(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
+		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
+	/* Kernels before 4.18 do not know it, and would send one big datagram. */
+	u->segments = getsockopt(u->fd, IPPROTO_UDP, UDP_SEGMENT, &segment, &len) == 0;
+}
+
+void
+udp_open(struct udp **out, struct loop *loop, int fd, struct udp_counters *count, udp_query_fn *fn,
+	void *arg)
+{
+	struct udp *u = xcalloc(1, sizeof *u);
+
+	u->loop = loop;
+	u->fd = fd;
+	u->count = count;
+	u->fn = fn;
+	u->arg = arg;
+	set_options(u);
+	for (unsigned i = 0; i < BATCH; i++) {
+		u->vec[i] = (struct iovec){u->query[i], QUERY_BYTES};
+		u->message[i].msg_hdr.msg_iov = &u->vec[i];
+		u->message[i].msg_hdr.msg_iovlen = 1;
+		u->message[i].msg_hdr.msg_name = &u->from[i];
+		u->message[i].msg_hdr.msg_namelen = sizeof u->from[i];
+	}
+	/* Out of descriptors: then nothing is gathered. */
+	u->tick = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
+	if (u->tick >= 0)
+		u->tick_watch = watch_start(loop, u->tick, WATCH_READ, on_tick, u);
+	u->watch = watch_start(loop, fd, WATCH_READ, on_ready, u);
+	*out = u;
+}
+
+void
+udp_close(struct udp **out)
+{
+	struct udp *u = take_ptr(out);
+
+	if (u == NULL)
+		return;
+	watch_stop(&u->watch);
+	watch_stop(&u->tick_watch);
+	if (u->tick >= 0)
+		close(u->tick);
+	close(u->fd);
+	free(u);
+}

@@ -1,0 +1,43 @@
+/*
+ * DNS over UDP: one socket, bound to the address that it answers from, read and written in batches.
+ * One per worker, used on its loop only.
+ *
+ *	recvmmsg ► fn (query in, answer out) ► group ► sendmmsg
+ *
+ * At rest each query is read at once. Where queries come faster than UDP_BUSY_PER_MS, they are let
+ * gather for UDP_GATHER_US between two reads: most of a query's cost is in waking up for it and in
+ * waking up its client, and both are then shared.
+ *
+ *	udp_open(&u, loop, take_fd(&fd), &counters, on_query, me);
+ *	on_query: ... return length;		// or 0, and udp_send later or never
+ *	udp_close(&u);
+ */
+#ifndef EDGEWAY_DNS_UDP_H
+#define EDGEWAY_DNS_UDP_H
+
+#include <netinet/in.h>
+#include <stdatomic.h>
+
+#include "base/loop.h"
+#include "dns/message.h"
+
+enum { UDP_BUSY_PER_MS = 20, UDP_GATHER_US = 100 };
+
+struct udp_counters {
+	_Atomic uint64_t received, reads; /* datagrams, and the times that we read any */
+	_Atomic uint64_t send_errors;
+};
+
+struct udp;
+
+/* A datagram, borrowed for the call; writes up to DNS_UDP_MAX bytes to `out` and returns how many. */
+typedef size_t udp_query_fn(
+	void *arg, const struct sockaddr_in *from, const uint8_t *m, size_t len, uint8_t *out);
+
+void udp_open(struct udp **u, struct loop *loop, int fd, struct udp_counters *count,
+	udp_query_fn *fn, void *arg);
+/* Not from within fn. */
+void udp_close(struct udp **u);
+void udp_send(struct udp *u, const struct sockaddr_in *to, const uint8_t *m, size_t len);
+
+#endif

@@ -1,0 +1,252 @@
+/* dns/udp on 127.0.0.1: batches, groups of answers, gathering; dns/group alone. */
+#include "dns/udp.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/sock.h"
+#include "dns/group.h"
+
+enum { CLIENTS = 3, ANSWER_MAX = 256 };
+
+struct world {
+	struct loop *loop;
+	struct udp *udp;
+	struct udp_counters count;
+	struct addr at;
+	int client[CLIENTS];
+	bool silent;
+};
+
+/* A query says how long its answer is to be; the answer repeats the first two octets. */
+static size_t
+on_query(void *arg, const struct sockaddr_in *from, const uint8_t *m, size_t len, uint8_t *out)
+{
+	struct world *w = arg;
+
+	assert_int_equal(from->sin_family, AF_INET);
+	assert_int_equal(len, 3);
+	memset(out, m[2], m[2]);
+	memcpy(out, m, 2);
+	return w->silent ? 0 : m[2];
+}
+
+static int
+setup(void **state)
+{
+	struct world *w = xcalloc(1, sizeof *w);
+	int fd;
+
+	assert_int_equal(loop_new(&w->loop, NULL), 0);
+	w->at = addr_ipv4(INADDR_LOOPBACK, 0);
+	assert_int_equal(sock_udp(&w->at, 0, &fd, NULL), 0);
+	assert_int_equal(getsockname(fd, &w->at.sa, &w->at.len), 0);
+	udp_open(&w->udp, w->loop, fd, &w->count, on_query, w);
+	for (unsigned i = 0; i < CLIENTS; i++) {
+		struct addr any = addr_ipv4(INADDR_LOOPBACK, 0);
+
+		assert_int_equal(sock_udp(&any, 0, &w->client[i], NULL), 0);
+		assert_int_equal(connect(w->client[i], &w->at.sa, w->at.len), 0);
+	}
+	loop_turn(w->loop);
+	*state = w;
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	struct world *w = *state;
+
+	udp_close(&w->udp);
+	udp_close(&w->udp);
+	loop_free(&w->loop);
+	for (unsigned i = 0; i < CLIENTS; i++)
+		close(w->client[i]);
+	free(w);
+	return 0;
+}
+
+static void
+ask(struct world *w, unsigned client, unsigned id, uint8_t len)
+{
+	const uint8_t m[3] = {(uint8_t)(id >> 8), (uint8_t)id, len};
+
+	assert_int_equal(send(w->client[client], m, sizeof m, 0), sizeof m);
+}
+
+/* The id of the next answer, which must be whole and alone in its datagram; -1: none. */
+static int
+receive(struct world *w, unsigned client)
+{
+	uint8_t m[4 * ANSWER_MAX];
+	ssize_t n = recv(w->client[client], m, sizeof m, MSG_DONTWAIT);
+
+	if (n < 0)
+		return -1;
+	assert_in_range(n, 3, ANSWER_MAX - 1);
+	for (ssize_t i = 2; i < n; i++)
+		assert_int_equal(m[i], n);
+	return m[0] << 8 | m[1];
+}
+
+static void
+a_single_query_is_answered_in_the_same_turn(void **state)
+{
+	struct world *w = *state;
+
+	for (unsigned i = 0; i < 3; i++) {
+		ask(w, 0, i, 100);
+		loop_turn(w->loop);
+		assert_int_equal(receive(w, 0), i);
+		usleep(2000);
+	}
+	assert_int_equal(w->count.reads, 3);
+	assert_int_equal(w->count.received, 3);
+}
+
+/* Answers of equal and of mixed lengths, to clients in turn: everybody gets his own, each in a datagram. */
+static void
+a_batch_reaches_each_client_as_it_should(void **state)
+{
+	struct world *w = *state;
+	static bool seen[CLIENTS][200];
+	unsigned left = CLIENTS * 200;
+
+	for (unsigned id = 0; id < 200; id++) {
+		for (unsigned c = 0; c < CLIENTS; c++)
+			ask(w, c, id, id < 100 ? 90 : (uint8_t)(3 + id));
+	}
+	for (unsigned turn = 0; turn < 5000 && left > 0; turn++) {
+		loop_turn(w->loop);
+		for (unsigned c = 0; c < CLIENTS; c++) {
+			int id = receive(w, c);
+
+			if (id < 0)
+				continue;
+			assert_in_range(id, 0, 199);
+			assert_false(seen[c][id]);
+			seen[c][id] = true;
+			left--;
+		}
+	}
+	assert_int_equal(left, 0);
+	assert_int_equal(w->count.received, CLIENTS * 200);
+	assert_in_range(w->count.reads, CLIENTS * 200 / 32, CLIENTS * 200 / 8);
+	assert_int_equal(w->count.send_errors, 0);
+}
+
+static void
+gathering_begins_with_a_rush_and_ends_with_it(void **state)
+{
+	struct world *w = *state;
+	uint64_t before;
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < UDP_BUSY_PER_MS; i++)
+		ask(w, 0, i, 50);
+	loop_turn(w->loop);
+	while (receive(w, 0) >= 0)
+		n++;
+	assert_int_equal(n, UDP_BUSY_PER_MS);
+	/* Now the socket itself wakes nobody; the tick does. */
+	ask(w, 1, 7, 50);
+	for (unsigned turn = 0; turn < 5000 && receive(w, 1) < 0; turn++) {
+		loop_turn(w->loop);
+		usleep(50);
+	}
+	assert_int_equal(w->count.received, UDP_BUSY_PER_MS + 1);
+	usleep(3000);
+	loop_turn(w->loop); /* a tick without anything in its window */
+	usleep(3000);
+	loop_turn(w->loop);
+	before = w->count.reads;
+	ask(w, 2, 8, 50);
+	loop_turn(w->loop);
+	assert_int_equal(receive(w, 2), 8);
+	assert_int_equal(w->count.reads, before + 1);
+}
+
+static void
+no_answer_is_no_datagram(void **state)
+{
+	struct world *w = *state;
+	struct addr to = {.len = sizeof to.in};
+
+	w->silent = true;
+	ask(w, 0, 1, 50);
+	loop_turn(w->loop);
+	assert_int_equal(receive(w, 0), -1);
+	assert_int_equal(w->count.received, 1);
+	/* and later one */
+	getsockname(w->client[0], &to.sa, &to.len);
+	udp_send(w->udp, &to.in, (const uint8_t *)"\0\11\3", 3);
+	assert_int_equal(receive(w, 0), 9);
+}
+
+/* --- groups -------------------------------------------------------------- */
+
+static struct group_item
+item(const char *client, uint16_t port, uint16_t len, unsigned slot)
+{
+	struct addr a;
+
+	assert_int_equal(addr_parse(&a, client, port, NULL), 0);
+	return (struct group_item){group_key(&a.in, len), slot};
+}
+
+static void
+groups_are_of_one_client_and_one_length_but_for_the_last(void **state)
+{
+	struct group_item items[] = {
+		item("172.17.0.2", 1000, 120, 0),
+		item("172.17.0.3", 1000, 120, 1),
+		item("172.17.0.2", 1000, 90, 2),
+		item("172.17.0.2", 1001, 120, 3),
+		item("172.17.0.2", 1000, 120, 4),
+		item("172.17.0.2", 1000, 80, 5),
+		item("172.17.0.2", 1000, 70, 6),
+	};
+	static const struct {
+		size_t k;
+		unsigned slots[4];
+	} want[] = {{3, {0, 4, 2}}, {2, {5, 6}}, {1, {3}}, {1, {1}}};
+	unsigned found = 0;
+
+	(void)state;
+	group_sort(items, ARRAY_LEN(items));
+	for (size_t at = 0, k; at < ARRAY_LEN(items); at += k) {
+		unsigned i = 0;
+
+		k = group_next(items + at, ARRAY_LEN(items) - at);
+		while (want[i].slots[0] != items[at].slot)
+			assert_true(++i < ARRAY_LEN(want));
+		assert_int_equal(k, want[i].k);
+		for (size_t n = 0; n < k; n++)
+			assert_int_equal(items[at + n].slot, want[i].slots[n]);
+		found++;
+	}
+	assert_int_equal(found, ARRAY_LEN(want));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			a_single_query_is_answered_in_the_same_turn, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_batch_reaches_each_client_as_it_should, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			gathering_begins_with_a_rush_and_ends_with_it, setup, teardown),
+		cmocka_unit_test_setup_teardown(no_answer_is_no_datagram, setup, teardown),
+		cmocka_unit_test(groups_are_of_one_client_and_one_length_but_for_the_last),
+	};
+
+	return cmocka_run_group_tests_name("dns_udp", tests, NULL, NULL);
+}
