@@ -24,6 +24,8 @@ struct dns {
 	size_t n_configured;
 	struct addr upstreams[FORWARD_UPSTREAMS_MAX];
 	size_t n_upstreams;
+	loop_fn *on_upstreams;
+	void *on_upstreams_arg;
 	size_t stopping; /* servers that have not stopped yet */
 	loop_fn *on_stopped;
 	void *on_stopped_arg;
@@ -60,6 +62,8 @@ find_upstreams(struct dns *d)
 	d->n_upstreams = n;
 	for (size_t i = 0; i < d->n_servers; i++)
 		server_use_upstreams(d->servers[i], d->upstreams, n);
+	if (d->on_upstreams != NULL)
+		d->on_upstreams(d->on_upstreams_arg);
 }
 
 static void
@@ -73,6 +77,13 @@ dns_upstreams(const struct dns *d, const struct addr **upstreams)
 {
 	*upstreams = d->upstreams;
 	return d->n_upstreams;
+}
+
+void
+dns_follow_upstreams(struct dns *d, loop_fn *fn, void *arg)
+{
+	d->on_upstreams = fn;
+	d->on_upstreams_arg = arg;
 }
 
 /* --- opening ------------------------------------------------------------- */

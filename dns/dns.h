@@ -57,6 +57,8 @@ bool dns_listening(const struct dns *dns);
 /* The upstreams in use, for the hub's name. Valid until dns_stop; others when somebody changes
  * resolv.conf. */
 size_t dns_upstreams(const struct dns *dns, const struct addr **upstreams);
+/* fn comes after each change of them. */
+void dns_follow_upstreams(struct dns *dns, loop_fn *fn, void *arg);
 int dns_resolvconf_write(struct dns *dns, struct err *err);
 /* Puts the original back byte for byte, unless somebody else has written the file since (then only
  * our lines go). */

@@ -67,7 +67,7 @@ query_link(struct mnl_socket *nl, const char *name, struct iface_state *s)
 }
 
 static int
-query_addr(struct mnl_socket *nl, struct iface_state *s)
+dump_addresses(struct mnl_socket *nl, mnl_cb_t fn, void *arg)
 {
 	char bytes[256];
 	struct nlmsghdr *nlh = mnl_nlmsg_put_header(bytes);
@@ -78,7 +78,7 @@ query_addr(struct mnl_socket *nl, struct iface_state *s)
 	nlh->nlmsg_seq = 2;
 	ifa = mnl_nlmsg_put_extra_header(nlh, sizeof *ifa);
 	ifa->ifa_family = AF_INET;
-	return nl_request(nl, nlh, on_addr, s);
+	return nl_request(nl, nlh, fn, arg);
 }
 
 static int
@@ -91,8 +91,27 @@ query(const char *name, struct iface_state *s)
 	if (rc == 0)
 		rc = query_link(nl, name, s);
 	if (rc == 0 && s->index != 0)
-		rc = query_addr(nl, s);
+		rc = dump_addresses(nl, on_addr, s);
 	return rc;
+}
+
+static int
+on_any_addr(const struct nlmsghdr *nlh, void *arg)
+{
+	uint32_t ip = ntohl(nl_u32(nlh, sizeof(struct ifaddrmsg), IFA_LOCAL));
+
+	if (nlh->nlmsg_type == RTM_NEWADDR)
+		buf_add(arg, &ip, sizeof ip);
+	return MNL_CB_OK;
+}
+
+int
+iface_addresses(struct buf *out)
+{
+	auto_nl struct mnl_socket *nl = NULL;
+	int rc = nl_open(&nl, NETLINK_ROUTE, 0, NULL);
+
+	return rc < 0 ? rc : dump_addresses(nl, on_any_addr, out);
 }
 
 static void

@@ -10,6 +10,7 @@
 #ifndef EDGEWAY_IPTABLES_IFACE_H
 #define EDGEWAY_IPTABLES_IFACE_H
 
+#include "base/buf.h"
 #include "base/loop.h"
 
 struct iface;
@@ -26,5 +27,7 @@ typedef void iface_fn(void *arg, const struct iface_state *state);
 int iface_start(struct iface **f, struct loop *loop, const char *name, iface_fn *fn, void *arg,
 	struct err *err);
 void iface_stop(struct iface **f);
+/* Appends every IPv4 address of this machine, uint32_t in host byte order. */
+int iface_addresses(struct buf *out);
 
 #endif

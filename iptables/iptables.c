@@ -9,6 +9,7 @@
 
 #include "base/log.h"
 #include "base/sock.h"
+#include "iptables/capture.h"
 #include "iptables/iface.h"
 #include "iptables/netlink.h"
 #include "iptables/reserve.h"
@@ -23,7 +24,7 @@ struct iptables {
 	char *interface;
 	const char **interfaces; /* all of them, strings of our own, NULL-terminated */
 	uint32_t subnet, mask, mark;
-	uint16_t port;
+	uint16_t port, dns_port;
 	bool port_ours; /* we put it into the reserved ports */
 
 	iptables_address_fn *fn;
@@ -41,6 +42,7 @@ struct iptables {
 	bool installed;
 	uint32_t address; /* the rules lead there */
 	uint64_t repaired_ms;
+	struct capture capture;
 
 	bool damaged; /* seen while draining events: somebody else touched our table */
 	char culprit[64]; /* and who: "name pid", as the kernel says */
@@ -61,10 +63,30 @@ explain(struct err *err, int rc, const char *what)
 	return err_set(err, rc, "cannot %s the nftables table: %s", what, strerror(-rc));
 }
 
-static int
-commit(struct iptables *ipt, struct buf *batch, unsigned acks)
+/* A transaction that is being made, and the bytes behind it. */
+struct change {
+	struct buf bytes;
+	struct batch batch;
+};
+
+static void
+begin(struct iptables *ipt, struct change *c)
 {
-	return nl_batch(ipt->changes, buf_at(batch), buf_len(batch), acks);
+	buf_init(&c->bytes, BUF_UNLIMITED);
+	batch_open(&c->batch, &c->bytes, &ipt->seq);
+}
+
+static int
+commit(struct iptables *ipt, struct change *c)
+{
+	int rc;
+
+	batch_close(&c->batch);
+	rc = nl_batch(ipt->changes, buf_at(&c->bytes), buf_len(&c->bytes), c->batch.acks);
+	buf_fini(&c->bytes);
+	if (rc < 0)
+		ipt->failures++;
+	return rc;
 }
 
 static int
@@ -75,16 +97,17 @@ install_table(struct iptables *ipt, struct err *err)
 		.mask = ipt->mask,
 		.address = ipt->address,
 		.port = ipt->port,
+		.dns_port = ipt->dns_port,
 		.mark = ipt->mark};
-	auto_buf struct buf batch;
+	struct change c;
 	int rc;
 
-	buf_init(&batch, BUF_UNLIMITED);
-	rc = commit(ipt, &batch, rules_install(&batch, &ipt->seq, &rules));
-	if (rc < 0) {
-		ipt->failures++;
+	begin(ipt, &c);
+	rules_install(&c.batch, &rules);
+	capture_put(&ipt->capture, &c.batch, mono_ms());
+	rc = commit(ipt, &c);
+	if (rc < 0)
 		return explain(err, rc, "install");
-	}
 	ipt->installs++;
 	return 0;
 }
@@ -120,16 +143,42 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 int
 iptables_remove(struct iptables *ipt, struct err *err)
 {
-	auto_buf struct buf batch;
+	struct change c;
 	int rc;
 
 	timer_cancel(ipt->repair);
 	ipt->installed = false;
-	buf_init(&batch, BUF_UNLIMITED);
-	rc = commit(ipt, &batch, rules_remove(&batch, &ipt->seq));
+	begin(ipt, &c);
+	rules_remove(&c.batch);
+	rc = commit(ipt, &c);
 	if (rc < 0)
 		return explain(err, rc, "remove");
+	capture_adopt(&ipt->capture, NULL, 0, mono_ms());
+	capture_flows(&ipt->capture, ipt->address, ipt->dns_port);
 	return route_remove(ipt->subnet, ipt->mask, err);
+}
+
+int
+iptables_capture(struct iptables *ipt, const uint32_t *upstreams, size_t n, struct err *err)
+{
+	struct change c;
+	uint64_t now = mono_ms();
+	bool others;
+	int rc;
+
+	if (!ipt->installed)
+		return err_set(err, ENOTCONN, "nothing is captured: the table is not installed");
+	others = capture_adopt(&ipt->capture, upstreams, n, now);
+	if (n == 0 && !others)
+		return 0;
+	begin(ipt, &c);
+	capture_put(&ipt->capture, &c.batch, now);
+	rc = commit(ipt, &c);
+	if (rc < 0)
+		return explain(err, rc, "change");
+	if (others)
+		capture_flows(&ipt->capture, ipt->address, ipt->dns_port);
+	return 0;
 }
 
 bool
@@ -317,6 +366,7 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	ipt->mask = config->mask;
 	ipt->mark = config->mark;
 	ipt->port = config->port;
+	ipt->dns_port = config->dns_port;
 	ipt->fn = fn;
 	ipt->arg = arg;
 	ipt->seq = 1;
@@ -371,6 +421,7 @@ iptables_metrics(struct iptables *ipt, struct metrics *m)
 		"Times that others changed the table and it was put back.", NULL, ipt->repairs);
 	metric_counter(m, "edgeway_iptables_failures_total",
 		"Transactions that the kernel refused.", NULL, ipt->failures);
+	capture_metrics(&ipt->capture, m, mono_ms());
 }
 
 void
@@ -386,7 +437,9 @@ iptables_state(struct iptables *ipt, struct buf *out)
 		"s,",
 		RULES_TABLE, ipt->installed ? "true" : "false", addr_text(&address, text),
 		ipt->interface, ipt->state.index, ipt->state.up ? "true" : "false");
-	buf_printf(out, "\"repairs\":%llu,\"failures\":%llu,\"portReserved\":%s}",
+	buf_printf(out, "\"repairs\":%llu,\"failures\":%llu,\"portReserved\":%s,\"captured\":",
 		(unsigned long long)ipt->repairs, (unsigned long long)ipt->failures,
 		ipt->port_ours ? "true" : "false");
+	capture_state(&ipt->capture, out, mono_ms());
+	buf_adds(out, "}");
 }

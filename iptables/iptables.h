@@ -1,7 +1,8 @@
 /*
  * What the agent changes in the kernel, through netlink only (libnftnl, libmnl): the table `ip
- * edgeway` that sends TCP for the fake range to the listener, the route that lets host processes
- * reach the range, and the reservation of the listen port. Also tells when the mesh interface
+ * edgeway` that sends TCP for the fake range to the listener and pods' queries for other name servers
+ * to our DNS, the route that lets host processes reach the range, and the reservation of the listen
+ * port. Also tells when the mesh interface
  * appears, changes its address or goes. The folder's door; loop 0 only.
  */
 #ifndef EDGEWAY_IPTABLES_IPTABLES_H
@@ -18,6 +19,7 @@ struct iptables_config {
 	const char *const *interfaces; /* more bridges, globs; NULL-terminated, may be NULL */
 	uint32_t subnet, mask; /* host byte order */
 	uint16_t port; /* of the listener */
+	uint16_t dns_port; /* of our DNS, on the same address */
 	uint32_t mark; /* connections with it are left alone */
 };
 
@@ -30,6 +32,10 @@ int iptables_open(struct iptables **ipt, const struct iptables_config *config,
 	iptables_address_fn *fn, void *arg, struct err *err);
 /* One transaction: replaces our table (also one that an earlier run left), and the route. */
 int iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
+/* From now on and for ten seconds queries of pods to port 53 of these upstreams (host byte order) come
+ * to our DNS; call it again while DNS answers, and at once when the upstreams change. n 0: the end.
+ * An error when the table is not installed. */
+int iptables_capture(struct iptables *ipt, const uint32_t *upstreams, size_t n, struct err *err);
 /* Removes table and route; fine when they are not there. */
 int iptables_remove(struct iptables *ipt, struct err *err);
 bool iptables_installed(const struct iptables *ipt);

@@ -1,5 +1,10 @@
 noinst_LIBRARIES += iptables/libiptables.a
 iptables_libiptables_a_SOURCES = \
+	iptables/batch.c iptables/batch.h \
+	iptables/capture.c iptables/capture.h \
+	iptables/conntrack.c iptables/conntrack.h \
+	iptables/elements.c iptables/elements.h \
+	iptables/expr.c iptables/expr.h \
 	iptables/iface.c iptables/iface.h \
 	iptables/iptables.c iptables/iptables.h \
 	iptables/netlink.c iptables/netlink.h \

@@ -1,7 +1,7 @@
 /*
  * Netlink sockets for the rest of this folder (libmnl). Every request here is answered by the
- *kernel inside sendto(2), so a synchronous exchange on loop 0 costs microseconds and cannot block:
- *replies that are not there at once will not come, and are an error.
+ * kernel inside sendto(2), so a synchronous exchange on loop 0 costs microseconds and cannot block:
+ * replies that are not there at once will not come, and are an error.
  *
  *	auto_nl struct mnl_socket *nl = NULL;
  *	if ((rc = nl_open(&nl, NETLINK_ROUTE, 0, err)) < 0 || ...

@@ -1,215 +1,103 @@
 #include "iptables/rules.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
-#include <libmnl/libmnl.h>
-#include <libnftnl/chain.h>
-#include <libnftnl/common.h>
-#include <libnftnl/expr.h>
-#include <libnftnl/rule.h>
-#include <libnftnl/table.h>
 #include <linux/netfilter.h>
-#include <linux/netfilter/nf_nat.h>
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter_ipv4.h>
 #include <net/if.h>
 #include <netinet/in.h>
-#include <netinet/ip.h>
 
-enum {
-	PRIORITY = NF_IP_PRI_NAT_DST - 5,
-	MESSAGE_MAX = 4096, /* the longest, a rule of twelve expressions, takes under 700 bytes */
-};
+#include "iptables/elements.h"
+#include "iptables/expr.h"
 
-struct batch {
-	struct buf *out;
-	uint32_t *seq;
-	unsigned acks;
-	char bytes[MESSAGE_MAX];
-};
+/* Types of keys as nft(8) knows them, so that it can print our sets. */
+enum { TYPE_IPV4 = 7 };
+enum { DNS_PORT = 53 };
+#define UPSTREAMS "upstreams"
 
 static void
-batch_add(struct batch *b, const struct nlmsghdr *nlh)
+add_goto(struct batch *b, const char *from, const char *to)
 {
-	assert(nlh->nlmsg_len <= sizeof b->bytes);
-	buf_add(b->out, b->bytes, nlh->nlmsg_len);
-	(*b->seq)++;
+	struct nftnl_rule *r = expr_rule();
+
+	expr_goto(r, to);
+	batch_rule(b, from, r);
 }
 
 static void
-batch_begin(struct batch *b)
+add_bases(struct batch *b)
 {
-	batch_add(b, nftnl_batch_begin(b->bytes, *b->seq));
+	static const struct batch_hook prerouting = {"nat", NF_INET_PRE_ROUTING,
+					       NF_IP_PRI_NAT_DST - 5},
+				       output = {"nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST - 5},
+				       forward = {"filter", NF_INET_FORWARD, NF_IP_PRI_FILTER},
+				       local = {"filter", NF_INET_LOCAL_OUT, NF_IP_PRI_FILTER};
+
+	batch_chain(b, "prerouting", &prerouting);
+	batch_chain(b, "output", &output);
+	batch_chain(b, "forward", &forward);
+	batch_chain(b, "local", &local);
 }
 
 static void
-batch_end(struct batch *b)
+add_entry(struct batch *b, const struct rules *rules)
 {
-	batch_add(b, nftnl_batch_end(b->bytes, *b->seq));
-}
+	struct nftnl_rule *r;
 
-static struct nlmsghdr *
-message(struct batch *b, uint16_t type, uint16_t flags)
-{
-	b->acks++;
-	return nftnl_nlmsg_build_hdr(b->bytes, type, NFPROTO_IPV4, flags | NLM_F_ACK, *b->seq);
-}
-
-static void
-add_table(struct batch *b, uint16_t type)
-{
-	struct nftnl_table *t = nftnl_table_alloc();
-	struct nlmsghdr *nlh = message(b, type, type == NFT_MSG_NEWTABLE ? NLM_F_CREATE : 0);
-
-	assert(t != NULL);
-	nftnl_table_set_str(t, NFTNL_TABLE_NAME, RULES_TABLE);
-	nftnl_table_nlmsg_build_payload(nlh, t);
-	nftnl_table_free(t);
-	batch_add(b, nlh);
-}
-
-static void
-add_chain(struct batch *b, const char *name, uint32_t hook)
-{
-	struct nftnl_chain *c = nftnl_chain_alloc();
-	struct nlmsghdr *nlh = message(b, NFT_MSG_NEWCHAIN, NLM_F_CREATE);
-
-	assert(c != NULL);
-	nftnl_chain_set_str(c, NFTNL_CHAIN_TABLE, RULES_TABLE);
-	nftnl_chain_set_str(c, NFTNL_CHAIN_NAME, name);
-	nftnl_chain_set_str(c, NFTNL_CHAIN_TYPE, "nat");
-	nftnl_chain_set_u32(c, NFTNL_CHAIN_HOOKNUM, hook);
-	nftnl_chain_set_s32(c, NFTNL_CHAIN_PRIO, PRIORITY);
-	nftnl_chain_set_u32(c, NFTNL_CHAIN_POLICY, NF_ACCEPT);
-	nftnl_chain_nlmsg_build_payload(nlh, c);
-	nftnl_chain_free(c);
-	batch_add(b, nlh);
-}
-
-static struct nftnl_expr *
-expr(struct nftnl_rule *r, const char *kind)
-{
-	struct nftnl_expr *e = nftnl_expr_alloc(kind);
-
-	assert(e != NULL);
-	nftnl_rule_add_expr(r, e);
-	return e;
-}
-
-static void
-load_meta(struct nftnl_rule *r, uint32_t key)
-{
-	struct nftnl_expr *e = expr(r, "meta");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_META_KEY, key);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_META_DREG, NFT_REG_1);
-}
-
-static void
-compare(struct nftnl_rule *r, uint32_t op, const void *data, size_t len)
-{
-	struct nftnl_expr *e = expr(r, "cmp");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_SREG, NFT_REG_1);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_CMP_OP, op);
-	nftnl_expr_set(e, NFTNL_EXPR_CMP_DATA, data, (uint32_t)len);
-}
-
-/* iifname "docker0", or the first bytes of it for "br-*". */
-static void
-match_interface(struct nftnl_rule *r, const char *pattern)
-{
-	char name[IFNAMSIZ] = "";
-	size_t n = strlen(pattern);
-
-	assert(n > 0 && n <= IFNAMSIZ);
-	load_meta(r, NFT_META_IIFNAME);
-	if (pattern[n - 1] == '*') {
-		compare(r, NFT_CMP_EQ, pattern, n - 1);
-		return;
+	for (size_t i = 0; rules->interfaces[i] != NULL; i++) {
+		r = expr_rule();
+		expr_match_interface(r, rules->interfaces[i]);
+		expr_goto(r, "pods");
+		batch_rule(b, "prerouting", r);
 	}
-	memcpy(name, pattern, MIN(n, sizeof name - 1));
-	compare(r, NFT_CMP_EQ, name, sizeof name);
+	r = expr_rule();
+	if (rules->mark != 0)
+		expr_match_not_mark(r, rules->mark);
+	expr_goto(r, "mesh");
+	batch_rule(b, "output", r);
 }
 
 static void
-match_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask)
+add_capture(struct batch *b, const struct rules *rules)
 {
-	uint32_t net = htonl(subnet), bits = htonl(mask), zero = 0;
-	struct nftnl_expr *e = expr(r, "payload");
+	static const uint8_t protos[] = {IPPROTO_UDP, IPPROTO_TCP};
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_BASE, NFT_PAYLOAD_NETWORK_HEADER);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_OFFSET, offsetof(struct iphdr, daddr));
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_LEN, sizeof net);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_PAYLOAD_DREG, NFT_REG_1);
-	e = expr(r, "bitwise");
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_SREG, NFT_REG_1);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_DREG, NFT_REG_1);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_BITWISE_LEN, sizeof net);
-	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_MASK, &bits, sizeof bits);
-	nftnl_expr_set(e, NFTNL_EXPR_BITWISE_XOR, &zero, sizeof zero);
-	compare(r, NFT_CMP_EQ, &net, sizeof net);
-}
+	for (size_t i = 0; i < ARRAY_LEN(protos); i++) {
+		struct nftnl_rule *r = expr_rule();
 
-static void
-match_tcp(struct nftnl_rule *r)
-{
-	uint8_t tcp = IPPROTO_TCP;
-
-	load_meta(r, NFT_META_L4PROTO);
-	compare(r, NFT_CMP_EQ, &tcp, sizeof tcp);
-}
-
-static void
-set_register(struct nftnl_rule *r, uint32_t reg, const void *data, uint32_t len)
-{
-	struct nftnl_expr *e = expr(r, "immediate");
-
-	nftnl_expr_set_u32(e, NFTNL_EXPR_IMM_DREG, reg);
-	nftnl_expr_set(e, NFTNL_EXPR_IMM_DATA, data, len);
-}
-
-static void
-dnat_to(struct nftnl_rule *r, uint32_t address, uint16_t port)
-{
-	uint32_t ip = htonl(address);
-	uint16_t be_port = htons(port);
-	struct nftnl_expr *e;
-
-	set_register(r, NFT_REG_1, &ip, sizeof ip);
-	set_register(r, NFT_REG_2, &be_port, sizeof be_port);
-	e = expr(r, "nat");
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_TYPE, NFT_NAT_DNAT);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_FAMILY, NFPROTO_IPV4);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_ADDR_MIN, NFT_REG_1);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NAT_REG_PROTO_MIN, NFT_REG_2);
-	nftnl_expr_set_u32(
-		e, NFTNL_EXPR_NAT_FLAGS, NF_NAT_RANGE_MAP_IPS | NF_NAT_RANGE_PROTO_SPECIFIED);
-}
-
-/* interface NULL: the rule of the output chain. */
-static void
-add_rule(struct batch *b, const struct rules *rules, const char *interface)
-{
-	struct nftnl_rule *r = nftnl_rule_alloc();
-	struct nlmsghdr *nlh = message(b, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
-
-	assert(r != NULL);
-	nftnl_rule_set_str(r, NFTNL_RULE_TABLE, RULES_TABLE);
-	nftnl_rule_set_str(r, NFTNL_RULE_CHAIN, interface != NULL ? "prerouting" : "output");
-	if (interface != NULL) {
-		match_interface(r, interface);
-	} else if (rules->mark != 0) {
-		load_meta(r, NFT_META_MARK);
-		compare(r, NFT_CMP_NEQ, &rules->mark, sizeof rules->mark);
+		expr_match_set(r, EXPR_SADDR, UPSTREAMS, true);
+		expr_match_set(r, EXPR_DADDR, UPSTREAMS, false);
+		expr_match_l4proto(r, protos[i]);
+		expr_match_dport(r, DNS_PORT);
+		expr_dnat(r, rules->address, rules->dns_port);
+		batch_rule(b, "pods", r);
 	}
-	match_subnet(r, rules->subnet, rules->mask);
-	match_tcp(r);
-	dnat_to(r, rules->address, rules->port);
-	nftnl_rule_nlmsg_build_payload(nlh, r);
-	nftnl_rule_free(r);
-	batch_add(b, nlh);
+	add_goto(b, "pods", "mesh");
+}
+
+static void
+add_mesh(struct batch *b, const struct rules *rules)
+{
+	struct nftnl_rule *r = expr_rule();
+
+	expr_match_subnet(r, rules->subnet, rules->mask);
+	expr_goto(r, "proxy");
+	batch_rule(b, "mesh", r);
+	r = expr_rule();
+	expr_match_l4proto(r, IPPROTO_TCP);
+	expr_dnat(r, rules->address, rules->port);
+	batch_rule(b, "proxy", r);
+}
+
+static void
+add_refusal(struct batch *b, const struct rules *rules, const char *chain)
+{
+	struct nftnl_rule *r = expr_rule();
+
+	expr_match_subnet(r, rules->subnet, rules->mask);
+	expr_reject(r);
+	batch_rule(b, chain, r);
 }
 
 int
@@ -233,32 +121,49 @@ rules_check(const char *interface, struct err *err)
 	return 0;
 }
 
-unsigned
-rules_install(struct buf *out, uint32_t *seq, const struct rules *r)
+void
+rules_install(struct batch *b, const struct rules *rules)
 {
-	struct batch b = {.out = out, .seq = seq};
+	static const struct batch_set upstreams = {.name = UPSTREAMS,
+		.flags = NFT_SET_TIMEOUT,
+		.key_type = TYPE_IPV4,
+		.key_len = sizeof(uint32_t)};
+	static const char *const inner[] = {"pods", "mesh", "proxy"};
 
-	batch_begin(&b);
-	add_table(&b, NFT_MSG_NEWTABLE);
-	add_table(&b, NFT_MSG_DELTABLE);
-	add_table(&b, NFT_MSG_NEWTABLE);
-	add_chain(&b, "prerouting", NF_INET_PRE_ROUTING);
-	add_chain(&b, "output", NF_INET_LOCAL_OUT);
-	for (size_t i = 0; r->interfaces[i] != NULL; i++)
-		add_rule(&b, r, r->interfaces[i]);
-	add_rule(&b, r, NULL);
-	batch_end(&b);
-	return b.acks;
+	batch_table(b, NFT_MSG_NEWTABLE);
+	batch_table(b, NFT_MSG_DELTABLE);
+	batch_table(b, NFT_MSG_NEWTABLE);
+	batch_set(b, &upstreams);
+	for (size_t i = 0; i < ARRAY_LEN(inner); i++)
+		batch_chain(b, inner[i], NULL);
+	add_bases(b);
+	add_mesh(b, rules);
+	add_capture(b, rules);
+	add_refusal(b, rules, "forward");
+	add_refusal(b, rules, "local");
+	add_entry(b, rules);
 }
 
-unsigned
-rules_remove(struct buf *out, uint32_t *seq)
+void
+rules_remove(struct batch *b)
 {
-	struct batch b = {.out = out, .seq = seq};
+	batch_table(b, NFT_MSG_NEWTABLE); /* so that deleting cannot fail */
+	batch_table(b, NFT_MSG_DELTABLE);
+}
 
-	batch_begin(&b);
-	add_table(&b, NFT_MSG_NEWTABLE); /* so that deleting cannot fail */
-	add_table(&b, NFT_MSG_DELTABLE);
-	batch_end(&b);
-	return b.acks;
+void
+rules_capture(struct batch *b, const uint32_t *upstreams, size_t n, uint64_t timeout_ms)
+{
+	struct elements e;
+
+	elements_flush(b, UPSTREAMS);
+	elements_open(&e, b, NFT_MSG_NEWSETELEM, UPSTREAMS);
+	for (size_t i = 0; i < n; i++) {
+		uint32_t ip = htonl(upstreams[i]);
+
+		elements_add(&e,
+			&(struct element){
+				.key = &ip, .key_len = sizeof ip, .timeout_ms = timeout_ms});
+	}
+	elements_close(&e);
 }

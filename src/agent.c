@@ -128,10 +128,27 @@ open_iptables(struct agent *a, struct err *err)
 		.subnet = o->mesh_subnet.address,
 		.mask = o->mesh_subnet.mask,
 		.port = (uint16_t)o->mesh_listen_port,
+		.dns_port = (uint16_t)o->dns_port,
 		.mark = MESH_MARK,
 	};
 
 	return iptables_open(&a->ipt, &config, agent_address, a, err);
+}
+
+static void
+start_canary(struct agent *a)
+{
+	const struct canary_config config = {.loop = a->loop,
+		.port = (uint16_t)a->options->dns_port,
+		.domain = a->options->mesh_cluster_domain,
+		.mark = MESH_MARK,
+		.answered = agent_capture,
+		.arg = a};
+
+	if (a->options->dns_capture == CAPTURE_OFF)
+		return;
+	canary_start(&a->canary, &config);
+	dns_follow_upstreams(a->dns, agent_upstreams, a);
 }
 
 static void
@@ -188,6 +205,7 @@ open_parts(struct agent *a, struct err *err)
 	lb_use(a->lb, a->snapshot);
 	a->retry = timer_new(a->loop, agent_mesh_retry, a);
 	a->started_ms = loop_now_ms(a->loop);
+	start_canary(a);
 	rc = open_iptables(a, err);
 	if (rc == 0)
 		rc = agent_admin_start(a, err);
@@ -246,6 +264,7 @@ on_lb_stopped(void *arg)
 	if (a->options->on_stop != ON_STOP_KEEP && iptables_remove(a->ipt, &err) < 0)
 		log_error("agent", "cannot remove the nftables table: %s", err.text);
 	iptables_close(&a->ipt);
+	canary_stop(&a->canary);
 	dns_stop(&a->dns, on_dns_stopped, a);
 }
 
@@ -261,6 +280,8 @@ stop(void *arg)
 	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)a->options->drain_timeout);
 	timer_cancel(a->retry);
+	if (a->options->on_stop != ON_STOP_KEEP)
+		agent_capture_end(a);
 	if (a->options->dns_manage_resolv_conf && a->options->on_stop != ON_STOP_KEEP &&
 		dns_resolvconf_restore(a->dns, &err) < 0) {
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);

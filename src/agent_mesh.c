@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "src/agent_private.h"
 
-enum { RETRY_MS = 1000 };
+enum { RETRY_MS = 1000, DNS_PORT = 53, UPSTREAMS_MAX = 64 };
 
 static const char *
 dotted(uint32_t address, char to[INET_ADDRSTRLEN])
@@ -14,6 +14,63 @@ dotted(uint32_t address, char to[INET_ADDRSTRLEN])
 
 	inet_ntop(AF_INET, &in, to, INET_ADDRSTRLEN);
 	return to;
+}
+
+/* Only those that a pod can ask: IPv4, port 53, and not ourselves. */
+static size_t
+captured_upstreams(const struct agent *a, uint32_t list[UPSTREAMS_MAX])
+{
+	const struct addr *upstreams;
+	size_t n = dns_upstreams(a->dns, &upstreams), kept = 0;
+
+	for (size_t i = 0; i < n && kept < UPSTREAMS_MAX; i++) {
+		const struct addr *u = &upstreams[i];
+		uint32_t ip;
+
+		if (u->sa.sa_family != AF_INET || addr_port(u) != DNS_PORT)
+			continue;
+		ip = ntohl(u->in.sin_addr.s_addr);
+		if (ip != a->address && ip >> 24 != IN_LOOPBACKNET)
+			list[kept++] = ip;
+	}
+	return kept;
+}
+
+void
+agent_capture(void *arg)
+{
+	static struct log_limit limit;
+	struct agent *a = arg;
+	uint32_t list[UPSTREAMS_MAX];
+	struct err err = {0};
+
+	if (a->canary == NULL || a->stopping || !iptables_installed(a->ipt) ||
+		!dns_listening(a->dns))
+		return;
+	if (iptables_capture(a->ipt, list, captured_upstreams(a, list), &err) < 0 &&
+		log_limit_pass(&limit, 6, "agent"))
+		log_error("agent", "pods' queries to the upstreams are not captured: %s", err.text);
+}
+
+void
+agent_upstreams(void *arg)
+{
+	struct agent *a = arg;
+
+	if (!a->stopping && dns_listening(a->dns))
+		canary_ask(a->canary, a->address);
+}
+
+void
+agent_capture_end(struct agent *a)
+{
+	struct err err = {0};
+
+	if (a->canary == NULL)
+		return;
+	canary_ask(a->canary, 0);
+	if (iptables_installed(a->ipt) && iptables_capture(a->ipt, NULL, 0, &err) < 0)
+		log_error("agent", "pods' queries stay captured for a while: %s", err.text);
 }
 
 /* Whatever the steps already did stays; each is safe to repeat. Pods are sent to us last of all. */
@@ -26,6 +83,8 @@ serve(struct agent *a, struct err *err)
 		rc = iptables_install(a->ipt, a->address, err);
 	if (rc == 0)
 		rc = dns_listen(a->dns, a->address, err);
+	if (rc == 0 && a->canary != NULL)
+		canary_ask(a->canary, a->address);
 	if (rc < 0 || !a->options->dns_manage_resolv_conf)
 		return rc;
 	rc = dns_resolvconf_write(a->dns, err);
@@ -40,6 +99,7 @@ withdraw(struct agent *a)
 {
 	struct err err = {0};
 
+	agent_capture_end(a);
 	if (a->options->dns_manage_resolv_conf && dns_resolvconf_restore(a->dns, &err) < 0)
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
 	dns_listen(a->dns, 0, NULL);

@@ -11,6 +11,7 @@
 #include "lb/lb.h"
 #include "meta/meta.h"
 #include "src/agent.h"
+#include "src/canary.h"
 #include "src/workers.h"
 
 struct agent {
@@ -23,6 +24,7 @@ struct agent {
 	struct iptables *ipt;
 	struct admin *admin;
 	struct snapshot *snapshot; /* the newest one */
+	struct canary *canary; /* NULL: nothing is captured */
 	struct timer *retry; /* until every step of the address has worked */
 	struct sigwatch *term, *intr, *hup;
 	struct addr *upstreams; /* configured */
@@ -42,6 +44,10 @@ struct agent {
 /* agent_mesh.c */
 void agent_address(void *agent, uint32_t address);
 void agent_mesh_retry(void *agent);
+/* Our DNS has answered: for a while pods' queries to the upstreams come to us. */
+void agent_capture(void *agent);
+void agent_upstreams(void *agent); /* they are others now */
+void agent_capture_end(struct agent *a);
 
 /* agent_admin.c */
 int agent_admin_start(struct agent *a, struct err *err);

@@ -305,8 +305,8 @@ class Node(Machine):
             return f.read()
 
     def table(self):
-        """Rules of our table as nft prints them; "" when there is none."""
-        return self.run("nft", "list", "table", "ip", "edgeway", check=False).stdout
+        """Rules of our table as nft prints them, without the elements of sets; "" when there is none."""
+        return self.run("nft", "-t", "list", "table", "ip", "edgeway", check=False).stdout
 
     def route(self):
         return self.run("ip", "route", "show", "9.251.0.0/16").stdout

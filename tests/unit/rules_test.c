@@ -12,6 +12,7 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
+#include "iptables/elements.h"
 #include "iptables/rules.h"
 
 static const char *const bridges[] = {"docker0", "br-*", NULL};
@@ -20,13 +21,14 @@ static const struct rules sample = {.interfaces = bridges,
 	.mask = 0xffff0000,
 	.address = 0xac110001,
 	.port = 40001,
+	.dns_port = 53,
 	.mark = 0x6564};
 
 struct seen {
-	unsigned types[32];
+	unsigned types[128];
 	unsigned n, acks;
 	uint32_t next_seq;
-	char rules[8][2048];
+	char rules[64][2048];
 	unsigned n_rules;
 };
 
@@ -55,58 +57,142 @@ look(struct seen *s, struct buf *batch)
 	assert_int_equal(left, 0);
 }
 
+/* The batch that installs `r`, looked at. */
+static void
+install(struct seen *s, const struct rules *r)
+{
+	auto_buf struct buf bytes;
+	struct batch b;
+	uint32_t seq = 7;
+
+	s->next_seq = 7;
+	buf_init(&bytes, BUF_UNLIMITED);
+	batch_open(&b, &bytes, &seq);
+	rules_install(&b, r);
+	batch_close(&b);
+	look(s, &bytes);
+	assert_int_equal(s->next_seq, seq);
+	assert_int_equal(s->acks, b.acks);
+	assert_int_equal(s->acks, s->n - 2); /* all but the batch's own ends */
+}
+
+/* The rule of this chain that has `text`. */
+static const char *
+rule_of(const struct seen *s, const char *chain, const char *text)
+{
+	auto_free char *head = xasprintf("ip edgeway %s", chain);
+
+	for (unsigned i = 0; i < s->n_rules; i++) {
+		if (strncmp(s->rules[i], head, strlen(head)) == 0 &&
+			strstr(s->rules[i], text) != NULL)
+			return s->rules[i];
+	}
+	fail_msg("no rule in %s has %s", chain, text);
+	return NULL;
+}
+
 static void
 install_is_one_batch(void **state)
 {
 	static const unsigned order[] = {NFNL_MSG_BATCH_BEGIN, NFT_MSG_NEWTABLE, NFT_MSG_DELTABLE,
-		NFT_MSG_NEWTABLE, NFT_MSG_NEWCHAIN, NFT_MSG_NEWCHAIN, NFT_MSG_NEWRULE,
-		NFT_MSG_NEWRULE, NFT_MSG_NEWRULE, NFNL_MSG_BATCH_END};
-	struct seen s = {.next_seq = 7};
-	uint32_t seq = 7;
-	auto_buf struct buf batch;
+		NFT_MSG_NEWTABLE, NFT_MSG_NEWSET};
+	struct seen s = {0};
+	bool rules = false;
 
 	(void)state;
-	buf_init(&batch, BUF_UNLIMITED);
-	assert_int_equal(rules_install(&batch, &seq, &sample), 8);
-	look(&s, &batch);
-	assert_int_equal(s.n, ARRAY_LEN(order));
+	install(&s, &sample);
 	for (size_t i = 0; i < ARRAY_LEN(order); i++)
 		assert_int_equal(s.types[i] & 0xff, order[i]);
-	assert_int_equal(s.acks, 8);
-	assert_int_equal(s.next_seq, seq);
+	assert_int_equal(s.types[s.n - 1], NFNL_MSG_BATCH_END);
+	for (unsigned i = 0; i < s.n; i++) {
+		unsigned type = s.types[i] & 0xff;
+
+		if (s.types[i] >> 8 != NFNL_SUBSYS_NFTABLES)
+			continue;
+		rules |= type == NFT_MSG_NEWRULE;
+		if (type == NFT_MSG_NEWCHAIN || type == NFT_MSG_NEWSET)
+			assert_false(rules); /* a rule may name any chain and set */
+	}
+	assert_true(rules);
 }
 
 static void
-expressions(void **state)
+entry(void **state)
 {
-	struct seen s = {.next_seq = 1};
-	uint32_t seq = 1;
-	auto_buf struct buf batch;
+	struct seen s = {0};
+	const char *rule;
 
 	(void)state;
-	buf_init(&batch, BUF_UNLIMITED);
-	rules_install(&batch, &seq, &sample);
-	look(&s, &batch);
-	assert_int_equal(s.n_rules, 3);
+	install(&s, &sample);
 	/* "docker0" whole with its zero bytes, "br-" as a start */
-	assert_non_null(strstr(s.rules[0], "prerouting"));
-	assert_non_null(strstr(s.rules[0], "meta load iifname => reg 1"));
-	assert_non_null(
-		strstr(s.rules[0], "cmp eq reg 1 0x6b636f64 0x00307265 0x00000000 0x00000000"));
-	assert_non_null(strstr(s.rules[1], "cmp eq reg 1 0x002d7262 ]"));
+	rule = rule_of(
+		&s, "prerouting", "cmp eq reg 1 0x6b636f64 0x00307265 0x00000000 0x00000000");
+	assert_non_null(strstr(rule, "meta load iifname => reg 1"));
+	assert_non_null(strstr(rule, "goto -> pods"));
+	rule_of(&s, "prerouting", "cmp eq reg 1 0x002d7262 ]");
 	/* the output chain leaves our own connections alone */
-	assert_non_null(strstr(s.rules[2], "output"));
-	assert_null(strstr(s.rules[2], "iifname"));
-	assert_non_null(strstr(s.rules[2], "cmp neq reg 1 0x00006564"));
+	rule = rule_of(&s, "output", "goto -> mesh");
+	assert_null(strstr(rule, "iifname"));
+	assert_non_null(strstr(rule, "cmp neq reg 1 0x00006564"));
+}
+
+static void
+listener(void **state)
+{
+	struct seen s = {0};
+	const char *rule;
+
+	(void)state;
+	install(&s, &sample);
+	rule = rule_of(&s, "mesh", "goto -> proxy");
+	assert_non_null(strstr(rule, "payload load 4b @ network header + 16 => reg 1"));
+	assert_non_null(strstr(rule, "reg 1 & 0x0000ffff"));
+	assert_non_null(strstr(rule, "cmp eq reg 1 0x0000fb09"));
+	rule = rule_of(&s, "proxy", "nat dnat ip addr_min reg 1");
+	assert_non_null(strstr(rule, "cmp eq reg 1 0x00000006"));
+	assert_non_null(strstr(rule, "immediate reg 1 0x010011ac"));
+	assert_non_null(strstr(rule, "immediate reg 2 0x0000419c"));
+	assert_non_null(strstr(rule, "proto_min reg 2"));
+}
+
+/* What is for the range and was not translated. */
+static void
+refusal(void **state)
+{
+	static const char *const chains[] = {"forward", "local"};
+	struct seen s = {0};
+
+	(void)state;
+	install(&s, &sample);
+	for (size_t i = 0; i < ARRAY_LEN(chains); i++) {
+		const char *rule = rule_of(&s, chains[i], "reject type 0 code 3");
+
+		assert_non_null(strstr(rule, "cmp eq reg 1 0x0000fb09"));
+	}
+}
+
+static void
+captures_only_pods(void **state)
+{
+	struct seen s = {0};
+	const char *udp, *tcp;
+
+	(void)state;
+	install(&s, &sample);
+	udp = rule_of(&s, "pods", "cmp eq reg 1 0x00000011");
+	tcp = rule_of(&s, "pods", "cmp eq reg 1 0x00000006");
+	for (size_t i = 0; i < 2; i++) {
+		const char *rule = i == 0 ? udp : tcp;
+
+		assert_non_null(strstr(rule, "lookup reg 1 set upstreams ]"));
+		assert_non_null(strstr(rule, "lookup reg 1 set upstreams 0x1 ]")); /* saddr != */
+		assert_non_null(strstr(rule, "cmp eq reg 1 0x00003500"));
+		assert_non_null(strstr(rule, "immediate reg 2 0x00003500"));
+	}
+	rule_of(&s, "pods", "goto -> mesh"); /* the rest */
 	for (unsigned i = 0; i < s.n_rules; i++) {
-		assert_non_null(
-			strstr(s.rules[i], "payload load 4b @ network header + 16 => reg 1"));
-		assert_non_null(strstr(s.rules[i], "reg 1 & 0x0000ffff"));
-		assert_non_null(strstr(s.rules[i], "cmp eq reg 1 0x0000fb09"));
-		assert_non_null(strstr(s.rules[i], "cmp eq reg 1 0x00000006"));
-		assert_non_null(strstr(s.rules[i], "immediate reg 1 0x010011ac"));
-		assert_non_null(strstr(s.rules[i], "nat dnat ip addr_min reg 1"));
-		assert_non_null(strstr(s.rules[i], "proto_min reg 2"));
+		if (strstr(s.rules[i], "upstreams") != NULL)
+			assert_non_null(strstr(s.rules[i], "ip edgeway pods"));
 	}
 }
 
@@ -114,16 +200,38 @@ static void
 no_mark_no_test_of_it(void **state)
 {
 	struct rules r = sample;
-	struct seen s = {.next_seq = 1};
-	uint32_t seq = 1;
-	auto_buf struct buf batch;
+	struct seen s = {0};
 
 	(void)state;
 	r.mark = 0;
-	buf_init(&batch, BUF_UNLIMITED);
-	rules_install(&batch, &seq, &r);
-	look(&s, &batch);
-	assert_null(strstr(s.rules[2], "meta load mark"));
+	install(&s, &r);
+	assert_null(strstr(rule_of(&s, "output", "goto -> mesh"), "meta load mark"));
+}
+
+/* Old elements go and new ones come in one batch: renewing works on every kernel. */
+static void
+capture_replaces(void **state)
+{
+	static const uint32_t upstreams[] = {0xc0000235, 0xc0000236};
+	static const unsigned with[] = {NFT_MSG_DELSETELEM, NFT_MSG_NEWSETELEM};
+
+	(void)state;
+	for (size_t n = 0; n <= ARRAY_LEN(upstreams); n += 2) {
+		struct seen s = {.next_seq = 1};
+		auto_buf struct buf bytes;
+		struct batch b;
+		uint32_t seq = 1;
+
+		buf_init(&bytes, BUF_UNLIMITED);
+		batch_open(&b, &bytes, &seq);
+		rules_capture(&b, upstreams, n, 10000);
+		batch_close(&b);
+		look(&s, &bytes);
+		assert_int_equal(b.acks, n == 0 ? 1 : 2);
+		assert_int_equal(s.n, b.acks + 2);
+		for (unsigned i = 0; i < b.acks; i++)
+			assert_int_equal(s.types[1 + i] & 0xff, with[i]);
+	}
 }
 
 static void
@@ -131,15 +239,42 @@ remove_cannot_fail_for_lack_of_a_table(void **state)
 {
 	struct seen s = {.next_seq = 1};
 	uint32_t seq = 1;
-	auto_buf struct buf batch;
+	auto_buf struct buf bytes;
+	struct batch b;
 
 	(void)state;
-	buf_init(&batch, BUF_UNLIMITED);
-	assert_int_equal(rules_remove(&batch, &seq), 2);
-	look(&s, &batch);
+	buf_init(&bytes, BUF_UNLIMITED);
+	batch_open(&b, &bytes, &seq);
+	rules_remove(&b);
+	batch_close(&b);
+	assert_int_equal(b.acks, 2);
+	look(&s, &bytes);
 	assert_int_equal(s.n, 4);
 	assert_int_equal(s.types[1] & 0xff, NFT_MSG_NEWTABLE);
 	assert_int_equal(s.types[2] & 0xff, NFT_MSG_DELTABLE);
+}
+
+/* More elements than one message holds. */
+static void
+elements_fill_messages(void **state)
+{
+	struct seen s = {.next_seq = 1};
+	uint32_t seq = 1;
+	auto_buf struct buf bytes;
+	struct elements e;
+	struct batch b;
+
+	(void)state;
+	buf_init(&bytes, BUF_UNLIMITED);
+	batch_open(&b, &bytes, &seq);
+	elements_open(&e, &b, NFT_MSG_NEWSETELEM, "upstreams");
+	for (uint32_t i = 0; i < 3000; i++)
+		elements_add(&e, &(struct element){.key = &i, .key_len = sizeof i, .chain = "one"});
+	elements_close(&e);
+	batch_close(&b);
+	look(&s, &bytes);
+	assert_true(b.acks > 1 && b.acks < 20);
+	assert_int_equal(s.n, b.acks + 2);
 }
 
 static void
@@ -163,7 +298,12 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(install_is_one_batch),
-		cmocka_unit_test(expressions),
+		cmocka_unit_test(entry),
+		cmocka_unit_test(listener),
+		cmocka_unit_test(refusal),
+		cmocka_unit_test(captures_only_pods),
+		cmocka_unit_test(capture_replaces),
+		cmocka_unit_test(elements_fill_messages),
 		cmocka_unit_test(no_mark_no_test_of_it),
 		cmocka_unit_test(remove_cannot_fail_for_lack_of_a_table),
 		cmocka_unit_test(names_of_interfaces),

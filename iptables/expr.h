@@ -1,0 +1,31 @@
+/*
+ * The expressions of our rules (libnftnl), in the order in which nft(8) prints a rule. Each call
+ * appends to the rule; a rule is made by nftnl_rule_alloc and handed to batch_rule. Addresses, ports
+ * and masks are in host byte order. Matches use register 1 and leave nothing behind.
+ */
+#ifndef EDGEWAY_IPTABLES_EXPR_H
+#define EDGEWAY_IPTABLES_EXPR_H
+
+#include <libnftnl/rule.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+enum expr_field { EXPR_SADDR, EXPR_DADDR, EXPR_L4PROTO, EXPR_DPORT };
+
+struct nftnl_rule *expr_rule(void);
+
+/* PATTERN: a whole name, or the start of one followed by '*'. */
+void expr_match_interface(struct nftnl_rule *r, const char *pattern);
+void expr_match_not_output(struct nftnl_rule *r, const char *interface);
+void expr_match_not_mark(struct nftnl_rule *r, uint32_t mark);
+void expr_match_l4proto(struct nftnl_rule *r, uint8_t proto);
+void expr_match_dport(struct nftnl_rule *r, uint16_t port);
+void expr_match_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask); /* ip daddr */
+/* ip saddr or daddr @set; `inverted`: != @set */
+void expr_match_set(struct nftnl_rule *r, enum expr_field field, const char *set, bool inverted);
+
+void expr_dnat(struct nftnl_rule *r, uint32_t address, uint16_t port);
+void expr_goto(struct nftnl_rule *r, const char *chain);
+void expr_reject(struct nftnl_rule *r); /* ICMP port unreachable */
+
+#endif
