@@ -11,13 +11,29 @@ enum {
 	EDNS_SIZE = 1232, /* DNS flag day 2020: what passes without fragments */
 	HOSTS_MAX = 16, /* addresses of one name that we hand on */
 	ANSWER_MAX = 65535,
+	CHANNELS_MAX = 4, /* 74 kB each in 1.18 */
+	CHANNEL_QUERIES = 32, /* making a channel costs 30 us: 1 us for each */
+	CHANNEL_MS = 2000,
 };
 
 struct sock {
 	struct sock *next;
-	struct resolve *r;
+	struct channel *channel;
 	struct watch *watch;
 	int fd;
+};
+
+/* c-ares 1.18 keeps one UDP source port for as long as a channel has anything open. So a channel takes
+ * a few queries, then the next one is made and the old one is freed when its last query is over. */
+struct channel {
+	struct channel *next;
+	struct resolve *r;
+	ares_channel ares;
+	struct timer *timeout; /* when c-ares wants to be called */
+	struct sock *socks;
+	unsigned used, open;
+	bool touched; /* its timeout may be another now */
+	uint64_t born_ms;
 };
 
 /* One call of resolve_query or resolve_host until its callback. Lives in `open` until c-ares has
@@ -26,6 +42,7 @@ struct sock {
 struct request {
 	struct request *prev, *next;
 	struct resolve *r;
+	struct channel *channel; /* NULL: not one for c-ares, or over */
 	resolve_answer_fn *on_answer; /* one of the two; both NULL once told */
 	resolve_host_fn *on_host;
 	void *arg;
@@ -42,17 +59,15 @@ struct list {
 
 struct resolve {
 	struct loop *loop;
-	ares_channel channel;
-	struct timer *timeout; /* when c-ares wants to be called */
+	struct resolve_config config;
+	struct ares_addr_port_node *servers;
+	struct channel *channels; /* newest first */
+	unsigned n_channels;
 	struct timer *deferred; /* runs `done` */
-	struct sock *socks;
 	struct list open, done;
-	unsigned
-		inside; /* depth of calls from and into c-ares: the channel must not be destroyed */
+	unsigned inside; /* depth of calls from and into c-ares: no channel may be destroyed */
 	unsigned calling; /* in resolve_query or resolve_host: outcomes must wait */
 	bool dying;
-	bool serverless;
-	uint32_t mark;
 };
 
 static void
@@ -101,20 +116,33 @@ errno_of(int status)
 /* --- the channel's life -------------------------------------------------- */
 
 static void
+channel_free(struct channel *c)
+{
+	ares_destroy(c->ares);
+	while (c->socks != NULL) {
+		struct sock *s = c->socks;
+
+		c->socks = s->next;
+		watch_stop(&s->watch);
+		free(s);
+	}
+	timer_free(&c->timeout);
+	free(c);
+}
+
+static void
 destroy(struct resolve *r)
 {
 	assert(r->inside == 0);
 	r->inside = 1; /* the callbacks that ares_destroy makes must not end here again */
-	ares_destroy(r->channel);
-	while (r->socks != NULL) {
-		struct sock *s = r->socks;
+	while (r->channels != NULL) {
+		struct channel *c = r->channels;
 
-		r->socks = s->next;
-		watch_stop(&s->watch);
-		free(s);
+		r->channels = c->next;
+		channel_free(c);
 	}
-	timer_free(&r->timeout);
 	timer_free(&r->deferred);
+	free(r->servers);
 	free(r);
 }
 
@@ -124,58 +152,86 @@ enter(struct resolve *r)
 	r->inside++;
 }
 
-static void
-rearm(struct resolve *r)
+static bool
+worn(const struct channel *c)
 {
-	struct timeval tv, *wait = ares_timeout(r->channel, NULL, &tv);
+	return c->used >= CHANNEL_QUERIES || loop_now_ms(c->r->loop) - c->born_ms >= CHANNEL_MS;
+}
 
+static void
+drop_worn(struct resolve *r)
+{
+	for (struct channel **at = &r->channels, *c; (c = *at) != NULL;) {
+		if (c->open > 0 || !worn(c)) {
+			at = &c->next;
+			continue;
+		}
+		*at = c->next;
+		r->n_channels--;
+		channel_free(c);
+	}
+}
+
+static void
+rearm(struct channel *c)
+{
+	struct timeval tv, *wait = ares_timeout(c->ares, NULL, &tv);
+
+	c->touched = false;
 	if (wait == NULL)
-		timer_cancel(r->timeout);
+		timer_cancel(c->timeout);
 	else
-		timer_start(r->timeout,
+		timer_start(c->timeout,
 			(uint64_t)wait->tv_sec * 1000 + (uint64_t)wait->tv_usec / 1000 + 1, 0);
 }
 
-/* Every way back out of c-ares ends here; r may be gone afterwards. */
+/* Every way back out of c-ares (from c, NULL: none) ends here; r and c may be gone afterwards. */
 static void
-leave(struct resolve *r)
+leave(struct resolve *r, struct channel *c)
 {
+	if (c != NULL)
+		c->touched = true;
 	if (--r->inside > 0)
 		return;
-	if (r->dying)
+	if (r->dying) {
 		destroy(r);
-	else
-		rearm(r);
+		return;
+	}
+	for (c = r->channels; c != NULL; c = c->next) {
+		if (c->touched)
+			rearm(c);
+	}
+	drop_worn(r);
 }
 
 static void
 on_socket(void *arg, int fd, unsigned events)
 {
-	struct resolve *r = ((struct sock *)arg)->r;
+	struct channel *c = ((struct sock *)arg)->channel;
 	bool hup = (events & WATCH_HUP) != 0;
 
-	enter(r);
-	ares_process_fd(r->channel, events & WATCH_READ || hup ? fd : ARES_SOCKET_BAD,
+	enter(c->r);
+	ares_process_fd(c->ares, events & WATCH_READ || hup ? fd : ARES_SOCKET_BAD,
 		events & WATCH_WRITE || hup ? fd : ARES_SOCKET_BAD);
-	leave(r);
+	leave(c->r, c);
 }
 
 static void
 on_timeout(void *arg)
 {
-	struct resolve *r = arg;
+	struct channel *c = arg;
 
-	enter(r);
-	ares_process_fd(r->channel, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
-	leave(r);
+	enter(c->r);
+	ares_process_fd(c->ares, ARES_SOCKET_BAD, ARES_SOCKET_BAD);
+	leave(c->r, c);
 }
 
 /* c-ares says which events of a socket it wants; neither: it is about to close it. */
 static void
 on_interest(void *arg, ares_socket_t fd, int readable, int writable)
 {
-	struct resolve *r = arg;
-	struct sock **at = &r->socks, *s;
+	struct channel *c = arg;
+	struct sock **at = &c->socks, *s;
 	unsigned want = (readable ? WATCH_READ : 0u) | (writable ? WATCH_WRITE : 0u);
 
 	while (*at != NULL && (*at)->fd != fd)
@@ -187,11 +243,11 @@ on_interest(void *arg, ares_socket_t fd, int readable, int writable)
 		free(s);
 	} else if (want != 0 && s == NULL) {
 		s = xcalloc(1, sizeof *s);
-		s->r = r;
+		s->channel = c;
 		s->fd = fd;
-		s->next = r->socks;
-		r->socks = s;
-		s->watch = watch_start(r->loop, fd, want, on_socket, s);
+		s->next = c->socks;
+		c->socks = s;
+		s->watch = watch_start(c->r->loop, fd, want, on_socket, s);
 	} else if (want != 0) {
 		watch_set(s->watch, want);
 	}
@@ -201,10 +257,11 @@ on_interest(void *arg, ares_socket_t fd, int readable, int writable)
 static int
 on_new_socket(ares_socket_t fd, int type, void *arg)
 {
-	struct resolve *r = arg;
+	const struct resolve_config *config = &((struct channel *)arg)->r->config;
 
 	(void)type;
-	if (r->mark != 0 && setsockopt(fd, SOL_SOCKET, SO_MARK, &r->mark, sizeof r->mark) < 0)
+	if (config->mark != 0 &&
+		setsockopt(fd, SOL_SOCKET, SO_MARK, &config->mark, sizeof config->mark) < 0)
 		return 0;
 	return 0;
 }
@@ -242,13 +299,13 @@ on_deferred(void *arg)
 		tell(q);
 		request_free(q);
 	}
-	leave(r);
+	leave(r, NULL);
 }
 
 /* ares_addrinfo and the like need a channel that reads no file: every option that resolv.conf
  * could set is given, empty where it must be. */
 static int
-open_channel(struct resolve *r, const struct resolve_config *config)
+open_channel(struct channel *c, const struct resolve_config *config)
 {
 	struct ares_options o = {0};
 	char lookups[] = "fb", files_only[] = "f", nowhere[] = "/dev/null";
@@ -263,8 +320,8 @@ open_channel(struct resolve *r, const struct resolve_config *config)
 	o.ednspsz = EDNS_SIZE;
 	o.resolvconf_path = nowhere;
 	o.sock_state_cb = on_interest;
-	o.sock_state_cb_data = r;
-	return ares_init_options(&r->channel, &o,
+	o.sock_state_cb_data = c;
+	return ares_init_options(&c->ares, &o,
 		ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
 			ARES_OPT_LOOKUPS | ARES_OPT_EDNSPSZ | ARES_OPT_RESOLVCONF |
 			ARES_OPT_SOCK_STATE_CB | ARES_OPT_SERVERS | ARES_OPT_DOMAINS |
@@ -272,10 +329,57 @@ open_channel(struct resolve *r, const struct resolve_config *config)
 }
 
 static int
-set_servers(struct resolve *r, const struct resolve_config *config)
+channel_new(struct resolve *r)
 {
-	struct ares_addr_port_node *nodes = xcalloc(config->n_servers, sizeof *nodes);
+	struct channel *c = xcalloc(1, sizeof *c);
 	int status;
+
+	c->r = r;
+	status = open_channel(c, &r->config);
+	if (status != ARES_SUCCESS) {
+		free(c);
+		return status;
+	}
+	ares_set_socket_configure_callback(c->ares, on_new_socket, c);
+	c->timeout = timer_new(r->loop, on_timeout, c);
+	c->born_ms = loop_now_ms(r->loop);
+	if (r->config.n_servers > 0)
+		status = ares_set_servers_ports(c->ares, r->servers);
+	if (status != ARES_SUCCESS) {
+		channel_free(c);
+		return status;
+	}
+	c->next = r->channels;
+	r->channels = c;
+	r->n_channels++;
+	return ARES_SUCCESS;
+}
+
+/* For one more query: the newest until it is worn. With all of them busy any will do, by lot. */
+static struct channel *
+channel_pick(struct resolve *r)
+{
+	struct channel *c;
+	unsigned skip;
+
+	if (r->n_channels < CHANNELS_MAX && (r->channels == NULL || worn(r->channels)))
+		channel_new(r);
+	c = r->channels;
+	if (c != NULL && worn(c)) {
+		random_bytes(&skip, sizeof skip);
+		for (skip %= r->n_channels; skip > 0; skip--)
+			c = c->next;
+	}
+	if (c != NULL)
+		c->used++;
+	return c;
+}
+
+static void
+copy_servers(struct resolve *r, const struct resolve_config *config)
+{
+	struct ares_addr_port_node *nodes =
+		xcalloc(config->n_servers > 0 ? config->n_servers : 1, sizeof *nodes);
 
 	for (size_t i = 0; i < config->n_servers; i++) {
 		const struct addr *a = &config->servers[i];
@@ -289,9 +393,7 @@ set_servers(struct resolve *r, const struct resolve_config *config)
 			memcpy(&nodes[i].addr.addr6, &a->in6.sin6_addr, sizeof a->in6.sin6_addr);
 		nodes[i].next = i + 1 < config->n_servers ? &nodes[i + 1] : NULL;
 	}
-	status = config->n_servers > 0 ? ares_set_servers_ports(r->channel, nodes) : ARES_SUCCESS;
-	free(nodes);
-	return status;
+	r->servers = nodes;
 }
 
 int
@@ -302,20 +404,14 @@ resolve_new(struct resolve **out, struct loop *loop, const struct resolve_config
 	int status = ares_library_init(ARES_LIB_INIT_ALL);
 
 	r->loop = loop;
-	r->mark = config->mark;
-	r->serverless = config->n_servers == 0;
+	r->config = *config;
+	r->config.servers = NULL;
+	copy_servers(r, config);
 	list_init(&r->open);
 	list_init(&r->done);
-	if (status == ARES_SUCCESS)
-		status = open_channel(r, config);
-	if (status != ARES_SUCCESS) {
-		free(r);
-		return err_set(err, EIO, "DNS client: %s", ares_strerror(status));
-	}
-	ares_set_socket_configure_callback(r->channel, on_new_socket, r);
-	r->timeout = timer_new(loop, on_timeout, r);
 	r->deferred = timer_new(loop, on_deferred, r);
-	status = set_servers(r, config);
+	if (status == ARES_SUCCESS)
+		status = channel_new(r);
 	if (status != ARES_SUCCESS) {
 		destroy(r);
 		return err_set(err, EIO, "DNS client: %s", ares_strerror(status));
@@ -350,7 +446,7 @@ resolve_free(struct resolve **out)
 		list_remove(q);
 		request_free(q);
 	}
-	leave(r);
+	leave(r, NULL);
 }
 
 /* --- requests ------------------------------------------------------------ */
@@ -366,12 +462,25 @@ request_new(struct resolve *r, void *arg)
 	return q;
 }
 
+/* The channel that q is to go out by; NULL when none can be made. */
+static struct channel *
+request_channel(struct request *q)
+{
+	q->channel = channel_pick(q->r);
+	if (q->channel != NULL)
+		q->channel->open++;
+	return q->channel;
+}
+
 /* The outcome is in q. Never called while resolve_free's callbacks run. */
 static void
 finish(struct request *q)
 {
 	struct resolve *r = q->r;
 
+	if (q->channel != NULL)
+		q->channel->open--;
+	q->channel = NULL;
 	list_remove(q);
 	if (r->calling > 0 && !r->dying) {
 		list_add(&r->done, q);
@@ -405,6 +514,7 @@ resolve_query(struct resolve *r, const uint8_t *query, size_t len, resolve_answe
 {
 	struct request *q = request_new(r, arg);
 	uint8_t *copy = xmemdup(query, len);
+	struct channel *c = NULL;
 
 	q->on_answer = fn;
 	enter(r);
@@ -412,13 +522,15 @@ resolve_query(struct resolve *r, const uint8_t *query, size_t len, resolve_answe
 	if (len >= 12)
 		random_bytes(copy, 2); /* ares_send keeps the id that it is given */
 	/* 1.18 leaks a query for which there is no server. */
-	if (len <= ANSWER_MAX && !r->serverless)
-		ares_send(r->channel, copy, (int)len, on_answer, q);
+	if (r->config.n_servers == 0)
+		on_answer(q, ARES_ECONNREFUSED, 0, NULL, 0);
+	else if (len > ANSWER_MAX || (c = request_channel(q)) == NULL)
+		on_answer(q, ARES_EBADQUERY, 0, NULL, 0);
 	else
-		on_answer(q, r->serverless ? ARES_ECONNREFUSED : ARES_EBADQUERY, 0, NULL, 0);
+		ares_send(c->ares, copy, (int)len, on_answer, q);
 	r->calling--;
 	free(copy);
-	leave(r);
+	leave(r, c);
 }
 
 static void
@@ -480,6 +592,7 @@ resolve_host(struct resolve *r, const char *name, uint16_t port, resolve_host_fn
 {
 	struct ares_addrinfo_hints hints = {.ai_family = AF_UNSPEC, .ai_socktype = SOCK_STREAM};
 	struct request *q = request_new(r, arg);
+	struct channel *c = NULL;
 
 	q->on_host = fn;
 	q->port = port;
@@ -487,8 +600,10 @@ resolve_host(struct resolve *r, const char *name, uint16_t port, resolve_host_fn
 	r->calling++;
 	if (numeric(q, name))
 		finish(q);
+	else if ((c = request_channel(q)) == NULL)
+		on_host(q, ARES_ENOMEM, 0, NULL);
 	else
-		ares_getaddrinfo(r->channel, name, NULL, &hints, on_host, q);
+		ares_getaddrinfo(c->ares, name, NULL, &hints, on_host, q);
 	r->calling--;
-	leave(r);
+	leave(r, c);
 }

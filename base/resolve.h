@@ -1,7 +1,8 @@
 /*
  * DNS client (c-ares): raw queries for dns/forward and host names for meta/. On one loop; never reads
  * resolv.conf itself, the owner gives the servers. Callbacks never come before the call has returned;
- * they may ask again and may call resolve_free.
+ * they may ask again and may call resolve_free. Queries leave by a few source ports at a time, which are
+ * changed for others all the while.
  *
  *	struct resolve_config c = { .servers = upstreams, .n_servers = n, .timeout_ms = 1000, .tries = 2 };
  *	resolve_new(&r, loop, &c, err);

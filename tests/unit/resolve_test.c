@@ -19,6 +19,7 @@ struct server {
 	enum mode mode;
 	unsigned asked;
 	uint16_t last_id;
+	uint16_t ports[512]; /* from which it was asked */
 };
 
 struct fixture {
@@ -52,7 +53,7 @@ on_query(void *arg, int fd, unsigned events)
 	(void)events;
 	if (n < 17)
 		return;
-	s->asked++;
+	s->ports[s->asked++ % ARRAY_LEN(s->ports)] = addr_port(&from);
 	s->last_id = (uint16_t)(m[0] << 8 | m[1]);
 	if (s->mode == SILENT)
 		return;
@@ -309,6 +310,80 @@ no_servers_is_an_error_of_the_query(void **state)
 	assert_true(f->status < 0);
 }
 
+static unsigned
+different_ports(const struct server *s)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < MIN(s->asked, (unsigned)ARRAY_LEN(s->ports)); i++) {
+		bool seen = false;
+
+		for (unsigned k = 0; k < i; k++)
+			seen |= s->ports[k] == s->ports[i];
+		n += !seen;
+	}
+	return n;
+}
+
+/* With something always open c-ares alone would stay with one port. */
+static void
+a_busy_one_changes_its_source_port(void **state)
+{
+	struct fixture *f = *state;
+
+	open_client(f, 1, true);
+	for (unsigned i = 0; i < 400; i++) {
+		ask(f);
+		while (f->calls + 4 < i)
+			loop_turn(f->loop);
+	}
+	wait_for(f, 400);
+	assert_in_range(different_ports(&f->a), 6, 400);
+}
+
+/* Nor may channels pile up while nothing answers. */
+static void
+silence_takes_a_bounded_number_of_ports(void **state)
+{
+	struct fixture *f = *state;
+
+	f->a.mode = SILENT;
+	open_client(f, 1, true);
+	for (unsigned i = 0; i < 400; i++) {
+		ask(f);
+		if (i % 50 == 0)
+			loop_turn(f->loop);
+	}
+	wait_for(f, 400);
+	assert_int_equal(f->status, -ETIMEDOUT);
+	assert_in_range(different_ports(&f->a), 2, 4);
+}
+
+/* What asks again from within its callback may be given another channel: its time-outs come all the same. */
+static void
+on_answer_ask_again(void *arg, int status, const uint8_t *answer, size_t len)
+{
+	struct fixture *f = arg;
+
+	on_answer(arg, status, answer, len);
+	if (f->calls < 100)
+		resolve_query(f->r, question, sizeof question - 1, on_answer_ask_again, f);
+	if (f->calls == 90)
+		f->a.mode = SILENT;
+}
+
+static void
+time_outs_come_in_every_channel(void **state)
+{
+	struct fixture *f = *state;
+
+	open_client(f, 1, true);
+	for (unsigned i = 0; i < 3; i++)
+		resolve_query(f->r, question, sizeof question - 1, on_answer_ask_again, f);
+	wait_for(f, 102);
+	assert_int_equal(f->status, -ETIMEDOUT);
+}
+
 int
 main(void)
 {
@@ -322,6 +397,9 @@ main(void)
 		T(may_be_freed_in_a_callback),
 		T(hosts_are_numbers_names_and_errors),
 		T(no_servers_is_an_error_of_the_query),
+		T(a_busy_one_changes_its_source_port),
+		T(silence_takes_a_bounded_number_of_ports),
+		T(time_outs_come_in_every_channel),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
