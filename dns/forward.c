@@ -1,29 +1,20 @@
 #include "dns/forward.h"
 
-#include <assert.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/resolve.h"
-#include "dns/health.h"
+#include "dns/loopname.h"
 #include "dns/rewrite.h"
 
 enum {
-	SECOND_MS = 80, /* silence after which the next upstream is asked too */
-	TOTAL_MS = 4000,
-	DEAD_TOTAL_MS = 1800, /* when all upstreams are dead */
+	SECOND_MS = 60, /* silence after which the next upstream is asked too */
+	TOTAL_MS = 4500,
+	DEAD_TOTAL_MS = 1800, /* when none of them is known to be alive */
+	BAD_TOTAL_MS = 300, /* when those that live said no, and the others are dead */
 	RECHECK_MS = 200,
-	TRY_MS = 600, /* per try of one upstream, doubled for each further one */
-	TRIES = 3,
-	FOLDS_MAX =
-		8, /* answers in a row without our case: it is asked in lower case from then on */
-};
-
-struct upstream {
-	struct resolve *resolve;
-	struct addr addr;
-	struct health health;
+	UPSTREAM_OPEN_MAX = 2 * FORWARD_OPEN_MAX,
+	DEAD_OPEN_MAX = 64, /* of a dead one: enough to notice its return */
 };
 
 struct question;
@@ -33,9 +24,10 @@ struct ask {
 	struct ask *next; /* of the same question */
 	struct question *question; /* NULL: settled */
 	struct forward *f;
-	unsigned upstream, epoch;
+	struct upstream *u;
 	uint64_t start_ms;
 	bool plain; /* in lower case: any case of the answer will do */
+	bool wanted; /* the question ended without an answer */
 	size_t len;
 	uint8_t sent[];
 };
@@ -46,10 +38,11 @@ struct question {
 	forward_fn *fn;
 	void *arg;
 	struct timer *timer;
-	uint64_t deadline_ms;
+	uint64_t start_ms;
 	struct ask *asks;
 	unsigned asked; /* bit per upstream */
 	unsigned waiting; /* asks without an outcome */
+	bool bad; /* somebody said no */
 	size_t len;
 	uint8_t bytes[];
 };
@@ -57,11 +50,14 @@ struct question {
 struct forward {
 	struct loop *loop;
 	uint32_t mark;
-	struct upstream up[FORWARD_UPSTREAMS_MAX];
+	struct upstream *up[FORWARD_UPSTREAMS_MAX];
 	size_t n;
-	unsigned epoch; /* of the upstreams */
+	struct timer *beat;
+	uint64_t beat_at_ms;
 	struct question *questions;
 	size_t n_open;
+	forward_late_fn *late;
+	void *late_arg;
 	struct forward_counters *count;
 };
 
@@ -70,6 +66,28 @@ add(_Atomic uint64_t *c, uint64_t n)
 {
 	atomic_store_explicit(
 		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+/* --- the pulse ----------------------------------------------------------- */
+
+static void
+beat_within(struct forward *f, uint64_t ms)
+{
+	uint64_t at = loop_now_ms(f->loop) + ms;
+
+	if (timer_active(f->beat) && f->beat_at_ms <= at)
+		return;
+	f->beat_at_ms = at;
+	timer_start(f->beat, ms, 0);
+}
+
+static void
+on_beat(void *arg)
+{
+	struct forward *f = arg;
+
+	for (size_t i = 0; i < f->n; i++)
+		beat_within(f, upstream_beat(f->up[i]));
 }
 
 void
@@ -81,7 +99,15 @@ forward_new(
 	f->loop = loop;
 	f->mark = mark;
 	f->count = counters;
+	f->beat = timer_new(loop, on_beat, f);
 	*out = f;
+}
+
+void
+forward_on_late(struct forward *f, forward_late_fn *fn, void *arg)
+{
+	f->late = fn;
+	f->late_arg = arg;
 }
 
 bool
@@ -90,26 +116,33 @@ forward_hopeful(const struct forward *f)
 	uint64_t now = loop_now_ms(f->loop);
 
 	for (size_t i = 0; i < f->n && f->n_open < FORWARD_OPEN_MAX; i++) {
-		if (!health_dead(&f->up[i].health, now))
+		if (!health_dead(&f->up[i]->health, now))
 			return true;
 	}
 	return false;
+}
+
+/* Silent ones must not fill up with what they will never answer. */
+static bool
+askable(const struct upstream *u, uint64_t now)
+{
+	return u->open < (health_dead(&u->health, now) ? DEAD_OPEN_MAX : UPSTREAM_OPEN_MAX);
 }
 
 /* --- the life of a question ---------------------------------------------- */
 
 /* What is still being asked ends unheard. */
 static void
-let_go(struct question *q)
+let_go(struct question *q, bool answered)
 {
 	while (q->asks != NULL) {
 		struct ask *a = q->asks;
 
 		q->asks = a->next;
 		a->question = NULL;
+		a->wanted = !answered;
 	}
 	q->waiting = 0;
-	q->asked = 0;
 }
 
 static void
@@ -117,7 +150,7 @@ settle(struct question *q, const uint8_t *answer, size_t len)
 {
 	struct forward *f = q->f;
 
-	let_go(q);
+	let_go(q, len > 0);
 	timer_free(&q->timer);
 	if (q->prev != NULL)
 		q->prev->next = q->next;
@@ -142,7 +175,8 @@ ask_one(struct question *q, unsigned i, bool plain)
 	struct ask *a = xcalloc(1, sizeof *a + q->len);
 	uint8_t coins[DNS_COINS] = {0};
 
-	a->plain = plain || f->up[i].health.folds >= HEALTH_FOLDS_MAX;
+	a->u = f->up[i];
+	a->plain = plain || a->u->health.folds >= HEALTH_FOLDS_MAX;
 	if (!a->plain)
 		random_bytes(coins, sizeof coins);
 	a->len = q->len;
@@ -150,8 +184,6 @@ ask_one(struct question *q, unsigned i, bool plain)
 	dns_forward_mix(a->sent, a->len, coins);
 	a->question = q;
 	a->f = f;
-	a->upstream = i;
-	a->epoch = f->epoch;
 	a->start_ms = loop_now_ms(f->loop);
 	a->next = q->asks;
 	q->asks = a;
@@ -159,8 +191,9 @@ ask_one(struct question *q, unsigned i, bool plain)
 		add(&f->count->seconds, 1);
 	q->asked |= 1u << i;
 	q->waiting++;
-	health_asked(&f->up[i].health, a->start_ms);
-	resolve_query(f->up[i].resolve, a->sent, a->len, on_upstream, a);
+	if (a->u->open++ == 0)
+		beat_within(f, UPSTREAM_BEAT_MS);
+	upstream_ask(a->u, a->sent, a->len, on_upstream, a);
 }
 
 /* The next that was not asked: good ones in their order, then those that lost too often. */
@@ -168,24 +201,29 @@ static int
 next_upstream(const struct question *q)
 {
 	const struct forward *f = q->f;
+	uint64_t now = loop_now_ms(f->loop);
 
 	for (unsigned lost = 0; lost < 2; lost++) {
 		for (unsigned i = 0; i < f->n; i++) {
-			if (!(q->asked & 1u << i) && health_lost(&f->up[i].health) == (lost == 1))
+			const struct upstream *u = f->up[i];
+
+			if (!(q->asked & 1u << i) && health_lost(&u->health) == (lost == 1) &&
+				askable(u, now))
 				return (int)i;
 		}
 	}
 	return -1;
 }
 
-/* When everyone was asked: until those asked might be dead, then until they are or the deadline. */
+/* When everyone was asked. */
 static uint64_t
 patience_ms(const struct question *q, uint64_t now)
 {
-	uint64_t left = q->deadline_ms > now ? q->deadline_ms - now : 0;
-	uint64_t early = TOTAL_MS - DEAD_TOTAL_MS;
+	uint64_t age = now - q->start_ms;
 
-	return left > early ? left - early : MIN(left, (uint64_t)RECHECK_MS);
+	if (age < DEAD_TOTAL_MS && !q->bad)
+		return DEAD_TOTAL_MS - age;
+	return age + RECHECK_MS < TOTAL_MS ? RECHECK_MS : TOTAL_MS - MIN(age, (uint64_t)TOTAL_MS);
 }
 
 /* One more upstream, or wait for those asked. */
@@ -198,22 +236,26 @@ go_on(struct question *q)
 	if (i >= 0)
 		ask_one(q, (unsigned)i, false);
 	if (next_upstream(q) >= 0)
-		timer_start(q->timer, MIN((uint64_t)SECOND_MS, patience_ms(q, now)), 0);
+		timer_start(q->timer, SECOND_MS, 0);
 	else if (q->waiting > 0)
 		timer_start(q->timer, patience_ms(q, now), 0);
 	else
 		settle(q, NULL, 0);
 }
 
-/* Whether all that might still answer are dead. */
+/* Whether waiting any longer is in vain. */
 static bool
-in_vain(const struct question *q, uint64_t now)
+over(const struct question *q, uint64_t now)
 {
+	uint64_t age = now - q->start_ms;
+	bool alive = false, dead = true;
+
 	for (const struct ask *a = q->asks; a != NULL; a = a->next) {
-		if (!health_dead(&q->f->up[a->upstream].health, now))
-			return false;
+		alive |= health_alive(&a->u->health, now);
+		dead &= health_dead(&a->u->health, now);
 	}
-	return next_upstream(q) < 0;
+	return age >= TOTAL_MS || (age >= DEAD_TOTAL_MS && !alive) ||
+		(q->bad && dead && age >= BAD_TOTAL_MS && next_upstream(q) < 0);
 }
 
 static void
@@ -221,10 +263,7 @@ on_timer(void *arg)
 {
 	struct question *q = arg;
 
-	uint64_t now = loop_now_ms(q->f->loop);
-	bool late = now + (TOTAL_MS - DEAD_TOTAL_MS) >= q->deadline_ms;
-
-	if (now >= q->deadline_ms || (late && in_vain(q, now)))
+	if (over(q, loop_now_ms(q->f->loop)))
 		settle(q, NULL, 0);
 	else
 		go_on(q);
@@ -239,20 +278,10 @@ probe(struct question *q)
 	uint64_t now = loop_now_ms(f->loop);
 
 	for (unsigned i = 0; i < f->n; i++) {
-		if (!(q->asked & 1u << i) && health_probe(&f->up[i].health, now))
+		if (!(q->asked & 1u << i) && askable(f->up[i], now) &&
+			health_probe(&f->up[i]->health, now))
 			ask_one(q, i, false);
 	}
-}
-
-static void
-start(struct question *q)
-{
-	if (q->f->n == 0) {
-		settle(q, NULL, 0);
-		return;
-	}
-	go_on(q);
-	probe(q);
 }
 
 /* --- answers ------------------------------------------------------------- */
@@ -279,19 +308,19 @@ unlink_ask(struct question *q, struct ask *a)
 
 /* `winner` gave the answer; the others that were asked before or meanwhile did not. */
 static void
-keep_score(struct forward *f, unsigned asked, unsigned winner)
+keep_score(struct forward *f, unsigned asked, struct upstream *winner)
 {
 	uint64_t now = loop_now_ms(f->loop);
 	char text[ADDR_TEXT_MAX];
 
-	if (health_lost(&f->up[winner].health))
+	if (health_lost(&winner->health))
 		log_limited(LOG_LEVEL_INFO, 6, "dns", "upstream answers again address=%s",
-			addr_text(&f->up[winner].addr, text));
-	f->up[winner].health.lost = 0;
+			addr_text(&winner->addr, text));
+	winner->health.lost = 0;
 	for (unsigned i = 0; i < f->n; i++) {
-		struct upstream *u = &f->up[i];
+		struct upstream *u = f->up[i];
 
-		if (i == winner || !(asked & 1u << i) || !health_beaten(&u->health, now))
+		if (u == winner || !(asked & 1u << i) || !health_beaten(&u->health, now))
 			continue;
 		log_limited(LOG_LEVEL_WARN, 6, "dns",
 			"upstream does not answer, others are asked first address=%s",
@@ -303,7 +332,7 @@ keep_score(struct forward *f, unsigned asked, unsigned winner)
 static bool
 kept_case(const struct ask *a, const uint8_t *answer, size_t len)
 {
-	struct upstream *u = &a->f->up[a->upstream];
+	struct upstream *u = a->u;
 	char text[ADDR_TEXT_MAX];
 
 	if (a->plain)
@@ -326,17 +355,11 @@ enum heard { HEARD_NOTHING, HEARD_BAD, HEARD_FOLDED, HEARD_GOOD };
 static enum heard
 judge(const struct ask *a, int status, const uint8_t *answer, size_t len)
 {
-	struct forward *f = a->f;
-	struct upstream *u = &f->up[a->upstream];
-
-	if (status == -ECANCELED || a->epoch != f->epoch)
-		return HEARD_NOTHING;
 	if (status < 0) {
-		if (status == -ECONNREFUSED)
-			health_unreachable(&u->health);
+		upstream_failed(a->u, status);
 		return HEARD_NOTHING;
 	}
-	health_heard(&u->health, loop_now_ms(f->loop) - a->start_ms);
+	upstream_heard(a->u, a->start_ms, good(answer, len));
 	if (!kept_case(a, answer, len))
 		return HEARD_FOLDED;
 	return good(answer, len) ? HEARD_GOOD : HEARD_BAD;
@@ -344,10 +367,27 @@ judge(const struct ask *a, int status, const uint8_t *answer, size_t len)
 
 /* One that others stood in for is back when it answers as fast as the others wait. */
 static void
-forgive(const struct ask *a)
+on_late(const struct ask *a, const uint8_t *answer, size_t len)
 {
-	if (loop_now_ms(a->f->loop) - a->start_ms < SECOND_MS)
-		a->f->up[a->upstream].health.lost = 0;
+	struct forward *f = a->f;
+
+	if (loop_now_ms(f->loop) - a->start_ms < SECOND_MS)
+		a->u->health.lost = 0;
+	if (!a->wanted)
+		return;
+	add(&f->count->late, 1);
+	if (f->late != NULL)
+		f->late(f->late_arg, a->sent, a->len, answer, len);
+}
+
+static unsigned
+index_of(const struct forward *f, const struct upstream *u)
+{
+	unsigned i = 0;
+
+	while (f->up[i] != u)
+		i++;
+	return i;
 }
 
 static void
@@ -356,35 +396,62 @@ on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 	auto_free struct ask *a = arg;
 	struct forward *f = a->f;
 	struct question *q = a->question;
-	enum heard heard = judge(a, status, answer, len);
+	enum heard heard;
 
+	a->u->open--;
 	if (q != NULL)
 		unlink_ask(q, a);
-	if (q == NULL || status == -ECANCELED) {
+	if (status == -ECANCELED)
+		return; /* the upstream goes; forward_use goes on */
+	heard = judge(a, status, answer, len);
+	if (q == NULL) {
 		if (heard == HEARD_GOOD)
-			forgive(a);
+			on_late(a, answer, len);
 	} else if (heard == HEARD_GOOD) {
 		/* A probe that runs beside the first upstream is no defeat of it. */
-		keep_score(f, health_lost(&f->up[a->upstream].health) ? 0 : q->asked, a->upstream);
+		keep_score(f, health_lost(&a->u->health) ? 0 : q->asked, a->u);
 		settle(q, answer, len);
 	} else if (heard == HEARD_FOLDED) {
-		ask_one(q, a->upstream, true);
-	} else if (next_upstream(q) >= 0 || q->waiting == 0) {
-		go_on(q);
+		ask_one(q, index_of(f, a->u), true);
+	} else {
+		q->bad |= heard == HEARD_BAD;
+		if (next_upstream(q) >= 0 || q->waiting == 0 || q->bad)
+			go_on(q);
 	}
 }
 
 /* --- the door ------------------------------------------------------------ */
 
+static int
+may_ask(struct forward *f, const uint8_t *query, size_t len)
+{
+	uint64_t mark = loopname_parse(query, len), now = loop_now_ms(f->loop);
+	bool room = false;
+
+	if (mark != 0) {
+		atomic_store_explicit(
+			&f->count->loops[mark % FORWARD_LOOPS], mark, memory_order_release);
+		return -ELOOP;
+	}
+	if (f->n == 0) {
+		add(&f->count->nobody, 1);
+		return -ENETUNREACH;
+	}
+	for (size_t i = 0; i < f->n && f->n_open < FORWARD_OPEN_MAX; i++)
+		room |= askable(f->up[i], now);
+	if (!room)
+		add(&f->count->full, 1);
+	return room ? 0 : -EBUSY;
+}
+
 int
 forward_ask(struct forward *f, const uint8_t *query, size_t len, forward_fn *fn, void *arg)
 {
 	struct question *q;
+	int rc = may_ask(f, query, len);
 
-	if (f->n == 0 || f->n_open >= FORWARD_OPEN_MAX) {
-		add(&f->count->refused, 1);
-		return f->n == 0 ? -ENETUNREACH : -EBUSY;
-	}
+	if (rc < 0)
+		return rc;
 	q = xcalloc(1, sizeof *q + len);
 	q->f = f;
 	q->fn = fn;
@@ -392,7 +459,7 @@ forward_ask(struct forward *f, const uint8_t *query, size_t len, forward_fn *fn,
 	q->len = len;
 	memcpy(q->bytes, query, len);
 	q->timer = timer_new(f->loop, on_timer, q);
-	q->deadline_ms = loop_now_ms(f->loop) + TOTAL_MS;
+	q->start_ms = loop_now_ms(f->loop);
 	q->next = f->questions;
 	if (q->next != NULL)
 		q->next->prev = q;
@@ -400,28 +467,94 @@ forward_ask(struct forward *f, const uint8_t *query, size_t len, forward_fn *fn,
 	f->n_open++;
 	add(&f->count->open, 1);
 	add(&f->count->asked, 1);
-	start(q);
+	go_on(q);
+	probe(q);
 	return 0;
+}
+
+/* --- other upstreams ----------------------------------------------------- */
+
+/* The counters that this address has, or those of one that is gone. */
+static struct upstream_count *
+counters_for(struct forward *f, const struct addr *a, const struct addr *upstreams, size_t n)
+{
+	uint64_t key = upstream_key(a);
+
+	for (size_t i = 0; i < FORWARD_UPSTREAMS_MAX; i++) {
+		if (f->count->up[i].key == key)
+			return &f->count->up[i];
+	}
+	for (size_t i = 0; i < FORWARD_UPSTREAMS_MAX; i++) {
+		struct upstream_count *c = &f->count->up[i];
+		bool used = false;
+
+		for (size_t k = 0; k < n; k++)
+			used |= c->key == upstream_key(&upstreams[k]);
+		for (size_t k = 0; k < f->n; k++)
+			used |= f->up[k]->count == c;
+		if (used)
+			continue;
+		atomic_store(&c->key, key);
+		c->queries = c->failures = c->timeouts = c->latency_us = 0;
+		return c;
+	}
+	return NULL;
 }
 
 static bool
 same_upstreams(const struct forward *f, const struct addr *upstreams, size_t n)
 {
 	for (size_t i = 0; i < n && n == f->n; i++) {
-		if (f->up[i].addr.len != upstreams[i].len ||
-			memcmp(&f->up[i].addr.sa, &upstreams[i].sa, upstreams[i].len) != 0)
+		if (!upstream_is(f->up[i], &upstreams[i]))
 			return false;
 	}
 	return n == f->n;
 }
 
-static void
-drop_upstreams(struct forward *f)
+static struct upstream *
+take_old(struct upstream *old[FORWARD_UPSTREAMS_MAX], size_t n, const struct addr *a)
 {
-	f->epoch++;
-	for (size_t i = 0; i < f->n; i++)
-		resolve_free(&f->up[i].resolve);
+	for (size_t i = 0; i < n; i++) {
+		if (old[i] != NULL && upstream_is(old[i], a))
+			return take_ptr(&old[i]);
+	}
+	return NULL;
+}
+
+/* Those that stay keep what is known of them and what they are being asked. */
+static void
+replace(struct forward *f, const struct addr *upstreams, size_t n)
+{
+	struct upstream *old[FORWARD_UPSTREAMS_MAX];
+	size_t n_old = f->n;
+
+	memcpy(old, f->up, sizeof old);
 	f->n = 0;
+	for (size_t i = 0; i < n_old; i++) {
+		bool stays = false;
+
+		for (size_t k = 0; k < n; k++)
+			stays |= upstream_is(old[i], &upstreams[k]);
+		if (!stays)
+			upstream_free(&old[i]);
+	}
+	for (size_t i = 0; i < n; i++) {
+		struct upstream *u = take_old(old, n_old, &upstreams[i]);
+
+		if (u != NULL ||
+			upstream_new(&u, f->loop, &upstreams[i], f->mark,
+				counters_for(f, &upstreams[i], upstreams, n)) == 0)
+			f->up[f->n++] = u;
+	}
+}
+
+static void
+mark_asked(struct question *q)
+{
+	q->asked = 0;
+	q->bad = false;
+	for (const struct ask *a = q->asks; a != NULL; a = a->next)
+		q->asked |= 1u << index_of(q->f, a->u);
 }
 
 bool
@@ -430,31 +563,14 @@ forward_use(struct forward *f, const struct addr *upstreams, size_t n)
 	n = MIN(n, (size_t)FORWARD_UPSTREAMS_MAX);
 	if (same_upstreams(f, upstreams, n))
 		return false;
+	replace(f, upstreams, n);
 	for (struct question *q = f->questions; q != NULL; q = q->next)
-		let_go(q);
-	drop_upstreams(f);
-	for (size_t i = 0; i < n; i++) {
-		struct upstream *u = &f->up[f->n];
-		struct resolve_config c = {
-			.servers = &upstreams[i],
-			.n_servers = 1,
-			.timeout_ms = TRY_MS,
-			.tries = TRIES,
-			.mark = f->mark,
-			.every_rcode = true,
-		};
-		struct err err;
-
-		*u = (struct upstream){.addr = upstreams[i]};
-		if (resolve_new(&u->resolve, f->loop, &c, &err) == 0)
-			f->n++;
-		else
-			log_error("dns", "upstream left out: %s", err.text);
-	}
+		mark_asked(q);
 	for (struct question *q = f->questions, *next; q != NULL; q = next) {
 		next = q->next;
-		start(q);
+		go_on(q);
 	}
+	beat_within(f, 0);
 	return true;
 }
 
@@ -465,8 +581,11 @@ forward_free(struct forward **out)
 
 	if (f == NULL)
 		return;
+	f->late = NULL;
 	while (f->questions != NULL)
 		settle(f->questions, NULL, 0);
-	drop_upstreams(f);
+	timer_free(&f->beat);
+	for (size_t i = 0; i < f->n; i++)
+		upstream_free(&f->up[i]);
 	free(f);
 }

@@ -7,14 +7,27 @@ health_asked(struct health *h, uint64_t now_ms)
 		h->silent_since_ms = MAX(now_ms, UINT64_C(1));
 }
 
+/* Rises at once and fades with each quicker one. */
+static uint64_t
+slowest(uint64_t before_ms, uint64_t took_ms)
+{
+	return MAX(MAX(took_ms, UINT64_C(1)), before_ms - before_ms / 8);
+}
+
 void
 health_heard(struct health *h, uint64_t took_ms)
 {
-	uint64_t fading_ms = h->slow_ms - h->slow_ms / 8;
-
 	h->silent_since_ms = 0;
 	h->unreachable = false;
-	h->slow_ms = MAX(MAX(took_ms, UINT64_C(1)), fading_ms);
+	h->slow_ms = slowest(h->slow_ms, took_ms);
+}
+
+void
+health_pulse(struct health *h, uint64_t took_ms)
+{
+	h->silent_since_ms = 0;
+	h->unreachable = false;
+	h->pulse_ms = slowest(h->pulse_ms, took_ms);
 }
 
 void
@@ -26,11 +39,18 @@ health_unreachable(struct health *h)
 bool
 health_dead(const struct health *h, uint64_t now_ms)
 {
-	bool quick = h->slow_ms > 0 && h->slow_ms < HEALTH_QUICK_MS;
-	uint64_t patience_ms = quick ? HEALTH_DEAD_MS : HEALTH_DEAD_SLOW_MS;
+	uint64_t takes_ms = 2 * (h->pulse_ms > 0 ? h->pulse_ms : h->slow_ms);
+	uint64_t patience_ms =
+		MIN(MAX(takes_ms, (uint64_t)HEALTH_DEAD_MS), (uint64_t)HEALTH_DEAD_SLOW_MS);
 
 	return h->unreachable ||
 		(h->silent_since_ms > 0 && now_ms >= h->silent_since_ms + patience_ms);
+}
+
+bool
+health_alive(const struct health *h, uint64_t now_ms)
+{
+	return (h->slow_ms > 0 || h->pulse_ms > 0) && !health_dead(h, now_ms);
 }
 
 bool

@@ -6,6 +6,7 @@ dns_libdns_a_SOURCES = \
 	dns/forward.c dns/forward.h \
 	dns/group.c dns/group.h \
 	dns/health.c dns/health.h \
+	dns/loopname.c dns/loopname.h \
 	dns/lookup.c dns/lookup.h \
 	dns/message.c dns/message.h \
 	dns/resolvconf.c dns/resolvconf.h \
@@ -14,8 +15,10 @@ dns_libdns_a_SOURCES = \
 	dns/resolvwatch.c dns/resolvwatch.h \
 	dns/rewrite.c dns/rewrite.h \
 	dns/server.c dns/server.h \
+	dns/share.c dns/share.h \
 	dns/tcp.c dns/tcp.h \
-	dns/udp.c dns/udp.h
+	dns/udp.c dns/udp.h \
+	dns/upstream.c dns/upstream.h
 
 DNS_TESTS = tests/unit/dns_message_test tests/unit/dns_answer_test tests/unit/dns_server_test \
 	tests/unit/dns_udp_test \

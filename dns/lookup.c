@@ -5,6 +5,7 @@
 
 #include "base/hash.h"
 #include "dns/rewrite.h"
+#include "dns/share.h"
 
 enum { BUCKETS = 256 };
 
@@ -12,6 +13,7 @@ struct waiter {
 	struct waiter *next;
 	forward_fn *fn;
 	void *arg;
+	uint32_t client;
 };
 
 /* A question that the forwarder was given. */
@@ -31,6 +33,7 @@ struct lookup {
 	uint64_t seed;
 	struct cache *cache;
 	struct forward *forward;
+	struct share share;
 	struct lookup_counters *count;
 	struct flight *flights[BUCKETS];
 };
@@ -52,6 +55,21 @@ show_cache(struct lookup *l)
 	atomic_store_explicit(&c->evicted, cache_evicted(l->cache), memory_order_relaxed);
 }
 
+/* The clients have gone; the next one that asks has it. */
+static void
+on_late(void *arg, const uint8_t *query, size_t query_len, const uint8_t *answer, size_t len)
+{
+	struct lookup *l = arg;
+	struct cache_key key;
+	struct dns_query q;
+
+	if (dns_query_parse(&q, query, query_len) != DNS_PARSE_OK)
+		return;
+	cache_key_init(&key, &q, NULL);
+	cache_put(l->cache, &key, answer, len, loop_now_ms(l->loop));
+	show_cache(l);
+}
+
 void
 lookup_new(struct lookup **out, struct loop *loop, uint32_t mark, struct lookup_counters *counters)
 {
@@ -62,7 +80,9 @@ lookup_new(struct lookup **out, struct loop *loop, uint32_t mark, struct lookup_
 	l->count = counters;
 	random_bytes(&l->seed, sizeof l->seed);
 	cache_new(&l->cache, &limits, l->seed);
+	share_init(&l->share, l->seed);
 	forward_new(&l->forward, loop, mark, &counters->forward);
+	forward_on_late(l->forward, on_late, l);
 	*out = l;
 }
 
@@ -107,12 +127,13 @@ flight_find(struct lookup *l, const struct cache_key *key)
 }
 
 static void
-join(struct flight *fl, forward_fn *fn, void *arg)
+join(struct flight *fl, uint32_t client, forward_fn *fn, void *arg)
 {
 	struct waiter *w = xcalloc(1, sizeof *w);
 
 	w->fn = fn;
 	w->arg = arg;
+	w->client = client;
 	*fl->last = w;
 	fl->last = &w->next;
 	fl->n_waiting++;
@@ -130,6 +151,7 @@ tell(struct flight *fl, const uint8_t *answer, size_t len)
 	while (w != NULL) {
 		struct waiter *next = w->next;
 
+		share_give(&fl->l->share, w->client);
 		w->fn(w->arg, answer, len);
 		free(w);
 		w = next;
@@ -254,7 +276,7 @@ lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target 
 
 int
 lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
-	forward_fn *fn, void *arg)
+	uint32_t client, forward_fn *fn, void *arg)
 {
 	struct cache_key key;
 	struct flight *fl;
@@ -262,8 +284,10 @@ lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target
 
 	cache_key_init(&key, q, target);
 	fl = flight_find(l, &key);
-	if (fl != NULL && fl->n_waiting >= LOOKUP_WAITERS_MAX)
+	if ((fl != NULL && fl->n_waiting >= LOOKUP_WAITERS_MAX) || !share_take(&l->share, client)) {
+		add(&l->count->crowded, 1);
 		return -EBUSY;
+	}
 	if (fl != NULL) {
 		add(&l->count->joined, 1);
 	} else {
@@ -271,6 +295,8 @@ lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target
 		rc = take_off(l, q, target, &fl);
 	}
 	if (rc == 0)
-		join(fl, fn, arg);
+		join(fl, client, fn, arg);
+	else
+		share_give(&l->share, client);
 	return rc;
 }

@@ -5,14 +5,14 @@
  *	lookup_now ► fresh, or stale while no upstream can answer ► said at once
  *	      └ lookup_wait ► joins the query in flight, or starts it ► forward ► cache ► all who wait
  *
- * An expired answer is said (TTL 30) 90 ms after upstream was asked, while the query goes on; at once
+ * An expired answer is said (TTL 30) 80 ms after upstream was asked, while the query goes on; at once
  * when it fails or all upstreams are known to be dead (RFC 8767 with shorter times: the resolver of a
  * pod gives up soon).
  *
  *	lookup_new(&l, loop, mark, counters);
  *	lookup_use(l, upstreams, n);
  *	if (!lookup_now(l, &query, NULL, &answer))
- *		lookup_wait(l, &query, NULL, on_answer, me);
+ *		lookup_wait(l, &query, NULL, client, on_answer, me);
  *	lookup_free(&l);	// who waits gets what there is
  */
 #ifndef EDGEWAY_DNS_LOOKUP_H
@@ -25,7 +25,7 @@ enum {
 	LOOKUP_ENTRIES = 4096, /* of each worker's cache */
 	LOOKUP_BYTES = 1024 * 1024,
 	LOOKUP_WAITERS_MAX = 256, /* of one question */
-	LOOKUP_STALE_MS = 90, /* the second upstream was asked 80 ms after the first */
+	LOOKUP_STALE_MS = 80, /* the second upstream was asked 60 ms after the first */
 };
 
 struct lookup;
@@ -37,6 +37,8 @@ struct lookup_counters {
 	_Atomic uint64_t misses;
 	_Atomic uint64_t stale; /* answered with what had expired */
 	_Atomic uint64_t joined; /* waited for a query in flight instead of one of their own */
+	_Atomic uint64_t
+		crowded; /* refused: more than its share was waiting for a client already */
 	_Atomic uint64_t evicted;
 	_Atomic uint64_t entries, bytes;
 };
@@ -51,8 +53,9 @@ void lookup_use(struct lookup *l, const struct addr *upstreams, size_t n);
  * NULL. */
 bool lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
 	struct cache_answer *answer);
-/* After lookup_now said false. fn comes later, as forward_fn says; or -EBUSY, -ENETUNREACH. */
+/* After lookup_now said false. client: its address (dns/share). fn comes later, as forward_fn says; or
+ * -EBUSY, -ENETUNREACH, -ELOOP. */
 int lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
-	forward_fn *fn, void *arg);
+	uint32_t client, forward_fn *fn, void *arg);
 
 #endif

@@ -123,6 +123,7 @@ static int
 wait_for_upstream(struct server *s, const struct client *c, const struct asked *by)
 {
 	struct waiting *w = xcalloc(1, sizeof *w + by->q->len);
+	uint32_t from = c->conn != NULL ? tcp_peer(c->conn) : ntohl(c->from.sin_addr.s_addr);
 	int rc;
 
 	w->server = s;
@@ -132,7 +133,7 @@ wait_for_upstream(struct server *s, const struct client *c, const struct asked *
 	w->chase = by->target != NULL;
 	if (by->target != NULL)
 		w->target = *by->target;
-	rc = lookup_wait(s->lookup, by->q, by->target, on_forwarded, w);
+	rc = lookup_wait(s->lookup, by->q, by->target, from, on_forwarded, w);
 	if (rc < 0) {
 		free(w);
 		return rc;

@@ -36,6 +36,18 @@ struct tcp {
 	unsigned n;
 };
 
+uint32_t
+tcp_peer(const struct tcp_conn *c)
+{
+	struct sockaddr_in from = {.sin_family = AF_UNSPEC};
+	socklen_t len = sizeof from;
+
+	if (c->fd < 0 || getpeername(c->fd, (struct sockaddr *)&from, &len) < 0 ||
+		from.sin_family != AF_INET)
+		return 0;
+	return ntohl(from.sin_addr.s_addr);
+}
+
 void
 tcp_ref(struct tcp_conn *c)
 {

@@ -23,6 +23,8 @@ typedef void tcp_query_fn(void *arg, struct tcp_conn *c, const uint8_t *m, size_
 
 void tcp_open(struct tcp **t, struct loop *loop, int fd, tcp_query_fn *fn, void *arg);
 void tcp_close(struct tcp **t);
+/* IPv4 address of the client, host byte order; 0 when it has left. */
+uint32_t tcp_peer(const struct tcp_conn *c);
 /* The one who keeps a connection for a later reply holds a reference, which also counts as an open
  * query. */
 void tcp_ref(struct tcp_conn *c);

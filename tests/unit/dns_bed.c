@@ -9,36 +9,58 @@
 
 /* --- upstreams ----------------------------------------------------------- */
 
-static void
-send_held(void *arg)
-{
-	struct bed_upstream *u = arg;
+/* An answer that waits for its time. */
+struct held {
+	struct held *next;
+	struct bed_upstream *u;
+	struct timer *later;
+	struct addr to;
+	size_t len;
+	uint8_t m[512];
+};
 
-	sendto(u->fd, u->held, u->held_len, 0, &u->held_to.sa, u->held_to.len);
+static void
+held_free(struct held *h)
+{
+	struct held **at = &h->u->held;
+
+	while (*at != h)
+		at = &(*at)->next;
+	*at = h->next;
+	timer_free(&h->later);
+	free(h);
 }
 
 static void
-on_query(void *arg, int fd, unsigned events)
+send_held(void *arg)
 {
-	struct bed_upstream *u = arg;
-	static const uint8_t rr[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2};
-	uint8_t *m = u->held;
-	size_t end = DNS_HEADER;
-	ssize_t n;
+	struct held *h = arg;
 
-	(void)events;
-	u->held_to.len = sizeof u->held_to.in;
-	n = recvfrom(fd, m, sizeof u->held - 32, 0, &u->held_to.sa, &u->held_to.len);
-	if (n < DNS_HEADER)
-		return;
-	u->asked++;
-	if (u->mode == SILENT)
-		return;
-	end = dns_name_skip(m, (size_t)n, end) + 4;
+	sendto(h->u->fd, h->m, h->len, 0, &h->to.sa, h->to.len);
+	held_free(h);
+}
+
+static bool
+is_held(const struct bed_upstream *u, const uint8_t *m)
+{
+	for (const struct held *h = u->held; h != NULL; h = h->next) {
+		if (memcmp(h->m, m, 2) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+answer(struct bed_upstream *u, struct held *h)
+{
+	static const uint8_t rr[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 192, 0, 2};
+	size_t end = dns_name_skip(h->m, h->len, DNS_HEADER) + 4;
+	uint8_t *m = h->m;
+
 	m[2] |= 0x80;
 	m[3] = u->mode == FAIL ? 0x82 : u->mode == REFUSE ? 0x85 : 0x80;
 	m[11] = 0;
-	if (m[3] == 0x80) {
+	if (m[3] == 0x80 && m[DNS_HEADER] != 0) {
 		memcpy(m + end, rr, sizeof rr);
 		m[end + 9] = u->ttl_s;
 		m[end + sizeof rr] = u->ip;
@@ -50,12 +72,42 @@ on_query(void *arg, int fd, unsigned events)
 			m[i] |= 0x20;
 	}
 	if (u->mode == LIE)
-		m[13] ^= 1; /* another name */
-	u->held_len = end;
-	if (u->mode != SLOW)
-		send_held(u);
-	else if (!timer_active(u->later)) /* asked again meanwhile: no reason to be slower */
-		timer_start(u->later, u->delay_ms, 0);
+		m[13] ^= 1; /* another name, or type */
+	h->len = end;
+}
+
+/* Pulses (of the root) are answered as the others are, and not counted. */
+static void
+on_query(void *arg, int fd, unsigned events)
+{
+	struct bed_upstream *u = arg;
+	struct held *h = xcalloc(1, sizeof *h);
+	bool pulse, slow;
+	ssize_t n;
+
+	(void)events;
+	h->to.len = sizeof h->to.in;
+	n = recvfrom(fd, h->m, sizeof h->m - 32, 0, &h->to.sa, &h->to.len);
+	pulse = n > DNS_HEADER && h->m[DNS_HEADER] == 0;
+	if (n > DNS_HEADER && !pulse)
+		u->asked++;
+	slow = u->mode == SLOW || (u->mode == SLOW_NAMES && !pulse);
+	/* asked again meanwhile: no reason to be slower */
+	if (n <= DNS_HEADER || u->mode == SILENT || (slow && is_held(u, h->m))) {
+		free(h);
+		return;
+	}
+	h->u = u;
+	h->len = (size_t)n;
+	h->next = u->held;
+	u->held = h;
+	answer(u, h);
+	if (!slow) {
+		send_held(h);
+		return;
+	}
+	h->later = timer_new(u->loop, send_held, h);
+	timer_start(h->later, u->delay_ms, 0);
 }
 
 static void
@@ -69,7 +121,7 @@ upstream_open(struct bed *f, struct bed_upstream *u, uint8_t ip)
 	assert_int_equal(sock_udp(&any, 0, &u->fd, NULL), 0);
 	u->addr.len = sizeof u->addr.in;
 	assert_int_equal(getsockname(u->fd, &u->addr.sa, &u->addr.len), 0);
-	u->later = timer_new(f->loop, send_held, u);
+	u->loop = f->loop;
 	u->watch = watch_start(f->loop, u->fd, WATCH_READ, on_query, u);
 }
 
@@ -77,7 +129,8 @@ void
 bed_upstream_close(struct bed_upstream *u)
 {
 	watch_stop(&u->watch);
-	timer_free(&u->later);
+	while (u->held != NULL)
+		held_free(u->held);
 	if (u->fd >= 0)
 		close(u->fd);
 	u->fd = -1;

@@ -12,7 +12,10 @@
 #include "dns/dns.h"
 #include "dns_kit.h"
 
-enum bed_mode { ANSWER, SILENT, FAIL, REFUSE, LIE, SLOW, FOLD };
+/* SLOW_NAMES: it lives, but others that it asks are slow. */
+enum bed_mode { ANSWER, SILENT, FAIL, REFUSE, LIE, SLOW, SLOW_NAMES, FOLD };
+
+struct held;
 
 struct bed_upstream {
 	int fd;
@@ -23,10 +26,8 @@ struct bed_upstream {
 	uint8_t ip; /* 192.0.2.ip */
 	uint8_t ttl_s;
 	uint64_t delay_ms; /* when slow */
-	struct timer *later;
-	uint8_t held[512];
-	size_t held_len;
-	struct addr held_to;
+	struct loop *loop;
+	struct held *held;
 };
 
 struct bed {

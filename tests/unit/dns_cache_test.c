@@ -390,8 +390,8 @@ silence_says_as_much_as_one_was_quick(void **state)
 	assert_false(health_dead(&h, 100000));
 	health_asked(&h, 1000); /* never heard */
 	health_asked(&h, 2000);
-	assert_false(health_dead(&h, 4799));
-	assert_true(health_dead(&h, 4800));
+	assert_false(health_dead(&h, 2199) || health_alive(&h, 2199));
+	assert_true(health_dead(&h, 2200));
 	health_heard(&h, 20);
 	assert_false(health_dead(&h, 100000));
 	health_asked(&h, 10000);
@@ -399,8 +399,10 @@ silence_says_as_much_as_one_was_quick(void **state)
 	assert_true(health_dead(&h, 11200));
 	health_heard(&h, 3000); /* slow */
 	health_asked(&h, 20000);
-	assert_false(health_dead(&h, 23799));
-	for (unsigned i = 0; i < 12; i++)
+	assert_false(health_dead(&h, 24199));
+	assert_true(health_alive(&h, 24199));
+	assert_true(health_dead(&h, 24200));
+	for (unsigned i = 0; i < 16; i++)
 		health_heard(&h, 20); /* quick again */
 	health_asked(&h, 30000);
 	assert_true(health_dead(&h, 31200));
@@ -409,6 +411,15 @@ silence_says_as_much_as_one_was_quick(void **state)
 	assert_true(health_dead(&h, 31200));
 	health_heard(&h, 20);
 	assert_false(health_dead(&h, 31200));
+	health_pulse(&h, 5); /* quick by itself: others that it waits for are slow */
+	health_heard(&h, 3000);
+	health_asked(&h, 40000);
+	assert_false(health_dead(&h, 41199));
+	health_pulse(&h, 5);
+	assert_true(health_alive(&h, 41200));
+	health_asked(&h, 41200);
+	assert_true(health_dead(&h, 42400));
+	assert_false(health_alive(&h, 42400));
 }
 
 static void
