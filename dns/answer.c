@@ -9,6 +9,7 @@
 enum {
 	NEGATIVE_TTL_S = 5, /* a service that appears is called a moment later */
 	SERVICE_NAME = 2 * (MESH_NAME_MAX + 1) + 4, /* <service>.<namespace>.svc. in wire form */
+	SVC_LABELS = 6, /* of <service>.<namespace>.svc: length octets, and "svc" */
 	SRV_FIXED = 6,
 };
 
@@ -78,11 +79,17 @@ put_label(uint8_t *to, const char *text, size_t len)
 static size_t
 put_service_name(uint8_t to[DNS_NAME_MAX], const struct dns_zone *z, const struct service *svc)
 {
-	size_t name = strlen(svc->name), ns = strlen(svc->namespace), n;
+	size_t name = strlen(svc->name), ns = strlen(svc->namespace), n = 0;
+	const char *dot = strchr(svc->name, '.');
+	size_t first = dot != NULL ? (size_t)(dot - svc->name) : name;
 
-	if (name > MESH_NAME_MAX || ns > MESH_NAME_MAX)
+	/* With a long hostname and a long domain there may be no such name. */
+	if (name > MESH_SERVICE_MAX || first > MESH_NAME_MAX || name - first > MESH_NAME_MAX + 1 ||
+		ns > MESH_NAME_MAX || name + ns + SVC_LABELS + z->name_len > DNS_NAME_MAX)
 		return 0;
-	n = put_label(to, svc->name, name);
+	n = put_label(to, svc->name, first);
+	if (dot != NULL)
+		n += put_label(to + n, dot + 1, name - first - 1);
 	n += put_label(to + n, svc->namespace, ns);
 	n += put_label(to + n, "svc", 3);
 	memcpy(to + n, z->name, z->name_len);
@@ -288,7 +295,7 @@ put_srv(struct ask *a, struct dns_writer *w, const struct service *svc, bool udp
 	for (unsigned i = 0; i < svc->n_ports && n > 0; i++) {
 		const struct service_port *p = &svc->ports[i];
 
-		if (name != NULL && (is_udp(p) != udp || !port_named(p, name, len)))
+		if (p->extra || (name != NULL && (is_udp(p) != udp || !port_named(p, name, len))))
 			continue;
 		dns_put16(d, 0);
 		dns_put16(d + 2, 100);

@@ -37,7 +37,7 @@ apply_lost(void *arg)
 void
 apply_digests(const struct apply *a, struct digests *d)
 {
-	char key[2 * MESH_NAME_MAX + 2];
+	char key[MESH_NAME_MAX + MESH_SERVICE_MAX + 2];
 
 	memset(d, 0, sizeof(*d));
 	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {

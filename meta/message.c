@@ -7,22 +7,9 @@
 #include <strings.h>
 
 #include "base/tree.h"
+#include "model/check.h"
 
 enum { HUB_PORT = 10000 };
-
-/* A label of RFC 1123, lower case, as Kubernetes has it. */
-static bool
-label_ok(const char *at, size_t len)
-{
-	if (len == 0 || len > MESH_NAME_MAX || at[0] == '-' || at[len - 1] == '-')
-		return false;
-	for (size_t i = 0; i < len; i++) {
-		if (!(at[i] >= 'a' && at[i] <= 'z') && !(at[i] >= '0' && at[i] <= '9') &&
-			at[i] != '-')
-			return false;
-	}
-	return true;
-}
 
 int
 message_service(struct message_service *to, const char *resource, struct err *err)
@@ -36,7 +23,7 @@ message_service(struct message_service *to, const char *resource, struct err *er
 	name = at + sizeof(middle) - 1;
 	ns_len = (size_t)(at - resource);
 	name_len = strlen(name);
-	if (!label_ok(resource, ns_len) || !label_ok(name, name_len))
+	if (!check_label(resource, ns_len) || !check_service(name, name_len))
 		return err_set(err, EINVAL, "namespace or name of the service is not a DNS label");
 	memcpy(to->ns, resource, ns_len);
 	to->ns[ns_len] = '\0';

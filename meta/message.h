@@ -7,10 +7,10 @@
 #include "model/envelope.h"
 #include "model/mesh.h"
 
-/* "<ns>/service/<name>" */
+/* "<ns>/service/<name>"; a name of pods is <hostname>.<service> */
 struct message_service {
 	char ns[MESH_NAME_MAX + 1];
-	char name[MESH_NAME_MAX + 1];
+	char name[MESH_SERVICE_MAX + 1];
 };
 int message_service(struct message_service *to, const char *resource, struct err *err);
 

@@ -24,6 +24,15 @@ check_label(const char *text, size_t len)
 	return true;
 }
 
+bool
+check_service(const char *text, size_t len)
+{
+	const char *dot = memchr(text, '.', len);
+	size_t first = dot != NULL ? (size_t)(dot - text) : len;
+
+	return check_label(text, first) && (dot == NULL || check_label(dot + 1, len - first - 1));
+}
+
 /* Unlike DNS, Kubernetes does not bound the labels of a subdomain by 63. */
 bool
 check_subdomain(const char *text, size_t len)

@@ -11,6 +11,7 @@
 
 bool check_label(const char *text, size_t len); /* a-z 0-9 -, 1..63 */
 bool check_subdomain(const char *text, size_t len); /* labels and dots, 1..253 */
+bool check_service(const char *text, size_t len); /* a label, or two: <hostname>.<service> */
 bool check_word(const char *text, size_t len); /* visible ASCII without quotes, 0..253 */
 bool check_token(const char *text, size_t len); /* RFC 9110 section 5.6.2, 1..127 */
 bool check_path(const char *text, size_t len); /* "/" and visible ASCII, 1..253 */

@@ -184,59 +184,110 @@ cluster_replace(struct cluster *c, const char *source, struct kube_batch *b)
 static void
 release_joint(struct cluster *c, struct joint *j)
 {
-	if (j->n_records > 0 || j->told || j->dirty)
+	if (j->n_records > 0 || j->n_told > 0 || j->dirty)
 		return;
 	table_remove(&c->joints, &j->node);
 	cluster_joint_free(j);
 }
 
-/* Fills the change when the view differs from what was told last. */
-static bool
-look_at(struct cluster *c, struct joint *j, struct cluster_change *change)
+static void
+push(struct cluster *c, const struct joint *j, const char *name, struct view *view,
+	struct buf *json)
 {
-	struct view *view;
-	struct buf json;
+	struct pending *p = xcalloc(1, sizeof *p);
 
-	free(take_ptr(&j->reason));
-	view = cluster_join(c, j, &j->reason);
-	*change = (struct cluster_change){0};
-	if (view == NULL && !j->told)
-		return false;
-	buf_init(&json, BUF_UNLIMITED);
-	if (view != NULL)
-		change->digest = view_build(&json, view);
-	if (view != NULL && j->told && change->digest == j->digest) {
-		view_free(&view);
-		buf_fini(&json);
-		return false;
+	p->change.ns = xstrdup(j->ns);
+	p->change.name = xstrdup(name);
+	p->change.view = view;
+	p->change.json_len = buf_len(json);
+	if (view != NULL) {
+		p->change.digest = view_digest(buf_at(json), buf_len(json));
+		p->change.json = buf_take_str(json);
 	}
-	j->told = view != NULL;
-	j->digest = change->digest;
-	change->ns = xstrdup(j->ns);
-	change->name = xstrdup(j->name);
-	change->view = view;
-	change->json_len = buf_len(&json);
-	change->json = view != NULL ? buf_take_str(&json) : NULL;
-	buf_fini(&json);
-	return true;
+	TAILQ_INSERT_TAIL(&c->pending, p, entry);
+}
+
+/* Takes over the view; before: what was told of it, NULL: nothing. */
+static struct told
+look_at(struct cluster *c, const struct joint *j, struct joined *now, const struct told *before)
+{
+	struct told told = {.name = xstrdup(now->view->name), .reason = now->reason};
+	auto_buf struct buf json;
+
+	buf_init(&json, BUF_UNLIMITED);
+	told.digest = view_build(&json, now->view);
+	if (before == NULL || before->digest != told.digest)
+		push(c, j, told.name, take_ptr(&now->view), &json);
+	view_free(&now->view);
+	return told;
+}
+
+/* The service itself first. */
+static int
+compare_names(const char *a, const char *b)
+{
+	bool x = strchr(a, '.') != NULL, y = strchr(b, '.') != NULL;
+
+	return x != y ? (int)x - (int)y : strcmp(a, b);
+}
+
+static int
+compare_joined(const void *a, const void *b)
+{
+	return compare_names(
+		((const struct joined *)a)->view->name, ((const struct joined *)b)->view->name);
+}
+
+/* Joins again, and makes changes of what differs from what was told: both lists are in order of names. */
+static void
+join_again(struct cluster *c, struct joint *j)
+{
+	struct told *old = j->told, *told;
+	size_t n_old = j->n_told, k = 0;
+	struct joined *now;
+	size_t n = cluster_join(c, j, &now);
+	auto_buf struct buf none;
+
+	buf_init(&none, BUF_UNLIMITED);
+	qsort(now, n, sizeof *now, compare_joined);
+	told = xcalloc(n + 1, sizeof *told);
+	for (size_t i = 0; i < n || k < n_old;) {
+		int order = i == n   ? 1
+			: k == n_old ? -1
+				     : compare_names(now[i].view->name, old[k].name);
+
+		if (order > 0) {
+			push(c, j, old[k++].name, NULL, &none);
+			continue;
+		}
+		told[i] = look_at(c, j, &now[i], order == 0 ? &old[k] : NULL);
+		i++;
+		k += order == 0;
+	}
+	free(now);
+	cluster_told_free(old, n_old);
+	j->told = told;
+	j->n_told = n;
 }
 
 bool
 cluster_next_change(struct cluster *c, struct cluster_change *change)
 {
+	struct pending *p;
 	struct joint *j;
 
-	while ((j = TAILQ_FIRST(&c->waiting)) != NULL) {
-		bool differs;
-
+	while ((p = TAILQ_FIRST(&c->pending)) == NULL) {
+		if ((j = TAILQ_FIRST(&c->waiting)) == NULL)
+			return false;
 		TAILQ_REMOVE(&c->waiting, j, waiting);
 		j->dirty = false;
-		differs = look_at(c, j, change);
+		join_again(c, j);
 		release_joint(c, j);
-		if (differs)
-			return true;
 	}
-	return false;
+	TAILQ_REMOVE(&c->pending, p, entry);
+	*change = p->change;
+	free(p);
+	return true;
 }
 
 void
@@ -252,7 +303,7 @@ cluster_change_fini(struct cluster_change *change)
 bool
 cluster_dirty(const struct cluster *c)
 {
-	return !TAILQ_EMPTY(&c->waiting);
+	return !TAILQ_EMPTY(&c->waiting) || !TAILQ_EMPTY(&c->pending);
 }
 
 /* --- the rest --------------------------------------------------------------------- */
@@ -270,9 +321,13 @@ cluster_node(const struct cluster *c, const char *name, const char **site, const
 const char *
 cluster_reason(const struct cluster *c, const char *ns, const char *name)
 {
-	const struct joint *j = cluster_find_joint(c, ns, name);
+	const char *dot = strchr(name, '.');
+	const struct joint *j = cluster_find_joint(c, ns, dot != NULL ? dot + 1 : name);
 
-	return j != NULL && j->reason != NULL ? j->reason : "";
+	for (size_t i = 0; j != NULL && i < j->n_told; i++)
+		if (strcmp(j->told[i].name, name) == 0 && j->told[i].reason != NULL)
+			return j->told[i].reason;
+	return "";
 }
 
 size_t
@@ -287,6 +342,7 @@ cluster_new(void)
 	struct cluster *c = xcalloc(1, sizeof *c);
 
 	TAILQ_INIT(&c->waiting);
+	TAILQ_INIT(&c->pending);
 	return c;
 }
 
@@ -295,10 +351,16 @@ cluster_free(struct cluster **c)
 {
 	struct cluster *gone = take_ptr(c);
 	struct table_node *n;
+	struct pending *p;
 	size_t slot;
 
 	if (gone == NULL)
 		return;
+	while ((p = TAILQ_FIRST(&gone->pending)) != NULL) {
+		TAILQ_REMOVE(&gone->pending, p, entry);
+		cluster_change_fini(&p->change);
+		free(p);
+	}
 	for (slot = 0; (n = table_walk(&gone->records, &slot, NULL)) != NULL;)
 		unsay(gone, node_of(struct record, n)->said);
 	for (slot = 0; (n = table_walk(&gone->sources, &slot, NULL)) != NULL;)

@@ -11,6 +11,9 @@
  *
  * A `source` is whoever says an object: a file of the folder, or "" for the API server. Should two
  * sources say the same object, the one whose name sorts first wins, until it takes the object back.
+ * A headless service has a view more for each hostname of its pods, named <hostname>.<service>, which no
+ * service can be called.
+ *
  * The result depends on the objects alone, not on the order in which they came, so that replicas
  * agree. Pure; one thread.
  */
@@ -42,7 +45,7 @@ struct cluster_change {
 	uint64_t digest;
 };
 
-/* The next service whose view differs from what was told last; false when there is none. */
+/* The next service, or name of pods of one, whose view differs from what was told last; false when there is none. */
 bool cluster_next_change(struct cluster *c, struct cluster_change *change);
 void cluster_change_fini(struct cluster_change *change);
 

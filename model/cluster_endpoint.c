@@ -12,7 +12,7 @@ join_explain(struct joining *j, const char *fmt, ...)
 	char text[512];
 	va_list ap;
 
-	if (j->reason != NULL)
+	if (j->reason != NULL || j->quiet)
 		return;
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof text, fmt, ap);
@@ -20,8 +20,8 @@ join_explain(struct joining *j, const char *fmt, ...)
 	j->reason = xasprintf("port %u: %s", j->at->port, text);
 }
 
-static const struct kube_container_port *
-find_number(const struct kube_pod *p, uint16_t port, uint8_t protocol)
+const struct kube_container_port *
+join_find_number(const struct kube_pod *p, uint16_t port, uint8_t protocol)
 {
 	const struct kube_container_port *found = NULL;
 
@@ -47,7 +47,7 @@ set_host_way(
 	struct joining *j, struct view_endpoint *e, const struct kube_object *pod, uint16_t port)
 {
 	const struct kube_pod *p = &pod->pod;
-	const struct kube_container_port *cp = find_number(p, port, j->at->protocol);
+	const struct kube_container_port *cp = join_find_number(p, port, j->at->protocol);
 
 	if (p->host_network) {
 		e->host_ip = copy(p->host_ip, p->pod_ip);
@@ -102,7 +102,7 @@ new_endpoint(struct joining *j)
 }
 
 void
-join_add(struct joining *j, const struct member *m)
+join_add(struct joining *j, const struct member *m, uint16_t port)
 {
 	struct view_endpoint *e = new_endpoint(j);
 	const struct kube_pod *p = m->pod != NULL ? &m->pod->pod : NULL;
@@ -117,16 +117,16 @@ join_add(struct joining *j, const struct member *m)
 		e->node = copy(p->node, m->node);
 		e->pod = xstrdup(m->pod->name);
 		e->pod_ip = copy(p->pod_ip, m->ip);
-		e->pod_port = m->port;
+		e->pod_port = port;
 		e->given_ip = xstrdup("");
-		set_host_way(j, e, m->pod, m->port);
+		set_host_way(j, e, m->pod, port);
 	} else {
 		e->node = xstrdup(m->node);
 		e->pod = xstrdup("");
 		e->pod_ip = xstrdup("");
 		e->host_ip = xstrdup("");
 		e->given_ip = xstrdup(m->ip);
-		e->given_port = m->port;
+		e->given_port = port;
 	}
 	set_node(j, e, m->zone);
 }

@@ -105,9 +105,19 @@ use_joint(struct cluster *c, const char *ns, const char *name)
 }
 
 void
+cluster_told_free(struct told *told, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(told[i].name);
+		free(told[i].reason);
+	}
+	free(told);
+}
+
+void
 cluster_joint_free(struct joint *j)
 {
-	free(j->reason);
+	cluster_told_free(j->told, j->n_told);
 	free(j->ns);
 	free(j->name);
 	free(j);

@@ -2,6 +2,7 @@
 #include <strings.h>
 
 #include "model/cluster_private.h"
+#include "model/mesh.h"
 
 /* --- choice of protocol ------------------------------------------------------ */
 
@@ -40,207 +41,250 @@ choose_mode(const struct kube_service_port *p)
 	return PORT_TCP;
 }
 
-/* --- members --------------------------------------------------------------------- */
+/* --- ports ------------------------------------------------------------------------ */
 
-static uint16_t
-find_target(const struct kube_pod *p, const struct kube_service_port *sp)
+/* A new port; NULL when the view has as many as it may have. */
+static struct view_port *
+new_port(struct joining *j, const struct kube_service_port *sp, uint16_t number)
 {
-	if (sp->target != 0)
-		return sp->target;
-	for (size_t i = 0; i < p->n_ports; i++)
-		if (p->ports[i].protocol == sp->protocol &&
-			strcmp(p->ports[i].name, sp->target_name) == 0)
-			return p->ports[i].port;
-	return 0;
-}
+	struct view *v = j->view;
 
-/* An address passes on when a pod goes: the one that stays is meant, else any, but always the same. */
-static const struct kube_object *
-likelier(const struct kube_object *a, const struct kube_object *b)
-{
-	if (a == NULL || a->pod.deleting != b->pod.deleting)
-		return a == NULL || a->pod.deleting ? b : a;
-	return strcmp(a->name, b->name) < 0 ? a : b;
-}
-
-/* The pod behind an endpoint: named, or found by its node and address (pods of two nodes may share one). */
-static const struct kube_object *
-find_pod(const struct joining *j, const struct kube_endpoint *e)
-{
-	const struct kube_object *found = NULL;
-	struct table_node *n;
-
-	if (*e->pod != '\0')
-		return cluster_find(j->c, KUBE_POD, j->ns, e->pod);
-	if (*e->node == '\0')
+	if (v->n_ports == MESH_PORTS_MAX)
 		return NULL;
-	n = table_first(&j->c->pods_by_ip, cluster_ip_hash(e->node, e->ip));
-	for (; n != NULL; n = table_next(n)) {
-		const struct record *r = node_of(struct link, n)->target;
-		const struct kube_pod *p = &r->object->pod;
-
-		if (strcmp(r->ns, j->ns) == 0 && strcmp(p->node, e->node) == 0 &&
-			strcmp(p->pod_ip, e->ip) == 0 && !p->ended)
-			found = likelier(found, r->object);
+	if (v->n_ports == j->ports_room) {
+		j->ports_room = MAX(j->ports_room * 2, (size_t)4);
+		v->ports = xrealloc(v->ports, j->ports_room * sizeof *v->ports);
 	}
-	return found;
-}
-
-/* Slices and Endpoints carry ports that are resolved already, under the service port's name. */
-static bool
-join_subset(struct joining *j, const struct kube_subset *s)
-{
-	bool serves = false;
-
-	for (size_t i = 0; i < s->n_ports; i++) {
-		const struct kube_endpoint_port *p = &s->ports[i];
-
-		if (p->protocol != j->at->protocol || strcmp(p->name, j->at->name) != 0)
-			continue;
-		serves = true;
-		for (size_t k = 0; k < s->n_endpoints; k++) {
-			const struct kube_endpoint *e = &s->endpoints[k];
-			struct member m = {
-				.pod = find_pod(j, e),
-				.ip = e->ip,
-				.node = e->node,
-				.zone = e->zone,
-				.hostname = e->hostname,
-				.hint_zones = &e->hint_zones,
-				.hint_nodes = &e->hint_nodes,
-				.port = p->port != 0 ? p->port : j->at->port,
-				.flags = e->flags,
-			};
-
-			join_add(j, &m);
-		}
-	}
-	return serves;
-}
-
-static bool
-join_subsets(struct joining *j, const struct kube_endpoints *e)
-{
-	bool serves = false;
-
-	for (size_t i = 0; i < e->n_subsets; i++)
-		serves |= join_subset(j, &e->subsets[i]) || e->subsets[i].n_endpoints == 0;
-	return serves;
-}
-
-/* As the EndpointSlice controller derives conditions from a pod. */
-static uint8_t
-pod_flags(const struct kube_pod *p, bool publish_not_ready)
-{
-	bool ready = publish_not_ready || (p->ready && !p->deleting);
-
-	return (uint8_t)((ready ? ENDPOINT_READY : 0) | (p->ready ? ENDPOINT_SERVING : 0) |
-		(p->deleting ? ENDPOINT_TERMINATING : 0));
+	j->at = sp;
+	j->room = 0;
+	j->port = &v->ports[v->n_ports++];
+	*j->port = (struct view_port){.port = number, .mode = (uint8_t)choose_mode(sp)};
+	return j->port;
 }
 
 static void
-join_pod(struct joining *j, const struct kube_object *o)
+add_members(struct joining *j, const struct members *members)
 {
-	const struct kube_pod *p = &o->pod;
-	const char *ip = *p->pod_ip == '\0' && p->host_network ? p->host_ip : p->pod_ip;
-	struct member m = {
-		.pod = o,
-		.ip = ip,
-		.node = p->node,
-		.hostname = strcmp(p->subdomain, j->name) == 0 ? p->hostname : "",
-		.port = find_target(p, j->at),
-		.flags = pod_flags(p, j->service->publish_not_ready),
-	};
+	for (size_t i = 0; i < members->n; i++) {
+		uint16_t port = join_member_port(j, members->list[i], j->at);
 
-	if (p->ended || *ip == '\0')
-		return;
-	if (m.port == 0)
-		join_explain(
-			j, "pod %s has no container port named %s", o->name, j->at->target_name);
-	else
-		join_add(j, &m);
-}
-
-static void
-join_selected(struct joining *j)
-{
-	const struct kube_labels *selector = &j->service->selector;
-	struct table_node *n =
-		table_first(&j->c->pods_by_label, cluster_label_hash(j->ns, &selector->list[0]));
-
-	for (; n != NULL; n = table_next(n)) {
-		const struct record *r = node_of(struct link, n)->target;
-
-		if (strcmp(r->ns, j->ns) == 0 && cluster_selects(selector, &r->object->pod.labels))
-			join_pod(j, r->object);
-	}
-}
-
-/* --- the service --------------------------------------------------------------------- */
-
-static void
-join_port(struct joining *j, const struct joint *joint)
-{
-	const struct kube_object *endpoints = cluster_find(j->c, KUBE_ENDPOINTS, j->ns, j->name);
-	bool serves = false;
-
-	if (joint->slices != NULL) {
-		for (const struct record *r = joint->slices; r != NULL; r = r->next_slice)
-			serves |= join_subsets(j, &r->object->endpoints);
-	} else if (endpoints != NULL) {
-		serves = join_subsets(j, &endpoints->endpoints);
-	} else if (j->service->selector.n > 0) {
-		join_selected(j);
-		serves = true;
+		if (port != 0)
+			join_add(j, members->list[i], port);
 	}
 	join_dedupe(j);
-	if (j->port->n_endpoints > 0)
+}
+
+static void
+join_port(struct joining *j, const struct kube_service_port *sp, const struct members *members)
+{
+	struct view_port *port = new_port(j, sp, sp->port);
+
+	if (port == NULL)
 		return;
-	if (joint->slices == NULL && endpoints == NULL && j->service->selector.n == 0)
+	port->name = xstrdup(sp->name);
+	if (*j->view->external_name != '\0')
+		return;
+	add_members(j, members);
+	if (port->n_endpoints > 0)
+		return;
+	if (j->nobody)
 		join_explain(j, "no selector, no EndpointSlice and no Endpoints of this name");
-	else if (!serves)
+	else if (members->n > 0)
 		join_explain(j, "its slices or Endpoints have no port named '%s' of this protocol",
-			j->at->name);
+			sp->name);
 	else
 		join_explain(j, "no pod with an address");
 }
 
-struct view *
-cluster_join(const struct cluster *c, const struct joint *joint, char **reason)
+/* --- ports that the service itself does not have ----------------------------------- */
+
+static bool
+has_port(const struct view *v, uint16_t number, bool udp)
+{
+	for (size_t i = 0; i < v->n_ports; i++)
+		if (v->ports[i].port == number && (v->ports[i].mode == PORT_UDP) == udp)
+			return true;
+	return false;
+}
+
+/* The number is left free by the ports that are there: serves it with those members that have sp. */
+static void
+join_extra(struct joining *j, const struct kube_service_port *sp, uint16_t number,
+	const struct members *members)
+{
+	struct view_port *port;
+
+	if (number == 0 || sp->protocol == KUBE_SCTP ||
+		has_port(j->view, number, sp->protocol == KUBE_UDP))
+		return;
+	port = new_port(j, sp, number);
+	if (port == NULL)
+		return;
+	port->name = xstrdup("");
+	port->extra = true;
+	add_members(j, members);
+}
+
+/* The port at which all endpoints serve this one; 0 when they differ, or there is none. */
+static uint16_t
+common_target(const struct view_port *p)
+{
+	uint16_t target = 0;
+
+	for (size_t i = 0; i < p->n_endpoints; i++) {
+		const struct view_endpoint *e = &p->endpoints[i];
+		uint16_t port = *e->pod != '\0' ? e->pod_port : e->given_port;
+
+		if (target != 0 && port != target)
+			return 0;
+		target = port;
+	}
+	return target;
+}
+
+/* Who finds a headless service elsewhere gets the pods' addresses, and calls their own ports. */
+static void
+join_targets(struct joining *j, const struct members *members)
+{
+	size_t n = j->view->n_ports;
+
+	for (size_t i = 0, k = 0; i < j->service->n_ports && k < n; i++) {
+		const struct kube_service_port *sp = &j->service->ports[i];
+
+		if (sp->protocol != KUBE_SCTP)
+			join_extra(j, sp, common_target(&j->view->ports[k++]), members);
+	}
+}
+
+/* Whatever the pods declare. */
+static void
+join_declared(struct joining *j, const struct members *members)
+{
+	j->declared = true;
+	for (size_t i = 0; i < members->n; i++) {
+		const struct kube_object *pod = members->list[i]->pod;
+
+		for (size_t k = 0; pod != NULL && k < pod->pod.n_ports; k++) {
+			const struct kube_container_port *cp = &pod->pod.ports[k];
+			struct kube_service_port sp = {
+				.name = cp->name,
+				.app_protocol = (char[]){""},
+				.protocol = cp->protocol,
+				.port = cp->port,
+			};
+
+			join_extra(j, &sp, cp->port, members);
+		}
+	}
+	j->declared = false;
+}
+
+/* --- views ------------------------------------------------------------------------- */
+
+static struct view *
+new_view(struct joining *j, const char *hostname)
+{
+	const struct kube_service *s = j->service;
+	bool own = *hostname == '\0';
+	struct view *v = xcalloc(1, sizeof *v);
+
+	v->ns = xstrdup(j->ns);
+	v->name = own ? xstrdup(j->name) : xasprintf("%s.%s", hostname, j->name);
+	v->cluster_ip = xstrdup(s->cluster_ip);
+	v->external_name = xstrdup(s->external_name);
+	v->headless = s->headless;
+	v->lb = s->lb;
+	v->hash_key = xstrdup(s->hash_key);
+	v->health_path = xstrdup(s->health_path);
+	/* Who names a pod means that one, wherever it runs. */
+	v->local_only = own && s->local_only;
+	v->distribution = s->distribution;
+	return v;
+}
+
+/* The service's own view, or that of those pods that share a hostname. */
+static void
+join_view(struct joining *j, const char *hostname, const struct members *members)
+{
+	j->reason = NULL;
+	j->ports_room = 0;
+	j->view = new_view(j, hostname);
+	for (size_t i = 0; i < j->service->n_ports; i++)
+		if (j->service->ports[i].protocol != KUBE_SCTP)
+			join_port(j, &j->service->ports[i], members);
+	/* That nobody has a way to a port that nobody asked for is no news. */
+	j->quiet = true;
+	if (j->service->headless)
+		join_targets(j, members);
+	if (*hostname != '\0')
+		join_declared(j, members);
+	j->quiet = false;
+	j->views = xrealloc(j->views, (j->n_views + 1) * sizeof *j->views);
+	j->views[j->n_views++] = (struct joined){j->view, j->reason};
+}
+
+static int
+compare_hostnames(const void *a, const void *b)
+{
+	const struct member *x = *(const struct member *const *)a;
+	const struct member *y = *(const struct member *const *)b;
+	int order = strcmp(x->hostname, y->hostname);
+
+	if (order == 0)
+		order = strcmp(
+			x->pod != NULL ? x->pod->name : "", y->pod != NULL ? y->pod->name : "");
+	return order;
+}
+
+/* The pods of a headless service that have a hostname: a name of its own for each (DESIGN section 4). */
+static void
+join_named_pods(struct joining *j, const struct members *all)
+{
+	struct members named = {.list = xcalloc(all->n + 1, sizeof *named.list)};
+
+	for (size_t i = 0; i < all->n; i++)
+		if (*all->list[i]->hostname != '\0')
+			named.list[named.n++] = all->list[i];
+	qsort(named.list, named.n, sizeof *named.list, compare_hostnames);
+	for (size_t i = 0, n; i < named.n; i += n) {
+		const char *hostname = named.list[i]->hostname;
+		struct members group = {.list = named.list + i};
+
+		for (n = 1; i + n < named.n && strcmp(named.list[i + n]->hostname, hostname) == 0;)
+			n++;
+		group.n = n;
+		if (j->n_views > MESH_ENDPOINTS_MAX) {
+			free(j->views[0].reason);
+			j->views[0].reason =
+				xasprintf("more than %d hostnames, the rest has no names",
+					MESH_ENDPOINTS_MAX);
+			break;
+		}
+		join_view(j, hostname, &group);
+	}
+	free(named.list);
+}
+
+size_t
+cluster_join(const struct cluster *c, const struct joint *joint, struct joined **views)
 {
 	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, joint->ns, joint->name);
 	struct joining j = {.c = c, .ns = joint->ns, .name = joint->name};
-	struct view *v;
+	struct members all = {0};
 
+	*views = NULL;
 	if (o == NULL || o->service.excluded)
-		return NULL;
+		return 0;
 	j.service = &o->service;
-	v = xcalloc(1, sizeof *v);
-	v->ns = xstrdup(joint->ns);
-	v->name = xstrdup(joint->name);
-	v->cluster_ip = xstrdup(j.service->cluster_ip);
-	v->external_name = xstrdup(j.service->external_name);
-	v->headless = j.service->headless;
-	v->lb = j.service->lb;
-	v->hash_key = xstrdup(j.service->hash_key);
-	v->health_path = xstrdup(j.service->health_path);
-	v->local_only = j.service->local_only;
-	v->distribution = j.service->distribution;
-	v->ports = xcalloc(j.service->n_ports + 1, sizeof *v->ports);
-	for (size_t i = 0; i < j.service->n_ports; i++) {
-		const struct kube_service_port *p = &j.service->ports[i];
-
-		if (p->protocol == KUBE_SCTP)
-			continue;
-		j.at = p;
-		j.port = &v->ports[v->n_ports++];
-		j.room = 0;
-		j.port->name = xstrdup(p->name);
-		j.port->port = p->port;
-		j.port->mode = (uint8_t)choose_mode(p);
-		if (*v->external_name == '\0')
-			join_port(&j, joint);
-	}
-	*reason = j.reason;
-	return v;
+	join_gather(&j, joint);
+	all.list = xcalloc(j.n_members + 1, sizeof *all.list);
+	for (; all.n < j.n_members; all.n++)
+		all.list[all.n] = &j.members[all.n];
+	join_view(&j, "", &all);
+	if (o->service.headless)
+		join_named_pods(&j, &all);
+	free(all.list);
+	free(j.members);
+	*views = j.views;
+	return j.n_views;
 }

@@ -38,14 +38,27 @@ struct link {
 	void *target; /* joint or record */
 };
 
+/* A view as it was told last. */
+struct told {
+	char *name; /* of the service, or <hostname>.<service> */
+	uint64_t digest;
+	char *reason;
+};
+
+/* A change that cluster_next_change has yet to hand out. */
+struct pending {
+	TAILQ_ENTRY(pending) entry;
+	struct cluster_change change;
+};
+
 struct joint {
 	struct table_node node;
 	TAILQ_ENTRY(joint) waiting;
-	bool dirty, told;
-	uint64_t digest; /* of the view told last */
+	bool dirty;
+	struct told *told; /* the service itself, then names of pods in order */
+	size_t n_told;
 	size_t n_records;
 	struct record *slices; /* by next_slice */
-	char *reason;
 	char *ns, *name;
 };
 
@@ -66,6 +79,7 @@ struct cluster {
 	struct table joints_by_selector; /* first pair of the selector */
 	struct table pods_by_label, pods_by_ip;
 	TAILQ_HEAD(, joint) waiting;
+	TAILQ_HEAD(, pending) pending;
 	uint64_t generation;
 	size_t count[KUBE_KINDS];
 };
@@ -79,8 +93,15 @@ const struct kube_object *cluster_find(
 	const struct cluster *c, enum kube_kind kind, const char *ns, const char *name);
 bool cluster_selects(const struct kube_labels *selector, const struct kube_labels *labels);
 
-/* The joint's view, NULL when it has none; *reason on the heap, NULL when there is nothing to say. */
-struct view *cluster_join(const struct cluster *c, const struct joint *joint, char **reason);
+/* A view and why some endpoint of it cannot be dialled: on the heap, NULL when there is nothing to say. */
+struct joined {
+	struct view *view;
+	char *reason;
+};
+
+/* --- cluster_join.c --- */
+/* The joint's views, on the heap: the service's own and those of its pods that have names; 0: none. */
+size_t cluster_join(const struct cluster *c, const struct joint *joint, struct joined **views);
 
 /* --- cluster_index.c --- */
 struct record *cluster_find_record(
@@ -88,6 +109,7 @@ struct record *cluster_find_record(
 uint64_t cluster_record_hash(enum kube_kind kind, const char *ns, const char *name);
 struct joint *cluster_find_joint(const struct cluster *c, const char *ns, const char *name);
 void cluster_joint_free(struct joint *j);
+void cluster_told_free(struct told *told, size_t n);
 /* Enters the record's object in force into the indexes, and takes it out. */
 void cluster_link(struct cluster *c, struct record *r);
 void cluster_unlink(struct record *r);
@@ -95,30 +117,53 @@ void cluster_unlink(struct record *r);
 void cluster_mark_affected(struct cluster *c, const struct record *r);
 void cluster_mark_all(struct cluster *c);
 
-/* --- cluster_endpoint.c --- */
-/* One service being joined, and the port at which we are. */
+/* --- cluster_member.c --- */
+/* A pod or address that belongs to the service. */
+struct member {
+	const struct kube_object *pod; /* NULL: a bare address */
+	const char *ip, *node, *zone, *hostname; /* zone: NULL or "" when not said */
+	const struct view_names *hint_zones, *hint_nodes; /* NULL: none */
+	const struct kube_subset *subset; /* whose ports it serves; NULL: its pod says */
+	uint8_t flags;
+};
+
+struct members {
+	const struct member **list;
+	size_t n;
+};
+
+/* One service being joined, and the view and port at which we are. */
 struct joining {
 	const struct cluster *c;
 	const char *ns, *name;
 	const struct kube_service *service;
+	struct member *members;
+	size_t n_members, members_room;
+	bool nobody; /* nothing says who the members are */
+	struct joined *views;
+	size_t n_views;
+	struct view *view;
+	size_t ports_room; /* of `view` */
 	const struct kube_service_port *at;
+	bool declared; /* `at` is what some pod declares, no port of the service */
 	struct view_port *port;
 	size_t room; /* endpoints of `port` */
 	char *reason;
+	bool quiet; /* no reasons */
 };
 
-/* A pod or address that serves the port. */
-struct member {
-	const struct kube_object *pod; /* NULL: a bare address */
-	const char *ip, *node, *zone, *hostname;
-	const struct view_names *hint_zones, *hint_nodes; /* NULL: none */
-	uint16_t port;
-	uint8_t flags;
-};
+/* Fills j->members. */
+void join_gather(struct joining *j, const struct joint *joint);
+/* Where the member serves sp; 0: nowhere. */
+uint16_t join_member_port(
+	struct joining *j, const struct member *m, const struct kube_service_port *sp);
 
+/* --- cluster_endpoint.c --- */
 /* Why the service cannot be reached, for a person: the first reason is kept. */
 void join_explain(struct joining *j, const char *fmt, ...) printf_like(2, 3);
-void join_add(struct joining *j, const struct member *m);
+const struct kube_container_port *join_find_number(
+	const struct kube_pod *p, uint16_t port, uint8_t protocol);
+void join_add(struct joining *j, const struct member *m, uint16_t port);
 /* Orders the port's endpoints, and makes one of those that several slices name. */
 void join_dedupe(struct joining *j);
 

@@ -163,7 +163,7 @@ is_key(const char *key)
 	const char *slash = strchr(key, '/');
 
 	return slash != NULL && check_label(key, (size_t)(slash - key)) &&
-		check_label(slash + 1, strlen(slash + 1));
+		check_service(slash + 1, strlen(slash + 1));
 }
 
 static void

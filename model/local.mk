@@ -5,6 +5,7 @@ model_libmodel_a_SOURCES = \
 	model/cluster_endpoint.c \
 	model/cluster_index.c \
 	model/cluster_join.c \
+	model/cluster_member.c \
 	model/cluster_private.h \
 	model/digest.c model/digest.h \
 	model/envelope.c model/envelope.h \
@@ -41,6 +42,8 @@ tests_fuzz_view_fuzz_LDADD = $(MODEL_LDADD)
 if HAVE_CMOCKA
 MODEL_TESTS = \
 	tests/unit/check_test \
+	tests/unit/cluster_pod_test \
+	tests/unit/cluster_random_test \
 	tests/unit/cluster_test \
 	tests/unit/digest_test \
 	tests/unit/envelope_test \
@@ -58,6 +61,10 @@ tests_unit_envelope_test_SOURCES = tests/unit/envelope_test.c
 tests_unit_envelope_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_check_test_SOURCES = tests/unit/check_test.c
 tests_unit_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_cluster_pod_test_SOURCES = tests/unit/cluster_pod_test.c
+tests_unit_cluster_pod_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_cluster_random_test_SOURCES = tests/unit/cluster_random_test.c
+tests_unit_cluster_random_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_cluster_test_SOURCES = tests/unit/cluster_test.c
 tests_unit_cluster_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_json_test_SOURCES = tests/unit/json_test.c

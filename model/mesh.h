@@ -10,6 +10,7 @@
 
 enum {
 	MESH_NAME_MAX = 63, /* DNS label: service and namespace */
+	MESH_SERVICE_MAX = 127, /* <service>, or <hostname>.<service> for single pods */
 	MESH_NODE_MAX = 253, /* DNS subdomain: node */
 	MESH_TOKEN_MAX = 127, /* name of a header field or cookie */
 	MESH_PORTS_MAX = 256, /* ports of one service that we accept */

@@ -91,6 +91,7 @@ struct service_port {
 	const char *name; /* "" for a single unnamed port */
 	uint16_t port;
 	uint8_t mode; /* enum port_mode */
+	bool extra; /* a port of the pods that the service does not have: served, but not in SRV */
 	uint16_t
 		n_endpoints; /* those that serve now: ready ones, else serving-and-terminating ones */
 	uint16_t n_unreachable; /* would serve, but this node has no way to them yet */
@@ -105,6 +106,7 @@ struct service {
 	uint32_t fake_ip; /* host byte order; 0: the range was exhausted */
 	uint32_t cluster_ip; /* 0: none */
 	bool headless;
+	bool named_pods; /* headless, and pods of it have names of their own: <hostname>.<service> */
 	struct service_lb lb;
 	const char *hash_key; /* name of the header field or cookie, "" for HASH_ON_SOURCE_IP */
 	const char *health_path; /* active health check by GET, "" none */

@@ -258,6 +258,7 @@ take_port(struct building *b, size_t i)
 		.name = plain(from->name),
 		.port = from->port,
 		.mode = from->mode,
+		.extra = from->extra,
 		.n_endpoints = (uint16_t)(b->n_endpoints - before),
 		.n_unreachable = (uint16_t)unreachable,
 	};
@@ -302,6 +303,19 @@ lay_out(struct building *b)
 	return s;
 }
 
+static bool
+names_pods(const struct view *v)
+{
+	/* The view of such a name itself has none below. */
+	if (!v->headless || strchr(plain(v->name), '.') != NULL)
+		return false;
+	for (size_t i = 0; i < v->n_ports; i++)
+		for (size_t k = 0; k < v->ports[i].n_endpoints; k++)
+			if (*plain(v->ports[i].endpoints[k].hostname) != '\0')
+				return true;
+	return false;
+}
+
 struct service *
 service_build(const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest)
 {
@@ -330,6 +344,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	s->fake_ip = fake_ip;
 	s->cluster_ip = ip_v4(plain(v->cluster_ip));
 	s->headless = v->headless;
+	s->named_pods = names_pods(v);
 	s->lb = v->lb;
 	free(b.ports);
 	free(b.endpoints);

@@ -39,6 +39,7 @@ struct view_port {
 	char *name;
 	uint16_t port;
 	uint8_t mode; /* enum port_mode */
+	bool extra; /* a port of the pods, which the service does not have */
 	size_t n_endpoints;
 	struct view_endpoint *endpoints;
 };

@@ -115,8 +115,10 @@ build_port(struct buf *out, const struct view_port *p)
 		sorted[i] = &p->endpoints[i];
 	qsort(sorted, p->n_endpoints, sizeof *sorted, compare_endpoints);
 	text_member(out, "name", p->name);
-	buf_printf(out, ",\"port\":%u,\"mode\":\"%s\",\"endpoints\":[", p->port,
-		port_mode_name(p->mode));
+	buf_printf(out, ",\"port\":%u,\"mode\":\"%s\"", p->port, port_mode_name(p->mode));
+	if (p->extra)
+		buf_adds(out, ",\"extra\":true");
+	buf_adds(out, ",\"endpoints\":[");
 	open_bracket(out, at, '{');
 	for (size_t i = 0; i < p->n_endpoints; i++) {
 		if (i > 0)

@@ -136,6 +136,7 @@ parse_port(struct json *j, struct view *v, struct view_port *p)
 			check_label_or_empty, NULL},
 		{"port", FIELD_UINT16, offsetof(struct view_port, port), UINT16_MAX, NULL, NULL},
 		{"mode", FIELD_CUSTOM, 0, 0, NULL, parse_mode},
+		{"extra", FIELD_BOOL, offsetof(struct view_port, extra), 0, NULL, NULL},
 		{"endpoints", FIELD_CUSTOM, 0, 0, NULL, parse_endpoints},
 	};
 	char **const texts[] = {&p->name};
@@ -234,7 +235,8 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 {
 	static const struct field fields[] = {
 		{"ns", FIELD_TEXT, offsetof(struct view, ns), MESH_NAME_MAX, check_label, NULL},
-		{"name", FIELD_TEXT, offsetof(struct view, name), MESH_NAME_MAX, check_label, NULL},
+		{"name", FIELD_TEXT, offsetof(struct view, name), MESH_SERVICE_MAX, check_service,
+			NULL},
 		{"clusterIP", FIELD_TEXT, offsetof(struct view, cluster_ip), MESH_NODE_MAX,
 			check_ip_or_empty, NULL},
 		{"externalName", FIELD_TEXT, offsetof(struct view, external_name), MESH_NODE_MAX,

@@ -47,6 +47,15 @@ names(void **state)
 	assert_false(check_subdomain(text, 254));
 	assert_true(check_label_or_empty("", 0));
 	assert_false(check_label("a\0b", 3));
+	assert_true(check_service("db", 2));
+	assert_true(check_service("db-0.db", 7));
+	assert_false(check_service("", 0));
+	assert_false(check_service(".db", 3));
+	assert_false(check_service("db.", 3));
+	assert_false(check_service("a.b.c", 5));
+	text[63] = '.';
+	assert_true(check_service(text, 127));
+	assert_false(check_service(text, 128));
 }
 
 static void

@@ -124,7 +124,9 @@ refuses_with_a_reason(void **state)
 	} cases[] = {
 		{"{\"ns\":\"n\"}", "no name"},
 		{"{\"ns\":\"N\",\"name\":\"w\"}", "ns: 'N'"},
-		{"{\"ns\":\"n\",\"name\":\"a.b\"}", "name: 'a.b'"},
+		{"{\"ns\":\"n\",\"name\":\"a.b.c\"}", "name: 'a.b.c'"},
+		{"{\"ns\":\"n\",\"name\":\"a.\"}", "name: 'a.'"},
+		{"{\"ns\":\"n.m\",\"name\":\"a\"}", "ns: 'n.m'"},
 		{"{\"ns\":\"n\",\"name\":\"w\",\"clusterIP\":\"10.0.0\"}", "clusterIP"},
 		{"{\"ns\":\"n\",\"name\":\"w\",\"clusterIP\":\"0.0.0.0\"}", "clusterIP"},
 		{"{\"ns\":\"n\",\"name\":\"w\",\"affinity\":86401}", "greater than"},
