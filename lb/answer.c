@@ -7,6 +7,7 @@
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/relay.h"
+#include "lb/silence.h"
 
 uint64_t
 answer_clock_us(void)
@@ -139,6 +140,7 @@ begin(struct exchange *ex)
 		return 0;
 	}
 	ex->started = true;
+	silence_is_http(ex->front->group);
 	ex->reusable = w->head.keep_alive;
 	count_status(w, w->head.status);
 	if (t->failures > 0)

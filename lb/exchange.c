@@ -46,6 +46,38 @@ exchange_end(struct exchange *ex)
 	w->dead_exchanges = ex;
 }
 
+void
+exchange_due(struct exchange *ex, uint64_t due_ms)
+{
+	struct worker *w = ex->front->worker;
+
+	ex->due_ms = due_ms;
+	ex->own = true;
+	expiry_set(&w->expiries, &ex->front->expiry, SPAN_OWN, w->now_ms);
+}
+
+bool
+exchange_not_due(struct exchange *ex)
+{
+	if (!ex->own || ex->front->worker->now_ms >= ex->due_ms)
+		return false;
+	exchange_due(ex, ex->due_ms);
+	return true;
+}
+
+/* When the service gives its endpoints a time for the answer's head: from the request's last byte on. */
+static bool
+touch_waiting(struct exchange *ex)
+{
+	const struct service *s = ex->front->group->service;
+
+	if (ex->started || s == NULL || s->lb.request_ms == 0)
+		return false;
+	exchange_due(
+		ex, ex->due_ms != 0 ? ex->due_ms : ex->front->worker->now_ms + s->lb.request_ms);
+	return true;
+}
+
 /* The client waits for the endpoint as long as that thinks; but who neither sends nor reads has
  * SPAN_IDLE. */
 void
@@ -54,6 +86,9 @@ exchange_touch(struct exchange *ex)
 	struct front *f = ex->front;
 	bool on_client = !ex->request_done || buf_len(&f->peer.out) > 0;
 
+	if (!on_client && touch_waiting(ex))
+		return;
+	ex->own = false;
 	expiry_set(&f->worker->expiries, &f->expiry, on_client ? SPAN_IDLE : SPAN_TUNNEL,
 		f->worker->now_ms);
 }

@@ -30,6 +30,10 @@ void exchange_start(struct front *f, bool more);
 size_t exchange_body(struct exchange *ex, const char *data, size_t len);
 /* Something moved: sets the deadline of the client's connection anew. */
 void exchange_touch(struct exchange *ex);
+/* The front's deadline, to the tick, instead of one of the common spans. */
+void exchange_due(struct exchange *ex, uint64_t due_ms);
+/* The front's expiry has come, but the deadline has not: it goes on. */
+bool exchange_not_due(struct exchange *ex);
 /* The client's deadline has passed. */
 void exchange_timeout(struct exchange *ex);
 /* The client is gone. */

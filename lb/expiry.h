@@ -19,6 +19,8 @@ enum span {
 	SPAN_LINGER, /* answered and closed by us, waiting for the client to see it */
 	SPAN_TUNNEL, /* a relay without traffic, or a request whose answer the endpoint thinks over
 		      */
+	SPAN_SILENCE, /* a new client of an http port has said nothing yet */
+	SPAN_OWN, /* a service's own deadline is looked at again: exchange_due() */
 	SPAN_COUNT,
 };
 

@@ -15,6 +15,7 @@ lb_liblb_a_SOURCES = \
 	lb/private.h \
 	lb/proxy.c lb/proxy.h \
 	lb/relay.c lb/relay.h \
+	lb/silence.c lb/silence.h \
 	lb/stats.c \
 	lb/targets.c lb/targets.h \
 	lb/worker.c

@@ -55,6 +55,8 @@ enum {
 		"Requests and connections that failed here.")                                      \
 	X(timeouts, "errors_total", "reason=\"timeout\"",                                          \
 		"Requests and connections that failed here.")                                      \
+	X(server_first, "server_first_total", "",                                                  \
+		"Times that a port called http was found to greet its clients.")                   \
 	X(dials, "upstream_connections_total", "origin=\"new\"",                                   \
 		"Upstream connections taken for use.")                                             \
 	X(reuses, "upstream_connections_total", "origin=\"pool\"",                                 \
@@ -97,6 +99,7 @@ struct worker {
 	struct targets *targets;
 	struct expiries expiries;
 	struct timer *tick;
+	struct timer *hurry; /* silence_tick */
 	unsigned ticks;
 	struct watch *listen_watch;
 	int listen_fd;
@@ -133,6 +136,7 @@ struct front {
 	uint32_t scanned; /* how far the end of the head was looked for in grave.in */
 	uint32_t client_ip; /* host byte order */
 	uint8_t state; /* enum front_state */
+	bool silent; /* in SPAN_SILENCE */
 	bool taking; /* front_take is on the stack */
 	bool not_first; /* a request has been read: no guessing any more */
 };
@@ -149,6 +153,9 @@ struct exchange {
 	struct balance_node *tried[TRIES_MAX];
 	uint8_t n_tried, n_stale;
 	uint8_t client_minor;
+	uint64_t due_ms; /* in SPAN_OWN: the deadline */
+	bool own; /* the front's expiry is in SPAN_OWN */
+	bool listening; /* a relay that waits for the endpoint's greeting: silence.h */
 	bool relay; /* bytes both ways, no HTTP (any more) */
 	bool head_sent;
 	bool request_done; /* all of it was taken from the client */

@@ -4,6 +4,7 @@
 
 #include "lb/exchange.h"
 #include "lb/relay.h"
+#include "lb/silence.h"
 
 static void
 free_input(struct front *f, size_t used)
@@ -311,6 +312,8 @@ on_front(void *arg, int fd, unsigned events)
 
 	(void)fd;
 	worker_enter(w);
+	if (f->state == FRONT_RELAY && f->ex->listening)
+		silence_end(f);
 	if (f->state == FRONT_RELAY) {
 		relay_on_front(f, events);
 	} else {
@@ -327,6 +330,8 @@ on_expired(void *arg)
 {
 	struct front *f = arg;
 
+	if (f->ex != NULL && exchange_not_due(f->ex))
+		return;
 	switch ((enum front_state)f->state) {
 	case FRONT_HEAD:
 		count(&f->worker->counters.timeouts, 1);
@@ -336,9 +341,17 @@ on_expired(void *arg)
 		exchange_timeout(f->ex);
 		break;
 	case FRONT_IDLE:
-		front_close(f, false);
+		if (f->silent)
+			silence_over(f);
+		else
+			front_close(f, false);
 		break;
 	case FRONT_RELAY:
+		if (f->ex->listening) {
+			silence_end(f);
+			break;
+		}
+		/* fall through */
 	case FRONT_LINGER:
 		front_close(f, buf_len(&f->peer.out) > 0);
 		break;
@@ -358,10 +371,11 @@ front_open(struct worker *w, int fd, struct group *g, uint32_t client_ip)
 	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
 	count(&w->counters.active, 1);
 	peer_open(&f->peer, w->loop, fd, false, on_front, f);
-	/* Here a silent client on an http port waits; server-first protocols behind a port named
-	 * http would have to be dialled after a short silence. */
+	count(g->port_of->mode == PORT_HTTP ? &w->counters.accepted_http
+					    : &w->counters.accepted_tcp,
+		1);
 	if (g->port_of->mode == PORT_HTTP)
-		count(&w->counters.accepted_http, 1);
+		silence_open(f);
 	else
 		relay_open(f);
 }
@@ -369,6 +383,8 @@ front_open(struct worker *w, int fd, struct group *g, uint32_t client_ip)
 void
 front_drain(struct front *f)
 {
+	if (f->state == FRONT_RELAY && f->ex->listening)
+		silence_end(f);
 	/* A request that waits unread is in progress for its client. */
 	if (f->state == FRONT_IDLE && !peer_has_input(&f->peer))
 		front_close(f, false);

@@ -6,10 +6,18 @@
 #include "lb/exchange.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
+#include "lb/silence.h"
 
 static void
 touch(struct front *f)
 {
+	const struct service *s = f->group->service;
+
+	if (s != NULL && s->lb.idle_ms > 0) {
+		exchange_due(f->ex, f->worker->now_ms + s->lb.idle_ms);
+		return;
+	}
+	f->ex->own = false;
 	expiry_set(&f->worker->expiries, &f->expiry, SPAN_TUNNEL, f->worker->now_ms);
 }
 
@@ -31,7 +39,6 @@ relay_open(struct front *f)
 
 	ex->relay = true;
 	f->state = FRONT_RELAY;
-	count(&w->counters.accepted_tcp, 1);
 	touch(f);
 	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
 	if (f->group->balance.n == 0) {
@@ -47,6 +54,10 @@ relay_open(struct front *f)
 void
 relay_dial_failed(struct exchange *ex)
 {
+	if (ex->listening) {
+		silence_end(ex->front);
+		return;
+	}
 	count(&ex->front->worker->counters.not_connected, 1);
 	close_both(ex, true);
 }
@@ -98,11 +109,23 @@ relay_on_input(struct front *f)
 }
 
 void
+relay_greeted(struct exchange *ex, const char *data, size_t len)
+{
+	struct front *f = ex->front;
+
+	touch(f);
+	count(&f->worker->counters.bytes_down, len);
+	if (peer_send_bytes(&f->peer, data, len) < 0)
+		close_both(ex, true);
+}
+
+void
 relay_connected(struct exchange *ex)
 {
 	if (ex->back->target->failures > 0)
 		target_worked(ex->back->target);
-	relay_on_input(ex->front);
+	if (!ex->listening)
+		relay_on_input(ex->front);
 }
 
 void
@@ -178,6 +201,10 @@ relay_on_back(struct back *b, unsigned events)
 {
 	struct exchange *ex = b->ex;
 
+	if (ex->listening) {
+		silence_on_back(b);
+		return;
+	}
 	turn(ex, &b->peer, &ex->front->peer, &b->worker->counters.bytes_down, events);
 }
 

@@ -2,7 +2,7 @@
  * Bytes both ways between a client and an upstream: TCP ports, TLS and HTTP/2 on http ports, and
  * connections that switched protocols (101). At most PEER_FULL_BYTES wait in each direction. One
  * side's FIN is handed on while the other direction goes on; a reset is handed on as a reset. Both
- * sides silent for SPAN_TUNNEL: closed.
+ * sides silent for the service's idle timeout or SPAN_TUNNEL: closed.
  */
 #ifndef EDGEWAY_LB_RELAY_H
 #define EDGEWAY_LB_RELAY_H
@@ -14,6 +14,8 @@
 void relay_open(struct front *f);
 /* The endpoint has agreed to another protocol: `data` is what it sent behind its answer. */
 void relay_upgraded(struct exchange *ex, const char *data, size_t len);
+/* The endpoint has spoken first: `data` is its greeting. */
+void relay_greeted(struct exchange *ex, const char *data, size_t len);
 void relay_connected(struct exchange *ex);
 void relay_dial_failed(struct exchange *ex);
 /* Bytes may have come into f->grave.in. */

@@ -31,6 +31,9 @@ struct target {
 	bool probing; /* back on trial: what becomes of the next request decides */
 };
 
+/* What a port called http was seen to speak: silence.h. */
+enum habit { HABIT_UNKNOWN, HABIT_HTTP, HABIT_SERVER_FIRST };
+
 struct group {
 	struct group *next; /* in the hash */
 	uint32_t ip; /* fake or cluster IP, host byte order */
@@ -39,6 +42,9 @@ struct group {
 	uint64_t epoch, used_ms;
 	struct service *service; /* NULL: gone */
 	const struct service_port *port_of; /* into service, NULL: gone */
+	uint64_t habit_of; /* digest of the service that has it */
+	uint64_t ask_again_ms; /* not before then */
+	uint8_t habit; /* enum habit */
 	struct balance balance; /* nodes are struct target's; each holds a reference */
 };
 

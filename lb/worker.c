@@ -1,6 +1,7 @@
 #include "lb/listener.h"
 #include "lb/private.h"
 #include "lb/proxy.h"
+#include "lb/silence.h"
 
 enum { SPARE_MAX = 64, SPARE_HEAD_MAX = 4096, SWEEP_TICKS = 100 };
 
@@ -111,6 +112,8 @@ worker_new(struct lb *lb, struct loop *loop)
 	w->expiries.span_ms[SPAN_POOL] =
 		MAX(either(c->upstream_idle_ms, 4000), 2u * EXPIRY_TICK_MS) - EXPIRY_TICK_MS;
 	w->expiries.span_ms[SPAN_LINGER] = 2000;
+	w->expiries.span_ms[SPAN_SILENCE] = SILENCE_MS;
+	w->expiries.span_ms[SPAN_OWN] = EXPIRY_TICK_MS;
 	w->expiries.span_ms[SPAN_TUNNEL] = either(c->tunnel_idle_ms, 3600 * 1000);
 	return w;
 }
@@ -123,6 +126,7 @@ worker_start(void *arg)
 	w->now_ms = loop_now_ms(w->loop);
 	w->tick = timer_new(w->loop, on_tick, w);
 	timer_start(w->tick, EXPIRY_TICK_MS, EXPIRY_TICK_MS);
+	w->hurry = timer_new(w->loop, silence_tick, w);
 }
 
 /* On its loop; what is left is the counters, and `w` itself for loop 0 to free. */
@@ -130,6 +134,7 @@ static void
 worker_end(struct worker *w)
 {
 	timer_free(&w->tick);
+	timer_free(&w->hurry);
 	expiries_flush(&w->expiries, SPAN_POOL);
 	worker_enter(w);
 	while (w->spare != NULL) {

@@ -28,6 +28,7 @@ static struct {
 	int listen[ENDPOINTS];
 	uint16_t ports[ENDPOINTS];
 	sem_t gone;
+	struct service_lb options;
 	char text[64 * 1024];
 } fx;
 
@@ -139,6 +140,7 @@ fixture_start(void **state)
 	fx.port = port_of(fd);
 	close(fd);
 	sem_init(&fx.gone, 0, 0);
+	service_options(NULL);
 	assert_int_equal(loop_new(&fx.loop, &err), 0);
 	assert_int_equal(pthread_create(&fx.thread, NULL, run, fx.loop), 0);
 	start_lb();
@@ -247,11 +249,12 @@ make_service(enum port_mode mode, enum lb_policy policy, int n)
 		.name = name,
 		.cluster_ip = empty,
 		.external_name = empty,
-		.lb.policy = (uint8_t)policy,
+		.lb = fx.options,
 		.n_ports = 1,
 		.ports = &port};
 	const struct self self = {.node = self_node, .site = "", .zone = ""};
 
+	v.lb.policy = (uint8_t)policy;
 	memset(e, 0, sizeof e);
 	for (int i = 0; i < n; i++) {
 		e[i].node = self_node;
@@ -293,6 +296,12 @@ service_use(enum port_mode mode, enum lb_policy policy, int n)
 			close(accept(fx.listen[i], NULL, NULL));
 	}
 	use(make_service(mode, policy, n));
+}
+
+void
+service_options(const struct service_lb *options)
+{
+	fx.options = options != NULL ? *options : (struct service_lb){.retries = RETRIES_DEFAULT};
 }
 
 void

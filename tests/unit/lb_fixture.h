@@ -20,6 +20,8 @@ void endpoint_down(int i);
 /* The service gets the first n endpoints (also those that are down). */
 void service_use(enum port_mode mode, enum lb_policy policy, int n);
 void service_gone(void);
+/* Of the next service_use(), policy apart; NULL: none. */
+void service_options(const struct service_lb *options);
 
 int client_open(void);
 /* A connection that the proxy made to endpoint i; fails the test after WAIT_MS. */

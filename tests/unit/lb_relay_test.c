@@ -32,6 +32,135 @@ server_speaks_first(void **state)
 	close(client);
 }
 
+#define GET "GET / HTTP/1.1\r\nHost: a\r\n\r\n"
+#define OK "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"
+
+/* A port that is called http, and an endpoint that greets: nobody waits for the other. */
+static void
+greeting_on_http_port(void **state)
+{
+	int first, second, third, back, others[2];
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	first = client_open();
+	second = client_open();
+	back = endpoint_accept(0);
+	assert_false(endpoint_called(0, 150)); /* one is asked, and only for one of them */
+	put(back, "220 ready\r\n");
+	expect(first, "220 ready\r\n");
+	put(first, "EHLO\r\n");
+	expect(back, "EHLO\r\n");
+	/* The one that has waited, and one that comes later. */
+	others[0] = endpoint_accept(0);
+	put(others[0], "220 two\r\n");
+	expect(second, "220 two\r\n");
+	third = client_open();
+	others[1] = endpoint_accept(0);
+	put(others[1], "220 three\r\n");
+	expect(third, "220 three\r\n");
+	shut(third);
+	expect_eof(others[1]);
+	close(back);
+	expect_eof(first);
+	close(first);
+	close(second);
+	close(third);
+	close(others[0]);
+	close(others[1]);
+}
+
+static void
+silent_client_of_http(void **state)
+{
+	int client, other, back;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	back = endpoint_accept(0);
+	expect_silence(back, 100);
+	/* HTTP after all: over the connection that is there. */
+	put(client, GET);
+	read_until(back, "\r\n\r\n");
+	assert_false(endpoint_called(0, 0));
+	put(back, OK);
+	expect(client, OK);
+	/* An endpoint that has answered HTTP is not asked for another silent client. */
+	other = client_open();
+	assert_false(endpoint_called(0, 200));
+	put(other, GET);
+	read_until(back, "\r\n\r\n");
+	put(back, OK);
+	expect(other, OK);
+	close(client);
+	close(other);
+	close(back);
+}
+
+/* What an HTTP server says to silence is no greeting, and its FIN is none either. */
+static void
+impatient_http_server(void **state)
+{
+	static const char *const says[] = {
+		"HTTP/1.1 408 Request Timeout\r\nContent-Length: 0\r\n\r\n", ""};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(says); i++) {
+		int client, back;
+
+		service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+		client = client_open();
+		back = endpoint_accept(0);
+		put(back, says[i]);
+		close(back);
+		expect_silence(client, 200);
+		put(client, GET);
+		back = endpoint_accept(0);
+		read_until(back, "\r\n\r\n");
+		put(back, OK);
+		expect(client, OK);
+		close(client);
+		close(back);
+	}
+	/* Nobody to ask: the client may still speak. */
+	endpoint_down(0);
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	{
+		int client = client_open();
+
+		expect_silence(client, 200);
+		put(client, GET);
+		assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 502 "));
+		close(client);
+	}
+	endpoint_listen(0);
+}
+
+/* edgeway.io/idle-timeout */
+static void
+idle_relay_ends(void **state)
+{
+	const struct service_lb quick = {.idle_ms = 400, .retries = RETRIES_DEFAULT};
+	int client, back;
+
+	(void)state;
+	service_options(&quick);
+	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	back = endpoint_accept(0);
+	for (int i = 0; i < 4; i++) { /* longer than the timeout in all */
+		expect_silence(back, 200);
+		put(client, "x");
+		expect(back, "x");
+	}
+	expect_eof(client);
+	expect_reset(back);
+	close(client);
+	close(back);
+	service_options(NULL);
+}
+
 static void
 half_close(void **state)
 {
@@ -223,6 +352,10 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(server_speaks_first),
+		cmocka_unit_test(greeting_on_http_port),
+		cmocka_unit_test(silent_client_of_http),
+		cmocka_unit_test(impatient_http_server),
+		cmocka_unit_test(idle_relay_ends),
 		cmocka_unit_test(half_close),
 		cmocka_unit_test(resets_are_carried_over),
 		cmocka_unit_test(slow_readers_of_a_relay),

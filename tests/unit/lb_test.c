@@ -546,10 +546,18 @@ static void
 limits_and_timeouts(void **state)
 {
 	static char big[40 * 1024];
-	int client;
+	int client, back;
 
 	(void)state;
 	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	put(client, GET);
+	back = endpoint_accept(0);
+	head_at(back);
+	put(back, OK("1", "1"));
+	expect(client, OK("1", "1"));
+	close(client);
+	close(back);
 	memset(big, 'a', sizeof big - 1);
 	client = client_open();
 	put(client, "GET /");
@@ -569,6 +577,51 @@ limits_and_timeouts(void **state)
 	expect_eof(client); /* idle: silently */
 	close(client);
 	assert_false(endpoint_called(0, 0));
+}
+
+/* edgeway.io/request-timeout: from the request's last byte to the answer's head. */
+static void
+request_timeout(void **state)
+{
+	const struct service_lb quick = {.request_ms = 200, .retries = RETRIES_DEFAULT};
+	uint64_t timeouts = metric("edgeway_lb_errors_total{reason=\"timeout\"} ");
+	int client, back;
+
+	(void)state;
+	service_options(&quick);
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	/* Bytes of a body, and of an answer, may take longer. */
+	put(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\na");
+	back = endpoint_accept(0);
+	head_at(back);
+	expect_silence(client, 400);
+	put(client, "b");
+	expect(back, "ab");
+	put(back, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
+	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
+	expect_silence(client, 400);
+	put(back, "b");
+	expect(client, "b");
+	/* 103 does not count as an answer. */
+	put(client, GET);
+	head_at(back);
+	put(back, "HTTP/1.1 103 Early\r\n\r\n");
+	expect(client, "HTTP/1.1 103 Early\r\n\r\n");
+	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 504 Gateway Timeout\r\n"));
+	expect(client, "the endpoint did not answer in time\n");
+	expect_reset(back);
+	assert_int_equal(metric("edgeway_lb_errors_total{reason=\"timeout\"} "), timeouts + 1);
+	/* The client's connection goes on. */
+	close(back);
+	put(client, GET);
+	back = endpoint_accept(0);
+	head_at(back);
+	put(back, OK("1", "1"));
+	expect(client, OK("1", "1"));
+	close(client);
+	close(back);
+	service_options(NULL);
 }
 
 static void
@@ -652,6 +705,7 @@ main(void)
 		cmocka_unit_test(smuggling),
 		cmocka_unit_test(broken_chunks_end_there),
 		cmocka_unit_test(limits_and_timeouts),
+		cmocka_unit_test(request_timeout),
 		cmocka_unit_test(dead_endpoint_costs_no_request),
 		cmocka_unit_test(drain_finishes_what_is_begun),
 		cmocka_unit_test(drain_answers_what_waits_unread),

@@ -1,0 +1,159 @@
+#include "lb/silence.h"
+
+#include <errno.h>
+
+#include "base/log.h"
+#include "lb/dial.h"
+#include "lb/exchange.h"
+#include "lb/pool.h"
+#include "lb/proxy.h"
+#include "lb/relay.h"
+
+enum { ASK_EVERY_MS = 60 * 1000, LOOK_AGAIN_MS = 10 };
+
+/* What is known is known of this service as it is. */
+static bool
+known(const struct group *g)
+{
+	return g->service != NULL && g->habit_of == g->service->digest;
+}
+
+static enum habit
+habit(const struct group *g)
+{
+	return known(g) ? (enum habit)g->habit : HABIT_UNKNOWN;
+}
+
+static bool
+asked_lately(const struct group *g, uint64_t now_ms)
+{
+	return known(g) && now_ms < g->ask_again_ms;
+}
+
+static void
+learn(struct group *g, enum habit habit)
+{
+	g->habit = (uint8_t)habit;
+	g->habit_of = g->service != NULL ? g->service->digest : 0;
+}
+
+void
+silence_is_http(struct group *g)
+{
+	learn(g, HABIT_HTTP);
+}
+
+void
+silence_open(struct front *f)
+{
+	struct worker *w = f->worker;
+
+	switch (habit(f->group)) {
+	case HABIT_HTTP:
+		break;
+	case HABIT_SERVER_FIRST:
+		relay_open(f);
+		break;
+	case HABIT_UNKNOWN:
+		f->silent = true;
+		expiry_set(&w->expiries, &f->expiry, SPAN_SILENCE, w->now_ms);
+		if (!timer_active(w->hurry))
+			timer_start(w->hurry, SILENCE_MS, 0);
+		break;
+	}
+}
+
+void
+silence_tick(void *arg)
+{
+	struct worker *w = arg;
+
+	worker_enter(w);
+	expiries_run(&w->expiries, w->now_ms);
+	if (!list_empty(&w->expiries.rings[SPAN_SILENCE]))
+		timer_start(w->hurry, LOOK_AGAIN_MS, 0);
+	worker_check_drained(w);
+}
+
+void
+silence_over(struct front *f)
+{
+	struct worker *w = f->worker;
+	struct group *g = f->group;
+	struct exchange *ex;
+
+	f->silent = false;
+	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
+	if (habit(g) == HABIT_SERVER_FIRST) {
+		relay_open(f);
+		return;
+	}
+	targets_refresh(w->targets, g, w->snapshot, w->epoch);
+	if (habit(g) == HABIT_HTTP || w->draining || asked_lately(g, w->now_ms))
+		return;
+	learn(g, HABIT_UNKNOWN);
+	g->ask_again_ms = w->now_ms + ASK_EVERY_MS;
+	ex = exchange_new(f);
+	ex->relay = ex->listening = true;
+	f->state = FRONT_RELAY;
+	expiry_set(&w->expiries, &f->expiry, SPAN_HEAD, w->now_ms);
+	if (dial_next(ex, false) == DIAL_FAILED)
+		silence_end(f);
+}
+
+void
+silence_end(struct front *f)
+{
+	struct worker *w = f->worker;
+	struct exchange *ex = f->ex;
+
+	if (ex->back != NULL && !ex->back->connecting && !ex->back->peer.eof)
+		pool_put(ex->back);
+	exchange_end(ex);
+	f->state = FRONT_IDLE;
+	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
+}
+
+/* What waits as the first one did. */
+static void
+wake_others(struct worker *w, const struct group *g)
+{
+	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
+		struct front *f = container_of(n, struct front, node);
+
+		next = n->next;
+		if (f->group == g && f->state == FRONT_IDLE && f->ex == NULL && !f->not_first)
+			relay_open(f);
+	}
+}
+
+void
+silence_on_back(struct back *b)
+{
+	struct exchange *ex = b->ex;
+	struct front *f = ex->front;
+	struct worker *w = f->worker;
+	struct group *g = f->group;
+	ssize_t n = peer_read(&b->peer, w->scratch, sizeof w->scratch);
+
+	if (n == -EAGAIN)
+		return;
+	/* An HTTP server that has waited long enough says 408, or hangs up. */
+	if (n <= 0 || memcmp(w->scratch, "HTTP/", MIN((size_t)n, 5u)) == 0) {
+		if (n > 0)
+			learn(g, HABIT_HTTP);
+		back_close(b, false);
+		silence_end(f);
+		return;
+	}
+	learn(g, HABIT_SERVER_FIRST);
+	if (g->service != NULL)
+		log_limited(LOG_LEVEL_INFO, 10, "lb",
+			"a port called http greets its clients: relayed as TCP service=%s/%s "
+			"port=%u",
+			g->service->namespace, g->service->name, g->port);
+	count(&w->counters.server_first, 1);
+	ex->listening = false;
+	relay_greeted(ex, w->scratch, (size_t)n);
+	wake_others(w, g);
+}
