@@ -366,6 +366,8 @@ static const struct column columns[] = {
 	COUNTER("cache_joined_total", "Queries that waited for one in flight.", NULL,
 		lookup.joined),
 	COUNTER("cache_evicted_total", "Answers that made room for others.", NULL, lookup.evicted),
+	{"edgeway_dns_gathering", "Workers so busy that they let queries gather before they read.",
+		NULL, offsetof(struct server_counters, udp.gathering), true},
 	{"edgeway_dns_cache_entries", "Answers in the cache.", NULL,
 		offsetof(struct server_counters, lookup.entries), true},
 	{"edgeway_dns_cache_bytes", "Memory of the cache.", NULL,

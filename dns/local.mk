@@ -9,6 +9,7 @@ dns_libdns_a_SOURCES = \
 	dns/loopname.c dns/loopname.h \
 	dns/lookup.c dns/lookup.h \
 	dns/message.c dns/message.h \
+	dns/pace.c dns/pace.h \
 	dns/resolvconf.c dns/resolvconf.h \
 	dns/resolvkeep.c dns/resolvkeep.h \
 	dns/resolvtext.c dns/resolvtext.h \

@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "dns/group.h"
+#include "dns/pace.h"
 
 enum {
 	BATCH = 32,
@@ -33,8 +34,8 @@ struct udp {
 	int tick; /* timerfd: the loop's own timers count in ms */
 	struct watch *tick_watch;
 	bool segments; /* UDP_SEGMENT works here */
-	uint64_t since_ms; /* start of the window in which */
-	unsigned in_window; /* so many came */
+	struct pace pace;
+	bool gathering;
 	struct udp_counters *count;
 	udp_query_fn *fn;
 	void *arg;
@@ -166,17 +167,6 @@ run_batch(struct udp *u)
 	return (unsigned)n;
 }
 
-static void
-run_batches(struct udp *u)
-{
-	unsigned n = BATCH;
-
-	for (unsigned i = 0; i < TURNS && n == BATCH; i++) {
-		n = run_batch(u);
-		u->in_window += n;
-	}
-}
-
 /* 0: none comes any more. */
 static void
 set_tick(struct udp *u, long delay_us)
@@ -186,53 +176,35 @@ set_tick(struct udp *u, long delay_us)
 	timerfd_settime(u->tick, 0, &t, NULL);
 }
 
+/* While queries gather, the tick wakes us and the socket does not. */
+static void
+set_gathering(struct udp *u, bool on)
+{
+	if (on || u->gathering)
+		set_tick(u, on ? UDP_GATHER_US : 0);
+	if (on == u->gathering)
+		return;
+	u->gathering = on;
+	watch_set(u->watch, on ? 0 : WATCH_READ);
+	atomic_store_explicit(&u->count->gathering, on, memory_order_relaxed);
+}
+
+/* Of the socket and of the tick. */
 static void
 on_ready(void *arg, int fd, unsigned events)
 {
 	struct udp *u = arg;
-	uint64_t now = loop_now_ms(u->loop);
+	unsigned all = 0, n = BATCH;
+	bool gather;
 
 	(void)fd;
 	(void)events;
-	if (now != u->since_ms) {
-		u->since_ms = now;
-		u->in_window = 0;
+	for (unsigned i = 0; i < TURNS && n == BATCH; i++) {
+		n = run_batch(u);
+		all += n;
 	}
-	run_batches(u);
-	if (u->in_window < UDP_BUSY_PER_MS || u->tick < 0)
-		return;
-	watch_set(u->watch, 0);
-	set_tick(u, UDP_GATHER_US);
-}
-
-/* Half of what it took to begin with gathering ends it, lest a rate in between goes to and fro. */
-static bool
-is_calm(struct udp *u)
-{
-	uint64_t now = loop_now_ms(u->loop), took_ms = now - u->since_ms;
-	bool calm = u->in_window < took_ms * UDP_BUSY_PER_MS / 2;
-
-	if (took_ms == 0)
-		return false;
-	u->since_ms = now;
-	u->in_window = 0;
-	return calm;
-}
-
-static void
-on_tick(void *arg, int fd, unsigned events)
-{
-	struct udp *u = arg;
-
-	(void)fd;
-	(void)events;
-	run_batches(u);
-	if (!is_calm(u)) {
-		set_tick(u, UDP_GATHER_US);
-		return;
-	}
-	set_tick(u, 0);
-	watch_set(u->watch, WATCH_READ);
+	gather = pace_note(&u->pace, loop_now_ms(u->loop), all);
+	set_gathering(u, gather && u->tick >= 0);
 }
 
 /* --- life ---------------------------------------------------------------- */
@@ -272,7 +244,7 @@ udp_open(struct udp **out, struct loop *loop, int fd, struct udp_counters *count
 	/* Out of descriptors: then nothing is gathered. */
 	u->tick = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);
 	if (u->tick >= 0)
-		u->tick_watch = watch_start(loop, u->tick, WATCH_READ, on_tick, u);
+		u->tick_watch = watch_start(loop, u->tick, WATCH_READ, on_ready, u);
 	u->watch = watch_start(loop, fd, WATCH_READ, on_ready, u);
 	*out = u;
 }
@@ -284,6 +256,7 @@ udp_close(struct udp **out)
 
 	if (u == NULL)
 		return;
+	atomic_store_explicit(&u->count->gathering, 0, memory_order_relaxed);
 	watch_stop(&u->watch);
 	watch_stop(&u->tick_watch);
 	if (u->tick >= 0)

@@ -4,9 +4,8 @@
  *
  *	recvmmsg ► fn (query in, answer out) ► group ► sendmmsg
  *
- * At rest each query is read at once. Where queries come faster than UDP_BUSY_PER_MS, they are let
- * gather for UDP_GATHER_US between two reads: most of a query's cost is in waking up for it and in
- * waking up its client, and both are then shared.
+ * A query is read at once, until so many come that dns/pace lets them gather: then they are read
+ * every UDP_GATHER_US.
  *
  *	udp_open(&u, loop, take_fd(&fd), &counters, on_query, me);
  *	on_query: ... return length;		// or 0, and udp_send later or never
@@ -21,11 +20,12 @@
 #include "base/loop.h"
 #include "dns/message.h"
 
-enum { UDP_BUSY_PER_MS = 20, UDP_GATHER_US = 100 };
+enum { UDP_GATHER_US = 100 };
 
 struct udp_counters {
 	_Atomic uint64_t received, reads; /* datagrams, and the times that we read any */
 	_Atomic uint64_t send_errors;
+	_Atomic uint64_t gathering; /* 1 while queries are let gather */
 };
 
 struct udp;

@@ -1,4 +1,4 @@
-/* dns/udp on 127.0.0.1: batches, groups of answers, gathering; dns/group alone. */
+/* dns/udp on 127.0.0.1: batches, groups of answers, gathering; dns/group and dns/pace alone. */
 #include "dns/udp.h"
 
 #include <setjmp.h>
@@ -11,6 +11,7 @@
 
 #include "base/sock.h"
 #include "dns/group.h"
+#include "dns/pace.h"
 
 enum { CLIENTS = 3, ANSWER_MAX = 256 };
 
@@ -145,26 +146,29 @@ static void
 gathering_begins_with_a_rush_and_ends_with_it(void **state)
 {
 	struct world *w = *state;
-	uint64_t before;
-	unsigned n = 0;
+	uint64_t asked = 0, before;
 
-	for (unsigned i = 0; i < UDP_BUSY_PER_MS; i++)
-		ask(w, 0, i, 50);
-	loop_turn(w->loop);
-	while (receive(w, 0) >= 0)
-		n++;
-	assert_int_equal(n, UDP_BUSY_PER_MS);
-	/* Now the socket itself wakes nobody; the tick does. */
+	while (w->count.gathering == 0) {
+		assert_true(asked < 1000000);
+		for (unsigned i = 0; i < 30; i++)
+			ask(w, 0, i, 50);
+		asked += 30;
+		loop_turn(w->loop);
+		while (receive(w, 0) >= 0)
+			;
+	}
+	/* The tick reads now. */
 	ask(w, 1, 7, 50);
 	for (unsigned turn = 0; turn < 5000 && receive(w, 1) < 0; turn++) {
 		loop_turn(w->loop);
 		usleep(50);
 	}
-	assert_int_equal(w->count.received, UDP_BUSY_PER_MS + 1);
-	usleep(3000);
-	loop_turn(w->loop); /* a tick without anything in its window */
-	usleep(3000);
-	loop_turn(w->loop);
+	for (unsigned turn = 0; turn < 5000 && w->count.gathering; turn++) {
+		loop_turn(w->loop);
+		usleep(1000);
+	}
+	assert_int_equal(w->count.gathering, 0);
+	assert_int_equal(w->count.received, asked + 1);
 	before = w->count.reads;
 	ask(w, 2, 8, 50);
 	loop_turn(w->loop);
@@ -234,6 +238,81 @@ groups_are_of_one_client_and_one_length_but_for_the_last(void **state)
 	assert_int_equal(found, ARRAY_LEN(want));
 }
 
+/* --- pace ---------------------------------------------------------------- */
+
+enum { START_MS = 1000000, HIGH = 2 * PACE_BUSY_PER_MS };
+
+/* `ms` at so many a millisecond; what it says at the end. */
+static bool
+run(struct pace *p, uint64_t *now_ms, unsigned ms, unsigned per_ms)
+{
+	bool gathering = false;
+
+	for (unsigned i = 0; i < ms; i++)
+		gathering = pace_note(p, ++*now_ms, per_ms);
+	return gathering;
+}
+
+static void
+few_queries_never_gather(void **state)
+{
+	struct pace p = {0};
+	uint64_t now = START_MS;
+
+	(void)state;
+	assert_false(pace_note(&p, now, 1));
+	assert_false(run(&p, &now, 10000, PACE_BUSY_PER_MS - 1));
+	/* nor does a single rush after a long rest */
+	now += 10000;
+	assert_false(pace_note(&p, now, 1000));
+}
+
+static void
+many_gather_for_as_long_as_they_come(void **state)
+{
+	struct pace p = {0};
+	uint64_t now = START_MS;
+
+	(void)state;
+	pace_note(&p, now, 0);
+	assert_false(run(&p, &now, PACE_WINDOW_MS - 1, HIGH));
+	assert_true(run(&p, &now, 1, HIGH));
+	assert_true(run(&p, &now, 5000, HIGH));
+	assert_true(run(&p, &now, 5000, 2 * HIGH));
+	assert_true(run(&p, &now, 5000, 2 * HIGH * 4 / 5));
+	assert_false(run(&p, &now, PACE_WINDOW_MS, PACE_BUSY_PER_MS / 2 - 1));
+	assert_true(run(&p, &now, PACE_WINDOW_MS, HIGH)); /* they come again: at once */
+}
+
+/* Clients that ask half as much while they have to wait. */
+static unsigned
+time_gathering(struct pace *p, uint64_t *now_ms, unsigned ms)
+{
+	unsigned n = 0;
+
+	for (unsigned i = 0; i < ms; i++)
+		n += pace_note(p, ++*now_ms, p->gathering ? HIGH : 2 * HIGH);
+	return n;
+}
+
+static void
+what_costs_throughput_is_put_off_ever_longer(void **state)
+{
+	struct pace p = {0};
+	uint64_t now = START_MS;
+	unsigned first, later;
+
+	(void)state;
+	pace_note(&p, now, 0);
+	first = time_gathering(&p, &now, 1000);
+	assert_in_range(first, 2 * PACE_WINDOW_MS, 500);
+	time_gathering(&p, &now, 10 * PACE_PUT_OFF_MAX_MS);
+	later = time_gathering(&p, &now, 10 * PACE_PUT_OFF_MAX_MS);
+	assert_in_range(later, PACE_WINDOW_MS, 11 * PACE_WINDOW_MS);
+	/* other clients: it is tried again, and stays */
+	assert_true(run(&p, &now, PACE_PUT_OFF_MAX_MS + PACE_WINDOW_MS, HIGH));
+}
+
 int
 main(void)
 {
@@ -246,6 +325,9 @@ main(void)
 			gathering_begins_with_a_rush_and_ends_with_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_answer_is_no_datagram, setup, teardown),
 		cmocka_unit_test(groups_are_of_one_client_and_one_length_but_for_the_last),
+		cmocka_unit_test(few_queries_never_gather),
+		cmocka_unit_test(many_gather_for_as_long_as_they_come),
+		cmocka_unit_test(what_costs_throughput_is_put_off_ever_longer),
 	};
 
 	return cmocka_run_group_tests_name("dns_udp", tests, NULL, NULL);
