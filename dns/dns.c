@@ -9,7 +9,10 @@
 #include "base/log.h"
 #include "dns/resolvconf.h"
 #include "dns/resolvwatch.h"
+#include "dns/roster.h"
 #include "dns/server.h"
+
+enum { FOUND_MAX = 2 * FORWARD_UPSTREAMS_MAX }; /* the same one twice, and ourselves, count */
 
 struct dns {
 	struct loop *main;
@@ -22,8 +25,7 @@ struct dns {
 	uint32_t last_address; /* the workers may not have closed its sockets yet */
 	struct addr *configured;
 	size_t n_configured;
-	struct addr upstreams[FORWARD_UPSTREAMS_MAX];
-	size_t n_upstreams;
+	struct roster *roster; /* the upstreams */
 	loop_fn *on_upstreams;
 	void *on_upstreams_arg;
 	size_t stopping; /* servers that have not stopped yet */
@@ -40,30 +42,73 @@ is_own(const struct dns *d, const struct addr *a)
 		ntohl(a->in.sin_addr.s_addr) == d->address && addr_port(a) == d->port;
 }
 
+/* A worker tells which of the questions that find loops have come to it. */
+static bool
+has_come(void *arg, uint64_t mark)
+{
+	const struct dns *d = arg;
+
+	for (size_t i = 0; i < d->n_servers; i++) {
+		const struct forward_counters *c = &server_counters(d->servers[i])->lookup.forward;
+
+		if (atomic_load(&c->loops[mark % FORWARD_LOOPS]) == mark)
+			return true;
+	}
+	return false;
+}
+
+static const struct forward_counters *
+counters_of(void *arg, size_t i)
+{
+	const struct dns *d = arg;
+
+	return &server_counters(d->servers[i])->lookup.forward;
+}
+
+static void
+on_roster(void *arg)
+{
+	struct dns *d = arg;
+	const struct addr *upstreams;
+	size_t n = roster_in_use(d->roster, &upstreams);
+
+	for (size_t i = 0; i < d->n_servers; i++)
+		server_use_upstreams(d->servers[i], upstreams, n);
+	if (d->on_upstreams != NULL)
+		d->on_upstreams(d->on_upstreams_arg);
+}
+
+/* An IPv4 address in IPv6 clothes is the same server. */
+static struct addr
+unmapped(const struct addr *a)
+{
+	uint32_t host;
+
+	if (a->sa.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&a->in6.sin6_addr))
+		return *a;
+	memcpy(&host, &a->in6.sin6_addr.s6_addr[12], sizeof host);
+	return addr_ipv4(ntohl(host), addr_port(a));
+}
+
 /* The configured ones, then resolv.conf's; never ourselves. */
 static void
 find_upstreams(struct dns *d)
 {
-	struct addr found[FORWARD_UPSTREAMS_MAX];
-	size_t n = 0;
+	struct addr found[FOUND_MAX];
+	size_t n = 0, others = 0;
 
-	for (size_t i = 0; i < d->n_configured && n < ARRAY_LEN(found); i++) {
-		if (!is_own(d, &d->configured[i]))
-			found[n++] = d->configured[i];
-		else
-			log_warn("dns", "our own address among dns.upstreams is left out");
+	for (size_t i = 0; i < d->n_configured && n < ARRAY_LEN(found); i++)
+		found[n++] = d->configured[i];
+	n = resolvconf_upstreams(d->resolvconf, 0, found, n, ARRAY_LEN(found));
+	for (size_t i = 0; i < n; i++) {
+		found[i] = unmapped(&found[i]);
+		if (!is_own(d, &found[i]))
+			found[others++] = found[i];
+		else if (i < d->n_configured)
+			log_limited(LOG_LEVEL_WARN, 1, "dns",
+				"our own address among dns.upstreams is left out");
 	}
-	n = resolvconf_upstreams(
-		d->resolvconf, d->port == 53 ? d->address : 0, found, n, ARRAY_LEN(found));
-	if (n == d->n_upstreams && memcmp(found, d->upstreams, n * sizeof found[0]) == 0)
-		return;
-	if (n > 0)
-		memcpy(d->upstreams, found, n * sizeof found[0]);
-	d->n_upstreams = n;
-	for (size_t i = 0; i < d->n_servers; i++)
-		server_use_upstreams(d->servers[i], d->upstreams, n);
-	if (d->on_upstreams != NULL)
-		d->on_upstreams(d->on_upstreams_arg);
+	roster_use(d->roster, found, others);
 }
 
 static void
@@ -75,8 +120,7 @@ on_resolvconf_changed(void *arg)
 size_t
 dns_upstreams(const struct dns *d, const struct addr **upstreams)
 {
-	*upstreams = d->upstreams;
-	return d->n_upstreams;
+	return roster_in_use(d->roster, upstreams);
 }
 
 void
@@ -91,6 +135,7 @@ dns_follow_upstreams(struct dns *d, loop_fn *fn, void *arg)
 static void
 dns_free(struct dns *d)
 {
+	roster_free(&d->roster);
 	for (size_t i = 0; i < d->n_servers; i++)
 		server_free(&d->servers[i]);
 	resolvwatch_stop(&d->watch);
@@ -110,6 +155,20 @@ watch_resolvconf(struct dns *d, const char *path)
 		.arg = d};
 
 	resolvwatch_start(&d->watch, &config);
+}
+
+static void
+open_roster(struct dns *d, uint32_t mark)
+{
+	const struct roster_config config = {.loop = d->main,
+		.mark = mark,
+		.seen = has_come,
+		.counters = counters_of,
+		.n_workers = d->n_servers,
+		.changed = on_roster,
+		.arg = d};
+
+	roster_new(&d->roster, &config);
 }
 
 static void
@@ -139,6 +198,7 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 		.manage = config->manage_resolv_conf && config->port == 53,
 		.keep = config->keep,
 	};
+	const struct addr *upstreams;
 	struct snapshot *nothing;
 	struct dns_zone zone;
 	struct dns *d;
@@ -167,8 +227,9 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 		d->servers[d->n_servers] =
 			server_new(config->workers[d->n_servers], &zone, nothing, config->mark);
 	snapshot_unref(&nothing);
+	open_roster(d, config->mark);
 	find_upstreams(d);
-	if (d->n_upstreams == 0)
+	if (dns_upstreams(d, &upstreams) == 0)
 		log_warn("dns", "no upstream: names outside the cluster get SERVFAIL");
 	watch_resolvconf(d, config->resolv_conf);
 	*out = d;
@@ -269,6 +330,7 @@ dns_listen(struct dns *d, uint32_t address, struct err *err)
 	free(b.fds);
 	d->address = d->last_address = address;
 	find_upstreams(d);
+	roster_check(d->roster);
 	return 0;
 }
 
@@ -393,6 +455,8 @@ sum(const struct dns *d, const struct column *c)
 void
 dns_metrics(struct dns *d, struct metrics *m)
 {
+	const struct addr *upstreams;
+
 	for (size_t i = 0; i < ARRAY_LEN(columns); i++) {
 		const struct column *c = &columns[i];
 
@@ -402,7 +466,9 @@ dns_metrics(struct dns *d, struct metrics *m)
 			metric_counter(m, c->name, c->help, c->labels, sum(d, c));
 	}
 	metric_gauge(m, "edgeway_dns_listening", "1 while DNS answers.", NULL, dns_listening(d));
-	metric_gauge(m, "edgeway_dns_upstreams", "Upstreams known.", NULL, (double)d->n_upstreams);
+	metric_gauge(m, "edgeway_dns_upstreams", "Upstreams in use.", NULL,
+		(double)dns_upstreams(d, &upstreams));
+	roster_metrics(d->roster, m);
 	resolvwatch_metrics(d->watch, m);
 }
 
@@ -431,11 +497,9 @@ dns_state(struct dns *d, struct buf *out)
 	struct addr a = addr_ipv4(d->address, d->port);
 	char text[ADDR_TEXT_MAX];
 
-	buf_printf(out, "{\"address\":\"%s\",\"upstreams\":[",
-		d->address != 0 ? addr_text(&a, text) : "");
-	for (size_t i = 0; i < d->n_upstreams; i++)
-		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", addr_text(&d->upstreams[i], text));
-	buf_adds(out, "],\"cache\":");
+	buf_printf(out, "{\"address\":\"%s\",", d->address != 0 ? addr_text(&a, text) : "");
+	roster_state(d->roster, out);
+	buf_adds(out, ",\"cache\":");
 	cache_state(d, out);
 	buf_adds(out, ",\"resolvConf\":");
 	resolvconf_state(d->resolvconf, out);
@@ -467,6 +531,8 @@ dns_stop(struct dns **out, loop_fn *on_stopped, void *arg)
 
 	if (d == NULL)
 		return;
+	d->on_upstreams = NULL;
+	roster_free(&d->roster);
 	resolvwatch_stop(&d->watch); /* on this loop, before the servers are asked to go */
 	d->on_stopped = on_stopped;
 	d->on_stopped_arg = arg;

@@ -15,6 +15,7 @@ dns_libdns_a_SOURCES = \
 	dns/resolvtext.c dns/resolvtext.h \
 	dns/resolvwatch.c dns/resolvwatch.h \
 	dns/rewrite.c dns/rewrite.h \
+	dns/roster.c dns/roster.h \
 	dns/server.c dns/server.h \
 	dns/share.c dns/share.h \
 	dns/tcp.c dns/tcp.h \
@@ -22,7 +23,7 @@ dns_libdns_a_SOURCES = \
 	dns/upstream.c dns/upstream.h
 
 DNS_TESTS = tests/unit/dns_message_test tests/unit/dns_answer_test tests/unit/dns_server_test \
-	tests/unit/dns_udp_test \
+	tests/unit/dns_udp_test tests/unit/dns_upstream_test \
 	tests/unit/dns_threads_test tests/unit/dns_cache_test tests/unit/dns_lookup_test \
 	tests/unit/resolvtext_test tests/unit/resolvconf_test
 DNS_KIT = tests/unit/dns_kit.c tests/unit/dns_kit.h
@@ -44,6 +45,8 @@ tests_unit_dns_threads_test_SOURCES = tests/unit/dns_threads_test.c $(DNS_KIT)
 tests_unit_dns_threads_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_lookup_test_SOURCES = tests/unit/dns_lookup_test.c $(DNS_BED)
 tests_unit_dns_lookup_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_upstream_test_SOURCES = tests/unit/dns_upstream_test.c $(DNS_BED)
+tests_unit_dns_upstream_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_cache_test_SOURCES = tests/unit/dns_cache_test.c $(DNS_KIT)
 tests_unit_dns_cache_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_resolvtext_test_SOURCES = tests/unit/resolvtext_test.c

@@ -65,7 +65,8 @@ on_host(void *arg, int status, const struct addr *addrs, size_t n)
 			p->at.host, p->last_good, strerror(-status));
 		f->n_addrs = 1;
 	}
-	if (f->n_addrs == 0) {
+	f->nameless = f->n_addrs == 0;
+	if (f->nameless) {
 		note_failure(f,
 			status == 0 ? "the hub's name has no address"
 				    : "cannot resolve the hub's name");
@@ -81,6 +82,11 @@ on_retry(void *arg)
 	struct feed *f = arg;
 	const struct place *p = &f->places[f->place];
 
+	if (f->resolve == NULL) {
+		note_failure(f, "no DNS client");
+		retry_later(f, 0);
+		return;
+	}
 	f->state = RESOLVING;
 	resolve_host(f->resolve, p->at.host, p->at.port, on_host, f);
 }
@@ -263,6 +269,34 @@ take_urls(struct feed *f, const struct feed_config *config, struct err *err)
 }
 
 static int
+open_resolve(struct feed *f, const struct addr *upstreams, size_t n, struct err *err)
+{
+	const struct resolve_config config = {.servers = upstreams,
+		.n_servers = n,
+		.timeout_ms = 1000,
+		.tries = 2,
+		.mark = f->mark};
+
+	return resolve_new(&f->resolve, f->loop, &config, err);
+}
+
+/* What is being asked of the old ones ends with -ECANCELED, unheard. */
+void
+feed_use_upstreams(struct feed *f, const struct addr *upstreams, size_t n)
+{
+	struct err err;
+
+	resolve_free(&f->resolve);
+	if (open_resolve(f, upstreams, n, &err) < 0)
+		log_error("meta", "the hub's name cannot be resolved: %s", err.text);
+	if (f->state == RESOLVING || (f->state == WAITING && f->nameless)) {
+		f->state = WAITING;
+		f->backoff_ms = BACKOFF_FIRST_MS;
+		timer_start(f->retry, 0, 0);
+	}
+}
+
+static int
 open_tools(struct feed *f, const struct feed_config *config, struct err *err)
 {
 	const struct ws_config ws = {.events = &events,
@@ -270,14 +304,9 @@ open_tools(struct feed *f, const struct feed_config *config, struct err *err)
 		.heartbeat_ms = config->heartbeat_ms,
 		.message_limit = ENVELOPE_MAX_BYTES,
 		.high_water = HIGH_WATER};
-	const struct resolve_config resolve = {.servers = config->upstreams,
-		.n_servers = config->n_upstreams,
-		.timeout_ms = 1000,
-		.tries = 2,
-		.mark = config->mark};
 	int rc = ws_new(&f->ws, f->loop, &ws, err);
 
-	return rc < 0 ? rc : resolve_new(&f->resolve, f->loop, &resolve, err);
+	return rc < 0 ? rc : open_resolve(f, config->upstreams, config->n_upstreams, err);
 }
 
 int
@@ -288,6 +317,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 
 	f->loop = config->loop;
 	f->apply = config->apply;
+	f->mark = config->mark;
 	f->node = xstrdup(config->node);
 	f->node_id = xstrdup(config->node_id[0] != '\0' ? config->node_id : config->node);
 	f->cluster_domain = xstrdup(config->cluster_domain);

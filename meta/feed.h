@@ -45,6 +45,8 @@ struct feed_status {
 
 int feed_new(struct feed **feed, const struct feed_config *config, struct err *err);
 void feed_free(struct feed **feed);
+/* Who is asked for the hub's name from now on. */
+void feed_use_upstreams(struct feed *feed, const struct addr *upstreams, size_t n);
 /* The change is committed. Said only on the connection that it came by. */
 void feed_ack(struct feed *feed, unsigned connection, const char *id, const char *resource);
 /* Compare with the hub now. */

@@ -44,6 +44,8 @@ struct feed {
 	struct ws_conn *conn;
 	unsigned connection; /* number of the present one */
 	bool joining, denied;
+	bool nameless; /* the last attempt ended without an address of the hub */
+	uint32_t mark;
 	bool stopping;
 	unsigned n_errors;
 	uint64_t backoff_ms, opened_ms, last_contact_ms;

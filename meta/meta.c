@@ -229,6 +229,13 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 }
 
 void
+meta_use_upstreams(struct meta *m, const struct addr *upstreams, size_t n)
+{
+	if (m->feed != NULL)
+		feed_use_upstreams(m->feed, upstreams, n);
+}
+
+void
 meta_stop(struct meta **out)
 {
 	struct meta *m = *out; /* nulled at the end: the feed's closing calls back */

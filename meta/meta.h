@@ -39,6 +39,8 @@ typedef void meta_use_fn(
 int meta_open(struct meta **meta, const struct meta_config *config, meta_use_fn *use, void *arg,
 	struct err *err);
 int meta_start(struct meta *meta, const struct addr *upstreams, size_t n, struct err *err);
+/* The hub's name is asked of these from now on; one that could not be resolved is tried again at once. */
+void meta_use_upstreams(struct meta *meta, const struct addr *upstreams, size_t n);
 const struct snapshot *meta_snapshot(const struct meta *meta);
 bool meta_connected(const struct meta *meta);
 /* Small values that must outlive the agent, written through (synchronous): resolv.conf's original. */

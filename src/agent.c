@@ -148,7 +148,6 @@ start_canary(struct agent *a)
 	if (a->options->dns_capture == CAPTURE_OFF)
 		return;
 	canary_start(&a->canary, &config);
-	dns_follow_upstreams(a->dns, agent_upstreams, a);
 }
 
 static void
@@ -182,6 +181,7 @@ connect_hub(struct agent *a)
 
 	if (meta_start(a->meta, upstreams, n, &err) < 0)
 		log_error("agent", "not connecting to a hub: %s", err.text);
+	dns_follow_upstreams(a->dns, agent_upstreams, a);
 }
 
 static int

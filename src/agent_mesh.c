@@ -56,8 +56,13 @@ void
 agent_upstreams(void *arg)
 {
 	struct agent *a = arg;
+	const struct addr *upstreams;
+	size_t n = dns_upstreams(a->dns, &upstreams);
 
-	if (!a->stopping && dns_listening(a->dns))
+	if (a->stopping)
+		return;
+	meta_use_upstreams(a->meta, upstreams, n);
+	if (a->canary != NULL && dns_listening(a->dns))
 		canary_ask(a->canary, a->address);
 }
 

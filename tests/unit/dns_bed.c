@@ -7,6 +7,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "dns/loopname.h"
+
 /* --- upstreams ----------------------------------------------------------- */
 
 /* An answer that waits for its time. */
@@ -76,6 +78,29 @@ answer(struct bed_upstream *u, struct held *h)
 	h->len = end;
 }
 
+/* A dnsmasq that knows nobody but us: what it is asked comes to us, what we say goes back. */
+static void
+pass_on(struct bed_upstream *u, struct held *h)
+{
+	struct addr us = addr_ipv4(INADDR_LOOPBACK, *u->port);
+
+	if (addr_port(&h->to) != *u->port) {
+		h->u = u;
+		h->next = u->held;
+		u->held = h;
+		sendto(u->fd, h->m, h->len, 0, &us.sa, us.len);
+		return;
+	}
+	for (struct held *to = u->held; to != NULL; to = to->next) {
+		if (memcmp(to->m, h->m, 2) != 0)
+			continue;
+		sendto(u->fd, h->m, h->len, 0, &to->to.sa, to->to.len);
+		held_free(to);
+		break;
+	}
+	free(h);
+}
+
 /* Pulses (of the root) are answered as the others are, and not counted. */
 static void
 on_query(void *arg, int fd, unsigned events)
@@ -88,9 +113,18 @@ on_query(void *arg, int fd, unsigned events)
 	(void)events;
 	h->to.len = sizeof h->to.in;
 	n = recvfrom(fd, h->m, sizeof h->m - 32, 0, &h->to.sa, &h->to.len);
+	h->len = n > 0 ? (size_t)n : 0;
+	if (n > DNS_HEADER && u->mode == LOOP) {
+		pass_on(u, h);
+		return;
+	}
 	pulse = n > DNS_HEADER && h->m[DNS_HEADER] == 0;
-	if (n > DNS_HEADER && !pulse)
+	if (n > DNS_HEADER && !pulse && loopname_parse(h->m, h->len) == 0) {
 		u->asked++;
+		u->flags = h->m[2];
+		u->ad_cd = h->m[3];
+		u->edns_do = h->len >= DNS_OPT_BYTES && (h->m[h->len - 4] & 0x80) != 0;
+	}
 	slow = u->mode == SLOW || (u->mode == SLOW_NAMES && !pulse);
 	/* asked again meanwhile: no reason to be slower */
 	if (n <= DNS_HEADER || u->mode == SILENT || (slow && is_held(u, h->m))) {
@@ -98,7 +132,6 @@ on_query(void *arg, int fd, unsigned events)
 		return;
 	}
 	h->u = u;
-	h->len = (size_t)n;
 	h->next = u->held;
 	u->held = h;
 	answer(u, h);
@@ -122,6 +155,7 @@ upstream_open(struct bed *f, struct bed_upstream *u, uint8_t ip)
 	u->addr.len = sizeof u->addr.in;
 	assert_int_equal(getsockname(u->fd, &u->addr.sa, &u->addr.len), 0);
 	u->loop = f->loop;
+	u->port = &f->port;
 	u->watch = watch_start(f->loop, u->fd, WATCH_READ, on_query, u);
 }
 
@@ -163,7 +197,6 @@ bed_stop(struct bed *f)
 void
 bed_start(struct bed *f)
 {
-	const struct addr upstreams[2] = {f->up[0].addr, f->up[1].addr};
 	struct dns_config c = {
 		.main = f->loop,
 		.workers = f->workers,
@@ -171,13 +204,15 @@ bed_start(struct bed *f)
 		.cluster_domain = "cluster.local",
 		.port = f->port,
 		.ttl_s = 30,
-		.upstreams = upstreams,
-		.n_upstreams = 2,
+		.upstreams = f->upstreams,
 		.resolv_conf = f->path,
 		.manage_resolv_conf = false,
 	};
 	struct err err;
 
+	f->upstreams[f->n_upstreams++] = f->up[0].addr;
+	f->upstreams[f->n_upstreams++] = f->up[1].addr;
+	c.n_upstreams = f->n_upstreams;
 	assert_int_equal(dns_open(&f->dns, &c, &err), 0);
 	dns_use(f->dns, f->snapshot);
 	if (dns_listen(f->dns, INADDR_LOOPBACK, &err) < 0)

@@ -13,7 +13,7 @@
 #include "dns_kit.h"
 
 /* SLOW_NAMES: it lives, but others that it asks are slow. */
-enum bed_mode { ANSWER, SILENT, FAIL, REFUSE, LIE, SLOW, SLOW_NAMES, FOLD };
+enum bed_mode { ANSWER, SILENT, FAIL, REFUSE, LIE, SLOW, SLOW_NAMES, FOLD, LOOP };
 
 struct held;
 
@@ -22,7 +22,10 @@ struct bed_upstream {
 	struct addr addr;
 	struct watch *watch;
 	enum bed_mode mode;
-	unsigned asked;
+	unsigned asked; /* pulses and questions that find loops do not count */
+	uint8_t flags, ad_cd; /* of the last query */
+	bool edns_do;
+	const uint16_t *port; /* of the DNS under test */
 	uint8_t ip; /* 192.0.2.ip */
 	uint8_t ttl_s;
 	uint64_t delay_ms; /* when slow */
@@ -34,6 +37,8 @@ struct bed {
 	struct loop *loop;
 	struct loop *workers[2];
 	struct bed_upstream up[2];
+	struct addr upstreams[10]; /* others, in front of these; set before bed_start */
+	size_t n_upstreams;
 	struct dns *dns;
 	struct snapshot *snapshot;
 	uint16_t port;

@@ -1,0 +1,213 @@
+/* Who the upstreams are, what passes through, and what is known of each: dns/ as a whole, and its leaves. */
+#include "dns_bed.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "dns/loopname.h"
+#include "dns/share.h"
+
+/* --- leaves -------------------------------------------------------------- */
+
+static void
+loop_names_are_known_again(void **state)
+{
+	static const uint64_t marks[] = {1, 0x0123456789abcdefull, UINT64_MAX};
+	uint8_t q[LOOPNAME_QUERY_BYTES], other[512];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(marks); i++) {
+		struct dns_query parsed;
+
+		loopname_build(q, marks[i], 0xfeedu + (uint32_t)i);
+		assert_int_equal(dns_query_parse(&parsed, q, LOOPNAME_QUERY_BYTES), DNS_PARSE_OK);
+		assert_int_equal(loopname_parse(q, LOOPNAME_QUERY_BYTES), marks[i]);
+		for (size_t k = DNS_HEADER; k < sizeof q - 15; k++) {
+			if (q[k] >= 'a' && q[k] <= 'z')
+				q[k] ^= 0x20;
+		}
+		assert_int_equal(loopname_parse(q, LOOPNAME_QUERY_BYTES), marks[i]);
+		q[DNS_HEADER + 3] = 'g';
+		assert_int_equal(loopname_parse(q, LOOPNAME_QUERY_BYTES), 0);
+	}
+	assert_int_equal(loopname_parse(q, 20), 0);
+	assert_int_equal(
+		loopname_parse(other, kit_query(other, "www.example.org", DNS_A, 0, KIT_EDNS)), 0);
+}
+
+static void
+shares_are_bounded_and_given_back(void **state)
+{
+	static struct share s;
+	unsigned clients = 0;
+
+	(void)state;
+	share_init(&s, 42);
+	for (unsigned i = 0; i < SHARE_CLIENT; i++)
+		assert_true(share_take(&s, 1));
+	assert_false(share_take(&s, 1));
+	for (uint32_t c = 2; c < 66; c++)
+		assert_true(share_take(&s, c));
+	share_give(&s, 1);
+	assert_true(share_take(&s, 1));
+	for (uint32_t c = 100; share_take(&s, c); c++)
+		clients++;
+	assert_int_equal(clients, SHARE_TOTAL - SHARE_CLIENT - 64);
+}
+
+/* --- loops and ourselves ------------------------------------------------- */
+
+static const char *
+state_of(struct bed *f)
+{
+	buf_consume(&f->text, buf_len(&f->text));
+	dns_state(f->dns, &f->text);
+	return buf_str(&f->text);
+}
+
+static bool
+wait_state(struct bed *f, const char *what, uint64_t wait_ms)
+{
+	uint64_t until = mono_ms() + wait_ms;
+
+	while (strstr(state_of(f), what) == NULL && mono_ms() < until)
+		bed_turn(f);
+	return strstr(state_of(f), what) != NULL;
+}
+
+static bool
+has_metric(struct bed *f, const char *line)
+{
+	struct metrics m;
+	bool has;
+
+	metrics_init(&m);
+	dns_metrics(f->dns, &m);
+	has = strstr(buf_str(&m.out), line) != NULL;
+	metrics_fini(&m);
+	return has;
+}
+
+static void
+a_loop_is_found_and_a_mended_one_comes_back(void **state)
+{
+	struct bed *f = *state;
+
+	f->up[0].mode = LOOP;
+	bed_start(f);
+	assert_true(wait_state(f, "\"state\":\"loop\"", 3000));
+	assert_true(has_metric(f, "edgeway_dns_upstream_loops_total 1\n"));
+	for (unsigned i = 0; i < 5; i++)
+		assert_string_equal(bed_ask(f, bed_fresh(f), 1000), SECOND);
+	assert_int_equal(f->up[1].asked, 5);
+	f->up[0].mode = SILENT; /* says nothing: no reason to trust it again */
+	assert_false(wait_state(f, "\"state\":\"alive\",\"queries\":0", 200));
+	f->up[0].mode = ANSWER;
+	for (unsigned i = 0; i < 16 && strstr(state_of(f), "\"loop\"") != NULL; i++)
+		assert_string_equal(bed_receive(f, 1000), "nothing");
+	assert_string_equal(bed_ask(f, bed_fresh(f), 1000), FIRST);
+	assert_true(has_metric(f, "edgeway_dns_upstream_loops_total 1\n"));
+}
+
+static void
+when_all_loop_nobody_is_asked(void **state)
+{
+	struct bed *f = *state;
+
+	f->up[0].mode = f->up[1].mode = LOOP;
+	bed_start(f);
+	assert_true(wait_state(f, "\"upstreams\":[]", 3000));
+	assert_string_equal(bed_ask(f, bed_fresh(f), 1000), SERVFAIL);
+	assert_true(has_metric(f, "edgeway_dns_forward_refused_total{reason=\"no upstream\"} 1\n"));
+	assert_string_equal(bed_ask(f, WEB, 1000), WEB_ANSWER);
+}
+
+/* Ourselves in two dresses, one server twice, and a server of IPv6 that is not there. */
+static void
+odd_lists_of_upstreams_are_put_right(void **state)
+{
+	struct bed *f = *state;
+	char own[64], want[256], text[2][ADDR_TEXT_MAX];
+
+	f->upstreams[f->n_upstreams++] = addr_ipv4(INADDR_LOOPBACK, f->port);
+	sprintf(own, "[::ffff:127.0.0.1]:%u", f->port);
+	assert_int_equal(addr_parse(&f->upstreams[f->n_upstreams++], own, 53, NULL), 0);
+	f->upstreams[f->n_upstreams++] = f->up[0].addr;
+	sprintf(own, "::ffff:127.0.0.1");
+	assert_int_equal(
+		addr_parse(&f->upstreams[f->n_upstreams++], own, addr_port(&f->up[0].addr), NULL),
+		0);
+	assert_int_equal(addr_parse(&f->upstreams[f->n_upstreams++], "[::1]:9", 53, NULL), 0);
+	bed_start(f);
+	snprintf(want, sizeof want, "\"upstreams\":[\"%s\",\"[::1]:9\",\"%s\"]",
+		addr_text(&f->up[0].addr, text[0]), addr_text(&f->up[1].addr, text[1]));
+	assert_non_null(strstr(state_of(f), want));
+	assert_string_equal(bed_ask(f, bed_fresh(f), 1000), FIRST);
+	f->up[0].mode = FAIL; /* then the one that is not there, then the last */
+	assert_string_equal(bed_ask(f, bed_fresh(f), 1000), SECOND);
+}
+
+/* --- what is known of each ----------------------------------------------- */
+
+static void
+each_upstream_can_be_seen(void **state)
+{
+	struct bed *f = *state;
+	char line[256], text[ADDR_TEXT_MAX];
+
+	f->up[1].mode = SILENT;
+	bed_start(f);
+	for (unsigned i = 0; i < 3; i++)
+		assert_string_equal(bed_ask(f, bed_fresh(f), 1000), FIRST);
+	assert_true(wait_state(f, "\"state\":\"dead\",\"queries\":0,", 5000));
+	assert_true(wait_state(f, "\"state\":\"alive\",\"queries\":3,\"failures\":0,", 100));
+	addr_text(&f->up[0].addr, text);
+	snprintf(
+		line, sizeof line, "edgeway_dns_upstream_queries_total{upstream=\"%s\"} 3\n", text);
+	assert_true(has_metric(f, line));
+	snprintf(line, sizeof line, "edgeway_dns_upstream_alive{upstream=\"%s\"} 1\n", text);
+	assert_true(has_metric(f, line));
+	f->up[0].mode = FAIL;
+	assert_string_equal(bed_ask(f, bed_fresh(f), 5000), SERVFAIL);
+	snprintf(line, sizeof line, "edgeway_dns_upstream_failures_total{upstream=\"%s\"} 1\n",
+		text);
+	assert_true(has_metric(f, line));
+}
+
+/* --- what passes through ------------------------------------------------- */
+
+static void
+bits_of_the_client_survive(void **state)
+{
+	struct bed *f = *state;
+	uint8_t q[512];
+
+	bed_start(f);
+	bed_send(f, q, kit_query(q, bed_fresh(f), DNS_A, DNS_FLAG_RD | DNS_FLAG_CD, KIT_DO));
+	assert_non_null(strstr(bed_receive(f, 1000), "OPT size=1232 do"));
+	assert_true(f->up[0].edns_do);
+	assert_int_equal(f->up[0].flags & 1, 1);
+	assert_int_equal(f->up[0].ad_cd & 0x30, 0x10);
+	bed_send(f, q, kit_query(q, bed_fresh(f), DNS_A, DNS_FLAG_RD | DNS_FLAG_AD, KIT_PLAIN));
+	assert_string_equal(bed_receive(f, 1000), FIRST);
+	assert_false(f->up[0].edns_do);
+	assert_int_equal(f->up[0].ad_cd & 0x30, 0x20);
+}
+
+int
+main(void)
+{
+#define T(fn) cmocka_unit_test_setup_teardown(fn, bed_setup, bed_teardown)
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(loop_names_are_known_again),
+		cmocka_unit_test(shares_are_bounded_and_given_back),
+		T(a_loop_is_found_and_a_mended_one_comes_back),
+		T(when_all_loop_nobody_is_asked),
+		T(odd_lists_of_upstreams_are_put_right),
+		T(each_upstream_can_be_seen),
+		T(bits_of_the_client_survive),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
