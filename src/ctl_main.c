@@ -22,6 +22,7 @@ static const char usage[] =
 	"  status                    one look: is it ready, and if not, why\n"
 	"  services                  services with their addresses and ports (agent)\n"
 	"  endpoints [NS/NAME]       where requests go (agent)\n"
+	"  upstreams                 who is asked for other names, and who answers (agent)\n"
 	"  state                     everything, as JSON\n"
 	"  metrics                   Prometheus text\n"
 	"  token create [--node NODE] [--ttl SECONDS]\n"
@@ -47,6 +48,7 @@ static const struct command commands[] = {
 	{"status", "GET", "/debug/state", "", ctl_show_status},
 	{"services", "GET", "/debug/services", "", ctl_show_services},
 	{"endpoints", "GET", "/debug/services", "only", ctl_show_endpoints},
+	{"upstreams", "GET", "/debug/state", "", ctl_show_upstreams},
 	{"state", "GET", "/debug/state", "", NULL},
 	{"metrics", "GET", "/metrics", "", NULL},
 	{"token create", "POST", "/tokens/create", "", NULL},

@@ -163,7 +163,7 @@ show_table(const char *json, size_t len, const char *list, const char *const *co
 	for (const char *const *c = columns; *c != NULL; c++)
 		printf("%-26s", *c);
 	putchar('\n');
-	tree_each(tree_get(tree_document(t, 0), list), row)
+	tree_each(tree_path(tree_document(t, 0), list), row)
 	{
 		for (const char *const *c = columns; *c != NULL; c++)
 			printf("%-26s", text_of(row, *c)[0] != '\0' ? text_of(row, *c) : "-");
@@ -171,6 +171,16 @@ show_table(const char *json, size_t len, const char *list, const char *const *co
 	}
 	tree_free(&t);
 	return 0;
+}
+
+int
+ctl_show_upstreams(const char *json, size_t len, const char *argument)
+{
+	static const char *const columns[] = {
+		"address", "state", "queries", "failures", "timeouts", "latency_ms", NULL};
+
+	(void)argument;
+	return show_table(json, len, "dns.forwarding", columns);
 }
 
 int

@@ -370,7 +370,7 @@ struct hub *
 hub_new(void)
 {
 	struct hub *hub = xcalloc(1, sizeof(*hub));
-	const char *names[] = {"127.0.0.1", "localhost", NULL};
+	const char *names[] = {"127.0.0.1", "localhost", "hub.example.test", NULL};
 	struct pki_issue issue = {.common_name = "hub", .names = names, .server = true, .days = 30};
 	struct ws_config config = {.events = &events,
 		.arg = hub,

@@ -12,6 +12,7 @@
 #include <cmocka.h>
 
 #include "base/log.h"
+#include "base/sock.h"
 #include "feed_hub.h"
 #include "meta/meta.h"
 
@@ -551,6 +552,68 @@ small_subnet(void **state)
 	assert_int_equal(snapshot_count(w->used), 2);
 }
 
+/* Every name has the address 127.0.0.1, as far as this server of DNS knows. */
+static void
+on_question(void *arg, int fd, unsigned events)
+{
+	static const uint8_t rr[] = {0xc0, 12, 0, 1, 0, 1, 0, 0, 0, 60, 0, 4, 127, 0, 0, 1};
+	struct addr from = {.len = sizeof(from.in)};
+	uint8_t m[512];
+	size_t end = 12;
+	ssize_t n = recvfrom(fd, m, sizeof(m) - sizeof(rr), 0, &from.sa, &from.len);
+
+	(void)arg;
+	(void)events;
+	while (n > 12 && end < (size_t)n && m[end] != 0)
+		end += m[end] + 1u;
+	end += 5;
+	m[2] |= 0x80;
+	m[3] = 0x80;
+	m[11] = 0;
+	m[7] = m[end - 3] == 1; /* A */
+	memcpy(m + end, rr, sizeof(rr));
+	sendto(fd, m, end + (m[7] ? sizeof(rr) : 0), 0, &from.sa, from.len);
+}
+
+static void
+open_server(int *fd, struct addr *at)
+{
+	struct addr any = addr_ipv4(INADDR_LOOPBACK, 0);
+
+	assert_int_equal(sock_udp(&any, 0, fd, NULL), 0);
+	at->len = sizeof(at->in);
+	assert_int_equal(getsockname(*fd, &at->sa, &at->len), 0);
+}
+
+/* First nobody can be asked, then somebody who says nothing, then somebody who knows. */
+static void
+upstreams_change(void **state)
+{
+	struct world *w = *state;
+	struct addr silent, knows;
+	auto_fd int silent_fd = -1, fd = -1;
+	struct watch *watch;
+
+	hub_put(w->hub, "default/web", 1);
+	snprintf(w->url, sizeof(w->url), "wss://hub.example.test:%u", hub_port(w->hub));
+	open_server(&silent_fd, &silent);
+	open_server(&fd, &knows);
+	watch = watch_start(w->loop, fd, WATCH_READ, on_question, w);
+	start_agent(w);
+	until(w, state_says(w, "cannot resolve the hub's name"));
+	meta_use_upstreams(w->meta, &silent, 1);
+	for (unsigned i = 0; i < 100; i++) {
+		loop_turn(w->loop);
+		usleep(1000);
+	}
+	assert_false(synced(w));
+	meta_use_upstreams(w->meta, &knows, 1);
+	until(w, synced(w) && service(w, "default/web") != NULL);
+	meta_use_upstreams(w->meta, &silent, 1); /* of no concern while connected */
+	assert_true(synced(w));
+	watch_stop(&watch);
+}
+
 int
 main(void)
 {
@@ -571,6 +634,7 @@ main(void)
 		CASE(disk_is_full),
 		CASE(database_is_lost),
 		CASE(small_subnet),
+		CASE(upstreams_change),
 	};
 
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
