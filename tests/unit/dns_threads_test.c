@@ -41,12 +41,12 @@ static uint16_t
 free_port(void)
 {
 	struct addr any = addr_ipv4(INADDR_LOOPBACK, 0);
-	auto_fd int fd = -1;
+	auto_fd int fd = -1, tcp = -1;
 
 	assert_int_equal(sock_udp(&any, 0, &fd, NULL), 0);
 	any.len = sizeof any.in;
 	assert_int_equal(getsockname(fd, &any.sa, &any.len), 0);
-	return addr_port(&any);
+	return sock_listen(&any, 0, &tcp, NULL) == 0 ? addr_port(&any) : free_port();
 }
 
 /* Sends from many ports, so that each worker gets some, and counts the answers. */
