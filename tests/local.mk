@@ -38,3 +38,4 @@ EXTRA_DIST += tests/run tests/fuzz/replay.sh tests/fuzz/run.sh tests/fuzz/corpus
 	tests/net/test_pressure.py tests/net/test_resolv.py tests/net/test_strangers.py
 EXTRA_DIST += tests/net/hostile_corpus.py tests/net/hostile_http.py tests/net/test_http_hostile.py
 EXTRA_DIST += tests/net/test_capture.py
+EXTRA_DIST += tests/net/addrinfo.c tests/net/liar.py tests/net/test_dns_clients.py tests/net/test_upstreams.py
