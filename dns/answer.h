@@ -3,8 +3,9 @@
  * allocation. Kubernetes DNS specification 1.1.0 as DESIGN.md section 4 changes it; RFC 2308
  * (negative answers with SOA), RFC 8020 (empty non-terminals are NODATA), RFC 8482 (ANY).
  *
- * Names under the cluster domain are answered here and nowhere else; names outside never. PTR of a
- * fake IP or a ClusterIP that the snapshot holds is ours too.
+ * Names under the cluster domain are answered here and nowhere else; names outside never. The reverse
+ * zone of the fake IPs is ours, too, whether the snapshot holds them or not, and PTR of a ClusterIP that
+ * it holds.
  */
 #ifndef EDGEWAY_DNS_ANSWER_H
 #define EDGEWAY_DNS_ANSWER_H
@@ -17,9 +18,10 @@ struct dns_zone {
 	uint8_t name_len, n_labels;
 	uint32_t ttl_s;
 	uint32_t address; /* of ns.dns.<domain>: where we listen, host byte order */
+	uint32_t subnet, mask; /* of the fake IPs, whose reverse zone is ours; mask 0: none */
 };
 
-/* 0, or -EINVAL when the domain is no name or leaves no room for services under it. */
+/* Without subnet. 0, or -EINVAL when the domain is no name or leaves no room for services under it. */
 int dns_zone_init(struct dns_zone *z, const char *domain, uint32_t ttl_s);
 
 enum dns_verdict {

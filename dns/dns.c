@@ -208,6 +208,8 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 		return err_set(err, code,
 			"mesh.clusterDomain \"%s\" is no domain name of at most 122 characters",
 			config->cluster_domain);
+	zone.subnet = config->subnet;
+	zone.mask = config->mask;
 	d = xcalloc(1, sizeof *d);
 	d->main = config->main;
 	d->port = config->port;

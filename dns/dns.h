@@ -37,6 +37,7 @@ struct dns_config {
 	struct loop *const *workers;
 	size_t n_workers;
 	const char *cluster_domain; /* without dots at the ends */
+	uint32_t subnet, mask; /* of the fake IPs, host byte order: their reverse zone is ours */
 	uint16_t port;
 	uint32_t ttl_s;
 	const struct addr *upstreams; /* configured; resolv.conf's nameservers come after them */

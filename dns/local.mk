@@ -1,6 +1,9 @@
 noinst_LIBRARIES += dns/libdns.a
 dns_libdns_a_SOURCES = \
 	dns/answer.c dns/answer.h \
+	dns/answer_private.h \
+	dns/answer_reverse.c \
+	dns/answer_service.c \
 	dns/cache.c dns/cache.h \
 	dns/dns.c dns/dns.h \
 	dns/forward.c dns/forward.h \

@@ -86,6 +86,8 @@ open_dns(struct agent *a, struct err *err)
 		.workers = workers_loops(a->workers),
 		.n_workers = workers_count(a->workers),
 		.cluster_domain = o->mesh_cluster_domain,
+		.subnet = o->mesh_subnet.address,
+		.mask = o->mesh_subnet.mask,
 		.port = (uint16_t)o->dns_port,
 		.ttl_s = o->dns_ttl,
 		.upstreams = a->upstreams,

@@ -24,6 +24,8 @@ world(void)
 	if (w.snapshot == NULL) {
 		dns_zone_init(&w.zone, "cluster.local", 30);
 		w.zone.address = 0xac110001;
+		w.zone.subnet = 0x09fb0000;
+		w.zone.mask = 0xffff0000;
 		w.snapshot = kit_snapshot();
 		buf_init(&w.text, BUF_UNLIMITED);
 		cache_new(&w.cache, &(struct cache_limits){64, 32768}, 1);

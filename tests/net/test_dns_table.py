@@ -22,6 +22,9 @@ from dnskit import D, SERVER, framed, read_framed, socket_in
 BIG_PORTS = 60
 WEB, DB, OUT, IN = (f"{n}.svc.{D}" for n in ("web.default", "db.shop", "out.default", "in.default"))
 BIG = f"big.default.svc.{D}"
+SET, IDLE = f"set.shop.svc.{D}", f"idle.shop.svc.{D}"
+FIRST = f"first.shop.svc.{D}"
+SET_0, SET_1, SET_2 = (f"set-{i}.{SET}" for i in range(3))  # set-1 is not ready
 SOA = f"ns: {D}. 5 SOA"
 AA = "NOERROR aa rd ra"
 NODATA, NX = f"{AA}; {SOA}", f"NXDOMAIN aa rd ra; {SOA}"
@@ -38,6 +41,17 @@ def a_of(service, name):
 
 def srv_of(owner, port, target=WEB, service="web"):
     return f"{AA}; an: {owner}. 30 SRV 0 100 {port} {target}.; ar: {target}. 30 A <{service}>"
+
+
+def srv_of_pods(owner, *ports):
+    """SRV of a headless service: each pod that serves, under its own name."""
+    pods = ((SET_0, "set-0"), (SET_2, "set-2"))
+    return (f"{AA}; an: " + " / ".join(f"{owner}. 30 SRV 0 100 {p} {n}." for p in ports for n, _ in pods)
+            + "; ar: " + " / ".join(f"{n}. 30 A <{key}>" for n, key in pods))
+
+
+RANGE_SOA = "ns: 251.9.in-addr.arpa. 5 SOA"
+RANGE_NX, RANGE_NODATA = f"NXDOMAIN aa rd ra; {RANGE_SOA}", f"{AA}; {RANGE_SOA}"
 
 
 # --- questions -----------------------------------------------------------------------
@@ -150,7 +164,69 @@ NAMES = [
     (f"a._http._tcp.{WEB}", "SRV", NX),
     (WEB, "SRV", f"{AA}; an: {WEB}. 30 SRV 0 100 53 {WEB}. / {WEB}. 30 SRV 0 100 80 {WEB}.; ar: {WEB}. 30 A <web>"),
     (DB, "SRV", srv_of(DB, 5432, DB, "db")),
+    # headless services: names of single pods, ready or not
+    (SET, "A", a_of("set", SET)),
+    (SET, "AAAA", NODATA),
+    (SET_0, "A", a_of("set-0", SET_0)),
+    (SET_1, "A", a_of("set-1", SET_1)),
+    (SET_0, "AAAA", NODATA),
+    (SET_0, "TXT", NODATA),
+    (SET_0, "MX", NODATA),
+    (SET_0, "HTTPS", NODATA),
+    (SET_0, "ANY", a_of("set-0", SET_0)),
+    (SET_0.upper(), "A", a_of("set-0", SET_0.upper())),
+    ("sEt-0.SeT.sHoP.sVc.cLuStEr.LoCaL", "A", a_of("set-0", "sEt-0.SeT.sHoP.sVc.cLuStEr.LoCaL")),
+    ("sEt-0.SeT.sHoP.sVc.cLuStEr.LoCaL", "AAAA", NODATA.replace(D, "cLuStEr.LoCaL")),
+    (f"set-9.{SET}", "A", NX),
+    (f"set-9.{SET}", "AAAA", NX),
+    (f"set-9.{SET}", "SRV", NX),
+    (f"set-0.{DB}", "A", NX),
+    (f"set-0.{WEB}", "A", NX),
+    (f"set-0.shop.svc.{D}", "A", NX),
+    (f"set-0.set.default.svc.{D}", "A", NX),
+    (f"x.{SET_0}", "A", NX),
+    (f"set-0\\.set.shop.svc.{D}", "A", NX),
+    (f"_tcp.{SET}", "A", NODATA),
+    (f"_sql._tcp.{SET}", "SRV", srv_of_pods(f"_sql._tcp.{SET}", 5432)),
+    (f"_SQL._TCP.{SET}", "SRV", srv_of_pods(f"_SQL._TCP.{SET}", 5432)),
+    (f"_sql._tcp.{SET}", "A", NODATA),
+    (f"_sql._udp.{SET}", "SRV", NX),
+    (f"_gone._tcp.{SET}", "SRV", NX),
+    (SET, "SRV", srv_of_pods(SET, 80, 5432)),
+    (SET_0, "SRV", f"{AA}; an: {SET_0}. 30 SRV 0 100 80 {SET_0}. / {SET_0}. 30 SRV 0 100 5432 {SET_0}.; "
+                   f"ar: {SET_0}. 30 A <set-0>"),
+    (f"_sql._tcp.{SET_0}", "SRV", srv_of(f"_sql._tcp.{SET_0}", 5432, SET_0, "set-0")),
+    (f"_sql._tcp.{SET_1}", "SRV", srv_of(f"_sql._tcp.{SET_1}", 5432, SET_1, "set-1")),
+    (f"_sql._tcp.{SET_0}", "AAAA", NODATA),
+    (f"_tcp.{SET_0}", "SRV", NODATA),
+    (f"_udp.{SET_0}", "SRV", NX),
+    (f"_sql._tcp.set-9.{SET}", "SRV", NX),
+    (f"a._sql._tcp.{SET_0}", "SRV", NX),
+    (IDLE, "A", a_of("idle", IDLE)),
+    (IDLE, "SRV", NODATA),  # its only pod is not ready
+    (f"_sql._tcp.{IDLE}", "SRV", NODATA),
+    (f"i.{IDLE}", "A", a_of("i", f"i.{IDLE}")),
     # PTR
+    ("<set-0-reversed>.in-addr.arpa", "PTR", f"{AA}; an: <set-0-reversed>.in-addr.arpa. 30 PTR {SET_0}."),
+    ("<set-1-reversed>.in-addr.arpa", "PTR", f"{AA}; an: <set-1-reversed>.in-addr.arpa. 30 PTR {SET_1}."),
+    ("<web-reversed>.IN-ADDR.ARPA", "PTR", f"{AA}; an: <web-reversed>.IN-ADDR.ARPA. 30 PTR {WEB}."),
+    ("<web-reversed>.in-addr.arpa", "ANY", f"{AA}; an: <web-reversed>.in-addr.arpa. 30 PTR {WEB}."),
+    ("<web-reversed>.in-addr.arpa", "A", RANGE_NODATA),
+    ("<free-reversed>.in-addr.arpa", "PTR", RANGE_NX),
+    ("<free-reversed>.in-addr.arpa", "A", RANGE_NX),
+    ("0.0.251.9.in-addr.arpa", "PTR", RANGE_NX),
+    ("300.0.251.9.in-addr.arpa", "PTR", RANGE_NX),
+    ("07.0.251.9.in-addr.arpa", "PTR", RANGE_NX),
+    ("x.251.9.in-addr.arpa", "PTR", RANGE_NX),
+    ("1.2.3.251.9.in-addr.arpa", "PTR", RANGE_NX),
+    ("3.251.9.in-addr.arpa", "PTR", RANGE_NODATA),
+    ("251.9.in-addr.arpa", "PTR", RANGE_NODATA),
+    ("251.9.in-addr.arpa", "SOA", f"{AA}; an: 251.9.in-addr.arpa. 5 SOA"),
+    ("251.9.in-addr.arpa", "NS", f"{AA}; an: 251.9.in-addr.arpa. 30 NS ns.dns.{D}."),
+    ("251.9.in-addr.arpa", "AXFR", refused("REFUSED")),
+    ("1.0.252.9.in-addr.arpa", "PTR", "SERVFAIL rd ra"),  # not ours: the only upstream refuses it
+    ("9.in-addr.arpa", "PTR", "SERVFAIL rd ra"),
+    ("11.0.96.10.in-addr.arpa", "PTR", "SERVFAIL rd ra"),  # a ClusterIP that nobody has
     ("10.0.96.10.in-addr.arpa", "PTR", f"{AA}; an: 10.0.96.10.in-addr.arpa. 30 PTR {WEB}."),
     ("10.0.96.10.IN-ADDR.ARPA", "PTR", f"{AA}; an: 10.0.96.10.IN-ADDR.ARPA. 30 PTR {WEB}."),
     ("10.0.96.10.in-addr.arpa", "A", AA),
@@ -165,6 +241,9 @@ NAMES = [
     (IN, "A", f"{AA}; an: {IN}. 30 CNAME {WEB}. / {WEB}. 30 A <web>"),
     (IN, "AAAA", f"{AA}; an: {IN}. 30 CNAME {WEB}."),
     (f"_http._tcp.{OUT}", "SRV", NX),
+    (f"x.{OUT}", "A", NX),
+    (FIRST, "A", f"{AA}; an: {FIRST}. 30 CNAME {SET_0}. / {SET_0}. 30 A <set-0>"),
+    (FIRST, "AAAA", f"{AA}; an: {FIRST}. 30 CNAME {SET_0}."),
     # outside: never taken from the mesh
     ("www.example.test", "A", "NOERROR aa rd ra; an: www.example.test. 0 A 203.0.113.7"),
     ("WwW.eXaMpLe.TeSt", "A", "NOERROR aa rd ra; an: WwW.eXaMpLe.TeSt. 0 A 203.0.113.7"),
@@ -278,6 +357,14 @@ def udp_service(made, name, port):
     return made
 
 
+def named_pod(name, service_name, address, ready):
+    """A pod of a StatefulSet on the node where the questions are asked."""
+    made = labs.pod(name, ("edge-1", "192.0.2.11"), address, ("ui", 8080, 0), app=service_name, namespace="shop",
+                    ready=ready)
+    made["spec"].update(hostname=name, subdomain=service_name)
+    return made
+
+
 class Table:
     def __init__(self, lab):
         labs.upstream(lab, "www.example.test/203.0.113.7")
@@ -288,21 +375,31 @@ class Table:
                   labs.service("www", ("http", 80, 8080), namespace="google"),
                   labs.service("big", *[(f"p-{i}", 1000 + i, 80) for i in range(BIG_PORTS)]),
                   labs.service("out", type="ExternalName", externalName="www.example.test"),
-                  labs.service("in", type="ExternalName", externalName=WEB))
+                  labs.service("in", type="ExternalName", externalName=WEB),
+                  labs.service("set", ("sql", 5432, 5432), ("ui", 80, 8080), namespace="shop", clusterIP="None"),
+                  labs.service("idle", ("sql", 5432, 5432), namespace="shop", clusterIP="None"),
+                  labs.service("first", type="ExternalName", externalName=SET_0, namespace="shop"),
+                  *[named_pod(f"set-{i}", "set", f"172.17.0.{100 + i}", i != 1) for i in range(3)],
+                  named_pod("i", "idle", "172.17.0.110", False))
         self.node = labs.Node(lab, "edge-1", "192.0.2.11")
         self.agent = labs.Agent(self.node, hub)
         self.pod = self.node.pod("client")
-        labs.wait_for("services at the agent", lambda: self.agent.state()["services"] == 6)
+        labs.wait_for("services at the agent", lambda: self.agent.state()["services"] == 13)
         self.addresses = {}
-        for key, name in (("web", WEB), ("db", DB), ("google", f"www.google.svc.{D}"), ("big", BIG)):
+        for key, name in (("web", WEB), ("db", DB), ("google", f"www.google.svc.{D}"), ("big", BIG),
+                          ("set", SET), ("set-0", SET_0), ("set-1", SET_1), ("set-2", SET_2), ("idle", IDLE),
+                          ("i", f"i.{IDLE}")):
             self.addresses[key] = self.pod.dns(name, server=SERVER)[1][0][4]
+        taken = set(self.addresses.values())
+        assert len(taken) == len(self.addresses)
+        self.addresses["free"] = next(a for a in (f"9.251.7.{i}" for i in range(1, 255)) if a not in taken)
 
     def fill(self, text):
         """<web> and <web-reversed> of a row."""
         def value(m):
             parts = self.addresses[m.group(1)].split(".")
             return ".".join(reversed(parts) if m.group(2) else parts)
-        return re.sub(r"<(\w+)(-reversed)?>", value, text)
+        return re.sub(r"<([\w-]+?)(-reversed)?>", value, text)
 
 
 @pytest.fixture(scope="module")

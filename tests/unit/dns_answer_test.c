@@ -10,6 +10,7 @@
 
 #include "dns/rewrite.h"
 #include "dns_kit.h"
+#include "model/view.h"
 
 #define D ".cluster.local"
 #define SOA " SOA of cluster.local. ttl=5"
@@ -17,6 +18,14 @@
 #define NODATA "NOERROR aa an=0 ns=1 ar=0" SOA
 #define WEB "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.10 ttl=30"
 #define FORWARD "forward"
+#define RANGE " SOA of 251.9.in-addr.arpa. ttl=5"
+#define RANGE_NX "NXDOMAIN aa an=0 ns=1 ar=0" RANGE
+#define RANGE_NODATA "NOERROR aa an=0 ns=1 ar=0" RANGE
+#define SET ".set.shop.svc.cluster.local. ttl=30"
+#define SET_0 "NOERROR aa an=1 ns=0 ar=1 SRV 5432 set-0" SET " A 9.251.0.21 ttl=30"
+#define SETS(port)                                                                                 \
+	"NOERROR aa an=2 ns=0 ar=2 SRV " port " set-0" SET " SRV " port " set-1" SET               \
+	" A 9.251.0.21 ttl=30 A 9.251.0.22 ttl=30"
 
 enum {
 	A = 1,
@@ -104,6 +113,49 @@ static const struct row rows[] = {
 		"NOERROR aa an=2 ns=0 ar=1 SRV 80 web.default.svc.cluster.local. ttl=30 "
 		"SRV 53 web.default.svc.cluster.local. ttl=30 A 9.251.0.10 ttl=30",
 		0},
+	/* names of pods of a headless service */
+	{"set-0.set.shop.svc" D, A, "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.21 ttl=30", 0},
+	{"SET-0.Set.shop.svc" D, A, "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.21 ttl=30", 0},
+	{"set-2.set.shop.svc" D, A, "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.23 ttl=30", 0},
+	{"set-0.set.shop.svc" D, AAAA, NODATA, 0},
+	{"set-0.set.shop.svc" D, DNS_ANY, "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.21 ttl=30", 0},
+	{"set-3.set.shop.svc" D, A, NX, 0},
+	{"set-9.set.shop.svc" D, A, NX, 0},
+	{"set-9.set.shop.svc" D, AAAA, NX, 0},
+	{"set-0.db.shop.svc" D, A, NX, 0},
+	{"set-0.set.default.svc" D, A, NX, 0},
+	{"set-0.gone.shop.svc" D, A, NX, 0},
+	{"x.set-0.set.shop.svc" D, A, NX, 0},
+	{"set-0.shop.svc" D, A, NX, 0},
+	{"set.shop.svc" D, A, "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.20 ttl=30", 0},
+	{"set.shop.svc" D, AAAA, NODATA, 0},
+	{"_tcp.set.shop.svc" D, SRV, NODATA, 0},
+	{"_sql._tcp.set.shop.svc" D, SRV, SETS("5432"), 0},
+	{"_UI._Tcp.SET.shop.svc" D, SRV, SETS("80"), 0},
+	{"_sql._tcp.set.shop.svc" D, A, NODATA, 0},
+	{"_gone._tcp.set.shop.svc" D, SRV, NX, 0},
+	{"_sql._udp.set.shop.svc" D, SRV, NX, 0},
+	{"set.shop.svc" D, SRV,
+		"NOERROR aa an=4 ns=0 ar=2 SRV 5432 set-0" SET " SRV 5432 set-1" SET
+		" SRV 80 set-0" SET " SRV 80 set-1" SET " A 9.251.0.21 ttl=30 A 9.251.0.22 ttl=30",
+		0},
+	{"set-0.set.shop.svc" D, SRV, SET_0, 0},
+	{"_sql._tcp.set-0.set.shop.svc" D, SRV, SET_0, 0},
+	{"_SQL._TCP.SET-0.SET.shop.svc" D, SRV, SET_0, 0},
+	{"_tcp.set-0.set.shop.svc" D, A, NODATA, 0},
+	{"_udp.set-0.set.shop.svc" D, A, NX, 0},
+	{"_sql._tcp.set-0.set.shop.svc" D, A, NODATA, 0},
+	{"_ui._tcp.set-0.set.shop.svc" D, SRV, NX, 0},
+	{"_sql._tcp.set-9.set.shop.svc" D, SRV, NX, 0},
+	{"a._sql._tcp.set-0.set.shop.svc" D, SRV, NX, 0},
+	{"_.set-0.set.shop.svc" D, SRV, NX, 0},
+	/* nobody serves: no names to list, but the service is there */
+	{"idle.shop.svc" D, A, "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.24 ttl=30", 0},
+	{"idle.shop.svc" D, SRV, NODATA, 0},
+	{"_sql._tcp.idle.shop.svc" D, SRV, NODATA, 0},
+	{"first.shop.svc" D, A, "NOERROR aa an=2 ns=0 ar=0 TYPE5 set-0" SET " A 9.251.0.21 ttl=30",
+		0},
+	{"21.0.251.9.in-addr.arpa", PTR, "NOERROR aa an=1 ns=0 ar=0 TYPE12 set-0" SET, 0},
 	/* ExternalName */
 	{"out.default.svc" D, CNAME, "NOERROR aa an=1 ns=0 ar=0 TYPE5 www.example.org. ttl=30", 0},
 	{"out.default.svc" D, A, "chase www.example.org.", 0},
@@ -119,11 +171,30 @@ static const struct row rows[] = {
 		"NOERROR aa an=1 ns=0 ar=0 TYPE12 web.default.svc.cluster.local. ttl=30", 0},
 	{"10.0.96.10.IN-ADDR.arpa", PTR,
 		"NOERROR aa an=1 ns=0 ar=0 TYPE12 web.default.svc.cluster.local. ttl=30", 0},
-	{"10.0.251.9.in-addr.arpa", A, "NOERROR aa an=0 ns=0 ar=0", 0},
-	{"99.0.251.9.in-addr.arpa", PTR, FORWARD, 0},
-	{"010.0.251.9.in-addr.arpa", PTR, FORWARD, 0},
-	{"266.0.251.9.in-addr.arpa", PTR, FORWARD, 0},
-	{"0.251.9.in-addr.arpa", PTR, FORWARD, 0},
+	{"10.0.96.10.in-addr.arpa", A, "NOERROR aa an=0 ns=0 ar=0", 0},
+	{"11.0.96.10.in-addr.arpa", PTR, FORWARD, 0},
+	/* the reverse zone of the fake IPs */
+	{"10.0.251.9.in-addr.arpa", A, RANGE_NODATA, 0},
+	{"10.0.251.9.in-addr.arpa", DNS_ANY,
+		"NOERROR aa an=1 ns=0 ar=0 TYPE12 web.default.svc.cluster.local. ttl=30", 0},
+	{"99.0.251.9.in-addr.arpa", PTR, RANGE_NX, 0},
+	{"99.0.251.9.in-addr.arpa", A, RANGE_NX, 0},
+	{"99.0.251.9.IN-ADDR.ARPA", PTR,
+		"NXDOMAIN aa an=0 ns=1 ar=0 SOA of 251.9.IN-ADDR.ARPA. ttl=5", 0},
+	{"010.0.251.9.in-addr.arpa", PTR, RANGE_NX, 0},
+	{"266.0.251.9.in-addr.arpa", PTR, RANGE_NX, 0},
+	{"x.0.251.9.in-addr.arpa", PTR, RANGE_NX, 0},
+	{"x.251.9.in-addr.arpa", PTR, RANGE_NX, 0},
+	{"1.10.0.251.9.in-addr.arpa", PTR, RANGE_NX, 0},
+	{"0.251.9.in-addr.arpa", PTR, RANGE_NODATA, 0},
+	{"251.9.in-addr.arpa", PTR, RANGE_NODATA, 0},
+	{"251.9.in-addr.arpa", SOA_TYPE, "NOERROR aa an=1 ns=0 ar=0" RANGE, 0},
+	{"251.9.in-addr.arpa", NS, "NOERROR aa an=1 ns=0 ar=0 TYPE2 ns.dns.cluster.local. ttl=30",
+		0},
+	{"9.in-addr.arpa", PTR, FORWARD, 0},
+	{"in-addr.arpa", PTR, FORWARD, 0},
+	{"10.0.250.9.in-addr.arpa", PTR, FORWARD, 0},
+	{"10.0.251.9.in-addr.arpa.example.org", PTR, FORWARD, 0},
 	/* not ours, also where a namespace "google" has a service "www" */
 	{"www.google.svc" D, A, "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.12 ttl=30", 0},
 	{"www.google.com", A, FORWARD, 0},
@@ -166,6 +237,8 @@ setup(void **state)
 	f->snapshot = kit_snapshot();
 	assert_int_equal(dns_zone_init(&f->zone, "Cluster.local", 30), 0);
 	f->zone.address = 0xac110001;
+	f->zone.subnet = 0x09fb0000;
+	f->zone.mask = 0xffff0000;
 	*state = f;
 	return 0;
 }
@@ -282,7 +355,8 @@ nothing_is_denied_before_the_first_metadata(void **state)
 {
 	struct fixture *f = *state;
 	static const char *const names[] = {"web.default.svc.cluster.local", "gone.cluster.local",
-		"cluster.local", "svc.cluster.local"};
+		"cluster.local", "svc.cluster.local", "db-0.db.default.svc.cluster.local",
+		"1.0.251.9.in-addr.arpa", "251.9.in-addr.arpa"};
 	uint8_t m[512], out[DNS_UDP_MAX];
 	size_t n;
 
@@ -312,6 +386,132 @@ domains_that_leave_no_room_are_refused(void **state)
 	longest[121] = 'a';
 	longest[123] = '\0';
 	assert_true(dns_zone_init(&z, longest, 30) < 0);
+}
+
+static struct snapshot *
+with_service(struct snapshot *s, uint32_t ip, const char *json)
+{
+	struct self self = {.node = "a", .site = "", .zone = ""};
+	struct snapshot *next;
+	struct change c;
+	struct view *v;
+
+	assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+	c = (struct change){v->ns, v->name, service_build(v, &self, ip, 1)};
+	next = snapshot_next(s, &c, 1);
+	view_free(&v);
+	snapshot_unref(&s);
+	return next;
+}
+
+/* A label may hold any byte, a dot too: it is still one label. */
+static void
+a_dot_in_a_label_is_no_name_of_two(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t m[512], out[DNS_UDP_MAX];
+	size_t n, len = kit_query(m, "set-0Xset.shop.svc" D, A, 0, KIT_PLAIN);
+
+	*(char *)memchr(m, 'X', len) = '.';
+	assert_string_equal(ask(f, m, len, out, &n), NX);
+	len = kit_query(m, "setX0.set.shop.svc" D, A, 0, KIT_PLAIN);
+	*(char *)memchr(m, 'X', len) = '.';
+	assert_string_equal(ask(f, m, len, out, &n), NX);
+}
+
+/* 300 pods: what does not fit by UDP sets TC, what fits is told, addresses as far as there is room. */
+static void
+many_pods_are_cut_with_tc(void **state)
+{
+	struct fixture *f = *state;
+	uint8_t m[512], out[DNS_UDP_MAX];
+	auto_buf struct buf json;
+	size_t n, len;
+
+	buf_init(&json, BUF_UNLIMITED);
+	buf_adds(&json,
+		"{\"ns\":\"big\",\"name\":\"s\",\"headless\":true,\"ports\":[{\"name\":"
+		"\"p\",\"port\":1,\"mode\":\"tcp\",\"endpoints\":[");
+	for (unsigned i = 0; i < 300; i++) {
+		auto_free char *pod = xasprintf(
+			"{\"ns\":\"big\",\"name\":\"h%u.s\",\"headless\":true,\"ports\":[]}", i);
+
+		f->snapshot = with_service(f->snapshot, 0x09fb1000 + i, pod);
+		buf_printf(&json,
+			"%s{\"hostname\":\"h%u\",\"flags\":3,\"givenIP\":\"10.0.0.1\","
+			"\"givenPort\":1}",
+			i > 0 ? "," : "", i);
+	}
+	buf_adds(&json, "]}]}");
+	f->snapshot = with_service(f->snapshot, 0x09fb0fff, buf_str(&json));
+	len = kit_query(m, "_p._tcp.s.big.svc" D, SRV, 0, KIT_PLAIN);
+	ask(f, m, len, out, &n);
+	assert_int_equal(out[2] & 2, 2); /* TC */
+	assert_true(n <= DNS_UDP_PLAIN);
+	assert_true(dns_get16(out + 6) >= 8);
+	assert_int_equal(dns_get16(out + 10), 0);
+}
+
+/* The longest names that Kubernetes allows, in the longest domain that leaves room for services. */
+static void
+a_name_that_would_be_too_long_is_not_told(void **state)
+{
+	struct fixture *f = *state;
+	char domain[123], l[64];
+	uint8_t m[512], out[DNS_UDP_MAX];
+	auto_free char *json = NULL, *service = NULL;
+	size_t n;
+
+	memset(l, 'l', 63);
+	l[63] = '\0';
+	memset(domain, 'd', sizeof domain);
+	domain[60] = '.';
+	domain[121] = '\0';
+	assert_int_equal(dns_zone_init(&f->zone, domain, 30), 0);
+	f->zone.subnet = 0x09fb0000;
+	f->zone.mask = 0xffff0000;
+	service = xasprintf("{\"ns\":\"%s\",\"name\":\"%s\",\"ports\":[]}", l, l);
+	json = xasprintf(
+		"{\"ns\":\"%s\",\"name\":\"%s.%s\",\"headless\":true,\"ports\":[]}", l, l, l);
+	f->snapshot = with_service(f->snapshot, 0x09fb2001, json);
+	f->snapshot = with_service(f->snapshot, 0x09fb2002, service);
+	ask(f, m, kit_query(m, "1.32.251.9.in-addr.arpa", PTR, 0, KIT_PLAIN), out, &n);
+	assert_int_equal(dns_get16(out + 6), 0);
+	ask(f, m, kit_query(m, "2.32.251.9.in-addr.arpa", PTR, 0, KIT_PLAIN), out, &n);
+	assert_int_equal(dns_get16(out + 6), 1);
+}
+
+static void
+subnets_of_other_sizes(void **state)
+{
+	struct fixture *f = *state;
+	static const struct {
+		uint32_t subnet, mask;
+		const char *name, *want;
+	} cases[] = {
+		{0x0a000000, 0xff000000, "4.3.2.10.in-addr.arpa",
+			"NXDOMAIN aa an=0 ns=1 ar=0 SOA of 10.in-addr.arpa. ttl=5"},
+		{0x0a000000, 0xff000000, "3.2.10.in-addr.arpa",
+			"NOERROR aa an=0 ns=1 ar=0 SOA of 10.in-addr.arpa. ttl=5"},
+		{0x0a100000, 0xfff00000, "4.3.17.10.in-addr.arpa",
+			"NXDOMAIN aa an=0 ns=1 ar=0 SOA of 17.10.in-addr.arpa. ttl=5"},
+		{0x0a100000, 0xfff00000, "4.3.32.10.in-addr.arpa", FORWARD},
+		{0x0a100000, 0xfff00000, "10.in-addr.arpa", FORWARD},
+		{0x0a141400, 0xffffff00, "9.20.20.10.in-addr.arpa",
+			"NXDOMAIN aa an=0 ns=1 ar=0 SOA of 20.20.10.in-addr.arpa. ttl=5"},
+		{0x0a141400, 0xffffff00, "20.10.in-addr.arpa", FORWARD},
+		{0, 0, "99.0.251.9.in-addr.arpa", FORWARD},
+	};
+	uint8_t m[512], out[DNS_UDP_MAX];
+	size_t n;
+
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		f->zone.subnet = cases[i].subnet;
+		f->zone.mask = cases[i].mask;
+		assert_string_equal(
+			ask(f, m, kit_query(m, cases[i].name, PTR, 0, KIT_PLAIN), out, &n),
+			cases[i].want);
+	}
 }
 
 static void
@@ -384,6 +584,10 @@ main(void)
 		T(strange_headers_are_refused),
 		T(nothing_is_denied_before_the_first_metadata),
 		T(domains_that_leave_no_room_are_refused),
+		T(a_dot_in_a_label_is_no_name_of_two),
+		T(many_pods_are_cut_with_tc),
+		T(a_name_that_would_be_too_long_is_not_told),
+		T(subnets_of_other_sizes),
 		T(chased_addresses_follow_the_cname),
 	};
 

@@ -137,6 +137,17 @@ with(struct snapshot *s, uint32_t fake_ip, const char *json)
 	return next;
 }
 
+#define GIVEN(host, flags)                                                                         \
+	"{\"hostname\":\"" host "\",\"flags\":" flags ",\"givenIP\":\"10.0.0.1\",\"givenPort\":1}"
+/* set-1 twice, as when two pods share a hostname; set-2 is not ready. */
+#define TWO                                                                                        \
+	GIVEN("set-0", "3") "," GIVEN("set-1", "3") "," GIVEN("set-1", "3") "," GIVEN("set-2", "0")
+#define SET(host, flags)                                                                           \
+	"{\"ns\":\"shop\",\"name\":\"" host ".set\",\"headless\":true,\"ports\":["                 \
+	"{\"name\":\"sql\",\"port\":5432,\"mode\":\"tcp\",\"endpoints\":[" GIVEN(                  \
+		host, flags) "]},"                                                                 \
+			     "{\"port\":9,\"mode\":\"tcp\",\"extra\":true,\"endpoints\":[]}]}"
+
 struct snapshot *
 kit_snapshot(void)
 {
@@ -149,6 +160,23 @@ kit_snapshot(void)
 	s = with(s, 0x09fb000b,
 		"{\"ns\":\"shop\",\"name\":\"db\",\"headless\":true,\"ports\":["
 		"{\"port\":5432,\"mode\":\"tcp\",\"endpoints\":[]}]}");
+	s = with(s, 0x09fb0014,
+		"{\"ns\":\"shop\",\"name\":\"set\",\"headless\":true,\"ports\":["
+		"{\"name\":\"sql\",\"port\":5432,\"mode\":\"tcp\",\"endpoints\":[" TWO "]},"
+		"{\"name\":\"ui\",\"port\":80,\"mode\":\"http\",\"endpoints\":[" TWO "]},"
+		"{\"port\":8080,\"mode\":\"http\",\"extra\":true,\"endpoints\":[" TWO "]}]}");
+	s = with(s, 0x09fb0015, SET("set-0", "3"));
+	s = with(s, 0x09fb0016, SET("set-1", "3"));
+	s = with(s, 0x09fb0017, SET("set-2", "0"));
+	s = with(s, 0, SET("set-3", "3"));
+	s = with(s, 0x09fb0018,
+		"{\"ns\":\"shop\",\"name\":\"idle\",\"headless\":true,\"ports\":["
+		"{\"name\":\"sql\",\"port\":1,\"mode\":\"tcp\",\"endpoints\":["
+		"{\"hostname\":\"i\",\"flags\":0,\"givenIP\":\"10.0.0.1\",\"givenPort\":1}]}]}");
+	s = with(s, 0,
+		"{\"ns\":\"shop\",\"name\":\"first\",\"externalName\":\"set-0.set.shop.svc.cluster."
+		"local\","
+		"\"ports\":[]}");
 	s = with(s, 0x09fb000c, "{\"ns\":\"google\",\"name\":\"www\",\"ports\":[]}");
 	s = with(s, 0, "{\"ns\":\"shop\",\"name\":\"full\",\"ports\":[]}");
 	s = with(s, 0,
