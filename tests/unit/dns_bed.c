@@ -62,7 +62,9 @@ answer(struct bed_upstream *u, struct held *h)
 	m[2] |= 0x80;
 	m[3] = u->mode == FAIL ? 0x82 : u->mode == REFUSE ? 0x85 : 0x80;
 	m[11] = 0;
-	if (m[3] == 0x80 && m[DNS_HEADER] != 0) {
+	if (u->mode == TRUNCATE && m[DNS_HEADER] != 0)
+		m[2] |= DNS_FLAG_TC >> 8;
+	else if (m[3] == 0x80 && m[DNS_HEADER] != 0) {
 		memcpy(m + end, rr, sizeof rr);
 		m[end + 9] = u->ttl_s;
 		m[end + sizeof rr] = u->ip;

@@ -13,7 +13,7 @@
 #include "dns_kit.h"
 
 /* SLOW_NAMES: it lives, but others that it asks are slow. */
-enum bed_mode { ANSWER, SILENT, FAIL, REFUSE, LIE, SLOW, SLOW_NAMES, FOLD, LOOP };
+enum bed_mode { ANSWER, SILENT, FAIL, REFUSE, LIE, SLOW, SLOW_NAMES, FOLD, LOOP, TRUNCATE };
 
 struct held;
 
