@@ -12,6 +12,8 @@
 #include "dns/roster.h"
 #include "dns/server.h"
 
+#define RESOLVED "/run/systemd/resolve/resolv.conf"
+
 enum { FOUND_MAX = 2 * FORWARD_UPSTREAMS_MAX }; /* the same one twice, and ourselves, count */
 
 struct dns {
@@ -151,6 +153,7 @@ watch_resolvconf(struct dns *d, const char *path)
 	const struct resolvwatch_config config = {.loop = d->main,
 		.keeper = d->resolvconf,
 		.path = path,
+		.also = RESOLVED,
 		.changed = on_resolvconf_changed,
 		.arg = d};
 
@@ -195,6 +198,7 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 	struct resolvconf_config rc = {
 		.path = config->resolv_conf,
 		.cluster_domain = config->cluster_domain,
+		.resolved = RESOLVED,
 		.manage = config->manage_resolv_conf && config->port == 53,
 		.keep = config->keep,
 	};

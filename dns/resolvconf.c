@@ -13,8 +13,14 @@
 
 #define KEEP_KEY "resolv.conf"
 
+enum {
+	RESOLVED_STUB = 0x7f000035, /* 127.0.0.53 */
+	RESOLVED_PROXY = 0x7f000036, /* 127.0.0.54 */
+	UPSTREAMS_READ = 16,
+};
+
 struct resolvconf {
-	char *path, *domain;
+	char *path, *domain, *resolved;
 	bool manage, written;
 	uint32_t address; /* of the name server in it */
 	const char *trouble; /* "" or why the file is not ours although it should be */
@@ -280,6 +286,7 @@ resolvconf_open(struct resolvconf **out, const struct resolvconf_config *config,
 
 	rc->path = xstrdup(config->path);
 	rc->domain = xstrdup(config->cluster_domain);
+	rc->resolved = config->resolved != NULL ? xstrdup(config->resolved) : NULL;
 	rc->manage = config->manage;
 	rc->keep = config->keep;
 	rc->trouble = "";
@@ -308,6 +315,7 @@ resolvconf_close(struct resolvconf **out)
 	resolv_original_fini(&rc->original);
 	free(rc->path);
 	free(rc->domain);
+	free(rc->resolved);
 	free(rc);
 }
 
@@ -432,11 +440,43 @@ resolvconf_restore(struct resolvconf *rc, struct err *err)
 	return 0;
 }
 
+static bool
+is_resolved(const struct addr *a)
+{
+	uint32_t ip = a->sa.sa_family == AF_INET ? ntohl(a->in.sin_addr.s_addr) : 0;
+
+	return ip == RESOLVED_STUB || ip == RESOLVED_PROXY;
+}
+
+/* Whom systemd-resolved asks; 0: unknown. */
+static size_t
+behind_resolved(const struct resolvconf *rc, uint32_t own, struct addr to[UPSTREAMS_READ])
+{
+	auto_free char *text = NULL;
+	size_t len;
+
+	if (rc->resolved == NULL || file_read(rc->resolved, RESOLVTEXT_MAX, &text, &len) < 0)
+		return 0;
+	return resolvtext_upstreams(text, len, own, to, 0, UPSTREAMS_READ);
+}
+
 size_t
 resolvconf_upstreams(
 	const struct resolvconf *rc, uint32_t own, struct addr *to, size_t n, size_t max)
 {
-	return resolvtext_upstreams(rc->original.text, rc->original.len, own, to, n, max);
+	struct addr listed[UPSTREAMS_READ], behind[UPSTREAMS_READ];
+	size_t n_listed = resolvtext_upstreams(
+		rc->original.text, rc->original.len, own, listed, 0, UPSTREAMS_READ);
+
+	for (size_t i = 0; i < n_listed && n < max; i++) {
+		size_t n_behind = is_resolved(&listed[i]) ? behind_resolved(rc, own, behind) : 0;
+
+		for (size_t k = 0; k < n_behind && n < max; k++)
+			to[n++] = behind[k];
+		if (n_behind == 0)
+			to[n++] = listed[i];
+	}
+	return n;
 }
 
 void

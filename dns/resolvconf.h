@@ -21,6 +21,8 @@ struct resolvconf;
 struct resolvconf_config {
 	const char *path;
 	const char *cluster_domain;
+	/* Where systemd-resolved writes the servers that it asks itself; NULL: nowhere. */
+	const char *resolved;
 	bool manage;
 	struct dns_keep keep;
 };
@@ -45,7 +47,8 @@ enum resolvconf_seen {
 int resolvconf_check(struct resolvconf *rc, bool mend, struct err *err);
 /* Nothing to do is no error. */
 int resolvconf_restore(struct resolvconf *rc, struct err *err);
-/* Nameservers of the original, as resolvtext_upstreams. */
+/* Appends the nameservers of the original, maybe some twice. Returns the new n. systemd-resolved's own address (127.0.0.53) stands
+ * for the servers that it asks: once our line is in the file it would ask us. */
 size_t resolvconf_upstreams(
 	const struct resolvconf *rc, uint32_t own, struct addr *to, size_t n, size_t max);
 /* Undoes what a run that was killed left there, and nothing else. 1 when there was something. */

@@ -12,6 +12,9 @@ struct resolvwatch {
 	struct resolvconf *keeper;
 	char *path, *folder;
 	const char *name; /* in path */
+	char *also, *also_folder; /* "" without */
+	bool also_changed;
+	struct fswatch *also_watch; /* NULL: its folder cannot be watched, or is not there */
 	loop_fn *changed;
 	void *arg;
 	uint64_t debounce_ms, calm_ms;
@@ -72,6 +75,10 @@ look(void *arg)
 	bool mend;
 	int seen;
 
+	if (w->also_changed) {
+		w->also_changed = false;
+		w->changed(w->arg);
+	}
 	count_minutes(w, now);
 	mend = w->times < RESOLVWATCH_TIMES;
 	seen = resolvconf_check(w->keeper, mend, &err);
@@ -91,6 +98,7 @@ look(void *arg)
 }
 
 static void on_entry(void *arg, const char *name);
+static void on_also(void *arg, const char *name);
 
 static void
 watch_folder(struct resolvwatch *w)
@@ -101,6 +109,8 @@ watch_folder(struct resolvwatch *w)
 		fswatch_start(&w->fswatch, w->loop, w->folder, on_entry, w, &err) < 0)
 		log_limited(LOG_LEVEL_WARN, 1, "dns",
 			"resolv.conf is only looked at now and then: %s", err.text);
+	if (w->also_watch == NULL && w->also[0] != '\0')
+		fswatch_start(&w->also_watch, w->loop, w->also_folder, on_also, w, &err);
 }
 
 /* While the file is left to others the timer runs for the end of that. */
@@ -118,13 +128,38 @@ on_entry(void *arg, const char *name)
 }
 
 static void
+on_also(void *arg, const char *name)
+{
+	struct resolvwatch *w = arg;
+
+	if (name == NULL)
+		fswatch_stop(&w->also_watch);
+	else if (strcmp(name, strrchr(w->also, '/') + 1) != 0)
+		return;
+	w->also_changed = true;
+	if (!timer_active(w->soon))
+		timer_start(w->soon, w->debounce_ms, 0);
+}
+
+static void
 on_look(void *arg)
 {
 	struct resolvwatch *w = arg;
 
+	w->also_changed = w->also[0] != '\0';
 	watch_folder(w);
 	if (!timer_active(w->soon))
 		look(w);
+}
+
+static char *
+folder_of(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+
+	return slash == NULL    ? xstrdup(".")
+		: slash == path ? xstrdup("/")
+				: xstrndup(path, (size_t)(slash - path));
 }
 
 void
@@ -142,9 +177,9 @@ resolvwatch_start(struct resolvwatch **out, const struct resolvwatch_config *con
 	w->calm_ms = config->calm_ms > 0 ? config->calm_ms : CALM_MS;
 	w->path = xstrdup(config->path);
 	w->name = slash != NULL ? w->path + (slash - config->path) + 1 : w->path;
-	w->folder = slash == NULL       ? xstrdup(".")
-		: slash == config->path ? xstrdup("/")
-					: xstrndup(config->path, (size_t)(slash - config->path));
+	w->folder = folder_of(config->path);
+	w->also = xstrdup(config->also != NULL ? config->also : "");
+	w->also_folder = folder_of(w->also);
 	w->soon = timer_new(w->loop, look, w);
 	w->look = timer_new(w->loop, on_look, w);
 	watch_folder(w);
@@ -160,9 +195,12 @@ resolvwatch_stop(struct resolvwatch **out)
 	if (w == NULL)
 		return;
 	fswatch_stop(&w->fswatch);
+	fswatch_stop(&w->also_watch);
 	timer_free(&w->soon);
 	timer_free(&w->look);
 	free(w->folder);
+	free(w->also);
+	free(w->also_folder);
 	free(w->path);
 	free(w);
 }

@@ -25,6 +25,7 @@ struct resolvwatch_config {
 	struct loop *loop;
 	struct resolvconf *keeper;
 	const char *path;
+	const char *also; /* a file whose changes are told by `changed` as well; NULL: none */
 	loop_fn *changed; /* the nameservers may be others now */
 	void *arg;
 	uint64_t debounce_ms, look_ms, calm_ms; /* 0: 50 ms, 30 s, 60 s */

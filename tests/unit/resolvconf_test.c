@@ -638,6 +638,42 @@ a_file_that_is_not_ours_is_read_again(void **state)
 	unwatch(&w);
 }
 
+/* systemd-resolved reads the resolv.conf that names us: asking it would be asking ourselves. */
+static void
+behind_resolved_are_those_whom_it_asks(void **state)
+{
+	struct fixture *f = *state;
+	struct resolvconf_config c = {.path = f->path, .cluster_domain = "cluster.local"};
+	auto_free char *theirs = xasprintf("%s.resolved", f->path);
+	struct resolvwatch_config watch = {.path = f->path, .also = theirs, .changed = on_changed};
+	struct watching w = {.f = f};
+	struct addr a[4];
+	char text[ADDR_TEXT_MAX];
+
+	c.resolved = theirs;
+	write_file(f->path, "nameserver 127.0.0.53\nnameserver 192.0.2.9\n", 0644);
+	assert_int_equal(resolvconf_open(&f->rc, &c, NULL), 0);
+	assert_int_equal(
+		resolvconf_upstreams(f->rc, 0, a, 0, ARRAY_LEN(a)), 2); /* it says nothing */
+	assert_string_equal(addr_text(&a[0], text), "127.0.0.53:53");
+	assert_int_equal(loop_new(&w.loop, NULL), 0);
+	watch.loop = w.loop;
+	watch.keeper = f->rc;
+	watch.arg = &w;
+	watch.debounce_ms = 1;
+	resolvwatch_start(&w.watch, &watch);
+	write_file(theirs, "nameserver 192.0.2.7\nnameserver 192.0.2.8\nsearch x.test\n", 0644);
+	for (unsigned i = 0; i < 3000 && w.changed == 0; i++)
+		turn(&w);
+	assert_true(w.changed > 0);
+	assert_int_equal(resolvconf_upstreams(f->rc, 0, a, 0, ARRAY_LEN(a)), 3);
+	assert_string_equal(addr_text(&a[0], text), "192.0.2.7:53");
+	assert_string_equal(addr_text(&a[1], text), "192.0.2.8:53");
+	assert_string_equal(addr_text(&a[2], text), "192.0.2.9:53");
+	unwatch(&w);
+	unlink(theirs);
+}
+
 int
 main(void)
 {
@@ -660,6 +696,7 @@ main(void)
 		T(who_keeps_writing_is_left_alone),
 		T(our_lines_come_back_when_it_is_calm),
 		T(a_file_that_is_not_ours_is_read_again),
+		T(behind_resolved_are_those_whom_it_asks),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
