@@ -1,6 +1,31 @@
 #include "lb/balance.h"
 
+#include "lb/maglev.h"
+
 enum { EWMA_DECAY_MS = 10000 };
+
+/* One tier. */
+struct range {
+	struct balance_node **nodes;
+	uint32_t n;
+	const uint16_t *table;
+};
+
+void
+balance_init(struct balance *b, struct balance_node **nodes, const uint32_t ends[BALANCE_TIERS])
+{
+	b->nodes = nodes;
+	for (int i = 0; i < BALANCE_TIERS; i++)
+		b->ends[i] = ends[i];
+}
+
+void
+balance_fini(struct balance *b)
+{
+	free(b->nodes);
+	free(b->tables);
+	*b = (struct balance){.cursor = b->cursor};
+}
 
 static bool
 avoided(const struct balance_ask *ask, const struct balance_node *n)
@@ -13,55 +38,82 @@ avoided(const struct balance_ask *ask, const struct balance_node *n)
 }
 
 static bool
+full(const struct balance_ask *ask, const struct balance_node *n)
+{
+	return ask->max_connections > 0 && n->shared != NULL &&
+		atomic_load_explicit(&n->shared->in_use, memory_order_relaxed) >=
+		ask->max_connections;
+}
+
+static bool
+down(const struct balance_ask *ask, const struct balance_node *n)
+{
+	return n->down_until_ms > ask->now_ms ||
+		(n->shared != NULL && atomic_load_explicit(&n->shared->ill, memory_order_relaxed));
+}
+
+static bool
 usable(const struct balance_ask *ask, const struct balance_node *n, bool panic)
 {
-	return (panic || n->down_until_ms <= ask->now_ms) && !avoided(ask, n);
+	return (panic || !down(ask, n)) && !avoided(ask, n) && !full(ask, n);
+}
+
+bool
+balance_usable(const struct balance_ask *ask, const struct balance_node *n)
+{
+	return usable(ask, n, false);
+}
+
+bool
+balance_any(const struct balance *b, const struct balance_ask *ask)
+{
+	for (size_t i = 0; i < balance_count(b); i++) {
+		if (usable(ask, b->nodes[i], false))
+			return true;
+	}
+	return false;
+}
+
+bool
+balance_full(const struct balance *b, const struct balance_ask *ask)
+{
+	for (size_t i = 0; i < balance_count(b); i++) {
+		if (!avoided(ask, b->nodes[i]) && full(ask, b->nodes[i]))
+			return true;
+	}
+	return false;
 }
 
 /* First usable node at or behind index `at`, round the corner. */
 static struct balance_node *
-next_usable(const struct balance *b, const struct balance_ask *ask, size_t at, bool panic,
-	size_t *index)
+next_usable(const struct range *r, const struct balance_ask *ask, uint32_t at, bool panic,
+	uint32_t *index)
 {
-	for (size_t i = 0; i < b->n; i++) {
-		size_t k = (at + i) % b->n;
+	for (uint32_t i = 0; i < r->n; i++) {
+		uint32_t k = (at + i) % r->n;
 
-		if (usable(ask, b->nodes[k], panic)) {
+		if (usable(ask, r->nodes[k], panic)) {
 			*index = k;
-			return b->nodes[k];
+			return r->nodes[k];
 		}
 	}
 	return NULL;
 }
 
-/* splitmix64's finalizer: spreads the bits of what it is given. */
-static uint64_t
-mix(uint64_t x)
-{
-	x ^= x >> 30;
-	x *= 0xbf58476d1ce4e5b9u;
-	x ^= x >> 27;
-	x *= 0x94d049bb133111ebu;
-	return x ^ x >> 31;
-}
-
-/* Rendezvous hashing: a node that goes moves its own keys only, one that comes takes 1/n of each.
- */
+/* The key's node; where that is not usable, the next in the table: for each slot another one, so
+ * that the keys of a node that is down go to all others alike, and come back to it. */
 static struct balance_node *
-highest_hash(const struct balance *b, const struct balance_ask *ask, bool panic)
+hashed(const struct range *r, const struct balance_ask *ask, bool panic)
 {
-	struct balance_node *best = NULL;
-	uint64_t best_score = 0;
+	uint32_t at = (uint32_t)(maglev_mix(ask->key) % MAGLEV_SLOTS), index;
 
-	for (size_t i = 0; i < b->n; i++) {
-		uint64_t score = mix(b->nodes[i]->hash ^ mix(ask->key));
+	for (uint32_t i = 0; i < MAGLEV_SLOTS; i++) {
+		struct balance_node *n = r->nodes[r->table[(at + i) % MAGLEV_SLOTS]];
 
-		if (usable(ask, b->nodes[i], panic) && (best == NULL || score > best_score)) {
-			best = b->nodes[i];
-			best_score = score;
-		}
+		if (usable(ask, n, panic))
+			return n;
 	}
-	return best;
+	return next_usable(r, ask, 0, panic, &index); /* more nodes than slots */
 }
 
 static uint64_t
@@ -74,52 +126,90 @@ cost(const struct balance_ask *ask, const struct balance_node *n)
 
 /* Power of two choices: the better of two drawn at random. */
 static struct balance_node *
-better_of_two(const struct balance *b, const struct balance_ask *ask, bool panic)
+better_of_two(const struct range *r, const struct balance_ask *ask, bool panic)
 {
-	size_t i = (size_t)(ask->random >> 32) % b->n, j = (size_t)(uint32_t)ask->random % b->n;
-	struct balance_node *one = next_usable(b, ask, i, panic, &i), *two;
+	uint32_t i = (uint32_t)(ask->random >> 32) % r->n, j = (uint32_t)ask->random % r->n;
+	struct balance_node *one = next_usable(r, ask, i, panic, &i), *two;
 
 	if (one == NULL)
 		return NULL;
 	if (i == j)
 		j++;
-	two = next_usable(b, ask, j, panic, &j);
+	two = next_usable(r, ask, j, panic, &j);
 	return cost(ask, two) < cost(ask, one) ? two : one;
 }
 
 static struct balance_node *
-pick(struct balance *b, const struct balance_ask *ask, bool panic)
+pick(struct balance *b, const struct range *r, const struct balance_ask *ask, bool panic)
 {
 	struct balance_node *n;
-	size_t index;
+	uint32_t index;
 
 	switch (ask->policy) {
 	case LB_ROUND_ROBIN:
-		n = next_usable(b, ask, b->cursor, panic, &index);
+		n = next_usable(r, ask, b->cursor % r->n, panic, &index);
 		if (n != NULL)
-			b->cursor = (index + 1) % b->n;
+			b->cursor = index + 1;
 		return n;
 	case LB_RANDOM:
-		return next_usable(b, ask, (size_t)(ask->random % b->n), panic, &index);
+		return next_usable(r, ask, (uint32_t)(ask->random % r->n), panic, &index);
 	case LB_CONSISTENT_HASH:
-		return highest_hash(b, ask, panic);
+		return hashed(r, ask, panic);
 	case LB_DEFAULT:
 	case LB_LEAST_REQUEST:
 	case LB_EWMA:
 		break;
 	}
-	return better_of_two(b, ask, panic);
+	return better_of_two(r, ask, panic);
+}
+
+/* The tier's nodes; n is 0 when it has none. */
+static struct range
+tier_range(const struct balance *b, int tier)
+{
+	uint32_t from = tier == 0 ? 0 : b->ends[tier - 1];
+
+	return (struct range){
+		.nodes = b->nodes + from,
+		.n = b->ends[tier] - from,
+		.table = b->tables == NULL ? NULL : b->tables + tier * MAGLEV_SLOTS,
+	};
+}
+
+static void
+make_tables(struct balance *b)
+{
+	int last = BALANCE_TIERS - 1;
+
+	while (last > 0 && b->ends[last - 1] == b->ends[last])
+		last--;
+	b->tables = xcalloc((size_t)(last + 1) * MAGLEV_SLOTS, sizeof *b->tables);
+	for (int tier = 0; tier <= last; tier++) {
+		const struct range r = tier_range(b, tier);
+		auto_free uint64_t *hashes = xcalloc(r.n + 1u, sizeof *hashes);
+
+		for (uint32_t i = 0; i < r.n; i++)
+			hashes[i] = r.nodes[i]->hash;
+		if (r.n > 0)
+			maglev_fill(b->tables + tier * MAGLEV_SLOTS, hashes, r.n);
+	}
 }
 
 struct balance_node *
 balance_pick(struct balance *b, const struct balance_ask *ask)
 {
-	struct balance_node *n;
+	if (ask->policy == LB_CONSISTENT_HASH && b->tables == NULL && balance_count(b) > 0)
+		make_tables(b);
+	for (int panic = 0; panic <= 1; panic++) {
+		for (int tier = 0; tier < BALANCE_TIERS; tier++) {
+			const struct range r = tier_range(b, tier);
+			struct balance_node *n = r.n == 0 ? NULL : pick(b, &r, ask, panic != 0);
 
-	if (b->n == 0)
-		return NULL;
-	n = pick(b, ask, false);
-	return n != NULL ? n : pick(b, ask, true);
+			if (n != NULL)
+				return n;
+		}
+	}
+	return NULL;
 }
 
 void

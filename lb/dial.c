@@ -1,84 +1,219 @@
 #include "lb/dial.h"
 
 #include <errno.h>
+#include <netinet/tcp.h>
 
 #include "base/log.h"
+#include "lb/affinity.h"
 #include "lb/exchange.h"
 #include "lb/pool.h"
 #include "lb/relay.h"
 
-static struct target *
-pick(struct exchange *ex)
+enum {
+	RETRIES = 2, /* of services that say nothing */
+	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual time is known */
+	SILENT_MS = 140, /* more than an endpoint's delayed acknowledgement, less than our RTO */
+	GIVE_UP_MS = 10000, /* unacknowledged bytes of a request that cannot go elsewhere */
+};
+
+unsigned
+dial_tries(const struct group *g)
 {
-	struct front *f = ex->front;
+	const struct service *s = g->service;
+
+	if (s == NULL || s->lb.retries == RETRIES_DEFAULT)
+		return 1 + RETRIES;
+	return MIN(1u + s->lb.retries, (unsigned)TRIES_MAX);
+}
+
+static struct balance_ask
+ask_of(const struct exchange *ex)
+{
+	const struct front *f = ex->front;
 	struct worker *w = f->worker;
-	const struct balance_ask ask = {
+	const struct service *s = f->group->service;
+
+	return (struct balance_ask){
 		.policy = worker_policy(w, f->group),
 		.now_ms = w->now_ms,
 		.random = worker_random(w),
-		.key = f->client_ip,
+		.key = ex->key,
+		.max_connections = s == NULL ? 0 : s->lb.max_connections,
 		.avoid = ex->tried,
 		.n_avoid = ex->n_tried,
 	};
+}
 
-	if (ex->n_tried == TRIES_MAX)
+/* --- whom to ask ---------------------------------------------------------- */
+
+struct sticky {
+	uint64_t seen, key;
+};
+
+static bool
+is_known(const void *arg, uint64_t hash)
+{
+	const struct sticky *k = arg;
+
+	return affinity_names(k->seen, k->key, hash);
+}
+
+/* The endpoint that this client was given before; it keeps it as long as that can be used. */
+static struct target *
+pick_sticky(struct exchange *ex, const struct balance_ask *ask)
+{
+	const struct front *f = ex->front;
+	const struct service *s = f->group->service;
+	struct affinity *a = f->worker->lb->affinity;
+	struct sticky k = {.key = affinity_key(a, f->client_ip, s->fake_ip, f->group->port)};
+	struct target *t = NULL, *first;
+
+	if (affinity_find(a, k.key, ask->now_ms, s->lb.affinity_s, &k.seen))
+		t = group_find(f->group, ask, is_known, &k);
+	if (t != NULL)
+		return t;
+	t = group_pick(f->group, ask);
+	if (t == NULL)
 		return NULL;
-	return group_pick(f->group, &ask);
+	k.seen = affinity_put(a, k.key, k.seen, t->node.hash, ask->now_ms);
+	first = group_find(f->group, ask, is_known, &k);
+	return first != NULL ? first : t;
+}
+
+static struct target *
+pick(struct exchange *ex)
+{
+	const struct service *s = ex->front->group->service;
+	const struct balance_ask ask = ask_of(ex);
+	struct target *t;
+
+	if (ex->n_tried >= dial_tries(ex->front->group))
+		return NULL;
+	if (s != NULL && s->lb.affinity_s > 0)
+		t = pick_sticky(ex, &ask);
+	else
+		t = group_pick(ex->front->group, &ask);
+	ex->full = t == NULL && balance_full(&ex->front->group->balance, &ask);
+	return t;
+}
+
+/* Is there an endpoint that seems to be well, besides those that were tried and t? */
+static bool
+another(const struct exchange *ex, struct target *t)
+{
+	struct balance_node *avoid[TRIES_MAX + 1];
+	struct balance_ask ask = ask_of(ex);
+
+	if (ex->n_tried + 1u >= dial_tries(ex->front->group))
+		return false;
+	for (size_t i = 0; i < ex->n_tried; i++)
+		avoid[i] = ex->tried[i];
+	avoid[ex->n_tried] = &t->node;
+	ask.avoid = avoid;
+	ask.n_avoid = ex->n_tried + 1u;
+	return balance_any(&ex->front->group->balance, &ask);
+}
+
+static const char *
+remedy(enum target_fault fault)
+{
+	switch (fault) {
+	case TARGET_REFUSED:
+		return "refuses connections: does its container run and listen there?";
+	case TARGET_SILENT:
+		return "does not answer on the network: is its node up, does a firewall drop?";
+	case TARGET_RESET:
+		break;
+	}
+	return "hangs up before it answers: see its container's log";
+}
+
+static void
+fault_of(struct worker *w, struct target *t, enum target_fault fault)
+{
+	char text[ADDR_TEXT_MAX];
+
+	if (!target_failed(t, fault, w->now_ms, worker_random(w)))
+		return;
+	count(&w->counters.ejections, 1);
+	pool_clear(t);
+	log_limited(LOG_LEVEL_WARN, 20, "lb",
+		"an endpoint is left out for a while, it %s address=%s wait_ms=%llu", remedy(fault),
+		addr_text(&t->addr, text), (unsigned long long)(t->node.down_until_ms - w->now_ms));
+}
+
+static void
+avoid(struct exchange *ex, struct target *t)
+{
+	if (ex->n_tried < TRIES_MAX)
+		ex->tried[ex->n_tried++] = &t->node;
 }
 
 void
 dial_blame(struct exchange *ex, struct target *t, enum target_fault fault)
 {
-	struct worker *w = ex->front->worker;
-	char text[ADDR_TEXT_MAX];
+	avoid(ex, t);
+	fault_of(ex->front->worker, t, fault);
+}
 
-	if (ex->n_tried < TRIES_MAX)
-		ex->tried[ex->n_tried++] = &t->node;
-	if (!target_failed(t, fault, w->now_ms, worker_random(w)))
-		return;
-	count(&w->counters.ejections, 1);
-	log_limited(LOG_LEVEL_WARN, 20, "lb",
-		"endpoint is left out for a while address=%s wait_ms=%llu",
-		addr_text(&t->addr, text), (unsigned long long)(t->node.down_until_ms - w->now_ms));
+/* --- attempts ------------------------------------------------------------- */
+
+static enum dial
+nothing_left(const struct exchange *ex)
+{
+	return ex->back != NULL ? DIAL_WAIT : DIAL_FAILED;
+}
+
+enum dial
+dial_start(struct exchange *ex, bool may_reuse)
+{
+	budget_ask(&ex->front->group->budget, ex->front->worker->now_ms);
+	return dial_next(ex, may_reuse);
 }
 
 enum dial
 dial_next(struct exchange *ex, bool may_reuse)
 {
-	struct worker *w = ex->front->worker;
+	struct front *f = ex->front;
+	struct worker *w = f->worker;
 	struct target *t;
 
 	while ((t = pick(ex)) != NULL) {
-		int fd = -1;
+		int fd = -1, rc;
 
+		if (ex->n_tried > 0 && !budget_spend(&f->group->budget, w->now_ms)) {
+			count(&w->counters.over_budget, 1);
+			ex->over_budget = true;
+			return nothing_left(ex);
+		}
 		if (ex->n_tried + ex->n_stale > 0)
 			count(&w->counters.retries, 1);
 		if (may_reuse && pool_get(t, ex) != NULL) {
 			count(&w->counters.reuses, 1);
 			return DIAL_READY;
 		}
-		if (sock_connect(&t->addr, w->lb->config.mark, &fd) == 0) {
+		rc = sock_connect(&t->addr, w->lb->config.mark, &fd);
+		if (rc == 0) {
 			count(&w->counters.dials, 1);
 			back_new(w, fd, t, ex);
 			return DIAL_WAIT;
 		}
 		dial_blame(ex, t, TARGET_REFUSED);
 	}
-	return DIAL_FAILED;
+	return nothing_left(ex);
 }
 
 static void
-failed(struct back *b, enum target_fault fault)
+go_on(struct exchange *ex)
 {
-	struct exchange *ex = b->ex;
-
-	dial_blame(ex, b->target, fault);
-	back_close(b, false);
-	if (dial_next(ex, !ex->relay) != DIAL_FAILED) {
-		if (ex->back->connecting)
-			return;
+	switch (dial_next(ex, !ex->relay)) {
+	case DIAL_WAIT:
+		return;
+	case DIAL_READY:
 		exchange_connected(ex);
 		return;
+	case DIAL_FAILED:
+		break;
 	}
 	if (ex->relay)
 		relay_dial_failed(ex);
@@ -86,27 +221,168 @@ failed(struct back *b, enum target_fault fault)
 		exchange_dial_failed(ex);
 }
 
+static void
+failed(struct back *b, enum target_fault fault)
+{
+	struct exchange *ex = b->ex;
+	bool youngest = ex != NULL && ex->back == b;
+
+	if (ex != NULL && !b->hedged)
+		avoid(ex, b->target);
+	fault_of(b->worker, b->target, fault);
+	back_drop(b, false);
+	/* An older one: its rival is under way, or has failed and found nobody else. */
+	if (youngest || (ex != NULL && ex->back == NULL))
+		go_on(ex);
+}
+
 void
 dial_on_event(struct back *b)
 {
+	struct worker *w = b->worker;
+	struct target *t = b->target;
 	int error = sock_error(b->peer.fd);
 
 	if (error != 0) { /* reset: it was accepted, and then dropped at once */
-		failed(b, error == ECONNRESET ? TARGET_SILENT : TARGET_REFUSED);
+		failed(b, error == ECONNRESET ? TARGET_RESET : TARGET_REFUSED);
 		return;
 	}
 	b->connecting = false;
 	expiry_cancel(&b->expiry);
 	peer_connected(&b->peer);
+	target_connected(t, w->now_ms - b->since_ms);
+	if (t->failures > 0 && t->fault != TARGET_RESET)
+		target_worked(t);
+	if (b->ex == NULL) {
+		pool_put(b);
+		return;
+	}
+	back_won(b);
 	if (b->ex->relay)
 		relay_connected(b->ex);
 	else
 		exchange_connected(b->ex);
 }
 
-void
-dial_on_timeout(struct back *b)
+/* --- time ----------------------------------------------------------------- */
+
+static uint32_t
+limit_ms(const struct back *b)
 {
-	b->ex->timed_out = true;
-	failed(b, TARGET_SILENT);
+	const struct service *s = b->ex != NULL ? b->ex->front->group->service : NULL;
+	uint32_t most = b->worker->connect_ms;
+
+	if (s != NULL && s->lb.connect_ms > 0)
+		return s->lb.connect_ms;
+	if (!b->target->connect_known)
+		return most;
+	return MIN(most, MAX(4 * b->target->connect_ms, (uint32_t)KNOWN_CONNECT_MS));
+}
+
+static void
+hedge(struct back *b)
+{
+	struct exchange *ex = b->ex;
+
+	b->hedged = true;
+	count(&b->worker->counters.hedges, 1);
+	dial_blame(ex, b->target, TARGET_SILENT);
+	if (dial_next(ex, !ex->relay) == DIAL_READY)
+		exchange_connected(ex);
+}
+
+static void
+on_dialling(struct back *b)
+{
+	struct worker *w = b->worker;
+	uint64_t waited = w->now_ms - b->since_ms;
+
+	if (waited >= limit_ms(b)) {
+		if (b->ex != NULL)
+			b->ex->timed_out = true;
+		failed(b, TARGET_SILENT);
+		return;
+	}
+	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
+	if (b->ex != NULL && !b->hedged && waited >= 3 * b->target->connect_ms &&
+		another(b->ex, b->target))
+		hedge(b);
+}
+
+void
+dial_sent(struct exchange *ex)
+{
+	struct worker *w = ex->front->worker;
+
+	ex->back->since_ms = w->now_ms;
+	expiry_set(&w->expiries, &ex->back->expiry, SPAN_ACK, w->now_ms);
+}
+
+/* It has the request and thinks. Should it die meanwhile, nobody would tell. */
+static void
+keep_alive(struct back *b)
+{
+	static const int on = 1, idle_s = 2, interval_s = 1, count_ = 2;
+
+	if (b->kept_alive)
+		return;
+	b->kept_alive = true;
+	setsockopt(b->peer.fd, IPPROTO_TCP, TCP_KEEPIDLE, &idle_s, sizeof idle_s);
+	setsockopt(b->peer.fd, IPPROTO_TCP, TCP_KEEPINTVL, &interval_s, sizeof interval_s);
+	setsockopt(b->peer.fd, IPPROTO_TCP, TCP_KEEPCNT, &count_, sizeof count_);
+	setsockopt(b->peer.fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+}
+
+static void
+silent(struct back *b)
+{
+	static const unsigned give_up_ms = GIVE_UP_MS;
+	struct worker *w = b->worker;
+	struct exchange *ex = b->ex;
+
+	if (!b->silent) {
+		b->silent = true;
+		fault_of(w, b->target, TARGET_SILENT);
+		setsockopt(
+			b->peer.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof give_up_ms);
+	}
+	if (!exchange_may_retry(ex) || !another(ex, b->target)) {
+		expiry_set(&w->expiries, &b->expiry, SPAN_ACK, w->now_ms);
+		return;
+	}
+	count(&w->counters.silent, 1);
+	avoid(ex, b->target);
+	back_close(b, true);
+	go_on(ex);
+}
+
+static void
+on_waiting(struct back *b)
+{
+	struct worker *w = b->worker;
+	struct tcp_info info;
+	socklen_t len = sizeof info;
+	uint64_t waited = w->now_ms - b->since_ms;
+
+	if (b->ex->relay || b->ex->started ||
+		getsockopt(b->peer.fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return;
+	if (info.tcpi_unacked == 0) {
+		keep_alive(b);
+		return;
+	}
+	waited = MIN(waited, (uint64_t)info.tcpi_last_ack_recv);
+	if (waited < SILENT_MS + 4ull * info.tcpi_rtt / 1000)
+		expiry_set(&w->expiries, &b->expiry, SPAN_ACK, w->now_ms);
+	else
+		silent(b);
+}
+
+void
+dial_on_time(struct back *b)
+{
+	if (b->connecting)
+		on_dialling(b);
+	else
+		on_waiting(b);
 }

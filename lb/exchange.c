@@ -7,6 +7,7 @@
 #include "lb/answer.h"
 #include "lb/dial.h"
 #include "lb/gather.h"
+#include "lb/hashkey.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
 
@@ -27,6 +28,7 @@ exchange_new(struct front *f)
 	memset(ex, 0, sizeof *ex);
 	ex->head = head;
 	ex->front = f;
+	ex->key = f->client_ip;
 	f->ex = ex;
 	return ex;
 }
@@ -175,6 +177,7 @@ send_head(struct exchange *ex)
 	/* A failed write shows up as a read that fails; then it is decided whether to try again. */
 	if (peer_send_bytes(&ex->back->peer, buf_at(&ex->head), buf_len(&ex->head)) < 0)
 		ex->discard = true;
+	dial_sent(ex);
 }
 
 static void
@@ -202,23 +205,25 @@ exchange_start(struct front *f, bool more)
 	ex->client_minor = h->minor;
 	ex->keep = h->keep_alive && !w->draining;
 	ex->is_head = h->is_head;
-	ex->idempotent = h->idempotent;
 	ex->upgrade = h->upgrade;
 	ex->request_done = http1_body_done(&ex->up);
 	ex->has_body = !ex->request_done;
 	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
+	/* A service without retries has each request sent once at most. */
+	ex->idempotent = h->idempotent && dial_tries(f->group) > 1;
+	ex->key = hashkey_of(f->group->service, h, f->client_ip);
 	if (write_head(ex, h) < 0) {
 		front_refuse(f, 431, "the head is too large", true);
 		return;
 	}
 	exchange_touch(ex);
-	if (f->group->balance.n == 0) {
+	if (balance_count(&f->group->balance) == 0) {
 		refuse_service(ex, why_none(f->group),
 			f->group->service != NULL ? &w->counters.no_endpoints
 						  : &w->counters.no_service);
 		return;
 	}
-	switch (dial_next(ex, true)) {
+	switch (dial_start(ex, true)) {
 	case DIAL_READY:
 		connected(ex, more);
 		break;
@@ -246,6 +251,11 @@ exchange_dial_failed(struct exchange *ex)
 	const struct service *s = f->group->service;
 	char line[256];
 
+	if (ex->full) {
+		refuse_service(ex, "has all its connections in use (edgeway.io/max-connections)",
+			&f->worker->counters.overloaded);
+		return;
+	}
 	count(&f->worker->counters.not_connected, 1);
 	snprintf(line, sizeof line, "no endpoint of service %s/%s port %u %s",
 		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
@@ -285,8 +295,10 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 	if (ex->discard ? !ex->started : peer_full(&b->peer))
 		return 0;
 	gather_init(&g, ex->discard ? NULL : &b->peer);
-	if (!ex->head_sent)
+	if (!ex->head_sent) {
 		gather_add(&g, buf_at(&ex->head), buf_len(&ex->head));
+		dial_sent(ex);
+	}
 	ex->head_sent = true;
 	got = gather_body(&g, &ex->up, ex->up.framing == HTTP1_CHUNKED, data, len, &used);
 	if (got == HTTP1_BAD) {
@@ -323,6 +335,8 @@ exchange_timeout(struct exchange *ex)
 		front_close(f, true);
 		return;
 	}
+	if (ex->request_done && ex->back != NULL && !ex->back->connecting)
+		dial_blame(ex, ex->back->target, TARGET_RESET);
 	if (ex->back != NULL)
 		back_close(ex->back, true);
 	if (ex->request_done)
@@ -341,9 +355,11 @@ exchange_client_drained(struct exchange *ex)
 
 /* RFC 9110 section 9.2.2, 9112 section 9.3.1: again only where nothing can have been executed, or
  * twice is as good as once. */
-static bool
-may_retry(const struct exchange *ex, const struct back *b)
+bool
+exchange_may_retry(const struct exchange *ex)
 {
+	const struct back *b = ex->back;
+
 	if (ex->started || ex->body_sent > 0 || buf_len(&b->grave.in) > 0)
 		return false;
 	return ex->idempotent || (b->reused && ex->has_body);
@@ -355,12 +371,12 @@ retry_or_refuse(struct exchange *ex)
 {
 	struct front *f = ex->front;
 	struct back *b = ex->back;
-	bool again = may_retry(ex, b), stale = b->reused;
+	bool again = exchange_may_retry(ex), stale = b->reused;
 
 	if (stale)
 		ex->n_stale++; /* a server's right after an idle time: no fault */
 	else
-		dial_blame(ex, b->target, TARGET_SILENT);
+		dial_blame(ex, b->target, TARGET_RESET);
 	back_close(b, false);
 	if (again) {
 		switch (dial_next(ex, false)) {

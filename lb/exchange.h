@@ -36,6 +36,8 @@ void exchange_due(struct exchange *ex, uint64_t due_ms);
 bool exchange_not_due(struct exchange *ex);
 /* The client's deadline has passed. */
 void exchange_timeout(struct exchange *ex);
+/* May the request be sent again, should ex->back be lost now? */
+bool exchange_may_retry(const struct exchange *ex);
 /* The client is gone. */
 void exchange_abort(struct exchange *ex);
 /* The client has read what was pending. */

@@ -9,10 +9,12 @@
 #include "base/loop.h"
 #include "lb/list.h"
 
-enum { EXPIRY_TICK_MS = 100 };
+enum { EXPIRY_TICK_MS = 50 };
 
 enum span {
-	SPAN_CONNECT, /* an upstream connection is being made */
+	SPAN_DIAL, /* an upstream connection is being made: how is it going? */
+	SPAN_ACK, /* an endpoint has a request: has it acknowledged the bytes? */
+	SPAN_PROBE, /* an endpoint is being tried or checked */
 	SPAN_HEAD, /* a request head has begun and must end */
 	SPAN_IDLE, /* a client between requests, or one that neither sends nor reads */
 	SPAN_POOL, /* an upstream connection without work */

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "lb/affinity.h"
 #include "lb/listener.h"
 #include "lb/private.h"
 #include "lb/proxy.h"
@@ -79,6 +80,8 @@ on_worker_gone(void *arg)
 	if (--lb->n_running > 0)
 		return;
 	lb->on_stopped(lb->stopped_arg);
+	affinity_free(&lb->affinity);
+	shares_fini(&lb->shares);
 	free(lb->workers);
 	free(lb);
 }
@@ -94,6 +97,8 @@ lb_open(struct lb **out, const struct lb_config *config, struct err *err)
 	lb->config = *config;
 	lb->n_running = config->n_workers;
 	lb->on_worker_gone = on_worker_gone;
+	lb->affinity = affinity_new();
+	shares_init(&lb->shares);
 	lb->workers = xcalloc(config->n_workers, sizeof(struct worker *));
 	for (size_t i = 0; i < config->n_workers; i++) {
 		lb->workers[i] = worker_new(lb, config->workers[i]);

@@ -1,20 +1,27 @@
 noinst_LIBRARIES += lb/liblb.a
 lb_liblb_a_SOURCES = \
+	lb/affinity.c lb/affinity.h \
 	lb/answer.c lb/answer.h \
 	lb/balance.c lb/balance.h \
+	lb/budget.c lb/budget.h \
 	lb/dial.c lb/dial.h \
 	lb/exchange.c lb/exchange.h \
 	lb/expiry.c lb/expiry.h \
 	lb/gather.c lb/gather.h \
+	lb/hashkey.c lb/hashkey.h \
+	lb/health.c lb/health.h \
 	lb/lb.c lb/lb.h \
 	lb/list.h \
 	lb/listener.c lb/listener.h \
+	lb/maglev.c lb/maglev.h \
 	lb/origdst.c lb/origdst.h \
 	lb/peer.c lb/peer.h \
 	lb/pool.c lb/pool.h \
 	lb/private.h \
+	lb/probe.c lb/probe.h \
 	lb/proxy.c lb/proxy.h \
 	lb/relay.c lb/relay.h \
+	lb/shared.c lb/shared.h \
 	lb/silence.c lb/silence.h \
 	lb/stats.c \
 	lb/targets.c lb/targets.h \

@@ -15,10 +15,10 @@ on_back(void *arg, int fd, unsigned events)
 
 	(void)fd;
 	worker_enter(b->worker);
-	if (b->ex == NULL)
-		back_close(b, false);
-	else if (b->connecting)
+	if (b->connecting)
 		dial_on_event(b);
+	else if (b->ex == NULL)
+		back_close(b, false);
 	else if (b->ex->relay)
 		relay_on_back(b, events);
 	else
@@ -31,10 +31,19 @@ on_expired(void *arg)
 {
 	struct back *b = arg;
 
-	if (b->ex == NULL)
+	if (b->ex == NULL && (!b->connecting || b->worker->draining))
 		back_close(b, false);
-	else if (b->connecting)
-		dial_on_timeout(b);
+	else
+		dial_on_time(b);
+}
+
+static void
+join_exchange(struct back *b, struct exchange *ex)
+{
+	b->ex = ex;
+	b->rival = ex->back;
+	ex->back = b;
+	target_begin(b->target);
 }
 
 struct back *
@@ -44,21 +53,24 @@ back_new(struct worker *w, int fd, struct target *t, struct exchange *ex)
 
 	b->worker = w;
 	b->target = target_ref(t);
-	b->ex = ex;
-	ex->back = b;
 	b->connecting = true;
+	b->since_ms = w->now_ms;
 	list_init(&b->node);
 	expiry_init(&b->expiry, on_expired, b);
-	expiry_set(&w->expiries, &b->expiry, SPAN_CONNECT, w->now_ms);
+	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
 	peer_open(&b->peer, w->loop, fd, true, on_back, b);
-	target_begin(t);
+	join_exchange(b, ex);
 	return b;
 }
 
 static void
 leave_exchange(struct back *b)
 {
-	b->ex->back = NULL;
+	struct back **at = &b->ex->back;
+
+	while (*at != b)
+		at = &(*at)->rival;
+	*at = take_ptr(&b->rival);
 	b->ex = NULL;
 	target_end(b->target);
 }
@@ -72,18 +84,49 @@ leave_pool(struct back *b)
 }
 
 void
-back_close(struct back *b, bool reset)
+back_drop(struct back *b, bool reset)
 {
 	if (b->grave.ended)
 		return;
 	if (b->ex != NULL)
 		leave_exchange(b);
-	else
+	else if (!b->connecting)
 		leave_pool(b);
 	expiry_cancel(&b->expiry);
 	peer_close(&b->peer, reset);
 	target_unref(&b->target);
 	worker_bury(b->worker, &b->grave);
+}
+
+void
+back_close(struct back *b, bool reset)
+{
+	struct exchange *ex = b->ex;
+
+	if (ex == NULL || !b->connecting) {
+		back_drop(b, reset);
+		return;
+	}
+	while (ex->back != NULL)
+		back_drop(ex->back, reset);
+}
+
+void
+back_won(struct back *b)
+{
+	struct exchange *ex = b->ex;
+	struct back *r = ex->back, *next;
+
+	for (; r != NULL; r = next) {
+		next = r->rival;
+		if (r == b)
+			continue;
+		/* Bytes of a relay are not for a connection that nobody waits for. */
+		if (ex->relay)
+			back_drop(r, true);
+		else
+			leave_exchange(r);
+	}
 }
 
 /* One system call, where a stale connection would cost a request that cannot be sent twice. */
@@ -107,12 +150,20 @@ pool_get(struct target *t, struct exchange *ex)
 		}
 		leave_pool(b);
 		b->reused = true;
-		b->ex = ex;
-		ex->back = b;
-		target_begin(t);
+		join_exchange(b, ex);
+		back_won(b);
 		return b;
 	}
 	return NULL;
+}
+
+/* back_drop takes one without an exchange for one of the pool. */
+static void
+close_late(struct back *b)
+{
+	if (b->ex == NULL)
+		b->connecting = true;
+	back_drop(b, false);
 }
 
 void
@@ -120,15 +171,23 @@ pool_put(struct back *b)
 {
 	struct target *t = b->target;
 
-	assert(b->ex != NULL);
+	assert(!b->connecting);
 	if (t->n_idle >= POOL_IDLE_MAX || b->worker->draining) {
-		back_close(b, false);
+		close_late(b);
 		return;
 	}
-	leave_exchange(b);
+	if (b->ex != NULL)
+		leave_exchange(b);
 	b->scanned = 0;
 	peer_resume(&b->peer);
 	list_add_after(&t->idle, &b->node);
 	t->n_idle++;
 	expiry_set(&b->worker->expiries, &b->expiry, SPAN_POOL, b->worker->now_ms);
+}
+
+void
+pool_clear(struct target *t)
+{
+	while (!list_empty(&t->idle))
+		back_close(container_of(t->idle.next, struct back, node), false);
 }

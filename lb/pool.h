@@ -11,14 +11,20 @@
 
 enum { POOL_IDLE_MAX = 256 }; /* per endpoint and worker */
 
-/* Takes fd; belongs to ex from the start. */
+/* Takes fd; belongs to ex from the start: in front of those that are still connecting. */
 struct back *back_new(struct worker *w, int fd, struct target *t, struct exchange *ex);
-/* Ends it, wherever it is. ex->back is cleared. */
+/* Ends it, wherever it is; with one that is still connecting all that its exchange dials. ex->back
+ * is cleared. */
 void back_close(struct back *b, bool reset);
-/* An idle connection to t for ex, or NULL. A dead one that the loop has not seen yet is left out.
- */
+/* Ends this one alone; the exchange's others stay. */
+void back_drop(struct back *b, bool reset);
+/* It serves its exchange: the others that were dialled go on without one. */
+void back_won(struct back *b);
+/* An idle connection to t for ex, or NULL. A dead one that the loop has not seen yet is left out. */
 struct back *pool_get(struct target *t, struct exchange *ex);
-/* Gives it back after a whole answer; ex->back is cleared. */
+/* Gives it back after a whole answer, or when it connected too late; ex->back is cleared. */
 void pool_put(struct back *b);
+/* Closes all idle connections to t. */
+void pool_clear(struct target *t);
 
 #endif

@@ -20,7 +20,7 @@
 enum {
 	SCRATCH_BYTES = 64 * 1024,
 	EMIT_BYTES = HTTP1_HEAD_MAX + 8 * 1024,
-	TRIES_MAX = 4, /* endpoints tried for one request or connection */
+	TRIES_MAX = 11, /* endpoints tried for one request or connection, at most */
 	READ_ROUNDS = 4, /* scratch buffers read in one event */
 };
 
@@ -57,13 +57,25 @@ enum {
 		"Requests and connections that failed here.")                                      \
 	X(server_first, "server_first_total", "",                                                  \
 		"Times that a port called http was found to greet its clients.")                   \
+	X(overloaded, "errors_total", "reason=\"max_connections\"",                                \
+		"Requests and connections that failed here.")                                      \
 	X(dials, "upstream_connections_total", "origin=\"new\"",                                   \
 		"Upstream connections taken for use.")                                             \
 	X(reuses, "upstream_connections_total", "origin=\"pool\"",                                 \
 		"Upstream connections taken for use.")                                             \
 	X(retries, "retries_total", "",                                                            \
 		"Attempts after the first, for one request or connection.")                        \
+	X(over_budget, "retries_refused_total", "",                                                \
+		"Attempts not made, because too many requests needed one.")                        \
+	X(hedges, "hedges_total", "",                                                              \
+		"Connections made because another one to an endpoint took too long.")              \
+	X(silent, "silent_total", "",                                                              \
+		"Requests sent to another endpoint because the first acknowledged no byte.")       \
 	X(ejections, "ejections_total", "", "Endpoints taken out for a while after failures.")     \
+	X(probes, "probes_total", "", "Connections made to see whether an endpoint is back.")      \
+	X(returns, "returns_total", "", "Endpoints back in use after a probe.")                    \
+	X(checks, "health_checks_total", "", "Health checks made.")                                \
+	X(checks_bad, "health_checks_failed_total", "", "Health checks that failed.")              \
 	X(bytes_up, "bytes_total", "direction=\"upstream\"", "Payload relayed.")                   \
 	X(bytes_down, "bytes_total", "direction=\"client\"", "Payload relayed.")
 
@@ -97,6 +109,9 @@ struct worker {
 	uint64_t epoch; /* of snapshot: changes with each */
 	uint64_t now_ms, rng;
 	struct targets *targets;
+	uint32_t connect_ms; /* most that a dial may take */
+	struct node probes, checks; /* probe.c's and health.c's, under way */
+	unsigned n_probes;
 	struct expiries expiries;
 	struct timer *tick;
 	struct timer *hurry; /* silence_tick */
@@ -150,6 +165,7 @@ struct exchange {
 	struct buf head; /* the request's head as sent, for another attempt */
 	struct buf trailers_up, trailers_down;
 	uint64_t body_sent, sent_us;
+	uint64_t key; /* for consistent hashing */
 	struct balance_node *tried[TRIES_MAX];
 	uint8_t n_tried, n_stale;
 	uint8_t client_minor;
@@ -166,6 +182,8 @@ struct exchange {
 	bool reusable; /* the upstream connection, as far as its head says */
 	bool is_head, idempotent, upgrade, has_body;
 	bool timed_out; /* a dial did */
+	bool full; /* endpoints were passed over, being at their limit of connections */
+	bool over_budget; /* there would have been another endpoint to try */
 	bool ended;
 };
 
@@ -176,14 +194,21 @@ struct back {
 	struct expiry expiry;
 	struct worker *worker;
 	struct target *target; /* with a reference */
-	struct exchange *ex; /* NULL: in the pool */
+	struct exchange *ex; /* NULL: in the pool, or connecting for it */
+	struct back *rival; /* the next older one that ex dials */
+	uint64_t since_ms; /* begin of the dial, later of the request */
 	uint32_t scanned;
 	bool connecting;
 	bool reused;
+	bool hedged; /* its exchange dials another endpoint as well */
+	bool silent; /* known not to acknowledge */
+	bool kept_alive;
 };
 
 struct lb {
 	struct lb_config config;
+	struct shares shares;
+	struct affinity *affinity;
 	struct worker **workers;
 	uint32_t address; /* listened on, 0 none */
 	loop_fn *on_worker_gone; /* posted to loop 0 by each worker, with itself */

@@ -41,12 +41,12 @@ relay_open(struct front *f)
 	f->state = FRONT_RELAY;
 	touch(f);
 	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
-	if (f->group->balance.n == 0) {
+	if (balance_count(&f->group->balance) == 0) {
 		count(f->group->service != NULL ? &w->counters.no_endpoints
 						: &w->counters.no_service,
 			1);
 		close_both(ex, true);
-	} else if (dial_next(ex, false) == DIAL_FAILED) {
+	} else if (dial_start(ex, false) == DIAL_FAILED) {
 		relay_dial_failed(ex);
 	}
 }
@@ -54,11 +54,13 @@ relay_open(struct front *f)
 void
 relay_dial_failed(struct exchange *ex)
 {
+	struct counters *c = &ex->front->worker->counters;
+
 	if (ex->listening) {
 		silence_end(ex->front);
 		return;
 	}
-	count(&ex->front->worker->counters.not_connected, 1);
+	count(ex->full ? &c->overloaded : &c->not_connected, 1);
 	close_both(ex, true);
 }
 

@@ -12,20 +12,25 @@ enum {
 	PROBATION_MS =
 		2000, /* an endpoint that comes back gets one request until that is answered */
 	FORGET_MS = 60000,
+	PROBE_FIRST_MS = 200,
 };
 
 /* Chains, not grown: a worker meets few of the services, and a chain's link is one comparison. */
 struct targets {
 	uint64_t seed;
+	struct shares *shares;
+	struct node ejected;
 	struct group *groups[BUCKETS];
 	struct target *targets[BUCKETS];
 };
 
 struct targets *
-targets_new(void)
+targets_new(struct shares *shares)
 {
 	struct targets *ts = xcalloc(1, sizeof *ts);
 
+	ts->shares = shares;
+	list_init(&ts->ejected);
 	random_bytes(&ts->seed, sizeof ts->seed);
 	return ts;
 }
@@ -59,6 +64,7 @@ target_get(struct targets *ts, const struct addr *a)
 	t->node.hash = hash64(&a->sa, a->len, 0);
 	t->refs = 1;
 	list_init(&t->idle);
+	list_init(&t->ejected);
 	t->next = *bucket;
 	*bucket = t;
 	return t;
@@ -83,42 +89,76 @@ target_unref(struct target **out)
 	while (*at != t)
 		at = &(*at)->next;
 	*at = t->next;
+	list_del(&t->ejected);
+	shares_put(t->all->shares, &t->node.shared);
 	free(t);
+}
+
+/* From now on all workers know of it together. */
+static void
+share(struct target *t, const struct service *s)
+{
+	struct shares *shares = t->all->shares;
+
+	if (t->node.shared == NULL) {
+		t->node.shared = shares_get(shares, &t->addr);
+		shared_count(t->node.shared, (int)t->node.in_flight);
+	}
+	if (s->health_path[0] != '\0')
+		shares_check(
+			shares, t->node.shared, s->name, s->health_path, s->lb.health_interval_ms);
 }
 
 static void
 group_clear(struct group *g)
 {
-	for (size_t i = 0; i < g->balance.n; i++) {
+	for (size_t i = 0; i < balance_count(&g->balance); i++) {
 		struct target *t = container_of(g->balance.nodes[i], struct target, node);
 
 		target_unref(&t);
 	}
-	free(g->balance.nodes);
-	g->balance.nodes = NULL;
-	g->balance.n = 0;
+	balance_fini(&g->balance);
 	g->port_of = NULL;
 	service_unref(&g->service);
+}
+
+/* The endpoints that can be dialled, by tier. */
+static struct balance_node **
+collect(struct targets *ts, const struct service *s, const struct service_port *p,
+	uint32_t ends[BALANCE_TIERS])
+{
+	struct balance_node **nodes = xcalloc(p->n_endpoints + 1u, sizeof *nodes);
+	bool shared = s->lb.max_connections > 0 || s->health_path[0] != '\0';
+	uint32_t n = 0;
+
+	for (int tier = 0; tier < BALANCE_TIERS; tier++) {
+		for (size_t i = 0; i < p->n_endpoints; i++) {
+			struct addr a;
+			struct target *t;
+
+			if (p->endpoints[i].tier != tier || p->endpoints[i].via == VIA_TUNNEL)
+				continue;
+			a = endpoint_addr(&p->endpoints[i]);
+			t = target_get(ts, &a);
+			if (shared)
+				share(t, s);
+			nodes[n++] = &t->node;
+		}
+		ends[tier] = n;
+	}
+	return nodes;
 }
 
 static void
 group_fill(
 	struct targets *ts, struct group *g, const struct service *s, const struct service_port *p)
 {
-	struct balance fresh = {.cursor = g->balance.cursor};
+	uint32_t ends[BALANCE_TIERS];
+	struct balance_node **nodes = collect(ts, s, p, ends);
 
-	fresh.nodes = xcalloc(p->n_endpoints, sizeof *fresh.nodes);
-	for (size_t i = 0; i < p->n_endpoints; i++) {
-		struct addr a;
-
-		if (p->endpoints[i].via == VIA_TUNNEL)
-			continue;
-		a = endpoint_addr(&p->endpoints[i]);
-		fresh.nodes[fresh.n++] = &target_get(ts, &a)->node;
-	}
 	/* The old references go only now, so that targets in both keep their state. */
 	group_clear(g);
-	g->balance = fresh;
+	balance_init(&g->balance, nodes, ends);
 	g->service = service_ref(s);
 	g->port_of = p;
 }
@@ -220,27 +260,45 @@ targets_free(struct targets **out)
 	free(ts);
 }
 
+/* Its back-off is over: one request tries it, the others wait for what comes of that. */
+static struct target *
+take(struct balance_node *n, uint64_t now_ms)
+{
+	struct target *t = container_of(n, struct target, node);
+
+	if (t->ejections > 0 && n->down_until_ms <= now_ms) {
+		n->down_until_ms = now_ms + PROBATION_MS;
+		t->on_trial = true;
+	}
+	return t;
+}
+
 struct target *
 group_pick(struct group *g, const struct balance_ask *ask)
 {
 	struct balance_node *n = balance_pick(&g->balance, ask);
-	struct target *t;
 
-	if (n == NULL)
-		return NULL;
-	t = container_of(n, struct target, node);
-	/* Its back-off is over: one request tries it, the others wait for what comes of that. */
-	if (t->ejections > 0 && n->down_until_ms <= ask->now_ms) {
-		n->down_until_ms = ask->now_ms + PROBATION_MS;
-		t->probing = true;
+	return n == NULL ? NULL : take(n, ask->now_ms);
+}
+
+struct target *
+group_find(struct group *g, const struct balance_ask *ask,
+	bool (*wanted)(const void *arg, uint64_t hash), const void *arg)
+{
+	for (size_t i = 0; i < balance_count(&g->balance); i++) {
+		struct balance_node *n = g->balance.nodes[i];
+
+		if (wanted(arg, n->hash))
+			return balance_usable(ask, n) ? take(n, ask->now_ms) : NULL;
 	}
-	return t;
+	return NULL;
 }
 
 void
 target_begin(struct target *t)
 {
 	t->node.in_flight++;
+	shared_count(t->node.shared, 1);
 }
 
 void
@@ -248,6 +306,17 @@ target_end(struct target *t)
 {
 	assert(t->node.in_flight > 0);
 	t->node.in_flight--;
+	shared_count(t->node.shared, -1);
+}
+
+const char *
+target_fault_text(enum target_fault fault)
+{
+	static const char *const texts[] = {[TARGET_REFUSED] = "refused",
+		[TARGET_SILENT] = "silent",
+		[TARGET_RESET] = "no answer"};
+
+	return texts[fault];
 }
 
 bool
@@ -256,16 +325,23 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 	uint64_t wait;
 
 	t->failures++;
-	/* Others that were on their way when the first one failed, or that had no choice, are no further proof. */
-	if (t->node.down_until_ms > now_ms && !t->probing)
+	/* Others that were on their way when the first one failed, or that had no choice, are no
+	 * further proof. */
+	if (t->node.down_until_ms > now_ms && !t->on_trial)
 		return false;
-	t->probing = false;
-	if (fault == TARGET_SILENT && t->failures < SILENT_TIMES && t->ejections == 0)
+	t->on_trial = false;
+	t->fault = (uint8_t)fault;
+	if (fault != TARGET_REFUSED && t->failures < SILENT_TIMES && t->ejections == 0)
 		return false;
 	wait = MIN((uint64_t)BACKOFF_MS << MIN(t->ejections, 10u), (uint64_t)BACKOFF_MAX_MS);
 	wait += random % (wait / 4);
 	t->ejections++;
 	t->node.down_until_ms = now_ms + wait;
+	if (list_empty(&t->ejected)) {
+		t->ejected_ms = now_ms;
+		list_add_before(&t->all->ejected, &t->ejected);
+	}
+	t->probe_ms = now_ms + PROBE_FIRST_MS;
 	return true;
 }
 
@@ -274,6 +350,31 @@ target_worked(struct target *t)
 {
 	t->failures = 0;
 	t->ejections = 0;
-	t->probing = false;
+	t->on_trial = false;
 	t->node.down_until_ms = 0;
+	list_del(&t->ejected);
+}
+
+void
+target_connected(struct target *t, uint64_t took_ms)
+{
+	uint32_t took = (uint32_t)MIN(took_ms, (uint64_t)UINT16_MAX);
+
+	t->connect_ms = t->connect_known ? (3 * t->connect_ms + took + 3) / 4 : took;
+	t->connect_known = true;
+}
+
+struct node *
+targets_ejected(struct targets *ts)
+{
+	return &ts->ejected;
+}
+
+void
+targets_each(struct targets *ts, void (*fn)(void *arg, const struct group *g), void *arg)
+{
+	for (size_t i = 0; i < BUCKETS; i++) {
+		for (const struct group *g = ts->groups[i]; g != NULL; g = g->next)
+			fn(arg, g);
+	}
 }

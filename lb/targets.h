@@ -13,10 +13,18 @@
 #define EDGEWAY_LB_TARGETS_H
 
 #include "lb/balance.h"
+#include "lb/budget.h"
 #include "lb/list.h"
 #include "model/snapshot.h"
 
 struct targets;
+
+enum target_fault {
+	TARGET_REFUSED, /* ejects at once */
+	TARGET_SILENT, /* does not answer on the level of TCP: ejects when it happens twice in a row */
+	TARGET_RESET, /* reset before an answer, or no answer in time: the same */
+};
+const char *target_fault_text(enum target_fault fault);
 
 struct target {
 	struct balance_node node;
@@ -24,11 +32,17 @@ struct target {
 	struct targets *all;
 	struct addr addr;
 	struct node idle; /* struct back, the youngest first */
+	struct node ejected; /* in targets_ejected() from the ejection until it works again */
+	uint64_t ejected_ms, probe_ms; /* since when; when probe.c tries it next */
 	unsigned n_idle;
 	unsigned refs;
 	unsigned failures; /* in a row */
 	unsigned ejections; /* since the last success: exponent of the back-off */
-	bool probing; /* back on trial: what becomes of the next request decides */
+	uint32_t connect_ms; /* moving average of the time that a connection takes */
+	uint8_t fault; /* enum target_fault, of the last failure */
+	bool connect_known;
+	bool probed; /* a probe is under way */
+	bool on_trial; /* its back-off is over: what becomes of the next request decides */
 };
 
 /* What a port called http was seen to speak: silence.h. */
@@ -46,9 +60,10 @@ struct group {
 	uint64_t ask_again_ms; /* not before then */
 	uint8_t habit; /* enum habit */
 	struct balance balance; /* nodes are struct target's; each holds a reference */
+	struct budget budget; /* of second attempts */
 };
 
-struct targets *targets_new(void);
+struct targets *targets_new(struct shares *shares);
 /* Every group and target must have been given back. */
 void targets_free(struct targets **ts);
 /* With a reference of the caller's. */
@@ -61,19 +76,23 @@ void group_unref(struct group **g, uint64_t now_ms);
 void targets_sweep(struct targets *ts, uint64_t now_ms);
 
 struct target *group_pick(struct group *g, const struct balance_ask *ask);
+/* The one whose address has this hash, where that is usable; NULL. */
+struct target *group_find(struct group *g, const struct balance_ask *ask,
+	bool (*wanted)(const void *arg, uint64_t hash), const void *arg);
 
 struct target *target_ref(struct target *t);
 void target_unref(struct target **t);
 void target_begin(struct target *t);
 void target_end(struct target *t);
 
-enum target_fault {
-	TARGET_REFUSED, /* ejects at once */
-	TARGET_SILENT, /* connect timeout, or reset before an answer: ejects when it happens twice
-			  in a row */
-};
 /* True when this ejected it: 1 s * 2^n, at most 60 s, with jitter taken from `random`. */
 bool target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random);
 void target_worked(struct target *t);
+/* A connection was made in took_ms. */
+void target_connected(struct target *t, uint64_t took_ms);
+/* Ring of struct target.ejected. */
+struct node *targets_ejected(struct targets *ts);
+/* Calls fn for each group. */
+void targets_each(struct targets *ts, void (*fn)(void *arg, const struct group *g), void *arg);
 
 #endif

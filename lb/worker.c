@@ -1,9 +1,11 @@
+#include "lb/health.h"
 #include "lb/listener.h"
 #include "lb/private.h"
+#include "lb/probe.h"
 #include "lb/proxy.h"
 #include "lb/silence.h"
 
-enum { SPARE_MAX = 64, SPARE_HEAD_MAX = 4096, SWEEP_TICKS = 100 };
+enum { HEDGE_MS = 100, SPARE_MAX = 64, SPARE_HEAD_MAX = 4096, SWEEP_TICKS = 200 };
 
 void
 worker_bury(struct worker *w, struct grave *g)
@@ -58,15 +60,11 @@ worker_random(struct worker *w)
 	return w->rng * 2685821657736338717u;
 }
 
-/* Affinity to the client's address is consistent hashing by it: holds as long as the endpoints do.
- */
 enum lb_policy
 worker_policy(const struct worker *w, const struct group *g)
 {
 	const struct service *s = g->service;
 
-	if (s != NULL && s->lb.affinity_s > 0)
-		return LB_CONSISTENT_HASH;
 	if (s != NULL && s->lb.policy != LB_DEFAULT)
 		return (enum lb_policy)s->lb.policy;
 	return w->lb->config.policy;
@@ -80,6 +78,9 @@ on_tick(void *arg)
 	worker_enter(w);
 	expiries_run(&w->expiries, w->now_ms);
 	listener_tick(w);
+	probe_tick(w);
+	if (w == w->lb->workers[0])
+		health_tick(w);
 	if (++w->ticks % SWEEP_TICKS == 0)
 		targets_sweep(w->targets, w->now_ms);
 	worker_check_drained(w);
@@ -100,13 +101,18 @@ worker_new(struct lb *lb, struct loop *loop)
 	w->lb = lb;
 	w->loop = loop;
 	w->snapshot = snapshot_new(false);
-	w->targets = targets_new();
+	w->targets = targets_new(&lb->shares);
 	w->listen_fd = -1;
 	list_init(&w->fronts);
 	random_bytes(&w->rng, sizeof w->rng);
 	w->rng |= 1;
 	expiries_init(&w->expiries);
-	w->expiries.span_ms[SPAN_CONNECT] = either(c->connect_ms, 1000);
+	list_init(&w->probes);
+	list_init(&w->checks);
+	w->connect_ms = either(c->connect_ms, 1000);
+	w->expiries.span_ms[SPAN_DIAL] = HEDGE_MS;
+	w->expiries.span_ms[SPAN_ACK] = 150;
+	w->expiries.span_ms[SPAN_PROBE] = 300;
 	w->expiries.span_ms[SPAN_HEAD] = either(c->head_ms, 10000);
 	w->expiries.span_ms[SPAN_IDLE] = either(c->idle_ms, 60000);
 	w->expiries.span_ms[SPAN_POOL] =
@@ -136,6 +142,9 @@ worker_end(struct worker *w)
 	timer_free(&w->tick);
 	timer_free(&w->hurry);
 	expiries_flush(&w->expiries, SPAN_POOL);
+	expiries_flush(&w->expiries, SPAN_DIAL);
+	probe_stop(w);
+	health_stop(w);
 	worker_enter(w);
 	while (w->spare != NULL) {
 		struct exchange *ex = w->spare;

@@ -2,15 +2,20 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 
 #include <cmocka.h>
 
+#include "lb/affinity.h"
+#include "lb/hashkey.h"
+#include "lb/maglev.h"
 #include "lb/targets.h"
 
 enum { N = 5 };
 
 static struct balance_node nodes[N], *places[N];
 static struct balance b;
+static struct shared shared[N];
 static uint64_t seed;
 
 static uint64_t
@@ -20,17 +25,37 @@ next_random(void)
 	return seed ^ seed >> 29;
 }
 
+/* The first `first` nodes are one tier, the others another. */
+static void
+use_tiers(uint32_t first)
+{
+	const uint32_t ends[BALANCE_TIERS] = {0, first, N, N};
+
+	b.cursor = 0;
+	balance_fini(&b);
+	balance_init(&b, xmemdup(places, sizeof places), ends);
+}
+
 static int
 setup(void **state)
 {
 	(void)state;
 	memset(nodes, 0, sizeof nodes);
+	memset(shared, 0, sizeof shared);
 	seed = 42;
 	for (int i = 0; i < N; i++) {
 		places[i] = &nodes[i];
 		nodes[i].hash = next_random();
 	}
-	b = (struct balance){.nodes = places, .n = N};
+	use_tiers(N);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	balance_fini(&b);
 	return 0;
 }
 
@@ -109,7 +134,7 @@ ewma_prefers_the_quick(void **state)
 static void
 hashing_is_stable(void **state)
 {
-	int first[500], taken[N] = {0}, moved = 0;
+	int first[500], taken[N] = {0};
 
 	(void)state;
 	for (int i = 0; i < 500; i++) {
@@ -119,15 +144,236 @@ hashing_is_stable(void **state)
 	}
 	for (int i = 0; i < N; i++)
 		assert_in_range(taken[i], 50, 150);
-	b.n = N - 1; /* the last one goes: only its keys move */
+	/* One is down: its keys alone move, to all others, and come back. */
+	nodes[2].down_until_ms = 2000;
+	memset(taken, 0, sizeof taken);
 	for (int i = 0; i < 500; i++) {
 		int now = pick(LB_CONSISTENT_HASH, (uint64_t)i);
 
-		if (first[i] != N - 1)
+		if (first[i] == 2)
+			taken[now]++;
+		else
 			assert_int_equal(now, first[i]);
-		moved += now != first[i];
 	}
-	assert_int_equal(moved, taken[N - 1]);
+	for (int i = 0; i < N; i++)
+		assert_in_range(taken[i], i == 2 ? 0 : 5, i == 2 ? 0 : 60);
+	nodes[2].down_until_ms = 0;
+	for (int i = 0; i < 500; i++)
+		assert_int_equal(pick(LB_CONSISTENT_HASH, (uint64_t)i), first[i]);
+}
+
+enum { TEN = 10 };
+
+/* Which of the hashes each slot has, instead of its index. */
+static void
+table_of(uint64_t owner[MAGLEV_SLOTS], const uint64_t *hashes, size_t n)
+{
+	uint16_t table[MAGLEV_SLOTS];
+
+	maglev_fill(table, hashes, n);
+	for (size_t i = 0; i < MAGLEV_SLOTS; i++)
+		owner[i] = hashes[table[i]];
+}
+
+static void
+one_of_ten_moves_a_tenth(void **state)
+{
+	uint64_t hashes[TEN], turned[TEN], before[MAGLEV_SLOTS], after[MAGLEV_SLOTS];
+	int share[TEN] = {0}, moved = 0;
+
+	(void)state;
+	for (int i = 0; i < TEN; i++)
+		hashes[i] = turned[TEN - 1 - i] = next_random();
+	table_of(before, hashes, TEN);
+	table_of(after, turned, TEN);
+	assert_memory_equal(before, after, sizeof before); /* whatever their order */
+	for (int i = 0; i < TEN; i++) {
+		for (int s = 0; s < MAGLEV_SLOTS; s++)
+			share[i] += before[s] == hashes[i];
+		assert_in_range(share[i], MAGLEV_SLOTS / TEN, MAGLEV_SLOTS / TEN + 1);
+	}
+	table_of(after, hashes, TEN - 1);
+	for (int s = 0; s < MAGLEV_SLOTS; s++)
+		moved += before[s] != after[s];
+	assert_in_range(moved, share[TEN - 1], MAGLEV_SLOTS * 14 / 100);
+}
+
+static void
+the_nearest_tier_first(void **state)
+{
+	static const enum lb_policy all[] = {
+		LB_ROUND_ROBIN, LB_RANDOM, LB_LEAST_REQUEST, LB_EWMA, LB_CONSISTENT_HASH};
+
+	(void)state;
+	for (size_t p = 0; p < ARRAY_LEN(all); p++) {
+		bool seen[N] = {false};
+
+		setup(NULL);
+		use_tiers(2);
+		nodes[0].in_flight = nodes[1].in_flight = 1000; /* near and busy is still nearer */
+		for (int i = 0; i < 200; i++)
+			seen[pick(all[p], (uint64_t)i)] = true;
+		assert_true(seen[0] && seen[1] && !seen[2] && !seen[3] && !seen[4]);
+		nodes[0].down_until_ms = 2000;
+		for (int i = 0; i < 20; i++)
+			assert_int_equal(pick(all[p], (uint64_t)i), 1);
+		nodes[1].shared = &shared[1];
+		atomic_store(&shared[1].ill, true);
+		memset(seen, 0, sizeof seen);
+		for (int i = 0; i < 200; i++)
+			seen[pick(all[p], (uint64_t)i)] = true;
+		assert_true(!seen[0] && !seen[1] && seen[2] && seen[3] && seen[4]);
+		/* No tier is left: panic, the nearest first. */
+		for (int i = 2; i < N; i++)
+			nodes[i].down_until_ms = 2000;
+		assert_in_range(pick(all[p], 1), 0, 1);
+		nodes[0].down_until_ms = 0;
+		for (int i = 0; i < 20; i++)
+			assert_int_equal(pick(all[p], (uint64_t)i), 0);
+	}
+}
+
+static void
+full_ones_are_passed_over(void **state)
+{
+	struct balance_ask ask = {
+		.policy = LB_ROUND_ROBIN, .now_ms = 1000, .max_connections = 2, .avoid = places};
+
+	(void)state;
+	for (int i = 0; i < N; i++) {
+		nodes[i].shared = &shared[i];
+		atomic_store(&shared[i].in_use, i == 3 ? 1u : 2u);
+	}
+	for (int i = 0; i < N; i++)
+		assert_ptr_equal(balance_pick(&b, &ask), &nodes[3]);
+	assert_true(balance_any(&b, &ask));
+	atomic_store(&shared[3].in_use, 2);
+	nodes[1].down_until_ms = 2000; /* no panic over a limit */
+	assert_null(balance_pick(&b, &ask));
+	assert_false(balance_any(&b, &ask));
+	assert_true(balance_full(&b, &ask));
+	ask.n_avoid = N;
+	assert_false(balance_full(&b, &ask)); /* all were tried: that is why */
+	ask.n_avoid = 0;
+	ask.max_connections = 0;
+	assert_non_null(balance_pick(&b, &ask));
+}
+
+static void
+second_attempts_have_a_budget(void **state)
+{
+	struct budget left = {0};
+	int spent = 0;
+
+	(void)state;
+	while (budget_spend(&left, 100000))
+		spent++;
+	assert_int_equal(spent, BUDGET_LEAST);
+	for (int i = 0; i < 1000; i++)
+		budget_ask(&left, 100000);
+	for (spent = 0; budget_spend(&left, 100000);)
+		spent++;
+	assert_int_equal(spent, 200);
+	assert_false(budget_spend(&left, 100000 + BUDGET_WINDOW_MS - 1));
+	for (spent = 0; budget_spend(&left, 100000 + BUDGET_WINDOW_MS);)
+		spent++;
+	assert_int_equal(spent, 5); /* 500 asked, 105 spent, of 110 */
+	for (spent = 0; budget_spend(&left, 100000 + 40 * BUDGET_WINDOW_MS);)
+		spent++;
+	assert_int_equal(spent, BUDGET_LEAST);
+}
+
+static void
+clients_stay(void **state)
+{
+	struct affinity *a = affinity_new();
+	uint64_t key = affinity_key(a, 1, 2, 80), other = affinity_key(a, 1, 2, 81), seen, mine,
+		 won;
+
+	(void)state;
+	assert_true(key != other);
+	assert_false(affinity_find(a, key, 5000, 10, &seen));
+	mine = affinity_put(a, key, seen, 0xaaaa111122223333, 5000);
+	assert_true(affinity_names(mine, key, 0xaaaa111122223333));
+	/* Another worker that saw nothing either has to follow. */
+	won = affinity_put(a, key, seen, 0xbbbb111122223333, 5000);
+	assert_true(affinity_names(won, key, 0xaaaa111122223333));
+	assert_false(affinity_names(won, key, 0xbbbb111122223333));
+	assert_false(affinity_names(won, other, 0xaaaa111122223333));
+	assert_false(affinity_names(0, 0, 0));
+	assert_false(affinity_find(a, other, 5000, 10, &seen));
+	/* Each use starts the time anew. */
+	for (uint64_t now = 5000; now < 100000; now += 10000)
+		assert_true(affinity_find(a, key, now, 10, &seen));
+	assert_false(affinity_find(a, key, 106000, 10, &seen));
+	won = affinity_put(a, key, seen, 0xbbbb111122223333, 106000);
+	assert_true(affinity_names(won, key, 0xbbbb111122223333));
+	assert_true(affinity_find(a, key, 106000, 10, &seen));
+	/* Time wraps after 194 days. */
+	affinity_put(a, other, 0, 0xcccc111122223333, ((1ull << 24) - 2) * 1000);
+	assert_true(affinity_find(a, other, ((1ull << 24) + 2) * 1000, 10, &seen));
+	assert_true(affinity_names(seen, other, 0xcccc111122223333));
+	affinity_free(&a);
+}
+
+static void
+clients_are_bounded(void **state)
+{
+	enum { MANY = 200000 };
+	struct affinity *a = affinity_new();
+	int known = 0;
+
+	(void)state;
+	for (uint32_t i = 0; i < MANY; i++) {
+		uint64_t key = affinity_key(a, i, 2, 80), seen;
+
+		assert_false(affinity_find(a, key, i, 10000, &seen));
+		seen = affinity_put(a, key, seen, 0xaaaa111122223333, i);
+		assert_true(affinity_names(seen, key, 0xaaaa111122223333));
+	}
+	for (uint32_t i = 0; i < MANY; i++) {
+		uint64_t key = affinity_key(a, i, 2, 80), seen;
+
+		known += affinity_find(a, key, MANY, 10000, &seen);
+	}
+	assert_in_range(known, 60000, 65536);
+	affinity_free(&a);
+}
+
+static uint64_t
+key_for(struct service *s, const char *fields)
+{
+	static struct http1_head head;
+	char text[256];
+	int n = snprintf(text, sizeof text, "GET / HTTP/1.1\r\nHost: a\r\n%s\r\n", fields);
+
+	assert_int_equal(http1_parse_request(&head, text, (size_t)n), 0);
+	return hashkey_of(s, &head, 77);
+}
+
+static void
+keys_come_from_fields_and_cookies(void **state)
+{
+	struct service s = {.hash_key = "X-User", .lb.hash_on = HASH_ON_HEADER};
+
+	(void)state;
+	assert_int_equal(key_for(&s, ""), 77); /* without it: the client's address */
+	assert_int_not_equal(key_for(&s, "x-user: ann\r\n"), 77);
+	assert_int_equal(key_for(&s, "x-user: ann\r\n"), key_for(&s, "X-USER:  ann \r\n"));
+	assert_int_not_equal(key_for(&s, "X-User: ann\r\n"), key_for(&s, "X-User: bob\r\n"));
+	assert_int_equal(key_for(&s, "X-Use: ann\r\nX-User2: ann\r\n"), 77);
+	assert_int_equal(hashkey_of(&s, NULL, 77), 77);
+	assert_int_equal(hashkey_of(NULL, NULL, 77), 77);
+	s.hash_key = "sid";
+	s.lb.hash_on = HASH_ON_COOKIE;
+	assert_int_not_equal(key_for(&s, "Cookie: sid=1\r\n"), 77);
+	assert_int_equal(key_for(&s, "Cookie: sid=1\r\n"),
+		key_for(&s, "Cookie: xsid=3; a=b\r\ncookie: a=c;\t sid=1 ; sid=2\r\n"));
+	assert_int_not_equal(key_for(&s, "Cookie: sid=1\r\n"), key_for(&s, "Cookie: sid=2\r\n"));
+	assert_int_equal(key_for(&s, "Cookie: SID=1; sid; sidx=1;; =sid=\r\n"), 77);
+	assert_int_equal(key_for(&s, "X-Sid: sid=1\r\n"), 77);
+	s.lb.hash_on = HASH_ON_SOURCE_IP;
+	assert_int_equal(key_for(&s, "Cookie: sid=1\r\n"), 77);
 }
 
 static void
@@ -152,7 +398,7 @@ never_below_one(void **state)
 		assert_null(balance_pick(&b, &ask)); /* all were tried */
 		ask.n_avoid = N - 1;
 		assert_ptr_equal(balance_pick(&b, &ask), &nodes[N - 1]);
-		b.n = 0;
+		balance_fini(&b);
 		assert_int_equal(pick(all[p], 0), -1);
 	}
 }
@@ -160,10 +406,15 @@ never_below_one(void **state)
 static void
 back_off_grows(void **state)
 {
+	struct shares shares;
+	struct targets *ts;
 	struct target t = {.refs = 1};
 	uint64_t now = 5000, wait = 1000;
 
 	(void)state;
+	shares_init(&shares);
+	ts = t.all = targets_new(&shares);
+	list_init(&t.ejected);
 	assert_false(target_failed(&t, TARGET_SILENT, now, 0)); /* once is no proof */
 	assert_true(target_failed(&t, TARGET_SILENT, now, 0));
 	for (int i = 0; i < 10; i++) {
@@ -178,23 +429,35 @@ back_off_grows(void **state)
 	now = t.node.down_until_ms;
 	assert_true(target_failed(&t, TARGET_REFUSED, now, UINT64_MAX)); /* with jitter */
 	assert_in_range(t.node.down_until_ms - now, 60001, 75000);
+	assert_ptr_equal(targets_ejected(ts)->next, &t.ejected);
 	target_worked(&t);
+	assert_true(list_empty(targets_ejected(ts)));
 	assert_int_equal(t.node.down_until_ms, 0);
 	assert_true(target_failed(&t, TARGET_REFUSED, now, 0));
 	assert_int_equal(t.node.down_until_ms, now + 1000);
+	target_worked(&t);
+	targets_free(&ts);
+	shares_fini(&shares);
 }
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup(round_robin_goes_round, setup),
-		cmocka_unit_test_setup(random_takes_all_alike, setup),
-		cmocka_unit_test_setup(least_request_avoids_the_busy, setup),
-		cmocka_unit_test_setup(ewma_prefers_the_quick, setup),
-		cmocka_unit_test_setup(hashing_is_stable, setup),
-		cmocka_unit_test_setup(never_below_one, setup),
+		cmocka_unit_test_setup_teardown(round_robin_goes_round, setup, teardown),
+		cmocka_unit_test_setup_teardown(random_takes_all_alike, setup, teardown),
+		cmocka_unit_test_setup_teardown(least_request_avoids_the_busy, setup, teardown),
+		cmocka_unit_test_setup_teardown(ewma_prefers_the_quick, setup, teardown),
+		cmocka_unit_test_setup_teardown(hashing_is_stable, setup, teardown),
+		cmocka_unit_test_setup_teardown(the_nearest_tier_first, setup, teardown),
+		cmocka_unit_test_setup_teardown(full_ones_are_passed_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(never_below_one, setup, teardown),
+		cmocka_unit_test(one_of_ten_moves_a_tenth),
 		cmocka_unit_test(back_off_grows),
+		cmocka_unit_test(second_attempts_have_a_budget),
+		cmocka_unit_test(clients_stay),
+		cmocka_unit_test(clients_are_bounded),
+		cmocka_unit_test(keys_come_from_fields_and_cookies),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

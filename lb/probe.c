@@ -1,0 +1,146 @@
+#include "lb/probe.h"
+
+#include <unistd.h>
+
+#include "base/log.h"
+
+enum {
+	PROBES_MAX = 32,
+	INTERVAL_MS = 250, /* from begin to begin; grows by this much with each minute */
+	INTERVAL_MAX_MS = 5000,
+};
+
+struct probe {
+	struct node node; /* in worker->probes */
+	struct expiry expiry;
+	struct worker *worker;
+	struct target *target; /* with a reference */
+	struct watch *watch;
+	uint64_t since_ms;
+	int fd;
+};
+
+static void
+end(struct probe *p)
+{
+	struct worker *w = p->worker;
+
+	expiry_cancel(&p->expiry);
+	list_del(&p->node);
+	w->n_probes--;
+	if (p->watch != NULL)
+		watch_stop(&p->watch);
+	cleanup_fd(&p->fd);
+	p->target->probed = false;
+	target_unref(&p->target);
+	free(p);
+}
+
+static uint64_t
+interval_ms(struct worker *w, const struct target *t)
+{
+	uint64_t minutes = (w->now_ms - t->ejected_ms) / 60000;
+	uint64_t ms = MIN(INTERVAL_MS * (minutes + 1), (uint64_t)INTERVAL_MAX_MS);
+
+	return ms - worker_random(w) % (ms / 4);
+}
+
+static void
+failed(struct probe *p)
+{
+	struct target *t = p->target;
+	struct worker *w = p->worker;
+
+	t->probe_ms = MAX(p->since_ms + interval_ms(w, t), w->now_ms);
+	/* Its back-off does not end before it is heard of. */
+	t->node.down_until_ms = MAX(t->node.down_until_ms, t->probe_ms + 1000);
+	end(p);
+}
+
+static void
+worked(struct probe *p)
+{
+	struct target *t = p->target;
+	struct worker *w = p->worker;
+	char text[ADDR_TEXT_MAX];
+
+	if (t->ejections > 0) {
+		count(&w->counters.returns, 1);
+		log_limited(LOG_LEVEL_INFO, 20, "lb",
+			"an endpoint is back address=%s after_ms=%llu", addr_text(&t->addr, text),
+			(unsigned long long)(w->now_ms - t->ejected_ms));
+		target_worked(t);
+	}
+	target_connected(t, w->now_ms - p->since_ms);
+	end(p);
+}
+
+static void
+on_probe(void *arg, int fd, unsigned events)
+{
+	struct probe *p = arg;
+
+	(void)events;
+	worker_enter(p->worker);
+	if (sock_error(fd) == 0)
+		worked(p);
+	else
+		failed(p);
+}
+
+static void
+on_expired(void *arg)
+{
+	struct probe *p = arg;
+	struct worker *w = p->worker;
+
+	if (w->now_ms - p->since_ms < 4 * p->target->connect_ms)
+		expiry_set(&w->expiries, &p->expiry, SPAN_PROBE, w->now_ms);
+	else
+		failed(p);
+}
+
+static void
+start(struct worker *w, struct target *t)
+{
+	struct probe *p = xcalloc(1, sizeof *p);
+
+	p->worker = w;
+	p->target = target_ref(t);
+	p->since_ms = w->now_ms;
+	p->fd = -1;
+	t->probed = true;
+	w->n_probes++;
+	list_add_before(&w->probes, &p->node);
+	expiry_init(&p->expiry, on_expired, p);
+	count(&w->counters.probes, 1);
+	if (sock_connect(&t->addr, w->lb->config.mark, &p->fd) < 0) {
+		failed(p);
+		return;
+	}
+	p->watch = watch_start(w->loop, p->fd, WATCH_WRITE, on_probe, p);
+	expiry_set(&w->expiries, &p->expiry, SPAN_PROBE, w->now_ms);
+}
+
+void
+probe_tick(struct worker *w)
+{
+	struct node *ring = targets_ejected(w->targets), *n, *next;
+
+	if (w->draining)
+		return;
+	for (n = ring->next; n != ring && w->n_probes < PROBES_MAX; n = next) {
+		struct target *t = container_of(n, struct target, ejected);
+
+		next = n->next;
+		if (t->fault != TARGET_RESET && !t->probed && w->now_ms >= t->probe_ms)
+			start(w, t);
+	}
+}
+
+void
+probe_stop(struct worker *w)
+{
+	while (!list_empty(&w->probes))
+		end(container_of(w->probes.next, struct probe, node));
+}

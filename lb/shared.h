@@ -1,0 +1,59 @@
+/*
+ * What all workers together know of an endpoint: connections in use, for services that limit them,
+ * and the verdict of the health check, for services that have one. One for each address that such a
+ * service names while some worker uses it; all other endpoints are known by each worker alone.
+ * Getting one and giving it back takes a lock and happens when endpoints change; reading and
+ * counting does not. Any thread; what health.c keeps in it is its own, under the lock.
+ *
+ *	s = shares_get(all, &addr);
+ *	shared_count(s, 1); ... shared_count(s, -1);
+ *	shares_put(all, &s);
+ */
+#ifndef EDGEWAY_LB_SHARED_H
+#define EDGEWAY_LB_SHARED_H
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "base/sock.h"
+
+enum { HEALTH_INTERVAL_MS = 2000 }; /* of services that say nothing */
+
+struct shared {
+	_Atomic uint32_t in_use;
+	_Atomic bool ill;
+	struct shared *next;
+	struct addr addr;
+	unsigned refs;
+	/* --- the health check: shares_check sets it --- */
+	char *host, *path; /* NULL: none */
+	uint32_t interval_ms;
+	uint64_t due_ms;
+	unsigned good, bad; /* in a row */
+	bool running;
+};
+
+struct shares {
+	pthread_mutex_t lock;
+	struct shared *first; /* a list: services that want this are few */
+	_Atomic unsigned n_checks; /* how many have a path */
+};
+
+void shares_init(struct shares *all);
+/* All must have been given back. */
+void shares_fini(struct shares *all);
+struct shared *shares_get(struct shares *all, const struct addr *a);
+void shares_put(struct shares *all, struct shared **s);
+/* Its health is checked by GET path, as Host: host; the first service that names the address
+ * decides. */
+void shares_check(struct shares *all, struct shared *s, const char *host, const char *path,
+	uint32_t interval_ms);
+
+static inline void
+shared_count(struct shared *s, int n)
+{
+	if (s != NULL)
+		atomic_fetch_add_explicit(&s->in_use, (uint32_t)n, memory_order_relaxed);
+}
+
+#endif
