@@ -5,6 +5,7 @@ base_libbase_a_SOURCES = \
 	base/err.c base/err.h \
 	base/fswatch.c base/fswatch.h \
 	base/hash.c base/hash.h \
+	base/lines.c base/lines.h \
 	base/log.c base/log.h \
 	base/loop.c base/loop.h \
 	base/metric.c base/metric.h \
@@ -40,6 +41,7 @@ tests_fuzz_tree_fuzz_LDADD = $(BASE_LDADD)
 if HAVE_CMOCKA
 BASE_TESTS = tests/unit/admin_test \
 	tests/unit/buf_test \
+	tests/unit/lines_test \
 	tests/unit/log_test \
 	tests/unit/loop_test \
 	tests/unit/opt_test \
@@ -51,6 +53,8 @@ tests_unit_admin_test_SOURCES = tests/unit/admin_test.c
 tests_unit_admin_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_buf_test_SOURCES = tests/unit/buf_test.c
 tests_unit_buf_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_lines_test_SOURCES = tests/unit/lines_test.c
+tests_unit_lines_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_log_test_SOURCES = tests/unit/log_test.c
 tests_unit_log_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_loop_test_SOURCES = tests/unit/loop_test.c

@@ -26,9 +26,16 @@ log_enabled(enum log_level level)
 	return (int)level <= atomic_load_explicit(&log_level, memory_order_relaxed);
 }
 
-static size_t
-timestamp(char *to, size_t size)
+enum log_format
+log_format_now(void)
 {
+	return (enum log_format)atomic_load_explicit(&log_format, memory_order_relaxed);
+}
+
+size_t
+log_time(char to[LOG_TIME_MAX])
+{
+	const size_t size = LOG_TIME_MAX;
 	struct timespec now;
 	struct tm tm;
 	size_t n;
@@ -63,13 +70,14 @@ escape(char *to, size_t size, const char *from, bool json)
 void
 log_line(enum log_level level, const char *part, const char *fmt, ...)
 {
-	bool json = atomic_load_explicit(&log_format, memory_order_relaxed) == LOG_FORMAT_JSON;
-	char when[40], said[LINE_MAX_BYTES], safe[LINE_MAX_BYTES], line[LINE_MAX_BYTES + 160];
+	bool json = log_format_now() == LOG_FORMAT_JSON;
+	char when[LOG_TIME_MAX], said[LINE_MAX_BYTES], safe[LINE_MAX_BYTES],
+		line[LINE_MAX_BYTES + 160];
 	va_list ap;
 	int n;
 	ssize_t done;
 
-	timestamp(when, sizeof when);
+	log_time(when);
 	va_start(ap, fmt);
 	vsnprintf(said, sizeof said, fmt, ap);
 	va_end(ap);

@@ -23,6 +23,10 @@ struct log_limit {
 
 void log_setup(enum log_level level, enum log_format format);
 bool log_enabled(enum log_level level);
+enum log_format log_format_now(void);
+/* "2026-01-31T23:59:59.999Z", as in front of every line; returns its length. */
+enum { LOG_TIME_MAX = 40 };
+size_t log_time(char to[LOG_TIME_MAX]);
 void log_line(enum log_level level, const char *part, const char *fmt, ...) printf_like(3, 4);
 /* True when this call may speak now; counts what is held back. */
 bool log_limit_pass(struct log_limit *limit, unsigned per_minute, const char *part);

@@ -2,6 +2,7 @@
 
 #include <time.h>
 
+#include "lb/access.h"
 #include "lb/exchange.h"
 #include "lb/gather.h"
 #include "lb/pool.h"
@@ -50,6 +51,7 @@ bad_answer(struct exchange *ex, const char *why)
 	struct front *f = ex->front;
 
 	count(&f->worker->counters.bad_response, 1);
+	access_end(ex, ex->started ? "PD" : "PH");
 	back_close(ex->back, true);
 	if (ex->started)
 		front_close(f, true);
@@ -61,6 +63,7 @@ static void
 client_lost(struct exchange *ex)
 {
 	count(&ex->front->worker->counters.client_lost, 1);
+	access_end(ex, ex->started ? "CD" : "CH");
 	front_close(ex->front, false);
 }
 
@@ -142,6 +145,8 @@ begin(struct exchange *ex)
 	ex->started = true;
 	silence_is_http(ex->front->group);
 	ex->reusable = w->head.keep_alive;
+	ex->access.status = w->head.status;
+	access_first(ex);
 	count_status(w, w->head.status);
 	if (t->failures > 0)
 		target_worked(t);
@@ -171,6 +176,8 @@ switch_protocol(struct exchange *ex, const char *data, size_t len)
 		return;
 	}
 	count_status(w, 101);
+	ex->access.status = 101;
+	access_first(ex);
 	relay_upgraded(ex, data, len);
 }
 
@@ -188,6 +195,7 @@ forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 	gather_add(&g, w->emit, head_len);
 	got = gather_body(&g, &ex->down, body_is_chunked(ex), data, len, &used);
 	count(&w->counters.bytes_down, g.payload);
+	ex->body_received += g.payload;
 	if (gather_flush(&g) < 0) {
 		client_lost(ex);
 	} else if (got == HTTP1_BAD) {

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 
+#include "lb/access.h"
 #include "lb/answer.h"
 #include "lb/dial.h"
 #include "lb/gather.h"
@@ -30,6 +31,7 @@ exchange_new(struct front *f)
 	ex->front = f;
 	ex->key = f->client_ip;
 	f->ex = ex;
+	access_begin(ex);
 	return ex;
 }
 
@@ -40,6 +42,7 @@ exchange_end(struct exchange *ex)
 
 	if (ex->ended)
 		return;
+	access_write(ex);
 	if (ex->back != NULL)
 		back_close(ex->back, false);
 	ex->front->ex = NULL;
@@ -162,6 +165,7 @@ refuse_service(struct exchange *ex, const char *what, _Atomic uint64_t *counter)
 	char line[256];
 
 	count(counter, 1);
+	access_end(ex, "SC");
 	if (s != NULL)
 		snprintf(line, sizeof line, "service %s/%s port %u %s", s->namespace, s->name,
 			ex->front->group->port, what);
@@ -183,6 +187,7 @@ send_head(struct exchange *ex)
 static void
 connected(struct exchange *ex, bool more)
 {
+	access_connected(ex);
 	ex->head_sent = false;
 	ex->discard = false;
 	if (worker_policy(ex->front->worker, ex->front->group) == LB_EWMA)
@@ -213,6 +218,7 @@ exchange_start(struct front *f, bool more)
 	ex->idempotent = h->idempotent && dial_tries(f->group) > 1;
 	ex->key = hashkey_of(f->group->service, h, f->client_ip);
 	if (write_head(ex, h) < 0) {
+		access_end(ex, "PR");
 		front_refuse(f, 431, "the head is too large", true);
 		return;
 	}
@@ -257,6 +263,7 @@ exchange_dial_failed(struct exchange *ex)
 		return;
 	}
 	count(&f->worker->counters.not_connected, 1);
+	access_end(ex, ex->timed_out ? "sC" : "SC");
 	snprintf(line, sizeof line, "no endpoint of service %s/%s port %u %s",
 		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
 		ex->timed_out ? "answers" : "accepts connections");
@@ -270,6 +277,7 @@ bad_body(struct exchange *ex)
 	struct front *f = ex->front;
 
 	count(&f->worker->counters.bad_request, 1);
+	access_end(ex, "PR");
 	if (ex->started) {
 		front_close(f, true);
 		return;
@@ -320,6 +328,11 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 void
 exchange_abort(struct exchange *ex)
 {
+	const struct worker *w = ex->front->worker;
+
+	if (w->draining && w->now_ms >= w->drain_until_ms)
+		access_end(ex, "KD");
+	access_end(ex, ex->started || ex->relay ? "CD" : "CH");
 	if (ex->back != NULL)
 		back_close(ex->back, true);
 	exchange_end(ex);
@@ -331,6 +344,10 @@ exchange_timeout(struct exchange *ex)
 	struct front *f = ex->front;
 
 	count(&f->worker->counters.timeouts, 1);
+	access_end(ex,
+		ex->started ? buf_len(&f->peer.out) > 0 || !ex->request_done ? "cD" : "sD"
+			: ex->request_done ? "sH"
+					   : "cD");
 	if (ex->started) {
 		front_close(f, true);
 		return;
@@ -390,6 +407,7 @@ retry_or_refuse(struct exchange *ex)
 		}
 	}
 	count(&f->worker->counters.upstream_lost, 1);
+	access_end(ex, "SH");
 	front_refuse(
 		f, 502, "the endpoint closed the connection without an answer", !ex->request_done);
 }
@@ -405,6 +423,7 @@ upstream_ended(struct exchange *ex, bool clean)
 		answer_until_close_done(ex);
 	} else {
 		count(&f->worker->counters.upstream_lost, 1);
+		access_end(ex, "SD");
 		front_close(f, true); /* a cut answer must not look whole */
 	}
 }

@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "lb/affinity.h"
 #include "lb/listener.h"
 #include "lb/private.h"
 #include "lb/proxy.h"
+
+enum { ACCESS_WAITING_BYTES = 4 * 1024 * 1024 };
 
 /* --- messages to the workers ---------------------------------------------- */
 
@@ -15,6 +18,7 @@ struct message {
 	struct snapshot *snapshot;
 	int fd;
 	uint64_t drain_ms;
+	enum lb_access_mode access;
 };
 
 static void
@@ -37,6 +41,17 @@ on_listen(void *arg)
 
 	worker_enter(m->worker);
 	listener_use(m->worker, m->fd);
+	free(m);
+}
+
+static void
+on_access(void *arg)
+{
+	struct message *m = arg;
+	struct worker *w = m->worker;
+
+	w->access_mode = m->access;
+	w->lines = w->lb->lines; /* there since before the post, and until the worker is gone */
 	free(m);
 }
 
@@ -79,6 +94,7 @@ on_worker_gone(void *arg)
 	free(w);
 	if (--lb->n_running > 0)
 		return;
+	lines_free(&lb->lines);
 	lb->on_stopped(lb->stopped_arg);
 	affinity_free(&lb->affinity);
 	shares_fini(&lb->shares);
@@ -113,6 +129,17 @@ lb_use(struct lb *lb, const struct snapshot *snapshot)
 {
 	for (size_t i = 0; i < lb->config.n_workers; i++)
 		tell(lb->workers[i], on_use, &(struct message){.snapshot = snapshot_ref(snapshot)});
+}
+
+void
+lb_access_log(struct lb *lb, enum lb_access_mode mode)
+{
+	if (mode == ACCESS_OFF && lb->lines == NULL)
+		return;
+	if (lb->lines == NULL)
+		lines_new(&lb->lines, STDERR_FILENO, ACCESS_WAITING_BYTES);
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		tell(lb->workers[i], on_access, &(struct message){.access = mode});
 }
 
 int

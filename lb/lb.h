@@ -13,6 +13,8 @@
 
 struct lb;
 
+enum lb_access_mode { ACCESS_OFF, ACCESS_ERRORS, ACCESS_ALL };
+
 struct lb_config {
 	struct loop *main;
 	struct loop *const *workers;
@@ -32,6 +34,8 @@ void lb_use(struct lb *lb, const struct snapshot *snapshot); /* takes a referenc
  * 0: stop listening. A port in use is an error that says so. */
 int lb_listen(struct lb *lb, uint32_t address, struct err *err);
 bool lb_listening(const struct lb *lb);
+/* The access log, on stderr: off in the beginning. */
+void lb_access_log(struct lb *lb, enum lb_access_mode mode);
 void lb_metrics(struct lb *lb, struct metrics *m);
 void lb_state(struct lb *lb, struct buf *out); /* JSON object */
 /* Stops accepting, finishes what is in progress for at most drain_ms, then on_stopped on loop 0 and

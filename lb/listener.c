@@ -21,7 +21,7 @@ refuse(struct worker *w, int fd)
 }
 
 static void
-admit(struct worker *w, int fd, uint32_t client_ip)
+admit(struct worker *w, int fd, const struct sockaddr_in *from)
 {
 	const struct lb_config *c = &w->lb->config;
 	struct group *g = NULL;
@@ -40,7 +40,7 @@ admit(struct worker *w, int fd, uint32_t client_ip)
 		return;
 	}
 	sock_nodelay(fd);
-	front_open(w, fd, g, client_ip);
+	front_open(w, fd, g, from);
 }
 
 static void
@@ -56,7 +56,7 @@ on_listener(void *arg, int fd, unsigned events)
 		int c = accept4(fd, (struct sockaddr *)&from, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (c >= 0) {
-			admit(w, c, ntohl(from.sin_addr.s_addr));
+			admit(w, c, &from);
 			continue;
 		}
 		if (errno == EMFILE || errno == ENFILE || errno == ENOBUFS || errno == ENOMEM) {

@@ -1,5 +1,6 @@
 noinst_LIBRARIES += lb/liblb.a
 lb_liblb_a_SOURCES = \
+	lb/access.c lb/access.h \
 	lb/affinity.c lb/affinity.h \
 	lb/answer.c lb/answer.h \
 	lb/balance.c lb/balance.h \

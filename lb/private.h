@@ -12,6 +12,7 @@
 #define EDGEWAY_LB_PRIVATE_H
 
 #include "base/http1.h"
+#include "base/lines.h"
 #include "lb/expiry.h"
 #include "lb/lb.h"
 #include "lb/peer.h"
@@ -76,6 +77,8 @@ enum {
 	X(returns, "returns_total", "", "Endpoints back in use after a probe.")                    \
 	X(checks, "health_checks_total", "", "Health checks made.")                                \
 	X(checks_bad, "health_checks_failed_total", "", "Health checks that failed.")              \
+	X(access_dropped, "access_log_dropped_total", "",                                          \
+		"Lines of the access log that were lost because nobody took them.")                \
 	X(bytes_up, "bytes_total", "direction=\"upstream\"", "Payload relayed.")                   \
 	X(bytes_down, "bytes_total", "direction=\"client\"", "Payload relayed.")
 
@@ -125,6 +128,10 @@ struct worker {
 	struct grave *dead; /* fronts and backs to be freed */
 	struct exchange *dead_exchanges, *spare;
 	unsigned n_spare;
+	enum lb_access_mode access_mode;
+	struct lines *lines; /* the lb's */
+	struct buf access; /* lines that gather */
+	unsigned access_lines;
 	struct counters counters;
 	struct http1_head head;
 	char scratch[SCRATCH_BYTES];
@@ -150,10 +157,19 @@ struct front {
 	struct exchange *ex; /* NULL between requests */
 	uint32_t scanned; /* how far the end of the head was looked for in grave.in */
 	uint32_t client_ip; /* host byte order */
+	uint16_t client_port;
 	uint8_t state; /* enum front_state */
 	bool silent; /* in SPAN_SILENCE */
 	bool taking; /* front_take is on the stack */
 	bool not_first; /* a request has been read: no guessing any more */
+};
+
+/* What the access log tells of an exchange: access.h. */
+struct access {
+	uint64_t begin_us, connected_us, first_us; /* 0: not (yet) */
+	struct target *endpoint; /* with a reference */
+	uint16_t status;
+	char end[3];
 };
 
 /* One request and its answer, or one relay. */
@@ -164,8 +180,9 @@ struct exchange {
 	struct http1_body up, down;
 	struct buf head; /* the request's head as sent, for another attempt */
 	struct buf trailers_up, trailers_down;
-	uint64_t body_sent, sent_us;
+	uint64_t body_sent, body_received, sent_us;
 	uint64_t key; /* for consistent hashing */
+	struct access access;
 	struct balance_node *tried[TRIES_MAX];
 	uint8_t n_tried, n_stale;
 	uint8_t client_minor;
@@ -210,6 +227,7 @@ struct lb {
 	struct shares shares;
 	struct affinity *affinity;
 	struct worker **workers;
+	struct lines *lines; /* of the access log; NULL: it was never on */
 	uint32_t address; /* listened on, 0 none */
 	loop_fn *on_worker_gone; /* posted to loop 0 by each worker, with itself */
 	loop_fn *on_stopped;

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "lb/access.h"
 #include "lb/exchange.h"
 #include "lb/relay.h"
 #include "lb/silence.h"
@@ -80,8 +81,12 @@ front_refuse(struct front *f, int status, const char *line, bool close)
 	ssize_t n = http1_emit_error(w->emit, sizeof w->emit, &error, &reply);
 
 	count(status < 500 ? &w->counters.status_4xx : &w->counters.status_5xx, 1);
-	if (ex != NULL)
+	if (ex != NULL) {
+		ex->access.status = (uint16_t)status;
 		exchange_end(ex);
+	} else {
+		access_refused(f, status);
+	}
 	if (n < 0 || peer_send_bytes(&f->peer, w->emit, (size_t)n) < 0)
 		front_close(f, true);
 	else
@@ -353,19 +358,22 @@ on_expired(void *arg)
 		}
 		/* fall through */
 	case FRONT_LINGER:
+		if (f->ex != NULL)
+			access_end(f->ex, "cD");
 		front_close(f, buf_len(&f->peer.out) > 0);
 		break;
 	}
 }
 
 void
-front_open(struct worker *w, int fd, struct group *g, uint32_t client_ip)
+front_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *client)
 {
 	struct front *f = xcalloc(1, sizeof *f);
 
 	f->worker = w;
 	f->group = g;
-	f->client_ip = client_ip;
+	f->client_ip = ntohl(client->sin_addr.s_addr);
+	f->client_port = ntohs(client->sin_port);
 	list_add_before(&w->fronts, &f->node);
 	expiry_init(&f->expiry, on_expired, f);
 	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);

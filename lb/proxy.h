@@ -18,7 +18,7 @@
 #include "lb/private.h"
 
 /* Takes fd and the reference to the group. */
-void front_open(struct worker *w, int fd, struct group *g, uint32_t client_ip);
+void front_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *client);
 /* Ends it and what it does. */
 void front_close(struct front *f, bool reset);
 /* Uses bytes that were read and had to wait. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "lb/access.h"
 #include "lb/dial.h"
 #include "lb/exchange.h"
 #include "lb/pool.h"
@@ -45,6 +46,7 @@ relay_open(struct front *f)
 		count(f->group->service != NULL ? &w->counters.no_endpoints
 						: &w->counters.no_service,
 			1);
+		access_end(ex, "SC");
 		close_both(ex, true);
 	} else if (dial_start(ex, false) == DIAL_FAILED) {
 		relay_dial_failed(ex);
@@ -61,6 +63,7 @@ relay_dial_failed(struct exchange *ex)
 		return;
 	}
 	count(ex->full ? &c->overloaded : &c->not_connected, 1);
+	access_end(ex, ex->timed_out ? "sC" : "SC");
 	close_both(ex, true);
 }
 
@@ -69,6 +72,15 @@ static bool
 finished(const struct exchange *ex)
 {
 	return ex->front->peer.shut && ex->back->peer.shut;
+}
+
+static void
+count_bytes(struct exchange *ex, bool up, uint64_t n)
+{
+	struct counters *c = &ex->front->worker->counters;
+
+	*(up ? &ex->body_sent : &ex->body_received) += n;
+	count(up ? &c->bytes_up : &c->bytes_down, n);
 }
 
 /* What the client had sent before the upstream was there; then its FIN, if that came too. */
@@ -82,7 +94,7 @@ hand_over_input(struct exchange *ex)
 
 	if (n > 0) {
 		rc = peer_send_bytes(up, buf_at(&f->grave.in), n);
-		count(&f->worker->counters.bytes_up, n);
+		count_bytes(ex, true, n);
 		buf_consume(&f->grave.in, n);
 		buf_release(&f->grave.in);
 	}
@@ -116,7 +128,8 @@ relay_greeted(struct exchange *ex, const char *data, size_t len)
 	struct front *f = ex->front;
 
 	touch(f);
-	count(&f->worker->counters.bytes_down, len);
+	count_bytes(ex, false, len);
+	access_first(ex);
 	if (peer_send_bytes(&f->peer, data, len) < 0)
 		close_both(ex, true);
 }
@@ -124,6 +137,7 @@ relay_greeted(struct exchange *ex, const char *data, size_t len)
 void
 relay_connected(struct exchange *ex)
 {
+	access_connected(ex);
 	if (ex->back->target->failures > 0)
 		target_worked(ex->back->target);
 	if (!ex->listening)
@@ -145,11 +159,15 @@ relay_upgraded(struct exchange *ex, const char *data, size_t len)
 	relay_on_input(f);
 }
 
-/* From one to the other as long as there is something; 0, or -errno when the connection is broken.
- */
+/* From one to the other (up: to the endpoint) as long as there is something; 0, or -errno when the
+ * connection is broken. */
 static int
-pump(struct worker *w, struct peer *from, struct peer *to, _Atomic uint64_t *bytes, unsigned events)
+pump(struct exchange *ex, bool up, unsigned events)
 {
+	struct worker *w = ex->front->worker;
+	struct peer *from = up ? &ex->front->peer : &ex->back->peer;
+	struct peer *to = up ? &ex->back->peer : &ex->front->peer;
+
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
 		ssize_t n = peer_read(from, w->scratch, sizeof w->scratch);
 		int rc;
@@ -160,7 +178,7 @@ pump(struct worker *w, struct peer *from, struct peer *to, _Atomic uint64_t *byt
 			return (int)n;
 		if (n == 0)
 			return peer_shut(to);
-		count(bytes, (uint64_t)n);
+		count_bytes(ex, up, (uint64_t)n);
 		rc = peer_send_bytes(to, w->scratch, (size_t)n);
 		if (rc < 0)
 			return rc;
@@ -174,28 +192,33 @@ pump(struct worker *w, struct peer *from, struct peer *to, _Atomic uint64_t *byt
 	return 0;
 }
 
-/* One side's events: `self` is what they are of. */
+/* Events of the client (up) or of the endpoint. */
 static void
-turn(struct exchange *ex, struct peer *self, struct peer *other, _Atomic uint64_t *bytes,
-	unsigned events)
+turn(struct exchange *ex, bool up, unsigned events)
 {
-	struct worker *w = ex->front->worker;
+	struct peer *self = up ? &ex->front->peer : &ex->back->peer;
+	struct peer *other = up ? &ex->back->peer : &ex->front->peer;
 	int rc = 0;
 
 	touch(ex->front);
+	if (!up)
+		access_first(ex);
 	if (events & WATCH_WRITE) {
 		rc = peer_flush(self);
 		if (rc == 0 && buf_len(&self->out) == 0)
 			peer_resume(other);
 	}
 	if (rc == 0 && events & (WATCH_READ | WATCH_HUP) && !self->eof)
-		rc = pump(w, self, other, bytes, events);
+		rc = pump(ex, up, events);
 	else if (rc == 0 && events & WATCH_HUP)
 		rc = -ECONNRESET;
-	if (rc < 0)
+	if (rc < 0) {
+		access_end(ex, up != other->broken ? "CD" : "SD");
 		close_both(ex, true);
-	else if (finished(ex))
+	} else if (finished(ex)) {
+		access_end(ex, "--");
 		close_both(ex, false);
+	}
 }
 
 void
@@ -207,7 +230,7 @@ relay_on_back(struct back *b, unsigned events)
 		silence_on_back(b);
 		return;
 	}
-	turn(ex, &b->peer, &ex->front->peer, &b->worker->counters.bytes_down, events);
+	turn(ex, false, events);
 }
 
 /* The upstream is not there yet: what the client sends waits. */
@@ -233,5 +256,5 @@ relay_on_front(struct front *f, unsigned events)
 	if (ex->back == NULL || ex->back->connecting)
 		keep_early(f, events);
 	else
-		turn(ex, &f->peer, &ex->back->peer, &f->worker->counters.bytes_up, events);
+		turn(ex, true, events);
 }

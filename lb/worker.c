@@ -1,3 +1,4 @@
+#include "lb/access.h"
 #include "lb/health.h"
 #include "lb/listener.h"
 #include "lb/private.h"
@@ -81,6 +82,7 @@ on_tick(void *arg)
 	probe_tick(w);
 	if (w == w->lb->workers[0])
 		health_tick(w);
+	access_flush(w);
 	if (++w->ticks % SWEEP_TICKS == 0)
 		targets_sweep(w->targets, w->now_ms);
 	worker_check_drained(w);
@@ -141,6 +143,8 @@ worker_end(struct worker *w)
 {
 	timer_free(&w->tick);
 	timer_free(&w->hurry);
+	access_flush(w);
+	buf_fini(&w->access);
 	expiries_flush(&w->expiries, SPAN_POOL);
 	expiries_flush(&w->expiries, SPAN_DIAL);
 	probe_stop(w);

@@ -168,6 +168,8 @@ on_hup(void *arg)
 		a->options->log_format = read.log_format;
 		a->options->drain_timeout = read.drain_timeout;
 		a->options->on_stop = read.on_stop;
+		a->options->lb_access_log = read.lb_access_log;
+		lb_access_log(a->lb, (enum lb_access_mode)read.lb_access_log);
 		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);
 	}
 	agent_options_free(&read);
@@ -205,6 +207,7 @@ open_parts(struct agent *a, struct err *err)
 		return rc;
 	dns_use(a->dns, a->snapshot);
 	lb_use(a->lb, a->snapshot);
+	lb_access_log(a->lb, (enum lb_access_mode)a->options->lb_access_log);
 	a->retry = timer_new(a->loop, agent_mesh_retry, a);
 	a->started_ms = loop_now_ms(a->loop);
 	start_canary(a);

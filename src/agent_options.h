@@ -47,6 +47,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.words = "upstreams|off") \
 	X(ENUM, lb_policy, "lb.policy", "least-request", "how an endpoint is picked", \
 		.words = "round-robin|random|least-request|ewma|consistent-hash") \
+	X(ENUM, lb_access_log, "lb.accessLog", "off", "a line on stderr for each request and connection", \
+		.words = "off|errors|all", .reload = true) \
 	X(LIST, hub_url, "hub.url", "wss://hub:10000", "the hub, one or several") \
 	X(STRING, hub_ca, "hub.ca", "", "CA certificate of the hub (PEM); default the one got by joining") \
 	X(STRING, hub_cert, "hub.cert", "", "certificate of this node (PEM); default the one got by joining") \

@@ -1,0 +1,238 @@
+#include "lb/access.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+#include "lb/answer.h"
+
+enum { FLUSH_BYTES = 16 * 1024, REQUEST_MAX_BYTES = 1024, ID_MAX_BYTES = 128 };
+
+void
+access_begin(struct exchange *ex)
+{
+	if (ex->front->worker->access_mode != ACCESS_OFF)
+		ex->access.begin_us = answer_clock_us();
+}
+
+void
+access_connected(struct exchange *ex)
+{
+	struct access *a = &ex->access;
+
+	if (a->begin_us == 0)
+		return;
+	a->connected_us = answer_clock_us();
+	target_unref(&a->endpoint);
+	a->endpoint = target_ref(ex->back->target);
+}
+
+void
+access_first(struct exchange *ex)
+{
+	if (ex->access.begin_us != 0 && ex->access.first_us == 0)
+		ex->access.first_us = answer_clock_us();
+}
+
+void
+access_end(struct exchange *ex, const char *code)
+{
+	if (ex->access.end[0] == '\0')
+		memcpy(ex->access.end, code, sizeof ex->access.end);
+}
+
+/* --- the line ------------------------------------------------------------- */
+
+struct line {
+	struct buf *to;
+	bool json;
+};
+
+static void
+key(struct line *l, const char *name)
+{
+	buf_printf(l->to, l->json ? ",\"%s\":" : " %s=", name);
+}
+
+/* Quoted, also in text: it is the peer's. */
+static void
+quoted(struct line *l, const char *name, struct http1_str value)
+{
+	key(l, name);
+	buf_adds(l->to, "\"");
+	for (size_t i = 0; i < value.len; i++) {
+		unsigned char c = (unsigned char)value.at[i];
+
+		if (c == '"' || c == '\\')
+			buf_printf(l->to, "\\%c", c);
+		else if (c < 0x20 || c >= 0x7f)
+			buf_printf(l->to, l->json ? "\\u%04x" : "\\x%02x", c);
+		else
+			buf_add(l->to, &value.at[i], 1);
+	}
+	buf_adds(l->to, "\"");
+}
+
+/* Text that cannot hold a quote: addresses, names of Kubernetes. */
+static void
+plain(struct line *l, const char *name, const char *value)
+{
+	key(l, name);
+	buf_printf(l->to, l->json ? "\"%s\"" : "%s", value);
+}
+
+static void
+number(struct line *l, const char *name, uint64_t value)
+{
+	key(l, name);
+	buf_printf(l->to, "%llu", (unsigned long long)value);
+}
+
+/* Since the begin; left out when it has not come to that. */
+static void
+took(struct line *l, const char *name, const struct access *a, uint64_t at_us)
+{
+	uint64_t us = at_us - a->begin_us;
+
+	if (at_us == 0)
+		return;
+	key(l, name);
+	buf_printf(l->to, "%llu.%03llu", (unsigned long long)(us / 1000),
+		(unsigned long long)(us % 1000));
+}
+
+static void
+open_line(struct line *l, const struct front *f)
+{
+	const struct group *g = f->group;
+	char when[LOG_TIME_MAX], client[ADDR_TEXT_MAX], to[ADDR_TEXT_MAX], service[512];
+	const struct addr from = addr_ipv4(f->client_ip, f->client_port),
+			  dst = addr_ipv4(g->ip, g->port);
+
+	log_time(when);
+	buf_printf(l->to,
+		l->json ? "{\"time\":\"%s\",\"level\":\"access\",\"part\":\"lb\"" : "%s access lb:",
+		when);
+	plain(l, "client", addr_text(&from, client));
+	plain(l, "to", addr_text(&dst, to));
+	if (g->service != NULL) {
+		snprintf(service, sizeof service, "%s/%s", g->service->namespace, g->service->name);
+		plain(l, "service", service);
+	}
+}
+
+static void
+close_line(struct line *l, struct worker *w)
+{
+	buf_adds(l->to, l->json ? "}\n" : "\n");
+	w->access_lines++;
+	if (buf_len(&w->access) >= FLUSH_BYTES)
+		access_flush(w);
+}
+
+/* The first line of the head as it was sent, without the version. */
+static struct http1_str
+request_of(const struct exchange *ex)
+{
+	const char *at = buf_at(&ex->head), *end = memchr(at, '\r', buf_len(&ex->head));
+	size_t len = end != NULL ? (size_t)(end - at) : 0, version = sizeof " HTTP/1.1" - 1;
+
+	return (struct http1_str){
+		at, MIN(len > version ? len - version : 0, (size_t)REQUEST_MAX_BYTES)};
+}
+
+static struct http1_str
+id_of(const struct exchange *ex)
+{
+	static const char name[] = "\r\nx-request-id: ";
+	const char *at = buf_at(&ex->head);
+	size_t left = buf_len(&ex->head);
+	const char *end;
+
+	while (left > sizeof name && strncasecmp(at, name, sizeof name - 1) != 0) {
+		const char *next = memchr(at + 1, '\r', left - 1);
+
+		if (next == NULL)
+			return (struct http1_str){"", 0};
+		left -= (size_t)(next - at);
+		at = next;
+	}
+	if (left <= sizeof name)
+		return (struct http1_str){"", 0};
+	at += sizeof name - 1;
+	end = memchr(at, '\r', left - (sizeof name - 1));
+	return (struct http1_str){
+		at, end != NULL ? MIN((size_t)(end - at), (size_t)ID_MAX_BYTES) : 0};
+}
+
+static bool
+wanted(const struct exchange *ex)
+{
+	const struct access *a = &ex->access;
+
+	if (a->begin_us == 0 || ex->listening)
+		return false;
+	switch (ex->front->worker->access_mode) {
+	case ACCESS_ALL:
+		return true;
+	case ACCESS_ERRORS:
+		return a->status >= 400 || (a->end[0] != '\0' && a->end[0] != '-');
+	default:
+		return false;
+	}
+}
+
+void
+access_write(struct exchange *ex)
+{
+	struct access *a = &ex->access;
+	struct worker *w = ex->front->worker;
+	struct line l = {&w->access, log_format_now() == LOG_FORMAT_JSON};
+	char endpoint[ADDR_TEXT_MAX];
+
+	if (wanted(ex)) {
+		open_line(&l, ex->front);
+		if (a->endpoint != NULL)
+			plain(&l, "endpoint", addr_text(&a->endpoint->addr, endpoint));
+		if (buf_len(&ex->head) > 0) {
+			quoted(&l, "request", request_of(ex));
+			quoted(&l, "id", id_of(ex));
+			number(&l, "status", a->status);
+		}
+		plain(&l, "end", a->end[0] != '\0' ? a->end : "--");
+		number(&l, "bytes_up", ex->body_sent);
+		number(&l, "bytes_down", ex->body_received);
+		took(&l, "connect_ms", a, a->connected_us);
+		took(&l, "first_ms", a, a->first_us);
+		took(&l, "total_ms", a, answer_clock_us());
+		number(&l, "retries", (uint64_t)ex->n_tried + ex->n_stale);
+		close_line(&l, w);
+	}
+	target_unref(&a->endpoint);
+	a->begin_us = 0;
+}
+
+void
+access_refused(const struct front *f, int status)
+{
+	struct worker *w = f->worker;
+	struct line l = {&w->access, log_format_now() == LOG_FORMAT_JSON};
+
+	if (w->access_mode == ACCESS_OFF)
+		return;
+	open_line(&l, f);
+	number(&l, "status", (uint64_t)status);
+	plain(&l, "end", status == 408 ? "cR" : "PR");
+	close_line(&l, w);
+}
+
+void
+access_flush(struct worker *w)
+{
+	if (buf_len(&w->access) == 0)
+		return;
+	if (!lines_put(w->lines, &w->access))
+		count(&w->counters.access_dropped, w->access_lines);
+	w->access_lines = 0;
+}

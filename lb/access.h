@@ -1,0 +1,35 @@
+/*
+ * The access log (lb.accessLog): a line for each request and each relayed connection, written when it is over.
+ *
+ *	2026-01-31T23:59:59.999Z access lb: client=172.17.0.4:53312 to=9.251.1.2:80 service=default/web
+ *	endpoint=172.17.0.2:8080 request="GET /x" id=9f… status=200 end=-- bytes_up=0 bytes_down=12 connect_ms=0.21
+ *	first_ms=1.04 total_ms=1.10 retries=0
+ *
+ * `end` tells who ended it and when, as HAProxy does. Who: - nobody, C the client, c the client's time was up,
+ * S the endpoint or the lack of one, s its time was up, P we refused, K our own end. When: R request's head,
+ * C connecting, H waiting for the answer's head, D in the bodies, - at the end.
+ *
+ * Lines gather in the worker and go to a thread that writes (base/lines.h): no request waits for a log. With the
+ * log off nothing is measured. All of this on the worker's loop.
+ */
+#ifndef EDGEWAY_LB_ACCESS_H
+#define EDGEWAY_LB_ACCESS_H
+
+#include "lb/private.h"
+
+/* It begins; times are taken from here on. */
+void access_begin(struct exchange *ex);
+/* ex->back can be written to. */
+void access_connected(struct exchange *ex);
+/* The answer's head, or the first byte of a relay's endpoint, has come. */
+void access_first(struct exchange *ex);
+/* Why it ends; the first word counts. code: two letters. */
+void access_end(struct exchange *ex, const char *code);
+/* It is over: the line. */
+void access_write(struct exchange *ex);
+/* A head that could not be read. */
+void access_refused(const struct front *f, int status);
+/* Hands over what has gathered: at every tick, and at the end. */
+void access_flush(struct worker *w);
+
+#endif
