@@ -36,8 +36,9 @@ int lb_listen(struct lb *lb, uint32_t address, struct err *err);
 bool lb_listening(const struct lb *lb);
 /* The access log, on stderr: off in the beginning. */
 void lb_access_log(struct lb *lb, enum lb_access_mode mode);
-void lb_metrics(struct lb *lb, struct metrics *m);
-void lb_state(struct lb *lb, struct buf *out); /* JSON object */
+void lb_metrics(struct lb *lb, struct metrics *m); /* lb NULL: nothing */
+/* JSON object; waits a little for each worker. lb NULL: null. */
+void lb_state(struct lb *lb, struct buf *out);
 /* Stops accepting, finishes what is in progress for at most drain_ms, then on_stopped on loop 0 and
  * *lb is gone. */
 void lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);

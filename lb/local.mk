@@ -11,6 +11,7 @@ lb_liblb_a_SOURCES = \
 	lb/gather.c lb/gather.h \
 	lb/hashkey.c lb/hashkey.h \
 	lb/health.c lb/health.h \
+	lb/known.c lb/known.h \
 	lb/lb.c lb/lb.h \
 	lb/list.h \
 	lb/listener.c lb/listener.h \

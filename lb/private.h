@@ -87,6 +87,7 @@ struct counters {
 	LB_COUNTERS(COUNTER_MEMBER)
 #undef COUNTER_MEMBER
 	_Atomic uint64_t active; /* clients' connections now */
+	_Atomic uint64_t ejected; /* endpoints left out now */
 };
 
 static inline void

@@ -126,16 +126,20 @@ void
 probe_tick(struct worker *w)
 {
 	struct node *ring = targets_ejected(w->targets), *n, *next;
+	uint64_t ejected = 0;
 
 	if (w->draining)
 		return;
-	for (n = ring->next; n != ring && w->n_probes < PROBES_MAX; n = next) {
+	for (n = ring->next; n != ring; n = next) {
 		struct target *t = container_of(n, struct target, ejected);
 
 		next = n->next;
-		if (t->fault != TARGET_RESET && !t->probed && w->now_ms >= t->probe_ms)
+		ejected++;
+		if (w->n_probes < PROBES_MAX && t->fault != TARGET_RESET && !t->probed &&
+			w->now_ms >= t->probe_ms)
 			start(w, t);
 	}
+	atomic_store_explicit(&w->counters.ejected, ejected, memory_order_relaxed);
 }
 
 void

@@ -2,6 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "lb/known.h"
 #include "lb/private.h"
 
 static uint64_t
@@ -22,6 +23,8 @@ sum(const struct lb *lb, size_t offset)
 void
 lb_metrics(struct lb *lb, struct metrics *m)
 {
+	if (lb == NULL)
+		return; /* the agent is stopping */
 #define COUNTER_WRITE(name, metric, labels, help)                                                  \
 	metric_counter(                                                                            \
 		m, "edgeway_lb_" metric, help, labels, sum(lb, offsetof(struct counters, name)));
@@ -29,14 +32,21 @@ lb_metrics(struct lb *lb, struct metrics *m)
 #undef COUNTER_WRITE
 	metric_gauge(m, "edgeway_lb_connections_active", "Connections of clients now.", NULL,
 		(double)sum(lb, offsetof(struct counters, active)));
+	metric_gauge(m, "edgeway_lb_endpoints_ejected",
+		"Endpoints left out now, each counted by every worker that knows it.", NULL,
+		(double)sum(lb, offsetof(struct counters, ejected)));
 }
 
 void
 lb_state(struct lb *lb, struct buf *out)
 {
-	const uint32_t a = lb->address;
+	const uint32_t a = lb == NULL ? 0 : lb->address;
 	const char *comma = "";
 
+	if (lb == NULL) {
+		buf_adds(out, "null"); /* the agent is stopping */
+		return;
+	}
 	buf_printf(out,
 		"{\"listen\":\"%u.%u.%u.%u:%u\",\"listening\":%s,\"workers\":%zu,\"active\":%llu,"
 		"\"counters\":{",
@@ -49,5 +59,7 @@ lb_state(struct lb *lb, struct buf *out)
 	comma = ",";
 	LB_COUNTERS(COUNTER_WRITE)
 #undef COUNTER_WRITE
-	buf_adds(out, "}}");
+	buf_adds(out, "},\"endpoints\":");
+	known_write(lb, out);
+	buf_adds(out, "}");
 }

@@ -22,6 +22,7 @@ static const char usage[] =
 	"  status                    one look: is it ready, and if not, why\n"
 	"  services                  services with their addresses and ports (agent)\n"
 	"  endpoints [NS/NAME]       where requests go (agent)\n"
+	"  health [NS/NAME]          how the endpoints in use are, as each worker sees them (agent)\n"
 	"  upstreams                 who is asked for other names, and who answers (agent)\n"
 	"  state                     everything, as JSON\n"
 	"  metrics                   Prometheus text\n"
@@ -48,6 +49,7 @@ static const struct command commands[] = {
 	{"status", "GET", "/debug/state", "", ctl_show_status},
 	{"services", "GET", "/debug/services", "", ctl_show_services},
 	{"endpoints", "GET", "/debug/services", "only", ctl_show_endpoints},
+	{"health", "GET", "/debug/state", "only", ctl_show_health},
 	{"upstreams", "GET", "/debug/state", "", ctl_show_upstreams},
 	{"state", "GET", "/debug/state", "", NULL},
 	{"metrics", "GET", "/metrics", "", NULL},

@@ -153,6 +153,38 @@ ctl_show_endpoints(const char *json, size_t len, const char *argument)
 	return 0;
 }
 
+static void
+show_health_of(const struct tree_node *g)
+{
+	tree_each(tree_get(g, "endpoints"), e)
+	{
+		const char *fault = text_of(e, "fault");
+
+		printf("%-40s %-6s %-6s %-24s %-7s %-8s %9s %6s  %s\n", text_of(g, "service"),
+			text_of(g, "port"), text_of(g, "worker"), text_of(e, "address"),
+			text_of(e, "tier"), text_of(e, "state"), text_of(e, "in_flight"),
+			text_of(e, "idle"), fault);
+	}
+}
+
+int
+ctl_show_health(const char *json, size_t len, const char *argument)
+{
+	struct tree *t = parse(json, len);
+
+	if (t == NULL)
+		return 1;
+	printf("%-40s %-6s %-6s %-24s %-7s %-8s %9s %6s  %s\n", "SERVICE", "PORT", "WORKER",
+		"ENDPOINT", "TIER", "STATE", "IN FLIGHT", "IDLE", "FAULT");
+	tree_each(tree_get(tree_get(tree_document(t, 0), "lb"), "endpoints"), g)
+	{
+		if (argument == NULL || strcmp(argument, text_of(g, "service")) == 0)
+			show_health_of(g);
+	}
+	tree_free(&t);
+	return 0;
+}
+
 static int
 show_table(const char *json, size_t len, const char *list, const char *const *columns)
 {

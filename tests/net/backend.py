@@ -1,5 +1,5 @@
 """A server that says who it is. --http PORT: any GET is answered with its name; POST gives the body back; /headers the
-request's head, /slow answers after a second. --tcp PORT: sends its name and a line end, then echoes."""
+request's head, /slow answers after a second. --delay MS: each answer waits. --tcp PORT: sends its name and a line end, then echoes."""
 import argparse
 import http.server
 import socketserver
@@ -19,6 +19,7 @@ class Web(http.server.BaseHTTPRequestHandler):
         self.wfile.write(body)
 
     def do_GET(self):
+        time.sleep(options.delay / 1000)
         if self.path == "/slow":
             time.sleep(1)
         if self.path == "/headers":
@@ -55,6 +56,7 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--name", required=True)
 parser.add_argument("--http", type=int, action="append", default=[])
 parser.add_argument("--tcp", type=int, action="append", default=[])
+parser.add_argument("--delay", type=float, default=0)
 options = parser.parse_args()
 for kind, ports in ((Web, options.http), (Echo, options.tcp)):
     for port in ports:

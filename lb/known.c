@@ -1,0 +1,141 @@
+#include "lb/known.h"
+
+#include <errno.h>
+#include <semaphore.h>
+#include <time.h>
+
+struct inquiry {
+	struct worker *worker;
+	sem_t done;
+	_Atomic int refs; /* who asks, and who answers */
+	struct buf out;
+	unsigned index, n;
+};
+
+static void
+inquiry_unref(struct inquiry *q)
+{
+	if (atomic_fetch_sub(&q->refs, 1) > 1)
+		return;
+	sem_destroy(&q->done);
+	buf_fini(&q->out);
+	free(q);
+}
+
+static const char *
+tier_name(const struct balance *b, uint32_t i)
+{
+	static const char *const names[BALANCE_TIERS] = {[TIER_NODE] = "node",
+		[TIER_ZONE] = "zone",
+		[TIER_REST] = "rest",
+		[TIER_TUNNEL] = "tunnel"};
+	int tier = 0;
+
+	while (i >= b->ends[tier])
+		tier++;
+	return names[tier];
+}
+
+static void
+write_target(struct inquiry *q, const struct target *t, const char *tier)
+{
+	const struct balance_node *n = &t->node;
+	bool out = n->down_until_ms > q->worker->now_ms;
+	bool ill = n->shared != NULL && atomic_load(&n->shared->ill);
+	char text[ADDR_TEXT_MAX];
+
+	buf_printf(&q->out,
+		"{\"address\":\"%s\",\"tier\":\"%s\",\"state\":\"%s\",\"in_flight\":%u,\"idle\":%u,"
+		"\"first_byte_us\":%u,\"connect_ms\":%u",
+		addr_text(&t->addr, text), tier,
+		out           ? "ejected"
+			: ill ? "ill"
+			      : "up",
+		n->in_flight, t->n_idle, n->ewma_us, t->connect_ms);
+	if (n->shared != NULL)
+		buf_printf(&q->out, ",\"in_use\":%u", atomic_load(&n->shared->in_use));
+	if (t->failures > 0)
+		buf_printf(&q->out, ",\"failures\":%u,\"fault\":\"%s\"", t->failures,
+			target_fault_text((enum target_fault)t->fault));
+	if (out)
+		buf_printf(&q->out, ",\"ejected_ms\":%llu,\"ejections\":%u,\"wait_ms\":%llu",
+			(unsigned long long)(q->worker->now_ms - t->ejected_ms), t->ejections,
+			(unsigned long long)(n->down_until_ms - q->worker->now_ms));
+	buf_adds(&q->out, "}");
+}
+
+static void
+write_group(void *arg, const struct group *g)
+{
+	struct inquiry *q = arg;
+	const struct balance *b = &g->balance;
+
+	if (g->service == NULL || q->n >= KNOWN_MOST)
+		return;
+	buf_printf(&q->out, "%s{\"worker\":%u,\"service\":\"%s/%s\",\"port\":%u,\"policy\":\"%s\"",
+		buf_len(&q->out) > 0 ? "," : "", q->index, g->service->namespace, g->service->name,
+		g->port, lb_policy_name(worker_policy(q->worker, g)));
+	buf_adds(&q->out, ",\"endpoints\":[");
+	for (uint32_t i = 0; i < balance_count(b) && q->n < KNOWN_MOST; i++) {
+		buf_adds(&q->out, i > 0 ? "," : "");
+		write_target(q, container_of(b->nodes[i], struct target, node), tier_name(b, i));
+		q->n++;
+	}
+	buf_adds(&q->out, "]}");
+}
+
+static void
+on_inquiry(void *arg)
+{
+	struct inquiry *q = arg;
+
+	if (!q->worker->stopped) {
+		worker_enter(q->worker);
+		targets_each(q->worker->targets, write_group, q);
+	}
+	sem_post(&q->done);
+	inquiry_unref(q);
+}
+
+static bool
+answered(struct inquiry *q)
+{
+	struct timespec until;
+	int rc;
+
+	clock_gettime(CLOCK_REALTIME, &until);
+	until.tv_nsec += KNOWN_WAIT_MS * 1000000L;
+	until.tv_sec += until.tv_nsec / 1000000000L;
+	until.tv_nsec %= 1000000000L;
+	do
+		rc = sem_timedwait(&q->done, &until);
+	while (rc < 0 && errno == EINTR);
+	return rc == 0;
+}
+
+void
+known_write(struct lb *lb, struct buf *out)
+{
+	const char *comma = "";
+
+	buf_adds(out, "[");
+	for (unsigned i = 0; i < lb->config.n_workers; i++) {
+		struct inquiry *q = xcalloc(1, sizeof *q);
+
+		q->worker = lb->workers[i];
+		q->index = i;
+		atomic_init(&q->refs, 2);
+		sem_init(&q->done, 0, 0);
+		buf_init(&q->out, BUF_UNLIMITED);
+		if (q->worker->loop == lb->config.main)
+			on_inquiry(q);
+		else
+			loop_post(q->worker->loop, on_inquiry, q);
+		if (answered(q) && buf_len(&q->out) > 0) {
+			buf_printf(out, "%s%s", comma, buf_str(&q->out));
+			comma = ",";
+		}
+		inquiry_unref(q);
+	}
+	buf_adds(out, "]");
+}

@@ -1,0 +1,16 @@
+/*
+ * What the workers know of the endpoints that they use, for /debug/state: each is asked by a post
+ * and writes its part on its own loop; a worker that does not answer within KNOWN_WAIT_MS is left
+ * out. On loop 0, which waits meanwhile: for operators, not for scrapers.
+ */
+#ifndef EDGEWAY_LB_KNOWN_H
+#define EDGEWAY_LB_KNOWN_H
+
+#include "lb/private.h"
+
+enum { KNOWN_WAIT_MS = 200, KNOWN_MOST = 2000 /* endpoints a worker tells of */ };
+
+/* A JSON list with an object for each service port and worker. */
+void known_write(struct lb *lb, struct buf *out);
+
+#endif
