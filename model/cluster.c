@@ -249,7 +249,8 @@ join_again(struct cluster *c, struct joint *j)
 	auto_buf struct buf none;
 
 	buf_init(&none, BUF_UNLIMITED);
-	qsort(now, n, sizeof *now, compare_joined);
+	if (n > 1)
+		qsort(now, n, sizeof *now, compare_joined);
 	told = xcalloc(n + 1, sizeof *told);
 	for (size_t i = 0; i < n || k < n_old;) {
 		int order = i == n   ? 1
