@@ -230,3 +230,26 @@ sock_nodelay(int fd)
 
 	return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ? -errno : 0;
 }
+
+unsigned
+sock_interface(int fd)
+{
+	uint8_t control[256] __attribute__((aligned(__alignof__(struct cmsghdr))));
+	struct msghdr m = {.msg_control = control};
+	socklen_t len = sizeof control;
+	int on = 1;
+
+	if (setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on) < 0 ||
+		getsockopt(fd, IPPROTO_IP, IP_PKTOPTIONS, control, &len) < 0)
+		return 0;
+	m.msg_controllen = len;
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h)) {
+		struct in_pktinfo info;
+
+		if (h->cmsg_level != IPPROTO_IP || h->cmsg_type != IP_PKTINFO)
+			continue;
+		memcpy(&info, CMSG_DATA(h), sizeof info);
+		return (unsigned)info.ipi_ifindex;
+	}
+	return 0;
+}

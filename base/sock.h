@@ -45,5 +45,7 @@ int sock_connect(const struct addr *a, uint32_t mark, int *fd);
 /* Pending error of a socket, 0 or positive errno. */
 int sock_error(int fd);
 int sock_nodelay(int fd);
+/* Index of the interface by which the peer of an accepted IPv4 connection came in; 0: not known. */
+unsigned sock_interface(int fd);
 
 #endif

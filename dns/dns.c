@@ -25,6 +25,7 @@ struct dns {
 	uint16_t port;
 	uint32_t address; /* 0: not listening */
 	uint32_t last_address; /* the workers may not have closed its sockets yet */
+	char **interfaces; /* NULL-terminated */
 	struct addr *configured;
 	size_t n_configured;
 	struct roster *roster; /* the upstreams */
@@ -142,6 +143,9 @@ dns_free(struct dns *d)
 		server_free(&d->servers[i]);
 	resolvwatch_stop(&d->watch);
 	resolvconf_close(&d->resolvconf);
+	for (char **name = d->interfaces; name != NULL && *name != NULL; name++)
+		free(*name);
+	free(d->interfaces);
 	free(d->servers);
 	free(d->configured);
 	free(d);
@@ -172,6 +176,20 @@ open_roster(struct dns *d, uint32_t mark)
 		.arg = d};
 
 	roster_new(&d->roster, &config);
+}
+
+static void
+copy_interfaces(struct dns *d, const struct dns_config *config)
+{
+	size_t n = 0, at = 0;
+
+	while (config->interfaces != NULL && config->interfaces[n] != NULL)
+		n++;
+	d->interfaces = xcalloc(n + 2, sizeof *d->interfaces);
+	if (config->interface != NULL)
+		d->interfaces[at++] = xstrdup(config->interface);
+	for (size_t i = 0; i < n; i++)
+		d->interfaces[at++] = xstrdup(config->interfaces[i]);
 }
 
 static void
@@ -227,11 +245,12 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 			"resolv.conf is left alone: it cannot name a port, and dns.port is %u",
 			d->port);
 	copy_configured(d, config);
+	copy_interfaces(d, config);
 	nothing = snapshot_new(false);
 	d->servers = xcalloc(config->n_workers, sizeof *d->servers);
 	for (; d->n_servers < config->n_workers; d->n_servers++)
-		d->servers[d->n_servers] =
-			server_new(config->workers[d->n_servers], &zone, nothing, config->mark);
+		d->servers[d->n_servers] = server_new(config->workers[d->n_servers], &zone, nothing,
+			config->mark, (const char *const *)d->interfaces);
 	snapshot_unref(&nothing);
 	open_roster(d, config->mark);
 	find_upstreams(d);
@@ -407,6 +426,7 @@ static const struct column columns[] = {
 	OUTCOME("forwarded", SERVER_FORWARDED),
 	OUTCOME("cached", SERVER_CACHED),
 	OUTCOME("dropped", SERVER_DROPPED),
+	OUTCOME("foreign", SERVER_FOREIGN),
 	COUNTER("send_errors_total", "Answers that could not be sent.", NULL, udp.send_errors),
 	COUNTER("forwarded_total", "Queries sent to upstreams.", NULL, lookup.forward.asked),
 	COUNTER("forward_failures_total", "Forwarded queries that no upstream answered.", NULL,

@@ -38,6 +38,9 @@ struct dns_config {
 	size_t n_workers;
 	const char *cluster_domain; /* without dots at the ends */
 	uint32_t subnet, mask; /* of the fake IPs, host byte order: their reverse zone is ours */
+	const char
+		*interface; /* mesh.interface: by it, by `interfaces` and by lo queries may come */
+	const char *const *interfaces; /* names or PREFIX*, NULL-terminated, may be NULL */
 	uint16_t port;
 	uint32_t ttl_s;
 	const struct addr *upstreams; /* configured; resolv.conf's nameservers come after them */

@@ -4,6 +4,7 @@ dns_libdns_a_SOURCES = \
 	dns/answer_private.h \
 	dns/answer_reverse.c \
 	dns/answer_service.c \
+	dns/arrival.c dns/arrival.h \
 	dns/cache.c dns/cache.h \
 	dns/dns.c dns/dns.h \
 	dns/forward.c dns/forward.h \

@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/sock.h"
+#include "dns/arrival.h"
 #include "dns/rewrite.h"
 #include "dns/tcp.h"
 #include "dns/udp.h"
@@ -16,6 +18,8 @@ struct server {
 	struct lookup *lookup;
 	struct udp *udp; /* while we listen */
 	struct tcp *tcp;
+	uint8_t *tcp_answer; /* while we listen: DNS_MESSAGE_MAX, for one at a time */
+	struct arrival arrival;
 	uint32_t mark;
 	struct server_counters count;
 };
@@ -202,25 +206,41 @@ handle(struct server *s, const struct client *c, const uint8_t *m, size_t len, u
 	return to.len;
 }
 
+static bool
+has_come_by_mesh(struct server *s, unsigned interface)
+{
+	if (arrival_ok(&s->arrival, interface, loop_now_ms(s->loop)))
+		return true;
+	add(&s->count.outcome[SERVER_FOREIGN]);
+	return false;
+}
+
+static bool
+on_tcp_client(void *arg, int fd)
+{
+	return has_come_by_mesh(arg, sock_interface(fd));
+}
+
 static void
 on_tcp(void *arg, struct tcp_conn *conn, const uint8_t *m, size_t len)
 {
 	struct server *s = arg;
 	struct client c = {.conn = conn};
-	auto_free uint8_t *out = xmalloc(DNS_MESSAGE_MAX);
 	size_t n;
 
 	add(&s->count.tcp);
-	n = handle(s, &c, m, len, out, DNS_MESSAGE_MAX);
+	n = handle(s, &c, m, len, s->tcp_answer, DNS_MESSAGE_MAX);
 	if (n > 0)
-		tcp_reply(conn, out, n);
+		tcp_reply(conn, s->tcp_answer, n);
 }
 
 static size_t
-on_udp(void *arg, const struct sockaddr_in *from, const uint8_t *m, size_t len, uint8_t *out)
+on_udp(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uint8_t *out)
 {
-	struct client c = {.from = *from};
+	struct client c = {.from = from->client};
 
+	if (!has_come_by_mesh(arg, from->interface))
+		return 0;
 	return handle(arg, &c, m, len, out, DNS_UDP_MAX);
 }
 
@@ -294,6 +314,7 @@ close_sockets(struct server *s)
 {
 	udp_close(&s->udp);
 	tcp_close(&s->tcp);
+	free(take_ptr(&s->tcp_answer));
 }
 
 static void
@@ -306,8 +327,12 @@ do_listen(void *arg)
 	s->zone.address = o->address;
 	if (o->udp >= 0)
 		udp_open(&s->udp, s->loop, o->udp, &s->count.udp, on_udp, s);
-	if (o->tcp >= 0)
-		tcp_open(&s->tcp, s->loop, o->tcp, on_tcp, s);
+	if (o->tcp >= 0) {
+		const struct tcp_handler handler = {on_tcp, on_tcp_client, s};
+
+		s->tcp_answer = xmalloc(DNS_MESSAGE_MAX);
+		tcp_open(&s->tcp, s->loop, o->tcp, &handler);
+	}
 	free(o);
 }
 
@@ -348,7 +373,7 @@ server_stop(struct server *s, struct loop *main, loop_fn *fn, void *arg)
 
 struct server *
 server_new(struct loop *worker, const struct dns_zone *zone, const struct snapshot *snapshot,
-	uint32_t mark)
+	uint32_t mark, const char *const *interfaces)
 {
 	struct server *s = xcalloc(1, sizeof *s);
 
@@ -356,6 +381,7 @@ server_new(struct loop *worker, const struct dns_zone *zone, const struct snapsh
 	s->zone = *zone;
 	s->snapshot = snapshot_ref(snapshot);
 	s->mark = mark;
+	arrival_init(&s->arrival, interfaces);
 	return s;
 }
 

@@ -29,6 +29,7 @@ enum server_outcome {
 	SERVER_FORWARDED,
 	SERVER_CACHED,
 	SERVER_DROPPED,
+	SERVER_FOREIGN, /* by an interface that is not of the mesh: no answer */
 	SERVER_OUTCOMES,
 };
 
@@ -41,9 +42,10 @@ struct server_counters {
 
 struct server;
 
-/* `snapshot`: an empty one to begin with; a reference is taken. */
+/* `snapshot`: an empty one to begin with; a reference is taken. `interfaces` are borrowed, see
+ * dns/arrival. */
 struct server *server_new(struct loop *worker, const struct dns_zone *zone,
-	const struct snapshot *snapshot, uint32_t mark);
+	const struct snapshot *snapshot, uint32_t mark, const char *const *interfaces);
 /* Only after on_stopped. */
 void server_free(struct server **s);
 

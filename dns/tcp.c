@@ -2,6 +2,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <netinet/in.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -17,6 +18,7 @@ struct tcp_conn {
 	struct tcp *tcp;
 	struct watch *watch;
 	int fd; /* -1: closed, kept by references only */
+	in_addr_t client;
 	unsigned refs;
 	bool busy; /* on_ready is at work and must find it alive */
 	bool eof;
@@ -30,8 +32,7 @@ struct tcp {
 	struct timer *sweep;
 	int fd;
 	bool paused; /* out of descriptors: the next sweep listens again */
-	tcp_query_fn *fn;
-	void *arg;
+	struct tcp_handler handler;
 	struct tcp_conn *conns;
 	unsigned n;
 };
@@ -103,7 +104,7 @@ take_messages(struct tcp_conn *c)
 		if (buf_len(&c->in) < 2 + len)
 			return;
 		c->last_ms = loop_now_ms(c->tcp->loop);
-		c->tcp->fn(c->tcp->arg, c, m + 2, len);
+		c->tcp->handler.query(c->tcp->handler.arg, c, m + 2, len);
 		if (c->fd >= 0)
 			buf_consume(&c->in, 2 + len);
 	}
@@ -196,16 +197,49 @@ on_ready(void *arg, int fd, unsigned events)
 	conn_free_if_done(c);
 }
 
-static void
-close_idlest(struct tcp *t)
+static unsigned
+count_of(const struct tcp *t, in_addr_t client)
 {
-	struct tcp_conn *oldest = t->conns;
+	unsigned n = 0;
+
+	for (const struct tcp_conn *c = t->conns; c != NULL; c = c->next)
+		n += c->client == client;
+	return n;
+}
+
+static void
+close_idlest_of(struct tcp *t, in_addr_t client)
+{
+	struct tcp_conn *oldest = NULL;
 
 	for (struct tcp_conn *c = t->conns; c != NULL; c = c->next) {
-		if (c->last_ms < oldest->last_ms)
+		if (c->client == client && (oldest == NULL || c->last_ms <= oldest->last_ms))
 			oldest = c;
 	}
 	conn_close(oldest);
+}
+
+/* Of a connection of `client`: who holds most gives. */
+static void
+make_room(struct tcp *t, in_addr_t client)
+{
+	unsigned most = 0;
+
+	if (count_of(t, client) >= TCP_CLIENT_MAX) {
+		close_idlest_of(t, client);
+		return;
+	}
+	if (t->n < TCP_CONNS_MAX)
+		return;
+	for (const struct tcp_conn *c = t->conns; c != NULL; c = c->next) {
+		unsigned n = count_of(t, c->client);
+
+		if (n > most) {
+			most = n;
+			client = c->client;
+		}
+	}
+	close_idlest_of(t, client);
 }
 
 static void
@@ -240,47 +274,67 @@ accept_failed(struct tcp *t, int error)
 }
 
 static void
+adopt(struct tcp *t, int fd, in_addr_t client)
+{
+	struct tcp_conn *c = xcalloc(1, sizeof *c);
+
+	make_room(t, client);
+	c->tcp = t;
+	c->fd = fd;
+	c->client = client;
+	c->last_ms = loop_now_ms(t->loop);
+	buf_init(&c->in, IN_MAX);
+	buf_init(&c->out, TCP_OUT_MAX);
+	sock_nodelay(fd);
+	c->next = t->conns;
+	if (c->next != NULL)
+		c->next->prev = c;
+	t->conns = c;
+	c->watch = watch_start(t->loop, fd, WATCH_READ, on_ready, c);
+	if (t->n++ == 0)
+		timer_start(t->sweep, SWEEP_MS, SWEEP_MS);
+}
+
+static void
+reset(int fd)
+{
+	const struct linger now = {.l_onoff = 1};
+
+	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	close(fd);
+}
+
+static void
 on_accept(void *arg, int fd, unsigned events)
 {
 	struct tcp *t = arg;
 
 	(void)events;
 	for (unsigned i = 0; i < 16; i++) {
-		int peer = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
-		struct tcp_conn *c;
+		struct sockaddr_in client = {0};
+		socklen_t len = sizeof client;
+		int peer =
+			accept4(fd, (struct sockaddr *)&client, &len, SOCK_NONBLOCK | SOCK_CLOEXEC);
 
 		if (peer < 0) {
 			accept_failed(t, errno);
 			return;
 		}
-		if (t->n >= TCP_CONNS_MAX)
-			close_idlest(t);
-		c = xcalloc(1, sizeof *c);
-		c->tcp = t;
-		c->fd = peer;
-		c->last_ms = loop_now_ms(t->loop);
-		buf_init(&c->in, IN_MAX);
-		buf_init(&c->out, TCP_OUT_MAX);
-		sock_nodelay(peer);
-		c->next = t->conns;
-		if (c->next != NULL)
-			c->next->prev = c;
-		t->conns = c;
-		c->watch = watch_start(t->loop, peer, WATCH_READ, on_ready, c);
-		if (t->n++ == 0)
-			timer_start(t->sweep, SWEEP_MS, SWEEP_MS);
+		if (t->handler.admit == NULL || t->handler.admit(t->handler.arg, peer))
+			adopt(t, peer, client.sin_addr.s_addr);
+		else
+			reset(peer);
 	}
 }
 
 void
-tcp_open(struct tcp **out, struct loop *loop, int fd, tcp_query_fn *fn, void *arg)
+tcp_open(struct tcp **out, struct loop *loop, int fd, const struct tcp_handler *handler)
 {
 	struct tcp *t = xcalloc(1, sizeof *t);
 
 	t->loop = loop;
 	t->fd = fd;
-	t->fn = fn;
-	t->arg = arg;
+	t->handler = *handler;
 	t->sweep = timer_new(loop, on_sweep, t);
 	t->watch = watch_start(loop, fd, WATCH_READ, on_accept, t);
 	*out = t;

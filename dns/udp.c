@@ -15,13 +15,14 @@ enum {
 	TURNS = 4, /* batches before other watches of the loop get their turn */
 	QUERY_BYTES = 1472, /* that we look at; what is cut off makes it a FORMERR */
 	RECEIVE_BYTES = 1 << 20, /* over a thousand queries wait while the loop is busy elsewhere */
-	CONTROL_BYTES = CMSG_SPACE(sizeof(uint16_t)),
+	SEGMENT_BYTES = CMSG_SPACE(sizeof(uint16_t)),
+	ARRIVAL_BYTES = CMSG_SPACE(sizeof(struct in_pktinfo)),
 };
 
 struct out {
 	struct mmsghdr message[BATCH];
 	struct iovec vec[BATCH]; /* in the order of sending, so that a group's lie side by side */
-	uint8_t control[BATCH][CONTROL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
+	uint8_t control[BATCH][SEGMENT_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
 	struct group_item item[BATCH];
 	uint8_t answer[BATCH][DNS_UDP_MAX];
 	uint16_t len[BATCH];
@@ -42,6 +43,7 @@ struct udp {
 	struct mmsghdr message[BATCH];
 	struct iovec vec[BATCH];
 	struct sockaddr_in from[BATCH];
+	uint8_t control[BATCH][ARRIVAL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
 	uint8_t query[BATCH][QUERY_BYTES];
 	struct out out;
 };
@@ -88,7 +90,7 @@ put_message(struct udp *u, struct mmsghdr *message, const struct group_item *ite
 		h->cmsg_len = CMSG_LEN(sizeof len);
 		memcpy(CMSG_DATA(h), &len, sizeof len);
 		m->msg_control = h;
-		m->msg_controllen = CONTROL_BYTES;
+		m->msg_controllen = SEGMENT_BYTES;
 	}
 }
 
@@ -142,21 +144,38 @@ send_batch(struct udp *u, unsigned n_items)
 
 /* --- receiving ----------------------------------------------------------- */
 
+static unsigned
+interface_of(struct msghdr *m)
+{
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h != NULL; h = CMSG_NXTHDR(m, h)) {
+		struct in_pktinfo info;
+
+		if (h->cmsg_level != IPPROTO_IP || h->cmsg_type != IP_PKTINFO)
+			continue;
+		memcpy(&info, CMSG_DATA(h), sizeof info);
+		return (unsigned)info.ipi_ifindex;
+	}
+	return 0;
+}
+
 /* One recvmmsg and what it brings. Returns how many. */
 static unsigned
 run_batch(struct udp *u)
 {
 	struct out *o = &u->out;
 	unsigned n_out = 0;
-	int n = recvmmsg(u->fd, u->message, BATCH, MSG_DONTWAIT, NULL);
+	int n;
 
+	for (unsigned i = 0; i < BATCH; i++)
+		u->message[i].msg_hdr.msg_controllen = ARRIVAL_BYTES;
+	n = recvmmsg(u->fd, u->message, BATCH, MSG_DONTWAIT, NULL);
 	if (n <= 0)
 		return 0;
 	add(&u->count->reads, 1);
 	add(&u->count->received, (unsigned)n);
 	for (unsigned i = 0; i < (unsigned)n; i++) {
-		size_t len = u->fn(
-			u->arg, &u->from[i], u->query[i], u->message[i].msg_len, o->answer[i]);
+		const struct udp_from from = {u->from[i], interface_of(&u->message[i].msg_hdr)};
+		size_t len = u->fn(u->arg, &from, u->query[i], u->message[i].msg_len, o->answer[i]);
 
 		if (len == 0)
 			continue;
@@ -212,9 +231,10 @@ on_ready(void *arg, int fd, unsigned events)
 static void
 set_options(struct udp *u)
 {
-	int size = RECEIVE_BYTES, segment;
+	int size = RECEIVE_BYTES, on = 1, segment;
 	socklen_t len = sizeof segment;
 
+	setsockopt(u->fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
 	/* Without the right to exceed the host's limit, up to it. */
 	if (setsockopt(u->fd, SOL_SOCKET, SO_RCVBUFFORCE, &size, sizeof size) < 0)
 		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
@@ -240,6 +260,7 @@ udp_open(struct udp **out, struct loop *loop, int fd, struct udp_counters *count
 		u->message[i].msg_hdr.msg_iovlen = 1;
 		u->message[i].msg_hdr.msg_name = &u->from[i];
 		u->message[i].msg_hdr.msg_namelen = sizeof u->from[i];
+		u->message[i].msg_hdr.msg_control = u->control[i];
 	}
 	/* Out of descriptors: then nothing is gathered. */
 	u->tick = timerfd_create(CLOCK_MONOTONIC, TFD_NONBLOCK | TFD_CLOEXEC);

@@ -30,9 +30,14 @@ struct udp_counters {
 
 struct udp;
 
+struct udp_from {
+	struct sockaddr_in client;
+	unsigned interface; /* index of the one that it came by */
+};
+
 /* A datagram, borrowed for the call; writes up to DNS_UDP_MAX bytes to `out` and returns how many. */
 typedef size_t udp_query_fn(
-	void *arg, const struct sockaddr_in *from, const uint8_t *m, size_t len, uint8_t *out);
+	void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uint8_t *out);
 
 void udp_open(struct udp **u, struct loop *loop, int fd, struct udp_counters *count,
 	udp_query_fn *fn, void *arg);

@@ -88,6 +88,8 @@ open_dns(struct agent *a, struct err *err)
 		.cluster_domain = o->mesh_cluster_domain,
 		.subnet = o->mesh_subnet.address,
 		.mask = o->mesh_subnet.mask,
+		.interface = o->mesh_interface,
+		.interfaces = (const char *const *)o->mesh_interfaces,
 		.port = (uint16_t)o->dns_port,
 		.ttl_s = o->dns_ttl,
 		.upstreams = a->upstreams,

@@ -142,21 +142,63 @@ tcp_is_pipelined_and_out_of_order(void **state)
 	assert_int_equal(read_tcp(f, fd, m, 1), 0);
 }
 
+static int
+dial_from(struct bed *f, uint32_t address)
+{
+	struct addr from = addr_ipv4(address, 0), to = addr_ipv4(INADDR_LOOPBACK, f->port);
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
+
+	assert_true(fd >= 0);
+	assert_int_equal(bind(fd, &from.sa, from.len), 0);
+	connect(fd, &to.sa, to.len);
+	bed_turn(f);
+	return fd;
+}
+
 static void
 tcp_connections_are_bounded(void **state)
 {
 	struct bed *f = *state;
+	auto_fd int other = -1;
 	int fds[300];
 	uint8_t m[512];
 	size_t n;
 
 	bed_start(f);
+	other = dial_from(f, INADDR_LOOPBACK + 1);
 	for (unsigned i = 0; i < ARRAY_LEN(fds); i++)
 		fds[i] = dial(f);
 	n = framed(m, WEB);
 	assert_int_equal(write(fds[299], m, n), n);
 	assert_string_equal(receive_tcp(f, fds[299]), WEB_ANSWER);
 	assert_int_equal(read_tcp(f, fds[0], m, 1), 0); /* made room */
+	/* for its like, not for another client's, idle though that was longest */
+	n = framed(m, WEB);
+	assert_int_equal(write(other, m, n), n);
+	assert_string_equal(receive_tcp(f, other), WEB_ANSWER);
+	for (unsigned i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+}
+
+/* Many clients fill the port: the one who holds most gives way, whoever is idlest. */
+static void
+who_holds_most_tcp_connections_makes_room(void **state)
+{
+	struct bed *f = *state;
+	auto_fd int single = -1;
+	int fds[2 * (TCP_CONNS_MAX + TCP_CLIENT_MAX)];
+	uint8_t m[512];
+	size_t n = framed(m, WEB);
+
+	bed_start(f);
+	single = dial_from(f, INADDR_LOOPBACK + 100);
+	for (unsigned i = 0; i < ARRAY_LEN(fds); i++)
+		fds[i] = dial_from(f, INADDR_LOOPBACK + 1 + i % 12);
+	assert_int_equal(write(single, m, n), n);
+	assert_string_equal(receive_tcp(f, single), WEB_ANSWER);
+	n = framed(m, WEB);
+	assert_int_equal(write(fds[ARRAY_LEN(fds) - 1], m, n), n);
+	assert_string_equal(receive_tcp(f, fds[ARRAY_LEN(fds) - 1]), WEB_ANSWER);
 	for (unsigned i = 0; i < ARRAY_LEN(fds); i++)
 		close(fds[i]);
 }
@@ -275,6 +317,7 @@ main(void)
 		T(garbage_does_not_keep_others_waiting),
 		T(tcp_is_pipelined_and_out_of_order),
 		T(tcp_connections_are_bounded),
+		T(who_holds_most_tcp_connections_makes_room),
 		T(a_client_that_leaves_does_no_harm),
 		T(who_holds_the_port_is_said),
 		T(listening_ends_and_begins),

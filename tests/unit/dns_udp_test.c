@@ -1,6 +1,7 @@
 /* dns/udp on 127.0.0.1: batches, groups of answers, gathering; dns/group and dns/pace alone. */
 #include "dns/udp.h"
 
+#include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
@@ -26,11 +27,12 @@ struct world {
 
 /* A query says how long its answer is to be; the answer repeats the first two octets. */
 static size_t
-on_query(void *arg, const struct sockaddr_in *from, const uint8_t *m, size_t len, uint8_t *out)
+on_query(void *arg, const struct udp_from *from, const uint8_t *m, size_t len, uint8_t *out)
 {
 	struct world *w = arg;
 
-	assert_int_equal(from->sin_family, AF_INET);
+	assert_int_equal(from->client.sin_family, AF_INET);
+	assert_int_equal(from->interface, if_nametoindex("lo"));
 	assert_int_equal(len, 3);
 	memset(out, m[2], m[2]);
 	memcpy(out, m, 2);
