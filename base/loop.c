@@ -1,6 +1,7 @@
 #include "base/loop.h"
 
 #include <assert.h>
+#include <poll.h>
 #include <pthread.h>
 #include <string.h>
 #include <uv.h>
@@ -161,6 +162,20 @@ loop_backend(struct loop *loop)
 	return &loop->uv;
 }
 
+/* What a watch that asked for WATCH_HUP alone is told: errors. A connection that both sides have ended in good
+ * order, or an urgent byte, wakes it too; it then sleeps until it asks for something else. */
+static void
+on_broken(struct watch *w)
+{
+	struct pollfd p = {.fd = w->fd};
+
+	if (poll(&p, 1, 0) > 0 && p.revents & POLLERR) {
+		w->fn(w->arg, w->fd, WATCH_HUP);
+		return;
+	}
+	uv_poll_stop(&w->uv);
+}
+
 static void
 on_poll(uv_poll_t *uv, int status, int events)
 {
@@ -169,6 +184,10 @@ on_poll(uv_poll_t *uv, int status, int events)
 
 	if (status < 0) {
 		w->fn(w->arg, w->fd, WATCH_HUP);
+		return;
+	}
+	if (events & UV_PRIORITIZED) {
+		on_broken(w);
 		return;
 	}
 	if (events & UV_READABLE)
@@ -204,6 +223,8 @@ watch_set(struct watch *w, unsigned events)
 		uv |= UV_READABLE;
 	if (events & WATCH_WRITE)
 		uv |= UV_WRITABLE;
+	if (events == WATCH_HUP)
+		uv = UV_PRIORITIZED; /* errors are told to whoever asks for anything */
 	if (uv == 0)
 		uv_poll_stop(&w->uv);
 	else

@@ -4,7 +4,8 @@
  * the loop runs, the functions that create watches and timers.
  *
  * A watch tells readiness of one descriptor, level-triggered; leave WATCH_READ on and ask for
- * WATCH_WRITE only after EAGAIN. On WATCH_HUP ask SO_ERROR. After watch_stop / timer_free no callback
+ * WATCH_WRITE only after EAGAIN. On WATCH_HUP ask SO_ERROR; it is always told, and asked for alone, it says that
+ * the connection is broken while nobody reads from it. After watch_stop / timer_free no callback
  * comes, and the descriptor may be closed at once; both null the owner's pointer.
  *
  *	struct watch *w = watch_start(loop, fd, WATCH_READ, on_ready, conn);

@@ -13,6 +13,8 @@ want(struct peer *p)
 
 	if (buf_len(&p->out) > 0)
 		events |= WATCH_WRITE;
+	if (events == 0 && p->mind)
+		events = WATCH_HUP;
 	watch_set(p->watch, events);
 }
 

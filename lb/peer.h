@@ -22,6 +22,7 @@ struct peer {
 	bool eof; /* FIN was read */
 	bool shutting; /* FIN is due when `out` is written */
 	bool shut; /* FIN is sent */
+	bool mind; /* while it is not read from, its owner wants to know when it breaks */
 	bool broken; /* a write failed: what is sent is lost */
 };
 

@@ -270,6 +270,11 @@ read_client(struct front *f, unsigned events)
 {
 	struct worker *w = f->worker;
 
+	if (f->peer.paused) { /* a reset; who is not read from has sent more than anybody wants */
+		count(&w->counters.client_lost, f->ex != NULL);
+		front_close(f, false);
+		return;
+	}
 	/* After a hang-up there is no other event: all of it now. */
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
 		ssize_t n = peer_read(&f->peer, w->scratch, sizeof w->scratch);
@@ -379,6 +384,7 @@ front_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *
 	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
 	count(&w->counters.active, 1);
 	peer_open(&f->peer, w->loop, fd, false, on_front, f);
+	f->peer.mind = true;
 	count(g->port_of->mode == PORT_HTTP ? &w->counters.accepted_http
 					    : &w->counters.accepted_tcp,
 		1);

@@ -137,6 +137,7 @@ relay_greeted(struct exchange *ex, const char *data, size_t len)
 void
 relay_connected(struct exchange *ex)
 {
+	ex->back->peer.mind = true;
 	access_connected(ex);
 	if (ex->back->target->failures > 0)
 		target_worked(ex->back->target);
@@ -150,6 +151,7 @@ relay_upgraded(struct exchange *ex, const char *data, size_t len)
 	struct front *f = ex->front;
 
 	ex->relay = true;
+	ex->back->peer.mind = true;
 	f->state = FRONT_RELAY;
 	touch(f);
 	if (len > 0 && peer_send_bytes(&f->peer, data, len) < 0) {
@@ -208,7 +210,7 @@ turn(struct exchange *ex, bool up, unsigned events)
 		if (rc == 0 && buf_len(&self->out) == 0)
 			peer_resume(other);
 	}
-	if (rc == 0 && events & (WATCH_READ | WATCH_HUP) && !self->eof)
+	if (rc == 0 && events & (WATCH_READ | WATCH_HUP) && !self->eof && !self->paused)
 		rc = pump(ex, up, events);
 	else if (rc == 0 && events & WATCH_HUP)
 		rc = -ECONNRESET;

@@ -1,6 +1,7 @@
 #include "tests/unit/lb_fixture.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -232,6 +233,62 @@ no_endpoint_is_a_reset(void **state)
 	endpoint_listen(2);
 }
 
+/* Fills what takes bytes until nobody takes any more. */
+static void
+stuff(int fd)
+{
+	static char block[64 * 1024];
+	struct timeval patience = {.tv_usec = 300 * 1000};
+
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	while (send(fd, block, sizeof block, MSG_NOSIGNAL) > 0)
+		;
+}
+
+/* A side that is not read from, because the other does not take what it sends, goes away: so does the other. */
+static void
+resets_of_paused_sides(void **state)
+{
+	int client, back;
+
+	(void)state;
+	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	back = endpoint_accept(0);
+	stuff(client);
+	close_hard(client);
+	while (recv(back, (char[65536]){0}, 65536, 0) > 0)
+		;
+	assert_int_equal(errno, ECONNRESET);
+	close(back);
+	client = client_open();
+	back = endpoint_accept(0);
+	stuff(back);
+	close_hard(back);
+	while (recv(client, (char[65536]){0}, 65536, 0) > 0)
+		;
+	assert_int_equal(errno, ECONNRESET);
+	close(client);
+	/* The same for a client that has half-closed, and one in the middle of an upload. */
+	client = client_open();
+	back = endpoint_accept(0);
+	shut(client);
+	expect_eof(back);
+	close_hard(client);
+	assert_int_equal(poll(&(struct pollfd){.fd = back}, 1, WAIT_MS), 1); /* POLLERR */
+	close(back);
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	put(client, "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 1000000000\r\n\r\n");
+	back = endpoint_accept(0);
+	stuff(client);
+	close_hard(client);
+	while (recv(back, (char[65536]){0}, 65536, 0) > 0)
+		;
+	assert_int_equal(errno, ECONNRESET);
+	close(back);
+}
+
 struct sender {
 	int fd;
 	const char *first; /* sent in front of BIG bytes */
@@ -358,6 +415,7 @@ main(void)
 		cmocka_unit_test(idle_relay_ends),
 		cmocka_unit_test(half_close),
 		cmocka_unit_test(resets_are_carried_over),
+		cmocka_unit_test(resets_of_paused_sides),
 		cmocka_unit_test(slow_readers_of_a_relay),
 		cmocka_unit_test(slow_readers_of_bodies),
 		cmocka_unit_test(no_endpoint_is_a_reset),

@@ -18,6 +18,7 @@ put(struct lines *l, const char *text)
 	buf_adds(&b, text);
 	fits = lines_put(l, &b);
 	assert_int_equal(buf_len(&b), 0);
+	buf_fini(&b);
 	return fits;
 }
 
