@@ -179,6 +179,43 @@ cluster_replace(struct cluster *c, const char *source, struct kube_batch *b)
 	release_source(c, from);
 }
 
+uint64_t
+cluster_mark(struct cluster *c)
+{
+	return ++c->generation;
+}
+
+bool
+cluster_keep(struct cluster *c, const char *source, enum kube_kind kind, const char *ns,
+	const char *name)
+{
+	struct source *from = use_source(c, source);
+	struct said *s = find_said(cluster_find_record(c, kind, ns, name), from);
+
+	if (s != NULL)
+		s->generation = c->generation;
+	release_source(c, from);
+	return s != NULL;
+}
+
+size_t
+cluster_sweep(struct cluster *c, const char *source, enum kube_kind kind, uint64_t mark)
+{
+	struct source *from = use_source(c, source);
+	struct said *next;
+	size_t n = 0;
+
+	for (struct said *s = TAILQ_FIRST(&from->said); s != NULL; s = next) {
+		next = TAILQ_NEXT(s, of_source);
+		if (s->record->kind != kind || s->generation >= mark)
+			continue;
+		unsay(c, s);
+		n++;
+	}
+	release_source(c, from);
+	return n;
+}
+
 /* --- changes -------------------------------------------------------------------- */
 
 static void

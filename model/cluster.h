@@ -37,6 +37,13 @@ bool cluster_remove(struct cluster *c, const char *source, enum kube_kind kind, 
  * nothing any more. While the batch has refused objects nothing is removed, so that their last good form serves on. */
 void cluster_replace(struct cluster *c, const char *source, struct kube_batch *b);
 
+/* A list of one kind that comes piece by piece: mark, then put or keep each, then sweep what was neither. Other kinds
+ * may come in between. keep: what the source said of it before goes on to count; false when it said nothing. */
+uint64_t cluster_mark(struct cluster *c);
+bool cluster_keep(struct cluster *c, const char *source, enum kube_kind kind, const char *ns,
+	const char *name);
+size_t cluster_sweep(struct cluster *c, const char *source, enum kube_kind kind, uint64_t mark);
+
 struct cluster_change {
 	char *ns, *name;
 	struct view *view; /* NULL: gone */
