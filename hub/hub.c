@@ -9,6 +9,7 @@
 #include "base/pki.h"
 #include "hub/certs.h"
 #include "hub/fanout.h"
+#include "hub/kubernetes.h"
 #include "hub/manifests.h"
 #include "hub/nodes.h"
 #include "hub/route.h"
@@ -24,7 +25,8 @@ struct hub {
 	struct tokens *tokens;
 	struct cluster *cluster;
 	struct fanout *fanout;
-	struct manifests *manifests;
+	struct manifests *manifests; /* one of these two is the source */
+	struct kubernetes *kubernetes;
 	struct nodes *nodes;
 	struct ssl_ctx_st *tls;
 	struct timer *renew;
@@ -46,6 +48,14 @@ now_s(void)
 
 /* --- from the source to the nodes ----------------------------------------- */
 
+static bool
+source_ready(const struct hub *hub)
+{
+	return hub->manifests != NULL
+		? manifests_ready(hub->manifests)
+		: hub->kubernetes != NULL && kubernetes_ready(hub->kubernetes);
+}
+
 static void
 on_changed(void *arg)
 {
@@ -61,11 +71,11 @@ on_changed(void *arg)
 			log_error("hub", "a service stays as it was: %s", err.text);
 		cluster_change_fini(&change);
 	}
-	/* During manifests_start there is neither yet. */
-	if (hub->nodes == NULL || hub->manifests == NULL)
+	/* During manifests_start there are none yet. */
+	if (hub->nodes == NULL)
 		return;
 	nodes_refresh(hub->nodes);
-	if (!hub->ready && manifests_ready(hub->manifests)) {
+	if (!hub->ready && source_ready(hub)) {
 		hub->ready = true;
 		nodes_ready(hub->nodes);
 	}
@@ -139,14 +149,30 @@ start_certs(struct hub *hub, const struct hub_config *config, const struct addr 
 /* --- start and stop ------------------------------------------------------- */
 
 static int
-start(struct hub *hub, const struct hub_config *config, struct err *err)
+start_source(struct hub *hub, const struct hub_config *config, struct err *err)
 {
-	struct manifests_config manifests = {
+	const struct manifests_config manifests = {
 		.folder = or_empty(config->manifests),
 		.cluster = hub->cluster,
 		.changed = on_changed,
 		.arg = hub,
 	};
+	const struct kubernetes_config kubernetes = {
+		.kubeconfig = or_empty(config->kubeconfig),
+		.silence_ms = config->kubernetes_silence_ms,
+		.cluster = hub->cluster,
+		.changed = on_changed,
+		.arg = hub,
+	};
+
+	if (manifests.folder[0] != '\0')
+		return manifests_start(&hub->manifests, hub->loop, &manifests, err);
+	return kubernetes_start(&hub->kubernetes, hub->loop, &kubernetes, err);
+}
+
+static int
+start(struct hub *hub, const struct hub_config *config, struct err *err)
+{
 	struct nodes_config nodes = {
 		.heartbeat_ms = config->heartbeat_ms > 0 ? config->heartbeat_ms : HEARTBEAT_MS,
 		.cluster_domain = or_empty(config->cluster_domain),
@@ -160,11 +186,11 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 	if (rc < 0)
 		return err_wrap(err, rc, "listen");
 	if ((rc = start_certs(hub, config, &nodes.listen, err)) < 0 ||
-		(rc = manifests_start(&hub->manifests, hub->loop, &manifests, err)) < 0)
+		(rc = start_source(hub, config, err)) < 0)
 		return rc;
 	if (nodes.cluster_domain[0] == '\0')
 		nodes.cluster_domain = "cluster.local";
-	hub->ready = manifests_ready(hub->manifests);
+	hub->ready = source_ready(hub);
 	nodes.ready = hub->ready;
 	nodes.tls = hub->tls;
 	nodes.certs = hub->certs;
@@ -204,6 +230,7 @@ hub_stop(struct hub **out)
 		return;
 	timer_free(&hub->renew);
 	manifests_stop(&hub->manifests);
+	kubernetes_stop(&hub->kubernetes);
 	nodes_stop(&hub->nodes);
 	fanout_free(&hub->fanout);
 	cluster_free(&hub->cluster);
@@ -236,7 +263,10 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		hub->n_changes);
 	metric_gauge(m, "edgeway_hub_tokens", "Tokens that have not been removed.", NULL,
 		(double)tokens_count(hub->tokens));
-	manifests_metrics(hub->manifests, m);
+	if (hub->manifests != NULL)
+		manifests_metrics(hub->manifests, m);
+	else
+		kubernetes_metrics(hub->kubernetes, m);
 	nodes_metrics(hub->nodes, m);
 }
 
@@ -277,7 +307,10 @@ void
 hub_state(const struct hub *hub, struct buf *out)
 {
 	buf_printf(out, "{\"ca\":\"%s\",\"source\":", certs_ca_hash(hub->certs));
-	manifests_state(hub->manifests, out);
+	if (hub->manifests != NULL)
+		manifests_state(hub->manifests, out);
+	else
+		kubernetes_state(hub->kubernetes, out);
 	buf_adds(out, ",\"nodes\":");
 	nodes_state(hub->nodes, out);
 	buf_adds(out, ",\"services\":[");

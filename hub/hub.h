@@ -1,5 +1,5 @@
 /*
- * Door of hub/: the cloud's side. Reads the source (a folder of manifests), joins the objects into
+ * Door of hub/: the cloud's side. Reads the source (a folder of manifests, or Kubernetes), joins the objects into
  * service views and keeps every connected node at the newest state; issues the nodes' certificates. One
  * loop, the one given; every function below only on it. Where the words come from: doc/protocol.md.
  *
@@ -23,7 +23,9 @@ struct hub;
 
 struct hub_config {
 	const char *listen; /* address and port; the port is 10000 where it says none */
-	const char *manifests; /* folder; it may appear later */
+	const char *manifests; /* folder; it may appear later; "": Kubernetes */
+	const char *kubeconfig; /* of Kubernetes; "": in-cluster */
+	uint64_t kubernetes_silence_ms; /* of its watches; 0: the default */
 	const char *data_dir; /* made when missing */
 	const char *cert, *key, *ca, *ca_key; /* PEM files of the operator's own, see hub/certs.h */
 	const char *const *names; /* more names for the hub's certificate, ended by NULL */

@@ -3,26 +3,35 @@ hub_libhub_a_SOURCES = \
 	hub/certs.c hub/certs.h \
 	hub/claims.c hub/claims.h \
 	hub/fanout.c hub/fanout.h \
+	hub/https.c hub/https.h \
 	hub/hub.c hub/hub.h \
 	hub/join.c hub/join.h \
+	hub/kube_api.c hub/kube_api.h \
+	hub/kubeconfig.c hub/kubeconfig.h \
+	hub/kubernetes.c hub/kubernetes.h \
 	hub/listen.c hub/listen.h \
 	hub/manifest_file.c hub/manifest_file.h \
 	hub/manifests.c hub/manifests.h \
 	hub/names.c hub/names.h \
 	hub/nodes.c hub/nodes.h \
 	hub/pending.c hub/pending.h \
+	hub/reflector.c hub/reflector.h \
 	hub/route.c hub/route.h \
 	hub/session.c hub/session.h \
+	hub/split.c hub/split.h \
 	hub/tokens.c hub/tokens.h
 
-HUB_LDADD = hub/libhub.a $(MODEL_LDADD)
+HUB_LDADD = hub/libhub.a $(MODEL_LDADD) $(CURL_LIBS)
 if HAVE_CMOCKA
 HUB_TESTS = \
 	tests/unit/certs_test \
 	tests/unit/hub_join_test \
 	tests/unit/hub_test \
+	tests/unit/kubeconfig_test \
 	tests/unit/manifests_test \
 	tests/unit/nodes_test \
+	tests/unit/reflector_test \
+	tests/unit/split_test \
 	tests/unit/tokens_test
 check_PROGRAMS += $(HUB_TESTS)
 TESTS += $(HUB_TESTS)
@@ -32,10 +41,17 @@ tests_unit_hub_join_test_SOURCES = tests/unit/hub_join_test.c tests/unit/hub_bed
 tests_unit_hub_join_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_test_SOURCES = tests/unit/hub_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h
 tests_unit_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_kubeconfig_test_SOURCES = tests/unit/kubeconfig_test.c
+tests_unit_kubeconfig_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_manifests_test_SOURCES = tests/unit/manifests_test.c
 tests_unit_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_nodes_test_SOURCES = tests/unit/nodes_test.c
 tests_unit_nodes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_reflector_test_SOURCES = tests/unit/reflector_test.c tests/unit/api_bed.c tests/unit/api_bed.h
+tests_unit_reflector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_split_test_SOURCES = tests/unit/split_test.c
+tests_unit_split_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c
 tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif
+EXTRA_DIST += tests/data/kubernetes

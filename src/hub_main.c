@@ -196,6 +196,8 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	const struct hub_config config = {
 		.listen = o->listen,
 		.manifests = o->source_manifests,
+		.kubeconfig = o->source_kubernetes_kubeconfig,
+		.kubernetes_silence_ms = o->source_kubernetes_silence,
 		.data_dir = o->data_dir,
 		.cert = o->tls_cert,
 		.key = o->tls_key,
@@ -214,10 +216,6 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 
 	signal(SIGPIPE, SIG_IGN);
 	limit_descriptors();
-	if (o->source_manifests[0] == '\0')
-		return err_set(err, 22,
-			"no source: set source.manifests to a folder (the Kubernetes source is not "
-			"there yet)");
 	rc = lock_take(o->data_dir, &m->lock, err);
 	if (rc == 0)
 		rc = loop_new(&m->loop, err);

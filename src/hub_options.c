@@ -51,7 +51,8 @@ static const struct shape access_shape[] = {
 static int
 check_source(const struct hub_options *o, struct err *err)
 {
-	bool kubernetes = opt_given(o, "source.kubernetes.kubeconfig");
+	bool kubernetes = opt_given(o, "source.kubernetes.kubeconfig") ||
+		opt_given(o, "source.kubernetes.silence");
 
 	if (o->source_manifests[0] != '\0' && kubernetes)
 		return complain(o, "source.manifests", err,

@@ -17,6 +17,8 @@
 	X(STRING, source_manifests, "source.manifests", "", "folder of Kubernetes manifests to serve") \
 	X(STRING, source_kubernetes_kubeconfig, "source.kubernetes.kubeconfig", "", \
 		"or a Kubernetes API; given but empty: in-cluster") \
+	X(DURATION, source_kubernetes_silence, "source.kubernetes.silence", "130s", \
+		"a watch that says nothing for so long is asked anew", .min = 1000, .max = 3600000) \
 	X(STRING, tls_cert, "tls.cert", "", "certificate of the hub (PEM); default from its own CA") \
 	X(STRING, tls_key, "tls.key", "", "its key (PEM)") \
 	X(STRING, tls_ca, "tls.ca", "", "CA that signs nodes (PEM); default its own under dataDir") \

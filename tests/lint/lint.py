@@ -29,7 +29,7 @@ LIBRARIES = {
     r"sqlite3\.h": r"meta/store(_\w+)?\.[ch]",
     r"lib(nftnl|mnl)/.*": r"iptables/.*",
     r"nghttp2/.*": r"tunnel/.*",
-    r"curl/.*": r"hub/kubernetes(_\w+)?\.[ch]",
+    r"curl/.*": r"hub/https\.c",
 }
 FILE_MAX, FILE_USUAL = 800, 400
 FUNCTION_MAX, FUNCTION_USUAL = 100, 60

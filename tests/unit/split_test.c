@@ -1,0 +1,195 @@
+/* The cutter of answers: recorded bodies at every border, and what is no JSON. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hub/split.h"
+
+struct got {
+	struct buf text; /* the values, a line each */
+	unsigned n, too_large;
+	int stop; /* returned at the second value */
+};
+
+static int
+on_value(void *arg, const char *text, size_t len)
+{
+	struct got *g = arg;
+
+	if (text == NULL) {
+		g->too_large++;
+		return 0;
+	}
+	assert_int_equal(text[len], '\0');
+	buf_add(&g->text, text, len);
+	buf_adds(&g->text, "\n");
+	g->n++;
+	return g->n == 2 ? g->stop : 0;
+}
+
+/* Feeds the text in two pieces, or, with `piece`, in pieces of that size; the values and the rest of a list. */
+static int
+run(enum split_mode mode, const char *text, size_t at, size_t piece, struct got *g)
+{
+	size_t len = strlen(text), n;
+	struct split s;
+	int rc = 0;
+
+	split_init(&s, mode, on_value, g);
+	for (size_t i = 0; i < len && rc == 0; i += n) {
+		auto_free char *copy = NULL;
+
+		n = piece != 0 ? MIN(piece, len - i) : i == 0 && at > 0 ? at : len - i;
+		copy = xmemdup(text + i, n); /* so that a sanitizer sees what is read beyond */
+		rc = split_feed(&s, copy, n);
+	}
+	if (rc == 0 && !split_whole(&s))
+		rc = -EAGAIN;
+	if (mode == SPLIT_LIST)
+		buf_adds(&g->text, split_rest(&s, &n));
+	split_fini(&s);
+	return rc;
+}
+
+static int
+cut(enum split_mode mode, const char *text, size_t at, size_t piece, char **values)
+{
+	struct got g = {0};
+	int rc;
+
+	buf_init(&g.text, BUF_UNLIMITED);
+	rc = run(mode, text, at, piece, &g);
+	*values = buf_take_str(&g.text);
+	buf_fini(&g.text);
+	return rc;
+}
+
+static void
+gives(enum split_mode mode, const char *text, const char *values)
+{
+	for (size_t at = 0; at < strlen(text); at++) {
+		auto_free char *got = NULL;
+
+		assert_int_equal(cut(mode, text, at, 0, &got), 0);
+		assert_string_equal(got, values);
+	}
+}
+
+static void
+refuses(enum split_mode mode, const char *text)
+{
+	auto_free char *got = NULL;
+
+	if (cut(mode, text, 0, 1, &got) != -EBADMSG)
+		fail_msg("taken: %s", text);
+}
+
+static void
+streams(void **state)
+{
+	(void)state;
+	gives(SPLIT_STREAM, "{\"a\":1}\n{\"b\":{\"c\":[1,{}]}}\n",
+		"{\"a\":1}\n{\"b\":{\"c\":[1,{}]}}\n");
+	gives(SPLIT_STREAM, "{}{}", "{}\n{}\n");
+	gives(SPLIT_STREAM, "{\"}\":\"{\\\"\\\\\"}\r\n \t{\n\"x\":\"]\"}",
+		"{\"}\":\"{\\\"\\\\\"}\n{\n\"x\":\"]\"}\n");
+	gives(SPLIT_STREAM, "\n", "");
+}
+
+static void
+lists(void **state)
+{
+	(void)state;
+	gives(SPLIT_LIST, "{\"kind\":\"L\",\"metadata\":{\"items\":[{}]},\"items\":[]}\n",
+		"{\"kind\":\"L\",\"metadata\":{\"items\":[{}]},\"items\":[]}\n");
+	gives(SPLIT_LIST,
+		"{\"items\":[{\"items\":[{\"a\":1}]}, {\"b\":[2]}\n],\"metadata\":{\"c\":\"]\"}}",
+		"{\"items\":[{\"a\":1}]}\n{\"b\":[2]}\n{\"items\":[],\"metadata\":{\"c\":\"]\"}}");
+	gives(SPLIT_LIST, "{\"items\":null,\"x\":[{}]}", "{\"items\":null,\"x\":[{}]}");
+	gives(SPLIT_LIST,
+		"{\"\\u0069tems\":[{}],\"my-items\":[{}],\"itemsitems\":[{}],\"kind\":\"items\"}",
+		"{\"\\u0069tems\":[{}],\"my-items\":[{}],\"itemsitems\":[{}],\"kind\":\"items\"}");
+}
+
+static void
+no_json(void **state)
+{
+	auto_free char *deep = xmalloc(2 * SPLIT_DEPTH_MAX + 1), *got = NULL;
+
+	(void)state;
+	refuses(SPLIT_STREAM, "Too many requests");
+	refuses(SPLIT_STREAM, "[{}]");
+	refuses(SPLIT_STREAM, "{}}");
+	refuses(SPLIT_STREAM, "{},{}");
+	refuses(SPLIT_LIST, "{\"items\":[1]}");
+	refuses(SPLIT_LIST, "{\"items\":[[]]}");
+	refuses(SPLIT_LIST, "{\"items\":[{}:{}]}");
+	refuses(SPLIT_LIST, "{}{}");
+	memset(deep, '{', 2 * SPLIT_DEPTH_MAX);
+	deep[2 * SPLIT_DEPTH_MAX] = '\0';
+	refuses(SPLIT_STREAM, deep);
+	refuses(SPLIT_LIST, deep);
+	assert_int_equal(cut(SPLIT_LIST, "{\"items\":[{}", 0, 0, &got), -EAGAIN);
+}
+
+/* Whoever sends without end is held to a bound, and the values behind are still found. */
+static void
+bounds(void **state)
+{
+	auto_free char *big = xmalloc(200002);
+	struct got g = {0};
+	struct split s;
+
+	(void)state;
+	memset(big, 'x', 200001);
+	big[200001] = '\0';
+	buf_init(&g.text, BUF_UNLIMITED);
+	split_init(&s, SPLIT_STREAM, on_value, &g);
+	s.value_max = 100000;
+	assert_int_equal(split_feed(&s, "{\"a\":\"", 6), 0);
+	assert_int_equal(split_feed(&s, big, 200001), 0);
+	assert_true(s.value.size < 200000);
+	assert_int_equal(split_feed(&s, "\"}{\"b\":1}", 9), 0);
+	assert_string_equal(buf_str(&g.text), "{\"b\":1}\n");
+	assert_int_equal(g.too_large, 1);
+	assert_true(split_whole(&s));
+	split_fini(&s);
+	split_init(&s, SPLIT_LIST, on_value, &g);
+	assert_int_equal(split_feed(&s, "{\"a\":\"", 6), 0);
+	assert_int_equal(split_feed(&s, big, 200001), -EBADMSG);
+	split_fini(&s);
+	buf_fini(&g.text);
+}
+
+static void
+stops(void **state)
+{
+	struct got g = {.stop = -ESTALE};
+
+	(void)state;
+	buf_init(&g.text, BUF_UNLIMITED);
+	assert_int_equal(run(SPLIT_STREAM, "{}{}{}", 0, 0, &g), -ESTALE);
+	assert_int_equal(g.n, 2);
+	buf_fini(&g.text);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(streams),
+		cmocka_unit_test(lists),
+		cmocka_unit_test(no_json),
+		cmocka_unit_test(bounds),
+		cmocka_unit_test(stops),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
