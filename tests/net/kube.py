@@ -1,0 +1,97 @@
+"""A Kubernetes API server in the lab (tests/apiserver), and a hub that reads from it.
+
+    api = ApiServer(lab)                       # machine "apiserver", 192.0.2.2:6443
+    hub = KubeHub(lab, api)                    # kubeconfig with the token of a service account that may list and watch
+    api.kubectl("apply", "-f", "-", input=yaml)
+    api.ctl("compact")                         # see Control in tests/apiserver/server.py
+"""
+import json
+import os
+import shutil
+import socket
+
+from lab import HUB_ADDRESS, HUB_PORT, PYTHON, TOP, Hub, Machine, wait_for
+
+API_ADDRESS, API_PORT = "192.0.2.2", 6443
+ACCOUNT = "system:serviceaccount:edge-system:hub"
+READS = [[verb, what] for verb in ("list", "watch") for what in ("services", "endpointslices", "pods", "nodes", "endpoints")]
+EVENTS = [[verb, "events"] for verb in ("create", "patch")]
+
+
+class ApiServer:
+    def __init__(self, lab):
+        self.lab = lab
+        self.machine = Machine(lab, "apiserver", address=API_ADDRESS)
+        self.dir = os.path.join(self.machine.dir, "api")
+        self.url = f"https://{API_ADDRESS}:{API_PORT}"
+        self.process = self.machine.start("apiserver", PYTHON, os.path.join(TOP, "tests", "apiserver", "server.py"),
+                                          "--dir", self.dir, "--listen", f"{API_ADDRESS}:{API_PORT}")
+        wait_for("API server", lambda: self.ctl("rev"))
+        self.ctl("token", token="hub-token", user=ACCOUNT)
+        self.ctl("grant", user=ACCOUNT, rights=READS + EVENTS)
+
+    def ctl(self, op, **args):
+        with socket.socket(socket.AF_UNIX) as s:
+            s.settimeout(120)
+            s.connect(os.path.join(self.dir, "control"))
+            stream = s.makefile("rwb")
+            stream.write(json.dumps({"op": op, **args}).encode() + b"\n")
+            stream.flush()
+            answer = json.loads(stream.readline())
+        if "error" in answer:
+            raise RuntimeError(answer["error"])
+        return answer["answer"]
+
+    def kubectl(self, *argv, input=None, check=True):
+        """The real one, as the cluster's administrator."""
+        env = {"PATH": os.environ["PATH"], "HOME": self.dir, "KUBECONFIG": os.path.join(self.dir, "admin.conf")}
+        p = self.machine.run(shutil.which("kubectl") or "kubectl", *argv, input=input, check=check, env=env, seconds=60)
+        return p.stdout
+
+    def apply(self, *objects):
+        return self.kubectl("apply", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+    def kubeconfig(self, name="hub.conf", **user):
+        path = os.path.join(self.dir, name)
+        with open(path + ".new", "w") as f:
+            json.dump({"apiVersion": "v1", "kind": "Config", "current-context": "lab",
+                       "contexts": [{"name": "lab", "context": {"cluster": "lab", "user": "hub"}}],
+                       "clusters": [{"name": "lab", "cluster": {"server": self.url, "certificate-authority": "ca.crt"}}],
+                       "users": [{"name": "hub", "user": user or {"token": "hub-token"}}]}, f)
+        os.rename(path + ".new", path)
+        return path
+
+    def services(self):
+        """namespace/name of all Services that a mesh is to know."""
+        return {tuple(line.split()) for line in self.kubectl(
+            "get", "services", "-A", "-o", "jsonpath={range .items[*]}{.metadata.namespace} {.metadata.name}\n{end}",
+            "-l", "!service.kubernetes.io/service-proxy-name").splitlines() if line.strip()}
+
+
+class KubeHub(Hub):
+    def __init__(self, lab, api, *options, kubeconfig=None, env=None):
+        self.api, self.env = api, env
+        self.kubeconfig = api.kubeconfig() if kubeconfig is None else kubeconfig
+        super().__init__(lab, *options)
+
+    def start(self):
+        self.process = self.machine.start(
+            "hub", self.lab.program("edgeway-hub"), "--listen", f"{HUB_ADDRESS}:{HUB_PORT}",
+            "--source.kubernetes.kubeconfig", self.kubeconfig, "--dataDir", os.path.join(self.machine.dir, "data"),
+            "--admin.listen", "", "--admin.socket", self.socket, "--ingress.http", "", *self.options,
+            env=None if self.env is None else {**os.environ, **self.env})
+        wait_for("hub healthy", lambda: self.process.alive() and self.ask("/healthz")[0] == 200)
+
+    def source(self):
+        return self.state()["hub"]["source"]
+
+    def services(self):
+        return {(s["namespace"], s["name"]): s["view"] for s in self.state()["hub"]["services"]}
+
+    def metric(self, what, resource):
+        return self.metrics()[f'edgeway_hub_kubernetes_{what}{{resource="{resource}"}}']
+
+
+def node_object(node):
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": node.name},
+            "status": {"addresses": [{"type": "InternalIP", "address": node.address}]}}

@@ -1,0 +1,364 @@
+"""The hub on a Kubernetes API server: kubectl alone steers what an edge node answers, and no fault of the server loses
+anything. The server is tests/apiserver; kubectl and everything else are real."""
+import json
+import os
+import re
+import threading
+import time
+
+import pytest
+
+from kube import ACCOUNT, API_ADDRESS, READS, ApiServer, KubeHub, node_object
+from lab import FAKE, Agent, Lab, Node, pod, service, upstream, wait_for
+
+SILENCE_S = 2
+
+
+def kube_pod(name, node, backend, *ports, app):
+    made = pod(name, node, backend.address, *ports, app=app)
+    made["metadata"]["annotations"] = {"lab.edgeway.io/pod-ip": backend.address}
+    del made["status"]
+    return made
+
+
+class World:
+    def __init__(self, lab):
+        self.lab = lab
+        self.dns = upstream(lab, "www.example.test/203.0.113.7")
+        self.api = ApiServer(lab)
+        self.hub = KubeHub(lab, self.api, "--source.kubernetes.silence", f"{SILENCE_S}s")
+        self.node = Node(lab, "edge-1", "192.0.2.11")
+        self.backend = self.node.pod("web")
+        self.backend.serve("--http", "8080", "--tcp", "9090")
+        self.node.publish(30080, self.backend, 8080)
+        self.api.apply(node_object(self.node))
+        self.agent = Agent(self.node, self.hub)
+        self.client = self.node.pod("client")
+        self.n = 0
+
+    def web(self, name="web"):
+        """A Service and its pod, by kubectl apply."""
+        self.api.apply(service(name, ("http", 80, "http"), selector=name),
+                       kube_pod(f"{name}-0", self.node, self.backend, ("http", 8080, 30080), app=name))
+
+    def answers(self, name):
+        return self.client.get(f"http://{name}/", seconds=3)[0] == 200
+
+    def gone(self, name):
+        answer = self.client.dns(f"{name}.default.svc.cluster.local")
+        return answer is not None and answer[0] == "NXDOMAIN"
+
+    def touch(self):
+        """Creates a Service, changes one and deletes one, behind the hub's back, as it were; by the control socket, so that
+        it works while the server does not listen."""
+        self.n += 1
+        for name in (f"new-{self.n}", f"old-{self.n}"):
+            self.api.ctl("put", group="", resource="services", obj={
+                "metadata": {"name": name, "namespace": "default"},
+                "spec": {"ports": [{"name": "p", "port": 1000 + self.n, "protocol": "TCP"}], "clusterIP": "None"}})
+        if self.n > 1:
+            self.api.ctl("remove", group="", resource="services", ns="default", name=f"old-{self.n - 1}")
+
+    def expected(self):
+        """names and ports as this class left them"""
+        return {f"new-{i}": 1000 + i for i in range(1, self.n + 1)} | {f"old-{self.n}": 1000 + self.n}
+
+    def converged(self):
+        has = {name: view["ports"][0]["port"] for (ns, name), view in self.hub.services().items()
+               if re.match(r"(new|old)-\d+$", name)}
+        return has == self.expected()
+
+
+@pytest.fixture(scope="module")
+def world():
+    with Lab() as lab:
+        made = World(lab)
+        made.web("steady")
+        wait_for("first Service answers", lambda: made.answers("steady"))
+        yield made
+        print(f"--- log of the hub\n{made.hub.process.log()[-6000:]}")
+
+
+def test_kubectl_alone(world):
+    world.web()
+    wait_for("Service answers by name", lambda: world.answers("web"))
+    world.api.kubectl("patch", "service", "web", "-p", '{"spec":{"ports":[{"port":80,"name":"http","$patch":"delete"},'
+                      '{"port":8000,"name":"http-main","targetPort":"http"}]}}')
+    wait_for("port changed", lambda: world.client.get("http://web:8000/")[0] == 200)
+    assert world.client.get("http://web/", seconds=2)[0] == 0
+    world.api.kubectl("delete", "pod", "web-0")
+    wait_for("no pod, no answer", lambda: world.client.get("http://web:8000/", seconds=2)[0] != 200)
+    world.api.kubectl("delete", "service", "web")
+    wait_for("Service is gone", lambda: world.gone("web"))
+    assert world.answers("steady")
+
+
+@pytest.mark.parametrize("label", ["service.kubernetes.io/service-proxy-name=other", "edgeway.io/mesh=false"])
+def test_left_out_by_label(world, label):
+    key = label.split("=")[0]
+    world.web("labelled")
+    wait_for("answers", lambda: world.answers("labelled"))
+    world.api.kubectl("label", "service", "labelled", label)
+    wait_for("left out", lambda: world.gone("labelled"))
+    world.api.kubectl("label", "service", "labelled", f"{key}-")
+    wait_for("back", lambda: world.answers("labelled"))
+    world.api.kubectl("delete", "service/labelled", "pod/labelled-0")
+
+
+def test_state_and_metrics(world):
+    source = world.hub.source()
+    assert source["server"] == f"https://{API_ADDRESS}:6443" and source["ready"] is True
+    for resource in ("services", "endpointslices", "pods", "nodes"):
+        assert source[resource]["listed"] is True and source[resource]["problem"] == ""
+        assert world.hub.metric("trouble", resource) == 0
+    assert "endpoints" not in source
+    assert world.hub.metric("objects", "nodes") == 1
+    asked = [path for _, path in world.api.ctl("requests")]
+    assert any("/services?limit=500&labelSelector=%21service.kubernetes.io" in p for p in asked)
+    shown = world.hub.machine.run(world.lab.program("edgewayctl"), "--socket", world.hub.socket, "status").stdout
+    assert "endpointslices:" in shown and "doing: watching" in shown
+
+
+# --- faults ------------------------------------------------------------------------------
+
+ONCE = [
+    {"do": "cut", "at": 0}, {"do": "cut", "at": 1}, {"do": "cut", "at": 300}, {"do": "cut", "at": 2000},
+    {"do": "split", "size": 1, "count": 8}, {"do": "split", "size": 5, "count": 8}, {"do": "reset", "count": 3},
+    {"do": "status", "status": 403, "count": 3}, {"do": "status", "status": 429, "count": 3, "retry_after": 1},
+    {"do": "status", "status": 500, "count": 3}, {"do": "status", "status": 503, "count": 3},
+    {"do": "error-event", "code": 410, "watch": True}, {"do": "error-event", "code": 500, "watch": True, "count": 3},
+    {"do": "end", "at": 1, "watch": True, "count": 3}, {"do": "silence", "watch": True}, {"do": "no-answer", "seconds": 60},
+]
+
+
+def named(rule):
+    return "-".join(str(v) for v in rule.values())
+
+
+@pytest.mark.parametrize("how", ["again", "anew"])
+@pytest.mark.parametrize("rule", ONCE, ids=named)
+def test_fault(world, rule, how):
+    """Changes that happen while the server misbehaves arrive; `anew`: while the list is read again."""
+    if how == "anew":
+        world.api.ctl("fault", match="/services?", watch=True, do="error-event", code=410)
+    world.api.ctl("fault", match="/services?", **rule)
+    world.api.ctl("cut_all")
+    for _ in range(3):
+        world.touch()
+        time.sleep(0.05)
+    wait_for("fault met", lambda: world.api.ctl("requests", match="/services?") and world.converged(), 40)
+    world.touch()
+    wait_for("and after it", world.converged, 40)
+    world.api.ctl("no_faults")
+    assert world.hub.process.alive()
+
+
+def test_no_moment_without_services(world):
+    """Lists that are read again, whatever the reason, never make a Service disappear in between."""
+    failed, asked, stop = [], [0], threading.Event()
+
+    def ask():
+        while not stop.is_set():
+            address = world.client.address_of("steady.default.svc.cluster.local")
+            asked[0] += 1
+            if not FAKE.match(address or ""):
+                failed.append(address)
+
+    thread = threading.Thread(target=ask)
+    lists = world.hub.metric("lists_total", "services")
+    thread.start()
+    try:
+        for _ in range(5):
+            world.api.ctl("fault", match="", watch=True, do="error-event", code=410, count=4)
+            world.api.ctl("cut_all")
+            world.touch()
+            wait_for("converged", world.converged, 20)
+    finally:
+        stop.set()
+        thread.join()
+    assert world.hub.metric("lists_total", "services") > lists
+    assert asked[0] > 20 and not failed
+
+
+@pytest.mark.parametrize("term", [False, True], ids=["killed", "terminated"])
+@pytest.mark.parametrize("forget", [False, True], ids=["window-kept", "window-new"])
+def test_server_restarts(world, term, forget):
+    world.touch()
+    wait_for("converged", world.converged)
+    world.api.ctl("down", term=term)
+    wait_for("trouble is told", lambda: world.hub.metric("trouble", "services") == 1)
+    assert world.hub.source()["services"]["problem"] != ""
+    assert world.hub.ready() and world.answers("steady")
+    for _ in range(3):
+        world.touch()
+    world.api.ctl("fault", match="", do="status", status=403, count=4, message="RBAC: clusterrole not found")
+    world.api.ctl("up", forget=forget)
+    wait_for("converged", world.converged, 45)
+    wait_for("no trouble", lambda: world.hub.metric("trouble", "services") == 0, 45)
+    world.api.ctl("no_faults")
+
+
+def test_history_went_back(world):
+    """A backup was put back: the server counts from an earlier revision, a watch from a later one would be silent."""
+    for _ in range(3):
+        world.touch()
+    wait_for("converged", world.converged)
+    lists = world.hub.metric("lists_total", "services")
+    world.api.ctl("put_back", revisions=8)
+    world.api.ctl("cut_all")
+    wait_for("listed anew", lambda: world.hub.metric("lists_total", "services") > lists, 30)
+    world.touch()
+    wait_for("converged", world.converged, 30)
+
+
+def test_partition(world):
+    """No packet passes for a while, then all do; nobody closed anything."""
+    world.touch()
+    wait_for("converged", world.converged)
+    world.lab.switch.run("nft", "-f", "-", input="table bridge cut {\nchain f {\ntype filter hook forward priority 0\n"
+                         f"ip saddr {API_ADDRESS} drop\nip daddr {API_ADDRESS} drop\n}}\n}}\n")
+    try:
+        for _ in range(3):
+            world.touch()
+        wait_for("trouble is told", lambda: world.hub.metric("trouble", "services") == 1, 40)
+        assert world.answers("steady")
+    finally:
+        world.lab.switch.run("nft", "delete", "table", "bridge", "cut")
+    wait_for("converged", world.converged, 60)
+
+
+def test_hub_restarts_while_the_server_is_away(world):
+    world.touch()
+    world.api.ctl("down")
+    world.hub.process.stop()
+    world.hub.start()
+    assert not world.hub.ready()
+    assert world.answers("steady")
+    world.api.ctl("up")
+    wait_for("ready", world.hub.ready, 40)
+    wait_for("converged", world.converged, 20)
+    wait_for("nodes again", lambda: world.hub.metrics().get("edgeway_hub_nodes_connected", 1) >= 1)
+    assert world.answers("steady")
+
+
+# --- who may do what --------------------------------------------------------------------
+
+
+def test_missing_rights_are_named(world):
+    rights = [r for r in READS if r[1] != "pods"]
+    world.hub.process.stop()
+    world.api.ctl("grant", user=ACCOUNT, rights=rights)
+    world.hub.start()
+    try:
+        want = 'forbidden: give the hub\'s ClusterRole the verbs list and watch on pods (apiGroups: [""])'
+        wait_for("problem", lambda: want in world.hub.source()["pods"]["problem"])
+        assert want in world.hub.process.log() and world.hub.ask("/readyz")[0] == 503
+        assert world.hub.source()["services"]["problem"] == ""
+    finally:
+        world.api.ctl("grant", user=ACCOUNT, rights=READS)
+    wait_for("ready", world.hub.ready, 45)
+
+
+def test_in_cluster_with_a_token_that_rotates(world):
+    world.hub.process.stop()
+    folder = "/run/secrets/kubernetes.io/serviceaccount"
+    machine = world.hub.machine
+    machine.run("sh", "-c", f"mount -t tmpfs none /run && mkdir -p {folder} && cp {world.api.dir}/ca.crt {folder}/ca.crt && "
+                f"printf first-token > {folder}/token")
+    world.api.ctl("token", token="first-token", user=ACCOUNT, old="hub-token")
+    before, world.hub.kubeconfig = world.hub.kubeconfig, ""
+    world.hub.env = {"KUBERNETES_SERVICE_HOST": API_ADDRESS, "KUBERNETES_SERVICE_PORT": "6443"}
+    try:
+        world.hub.start()
+        wait_for("ready", world.hub.ready, 20)
+        world.api.ctl("token", token="second-token", user=ACCOUNT, old="first-token")
+        world.api.ctl("cut_all")
+        wait_for("told", lambda: "does not know us" in world.hub.source()["services"]["problem"])
+        machine.run("sh", "-c", f"printf second-token > {folder}/new && mv {folder}/new {folder}/token")
+        world.touch()
+        wait_for("converged", world.converged, 40)
+        assert not re.search("(first|second)-token", json.dumps(world.hub.state()) + world.hub.process.log())
+    finally:
+        world.hub.process.stop()
+        world.hub.kubeconfig, world.hub.env = before, None
+        world.api.ctl("token", token="hub-token", user=ACCOUNT)
+        world.hub.start()
+    wait_for("ready", world.hub.ready, 20)
+
+
+def test_client_certificate(world):
+    world.hub.process.stop()
+    before = world.hub.kubeconfig
+    world.hub.kubeconfig = world.api.kubeconfig("cert.conf", **{"client-certificate": "admin.crt", "client-key": "admin.key"})
+    try:
+        world.hub.start()
+        wait_for("ready", world.hub.ready, 20)
+        wait_for("converged", world.converged, 20)
+    finally:
+        world.hub.process.stop()
+        world.hub.kubeconfig = before
+        world.hub.start()
+
+
+def test_another_server_is_not_believed(world):
+    """Not signed by the CA of the kubeconfig: nothing is sent to it, not even the token."""
+    world.hub.process.stop()
+    path = world.api.kubeconfig("other.conf")
+    with open(path) as f:
+        conf = json.load(f)
+    conf["clusters"][0]["cluster"]["certificate-authority"] = os.path.join(world.hub.machine.dir, "data", "ca.pem")
+    with open(path, "w") as f:
+        json.dump(conf, f)
+    before, world.hub.kubeconfig = world.hub.kubeconfig, path
+    asked = len(world.api.ctl("requests"))
+    try:
+        world.hub.start()
+        wait_for("problem", lambda: "certificate" in world.hub.source()["services"]["problem"])
+        assert len(world.api.ctl("requests")) == asked and not world.hub.ready()
+    finally:
+        world.hub.process.stop()
+        world.hub.kubeconfig = before
+        world.hub.start()
+    wait_for("ready", world.hub.ready, 20)
+
+
+def test_server_without_slices(world):
+    """Endpoints are read where there are no EndpointSlices, and given up once there are."""
+    world.hub.process.stop()
+    world.api.ctl("absent", resources=[["discovery.k8s.io", "endpointslices"]])
+    world.api.ctl("put", group="", resource="endpoints", obj={
+        "metadata": {"name": "by-hand", "namespace": "default"},
+        "subsets": [{"addresses": [{"ip": "192.0.2.77"}], "ports": [{"name": "p", "port": 5000, "protocol": "TCP"}]}]})
+    world.api.apply({k: v for k, v in service("by-hand", ("p", 5000, 5000)).items() if k != "spec"} | {
+        "spec": {"ports": [{"name": "p", "port": 5000, "protocol": "TCP"}]}})
+    try:
+        world.hub.start()
+        wait_for("ready", world.hub.ready, 20)
+        assert "192.0.2.77" in json.dumps(world.hub.services()["default", "by-hand"])
+        assert "no EndpointSlices, reading Endpoints instead" in world.hub.process.log()
+    finally:
+        world.api.ctl("absent", resources=[])
+        world.api.ctl("remove", group="", resource="endpoints", ns="default", name="by-hand")
+        world.api.kubectl("delete", "service", "by-hand")
+        world.hub.process.stop()
+        world.hub.start()
+    wait_for("ready", world.hub.ready, 20)
+    assert "endpoints" not in world.hub.source()
+
+
+# --- size ----------------------------------------------------------------------------------
+
+MEMORY_MOST_KB = 200 * 1024
+
+
+def test_memory_of_a_large_cluster(world):
+    """10 000 services with 100 000 endpoints on 10 000 pods, listed anew as well."""
+    world.api.ctl("bulk", services=10000, endpoints=10, pods=10000)
+    wait_for("all services", lambda: world.hub.metrics()["edgeway_hub_services"] >= 10000, 120, pause=0.5)
+    lists = world.hub.metric("lists_total", "pods")
+    world.api.ctl("compact")
+    wait_for("listed anew", lambda: world.hub.metric("lists_total", "pods") > lists, 120, pause=0.5)
+    with open(f"/proc/{world.hub.process.pid}/status") as f:
+        peak = int(re.search(r"VmHWM:\s+(\d+) kB", f.read()).group(1))
+    print(f"peak of the hub: {peak} kB")
+    assert peak < MEMORY_MOST_KB or "asan" in world.lab.build
