@@ -126,6 +126,12 @@ dns_upstreams(const struct dns *d, const struct addr **upstreams)
 	return roster_in_use(d->roster, upstreams);
 }
 
+size_t
+dns_upstreams_known(const struct dns *d, const struct addr **upstreams)
+{
+	return roster_known(d->roster, upstreams);
+}
+
 void
 dns_follow_upstreams(struct dns *d, loop_fn *fn, void *arg)
 {

@@ -61,6 +61,8 @@ bool dns_listening(const struct dns *dns);
 /* The upstreams in use, for the hub's name. Valid until dns_stop; others when somebody changes
  * resolv.conf. */
 size_t dns_upstreams(const struct dns *dns, const struct addr **upstreams);
+/* The same, then those that are out of use since they send our queries back to us. */
+size_t dns_upstreams_known(const struct dns *dns, const struct addr **upstreams);
 /* fn comes after each change of them. */
 void dns_follow_upstreams(struct dns *dns, loop_fn *fn, void *arg);
 int dns_resolvconf_write(struct dns *dns, struct err *err);

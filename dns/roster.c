@@ -20,7 +20,7 @@ struct roster {
 	struct roster_config config;
 	struct entry *entries[FORWARD_UPSTREAMS_MAX];
 	size_t n;
-	struct addr in_use[FORWARD_UPSTREAMS_MAX];
+	struct addr known[FORWARD_UPSTREAMS_MAX]; /* those in use first */
 	size_t n_in_use;
 	struct timer *timer;
 	bool checking; /* from the first roster_check on */
@@ -42,18 +42,21 @@ adopt(struct roster *r)
 	struct addr before[FORWARD_UPSTREAMS_MAX];
 	size_t n_before = r->n_in_use;
 
-	memcpy(before, r->in_use, sizeof before);
+	memcpy(before, r->known, sizeof before);
 	r->n_in_use = 0;
-	for (size_t i = 0; i < r->n; i++) {
-		if (!r->entries[i]->looping)
-			r->in_use[r->n_in_use++] = r->entries[i]->addr;
+	for (size_t looping = 0, n = 0; looping < 2; looping++) {
+		for (size_t i = 0; i < r->n; i++) {
+			if (r->entries[i]->looping == (looping == 1))
+				r->known[n++] = r->entries[i]->addr;
+		}
+		r->n_in_use = looping == 0 ? n : r->n_in_use;
 	}
 	if (r->n > 0 && r->n_in_use == 0)
 		log_error("dns",
 			"every upstream sends our queries back to us: names outside the cluster "
 			"get "
 			"SERVFAIL; give others in dns.upstreams");
-	if (r->n_in_use != n_before || memcmp(before, r->in_use, n_before * sizeof before[0]) != 0)
+	if (r->n_in_use != n_before || memcmp(before, r->known, n_before * sizeof before[0]) != 0)
 		r->config.changed(r->config.arg);
 }
 
@@ -237,8 +240,15 @@ roster_use(struct roster *r, const struct addr *addrs, size_t n)
 size_t
 roster_in_use(const struct roster *r, const struct addr **addrs)
 {
-	*addrs = r->in_use;
+	*addrs = r->known;
 	return r->n_in_use;
+}
+
+size_t
+roster_known(const struct roster *r, const struct addr **addrs)
+{
+	*addrs = r->known;
+	return r->n;
 }
 
 /* --- seen from outside --------------------------------------------------- */
@@ -341,7 +351,7 @@ roster_state(const struct roster *r, struct buf *out)
 
 	buf_adds(out, "\"upstreams\":[");
 	for (size_t i = 0; i < r->n_in_use; i++)
-		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", addr_text(&r->in_use[i], text));
+		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "", addr_text(&r->known[i], text));
 	buf_adds(out, "],\"forwarding\":[");
 	for (size_t i = 0; i < r->n; i++) {
 		struct sums s = sum(r, r->entries[i]);

@@ -35,6 +35,8 @@ void roster_use(struct roster *r, const struct addr *addrs, size_t n);
 void roster_check(struct roster *r);
 /* Valid until the next call of `changed`. */
 size_t roster_in_use(const struct roster *r, const struct addr **addrs);
+/* The same, then those that are out of use. */
+size_t roster_known(const struct roster *r, const struct addr **addrs);
 void roster_metrics(const struct roster *r, struct metrics *m);
 /* "upstreams":[addresses in use],"forwarding":[one object each], members of a JSON object. */
 void roster_state(const struct roster *r, struct buf *out);

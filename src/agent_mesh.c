@@ -16,12 +16,14 @@ dotted(uint32_t address, char to[INET_ADDRSTRLEN])
 	return to;
 }
 
-/* Only those that a pod can ask: IPv4, port 53, and not ourselves. */
+/* Only those that a pod can ask: IPv4, port 53, and not ourselves. One that loops belongs to them: what a
+ * forwarder in a pod asks of another upstream is not captured as long as it is an upstream itself,
+ * or it could never stop looping. */
 static size_t
 captured_upstreams(const struct agent *a, uint32_t list[UPSTREAMS_MAX])
 {
 	const struct addr *upstreams;
-	size_t n = dns_upstreams(a->dns, &upstreams), kept = 0;
+	size_t n = dns_upstreams_known(a->dns, &upstreams), kept = 0;
 
 	for (size_t i = 0; i < n && kept < UPSTREAMS_MAX; i++) {
 		const struct addr *u = &upstreams[i];
