@@ -381,6 +381,7 @@ dns_resolvconf_write(struct dns *d, struct err *err)
 			err, ENOTCONN, "resolv.conf is left alone while DNS does not listen");
 	code = resolvconf_write(d->resolvconf, d->address, err);
 	find_upstreams(d);
+	roster_check(d->roster); /* others read the file as well */
 	return code;
 }
 

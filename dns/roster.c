@@ -6,13 +6,14 @@
 #include "base/log.h"
 #include "dns/loopname.h"
 
-enum { TRY_MS = 1000, TRIES = 2, AGAIN_MS = 60000, LOOPING_MS = 5000 };
+enum { TRY_MS = 1000, TRIES = 2, AGAIN_MS = 300000, LOOPING_MS = 5000 };
 
 struct entry {
 	struct roster *r;
 	struct addr addr;
 	struct resolve *resolve; /* while it is being checked */
 	uint64_t mark, check_ms; /* of the check under way; when the next one is due */
+	unsigned checks; /* since the last reason to check */
 	bool looping;
 };
 
@@ -62,8 +63,6 @@ adopt(struct roster *r)
 
 /* --- loops --------------------------------------------------------------- */
 
-static void check_due(void *arg);
-
 static void
 judge(struct entry *e, bool looping)
 {
@@ -101,9 +100,18 @@ on_checked(void *arg, int status, const uint8_t *answer, size_t len)
 	resolve_free(&e->resolve);
 	/* One that says nothing is not known to be mended. */
 	seen = r->config.seen(r->config.arg, e->mark) || (e->looping && status < 0);
-	e->check_ms = loop_now_ms(r->config.loop) + (seen ? LOOPING_MS : AGAIN_MS);
+	if (seen)
+		e->check_ms = loop_now_ms(r->config.loop) + LOOPING_MS;
 	timer_start(r->timer, 0, 0);
 	judge(e, seen);
+}
+
+static uint64_t
+again_ms(const struct entry *e)
+{
+	static const uint64_t soon_ms[] = {0, 2000, 8000};
+
+	return e->checks < ARRAY_LEN(soon_ms) ? soon_ms[e->checks] : AGAIN_MS;
 }
 
 static void
@@ -122,7 +130,8 @@ check(struct entry *e)
 	struct err err;
 	uint32_t salt;
 
-	e->check_ms = loop_now_ms(r->config.loop) + AGAIN_MS;
+	e->checks++;
+	e->check_ms = loop_now_ms(r->config.loop) + again_ms(e);
 	if (e->resolve != NULL || resolve_new(&e->resolve, r->config.loop, &c, &err) < 0)
 		return;
 	random_bytes(&e->mark, sizeof e->mark);
@@ -152,7 +161,7 @@ roster_check(struct roster *r)
 {
 	r->checking = true;
 	for (size_t i = 0; i < r->n; i++)
-		r->entries[i]->check_ms = 0;
+		r->entries[i]->check_ms = r->entries[i]->checks = 0;
 	check_due(r);
 }
 

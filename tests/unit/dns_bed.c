@@ -145,10 +145,28 @@ on_query(void *arg, int fd, unsigned events)
 	timer_start(h->later, u->delay_ms, 0);
 }
 
+/* A port that is free for UDP and TCP alike: on a busy machine connections hold many of the latter. */
+static uint16_t
+free_port(void)
+{
+	for (unsigned i = 0; i < 100; i++) {
+		struct addr any = addr_ipv4(INADDR_LOOPBACK, 0);
+		auto_fd int udp = -1, tcp = -1;
+
+		assert_int_equal(sock_udp(&any, 0, &udp, NULL), 0);
+		any.len = sizeof any.in;
+		getsockname(udp, &any.sa, &any.len);
+		if (sock_listen(&any, 0, &tcp, NULL) == 0)
+			return addr_port(&any);
+	}
+	fail_msg("no port is free for UDP and TCP");
+	return 0;
+}
+
 static void
 upstream_open(struct bed *f, struct bed_upstream *u, uint8_t ip)
 {
-	struct addr any = addr_ipv4(INADDR_LOOPBACK, 0);
+	struct addr any = addr_ipv4(INADDR_LOOPBACK, free_port());
 
 	u->ip = ip;
 	u->ttl_s = 60;
@@ -222,24 +240,6 @@ bed_start(struct bed *f)
 	assert_true(dns_listening(f->dns));
 	for (unsigned i = 0; i < 5; i++)
 		bed_turn(f);
-}
-
-/* A port that is free for UDP and TCP alike: on a busy machine connections hold many of the latter. */
-static uint16_t
-free_port(void)
-{
-	for (unsigned i = 0; i < 100; i++) {
-		struct addr any = addr_ipv4(INADDR_LOOPBACK, 0);
-		auto_fd int udp = -1, tcp = -1;
-
-		assert_int_equal(sock_udp(&any, 0, &udp, NULL), 0);
-		any.len = sizeof any.in;
-		getsockname(udp, &any.sa, &any.len);
-		if (sock_listen(&any, 0, &tcp, NULL) == 0)
-			return addr_port(&any);
-	}
-	fail_msg("no port is free for UDP and TCP");
-	return 0;
 }
 
 int

@@ -110,6 +110,19 @@ a_loop_is_found_and_a_mended_one_comes_back(void **state)
 	assert_true(has_metric(f, "edgeway_dns_upstream_loops_total 1\n"));
 }
 
+/* The detour begins when somebody has read the resolv.conf that names us. */
+static void
+a_loop_that_comes_later_is_found(void **state)
+{
+	struct bed *f = *state;
+
+	bed_start(f);
+	assert_string_equal(bed_ask(f, bed_fresh(f), 1000), FIRST);
+	f->up[0].mode = LOOP;
+	assert_true(wait_state(f, "\"state\":\"loop\"", 13000));
+	assert_string_equal(bed_ask(f, bed_fresh(f), 1000), SECOND);
+}
+
 static void
 when_all_loop_nobody_is_asked(void **state)
 {
@@ -316,6 +329,7 @@ main(void)
 		cmocka_unit_test(loop_names_are_known_again),
 		cmocka_unit_test(shares_are_bounded_and_given_back),
 		T(a_loop_is_found_and_a_mended_one_comes_back),
+		T(a_loop_that_comes_later_is_found),
 		T(when_all_loop_nobody_is_asked),
 		T(odd_lists_of_upstreams_are_put_right),
 		T(each_upstream_can_be_seen),
