@@ -6,6 +6,10 @@
 bool
 agent_ready(const struct agent *a, struct buf *why)
 {
+	if (a->stopping) { /* some parts have gone already */
+		buf_adds(why, "stopping\n");
+		return false;
+	}
 	if (!snapshot_synced(a->snapshot))
 		buf_adds(why, "no metadata yet: neither from the hub nor from the database\n");
 	if (!lb_listening(a->lb))
@@ -16,8 +20,6 @@ agent_ready(const struct agent *a, struct buf *why)
 		buf_adds(why, "the nftables table is not installed\n");
 	if (a->mesh_error[0] != '\0')
 		buf_printf(why, "%s\n", a->mesh_error);
-	if (a->stopping)
-		buf_adds(why, "stopping\n");
 	return buf_len(why) == 0;
 }
 
@@ -59,10 +61,14 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 		(double)snapshot_count(a->snapshot));
 	metric_counter(&m, "edgeway_agent_mesh_failures_total",
 		"Failed attempts to serve the mesh address.", NULL, a->mesh_failures);
-	meta_metrics(a->meta, &m);
-	dns_metrics(a->dns, &m);
-	lb_metrics(a->lb, &m);
-	iptables_metrics(a->ipt, &m);
+	if (a->meta != NULL)
+		meta_metrics(a->meta, &m);
+	if (a->dns != NULL)
+		dns_metrics(a->dns, &m);
+	if (a->lb != NULL)
+		lb_metrics(a->lb, &m);
+	if (a->ipt != NULL)
+		iptables_metrics(a->ipt, &m);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&m.out), buf_len(&m.out));
 	metrics_fini(&m);
@@ -90,13 +96,25 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 	buf_printf(out, ",\"uptime_s\":%llu,\"services\":%zu,\"meta\":",
 		(unsigned long long)((loop_now_ms(a->loop) - a->started_ms) / 1000),
 		snapshot_count(a->snapshot));
-	meta_state(a->meta, out);
+	if (a->meta != NULL)
+		meta_state(a->meta, out);
+	else
+		buf_adds(out, "null");
 	buf_adds(out, ",\"dns\":");
-	dns_state(a->dns, out);
+	if (a->dns != NULL)
+		dns_state(a->dns, out);
+	else
+		buf_adds(out, "null");
 	buf_adds(out, ",\"lb\":");
-	lb_state(a->lb, out);
+	if (a->lb != NULL)
+		lb_state(a->lb, out);
+	else
+		buf_adds(out, "null");
 	buf_adds(out, ",\"iptables\":");
-	iptables_state(a->ipt, out);
+	if (a->ipt != NULL)
+		iptables_state(a->ipt, out);
+	else
+		buf_adds(out, "null");
 	buf_adds(out, "}\n");
 }
 
