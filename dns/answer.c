@@ -121,8 +121,8 @@ put_server(const struct ask *a, uint8_t *to)
 	return n + put_domain(a, to + n);
 }
 
-static void
-put_soa(struct dns_writer *w, const struct ask *a)
+void
+answer_put_soa(const struct ask *a, struct dns_writer *w)
 {
 	uint8_t d[2 * DNS_NAME_MAX + SOA_FIXED];
 	uint32_t ttl = MIN(a->z->ttl_s, (uint32_t)NEGATIVE_TTL_S);
@@ -165,7 +165,7 @@ answer_negative(struct ask *a, enum dns_rcode rcode)
 
 	dns_reply_start(&w, a->out->bytes, a->out->size, a->q, rcode, true);
 	dns_reply_section(&w, DNS_SECTION_AUTHORITY);
-	put_soa(&w, a);
+	answer_put_soa(a, &w);
 	return answer_finish(a, &w);
 }
 
@@ -195,7 +195,7 @@ answer_apex(struct ask *a)
 		return answer_negative(a, DNS_NOERROR);
 	answer_begin(a, &w);
 	if (a->q->type != DNS_NS) {
-		put_soa(&w, a);
+		answer_put_soa(a, &w);
 		return answer_finish(a, &w);
 	}
 	dns_reply_record(&w, DNS_OWNER, DNS_NS, a->z->ttl_s, ns, put_server(a, ns));

@@ -35,6 +35,7 @@ size_t answer_put_service(
 /* Labels of `name` in front of the cluster domain, or -1 when it does not lie in it. */
 int answer_labels_in_zone(const struct dns_zone *z, const uint8_t *name, size_t len);
 
+void answer_put_soa(const struct ask *a, struct dns_writer *w);
 void answer_begin(struct ask *a, struct dns_writer *w);
 enum dns_verdict answer_finish(struct ask *a, struct dns_writer *w);
 enum dns_verdict answer_fail(struct ask *a, enum dns_rcode rcode);

@@ -4,7 +4,12 @@
 #include "dns/answer_private.h"
 #include "model/mesh.h"
 
-enum { SRV_FIXED = 6, SERVICE = 3 /* <service>.<namespace>.svc */, POD = 4 };
+enum {
+	SRV_FIXED = 6,
+	SERVICE = 3, /* labels of <service>.<namespace>.svc */
+	POD = 4,
+	CHAIN_MAX = 8, /* CNAMEs in a row */
+};
 
 /* --- finding --------------------------------------------------------------- */
 
@@ -60,47 +65,99 @@ find_pod(const struct ask *a, struct part ns, struct part host, struct part name
 
 /* --- ExternalName ------------------------------------------------------------ */
 
-/* The service behind a CNAME's target in our own zone: one step, its address comes along. */
-static const struct service *
-find_target(const struct ask *a, const struct dns_target *t)
-{
-	int n = answer_labels_in_zone(a->z, t->name, t->len);
-	const uint8_t *host = t->name, *name = n == POD ? host + host[0] + 1 : host;
-	const uint8_t *ns = name + name[0] + 1;
-	const struct service *svc;
+/* Where a chain of CNAMEs leads: over services of the zone, each ExternalName, to `target`. */
+struct chain {
+	const struct service *via[CHAIN_MAX];
+	unsigned n;
+	bool in_zone;
+	bool missing; /* no such service */
+	const struct service *end; /* one that has an address, else NULL */
+};
 
-	if ((n != SERVICE && n != POD) || ns[ns[0] + 1] != 3 ||
-		!dns_name_equal(ns + ns[0] + 2, (const uint8_t *)"svc", 3))
+/* The service that a name in our own zone means; *named: it means some, there or not. */
+static const struct service *
+find_target(const struct ask *a, const struct dns_target *t, int labels, bool *named)
+{
+	const uint8_t *host = t->name, *name = labels == POD ? host + host[0] + 1 : host;
+	const uint8_t *ns = name + name[0] + 1;
+
+	*named = (labels == SERVICE || labels == POD) && ns[ns[0] + 1] == 3 &&
+		dns_name_equal(ns + ns[0] + 2, (const uint8_t *)"svc", 3);
+	if (!*named)
 		return NULL;
-	svc = n == SERVICE ? find_service(a, wire_part(ns), wire_part(name))
-			   : find_pod(a, wire_part(ns), wire_part(host), wire_part(name));
-	return svc != NULL && svc->external_name[0] == '\0' && svc->fake_ip != 0 ? svc : NULL;
+	return labels == SERVICE ? find_service(a, wire_part(ns), wire_part(name))
+				 : find_pod(a, wire_part(ns), wire_part(host), wire_part(name));
+}
+
+/* False when it is too long, or leads in a circle. */
+static bool
+follow(const struct ask *a, const struct service *svc, struct chain *c)
+{
+	memset(c, 0, sizeof *c);
+	while (c->n < CHAIN_MAX) {
+		size_t len = dns_name_from_text(a->target->name, svc->external_name);
+		bool named;
+		int labels;
+
+		if (len < 2)
+			return false;
+		a->target->len = (uint8_t)len;
+		c->via[c->n++] = svc;
+		labels = answer_labels_in_zone(a->z, a->target->name, len);
+		c->in_zone = labels >= 0;
+		svc = c->in_zone ? find_target(a, a->target, labels, &named) : NULL;
+		if (svc != NULL && svc->external_name[0] != '\0')
+			continue;
+		c->missing = c->in_zone && named && svc == NULL;
+		c->end = svc != NULL && svc->fake_ip != 0 ? svc : NULL;
+		return true;
+	}
+	return false;
+}
+
+static void
+put_chain(struct ask *a, struct dns_writer *w, const struct chain *c, unsigned n)
+{
+	uint8_t owner[DNS_NAME_MAX], to[DNS_NAME_MAX];
+
+	for (unsigned i = 0; i < n; i++) {
+		size_t len = dns_name_from_text(to, c->via[i]->external_name);
+
+		if (i == 0)
+			dns_reply_record(w, DNS_OWNER, DNS_CNAME, a->z->ttl_s, to, len);
+		else
+			dns_reply_named(w, owner, DNS_CNAME, a->z->ttl_s, to, len);
+		memcpy(owner, to, len);
+	}
 }
 
 static enum dns_verdict
 answer_external(struct ask *a, const struct service *svc)
 {
-	size_t len = dns_name_from_text(a->target->name, svc->external_name);
-	const struct service *inside;
+	bool first_only = a->q->type == DNS_CNAME || a->q->type == DNS_ANY;
 	struct dns_writer w;
+	struct chain c;
+	uint8_t ip[4];
 
-	if (len < 2)
+	if (!follow(a, svc, &c) && !first_only)
 		return answer_fail(a, DNS_SERVFAIL);
-	a->target->len = (uint8_t)len;
-	answer_begin(a, &w);
-	dns_reply_record(&w, DNS_OWNER, DNS_CNAME, a->z->ttl_s, a->target->name, len);
-	inside = find_target(a, a->target);
-	if (inside != NULL && a->q->type == DNS_A) {
-		uint8_t ip[4];
-
-		dns_put32(ip, inside->fake_ip);
-		dns_reply_named(&w, a->target->name, DNS_A, a->z->ttl_s, ip, sizeof ip);
+	if (c.n == 0)
+		return answer_fail(a, DNS_SERVFAIL);
+	/* The rcode is that of the last name (RFC 6604). */
+	dns_reply_start(&w, a->out->bytes, a->out->size, a->q,
+		c.missing && !first_only ? DNS_NXDOMAIN : DNS_NOERROR, true);
+	put_chain(a, &w, &c, first_only ? 1 : c.n);
+	if (!first_only && c.in_zone) {
+		if (c.end != NULL && a->q->type == DNS_A) {
+			dns_put32(ip, c.end->fake_ip);
+			dns_reply_named(&w, a->target->name, DNS_A, a->z->ttl_s, ip, sizeof ip);
+		} else {
+			dns_reply_section(&w, DNS_SECTION_AUTHORITY);
+			answer_put_soa(a, &w);
+		}
 	}
 	answer_finish(a, &w);
-	if (a->q->type == DNS_CNAME || a->q->type == DNS_ANY ||
-		answer_labels_in_zone(a->z, a->target->name, len) >= 0)
-		return DNS_ANSWERED;
-	return DNS_CHASE;
+	return first_only || c.in_zone ? DNS_ANSWERED : DNS_CHASE;
 }
 
 /* --- SRV --------------------------------------------------------------------- */

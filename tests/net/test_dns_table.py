@@ -23,7 +23,7 @@ BIG_PORTS = 60
 WEB, DB, OUT, IN = (f"{n}.svc.{D}" for n in ("web.default", "db.shop", "out.default", "in.default"))
 BIG = f"big.default.svc.{D}"
 SET, IDLE = f"set.shop.svc.{D}", f"idle.shop.svc.{D}"
-FIRST = f"first.shop.svc.{D}"
+FIRST, OVER, LOST = (f"{n}.shop.svc.{D}" for n in ("first", "over", "lost"))
 SET_0, SET_1, SET_2 = (f"set-{i}.{SET}" for i in range(3))  # set-1 is not ready
 SOA = f"ns: {D}. 5 SOA"
 AA = "NOERROR aa rd ra"
@@ -239,11 +239,15 @@ NAMES = [
     (OUT, "AAAA", f"NXDOMAIN rd ra; an: {OUT}. 30 CNAME www.example.test."),  # as this upstream says
     (OUT, "ANY", f"{AA}; an: {OUT}. 30 CNAME www.example.test."),
     (IN, "A", f"{AA}; an: {IN}. 30 CNAME {WEB}. / {WEB}. 30 A <web>"),
-    (IN, "AAAA", f"{AA}; an: {IN}. 30 CNAME {WEB}."),
+    (IN, "AAAA", f"{AA}; an: {IN}. 30 CNAME {WEB}.; {SOA}"),
+    (OVER, "A", f"NOERROR rd ra; an: {OVER}. 30 CNAME www.example.test. / www.example.test. 0 A 203.0.113.7"),
+    (OVER, "CNAME", f"{AA}; an: {OVER}. 30 CNAME {OUT}."),
+    (LOST, "A", f"NXDOMAIN aa rd ra; an: {LOST}. 30 CNAME gone.shop.svc.{D}.; {SOA}"),
+    (LOST, "CNAME", f"{AA}; an: {LOST}. 30 CNAME gone.shop.svc.{D}."),
     (f"_http._tcp.{OUT}", "SRV", NX),
     (f"x.{OUT}", "A", NX),
     (FIRST, "A", f"{AA}; an: {FIRST}. 30 CNAME {SET_0}. / {SET_0}. 30 A <set-0>"),
-    (FIRST, "AAAA", f"{AA}; an: {FIRST}. 30 CNAME {SET_0}."),
+    (FIRST, "AAAA", f"{AA}; an: {FIRST}. 30 CNAME {SET_0}.; {SOA}"),
     # outside: never taken from the mesh
     ("www.example.test", "A", "NOERROR aa rd ra; an: www.example.test. 0 A 203.0.113.7"),
     ("WwW.eXaMpLe.TeSt", "A", "NOERROR aa rd ra; an: WwW.eXaMpLe.TeSt. 0 A 203.0.113.7"),
@@ -368,7 +372,7 @@ def named_pod(name, service_name, address, ready):
 class Table:
     def __init__(self, lab):
         labs.upstream(lab, "www.example.test/203.0.113.7")
-        hub = labs.Hub(lab)
+        hub = self.hub = labs.Hub(lab)
         hub.write("services.yaml",
                   udp_service(labs.service("web", ("http", 80, 8080), clusterIP="10.96.0.10"), "dns", 53),
                   labs.service("db", ("", 5432, 5432), namespace="shop", clusterIP="None"),
@@ -379,12 +383,14 @@ class Table:
                   labs.service("set", ("sql", 5432, 5432), ("ui", 80, 8080), namespace="shop", clusterIP="None"),
                   labs.service("idle", ("sql", 5432, 5432), namespace="shop", clusterIP="None"),
                   labs.service("first", type="ExternalName", externalName=SET_0, namespace="shop"),
+                  labs.service("over", type="ExternalName", externalName=OUT, namespace="shop"),
+                  labs.service("lost", type="ExternalName", externalName=f"gone.shop.svc.{D}", namespace="shop"),
                   *[named_pod(f"set-{i}", "set", f"172.17.0.{100 + i}", i != 1) for i in range(3)],
                   named_pod("i", "idle", "172.17.0.110", False))
         self.node = labs.Node(lab, "edge-1", "192.0.2.11")
         self.agent = labs.Agent(self.node, hub)
         self.pod = self.node.pod("client")
-        labs.wait_for("services at the agent", lambda: self.agent.state()["services"] == 13)
+        labs.wait_for("services at the agent", lambda: self.agent.state()["services"] == 15)
         self.addresses = {}
         for key, name in (("web", WEB), ("db", DB), ("google", f"www.google.svc.{D}"), ("big", BIG),
                           ("set", SET), ("set-0", SET_0), ("set-1", SET_1), ("set-2", SET_2), ("idle", IDLE),
@@ -459,6 +465,24 @@ def test_too_big_for_udp(table, edns, limit):
     whole = dns.message.from_wire(by_tcp(table.pod, wire))
     assert not whole.flags & dns.flags.TC and len(whole.answer[0]) == BIG_PORTS
     assert (m.edns, whole.edns) == ((0, 0) if edns else (-1, -1))
+
+
+@pytest.fixture(scope="module")
+def fresh(lab, table):
+    """A pod of a node whose agent has never reached a hub."""
+    node = labs.Node(lab, "edge-9", "192.0.2.19")
+    agent = labs.Agent(node, table.hub, "--hub.url", "wss://192.0.2.99:10000", start=False).start(ready=False)
+    pod = node.pod("client")
+    labs.wait_for("forwarding", lambda: pod.dns("www.example.test", server=SERVER)[1])
+    assert agent.ask("/readyz")[0] == 503
+    return pod
+
+
+@pytest.mark.parametrize("name, rtype", [
+    (WEB, "A"), (WEB, "AAAA"), (SET_0, "A"), (f"_http._tcp.{WEB}", "SRV"), (f"gone.{D}", "A"), (D, "SOA"), (f"svc.{D}", "A"),
+    (f"dns-version.{D}", "TXT"), ("7.0.251.9.in-addr.arpa", "PTR"), ("251.9.in-addr.arpa", "SOA")])
+def test_nothing_is_denied_before_the_first_metadata(fresh, name, rtype):
+    assert tell(by_udp(fresh, query(name, rtype))) == "SERVFAIL rd ra"
 
 
 def test_tcp_pipelined(table):

@@ -137,6 +137,8 @@ with(struct snapshot *s, uint32_t fake_ip, const char *json)
 	return next;
 }
 
+#define EXTERNAL(name, to)                                                                         \
+	"{\"ns\":\"chain\",\"name\":\"" name "\",\"externalName\":\"" to "\",\"ports\":[]}"
 #define GIVEN(host, flags)                                                                         \
 	"{\"hostname\":\"" host "\",\"flags\":" flags ",\"givenIP\":\"10.0.0.1\",\"givenPort\":1}"
 /* set-1 twice, as when two pods share a hostname; set-2 is not ready. */
@@ -177,6 +179,12 @@ kit_snapshot(void)
 		"{\"ns\":\"shop\",\"name\":\"first\",\"externalName\":\"set-0.set.shop.svc.cluster."
 		"local\","
 		"\"ports\":[]}");
+	s = with(s, 0, EXTERNAL("over", "out.default.svc.cluster.local"));
+	s = with(s, 0, EXTERNAL("two", "in.default.svc.cluster.local"));
+	s = with(s, 0, EXTERNAL("lost", "gone.default.svc.cluster.local"));
+	s = with(s, 0, EXTERNAL("dry", "full.shop.svc.cluster.local"));
+	s = with(s, 0, EXTERNAL("ring", "bell.chain.svc.cluster.local"));
+	s = with(s, 0, EXTERNAL("bell", "ring.chain.svc.cluster.local"));
 	s = with(s, 0x09fb000c, "{\"ns\":\"google\",\"name\":\"www\",\"ports\":[]}");
 	s = with(s, 0, "{\"ns\":\"shop\",\"name\":\"full\",\"ports\":[]}");
 	s = with(s, 0,
