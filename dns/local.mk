@@ -27,7 +27,7 @@ dns_libdns_a_SOURCES = \
 	dns/upstream.c dns/upstream.h
 
 DNS_TESTS = tests/unit/dns_message_test tests/unit/dns_answer_test tests/unit/dns_server_test \
-	tests/unit/dns_udp_test tests/unit/dns_upstream_test \
+	tests/unit/dns_udp_test tests/unit/dns_alloc_test tests/unit/dns_upstream_test \
 	tests/unit/dns_threads_test tests/unit/dns_cache_test tests/unit/dns_lookup_test \
 	tests/unit/resolvtext_test tests/unit/resolvconf_test
 DNS_KIT = tests/unit/dns_kit.c tests/unit/dns_kit.h
@@ -43,6 +43,9 @@ tests_unit_dns_answer_test_SOURCES = tests/unit/dns_answer_test.c $(DNS_KIT)
 tests_unit_dns_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_server_test_SOURCES = tests/unit/dns_server_test.c $(DNS_BED)
 tests_unit_dns_server_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_alloc_test_SOURCES = tests/unit/dns_alloc_test.c $(DNS_BED)
+tests_unit_dns_alloc_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_alloc_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
 tests_unit_dns_udp_test_SOURCES = tests/unit/dns_udp_test.c
 tests_unit_dns_udp_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_threads_test_SOURCES = tests/unit/dns_threads_test.c $(DNS_KIT)
