@@ -4,6 +4,8 @@
 #include <assert.h>
 #include <libnftnl/expr.h>
 #include <linux/netfilter.h>
+#include <linux/netfilter/nf_conntrack_common.h>
+#include <linux/netfilter/nf_conntrack_tuple_common.h>
 #include <linux/netfilter/nf_nat.h>
 #include <linux/netfilter/nf_tables.h>
 #include <net/if.h>
@@ -14,6 +16,9 @@
 #include <string.h>
 
 #include "base/util.h"
+
+/* The same after a restart: a client keeps its endpoint. */
+enum { CLIENT_SEED = 0x45570001 };
 
 struct nftnl_rule *
 expr_rule(void)
@@ -147,14 +152,20 @@ expr_match_dport(struct nftnl_rule *r, uint16_t port)
 	compare(r, NFT_CMP_EQ, &be, sizeof be);
 }
 
-void
-expr_match_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask)
+static void
+match_net(struct nftnl_rule *r, uint32_t subnet, uint32_t mask)
 {
 	uint32_t net = htonl(subnet);
 
-	load(r, EXPR_DADDR, NFT_REG_1);
 	mask_register(r, htonl(mask));
 	compare(r, NFT_CMP_EQ, &net, sizeof net);
+}
+
+void
+expr_match_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask)
+{
+	load(r, EXPR_DADDR, NFT_REG_1);
+	match_net(r, subnet, mask);
 }
 
 static struct nftnl_expr *
@@ -209,6 +220,94 @@ expr_dnat(struct nftnl_rule *r, uint32_t address, uint16_t port)
 	set_register(r, NFT_REG_1, &ip, sizeof ip);
 	set_register(r, NFT_REG_2, &be, sizeof be);
 	dnat_by_registers(r, NFT_REG_1, NFT_REG_2);
+}
+
+static void
+load_ct(struct nftnl_rule *r, uint32_t key)
+{
+	struct nftnl_expr *e = add(r, "ct");
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_KEY, key);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_CT_DREG, NFT_REG_1);
+	if (key == NFT_CT_DST_IP)
+		nftnl_expr_set_u8(e, NFTNL_EXPR_CT_DIR, IP_CT_DIR_ORIGINAL);
+}
+
+void
+expr_match_translated(struct nftnl_rule *r)
+{
+	uint32_t none = 0;
+
+	load_ct(r, NFT_CT_STATUS);
+	mask_register(r, IPS_DST_NAT);
+	compare(r, NFT_CMP_NEQ, &none, sizeof none);
+}
+
+void
+expr_match_asked_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask)
+{
+	load_ct(r, NFT_CT_DST_IP);
+	match_net(r, subnet, mask);
+}
+
+void
+expr_match_asked_set(struct nftnl_rule *r, const char *set)
+{
+	load_ct(r, NFT_CT_DST_IP);
+	look_up(r, set);
+}
+
+/* Four-byte registers: parts of NFT_REG_1 in a row. */
+static void
+load_service(struct nftnl_rule *r)
+{
+	load(r, EXPR_DADDR, NFT_REG_1);
+	load(r, EXPR_L4PROTO, NFT_REG32_01);
+	load(r, EXPR_DPORT, NFT_REG32_02);
+}
+
+void
+expr_verdict_map(struct nftnl_rule *r, const char *map)
+{
+	load_service(r);
+	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
+}
+
+static void
+draw_slot(struct nftnl_rule *r, bool by_client, uint16_t n)
+{
+	struct nftnl_expr *e;
+
+	if (by_client) {
+		load(r, EXPR_SADDR, NFT_REG_2);
+		e = add(r, "hash");
+		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SREG, NFT_REG_2);
+		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_DREG, NFT_REG32_03);
+		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_LEN, sizeof(uint32_t));
+		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_MODULUS, n);
+		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SEED, CLIENT_SEED);
+		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS);
+		return;
+	}
+	e = add(r, "numgen");
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_DREG, NFT_REG32_03);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_MODULUS, n);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_TYPE, NFT_NG_RANDOM);
+}
+
+void
+expr_dnat_map(struct nftnl_rule *r, const char *map, bool by_client, uint16_t n)
+{
+	load_service(r);
+	draw_slot(r, by_client, n);
+	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_1);
+	dnat_by_registers(r, NFT_REG_1, NFT_REG32_01);
+}
+
+void
+expr_masquerade(struct nftnl_rule *r)
+{
+	add(r, "masq");
 }
 
 void

@@ -24,6 +24,17 @@ void expr_match_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask); /*
 /* ip saddr or daddr @set; `inverted`: != @set */
 void expr_match_set(struct nftnl_rule *r, enum expr_field field, const char *set, bool inverted);
 
+/* Flows of ours: translated when they began, towards the range or an address of the set. */
+void expr_match_translated(struct nftnl_rule *r);
+void expr_match_asked_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask);
+void expr_match_asked_set(struct nftnl_rule *r, const char *set);
+
+/* ip daddr . meta l4proto . th dport vmap @map */
+void expr_verdict_map(struct nftnl_rule *r, const char *map);
+/* dnat to ip daddr . meta l4proto . th dport . SLOT map @map; the slot below n is drawn by chance or
+ * by the client's address. */
+void expr_dnat_map(struct nftnl_rule *r, const char *map, bool by_client, uint16_t n);
+void expr_masquerade(struct nftnl_rule *r);
 void expr_dnat(struct nftnl_rule *r, uint32_t address, uint16_t port);
 void expr_goto(struct nftnl_rule *r, const char *chain);
 void expr_reject(struct nftnl_rule *r); /* ICMP port unreachable */

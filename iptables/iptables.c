@@ -1,53 +1,15 @@
 #include "iptables/iptables.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <linux/netfilter.h>
-#include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "base/sock.h"
-#include "iptables/capture.h"
-#include "iptables/iface.h"
-#include "iptables/netlink.h"
+#include "iptables/iptables_private.h"
 #include "iptables/reserve.h"
 #include "iptables/route.h"
 #include "iptables/rules.h"
-
-/* Repairs no closer than this, so that a fight with another program does not take the loop. */
-enum { REPAIR_PAUSE_MS = 20, RETRY_MS = 1000 };
-
-struct iptables {
-	struct loop *loop;
-	char *interface;
-	const char **interfaces; /* all of them, strings of our own, NULL-terminated */
-	uint32_t subnet, mask, mark;
-	uint16_t port, dns_port;
-	bool port_ours; /* we put it into the reserved ports */
-
-	iptables_address_fn *fn;
-	void *arg;
-	struct iface *iface;
-	struct iface_state state; /* of the last report */
-	bool reported;
-	uint32_t told; /* the address last given to fn */
-
-	struct mnl_socket *changes; /* transactions */
-	struct mnl_socket *events; /* what anybody changes in nftables */
-	struct watch *watch;
-	struct timer *repair;
-	uint32_t seq;
-	bool installed;
-	uint32_t address; /* the rules lead there */
-	uint64_t repaired_ms;
-	struct capture capture;
-
-	bool damaged; /* seen while draining events: somebody else touched our table */
-	char culprit[64]; /* and who: "name pid", as the kernel says */
-	uint64_t installs, repairs, failures;
-};
 
 /* --- transactions ------------------------------------------------------------- */
 
@@ -64,20 +26,20 @@ explain(struct err *err, int rc, const char *what)
 }
 
 /* A transaction that is being made, and the bytes behind it. */
-struct change {
+struct transaction {
 	struct buf bytes;
 	struct batch batch;
 };
 
 static void
-begin(struct iptables *ipt, struct change *c)
+begin(struct iptables *ipt, struct transaction *c)
 {
 	buf_init(&c->bytes, BUF_UNLIMITED);
 	batch_open(&c->batch, &c->bytes, &ipt->seq);
 }
 
 static int
-commit(struct iptables *ipt, struct change *c)
+commit(struct iptables *ipt, struct transaction *c)
 {
 	int rc;
 
@@ -86,11 +48,46 @@ commit(struct iptables *ipt, struct change *c)
 	buf_fini(&c->bytes);
 	if (rc < 0)
 		ipt->failures++;
+	else
+		ipt->generation++;
 	return rc;
 }
 
+static void
+abandon(struct transaction *c)
+{
+	batch_close(&c->batch);
+	buf_fini(&c->bytes);
+}
+
+/* In steps that are small enough for the socket; our own events are read between them. */
 static int
-install_table(struct iptables *ipt, struct err *err)
+put_kernelpath(struct iptables *ipt)
+{
+	int rc = 0;
+
+	while (rc == 0) {
+		struct transaction c;
+		bool more;
+
+		begin(ipt, &c);
+		more = kernelpath_put(ipt->kernelpath, &c.batch);
+		if (!more) {
+			abandon(&c);
+			break;
+		}
+		rc = commit(ipt, &c);
+		repair_read_events(ipt);
+	}
+	if (ipt->damaged)
+		repair_later(ipt);
+	ipt->damaged = false;
+	kernelpath_settled(ipt->kernelpath);
+	return rc;
+}
+
+int
+iptables_install_table(struct iptables *ipt, struct err *err)
 {
 	struct rules rules = {.interfaces = ipt->interfaces,
 		.subnet = ipt->subnet,
@@ -98,8 +95,9 @@ install_table(struct iptables *ipt, struct err *err)
 		.address = ipt->address,
 		.port = ipt->port,
 		.dns_port = ipt->dns_port,
-		.mark = ipt->mark};
-	struct change c;
+		.mark = ipt->mark,
+		.draining = ipt->draining};
+	struct transaction c;
 	int rc;
 
 	begin(ipt, &c);
@@ -108,6 +106,10 @@ install_table(struct iptables *ipt, struct err *err)
 	rc = commit(ipt, &c);
 	if (rc < 0)
 		return explain(err, rc, "install");
+	kernelpath_all(ipt->kernelpath);
+	rc = put_kernelpath(ipt);
+	if (rc < 0)
+		return explain(err, rc, "fill");
 	ipt->installs++;
 	return 0;
 }
@@ -133,7 +135,8 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 	int rc;
 
 	ipt->address = address;
-	rc = install_table(ipt, err);
+	ipt->draining = false;
+	rc = iptables_install_table(ipt, err);
 	if (rc < 0)
 		return rc;
 	ipt->installed = true;
@@ -143,11 +146,12 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 int
 iptables_remove(struct iptables *ipt, struct err *err)
 {
-	struct change c;
+	struct transaction c;
 	int rc;
 
 	timer_cancel(ipt->repair);
 	ipt->installed = false;
+	kernelpath_rest(ipt->kernelpath);
 	begin(ipt, &c);
 	rules_remove(&c.batch);
 	rc = commit(ipt, &c);
@@ -161,7 +165,7 @@ iptables_remove(struct iptables *ipt, struct err *err)
 int
 iptables_capture(struct iptables *ipt, const uint32_t *upstreams, size_t n, struct err *err)
 {
-	struct change c;
+	struct transaction c;
 	uint64_t now = mono_ms();
 	bool others;
 	int rc;
@@ -187,94 +191,46 @@ iptables_installed(const struct iptables *ipt)
 	return ipt->installed;
 }
 
-/* --- repair: others may delete what is ours, on purpose or with `nft flush ruleset` ------- */
-
 static void
-repair(void *arg)
+on_kernelpath(void *arg)
 {
 	static struct log_limit limit;
 	struct iptables *ipt = arg;
-	struct err err;
+	int rc;
 
 	if (!ipt->installed)
 		return;
-	ipt->repaired_ms = mono_ms();
-	if (install_table(ipt, &err) < 0) {
-		if (log_limit_pass(&limit, 6, "iptables"))
-			log_error("iptables",
-				"our table was changed and cannot be put back, trying again "
-				"error=\"%s\"",
-				err.text);
-		timer_start(ipt->repair, RETRY_MS, 0);
+	rc = put_kernelpath(ipt);
+	if (rc == 0)
 		return;
-	}
-	ipt->repairs++;
 	if (log_limit_pass(&limit, 6, "iptables"))
-		log_warn("iptables", "somebody changed our table, put back at once by=\"%s\"",
-			ipt->culprit);
+		log_warn("iptables",
+			"the kernel refused a change of the maps, making the table anew error=%s",
+			strerror(-rc));
+	repair_later(ipt);
 }
 
-static void
-repair_soon(struct iptables *ipt)
+void
+iptables_use(struct iptables *ipt, const struct snapshot *snapshot)
 {
-	uint64_t since = mono_ms() - ipt->repaired_ms;
-
-	if (timer_active(ipt->repair))
-		return;
-	if (since >= REPAIR_PAUSE_MS)
-		repair(ipt);
-	else
-		timer_start(ipt->repair, REPAIR_PAUSE_MS - since, 0);
+	kernelpath_use(ipt->kernelpath, snapshot);
+	if (ipt->installed)
+		on_kernelpath(ipt);
 }
 
-static void
-note_culprit(struct iptables *ipt, const struct nlmsghdr *nlh)
+int
+iptables_drain(struct iptables *ipt, struct err *err)
 {
-	snprintf(ipt->culprit, sizeof ipt->culprit, "%s %u",
-		nl_text(nlh, sizeof(struct nfgenmsg), NFTA_GEN_PROC_NAME),
-		ntohl(nl_u32(nlh, sizeof(struct nfgenmsg), NFTA_GEN_PROC_PID)));
-}
+	struct transaction c;
+	int rc;
 
-/* One message for each thing changed, then NEWGEN, which says by whom. */
-static int
-on_change(const struct nlmsghdr *nlh, void *arg)
-{
-	struct iptables *ipt = arg;
-	const struct nfgenmsg *gen = mnl_nlmsg_get_payload(nlh);
-
-	if (nlh->nlmsg_type >> 8 != NFNL_SUBSYS_NFTABLES ||
-		nlh->nlmsg_pid == mnl_socket_get_portid(ipt->changes))
-		return MNL_CB_OK;
-	if ((nlh->nlmsg_type & 0xff) == NFT_MSG_NEWGEN) {
-		if (ipt->damaged)
-			note_culprit(ipt, nlh);
-		return MNL_CB_OK;
-	}
-	/* In messages about tables, chains, rules and sets alike attribute 1 is the table's name.
-	 */
-	if (gen->nfgen_family == NFPROTO_IPV4 &&
-		strcmp(nl_text(nlh, sizeof *gen, NFTA_TABLE_NAME), RULES_TABLE) == 0)
-		ipt->damaged = true;
-	return MNL_CB_OK;
-}
-
-static void
-on_events(void *arg, int fd, unsigned events)
-{
-	struct iptables *ipt = arg;
-
-	(void)fd;
-	/* An overrun is an error of the socket, upon which the loop lets go of it. */
-	if (events & WATCH_HUP) {
-		watch_set(ipt->watch, 0);
-		watch_set(ipt->watch, WATCH_READ);
-	}
-	ipt->damaged = false;
-	snprintf(ipt->culprit, sizeof ipt->culprit, "unknown");
-	if (nl_drain(ipt->events, on_change, ipt) < 0)
-		ipt->damaged = true; /* messages were lost: better once too often */
-	if (ipt->damaged && ipt->installed)
-		repair_soon(ipt);
+	ipt->draining = true;
+	if (!ipt->installed)
+		return 0;
+	begin(ipt, &c);
+	rules_drain(&c.batch);
+	rc = commit(ipt, &c);
+	return rc < 0 ? explain(err, rc, "change") : 0;
 }
 
 /* --- the interface -------------------------------------------------------------- */
@@ -377,9 +333,13 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 		iptables_close(&ipt);
 		return rc;
 	}
-	ipt->watch =
-		watch_start(ipt->loop, mnl_socket_get_fd(ipt->events), WATCH_READ, on_events, ipt);
-	ipt->repair = timer_new(ipt->loop, repair, ipt);
+	ipt->watch = watch_start(
+		ipt->loop, mnl_socket_get_fd(ipt->events), WATCH_READ, repair_on_events, ipt);
+	ipt->repair = timer_new(ipt->loop, repair_now, ipt);
+	kernelpath_new(&ipt->kernelpath,
+		&(struct kernelpath_config){
+			.iptables = config, .changed = on_kernelpath, .arg = ipt});
+	ipt->generation = repair_generation(ipt);
 	reserve_port(ipt);
 	*out = ipt;
 	return 0;
@@ -396,6 +356,7 @@ iptables_close(struct iptables **out)
 	iface_stop(&ipt->iface);
 	watch_stop(&ipt->watch);
 	timer_free(&ipt->repair);
+	kernelpath_free(&ipt->kernelpath);
 	nl_close(&ipt->events);
 	nl_close(&ipt->changes);
 	if (ipt->port_ours && reserve_drop(ipt->port, &err) < 0)
@@ -406,40 +367,4 @@ iptables_close(struct iptables **out)
 	free(ipt->interfaces);
 	free(ipt->interface);
 	free(ipt);
-}
-
-/* --- what we know ---------------------------------------------------------------- */
-
-void
-iptables_metrics(struct iptables *ipt, struct metrics *m)
-{
-	metric_gauge(m, "edgeway_iptables_installed", "1 while the nftables table is in place.",
-		NULL, ipt->installed ? 1 : 0);
-	metric_counter(m, "edgeway_iptables_installs_total",
-		"Transactions that put the table in place.", NULL, ipt->installs);
-	metric_counter(m, "edgeway_iptables_repairs_total",
-		"Times that others changed the table and it was put back.", NULL, ipt->repairs);
-	metric_counter(m, "edgeway_iptables_failures_total",
-		"Transactions that the kernel refused.", NULL, ipt->failures);
-	capture_metrics(&ipt->capture, m, mono_ms());
-}
-
-void
-iptables_state(struct iptables *ipt, struct buf *out)
-{
-	struct addr address = addr_ipv4(ipt->address, ipt->port);
-	char text[ADDR_TEXT_MAX];
-
-	/* Names of interfaces need no escapes, rules_check saw to that. */
-	buf_printf(out,
-		"{\"table\":\"ip "
-		"%s\",\"installed\":%s,\"to\":\"%s\",\"interface\":\"%s\",\"ifindex\":%d,\"up\":%"
-		"s,",
-		RULES_TABLE, ipt->installed ? "true" : "false", addr_text(&address, text),
-		ipt->interface, ipt->state.index, ipt->state.up ? "true" : "false");
-	buf_printf(out, "\"repairs\":%llu,\"failures\":%llu,\"portReserved\":%s,\"captured\":",
-		(unsigned long long)ipt->repairs, (unsigned long long)ipt->failures,
-		ipt->port_ours ? "true" : "false");
-	capture_state(&ipt->capture, out, mono_ms());
-	buf_adds(out, "}");
 }

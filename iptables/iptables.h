@@ -1,7 +1,7 @@
 /*
  * What the agent changes in the kernel, through netlink only (libnftnl, libmnl): the table `ip
- * edgeway` that sends TCP for the fake range to the listener and pods' queries for other name servers
- * to our DNS, the route that lets host processes reach the range, and the reservation of the listen
+ * edgeway` that sends TCP for the fake range to the listener, UDP (and TCP where asked for) straight to
+ * the endpoints and pods' queries for other name servers to our DNS; the route that lets host processes reach the range, and the reservation of the listen
  * port. Also tells when the mesh interface
  * appears, changes its address or goes. The folder's door; loop 0 only.
  */
@@ -10,8 +10,12 @@
 
 #include "base/loop.h"
 #include "base/metric.h"
+#include "model/snapshot.h"
 
 struct iptables;
+
+/* Are ClusterIPs ours to serve? AUTO: where nobody else does. */
+enum iptables_catch { IPTABLES_CATCH_AUTO, IPTABLES_CATCH_ALWAYS, IPTABLES_CATCH_NEVER };
 
 struct iptables_config {
 	struct loop *loop;
@@ -21,6 +25,8 @@ struct iptables_config {
 	uint16_t port; /* of the listener */
 	uint16_t dns_port; /* of our DNS, on the same address */
 	uint32_t mark; /* connections with it are left alone */
+	bool kernel; /* mesh.datapath: kernel */
+	enum iptables_catch catch;
 };
 
 /* Address of the mesh interface, host byte order; 0: none (no interface, down, or no IPv4). */
@@ -36,6 +42,12 @@ int iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
  * to our DNS; call it again while DNS answers, and at once when the upstreams change. n 0: the end.
  * An error when the table is not installed. */
 int iptables_capture(struct iptables *ipt, const uint32_t *upstreams, size_t n, struct err *err);
+/* What the kernel carries by itself and which ClusterIPs are served: from this snapshot on, of which
+ * a reference is taken. Before the table is installed as well. */
+void iptables_use(struct iptables *ipt, const struct snapshot *snapshot);
+/* The listener is about to close: new connections to it are refused; what the kernel carries goes on,
+ * and connections that are there keep their translation. Until the next install. */
+int iptables_drain(struct iptables *ipt, struct err *err);
 /* Removes table and route; fine when they are not there. */
 int iptables_remove(struct iptables *ipt, struct err *err);
 bool iptables_installed(const struct iptables *ipt);

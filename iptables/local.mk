@@ -6,8 +6,14 @@ iptables_libiptables_a_SOURCES = \
 	iptables/elements.c iptables/elements.h \
 	iptables/expr.c iptables/expr.h \
 	iptables/iface.c iptables/iface.h \
-	iptables/iptables.c iptables/iptables.h \
+	iptables/kernelpath.c iptables/kernelpath.h \
+	iptables/foreign.c iptables/foreign.h \
+	iptables/iptables.c iptables/iptables.h iptables/iptables_private.h \
+	iptables/iptables_repair.c iptables/iptables_report.c \
 	iptables/netlink.c iptables/netlink.h \
+	iptables/frontends.c iptables/frontends.h \
+	iptables/plan.c iptables/plan.h \
+	iptables/probe.c iptables/probe.h \
 	iptables/reserve.c iptables/reserve.h \
 	iptables/route.c iptables/route.h \
 	iptables/rules.c iptables/rules.h
@@ -16,7 +22,7 @@ if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
 TESTS += tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
 endif
-IPTABLES_TEST_LDADD = iptables/libiptables.a $(BASE_LDADD) $(NFTNL_LIBS) $(MNL_LIBS) $(CMOCKA_LIBS)
+IPTABLES_TEST_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIBS) $(CMOCKA_LIBS)
 tests_unit_rules_test_SOURCES = tests/unit/rules_test.c
 tests_unit_rules_test_LDADD = $(IPTABLES_TEST_LDADD)
 tests_unit_reserve_test_SOURCES = tests/unit/reserve_test.c
@@ -26,4 +32,4 @@ tests_unit_iptables_test_LDADD = $(IPTABLES_TEST_LDADD)
 
 FUZZERS += tests/fuzz/reserve_fuzz
 tests_fuzz_reserve_fuzz_SOURCES = tests/fuzz/reserve_fuzz.c
-tests_fuzz_reserve_fuzz_LDADD = iptables/libiptables.a $(BASE_LDADD)
+tests_fuzz_reserve_fuzz_LDADD = iptables/libiptables.a $(MODEL_LDADD)

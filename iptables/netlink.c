@@ -6,7 +6,7 @@
 int
 nl_open(struct mnl_socket **out, int bus, uint32_t groups, struct err *err)
 {
-	int room = 1 << 20;
+	int room = 1 << 21;
 	struct mnl_socket *nl = mnl_socket_open2(bus, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	int rc;
 
@@ -25,6 +25,9 @@ nl_open(struct mnl_socket **out, int bus, uint32_t groups, struct err *err)
 	if (groups != 0)
 		(void)setsockopt(
 			mnl_socket_get_fd(nl), SOL_SOCKET, SO_RCVBUFFORCE, &room, sizeof room);
+	else
+		(void)setsockopt(
+			mnl_socket_get_fd(nl), SOL_SOCKET, SO_SNDBUFFORCE, &room, sizeof room);
 	*out = nl;
 	return 0;
 }

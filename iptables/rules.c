@@ -7,14 +7,26 @@
 #include <linux/netfilter_ipv4.h>
 #include <net/if.h>
 #include <netinet/in.h>
+#include <stdio.h>
 
 #include "iptables/elements.h"
 #include "iptables/expr.h"
+#include "iptables/plan.h"
 
 /* Types of keys as nft(8) knows them, so that it can print our sets. */
-enum { TYPE_IPV4 = 7 };
+enum {
+	TYPE_IPV4 = 7,
+	TYPE_PROTO = 12,
+	TYPE_PORT = 13,
+	TYPE_MARK = 19,
+	TYPE_BITS = 6, /* of each in a concatenation */
+	TYPE_SERVICE = (TYPE_IPV4 << TYPE_BITS | TYPE_PROTO) << TYPE_BITS | TYPE_PORT,
+	TYPE_SLOT = TYPE_SERVICE << TYPE_BITS | TYPE_MARK,
+	TYPE_ENDPOINT = TYPE_IPV4 << TYPE_BITS | TYPE_PORT,
+};
 enum { DNS_PORT = 53 };
 #define UPSTREAMS "upstreams"
+#define PROXY "proxy"
 
 static void
 add_goto(struct batch *b, const char *from, const char *to)
@@ -28,16 +40,19 @@ add_goto(struct batch *b, const char *from, const char *to)
 static void
 add_bases(struct batch *b)
 {
-	static const struct batch_hook prerouting = {"nat", NF_INET_PRE_ROUTING,
-					       NF_IP_PRI_NAT_DST - 5},
-				       output = {"nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST - 5},
-				       forward = {"filter", NF_INET_FORWARD, NF_IP_PRI_FILTER},
-				       local = {"filter", NF_INET_LOCAL_OUT, NF_IP_PRI_FILTER};
+	static const struct {
+		const char *name;
+		struct batch_hook hook;
+	} bases[] = {
+		{"prerouting", {"nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST - 5}},
+		{"output", {"nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST - 5}},
+		{"postrouting", {"nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC - 5}},
+		{"forward", {"filter", NF_INET_FORWARD, NF_IP_PRI_FILTER}},
+		{"local", {"filter", NF_INET_LOCAL_OUT, NF_IP_PRI_FILTER}},
+	};
 
-	batch_chain(b, "prerouting", &prerouting);
-	batch_chain(b, "output", &output);
-	batch_chain(b, "forward", &forward);
-	batch_chain(b, "local", &local);
+	for (size_t i = 0; i < ARRAY_LEN(bases); i++)
+		batch_chain(b, bases[i].name, &bases[i].hook);
 }
 
 static void
@@ -81,13 +96,44 @@ add_mesh(struct batch *b, const struct rules *rules)
 {
 	struct nftnl_rule *r = expr_rule();
 
-	expr_match_subnet(r, rules->subnet, rules->mask);
-	expr_goto(r, "proxy");
+	expr_verdict_map(r, RULES_SERVICES);
 	batch_rule(b, "mesh", r);
+	r = expr_rule();
+	expr_match_subnet(r, rules->subnet, rules->mask);
+	expr_goto(r, PROXY);
+	batch_rule(b, "mesh", r);
+	r = expr_rule();
+	expr_match_set(r, EXPR_DADDR, RULES_CLUSTER_IPS, false);
+	expr_goto(r, PROXY);
+	batch_rule(b, "mesh", r);
+	if (rules->draining)
+		return;
 	r = expr_rule();
 	expr_match_l4proto(r, IPPROTO_TCP);
 	expr_dnat(r, rules->address, rules->port);
-	batch_rule(b, "proxy", r);
+	batch_rule(b, PROXY, r);
+}
+
+static void
+add_row_chains(struct batch *b, bool by_client)
+{
+	char chain[RULES_CHAIN_MAX];
+
+	for (const uint16_t *n = plan_lengths(by_client); *n != 0; n++)
+		batch_chain(b, rules_chain(chain, by_client, *n), NULL);
+}
+
+static void
+add_rows(struct batch *b, bool by_client)
+{
+	for (const uint16_t *n = plan_lengths(by_client); *n != 0; n++) {
+		struct nftnl_rule *r = expr_rule();
+		char chain[RULES_CHAIN_MAX];
+
+		rules_chain(chain, by_client, *n);
+		expr_dnat_map(r, RULES_ENDPOINTS, by_client, *n);
+		batch_rule(b, chain, r);
+	}
 }
 
 static void
@@ -98,6 +144,28 @@ add_refusal(struct batch *b, const struct rules *rules, const char *chain)
 	expr_match_subnet(r, rules->subnet, rules->mask);
 	expr_reject(r);
 	batch_rule(b, chain, r);
+	r = expr_rule();
+	expr_match_set(r, EXPR_DADDR, RULES_CLUSTER_IPS, false);
+	expr_reject(r);
+	batch_rule(b, chain, r);
+}
+
+/* On lo a packet is for this machine itself, and its source is right as it is. */
+static void
+add_masquerade(struct batch *b, const struct rules *rules)
+{
+	for (int i = 0; i < 2; i++) {
+		struct nftnl_rule *r = expr_rule();
+
+		expr_match_not_output(r, "lo");
+		expr_match_translated(r);
+		if (i == 0)
+			expr_match_asked_subnet(r, rules->subnet, rules->mask);
+		else
+			expr_match_asked_set(r, RULES_CLUSTER_IPS);
+		expr_masquerade(r);
+		batch_rule(b, "postrouting", r);
+	}
 }
 
 int
@@ -121,27 +189,57 @@ rules_check(const char *interface, struct err *err)
 	return 0;
 }
 
+static void
+add_sets(struct batch *b)
+{
+	static const struct batch_set sets[] = {
+		{UPSTREAMS, NFT_SET_TIMEOUT, TYPE_IPV4, sizeof(uint32_t), 0, 0},
+		{RULES_CLUSTER_IPS, 0, TYPE_IPV4, sizeof(uint32_t), 0, 0},
+		{RULES_SERVICES, NFT_SET_MAP, TYPE_SERVICE, RULES_SERVICE_KEY_BYTES,
+			NFT_DATA_VERDICT, 0},
+		{RULES_ENDPOINTS, NFT_SET_MAP, TYPE_SLOT, sizeof(struct rules_key), TYPE_ENDPOINT,
+			sizeof(struct rules_endpoint)},
+	};
+
+	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
+		batch_set(b, &sets[i]);
+}
+
 void
 rules_install(struct batch *b, const struct rules *rules)
 {
-	static const struct batch_set upstreams = {.name = UPSTREAMS,
-		.flags = NFT_SET_TIMEOUT,
-		.key_type = TYPE_IPV4,
-		.key_len = sizeof(uint32_t)};
-	static const char *const inner[] = {"pods", "mesh", "proxy"};
+	static const char *const inner[] = {"pods", "mesh", PROXY};
 
 	batch_table(b, NFT_MSG_NEWTABLE);
 	batch_table(b, NFT_MSG_DELTABLE);
 	batch_table(b, NFT_MSG_NEWTABLE);
-	batch_set(b, &upstreams);
+	add_sets(b);
 	for (size_t i = 0; i < ARRAY_LEN(inner); i++)
 		batch_chain(b, inner[i], NULL);
+	add_row_chains(b, false);
+	add_row_chains(b, true);
 	add_bases(b);
+	add_rows(b, false);
+	add_rows(b, true);
 	add_mesh(b, rules);
 	add_capture(b, rules);
 	add_refusal(b, rules, "forward");
 	add_refusal(b, rules, "local");
+	add_masquerade(b, rules);
 	add_entry(b, rules);
+}
+
+void
+rules_drain(struct batch *b)
+{
+	batch_flush_chain(b, PROXY);
+}
+
+const char *
+rules_chain(char to[RULES_CHAIN_MAX], bool by_client, uint16_t n)
+{
+	snprintf(to, RULES_CHAIN_MAX, "%s-%u", by_client ? "client" : "chance", n);
+	return to;
 }
 
 void

@@ -4,6 +4,10 @@
  *
  *	table ip edgeway {
  *		set upstreams { type ipv4_addr; flags timeout; }
+ *		set clusterips { type ipv4_addr; }
+ *		map services { type ipv4_addr . inet_proto . inet_service : verdict; }
+ *		map endpoints { type ipv4_addr . inet_proto . inet_service . mark
+ *			: ipv4_addr . inet_service; }
  *		chain prerouting { type nat hook prerouting priority dstnat - 5;
  *			iifname "docker0" goto pods }
  *		chain output { type nat hook output priority dstnat - 5; meta mark != M goto mesh }
@@ -11,26 +15,58 @@
  *			ip saddr != @upstreams ip daddr @upstreams udp dport 53 dnat to 172.17.0.1:53
  *			... the same for tcp
  *			goto mesh }
- *		chain mesh { ip daddr 9.251.0.0/16 goto proxy }
+ *		chain mesh {
+ *			ip daddr . meta l4proto . th dport vmap @services
+ *			ip daddr 9.251.0.0/16 goto proxy
+ *			ip daddr @clusterips goto proxy }
  *		chain proxy { meta l4proto tcp dnat to 172.17.0.1:40001 }
+ *		chain chance-2 { dnat to ip daddr . meta l4proto . th dport . numgen random mod 2
+ *			map @endpoints }
+ *		chain client-16 { the same with jhash ip saddr mod 16 }
+ *		... one for each length of a row, see plan.h
+ *		chain postrouting { type nat hook postrouting priority srcnat - 5;
+ *			oifname != "lo" ct status dnat ct original ip daddr 9.251.0.0/16 masquerade
+ *			... the same for @clusterips }
  *		chain forward { type filter hook forward priority filter;
- *			ip daddr 9.251.0.0/16 reject }
- *		chain local { type filter hook output priority filter; ip daddr 9.251.0.0/16 reject }
+ *			ip daddr 9.251.0.0/16 reject
+ *			ip daddr @clusterips reject }
+ *		chain local { the same at hook output }
  *	}
  *
  * dstnat - 5 puts us in front of iptables, Docker and kube-proxy. The number of rules does not
- * depend on the number of services. Installing creates the table if it is missing, deletes it and
- * makes it anew, all in one transaction: what an earlier run left is replaced without a gap.
- * What is for the range and is not translated (no such service, nobody to serve it) is refused, not
- * dropped. `pods` leaves the upstreams' own queries alone: one may be a container here.
+ * depend on the number of services: what the kernel carries is elements of `services` and `endpoints`
+ * (frontends.h), the rest goes to the listener. Installing creates the table if it is missing,
+ * deletes it and makes it anew, all in one transaction: what an earlier run left is replaced without
+ * a gap. What is for us and is not translated (no such service, nobody to serve it) is refused, not
+ * dropped. `pods` leaves the upstreams' own queries alone: one may be a container here. Masquerading
+ * lets a pod reach itself, a pod of its own bridge and what the host reaches, whatever Docker does.
  */
 #ifndef EDGEWAY_IPTABLES_RULES_H
 #define EDGEWAY_IPTABLES_RULES_H
 
+#include <stddef.h>
+
 #include "base/err.h"
 #include "iptables/batch.h"
 
-enum { RULES_INTERFACES_MAX = 64 };
+enum { RULES_INTERFACES_MAX = 64, RULES_CHAIN_MAX = 32 };
+#define RULES_CLUSTER_IPS "clusterips"
+#define RULES_SERVICES "services"
+#define RULES_ENDPOINTS "endpoints"
+
+/* Keys and data of the maps' elements, as the kernel compares them. */
+struct rules_key {
+	uint32_t ip; /* big-endian */
+	uint8_t proto, pad[3];
+	uint16_t port, pad2; /* big-endian */
+	uint32_t slot; /* of `endpoints`; host byte order */
+};
+enum { RULES_SERVICE_KEY_BYTES = offsetof(struct rules_key, slot) };
+
+struct rules_endpoint {
+	uint32_t ip;
+	uint16_t port, pad;
+};
 
 struct rules {
 	const char *const
@@ -39,12 +75,17 @@ struct rules {
 	uint32_t address; /* of the listener and of DNS, host byte order */
 	uint16_t port, dns_port;
 	uint32_t mark; /* connections with it are left alone; 0: none are */
+	bool draining; /* as after rules_drain */
 };
 
 /* Is it a name of an interface, or the start of one followed by '*'? -EINVAL says what is wrong. */
 int rules_check(const char *interface, struct err *err);
 /* Into an open batch. */
 void rules_install(struct batch *b, const struct rules *r);
+/* New connections no longer go to the listener, and are refused. */
+void rules_drain(struct batch *b);
+/* The chain that draws from a row of n slots, for the elements of `services`; returns `to`. */
+const char *rules_chain(char to[RULES_CHAIN_MAX], bool by_client, uint16_t n);
 void rules_remove(struct batch *b);
 /* Upstreams (host byte order) to capture for timeout_ms from now; replaces what was in the set. */
 void rules_capture(struct batch *b, const uint32_t *upstreams, size_t n, uint64_t timeout_ms);

@@ -414,6 +414,43 @@ snapshot_has_namespace(const struct snapshot *s, const char *ns, size_t ns_len)
 	return shard_next(s->by_ns.shard[shard_of(hash)], key_of(hash), &at, &value);
 }
 
+/* The service of this name in a shard that may be NULL. */
+static const struct service *
+namesake(const struct shard *shard, uint32_t key, const struct service *of)
+{
+	uint32_t at = UINT32_MAX;
+	const void *value;
+
+	while (shard_next(shard, key, &at, &value)) {
+		const struct service *s = value;
+
+		if (named(s, of->namespace, strlen(of->namespace), of->name, strlen(of->name)))
+			return s;
+	}
+	return NULL;
+}
+
+void
+snapshot_diff(
+	const struct snapshot *base, const struct snapshot *s, snapshot_diff_fn *fn, void *arg)
+{
+	for (size_t i = 0; i < SHARDS; i++) {
+		const struct shard *old = base != NULL ? base->by_name.shard[i] : NULL;
+		const struct shard *now = s->by_name.shard[i];
+
+		for (uint32_t k = 0; old != now && now != NULL && k < now->n; k++) {
+			const struct service *before = namesake(old, now->keys[k], now->values[k]);
+
+			if (before != now->values[k])
+				fn(arg, before, now->values[k]);
+		}
+		for (uint32_t k = 0; old != now && old != NULL && k < old->n; k++) {
+			if (namesake(now, old->keys[k], old->values[k]) == NULL)
+				fn(arg, old->values[k], NULL);
+		}
+	}
+}
+
 const struct service *
 snapshot_at(const struct snapshot *s, size_t i)
 {

@@ -36,6 +36,12 @@ const struct service *snapshot_find(
 const struct service *snapshot_find_ip(const struct snapshot *s, uint32_t fake_or_cluster_ip);
 /* Does any service live in this namespace? (empty non-terminals, RFC 8020) */
 bool snapshot_has_namespace(const struct snapshot *s, const char *ns, size_t ns_len);
+/* Calls fn for each service that is not the same object in both: `old` NULL: new, `now` NULL: gone.
+ * `base` may be NULL: everything is new. Costs what has changed, not what there is, when `s` came from
+ * `base` by few steps. */
+typedef void snapshot_diff_fn(void *arg, const struct service *old, const struct service *now);
+void snapshot_diff(
+	const struct snapshot *base, const struct snapshot *s, snapshot_diff_fn *fn, void *arg);
 /* i in [0, snapshot_count): in no particular order. */
 const struct service *snapshot_at(const struct snapshot *s, size_t i);
 

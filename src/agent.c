@@ -26,6 +26,8 @@ use(void *arg, const struct snapshot *snapshot)
 		dns_use(a->dns, snapshot);
 	if (a->lb != NULL)
 		lb_use(a->lb, snapshot);
+	if (a->ipt != NULL)
+		iptables_use(a->ipt, snapshot);
 }
 
 static size_t
@@ -134,9 +136,14 @@ open_iptables(struct agent *a, struct err *err)
 		.port = (uint16_t)o->mesh_listen_port,
 		.dns_port = (uint16_t)o->dns_port,
 		.mark = MESH_MARK,
+		.kernel = o->mesh_datapath == MESH_DATAPATH_KERNEL,
+		.catch = (enum iptables_catch)o->mesh_catch_cluster_ips,
 	};
+	int rc = iptables_open(&a->ipt, &config, agent_address, a, err);
 
-	return iptables_open(&a->ipt, &config, agent_address, a, err);
+	if (rc == 0)
+		iptables_use(a->ipt, a->snapshot);
+	return rc;
 }
 
 static void
@@ -294,6 +301,8 @@ stop(void *arg)
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
 		a->status = 1;
 	}
+	if (iptables_drain(a->ipt, &err) < 0)
+		log_error("agent", "new connections still go to the listener: %s", err.text);
 	lb_stop(&a->lb, a->options->drain_timeout, on_lb_stopped, a);
 }
 

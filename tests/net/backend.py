@@ -1,5 +1,7 @@
 """A server that says who it is. --http PORT: any GET is answered with its name; POST gives the body back; /headers the
 request's head, /slow answers after a second. --delay MS: each answer waits. --tcp PORT: sends its name and a line end, then echoes."""
+request's head, /slow answers after a second. --tcp PORT: sends its name and a line end, then echoes. --udp PORT: answers
+each datagram with its name, a line end and the datagram, cut to what fits."""
 import argparse
 import http.server
 import socketserver
@@ -52,13 +54,27 @@ class Server(socketserver.ThreadingTCPServer):
     request_queue_size = 256
 
 
+class Datagrams(socketserver.BaseRequestHandler):
+    def handle(self):
+        data, sock = self.request
+        sock.sendto((f"{options.name}\n".encode() + data)[:65507], self.client_address)
+
+
+class DatagramServer(socketserver.UDPServer):
+    allow_reuse_address = True
+    max_packet_size = 65536
+
+
 parser = argparse.ArgumentParser()
 parser.add_argument("--name", required=True)
 parser.add_argument("--http", type=int, action="append", default=[])
 parser.add_argument("--tcp", type=int, action="append", default=[])
 parser.add_argument("--delay", type=float, default=0)
+parser.add_argument("--udp", type=int, action="append", default=[])
 options = parser.parse_args()
 for kind, ports in ((Web, options.http), (Echo, options.tcp)):
     for port in ports:
         threading.Thread(target=Server(("0.0.0.0", port), kind).serve_forever).start()
+for port in options.udp:
+    threading.Thread(target=DatagramServer(("0.0.0.0", port), Datagrams).serve_forever).start()
 print("serving", flush=True)

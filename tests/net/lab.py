@@ -296,8 +296,8 @@ class Node(Machine):
         self.pods += 1
         return Pod(self, name, f"172.17.{(self.pods + 1) // 250}.{(self.pods + 1) % 250}")
 
-    def publish(self, host_port, pod, port):
-        self.run("nft", "add", "rule", "ip", "lab", "ports", "iifname", "!=", self.bridge, "tcp", "dport", host_port,
+    def publish(self, host_port, pod, port, protocol="tcp"):
+        self.run("nft", "add", "rule", "ip", "lab", "ports", "iifname", "!=", self.bridge, protocol, "dport", host_port,
                  "dnat", "to", f"{pod.address}:{port}")
 
     def resolv(self):
@@ -430,14 +430,15 @@ def upstream(lab, *records):
 # --- Kubernetes objects --------------------------------------------------------------
 
 
-def service(name, *ports, selector=None, namespace="default", **spec):
+def service(name, *ports, selector=None, namespace="default", annotations=None, protocol="TCP", **spec):
     """ports: (name, port, targetPort)."""
-    return {"apiVersion": "v1", "kind": "Service", "metadata": {"name": name, "namespace": namespace},
+    return {"apiVersion": "v1", "kind": "Service",
+            "metadata": {"name": name, "namespace": namespace, "annotations": annotations or {}},
             "spec": {"selector": {"app": selector or name}, **spec,
-                     "ports": [{"name": n, "port": p, "targetPort": t, "protocol": "TCP"} for n, p, t in ports]}}
+                     "ports": [{"name": n, "port": p, "targetPort": t, "protocol": protocol} for n, p, t in ports]}}
 
 
-def pod(name, node, address, *ports, app=None, namespace="default", ready=True, host_network=False):
+def pod(name, node, address, *ports, app=None, namespace="default", ready=True, host_network=False, protocol="TCP"):
     """ports: (name, containerPort, hostPort or 0); node: a Node or (name, hostIP)."""
     node_name, host_ip = (node.name, node.address) if isinstance(node, Machine) else node
     condition = {"type": "Ready", "status": "True" if ready else "False"}
@@ -445,7 +446,7 @@ def pod(name, node, address, *ports, app=None, namespace="default", ready=True, 
             "metadata": {"name": name, "namespace": namespace, "labels": {"app": app or name}},
             "spec": {"nodeName": node_name, "hostNetwork": host_network, "containers": [{
                 "name": "main", "image": "lab", "ports": [
-                    {"name": n, "containerPort": c, "protocol": "TCP", **({"hostPort": h} if h else {})}
+                    {"name": n, "containerPort": c, "protocol": protocol, **({"hostPort": h} if h else {})}
                     for n, c, h in ports]}]},
             "status": {"phase": "Running", "hostIP": host_ip, "podIP": address, "podIPs": [{"ip": address}],
                        "conditions": [condition]}}

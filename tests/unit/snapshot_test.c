@@ -42,6 +42,61 @@ find(const struct snapshot *s, const char *ns, const char *name)
 	return snapshot_find(s, ns, strlen(ns), name, strlen(name));
 }
 
+struct told {
+	unsigned n;
+	const struct service *old, *now; /* of the last call */
+};
+
+static void
+on_difference(void *arg, const struct service *old, const struct service *now)
+{
+	struct told *t = arg;
+
+	t->n++;
+	t->old = old;
+	t->now = now;
+}
+
+static struct told
+differences(const struct snapshot *base, const struct snapshot *s)
+{
+	struct told t = {0};
+
+	snapshot_diff(base, s, on_difference, &t);
+	return t;
+}
+
+static void
+tells_what_differs(void **state)
+{
+	struct snapshot *first = snapshot_new(true), *s;
+	const struct service *web;
+	struct told t;
+
+	(void)state;
+	for (unsigned i = 0; i < 1000; i++) {
+		auto_free char *name = xasprintf("s%u", i);
+
+		step(&first, "default", name, make("default", name, 2000 + i, ""));
+	}
+	assert_int_equal(differences(NULL, first).n, 1000);
+	assert_int_equal(differences(first, first).n, 0);
+	s = snapshot_ref(first);
+	step(&s, "default", "web", make("default", "web", 1001, ""));
+	web = find(s, "default", "web");
+	t = differences(first, s);
+	assert_true(t.n == 1 && t.old == NULL && t.now == web);
+	t = differences(s, first);
+	assert_true(t.n == 1 && t.old == web && t.now == NULL);
+	step(&s, "default", "web", NULL);
+	step(&s, "default", "s7", make("default", "s7", 2007, "10.0.0.7"));
+	t = differences(first, s);
+	assert_true(t.n == 1 && t.old == find(first, "default", "s7") &&
+		t.now == find(s, "default", "s7"));
+	snapshot_unref(&first);
+	snapshot_unref(&s);
+}
+
 static void
 finds_by_name_and_address(void **state)
 {
@@ -283,6 +338,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(finds_by_name_and_address),
+		cmocka_unit_test(tells_what_differs),
 		cmocka_unit_test(an_update_leaves_the_old_one_alone),
 		cmocka_unit_test(deletion_and_order_within_one_update),
 		cmocka_unit_test(an_address_passes_from_one_service_to_another),

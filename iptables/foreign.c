@@ -1,0 +1,99 @@
+#include "iptables/foreign.h"
+
+#include <net/if.h>
+#include <netinet/in.h>
+#include <string.h>
+#include <sys/socket.h>
+
+/* behind libc's, whose structs they otherwise define again */
+#include <libnftnl/common.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+#include <linux/netfilter/nfnetlink.h>
+#include <linux/netfilter_ipv4/ip_tables.h>
+
+#include "base/util.h"
+#include "iptables/netlink.h"
+
+#define CHAIN "KUBE-SERVICES"
+#define TABLE "kube-proxy"
+#define LEGACY_TABLES "/proc/net/ip_tables_names"
+enum { LEGACY_MAX = 64 << 20, NAMES_MAX = 4096 };
+
+static int
+on_chain(const struct nlmsghdr *nlh, void *arg)
+{
+	const char **found = arg;
+
+	if (strcmp(nl_text(nlh, sizeof(struct nfgenmsg), NFTA_CHAIN_NAME), CHAIN) == 0)
+		*found = "chain " CHAIN " in nftables";
+	if (strcmp(nl_text(nlh, sizeof(struct nfgenmsg), NFTA_CHAIN_TABLE), TABLE) == 0)
+		*found = "table " TABLE " in nftables";
+	return MNL_CB_OK;
+}
+
+static const char *
+look_nftables(void)
+{
+	char bytes[256];
+	struct nlmsghdr *nlh =
+		nftnl_nlmsg_build_hdr(bytes, NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, NLM_F_DUMP, 1);
+	auto_nl struct mnl_socket *nl = NULL;
+	const char *found = NULL;
+
+	if (nl_open(&nl, NETLINK_NETFILTER, 0, NULL) == 0)
+		(void)nl_request(nl, nlh, on_chain, &found);
+	return found;
+}
+
+static const char *
+search_legacy(int fd)
+{
+	struct ipt_getinfo info = {.name = "nat"};
+	auto_free struct ipt_get_entries *all = NULL;
+	socklen_t len = sizeof info;
+
+	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_INFO, &info, &len) < 0 || info.size > LEGACY_MAX)
+		return NULL;
+	len = (socklen_t)(sizeof *all + info.size);
+	all = xcalloc(1, len);
+	memcpy(all->name, info.name, sizeof all->name);
+	all->size = info.size;
+	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_ENTRIES, all, &len) < 0)
+		return NULL;
+	/* The name of a chain stands in the entry that begins it, with a NUL behind. */
+	return memmem(all->entrytable, all->size, CHAIN, sizeof CHAIN) != NULL
+		? "chain " CHAIN " in iptables-legacy"
+		: NULL;
+}
+
+static const char *
+look_legacy(void)
+{
+	auto_free char *names = NULL;
+	auto_fd int fd = -1;
+
+	if (file_read(LEGACY_TABLES, NAMES_MAX, &names, NULL) < 0 || strstr(names, "nat") == NULL)
+		return NULL;
+	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	return fd < 0 ? NULL : search_legacy(fd);
+}
+
+const char *
+foreign_cluster_ips(void)
+{
+	static const struct {
+		const char *name, *says;
+	} interfaces[] = {
+		{"kube-ipvs0", "interface kube-ipvs0"},
+		{"cilium_host", "interface cilium_host"},
+		{"cilium_net", "interface cilium_net"},
+	};
+	const char *found;
+
+	for (size_t i = 0; i < ARRAY_LEN(interfaces); i++)
+		if (if_nametoindex(interfaces[i].name) != 0)
+			return interfaces[i].says;
+	found = look_nftables();
+	return found != NULL ? found : look_legacy();
+}

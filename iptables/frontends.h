@@ -1,0 +1,58 @@
+/*
+ * What the kernel carries by itself, as elements of the table's maps: UDP ports of services, TCP
+ * ports that asked for it (datapath kernel) and whose endpoints can all be dialled directly, and the
+ * ClusterIPs that are caught. Holds what the kernel should have, and what differs from it. The
+ * table's owner (iptables.c) puts the differences into transactions; nothing here sends. Loop 0.
+ *
+ *	frontends_use(f, old, now);	// or frontends_again, when endpoints died or live again
+ *	while (frontends_put(f, &batch))
+ *		... commit ...
+ *	frontends_flows(f);	// what went with what is gone
+ *
+ * A table that was made anew is empty: frontends_all makes everything a difference again.
+ */
+#ifndef EDGEWAY_IPTABLES_FRONTENDS_H
+#define EDGEWAY_IPTABLES_FRONTENDS_H
+
+#include "iptables/batch.h"
+#include "iptables/plan.h"
+#include "model/snapshot.h"
+
+struct frontends;
+
+struct frontends_config {
+	bool kernel; /* mesh.datapath: kernel, for TCP ports whose service says nothing */
+	uint32_t subnet, mask; /* of the fake IPs; flows to them are ours */
+	plan_alive_fn *alive; /* NULL: all are */
+	void *arg;
+};
+
+struct frontends_counts {
+	size_t udp, tcp, cluster_ips; /* ports, addresses */
+	size_t slots;
+	uint64_t flows_ended, flow_failures;
+};
+
+void frontends_new(struct frontends **f, const struct frontends_config *config);
+void frontends_free(struct frontends **f);
+/* Serve ClusterIPs too? Says nothing of those that are there: follow it by frontends_again. */
+void frontends_catch(struct frontends *f, bool cluster_ips);
+/* old NULL: nothing before. */
+void frontends_use(struct frontends *f, const struct snapshot *old, const struct snapshot *now);
+void frontends_again(struct frontends *f, const struct snapshot *now);
+void frontends_all(struct frontends *f);
+/* There is no table: differences are of no use. */
+void frontends_skip(struct frontends *f);
+/* The next differences, some thousand elements at most; false: there are none left. */
+bool frontends_put(struct frontends *f, struct batch *b);
+/* Is there something for frontends_flows to do? */
+bool frontends_flows_due(const struct frontends *f);
+void frontends_flows(struct frontends *f);
+const struct frontends_counts *frontends_counts(const struct frontends *f);
+
+/* Every endpoint of TCP ports that the kernel carries, alive or not; some more than once. */
+typedef void frontends_target_fn(void *arg, const struct plan_target *t);
+void frontends_targets(
+	const struct frontends *f, const struct snapshot *s, frontends_target_fn *fn, void *arg);
+
+#endif

@@ -1,0 +1,41 @@
+#include "iptables/iptables_private.h"
+
+#include "base/sock.h"
+#include "iptables/rules.h"
+
+void
+iptables_metrics(struct iptables *ipt, struct metrics *m)
+{
+	metric_gauge(m, "edgeway_iptables_installed", "1 while the nftables table is in place.",
+		NULL, ipt->installed ? 1 : 0);
+	metric_counter(m, "edgeway_iptables_installs_total",
+		"Transactions that put the table in place.", NULL, ipt->installs);
+	metric_counter(m, "edgeway_iptables_repairs_total",
+		"Times that others changed the table and it was put back.", NULL, ipt->repairs);
+	metric_counter(m, "edgeway_iptables_failures_total",
+		"Transactions that the kernel refused.", NULL, ipt->failures);
+	capture_metrics(&ipt->capture, m, mono_ms());
+	kernelpath_metrics(ipt->kernelpath, m);
+}
+
+void
+iptables_state(struct iptables *ipt, struct buf *out)
+{
+	struct addr address = addr_ipv4(ipt->address, ipt->port);
+	char text[ADDR_TEXT_MAX];
+
+	/* Names of interfaces need no escapes, rules_check saw to that. */
+	buf_printf(out,
+		"{\"table\":\"ip "
+		"%s\",\"installed\":%s,\"to\":\"%s\",\"interface\":\"%s\",\"ifindex\":%d,\"up\":%"
+		"s,",
+		RULES_TABLE, ipt->installed ? "true" : "false", addr_text(&address, text),
+		ipt->interface, ipt->state.index, ipt->state.up ? "true" : "false");
+	buf_printf(out, "\"repairs\":%llu,\"failures\":%llu,\"portReserved\":%s,\"captured\":",
+		(unsigned long long)ipt->repairs, (unsigned long long)ipt->failures,
+		ipt->port_ours ? "true" : "false");
+	capture_state(&ipt->capture, out, mono_ms());
+	buf_adds(out, ",\"kernel\":");
+	kernelpath_state(ipt->kernelpath, out);
+	buf_adds(out, "}");
+}
