@@ -321,10 +321,11 @@ expr_goto(struct nftnl_rule *r, const char *chain)
 }
 
 void
-expr_reject(struct nftnl_rule *r)
+expr_reject(struct nftnl_rule *r, bool tcp)
 {
 	struct nftnl_expr *e = add(r, "reject");
 
-	nftnl_expr_set_u32(e, NFTNL_EXPR_REJECT_TYPE, NFT_REJECT_ICMP_UNREACH);
+	nftnl_expr_set_u32(
+		e, NFTNL_EXPR_REJECT_TYPE, tcp ? NFT_REJECT_TCP_RST : NFT_REJECT_ICMP_UNREACH);
 	nftnl_expr_set_u8(e, NFTNL_EXPR_REJECT_CODE, ICMP_PORT_UNREACH);
 }

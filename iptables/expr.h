@@ -37,6 +37,6 @@ void expr_dnat_map(struct nftnl_rule *r, const char *map, bool by_client, uint16
 void expr_masquerade(struct nftnl_rule *r);
 void expr_dnat(struct nftnl_rule *r, uint32_t address, uint16_t port);
 void expr_goto(struct nftnl_rule *r, const char *chain);
-void expr_reject(struct nftnl_rule *r); /* ICMP port unreachable */
+void expr_reject(struct nftnl_rule *r, bool tcp); /* RST, or ICMP port unreachable */
 
 #endif

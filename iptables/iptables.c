@@ -86,8 +86,8 @@ put_kernelpath(struct iptables *ipt)
 	return rc;
 }
 
-int
-iptables_install_table(struct iptables *ipt, struct err *err)
+static int
+commit_rules(struct iptables *ipt)
 {
 	struct rules rules = {.interfaces = ipt->interfaces,
 		.subnet = ipt->subnet,
@@ -96,14 +96,25 @@ iptables_install_table(struct iptables *ipt, struct err *err)
 		.port = ipt->port,
 		.dns_port = ipt->dns_port,
 		.mark = ipt->mark,
-		.draining = ipt->draining};
+		.draining = ipt->draining,
+		.old_kernel = ipt->old_kernel};
 	struct transaction c;
-	int rc;
 
 	begin(ipt, &c);
 	rules_install(&c.batch, &rules);
 	capture_put(&ipt->capture, &c.batch, mono_ms());
-	rc = commit(ipt, &c);
+	return commit(ipt, &c);
+}
+
+int
+iptables_install_table(struct iptables *ipt, struct err *err)
+{
+	int rc = commit_rules(ipt);
+
+	if (rc == -EOPNOTSUPP && !ipt->old_kernel) {
+		ipt->old_kernel = true;
+		rc = commit_rules(ipt);
+	}
 	if (rc < 0)
 		return explain(err, rc, "install");
 	kernelpath_all(ipt->kernelpath);

@@ -37,7 +37,7 @@ struct iptables {
 	uint64_t repaired_ms;
 	struct capture capture;
 	struct kernelpath *kernelpath;
-	bool draining;
+	bool draining, old_kernel; /* as in struct rules */
 
 	bool damaged; /* seen while draining events: somebody else touched our table */
 	char culprit[64]; /* and who: "name pid", as the kernel says */

@@ -30,7 +30,7 @@ struct probes {
 	struct timer *tick;
 	struct table table;
 	size_t open, dead;
-	bool news; /* to tell with the next tick */
+	bool news; /* to tell with the next tick, which comes at once */
 };
 
 static uint64_t
@@ -92,6 +92,7 @@ judge(struct probe *one, bool answered)
 		return;
 	p->dead += one->dead ? 1 : (size_t)-1;
 	p->news = true;
+	timer_start(p->tick, 0, TICK_MS);
 	say(one);
 }
 

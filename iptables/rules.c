@@ -27,6 +27,7 @@ enum {
 enum { DNS_PORT = 53 };
 #define UPSTREAMS "upstreams"
 #define PROXY "proxy"
+#define EARLY "early"
 
 static void
 add_goto(struct batch *b, const char *from, const char *to)
@@ -47,6 +48,7 @@ add_bases(struct batch *b)
 		{"prerouting", {"nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST - 5}},
 		{"output", {"nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST - 5}},
 		{"postrouting", {"nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC - 5}},
+		{EARLY, {"filter", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST + 50}},
 		{"forward", {"filter", NF_INET_FORWARD, NF_IP_PRI_FILTER}},
 		{"local", {"filter", NF_INET_LOCAL_OUT, NF_IP_PRI_FILTER}},
 	};
@@ -137,17 +139,27 @@ add_rows(struct batch *b, bool by_client)
 }
 
 static void
+add_one_refusal(struct batch *b, const struct rules *rules, const char *chain, bool tcp)
+{
+	for (int i = 0; i < 2; i++) {
+		struct nftnl_rule *r = expr_rule();
+
+		if (i == 0)
+			expr_match_subnet(r, rules->subnet, rules->mask);
+		else
+			expr_match_set(r, EXPR_DADDR, RULES_CLUSTER_IPS, false);
+		if (tcp)
+			expr_match_l4proto(r, IPPROTO_TCP);
+		expr_reject(r, tcp);
+		batch_rule(b, chain, r);
+	}
+}
+
+static void
 add_refusal(struct batch *b, const struct rules *rules, const char *chain)
 {
-	struct nftnl_rule *r = expr_rule();
-
-	expr_match_subnet(r, rules->subnet, rules->mask);
-	expr_reject(r);
-	batch_rule(b, chain, r);
-	r = expr_rule();
-	expr_match_set(r, EXPR_DADDR, RULES_CLUSTER_IPS, false);
-	expr_reject(r);
-	batch_rule(b, chain, r);
+	add_one_refusal(b, rules, chain, true);
+	add_one_refusal(b, rules, chain, false);
 }
 
 /* On lo a packet is for this machine itself, and its source is right as it is. */
@@ -223,6 +235,8 @@ rules_install(struct batch *b, const struct rules *rules)
 	add_rows(b, true);
 	add_mesh(b, rules);
 	add_capture(b, rules);
+	if (!rules->old_kernel)
+		add_refusal(b, rules, EARLY);
 	add_refusal(b, rules, "forward");
 	add_refusal(b, rules, "local");
 	add_masquerade(b, rules);

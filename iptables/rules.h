@@ -27,9 +27,12 @@
  *		chain postrouting { type nat hook postrouting priority srcnat - 5;
  *			oifname != "lo" ct status dnat ct original ip daddr 9.251.0.0/16 masquerade
  *			... the same for @clusterips }
- *		chain forward { type filter hook forward priority filter;
+ *		chain early { type filter hook prerouting priority dstnat + 50;
+ *			ip daddr 9.251.0.0/16 meta l4proto tcp reject with tcp reset
+ *			... the same for @clusterips
  *			ip daddr 9.251.0.0/16 reject
- *			ip daddr @clusterips reject }
+ *			... the same for @clusterips }
+ *		chain forward { the same at hook forward, for old kernels }
  *		chain local { the same at hook output }
  *	}
  *
@@ -38,7 +41,8 @@
  * (frontends.h), the rest goes to the listener. Installing creates the table if it is missing,
  * deletes it and makes it anew, all in one transaction: what an earlier run left is replaced without
  * a gap. What is for us and is not translated (no such service, nobody to serve it) is refused, not
- * dropped. `pods` leaves the upstreams' own queries alone: one may be a container here. Masquerading
+ * dropped, and early: routing would send an ICMP redirect first, after which the kernel's limit of
+ * such messages swallows the refusal. `pods` leaves the upstreams' own queries alone: one may be a container here. Masquerading
  * lets a pod reach itself, a pod of its own bridge and what the host reaches, whatever Docker does.
  */
 #ifndef EDGEWAY_IPTABLES_RULES_H
@@ -76,6 +80,7 @@ struct rules {
 	uint16_t port, dns_port;
 	uint32_t mark; /* connections with it are left alone; 0: none are */
 	bool draining; /* as after rules_drain */
+	bool old_kernel; /* before 5.9, which cannot reject at prerouting */
 };
 
 /* Is it a name of an interface, or the start of one followed by '*'? -EINVAL says what is wrong. */

@@ -1,7 +1,6 @@
 """A server that says who it is. --http PORT: any GET is answered with its name; POST gives the body back; /headers the
-request's head, /slow answers after a second. --delay MS: each answer waits. --tcp PORT: sends its name and a line end, then echoes."""
-request's head, /slow answers after a second. --tcp PORT: sends its name and a line end, then echoes. --udp PORT: answers
-each datagram with its name, a line end and the datagram, cut to what fits."""
+request's head, /slow answers after a second. --delay MS: each answer waits. --tcp PORT: sends its name and a line end, then
+echoes. --udp PORT: answers each datagram with its name, a line end and the datagram, cut to what fits."""
 import argparse
 import http.server
 import socketserver

@@ -159,7 +159,7 @@ listener(void **state)
 static void
 refusal(void **state)
 {
-	static const char *const chains[] = {"forward", "local"};
+	static const char *const chains[] = {"early", "forward", "local"};
 	struct seen s = {0};
 
 	(void)state;
