@@ -40,5 +40,5 @@ EXTRA_DIST += tests/net/test_capture.py tests/net/test_kernel_path.py tests/net/
 EXTRA_DIST += tests/net/test_dns_guests.py
 EXTRA_DIST += tests/net/addrinfo.c tests/net/liar.py tests/net/test_dns_clients.py tests/net/test_upstreams.py
 EXTRA_DIST += tests/net/hostile_corpus.py tests/net/hostile_http.py tests/net/httpkit.py tests/net/test_http_hostile.py \
-	tests/net/test_http_rules.py
+	tests/net/test_http_neighbours.py tests/net/test_http_rules.py
 EXTRA_DIST += tests/net/test_pod_names.py
