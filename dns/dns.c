@@ -434,6 +434,8 @@ static const struct column columns[] = {
 	OUTCOME("cached", SERVER_CACHED),
 	OUTCOME("dropped", SERVER_DROPPED),
 	OUTCOME("foreign", SERVER_FOREIGN),
+	COUNTER("queries_total", "Queries by what became of them.", "outcome=\"limited\"",
+		udp.limited),
 	COUNTER("send_errors_total", "Answers that could not be sent.", NULL, udp.send_errors),
 	COUNTER("forwarded_total", "Queries sent to upstreams.", NULL, lookup.forward.asked),
 	COUNTER("forward_failures_total", "Forwarded queries that no upstream answered.", NULL,

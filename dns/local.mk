@@ -11,6 +11,7 @@ dns_libdns_a_SOURCES = \
 	dns/group.c dns/group.h \
 	dns/health.c dns/health.h \
 	dns/loopname.c dns/loopname.h \
+	dns/limit.c dns/limit.h \
 	dns/lookup.c dns/lookup.h \
 	dns/message.c dns/message.h \
 	dns/pace.c dns/pace.h \

@@ -1,13 +1,17 @@
 #include "dns/udp.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <netinet/udp.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <sys/timerfd.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/sock.h"
 #include "dns/group.h"
+#include "dns/limit.h"
 #include "dns/pace.h"
 
 enum {
@@ -37,6 +41,8 @@ struct udp {
 	bool segments; /* UDP_SEGMENT works here */
 	struct pace pace;
 	bool gathering;
+	bool pressed; /* more comes than we answer */
+	struct limit limit;
 	struct udp_counters *count;
 	udp_query_fn *fn;
 	void *arg;
@@ -158,6 +164,24 @@ interface_of(struct msghdr *m)
 	return 0;
 }
 
+/* Those who ask for more than their share while others may not get through. */
+static bool
+is_too_many(struct udp *u, const struct sockaddr_in *client)
+{
+	char text[ADDR_TEXT_MAX];
+	struct addr a = {.in = *client};
+
+	if (!u->pressed || limit_pass(&u->limit, client->sin_addr.s_addr, loop_now_ms(u->loop)))
+		return false;
+	add(&u->count->limited, 1);
+	log_limited(LOG_LEVEL_WARN, 1, "dns",
+		"more queries come than can be answered: beyond %u/s of one client they are "
+		"dropped "
+		"client=%s",
+		LIMIT_PER_MS * 1000, addr_text(&a, text));
+	return true;
+}
+
 /* One recvmmsg and what it brings. Returns how many. */
 static unsigned
 run_batch(struct udp *u)
@@ -175,8 +199,11 @@ run_batch(struct udp *u)
 	add(&u->count->received, (unsigned)n);
 	for (unsigned i = 0; i < (unsigned)n; i++) {
 		const struct udp_from from = {u->from[i], interface_of(&u->message[i].msg_hdr)};
-		size_t len = u->fn(u->arg, &from, u->query[i], u->message[i].msg_len, o->answer[i]);
+		size_t len;
 
+		if (is_too_many(u, &u->from[i]))
+			continue;
+		len = u->fn(u->arg, &from, u->query[i], u->message[i].msg_len, o->answer[i]);
 		if (len == 0)
 			continue;
 		o->len[i] = (uint16_t)len;
@@ -208,6 +235,17 @@ set_gathering(struct udp *u, bool on)
 	atomic_store_explicit(&u->count->gathering, on, memory_order_relaxed);
 }
 
+static bool
+is_half_full(int fd)
+{
+	uint32_t memory[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof memory;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &len) < 0)
+		return false;
+	return memory[SK_MEMINFO_RMEM_ALLOC] > memory[SK_MEMINFO_RCVBUF] / 2;
+}
+
 /* Of the socket and of the tick. */
 static void
 on_ready(void *arg, int fd, unsigned events)
@@ -222,6 +260,7 @@ on_ready(void *arg, int fd, unsigned events)
 		n = run_batch(u);
 		all += n;
 	}
+	u->pressed = n == BATCH && (u->pressed || is_half_full(u->fd));
 	gather = pace_note(&u->pace, loop_now_ms(u->loop), all);
 	set_gathering(u, gather && u->tick >= 0);
 }

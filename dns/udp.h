@@ -24,6 +24,7 @@ enum { UDP_GATHER_US = 100 };
 
 struct udp_counters {
 	_Atomic uint64_t received, reads; /* datagrams, and the times that we read any */
+	_Atomic uint64_t limited; /* datagrams of clients that send too many, see dns/limit */
 	_Atomic uint64_t send_errors;
 	_Atomic uint64_t gathering; /* 1 while queries are let gather */
 };

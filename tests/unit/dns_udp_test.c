@@ -1,6 +1,8 @@
-/* dns/udp on 127.0.0.1: batches, groups of answers, gathering; dns/group and dns/pace alone. */
+/* dns/udp on 127.0.0.1: batches, groups of answers, gathering; dns/group, dns/pace and dns/limit
+ * alone. */
 #include "dns/udp.h"
 
+#include <linux/sock_diag.h>
 #include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -12,6 +14,7 @@
 
 #include "base/sock.h"
 #include "dns/group.h"
+#include "dns/limit.h"
 #include "dns/pace.h"
 
 enum { CLIENTS = 3, ANSWER_MAX = 256 };
@@ -21,6 +24,7 @@ struct world {
 	struct udp *udp;
 	struct udp_counters count;
 	struct addr at;
+	int fd; /* udp's */
 	int client[CLIENTS];
 	bool silent;
 };
@@ -43,15 +47,14 @@ static int
 setup(void **state)
 {
 	struct world *w = xcalloc(1, sizeof *w);
-	int fd;
 
 	assert_int_equal(loop_new(&w->loop, NULL), 0);
 	w->at = addr_ipv4(INADDR_LOOPBACK, 0);
-	assert_int_equal(sock_udp(&w->at, 0, &fd, NULL), 0);
-	assert_int_equal(getsockname(fd, &w->at.sa, &w->at.len), 0);
-	udp_open(&w->udp, w->loop, fd, &w->count, on_query, w);
+	assert_int_equal(sock_udp(&w->at, 0, &w->fd, NULL), 0);
+	assert_int_equal(getsockname(w->fd, &w->at.sa, &w->at.len), 0);
+	udp_open(&w->udp, w->loop, w->fd, &w->count, on_query, w);
 	for (unsigned i = 0; i < CLIENTS; i++) {
-		struct addr any = addr_ipv4(INADDR_LOOPBACK, 0);
+		struct addr any = addr_ipv4(INADDR_LOOPBACK + i, 0);
 
 		assert_int_equal(sock_udp(&any, 0, &w->client[i], NULL), 0);
 		assert_int_equal(connect(w->client[i], &w->at.sa, w->at.len), 0);
@@ -195,6 +198,47 @@ no_answer_is_no_datagram(void **state)
 	assert_int_equal(receive(w, 0), 9);
 }
 
+static bool
+is_nearly_full(int fd)
+{
+	uint32_t memory[SK_MEMINFO_VARS];
+	socklen_t len = sizeof memory;
+
+	assert_int_equal(getsockopt(fd, SOL_SOCKET, SO_MEMINFO, memory, &len), 0);
+	return memory[SK_MEMINFO_RMEM_ALLOC] > memory[SK_MEMINFO_RCVBUF] / 8 * 7;
+}
+
+/* The queue is full of one client's queries; another's single one, behind them all, is answered. */
+static void
+a_flood_costs_its_sender_answers(void **state)
+{
+	struct world *w = *state;
+
+	for (unsigned round = 0; round < 50 && w->count.limited == 0; round++) {
+		uint64_t asked = w->count.received;
+
+		for (; !is_nearly_full(w->fd); asked++)
+			ask(w, 0, 1, 50);
+		ask(w, 1, round, 50);
+		for (unsigned turn = 0; turn < 100000 && w->count.received <= asked; turn++)
+			loop_turn(w->loop);
+		assert_int_equal(receive(w, 1), round);
+		while (receive(w, 0) >= 0)
+			;
+		if (asked < 2 * LIMIT_BURST)
+			skip(); /* not allowed a longer queue */
+	}
+	assert_true(w->count.limited > 0);
+	/* and when it is over, there is no limit */
+	for (unsigned i = 0; i < 30; i++) {
+		ask(w, 0, i, 50);
+		for (unsigned turn = 0; receive(w, 0) < 0; turn++) {
+			assert_true(turn < 100000);
+			loop_turn(w->loop);
+		}
+	}
+}
+
 /* --- groups -------------------------------------------------------------- */
 
 static struct group_item
@@ -315,6 +359,31 @@ what_costs_throughput_is_put_off_ever_longer(void **state)
 	assert_true(run(&p, &now, PACE_PUT_OFF_MAX_MS + PACE_WINDOW_MS, HIGH));
 }
 
+/* --- limit --------------------------------------------------------------- */
+
+static void
+each_client_has_a_limit_of_its_own(void **state)
+{
+	static struct limit l;
+	uint64_t now = START_MS;
+	unsigned passed = 0;
+
+	(void)state;
+	memset(&l, 0, sizeof l);
+	for (unsigned i = 0; i < LIMIT_BURST; i++)
+		assert_true(limit_pass(&l, 1, now));
+	assert_false(limit_pass(&l, 1, now));
+	assert_true(limit_pass(&l, 2, now));
+	for (unsigned i = 0; i < 1000 * 100; i++)
+		passed += limit_pass(&l, 1, now + i / 100);
+	assert_int_equal(passed, 999 * LIMIT_PER_MS);
+	now += 1000;
+	/* a table full of others forgets, and stays within its bounds */
+	for (uint32_t a = 3; a < 100000; a++)
+		assert_true(limit_pass(&l, a, ++now));
+	assert_true(limit_pass(&l, 1, now));
+}
+
 int
 main(void)
 {
@@ -326,7 +395,9 @@ main(void)
 		cmocka_unit_test_setup_teardown(
 			gathering_begins_with_a_rush_and_ends_with_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_answer_is_no_datagram, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_flood_costs_its_sender_answers, setup, teardown),
 		cmocka_unit_test(groups_are_of_one_client_and_one_length_but_for_the_last),
+		cmocka_unit_test(each_client_has_a_limit_of_its_own),
 		cmocka_unit_test(few_queries_never_gather),
 		cmocka_unit_test(many_gather_for_as_long_as_they_come),
 		cmocka_unit_test(what_costs_throughput_is_put_off_ever_longer),
