@@ -39,19 +39,19 @@ dns_name_from_text(uint8_t to[DNS_NAME_MAX], const char *text)
 size_t
 dns_name_expand(uint8_t to[DNS_NAME_MAX], const uint8_t *m, size_t len, size_t at, size_t *end)
 {
-	size_t n = 0, before = at;
+	size_t n = 0, before = at, limit = len;
 	bool jumped = false;
 
 	for (;;) {
 		uint8_t c;
 
-		if (at >= len)
+		if (at >= limit)
 			return 0;
 		c = m[at];
 		if ((c & POINTER) == POINTER) {
 			size_t target;
 
-			if (at + 2 > len)
+			if (at + 2 > limit)
 				return 0;
 			target = dns_get16(m + at) & 0x3fffu;
 			if (!jumped)
@@ -59,10 +59,11 @@ dns_name_expand(uint8_t to[DNS_NAME_MAX], const uint8_t *m, size_t len, size_t a
 			jumped = true;
 			if (target < DNS_HEADER || target >= before)
 				return 0;
+			limit = before; /* an earlier name ends before this one begins */
 			at = before = target;
 			continue;
 		}
-		if (c > LABEL_MAX || at + 1 + c > len || n + 1 + c > DNS_NAME_MAX)
+		if (c > LABEL_MAX || at + 1 + c > limit || n + 1 + c > DNS_NAME_MAX)
 			return 0;
 		memcpy(to + n, m + at, 1u + c);
 		n += 1u + c;

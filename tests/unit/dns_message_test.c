@@ -80,6 +80,8 @@ pointers_go_backwards_only(void **state)
 	m[22] = 3;
 	assert_int_equal(dns_name_expand(name, m, 23, 21, &end), 0); /* the header */
 	assert_int_equal(dns_name_expand(name, m, 22, 21, &end), 0); /* cut */
+	memcpy(m + 12, "\1a\2\300\14\0\0", 7);
+	assert_int_equal(dns_name_expand(name, m, 19, 15, &end), 0); /* runs on into itself */
 }
 
 static void
