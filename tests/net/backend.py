@@ -1,8 +1,10 @@
 """A server that says who it is. --http PORT: any GET is answered with its name; POST gives the body back; /headers the
-request's head, /slow answers after a second. --delay MS: each answer waits. --tcp PORT: sends its name and a line end, then
-echoes. --udp PORT: answers each datagram with its name, a line end and the datagram, cut to what fits."""
+request's head, /slow answers after a second. --delay MS: each answer waits. /health is 503 while the file of --ill-if is there.
+--tcp PORT: sends its name and a line end, then echoes. --udp PORT: answers each datagram with its name, a line end and the
+datagram, cut to what fits."""
 import argparse
 import http.server
+import os
 import socketserver
 import threading
 import time
@@ -21,6 +23,9 @@ class Web(http.server.BaseHTTPRequestHandler):
 
     def do_GET(self):
         time.sleep(options.delay / 1000)
+        if self.path == "/health":
+            self.answer(b"", 503 if options.ill_if and os.path.exists(options.ill_if) else 204)
+            return
         if self.path == "/slow":
             time.sleep(1)
         if self.path == "/headers":
@@ -70,6 +75,7 @@ parser.add_argument("--http", type=int, action="append", default=[])
 parser.add_argument("--tcp", type=int, action="append", default=[])
 parser.add_argument("--delay", type=float, default=0)
 parser.add_argument("--udp", type=int, action="append", default=[])
+parser.add_argument("--ill-if")
 options = parser.parse_args()
 for kind, ports in ((Web, options.http), (Echo, options.tcp)):
     for port in ports:

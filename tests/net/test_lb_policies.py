@@ -1,0 +1,233 @@
+"""What a Service says of its balancing, from the manifest to the endpoint that answers: policies, affinity, locality, limits, health."""
+import collections
+import os
+import time
+
+import pytest
+
+from lab import endpoint_slice, pod, service, wait_for
+
+
+def declare(mesh, name, *more, ports=(("http", 80, "http"), ("tcp-echo", 7000, "echo")), annotations=None, selector="web", **spec):
+    made = service(name, *ports, selector=selector, **spec)
+    made["metadata"]["annotations"] = {f"edgeway.io/{k}": v for k, v in (annotations or {}).items()}
+    mesh.hub.write(f"{name}.yaml", made, *more)
+    wait_for(f"name {name}", lambda: mesh.client1.address_of(f"{name}.default.svc.cluster.local"), 5)
+
+
+def ask(client, name, times=1, *options, close=True):
+    """Who answers; close: with a connection for each, so that all workers get some."""
+    closing = ("-H", "Connection: close") if close else ()
+    return client.run("curl", "-sS", "-m", 10, *closing, *options, *[f"http://{name}/{i}" for i in range(times)]).stdout.split()
+
+
+def knows(agent, name):
+    """The endpoints of a service, as each worker that has met it sees them."""
+    return [g["endpoints"] for g in agent.state()["lb"]["endpoints"] if g["service"] == f"default/{name}"]
+
+
+def test_round_robin(mesh):
+    declare(mesh, "robin", annotations={"lb-policy": "round-robin"})
+    seen = ask(mesh.client1, "robin", 12, close=False)
+    assert collections.Counter(seen) == {b: 3 for b in mesh.backends}
+    assert seen[:4] == seen[4:8] == seen[8:]
+
+
+def test_random(mesh):
+    declare(mesh, "dice", annotations={"lb-policy": "random"})
+    assert set(ask(mesh.client1, "dice", 64)) == mesh.backends
+
+
+@pytest.mark.parametrize("on, option", [("header:X-User", "X-User: {}"), ("cookie:sid", "Cookie: a=b; sid={}")], ids=["header", "cookie"])
+def test_hash_on(mesh, on, option):
+    name = "by-" + on.split(":")[0]
+    declare(mesh, name, annotations={"hash-on": on})
+    chosen = {}
+    for user in range(24):
+        seen = set(ask(mesh.client1, name, 6, "-H", option.format(f"user-{user}")))
+        assert len(seen) == 1, f"user {user}: {seen}"
+        chosen[user] = seen.pop()
+    assert set(chosen.values()) == mesh.backends
+    # Without it the client's address is hashed: one client, one endpoint.
+    assert len(set(ask(mesh.client1, name, 12))) == 1
+
+
+def test_hash_moves_few_when_one_is_gone(mesh):
+    addresses = [f"172.17.0.{2 + i}" for i in range(2)]  # edge-1's own two pods
+    ports = (("http", 80, 8080),)
+
+    def slices(n):
+        return endpoint_slice("few-1", "few", 8080, *addresses[:n], port_name="http")
+
+    def who():
+        return [ask(mesh.client1, "few", 1, "-H", f"X-User: {u}")[0] for u in range(40)]
+    declare(mesh, "few", slices(2), ports=ports, selector="none", annotations={"hash-on": "header:X-User"})
+    wait_for("first answer", lambda: mesh.client1.get("http://few/")[0] == 200, 5)
+    before = who()
+    assert len(set(before)) == 2
+    declare(mesh, "few", slices(1), ports=ports, selector="none", annotations={"hash-on": "header:X-User"})
+    wait_for("one is left", lambda: len(set(ask(mesh.client1, "few", 8, "-H", "X-User: x"))) == 1 and len(set(who())) == 1, 5)
+    declare(mesh, "few", slices(2), ports=ports, selector="none", annotations={"hash-on": "header:X-User"})
+    wait_for("both as before", lambda: who() == before, 5)
+
+
+def test_affinity(mesh):
+    declare(mesh, "sticky", sessionAffinity="ClientIP")
+    clients = [mesh.client1] + [mesh.node1.pod(f"client-{i}") for i in range(5)]
+    chosen = []
+    for c in clients:
+        seen = set(ask(c, "sticky", 20))
+        assert len(seen) == 1, seen
+        echo = {c.send("sticky", 7000, "x").split("\n")[0] for _ in range(8)}
+        assert len(echo) == 1
+        chosen += seen
+    assert len(set(chosen)) > 1
+    # A client stays although others come and endpoints are added or not.
+    assert [ask(c, "sticky")[0] for c in clients] == chosen
+
+
+def test_affinity_ends_when_it_was_not_used(mesh):
+    declare(mesh, "brief", sessionAffinity="ClientIP", sessionAffinityConfig={"clientIP": {"timeoutSeconds": 2}})
+    first = ask(mesh.client1, "brief")[0]
+    for _ in range(12):  # each use starts the time anew
+        time.sleep(0.4)
+        assert ask(mesh.client1, "brief") == [first]
+    seen = {first}
+    for _ in range(8):  # a fresh choice each time
+        time.sleep(3.1)
+        seen |= set(ask(mesh.client1, "brief", 3))
+        if len(seen) > 1:
+            return
+    raise AssertionError(f"nobody but {first} in 8 choices")
+
+
+def test_affinity_moves_with_the_endpoint(mesh):
+    server = mesh.node1.start("extra", "/usr/bin/python3", os.path.join(os.path.dirname(__file__), "backend.py"), "--name", "extra",
+                              "--http", "8099")
+    wait_for("it serves", lambda: "serving" in server.log())
+    slices = [endpoint_slice("moving-1", "moving", p, mesh.node1.address, port_name="http") for p in (8099,)]
+    declare(mesh, "moving", *slices, ports=(("http", 80, 8099),), selector="none", sessionAffinity="ClientIP")
+    wait_for("first answer", lambda: set(ask(mesh.client1, "moving", 6)) == {"extra"}, 5)
+    slices.append(endpoint_slice("moving-2", "moving", 8080, "172.17.0.2", port_name="http"))
+    declare(mesh, "moving", *slices, ports=(("http", 80, 8099),), selector="none", sessionAffinity="ClientIP")
+    time.sleep(0.5)
+    assert set(ask(mesh.client1, "moving", 10)) == {"extra"}  # one more endpoint moves nobody
+    server.kill()
+    assert set(ask(mesh.client1, "moving", 10)) == {"edge-1.web-0"}
+
+
+def test_internal_traffic_policy_local(mesh):
+    declare(mesh, "local", internalTrafficPolicy="Local")
+    for client, node in ((mesh.client1, "edge-1"), (mesh.client2, "edge-2")):
+        assert set(ask(client, "local", 32)) == {f"{node}.web-0", f"{node}.web-1"}
+    mesh.hub.write("there.yaml", service("there", ("http", 80, 8080), selector="there", internalTrafficPolicy="Local"),
+                   pod("there-0", mesh.node2, "172.17.0.2", ("http", 8080, 30080), app="there"))
+    wait_for("elsewhere", lambda: mesh.client2.get("http://there/")[1].strip() == "edge-2.web-0", 5)
+    wait_for("not here", lambda: mesh.client1.get("http://there/")[0] == 503, 5)
+
+
+def kill_and_revive(mesh, name, near, far):
+    """The near tier, the far one while nobody near is there, the near one again."""
+    web = mesh.near_pods
+    assert set(ask(mesh.client1, name, 32)) == near
+    for p, process in web.items():
+        process.kill()
+    try:
+        assert set(ask(mesh.client1, name, 48)) == far
+        assert all(e["state"] == "ejected" for g in knows(mesh.agent1, name) for e in g if e["tier"] != "rest")
+    finally:
+        for p in web:
+            web[p] = p.serve("--http", "8080", "--tcp", "9090")
+    wait_for("the near ones are back", lambda: set(ask(mesh.client1, name, 16)) == near, 5)
+
+
+@pytest.fixture(scope="module")
+def mesh_with_handles(mesh):
+    """edge-1's backends as processes of this file's, so that they can be killed."""
+    pods = [m for m in mesh.lab.machines if m.name in ("edge-1.web-0", "edge-1.web-1")]
+    mesh.near_pods = {p: next(x for x in mesh.lab.processes if x.name == f"{p.name}/backend") for p in pods}
+    return mesh
+
+
+def test_prefer_same_node(mesh_with_handles):
+    mesh = mesh_with_handles
+    declare(mesh, "near", trafficDistribution="PreferSameNode")
+    kill_and_revive(mesh, "near", {"edge-1.web-0", "edge-1.web-1"}, {"edge-2.web-0", "edge-2.web-1"})
+    assert {e["tier"] for g in knows(mesh.agent1, "near") for e in g} == {"node", "rest"}
+
+
+def test_prefer_zone(mesh_with_handles):
+    mesh = mesh_with_handles
+    mesh.hub.write("nodes.yaml", *[{
+        "apiVersion": "v1", "kind": "Node",
+        "metadata": {"name": n.name, "labels": {"topology.kubernetes.io/zone": f"zone-{n.name}", "edgeway.io/site": "lab"}},
+        "status": {"addresses": [{"type": "InternalIP", "address": n.address}]}} for n in mesh.nodes])
+    declare(mesh, "zoned", trafficDistribution="PreferClose")
+    wait_for("zones are known", lambda: set(ask(mesh.client1, "zoned", 16)) == {"edge-1.web-0", "edge-1.web-1"}, 10)
+    kill_and_revive(mesh, "zoned", {"edge-1.web-0", "edge-1.web-1"}, {"edge-2.web-0", "edge-2.web-1"})
+    assert {e["tier"] for g in knows(mesh.agent1, "zoned") for e in g} == {"zone", "rest"}
+    mesh.hub.delete("nodes.yaml")
+
+
+def test_retries(mesh):
+    """An endpoint that refuses is hidden by a retry; a Service that wants none sees it, once for each worker."""
+    for name, retries in (("hidden", "2"), ("plain", "0")):
+        declare(mesh, name, endpoint_slice(f"{name}-1", name, 8080, "172.17.0.2", port_name="http"),
+                endpoint_slice(f"{name}-2", name, 8098 if retries == "0" else 8097, "172.17.0.3", port_name="http"), ports=(("http", 80, 8080),),
+                selector="none", annotations={"retries": retries, "lb-policy": "round-robin"})
+        wait_for("known", lambda n=name: mesh.client1.get(f"http://{n}/")[0] in (200, 502), 5)
+    assert ask(mesh.client1, "hidden", 24) == ["edge-1.web-0"] * 24
+    before = mesh.agent1.metrics()['edgeway_lb_errors_total{reason="connect"}']
+    # It is probed, found dead, left out for longer each time: the first request after a pause may meet it.
+    mesh.client1.run("curl", "-sS", "-m", 10, "-H", "Connection: close", *[f"http://plain/{i}" for i in range(24)])
+    assert mesh.agent1.metrics()['edgeway_lb_errors_total{reason="connect"}'] <= before + mesh.agent1.state()["lb"]["workers"]
+
+
+def test_max_connections(mesh):
+    declare(mesh, "narrow", endpoint_slice("narrow-1", "narrow", 8080, "172.17.0.2", "172.17.0.3", port_name="http"),
+            ports=(("http", 80, 8080),), selector="none", annotations={"max-connections": "1"})
+    wait_for("first answer", lambda: mesh.client1.get("http://narrow/")[0] == 200, 5)
+    before = mesh.agent1.metrics()['edgeway_lb_errors_total{reason="max_connections"}']
+    p = mesh.client1.run("sh", "-c", "for i in 1 2 3 4; do curl -sSi -m 5 http://narrow/slow & done; wait")
+    assert p.stdout.count("HTTP/1.1 200") == 2 and p.stdout.count("HTTP/1.1 503") == 2, p.stdout
+    assert p.stdout.lower().count("retry-after: 1") == 2 and p.stdout.count("max-connections") == 2
+    assert mesh.agent1.metrics()['edgeway_lb_errors_total{reason="max_connections"}'] == before + 2
+    assert len(ask(mesh.client1, "narrow", 6)) == 6
+
+
+def test_health_path(mesh):
+    flag = os.path.join(mesh.lab.dir, "ill")
+    extra = [mesh.node1.pod(f"checked-{i}") for i in range(2)]
+    for p, ill in zip(extra, (flag, flag + "-2")):
+        p.serve("--http", "8080", "--ill-if", ill)
+    names = {p.name for p in extra}
+    declare(mesh, "checked", endpoint_slice("checked-1", "checked", 8080, *[p.address for p in extra], port_name="http"),
+            ports=(("http", 80, 8080),), selector="none", annotations={"health-path": "/health", "health-interval": "100ms"})
+    wait_for("both", lambda: set(ask(mesh.client1, "checked", 8)) == names, 5)
+    open(flag, "w").close()
+    wait_for("one is ill", lambda: any(e["state"] == "ill" for g in knows(mesh.agent1, "checked") for e in g), 5)
+    assert set(ask(mesh.client1, "checked", 24)) == {extra[1].name}
+    open(flag + "-2", "w").close()
+    wait_for("both are ill: better than nobody", lambda: set(ask(mesh.client1, "checked", 12)) == names, 5)
+    os.unlink(flag)
+    wait_for("the other is back", lambda: set(ask(mesh.client1, "checked", 12)) == {extra[0].name}, 5)
+    os.unlink(flag + "-2")
+    wait_for("both are back", lambda: set(ask(mesh.client1, "checked", 12)) == names, 5)
+    log = mesh.agent1.process.log()
+    assert "a health check took an endpoint out" in log and "found an endpoint well again" in log
+    p = mesh.node1.run(mesh.lab.program("edgewayctl"), "--socket", mesh.agent1.socket, "health", "default/checked")
+    assert f"{extra[0].address}:8080" in p.stdout and " up " in p.stdout
+
+
+def test_not_ready_and_terminating(mesh):
+    """publishNotReadyAddresses; and those that still serve while they end, where nobody else is ready."""
+    declare(mesh, "early", pod("early-0", mesh.node1, "172.17.0.2", ("http", 8080, 0), app="early", ready=False),
+            ports=(("http", 80, 8080),), selector="early", publishNotReadyAddresses=True)
+    wait_for("not ready, published", lambda: mesh.client1.get("http://early/")[1].strip() == "edge-1.web-0", 5)
+    leaving = endpoint_slice("leaving-1", "leaving", 8080, "172.17.0.2", port_name="http")
+    leaving["endpoints"][0]["conditions"] = {"ready": False, "serving": True, "terminating": True}
+    ready = endpoint_slice("leaving-2", "leaving", 8080, "172.17.0.3", port_name="http")
+    declare(mesh, "leaving", leaving, ready, ports=(("http", 80, 8080),), selector="none")
+    wait_for("the ready one", lambda: set(ask(mesh.client1, "leaving", 12)) == {"edge-1.web-1"}, 5)
+    declare(mesh, "leaving", leaving, ports=(("http", 80, 8080),), selector="none")
+    wait_for("the one that ends", lambda: set(ask(mesh.client1, "leaving", 12)) == {"edge-1.web-0"}, 5)
