@@ -73,7 +73,7 @@ def test_hash_moves_few_when_one_is_gone(mesh):
 
 def test_affinity(mesh):
     declare(mesh, "sticky", sessionAffinity="ClientIP")
-    clients = [mesh.client1] + [mesh.node1.pod(f"client-{i}") for i in range(5)]
+    clients = [mesh.client1] + [mesh.node1.pod(f"client-{i}") for i in range(9)]
     chosen = []
     for c in clients:
         seen = set(ask(c, "sticky", 20))
@@ -163,7 +163,8 @@ def test_prefer_zone(mesh_with_handles):
         "metadata": {"name": n.name, "labels": {"topology.kubernetes.io/zone": f"zone-{n.name}", "edgeway.io/site": "lab"}},
         "status": {"addresses": [{"type": "InternalIP", "address": n.address}]}} for n in mesh.nodes])
     declare(mesh, "zoned", trafficDistribution="PreferClose")
-    wait_for("zones are known", lambda: set(ask(mesh.client1, "zoned", 16)) == {"edge-1.web-0", "edge-1.web-1"}, 10)
+    wait_for("zones are known", lambda: set(ask(mesh.client1, "zoned", 16)) == {"edge-1.web-0", "edge-1.web-1"} and all(
+        [e["tier"] for e in g] == ["zone", "zone", "rest", "rest"] for g in knows(mesh.agent1, "zoned")), 10)
     kill_and_revive(mesh, "zoned", {"edge-1.web-0", "edge-1.web-1"}, {"edge-2.web-0", "edge-2.web-1"})
     assert {e["tier"] for g in knows(mesh.agent1, "zoned") for e in g} == {"zone", "rest"}
     mesh.hub.delete("nodes.yaml")
