@@ -55,4 +55,4 @@ tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c
 tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif
 EXTRA_DIST += tests/data/kubernetes tests/apiserver/objects.py tests/apiserver/server.py tests/apiserver/store.py \
-	tests/net/kube.py tests/net/test_kubernetes.py
+	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_kubernetes.py

@@ -24,7 +24,7 @@ import uuid
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import objects  # noqa: E402
-from store import LISTED, Refused, Selector, Store, api_version, compact_json  # noqa: E402
+from store import LISTED, Refused, Selector, Store, api_version, compact_json, details, qualified  # noqa: E402
 
 GZIP_FROM = 128 * 1024
 WHOLE_MOST = 2048  # longer bodies are chunked
@@ -162,7 +162,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.answer(429, b"Too many requests, please try again later.\n", "text/plain; charset=utf-8",
                                [("Retry-After", str(details.get("retry_after", 1))), ("X-Content-Type-Options", "nosniff")])
         obj = {"kind": "Status", "apiVersion": "v1", "metadata": {"continue": again} if again else {}, "status": "Failure",
-               "message": message, "reason": reason}
+               "message": message, **({"reason": reason} if reason else {})}
         if details:
             obj["details"] = details
         obj["code"] = code
@@ -243,7 +243,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         verb = {"POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}.get(
             self.command, "get" if name else "watch" if watch else "list")
         if resource is None or resource not in LISTED or resource in self.server.absent:
-            return self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8")
+            return self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
         if not self.allowed(user, verb, resource[1]):
             where = f' in the namespace "{ns}"' if ns else " at the cluster scope"
             return self.status(403, "Forbidden", f'{resource[1]}{" " + json.dumps(name) if name else ""} is forbidden: User '
@@ -322,9 +322,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if not selector.given:
                 meta["remainingItemCount"] = remaining
         head = compact_json({"kind": LISTED[resource][0] + "List", "apiVersion": api_version(resource[0]), "metadata": meta})
-        more = [] if resource != ("", "endpoints") else [("Warning", '299 - "v1 Endpoints is deprecated in v1.33+; use '
-                                                          'discovery.k8s.io/v1 EndpointSlice"')]
-        self.answer(200, head[:-1] + b',"items":[' + b",".join(r.item for r in found) + b"]}\n", more=more)
+        self.answer(200, head[:-1] + b',"items":[' + b",".join(r.item for r in found) + b"]}\n", more=self.warning(resource))
+
+    @staticmethod
+    def warning(resource):
+        return [] if resource != ("", "endpoints") else [
+            ("Warning", '299 - "v1 Endpoints is deprecated in v1.33+; use discovery.k8s.io/v1 EndpointSlice"')]
 
     def event(self, kind, whole):
         self.body(b'{"type":"%s","object":%s}\n' % (kind.encode(), whole))
@@ -343,11 +346,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
         store, version = self.server.store, self.query.get("resourceVersion", "")
         initial = self.query.get("sendInitialEvents") == "true"
         if (self.query.get("resourceVersionMatch") == "NotOlderThan") != initial:
-            raise Refused(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: Forbidden: '
-                          f'{"resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided" if not initial else "sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"}')
+            why = "Forbidden: resourceVersionMatch is forbidden for watch unless sendInitialEvents is provided" if not initial \
+                else "Forbidden: sendInitialEvents requires setting resourceVersionMatch to NotOlderThan"
+            raise Refused(422, "Invalid", f'ListOptions.meta.k8s.io "" is invalid: resourceVersionMatch: {why}',
+                          group="meta.k8s.io", kind="ListOptions", causes=[
+                              {"reason": "FieldValueForbidden", "message": why, "field": "resourceVersionMatch"}])
         if version and not version.isdigit():
-            raise Refused(500, "InternalError", f'Internal error occurred: invalid resource version "{version}"')
-        self.head(200, "application/json", None)
+            raise Refused(500, "", f'resourceVersion: Invalid value: "{version}": strconv.ParseUint: parsing "{version}": '
+                          "invalid syntax")
+        self.head(200, "application/json", None, self.warning(resource))
         do = self.fault.get("do")
         if do == "error-event":
             return self.error_event(self.fault.get("code", 500), self.fault.get("message", "etcd event received with PrevKv=nil"))
@@ -401,7 +408,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 if self.fault.get("do") == "end" and n >= self.fault["at"]:
                     return
             if time.monotonic() >= end:
-                if bookmarks and current > told:
+                if bookmarks and current > rev:
                     self.bookmark(resource, current)
                 return
             if time.monotonic() >= mark:
@@ -430,7 +437,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
                 obj["metadata"].setdefault("namespace", ns)
             elif self.command == "PUT":
                 before = store.get(resource, ns, name).obj
-                self.check_version(before, sent)
+                self.check_version(resource, before, sent)
                 obj = dict(before, status=sent.get("status", {})) if sub == "status" else sent
             else:
                 obj, before, code = self.patch(resource, ns, name, sent)
@@ -448,11 +455,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.answer(code, record.whole + b"\n")
 
     @staticmethod
-    def check_version(before, sent):
+    def check_version(resource, before, sent):
         version = sent["metadata"].get("resourceVersion")
         if version and version != before["metadata"]["resourceVersion"]:
-            raise Refused(409, "Conflict", f'Operation cannot be fulfilled on "{before["metadata"]["name"]}": the object has been '
-                          "modified; please apply your changes to the latest version and try again")
+            name = before["metadata"]["name"]
+            raise Refused(409, "Conflict", f'Operation cannot be fulfilled on {qualified(resource)} "{name}": the object has been '
+                          "modified; please apply your changes to the latest version and try again", **details(resource, name))
 
     def patch(self, resource, ns, name, sent):
         """(merged, before, code)"""
@@ -468,7 +476,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if "json-patch" in kind:
             raise Refused(415, "UnsupportedMediaType", "no json-patch here")
         merged = (objects.strategic if "strategic" in kind else objects.merge)(store.copy(resource, ns, name), sent)
-        self.check_version(before, merged)
+        self.check_version(resource, before, merged)
         return merged, before, 200
 
     def delete(self, resource, ns, name):

@@ -39,6 +39,14 @@ class Refused(Exception):
         self.code, self.reason, self.message, self.more = code, reason, message, more
 
 
+def qualified(resource):
+    return f"{resource[1]}.{resource[0]}" if resource[0] else resource[1]
+
+
+def details(resource, name):
+    return {"name": name, **({"group": resource[0]} if resource[0] else {}), "kind": resource[1]}
+
+
 class Record:
     """One state of one object; never changed, so that snapshots and watches share it."""
 
@@ -149,7 +157,8 @@ class Store:
             key = (meta.get("namespace", ""), meta["name"])
             before = self.objects[resource].get(key)
             if create and before is not None:
-                raise Refused(409, "AlreadyExists", f'{resource[1]} "{key[1]}" already exists', name=key[1])
+                raise Refused(409, "AlreadyExists", f'{qualified(resource)} "{key[1]}" already exists',
+                              **details(resource, key[1]))
             if before is not None:
                 same = dict(obj, metadata=dict(meta, resourceVersion=before.obj["metadata"]["resourceVersion"]))
                 if same == before.obj:
@@ -168,7 +177,7 @@ class Store:
         with self.lock:
             before = self.objects[resource].pop((ns, name), None)
             if before is None:
-                raise Refused(404, "NotFound", f'{resource[1]} "{name}" not found', name=name)
+                raise Refused(404, "NotFound", f'{qualified(resource)} "{name}" not found', **details(resource, name))
             self.rev += 1
             obj = dict(before.obj, metadata=dict(before.obj["metadata"], resourceVersion=str(self.rev)))
             record = Record(resource, obj)
@@ -179,7 +188,7 @@ class Store:
         with self.lock:
             record = self.objects[resource].get((ns, name))
             if record is None:
-                raise Refused(404, "NotFound", f'{resource[1]} "{name}" not found', name=name)
+                raise Refused(404, "NotFound", f'{qualified(resource)} "{name}" not found', **details(resource, name))
             return record
 
     def copy(self, resource, ns, name):
@@ -213,7 +222,8 @@ class Store:
             value = json.loads(base64.urlsafe_b64decode(token + "=" * (-len(token) % 4)))
             return value["rv"], value["start"]
         except ValueError:
-            raise Refused(400, "BadRequest", "continue key is not valid: illegal base64 data") from None
+            raise Refused(400, "BadRequest", "invalid continue token: continue key is not valid: invalid character "
+                          "'\u00cf' looking for beginning of value") from None
 
     def _records(self, resource, ns, rev):
         """All of the resource at a revision, sorted by key; the newest are kept for pages."""
