@@ -15,13 +15,16 @@ hub_libhub_a_SOURCES = \
 	hub/names.c hub/names.h \
 	hub/nodes.c hub/nodes.h \
 	hub/pending.c hub/pending.h \
-	hub/reflector.c hub/reflector.h \
+	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
 	hub/route.c hub/route.h \
 	hub/session.c hub/session.h \
 	hub/split.c hub/split.h \
 	hub/tokens.c hub/tokens.h
 
 HUB_LDADD = hub/libhub.a $(MODEL_LDADD) $(CURL_LIBS)
+FUZZERS += tests/fuzz/split_fuzz
+tests_fuzz_split_fuzz_SOURCES = tests/fuzz/split_fuzz.c
+tests_fuzz_split_fuzz_LDADD = $(HUB_LDADD)
 if HAVE_CMOCKA
 HUB_TESTS = \
 	tests/unit/certs_test \

@@ -2,75 +2,16 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "hub/split.h"
+#include "hub/reflector_private.h"
 #include "model/json.h"
-
-enum {
-	VERSION_MAX = 63,
-	CONTINUE_MAX = 4096,
-	BRIEF_MS = 1000, /* a watch that ends sooner is no good one */
-	TOO_LARGE_MS = 30000,
-	ERRORS_MOST = 3, /* ERROR events in a row, then the list is read again */
-};
-
-enum step { STEP_LIST, STEP_WATCH, STEP_PROBE };
-
-struct reflector {
-	struct reflector_config config;
-	enum step step;
-	struct https_request *request; /* NULL: the timer runs */
-	struct timer *timer;
-	struct split split; /* of the request under way */
-	uint64_t began_ms; /* the request */
-	char version[VERSION_MAX + 1]; /* watched from */
-	bool listed, absent, open;
-	bool spoke; /* this watch has said something */
-	unsigned failures; /* in a row */
-	unsigned error_events;
-	/* Of the list under way. */
-	char list_version[VERSION_MAX + 1]; /* of its first page, "": it has not begun */
-	char *next; /* continue, "": first page */
-	uint64_t mark, list_began_ms;
-	bool at_once; /* not in pages: they have expired before */
-	bool unknown; /* it held what was not understood: nothing is removed */
-	struct reflector_stats stats;
-	struct err wrong; /* what on_value found */
-	char problem[512];
-};
 
 static void begin(void *arg);
 
 /* --- trouble ---------------------------------------------------------------------- */
-
-static void printf_like(2, 3) set_problem(struct reflector *r, const char *fmt, ...)
-{
-	char text[sizeof r->problem];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	if (strcmp(text, r->problem) == 0)
-		return;
-	memcpy(r->problem, text, sizeof text);
-	log_limited(LOG_LEVEL_WARN, 30, "kubernetes", "%s resource=%s", text, r->config.resource);
-}
-
-static void
-clear_problem(struct reflector *r)
-{
-	r->failures = 0;
-	if (r->problem[0] == '\0')
-		return;
-	r->problem[0] = '\0';
-	log_limited(LOG_LEVEL_INFO, 30, "kubernetes", "all is well again resource=%s",
-		r->config.resource);
-}
 
 /* Between half of it and all of it: many hubs do not come back at the same moment. */
 static uint64_t
@@ -101,132 +42,6 @@ list_anew(struct reflector *r)
 	r->next[0] = '\0';
 }
 
-/* --- objects ------------------------------------------------------------------------- */
-
-static void
-names_of(const struct tree_node *n, const char **ns, const char **name)
-{
-	const struct tree_node *meta = tree_get(n, "metadata");
-
-	*ns = tree_text(tree_get(meta, "namespace"), "");
-	*name = tree_text(tree_get(meta, "name"), "");
-}
-
-/* A version is opaque, and goes into a query as it came. */
-static bool
-take_version(char to[VERSION_MAX + 1], const struct tree_node *object)
-{
-	const char *text = tree_text(tree_path(object, "metadata.resourceVersion"), "");
-	size_t len = strlen(text);
-
-	if (len == 0 || len > VERSION_MAX || strspn(text, "0123456789") != len)
-		return false;
-	memcpy(to, text, len + 1);
-	return true;
-}
-
-static void
-put(struct reflector *r, const struct tree_node *n)
-{
-	struct kube_object *o = NULL;
-	struct err err = {0};
-	const char *ns, *name;
-	int rc = kube_decode(&o, r->config.resource, n, kube_kind_name(r->config.kind), &err);
-
-	names_of(n, &ns, &name);
-	if (o != NULL && o->kind == r->config.kind) {
-		if (err.text[0] != '\0')
-			log_limited(LOG_LEVEL_WARN, 20, "kubernetes", "%s object=%s/%s", err.text,
-				ns, name);
-		cluster_put(r->config.cluster, "", &o);
-		return;
-	}
-	kube_object_free(&o);
-	r->stats.refused++;
-	log_limited(LOG_LEVEL_WARN, 20, "kubernetes",
-		"an object is not understood, its last good form counts: %s object=%s/%s",
-		rc < 0 ? err.text : "of another kind", ns, name);
-	cluster_keep(r->config.cluster, "", r->config.kind, ns, name);
-}
-
-/* What an ERROR event says: 410 in its second form, or a trouble of the server. */
-static int
-on_error_event(struct reflector *r, const struct tree_node *status)
-{
-	int64_t code = 0;
-
-	tree_int(tree_get(status, "code"), 0, 999, &code);
-	err_set(&r->wrong, EAGAIN, "the watch ended with an error: %.200s",
-		tree_text(tree_get(status, "message"), "it says none"));
-	return code == 410 ? -ESTALE : -EAGAIN;
-}
-
-static int
-on_event(struct reflector *r, const struct tree_node *event)
-{
-	const struct tree_node *object = tree_get(event, "object");
-	const char *type = tree_text(tree_get(event, "type"), "");
-	const char *ns, *name;
-	char version[VERSION_MAX + 1];
-
-	if (strcmp(type, "ERROR") == 0)
-		return on_error_event(r, object);
-	if (!take_version(version, object))
-		return err_set(&r->wrong, EBADMSG, "an event without a resourceVersion");
-	r->stats.events++;
-	r->spoke = true;
-	r->error_events = 0;
-	names_of(object, &ns, &name);
-	if (strcmp(type, "ADDED") == 0 || strcmp(type, "MODIFIED") == 0)
-		put(r, object);
-	else if (strcmp(type, "DELETED") == 0)
-		r->stats.removed += cluster_remove(r->config.cluster, "", r->config.kind, ns, name);
-	else if (strcmp(type, "BOOKMARK") != 0)
-		return err_set(&r->wrong, EBADMSG, "an event of unknown type \"%.40s\"", type);
-	memcpy(r->version, version, sizeof version);
-	clear_problem(r);
-	if (strcmp(type, "BOOKMARK") != 0)
-		r->config.changed(r->config.arg);
-	return 0;
-}
-
-static int
-on_too_large(struct reflector *r)
-{
-	r->stats.refused++;
-	err_set(&r->wrong, EMSGSIZE, "an object of more than %d MB is passed over",
-		SPLIT_VALUE_MAX >> 20);
-	log_limited(LOG_LEVEL_ERROR, 6, "kubernetes",
-		"%s: what was known of it goes on to count resource=%s", r->wrong.text,
-		r->config.resource);
-	r->unknown = true;
-	return r->step == STEP_WATCH ? -EMSGSIZE : 0;
-}
-
-static int
-on_value(void *arg, const char *text, size_t len)
-{
-	struct reflector *r = arg;
-	struct tree *tree = NULL;
-	int rc;
-
-	if (text == NULL)
-		return on_too_large(r);
-	if (r->step == STEP_PROBE)
-		return 0;
-	rc = tree_parse(&tree, r->config.resource, text, len, &r->wrong);
-	if (rc == 0 && tree_count(tree) != 1)
-		rc = err_set(&r->wrong, EBADMSG, "an empty object");
-	if (rc < 0)
-		return -EBADMSG;
-	if (r->step == STEP_WATCH)
-		rc = on_event(r, tree_document(tree, 0));
-	else
-		put(r, tree_document(tree, 0));
-	tree_free(&tree);
-	return rc;
-}
-
 /* --- answers ---------------------------------------------------------------------------- */
 
 static void
@@ -248,32 +63,6 @@ on_data(void *arg, const char *data, size_t len)
 	return split_feed(&r->split, data, len);
 }
 
-/* metadata of a list: its version and where it goes on. */
-static int
-read_rest(struct reflector *r, char version[VERSION_MAX + 1], char **next)
-{
-	struct tree *tree = NULL;
-	const char *text;
-	size_t len;
-	int rc;
-
-	*next = NULL;
-	if (!split_whole(&r->split))
-		return err_set(&r->wrong, EBADMSG, "the list is cut off");
-	text = split_rest(&r->split, &len);
-	if ((rc = tree_parse(&tree, r->config.resource, text, len, &r->wrong)) < 0)
-		return rc;
-	if (tree_count(tree) == 1 && take_version(version, tree_document(tree, 0)))
-		*next = xstrdup(
-			tree_text(tree_path(tree_document(tree, 0), "metadata.continue"), ""));
-	else
-		rc = err_set(&r->wrong, EBADMSG, "a list without a resourceVersion");
-	tree_free(&tree);
-	if (*next != NULL && strlen(*next) > CONTINUE_MAX)
-		rc = err_set(&r->wrong, EBADMSG, "a list with an endless continue");
-	return rc;
-}
-
 static void
 finish_list(struct reflector *r)
 {
@@ -291,7 +80,7 @@ finish_list(struct reflector *r)
 	r->step = STEP_WATCH;
 	r->listed = true;
 	r->at_once = false;
-	clear_problem(r);
+	reflector_well(r);
 	begin(r);
 	r->config.changed(r->config.arg);
 }
@@ -302,9 +91,9 @@ on_page(struct reflector *r)
 	char version[VERSION_MAX + 1];
 	auto_free char *next = NULL;
 
-	if (read_rest(r, version, &next) < 0) {
+	if (reflector_take_rest(r, version, &next) < 0) {
 		r->stats.errors++;
-		set_problem(r, "%.400s", r->wrong.text);
+		reflector_trouble(r, "%.400s", r->wrong.text);
 		list_anew(r);
 		again(r, 0);
 		return;
@@ -337,11 +126,12 @@ on_probe(struct reflector *r)
 	char version[VERSION_MAX + 1];
 	auto_free char *next = NULL;
 
-	if (read_rest(r, version, &next) < 0) {
+	if (reflector_take_rest(r, version, &next) < 0) {
 		list_anew(r);
 	} else if (is_before(version, r->version)) {
-		set_problem(r, "the API server is back at version %s after %s: all is read anew",
-			version, r->version);
+		reflector_trouble(r,
+			"the API server is back at version %s after %s: all is read anew", version,
+			r->version);
 		list_anew(r);
 	} else {
 		r->step = STEP_WATCH;
@@ -357,7 +147,7 @@ on_watch_end(struct reflector *r, const struct https_answer *a)
 	if (a->code == 0 && split_whole(&r->split)) {
 		r->step = r->spoke ? STEP_WATCH : STEP_PROBE;
 		if (!brief) {
-			clear_problem(r);
+			reflector_well(r);
 			timer_start(r->timer, jitter(r->config.backoff_ms), 0);
 			return;
 		}
@@ -378,14 +168,15 @@ on_watch_end(struct reflector *r, const struct https_answer *a)
 			r->config.resource, r->version);
 		list_anew(r);
 	} else if (a->code == -EBADMSG || a->code == -EMSGSIZE) {
-		set_problem(r, "%.400s", r->wrong.text[0] != '\0' ? r->wrong.text : "not JSON");
+		reflector_trouble(
+			r, "%.400s", r->wrong.text[0] != '\0' ? r->wrong.text : "not JSON");
 		list_anew(r);
 	} else if (a->code == -EAGAIN) {
-		set_problem(r, "%.400s", r->wrong.text);
+		reflector_trouble(r, "%.400s", r->wrong.text);
 		if (++r->error_events >= ERRORS_MOST)
 			list_anew(r);
 	} else {
-		set_problem(r, "the watch was cut off: %.300s", a->text);
+		reflector_trouble(r, "the watch was cut off: %.300s", a->text);
 	}
 	again(r, a->code == -EMSGSIZE ? TOO_LARGE_MS : 0);
 }
@@ -400,17 +191,17 @@ explain_status(struct reflector *r, const struct https_answer *a)
 		tree_count(tree) == 1)
 		message = tree_text(tree_get(tree_document(tree, 0), "message"), "");
 	if (a->status == 403)
-		set_problem(r,
+		reflector_trouble(r,
 			"forbidden: give the hub's ClusterRole the verbs list and watch on %s "
 			"(apiGroups: [\"%s\"]); the server says: %.250s",
 			r->config.resource, r->config.group, message);
 	else if (a->status == 401)
-		set_problem(r,
+		reflector_trouble(r,
 			"the API server does not know us: the token or certificate has ended or "
 			"was "
 			"revoked; it is read again before each attempt");
 	else
-		set_problem(r, "the API server answers %d: %.250s", a->status, message);
+		reflector_trouble(r, "the API server answers %d: %.250s", a->status, message);
 	tree_free(&tree);
 }
 
@@ -456,7 +247,7 @@ on_done(void *arg, const struct https_answer *a)
 		r->stats.errors++;
 		if (a->code == -EBADMSG)
 			list_anew(r);
-		set_problem(r, "%.400s",
+		reflector_trouble(r, "%.400s",
 			a->text[0] != '\0'                 ? a->text
 				: r->wrong.text[0] != '\0' ? r->wrong.text
 							   : "not JSON");
@@ -527,7 +318,7 @@ begin(void *arg)
 		r->unknown = false;
 	}
 	split_fini(&r->split);
-	split_init(&r->split, r->step == STEP_WATCH ? SPLIT_STREAM : SPLIT_LIST, on_value, r);
+	split_init(&r->split, r->step == STEP_WATCH ? SPLIT_STREAM : SPLIT_LIST, reflector_take, r);
 	r->open = r->spoke = false;
 	r->wrong.text[0] = '\0';
 	r->stats.watches += r->step == STEP_WATCH;
@@ -551,7 +342,7 @@ reflector_start(const struct reflector_config *config)
 		r->config.backoff_ms = REFLECTOR_BACKOFF_MS;
 	r->timer = timer_new(config->loop, begin, r);
 	r->next = xstrdup("");
-	split_init(&r->split, SPLIT_LIST, on_value, r);
+	split_init(&r->split, SPLIT_LIST, reflector_take, r);
 	begin(r);
 	return r;
 }
