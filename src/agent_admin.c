@@ -123,17 +123,19 @@ port_text(struct buf *out, const struct service_port *p)
 {
 	static const char *const modes[] = {"http", "tcp", "udp"};
 	static const char *const vias[] = {"pod", "host", "given", "tunnel"};
+	static const char *const tiers[] = {"node", "zone", "rest", "tunnel"};
 
 	buf_printf(out,
-		"{\"name\":\"%s\",\"port\":%u,\"mode\":\"%s\",\"unreachable\":%u,\"endpoints\":[",
-		p->name, p->port, modes[p->mode], p->n_unreachable);
+		"{\"name\":\"%s\",\"port\":%u,\"mode\":\"%s\",\"extra\":%s,\"unreachable\":%u,"
+		"\"endpoints\":[",
+		p->name, p->port, modes[p->mode], p->extra ? "true" : "false", p->n_unreachable);
 	for (unsigned i = 0; i < p->n_endpoints; i++) {
 		const struct endpoint *e = &p->endpoints[i];
 		struct addr to = endpoint_addr(e);
 		char text[ADDR_TEXT_MAX];
 
-		buf_printf(out, "%s{\"address\":\"%s\",\"via\":\"%s\",\"node\":", i > 0 ? "," : "",
-			addr_text(&to, text), vias[e->via]);
+		buf_printf(out, "%s{\"address\":\"%s\",\"via\":\"%s\",\"tier\":\"%s\",\"node\":",
+			i > 0 ? "," : "", addr_text(&to, text), vias[e->via], tiers[e->tier]);
 		json_add_text(out, e->node);
 		buf_adds(out, "}");
 	}
