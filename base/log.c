@@ -1,5 +1,6 @@
 #include "base/log.h"
 
+#include <poll.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@ enum { LINE_MAX_BYTES = 2048 };
 
 static _Atomic int log_level = LOG_LEVEL_INFO;
 static _Atomic int log_format = LOG_FORMAT_TEXT;
+static _Atomic unsigned log_lost; /* lines */
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
 void
@@ -67,6 +69,15 @@ escape(char *to, size_t size, const char *from, bool json)
 	return n;
 }
 
+/* A pipe that nobody empties must stop the log, not the program. */
+static bool
+taken(void)
+{
+	struct pollfd p = {.fd = STDERR_FILENO, .events = POLLOUT};
+
+	return poll(&p, 1, 0) != 0;
+}
+
 void
 log_line(enum log_level level, const char *part, const char *fmt, ...)
 {
@@ -75,8 +86,16 @@ log_line(enum log_level level, const char *part, const char *fmt, ...)
 		line[LINE_MAX_BYTES + 160];
 	va_list ap;
 	int n;
+	unsigned lost;
 	ssize_t done;
 
+	if (!taken()) {
+		atomic_fetch_add(&log_lost, 1);
+		return;
+	}
+	lost = atomic_exchange(&log_lost, 0);
+	if (lost > 0)
+		log_line(LOG_LEVEL_WARN, "log", "%u lines were lost: nobody took them", lost);
 	log_time(when);
 	va_start(ap, fmt);
 	vsnprintf(said, sizeof said, fmt, ap);

@@ -1,6 +1,6 @@
 /*
  * The one logger: a line per event on stderr, text or JSON, safe from any thread (one write(2) a
- * line). `part` is the folder that speaks. Write a lower-case sentence, then key=value pairs:
+ * line). While nobody reads stderr, lines are lost and counted rather than waited for. `part` is the folder that speaks. Write a lower-case sentence, then key=value pairs:
  *
  *	log_info("meta", "connected to the hub url=%s services=%zu", url, n);
  *

@@ -25,6 +25,20 @@ enum {
 	READ_ROUNDS = 4, /* scratch buffers read in one event */
 };
 
+/* Answers of our own. */
+#define OWN_ANSWERS(X)                                                                             \
+	X(own_400, "own_answers_total", "status=\"400\"", OWN_HELP)                                \
+	X(own_405, "own_answers_total", "status=\"405\"", OWN_HELP)                                \
+	X(own_408, "own_answers_total", "status=\"408\"", OWN_HELP)                                \
+	X(own_414, "own_answers_total", "status=\"414\"", OWN_HELP)                                \
+	X(own_431, "own_answers_total", "status=\"431\"", OWN_HELP)                                \
+	X(own_501, "own_answers_total", "status=\"501\"", OWN_HELP)                                \
+	X(own_502, "own_answers_total", "status=\"502\"", OWN_HELP)                                \
+	X(own_503, "own_answers_total", "status=\"503\"", OWN_HELP)                                \
+	X(own_504, "own_answers_total", "status=\"504\"", OWN_HELP)                                \
+	X(own_505, "own_answers_total", "status=\"505\"", OWN_HELP)
+#define OWN_HELP "Answers that came from the proxy itself."
+
 /* Counters, written by their worker alone, read by any thread: name, metric, labels, help. */
 #define LB_COUNTERS(X)                                                                             \
 	X(accepted_http, "connections_total", "mode=\"http\"", "Connections accepted.")            \
@@ -60,6 +74,7 @@ enum {
 		"Times that a port called http was found to greet its clients.")                   \
 	X(overloaded, "errors_total", "reason=\"max_connections\"",                                \
 		"Requests and connections that failed here.")                                      \
+	OWN_ANSWERS(X)                                                                             \
 	X(dials, "upstream_connections_total", "origin=\"new\"",                                   \
 		"Upstream connections taken for use.")                                             \
 	X(reuses, "upstream_connections_total", "origin=\"pool\"",                                 \

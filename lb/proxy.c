@@ -64,6 +64,21 @@ front_gate(struct front *f)
 		peer_resume(&f->peer);
 }
 
+static void
+count_own(struct counters *c, int status)
+{
+	_Atomic uint64_t *const all[] = {&c->own_400, &c->own_405, &c->own_408, &c->own_414,
+		&c->own_431, &c->own_501, &c->own_502, &c->own_503, &c->own_504, &c->own_505};
+	static const int statuses[ARRAY_LEN(all)] = {
+		400, 405, 408, 414, 431, 501, 502, 503, 504, 505};
+
+	count(status < 500 ? &c->status_4xx : &c->status_5xx, 1);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		if (statuses[i] == status)
+			count(all[i], 1);
+	}
+}
+
 void
 front_refuse(struct front *f, int status, const char *line, bool close)
 {
@@ -80,7 +95,7 @@ front_refuse(struct front *f, int status, const char *line, bool close)
 	};
 	ssize_t n = http1_emit_error(w->emit, sizeof w->emit, &error, &reply);
 
-	count(status < 500 ? &w->counters.status_4xx : &w->counters.status_5xx, 1);
+	count_own(&w->counters, status);
 	if (ex != NULL) {
 		ex->access.status = (uint16_t)status;
 		exchange_end(ex);
@@ -342,6 +357,10 @@ on_expired(void *arg)
 
 	if (f->ex != NULL && exchange_not_due(f->ex))
 		return;
+	if (f->ex != NULL && f->ex->listening) {
+		silence_end(f);
+		return;
+	}
 	switch ((enum front_state)f->state) {
 	case FRONT_HEAD:
 		count(&f->worker->counters.timeouts, 1);
@@ -357,11 +376,6 @@ on_expired(void *arg)
 			front_close(f, false);
 		break;
 	case FRONT_RELAY:
-		if (f->ex->listening) {
-			silence_end(f);
-			break;
-		}
-		/* fall through */
 	case FRONT_LINGER:
 		if (f->ex != NULL)
 			access_end(f->ex, "cD");

@@ -1,5 +1,6 @@
 """Nothing that one client or endpoint does may be felt by another: while one misbehaves, a canary on the same worker
 asks the same service and another one, and every single request must succeed."""
+import os
 import socket
 import threading
 import time
@@ -69,7 +70,7 @@ class Bed:
         self.mute = Endpoint(self.mute_pod, 8080)
         hub = Hub(lab)
         hub.write("web.yaml", service("web", ("http", 80, 8080)), service("other", ("http", 80, 8080)), service("mute", ("http", 80, 8080)),
-                  service("half", ("http", 80, 8080)), service("raw", ("tcp", 80, 8080), selector="web"),
+                  service("half", ("http", 80, 8080)), service("none", ("http", 80, 8080)), service("raw", ("tcp", 80, 8080), selector="web"),
                   pod("web", self.node, self.pods[0].address, ("http", 8080, 0)),
                   pod("other", self.node, self.pods[1].address, ("http", 8080, 0)),
                   pod("mute", self.node, self.mute_pod.address, ("http", 8080, 0)),
@@ -77,7 +78,7 @@ class Bed:
                   pod("half-1", self.node, "172.17.9.9", ("http", 8080, 0), app="half"))
         self.agent = Agent(self.node, hub, "--mesh.workers", "1")
         self.addresses = {}
-        for name in ("web", "other", "mute", "half", "raw"):
+        for name in ("web", "other", "mute", "half", "raw", "none"):
             wait_for(name, lambda: self.node.dns(f"{name}.default.svc.cluster.local", server=self.node.gateway)[1])
             self.addresses[name] = self.node.address_of(f"{name}.default.svc.cluster.local", f"@{self.node.gateway}")
 
@@ -228,3 +229,36 @@ def test_interim_answers_without_end(bed):
         wire.close(hard=True)
 
 
+
+
+def test_nobody_reads_the_log(bed):
+    """stderr is a pipe that is full: requests go on, lines are lost and counted, and the rest comes when somebody reads."""
+    long = b"GET /" + b"x" * 1000 + b" HTTP/1.1\r\nHost: a\r\n\r\n"
+    fifo = os.path.join(bed.node.dir, "log")
+    bed.agent.stop()
+    os.mkfifo(fifo)
+    reader = os.open(fifo, os.O_RDONLY | os.O_NONBLOCK)
+    argv = " ".join(f"'{a}'" for a in bed.agent.argv("--mesh.workers", "1", "--lb.accessLog", "all"))
+    bed.agent.process = bed.node.start("agent", "sh", "-c", f"exec {argv} 2>{fifo}")
+    wait_for("agent", bed.agent.ready)
+    wire = bed.client("none")
+    for _ in range(60):
+        wire.put(long * 100)
+        assert all(wire.reply()[0] == 503 for _ in range(100))
+    assert bed.agent.metrics()["edgeway_lb_access_log_dropped_total"] > 0
+    with Canary(bed, "web", "other"):
+        pass
+    got = b""
+
+    def read():
+        nonlocal got
+        try:
+            got += os.read(reader, 1 << 20)
+        except BlockingIOError:
+            pass
+        return got.count(b"xxx HTTP") + got.count(b"status=503") > 2000 and got
+    wait_for("lines", read)
+    wire.close()
+    os.close(reader)
+    bed.agent.process.kill()
+    bed.agent.start("--mesh.workers", "1")

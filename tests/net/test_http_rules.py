@@ -1,6 +1,10 @@
 """What an HTTP/1.x proxy owes both sides: a scenario for each row of the checklist, through the real agent and its
 DNAT. The test is client and endpoint at once, see httpkit.py."""
+import collections
+import json
+import os
 import re
+import signal
 import socket
 
 import pytest
@@ -29,13 +33,24 @@ class Bed:
                        service("greeter", ("http", 80, 8080), selector="one"),
                        *[pod(f"p{i}", self.node, p.address, ("http", 8080, 0), app="two") for i, p in enumerate(self.pods)],
                        pod("q", self.node, self.pods[0].address, ("http", 8080, 0), app="one"))
-        self.agent = Agent(self.node, self.hub, "--lb.policy", "round-robin", "--lb.accessLog", "all",
-                           "--mesh.workers", "1")
+        self.file = os.path.join(self.node.dir, "agent.yaml")
+        self.configure()
+        self.agent = Agent(self.node, self.hub, "--config", self.file, "--lb.policy", "round-robin", "--mesh.workers", "1")
         self.addresses = {}
         for name in ("one", "two", "none", "plain", "patient", "brief", "greeter"):
             wait_for(name, lambda: self.node.dns(f"{name}.default.svc.cluster.local", server=self.node.gateway)[1])
             self.addresses[name] = self.node.address_of(f"{name}.default.svc.cluster.local", f"@{self.node.gateway}")
-        self.clients = []
+        self.clients, self.own = [], collections.Counter()
+
+    def configure(self, access="all", log="text"):
+        with open(self.file, "w") as f:
+            f.write(f"lb: {{accessLog: {access}}}\nlog: {{format: {log}}}\n")
+
+    def reconfigure(self, *values):
+        said = self.agent.process.log().count("reloaded")
+        self.configure(*values)
+        self.agent.process.popen.send_signal(signal.SIGHUP)
+        wait_for("reload", lambda: self.agent.process.log().count("reloaded") > said)
 
     def client(self, name="one", *data):
         s = socket_of(self.client_pod)
@@ -62,6 +77,7 @@ class Bed:
         assert reply[1]["connection"] == "close" and len(reply[2].strip().splitlines()) == 1
         client.eof()
         assert not self.ends[0].called()
+        self.own[reply[0]] += 1
         return reply
 
 
@@ -368,6 +384,7 @@ def test_20_slow_heads(bed):
     slow.eof()
     idle.silent()
     assert bed.metric('errors_total{reason="timeout"}') == before + 1
+    assert bed.metric('own_answers_total{status="408"}') == 1
 
 
 def test_21_errors(bed):
@@ -395,6 +412,11 @@ def test_21_errors(bed):
         assert status == 502 and b"accepts connections" in body
     finally:
         bed.ends[0].open()
+    for status in (502, 503, 504):
+        assert bed.metric(f'own_answers_total{{status="{status}"}}') >= 1
+    for status, times in bed.own.items():
+        assert bed.metric(f'own_answers_total{{status="{status}"}}') >= times
+    assert set(bed.own) >= {400, 405, 414, 431, 501, 505}
 
 
 def test_22_second_attempts(bed):
@@ -515,6 +537,22 @@ def test_27_access_log(bed):
     client.expect(b"you").eof().close()
     line = access(bed, "service=default/plain")
     assert "end=-- bytes_up=5 bytes_down=3 " in line and "request=" not in line
+
+
+def test_27_access_log_changes(bed):
+    """SIGHUP: errors alone, JSON, and back."""
+    bed.reconfigure("errors", "json")
+    bed.ask(b"GET /fine-1 HTTP/1.1\r\nHost: a\r\n\r\n")
+    bed.client("none", b"GET /wrong-\"1 HTTP/1.1\r\nHost: a\r\n\r\n").reply()
+    line = json.loads(wait_for("line", lambda: next((x for x in bed.agent.process.log().splitlines() if "/wrong-" in x), None)))
+    assert (line["level"], line["request"], line["status"], line["end"]) == ("access", 'GET /wrong-"1', 503, "SC")
+    assert line["service"] == "default/none" and line["total_ms"] >= 0
+    bed.reconfigure("off")
+    bed.client("none", b"GET /wrong-2 HTTP/1.1\r\nHost: a\r\n\r\n").reply()
+    bed.reconfigure("all")
+    bed.client("none", b"GET /wrong-3 HTTP/1.1\r\nHost: a\r\n\r\n").reply()
+    access(bed, "/wrong-3")
+    assert "/fine-1" not in bed.agent.process.log() and "/wrong-2" not in bed.agent.process.log()
 
 
 def test_28_early_answer(bed):
