@@ -6,6 +6,7 @@ dns_libdns_a_SOURCES = \
 	dns/answer_service.c \
 	dns/arrival.c dns/arrival.h \
 	dns/cache.c dns/cache.h \
+	dns/cookie.c dns/cookie.h \
 	dns/dns.c dns/dns.h \
 	dns/forward.c dns/forward.h \
 	dns/group.c dns/group.h \

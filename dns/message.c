@@ -160,6 +160,18 @@ refuse(struct dns_query *q, enum dns_rcode rcode)
 	return DNS_PARSE_REFUSE;
 }
 
+/* The client's alone, or with 8 to 32 octets of a server's (RFC 7873 4); the first one counts. */
+static bool
+parse_cookie(struct dns_query *q, const uint8_t *data, size_t len)
+{
+	if (len != DNS_COOKIE_CLIENT && (len < 16 || len > 40))
+		return false;
+	if (q->cookie_len == 0)
+		memcpy(q->cookie, data, DNS_COOKIE_CLIENT);
+	q->cookie_len = DNS_COOKIE_CLIENT;
+	return true;
+}
+
 static bool
 parse_opt(struct dns_query *q, const struct dns_record *rr, unsigned *version)
 {
@@ -167,11 +179,14 @@ parse_opt(struct dns_query *q, const struct dns_record *rr, unsigned *version)
 	 * not. */
 	if (q->edns || q->bytes[rr->start] != 0)
 		return false;
-	for (size_t at = rr->data; at < rr->end;) {
+	for (size_t at = rr->data, len; at < rr->end; at += 4 + len) {
 		if (rr->end - at < 4)
 			return false;
-		at += 4u + dns_get16(q->bytes + at + 2);
-		if (at > rr->end)
+		len = dns_get16(q->bytes + at + 2);
+		if (rr->end - at - 4 < len)
+			return false;
+		if (dns_get16(q->bytes + at) == DNS_OPTION_COOKIE &&
+			!parse_cookie(q, q->bytes + at + 4, len))
 			return false;
 	}
 	q->edns = true;
@@ -217,6 +232,7 @@ dns_query_parse(struct dns_query *q, const uint8_t *m, size_t len)
 	q->flags = dns_get16(m + 2);
 	q->question_end = DNS_HEADER;
 	q->edns = q->edns_do = false;
+	q->cookie_len = 0;
 	q->udp_size = DNS_UDP_PLAIN;
 	q->n_labels = 0;
 	q->name_len = 0;
@@ -255,9 +271,8 @@ dns_reply_start(struct dns_writer *w, uint8_t *out, size_t size, const struct dn
 		flags |= DNS_FLAG_AA;
 	memset(w, 0, sizeof *w);
 	w->out = out;
-	w->edns = q->edns;
-	w->edns_do = q->edns_do;
-	w->size = size - (w->edns ? DNS_OPT_BYTES : 0);
+	w->query = q;
+	w->size = size - dns_reply_opt_bytes(q);
 	w->rcode = (uint8_t)rcode;
 	w->len = q->question_end;
 	dns_put16(out, q->id);
@@ -350,10 +365,35 @@ dns_put_opt(uint8_t *p, unsigned rcode, bool edns_do)
 }
 
 size_t
+dns_reply_opt_bytes(const struct dns_query *q)
+{
+	if (!q->edns)
+		return 0;
+	return DNS_OPT_BYTES + (q->cookie_len == DNS_COOKIE_BYTES ? 4u + DNS_COOKIE_BYTES : 0u);
+}
+
+size_t
+dns_put_reply_opt(uint8_t *p, unsigned rcode, const struct dns_query *q)
+{
+	size_t len = dns_reply_opt_bytes(q);
+
+	if (len == 0)
+		return 0;
+	dns_put_opt(p, rcode, q->edns_do);
+	if (len == DNS_OPT_BYTES)
+		return len;
+	dns_put16(p + 9, 4 + DNS_COOKIE_BYTES);
+	dns_put16(p + 11, DNS_OPTION_COOKIE);
+	dns_put16(p + 13, DNS_COOKIE_BYTES);
+	memcpy(p + 15, q->cookie, DNS_COOKIE_BYTES);
+	return len;
+}
+
+size_t
 dns_reply_finish(struct dns_writer *w)
 {
-	if (w->edns) {
-		w->len += dns_put_opt(w->out + w->len, w->rcode, w->edns_do);
+	if (w->query->edns) {
+		w->len += dns_put_reply_opt(w->out + w->len, w->rcode, w->query);
 		w->counts[DNS_SECTION_ADDITIONAL]++;
 	}
 	for (unsigned i = 0; i < 3; i++)

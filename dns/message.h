@@ -61,6 +61,9 @@ enum {
 	DNS_NAME_MAX = 255, /* octets with the root */
 	DNS_LABELS_MAX = 127,
 	DNS_OPT_BYTES = 11, /* an OPT record without options */
+	DNS_OPTION_COOKIE = 10,
+	DNS_COOKIE_CLIENT = 8, /* octets of the client's part (RFC 7873 4) */
+	DNS_COOKIE_BYTES = 24, /* with ours (RFC 9018 4) */
 	DNS_UDP_PLAIN = 512, /* largest answer to a client without EDNS */
 	DNS_UDP_MAX = 1232, /* what we send and ask for at most by UDP */
 	DNS_MESSAGE_MAX = 65535,
@@ -78,6 +81,8 @@ struct dns_query {
 	uint8_t name[DNS_NAME_MAX]; /* lower case */
 	uint8_t label[DNS_LABELS_MAX]; /* offset in `name` of each label's length octet */
 	bool edns, edns_do;
+	uint8_t cookie_len; /* 0: none, 8: the client's, 24: signed, it goes into the answer */
+	uint8_t cookie[DNS_COOKIE_BYTES];
 	uint16_t udp_size; /* what the client takes by UDP, clamped to 512..1232 */
 };
 
@@ -128,7 +133,7 @@ struct dns_writer {
 	uint8_t section;
 	uint8_t rcode;
 	bool truncated;
-	bool edns, edns_do;
+	const struct dns_query *query; /* borrowed until dns_reply_finish */
 };
 
 /* `size` is the room in `out` and the client's limit: dns_reply_limit() for UDP, 65535 for TCP; at
@@ -154,6 +159,10 @@ size_t dns_reply_error(uint8_t *out, size_t size, const struct dns_query *q, enu
 
 /* An OPT record without options, as all our messages carry it. Returns DNS_OPT_BYTES. */
 size_t dns_put_opt(uint8_t *p, unsigned rcode, bool edns_do);
+
+/* The OPT record of an answer to `q`, with its cookie if that is signed; 0 when q had none. */
+size_t dns_put_reply_opt(uint8_t *p, unsigned rcode, const struct dns_query *q);
+size_t dns_reply_opt_bytes(const struct dns_query *q);
 
 static inline uint16_t
 dns_get16(const uint8_t *p)

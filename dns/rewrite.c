@@ -151,7 +151,7 @@ dns_forward_answer(
 {
 	uint8_t *m = out->bytes;
 	size_t end = q->question_end;
-	struct copy c = {.out = m, .size = out->size - (q->edns ? DNS_OPT_BYTES : 0), .used = end};
+	struct copy c = {.out = m, .size = out->size - dns_reply_opt_bytes(q), .used = end};
 
 	assert(out->size >= DNS_UDP_PLAIN);
 	if (!answers_question(answer, len, q->name, q->name_len, q->type))
@@ -163,7 +163,7 @@ dns_forward_answer(
 	if (!copy_sections(&c, answer, len))
 		return false;
 	if (q->edns) {
-		c.used += dns_put_opt(m + c.used, 0, q->edns_do);
+		c.used += dns_put_reply_opt(m + c.used, 0, q);
 		c.counts[DNS_SECTION_ADDITIONAL]++;
 	}
 	for (unsigned i = 0; i < 3; i++)

@@ -2,9 +2,11 @@
 
 #include <assert.h>
 #include <string.h>
+#include <time.h>
 
 #include "base/sock.h"
 #include "dns/arrival.h"
+#include "dns/cookie.h"
 #include "dns/rewrite.h"
 #include "dns/tcp.h"
 #include "dns/udp.h"
@@ -20,6 +22,7 @@ struct server {
 	struct tcp *tcp;
 	uint8_t *tcp_answer; /* while we listen: DNS_MESSAGE_MAX, for one at a time */
 	struct arrival arrival;
+	uint8_t secret[COOKIE_SECRET_BYTES]; /* of cookies */
 	uint32_t mark;
 	struct server_counters count;
 };
@@ -27,7 +30,7 @@ struct server {
 /* Whom an answer goes to. */
 struct client {
 	struct tcp_conn *conn; /* NULL: UDP */
-	struct sockaddr_in from;
+	struct sockaddr_in from; /* by TCP without port */
 };
 
 /* A query that an upstream is asked. */
@@ -78,6 +81,21 @@ reply(struct server *s, const struct client *c, uint8_t *answer, size_t len)
 		udp_send(s->udp, &c->from, answer, len);
 }
 
+static enum dns_parse
+parse(const struct server *s, const struct client *c, struct dns_query *q, const uint8_t *m,
+	size_t len)
+{
+	enum dns_parse parsed = dns_query_parse(q, m, len);
+	uint8_t address[sizeof c->from.sin_addr];
+
+	if (parsed == DNS_PARSE_DROP || q->cookie_len == 0)
+		return parsed;
+	memcpy(address, &c->from.sin_addr, sizeof address);
+	cookie_sign(q->cookie, s->secret, address, (uint32_t)time(NULL));
+	q->cookie_len = DNS_COOKIE_BYTES;
+	return parsed;
+}
+
 /* --- forwarding ---------------------------------------------------------- */
 
 /* Whose answer it is: a client's query, and the target if another name's addresses were asked for. */
@@ -111,7 +129,7 @@ on_forwarded(void *arg, const uint8_t *answer, size_t len)
 	struct dns_query q;
 	struct asked by = {&q, w->chase ? &w->target : NULL};
 
-	if (dns_query_parse(&q, w->query, w->len) == DNS_PARSE_OK) {
+	if (parse(w->server, &w->client, &q, w->query, w->len) == DNS_PARSE_OK) {
 		if (w->client.conn == NULL)
 			to.size = dns_reply_limit(&q);
 		write_forwarded(w->server, &to, &by, answer, len);
@@ -177,7 +195,7 @@ handle(struct server *s, const struct client *c, const uint8_t *m, size_t len, u
 {
 	struct dns_target target;
 	struct dns_query q;
-	enum dns_parse parsed = dns_query_parse(&q, m, len);
+	enum dns_parse parsed = parse(s, c, &q, m, len);
 	enum dns_verdict verdict = DNS_ANSWERED;
 	struct dns_out to = {.bytes = out};
 
@@ -225,7 +243,7 @@ static void
 on_tcp(void *arg, struct tcp_conn *conn, const uint8_t *m, size_t len)
 {
 	struct server *s = arg;
-	struct client c = {.conn = conn};
+	struct client c = {.conn = conn, .from.sin_addr.s_addr = tcp_client(conn)};
 	size_t n;
 
 	add(&s->count.tcp);
@@ -382,6 +400,7 @@ server_new(struct loop *worker, const struct dns_zone *zone, const struct snapsh
 	s->snapshot = snapshot_ref(snapshot);
 	s->mark = mark;
 	arrival_init(&s->arrival, interfaces);
+	random_bytes(s->secret, sizeof s->secret);
 	return s;
 }
 

@@ -55,6 +55,12 @@ tcp_ref(struct tcp_conn *c)
 	c->refs++;
 }
 
+in_addr_t
+tcp_client(const struct tcp_conn *c)
+{
+	return c->client;
+}
+
 static void
 conn_free_if_done(struct tcp_conn *c)
 {

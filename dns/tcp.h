@@ -13,6 +13,8 @@
 #ifndef EDGEWAY_DNS_TCP_H
 #define EDGEWAY_DNS_TCP_H
 
+#include <netinet/in.h>
+
 #include "base/loop.h"
 
 enum {
@@ -45,6 +47,8 @@ uint32_t tcp_peer(const struct tcp_conn *c);
  * query. */
 void tcp_ref(struct tcp_conn *c);
 void tcp_unref(struct tcp_conn **c);
+/* Address, as it is in packets. */
+in_addr_t tcp_client(const struct tcp_conn *c);
 void tcp_reply(struct tcp_conn *c, const uint8_t *m, size_t len);
 
 #endif

@@ -1,4 +1,5 @@
 """Who may ask the agent's DNS, by which interface, and that nobody can keep others from asking."""
+import re
 import socket
 
 import pytest
@@ -120,3 +121,18 @@ def test_what_comes_back_is_from_the_address_that_was_asked(house):
     with socket_in(house.pods[0], socket.SOCK_DGRAM) as s:  # a connected socket takes nothing else
         s.send(plain_query(9, WEB))
         assert is_good(s.recv(512)) and s.getpeername()[0] == SERVER
+
+
+def cookie(machine, *options):
+    """What dig says of the cookie that it sent: "good" if the client's part came back with a server's."""
+    said = machine.run("dig", f"@{SERVER}", "+tries=1", "+cookie=0102030405060708", *options).stdout
+    found = re.search(r"COOKIE: (\w+) \((\w+)\)", said)
+    assert found and len(found.group(1)) == 48 and re.search("status: (NOERROR|NXDOMAIN)", said), said
+    return found.group(2)
+
+
+@pytest.mark.parametrize("options", [(WEB,), (WEB, "+tcp"), ("AAAA", WEB), (f"x.{WEB}",)])
+def test_a_cookie_is_answered(house, options):
+    assert cookie(house.pods[0], *options) == "good"
+    said = house.pods[0].run("dig", f"@{SERVER}", "+nocookie", *options).stdout
+    assert "COOKIE" not in said

@@ -8,6 +8,7 @@
 
 #include <cmocka.h>
 
+#include "dns/cookie.h"
 #include "dns/rewrite.h"
 #include "dns_kit.h"
 
@@ -129,7 +130,7 @@ options_of_opt_are_checked(void **state)
 	size_t len = kit_query(m, "a", DNS_A, 0, KIT_EDNS);
 
 	(void)state;
-	memcpy(m + len, "\0\12\0\2xy", 6); /* a cookie of sorts: unknown ones are passed over */
+	memcpy(m + len, "\xfd\xe9\0\2xy", 6); /* unknown ones are passed over */
 	m[len - 1] = 6;
 	assert_int_equal(dns_query_parse(&q, m, len + 6), DNS_PARSE_OK);
 	m[len + 3] = 3;
@@ -261,6 +262,53 @@ answers_to_other_questions_are_not_passed_on(void **state)
 	assert_int_equal(forward(out, &q, up, n), 0);
 }
 
+/* RFC 9018, appendix A.1 */
+static void
+a_cookie_is_signed_as_others_do(void **state)
+{
+	static const uint8_t secret[] = {0xe5, 0xe9, 0x73, 0xe5, 0xa6, 0xb2, 0xa4, 0x3f, 0x48, 0xe7,
+		0xdc, 0x84, 0x9e, 0x37, 0xbf, 0xcf};
+	static const uint8_t client[] = {198, 51, 100, 100};
+	static const uint8_t want[] = {0x24, 0x64, 0xc4, 0xab, 0xcf, 0x10, 0xc9, 0x57, 0x01, 0, 0,
+		0, 0x5c, 0xf7, 0x9f, 0x11, 0x1f, 0x81, 0x30, 0xc3, 0xee, 0xe2, 0x94, 0x80};
+	uint8_t cookie[DNS_COOKIE_BYTES];
+
+	(void)state;
+	memcpy(cookie, want, DNS_COOKIE_CLIENT);
+	cookie_sign(cookie, secret, client, 1559731985);
+	assert_memory_equal(cookie, want, sizeof want);
+}
+
+static void
+cookies_are_of_8_or_16_to_40_octets(void **state)
+{
+	static const uint8_t option[44] = {0, DNS_OPTION_COOKIE, 0, 0, 1, 2, 3, 4, 5, 6, 7, 8};
+	struct dns_query q;
+
+	(void)state;
+	for (unsigned n = 0; n <= 40; n++) {
+		uint8_t m[600], out[600];
+		size_t len = kit_query(m, "cluster.local", DNS_SOA, 0, KIT_EDNS), plain, with;
+		bool good = n == 8 || n >= 16;
+
+		memcpy(m + len, option, 4u + n);
+		m[len + 3] = (uint8_t)n;
+		dns_put16(m + len - 2, 4 + n);
+		assert_int_equal(dns_query_parse(&q, m, len + 4 + n),
+			good ? DNS_PARSE_OK : DNS_PARSE_REFUSE);
+		assert_int_equal(q.cookie_len, good ? DNS_COOKIE_CLIENT : 0);
+		if (!good)
+			continue;
+		plain = dns_reply_error(out, DNS_UDP_PLAIN, &q, DNS_NOERROR); /* unsigned: none */
+		q.cookie_len = DNS_COOKIE_BYTES;
+		memset(q.cookie + 8, 9, 16);
+		with = dns_reply_error(out, DNS_UDP_PLAIN, &q, DNS_NOERROR);
+		assert_int_equal(with, plain + 28);
+		assert_int_equal(dns_get16(out + plain - 2), 28);
+		assert_memory_equal(out + plain, "\0\12\0\30\1\2\3\4\5\6\7\10\11\11", 14);
+	}
+}
+
 int
 main(void)
 {
@@ -274,6 +322,8 @@ main(void)
 		cmocka_unit_test(what_does_not_fit_sets_tc),
 		cmocka_unit_test(upstream_answers_become_the_clients),
 		cmocka_unit_test(answers_to_other_questions_are_not_passed_on),
+		cmocka_unit_test(a_cookie_is_signed_as_others_do),
+		cmocka_unit_test(cookies_are_of_8_or_16_to_40_octets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
