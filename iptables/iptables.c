@@ -11,6 +11,9 @@
 #include "iptables/route.h"
 #include "iptables/rules.h"
 
+/* New ports of bridges are looked for this often, after a change at once. */
+enum { TEND_MS = 2000, TEND_PAUSE_MS = 200 };
+
 /* --- transactions ------------------------------------------------------------- */
 
 static int
@@ -60,6 +63,17 @@ abandon(struct transaction *c)
 	buf_fini(&c->bytes);
 }
 
+static void
+tend(void *arg)
+{
+	struct iptables *ipt = arg;
+
+	if (!ipt->installed || !kernelpath_carries(ipt->kernelpath))
+		return;
+	ipt->tended_ms = mono_ms();
+	hairpin_tend(&ipt->hairpin, ipt->interfaces);
+}
+
 /* In steps that are small enough for the socket; our own events are read between them. */
 static int
 put_kernelpath(struct iptables *ipt)
@@ -83,6 +97,8 @@ put_kernelpath(struct iptables *ipt)
 		repair_later(ipt);
 	ipt->damaged = false;
 	kernelpath_settled(ipt->kernelpath);
+	if (mono_ms() - ipt->tended_ms >= TEND_PAUSE_MS)
+		tend(ipt);
 	return rc;
 }
 
@@ -151,6 +167,7 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 	if (rc < 0)
 		return rc;
 	ipt->installed = true;
+	timer_start(ipt->tend, 0, TEND_MS);
 	return install_route(ipt, err);
 }
 
@@ -163,6 +180,8 @@ iptables_remove(struct iptables *ipt, struct err *err)
 	timer_cancel(ipt->repair);
 	ipt->installed = false;
 	kernelpath_rest(ipt->kernelpath);
+	timer_cancel(ipt->tend);
+	hairpin_undo(&ipt->hairpin);
 	begin(ipt, &c);
 	rules_remove(&c.batch);
 	rc = commit(ipt, &c);
@@ -346,6 +365,7 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	}
 	ipt->watch = watch_start(
 		ipt->loop, mnl_socket_get_fd(ipt->events), WATCH_READ, repair_on_events, ipt);
+	ipt->tend = timer_new(ipt->loop, tend, ipt);
 	ipt->repair = timer_new(ipt->loop, repair_now, ipt);
 	kernelpath_new(&ipt->kernelpath,
 		&(struct kernelpath_config){
@@ -367,6 +387,8 @@ iptables_close(struct iptables **out)
 	iface_stop(&ipt->iface);
 	watch_stop(&ipt->watch);
 	timer_free(&ipt->repair);
+	timer_free(&ipt->tend);
+	buf_fini(&ipt->hairpin.ports);
 	kernelpath_free(&ipt->kernelpath);
 	nl_close(&ipt->events);
 	nl_close(&ipt->changes);

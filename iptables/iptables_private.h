@@ -6,6 +6,7 @@
 #define EDGEWAY_IPTABLES_IPTABLES_PRIVATE_H
 
 #include "iptables/capture.h"
+#include "iptables/hairpin.h"
 #include "iptables/iface.h"
 #include "iptables/iptables.h"
 #include "iptables/kernelpath.h"
@@ -37,6 +38,9 @@ struct iptables {
 	uint64_t repaired_ms;
 	struct capture capture;
 	struct kernelpath *kernelpath;
+	struct hairpin hairpin;
+	struct timer *tend; /* its ports */
+	uint64_t tended_ms;
 	bool draining, old_kernel; /* as in struct rules */
 
 	bool damaged; /* seen while draining events: somebody else touched our table */

@@ -14,6 +14,9 @@ iptables_metrics(struct iptables *ipt, struct metrics *m)
 		"Times that others changed the table and it was put back.", NULL, ipt->repairs);
 	metric_counter(m, "edgeway_iptables_failures_total",
 		"Transactions that the kernel refused.", NULL, ipt->failures);
+	metric_gauge(m, "edgeway_iptables_hairpin_ports",
+		"Ports of bridges that we put into hairpin mode.", NULL,
+		(double)hairpin_count(&ipt->hairpin));
 	capture_metrics(&ipt->capture, m, mono_ms());
 	kernelpath_metrics(ipt->kernelpath, m);
 }

@@ -63,6 +63,14 @@ kernelpath_settled(struct kernelpath *d)
 		timer_start(d->targets, TARGETS_PAUSE_MS, 0);
 }
 
+bool
+kernelpath_carries(const struct kernelpath *d)
+{
+	const struct frontends_counts *n = frontends_counts(d->frontends);
+
+	return n->udp > 0 || n->tcp > 0;
+}
+
 static void
 want_probe(void *probes, const struct plan_target *t)
 {

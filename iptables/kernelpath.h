@@ -32,6 +32,7 @@ void kernelpath_use(
 void kernelpath_all(struct kernelpath *d);
 bool kernelpath_put(struct kernelpath *d, struct batch *b);
 void kernelpath_settled(struct kernelpath *d);
+bool kernelpath_carries(const struct kernelpath *d); /* any port at all */
 /* No table: nothing is watched or probed until kernelpath_all. */
 void kernelpath_rest(struct kernelpath *d);
 void kernelpath_metrics(const struct kernelpath *d, struct metrics *m);

@@ -7,6 +7,7 @@ iptables_libiptables_a_SOURCES = \
 	iptables/expr.c iptables/expr.h \
 	iptables/iface.c iptables/iface.h \
 	iptables/kernelpath.c iptables/kernelpath.h \
+	iptables/hairpin.c iptables/hairpin.h \
 	iptables/foreign.c iptables/foreign.h \
 	iptables/iptables.c iptables/iptables.h iptables/iptables_private.h \
 	iptables/iptables_repair.c iptables/iptables_report.c \

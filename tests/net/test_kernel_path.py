@@ -121,6 +121,18 @@ def test_no_agent_in_the_path(world):
             assert set(world.names(machine, address, 60)) == EVERYONE
 
 
+def test_pod_to_itself_on_a_bridge_that_asks_iptables(world):
+    """The kernel would drop such a packet: the port must be in hairpin mode, and is left as it was at the end."""
+    if world.near.run("sysctl", "-n", "net.bridge.bridge-nf-call-iptables", check=False).stdout.strip() != "1":
+        pytest.skip("bridges do not ask iptables here")
+    only = world.address("only-a")
+    for machine in (world.pods["a"], world.pods["b"], world.near):
+        assert world.names(machine, only, 4) == {"edge-1.a": 4}
+    late = world.near.pod("late")  # its port comes while the agent runs
+    link = ["bridge", "-d", "link", "show", "dev", f"veth{late.address.rsplit('.', 1)[1]}"]
+    wait_for("hairpin mode", lambda: "hairpin on" in world.near.run(*link).stdout, 5)
+
+
 def test_all_five_ways_without_docker(world):
     """No masquerading of docker's, bridges that do not ask iptables: pod to remote, host to remote, pod to itself, pod
     and host to a pod of the bridge."""
@@ -287,11 +299,13 @@ def test_drain(world):
     wait_for("in progress", lambda: any(v > 0 for k, v in world.agent.metrics().items() if "active" in k or "open" in k), 5)
     time.sleep(0.2)
     world.agent.process.popen.send_signal(signal.SIGTERM)
-    wait_for("stopping", lambda: "stopping" in world.agent.process.log())
+    wait_for("no way to the listener", lambda: "dnat to 172.17.0.1:40001" not in world.near.table())
+    assert world.near.table() != ""
     assert world.names(world.client, address, 1, port=80) == {"ConnectionRefusedError": 1}
     assert slow.communicate(timeout=10)[0].strip() in EVERYONE
     assert world.agent.process.wait() == 0
     assert world.near.table() == "" and world.near.route() == ""
+    assert "hairpin on" not in world.near.run("bridge", "-d", "link", "show").stdout
 
 
 def test_by_configuration(world):
