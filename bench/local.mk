@@ -1,14 +1,16 @@
-EXTRA_PROGRAMS += bench/floor bench/echo
+EXTRA_PROGRAMS += bench/floor bench/echo bench/maps
 bench_floor_SOURCES = bench/floor.c
 bench_floor_LDADD = base/libbase.a
 bench_echo_SOURCES = bench/echo.c
 bench_echo_LDADD = base/libbase.a
-EXTRA_DIST += bench/frame.py bench/bench_dns.py bench/bench_http.py bench/RESULTS.md
+bench_maps_SOURCES = bench/maps.c
+bench_maps_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIBS)
+EXTRA_DIST += bench/frame.py bench/bench_dns.py bench/bench_http.py bench/bench_kernel.py bench/RESULTS.md
 
 # make bench          the whole comparison (root; namespaces of its own)
 # make bench BENCH=smoke   one short round, to see that it runs
 .PHONY: bench
-bench: all bench/floor bench/echo
-	cd $(abs_top_builddir) && for b in http dns; do \
+bench: all bench/floor bench/echo bench/maps
+	cd $(abs_top_builddir) && for b in http dns kernel; do \
 		/usr/bin/python3 $(abs_top_srcdir)/bench/bench_$$b.py $(if $(filter smoke,$(BENCH)),--smoke) || exit 1; \
 	done
