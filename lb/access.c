@@ -194,7 +194,7 @@ access_write(struct exchange *ex)
 	if (wanted(ex)) {
 		open_line(&l, ex->front);
 		if (a->endpoint != NULL)
-			plain(&l, "endpoint", addr_text(&a->endpoint->addr, endpoint));
+			plain(&l, "endpoint", target_text(a->endpoint, endpoint));
 		if (buf_len(&ex->head) > 0) {
 			quoted(&l, "request", request_of(ex));
 			quoted(&l, "id", id_of(ex));

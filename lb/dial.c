@@ -139,7 +139,7 @@ fault_of(struct worker *w, struct target *t, enum target_fault fault)
 	pool_clear(t);
 	log_limited(LOG_LEVEL_WARN, 20, "lb",
 		"an endpoint is left out for a while, it %s address=%s wait_ms=%llu", remedy(fault),
-		addr_text(&t->addr, text), (unsigned long long)(t->node.down_until_ms - w->now_ms));
+		target_text(t, text), (unsigned long long)(t->node.down_until_ms - w->now_ms));
 }
 
 static void
@@ -179,6 +179,7 @@ dial_next(struct exchange *ex, bool may_reuse)
 	struct target *t;
 
 	while ((t = pick(ex)) != NULL) {
+		const struct addr to = target_addr(t);
 		int fd = -1, rc;
 
 		if (ex->n_tried > 0 && !budget_spend(&f->group->budget, w->now_ms)) {
@@ -192,7 +193,7 @@ dial_next(struct exchange *ex, bool may_reuse)
 			count(&w->counters.reuses, 1);
 			return DIAL_READY;
 		}
-		rc = sock_connect(&t->addr, w->lb->config.mark, &fd);
+		rc = sock_connect(&to, w->lb->config.mark, &fd);
 		if (rc == 0) {
 			count(&w->counters.dials, 1);
 			back_new(w, fd, t, ex);

@@ -388,10 +388,11 @@ retry_or_refuse(struct exchange *ex)
 {
 	struct front *f = ex->front;
 	struct back *b = ex->back;
-	bool again = exchange_may_retry(ex), stale = b->reused;
+	bool again = exchange_may_retry(ex), silent = b->silent;
 
-	if (stale)
-		ex->n_stale++; /* a server's right after an idle time: no fault */
+	/* To hang up right after an idle time is a server's right: no fault. */
+	if (b->reused && !silent && !b->kept_alive)
+		ex->n_stale++;
 	else
 		dial_blame(ex, b->target, TARGET_RESET);
 	back_close(b, false);
@@ -408,8 +409,10 @@ retry_or_refuse(struct exchange *ex)
 	}
 	count(&f->worker->counters.upstream_lost, 1);
 	access_end(ex, "SH");
-	front_refuse(
-		f, 502, "the endpoint closed the connection without an answer", !ex->request_done);
+	front_refuse(f, silent ? 504 : 502,
+		silent ? "the endpoint is not reachable any more"
+		       : "the endpoint closed the connection without an answer",
+		!ex->request_done);
 }
 
 static void

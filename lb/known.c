@@ -47,7 +47,7 @@ write_target(struct inquiry *q, const struct target *t, const char *tier)
 	buf_printf(&q->out,
 		"{\"address\":\"%s\",\"tier\":\"%s\",\"state\":\"%s\",\"in_flight\":%u,\"idle\":%u,"
 		"\"first_byte_us\":%u,\"connect_ms\":%u",
-		addr_text(&t->addr, text), tier,
+		target_text(t, text), tier,
 		out           ? "ejected"
 			: ill ? "ill"
 			      : "up",

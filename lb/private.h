@@ -70,11 +70,11 @@ enum {
 		"Requests and connections that failed here.")                                      \
 	X(timeouts, "errors_total", "reason=\"timeout\"",                                          \
 		"Requests and connections that failed here.")                                      \
-	X(server_first, "server_first_total", "",                                                  \
-		"Times that a port called http was found to greet its clients.")                   \
 	X(overloaded, "errors_total", "reason=\"max_connections\"",                                \
 		"Requests and connections that failed here.")                                      \
 	OWN_ANSWERS(X)                                                                             \
+	X(server_first, "server_first_total", "",                                                  \
+		"Times that a port called http was found to greet its clients.")                   \
 	X(dials, "upstream_connections_total", "origin=\"new\"",                                   \
 		"Upstream connections taken for use.")                                             \
 	X(reuses, "upstream_connections_total", "origin=\"pool\"",                                 \

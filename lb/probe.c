@@ -67,7 +67,7 @@ worked(struct probe *p)
 	if (t->ejections > 0) {
 		count(&w->counters.returns, 1);
 		log_limited(LOG_LEVEL_INFO, 20, "lb",
-			"an endpoint is back address=%s after_ms=%llu", addr_text(&t->addr, text),
+			"an endpoint is back address=%s after_ms=%llu", target_text(t, text),
 			(unsigned long long)(w->now_ms - t->ejected_ms));
 		target_worked(t);
 	}
@@ -104,6 +104,7 @@ static void
 start(struct worker *w, struct target *t)
 {
 	struct probe *p = xcalloc(1, sizeof *p);
+	const struct addr to = target_addr(t);
 
 	p->worker = w;
 	p->target = target_ref(t);
@@ -114,7 +115,7 @@ start(struct worker *w, struct target *t)
 	list_add_before(&w->probes, &p->node);
 	expiry_init(&p->expiry, on_expired, p);
 	count(&w->counters.probes, 1);
-	if (sock_connect(&t->addr, w->lb->config.mark, &p->fd) < 0) {
+	if (sock_connect(&to, w->lb->config.mark, &p->fd) < 0) {
 		failed(p);
 		return;
 	}

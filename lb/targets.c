@@ -1,6 +1,7 @@
 #include "lb/targets.h"
 
 #include <assert.h>
+#include <string.h>
 
 #include "base/hash.h"
 
@@ -36,32 +37,31 @@ targets_new(struct shares *shares)
 }
 
 static uint64_t
-addr_hash(const struct targets *ts, const struct addr *a)
+place_hash(const struct in6_addr *ip, uint16_t port, uint64_t seed)
 {
-	return hash64(&a->sa, a->len, ts->seed);
-}
+	char bytes[sizeof *ip + sizeof port];
 
-static bool
-addr_same(const struct addr *a, const struct addr *b)
-{
-	return a->len == b->len && memcmp(&a->sa, &b->sa, a->len) == 0;
+	memcpy(bytes, ip, sizeof *ip);
+	memcpy(bytes + sizeof *ip, &port, sizeof port);
+	return hash64(bytes, sizeof bytes, seed);
 }
 
 /* With a reference. Consistent hashing wants the same order on every node and worker, so its hash
  * has no seed. */
 static struct target *
-target_get(struct targets *ts, const struct addr *a)
+target_get(struct targets *ts, const struct endpoint *e)
 {
-	struct target **bucket = &ts->targets[addr_hash(ts, a) % BUCKETS], *t;
+	struct target **bucket = &ts->targets[place_hash(&e->ip, e->port, ts->seed) % BUCKETS], *t;
 
 	for (t = *bucket; t != NULL; t = t->next) {
-		if (addr_same(&t->addr, a))
+		if (t->port == e->port && memcmp(&t->ip, &e->ip, sizeof t->ip) == 0)
 			return target_ref(t);
 	}
 	t = xcalloc(1, sizeof *t);
 	t->all = ts;
-	t->addr = *a;
-	t->node.hash = hash64(&a->sa, a->len, 0);
+	t->ip = e->ip;
+	t->port = e->port;
+	t->node.hash = place_hash(&e->ip, e->port, 0);
 	t->refs = 1;
 	list_init(&t->idle);
 	list_init(&t->ejected);
@@ -77,6 +77,22 @@ target_ref(struct target *t)
 	return t;
 }
 
+struct addr
+target_addr(const struct target *t)
+{
+	const struct endpoint e = {.ip = t->ip, .port = t->port};
+
+	return endpoint_addr(&e);
+}
+
+const char *
+target_text(const struct target *t, char to[ADDR_TEXT_MAX])
+{
+	const struct addr a = target_addr(t);
+
+	return addr_text(&a, to);
+}
+
 void
 target_unref(struct target **out)
 {
@@ -85,7 +101,7 @@ target_unref(struct target **out)
 	if (t == NULL || --t->refs > 0)
 		return;
 	assert(list_empty(&t->idle) && t->node.in_flight == 0);
-	at = &t->all->targets[addr_hash(t->all, &t->addr) % BUCKETS];
+	at = &t->all->targets[place_hash(&t->ip, t->port, t->all->seed) % BUCKETS];
 	while (*at != t)
 		at = &(*at)->next;
 	*at = t->next;
@@ -99,9 +115,10 @@ static void
 share(struct target *t, const struct service *s)
 {
 	struct shares *shares = t->all->shares;
+	const struct addr a = target_addr(t);
 
 	if (t->node.shared == NULL) {
-		t->node.shared = shares_get(shares, &t->addr);
+		t->node.shared = shares_get(shares, &a);
 		shared_count(t->node.shared, (int)t->node.in_flight);
 	}
 	if (s->health_path[0] != '\0')
@@ -133,13 +150,11 @@ collect(struct targets *ts, const struct service *s, const struct service_port *
 
 	for (int tier = 0; tier < BALANCE_TIERS; tier++) {
 		for (size_t i = 0; i < p->n_endpoints; i++) {
-			struct addr a;
 			struct target *t;
 
 			if (p->endpoints[i].tier != tier || p->endpoints[i].via == VIA_TUNNEL)
 				continue;
-			a = endpoint_addr(&p->endpoints[i]);
-			t = target_get(ts, &a);
+			t = target_get(ts, &p->endpoints[i]);
 			if (shared)
 				share(t, s);
 			nodes[n++] = &t->node;

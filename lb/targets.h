@@ -30,7 +30,8 @@ struct target {
 	struct balance_node node;
 	struct target *next; /* in the hash */
 	struct targets *all;
-	struct addr addr;
+	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d */
+	uint16_t port;
 	struct node idle; /* struct back, the youngest first */
 	struct node ejected; /* in targets_ejected() from the ejection until it works again */
 	uint64_t ejected_ms, probe_ms; /* since when; when probe.c tries it next */
@@ -81,6 +82,9 @@ struct target *group_find(struct group *g, const struct balance_ask *ask,
 	bool (*wanted)(const void *arg, uint64_t hash), const void *arg);
 
 struct target *target_ref(struct target *t);
+/* Where it is dialled. */
+struct addr target_addr(const struct target *t);
+const char *target_text(const struct target *t, char to[ADDR_TEXT_MAX]);
 void target_unref(struct target **t);
 void target_begin(struct target *t);
 void target_end(struct target *t);

@@ -24,8 +24,7 @@ class Bed:
         self.declare("impatient", **{"edgeway.io/request-timeout": "300ms"})
         self.agent = Agent(self.node, self.hub)
         self.client = self.node.pod("client")
-        for name in ("web", "impatient"):
-            wait_for("first answer", lambda n=name: self.client.get(f"http://{n}/")[0] == 200)
+        self.known("web", "impatient")
 
     def declare(self, name, **annotations):
         made = service(name, ("http", 80, 8080), ("tcp", 7000, 9090), selector="none")
@@ -33,6 +32,12 @@ class Bed:
         addresses = [p.address for p in self.pods]
         echo = endpoint_slice(f"{name}-2", name, 9090, *addresses, port_name="tcp")
         self.hub.write(f"{name}.yaml", made, endpoint_slice(f"{name}-1", name, 8080, *addresses, port_name="http"), echo)
+
+    def known(self, *names):
+        """Waits for names and answers; other names cost seconds, as nobody is there to forward them to."""
+        for n in names:
+            wait_for(f"name {n}", lambda n=n: self.client.address_of(f"{n}.default.svc.cluster.local"))
+            wait_for("first answer", lambda n=n: self.client.get(f"http://{n}/")[0] == 200)
 
     def load(self, seconds, *options, host="web", connections=8, pause_ms=8):
         p = self.client.start("load", PYTHON, os.path.join(HERE, "load.py"), host, 80, seconds, connections, pause_ms, *options)
@@ -163,6 +168,84 @@ def test_two_of_four_vanish(bed):
         if f.worst <= 2 * WORST_MS:
             return
     raise AssertionError(str(f))
+
+
+def in_flight(bed, i):
+    return sum(e["in_flight"] for e in bed.endpoint(i))
+
+
+def ask_and_vanish(bed, *options):
+    """A request to a pod that is cut off while it thinks: (status, who answered)."""
+    p = bed.client.start("thinking", "curl", "-sS", "-m", 30, "-w", " %{http_code}", *options, "http://web/slow")
+    i = wait_for("somebody has it", lambda: next((i for i in range(PODS) if in_flight(bed, i)), None) is not None and
+                 [i for i in range(PODS) if in_flight(bed, i)], 3)[0]
+    time.sleep(0.3)  # it is acknowledged by now
+    bed.vanish(i)
+    try:
+        p.wait(40)
+        body, _, status = p.log().splitlines()[-1].rpartition(" ")
+        return int(status), body or p.log().splitlines()[-2], i
+    finally:
+        bed.reappear(i)
+        os.truncate(p.log_path, 0)
+
+
+def test_endpoint_vanishes_while_it_thinks(bed):
+    """The bytes were acknowledged; keep-alive finds out. A GET goes elsewhere."""
+    status, who, i = ask_and_vanish(bed)
+    assert status == 200 and who in {p.name for p in bed.pods} - {bed.pods[i].name}
+
+
+POSTING = """
+import http.client, time
+c = http.client.HTTPConnection("alone", 80, timeout=30)
+c.request("GET", "/")
+print(c.getresponse().read().decode(), flush=True)
+time.sleep(2)
+c.request("POST", "/", "x")
+print(c.getresponse().status, flush=True)
+"""
+
+
+def test_nothing_is_executed_twice(bed):
+    """A POST that went to a black hole, over a connection that was good just before, goes nowhere else: nobody knows whether it was
+    executed. Affinity takes it there although another endpoint has come."""
+    made = service("alone", ("http", 80, 8080), selector="none", sessionAffinity="ClientIP")
+    bed.hub.write("alone.yaml", made, endpoint_slice("alone-1", "alone", 8080, bed.pods[0].address, port_name="http"))
+    bed.known("alone")
+    posting = bed.client.start("posting", PYTHON, "-c", POSTING)
+    wait_for("GET", lambda: bed.pods[0].name in posting.log(), 5)
+    both = [p.address for p in bed.pods[:2]]
+    bed.hub.write("alone.yaml", made, endpoint_slice("alone-1", "alone", 8080, *both, port_name="http"))
+    bed.vanish(0)
+    try:
+        assert posting.wait(40) == 0
+        assert posting.log().split()[-1] == "504"
+        assert bed.client.get("http://alone/")[1].strip() == bed.pods[1].name
+    finally:
+        bed.reappear(0)
+
+
+def test_others_do_not_feel_it(bed):
+    """One service's endpoints are all gone while it is asked a lot; another one's clients go on as before."""
+    one = endpoint_slice("lonely-1", "lonely", 8080, bed.pods[3].address, port_name="http")
+    bed.hub.write("lonely.yaml", service("lonely", ("http", 80, 8080), selector="none"), one)
+    three = endpoint_slice("busy-1", "busy", 8080, *[p.address for p in bed.pods[:3]], port_name="http")
+    bed.hub.write("busy.yaml", service("busy", ("http", 80, 8080), selector="none"), three)
+    bed.known("lonely", "busy")
+    bed.vanish(3)
+    try:
+        for _ in range(RUNS):
+            other = bed.client.start("lonely", PYTHON, os.path.join(HERE, "load.py"), "lonely", 80, 3, 32, 10)
+            results = bed.results(bed.load(2, host="busy"))
+            lost = bed.results(other)
+            assert all(r[2] in (0, 502, 504) for r in lost)
+            assert all(r[2] == 200 for r in results)
+            if max(r[1] for r in results) < 100:
+                return
+        raise AssertionError(max(r[1] for r in results))
+    finally:
+        bed.reappear(3)
 
 
 def test_slow_endpoint_gets_little(bed):

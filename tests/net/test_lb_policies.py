@@ -52,6 +52,23 @@ def test_hash_on(mesh, on, option):
     assert len(set(ask(mesh.client1, name, 12))) == 1
 
 
+def test_idle_clients_of_a_hashed_service_stop_nobody(mesh):
+    """In the ancestor one of them froze all services of the node."""
+    declare(mesh, "idle-hash", annotations={"hash-on": "header:X-User"})
+    holder = mesh.client1.start("holder", "/usr/bin/python3", "-c", """
+import socket, time
+held = [socket.create_connection(("idle-hash", 80)) for _ in range(200)]
+for s in held[:100]:
+    s.sendall(b"GET / HTTP/1.1\\r\\nHost: a")
+print("held", flush=True)
+time.sleep(60)
+""")
+    wait_for("all are held", lambda: "held" in holder.log(), 10)
+    assert len(ask(mesh.client1, "idle-hash", 20, "-H", "X-User: a")) == 20
+    assert set(ask(mesh.client2, "edge-nginx", 64)) == mesh.backends
+    holder.kill()
+
+
 def test_hash_moves_few_when_one_is_gone(mesh):
     addresses = [f"172.17.0.{2 + i}" for i in range(2)]  # edge-1's own two pods
     ports = (("http", 80, 8080),)
