@@ -31,7 +31,7 @@ check-net: all
 .PHONY: check-net
 
 AM_TESTS_ENVIRONMENT += FUZZERS='$(FUZZERS)'; export FUZZERS;
-EXTRA_DIST += tests/run tests/fuzz/replay.sh tests/fuzz/run.sh tests/fuzz/corpus tests/lint/lint.py \
+EXTRA_DIST += tests/run tests/fuzz/README.md tests/fuzz/replay.sh tests/fuzz/run.sh tests/fuzz/corpus tests/lint/lint.py \
 	tests/net/backend.py tests/net/conftest.py tests/net/dnskit.py tests/net/engine.py tests/net/lab.py tests/net/load.py \
 	tests/net/tcpsend.py \
 	tests/net/test_bad_input.py tests/net/test_crash.py tests/net/test_dns_malformed.py tests/net/test_dns_table.py tests/net/test_docker.py tests/net/test_lb_failures.py tests/net/test_path.py \
