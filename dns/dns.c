@@ -507,19 +507,24 @@ dns_metrics(struct dns *d, struct metrics *m)
 	resolvwatch_metrics(d->watch, m);
 }
 
-static void
-cache_state(const struct dns *d, struct buf *out)
-{
-	static const struct column shown[] = {
-		COUNTER("hits", NULL, NULL, lookup.hits),
-		COUNTER("misses", NULL, NULL, lookup.misses),
-		COUNTER("stale", NULL, NULL, lookup.stale),
-		COUNTER("joined", NULL, NULL, lookup.joined),
-		COUNTER("entries", NULL, NULL, lookup.entries),
-		COUNTER("bytes", NULL, NULL, lookup.bytes),
-	};
+static const struct column cache_shown[] = {
+	COUNTER("hits", NULL, NULL, lookup.hits),
+	COUNTER("misses", NULL, NULL, lookup.misses),
+	COUNTER("stale", NULL, NULL, lookup.stale),
+	COUNTER("joined", NULL, NULL, lookup.joined),
+	COUNTER("entries", NULL, NULL, lookup.entries),
+	COUNTER("bytes", NULL, NULL, lookup.bytes),
+};
+static const struct column unanswered_shown[] = {
+	COUNTER("malformed", NULL, NULL, outcome[SERVER_DROPPED]),
+	COUNTER("foreign", NULL, NULL, outcome[SERVER_FOREIGN]),
+	COUNTER("limited", NULL, NULL, udp.limited),
+};
 
-	for (size_t i = 0; i < ARRAY_LEN(shown); i++)
+static void
+counts_state(const struct dns *d, const struct column *shown, size_t n, struct buf *out)
+{
+	for (size_t i = 0; i < n; i++)
 		buf_printf(out, "%s\"%s\":%llu", i > 0 ? "," : "{",
 			shown[i].name + strlen("edgeway_dns_"),
 			(unsigned long long)sum(d, &shown[i]));
@@ -534,8 +539,10 @@ dns_state(struct dns *d, struct buf *out)
 
 	buf_printf(out, "{\"address\":\"%s\",", d->address != 0 ? addr_text(&a, text) : "");
 	roster_state(d->roster, out);
+	buf_adds(out, ",\"unanswered\":");
+	counts_state(d, unanswered_shown, ARRAY_LEN(unanswered_shown), out);
 	buf_adds(out, ",\"cache\":");
-	cache_state(d, out);
+	counts_state(d, cache_shown, ARRAY_LEN(cache_shown), out);
 	buf_adds(out, ",\"resolvConf\":");
 	resolvconf_state(d->resolvconf, out);
 	buf_adds(out, ",\"resolvConfWatch\":{");

@@ -11,7 +11,7 @@
 #include "base/log.h"
 #include "base/sock.h"
 
-enum { READ_BYTES = 4096, IN_MAX = 2 + 65535, SWEEP_MS = 1000 };
+enum { READ_BYTES = 4096, IN_MAX = 2 + 65535, SWEEP_MS = 1000, HEADER_BYTES = 12 };
 
 struct tcp_conn {
 	struct tcp_conn *prev, *next;
@@ -107,6 +107,10 @@ take_messages(struct tcp_conn *c)
 		const uint8_t *m = (const uint8_t *)buf_at(&c->in);
 		size_t len = (size_t)m[0] << 8 | m[1];
 
+		if (len < HEADER_BYTES) { /* no DNS, and no way to stay */
+			conn_close(c);
+			return;
+		}
 		if (buf_len(&c->in) < 2 + len)
 			return;
 		c->last_ms = loop_now_ms(c->tcp->loop);

@@ -2,7 +2,7 @@
  * DNS over TCP (RFC 7766): accepts, cuts the stream into messages, sends answers in any order. One
  * per worker, used on its loop only. Bounded, so that nobody can hold the port: TCP_CLIENT_MAX
  * connections of one address and TCP_CONNS_MAX in all (the idlest of the one who has most makes
- * room), TCP_IDLE_MS without a whole query, TCP_OPEN_MAX queries unanswered, TCP_OUT_MAX bytes
+ * room), TCP_IDLE_MS without a whole query (one shorter than a header ends it at once), TCP_OPEN_MAX queries unanswered, TCP_OUT_MAX bytes
  * unread by the client.
  *
  *	tcp_open(&t, loop, take_fd(&fd), &handler);
