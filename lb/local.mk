@@ -25,6 +25,7 @@ lb_liblb_a_SOURCES = \
 	lb/relay.c lb/relay.h \
 	lb/shared.c lb/shared.h \
 	lb/silence.c lb/silence.h \
+	lb/splice.c lb/splice.h \
 	lb/stats.c \
 	lb/targets.c lb/targets.h \
 	lb/worker.c

@@ -137,6 +137,8 @@ struct worker {
 	unsigned ticks;
 	struct watch *listen_watch;
 	int listen_fd;
+	int pipe[2]; /* splice.h; -1: none */
+	bool no_splice;
 	bool listen_paused; /* out of descriptors */
 	bool draining, stopped;
 	uint64_t drain_until_ms;
@@ -202,6 +204,7 @@ struct exchange {
 	struct balance_node *tried[TRIES_MAX];
 	uint8_t n_tried, n_stale;
 	uint8_t client_minor;
+	uint32_t step[2]; /* down, up: what a relay splices at once, 0: it copies */
 	uint64_t due_ms; /* in SPAN_OWN: the deadline */
 	bool own; /* the front's expiry is in SPAN_OWN */
 	bool listening; /* a relay that waits for the endpoint's greeting: silence.h */

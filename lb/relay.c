@@ -8,6 +8,7 @@
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/silence.h"
+#include "lb/splice.h"
 
 static void
 touch(struct front *f)
@@ -161,18 +162,43 @@ relay_upgraded(struct exchange *ex, const char *data, size_t len)
 	relay_on_input(f);
 }
 
+/* A piece from one to the other: bytes, 0 when a FIN was read, -errno. Copied, or spliced while there is much of it:
+ * the step grows as long as the receiver keeps up. */
+static ssize_t
+move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step)
+{
+	struct worker *w = ex->front->worker;
+	ssize_t n = -ENOSYS;
+	int rc;
+
+	if (*step > 0 && buf_len(&to->out) == 0)
+		n = splice_move(w, from, to, *step);
+	if (n > 0) {
+		*step = (size_t)n < SCRATCH_BYTES / 4 ? 0
+			: buf_len(&to->out) > 0       ? SCRATCH_BYTES
+						      : MIN(2 * *step, (uint32_t)SPLICE_BYTES);
+		return n;
+	}
+	if (n != -ENOSYS)
+		return n;
+	n = peer_read(from, w->scratch, sizeof w->scratch);
+	if (n <= 0)
+		return n;
+	*step = n == sizeof w->scratch ? SCRATCH_BYTES : 0;
+	rc = peer_send_bytes(to, w->scratch, (size_t)n);
+	return rc < 0 ? rc : n;
+}
+
 /* From one to the other (up: to the endpoint) as long as there is something; 0, or -errno when the
  * connection is broken. */
 static int
 pump(struct exchange *ex, bool up, unsigned events)
 {
-	struct worker *w = ex->front->worker;
 	struct peer *from = up ? &ex->front->peer : &ex->back->peer;
 	struct peer *to = up ? &ex->back->peer : &ex->front->peer;
 
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
-		ssize_t n = peer_read(from, w->scratch, sizeof w->scratch);
-		int rc;
+		ssize_t n = move(ex, from, to, &ex->step[up]);
 
 		if (n == -EAGAIN)
 			return events & WATCH_HUP ? -ECONNRESET : 0;
@@ -181,14 +207,11 @@ pump(struct exchange *ex, bool up, unsigned events)
 		if (n == 0)
 			return peer_shut(to);
 		count_bytes(ex, up, (uint64_t)n);
-		rc = peer_send_bytes(to, w->scratch, (size_t)n);
-		if (rc < 0)
-			return rc;
 		if (peer_full(to)) {
 			peer_pause(from);
 			return 0;
 		}
-		if ((size_t)n < sizeof w->scratch && !(events & WATCH_HUP))
+		if (n < SCRATCH_BYTES && !(events & WATCH_HUP))
 			return 0;
 	}
 	return 0;

@@ -5,6 +5,7 @@
 #include "lb/probe.h"
 #include "lb/proxy.h"
 #include "lb/silence.h"
+#include "lb/splice.h"
 
 enum { HEDGE_MS = 100, SPARE_MAX = 64, SPARE_HEAD_MAX = 4096, SWEEP_TICKS = 200 };
 
@@ -104,7 +105,7 @@ worker_new(struct lb *lb, struct loop *loop)
 	w->loop = loop;
 	w->snapshot = snapshot_new(false);
 	w->targets = targets_new(&lb->shares);
-	w->listen_fd = -1;
+	w->listen_fd = w->pipe[0] = w->pipe[1] = -1;
 	list_init(&w->fronts);
 	random_bytes(&w->rng, sizeof w->rng);
 	w->rng |= 1;
@@ -145,6 +146,7 @@ worker_end(struct worker *w)
 	timer_free(&w->hurry);
 	access_flush(w);
 	buf_fini(&w->access);
+	splice_fini(w);
 	expiries_flush(&w->expiries, SPAN_POOL);
 	expiries_flush(&w->expiries, SPAN_DIAL);
 	probe_stop(w);

@@ -1,0 +1,89 @@
+#include "lb/splice.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <unistd.h>
+
+enum { FLAGS = SPLICE_F_NONBLOCK | SPLICE_F_MOVE };
+
+static bool
+ready(struct worker *w)
+{
+	if (w->pipe[0] >= 0)
+		return true;
+	if (w->no_splice || pipe2(w->pipe, O_NONBLOCK | O_CLOEXEC) < 0)
+		return false;
+	/* Where that is not allowed the pipe stays smaller, and so do the steps. */
+	(void)fcntl(w->pipe[1], F_SETPIPE_SZ, SPLICE_BYTES);
+	return true;
+}
+
+void
+splice_fini(struct worker *w)
+{
+	cleanup_fd(&w->pipe[0]);
+	cleanup_fd(&w->pipe[1]);
+}
+
+/* What is in the pipe is lost with it. */
+static ssize_t
+broken(struct worker *w, struct peer *to, int error)
+{
+	splice_fini(w);
+	to->broken = true;
+	return -error;
+}
+
+static ssize_t
+keep_rest(struct worker *w, struct peer *to, size_t left)
+{
+	while (left > 0) {
+		ssize_t n = read(w->pipe[0], w->scratch, MIN(left, sizeof w->scratch));
+		int rc;
+
+		if (n <= 0)
+			return broken(w, to, EIO);
+		rc = peer_send_bytes(to, w->scratch, (size_t)n);
+		if (rc < 0)
+			return broken(w, to, -rc);
+		left -= (size_t)n;
+	}
+	return 0;
+}
+
+static ssize_t
+fill(struct worker *w, const struct peer *from, size_t most)
+{
+	ssize_t n = splice(from->fd, NULL, w->pipe[1], NULL, most, FLAGS);
+
+	if (n > 0)
+		return n;
+	if (n < 0 && errno == EINVAL)
+		w->no_splice = true;
+	if (n == 0 || errno == EINVAL)
+		return -ENOSYS;
+	return errno == EINTR ? -EAGAIN : -errno;
+}
+
+ssize_t
+splice_move(struct worker *w, struct peer *from, struct peer *to, size_t most)
+{
+	ssize_t n, sent, rc;
+	size_t left;
+
+	if (!ready(w))
+		return -ENOSYS;
+	n = fill(w, from, most);
+	if (n < 0)
+		return n;
+	for (left = (size_t)n; left > 0; left -= (size_t)sent) {
+		sent = splice(w->pipe[0], NULL, to->fd, NULL, left, FLAGS);
+		if (sent > 0)
+			continue;
+		if (sent == 0 || (errno != EAGAIN && errno != EINTR))
+			return broken(w, to, sent == 0 ? EIO : errno);
+		rc = keep_rest(w, to, left);
+		return rc < 0 ? rc : n;
+	}
+	return n;
+}
