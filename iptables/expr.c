@@ -72,6 +72,9 @@ load(struct nftnl_rule *r, enum expr_field field, uint32_t reg)
 	case EXPR_L4PROTO:
 		load_meta(r, NFT_META_L4PROTO, reg);
 		return;
+	case EXPR_SPORT:
+		load_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 0, 2, reg);
+		return;
 	case EXPR_DPORT:
 		/* UDP and TCP have the port at the same place. */
 		load_payload(r, NFT_PAYLOAD_TRANSPORT_HEADER, 2, 2, reg);
@@ -273,26 +276,27 @@ expr_verdict_map(struct nftnl_rule *r, const char *map)
 	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
 }
 
+/* The kernel wants more than one slot to hash for. */
 static void
 draw_slot(struct nftnl_rule *r, bool by_client, uint16_t n)
 {
 	struct nftnl_expr *e;
 
-	if (by_client) {
-		load(r, EXPR_SADDR, NFT_REG_2);
-		e = add(r, "hash");
-		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SREG, NFT_REG_2);
-		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_DREG, NFT_REG32_03);
-		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_LEN, sizeof(uint32_t));
-		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_MODULUS, n);
-		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SEED, CLIENT_SEED);
-		nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS);
+	if (n == 1) {
+		set_register(r, NFT_REG32_03, &(uint32_t){0}, sizeof(uint32_t));
 		return;
 	}
-	e = add(r, "numgen");
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_DREG, NFT_REG32_03);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_MODULUS, n);
-	nftnl_expr_set_u32(e, NFTNL_EXPR_NG_TYPE, NFT_NG_RANDOM);
+	load(r, EXPR_SADDR, NFT_REG_2);
+	if (!by_client)
+		load(r, EXPR_SPORT, NFT_REG32_05);
+	e = add(r, "hash");
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SREG, NFT_REG_2);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_DREG, NFT_REG32_03);
+	nftnl_expr_set_u32(
+		e, NFTNL_EXPR_HASH_LEN, (by_client ? 1 : 2) * (uint32_t)sizeof(uint32_t));
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_MODULUS, n);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_SEED, CLIENT_SEED);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS);
 }
 
 void

@@ -10,7 +10,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-enum expr_field { EXPR_SADDR, EXPR_DADDR, EXPR_L4PROTO, EXPR_DPORT };
+enum expr_field { EXPR_SADDR, EXPR_DADDR, EXPR_L4PROTO, EXPR_SPORT, EXPR_DPORT };
 
 struct nftnl_rule *expr_rule(void);
 
@@ -31,8 +31,8 @@ void expr_match_asked_set(struct nftnl_rule *r, const char *set);
 
 /* ip daddr . meta l4proto . th dport vmap @map */
 void expr_verdict_map(struct nftnl_rule *r, const char *map);
-/* dnat to ip daddr . meta l4proto . th dport . SLOT map @map; the slot below n is drawn by chance or
- * by the client's address. */
+/* dnat to ip daddr . meta l4proto . th dport . SLOT map @map; the slot below n is drawn by the
+ * client's address, or by its address and port. */
 void expr_dnat_map(struct nftnl_rule *r, const char *map, bool by_client, uint16_t n);
 void expr_masquerade(struct nftnl_rule *r);
 void expr_dnat(struct nftnl_rule *r, uint32_t address, uint16_t port);

@@ -20,10 +20,12 @@ iptables_libiptables_a_SOURCES = \
 	iptables/rules.c iptables/rules.h
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
-TESTS += tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
+check_PROGRAMS += tests/unit/frontends_test tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
+TESTS += tests/unit/frontends_test tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
 endif
 IPTABLES_TEST_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIBS) $(CMOCKA_LIBS)
+tests_unit_frontends_test_SOURCES = tests/unit/frontends_test.c
+tests_unit_frontends_test_LDADD = $(IPTABLES_TEST_LDADD)
 tests_unit_plan_test_SOURCES = tests/unit/plan_test.c
 tests_unit_plan_test_LDADD = $(IPTABLES_TEST_LDADD)
 tests_unit_rules_test_SOURCES = tests/unit/rules_test.c

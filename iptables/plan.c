@@ -7,15 +7,15 @@
 
 enum { SLOTS_EACH = 8 };
 
-/* A row of one slot needs no hash: it is always drawn "by chance". */
-static const uint16_t by_chance[] = {
+/* A row of one slot needs no hash: it is always drawn "by flow". */
+static const uint16_t by_flow[] = {
 	1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, PLAN_EXACT, 256, 512, PLAN_SLOTS_MAX, 0};
 static const uint16_t by_client[] = {16, 32, 64, 128, 256, 512, PLAN_SLOTS_MAX, 0};
 
 const uint16_t *
 plan_lengths(bool client)
 {
-	return client ? by_client : by_chance;
+	return client ? by_client : by_flow;
 }
 
 bool

@@ -1,12 +1,13 @@
 /*
  * Which endpoints the kernel picks from for one port of a service, and with what odds: a row of slots,
- * each with one endpoint. Pure. The kernel draws a slot by chance (numgen) or by the client's
- * address (jhash), so a row has one of a few lengths, for each of which the table has a chain.
+ * each with one endpoint. Pure. The kernel draws a slot by a hash of the client's address and port,
+ * or of its address alone, so a row has one of a few lengths, for each of which the table has a chain.
  *
- * By chance: up to PLAN_EXACT endpoints have a slot each; of more each gets at least 8 slots of a longer row,
- * so that no endpoint's share is off by more than an eighth. By address (session affinity): each slot
- * belongs to the endpoint with the highest hash of the two (rendezvous), bounded so that nobody
- * gets more than 1.25 of a fair share. An endpoint that goes takes only its own clients along,
+ * By flow: up to PLAN_EXACT endpoints have a slot each; of more each gets at least 8 slots of a longer
+ * row, so that no endpoint's share is off by more than an eighth. Not by chance: a UDP client that was
+ * quiet until the kernel forgot its flow finds its endpoint again. By address (session affinity):
+ * each slot belongs to the endpoint with the highest hash of the two (rendezvous), bounded so that
+ * nobody gets more than 1.25 of a fair share. An endpoint that goes takes only its own clients along,
  * whatever the timeout of the affinity is.
  *
  *	plan_make(&plan, port, &options);

@@ -252,7 +252,7 @@ rules_drain(struct batch *b)
 const char *
 rules_chain(char to[RULES_CHAIN_MAX], bool by_client, uint16_t n)
 {
-	snprintf(to, RULES_CHAIN_MAX, "%s-%u", by_client ? "client" : "chance", n);
+	snprintf(to, RULES_CHAIN_MAX, "%s-%u", by_client ? "client" : "flow", n);
 	return to;
 }
 

@@ -20,8 +20,8 @@
  *			ip daddr 9.251.0.0/16 goto proxy
  *			ip daddr @clusterips goto proxy }
  *		chain proxy { meta l4proto tcp dnat to 172.17.0.1:40001 }
- *		chain chance-2 { dnat to ip daddr . meta l4proto . th dport . numgen random mod 2
- *			map @endpoints }
+ *		chain flow-2 { dnat to ip daddr . meta l4proto . th dport
+ *			. jhash ip saddr . th sport mod 2 map @endpoints }
  *		chain client-16 { the same with jhash ip saddr mod 16 }
  *		... one for each length of a row, see plan.h
  *		chain postrouting { type nat hook postrouting priority srcnat - 5;

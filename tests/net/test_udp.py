@@ -134,6 +134,19 @@ def test_a_flow_stays_where_it_is(world):
     assert len(world.names(world.client, "echo", 53, 20, "--same")) == 1
 
 
+def test_quiet_flow_finds_its_endpoint_again(world):
+    """Also when the kernel has forgotten it: here after a second, elsewhere after two minutes."""
+    keys = ("net.netfilter.nf_conntrack_udp_timeout", "net.netfilter.nf_conntrack_udp_timeout_stream")
+    before = [world.near.run("sysctl", "-n", key).stdout.strip() for key in keys]
+    for key in keys:
+        world.near.run("sysctl", "-qw", f"{key}=1")
+    try:
+        assert len(world.names(world.client, "echo", 53, 7, "--same", "--pause", "2.2")) == 1
+    finally:
+        for key, value in zip(keys, before):
+            world.near.run("sysctl", "-qw", f"{key}={value}")
+
+
 def test_affinity(world):
     """A client keeps its endpoint over all its flows; another endpoint's end does not move it."""
     clients = [world.client, world.pods["a"], world.pods["b"], world.near]

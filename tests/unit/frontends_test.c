@@ -1,0 +1,225 @@
+/*
+ * The maps in the real kernel follow random changes of services: after each the kernel has exactly
+ * the elements that we believe it has, no transaction was refused and none had to be repaired. In a
+ * network namespace of the test's own; skipped (said aloud) where namespaces are not allowed.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <netinet/in.h>
+#include <sched.h>
+#include <stdio.h>
+#include <unistd.h>
+
+/* behind libc's, whose structs they otherwise define again */
+#include <libnftnl/common.h>
+#include <libnftnl/set.h>
+#include <linux/netfilter.h>
+#include <linux/netfilter/nf_tables.h>
+
+#include "base/log.h"
+#include "base/tree.h"
+#include "iptables/iptables.h"
+#include "iptables/netlink.h"
+#include "iptables/rules.h"
+#include "model/view.h"
+
+#define SUBNET 0x09fb0000u
+#define ADDRESS 0xac110001u
+enum { SERVICES = 12, STEPS = 400 };
+
+struct lab {
+	struct loop *loop;
+	struct iptables *ipt;
+	struct snapshot *snapshot;
+	uint64_t seed;
+};
+
+static unsigned
+draw(struct lab *lab, unsigned below)
+{
+	lab->seed = lab->seed * 6364136223846793005u + 1442695040888963407u;
+	return (unsigned)(lab->seed >> 33) % below;
+}
+
+static void
+on_address(void *arg, uint32_t address)
+{
+	(void)arg;
+	(void)address;
+}
+
+static void
+put_endpoints(struct lab *lab, struct buf *json)
+{
+	unsigned n = draw(lab, 4) == 0 ? draw(lab, 40) : draw(lab, 5);
+
+	for (unsigned i = 0; i < n; i++)
+		buf_printf(json, "%s{\"flags\":%d,\"givenIP\":\"10.0.%u.%u\",\"givenPort\":%u}",
+			i > 0 ? "," : "", draw(lab, 8) > 0 ? 3 : 0, draw(lab, 2), i + 1,
+			5000 + draw(lab, 2));
+}
+
+static struct service *
+make(struct lab *lab, unsigned i, const char *name)
+{
+	static const char *const modes[] = {"udp", "tcp", "http"};
+	const struct self self = {.node = "n", .site = "", .zone = ""};
+	unsigned ports = draw(lab, 4);
+	auto_buf struct buf json;
+	struct view *v = NULL;
+	struct err err = {0};
+	struct service *s;
+
+	buf_init(&json, BUF_UNLIMITED);
+	buf_printf(&json,
+		"{\"ns\":\"default\",\"name\":\"%s\",\"datapath\":\"%s\",\"clusterIP\":\"", name,
+		draw(lab, 4) > 0 ? "kernel" : "proxy");
+	if (draw(lab, 2) == 0)
+		buf_printf(&json, "10.96.0.%u", i + 1);
+	buf_adds(&json, "\",\"ports\":[");
+	for (unsigned p = 0; p < ports; p++) {
+		buf_printf(&json, "%s{\"port\":%u,\"mode\":\"%s\",\"endpoints\":[",
+			p > 0 ? "," : "", 80 + p, modes[draw(lab, 3)]);
+		put_endpoints(lab, &json);
+		buf_adds(&json, "]}");
+	}
+	buf_adds(&json, "]}");
+	if (view_parse(&v, buf_at(&json), buf_len(&json), &err) < 0)
+		fail_msg("%s: %s", buf_str(&json), err.text);
+	v->lb.affinity_s = draw(lab, 3) == 0 ? 10800 : 0;
+	/* addresses wander between services */
+	s = service_build(v, &self, SUBNET + 1 + (i + draw(lab, 2)) % SERVICES, lab->seed);
+	view_free(&v);
+	return s;
+}
+
+static int
+count_elements(const struct nlmsghdr *nlh, void *arg)
+{
+	struct nftnl_set *s = nftnl_set_alloc();
+	struct nftnl_set_elems_iter *at;
+	unsigned *n = arg;
+
+	assert_int_equal(nftnl_set_elems_nlmsg_parse(nlh, s), 0);
+	at = nftnl_set_elems_iter_create(s);
+	while (nftnl_set_elems_iter_next(at) != NULL)
+		(*n)++;
+	nftnl_set_elems_iter_destroy(at);
+	nftnl_set_free(s);
+	return MNL_CB_OK;
+}
+
+static unsigned
+elements_of(const char *set)
+{
+	char bytes[512];
+	struct nlmsghdr *nlh =
+		nftnl_nlmsg_build_hdr(bytes, NFT_MSG_GETSETELEM, NFPROTO_IPV4, NLM_F_DUMP, 1);
+	auto_nl struct mnl_socket *nl = NULL;
+	unsigned n = 0;
+
+	mnl_attr_put_strz(nlh, NFTA_SET_ELEM_LIST_TABLE, RULES_TABLE);
+	mnl_attr_put_strz(nlh, NFTA_SET_ELEM_LIST_SET, set);
+	assert_int_equal(nl_open(&nl, NETLINK_NETFILTER, 0, NULL), 0);
+	assert_int_equal(nl_request(nl, nlh, count_elements, &n), 0);
+	return n;
+}
+
+static unsigned
+told(const struct tree_node *state, const char *path)
+{
+	return (unsigned)strtoul(tree_text(tree_path(state, path), "999999"), NULL, 10);
+}
+
+static void
+check(struct lab *lab)
+{
+	auto_buf struct buf json;
+	const struct tree_node *state;
+	struct tree *t = NULL;
+	struct err err = {0};
+
+	buf_init(&json, BUF_UNLIMITED);
+	iptables_state(lab->ipt, &json);
+	assert_int_equal(tree_parse(&t, "state", buf_at(&json), buf_len(&json), &err), 0);
+	state = tree_document(t, 0);
+	assert_int_equal(told(state, "failures"), 0);
+	assert_int_equal(told(state, "repairs"), 0);
+	assert_int_equal(elements_of(RULES_SERVICES),
+		told(state, "kernel.udpPorts") + told(state, "kernel.tcpPorts"));
+	assert_int_equal(elements_of(RULES_ENDPOINTS), told(state, "kernel.slots"));
+	assert_int_equal(elements_of(RULES_CLUSTER_IPS), told(state, "kernel.clusterIPs"));
+	tree_free(&t);
+}
+
+static void
+change(struct lab *lab, unsigned i, bool gone)
+{
+	auto_free char *name = xasprintf("s%u", i);
+	const struct change c = {"default", name, gone ? NULL : make(lab, i, name)};
+	struct snapshot *next = snapshot_next(lab->snapshot, &c, 1);
+
+	iptables_use(lab->ipt, next);
+	snapshot_unref(&lab->snapshot);
+	lab->snapshot = next;
+}
+
+static void
+kernel_follows_random_changes(void **state)
+{
+	struct lab lab = {.seed = 7, .snapshot = snapshot_new(true)};
+	const struct iptables_config config = {.interface = "lo",
+		.subnet = SUBNET,
+		.mask = 0xffff0000,
+		.port = 40001,
+		.dns_port = 53,
+		.mark = 1,
+		.catch = IPTABLES_CATCH_ALWAYS};
+	struct iptables_config with_loop = config;
+	struct err err = {0};
+
+	(void)state;
+	assert_int_equal(loop_new(&lab.loop, NULL), 0);
+	with_loop.loop = lab.loop;
+	assert_int_equal(iptables_open(&lab.ipt, &with_loop, on_address, NULL, &err), 0);
+	for (int i = 0; i < 5; i++)
+		loop_turn(lab.loop);
+	change(&lab, 1, false); /* before there is a table */
+	assert_int_equal(iptables_install(lab.ipt, ADDRESS, &err), 0);
+	for (unsigned i = 0; i < STEPS; i++) {
+		change(&lab, draw(&lab, SERVICES), draw(&lab, 5) == 0);
+		check(&lab);
+		if (i % 100 == 99) /* the table anew, with all that is in it */
+			assert_int_equal(iptables_install(lab.ipt, ADDRESS, &err), 0);
+	}
+	for (unsigned i = 0; i < SERVICES; i++)
+		change(&lab, i, true);
+	check(&lab);
+	assert_int_equal(elements_of(RULES_ENDPOINTS), 0);
+	assert_int_equal(iptables_remove(lab.ipt, &err), 0);
+	iptables_close(&lab.ipt);
+	snapshot_unref(&lab.snapshot);
+	loop_free(&lab.loop);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(kernel_follows_random_changes),
+	};
+
+	if (geteuid() != 0 || unshare(CLONE_NEWNET) < 0) {
+		puts("1..0 # SKIP needs root and network namespaces");
+		return 0;
+	}
+	if (system("ip link set lo up && ip addr add 172.17.0.1/32 dev lo") != 0)
+		return 1;
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
