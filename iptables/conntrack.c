@@ -26,14 +26,9 @@ struct tuple {
 static const struct nlattr *
 find(const struct nlattr *nest, uint16_t type, uint16_t len)
 {
-	const struct nlattr *a;
+	const struct nlattr *a = nl_nested(nest, type);
 
-	mnl_attr_for_each_nested(a, nest)
-	{
-		if (mnl_attr_get_type(a) == type)
-			return mnl_attr_get_payload_len(a) >= len ? a : NULL;
-	}
-	return NULL;
+	return a != NULL && mnl_attr_get_payload_len(a) >= len ? a : NULL;
 }
 
 static bool
@@ -71,27 +66,14 @@ static int
 on_flow(const struct nlmsghdr *nlh, void *arg)
 {
 	struct dump *d = arg;
-	const struct nlattr *a, *original = NULL, *reply = NULL, *status = NULL, *id = NULL;
+	const unsigned head = sizeof(struct nfgenmsg);
+	const struct nlattr *original = nl_attr(nlh, head, CTA_TUPLE_ORIG),
+			    *reply = nl_attr(nlh, head, CTA_TUPLE_REPLY),
+			    *status = nl_attr(nlh, head, CTA_STATUS),
+			    *id = nl_attr(nlh, head, CTA_ID);
 	struct conntrack_flow flow;
 	struct tuple to, from;
 
-	mnl_attr_for_each(a, nlh, sizeof(struct nfgenmsg))
-	{
-		switch (mnl_attr_get_type(a)) {
-		case CTA_TUPLE_ORIG:
-			original = a;
-			break;
-		case CTA_TUPLE_REPLY:
-			reply = a;
-			break;
-		case CTA_STATUS:
-			status = a;
-			break;
-		case CTA_ID:
-			id = a;
-			break;
-		}
-	}
 	if (original == NULL || reply == NULL || status == NULL || id == NULL ||
 		mnl_attr_get_payload_len(status) < sizeof(uint32_t) || !read_tuple(original, &to) ||
 		!read_tuple(reply, &from) || to.proto != d->proto)

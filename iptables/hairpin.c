@@ -35,29 +35,16 @@ matches(const char *const *patterns, const char *name)
 	return false;
 }
 
-static const struct nlattr *
-find(const struct nlattr *nest, uint16_t type)
-{
-	const struct nlattr *a;
-
-	mnl_attr_for_each_nested(a, nest)
-	{
-		if (mnl_attr_get_type(a) == type)
-			return a;
-	}
-	return NULL;
-}
-
 static void
 read_info(struct link *l, const struct nlattr *info)
 {
-	const struct nlattr *kind = find(info, IFLA_INFO_SLAVE_KIND), *data, *mode;
+	const struct nlattr *kind = nl_nested(info, IFLA_INFO_SLAVE_KIND), *data, *mode;
 
 	if (kind == NULL || mnl_attr_validate(kind, MNL_TYPE_NUL_STRING) < 0 ||
 		strcmp(mnl_attr_get_str(kind), "bridge") != 0)
 		return;
-	data = find(info, IFLA_INFO_SLAVE_DATA);
-	mode = data != NULL ? find(data, IFLA_BRPORT_MODE) : NULL;
+	data = nl_nested(info, IFLA_INFO_SLAVE_DATA);
+	mode = data != NULL ? nl_nested(data, IFLA_BRPORT_MODE) : NULL;
 	l->port = mode != NULL && mnl_attr_get_payload_len(mode) >= 1;
 	l->on = l->port && mnl_attr_get_u8(mode) != 0;
 }
@@ -68,17 +55,14 @@ on_link(const struct nlmsghdr *nlh, void *arg)
 	struct look *look = arg;
 	const struct ifinfomsg *info = mnl_nlmsg_get_payload(nlh);
 	struct link l = {.index = info->ifi_index};
-	const struct nlattr *a;
+	const struct nlattr *details = nl_attr(nlh, sizeof *info, IFLA_LINKINFO);
 
 	if (nlh->nlmsg_type != RTM_NEWLINK)
 		return MNL_CB_OK;
 	l.master = (int)nl_u32(nlh, sizeof *info, IFLA_MASTER);
 	l.ours = matches(look->interfaces, nl_text(nlh, sizeof *info, IFLA_IFNAME));
-	mnl_attr_for_each(a, nlh, sizeof *info)
-	{
-		if (mnl_attr_get_type(a) == IFLA_LINKINFO)
-			read_info(&l, a);
-	}
+	if (details != NULL)
+		read_info(&l, details);
 	buf_add(&look->links, &l, sizeof l);
 	return MNL_CB_OK;
 }

@@ -146,24 +146,40 @@ on_attr(const struct nlattr *attr, void *arg)
 	return MNL_CB_STOP;
 }
 
-const char *
-nl_text(const struct nlmsghdr *nlh, unsigned offset, uint16_t type)
+const struct nlattr *
+nl_attr(const struct nlmsghdr *nlh, unsigned offset, uint16_t type)
 {
 	struct wanted w = {.type = type};
 
 	mnl_attr_parse(nlh, offset, on_attr, &w);
-	if (w.found == NULL || mnl_attr_validate(w.found, MNL_TYPE_NUL_STRING) < 0)
+	return w.found;
+}
+
+const struct nlattr *
+nl_nested(const struct nlattr *nest, uint16_t type)
+{
+	struct wanted w = {.type = type};
+
+	mnl_attr_parse_nested(nest, on_attr, &w);
+	return w.found;
+}
+
+const char *
+nl_text(const struct nlmsghdr *nlh, unsigned offset, uint16_t type)
+{
+	const struct nlattr *a = nl_attr(nlh, offset, type);
+
+	if (a == NULL || mnl_attr_validate(a, MNL_TYPE_NUL_STRING) < 0)
 		return "";
-	return mnl_attr_get_str(w.found);
+	return mnl_attr_get_str(a);
 }
 
 uint32_t
 nl_u32(const struct nlmsghdr *nlh, unsigned offset, uint16_t type)
 {
-	struct wanted w = {.type = type};
+	const struct nlattr *a = nl_attr(nlh, offset, type);
 
-	mnl_attr_parse(nlh, offset, on_attr, &w);
-	if (w.found == NULL || mnl_attr_get_payload_len(w.found) != sizeof(uint32_t))
+	if (a == NULL || mnl_attr_get_payload_len(a) != sizeof(uint32_t))
 		return 0;
-	return mnl_attr_get_u32(w.found);
+	return mnl_attr_get_u32(a);
 }

@@ -29,6 +29,9 @@ int nl_batch(struct mnl_socket *nl, const void *bytes, size_t len, unsigned acks
  * messages. */
 int nl_drain(struct mnl_socket *nl, mnl_cb_t fn, void *arg);
 
+/* The first attribute of this type, NULL: none. */
+const struct nlattr *nl_attr(const struct nlmsghdr *nlh, unsigned offset, uint16_t type);
+const struct nlattr *nl_nested(const struct nlattr *nest, uint16_t type);
 /* The first attribute of this type behind `offset` bytes of the message's own header, as text or
  * number of the host's byte order; "" and 0 when absent or malformed. */
 const char *nl_text(const struct nlmsghdr *nlh, unsigned offset, uint16_t type);
