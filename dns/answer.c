@@ -245,6 +245,23 @@ answer_zone(struct ask *a)
 	return answer_negative(a, DNS_NXDOMAIN);
 }
 
+/* svc.<domain>.<anything>: what a search list makes of a name of ours. Resolvers ask for it before they ask
+ * for <service>.<namespace>.svc.<domain>, whose dots are fewer than ndots:5, so it must not take an
+ * upstream that lives. */
+static bool
+is_searched(const struct dns_zone *z, const struct dns_query *q)
+{
+	size_t domain = z->name_len - 1u; /* without the root */
+
+	for (unsigned i = 1; i < q->n_labels && q->label[i] + 4 + z->name_len < q->name_len; i++) {
+		const uint8_t *at = q->name + q->label[i];
+
+		if (memcmp(at, "\3svc", 4) == 0 && memcmp(at + 4, z->name, domain) == 0)
+			return true;
+	}
+	return false;
+}
+
 enum dns_verdict
 dns_answer(const struct dns_zone *z, const struct snapshot *s, const struct dns_query *q,
 	struct dns_out *out, struct dns_target *target)
@@ -260,6 +277,8 @@ dns_answer(const struct dns_zone *z, const struct snapshot *s, const struct dns_
 	if (q->type >= DNS_TKEY && q->type < DNS_IXFR)
 		return answer_fail(&a, DNS_NOTIMP);
 	n = answer_labels_in_zone(z, q->name, q->name_len);
+	if (n < 0 && is_searched(z, q))
+		return answer_fail(&a, DNS_NXDOMAIN);
 	if (n < 0)
 		return answer_reverse(&a);
 	a.n = (unsigned)n;

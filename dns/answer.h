@@ -3,8 +3,8 @@
  * allocation. Kubernetes DNS specification 1.1.0 as DESIGN.md section 4 changes it; RFC 2308
  * (negative answers with SOA), RFC 8020 (empty non-terminals are NODATA), RFC 8482 (ANY).
  *
- * Names under the cluster domain are answered here and nowhere else; names outside never. The reverse
- * zone of the fake IPs is ours, too, whether the snapshot holds them or not, and PTR of a ClusterIP that
+ * Names under the cluster domain are answered here and nowhere else; names outside never, but for
+ * NXDOMAIN to svc.<cluster domain>.<search domain>. The reverse zone of the fake IPs is ours, too, whether the snapshot holds them or not, and PTR of a ClusterIP that
  * it holds.
  */
 #ifndef EDGEWAY_DNS_ANSWER_H

@@ -32,6 +32,7 @@ struct dns {
 	loop_fn *on_upstreams;
 	void *on_upstreams_arg;
 	size_t stopping; /* servers that have not stopped yet */
+	bool stopped_once;
 	loop_fn *on_stopped;
 	void *on_stopped_arg;
 };
@@ -258,6 +259,8 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 		d->servers[d->n_servers] = server_new(config->workers[d->n_servers], &zone, nothing,
 			config->mark, (const char *const *)d->interfaces);
 	snapshot_unref(&nothing);
+	for (size_t i = 0; i < d->n_servers; i++)
+		server_share(d->servers[i], d->servers, d->n_servers);
 	open_roster(d, config->mark);
 	find_upstreams(d);
 	if (dns_upstreams(d, &upstreams) == 0)
@@ -552,6 +555,16 @@ dns_state(struct dns *d, struct buf *out)
 
 /* --- stopping ------------------------------------------------------------ */
 
+static loop_fn on_server_stopped;
+
+static void
+stop_servers(struct dns *d)
+{
+	d->stopping = d->n_servers;
+	for (size_t i = 0; i < d->n_servers; i++)
+		server_stop(d->servers[i], d->main, on_server_stopped, d);
+}
+
 static void
 on_server_stopped(void *arg)
 {
@@ -561,6 +574,12 @@ on_server_stopped(void *arg)
 
 	if (--d->stopping > 0)
 		return;
+	/* What one told another before it stopped has arrived when all have stopped again. */
+	if (!d->stopped_once) {
+		d->stopped_once = true;
+		stop_servers(d);
+		return;
+	}
 	dns_free(d);
 	if (fn != NULL)
 		fn(fn_arg);
@@ -578,7 +597,5 @@ dns_stop(struct dns **out, loop_fn *on_stopped, void *arg)
 	resolvwatch_stop(&d->watch); /* on this loop, before the servers are asked to go */
 	d->on_stopped = on_stopped;
 	d->on_stopped_arg = arg;
-	d->stopping = d->n_servers;
-	for (size_t i = 0; i < d->n_servers; i++)
-		server_stop(d->servers[i], d->main, on_server_stopped, d);
+	stop_servers(d);
 }

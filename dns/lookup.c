@@ -35,6 +35,8 @@ struct lookup {
 	struct forward *forward;
 	struct share share;
 	struct lookup_counters *count;
+	lookup_learnt_fn *on_learnt; /* NULL: nobody asks */
+	void *on_learnt_arg;
 	struct flight *flights[BUCKETS];
 };
 
@@ -55,6 +57,14 @@ show_cache(struct lookup *l)
 	atomic_store_explicit(&c->evicted, cache_evicted(l->cache), memory_order_relaxed);
 }
 
+static void
+keep(struct lookup *l, const struct cache_key *key, const uint8_t *answer, size_t len)
+{
+	if (cache_put(l->cache, key, answer, len, loop_now_ms(l->loop)) && l->on_learnt != NULL)
+		l->on_learnt(l->on_learnt_arg, key, answer, len);
+	show_cache(l);
+}
+
 /* The clients have gone; the next one that asks has it. */
 static void
 on_late(void *arg, const uint8_t *query, size_t query_len, const uint8_t *answer, size_t len)
@@ -66,7 +76,20 @@ on_late(void *arg, const uint8_t *query, size_t query_len, const uint8_t *answer
 	if (dns_query_parse(&q, query, query_len) != DNS_PARSE_OK)
 		return;
 	cache_key_init(&key, &q, NULL);
-	cache_put(l->cache, &key, answer, len, loop_now_ms(l->loop));
+	keep(l, &key, answer, len);
+}
+
+void
+lookup_on_learnt(struct lookup *l, lookup_learnt_fn *fn, void *arg)
+{
+	l->on_learnt = fn;
+	l->on_learnt_arg = arg;
+}
+
+void
+lookup_learn(struct lookup *l, const struct cache_key *key, const uint8_t *answer, size_t len)
+{
+	cache_put(l->cache, key, answer, len, loop_now_ms(l->loop));
 	show_cache(l);
 }
 
@@ -187,12 +210,11 @@ on_forwarded(void *arg, const uint8_t *answer, size_t len)
 {
 	struct flight *fl = arg;
 	struct lookup *l = fl->l;
-	uint64_t now = loop_now_ms(l->loop);
 
 	if (len > 0)
-		cache_put(l->cache, &fl->key, answer, len, now);
+		keep(l, &fl->key, answer, len);
 	else
-		cache_fail(l->cache, &fl->key, now);
+		cache_fail(l->cache, &fl->key, loop_now_ms(l->loop));
 	show_cache(l);
 	*flight_at(l, &fl->key, fl->hash) = fl->chain;
 	timer_free(&fl->stale);

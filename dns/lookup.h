@@ -46,6 +46,12 @@ struct lookup_counters {
 void lookup_new(
 	struct lookup **l, struct loop *loop, uint32_t mark, struct lookup_counters *counters);
 void lookup_free(struct lookup **l);
+/* Told of each answer that goes into the cache: for the caches of other workers. */
+typedef void lookup_learnt_fn(
+	void *arg, const struct cache_key *key, const uint8_t *answer, size_t len);
+void lookup_on_learnt(struct lookup *l, lookup_learnt_fn *fn, void *arg);
+/* Keeps what another worker was answered; lookup_learnt_fn is not told. */
+void lookup_learn(struct lookup *l, const struct cache_key *key, const uint8_t *answer, size_t len);
 void lookup_use(struct lookup *l, const struct addr *upstreams, size_t n);
 
 /* True: `answer` is an upstream's message for dns/rewrite, or nothing (len 0) when no upstream had

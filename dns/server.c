@@ -24,6 +24,8 @@ struct server {
 	struct arrival arrival;
 	uint8_t secret[COOKIE_SECRET_BYTES]; /* of cookies */
 	uint32_t mark;
+	struct server *const *others; /* all workers' servers, this one among them */
+	size_t n_others;
 	struct server_counters count;
 };
 
@@ -304,14 +306,60 @@ server_use(struct server *s, const struct snapshot *snapshot)
 	loop_post(s->loop, do_use, o);
 }
 
+/* An upstream's answer on its way to another worker. */
+struct lesson {
+	struct server *server;
+	struct cache_key key;
+	size_t len;
+	uint8_t answer[];
+};
+
+static void
+do_learn(void *arg)
+{
+	struct lesson *k = arg;
+
+	if (k->server->lookup != NULL)
+		lookup_learn(k->server->lookup, &k->key, k->answer, k->len);
+	free(k);
+}
+
+static void
+on_learnt(void *arg, const struct cache_key *key, const uint8_t *answer, size_t len)
+{
+	struct server *s = arg;
+
+	for (size_t i = 0; i < s->n_others; i++) {
+		struct lesson *k;
+
+		if (s->others[i] == s)
+			continue;
+		k = xmalloc(sizeof *k + len);
+		k->server = s->others[i];
+		k->key = *key;
+		k->len = len;
+		memcpy(k->answer, answer, len);
+		loop_post(k->server->loop, do_learn, k);
+	}
+}
+
+void
+server_share(struct server *s, struct server *const *servers, size_t n)
+{
+	s->others = servers;
+	s->n_others = n;
+}
+
 static void
 do_use_upstreams(void *arg)
 {
 	struct order *o = arg;
 	struct server *s = o->server;
 
-	if (s->lookup == NULL)
+	if (s->lookup == NULL) {
 		lookup_new(&s->lookup, s->loop, s->mark, &s->count.lookup);
+		lookup_on_learnt(s->lookup, on_learnt, s);
+	}
 	lookup_use(s->lookup, o->upstreams, o->n);
 	free(o);
 }

@@ -51,6 +51,9 @@ void server_free(struct server **s);
 
 void server_use(struct server *s, const struct snapshot *snapshot);
 void server_use_upstreams(struct server *s, const struct addr *upstreams, size_t n);
+/* What one of them learns from upstreams the others are told: before the first upstreams, `servers`
+ * is borrowed until all have stopped twice (an answer may be on its way from one to another). */
+void server_share(struct server *s, struct server *const *servers, size_t n);
 /* Takes over bound descriptors; the old ones are closed. -1: only close. address: of
  * ns.dns.<domain>. */
 void server_listen(struct server *s, int udp, int tcp, uint32_t address);

@@ -14,6 +14,7 @@
 
 #define D ".cluster.local"
 #define SOA " SOA of cluster.local. ttl=5"
+#define SEARCHED "NXDOMAIN an=0 ns=0 ar=0"
 #define NX "NXDOMAIN aa an=0 ns=1 ar=0" SOA
 #define NODATA "NOERROR aa an=0 ns=1 ar=0" SOA
 #define WEB "NOERROR aa an=1 ns=0 ar=0 A 9.251.0.10 ttl=30"
@@ -220,6 +221,14 @@ static const struct row rows[] = {
 	{"xcluster.local", A, FORWARD, 0},
 	{"cluster.local.example.org", A, FORWARD, 0},
 	{"web.default.svc.cluster.locale", A, FORWARD, 0},
+	/* what a search list makes of names of ours */
+	{"web.default.svc.cluster.local.example.org", A, SEARCHED, 0},
+	{"gone.Default.SVC.Cluster.local.org", AAAA, SEARCHED, 0},
+	{"a.svc.svc.cluster.local.example.org", A, SEARCHED, 0},
+	{"svc.cluster.local.example.org", A, FORWARD, 0},
+	{"web.default.cluster.local.example.org", A, FORWARD, 0},
+	{"web.default.svc.cluster.locale.org", A, FORWARD, 0},
+	{"web.default.svc.cluster", A, FORWARD, 0},
 	{"", NS, FORWARD, 0},
 	{"www.google.com", DNS_ANY, FORWARD, 0},
 	/* types that nobody may ask */
