@@ -12,7 +12,7 @@ struct range {
 };
 
 void
-balance_init(struct balance *b, struct balance_node **nodes, const uint32_t ends[BALANCE_TIERS])
+balance_init(struct balance *b, struct balance_node **nodes, const uint16_t ends[BALANCE_TIERS])
 {
 	b->nodes = nodes;
 	for (int i = 0; i < BALANCE_TIERS; i++)

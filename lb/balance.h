@@ -29,7 +29,7 @@ struct balance_node {
 struct balance {
 	struct balance_node **nodes; /* by tier */
 	uint16_t *tables; /* maglev's, one for each tier; made when first asked for */
-	uint32_t ends[BALANCE_TIERS]; /* tier i: nodes from ends[i - 1] up to ends[i] */
+	uint16_t ends[BALANCE_TIERS]; /* tier i: nodes from ends[i - 1] up to ends[i] */
 	uint32_t cursor; /* round robin */
 };
 
@@ -45,7 +45,7 @@ struct balance_ask {
 
 /* `nodes` is a heap array, `ends` as in struct balance. The round robin goes on. */
 void balance_init(
-	struct balance *b, struct balance_node **nodes, const uint32_t ends[BALANCE_TIERS]);
+	struct balance *b, struct balance_node **nodes, const uint16_t ends[BALANCE_TIERS]);
 void balance_fini(struct balance *b);
 static inline size_t
 balance_count(const struct balance *b)

@@ -3,21 +3,22 @@
 static void
 fade(struct budget *b, uint64_t now_ms)
 {
-	uint64_t windows = (now_ms - b->since_ms) / BUDGET_WINDOW_MS;
+	uint32_t windows = ((uint32_t)now_ms - b->since_ms) / BUDGET_WINDOW_MS;
 
 	if (windows == 0)
 		return;
-	b->asked = windows < 32 ? b->asked >> windows : 0;
-	b->spent = windows < 32 ? b->spent >> windows : 0;
+	b->asked = (uint16_t)(windows < 16 ? b->asked >> windows : 0);
+	b->spent = (uint16_t)(windows < 16 ? b->spent >> windows : 0);
 	b->since_ms += windows * BUDGET_WINDOW_MS;
 }
 
 void
 budget_ask(struct budget *b, uint64_t now_ms)
 {
-	if (now_ms - b->since_ms >= BUDGET_WINDOW_MS)
+	if ((uint32_t)now_ms - b->since_ms >= BUDGET_WINDOW_MS)
 		fade(b, now_ms);
-	b->asked++;
+	if (b->asked < UINT16_MAX)
+		b->asked++;
 }
 
 bool

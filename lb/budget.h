@@ -11,9 +11,11 @@
 
 enum { BUDGET_WINDOW_MS = 5000, BUDGET_SHARE = 5, BUDGET_LEAST = 10 };
 
+/* Small, as there is one for each of thousands of service ports: the time wraps after 49 days, counts
+ * stop at their most. */
 struct budget {
-	uint64_t since_ms;
-	uint32_t asked, spent;
+	uint32_t since_ms;
+	uint16_t asked, spent;
 };
 
 /* A request, or a connection to relay. */

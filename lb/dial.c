@@ -145,6 +145,10 @@ fault_of(struct worker *w, struct target *t, enum target_fault fault)
 static void
 avoid(struct exchange *ex, struct target *t)
 {
+	for (size_t i = 0; i < ex->n_tried; i++) {
+		if (ex->tried[i] == &t->node)
+			return;
+	}
 	if (ex->n_tried < TRIES_MAX)
 		ex->tried[ex->n_tried++] = &t->node;
 }
@@ -228,7 +232,7 @@ failed(struct back *b, enum target_fault fault)
 	struct exchange *ex = b->ex;
 	bool youngest = ex != NULL && ex->back == b;
 
-	if (ex != NULL && !b->hedged)
+	if (ex != NULL)
 		avoid(ex, b->target);
 	fault_of(b->worker, b->target, fault);
 	back_drop(b, false);
@@ -267,6 +271,7 @@ dial_on_event(struct back *b)
 
 /* --- time ----------------------------------------------------------------- */
 
+/* Where nobody else could be asked, the usual time is no reason to give up. */
 static uint32_t
 limit_ms(const struct back *b)
 {
@@ -275,9 +280,23 @@ limit_ms(const struct back *b)
 
 	if (s != NULL && s->lb.connect_ms > 0)
 		return s->lb.connect_ms;
-	if (!b->target->connect_known)
+	if (!b->target->connect_known || (b->ex != NULL && !another(b->ex, b->target)))
 		return most;
 	return MIN(most, MAX(4 * b->target->connect_ms, (uint32_t)KNOWN_CONNECT_MS));
+}
+
+/* The same endpoint again: a SYN that was lost would be sent again after a second only. */
+static void
+redial(struct back *b)
+{
+	const struct addr to = target_addr(b->target);
+	int fd = -1;
+
+	if (b->ex->back != b || b->rival != NULL ||
+		sock_connect(&to, b->worker->lb->config.mark, &fd) < 0)
+		return;
+	count(&b->worker->counters.dials, 1);
+	back_new(b->worker, fd, b->target, b->ex);
 }
 
 static void
@@ -287,6 +306,10 @@ hedge(struct back *b)
 
 	b->hedged = true;
 	count(&b->worker->counters.hedges, 1);
+	if (!another(ex, b->target)) {
+		redial(b);
+		return;
+	}
 	dial_blame(ex, b->target, TARGET_SILENT);
 	if (dial_next(ex, !ex->relay) == DIAL_READY)
 		exchange_connected(ex);
@@ -305,8 +328,7 @@ on_dialling(struct back *b)
 		return;
 	}
 	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
-	if (b->ex != NULL && !b->hedged && waited >= 3 * b->target->connect_ms &&
-		another(b->ex, b->target))
+	if (b->ex != NULL && !b->hedged && waited >= 3 * b->target->connect_ms)
 		hedge(b);
 }
 

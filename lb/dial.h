@@ -6,7 +6,8 @@
  * relay_dial_failed.
  *
  * A dial that takes longer than HEDGE_MS, or three times as long as is usual for its endpoint, gets
- * a rival: another endpoint is dialled as well, and the first that connects wins. All connections
+ * a rival: another endpoint is dialled as well (the same one where there is no other), and the first
+ * that connects wins. All connections
  * under way hang on ex->back, the youngest first (back->rival). The losers go on without an
  * exchange, for what becomes of them tells how the endpoint is, and end up in the pool.
  *

@@ -33,6 +33,7 @@ lb_liblb_a_SOURCES = \
 if HAVE_CMOCKA
 LB_TESTS = \
 	tests/unit/balance_test \
+	tests/unit/lb_dial_test \
 	tests/unit/lb_relay_test \
 	tests/unit/lb_test
 check_PROGRAMS += $(LB_TESTS)
@@ -41,6 +42,8 @@ LB_FIXTURE = tests/fake/origdst.c tests/fake/origdst.h tests/unit/lb_fixture.c t
 LB_LDADD = lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_balance_test_SOURCES = tests/unit/balance_test.c
 tests_unit_balance_test_LDADD = $(LB_LDADD)
+tests_unit_lb_dial_test_SOURCES = tests/unit/lb_dial_test.c $(LB_FIXTURE)
+tests_unit_lb_dial_test_LDADD = $(LB_LDADD)
 tests_unit_lb_relay_test_SOURCES = tests/unit/lb_relay_test.c $(LB_FIXTURE)
 tests_unit_lb_relay_test_LDADD = $(LB_LDADD)
 tests_unit_lb_test_SOURCES = tests/unit/lb_test.c $(LB_FIXTURE)

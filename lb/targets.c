@@ -142,11 +142,11 @@ group_clear(struct group *g)
 /* The endpoints that can be dialled, by tier. */
 static struct balance_node **
 collect(struct targets *ts, const struct service *s, const struct service_port *p,
-	uint32_t ends[BALANCE_TIERS])
+	uint16_t ends[BALANCE_TIERS])
 {
 	struct balance_node **nodes = xcalloc(p->n_endpoints + 1u, sizeof *nodes);
 	bool shared = s->lb.max_connections > 0 || s->health_path[0] != '\0';
-	uint32_t n = 0;
+	uint16_t n = 0;
 
 	for (int tier = 0; tier < BALANCE_TIERS; tier++) {
 		for (size_t i = 0; i < p->n_endpoints; i++) {
@@ -168,7 +168,7 @@ static void
 group_fill(
 	struct targets *ts, struct group *g, const struct service *s, const struct service_port *p)
 {
-	uint32_t ends[BALANCE_TIERS];
+	uint16_t ends[BALANCE_TIERS];
 	struct balance_node **nodes = collect(ts, s, p, ends);
 
 	/* The old references go only now, so that targets in both keep their state. */
@@ -184,9 +184,9 @@ targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, u
 	const struct service *service;
 	const struct service_port *port;
 
-	if (g->epoch == epoch)
+	if (g->epoch == (uint32_t)epoch)
 		return;
-	g->epoch = epoch;
+	g->epoch = (uint32_t)epoch;
 	service = snapshot_find_ip(s, g->ip);
 	if (service != NULL && service == g->service)
 		return;

@@ -49,17 +49,19 @@ struct target {
 /* What a port called http was seen to speak: silence.h. */
 enum habit { HABIT_UNKNOWN, HABIT_HTTP, HABIT_SERVER_FIRST };
 
+/* There is one for each service port that was asked for within a minute: thousands of them. */
 struct group {
 	struct group *next; /* in the hash */
 	uint32_t ip; /* fake or cluster IP, host byte order */
 	uint16_t port;
+	uint8_t habit; /* enum habit */
 	unsigned refs;
-	uint64_t epoch, used_ms;
+	uint32_t epoch;
+	uint64_t used_ms;
 	struct service *service; /* NULL: gone */
 	const struct service_port *port_of; /* into service, NULL: gone */
 	uint64_t habit_of; /* digest of the service that has it */
 	uint64_t ask_again_ms; /* not before then */
-	uint8_t habit; /* enum habit */
 	struct balance balance; /* nodes are struct target's; each holds a reference */
 	struct budget budget; /* of second attempts */
 };

@@ -27,9 +27,9 @@ next_random(void)
 
 /* The first `first` nodes are one tier, the others another. */
 static void
-use_tiers(uint32_t first)
+use_tiers(uint16_t first)
 {
-	const uint32_t ends[BALANCE_TIERS] = {0, first, N, N};
+	const uint16_t ends[BALANCE_TIERS] = {0, first, N, N};
 
 	b.cursor = 0;
 	balance_fini(&b);

@@ -1,0 +1,187 @@
+#include "tests/unit/lb_fixture.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <time.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define GET "GET /x HTTP/1.1\r\nHost: web\r\n\r\n"
+#define OK "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1"
+
+enum { CROWD = 100 };
+
+/* An endpoint whose queue of connections is full: the kernel drops further SYNs, as a black hole does. */
+static struct {
+	int fds[CROWD];
+	int n;
+} crowd;
+
+static bool
+crowd_in(const struct sockaddr_in *to)
+{
+	int fd = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), error = 0;
+	struct pollfd p = {.fd = fd, .events = POLLOUT};
+	socklen_t len = sizeof error;
+
+	crowd.fds[crowd.n++] = fd;
+	connect(fd, (const struct sockaddr *)to, sizeof *to);
+	if (poll(&p, 1, 30) == 0)
+		return false;
+	getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len);
+	assert_int_equal(error, 0);
+	return true;
+}
+
+static void
+crowd_gather(int i)
+{
+	struct sockaddr_in to;
+	socklen_t len = sizeof to;
+
+	crowd.n = 0;
+	assert_int_equal(getsockname(endpoint_listen(i), (struct sockaddr *)&to, &len), 0);
+	while (crowd_in(&to))
+		assert_true(crowd.n < CROWD);
+}
+
+static void
+crowd_leave(int i)
+{
+	for (int k = 0; k < crowd.n; k++)
+		close(crowd.fds[k]);
+	while (endpoint_called(i, 0))
+		close(accept(endpoint_listen(i), NULL, NULL));
+}
+
+static void
+a_slow_dial_gets_a_rival(void **state)
+{
+	uint64_t hedges = metric("edgeway_lb_hedges_total ");
+	int client, back = -1;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 2);
+	crowd_gather(0);
+	client = client_open();
+	for (int i = 0; i < 4; i++) {
+		put(client, GET);
+		if (back < 0)
+			back = endpoint_accept(1);
+		read_until(back, "\r\n\r\n");
+		put(back, OK);
+		expect(client, OK);
+	}
+	assert_in_range(metric("edgeway_lb_hedges_total ") - hedges, 1, 2);
+	close(client);
+	close(back);
+	crowd_leave(0);
+	service_gone();
+}
+
+static void
+a_lost_syn_costs_no_second(void **state)
+{
+	static const struct timespec moment = {.tv_nsec = 20 * 1000 * 1000};
+	int client, back;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	crowd_gather(0);
+	client = client_open();
+	put(client, GET);
+	nanosleep(&moment, NULL);
+	crowd_leave(0);
+	/* The first SYN comes again after a second, the dial is given up after 300 ms. */
+	back = endpoint_accept(0);
+	read_until(back, "\r\n\r\n");
+	put(back, OK);
+	expect(client, OK);
+	close(client);
+	close(back);
+	service_gone();
+}
+
+static void
+no_retries_means_none(void **state)
+{
+	const struct service_lb none = {.retries = 0};
+	int client, back, refused = 0;
+
+	(void)state;
+	endpoint_down(1);
+	service_options(&none);
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 2);
+	client = client_open();
+	for (int i = 0; i < 2; i++) {
+		put(client, GET);
+		if (!endpoint_called(0, 100)) {
+			assert_non_null(strstr(read_until(client, "\n\r\n"), "HTTP/1.1 502 "));
+			read_until(client, "accepts connections\n");
+			refused++;
+			continue;
+		}
+		back = endpoint_accept(0);
+		read_until(back, "\r\n\r\n");
+		close_hard(back); /* not even a GET is sent twice */
+		assert_non_null(strstr(read_until(client, "\n\r\n"), "HTTP/1.1 502 "));
+		read_until(client, "without an answer\n");
+	}
+	assert_int_equal(refused, 1);
+	close(client);
+	endpoint_listen(1);
+	service_options(NULL);
+	service_gone();
+}
+
+static void
+connections_are_limited(void **state)
+{
+	const struct service_lb narrow = {.retries = RETRIES_DEFAULT, .max_connections = 1};
+	int clients[3], backs[2];
+
+	(void)state;
+	service_options(&narrow);
+	service_use(PORT_HTTP, LB_CONSISTENT_HASH, 2); /* one client: the same one first */
+	for (int i = 0; i < 2; i++) {
+		clients[i] = client_open();
+		put(clients[i], GET);
+	}
+	for (int i = 0; i < 2; i++) {
+		backs[i] = endpoint_accept(i);
+		read_until(backs[i], "\r\n\r\n");
+	}
+	clients[2] = client_open();
+	put(clients[2], GET);
+	assert_non_null(strstr(read_until(clients[2], "\n\r\n"), "Retry-After: 1\r\n"));
+	read_until(clients[2], "edgeway.io/max-connections)\n");
+	assert_int_equal(metric("edgeway_lb_errors_total{reason=\"max_connections\"} "), 1);
+	for (int i = 0; i < 2; i++)
+		put(backs[i], OK);
+	for (int i = 0; i < 2; i++)
+		expect(clients[i], OK);
+	for (int i = 0; i < 3; i++)
+		close(clients[i]);
+	for (int i = 0; i < 2; i++)
+		close(backs[i]);
+	service_options(NULL);
+	service_gone();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_slow_dial_gets_a_rival),
+		cmocka_unit_test(a_lost_syn_costs_no_second),
+		cmocka_unit_test(no_retries_means_none),
+		cmocka_unit_test(connections_are_limited),
+	};
+
+	return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
+}
