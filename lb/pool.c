@@ -144,7 +144,7 @@ pool_get(struct target *t, struct exchange *ex)
 	while (!list_empty(&t->idle)) {
 		struct back *b = container_of(t->idle.next, struct back, node);
 
-		if (!ex->idempotent && !alive(b)) {
+		if ((!ex->idempotent || ex->has_body) && !alive(b)) {
 			back_close(b, false);
 			continue;
 		}

@@ -417,6 +417,37 @@ stale_connection(void **state)
 }
 
 static void
+ask_and_hang_up(void *fds)
+{
+	put(((int *)fds)[0], "PUT / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi");
+	close(((int *)fds)[1]);
+}
+
+/* The request is read before the FIN of the idle connection: its body cannot be sent twice, so that is looked at first. */
+static void
+stale_connection_and_a_body(void **state)
+{
+	int fds[2], back;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	fds[0] = client_open();
+	put(fds[0], GET);
+	fds[1] = endpoint_accept(0);
+	head_at(fds[1]);
+	put(fds[1], OK("1", "1"));
+	expect(fds[0], OK("1", "1"));
+	on_loop(ask_and_hang_up, fds);
+	back = endpoint_accept(0);
+	head_at(back);
+	expect(back, "hi");
+	put(back, OK("1", "2"));
+	expect(fds[0], OK("1", "2"));
+	close(fds[0]);
+	close(back);
+}
+
+static void
 cut_answers_are_not_whole(void **state)
 {
 	int client, back;
@@ -700,6 +731,7 @@ main(void)
 		cmocka_unit_test(half_closed_client_gets_its_answer),
 		cmocka_unit_test(no_endpoints_is_503),
 		cmocka_unit_test(stale_connection),
+		cmocka_unit_test(stale_connection_and_a_body),
 		cmocka_unit_test(cut_answers_are_not_whole),
 		cmocka_unit_test(bad_answers),
 		cmocka_unit_test(smuggling),
