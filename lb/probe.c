@@ -52,6 +52,8 @@ failed(struct probe *p)
 	struct worker *w = p->worker;
 
 	t->probe_ms = MAX(p->since_ms + interval_ms(w, t), w->now_ms);
+	if (t->fault == TARGET_RESET) /* it is gone, which is why it hung up */
+		t->fault = TARGET_REFUSED;
 	/* Its back-off does not end before it is heard of. */
 	t->node.down_until_ms = MAX(t->node.down_until_ms, t->probe_ms + 1000);
 	end(p);
@@ -64,7 +66,9 @@ worked(struct probe *p)
 	struct worker *w = p->worker;
 	char text[ADDR_TEXT_MAX];
 
-	if (t->ejections > 0) {
+	if (t->fault == TARGET_RESET) {
+		t->probe_ms = UINT64_MAX; /* until it fails again */
+	} else if (t->ejections > 0) {
 		count(&w->counters.returns, 1);
 		log_limited(LOG_LEVEL_INFO, 20, "lb",
 			"an endpoint is back address=%s after_ms=%llu", target_text(t, text),
@@ -136,8 +140,7 @@ probe_tick(struct worker *w)
 
 		next = n->next;
 		ejected++;
-		if (w->n_probes < PROBES_MAX && t->fault != TARGET_RESET && !t->probed &&
-			w->now_ms >= t->probe_ms)
+		if (w->n_probes < PROBES_MAX && !t->probed && w->now_ms >= t->probe_ms)
 			start(w, t);
 	}
 	atomic_store_explicit(&w->counters.ejected, ejected, memory_order_relaxed);

@@ -356,7 +356,7 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 		t->ejected_ms = now_ms;
 		list_add_before(&t->all->ejected, &t->ejected);
 	}
-	t->probe_ms = now_ms + PROBE_FIRST_MS;
+	t->probe_ms = now_ms + (fault == TARGET_RESET ? 0 : PROBE_FIRST_MS);
 	return true;
 }
 
