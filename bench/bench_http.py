@@ -1,11 +1,13 @@
 #!/usr/bin/python3
 """HTTP side by side: a pod calls a service of two backends directly, through a bare copy relay (the floor), HAProxy,
-nginx, and Edgeway's agent. All proxies stand on the node's docker0 behind the same kind of DNAT.
+nginx, and Edgeway's agent. All proxies stand on the node's docker0 behind the same kind of DNAT and know the same
+services, the peers by the Host of each request.
 
-    bench/bench_http.py [--smoke] [--rounds N] [--seconds S]
+    bench/bench_http.py [--smoke] [--rounds N] [--seconds S] [--services N...] [--only SCENARIO...]
 
-1 KB answers, keep-alive, 32 connections of wrk. CPU is that of the proxy's processes alone. Prints a table for
-bench/RESULTS.md. Root; everything lives in namespaces of the bench's own.
+With each number of services: idle clients (memory for each), 1 KB and 1 MB answers on kept connections, and a connection
+for each request; with more than the first number the 1 KB answers alone. CPU is that of the proxy's processes alone,
+all threads. Prints tables for bench/RESULTS.md. Root; everything lives in namespaces of the bench's own.
 """
 import argparse
 import os
@@ -18,37 +20,55 @@ import frame  # noqa: E402
 import lab as labs  # noqa: E402
 
 BACKENDS = ["192.0.2.31", "192.0.2.32"]
+DOMAIN = "default.svc.cluster.local"
+WORKERS = min(4, os.cpu_count() or 1)
+# name: (title, path, connections, more of wrk)
+LOADS = {
+    "1k": ("1 KB, keep-alive, 32 connections", "/", 32, []),
+    "1m": ("1 MB, keep-alive, 8 connections", "/m", 8, []),
+    "close": ("1 KB, a connection per request, 32 at a time", "/", 32, ["-H", "Connection: close"]),
+}
+BARS = {"cpu": 0.75, "rate": 0.52, "idle": 600, "memory": 5.0}
 BACKEND_CONF = """
 daemon off; master_process off; pid DIR/backend.pid; error_log stderr crit;
-events { worker_connections 4096; }
-http { access_log off; keepalive_requests 1000000000; keepalive_timeout 600s;
+events { worker_connections 8192; }
+http { access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; sendfile on; tcp_nopush on;
     client_body_temp_path DIR/t1; proxy_temp_path DIR/t2; fastcgi_temp_path DIR/t3; uwsgi_temp_path DIR/t4; scgi_temp_path DIR/t5;
-    server { listen 8080 reuseport; location / { default_type text/plain; return 200 "BODY"; } } }
+    server { listen 8080 reuseport; default_type text/plain; location / { return 200 "BODY"; } location = /m { root DIR; } } }
 """
 NGINX_CONF = """
-daemon off; worker_processes WORKERS; pid DIR/nginx.pid; error_log stderr crit;
+user root; daemon off; worker_processes WORKERS; pid DIR/nginx.pid; error_log stderr crit; worker_rlimit_nofile 30000;
 events { worker_connections 8192; }
-http { access_log off; keepalive_requests 1000000000; keepalive_timeout 600s;
+http { access_log off; keepalive_requests 1000000000; keepalive_timeout 600s; proxy_max_temp_file_size 0;
+    server_names_hash_max_size 65536;
+    server_names_hash_bucket_size 128; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;
+    proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for;
     client_body_temp_path DIR/p1; proxy_temp_path DIR/p2; fastcgi_temp_path DIR/p3; uwsgi_temp_path DIR/p4; scgi_temp_path DIR/p5;
-    upstream web { server 192.0.2.31:8080; server 192.0.2.32:8080; keepalive 256; keepalive_requests 1000000000; }
-    server { listen 172.17.0.1:40012 reuseport; location / {
-        proxy_pass http://web; proxy_http_version 1.1; proxy_set_header Connection ""; proxy_set_header Host $host;
-        proxy_set_header X-Forwarded-For $proxy_add_x_forwarded_for; } } }
+SERVICES}
+"""
+NGINX_SERVICE = """
+    upstream NAME { server 192.0.2.31:8080; server 192.0.2.32:8080; keepalive 32; keepalive_requests 1000000000; }
+    server { listen 172.17.0.1:40012REUSE; server_name NAME.DOMAIN; location / { proxy_pass http://NAME; } }
 """
 HAPROXY_CONF = """
 global
     nbthread WORKERS
-    maxconn 8192
+    maxconn 4096
 defaults
     mode http
     timeout connect 1s
     timeout client 60s
     timeout server 60s
     option forwardfor
+    option splice-auto
+    http-reuse always
 frontend in
     bind 172.17.0.1:40011
-    default_backend web
-backend web
+    use_backend %[req.hdr(host),lower,map(DIR/haproxy.map)]
+SERVICES
+"""
+HAPROXY_SERVICE = """
+backend NAME
     balance roundrobin
     server a 192.0.2.31:8080
     server b 192.0.2.32:8080
@@ -62,19 +82,45 @@ table ip bench {
     }
 }
 """
+# Opens connections, one request on each, and leaves them open until it is killed.
+IDLE = """
+import resource, socket, sys, time
+host, port, name, n = sys.argv[1], int(sys.argv[2]), sys.argv[3], int(sys.argv[4])
+resource.setrlimit(resource.RLIMIT_NOFILE, (n + 100, n + 100))
+request = f"GET / HTTP/1.1\\r\\nHost: {name}\\r\\nUser-Agent: idle\\r\\n\\r\\n".encode()
+held = []
+for i in range(n):
+    s = socket.create_connection((host, port), 10)
+    s.sendall(request)
+    got = b""
+    while got.count(b"x") < 1024:
+        more = s.recv(65536)
+        if not more:
+            sys.exit(f"connection {i} was closed")
+        got += more
+    held.append(s)
+print("idle", flush=True)
+time.sleep(3600)
+"""
 
 
-def config(machine, name, text):
-    workers = str(min(4, os.cpu_count() or 1))
+def service_names(n):
+    return ["web"] + [f"web-{i}" for i in range(1, n)]
+
+
+def config(machine, name, text, services="", one=""):
+    listed = "".join(one.replace("NAME", s).replace("REUSE", " reuseport" if s == "web" else "") for s in services)
+    text = text.replace("SERVICES", listed).replace("DOMAIN", DOMAIN).replace("DIR", machine.dir)
     path = os.path.join(machine.dir, name)
     with open(path, "w") as f:
-        f.write(text.replace("DIR", machine.dir).replace("BODY", "x" * 1024).replace("WORKERS", workers))
+        f.write(text.replace("BODY", "x" * 1024).replace("WORKERS", str(WORKERS)))
     return path
 
 
-def load_of(client, url, seconds):
+def load_of(client, url, name, connections, options, seconds):
     def load():
-        p = client.run("wrk", "-t1", "-c32", f"-d{seconds}s", "--timeout", "5s", url, seconds=seconds + 30)
+        p = client.run("wrk", "-t1", f"-c{connections}", f"-d{seconds}s", "--timeout", "5s", "-H", f"Host: {name}", *options, url,
+                       seconds=seconds + 30)
         bad = re.search(r"Non-2xx.*|Socket errors:.*", p.stdout)
         if bad:
             raise RuntimeError(f"{url}: {bad.group(0)}")
@@ -82,55 +128,130 @@ def load_of(client, url, seconds):
     return load
 
 
-def build(lab, seconds):
-    for address in BACKENDS:
-        m = labs.Machine(lab, f"backend-{address[-1]}", address=address)
-        m.start("nginx", "nginx", "-c", config(m, "backend.conf", BACKEND_CONF))
-    hub = labs.Hub(lab)
-    hub.write("web.yaml", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "web", "namespace": "default"},
-                           "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}},
-              labs.endpoint_slice("web-1", "web", 8080, *BACKENDS, port_name="http"))
-    node = labs.Node(lab, "edge-1", "192.0.2.11")
-    node.run("nft", "-f", "-", input=DNAT)
-    agent = labs.Agent(node, hub, "--lb.policy", "round-robin")
-    client = node.pod("client")
-    haproxy = node.start("haproxy", "haproxy", "-db", "-f", config(node, "haproxy.cfg", HAPROXY_CONF))
-    nginx = node.start("nginx", "nginx", "-c", config(node, "nginx.conf", NGINX_CONF))
-    floor = node.start("floor", os.path.join(lab.build, "bench", "floor"), "172.17.0.1:40013", BACKENDS[0] + ":8080")
-    fake = labs.wait_for("the service's address",
-                         lambda: client.dns("web.default.svc.cluster.local", server="172.17.0.1")[1][0][4])
-    urls = {"direct": ([], f"http://{BACKENDS[0]}:8080/"),
-            "floor": ([floor.pid], "http://9.252.0.3/"),
-            "haproxy": (haproxy.pid, "http://9.252.0.1/"),
-            "nginx": (nginx.pid, "http://9.252.0.2/"),
-            "edgeway": (agent.process.pid, f"http://{fake}/")}
-    contenders = []
-    for name, (pids, url) in urls.items():
-        labs.wait_for(f"{name} at {url}", lambda u=url: client.get(u)[0] == 200)
-        pids = pids if isinstance(pids, list) else frame.children_of(pids)
-        contenders.append(frame.Contender(name, pids, load_of(client, url, seconds)))
-    return contenders
+class Bench:
+    """The machines, with each contender's processes and address."""
+
+    def __init__(self, lab, n_services, seconds):
+        self.lab, self.n, self.seconds = lab, n_services, seconds
+        self.host = f"web.{DOMAIN}"
+        names = service_names(n_services)
+        for address in BACKENDS:
+            m = labs.Machine(lab, f"backend-{address[-1]}", address=address)
+            with open(os.path.join(m.dir, "m"), "w") as f:
+                f.write("x" * (1 << 20))
+            m.start("nginx", "nginx", "-c", config(m, "backend.conf", BACKEND_CONF))
+        hub = labs.Hub(lab)
+        hub.write("web.yaml", *[document for s in names for document in (
+            {"apiVersion": "v1", "kind": "Service", "metadata": {"name": s, "namespace": "default"},
+             "spec": {"ports": [{"name": "http", "port": 80, "targetPort": 8080}]}},
+            labs.endpoint_slice(f"{s}-1", s, 8080, *BACKENDS, port_name="http"))])
+        node = labs.Node(lab, "edge-1", "192.0.2.11")
+        node.run("nft", "-f", "-", input=DNAT)
+        agent = labs.Agent(node, hub, "--lb.policy", "round-robin")
+        labs.wait_for("all services at the agent", lambda: agent.state()["services"] == n_services, 60)
+        self.client = node.pod("client")
+        with open(os.path.join(node.dir, "haproxy.map"), "w") as f:
+            f.writelines(f"{s}.{DOMAIN} {s}\n" for s in names)
+        haproxy = node.start("haproxy", "haproxy", "-db", "-f",
+                             config(node, "haproxy.cfg", HAPROXY_CONF, names, HAPROXY_SERVICE))
+        nginx = node.start("nginx", "nginx", "-c", config(node, "nginx.conf", NGINX_CONF, names, NGINX_SERVICE))
+        floor = node.start("floor", os.path.join(lab.build, "bench", "floor"), "172.17.0.1:40013", BACKENDS[0] + ":8080")
+        fake = labs.wait_for("the service's address",
+                             lambda: self.client.dns(self.host, server="172.17.0.1")[1][0][4])
+        self.places = {"direct": (BACKENDS[0], 8080), "floor": ("9.252.0.3", 80), "haproxy": ("9.252.0.1", 80),
+                       "nginx": ("9.252.0.2", 80), "edgeway": (fake, 80)}
+        processes = {"floor": floor, "haproxy": haproxy, "nginx": nginx, "edgeway": agent.process}
+        self.pids = {"direct": []}
+        for name in self.places:
+            labs.wait_for(f"{name} answers", lambda n=name: self.get(n)[0] == 200, 60)
+        for name, process in processes.items():
+            self.pids[name] = frame.children_of(process.pid)
+
+    def url(self, name, path="/"):
+        return f"http://{self.places[name][0]}:{self.places[name][1]}{path}"
+
+    def get(self, name):
+        return self.client.get(self.url(name), "-H", f"Host: {self.host}")
+
+    def contenders(self, path, connections, options):
+        return [frame.Contender(name, self.pids[name],
+                                load_of(self.client, self.url(name, path), self.host, connections, options, self.seconds))
+                for name in self.places]
+
+    def idle(self, n_clients):
+        """{name: (bytes of anonymous memory, of PSS) for each of so many idle clients}."""
+        grown = {}
+        for name in self.places:
+            if not self.pids[name]:
+                continue
+            before = frame.memory_kb(self.pids[name])
+            host, port = self.places[name]
+            p = self.client.start(f"idle-{name}", "/usr/bin/python3", "-c", IDLE, host, port, self.host, n_clients)
+            labs.wait_for(f"idle clients of {name}", lambda q=p: "idle" in q.log() or not q.alive(), 60)
+            if "idle" not in p.log():
+                raise RuntimeError(f"idle clients of {name}: {p.log()}")
+            after = frame.memory_kb(self.pids[name])
+            grown[name] = tuple((after[i] - before[i]) * 1024 / n_clients for i in (2, 1))
+            p.kill()
+        return grown
+
+
+def met(yes):
+    return "met" if yes else "missed"
+
+
+def tell_idle(grown, n_clients):
+    print(f"\n### {n_clients} idle clients\n\n| contender | anonymous bytes each | PSS bytes each |\n|---|---|---|")
+    for name, (anonymous, pss) in grown.items():
+        print(f"| {name} | {anonymous:.0f} | {pss:.0f} |")
+    print(f"\nAn idle client costs {grown['edgeway'][0]:.0f} bytes (bar {BARS['idle']}: "
+          f"{met(grown['edgeway'][0] <= BARS['idle'])}).\n", flush=True)
+
+
+def tell(contenders, title, main):
+    print("\n" + frame.table(title, contenders, "direct"))
+    cpu, rate = ({c.name: frame.medians(c)[i] for c in contenders} for i in (0, 1))
+    best, of_direct = min(cpu["haproxy"], cpu["nginx"]), rate["edgeway"] / rate["direct"]
+    bar = [f" (bar {BARS['cpu']}: {met(cpu['edgeway'] <= BARS['cpu'] * best)})",
+           f" Requests/s are {of_direct:.2f} of direct (bar {BARS['rate']}: {met(of_direct >= BARS['rate'])})."] if main else ["", ""]
+    print(f"\nCPU per request: edgeway is {cpu['edgeway'] / cpu['haproxy']:.2f} of haproxy, {cpu['edgeway'] / cpu['nginx']:.2f} "
+          f"of nginx, {cpu['edgeway'] / best:.2f} of the better{bar[0]}, {cpu['edgeway'] / cpu['floor']:.2f} of the floor.{bar[1]}\n",
+          flush=True)
+
+
+def bench(n_services, args, first):
+    with labs.Lab() as lab:
+        b = Bench(lab, n_services, args.seconds)
+        wanted = [s for s in (args.only or ["idle", *LOADS]) if first or s == "1k"]
+        if "idle" in wanted:
+            tell_idle(b.idle(args.idle), args.idle)
+        for name, (title, path, connections, options) in LOADS.items():
+            if name not in wanted:
+                continue
+            contenders = b.contenders(path, connections, options)
+            frame.run(contenders, args.rounds, report=lambda line: print(line, flush=True))
+            tell(contenders, f"{title}, {n_services} services", name == "1k")
+            if name == "1k" and first:
+                used = frame.memory_kb(b.pids["edgeway"])[2] / 1024
+                print(f"Anonymous memory of the whole agent with {n_services} services: {used:.1f} MB (bar {BARS['memory']:.0f}: "
+                      f"{met(used <= BARS['memory'])}).\n", flush=True)
 
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--smoke", action="store_true", help="one short round, to see that it runs")
-    parser.add_argument("--rounds", type=int, default=5)
-    parser.add_argument("--seconds", type=int, default=4)
+    parser.add_argument("--smoke", action="store_true", help="one short round with few services, to see that it runs")
+    parser.add_argument("--rounds", type=int, default=7)
+    parser.add_argument("--seconds", type=int, default=2)
+    parser.add_argument("--idle", type=int, default=2000, help="idle clients")
+    parser.add_argument("--services", type=int, nargs="+", default=[100, 10000])
+    parser.add_argument("--only", nargs="+", choices=["idle", *LOADS])
     args = parser.parse_args()
     if args.smoke:
-        args.rounds, args.seconds = 1, 1
+        args.rounds, args.seconds, args.idle, args.services = 1, 1, 200, [20]
     os.environ.setdefault("top_builddir", os.getcwd())
-    with labs.Lab() as lab:
-        contenders = build(lab, args.seconds)
-        frame.run(contenders, args.rounds)
-        print(f"\n`bench/bench_http.py --rounds {args.rounds} --seconds {args.seconds}` on {frame.machine()}\n")
-        print(frame.table("1 KB, keep-alive, 32 connections", contenders, "direct"))
-        cpu = {c.name: frame.medians(c)[0] for c in contenders}
-        best = min(cpu["haproxy"], cpu["nginx"])
-        print(f"\nCPU per request: edgeway is {cpu['edgeway'] / cpu['haproxy']:.2f} of haproxy, "
-              f"{cpu['edgeway'] / cpu['nginx']:.2f} of nginx, {cpu['edgeway'] / best:.2f} of the better, "
-              f"{cpu['edgeway'] / cpu['floor']:.2f} of the floor.")
+    print(f"`bench/bench_http.py --rounds {args.rounds} --seconds {args.seconds}` on {frame.machine()}\n", flush=True)
+    for i, n in enumerate(args.services):
+        bench(n, args, i == 0)
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@
  *	bench/floor 172.17.0.1:40013 192.0.2.9:8080
  */
 #include <arpa/inet.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -78,6 +79,7 @@ main(int argc, char **argv)
 		fprintf(stderr, "usage: floor LISTEN:PORT TARGET:PORT %s\n", err.text);
 		return 2;
 	}
+	signal(SIGPIPE, SIG_IGN);
 	add(epoll, listener, NULL);
 	for (;;) {
 		int n = epoll_wait(epoll, ev, 64, -1);
