@@ -36,7 +36,7 @@ struct difference {
 
 struct frontends {
 	struct frontends_config config;
-	bool cluster_ips;
+	enum frontends_catch catch;
 	struct table table;
 	struct buf suspects; /* struct frontend * */
 	struct buf differences; /* struct difference */
@@ -104,9 +104,9 @@ frontends_free(struct frontends **out)
 }
 
 void
-frontends_catch(struct frontends *f, bool cluster_ips)
+frontends_catch(struct frontends *f, enum frontends_catch what)
 {
-	f->cluster_ips = cluster_ips;
+	f->catch = what;
 }
 
 const struct frontends_counts *
@@ -231,9 +231,9 @@ drop_suspects(struct frontends *f)
 
 /* --- what a service wants -------------------------------------------------------- */
 
-/* Those two would take a pod's way to the apiserver, or to a name server that others run. */
+/* A pod's way to the apiserver, and to the cluster's own DNS. */
 static bool
-is_left_alone(const struct service *s)
+is_delicate(const struct service *s)
 {
 	return (strcmp(s->namespace, "default") == 0 && strcmp(s->name, "kubernetes") == 0) ||
 		(strcmp(s->namespace, "kube-system") == 0 && strcmp(s->name, "kube-dns") == 0);
@@ -286,7 +286,9 @@ want_port(struct frontends *f, const struct service *s, const struct service_por
 static void
 want_service(struct frontends *f, const struct service *s)
 {
-	bool caught = f->cluster_ips && s->cluster_ip != 0 && !is_left_alone(s);
+	bool caught = s->cluster_ip != 0 &&
+		(f->catch == FRONTENDS_CATCH_ALL ||
+			(f->catch == FRONTENDS_CATCH_MOST && !is_delicate(s)));
 	const uint32_t ips[2] = {s->fake_ip, caught ? s->cluster_ip : 0};
 	const struct key itself = {.ip = s->cluster_ip};
 

@@ -35,8 +35,10 @@ struct frontends_counts {
 
 void frontends_new(struct frontends **f, const struct frontends_config *config);
 void frontends_free(struct frontends **f);
-/* Serve ClusterIPs too? Says nothing of those that are there: follow it by frontends_again. */
-void frontends_catch(struct frontends *f, bool cluster_ips);
+/* Which ClusterIPs to serve too; MOST leaves out those by which pods reach the apiserver and the
+ * cluster's own DNS. What is there stays until frontends_again. */
+enum frontends_catch { FRONTENDS_CATCH_NONE, FRONTENDS_CATCH_MOST, FRONTENDS_CATCH_ALL };
+void frontends_catch(struct frontends *f, enum frontends_catch what);
 /* old NULL: nothing before. */
 void frontends_use(struct frontends *f, const struct snapshot *old, const struct snapshot *now);
 void frontends_again(struct frontends *f, const struct snapshot *now);

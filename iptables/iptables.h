@@ -14,7 +14,8 @@
 
 struct iptables;
 
-/* Are ClusterIPs ours to serve? AUTO: where nobody else does. */
+/* Are ClusterIPs ours to serve? AUTO: where nobody else does, and without those of
+ * default/kubernetes and kube-system/kube-dns. */
 enum iptables_catch { IPTABLES_CATCH_AUTO, IPTABLES_CATCH_ALWAYS, IPTABLES_CATCH_NEVER };
 
 struct iptables_config {

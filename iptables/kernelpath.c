@@ -121,7 +121,10 @@ look_around(struct kernelpath *d)
 	if (caught == d->caught)
 		return false;
 	d->caught = caught;
-	frontends_catch(d->frontends, caught);
+	frontends_catch(d->frontends,
+		!caught                                     ? FRONTENDS_CATCH_NONE
+			: d->catch == IPTABLES_CATCH_ALWAYS ? FRONTENDS_CATCH_ALL
+							    : FRONTENDS_CATCH_MOST);
 	return true;
 }
 

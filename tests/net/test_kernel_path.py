@@ -319,3 +319,12 @@ def test_by_configuration(world):
         assert set(world.names(world.client, address, 60)) == EVERYONE
     assert world.agent.stop() == 0
     assert world.near.run("nft", "list", "ruleset").stdout == before
+
+
+def test_all_cluster_ips_where_configured(world):
+    """Whoever writes `true` means default/kubernetes as well, and does not ask who else is there."""
+    world.near.run("nft", "add table ip kube-proxy; add chain ip kube-proxy services")
+    world.agent.start("--mesh.catchClusterIPs", "true")
+    wait_for("ClusterIPs", lambda: world.kernel()["clusterIPs"] == 4)
+    assert set(world.names(world.client, "10.96.0.1", 60)) == EVERYONE
+    assert world.agent.stop() == 0
