@@ -119,6 +119,9 @@ commit_rules(struct iptables *ipt)
 	begin(ipt, &c);
 	rules_install(&c.batch, &rules);
 	capture_put(&ipt->capture, &c.batch, mono_ms());
+	/* What the maps hold goes along, the rest of a great many follows. */
+	kernelpath_all(ipt->kernelpath);
+	(void)kernelpath_put(ipt->kernelpath, &c.batch);
 	return commit(ipt, &c);
 }
 
@@ -133,7 +136,6 @@ iptables_install_table(struct iptables *ipt, struct err *err)
 	}
 	if (rc < 0)
 		return explain(err, rc, "install");
-	kernelpath_all(ipt->kernelpath);
 	rc = put_kernelpath(ipt);
 	if (rc < 0)
 		return explain(err, rc, "fill");

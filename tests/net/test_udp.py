@@ -215,3 +215,16 @@ def test_table_flushed_by_somebody(world):
     wait_for("put back", lambda: set(world.names(world.client, "only-a", 7000, 2)) == {"edge-1.a"}, 5)
     assert world.agent.metrics()["edgeway_iptables_repairs_total"] >= 1
     assert "by=\"nft" in world.agent.process.log()
+
+
+def test_no_gap_while_the_agent_is_killed_and_started(world):
+    """The kernel goes on by itself, and the next run replaces the table with all its maps in one step."""
+    address = world.client.address_of(f"echo.{DOMAIN}")
+    load = subprocess.Popen(world.client.argv(PYTHON, os.path.join(HERE, "udpsend.py"), address, "53", "3000",
+                                              "--pause", "0.002"), stdout=subprocess.PIPE, text=True)
+    for _ in range(3):
+        world.agent.process.kill()
+        world.agent.start()
+    assert load.poll() is None  # it has seen all of it
+    seen = collections.Counter(line.split()[0] for line in load.communicate(timeout=60)[0].splitlines())
+    assert set(seen) == EVERYONE and sum(seen.values()) == 3000
