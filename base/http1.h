@@ -148,6 +148,10 @@ bool http1_body_done(const struct http1_body *b);
  * Trailers are checked, and kept or dropped. HTTP1_UNTIL_CLOSE never says DONE. */
 enum http1_got http1_body_next(
 	struct http1_body *b, const char *data, size_t len, size_t *used, struct http1_str *piece);
+/* The payload that http1_body_next would give next, where it is not framed; 0: look at the bytes. */
+uint64_t http1_body_raw(const struct http1_body *b);
+/* n bytes of it went another way. */
+void http1_body_skip(struct http1_body *b, uint64_t n);
 /* The frame in front of a chunk of len > 0 bytes ("1f4\r\n"), NUL-terminated; returns its length.
  */
 enum { HTTP1_CHUNK_HEAD = 20 };

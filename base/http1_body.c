@@ -1,5 +1,6 @@
 /* Bodies of HTTP/1.x messages: length, chunks, until close. By hand and not by llhttp, which takes
  * bare LF in chunk lines; here only what RFC 9112 section 7.1 spells passes. */
+#include <assert.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -67,6 +68,21 @@ take(struct http1_body *b, const char *data, size_t len, size_t *used, struct ht
 	if (b->left == 0)
 		b->state = b->framing == HTTP1_CHUNKED ? PAYLOAD_CR : DONE;
 	return HTTP1_DATA;
+}
+
+uint64_t
+http1_body_raw(const struct http1_body *b)
+{
+	return b->state == RAW && b->framing == HTTP1_LENGTH ? b->left : 0;
+}
+
+void
+http1_body_skip(struct http1_body *b, uint64_t n)
+{
+	assert(n <= http1_body_raw(b));
+	b->left -= n;
+	if (b->left == 0)
+		b->state = DONE;
 }
 
 static int

@@ -1,5 +1,6 @@
 #include "lb/answer.h"
 
+#include <errno.h>
 #include <time.h>
 
 #include "lb/access.h"
@@ -9,6 +10,7 @@
 #include "lb/proxy.h"
 #include "lb/relay.h"
 #include "lb/silence.h"
+#include "lb/splice.h"
 
 uint64_t
 answer_clock_us(void)
@@ -282,6 +284,32 @@ answer_input(struct exchange *ex, const char *data, size_t len)
 	input(ex, data, len, &used);
 	if (used < len)
 		buf_add(&b->grave.in, data + used, len - used);
+}
+
+ssize_t
+answer_splice(struct exchange *ex)
+{
+	struct front *f = ex->front;
+	uint64_t left = ex->started ? http1_body_raw(&ex->down) : 0;
+	ssize_t n;
+
+	if (ex->step[0] == 0 || left < SCRATCH_BYTES || buf_len(&f->peer.out) > 0)
+		return -ENOSYS;
+	n = splice_move(f->worker, &ex->back->peer, &f->peer, MIN(left, (uint64_t)ex->step[0]));
+	if (n <= 0) {
+		if (f->peer.broken)
+			client_lost(ex);
+		return n;
+	}
+	ex->step[0] = splice_next(ex->step[0], n, &f->peer);
+	http1_body_skip(&ex->down, (uint64_t)n);
+	count(&f->worker->counters.bytes_down, (uint64_t)n);
+	ex->body_received += (uint64_t)n;
+	if (http1_body_done(&ex->down))
+		finish(ex, false);
+	else
+		hold_back(ex);
+	return n;
 }
 
 void

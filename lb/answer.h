@@ -8,6 +8,8 @@
 
 #include "lb/private.h"
 
+/* As much of a long body as there is, past this program; bytes or -errno as splice_move(). */
+ssize_t answer_splice(struct exchange *ex);
 void answer_input(struct exchange *ex, const char *data, size_t len);
 /* The endpoint ended a body that only its FIN ends. */
 void answer_until_close_done(struct exchange *ex);

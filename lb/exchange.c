@@ -439,18 +439,24 @@ read_back(struct back *b, unsigned events)
 
 	/* After a hang-up there is no other event: all of it now. */
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
-		ssize_t n = peer_read(&b->peer, w->scratch, sizeof w->scratch);
+		ssize_t n = answer_splice(ex);
+		bool copy = n == -ENOSYS;
 
-		if (n == -EAGAIN && !(events & WATCH_HUP))
+		if (copy)
+			n = peer_read(&b->peer, w->scratch, sizeof w->scratch);
+		if ((n == -EAGAIN && !(events & WATCH_HUP)) || b->grave.ended)
 			return;
 		if (n <= 0) {
 			upstream_ended(ex, n == 0);
 			return;
 		}
-		answer_input(ex, w->scratch, (size_t)n);
+		if (copy) {
+			ex->step[0] = n == sizeof w->scratch ? SCRATCH_BYTES : 0;
+			answer_input(ex, w->scratch, (size_t)n);
+		}
 		if (b->ex != ex || b->grave.ended || ex->relay || b->peer.paused)
 			return;
-		if ((size_t)n < sizeof w->scratch && !(events & WATCH_HUP))
+		if (n < SCRATCH_BYTES && !(events & WATCH_HUP))
 			return;
 	}
 }

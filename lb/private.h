@@ -204,7 +204,7 @@ struct exchange {
 	struct balance_node *tried[TRIES_MAX];
 	uint8_t n_tried, n_stale;
 	uint8_t client_minor;
-	uint32_t step[2]; /* down, up: what a relay splices at once, 0: it copies */
+	uint32_t step[2]; /* down, up: what is spliced at once, 0: copied */
 	uint64_t due_ms; /* in SPAN_OWN: the deadline */
 	bool own; /* the front's expiry is in SPAN_OWN */
 	bool listening; /* a relay that waits for the endpoint's greeting: silence.h */

@@ -174,9 +174,7 @@ move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step)
 	if (*step > 0 && buf_len(&to->out) == 0)
 		n = splice_move(w, from, to, *step);
 	if (n > 0) {
-		*step = (size_t)n < SCRATCH_BYTES / 4 ? 0
-			: buf_len(&to->out) > 0       ? SCRATCH_BYTES
-						      : MIN(2 * *step, (uint32_t)SPLICE_BYTES);
+		*step = splice_next(*step, n, to);
 		return n;
 	}
 	if (n != -ENOSYS)

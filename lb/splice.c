@@ -21,8 +21,10 @@ ready(struct worker *w)
 void
 splice_fini(struct worker *w)
 {
-	cleanup_fd(&w->pipe[0]);
-	cleanup_fd(&w->pipe[1]);
+	if (w->pipe[0] < 0)
+		return;
+	close(take_fd(&w->pipe[0]));
+	close(take_fd(&w->pipe[1]));
 }
 
 /* What is in the pipe is lost with it. */
@@ -86,4 +88,12 @@ splice_move(struct worker *w, struct peer *from, struct peer *to, size_t most)
 		return rc < 0 ? rc : n;
 	}
 	return n;
+}
+
+uint32_t
+splice_next(uint32_t step, ssize_t n, const struct peer *to)
+{
+	if (n < SCRATCH_BYTES / 4)
+		return 0;
+	return buf_len(&to->out) > 0 ? SCRATCH_BYTES : MIN(2 * step, (uint32_t)SPLICE_BYTES);
 }

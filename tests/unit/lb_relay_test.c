@@ -380,6 +380,43 @@ slow_readers_of_a_relay(void **state)
 	close(back);
 }
 
+static char bulk[256 * 1024];
+
+static void
+send_and_hang_up(void *fds)
+{
+	put_bytes(((int *)fds)[0], bulk, sizeof bulk);
+	close_hard(((int *)fds)[1]);
+}
+
+/* Bulk for a client that is gone, seen first by the splice: the next one starts with an empty pipe. */
+static void
+bulk_for_nobody(void **state)
+{
+	int fds[2];
+
+	(void)state;
+	service_use(PORT_TCP, LB_ROUND_ROBIN, 1);
+	for (int i = 0; i < 10; i++) {
+		fds[1] = client_open();
+		fds[0] = endpoint_accept(0);
+		put_bytes(fds[0], bulk, sizeof bulk);
+		for (size_t n = 0; n < sizeof bulk;) {
+			ssize_t k = recv(fds[1], (char[65536]){0}, 65536, 0);
+
+			assert_true(k > 0);
+			n += (size_t)k;
+		}
+		on_loop(send_and_hang_up, fds);
+		close(fds[0]);
+	}
+	fds[1] = client_open();
+	fds[0] = endpoint_accept(0);
+	transfer(fds[0], fds[1], "", "");
+	close(fds[0]);
+	close(fds[1]);
+}
+
 #define BIG_TEXT "50331648" /* BIG */
 
 static void
@@ -418,6 +455,7 @@ main(void)
 		cmocka_unit_test(resets_of_paused_sides),
 		cmocka_unit_test(slow_readers_of_a_relay),
 		cmocka_unit_test(slow_readers_of_bodies),
+		cmocka_unit_test(bulk_for_nobody),
 		cmocka_unit_test(no_endpoint_is_a_reset),
 	};
 
