@@ -2,7 +2,7 @@
 
 #include "lb/maglev.h"
 
-enum { EWMA_DECAY_MS = 10000 };
+enum { EWMA_DECAY_MS = 10000, PUNISH_US = 100 * 1000, PUNISH_MAX_US = 10 * 1000 * 1000 };
 
 /* One tier. */
 struct range {
@@ -116,11 +116,20 @@ hashed(const struct range *r, const struct balance_ask *ask, bool panic)
 	return next_usable(r, ask, 0, panic, &index); /* more nodes than slots */
 }
 
+/* What is old counts less and less, or one slow answer would keep a node idle for ever. */
+static uint64_t
+faded_us(const struct balance_node *n, uint64_t now_ms)
+{
+	uint64_t age = MIN(now_ms - n->seen_ms, (uint64_t)EWMA_DECAY_MS);
+
+	return n->ewma_us - n->ewma_us * age / EWMA_DECAY_MS;
+}
+
 static uint64_t
 cost(const struct balance_ask *ask, const struct balance_node *n)
 {
 	if (ask->policy == LB_EWMA)
-		return (uint64_t)n->ewma_us * (n->in_flight + 1);
+		return faded_us(n, ask->now_ms) * (n->in_flight + 1);
 	return n->in_flight;
 }
 
@@ -222,5 +231,13 @@ balance_observe(struct balance_node *n, uint32_t took_us, uint64_t now_ms)
 		n->ewma_us = took_us;
 	else
 		n->ewma_us -= (uint32_t)((n->ewma_us - took_us) * dt / EWMA_DECAY_MS);
+	n->seen_ms = now_ms;
+}
+
+void
+balance_punish(struct balance_node *n, uint64_t now_ms)
+{
+	n->ewma_us =
+		(uint32_t)MIN(MAX(2ull * n->ewma_us, (uint64_t)PUNISH_US), (uint64_t)PUNISH_MAX_US);
 	n->seen_ms = now_ms;
 }

@@ -63,5 +63,7 @@ bool balance_any(const struct balance *b, const struct balance_ask *ask);
 bool balance_full(const struct balance *b, const struct balance_ask *ask);
 /* Feeds the time to the first byte of an answer. */
 void balance_observe(struct balance_node *n, uint32_t took_us, uint64_t now_ms);
+/* It failed: to LB_EWMA that is a slow answer. */
+void balance_punish(struct balance_node *n, uint64_t now_ms);
 
 #endif

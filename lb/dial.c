@@ -338,6 +338,7 @@ dial_sent(struct exchange *ex)
 	struct worker *w = ex->front->worker;
 
 	ex->back->since_ms = w->now_ms;
+	ex->back->silent = ex->back->acked = false;
 	expiry_set(&w->expiries, &ex->back->expiry, SPAN_ACK, w->now_ms);
 }
 
@@ -391,6 +392,7 @@ on_waiting(struct back *b)
 		getsockopt(b->peer.fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
 		return;
 	if (info.tcpi_unacked == 0) {
+		b->acked = true;
 		keep_alive(b);
 		return;
 	}

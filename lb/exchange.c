@@ -391,7 +391,7 @@ retry_or_refuse(struct exchange *ex)
 	bool again = exchange_may_retry(ex), silent = b->silent;
 
 	/* To hang up right after an idle time is a server's right: no fault. */
-	if (b->reused && !silent && !b->kept_alive)
+	if (b->reused && !silent && !b->acked)
 		ex->n_stale++;
 	else
 		dial_blame(ex, b->target, TARGET_RESET);

@@ -237,8 +237,9 @@ struct back {
 	bool connecting;
 	bool reused;
 	bool hedged; /* its exchange dials another endpoint as well */
-	bool silent; /* known not to acknowledge */
-	bool kept_alive;
+	bool silent; /* known not to acknowledge its request */
+	bool acked; /* the endpoint has had the request for a while */
+	bool kept_alive; /* TCP tells when the endpoint vanishes */
 };
 
 struct lb {

@@ -340,6 +340,7 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 	uint64_t wait;
 
 	t->failures++;
+	balance_punish(&t->node, now_ms);
 	/* Others that were on their way when the first one failed, or that had no choice, are no
 	 * further proof. */
 	if (t->node.down_until_ms > now_ms && !t->on_trial)

@@ -122,6 +122,23 @@ ewma_prefers_the_quick(void **state)
 	for (int i = 0; i < 1000; i++)
 		taken[pick(LB_EWMA, 0)]++;
 	assert_int_equal(taken[3], 0);
+	/* What is old counts less: the slow one is asked again some time. */
+	for (int i = 0; i < N; i++)
+		nodes[i].seen_ms = i == 3 ? 1000 : 10999;
+	for (int i = 0; i < 1000; i++) {
+		const struct balance_ask ask = {
+			.policy = LB_EWMA, .now_ms = 11000, .random = next_random()};
+
+		taken[balance_pick(&b, &ask) - nodes]++;
+	}
+	assert_in_range(taken[3], 200, 1000);
+	/* So does a failure. */
+	balance_punish(&nodes[0], 1000);
+	assert_int_equal(nodes[0].ewma_us, 100000);
+	for (int i = 0; i < 100; i++)
+		assert_int_not_equal(pick(LB_EWMA, 0), 0);
+	nodes[0].ewma_us = 500;
+	nodes[0].seen_ms = 1000;
 	/* A peak counts at once, and is forgotten with time. */
 	balance_observe(&nodes[0], 90000, 1001);
 	assert_int_equal(nodes[0].ewma_us, 90000);
