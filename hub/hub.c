@@ -17,7 +17,7 @@
 #include "model/cluster.h"
 #include "model/json.h"
 
-enum { PORT = 10000, HEARTBEAT_MS = 4000, RENEW_CHECK_MS = 60 * 1000 };
+enum { PORT = 10000, HEARTBEAT_MS = 4000, RENEW_CHECK_MS = 60 * 1000, EXPLAIN_MS = 5000 };
 
 struct hub {
 	struct loop *loop;
@@ -29,7 +29,7 @@ struct hub {
 	struct kubernetes *kubernetes;
 	struct nodes *nodes;
 	struct ssl_ctx_st *tls;
-	struct timer *renew;
+	struct timer *renew, *explain;
 	bool ready;
 	uint64_t n_changes;
 };
@@ -79,6 +79,32 @@ on_changed(void *arg)
 		hub->ready = true;
 		nodes_ready(hub->nodes);
 	}
+}
+
+/* Tells the Kubernetes source what is to be said of its Services. */
+static void
+on_explain(void *arg)
+{
+	struct hub *hub = arg;
+	struct kube_events *events =
+		hub->kubernetes != NULL ? kubernetes_events(hub->kubernetes) : NULL;
+
+	if (events == NULL)
+		return;
+	kube_events_begin(events);
+	for (uint32_t i = 0; i < fanout_slots(hub->fanout); i++) {
+		const struct fanout_item *item = fanout_at(hub->fanout, i);
+		const char *slash = item != NULL ? strchr(item->key, '/') : NULL;
+		auto_free char *ns = NULL;
+
+		/* A name with a dot is of a pod's own view, not of a Service. */
+		if (item == NULL || !item->present || strchr(slash, '.') != NULL)
+			continue;
+		ns = xstrndup(item->key, (size_t)(slash - item->key));
+		kube_events_tell(
+			events, ns, slash + 1, cluster_reason(hub->cluster, ns, slash + 1));
+	}
+	kube_events_end(events);
 }
 
 /* --- certificates --------------------------------------------------------- */
@@ -199,6 +225,8 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 		return rc;
 	hub->renew = timer_new(hub->loop, on_renew, hub);
 	timer_start(hub->renew, RENEW_CHECK_MS, RENEW_CHECK_MS);
+	hub->explain = timer_new(hub->loop, on_explain, hub);
+	timer_start(hub->explain, EXPLAIN_MS, EXPLAIN_MS);
 	addr = nodes_addr(hub->nodes);
 	log_info("hub", "serving listen=%s services=%zu ca=%s", addr_text(&addr, text),
 		fanout_count(hub->fanout), certs_ca_hash(hub->certs));
@@ -229,6 +257,7 @@ hub_stop(struct hub **out)
 	if (hub == NULL)
 		return;
 	timer_free(&hub->renew);
+	timer_free(&hub->explain);
 	manifests_stop(&hub->manifests);
 	kubernetes_stop(&hub->kubernetes);
 	nodes_stop(&hub->nodes);

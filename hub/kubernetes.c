@@ -30,6 +30,7 @@ struct kubernetes {
 	struct loop *loop;
 	struct kube_api *api;
 	struct reflector *reflectors[RESOURCES];
+	struct kube_events *events;
 	struct timer *settle;
 	bool ready, pending;
 };
@@ -132,6 +133,7 @@ kubernetes_start(struct kubernetes **out, struct loop *loop, const struct kubern
 		return rc;
 	}
 	k->settle = timer_new(loop, on_settled, k);
+	k->events = kube_events_new(loop, k->api);
 	log_info("kubernetes", "reading from server=%s", kube_api_server(k->api));
 	for (int i = SERVICES; i <= NODES; i++)
 		start_reflector(k, i);
@@ -147,6 +149,7 @@ kubernetes_stop(struct kubernetes **out)
 		return;
 	for (int i = 0; i < RESOURCES; i++)
 		reflector_stop(&k->reflectors[i]);
+	kube_events_free(&k->events);
 	timer_free(&k->settle);
 	kube_api_close(&k->api);
 	free(k);
@@ -156,6 +159,12 @@ bool
 kubernetes_ready(const struct kubernetes *k)
 {
 	return k->ready;
+}
+
+struct kube_events *
+kubernetes_events(struct kubernetes *k)
+{
+	return k->ready ? k->events : NULL;
 }
 
 /* --- telling ------------------------------------------------------------------------ */
@@ -173,6 +182,8 @@ kubernetes_state(const struct kubernetes *k, struct buf *out)
 		buf_printf(out, ",\"%s\":", resources[i].name);
 		reflector_state(k->reflectors[i], out);
 	}
+	buf_adds(out, ",\"events\":");
+	kube_events_state(k->events, out);
 	buf_adds(out, "}");
 }
 
@@ -239,6 +250,7 @@ kubernetes_metrics(const struct kubernetes *k, struct metrics *to)
 	add_gauge(k, to, &objects, objects_of);
 	add_gauge(k, to, &age, age_of);
 	add_gauge(k, to, &trouble, trouble_of);
+	kube_events_metrics(k->events, to);
 	for (size_t m = 0; m < ARRAY_LEN(samples); m++) {
 		for (int i = 0; i < RESOURCES; i++) {
 			const char *stats;

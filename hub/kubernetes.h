@@ -16,6 +16,7 @@
 
 #include "base/loop.h"
 #include "base/metric.h"
+#include "hub/kube_events.h"
 #include "model/cluster.h"
 
 enum { KUBERNETES_SETTLE_MS = 10 };
@@ -37,6 +38,8 @@ int kubernetes_start(struct kubernetes **k, struct loop *loop,
 void kubernetes_stop(struct kubernetes **k);
 /* Has everything been listed once? */
 bool kubernetes_ready(const struct kubernetes *k);
+/* What is said of the Services on themselves, see hub/kube_events.h: NULL before everything is read. */
+struct kube_events *kubernetes_events(struct kubernetes *k);
 /* {"server":..,"ready":..,"problem":..,"services":{..},"endpointslices":{..},...} */
 void kubernetes_state(const struct kubernetes *k, struct buf *out);
 void kubernetes_metrics(const struct kubernetes *k, struct metrics *to);

@@ -7,6 +7,7 @@ hub_libhub_a_SOURCES = \
 	hub/hub.c hub/hub.h \
 	hub/join.c hub/join.h \
 	hub/kube_api.c hub/kube_api.h \
+	hub/kube_events.c hub/kube_events.h \
 	hub/kubeconfig.c hub/kubeconfig.h \
 	hub/kubernetes.c hub/kubernetes.h \
 	hub/listen.c hub/listen.h \

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kube import ACCOUNT, API_ADDRESS, READS, ApiServer, KubeHub, node_object
+from kube import ACCOUNT, API_ADDRESS, EVENTS, READS, ApiServer, KubeHub, node_object
 from lab import FAKE, Agent, Lab, Node, pod, service, upstream, wait_for
 
 SILENCE_S = 2
@@ -255,7 +255,7 @@ def test_missing_rights_are_named(world):
         assert want in world.hub.process.log() and world.hub.ask("/readyz")[0] == 503
         assert world.hub.source()["services"]["problem"] == ""
     finally:
-        world.api.ctl("grant", user=ACCOUNT, rights=READS)
+        world.api.ctl("grant", user=ACCOUNT, rights=READS + EVENTS)
     wait_for("ready", world.hub.ready, 45)
 
 
@@ -344,6 +344,51 @@ def test_server_without_slices(world):
         world.hub.start()
     wait_for("ready", world.hub.ready, 20)
     assert "endpoints" not in world.hub.source()
+
+
+# --- what operators see --------------------------------------------------------------------
+
+
+def events_of(world, name):
+    found = json.loads(world.api.kubectl("get", "events", "-o", "json", "--field-selector",
+                                         f"involvedObject.kind=Service,involvedObject.name={name}"))["items"]
+    return {e["reason"]: e for e in found}
+
+
+def test_event_on_a_service_that_the_edge_cannot_reach(world):
+    world.api.apply(service("hidden", ("http", 80, "http"), selector="hidden"),
+                    kube_pod("hidden-0", world.node, world.backend, ("http", 8080, 0), app="hidden"))
+    found = wait_for("event", lambda: events_of(world, "hidden").get("NotReachableOnEdge"), 40, pause=0.5)
+    uid = world.api.kubectl("get", "service", "hidden", "-o", "jsonpath={.metadata.uid}")
+    assert "pod hidden-0 has no hostPort" in found["message"] and found["type"] == "Warning"
+    assert found["involvedObject"]["uid"] == uid and found["count"] == 1
+    assert found["source"]["component"] == "edgeway-hub"
+    assert events_of(world, "steady") == {}
+    assert world.hub.source()["events"]["unreachable"] >= 1
+    # A hub that starts anew counts the same one up.
+    world.hub.process.stop()
+    world.hub.start()
+    wait_for("counted", lambda: events_of(world, "hidden")["NotReachableOnEdge"]["count"] == 2, 40, pause=0.5)
+    world.api.kubectl("delete", "pod", "hidden-0")
+    world.api.apply(kube_pod("hidden-0", world.node, world.backend, ("http", 8080, 30080), app="hidden"))
+    wait_for("well again", lambda: events_of(world, "hidden").get("ReachableOnEdge"), 40, pause=0.5)
+    world.api.kubectl("delete", "service/hidden", "pod/hidden-0")
+
+
+def test_events_are_forbidden(world):
+    """Nothing else suffers, and it is said what is missing."""
+    world.hub.process.stop()
+    world.api.ctl("grant", user=ACCOUNT, rights=READS)
+    world.hub.start()
+    try:
+        world.api.apply(service("lonely", ("http", 80, "http"), selector="nobody"))
+        wait_for("told", lambda: "create and patch on events" in world.hub.source()["events"]["problem"], 40)
+        assert events_of(world, "lonely") == {}
+        world.touch()
+        wait_for("converged", world.converged)
+    finally:
+        world.api.kubectl("delete", "service", "lonely")
+        world.api.ctl("grant", user=ACCOUNT, rights=READS + EVENTS)
 
 
 # --- size ----------------------------------------------------------------------------------

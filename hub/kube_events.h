@@ -1,0 +1,40 @@
+/*
+ * What the hub finds about a Service, said where its operator looks: an Event on the Service (kubectl describe
+ * service), NotReachableOnEdge with the reason, ReachableOnEdge when it has gone. Only what has held for
+ * KUBE_EVENTS_STABLE_MS is said, once, and again from time to time while it holds, since Events are
+ * forgotten by the cluster; the name of an Event follows from Service and text, so that several hubs
+ * and restarts share one. At most KUBE_EVENTS_BURST at once and then one each KUBE_EVENTS_PACE_MS.
+ *
+ * On the hub's loop. The owner tells all Services again and again:
+ *
+ *	kube_events_begin(e);
+ *	kube_events_tell(e, "default", "web", "pod web-0 has no hostPort ...");	// "": all is well
+ *	kube_events_end(e);	// Services that were not told are gone
+ */
+#ifndef EDGEWAY_HUB_KUBE_EVENTS_H
+#define EDGEWAY_HUB_KUBE_EVENTS_H
+
+#include "base/metric.h"
+#include "hub/kube_api.h"
+
+enum {
+	KUBE_EVENTS_STABLE_MS = 8000,
+	KUBE_EVENTS_REPEAT_MS = 50 * 60 * 1000, /* the API server keeps them for an hour */
+	KUBE_EVENTS_PACE_MS = 2000,
+	KUBE_EVENTS_BURST = 20,
+	KUBE_EVENTS_RETRY_MS = 30 * 1000,
+	KUBE_EVENTS_FORBIDDEN_MS = 3600 * 1000,
+};
+
+struct kube_events;
+
+struct kube_events *kube_events_new(struct loop *loop, struct kube_api *api);
+void kube_events_free(struct kube_events **e);
+void kube_events_begin(struct kube_events *e);
+void kube_events_tell(struct kube_events *e, const char *ns, const char *name, const char *text);
+void kube_events_end(struct kube_events *e);
+/* {"unreachable":..,"sent":..,"problem":".."} */
+void kube_events_state(const struct kube_events *e, struct buf *out);
+void kube_events_metrics(const struct kube_events *e, struct metrics *to);
+
+#endif
