@@ -10,6 +10,16 @@ table_fini(struct table *t)
 }
 
 static void
+put_first(struct table_node **slot, struct table_node *node)
+{
+	node->next = *slot;
+	node->at = slot;
+	if (node->next != NULL)
+		node->next->at = &node->next;
+	*slot = node;
+}
+
+static void
 grow(struct table *t)
 {
 	struct table bigger = {.n_slots = t->n_slots == 0 ? 16 : t->n_slots * 2};
@@ -20,10 +30,8 @@ grow(struct table *t)
 
 		while (node != NULL) {
 			struct table_node *next = node->next;
-			struct table_node **slot = &bigger.slots[node->hash & (bigger.n_slots - 1)];
 
-			node->next = *slot;
-			*slot = node;
+			put_first(&bigger.slots[node->hash & (bigger.n_slots - 1)], node);
 			node = next;
 		}
 	}
@@ -35,27 +43,20 @@ grow(struct table *t)
 void
 table_add(struct table *t, struct table_node *node, uint64_t hash)
 {
-	struct table_node **slot;
-
 	if (t->n >= t->n_slots)
 		grow(t);
-	slot = &t->slots[hash & (t->n_slots - 1)];
 	node->hash = hash;
-	node->next = *slot;
-	*slot = node;
+	put_first(&t->slots[hash & (t->n_slots - 1)], node);
 	t->n++;
 }
 
 void
 table_remove(struct table *t, struct table_node *node)
 {
-	struct table_node **at = &t->slots[node->hash & (t->n_slots - 1)];
-
-	while (*at != node) {
-		assert(*at != NULL);
-		at = &(*at)->next;
-	}
-	*at = node->next;
+	assert(t->n > 0 && *node->at == node);
+	*node->at = node->next;
+	if (node->next != NULL)
+		node->next->at = node->at;
 	t->n--;
 }
 

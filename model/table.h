@@ -10,7 +10,8 @@
 #include "base/util.h"
 
 struct table_node {
-	struct table_node *next;
+	struct table_node *next,
+		**at; /* at: what points here, so that a long chain costs nothing to leave */
 	uint64_t hash;
 };
 
