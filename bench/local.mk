@@ -5,12 +5,12 @@ bench_echo_SOURCES = bench/echo.c
 bench_echo_LDADD = base/libbase.a
 bench_maps_SOURCES = bench/maps.c
 bench_maps_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIBS)
-EXTRA_DIST += bench/frame.py bench/bench_dns.py bench/bench_http.py bench/bench_kernel.py bench/RESULTS.md
+EXTRA_DIST += bench/frame.py bench/bench_dns.py bench/bench_http.py bench/bench_kernel.py bench/bench_kubernetes.py bench/RESULTS.md
 
 # make bench          the whole comparison (root; namespaces of its own)
 # make bench BENCH=smoke   one short round, to see that it runs
 .PHONY: bench
 bench: all bench/floor bench/echo bench/maps
-	cd $(abs_top_builddir) && for b in http dns kernel; do \
+	cd $(abs_top_builddir) && for b in http dns kernel kubernetes; do \
 		/usr/bin/python3 $(abs_top_srcdir)/bench/bench_$$b.py $(if $(filter smoke,$(BENCH)),--smoke) || exit 1; \
 	done
