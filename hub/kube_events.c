@@ -151,20 +151,22 @@ kube_events_end(struct kube_events *e)
 
 /* --- saying one ------------------------------------------------------------------------ */
 
+/* The newest trouble first: somebody may be looking at it. */
 static struct told *
 find_due(const struct kube_events *e)
 {
 	uint64_t now = loop_now_ms(e->loop);
+	struct told *newest = NULL;
 	struct table_node *n = NULL;
 	size_t slot = 0;
 
 	while ((n = table_walk(&e->services, &slot, n)) != NULL) {
 		struct told *t = container_of(n, struct told, node);
 
-		if (is_due(t, now))
-			return t;
+		if (is_due(t, now) && (newest == NULL || t->since_ms > newest->since_ms))
+			newest = t;
 	}
-	return NULL;
+	return newest;
 }
 
 static void

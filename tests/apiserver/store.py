@@ -4,7 +4,9 @@ that watches are served from, snapshots that pages of a list are served from, an
 Threads: every function locks; watchers wait on `changed`.
 """
 import base64
+import bisect
 import copy
+import itertools
 import json
 import threading
 import time
@@ -232,7 +234,7 @@ class Store:
             if len(self.snapshots) > 64:
                 self.snapshots.clear()
             self.snapshots[resource, rev] = sorted(self.objects[resource].values(), key=lambda r: r.key)
-        return [r for r in self.snapshots[resource, rev] if not ns or r.ns == ns]
+        return [r for r in self.snapshots[resource, rev] if r.ns == ns] if ns else self.snapshots[resource, rev]
 
     def list(self, resource, ns, selector, limit=0, token="", version="", match=""):
         """(revision, records, continue, remaining)"""
@@ -255,13 +257,15 @@ class Store:
                                   "provided token results in an inconsistent list - objects that were created, modified, "
                                   "or deleted between the time the first chunk was returned and now may show up in the "
                                   "list.", again=self.token(-1, start.lstrip("/")))
-            found = [r for r in self._records(resource, ns, rev) if selector.takes(r)]
-            cut = f"/{ns}" if ns and LISTED[resource][1] else ""
-            if start:
-                found = [r for r in found if r.key[len(cut):] >= start.rstrip("\0") + "\0"]
-            if not limit or version == "0" or len(found) <= limit:
+            records = self._records(resource, ns, rev)
+            cut = len(f"/{ns}") if ns and LISTED[resource][1] else 0
+            at = bisect.bisect_left(records, start, key=lambda r: r.key[cut:]) if start else 0
+            if not limit or version == "0":
+                return rev, [r for r in records[at:] if selector.takes(r)], "", 0
+            found = list(itertools.islice(filter(selector.takes, itertools.islice(records, at, None)), limit + 1))
+            if len(found) <= limit:
                 return rev, found, "", 0
-            return rev, found[:limit], self.token(rev, found[limit - 1].key[len(cut):] + "\0"), len(found) - limit
+            return rev, found[:limit], self.token(rev, found[limit - 1].key[cut:] + "\0"), len(records) - at - limit
 
     # --- watches --------------------------------------------------------------------
 

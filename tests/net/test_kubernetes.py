@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kube import ACCOUNT, API_ADDRESS, EVENTS, READS, ApiServer, KubeHub, node_object
-from lab import FAKE, Agent, Lab, Node, pod, service, upstream, wait_for
+from lab import FAKE, PYTHON, Agent, Lab, Node, pod, service, upstream, wait_for
 
 SILENCE_S = 2
 
@@ -58,6 +58,14 @@ class World:
                 "spec": {"ports": [{"name": "p", "port": 1000 + self.n, "protocol": "TCP"}], "clusterIP": "None"}})
         if self.n > 1:
             self.api.ctl("remove", group="", resource="services", ns="default", name=f"old-{self.n - 1}")
+
+    def clear(self):
+        """Away with what touch made: each of them has no endpoint, and wants an Event."""
+        for name in self.expected():
+            if self.n:
+                self.api.ctl("remove", group="", resource="services", ns="default", name=name)
+        self.n = 0
+        wait_for("cleared", lambda: not any(n.startswith(("new-", "old-")) for _, n in self.hub.services()))
 
     def expected(self):
         """names and ports as this class left them"""
@@ -310,6 +318,8 @@ def test_another_server_is_not_believed(world):
     with open(path, "w") as f:
         json.dump(conf, f)
     before, world.hub.kubeconfig = world.hub.kubeconfig, path
+    world.api.ctl("cut_all")
+    time.sleep(0.3)  # what the hub had asked before may still be on its way
     asked = len(world.api.ctl("requests"))
     try:
         world.hub.start()
@@ -320,6 +330,58 @@ def test_another_server_is_not_believed(world):
         world.hub.kubeconfig = before
         world.hub.start()
     wait_for("ready", world.hub.ready, 20)
+
+
+def test_other_name_and_proxy(world):
+    """tls-server-name where the certificate has another name than the address, and proxy-url."""
+    world.hub.process.stop()
+    path = world.api.kubeconfig("named.conf")
+    with open(path) as f:
+        conf = json.load(f)
+    cluster = conf["clusters"][0]["cluster"]
+    cluster["server"] = "https://api.lab.test:6443"
+    with open(os.path.join(world.hub.machine.dir, "etc", "hosts"), "a") as f:
+        f.write(f"{API_ADDRESS} api.lab.test\n")
+    proxy = world.api.machine.start("proxy", PYTHON, "-c", CONNECT_PROXY, API_ADDRESS, "3128")
+    before, world.hub.kubeconfig = world.hub.kubeconfig, path
+    try:
+        with open(path, "w") as f:
+            json.dump(conf, f)
+        world.hub.start()
+        wait_for("refused", lambda: "api.lab.test" in world.hub.source()["services"]["problem"])
+        cluster["tls-server-name"] = "kubernetes.default.svc"
+        cluster["proxy-url"] = f"http://{API_ADDRESS}:3128"
+        with open(path, "w") as f:
+            json.dump(conf, f)
+        wait_for("ready", world.hub.ready, 40)
+        wait_for("by the proxy", lambda: proxy.log().count("CONNECT api.lab.test:6443") >= 4)
+    finally:
+        world.hub.process.stop()
+        world.hub.kubeconfig = before
+        world.hub.start()
+        proxy.stop()
+    wait_for("ready", world.hub.ready, 20)
+
+
+CONNECT_PROXY = """
+import socket, sys, threading
+def pump(a, b):
+    while data := a.recv(65536):
+        b.sendall(data)
+    b.shutdown(socket.SHUT_WR)
+def serve(client):
+    head = b""
+    while b"\\r\\n\\r\\n" not in head:
+        head += client.recv(1)
+    print(head.split(b"\\r\\n")[0].decode(), flush=True)
+    server = socket.create_connection((sys.argv[1], 6443))
+    client.sendall(b"HTTP/1.1 200 Connection established\\r\\n\\r\\n")
+    threading.Thread(target=pump, args=(server, client), daemon=True).start()
+    pump(client, server)
+listener = socket.create_server((sys.argv[1], int(sys.argv[2])))
+while True:
+    threading.Thread(target=serve, args=(listener.accept()[0],), daemon=True).start()
+"""
 
 
 def test_server_without_slices(world):
@@ -356,6 +418,7 @@ def events_of(world, name):
 
 
 def test_event_on_a_service_that_the_edge_cannot_reach(world):
+    world.clear()
     world.api.apply(service("hidden", ("http", 80, "http"), selector="hidden"),
                     kube_pod("hidden-0", world.node, world.backend, ("http", 8080, 0), app="hidden"))
     found = wait_for("event", lambda: events_of(world, "hidden").get("NotReachableOnEdge"), 40, pause=0.5)
