@@ -173,6 +173,32 @@ connections_are_limited(void **state)
 	service_gone();
 }
 
+/* Everything is down: the attempts after the first of each request are bounded. */
+static void
+a_storm_of_retries_is_refused(void **state)
+{
+	uint64_t refused = metric("edgeway_lb_retries_refused_total ");
+	uint64_t retries = metric("edgeway_lb_retries_total ");
+	int client;
+
+	(void)state;
+	for (int i = 0; i < ENDPOINTS; i++)
+		endpoint_down(i);
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, ENDPOINTS);
+	client = client_open();
+	for (int i = 0; i < 20; i++) {
+		put(client, GET);
+		assert_non_null(strstr(read_until(client, "\n\r\n"), "HTTP/1.1 502 "));
+		read_until(client, "accepts connections\n");
+	}
+	assert_in_range(metric("edgeway_lb_retries_total ") - retries, 10, 14);
+	assert_in_range(metric("edgeway_lb_retries_refused_total ") - refused, 10, 20);
+	close(client);
+	for (int i = 0; i < ENDPOINTS; i++)
+		endpoint_listen(i);
+	service_gone();
+}
+
 int
 main(void)
 {
@@ -181,6 +207,7 @@ main(void)
 		cmocka_unit_test(a_lost_syn_costs_no_second),
 		cmocka_unit_test(no_retries_means_none),
 		cmocka_unit_test(connections_are_limited),
+		cmocka_unit_test(a_storm_of_retries_is_refused),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
