@@ -96,7 +96,7 @@ follow(const struct ask *a, const struct service *svc, struct chain *c)
 	memset(c, 0, sizeof *c);
 	while (c->n < CHAIN_MAX) {
 		size_t len = dns_name_from_text(a->target->name, svc->external_name);
-		bool named;
+		bool named = false;
 		int labels;
 
 		if (len < 2)

@@ -53,6 +53,7 @@ MODEL_TESTS = \
 	tests/unit/service_tier_test \
 	tests/unit/snapshot_test \
 	tests/unit/view_test
+KUBE_KIT = tests/unit/kube_kit.c tests/unit/kube_kit.h
 check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)
 tests_unit_digest_test_SOURCES = tests/unit/digest_test.c
@@ -61,15 +62,15 @@ tests_unit_envelope_test_SOURCES = tests/unit/envelope_test.c
 tests_unit_envelope_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_check_test_SOURCES = tests/unit/check_test.c
 tests_unit_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_cluster_pod_test_SOURCES = tests/unit/cluster_pod_test.c
+tests_unit_cluster_pod_test_SOURCES = tests/unit/cluster_pod_test.c $(KUBE_KIT)
 tests_unit_cluster_pod_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_cluster_random_test_SOURCES = tests/unit/cluster_random_test.c
+tests_unit_cluster_random_test_SOURCES = tests/unit/cluster_random_test.c $(KUBE_KIT)
 tests_unit_cluster_random_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_cluster_test_SOURCES = tests/unit/cluster_test.c
+tests_unit_cluster_test_SOURCES = tests/unit/cluster_test.c $(KUBE_KIT)
 tests_unit_cluster_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_json_test_SOURCES = tests/unit/json_test.c
 tests_unit_json_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_kube_test_SOURCES = tests/unit/kube_test.c
+tests_unit_kube_test_SOURCES = tests/unit/kube_test.c $(KUBE_KIT)
 tests_unit_kube_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_service_tier_test_SOURCES = tests/unit/service_tier_test.c
 tests_unit_service_tier_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)

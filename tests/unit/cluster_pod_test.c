@@ -1,15 +1,10 @@
-#include "model/cluster.h"
+#include "kube_kit.h"
 
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
 /* Names of single pods, and ports that a headless service has beyond its own. */
 
-#define SERVICE(rest) "---\napiVersion: v1\nkind: Service\nmetadata: {name: db}\nspec: {" rest "}\n"
 #define DB                                                                                         \
 	"clusterIP: None, selector: {app: db}, ports: [{name: sql, port: 5432, targetPort: sql}, " \
 	"{name: http-ui, port: 80, targetPort: 8080}]"
@@ -37,23 +32,6 @@ teardown(void **state)
 	(void)state;
 	cluster_free(&cluster);
 	return 0;
-}
-
-static void
-say(const char *source, const char *yaml)
-{
-	struct kube_batch b;
-	struct err err = {0};
-	struct tree *t;
-
-	if (tree_parse(&t, source, yaml, strlen(yaml), &err) < 0)
-		fail_msg("%s", err.text);
-	kube_read(&b, t);
-	tree_free(&t);
-	if (b.n_complaints > 0)
-		fail_msg("%s", b.complaints[0]);
-	cluster_replace(cluster, source, &b);
-	kube_batch_fini(&b);
 }
 
 static void
@@ -110,7 +88,7 @@ each_hostname_has_a_view(void **state)
 	bool seen = false;
 
 	(void)state;
-	say("a.yaml", SERVICE(DB) BOTH);
+	kit_say(cluster, "a.yaml", SERVICE("db", DB) BOTH);
 	while (cluster_next_change(cluster, &change)) {
 		if (strcmp(change.name, "db-1.db") == 0) {
 			seen = true;
@@ -153,7 +131,7 @@ static void
 ports_of_the_service_its_targets_and_what_the_pod_declares(void **state)
 {
 	(void)state;
-	say("a.yaml", SERVICE(DB) BOTH);
+	kit_say(cluster, "a.yaml", SERVICE("db", DB) BOTH);
 	assert_string_equal(changes(),
 		"db sql:5432/tcp=db-0:5433,db-1:5433! http-ui:80/http=db-0:8080,db-1:8080! "
 		"+:5433/tcp=db-0:5433,db-1:5433! +:8080/http=db-0:8080,db-1:8080!\n"
@@ -168,8 +146,9 @@ static void
 a_port_of_the_service_wins(void **state)
 {
 	(void)state;
-	say("a.yaml",
-		SERVICE("clusterIP: None, selector: {app: db}, ports: [{name: a, port: 80, "
+	kit_say(cluster, "a.yaml",
+		SERVICE("db",
+			"clusterIP: None, selector: {app: db}, ports: [{name: a, port: 80, "
 			"targetPort: 81}, {name: b, port: 81, targetPort: 82}]")
 			POD("db-0", NAMED("db-0"), "True", "{containerPort: 80}"));
 	assert_string_equal(changes(),
@@ -181,14 +160,15 @@ static void
 targets_that_differ_are_ambiguous(void **state)
 {
 	(void)state;
-	say("a.yaml",
-		SERVICE("clusterIP: None, selector: {app: db}, ports: [{port: 80, targetPort: "
+	kit_say(cluster, "a.yaml",
+		SERVICE("db",
+			"clusterIP: None, selector: {app: db}, ports: [{port: 80, targetPort: "
 			"sql}]") POD("a", "", "True", "{name: sql, containerPort: 1}")
 			POD("b", "", "True", "{name: sql, containerPort: 2}"));
 	assert_string_equal(changes(), "db :80/tcp=a:1,b:2\n");
 	/* Not for a service with an address of its own. */
-	say("a.yaml",
-		SERVICE("selector: {app: db}, ports: [{port: 80, targetPort: 8080}]")
+	kit_say(cluster, "a.yaml",
+		SERVICE("db", "selector: {app: db}, ports: [{port: 80, targetPort: 8080}]")
 			POD("a", NAMED("a"), "True", ""));
 	assert_string_equal(changes(), "db :80/tcp=a:8080\n");
 }
@@ -197,23 +177,25 @@ static void
 names_go_with_pod_hostname_service_and_headlessness(void **state)
 {
 	(void)state;
-	say("s.yaml", SERVICE("clusterIP: None, selector: {app: db}, ports: [{port: 80}]"));
-	say("p.yaml", POD("x", NAMED("db-0"), "True", ""));
+	kit_say(cluster, "s.yaml",
+		SERVICE("db", "clusterIP: None, selector: {app: db}, ports: [{port: 80}]"));
+	kit_say(cluster, "p.yaml", POD("x", NAMED("db-0"), "True", ""));
 	assert_string_equal(changes(), "db :80/tcp=x:80\ndb-0.db :80/tcp=x:80\n");
 	assert_string_equal(changes(), "");
-	say("p.yaml", POD("x", NAMED("db-7"), "True", ""));
+	kit_say(cluster, "p.yaml", POD("x", NAMED("db-7"), "True", ""));
 	assert_string_equal(changes(), "db :80/tcp=x:80\ndb-0.db gone\ndb-7.db :80/tcp=x:80\n");
-	say("p.yaml", POD("x", "hostname: db-7, subdomain: other, ", "True", ""));
+	kit_say(cluster, "p.yaml", POD("x", "hostname: db-7, subdomain: other, ", "True", ""));
 	assert_string_equal(changes(), "db :80/tcp=x:80\ndb-7.db gone\n");
-	say("p.yaml", POD("x", NAMED("db-7"), "False", ""));
+	kit_say(cluster, "p.yaml", POD("x", NAMED("db-7"), "False", ""));
 	assert_string_equal(changes(), "db :80/tcp=x:80!\ndb-7.db :80/tcp=x:80!\n");
 	cluster_replace(cluster, "p.yaml", NULL);
 	assert_string_equal(changes(), "db :80/tcp\ndb-7.db gone\n");
-	say("p.yaml", POD("x", NAMED("db-7"), "True", ""));
+	kit_say(cluster, "p.yaml", POD("x", NAMED("db-7"), "True", ""));
 	changes();
-	say("s.yaml", SERVICE("selector: {app: db}, ports: [{port: 80}]"));
+	kit_say(cluster, "s.yaml", SERVICE("db", "selector: {app: db}, ports: [{port: 80}]"));
 	assert_string_equal(changes(), "db :80/tcp=x:80\ndb-7.db gone\n");
-	say("s.yaml", SERVICE("clusterIP: None, selector: {app: db}, ports: [{port: 80}]"));
+	kit_say(cluster, "s.yaml",
+		SERVICE("db", "clusterIP: None, selector: {app: db}, ports: [{port: 80}]"));
 	assert_string_equal(changes(), "db :80/tcp=x:80\ndb-7.db :80/tcp=x:80\n");
 	cluster_replace(cluster, "s.yaml", NULL);
 	assert_string_equal(changes(), "db gone\ndb-7.db gone\n");
@@ -225,15 +207,16 @@ static void
 pods_may_share_a_hostname(void **state)
 {
 	(void)state;
-	say("s.yaml", SERVICE("clusterIP: None, selector: {app: db}, ports: [{port: 80}]"));
-	say("p.yaml",
+	kit_say(cluster, "s.yaml",
+		SERVICE("db", "clusterIP: None, selector: {app: db}, ports: [{port: 80}]"));
+	kit_say(cluster, "p.yaml",
 		POD("y", NAMED("h"), "True", "{containerPort: 2}")
 			POD("x", NAMED("h"), "False", "{containerPort: 1}, {containerPort: 2}"));
 	assert_string_equal(changes(),
 		"db :80/tcp=x:80!,y:80\nh.db :80/tcp=x:80!,y:80 +:1/tcp=x:1! +:2/tcp=x:2!,y:2\n");
 }
 
-#define SLICE(name, ports, endpoints)                                                              \
+#define DB_SLICE(name, ports, endpoints)                                                           \
 	"---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n"           \
 	"metadata: {name: " name ", labels: {kubernetes.io/service-name: db}}\n"                   \
 	"ports: [" ports "]\nendpoints: [" endpoints "]\n"
@@ -242,12 +225,12 @@ static void
 slices_and_bare_addresses(void **state)
 {
 	(void)state;
-	say("a.yaml",
-		SERVICE("clusterIP: None, ports: [{name: sql, port: 80}]")
-			SLICE("one", "{name: sql, port: 81}",
+	kit_say(cluster, "a.yaml",
+		SERVICE("db", "clusterIP: None, ports: [{name: sql, port: 80}]")
+			DB_SLICE("one", "{name: sql, port: 81}",
 				"{addresses: [198.51.100.1], hostname: a}, {addresses: "
 				"[198.51.100.2], conditions: {ready: false}, hostname: b}")
-				SLICE("two", "{name: sql, port: 81}",
+				DB_SLICE("two", "{name: sql, port: 81}",
 					"{addresses: [198.51.100.1], hostname: a}, {addresses: "
 					"[198.51.100.3]}"));
 	assert_string_equal(changes(),
@@ -262,8 +245,8 @@ static void
 a_service_without_ports(void **state)
 {
 	(void)state;
-	say("a.yaml",
-		SERVICE("clusterIP: None, selector: {app: db}")
+	kit_say(cluster, "a.yaml",
+		SERVICE("db", "clusterIP: None, selector: {app: db}")
 			POD("x", NAMED("x"), "True", "{containerPort: 1}"));
 	assert_string_equal(changes(), "db\nx.db +:1/tcp=x:1\n");
 }
@@ -274,8 +257,8 @@ local_traffic_does_not_bind_a_name(void **state)
 	struct cluster_change change;
 
 	(void)state;
-	say("a.yaml",
-		SERVICE("clusterIP: None, internalTrafficPolicy: Local, selector: {app: db}")
+	kit_say(cluster, "a.yaml",
+		SERVICE("db", "clusterIP: None, internalTrafficPolicy: Local, selector: {app: db}")
 			POD("x", NAMED("x"), "True", ""));
 	assert_true(cluster_next_change(cluster, &change));
 	assert_true(change.view->local_only);
@@ -285,7 +268,8 @@ local_traffic_does_not_bind_a_name(void **state)
 	assert_false(change.view->local_only);
 	cluster_change_fini(&change);
 	/* Changes that nobody took are freed. */
-	say("b.yaml", POD("z", NAMED("z"), "True", "") POD("y", NAMED("y"), "True", ""));
+	kit_say(cluster, "b.yaml",
+		POD("z", NAMED("z"), "True", "") POD("y", NAMED("y"), "True", ""));
 	assert_true(cluster_next_change(cluster, &change));
 	assert_true(cluster_dirty(cluster));
 	cluster_change_fini(&change);

@@ -1,39 +1,8 @@
-#include "model/cluster.h"
+#include "kube_kit.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
-
-#define SERVICE(name, rest)                                                                        \
-	"---\napiVersion: v1\nkind: Service\nmetadata: {name: " name "}\nspec: {" rest "}\n"
-#define SLICE(name, service, ports, endpoints)                                                     \
-	"---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n"           \
-	"metadata: {name: " name ", labels: {kubernetes.io/service-name: " service "}}\n"          \
-	"ports: [" ports "]\nendpoints: [" endpoints "]\n"
-#define NODE(name, labels, addresses)                                                              \
-	"---\napiVersion: v1\nkind: Node\nmetadata: {name: " name ", labels: {" labels "}}\n"      \
-	"status: {addresses: [" addresses "]}\n"
-
-static void
-say(struct cluster *c, const char *source, const char *yaml)
-{
-	struct kube_batch b;
-	struct err err = {0};
-	struct tree *t;
-
-	if (tree_parse(&t, source, yaml, strlen(yaml), &err) < 0)
-		fail_msg("%s", err.text);
-	kube_read(&b, t);
-	tree_free(&t);
-	if (b.n_complaints > 0)
-		fail_msg("%s", b.complaints[0]);
-	cluster_replace(c, source, &b);
-	kube_batch_fini(&b);
-}
 
 static uint32_t random_state = 4711;
 
@@ -125,7 +94,7 @@ compare_with_scratch(char *const texts[CELLS], char *const views[VIEWS])
 		auto_free char *source = xasprintf("%zu-%zu", i % SOURCES, i);
 
 		if (texts[i] != NULL)
-			say(scratch, source, texts[i]);
+			kit_say(scratch, source, texts[i]);
 	}
 	follow(scratch, fresh);
 	for (size_t i = 0; i < VIEWS; i++) {
@@ -153,7 +122,7 @@ any_sequence_equals_a_join_from_scratch(void **state)
 		free(take_ptr(&texts[i]));
 		if (rnd(3) != 0) {
 			texts[i] = random_object(i / SOURCES % KINDS, i / SOURCES / KINDS);
-			say(cluster, source, texts[i]);
+			kit_say(cluster, source, texts[i]);
 		} else {
 			cluster_replace(cluster, source, NULL);
 		}

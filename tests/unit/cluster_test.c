@@ -1,68 +1,21 @@
-#include "model/cluster.h"
+#include "kube_kit.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
-#include <cmocka.h>
-
-#define SERVICE(name, rest)                                                                        \
-	"---\napiVersion: v1\nkind: Service\nmetadata: {name: " name "}\nspec: {" rest "}\n"
 #define POD(name, node, rest, status)                                                              \
 	"---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", labels: {app: web, pod: " name \
 	"}}\n"                                                                                     \
 	"spec: {nodeName: " node ", " rest "}\nstatus: {phase: Running, " status "}\n"
-#define SLICE(name, service, ports, endpoints)                                                     \
-	"---\napiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\naddressType: IPv4\n"           \
-	"metadata: {name: " name ", labels: {kubernetes.io/service-name: " service "}}\n"          \
-	"ports: [" ports "]\nendpoints: [" endpoints "]\n"
-#define NODE(name, labels, addresses)                                                              \
-	"---\napiVersion: v1\nkind: Node\nmetadata: {name: " name ", labels: {" labels "}}\n"      \
-	"status: {addresses: [" addresses "]}\n"
 #define IPS(pod, host) "podIP: " pod ", hostIP: " host
-
-static void
-say(struct cluster *c, const char *source, const char *yaml)
-{
-	struct kube_batch b;
-	struct err err = {0};
-	struct tree *t;
-
-	if (tree_parse(&t, source, yaml, strlen(yaml), &err) < 0)
-		fail_msg("%s", err.text);
-	kube_read(&b, t);
-	tree_free(&t);
-	if (b.n_complaints > 0)
-		fail_msg("%s", b.complaints[0]);
-	cluster_replace(c, source, &b);
-	kube_batch_fini(&b);
-}
-
-static void
-read_data(struct kube_batch *b, const char *name)
-{
-	const char *top = getenv("top_srcdir");
-	auto_free char *path = xasprintf("%s/tests/data/kube/%s", top != NULL ? top : ".", name);
-	auto_free char *text = NULL;
-	struct err err = {0};
-	struct tree *t;
-	size_t len;
-
-	assert_int_equal(file_read(path, 1 << 20, &text, &len), 0);
-	if (tree_parse(&t, name, text, len, &err) < 0)
-		fail_msg("%s", err.text);
-	kube_read(b, t);
-	tree_free(&t);
-}
 
 static void
 say_data(struct cluster *c, const char *name)
 {
 	struct kube_batch b;
 
-	read_data(&b, name);
+	kit_read_data(&b, name);
 	cluster_replace(c, name, &b);
 	kube_batch_fini(&b);
 }
@@ -124,7 +77,7 @@ static void
 named_port_is_resolved_in_each_pod(void **state)
 {
 	(void)state;
-	say(cluster, "a.yaml",
+	kit_say(cluster, "a.yaml",
 		SERVICE("s", WEB) POD("a", "n1",
 			"containers: [{ports: [{name: www, containerPort: 8080, hostPort: "
 			"30080}]}]",
@@ -182,8 +135,8 @@ each_way_to_reach_a_pod(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		say(cluster, "s.yaml", SERVICE("s", NUMBER));
-		say(cluster, "p.yaml", cases[i].pod);
+		kit_say(cluster, "s.yaml", SERVICE("s", NUMBER));
+		kit_say(cluster, "p.yaml", cases[i].pod);
 		assert_non_null(strstr(endpoints_of(cluster), cases[i].way));
 		assert_string_equal(cluster_reason(cluster, "default", "s"), "");
 		cluster_replace(cluster, "p.yaml", NULL);
@@ -192,7 +145,7 @@ each_way_to_reach_a_pod(void **state)
 			cluster_reason(cluster, "default", "s"), "port 80: no pod with an address");
 	}
 	/* A hostPort of the other protocol is none. */
-	say(cluster, "p.yaml",
+	kit_say(cluster, "p.yaml",
 		POD("a", "n",
 			"containers: [{ports: [{containerPort: 8080, hostPort: 1, protocol: "
 			"UDP}]}]",
@@ -222,7 +175,7 @@ conditions_of_pods(void **state)
 	};
 
 	(void)state;
-	say(cluster, "s.yaml", SERVICE("s", NUMBER));
+	kit_say(cluster, "s.yaml", SERVICE("s", NUMBER));
 	drain(cluster);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *pod = xasprintf(
@@ -234,22 +187,22 @@ conditions_of_pods(void **state)
 				  "\"2026-11-21T00:00:00Z\"}\n%s\n",
 				cases[i].status);
 
-		say(cluster, "p.yaml", pod);
+		kit_say(cluster, "p.yaml", pod);
 		assert_non_null(strstr(endpoints_of(cluster), cases[i].flags));
-		say(cluster, "p.yaml", leaving);
+		kit_say(cluster, "p.yaml", leaving);
 		assert_non_null(strstr(endpoints_of(cluster),
 			strcmp(cases[i].flags, "\"flags\":3") == 0 ? "\"flags\":6"
 								   : "\"flags\":4"));
 	}
-	say(cluster, "p.yaml",
+	kit_say(cluster, "p.yaml",
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\n"
 		"status: {phase: Failed, podIP: 10.0.0.1}\n");
 	assert_string_equal(endpoints_of(cluster), "[]}]}");
-	say(cluster, "p.yaml",
+	kit_say(cluster, "p.yaml",
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\n"
 		"status: {phase: Pending, podIP: 10.0.0.1}\n");
 	assert_non_null(strstr(endpoints_of(cluster), "\"flags\":0"));
-	say(cluster, "s.yaml", SERVICE("s", "publishNotReadyAddresses: true, " NUMBER));
+	kit_say(cluster, "s.yaml", SERVICE("s", "publishNotReadyAddresses: true, " NUMBER));
 	assert_non_null(strstr(endpoints_of(cluster), "\"flags\":1"));
 }
 
@@ -257,21 +210,22 @@ static void
 slices_before_endpoints_before_selector(void **state)
 {
 	(void)state;
-	say(cluster, "s.yaml",
+	kit_say(cluster, "s.yaml",
 		SERVICE("s", NUMBER) POD("a", "n", "containers: []", IPS("10.0.0.1", "192.0.2.1")));
 	assert_non_null(strstr(endpoints_of(cluster), "\"podIP\":\"10.0.0.1\""));
-	say(cluster, "e.yaml",
+	kit_say(cluster, "e.yaml",
 		"apiVersion: v1\nkind: Endpoints\nmetadata: {name: s}\nsubsets:\n"
 		"- {addresses: [{ip: 10.0.0.2}], notReadyAddresses: [{ip: 10.0.0.3}], ports: "
 		"[{port: 7}]}\n");
 	assert_string_equal(endpoints_of(cluster),
 		"[{\"flags\":3,\"givenIP\":\"10.0.0.2\",\"givenPort\":7},"
 		"{\"flags\":0,\"givenIP\":\"10.0.0.3\",\"givenPort\":7}]}]}");
-	say(cluster, "l.yaml", SLICE("s-1", "s", "{port: 8}", "{addresses: [10.0.0.4]}"));
+	kit_say(cluster, "l.yaml", SLICE("s-1", "s", "{port: 8}", "{addresses: [10.0.0.4]}"));
 	assert_string_equal(endpoints_of(cluster),
 		"[{\"flags\":3,\"givenIP\":\"10.0.0.4\",\"givenPort\":8}]}]}");
 	/* A slice of the wrong port is still who decides. */
-	say(cluster, "l.yaml", SLICE("s-1", "s", "{port: 8, name: x}", "{addresses: [10.0.0.4]}"));
+	kit_say(cluster, "l.yaml",
+		SLICE("s-1", "s", "{port: 8, name: x}", "{addresses: [10.0.0.4]}"));
 	assert_string_equal(endpoints_of(cluster), "[]}]}");
 	assert_non_null(strstr(cluster_reason(cluster, "default", "s"), "no port named ''"));
 	cluster_replace(cluster, "l.yaml", NULL);
@@ -284,19 +238,19 @@ static void
 slices_are_joined_to_pods(void **state)
 {
 	(void)state;
-	say(cluster, "l.yaml",
+	kit_say(cluster, "l.yaml",
 		SERVICE("s", NUMBER) SLICE("s-1", "s", "{port: 8080}",
 			"{addresses: [172.17.0.2], nodeName: n1, targetRef: {kind: Pod, name: a}},"
 			"{addresses: [172.17.0.2], nodeName: n2}"));
 	assert_string_equal(endpoints_of(cluster),
 		"[{\"node\":\"n1\",\"flags\":3,\"givenIP\":\"172.17.0.2\",\"givenPort\":8080},"
 		"{\"node\":\"n2\",\"flags\":3,\"givenIP\":\"172.17.0.2\",\"givenPort\":8080}]}]}");
-	say(cluster, "a.yaml",
+	kit_say(cluster, "a.yaml",
 		POD("a", "n1", "containers: [{ports: [{containerPort: 8080, hostPort: 5}]}]",
 			IPS("172.17.0.2", "192.0.2.1")));
 	assert_non_null(strstr(endpoints_of(cluster), "\"pod\":\"a\""));
 	/* Found by node and address; the same address on another node is another pod. */
-	say(cluster, "b.yaml",
+	kit_say(cluster, "b.yaml",
 		POD("b", "n2", "containers: [{ports: [{containerPort: 8080, hostPort: 6}]}]",
 			IPS("172.17.0.2", "192.0.2.2")));
 	assert_string_equal(endpoints_of(cluster),
@@ -312,7 +266,7 @@ static void
 doubles_over_slices_are_one_and_the_better_stays(void **state)
 {
 	(void)state;
-	say(cluster, "l.yaml",
+	kit_say(cluster, "l.yaml",
 		SERVICE("s", NUMBER) SLICE("s-1", "s", "{port: 8080}",
 			"{addresses: [10.0.0.1], conditions: {ready: false}}")
 			SLICE("s-2", "s", "{port: 8080}", "{addresses: [10.0.0.1]}")
@@ -328,16 +282,16 @@ sites_and_public_addresses_come_from_nodes(void **state)
 	const char *site, *zone;
 
 	(void)state;
-	say(cluster, "s.yaml",
+	kit_say(cluster, "s.yaml",
 		SERVICE("s", NUMBER) POD("a", "n1",
 			"containers: [{ports: [{containerPort: 8080, hostPort: 5}]}]",
 			IPS("172.17.0.2", "10.1.1.1")));
 	drain(cluster);
-	say(cluster, "n.yaml",
+	kit_say(cluster, "n.yaml",
 		NODE("n1", "edgeway.io/site: s1, topology.kubernetes.io/zone: z1",
 			"{type: ExternalIP, address: 198.51.100.9}"));
 	assert_non_null(strstr(endpoints_of(cluster), "\"site\":\"s1\",\"zone\":\"z1\",\"pod\""));
-	say(cluster, "n.yaml",
+	kit_say(cluster, "n.yaml",
 		NODE("n1", "topology.kubernetes.io/zone: z1, edgeway.io/public: \"true\"",
 			"{type: ExternalIP, address: 198.51.100.9}"));
 	assert_string_equal(endpoints_of(cluster),
@@ -346,7 +300,7 @@ sites_and_public_addresses_come_from_nodes(void **state)
 		"\"podIP\":\"172.17.0.2\",\"podPort\":8080,\"hostIP\":\"10.1.1.1\",\"hostPort\":5,"
 		"\"publicIP\":\"198.51.100.9\"}]}]}");
 	/* What does not matter here wakes nobody. */
-	say(cluster, "n.yaml",
+	kit_say(cluster, "n.yaml",
 		NODE("n1", "topology.kubernetes.io/zone: z1, edgeway.io/public: \"true\", x: y",
 			"{type: ExternalIP, address: 198.51.100.9}"));
 	assert_false(cluster_dirty(cluster));
@@ -392,12 +346,12 @@ protocol_of_a_port(void **state)
 		auto_free char *want = xasprintf("\"mode\":\"%s\"", cases[i].mode);
 		struct cluster *c = cluster_new();
 
-		say(c, "s.yaml", yaml);
+		kit_say(c, "s.yaml", yaml);
 		if (strstr(only_change(c), want) == NULL)
 			fail_msg("%s is not %s", cases[i].port, cases[i].mode);
 		cluster_free(&c);
 	}
-	say(cluster, "s.yaml", SERVICE("s", "ports: [{port: 1, protocol: SCTP}]"));
+	kit_say(cluster, "s.yaml", SERVICE("s", "ports: [{port: 1, protocol: SCTP}]"));
 	assert_string_equal(
 		only_change(cluster), "{\"ns\":\"default\",\"name\":\"s\",\"ports\":[]}");
 }
@@ -406,19 +360,19 @@ static void
 services_that_are_not_ours_have_no_view(void **state)
 {
 	(void)state;
-	say(cluster, "s.yaml",
+	kit_say(cluster, "s.yaml",
 		"apiVersion: v1\nkind: Service\nmetadata: {name: a, labels: {edgeway.io/mesh: "
 		"\"false\"}}\n"
 		"---\napiVersion: v1\nkind: Service\nmetadata: {name: b, labels: "
 		"{service.kubernetes.io/service-proxy-name: other}}\n");
 	assert_string_equal(only_change(cluster), "none");
-	say(cluster, "s.yaml",
+	kit_say(cluster, "s.yaml",
 		"apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"
 		"spec: {type: ExternalName, externalName: db.example.com.}\n");
 	assert_string_equal(only_change(cluster),
 		"{\"ns\":\"default\",\"name\":\"a\",\"externalName\":\"db.example.com\",\"ports\":["
 		"]}");
-	say(cluster, "s.yaml",
+	kit_say(cluster, "s.yaml",
 		"apiVersion: v1\nkind: Service\nmetadata: {name: a, annotations: {edgeway.io/mesh: "
 		"\"false\"}}\n");
 	assert_string_equal(only_change(cluster), "gone");
@@ -428,15 +382,15 @@ static void
 only_affected_services_are_looked_at(void **state)
 {
 	(void)state;
-	say(cluster, "s.yaml", SERVICE("s", NUMBER));
-	say(cluster, "t.yaml", SERVICE("t", "selector: {app: other}, ports: [{port: 1}]"));
+	kit_say(cluster, "s.yaml", SERVICE("s", NUMBER));
+	kit_say(cluster, "t.yaml", SERVICE("t", "selector: {app: other}, ports: [{port: 1}]"));
 	assert_int_equal(drain(cluster), 2);
-	say(cluster, "p.yaml", POD("a", "n", "containers: []", "podIP: 10.0.0.1"));
+	kit_say(cluster, "p.yaml", POD("a", "n", "containers: []", "podIP: 10.0.0.1"));
 	assert_int_equal(drain(cluster), 1);
 	/* Said again without a difference. */
-	say(cluster, "p.yaml", POD("a", "n", "containers: []", "podIP: 10.0.0.1"));
+	kit_say(cluster, "p.yaml", POD("a", "n", "containers: []", "podIP: 10.0.0.1"));
 	assert_int_equal(drain(cluster), 0);
-	say(cluster, "q.yaml",
+	kit_say(cluster, "q.yaml",
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: z, labels: {app: nobody}}\n");
 	assert_false(cluster_dirty(cluster));
 	cluster_replace(cluster, "s.yaml", NULL);
@@ -448,11 +402,11 @@ static void
 two_sources_for_one_object(void **state)
 {
 	(void)state;
-	say(cluster, "b.yaml", SERVICE("s", "ports: [{port: 2}]"));
+	kit_say(cluster, "b.yaml", SERVICE("s", "ports: [{port: 2}]"));
 	assert_non_null(strstr(only_change(cluster), "\"port\":2"));
-	say(cluster, "a.yaml", SERVICE("s", "ports: [{port: 1}]"));
+	kit_say(cluster, "a.yaml", SERVICE("s", "ports: [{port: 1}]"));
 	assert_non_null(strstr(only_change(cluster), "\"port\":1"));
-	say(cluster, "b.yaml", SERVICE("s", "ports: [{port: 3}]"));
+	kit_say(cluster, "b.yaml", SERVICE("s", "ports: [{port: 3}]"));
 	assert_string_equal(only_change(cluster), "none");
 	assert_false(cluster_remove(cluster, "c.yaml", KUBE_SERVICE, "default", "s"));
 	assert_true(cluster_remove(cluster, "a.yaml", KUBE_SERVICE, "default", "s"));
@@ -472,7 +426,7 @@ a_refused_object_keeps_its_last_good_form(void **state)
 		SERVICE("s", "ports: [{port: 0}]") SERVICE("u", "ports: [{port: 9}]");
 
 	(void)state;
-	say(cluster, "a.yaml", SERVICE("s", "ports: [{port: 1}]"));
+	kit_say(cluster, "a.yaml", SERVICE("s", "ports: [{port: 1}]"));
 	drain(cluster);
 	assert_int_equal(tree_parse(&t, "a.yaml", half, strlen(half), NULL), 0);
 	kube_read(&b, t);
@@ -577,7 +531,7 @@ static void
 annotations_are_in_the_view(void **state)
 {
 	(void)state;
-	say(cluster, "s.yaml",
+	kit_say(cluster, "s.yaml",
 		"apiVersion: v1\nkind: Service\nmetadata: {name: s, annotations: "
 		"{edgeway.io/hash-on: "
 		"\"header:X-User\", edgeway.io/retries: 2, edgeway.io/health-path: /ok}}\n"
@@ -623,10 +577,10 @@ life_of_a_pod(void **state)
 	struct kube_batch b;
 
 	(void)state;
-	say(cluster, "s.yaml",
+	kit_say(cluster, "s.yaml",
 		SERVICE("life", "selector: {app: life}, ports: [{name: http, port: 80}]"));
 	drain(cluster);
-	read_data(&b, "life-slices.json");
+	kit_read_data(&b, "life-slices.json");
 	assert_int_equal(b.n, ARRAY_LEN(flags));
 	for (size_t i = 0; i < b.n; i++) {
 		cluster_put(cluster, "", &b.objects[i]);

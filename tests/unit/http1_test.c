@@ -478,7 +478,7 @@ clean_requests(void **state)
 		"10.0.0.9\r\nVia: 1.1 edgeway\r\n"
 		"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n");
 	emit("PUT / HTTP/1.1\r\n" H "Connection: te\r\nTE: trailers\r\nTrailer: a, b\r\nTrailer: "
-				    "c\r\nTransfer-Encoding: chunked\r\n\r\n",
+	     "c\r\nTransfer-Encoding: chunked\r\n\r\n",
 		&none,
 		"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: a, b, c\r\n"
 		"Connection: TE\r\nTE: trailers\r\n\r\n");

@@ -1,41 +1,19 @@
-#include "model/kube.h"
+#include "kube_kit.h"
 
 #include <errno.h>
-#include <setjmp.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-
-#include <cmocka.h>
 
 static void
 read_text(struct kube_batch *b, const char *text)
 {
-	struct err err = {0};
-	struct tree *t;
-
-	if (tree_parse(&t, "m.yaml", text, strlen(text), &err) < 0)
-		fail_msg("%s", err.text);
-	kube_read(b, t);
-	tree_free(&t);
+	kit_read(b, "m.yaml", text);
 }
 
-/* A file of tests/data/kube: objects of a real API server, shortened. */
 static void
 read_data(struct kube_batch *b, const char *name)
 {
-	const char *top = getenv("top_srcdir");
-	auto_free char *path = xasprintf("%s/tests/data/kube/%s", top != NULL ? top : ".", name);
-	auto_free char *text = NULL;
-	struct err err = {0};
-	struct tree *t;
-	size_t len;
-
-	assert_int_equal(file_read(path, 1 << 20, &text, &len), 0);
-	if (tree_parse(&t, name, text, len, &err) < 0)
-		fail_msg("%s", err.text);
-	kube_read(b, t);
-	tree_free(&t);
+	kit_read_data(b, name);
 	if (b->n_complaints > 0)
 		fail_msg("%s", b->complaints[0]);
 }
@@ -257,9 +235,9 @@ other_kinds_are_skipped_and_good_ones_load(void **state)
 	kube_batch_fini(&b);
 }
 
-#define SERVICE "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec:\n"
+#define A_SERVICE "apiVersion: v1\nkind: Service\nmetadata: {name: s}\nspec:\n"
 #define POD "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n"
-#define SLICE                                                                                      \
+#define A_SLICE                                                                                    \
 	"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"                                   \
 	"metadata: {name: s-1, labels: {kubernetes.io/service-name: s}}\n"
 
@@ -273,44 +251,45 @@ refuses_with_file_line_and_reason(void **state)
 		{"metadata: {name: s}\n", "m.yaml:1: a Kubernetes object with kind"},
 		{"apiVersion: v1\nkind: Service\nmetadata:\n  namespace: x\n",
 			"without metadata.name"},
-		{SERVICE "  type: Magic\n", "m.yaml:5: type: 'Magic'"},
-		{SERVICE "  clusterIP: 10.0.0.300\n", "m.yaml:5: clusterIP: '10.0.0.300'"},
-		{SERVICE "  ports:\n  - port: 80\n    protocol: http\n",
+		{A_SERVICE "  type: Magic\n", "m.yaml:5: type: 'Magic'"},
+		{A_SERVICE "  clusterIP: 10.0.0.300\n", "m.yaml:5: clusterIP: '10.0.0.300'"},
+		{A_SERVICE "  ports:\n  - port: 80\n    protocol: http\n",
 			"m.yaml:7: protocol: 'http'"},
-		{SERVICE "  ports:\n  - port: 65536\n", "m.yaml:6: port: a port from"},
-		{SERVICE "  ports:\n  - name: a\n", "m.yaml:6: port: missing"},
-		{SERVICE "  ports:\n  - {port: 80, targetPort: 0}\n",
+		{A_SERVICE "  ports:\n  - port: 65536\n", "m.yaml:6: port: a port from"},
+		{A_SERVICE "  ports:\n  - name: a\n", "m.yaml:6: port: missing"},
+		{A_SERVICE "  ports:\n  - {port: 80, targetPort: 0}\n",
 			"m.yaml:6: targetPort: a port"},
-		{SERVICE "  ports:\n  - {port: 80, targetPort: \"80\"}\n",
+		{A_SERVICE "  ports:\n  - {port: 80, targetPort: \"80\"}\n",
 			"m.yaml:6: targetPort: a port"},
-		{SERVICE "  ports:\n  - {port: 80}\n  - {port: 81}\n",
+		{A_SERVICE "  ports:\n  - {port: 80}\n  - {port: 81}\n",
 			"m.yaml:7: several ports need a name"},
-		{SERVICE "  ports:\n  - {port: 80, name: a}\n  - {port: 80, name: b}\n",
+		{A_SERVICE "  ports:\n  - {port: 80, name: a}\n  - {port: 80, name: b}\n",
 			"m.yaml:7: port 80 twice"},
-		{SERVICE "  ports: \"80\"\n", "m.yaml:5: ports: a list expected"},
-		{SERVICE "  ports: {port: 80}\n", "m.yaml:5: ports: a list expected"},
-		{SERVICE "  sessionAffinity: Cookie\n", "m.yaml:5: sessionAffinity"},
-		{SERVICE "  sessionAffinity: ClientIP\n"
-			 "  sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}\n",
+		{A_SERVICE "  ports: \"80\"\n", "m.yaml:5: ports: a list expected"},
+		{A_SERVICE "  ports: {port: 80}\n", "m.yaml:5: ports: a list expected"},
+		{A_SERVICE "  sessionAffinity: Cookie\n", "m.yaml:5: sessionAffinity"},
+		{A_SERVICE "  sessionAffinity: ClientIP\n"
+			   "  sessionAffinityConfig: {clientIP: {timeoutSeconds: 86401}}\n",
 			"m.yaml:6: timeoutSeconds"},
-		{SERVICE "  type: ExternalName\n  externalName: a_b\n", "m.yaml:6: externalName"},
-		{SERVICE "  selector: [a]\n", "m.yaml:5: a map of labels"},
+		{A_SERVICE "  type: ExternalName\n  externalName: a_b\n", "m.yaml:6: externalName"},
+		{A_SERVICE "  selector: [a]\n", "m.yaml:5: a map of labels"},
 		{POD "spec:\n  containers:\n  - ports:\n    - {containerPort: 80, hostPort: -1}\n",
 			"m.yaml:7: hostPort"},
 		{POD "spec:\n  nodeName: A\n", "m.yaml:5: nodeName"},
 		{POD "status: {podIP: here}\n", "m.yaml:4: podIP: 'here'"},
-		{SLICE "addressType: IPv4\nendpoints:\n- addresses: [127.0.0.1]\n",
+		{A_SLICE "addressType: IPv4\nendpoints:\n- addresses: [127.0.0.1]\n",
 			"m.yaml:6: 127.0.0.1 is"},
-		{SLICE "addressType: IPv4\nendpoints:\n- addresses: [169.254.1.1]\n", "link-local"},
-		{SLICE "addressType: IPv4\nendpoints:\n- addresses: [x.example]\n",
+		{A_SLICE "addressType: IPv4\nendpoints:\n- addresses: [169.254.1.1]\n",
+			"link-local"},
+		{A_SLICE "addressType: IPv4\nendpoints:\n- addresses: [x.example]\n",
 			"is no IP address"},
-		{SLICE "addressType: IPv4\nendpoints:\n- addresses: null\n",
+		{A_SLICE "addressType: IPv4\nendpoints:\n- addresses: null\n",
 			"m.yaml:6: '' is no IP"},
-		{SLICE "addressType: IPv4\nendpoints: {addresses: [10.0.0.1]}\n",
+		{A_SLICE "addressType: IPv4\nendpoints: {addresses: [10.0.0.1]}\n",
 			"m.yaml:5: endpoints: a list expected"},
 		{POD "spec: {containers: main}\n", "m.yaml:4: containers: a list expected"},
 		{"apiVersion: v1\nkind: List\nitems: {a: 1}\n", "items: a list expected"},
-		{SLICE "endpoints: null\n", "addressType: IPv4, IPv6"},
+		{A_SLICE "endpoints: null\n", "addressType: IPv4, IPv6"},
 	};
 
 	(void)state;
@@ -502,7 +481,7 @@ hints_of_a_slice(void **state)
 
 	(void)state;
 	read_text(&b,
-		SLICE
+		A_SLICE
 		"addressType: IPv4\nendpoints:\n"
 		"- {addresses: [10.0.0.1], hints: {forZones: [{name: b}, {name: a}, {name: b}],"
 		" forNodes: [{name: n.x}]}}\n"
@@ -515,9 +494,10 @@ hints_of_a_slice(void **state)
 	assert_int_equal(e[1].hint_zones.n, 0);
 	kube_batch_fini(&b);
 	read_text(&b,
-		SLICE "addressType: IPv4\nendpoints:\n- {addresses: [10.0.0.1], hints: {forZones: ["
-		      "{name: a}, {name: b}, {name: c}, {name: d}, {name: e}, {name: f}, {name: g},"
-		      " {name: h}, {name: i}]}}\n");
+		A_SLICE
+		"addressType: IPv4\nendpoints:\n- {addresses: [10.0.0.1], hints: {forZones: ["
+		"{name: a}, {name: b}, {name: c}, {name: d}, {name: e}, {name: f}, {name: g},"
+		" {name: h}, {name: i}]}}\n");
 	assert_int_equal(b.n_wrong, 1);
 	assert_non_null(strstr(b.complaints[0], "m.yaml:6: hints.forZones: at most 8"));
 	kube_batch_fini(&b);

@@ -155,7 +155,8 @@ agent_takes_every_key_of_the_contract(void **state)
 		"  catchClusterIPs: true\n  datapath: kernel\n  workers: 64\n"
 		"dns: {port: 53, ttl: 30, upstreams: [192.0.2.1, '[2001:db8::1]:53'], resolvConf: "
 		"/etc/resolv.conf,\n"
-		"  manageResolvConf: true, capture: upstreams}\nlb: {policy: consistent-hash, accessLog: errors}\n"
+		"  manageResolvConf: true, capture: upstreams}\nlb: {policy: consistent-hash, "
+		"accessLog: errors}\n"
 		"hub: {url: \"wss://hub:10000\", ca: /ca, cert: /c, key: /k, token: " TOKEN
 		", nodeId: n,\n"
 		"  heartbeat: 4s, proxy: 'http://u:p@proxy:3128', protocol: cloudhub}\n"
