@@ -11,8 +11,6 @@ import subprocess
 import sys
 import time
 
-import frame  # noqa: F401, says what counts in a bench
-
 BUILD = os.environ.get("top_builddir") or os.getcwd()
 
 
