@@ -129,7 +129,8 @@ def load_of(client, url, name, connections, options, seconds):
 
 
 class Bench:
-    """The machines, with each contender's processes and address."""
+    """The machines, with each contender's processes and address. The floor keeps no connections to backends, and would
+    run out of ports with one for each request."""
 
     def __init__(self, lab, n_services, seconds):
         self.lab, self.n, self.seconds = lab, n_services, seconds
@@ -176,7 +177,7 @@ class Bench:
     def contenders(self, path, connections, options):
         return [frame.Contender(name, self.pids[name],
                                 load_of(self.client, self.url(name, path), self.host, connections, options, self.seconds))
-                for name in self.places]
+                for name in self.places if name != "floor" or "Connection: close" not in options]
 
     def idle(self, n_clients):
         """{name: (bytes of anonymous memory, of PSS) for each of so many idle clients}."""
@@ -214,9 +215,9 @@ def tell(contenders, title, main):
     best, of_direct = min(cpu["haproxy"], cpu["nginx"]), rate["edgeway"] / rate["direct"]
     bar = [f" (bar {BARS['cpu']}: {met(cpu['edgeway'] <= BARS['cpu'] * best)})",
            f" Requests/s are {of_direct:.2f} of direct (bar {BARS['rate']}: {met(of_direct >= BARS['rate'])})."] if main else ["", ""]
+    floor = f", {cpu['edgeway'] / cpu['floor']:.2f} of the floor" if "floor" in cpu else ""
     print(f"\nCPU per request: edgeway is {cpu['edgeway'] / cpu['haproxy']:.2f} of haproxy, {cpu['edgeway'] / cpu['nginx']:.2f} "
-          f"of nginx, {cpu['edgeway'] / best:.2f} of the better{bar[0]}, {cpu['edgeway'] / cpu['floor']:.2f} of the floor.{bar[1]}\n",
-          flush=True)
+          f"of nginx, {cpu['edgeway'] / best:.2f} of the better{bar[0]}{floor}.{bar[1]}\n", flush=True)
 
 
 def bench(n_services, args, first):
