@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 void
@@ -121,6 +122,18 @@ buf_printf(struct buf *b, const char *fmt, ...)
 	va_end(ap);
 	b->end += (size_t)n;
 	return 0;
+}
+
+int
+buf_add_utc(struct buf *b, int64_t seconds)
+{
+	time_t at = (time_t)seconds;
+	char text[40] = "";
+	struct tm tm;
+
+	if (gmtime_r(&at, &tm) != NULL)
+		strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	return buf_adds(b, text);
 }
 
 const char *

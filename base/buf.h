@@ -51,6 +51,8 @@ void buf_consume(struct buf *b, size_t n);
 int buf_add(struct buf *b, const void *data, size_t n);
 int buf_adds(struct buf *b, const char *s);
 int buf_printf(struct buf *b, const char *fmt, ...) printf_like(2, 3);
+/* Seconds since 1970 as 2026-11-21T06:00:00Z. */
+int buf_add_utc(struct buf *b, int64_t seconds);
 /* The content with a NUL behind it (not counted in buf_len); "" for an empty buffer. */
 const char *buf_str(struct buf *b);
 /* The content as a heap string of the caller's; the buffer is empty afterwards. */

@@ -1,6 +1,7 @@
 #include "base/pki.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <openssl/crypto.h>
@@ -167,6 +168,29 @@ pki_cert_hash(const char *cert_pem, char hash[PKI_HASH_TEXT], struct err *err)
 	return 0;
 }
 
+void
+pki_x509_serial(const X509 *cert, char serial[PKI_SERIAL_TEXT])
+{
+	const ASN1_INTEGER *number = X509_get0_serialNumber(cert);
+	size_t len = MIN((size_t)ASN1_STRING_length(number), (size_t)(PKI_SERIAL_TEXT - 1) / 2);
+	const unsigned char *bytes = ASN1_STRING_get0_data(number);
+
+	for (size_t i = 0; i < len; i++)
+		snprintf(serial + 2 * i, 3, "%02x", bytes[i]);
+	serial[2 * len] = '\0';
+}
+
+int
+pki_cert_serial(const char *cert_pem, char serial[PKI_SERIAL_TEXT], struct err *err)
+{
+	auto_x509 X509 *cert = pki_read_cert(cert_pem, "the certificate", err);
+
+	if (cert == NULL)
+		return -EINVAL;
+	pki_x509_serial(cert, serial);
+	return 0;
+}
+
 /* Text without a NUL inside, which would make two readers see two names; else NULL. */
 static char *
 clean_text(const ASN1_STRING *s)
@@ -232,6 +256,31 @@ seconds_of(const ASN1_TIME *time)
 		ASN1_TIME_diff(&days, &seconds, epoch, time);
 	ASN1_TIME_free(epoch);
 	return (int64_t)days * 86400 + seconds;
+}
+
+int64_t
+pki_x509_begins(const X509 *cert)
+{
+	return seconds_of(X509_get0_notBefore(cert));
+}
+
+bool
+pki_bundle_holds(const char *pem, const char *hash)
+{
+	auto_bio BIO *bio = pki_bio(pem, "the bundle", NULL);
+	bool found = false;
+
+	while (bio != NULL && !found) {
+		auto_x509 X509 *cert = PEM_read_bio_X509(bio, NULL, pki_no_pass_phrase, NULL);
+		char have[PKI_HASH_TEXT];
+
+		if (cert == NULL)
+			break;
+		pki_x509_hash(cert, have);
+		found = pki_equal(have, hash);
+	}
+	ERR_clear_error();
+	return found;
 }
 
 int

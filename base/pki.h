@@ -8,10 +8,13 @@
 #include "base/err.h"
 
 struct ssl_ctx_st;
-enum { PKI_HASH_TEXT = 65 }; /* sha256 in hex and NUL */
+enum {
+	PKI_HASH_TEXT = 65, /* sha256 in hex and NUL */
+	PKI_SERIAL_TEXT = 41, /* 20 bytes at most (RFC 5280 section 4.1.2.2) in hex and NUL */
+};
 
 int pki_key_new(char **key_pem, struct err *err);
-/* Self-signed CA. Validity from one day ago (clocks differ) for `days`. */
+/* Self-signed CA, good for `days`, and from a day ago: clocks differ. */
 int pki_ca_new(
 	const char *common_name, unsigned days, char **cert_pem, char **key_pem, struct err *err);
 int pki_csr_new(const char *key_pem, const char *common_name, char **csr_pem, struct err *err);
@@ -23,6 +26,7 @@ struct pki_issue {
 		names; /* DNS names and IP addresses for subjectAltName, NULL-terminated; may be NULL */
 	bool server, client; /* extended key usage */
 	unsigned days;
+	uint64_t life_s; /* in place of days; good from a tenth of it ago, a day at most */
 };
 /* Signs the CSR's public key under issue's name (never the CSR's own); checks the CSR's signature. */
 int pki_sign(const struct pki_issue *issue, const char *csr_pem, char **cert_pem, struct err *err);
@@ -37,6 +41,10 @@ int pki_cert_hash(const char *cert_pem, char hash[PKI_HASH_TEXT], struct err *er
  * common name and the whole as a DNS name of subjectAltName, where it is read back from. */
 int pki_cert_info(const char *cert_pem, char **common_name, int64_t *not_before, int64_t *not_after,
 	struct err *err);
+/* The serial number in lower-case hex: no two of our certificates share one. */
+int pki_cert_serial(const char *cert_pem, char serial[PKI_SERIAL_TEXT], struct err *err);
+/* Is one of the certificates in the text the one with this hash? */
+bool pki_bundle_holds(const char *pem, const char *hash);
 /* Does the key belong to the certificate? 0 or -EINVAL. */
 int pki_pair_check(const char *cert_pem, const char *key_pem, struct err *err);
 void pki_sha256_hex(const void *data, size_t len, char hash[PKI_HASH_TEXT]);
@@ -52,6 +60,10 @@ int pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem
 /* Client context for joining: trusts exactly the CA in the server's chain whose hash is ca_hash. The
  * CA's PEM is put in *ca_pem (heap, owner frees) once the handshake succeeded. */
 int pki_join_ctx(const char *ca_hash, char **ca_pem, struct ssl_ctx_st **ctx, struct err *err);
+/* A client context: on a clock that says less than `floor_s` (seconds since 1970; a machine without a battery starts in
+ * 1970) certificates are checked as of floor_s, or of the start of the peer's own certificate if
+ * that is later. In force until the context's last connection ends; may be called again. */
+void pki_ctx_floor(struct ssl_ctx_st *ctx, int64_t floor_s);
 /* Lets go of the context; connections keep it until they end. */
 void pki_ctx_free(struct ssl_ctx_st **ctx);
 

@@ -14,6 +14,7 @@ enum {
 	DNS_NAME_MAX = 253,
 	SERIAL_BYTES = 16,
 	DAYS_MAX = 36500,
+	DAY_S = 86400,
 	SECURITY_BITS = 112, /* least strength of a key that we sign */
 };
 
@@ -116,18 +117,21 @@ add_extension(X509 *cert, X509 *issuer, int nid, const char *value)
 
 /* Everything but issuer, extensions and signature. */
 static int
-begin_cert(X509 *cert, const char *common_name, unsigned days, EVP_PKEY *key, struct err *err)
+begin_cert(X509 *cert, const char *common_name, uint64_t life_s, EVP_PKEY *key, struct err *err)
 {
+	long before = (long)MIN(life_s / 10, (uint64_t)DAY_S);
 	int rc = check_common_name(common_name, err);
 
 	if (rc < 0)
 		return rc;
-	if (days == 0 || days > DAYS_MAX)
-		return err_set(
-			err, EINVAL, "a certificate lives 1 to %d days, not %u", DAYS_MAX, days);
+	if (life_s == 0 || life_s > (uint64_t)DAYS_MAX * DAY_S)
+		return err_set(err, EINVAL,
+			"a certificate lives between a second and %d days, not %llu s", DAYS_MAX,
+			(unsigned long long)life_s);
 	if (X509_set_version(cert, X509_VERSION_3) != 1 || !set_serial(cert) ||
-		X509_time_adj_ex(X509_getm_notBefore(cert), -1, 0, NULL) == NULL ||
-		X509_time_adj_ex(X509_getm_notAfter(cert), (int)days, 0, NULL) == NULL ||
+		X509_time_adj_ex(X509_getm_notBefore(cert), 0, -before, NULL) == NULL ||
+		X509_time_adj_ex(X509_getm_notAfter(cert), (int)(life_s / DAY_S),
+			(long)(life_s % DAY_S), NULL) == NULL ||
 		set_common_name(X509_get_subject_name(cert), common_name) != 1 ||
 		X509_set_pubkey(cert, key) != 1)
 		return pki_fail(err, "cannot make the certificate");
@@ -144,7 +148,7 @@ pki_ca_new(const char *common_name, unsigned days, char **cert_pem, char **key_p
 
 	if (key == NULL || cert == NULL)
 		return pki_fail(err, "cannot make a CA");
-	rc = begin_cert(cert, common_name, days, key, err);
+	rc = begin_cert(cert, common_name, (uint64_t)days * DAY_S, key, err);
 	if (rc < 0)
 		return rc;
 	if (X509_set_issuer_name(cert, X509_get_subject_name(cert)) != 1 ||
@@ -277,7 +281,8 @@ issue_cert(const struct pki_issue *issue, EVP_PKEY *subject, char **cert_pem, st
 		return pki_fail(err, "the CA's key and certificate");
 	if (cert == NULL)
 		return pki_fail(err, "cannot make the certificate");
-	rc = begin_cert(cert, issue->common_name, issue->days, subject, err);
+	rc = begin_cert(cert, issue->common_name,
+		issue->life_s != 0 ? issue->life_s : (uint64_t)issue->days * DAY_S, subject, err);
 	if (rc < 0)
 		return rc;
 	if (X509_set_issuer_name(cert, X509_get_subject_name(ca)) != 1 ||

@@ -4,6 +4,7 @@
 #include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <openssl/err.h>
 #include <openssl/pem.h>
@@ -15,15 +16,16 @@
 /* TLS 1.2 with forward secrecy and AEAD only; TLS 1.3 has nothing else. */
 static const char tls12_ciphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 
-/* What the verify callback of a joining context needs; freed with the SSL_CTX. */
-struct join {
-	char hash[PKI_HASH_TEXT];
+/* What the verify callback of a client's context needs; freed with the SSL_CTX. */
+struct client {
+	int64_t floor_s; /* see pki_ctx_floor */
+	char hash[PKI_HASH_TEXT]; /* of a joining context, else "" */
 	char **ca_pem;
 };
 
 /* OpenSSL numbers such attachments once for the whole process. */
-static pthread_once_t join_once = PTHREAD_ONCE_INIT;
-static int join_index;
+static pthread_once_t client_once = PTHREAD_ONCE_INIT;
+static int client_index;
 
 #define auto_ctx __attribute__((cleanup(pki_ctx_free)))
 
@@ -158,36 +160,6 @@ on_client_info(const SSL *ssl, int where, int value)
 		SSL_set_app_data(s, (void *)(intptr_t)(value & 0xff));
 }
 
-static SSL_CTX *
-new_client(struct err *err)
-{
-	SSL_CTX *ctx = new_ctx(TLS_client_method(), err);
-
-	if (ctx == NULL)
-		return NULL;
-	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
-	SSL_CTX_set_info_callback(ctx, on_client_info);
-	return ctx;
-}
-
-int
-pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem, SSL_CTX **out,
-	struct err *err)
-{
-	auto_ctx SSL_CTX *ctx = new_client(err);
-	int rc;
-
-	if (ctx == NULL)
-		return -ENOMEM;
-	rc = trust(ctx, ca_pem, err);
-	if (rc == 0 && cert_pem != NULL)
-		rc = use_pair(ctx, cert_pem, key_pem, err);
-	if (rc < 0)
-		return rc;
-	*out = take_ptr(&ctx);
-	return 0;
-}
-
 static X509 *
 find_by_hash(struct stack_st_X509 *chain, const char *hash)
 {
@@ -216,16 +188,30 @@ on_ctx_freed(void *parent, void *data, CRYPTO_EX_DATA *all, int index, long argl
 }
 
 static void
-register_join(void)
+register_client(void)
 {
-	join_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, on_ctx_freed);
+	client_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, on_ctx_freed);
 }
 
-/* In place of X509_verify_cert: the pinned CA from the peer's chain is the only anchor. */
-static int
-verify_join(X509_STORE_CTX *chain, void *arg)
+/* A clock before the floor is wrong, and says nothing about a certificate that begins after it. */
+static void
+set_time(X509_STORE_CTX *chain, int64_t floor_s, X509 *pinned)
 {
-	struct join *join = arg;
+	X509 *cert = X509_STORE_CTX_get0_cert(chain);
+
+	if (pinned != NULL)
+		floor_s = MAX(floor_s, pki_x509_begins(pinned));
+	if ((int64_t)time(NULL) >= floor_s)
+		return;
+	if (cert != NULL)
+		floor_s = MAX(floor_s, pki_x509_begins(cert));
+	X509_STORE_CTX_set_time(chain, 0, (time_t)floor_s);
+}
+
+/* The pinned CA from the peer's chain is the only anchor. */
+static int
+verify_join(X509_STORE_CTX *chain, struct client *join)
+{
 	X509 *ca = find_by_hash(X509_STORE_CTX_get0_untrusted(chain), join->hash);
 	struct stack_st_X509 *anchors;
 	int ok;
@@ -240,6 +226,7 @@ verify_join(X509_STORE_CTX *chain, void *arg)
 		sk_X509_free(anchors);
 		return 0;
 	}
+	set_time(chain, join->floor_s, ca);
 	X509_STORE_CTX_set0_trusted_stack(chain, anchors);
 	ok = X509_verify_cert(chain);
 	sk_X509_free(anchors);
@@ -250,31 +237,85 @@ verify_join(X509_STORE_CTX *chain, void *arg)
 	return ok == 1;
 }
 
+/* In place of X509_verify_cert, for every client. */
+static int
+verify_server(X509_STORE_CTX *chain, void *arg)
+{
+	struct client *client = arg;
+
+	if (client->hash[0] != '\0')
+		return verify_join(chain, client);
+	set_time(chain, client->floor_s, NULL);
+	return X509_verify_cert(chain);
+}
+
+static SSL_CTX *
+new_client(struct client **out, struct err *err)
+{
+	auto_ctx SSL_CTX *ctx = new_ctx(TLS_client_method(), err);
+	struct client *client;
+
+	if (ctx == NULL)
+		return NULL;
+	pthread_once(&client_once, register_client);
+	client = xcalloc(1, sizeof *client);
+	if (SSL_CTX_set_ex_data(ctx, client_index, client) != 1) {
+		free(client);
+		pki_fail(err, "cannot make a TLS context");
+		return NULL;
+	}
+	SSL_CTX_set_cert_verify_callback(ctx, verify_server, client);
+	SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	SSL_CTX_set_info_callback(ctx, on_client_info);
+	if (out != NULL)
+		*out = client;
+	return take_ptr(&ctx);
+}
+
+int
+pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem, SSL_CTX **out,
+	struct err *err)
+{
+	auto_ctx SSL_CTX *ctx = new_client(NULL, err);
+	int rc;
+
+	if (ctx == NULL)
+		return -ENOMEM;
+	rc = trust(ctx, ca_pem, err);
+	if (rc == 0 && cert_pem != NULL)
+		rc = use_pair(ctx, cert_pem, key_pem, err);
+	if (rc < 0)
+		return rc;
+	*out = take_ptr(&ctx);
+	return 0;
+}
+
 int
 pki_join_ctx(const char *ca_hash, char **ca_pem, SSL_CTX **out, struct err *err)
 {
 	auto_ctx SSL_CTX *ctx = NULL;
-	struct join *join;
+	struct client *client;
 
 	if (strlen(ca_hash) != PKI_HASH_TEXT - 1 ||
 		strspn(ca_hash, "0123456789abcdef") != PKI_HASH_TEXT - 1)
 		return err_set(err, EINVAL, "the hash of the CA must be %d lower-case hex digits",
 			PKI_HASH_TEXT - 1);
-	ctx = new_client(err);
+	ctx = new_client(&client, err);
 	if (ctx == NULL)
 		return -ENOMEM;
 	X509_STORE_set_flags(SSL_CTX_get_cert_store(ctx), X509_V_FLAG_PARTIAL_CHAIN);
-	pthread_once(&join_once, register_join);
-	join = xcalloc(1, sizeof *join);
-	strcpy(join->hash, ca_hash);
-	join->ca_pem = ca_pem;
-	if (SSL_CTX_set_ex_data(ctx, join_index, join) != 1) {
-		free(join);
-		return pki_fail(err, "cannot make a TLS context");
-	}
-	SSL_CTX_set_cert_verify_callback(ctx, verify_join, join);
+	strcpy(client->hash, ca_hash);
+	client->ca_pem = ca_pem;
 	*out = take_ptr(&ctx);
 	return 0;
+}
+
+void
+pki_ctx_floor(SSL_CTX *ctx, int64_t floor_s)
+{
+	struct client *client = SSL_CTX_get_ex_data(ctx, client_index);
+
+	client->floor_s = floor_s;
 }
 
 void
@@ -382,6 +423,17 @@ pki_peer_name(const SSL *ssl)
 	if (cert == NULL || SSL_get_verify_result(ssl) != X509_V_OK)
 		return xstrdup("");
 	return pki_x509_name(cert);
+}
+
+void
+pki_peer_serial(const SSL *ssl, char serial[PKI_SERIAL_TEXT])
+{
+	X509 *cert = SSL_get0_peer_certificate(ssl);
+
+	if (cert == NULL || SSL_get_verify_result(ssl) != X509_V_OK)
+		serial[0] = '\0';
+	else
+		pki_x509_serial(cert, serial);
 }
 
 bool

@@ -28,6 +28,8 @@ enum pki_step pki_verify_client_step(
 	struct x509_store_ctx_st *chain, bool ok, char *why, size_t size);
 /* Name of the verified peer certificate (heap), see pki_cert_info; "" when there is none. */
 char *pki_peer_name(const struct ssl_st *ssl);
+/* Its serial number, see pki_cert_serial; "" when there is none. */
+void pki_peer_serial(const struct ssl_st *ssl, char serial[PKI_SERIAL_TEXT]);
 /* Client: the alert with which the server ended the connection, as a sentence; false when none
  * came. */
 bool pki_peer_alert(struct ssl_st *ssl, char *why, size_t size);

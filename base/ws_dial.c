@@ -232,6 +232,12 @@ ws_peer_name(const struct ws_conn *c)
 }
 
 const char *
+ws_peer_serial(const struct ws_conn *c)
+{
+	return c->peer_serial;
+}
+
+const char *
 ws_peer_addr(const struct ws_conn *c)
 {
 	return c->peer_addr;

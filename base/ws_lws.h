@@ -12,6 +12,7 @@
 #include <libwebsockets.h>
 
 #include "base/buf.h"
+#include "base/pki.h"
 #include "base/ws.h"
 
 enum {
@@ -64,6 +65,7 @@ struct ws_conn {
 	char why[WS_WHY_MAX];
 	char peer_addr[ADDR_TEXT_MAX];
 	char *peer_name, *path, *host;
+	char peer_serial[PKI_SERIAL_TEXT];
 	char *request; /* client: header lines for the upgrade */
 	struct ws_field *fields;
 };

@@ -97,6 +97,8 @@ status_words(int status)
 		return "Forbidden";
 	case 404:
 		return "Not Found";
+	case 410:
+		return "Gone";
 	case 503:
 		return "Service Unavailable";
 	default:
@@ -116,6 +118,7 @@ ws_on_upgrade(struct ws_conn *c, struct lws *wsi)
 	c->wsi = wsi;
 	c->path = copy_token(wsi, WSI_TOKEN_GET_URI);
 	c->peer_name = pki_peer_name((const struct ssl_st *)lws_get_ssl(wsi));
+	pki_peer_serial((const struct ssl_st *)lws_get_ssl(wsi), c->peer_serial);
 	if (config->events->accept != NULL)
 		status = config->events->accept(config->arg, c);
 	if (status == 0) {
