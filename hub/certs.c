@@ -9,11 +9,11 @@
 #include "base/log.h"
 #include "base/pki.h"
 #include "hub/names.h"
+#include "hub/revoked.h"
 
 enum {
 	CA_DAYS = 3650,
 	HUB_DAYS = 365,
-	NODE_DAYS = 1096,
 	PEM_MAX = 256 * 1024,
 	RECORD_NAME_MAX = 200, /* leaves room for the suffix of file_write within NAME_MAX */
 };
@@ -24,6 +24,8 @@ struct certs {
 	char ca_hash[PKI_HASH_TEXT];
 	char *cert, *key; /* the operator's certificate of the hub, else NULL */
 	char *listen;
+	uint64_t node_life_s;
+	struct revoked *revoked;
 	struct names wanted; /* tls.names */
 	struct names current; /* of the certificate in use */
 	int64_t renew_s; /* when two thirds of its life are over */
@@ -154,6 +156,7 @@ static int
 load(struct certs *c, const struct certs_config *config, struct err *err)
 {
 	auto_free char *nodes = xasprintf("%s/nodes", c->dir);
+	auto_free char *revoked = xasprintf("%s/revoked.json", c->dir);
 	int rc = check_config(config, err);
 
 	if (rc == 0)
@@ -166,7 +169,7 @@ load(struct certs *c, const struct certs_config *config, struct err *err)
 		rc = given_cert(c, config, err);
 	if (rc == 0 && (rc = mkdir_p(nodes, 0700)) < 0)
 		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
-	return rc;
+	return rc < 0 ? rc : revoked_open(&c->revoked, revoked, err);
 }
 
 int
@@ -177,6 +180,7 @@ certs_open(struct certs **out, const struct certs_config *config, struct err *er
 
 	c->dir = xstrdup(config->data_dir);
 	c->listen = xstrdup(config->listen);
+	c->node_life_s = config->node_life_s > 0 ? config->node_life_s : CERTS_NODE_LIFE_S;
 	for (size_t i = 0; config->names != NULL && config->names[i] != NULL; i++)
 		names_add(&c->wanted, config->names[i]);
 	if ((rc = load(c, config, err)) < 0)
@@ -192,6 +196,7 @@ certs_close(struct certs **out)
 
 	if (c == NULL)
 		return;
+	revoked_close(&c->revoked);
 	names_fini(&c->wanted);
 	names_fini(&c->current);
 	free(c->dir);
@@ -368,9 +373,10 @@ certs_sign(struct certs *c, const char *node, const char *csr_pem, char **cert_p
 		.ca_key_pem = c->ca_key,
 		.common_name = node,
 		.client = true,
-		.days = NODE_DAYS,
+		.life_s = c->node_life_s,
 	};
 	auto_free char *path = record_path(c, node);
+	char serial[PKI_SERIAL_TEXT];
 	int rc;
 
 	if (!certs_can_sign(c))
@@ -378,7 +384,42 @@ certs_sign(struct certs *c, const char *node, const char *csr_pem, char **cert_p
 			err, ENOTSUP, "the hub has no key of its CA (tls.caKey) and signs nothing");
 	if ((rc = pki_sign(&issue, csr_pem, cert_pem, err)) < 0)
 		return rc;
-	if ((rc = write_pem(path, *cert_pem, 0644, err)) < 0)
+	if ((rc = pki_cert_serial(*cert_pem, serial, err)) < 0 ||
+		(rc = revoked_sign(c->revoked, node, serial, err)) < 0 ||
+		(rc = write_pem(path, *cert_pem, 0644, err)) < 0)
 		free(take_ptr(cert_pem));
 	return rc;
+}
+
+int
+certs_revoke(struct certs *c, const char *node, int64_t now_s, struct err *err)
+{
+	if (!certs_taken(c, node))
+		return err_set(err, ENOENT,
+			"no node named \"%.253s\" holds a certificate; see `edgewayctl node list`",
+			node);
+	return revoked_add(c->revoked, node, now_s, err);
+}
+
+bool
+certs_refuses(const struct certs *c, const char *node, const char *serial)
+{
+	return revoked_refuses(c->revoked, node, serial);
+}
+
+bool
+certs_node_info(
+	const struct certs *c, const char *node, char serial[PKI_SERIAL_TEXT], int64_t *not_after_s)
+{
+	auto_free char *path = record_path(c, node), *pem = NULL;
+
+	return file_read(path, PEM_MAX, &pem, NULL) == 0 &&
+		pki_cert_serial(pem, serial, NULL) == 0 &&
+		pki_cert_info(pem, NULL, NULL, not_after_s, NULL) == 0;
+}
+
+size_t
+certs_revoked_count(const struct certs *c)
+{
+	return revoked_count(c->revoked);
 }

@@ -1,7 +1,8 @@
 /*
  * The certificates of the hub: its CA, its own certificate under that CA, and those that it signs for nodes.
  * Everything lives under dataDir: ca.pem, ca.key, hub.pem, hub.key (keys 0600), hub.names (what hub.pem
- * was made for) and nodes/<node> (the node's last certificate: the name is taken). With tls.ca
+ * was made for) nodes/<node> (the node's last certificate: the name is taken)
+ * and revoked.json (see hub/revoked.h). With tls.ca
  * and tls.caKey the CA is the operator's; with tls.cert and tls.key so is the hub's certificate, which
  * must be of tls.ca, since nodes trust nothing else.
  *
@@ -16,16 +17,19 @@
 #ifndef EDGEWAY_HUB_CERTS_H
 #define EDGEWAY_HUB_CERTS_H
 
-#include "base/err.h"
+#include "base/pki.h"
 
 struct ssl_ctx_st;
 struct certs;
+
+enum { CERTS_NODE_LIFE_S = 365 * 86400 };
 
 struct certs_config {
 	const char *data_dir; /* exists */
 	const char *cert, *key, *ca, *ca_key; /* files, "" for our own */
 	const char *const *names; /* ended by NULL; may be NULL */
 	const char *listen; /* host part of the listen address, "" when it is any */
+	uint64_t node_life_s; /* of nodes' certificates; 0: CERTS_NODE_LIFE_S */
 };
 
 /* Makes or loads the CA. */
@@ -48,5 +52,12 @@ size_t certs_nodes(const struct certs *c, char ***names);
 /* Signs the request's key for `node` and remembers it. The name must be valid (hub/route.h). */
 int certs_sign(
 	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
+/* Refuses whatever was signed for the node until now. -ENOENT: no node of this name is known. */
+int certs_revoke(struct certs *c, const char *node, int64_t now_s, struct err *err);
+bool certs_refuses(const struct certs *c, const char *node, const char *serial);
+/* Of the node's last certificate; false when there is none that can be read. */
+bool certs_node_info(const struct certs *c, const char *node, char serial[PKI_SERIAL_TEXT],
+	int64_t *not_after_s);
+size_t certs_revoked_count(const struct certs *c);
 
 #endif

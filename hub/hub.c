@@ -157,6 +157,7 @@ start_certs(struct hub *hub, const struct hub_config *config, const struct addr 
 		.ca_key = or_empty(config->ca_key),
 		.names = config->names,
 		.listen = listen_host(listen, host),
+		.node_life_s = config->node_life_s,
 	};
 	auto_free char *path = xasprintf("%s/tokens.json", config->data_dir);
 	int rc = mkdir_p(config->data_dir, 0700);
@@ -341,7 +342,7 @@ hub_state(const struct hub *hub, struct buf *out)
 	else
 		kubernetes_state(hub->kubernetes, out);
 	buf_adds(out, ",\"nodes\":");
-	nodes_state(hub->nodes, out);
+	nodes_state(hub->nodes, false, out);
 	buf_adds(out, ",\"services\":[");
 	add_services(hub, out);
 	buf_adds(out, "]}");
@@ -351,7 +352,7 @@ void
 hub_nodes(const struct hub *hub, struct buf *out)
 {
 	buf_adds(out, "{\"nodes\":");
-	nodes_state(hub->nodes, out);
+	nodes_state(hub->nodes, true, out);
 	buf_adds(out, "}\n");
 }
 
@@ -395,4 +396,24 @@ hub_token_revoke(struct hub *hub, const char *id, struct err *err)
 	if (rc == 0)
 		log_info("hub", "token revoked id=%s", id);
 	return rc;
+}
+
+/* --- nodes ---------------------------------------------------------------- */
+
+int
+hub_node_revoke(struct hub *hub, const char *node, struct err *err)
+{
+	unsigned ended;
+	int rc;
+
+	if (!node_name_ok(node))
+		return err_set(err, EINVAL, "\"%.80s\" cannot be the name of a node", node);
+	if ((rc = certs_revoke(hub->certs, node, now_s(), err)) < 0)
+		return rc;
+	ended = nodes_revoked(hub->nodes, node);
+	if ((rc = tokens_revoke_node(hub->tokens, node, err)) < 0)
+		err_wrap(err, rc,
+			"the certificates are revoked, the tokens made for the node are not");
+	log_info("hub", "node revoked node=%s connections=%u tokens=%d", node, ended, MAX(rc, 0));
+	return MIN(rc, 0);
 }

@@ -30,6 +30,7 @@ struct hub_config {
 	const char *cert, *key, *ca, *ca_key; /* PEM files of the operator's own, see hub/certs.h */
 	const char *const *names; /* more names for the hub's certificate, ended by NULL */
 	const char *cluster_domain; /* "": cluster.local */
+	uint64_t node_life_s; /* of nodes' certificates; 0: a year */
 	uint64_t heartbeat_ms; /* 0: 4000 */
 };
 
@@ -43,7 +44,7 @@ struct addr hub_addr(const struct hub *hub); /* where it listens */
 void hub_metrics(const struct hub *hub, struct metrics *m);
 /* An object with services, source, nodes, certificates. */
 void hub_state(const struct hub *hub, struct buf *out);
-/* {"nodes":[{"node","connected","address","pending",...}]} */
+/* {"nodes":[{"node","connected","address","pending",...,"serial","expires","revoked"}]} */
 void hub_nodes(const struct hub *hub, struct buf *out);
 
 /* The whole token, `<sha256 of the CA>.<secret>`. node "": for any name that holds no certificate. */
@@ -52,5 +53,8 @@ int hub_token_create(
 /* {"tokens":[{"id","node","expires"}]} */
 void hub_token_list(const struct hub *hub, struct buf *out);
 int hub_token_revoke(struct hub *hub, const char *id, struct err *err);
+
+/* Refuses the node's certificates of until now, ends its connections and the tokens made for it. */
+int hub_node_revoke(struct hub *hub, const char *node, struct err *err);
 
 #endif

@@ -77,6 +77,19 @@ join_free(struct join **out)
 	free(j);
 }
 
+const char *
+join_node(const struct join *j)
+{
+	return j->node;
+}
+
+void
+join_end(struct join *j, const char *why)
+{
+	j->answered = true;
+	ws_close(j->conn, 1008, why);
+}
+
 /* The one answer, then the end. */
 static void
 answer(struct join *j, enum operation op, const char *parent, struct buf *content)

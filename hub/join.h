@@ -34,6 +34,9 @@ int join_allow(const struct join_config *config, const char *node, const char *s
 struct join *join_new(const struct join_config *config, struct ws_conn *conn, const char *node,
 	const char *secret, const char *peer_name);
 void join_free(struct join **j);
+const char *join_node(const struct join *j);
+/* Ends the connection unanswered. */
+void join_end(struct join *j, const char *why);
 void join_text(struct join *j, const char *text, size_t len);
 
 #endif

@@ -17,6 +17,7 @@ hub_libhub_a_SOURCES = \
 	hub/nodes.c hub/nodes.h \
 	hub/pending.c hub/pending.h \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
+	hub/revoked.c hub/revoked.h \
 	hub/route.c hub/route.h \
 	hub/session.c hub/session.h \
 	hub/split.c hub/split.h \

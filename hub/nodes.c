@@ -42,7 +42,7 @@ refused(const struct ws_conn *c, const char *node, int status, const char *why)
 }
 
 static int
-accept_events(const struct ws_conn *c, const char *node)
+accept_events(const struct nodes *n, const struct ws_conn *c, const char *node)
 {
 	const char *peer = ws_peer_name(c);
 
@@ -50,6 +50,8 @@ accept_events(const struct ws_conn *c, const char *node)
 		return refused(c, node, 403, "no client certificate");
 	if (strcmp(peer, node) != 0)
 		return refused(c, node, 403, "the certificate is for another node");
+	if (certs_refuses(n->config.certs, node, ws_peer_serial(c)))
+		return refused(c, node, 410, "the certificate was revoked");
 	if (strcmp(ws_header(c, "node_id"), node) != 0)
 		return refused(c, node, 400, "the header node_id says otherwise");
 	if (strcmp(ws_header(c, "project_id"), MESH_PROJECT) != 0)
@@ -57,6 +59,15 @@ accept_events(const struct ws_conn *c, const char *node)
 	if (ws_header(c, "edgeway-version")[0] == '\0')
 		return refused(c, node, 400, "no edgeway-version: not an edgeway-agent");
 	return 0;
+}
+
+/* A revoked certificate proves nothing. */
+static const char *
+proven_name(const struct nodes *n, const struct ws_conn *c)
+{
+	const char *name = ws_peer_name(c);
+
+	return certs_refuses(n->config.certs, name, ws_peer_serial(c)) ? "" : name;
 }
 
 static int
@@ -71,9 +82,9 @@ on_accept(void *arg, struct ws_conn *c)
 	if (rc < 0)
 		return refused(c, "?", 404, "unknown path");
 	if (route.kind == ROUTE_EVENTS)
-		return accept_events(c, route.node);
+		return accept_events(n, c, route.node);
 	return join_allow(&n->join, route.node, route_bearer(ws_header(c, "authorization")),
-		ws_peer_name(c), ws_peer_addr(c));
+		proven_name(n, c), ws_peer_addr(c));
 }
 
 static struct session *
@@ -90,17 +101,22 @@ find_session(const struct nodes *n, const char *node)
 static struct session *
 start_session(struct nodes *n, struct ws_conn *c, const char *node)
 {
+	const char *ca = certs_ca_pem(n->config.certs);
 	struct session *old = find_session(n, node);
+	char ca_hash[PKI_HASH_TEXT];
 	struct session_config config = {
 		.fanout = n->config.fanout,
 		.stats = &n->stats,
 		.node = node,
+		.ca_hash = ca_hash,
+		.agent = ws_header(c, "edgeway-agent"),
 		.site = "",
 		.zone = "",
 		.cluster_domain = n->config.cluster_domain,
 		.ready = n->config.ready,
 	};
 
+	pki_sha256_hex(ca, strlen(ca), ca_hash);
 	cluster_node(n->config.cluster, node, &config.site, &config.zone);
 	if (old != NULL) {
 		log_info("hub", "a newer connection replaces that of node=%s peer=%s", node,
@@ -127,7 +143,7 @@ on_open(void *arg, struct ws_conn *c)
 		p->session = start_session(n, c, route.node);
 	else
 		p->join = join_new(&n->join, c, route.node,
-			route_bearer(ws_header(c, "authorization")), ws_peer_name(c));
+			route_bearer(ws_header(c, "authorization")), proven_name(n, c));
 	p->next = n->peers;
 	p->at = &n->peers;
 	if (p->next != NULL)
@@ -317,6 +333,25 @@ nodes_refresh(struct nodes *n)
 	}
 }
 
+unsigned
+nodes_revoked(struct nodes *n, const char *node)
+{
+	static const char why[] = "the certificate of this node was revoked";
+	unsigned ended = 0;
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (p->session != NULL && !session_ended(p->session) &&
+			strcmp(session_node(p->session), node) == 0) {
+			session_end(p->session, 4003, why);
+			ended++;
+		} else if (p->join != NULL && strcmp(join_node(p->join), node) == 0) {
+			join_end(p->join, why);
+			ended++;
+		}
+	}
+	return ended;
+}
+
 /* --- telling -------------------------------------------------------------- */
 
 struct addr
@@ -335,8 +370,24 @@ nodes_connected(const struct nodes *n)
 	return count;
 }
 
+static void
+add_certificate(const struct nodes *n, const char *node, struct buf *out)
+{
+	char serial[PKI_SERIAL_TEXT];
+	int64_t not_after_s;
+
+	if (!certs_node_info(n->config.certs, node, serial, &not_after_s))
+		return;
+	buf_adds(out, ",\"serial\":");
+	json_add_text(out, serial);
+	buf_printf(out, ",\"revoked\":%s,\"expires\":\"",
+		certs_refuses(n->config.certs, node, serial) ? "true" : "false");
+	buf_add_utc(out, not_after_s);
+	buf_adds(out, "\"");
+}
+
 void
-nodes_state(const struct nodes *n, struct buf *out)
+nodes_state(const struct nodes *n, bool certificates, struct buf *out)
 {
 	const char *comma = "";
 	char **names;
@@ -347,14 +398,21 @@ nodes_state(const struct nodes *n, struct buf *out)
 		if (p->session == NULL || session_ended(p->session))
 			continue;
 		buf_adds(out, comma);
+		buf_adds(out, "{");
 		session_state(p->session, out);
+		if (certificates)
+			add_certificate(n, session_node(p->session), out);
+		buf_adds(out, "}");
 		comma = ",";
 	}
 	for (size_t i = 0; i < n_names; i++) {
 		if (find_session(n, names[i]) == NULL) {
 			buf_printf(out, "%s{\"node\":", comma);
 			json_add_text(out, names[i]);
-			buf_adds(out, ",\"connected\":false,\"address\":\"\",\"pending\":0}");
+			buf_adds(out, ",\"connected\":false,\"address\":\"\",\"pending\":0");
+			if (certificates)
+				add_certificate(n, names[i], out);
+			buf_adds(out, "}");
 			comma = ",";
 		}
 		free(names[i]);
@@ -390,6 +448,8 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 		NULL, s->refused);
 	metric_counter(to, "edgeway_hub_bad_messages_total",
 		"Messages of nodes answered with an error.", NULL, s->bad_messages);
+	metric_gauge(to, "edgeway_hub_nodes_revoked", "Nodes that were revoked.", NULL,
+		(double)certs_revoked_count(n->config.certs));
 	metric_counter(to, "edgeway_hub_joins_total", "Certificates issued to nodes.", NULL,
 		n->join_stats.issued);
 	metric_counter(to, "edgeway_hub_joins_refused_total", "Attempts to join that were refused.",

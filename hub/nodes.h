@@ -42,9 +42,12 @@ int nodes_renew(struct nodes *n, struct ssl_ctx_st *tls);
 void nodes_ready(struct nodes *n);
 void nodes_refresh(struct nodes *n);
 struct addr nodes_addr(const struct nodes *n); /* where it listens */
+/* The node's certificates are refused from now on: ends what they opened. How many connections. */
+unsigned nodes_revoked(struct nodes *n, const char *node);
 size_t nodes_connected(const struct nodes *n);
-/* [{"node":..,"connected":..,"address":..,"pending":..}, ...]: those connected, then those known. */
-void nodes_state(const struct nodes *n, struct buf *out);
+/* [{"node":..,"connected":..,"address":..,"pending":..}, ...]: those connected, then those known; with serial, expires and
+ * revoked of their certificates when asked, which reads a file of each. */
+void nodes_state(const struct nodes *n, bool certificates, struct buf *out);
 void nodes_metrics(const struct nodes *n, struct metrics *to);
 
 #endif

@@ -8,6 +8,8 @@
 #include "model/envelope.h"
 #include "model/json.h"
 
+enum { AGENT_MAX = 63 };
+
 /* A message under way. Its msg_id is the session's prefix, then seq and slot in hex. */
 struct flight {
 	struct fanout_item *item; /* NULL: free */
@@ -19,7 +21,7 @@ struct flight {
 struct session {
 	struct session_config config;
 	struct ws_conn *conn;
-	char *node, *site, *zone, *address;
+	char *node, *site, *zone, *address, *agent;
 	uint64_t since_ms;
 
 	bool live; /* the node has told its digests: changes are sent */
@@ -91,6 +93,8 @@ send_hello(struct session *s)
 	json_add_text(&c, s->site);
 	buf_adds(&c, ",\"zone\":");
 	json_add_text(&c, s->zone);
+	buf_adds(&c, ",\"ca\":");
+	json_add_text(&c, s->config.ca_hash != NULL ? s->config.ca_hash : "");
 	buf_adds(&c, ",\"clusterDomain\":");
 	json_add_text(&c, s->config.cluster_domain);
 	buf_adds(&c, "}");
@@ -417,6 +421,7 @@ session_new(const struct session_config *config, struct ws_conn *conn)
 	s->config.node = s->node;
 	s->config.site = s->site;
 	s->config.zone = s->zone;
+	s->agent = xstrndup(config->agent != NULL ? config->agent : "", AGENT_MAX);
 	s->address = copy(ws_peer_addr(conn));
 	s->since_ms = wall_ms();
 	pending_init(&s->pending, config->fanout);
@@ -424,6 +429,7 @@ session_new(const struct session_config *config, struct ws_conn *conn)
 	envelope_new_id(id);
 	memcpy(s->prefix, id, 24); /* up to and with the last hyphen */
 	send_hello(s);
+	s->config.ca_hash = NULL; /* borrowed for hello */
 	return s;
 }
 
@@ -460,6 +466,7 @@ session_free(struct session **out)
 	free(s->site);
 	free(s->zone);
 	free(s->address);
+	free(s->agent);
 	free(s->held_id);
 	free(s->sync_id);
 	pending_fini(&s->pending);
@@ -528,7 +535,7 @@ session_ended(const struct session *s)
 void
 session_state(const struct session *s, struct buf *out)
 {
-	buf_adds(out, "{\"node\":");
+	buf_adds(out, "\"node\":");
 	json_add_text(out, s->node);
 	buf_adds(out, ",\"connected\":true,\"address\":");
 	json_add_text(out, s->address);
@@ -536,8 +543,11 @@ session_state(const struct session *s, struct buf *out)
 	json_add_text(out, s->site);
 	buf_adds(out, ",\"zone\":");
 	json_add_text(out, s->zone);
-	buf_printf(out,
-		",\"since\":%llu,\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"acks\":%llu}",
-		(unsigned long long)s->since_ms, s->synced ? "true" : "false", s->pending.n,
-		s->n_flight, (unsigned long long)s->n_acks);
+	buf_adds(out, ",\"version\":");
+	json_add_text(out, s->agent);
+	buf_adds(out, ",\"since\":\"");
+	buf_add_utc(out, (int64_t)(s->since_ms / 1000));
+	buf_printf(out, "\",\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"acks\":%llu",
+		s->synced ? "true" : "false", s->pending.n, s->n_flight,
+		(unsigned long long)s->n_acks);
 }

@@ -32,6 +32,8 @@ struct session_stats {
 struct session_config {
 	struct fanout *fanout;
 	struct session_stats *stats;
+	const char *ca_hash; /* sha256 of the hub's CAs as PEM text */
+	const char *agent; /* version that the node tells, copied */
 	const char *node, *site, *zone, *cluster_domain; /* copied */
 	bool ready; /* the source has been read */
 };
@@ -56,7 +58,7 @@ const char *session_node(const struct session *s);
 /* Are these the site and zone that its hello told? */
 bool session_lives_in(const struct session *s, const char *site, const char *zone);
 bool session_ended(const struct session *s);
-/* An object: node, address, since, synced, waiting, unacked, ... */
+/* The members of an object without its braces: node, address, since, synced, waiting, unacked, ... */
 void session_state(const struct session *s, struct buf *out);
 
 #endif

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <string.h>
-#include <time.h>
 
 #include "base/pki.h"
 #include "base/tree.h"
@@ -237,6 +236,21 @@ tokens_revoke(struct tokens *t, const char *id, struct err *err)
 	return rc;
 }
 
+int
+tokens_revoke_node(struct tokens *t, const char *node, struct err *err)
+{
+	int n = 0, rc;
+
+	for (size_t i = t->n; i-- > 0;) {
+		if (strcmp(t->all[i].node, node) != 0)
+			continue;
+		token_remove(t, i);
+		n++;
+	}
+	rc = n > 0 ? save(t, err) : 0;
+	return rc < 0 ? rc : n;
+}
+
 void
 tokens_list(const struct tokens *t, int64_t now_s, struct buf *out)
 {
@@ -245,17 +259,14 @@ tokens_list(const struct tokens *t, int64_t now_s, struct buf *out)
 	buf_adds(out, "[");
 	for (size_t i = 0; i < t->n; i++) {
 		const struct token *k = &t->all[i];
-		time_t expires = (time_t)k->expires_s;
-		char text[32] = "";
-		struct tm tm;
 
 		if (k->expires_s <= now_s)
 			continue;
-		if (gmtime_r(&expires, &tm) != NULL)
-			strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
 		buf_printf(out, "%s{\"id\":\"%s\",\"node\":", comma, k->id);
 		json_add_text(out, k->node);
-		buf_printf(out, ",\"expires\":\"%s\"}", text);
+		buf_adds(out, ",\"expires\":\"");
+		buf_add_utc(out, k->expires_s);
+		buf_adds(out, "\"}");
 		comma = ",";
 	}
 	buf_adds(out, "]");

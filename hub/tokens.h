@@ -38,6 +38,8 @@ int tokens_check(const struct tokens *t, const char *secret, const char *node, b
 	int64_t now_s, struct err *err);
 /* -ENOENT when there is none with this id. */
 int tokens_revoke(struct tokens *t, const char *id, struct err *err);
+/* Ends those that were made for the node; how many, or -errno. */
+int tokens_revoke_node(struct tokens *t, const char *node, struct err *err);
 /* [{"id":"..","node":"..","expires":"2026-11-21T06:00:00Z"}, ...] */
 void tokens_list(const struct tokens *t, int64_t now_s, struct buf *out);
 size_t tokens_count(const struct tokens *t);

@@ -22,7 +22,8 @@ static const char usage[] =
 	"  status                    one look: is it ready, and if not, why\n"
 	"  services                  services with their addresses and ports (agent)\n"
 	"  endpoints [NS/NAME]       where requests go (agent)\n"
-	"  health [NS/NAME]          how the endpoints in use are, as each worker sees them (agent)\n"
+	"  health [NS/NAME]          how the endpoints in use are, as each worker sees them "
+	"(agent)\n"
 	"  upstreams                 who is asked for other names, and who answers (agent)\n"
 	"  state                     everything, as JSON\n"
 	"  metrics                   Prometheus text\n"
@@ -30,7 +31,10 @@ static const char usage[] =
 	"                            a token to join with; alone on the last line (hub)\n"
 	"  token list                tokens that have not ended (hub)\n"
 	"  token revoke ID           end a token now (hub)\n"
-	"  node list                 nodes that joined, and which are connected (hub)\n"
+	"  node list                 nodes that joined, which are connected, their certificates "
+	"(hub)\n"
+	"  node revoke NODE          refuse the certificates of a node and cut its connection "
+	"(hub)\n"
 	"\n"
 	"  --socket PATH   admin socket of the daemon; else /run/edgeway/agent.sock or, where "
 	"there is\n"
@@ -57,6 +61,7 @@ static const struct command commands[] = {
 	{"token list", "GET", "/tokens", "", ctl_show_tokens},
 	{"token revoke", "POST", "/tokens/revoke", "id", NULL},
 	{"node list", "GET", "/nodes", "", ctl_show_nodes},
+	{"node revoke", "POST", "/nodes/revoke", "name", NULL},
 };
 
 struct request {
@@ -262,6 +267,8 @@ main(int argc, char **argv)
 	r.argument = argc > 0 ? argv[0] : NULL;
 	if (strcmp(r.command->words, "token revoke") == 0 && r.argument == NULL)
 		return bad_usage("token revoke needs an id from token list", "");
+	if (strcmp(r.command->words, "node revoke") == 0 && r.argument == NULL)
+		return bad_usage("node revoke needs the name of a node", "");
 	if ((r.node != NULL || r.ttl != NULL) && strcmp(r.command->words, "token create") != 0)
 		return bad_usage("--node and --ttl belong to token create", "");
 	if (r.socket == NULL)

@@ -227,7 +227,8 @@ ctl_show_tokens(const char *json, size_t len, const char *argument)
 int
 ctl_show_nodes(const char *json, size_t len, const char *argument)
 {
-	static const char *const columns[] = {"node", "connected", "address", "pending", NULL};
+	static const char *const columns[] = {"node", "connected", "address", "version", "synced",
+		"since", "pending", "revoked", "expires", "serial", NULL};
 
 	(void)argument;
 	return show_table(json, len, "nodes", columns);

@@ -150,12 +150,28 @@ on_token_revoke(void *arg, const struct admin_request *req, struct admin_reply *
 		buf_printf(&reply->body, "revoked %s\n", id);
 }
 
+static void
+on_node_revoke(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+	struct err err = {0};
+	char node[256] = "";
+
+	if (admin_query(req->query, "name", node, sizeof node) != 1)
+		refuse(reply, 400, "name must be that of a node");
+	else if (hub_node_revoke(m->hub, node, &err) < 0)
+		refuse(reply, 400, err.text);
+	else
+		buf_printf(&reply->body, "revoked %s\n", node);
+}
+
 static const struct admin_route routes[] = {
 	{"GET", "/healthz", on_healthz, false},
 	{"GET", "/readyz", on_readyz, false},
 	{"GET", "/metrics", on_metrics, false},
 	{"GET", "/debug/state", on_state, false},
 	{"GET", "/nodes", on_nodes, false},
+	{"POST", "/nodes/revoke", on_node_revoke, true},
 	{"GET", "/tokens", on_tokens, true},
 	{"POST", "/tokens/create", on_token_create, true},
 	{"POST", "/tokens/revoke", on_token_revoke, true},
@@ -204,6 +220,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.ca = o->tls_ca,
 		.ca_key = o->tls_ca_key,
 		.names = (const char *const *)o->tls_names,
+		.node_life_s = o->tls_node_lifetime / 1000,
 		.cluster_domain = "",
 	};
 	const struct admin_config admin = {

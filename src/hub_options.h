@@ -23,6 +23,8 @@
 	X(STRING, tls_key, "tls.key", "", "its key (PEM)") \
 	X(STRING, tls_ca, "tls.ca", "", "CA that signs nodes (PEM); default its own under dataDir") \
 	X(STRING, tls_ca_key, "tls.caKey", "", "its key (PEM)") \
+	X(DURATION, tls_node_lifetime, "tls.nodeLifetime", "365d", \
+		"life of nodes' certificates; they renew at two thirds", .min = 5000) \
 	X(LIST, tls_names, "tls.names", "", "DNS names and addresses for the hub's own certificate") \
 	X(STRING, data_dir, "dataDir", "/var/lib/edgeway-hub", "folder of CA, tokens and lists") \
 	X(ADDRESS, ingress_http, "ingress.http", "127.0.0.1:10080", \

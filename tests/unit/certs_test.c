@@ -43,7 +43,8 @@ setup(void **state)
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
 	snprintf(b->dir, sizeof b->dir, "%.40s/certs-XXXXXX", tmp != NULL ? tmp : "/tmp");
 	assert_non_null(mkdtemp(b->dir));
-	b->config = (struct certs_config){b->dir, "", "", "", "", NULL, ""};
+	b->config = (struct certs_config){
+		.data_dir = b->dir, .cert = "", .key = "", .ca = "", .ca_key = "", .listen = ""};
 	*state = b;
 	return 0;
 }
@@ -52,7 +53,7 @@ static int
 teardown(void **state)
 {
 	static const char *const files[] = {"ca.pem", "ca.key", "hub.pem", "hub.key", "hub.names",
-		"nodes/edge-1", "nodes/edge-2", "mine.pem", "mine.key"};
+		"nodes/edge-1", "nodes/edge-2", "revoked.json", "mine.pem", "mine.key"};
 	struct bed *b = *state;
 	auto_free char *nodes = path_of(b, "nodes");
 
@@ -194,6 +195,101 @@ a_node_is_signed_under_its_name_and_remembered(void **state)
 }
 
 static void
+sign(struct bed *b, const char *node, char **cert, char serial[PKI_SERIAL_TEXT])
+{
+	auto_free char *key = NULL, *csr = NULL;
+	struct err err = {0};
+
+	assert_int_equal(pki_key_new(&key, &err), 0);
+	assert_int_equal(pki_csr_new(key, node, &csr, &err), 0);
+	assert_int_equal(certs_sign(b->certs, node, csr, cert, &err), 0);
+	assert_int_equal(pki_cert_serial(*cert, serial, &err), 0);
+}
+
+static void
+the_life_of_nodes_certificates_is_chosen(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *cert = NULL, *second = NULL;
+	char serial[PKI_SERIAL_TEXT], other[PKI_SERIAL_TEXT], listed[PKI_SERIAL_TEXT];
+	int64_t from, to, listed_to;
+
+	open_certs(b);
+	sign(b, "edge-1", &cert, serial);
+	assert_int_equal(pki_cert_info(cert, NULL, &from, &to, NULL), 0);
+	assert_in_range(to - now(), 364 * 86400, 365 * 86400);
+	assert_in_range(now() - from, 86400, 86460); /* clocks differ */
+	b->config.node_life_s = 600;
+	open_certs(b);
+	sign(b, "edge-1", &second, other);
+	assert_string_not_equal(serial, other);
+	assert_int_equal(pki_cert_info(second, NULL, &from, &to, NULL), 0);
+	assert_in_range(to - from, 659, 661);
+	assert_true(certs_node_info(b->certs, "edge-1", listed, &listed_to));
+	assert_string_equal(listed, other);
+	assert_int_equal(listed_to, to);
+	assert_false(certs_node_info(b->certs, "edge-2", listed, &listed_to));
+}
+
+static void
+what_was_revoked_stays_revoked(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *cert[12] = {NULL}, *path = path_of(b, "revoked.json");
+	char serial[12][PKI_SERIAL_TEXT];
+	struct err err = {0};
+	struct stat st;
+
+	open_certs(b);
+	sign(b, "edge-1", &cert[0], serial[0]);
+	sign(b, "edge-2", &cert[1], serial[1]);
+	assert_int_equal(certs_revoke(b->certs, "edge-3", now(), &err), -ENOENT);
+	assert_non_null(strstr(err.text, "edge-3"));
+	assert_false(certs_refuses(b->certs, "edge-1", serial[0]));
+	assert_int_equal(certs_revoke(b->certs, "edge-1", now(), &err), 0);
+	assert_true(certs_refuses(b->certs, "edge-1", serial[0]));
+	assert_true(certs_refuses(b->certs, "edge-1", ""));
+	assert_false(certs_refuses(b->certs, "edge-2", serial[1]));
+	assert_int_equal(stat(path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0600);
+	open_certs(b);
+	assert_true(certs_refuses(b->certs, "edge-1", serial[0]));
+	for (int i = 2; i < 12; i++) /* more than are remembered: the newest count */
+		sign(b, "edge-1", &cert[i], serial[i]);
+	open_certs(b);
+	assert_int_equal(certs_revoked_count(b->certs), 1);
+	assert_true(certs_refuses(b->certs, "edge-1", serial[0]));
+	assert_true(certs_refuses(b->certs, "edge-1", serial[3]));
+	for (int i = 4; i < 12; i++)
+		assert_false(certs_refuses(b->certs, "edge-1", serial[i]));
+	assert_int_equal(certs_revoke(b->certs, "edge-1", now(), &err), 0);
+	for (int i = 2; i < 12; i++)
+		assert_true(certs_refuses(b->certs, "edge-1", serial[i]));
+	for (int i = 1; i < 12; i++)
+		free(take_ptr(&cert[i]));
+}
+
+static void assert_refused(struct bed *b, const char *why);
+
+static void
+a_damaged_list_of_the_revoked_is_an_error(void **state)
+{
+	static const char *const texts[] = {"", "{}", "{\"revoked\":{}}", "{\"revoked\":[{}]}",
+		"{\"revoked\":[{\"node\":\"edge-1\"}]}",
+		"{\"revoked\":[{\"node\":\"edge-1\",\"at\":1",
+		"{\"revoked\":[{\"node\":\"edge-1\",\"at\":1,\"good\":[\"xyz\"]}]}"};
+	struct bed *b = *state;
+	auto_free char *path = path_of(b, "revoked.json");
+
+	open_certs(b);
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		certs_close(&b->certs);
+		assert_int_equal(file_write(path, texts[i], strlen(texts[i]), 0600), 0);
+		assert_refused(b, "cannot be told which nodes are revoked");
+	}
+}
+
+static void
 assert_refused(struct bed *b, const char *why)
 {
 	struct err err = {0};
@@ -246,6 +342,9 @@ main(void)
 		case_of(the_hub_certificate_is_made_anew_when_due),
 		case_of(a_node_is_signed_under_its_name_and_remembered),
 		case_of(files_that_do_not_fit_are_refused),
+		case_of(the_life_of_nodes_certificates_is_chosen),
+		case_of(what_was_revoked_stays_revoked),
+		case_of(a_damaged_list_of_the_revoked_is_an_error),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

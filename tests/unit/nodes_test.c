@@ -41,7 +41,13 @@ static void
 open_certs(struct bed *b, const char *name)
 {
 	const char *names[] = {name, NULL};
-	struct certs_config config = {b->dir, "", "", "", "", names, ""};
+	struct certs_config config = {.data_dir = b->dir,
+		.cert = "",
+		.key = "",
+		.ca = "",
+		.ca_key = "",
+		.names = names,
+		.listen = ""};
 	struct err err = {0};
 
 	certs_close(&b->certs);
