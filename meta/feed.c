@@ -96,15 +96,16 @@ dial(struct feed *f)
 {
 	auto_free char *path = NULL, *first = NULL;
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg",
-		"edgeway-version: 1", NULL};
+		"edgeway-version: 1", "edgeway-agent: " EDGEWAY_VERSION, NULL};
 	struct ws_dial d = {.addr = f->addrs[f->addr++],
 		.host = f->places[f->place].at.host,
 		.headers = headers,
 		.arg = f};
 	struct err err = {0};
 
-	f->joining = f->tls == NULL;
-	f->denied = false;
+	f->joining = f->tls == NULL || (f->has_token && (f->unwanted || feed_expired(f)));
+	f->joined = f->denied = f->unwanted = false;
+	f->at = d.addr;
 	f->state = DIALLING;
 	path = xasprintf("/%s/%s/%s", MESH_PROJECT, f->node, f->joining ? "join" : "events");
 	if (f->joining) {
@@ -132,6 +133,10 @@ on_open(void *arg, struct ws_conn *c)
 {
 	struct feed *f = arg;
 
+	if (c == f->renewal.conn) {
+		feed_renew_open(f);
+		return;
+	}
 	assert(c == f->conn);
 	f->state = GREETING;
 	f->opened_ms = f->last_contact_ms = loop_now_ms(f->loop);
@@ -151,6 +156,8 @@ on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 	struct err err;
 	int rc;
 
+	if (c == f->renewal.conn)
+		feed_renew_text(f, text, len);
 	if (c != f->conn)
 		return;
 	f->messages++;
@@ -160,7 +167,7 @@ on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 		feed_send_error(f, rc == -EOPNOTSUPP ? &e : NULL, err.text);
 	else if (!f->joining)
 		feed_on_event(f, &e);
-	else if (f->tls == NULL && strcmp(e.parent_id, f->query) == 0)
+	else if (!f->joined && strcmp(e.parent_id, f->query) == 0)
 		feed_on_join(f, &e);
 	envelope_fini(&e);
 }
@@ -177,6 +184,15 @@ on_check(void *arg)
 		feed_compare(f);
 }
 
+/* TLS's word for it (RFC 8446 section 6.2), as base/pki_tls tells it. */
+static const char alert_expired[] = "refused the TLS connection: certificate expired";
+
+static bool
+certificate_refused(const char *why)
+{
+	return strstr(why, "status 410") != NULL || strstr(why, alert_expired) != NULL;
+}
+
 /* The hub answered, and said no: words that tell what to do about it. */
 static const char *
 remedy(const struct feed *f, const char *why)
@@ -190,9 +206,20 @@ remedy(const struct feed *f, const char *why)
 		       "`edgewayctl token "
 		       "create --node NAME` on the hub, or bring back node.crt and node.key";
 	if (strstr(why, "status 403") != NULL)
-		return "the hub refused this node's certificate: its name is not the node's, or it "
-		       "was revoked; join "
+		return "the hub refused this node's certificate: its name is not the node's; join "
 		       "again with a token";
+	if (strstr(why, "status 410") != NULL)
+		return f->has_token
+			? "the hub says that this node's certificate was revoked; joining again "
+			  "with hub.token"
+			: "the hub says that this node's certificate was revoked: make a token "
+			  "with `edgewayctl token create --node NAME` on the hub and set hub.token";
+	if (!f->joining && (feed_expired(f) || strstr(why, alert_expired) != NULL))
+		return f->has_token
+			? "this node's certificate has expired; joining again with hub.token"
+			: "this node's certificate has expired: make a token with `edgewayctl "
+			  "token "
+			  "create --node NAME` on the hub and set hub.token";
 	return NULL;
 }
 
@@ -200,9 +227,11 @@ static void
 on_closed(void *arg, struct ws_conn *c, const char *why)
 {
 	struct feed *f = arg;
-	bool was_open = f->state >= GREETING, joined = f->joining && f->tls != NULL;
+	bool was_open = f->state >= GREETING;
 	const char *advice = was_open ? NULL : remedy(f, why);
 
+	if (c == f->renewal.conn)
+		feed_renew_closed(f, why);
 	if (c != f->conn)
 		return;
 	f->conn = NULL;
@@ -210,11 +239,15 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		return;
 	if (was_open && !f->joining && loop_now_ms(f->loop) - f->opened_ms >= BACKOFF_RESET_MS)
 		f->backoff_ms = BACKOFF_FIRST_MS;
-	if (joined) {
+	if (f->joined) {
 		f->state = WAITING;
 		f->backoff_ms = BACKOFF_FIRST_MS;
 		timer_cancel(f->check);
 		timer_start(f->retry, 0, 0);
+	} else if (!was_open && !f->joining && certificate_refused(why)) {
+		f->unwanted = f->has_token;
+		note_failure(f, advice);
+		retry_later(f, f->has_token ? 0 : REFUSED_MS);
 	} else if (advice != NULL || f->denied) {
 		note_failure(
 			f, advice != NULL ? advice : "the hub refused to sign the certificate");
@@ -322,6 +355,8 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->node_id = xstrdup(config->node_id[0] != '\0' ? config->node_id : config->node);
 	f->cluster_domain = xstrdup(config->cluster_domain);
 	f->backoff_ms = BACKOFF_FIRST_MS;
+	f->floor_s = config->floor_s;
+	feed_renew_init(f);
 	f->retry = timer_new(f->loop, on_retry, f);
 	f->check = timer_new(f->loop, on_check, f);
 	rc = take_urls(f, config, err);
@@ -347,6 +382,7 @@ feed_free(struct feed **out)
 	f->stopping = true;
 	timer_free(&f->retry);
 	timer_free(&f->check);
+	feed_renew_fini(f);
 	resolve_free(&f->resolve);
 	ws_free(&f->ws);
 	pki_ctx_free(&f->tls);
@@ -380,6 +416,9 @@ feed_status(const struct feed *f)
 		.address = connected ? f->address : "",
 		.error = f->error,
 		.certificate_not_after = f->identity.not_after,
+		.certificate_error = f->renewal.error,
+		.renewals = f->renewal.renewals,
+		.renewal_failures = f->renewal.failures,
 		.last_contact_ms = f->last_contact_ms,
 		.connects = f->connects,
 		.failures = f->failures,

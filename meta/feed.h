@@ -23,6 +23,7 @@ struct feed_config { /* copied */
 	struct apply *apply;
 	const char *node, *node_id; /* node_id "" = node */
 	const char *data_dir, *ca, *cert, *key, *token;
+	int64_t floor_s; /* the last time stored, seconds since 1970 */
 	const char *cluster_domain;
 	const char *const *urls; /* NULL-terminated */
 	const char *const
@@ -39,6 +40,8 @@ struct feed_status {
 	const char *address; /* "" when not connected */
 	const char *error; /* why the last attempt failed, "" none */
 	int64_t certificate_not_after; /* seconds since 1970, 0: none */
+	const char *certificate_error; /* why it was not renewed, "" none */
+	uint64_t renewals, renewal_failures;
 	uint64_t last_contact_ms; /* loop's clock; 0: never */
 	uint64_t connects, failures, messages, refused, acks;
 };

@@ -5,12 +5,6 @@
 
 #include "base/log.h"
 
-static int
-use_identity(struct feed *f, struct err *err)
-{
-	return pki_client_ctx(f->identity.ca, f->identity.cert, f->identity.key, &f->tls, err);
-}
-
 void
 feed_on_join(struct feed *f, const struct envelope *e)
 {
@@ -18,7 +12,9 @@ feed_on_join(struct feed *f, const struct envelope *e)
 		.len = e->content_len,
 		.node = f->node,
 		.ca_hash = f->token.ca_hash,
-		.key_pem = f->joining_key};
+		.key_pem = f->joining_key,
+		.fresh = f->tls != NULL};
+	struct identity id = {0};
 	struct err err = {0};
 	int rc;
 
@@ -27,10 +23,12 @@ feed_on_join(struct feed *f, const struct envelope *e)
 		err_set(&err, EPERM, "the hub refused to sign: %.200s", e->content);
 		rc = -EPERM;
 	} else {
-		rc = join_accept(&f->files, &answer, &f->identity, &err);
-		if (rc == 0 && (rc = use_identity(f, &err)) < 0)
-			identity_fini(&f->identity);
+		rc = join_accept(&f->files, &answer, &id, &err);
+		if (rc == 0)
+			rc = feed_use_identity(f, &id, &err);
 	}
+	f->joined = rc == 0;
+	free(take_ptr(&f->joining_key));
 	if (rc == 0)
 		log_info("meta", "joined: the hub signed this node's certificate node=%s file=%s",
 			f->node, f->files.cert);
@@ -63,9 +61,12 @@ feed_prepare_join(struct feed *f, struct err *err)
 	int rc = 0;
 
 	if (f->joining_key == NULL)
-		rc = join_key(&f->files, &f->joining_key, err);
+		rc = f->tls != NULL ? join_key_fresh(&f->files, &f->joining_key, err)
+				    : join_key(&f->files, &f->joining_key, err);
 	if (rc == 0 && f->join_tls == NULL)
 		rc = pki_join_ctx(f->token.ca_hash, &f->join_ca, &f->join_tls, err);
+	if (rc == 0)
+		pki_ctx_floor(f->join_tls, f->floor_s);
 	return rc;
 }
 
@@ -73,10 +74,7 @@ feed_prepare_join(struct feed *f, struct err *err)
 static void
 compare_token(const struct feed *f)
 {
-	char hash[PKI_HASH_TEXT];
-
-	if (f->has_token && pki_cert_hash(f->identity.ca, hash, NULL) == 0 &&
-		!pki_equal(hash, f->token.ca_hash))
+	if (f->has_token && !pki_bundle_holds(f->identity.ca, f->token.ca_hash))
 		log_warn("meta",
 			"hub.token is of another CA than the one this node joined; the certificate "
 			"of before is used: "
@@ -87,6 +85,7 @@ compare_token(const struct feed *f)
 int
 feed_take_identity(struct feed *f, const struct feed_config *config, struct err *err)
 {
+	struct identity id = {0};
 	struct err why = {0};
 	int rc;
 
@@ -96,10 +95,14 @@ feed_take_identity(struct feed *f, const struct feed_config *config, struct err 
 		f->has_token = true;
 	}
 	join_files_init(&f->files, config->data_dir, config->ca, config->cert, config->key);
-	rc = join_load(&f->files, f->node, &f->identity, &why);
+	f->own_ca = config->ca[0] == '\0';
+	f->own_files = config->cert[0] == '\0' && config->key[0] == '\0';
+	rc = join_load(&f->files, f->node, &id, &why);
+	if (rc == 0)
+		rc = feed_use_identity(f, &id, &why);
 	if (rc == 0) {
 		compare_token(f);
-		return use_identity(f, err);
+		return 0;
 	}
 	if (rc == -EPERM) /* another node's: never thrown away without being asked */
 		return err_set(err, EPERM, "%s", why.text);

@@ -1,6 +1,6 @@
 /*
  * What the files of meta/feed share: feed.c is the spine (the connection), feed_talk.c the conversation once it is open,
- * feed_join.c how the node comes by its certificate. No other file includes it.
+ * feed_join.c how the node comes by its certificate, feed_renew.c how that is renewed while the connection stays. No other file includes it.
  */
 #ifndef EDGEWAY_META_FEED_PRIVATE_H
 #define EDGEWAY_META_FEED_PRIVATE_H
@@ -22,6 +22,21 @@ struct place { /* where a hub may be */
 	char *last_good;
 };
 
+struct renewal { /* of the certificate, by a second connection */
+	struct timer *tick;
+	struct ws_conn *conn; /* NULL: none under way */
+	char *key; /* its new key */
+	char query[37];
+	bool done; /* its answer has come */
+	bool bundle; /* the hub's CAs differ from ours */
+	bool expiry_said;
+	int64_t due_s; /* seconds since 1970 */
+	uint64_t started_ms, next_ms,
+		wait_ms; /* loop's clock: of this attempt, of the next; back-off */
+	uint64_t renewals, failures;
+	char error[256]; /* of the last attempt, "" none */
+};
+
 struct feed {
 	struct loop *loop;
 	struct apply *apply;
@@ -29,6 +44,8 @@ struct feed {
 	struct join_files files;
 	struct join_token token;
 	bool has_token;
+	bool own_ca; /* so does the CA */
+	bool own_files; /* certificate and key lie where joining puts them: ours to renew */
 	struct identity identity; /* empty until joined */
 	char *joining_key, *join_ca;
 	struct ssl_ctx_st *tls, *join_tls;
@@ -43,7 +60,11 @@ struct feed {
 	size_t n_addrs, addr;
 	struct ws_conn *conn;
 	unsigned connection; /* number of the present one */
-	bool joining, denied;
+	bool joining, joined, denied;
+	bool unwanted; /* the hub refuses our certificate as revoked or expired: the token is tried */
+	int64_t floor_s; /* no clock of ours may say less: seconds since 1970 */
+	struct renewal renewal;
+	struct addr at; /* where the present connection goes */
 	bool nameless; /* the last attempt ended without an address of the hub */
 	uint32_t mark;
 	bool stopping;
@@ -66,8 +87,25 @@ void feed_on_event(struct feed *f, const struct envelope *e);
 
 /* Reads the token and the certificate of an earlier join. */
 int feed_take_identity(struct feed *f, const struct feed_config *config, struct err *err);
+/* Takes over; certificate and connections from now on. */
+int feed_use_identity(struct feed *f, struct identity *id, struct err *err);
 int feed_prepare_join(struct feed *f, struct err *err);
 void feed_ask_join(struct feed *f);
 void feed_on_join(struct feed *f, const struct envelope *e);
+
+/* Seconds since 1970, never less than what is known to have passed. */
+int64_t feed_now_s(const struct feed *f);
+void feed_raise_floor(struct feed *f, int64_t floor_s);
+bool feed_expired(const struct feed *f);
+/* The hub says that it is this late (ms since 1970). */
+void feed_note_time(struct feed *f, uint64_t hub_ms);
+/* hash: sha256 of the hub's CAs (PEM), "" when it did not say. */
+void feed_compare_bundle(struct feed *f, const char *hash);
+void feed_renew_init(struct feed *f);
+void feed_renew_fini(struct feed *f);
+/* Events of the second connection. */
+void feed_renew_open(struct feed *f);
+void feed_renew_text(struct feed *f, const char *text, size_t len);
+void feed_renew_closed(struct feed *f, const char *why);
 
 #endif

@@ -125,6 +125,8 @@ on_hello(struct feed *f, const struct envelope *e)
 	log_info("meta", "connected to the hub url=%s address=%s version=\"%s\"",
 		f->places[f->place].url, f->address, hello.hub);
 	remember_address(f);
+	feed_note_time(f, e->timestamp_ms);
+	feed_compare_bundle(f, hello.ca);
 	apply_identity(f->apply, hello.site, hello.zone);
 	if (f->state == GREETING)
 		f->state = SYNCING;
@@ -149,6 +151,7 @@ on_response(struct feed *f, const struct envelope *e)
 
 	if (f->query[0] == '\0' || strcmp(e->parent_id, f->query) != 0)
 		return; /* an answer to an older comparison */
+	feed_note_time(f, e->timestamp_ms);
 	if (f->query_detail) {
 		if (message_says_synced(e->content, e->content_len))
 			on_synced(f);

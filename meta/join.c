@@ -59,8 +59,7 @@ static int
 check(const struct join_files *files, const char *node, struct identity *id, struct err *err)
 {
 	auto_free char *name = NULL;
-	int64_t from;
-	int rc = pki_cert_info(id->cert, &name, &from, &id->not_after, err);
+	int rc = pki_cert_info(id->cert, &name, &id->not_before, &id->not_after, err);
 
 	if (rc < 0)
 		return err_wrap(err, -EINVAL, "certificate %s", files->cert);
@@ -70,12 +69,31 @@ check(const struct join_files *files, const char *node, struct identity *id, str
 			"%s`, or remove %s and "
 			"%s and join again with a token",
 			files->cert, name, node, name, files->cert, files->key);
-	if (id->not_after < (int64_t)time(NULL))
+	if (id->not_after <= (int64_t)time(NULL))
 		return err_set(err, EKEYEXPIRED,
-			"the certificate %s has expired: join again with a token", files->cert);
+			"the certificate %s has expired: make a token with `edgewayctl token "
+			"create "
+			"--node %s` on the hub and set hub.token",
+			files->cert, node);
+	if (pki_cert_info(id->ca, NULL, &id->ca_begins, NULL, err) < 0)
+		return err_wrap(err, -EINVAL, "CA %s", files->ca);
 	if (pki_pair_check(id->cert, id->key, err) < 0)
 		return err_wrap(err, -EINVAL, "certificate %s and key %s", files->cert, files->key);
 	return 0;
+}
+
+/* A renewal that ended between its two files: the new key belongs to the certificate. */
+static void
+finish_renewal(const struct join_files *files, struct identity *id)
+{
+	auto_free char *path = xasprintf("%s.new", files->key), *key = NULL;
+
+	if (pki_pair_check(id->cert, id->key, NULL) == 0 ||
+		file_read(path, PEM_MAX, &key, NULL) < 0 ||
+		pki_pair_check(id->cert, key, NULL) < 0 || rename(path, files->key) < 0)
+		return;
+	free(id->key);
+	id->key = take_ptr(&key);
 }
 
 int
@@ -89,6 +107,8 @@ join_load(const struct join_files *files, const char *node, struct identity *id,
 		rc = read_pem(files->cert, &id->cert, err);
 	if (rc == 0)
 		rc = read_pem(files->key, &id->key, err);
+	if (rc == 0)
+		finish_renewal(files, id);
 	if (rc == 0)
 		rc = check(files, node, id, err);
 	if (rc < 0)
@@ -147,6 +167,19 @@ join_key(const struct join_files *files, char **key_pem, struct err *err)
 }
 
 int
+join_key_fresh(const struct join_files *files, char **key_pem, struct err *err)
+{
+	auto_free char *path = xasprintf("%s.new", files->key), *key = NULL;
+	int rc = pki_key_new(&key, err);
+
+	if (rc == 0)
+		rc = save(path, key, 0600, err);
+	if (rc == 0)
+		*key_pem = take_ptr(&key);
+	return rc;
+}
+
+int
 join_request(struct buf *out, const char *key_pem, const char *node, struct err *err)
 {
 	auto_free char *csr = NULL;
@@ -167,9 +200,19 @@ check_answer(const struct join_files *files, const struct join_answer *answer, s
 
 	if (pki_cert_hash(id->ca, hash, err) < 0)
 		return err_wrap(err, -EINVAL, "the CA that the hub sent");
-	if (!pki_equal(hash, answer->ca_hash))
+	if (answer->ca_hash[0] != '\0' && !pki_bundle_holds(id->ca, answer->ca_hash))
 		return err_set(err, EPERM, "the CA that the hub sent is not the one of the token");
 	return check(files, answer->node, id, err);
+}
+
+static int
+keep_fresh(const struct join_files *files, struct err *err)
+{
+	auto_free char *path = xasprintf("%s.new", files->key);
+
+	return rename(path, files->key) == 0
+		? 0
+		: err_set(err, errno, "cannot rename %s: %s", path, strerror(errno));
 }
 
 int
@@ -195,6 +238,8 @@ join_accept(const struct join_files *files, const struct join_answer *answer, st
 		rc = save(files->ca, id->ca, 0644, err);
 	if (rc == 0)
 		rc = save(files->cert, id->cert, 0644, err);
+	if (rc == 0 && answer->fresh)
+		rc = keep_fresh(files, err);
 	if (rc < 0)
 		identity_fini(id);
 	return rc;

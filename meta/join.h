@@ -2,7 +2,8 @@
  * Who this node is towards the hub: certificate, key and CA, from the configured files or from an earlier join under
  * data_dir (ca.pem, node.crt, node.key), and the leaves of joining (doc/protocol.md, "Joining"). File access only, no
  * network: meta/feed does the talking. The key is saved before the certificate is asked for and used again when joining is
- * repeated, the certificate is saved last, each file atomically: a crash leaves a pair that fits, or none.
+ * repeated, the certificate is saved last, each file atomically: a crash leaves a pair that fits, or none. A renewal has a
+ * new key, which lies beside the old one until the new certificate is saved; loading finishes what a crash left undone.
  *
  *	join_files_init(&files, &paths);
  *	rc = join_load(&files, node, &identity, err);	// -ENOENT: must join
@@ -20,7 +21,8 @@ struct join_files { /* paths, owned */
 
 struct identity { /* PEM, owned */
 	char *ca, *cert, *key;
-	int64_t not_after; /* seconds since 1970 */
+	int64_t not_before, not_after; /* seconds since 1970 */
+	int64_t ca_begins; /* when the first CA begins */
 };
 
 struct join_token {
@@ -40,13 +42,17 @@ int join_load(
 int join_token_parse(struct join_token *token, const char *text, struct err *err);
 /* The key that joining begins with: the saved one, or a new one that is saved now (0600). */
 int join_key(const struct join_files *files, char **key_pem, struct err *err);
+/* A new key beside the one in use, saved as <key>.new (0600); it takes the other's place when its certificate has come. */
+int join_key_fresh(const struct join_files *files, char **key_pem, struct err *err);
 /* {"csr":"<PEM>"} */
 int join_request(struct buf *out, const char *key_pem, const char *node, struct err *err);
 
 struct join_answer {
 	const char *json; /* {"cert":"<PEM>","ca":"<PEM>"} */
 	size_t len;
-	const char *node, *ca_hash, *key_pem;
+	const char *node, *key_pem;
+	const char *ca_hash; /* one of the CAs must have it; "": the connection was verified */
+	bool fresh; /* the key is one of join_key_fresh */
 };
 /* Checks and saves what the hub gave. */
 int join_accept(const struct join_files *files, const struct join_answer *answer,

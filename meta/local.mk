@@ -1,7 +1,8 @@
 noinst_LIBRARIES += meta/libmeta.a
 meta_libmeta_a_SOURCES = \
 	meta/apply.c meta/apply.h meta/apply_private.h meta/apply_scan.c meta/apply_tell.c \
-	meta/feed.c meta/feed.h meta/feed_join.c meta/feed_private.h meta/feed_talk.c \
+	meta/feed.c meta/feed.h meta/feed_join.c meta/feed_private.h meta/feed_renew.c \
+	meta/feed_talk.c \
 	meta/ipam.c meta/ipam.h \
 	meta/join.c meta/join.h \
 	meta/load.c meta/load.h \

@@ -60,7 +60,8 @@ message_hello(struct message_hello *to, const char *json, size_t len, struct err
 		copy_text(to->zone, sizeof(to->zone), tree_get(root, "zone")) &&
 		copy_text(to->cluster_domain, sizeof(to->cluster_domain),
 			tree_get(root, "clusterDomain")) &&
-		copy_text(to->hub, sizeof(to->hub), tree_get(root, "hub"));
+		copy_text(to->hub, sizeof(to->hub), tree_get(root, "hub")) &&
+		copy_text(to->ca, sizeof(to->ca), tree_get(root, "ca"));
 	tree_free(&t);
 	return fits ? 0 : err_set(err, EINVAL, "a text in hello is too long");
 }

@@ -17,6 +17,7 @@ int message_service(struct message_service *to, const char *resource, struct err
 struct message_hello {
 	char site[MESH_NODE_MAX + 1], zone[MESH_NODE_MAX + 1], cluster_domain[MESH_NODE_MAX + 1];
 	char hub[64];
+	char ca[65]; /* sha256 of its CAs as PEM text, hex; "" not said */
 };
 int message_hello(struct message_hello *to, const char *json, size_t len, struct err *err);
 /* Does the content say {"synced":true}? */

@@ -14,6 +14,7 @@
 struct meta {
 	struct meta_config config; /* strings owned */
 	char **urls, **last_good;
+	int64_t floor_s; /* the last time stored */
 	char *path;
 	meta_use_fn *use;
 	void *use_arg;
@@ -56,11 +57,15 @@ on_resync(void *arg)
 static void
 read_last_good(struct meta *m, struct store *store)
 {
+	auto_free char *time = NULL;
+
 	for (size_t i = 0; m->urls[i] != NULL && store != NULL; i++) {
 		auto_free char *key = xasprintf("address %s", m->urls[i]);
 
 		m->last_good[i] = store_note(store, key);
 	}
+	if (store != NULL && (time = store_note(store, "time")) != NULL)
+		m->floor_s = strtoll(time, NULL, 10);
 }
 
 /* The database, or NULL with the reason in the log: an agent starts whatever state its disk is in. */
@@ -211,6 +216,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.cert = c->cert,
 		.key = c->key,
 		.token = c->token,
+		.floor_s = m->floor_s,
 		.cluster_domain = c->cluster_domain,
 		.urls = c->hub_urls,
 		.last_good = (const char *const *)m->last_good,
@@ -310,6 +316,10 @@ feed_metrics(const struct feed_status *f, struct metrics *out)
 	metric_gauge(out, "edgeway_meta_certificate_expiry_timestamp_seconds",
 		"When this node's certificate ends, since 1970; 0: none.", NULL,
 		(double)f->certificate_not_after);
+	metric_counter(out, "edgeway_meta_certificate_renewals_total",
+		"Renewals of this node's certificate.", NULL, f->renewals);
+	metric_counter(out, "edgeway_meta_certificate_renewal_failures_total",
+		"Renewals that failed and are tried again.", NULL, f->renewal_failures);
 }
 
 static void
@@ -377,7 +387,13 @@ state_feed(const struct meta *m, struct buf *out)
 	if (f.last_contact_ms != 0)
 		buf_printf(out, ",\"last_contact_ms_ago\":%llu",
 			(unsigned long long)(now - f.last_contact_ms));
-	buf_printf(out, ",\"certificate_not_after\":%lld", (long long)f.certificate_not_after);
+	buf_printf(out, ",\"certificate_not_after\":%lld,\"certificate_expires\":\"",
+		(long long)f.certificate_not_after);
+	if (f.certificate_not_after != 0)
+		buf_add_utc(out, f.certificate_not_after);
+	buf_printf(out, "\",\"certificate_renewals\":%llu,\"certificate_error\":",
+		(unsigned long long)f.renewals);
+	json_add_text(out, f.certificate_error);
 }
 
 void

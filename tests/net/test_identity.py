@@ -1,0 +1,199 @@
+"""A node's certificate through its life: joined, renewed, revoked, expired; and what a hub keeps to itself."""
+import json
+import os
+import re
+import stat
+import subprocess
+
+import pytest
+
+from lab import Agent, Hub, Lab, Node, service, wait_for
+
+LIFE_S = 24
+
+
+@pytest.fixture
+def lab():
+    """One for each test: a hub has but one address."""
+    with Lab() as made:
+        yield made
+        for p in made.processes:
+            print(f"--- {p.name}\n{p.log()[-3000:]}")
+
+
+def ctl(hub, *words, check=True):
+    return hub.machine.run(hub.lab.program("edgewayctl"), "--socket", hub.socket, *words, check=check)
+
+
+def nodes(hub):
+    return {n["node"]: n for n in json.loads(hub.ask("/nodes")[1])["nodes"]}
+
+
+def read(agent, name):
+    with open(os.path.join(agent.data, name)) as f:
+        return f.read()
+
+
+def mode(path):
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def test_renewal(lab):
+    """At two thirds of its life, with another key, while the connection stays."""
+    hub = Hub(lab, "--tls.nodeLifetime", f"{LIFE_S}s")
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
+    wait_for("synced", lambda: agent.state()["meta"]["synced"])
+    first, key = read(agent, "node.crt"), read(agent, "node.key")
+    serial = nodes(hub)["edge-1"]["serial"]
+    ends = agent.metrics()["edgeway_meta_certificate_expiry_timestamp_seconds"]
+    wait_for("renewed", lambda: agent.state()["meta"]["certificate_renewals"] >= 1, 4 * LIFE_S)
+    assert read(agent, "node.crt") != first and read(agent, "node.key") != key
+    assert mode(os.path.join(agent.data, "node.key")) == 0o600
+    assert not os.path.exists(os.path.join(agent.data, "node.key.new"))
+    m = agent.metrics()
+    assert m["edgeway_meta_certificate_expiry_timestamp_seconds"] > ends
+    assert m["edgeway_meta_certificate_renewals_total"] >= 1
+    assert "renewed this node's certificate" in agent.process.log()
+    # The old connection carried on, and a new one is made with what is on the disk now.
+    hub.write("web.yaml", service("web", ("http", 80, 8080)))
+    wait_for("the service", lambda: agent.state()["services"] == 1)
+    assert "lost the connection" not in agent.process.log()
+    assert nodes(hub)["edge-1"]["serial"] != serial
+    agent.stop()
+    agent.token = ""
+    agent.start()
+    wait_for("connected again", lambda: agent.state()["meta"]["connected"])
+
+
+def test_renewal_waits_for_the_hub(lab):
+    """A hub that cannot keep what it signed gives nothing; the old certificate is used until it can."""
+    hub = Hub(lab, "--tls.nodeLifetime", "60s")
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
+    wait_for("synced", lambda: agent.state()["meta"]["synced"])
+    folder = os.path.join(hub.machine.dir, "data", "nodes")
+    record = os.path.join(folder, "edge-1")
+    os.unlink(record)
+    os.makedirs(os.path.join(record, "in-the-way"))
+    before = read(agent, "node.crt")
+    wait_for("a failure", lambda: agent.metrics()["edgeway_meta_certificate_renewal_failures_total"] >= 1, 90)
+    assert "cannot write" in agent.state()["meta"]["certificate_error"]
+    assert read(agent, "node.crt") == before and agent.state()["meta"]["connected"]
+    os.rmdir(os.path.join(record, "in-the-way"))
+    os.rmdir(record)
+    wait_for("renewed", lambda: agent.state()["meta"]["certificate_renewals"] == 1, 60)
+    assert agent.state()["meta"]["certificate_error"] == ""
+
+
+def test_expired_while_offline(lab):
+    """The agent says so and what to do; with a token that serves it joins again by itself."""
+    hub = Hub(lab, "--tls.nodeLifetime", "8s")
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
+    wait_for("synced", lambda: agent.state()["meta"]["synced"])
+    token = hub.token("--node", "edge-1")
+    hub.write("web.yaml", service("web", ("http", 80, 8080)))
+    wait_for("the service", lambda: agent.state()["services"] == 1)
+    agent.stop()
+    agent.token = ""
+    ends = subprocess.run(["openssl", "x509", "-noout", "-checkend", "0", "-in", os.path.join(agent.data, "node.crt")])
+    wait_for("the end of the certificate", lambda: subprocess.run(
+        ["openssl", "x509", "-noout", "-checkend", "0", "-in", os.path.join(agent.data, "node.crt")],
+        stdout=subprocess.DEVNULL).returncode == 1, 20, 0.5)
+    assert ends.returncode in (0, 1)
+    agent.start()
+    state = agent.state()
+    assert state["services"] == 1 and not state["meta"]["connected"]
+    assert "has expired: make a token with `edgewayctl token create --node edge-1`" in state["meta"]["error"]
+    agent.stop()
+    agent.token = token
+    agent.start()
+    wait_for("joined again", lambda: agent.state()["meta"]["synced"])
+
+
+def test_expired_while_running(lab):
+    """The hub is away for longer than the certificate lives."""
+    hub = Hub(lab, "--tls.nodeLifetime", "10s")
+    node = Node(lab, "edge-1", "192.0.2.11")
+    agent = Agent(node, hub, token=hub.token("--node", "edge-1"))
+    wait_for("synced", lambda: agent.state()["meta"]["synced"])
+    hub.process.kill()
+    wait_for("said", lambda: "certificate has expired; joining again with hub.token" in agent.process.log(), 30)
+    hub.start()
+    wait_for("joined again", lambda: agent.state()["meta"]["synced"], 60)
+
+
+def test_revocation(lab):
+    hub = Hub(lab)
+    one = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
+    two = Agent(Node(lab, "edge-2", "192.0.2.12"), hub)
+    for a in (one, two):
+        wait_for("synced", lambda a=a: a.state()["meta"]["synced"])
+    early = hub.token("--node", "edge-1")
+    assert ctl(hub, "node", "revoke", "edge-9", check=False).returncode == 1
+    assert ctl(hub, "node", "revoke", check=False).returncode == 2
+    assert ctl(hub, "node", "revoke", "edge-1").stdout == "revoked edge-1\n"
+    wait_for("cut", lambda: not one.state()["meta"]["connected"], 5)
+    wait_for("told why", lambda: "this node's certificate was revoked" in one.process.log())
+    assert "the certificate of this node was revoked" in one.process.log()  # of the connection that was open
+    wait_for("the operator sees it", lambda: nodes(hub)["edge-1"]["revoked"] and not nodes(hub)["edge-1"]["connected"])
+    assert two.state()["meta"]["connected"] and not nodes(hub)["edge-2"]["revoked"]
+    path = os.path.join(hub.machine.dir, "data", "revoked.json")
+    assert mode(path) == 0o600
+    # A restart forgets nothing, and no token of before helps.
+    hub.process.stop()
+    hub.start()
+    one.stop()
+    one.token = ""
+    one.start()
+    wait_for("refused again", lambda: "was revoked: make a token" in one.state()["meta"]["error"])
+    one.stop()
+    one.token = early
+    one.start()
+    wait_for("refused as well", lambda: "refused the token" in one.process.log().rsplit("starting", 1)[-1])
+    assert not one.state()["meta"]["connected"]
+    one.stop()
+    key = read(one, "node.key")
+    one.token = hub.token("--node", "edge-1")
+    one.start()
+    wait_for("joined anew", lambda: one.state()["meta"]["synced"], 60)
+    assert read(one, "node.key") != key
+    assert not nodes(hub)["edge-1"]["revoked"]
+    shown = ctl(hub, "node", "list").stdout
+    assert re.search(r"edge-1\s+true\s+192\.0\.2\.11\S*\s+\S+\s+true", shown), shown
+    # Damage is an error with a remedy, never an empty list.
+    hub.process.stop()
+    with open(path, "w") as f:
+        f.write('{"revoked":[{"node":"edge-1"')
+    with pytest.raises(Exception):
+        hub.start()
+    assert "cannot be told which nodes are revoked" in hub.process.log() and "revoked.json" in hub.process.log()
+
+
+def test_secrets(lab):
+    """Neither logs nor state show what lets somebody in; files are for their owner alone."""
+    hub = Hub(lab, "--log.level", "debug")
+    token = hub.token("--node", "edge-1")
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub, "--log.level", "debug", token=token)
+    wait_for("synced", lambda: agent.state()["meta"]["synced"])
+    hub_data = os.path.join(hub.machine.dir, "data")
+    secrets = [token.split(".", 1)[1]]
+    for path in (os.path.join(agent.data, "node.key"), os.path.join(hub_data, "ca.key"), os.path.join(hub_data, "hub.key")):
+        with open(path) as f:
+            secrets += [line for line in f.read().split("\n") if len(line) > 40 and "-----" not in line]
+    assert len(secrets) >= 7
+    places = {"hub's log": hub.process.log(), "agent's log": agent.process.log()}
+    for daemon in (hub, agent):
+        for path in ("/debug/state", "/metrics", "/nodes", "/tokens", "/debug/services"):
+            places[f"{daemon.socket} {path}"] = daemon.ask(path)[1]
+    with open(os.path.join(hub_data, "tokens.json")) as f:
+        places["tokens.json"] = f.read()
+    for name, text in places.items():
+        for secret in secrets:
+            assert secret not in text, f"{name} shows a secret"
+    assert mode(hub_data) == 0o700 and mode(agent.data) == 0o700
+    for folder in (hub_data, agent.data):
+        for name in os.listdir(folder):
+            path = os.path.join(folder, name)
+            if os.path.isfile(path) and (name.endswith(".key") or name.endswith(".json") or ".db" in name):
+                assert mode(path) == 0o600, path
+    for socket in (hub.socket, agent.socket):
+        assert mode(socket) & 0o007 == 0
