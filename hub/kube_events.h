@@ -18,7 +18,7 @@
 #include "hub/kube_api.h"
 
 enum {
-	KUBE_EVENTS_STABLE_MS = 8000,
+	KUBE_EVENTS_STABLE_MS = 5000,
 	KUBE_EVENTS_REPEAT_MS = 50 * 60 * 1000, /* the API server keeps them for an hour */
 	KUBE_EVENTS_PACE_MS = 2000,
 	KUBE_EVENTS_BURST = 20,
