@@ -13,7 +13,6 @@ enum {
 	BACKOFF_MOST_MS = 30 * 1000,
 	BACKOFF_RESET_MS = 30 * 1000, /* a connection that lasted this long was a good one */
 	REFUSED_MS = 30 * 1000, /* the hub said no: somebody must do something first */
-	GREETING_MS = 15 * 1000,
 	HIGH_WATER = 1024 * 1024,
 };
 
@@ -107,7 +106,9 @@ dial(struct feed *f)
 	f->joined = f->denied = f->unwanted = false;
 	f->at = d.addr;
 	f->state = DIALLING;
-	path = xasprintf("/%s/%s/%s", MESH_PROJECT, f->node, f->joining ? "join" : "events");
+	path = xasprintf("/%s/%s/%s", MESH_PROJECT,
+		f->protocol == &feed_cloudhub ? f->node_id : f->node,
+		f->joining ? "join" : "events");
 	if (f->joining) {
 		first = xasprintf("authorization: Bearer %s", f->token.secret);
 		headers[1] = NULL;
@@ -143,18 +144,13 @@ on_open(void *arg, struct ws_conn *c)
 	f->connects++;
 	f->n_errors = 0;
 	f->query[0] = f->error[0] = '\0';
-	timer_start(f->check, GREETING_MS, 0);
-	if (f->joining)
-		feed_ask_join(f);
+	f->protocol->opened(f);
 }
 
 static void
 on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 {
 	struct feed *f = arg;
-	struct envelope e = {0};
-	struct err err;
-	int rc;
 
 	if (c == f->renewal.conn)
 		feed_renew_text(f, text, len);
@@ -162,26 +158,15 @@ on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 		return;
 	f->messages++;
 	f->last_contact_ms = loop_now_ms(f->loop);
-	rc = envelope_parse(&e, text, len, &err);
-	if (rc < 0) /* of one with an operation that is not known here the rest can be read */
-		feed_send_error(f, rc == -EOPNOTSUPP ? &e : NULL, err.text);
-	else if (!f->joining)
-		feed_on_event(f, &e);
-	else if (!f->joined && strcmp(e.parent_id, f->query) == 0)
-		feed_on_join(f, &e);
-	envelope_fini(&e);
+	f->protocol->text(f, text, len);
 }
 
-/* The greeting did not come, or it is time to compare. */
 static void
 on_check(void *arg)
 {
 	struct feed *f = arg;
 
-	if (f->state == GREETING && f->conn != NULL)
-		ws_close(f->conn, 1002, "no greeting");
-	else
-		feed_compare(f);
+	f->protocol->check(f);
 }
 
 /* TLS's word for it (RFC 8446 section 6.2), as base/pki_tls tells it. */
@@ -257,7 +242,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 			"lost the connection to the hub; serving what is known url=%s why=\"%s\"",
 			f->places[f->place].url, why);
 		snprintf(f->error, sizeof(f->error), "%s", why);
-		retry_later(f, 0);
+		retry_later(f, f->protocol->closed(f));
 	} else if (f->addr < f->n_addrs) {
 		note_failure(f, why);
 		dial(f);
@@ -335,7 +320,7 @@ open_tools(struct feed *f, const struct feed_config *config, struct err *err)
 	const struct ws_config ws = {.events = &events,
 		.arg = f,
 		.heartbeat_ms = config->heartbeat_ms,
-		.message_limit = ENVELOPE_MAX_BYTES,
+		.message_limit = f->protocol->message_limit,
 		.high_water = HIGH_WATER};
 	int rc = ws_new(&f->ws, f->loop, &ws, err);
 
@@ -348,6 +333,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	struct feed *f = xcalloc(1, sizeof(*f));
 	int rc;
 
+	f->protocol = config->cloudhub ? &feed_cloudhub : &feed_edgeway;
 	f->loop = config->loop;
 	f->apply = config->apply;
 	f->mark = config->mark;
@@ -361,7 +347,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->check = timer_new(f->loop, on_check, f);
 	rc = take_urls(f, config, err);
 	if (rc == 0)
-		rc = feed_take_identity(f, config, err);
+		rc = f->protocol->begin(f, config, err);
 	if (rc == 0)
 		rc = open_tools(f, config, err);
 	if (rc < 0)
@@ -385,6 +371,7 @@ feed_free(struct feed **out)
 	feed_renew_fini(f);
 	resolve_free(&f->resolve);
 	ws_free(&f->ws);
+	f->protocol->end(f);
 	pki_ctx_free(&f->tls);
 	pki_ctx_free(&f->join_tls);
 	identity_fini(&f->identity);
@@ -401,6 +388,31 @@ feed_free(struct feed **out)
 	free(f->cluster_domain);
 	free(f);
 	*out = NULL;
+}
+
+void
+feed_ack(struct feed *f, unsigned connection, const char *id, const char *resource)
+{
+	f->protocol->committed(f, connection, id, resource);
+}
+
+void
+feed_resync(struct feed *f)
+{
+	f->protocol->compare(f);
+}
+
+void
+feed_remember_address(struct feed *f)
+{
+	struct place *p = &f->places[f->place];
+	auto_free char *key = xasprintf("address %s", p->url);
+
+	if (p->last_good != NULL && strcmp(p->last_good, f->address) == 0)
+		return;
+	free(p->last_good);
+	p->last_good = xstrdup(f->address);
+	apply_note(f->apply, key, f->address);
 }
 
 struct feed_status

@@ -21,6 +21,7 @@ struct feed;
 struct feed_config { /* copied */
 	struct loop *loop;
 	struct apply *apply;
+	bool cloudhub; /* hub.protocol: the hub is a KubeEdge CloudHub */
 	const char *node, *node_id; /* node_id "" = node */
 	const char *data_dir, *ca, *cert, *key, *token;
 	int64_t floor_s; /* the last time stored, seconds since 1970 */
@@ -50,6 +51,8 @@ int feed_new(struct feed **feed, const struct feed_config *config, struct err *e
 void feed_free(struct feed **feed);
 /* Who is asked for the hub's name from now on. */
 void feed_use_upstreams(struct feed *feed, const struct addr *upstreams, size_t n);
+/* Does an EdgeCore on this machine go by this node id? A CloudHub would cut one of the two off. -EEXIST with the reason. */
+int feed_check_id(const char *node_id, struct err *err);
 /* The change is committed. Said only on the connection that it came by. */
 void feed_ack(struct feed *feed, unsigned connection, const char *id, const char *resource);
 /* Compare with the hub now. */

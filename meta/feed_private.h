@@ -1,6 +1,7 @@
 /*
  * What the files of meta/feed share: feed.c is the spine (the connection), feed_talk.c the conversation once it is open,
- * feed_join.c how the node comes by its certificate, feed_renew.c how that is renewed while the connection stays. No other file includes it.
+ * feed_join.c how the node comes by its certificate, feed_renew.c how that is renewed while the connection stays,
+ * cloudhub.c the conversation with a KubeEdge CloudHub. No other file includes it.
  */
 #ifndef EDGEWAY_META_FEED_PRIVATE_H
 #define EDGEWAY_META_FEED_PRIVATE_H
@@ -37,7 +38,28 @@ struct renewal { /* of the certificate, by a second connection */
 	char error[256]; /* of the last attempt, "" none */
 };
 
+struct feed;
+
+/* What is said on the connection: feed_talk.c with our own hub, cloudhub.c with KubeEdge's. */
+struct feed_protocol {
+	size_t message_limit; /* bytes */
+	int (*begin)(struct feed *f, const struct feed_config *config, struct err *err);
+	void (*end)(struct feed *f);
+	void (*opened)(struct feed *f);
+	void (*text)(struct feed *f, const char *text, size_t len);
+	void (*check)(struct feed *f); /* the timer `check` */
+	void (*compare)(struct feed *f);
+	void (*committed)(
+		struct feed *f, unsigned connection, const char *id, const char *resource);
+	/* After an open connection ended: ms to wait at least. */
+	uint64_t (*closed)(struct feed *f);
+};
+
+extern const struct feed_protocol feed_edgeway, feed_cloudhub;
+
 struct feed {
+	const struct feed_protocol *protocol;
+	struct cloudhub *cloudhub; /* cloudhub.c's */
 	struct loop *loop;
 	struct apply *apply;
 	char *node, *node_id, *cluster_domain;
@@ -81,9 +103,8 @@ struct feed {
 void feed_send(struct feed *f, const struct message *m, char id[37]);
 /* e: what is answered; NULL when it could not be read. */
 void feed_send_error(struct feed *f, const struct envelope *e, const char *reason);
-/* Tells the hub what we hold. */
-void feed_compare(struct feed *f);
-void feed_on_event(struct feed *f, const struct envelope *e);
+/* The hub's address is good: to be tried when its name cannot be resolved. */
+void feed_remember_address(struct feed *f);
 
 /* Reads the token and the certificate of an earlier join. */
 int feed_take_identity(struct feed *f, const struct feed_config *config, struct err *err);

@@ -1,5 +1,6 @@
 #include "meta/feed_private.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <strings.h>
@@ -8,6 +9,7 @@
 #include "model/json.h"
 
 enum {
+	GREETING_MS = 15 * 1000,
 	CHECK_MS = 5 * 60 * 1000,
 	CHECK_AGAIN_MS = 10 * 1000, /* after an error in a comparison */
 	ERRORS_MAX = 64, /* messages on one connection that we did not understand: more is no hub */
@@ -43,8 +45,8 @@ feed_send_error(struct feed *f, const struct envelope *e, const char *reason)
 		ws_close(f->conn, 1008, "too many messages that are not understood");
 }
 
-void
-feed_ack(struct feed *f, unsigned connection, const char *id, const char *resource)
+static void
+acknowledge(struct feed *f, unsigned connection, const char *id, const char *resource)
 {
 	struct message m = {.operation = OP_RESPONSE, .resource = resource, .parent = id};
 
@@ -54,8 +56,8 @@ feed_ack(struct feed *f, unsigned connection, const char *id, const char *resour
 	f->acks++;
 }
 
-void
-feed_compare(struct feed *f)
+static void
+compare(struct feed *f)
 {
 	auto_buf struct buf content;
 	struct message m = {.operation = OP_QUERY, .resource = "digest/buckets", .parent = ""};
@@ -70,12 +72,6 @@ feed_compare(struct feed *f)
 	feed_send(f, &m, f->query);
 	f->query_detail = false;
 	timer_start(f->check, CHECK_MS, 0);
-}
-
-void
-feed_resync(struct feed *f)
-{
-	feed_compare(f);
 }
 
 static void
@@ -96,19 +92,6 @@ send_detail(struct feed *f, const bool want[DIGEST_BUCKETS])
 }
 
 static void
-remember_address(struct feed *f)
-{
-	struct place *p = &f->places[f->place];
-	auto_free char *key = xasprintf("address %s", p->url);
-
-	if (p->last_good != NULL && strcmp(p->last_good, f->address) == 0)
-		return;
-	free(p->last_good);
-	p->last_good = xstrdup(f->address);
-	apply_note(f->apply, key, f->address);
-}
-
-static void
 on_hello(struct feed *f, const struct envelope *e)
 {
 	struct message_hello hello;
@@ -124,13 +107,13 @@ on_hello(struct feed *f, const struct envelope *e)
 			hello.cluster_domain, f->cluster_domain);
 	log_info("meta", "connected to the hub url=%s address=%s version=\"%s\"",
 		f->places[f->place].url, f->address, hello.hub);
-	remember_address(f);
+	feed_remember_address(f);
 	feed_note_time(f, e->timestamp_ms);
 	feed_compare_bundle(f, hello.ca);
 	apply_identity(f->apply, hello.site, hello.zone);
 	if (f->state == GREETING)
 		f->state = SYNCING;
-	feed_compare(f);
+	compare(f);
 }
 
 static void
@@ -195,8 +178,8 @@ on_error(struct feed *f, const struct envelope *e)
 		timer_start(f->check, CHECK_AGAIN_MS, 0);
 }
 
-void
-feed_on_event(struct feed *f, const struct envelope *e)
+static void
+on_event(struct feed *f, const struct envelope *e)
 {
 	bool service = strstr(e->resource, "/service/") != NULL;
 
@@ -217,3 +200,62 @@ feed_on_event(struct feed *f, const struct envelope *e)
 	else
 		feed_send_error(f, e, "operation or resource is not known to this agent");
 }
+
+static void
+on_text(struct feed *f, const char *text, size_t len)
+{
+	struct envelope e = {0};
+	struct err err;
+	int rc = envelope_parse(&e, text, len, &err);
+
+	if (rc < 0) /* of one with an operation that is not known here the rest can be read */
+		feed_send_error(f, rc == -EOPNOTSUPP ? &e : NULL, err.text);
+	else if (!f->joining)
+		on_event(f, &e);
+	else if (!f->joined && strcmp(e.parent_id, f->query) == 0)
+		feed_on_join(f, &e);
+	envelope_fini(&e);
+}
+
+static void
+on_open(struct feed *f)
+{
+	timer_start(f->check, GREETING_MS, 0);
+	if (f->joining)
+		feed_ask_join(f);
+}
+
+/* The greeting did not come, or it is time to compare. */
+static void
+on_check(struct feed *f)
+{
+	if (f->state == GREETING && f->conn != NULL)
+		ws_close(f->conn, 1002, "no greeting");
+	else
+		compare(f);
+}
+
+static uint64_t
+on_closed(struct feed *f)
+{
+	(void)f;
+	return 0;
+}
+
+static void
+on_end(struct feed *f)
+{
+	(void)f;
+}
+
+const struct feed_protocol feed_edgeway = {
+	.message_limit = ENVELOPE_MAX_BYTES,
+	.begin = feed_take_identity,
+	.end = on_end,
+	.opened = on_open,
+	.text = on_text,
+	.check = on_check,
+	.compare = compare,
+	.committed = acknowledge,
+	.closed = on_closed,
+};

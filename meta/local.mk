@@ -1,6 +1,7 @@
 noinst_LIBRARIES += meta/libmeta.a
 meta_libmeta_a_SOURCES = \
 	meta/apply.c meta/apply.h meta/apply_private.h meta/apply_scan.c meta/apply_tell.c \
+	meta/cloudhub.c \
 	meta/feed.c meta/feed.h meta/feed_join.c meta/feed_private.h meta/feed_renew.c \
 	meta/feed_talk.c \
 	meta/ipam.c meta/ipam.h \
@@ -8,6 +9,7 @@ meta_libmeta_a_SOURCES = \
 	meta/load.c meta/load.h \
 	meta/message.c meta/message.h \
 	meta/meta.c meta/meta.h \
+	meta/mirror.c meta/mirror.h \
 	meta/store.c meta/store.h \
 	meta/writer.c meta/writer.h
 
@@ -18,7 +20,7 @@ tests_fuzz_message_fuzz_SOURCES = tests/fuzz/message_fuzz.c
 tests_fuzz_message_fuzz_LDADD = $(META_LDADD)
 
 if HAVE_CMOCKA
-META_TESTS = tests/unit/feed_test tests/unit/ipam_test tests/unit/message_test tests/unit/store_test
+META_TESTS = tests/unit/feed_test tests/unit/ipam_test tests/unit/message_test tests/unit/mirror_test tests/unit/store_test
 check_PROGRAMS += $(META_TESTS)
 TESTS += $(META_TESTS)
 tests_unit_feed_test_SOURCES = tests/unit/feed_test.c tests/unit/feed_hub.c tests/unit/feed_hub.h
@@ -27,6 +29,8 @@ tests_unit_ipam_test_SOURCES = tests/unit/ipam_test.c
 tests_unit_ipam_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_message_test_SOURCES = tests/unit/message_test.c
 tests_unit_message_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_mirror_test_SOURCES = tests/unit/mirror_test.c
+tests_unit_mirror_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_store_test_SOURCES = tests/unit/store_test.c
 tests_unit_store_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 endif

@@ -183,6 +183,10 @@ meta_open(struct meta **out, const struct meta_config *config, meta_use_fn *use,
 	m->use_arg = arg;
 	m->path = xasprintf("%s/edgeway.db", config->data_dir);
 	*out = m;
+	if (config->cloudhub && (rc = feed_check_id(config->node_id, err)) < 0) {
+		meta_stop(out);
+		return rc;
+	}
 	store = open_store(m);
 	rc = read_store(m, &store, err);
 	if (rc == 0) {
@@ -211,6 +215,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.apply = m->apply,
 		.node = c->node,
 		.node_id = c->node_id,
+		.cloudhub = c->cloudhub,
 		.data_dir = c->data_dir,
 		.ca = c->ca,
 		.cert = c->cert,

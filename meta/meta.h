@@ -28,6 +28,7 @@ struct meta_config {
 	const char *ca, *cert, *key; /* files, "" for those under data_dir */
 	const char *token; /* "" or <sha256 of the CA>.<secret> */
 	const char *node_id; /* header; "" = node */
+	bool cloudhub; /* the hub is a KubeEdge CloudHub: node_id, ca, cert and key must be given */
 	const char *cluster_domain; /* a hub name inside it is an error */
 	uint64_t heartbeat_ms;
 	uint32_t mark;

@@ -71,6 +71,7 @@ open_meta(struct agent *a, struct err *err)
 		.key = o->hub_key,
 		.token = o->hub_token,
 		.node_id = o->hub_node_id,
+		.cloudhub = o->hub_protocol == PROTOCOL_CLOUDHUB,
 		.cluster_domain = o->mesh_cluster_domain,
 		.heartbeat_ms = o->hub_heartbeat,
 		.mark = MESH_MARK,

@@ -203,6 +203,16 @@ check_hub(struct agent_options *o, struct err *err)
 	if (o->hub_node_id[0] != '\0' && !option_is_dns_name(o->hub_node_id))
 		return complain(
 			o, "hub.nodeId", err, "expected letters a-z, digits, '-' and '.' only");
+	if (o->hub_protocol == PROTOCOL_CLOUDHUB && o->hub_node_id[0] == '\0')
+		return complain(o, "hub.nodeId", err,
+			"a CloudHub serves one connection a node id and cuts the older one off: "
+			"give "
+			"this agent an id of its own, not that of the EdgeCore");
+	if (o->hub_protocol == PROTOCOL_CLOUDHUB &&
+		(o->hub_ca[0] == '\0' || o->hub_cert[0] == '\0'))
+		return complain(o, "hub.cert", err,
+			"a CloudHub gives no certificate to this agent: set hub.ca, hub.cert and "
+			"hub.key to files that its CA signed");
 	if (o->hub_proxy[0] != '\0' && strncmp(o->hub_proxy, "http://", 7) != 0)
 		return complain(o, "hub.proxy", err, "expected http://[USER:PASSWORD@]HOST:PORT");
 	return 0;

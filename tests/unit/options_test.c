@@ -174,6 +174,10 @@ agent_names_key_and_remedy(void **state)
 	agent("node: Edge_1", ":1: node: \"Edge_1\" cannot name a node");
 	agent("dataDir: lib", ":1: dataDir: expected a full path");
 	agent("mesh: {interface: ''}", ":1: mesh.interface: expected the name of an interface");
+	agent("hub: {url: 'wss://h', protocol: cloudhub, ca: /ca, cert: /c, key: /k}",
+		"hub.nodeId: a CloudHub serves one connection a node id");
+	agent("hub: {url: 'wss://h', protocol: cloudhub, nodeId: n}",
+		"hub.cert: a CloudHub gives no certificate");
 	agent("mesh: {interface: averyverylongname}",
 		":1: mesh.interface: expected the name of an interface");
 	agent("mesh:\n  clusterDomain: Cluster.local",
