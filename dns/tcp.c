@@ -89,21 +89,26 @@ conn_close(struct tcp_conn *c)
 	conn_free_if_done(c);
 }
 
+static bool
+is_full(const struct tcp_conn *c)
+{
+	return c->refs >= TCP_OPEN_MAX || buf_len(&c->out) > TCP_OUT_MAX / 2;
+}
+
 /* Reading stops while too much is open or unread, so that the client's own window fills. */
 static void
 set_watch(struct tcp_conn *c)
 {
-	bool full = c->refs >= TCP_OPEN_MAX || buf_len(&c->out) > TCP_OUT_MAX / 2;
-
 	watch_set(c->watch,
-		(full || c->eof ? 0u : WATCH_READ) | (buf_len(&c->out) > 0 ? WATCH_WRITE : 0u));
+		(is_full(c) || c->eof ? 0u : WATCH_READ) |
+			(buf_len(&c->out) > 0 ? WATCH_WRITE : 0u));
 }
 
-/* Messages that are whole, as long as the client may have more open. */
+/* Messages that are whole, as long as the client may have more open and reads its answers. */
 static void
 take_messages(struct tcp_conn *c)
 {
-	while (c->fd >= 0 && c->refs < TCP_OPEN_MAX && buf_len(&c->in) >= 2) {
+	while (c->fd >= 0 && !is_full(c) && buf_len(&c->in) >= 2) {
 		const uint8_t *m = (const uint8_t *)buf_at(&c->in);
 		size_t len = (size_t)m[0] << 8 | m[1];
 

@@ -6,6 +6,7 @@ Answers are told as text: rcode and flags, then the records of each section; <we
 import re
 import socket
 import struct
+import threading
 
 import dns.edns
 import dns.flags
@@ -19,7 +20,7 @@ import pytest
 import lab as labs
 from dnskit import D, SERVER, framed, read_framed, socket_in
 
-BIG_PORTS = 60
+BIG_PORTS = 240
 WEB, DB, OUT, IN = (f"{n}.svc.{D}" for n in ("web.default", "db.shop", "out.default", "in.default"))
 BIG = f"big.default.svc.{D}"
 SET, IDLE = f"set.shop.svc.{D}", f"idle.shop.svc.{D}"
@@ -497,6 +498,18 @@ def test_tcp_pipelined(table):
     assert {a[:2] for a in answers} == set(wires)
     for a in answers:
         assert tell(a) == tell(by_udp(table.pod, wires[a[:2]]))
+
+
+def test_tcp_pipelined_and_read_late(table):
+    """Answers of many times what is kept for a client that does not read yet: its questions wait, none is lost."""
+    n, wire = 3000, framed(query(BIG, "SRV"))
+    with socket_in(table.pod, socket.SOCK_STREAM) as s:
+        sender = threading.Thread(target=s.sendall, args=(wire * n,), daemon=True)
+        sender.start()
+        sender.join(0.5)
+        answers = [read_framed(s) for _ in range(n)]
+        sender.join()
+    assert len(set(answers)) == 1 and len(answers[0]) * n > 2 ** 21, len(answers[0])
 
 
 def test_tcp_byte_by_byte(table):
