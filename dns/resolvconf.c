@@ -125,7 +125,8 @@ make_link(const char *path, const char *target)
 	return rc;
 }
 
-/* What lies at the path now; absent and dangling are empty texts. */
+/* What lies at the path now; absent and dangling are empty texts. -ENOTSUP: a device or the like, which
+ * must neither be read nor be replaced. */
 static int
 read_now(const char *path, struct resolv_original *o)
 {
@@ -148,6 +149,12 @@ read_now(const char *path, struct resolv_original *o)
 			return n < 0 ? -errno : -EINVAL;
 		o->kind = RESOLV_LINK;
 		o->link = xstrndup(link, (size_t)n);
+		if (stat(path, &st) < 0)
+			st.st_mode = S_IFREG; /* file_read says why */
+	}
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+		resolv_original_fini(o);
+		return -ENOTSUP;
 	}
 	rc = file_read(path, RESOLVTEXT_MAX, &o->text, &o->len);
 	if (rc == -ENOENT && o->kind == RESOLV_LINK) {
@@ -167,8 +174,10 @@ read_now(const char *path, struct resolv_original *o)
 static int
 cannot(const struct resolvconf *rc, int code, const char *what, struct err *err)
 {
-	return err_set(
-		err, code, "cannot %s %s: %s", what, rc->path, strerror(code < 0 ? -code : code));
+	return err_set(err, code, "cannot %s %s: %s", what, rc->path,
+		code == -ENOTSUP
+			? "it is no regular file (dns.manageResolvConf: false leaves it alone)"
+			: strerror(code < 0 ? -code : code));
 }
 
 /* --- back to the original ------------------------------------------------ */

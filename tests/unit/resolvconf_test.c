@@ -388,6 +388,28 @@ a_bind_mounted_file_is_written_in_place(void **state)
 	assert_nothing_left(f);
 }
 
+/* Such as /dev/null, which a rename would replace for the whole host; a FIFO would not even be read. */
+static void
+a_device_is_never_replaced(void **state)
+{
+	struct fixture *f = *state;
+	struct resolvconf_config c = {.path = f->path,
+		.cluster_domain = "cluster.local",
+		.manage = true,
+		.keep = {f, keep_get, keep_put, keep_del}};
+	struct err err = {0};
+	struct stat st;
+
+	unlink(f->path);
+	assert_int_equal(mkfifo(f->path, 0600), 0);
+	assert_int_equal(resolvconf_open(&f->rc, &c, &err), -ENOTSUP);
+	assert_non_null(strstr(err.text, "no regular file"));
+	assert_non_null(strstr(err.text, "dns.manageResolvConf"));
+	open_it(f, false);
+	assert_int_equal(stat(f->path, &st), 0);
+	assert_true(S_ISFIFO(st.st_mode));
+}
+
 static void
 too_large_a_file_is_left_alone(void **state)
 {
@@ -689,6 +711,7 @@ main(void)
 		T(nothing_is_written_before_the_original_is_kept),
 		T(a_crash_while_the_original_was_put_back_in_place),
 		T(a_bind_mounted_file_is_written_in_place),
+		T(a_device_is_never_replaced),
 		T(too_large_a_file_is_left_alone),
 		T(our_lines_come_back_behind_another_writer),
 		T(a_later_original_survives_kill_9),
