@@ -17,7 +17,7 @@ sys.path.insert(0, os.path.join(TOP, "tests", "net"))
 
 import engine  # noqa: E402
 import lab as labs  # noqa: E402
-from lab import FAKE, Agent, Hub, Lab, Node, pod, wait_for  # noqa: E402
+from lab import FAKE, PYTHON, UPSTREAM_ADDRESS, Agent, Hub, Lab, Node, pod, service, wait_for  # noqa: E402
 
 NAME = "edge-nginx.default.svc.cluster.local"
 WEB = """
@@ -29,6 +29,9 @@ spec:
   ports:
   - {name: http, port: 80, targetPort: 8080}
 """
+UDP_PORT = 5000
+IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+$")
+NET = os.path.join(TOP, "tests", "net")
 step_number = 2
 
 
@@ -69,6 +72,12 @@ class PlainPod:
     def lookup(self, name):
         return self.pod.getent(name) or "nothing", f"getent ahostsv4 {name}"
 
+    def resolv_conf(self):
+        return self.pod.run("cat", "/etc/resolv.conf").stdout
+
+    def python(self, script, *args):
+        return self.pod.run(PYTHON, os.path.join(NET, script), *args).stdout
+
 
 class ContainerPod:
     def __init__(self, container):
@@ -80,8 +89,20 @@ class ContainerPod:
     def lookup(self, name):
         said = self.container.run("nslookup", name, check=False).stdout
         answer = said.split("Name:", 1)[-1]  # behind the lines about the server
-        found = [w for w in answer.split() if FAKE.match(w)]
+        found = [w for w in answer.split() if IPV4.match(w)]
         return (found or ["nothing"])[0], f"nslookup {name}"
+
+    def resolv_conf(self):
+        return self.container.run("cat", "/etc/resolv.conf").stdout
+
+    def inside(self):
+        """Words that run a program of the node in the container's network; its image has no Python."""
+        node = self.container.node
+        pid = node.docker("inspect", "-f", "{{.State.Pid}}", self.name).stdout.strip()
+        return ["nsenter", "-t", pid, "-n", "--", PYTHON]
+
+    def python(self, script, *args):
+        return self.container.node.run(*self.inside(), os.path.join(NET, script), *args).stdout
 
 
 class Show:
@@ -92,17 +113,35 @@ class Show:
         return engine.EngineNode(self.lab, name, address) if self.docker else Node(self.lab, name, address)
 
     def web(self, node, name):
+        """HTTP on 8080 and UDP on UDP_PORT, published on 30080 and 30500 of the node."""
         if self.docker:
-            return ContainerPod(engine.web(node, name, 30080))
-        plain = PlainPod(node, name)
-        plain.pod.serve("--http", "8080", "--name", name)
-        node.publish(30080, plain.pod, 8080)
-        return plain
+            script = f"echo {name} > /www/index.html; exec httpd -f -p 8080 -h /www"
+            made = ContainerPod(node.container(name, "sh", "-c", script, publish={30080: 8080, 30500: f"{UDP_PORT}/udp"}))
+            server = node.start("udp", *made.inside(), os.path.join(NET, "backend.py"), "--name", name, "--udp", UDP_PORT)
+            wait_for("the UDP server", lambda: "serving" in server.log())
+            return made
+        made = PlainPod(node, name)
+        made.pod.serve("--http", "8080", "--udp", str(UDP_PORT), "--name", name)
+        node.publish(30080, made.pod, 8080)
+        node.publish(30500, made.pod, UDP_PORT, "udp")
+        return made
 
-    def client(self, node):
+    def client(self, node, name="client", dns=None):
+        """dns: the only name server in its resolv.conf; else the node's."""
         if self.docker:
-            return ContainerPod(node.container("client", "sleep", "1000000"))
-        return PlainPod(node, "client")
+            options = ["--dns", dns] if dns else []
+            return ContainerPod(node.container(name, "sleep", "1000000", options=options))
+        made = PlainPod(node, name)
+        if dns:
+            with open(made.pod.resolv_conf, "w", encoding="ascii") as f:
+                f.write(f"nameserver {dns}\n")
+        return made
+
+    def ctl(self, *words):
+        command("edge-1", f"edgewayctl {' '.join(words)}")
+        said = self.nodes[0].run(self.lab.program("edgewayctl"), "--socket", self.agents[0].socket, *words).stdout
+        result(said)
+        return said
 
     # --- steps ---------------------------------------------------------------------
 
@@ -118,10 +157,10 @@ class Show:
             must("172.17.0.1/16" in said, "docker0 has no address")
 
     def containers(self):
-        step("a web server on each node, published on port 30080 of the node (hostPort)")
+        step("a server on each node, its HTTP and UDP ports published on the node (hostPort)")
         self.webs = []
         for i, n in enumerate(self.nodes, 1):
-            command(n.name, f"docker run -d --name web-{i} -p 30080:8080 ..." if self.docker else f"web-{i} ...")
+            command(n.name, f"docker run -d --name web-{i} -p 30080:8080 -p 30500:5000/udp ..." if self.docker else f"web-{i} ...")
             self.webs.append(self.web(n, f"web-{i}"))
             said = n.get(f"http://{n.address}:30080/")
             must(said[0] == 200, f"the web server does not answer: {said[1]}")
@@ -131,10 +170,17 @@ class Show:
         step("the hub in the cloud reads Kubernetes manifests from a folder")
         command("cloud", "edgeway-hub --listen 192.0.2.1:10000 --source.manifests manifests/")
         self.hub = Hub(self.lab)
-        self.hub.write("pods.yaml", *[
-            pod(w.name, n, w.address, ("http", 8080, 30080), app="edge-nginx") for w, n in zip(self.webs, self.nodes)])
+        self.hub.write("pods.yaml", *[self.manifest(w, n) for w, n in zip(self.webs, self.nodes)])
         self.hub.write("edge-nginx.yaml", WEB % "edge-nginx")
         result(f"healthy: {self.hub.ask('/healthz')[1].strip() or 'ok'}")
+
+    def manifest(self, web, node):
+        """The pod, as kubelet would report it; with a name of its own in the headless service `peers`."""
+        made = pod(web.name, node, web.address, ("http", 8080, 30080), app="edge-nginx")
+        made["spec"].update(hostname=web.name, subdomain="peers")
+        made["spec"]["containers"][0]["ports"].append(
+            {"name": "log", "containerPort": UDP_PORT, "hostPort": 30500, "protocol": "UDP"})
+        return made
 
     def agents_start(self):
         step("an agent on each node joins with a token and gets a certificate of its own")
@@ -146,8 +192,7 @@ class Show:
             fake = wait_for("the service on the node", lambda n=n: n.address_of(NAME, "@172.17.0.1"))
             wait_for("resolv.conf", lambda n=n: b"nameserver 172.17.0.1" in n.resolv())
             result(f"ready; knows edge-nginx as {fake}")
-        command("edge-1", "edgewayctl services")
-        result(self.nodes[0].run(self.lab.program("edgewayctl"), "--socket", self.agents[0].socket, "services").stdout)
+        self.ctl("services")
 
     def names(self):
         kind = "container" if self.docker else "pod"
@@ -172,12 +217,65 @@ class Show:
             result(", ".join(f"{name}: {n}" for name, n in sorted(seen.items())))
             must(set(seen) == {"web-1", "web-2"}, "not both endpoints, or something else, answered")
 
+    def peers(self):
+        step("each pod of a headless Service that has a hostname has a name of its own, also from another node")
+        command("cloud", "cp peers.yaml manifests/    # clusterIP: None")
+        self.hub.write("peers.yaml", service("peers", ("http", 80, 8080), selector="edge-nginx", clusterIP="None"))
+        for web in self.webs:
+            url = f"http://{web.name}.peers/"
+            wait_for(f"{web.name}.peers", lambda url=url: self.clients[0].get(url).startswith("web-"))
+            command("edge-1/client", f"for i in 1..5: wget -qO- {url}")
+            seen = self.call(self.clients[0], url, 5)
+            result(", ".join(f"{name}: {n}" for name, n in seen.items()))
+            must(set(seen) == {web.name}, "not that pod, or something else, answered")
+
+    def udp_ports(self):
+        return self.agents[0].state()["iptables"]["kernel"]["udpPorts"]
+
+    def udp(self):
+        step("a UDP Service, carried by the kernel: each source port keeps its endpoint")
+        before = self.udp_ports()  # the pods' own names have it already, as the pods declare it
+        command("cloud", "cp log.yaml manifests/    # protocol: UDP")
+        self.hub.write("log.yaml", service("log", ("log", UDP_PORT, UDP_PORT), selector="edge-nginx", protocol="UDP"))
+        wait_for("the UDP service", lambda: self.udp_ports() > before)
+        command("edge-1/client", f"udpsend.py log {UDP_PORT} 20    # from 20 ports")
+        said = self.clients[0].python("udpsend.py", "log", UDP_PORT, 20)
+        seen = collections.Counter(line.split()[0] for line in said.splitlines())
+        result(", ".join(f"{name}: {n}" for name, n in sorted(seen.items())))
+        must(set(seen) == {"web-1", "web-2"} and seen.total() == 20, f"not 20 answers of both endpoints:\n{said}")
+
+    def capture(self):
+        kind = "container" if self.docker else "pod"
+        step(f"capture: a {kind} that knows another name server only gets cluster names too")
+        older = self.client(self.nodes[0], "older", UPSTREAM_ADDRESS)
+        wait_for("the capture", lambda: self.agents[0].state()["iptables"]["captured"]["upstreams"])
+        command("edge-1/older", "cat /etc/resolv.conf")
+        said = [line for line in older.resolv_conf().splitlines() if line.startswith("nameserver")]
+        result("\n".join(said))
+        must(said == [f"nameserver {UPSTREAM_ADDRESS}"], "not the only name server")
+        said, how = older.lookup(NAME)
+        command("edge-1/older", how)
+        result(said)
+        must(FAKE.match(said), "no fake IP of 9.251.0.0/16")
+
+    def look(self):
+        step("what an operator sees: who answers for other names, and how the endpoints are")
+        said, how = self.clients[0].lookup("www.example.test")
+        command("edge-1/client", how)
+        result(said)
+        must(said == "203.0.113.7", "the upstream's answer did not come through")
+        must(re.search(rf"^{UPSTREAM_ADDRESS}:53 +alive +[1-9]", self.ctl("upstreams"), re.M), "the upstream is not alive")
+        said = self.ctl("health", "default/edge-nginx")
+        for address in (f"{self.webs[0].address}:8080", f"{self.nodes[1].address}:30080"):
+            must(re.search(rf" {address} .* up ", said), f"{address} is not up")
+
     def rules(self):
-        step("what the agent changed on the node: one table whose size does not depend on the number of services")
-        command("edge-1", "nft list table ip edgeway")
-        said = self.nodes[0].table()
-        result("\n".join(line for line in said.splitlines() if "dnat" in line))
-        must(said.count("dnat to 172.17.0.1:40001") == 2, "two rules expected")
+        step("what the agent changed on the node: one table whose rules do not depend on the number of services")
+        command("edge-1", "nft -t list table ip edgeway    # in short")
+        self.table = self.nodes[0].table()
+        short = [line for line in self.table.splitlines() if re.search("vmap|goto proxy|to 172.17.0.1:40001", line)]
+        result("\n".join(short))
+        must(len(short) == 4, "four lines expected")
         command("edge-1", "curl http://edge-nginx/    # a process of the host itself")
         status, said = self.nodes[0].get("http://edge-nginx/")
         result(said)
@@ -191,6 +289,9 @@ class Show:
         said = wait_for("call of the new service", lambda: re.match("web-[12]", self.clients[1].get("http://late/")), 10)
         command("edge-2/client", "wget -qO- http://late/")
         result(f"{said.group(0)}, {time.monotonic() - start:.1f} s after the file was dropped (docker exec included)")
+        wait_for("the service on edge-1", lambda: self.nodes[0].address_of("late.default.svc.cluster.local", "@172.17.0.1"))
+        must(self.nodes[0].table() == self.table, "the rules of edge-1 changed")
+        result("the rules are the same as before")
 
     def hub_stops(self):
         step("the hub stops, then an agent restarts: calls go on, the fake IP stays")
@@ -264,8 +365,8 @@ def main_plain(options, start):
 
 
 def run(show, options):
-    for part in (show.containers, show.hub_start, show.agents_start, show.names, show.spread, show.rules, show.added,
-                 show.hub_stops):
+    for part in (show.containers, show.hub_start, show.agents_start, show.names, show.spread, show.peers, show.udp,
+                 show.capture, show.look, show.rules, show.added, show.hub_stops):
         part()
     if options.keep:
         show.keep()

@@ -50,9 +50,10 @@ class EngineNode(Node):
         self.run("sh", "-c", f"tar -C {tree} -c . | docker -H {self.host} import - edgeway-lab", seconds=60)
         self.docker("run", "--rm", "edgeway-lab", "sh", "-c", "true")  # an engine that starts may still run nothing
 
-    def container(self, name, *command, publish=None):
+    def container(self, name, *command, publish=None, options=()):
+        """publish: {port of the node: port inside, with "/udp" behind it if it is that}."""
         ports = [a for host, inside in (publish or {}).items() for a in ("-p", f"{host}:{inside}")]
-        self.docker("run", "-d", "--name", name, *ports, "edgeway-lab", *command)
+        self.docker("run", "-d", "--name", name, *ports, *options, "edgeway-lab", *command)
         return Container(self, name)
 
     def remove_containers(self):
