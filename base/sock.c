@@ -212,6 +212,13 @@ sock_connect(const struct addr *a, uint32_t mark, int *out)
 	return 0;
 }
 
+bool
+sock_short_of(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS || rc == -ENOMEM ||
+		rc == -EADDRNOTAVAIL || rc == -EAGAIN;
+}
+
 int
 sock_error(int fd)
 {

@@ -44,6 +44,8 @@ int sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err);
 int sock_connect(const struct addr *a, uint32_t mark, int *fd);
 /* Pending error of a socket, 0 or positive errno. */
 int sock_error(int fd);
+/* Does this -errno of sock_connect tell of this machine (descriptors, ports, memory), not of the other end? */
+bool sock_short_of(int rc);
 int sock_nodelay(int fd);
 /* Index of the interface by which the peer of an accepted IPv4 connection came in; 0: not known. */
 unsigned sock_interface(int fd);

@@ -109,9 +109,14 @@ dial(struct probe *one)
 	struct probes *p = one->all;
 	const struct addr to = addr_ipv4(one->target.ip, one->target.port);
 
-	if (sock_connect(&to, p->mark, &one->fd) < 0) {
+	int rc = sock_connect(&to, p->mark, &one->fd);
+
+	if (rc < 0) {
 		one->fd = -1;
-		judge(one, false);
+		if (sock_short_of(rc)) /* says nothing of the endpoint */
+			one->due_ms = loop_now_ms(p->loop) + PROBE_AGAIN_MS;
+		else
+			judge(one, false);
 		return;
 	}
 	p->open++;

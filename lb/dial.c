@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <netinet/tcp.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "lb/affinity.h"
@@ -168,6 +169,18 @@ nothing_left(const struct exchange *ex)
 	return ex->back != NULL ? DIAL_WAIT : DIAL_FAILED;
 }
 
+/* No fault of the endpoint, and to dial another would need the same. */
+static void
+short_of(struct exchange *ex, int rc)
+{
+	struct worker *w = ex->front->worker;
+
+	ex->short_of = true;
+	count(&w->counters.short_of, 1);
+	log_limited(LOG_LEVEL_ERROR, 1, "lb", "cannot open connections to endpoints: %s",
+		strerror(-rc));
+}
+
 enum dial
 dial_start(struct exchange *ex, bool may_reuse)
 {
@@ -202,6 +215,10 @@ dial_next(struct exchange *ex, bool may_reuse)
 			count(&w->counters.dials, 1);
 			back_new(w, fd, t, ex);
 			return DIAL_WAIT;
+		}
+		if (sock_short_of(rc)) {
+			short_of(ex, rc);
+			return nothing_left(ex);
 		}
 		dial_blame(ex, t, TARGET_REFUSED);
 	}

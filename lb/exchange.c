@@ -262,6 +262,11 @@ exchange_dial_failed(struct exchange *ex)
 			&f->worker->counters.overloaded);
 		return;
 	}
+	if (ex->short_of) {
+		refuse_service(ex, "cannot be reached: this node is short of descriptors or ports",
+			&f->worker->counters.overloaded);
+		return;
+	}
 	count(&f->worker->counters.not_connected, 1);
 	access_end(ex, ex->timed_out ? "sC" : "SC");
 	snprintf(line, sizeof line, "no endpoint of service %s/%s port %u %s",

@@ -133,6 +133,7 @@ static void
 start(struct worker *w, struct shared *s)
 {
 	struct check *c = xcalloc(1, sizeof *c);
+	int rc;
 
 	c->worker = w;
 	c->of = s;
@@ -141,8 +142,9 @@ start(struct worker *w, struct shared *s)
 	list_add_before(&w->checks, &c->node);
 	expiry_init(&c->expiry, on_expired, c);
 	count(&w->counters.checks, 1);
-	if (sock_connect(&s->addr, w->lb->config.mark, &c->fd) < 0) {
-		end(c, false, "it cannot be dialled");
+	rc = sock_connect(&s->addr, w->lb->config.mark, &c->fd);
+	if (rc < 0) { /* what this node is short of says nothing of the endpoint: as it was */
+		end(c, sock_short_of(rc) && !atomic_load(&s->ill), "it cannot be dialled");
 		return;
 	}
 	c->watch = watch_start(w->loop, c->fd, WATCH_WRITE, on_check, c);

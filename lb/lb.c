@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "lb/affinity.h"
+#include "lb/crowd.h"
 #include "lb/listener.h"
 #include "lb/private.h"
 #include "lb/proxy.h"
@@ -97,6 +98,7 @@ on_worker_gone(void *arg)
 	lines_free(&lb->lines);
 	lb->on_stopped(lb->stopped_arg);
 	affinity_free(&lb->affinity);
+	crowd_free(&lb->crowd);
 	shares_fini(&lb->shares);
 	free(lb->workers);
 	free(lb);
@@ -114,6 +116,7 @@ lb_open(struct lb **out, const struct lb_config *config, struct err *err)
 	lb->n_running = config->n_workers;
 	lb->on_worker_gone = on_worker_gone;
 	lb->affinity = affinity_new();
+	lb->crowd = crowd_new(crowd_descriptors());
 	shares_init(&lb->shares);
 	lb->workers = xcalloc(config->n_workers, sizeof(struct worker *));
 	for (size_t i = 0; i < config->n_workers; i++) {

@@ -5,19 +5,20 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "lb/crowd.h"
 #include "lb/origdst.h"
 #include "lb/proxy.h"
 
 enum { ACCEPT_BATCH = 64 };
 
 static void
-refuse(struct worker *w, int fd)
+refuse(int fd, _Atomic uint64_t *counter)
 {
 	static const struct linger now = {.l_onoff = 1};
 
 	setsockopt(fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
 	close(fd);
-	count(&w->counters.refused, 1);
+	count(counter, 1);
 }
 
 static void
@@ -26,7 +27,7 @@ admit(struct worker *w, int fd, const struct sockaddr_in *from)
 	const struct lb_config *c = &w->lb->config;
 	struct group *g = NULL;
 	uint16_t port = 0;
-	uint32_t ip = 0;
+	uint32_t ip = 0, client = ntohl(from->sin_addr.s_addr);
 
 	if (origdst_get(fd, &ip, &port) == 0)
 		g = targets_group(w->targets, w->snapshot, w->epoch, ip, port);
@@ -36,7 +37,17 @@ admit(struct worker *w, int fd, const struct sockaddr_in *from)
 			(ip & c->mask) == c->subnet ? "no service port"
 						    : "an address that is not in the mesh",
 			ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255, port);
-		refuse(w, fd);
+		refuse(fd, &w->counters.refused);
+		return;
+	}
+	if (!crowd_enter(w->lb->crowd, client)) {
+		log_limited(LOG_LEVEL_WARN, 10, "lb",
+			"refused a connection, its client has too many; raise LimitNOFILE if it "
+			"needs them "
+			"client=%u.%u.%u.%u",
+			client >> 24, client >> 16 & 255, client >> 8 & 255, client & 255);
+		refuse(fd, &w->counters.crowded);
+		group_unref(&g, w->now_ms);
 		return;
 	}
 	sock_nodelay(fd);

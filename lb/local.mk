@@ -5,6 +5,7 @@ lb_liblb_a_SOURCES = \
 	lb/answer.c lb/answer.h \
 	lb/balance.c lb/balance.h \
 	lb/budget.c lb/budget.h \
+	lb/crowd.c lb/crowd.h \
 	lb/dial.c lb/dial.h \
 	lb/exchange.c lb/exchange.h \
 	lb/expiry.c lb/expiry.h \

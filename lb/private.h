@@ -44,6 +44,7 @@ enum {
 	X(accepted_http, "connections_total", "mode=\"http\"", "Connections accepted.")            \
 	X(accepted_tcp, "connections_total", "mode=\"tcp\"", "Connections accepted.")              \
 	X(refused, "connections_total", "mode=\"refused\"", "Connections accepted.")               \
+	X(crowded, "connections_total", "mode=\"crowded\"", "Connections accepted.")               \
 	X(status_1xx, "requests_total", "class=\"1xx\"",                                           \
 		"Answers sent to clients, by class of status.")                                    \
 	X(status_2xx, "requests_total", "class=\"2xx\"",                                           \
@@ -81,6 +82,8 @@ enum {
 		"Upstream connections taken for use.")                                             \
 	X(retries, "retries_total", "",                                                            \
 		"Attempts after the first, for one request or connection.")                        \
+	X(short_of, "shortages_total", "",                                                         \
+		"Dials not made for want of descriptors, ports or memory on this node.")           \
 	X(over_budget, "retries_refused_total", "",                                                \
 		"Attempts not made, because too many requests needed one.")                        \
 	X(hedges, "hedges_total", "",                                                              \
@@ -219,6 +222,7 @@ struct exchange {
 	bool is_head, idempotent, upgrade, has_body;
 	bool timed_out; /* a dial did */
 	bool full; /* endpoints were passed over, being at their limit of connections */
+	bool short_of; /* this node had no descriptor, port or memory for a dial */
 	bool over_budget; /* there would have been another endpoint to try */
 	bool ended;
 };
@@ -246,6 +250,7 @@ struct lb {
 	struct lb_config config;
 	struct shares shares;
 	struct affinity *affinity;
+	struct crowd *crowd;
 	struct worker **workers;
 	struct lines *lines; /* of the access log; NULL: it was never on */
 	uint32_t address; /* listened on, 0 none */

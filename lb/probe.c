@@ -59,6 +59,14 @@ failed(struct probe *p)
 	end(p);
 }
 
+/* It says nothing of the endpoint that this node cannot dial now. */
+static void
+later(struct probe *p)
+{
+	p->target->probe_ms = p->since_ms + interval_ms(p->worker, p->target);
+	end(p);
+}
+
 static void
 worked(struct probe *p)
 {
@@ -109,6 +117,7 @@ start(struct worker *w, struct target *t)
 {
 	struct probe *p = xcalloc(1, sizeof *p);
 	const struct addr to = target_addr(t);
+	int rc;
 
 	p->worker = w;
 	p->target = target_ref(t);
@@ -119,8 +128,12 @@ start(struct worker *w, struct target *t)
 	list_add_before(&w->probes, &p->node);
 	expiry_init(&p->expiry, on_expired, p);
 	count(&w->counters.probes, 1);
-	if (sock_connect(&to, w->lb->config.mark, &p->fd) < 0) {
-		failed(p);
+	rc = sock_connect(&to, w->lb->config.mark, &p->fd);
+	if (rc < 0) {
+		if (sock_short_of(rc))
+			later(p);
+		else
+			failed(p);
 		return;
 	}
 	p->watch = watch_start(w->loop, p->fd, WATCH_WRITE, on_probe, p);

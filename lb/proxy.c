@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "lb/access.h"
+#include "lb/crowd.h"
 #include "lb/exchange.h"
 #include "lb/relay.h"
 #include "lb/silence.h"
@@ -28,6 +29,7 @@ front_close(struct front *f, bool reset)
 	peer_close(&f->peer, reset);
 	list_del(&f->node);
 	group_unref(&f->group, w->now_ms);
+	crowd_leave(w->lb->crowd, f->client_ip);
 	count(&w->counters.active, (uint64_t)-1);
 	worker_bury(w, &f->grave);
 }

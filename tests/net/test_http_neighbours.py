@@ -1,6 +1,7 @@
 """Nothing that one client or endpoint does may be felt by another: while one misbehaves, a canary on the same worker
 asks the same service and another one, and every single request must succeed."""
 import os
+import resource
 import socket
 import threading
 import time
@@ -97,6 +98,14 @@ class Bed:
             except OSError:
                 pass
         return made
+
+    def established(self, address):
+        return self.node.run("ss", "-Htn", "state", "established", "dst", address).stdout
+
+    def restart(self, *before):
+        self.agent.stop()
+        self.agent.process = self.node.start("agent", *before, *self.agent.argv())
+        self.agent.wait_ready()
 
     def active(self):
         return self.agent.metrics()["edgeway_lb_connections_active"]
@@ -206,6 +215,52 @@ def test_a_flood_of_connections(bed, data, canaries):
     with Canary(bed, *canaries):
         for _ in range(2 * CROWD):
             bed.client("web", *data).close(hard=True)
+
+
+@pytest.mark.parametrize("name,data", [("web", b""), ("web", HEAD), ("mute", HEAD + b"\r\n")], ids=["idle", "heads", "requests"])
+def test_a_client_that_wants_every_descriptor(bed, name, data):
+    """It gets its half of the connections; new and kept connections of others go on, and no endpoint is blamed."""
+    bed.restart("prlimit", "--nofile=400:400")
+    made = []
+    try:
+        with Canary(bed, "web", "other"):
+            for _ in range(500):
+                made.append(socket_of(bed.mute_pod))
+                try:
+                    made[-1].connect((bed.addresses[name], 80))
+                    made[-1].sendall(data)
+                except OSError:
+                    pass
+            wait_for("refusals", lambda: bed.agent.metrics()['edgeway_lb_connections_total{mode="crowded"}'] > 300)
+            assert 80 <= bed.active() < 120
+        metrics = bed.agent.metrics()
+        assert metrics["edgeway_lb_ejections_total"] == 0 and metrics["edgeway_lb_shortages_total"] == 0
+        assert "its client has too many" in bed.agent.process.log()
+    finally:
+        bed.mute.clear()
+        for s in made:
+            s.close()
+        bed.restart()
+
+
+def test_out_of_descriptors_is_no_endpoints_fault(bed):
+    """503 until there are some again, and then all is well at once."""
+    pid = bed.agent.process.pid
+    wire = bed.client("web", HEAD, b"\r\n")
+    assert wire.reply()[0] == 200
+    wait_for("the pool is empty", lambda: not bed.established(bed.pods[0].address))
+    before = resource.prlimit(pid, resource.RLIMIT_NOFILE)
+    taken = {int(fd) for fd in os.listdir(f"/proc/{pid}/fd")}
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (min(set(range(len(taken) + 1)) - taken), before[1]))
+    try:
+        status, fields, body = wire.put(HEAD, b"\r\n").reply()
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
+    assert status == 503 and fields["retry-after"] == "1" and b"short of descriptors" in body
+    assert wire.put(HEAD, b"\r\n").reply()[0] == 200
+    metrics = bed.agent.metrics()
+    assert metrics["edgeway_lb_ejections_total"] == 0 and metrics["edgeway_lb_shortages_total"] == 1
+    wire.close()
 
 
 def test_interim_answers_without_end(bed):
