@@ -53,6 +53,26 @@ decode_values(struct decoder *d, const struct tree_node *annotations, struct ser
 	lb->datapath = (uint8_t)(v.datapath + 1);
 }
 
+/* A misspelt name would otherwise be a wish that nobody hears. */
+static void
+decode_unknown(struct decoder *d, const struct tree_node *annotations)
+{
+	static const char ours[] = "edgeway.io/",
+			  *const others[] = {"lb-policy", "hash-on", "health-path", "mesh"};
+
+	tree_each(annotations, n)
+	{
+		bool known = strncmp(n->key, ours, sizeof ours - 1) != 0;
+
+		for (size_t i = 0; i < ARRAY_LEN(others) && !known; i++)
+			known = strcmp(n->key + sizeof ours - 1, others[i]) == 0;
+		for (size_t i = 0; i < ARRAY_LEN(rows) && !known; i++)
+			known = strcmp(n->key, rows[i].key) == 0;
+		if (!known)
+			kube_note(d, n, "%.80s: no such annotation of a Service", n->key);
+	}
+}
+
 static void
 decode_policy(struct decoder *d, const struct tree_node *annotations, struct service_lb *lb)
 {
@@ -165,6 +185,7 @@ kube_policy_decode(struct decoder *d, const struct tree_node *n, struct kube_ser
 	const struct tree_node *annotations = tree_path(n, "metadata.annotations");
 	const struct tree_node *spec = tree_get(n, "spec");
 
+	decode_unknown(d, annotations);
 	decode_values(d, annotations, &s->lb);
 	decode_policy(d, annotations, &s->lb);
 	decode_hash(d, annotations, s);

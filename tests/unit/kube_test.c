@@ -408,6 +408,7 @@ a_slip_in_an_annotation_is_told_and_the_default_serves(void **state)
 		{"health-path: \"/a b\"", "visible ASCII"},
 		{"max-connections: 0", "expected a whole number from 1 to 1000000"},
 		{"datapath: fast", "expected one of proxy|kernel"},
+		{"lb-polcy: random", "no such annotation"},
 	};
 
 	(void)state;
