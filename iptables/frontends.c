@@ -384,6 +384,8 @@ frontends_all(struct frontends *f)
 	size_t slot = 0;
 
 	frontends_skip(f);
+	/* What began while the table was not there has no translation, and each further packet would keep that so. */
+	f->udp_lost = f->tcp_lost = true;
 	while ((n = table_walk(&f->table, &slot, n)) != NULL)
 		differ(f, container_of(n, struct frontend, node), false, (struct plan){0});
 }
@@ -494,6 +496,12 @@ frontends_put(struct frontends *f, struct batch *b)
 /* --- flows ---------------------------------------------------------------------------- */
 
 static bool
+in_subnet(const struct frontends *f, uint32_t ip)
+{
+	return (ip & f->config.mask) == f->config.subnet;
+}
+
+static bool
 is_stale(void *arg, const struct conntrack_flow *flow)
 {
 	const struct frontends *f = arg;
@@ -507,9 +515,9 @@ is_stale(void *arg, const struct conntrack_flow *flow)
 	if (one != NULL)
 		return !plan_has(&one->plan, &server);
 	if (flow->server == flow->dst)
-		return false;
+		return flow->proto == IPPROTO_TCP && in_subnet(f, flow->dst);
 	return find(&f->gone, &k) != NULL ||
-		(flow->proto == IPPROTO_UDP && (flow->dst & f->config.mask) == f->config.subnet);
+		(flow->proto == IPPROTO_UDP && in_subnet(f, flow->dst));
 }
 
 bool

@@ -267,6 +267,32 @@ def test_pod_of_a_network_of_its_own(world):
     assert user.getent(f"echo.{DOMAIN}") == world.address("echo")  # captured there as well
 
 
+def test_what_began_without_the_table_is_translated_after_all(world):
+    """A SYN or a datagram that came in between has a flow of its own without NAT, which each further one would keep."""
+    connect = ("import socket, sys\n"
+               "print(socket.create_connection((sys.argv[1], int(sys.argv[2])), 10).recv(99).decode())\n")
+    send = ("import socket, sys, time\n"
+            "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+            "s.settimeout(1)\n"
+            "for _ in range(10):\n"
+            "    try:\n"
+            "        s.sendto(b'x', (sys.argv[1], int(sys.argv[2])))\n"
+            "        print(s.recv(99).decode())\n"
+            "        break\n"
+            "    except OSError:\n"
+            "        time.sleep(0.2)\n")
+    clients = []
+    addresses = {name: world.address(name) for name in ("relayed", "direct", "datagrams")}
+    with Frozen(world.agent):
+        world.near.run("nft", "delete", "table", "ip", "edgeway")
+        for script, name in ((connect, "relayed"), (connect, "direct"), (send, "datagrams")):
+            clients.append(subprocess.Popen(world.client.argv(PYTHON, "-c", script, addresses[name], PORT),
+                                            stdout=subprocess.PIPE, text=True))
+        time.sleep(0.5)
+    for client in clients:
+        assert client.communicate(timeout=20)[0].startswith("edge-")
+
+
 def test_flushed_ruleset_is_back_within_50_ms(world):
     """At least once in 40 times: the machine may be busy."""
     script = ("import subprocess, time\n"
