@@ -19,6 +19,13 @@ enum {
 	UPSTREAMS_READ = 16,
 };
 
+/* The file that we replaced. Who had it open to write into it goes on doing so. */
+struct replaced {
+	int fd; /* -1: none */
+	char *text; /* when it was replaced */
+	size_t len;
+};
+
 struct resolvconf {
 	char *path, *domain, *resolved;
 	bool manage, written;
@@ -26,6 +33,7 @@ struct resolvconf {
 	const char *trouble; /* "" or why the file is not ours although it should be */
 	struct dns_keep keep;
 	struct resolv_original original;
+	struct replaced replaced;
 };
 
 /* --- files --------------------------------------------------------------- */
@@ -180,6 +188,55 @@ cannot(const struct resolvconf *rc, int code, const char *what, struct err *err)
 			: strerror(code < 0 ? -code : code));
 }
 
+/* --- who writes while we do ------------------------------------------------- */
+
+static int
+read_fd(int fd, char **text, size_t *len)
+{
+	auto_free char *path = xasprintf("/proc/self/fd/%d", fd);
+
+	return file_read(path, RESOLVTEXT_MAX, text, len);
+}
+
+static void
+replaced_fini(struct replaced *r)
+{
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r->text);
+	*r = (struct replaced){.fd = -1};
+}
+
+/* Before the file is read to be replaced. */
+static struct replaced
+replaced_open(const char *path)
+{
+	struct replaced r = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+
+	if (r.fd >= 0 && read_fd(r.fd, &r.text, &r.len) < 0)
+		replaced_fini(&r);
+	return r;
+}
+
+/* What was written into the file after it had been read: that is the original, and has to go in again. */
+static bool
+take_late_words(struct resolvconf *rc)
+{
+	struct replaced *r = &rc->replaced;
+	auto_free char *text = NULL;
+	size_t len;
+
+	if (r->fd < 0 || read_fd(r->fd, &text, &len) < 0 ||
+		(len == r->len && memcmp(text, r->text, len) == 0))
+		return false;
+	free(r->text);
+	r->text = xmemdup(text, len);
+	r->len = len;
+	free(rc->original.text);
+	rc->original.text = resolvtext_strip(text, len, &rc->original.len);
+	return true;
+}
+
 /* --- back to the original ------------------------------------------------ */
 
 /* Byte for byte what we wrote, or the beginning of it that a crash while it was cut left. */
@@ -299,6 +356,7 @@ resolvconf_open(struct resolvconf **out, const struct resolvconf_config *config,
 	rc->manage = config->manage;
 	rc->keep = config->keep;
 	rc->trouble = "";
+	rc->replaced.fd = -1;
 	if (recover(rc, &why) < 0)
 		log_warn("dns", "an earlier run's lines stay for now: %s", why.text);
 	code = adopt(rc, err);
@@ -322,6 +380,7 @@ resolvconf_close(struct resolvconf **out)
 	if (rc == NULL)
 		return;
 	resolv_original_fini(&rc->original);
+	replaced_fini(&rc->replaced);
 	free(rc->path);
 	free(rc->domain);
 	free(rc->resolved);
@@ -366,18 +425,41 @@ look_again(struct resolvconf *rc, struct err *err)
 	return ours ? whole : adopt(rc, err);
 }
 
-int
-resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err)
+static bool
+is_at(int fd, const char *path)
 {
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_dev == b.st_dev &&
+		a.st_ino == b.st_ino;
+}
+
+static int
+replace(struct resolvconf *rc, struct replaced *before)
+{
+	const struct resolv_original *o = &rc->original;
+	int code = replace_file(rc->path, o, o->ours, o->ours_len);
+
+	if (code < 0)
+		return code;
+	replaced_fini(&rc->replaced);
+	if (before->fd >= 0 && !is_at(before->fd, rc->path)) {
+		rc->replaced = *before;
+		*before = (struct replaced){.fd = -1};
+	}
+	return 0;
+}
+
+/* known: the original is what it has to be, no need to look. */
+static int
+write_ours(struct resolvconf *rc, uint32_t address, bool known, struct err *err)
+{
+	struct replaced before __attribute__((cleanup(replaced_fini))) = replaced_open(rc->path);
 	struct resolv_original *o = &rc->original;
 	auto_free char *fresh = NULL;
 	size_t len;
-	int code;
+	int code = known ? 0 : look_again(rc, err);
 
-	if (!rc->manage)
-		return 0;
-	rc->trouble = "cannot be written";
-	code = look_again(rc, err);
 	if (code < 0)
 		return code;
 	fresh = resolvtext_build(o->text, o->len, rc->domain, address, &len);
@@ -391,13 +473,22 @@ resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err)
 	code = keep_original(rc, err);
 	if (code < 0)
 		return code;
-	code = replace_file(rc->path, o, o->ours, o->ours_len);
+	code = replace(rc, &before);
 	if (code < 0)
 		return cannot(rc, code, "write", err);
 	rc->written = true;
 	rc->address = address;
 	rc->trouble = "";
 	return 0;
+}
+
+int
+resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err)
+{
+	if (!rc->manage)
+		return 0;
+	rc->trouble = "cannot be written";
+	return write_ours(rc, address, false, err);
 }
 
 static bool
@@ -412,19 +503,20 @@ resolvconf_check(struct resolvconf *rc, bool mend, struct err *err)
 {
 	struct resolv_original now;
 	int code = read_now(rc->path, &now);
-	bool same;
+	bool same, late;
 
 	if (code < 0)
 		return cannot(rc, code, "read", err);
 	same = rc->written ? is_our_text(&rc->original, &now) && now.len == rc->original.ours_len
 			   : same_file(&rc->original, &now);
 	resolv_original_fini(&now);
-	if (same) {
+	late = same && mend && rc->written && take_late_words(rc);
+	if (same && !late) {
 		rc->trouble = rc->written ? "" : rc->trouble;
 		return RESOLVCONF_SAME;
 	}
 	if (rc->written && mend) {
-		code = resolvconf_write(rc, rc->address, err);
+		code = write_ours(rc, rc->address, late, err);
 		return code < 0 ? code : RESOLVCONF_MENDED;
 	}
 	code = look_again(rc, err);
@@ -442,6 +534,7 @@ resolvconf_restore(struct resolvconf *rc, struct err *err)
 
 	if (!rc->written)
 		return 0;
+	take_late_words(rc);
 	code = undo(rc, &rc->original, err);
 	if (code < 0)
 		return code;

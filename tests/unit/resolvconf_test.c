@@ -388,6 +388,39 @@ a_bind_mounted_file_is_written_in_place(void **state)
 	assert_nothing_left(f);
 }
 
+/* Cut to nothing, read by us, replaced by us, and only then written: the words are not lost. */
+static void
+who_writes_while_we_do_is_heard(void **state)
+{
+	struct fixture *f = *state;
+	struct err err = {0};
+	char text[ADDR_TEXT_MAX];
+	struct addr a[4];
+	FILE *slow;
+
+	write_file(f->path, ORIGINAL, 0644);
+	open_it(f, true);
+	write_ours(f);
+	assert_int_equal(resolvconf_check(f->rc, true, &err), RESOLVCONF_SAME);
+	for (unsigned i = 0; i < 2; i++) {
+		slow = fopen(f->path, "w");
+		assert_non_null(slow);
+		assert_int_equal(resolvconf_check(f->rc, true, &err), RESOLVCONF_MENDED);
+		assert_true(is_ours(f->path));
+		fputs("nameserver 192.0.2.77\n", slow);
+		fclose(slow);
+		if (i == 1)
+			break;
+		assert_int_equal(resolvconf_check(f->rc, true, &err), RESOLVCONF_MENDED);
+		assert_int_equal(resolvconf_upstreams(f->rc, 0xac110001, a, 0, 4), 1);
+		assert_string_equal(addr_text(&a[0], text), "192.0.2.77:53");
+		assert_int_equal(resolvconf_check(f->rc, true, &err), RESOLVCONF_SAME);
+	}
+	/* nobody looked any more before the end */
+	assert_int_equal(resolvconf_restore(f->rc, &err), 0);
+	assert_file(f->path, "nameserver 192.0.2.77\n");
+}
+
 /* Such as /dev/null, which a rename would replace for the whole host; a FIFO would not even be read. */
 static void
 a_device_is_never_replaced(void **state)
@@ -711,6 +744,7 @@ main(void)
 		T(nothing_is_written_before_the_original_is_kept),
 		T(a_crash_while_the_original_was_put_back_in_place),
 		T(a_bind_mounted_file_is_written_in_place),
+		T(who_writes_while_we_do_is_heard),
 		T(a_device_is_never_replaced),
 		T(too_large_a_file_is_left_alone),
 		T(our_lines_come_back_behind_another_writer),
