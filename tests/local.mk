@@ -45,3 +45,12 @@ EXTRA_DIST += tests/net/hostile_corpus.py tests/net/hostile_http.py tests/net/ht
 EXTRA_DIST += tests/net/test_locality.py tests/net/test_pod_names.py
 EXTRA_DIST += tests/net/test_identity.py
 EXTRA_DIST += tests/net/cloudhub.py tests/net/cloudhub_pki.py tests/net/test_cloudhub.py
+
+# --- hub and agents against a scripted world: EDGEWAY_SEEDS says how many histories ---------------
+if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/converge_test
+TESTS += tests/unit/converge_test
+tests_unit_converge_test_SOURCES = tests/unit/converge_test.c tests/fake/net.c tests/fake/net.h
+tests_unit_converge_test_LDADD = hub/libhub.a $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_converge_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mono_ms -Wl,--wrap=wall_ms -Wl,--wrap=random_bytes
+endif
