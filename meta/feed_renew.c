@@ -13,7 +13,7 @@ enum {
 	ANSWER_MS = 20 * 1000, /* from dialling to the certificate */
 	WAIT_FIRST_MS = 5 * 1000,
 	WAIT_MOST_MS = 60 * 60 * 1000,
-	BUNDLE_MS = 30 * 1000, /* nodes learn of a new CA all at once: they ask within this time */
+	BUNDLE_MS = 10 * 1000, /* nodes learn of a new CA all at once: they ask within this time */
 	NOTE_S = 24 * 3600, /* the time is stored so often while connected */
 };
 
@@ -41,14 +41,12 @@ due_time(const struct identity *id)
 }
 
 /* The wall clock is looked at again and again, since it may jump; a short life is looked at more often. */
-static void
-start_tick(struct feed *f)
+static uint64_t
+tick_ms(const struct feed *f)
 {
 	int64_t life_ms = (f->identity.not_after - f->identity.not_before) * 1000;
-	uint64_t tick =
-		(uint64_t)MIN(MAX(life_ms / 40, (int64_t)TICK_LEAST_MS), (int64_t)TICK_MOST_MS);
 
-	timer_start(f->renewal.tick, tick, tick);
+	return (uint64_t)MIN(MAX(life_ms / 40, (int64_t)TICK_LEAST_MS), (int64_t)TICK_MOST_MS);
 }
 
 void
@@ -80,7 +78,7 @@ feed_use_identity(struct feed *f, struct identity *id, struct err *err)
 	feed_raise_floor(f, MAX(f->identity.not_before, f->identity.ca_begins));
 	f->renewal.due_s = due_time(&f->identity);
 	f->renewal.wait_ms = WAIT_FIRST_MS;
-	start_tick(f);
+	timer_start(f->renewal.tick, tick_ms(f), tick_ms(f));
 	return 0;
 }
 
@@ -273,7 +271,7 @@ feed_compare_bundle(struct feed *f, const char *hash)
 	if (!f->renewal.bundle || !f->own_files)
 		return;
 	random_bytes(&random, sizeof(random));
-	f->renewal.next_ms = loop_now_ms(f->loop) + random % BUNDLE_MS;
+	timer_start(f->renewal.tick, 1 + random % BUNDLE_MS, tick_ms(f));
 	log_info("meta", "the hub has other CAs than this node; renewing to learn them");
 }
 

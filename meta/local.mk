@@ -20,13 +20,15 @@ tests_fuzz_message_fuzz_SOURCES = tests/fuzz/message_fuzz.c
 tests_fuzz_message_fuzz_LDADD = $(META_LDADD)
 
 if HAVE_CMOCKA
-META_TESTS = tests/unit/feed_test tests/unit/ipam_test tests/unit/message_test tests/unit/mirror_test tests/unit/store_test
+META_TESTS = tests/unit/feed_test tests/unit/ipam_test tests/unit/join_test tests/unit/message_test tests/unit/mirror_test tests/unit/store_test
 check_PROGRAMS += $(META_TESTS)
 TESTS += $(META_TESTS)
 tests_unit_feed_test_SOURCES = tests/unit/feed_test.c tests/unit/feed_hub.c tests/unit/feed_hub.h
 tests_unit_feed_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_ipam_test_SOURCES = tests/unit/ipam_test.c
 tests_unit_ipam_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_join_test_SOURCES = tests/unit/join_test.c
+tests_unit_join_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_message_test_SOURCES = tests/unit/message_test.c
 tests_unit_message_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_mirror_test_SOURCES = tests/unit/mirror_test.c

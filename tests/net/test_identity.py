@@ -2,6 +2,7 @@
 import json
 import os
 import re
+import shutil
 import stat
 import subprocess
 
@@ -197,3 +198,83 @@ def test_secrets(lab):
                 assert mode(path) == 0o600, path
     for socket in (hub.socket, agent.socket):
         assert mode(socket) & 0o007 == 0
+
+
+class LateAgent(Agent):
+    """On a machine whose clock starts in 1970 with every boot."""
+
+    def argv(self, *options):
+        return ["env", "FAKETIME_DONT_FAKE_MONOTONIC=1", "faketime", "-f", "@1970-01-01 00:10:00", *super().argv(*options)]
+
+
+@pytest.mark.skipif(shutil.which("faketime") is None, reason="needs Debian's faketime")
+def test_clock_of_1970(lab):
+    hub = Hub(lab)
+    agent = LateAgent(Node(lab, "edge-1", "192.0.2.11"), hub)
+    wait_for("joined and synced", lambda: agent.state()["meta"]["synced"])
+    assert agent.process.log().startswith("1970-01-01T"), agent.process.log()[:80]
+    agent.stop()
+    agent.token = ""
+    # The hub's certificate is newer than all that the node knows.
+    hub.process.stop()
+    for name in ("hub.pem", "hub.key", "hub.names"):
+        os.unlink(os.path.join(hub.machine.dir, "data", name))
+    hub.start()
+    agent.start()
+    wait_for("connected again", lambda: agent.state()["meta"]["synced"])
+
+
+def make_ca(folder, name):
+    """(certificate, path of its key)"""
+    key, cert = (os.path.join(folder, f"{name}.{end}") for end in ("key", "pem"))
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                    "-keyout", key, "-out", cert, "-days", "30", "-subj", f"/CN={name}",
+                    "-addext", "keyUsage=critical,keyCertSign,cRLSign"], check=True, stderr=subprocess.DEVNULL)
+    with open(cert) as f:
+        return f.read(), key
+
+
+def test_rotation_of_the_ca(lab):
+    """Both are trusted for a while: no node is ever turned away, none needs a token."""
+    old, old_key = make_ca(lab.dir, "old")
+    new, new_key = make_ca(lab.dir, "new")
+    bundle = os.path.join(lab.dir, "bundle.pem")
+
+    def rotate(text, key):
+        with open(bundle, "w") as f:
+            f.write(text)
+        hub.process.stop()
+        hub.options = ("--tls.ca", bundle, "--tls.caKey", key)
+        hub.start()
+
+    with open(bundle, "w") as f:
+        f.write(old)
+    hub = Hub(lab, "--tls.ca", bundle, "--tls.caKey", old_key)
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
+    wait_for("synced", lambda: agent.state()["meta"]["synced"])
+    rotate(old + new, old_key)
+    wait_for("both are known", lambda: read(agent, "ca.pem") == old + new, 60)
+    certificate = read(agent, "node.crt")
+    rotate(new + old, new_key)
+    wait_for("a certificate of the new one", lambda: read(agent, "node.crt") != certificate, 60)
+    wait_for("the order as well", lambda: read(agent, "ca.pem") == new + old)
+    rotate(new, new_key)
+    wait_for("the old one is forgotten", lambda: read(agent, "ca.pem") == new, 60)
+    agent.stop()
+    agent.token = ""
+    agent.start()
+    wait_for("in step", lambda: agent.state()["meta"]["synced"])
+    assert "refused" not in agent.process.log()
+
+
+def test_the_hubs_certificate_follows_its_addresses(lab):
+    hub = Hub(lab)
+    path = os.path.join(hub.machine.dir, "data", "hub.pem")
+    hub.machine.run("ip", "addr", "add", "192.0.2.99/24", "dev", "eth0")
+
+    def names():
+        return subprocess.run(["openssl", "x509", "-noout", "-ext", "subjectAltName", "-in", path], text=True,
+                              stdout=subprocess.PIPE).stdout
+
+    assert "192.0.2.1" in names() and "192.0.2.99" not in names()
+    wait_for("the new address", lambda: "192.0.2.99" in names(), 90, 1)

@@ -392,6 +392,33 @@ test_bad_input_is_refused(void **state)
 	free(csr);
 }
 
+/* The floor is ahead of this clock, as the real time is of one that starts in 1970. */
+static void
+test_certificates_are_checked_as_of_the_floor(void **state)
+{
+	struct world *w = *state;
+	int64_t now_s = (int64_t)(wall_ms() / 1000);
+	const int64_t floors[] = {0, now_s - 1000, now_s + 1000, now_s + (int64_t)40 * 365 * 86400};
+	struct err err = {0};
+
+	for (size_t i = 0; i < ARRAY_LEN(floors); i++) {
+		SSL_CTX *client = NULL;
+		struct result r;
+
+		assert_int_equal(pki_client_ctx(w->ca, w->node, w->node_key, &client, &err), 0);
+		pki_ctx_floor(client, floors[i]);
+		r = handshake(client, w->server, "hub.example");
+		assert_int_equal(r.verified, i < 3);
+		assert_string_equal(r.why,
+			i < 3 ? ""
+			      : "the peer's certificate is refused: it has expired (or this "
+				"machine's "
+				"clock is wrong)");
+		free(r.client_name);
+		pki_ctx_free(&client);
+	}
+}
+
 static void
 test_hashes_and_comparison(void **state)
 {
@@ -422,6 +449,7 @@ main(void)
 		cmocka_unit_test(test_csr_name_is_not_believed),
 		cmocka_unit_test(test_long_names_come_back_whole),
 		cmocka_unit_test(test_bad_input_is_refused),
+		cmocka_unit_test(test_certificates_are_checked_as_of_the_floor),
 		cmocka_unit_test(test_hashes_and_comparison),
 	};
 
