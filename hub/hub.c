@@ -17,7 +17,7 @@
 #include "model/cluster.h"
 #include "model/json.h"
 
-enum { PORT = 10000, HEARTBEAT_MS = 4000, RENEW_CHECK_MS = 60 * 1000, EXPLAIN_MS = 2000 };
+enum { PORT = 10000, HEARTBEAT_MS = 4000, RENEW_CHECK_MS = 10 * 1000, EXPLAIN_MS = 2000 };
 
 struct hub {
 	struct loop *loop;
