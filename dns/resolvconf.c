@@ -28,6 +28,7 @@ struct replaced {
 
 struct resolvconf {
 	char *path, *domain, *resolved;
+	char *unknown; /* nameservers that are skipped, as the log was told; NULL: none yet */
 	bool manage, written;
 	uint32_t address; /* of the name server in it */
 	const char *trouble; /* "" or why the file is not ours although it should be */
@@ -183,9 +184,7 @@ static int
 cannot(const struct resolvconf *rc, int code, const char *what, struct err *err)
 {
 	return err_set(err, code, "cannot %s %s: %s", what, rc->path,
-		code == -ENOTSUP
-			? "it is no regular file (dns.manageResolvConf: false leaves it alone)"
-			: strerror(code < 0 ? -code : code));
+		code == -ENOTSUP ? "it is no regular file" : strerror(code < 0 ? -code : code));
 }
 
 /* --- who writes while we do ------------------------------------------------- */
@@ -323,6 +322,22 @@ resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *er
 
 /* --- the door ------------------------------------------------------------ */
 
+/* The same ones are told once. */
+static void
+tell_unknown(struct resolvconf *rc)
+{
+	char *unknown = resolvtext_unknown(rc->original.text, rc->original.len);
+
+	if (unknown[0] != '\0' && (rc->unknown == NULL || strcmp(rc->unknown, unknown) != 0))
+		log_warn("dns",
+			"nameservers of resolv.conf are skipped: they are no plain addresses "
+			"path=%s "
+			"nameservers=%s",
+			rc->path, unknown);
+	free(rc->unknown);
+	rc->unknown = unknown;
+}
+
 /* The original is what lies there now. */
 static int
 adopt(struct resolvconf *rc, struct err *err)
@@ -340,6 +355,7 @@ adopt(struct resolvconf *rc, struct err *err)
 	}
 	resolv_original_fini(&rc->original);
 	rc->original = now;
+	tell_unknown(rc);
 	return 0;
 }
 
@@ -359,8 +375,9 @@ resolvconf_open(struct resolvconf **out, const struct resolvconf_config *config,
 	rc->replaced.fd = -1;
 	if (recover(rc, &why) < 0)
 		log_warn("dns", "an earlier run's lines stay for now: %s", why.text);
-	code = adopt(rc, err);
+	code = adopt(rc, &why);
 	if (code < 0 && config->manage) {
+		err_set(err, code, "%s (dns.manageResolvConf: false leaves it alone)", why.text);
 		resolvconf_close(&rc);
 		return code;
 	}
@@ -384,6 +401,7 @@ resolvconf_close(struct resolvconf **out)
 	free(rc->path);
 	free(rc->domain);
 	free(rc->resolved);
+	free(rc->unknown);
 	free(rc);
 }
 

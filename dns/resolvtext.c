@@ -289,6 +289,29 @@ usable(const struct addr *a, uint32_t own)
 	return a->sa.sa_family == AF_INET6 && !IN6_IS_ADDR_UNSPECIFIED(&a->in6.sin6_addr);
 }
 
+/* The word behind "nameserver"; false: another line, or nothing stands there. */
+static bool
+names_server(const struct line *l, struct line *word)
+{
+	size_t in = strlen("nameserver");
+
+	return has_keyword(l, "nameserver") && next_word(l, &in, word);
+}
+
+static bool
+parse_server(const struct line *word, struct addr *a)
+{
+	char host[INET6_ADDRSTRLEN];
+
+	if (word->len >= sizeof host)
+		return false;
+	memcpy(host, word->at, word->len);
+	host[word->len] = '\0';
+	memset(a, 0, sizeof *a);
+	return strcspn(host, "[]") == word->len && strncmp(host, "unix:", 5) != 0 &&
+		addr_parse(a, host, 53, NULL) >= 0;
+}
+
 size_t
 resolvtext_upstreams(
 	const char *text, size_t len, uint32_t own, struct addr *to, size_t n, size_t max)
@@ -296,19 +319,10 @@ resolvtext_upstreams(
 	struct line l, word;
 
 	for (size_t pos = 0; n < max && next_line(text, len, &pos, &l);) {
-		size_t in = strlen("nameserver");
-		char host[INET6_ADDRSTRLEN];
 		struct addr a;
 		bool known = false;
 
-		if (!has_keyword(&l, "nameserver") || !next_word(&l, &in, &word) ||
-			word.len >= sizeof host)
-			continue;
-		memcpy(host, word.at, word.len);
-		host[word.len] = '\0';
-		memset(&a, 0, sizeof a);
-		if (strcspn(host, "[]") < word.len || strncmp(host, "unix:", 5) == 0 ||
-			addr_parse(&a, host, 53, NULL) < 0 || !usable(&a, own))
+		if (!names_server(&l, &word) || !parse_server(&word, &a) || !usable(&a, own))
 			continue;
 		for (size_t i = 0; i < n && !known; i++)
 			known = to[i].len == a.len && memcmp(&to[i].sa, &a.sa, a.len) == 0;
@@ -316,4 +330,25 @@ resolvtext_upstreams(
 			to[n++] = a;
 	}
 	return n;
+}
+
+char *
+resolvtext_unknown(const char *text, size_t len)
+{
+	struct line l, word;
+	struct buf out;
+
+	buf_init(&out, BUF_UNLIMITED);
+	for (size_t pos = 0; next_line(text, len, &pos, &l);) {
+		struct addr a;
+
+		if (!names_server(&l, &word) || parse_server(&word, &a))
+			continue;
+		if (buf_len(&out) + 1 + word.len > RESOLVTEXT_UNKNOWN_MAX)
+			break;
+		if (buf_len(&out) > 0)
+			buf_add(&out, ",", 1);
+		buf_add(&out, word.at, word.len);
+	}
+	return buf_take_str(&out);
 }

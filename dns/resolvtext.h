@@ -16,6 +16,7 @@
 enum {
 	RESOLVTEXT_MAX = 64 * 1024, /* larger files are left alone */
 	RESOLVTEXT_SEARCH_MAX = 255, /* musl ignores a longer list altogether */
+	RESOLVTEXT_UNKNOWN_MAX = 200,
 };
 
 /* `address`: our nameserver, host byte order. */
@@ -28,5 +29,8 @@ char *resolvtext_strip(const char *text, size_t len, size_t *out_len);
  * and what is there already. Returns the new n. */
 size_t resolvtext_upstreams(
 	const char *text, size_t len, uint32_t own, struct addr *to, size_t n, size_t max);
+/* The nameservers that resolvtext_upstreams does not understand ("fe80::1%eth0"), "" or "a,b"; as many
+ * as fit RESOLVTEXT_UNKNOWN_MAX. */
+char *resolvtext_unknown(const char *text, size_t len);
 
 #endif

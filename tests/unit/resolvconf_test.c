@@ -455,6 +455,7 @@ too_large_a_file_is_left_alone(void **state)
 	memset(large, '#', 70000);
 	write_file(f->path, large, 0644);
 	assert_true(resolvconf_open(&f->rc, &c, &err) < 0);
+	assert_non_null(strstr(err.text, "dns.manageResolvConf: false"));
 	c.manage = false;
 	assert_int_equal(resolvconf_open(&f->rc, &c, &err), 0);
 	assert_file(f->path, large);

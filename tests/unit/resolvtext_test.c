@@ -150,6 +150,25 @@ upstreams_are_found(void **state)
 }
 
 static void
+what_is_no_address_is_told(void **state)
+{
+	static const char text[] = "nameserver fe80::1%eth0\nnameserver 192.0.2.1\nnameserver\n"
+				   "search nameserver x\nnameserver 0.0.0.0\n nameserver y\n"
+				   "nameserver dns.example.org # why\nnameserver [::1]\n";
+	auto_free char *unknown = resolvtext_unknown(text, strlen(text));
+	auto_free char *none = resolvtext_unknown(text + 24, 21);
+	auto_free char *many = xcalloc(1, 40 * 20 + 1), *bounded = NULL;
+
+	(void)state;
+	assert_string_equal(unknown, "fe80::1%eth0,dns.example.org,[::1]");
+	assert_string_equal(none, "");
+	for (unsigned i = 0; i < 40; i++)
+		strcat(many, "nameserver abcdefgh\n");
+	bounded = resolvtext_unknown(many, strlen(many));
+	assert_in_range(strlen(bounded), RESOLVTEXT_UNKNOWN_MAX - 9, RESOLVTEXT_UNKNOWN_MAX);
+}
+
+static void
 upstreams_are_bounded(void **state)
 {
 	static const char text[] =
@@ -221,6 +240,7 @@ main(void)
 		cmocka_unit_test(text_to_ours_and_back),
 		cmocka_unit_test(upstreams_are_found),
 		cmocka_unit_test(upstreams_are_bounded),
+		cmocka_unit_test(what_is_no_address_is_told),
 		cmocka_unit_test(long_lists_stay_within_musls_limit),
 		cmocka_unit_test(what_others_wrote_into_ours_stays),
 		cmocka_unit_test(every_cut_of_ours_can_be_stripped),
