@@ -124,6 +124,8 @@ a_batch_reaches_each_client_as_it_should(void **state)
 	static bool seen[CLIENTS][200];
 	unsigned left = CLIENTS * 200;
 
+	memset(seen, 0, sizeof seen);
+
 	for (unsigned id = 0; id < 200; id++) {
 		for (unsigned c = 0; c < CLIENTS; c++)
 			ask(w, c, id, id < 100 ? 90 : (uint8_t)(3 + id));
@@ -145,6 +147,17 @@ a_batch_reaches_each_client_as_it_should(void **state)
 	assert_int_equal(w->count.received, CLIENTS * 200);
 	assert_in_range(w->count.reads, CLIENTS * 200 / 32, CLIENTS * 200 / 8);
 	assert_int_equal(w->count.send_errors, 0);
+}
+
+/* The kernel refuses to cut a datagram that bears no checksum. */
+static void
+answers_go_one_by_one_where_groups_are_refused(void **state)
+{
+	struct world *w = *state;
+	int on = 1;
+
+	assert_int_equal(setsockopt(w->fd, SOL_SOCKET, SO_NO_CHECK, &on, sizeof on), 0);
+	a_batch_reaches_each_client_as_it_should(state);
 }
 
 static void
@@ -392,6 +405,8 @@ main(void)
 			a_single_query_is_answered_in_the_same_turn, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_batch_reaches_each_client_as_it_should, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			answers_go_one_by_one_where_groups_are_refused, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			gathering_begins_with_a_rush_and_ends_with_it, setup, teardown),
 		cmocka_unit_test_setup_teardown(no_answer_is_no_datagram, setup, teardown),
