@@ -203,7 +203,7 @@ soa_ttl(const struct walk *w, const struct dns_record *rr, uint32_t *ttl_s)
 static bool
 walk_record(struct walk *w, unsigned section, const struct dns_record *rr)
 {
-	uint32_t ttl_s = rr->ttl_s & 0x80000000u ? 0 : MIN(rr->ttl_s, (uint32_t)CACHE_TTL_MAX_S);
+	uint32_t ttl_s = dns_ttl_s(rr->ttl_s);
 
 	if (rr->type == DNS_OPT)
 		return section == DNS_SECTION_ADDITIONAL && rr->ttl_s >> 24 == 0;

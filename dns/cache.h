@@ -21,7 +21,7 @@
 
 enum {
 	CACHE_ANSWER_MAX = 4096, /* bytes of an answer worth keeping */
-	CACHE_TTL_MAX_S = 86400,
+	CACHE_TTL_MAX_S = DNS_TTL_MAX_S,
 	CACHE_NEGATIVE_MAX_S = 3 * 3600, /* RFC 2308 5 */
 	CACHE_STALE_S = 86400, /* kept beyond the TTL */
 	CACHE_STALE_TTL_S = 30, /* what a stale answer says, RFC 8767 4 */

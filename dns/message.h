@@ -67,6 +67,7 @@ enum {
 	DNS_UDP_PLAIN = 512, /* largest answer to a client without EDNS */
 	DNS_UDP_MAX = 1232, /* what we send and ask for at most by UDP */
 	DNS_MESSAGE_MAX = 65535,
+	DNS_TTL_MAX_S = 86400,
 };
 
 struct dns_query {
@@ -121,6 +122,12 @@ struct dns_record {
 	uint16_t type, class, data_len;
 	uint32_t ttl_s;
 };
+/* What a TTL that a peer named counts as: with the top bit set none (RFC 2181 8), at most a day. */
+static inline uint32_t
+dns_ttl_s(uint32_t ttl_s)
+{
+	return ttl_s & 0x80000000u ? 0 : MIN(ttl_s, (uint32_t)DNS_TTL_MAX_S);
+}
 /* Reads the record at `at`; false when it is cut short. */
 bool dns_record_read(struct dns_record *rr, const uint8_t *m, size_t len, size_t at);
 

@@ -98,6 +98,7 @@ copy_record(struct copy *c, unsigned section, const uint8_t *answer, const struc
 		return;
 	}
 	memcpy(c->out + rr->start, answer + rr->start, rr->end - rr->start);
+	dns_put32(c->out + rr->data - 6, dns_ttl_s(rr->ttl_s));
 	c->used = rr->end;
 	c->counts[section]++;
 }
@@ -188,53 +189,108 @@ spell_like(const struct dns_target *target, uint8_t *name, size_t len)
 	}
 }
 
-/* One record of the target's answer, its names spelled out since it moves. Others than addresses
- * and aliases are left behind. False when it is malformed. */
-static bool
-put_chased(struct dns_writer *w, const struct dns_target *target, const uint8_t *answer, size_t len,
-	const struct dns_record *rr)
-{
-	uint8_t owner[DNS_NAME_MAX], alias[DNS_NAME_MAX];
-	size_t end, alias_len, owner_len = dns_name_expand(owner, answer, len, rr->start, &end);
+/* The target's answer: its records lie in [at, len), `n` of them. */
+struct chase {
+	const struct dns_target *target;
+	const uint8_t *m;
+	size_t len, at;
+	unsigned n;
+	uint16_t type; /* asked for */
+	size_t name_len;
+	uint8_t name[DNS_NAME_MAX]; /* how far the chain was followed */
+};
 
-	if (owner_len == 0)
-		return false;
-	spell_like(target, owner, owner_len);
-	if (rr->class != DNS_CLASS_IN)
-		return true;
-	if (rr->type == DNS_CNAME) {
-		alias_len = dns_name_expand(alias, answer, rr->end, rr->data, &end);
-		if (alias_len == 0 || end != rr->end)
-			return false;
-		spell_like(target, alias, alias_len);
-		dns_reply_named(w, owner, DNS_CNAME, rr->ttl_s, alias, alias_len);
-	} else if ((rr->type == DNS_A && rr->data_len == 4) ||
-		(rr->type == DNS_AAAA && rr->data_len == 16)) {
-		dns_reply_named(w, owner, rr->type, rr->ttl_s, answer + rr->data, rr->data_len);
+enum found { FOUND, NOT_FOUND, MALFORMED };
+
+/* The next record of class IN and that type whose owner is the chain's name; *at and *left move behind it. */
+static enum found
+next_owned(const struct chase *c, uint16_t type, size_t *at, unsigned *left, struct dns_record *rr)
+{
+	while (*left > 0) {
+		uint8_t owner[DNS_NAME_MAX];
+		size_t end, len;
+
+		if (!dns_record_read(rr, c->m, c->len, *at))
+			return MALFORMED;
+		*at = rr->end;
+		(*left)--;
+		if (rr->type != type || rr->class != DNS_CLASS_IN)
+			continue;
+		len = dns_name_expand(owner, c->m, c->len, rr->start, &end);
+		if (len == 0)
+			return MALFORMED;
+		if (len == c->name_len && dns_name_equal(owner, c->name, len))
+			return FOUND;
 	}
-	return true;
+	return NOT_FOUND;
+}
+
+/* One alias further. */
+static enum found
+follow(struct chase *c, struct dns_writer *w)
+{
+	uint8_t alias[DNS_NAME_MAX];
+	struct dns_record rr;
+	unsigned left = c->n;
+	size_t len, end, at = c->at;
+	enum found found = next_owned(c, DNS_CNAME, &at, &left, &rr);
+
+	if (found != FOUND)
+		return found;
+	len = dns_name_expand(alias, c->m, rr.end, rr.data, &end);
+	if (len == 0 || end != rr.end)
+		return MALFORMED;
+	spell_like(c->target, alias, len);
+	dns_reply_named(w, c->name, DNS_CNAME, dns_ttl_s(rr.ttl_s), alias, len);
+	memcpy(c->name, alias, len);
+	c->name_len = len;
+	return FOUND;
+}
+
+/* The addresses of the chain's end; others' are nobody's business (RFC 2181 5.4.1). */
+static enum found
+put_addresses(const struct chase *c, struct dns_writer *w)
+{
+	size_t wanted = c->type == DNS_A ? 4 : 16, at = c->at;
+	unsigned left = c->n;
+	struct dns_record rr;
+	enum found found = NOT_FOUND;
+
+	if (c->type != DNS_A && c->type != DNS_AAAA)
+		return NOT_FOUND;
+	while ((found = next_owned(c, c->type, &at, &left, &rr)) == FOUND) {
+		if (rr.data_len == wanted)
+			dns_reply_named(w, c->name, rr.type, dns_ttl_s(rr.ttl_s), c->m + rr.data,
+				rr.data_len);
+	}
+	return found;
 }
 
 bool
 dns_chase_answer(struct dns_out *out, const struct dns_query *q, const struct dns_target *target,
 	uint32_t ttl_s, const uint8_t *answer, size_t len)
 {
-	size_t at = DNS_HEADER + target->len + 4u;
+	struct chase c = {.target = target,
+		.m = answer,
+		.len = len,
+		.at = DNS_HEADER + target->len + 4u,
+		.type = q->type,
+		.name_len = target->len};
+	enum found found = FOUND;
 	struct dns_writer w;
 
 	if (!answers_question(answer, len, target->name, target->len, q->type))
 		return false;
+	c.n = dns_get16(answer + 6);
+	memcpy(c.name, target->name, target->len);
 	/* The rcode is that of the last name (RFC 6604). */
 	dns_reply_start(&w, out->bytes, out->size, q, (enum dns_rcode)(answer[3] & 15), false);
 	dns_reply_record(&w, DNS_OWNER, DNS_CNAME, ttl_s, target->name, target->len);
-	for (unsigned i = dns_get16(answer + 6); i > 0; i--) {
-		struct dns_record rr;
-
-		if (!dns_record_read(&rr, answer, len, at) ||
-			!put_chased(&w, target, answer, len, &rr))
-			return false;
-		at = rr.end;
-	}
+	for (unsigned i = 0; i <= DNS_CHAIN_MAX && found == FOUND; i++)
+		found = follow(&c, &w);
+	/* Malformed, or a chain that is too long or a ring. */
+	if (found != NOT_FOUND || put_addresses(&c, &w) == MALFORMED)
+		return false;
 	out->len = dns_reply_finish(&w);
 	return true;
 }

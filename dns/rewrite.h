@@ -29,8 +29,10 @@ bool dns_forward_sound(const uint8_t *answer, size_t len);
 bool dns_forward_answer(
 	struct dns_out *out, const struct dns_query *q, const uint8_t *answer, size_t len);
 
-/* The same when the upstream was asked for a CNAME's target: the CNAME (ttl_s), then the addresses
- * found behind it. */
+/* The same when the upstream was asked for a CNAME's target: the CNAME (ttl_s), the aliases that lead
+ * on from the target, and the addresses of the last of them; records of other owners are left out.
+ * False also for a ring of aliases and for more than DNS_CHAIN_MAX. */
+enum { DNS_CHAIN_MAX = 16 };
 bool dns_chase_answer(struct dns_out *out, const struct dns_query *q,
 	const struct dns_target *target, uint32_t ttl_s, const uint8_t *answer, size_t len);
 

@@ -599,6 +599,107 @@ chased_addresses_follow_the_cname(void **state)
 		"A 192.0.2.1 ttl=8");
 }
 
+static size_t
+put_text_record(
+	uint8_t *m, size_t at, const char *owner, unsigned type, uint32_t ttl_s, const char *data)
+{
+	size_t len;
+
+	at += dns_name_from_text(m + at, owner);
+	dns_put16(m + at, type);
+	dns_put16(m + at + 2, DNS_CLASS_IN);
+	dns_put32(m + at + 4, ttl_s);
+	if (type == DNS_CNAME) {
+		len = dns_name_from_text(m + at + 10, data);
+	} else {
+		len = 4;
+		memcpy(m + at + 10, data, len);
+	}
+	dns_put16(m + at + 8, (unsigned)len);
+	m[7]++;
+	return at + 10 + len;
+}
+
+/* What upstream says to "www.example.org A" when out.default's ExternalName is asked: a line each
+ * "owner>alias" or "owner=" and four characters. */
+static const char *
+chase(struct fixture *f, const char *const *lines, uint32_t ttl_s)
+{
+	static uint8_t up[8192];
+	uint8_t m[512], out[DNS_UDP_MAX];
+	struct dns_out to = {.bytes = out, .size = sizeof out};
+	struct dns_target target;
+	struct dns_query q;
+	size_t n, len = kit_query(m, "out.default.svc.cluster.local", A, DNS_FLAG_RD, KIT_PLAIN);
+
+	assert_int_equal(dns_query_parse(&q, m, len), DNS_PARSE_OK);
+	assert_int_equal(dns_answer(&f->zone, f->snapshot, &q, &to, &target), DNS_CHASE);
+	n = dns_forward_build(up, &q, &target) - DNS_OPT_BYTES;
+	up[2] |= 0x80;
+	up[11] = 0;
+	for (; *lines != NULL; lines++) {
+		char owner[64];
+		size_t k = strcspn(*lines, ">=");
+
+		memcpy(owner, *lines, k);
+		owner[k] = '\0';
+		n = put_text_record(up, n, owner, (*lines)[k] == '>' ? DNS_CNAME : DNS_A, ttl_s,
+			*lines + k + 1);
+	}
+	if (!dns_chase_answer(&to, &q, &target, 30, up, n))
+		return "refused";
+	return kit_describe(&f->text, out, to.len);
+}
+
+static void
+only_the_end_of_the_chain_is_believed(void **state)
+{
+	static const char *const stray[] = {
+		"evil.test=1111", "www.example.org=0000", "a.b=2222", NULL};
+	static const char *const beside[] = {"www.example.org>a.org", "www.example.org=1111",
+		"a.org=0000", "b.org>www.example.org", "b.org=2222", NULL};
+	static const char *const backwards[] = {
+		"b.org=0000", "a.org>b.org", "WWW.example.org>a.org", NULL};
+	static const char *const ring[] = {
+		"www.example.org>a.org", "a.org>www.example.org", "a.org=0000", NULL};
+	static const char *const self[] = {"www.example.org>www.example.org", NULL};
+	static const char *const nothing[] = {"evil.test=1111", "evil.test>www.example.org", NULL};
+	struct fixture *f = *state;
+
+	assert_string_equal(chase(f, stray, 8),
+		"NOERROR an=2 ns=0 ar=0 TYPE5 www.example.org. ttl=30 A 48.48.48.48 ttl=8");
+	assert_string_equal(chase(f, beside, 8),
+		"NOERROR an=3 ns=0 ar=0 TYPE5 www.example.org. ttl=30 TYPE5 a.org. ttl=8 "
+		"A 48.48.48.48 ttl=8");
+	assert_string_equal(chase(f, backwards, 8),
+		"NOERROR an=4 ns=0 ar=0 TYPE5 www.example.org. ttl=30 TYPE5 a.org. ttl=8 "
+		"TYPE5 b.org. ttl=8 A 48.48.48.48 ttl=8");
+	assert_string_equal(chase(f, ring, 8), "refused");
+	assert_string_equal(chase(f, self, 8), "refused");
+	assert_string_equal(
+		chase(f, nothing, 8), "NOERROR an=1 ns=0 ar=0 TYPE5 www.example.org. ttl=30");
+	assert_string_equal(chase(f, stray, UINT32_MAX),
+		"NOERROR an=2 ns=0 ar=0 TYPE5 www.example.org. ttl=30 A 48.48.48.48 ttl=0");
+	assert_string_equal(chase(f, stray, 0x7fffffff),
+		"NOERROR an=2 ns=0 ar=0 TYPE5 www.example.org. ttl=30 A 48.48.48.48 ttl=86400");
+}
+
+static void
+a_chain_has_a_longest_length(void **state)
+{
+	for (unsigned n = DNS_CHAIN_MAX; n <= DNS_CHAIN_MAX + 1; n++) {
+		const char *lines[DNS_CHAIN_MAX + 2] = {"www.example.org>n1.org"};
+		const char *said;
+
+		for (unsigned i = 1; i < n; i++)
+			lines[i] = xasprintf("n%u.org>n%u.org", i, i + 1);
+		said = chase(*state, lines, 8);
+		assert_int_equal(strcmp(said, "refused") == 0, n > DNS_CHAIN_MAX);
+		for (unsigned i = 1; i < n; i++)
+			free((char *)(uintptr_t)lines[i]);
+	}
+}
+
 int
 main(void)
 {
@@ -614,6 +715,8 @@ main(void)
 		T(a_name_that_would_be_too_long_is_not_told),
 		T(subnets_of_other_sizes),
 		T(chased_addresses_follow_the_cname),
+		T(only_the_end_of_the_chain_is_believed),
+		T(a_chain_has_a_longest_length),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
