@@ -40,7 +40,7 @@ void
 http1_close_chunks(struct buf *trailers)
 {
 	struct buf raw = *trailers;
-	const char *at = raw.data + raw.start, *all = at + buf_len(&raw);
+	const char *at = buf_len(&raw) > 0 ? raw.data + raw.start : "", *all = at + buf_len(&raw);
 
 	buf_init(trailers, BUF_UNLIMITED);
 	buf_adds(trailers, "0\r\n");

@@ -98,7 +98,6 @@ copy_record(struct copy *c, unsigned section, const uint8_t *answer, const struc
 		return;
 	}
 	memcpy(c->out + rr->start, answer + rr->start, rr->end - rr->start);
-	dns_put32(c->out + rr->data - 6, dns_ttl_s(rr->ttl_s));
 	c->used = rr->end;
 	c->counts[section]++;
 }
