@@ -253,7 +253,7 @@ put_addresses(const struct chase *c, struct dns_writer *w)
 	size_t wanted = c->type == DNS_A ? 4 : 16, at = c->at;
 	unsigned left = c->n;
 	struct dns_record rr;
-	enum found found = NOT_FOUND;
+	enum found found;
 
 	if (c->type != DNS_A && c->type != DNS_AAAA)
 		return NOT_FOUND;

@@ -23,14 +23,17 @@ struct values {
 
 #define ROW(type, member, key, ...) OPT_ROW(struct values, type, member, key, "", "", __VA_ARGS__)
 
-static const struct opt rows[] = {ROW(UINT, retries, "edgeway.io/retries",
-	.max = MESH_RETRIES_MAX) ROW(UINT, max_connections, "edgeway.io/max-connections", .min = 1,
-	.max = MESH_CONNECTIONS_MAX) ROW(DURATION, connect_ms, "edgeway.io/connect-timeout",
-	.min = 1, .max = MESH_TIMEOUT_MAX_MS) ROW(DURATION, request_ms,
-	"edgeway.io/request-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS) ROW(DURATION, idle_ms,
-	"edgeway.io/idle-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS) ROW(DURATION,
-	health_interval_ms, "edgeway.io/health-interval", .min = 100, .max = MESH_TIMEOUT_MAX_MS)
-		ROW(ENUM, datapath, "edgeway.io/datapath", .words = "proxy|kernel")};
+/* clang-format off */
+static const struct opt rows[] = {
+	ROW(UINT, retries, "edgeway.io/retries", .max = MESH_RETRIES_MAX)
+	ROW(UINT, max_connections, "edgeway.io/max-connections", .min = 1, .max = MESH_CONNECTIONS_MAX)
+	ROW(DURATION, connect_ms, "edgeway.io/connect-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS)
+	ROW(DURATION, request_ms, "edgeway.io/request-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS)
+	ROW(DURATION, idle_ms, "edgeway.io/idle-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS)
+	ROW(DURATION, health_interval_ms, "edgeway.io/health-interval", .min = 100, .max = MESH_TIMEOUT_MAX_MS)
+	ROW(ENUM, datapath, "edgeway.io/datapath", .words = "proxy|kernel")
+};
+/* clang-format on */
 
 static void
 decode_values(struct decoder *d, const struct tree_node *annotations, struct service_lb *lb)
