@@ -10,6 +10,7 @@
 #include "src/limits.h"
 #include "src/lock.h"
 #include "src/reload.h"
+#include "src/rights.h"
 
 enum { WORKERS_MOST = 4 };
 
@@ -241,6 +242,8 @@ agent_start(
 	signal(SIGPIPE, SIG_IGN);
 	limit_descriptors();
 	rc = lock_take(options->data_dir, &a->lock, err);
+	if (rc == 0)
+		rights_reduce(options); /* the folder is there now, threads are not yet */
 	if (rc == 0)
 		rc = lock_network(&a->network_lock, err);
 	if (rc == 0)
