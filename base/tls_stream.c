@@ -1,0 +1,337 @@
+#include "base/tls_stream.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+#include <openssl/ssl.h>
+
+#include "base/pki_tls.h"
+#include "base/sock.h"
+
+enum {
+	NOTSENT_BYTES = 128 * 1024, /* small messages pass what is not yet sent of bulk */
+	USER_TIMEOUT_MS = 10000, /* sent and not acknowledged for so long: the peer is gone */
+	HANDSHAKE_MS = 10000,
+};
+
+struct tls_stream {
+	struct loop *loop;
+	struct watch *watch;
+	struct timer *deadline;
+	SSL *ssl;
+	int fd;
+	bool open;
+	bool broken; /* OpenSSL forbids SSL_shutdown after a fatal error */
+	unsigned interest;
+	char *host; /* NULL: server */
+	char *alpn;
+	char *peer;
+	char why[256];
+	tls_event_fn *on;
+	void *arg;
+};
+
+/* OpenSSL numbers such attachments once for the whole process; app data belongs to base/pki. */
+static pthread_once_t index_once = PTHREAD_ONCE_INIT;
+static int stream_index;
+
+static void
+register_index(void)
+{
+	stream_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+}
+
+static int
+on_verify(int ok, X509_STORE_CTX *chain)
+{
+	SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
+	struct tls_stream *s = SSL_get_ex_data(ssl, stream_index);
+	enum pki_step step;
+
+	if (s->host != NULL)
+		step = pki_verify_step(chain, ok == 1, s->host, s->why, sizeof s->why);
+	else
+		step = pki_verify_client_step(chain, ok == 1, s->why, sizeof s->why);
+	return step != PKI_REFUSED;
+}
+
+static int
+on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
+	unsigned in_len, void *arg)
+{
+	const struct tls_stream *s = SSL_get_ex_data(ssl, stream_index);
+	size_t n;
+
+	(void)arg;
+	if (s == NULL)
+		return SSL_TLSEXT_ERR_NOACK;
+	n = strlen(s->alpn);
+	for (unsigned i = 0; i < in_len && in[i] < in_len - i; i += in[i] + 1u)
+		if (in[i] == n && memcmp(in + i + 1, s->alpn, n) == 0) {
+			*out = in + i + 1;
+			*out_len = in[i];
+			return SSL_TLSEXT_ERR_OK;
+		}
+	return SSL_TLSEXT_ERR_ALERT_FATAL;
+}
+
+static int
+set_protocol(struct tls_stream *s, SSL_CTX *ctx)
+{
+	unsigned char list[256];
+	size_t n = strlen(s->alpn);
+
+	if (n == 0 || n > 255)
+		return -EINVAL;
+	list[0] = (unsigned char)n;
+	memcpy(list + 1, s->alpn, n);
+	if (s->host == NULL) {
+		SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);
+		SSL_set_accept_state(s->ssl);
+		return 0;
+	}
+	SSL_set_connect_state(s->ssl);
+	if (SSL_set_tlsext_host_name(s->ssl, s->host) != 1)
+		return -EINVAL;
+	return SSL_set_alpn_protos(s->ssl, list, (unsigned)n + 1) == 0 ? 0 : -EINVAL;
+}
+
+static void
+set_interest(struct tls_stream *s, unsigned interest)
+{
+	if (interest != s->interest)
+		watch_set(s->watch, interest);
+	s->interest = interest;
+}
+
+/* The last word; the stream may be gone afterwards. */
+static void
+fail(struct tls_stream *s, const char *why)
+{
+	if (s->why[0] == '\0' && !pki_peer_alert(s->ssl, s->why, sizeof s->why))
+		snprintf(s->why, sizeof s->why, "%s", why);
+	ERR_clear_error();
+	timer_cancel(s->deadline);
+	watch_stop(&s->watch);
+	s->broken = true;
+	s->on(s->arg, TLS_FAILED);
+}
+
+static bool
+agreed(const struct tls_stream *s)
+{
+	const unsigned char *name = NULL;
+	unsigned n = 0;
+
+	SSL_get0_alpn_selected(s->ssl, &name, &n);
+	return n == strlen(s->alpn) && memcmp(name, s->alpn, n) == 0;
+}
+
+static void
+shake(struct tls_stream *s)
+{
+	int rc, error = sock_error(s->fd);
+	char words[200] = "the connection ended during the TLS handshake";
+
+	if (error != 0) {
+		fail(s, strerror(error));
+		return;
+	}
+	ERR_clear_error();
+	rc = SSL_do_handshake(s->ssl);
+	if (rc != 1) {
+		int want = SSL_get_error(s->ssl, rc);
+
+		if (want == SSL_ERROR_WANT_READ || want == SSL_ERROR_WANT_WRITE) {
+			set_interest(s,
+				want == SSL_ERROR_WANT_READ ? WATCH_READ
+							    : WATCH_READ | WATCH_WRITE);
+			return;
+		}
+		if (ERR_peek_error() != 0 && ERR_reason_error_string(ERR_peek_error()) != NULL)
+			snprintf(words, sizeof words, "the TLS handshake failed: %s",
+				ERR_reason_error_string(ERR_peek_error()));
+		fail(s, words);
+		return;
+	}
+	if (!agreed(s)) {
+		fail(s, "the peer does not speak the tunnel's protocol (ALPN)");
+		return;
+	}
+	timer_cancel(s->deadline);
+	s->peer = pki_peer_name(s->ssl);
+	s->open = true;
+	set_interest(s, WATCH_READ);
+	s->on(s->arg, TLS_OPEN);
+}
+
+static void
+on_late(void *arg)
+{
+	fail(arg, "the TLS handshake took too long");
+}
+
+static void
+on_watch(void *arg, int fd, unsigned events)
+{
+	struct tls_stream *s = arg;
+
+	(void)fd;
+	if (!s->open)
+		shake(s);
+	else if (events & WATCH_WRITE)
+		s->on(s->arg, TLS_WRITABLE); /* its owner reads as well, if there is something */
+	else
+		s->on(s->arg, TLS_READABLE);
+}
+
+static void
+set_socket(int fd)
+{
+	int notsent = NOTSENT_BYTES, timeout = USER_TIMEOUT_MS;
+
+	/* A Unix socket has none of these; a kernel without them serves as well. */
+	sock_nodelay(fd);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent, sizeof notsent);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
+}
+
+int
+tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct err *err)
+{
+	struct tls_stream *s = xcalloc(1, sizeof *s);
+
+	pthread_once(&index_once, register_index);
+	s->loop = setup->loop;
+	s->fd = setup->fd;
+	s->on = setup->on;
+	s->arg = setup->arg;
+	s->alpn = xstrdup(setup->alpn);
+	s->host = setup->host != NULL ? xstrdup(setup->host) : NULL;
+	s->ssl = SSL_new(setup->ctx);
+	if (s->ssl == NULL || SSL_set_ex_data(s->ssl, stream_index, s) != 1 ||
+		SSL_set_fd(s->ssl, s->fd) != 1 || set_protocol(s, setup->ctx) < 0) {
+		s->broken = true;
+		tls_stream_free(&s);
+		ERR_clear_error();
+		return err_set(err, EINVAL, "cannot make a TLS connection");
+	}
+	SSL_set_mode(s->ssl,
+		SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+			SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	/* A peer that was killed says no close_notify; whoever reads knows by other means what is complete. */
+	SSL_set_options(s->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
+	SSL_set_verify(s->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
+	set_socket(s->fd);
+	s->deadline = timer_new(s->loop, on_late, s);
+	timer_start(s->deadline, setup->deadline_ms != 0 ? setup->deadline_ms : HANDSHAKE_MS, 0);
+	/* A client speaks first, and not before it is connected. */
+	s->interest = s->host != NULL ? WATCH_READ | WATCH_WRITE : WATCH_READ;
+	s->watch = watch_start(s->loop, s->fd, s->interest, on_watch, s);
+	*out = s;
+	return 0;
+}
+
+void
+tls_stream_free(struct tls_stream **stream)
+{
+	struct tls_stream *s = take_ptr(stream);
+
+	if (s == NULL)
+		return;
+	if (s->open && !s->broken)
+		SSL_shutdown(s->ssl);
+	ERR_clear_error();
+	if (s->deadline != NULL)
+		timer_free(&s->deadline);
+	if (s->watch != NULL)
+		watch_stop(&s->watch);
+	SSL_free(s->ssl);
+	close(s->fd);
+	free(s->host);
+	free(s->alpn);
+	free(s->peer);
+	free(s);
+}
+
+void
+tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg)
+{
+	s->on = on;
+	s->arg = arg;
+}
+
+/* What a call that did not move a byte means: 0 at the end, else -errno. */
+static ssize_t
+refused(struct tls_stream *s, int rc)
+{
+	int saved = errno;
+
+	switch (SSL_get_error(s->ssl, rc)) {
+	case SSL_ERROR_WANT_READ:
+	case SSL_ERROR_WANT_WRITE:
+		return -EAGAIN;
+	case SSL_ERROR_ZERO_RETURN:
+		return 0;
+	case SSL_ERROR_SYSCALL:
+		s->broken = true;
+		return saved != 0 ? -saved : -ECONNRESET;
+	default:
+		s->broken = true;
+		return -EPROTO;
+	}
+}
+
+ssize_t
+tls_stream_read(struct tls_stream *s, void *to, size_t size)
+{
+	int n;
+
+	if (s->broken)
+		return -ECONNRESET;
+	ERR_clear_error();
+	errno = 0;
+	n = SSL_read(s->ssl, to, (int)MIN(size, (size_t)1 << 30));
+	return n > 0 ? n : refused(s, n);
+}
+
+ssize_t
+tls_stream_write(struct tls_stream *s, const void *data, size_t n)
+{
+	ssize_t rc;
+	int done;
+
+	if (s->broken)
+		return -EPIPE;
+	ERR_clear_error();
+	errno = 0;
+	done = SSL_write(s->ssl, data, (int)MIN(n, (size_t)1 << 30));
+	if (done > 0)
+		return done;
+	rc = refused(s, done);
+	return rc == 0 ? -EPIPE : rc;
+}
+
+void
+tls_stream_want(struct tls_stream *s, bool writable)
+{
+	if (s->watch != NULL)
+		set_interest(s, writable ? WATCH_READ | WATCH_WRITE : WATCH_READ);
+}
+
+const char *
+tls_stream_peer(const struct tls_stream *s)
+{
+	return s->peer != NULL ? s->peer : "";
+}
+
+const char *
+tls_stream_why(const struct tls_stream *s)
+{
+	return s->why;
+}

@@ -1,0 +1,55 @@
+/*
+ * A TLS connection as a non-blocking stream of bytes on a loop (OpenSSL), for contexts made by base/pki. Both sides
+ * must prove who they are and agree on one ALPN name; a peer without a certificate of our CA, or with another
+ * protocol, never becomes open. The stream owns its socket. Everything on the loop's thread.
+ *
+ * The owner is told TLS_OPEN once the handshake is done, or TLS_FAILED (tls_stream_why says what failed; free the
+ * stream). After TLS_OPEN it is told TLS_READABLE and, once asked for, TLS_WRITABLE. Level-triggered as long as reads ask for
+ * TLS_READ_BYTES: a shorter one may leave bytes inside OpenSSL which no event announces. Within a call of `on`
+ * the stream may be freed.
+ *
+ *	rc = tls_stream_new(&(struct tls_setup){.loop = loop, .fd = fd, .ctx = ctx, .host = "hub",
+ *		.alpn = "name/1", .on = on_tls, .arg = me}, &stream, &err);
+ *	n = tls_stream_read(stream, to, TLS_READ_BYTES);
+ */
+#ifndef EDGEWAY_BASE_TLS_STREAM_H
+#define EDGEWAY_BASE_TLS_STREAM_H
+
+#include <sys/types.h>
+
+#include "base/loop.h"
+#include "base/pki.h"
+
+struct tls_stream;
+
+enum { TLS_READ_BYTES = 16384 }; /* one record, RFC 8446 section 5.1 */
+enum tls_event { TLS_OPEN, TLS_FAILED, TLS_READABLE, TLS_WRITABLE };
+
+typedef void tls_event_fn(void *arg, enum tls_event event);
+
+struct tls_setup {
+	struct loop *loop;
+	int fd; /* connected or connecting; taken, also on failure */
+	struct ssl_ctx_st *ctx;
+	const char *host; /* client: name or address the certificate must bear; NULL: server */
+	const char *alpn;
+	unsigned deadline_ms; /* of the handshake; 0: 10 s */
+	tls_event_fn *on;
+	void *arg;
+};
+
+int tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct err *err);
+/* Sends close_notify where it can be sent at once, and closes the socket. */
+void tls_stream_free(struct tls_stream **s);
+/* From now on somebody else is told. */
+void tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg);
+/* > 0; 0 at the peer's close_notify or end; -EAGAIN or another -errno. */
+ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t size);
+/* > 0, perhaps less than n; -EAGAIN (tls_stream_want) or another -errno. */
+ssize_t tls_stream_write(struct tls_stream *s, const void *data, size_t n);
+void tls_stream_want(struct tls_stream *s, bool writable);
+/* Name in the peer's certificate; "" before TLS_OPEN. */
+const char *tls_stream_peer(const struct tls_stream *s);
+const char *tls_stream_why(const struct tls_stream *s);
+
+#endif
