@@ -1,0 +1,105 @@
+/* Table of rules, targets and verdicts. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "tunnel/allow.h"
+
+static const struct {
+	const char *rules[4];
+	enum allow_kind kind;
+	const char *target;
+	bool allowed;
+} table[] = {
+	{{NULL}, ALLOW_NODE, "127.0.0.1:10250", false},
+	{{"node"}, ALLOW_NODE, "127.0.0.1:10250", true},
+	{{"node"}, ALLOW_NODE, "[::1]:10255", true},
+	{{"node"}, ALLOW_NODE, "192.0.2.1:10251", false},
+	{{"node"}, ALLOW_PODS, "172.17.0.2:10250", false},
+	{{"node:10255-10260"}, ALLOW_NODE, "192.0.2.1:10254", false},
+	{{"node:10255-10260"}, ALLOW_NODE, "192.0.2.1:10255", true},
+	{{"node:10255-10260"}, ALLOW_NODE, "192.0.2.1:10260", true},
+	{{"node:10255-10260"}, ALLOW_NODE, "192.0.2.1:10261", false},
+	{{"node:*"}, ALLOW_NODE, "192.0.2.1:1", true},
+	{{"node:*", "!node:22"}, ALLOW_NODE, "192.0.2.1:22", false},
+	{{"!node:22", "node:*"}, ALLOW_NODE, "192.0.2.1:22", false},
+	{{"!node:22", "node:*"}, ALLOW_NODE, "192.0.2.1:23", true},
+	{{"!node", "node:*"}, ALLOW_NODE, "192.0.2.1:9", false},
+	{{"node:22"}, ALLOW_NODE, "192.0.2.1:22", true},
+	{{"pods"}, ALLOW_PODS, "172.17.0.2:80", true},
+	{{"pods"}, ALLOW_SERVICES, "172.17.0.2:80", false},
+	{{"pods:80"}, ALLOW_PODS, "172.17.0.2:81", false},
+	{{"services"}, ALLOW_SERVICES, "10.96.0.1:443", true},
+	{{"pods"}, ALLOW_PODS, "127.0.0.1:80", false},
+	{{"pods"}, ALLOW_PODS, "[::1]:80", false},
+	{{"pods"}, ALLOW_PODS, "[::ffff:127.0.0.1]:80", false},
+	{{"pods", "node:*", "services"}, ALLOW_NODE, "169.254.169.254:80", false},
+	{{"node:*"}, ALLOW_NODE, "[::ffff:169.254.169.254]:80", false},
+	{{"node:*"}, ALLOW_NODE, "169.254.1.1:80", false},
+	{{"node:*"}, ALLOW_NODE, "169.253.1.1:80", true},
+	{{"node:*"}, ALLOW_NODE, "[fe80::1]:80", false},
+	{{"node:*"}, ALLOW_NODE, "[febf::1]:80", false},
+	{{"node:*"}, ALLOW_NODE, "[fec0::1]:80", true},
+	{{"node:*"}, ALLOW_NODE, "[fd00:ec2::254]:80", false},
+	{{"node:*"}, ALLOW_NODE, "100.100.100.200:80", false},
+	{{"node:*"}, ALLOW_NODE, "168.63.129.16:80", false},
+	{{"node:*"}, ALLOW_NODE, "224.0.0.1:80", false},
+	{{"node:*"}, ALLOW_NODE, "255.255.255.255:80", false},
+	{{"node:*"}, ALLOW_NODE, "223.255.255.255:80", true},
+	{{"node:*"}, ALLOW_NODE, "0.0.0.0:80", false},
+	{{"node:*"}, ALLOW_NODE, "[::]:80", false},
+	{{"node:*"}, ALLOW_NODE, "[ff02::1]:80", false},
+	{{"node:*"}, ALLOW_NODE, "unix:/run/x", false},
+};
+
+static void
+test_table(void **state)
+{
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		struct allow *a;
+		struct addr target;
+		const char *why = "unset";
+		size_t n = 0;
+
+		while (n < 4 && table[i].rules[n] != NULL)
+			n++;
+		assert_int_equal(allow_new(table[i].rules, n, &a, NULL), 0);
+		assert_int_equal(addr_parse(&target, table[i].target, 0, NULL), 0);
+		if (allow_check(a, table[i].kind, &target, &why) != table[i].allowed)
+			fail_msg("row %zu: %s", i, table[i].target);
+		assert_true((why == NULL) == table[i].allowed);
+		allow_free(&a);
+	}
+}
+
+static void
+test_bad_rules(void **state)
+{
+	static const char *const bad[] = {"", "!", "nodes", "node:", "node:0", "node:65536",
+		"node:1-", "node:2-1", "node:1-2-3", "node:**", "pods:x", "Node", "node ",
+		"node:1 ", "!!node", "node:99999999999999999999"};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
+		struct allow *a;
+		struct err err = {0};
+
+		if (allow_new(&bad[i], 1, &a, &err) == 0)
+			fail_msg("\"%s\" was taken", bad[i]);
+		assert_non_null(strstr(err.text, bad[i]));
+	}
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_table),
+		cmocka_unit_test(test_bad_rules),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,64 @@
+/*
+ * Two sessions that face each other, over a pair of sockets or over TLS on loopback, on one loop; and a list of the streams that the
+ * server's side has been offered. Nothing is left when bed_fini returns: descriptors are counted.
+ */
+#ifndef EDGEWAY_TESTS_UNIT_TUNNEL_BED_H
+#define EDGEWAY_TESTS_UNIT_TUNNEL_BED_H
+
+#include "base/sock.h"
+#include "tunnel/session.h"
+
+enum { BED_STREAMS = 2048 };
+
+struct end { /* of one stream, as its owner */
+	struct bed *bed;
+	struct stream *st;
+	char authority[300], field[64], reason[256];
+	unsigned status, code;
+	size_t got;
+	uint64_t sum;
+	bool stalled; /* never consumes */
+	bool echo; /* writes back what comes, and ends when the other has */
+	bool eof, reset;
+	bool close_on_reset;
+};
+
+struct bed {
+	struct loop *loop;
+	struct session_budget near_budget, far_budget;
+	struct session_limits limits;
+	struct session *near, *far; /* client and server of HTTP/2 */
+	int near_rc, far_rc; /* 1: not ended */
+	char near_why[128], far_why[128];
+	unsigned drains;
+	struct end *ends[BED_STREAMS]; /* the server's, in the order of their coming */
+	unsigned n_ends;
+	unsigned refuse_with; /* status for what comes */
+	bool silent; /* no answer is given */
+	int descriptors;
+	/* Instead of making an end of one's own */
+	bool (*take)(struct bed *b, struct stream *st);
+};
+
+/* Plain sockets; tls: with the roles turned (the server of HTTP/2 has dialled). */
+void bed_init(struct bed *b, bool tls);
+void bed_fini(struct bed *b);
+struct wire *bed_wire(struct loop *loop, int fd);
+void bed_open(struct bed *b, struct end *e, const char *authority);
+void bed_write(struct end *e, size_t n);
+/* Takes what has come, as on `readable`: for an end that is stalled no more. */
+void bed_move(struct end *e);
+/* Turns the loop until the condition holds; fails after a minute. */
+#define bed_until(b, condition)                                                                    \
+	do {                                                                                       \
+		uint64_t bed_end = mono_ms() + 60000;                                              \
+		while (!(condition)) {                                                             \
+			assert_true(mono_ms() < bed_end);                                          \
+			bed_wait(b);                                                               \
+		}                                                                                  \
+	} while (0)
+/* One turn, at most some milliseconds of waiting. */
+void bed_wait(struct bed *b);
+int bed_descriptors(void);
+
+#endif

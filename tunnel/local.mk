@@ -1,0 +1,25 @@
+noinst_LIBRARIES += tunnel/libtunnel.a
+tunnel_libtunnel_a_SOURCES = \
+	tunnel/allow.c tunnel/allow.h \
+	tunnel/relay.c tunnel/relay.h \
+	tunnel/session.c tunnel/session.h tunnel/session_frames.c tunnel/session_private.h \
+	tunnel/session_stream.c \
+	tunnel/wire.c tunnel/wire.h
+
+TUNNEL_LDADD = tunnel/libtunnel.a $(BASE_LDADD) $(NGHTTP2_LIBS)
+
+FUZZERS += tests/fuzz/tunnel_fuzz
+tests_fuzz_tunnel_fuzz_SOURCES = tests/fuzz/tunnel_fuzz.c
+tests_fuzz_tunnel_fuzz_LDADD = $(TUNNEL_LDADD)
+
+if HAVE_CMOCKA
+TUNNEL_TESTS = tests/unit/allow_test tests/unit/relay_test tests/unit/tunnel_test
+check_PROGRAMS += $(TUNNEL_TESTS)
+TESTS += $(TUNNEL_TESTS)
+tests_unit_allow_test_SOURCES = tests/unit/allow_test.c
+tests_unit_allow_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_relay_test_SOURCES = tests/unit/relay_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
+tests_unit_relay_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_test_SOURCES = tests/unit/tunnel_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
+tests_unit_tunnel_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+endif

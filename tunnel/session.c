@@ -1,0 +1,448 @@
+#include "tunnel/session_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	MAX_STREAMS = 4096,
+	PING_MS = 4000,
+	DEAD_MS = 9000,
+	HEADER_LIST_MAX = 8 * 1024,
+	CONNECTION_WINDOW = INT32_MAX, /* never what holds a stream up */
+	RESET_BURST = 1000000, /* cancelled dials are normal: no limit that an honest peer meets */
+	RESET_RATE = 100000,
+	TURN_BYTES = 256 * 1024, /* of reading, and of writing, before others have their turn */
+	OUT_HIGH = 64 * 1024,
+};
+
+void
+session_kick(struct session *s)
+{
+	if (!s->ended && !s->collecting && !timer_active(s->kick))
+		timer_start(s->kick, 0, 0);
+}
+
+/* --- telling owners ---------------------------------------------------------------------------- */
+
+static void
+refuse(struct stream *st, unsigned status, const char *reason)
+{
+	stream_answer(st, status, reason);
+	if (st->id == 0)
+		stream_destroy(st);
+}
+
+static void
+tell_opened(struct session *s, struct stream *st)
+{
+	struct head *h = take_ptr(&st->head);
+	struct stream_field fields[STREAM_FIELDS_MAX];
+	struct stream_request request = {.authority = h->authority, .fields = fields};
+	const char *reason = "";
+	unsigned status;
+
+	for (; request.n_fields < h->n; request.n_fields++)
+		fields[request.n_fields] = (struct stream_field){
+			h->names[request.n_fields], h->values[request.n_fields]};
+	if (s->draining || s->budget->held > s->budget->limit) {
+		stream_close(&st, STREAM_REFUSED);
+	} else if (!h->connect || h->authority == NULL) {
+		refuse(st, 405, "a tunnel carries CONNECT only");
+	} else {
+		status = s->events->opened(s->arg, st, &request, &reason);
+		if (status != 0)
+			refuse(st, status, reason);
+	}
+	head_free(&h);
+}
+
+static void
+tell_answered(struct stream *st)
+{
+	struct head *h = take_ptr(&st->head);
+
+	st->events->answered(st->arg, h->status, h->reason != NULL ? h->reason : "");
+	head_free(&h);
+}
+
+static void
+tell(struct session *s, struct stream *st, unsigned note)
+{
+	if (note == NOTE_OPENED)
+		tell_opened(s, st);
+	else if (st->events == NULL)
+		return;
+	else if (note == NOTE_ANSWERED)
+		tell_answered(st);
+	else if (note == NOTE_READABLE)
+		st->events->readable(st->arg);
+	else if (note == NOTE_WRITABLE)
+		st->events->writable(st->arg);
+	else
+		st->events->reset(st->arg, st->code);
+}
+
+/* A stream may go, and others too, in whatever its owner is told. */
+static void
+tell_all(struct session *s)
+{
+	struct stream *st;
+
+	while (!s->freed && (st = TAILQ_FIRST(&s->noted)) != NULL) {
+		unsigned note = st->notes & -st->notes;
+
+		st->notes &= ~note;
+		if (st->notes == 0)
+			TAILQ_REMOVE(&s->noted, st, noted);
+		tell(s, st, note);
+	}
+	if (!s->freed && s->peer_draining && !s->peer_draining_told) {
+		s->peer_draining_told = true;
+		if (s->events->draining != NULL)
+			s->events->draining(s->arg);
+	}
+}
+
+/* --- the wire ---------------------------------------------------------------------------------- */
+
+/* 0; 1: there may be more; or the end: -errno. */
+static int
+read_wire(struct session *s)
+{
+	uint8_t bytes[WIRE_READ_BYTES];
+	size_t total = 0;
+
+	while (total < TURN_BYTES) {
+		ssize_t n = s->wire->ops->read(s->wire, bytes, sizeof bytes), took;
+
+		if (n == -EAGAIN)
+			return 0;
+		if (n == 0)
+			snprintf(s->why, sizeof s->why, "the peer closed the connection");
+		if (n <= 0)
+			return n == 0 ? -ECONNRESET : (int)n;
+		s->heard_ms = loop_now_ms(s->loop);
+		took = nghttp2_session_mem_recv(s->ng, bytes, (size_t)n);
+		if (took < 0) {
+			snprintf(s->why, sizeof s->why, "HTTP/2: %s", nghttp2_strerror((int)took));
+			return -EPROTO;
+		}
+		total += (size_t)n;
+	}
+	return 1; /* a wire may hold bytes that no event announces */
+}
+
+/* Frames into s->out, as far as they may go now. */
+static int
+make_frames(struct session *s)
+{
+	while (buf_len(&s->out) < OUT_HIGH) {
+		const uint8_t *bytes;
+		ssize_t n = nghttp2_session_mem_send(s->ng, &bytes);
+
+		if (n < 0) {
+			snprintf(s->why, sizeof s->why, "HTTP/2: %s", nghttp2_strerror((int)n));
+			return -EPROTO;
+		}
+		if (n == 0)
+			break;
+		buf_add(&s->out, bytes, (size_t)n);
+	}
+	return 0;
+}
+
+static void
+want(struct session *s, bool writable)
+{
+	if (writable != s->out_waits)
+		s->wire->ops->want(s->wire, writable);
+	s->out_waits = writable;
+}
+
+static int
+write_wire(struct session *s)
+{
+	size_t total = 0;
+
+	while (total < TURN_BYTES) {
+		ssize_t n;
+		int rc = make_frames(s);
+
+		if (rc < 0)
+			return rc;
+		if (buf_len(&s->out) == 0) {
+			buf_release(&s->out);
+			want(s, false);
+			return 0;
+		}
+		n = s->wire->ops->write(s->wire, buf_at(&s->out), buf_len(&s->out));
+		if (n == -EAGAIN) {
+			want(s, true);
+			return 0;
+		}
+		if (n < 0)
+			return (int)n;
+		buf_consume(&s->out, (size_t)n);
+		total += (size_t)n;
+	}
+	session_kick(s);
+	return 0;
+}
+
+/* --- life -------------------------------------------------------------------------------------- */
+
+static void
+release(struct session *s)
+{
+	nghttp2_session_del(s->ng);
+	buf_fini(&s->out);
+	free(s);
+}
+
+static void
+leave(struct session *s)
+{
+	if (--s->busy == 0 && s->freed)
+		release(s);
+}
+
+/* The streams' owners are told; those without one go. */
+static void
+lose_streams(struct session *s)
+{
+	struct stream *st;
+
+	while ((st = TAILQ_FIRST(&s->streams)) != NULL) {
+		const struct stream_events *events = st->events;
+
+		if (events == NULL) {
+			stream_destroy(st);
+			continue;
+		}
+		s->budget->held -= buf_len(&st->in);
+		s->budget->granted -= st->window - STREAM_WINDOW_BASE;
+		TAILQ_REMOVE(&s->streams, st, link);
+		if (st->notes != 0)
+			TAILQ_REMOVE(&s->noted, st, noted);
+		s->stats.streams--;
+		st->notes = 0;
+		st->session = NULL;
+		st->id = 0;
+		st->code = STREAM_LOST;
+		events->reset(st->arg, STREAM_LOST);
+	}
+}
+
+static void
+shut(struct session *s)
+{
+	s->ended = true;
+	if (s->kick != NULL)
+		timer_free(&s->kick);
+	if (s->life != NULL)
+		timer_free(&s->life);
+	if (s->wire != NULL)
+		s->wire->ops->free(take_ptr(&s->wire));
+}
+
+static void
+end(struct session *s, int rc)
+{
+	if (s->why[0] == '\0')
+		snprintf(s->why, sizeof s->why, "%s", rc == 0 ? "drained" : strerror(-rc));
+	shut(s);
+	lose_streams(s);
+	if (!s->freed)
+		s->events->ended(s->arg, rc, s->why);
+}
+
+/* All that was to be carried has been. */
+static bool
+drained(const struct session *s)
+{
+	return s->stats.streams == 0 &&
+		(s->draining || (s->peer_draining && s->peer_code == NGHTTP2_NO_ERROR));
+}
+
+/* Is this the end? */
+static void
+conclude(struct session *s, int rc)
+{
+	bool idle = buf_len(&s->out) == 0 && !nghttp2_session_want_write(s->ng);
+
+	if (drained(s) && (idle || rc == -ECONNRESET)) { /* the peer may be the first to hang up */
+		s->why[0] = '\0';
+		end(s, 0);
+	} else if (rc < 0) {
+		end(s, rc);
+	} else if (idle && !s->draining && !nghttp2_session_want_read(s->ng)) {
+		snprintf(s->why, sizeof s->why, "%s broke the rules of HTTP/2 (code %u)",
+			s->peer_code != 0 ? "the peer says that we" : "the peer", s->peer_code);
+		end(s, -EPROTO);
+	}
+}
+
+/* One turn: read, tell, write. What owners do about what they are told goes out at once. */
+static void
+turn(void *arg)
+{
+	struct session *s = arg;
+	int rc, sent = 0;
+
+	if (s->ended)
+		return;
+	s->busy++;
+	s->collecting = true;
+	rc = read_wire(s);
+	tell_all(s);
+	s->collecting = false;
+	if (!s->freed)
+		sent = write_wire(s); /* a GOAWAY with the reason, when reading failed */
+	if (!s->freed)
+		tell_all(s); /* writable, and streams that have gone */
+	if (!s->freed) {
+		if (rc > 0)
+			session_kick(s);
+		conclude(s, rc < 0 ? rc : sent);
+	}
+	leave(s);
+}
+
+static void
+on_life(void *arg)
+{
+	struct session *s = arg;
+	uint64_t now = loop_now_ms(s->loop), silent = now - s->heard_ms, next;
+
+	if (silent >= s->limits.dead_ms) {
+		snprintf(s->why, sizeof s->why, "nothing was heard for %u ms", s->limits.dead_ms);
+		s->busy++;
+		end(s, -ETIMEDOUT);
+		leave(s);
+		return;
+	}
+	if (silent >= s->limits.ping_ms && s->ping_ms == 0) {
+		nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, NULL);
+		s->ping_ms = now;
+		s->stats.pings++;
+		session_kick(s);
+	}
+	next = s->ping_ms != 0 ? s->limits.dead_ms : s->limits.ping_ms;
+	timer_start(s->life, next > silent ? next - silent : 1, 0);
+}
+
+static int
+make_http2(struct session *s)
+{
+	nghttp2_session_callbacks *callbacks = NULL;
+	nghttp2_option *option = NULL;
+	int rc = -ENOMEM;
+
+	if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&option) != 0)
+		goto out;
+	frames_set(callbacks);
+	nghttp2_option_set_no_auto_window_update(option, 1);
+	nghttp2_option_set_no_closed_streams(option, 1);
+	nghttp2_option_set_peer_max_concurrent_streams(option, s->limits.max_streams);
+	nghttp2_option_set_stream_reset_rate_limit(option, RESET_BURST, RESET_RATE);
+	if ((s->server ? nghttp2_session_server_new2 : nghttp2_session_client_new2)(
+		    &s->ng, callbacks, s, option) == 0)
+		rc = 0;
+out:
+	nghttp2_session_callbacks_del(callbacks);
+	nghttp2_option_del(option);
+	return rc;
+}
+
+static int
+say_hello(struct session *s)
+{
+	const nghttp2_settings_entry settings[] = {
+		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, s->limits.max_streams},
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BASE},
+		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_MAX},
+		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+	};
+	size_t n = ARRAY_LEN(settings) - (s->server ? 1 : 0); /* section 6.5.2: a client's to say */
+
+	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, n) != 0 ||
+		nghttp2_session_set_local_window_size(
+			s->ng, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) != 0)
+		return -EINVAL;
+	nghttp2_submit_ping(
+		s->ng, NGHTTP2_FLAG_NONE, NULL); /* the first round trip is known early */
+	s->ping_ms = loop_now_ms(s->loop);
+	s->stats.pings++;
+	return 0;
+}
+
+int
+session_new(const struct session_setup *setup, struct session **out)
+{
+	static const struct session_limits usual = {MAX_STREAMS, PING_MS, DEAD_MS};
+	struct session *s = xcalloc(1, sizeof *s);
+	int rc;
+
+	s->loop = setup->loop;
+	s->server = setup->role == SESSION_SERVER;
+	s->wire = setup->wire;
+	s->budget = setup->budget;
+	s->limits = setup->limits != NULL ? *setup->limits : usual;
+	s->events = setup->events;
+	s->arg = setup->arg;
+	s->heard_ms = loop_now_ms(s->loop);
+	TAILQ_INIT(&s->streams);
+	TAILQ_INIT(&s->noted);
+	buf_init(&s->out, BUF_UNLIMITED); /* one frame beyond OUT_HIGH */
+	rc = make_http2(s);
+	if (rc == 0)
+		rc = say_hello(s);
+	if (rc < 0) {
+		shut(s);
+		release(s);
+		return rc;
+	}
+	s->kick = timer_new(s->loop, turn, s);
+	s->life = timer_new(s->loop, on_life, s);
+	timer_start(s->life, MIN(s->limits.ping_ms, s->limits.dead_ms), 0);
+	s->wire->arg = s;
+	s->wire->on = turn;
+	session_kick(s);
+	*out = s;
+	return 0;
+}
+
+void
+session_free(struct session **session)
+{
+	struct session *s = take_ptr(session);
+
+	if (s == NULL)
+		return;
+	s->busy++;
+	s->freed = true;
+	shut(s);
+	lose_streams(s);
+	leave(s);
+}
+
+void
+session_drain(struct session *s)
+{
+	if (s->draining || s->ended)
+		return;
+	s->draining = true;
+	/* A server says so before anything is refused (RFC 9113 section 6.8); a client just opens none. */
+	if (s->server)
+		nghttp2_submit_shutdown_notice(s->ng);
+	session_kick(s);
+}
+
+const struct session_stats *
+session_stats(const struct session *s)
+{
+	return &s->stats;
+}

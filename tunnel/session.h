@@ -1,0 +1,136 @@
+/*
+ * One HTTP/2 session (RFC 9113, nghttp2) over a wire, with one CONNECT stream (section 8.5) per connection that is carried.
+ * Who is client of HTTP/2 is told at the start and has nothing to do with who has dialled: a node dials the hub, and the
+ * hub opens streams towards the node. Everything on the loop's thread; callbacks come from the loop's turns, never
+ * from within a call of this header, but for session_free, which tells what is left of its streams.
+ *
+ * Who opens or accepts a stream owns it until stream_close. Bytes that have come wait in the stream until they are consumed, and the
+ * other end gets no new window before: one stalled reader holds up nobody else. What is written waits within
+ * STREAM_OUT_BYTES; `writable` tells when there is room again. stream_end is half-close, stream_close with a code
+ * a reset that the other end sees. `reset` is the last that is told of a stream.
+ *
+ * Memory: all sessions of a budget together hold its `limit`, beyond a base window per stream. Windows grow to the
+ * bandwidth-delay product while the budget lasts and shrink when it is short; then new streams are refused (retry elsewhere).
+ *
+ *	rc = session_new(&(struct session_setup){.loop = loop, .role = SESSION_CLIENT, .wire = wire_tls(&tls),
+ *		.budget = &budget, .events = &events, .arg = me}, &session);
+ *	rc = session_open(session, &(struct stream_request){.authority = "127.0.0.1:10250"}, &on_stream, c, &c->stream);
+ */
+#ifndef EDGEWAY_TUNNEL_SESSION_H
+#define EDGEWAY_TUNNEL_SESSION_H
+
+#include "tunnel/wire.h"
+
+struct session;
+struct stream;
+
+enum session_role { SESSION_CLIENT, SESSION_SERVER };
+
+enum {
+	STREAM_OUT_BYTES = 64 * 1024, /* written and not yet taken by the wire, per stream */
+	STREAM_WINDOW_BASE = 64 * 1024,
+	STREAM_WINDOW_MAX = 32 * 1024 * 1024, /* 640 MB/s at 50 ms */
+	STREAM_FIELDS_MAX = 8,
+	STREAM_REASON_MAX = 200,
+};
+
+/* Codes of RFC 9113 section 7 that we use, and one that never is on the wire. */
+enum stream_code {
+	STREAM_DONE = 0x0,
+	STREAM_REFUSED = 0x7, /* nothing was done: may be tried again */
+	STREAM_CANCELLED = 0x8,
+	STREAM_BROKEN = 0xa, /* CONNECT_ERROR: the TCP connection was reset */
+	STREAM_LOST = 0x10000, /* the session has ended */
+};
+
+struct stream_field {
+	const char *name, *value; /* name in lower case */
+};
+
+struct stream_request {
+	const char *authority; /* host:port, at most 255 + 6 bytes */
+	const struct stream_field *fields;
+	size_t n_fields; /* <= STREAM_FIELDS_MAX; further ones that come are dropped */
+};
+
+struct stream_events {
+	/* Client: 200, or a refusal with its one-line reason ("" when none came): close the stream. */
+	void (*answered)(void *arg, unsigned status, const char *reason);
+	void (*readable)(void *arg);
+	void (*writable)(void *arg);
+	void (*reset)(void *arg, unsigned code);
+};
+
+struct session_events {
+	/* Server: a stream was opened. 0: taken, by stream_accept before returning; else the status to refuse
+	 * it with and the reason (static text). */
+	unsigned (*opened)(void *arg, struct stream *st, const struct stream_request *request,
+		const char **reason);
+	/* The other end will take no new streams; those that are there go on. May be NULL. */
+	void (*draining)(void *arg);
+	/* The end, after every stream was told: 0 when drained, else -errno. Call session_free, now or later. */
+	void (*ended)(void *arg, int rc, const char *why);
+};
+
+struct session_budget {
+	size_t limit; /* bytes */
+	size_t held; /* bytes that wait for a reader */
+	size_t granted; /* windows beyond their base */
+};
+
+struct session_limits {
+	unsigned max_streams; /* open at a time, either way */
+	unsigned ping_ms; /* silence after which a ping is sent */
+	unsigned dead_ms; /* silence after which the peer counts as dead */
+};
+
+struct session_setup {
+	struct loop *loop;
+	enum session_role role;
+	struct wire *wire; /* taken, also on failure */
+	struct session_budget *budget; /* outlives the session */
+	const struct session_limits *limits; /* NULL: 4096 streams, 4 s, 9 s */
+	const struct session_events *events;
+	void *arg;
+};
+
+struct session_stats {
+	uint64_t opened, accepted, refused;
+	uint64_t resets_sent, resets_received;
+	uint64_t bytes_in, bytes_out; /* payload */
+	uint64_t stalls; /* times a writer found no room */
+	uint64_t pings;
+	unsigned streams; /* now */
+	unsigned rtt_ms; /* of the last ping */
+};
+
+int session_new(const struct session_setup *setup, struct session **out);
+/* Streams are told STREAM_LOST; they stay with their owners until stream_close. Allowed in callbacks. */
+void session_free(struct session **s);
+/* No new streams either way (those that come are STREAM_REFUSED); `ended` once the last is closed. */
+void session_drain(struct session *s);
+const struct session_stats *session_stats(const struct session *s);
+
+/* 0; -ESHUTDOWN: draining or ended; -EAGAIN: too many streams; -EINVAL: the server's side, or a bad request. */
+int session_open(struct session *s, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out);
+void stream_accept(struct stream *st, const struct stream_events *events, void *arg);
+/* From now on somebody else is told. What has happened meanwhile is not told again: look. */
+void stream_use(struct stream *st, const struct stream_events *events, void *arg);
+/* Server, once: 200, or a refusal with a reason, after which stream_close is all that is left to do. */
+void stream_answer(struct stream *st, unsigned status, const char *reason);
+/* Bytes that stream_write takes now; when 0, `writable` comes later. */
+size_t stream_room(struct stream *st);
+/* At most stream_room bytes. */
+void stream_write(struct stream *st, const void *data, size_t n);
+/* Half-close: nothing more will be written. */
+void stream_end(struct stream *st);
+/* What has come and is not consumed: its start and length. */
+size_t stream_peek(const struct stream *st, const void **data);
+void stream_consume(struct stream *st, size_t n);
+/* The other end has half-closed and everything is consumed. */
+bool stream_eof(const struct stream *st);
+/* Lets go. STREAM_DONE after both halves ended: what was written still goes out. Else a reset with the code. */
+void stream_close(struct stream **st, unsigned code);
+
+#endif

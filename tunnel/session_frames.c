@@ -1,0 +1,246 @@
+#include "tunnel/session_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	HEAD_BYTES = 8 * 1024, /* names and values of one head */
+	OUT_HIGH = 64 * 1024, /* frames are made until the wire's buffer holds so much */
+	FRAME_HEAD = 9, /* RFC 9113 section 4.1 */
+};
+
+static struct stream *
+find(nghttp2_session *ng, int32_t id)
+{
+	return nghttp2_session_get_stream_user_data(ng, id);
+}
+
+static int
+on_begin_headers(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
+{
+	struct session *s = arg;
+	struct stream *st;
+
+	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	st = stream_create(s);
+	st->id = frame->hd.stream_id;
+	st->head = xcalloc(1, sizeof *st->head);
+	nghttp2_session_set_stream_user_data(ng, st->id, st);
+	return 0;
+}
+
+static void
+keep_field(struct head *h, const uint8_t *name, size_t name_len, const uint8_t *value, size_t len)
+{
+	if (h->n == STREAM_FIELDS_MAX)
+		return;
+	h->names[h->n] = xstrndup((const char *)name, name_len);
+	h->values[h->n++] = xstrndup((const char *)value, len);
+}
+
+static bool
+is(const uint8_t *name, size_t len, const char *what)
+{
+	return len == strlen(what) && memcmp(name, what, len) == 0;
+}
+
+static void
+set_text(char **to, const uint8_t *value, size_t len)
+{
+	free(*to);
+	*to = xstrndup((const char *)value, len);
+}
+
+static void
+set_status(struct head *h, const uint8_t *value, size_t len)
+{
+	h->status = 0; /* three digits, as nghttp2 has checked */
+	for (size_t i = 0; i < len && i < 3; i++)
+		h->status = h->status * 10 + (value[i] - '0');
+}
+
+static int
+on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+	const uint8_t *value, size_t len, uint8_t flags, void *arg)
+{
+	struct stream *st = find(ng, frame->hd.stream_id);
+	struct head *h = st != NULL ? st->head : NULL;
+
+	(void)flags;
+	(void)arg;
+	if (h == NULL) /* a trailer, or a stream that nobody wants any more */
+		return 0;
+	h->bytes += name_len + len + 32; /* as in RFC 9113 section 6.5.2 */
+	if (h->bytes > HEAD_BYTES)
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	if (is(name, name_len, ":authority"))
+		set_text(&h->authority, value, len);
+	else if (is(name, name_len, ":method"))
+		h->connect = is(value, len, "CONNECT");
+	else if (is(name, name_len, ":status"))
+		set_status(h, value, len);
+	else if (is(name, name_len, "edgeway-reason"))
+		set_text(&h->reason, value, MIN(len, (size_t)STREAM_REASON_MAX));
+	else if (name_len > 0 && name[0] != ':')
+		keep_field(h, name, name_len, value, len);
+	return 0;
+}
+
+static void
+on_head(struct session *s, struct stream *st)
+{
+	if (s->server) {
+		if (!st->answered && st->events == NULL && st->head != NULL)
+			stream_note(st, NOTE_OPENED);
+	} else if (st->head != NULL && st->head->status >= 200) {
+		st->answered = true;
+		stream_note(st, NOTE_ANSWERED);
+	}
+}
+
+static void
+on_ping(struct session *s, const nghttp2_frame *frame)
+{
+	if (!(frame->hd.flags & NGHTTP2_FLAG_ACK) || s->ping_ms == 0)
+		return;
+	s->stats.rtt_ms = (unsigned)(loop_now_ms(s->loop) - s->ping_ms);
+	s->ping_ms = 0;
+}
+
+static int
+on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
+{
+	struct session *s = arg;
+	struct stream *st = frame->hd.stream_id > 0 ? find(ng, frame->hd.stream_id) : NULL;
+
+	if (frame->hd.type == NGHTTP2_PING)
+		on_ping(s, frame);
+	if (frame->hd.type == NGHTTP2_GOAWAY) {
+		s->peer_draining = true;
+		s->peer_code = frame->goaway.error_code;
+		return 0;
+	}
+	if (st == NULL)
+		return 0;
+	if (frame->hd.type == NGHTTP2_HEADERS)
+		on_head(s, st);
+	if (frame->hd.type == NGHTTP2_RST_STREAM)
+		s->stats.resets_received++;
+	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+		(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
+		st->far_ended = true;
+		stream_note(st, NOTE_READABLE);
+	}
+	return 0;
+}
+
+static int
+on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *arg)
+{
+	struct session *s = arg;
+	struct stream *st = find(ng, id);
+
+	(void)flags;
+	/* The connection's window is none: what waits is bounded by the windows of streams. */
+	nghttp2_session_consume_connection(ng, len);
+	if (st == NULL) {
+		nghttp2_session_consume_stream(ng, id, len);
+		return 0;
+	}
+	buf_add(&st->in, data, len);
+	s->budget->held += len;
+	s->stats.bytes_in += len;
+	stream_note(st, NOTE_READABLE);
+	return 0;
+}
+
+/* A refusal has gone: the other end need not finish what it was saying (RFC 9113 section 8.1). */
+static int
+on_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
+{
+	struct stream *st = frame->hd.stream_id > 0 ? find(ng, frame->hd.stream_id) : NULL;
+
+	(void)arg;
+	if (st != NULL && st->refused && !st->far_ended && frame->hd.type == NGHTTP2_HEADERS)
+		nghttp2_submit_rst_stream(ng, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_NO_ERROR);
+	return 0;
+}
+
+static int
+on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void *arg)
+{
+	struct stream *st = find(ng, id);
+
+	(void)arg;
+	if (st == NULL)
+		return 0;
+	nghttp2_session_set_stream_user_data(ng, id, NULL);
+	st->id = 0;
+	st->deferred = false;
+	st->code = code;
+	if (st->events == NULL) {
+		stream_destroy(st);
+		return 0;
+	}
+	if (code != NGHTTP2_NO_ERROR || !st->far_ended || !st->ended || buf_len(&st->out) > 0)
+		stream_note(st, NOTE_RESET);
+	return 0;
+}
+
+static int
+send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t len,
+	nghttp2_data_source *source, void *arg)
+{
+	struct session *s = arg;
+	struct stream *st = source->ptr;
+
+	(void)ng;
+	(void)frame;
+	if (buf_len(&s->out) >= OUT_HIGH)
+		return NGHTTP2_ERR_WOULDBLOCK;
+	buf_add(&s->out, head, FRAME_HEAD);
+	buf_add(&s->out, buf_at(&st->out), len);
+	buf_consume(&st->out, len);
+	s->stats.bytes_out += len;
+	if (buf_len(&st->out) == 0)
+		buf_release(&st->out);
+	if (st->wants_room && buf_len(&st->out) <= STREAM_OUT_BYTES / 2) {
+		st->wants_room = false;
+		stream_note(st, NOTE_WRITABLE);
+	}
+	return 0;
+}
+
+ssize_t
+frames_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *flags,
+	nghttp2_data_source *source, void *arg)
+{
+	struct stream *st = source->ptr;
+	size_t n = MIN(buf_len(&st->out), size);
+
+	(void)ng;
+	(void)id;
+	(void)to;
+	(void)arg;
+	if (n == 0 && !st->ended) {
+		st->deferred = true;
+		return NGHTTP2_ERR_DEFERRED;
+	}
+	*flags = NGHTTP2_DATA_FLAG_NO_COPY;
+	if (st->ended && n == buf_len(&st->out))
+		*flags |= NGHTTP2_DATA_FLAG_EOF;
+	return (ssize_t)n;
+}
+
+void
+frames_set(nghttp2_session_callbacks *callbacks)
+{
+	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+	nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+	nghttp2_session_callbacks_set_send_data_callback(callbacks, send_data);
+}

@@ -1,0 +1,95 @@
+/*
+ * What the files of a session share: session.c (life, reading and writing the wire), session_frames.c (what nghttp2
+ * calls), session_stream.c (what owners of streams call). Nothing outside of these includes it.
+ *
+ * A stream leaves when both have let go: its owner by stream_close, and HTTP/2 by on_stream_close (`id` is 0 then).
+ * Owners are told of what has happened by `notes`, after nghttp2 has returned, never from inside it.
+ */
+#ifndef EDGEWAY_TUNNEL_SESSION_PRIVATE_H
+#define EDGEWAY_TUNNEL_SESSION_PRIVATE_H
+
+#include <sys/queue.h>
+
+#include <nghttp2/nghttp2.h>
+
+#include "base/buf.h"
+#include "tunnel/session.h"
+
+/* In the order in which they are told. */
+enum note {
+	NOTE_OPENED = 1,
+	NOTE_ANSWERED = 2,
+	NOTE_READABLE = 4,
+	NOTE_WRITABLE = 8,
+	NOTE_RESET = 16,
+};
+
+struct head { /* of a request or a response, until it is told */
+	char *authority;
+	char *reason;
+	char *names[STREAM_FIELDS_MAX], *values[STREAM_FIELDS_MAX];
+	size_t n, bytes;
+	unsigned status;
+	bool connect; /* :method */
+};
+
+struct stream {
+	struct session *session; /* NULL: ended, the owner alone is left */
+	TAILQ_ENTRY(stream) link, noted;
+	int32_t id; /* 0: HTTP/2 is done with it */
+	unsigned notes;
+	const struct stream_events *events; /* NULL: nobody owns it */
+	void *arg;
+	struct head *head;
+	struct buf in, out;
+	size_t window, consumed; /* of what comes; consumed since `mark_ms` */
+	uint64_t mark_ms;
+	unsigned code; /* of the reset */
+	bool answered;
+	bool refused; /* answered with something else than 200 */
+	bool ended; /* stream_end */
+	bool deferred; /* nghttp2 waits for bytes */
+	bool wants_room;
+	bool far_ended; /* the other end has half-closed */
+};
+
+TAILQ_HEAD(stream_ring, stream);
+
+struct session {
+	struct loop *loop;
+	struct wire *wire;
+	nghttp2_session *ng;
+	struct session_budget *budget;
+	struct session_limits limits;
+	const struct session_events *events;
+	void *arg;
+	bool server;
+	struct timer *kick; /* something to write, at the next turn */
+	struct timer *life;
+	struct stream_ring streams, noted;
+	struct buf out; /* frames for the wire; no memory while empty */
+	bool out_waits;
+	uint64_t heard_ms, ping_ms; /* ping_ms: when the one that is out was sent, 0: none */
+	bool draining, peer_draining, peer_draining_told, ended;
+	unsigned busy; /* callbacks on the stack */
+	bool freed; /* while busy */
+	bool collecting; /* what is to be sent goes out at the end of this turn */
+	unsigned peer_code; /* of its GOAWAY */
+	char why[128];
+	struct session_stats stats;
+};
+
+/* Something waits to be sent or told. */
+void session_kick(struct session *s);
+void stream_note(struct stream *st, enum note note);
+/* Both have let go, or the session has. */
+void stream_destroy(struct stream *st);
+struct stream *stream_create(struct session *s);
+void head_free(struct head **h);
+
+/* In session_frames.c */
+void frames_set(nghttp2_session_callbacks *callbacks);
+ssize_t frames_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *flags,
+	nghttp2_data_source *source, void *arg);
+
+#endif

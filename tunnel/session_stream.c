@@ -1,0 +1,344 @@
+#include "tunnel/session_private.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	AUTHORITY_MAX = 255 + 6, /* a DNS name, a colon and a port */
+	FIELD_MAX = 1024,
+	GROW_RTT = 4, /* a window that is used up within so many round trips doubles */
+};
+
+void
+head_free(struct head **head)
+{
+	struct head *h = take_ptr(head);
+
+	if (h == NULL)
+		return;
+	free(h->authority);
+	free(h->reason);
+	for (size_t i = 0; i < h->n; i++) {
+		free(h->names[i]);
+		free(h->values[i]);
+	}
+	free(h);
+}
+
+struct stream *
+stream_create(struct session *s)
+{
+	struct stream *st = xcalloc(1, sizeof *st);
+
+	st->session = s;
+	st->window = STREAM_WINDOW_BASE;
+	st->mark_ms = loop_now_ms(s->loop);
+	buf_init(&st->in, BUF_UNLIMITED); /* nghttp2 keeps the peer within the window */
+	buf_init(&st->out, STREAM_OUT_BYTES);
+	TAILQ_INSERT_TAIL(&s->streams, st, link);
+	s->stats.streams++;
+	return st;
+}
+
+/* The session has no part in it any more; the owner may still hold it. */
+static void
+detach(struct stream *st)
+{
+	struct session *s = st->session;
+
+	s->budget->held -= buf_len(&st->in);
+	s->budget->granted -= st->window - STREAM_WINDOW_BASE;
+	s->stats.streams--;
+	TAILQ_REMOVE(&s->streams, st, link);
+	if (st->notes != 0)
+		TAILQ_REMOVE(&s->noted, st, noted);
+	st->notes = 0;
+	if (s->draining)
+		session_kick(s);
+	st->session = NULL;
+}
+
+void
+stream_destroy(struct stream *st)
+{
+	if (st->session != NULL)
+		detach(st);
+	head_free(&st->head);
+	buf_fini(&st->in);
+	buf_fini(&st->out);
+	free(st);
+}
+
+void
+stream_note(struct stream *st, enum note note)
+{
+	struct session *s = st->session;
+
+	if (st->notes == 0)
+		TAILQ_INSERT_TAIL(&s->noted, st, noted);
+	st->notes |= note;
+	if (s->busy == 0)
+		session_kick(s);
+}
+
+static nghttp2_nv
+pair(const char *name, const char *value)
+{
+	return (nghttp2_nv){
+		.name = (uint8_t *)(uintptr_t)name,
+		.value = (uint8_t *)(uintptr_t)value,
+		.namelen = strlen(name),
+		.valuelen = strlen(value),
+	};
+}
+
+static bool
+printable(const char *text, size_t most)
+{
+	size_t n = strlen(text);
+
+	for (size_t i = 0; i < n; i++)
+		if (text[i] < ' ' || text[i] > '~')
+			return false;
+	return n <= most;
+}
+
+static bool
+good_request(const struct stream_request *r)
+{
+	if (r->n_fields > STREAM_FIELDS_MAX || r->authority[0] == '\0' ||
+		strchr(r->authority, ' ') != NULL || !printable(r->authority, AUTHORITY_MAX))
+		return false;
+	for (size_t i = 0; i < r->n_fields; i++) {
+		const struct stream_field *f = &r->fields[i];
+
+		if (!nghttp2_check_header_name((const uint8_t *)f->name, strlen(f->name)) ||
+			f->name[0] == ':' || !printable(f->value, FIELD_MAX))
+			return false;
+	}
+	return true;
+}
+
+int
+session_open(struct session *s, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out)
+{
+	nghttp2_nv nv[2 + STREAM_FIELDS_MAX];
+	nghttp2_data_provider data = {.read_callback = frames_source};
+	struct stream *st;
+	size_t n = 0, most;
+
+	if (s->server || !good_request(request))
+		return -EINVAL;
+	if (s->draining || s->peer_draining || s->ended)
+		return -ESHUTDOWN;
+	most = nghttp2_session_get_remote_settings(s->ng, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
+	if (s->stats.streams >= MIN(most, s->limits.max_streams))
+		return -EAGAIN;
+	st = stream_create(s);
+	st->head = xcalloc(1, sizeof *st->head);
+	st->events = events;
+	st->arg = arg;
+	data.source.ptr = st;
+	nv[n++] = pair(":method", "CONNECT");
+	nv[n++] = pair(":authority", request->authority);
+	for (size_t i = 0; i < request->n_fields; i++)
+		nv[n++] = pair(request->fields[i].name, request->fields[i].value);
+	st->id = nghttp2_submit_request(s->ng, NULL, nv, n, &data, st);
+	if (st->id < 0) { /* 2^30 streams were opened */
+		stream_destroy(st);
+		return -ESHUTDOWN;
+	}
+	s->stats.opened++;
+	session_kick(s);
+	*out = st;
+	return 0;
+}
+
+void
+stream_accept(struct stream *st, const struct stream_events *events, void *arg)
+{
+	assert(st->session->server && st->events == NULL);
+	st->events = events;
+	st->arg = arg;
+	st->session->stats.accepted++;
+	if (buf_len(&st->in) > 0 || st->far_ended)
+		stream_note(st, NOTE_READABLE);
+}
+
+void
+stream_use(struct stream *st, const struct stream_events *events, void *arg)
+{
+	st->events = events;
+	st->arg = arg;
+}
+
+/* One printable line, whatever it was made of. */
+static void
+clean_reason(char to[STREAM_REASON_MAX + 1], const char *reason)
+{
+	snprintf(to, STREAM_REASON_MAX + 1, "%s", reason);
+	for (char *p = to; *p != '\0'; p++)
+		if (*p < ' ' || *p > '~')
+			*p = '?';
+}
+
+void
+stream_answer(struct stream *st, unsigned status, const char *reason)
+{
+	nghttp2_data_provider data = {.source.ptr = st, .read_callback = frames_source};
+	char digits[4], line[STREAM_REASON_MAX + 1];
+	nghttp2_nv nv[2];
+
+	assert(!st->answered && status >= 200 && status <= 599);
+	st->answered = true;
+	st->refused = status != 200;
+	if (st->id == 0 || st->session == NULL)
+		return;
+	snprintf(digits, sizeof digits, "%u", status);
+	clean_reason(line, reason);
+	nv[0] = pair(":status", digits);
+	nv[1] = pair("edgeway-reason", line);
+	if (st->refused) {
+		st->ended = true;
+		st->session->stats.refused++;
+	}
+	nghttp2_submit_response(
+		st->session->ng, st->id, nv, line[0] != '\0' ? 2 : 1, st->refused ? NULL : &data);
+	session_kick(st->session);
+}
+
+static bool
+writable(const struct stream *st)
+{
+	return st->session != NULL && st->id != 0 && !st->ended;
+}
+
+size_t
+stream_room(struct stream *st)
+{
+	size_t room = STREAM_OUT_BYTES - buf_len(&st->out);
+
+	if (!writable(st))
+		return 0;
+	if (room == 0 && !st->wants_room) {
+		st->wants_room = true;
+		st->session->stats.stalls++;
+	}
+	return room;
+}
+
+static void
+resume(struct stream *st)
+{
+	if (st->deferred) {
+		st->deferred = false;
+		nghttp2_session_resume_data(st->session->ng, st->id);
+	}
+	session_kick(st->session);
+}
+
+void
+stream_write(struct stream *st, const void *data, size_t n)
+{
+	if (!writable(st) || n == 0)
+		return;
+	if (buf_add(&st->out, data, n) < 0)
+		assert(!"more than stream_room");
+	resume(st);
+}
+
+void
+stream_end(struct stream *st)
+{
+	if (!writable(st))
+		return;
+	st->ended = true;
+	resume(st);
+}
+
+size_t
+stream_peek(const struct stream *st, const void **data)
+{
+	*data = buf_at(&st->in);
+	return buf_len(&st->in);
+}
+
+bool
+stream_eof(const struct stream *st)
+{
+	return st->far_ended && buf_len(&st->in) == 0;
+}
+
+static void
+set_window(struct stream *st, size_t window)
+{
+	struct session *s = st->session;
+
+	if (window == st->window)
+		return;
+	s->budget->granted += window;
+	s->budget->granted -= st->window;
+	st->window = window;
+	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)window);
+}
+
+/* Once a window's worth was consumed: was the window what held it up, and is there memory for twice as much? */
+static void
+fit_window(struct stream *st)
+{
+	const struct session_budget *b = st->session->budget;
+	uint64_t now = loop_now_ms(st->session->loop), took = now - st->mark_ms;
+	size_t used = b->held + b->granted;
+
+	st->consumed = 0;
+	st->mark_ms = now;
+	if (used > b->limit)
+		set_window(st, STREAM_WINDOW_BASE);
+	else if (st->window < STREAM_WINDOW_MAX && st->window <= b->limit - used &&
+		took <= (uint64_t)GROW_RTT * MAX(st->session->stats.rtt_ms, 1u))
+		set_window(st, st->window * 2);
+}
+
+void
+stream_consume(struct stream *st, size_t n)
+{
+	struct session *s = st->session;
+
+	buf_consume(&st->in, n);
+	if (buf_len(&st->in) == 0)
+		buf_release(&st->in);
+	if (s == NULL)
+		return;
+	s->budget->held -= n;
+	if (st->id == 0 || st->far_ended || n == 0)
+		return;
+	st->consumed += n;
+	if (st->consumed >= st->window)
+		fit_window(st);
+	nghttp2_session_consume_stream(s->ng, st->id, n);
+	session_kick(s);
+}
+
+void
+stream_close(struct stream **stream, unsigned code)
+{
+	struct stream *st = take_ptr(stream);
+
+	if (st == NULL)
+		return;
+	st->events = NULL;
+	if (st->session == NULL || st->id == 0) {
+		stream_destroy(st);
+		return;
+	}
+	if (st->refused || (code == STREAM_DONE && st->ended && st->far_ended))
+		return; /* on_stream_close ends it, after what still has to go */
+	if (code == STREAM_DONE)
+		code = STREAM_CANCELLED;
+	st->session->stats.resets_sent++;
+	nghttp2_submit_rst_stream(st->session->ng, NGHTTP2_FLAG_NONE, st->id, code);
+	session_kick(st->session);
+}
