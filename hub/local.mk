@@ -19,7 +19,7 @@ hub_libhub_a_SOURCES = \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
 	hub/revoked.c hub/revoked.h \
 	hub/route.c hub/route.h \
-	hub/session.c hub/session.h \
+	hub/talk.c hub/talk.h \
 	hub/split.c hub/split.h \
 	hub/tokens.c hub/tokens.h
 

@@ -10,10 +10,10 @@
 #include "model/envelope.h"
 #include "model/json.h"
 
-/* One connection that was let in: a session or a join. */
+/* One connection that was let in: a talk or a join. */
 struct peer {
 	struct peer *next, **at;
-	struct session *session;
+	struct talk *talk;
 	struct join *join;
 };
 
@@ -26,7 +26,7 @@ struct nodes {
 	struct join_config join;
 	struct peer *peers;
 	size_t n_peers, most;
-	struct session_stats stats;
+	struct talk_stats stats;
 	struct join_stats join_stats;
 };
 
@@ -87,24 +87,24 @@ on_accept(void *arg, struct ws_conn *c)
 		proven_name(n, c), ws_peer_addr(c));
 }
 
-static struct session *
-find_session(const struct nodes *n, const char *node)
+static struct talk *
+find_talk(const struct nodes *n, const char *node)
 {
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->session != NULL && !session_ended(p->session) &&
-			strcmp(session_node(p->session), node) == 0)
-			return p->session;
+		if (p->talk != NULL && !talk_ended(p->talk) &&
+			strcmp(talk_node(p->talk), node) == 0)
+			return p->talk;
 	}
 	return NULL;
 }
 
-static struct session *
-start_session(struct nodes *n, struct ws_conn *c, const char *node)
+static struct talk *
+start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 {
 	const char *ca = certs_ca_pem(n->config.certs);
-	struct session *old = find_session(n, node);
+	struct talk *old = find_talk(n, node);
 	char ca_hash[PKI_HASH_TEXT];
-	struct session_config config = {
+	struct talk_config config = {
 		.fanout = n->config.fanout,
 		.stats = &n->stats,
 		.node = node,
@@ -122,11 +122,11 @@ start_session(struct nodes *n, struct ws_conn *c, const char *node)
 		log_info("hub", "a newer connection replaces that of node=%s peer=%s", node,
 			ws_peer_addr(c));
 		n->stats.replaced++;
-		session_end(old, 4001, "a newer connection of this node replaces this one");
+		talk_end(old, 4001, "a newer connection of this node replaces this one");
 	} else {
 		log_info("hub", "node connected node=%s peer=%s", node, ws_peer_addr(c));
 	}
-	return session_new(&config, c);
+	return talk_new(&config, c);
 }
 
 static void
@@ -140,7 +140,7 @@ on_open(void *arg, struct ws_conn *c)
 		return; /* was let in: cannot be */
 	p = xcalloc(1, sizeof *p);
 	if (route.kind == ROUTE_EVENTS)
-		p->session = start_session(n, c, route.node);
+		p->talk = start_talk(n, c, route.node);
 	else
 		p->join = join_new(&n->join, c, route.node,
 			route_bearer(ws_header(c, "authorization")), proven_name(n, c));
@@ -163,8 +163,8 @@ on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 	struct peer *p = ws_arg(c);
 
 	(void)arg;
-	if (p != NULL && p->session != NULL)
-		session_text(p->session, text, len);
+	if (p != NULL && p->talk != NULL)
+		talk_text(p->talk, text, len);
 	else if (p != NULL)
 		join_text(p->join, text, len);
 }
@@ -175,8 +175,8 @@ on_drained(void *arg, struct ws_conn *c)
 	struct peer *p = ws_arg(c);
 
 	(void)arg;
-	if (p != NULL && p->session != NULL)
-		session_drained(p->session);
+	if (p != NULL && p->talk != NULL)
+		talk_drained(p->talk);
 }
 
 static void
@@ -186,7 +186,7 @@ peer_free(struct nodes *n, struct peer *p)
 	if (p->next != NULL)
 		p->next->at = p->at;
 	n->n_peers--;
-	session_free(&p->session);
+	talk_free(&p->talk);
 	join_free(&p->join);
 	free(p);
 }
@@ -200,9 +200,9 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	if (p == NULL)
 		return; /* let in, but it went before it was open */
 	ws_set_arg(c, NULL);
-	if (p->session != NULL)
-		log_info("hub", "node disconnected node=%s peer=%s why=\"%s\"",
-			session_node(p->session), ws_peer_addr(c), why);
+	if (p->talk != NULL)
+		log_info("hub", "node disconnected node=%s peer=%s why=\"%s\"", talk_node(p->talk),
+			ws_peer_addr(c), why);
 	peer_free(n, p);
 	if (n->listen != NULL)
 		listen_room(n->listen, n->n_peers < n->most);
@@ -229,8 +229,8 @@ on_tick(void *arg)
 	uint64_t now = mono_ms();
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->session != NULL)
-			session_tick(p->session, now);
+		if (p->talk != NULL)
+			talk_tick(p->talk, now);
 	}
 }
 
@@ -265,7 +265,7 @@ nodes_start(
 		.server_tls = config->tls,
 		.heartbeat_ms = config->heartbeat_ms,
 		.message_limit = ENVELOPE_MAX_BYTES,
-		.high_water = SESSION_QUEUE_BYTES,
+		.high_water = TALK_QUEUE_BYTES,
 	};
 	int rc;
 
@@ -312,8 +312,8 @@ nodes_ready(struct nodes *n)
 {
 	n->config.ready = true;
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->session != NULL)
-			session_ready(p->session);
+		if (p->talk != NULL)
+			talk_ready(p->talk);
 	}
 }
 
@@ -324,12 +324,11 @@ nodes_refresh(struct nodes *n)
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
 		const char *site = "", *zone = "";
 
-		if (p->session == NULL || session_ended(p->session))
+		if (p->talk == NULL || talk_ended(p->talk))
 			continue;
-		cluster_node(n->config.cluster, session_node(p->session), &site, &zone);
-		if (!session_lives_in(p->session, site, zone))
-			session_end(p->session, 1012,
-				"site or zone of the node changed, connect again");
+		cluster_node(n->config.cluster, talk_node(p->talk), &site, &zone);
+		if (!talk_lives_in(p->talk, site, zone))
+			talk_end(p->talk, 1012, "site or zone of the node changed, connect again");
 	}
 }
 
@@ -340,9 +339,9 @@ nodes_revoked(struct nodes *n, const char *node)
 	unsigned ended = 0;
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->session != NULL && !session_ended(p->session) &&
-			strcmp(session_node(p->session), node) == 0) {
-			session_end(p->session, 4003, why);
+		if (p->talk != NULL && !talk_ended(p->talk) &&
+			strcmp(talk_node(p->talk), node) == 0) {
+			talk_end(p->talk, 4003, why);
 			ended++;
 		} else if (p->join != NULL && strcmp(join_node(p->join), node) == 0) {
 			join_end(p->join, why);
@@ -366,7 +365,7 @@ nodes_connected(const struct nodes *n)
 	size_t count = 0;
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next)
-		count += p->session != NULL && !session_ended(p->session);
+		count += p->talk != NULL && !talk_ended(p->talk);
 	return count;
 }
 
@@ -395,18 +394,18 @@ nodes_state(const struct nodes *n, bool certificates, struct buf *out)
 
 	buf_adds(out, "[");
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->session == NULL || session_ended(p->session))
+		if (p->talk == NULL || talk_ended(p->talk))
 			continue;
 		buf_adds(out, comma);
 		buf_adds(out, "{");
-		session_state(p->session, out);
+		talk_state(p->talk, out);
 		if (certificates)
-			add_certificate(n, session_node(p->session), out);
+			add_certificate(n, talk_node(p->talk), out);
 		buf_adds(out, "}");
 		comma = ",";
 	}
 	for (size_t i = 0; i < n_names; i++) {
-		if (find_session(n, names[i]) == NULL) {
+		if (find_talk(n, names[i]) == NULL) {
 			buf_printf(out, "%s{\"node\":", comma);
 			json_add_text(out, names[i]);
 			buf_adds(out, ",\"connected\":false,\"address\":\"\",\"pending\":0");
@@ -424,7 +423,7 @@ nodes_state(const struct nodes *n, bool certificates, struct buf *out)
 void
 nodes_metrics(const struct nodes *n, struct metrics *to)
 {
-	const struct session_stats *s = &n->stats;
+	const struct talk_stats *s = &n->stats;
 
 	metric_gauge(to, "edgeway_hub_nodes_connected", "Nodes with a session.", NULL,
 		(double)nodes_connected(n));

@@ -13,7 +13,7 @@
 #include "base/metric.h"
 #include "base/ws.h"
 #include "hub/join.h"
-#include "hub/session.h"
+#include "hub/talk.h"
 #include "model/cluster.h"
 
 enum { NODES_CONNECTIONS_MAX = 20000, NODES_HANDSHAKES_MAX = 2048, NODES_TICK_MS = 5000 };

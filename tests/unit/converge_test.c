@@ -19,7 +19,7 @@
 
 #include "base/log.h"
 #include "base/pki.h"
-#include "hub/session.h"
+#include "hub/talk.h"
 #include "meta/meta.h"
 #include "tests/fake/net.h"
 
@@ -46,7 +46,7 @@ struct agent {
 	struct seen seen[256];
 	size_t n_seen;
 	bool cut;
-	struct session *session; /* the hub's */
+	struct talk *session; /* the hub's */
 	struct ws_conn *conn;
 };
 
@@ -56,7 +56,7 @@ struct world {
 	unsigned version[OBJECTS]; /* 0: not there */
 	struct cluster *cluster;
 	struct fanout *fanout;
-	struct session_stats stats;
+	struct talk_stats stats;
 	bool up, ready;
 	struct timer *tick;
 	unsigned n_checks;
@@ -144,7 +144,7 @@ on_open(void *arg, struct ws_conn *c, const char *node)
 {
 	struct world *w = arg;
 	struct agent *a = agent_named(w, node);
-	const struct session_config config = {.fanout = w->fanout,
+	const struct talk_config config = {.fanout = w->fanout,
 		.stats = &w->stats,
 		.ca_hash = "",
 		.agent = "",
@@ -155,11 +155,11 @@ on_open(void *arg, struct ws_conn *c, const char *node)
 		.ready = w->ready};
 
 	if (a->session != NULL) { /* as hub/nodes does: the newer one counts */
-		session_end(a->session, 4001, "replaced");
-		session_free(&a->session);
+		talk_end(a->session, 4001, "replaced");
+		talk_free(&a->session);
 	}
 	a->conn = c;
-	a->session = session_new(&config, c);
+	a->session = talk_new(&config, c);
 }
 
 static void
@@ -169,7 +169,7 @@ on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 
 	for (int i = 0; i < AGENTS; i++)
 		if (w->agents[i].conn == c && w->agents[i].session != NULL)
-			session_text(w->agents[i].session, text, len);
+			talk_text(w->agents[i].session, text, len);
 }
 
 static void
@@ -180,7 +180,7 @@ on_closed(void *arg, struct ws_conn *c)
 	for (int i = 0; i < AGENTS; i++) {
 		if (w->agents[i].conn != c)
 			continue;
-		session_free(&w->agents[i].session);
+		talk_free(&w->agents[i].session);
 		w->agents[i].conn = NULL;
 	}
 }
@@ -192,7 +192,7 @@ on_tick(void *arg)
 
 	for (int i = 0; i < AGENTS; i++)
 		if (w->agents[i].session != NULL)
-			session_tick(w->agents[i].session, net_now_ms());
+			talk_tick(w->agents[i].session, net_now_ms());
 }
 
 static void
@@ -233,7 +233,7 @@ read_source(struct world *w)
 	w->ready = true;
 	for (int i = 0; i < AGENTS; i++)
 		if (w->agents[i].session != NULL)
-			session_ready(w->agents[i].session);
+			talk_ready(w->agents[i].session);
 }
 
 static void
@@ -242,7 +242,7 @@ stop_hub(struct world *w)
 	if (!w->up)
 		return;
 	for (int i = 0; i < AGENTS; i++) {
-		session_free(&w->agents[i].session);
+		talk_free(&w->agents[i].session);
 		w->agents[i].conn = NULL;
 	}
 	net_hub_up(false);

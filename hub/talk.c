@@ -1,4 +1,4 @@
-#include "hub/session.h"
+#include "hub/talk.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -10,7 +10,7 @@
 
 enum { AGENT_MAX = 63 };
 
-/* A message under way. Its msg_id is the session's prefix, then seq and slot in hex. */
+/* A message under way. Its msg_id is the talk's prefix, then seq and slot in hex. */
 struct flight {
 	struct fanout_item *item; /* NULL: free */
 	uint32_t seq;
@@ -18,8 +18,8 @@ struct flight {
 	uint64_t digest, sent_ms;
 };
 
-struct session {
-	struct session_config config;
+struct talk {
+	struct talk_config config;
 	struct ws_conn *conn;
 	char *node, *site, *zone, *address, *agent;
 	uint64_t since_ms;
@@ -35,7 +35,7 @@ struct session {
 	char *sync_id; /* query whose answer {"synced":true} comes once popped has reached sync_at */
 	uint64_t sync_at;
 
-	struct flight flight[SESSION_WINDOW];
+	struct flight flight[TALK_WINDOW];
 	unsigned n_flight;
 	uint32_t seq;
 	char prefix[25]; /* first 24 characters of every msg_id */
@@ -54,7 +54,7 @@ copy(const char *s)
 /* --- small messages ------------------------------------------------------ */
 
 static void
-send_message(struct session *s, enum operation op, const char *resource, const char *parent,
+send_message(struct talk *s, enum operation op, const char *resource, const char *parent,
 	struct buf *content)
 {
 	char id[FANOUT_ID_LEN + 1];
@@ -82,7 +82,7 @@ send_message(struct session *s, enum operation op, const char *resource, const c
 }
 
 static void
-send_hello(struct session *s)
+send_hello(struct talk *s)
 {
 	auto_buf struct buf c;
 
@@ -102,7 +102,7 @@ send_hello(struct session *s)
 }
 
 static void
-send_synced(struct session *s, const char *parent)
+send_synced(struct talk *s, const char *parent)
 {
 	auto_buf struct buf c;
 
@@ -115,14 +115,14 @@ send_synced(struct session *s, const char *parent)
 
 /* A node that sends faster than it reads the complaints is sent away. */
 static void
-complain(struct session *s, const char *parent, const char *resource, const char *why)
+complain(struct talk *s, const char *parent, const char *resource, const char *why)
 {
 	auto_buf struct buf c;
 
 	s->config.stats->bad_messages++;
 	log_limited(LOG_LEVEL_WARN, 10, "hub", "bad message node=%s reason=\"%s\"", s->node, why);
-	if (ws_queued(s->conn) > 4 * SESSION_QUEUE_BYTES) {
-		session_end(s, 1008, "too many bad messages");
+	if (ws_queued(s->conn) > 4 * TALK_QUEUE_BYTES) {
+		talk_end(s, 1008, "too many bad messages");
 		return;
 	}
 	buf_init(&c, BUF_UNLIMITED);
@@ -133,18 +133,18 @@ complain(struct session *s, const char *parent, const char *resource, const char
 /* --- sending changes ----------------------------------------------------- */
 
 static unsigned
-free_slot(const struct session *s)
+free_slot(const struct talk *s)
 {
-	unsigned slot = s->seq % SESSION_WINDOW;
+	unsigned slot = s->seq % TALK_WINDOW;
 
 	while (s->flight[slot].item != NULL)
-		slot = (slot + 1) % SESSION_WINDOW;
+		slot = (slot + 1) % TALK_WINDOW;
 	return slot;
 }
 
 /* Takes over the hold that waiting had. True when the connection wants no more for now. */
 static bool
-send_item(struct session *s, struct fanout_item *item)
+send_item(struct talk *s, struct fanout_item *item)
 {
 	unsigned slot = free_slot(s);
 	struct flight *f = &s->flight[slot];
@@ -164,7 +164,7 @@ send_item(struct session *s, struct fanout_item *item)
 }
 
 static void
-finish_sync(struct session *s)
+finish_sync(struct talk *s)
 {
 	if (s->sync_id == NULL || s->pending.popped < s->sync_at)
 		return;
@@ -173,11 +173,11 @@ finish_sync(struct session *s)
 }
 
 static void
-pump(struct session *s)
+pump(struct talk *s)
 {
-	bool full = ws_queued(s->conn) > SESSION_QUEUE_BYTES;
+	bool full = ws_queued(s->conn) > TALK_QUEUE_BYTES;
 
-	while (!s->ended && !full && s->pending.n > 0 && s->n_flight < SESSION_WINDOW) {
+	while (!s->ended && !full && s->pending.n > 0 && s->n_flight < TALK_WINDOW) {
 		full = send_item(s, pending_pop(&s->pending));
 		finish_sync(s);
 	}
@@ -191,7 +191,7 @@ pump(struct session *s)
 static void
 on_changed(void *arg, struct fanout_item *item)
 {
-	struct session *s = arg;
+	struct talk *s = arg;
 
 	if (s->ended)
 		return;
@@ -204,21 +204,20 @@ on_changed(void *arg, struct fanout_item *item)
 
 /* The flight that a parent id means, or NULL: not ours, or answered before. */
 static struct flight *
-find_flight(struct session *s, const char *parent)
+find_flight(struct talk *s, const char *parent)
 {
 	unsigned seq, slot;
 	int used = 0;
 
 	if (strlen(parent) != FANOUT_ID_LEN || strncmp(parent, s->prefix, 24) != 0 ||
 		sscanf(parent + 24, "%8x%4x%n", &seq, &slot, &used) != 2 || used != 12 ||
-		slot >= SESSION_WINDOW || s->flight[slot].item == NULL ||
-		s->flight[slot].seq != seq)
+		slot >= TALK_WINDOW || s->flight[slot].item == NULL || s->flight[slot].seq != seq)
 		return NULL;
 	return &s->flight[slot];
 }
 
 static void
-on_ack(struct session *s, const struct envelope *e)
+on_ack(struct talk *s, const struct envelope *e)
 {
 	struct flight *f = find_flight(s, e->parent_id);
 	struct fanout_item *item;
@@ -250,7 +249,7 @@ on_ack(struct session *s, const struct envelope *e)
 /* --- comparing ----------------------------------------------------------- */
 
 static void
-answer_buckets(struct session *s, const char *parent, const struct digests *theirs)
+answer_buckets(struct talk *s, const char *parent, const struct digests *theirs)
 {
 	const struct digests *ours = fanout_digests(s->config.fanout);
 	bool want[DIGEST_BUCKETS], any = false;
@@ -277,7 +276,7 @@ answer_buckets(struct session *s, const char *parent, const struct digests *thei
 }
 
 static void
-on_buckets(struct session *s, const struct envelope *e)
+on_buckets(struct talk *s, const struct envelope *e)
 {
 	struct digests theirs;
 	struct err err = {0};
@@ -297,7 +296,7 @@ on_buckets(struct session *s, const struct envelope *e)
 
 /* The node holds `entry`: is it what it should hold? */
 static void
-compare(struct session *s, const struct digest_entry *entry)
+compare(struct talk *s, const struct digest_entry *entry)
 {
 	struct fanout_item *item = fanout_use(s->config.fanout, entry->key);
 	uint8_t *st = pending_state(&s->pending, item);
@@ -312,7 +311,7 @@ compare(struct session *s, const struct digest_entry *entry)
 
 /* What the node did not name in a bucket that it told is new to it. */
 static void
-compare_rest(struct session *s, unsigned bucket)
+compare_rest(struct talk *s, unsigned bucket)
 {
 	struct fanout_item *item = NULL;
 
@@ -326,7 +325,7 @@ compare_rest(struct session *s, unsigned bucket)
 }
 
 static void
-on_services(struct session *s, const struct envelope *e)
+on_services(struct talk *s, const struct envelope *e)
 {
 	struct digest_entry *entries = NULL;
 	bool of[DIGEST_BUCKETS] = {false};
@@ -341,9 +340,9 @@ on_services(struct session *s, const struct envelope *e)
 		complain(s, e->id, e->resource, err.text);
 		return;
 	}
-	if (n > fanout_count(s->config.fanout) + SESSION_STALE_MAX) {
+	if (n > fanout_count(s->config.fanout) + TALK_STALE_MAX) {
 		digest_entries_free(&entries, n);
-		session_end(s, 1008, "too many services that do not exist");
+		talk_end(s, 1008, "too many services that do not exist");
 		return;
 	}
 	for (size_t i = 0; i < n; i++) {
@@ -355,8 +354,8 @@ on_services(struct session *s, const struct envelope *e)
 		if (of[i])
 			compare_rest(s, i);
 	}
-	if (s->pending.n > fanout_count(s->config.fanout) + SESSION_STALE_MAX) {
-		session_end(s, 1008, "too many services that do not exist");
+	if (s->pending.n > fanout_count(s->config.fanout) + TALK_STALE_MAX) {
+		talk_end(s, 1008, "too many services that do not exist");
 		return;
 	}
 	free(s->sync_id);
@@ -369,7 +368,7 @@ on_services(struct session *s, const struct envelope *e)
 /* --- the door ------------------------------------------------------------ */
 
 static void
-on_query(struct session *s, const struct envelope *e)
+on_query(struct talk *s, const struct envelope *e)
 {
 	if (strcmp(e->resource, "digest/buckets") == 0)
 		on_buckets(s, e);
@@ -381,7 +380,7 @@ on_query(struct session *s, const struct envelope *e)
 }
 
 void
-session_text(struct session *s, const char *text, size_t len)
+talk_text(struct talk *s, const char *text, size_t len)
 {
 	struct envelope e;
 	struct err err = {0};
@@ -406,10 +405,10 @@ session_text(struct session *s, const char *text, size_t len)
 	envelope_fini(&e);
 }
 
-struct session *
-session_new(const struct session_config *config, struct ws_conn *conn)
+struct talk *
+talk_new(const struct talk_config *config, struct ws_conn *conn)
 {
-	struct session *s = xcalloc(1, sizeof *s);
+	struct talk *s = xcalloc(1, sizeof *s);
 	char id[FANOUT_ID_LEN + 1];
 
 	s->config = *config;
@@ -435,14 +434,14 @@ session_new(const struct session_config *config, struct ws_conn *conn)
 
 /* Lets go of every item: nothing more will be sent or acknowledged here. */
 static void
-let_go(struct session *s)
+let_go(struct talk *s)
 {
 	struct fanout_item *item;
 
 	fanout_watch_stop(&s->watch);
 	while ((item = pending_pop(&s->pending)) != NULL)
 		fanout_release(s->config.fanout, item);
-	for (unsigned i = 0; i < SESSION_WINDOW; i++) {
+	for (unsigned i = 0; i < TALK_WINDOW; i++) {
 		item = take_ptr(&s->flight[i].item);
 		if (item == NULL)
 			continue;
@@ -454,9 +453,9 @@ let_go(struct session *s)
 }
 
 void
-session_free(struct session **out)
+talk_free(struct talk **out)
 {
-	struct session *s = take_ptr(out);
+	struct talk *s = take_ptr(out);
 
 	if (s == NULL)
 		return;
@@ -475,7 +474,7 @@ session_free(struct session **out)
 }
 
 void
-session_ready(struct session *s)
+talk_ready(struct talk *s)
 {
 	s->config.ready = true;
 	if (s->held_id == NULL || s->ended)
@@ -485,27 +484,27 @@ session_ready(struct session *s)
 }
 
 void
-session_drained(struct session *s)
+talk_drained(struct talk *s)
 {
 	if (!s->ended)
 		pump(s);
 }
 
 void
-session_tick(struct session *s, uint64_t now_ms)
+talk_tick(struct talk *s, uint64_t now_ms)
 {
-	for (unsigned i = 0; i < SESSION_WINDOW && !s->ended && s->n_flight > 0; i++) {
-		if (s->flight[i].item == NULL || s->flight[i].sent_ms + SESSION_ACK_MS > now_ms)
+	for (unsigned i = 0; i < TALK_WINDOW && !s->ended && s->n_flight > 0; i++) {
+		if (s->flight[i].item == NULL || s->flight[i].sent_ms + TALK_ACK_MS > now_ms)
 			continue;
 		log_warn("hub", "node stopped acknowledging node=%s service=%s", s->node,
 			s->flight[i].item->key);
 		s->config.stats->stalled++;
-		session_end(s, 1011, "a change was not acknowledged in time");
+		talk_end(s, 1011, "a change was not acknowledged in time");
 	}
 }
 
 void
-session_end(struct session *s, unsigned code, const char *why)
+talk_end(struct talk *s, unsigned code, const char *why)
 {
 	if (s->ended)
 		return;
@@ -515,25 +514,25 @@ session_end(struct session *s, unsigned code, const char *why)
 }
 
 const char *
-session_node(const struct session *s)
+talk_node(const struct talk *s)
 {
 	return s->node;
 }
 
 bool
-session_lives_in(const struct session *s, const char *site, const char *zone)
+talk_lives_in(const struct talk *s, const char *site, const char *zone)
 {
 	return strcmp(s->site, site) == 0 && strcmp(s->zone, zone) == 0;
 }
 
 bool
-session_ended(const struct session *s)
+talk_ended(const struct talk *s)
 {
 	return s->ended;
 }
 
 void
-session_state(const struct session *s, struct buf *out)
+talk_state(const struct talk *s, struct buf *out)
 {
 	buf_adds(out, "\"node\":");
 	json_add_text(out, s->node);
