@@ -12,6 +12,7 @@
 #include "base/sock.h"
 
 enum { READ_BYTES = 4096, IN_MAX = 2 + 65535, SWEEP_MS = 1000, HEADER_BYTES = 12 };
+enum { DRAIN_MAX = 1 << 20 }; /* bytes behind the last message that we take */
 
 struct tcp_conn {
 	struct tcp_conn *prev, *next;
@@ -22,6 +23,9 @@ struct tcp_conn {
 	unsigned refs;
 	bool busy; /* on_ready is at work and must find it alive */
 	bool eof;
+	bool over; /* no more messages are taken: what still comes is drained */
+	bool ended; /* our side is shut down */
+	size_t drained; /* bytes */
 	uint64_t last_ms;
 	struct buf in, out;
 };
@@ -100,7 +104,7 @@ static void
 set_watch(struct tcp_conn *c)
 {
 	watch_set(c->watch,
-		(is_full(c) || c->eof ? 0u : WATCH_READ) |
+		(c->eof || (is_full(c) && !c->over) ? 0u : WATCH_READ) |
 			(buf_len(&c->out) > 0 ? WATCH_WRITE : 0u));
 }
 
@@ -108,12 +112,12 @@ set_watch(struct tcp_conn *c)
 static void
 take_messages(struct tcp_conn *c)
 {
-	while (c->fd >= 0 && !is_full(c) && buf_len(&c->in) >= 2) {
+	while (c->fd >= 0 && !c->over && !is_full(c) && buf_len(&c->in) >= 2) {
 		const uint8_t *m = (const uint8_t *)buf_at(&c->in);
 		size_t len = (size_t)m[0] << 8 | m[1];
 
 		if (len < HEADER_BYTES) { /* no DNS, and no way to stay */
-			conn_close(c);
+			c->over = true;
 			return;
 		}
 		if (buf_len(&c->in) < 2 + len)
@@ -138,14 +142,36 @@ flush(struct tcp_conn *c)
 	}
 }
 
-/* Half-closed by the client: what it asked is still answered (RFC 7766 6.2.4 leaves it to us). */
+/* A close with bytes unread would be a reset, which takes with it the answers under way. */
+static void
+drain(struct tcp_conn *c)
+{
+	c->drained += buf_len(&c->in);
+	buf_consume(&c->in, buf_len(&c->in));
+	if (c->drained > DRAIN_MAX)
+		conn_close(c);
+}
+
+/* What was asked before the end is still answered: the client's end (RFC 7766 6.2.4 leaves it to us) or ours, after
+ * which we wait for the client's. */
 static void
 close_when_done(struct tcp_conn *c)
 {
-	if (c->fd >= 0 && c->eof && c->refs == 0 && buf_len(&c->out) == 0)
+	bool done = c->fd >= 0 && c->refs == 0 && buf_len(&c->out) == 0;
+
+	if (c->fd >= 0 && c->over)
+		drain(c);
+	if (c->fd < 0)
+		return;
+	if (done && c->eof) {
 		conn_close(c);
-	else if (c->fd >= 0)
-		set_watch(c);
+		return;
+	}
+	if (done && c->over && !c->ended) {
+		c->ended = true;
+		shutdown(c->fd, SHUT_WR);
+	}
+	set_watch(c);
 }
 
 void

@@ -2,8 +2,9 @@
  * DNS over TCP (RFC 7766): accepts, cuts the stream into messages, sends answers in any order. One
  * per worker, used on its loop only. Bounded, so that nobody can hold the port: TCP_CLIENT_MAX
  * connections of one address and TCP_CONNS_MAX in all (the idlest of the one who has most makes
- * room), TCP_IDLE_MS without a whole query (one shorter than a header ends it at once), TCP_OPEN_MAX queries unanswered, TCP_OUT_MAX bytes
- * unread by the client.
+ * room), TCP_IDLE_MS without a whole query, TCP_OPEN_MAX queries unanswered, TCP_OUT_MAX bytes
+ * unread by the client. A message shorter than a header is the last: those before it are answered,
+ * then the connection ends.
  *
  *	tcp_open(&t, loop, take_fd(&fd), &handler);
  *	on_query: ... tcp_reply(conn, out, len);	// or tcp_ref(conn), and later tcp_reply +

@@ -66,7 +66,7 @@ def says(q, by_tcp):
     """The message, or None for silence."""
     name = name_of(q)
     mode = name.split(".")[0].split("-")[0]
-    if mode in ("silent", "slow"):
+    if mode == "silent":
         return None
     if mode in ("tcsilent", "tcendless", "tcwrong", "many") and not by_tcp:
         return answer(q, flags=0x8380)
@@ -95,6 +95,7 @@ class Upstream(threading.Thread):
     def __init__(self, machine):
         super().__init__(daemon=True)
         self.asked, self.kept = [], []
+        self.mute = set()  # names that are not answered for now
         self.udp = unconnected(machine, socket.SOCK_DGRAM, UPSTREAM, 53)
         self.tcp = unconnected(machine, socket.SOCK_STREAM, UPSTREAM, 53)
         self.tcp.listen(64)
@@ -110,7 +111,7 @@ class Upstream(threading.Thread):
         q, client = s.recvfrom(4096)
         self.asked.append((q, client))
         told = says(q, False)
-        if told:
+        if told and name_of(q) not in self.mute:
             s.sendto(told, client)
 
     def on_connect(self, s):
@@ -285,7 +286,9 @@ def test_a_denial_with_such_a_ttl_is_not_kept(town, ttl):
 
 
 def test_5000_forged_answers_are_not_believed(town):
-    name = "slow-truth.test"
+    """They come before the true one, which the second try gets if the forgers have filled the socket."""
+    name = "truth.test"
+    town.upstream.mute.add(name)
     with socket_in(town.pods[1], socket.SOCK_DGRAM) as s:
         s.send(plain_query(77, name))
         labs.wait_for("asked", lambda: town.upstream.times(name))
@@ -298,8 +301,9 @@ def test_5000_forged_answers_are_not_believed(town):
         for id in random.sample(range(65536), 500):  # the address is right
             if id != struct.unpack("!H", q[:2])[0]:
                 town.upstream.udp.sendto(struct.pack("!H", id) + forged[2:], client)
+        town.upstream.mute.clear()
         town.upstream.udp.sendto(answer(q, [address(name)]), client)
-        s.settimeout(5)
+        s.settimeout(10)
         got = s.recv(65535)
     assert rcode(got) == 0 and got.endswith(GOOD_A) and LIE not in got
 

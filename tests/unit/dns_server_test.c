@@ -142,6 +142,53 @@ tcp_is_pipelined_and_out_of_order(void **state)
 	assert_int_equal(read_tcp(f, fd, m, 1), 0);
 }
 
+static void
+what_came_before_a_bad_message_is_answered(void **state)
+{
+	struct bed *f = *state;
+	auto_fd int fd = -1;
+	uint8_t m[1024], rest[4096] = {0};
+	size_t n;
+
+	f->up[0].mode = SLOW;
+	f->up[1].mode = SILENT;
+	bed_start(f);
+	fd = dial(f);
+	n = framed(m, "www.example.org");
+	n += framed(m + n, WEB);
+	dns_put16(m + n, DNS_HEADER - 1);
+	assert_int_equal(write(fd, m, n + 2), n + 2);
+	bed_turn(f);
+	for (unsigned i = 0; i < 8; i++) { /* would be queries, or nothing at all */
+		assert_int_equal(
+			send(fd, i == 0 ? m : rest, i == 0 ? n : sizeof rest, MSG_NOSIGNAL),
+			i == 0 ? n : sizeof rest);
+		bed_turn(f);
+	}
+	assert_string_equal(receive_tcp(f, fd), WEB_ANSWER);
+	assert_string_equal(receive_tcp(f, fd), FIRST);
+	assert_int_equal(read_tcp(f, fd, m, 1), 0);
+	assert_int_equal(read(fd, m, 1), 0); /* an end, no reset */
+}
+
+static void
+nobody_is_drained_for_ever(void **state)
+{
+	struct bed *f = *state;
+	auto_fd int fd = -1;
+	uint8_t bad[16384] = {0};
+	ssize_t n = 0;
+
+	bed_start(f);
+	fd = dial(f);
+	for (unsigned i = 0; i < 20000 && (n >= 0 || errno == EAGAIN); i++) {
+		n = send(fd, bad, sizeof bad, MSG_NOSIGNAL);
+		bed_turn(f);
+	}
+	assert_int_equal(n, -1);
+	assert_true(errno == ECONNRESET || errno == EPIPE);
+}
+
 static int
 dial_from(struct bed *f, uint32_t address)
 {
@@ -316,6 +363,8 @@ main(void)
 		T(names_of_the_mesh_are_answered),
 		T(garbage_does_not_keep_others_waiting),
 		T(tcp_is_pipelined_and_out_of_order),
+		T(what_came_before_a_bad_message_is_answered),
+		T(nobody_is_drained_for_ever),
 		T(tcp_connections_are_bounded),
 		T(who_holds_most_tcp_connections_makes_room),
 		T(a_client_that_leaves_does_no_harm),
