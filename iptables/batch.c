@@ -89,6 +89,9 @@ batch_set(struct batch *b, const struct batch_set *s)
 		nftnl_set_set_u32(set, NFTNL_SET_DATA_TYPE, s->data_type);
 		nftnl_set_set_u32(set, NFTNL_SET_DATA_LEN, s->data_len);
 	}
+	if (s->description != NULL)
+		nftnl_set_set_data(set, NFTNL_SET_USERDATA, nftnl_udata_buf_data(s->description),
+			nftnl_udata_buf_len(s->description));
 	nftnl_set_nlmsg_build_payload(nlh, set);
 	nftnl_set_free(set);
 	batch_add(b, nlh);

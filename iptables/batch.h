@@ -15,6 +15,7 @@
 #define EDGEWAY_IPTABLES_BATCH_H
 
 #include <libnftnl/rule.h>
+#include <libnftnl/udata.h>
 
 #include "base/buf.h"
 
@@ -42,6 +43,7 @@ struct batch_set {
 	uint32_t flags; /* NFT_SET_MAP, NFT_SET_TIMEOUT */
 	uint32_t key_type, key_len; /* type: as nft(8) prints it, the kernel does not care */
 	uint32_t data_type, data_len; /* of a map; NFT_DATA_VERDICT: chains */
+	const struct nftnl_udata_buf *description; /* for nft(8), NULL: the types say it all */
 };
 
 void batch_open(struct batch *b, struct buf *out, uint32_t *seq);

@@ -276,16 +276,11 @@ expr_verdict_map(struct nftnl_rule *r, const char *map)
 	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
 }
 
-/* The kernel wants more than one slot to hash for. */
 static void
 draw_slot(struct nftnl_rule *r, bool by_client, uint16_t n)
 {
 	struct nftnl_expr *e;
 
-	if (n == 1) {
-		set_register(r, NFT_REG32_03, &(uint32_t){0}, sizeof(uint32_t));
-		return;
-	}
 	load(r, EXPR_SADDR, NFT_REG_2);
 	if (!by_client)
 		load(r, EXPR_SPORT, NFT_REG32_05);
@@ -299,13 +294,26 @@ draw_slot(struct nftnl_rule *r, bool by_client, uint16_t n)
 	nftnl_expr_set_u32(e, NFTNL_EXPR_HASH_TYPE, NFT_HASH_JENKINS);
 }
 
+static void
+dnat_by_map(struct nftnl_rule *r, const char *map)
+{
+	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_1);
+	dnat_by_registers(r, NFT_REG_1, NFT_REG32_01);
+}
+
+void
+expr_dnat_single(struct nftnl_rule *r, const char *map)
+{
+	load_service(r);
+	dnat_by_map(r, map);
+}
+
 void
 expr_dnat_map(struct nftnl_rule *r, const char *map, bool by_client, uint16_t n)
 {
 	load_service(r);
 	draw_slot(r, by_client, n);
-	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_1);
-	dnat_by_registers(r, NFT_REG_1, NFT_REG32_01);
+	dnat_by_map(r, map);
 }
 
 void

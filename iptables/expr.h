@@ -31,8 +31,10 @@ void expr_match_asked_set(struct nftnl_rule *r, const char *set);
 
 /* ip daddr . meta l4proto . th dport vmap @map */
 void expr_verdict_map(struct nftnl_rule *r, const char *map);
-/* dnat to ip daddr . meta l4proto . th dport . SLOT map @map; the slot below n is drawn by the
- * client's address, or by its address and port. */
+/* dnat to ip daddr . meta l4proto . th dport map @map */
+void expr_dnat_single(struct nftnl_rule *r, const char *map);
+/* dnat to ip daddr . meta l4proto . th dport . SLOT map @map; the slot below n (more than one, or the
+ * kernel refuses) is drawn by the client's address, or by its address and port. */
 void expr_dnat_map(struct nftnl_rule *r, const char *map, bool by_client, uint16_t n);
 void expr_masquerade(struct nftnl_rule *r);
 void expr_dnat(struct nftnl_rule *r, uint32_t address, uint16_t port);

@@ -428,17 +428,21 @@ same_slot(const struct difference *d, uint16_t i)
 }
 
 static void
-put_endpoints(struct elements *e, const struct difference *d, bool del)
+put_slots(struct elements *e, const struct difference *d, bool del, bool single)
 {
 	const struct plan *plan = del ? &d->before : &d->after;
+	bool other_map = (d->before.n == 1) != (d->after.n == 1);
 
+	if ((plan->n == 1) != single)
+		return;
 	for (uint16_t i = 0; i < plan->n; i++) {
 		struct rules_key key = bytes_of(&d->key, i);
 		struct rules_endpoint data = {
 			.ip = htonl(plan->slots[i].ip), .port = htons(plan->slots[i].port)};
-		struct element one = {.key = &key, .key_len = sizeof key};
+		struct element one = {
+			.key = &key, .key_len = single ? RULES_SERVICE_KEY_BYTES : sizeof key};
 
-		if (same_slot(d, i))
+		if (!other_map && same_slot(d, i))
 			continue;
 		if (!del) {
 			one.data = &data;
@@ -446,6 +450,18 @@ put_endpoints(struct elements *e, const struct difference *d, bool del)
 		}
 		elements_add(e, &one);
 	}
+}
+
+static void
+put_single(struct elements *e, const struct difference *d, bool del)
+{
+	put_slots(e, d, del, true);
+}
+
+static void
+put_endpoints(struct elements *e, const struct difference *d, bool del)
+{
+	put_slots(e, d, del, false);
 }
 
 static void
@@ -486,6 +502,7 @@ frontends_put(struct frontends *f, struct batch *b)
 		elements += 2 + list[n].before.n + list[n].after.n;
 	put_kind(b, RULES_CLUSTER_IPS, put_cluster_ip, list, n);
 	put_kind(b, RULES_SERVICES, put_service, list, n);
+	put_kind(b, RULES_SINGLE, put_single, list, n);
 	put_kind(b, RULES_ENDPOINTS, put_endpoints, list, n);
 	for (size_t i = 0; i < n; i++)
 		plan_fini(&list[i].before);

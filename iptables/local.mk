@@ -3,6 +3,7 @@ iptables_libiptables_a_SOURCES = \
 	iptables/batch.c iptables/batch.h \
 	iptables/capture.c iptables/capture.h \
 	iptables/conntrack.c iptables/conntrack.h \
+	iptables/describe.c iptables/describe.h \
 	iptables/elements.c iptables/elements.h \
 	iptables/expr.c iptables/expr.h \
 	iptables/iface.c iptables/iface.h \

@@ -9,19 +9,20 @@
 #include <netinet/in.h>
 #include <stdio.h>
 
+#include "iptables/describe.h"
 #include "iptables/elements.h"
 #include "iptables/expr.h"
 #include "iptables/plan.h"
 
 /* Types of keys as nft(8) knows them, so that it can print our sets. */
 enum {
+	TYPE_INTEGER = 4,
 	TYPE_IPV4 = 7,
 	TYPE_PROTO = 12,
 	TYPE_PORT = 13,
-	TYPE_MARK = 19,
 	TYPE_BITS = 6, /* of each in a concatenation */
 	TYPE_SERVICE = (TYPE_IPV4 << TYPE_BITS | TYPE_PROTO) << TYPE_BITS | TYPE_PORT,
-	TYPE_SLOT = TYPE_SERVICE << TYPE_BITS | TYPE_MARK,
+	TYPE_SLOT = TYPE_SERVICE << TYPE_BITS | TYPE_INTEGER,
 	TYPE_ENDPOINT = TYPE_IPV4 << TYPE_BITS | TYPE_PORT,
 };
 enum { DNS_PORT = 53 };
@@ -133,7 +134,10 @@ add_rows(struct batch *b, bool by_client)
 		char chain[RULES_CHAIN_MAX];
 
 		rules_chain(chain, by_client, *n);
-		expr_dnat_map(r, RULES_ENDPOINTS, by_client, *n);
+		if (*n == 1)
+			expr_dnat_single(r, RULES_SINGLE);
+		else
+			expr_dnat_map(r, RULES_ENDPOINTS, by_client, *n);
 		batch_rule(b, chain, r);
 	}
 }
@@ -204,17 +208,21 @@ rules_check(const char *interface, struct err *err)
 static void
 add_sets(struct batch *b)
 {
-	static const struct batch_set sets[] = {
-		{UPSTREAMS, NFT_SET_TIMEOUT, TYPE_IPV4, sizeof(uint32_t), 0, 0},
-		{RULES_CLUSTER_IPS, 0, TYPE_IPV4, sizeof(uint32_t), 0, 0},
+	struct nftnl_udata_buf *slots = describe_endpoints();
+	const struct batch_set sets[] = {
+		{UPSTREAMS, NFT_SET_TIMEOUT, TYPE_IPV4, sizeof(uint32_t), 0, 0, NULL},
+		{RULES_CLUSTER_IPS, 0, TYPE_IPV4, sizeof(uint32_t), 0, 0, NULL},
 		{RULES_SERVICES, NFT_SET_MAP, TYPE_SERVICE, RULES_SERVICE_KEY_BYTES,
-			NFT_DATA_VERDICT, 0},
+			NFT_DATA_VERDICT, 0, NULL},
+		{RULES_SINGLE, NFT_SET_MAP, TYPE_SERVICE, RULES_SERVICE_KEY_BYTES, TYPE_ENDPOINT,
+			sizeof(struct rules_endpoint), NULL},
 		{RULES_ENDPOINTS, NFT_SET_MAP, TYPE_SLOT, sizeof(struct rules_key), TYPE_ENDPOINT,
-			sizeof(struct rules_endpoint)},
+			sizeof(struct rules_endpoint), slots},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(sets); i++)
 		batch_set(b, &sets[i]);
+	nftnl_udata_buf_free(slots);
 }
 
 void

@@ -6,8 +6,9 @@
  *		set upstreams { type ipv4_addr; flags timeout; }
  *		set clusterips { type ipv4_addr; }
  *		map services { type ipv4_addr . inet_proto . inet_service : verdict; }
- *		map endpoints { type ipv4_addr . inet_proto . inet_service . mark
- *			: ipv4_addr . inet_service; }
+ *		map single { type ipv4_addr . inet_proto . inet_service : ipv4_addr . inet_service; }
+ *		map endpoints { typeof ip daddr . meta l4proto . th dport . numgen inc mod 2
+ *			: ip daddr . tcp dport; }
  *		chain prerouting { type nat hook prerouting priority dstnat - 5;
  *			iifname "docker0" goto pods }
  *		chain output { type nat hook output priority dstnat - 5; meta mark != M goto mesh }
@@ -20,6 +21,7 @@
  *			ip daddr 9.251.0.0/16 goto proxy
  *			ip daddr @clusterips goto proxy }
  *		chain proxy { meta l4proto tcp dnat to 172.17.0.1:40001 }
+ *		chain flow-1 { dnat to ip daddr . meta l4proto . th dport map @single }
  *		chain flow-2 { dnat to ip daddr . meta l4proto . th dport
  *			. jhash ip saddr . th sport mod 2 map @endpoints }
  *		chain client-16 { the same with jhash ip saddr mod 16 }
@@ -56,9 +58,10 @@
 enum { RULES_INTERFACES_MAX = 64, RULES_CHAIN_MAX = 32 };
 #define RULES_CLUSTER_IPS "clusterips"
 #define RULES_SERVICES "services"
+#define RULES_SINGLE "single"
 #define RULES_ENDPOINTS "endpoints"
 
-/* Keys and data of the maps' elements, as the kernel compares them. */
+/* Keys and data of the maps' elements, as the kernel compares them. A row of one slot is in `single`. */
 struct rules_key {
 	uint32_t ip; /* big-endian */
 	uint8_t proto, pad[3];

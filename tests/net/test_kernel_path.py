@@ -2,13 +2,14 @@
 import collections
 import json
 import os
+import re
 import signal
 import subprocess
 import time
 
 import pytest
 
-from lab import HERE, PYTHON, Agent, Hub, Lab, Node, Pod, pod, service, upstream, wait_for
+from lab import HERE, PYTHON, Agent, Hub, Lab, Machine, Node, Pod, pod, service, upstream, wait_for
 
 DOMAIN = "default.svc.cluster.local"
 KERNEL = {"edgeway.io/datapath": "kernel"}
@@ -217,6 +218,20 @@ def test_the_apiserver_is_left_alone(world):
     assert "10.96.0.1" not in world.near.run("nft", "list", "set", "ip", "edgeway", "clusterips").stdout.replace(
         "10.96.0.1,", "10.96.0.1 ").split()
     assert world.address("kubernetes").startswith("9.251.")  # its fake IP works like any other
+
+
+def test_nft_reads_what_it_prints(world):
+    """An operator may save the ruleset and load it again: no word that nft does not know, and the same table after it."""
+    printed = world.near.run("nft", "-s", "list", "table", "ip", "edgeway").stdout
+    assert "invalid" not in printed and "unknown" not in printed
+    assert f"{world.address('only-a')} . tcp . {PORT} : 172.17.0.2 . 9090" in printed
+    world.near.run("nft", "-c", "-f", "-", input=printed)
+    elsewhere = Machine(world.lab, "elsewhere", attach=False)
+    elsewhere.run("nft", "-f", "-", input=printed)
+    again = elsewhere.run("nft", "-s", "list", "table", "ip", "edgeway").stdout
+    again = re.sub(r"tcp dport \. jhash ip saddr \. tcp sport", "th dport . jhash ip saddr . th sport", again)  # nft 1.0.6's own
+    assert sorted(again.split()) == sorted(printed.split())
+    world.near.run("nft", "-j", "list", "table", "ip", "edgeway")
 
 
 def others(world, *command, undo):
