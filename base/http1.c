@@ -176,16 +176,16 @@ refuse(struct http1_head *h, int status, const char *why)
 	return status;
 }
 
-/* 0, or a status. The head without its method, which may be one that llhttp does not know, goes in
- * as GET. */
+/* 0, or a status. A request's head comes without its method, which may be one that llhttp does not know, and
+ * goes in with `method`; NULL: a response. */
 static int
-split_head(struct split *s, llhttp_t *p, const char *data, size_t len)
+split_head(struct split *s, llhttp_t *p, const char *method, const char *data, size_t len)
 {
 	llhttp_errno_t rc = HPE_OK;
 
 	p->data = s;
-	if (p->type == HTTP_REQUEST)
-		rc = llhttp_execute(p, "GET ", 4);
+	if (method != NULL)
+		rc = llhttp_execute(p, method, strlen(method));
 	if (rc == HPE_OK)
 		rc = llhttp_execute(p, data, len);
 	if (s->overflow)
@@ -456,8 +456,8 @@ check_request_line(struct http1_head *h, const char *data, size_t len, struct ht
 	return 0;
 }
 
-int
-http1_parse_request(struct http1_head *h, const char *data, size_t len)
+static int
+parse_request(struct http1_head *h, const char *data, size_t len, bool proxy)
 {
 	struct split s = {.head = h};
 	const char *sp = memchr(data, ' ', MIN(len, (size_t)HTTP1_METHOD_MAX + 1));
@@ -468,10 +468,12 @@ http1_parse_request(struct http1_head *h, const char *data, size_t len)
 	h->method = (struct http1_str){data, sp != NULL ? (size_t)(sp - data) : 0};
 	if (!http1_valid_token(h->method))
 		return refuse(h, 400, "malformed method");
-	if (h->method.len == 7 && memcmp(h->method.at, "CONNECT", 7) == 0)
+	h->is_connect = h->method.len == 7 && memcmp(h->method.at, "CONNECT", 7) == 0;
+	if (h->is_connect && !proxy)
 		return refuse(h, 405, "CONNECT is not served here");
 	llhttp_init(&p, HTTP_REQUEST, &settings);
-	if ((rc = split_head(&s, &p, sp + 1, len - h->method.len - 1)) != 0 ||
+	if ((rc = split_head(&s, &p, h->is_connect ? "CONNECT " : "GET ", sp + 1,
+		     len - h->method.len - 1)) != 0 ||
 		(rc = check_request_line(h, data, len, s.url)) != 0 ||
 		(rc = check_fields(h)) != 0 || (rc = http1_read_target(h)) != 0 ||
 		(rc = read_host(h)) != 0 || (rc = read_framing(h)) != 0)
@@ -484,7 +486,21 @@ http1_parse_request(struct http1_head *h, const char *data, size_t len)
 
 		h->expects = f != NULL && http1_is(f->value, "100-continue");
 	}
-	return 0;
+	return h->is_connect && (h->framing == HTTP1_CHUNKED || h->length > 0)
+		? refuse(h, 400, "CONNECT with a body")
+		: 0;
+}
+
+int
+http1_parse_request(struct http1_head *h, const char *data, size_t len)
+{
+	return parse_request(h, data, len, false);
+}
+
+int
+http1_parse_proxy_request(struct http1_head *h, const char *data, size_t len)
+{
+	return parse_request(h, data, len, true);
 }
 
 static int
@@ -519,7 +535,7 @@ http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to
 
 	head_init(h);
 	llhttp_init(&p, HTTP_RESPONSE, &settings);
-	if (check_status_line(h, data, len) != 0 || split_head(&s, &p, data, len) != 0 ||
+	if (check_status_line(h, data, len) != 0 || split_head(&s, &p, NULL, data, len) != 0 ||
 		check_fields(h) != 0 || read_framing(h) != 0 || read_connection(h) != 0)
 		return 502;
 	bodyless = h->status < 200 || h->status == 204 || h->status == 304;

@@ -79,6 +79,7 @@ struct http1_head {
 	bool expects; /* Expect: 100-continue, in HTTP/1.1 */
 	bool idempotent; /* requests: RFC 9110 section 9.2.2 */
 	bool is_head; /* requests: HEAD */
+	bool is_connect; /* requests to a proxy: CONNECT, with target and host the authority */
 	uint16_t status; /* responses */
 	uint64_t length; /* Content-Length, when has_length */
 	bool has_length;
@@ -105,6 +106,8 @@ int http1_too_large(const char *data, size_t len);
 /* Exactly one head, as http1_find_end measured it. 0, or the status to refuse with (400, 414, 431,
  * 501, 505). */
 int http1_parse_request(struct http1_head *h, const char *data, size_t len);
+/* The same of a request to a proxy, which may be CONNECT. */
+int http1_parse_proxy_request(struct http1_head *h, const char *data, size_t len);
 /* 0, or 502. `to_head`: it answers a HEAD request. */
 int http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to_head);
 

@@ -190,6 +190,10 @@ http1_read_target(struct http1_head *h)
 		if (c <= 0x20 || c >= 0x7f || c == '#')
 			return refuse(h, 400, "the target holds a character that no URI has");
 	}
+	if (h->is_connect) {
+		h->host = t;
+		return http1_valid_host(t) ? 0 : refuse(h, 400, "CONNECT wants HOST:PORT");
+	}
 	if (t.len > 0 && t.at[0] == '/')
 		return 0;
 	if (t.len == 1 && t.at[0] == '*')

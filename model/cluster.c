@@ -414,5 +414,6 @@ cluster_free(struct cluster **c)
 	table_fini(&gone->joints_by_selector);
 	table_fini(&gone->pods_by_label);
 	table_fini(&gone->pods_by_ip);
+	table_fini(&gone->by_address);
 	free(gone);
 }

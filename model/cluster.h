@@ -62,6 +62,16 @@ bool cluster_dirty(const struct cluster *c);
 /* A node's site and zone, "" when it says none; -ENOENT when the node is unknown (both "").
  * Borrowed: for the call only. */
 int cluster_node(const struct cluster *c, const char *name, const char **site, const char **zone);
+/* Who has an address: a node (pod "") or a pod and the node that it runs on. Borrowed: until the next change. */
+struct cluster_place {
+	const char *node, *ns, *pod;
+};
+/* Those with this address, or with this name among a node's addresses; at most `room` are put in `places`. How many
+ * there are: private addresses repeat. */
+size_t cluster_places(
+	const struct cluster *c, const char *address, struct cluster_place *places, size_t room);
+/* A node's first IP address, "" when it says none. Borrowed. */
+const char *cluster_node_address(const struct cluster *c, const char *name);
 /* Why some endpoint cannot be dialled from other nodes, or why there is none: a sentence; "" when
  * all is well or unknown. As of the service's last cluster_next_change. */
 const char *cluster_reason(const struct cluster *c, const char *ns, const char *name);

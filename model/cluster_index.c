@@ -210,6 +210,15 @@ link_pod(struct cluster *c, struct record *r, const struct kube_pod *p)
 		link_add(r, &c->pods_by_label, cluster_label_hash(r->ns, &p->labels.list[i]), r);
 	if (!p->host_network && *p->pod_ip != '\0')
 		link_add(r, &c->pods_by_ip, cluster_ip_hash(p->node, p->pod_ip), r);
+	if (!p->host_network && *p->pod_ip != '\0' && *p->node != '\0' && !p->ended)
+		link_add(r, &c->by_address, cluster_address_hash(p->pod_ip), r);
+}
+
+static void
+link_node(struct cluster *c, struct record *r, const struct kube_node *n)
+{
+	for (size_t i = 0; i < n->n_addresses; i++)
+		link_add(r, &c->by_address, cluster_address_hash(n->addresses[i]), r);
 }
 
 void
@@ -235,6 +244,7 @@ cluster_link(struct cluster *c, struct record *r)
 		link_pod(c, r, &o->pod);
 		break;
 	case KUBE_NODE:
+		link_node(c, r, &o->node);
 		break;
 	}
 }

@@ -78,6 +78,7 @@ struct cluster {
 	struct table joints_by_pod; /* endpoints that name a pod, or a node and an address */
 	struct table joints_by_selector; /* first pair of the selector */
 	struct table pods_by_label, pods_by_ip;
+	struct table by_address; /* nodes and pods */
 	TAILQ_HEAD(, joint) waiting;
 	TAILQ_HEAD(, pending) pending;
 	uint64_t generation;
@@ -86,6 +87,7 @@ struct cluster {
 
 uint64_t cluster_hash(char what, const char *a, const char *b, const char *c);
 /* Hashes of the indexes. */
+uint64_t cluster_address_hash(const char *address);
 uint64_t cluster_pod_hash(const char *ns, const char *pod);
 uint64_t cluster_ip_hash(const char *node, const char *ip);
 uint64_t cluster_label_hash(const char *ns, const struct kube_label *l);

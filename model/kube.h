@@ -20,7 +20,7 @@
 #include "model/view.h"
 
 enum kube_kind { KUBE_SERVICE, KUBE_POD, KUBE_SLICE, KUBE_ENDPOINTS, KUBE_NODE };
-enum { KUBE_KINDS = KUBE_NODE + 1 };
+enum { KUBE_KINDS = KUBE_NODE + 1, KUBE_NODE_ADDRESSES_MAX = 16 };
 
 enum kube_protocol { KUBE_TCP, KUBE_UDP, KUBE_SCTP };
 
@@ -101,6 +101,8 @@ struct kube_node {
 	char *site, *zone;
 	bool is_public; /* label edgeway.io/public */
 	char *public_ip; /* ExternalIP */
+	char **addresses; /* all that status.addresses holds, Hostname and DNS names too */
+	size_t n_addresses; /* at most KUBE_NODE_ADDRESSES_MAX */
 };
 
 struct kube_object {

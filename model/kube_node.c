@@ -25,6 +25,20 @@ find_external(struct decoder *d, const struct tree_node *addresses)
 	return take_ptr(&first);
 }
 
+static void
+take_addresses(struct decoder *d, const struct tree_node *addresses, struct kube_node *node)
+{
+	size_t n = MIN(kube_count(addresses), (size_t)KUBE_NODE_ADDRESSES_MAX);
+
+	node->addresses = xcalloc(n + 1, sizeof *node->addresses);
+	tree_each(addresses, a)
+	{
+		if (node->n_addresses == n)
+			break;
+		node->addresses[node->n_addresses++] = kube_text(d, a, "address", check_word);
+	}
+}
+
 void
 kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node *node)
 {
@@ -38,6 +52,7 @@ kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node 
 	}
 	node->is_public = strcmp(tree_text(tree_get(labels, "edgeway.io/public"), ""), "true") == 0;
 	node->public_ip = find_external(d, tree_path(n, "status.addresses"));
+	take_addresses(d, tree_path(n, "status.addresses"), node);
 }
 
 void
@@ -46,4 +61,7 @@ kube_node_fini(struct kube_node *n)
 	free(n->site);
 	free(n->zone);
 	free(n->public_ip);
+	for (size_t i = 0; i < n->n_addresses; i++)
+		free(n->addresses[i]);
+	free(n->addresses);
 }

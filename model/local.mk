@@ -6,6 +6,7 @@ model_libmodel_a_SOURCES = \
 	model/cluster_index.c \
 	model/cluster_join.c \
 	model/cluster_member.c \
+	model/cluster_place.c \
 	model/cluster_private.h \
 	model/digest.c model/digest.h \
 	model/envelope.c model/envelope.h \

@@ -39,5 +39,7 @@ struct wire {
 };
 
 struct wire *wire_tls(struct tls_stream **stream);
+/* A connected stream socket, taken: between two ends of one machine, where nothing must be proven. */
+struct wire *wire_socket(struct loop *loop, int fd);
 
 #endif

@@ -275,12 +275,53 @@ local_traffic_does_not_bind_a_name(void **state)
 	cluster_change_fini(&change);
 }
 
+/* Who has the address: "node" or "node/ns/pod", one after the other. */
+static const char *
+places(const char *address)
+{
+	static char text[256];
+	struct cluster_place found[3];
+	size_t n = cluster_places(cluster, address, found, ARRAY_LEN(found));
+
+	snprintf(text, sizeof text, "%zu", n);
+	for (size_t i = 0; i < MIN(n, ARRAY_LEN(found)); i++)
+		snprintf(text + strlen(text), sizeof text - strlen(text), " %s%s%s%s%s",
+			found[i].node, found[i].pod[0] ? "/" : "", found[i].ns,
+			found[i].pod[0] ? "/" : "", found[i].pod);
+	return text;
+}
+
+static void
+addresses_lead_to_nodes_and_pods(void **state)
+{
+	(void)state;
+	kit_say(cluster, "a.yaml",
+		NODE("n", "",
+			"{type: InternalIP, address: 10.0.0.1}, {type: Hostname, address: "
+			"n.plant}, "
+			"{type: InternalIP, address: \"2001:db8::1\"}, {type: ExternalIP, address: "
+			"10.0.0.1}") POD("x", "", "True", ""));
+	assert_string_equal(places("10.0.0.1"), "1 n");
+	assert_string_equal(places("N.Plant"), "1 n");
+	assert_string_equal(places("2001:DB8:0::1"), "1 n");
+	assert_string_equal(places("172.17.0.2"), "1 n/default/x");
+	assert_string_equal(places("10.0.0.2"), "0");
+	/* Another site has the same addresses. */
+	kit_say(cluster, "b.yaml", NODE("m", "", "{type: InternalIP, address: 10.0.0.1}"));
+	assert_int_equal(places("10.0.0.1")[0], '2');
+	kit_say(cluster, "a.yaml", NODE("n", "", "{type: InternalIP, address: 10.0.0.3}"));
+	assert_string_equal(places("10.0.0.1"), "1 m");
+	assert_string_equal(places("10.0.0.3"), "1 n");
+	assert_string_equal(places("172.17.0.2"), "0");
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
+		T(addresses_lead_to_nodes_and_pods),
 		T(each_hostname_has_a_view),
 		T(ports_of_the_service_its_targets_and_what_the_pod_declares),
 		T(a_port_of_the_service_wins),

@@ -528,12 +528,47 @@ clean_responses(void **state)
 	}
 }
 
+/* What kube-apiserver sends, and what a proxy must refuse. */
+static void
+connect_to_a_proxy(void **state)
+{
+	static const struct {
+		const char *head;
+		int status;
+	} rows[] = {
+		{"CONNECT 192.0.2.21:10250 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 0},
+		{"CONNECT [2001:db8::21]:10250 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n", 0},
+		{"CONNECT edge-1:22 HTTP/1.0\r\n\r\n", 0},
+		{"CONNECT a:1 HTTP/1.1\r\n\r\n", 400},
+		{"CONNECT / HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		{"CONNECT http://a/ HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		{"CONNECT a:99999 HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+		{"CONNECT a:1 HTTP/1.1\r\nHost: a\r\nContent-Length: 1\r\n\r\n", 400},
+		{"CONNECT a:1 HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n", 400},
+		{"CONNECT  a:1 HTTP/1.1\r\nHost: a\r\n\r\n", 400},
+	};
+	struct http1_head h;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		int status = http1_parse_proxy_request(&h, rows[i].head, strlen(rows[i].head));
+
+		if (status != rows[i].status)
+			fail_msg("%s: %d %s", rows[i].head, status, h.why);
+		if (status == 0)
+			assert_true(h.is_connect && h.host.at == h.target.at && h.host.len > 0);
+	}
+	assert_int_equal(http1_parse_proxy_request(&h, "GET / HTTP/1.1\r\nHost: a\r\n\r\n", 27), 0);
+	assert_false(h.is_connect);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(good_requests),
 		cmocka_unit_test(bad_requests),
+		cmocka_unit_test(connect_to_a_proxy),
 		cmocka_unit_test(limits),
 		cmocka_unit_test(end_of_head_at_every_split),
 		cmocka_unit_test(guesses),

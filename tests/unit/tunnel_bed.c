@@ -11,69 +11,6 @@
 
 #include <cmocka.h>
 
-/* --- a wire over a plain socket ------------------------------------------------------------------ */
-
-struct plain {
-	struct wire wire;
-	struct watch *watch;
-	int fd;
-};
-
-static ssize_t
-plain_read(struct wire *w, void *to, size_t size)
-{
-	ssize_t n = read(((struct plain *)w)->fd, to, size);
-
-	return n < 0 ? -errno : n;
-}
-
-static ssize_t
-plain_write(struct wire *w, const void *data, size_t n)
-{
-	ssize_t done = send(((struct plain *)w)->fd, data, n, MSG_NOSIGNAL);
-
-	return done < 0 ? -errno : done;
-}
-
-static void
-plain_want(struct wire *w, bool writable)
-{
-	watch_set(((struct plain *)w)->watch, writable ? WATCH_READ | WATCH_WRITE : WATCH_READ);
-}
-
-static void
-plain_free(struct wire *w)
-{
-	struct plain *p = (struct plain *)w;
-
-	watch_stop(&p->watch);
-	close(p->fd);
-	free(p);
-}
-
-static const struct wire_ops plain_ops = {plain_read, plain_write, plain_want, plain_free};
-
-static void
-on_plain(void *arg, int fd, unsigned events)
-{
-	struct plain *p = arg;
-
-	(void)fd;
-	(void)events;
-	p->wire.on(p->wire.arg);
-}
-
-struct wire *
-bed_wire(struct loop *loop, int fd)
-{
-	struct plain *p = xcalloc(1, sizeof *p);
-
-	p->wire.ops = &plain_ops;
-	p->fd = fd;
-	p->watch = watch_start(loop, fd, WATCH_READ, on_plain, p);
-	return &p->wire;
-}
-
 /* --- owners of streams --------------------------------------------------------------------------- */
 
 static void
@@ -309,8 +246,8 @@ bed_init(struct bed *b, bool tls)
 		shake(b, wires);
 	} else {
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
-		wires[0] = bed_wire(b->loop, fd[0]);
-		wires[1] = bed_wire(b->loop, fd[1]);
+		wires[0] = wire_socket(b->loop, fd[0]);
+		wires[1] = wire_socket(b->loop, fd[1]);
 	}
 	setup.loop = b->loop;
 	setup.limits = &b->limits;

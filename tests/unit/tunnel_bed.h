@@ -43,7 +43,6 @@ struct bed {
 /* Plain sockets; tls: with the roles turned (the server of HTTP/2 has dialled). */
 void bed_init(struct bed *b, bool tls);
 void bed_fini(struct bed *b);
-struct wire *bed_wire(struct loop *loop, int fd);
 void bed_open(struct bed *b, struct end *e, const char *authority);
 void bed_write(struct end *e, size_t n);
 /* Takes what has come, as on `readable`: for an end that is stalled no more. */

@@ -368,7 +368,7 @@ test_dead_peer(void **state)
 	start = mono_ms();
 	assert_int_equal(session_new(&(struct session_setup){.loop = b.loop,
 					     .role = SESSION_CLIENT,
-					     .wire = bed_wire(b.loop, fd[0]),
+					     .wire = wire_socket(b.loop, fd[0]),
 					     .budget = &budget,
 					     .limits = &limits,
 					     .events = &events,
@@ -400,7 +400,7 @@ test_pings_keep_alive(void **state)
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(session_new(&(struct session_setup){.loop = b.loop,
 						     .role = i ? SESSION_SERVER : SESSION_CLIENT,
-						     .wire = bed_wire(b.loop, fd[i]),
+						     .wire = wire_socket(b.loop, fd[i]),
 						     .budget = &budget,
 						     .limits = &limits,
 						     .events = &events,
@@ -431,7 +431,7 @@ test_garbage_ends_it(void **state)
 		assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
 		assert_int_equal(session_new(&(struct session_setup){.loop = b.loop,
 						     .role = role ? SESSION_SERVER : SESSION_CLIENT,
-						     .wire = bed_wire(b.loop, fd[0]),
+						     .wire = wire_socket(b.loop, fd[0]),
 						     .budget = &budget,
 						     .events = &events,
 						     .arg = &rc},

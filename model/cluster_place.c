@@ -1,0 +1,84 @@
+#include <arpa/inet.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/hash.h"
+#include "model/check.h"
+#include "model/cluster_private.h"
+
+/* One address has many spellings in IPv6; names are compared without case. */
+static bool
+same_address(const char *a, const char *b)
+{
+	struct in6_addr x, y;
+
+	if (ip_parse(a, &x))
+		return ip_parse(b, &y) && memcmp(&x, &y, sizeof x) == 0;
+	return strcasecmp(a, b) == 0;
+}
+
+uint64_t
+cluster_address_hash(const char *address)
+{
+	struct in6_addr ip;
+
+	if (ip_parse(address, &ip))
+		return hash64(&ip, sizeof ip, 'a');
+	return hash64_nocase(address, strlen(address), 'a');
+}
+
+static bool
+has_address(const struct record *r, const char *address)
+{
+	const struct kube_node *n = &r->object->node;
+
+	if (r->kind == KUBE_POD)
+		return same_address(address, r->object->pod.pod_ip);
+	for (size_t i = 0; i < n->n_addresses; i++)
+		if (same_address(address, n->addresses[i]))
+			return true;
+	return false;
+}
+
+/* A node that says one address twice (InternalIP and Hostname) is one place. */
+static bool
+told_before(struct table_node *first, const struct table_node *at, const struct record *r)
+{
+	for (; first != at; first = table_next(first))
+		if (node_of(struct link, first)->target == r)
+			return true;
+	return false;
+}
+
+size_t
+cluster_places(
+	const struct cluster *c, const char *address, struct cluster_place *places, size_t room)
+{
+	struct table_node *first = table_first(&c->by_address, cluster_address_hash(address));
+	size_t n = 0;
+
+	for (struct table_node *at = first; at != NULL; at = table_next(at)) {
+		const struct record *r = node_of(struct link, at)->target;
+
+		if (!has_address(r, address) || told_before(first, at, r))
+			continue;
+		if (n < room)
+			places[n] = r->kind == KUBE_POD
+				? (struct cluster_place){r->object->pod.node, r->ns, r->name}
+				: (struct cluster_place){r->name, "", ""};
+		n++;
+	}
+	return n;
+}
+
+const char *
+cluster_node_address(const struct cluster *c, const char *name)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_NODE, "", name);
+	struct in6_addr ip;
+
+	for (size_t i = 0; o != NULL && i < o->node.n_addresses; i++)
+		if (ip_parse(o->node.addresses[i], &ip))
+			return o->node.addresses[i];
+	return "";
+}
