@@ -8,6 +8,7 @@
 
 #include "base/log.h"
 #include "base/pki.h"
+#include "base/sock.h"
 #include "hub/names.h"
 #include "hub/revoked.h"
 
@@ -218,6 +219,31 @@ const char *
 certs_ca_hash(const struct certs *c)
 {
 	return c->ca_hash;
+}
+
+static bool
+is_address(const char *name)
+{
+	struct addr a;
+
+	return addr_parse(&a, name, 1, NULL) == 0 && a.sa.sa_family != AF_UNIX;
+}
+
+size_t
+certs_addresses(const struct certs *c, const char **to, size_t n)
+{
+	bool listen_told = !is_address(c->listen);
+	size_t found = 0;
+
+	for (size_t i = 0; i < c->wanted.n && found < n; i++) {
+		if (!is_address(c->wanted.name[i]))
+			continue;
+		listen_told |= strcmp(c->wanted.name[i], c->listen) == 0;
+		to[found++] = c->wanted.name[i];
+	}
+	if (found < n && !listen_told)
+		to[found++] = c->listen;
+	return found;
 }
 
 bool

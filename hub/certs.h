@@ -38,6 +38,9 @@ void certs_close(struct certs **c);
 
 const char *certs_ca_pem(const struct certs *c);
 const char *certs_ca_hash(const struct certs *c); /* sha256 of the DER, hex */
+/* Where nodes reach this hub by its own word: the addresses among tls.names and the one it listens on. At most n of them,
+ * good as long as the certificates; how many. */
+size_t certs_addresses(const struct certs *c, const char **to, size_t n);
 bool certs_can_sign(const struct certs *c); /* false with tls.ca and no tls.caKey */
 
 /* A server context with the hub's certificate, which is made first when it is missing or due. */

@@ -1,6 +1,7 @@
 #include "hub/nodes.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -9,6 +10,8 @@
 #include "hub/route.h"
 #include "model/envelope.h"
 #include "model/json.h"
+
+enum { ADDRESSES_MAX = 4 }; /* that a node remembers */
 
 /* One connection that was let in: a talk or a join. */
 struct peer {
@@ -41,6 +44,15 @@ refused(const struct ws_conn *c, const char *node, int status, const char *why)
 	return status;
 }
 
+static bool
+speaks_our_protocol(const char *said)
+{
+	char ours[12];
+
+	snprintf(ours, sizeof ours, "%d", MESH_PROTOCOL);
+	return strcmp(said, ours) == 0;
+}
+
 static int
 accept_events(const struct nodes *n, const struct ws_conn *c, const char *node)
 {
@@ -58,6 +70,10 @@ accept_events(const struct nodes *n, const struct ws_conn *c, const char *node)
 		return refused(c, node, 400, "another project_id");
 	if (ws_header(c, "edgeway-version")[0] == '\0')
 		return refused(c, node, 400, "no edgeway-version: not an edgeway-agent");
+	if (!speaks_our_protocol(ws_header(c, "edgeway-version")))
+		return refused(c, node, 426,
+			"the agent speaks another protocol than this hub: upgrade the older one of "
+			"the two");
 	return 0;
 }
 
@@ -103,12 +119,15 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 {
 	const char *ca = certs_ca_pem(n->config.certs);
 	struct talk *old = find_talk(n, node);
+	const char *addresses[ADDRESSES_MAX];
 	char ca_hash[PKI_HASH_TEXT];
 	struct talk_config config = {
 		.fanout = n->config.fanout,
 		.stats = &n->stats,
 		.node = node,
 		.ca_hash = ca_hash,
+		.addresses = addresses,
+		.n_addresses = certs_addresses(n->config.certs, addresses, ADDRESSES_MAX),
 		.agent = ws_header(c, "edgeway-agent"),
 		.site = "",
 		.zone = "",

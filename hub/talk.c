@@ -7,6 +7,7 @@
 #include "hub/pending.h"
 #include "model/envelope.h"
 #include "model/json.h"
+#include "model/mesh.h"
 
 enum { AGENT_MAX = 63 };
 
@@ -87,7 +88,7 @@ send_hello(struct talk *s)
 	auto_buf struct buf c;
 
 	buf_init(&c, BUF_UNLIMITED);
-	buf_adds(&c, "{\"hub\":\"" EDGEWAY_VERSION "\",\"protocol\":1,\"node\":");
+	buf_printf(&c, "{\"hub\":\"" EDGEWAY_VERSION "\",\"protocol\":%d,\"node\":", MESH_PROTOCOL);
 	json_add_text(&c, s->node);
 	buf_adds(&c, ",\"site\":");
 	json_add_text(&c, s->site);
@@ -97,7 +98,12 @@ send_hello(struct talk *s)
 	json_add_text(&c, s->config.ca_hash != NULL ? s->config.ca_hash : "");
 	buf_adds(&c, ",\"clusterDomain\":");
 	json_add_text(&c, s->config.cluster_domain);
-	buf_adds(&c, "}");
+	buf_adds(&c, ",\"addresses\":[");
+	for (size_t i = 0; i < s->config.n_addresses; i++) {
+		buf_adds(&c, i > 0 ? "," : "");
+		json_add_text(&c, s->config.addresses[i]);
+	}
+	buf_adds(&c, "]}");
 	send_message(s, OP_INSERT, "node/hello", "", &c);
 }
 
@@ -428,7 +434,8 @@ talk_new(const struct talk_config *config, struct ws_conn *conn)
 	envelope_new_id(id);
 	memcpy(s->prefix, id, 24); /* up to and with the last hyphen */
 	send_hello(s);
-	s->config.ca_hash = NULL; /* borrowed for hello */
+	s->config.ca_hash = NULL; /* borrowed for hello, like the addresses */
+	s->config.n_addresses = 0;
 	return s;
 }
 

@@ -33,6 +33,8 @@ struct talk_config {
 	struct fanout *fanout;
 	struct talk_stats *stats;
 	const char *ca_hash; /* sha256 of the hub's CAs as PEM text */
+	const char *const *addresses; /* where nodes reach this hub, said in hello: borrowed */
+	size_t n_addresses;
 	const char *agent; /* version that the node tells, copied */
 	const char *node, *site, *zone, *cluster_domain; /* copied */
 	bool ready; /* the source has been read */

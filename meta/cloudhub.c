@@ -503,8 +503,8 @@ on_open(struct feed *f)
 	mirror_begin(c->mirror);
 	f->state = SYNCING;
 	log_info("meta", "connected to the CloudHub url=%s address=%s node_id=%s",
-		f->places[f->place].url, f->address, f->node_id);
-	feed_remember_address(f);
+		places_now(&f->places)->url, f->address, f->node_id);
+	feed_remember_addresses(f, NULL);
 	timer_start(f->check, TICK_MS, TICK_MS);
 	compare(f);
 }

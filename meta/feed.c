@@ -7,11 +7,9 @@
 
 #include "base/log.h"
 #include "meta/feed_private.h"
+#include "model/json.h"
 
 enum {
-	BACKOFF_FIRST_MS = 100,
-	BACKOFF_MOST_MS = 30 * 1000,
-	BACKOFF_RESET_MS = 30 * 1000, /* a connection that lasted this long was a good one */
 	REFUSED_MS = 30 * 1000, /* the hub said no: somebody must do something first */
 	HIGH_WATER = 1024 * 1024,
 };
@@ -25,11 +23,8 @@ retry_later(struct feed *f, uint64_t least_ms)
 
 	random_bytes(&random, sizeof(random));
 	f->state = WAITING;
-	f->n_addrs = 0;
 	timer_cancel(f->check);
-	timer_start(f->retry, least_ms + random % (f->backoff_ms + 1), 0);
-	f->backoff_ms = MIN(f->backoff_ms * 2, BACKOFF_MOST_MS);
-	f->place = (f->place + 1) % f->n_places;
+	timer_start(f->retry, least_ms + places_failed(&f->places, random), 0);
 }
 
 static void
@@ -39,32 +34,19 @@ note_failure(struct feed *f, const char *why)
 	snprintf(f->error, sizeof(f->error), "%s", why);
 	log_limited(LOG_LEVEL_WARN, 6, "meta",
 		"cannot connect to the hub; trying again url=%s error=\"%s\"",
-		f->places[f->place].url, why);
+		places_now(&f->places)->url, why);
 }
 
 static void
 on_host(void *arg, int status, const struct addr *addrs, size_t n)
 {
 	struct feed *f = arg;
-	struct place *p = &f->places[f->place];
-	struct err err;
+	const struct place *p = places_now(&f->places);
 
 	if (f->stopping || status == -ECANCELED)
 		return;
-	f->addr = 0;
-	f->n_addrs = 0;
-	if (status == 0) {
-		f->n_addrs = MIN(n, (size_t)FEED_ADDRS_MAX);
-		memcpy(f->addrs, addrs, f->n_addrs * sizeof(*addrs));
-	} else if (p->last_good != NULL &&
-		addr_parse(&f->addrs[0], p->last_good, p->at.port, &err) == 0) {
-		log_limited(LOG_LEVEL_WARN, 6, "meta",
-			"cannot resolve the hub's name; trying its last address host=%s address=%s "
-			"error=\"%s\"",
-			p->at.host, p->last_good, strerror(-status));
-		f->n_addrs = 1;
-	}
-	f->nameless = f->n_addrs == 0;
+	n = status == 0 ? n : 0;
+	f->nameless = places_found(&f->places, addrs, n) == 0;
 	if (f->nameless) {
 		note_failure(f,
 			status == 0 ? "the hub's name has no address"
@@ -72,6 +54,12 @@ on_host(void *arg, int status, const struct addr *addrs, size_t n)
 		retry_later(f, 0);
 		return;
 	}
+	if (n == 0)
+		log_limited(LOG_LEVEL_WARN, 6, "meta",
+			"cannot resolve the hub's name; trying the addresses that are remembered "
+			"host=%s addresses=%zu error=\"%s\"",
+			p->at.host, f->places.n_addrs,
+			status < 0 ? strerror(-status) : "no address");
 	dial(f);
 }
 
@@ -79,7 +67,7 @@ static void
 on_retry(void *arg)
 {
 	struct feed *f = arg;
-	const struct place *p = &f->places[f->place];
+	const struct place *p = places_now(&f->places);
 
 	if (f->resolve == NULL) {
 		note_failure(f, "no DNS client");
@@ -93,15 +81,17 @@ on_retry(void *arg)
 static void
 dial(struct feed *f)
 {
-	auto_free char *path = NULL, *first = NULL;
-	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg",
-		"edgeway-version: 1", "edgeway-agent: " EDGEWAY_VERSION, NULL};
-	struct ws_dial d = {.addr = f->addrs[f->addr++],
-		.host = f->places[f->place].at.host,
-		.headers = headers,
-		.arg = f};
+	auto_free char *path = NULL, *first = NULL,
+		       *version = xasprintf("edgeway-version: %d", MESH_PROTOCOL);
+	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
+		"edgeway-agent: " EDGEWAY_VERSION, NULL};
+	struct ws_dial d = {.host = places_now(&f->places)->at.host, .headers = headers, .arg = f};
 	struct err err = {0};
 
+	if (!places_next(&f->places, &d.addr)) {
+		retry_later(f, 0);
+		return;
+	}
 	f->joining = f->tls == NULL || (f->has_token && (f->unwanted || feed_expired(f)));
 	f->joined = f->denied = f->unwanted = false;
 	f->at = d.addr;
@@ -125,7 +115,7 @@ dial(struct feed *f)
 	}
 	if (f->conn == NULL) {
 		note_failure(f, err.text);
-		retry_later(f, 0);
+		dial(f);
 	}
 }
 
@@ -143,7 +133,7 @@ on_open(void *arg, struct ws_conn *c)
 	f->opened_ms = f->last_contact_ms = loop_now_ms(f->loop);
 	f->connects++;
 	f->n_errors = 0;
-	f->query[0] = f->error[0] = '\0';
+	f->query[0] = f->error[0] = f->mismatch[0] = '\0';
 	f->protocol->opened(f);
 }
 
@@ -199,6 +189,9 @@ remedy(const struct feed *f, const char *why)
 			  "with hub.token"
 			: "the hub says that this node's certificate was revoked: make a token "
 			  "with `edgewayctl token create --node NAME` on the hub and set hub.token";
+	if (strstr(why, "status 426") != NULL)
+		return "the hub speaks another protocol than this agent: upgrade the older one of "
+		       "the two";
 	if (!f->joining && (feed_expired(f) || strstr(why, alert_expired) != NULL))
 		return f->has_token
 			? "this node's certificate has expired; joining again with hub.token"
@@ -222,33 +215,32 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	f->conn = NULL;
 	if (f->stopping)
 		return;
-	if (was_open && !f->joining && loop_now_ms(f->loop) - f->opened_ms >= BACKOFF_RESET_MS)
-		f->backoff_ms = BACKOFF_FIRST_MS;
+	if (was_open && !f->joining)
+		places_lived(&f->places, loop_now_ms(f->loop) - f->opened_ms, f->state == SYNCED);
 	if (f->joined) {
 		f->state = WAITING;
-		f->backoff_ms = BACKOFF_FIRST_MS;
+		places_reset(&f->places);
 		timer_cancel(f->check);
 		timer_start(f->retry, 0, 0);
 	} else if (!was_open && !f->joining && certificate_refused(why)) {
 		f->unwanted = f->has_token;
 		note_failure(f, advice);
 		retry_later(f, f->has_token ? 0 : REFUSED_MS);
-	} else if (advice != NULL || f->denied) {
-		note_failure(
-			f, advice != NULL ? advice : "the hub refused to sign the certificate");
+	} else if (advice != NULL || f->denied || f->mismatch[0] != '\0') {
+		if (advice == NULL)
+			advice =
+				f->denied ? "the hub refused to sign the certificate" : f->mismatch;
+		note_failure(f, advice);
 		retry_later(f, REFUSED_MS);
 	} else if (was_open) {
 		log_warn("meta",
 			"lost the connection to the hub; serving what is known url=%s why=\"%s\"",
-			f->places[f->place].url, why);
+			places_now(&f->places)->url, why);
 		snprintf(f->error, sizeof(f->error), "%s", why);
 		retry_later(f, f->protocol->closed(f));
-	} else if (f->addr < f->n_addrs) {
-		note_failure(f, why);
-		dial(f);
 	} else {
 		note_failure(f, why);
-		retry_later(f, 0);
+		dial(f);
 	}
 }
 
@@ -259,31 +251,13 @@ static const struct ws_events events = {.open = on_open, .text = on_text, .close
 static int
 take_urls(struct feed *f, const struct feed_config *config, struct err *err)
 {
-	size_t n = 0;
-	int rc;
+	int rc = places_init(&f->places, config->urls, f->cluster_domain, err);
 
-	while (config->urls != NULL && config->urls[n] != NULL)
-		n++;
-	if (n == 0)
-		return err_set(err, EINVAL, "hub.url is empty");
-	f->places = xcalloc(n, sizeof(*f->places));
-	f->n_places = n;
-	for (size_t i = 0; i < n; i++) {
-		struct place *p = &f->places[i];
-
-		p->url = xstrdup(config->urls[i]);
-		if (config->last_good != NULL && config->last_good[i] != NULL)
-			p->last_good = xstrdup(config->last_good[i]);
-		if ((rc = message_url(&p->at, p->url, err)) < 0)
-			return rc;
-		if (message_inside(p->at.host, f->cluster_domain))
-			return err_set(err, EINVAL,
-				"hub.url %s: the name lies inside the cluster domain %s, which "
-				"only the mesh could "
-				"answer: give a name of the network's own DNS or an address",
-				p->url, f->cluster_domain);
-	}
-	return 0;
+	for (size_t i = 0; rc == 0 && i < f->places.n; i++)
+		places_recall(&f->places, i,
+			config->last_good != NULL ? config->last_good[i] : NULL,
+			config->told != NULL ? config->told[i] : NULL);
+	return rc;
 }
 
 static int
@@ -309,7 +283,7 @@ feed_use_upstreams(struct feed *f, const struct addr *upstreams, size_t n)
 		log_error("meta", "the hub's name cannot be resolved: %s", err.text);
 	if (f->state == RESOLVING || (f->state == WAITING && f->nameless)) {
 		f->state = WAITING;
-		f->backoff_ms = BACKOFF_FIRST_MS;
+		places_reset(&f->places);
 		timer_start(f->retry, 0, 0);
 	}
 }
@@ -340,7 +314,6 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->node = xstrdup(config->node);
 	f->node_id = xstrdup(config->node_id[0] != '\0' ? config->node_id : config->node);
 	f->cluster_domain = xstrdup(config->cluster_domain);
-	f->backoff_ms = BACKOFF_FIRST_MS;
 	f->floor_s = config->floor_s;
 	feed_renew_init(f);
 	f->retry = timer_new(f->loop, on_retry, f);
@@ -376,11 +349,7 @@ feed_free(struct feed **out)
 	pki_ctx_free(&f->join_tls);
 	identity_fini(&f->identity);
 	join_files_fini(&f->files);
-	for (size_t i = 0; i < f->n_places; i++) {
-		free(f->places[i].url);
-		free(f->places[i].last_good);
-	}
-	free(f->places);
+	places_fini(&f->places);
 	free(f->joining_key);
 	free(f->join_ca);
 	free(f->node);
@@ -403,16 +372,39 @@ feed_resync(struct feed *f)
 }
 
 void
-feed_remember_address(struct feed *f)
+feed_remember_addresses(struct feed *f, struct message_hello *hello)
 {
-	struct place *p = &f->places[f->place];
-	auto_free char *key = xasprintf("address %s", p->url);
+	const struct place *p = places_now(&f->places);
+	auto_free char *good = xasprintf("address %s", p->url),
+		       *told = xasprintf("addresses %s", p->url), *text = NULL;
 
-	if (p->last_good != NULL && strcmp(p->last_good, f->address) == 0)
+	if (places_good(&f->places, f->address))
+		apply_note(f->apply, good, f->address);
+	if (hello == NULL || !places_told(&f->places, hello->addresses, hello->n_addresses))
 		return;
-	free(p->last_good);
-	p->last_good = xstrdup(f->address);
-	apply_note(f->apply, key, f->address);
+	text = places_told_text(p);
+	apply_note(f->apply, told, text);
+}
+
+void
+feed_places(const struct feed *f, struct buf *out)
+{
+	buf_adds(out, "[");
+	for (size_t i = 0; i < f->places.n; i++) {
+		const struct place *p = &f->places.place[i];
+
+		buf_adds(out, i > 0 ? ",{\"url\":" : "{\"url\":");
+		json_add_text(out, p->url);
+		buf_adds(out, ",\"last_good\":");
+		json_add_text(out, p->last_good != NULL ? p->last_good : "");
+		buf_adds(out, ",\"told\":[");
+		for (size_t k = 0; k < p->n_told; k++) {
+			buf_adds(out, k > 0 ? "," : "");
+			json_add_text(out, p->told[k]);
+		}
+		buf_adds(out, "]}");
+	}
+	buf_adds(out, "]");
 }
 
 struct feed_status
@@ -424,7 +416,7 @@ feed_status(const struct feed *f)
 		.connected = connected,
 		.synced = f->state == SYNCED,
 		.joined = f->tls != NULL,
-		.url = f->places[f->place].url,
+		.url = places_now(&f->places)->url,
 		.address = connected ? f->address : "",
 		.error = f->error,
 		.certificate_not_after = f->identity.not_after,

@@ -4,7 +4,7 @@
  *
  *   WAITING ─timer─► RESOLVING ─► DIALLING ─► GREETING ─hello─► SYNCING ─synced─► SYNCED
  *      ▲                 │            │           │                │                │
- *      └──── back-off: 100 ms doubling to 30 s, full jitter; addresses and hub.url take turns
+ *      └──── back-off: 100 ms doubling to 30 s, full jitter; addresses and hub.url take turns (meta/places)
  *
  * The join takes the same way as far as GREETING, with the other path, and ends in WAITING with a certificate.
  */
@@ -27,8 +27,8 @@ struct feed_config { /* copied */
 	int64_t floor_s; /* the last time stored, seconds since 1970 */
 	const char *cluster_domain;
 	const char *const *urls; /* NULL-terminated */
-	const char *const
-		*last_good; /* for each of urls: address of the last connection as text, or NULL */
+	/* For each of urls, or NULL: address of the last connection as text; those that the hub told. */
+	const char *const *last_good, *const *told;
 	uint64_t heartbeat_ms;
 	uint32_t mark;
 	const struct addr *upstreams;
@@ -58,5 +58,7 @@ void feed_ack(struct feed *feed, unsigned connection, const char *id, const char
 /* Compare with the hub now. */
 void feed_resync(struct feed *feed);
 struct feed_status feed_status(const struct feed *feed);
+/* JSON list: hub.url with the addresses that are remembered. */
+void feed_places(const struct feed *feed, struct buf *out);
 
 #endif

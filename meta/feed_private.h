@@ -12,16 +12,9 @@
 #include "meta/feed.h"
 #include "meta/join.h"
 #include "meta/message.h"
-
-enum { FEED_ADDRS_MAX = 8 };
+#include "meta/places.h"
 
 enum state { WAITING, RESOLVING, DIALLING, GREETING, SYNCING, SYNCED };
-
-struct place { /* where a hub may be */
-	char *url;
-	struct message_url at;
-	char *last_good;
-};
 
 struct renewal { /* of the certificate, by a second connection */
 	struct timer *tick;
@@ -76,10 +69,7 @@ struct feed {
 	struct timer *retry, *check;
 
 	enum state state;
-	struct place *places;
-	size_t n_places, place;
-	struct addr addrs[FEED_ADDRS_MAX];
-	size_t n_addrs, addr;
+	struct places places;
 	struct ws_conn *conn;
 	unsigned connection; /* number of the present one */
 	bool joining, joined, denied;
@@ -91,10 +81,11 @@ struct feed {
 	uint32_t mark;
 	bool stopping;
 	unsigned n_errors;
-	uint64_t backoff_ms, opened_ms, last_contact_ms;
+	uint64_t opened_ms, last_contact_ms;
 	char query[37]; /* id of the comparison under way, "" none */
 	bool query_detail;
 	char error[256];
+	char mismatch[192]; /* the hub speaks another protocol than this agent; "" none */
 	char address[ADDR_TEXT_MAX];
 	uint64_t connects, failures, messages, refused, acks;
 };
@@ -103,8 +94,8 @@ struct feed {
 void feed_send(struct feed *f, const struct message *m, char id[37]);
 /* e: what is answered; NULL when it could not be read. */
 void feed_send_error(struct feed *f, const struct envelope *e, const char *reason);
-/* The hub's address is good: to be tried when its name cannot be resolved. */
-void feed_remember_address(struct feed *f);
+/* The hub's address is good: to be tried when its name cannot be resolved; so are those that it tells. */
+void feed_remember_addresses(struct feed *f, struct message_hello *hello);
 
 /* Reads the token and the certificate of an earlier join. */
 int feed_take_identity(struct feed *f, const struct feed_config *config, struct err *err);

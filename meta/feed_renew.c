@@ -122,7 +122,7 @@ begin(struct feed *f)
 	auto_free char *path = xasprintf("/%s/%s/join", MESH_PROJECT, f->node);
 	const char *headers[] = {NULL};
 	const struct ws_dial d = {.addr = f->at,
-		.host = f->places[f->place].at.host,
+		.host = places_now(&f->places)->at.host,
 		.path = path,
 		.headers = headers,
 		.tls = f->tls,

@@ -91,6 +91,18 @@ send_detail(struct feed *f, const bool want[DIGEST_BUCKETS])
 	f->query_detail = true;
 }
 
+/* Nothing that is understood half: the node serves what it knows until somebody upgrades. */
+static void
+refuse_protocol(struct feed *f, const struct message_hello *hello)
+{
+	snprintf(f->mismatch, sizeof(f->mismatch),
+		"the hub speaks protocol %lld, this agent %d: upgrade the %s (hub %s, agent "
+		"%s)",
+		(long long)hello->protocol, MESH_PROTOCOL,
+		hello->protocol > MESH_PROTOCOL ? "agent" : "hub", hello->hub, EDGEWAY_VERSION);
+	ws_close(f->conn, 1002, "another protocol");
+}
+
 static void
 on_hello(struct feed *f, const struct envelope *e)
 {
@@ -101,13 +113,17 @@ on_hello(struct feed *f, const struct envelope *e)
 		feed_send_error(f, e, err.text);
 		return;
 	}
+	if (hello.protocol != MESH_PROTOCOL) {
+		refuse_protocol(f, &hello);
+		return;
+	}
 	if (hello.cluster_domain[0] != '\0' &&
 		strcasecmp(hello.cluster_domain, f->cluster_domain) != 0)
 		log_warn("meta", "the hub has another cluster domain than this node hub=%s here=%s",
 			hello.cluster_domain, f->cluster_domain);
 	log_info("meta", "connected to the hub url=%s address=%s version=\"%s\"",
-		f->places[f->place].url, f->address, hello.hub);
-	feed_remember_address(f);
+		places_now(&f->places)->url, f->address, hello.hub);
+	feed_remember_addresses(f, &hello);
 	feed_note_time(f, e->timestamp_ms);
 	feed_compare_bundle(f, hello.ca);
 	apply_identity(f->apply, hello.site, hello.zone);

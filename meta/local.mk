@@ -9,6 +9,7 @@ meta_libmeta_a_SOURCES = \
 	meta/load.c meta/load.h \
 	meta/message.c meta/message.h \
 	meta/meta.c meta/meta.h \
+	meta/places.c meta/places.h \
 	meta/mirror.c meta/mirror.h \
 	meta/store.c meta/store.h \
 	meta/writer.c meta/writer.h
@@ -20,7 +21,7 @@ tests_fuzz_message_fuzz_SOURCES = tests/fuzz/message_fuzz.c
 tests_fuzz_message_fuzz_LDADD = $(META_LDADD)
 
 if HAVE_CMOCKA
-META_TESTS = tests/unit/feed_test tests/unit/ipam_test tests/unit/join_test tests/unit/message_test tests/unit/mirror_test tests/unit/store_test
+META_TESTS = tests/unit/feed_test tests/unit/ipam_test tests/unit/join_test tests/unit/message_test tests/unit/mirror_test tests/unit/places_test tests/unit/store_test
 check_PROGRAMS += $(META_TESTS)
 TESTS += $(META_TESTS)
 tests_unit_feed_test_SOURCES = tests/unit/feed_test.c tests/unit/feed_hub.c tests/unit/feed_hub.h
@@ -33,6 +34,8 @@ tests_unit_message_test_SOURCES = tests/unit/message_test.c
 tests_unit_message_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_mirror_test_SOURCES = tests/unit/mirror_test.c
 tests_unit_mirror_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_places_test_SOURCES = tests/unit/places_test.c
+tests_unit_places_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_store_test_SOURCES = tests/unit/store_test.c
 tests_unit_store_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 endif

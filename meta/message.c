@@ -43,6 +43,19 @@ copy_text(char *to, size_t size, const struct tree_node *n)
 	return true;
 }
 
+/* Those that are too many, or too long to be an address, are left out. */
+static void
+take_addresses(struct message_hello *to, const struct tree_node *list)
+{
+	tree_each(list, n)
+	{
+		if (to->n_addresses < MESSAGE_ADDRESSES_MAX &&
+			copy_text(to->addresses[to->n_addresses], MESSAGE_ADDRESS_TEXT, n) &&
+			to->addresses[to->n_addresses][0] != '\0')
+			to->n_addresses++;
+	}
+}
+
 int
 message_hello(struct message_hello *to, const char *json, size_t len, struct err *err)
 {
@@ -56,6 +69,9 @@ message_hello(struct message_hello *to, const char *json, size_t len, struct err
 	if ((rc = tree_parse(&t, "hello", json, len, err)) < 0)
 		return rc;
 	root = tree_document(t, 0);
+	to->protocol = to->n_addresses = 0;
+	tree_int(tree_get(root, "protocol"), 0, INT32_MAX, &to->protocol);
+	take_addresses(to, tree_get(root, "addresses"));
 	fits = copy_text(to->site, sizeof(to->site), tree_get(root, "site")) &&
 		copy_text(to->zone, sizeof(to->zone), tree_get(root, "zone")) &&
 		copy_text(to->cluster_domain, sizeof(to->cluster_domain),

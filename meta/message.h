@@ -14,7 +14,13 @@ struct message_service {
 };
 int message_service(struct message_service *to, const char *resource, struct err *err);
 
+enum { MESSAGE_ADDRESSES_MAX = 4, MESSAGE_ADDRESS_TEXT = 46 };
+
 struct message_hello {
+	int64_t protocol; /* MESH_PROTOCOL, or what this agent does not speak; 0: it does not say */
+	char addresses[MESSAGE_ADDRESSES_MAX]
+		      [MESSAGE_ADDRESS_TEXT]; /* where else the hub is; not checked yet */
+	size_t n_addresses;
 	char site[MESH_NODE_MAX + 1], zone[MESH_NODE_MAX + 1], cluster_domain[MESH_NODE_MAX + 1];
 	char hub[64];
 	char ca[65]; /* sha256 of its CAs as PEM text, hex; "" not said */

@@ -13,7 +13,7 @@
 
 struct meta {
 	struct meta_config config; /* strings owned */
-	char **urls, **last_good;
+	char **urls, **last_good, **told; /* of each url: what is remembered */
 	int64_t floor_s; /* the last time stored */
 	char *path;
 	meta_use_fn *use;
@@ -60,9 +60,11 @@ read_last_good(struct meta *m, struct store *store)
 	auto_free char *time = NULL;
 
 	for (size_t i = 0; m->urls[i] != NULL && store != NULL; i++) {
-		auto_free char *key = xasprintf("address %s", m->urls[i]);
+		auto_free char *good = xasprintf("address %s", m->urls[i]),
+			       *told = xasprintf("addresses %s", m->urls[i]);
 
-		m->last_good[i] = store_note(store, key);
+		m->last_good[i] = store_note(store, good);
+		m->told[i] = store_note(store, told);
 	}
 	if (store != NULL && (time = store_note(store, "time")) != NULL)
 		m->floor_s = strtoll(time, NULL, 10);
@@ -136,6 +138,7 @@ copy_config(struct meta *m, const struct meta_config *c)
 		n++;
 	m->urls = xcalloc(n + 1, sizeof(*m->urls));
 	m->last_good = xcalloc(n + 1, sizeof(*m->last_good));
+	m->told = xcalloc(n + 1, sizeof(*m->told));
 	for (size_t i = 0; i < n; i++)
 		m->urls[i] = xstrdup(c->hub_urls[i]);
 	m->config.hub_urls = (const char *const *)m->urls;
@@ -153,9 +156,11 @@ free_meta(struct meta *m)
 	for (size_t i = 0; m->urls[i] != NULL; i++) {
 		free(m->urls[i]);
 		free(m->last_good[i]);
+		free(m->told[i]);
 	}
 	free(m->urls);
 	free(m->last_good);
+	free(m->told);
 	free_text(m->config.data_dir);
 	free_text(m->config.node);
 	free_text(m->config.ca);
@@ -225,6 +230,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.cluster_domain = c->cluster_domain,
 		.urls = c->hub_urls,
 		.last_good = (const char *const *)m->last_good,
+		.told = (const char *const *)m->told,
 		.heartbeat_ms = c->heartbeat_ms,
 		.mark = c->mark,
 		.upstreams = upstreams,
@@ -389,6 +395,8 @@ state_feed(const struct meta *m, struct buf *out)
 	json_add_text(out, f.address);
 	buf_adds(out, ",\"error\":");
 	json_add_text(out, f.error);
+	buf_adds(out, ",\"hubs\":");
+	feed_places(m->feed, out);
 	if (f.last_contact_ms != 0)
 		buf_printf(out, ",\"last_contact_ms_ago\":%llu",
 			(unsigned long long)(now - f.last_contact_ms));

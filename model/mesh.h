@@ -9,6 +9,7 @@
 #define MESH_MARK 0x45570001u /* SO_MARK of the agent's own connections: never DNATed */
 
 enum {
+	MESH_PROTOCOL = 1, /* doc/protocol.md, "Metadata": said by both sides, must be the same */
 	MESH_NAME_MAX = 63, /* DNS label: service and namespace */
 	MESH_SERVICE_MAX = 127, /* <service>, or <hostname>.<service> for single pods */
 	MESH_NODE_MAX = 253, /* DNS subdomain: node */

@@ -36,7 +36,7 @@ struct hub {
 	struct ws_conn *conn; /* of the node, events only */
 	struct entry services[SERVICES_MAX];
 	size_t n;
-	int refuse;
+	int refuse, protocol;
 	char site[64];
 	char *database;
 	struct hub_saw saw;
@@ -272,7 +272,9 @@ on_accept(void *arg, struct ws_conn *c)
 	int status = 0;
 
 	pthread_mutex_lock(&hub->lock);
-	if (strstr(ws_path(c), "/join") != NULL) {
+	if (hub->refuse == 426) {
+		status = hub->refuse;
+	} else if (strstr(ws_path(c), "/join") != NULL) {
 		if (hub->refuse != 0)
 			status = hub->refuse;
 		else if (strncmp(bearer, "Bearer ", 7) != 0 ||
@@ -297,9 +299,9 @@ on_open(void *arg, struct ws_conn *c)
 	hub->conn = c;
 	hub->saw.opens++;
 	hello = xasprintf(
-		"{\"hub\":\"test\",\"protocol\":1,\"node\":\"%s\",\"site\":\"%s\",\"zone\":\"\","
+		"{\"hub\":\"test\",\"protocol\":%d,\"node\":\"%s\",\"site\":\"%s\",\"zone\":\"\","
 		"\"clusterDomain\":\"cluster.local\"}",
-		ws_peer_name(c), hub->site);
+		hub->protocol, ws_peer_name(c), hub->site);
 	send_to(c, OP_INSERT, "node/hello", "", hello);
 	pthread_mutex_unlock(&hub->lock);
 }
@@ -382,6 +384,7 @@ hub_new(void)
 	struct err err = {0};
 
 	hub->fd = -1;
+	hub->protocol = 1;
 	snprintf(hub->site, sizeof(hub->site), "east");
 	pthread_mutexattr_init(&attr);
 	pthread_mutexattr_settype(&attr, PTHREAD_MUTEX_RECURSIVE); /* ws_close may call back */
@@ -491,6 +494,14 @@ const char *
 hub_token(const struct hub *hub)
 {
 	return hub->token;
+}
+
+void
+hub_protocol(struct hub *hub, int protocol)
+{
+	pthread_mutex_lock(&hub->lock);
+	hub->protocol = protocol;
+	pthread_mutex_unlock(&hub->lock);
 }
 
 void

@@ -23,7 +23,8 @@ void hub_start(struct hub *hub);
 void hub_stop(struct hub *hub);
 uint16_t hub_port(const struct hub *hub);
 const char *hub_token(const struct hub *hub);
-void hub_refuse(struct hub *hub, int status); /* joins; 0: no more */
+void hub_refuse(struct hub *hub, int status); /* joins, with 426 all; 0: no more */
+void hub_protocol(struct hub *hub, int protocol); /* said in the next hello */
 void hub_site(struct hub *hub, const char *site); /* said in the next hello */
 /* Looks into this database when an ack comes; NULL: no more. */
 void hub_check_database(struct hub *hub, const char *path);

@@ -17,7 +17,7 @@
 #include "meta/meta.h"
 
 struct world {
-	char dir[64], database[96], url[64];
+	char dir[64], database[96], url[64], second_url[64];
 	struct hub *hub;
 	struct loop *loop;
 	struct meta *meta;
@@ -41,7 +41,7 @@ on_use(void *arg, const struct snapshot *snapshot)
 static int
 open_agent(struct world *w, struct err *err)
 {
-	const char *urls[] = {w->url, NULL};
+	const char *urls[] = {w->url, w->second_url[0] != '\0' ? w->second_url : NULL, NULL};
 	struct meta_config config = {.loop = w->loop,
 		.data_dir = w->dir,
 		.node = w->node,
@@ -373,6 +373,56 @@ token_is_refused(void **state)
 	assert_false(meta_connected(w->meta));
 }
 
+/* Said in words that tell whom to upgrade; what is known is served. */
+static void
+another_protocol(void **state)
+{
+	struct world *w = *state;
+
+	hub_put(w->hub, "default/web", 1);
+	start_agent(w);
+	until(w, synced(w) && hub_saw(w->hub).acks == 1);
+	hub_protocol(w->hub, 2);
+	hub_drop(w->hub);
+	until(w, state_says(w, "the hub speaks protocol 2, this agent 1: upgrade the agent"));
+	until(w, !meta_connected(w->meta));
+	assert_int_equal(port_of(w, "default/web"), 30001);
+	meta_stop(&w->meta);
+	hub_protocol(w->hub, 0);
+	start_agent(w);
+	until(w, state_says(w, "upgrade the hub"));
+	meta_stop(&w->meta);
+	hub_refuse(w->hub, 426); /* the hub was the first to say no */
+	start_agent(w);
+	until(w, state_says(w, "another protocol than this agent: upgrade the older one"));
+	meta_stop(&w->meta);
+	hub_refuse(w->hub, 0);
+	hub_protocol(w->hub, 1);
+	start_agent(w);
+	until(w, synced(w));
+	assert_int_equal(hub_saw(w->hub).errors, 0);
+}
+
+/* The first of two is dead: the second serves, for joining too; and is left for the first when that lives. */
+static void
+second_hub(void **state)
+{
+	struct world *w = *state;
+
+	memcpy(w->second_url, w->url, sizeof(w->url));
+	snprintf(w->url, sizeof(w->url), "wss://127.0.0.1:1");
+	hub_put(w->hub, "default/web", 1);
+	start_agent(w);
+	until(w, synced(w) && port_of(w, "default/web") == 30001);
+	assert_true(state_says(w, w->second_url));
+	meta_stop(&w->meta);
+	snprintf(w->url, sizeof(w->url), "wss://localhost:%u", hub_port(w->hub));
+	start_agent(w);
+	until(w, synced(w));
+	assert_true(state_says(w, w->url));
+	assert_int_equal(hub_saw(w->hub).joins, 1);
+}
+
 static void
 another_ca_is_refused(void **state)
 {
@@ -627,6 +677,8 @@ main(void)
 		CASE(garbage),
 		CASE(reconnects),
 		CASE(token_is_refused),
+		CASE(another_protocol),
+		CASE(second_hub),
 		CASE(another_ca_is_refused),
 		CASE(certificate_of_another_node),
 		CASE(hub_is_late),

@@ -339,9 +339,11 @@ identity_fini(struct identity *id)
 struct client *
 bed_dial_events(struct bed *b, const char *node, const struct identity *id, const char *cert)
 {
-	auto_free char *header = xasprintf("node_id: %s", node);
-	const char *headers[] = {header, "project_id: " MESH_PROJECT, "connectionuse: msg",
-		"edgeway-version: 1", NULL};
+	auto_free char *header = xasprintf("node_id: %s", node),
+		       *version = xasprintf(
+			       "edgeway-version: %s", b->protocol != NULL ? b->protocol : "1");
+	const char *headers[] = {
+		header, "project_id: " MESH_PROJECT, "connectionuse: msg", version, NULL};
 	struct ssl_ctx_st *ctx = NULL;
 	struct err err = {0};
 

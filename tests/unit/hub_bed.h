@@ -43,6 +43,7 @@ struct bed {
 	struct ssl_ctx_st *contexts[32];
 	char *cas[32];
 	size_t n_contexts;
+	const char *protocol; /* that nodes say from now on; NULL: this one */
 };
 
 struct identity {

@@ -128,6 +128,9 @@ events_need_the_certificate_of_the_name(void **state)
 	id = bed_join(b, "edge-1");
 	assert_refused(b, bed_dial_events(b, "edge-2", &id, id.cert), "403");
 	assert_refused(b, bed_dial_events(b, "edge-1", &id, NULL), "403");
+	b->protocol = "2"; /* of a newer agent: it must not be told half of what it expects */
+	assert_refused(b, bed_dial_events(b, "edge-1", &id, id.cert), "426");
+	b->protocol = NULL;
 	identity_fini(&id);
 }
 

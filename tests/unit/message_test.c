@@ -43,6 +43,19 @@ hellos(void **state)
 	assert_int_equal(hello_of(&h, "{\"site\":\"east\",\"hub\":\"1\",\"more\":[1]}"), 0);
 	assert_string_equal(h.site, "east");
 	assert_string_equal(h.zone, "");
+	assert_int_equal(h.protocol, 0);
+	assert_int_equal(h.n_addresses, 0);
+	assert_int_equal(hello_of(&h,
+				 "{\"protocol\":7,\"addresses\":[\"192.0.2.1\",\"\",7,[],"
+				 "\"2001:db8::1\",\"aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+				 "aaaaaaaaaaaaaa\"]}"),
+		0);
+	assert_int_equal(h.protocol, 7);
+	assert_string_equal(h.addresses[0], "192.0.2.1");
+	assert_string_equal(h.addresses[h.n_addresses - 1], "2001:db8::1");
+	assert_int_equal(hello_of(&h, "{\"protocol\":-1,\"addresses\":\"x\"}"), 0);
+	assert_int_equal(h.protocol, 0);
+	assert_int_equal(h.n_addresses, 0);
 	assert_int_equal(hello_of(&h, "{}"), 0);
 	assert_int_equal(hello_of(&h, ""), -EINVAL);
 	assert_int_equal(hello_of(&h, "[]"), -EINVAL);

@@ -1,0 +1,147 @@
+"""The way from a node to its hub: several hubs, names that change, addresses that the hub told."""
+import os
+import signal
+
+import pytest
+
+import lab as labs
+from lab import Agent, HUB_PORT, Hub, Lab, Machine, Node, service, wait_for
+
+FIRST, SECOND, NOBODY = "192.0.2.1", "192.0.2.2", "192.0.2.99"
+WEB = service("web", ("http", 80, 8080))
+
+
+class Names:
+    """A real dnsmasq whose names the test changes."""
+
+    def __init__(self, lab):
+        self.machine = Machine(lab, "dns", address=labs.UPSTREAM_ADDRESS)
+        self.hosts = os.path.join(self.machine.dir, "names")
+        self.names = {"www.example.test": ["203.0.113.7"]}
+        self.write()
+        self.process = None
+        self.start()
+
+    def start(self):
+        self.process = self.machine.start(
+            "dnsmasq", "dnsmasq", "--keep-in-foreground", "--no-hosts", "--no-resolv", "--user=root", "--pid-file=",
+            "--log-facility=-", "--bind-interfaces", f"--listen-address={labs.UPSTREAM_ADDRESS}", "--conf-file=/dev/null",
+            "--local=/test/", f"--addn-hosts={self.hosts}")
+        wait_for("dnsmasq", lambda: self.machine.address_of("www.example.test", f"@{labs.UPSTREAM_ADDRESS}"))
+
+    def write(self):
+        with open(self.hosts, "w") as f:
+            f.writelines(f"{a} {n}\n" for n, found in self.names.items() for a in found)
+
+    def set(self, name, *addresses):
+        self.names[name] = addresses
+        self.write()
+        os.kill(self.process.pid, signal.SIGHUP)
+        wait_for(name, lambda: self.machine.address_of(name, f"@{labs.UPSTREAM_ADDRESS}") == addresses[0])
+
+
+class Replica(Hub):
+    """Another hub of the same CA, in a machine of its own."""
+
+    def __init__(self, lab, first, address, *options):
+        self.before, self.address, self.lab = (), address, lab
+        ca = os.path.join(first.machine.dir, "data", "ca")
+        self.options = ("--tls.ca", f"{ca}.pem", "--tls.caKey", f"{ca}.key", *options)
+        self.machine = Machine(lab, "cloud2", address=address)
+        self.manifests = os.path.join(self.machine.dir, "manifests")
+        self.socket = os.path.join(self.machine.dir, "hub.sock")
+        os.makedirs(self.manifests)
+        self.start()
+
+    def start(self):
+        self.process = self.machine.start(
+            "hub", self.lab.program("edgeway-hub"), "--listen", f"{self.address}:{HUB_PORT}",
+            "--source.manifests", self.manifests, "--dataDir", os.path.join(self.machine.dir, "data"),
+            "--admin.listen", "", "--admin.socket", self.socket, "--ingress.http", "", *self.options)
+        wait_for("hub healthy", lambda: self.process.alive() and self.ask("/healthz")[0] == 200)
+
+
+@pytest.fixture
+def lab():
+    with Lab() as made:
+        yield made
+        for p in made.processes:
+            print(f"--- {p.name}\n{p.log()[-3000:]}")
+
+
+def meta(agent):
+    return agent.state()["meta"]
+
+
+def at(agent, address):
+    """In step with the hub at this address?"""
+    m = meta(agent)
+    return m["synced"] and m["address"] == f"{address}:{HUB_PORT}"
+
+
+def test_several_hubs(lab):
+    """The first name leads nowhere, the second hub serves; later the first is found by asking for its name again."""
+    names = Names(lab)
+    names.set("hub-a.example.test", NOBODY)
+    names.set("hub-b.example.test", SECOND)
+    first = Hub(lab, "--tls.names", "hub-a.example.test")
+    second = Replica(lab, first, SECOND, "--tls.names", "hub-b.example.test")
+    for hub in (first, second):
+        hub.write("web.yaml", WEB)
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), second, "--hub.url",
+                  f"wss://hub-a.example.test:{HUB_PORT},wss://hub-b.example.test:{HUB_PORT}")
+    wait_for("the second hub", lambda: at(agent, SECOND), 60)
+    assert meta(agent)["url"] == f"wss://hub-b.example.test:{HUB_PORT}"
+    # the replicas hold the same: going from one to the other costs nothing and loses nothing
+    names.set("hub-a.example.test", FIRST)
+    changes = agent.metrics()['edgeway_meta_changes_total{operation="update"}']
+    second.process.kill()
+    wait_for("the first hub", lambda: at(agent, FIRST), 60)
+    assert agent.state()["services"] == 1
+    assert agent.metrics()['edgeway_meta_changes_total{operation="update"}'] == changes
+    second.start()
+    first.process.kill()
+    wait_for("the second hub again", lambda: at(agent, SECOND), 60)
+
+
+def test_told_addresses(lab):
+    """What the hub told of itself reaches a replica when neither name service nor hub are there."""
+    names = Names(lab)
+    names.set("hub.example.test", FIRST)
+    first = Hub(lab, "--tls.names", f"hub.example.test,{FIRST},{SECOND}")
+    second = Replica(lab, first, SECOND, "--tls.names", f"hub.example.test,{FIRST},{SECOND}")
+    for hub in (first, second):
+        hub.write("web.yaml", WEB)
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), first, "--hub.url", f"wss://hub.example.test:{HUB_PORT}")
+    wait_for("the first hub", lambda: at(agent, FIRST))
+    wait_for("remembered", lambda: meta(agent)["hubs"] == [
+        {"url": f"wss://hub.example.test:{HUB_PORT}", "last_good": f"{FIRST}:{HUB_PORT}", "told": [FIRST, SECOND]}])
+    wait_for("on the disk", lambda: meta(agent)["waiting"] == 0)
+    first.process.kill()
+    # the name still leads to the hub that is gone
+    wait_for("the second hub", lambda: at(agent, SECOND), 60)
+    agent.process.kill()
+    names.process.kill()
+    agent.start()
+    wait_for("the second hub, from what is remembered", lambda: at(agent, SECOND), 60)
+    assert "cannot resolve the hub's name; trying the addresses that are remembered" in agent.process.log()
+
+
+def test_strangers_at_a_told_address(lab):
+    """An address is no proof: whoever answers there must bear the name of hub.url and a certificate of its CA."""
+    names = Names(lab)
+    names.set("hub.example.test", FIRST)
+    first = Hub(lab, "--tls.names", f"hub.example.test,{FIRST},{SECOND}")
+    first.write("web.yaml", WEB)
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), first, "--hub.url", f"wss://hub.example.test:{HUB_PORT}")
+    wait_for("the first hub", lambda: at(agent, FIRST))
+    # of the same CA, but for another name
+    other = Replica(lab, first, SECOND, "--tls.names", "other.example.test")
+    first.process.kill()
+    failures = agent.metrics()["edgeway_meta_connection_failures_total"]
+    wait_for("refused there", lambda: "hub.example.test" in meta(agent)["error"] and
+             agent.metrics()["edgeway_meta_connection_failures_total"] > failures + 1, 60)
+    assert not meta(agent)["connected"] and agent.state()["services"] == 1
+    assert other.ask("/nodes")[1].count('"connected":true') == 0
+    first.start()
+    wait_for("the first hub again", lambda: at(agent, FIRST), 90)
