@@ -264,6 +264,12 @@ pki_x509_begins(const X509 *cert)
 	return seconds_of(X509_get0_notBefore(cert));
 }
 
+int64_t
+pki_x509_ends(const X509 *cert)
+{
+	return seconds_of(X509_get0_notAfter(cert));
+}
+
 bool
 pki_bundle_holds(const char *pem, const char *hash)
 {

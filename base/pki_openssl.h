@@ -42,8 +42,9 @@ EVP_PKEY *pki_read_key(const char *pem, const char *what, struct err *err);
 /* Certificate as PEM (heap); NULL when OpenSSL cannot. */
 char *pki_write_cert(X509 *cert);
 void pki_x509_hash(const X509 *cert, char hash[65]);
-/* Its notBefore, seconds since 1970. */
+/* Its notBefore and its notAfter, seconds since 1970. */
 int64_t pki_x509_begins(const X509 *cert);
+int64_t pki_x509_ends(const X509 *cert);
 void pki_x509_serial(const X509 *cert, char serial[41]);
 /* The name that the certificate speaks for, see pki_cert_info; heap, "" when it has none. */
 char *pki_x509_name(const X509 *cert);

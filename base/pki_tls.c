@@ -436,6 +436,16 @@ pki_peer_serial(const SSL *ssl, char serial[PKI_SERIAL_TEXT])
 		pki_x509_serial(cert, serial);
 }
 
+int64_t
+pki_peer_not_after(const SSL *ssl)
+{
+	X509 *cert = SSL_get0_peer_certificate(ssl);
+
+	if (cert == NULL || SSL_get_verify_result(ssl) != X509_V_OK)
+		return 0;
+	return pki_x509_ends(cert);
+}
+
 bool
 pki_peer_alert(SSL *ssl, char *why, size_t size)
 {

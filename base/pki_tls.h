@@ -30,6 +30,8 @@ enum pki_step pki_verify_client_step(
 char *pki_peer_name(const struct ssl_st *ssl);
 /* Its serial number, see pki_cert_serial; "" when there is none. */
 void pki_peer_serial(const struct ssl_st *ssl, char serial[PKI_SERIAL_TEXT]);
+/* When it ends, seconds since 1970; 0 when there is none. */
+int64_t pki_peer_not_after(const struct ssl_st *ssl);
 /* Client: the alert with which the server ended the connection, as a sentence; false when none
  * came. */
 bool pki_peer_alert(struct ssl_st *ssl, char *why, size_t size);

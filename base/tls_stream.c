@@ -330,6 +330,13 @@ tls_stream_peer(const struct tls_stream *s)
 	return s->peer != NULL ? s->peer : "";
 }
 
+int64_t
+tls_stream_peer_ends(const struct tls_stream *s, char serial[PKI_SERIAL_TEXT])
+{
+	pki_peer_serial(s->ssl, serial);
+	return pki_peer_not_after(s->ssl);
+}
+
 const char *
 tls_stream_why(const struct tls_stream *s)
 {

@@ -50,6 +50,8 @@ ssize_t tls_stream_write(struct tls_stream *s, const void *data, size_t n);
 void tls_stream_want(struct tls_stream *s, bool writable);
 /* Name in the peer's certificate; "" before TLS_OPEN. */
 const char *tls_stream_peer(const struct tls_stream *s);
+/* Its serial number (pki_cert_serial) and its end, seconds since 1970. After TLS_OPEN. */
+int64_t tls_stream_peer_ends(const struct tls_stream *s, char serial[PKI_SERIAL_TEXT]);
 const char *tls_stream_why(const struct tls_stream *s);
 
 #endif

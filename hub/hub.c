@@ -3,6 +3,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
@@ -28,6 +29,7 @@ struct hub {
 	struct manifests *manifests; /* one of these two is the source */
 	struct kubernetes *kubernetes;
 	struct nodes *nodes;
+	struct tunnels *tunnels;
 	struct ssl_ctx_st *tls;
 	struct timer *renew, *explain;
 	bool ready;
@@ -128,6 +130,7 @@ on_renew(void *arg)
 		pki_ctx_free(&ctx);
 		return;
 	}
+	tunnels_renew(hub->tunnels, ctx);
 	pki_ctx_free(&hub->tls);
 	hub->tls = ctx;
 }
@@ -174,6 +177,31 @@ start_certs(struct hub *hub, const struct hub_config *config, const struct addr 
 }
 
 /* --- start and stop ------------------------------------------------------- */
+
+static bool
+refuses(void *arg, const char *node, const char *serial)
+{
+	const struct hub *hub = arg;
+
+	return certs_refuses(hub->certs, node, serial);
+}
+
+static void
+start_tunnels(struct hub *hub, uint64_t heartbeat_ms)
+{
+	struct rlimit limit = {.rlim_cur = 1024};
+	struct tunnels_setup setup = {
+		.loop = hub->loop,
+		.tls = hub->tls,
+		.heartbeat_ms = heartbeat_ms,
+		.refuses = refuses,
+		.arg = hub,
+	};
+
+	getrlimit(RLIMIT_NOFILE, &limit);
+	setup.most = (size_t)MIN(limit.rlim_cur / 4, (rlim_t)TUNNELS_MOST);
+	hub->tunnels = tunnels_new(&setup);
+}
 
 static int
 start_source(struct hub *hub, const struct hub_config *config, struct err *err)
@@ -222,6 +250,8 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 	nodes.tls = hub->tls;
 	nodes.certs = hub->certs;
 	nodes.tokens = hub->tokens;
+	start_tunnels(hub, nodes.heartbeat_ms);
+	nodes.tunnels = hub->tunnels;
 	if ((rc = nodes_start(&hub->nodes, hub->loop, &nodes, err)) < 0)
 		return rc;
 	hub->renew = timer_new(hub->loop, on_renew, hub);
@@ -251,6 +281,12 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 }
 
 void
+hub_drain(struct hub *hub, void (*done)(void *arg), void *arg)
+{
+	tunnels_drain(hub->tunnels, done, arg);
+}
+
+void
 hub_stop(struct hub **out)
 {
 	struct hub *hub = take_ptr(out);
@@ -262,6 +298,7 @@ hub_stop(struct hub **out)
 	manifests_stop(&hub->manifests);
 	kubernetes_stop(&hub->kubernetes);
 	nodes_stop(&hub->nodes);
+	tunnels_free(&hub->tunnels);
 	fanout_free(&hub->fanout);
 	cluster_free(&hub->cluster);
 	tokens_close(&hub->tokens);
@@ -298,6 +335,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	else
 		kubernetes_metrics(hub->kubernetes, m);
 	nodes_metrics(hub->nodes, m);
+	tunnels_metrics(hub->tunnels, m);
 }
 
 static void
@@ -343,6 +381,8 @@ hub_state(const struct hub *hub, struct buf *out)
 		kubernetes_state(hub->kubernetes, out);
 	buf_adds(out, ",\"nodes\":");
 	nodes_state(hub->nodes, false, out);
+	buf_adds(out, ",\"tunnels\":");
+	tunnels_state(hub->tunnels, out);
 	buf_adds(out, ",\"services\":[");
 	add_services(hub, out);
 	buf_adds(out, "]}");
@@ -353,6 +393,14 @@ hub_nodes(const struct hub *hub, struct buf *out)
 {
 	buf_adds(out, "{\"nodes\":");
 	nodes_state(hub->nodes, true, out);
+	buf_adds(out, "}\n");
+}
+
+void
+hub_tunnels(const struct hub *hub, struct buf *out)
+{
+	buf_adds(out, "{\"tunnels\":");
+	tunnels_state(hub->tunnels, out);
 	buf_adds(out, "}\n");
 }
 
@@ -410,7 +458,7 @@ hub_node_revoke(struct hub *hub, const char *node, struct err *err)
 		return err_set(err, EINVAL, "\"%.80s\" cannot be the name of a node", node);
 	if ((rc = certs_revoke(hub->certs, node, now_s(), err)) < 0)
 		return rc;
-	ended = nodes_revoked(hub->nodes, node);
+	ended = nodes_revoked(hub->nodes, node) + tunnels_revoked(hub->tunnels, node);
 	if ((rc = tokens_revoke_node(hub->tokens, node, err)) < 0)
 		err_wrap(err, rc,
 			"the certificates are revoked, the tokens made for the node are not");

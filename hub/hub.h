@@ -37,6 +37,8 @@ struct hub_config {
 int hub_start(
 	struct hub **hub, struct loop *loop, const struct hub_config *config, struct err *err);
 void hub_stop(struct hub **hub);
+/* Nodes get no new streams; `done` once the last has ended, not from within this call. */
+void hub_drain(struct hub *hub, void (*done)(void *arg), void *arg);
 
 /* Has the source been read? Nodes are told nothing before. */
 bool hub_ready(const struct hub *hub);
@@ -46,6 +48,8 @@ void hub_metrics(const struct hub *hub, struct metrics *m);
 void hub_state(const struct hub *hub, struct buf *out);
 /* {"nodes":[{"node","connected","address","pending",...,"serial","expires","revoked"}]} */
 void hub_nodes(const struct hub *hub, struct buf *out);
+/* {"tunnels":[{"node","address","state","streams","rtt_ms",...}]} */
+void hub_tunnels(const struct hub *hub, struct buf *out);
 
 /* The whole token, `<sha256 of the CA>.<secret>`. node "": for any name that holds no certificate. */
 int hub_token_create(

@@ -3,6 +3,7 @@ hub_libhub_a_SOURCES = \
 	hub/certs.c hub/certs.h \
 	hub/claims.c hub/claims.h \
 	hub/fanout.c hub/fanout.h \
+	hub/hello.c hub/hello.h \
 	hub/https.c hub/https.h \
 	hub/hub.c hub/hub.h \
 	hub/join.c hub/join.h \
@@ -15,15 +16,17 @@ hub_libhub_a_SOURCES = \
 	hub/manifests.c hub/manifests.h \
 	hub/names.c hub/names.h \
 	hub/nodes.c hub/nodes.h \
+	hub/peek.c hub/peek.h \
 	hub/pending.c hub/pending.h \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
 	hub/revoked.c hub/revoked.h \
 	hub/route.c hub/route.h \
 	hub/talk.c hub/talk.h \
 	hub/split.c hub/split.h \
-	hub/tokens.c hub/tokens.h
+	hub/tokens.c hub/tokens.h \
+	hub/tunnels.c hub/tunnels.h
 
-HUB_LDADD = hub/libhub.a $(MODEL_LDADD) $(CURL_LIBS)
+HUB_LDADD = hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS)
 FUZZERS += tests/fuzz/split_fuzz
 tests_fuzz_split_fuzz_SOURCES = tests/fuzz/split_fuzz.c
 tests_fuzz_split_fuzz_LDADD = $(HUB_LDADD)
@@ -35,6 +38,7 @@ HUB_TESTS = \
 	tests/unit/kubeconfig_test \
 	tests/unit/manifests_test \
 	tests/unit/nodes_test \
+	tests/unit/peek_test \
 	tests/unit/reflector_test \
 	tests/unit/split_test \
 	tests/unit/tokens_test
@@ -52,6 +56,8 @@ tests_unit_manifests_test_SOURCES = tests/unit/manifests_test.c
 tests_unit_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_nodes_test_SOURCES = tests/unit/nodes_test.c
 tests_unit_nodes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_peek_test_SOURCES = tests/unit/peek_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
+tests_unit_peek_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_reflector_test_SOURCES = tests/unit/reflector_test.c tests/unit/api_bed.c tests/unit/api_bed.h
 tests_unit_reflector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_split_test_SOURCES = tests/unit/split_test.c

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "hub/listen.h"
+#include "hub/peek.h"
 #include "hub/route.h"
 #include "model/envelope.h"
 #include "model/json.h"
@@ -25,6 +26,7 @@ struct nodes {
 	struct loop *loop;
 	struct ws *ws;
 	struct listen *listen;
+	struct peek *peek;
 	struct timer *tick;
 	struct join_config join;
 	struct peer *peers;
@@ -227,17 +229,29 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		listen_room(n->listen, n->n_peers < n->most);
 }
 
-static bool
-on_socket(void *arg, int fd)
+static void
+on_known(void *arg, int fd, enum hello kind)
 {
 	struct nodes *n = arg;
 	int rc;
 
+	if (kind == HELLO_REVERSE) {
+		tunnels_adopt(n->config.tunnels, fd);
+		return;
+	}
 	/* ws_adopt owns the descriptor from here on, whatever comes of it. */
 	rc = ws_adopt(n->ws, fd);
 	if (rc < 0)
 		log_limited(LOG_LEVEL_WARN, 6, "hub", "a connection was turned away: %s",
 			rc == -EBUSY ? "too many handshakes are under way" : "it ended at once");
+}
+
+static bool
+on_socket(void *arg, int fd)
+{
+	struct nodes *n = arg;
+
+	peek_take(n->peek, fd);
 	return true;
 }
 
@@ -255,15 +269,16 @@ on_tick(void *arg)
 
 /* --- start and stop ------------------------------------------------------- */
 
-/* Strangers get a quarter of the descriptors, nodes a half: the rest is for files and the admin socket. */
+/* Strangers get a quarter of the descriptors (half of it until they have said what they are), nodes a quarter, tunnels
+ * another (hub.c): the rest is for what comes in, files and the admin socket. */
 static void
 share_descriptors(struct nodes *n, size_t *handshakes)
 {
 	struct rlimit limit = {.rlim_cur = 1024};
 
 	getrlimit(RLIMIT_NOFILE, &limit);
-	n->most = (size_t)MIN(limit.rlim_cur / 2, (rlim_t)NODES_CONNECTIONS_MAX);
-	*handshakes = (size_t)MIN(limit.rlim_cur / 4, (rlim_t)NODES_HANDSHAKES_MAX);
+	n->most = (size_t)MIN(limit.rlim_cur / 4, (rlim_t)NODES_CONNECTIONS_MAX);
+	*handshakes = (size_t)MIN(limit.rlim_cur / 8, (rlim_t)NODES_HANDSHAKES_MAX);
 }
 
 int
@@ -295,6 +310,7 @@ nodes_start(
 	n->join = (struct join_config){loop, config->certs, config->tokens, &n->join_stats};
 	n->tick = timer_new(loop, on_tick, n);
 	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);
+	n->peek = peek_new(loop, ws.handshakes_max, on_known, n);
 	rc = ws_new(&n->ws, loop, &ws, err);
 	if (rc == 0)
 		rc = listen_start(&n->listen, loop, &config->listen, on_socket, n, err);
@@ -312,6 +328,7 @@ nodes_stop(struct nodes **out)
 	if (n == NULL)
 		return;
 	listen_stop(&n->listen);
+	peek_free(&n->peek);
 	timer_free(&n->tick);
 	ws_free(&n->ws);
 	while (n->peers != NULL) /* none: each was closed */
@@ -450,6 +467,7 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 		listen_accepted(n->listen));
 	metric_counter(to, "edgeway_hub_accept_errors_total",
 		"Connections that could not be accepted.", NULL, listen_failed(n->listen));
+	peek_metrics(n->peek, to);
 	metric_counter(to, "edgeway_hub_sessions_replaced_total",
 		"Sessions replaced by a newer connection.", NULL, s->replaced);
 	metric_counter(to, "edgeway_hub_sessions_stalled_total",

@@ -14,6 +14,7 @@
 #include "base/ws.h"
 #include "hub/join.h"
 #include "hub/talk.h"
+#include "hub/tunnels.h"
 #include "model/cluster.h"
 
 enum { NODES_CONNECTIONS_MAX = 20000, NODES_HANDSHAKES_MAX = 2048, NODES_TICK_MS = 5000 };
@@ -29,6 +30,7 @@ struct nodes_config {
 	const struct cluster *cluster;
 	struct certs *certs;
 	struct tokens *tokens;
+	struct tunnels *tunnels; /* what asks for one by ALPN goes there */
 	bool ready;
 };
 

@@ -35,6 +35,7 @@ static const char usage[] =
 	"(hub)\n"
 	"  node revoke NODE          refuse the certificates of a node and cut its connection "
 	"(hub)\n"
+	"  tunnels                   tunnels of nodes: streams, bytes, round trips (hub)\n"
 	"\n"
 	"  --socket PATH   admin socket of the daemon; else /run/edgeway/agent.sock or, where "
 	"there is\n"
@@ -62,6 +63,7 @@ static const struct command commands[] = {
 	{"token revoke", "POST", "/tokens/revoke", "id", NULL},
 	{"node list", "GET", "/nodes", "", ctl_show_nodes},
 	{"node revoke", "POST", "/nodes/revoke", "name", NULL},
+	{"tunnels", "GET", "/tunnels", "", ctl_show_tunnels},
 };
 
 struct request {

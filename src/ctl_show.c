@@ -233,3 +233,13 @@ ctl_show_nodes(const char *json, size_t len, const char *argument)
 	(void)argument;
 	return show_table(json, len, "nodes", columns);
 }
+
+int
+ctl_show_tunnels(const char *json, size_t len, const char *argument)
+{
+	static const char *const columns[] = {"node", "state", "address", "streams", "rtt_ms",
+		"bytes_in", "bytes_out", "since_s", "certificate_expires", NULL};
+
+	(void)argument;
+	return show_table(json, len, "tunnels", columns);
+}

@@ -18,11 +18,13 @@ struct hub_main {
 	struct hub *hub;
 	struct admin *admin;
 	struct sigwatch *term, *intr, *hup;
+	struct timer *drain; /* the longest wait for streams at the end */
 	struct hub_options *options;
 	int argc;
 	char **argv;
 	uint64_t started_ms;
 	int lock; /* of dataDir, held until the process ends */
+	bool stopping;
 };
 
 static void
@@ -88,6 +90,16 @@ on_nodes(void *arg, const struct admin_request *req, struct admin_reply *reply)
 	(void)req;
 	reply->type = "application/json";
 	hub_nodes(m->hub, &reply->body);
+}
+
+static void
+on_tunnels(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+
+	(void)req;
+	reply->type = "application/json";
+	hub_tunnels(m->hub, &reply->body);
 }
 
 static void
@@ -172,6 +184,7 @@ static const struct admin_route routes[] = {
 	{"GET", "/debug/state", on_state, false},
 	{"GET", "/nodes", on_nodes, false},
 	{"POST", "/nodes/revoke", on_node_revoke, true},
+	{"GET", "/tunnels", on_tunnels, false},
 	{"GET", "/tokens", on_tokens, true},
 	{"POST", "/tokens/create", on_token_create, true},
 	{"POST", "/tokens/revoke", on_token_revoke, true},
@@ -179,12 +192,25 @@ static const struct admin_route routes[] = {
 };
 
 static void
+on_drained(void *arg)
+{
+	struct hub_main *m = arg;
+
+	loop_stop(m->loop);
+}
+
+static void
 on_stop(void *arg)
 {
 	struct hub_main *m = arg;
 
-	log_info("hub", "stopping");
-	loop_stop(m->loop);
+	if (m->stopping)
+		return;
+	m->stopping = true;
+	log_info("hub", "stopping: finishing what is in progress drain_ms=%llu",
+		(unsigned long long)m->options->drain_timeout);
+	timer_start(m->drain, m->options->drain_timeout, 0);
+	hub_drain(m->hub, on_drained, m);
 }
 
 static void
@@ -243,6 +269,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	if (rc < 0)
 		return rc;
 	m->started_ms = loop_now_ms(m->loop);
+	m->drain = timer_new(m->loop, on_drained, m);
 	m->term = signal_start(m->loop, SIGTERM, on_stop, m);
 	m->intr = signal_start(m->loop, SIGINT, on_stop, m);
 	m->hup = signal_start(m->loop, SIGHUP, on_hup, m);
@@ -276,6 +303,7 @@ run(struct hub_main *m)
 		loop_run(m->loop);
 	admin_stop(&m->admin);
 	hub_stop(&m->hub);
+	timer_free(&m->drain);
 	signal_stop(&m->term);
 	signal_stop(&m->intr);
 	signal_stop(&m->hup);

@@ -52,6 +52,6 @@ if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/converge_test
 TESTS += tests/unit/converge_test
 tests_unit_converge_test_SOURCES = tests/unit/converge_test.c tests/fake/net.c tests/fake/net.h
-tests_unit_converge_test_LDADD = hub/libhub.a $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_converge_test_LDADD = hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_converge_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mono_ms -Wl,--wrap=wall_ms -Wl,--wrap=random_bytes
 endif

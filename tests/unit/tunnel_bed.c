@@ -164,8 +164,8 @@ make_ctx(struct ssl_ctx_st **server, struct ssl_ctx_st **client)
 	assert_int_equal(pki_client_ctx(ca, node, node_key, client, NULL), 0);
 }
 
-static void
-tcp_pair(int fd[2])
+void
+bed_tcp_pair(int fd[2])
 {
 	struct addr a = addr_ipv4(INADDR_LOOPBACK, 0);
 	int listener;
@@ -190,7 +190,7 @@ shake(struct bed *b, struct wire *wires[2])
 	int fd[2];
 
 	make_ctx(&server, &client);
-	tcp_pair(fd);
+	bed_tcp_pair(fd);
 	setup.fd = fd[0];
 	setup.ctx = client;
 	setup.host = "hub.example";

@@ -59,5 +59,7 @@ void bed_move(struct end *e);
 /* One turn, at most some milliseconds of waiting. */
 void bed_wait(struct bed *b);
 int bed_descriptors(void);
+/* A connection on loopback: who dialled, who accepted. */
+void bed_tcp_pair(int fd[2]);
 
 #endif

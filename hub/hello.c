@@ -1,0 +1,133 @@
+#include "hub/hello.h"
+
+#include <string.h>
+
+#include "tunnel/tunnel.h"
+
+enum {
+	RECORD_HEAD = 5, /* RFC 8446 section 5.1 */
+	RECORD_HANDSHAKE = 22,
+	MESSAGE_HEAD = 4, /* section 4 */
+	MESSAGE_CLIENT_HELLO = 1,
+	EXTENSION_ALPN = 16,
+	VERSION_AND_RANDOM = 2 + 32,
+};
+
+/* What is left to read; `bad` once something was to be beyond the end. */
+struct cursor {
+	const uint8_t *at, *end;
+	bool bad;
+};
+
+static size_t
+take_number(struct cursor *c, unsigned bytes)
+{
+	size_t n = 0;
+
+	if ((size_t)(c->end - c->at) < bytes) {
+		c->bad = true;
+		return 0;
+	}
+	while (bytes-- > 0)
+		n = n << 8 | *c->at++;
+	return n;
+}
+
+/* The next n bytes; empty when there are not so many. */
+static struct cursor
+take(struct cursor *c, size_t n)
+{
+	struct cursor part = {c->at, c->at, false};
+
+	if ((size_t)(c->end - c->at) < n) {
+		c->bad = true;
+		return part;
+	}
+	c->at += n;
+	part.end = c->at;
+	return part;
+}
+
+static bool
+is(const struct cursor *name, const char *what)
+{
+	size_t n = strlen(what);
+
+	return (size_t)(name->end - name->at) == n && memcmp(name->at, what, n) == 0;
+}
+
+static enum hello
+read_alpn(struct cursor extension)
+{
+	struct cursor list = take(&extension, take_number(&extension, 2));
+
+	while (list.at < list.end && !list.bad) {
+		struct cursor name = take(&list, take_number(&list, 1));
+
+		if (is(&name, TUNNEL_ALPN_REVERSE))
+			return HELLO_REVERSE;
+	}
+	return HELLO_OTHER;
+}
+
+static enum hello
+read_message(struct cursor c)
+{
+	struct cursor extensions;
+
+	take(&c, VERSION_AND_RANDOM);
+	take(&c, take_number(&c, 1)); /* session id */
+	take(&c, take_number(&c, 2)); /* cipher suites */
+	take(&c, take_number(&c, 1)); /* compression */
+	extensions = take(&c, take_number(&c, 2));
+	while (extensions.at < extensions.end && !extensions.bad && !c.bad) {
+		size_t type = take_number(&extensions, 2);
+		struct cursor body = take(&extensions, take_number(&extensions, 2));
+
+		if (type == EXTENSION_ALPN && !extensions.bad)
+			return read_alpn(body);
+	}
+	return HELLO_OTHER;
+}
+
+static enum hello
+more(size_t *need, size_t n)
+{
+	if (n > HELLO_MAX)
+		return HELLO_OTHER;
+	*need = n;
+	return HELLO_MORE;
+}
+
+enum hello
+hello_read(const uint8_t *bytes, size_t n, size_t *need)
+{
+	uint8_t message[HELLO_MAX];
+	size_t have = 0, whole = MESSAGE_HEAD, at = 0;
+
+	n = MIN(n, (size_t)HELLO_MAX);
+	while (have < whole) {
+		size_t len, part;
+
+		if (n > at && bytes[at] != RECORD_HANDSHAKE)
+			return HELLO_OTHER;
+		if (n - at < RECORD_HEAD)
+			return more(need, at + RECORD_HEAD);
+		len = (size_t)bytes[at + 3] << 8 | bytes[at + 4];
+		if (bytes[at + 1] != 3 || len == 0)
+			return HELLO_OTHER;
+		at += RECORD_HEAD;
+		part = MIN(len, n - at);
+		memcpy(message + have, bytes + at, part);
+		have += part;
+		if (have > 0 && message[0] != MESSAGE_CLIENT_HELLO)
+			return HELLO_OTHER;
+		if (have >= MESSAGE_HEAD)
+			whole = MESSAGE_HEAD +
+				((size_t)message[1] << 16 | (size_t)message[2] << 8 | message[3]);
+		if (have < whole && part < len)
+			return more(need, at + MIN(len, part + whole - have));
+		at += part;
+	}
+	return read_message((struct cursor){message + MESSAGE_HEAD, message + whole, false});
+}

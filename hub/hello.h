@@ -1,0 +1,25 @@
+/*
+ * What a TLS ClientHello asks for (RFC 8446 section 4.1.2, ALPN RFC 7301), from its first bytes, which may come in pieces
+ * and be cut into records as the client likes. Pure; a leaf of hub/peek, fed with bytes of strangers.
+ *
+ *	switch (hello_read(bytes, n, &need)) { case HELLO_MORE: wait for `need` bytes
+ */
+#ifndef EDGEWAY_HUB_HELLO_H
+#define EDGEWAY_HUB_HELLO_H
+
+#include "base/util.h"
+
+enum {
+	HELLO_MAX = 16 * 1024, /* of a message that is looked at, records included */
+};
+
+enum hello {
+	HELLO_MORE, /* not decided yet */
+	HELLO_OTHER, /* anything else, also what is no TLS: whoever serves it will say what is wrong */
+	HELLO_REVERSE, /* a tunnel, cloud to edge */
+};
+
+/* need: HELLO_MORE: how many bytes from the beginning there must be at least, n < *need <= HELLO_MAX. */
+enum hello hello_read(const uint8_t *bytes, size_t n, size_t *need);
+
+#endif

@@ -1,0 +1,217 @@
+#include "hub/peek.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+struct guest {
+	TAILQ_ENTRY(guest) link;
+	struct peek *peek;
+	struct watch *watch;
+	int fd;
+	size_t need; /* bytes that were waited for; 0: the first */
+	uint64_t since_ms;
+};
+
+TAILQ_HEAD(guests, guest);
+
+struct peek {
+	struct loop *loop;
+	struct timer *timer; /* for the guest that waits longest */
+	struct guests guests; /* in the order of their coming */
+	size_t n, most;
+	peek_fn *fn;
+	void *arg;
+	uint64_t late, ended, refused, tunnels, others;
+};
+
+static void
+set_timer(struct peek *p)
+{
+	const struct guest *g = TAILQ_FIRST(&p->guests);
+	uint64_t now = loop_now_ms(p->loop), end;
+
+	if (g == NULL) {
+		timer_cancel(p->timer);
+		return;
+	}
+	end = g->since_ms + PEEK_MS;
+	timer_start(p->timer, end > now ? end - now : 1, 0);
+}
+
+static int
+release(struct guest *g)
+{
+	struct peek *p = g->peek;
+	int fd = g->fd;
+
+	TAILQ_REMOVE(&p->guests, g, link);
+	p->n--;
+	if (g->watch != NULL)
+		watch_stop(&g->watch);
+	free(g);
+	return fd;
+}
+
+/* Guests that have been there for so long. */
+static void
+drop_late(struct peek *p, uint64_t ms)
+{
+	struct guest *g;
+	uint64_t now = loop_now_ms(p->loop);
+
+	while ((g = TAILQ_FIRST(&p->guests)) != NULL && now - g->since_ms >= ms) {
+		close(release(g));
+		p->late++;
+		log_limited(LOG_LEVEL_WARN, 6, "hub",
+			"dropped a connection that did not say what it is (no whole TLS "
+			"ClientHello) after_ms=%llu",
+			(unsigned long long)ms);
+	}
+}
+
+static void
+on_timer(void *arg)
+{
+	struct peek *p = arg;
+
+	drop_late(p, PEEK_MS);
+	set_timer(p);
+}
+
+/* Wakes us for so many bytes, or for the end, and not before. */
+static void
+wait_for(struct guest *g, size_t need)
+{
+	int low = (int)need;
+
+	g->need = need;
+	setsockopt(g->fd, SOL_SOCKET, SO_RCVLOWAT, &low, sizeof low);
+}
+
+static void
+give_up(struct guest *g)
+{
+	g->peek->ended++;
+	close(release(g));
+}
+
+static void
+hand_over(struct guest *g, enum hello kind)
+{
+	struct peek *p = g->peek;
+	int fd, one = 1;
+
+	setsockopt(g->fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
+	if (kind == HELLO_OTHER)
+		p->others++;
+	else
+		p->tunnels++;
+	fd = release(g);
+	set_timer(p);
+	p->fn(p->arg, fd, kind);
+}
+
+static void
+look(struct guest *g)
+{
+	uint8_t bytes[HELLO_MAX];
+	ssize_t n = recv(g->fd, bytes, sizeof bytes, MSG_PEEK | MSG_DONTWAIT);
+	size_t need = 0;
+	enum hello kind;
+
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	/* Woken with less than was waited for: no more will come. */
+	if (n <= 0 || (size_t)n < g->need) {
+		give_up(g);
+		return;
+	}
+	kind = hello_read(bytes, (size_t)n, &need);
+	if (kind == HELLO_MORE)
+		wait_for(g, need);
+	else
+		hand_over(g, kind);
+}
+
+static void
+on_ready(void *arg, int fd, unsigned events)
+{
+	(void)fd;
+	(void)events;
+	look(arg);
+}
+
+struct peek *
+peek_new(struct loop *loop, size_t most, peek_fn *fn, void *arg)
+{
+	struct peek *p = xcalloc(1, sizeof *p);
+
+	p->loop = loop;
+	p->most = most;
+	p->fn = fn;
+	p->arg = arg;
+	TAILQ_INIT(&p->guests);
+	p->timer = timer_new(loop, on_timer, p);
+	return p;
+}
+
+void
+peek_free(struct peek **out)
+{
+	struct peek *p = take_ptr(out);
+	struct guest *g;
+
+	if (p == NULL)
+		return;
+	while ((g = TAILQ_FIRST(&p->guests)) != NULL)
+		close(release(g));
+	timer_free(&p->timer);
+	free(p);
+}
+
+void
+peek_take(struct peek *p, int fd)
+{
+	struct guest *g;
+
+	if (p->n >= p->most)
+		drop_late(p, PEEK_HURRY_MS);
+	if (p->n >= p->most) {
+		p->refused++;
+		log_limited(LOG_LEVEL_WARN, 6, "hub",
+			"a connection was turned away: %zu others have not said what they are",
+			p->n);
+		close(fd);
+		return;
+	}
+	g = xcalloc(1, sizeof *g);
+	g->peek = p;
+	g->fd = fd;
+	g->since_ms = loop_now_ms(p->loop);
+	TAILQ_INSERT_TAIL(&p->guests, g, link);
+	p->n++;
+	g->watch = watch_start(p->loop, fd, WATCH_READ, on_ready, g);
+	if (!timer_active(p->timer))
+		set_timer(p);
+	look(g); /* a ClientHello usually is there already */
+}
+
+void
+peek_metrics(const struct peek *p, struct metrics *m)
+{
+	static const char name[] = "edgeway_hub_strangers_total",
+			  help[] = "Connections by what their first bytes say.";
+
+	metric_counter(m, name, help, "is=\"websocket\"", p->others);
+	metric_counter(m, name, help, "is=\"tunnel\"", p->tunnels);
+	metric_counter(m, name, help, "is=\"silent\"", p->late);
+	metric_counter(m, name, help, "is=\"gone\"", p->ended);
+	metric_counter(m, name, help, "is=\"too_many\"", p->refused);
+	metric_gauge(m, "edgeway_hub_strangers_waiting",
+		"Connections that have not said what they are.", NULL, (double)p->n);
+}

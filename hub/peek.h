@@ -1,0 +1,30 @@
+/*
+ * Looks at the first bytes of accepted connections without taking them (MSG_PEEK), and says by the ALPN in the ClientHello
+ * to whom each belongs. Nothing is kept of a connection but its descriptor; who says nothing, or not enough, is
+ * dropped after PEEK_MS, and after PEEK_HURRY_MS while `most` wait at once; what comes on top of them is
+ * refused. On the hub's loop.
+ *
+ *	peek = peek_new(loop, most, on_known, nodes);
+ *	peek_take(peek, fd);	// on_known(nodes, fd, HELLO_OTHER) comes, or fd is closed
+ */
+#ifndef EDGEWAY_HUB_PEEK_H
+#define EDGEWAY_HUB_PEEK_H
+
+#include "base/loop.h"
+#include "base/metric.h"
+#include "hub/hello.h"
+
+enum { PEEK_MS = 10000, PEEK_HURRY_MS = 1000 };
+
+struct peek;
+/* Takes the descriptor over. */
+typedef void peek_fn(void *arg, int fd, enum hello kind);
+
+struct peek *peek_new(struct loop *loop, size_t most, peek_fn *fn, void *arg);
+/* Those that wait are closed. */
+void peek_free(struct peek **p);
+/* fd: accepted, taken. The callback may come from within. */
+void peek_take(struct peek *p, int fd);
+void peek_metrics(const struct peek *p, struct metrics *m);
+
+#endif

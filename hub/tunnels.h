@@ -1,0 +1,62 @@
+/*
+ * The tunnels of the nodes that are connected to this hub, by the name in the node's certificate and nothing else. A newer
+ * connection of a node takes its new streams (epochs: the order of their coming); the older one finishes those it has, and
+ * its end, however late, touches the newer one no more. A tunnel is cut when its certificate is revoked or ends.
+ * Everything on the loop's thread.
+ *
+ *	tunnels_adopt(tunnels, fd);	// a socket whose ClientHello asks for TUNNEL_ALPN_REVERSE
+ *	rc = tunnels_open(tunnels, "edge-1", &(struct stream_request){.authority = "edge-1:10250"}, &events, c, &c->stream);
+ */
+#ifndef EDGEWAY_HUB_TUNNELS_H
+#define EDGEWAY_HUB_TUNNELS_H
+
+#include "base/metric.h"
+#include "tunnel/tunnel.h"
+
+struct tunnels;
+struct ssl_ctx_st;
+
+enum {
+	TUNNELS_MOST = 20000,
+	TUNNELS_OLDER_MOST = 4, /* of one node, that finish what they have */
+	TUNNELS_MEMORY = 64 << 20,
+};
+
+struct tunnels_setup {
+	struct loop *loop;
+	struct ssl_ctx_st *
+		tls; /* server context; borrowed until tunnels_renew or tunnels_free. NULL: nothing can be adopted */
+	uint64_t heartbeat_ms; /* 0: 4 s; a tunnel silent for twice that and 1 s is dead */
+	size_t memory_limit; /* of all sessions' windows beyond their base; 0: TUNNELS_MEMORY */
+	size_t most, handshakes_most; /* 0: TUNNELS_MOST, an eighth of it */
+	/* Is a certificate with this serial number revoked? NULL: none is. */
+	bool (*refuses)(void *arg, const char *node, const char *serial);
+	void *arg;
+};
+
+struct tunnels *tunnels_new(const struct tunnels_setup *setup);
+/* Streams are told STREAM_LOST. */
+void tunnels_free(struct tunnels **t);
+
+/* fd: accepted, not a byte read, taken: it shakes hands, and is the node's tunnel then. */
+void tunnels_adopt(struct tunnels *t, int fd);
+/* Handshakes to come are with this certificate. */
+void tunnels_renew(struct tunnels *t, struct ssl_ctx_st *tls);
+/* Cuts what the node's revoked certificates have opened. How many. */
+unsigned tunnels_revoked(struct tunnels *t, const char *node);
+
+/* The owner is told by `events` as session_open says. 0; -ENOTCONN: no tunnel of this node; -EAGAIN: too many streams;
+ * -ESHUTDOWN: it drains; -EINVAL: a bad request. */
+int tunnels_open(struct tunnels *t, const char *node, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out);
+/* Would it take a stream? */
+bool tunnels_have(const struct tunnels *t, const char *node);
+/* No new streams and no new tunnels; `done` once the last has ended, not from within this call. */
+void tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg);
+
+size_t tunnels_count(const struct tunnels *t); /* nodes with a tunnel that takes streams */
+/* [{"node","address","epoch","since_s","streams","rtt_ms","bytes_in","bytes_out","draining",...}], the newest of a node first. */
+void tunnels_state(const struct tunnels *t, struct buf *out);
+void tunnels_metrics(const struct tunnels *t, struct metrics *m);
+
+#endif

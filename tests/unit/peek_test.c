@@ -1,0 +1,303 @@
+/*
+ * The hub's one port: what a ClientHello asks for, in however many pieces and records it comes, and what becomes of
+ * those who never say it whole. The ClientHellos are real ones.
+ */
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/tls_stream.h"
+#include "hub/peek.h"
+#include "tests/unit/tunnel_bed.h"
+
+struct shape { /* bytes of a ClientHello */
+	uint8_t bytes[HELLO_MAX];
+	size_t n;
+};
+
+static void
+on_tls(void *arg, enum tls_event event)
+{
+	(void)arg;
+	(void)event;
+}
+
+/* What a client that asks for this protocol says first. */
+static void
+make_hello(const char *alpn, struct shape *to)
+{
+	auto_free char *ca = NULL, *key = NULL;
+	struct tls_stream *stream;
+	struct ssl_ctx_st *ctx;
+	struct loop *loop;
+	struct tls_setup setup = {.host = "hub.example", .alpn = alpn, .on = on_tls};
+	ssize_t n;
+	int fd[2];
+
+	assert_int_equal(pki_ca_new("test CA", 2, &ca, &key, NULL), 0);
+	assert_int_equal(pki_client_ctx(ca, NULL, NULL, &ctx, NULL), 0);
+	assert_int_equal(loop_new(&loop, NULL), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
+	setup.loop = loop;
+	setup.fd = fd[0];
+	setup.ctx = ctx;
+	assert_int_equal(tls_stream_new(&setup, &stream, NULL), 0);
+	do
+		loop_turn(loop);
+	while ((n = read(fd[1], to->bytes, sizeof to->bytes)) < 0);
+	to->n = (size_t)n;
+	tls_stream_free(&stream);
+	loop_free(&loop);
+	pki_ctx_free(&ctx);
+	close(fd[1]);
+}
+
+/* The same message in records of one byte, then of the rest. */
+static void
+cut_records(const struct shape *from, struct shape *to)
+{
+	size_t n = from->n - 5, at = 0;
+
+	to->n = 0;
+	while (at < n) {
+		size_t part = at < 300 ? 1 : n - at;
+		uint8_t head[] = {22, 3, 1, (uint8_t)(part >> 8), (uint8_t)part};
+
+		memcpy(to->bytes + to->n, head, sizeof head);
+		memcpy(to->bytes + to->n + 5, from->bytes + 5 + at, part);
+		to->n += 5 + part;
+		at += part;
+	}
+}
+
+/* Every shorter beginning asks for more, and never for what is there already or beyond the end. */
+static void
+check_beginnings(const struct shape *s, enum hello whole)
+{
+	size_t need = 0;
+
+	for (size_t n = 0; n < s->n; n++) {
+		assert_int_equal(hello_read(s->bytes, n, &need), HELLO_MORE);
+		assert_true(need > n && need <= s->n);
+	}
+	assert_int_equal(hello_read(s->bytes, s->n, &need), whole);
+}
+
+static void
+test_real_hellos(void **state)
+{
+	struct shape tunnel, other, cut;
+
+	(void)state;
+	make_hello(TUNNEL_ALPN_REVERSE, &tunnel);
+	make_hello("http/1.1", &other);
+	check_beginnings(&tunnel, HELLO_REVERSE);
+	check_beginnings(&other, HELLO_OTHER);
+	cut_records(&tunnel, &cut);
+	check_beginnings(&cut, HELLO_REVERSE);
+	cut_records(&other, &cut);
+	check_beginnings(&cut, HELLO_OTHER);
+}
+
+static void
+test_no_hellos(void **state)
+{
+	static const uint8_t endless[] = {22, 3, 1, 0, 4, 1, 0xff, 0xff, 0xff};
+	static const uint8_t empty[] = {22, 3, 1, 0, 0}, finished[] = {22, 3, 1, 0, 4, 20, 0, 0, 0};
+	struct shape tunnel;
+	size_t need;
+
+	(void)state;
+	assert_int_equal(hello_read((const uint8_t *)"GET / HTTP/1.1", 14, &need), HELLO_OTHER);
+	assert_int_equal(hello_read(empty, sizeof empty, &need), HELLO_OTHER);
+	assert_int_equal(hello_read(finished, sizeof finished, &need), HELLO_OTHER);
+	/* one that says it is longer than anybody's: as far as it is looked at, it is waited for */
+	assert_int_equal(hello_read(endless, sizeof endless, &need), HELLO_MORE);
+	assert_int_equal(need, sizeof endless + 5);
+	make_hello(TUNNEL_ALPN_REVERSE, &tunnel);
+	for (size_t i = 0; i < tunnel.n; i++) { /* whatever is bent, it is read within its bounds */
+		struct shape bent = tunnel;
+
+		for (unsigned bit = 0; bit < 8; bit++) {
+			bent.bytes[i] = (uint8_t)(tunnel.bytes[i] ^ 1u << bit);
+			hello_read(bent.bytes, bent.n, &need);
+		}
+	}
+}
+
+/* --- connections ------------------------------------------------------------------------------------- */
+
+struct desk {
+	struct loop *loop;
+	struct peek *peek;
+	int fd[2]; /* ours, and the one that was handed over */
+	enum hello kind;
+	unsigned n;
+};
+
+static void
+on_known(void *arg, int fd, enum hello kind)
+{
+	struct desk *d = arg;
+
+	d->fd[1] = fd;
+	d->kind = kind;
+	d->n++;
+}
+
+static void
+open_desk(struct desk *d, size_t most)
+{
+	memset(d, 0, sizeof *d);
+	assert_int_equal(loop_new(&d->loop, NULL), 0);
+	d->peek = peek_new(d->loop, most, on_known, d);
+}
+
+static void
+close_desk(struct desk *d)
+{
+	peek_free(&d->peek);
+	loop_free(&d->loop);
+}
+
+static double
+metric(const struct desk *d, const char *name)
+{
+	struct metrics m;
+	const char *at;
+	double value = -1;
+
+	metrics_init(&m);
+	peek_metrics(d->peek, &m);
+	at = strstr(buf_str(&m.out), name);
+	if (at != NULL)
+		value = strtod(at + strlen(name), NULL);
+	metrics_fini(&m);
+	return value;
+}
+
+#define until(d, condition)                                                                        \
+	do {                                                                                       \
+		uint64_t end_ = mono_ms() + 60000;                                                 \
+		while (!(condition)) {                                                             \
+			assert_true(mono_ms() < end_);                                             \
+			loop_turn((d)->loop);                                                      \
+		}                                                                                  \
+	} while (0)
+
+/* Byte by byte it is known at the last one, and not a byte is gone. */
+static void
+test_pieces(void **state)
+{
+	struct shape tunnel, got;
+	struct desk d;
+	int fd[2];
+
+	(void)state;
+	make_hello(TUNNEL_ALPN_REVERSE, &tunnel);
+	open_desk(&d, 10);
+	bed_tcp_pair(fd);
+	peek_take(d.peek, fd[1]);
+	for (size_t i = 0; i < tunnel.n; i++) {
+		assert_int_equal(d.n, 0);
+		assert_int_equal(write(fd[0], tunnel.bytes + i, 1), 1);
+		loop_turn(d.loop);
+		loop_turn(d.loop);
+	}
+	until(&d, d.n == 1);
+	assert_int_equal(d.kind, HELLO_REVERSE);
+	assert_int_equal(read(d.fd[1], got.bytes, sizeof got.bytes), tunnel.n);
+	assert_memory_equal(got.bytes, tunnel.bytes, tunnel.n);
+	assert_true(metric(&d, "total{is=\"tunnel\"} ") == 1);
+	close(fd[0]);
+	close(d.fd[1]);
+	close_desk(&d);
+}
+
+/* What is half there costs no turns of the loop, and ends with its sender. */
+static void
+test_half(void **state)
+{
+	struct shape tunnel;
+	struct desk d;
+	int fd[2];
+
+	(void)state;
+	make_hello(TUNNEL_ALPN_REVERSE, &tunnel);
+	open_desk(&d, 10);
+	bed_tcp_pair(fd);
+	peek_take(d.peek, fd[1]);
+	assert_int_equal(write(fd[0], tunnel.bytes, 100), 100);
+	for (unsigned i = 0; i < 100; i++)
+		loop_turn(d.loop);
+	assert_true(metric(&d, "\nedgeway_hub_strangers_waiting ") == 1);
+	shutdown(fd[0], SHUT_WR);
+	until(&d, metric(&d, "total{is=\"gone\"} ") == 1);
+	assert_int_equal(d.n, 0);
+	close(fd[0]);
+	close_desk(&d);
+}
+
+/* No more than `most` wait; what comes on top is refused, and those that wait go with the desk. */
+static void
+test_silent(void **state)
+{
+	int fd[30][2], before = bed_descriptors();
+	struct desk d;
+
+	(void)state;
+	open_desk(&d, 10);
+	for (unsigned i = 0; i < ARRAY_LEN(fd); i++) {
+		bed_tcp_pair(fd[i]);
+		peek_take(d.peek, fd[i][1]);
+	}
+	assert_true(metric(&d, "\nedgeway_hub_strangers_waiting ") == 10);
+	assert_true(metric(&d, "total{is=\"too_many\"} ") == 20);
+	/* a second later they make room */
+	until(&d,
+		loop_now_ms(d.loop) > 0 &&
+			(usleep(1000), peek_take(d.peek, dup(fd[29][0])),
+				metric(&d, "total{is=\"silent\"} ") > 0));
+	close_desk(&d);
+	for (unsigned i = 0; i < ARRAY_LEN(fd); i++)
+		close(fd[i][0]);
+	assert_int_equal(bed_descriptors(), before);
+}
+
+static void
+test_garbage(void **state)
+{
+	struct desk d;
+	int fd[2];
+
+	(void)state;
+	open_desk(&d, 10);
+	bed_tcp_pair(fd);
+	assert_int_equal(write(fd[0], "SSH-2.0-x\r\n", 11), 11);
+	peek_take(d.peek, fd[1]);
+	until(&d, d.n == 1);
+	assert_int_equal(d.kind, HELLO_OTHER);
+	close(d.fd[1]);
+	close(fd[0]);
+	close_desk(&d);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_real_hellos),
+		cmocka_unit_test(test_no_hellos),
+		cmocka_unit_test(test_pieces),
+		cmocka_unit_test(test_half),
+		cmocka_unit_test(test_silent),
+		cmocka_unit_test(test_garbage),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

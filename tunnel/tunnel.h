@@ -1,0 +1,15 @@
+/*
+ * Door of tunnel/: connections that a node dials and that carry streams the other way (doc/protocol.md, "Tunnel").
+ *
+ * The hub takes session.h and relay.h: it is the client of HTTP/2 on what a node has dialled. The agent takes link.h,
+ * which keeps the connection, and serve.h, which says what an opened stream becomes; allow.h are its rules.
+ */
+#ifndef EDGEWAY_TUNNEL_TUNNEL_H
+#define EDGEWAY_TUNNEL_TUNNEL_H
+
+#include "tunnel/allow.h"
+#include "tunnel/relay.h"
+#include "tunnel/session.h"
+#include "tunnel/wire.h"
+
+#endif
