@@ -44,20 +44,20 @@ access_end(struct exchange *ex, const char *code)
 
 /* --- the line ------------------------------------------------------------- */
 
-struct line {
+struct entry {
 	struct buf *to;
 	bool json;
 };
 
 static void
-key(struct line *l, const char *name)
+key(struct entry *l, const char *name)
 {
 	buf_printf(l->to, l->json ? ",\"%s\":" : " %s=", name);
 }
 
 /* Quoted, also in text: it is the peer's. */
 static void
-quoted(struct line *l, const char *name, struct http1_str value)
+quoted(struct entry *l, const char *name, struct http1_str value)
 {
 	key(l, name);
 	buf_adds(l->to, "\"");
@@ -76,14 +76,14 @@ quoted(struct line *l, const char *name, struct http1_str value)
 
 /* Text that cannot hold a quote: addresses, names of Kubernetes. */
 static void
-plain(struct line *l, const char *name, const char *value)
+plain(struct entry *l, const char *name, const char *value)
 {
 	key(l, name);
 	buf_printf(l->to, l->json ? "\"%s\"" : "%s", value);
 }
 
 static void
-number(struct line *l, const char *name, uint64_t value)
+number(struct entry *l, const char *name, uint64_t value)
 {
 	key(l, name);
 	buf_printf(l->to, "%llu", (unsigned long long)value);
@@ -91,7 +91,7 @@ number(struct line *l, const char *name, uint64_t value)
 
 /* Since the begin; left out when it has not come to that. */
 static void
-took(struct line *l, const char *name, const struct access *a, uint64_t at_us)
+took(struct entry *l, const char *name, const struct access *a, uint64_t at_us)
 {
 	uint64_t us = at_us - a->begin_us;
 
@@ -103,7 +103,7 @@ took(struct line *l, const char *name, const struct access *a, uint64_t at_us)
 }
 
 static void
-open_line(struct line *l, const struct front *f)
+open_line(struct entry *l, const struct front *f)
 {
 	const struct group *g = f->group;
 	char when[LOG_TIME_MAX], client[ADDR_TEXT_MAX], to[ADDR_TEXT_MAX], service[512];
@@ -123,7 +123,7 @@ open_line(struct line *l, const struct front *f)
 }
 
 static void
-close_line(struct line *l, struct worker *w)
+close_line(struct entry *l, struct worker *w)
 {
 	buf_adds(l->to, l->json ? "}\n" : "\n");
 	w->access_lines++;
@@ -188,7 +188,7 @@ access_write(struct exchange *ex)
 {
 	struct access *a = &ex->access;
 	struct worker *w = ex->front->worker;
-	struct line l = {&w->access, log_format_now() == LOG_FORMAT_JSON};
+	struct entry l = {&w->access, log_format_now() == LOG_FORMAT_JSON};
 	char endpoint[ADDR_TEXT_MAX];
 
 	if (wanted(ex)) {
@@ -217,7 +217,7 @@ void
 access_refused(const struct front *f, int status)
 {
 	struct worker *w = f->worker;
-	struct line l = {&w->access, log_format_now() == LOG_FORMAT_JSON};
+	struct entry l = {&w->access, log_format_now() == LOG_FORMAT_JSON};
 
 	if (w->access_mode == ACCESS_OFF)
 		return;

@@ -150,6 +150,7 @@ begin(struct exchange *ex)
 	ex->access.status = w->head.status;
 	access_first(ex);
 	count_status(w, w->head.status);
+	t->heard_ms = w->now_ms;
 	if (t->failures > 0)
 		target_worked(t);
 	if (ex->sent_us != 0)

@@ -41,8 +41,7 @@ static bool
 full(const struct balance_ask *ask, const struct balance_node *n)
 {
 	return ask->max_connections > 0 && n->shared != NULL &&
-		atomic_load_explicit(&n->shared->in_use, memory_order_relaxed) >=
-		ask->max_connections;
+		shared_full(n->shared, ask->client, ask->max_connections);
 }
 
 static bool

@@ -39,6 +39,7 @@ struct balance_ask {
 	uint64_t random;
 	uint64_t key; /* what consistent hashing hashes */
 	uint32_t max_connections; /* to one node, 0: no limit */
+	uint32_t client; /* who asks: has a share of max_connections */
 	struct balance_node *const *avoid;
 	size_t n_avoid;
 };

@@ -9,11 +9,13 @@
 #include "lb/exchange.h"
 #include "lb/pool.h"
 #include "lb/relay.h"
+#include "lb/turn.h"
 
 enum {
 	RETRIES = 2, /* of services that say nothing */
 	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual time is known */
 	SILENT_MS = 140, /* more than an endpoint's delayed acknowledgement, less than our RTO */
+	RETRANSMITTED_MS = 500, /* less than the time after which a SYN is sent again */
 	GIVE_UP_MS = 10000, /* unacknowledged bytes of a request that cannot go elsewhere */
 };
 
@@ -40,6 +42,7 @@ ask_of(const struct exchange *ex)
 		.random = worker_random(w),
 		.key = ex->key,
 		.max_connections = s == NULL ? 0 : s->lb.max_connections,
+		.client = f->client_ip,
 		.avoid = ex->tried,
 		.n_avoid = ex->n_tried,
 	};
@@ -181,11 +184,52 @@ short_of(struct exchange *ex, int rc)
 		strerror(-rc));
 }
 
+/* An idle connection to t, or a dial; DIAL_FAILED: t refused, or ex->short_of. */
+static enum dial
+attempt(struct exchange *ex, struct target *t)
+{
+	struct worker *w = ex->front->worker;
+	const struct addr to = target_addr(t);
+	int fd = -1, rc;
+
+	if (!ex->no_reuse && pool_get(t, ex) != NULL) {
+		count(&w->counters.reuses, 1);
+		return DIAL_READY;
+	}
+	if (!target_may_dial(t))
+		return DIAL_HELD;
+	rc = sock_connect(&to, w->lb->config.mark, &fd);
+	if (rc == 0) {
+		line_leave(&ex->waiter);
+		count(&w->counters.dials, 1);
+		back_new(w, fd, t, ex);
+		return DIAL_WAIT;
+	}
+	if (sock_short_of(rc))
+		short_of(ex, rc);
+	else
+		dial_blame(ex, t, TARGET_REFUSED);
+	return DIAL_FAILED;
+}
+
+static enum dial
+hold(struct exchange *ex)
+{
+	turn_wait(ex);
+	return DIAL_WAIT;
+}
+
 enum dial
 dial_start(struct exchange *ex, bool may_reuse)
 {
-	budget_ask(&ex->front->group->budget, ex->front->worker->now_ms);
-	return dial_next(ex, may_reuse);
+	struct front *f = ex->front;
+
+	budget_ask(&f->group->budget, f->worker->now_ms);
+	if (!turn_crowded(f->group))
+		return dial_next(ex, may_reuse);
+	ex->no_reuse = !may_reuse;
+	ex->want_ms = f->worker->now_ms;
+	return hold(ex);
 }
 
 enum dial
@@ -193,43 +237,32 @@ dial_next(struct exchange *ex, bool may_reuse)
 {
 	struct front *f = ex->front;
 	struct worker *w = f->worker;
+	enum dial d = DIAL_FAILED;
 	struct target *t;
 
-	while ((t = pick(ex)) != NULL) {
-		const struct addr to = target_addr(t);
-		int fd = -1, rc;
-
+	ex->no_reuse = !may_reuse;
+	ex->want_ms = w->now_ms;
+	while (d == DIAL_FAILED && !ex->short_of && (t = pick(ex)) != NULL) {
 		if (ex->n_tried > 0 && !budget_spend(&f->group->budget, w->now_ms)) {
 			count(&w->counters.over_budget, 1);
 			ex->over_budget = true;
-			return nothing_left(ex);
+			break;
 		}
 		if (ex->n_tried + ex->n_stale > 0)
 			count(&w->counters.retries, 1);
-		if (may_reuse && pool_get(t, ex) != NULL) {
-			count(&w->counters.reuses, 1);
-			return DIAL_READY;
-		}
-		rc = sock_connect(&to, w->lb->config.mark, &fd);
-		if (rc == 0) {
-			count(&w->counters.dials, 1);
-			back_new(w, fd, t, ex);
-			return DIAL_WAIT;
-		}
-		if (sock_short_of(rc)) {
-			short_of(ex, rc);
-			return nothing_left(ex);
-		}
-		dial_blame(ex, t, TARGET_REFUSED);
+		d = attempt(ex, t);
 	}
-	return nothing_left(ex);
+	if (d == DIAL_HELD || (d == DIAL_FAILED && ex->full && ex->back == NULL))
+		return hold(ex);
+	return d == DIAL_FAILED ? nothing_left(ex) : d;
 }
 
 static void
-go_on(struct exchange *ex)
+outcome(struct exchange *ex, enum dial d)
 {
-	switch (dial_next(ex, !ex->relay)) {
+	switch (d) {
 	case DIAL_WAIT:
+	case DIAL_HELD:
 		return;
 	case DIAL_READY:
 		exchange_connected(ex);
@@ -237,10 +270,53 @@ go_on(struct exchange *ex)
 	case DIAL_FAILED:
 		break;
 	}
+	dial_gave_up(ex);
+}
+
+void
+dial_gave_up(struct exchange *ex)
+{
 	if (ex->relay)
 		relay_dial_failed(ex);
 	else
 		exchange_dial_failed(ex);
+}
+
+static void
+go_on(struct exchange *ex)
+{
+	outcome(ex, dial_next(ex, !ex->relay));
+}
+
+/* What it dials has been tried long enough; the oldest may have a long way, and is left. */
+static void
+drop_stale(struct exchange *ex)
+{
+	for (struct back *b = ex->back, *next; b != NULL; b = next) {
+		next = b->rival;
+		if (next != NULL && !b->fresh)
+			back_drop(b, false);
+	}
+}
+
+enum dial
+dial_turn(struct exchange *ex)
+{
+	struct target *t = pick(ex);
+	enum dial d;
+
+	if (t == NULL && ex->full)
+		return DIAL_HELD;
+	drop_stale(ex);
+	d = t == NULL ? nothing_left(ex) : attempt(ex, t);
+	if (d == DIAL_HELD)
+		return d;
+	line_leave(&ex->waiter);
+	if (t != NULL && d == DIAL_FAILED && !ex->short_of)
+		go_on(ex);
+	else
+		outcome(ex, d);
+	return d;
 }
 
 static void
@@ -251,11 +327,27 @@ failed(struct back *b, enum target_fault fault)
 
 	if (ex != NULL)
 		avoid(ex, b->target);
-	fault_of(b->worker, b->target, fault);
+	/* It has answered others meanwhile: its queue of connections is full. */
+	if (fault != TARGET_SILENT || b->target->heard_ms < b->since_ms)
+		fault_of(b->worker, b->target, fault);
 	back_drop(b, false);
 	/* An older one: its rival is under way, or has failed and found nobody else. */
 	if (youngest || (ex != NULL && ex->back == NULL))
 		go_on(ex);
+}
+
+/* The kernel knows which of its SYNs was answered. */
+static uint64_t
+took_ms(const struct back *b)
+{
+	uint64_t took = b->worker->now_ms - b->since_ms;
+	struct tcp_info info;
+	socklen_t len = sizeof info;
+
+	if (took < RETRANSMITTED_MS ||
+		getsockopt(b->peer.fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return took;
+	return MIN(took, (uint64_t)info.tcpi_rtt / 1000);
 }
 
 void
@@ -270,9 +362,12 @@ dial_on_event(struct back *b)
 		return;
 	}
 	b->connecting = false;
+	back_stale(b);
+	target_widen(t);
 	expiry_cancel(&b->expiry);
 	peer_connected(&b->peer);
-	target_connected(t, w->now_ms - b->since_ms);
+	target_connected(t, took_ms(b), w->now_ms);
+	turn_due(w);
 	if (t->failures > 0 && t->fault != TARGET_RESET)
 		target_worked(t);
 	if (b->ex == NULL) {
@@ -302,32 +397,24 @@ limit_ms(const struct back *b)
 	return MIN(most, MAX(4 * b->target->connect_ms, (uint32_t)KNOWN_CONNECT_MS));
 }
 
-/* The same endpoint again: a SYN that was lost would be sent again after a second only. */
-static void
-redial(struct back *b)
-{
-	const struct addr to = target_addr(b->target);
-	int fd = -1;
-
-	if (b->ex->back != b || b->rival != NULL ||
-		sock_connect(&to, b->worker->lb->config.mark, &fd) < 0)
-		return;
-	count(&b->worker->counters.dials, 1);
-	back_new(b->worker, fd, b->target, b->ex);
-}
-
+/* Another endpoint; or the same one again, when it is this exchange's turn: a SYN that was lost would be sent again after
+ * a second only. */
 static void
 hedge(struct back *b)
 {
 	struct exchange *ex = b->ex;
 
 	b->hedged = true;
-	count(&b->worker->counters.hedges, 1);
+	if (b->rival == NULL)
+		count(&b->worker->counters.hedges, 1);
 	if (!another(ex, b->target)) {
-		redial(b);
+		if (ex->back == b)
+			turn_wait(ex);
 		return;
 	}
-	dial_blame(ex, b->target, TARGET_SILENT);
+	avoid(ex, b->target);
+	if (b->target->heard_ms < b->since_ms)
+		fault_of(b->worker, b->target, TARGET_SILENT);
 	if (dial_next(ex, !ex->relay) == DIAL_READY)
 		exchange_connected(ex);
 }
@@ -338,14 +425,19 @@ on_dialling(struct back *b)
 	struct worker *w = b->worker;
 	uint64_t waited = w->now_ms - b->since_ms;
 
-	if (waited >= limit_ms(b)) {
+	if (w->now_ms - b->from_ms >= limit_ms(b)) {
 		if (b->ex != NULL)
 			b->ex->timed_out = true;
 		failed(b, TARGET_SILENT);
 		return;
 	}
 	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
-	if (b->ex != NULL && !b->hedged && waited >= 3 * b->target->connect_ms)
+	if (waited < 3 * b->target->connect_ms)
+		return;
+	if (b->fresh)
+		target_narrow(b->target);
+	back_stale(b);
+	if (b->ex != NULL && !b->hedged)
 		hedge(b);
 }
 
@@ -383,7 +475,8 @@ silent(struct back *b)
 
 	if (!b->silent) {
 		b->silent = true;
-		fault_of(w, b->target, TARGET_SILENT);
+		if (b->target->heard_ms < b->since_ms)
+			fault_of(w, b->target, TARGET_SILENT);
 		setsockopt(
 			b->peer.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof give_up_ms);
 	}

@@ -24,11 +24,17 @@ enum dial {
 	DIAL_READY, /* ex->back can be written to */
 	DIAL_WAIT, /* under way */
 	DIAL_FAILED, /* nothing left to try: ex->full, ex->over_budget, ex->timed_out say why */
+	DIAL_HELD, /* of dial_turn: there is no room yet */
 };
 
 /* The first attempt, and the next. */
 enum dial dial_start(struct exchange *ex, bool may_reuse);
 enum dial dial_next(struct exchange *ex, bool may_reuse);
+/* The turn of an exchange that waits in a line has come (turn.h): it leaves the line, unless it is held. What comes of it
+ * is told as ever. */
+enum dial dial_turn(struct exchange *ex);
+/* It has waited too long. */
+void dial_gave_up(struct exchange *ex);
 /* Attempts that one request of the group may have. */
 unsigned dial_tries(const struct group *g);
 /* The request, or its beginning, was handed to ex->back's socket. */

@@ -43,6 +43,7 @@ exchange_end(struct exchange *ex)
 	if (ex->ended)
 		return;
 	access_write(ex);
+	line_leave(&ex->waiter);
 	if (ex->back != NULL)
 		back_close(ex->back, false);
 	ex->front->ex = NULL;
@@ -234,6 +235,7 @@ exchange_start(struct front *f, bool more)
 		connected(ex, more);
 		break;
 	case DIAL_WAIT:
+	case DIAL_HELD:
 		break;
 	case DIAL_FAILED:
 		exchange_dial_failed(ex);
@@ -404,6 +406,7 @@ retry_or_refuse(struct exchange *ex)
 	if (again) {
 		switch (dial_next(ex, false)) {
 		case DIAL_WAIT:
+		case DIAL_HELD:
 			return;
 		case DIAL_READY:
 			exchange_connected(ex);

@@ -71,7 +71,7 @@ on_stop(void *arg)
 		next = n->next;
 		front_drain(container_of(n, struct front, node));
 	}
-	worker_check_drained(w);
+	worker_leave(w);
 }
 
 static void

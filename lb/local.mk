@@ -13,6 +13,7 @@ lb_liblb_a_SOURCES = \
 	lb/hashkey.c lb/hashkey.h \
 	lb/health.c lb/health.h \
 	lb/known.c lb/known.h \
+	lb/line.c lb/line.h \
 	lb/lb.c lb/lb.h \
 	lb/list.h \
 	lb/listener.c lb/listener.h \
@@ -29,6 +30,7 @@ lb_liblb_a_SOURCES = \
 	lb/splice.c lb/splice.h \
 	lb/stats.c \
 	lb/targets.c lb/targets.h \
+	lb/turn.c lb/turn.h \
 	lb/worker.c
 
 if HAVE_CMOCKA
@@ -36,6 +38,7 @@ LB_TESTS = \
 	tests/unit/balance_test \
 	tests/unit/lb_dial_test \
 	tests/unit/lb_relay_test \
+	tests/unit/lb_turn_test \
 	tests/unit/lb_test
 check_PROGRAMS += $(LB_TESTS)
 TESTS += $(LB_TESTS)
@@ -47,6 +50,8 @@ tests_unit_lb_dial_test_SOURCES = tests/unit/lb_dial_test.c $(LB_FIXTURE)
 tests_unit_lb_dial_test_LDADD = $(LB_LDADD)
 tests_unit_lb_relay_test_SOURCES = tests/unit/lb_relay_test.c $(LB_FIXTURE)
 tests_unit_lb_relay_test_LDADD = $(LB_LDADD)
+tests_unit_lb_turn_test_SOURCES = tests/unit/lb_turn_test.c $(LB_FIXTURE)
+tests_unit_lb_turn_test_LDADD = $(LB_LDADD)
 tests_unit_lb_test_SOURCES = tests/unit/lb_test.c $(LB_FIXTURE)
 tests_unit_lb_test_LDADD = $(LB_LDADD)
 endif

@@ -7,6 +7,7 @@
 #include "lb/dial.h"
 #include "lb/exchange.h"
 #include "lb/relay.h"
+#include "lb/turn.h"
 
 static void
 on_back(void *arg, int fd, unsigned events)
@@ -23,7 +24,7 @@ on_back(void *arg, int fd, unsigned events)
 		relay_on_back(b, events);
 	else
 		exchange_on_back(b, events);
-	worker_check_drained(b->worker);
+	worker_leave(b->worker);
 }
 
 static void
@@ -44,6 +45,7 @@ join_exchange(struct back *b, struct exchange *ex)
 	b->rival = ex->back;
 	ex->back = b;
 	target_begin(b->target);
+	b->counted = shared_enter(b->target->node.shared, ex->front->client_ip);
 }
 
 struct back *
@@ -55,6 +57,9 @@ back_new(struct worker *w, int fd, struct target *t, struct exchange *ex)
 	b->target = target_ref(t);
 	b->connecting = true;
 	b->since_ms = w->now_ms;
+	b->from_ms = ex->want_ms;
+	b->fresh = true;
+	t->n_fresh++;
 	list_init(&b->node);
 	expiry_init(&b->expiry, on_expired, b);
 	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
@@ -71,8 +76,20 @@ leave_exchange(struct back *b)
 	while (*at != b)
 		at = &(*at)->rival;
 	*at = take_ptr(&b->rival);
+	if (b->counted)
+		shared_leave(b->target->node.shared, b->ex->front->client_ip);
+	b->counted = false;
 	b->ex = NULL;
 	target_end(b->target);
+	turn_due(b->worker);
+}
+
+void
+back_stale(struct back *b)
+{
+	if (b->fresh)
+		b->target->n_fresh--;
+	b->fresh = false;
 }
 
 static void
@@ -92,6 +109,7 @@ back_drop(struct back *b, bool reset)
 		leave_exchange(b);
 	else if (!b->connecting)
 		leave_pool(b);
+	back_stale(b);
 	expiry_cancel(&b->expiry);
 	peer_close(&b->peer, reset);
 	target_unref(&b->target);
@@ -117,6 +135,7 @@ back_won(struct back *b)
 	struct exchange *ex = b->ex;
 	struct back *r = ex->back, *next;
 
+	line_leave(&ex->waiter);
 	for (; r != NULL; r = next) {
 		next = r->rival;
 		if (r == b)

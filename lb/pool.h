@@ -18,6 +18,8 @@ struct back *back_new(struct worker *w, int fd, struct target *t, struct exchang
 void back_close(struct back *b, bool reset);
 /* Ends this one alone; the exchange's others stay. */
 void back_drop(struct back *b, bool reset);
+/* Its dial is answered, or will hardly be any more. */
+void back_stale(struct back *b);
 /* It serves its exchange: the others that were dialled go on without one. */
 void back_won(struct back *b);
 /* An idle connection to t for ex, or NULL. A dead one that the loop has not seen yet is left out. */

@@ -15,6 +15,7 @@
 #include "base/lines.h"
 #include "lb/expiry.h"
 #include "lb/lb.h"
+#include "lb/line.h"
 #include "lb/peer.h"
 #include "lb/targets.h"
 
@@ -90,6 +91,8 @@ enum {
 		"Connections made because another one to an endpoint took too long.")              \
 	X(silent, "silent_total", "",                                                              \
 		"Requests sent to another endpoint because the first acknowledged no byte.")       \
+	X(waits, "waits_total", "",                                                                \
+		"Requests and connections that waited for room at an endpoint.")                   \
 	X(ejections, "ejections_total", "", "Endpoints taken out for a while after failures.")     \
 	X(probes, "probes_total", "", "Connections made to see whether an endpoint is back.")      \
 	X(returns, "returns_total", "", "Endpoints back in use after a probe.")                    \
@@ -134,6 +137,8 @@ struct worker {
 	uint32_t connect_ms; /* most that a dial may take */
 	struct node probes, checks; /* probe.c's and health.c's, under way */
 	unsigned n_probes;
+	struct node turns; /* groups with a waiting line: turn.c's */
+	bool turns_due;
 	struct expiries expiries;
 	struct timer *tick;
 	struct timer *hurry; /* silence_tick */
@@ -204,6 +209,8 @@ struct exchange {
 	uint64_t body_sent, body_received, sent_us;
 	uint64_t key; /* for consistent hashing */
 	struct access access;
+	struct waiter waiter; /* for an endpoint: turn.h */
+	uint64_t want_ms; /* since when it wants the endpoint that it waits for or dials */
 	struct balance_node *tried[TRIES_MAX];
 	uint8_t n_tried, n_stale;
 	uint8_t client_minor;
@@ -222,6 +229,7 @@ struct exchange {
 	bool is_head, idempotent, upgrade, has_body;
 	bool timed_out; /* a dial did */
 	bool full; /* endpoints were passed over, being at their limit of connections */
+	bool no_reuse; /* only a connection that is made now is good enough */
 	bool short_of; /* this node had no descriptor, port or memory for a dial */
 	bool over_budget; /* there would have been another endpoint to try */
 	bool ended;
@@ -237,8 +245,11 @@ struct back {
 	struct exchange *ex; /* NULL: in the pool, or connecting for it */
 	struct back *rival; /* the next older one that ex dials */
 	uint64_t since_ms; /* begin of the dial, later of the request */
+	uint64_t from_ms; /* since when its exchange wanted this endpoint */
 	uint32_t scanned;
 	bool connecting;
+	bool fresh; /* a dial that may still be answered soon: one of target->n_fresh */
+	bool counted; /* in the client's share of the endpoint: shared_enter */
 	bool reused;
 	bool hedged; /* its exchange dials another endpoint as well */
 	bool silent; /* known not to acknowledge its request */
@@ -267,8 +278,8 @@ void worker_start(void *worker); /* first thing on its loop */
 void worker_enter(struct worker *w); /* first thing in every callback of the loop */
 uint64_t worker_random(struct worker *w);
 void worker_bury(struct worker *w, struct grave *g);
-/* Ends the worker when it drains and nothing is left: the last thing in a callback. */
-void worker_check_drained(struct worker *w);
+/* The last thing in a callback: gives those that wait their turn, ends the worker when it drains and nothing is left. */
+void worker_leave(struct worker *w);
 enum lb_policy worker_policy(const struct worker *w, const struct group *g);
 
 #endif

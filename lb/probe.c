@@ -83,7 +83,7 @@ worked(struct probe *p)
 			(unsigned long long)(w->now_ms - t->ejected_ms));
 		target_worked(t);
 	}
-	target_connected(t, w->now_ms - p->since_ms);
+	target_connected(t, w->now_ms - p->since_ms, w->now_ms);
 	end(p);
 }
 

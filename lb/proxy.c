@@ -349,7 +349,7 @@ on_front(void *arg, int fd, unsigned events)
 		if (!f->grave.ended && events & (WATCH_READ | WATCH_HUP))
 			read_client(f, events);
 	}
-	worker_check_drained(w);
+	worker_leave(w);
 }
 
 static void

@@ -17,11 +17,18 @@
 
 #include "base/sock.h"
 
-enum { HEALTH_INTERVAL_MS = 2000 }; /* of services that say nothing */
+enum {
+	HEALTH_INTERVAL_MS = 2000, /* of services that say nothing */
+	SHARED_CLIENTS =
+		64, /* counters; a few clients that have one in common have its share in common */
+	SHARED_REST =
+		4, /* one of so many connections is for other clients than the one that has most */
+};
 
 struct shared {
 	_Atomic uint32_t in_use;
 	_Atomic bool ill;
+	_Atomic uint16_t by_client[SHARED_CLIENTS]; /* of in_use */
 	struct shared *next;
 	struct addr addr;
 	unsigned refs;
@@ -54,6 +61,36 @@ shared_count(struct shared *s, int n)
 {
 	if (s != NULL)
 		atomic_fetch_add_explicit(&s->in_use, (uint32_t)n, memory_order_relaxed);
+}
+
+static inline _Atomic uint16_t *
+shared_client(struct shared *s, uint32_t client)
+{
+	return &s->by_client[client * 0x9e3779b1u >> 26];
+}
+
+/* One more connection of this client's; true: it was counted, shared_leave is due. */
+static inline bool
+shared_enter(struct shared *s, uint32_t client)
+{
+	if (s != NULL)
+		atomic_fetch_add_explicit(shared_client(s, client), 1, memory_order_relaxed);
+	return s != NULL;
+}
+
+static inline void
+shared_leave(struct shared *s, uint32_t client)
+{
+	atomic_fetch_sub_explicit(shared_client(s, client), 1, memory_order_relaxed);
+}
+
+/* Are `most` connections in use, or has this client its share of them? Where there are a few, that is less than all. */
+static inline bool
+shared_full(struct shared *s, uint32_t client, uint32_t most)
+{
+	return atomic_load_explicit(&s->in_use, memory_order_relaxed) >= most ||
+		atomic_load_explicit(shared_client(s, client), memory_order_relaxed) >=
+		most - most / SHARED_REST;
 }
 
 #endif

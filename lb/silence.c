@@ -72,7 +72,7 @@ silence_tick(void *arg)
 	expiries_run(&w->expiries, w->now_ms);
 	if (!list_empty(&w->expiries.rings[SPAN_SILENCE]))
 		timer_start(w->hurry, LOOK_AGAIN_MS, 0);
-	worker_check_drained(w);
+	worker_leave(w);
 }
 
 void

@@ -14,6 +14,7 @@ enum {
 		2000, /* an endpoint that comes back gets one request until that is answered */
 	FORGET_MS = 60000,
 	PROBE_FIRST_MS = 200,
+	WINDOW_MAX = 64,
 };
 
 /* Chains, not grown: a worker meets few of the services, and a chain's link is one comparison. */
@@ -371,13 +372,33 @@ target_worked(struct target *t)
 	list_del(&t->ejected);
 }
 
+bool
+target_may_dial(const struct target *t)
+{
+	return t->window == 0 || t->n_fresh < t->window;
+}
+
 void
-target_connected(struct target *t, uint64_t took_ms)
+target_widen(struct target *t)
+{
+	if (t->window > 0 && ++t->window > WINDOW_MAX)
+		t->window = 0;
+}
+
+void
+target_narrow(struct target *t)
+{
+	t->window = 1;
+}
+
+void
+target_connected(struct target *t, uint64_t took_ms, uint64_t now_ms)
 {
 	uint32_t took = (uint32_t)MIN(took_ms, (uint64_t)UINT16_MAX);
 
 	t->connect_ms = t->connect_known ? (3 * t->connect_ms + took + 3) / 4 : took;
 	t->connect_known = true;
+	t->heard_ms = now_ms;
 }
 
 struct node *

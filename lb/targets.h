@@ -37,6 +37,9 @@ struct target {
 	uint64_t ejected_ms, probe_ms; /* since when; when probe.c tries it next */
 	unsigned n_idle;
 	unsigned refs;
+	uint64_t heard_ms; /* when a connection was made, or an answer began */
+	uint16_t n_fresh; /* dials that may still be answered soon */
+	uint16_t window; /* most of those at once, 0: any number; see turn.h */
 	unsigned failures; /* in a row */
 	unsigned ejections; /* since the last success: exponent of the back-off */
 	uint32_t connect_ms; /* moving average of the time that a connection takes */
@@ -64,6 +67,7 @@ struct group {
 	uint64_t ask_again_ms; /* not before then */
 	struct balance balance; /* nodes are struct target's; each holds a reference */
 	struct budget budget; /* of second attempts */
+	struct turn *turn; /* turn.h; NULL: nobody waits */
 };
 
 struct targets *targets_new(struct shares *shares);
@@ -95,7 +99,11 @@ void target_end(struct target *t);
 bool target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random);
 void target_worked(struct target *t);
 /* A connection was made in took_ms. */
-void target_connected(struct target *t, uint64_t took_ms);
+void target_connected(struct target *t, uint64_t took_ms, uint64_t now_ms);
+/* The window of dials: may there be one more, one was answered, one was not in time. */
+bool target_may_dial(const struct target *t);
+void target_widen(struct target *t);
+void target_narrow(struct target *t);
 /* Ring of struct target.ejected. */
 struct node *targets_ejected(struct targets *ts);
 /* Calls fn for each group. */

@@ -6,6 +6,7 @@
 #include "lb/proxy.h"
 #include "lb/silence.h"
 #include "lb/splice.h"
+#include "lb/turn.h"
 
 enum { HEDGE_MS = 100, SPARE_MAX = 64, SPARE_HEAD_MAX = 4096, SWEEP_TICKS = 200 };
 
@@ -84,9 +85,10 @@ on_tick(void *arg)
 	if (w == w->lb->workers[0])
 		health_tick(w);
 	access_flush(w);
+	turn_run(w);
 	if (++w->ticks % SWEEP_TICKS == 0)
 		targets_sweep(w->targets, w->now_ms);
-	worker_check_drained(w);
+	worker_leave(w);
 }
 
 static uint32_t
@@ -107,6 +109,7 @@ worker_new(struct lb *lb, struct loop *loop)
 	w->targets = targets_new(&lb->shares);
 	w->listen_fd = w->pipe[0] = w->pipe[1] = -1;
 	list_init(&w->fronts);
+	list_init(&w->turns);
 	random_bytes(&w->rng, sizeof w->rng);
 	w->rng |= 1;
 	expiries_init(&w->expiries);
@@ -149,6 +152,7 @@ worker_end(struct worker *w)
 	splice_fini(w);
 	expiries_flush(&w->expiries, SPAN_POOL);
 	expiries_flush(&w->expiries, SPAN_DIAL);
+	turn_run(w);
 	probe_stop(w);
 	health_stop(w);
 	worker_enter(w);
@@ -165,8 +169,10 @@ worker_end(struct worker *w)
 }
 
 void
-worker_check_drained(struct worker *w)
+worker_leave(struct worker *w)
 {
+	if (w->turns_due)
+		turn_run(w);
 	if (!w->draining || w->stopped)
 		return;
 	while (w->now_ms >= w->drain_until_ms && !list_empty(&w->fronts))

@@ -1,5 +1,6 @@
 """A server that says who it is. --http PORT: any GET is answered with its name; POST gives the body back; /headers the
-request's head, /slow answers after a second. --delay MS: each answer waits. /health is 503 while the file of --ill-if is there.
+request's head, /slow answers after a second, /hang after a minute. --delay MS: each answer waits. --backlog N: connections that
+wait to be accepted. /health is 503 while the file of --ill-if is there.
 --tcp PORT: sends its name and a line end, then echoes. --udp PORT: answers each datagram with its name, a line end and the
 datagram, cut to what fits."""
 import argparse
@@ -28,6 +29,8 @@ class Web(http.server.BaseHTTPRequestHandler):
             return
         if self.path == "/slow":
             time.sleep(1)
+        if self.path == "/hang":
+            time.sleep(60)
         if self.path == "/headers":
             self.answer((self.requestline + "\n" + str(self.headers)).encode())
         elif self.path.startswith("/bytes/"):
@@ -55,7 +58,7 @@ class Echo(socketserver.BaseRequestHandler):
 class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
-    request_queue_size = 256
+    request_queue_size = property(lambda self: options.backlog)
 
 
 class Datagrams(socketserver.BaseRequestHandler):
@@ -76,6 +79,7 @@ parser.add_argument("--tcp", type=int, action="append", default=[])
 parser.add_argument("--delay", type=float, default=0)
 parser.add_argument("--udp", type=int, action="append", default=[])
 parser.add_argument("--ill-if")
+parser.add_argument("--backlog", type=int, default=256)
 options = parser.parse_args()
 for kind, ports in ((Web, options.http), (Echo, options.tcp)):
     for port in ports:

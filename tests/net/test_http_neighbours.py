@@ -66,25 +66,28 @@ class Bed:
         self.pods = [self.node.pod(f"web-{i}") for i in range(2)]
         for p in self.pods:
             p.serve("--http", "8080")
-        self.client_pod = self.node.pod("client")
+        self.client_pod, self.flood_pod = self.node.pod("client"), self.node.pod("flood")
+        self.only_pod = self.node.pod("only")
+        self.only_pod.serve("--http", "8080", "--backlog", "4")
         self.mute_pod = self.node.pod("mute")
         self.mute = Endpoint(self.mute_pod, 8080)
         hub = Hub(lab)
         hub.write("web.yaml", service("web", ("http", 80, 8080)), service("other", ("http", 80, 8080)), service("mute", ("http", 80, 8080)),
-                  service("half", ("http", 80, 8080)), service("none", ("http", 80, 8080)), service("raw", ("tcp", 80, 8080), selector="web"),
+                  service("half", ("http", 80, 8080)), service("only", ("http", 80, 8080)), service("none", ("http", 80, 8080)), service("raw", ("tcp", 80, 8080), selector="web"),
                   pod("web", self.node, self.pods[0].address, ("http", 8080, 0)),
                   pod("other", self.node, self.pods[1].address, ("http", 8080, 0)),
                   pod("mute", self.node, self.mute_pod.address, ("http", 8080, 0)),
+                  pod("only", self.node, self.only_pod.address, ("http", 8080, 0)),
                   pod("half-0", self.node, self.pods[0].address, ("http", 8080, 0), app="half"),
                   pod("half-1", self.node, "172.17.9.9", ("http", 8080, 0), app="half"))
         self.agent = Agent(self.node, hub, "--mesh.workers", "1")
         self.addresses = {}
-        for name in ("web", "other", "mute", "half", "raw", "none"):
+        for name in ("web", "other", "mute", "half", "raw", "only", "none"):
             wait_for(name, lambda: self.node.dns(f"{name}.default.svc.cluster.local", server=self.node.gateway)[1])
             self.addresses[name] = self.node.address_of(f"{name}.default.svc.cluster.local", f"@{self.node.gateway}")
 
-    def client(self, name, *data):
-        s = socket_of(self.client_pod)
+    def client(self, name, *data, by=None):
+        s = socket_of(by or self.client_pod)
         s.connect((self.addresses[name], 80))
         return Wire(s).put(*data)
 
@@ -209,12 +212,26 @@ def test_a_flood_of_requests(bed):
     flood.close()
 
 
-@pytest.mark.parametrize("data,canaries", [((), ("web", "other")), ((HEAD, b"\r\n"), ("other",))], ids=["connections", "requests"])
-def test_a_flood_of_connections(bed, data, canaries):
-    """Opened and reset as fast as it goes. With requests the flooded endpoint itself is at its limit; the others are not."""
-    with Canary(bed, *canaries):
+@pytest.mark.parametrize("data", [(), (HEAD, b"\r\n")], ids=["connections", "requests"])
+@pytest.mark.parametrize("name", ["web", "only"])
+def test_a_flood_of_connections(bed, name, data):
+    """Opened and reset as fast as it goes. With requests the flooded endpoint itself is at its limit, and "only" accepts no more than
+    four connections at once: other clients of the same endpoint have their turn all the same."""
+    before = bed.agent.metrics()["edgeway_lb_ejections_total"]
+    with Canary(bed, name, "other"):
         for _ in range(2 * CROWD):
-            bed.client("web", *data).close(hard=True)
+            bed.client(name, *data, by=bed.flood_pod).close(hard=True)
+    assert bed.agent.metrics()["edgeway_lb_ejections_total"] == before
+
+
+def test_a_thousand_requests_that_hang(bed):
+    """One client has them all, at a service's only endpoint, which accepts four connections at once."""
+    before = bed.agent.metrics()["edgeway_lb_ejections_total"]
+    with Canary(bed, "only", "other", least=100):
+        crowd = [bed.client("only", b"GET /hang HTTP/1.1\r\nHost: only\r\n\r\n", by=bed.flood_pod) for _ in range(CROWD)]
+    assert bed.agent.metrics()["edgeway_lb_ejections_total"] == before
+    for wire in crowd:
+        wire.close(hard=True)
 
 
 @pytest.mark.parametrize("name,data", [("web", b""), ("web", HEAD), ("mute", HEAD + b"\r\n")], ids=["idle", "heads", "requests"])

@@ -202,14 +202,18 @@ def test_retries(mesh):
 
 
 def test_max_connections(mesh):
-    declare(mesh, "narrow", endpoint_slice("narrow-1", "narrow", 8080, "172.17.0.2", "172.17.0.3", port_name="http"),
-            ports=(("http", 80, 8080),), selector="none", annotations={"max-connections": "1"})
-    wait_for("first answer", lambda: mesh.client1.get("http://narrow/")[0] == 200, 5)
+    """Who finds all in use waits for a connection; as long as one may take, then it is 503."""
+    for name, limit in (("narrow", "200ms"), ("patient", "20s")):
+        declare(mesh, name, endpoint_slice(f"{name}-1", name, 8080, "172.17.0.2", "172.17.0.3", port_name="http"),
+                ports=(("http", 80, 8080),), selector="none", annotations={"max-connections": "1", "connect-timeout": limit})
+        wait_for("first answer", lambda n=name: mesh.client1.get(f"http://{n}/")[0] == 200, 5)
     before = mesh.agent1.metrics()['edgeway_lb_errors_total{reason="max_connections"}']
-    p = mesh.client1.run("sh", "-c", "for i in 1 2 3 4; do curl -sSi -m 5 http://narrow/slow & done; wait")
+    p = mesh.client1.run("sh", "-c", "for i in 1 2 3 4; do curl -sSi -m 15 http://narrow/slow & done; wait")
     assert p.stdout.count("HTTP/1.1 200") == 2 and p.stdout.count("HTTP/1.1 503") == 2, p.stdout
     assert p.stdout.lower().count("retry-after: 1") == 2 and p.stdout.count("max-connections") == 2
     assert mesh.agent1.metrics()['edgeway_lb_errors_total{reason="max_connections"}'] == before + 2
+    p = mesh.client1.run("sh", "-c", "for i in 1 2 3 4; do curl -sSi -m 15 http://patient/slow & done; wait")
+    assert p.stdout.count("HTTP/1.1 200") == 4, p.stdout
     assert len(ask(mesh.client1, "narrow", 6)) == 6
 
 

@@ -327,9 +327,16 @@ patient(int fd)
 int
 client_open(void)
 {
-	struct addr a = addr_ipv4(LOOPBACK, fx.port);
+	return client_open_as(LOOPBACK);
+}
+
+int
+client_open_as(uint32_t ip)
+{
+	struct addr a = addr_ipv4(LOOPBACK, fx.port), from = addr_ipv4(ip, 0);
 	int fd = patient(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 
+	assert_int_equal(bind(fd, &from.sa, from.len), 0);
 	assert_int_equal(connect(fd, &a.sa, a.len), 0);
 	return fd;
 }

@@ -1,0 +1,100 @@
+#include "lb/turn.h"
+
+#include "lb/dial.h"
+
+struct turn {
+	struct node node; /* in worker->turns */
+	struct line line;
+	struct group *group;
+};
+
+static struct turn *
+turn_of(struct worker *w, struct group *g)
+{
+	if (g->turn == NULL) {
+		g->turn = xcalloc(1, sizeof *g->turn);
+		g->turn->group = g;
+		line_init(&g->turn->line);
+		list_add_before(&w->turns, &g->turn->node);
+	}
+	return g->turn;
+}
+
+void
+turn_wait(struct exchange *ex)
+{
+	const struct front *f = ex->front;
+	struct worker *w = f->worker;
+
+	if (ex->waiter.lane != NULL)
+		return;
+	if (ex->back == NULL)
+		count(&w->counters.waits, 1);
+	line_join(&turn_of(w, f->group)->line, &ex->waiter, f->client_ip);
+	w->turns_due = true;
+}
+
+bool
+turn_crowded(const struct group *g)
+{
+	return g->turn != NULL && !line_empty(&g->turn->line);
+}
+
+static bool
+too_late(const struct worker *w, const struct exchange *ex)
+{
+	const struct service *s = ex->front->group->service;
+	uint32_t limit_ms = s != NULL && s->lb.connect_ms > 0 ? s->lb.connect_ms : w->connect_ms;
+
+	return w->now_ms - ex->want_ms >= limit_ms;
+}
+
+static void
+give_up(struct exchange *ex)
+{
+	line_leave(&ex->waiter);
+	if (ex->back != NULL)
+		return; /* a dial is under way: its own limit ends it */
+	ex->timed_out = !ex->full;
+	dial_gave_up(ex);
+}
+
+/* In turn, until nobody of a whole round gets anywhere. */
+static void
+serve(struct worker *w, struct turn *t)
+{
+	struct waiter *first;
+	unsigned held = 0;
+
+	targets_refresh(w->targets, t->group, w->snapshot, w->epoch);
+	while (held < t->line.n_lanes && (first = line_next(&t->line)) != NULL) {
+		struct exchange *ex = container_of(first, struct exchange, waiter);
+
+		if (too_late(w, ex))
+			give_up(ex);
+		else if (dial_turn(ex) == DIAL_HELD) {
+			held++;
+			continue;
+		}
+		held = 0;
+	}
+}
+
+void
+turn_run(struct worker *w)
+{
+	struct node *n, *next;
+
+	w->turns_due = false;
+	for (n = w->turns.next; n != &w->turns; n = next) {
+		struct turn *t = container_of(n, struct turn, node);
+
+		serve(w, t);
+		next = n->next;
+		if (!line_empty(&t->line))
+			continue;
+		list_del(n);
+		t->group->turn = NULL;
+		free(t);
+	}
+}
