@@ -11,6 +11,7 @@ base_libbase_a_SOURCES = \
 	base/metric.c base/metric.h \
 	base/opt.c base/opt.h base/opt_flags.c base/opt_load.h base/opt_print.c base/opt_text.c \
 	base/opt_value.c base/opt_value.h \
+	base/pack.c base/pack.h \
 	base/privileges.c base/privileges.h \
 	base/sock.c base/sock.h \
 	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
@@ -46,6 +47,7 @@ BASE_TESTS = tests/unit/admin_test \
 	tests/unit/log_test \
 	tests/unit/loop_test \
 	tests/unit/opt_test \
+	tests/unit/pack_test \
 	tests/unit/privileges_test \
 	tests/unit/sock_test \
 	tests/unit/tree_test
@@ -63,6 +65,8 @@ tests_unit_loop_test_SOURCES = tests/unit/loop_test.c
 tests_unit_loop_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_opt_test_SOURCES = tests/unit/opt_test.c
 tests_unit_opt_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_pack_test_SOURCES = tests/unit/pack_test.c
+tests_unit_pack_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_privileges_test_SOURCES = tests/unit/privileges_test.c
 tests_unit_privileges_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_sock_test_SOURCES = tests/unit/sock_test.c

@@ -4,7 +4,7 @@
 #include <errno.h>
 
 #include "base/hash.h"
-#include "model/envelope.h"
+#include "model/bundle.h"
 
 /* Stands where a session writes its msg_id; no other text of a frame's head can hold it. */
 #define ID_PLACE "00000000-0000-4000-8000-000000000000"
@@ -25,6 +25,8 @@ struct fanout {
 	uint32_t n_slots, room;
 	uint32_t *unused; /* numbers below n_slots that are free */
 	uint32_t n_unused;
+	const struct fanout_item *bundled; /* whose bundle this is; NULL: nobody's */
+	struct buf bundle;
 	struct digests digests;
 	struct fanout_watch *watches;
 };
@@ -35,6 +37,7 @@ fanout_new(void)
 	struct fanout *f = xcalloc(1, sizeof *f);
 
 	f->n_table = 64;
+	buf_init(&f->bundle, BUF_UNLIMITED);
 	f->table = xcalloc(f->n_table, sizeof *f->table);
 	return f;
 }
@@ -59,6 +62,7 @@ fanout_free(struct fanout **out)
 		if (f->slot[i] != NULL)
 			entry_free(f->slot[i]);
 	}
+	buf_fini(&f->bundle);
 	free(f->slot);
 	free(f->unused);
 	free(f->table);
@@ -66,9 +70,11 @@ fanout_free(struct fanout **out)
 }
 
 void
-fanout_watch_start(struct fanout *f, struct fanout_watch *w, fanout_fn *changed, void *arg)
+fanout_watch_start(struct fanout *f, struct fanout_watch *w, fanout_fn *changed,
+	fanout_settled_fn *settled, void *arg)
 {
 	w->changed = changed;
+	w->settled = settled;
 	w->arg = arg;
 	w->next = f->watches;
 	w->at = &f->watches;
@@ -89,15 +95,36 @@ fanout_watch_stop(struct fanout_watch *w)
 }
 
 static void
+forget_bundle(struct fanout *f)
+{
+	f->bundled = NULL;
+	buf_consume(&f->bundle, buf_len(&f->bundle));
+	buf_release(&f->bundle);
+}
+
+static void
 tell(struct fanout *f, struct entry *e)
 {
 	struct fanout_watch *next;
 
+	forget_bundle(f);
 	/* A watcher may stop itself, not another one: closing a connection only starts here. */
 	for (struct fanout_watch *w = f->watches; w != NULL; w = next) {
 		next = w->next;
 		w->changed(w->arg, &e->item);
 	}
+}
+
+void
+fanout_settle(struct fanout *f)
+{
+	struct fanout_watch *next;
+
+	for (struct fanout_watch *w = f->watches; w != NULL; w = next) {
+		next = w->next;
+		w->settled(w->arg);
+	}
+	forget_bundle(f);
 }
 
 static struct entry **
@@ -164,21 +191,17 @@ build(const char *key, const char *json, size_t len, size_t *frame_len)
 {
 	const char *slash = strchr(key, '/');
 	auto_free char *resource = xasprintf("%.*s/service/%s", (int)(slash - key), key, slash + 1);
-	auto_free char *content = xstrndup(json, len);
-	struct envelope e = {
-		.id = (char[]){ID_PLACE},
-		.timestamp_ms = wall_ms(),
-		.source = (char[]){"edgeway-hub"},
-		.group = (char[]){"resource"},
-		.resource = resource,
+	const struct saying say = {
+		.source = "edgeway-hub",
 		.operation = len > 0 ? OP_UPDATE : OP_DELETE,
-		.content = content,
+		.resource = resource,
+		.content = json,
 		.content_len = len,
 	};
 	auto_buf struct buf b;
 
 	buf_init(&b, BUF_UNLIMITED);
-	envelope_build(&b, &e);
+	envelope_say(&b, &say, ID_PLACE);
 	*frame_len = buf_len(&b);
 	return buf_take_str(&b);
 }
@@ -220,6 +243,7 @@ insert(struct fanout *f, const char *key)
 static void
 drop(struct fanout *f, struct entry *e)
 {
+	forget_bundle(f);
 	*place(f, e->item.key) = e->next_hash;
 	*e->at_bucket = e->next_bucket;
 	if (e->next_bucket != NULL)
@@ -323,6 +347,34 @@ struct fanout_item *
 fanout_at(const struct fanout *f, uint32_t index)
 {
 	return index < f->n_slots && f->slot[index] != NULL ? &f->slot[index]->item : NULL;
+}
+
+/* Within the bundle the message has no id of its own, so that it is the same for all. */
+static void
+make_bundle(struct fanout *f, const struct fanout_item *item)
+{
+	auto_buf struct buf line;
+
+	buf_init(&line, BUF_UNLIMITED);
+	buf_add(&line, item->frame, item->id_at);
+	buf_add(&line, item->frame + item->id_at + FANOUT_ID_LEN,
+		item->frame_len - item->id_at - FANOUT_ID_LEN);
+	buf_adds(&line, "\n");
+	forget_bundle(f);
+	f->bundled = item;
+	bundle_build(&f->bundle, "edgeway-hub", ID_PLACE, &line);
+	buf_str(&f->bundle);
+}
+
+bool
+fanout_bundle(struct fanout *f, const struct fanout_item *item, struct fanout_frame *to)
+{
+	if (f->bundled != item)
+		make_bundle(f, item);
+	to->frame = buf_at(&f->bundle);
+	to->len = buf_len(&f->bundle);
+	to->id_at = (size_t)(strstr(to->frame, ID_PLACE) - to->frame);
+	return to->len < item->frame_len;
 }
 
 static struct entry *

@@ -11,6 +11,7 @@
  *
  *	fanout_set(f, &change, &err);	// tells the watchers
  *	fanout_remove(f, "default", "web");
+ *	fanout_settle(f);		// those were all for now: what they make of it may leave together
  */
 #ifndef EDGEWAY_HUB_FANOUT_H
 #define EDGEWAY_HUB_FANOUT_H
@@ -34,19 +35,28 @@ struct fanout_item {
 };
 
 typedef void fanout_fn(void *arg, struct fanout_item *item);
+typedef void fanout_settled_fn(void *arg);
 
 /* Embedded in who watches. */
 struct fanout_watch {
 	struct fanout_watch *next, **at;
 	fanout_fn *changed;
+	fanout_settled_fn *settled;
 	void *arg;
+};
+
+/* A whole frame with FANOUT_ID_LEN bytes to fill in at id_at. */
+struct fanout_frame {
+	const char *frame;
+	size_t len, id_at;
 };
 
 struct fanout *fanout_new(void);
 /* Nobody may watch or hold any more. */
 void fanout_free(struct fanout **f);
 
-void fanout_watch_start(struct fanout *f, struct fanout_watch *w, fanout_fn *changed, void *arg);
+void fanout_watch_start(struct fanout *f, struct fanout_watch *w, fanout_fn *changed,
+	fanout_settled_fn *settled, void *arg);
 void fanout_watch_stop(struct fanout_watch *w);
 
 /* Takes up a view (change->view is not NULL). 1 changed, 0 the same as before, -EMSGSIZE: more than a frame
@@ -54,6 +64,8 @@ void fanout_watch_stop(struct fanout_watch *w);
 int fanout_set(struct fanout *f, const struct cluster_change *change, struct err *err);
 /* False when there was none. */
 bool fanout_remove(struct fanout *f, const char *ns, const char *name);
+/* To be called after every series of the two above. */
+void fanout_settle(struct fanout *f);
 
 const struct digests *fanout_digests(const struct fanout *f);
 size_t fanout_count(const struct fanout *f); /* services present */
@@ -65,6 +77,10 @@ struct fanout_item *fanout_at(const struct fanout *f, uint32_t index); /* NULL: 
 /* Items of a bucket (model/digest.h) one by one, NULL to begin and at the end. */
 struct fanout_item *fanout_in_bucket(
 	const struct fanout *f, unsigned bucket, struct fanout_item *last);
+
+/* The item's frame as a bundle, made once for all who ask in a row: good until another item is asked for, or the item
+ * changes, or fanout_settle returns. False when that is no smaller. */
+bool fanout_bundle(struct fanout *f, const struct fanout_item *item, struct fanout_frame *to);
 
 void fanout_hold(struct fanout_item *item);
 void fanout_release(struct fanout *f, struct fanout_item *item);

@@ -73,6 +73,7 @@ on_changed(void *arg)
 			log_error("hub", "a service stays as it was: %s", err.text);
 		cluster_change_fini(&change);
 	}
+	fanout_settle(hub->fanout);
 	/* During manifests_start there are none yet. */
 	if (hub->nodes == NULL)
 		return;

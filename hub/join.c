@@ -95,25 +95,20 @@ static void
 answer(struct join *j, enum operation op, const char *parent, struct buf *content)
 {
 	char id[37];
-	auto_free char *resource = xasprintf("certificate/%s", j->node),
-		       *parent_copy = xstrdup(parent);
-	struct envelope e = {
-		.id = id,
-		.parent_id = parent_copy,
-		.timestamp_ms = wall_ms(),
-		.source = (char[]){"edgeway-hub"},
-		.group = (char[]){"resource"},
-		.resource = resource,
+	auto_free char *resource = xasprintf("certificate/%s", j->node);
+	const struct saying say = {
+		.source = "edgeway-hub",
 		.operation = op,
+		.resource = resource,
+		.parent = parent,
+		.content = buf_str(content),
 		.content_len = buf_len(content),
 	};
 	auto_buf struct buf b;
 
 	envelope_new_id(id);
-	buf_str(content);
-	e.content = buf_at(content);
 	buf_init(&b, BUF_UNLIMITED);
-	envelope_build(&b, &e);
+	envelope_say(&b, &say, id);
 	ws_send(j->conn, buf_at(&b), buf_len(&b));
 	j->answered = true;
 	ws_close(j->conn, op == OP_ERROR ? 1008 : 1000, op == OP_ERROR ? "refused" : "joined");

@@ -17,6 +17,7 @@ hub_libhub_a_SOURCES = \
 	hub/names.c hub/names.h \
 	hub/nodes.c hub/nodes.h \
 	hub/peek.c hub/peek.h \
+	hub/outbox.c hub/outbox.h \
 	hub/pending.c hub/pending.h \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
 	hub/revoked.c hub/revoked.h \

@@ -9,7 +9,7 @@
 #include "hub/listen.h"
 #include "hub/peek.h"
 #include "hub/route.h"
-#include "model/envelope.h"
+#include "model/bundle.h"
 #include "model/json.h"
 
 enum { ADDRESSES_MAX = 4 }; /* that a node remembers */
@@ -135,6 +135,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 		.zone = "",
 		.cluster_domain = n->config.cluster_domain,
 		.ready = n->config.ready,
+		.bundles = strcmp(ws_header(c, "edgeway-bundles"), BUNDLE_KIND) == 0,
 	};
 
 	pki_sha256_hex(ca, strlen(ca), ca_hash);
@@ -472,6 +473,13 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 		"Sessions replaced by a newer connection.", NULL, s->replaced);
 	metric_counter(to, "edgeway_hub_sessions_stalled_total",
 		"Sessions ended for want of acknowledgements.", NULL, s->stalled);
+	metric_counter(to, "edgeway_hub_bundles_sent_total", "Compressed bundles of messages sent.",
+		NULL, s->outbox.bundles);
+	metric_counter(to, "edgeway_hub_bundled_bytes_total",
+		"Bytes of messages sent in bundles, before compression.", NULL,
+		s->outbox.bytes_before);
+	metric_counter(to, "edgeway_hub_bundle_bytes_total", "Bytes of the bundles sent.", NULL,
+		s->outbox.bytes_after);
 	metric_counter(
 		to, "edgeway_hub_syncs_total", "Comparisons of digests finished.", NULL, s->syncs);
 	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",

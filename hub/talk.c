@@ -4,12 +4,13 @@
 #include <stdio.h>
 
 #include "base/log.h"
+#include "hub/outbox.h"
 #include "hub/pending.h"
-#include "model/envelope.h"
+#include "model/bundle.h"
 #include "model/json.h"
 #include "model/mesh.h"
 
-enum { AGENT_MAX = 63 };
+enum { AGENT_MAX = 63, FLIGHTS_FIRST = 4 };
 
 /* A message under way. Its msg_id is the talk's prefix, then seq and slot in hex. */
 struct flight {
@@ -36,11 +37,11 @@ struct talk {
 	char *sync_id; /* query whose answer {"synced":true} comes once popped has reached sync_at */
 	uint64_t sync_at;
 
-	struct flight flight[TALK_WINDOW];
-	unsigned n_flight;
+	struct flight *flight; /* slots, grown up to TALK_WINDOW; NULL while nothing is under way */
+	unsigned n_slots, n_flight;
 	uint32_t seq;
 	char prefix[25]; /* first 24 characters of every msg_id */
-	struct buf scratch;
+	struct outbox outbox;
 	uint64_t n_acks;
 };
 
@@ -52,34 +53,30 @@ copy(const char *s)
 	return xstrdup(s != NULL ? s : "");
 }
 
-/* --- small messages ------------------------------------------------------ */
+/* --- small messages ------------------------------------------------------- */
 
 static void
 send_message(struct talk *s, enum operation op, const char *resource, const char *parent,
 	struct buf *content)
 {
-	char id[FANOUT_ID_LEN + 1];
-	auto_free char *resource_copy = xstrdup(resource), *parent_copy = xstrdup(parent);
-	struct envelope e = {
-		.id = id,
-		.parent_id = parent_copy,
-		.timestamp_ms = wall_ms(),
-		.source = (char[]){"edgeway-hub"},
-		.group = (char[]){"resource"},
-		.resource = resource_copy,
+	const struct saying say = {
+		.source = "edgeway-hub",
 		.operation = op,
+		.resource = resource,
+		.parent = parent,
+		.content = buf_str(content),
 		.content_len = buf_len(content),
 	};
+	char id[FANOUT_ID_LEN + 1];
 	auto_buf struct buf b;
 
 	if (s->ended)
 		return;
 	envelope_new_id(id);
-	buf_str(content);
-	e.content = buf_at(content);
 	buf_init(&b, BUF_UNLIMITED);
-	envelope_build(&b, &e);
-	ws_send(s->conn, buf_at(&b), buf_len(&b));
+	envelope_say(&b, &say, id);
+	memcpy(outbox_begin(&s->outbox, buf_len(&b)), buf_at(&b), buf_len(&b));
+	outbox_end(&s->outbox, buf_len(&b));
 }
 
 static void
@@ -103,7 +100,7 @@ send_hello(struct talk *s)
 		buf_adds(&c, i > 0 ? "," : "");
 		json_add_text(&c, s->config.addresses[i]);
 	}
-	buf_adds(&c, "]}");
+	buf_adds(&c, "],\"bundles\":\"" BUNDLE_KIND "\"}");
 	send_message(s, OP_INSERT, "node/hello", "", &c);
 }
 
@@ -139,34 +136,53 @@ complain(struct talk *s, const char *parent, const char *resource, const char *w
 /* --- sending changes ----------------------------------------------------- */
 
 static unsigned
-free_slot(const struct talk *s)
+free_slot(struct talk *s)
 {
-	unsigned slot = s->seq % TALK_WINDOW;
+	unsigned slot;
 
-	while (s->flight[slot].item != NULL)
-		slot = (slot + 1) % TALK_WINDOW;
+	if (s->n_flight == s->n_slots) {
+		unsigned n = s->n_slots > 0 ? s->n_slots * 2 : FLIGHTS_FIRST;
+
+		s->flight = xrealloc(s->flight, n * sizeof *s->flight);
+		memset(s->flight + s->n_slots, 0, (n - s->n_slots) * sizeof *s->flight);
+		s->n_slots = n;
+	}
+	for (slot = s->seq % s->n_slots; s->flight[slot].item != NULL;)
+		slot = (slot + 1) % s->n_slots;
 	return slot;
 }
 
-/* Takes over the hold that waiting had. True when the connection wants no more for now. */
-static bool
+/* Most nodes wait for nothing most of the time. */
+static void
+drop_slots(struct talk *s)
+{
+	if (s->n_flight > 0)
+		return;
+	free(take_ptr(&s->flight));
+	s->n_slots = 0;
+}
+
+/* Takes over the hold that waiting had. */
+static void
 send_item(struct talk *s, struct fanout_item *item)
 {
 	unsigned slot = free_slot(s);
 	struct flight *f = &s->flight[slot];
-	char id[FANOUT_ID_LEN + 1];
+	char id[FANOUT_ID_LEN + 1], *frame;
 
 	*f = (struct flight){item, ++s->seq, item->present, item->digest, mono_ms()};
 	s->n_flight++;
-	snprintf(id, sizeof id, "%.24s%08x%04x", s->prefix, f->seq, slot);
-	buf_consume(&s->scratch, buf_len(&s->scratch));
-	buf_add(&s->scratch, item->frame, item->frame_len);
-	memcpy(buf_at(&s->scratch) + item->id_at, id, FANOUT_ID_LEN);
+	snprintf(id, sizeof id, "%.24s%08x%04x", s->prefix, f->seq, slot % TALK_WINDOW);
+	if (s->pending.n > 0 || !outbox_item(&s->outbox, s->config.fanout, item, id)) {
+		frame = outbox_begin(&s->outbox, item->frame_len);
+		memcpy(frame, item->frame, item->frame_len);
+		memcpy(frame + item->id_at, id, FANOUT_ID_LEN);
+		outbox_end(&s->outbox, item->frame_len);
+	}
 	if (item->present)
 		s->config.stats->updates++;
 	else
 		s->config.stats->deletes++;
-	return ws_send(s->conn, buf_at(&s->scratch), buf_len(&s->scratch)) != 0;
 }
 
 static void
@@ -178,20 +194,18 @@ finish_sync(struct talk *s)
 	free(take_ptr(&s->sync_id));
 }
 
+/* Sends what there is to send. */
 static void
 pump(struct talk *s)
 {
-	bool full = ws_queued(s->conn) > TALK_QUEUE_BYTES;
-
-	while (!s->ended && !full && s->pending.n > 0 && s->n_flight < TALK_WINDOW) {
-		full = send_item(s, pending_pop(&s->pending));
+	while (!s->ended && s->pending.n > 0 && s->n_flight < TALK_WINDOW &&
+		ws_queued(s->conn) <= TALK_QUEUE_BYTES) {
+		send_item(s, pending_pop(&s->pending));
 		finish_sync(s);
 	}
-	/* A large message leaves a large buffer: not for the many that follow. */
-	if (s->scratch.size > 64 * 1024) {
-		buf_consume(&s->scratch, buf_len(&s->scratch));
-		buf_release(&s->scratch);
-	}
+	if (s->ended)
+		return;
+	outbox_send(&s->outbox);
 }
 
 static void
@@ -203,7 +217,12 @@ on_changed(void *arg, struct fanout_item *item)
 		return;
 	*pending_state(&s->pending, item) &= (uint8_t)~PENDING_REFUSED;
 	pending_add(&s->pending, item);
-	pump(s);
+}
+
+static void
+on_settled(void *arg)
+{
+	pump(arg);
 }
 
 /* --- acknowledgements ---------------------------------------------------- */
@@ -217,7 +236,7 @@ find_flight(struct talk *s, const char *parent)
 
 	if (strlen(parent) != FANOUT_ID_LEN || strncmp(parent, s->prefix, 24) != 0 ||
 		sscanf(parent + 24, "%8x%4x%n", &seq, &slot, &used) != 2 || used != 12 ||
-		slot >= TALK_WINDOW || s->flight[slot].item == NULL || s->flight[slot].seq != seq)
+		slot >= s->n_slots || s->flight[slot].item == NULL || s->flight[slot].seq != seq)
 		return NULL;
 	return &s->flight[slot];
 }
@@ -249,7 +268,6 @@ on_ack(struct talk *s, const struct envelope *e)
 	f->item = NULL;
 	s->n_flight--;
 	fanout_release(s->config.fanout, item);
-	pump(s);
 }
 
 /* --- comparing ----------------------------------------------------------- */
@@ -267,7 +285,7 @@ answer_buckets(struct talk *s, const char *parent, const struct digests *theirs)
 	}
 	if (!s->live) {
 		s->live = true;
-		fanout_watch_start(s->config.fanout, &s->watch, on_changed, s);
+		fanout_watch_start(s->config.fanout, &s->watch, on_changed, on_settled, s);
 	}
 	buf_init(&c, BUF_UNLIMITED);
 	if (any)
@@ -368,7 +386,6 @@ on_services(struct talk *s, const struct envelope *e)
 	s->sync_id = xstrdup(e->id);
 	s->sync_at = s->pending.pushed;
 	finish_sync(s);
-	pump(s);
 }
 
 /* --- the door ------------------------------------------------------------ */
@@ -385,30 +402,65 @@ on_query(struct talk *s, const struct envelope *e)
 			"this hub answers queries of digest/buckets and digest/services");
 }
 
-void
-talk_text(struct talk *s, const char *text, size_t len)
+static void
+on_message(struct talk *s, const struct envelope *e)
+{
+	if (e->operation == OP_QUERY)
+		on_query(s, e);
+	else if (e->operation == OP_RESPONSE || e->operation == OP_ERROR)
+		on_ack(s, e);
+	else if (e->operation != OP_KEEPALIVE)
+		complain(s, e->id, e->resource,
+			"a node tells this hub nothing but digests and acknowledgements");
+}
+
+static void on_bundle(struct talk *s, const struct envelope *e);
+
+static void
+on_text(struct talk *s, const char *text, size_t len, const struct envelope *bundle)
 {
 	struct envelope e;
 	struct err err = {0};
-	int rc;
+	int rc = envelope_parse(&e, text, len, &err);
 
-	if (s->ended)
-		return;
-	rc = envelope_parse(&e, text, len, &err);
-	if (rc < 0 && rc != -EOPNOTSUPP) {
-		complain(s, "", "", err.text);
+	if (bundle != NULL && (rc == 0 || rc == -EOPNOTSUPP))
+		bundle_inherit(&e, bundle);
+	if (rc < 0)
+		complain(s, rc == -EOPNOTSUPP ? e.id : "", rc == -EOPNOTSUPP ? e.resource : "",
+			err.text);
+	else if (!bundle_is(&e))
+		on_message(s, &e);
+	else if (bundle != NULL)
+		complain(s, e.id, e.resource, "a bundle within a bundle");
+	else
+		on_bundle(s, &e);
+	envelope_fini(&e);
+}
+
+static void
+on_bundle(struct talk *s, const struct envelope *e)
+{
+	auto_buf struct buf lines;
+	struct err err = {0};
+	const char *text;
+	size_t len;
+
+	if (bundle_open(&lines, e, &err) < 0) {
+		complain(s, e->id, e->resource, err.text);
 		return;
 	}
-	if (rc == -EOPNOTSUPP)
-		complain(s, e.id, e.resource, err.text);
-	else if (e.operation == OP_QUERY)
-		on_query(s, &e);
-	else if (e.operation == OP_RESPONSE || e.operation == OP_ERROR)
-		on_ack(s, &e);
-	else if (e.operation != OP_KEEPALIVE)
-		complain(s, e.id, e.resource,
-			"a node tells this hub nothing but digests and acknowledgements");
-	envelope_fini(&e);
+	while (!s->ended && (text = bundle_next(&lines, &len)) != NULL)
+		on_text(s, text, len, e);
+}
+
+void
+talk_text(struct talk *s, const char *text, size_t len)
+{
+	if (s->ended)
+		return;
+	on_text(s, text, len, NULL);
+	pump(s);
+	drop_slots(s);
 }
 
 struct talk *
@@ -430,10 +482,11 @@ talk_new(const struct talk_config *config, struct ws_conn *conn)
 	s->address = copy(ws_peer_addr(conn));
 	s->since_ms = wall_ms();
 	pending_init(&s->pending, config->fanout);
-	buf_init(&s->scratch, BUF_UNLIMITED);
+	outbox_init(&s->outbox, conn, config->bundles, &config->stats->outbox);
 	envelope_new_id(id);
 	memcpy(s->prefix, id, 24); /* up to and with the last hyphen */
 	send_hello(s);
+	outbox_send(&s->outbox);
 	s->config.ca_hash = NULL; /* borrowed for hello, like the addresses */
 	s->config.n_addresses = 0;
 	return s;
@@ -448,7 +501,7 @@ let_go(struct talk *s)
 	fanout_watch_stop(&s->watch);
 	while ((item = pending_pop(&s->pending)) != NULL)
 		fanout_release(s->config.fanout, item);
-	for (unsigned i = 0; i < TALK_WINDOW; i++) {
+	for (unsigned i = 0; i < s->n_slots; i++) {
 		item = take_ptr(&s->flight[i].item);
 		if (item == NULL)
 			continue;
@@ -457,6 +510,7 @@ let_go(struct talk *s)
 		fanout_release(s->config.fanout, item);
 	}
 	s->n_flight = 0;
+	drop_slots(s);
 }
 
 void
@@ -476,7 +530,7 @@ talk_free(struct talk **out)
 	free(s->held_id);
 	free(s->sync_id);
 	pending_fini(&s->pending);
-	buf_fini(&s->scratch);
+	outbox_fini(&s->outbox);
 	free(s);
 }
 
@@ -488,6 +542,7 @@ talk_ready(struct talk *s)
 		return;
 	answer_buckets(s, s->held_id, &s->held);
 	free(take_ptr(&s->held_id));
+	pump(s);
 }
 
 void
@@ -500,7 +555,7 @@ talk_drained(struct talk *s)
 void
 talk_tick(struct talk *s, uint64_t now_ms)
 {
-	for (unsigned i = 0; i < TALK_WINDOW && !s->ended && s->n_flight > 0; i++) {
+	for (unsigned i = 0; i < s->n_slots && !s->ended; i++) {
 		if (s->flight[i].item == NULL || s->flight[i].sent_ms + TALK_ACK_MS > now_ms)
 			continue;
 		log_warn("hub", "node stopped acknowledging node=%s service=%s", s->node,
@@ -515,6 +570,7 @@ talk_end(struct talk *s, unsigned code, const char *why)
 {
 	if (s->ended)
 		return;
+	outbox_send(&s->outbox);
 	s->ended = true;
 	/* Not let_go: this may run within a walk over the fanout's watchers or items. */
 	ws_close(s->conn, code, why);

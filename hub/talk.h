@@ -6,7 +6,8 @@
  *   hello sent ─ digest/buckets ─► [source read?] ─► live: every change is sent
  *                                  digest/services ─► differences queued ─ all sent ─► {"synced":true}
  *
- * What waits is a number for each service, never a message: at most TALK_WINDOW messages are under way, one
+ * What waits is a number for each service, never a message; it is sent once the fanout says that the changes of
+ * this moment are all told, so that they share a bundle. At most TALK_WINDOW messages are under way, one
  * for each service, and a service that changes meanwhile is sent once more, as it is then. So a
  * slow node costs a few bytes a service, and the newest state always wins. Nothing is lost: what was not
  * acknowledged when the connection ends differs in the next comparison of digests.
@@ -16,17 +17,19 @@
 
 #include "base/ws.h"
 #include "hub/fanout.h"
+#include "hub/outbox.h"
 
 enum {
 	TALK_WINDOW = 256,
 	TALK_ACK_MS = 60000, /* a message unacknowledged for so long ends the connection */
 	TALK_STALE_MAX = 100000, /* services that a node claims to hold and that do not exist */
-	TALK_QUEUE_BYTES = 1 << 20, /* high water of the websocket */
+	TALK_QUEUE_BYTES = 128 * 1024, /* high water of the websocket */
 };
 
 /* Counters of all talks, kept by the hub. */
 struct talk_stats {
 	uint64_t updates, deletes, acks, refused, syncs, bad_messages, replaced, stalled;
+	struct outbox_stats outbox;
 };
 
 struct talk_config {
@@ -38,6 +41,7 @@ struct talk_config {
 	const char *agent; /* version that the node tells, copied */
 	const char *node, *site, *zone, *cluster_domain; /* copied */
 	bool ready; /* the source has been read */
+	bool bundles; /* the node takes them (model/bundle.h) */
 };
 
 struct talk;

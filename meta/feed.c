@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "meta/feed_private.h"
+#include "model/bundle.h"
 #include "model/json.h"
 
 enum {
@@ -84,7 +85,7 @@ dial(struct feed *f)
 	auto_free char *path = NULL, *first = NULL,
 		       *version = xasprintf("edgeway-version: %d", MESH_PROTOCOL);
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
-		"edgeway-agent: " EDGEWAY_VERSION, NULL};
+		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND, NULL};
 	struct ws_dial d = {.host = places_now(&f->places)->at.host, .headers = headers, .arg = f};
 	struct err err = {0};
 
@@ -134,6 +135,8 @@ on_open(void *arg, struct ws_conn *c)
 	f->connects++;
 	f->n_errors = 0;
 	f->query[0] = f->error[0] = f->mismatch[0] = '\0';
+	f->bundles = false;
+	buf_consume(&f->lines, buf_len(&f->lines));
 	f->protocol->opened(f);
 }
 
@@ -318,6 +321,8 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	feed_renew_init(f);
 	f->retry = timer_new(f->loop, on_retry, f);
 	f->check = timer_new(f->loop, on_check, f);
+	f->flush = timer_new(f->loop, feed_flush, f);
+	buf_init(&f->lines, BUF_UNLIMITED);
 	rc = take_urls(f, config, err);
 	if (rc == 0)
 		rc = f->protocol->begin(f, config, err);
@@ -341,6 +346,8 @@ feed_free(struct feed **out)
 	f->stopping = true;
 	timer_free(&f->retry);
 	timer_free(&f->check);
+	timer_free(&f->flush);
+	buf_fini(&f->lines);
 	feed_renew_fini(f);
 	resolve_free(&f->resolve);
 	ws_free(&f->ws);

@@ -66,7 +66,7 @@ struct feed {
 	struct ssl_ctx_st *tls, *join_tls;
 	struct ws *ws;
 	struct resolve *resolve;
-	struct timer *retry, *check;
+	struct timer *retry, *check, *flush;
 
 	enum state state;
 	struct places places;
@@ -81,6 +81,8 @@ struct feed {
 	uint32_t mark;
 	bool stopping;
 	unsigned n_errors;
+	bool bundles; /* the hub takes them (model/bundle.h) */
+	struct buf lines; /* acknowledgements that leave together once the loop turns */
 	uint64_t opened_ms, last_contact_ms;
 	char query[37]; /* id of the comparison under way, "" none */
 	bool query_detail;
@@ -92,6 +94,8 @@ struct feed {
 
 /* id: the message's own, may be NULL. */
 void feed_send(struct feed *f, const struct message *m, char id[37]);
+/* Sends what waits to leave together. arg: the feed. */
+void feed_flush(void *arg);
 /* e: what is answered; NULL when it could not be read. */
 void feed_send_error(struct feed *f, const struct envelope *e, const char *reason);
 /* The hub's address is good: to be tried when its name cannot be resolved; so are those that it tells. */

@@ -6,6 +6,7 @@
 #include <strings.h>
 
 #include "base/log.h"
+#include "model/bundle.h"
 #include "model/json.h"
 
 enum {
@@ -16,14 +17,46 @@ enum {
 };
 
 void
-feed_send(struct feed *f, const struct message *m, char id[37])
+feed_flush(void *arg)
 {
+	struct feed *f = arg;
 	auto_buf struct buf out;
+	const char *line;
+	size_t len;
 
 	buf_init(&out, BUF_UNLIMITED);
-	message_build(&out, m, id);
-	if (f->conn != NULL)
+	timer_cancel(f->flush);
+	if (f->bundles && buf_len(&f->lines) >= BUNDLE_LEAST_BYTES &&
+		buf_len(&f->lines) <= ENVELOPE_MAX_BYTES)
+		bundle_build(&out, "edgeway-agent", NULL, &f->lines);
+	if (buf_len(&out) > 0 && buf_len(&out) < buf_len(&f->lines) && f->conn != NULL) {
 		ws_send(f->conn, buf_at(&out), buf_len(&out));
+	} else {
+		while ((line = bundle_next(&f->lines, &len)) != NULL)
+			if (f->conn != NULL)
+				ws_send(f->conn, line, len);
+	}
+	buf_consume(&f->lines, buf_len(&f->lines));
+	buf_release(&f->lines);
+}
+
+/* Leaves once the loop turns, together with what else is said until then. */
+static void
+send_soon(struct feed *f, const struct message *m, char id[37])
+{
+	message_build(&f->lines, m, id);
+	buf_adds(&f->lines, "\n");
+	if (buf_len(&f->lines) > BUNDLE_MOST_BYTES)
+		feed_flush(f);
+	else if (!timer_active(f->flush))
+		timer_start(f->flush, 0, 0);
+}
+
+void
+feed_send(struct feed *f, const struct message *m, char id[37])
+{
+	send_soon(f, m, id);
+	feed_flush(f);
 }
 
 void
@@ -52,7 +85,10 @@ acknowledge(struct feed *f, unsigned connection, const char *id, const char *res
 
 	if (f->conn == NULL || connection != f->connection || f->state < SYNCING)
 		return;
-	feed_send(f, &m, NULL);
+	if (f->bundles)
+		send_soon(f, &m, NULL);
+	else
+		feed_send(f, &m, NULL);
 	f->acks++;
 }
 
@@ -123,6 +159,7 @@ on_hello(struct feed *f, const struct envelope *e)
 			hello.cluster_domain, f->cluster_domain);
 	log_info("meta", "connected to the hub url=%s address=%s version=\"%s\"",
 		places_now(&f->places)->url, f->address, hello.hub);
+	f->bundles = hello.bundles;
 	feed_remember_addresses(f, &hello);
 	feed_note_time(f, e->timestamp_ms);
 	feed_compare_bundle(f, hello.ca);
@@ -217,20 +254,52 @@ on_event(struct feed *f, const struct envelope *e)
 		feed_send_error(f, e, "operation or resource is not known to this agent");
 }
 
+static void read_text(struct feed *f, const char *text, size_t len, const struct envelope *bundle);
+
 static void
-on_text(struct feed *f, const char *text, size_t len)
+on_bundle(struct feed *f, const struct envelope *e)
+{
+	auto_buf struct buf lines;
+	const char *text;
+	struct err err;
+	size_t len;
+
+	if (bundle_open(&lines, e, &err) < 0) {
+		feed_send_error(f, e, err.text);
+		return;
+	}
+	while (f->conn != NULL && (text = bundle_next(&lines, &len)) != NULL)
+		read_text(f, text, len, e);
+}
+
+/* bundle: that it comes out of; NULL: it came by itself. */
+static void
+read_text(struct feed *f, const char *text, size_t len, const struct envelope *bundle)
 {
 	struct envelope e = {0};
 	struct err err;
 	int rc = envelope_parse(&e, text, len, &err);
 
+	if (bundle != NULL && (rc == 0 || rc == -EOPNOTSUPP))
+		bundle_inherit(&e, bundle);
 	if (rc < 0) /* of one with an operation that is not known here the rest can be read */
 		feed_send_error(f, rc == -EOPNOTSUPP ? &e : NULL, err.text);
-	else if (!f->joining)
+	else if (f->joining) {
+		if (!f->joined && strcmp(e.parent_id, f->query) == 0)
+			feed_on_join(f, &e);
+	} else if (bundle_is(&e) && bundle != NULL)
+		feed_send_error(f, &e, "a bundle within a bundle");
+	else if (bundle_is(&e))
+		on_bundle(f, &e);
+	else
 		on_event(f, &e);
-	else if (!f->joined && strcmp(e.parent_id, f->query) == 0)
-		feed_on_join(f, &e);
 	envelope_fini(&e);
+}
+
+static void
+on_text(struct feed *f, const char *text, size_t len)
+{
+	read_text(f, text, len, NULL);
 }
 
 static void

@@ -7,6 +7,7 @@
 #include <strings.h>
 
 #include "base/tree.h"
+#include "model/bundle.h"
 #include "model/check.h"
 
 enum { HUB_PORT = 10000 };
@@ -78,6 +79,7 @@ message_hello(struct message_hello *to, const char *json, size_t len, struct err
 			tree_get(root, "clusterDomain")) &&
 		copy_text(to->hub, sizeof(to->hub), tree_get(root, "hub")) &&
 		copy_text(to->ca, sizeof(to->ca), tree_get(root, "ca"));
+	to->bundles = strcmp(tree_text(tree_get(root, "bundles"), ""), BUNDLE_KIND) == 0;
 	tree_free(&t);
 	return fits ? 0 : err_set(err, EINVAL, "a text in hello is too long");
 }
@@ -98,28 +100,20 @@ message_says_synced(const char *json, size_t len)
 void
 message_build(struct buf *out, const struct message *m, char id[37])
 {
-	char own[37], resource[1025], parent[129], group[] = "resource", source[] = "edgeway-agent";
-	char *content = m->content != NULL ? xstrdup(m->content) : NULL;
-	struct envelope e = {
-		.source = source,
-		.group = group,
-		.resource = resource,
-		.parent_id = parent,
+	const struct saying say = {
+		.source = "edgeway-agent",
 		.operation = m->operation,
-		.timestamp_ms = wall_ms(),
-		.content = content,
-		.content_len = content != NULL ? strlen(content) : 0,
+		.resource = m->resource,
+		.parent = m->parent,
+		.content = m->content,
+		.content_len = m->content != NULL ? strlen(m->content) : 0,
 	};
+	char own[37];
 
 	envelope_new_id(own);
-	e.id = own;
-	/* what a peer gave back may be cut: an id or resource this long is not one of the protocol's */
-	snprintf(resource, sizeof(resource), "%s", m->resource);
-	snprintf(parent, sizeof(parent), "%s", m->parent);
-	envelope_build(out, &e);
+	envelope_say(out, &say, own);
 	if (id != NULL)
 		memcpy(id, own, sizeof(own));
-	free(content);
 }
 
 int

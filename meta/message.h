@@ -23,6 +23,7 @@ struct message_hello {
 	size_t n_addresses;
 	char site[MESH_NODE_MAX + 1], zone[MESH_NODE_MAX + 1], cluster_domain[MESH_NODE_MAX + 1];
 	char hub[64];
+	bool bundles; /* it takes them */
 	char ca[65]; /* sha256 of its CAs as PEM text, hex; "" not said */
 };
 int message_hello(struct message_hello *to, const char *json, size_t len, struct err *err);

@@ -171,6 +171,28 @@ envelope_build(struct buf *out, const struct envelope *e)
 }
 
 void
+envelope_say(struct buf *out, const struct saying *s, const char *id)
+{
+	char resource[RESOURCE_MAX + 1], parent[ID_MAX + 1], group[] = "resource";
+	const struct envelope e = {
+		.id = (char *)(uintptr_t)id,
+		.parent_id = parent,
+		.timestamp_ms = wall_ms(),
+		.source = (char *)(uintptr_t)s->source,
+		.group = group,
+		.resource = resource,
+		.operation = s->operation,
+		.content = (char *)(uintptr_t)s->content,
+		.content_len = s->content != NULL ? s->content_len : 0,
+	};
+
+	/* What a peer gave back may be long: an id or resource of this length is not one of the protocol's. */
+	snprintf(resource, sizeof resource, "%s", s->resource);
+	snprintf(parent, sizeof parent, "%s", s->parent != NULL ? s->parent : "");
+	envelope_build(out, &e);
+}
+
+void
 envelope_new_id(char id[37])
 {
 	unsigned char b[16];

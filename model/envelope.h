@@ -39,6 +39,17 @@ void envelope_fini(struct envelope *e);
 int envelope_parse(struct envelope *e, const char *text, size_t len, struct err *err);
 /* Appends; NULL members are written as "". content must be valid JSON or NULL. */
 void envelope_build(struct buf *out, const struct envelope *e);
+
+/* What one of our own programs says: group "resource", the time of now. */
+struct saying {
+	const char *source; /* "edgeway-hub", "edgeway-agent" */
+	enum operation operation;
+	const char *resource, *parent; /* cut where no peer would take them; parent NULL: none */
+	const char *content; /* JSON; NULL none */
+	size_t content_len;
+};
+void envelope_say(struct buf *out, const struct saying *s, const char *id);
+
 /* A fresh random UUID (RFC 9562 version 4) as text of 36 characters and NUL. */
 void envelope_new_id(char id[37]);
 

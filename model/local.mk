@@ -1,5 +1,6 @@
 noinst_LIBRARIES += model/libmodel.a
 model_libmodel_a_SOURCES = \
+	model/bundle.c model/bundle.h \
 	model/check.c model/check.h \
 	model/cluster.c model/cluster.h \
 	model/cluster_endpoint.c \
@@ -32,7 +33,9 @@ model_libmodel_a_SOURCES = \
 	model/view_build.c \
 	model/view_parse.c
 
-FUZZERS += tests/fuzz/envelope_fuzz tests/fuzz/manifest_fuzz tests/fuzz/view_fuzz
+FUZZERS += tests/fuzz/bundle_fuzz tests/fuzz/envelope_fuzz tests/fuzz/manifest_fuzz tests/fuzz/view_fuzz
+tests_fuzz_bundle_fuzz_SOURCES = tests/fuzz/bundle_fuzz.c
+tests_fuzz_bundle_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_envelope_fuzz_SOURCES = tests/fuzz/envelope_fuzz.c
 tests_fuzz_envelope_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_manifest_fuzz_SOURCES = tests/fuzz/manifest_fuzz.c
@@ -42,6 +45,7 @@ tests_fuzz_view_fuzz_LDADD = $(MODEL_LDADD)
 
 if HAVE_CMOCKA
 MODEL_TESTS = \
+	tests/unit/bundle_test \
 	tests/unit/check_test \
 	tests/unit/cluster_pod_test \
 	tests/unit/cluster_random_test \
@@ -57,6 +61,8 @@ MODEL_TESTS = \
 KUBE_KIT = tests/unit/kube_kit.c tests/unit/kube_kit.h
 check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)
+tests_unit_bundle_test_SOURCES = tests/unit/bundle_test.c
+tests_unit_bundle_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_digest_test_SOURCES = tests/unit/digest_test.c
 tests_unit_digest_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_envelope_test_SOURCES = tests/unit/envelope_test.c

@@ -365,11 +365,15 @@ class Hub(AdminSocket):
 
     def write(self, name, *objects):
         """Puts a manifest into the folder; text as it is, objects as JSON documents of one YAML stream."""
+        self.prepare(name, *objects)()
+
+    def prepare(self, name, *objects):
+        """The same, but for the rename: call what it returns."""
         text = "---\n".join(o if isinstance(o, str) else json.dumps(o, indent=1) + "\n" for o in objects)
         hidden = os.path.join(self.machine.dir, name + ".new")
         with open(hidden, "w") as f:
             f.write(text)
-        os.rename(hidden, os.path.join(self.manifests, name))
+        return lambda: os.rename(hidden, os.path.join(self.manifests, name))
 
     def delete(self, name):
         os.unlink(os.path.join(self.manifests, name))

@@ -152,7 +152,8 @@ on_open(void *arg, struct ws_conn *c, const char *node)
 		.site = "",
 		.zone = "",
 		.cluster_domain = "cluster.local",
-		.ready = w->ready};
+		.ready = w->ready,
+		.bundles = a->name[5] != '1'}; /* one is of an older version */
 
 	if (a->session != NULL) { /* as hub/nodes does: the newer one counts */
 		talk_end(a->session, 4001, "replaced");
@@ -208,6 +209,7 @@ tell(struct world *w)
 			assert_true(fanout_set(w->fanout, &change, &err) >= 0);
 		cluster_change_fini(&change);
 	}
+	fanout_settle(w->fanout);
 }
 
 static void

@@ -1,0 +1,20 @@
+/*
+ * Bytes made small for the wire: zlib (RFC 1950) in base64 (RFC 4648 section 4, padded), so that the result can stand in
+ * a JSON text. Leaves; what comes from a peer is bounded by the buffer that it goes into.
+ *
+ *	pack_text(&out, data, len);
+ *	buf_init(&plain, limit);
+ *	rc = unpack_text(&plain, text, text_len, &err);
+ */
+#ifndef EDGEWAY_BASE_PACK_H
+#define EDGEWAY_BASE_PACK_H
+
+#include "base/buf.h"
+#include "base/err.h"
+
+/* Appends; `out` must be unlimited. */
+void pack_text(struct buf *out, const void *data, size_t len);
+/* Appends. -EMSGSIZE: more than the limit of `out` (it was filled up to there at most), -EBADMSG: no such text. */
+int unpack_text(struct buf *out, const char *text, size_t len, struct err *err);
+
+#endif
