@@ -37,10 +37,11 @@ buf_len(const struct buf *b)
 	return b->end - b->start;
 }
 
+/* NULL when there was never anything in it. */
 static inline char *
 buf_at(const struct buf *b)
 {
-	return b->data + b->start;
+	return b->data != NULL ? b->data + b->start : NULL; /* no arithmetic on NULL */
 }
 
 /* Room for n more bytes at the end: pointer to write to, or NULL when the limit forbids it. */
