@@ -16,12 +16,18 @@ metrics_fini(struct metrics *m)
 }
 
 static void
+describe(struct metrics *m, const char *type, const char *name, const char *help)
+{
+	if (strcmp(m->last, name) == 0)
+		return;
+	buf_printf(&m->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
+	snprintf(m->last, sizeof m->last, "%s", name);
+}
+
+static void
 sample(struct metrics *m, const char *type, const char *name, const char *help, const char *labels)
 {
-	if (strcmp(m->last, name) != 0) {
-		buf_printf(&m->out, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
-		snprintf(m->last, sizeof m->last, "%s", name);
-	}
+	describe(m, type, name, help);
 	buf_adds(&m->out, name);
 	if (labels != NULL && labels[0] != '\0')
 		buf_printf(&m->out, "{%s}", labels);
@@ -40,6 +46,35 @@ metric_gauge(struct metrics *m, const char *name, const char *help, const char *
 {
 	sample(m, "gauge", name, help, labels);
 	buf_printf(&m->out, " %.17g\n", v);
+}
+
+void
+metric_histogram(struct metrics *m, const char *name, const char *help, const char *labels,
+	const struct metric_histogram *h)
+{
+	bool bare = labels == NULL || labels[0] == '\0';
+	uint64_t below = 0;
+
+	describe(m, "histogram", name, help);
+	for (size_t i = 0; i < h->n; i++) {
+		below += h->counts[i];
+		buf_printf(
+			&m->out, "%s_bucket{%s%sle=\"", name, bare ? "" : labels, bare ? "" : ",");
+		if (i + 1 < h->n)
+			buf_printf(&m->out, "%.9g", h->bounds[i]);
+		else
+			buf_adds(&m->out, "+Inf");
+		buf_printf(&m->out, "\"} %llu\n", (unsigned long long)below);
+	}
+	for (int sum = 1; sum >= 0; sum--) {
+		buf_printf(&m->out, "%s_%s", name, sum ? "sum" : "count");
+		if (!bare)
+			buf_printf(&m->out, "{%s}", labels);
+		if (sum)
+			buf_printf(&m->out, " %.17g\n", h->sum);
+		else
+			buf_printf(&m->out, " %llu\n", (unsigned long long)below);
+	}
 }
 
 const char *

@@ -21,6 +21,15 @@ void metric_counter(
 	struct metrics *m, const char *name, const char *help, const char *labels, uint64_t v);
 void metric_gauge(
 	struct metrics *m, const char *name, const char *help, const char *labels, double v);
+/* counts: n buckets, each without those below; bounds: the upper ones of all but the last. */
+struct metric_histogram {
+	size_t n;
+	const double *bounds;
+	const uint64_t *counts;
+	double sum;
+};
+void metric_histogram(struct metrics *m, const char *name, const char *help, const char *labels,
+	const struct metric_histogram *h);
 /* name="value" with the escapes of the format, cut to fit; returns `to`. */
 const char *metric_label(char *to, size_t size, const char *name, const char *value);
 

@@ -12,8 +12,9 @@ enum { FLUSH_BYTES = 16 * 1024, REQUEST_MAX_BYTES = 1024, ID_MAX_BYTES = 128 };
 void
 access_begin(struct exchange *ex)
 {
+	ex->begin_us = answer_clock_us();
 	if (ex->front->worker->access_mode != ACCESS_OFF)
-		ex->access.begin_us = answer_clock_us();
+		ex->access.begin_us = ex->begin_us;
 }
 
 void

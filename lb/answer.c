@@ -22,12 +22,25 @@ answer_clock_us(void)
 }
 
 static void
-count_status(struct worker *w, unsigned status)
+count_status(struct exchange *ex, unsigned status)
 {
-	_Atomic uint64_t *by_class[] = {&w->counters.status_1xx, &w->counters.status_2xx,
-		&w->counters.status_3xx, &w->counters.status_4xx, &w->counters.status_5xx};
+	struct front *f = ex->front;
+	struct counters *c = &f->worker->counters;
+	_Atomic uint64_t *by_class[] = {
+		&c->status_1xx, &c->status_2xx, &c->status_3xx, &c->status_4xx, &c->status_5xx};
 
 	count(by_class[status / 100 - 1], 1);
+	count(&f->group->cell->requests[status / 100], 1);
+}
+
+static void
+count_down(struct exchange *ex, uint64_t n)
+{
+	struct front *f = ex->front;
+
+	ex->body_received += n;
+	count(&f->worker->counters.bytes_down, n);
+	count(&f->group->cell->bytes_down, n);
 }
 
 /* The answer is complete; `rest`: the endpoint sent more than that. */
@@ -89,7 +102,7 @@ relay_interim(struct exchange *ex)
 	if (ex->client_minor == 0)
 		return;
 	n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
-	count_status(w, w->head.status);
+	count_status(ex, w->head.status);
 	if (n < 0)
 		bad_answer(ex, "the endpoint's head is too large");
 	else if (peer_send_bytes(&ex->front->peer, w->emit, (size_t)n) < 0)
@@ -138,6 +151,7 @@ begin(struct exchange *ex)
 	struct worker *w = ex->front->worker;
 	const struct http1_reply reply = plan(ex, &w->head);
 	struct target *t = ex->back->target;
+	uint64_t now_us;
 	ssize_t n = http1_emit_response(w->emit, sizeof w->emit, &w->head, &reply);
 
 	if (n < 0) {
@@ -149,13 +163,14 @@ begin(struct exchange *ex)
 	ex->reusable = w->head.keep_alive;
 	ex->access.status = w->head.status;
 	access_first(ex);
-	count_status(w, w->head.status);
+	count_status(ex, w->head.status);
+	now_us = answer_clock_us();
+	tally_took(ex->front->group->cell, now_us - ex->begin_us);
 	t->heard_ms = w->now_ms;
 	if (t->failures > 0)
 		target_worked(t);
 	if (ex->sent_us != 0)
-		balance_observe(&t->node,
-			(uint32_t)MIN(answer_clock_us() - ex->sent_us, (uint64_t)UINT32_MAX),
+		balance_observe(&t->node, (uint32_t)MIN(now_us - ex->sent_us, (uint64_t)UINT32_MAX),
 			w->now_ms);
 	return (size_t)n;
 }
@@ -178,7 +193,7 @@ switch_protocol(struct exchange *ex, const char *data, size_t len)
 		client_lost(ex);
 		return;
 	}
-	count_status(w, 101);
+	count_status(ex, 101);
 	ex->access.status = 101;
 	access_first(ex);
 	relay_upgraded(ex, data, len);
@@ -197,8 +212,7 @@ forward_body(struct exchange *ex, size_t head_len, const char *data, size_t len)
 	gather_init(&g, &f->peer);
 	gather_add(&g, w->emit, head_len);
 	got = gather_body(&g, &ex->down, body_is_chunked(ex), data, len, &used);
-	count(&w->counters.bytes_down, g.payload);
-	ex->body_received += g.payload;
+	count_down(ex, g.payload);
 	if (gather_flush(&g) < 0) {
 		client_lost(ex);
 	} else if (got == HTTP1_BAD) {
@@ -304,8 +318,7 @@ answer_splice(struct exchange *ex)
 	}
 	ex->step[0] = splice_next(ex->step[0], n, &f->peer);
 	http1_body_skip(&ex->down, (uint64_t)n);
-	count(&f->worker->counters.bytes_down, (uint64_t)n);
-	ex->body_received += (uint64_t)n;
+	count_down(ex, (uint64_t)n);
 	if (http1_body_done(&ex->down))
 		finish(ex, false);
 	else

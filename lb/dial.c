@@ -132,14 +132,17 @@ remedy(enum target_fault fault)
 	return "hangs up before it answers: see its container's log";
 }
 
+/* ex: whose request found it out, or NULL. */
 static void
-fault_of(struct worker *w, struct target *t, enum target_fault fault)
+fault_of(struct worker *w, struct target *t, enum target_fault fault, const struct exchange *ex)
 {
 	char text[ADDR_TEXT_MAX];
 
 	if (!target_failed(t, fault, w->now_ms, worker_random(w)))
 		return;
 	count(&w->counters.ejections, 1);
+	if (ex != NULL)
+		count(&ex->front->group->cell->ejections, 1);
 	pool_clear(t);
 	log_limited(LOG_LEVEL_WARN, 20, "lb",
 		"an endpoint is left out for a while, it %s address=%s wait_ms=%llu", remedy(fault),
@@ -161,7 +164,7 @@ void
 dial_blame(struct exchange *ex, struct target *t, enum target_fault fault)
 {
 	avoid(ex, t);
-	fault_of(ex->front->worker, t, fault);
+	fault_of(ex->front->worker, t, fault, ex);
 }
 
 /* --- attempts ------------------------------------------------------------- */
@@ -248,8 +251,10 @@ dial_next(struct exchange *ex, bool may_reuse)
 			ex->over_budget = true;
 			break;
 		}
-		if (ex->n_tried + ex->n_stale > 0)
+		if (ex->n_tried + ex->n_stale > 0) {
 			count(&w->counters.retries, 1);
+			count(&f->group->cell->retries, 1);
+		}
 		d = attempt(ex, t);
 	}
 	if (d == DIAL_HELD || (d == DIAL_FAILED && ex->full && ex->back == NULL))
@@ -329,7 +334,7 @@ failed(struct back *b, enum target_fault fault)
 		avoid(ex, b->target);
 	/* It has answered others meanwhile: its queue of connections is full. */
 	if (fault != TARGET_SILENT || b->target->heard_ms < b->since_ms)
-		fault_of(b->worker, b->target, fault);
+		fault_of(b->worker, b->target, fault, ex);
 	back_drop(b, false);
 	/* An older one: its rival is under way, or has failed and found nobody else. */
 	if (youngest || (ex != NULL && ex->back == NULL))
@@ -414,7 +419,7 @@ hedge(struct back *b)
 	}
 	avoid(ex, b->target);
 	if (b->target->heard_ms < b->since_ms)
-		fault_of(b->worker, b->target, TARGET_SILENT);
+		fault_of(b->worker, b->target, TARGET_SILENT, ex);
 	if (dial_next(ex, !ex->relay) == DIAL_READY)
 		exchange_connected(ex);
 }
@@ -476,7 +481,7 @@ silent(struct back *b)
 	if (!b->silent) {
 		b->silent = true;
 		if (b->target->heard_ms < b->since_ms)
-			fault_of(w, b->target, TARGET_SILENT);
+			fault_of(w, b->target, TARGET_SILENT, ex);
 		setsockopt(
 			b->peer.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof give_up_ms);
 	}

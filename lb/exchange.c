@@ -322,6 +322,7 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 	}
 	ex->body_sent += g.payload;
 	count(&f->worker->counters.bytes_up, g.payload);
+	count(&f->group->cell->bytes_up, g.payload);
 	if (gather_flush(&g) < 0)
 		ex->discard = true; /* the answer may be there all the same */
 	if (got == HTTP1_DONE)
@@ -434,6 +435,7 @@ upstream_ended(struct exchange *ex, bool clean)
 		answer_until_close_done(ex);
 	} else {
 		count(&f->worker->counters.upstream_lost, 1);
+		count(&f->group->cell->failures, 1);
 		access_end(ex, "SD");
 		front_close(f, true); /* a cut answer must not look whole */
 	}

@@ -100,6 +100,8 @@ on_worker_gone(void *arg)
 	affinity_free(&lb->affinity);
 	crowd_free(&lb->crowd);
 	shares_fini(&lb->shares);
+	tallies_free(&lb->tallies);
+	snapshot_unref(&lb->snapshot);
 	free(lb->workers);
 	free(lb);
 }
@@ -118,9 +120,10 @@ lb_open(struct lb **out, const struct lb_config *config, struct err *err)
 	lb->affinity = affinity_new();
 	lb->crowd = crowd_new(crowd_descriptors());
 	shares_init(&lb->shares);
+	lb->tallies = tallies_new(config->n_workers, config->metric_services);
 	lb->workers = xcalloc(config->n_workers, sizeof(struct worker *));
 	for (size_t i = 0; i < config->n_workers; i++) {
-		lb->workers[i] = worker_new(lb, config->workers[i]);
+		lb->workers[i] = worker_new(lb, config->workers[i], i);
 		loop_post(config->workers[i], worker_start, lb->workers[i]);
 	}
 	*out = lb;
@@ -130,6 +133,9 @@ lb_open(struct lb **out, const struct lb_config *config, struct err *err)
 void
 lb_use(struct lb *lb, const struct snapshot *snapshot)
 {
+	snapshot_unref(&lb->snapshot);
+	lb->snapshot = snapshot_ref(snapshot);
+	tallies_use(lb->tallies, lb->snapshot);
 	for (size_t i = 0; i < lb->config.n_workers; i++)
 		tell(lb->workers[i], on_use, &(struct message){.snapshot = snapshot_ref(snapshot)});
 }

@@ -23,6 +23,7 @@ struct lb_config {
 	enum lb_policy policy; /* of services that name none */
 	uint32_t subnet, mask; /* fake range, host byte order: other original destinations are
 				  refused (loops) */
+	size_t metric_services; /* that have metrics of their own */
 	uint32_t mark; /* SO_MARK of upstream connections */
 	uint32_t connect_ms, head_ms, idle_ms, upstream_idle_ms,
 		tunnel_idle_ms; /* 0: the defaults of CHECKLISTS section 1 */

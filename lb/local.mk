@@ -29,6 +29,7 @@ lb_liblb_a_SOURCES = \
 	lb/silence.c lb/silence.h \
 	lb/splice.c lb/splice.h \
 	lb/stats.c \
+	lb/tally.c lb/tally.h \
 	lb/targets.c lb/targets.h \
 	lb/turn.c lb/turn.h \
 	lb/worker.c
@@ -38,6 +39,7 @@ LB_TESTS = \
 	tests/unit/balance_test \
 	tests/unit/lb_dial_test \
 	tests/unit/lb_relay_test \
+	tests/unit/lb_tally_test \
 	tests/unit/lb_turn_test \
 	tests/unit/lb_test
 check_PROGRAMS += $(LB_TESTS)
@@ -50,6 +52,8 @@ tests_unit_lb_dial_test_SOURCES = tests/unit/lb_dial_test.c $(LB_FIXTURE)
 tests_unit_lb_dial_test_LDADD = $(LB_LDADD)
 tests_unit_lb_relay_test_SOURCES = tests/unit/lb_relay_test.c $(LB_FIXTURE)
 tests_unit_lb_relay_test_LDADD = $(LB_LDADD)
+tests_unit_lb_tally_test_SOURCES = tests/unit/lb_tally_test.c $(LB_FIXTURE)
+tests_unit_lb_tally_test_LDADD = $(LB_LDADD)
 tests_unit_lb_turn_test_SOURCES = tests/unit/lb_turn_test.c $(LB_FIXTURE)
 tests_unit_lb_turn_test_LDADD = $(LB_LDADD)
 tests_unit_lb_test_SOURCES = tests/unit/lb_test.c $(LB_FIXTURE)

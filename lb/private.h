@@ -192,7 +192,7 @@ struct front {
 
 /* What the access log tells of an exchange: access.h. */
 struct access {
-	uint64_t begin_us, connected_us, first_us; /* 0: not (yet) */
+	uint64_t begin_us, connected_us, first_us; /* 0: not (yet), or nobody wants a line */
 	struct target *endpoint; /* with a reference */
 	uint16_t status;
 	char end[3];
@@ -208,6 +208,7 @@ struct exchange {
 	struct buf trailers_up, trailers_down;
 	uint64_t body_sent, body_received, sent_us;
 	uint64_t key; /* for consistent hashing */
+	uint64_t begin_us; /* the request's head was read then */
 	struct access access;
 	struct waiter waiter; /* for an endpoint: turn.h */
 	uint64_t want_ms; /* since when it wants the endpoint that it waits for or dials */
@@ -262,6 +263,8 @@ struct lb {
 	struct shares shares;
 	struct affinity *affinity;
 	struct crowd *crowd;
+	struct tallies *tallies;
+	struct snapshot *snapshot; /* the workers', as loop 0 knows it; NULL: none yet */
 	struct worker **workers;
 	struct lines *lines; /* of the access log; NULL: it was never on */
 	uint32_t address; /* listened on, 0 none */
@@ -273,7 +276,7 @@ struct lb {
 
 /* --- worker.c --------------------------------------------------------------- */
 
-struct worker *worker_new(struct lb *lb, struct loop *loop);
+struct worker *worker_new(struct lb *lb, struct loop *loop, size_t index);
 void worker_start(void *worker); /* first thing on its loop */
 void worker_enter(struct worker *w); /* first thing in every callback of the loop */
 uint64_t worker_random(struct worker *w);

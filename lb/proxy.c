@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "lb/access.h"
+#include "lb/answer.h"
 #include "lb/crowd.h"
 #include "lb/exchange.h"
 #include "lb/relay.h"
@@ -67,14 +68,20 @@ front_gate(struct front *f)
 }
 
 static void
-count_own(struct counters *c, int status)
+count_own(struct front *f, int status)
 {
+	struct counters *c = &f->worker->counters;
+	struct tally_cell *of = f->group->cell;
 	_Atomic uint64_t *const all[] = {&c->own_400, &c->own_405, &c->own_408, &c->own_414,
 		&c->own_431, &c->own_501, &c->own_502, &c->own_503, &c->own_504, &c->own_505};
 	static const int statuses[ARRAY_LEN(all)] = {
 		400, 405, 408, 414, 431, 501, 502, 503, 504, 505};
 
 	count(status < 500 ? &c->status_4xx : &c->status_5xx, 1);
+	count(&of->requests[status / 100], 1);
+	count(&of->failures, status >= 500 ? 1 : 0);
+	if (f->ex != NULL)
+		tally_took(of, answer_clock_us() - f->ex->begin_us);
 	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
 		if (statuses[i] == status)
 			count(all[i], 1);
@@ -97,7 +104,7 @@ front_refuse(struct front *f, int status, const char *line, bool close)
 	};
 	ssize_t n = http1_emit_error(w->emit, sizeof w->emit, &error, &reply);
 
-	count_own(&w->counters, status);
+	count_own(f, status);
 	if (ex != NULL) {
 		ex->access.status = (uint16_t)status;
 		exchange_end(ex);

@@ -47,6 +47,7 @@ relay_open(struct front *f)
 		count(f->group->service != NULL ? &w->counters.no_endpoints
 						: &w->counters.no_service,
 			1);
+		count(&f->group->cell->failures, 1);
 		access_end(ex, "SC");
 		close_both(ex, true);
 	} else if (dial_start(ex, false) == DIAL_FAILED) {
@@ -64,6 +65,7 @@ relay_dial_failed(struct exchange *ex)
 		return;
 	}
 	count(ex->full ? &c->overloaded : &c->not_connected, 1);
+	count(&ex->front->group->cell->failures, 1);
 	access_end(ex, ex->timed_out ? "sC" : "SC");
 	close_both(ex, true);
 }
@@ -79,9 +81,11 @@ static void
 count_bytes(struct exchange *ex, bool up, uint64_t n)
 {
 	struct counters *c = &ex->front->worker->counters;
+	struct tally_cell *of = ex->front->group->cell;
 
 	*(up ? &ex->body_sent : &ex->body_received) += n;
 	count(up ? &c->bytes_up : &c->bytes_down, n);
+	count(up ? &of->bytes_up : &of->bytes_down, n);
 }
 
 /* What the client had sent before the upstream was there; then its FIN, if that came too. */

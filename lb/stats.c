@@ -35,6 +35,9 @@ lb_metrics(struct lb *lb, struct metrics *m)
 	metric_gauge(m, "edgeway_lb_endpoints_ejected",
 		"Endpoints left out now, each counted by every worker that knows it.", NULL,
 		(double)sum(lb, offsetof(struct counters, ejected)));
+	if (lb->snapshot != NULL)
+		tallies_use(lb->tallies, lb->snapshot);
+	tallies_metrics(lb->tallies, m);
 }
 
 void
@@ -59,7 +62,9 @@ lb_state(struct lb *lb, struct buf *out)
 	comma = ",";
 	LB_COUNTERS(COUNTER_WRITE)
 #undef COUNTER_WRITE
-	buf_adds(out, "},\"endpoints\":");
+	buf_adds(out, "},\"services\":");
+	tallies_state(lb->tallies, out);
+	buf_adds(out, ",\"endpoints\":");
 	known_write(lb, out);
 	buf_adds(out, "}");
 }

@@ -21,17 +21,21 @@ enum {
 struct targets {
 	uint64_t seed;
 	struct shares *shares;
+	struct tallies *tallies;
+	size_t worker; /* its index */
 	struct node ejected;
 	struct group *groups[BUCKETS];
 	struct target *targets[BUCKETS];
 };
 
 struct targets *
-targets_new(struct shares *shares)
+targets_new(struct shares *shares, struct tallies *tallies, size_t worker)
 {
 	struct targets *ts = xcalloc(1, sizeof *ts);
 
 	ts->shares = shares;
+	ts->tallies = tallies;
+	ts->worker = worker;
 	list_init(&ts->ejected);
 	random_bytes(&ts->seed, sizeof ts->seed);
 	return ts;
@@ -165,6 +169,19 @@ collect(struct targets *ts, const struct service *s, const struct service_port *
 	return nodes;
 }
 
+/* The address may be another service's now: connections that are open count there from now on. */
+static void
+group_count(struct targets *ts, struct group *g, const struct service *s)
+{
+	if (g->tally != NULL && tally_is_of(g->tally, s))
+		return;
+	if (g->tally != NULL)
+		tally_add(&g->cell->closed, g->refs);
+	tally_put(ts->tallies, &g->tally);
+	g->tally = tally_get(ts->tallies, s, ts->worker, &g->cell);
+	tally_add(&g->cell->connections, g->refs);
+}
+
 static void
 group_fill(
 	struct targets *ts, struct group *g, const struct service *s, const struct service_port *p)
@@ -177,6 +194,7 @@ group_fill(
 	balance_init(&g->balance, nodes, ends);
 	g->service = service_ref(s);
 	g->port_of = p;
+	group_count(ts, g, s);
 }
 
 void
@@ -224,6 +242,7 @@ targets_group(
 	if (g->port_of == NULL)
 		return NULL;
 	g->refs++;
+	tally_add(&g->cell->connections, 1);
 	return g;
 }
 
@@ -235,11 +254,12 @@ group_unref(struct group **out, uint64_t now_ms)
 	if (g == NULL)
 		return;
 	g->refs--;
+	tally_add(&g->cell->closed, 1);
 	g->used_ms = now_ms;
 }
 
 static void
-sweep_bucket(struct group **at, uint64_t now_ms, bool all)
+sweep_bucket(struct targets *ts, struct group **at, uint64_t now_ms, bool all)
 {
 	while (*at != NULL) {
 		struct group *g = *at;
@@ -251,6 +271,7 @@ sweep_bucket(struct group **at, uint64_t now_ms, bool all)
 		assert(g->refs == 0);
 		*at = g->next;
 		group_clear(g);
+		tally_put(ts->tallies, &g->tally);
 		free(g);
 	}
 }
@@ -259,7 +280,7 @@ void
 targets_sweep(struct targets *ts, uint64_t now_ms)
 {
 	for (size_t i = 0; i < BUCKETS; i++)
-		sweep_bucket(&ts->groups[i], now_ms, false);
+		sweep_bucket(ts, &ts->groups[i], now_ms, false);
 }
 
 void
@@ -270,7 +291,7 @@ targets_free(struct targets **out)
 	if (ts == NULL)
 		return;
 	for (size_t i = 0; i < BUCKETS; i++)
-		sweep_bucket(&ts->groups[i], 0, true);
+		sweep_bucket(ts, &ts->groups[i], 0, true);
 	for (size_t i = 0; i < BUCKETS; i++)
 		assert(ts->targets[i] == NULL);
 	free(ts);

@@ -15,6 +15,7 @@
 #include "lb/balance.h"
 #include "lb/budget.h"
 #include "lb/list.h"
+#include "lb/tally.h"
 #include "model/snapshot.h"
 
 struct targets;
@@ -67,10 +68,12 @@ struct group {
 	uint64_t ask_again_ms; /* not before then */
 	struct balance balance; /* nodes are struct target's; each holds a reference */
 	struct budget budget; /* of second attempts */
+	struct tally *tally; /* with a reference; `cell` is this worker's in it */
+	struct tally_cell *cell;
 	struct turn *turn; /* turn.h; NULL: nobody waits */
 };
 
-struct targets *targets_new(struct shares *shares);
+struct targets *targets_new(struct shares *shares, struct tallies *tallies, size_t worker);
 /* Every group and target must have been given back. */
 void targets_free(struct targets **ts);
 /* With a reference of the caller's. */

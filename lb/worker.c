@@ -98,7 +98,7 @@ either(uint32_t value, uint32_t fallback)
 }
 
 struct worker *
-worker_new(struct lb *lb, struct loop *loop)
+worker_new(struct lb *lb, struct loop *loop, size_t index)
 {
 	struct worker *w = xcalloc(1, sizeof *w);
 	const struct lb_config *c = &lb->config;
@@ -106,7 +106,7 @@ worker_new(struct lb *lb, struct loop *loop)
 	w->lb = lb;
 	w->loop = loop;
 	w->snapshot = snapshot_new(false);
-	w->targets = targets_new(&lb->shares);
+	w->targets = targets_new(&lb->shares, lb->tallies, index);
 	w->listen_fd = w->pipe[0] = w->pipe[1] = -1;
 	list_init(&w->fronts);
 	list_init(&w->turns);

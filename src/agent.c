@@ -119,6 +119,7 @@ open_lb(struct agent *a, struct err *err)
 		.policy = agent_options_policy(o),
 		.subnet = o->mesh_subnet.address,
 		.mask = o->mesh_subnet.mask,
+		.metric_services = o->lb_metric_services,
 		.mark = MESH_MARK,
 	};
 

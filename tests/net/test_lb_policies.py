@@ -217,6 +217,31 @@ def test_max_connections(mesh):
     assert len(ask(mesh.client1, "narrow", 6)) == 6
 
 
+def of_service(agent, metric, name, more=""):
+    return agent.metrics().get(f'edgeway_service_{metric}{{namespace="default",service="{name}"{more}}}', 0)
+
+
+def test_metrics_of_services(mesh):
+    """They appear with traffic, are added up over the workers, and go with their service."""
+    agent = mesh.agent1
+    declare(mesh, "counted", endpoint_slice("counted-1", "counted", 8080, "172.17.0.2", port_name="http"),
+            endpoint_slice("counted-2", "counted", 9090, "172.17.0.2", port_name="tcp-echo"), ports=(("http", 80, 8080), ("tcp-echo", 7000, 9090)), selector="none")
+    declare(mesh, "quiet", endpoint_slice("quiet-1", "quiet", 8080, "172.17.0.2", port_name="http"), ports=(("http", 80, 8080),), selector="none")
+    wait_for("names", lambda: all(mesh.client1.address_of(f"{n}.default.svc.cluster.local") for n in ("counted", "quiet")), 5)
+    assert of_service(agent, "connections_total", "counted") == 0
+    assert len(ask(mesh.client1, "counted", 20)) == 20
+    assert mesh.client1.get("http://counted/", "-d", "x" * 1000)[0] == 200
+    assert "hello" in mesh.client1.send("counted", 7000, "hello", 1)
+    assert of_service(agent, "requests_total", "counted", ',code_class="2xx"') == 21
+    assert of_service(agent, "first_byte_seconds_count", "counted") == 21
+    assert of_service(agent, "connections_total", "counted") >= 3
+    wait_for("closed", lambda: of_service(agent, "connections_active", "counted") == 0, 5)
+    assert of_service(agent, "bytes_total", "counted", ',direction="upstream"') == 1005
+    state = {s["service"]: s for s in agent.state()["lb"]["services"]}
+    assert state["counted"]["requests"]["2xx"] == 21 and 0 < state["counted"]["p50_us"] <= state["counted"]["p99_us"]
+    assert "quiet" not in state and '"quiet"' not in agent.ask("/metrics")[1]
+
+
 def test_health_path(mesh):
     flag = os.path.join(mesh.lab.dir, "ill")
     extra = [mesh.node1.pod(f"checked-{i}") for i in range(2)]

@@ -431,7 +431,7 @@ back_off_grows(void **state)
 
 	(void)state;
 	shares_init(&shares);
-	ts = t.all = targets_new(&shares);
+	ts = t.all = targets_new(&shares, NULL, 0);
 	list_init(&t.ejected);
 	assert_false(target_failed(&t, TARGET_SILENT, now, 0)); /* once is no proof */
 	assert_true(target_failed(&t, TARGET_SILENT, now, 0));

@@ -99,6 +99,7 @@ open_lb(void *arg)
 		.policy = LB_LEAST_REQUEST,
 		.subnet = SUBNET,
 		.mask = MASK,
+		.metric_services = 1,
 		.connect_ms = 300,
 		.head_ms = 500,
 		.idle_ms = 1500,
