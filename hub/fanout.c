@@ -13,6 +13,9 @@ struct entry {
 	struct fanout_item item; /* first: an item is its entry */
 	struct entry *next_hash;
 	struct entry *next_bucket, **at_bucket;
+	struct entry *next_narrowed, **at_narrowed; /* at NULL: known to all */
+	struct selector *nodes;
+	char *nodes_text;
 	unsigned holds;
 	char *frame;
 };
@@ -25,6 +28,7 @@ struct fanout {
 	uint32_t n_slots, room;
 	uint32_t *unused; /* numbers below n_slots that are free */
 	uint32_t n_unused;
+	struct entry *narrowed;
 	const struct fanout_item *bundled; /* whose bundle this is; NULL: nobody's */
 	struct buf bundle;
 	struct digests digests;
@@ -45,6 +49,8 @@ fanout_new(void)
 static void
 entry_free(struct entry *e)
 {
+	selector_free(&e->nodes);
+	free(e->nodes_text);
 	free(e->frame);
 	free((void *)(uintptr_t)e->item.key);
 	free(e);
@@ -186,8 +192,9 @@ set_frame(struct entry *e, char *frame, size_t len)
 	e->item.id_at = (size_t)(id - frame);
 }
 
-static char *
-build(const char *key, const char *json, size_t len, size_t *frame_len)
+/* json empty: a deletion. */
+static void
+build(struct buf *out, const char *key, const char *json, size_t len, const char *id)
 {
 	const char *slash = strchr(key, '/');
 	auto_free char *resource = xasprintf("%.*s/service/%s", (int)(slash - key), key, slash + 1);
@@ -198,25 +205,71 @@ build(const char *key, const char *json, size_t len, size_t *frame_len)
 		.content = json,
 		.content_len = len,
 	};
-	auto_buf struct buf b;
 
-	buf_init(&b, BUF_UNLIMITED);
-	envelope_say(&b, &say, ID_PLACE);
-	*frame_len = buf_len(&b);
-	return buf_take_str(&b);
+	envelope_say(out, &say, id);
+}
+
+void
+fanout_say_gone(struct buf *out, const struct fanout_item *item, const char *id)
+{
+	build(out, item->key, "", 0, id);
 }
 
 static void
 make_deletion(struct entry *e)
 {
+	auto_buf struct buf b;
 	size_t len;
-	char *frame = build(e->item.key, "", 0, &len);
 
-	set_frame(e, frame, len);
+	buf_init(&b, BUF_UNLIMITED);
+	build(&b, e->item.key, "", 0, ID_PLACE);
+	len = buf_len(&b);
+	set_frame(e, buf_take_str(&b), len);
 	e->item.present = false;
 	e->item.digest = 0;
 	e->item.content = "";
 	e->item.content_len = 0;
+}
+
+/* text: a selector that the model has read before, or "". */
+static void
+set_nodes(struct fanout *f, struct entry *e, const char *text)
+{
+	struct err err = {0};
+	int rc;
+
+	if (e->at_narrowed != NULL) {
+		*e->at_narrowed = e->next_narrowed;
+		if (e->next_narrowed != NULL)
+			e->next_narrowed->at_narrowed = e->at_narrowed;
+		e->at_narrowed = NULL;
+	}
+	free(e->nodes_text);
+	e->nodes_text = xstrdup(text);
+	rc = selector_parse(&e->nodes, text, &err);
+	assert(rc == 0);
+	e->item.nodes = e->nodes;
+	if (e->nodes == NULL)
+		return;
+	e->next_narrowed = f->narrowed;
+	e->at_narrowed = &f->narrowed;
+	if (e->next_narrowed != NULL)
+		e->next_narrowed->at_narrowed = &e->next_narrowed;
+	f->narrowed = e;
+}
+
+/* Changes whom it is for, and tells; before: whether it was present. */
+static void
+settle_item(struct fanout *f, struct entry *e, const char *nodes, bool before)
+{
+	struct selector *was = e->nodes;
+
+	set_nodes(f, e, nodes);
+	e->item.was_present = before;
+	e->item.was_nodes = was;
+	tell(f, e);
+	e->item.was_nodes = NULL;
+	selector_free(&was);
 }
 
 static struct entry *
@@ -228,6 +281,7 @@ insert(struct fanout *f, const char *key)
 	if (f->n_entries >= f->n_table)
 		grow(f);
 	e->item.key = xstrdup(key);
+	e->nodes_text = xstrdup("");
 	e->item.index = number(f);
 	f->slot[e->item.index] = e;
 	*place(f, key) = e;
@@ -259,32 +313,35 @@ fanout_set(struct fanout *f, const struct cluster_change *change, struct err *er
 {
 	auto_free char *key = xasprintf("%s/%s", change->ns, change->name);
 	struct entry *e = *place(f, key);
+	auto_buf struct buf b;
+	bool before;
 	size_t len;
-	char *frame;
 
-	if (e != NULL && e->item.present && e->item.digest == change->digest)
+	buf_init(&b, BUF_UNLIMITED);
+	if (e != NULL && e->item.present && e->item.digest == change->digest &&
+		strcmp(e->nodes_text, change->nodes) == 0)
 		return 0;
-	frame = build(key, change->json, change->json_len, &len);
-	if (len > ENVELOPE_MAX_BYTES) {
-		free(frame);
+	build(&b, key, change->json, change->json_len, ID_PLACE);
+	len = buf_len(&b);
+	if (len > ENVELOPE_MAX_BYTES)
 		return err_set(err, EMSGSIZE,
 			"service %s needs a message of %zu bytes, at most %d are allowed", key, len,
 			ENVELOPE_MAX_BYTES);
-	}
 	if (e == NULL)
 		e = insert(f, key);
-	if (e->item.present)
+	before = e->item.present;
+	if (before)
 		digest_toggle(&f->digests, key, strlen(key), e->item.digest);
 	else
 		f->n_present++;
-	set_frame(e, frame, len);
+	set_frame(e, buf_take_str(&b), len);
 	e->item.present = true;
 	e->item.digest = change->digest;
-	e->item.content =
-		frame + len - 1 - change->json_len; /* the envelope ends with its content */
+	/* the envelope ends with its content */
+	e->item.content = e->frame + len - 1 - change->json_len;
 	e->item.content_len = change->json_len;
 	digest_toggle(&f->digests, key, strlen(key), change->digest);
-	tell(f, e);
+	settle_item(f, e, change->nodes, before);
 	return 1;
 }
 
@@ -300,7 +357,7 @@ fanout_remove(struct fanout *f, const char *ns, const char *name)
 	f->n_present--;
 	make_deletion(e);
 	e->holds++;
-	tell(f, e);
+	settle_item(f, e, "", true);
 	fanout_release(f, &e->item);
 	return true;
 }
@@ -387,6 +444,14 @@ struct fanout_item *
 fanout_in_bucket(const struct fanout *f, unsigned bucket, struct fanout_item *last)
 {
 	struct entry *e = last != NULL ? entry_of(last)->next_bucket : f->bucket[bucket];
+
+	return e != NULL ? &e->item : NULL;
+}
+
+struct fanout_item *
+fanout_narrowed(const struct fanout *f, struct fanout_item *last)
+{
+	struct entry *e = last != NULL ? entry_of(last)->next_narrowed : f->narrowed;
 
 	return e != NULL ? &e->item : NULL;
 }

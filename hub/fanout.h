@@ -18,6 +18,7 @@
 
 #include "model/cluster.h"
 #include "model/digest.h"
+#include "model/selector.h"
 
 enum { FANOUT_ID_LEN = 36 }; /* a UUID */
 
@@ -32,6 +33,10 @@ struct fanout_item {
 	size_t frame_len, id_at;
 	const char *content; /* the view's JSON within the frame */
 	size_t content_len;
+	const struct selector *nodes; /* who is to know of it; NULL: all */
+	/* What it was before this change; only while `changed` tells of it. */
+	bool was_present;
+	const struct selector *was_nodes;
 };
 
 typedef void fanout_fn(void *arg, struct fanout_item *item);
@@ -81,6 +86,11 @@ struct fanout_item *fanout_in_bucket(
 /* The item's frame as a bundle, made once for all who ask in a row: good until another item is asked for, or the item
  * changes, or fanout_settle returns. False when that is no smaller. */
 bool fanout_bundle(struct fanout *f, const struct fanout_item *item, struct fanout_frame *to);
+
+/* Items present that not all nodes are to know of, one by one, NULL to begin and at the end. */
+struct fanout_item *fanout_narrowed(const struct fanout *f, struct fanout_item *last);
+/* Appends the frame that tells that the service is gone. */
+void fanout_say_gone(struct buf *out, const struct fanout_item *item, const char *id);
 
 void fanout_hold(struct fanout_item *item);
 void fanout_release(struct fanout *f, struct fanout_item *item);

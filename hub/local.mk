@@ -23,6 +23,7 @@ hub_libhub_a_SOURCES = \
 	hub/revoked.c hub/revoked.h \
 	hub/route.c hub/route.h \
 	hub/talk.c hub/talk.h \
+	hub/sight.c hub/sight.h \
 	hub/split.c hub/split.h \
 	hub/tokens.c hub/tokens.h \
 	hub/tunnels.c hub/tunnels.h
@@ -34,6 +35,7 @@ tests_fuzz_split_fuzz_LDADD = $(HUB_LDADD)
 if HAVE_CMOCKA
 HUB_TESTS = \
 	tests/unit/certs_test \
+	tests/unit/hub_delivery_test \
 	tests/unit/hub_join_test \
 	tests/unit/hub_test \
 	tests/unit/kubeconfig_test \
@@ -47,6 +49,8 @@ check_PROGRAMS += $(HUB_TESTS)
 TESTS += $(HUB_TESTS)
 tests_unit_certs_test_SOURCES = tests/unit/certs_test.c
 tests_unit_certs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_delivery_test_SOURCES = tests/unit/hub_delivery_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h
+tests_unit_hub_delivery_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_join_test_SOURCES = tests/unit/hub_join_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h
 tests_unit_hub_join_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_test_SOURCES = tests/unit/hub_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h

@@ -30,6 +30,7 @@ struct nodes {
 	struct timer *tick;
 	struct join_config join;
 	struct peer *peers;
+	uint64_t node_changes; /* of the cluster, looked at */
 	size_t n_peers, most;
 	struct talk_stats stats;
 	struct join_stats join_stats;
@@ -133,6 +134,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 		.agent = ws_header(c, "edgeway-agent"),
 		.site = "",
 		.zone = "",
+		.labels = cluster_node_labels(n->config.cluster, node),
 		.cluster_domain = n->config.cluster_domain,
 		.ready = n->config.ready,
 		.bundles = strcmp(ws_header(c, "edgeway-bundles"), BUNDLE_KIND) == 0,
@@ -358,6 +360,11 @@ nodes_ready(struct nodes *n)
 void
 nodes_refresh(struct nodes *n)
 {
+	uint64_t changes = cluster_node_changes(n->config.cluster);
+
+	if (n->node_changes == changes)
+		return;
+	n->node_changes = changes;
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
 		const char *site = "", *zone = "";
 
@@ -366,6 +373,9 @@ nodes_refresh(struct nodes *n)
 		cluster_node(n->config.cluster, talk_node(p->talk), &site, &zone);
 		if (!talk_lives_in(p->talk, site, zone))
 			talk_end(p->talk, 1012, "site or zone of the node changed, connect again");
+		else
+			talk_relabel(p->talk,
+				cluster_node_labels(n->config.cluster, talk_node(p->talk)));
 	}
 }
 

@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "hub/outbox.h"
 #include "hub/pending.h"
+#include "hub/sight.h"
 #include "model/bundle.h"
 #include "model/json.h"
 #include "model/mesh.h"
@@ -33,6 +34,7 @@ struct talk {
 	struct digests held;
 
 	struct fanout_watch watch;
+	struct sight sight;
 	struct pending pending;
 	char *sync_id; /* query whose answer {"synced":true} comes once popped has reached sync_at */
 	uint64_t sync_at;
@@ -162,24 +164,45 @@ drop_slots(struct talk *s)
 	s->n_slots = 0;
 }
 
+/* The node is not, or no longer, to know of the service, which exists. */
+static void
+send_gone(struct talk *s, const struct fanout_item *item, const char *id)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	fanout_say_gone(&b, item, id);
+	memcpy(outbox_begin(&s->outbox, buf_len(&b)), buf_at(&b), buf_len(&b));
+	outbox_end(&s->outbox, buf_len(&b));
+}
+
+static void
+send_frame(struct talk *s, const struct fanout_item *item, const char *id)
+{
+	char *frame = outbox_begin(&s->outbox, item->frame_len);
+
+	memcpy(frame, item->frame, item->frame_len);
+	memcpy(frame + item->id_at, id, FANOUT_ID_LEN);
+	outbox_end(&s->outbox, item->frame_len);
+}
+
 /* Takes over the hold that waiting had. */
 static void
 send_item(struct talk *s, struct fanout_item *item)
 {
+	bool has = sight_has(&s->sight, item);
 	unsigned slot = free_slot(s);
 	struct flight *f = &s->flight[slot];
-	char id[FANOUT_ID_LEN + 1], *frame;
+	char id[FANOUT_ID_LEN + 1];
 
-	*f = (struct flight){item, ++s->seq, item->present, item->digest, mono_ms()};
+	*f = (struct flight){item, ++s->seq, has, item->digest, mono_ms()};
 	s->n_flight++;
 	snprintf(id, sizeof id, "%.24s%08x%04x", s->prefix, f->seq, slot % TALK_WINDOW);
-	if (s->pending.n > 0 || !outbox_item(&s->outbox, s->config.fanout, item, id)) {
-		frame = outbox_begin(&s->outbox, item->frame_len);
-		memcpy(frame, item->frame, item->frame_len);
-		memcpy(frame + item->id_at, id, FANOUT_ID_LEN);
-		outbox_end(&s->outbox, item->frame_len);
-	}
-	if (item->present)
+	if (item->present && !has)
+		send_gone(s, item, id);
+	else if (s->pending.n > 0 || !outbox_item(&s->outbox, s->config.fanout, item, id))
+		send_frame(s, item, id);
+	if (has)
 		s->config.stats->updates++;
 	else
 		s->config.stats->deletes++;
@@ -216,7 +239,8 @@ on_changed(void *arg, struct fanout_item *item)
 	if (s->ended)
 		return;
 	*pending_state(&s->pending, item) &= (uint8_t)~PENDING_REFUSED;
-	pending_add(&s->pending, item);
+	if (sight_had(&s->sight, item) || sight_has(&s->sight, item))
+		pending_add(&s->pending, item);
 }
 
 static void
@@ -275,12 +299,13 @@ on_ack(struct talk *s, const struct envelope *e)
 static void
 answer_buckets(struct talk *s, const char *parent, const struct digests *theirs)
 {
-	const struct digests *ours = fanout_digests(s->config.fanout);
+	struct digests ours;
 	bool want[DIGEST_BUCKETS], any = false;
 	auto_buf struct buf c;
 
+	sight_digests(&s->sight, s->config.fanout, &ours);
 	for (unsigned i = 0; i < DIGEST_BUCKETS; i++) {
-		want[i] = ours->bucket[i] != theirs->bucket[i];
+		want[i] = ours.bucket[i] != theirs->bucket[i];
 		any = any || want[i];
 	}
 	if (!s->live) {
@@ -324,11 +349,11 @@ compare(struct talk *s, const struct digest_entry *entry)
 {
 	struct fanout_item *item = fanout_use(s->config.fanout, entry->key);
 	uint8_t *st = pending_state(&s->pending, item);
+	bool has = sight_has(&s->sight, item);
 
-	if (item->present)
+	if (has)
 		*st |= PENDING_SEEN;
-	if ((item->present && item->digest == entry->digest) ||
-		(*st & (PENDING_FLIGHT | PENDING_REFUSED)))
+	if ((has && item->digest == entry->digest) || (*st & (PENDING_FLIGHT | PENDING_REFUSED)))
 		return;
 	pending_add(&s->pending, item);
 }
@@ -342,7 +367,8 @@ compare_rest(struct talk *s, unsigned bucket)
 	while ((item = fanout_in_bucket(s->config.fanout, bucket, item)) != NULL) {
 		uint8_t *st = pending_state(&s->pending, item);
 
-		if (item->present && !(*st & (PENDING_SEEN | PENDING_FLIGHT | PENDING_REFUSED)))
+		if (sight_has(&s->sight, item) &&
+			!(*st & (PENDING_SEEN | PENDING_FLIGHT | PENDING_REFUSED)))
 			pending_add(&s->pending, item);
 		*st &= (uint8_t)~PENDING_SEEN;
 	}
@@ -482,6 +508,8 @@ talk_new(const struct talk_config *config, struct ws_conn *conn)
 	s->address = copy(ws_peer_addr(conn));
 	s->since_ms = wall_ms();
 	pending_init(&s->pending, config->fanout);
+	sight_init(&s->sight, config->labels);
+	s->config.labels = NULL;
 	outbox_init(&s->outbox, conn, config->bundles, &config->stats->outbox);
 	envelope_new_id(id);
 	memcpy(s->prefix, id, 24); /* up to and with the last hyphen */
@@ -530,6 +558,7 @@ talk_free(struct talk **out)
 	free(s->held_id);
 	free(s->sync_id);
 	pending_fini(&s->pending);
+	sight_fini(&s->sight);
 	outbox_fini(&s->outbox);
 	free(s);
 }
@@ -586,6 +615,24 @@ bool
 talk_lives_in(const struct talk *s, const char *site, const char *zone)
 {
 	return strcmp(s->site, site) == 0 && strcmp(s->zone, zone) == 0;
+}
+
+void
+talk_relabel(struct talk *s, const struct kube_labels *labels)
+{
+	struct sight before = s->sight;
+
+	if (s->ended || kube_labels_equal(&before.labels, labels))
+		return;
+	sight_init(&s->sight, labels);
+	for (struct fanout_item *i = NULL; (i = fanout_narrowed(s->config.fanout, i)) != NULL;) {
+		if (!s->live || sight_has(&before, i) == sight_has(&s->sight, i))
+			continue;
+		*pending_state(&s->pending, i) &= (uint8_t)~PENDING_REFUSED;
+		pending_add(&s->pending, i);
+	}
+	sight_fini(&before);
+	pump(s);
 }
 
 bool

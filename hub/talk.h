@@ -40,6 +40,7 @@ struct talk_config {
 	size_t n_addresses;
 	const char *agent; /* version that the node tells, copied */
 	const char *node, *site, *zone, *cluster_domain; /* copied */
+	const struct kube_labels *labels; /* of the node, copied; NULL: none known */
 	bool ready; /* the source has been read */
 	bool bundles; /* the node takes them (model/bundle.h) */
 };
@@ -63,6 +64,8 @@ void talk_end(struct talk *s, unsigned code, const char *why);
 const char *talk_node(const struct talk *s);
 /* Are these the site and zone that its hello told? */
 bool talk_lives_in(const struct talk *s, const char *site, const char *zone);
+/* The labels of the node are these now: it is told of what they add, and that the rest is gone. */
+void talk_relabel(struct talk *s, const struct kube_labels *labels);
 bool talk_ended(const struct talk *s);
 /* The members of an object without its braces: node, address, since, synced, waiting, unacked, ... */
 void talk_state(const struct talk *s, struct buf *out);

@@ -6,6 +6,7 @@
 #include "base/buf.h"
 #include "base/hash.h"
 #include "model/cluster_private.h"
+#include "model/selector.h"
 
 /* --- what sources say --------------------------------------------------------- */
 
@@ -50,6 +51,10 @@ settle(struct cluster *c, struct record *r, struct kube_object *before)
 	}
 	if (r->kind == KUBE_NODE && !same_node(old, r->object))
 		cluster_mark_all(c);
+	if (r->kind == KUBE_NODE &&
+		(!same_node(old, r->object) ||
+			!kube_labels_equal(&old->node.labels, &r->object->node.labels)))
+		c->node_changes++;
 	kube_object_free(&before);
 	if (r->said == NULL)
 		free_record(c, r);
@@ -228,16 +233,17 @@ release_joint(struct cluster *c, struct joint *j)
 }
 
 static void
-push(struct cluster *c, const struct joint *j, const char *name, struct view *view,
+push(struct cluster *c, const struct joint *j, const char *name, struct joined *now,
 	struct buf *json)
 {
 	struct pending *p = xcalloc(1, sizeof *p);
 
 	p->change.ns = xstrdup(j->ns);
 	p->change.name = xstrdup(name);
-	p->change.view = view;
 	p->change.json_len = buf_len(json);
-	if (view != NULL) {
+	if (now != NULL) {
+		p->change.view = take_ptr(&now->view);
+		p->change.nodes = xstrdup(now->nodes);
 		p->change.digest = view_digest(buf_at(json), buf_len(json));
 		p->change.json = buf_take_str(json);
 	}
@@ -248,13 +254,15 @@ push(struct cluster *c, const struct joint *j, const char *name, struct view *vi
 static struct told
 look_at(struct cluster *c, const struct joint *j, struct joined *now, const struct told *before)
 {
-	struct told told = {.name = xstrdup(now->view->name), .reason = now->reason};
+	struct told told = {.name = xstrdup(now->view->name),
+		.reason = now->reason,
+		.nodes = hash64(now->nodes, strlen(now->nodes), 0)};
 	auto_buf struct buf json;
 
 	buf_init(&json, BUF_UNLIMITED);
 	told.digest = view_build(&json, now->view);
-	if (before == NULL || before->digest != told.digest)
-		push(c, j, told.name, take_ptr(&now->view), &json);
+	if (before == NULL || before->digest != told.digest || before->nodes != told.nodes)
+		push(c, j, told.name, now, &json);
 	view_free(&now->view);
 	return told;
 }
@@ -334,6 +342,7 @@ cluster_change_fini(struct cluster_change *change)
 	free(change->ns);
 	free(change->name);
 	free(change->json);
+	free(change->nodes);
 	view_free(&change->view);
 	*change = (struct cluster_change){0};
 }
@@ -354,6 +363,20 @@ cluster_node(const struct cluster *c, const char *name, const char **site, const
 	*site = o != NULL ? o->node.site : "";
 	*zone = o != NULL ? o->node.zone : "";
 	return o != NULL ? 0 : -ENOENT;
+}
+
+const struct kube_labels *
+cluster_node_labels(const struct cluster *c, const char *name)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_NODE, "", name);
+
+	return o != NULL ? &o->node.labels : NULL;
+}
+
+uint64_t
+cluster_node_changes(const struct cluster *c)
+{
+	return c->node_changes;
 }
 
 const char *

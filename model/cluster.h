@@ -47,6 +47,7 @@ size_t cluster_sweep(struct cluster *c, const char *source, enum kube_kind kind,
 struct cluster_change {
 	char *ns, *name;
 	struct view *view; /* NULL: gone */
+	char *nodes; /* selector of the nodes that are to know of it, "": all; NULL when gone */
 	char *json; /* canonical form of the view, NULL when gone */
 	size_t json_len;
 	uint64_t digest;
@@ -72,6 +73,10 @@ size_t cluster_places(
 	const struct cluster *c, const char *address, struct cluster_place *places, size_t room);
 /* A node's first IP address, "" when it says none. Borrowed. */
 const char *cluster_node_address(const struct cluster *c, const char *name);
+/* Its labels, borrowed for the call only; NULL when it is unknown. */
+const struct kube_labels *cluster_node_labels(const struct cluster *c, const char *name);
+/* Changes of Node objects that mattered, ever. */
+uint64_t cluster_node_changes(const struct cluster *c);
 /* Why some endpoint cannot be dialled from other nodes, or why there is none: a sentence; "" when
  * all is well or unknown. As of the service's last cluster_next_change. */
 const char *cluster_reason(const struct cluster *c, const char *ns, const char *name);

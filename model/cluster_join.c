@@ -209,6 +209,8 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 	j->reason = NULL;
 	j->ports_room = 0;
 	j->view = new_view(j, hostname);
+	if (*hostname == '\0' && *j->service->nodes_wrong != '\0')
+		j->reason = xstrdup(j->service->nodes_wrong);
 	for (size_t i = 0; i < j->service->n_ports; i++)
 		if (j->service->ports[i].protocol != KUBE_SCTP)
 			join_port(j, &j->service->ports[i], members);
@@ -220,7 +222,7 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 		join_declared(j, members);
 	j->quiet = false;
 	j->views = xrealloc(j->views, (j->n_views + 1) * sizeof *j->views);
-	j->views[j->n_views++] = (struct joined){j->view, j->reason};
+	j->views[j->n_views++] = (struct joined){j->view, j->reason, j->service->nodes};
 }
 
 static int

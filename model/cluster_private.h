@@ -41,7 +41,7 @@ struct link {
 /* A view as it was told last. */
 struct told {
 	char *name; /* of the service, or <hostname>.<service> */
-	uint64_t digest;
+	uint64_t digest, nodes; /* hash of the selector */
 	char *reason;
 };
 
@@ -82,6 +82,7 @@ struct cluster {
 	TAILQ_HEAD(, joint) waiting;
 	TAILQ_HEAD(, pending) pending;
 	uint64_t generation;
+	uint64_t node_changes;
 	size_t count[KUBE_KINDS];
 };
 
@@ -99,6 +100,7 @@ bool cluster_selects(const struct kube_labels *selector, const struct kube_label
 struct joined {
 	struct view *view;
 	char *reason;
+	const char *nodes; /* selector, the service's */
 };
 
 /* --- cluster_join.c --- */

@@ -50,6 +50,8 @@ struct kube_service {
 	bool local_only; /* internalTrafficPolicy Local */
 	uint8_t distribution; /* enum distribution */
 	struct kube_labels selector; /* empty: endpoints are given by hand */
+	char *nodes; /* selector (model/selector.h) of the nodes that are told; "": all */
+	char *nodes_wrong; /* what is wrong with the one that was given; "": nothing */
 	size_t n_ports;
 	struct kube_service_port *ports;
 };
@@ -101,6 +103,7 @@ struct kube_node {
 	char *site, *zone;
 	bool is_public; /* label edgeway.io/public */
 	char *public_ip; /* ExternalIP */
+	struct kube_labels labels;
 	char **addresses; /* all that status.addresses holds, Hostname and DNS names too */
 	size_t n_addresses; /* at most KUBE_NODE_ADDRESSES_MAX */
 };

@@ -51,6 +51,7 @@ kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node 
 		node->site = xstrdup(node->zone);
 	}
 	node->is_public = strcmp(tree_text(tree_get(labels, "edgeway.io/public"), ""), "true") == 0;
+	node->labels = kube_labels(d, labels);
 	node->public_ip = find_external(d, tree_path(n, "status.addresses"));
 	take_addresses(d, tree_path(n, "status.addresses"), node);
 }
@@ -61,6 +62,7 @@ kube_node_fini(struct kube_node *n)
 	free(n->site);
 	free(n->zone);
 	free(n->public_ip);
+	kube_labels_fini(&n->labels);
 	for (size_t i = 0; i < n->n_addresses; i++)
 		free(n->addresses[i]);
 	free(n->addresses);

@@ -5,6 +5,7 @@
 #include "model/check.h"
 #include "model/kube_private.h"
 #include "model/mesh.h"
+#include "model/selector.h"
 
 /*
  * How a Service wants its requests to be spread and guarded: annotations, session affinity, locality. A
@@ -61,7 +62,8 @@ static void
 decode_unknown(struct decoder *d, const struct tree_node *annotations)
 {
 	static const char ours[] = "edgeway.io/",
-			  *const others[] = {"lb-policy", "hash-on", "health-path", "mesh"};
+			  *const others[] = {
+				  "lb-policy", "hash-on", "health-path", "mesh", "nodes"};
 
 	tree_each(annotations, n)
 	{
@@ -141,6 +143,29 @@ decode_health(struct decoder *d, const struct tree_node *annotations, struct kub
 }
 
 static void
+decode_nodes(struct decoder *d, const struct tree_node *annotations, struct kube_service *s)
+{
+	static const char key[] = "edgeway.io/nodes";
+	const struct tree_node *n = tree_get(annotations, key);
+	struct selector *parsed;
+	struct err err = {0};
+
+	s->nodes = xstrdup("");
+	s->nodes_wrong = xstrdup("");
+	if (tree_is_null(n))
+		return;
+	if (selector_parse(&parsed, tree_text(n, "?"), &err) < 0) {
+		free(s->nodes_wrong);
+		s->nodes_wrong = xasprintf("%s: %s; all nodes are told of it", key, err.text);
+		kube_note(d, n, "%s", s->nodes_wrong);
+		return;
+	}
+	selector_free(&parsed);
+	free(s->nodes);
+	s->nodes = xstrdup(tree_text(n, ""));
+}
+
+static void
 decode_affinity(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
 {
 	const struct tree_node *word = tree_get(spec, "sessionAffinity");
@@ -193,6 +218,7 @@ kube_policy_decode(struct decoder *d, const struct tree_node *n, struct kube_ser
 	decode_policy(d, annotations, &s->lb);
 	decode_hash(d, annotations, s);
 	decode_health(d, annotations, s);
+	decode_nodes(d, annotations, s);
 	decode_affinity(d, spec, s);
 	decode_locality(d, spec, s);
 }

@@ -149,5 +149,7 @@ kube_service_fini(struct kube_service *s)
 	free(s->external_name);
 	free(s->hash_key);
 	free(s->health_path);
+	free(s->nodes);
+	free(s->nodes_wrong);
 	kube_labels_fini(&s->selector);
 }

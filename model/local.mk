@@ -25,6 +25,7 @@ model_libmodel_a_SOURCES = \
 	model/kube_service.c \
 	model/mesh.h \
 	model/service.c model/service.h \
+	model/selector.c model/selector.h \
 	model/service_build.c \
 	model/shard.c model/shard.h \
 	model/snapshot.c model/snapshot.h \
@@ -54,6 +55,7 @@ MODEL_TESTS = \
 	tests/unit/envelope_test \
 	tests/unit/json_test \
 	tests/unit/kube_test \
+	tests/unit/selector_test \
 	tests/unit/service_test \
 	tests/unit/service_tier_test \
 	tests/unit/snapshot_test \
@@ -79,6 +81,8 @@ tests_unit_json_test_SOURCES = tests/unit/json_test.c
 tests_unit_json_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_kube_test_SOURCES = tests/unit/kube_test.c $(KUBE_KIT)
 tests_unit_kube_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_selector_test_SOURCES = tests/unit/selector_test.c
+tests_unit_selector_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_service_tier_test_SOURCES = tests/unit/service_tier_test.c
 tests_unit_service_tier_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_service_test_SOURCES = tests/unit/service_test.c

@@ -1,6 +1,6 @@
 /*
  * Random histories: objects of the source come, change and go, lines are cut, hub and agents restart and crash, frames
- * are late and come twice. The hub's sessions, the agents with their databases and everything between are the real ones, on
+ * are late and come twice, some services are for some nodes only and labels of nodes change. The hub's sessions, the agents with their databases and everything between are the real ones, on
  * tests/fake/net's clock. Now and then all is left alone for a while; then every agent must hold exactly the
  * views that a cluster made anew of the objects gives. An address never changes while its service stays.
  *
@@ -28,7 +28,8 @@ enum {
 	SERVICES = 10,
 	PODS = 16,
 	SLICES = 10,
-	OBJECTS = SERVICES + PODS + SLICES,
+	NODES = AGENTS,
+	OBJECTS = SERVICES + PODS + SLICES + NODES,
 	STEPS = 150,
 	CALM_MS = 150 * 1000, /* two back-offs, a window's time-out, and no periodic check */
 	TICK_MS = 5000,
@@ -59,13 +60,14 @@ struct world {
 	struct talk_stats stats;
 	bool up, ready;
 	struct timer *tick;
-	unsigned n_checks;
+	unsigned n_checks, n_hidden; /* services that an agent was not to know of */
 	uint64_t seed, simulated_ms, frames;
 };
 
 /* --- the source ----------------------------------------------------------------------------------- */
 
 static const char *const namespaces[] = {"default", "shop"};
+static const char *const selectors[] = {"", "tier=t0", "tier in (t0, t1)", "tier!=t1", "!tier"};
 
 static char *
 object_text(unsigned i, unsigned version)
@@ -80,10 +82,11 @@ object_text(unsigned i, unsigned version)
 			i, ns, i % 4, 80 + version % 3);
 	if (i < SERVICES)
 		return xasprintf(
-			"{apiVersion: v1, kind: Service, metadata: {name: s%u, namespace: %s}, "
-			"spec: {selector: {app: a%u}, ports: [{name: http, port: %u, "
-			"targetPort: 8080}]}}",
-			i, ns, (i + version) % 4, 80 + version % 3);
+			"{apiVersion: v1, kind: Service, metadata: {name: s%u, namespace: %s, "
+			"annotations: {edgeway.io/nodes: \"%s\"}}, spec: {selector: {app: a%u}, "
+			"ports: [{name: http, port: %u, targetPort: 8080}]}}",
+			i, ns, i % 2 == 0 ? "" : selectors[version % ARRAY_LEN(selectors)],
+			(i + version) % 4, 80 + version % 3);
 	if (i < SERVICES + PODS)
 		return xasprintf(
 			"{apiVersion: v1, kind: Pod, metadata: {name: p%u, namespace: %s, labels: "
@@ -92,6 +95,11 @@ object_text(unsigned i, unsigned version)
 			"{phase: Running, hostIP: 192.0.2.%u, podIP: 172.17.0.%u}}",
 			i, ns, (i + version) % 4, i, i % 3, 30000 + i, i % 3 + 1,
 			version % 200 + 1);
+	if (i >= OBJECTS - NODES)
+		return xasprintf(
+			"{apiVersion: v1, kind: Node, metadata: {name: edge-%u, labels: {tier: "
+			"t%u, other: o%u}}}",
+			i - (OBJECTS - NODES), version % 3, version % 2);
 	return xasprintf(
 		"{apiVersion: discovery.k8s.io/v1, kind: EndpointSlice, addressType: IPv4, "
 		"metadata: "
@@ -121,8 +129,14 @@ remove_object(struct cluster *c, unsigned i)
 	char name[16];
 	enum kube_kind kind = i < SERVICES ? KUBE_SERVICE
 		: i < SERVICES + PODS      ? KUBE_POD
-					   : KUBE_SLICE;
+		: i < OBJECTS - NODES      ? KUBE_SLICE
+					   : KUBE_NODE;
 
+	if (kind == KUBE_NODE) {
+		snprintf(name, sizeof(name), "edge-%u", i - (OBJECTS - NODES));
+		assert_true(cluster_remove(c, "", kind, "", name));
+		return;
+	}
 	snprintf(name, sizeof(name), "%c%u", "spe"[(i >= SERVICES) + (i >= SERVICES + PODS)], i);
 	assert_true(cluster_remove(c, "", kind, namespaces[i % 2], name));
 }
@@ -153,6 +167,7 @@ on_open(void *arg, struct ws_conn *c, const char *node)
 		.zone = "",
 		.cluster_domain = "cluster.local",
 		.ready = w->ready,
+		.labels = cluster_node_labels(w->cluster, a->name),
 		.bundles = a->name[5] != '1'}; /* one is of an older version */
 
 	if (a->session != NULL) { /* as hub/nodes does: the newer one counts */
@@ -210,6 +225,10 @@ tell(struct world *w)
 		cluster_change_fini(&change);
 	}
 	fanout_settle(w->fanout);
+	for (int i = 0; i < AGENTS; i++)
+		if (w->agents[i].session != NULL)
+			talk_relabel(w->agents[i].session,
+				cluster_node_labels(w->cluster, w->agents[i].name));
 }
 
 static void
@@ -411,12 +430,25 @@ step(struct world *w)
 	w->simulated_ms += pause;
 }
 
+static bool
+is_for(const struct cluster *truth, const struct agent *a, const struct cluster_change *change)
+{
+	struct selector *s;
+	struct err err;
+	bool yes;
+
+	assert_int_equal(selector_parse(&s, change->nodes, &err), 0);
+	yes = selector_matches(s, cluster_node_labels(truth, a->name));
+	selector_free(&s);
+	return yes;
+}
+
 static void
 check(struct world *w)
 {
 	struct cluster *truth = cluster_new();
 	struct cluster_change change;
-	size_t n = 0;
+	size_t n[AGENTS] = {0};
 
 	for (unsigned i = 0; i < OBJECTS; i++)
 		if (w->version[i] != 0)
@@ -426,17 +458,21 @@ check(struct world *w)
 			auto_free char *key = xasprintf("%s/%s", change.ns, change.name);
 			const struct seen *s = find_seen(&w->agents[i], key);
 
+			if (!is_for(truth, &w->agents[i], &change)) {
+				w->n_hidden++;
+				continue;
+			}
+			n[i]++;
 			if (s == NULL || s->digest != change.digest)
 				fail_msg("%s: %s is %s (EDGEWAY_SEED=%llu)", w->agents[i].name, key,
 					s == NULL ? "lost" : "stale", (unsigned long long)w->seed);
 		}
-		n++;
 		cluster_change_fini(&change);
 	}
 	for (int i = 0; i < AGENTS; i++)
-		if (w->agents[i].n_seen != n)
+		if (w->agents[i].n_seen != n[i])
 			fail_msg("%s: %zu services, not %zu (EDGEWAY_SEED=%llu)", w->agents[i].name,
-				w->agents[i].n_seen, n, (unsigned long long)w->seed);
+				w->agents[i].n_seen, n[i], (unsigned long long)w->seed);
 	cluster_free(&truth);
 	w->n_checks++;
 }
@@ -513,6 +549,7 @@ every_agent_converges(void **state)
 		(unsigned long long)w->frames, (unsigned long long)w->stats.updates,
 		(unsigned long long)w->stats.deletes, (unsigned long long)w->stats.syncs);
 	assert_true(w->n_checks >= n * (STEPS / 15));
+	assert_true(w->n_hidden > w->n_checks);
 	free(w);
 }
 

@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/pki.h"
 #include "base/tree.h"
+#include "model/bundle.h"
 #include "model/json.h"
 #include "model/mesh.h"
 
@@ -21,15 +22,40 @@ on_open(void *arg, struct ws_conn *c)
 	client->open = true;
 }
 
+static struct envelope *
+take_message(struct client *client, const char *text, size_t len)
+{
+	struct envelope *e = &client->in[client->n_in];
+	struct err err = {0};
+
+	assert_true(client->n_in < MESSAGES_MAX);
+	assert_int_equal(envelope_parse(e, text, len, &err), 0);
+	return e;
+}
+
 static void
 on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 {
 	struct client *client = ws_arg(c);
+	struct envelope *e = take_message(client, text, len), bundle;
+	auto_buf struct buf lines;
 	struct err err = {0};
 
 	(void)arg;
-	assert_true(client->n_in < MESSAGES_MAX);
-	assert_int_equal(envelope_parse(&client->in[client->n_in++], text, len, &err), 0);
+	client->frames++;
+	buf_init(&lines, BUF_UNLIMITED);
+	if (!bundle_is(e)) {
+		client->n_in++;
+		return;
+	}
+	bundle = *e;
+	client->bundles++;
+	assert_int_equal(bundle_open(&lines, &bundle, &err), 0);
+	while ((text = bundle_next(&lines, &len)) != NULL) {
+		bundle_inherit(take_message(client, text, len), &bundle);
+		client->n_in++;
+	}
+	envelope_fini(&bundle);
 }
 
 static void
@@ -342,8 +368,8 @@ bed_dial_events(struct bed *b, const char *node, const struct identity *id, cons
 	auto_free char *header = xasprintf("node_id: %s", node),
 		       *version = xasprintf(
 			       "edgeway-version: %s", b->protocol != NULL ? b->protocol : "1");
-	const char *headers[] = {
-		header, "project_id: " MESH_PROJECT, "connectionuse: msg", version, NULL};
+	const char *headers[] = {header, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
+		b->bundles ? "edgeway-bundles: " BUNDLE_KIND : NULL, NULL};
 	struct ssl_ctx_st *ctx = NULL;
 	struct err err = {0};
 

@@ -30,6 +30,7 @@ struct client {
 	char why[256];
 	struct envelope in[MESSAGES_MAX]; /* what came and was not looked at yet */
 	size_t n_in, at;
+	unsigned frames, bundles;
 };
 
 struct bed {
@@ -43,6 +44,7 @@ struct bed {
 	struct ssl_ctx_st *contexts[32];
 	char *cas[32];
 	size_t n_contexts;
+	bool bundles; /* nodes say from now on that they take them */
 	const char *protocol; /* that nodes say from now on; NULL: this one */
 };
 
