@@ -13,6 +13,7 @@ base_libbase_a_SOURCES = \
 	base/opt_value.c base/opt_value.h \
 	base/pack.c base/pack.h \
 	base/privileges.c base/privileges.h \
+	base/proxy.c base/proxy.h base/proxy_url.c \
 	base/sock.c base/sock.h \
 	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
 	base/util.c base/util.h
@@ -49,6 +50,7 @@ BASE_TESTS = tests/unit/admin_test \
 	tests/unit/opt_test \
 	tests/unit/pack_test \
 	tests/unit/privileges_test \
+	tests/unit/proxy_test \
 	tests/unit/sock_test \
 	tests/unit/tree_test
 check_PROGRAMS += $(BASE_TESTS)
@@ -69,6 +71,8 @@ tests_unit_pack_test_SOURCES = tests/unit/pack_test.c
 tests_unit_pack_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_privileges_test_SOURCES = tests/unit/privileges_test.c
 tests_unit_privileges_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_proxy_test_SOURCES = tests/unit/proxy_test.c
+tests_unit_proxy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_sock_test_SOURCES = tests/unit/sock_test.c
 tests_unit_sock_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_tree_test_SOURCES = tests/unit/tree_test.c

@@ -183,7 +183,7 @@ tick_open(struct ws_conn *c, uint64_t now)
 static void
 tick_conn(struct ws_conn *c, uint64_t now)
 {
-	if (c->wsi == NULL)
+	if (c->wsi == NULL && c->way == NULL)
 		return;
 	if (c->state == WS_OPEN) {
 		if (c->ws->config.heartbeat_ms > 0)
@@ -195,6 +195,10 @@ tick_conn(struct ws_conn *c, uint64_t now)
 	if (c->state == WS_STARTING)
 		ws_set_why(c, "no answer to the TLS or websocket handshake within %llu ms",
 			(unsigned long long)c->ws->config.handshake_ms);
+	if (c->wsi == NULL) {
+		ws_way_fail(c, NULL);
+		return;
+	}
 	c->since_ms = now;
 	kill_conn(c);
 	ws_end(c, "the connection ended");

@@ -19,6 +19,7 @@
 
 struct ws; /* context */
 struct ws_conn; /* one connection */
+struct proxy;
 struct ssl_ctx_st;
 
 struct ws_events {
@@ -65,6 +66,9 @@ struct ws_dial {
 	struct ssl_ctx_st
 		*tls; /* client SSL_CTX from base/pki; used until the connection is closed */
 	void *arg; /* ws_arg of the new connection */
+	/* NULL: none. Else addr is the proxy's, and target host:port is where it is asked to connect to. */
+	const struct proxy *proxy;
+	const char *target;
 };
 /* Starts to connect. The outcome comes as `open` or `closed`. NULL only when it cannot even start. */
 struct ws_conn *ws_dial(struct ws *ws, const struct ws_dial *dial, struct err *err);

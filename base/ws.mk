@@ -7,6 +7,7 @@ base_libbase_a_SOURCES += \
 	base/ws.c base/ws.h \
 	base/ws_dial.c \
 	base/ws_events.c base/ws_free.c base/ws_lws.h \
+	base/ws_proxy.c \
 	base/ws_upgrade.c
 
 if HAVE_CMOCKA

@@ -93,17 +93,16 @@ join_headers(struct buf *to, const char *const *headers, struct err *err)
 	return 0;
 }
 
-static struct lws *
-connect_lws(struct ws_conn *c, const struct ws_dial *dial)
+struct lws *
+ws_connect(struct ws_conn *c, const char *address, uint16_t port, const char *path)
 {
-	char address[INET6_ADDRSTRLEN] = "", host[300];
-	bool six = dial->addr.sa.sa_family == AF_INET6;
+	char host[300];
 	struct lws_client_connect_info info = {
 		.context = c->ws->context,
 		.vhost = c->vhost,
 		.address = address,
-		.port = addr_port(&dial->addr),
-		.path = dial->path,
+		.port = port,
+		.path = path,
 		.host = host,
 		.ssl_connection = LCCSCF_USE_SSL | LCCSCF_SKIP_SERVER_CERT_HOSTNAME_CHECK |
 			LCCSCF_HTTP_NO_FOLLOW_REDIRECT,
@@ -112,12 +111,35 @@ connect_lws(struct ws_conn *c, const struct ws_dial *dial)
 		.pwsi = &c->wsi,
 		.retry_and_idle_policy = &ws_no_pings,
 	};
+
+	snprintf(host, sizeof host, strchr(c->host, ':') != NULL ? "[%s]" : "%s", c->host);
+	return lws_client_connect_via_info(&info);
+}
+
+static struct lws *
+connect_to(struct ws_conn *c, const struct ws_dial *dial)
+{
+	char address[INET6_ADDRSTRLEN] = "";
+	bool six = dial->addr.sa.sa_family == AF_INET6;
 	const void *raw = six ? (const void *)&dial->addr.in6.sin6_addr : &dial->addr.in.sin_addr;
 
 	if (inet_ntop(dial->addr.sa.sa_family, raw, address, sizeof address) == NULL)
 		return NULL;
-	snprintf(host, sizeof host, strchr(dial->host, ':') != NULL ? "[%s]" : "%s", dial->host);
-	return lws_client_connect_via_info(&info);
+	return ws_connect(c, address, addr_port(&dial->addr), dial->path);
+}
+
+/* Through a proxy libwebsockets comes later. */
+static struct ws_conn *
+dial_by_proxy(struct ws_conn *c, const struct ws_dial *dial, struct err *err)
+{
+	int rc = c->vhost != NULL ? ws_way_start(c, dial, err)
+				  : err_set(err, ENOMEM, "no TLS context");
+
+	if (rc == 0)
+		return c;
+	c->state = WS_ENDED;
+	ws_conn_free(c);
+	return NULL;
 }
 
 /*
@@ -159,8 +181,10 @@ ws_dial(struct ws *ws, const struct ws_dial *dial, struct err *err)
 	c->request = buf_take_str(&request);
 	addr_text(&dial->addr, c->peer_addr);
 	c->vhost = client_vhost(ws, dial->tls);
+	if (dial->proxy != NULL)
+		return dial_by_proxy(c, dial, err);
 	c->dialing = true;
-	c->wsi = c->vhost != NULL ? connect_lws(c, dial) : NULL;
+	c->wsi = c->vhost != NULL ? connect_to(c, dial) : NULL;
 	c->dialing = false;
 	if (c->wsi != NULL)
 		return c;

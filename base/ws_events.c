@@ -60,6 +60,7 @@ ws_conn_free(struct ws_conn *c)
 {
 	while (c->first != NULL)
 		drop_frame(c);
+	ws_way_free(&c->way);
 	while (c->fields != NULL) {
 		struct ws_field *f = c->fields;
 

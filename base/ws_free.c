@@ -100,6 +100,7 @@ ws_free(struct ws **out)
 		ws_end(ws->conns, "shutting down");
 		ws_conn_free(ws->conns);
 	}
+	ws_free_pipes(ws);
 	timer_free(&ws->reap);
 	free(ws);
 }

@@ -68,6 +68,7 @@ struct ws_conn {
 	char peer_serial[PKI_SERIAL_TEXT];
 	char *request; /* client: header lines for the upgrade */
 	struct ws_field *fields;
+	struct ws_way *way; /* through a proxy: until libwebsockets has its end; else NULL */
 };
 
 struct ws_old_vhost {
@@ -83,6 +84,7 @@ struct ws {
 	struct ssl_ctx_st *server_ctx; /* libwebsockets' own, a copy of config.server_tls */
 	struct timer *tick, *reap;
 	struct ws_conn *conns;
+	struct ws_pipe *pipes; /* ws_proxy.c's */
 	size_t starting; /* handshakes of the server under way, at most: counted anew when they are many */
 	struct ws_old_vhost *old; /* destroyed on the next turn */
 	int fds[WS_FDS_OWN]; /* descriptors that libwebsockets opened for itself */
@@ -109,6 +111,16 @@ void ws_set_why(struct ws_conn *c, const char *fmt, ...) printf_like(2, 3);
 void ws_conn_free(struct ws_conn *c);
 /* Destroys the client's vhost on the next turn of the loop. */
 void ws_retire_vhost(struct ws *ws, struct lws_vhost *vhost);
+
+/* libwebsockets starts to connect; address: numeric, or "+@name" of an abstract Unix socket. NULL: it cannot. */
+struct lws *ws_connect(struct ws_conn *c, const char *address, uint16_t port, const char *path);
+
+/* Dialling through a proxy (ws_proxy.c): c->way is there until libwebsockets' end is joined. */
+int ws_way_start(struct ws_conn *c, const struct ws_dial *dial, struct err *err);
+void ws_way_free(struct ws_way **way);
+/* Tells the owner and frees the connection, which has no object of libwebsockets. */
+void ws_way_fail(struct ws_conn *c, const char *why);
+void ws_free_pipes(struct ws *ws);
 
 /* May one more peer begin a handshake? Ends those that take their time when they are many. */
 bool ws_room(struct ws *ws);

@@ -42,7 +42,8 @@ static void
 on_host(void *arg, int status, const struct addr *addrs, size_t n)
 {
 	struct feed *f = arg;
-	const struct place *p = places_now(&f->places);
+	bool proxied = f->proxy.host[0] != '\0';
+	const char *host = proxied ? f->proxy.host : places_now(&f->places)->at.host;
 
 	if (f->stopping || status == -ECANCELED)
 		return;
@@ -50,8 +51,9 @@ on_host(void *arg, int status, const struct addr *addrs, size_t n)
 	f->nameless = places_found(&f->places, addrs, n) == 0;
 	if (f->nameless) {
 		note_failure(f,
-			status == 0 ? "the hub's name has no address"
-				    : "cannot resolve the hub's name");
+			proxied               ? "cannot resolve the name in hub.proxy"
+				: status == 0 ? "the hub's name has no address"
+					      : "cannot resolve the hub's name");
 		retry_later(f, 0);
 		return;
 	}
@@ -59,8 +61,7 @@ on_host(void *arg, int status, const struct addr *addrs, size_t n)
 		log_limited(LOG_LEVEL_WARN, 6, "meta",
 			"cannot resolve the hub's name; trying the addresses that are remembered "
 			"host=%s addresses=%zu error=\"%s\"",
-			p->at.host, f->places.n_addrs,
-			status < 0 ? strerror(-status) : "no address");
+			host, f->places.n_addrs, status < 0 ? strerror(-status) : "no address");
 	dial(f);
 }
 
@@ -76,7 +77,24 @@ on_retry(void *arg)
 		return;
 	}
 	f->state = RESOLVING;
-	resolve_host(f->resolve, p->at.host, p->at.port, on_host, f);
+	if (f->proxy.host[0] != '\0')
+		resolve_host(f->resolve, f->proxy.host, f->proxy.port, on_host, f);
+	else
+		resolve_host(f->resolve, p->at.host, p->at.port, on_host, f);
+}
+
+void
+feed_aim(struct feed *f, struct ws_dial *d)
+{
+	const struct message_url *at = &places_now(&f->places)->at;
+
+	d->host = at->host;
+	if (f->proxy.host[0] == '\0')
+		return;
+	snprintf(f->target, sizeof(f->target), strchr(at->host, ':') != NULL ? "[%s]:%u" : "%s:%u",
+		at->host, at->port);
+	d->proxy = &f->proxy;
+	d->target = f->target;
 }
 
 static void
@@ -86,13 +104,14 @@ dial(struct feed *f)
 		       *version = xasprintf("edgeway-version: %d", MESH_PROTOCOL);
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
 		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND, NULL};
-	struct ws_dial d = {.host = places_now(&f->places)->at.host, .headers = headers, .arg = f};
+	struct ws_dial d = {.headers = headers, .arg = f};
 	struct err err = {0};
 
 	if (!places_next(&f->places, &d.addr)) {
 		retry_later(f, 0);
 		return;
 	}
+	feed_aim(f, &d);
 	f->joining = f->tls == NULL || (f->has_token && (f->unwanted || feed_expired(f)));
 	f->joined = f->denied = f->unwanted = false;
 	f->at = d.addr;
@@ -256,6 +275,13 @@ take_urls(struct feed *f, const struct feed_config *config, struct err *err)
 {
 	int rc = places_init(&f->places, config->urls, f->cluster_domain, err);
 
+	if (rc == 0 && config->proxy[0] != '\0') {
+		if ((rc = proxy_parse(&f->proxy, config->proxy, err)) < 0)
+			return err_wrap(err, rc, "hub.proxy");
+		for (size_t i = 0; i < f->places.n; i++)
+			places_recall(&f->places, i, config->proxy_good, NULL);
+		return 0;
+	}
 	for (size_t i = 0; rc == 0 && i < f->places.n; i++)
 		places_recall(&f->places, i,
 			config->last_good != NULL ? config->last_good[i] : NULL,
@@ -357,6 +383,7 @@ feed_free(struct feed **out)
 	identity_fini(&f->identity);
 	join_files_fini(&f->files);
 	places_fini(&f->places);
+	proxy_fini(&f->proxy);
 	free(f->joining_key);
 	free(f->join_ca);
 	free(f->node);
@@ -382,12 +409,15 @@ void
 feed_remember_addresses(struct feed *f, struct message_hello *hello)
 {
 	const struct place *p = places_now(&f->places);
-	auto_free char *good = xasprintf("address %s", p->url),
+	bool proxied = f->proxy.host[0] != '\0';
+	auto_free char *good = proxied ? xasprintf("proxy %s", f->proxy.host)
+				       : xasprintf("address %s", p->url),
 		       *told = xasprintf("addresses %s", p->url), *text = NULL;
 
 	if (places_good(&f->places, f->address))
 		apply_note(f->apply, good, f->address);
-	if (hello == NULL || !places_told(&f->places, hello->addresses, hello->n_addresses))
+	if (proxied || hello == NULL ||
+		!places_told(&f->places, hello->addresses, hello->n_addresses))
 		return;
 	text = places_told_text(p);
 	apply_note(f->apply, told, text);
@@ -425,6 +455,7 @@ feed_status(const struct feed *f)
 		.joined = f->tls != NULL,
 		.url = places_now(&f->places)->url,
 		.address = connected ? f->address : "",
+		.proxy = f->proxy.host,
 		.error = f->error,
 		.certificate_not_after = f->identity.not_after,
 		.certificate_error = f->renewal.error,

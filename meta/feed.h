@@ -29,6 +29,8 @@ struct feed_config { /* copied */
 	const char *const *urls; /* NULL-terminated */
 	/* For each of urls, or NULL: address of the last connection as text; those that the hub told. */
 	const char *const *last_good, *const *told;
+	const char *proxy; /* hub.proxy, "" none */
+	const char *proxy_good; /* its address of the last connection as text, or NULL */
 	uint64_t heartbeat_ms;
 	uint32_t mark;
 	const struct addr *upstreams;
@@ -38,7 +40,8 @@ struct feed_config { /* copied */
 struct feed_status {
 	bool connected, synced, joined;
 	const char *url;
-	const char *address; /* "" when not connected */
+	const char *address; /* "" when not connected; the proxy's if there is one */
+	const char *proxy; /* host of hub.proxy, "" none */
 	const char *error; /* why the last attempt failed, "" none */
 	int64_t certificate_not_after; /* seconds since 1970, 0: none */
 	const char *certificate_error; /* why it was not renewed, "" none */

@@ -6,6 +6,7 @@
 #ifndef EDGEWAY_META_FEED_PRIVATE_H
 #define EDGEWAY_META_FEED_PRIVATE_H
 
+#include "base/proxy.h"
 #include "base/resolve.h"
 #include "base/ws.h"
 #include "meta/apply.h"
@@ -69,7 +70,9 @@ struct feed {
 	struct timer *retry, *check, *flush;
 
 	enum state state;
-	struct places places;
+	struct places places; /* with a proxy all addresses are its own */
+	struct proxy proxy; /* host "": none */
+	char target[MESH_NODE_MAX + 16]; /* host:port that the proxy is asked for */
 	struct ws_conn *conn;
 	unsigned connection; /* number of the present one */
 	bool joining, joined, denied;
@@ -98,6 +101,8 @@ void feed_send(struct feed *f, const struct message *m, char id[37]);
 void feed_flush(void *arg);
 /* e: what is answered; NULL when it could not be read. */
 void feed_send_error(struct feed *f, const struct envelope *e, const char *reason);
+/* Name, and the way through the proxy; `d` borrows. */
+void feed_aim(struct feed *f, struct ws_dial *d);
 /* The hub's address is good: to be tried when its name cannot be resolved; so are those that it tells. */
 void feed_remember_addresses(struct feed *f, struct message_hello *hello);
 

@@ -121,15 +121,12 @@ begin(struct feed *f)
 	struct renewal *r = &f->renewal;
 	auto_free char *path = xasprintf("/%s/%s/join", MESH_PROJECT, f->node);
 	const char *headers[] = {NULL};
-	const struct ws_dial d = {.addr = f->at,
-		.host = places_now(&f->places)->at.host,
-		.path = path,
-		.headers = headers,
-		.tls = f->tls,
-		.arg = f};
+	struct ws_dial d = {
+		.addr = f->at, .path = path, .headers = headers, .tls = f->tls, .arg = f};
 	struct err err = {0};
 	int rc;
 
+	feed_aim(f, &d);
 	free(take_ptr(&r->key));
 	r->started_ms = loop_now_ms(f->loop);
 	r->done = false;

@@ -6,6 +6,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "base/proxy.h"
 #include "meta/apply.h"
 #include "meta/feed.h"
 #include "meta/writer.h"
@@ -14,6 +15,7 @@
 struct meta {
 	struct meta_config config; /* strings owned */
 	char **urls, **last_good, **told; /* of each url: what is remembered */
+	char *proxy_good; /* the proxy's last good address */
 	int64_t floor_s; /* the last time stored */
 	char *path;
 	meta_use_fn *use;
@@ -54,6 +56,19 @@ on_resync(void *arg)
 
 /* --- opening -------------------------------------------------------------------------------------- */
 
+static char *
+read_proxy_good(const char *url, struct store *store)
+{
+	struct proxy proxy;
+	auto_free char *key = NULL;
+
+	if (proxy_parse(&proxy, url, NULL) < 0)
+		return NULL; /* meta/feed says why */
+	key = xasprintf("proxy %s", proxy.host);
+	proxy_fini(&proxy);
+	return store_note(store, key);
+}
+
 static void
 read_last_good(struct meta *m, struct store *store)
 {
@@ -66,6 +81,8 @@ read_last_good(struct meta *m, struct store *store)
 		m->last_good[i] = store_note(store, good);
 		m->told[i] = store_note(store, told);
 	}
+	if (store != NULL && m->config.proxy[0] != '\0')
+		m->proxy_good = read_proxy_good(m->config.proxy, store);
 	if (store != NULL && (time = store_note(store, "time")) != NULL)
 		m->floor_s = strtoll(time, NULL, 10);
 }
@@ -133,6 +150,7 @@ copy_config(struct meta *m, const struct meta_config *c)
 	m->config.key = xstrdup(c->key);
 	m->config.token = xstrdup(c->token);
 	m->config.node_id = xstrdup(c->node_id);
+	m->config.proxy = xstrdup(c->proxy);
 	m->config.cluster_domain = xstrdup(c->cluster_domain);
 	while (c->hub_urls != NULL && c->hub_urls[n] != NULL)
 		n++;
@@ -168,6 +186,8 @@ free_meta(struct meta *m)
 	free_text(m->config.key);
 	free_text(m->config.token);
 	free_text(m->config.node_id);
+	free_text(m->config.proxy);
+	free(m->proxy_good);
 	free_text(m->config.cluster_domain);
 	free(m->path);
 	free(m);
@@ -231,6 +251,8 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.urls = c->hub_urls,
 		.last_good = (const char *const *)m->last_good,
 		.told = (const char *const *)m->told,
+		.proxy = c->proxy,
+		.proxy_good = m->proxy_good,
 		.heartbeat_ms = c->heartbeat_ms,
 		.mark = c->mark,
 		.upstreams = upstreams,
@@ -395,6 +417,8 @@ state_feed(const struct meta *m, struct buf *out)
 	json_add_text(out, f.address);
 	buf_adds(out, ",\"error\":");
 	json_add_text(out, f.error);
+	buf_adds(out, ",\"proxy\":");
+	json_add_text(out, f.proxy);
 	buf_adds(out, ",\"hubs\":");
 	feed_places(m->feed, out);
 	if (f.last_contact_ms != 0)

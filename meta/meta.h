@@ -30,6 +30,7 @@ struct meta_config {
 	const char *node_id; /* header; "" = node */
 	bool cloudhub; /* the hub is a KubeEdge CloudHub: node_id, ca, cert and key must be given */
 	const char *cluster_domain; /* a hub name inside it is an error */
+	const char *proxy; /* hub.proxy, "" none; may hold a password */
 	uint64_t heartbeat_ms;
 	uint32_t mark;
 };

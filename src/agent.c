@@ -74,6 +74,7 @@ open_meta(struct agent *a, struct err *err)
 		.node_id = o->hub_node_id,
 		.cloudhub = o->hub_protocol == PROTOCOL_CLOUDHUB,
 		.cluster_domain = o->mesh_cluster_domain,
+		.proxy = o->hub_proxy,
 		.heartbeat_ms = o->hub_heartbeat,
 		.mark = MESH_MARK,
 	};

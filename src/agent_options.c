@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/proxy.h"
 #include "base/sock.h"
 #include "src/option_checks.h"
 
@@ -182,6 +183,25 @@ is_token(const char *token)
 }
 
 static int
+check_proxy(struct agent_options *o, struct err *err)
+{
+	struct proxy proxy;
+	struct err why = {0};
+	bool inside;
+
+	if (o->hub_proxy[0] == '\0')
+		return 0;
+	if (proxy_parse(&proxy, o->hub_proxy, &why) < 0)
+		return complain(o, "hub.proxy", err, "%s", why.text);
+	inside = ends_in_domain(proxy.host, strlen(proxy.host), o->mesh_cluster_domain);
+	proxy_fini(&proxy);
+	return !inside ? 0
+		       : complain(o, "hub.proxy", err,
+				 "its name lies in the cluster domain, which is not known before "
+				 "the hub is reached: give a name or address outside of it");
+}
+
+static int
 check_hub(struct agent_options *o, struct err *err)
 {
 	struct option_check c = {.values = o, .err = err};
@@ -213,9 +233,7 @@ check_hub(struct agent_options *o, struct err *err)
 		return complain(o, "hub.cert", err,
 			"a CloudHub gives no certificate to this agent: set hub.ca, hub.cert and "
 			"hub.key to files that its CA signed");
-	if (o->hub_proxy[0] != '\0' && strncmp(o->hub_proxy, "http://", 7) != 0)
-		return complain(o, "hub.proxy", err, "expected http://[USER:PASSWORD@]HOST:PORT");
-	return 0;
+	return check_proxy(o, err);
 }
 
 static int

@@ -325,6 +325,7 @@ start_agent(struct agent *a)
 		.key = "",
 		.token = "",
 		.node_id = "",
+		.proxy = "",
 		.cluster_domain = "cluster.local",
 		.heartbeat_ms = 4000};
 	struct err err = {0};

@@ -23,7 +23,7 @@ struct world {
 	struct meta *meta;
 	const struct snapshot *used; /* what use() gave last */
 	unsigned uses;
-	const char *token, *node, *domain;
+	const char *token, *node, *domain, *proxy;
 	uint32_t subnet, mask;
 };
 
@@ -54,6 +54,7 @@ open_agent(struct world *w, struct err *err)
 		.key = "",
 		.token = w->token,
 		.node_id = "",
+		.proxy = w->proxy,
 		.cluster_domain = w->domain,
 		.heartbeat_ms = 1000};
 	int rc = meta_open(&w->meta, &config, on_use, w, err);
@@ -84,6 +85,7 @@ set_up(void **state)
 	snprintf(w->url, sizeof(w->url), "wss://127.0.0.1:%u", hub_port(w->hub));
 	w->token = hub_token(w->hub);
 	w->node = "edge-1";
+	w->proxy = "";
 	w->domain = "cluster.local";
 	w->subnet = 0x09fb0000;
 	w->mask = 0xffff0000;

@@ -199,7 +199,12 @@ agent_names_key_and_remedy(void **state)
 	agent("hub: {cert: /x}", ":1: hub.cert: needs hub.key as well");
 	agent("hub: {key: /x}", ":1: hub.key: needs hub.cert as well");
 	agent("hub: {nodeId: a b}", ":1: hub.nodeId: ");
-	agent("hub: {proxy: socks5://x}", ":1: hub.proxy: ");
+	agent("hub: {proxy: socks5://x}", ":1: hub.proxy: expected http://");
+	agent("hub: {proxy: 'http://u:p%4@x'}",
+		":1: hub.proxy: user and password are too long or ");
+	agent("hub: {proxy: 'http://x.svc.cluster.local:1'}",
+		":1: hub.proxy: its name lies in the ");
+	takes(false, "hub: {proxy: 'http://u:p%40@x:3128'}");
 	agent("tunnel: {allow: [everything]}", ":1: tunnel.allow: \"everything\": expected node, ");
 	agent("tunnel: {allow: ['node:']}", ":1: tunnel.allow: ");
 	agent("tunnel: {reach: [10.0.0.0/33]}", ":1: tunnel.reach: ");
