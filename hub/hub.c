@@ -9,6 +9,7 @@
 #include "base/log.h"
 #include "base/pki.h"
 #include "hub/certs.h"
+#include "hub/doors.h"
 #include "hub/fanout.h"
 #include "hub/kubernetes.h"
 #include "hub/manifests.h"
@@ -30,6 +31,11 @@ struct hub {
 	struct kubernetes *kubernetes;
 	struct nodes *nodes;
 	struct tunnels *tunnels;
+	struct access *access;
+	struct ways_finder *ways;
+	struct cloud *cloud;
+	struct reach *reach;
+	struct ingress *ingress;
 	struct ssl_ctx_st *tls;
 	struct timer *renew, *explain;
 	bool ready;
@@ -204,6 +210,56 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms)
 	hub->tunnels = tunnels_new(&setup);
 }
 
+static bool
+at_edge(void *arg, const char *node)
+{
+	const struct hub *hub = arg;
+
+	return tunnels_have(hub->tunnels, node) || certs_taken(hub->certs, node);
+}
+
+static bool
+tunnelled(void *arg, const char *node)
+{
+	const struct hub *hub = arg;
+
+	return tunnels_have(hub->tunnels, node);
+}
+
+static int
+start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *cluster_domain,
+	struct err *err)
+{
+	const struct ways_config ways = {
+		.cluster = hub->cluster,
+		.fanout = hub->fanout,
+		.cluster_domain = cluster_domain,
+		.suffix = or_empty(config->zone),
+		.at_edge = at_edge,
+		.tunnelled = tunnelled,
+		.arg = hub,
+	};
+	int rc = access_new(config->access, &hub->access, err);
+
+	if (rc < 0)
+		return rc;
+	hub->ways = ways_new(&ways);
+	hub->cloud = cloud_new(hub->loop);
+	hub->reach = reach_new(&(struct reach_config){
+		.loop = hub->loop,
+		.ways = hub->ways,
+		.access = hub->access,
+		.tunnels = hub->tunnels,
+		.cloud = hub->cloud,
+	});
+	hub->ingress = ingress_new(&(struct ingress_config){
+		.loop = hub->loop,
+		.reach = hub->reach,
+		.access = hub->access,
+	});
+	return doors_open(hub->ingress, config, err);
+}
+
 static int
 start_source(struct hub *hub, const struct hub_config *config, struct err *err)
 {
@@ -253,7 +309,8 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 	nodes.tokens = hub->tokens;
 	start_tunnels(hub, nodes.heartbeat_ms);
 	nodes.tunnels = hub->tunnels;
-	if ((rc = nodes_start(&hub->nodes, hub->loop, &nodes, err)) < 0)
+	if ((rc = nodes_start(&hub->nodes, hub->loop, &nodes, err)) < 0 ||
+		(rc = start_ingress(hub, &config->ways_in, nodes.cluster_domain, err)) < 0)
 		return rc;
 	hub->renew = timer_new(hub->loop, on_renew, hub);
 	timer_start(hub->renew, RENEW_CHECK_MS, RENEW_CHECK_MS);
@@ -284,6 +341,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 void
 hub_drain(struct hub *hub, void (*done)(void *arg), void *arg)
 {
+	ingress_drain(hub->ingress);
 	tunnels_drain(hub->tunnels, done, arg);
 }
 
@@ -299,6 +357,11 @@ hub_stop(struct hub **out)
 	manifests_stop(&hub->manifests);
 	kubernetes_stop(&hub->kubernetes);
 	nodes_stop(&hub->nodes);
+	ingress_free(&hub->ingress);
+	reach_free(&hub->reach);
+	cloud_free(&hub->cloud);
+	ways_free(&hub->ways);
+	access_free(&hub->access);
 	tunnels_free(&hub->tunnels);
 	fanout_free(&hub->fanout);
 	cluster_free(&hub->cluster);
@@ -337,6 +400,8 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		kubernetes_metrics(hub->kubernetes, m);
 	nodes_metrics(hub->nodes, m);
 	tunnels_metrics(hub->tunnels, m);
+	ingress_metrics(hub->ingress, m);
+	reach_metrics(hub->reach, m);
 }
 
 static void
@@ -384,6 +449,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	nodes_state(hub->nodes, false, out);
 	buf_adds(out, ",\"tunnels\":");
 	tunnels_state(hub->tunnels, out);
+	buf_adds(out, ",\"visits\":");
+	ingress_state(hub->ingress, out);
 	buf_adds(out, ",\"services\":[");
 	add_services(hub, out);
 	buf_adds(out, "]}");

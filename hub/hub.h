@@ -21,6 +21,15 @@
 
 struct hub;
 
+struct tree_node;
+
+/* `ingress` and `access` of the configuration; trees stay the caller's. */
+struct hub_ways_in {
+	const char *http; /* address and port; "": none */
+	const struct tree_node *egress, *tls, *tcp, *udp, *redirect, *access; /* NULL: none */
+	const char *zone; /* of the node names; "": none */
+};
+
 struct hub_config {
 	const char *listen; /* address and port; the port is 10000 where it says none */
 	const char *manifests; /* folder; it may appear later; "": Kubernetes */
@@ -32,6 +41,7 @@ struct hub_config {
 	const char *cluster_domain; /* "": cluster.local */
 	uint64_t node_life_s; /* of nodes' certificates; 0: a year */
 	uint64_t heartbeat_ms; /* 0: 4000 */
+	struct hub_ways_in ways_in;
 };
 
 int hub_start(

@@ -1,11 +1,15 @@
 noinst_LIBRARIES += hub/libhub.a
 hub_libhub_a_SOURCES = \
+	hub/access.c hub/access.h \
 	hub/certs.c hub/certs.h \
 	hub/claims.c hub/claims.h \
+	hub/cloud.c hub/cloud.h \
+	hub/doors.c hub/doors.h \
 	hub/fanout.c hub/fanout.h \
 	hub/hello.c hub/hello.h \
 	hub/https.c hub/https.h \
 	hub/hub.c hub/hub.h \
+	hub/ingress.c hub/ingress.h \
 	hub/join.c hub/join.h \
 	hub/kube_api.c hub/kube_api.h \
 	hub/kube_events.c hub/kube_events.h \
@@ -19,6 +23,7 @@ hub_libhub_a_SOURCES = \
 	hub/peek.c hub/peek.h \
 	hub/outbox.c hub/outbox.h \
 	hub/pending.c hub/pending.h \
+	hub/reach.c hub/reach.h \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
 	hub/revoked.c hub/revoked.h \
 	hub/route.c hub/route.h \
@@ -26,7 +31,9 @@ hub_libhub_a_SOURCES = \
 	hub/sight.c hub/sight.h \
 	hub/split.c hub/split.h \
 	hub/tokens.c hub/tokens.h \
-	hub/tunnels.c hub/tunnels.h
+	hub/tunnels.c hub/tunnels.h \
+	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_http.c \
+	hub/ways.c hub/ways.h
 
 HUB_LDADD = hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS)
 FUZZERS += tests/fuzz/split_fuzz
@@ -34,6 +41,7 @@ tests_fuzz_split_fuzz_SOURCES = tests/fuzz/split_fuzz.c
 tests_fuzz_split_fuzz_LDADD = $(HUB_LDADD)
 if HAVE_CMOCKA
 HUB_TESTS = \
+	tests/unit/access_test \
 	tests/unit/certs_test \
 	tests/unit/hub_delivery_test \
 	tests/unit/hub_join_test \
@@ -44,9 +52,14 @@ HUB_TESTS = \
 	tests/unit/peek_test \
 	tests/unit/reflector_test \
 	tests/unit/split_test \
-	tests/unit/tokens_test
+	tests/unit/tokens_test \
+	tests/unit/ways_test
 check_PROGRAMS += $(HUB_TESTS)
 TESTS += $(HUB_TESTS)
+tests_unit_access_test_SOURCES = tests/unit/access_test.c
+tests_unit_access_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_ways_test_SOURCES = tests/unit/ways_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
+tests_unit_ways_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_certs_test_SOURCES = tests/unit/certs_test.c
 tests_unit_certs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_delivery_test_SOURCES = tests/unit/hub_delivery_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h

@@ -248,6 +248,17 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.names = (const char *const *)o->tls_names,
 		.node_life_s = o->tls_node_lifetime / 1000,
 		.cluster_domain = "",
+		.ways_in =
+			{
+				.http = o->ingress_http,
+				.egress = o->ingress_egress,
+				.tls = o->ingress_tls,
+				.tcp = o->ingress_tcp,
+				.udp = o->ingress_udp,
+				.redirect = o->ingress_redirect,
+				.access = o->access,
+				.zone = o->ingress_dns,
+			},
 	};
 	const struct admin_config admin = {
 		.listen = o->admin_listen,

@@ -45,6 +45,7 @@ static const struct shape redirect_shape[] = {
 };
 static const struct shape access_shape[] = {
 	{"from", SHAPE_TEXT, true},
+	{"tokenSHA256", SHAPE_TEXT, false},
 	{"to", SHAPE_TEXTS, true},
 };
 

@@ -43,6 +43,7 @@ EXTRA_DIST += tests/net/addrinfo.c tests/net/liar.py tests/net/test_dns_clients.
 EXTRA_DIST += tests/net/hostile_corpus.py tests/net/hostile_http.py tests/net/httpkit.py tests/net/test_http_hostile.py \
 	tests/net/test_http_neighbours.py tests/net/test_http_rules.py
 EXTRA_DIST += tests/net/test_locality.py tests/net/test_pod_names.py
+EXTRA_DIST += tests/net/test_ingress.py
 EXTRA_DIST += tests/net/test_identity.py
 EXTRA_DIST += tests/net/test_hub_links.py tests/net/test_hub_proxy.py tests/net/test_privileges.py
 EXTRA_DIST += tests/net/cloudhub.py tests/net/cloudhub_pki.py tests/net/test_cloudhub.py

@@ -272,6 +272,12 @@ stream_eof(const struct stream *st)
 	return st->far_ended && buf_len(&st->in) == 0;
 }
 
+bool
+stream_far_ended(const struct stream *st)
+{
+	return st->far_ended;
+}
+
 static void
 set_window(struct stream *st, size_t window)
 {

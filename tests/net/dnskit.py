@@ -12,7 +12,7 @@ A, AAAA = 1, 28
 GOOD_A, GOOD_AAAA = bytes((203, 0, 113, 7)), bytes.fromhex("20010db8" + "0" * 23 + "7")
 
 
-def socket_in(machine, kind, server=SERVER):
+def socket_in(machine, kind, server=SERVER, port=53):
     """A socket of another network namespace: it stays there, the thread that opened it does not."""
     made, libc = [], ctypes.CDLL(None, use_errno=True)
 
@@ -24,7 +24,7 @@ def socket_in(machine, kind, server=SERVER):
     thread.start()
     thread.join()
     made[0].settimeout(10)
-    made[0].connect((server, 53))
+    made[0].connect((server, port))
     return made[0]
 
 

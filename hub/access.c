@@ -1,0 +1,379 @@
+#include "hub/access.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fnmatch.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/pki.h"
+#include "model/check.h"
+
+struct network {
+	struct in6_addr ip;
+	unsigned bits; /* of 128 */
+};
+
+/* What a rule opens: kind and up to two globs. */
+struct to {
+	bool all;
+	enum target_kind kind;
+	char *first, *second; /* node, or namespace and name, or host; NULL: `network` */
+	struct network network;
+	uint16_t from_port, to_port;
+};
+
+struct rule {
+	bool local, by_network;
+	struct network network;
+	bool cert, token; /* by name */
+	char *name;
+	char *sha256; /* of the token, "" none */
+	struct to *to;
+	size_t n_to;
+};
+
+struct access {
+	struct rule *rules;
+	size_t n;
+};
+
+/* --- reading ---------------------------------------------------------------- */
+
+static bool
+read_network(const char *text, struct network *to)
+{
+	char ip[INET6_ADDRSTRLEN];
+	const char *slash = strchr(text, '/');
+	size_t len = slash != NULL ? (size_t)(slash - text) : strlen(text);
+	unsigned long bits;
+	char *end;
+
+	if (len >= sizeof ip)
+		return false;
+	memcpy(ip, text, len);
+	ip[len] = '\0';
+	if (!ip_parse(ip, &to->ip))
+		return false;
+	to->bits = 128;
+	if (slash == NULL)
+		return true;
+	bits = strtoul(slash + 1, &end, 10);
+	if (end == slash + 1 || *end != '\0' || bits > (strchr(ip, ':') != NULL ? 128 : 32))
+		return false;
+	to->bits = (unsigned)bits + (strchr(ip, ':') != NULL ? 0 : 96);
+	return true;
+}
+
+static bool
+network_holds(const struct network *n, const struct in6_addr *ip)
+{
+	unsigned whole = n->bits / 8, rest = n->bits % 8;
+
+	if (memcmp(&n->ip, ip, whole) != 0)
+		return false;
+	return rest == 0 || ((n->ip.s6_addr[whole] ^ ip->s6_addr[whole]) >> (8 - rest)) == 0;
+}
+
+static bool
+read_port(const char *text, size_t len, uint16_t *port)
+{
+	unsigned n = 0;
+
+	if (len == 0 || len > 5)
+		return false;
+	for (size_t i = 0; i < len; i++) {
+		if (text[i] < '0' || text[i] > '9')
+			return false;
+		n = n * 10 + (unsigned)(text[i] - '0');
+	}
+	*port = (uint16_t)n;
+	return n > 0 && n <= 65535;
+}
+
+/* "10250", "10250-10255" or "*". */
+static bool
+read_ports(const char *text, struct to *to)
+{
+	const char *dash = strchr(text, '-');
+
+	if (strcmp(text, "*") == 0)
+		return true;
+	if (dash == NULL)
+		dash = text + strlen(text);
+	if (!read_port(text, (size_t)(dash - text), &to->from_port))
+		return false;
+	to->to_port = to->from_port;
+	return *dash == '\0' ||
+		(read_port(dash + 1, strlen(dash + 1), &to->to_port) &&
+			to->to_port >= to->from_port);
+}
+
+/* The text in front of ":PORTS"; an IPv6 address stands in brackets then. NULL: the ports cannot be read. */
+static char *
+split_ports(const char *text, struct to *to)
+{
+	const char *colon = strrchr(text, ':'), *end = text + strlen(text);
+	const char *at = text[0] == '[' ? text + 1 : text;
+
+	if (colon != NULL && memchr(text, ':', (size_t)(colon - text)) != NULL &&
+		(colon == text || colon[-1] != ']'))
+		colon = NULL; /* an IPv6 address alone */
+	if (colon != NULL) {
+		if (!read_ports(colon + 1, to))
+			return NULL;
+		end = colon;
+	}
+	if (at > text && end > at && end[-1] == ']')
+		end--;
+	return xstrndup(at, (size_t)(end - at));
+}
+
+static bool
+read_to(const char *text, struct to *to)
+{
+	auto_free char *name = NULL;
+	char *slash;
+
+	*to = (struct to){.from_port = 1, .to_port = 65535, .all = strcmp(text, "*") == 0};
+	if (to->all)
+		return true;
+	if (strncmp(text, "cloud/", 6) == 0) {
+		to->kind = TARGET_CLOUD;
+		if ((name = split_ports(text + 6, to)) == NULL || *name == '\0')
+			return false;
+		if (!read_network(name, &to->network))
+			to->first = take_ptr(&name);
+		return to->first == NULL || strchr(to->first, '/') == NULL;
+	}
+	to->kind = strncmp(text, "pod/", 4) == 0 ? TARGET_POD : TARGET_SERVICE;
+	if ((name = split_ports(text + (to->kind == TARGET_POD ? 4 : 0), to)) == NULL ||
+		*name == '\0')
+		return false;
+	if ((slash = strchr(name, '/')) == NULL) {
+		to->kind = to->kind == TARGET_POD ? TARGET_POD : TARGET_NODE;
+		to->first = take_ptr(&name);
+		return to->kind == TARGET_NODE;
+	}
+	*slash = '\0';
+	to->second = xstrdup(slash + 1);
+	to->first = take_ptr(&name);
+	return *to->first != '\0' && *to->second != '\0' && strchr(to->second, '/') == NULL;
+}
+
+static bool
+read_from(const char *text, struct rule *rule)
+{
+	const char *name = text;
+
+	if (read_network(text, &rule->network)) {
+		rule->by_network = true;
+		return true;
+	}
+	rule->local = strcmp(text, "local") == 0;
+	rule->cert = strncmp(text, "cert:", 5) == 0;
+	rule->token = strncmp(text, "token:", 6) == 0;
+	if (rule->cert || rule->token)
+		name = strchr(text, ':') + 1;
+	else
+		rule->cert = rule->token = true;
+	rule->name = xstrdup(name);
+	return *name != '\0' && strlen(name) <= ACCESS_NAME_MAX && strchr(name, '/') == NULL;
+}
+
+static bool
+is_sha256(const char *text)
+{
+	return strlen(text) == PKI_HASH_TEXT - 1 &&
+		strspn(text, "0123456789abcdef") == PKI_HASH_TEXT - 1;
+}
+
+static int
+wrong(const struct tree_node *at, struct err *err, const char *text, const char *what)
+{
+	return err_set(err, EINVAL, "line %u: access: \"%.80s\": %s", at->line, text, what);
+}
+
+static int
+read_rule(const struct tree_node *entry, struct rule *rule, struct err *err)
+{
+	const struct tree_node *to = tree_get(entry, "to");
+	const char *from = tree_text(tree_get(entry, "from"), "");
+	const char *sha256 = tree_text(tree_get(entry, "tokenSHA256"), "");
+
+	if (!read_from(from, rule))
+		return wrong(
+			entry, err, from, "expected a network, cert:NAME, token:NAME or a name");
+	if (*sha256 != '\0' && (!is_sha256(sha256) || !rule->token))
+		return wrong(entry, err, sha256,
+			"expected the sha256 of the token's secret, 64 digits of a-f and 0-9, with "
+			"from: token:NAME");
+	rule->sha256 = xstrdup(sha256);
+	tree_each(to, one)
+	{
+		const char *text = tree_text(one, "");
+
+		rule->to = xrealloc(rule->to, (rule->n_to + 1) * sizeof *rule->to);
+		if (!read_to(text, &rule->to[rule->n_to++]))
+			return wrong(one, err, text,
+				"expected *, NODE[:PORTS], NAMESPACE/SERVICE[:PORTS], "
+				"pod/NAMESPACE/POD[:PORTS] or cloud/HOST[:PORTS]");
+	}
+	return 0;
+}
+
+int
+access_new(const struct tree_node *rules, struct access **out, struct err *err)
+{
+	struct access *a = xcalloc(1, sizeof *a);
+	int rc = 0;
+
+	tree_each(rules, entry)
+	{
+		if (a->n == ACCESS_RULES_MAX)
+			rc = err_set(err, EINVAL, "line %u: access: more than %d rules",
+				entry->line, ACCESS_RULES_MAX);
+		if (rc < 0)
+			break;
+		a->rules = xrealloc(a->rules, (a->n + 1) * sizeof *a->rules);
+		a->rules[a->n] = (struct rule){0};
+		rc = read_rule(entry, &a->rules[a->n++], err);
+	}
+	if (rc < 0)
+		access_free(&a);
+	*out = a;
+	return rc;
+}
+
+void
+access_free(struct access **out)
+{
+	struct access *a = take_ptr(out);
+
+	if (a == NULL)
+		return;
+	for (size_t i = 0; i < a->n; i++) {
+		struct rule *r = &a->rules[i];
+
+		for (size_t k = 0; k < r->n_to; k++) {
+			free(r->to[k].first);
+			free(r->to[k].second);
+		}
+		free(r->to);
+		free(r->name);
+		free(r->sha256);
+	}
+	free(a->rules);
+	free(a);
+}
+
+/* --- asking ------------------------------------------------------------------- */
+
+static bool
+caller_ip(const struct caller *c, struct in6_addr *ip)
+{
+	if (c->addr.sa.sa_family == AF_INET6) {
+		*ip = c->addr.in6.sin6_addr;
+		return true;
+	}
+	if (c->addr.sa.sa_family != AF_INET)
+		return false;
+	*ip = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
+	memcpy(&ip->s6_addr[12], &c->addr.in.sin_addr, 4);
+	return true;
+}
+
+static bool
+of_this_machine(const struct caller *c)
+{
+	struct in6_addr ip;
+
+	return c->local || !caller_ip(c, &ip) || ip_is_loopback(&ip);
+}
+
+static bool
+is_from(const struct rule *r, const struct caller *c)
+{
+	struct in6_addr ip;
+
+	if (r->local)
+		return of_this_machine(c);
+	if (r->by_network)
+		return caller_ip(c, &ip) && network_holds(&r->network, &ip);
+	return (r->cert && c->admitted && strcmp(r->name, c->cert) == 0) ||
+		(r->token && c->token[0] != '\0' && strcmp(r->name, c->token) == 0);
+}
+
+static bool
+glob(const char *pattern, const char *text)
+{
+	return fnmatch(pattern, text, 0) == 0;
+}
+
+static bool
+opens(const struct to *to, const struct access_target *t)
+{
+	struct in6_addr ip;
+
+	if (to->all)
+		return true;
+	if (to->kind != t->kind || t->port < to->from_port || t->port > to->to_port)
+		return false;
+	switch (t->kind) {
+	case TARGET_NODE:
+		return glob(to->first, t->node);
+	case TARGET_POD:
+	case TARGET_SERVICE:
+		return glob(to->first, t->ns) && glob(to->second, t->name);
+	case TARGET_CLOUD:
+		if (to->first != NULL)
+			return glob(to->first, t->host);
+		return ip_parse(t->host, &ip) && network_holds(&to->network, &ip);
+	}
+	return false;
+}
+
+bool
+access_check(const struct access *a, const struct caller *c, const struct access_target *t)
+{
+	/* What no name of the cluster stands behind is dialled for those alone whom a rule allows it. */
+	if (a->n == 0)
+		return t->kind != TARGET_CLOUD && (of_this_machine(c) || c->admitted);
+	for (size_t i = 0; i < a->n; i++) {
+		const struct rule *r = &a->rules[i];
+
+		if (!is_from(r, c))
+			continue;
+		for (size_t k = 0; k < r->n_to; k++)
+			if (opens(&r->to[k], t))
+				return true;
+	}
+	return false;
+}
+
+const char *
+access_token(const struct access *a, const char *secret, size_t len)
+{
+	char hash[PKI_HASH_TEXT];
+	const char *found = NULL;
+
+	pki_sha256_hex(secret, len, hash);
+	for (size_t i = 0; i < a->n; i++)
+		if (a->rules[i].sha256[0] != '\0' && pki_equal(a->rules[i].sha256, hash))
+			found = a->rules[i].name;
+	return found;
+}
+
+const char *
+caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
+{
+	char addr[ADDR_TEXT_MAX];
+
+	if (c->token[0] != '\0')
+		snprintf(to, ACCESS_NAME_MAX + 8, "token:%s", c->token);
+	else if (c->cert[0] != '\0')
+		snprintf(to, ACCESS_NAME_MAX + 8, "cert:%s", c->cert);
+	else
+		snprintf(to, ACCESS_NAME_MAX + 8, "%s", addr_text(&c->addr, addr));
+	return to;
+}

@@ -1,0 +1,18 @@
+/*
+ * The hub's own dials, as streams: a pair of sessions that face each other over a pair of sockets, so that what the hub dials itself
+ * behaves like what a node dials for it (deadline, 502 and 504, half-close, reset). On the loop's thread.
+ */
+#ifndef EDGEWAY_HUB_CLOUD_H
+#define EDGEWAY_HUB_CLOUD_H
+
+#include "tunnel/tunnel.h"
+
+struct cloud;
+
+struct cloud *cloud_new(struct loop *loop);
+void cloud_free(struct cloud **c);
+/* request->authority: IP:port, [IPv6]:port. As session_open. */
+int cloud_open(struct cloud *c, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out);
+
+#endif

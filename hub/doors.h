@@ -1,0 +1,13 @@
+/*
+ * Opens the listeners that the configuration's `ingress` names. A leaf of hub.c; the listeners belong to the ingress.
+ */
+#ifndef EDGEWAY_HUB_DOORS_H
+#define EDGEWAY_HUB_DOORS_H
+
+#include "hub/hub.h"
+#include "hub/ingress.h"
+
+/* 0, or -errno with the key that is wrong. */
+int doors_open(struct ingress *i, const struct hub_ways_in *config, struct err *err);
+
+#endif

@@ -1,0 +1,167 @@
+#include "hub/ingress.h"
+
+#include <string.h>
+
+#include "base/log.h"
+#include "hub/visit.h"
+#include "model/json.h"
+
+struct ingress *
+ingress_new(const struct ingress_config *config)
+{
+	struct ingress *i = xcalloc(1, sizeof *i);
+
+	i->config = *config;
+	TAILQ_INIT(&i->ways_in);
+	TAILQ_INIT(&i->visits);
+	return i;
+}
+
+static void
+free_way_in(struct way_in *w)
+{
+	TAILQ_REMOVE(&w->ingress->ways_in, w, entry);
+	listen_stop(&w->listen);
+	free(w->name);
+	free(w->host);
+	free(w->dest);
+	free(w);
+}
+
+void
+ingress_free(struct ingress **out)
+{
+	struct ingress *i = take_ptr(out);
+	struct way_in *w;
+	struct visit *v;
+
+	if (i == NULL)
+		return;
+	while ((v = TAILQ_FIRST(&i->visits)) != NULL)
+		visit_abort(v);
+	while ((w = TAILQ_FIRST(&i->ways_in)) != NULL)
+		free_way_in(w);
+	free(i);
+}
+
+/* Does the connection come from the very address that it was accepted at? */
+static bool
+from_itself(int fd, const struct addr *peer)
+{
+	struct addr own = {.len = sizeof own.un};
+
+	if (getsockname(fd, &own.sa, &own.len) < 0 || own.sa.sa_family != peer->sa.sa_family)
+		return false;
+	if (own.sa.sa_family == AF_INET)
+		return own.in.sin_addr.s_addr == peer->in.sin_addr.s_addr;
+	return own.sa.sa_family == AF_INET6 &&
+		IN6_ARE_ADDR_EQUAL(&own.in6.sin6_addr, &peer->in6.sin6_addr);
+}
+
+static bool
+on_socket(void *arg, int fd)
+{
+	struct way_in *w = arg;
+	struct ingress *i = w->ingress;
+	struct caller caller = {.addr.len = sizeof caller.addr.un};
+
+	if (i->draining || i->n_visits >= INGRESS_VISITS_MAX) {
+		i->full++;
+		log_limited(LOG_LEVEL_WARN, 1, "ingress",
+			"a caller is turned away door=%s visits=%zu", w->name, i->n_visits);
+		return false;
+	}
+	if (getpeername(fd, &caller.addr.sa, &caller.addr.len) < 0)
+		return false;
+	caller.local = from_itself(fd, &caller.addr);
+	w->visits++;
+	ingress_take(i, &w->door, fd, &caller);
+	return true;
+}
+
+int
+ingress_listen(struct ingress *i, const struct door *door, struct err *err)
+{
+	struct way_in *w = xcalloc(1, sizeof *w);
+	char text[ADDR_TEXT_MAX];
+	int rc;
+
+	w->ingress = i;
+	w->door = *door;
+	w->door.name = w->name = xstrdup(door->name);
+	w->door.host = w->host = xstrdup(door->host != NULL ? door->host : "");
+	w->door.dest = w->dest = door->dest != NULL ? xstrdup(door->dest) : NULL;
+	TAILQ_INSERT_TAIL(&i->ways_in, w, entry);
+	rc = listen_start(&w->listen, i->config.loop, &door->listen, on_socket, w, err);
+	if (rc < 0) {
+		err_wrap(err, rc, "%s", door->name);
+		free_way_in(w);
+		return rc;
+	}
+	log_info("ingress", "serving door=%s listen=%s", w->name, addr_text(&door->listen, text));
+	return 0;
+}
+
+void
+ingress_drain(struct ingress *i)
+{
+	struct way_in *w;
+
+	i->draining = true;
+	TAILQ_FOREACH(w, &i->ways_in, entry)
+	listen_stop(&w->listen);
+}
+
+size_t
+ingress_visits(const struct ingress *i)
+{
+	return i->n_visits;
+}
+
+void
+ingress_metrics(const struct ingress *i, struct metrics *m)
+{
+	char label[160];
+	struct way_in *w;
+
+	TAILQ_FOREACH(w, &i->ways_in, entry)
+	metric_counter(m, "edgeway_ingress_connections_total", "Callers' connections.",
+		metric_label(label, sizeof label, "door", w->name), w->visits);
+	metric_gauge(m, "edgeway_ingress_connections", "Callers' connections now.", NULL,
+		(double)i->n_visits);
+	metric_counter(m, "edgeway_ingress_requests_total",
+		"Targets asked for: by CONNECT, a request, or a connection to a map.", NULL,
+		i->requests);
+	metric_counter(m, "edgeway_ingress_refused_total",
+		"Answered with something else than a stream.", NULL, i->refused);
+	metric_counter(m, "edgeway_ingress_turned_away_total",
+		"Connections closed at once: too many, or while draining.", NULL, i->full);
+	metric_counter(m, "edgeway_ingress_bytes_total", "Payload.", "direction=\"to-edge\"",
+		i->bytes_to_edge);
+	metric_counter(m, "edgeway_ingress_bytes_total", "Payload.", "direction=\"from-edge\"",
+		i->bytes_from_edge);
+}
+
+void
+ingress_state(const struct ingress *i, struct buf *out)
+{
+	char caller[ACCESS_NAME_MAX + 8];
+	const char *comma = "";
+	struct visit *v;
+
+	buf_adds(out, "[");
+	TAILQ_FOREACH(v, &i->visits, entry)
+	{
+		buf_printf(out, "%s{\"door\":", comma);
+		json_add_text(out, v->door->name);
+		buf_adds(out, ",\"caller\":");
+		json_add_text(out, caller_text(&v->caller, caller));
+		buf_adds(out, ",\"target\":");
+		json_add_text(out, v->target != NULL ? v->target : "");
+		buf_printf(out, ",\"relay\":%s,\"age_ms\":%llu}",
+			v->state == VISIT_RELAY ? "true" : "false",
+			(unsigned long long)(loop_now_ms(i->config.loop) - v->started_ms));
+		comma = ",";
+	}
+	buf_adds(out, "]");
+}

@@ -1,0 +1,264 @@
+#include "hub/reach.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum { STATUSES = 8 };
+
+static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 502, 503, 504};
+
+struct reach {
+	struct reach_config config;
+	uint64_t answers[STATUSES], retries, cancelled;
+	unsigned pending;
+};
+
+struct reaching {
+	struct reach *reach;
+	struct ways ways;
+	size_t next; /* way to try */
+	char caller[ACCESS_NAME_MAX + 8];
+	struct stream *stream;
+	struct timer *deadline, *soon;
+	unsigned status; /* answer to give soon, 0: none yet */
+	char reason[WAYS_REASON_MAX];
+	char target[2 * MESH_NODE_MAX + 64];
+	reach_fn *done;
+	void *arg;
+};
+
+static void try_next(struct reaching *x);
+
+struct reach *
+reach_new(const struct reach_config *config)
+{
+	struct reach *r = xcalloc(1, sizeof *r);
+
+	r->config = *config;
+	return r;
+}
+
+void
+reach_free(struct reach **out)
+{
+	free(take_ptr(out));
+}
+
+static void
+free_reaching(struct reaching *x)
+{
+	x->reach->pending--;
+	if (x->stream != NULL)
+		stream_close(&x->stream, STREAM_CANCELLED);
+	timer_free(&x->deadline);
+	timer_free(&x->soon);
+	free(x);
+}
+
+static void
+give(struct reaching *x)
+{
+	struct reach_answer answer = {
+		.status = x->status,
+		.reason = x->reason,
+		.stream = x->status == 200 ? take_ptr(&x->stream) : NULL,
+		.target = x->target,
+	};
+
+	for (size_t i = 0; i < STATUSES; i++)
+		x->reach->answers[i] += statuses[i] == x->status;
+	x->done(x->arg, &answer);
+	free_reaching(x);
+}
+
+static void
+on_soon(void *arg)
+{
+	give(arg);
+}
+
+/* The owner is told at the next turn. */
+static void
+answer_soon(struct reaching *x, unsigned status, const char *reason)
+{
+	x->status = status;
+	if (reason != x->reason)
+		snprintf(x->reason, sizeof x->reason, "%s", reason);
+	timer_cancel(x->deadline);
+	timer_start(x->soon, 0, 0);
+}
+
+/* This way has failed: another one may do, where nothing was sent on the first. */
+static void
+give_up_way(struct reaching *x, unsigned status, const char *reason)
+{
+	bool others = status == 502 || status == 503 || status == 504;
+
+	if (x->stream != NULL)
+		stream_close(&x->stream, STREAM_CANCELLED);
+	snprintf(x->reason, sizeof x->reason, "%s", reason);
+	x->status = status;
+	if (others && x->next < x->ways.n) {
+		x->reach->retries++;
+		try_next(x);
+	} else {
+		answer_soon(x, status, x->reason);
+	}
+}
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	struct reaching *x = arg;
+	const struct way *way = &x->ways.list[x->next - 1];
+	char text[WAYS_REASON_MAX];
+
+	if (x->status != 0 && timer_active(x->soon))
+		return;
+	if (status == 200) {
+		x->status = 200;
+		timer_cancel(x->deadline);
+		timer_cancel(x->soon);
+		give(x);
+		return;
+	}
+	snprintf(text, sizeof text, "%s%s%s: %s", way->authority,
+		*way->node != '\0' ? " at node " : "", way->node,
+		*reason != '\0' ? reason : "refused");
+	give_up_way(x, status >= 400 && status <= 599 ? status : 502, text);
+}
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	struct reaching *x = arg;
+
+	if (x->status == 0 || !timer_active(x->soon))
+		give_up_way(x, 503,
+			code == STREAM_LOST ? "the node's tunnel broke while dialling"
+					    : "the node refused the stream");
+}
+
+static void
+ignore(void *arg)
+{
+	(void)arg;
+}
+
+static const struct stream_events events = {
+	.answered = on_answered,
+	.readable = ignore,
+	.writable = ignore,
+	.reset = on_reset,
+};
+
+static int
+open_way(struct reaching *x, const struct way *way)
+{
+	const struct reach_config *c = &x->reach->config;
+	const struct stream_field fields[] = {
+		{.name = "edgeway-caller", .value = x->caller},
+		{.name = "edgeway-service", .value = x->ways.service},
+	};
+	const struct stream_request request = {
+		.authority = way->authority,
+		.fields = fields,
+		.n_fields = x->ways.service[0] != '\0' ? 2 : 1,
+	};
+	int rc;
+
+	if (*way->node == '\0')
+		return cloud_open(c->cloud, &request, &events, x, &x->stream);
+	rc = tunnels_open(c->tunnels, way->node, &request, &events, x, &x->stream);
+	if (rc == -ENOTCONN && c->elsewhere != NULL)
+		rc = c->elsewhere(c->arg, way->node, &request, &events, x, &x->stream);
+	return rc;
+}
+
+static void
+try_next(struct reaching *x)
+{
+	const struct way *way = &x->ways.list[x->next++];
+	char text[WAYS_REASON_MAX];
+	int rc;
+
+	snprintf(x->target, sizeof x->target, "%s%s%s", way->authority,
+		*way->node != '\0' ? " via " : " from the hub", way->node);
+	if ((rc = open_way(x, way)) == 0)
+		return;
+	if (rc == -ENOTCONN)
+		snprintf(text, sizeof text,
+			"node %s has no tunnel to this hub: is its agent running, with "
+			"tunnel.enabled?",
+			way->node);
+	else
+		snprintf(text, sizeof text, "no stream to %s: %s", way->authority, strerror(-rc));
+	give_up_way(x, 503, text);
+}
+
+static void
+on_deadline(void *arg)
+{
+	struct reaching *x = arg;
+
+	if (x->stream != NULL)
+		stream_close(&x->stream, STREAM_CANCELLED);
+	answer_soon(x, 504, "no answer from the node in time");
+}
+
+struct reaching *
+reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void *arg)
+{
+	struct reaching *x = xcalloc(1, sizeof *x);
+	unsigned status;
+
+	x->reach = r;
+	x->done = done;
+	x->arg = arg;
+	x->soon = timer_new(r->config.loop, on_soon, x);
+	x->deadline = timer_new(r->config.loop, on_deadline, x);
+	r->pending++;
+	caller_text(q->caller, x->caller);
+	snprintf(x->target, sizeof x->target, "%.200s:%u", q->host, q->port);
+	status = q->dest != NULL ? ways_find_at(r->config.ways, q->host, q->dest, &x->ways)
+				 : ways_find(r->config.ways, q->host, q->port, &x->ways);
+	if (status != 0) {
+		answer_soon(x, status, x->ways.reason);
+	} else if (!access_check(r->config.access, q->caller, &x->ways.target)) {
+		answer_soon(x, 403, "no rule of access opens this target to this caller");
+	} else {
+		timer_start(x->deadline, REACH_MS, 0);
+		try_next(x);
+	}
+	return x;
+}
+
+void
+reach_cancel(struct reaching **out)
+{
+	struct reaching *x = take_ptr(out);
+
+	if (x == NULL)
+		return;
+	x->reach->cancelled++;
+	free_reaching(x);
+}
+
+void
+reach_metrics(const struct reach *r, struct metrics *m)
+{
+	char label[32];
+
+	for (size_t i = 0; i < STATUSES; i++) {
+		snprintf(label, sizeof label, "status=\"%u\"", statuses[i]);
+		metric_counter(m, "edgeway_ingress_dials_total",
+			"Answers to what was asked for at the ingress.", label, r->answers[i]);
+	}
+	metric_counter(m, "edgeway_ingress_retries_total",
+		"Further endpoints that were tried after one could not be dialled.", NULL,
+		r->retries);
+	metric_counter(m, "edgeway_ingress_cancelled_total",
+		"Callers that went away before the answer.", NULL, r->cancelled);
+	metric_gauge(m, "edgeway_ingress_pending", "Dials under way.", NULL, (double)r->pending);
+}

@@ -1,0 +1,61 @@
+/*
+ * From a name at the ingress to a stream that is connected to it: finds the ways (hub/ways.h), asks the rules
+ * (hub/access.h), opens a stream through a node's tunnel, another replica or the hub itself, and tries the next way when the first
+ * cannot be dialled. On the hub's loop.
+ *
+ *	reaching = reach_start(reach, &(struct reach_request){.caller = &caller, .host = "edge-1", .port = 10250}, on_reached, c);
+ *
+ * The answer comes once, never from within reach_start, after REACH_MS at the latest: kube-apiserver waits for it for ever.
+ */
+#ifndef EDGEWAY_HUB_REACH_H
+#define EDGEWAY_HUB_REACH_H
+
+#include "base/metric.h"
+#include "hub/cloud.h"
+#include "hub/tunnels.h"
+#include "hub/ways.h"
+
+enum { REACH_MS = 8000 };
+
+struct reach;
+struct reaching;
+
+struct reach_config {
+	struct loop *loop;
+	struct ways_finder *ways; /* these five outlive it */
+	const struct access *access;
+	struct tunnels *tunnels;
+	struct cloud *cloud;
+	/* Opens through another replica: as tunnels_open. NULL: there are no others. */
+	int (*elsewhere)(void *arg, const char *node, const struct stream_request *request,
+		const struct stream_events *events, void *to, struct stream **out);
+	void *arg;
+};
+
+struct reach_request {
+	const struct caller *caller;
+	const char *host; /* name or address without brackets */
+	uint16_t port;
+	const char *dest; /* IP:port as the node `host` sees it, in place of port; NULL none */
+};
+
+struct reach_answer {
+	unsigned status; /* 200, else 400, 403, 404, 421, 502, 503 or 504 */
+	const char *reason; /* one line */
+	struct stream *
+		stream; /* with 200: the receiver's; nobody is told of its events until stream_use */
+	const char *target; /* for the audit: "node edge-1:10250 via edge-1" */
+};
+
+/* The texts are the answer's: for the call only. The reaching is gone afterwards. */
+typedef void reach_fn(void *arg, const struct reach_answer *answer);
+
+struct reach *reach_new(const struct reach_config *config);
+/* What is being reached must be cancelled before. */
+void reach_free(struct reach **r);
+struct reaching *reach_start(
+	struct reach *r, const struct reach_request *request, reach_fn *done, void *arg);
+void reach_cancel(struct reaching **x);
+void reach_metrics(const struct reach *r, struct metrics *m);
+
+#endif

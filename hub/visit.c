@@ -1,0 +1,400 @@
+#include "hub/visit.h"
+
+#include <errno.h>
+#include <linux/sockios.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+static void on_ready(void *arg, int fd, unsigned events);
+
+void
+visit_audit(struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_edge, const char *end)
+{
+	char caller[ACCESS_NAME_MAX + 8];
+	struct ingress *in = v->ingress;
+
+	in->bytes_to_edge += to_edge;
+	in->bytes_from_edge += from_edge;
+	if (status != 200)
+		in->refused++;
+	log_info("audit",
+		"door=%s caller=%s target=\"%s\" status=%u sent=%llu received=%llu ms=%llu "
+		"end=\"%s\"",
+		v->door->name, caller_text(&v->caller, caller), v->target != NULL ? v->target : "",
+		status, (unsigned long long)to_edge, (unsigned long long)from_edge,
+		(unsigned long long)(loop_now_ms(in->config.loop) - v->started_ms), end);
+}
+
+static void
+close_fd(struct visit *v, bool reset)
+{
+	struct linger now = {.l_onoff = 1};
+
+	if (v->watch != NULL)
+		watch_stop(&v->watch);
+	if (v->fd < 0)
+		return;
+	if (reset)
+		(void)setsockopt(v->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	close(take_fd(&v->fd));
+}
+
+static void
+visit_end(struct visit *v, bool reset)
+{
+	reach_cancel(&v->reaching);
+	exchange_free(v);
+	if (v->stream != NULL)
+		stream_close(&v->stream, STREAM_CANCELLED);
+	relay_free(&v->relay);
+	close_fd(v, reset);
+	timer_free(&v->timer);
+	buf_fini(&v->in);
+	buf_fini(&v->out);
+	TAILQ_REMOVE(&v->ingress->visits, v, entry);
+	v->ingress->n_visits--;
+	free(v->target);
+	free(v);
+}
+
+void
+visit_free(struct visit *v)
+{
+	visit_end(v, false);
+}
+
+void
+visit_abort(struct visit *v)
+{
+	visit_end(v, true);
+}
+
+/* --- carrying bytes ---------------------------------------------------------------- */
+
+static void
+on_relay_ended(void *arg, const struct relay_report *report)
+{
+	struct visit *v = arg;
+
+	visit_audit(v, 200, report->to_stream, report->to_socket, report->why);
+	visit_free(v);
+}
+
+static void
+join(struct visit *v, struct stream *stream)
+{
+	struct relay_setup setup = {
+		.loop = v->ingress->config.loop,
+		.stream = stream,
+		.ended = on_relay_ended,
+		.arg = v,
+	};
+
+	timer_cancel(v->timer);
+	watch_stop(&v->watch);
+	if (buf_len(&v->in) > 0)
+		stream_write(stream, buf_at(&v->in), buf_len(&v->in));
+	buf_fini(&v->in);
+	buf_fini(&v->out);
+	v->state = VISIT_RELAY;
+	v->relay = relay_join(&setup, take_fd(&v->fd));
+}
+
+/* Has the caller read all that we have written? Nothing may come behind the 200 in the same read (FACTS.md 32). */
+static bool
+caller_has_read(const struct visit *v)
+{
+	int unread = 0;
+
+	return buf_len(&v->out) == 0 &&
+		(v->door->kind != DOOR_EGRESS || buf_len(&v->in) > 0 ||
+			ioctl(v->fd, SIOCOUTQ, &unread) < 0 || unread == 0);
+}
+
+static void
+greet(struct visit *v)
+{
+	if (!caller_has_read(v))
+		timer_start(v->timer, VISIT_HOLD_MS, 0);
+	else if (stream_room(v->stream) >= buf_len(&v->in))
+		join(v, take_ptr(&v->stream));
+}
+
+/* --- reaching ------------------------------------------------------------------------ */
+
+static void
+on_early_reset(void *arg, unsigned code)
+{
+	struct visit *v = arg;
+
+	visit_audit(v, 200, 0, 0, code == STREAM_LOST ? "the session has ended" : "reset");
+	visit_abort(v);
+}
+
+static void
+ignore(void *arg)
+{
+	(void)arg;
+}
+
+static void
+on_room(void *arg)
+{
+	visit_update(arg);
+}
+
+void
+visit_greet(struct visit *v, struct stream *stream)
+{
+	static const struct stream_events events = {
+		.readable = ignore,
+		.writable = on_room,
+		.reset = on_early_reset,
+	};
+
+	v->stream = stream;
+	stream_use(stream, &events, v);
+	v->state = VISIT_GREETING;
+	visit_update(v);
+}
+
+static void
+on_reached(void *arg, const struct reach_answer *answer)
+{
+	struct visit *v = arg;
+
+	v->reaching = NULL;
+	free(v->target);
+	v->target = xstrdup(answer->target);
+	if (v->door->kind != DOOR_FIXED) {
+		visit_http_reached(v, answer);
+	} else if (answer->status == 200) {
+		join(v, answer->stream);
+	} else {
+		visit_audit(v, answer->status, 0, 0, answer->reason);
+		visit_abort(v);
+	}
+}
+
+void
+visit_reach(struct visit *v, const char *host, uint16_t port, const char *dest)
+{
+	const struct reach_request request = {
+		.caller = &v->caller,
+		.host = host,
+		.port = port,
+		.dest = dest,
+	};
+
+	timer_cancel(v->timer);
+	v->state = VISIT_REACHING;
+	v->ingress->requests++;
+	v->started_ms = loop_now_ms(v->ingress->config.loop);
+	v->reaching = reach_start(v->ingress->config.reach, &request, on_reached, v);
+}
+
+/* --- the caller's socket ---------------------------------------------------------------- */
+
+void
+visit_linger(struct visit *v)
+{
+	v->state = VISIT_LINGER;
+	timer_start(v->timer, VISIT_IDLE_MS, 0);
+	visit_update(v);
+}
+
+bool
+visit_flush(struct visit *v)
+{
+	ssize_t n = 0;
+
+	while (buf_len(&v->out) > 0 && (n = buf_write(&v->out, v->fd)) > 0)
+		;
+	if (n < 0 && n != -EAGAIN) {
+		visit_free(v);
+		return false;
+	}
+	if (buf_len(&v->out) == 0)
+		buf_release(&v->out);
+	else if (n > 0 && v->state == VISIT_LINGER)
+		timer_start(v->timer, VISIT_IDLE_MS, 0);
+	return true;
+}
+
+static bool
+wants_input(const struct visit *v)
+{
+	if (v->eof)
+		return false;
+	return v->state == VISIT_LINGER || buf_len(&v->in) < VISIT_IN_MAX;
+}
+
+/* The last answer is out: no more from us; the caller closes, or its time is up. False: the visit is gone. */
+static bool
+shut(struct visit *v)
+{
+	if (v->eof) {
+		visit_free(v);
+		return false;
+	}
+	if (!v->shut)
+		timer_start(v->timer, VISIT_LINGER_MS, 0);
+	v->shut = true;
+	shutdown(v->fd, SHUT_WR);
+	return true;
+}
+
+void
+visit_update(struct visit *v)
+{
+	unsigned interest = 0;
+
+	if (v->fd < 0 || !visit_flush(v))
+		return;
+	if (v->state == VISIT_GREETING) {
+		if (buf_len(&v->out) == 0 && !timer_active(v->timer)) {
+			greet(v);
+			if (v->state == VISIT_RELAY)
+				return;
+		}
+	} else if (v->state == VISIT_LINGER && buf_len(&v->out) == 0 && !shut(v)) {
+		return;
+	}
+	if (wants_input(v))
+		interest |= WATCH_READ;
+	if (buf_len(&v->out) > 0)
+		interest |= WATCH_WRITE;
+	watch_set(v->watch, interest != 0 ? interest : WATCH_HUP);
+}
+
+/* The caller has half-closed. False: the visit is gone. */
+static bool
+on_end(struct visit *v)
+{
+	v->eof = true;
+	switch (v->state) {
+	case VISIT_HEAD:
+		visit_free(v);
+		return false;
+	case VISIT_REACHING:
+		/* Who asked by CONNECT waits for an answer with the line open; others may have said all. */
+		if (v->door->kind == DOOR_FIXED || v->exchange != NULL)
+			return true;
+		visit_audit(v, 499, 0, 0, "the caller went away");
+		visit_free(v);
+		return false;
+	case VISIT_LINGER:
+		if (buf_len(&v->out) > 0)
+			return true;
+		visit_free(v);
+		return false;
+	case VISIT_EXCHANGE:
+		if (exchange_request_done(v) || buf_len(&v->in) > 0)
+			return true;
+		visit_audit(v, 499, 0, 0, "the caller went away within its request");
+		visit_abort(v);
+		return false;
+	case VISIT_GREETING:
+	case VISIT_RELAY:
+		return true;
+	}
+	return true;
+}
+
+/* False: the visit is gone. */
+static bool
+read_some(struct visit *v)
+{
+	ssize_t n = buf_read(&v->in, v->fd, VISIT_IN_MAX);
+
+	if (n == -EAGAIN || n == -ENOBUFS)
+		return true;
+	if (n < 0) {
+		visit_free(v);
+		return false;
+	}
+	if (n == 0)
+		return on_end(v);
+	if (v->state == VISIT_LINGER)
+		buf_consume(&v->in, buf_len(&v->in));
+	return true;
+}
+
+static void
+proceed(struct visit *v)
+{
+	switch (v->state) {
+	case VISIT_HEAD:
+		visit_http_input(v);
+		return;
+	case VISIT_EXCHANGE:
+		exchange_pump(v);
+		return;
+	default:
+		visit_update(v);
+	}
+}
+
+static void
+on_ready(void *arg, int fd, unsigned events)
+{
+	struct visit *v = arg;
+
+	if ((events & WATCH_HUP) && sock_error(fd) != 0) {
+		visit_free(v);
+		return;
+	}
+	if ((events & (WATCH_READ | WATCH_HUP)) && wants_input(v) && !read_some(v))
+		return;
+	if (v->state == VISIT_GREETING && buf_len(&v->in) > 0)
+		timer_cancel(v->timer);
+	proceed(v);
+}
+
+static void
+on_timer(void *arg)
+{
+	struct visit *v = arg;
+
+	switch (v->state) {
+	case VISIT_GREETING:
+		visit_update(v);
+		return;
+	case VISIT_HEAD:
+		if (buf_len(&v->in) > 0) {
+			visit_http_refuse(v, 408, "the request's head did not come in time", true);
+			return;
+		}
+		break;
+	default:
+		break;
+	}
+	visit_free(v);
+}
+
+void
+ingress_take(struct ingress *i, const struct door *door, int fd, const struct caller *caller)
+{
+	struct visit *v = xcalloc(1, sizeof *v);
+	int on = 1;
+
+	v->ingress = i;
+	v->door = door;
+	v->caller = *caller;
+	v->fd = fd;
+	buf_init(&v->in, VISIT_IN_MAX);
+	buf_init(&v->out, BUF_UNLIMITED);
+	v->timer = timer_new(i->config.loop, on_timer, v);
+	v->watch = watch_start(i->config.loop, fd, WATCH_READ, on_ready, v);
+	v->started_ms = loop_now_ms(i->config.loop);
+	TAILQ_INSERT_TAIL(&i->visits, v, entry);
+	i->n_visits++;
+	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
+	if (door->kind == DOOR_FIXED)
+		visit_reach(v, door->host, door->port, door->dest);
+	else
+		timer_start(v->timer, VISIT_HEAD_MS, 0);
+}

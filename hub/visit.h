@@ -1,0 +1,108 @@
+/*
+ * One caller's connection, between ingress.c (listeners), visit.c (its life), visit_http.c (heads, CONNECT) and
+ * visit_exchange.c (requests that are forwarded one by one). Nothing outside of these includes it.
+ */
+#ifndef EDGEWAY_HUB_VISIT_H
+#define EDGEWAY_HUB_VISIT_H
+
+#include <sys/queue.h>
+
+#include "base/http1.h"
+#include "hub/ingress.h"
+#include "hub/listen.h"
+
+enum {
+	VISIT_IN_MAX = 48 * 1024, /* more than a head, less than a stream takes at once */
+	VISIT_OUT_FULL = 64 * 1024, /* an answer waits while so much is unsent */
+	VISIT_HEAD_MS = 10 * 1000,
+	VISIT_IDLE_MS = 60 * 1000,
+	VISIT_LINGER_MS = 2000,
+	VISIT_HOLD_MS = 1,
+};
+
+enum visit_state {
+	VISIT_HEAD, /* a request's head is awaited */
+	VISIT_REACHING, /* the target is being dialled */
+	VISIT_GREETING, /* the 200 goes out, and the caller must have read it before anything else does */
+	VISIT_EXCHANGE,
+	VISIT_RELAY,
+	VISIT_LINGER, /* the last answer goes out; what still comes is dropped */
+};
+
+struct way_in { /* a listener */
+	TAILQ_ENTRY(way_in) entry;
+	struct ingress *ingress;
+	struct door door;
+	char *name, *host, *dest;
+	struct listen *listen;
+	uint64_t visits;
+};
+
+struct exchange;
+
+struct visit {
+	TAILQ_ENTRY(visit) entry;
+	struct ingress *ingress;
+	const struct door *door;
+	struct caller caller;
+	int fd; /* -1: the relay has it */
+	struct watch *watch;
+	struct timer *timer;
+	enum visit_state state;
+	struct buf in, out;
+	size_t scanned; /* of `in`, by http1_find_end */
+	bool eof; /* the caller has half-closed */
+	bool shut; /* and so have we */
+	struct reaching *reaching;
+	struct stream *stream;
+	struct relay *relay;
+	struct exchange *exchange;
+	char *target; /* for the audit */
+	uint64_t started_ms;
+};
+
+struct ingress {
+	struct ingress_config config;
+	TAILQ_HEAD(, way_in) ways_in;
+	TAILQ_HEAD(, visit) visits;
+	size_t n_visits;
+	bool draining;
+	uint64_t requests, refused, full, bytes_to_edge, bytes_from_edge;
+	struct http1_head head; /* of whoever is being read: 10 kB that no visit keeps */
+};
+
+/* --- visit.c --- */
+void visit_free(struct visit *v);
+/* Broken off: the caller sees a reset. */
+void visit_abort(struct visit *v);
+/* Reads what may be read and writes what waits; sets what is waited for. */
+void visit_update(struct visit *v);
+/* Writes what waits, as far as it goes. False: the visit is gone. */
+bool visit_flush(struct visit *v);
+/* Sends `out` and ends, when the caller has taken it. */
+void visit_linger(struct visit *v);
+/* `out` goes to the caller; then caller and stream are joined, and what waits in `in` goes first. */
+void visit_greet(struct visit *v, struct stream *stream);
+void visit_reach(struct visit *v, const char *host, uint16_t port, const char *dest);
+/* The line of the audit. */
+void visit_audit(
+	struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_edge, const char *end);
+
+/* --- visit_http.c --- */
+/* Takes what `in` holds, as far as the state allows. The visit may be gone afterwards. */
+void visit_http_input(struct visit *v);
+void visit_http_reached(struct visit *v, const struct reach_answer *answer);
+/* An answer of our own with a one-line body. */
+void visit_http_refuse(struct visit *v, unsigned status, const char *line, bool close);
+
+/* --- visit_exchange.c --- */
+/* A request whose head was parsed into ingress->head; its bytes are still in `in`. */
+void exchange_begin(struct visit *v, const char *via_client);
+void exchange_reached(struct visit *v, struct stream *stream);
+/* More of the request's body, or room in `out`, or the caller's end. */
+void exchange_pump(struct visit *v);
+bool exchange_request_done(const struct visit *v);
+bool exchange_is_head(const struct visit *v);
+void exchange_free(struct visit *v);
+
+#endif

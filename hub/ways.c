@@ -1,0 +1,394 @@
+#include "hub/ways.h"
+
+#include <arpa/inet.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+#include "hub/route.h"
+#include "model/check.h"
+
+enum { VIEWS_KEPT = 64, CANDIDATES_MAX = 8 };
+
+/* A view that was asked for lately, parsed. */
+struct kept {
+	char *key;
+	uint64_t digest;
+	struct view *view;
+};
+
+struct ways_finder {
+	struct ways_config config;
+	struct kept kept[VIEWS_KEPT];
+	unsigned next; /* slot to use next */
+	uint64_t turn; /* spreads calls over a service's endpoints */
+};
+
+struct ways_finder *
+ways_new(const struct ways_config *config)
+{
+	struct ways_finder *f = xcalloc(1, sizeof *f);
+
+	f->config = *config;
+	return f;
+}
+
+static void
+forget(struct kept *k)
+{
+	free(take_ptr(&k->key));
+	view_free(&k->view);
+}
+
+void
+ways_free(struct ways_finder **out)
+{
+	struct ways_finder *f = take_ptr(out);
+
+	if (f == NULL)
+		return;
+	for (size_t i = 0; i < VIEWS_KEPT; i++)
+		forget(&f->kept[i]);
+	free(f);
+}
+
+/* --- answers ------------------------------------------------------------------- */
+
+static unsigned printf_like(3, 4) refuse(struct ways *w, unsigned status, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(w->reason, sizeof w->reason, fmt, ap);
+	va_end(ap);
+	w->n = 0;
+	return status;
+}
+
+static void
+set_target(struct ways *w, enum target_kind kind, const char *first, const char *second)
+{
+	snprintf(w->target_text[0], sizeof w->target_text[0], "%s", first);
+	snprintf(w->target_text[1], sizeof w->target_text[1], "%s", second);
+	w->target.kind = kind;
+	w->target.node = w->target.ns = w->target.host = w->target_text[0];
+	w->target.name = w->target_text[1];
+}
+
+static void
+add_way(struct ways *w, const char *node, const char *host, uint16_t port)
+{
+	struct way *way = &w->list[w->n++];
+	bool v6 = strchr(host, ':') != NULL;
+
+	snprintf(way->node, sizeof way->node, "%s", node);
+	snprintf(way->authority, sizeof way->authority, v6 ? "[%s]:%u" : "%s:%u", host, port);
+}
+
+static bool
+at_edge(const struct ways_finder *f, const char *node)
+{
+	return *node != '\0' && f->config.at_edge(f->config.arg, node);
+}
+
+/* --- nodes and pods ---------------------------------------------------------------- */
+
+static bool
+is_node(const struct ways_finder *f, const char *name)
+{
+	const char *site, *zone;
+
+	return node_name_ok(name) &&
+		(cluster_node(f->config.cluster, name, &site, &zone) == 0 || at_edge(f, name));
+}
+
+static unsigned
+to_node(struct ways_finder *f, const char *node, uint16_t port, struct ways *w)
+{
+	const char *address;
+
+	set_target(w, TARGET_NODE, node, "");
+	if (at_edge(f, node)) {
+		add_way(w, node, node, port);
+		return 0;
+	}
+	address = cluster_node_address(f->config.cluster, node);
+	if (*address == '\0')
+		return refuse(w, 503,
+			"node %s has never joined this hub, and its Node object has no address "
+			"that "
+			"the hub could dial",
+			node);
+	add_way(w, "", address, port);
+	return 0;
+}
+
+static unsigned
+ambiguous(struct ways *w, const char *host, const struct cluster_place *places, size_t n)
+{
+	size_t shown = MIN(n, (size_t)CANDIDATES_MAX), at;
+
+	refuse(w, 421, "%s belongs to %zu:", host, n);
+	for (size_t i = 0; i < shown; i++) {
+		const struct cluster_place *p = &places[i];
+
+		at = strlen(w->reason);
+		snprintf(w->reason + at, sizeof w->reason - at, "%s %s%s%s%s%s", i > 0 ? "," : "",
+			*p->pod != '\0' ? "pod " : "node ", *p->pod != '\0' ? p->ns : p->node,
+			*p->pod != '\0' ? "/" : "", p->pod, *p->pod != '\0' ? " on " : "");
+		at = strlen(w->reason);
+		if (*p->pod != '\0')
+			snprintf(w->reason + at, sizeof w->reason - at, "%s", p->node);
+	}
+	at = strlen(w->reason);
+	snprintf(w->reason + at, sizeof w->reason - at, "%s; use a node's name",
+		n > shown ? ", ..." : "");
+	return 421;
+}
+
+/* Who has the address: 0 found, 404 nobody. */
+static unsigned
+to_address(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
+{
+	struct cluster_place places[CANDIDATES_MAX];
+	size_t n = cluster_places(f->config.cluster, host, places, CANDIDATES_MAX);
+
+	if (n == 0)
+		return 404;
+	if (n > 1)
+		return ambiguous(w, host, places, n);
+	if (*places->pod == '\0')
+		return to_node(f, places->node, port, w);
+	set_target(w, TARGET_POD, places->ns, places->pod);
+	add_way(w, at_edge(f, places->node) ? places->node : "", host, port);
+	return 0;
+}
+
+/* --- services --------------------------------------------------------------------------- */
+
+static const struct view *
+keep_view(struct ways_finder *f, const struct fanout_item *item)
+{
+	struct kept *k = &f->kept[f->next];
+	struct view *view = NULL;
+
+	for (size_t i = 0; i < VIEWS_KEPT; i++)
+		if (f->kept[i].key != NULL && f->kept[i].digest == item->digest &&
+			strcmp(f->kept[i].key, item->key) == 0)
+			return f->kept[i].view;
+	if (view_parse(&view, item->content, item->content_len, NULL) < 0)
+		return NULL;
+	f->next = (f->next + 1) % VIEWS_KEPT;
+	forget(k);
+	*k = (struct kept){.key = xstrdup(item->key), .digest = item->digest, .view = view};
+	return view;
+}
+
+static bool
+serves(const struct view_endpoint *e, bool ready)
+{
+	if (ready)
+		return (e->flags & ENDPOINT_READY) != 0;
+	return (e->flags & ENDPOINT_SERVING) != 0;
+}
+
+/* How good the endpoint is for a call from here: 2 reachable now, 1 perhaps, 0 not at all. */
+static int
+rank(const struct ways_finder *f, const struct view_endpoint *e)
+{
+	if (e->pod_port == 0 && e->given_port == 0)
+		return 0;
+	if (!at_edge(f, e->node))
+		return 2;
+	return f->config.tunnelled(f->config.arg, e->node) ? 2 : 1;
+}
+
+static void
+add_endpoint(const struct ways_finder *f, struct ways *w, const struct view_endpoint *e)
+{
+	bool pod = e->pod_port != 0;
+
+	add_way(w, at_edge(f, e->node) ? e->node : "", pod ? e->pod_ip : e->given_ip,
+		pod ? e->pod_port : e->given_port);
+}
+
+static void
+add_endpoints(struct ways_finder *f, struct ways *w, const struct view_port *p, bool ready)
+{
+	for (int want = 2; want > 0; want--) {
+		size_t first = p->n_endpoints > 0 ? f->turn % p->n_endpoints : 0;
+
+		for (size_t i = 0; i < p->n_endpoints && w->n < WAYS_MAX; i++) {
+			const struct view_endpoint *e = &p->endpoints[(first + i) % p->n_endpoints];
+
+			if (serves(e, ready) && rank(f, e) == want)
+				add_endpoint(f, w, e);
+		}
+	}
+}
+
+static unsigned
+to_service(struct ways_finder *f, const struct fanout_item *item, uint16_t port, struct ways *w)
+{
+	const struct view *v = keep_view(f, item);
+	const struct view_port *p = NULL;
+
+	if (v == NULL)
+		return refuse(w, 503, "the service %s cannot be read", item->key);
+	set_target(w, TARGET_SERVICE, v->ns, v->name);
+	snprintf(w->service, sizeof w->service, "%s", item->key);
+	for (size_t i = 0; i < v->n_ports; i++)
+		if (v->ports[i].port == port && v->ports[i].mode != PORT_UDP)
+			p = &v->ports[i];
+	if (p == NULL)
+		return refuse(w, 404, "the service %s has no TCP port %u", item->key, port);
+	f->turn++;
+	add_endpoints(f, w, p, true);
+	if (w->n == 0)
+		add_endpoints(f, w, p, false);
+	if (w->n == 0)
+		return refuse(w, 503, "the service %s has no endpoint at port %u", item->key, port);
+	return 0;
+}
+
+static struct fanout_item *
+find_service(const struct ways_finder *f, const char *ns, const char *name)
+{
+	auto_free char *key = xasprintf("%s/%s", ns, name);
+	struct fanout_item *item = fanout_find(f->config.fanout, key);
+
+	return item != NULL && item->present ? item : NULL;
+}
+
+/* The item of a view with this ClusterIP; looked for once per connection to a ClusterIP. */
+static struct fanout_item *
+find_cluster_ip(struct ways_finder *f, const char *ip)
+{
+	auto_free char *needle = xasprintf("\"clusterIP\":\"%s\"", ip);
+
+	for (uint32_t i = 0; i < fanout_slots(f->config.fanout); i++) {
+		struct fanout_item *item = fanout_at(f->config.fanout, i);
+
+		if (item != NULL && item->present &&
+			memmem(item->content, item->content_len, needle, strlen(needle)) != NULL)
+			return item;
+	}
+	return NULL;
+}
+
+/* `host` without `.suffix`, on the heap; NULL when it does not end so. */
+static char *
+without(const char *host, const char *suffix)
+{
+	size_t n = strlen(host), m = strlen(suffix);
+
+	if (m == 0 || n <= m + 1 || host[n - m - 1] != '.' || strcasecmp(host + n - m, suffix) != 0)
+		return NULL;
+	return xstrndup(host, n - m - 1);
+}
+
+/* SERVICE.NAMESPACE[.svc[.DOMAIN]], a service of a pod's name included: NULL when there is none. */
+static struct fanout_item *
+find_name(const struct ways_finder *f, const char *host)
+{
+	auto_free char *domain = xasprintf("svc.%s", f->config.cluster_domain);
+	auto_free char *name = without(host, domain);
+	char *dot;
+
+	if (name == NULL)
+		name = without(host, "svc");
+	if (name == NULL)
+		name = xstrdup(host);
+	dot = strrchr(name, '.');
+	if (dot == NULL)
+		return NULL;
+	*dot = '\0';
+	return find_service(f, dot + 1, name);
+}
+
+/* --- asking --------------------------------------------------------------------------------- */
+
+static void
+fold(char *to, size_t size, const char *host)
+{
+	size_t n = strlen(host);
+
+	if (n > 0 && host[n - 1] == '.')
+		n--;
+	n = MIN(n, size - 1);
+	for (size_t i = 0; i < n; i++)
+		to[i] = (char)(host[i] >= 'A' && host[i] <= 'Z' ? host[i] + 32 : host[i]);
+	to[n] = '\0';
+}
+
+static unsigned
+find_ip(struct ways_finder *f, const char *host, const struct in6_addr *ip, struct ways *w)
+{
+	struct fanout_item *item;
+	unsigned status = to_address(f, host, w->target.port, w);
+
+	if (status != 404)
+		return status;
+	if ((item = find_cluster_ip(f, host)) != NULL)
+		return to_service(f, item, w->target.port, w);
+	if (ip_is_loopback(ip))
+		return refuse(w, 403, "%s is the hub itself; use a node's name", host);
+	set_target(w, TARGET_CLOUD, host, "");
+	add_way(w, "", host, w->target.port);
+	return 0;
+}
+
+unsigned
+ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
+{
+	char name[WAYS_HOST_MAX + 1];
+	auto_free char *short_name = NULL;
+	struct fanout_item *item;
+	struct in6_addr ip;
+	unsigned status;
+
+	memset(w, 0, sizeof *w);
+	w->target.port = port;
+	if (port == 0 || strlen(host) > WAYS_HOST_MAX)
+		return refuse(w, 400, "expected HOST:PORT");
+	fold(name, sizeof name, host);
+	if (ip_parse(name, &ip))
+		return find_ip(f, name, &ip, w);
+	short_name = without(name, f->config.suffix);
+	if (short_name != NULL && is_node(f, short_name))
+		return to_node(f, short_name, port, w);
+	if (is_node(f, name))
+		return to_node(f, name, port, w);
+	if ((item = find_name(f, name)) != NULL)
+		return to_service(f, item, port, w);
+	status = to_address(f, name, port, w);
+	if (status == 404)
+		return refuse(w, 404,
+			"%s is neither a node, nor an address of one, nor SERVICE.NAMESPACE", name);
+	return status;
+}
+
+unsigned
+ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *w)
+{
+	char name[WAYS_HOST_MAX + 1], host[INET6_ADDRSTRLEN] = "";
+	struct addr addr;
+
+	memset(w, 0, sizeof *w);
+	fold(name, sizeof name, node);
+	if (!is_node(f, name))
+		return refuse(w, 404, "%s is not a node", name);
+	if (addr_parse(&addr, dest, 0, NULL) < 0 || addr.sa.sa_family == AF_UNIX ||
+		(w->target.port = addr_port(&addr)) == 0)
+		return refuse(w, 400, "\"%.80s\" is not IP:PORT", dest);
+	if (!at_edge(f, name))
+		return refuse(w, 503, "node %s has no tunnel", name);
+	if (addr.sa.sa_family == AF_INET)
+		inet_ntop(AF_INET, &addr.in.sin_addr, host, sizeof host);
+	else
+		inet_ntop(AF_INET6, &addr.in6.sin6_addr, host, sizeof host);
+	set_target(w, TARGET_NODE, name, "");
+	add_way(w, name, host, w->target.port);
+	return 0;
+}

@@ -1,0 +1,54 @@
+/*
+ * What a name or address at the ingress stands for, and the ways to it: a leaf between the cluster's objects and
+ * hub/reach.c. Names: a node (its own name, with or without the hub's suffix, or one of its addresses), a pod's
+ * address, SERVICE.NAMESPACE[.svc[.DOMAIN]], a ClusterIP. Private addresses repeat among sites: who is meant must be clear, or the answer is
+ * 421 with the candidates.
+ *
+ *	status = ways_find(w, "web.default", 80, &ways);	// 0, or 400, 404, 421, 503: ways.reason
+ */
+#ifndef EDGEWAY_HUB_WAYS_H
+#define EDGEWAY_HUB_WAYS_H
+
+#include "hub/access.h"
+#include "hub/fanout.h"
+#include "model/mesh.h"
+
+enum { WAYS_MAX = 3, WAYS_REASON_MAX = 512, WAYS_HOST_MAX = 253 };
+
+/* Through the tunnel of `node`, or, where node is "", dialled by the hub itself. */
+struct way {
+	char node[MESH_NODE_MAX + 1];
+	char authority[WAYS_HOST_MAX + 8]; /* host:port, as the far end dials it */
+};
+
+struct ways {
+	struct access_target target; /* its texts point into this struct */
+	char target_text[2][MESH_NODE_MAX + 1];
+	char service[2 * MESH_NODE_MAX]; /* "namespace/name" where it is one */
+	struct way list[WAYS_MAX]; /* in the order in which they are tried */
+	size_t n;
+	char reason[WAYS_REASON_MAX];
+};
+
+struct ways_config {
+	const struct cluster *cluster;
+	const struct fanout *fanout;
+	const char *cluster_domain;
+	const char *suffix; /* zone of the node names; "" none */
+	/* Is it a node at the edge, which can be reached through a tunnel only? Else the hub dials it. */
+	bool (*at_edge)(void *arg, const char *node);
+	/* Is there a tunnel now? Those nodes' endpoints come first. */
+	bool (*tunnelled)(void *arg, const char *node);
+	void *arg;
+};
+
+struct ways_finder;
+
+struct ways_finder *ways_new(const struct ways_config *config);
+void ways_free(struct ways_finder **f);
+/* host: without brackets. */
+unsigned ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *out);
+/* `dest` (IP:port, or a port) as the node `node` sees it: Yurt's X-Tunnel-Proxy-Dest. */
+unsigned ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *out);
+
+#endif

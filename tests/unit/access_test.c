@@ -1,0 +1,214 @@
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/pki.h"
+#include "hub/access.h"
+
+static struct tree *tree;
+static struct access *access;
+
+static int
+load(const char *yaml, struct err *err)
+{
+	struct err ignored = {0};
+
+	access_free(&access);
+	tree_free(&tree);
+	assert_int_equal(tree_parse(&tree, "test", yaml, strlen(yaml), err), 0);
+	return access_new(tree_document(tree, 0), &access, err != NULL ? err : &ignored);
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	access_free(&access);
+	tree_free(&tree);
+	return 0;
+}
+
+static struct caller
+from(const char *addr, const char *cert, const char *token)
+{
+	struct caller c = {.admitted = *cert != '\0'};
+
+	assert_int_equal(addr_parse(&c.addr, addr, 1, NULL), 0);
+	strcpy(c.cert, cert);
+	strcpy(c.token, token);
+	return c;
+}
+
+static bool
+node(const char *addr, const char *cert, const char *token, const char *name, uint16_t port)
+{
+	struct caller c = from(addr, cert, token);
+	struct access_target t = {.kind = TARGET_NODE, .node = name, .port = port};
+
+	return access_check(access, &c, &t);
+}
+
+static bool
+other(enum target_kind kind, const char *ns, const char *name, uint16_t port)
+{
+	struct caller c = from("192.0.2.1", "", "");
+	struct access_target t = {
+		.kind = kind, .ns = ns, .name = name, .host = name, .node = name, .port = port};
+
+	return access_check(access, &c, &t);
+}
+
+static void
+without_rules_this_machine_and_the_admitted(void **state)
+{
+	struct caller c = from("127.0.0.1", "", "");
+	struct access_target cloud = {.kind = TARGET_CLOUD, .host = "203.0.113.1", .port = 80};
+
+	(void)state;
+	load("[]", NULL);
+	assert_true(node("127.0.0.1", "", "", "edge-1", 22));
+	assert_true(node("unix:/run/x", "", "", "edge-1", 22));
+	assert_true(node("[::1]:1", "", "", "edge-1", 22));
+	assert_true(node("192.0.2.1", "kube-apiserver", "", "edge-1", 10250));
+	assert_false(node("192.0.2.1", "", "", "edge-1", 22));
+	assert_false(node("192.0.2.1", "", "a", "edge-1", 22));
+	assert_false(access_check(access, &c, &cloud));
+}
+
+static void
+callers(void **state)
+{
+	(void)state;
+	load("[{from: 192.0.2.0/25, to: [edge-1]}, {from: 'cert:prom', to: [edge-2]}, "
+	     "{from: 'token:ann', to: [edge-3]}, {from: bob, to: [edge-4]}, {from: local, to: "
+	     "[edge-5]}, "
+	     "{from: '2001:db8::/33', to: [edge-6]}]",
+		NULL);
+	assert_true(node("192.0.2.127", "", "", "edge-1", 1));
+	assert_false(node("192.0.2.128", "", "", "edge-1", 1));
+	assert_false(node("unix:/x", "", "", "edge-1", 1));
+	assert_true(node("198.51.100.1", "prom", "", "edge-2", 1));
+	assert_false(node("198.51.100.1", "", "prom", "edge-2", 1));
+	assert_true(node("198.51.100.1", "", "ann", "edge-3", 1));
+	assert_false(node("198.51.100.1", "ann", "", "edge-3", 1));
+	assert_true(node("198.51.100.1", "bob", "", "edge-4", 1));
+	assert_true(node("198.51.100.1", "", "bob", "edge-4", 1));
+	assert_true(node("unix:/x", "", "", "edge-5", 1));
+	assert_true(node("127.1.2.3", "", "", "edge-5", 1));
+	assert_false(node("192.0.2.1", "", "", "edge-5", 1));
+	assert_true(node("[2001:db8:7fff::1]:1", "", "", "edge-6", 1));
+	assert_false(node("[2001:db8:8000::1]:1", "", "", "edge-6", 1));
+}
+
+/* A name that no CA stands behind is nobody's. */
+static void
+a_certificate_counts_only_when_admitted(void **state)
+{
+	struct caller c = from("198.51.100.1", "prom", "");
+	struct access_target t = {.kind = TARGET_NODE, .node = "edge-1", .port = 1};
+
+	(void)state;
+	load("[{from: 'cert:prom', to: ['*']}]", NULL);
+	assert_true(access_check(access, &c, &t));
+	c.admitted = false;
+	assert_false(access_check(access, &c, &t));
+}
+
+static void
+targets(void **state)
+{
+	(void)state;
+	load("[{from: 192.0.2.1, to: ['edge-*:9100-9105', 'gate:*', 'shop/web:80', "
+	     "'shop/*-public', "
+	     "'pod/kube-system/coredns-*:53', 'cloud/10.96.0.0/12:443', "
+	     "'cloud/*.example.test:8080']}]",
+		NULL);
+	assert_true(other(TARGET_NODE, "", "edge-7", 9100));
+	assert_true(other(TARGET_NODE, "", "edge-7", 9105));
+	assert_false(other(TARGET_NODE, "", "edge-7", 9106));
+	assert_false(other(TARGET_NODE, "", "edge", 9100));
+	assert_true(other(TARGET_NODE, "", "gate", 65535));
+	assert_true(other(TARGET_SERVICE, "shop", "web", 80));
+	assert_false(other(TARGET_SERVICE, "shop", "web", 81));
+	assert_false(other(TARGET_SERVICE, "shop2", "web", 80));
+	assert_true(other(TARGET_SERVICE, "shop", "x-public", 1));
+	assert_true(other(TARGET_POD, "kube-system", "coredns-1", 53));
+	assert_false(other(TARGET_SERVICE, "kube-system", "coredns-1", 53));
+	assert_false(other(TARGET_NODE, "", "web", 80));
+	assert_true(other(TARGET_CLOUD, "", "10.96.0.1", 443));
+	assert_true(other(TARGET_CLOUD, "", "10.111.255.255", 443));
+	assert_false(other(TARGET_CLOUD, "", "10.112.0.0", 443));
+	assert_false(other(TARGET_CLOUD, "", "10.96.0.1", 80));
+	assert_true(other(TARGET_CLOUD, "", "a.example.test", 8080));
+	load("[{from: 192.0.2.1, to: ['*']}]", NULL);
+	assert_true(other(TARGET_CLOUD, "", "203.0.113.1", 1));
+}
+
+static void
+tokens(void **state)
+{
+	char yaml[256], hash[PKI_HASH_TEXT];
+
+	(void)state;
+	pki_sha256_hex("s3cret", 6, hash);
+	snprintf(yaml, sizeof yaml, "[{from: 'token:ann', tokenSHA256: %s, to: ['*']}]", hash);
+	assert_int_equal(load(yaml, NULL), 0);
+	assert_string_equal(access_token(access, "s3cret", 6), "ann");
+	assert_null(access_token(access, "s3creT", 6));
+	assert_null(access_token(access, "", 0));
+}
+
+static void
+what_cannot_be_read_is_told_with_its_line(void **state)
+{
+	static const char *const rules[] = {
+		"{from: '', to: ['*']}",
+		"{from: 'a/b', to: ['*']}",
+		"{from: 192.0.2.0/33, to: ['*']}",
+		"{from: a, to: ['']}",
+		"{from: a, to: ['edge:0']}",
+		"{from: a, to: ['edge:5-4']}",
+		"{from: a, to: ['edge:http']}",
+		"{from: a, to: ['a/b/c']}",
+		"{from: a, to: ['/b']}",
+		"{from: a, to: ['pod/x']}",
+		"{from: a, to: ['cloud/']}",
+		"{from: a, tokenSHA256: abc, to: ['*']}",
+		"{from: 'cert:a', tokenSHA256: "
+		"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855, to: ['*']}",
+	};
+	char yaml[256];
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rules); i++) {
+		struct err err = {0};
+
+		snprintf(yaml, sizeof yaml, "- {from: ok, to: ['*']}\n- %s\n", rules[i]);
+		if (load(yaml, &err) != -EINVAL)
+			fail_msg("accepted: %s", rules[i]);
+		assert_non_null(strstr(err.text, "line 2: access: "));
+	}
+}
+
+#define T(f) cmocka_unit_test_teardown(f, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(without_rules_this_machine_and_the_admitted),
+		T(callers),
+		T(a_certificate_counts_only_when_admitted),
+		T(targets),
+		T(tokens),
+		T(what_cannot_be_read_is_told_with_its_line),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,225 @@
+#include "kube_kit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "hub/ways.h"
+
+/* What names and addresses at the ingress lead to. */
+
+#define IP(address) "{type: InternalIP, address: " address "}"
+#define PORTS "{name: http, port: 8080}"
+#define AT(ip, node) "{addresses: [" ip "], nodeName: " node "}"
+
+static struct cluster *cluster;
+static struct fanout *fanout;
+static struct ways_finder *finder;
+static const char *edges, *tunnels; /* names between commas */
+static struct ways ways;
+
+static bool
+listed(const char *list, const char *node)
+{
+	char name[80];
+
+	snprintf(name, sizeof name, ",%s,", node);
+	return strstr(list, name) != NULL;
+}
+
+static bool
+at_edge(void *arg, const char *node)
+{
+	(void)arg;
+	return listed(edges, node);
+}
+
+static bool
+tunnelled(void *arg, const char *node)
+{
+	(void)arg;
+	return listed(tunnels, node);
+}
+
+static void
+say(const char *source, const char *yaml)
+{
+	struct cluster_change change;
+
+	kit_say(cluster, source, yaml);
+	while (cluster_next_change(cluster, &change)) {
+		if (change.view != NULL)
+			assert_true(fanout_set(fanout, &change, NULL) >= 0);
+		else
+			fanout_remove(fanout, change.ns, change.name);
+		cluster_change_fini(&change);
+	}
+}
+
+static int
+setup(void **state)
+{
+	struct ways_config config = {
+		.cluster_domain = "cluster.local",
+		.suffix = "edge.example",
+		.at_edge = at_edge,
+		.tunnelled = tunnelled,
+	};
+
+	(void)state;
+	edges = tunnels = ",edge-1,edge-2,";
+	config.cluster = cluster = cluster_new();
+	config.fanout = fanout = fanout_new();
+	finder = ways_new(&config);
+	say("nodes",
+		NODE("edge-1", "", IP("192.168.1.20") ", {type: Hostname, address: box-1}")
+			NODE("edge-2", "", IP("192.168.1.20") ", " IP("10.1.0.2"))
+				NODE("master", "", IP("10.0.0.1")));
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	ways_free(&finder);
+	fanout_free(&fanout);
+	cluster_free(&cluster);
+	return 0;
+}
+
+/* "node authority" of each way, or status and reason. */
+static const char *
+find(const char *host, uint16_t port)
+{
+	static char text[1024];
+	unsigned status = ways_find(finder, host, port, &ways);
+
+	text[0] = '\0';
+	if (status != 0)
+		snprintf(text, sizeof text, "%u %s", status, ways.reason);
+	for (size_t i = 0; i < ways.n; i++)
+		snprintf(text + strlen(text), sizeof text - strlen(text), "%s%s %s",
+			i > 0 ? ", " : "", ways.list[i].node, ways.list[i].authority);
+	return text;
+}
+
+static void
+nodes(void **state)
+{
+	(void)state;
+	assert_string_equal(find("edge-1", 10250), "edge-1 edge-1:10250");
+	assert_int_equal(ways.target.kind, TARGET_NODE);
+	assert_string_equal(find("EDGE-1.", 10250), "edge-1 edge-1:10250");
+	assert_string_equal(find("edge-1.edge.example", 22), "edge-1 edge-1:22");
+	assert_string_equal(find("box-1", 22), "edge-1 edge-1:22");
+	assert_string_equal(find("10.1.0.2", 22), "edge-2 edge-2:22");
+	assert_string_equal(find("master", 22), " 10.0.0.1:22");
+	assert_memory_equal(find("nobody", 22), "404 nobody is neither", 21);
+	assert_memory_equal(find("nobody.edge.example", 22), "404 ", 4);
+	assert_memory_equal(find("edge-1", 0), "400 ", 4);
+	/* It has joined, and its Node object is not there (manifests). */
+	edges = ",edge-9,";
+	assert_string_equal(find("edge-9", 22), "edge-9 edge-9:22");
+}
+
+static void
+an_address_of_two_is_nobodys(void **state)
+{
+	(void)state;
+	find("192.168.1.20", 10250);
+	assert_memory_equal(find("192.168.1.20", 10250), "421 192.168.1.20 belongs to 2:", 30);
+	assert_non_null(strstr(ways.reason, "node edge-1"));
+	assert_non_null(strstr(ways.reason, "node edge-2"));
+}
+
+static void
+services(void **state)
+{
+	(void)state;
+	say("web",
+		SERVICE("web",
+			"clusterIP: 10.96.0.7, ports: [{name: http, port: 80, targetPort: 8080}]")
+			SLICE("web-1", "web", PORTS,
+				AT("172.17.0.2", "edge-1") ", " AT("172.17.0.2", "edge-2") ", " AT(
+					"10.244.0.9", "master")));
+	for (int i = 0; i < 3; i++) {
+		const char *text = find("web.default", 80);
+
+		assert_non_null(strstr(text, "edge-1 172.17.0.2:8080"));
+		assert_non_null(strstr(text, "edge-2 172.17.0.2:8080"));
+		assert_non_null(strstr(text, " 10.244.0.9:8080"));
+	}
+	assert_string_equal(ways.service, "default/web");
+	assert_int_equal(ways.target.kind, TARGET_SERVICE);
+	assert_int_equal(ways_find(finder, "web.default.svc", 80, &ways), 0);
+	assert_int_equal(ways_find(finder, "Web.Default.svc.Cluster.Local", 80, &ways), 0);
+	assert_int_equal(ways_find(finder, "10.96.0.7", 80, &ways), 0);
+	assert_int_equal(ways.target.kind, TARGET_SERVICE);
+	assert_memory_equal(
+		find("web.default", 81), "404 the service default/web has no TCP port 81", 40);
+	assert_memory_equal(find("web.shop", 80), "404 ", 4);
+	/* Those with a tunnel come first. */
+	tunnels = ",edge-2,";
+	for (int i = 0; i < 3; i++)
+		assert_non_null(strstr(find("web.default", 80), ", edge-1 "));
+	say("web", SERVICE("web", "ports: [{name: http, port: 80, targetPort: 8080}]"));
+	assert_memory_equal(find("web.default", 80), "503 ", 4);
+}
+
+static void
+calls_are_spread(void **state)
+{
+	unsigned first[2] = {0};
+
+	(void)state;
+	say("web",
+		SERVICE("web", "ports: [{name: http, port: 80, targetPort: 8080}]") SLICE("web-1",
+			"web", PORTS, AT("172.17.0.2", "edge-1") ", " AT("172.17.0.3", "edge-2")));
+	for (int i = 0; i < 100; i++) {
+		assert_int_equal(ways_find(finder, "web.default", 80, &ways), 0);
+		first[ways.list[0].node[5] - '1']++;
+	}
+	assert_int_equal(first[0], 50);
+	assert_int_equal(first[1], 50);
+}
+
+static void
+addresses_of_the_cloud(void **state)
+{
+	(void)state;
+	assert_string_equal(find("203.0.113.7", 443), " 203.0.113.7:443");
+	assert_int_equal(ways.target.kind, TARGET_CLOUD);
+	assert_string_equal(find("2001:db8::7", 443), " [2001:db8::7]:443");
+	assert_memory_equal(find("127.0.0.1", 22), "403 ", 4);
+	assert_memory_equal(find("::1", 22), "403 ", 4);
+}
+
+static void
+yurts_destination(void **state)
+{
+	(void)state;
+	assert_int_equal(ways_find_at(finder, "edge-1", "127.0.0.1:10255", &ways), 0);
+	assert_string_equal(ways.list[0].authority, "127.0.0.1:10255");
+	assert_string_equal(ways.list[0].node, "edge-1");
+	assert_int_equal(ways.target.port, 10255);
+	assert_int_equal(ways_find_at(finder, "edge-1", "10255", &ways), 400);
+	assert_int_equal(ways_find_at(finder, "nobody", "127.0.0.1:10255", &ways), 404);
+	assert_int_equal(ways_find_at(finder, "master", "127.0.0.1:10255", &ways), 503);
+}
+
+#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(nodes),
+		T(an_address_of_two_is_nobodys),
+		T(services),
+		T(calls_are_spread),
+		T(addresses_of_the_cloud),
+		T(yurts_destination),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
