@@ -11,6 +11,7 @@
  *	changes K SECONDS	every node that reads had K changes since the mark: when (CLOCK_MONOTONIC, s)
  *	check			how many nodes that read are in step with the hub, by digests
  *	stall I / read I	node I stops reading, and says pings meanwhile / reads again
+ *	hub ADDRESS		where to connect to from now on
  *	bytes			of all connections since the mark, as TCP counts them
  *	drop			closes all; what they hold is kept for the next connect
  */
@@ -396,8 +397,9 @@ do_changes(unsigned k, double seconds)
 
 	w.wanted = k;
 	for (size_t i = 0; i < w.n; i++)
-		if (w.nodes[i].changes >= k && w.nodes[i].reached == 0)
-			w.nodes[i].reached = now();
+		w.nodes[i].reached = w.nodes[i].changes < k ? 0
+			: w.nodes[i].reached > 0            ? w.nodes[i].reached
+							    : now();
 	do {
 		turn(10);
 		n = waits = 0;
@@ -462,6 +464,14 @@ do_stall(unsigned i, bool stalled)
 }
 
 static void
+do_hub(const char *address)
+{
+	if (inet_pton(AF_INET, address, &w.hub.sin_addr) != 1)
+		die("address");
+	printf("{}\n");
+}
+
+static void
 do_drop(void)
 {
 	for (size_t i = 0; i < w.n; i++)
@@ -483,6 +493,8 @@ on_command(const char *line)
 		do_stall(n, true);
 	else if (sscanf(line, "read %u", &n) == 1)
 		do_stall(n, false);
+	else if (strncmp(line, "hub ", 4) == 0)
+		do_hub(line + 4);
 	else if (strncmp(line, "mark", 4) == 0)
 		do_mark();
 	else if (strncmp(line, "bytes", 5) == 0)

@@ -105,7 +105,7 @@ def resync(services, differ):
     with Lab() as lab:
         hub = hub_with(lab, services)
         fleet = Fleet(hub)
-        plain = Fleet(hub, "plain", address="192.0.2.3")
+        plain = Fleet(hub, "plain", address="192.0.2.4")
 
         def connect(what, fleet=fleet):
             fleet.ask("mark")

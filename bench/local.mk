@@ -9,7 +9,7 @@ bench_maps_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIB
 check_PROGRAMS += bench/agents
 bench_agents_SOURCES = bench/agents.c bench/agents.h bench/agents_talk.c
 bench_agents_LDADD = $(MODEL_LDADD)
-EXTRA_DIST += bench/bench_fanout.py tests/net/fleet.py
+EXTRA_DIST += bench/bench_fanout.py
 EXTRA_DIST += bench/frame.py bench/bench_dns.py bench/bench_http.py bench/bench_kernel.py bench/bench_kubernetes.py bench/RESULTS.md
 
 # make bench          the whole comparison (root; namespaces of its own)

@@ -62,6 +62,8 @@ static struct {
 	void *arg;
 	bool up, crash;
 	char cut[NODES_MAX][64];
+	char eaten[64]; /* node, "" none */
+	net_eat_fn *eat;
 	struct ws_conn *conns[CONNS_MAX];
 } net;
 
@@ -402,6 +404,9 @@ ws_send(struct ws_conn *c, const char *text, size_t len)
 	if (c->peer == NULL || c->closing)
 		return -ENOTCONN;
 	net.frames++;
+	if (c->ws == NULL && net.eat != NULL && strcmp(c->node, net.eaten) == 0 &&
+		net.eat(net.arg, c, text, len))
+		return 0;
 	for (int i = 0; i < times && !c->peer->deaf; i++)
 		push(c->peer, FRAME_TEXT, text, len, net_random(LATENCY_MS));
 	return 0;
@@ -671,6 +676,13 @@ void
 net_crash(bool crash)
 {
 	net.crash = crash;
+}
+
+void
+net_eat(const char *node, net_eat_fn *eat)
+{
+	snprintf(net.eaten, sizeof(net.eaten), "%s", node);
+	net.eat = eat;
 }
 
 void

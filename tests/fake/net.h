@@ -19,6 +19,9 @@ struct net_hub { /* the server's side of every connection */
 	void (*closed)(void *arg, struct ws_conn *c);
 };
 
+/* What the hub sends to this node passes `eat` first, which answers true to keep it for itself. NULL: no more. */
+typedef bool net_eat_fn(void *arg, struct ws_conn *hub_end, const char *text, size_t len);
+void net_eat(const char *node, net_eat_fn *eat);
 void net_start(uint64_t seed, const struct net_hub *hub, void *arg);
 struct loop *net_loop(void);
 uint32_t net_random(uint32_t below);

@@ -7,7 +7,7 @@ from lab import HUB_ADDRESS, HUB_PORT, Machine, _die_with_parent, pod, service
 
 
 class Fleet:
-    def __init__(self, hub, *options, address="192.0.2.2", port=HUB_PORT):
+    def __init__(self, hub, *options, address="192.0.2.3", port=HUB_PORT):
         lab, data = hub.lab, os.path.join(hub.machine.dir, "data")
         self.machine = Machine(lab, f"fleet-{address}", address=address)
         self.errors = os.path.join(self.machine.dir, "agents.log")

@@ -21,6 +21,7 @@
 #include "base/pki.h"
 #include "hub/talk.h"
 #include "meta/meta.h"
+#include "model/envelope.h"
 #include "tests/fake/net.h"
 
 enum {
@@ -60,6 +61,8 @@ struct world {
 	struct talk_stats stats;
 	bool up, ready;
 	struct timer *tick;
+	char *eaten[8]; /* acknowledgements of what was swallowed */
+	size_t n_eaten;
 	unsigned n_checks, n_hidden; /* services that an agent was not to know of */
 	uint64_t seed, simulated_ms, frames;
 };
@@ -492,11 +495,10 @@ calm_down(struct world *w)
 }
 
 static void
-live(struct world *w, uint64_t seed)
+begin(struct world *w, uint64_t seed)
 {
 	static const struct net_hub hub = {on_open, on_text, on_closed};
 	const char *shm = access("/dev/shm", W_OK) == 0 ? "/dev/shm" : "/tmp";
-	auto_free char *command = NULL;
 
 	memset(w->agents, 0, sizeof(w->agents));
 	memset(w->version, 0, sizeof(w->version));
@@ -510,11 +512,13 @@ live(struct world *w, uint64_t seed)
 	for (int i = 0; i < AGENTS; i++)
 		start_agent(&w->agents[i]);
 	start_hub(w);
-	for (int i = 1; i <= STEPS; i++) {
-		step(w);
-		if (i % 15 == 0)
-			calm_down(w);
-	}
+}
+
+static void
+end(struct world *w)
+{
+	auto_free char *command = NULL;
+
 	for (int i = 0; i < AGENTS; i++) {
 		meta_stop(&w->agents[i].meta);
 		free(w->agents[i].dir);
@@ -524,6 +528,104 @@ live(struct world *w, uint64_t seed)
 	w->frames += net_frames();
 	command = xasprintf("rm -rf %s", w->dir);
 	assert_int_equal(system(command), 0);
+}
+
+static void
+live(struct world *w, uint64_t seed)
+{
+	begin(w, seed);
+	for (int i = 1; i <= STEPS; i++) {
+		step(w);
+		if (i % 15 == 0)
+			calm_down(w);
+	}
+	end(w);
+}
+
+/* The path to the hub swallows an update and acknowledges it in the node's name: nobody can know that anything is missing. */
+static bool
+eat_update(void *arg, struct ws_conn *hub_end, const char *text, size_t len)
+{
+	struct world *w = arg;
+	auto_buf struct buf ack;
+	struct saying say = {.source = "edgeway-agent", .operation = OP_RESPONSE};
+	struct envelope e;
+	struct err err;
+	bool update;
+
+	(void)hub_end;
+	buf_init(&ack, BUF_UNLIMITED);
+	assert_int_equal(envelope_parse(&e, text, len, &err), 0);
+	update = e.operation == OP_UPDATE || e.operation == OP_DELETE;
+	say.resource = e.resource;
+	say.parent = e.id;
+	envelope_say(&ack, &say, "swallowed");
+	envelope_fini(&e);
+	if (!update)
+		return false;
+	assert_true(w->n_eaten < ARRAY_LEN(w->eaten));
+	w->eaten[w->n_eaten++] = buf_take_str(&ack);
+	return true;
+}
+
+static void
+acknowledge_eaten(struct world *w, struct agent *a)
+{
+	while (w->n_eaten > 0) {
+		auto_free char *ack = take_ptr(&w->eaten[--w->n_eaten]);
+
+		talk_text(a->session, ack, strlen(ack));
+	}
+}
+
+static size_t
+differing(struct world *w, const struct agent *a)
+{
+	size_t n = 0;
+
+	for (uint32_t i = 0; i < fanout_slots(w->fanout); i++) {
+		const struct fanout_item *item = fanout_at(w->fanout, i);
+		const struct seen *s = item != NULL ? find_seen(a, item->key) : NULL;
+
+		n += item != NULL && item->present && (s == NULL || s->digest != item->digest);
+	}
+	return n;
+}
+
+static void
+the_periodic_check_heals_what_nobody_noticed(void **state)
+{
+	struct world *w = xcalloc(1, sizeof(*w));
+	struct agent *a = &w->agents[1]; /* the one without bundles */
+	struct ws_conn *conn;
+
+	(void)state;
+	begin(w, 77);
+	for (unsigned i = 0; i < SERVICES; i += 2) /* of all nodes */
+		w->version[i] = 1;
+	read_source(w);
+	net_run(CALM_MS);
+	check(w);
+	conn = a->conn;
+	assert_non_null(conn);
+	net_eat(a->name, eat_update);
+	put_object(w->cluster, 0, w->version[0] = 2);
+	remove_object(w->cluster, 2);
+	w->version[2] = 0;
+	tell(w);
+	acknowledge_eaten(w, a);
+	net_eat("", NULL);
+	/* Longer than it takes to miss an acknowledgement. */
+	net_run(TALK_ACK_MS + CALM_MS / 2);
+	assert_int_equal(differing(w, a), 1);
+	assert_non_null(find_seen(a, "default/s2"));
+	assert_int_equal(differing(w, &w->agents[0]), 0);
+	assert_ptr_equal(a->conn, conn);
+	net_run(5 * 60 * 1000 + 10 * 1000);
+	check(w);
+	assert_ptr_equal(a->conn, conn);
+	end(w);
+	free(w);
 }
 
 static uint64_t
@@ -557,7 +659,10 @@ every_agent_converges(void **state)
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(every_agent_converges)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_periodic_check_heals_what_nobody_noticed),
+		cmocka_unit_test(every_agent_converges),
+	};
 
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
 	return cmocka_run_group_tests_name("converge", tests, NULL, NULL);
