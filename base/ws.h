@@ -86,6 +86,7 @@ const char *ws_peer_name(const struct ws_conn
 		*c); /* name of the verified client certificate (pki_cert_info), "" when none */
 const char *ws_peer_serial(
 	const struct ws_conn *c); /* its serial number (pki_cert_serial), "" when none */
+int64_t ws_peer_expires(const struct ws_conn *c); /* its end, seconds since 1970; 0 when none */
 const char *ws_peer_addr(const struct ws_conn *c); /* text */
 void *ws_arg(const struct ws_conn *c);
 void ws_set_arg(struct ws_conn *c, void *arg);

@@ -261,6 +261,12 @@ ws_peer_serial(const struct ws_conn *c)
 	return c->peer_serial;
 }
 
+int64_t
+ws_peer_expires(const struct ws_conn *c)
+{
+	return c->peer_expires_s;
+}
+
 const char *
 ws_peer_addr(const struct ws_conn *c)
 {

@@ -66,6 +66,7 @@ struct ws_conn {
 	char peer_addr[ADDR_TEXT_MAX];
 	char *peer_name, *path, *host;
 	char peer_serial[PKI_SERIAL_TEXT];
+	int64_t peer_expires_s;
 	char *request; /* client: header lines for the upgrade */
 	struct ws_field *fields;
 	struct ws_way *way; /* through a proxy: until libwebsockets has its end; else NULL */

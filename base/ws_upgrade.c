@@ -121,6 +121,7 @@ ws_on_upgrade(struct ws_conn *c, struct lws *wsi)
 	c->path = copy_token(wsi, WSI_TOKEN_GET_URI);
 	c->peer_name = pki_peer_name((const struct ssl_st *)lws_get_ssl(wsi));
 	pki_peer_serial((const struct ssl_st *)lws_get_ssl(wsi), c->peer_serial);
+	c->peer_expires_s = pki_peer_not_after((const struct ssl_st *)lws_get_ssl(wsi));
 	if (config->events->accept != NULL)
 		status = config->events->accept(config->arg, c);
 	if (status == 0) {

@@ -1,6 +1,5 @@
 #include "hub/certs.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -10,13 +9,11 @@
 #include "base/pki.h"
 #include "base/sock.h"
 #include "hub/names.h"
-#include "hub/revoked.h"
 
 enum {
 	CA_DAYS = 3650,
 	HUB_DAYS = 365,
 	PEM_MAX = 256 * 1024,
-	RECORD_NAME_MAX = 200, /* leaves room for the suffix of file_write within NAME_MAX */
 };
 
 struct certs {
@@ -26,7 +23,7 @@ struct certs {
 	char *cert, *key; /* the operator's certificate of the hub, else NULL */
 	char *listen;
 	uint64_t node_life_s;
-	struct revoked *revoked;
+	struct ledger *ledger;
 	struct names wanted; /* tls.names */
 	struct names current; /* of the certificate in use */
 	int64_t renew_s; /* when two thirds of its life are over */
@@ -64,39 +61,64 @@ write_pem(const char *path, const char *pem, unsigned mode, struct err *err)
 	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", path, strerror(-rc)) : 0;
 }
 
-/* The key is written first: a ca.pem always has its key, a lonely key was never used. */
-static int
-own_ca_make(struct certs *c, const char *cert_path, const char *key_path, struct err *err)
+int
+certs_ca_new(char **ca_pem, char **ca_key, struct err *err)
 {
-	int rc = pki_ca_new("edgeway hub CA", CA_DAYS, &c->ca_pem, &c->ca_key, err);
+	int rc = pki_ca_new("edgeway hub CA", CA_DAYS, ca_pem, ca_key, err);
 
-	if (rc < 0)
-		return err_wrap(err, rc, "cannot make the CA");
-	if ((rc = write_pem(key_path, c->ca_key, 0600, err)) < 0 ||
-		(rc = write_pem(cert_path, c->ca_pem, 0644, err)) < 0)
-		return rc;
-	log_info("hub", "made a CA of its own file=%s", cert_path);
-	return 0;
+	return rc < 0 ? err_wrap(err, rc, "cannot make the CA") : 0;
 }
 
+/* The key is written first: a ca.pem always has its key, a lonely key was never used. */
+int
+certs_ca_save(const char *data_dir, const char *ca_pem, const char *ca_key, struct err *err)
+{
+	auto_free char *cert_path = xasprintf("%s/ca.pem", data_dir);
+	auto_free char *key_path = xasprintf("%s/ca.key", data_dir);
+	int rc = write_pem(key_path, ca_key, 0600, err);
+
+	return rc < 0 ? rc : write_pem(cert_path, ca_pem, 0644, err);
+}
+
+int
+certs_ca_load(const char *data_dir, char **ca_pem, char **ca_key, struct err *err)
+{
+	auto_free char *cert_path = xasprintf("%s/ca.pem", data_dir);
+	auto_free char *key_path = xasprintf("%s/ca.key", data_dir);
+	int rc = read_pem(cert_path, "the CA", ca_pem, err);
+
+	if (rc == 0)
+		rc = read_pem(key_path, "the CA's key", ca_key, err);
+	if (rc < 0)
+		free(take_ptr(ca_pem));
+	return rc;
+}
+
+static int
+own_ca_make(struct certs *c, const char *cert_path, struct err *err)
+{
+	int rc = certs_ca_new(&c->ca_pem, &c->ca_key, err);
+
+	if (rc == 0)
+		rc = certs_ca_save(c->dir, c->ca_pem, c->ca_key, err);
+	if (rc == 0)
+		log_info("hub", "made a CA of its own file=%s", cert_path);
+	return rc;
+}
+
+/* rmdir(2) tells, and removes a folder that holds nothing. */
 static bool
 any_node(const struct certs *c)
 {
-	char **names;
-	size_t n = certs_nodes(c, &names);
+	auto_free char *path = xasprintf("%s/nodes", c->dir);
 
-	for (size_t i = 0; i < n; i++)
-		free(names[i]);
-	free(names);
-	return n > 0;
+	return rmdir(path) < 0 && errno != ENOENT;
 }
 
 static int
 own_ca(struct certs *c, struct err *err)
 {
 	auto_free char *cert_path = xasprintf("%s/ca.pem", c->dir);
-	auto_free char *key_path = xasprintf("%s/ca.key", c->dir);
-	int rc;
 
 	if (access(cert_path, F_OK) < 0 && errno == ENOENT) {
 		if (any_node(c))
@@ -107,11 +129,31 @@ own_ca(struct certs *c, struct err *err)
 				"join "
 				"again",
 				cert_path, c->dir);
-		return own_ca_make(c, cert_path, key_path, err);
+		return own_ca_make(c, cert_path, err);
 	}
-	if ((rc = read_pem(cert_path, "the CA", &c->ca_pem, err)) < 0)
+	return certs_ca_load(c->dir, &c->ca_pem, &c->ca_key, err);
+}
+
+/* Takes the place of what was read before, or nothing does. */
+int
+certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err *err)
+{
+	char hash[PKI_HASH_TEXT];
+	int rc = pki_pair_check(ca_pem, ca_key, err);
+
+	if (rc == 0)
+		rc = pki_cert_hash(ca_pem, hash, err);
+	if (rc == 0)
+		rc = certs_ca_save(c->dir, ca_pem, ca_key, err);
+	if (rc < 0)
 		return rc;
-	return read_pem(key_path, "the CA's key", &c->ca_key, err);
+	free(c->ca_pem);
+	free(c->ca_key);
+	c->ca_pem = xstrdup(ca_pem);
+	c->ca_key = xstrdup(ca_key);
+	memcpy(c->ca_hash, hash, sizeof hash);
+	c->renew_s = 0; /* the hub's certificate is of the former one */
+	return 0;
 }
 
 static int
@@ -156,8 +198,6 @@ check_config(const struct certs_config *config, struct err *err)
 static int
 load(struct certs *c, const struct certs_config *config, struct err *err)
 {
-	auto_free char *nodes = xasprintf("%s/nodes", c->dir);
-	auto_free char *revoked = xasprintf("%s/revoked.json", c->dir);
 	int rc = check_config(config, err);
 
 	if (rc == 0)
@@ -168,9 +208,7 @@ load(struct certs *c, const struct certs_config *config, struct err *err)
 		rc = pki_cert_hash(c->ca_pem, c->ca_hash, err);
 	if (rc == 0 && config->cert[0] != '\0')
 		rc = given_cert(c, config, err);
-	if (rc == 0 && (rc = mkdir_p(nodes, 0700)) < 0)
-		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
-	return rc < 0 ? rc : revoked_open(&c->revoked, revoked, err);
+	return rc < 0 ? rc : ledger_open(&c->ledger, c->dir, err);
 }
 
 int
@@ -197,7 +235,7 @@ certs_close(struct certs **out)
 
 	if (c == NULL)
 		return;
-	revoked_close(&c->revoked);
+	ledger_close(&c->ledger);
 	names_fini(&c->wanted);
 	names_fini(&c->current);
 	free(c->dir);
@@ -341,58 +379,9 @@ certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct
 	return pki_server_ctx(cert, key, c->ca_pem, ctx, err);
 }
 
-static char *
-record_path(const struct certs *c, const char *node)
-{
-	char hash[PKI_HASH_TEXT];
-
-	if (strlen(node) <= RECORD_NAME_MAX)
-		return xasprintf("%s/nodes/%s", c->dir, node);
-	pki_sha256_hex(node, strlen(node), hash);
-	return xasprintf("%s/nodes/sha256-%s", c->dir, hash);
-}
-
-bool
-certs_taken(const struct certs *c, const char *node)
-{
-	auto_free char *path = record_path(c, node);
-
-	/* What cannot be looked at counts as taken: doubt must not give a name away. */
-	return access(path, F_OK) == 0 || errno != ENOENT;
-}
-
-static int
-by_name(const void *a, const void *b)
-{
-	return strcmp(*(char *const *)a, *(char *const *)b);
-}
-
-size_t
-certs_nodes(const struct certs *c, char ***names)
-{
-	auto_free char *path = xasprintf("%s/nodes", c->dir);
-	DIR *dir = opendir(path);
-	struct dirent *d;
-	size_t n = 0;
-
-	*names = NULL;
-	while (dir != NULL && (d = readdir(dir)) != NULL) {
-		/* Neither what file_write left behind nor names too long for a file. */
-		if (d->d_name[0] == '.' || strstr(d->d_name, ".tmp.") != NULL ||
-			strncmp(d->d_name, "sha256-", 7) == 0)
-			continue;
-		*names = xrealloc(*names, (n + 1) * sizeof **names);
-		(*names)[n++] = xstrdup(d->d_name);
-	}
-	if (dir != NULL)
-		closedir(dir);
-	if (n > 0)
-		qsort(*names, n, sizeof **names, by_name);
-	return n;
-}
-
 int
-certs_sign(struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err)
+certs_issue(
+	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err)
 {
 	struct pki_issue issue = {
 		.ca_cert_pem = c->ca_pem,
@@ -401,51 +390,62 @@ certs_sign(struct certs *c, const char *node, const char *csr_pem, char **cert_p
 		.client = true,
 		.life_s = c->node_life_s,
 	};
-	auto_free char *path = record_path(c, node);
-	char serial[PKI_SERIAL_TEXT];
-	int rc;
 
 	if (!certs_can_sign(c))
 		return err_set(
 			err, ENOTSUP, "the hub has no key of its CA (tls.caKey) and signs nothing");
-	if ((rc = pki_sign(&issue, csr_pem, cert_pem, err)) < 0)
-		return rc;
-	if ((rc = pki_cert_serial(*cert_pem, serial, err)) < 0 ||
-		(rc = revoked_sign(c->revoked, node, serial, err)) < 0 ||
-		(rc = write_pem(path, *cert_pem, 0644, err)) < 0)
+	return pki_sign(&issue, csr_pem, cert_pem, err);
+}
+
+int
+certs_sign(struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err)
+{
+	int rc = certs_issue(c, node, csr_pem, cert_pem, err);
+
+	if (rc == 0 && (rc = ledger_record(c->ledger, node, *cert_pem, err)) < 0)
 		free(take_ptr(cert_pem));
 	return rc;
+}
+
+struct ledger *
+certs_ledger(const struct certs *c)
+{
+	return c->ledger;
+}
+
+bool
+certs_taken(const struct certs *c, const char *node)
+{
+	return ledger_taken(c->ledger, node);
+}
+
+size_t
+certs_nodes(const struct certs *c, char ***names)
+{
+	return ledger_nodes(c->ledger, names);
 }
 
 int
 certs_revoke(struct certs *c, const char *node, int64_t now_s, struct err *err)
 {
-	if (!certs_taken(c, node))
-		return err_set(err, ENOENT,
-			"no node named \"%.253s\" holds a certificate; see `edgewayctl node list`",
-			node);
-	return revoked_add(c->revoked, node, now_s, err);
+	return ledger_revoke(c->ledger, node, now_s, err);
 }
 
 bool
 certs_refuses(const struct certs *c, const char *node, const char *serial)
 {
-	return revoked_refuses(c->revoked, node, serial);
+	return revoked_refuses(ledger_revoked(c->ledger), node, serial);
 }
 
 bool
 certs_node_info(
 	const struct certs *c, const char *node, char serial[PKI_SERIAL_TEXT], int64_t *not_after_s)
 {
-	auto_free char *path = record_path(c, node), *pem = NULL;
-
-	return file_read(path, PEM_MAX, &pem, NULL) == 0 &&
-		pki_cert_serial(pem, serial, NULL) == 0 &&
-		pki_cert_info(pem, NULL, NULL, not_after_s, NULL) == 0;
+	return ledger_info(c->ledger, node, serial, not_after_s);
 }
 
 size_t
 certs_revoked_count(const struct certs *c)
 {
-	return revoked_count(c->revoked);
+	return revoked_count(ledger_revoked(c->ledger));
 }

@@ -1,8 +1,7 @@
 /*
  * The certificates of the hub: its CA, its own certificate under that CA, and those that it signs for nodes.
  * Everything lives under dataDir: ca.pem, ca.key, hub.pem, hub.key (keys 0600), hub.names (what hub.pem
- * was made for) nodes/<node> (the node's last certificate: the name is taken)
- * and revoked.json (see hub/revoked.h). With tls.ca
+ * was made for) and what hub/ledger.h keeps. With tls.ca
  * and tls.caKey the CA is the operator's; with tls.cert and tls.key so is the hub's certificate, which
  * must be of tls.ca, since nodes trust nothing else.
  *
@@ -17,7 +16,7 @@
 #ifndef EDGEWAY_HUB_CERTS_H
 #define EDGEWAY_HUB_CERTS_H
 
-#include "base/pki.h"
+#include "hub/ledger.h"
 
 struct ssl_ctx_st;
 struct certs;
@@ -36,6 +35,13 @@ struct certs_config {
 int certs_open(struct certs **c, const struct certs_config *config, struct err *err);
 void certs_close(struct certs **c);
 
+/* Our own CA under data_dir before it is opened: made, written, read (-ENOENT: there is none). */
+int certs_ca_new(char **ca_pem, char **ca_key, struct err *err);
+int certs_ca_save(const char *data_dir, const char *ca_pem, const char *ca_key, struct err *err);
+int certs_ca_load(const char *data_dir, char **ca_pem, char **ca_key, struct err *err);
+/* Another CA in place of our own; the hub's certificate is due then. */
+int certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err *err);
+
 const char *certs_ca_pem(const struct certs *c);
 const char *certs_ca_hash(const struct certs *c); /* sha256 of the DER, hex */
 /* Where nodes reach this hub by its own word: the addresses among tls.names and the one it listens on. At most n of them,
@@ -52,6 +58,10 @@ bool certs_renew_due(const struct certs *c, int64_t now_s);
 bool certs_taken(const struct certs *c, const char *node);
 /* The names that hold one, sorted; the caller frees each and the list. */
 size_t certs_nodes(const struct certs *c, char ***names);
+/* The two steps of certs_sign; between them nobody must get the certificate. The second is ledger_record. */
+int certs_issue(
+	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
+struct ledger *certs_ledger(const struct certs *c);
 /* Signs the request's key for `node` and remembers it. The name must be valid (hub/route.h). */
 int certs_sign(
 	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);

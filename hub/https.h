@@ -29,6 +29,7 @@ struct https_peer {
 	char *token; /* bearer */
 	char *tls_name; /* name in the server's certificate, where it is not HOST */
 	char *proxy; /* http://, https:// or socks5:// */
+	char *ns; /* namespace that is ours; not of the connection, but said where the rest is */
 };
 
 struct https_answer {

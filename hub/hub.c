@@ -7,38 +7,36 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
-#include "base/pki.h"
-#include "hub/certs.h"
+#include "hub/authority.h"
 #include "hub/doors.h"
 #include "hub/fanout.h"
 #include "hub/kubernetes.h"
 #include "hub/manifests.h"
 #include "hub/nodes.h"
-#include "hub/route.h"
-#include "hub/tokens.h"
 #include "model/cluster.h"
 #include "model/json.h"
 
-enum { PORT = 10000, HEARTBEAT_MS = 4000, RENEW_CHECK_MS = 10 * 1000, EXPLAIN_MS = 2000 };
+enum { PORT = 10000, HEARTBEAT_MS = 4000, EXPLAIN_MS = 2000, AGAIN_MS = 10 * 1000 };
 
 struct hub {
 	struct loop *loop;
-	struct certs *certs;
-	struct tokens *tokens;
+	struct authority *authority;
 	struct cluster *cluster;
 	struct fanout *fanout;
 	struct manifests *manifests; /* one of these two is the source */
 	struct kubernetes *kubernetes;
-	struct nodes *nodes;
-	struct tunnels *tunnels;
+	struct nodes *nodes; /* NULL until the authority is ready */
+	struct tunnels *tunnels; /* takes none before */
 	struct access *access;
 	struct ways_finder *ways;
 	struct cloud *cloud;
 	struct reach *reach;
 	struct ingress *ingress;
-	struct ssl_ctx_st *tls;
-	struct timer *renew, *explain;
-	bool ready;
+	struct nodes_config nodes_config;
+	char listen_host[INET6_ADDRSTRLEN];
+	struct timer *again; /* tries to listen again */
+	struct timer *explain;
+	bool ready; /* the source has been read, and nodes were told so */
 	uint64_t n_changes;
 };
 
@@ -46,12 +44,6 @@ static const char *
 or_empty(const char *s)
 {
 	return s != NULL ? s : "";
-}
-
-static int64_t
-now_s(void)
-{
-	return (int64_t)(wall_ms() / 1000);
 }
 
 /* --- from the source to the nodes ----------------------------------------- */
@@ -116,31 +108,7 @@ on_explain(void *arg)
 	kube_events_end(events);
 }
 
-/* --- certificates --------------------------------------------------------- */
-
-static void
-on_renew(void *arg)
-{
-	struct hub *hub = arg;
-	struct ssl_ctx_st *ctx = NULL;
-	struct err err = {0};
-	int rc;
-
-	if (!certs_renew_due(hub->certs, now_s()))
-		return;
-	rc = certs_server_ctx(hub->certs, now_s(), &ctx, &err);
-	if (rc == 0 && (rc = nodes_renew(hub->nodes, ctx)) < 0)
-		err_set(&err, rc, "%s", strerror(-rc));
-	if (rc < 0) {
-		log_limited(LOG_LEVEL_ERROR, 1, "hub",
-			"the hub's certificate cannot be renewed: %s", err.text);
-		pki_ctx_free(&ctx);
-		return;
-	}
-	tunnels_renew(hub->tunnels, ctx);
-	pki_ctx_free(&hub->tls);
-	hub->tls = ctx;
-}
+/* --- nodes --------------------------------------------------------------------- */
 
 /* The host part of the listen address for the certificate; "" when it is any. */
 static const char *
@@ -155,21 +123,96 @@ listen_host(const struct addr *a, char to[INET6_ADDRSTRLEN])
 }
 
 static int
-start_certs(struct hub *hub, const struct hub_config *config, const struct addr *listen,
+start_nodes(struct hub *hub, struct err *err)
+{
+	struct nodes_config *config = &hub->nodes_config;
+	char text[ADDR_TEXT_MAX];
+	struct addr addr;
+	int rc;
+
+	hub->ready = source_ready(hub);
+	config->ready = hub->ready;
+	config->tls = authority_tls(hub->authority);
+	config->certs = authority_certs(hub->authority);
+	config->tokens = authority_tokens(hub->authority);
+	config->share = authority_share(hub->authority);
+	config->tunnels = hub->tunnels;
+	tunnels_renew(hub->tunnels, config->tls);
+	if ((rc = nodes_start(&hub->nodes, hub->loop, config, err)) < 0)
+		return rc;
+	addr = nodes_addr(hub->nodes);
+	log_info("hub", "serving listen=%s services=%zu ca=%s", addr_text(&addr, text),
+		fanout_count(hub->fanout), certs_ca_hash(config->certs));
+	return 0;
+}
+
+static void
+on_authority_ready(void *arg)
+{
+	struct hub *hub = arg;
+	struct err err = {0};
+
+	if (start_nodes(hub, &err) < 0) {
+		log_error("hub", "nodes cannot be served, trying again in 10 s: %s", err.text);
+		timer_start(hub->again, AGAIN_MS, 0);
+	}
+}
+
+static int
+on_renewed(void *arg, struct ssl_ctx_st *tls)
+{
+	struct hub *hub = arg;
+
+	int rc = hub->nodes != NULL ? nodes_renew(hub->nodes, tls) : 0;
+
+	if (rc == 0) {
+		hub->nodes_config.tls = tls;
+		tunnels_renew(hub->tunnels, tls);
+	}
+	return rc;
+}
+
+static void
+on_revoked(void *arg)
+{
+	struct hub *hub = arg;
+
+	if (hub->nodes != NULL)
+		nodes_check(hub->nodes);
+	tunnels_check(hub->tunnels);
+}
+
+static void
+on_ca_changed(void *arg)
+{
+	struct hub *hub = arg;
+
+	if (hub->nodes != NULL)
+		nodes_again(hub->nodes, "the hub's CA changed, connect again");
+}
+
+static int
+start_authority(struct hub *hub, const struct hub_config *config, const struct addr *listen,
 	struct err *err)
 {
-	char host[INET6_ADDRSTRLEN];
-	const struct certs_config certs = {
-		.data_dir = config->data_dir,
-		.cert = or_empty(config->cert),
-		.key = or_empty(config->key),
-		.ca = or_empty(config->ca),
-		.ca_key = or_empty(config->ca_key),
-		.names = config->names,
-		.listen = listen_host(listen, host),
-		.node_life_s = config->node_life_s,
+	struct authority_config authority = {
+		.certs =
+			{
+				.data_dir = config->data_dir,
+				.cert = or_empty(config->cert),
+				.key = or_empty(config->key),
+				.ca = or_empty(config->ca),
+				.ca_key = or_empty(config->ca_key),
+				.names = config->names,
+				.listen = listen_host(listen, hub->listen_host),
+				.node_life_s = config->node_life_s,
+			},
+		.ready = on_authority_ready,
+		.renewed = on_renewed,
+		.revoked = on_revoked,
+		.ca_changed = on_ca_changed,
+		.arg = hub,
 	};
-	auto_free char *path = xasprintf("%s/tokens.json", config->data_dir);
 	int rc = mkdir_p(config->data_dir, 0700);
 
 	if (rc < 0)
@@ -177,10 +220,15 @@ start_certs(struct hub *hub, const struct hub_config *config, const struct addr 
 			"cannot make the data folder %s: %s; set dataDir to a folder that can be "
 			"written",
 			config->data_dir, strerror(-rc));
-	if ((rc = certs_open(&hub->certs, &certs, err)) < 0 ||
-		(rc = certs_server_ctx(hub->certs, now_s(), &hub->tls, err)) < 0)
-		return rc;
-	return tokens_open(&hub->tokens, path, err);
+	if (hub->kubernetes != NULL && !config->kubernetes_alone) {
+		authority.api = kubernetes_api(hub->kubernetes);
+		authority.ns = or_empty(config->kubernetes_namespace);
+		if (authority.ns[0] == '\0')
+			authority.ns = kube_api_namespace(authority.api);
+		if (authority.ns[0] == '\0')
+			authority.ns = "edgeway";
+	}
+	return authority_start(&hub->authority, hub->loop, &authority, err);
 }
 
 /* --- start and stop ------------------------------------------------------- */
@@ -190,7 +238,7 @@ refuses(void *arg, const char *node, const char *serial)
 {
 	const struct hub *hub = arg;
 
-	return certs_refuses(hub->certs, node, serial);
+	return certs_refuses(authority_certs(hub->authority), node, serial);
 }
 
 static void
@@ -199,7 +247,6 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms)
 	struct rlimit limit = {.rlim_cur = 1024};
 	struct tunnels_setup setup = {
 		.loop = hub->loop,
-		.tls = hub->tls,
 		.heartbeat_ms = heartbeat_ms,
 		.refuses = refuses,
 		.arg = hub,
@@ -215,7 +262,9 @@ at_edge(void *arg, const char *node)
 {
 	const struct hub *hub = arg;
 
-	return tunnels_have(hub->tunnels, node) || certs_taken(hub->certs, node);
+	const struct certs *certs = authority_certs(hub->authority);
+
+	return tunnels_have(hub->tunnels, node) || (certs != NULL && certs_taken(certs, node));
 }
 
 static bool
@@ -285,40 +334,29 @@ start_source(struct hub *hub, const struct hub_config *config, struct err *err)
 static int
 start(struct hub *hub, const struct hub_config *config, struct err *err)
 {
-	struct nodes_config nodes = {
+	const char *domain = or_empty(config->cluster_domain);
+	int rc;
+
+	hub->nodes_config = (struct nodes_config){
 		.heartbeat_ms = config->heartbeat_ms > 0 ? config->heartbeat_ms : HEARTBEAT_MS,
-		.cluster_domain = or_empty(config->cluster_domain),
+		.cluster_domain = domain[0] != '\0' ? domain : "cluster.local",
 		.fanout = hub->fanout,
 		.cluster = hub->cluster,
 	};
-	char text[ADDR_TEXT_MAX];
-	struct addr addr;
-	int rc = addr_parse(&nodes.listen, config->listen, PORT, err);
-
-	if (rc < 0)
+	if ((rc = addr_parse(&hub->nodes_config.listen, config->listen, PORT, err)) < 0)
 		return err_wrap(err, rc, "listen");
-	if ((rc = start_certs(hub, config, &nodes.listen, err)) < 0 ||
-		(rc = start_source(hub, config, err)) < 0)
+	hub->again = timer_new(hub->loop, on_authority_ready, hub);
+	start_tunnels(hub, hub->nodes_config.heartbeat_ms);
+	if ((rc = start_source(hub, config, err)) < 0 ||
+		(rc = start_authority(hub, config, &hub->nodes_config.listen, err)) < 0)
 		return rc;
-	if (nodes.cluster_domain[0] == '\0')
-		nodes.cluster_domain = "cluster.local";
-	hub->ready = source_ready(hub);
-	nodes.ready = hub->ready;
-	nodes.tls = hub->tls;
-	nodes.certs = hub->certs;
-	nodes.tokens = hub->tokens;
-	start_tunnels(hub, nodes.heartbeat_ms);
-	nodes.tunnels = hub->tunnels;
-	if ((rc = nodes_start(&hub->nodes, hub->loop, &nodes, err)) < 0 ||
-		(rc = start_ingress(hub, &config->ways_in, nodes.cluster_domain, err)) < 0)
+	if (authority_ready(hub->authority) && (rc = start_nodes(hub, err)) < 0)
 		return rc;
-	hub->renew = timer_new(hub->loop, on_renew, hub);
-	timer_start(hub->renew, RENEW_CHECK_MS, RENEW_CHECK_MS);
+	rc = start_ingress(hub, &config->ways_in, hub->nodes_config.cluster_domain, err);
+	if (rc < 0)
+		return rc;
 	hub->explain = timer_new(hub->loop, on_explain, hub);
 	timer_start(hub->explain, EXPLAIN_MS, EXPLAIN_MS);
-	addr = nodes_addr(hub->nodes);
-	log_info("hub", "serving listen=%s services=%zu ca=%s", addr_text(&addr, text),
-		fanout_count(hub->fanout), certs_ca_hash(hub->certs));
 	return 0;
 }
 
@@ -352,10 +390,8 @@ hub_stop(struct hub **out)
 
 	if (hub == NULL)
 		return;
-	timer_free(&hub->renew);
+	timer_free(&hub->again);
 	timer_free(&hub->explain);
-	manifests_stop(&hub->manifests);
-	kubernetes_stop(&hub->kubernetes);
 	nodes_stop(&hub->nodes);
 	ingress_free(&hub->ingress);
 	reach_free(&hub->reach);
@@ -363,11 +399,11 @@ hub_stop(struct hub **out)
 	ways_free(&hub->ways);
 	access_free(&hub->access);
 	tunnels_free(&hub->tunnels);
+	authority_stop(&hub->authority);
+	manifests_stop(&hub->manifests);
+	kubernetes_stop(&hub->kubernetes);
 	fanout_free(&hub->fanout);
 	cluster_free(&hub->cluster);
-	tokens_close(&hub->tokens);
-	certs_close(&hub->certs);
-	pki_ctx_free(&hub->tls);
 	free(hub);
 }
 
@@ -376,13 +412,25 @@ hub_stop(struct hub **out)
 bool
 hub_ready(const struct hub *hub)
 {
-	return hub->ready;
+	return hub->ready && hub->nodes != NULL;
+}
+
+const char *
+hub_waits(const struct hub *hub)
+{
+	const char *why = authority_waits(hub->authority);
+
+	if (why[0] != '\0')
+		return why;
+	if (!hub->ready)
+		return "the source has not been read yet";
+	return hub->nodes == NULL ? "the address of `listen` cannot be used, see the log" : "";
 }
 
 struct addr
 hub_addr(const struct hub *hub)
 {
-	return nodes_addr(hub->nodes);
+	return hub->nodes != NULL ? nodes_addr(hub->nodes) : hub->nodes_config.listen;
 }
 
 void
@@ -392,13 +440,13 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		(double)fanout_count(hub->fanout));
 	metric_counter(m, "edgeway_hub_service_changes_total", "Changes of service views.", NULL,
 		hub->n_changes);
-	metric_gauge(m, "edgeway_hub_tokens", "Tokens that have not been removed.", NULL,
-		(double)tokens_count(hub->tokens));
+	authority_metrics(hub->authority, m);
 	if (hub->manifests != NULL)
 		manifests_metrics(hub->manifests, m);
 	else
 		kubernetes_metrics(hub->kubernetes, m);
-	nodes_metrics(hub->nodes, m);
+	if (hub->nodes != NULL)
+		nodes_metrics(hub->nodes, m);
 	tunnels_metrics(hub->tunnels, m);
 	ingress_metrics(hub->ingress, m);
 	reach_metrics(hub->reach, m);
@@ -437,16 +485,27 @@ add_services(const struct hub *hub, struct buf *out)
 	}
 }
 
+static void
+add_nodes(const struct hub *hub, bool certificates, struct buf *out)
+{
+	if (hub->nodes != NULL)
+		nodes_state(hub->nodes, certificates, out);
+	else
+		buf_adds(out, "[]");
+}
+
 void
 hub_state(const struct hub *hub, struct buf *out)
 {
-	buf_printf(out, "{\"ca\":\"%s\",\"source\":", certs_ca_hash(hub->certs));
+	buf_adds(out, "{");
+	authority_state(hub->authority, out);
+	buf_adds(out, ",\"source\":");
 	if (hub->manifests != NULL)
 		manifests_state(hub->manifests, out);
 	else
 		kubernetes_state(hub->kubernetes, out);
 	buf_adds(out, ",\"nodes\":");
-	nodes_state(hub->nodes, false, out);
+	add_nodes(hub, false, out);
 	buf_adds(out, ",\"tunnels\":");
 	tunnels_state(hub->tunnels, out);
 	buf_adds(out, ",\"visits\":");
@@ -460,7 +519,7 @@ void
 hub_nodes(const struct hub *hub, struct buf *out)
 {
 	buf_adds(out, "{\"nodes\":");
-	nodes_state(hub->nodes, true, out);
+	add_nodes(hub, true, out);
 	buf_adds(out, "}\n");
 }
 
@@ -472,64 +531,40 @@ hub_tunnels(const struct hub *hub, struct buf *out)
 	buf_adds(out, "}\n");
 }
 
-/* --- tokens --------------------------------------------------------------- */
+/* --- tokens and nodes ------------------------------------------------------- */
 
 int
 hub_token_create(
 	struct hub *hub, const char *node, uint64_t ttl_s, struct buf *out, struct err *err)
 {
-	char secret[TOKEN_SECRET_LEN + 1];
-	int rc;
-
-	if (!certs_can_sign(hub->certs))
-		return err_set(err, ENOTSUP,
-			"this hub signs no certificates: tls.ca is set and tls.caKey is not");
-	if (node[0] != '\0' && !node_name_ok(node))
-		return err_set(err, EINVAL,
-			"\"%.80s\" cannot be the name of a node: a-z, 0-9, '-' and '.' only", node);
-	rc = tokens_create(hub->tokens, node, ttl_s, now_s(), secret, err);
-	if (rc < 0)
-		return rc;
-	log_info("hub", "token made id=%.*s node=%s ttl_s=%llu", TOKEN_ID_LEN, secret,
-		node[0] != '\0' ? node : "(any)", (unsigned long long)ttl_s);
-	buf_printf(out, "%s.%s", certs_ca_hash(hub->certs), secret);
-	return 0;
+	return authority_token_create(hub->authority, node, ttl_s, out, err);
 }
 
 void
 hub_token_list(const struct hub *hub, struct buf *out)
 {
-	buf_adds(out, "{\"tokens\":");
-	tokens_list(hub->tokens, now_s(), out);
-	buf_adds(out, "}\n");
+	authority_token_list(hub->authority, out);
 }
 
 int
 hub_token_revoke(struct hub *hub, const char *id, struct err *err)
 {
-	int rc = tokens_revoke(hub->tokens, id, err);
-
-	if (rc == 0)
-		log_info("hub", "token revoked id=%s", id);
-	return rc;
+	return authority_token_revoke(hub->authority, id, err);
 }
-
-/* --- nodes ---------------------------------------------------------------- */
 
 int
 hub_node_revoke(struct hub *hub, const char *node, struct err *err)
 {
-	unsigned ended;
-	int rc;
+	int rc = authority_node_revoke(hub->authority, node, err);
+	unsigned ended = 0;
 
-	if (!node_name_ok(node))
-		return err_set(err, EINVAL, "\"%.80s\" cannot be the name of a node", node);
-	if ((rc = certs_revoke(hub->certs, node, now_s(), err)) < 0)
-		return rc;
-	ended = nodes_revoked(hub->nodes, node) + tunnels_revoked(hub->tunnels, node);
-	if ((rc = tokens_revoke_node(hub->tokens, node, err)) < 0)
-		err_wrap(err, rc,
-			"the certificates are revoked, the tokens made for the node are not");
-	log_info("hub", "node revoked node=%s connections=%u tokens=%d", node, ended, MAX(rc, 0));
+	if (hub->nodes == NULL)
+		return MIN(rc, 0);
+	if (rc >= 0) {
+		ended = nodes_revoked(hub->nodes, node) + tunnels_revoked(hub->tunnels, node);
+		log_info("hub", "node revoked node=%s connections=%u tokens=%d", node, ended, rc);
+	} else {
+		on_revoked(hub); /* the certificates may be revoked all the same */
+	}
 	return MIN(rc, 0);
 }

@@ -35,6 +35,8 @@ struct hub_config {
 	const char *manifests; /* folder; it may appear later; "": Kubernetes */
 	const char *kubeconfig; /* of Kubernetes; "": in-cluster */
 	uint64_t kubernetes_silence_ms; /* of its watches; 0: the default */
+	bool kubernetes_alone; /* CA, tokens and revocations are not shared by Secrets */
+	const char *kubernetes_namespace; /* of these Secrets; "": of the pod or the kubeconfig */
 	const char *data_dir; /* made when missing */
 	const char *cert, *key, *ca, *ca_key; /* PEM files of the operator's own, see hub/certs.h */
 	const char *const *names; /* more names for the hub's certificate, ended by NULL */
@@ -50,8 +52,10 @@ void hub_stop(struct hub **hub);
 /* Nodes get no new streams; `done` once the last has ended, not from within this call. */
 void hub_drain(struct hub *hub, void (*done)(void *arg), void *arg);
 
-/* Has the source been read? Nodes are told nothing before. */
+/* Has the source been read, and can nodes come? They are told nothing before. */
 bool hub_ready(const struct hub *hub);
+/* What it waits for, "" when it is ready. */
+const char *hub_waits(const struct hub *hub);
 struct addr hub_addr(const struct hub *hub); /* where it listens */
 void hub_metrics(const struct hub *hub, struct metrics *m);
 /* An object with services, source, nodes, certificates. */

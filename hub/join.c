@@ -13,6 +13,10 @@ struct join {
 	char *node, *secret;
 	bool renews; /* the connection shows a certificate of this very name */
 	bool answered;
+	/* Signed, and waiting for the other replicas to know. */
+	struct share_claim *claim;
+	bool exclusive;
+	char *cert, *parent;
 };
 
 static int64_t
@@ -45,7 +49,9 @@ on_timeout(void *arg)
 {
 	struct join *j = arg;
 
-	ws_close(j->conn, 1008, "no certificate request came");
+	ws_close(j->conn, 1008,
+		j->claim != NULL ? "the hub's API server does not answer"
+				 : "no certificate request came");
 }
 
 struct join *
@@ -71,9 +77,13 @@ join_free(struct join **out)
 
 	if (j == NULL)
 		return;
+	if (j->config.share != NULL)
+		share_unclaim(j->config.share, &j->claim);
 	timer_free(&j->timer);
 	free(j->node);
 	free(j->secret);
+	free(j->cert);
+	free(j->parent);
 	free(j);
 }
 
@@ -148,8 +158,65 @@ read_request(struct request *r, const char *json, size_t len, struct err *err)
 	return rc;
 }
 
+/* With the answer, the conversation is over. */
+static void
+hand_out(struct join *j)
+{
+	auto_buf struct buf c;
+
+	buf_init(&c, BUF_UNLIMITED);
+	buf_adds(&c, "{\"cert\":");
+	json_add_text(&c, j->cert);
+	buf_adds(&c, ",\"ca\":");
+	json_add_text(&c, certs_ca_pem(j->config.certs));
+	buf_adds(&c, "}");
+	j->config.stats->issued++;
+	log_info("hub", "node joined node=%s peer=%s renewed=%s", j->node, ws_peer_addr(j->conn),
+		j->renews ? "yes" : "no");
+	answer(j, OP_RESPONSE, j->parent, &c);
+}
+
+static void
+on_claimed(void *arg, int rc, const char *why)
+{
+	struct join *j = arg;
+	struct err err = {0};
+
+	j->claim = NULL;
+	if (j->answered)
+		return;
+	if (rc < 0)
+		err_set(&err, rc, "the name cannot be given: %.300s", why);
+	else if (j->exclusive)
+		rc = ledger_record(certs_ledger(j->config.certs), j->node, j->cert, &err);
+	if (rc < 0)
+		refuse(j, j->parent, err.text);
+	else
+		hand_out(j);
+}
+
+/* Where there are replicas the certificate waits until they know, in the case of a name that a token for any
+ * name gets until it is sure that none of them has given it. */
 static int
-sign(struct join *j, const struct envelope *e, char **cert, struct err *err)
+sign(struct join *j, const char *csr, struct err *err)
+{
+	struct roll_entry entry;
+	int rc = certs_issue(j->config.certs, j->node, csr, &j->cert, err);
+
+	j->exclusive = j->config.share != NULL && !j->renews &&
+		tokens_serves_any(j->config.tokens, j->secret);
+	if (rc == 0 && !j->exclusive)
+		rc = ledger_record(certs_ledger(j->config.certs), j->node, j->cert, err);
+	if (rc == 0)
+		rc = ledger_entry(&entry, j->cert, err);
+	if (rc == 0 && j->config.share != NULL)
+		j->claim =
+			share_claim(j->config.share, j->node, &entry, j->exclusive, on_claimed, j);
+	return rc;
+}
+
+static int
+take_request(struct join *j, const struct envelope *e, struct err *err)
 {
 	auto_free char *want = xasprintf("certificate/%s", j->node);
 	struct request r = {0};
@@ -157,6 +224,8 @@ sign(struct join *j, const struct envelope *e, char **cert, struct err *err)
 
 	if (e->operation != OP_INSERT || strcmp(e->resource, want) != 0)
 		return err_set(err, EBADMSG, "expected insert %s", want);
+	if (j->cert != NULL)
+		return err_set(err, EBADMSG, "one request is enough");
 	/* Again, now that it counts: two strangers may have come with one name, or the token has gone. */
 	if (!j->renews &&
 		(rc = tokens_check(j->config.tokens, j->secret, j->node,
@@ -164,7 +233,7 @@ sign(struct join *j, const struct envelope *e, char **cert, struct err *err)
 		return err_wrap(err, rc, "not allowed any more");
 	rc = read_request(&r, e->content, e->content_len, err);
 	if (rc == 0)
-		rc = certs_sign(j->config.certs, j->node, r.csr, cert, err);
+		rc = sign(j, r.csr, err);
 	free(r.csr);
 	return rc;
 }
@@ -172,13 +241,10 @@ sign(struct join *j, const struct envelope *e, char **cert, struct err *err)
 void
 join_text(struct join *j, const char *text, size_t len)
 {
-	auto_free char *cert = NULL;
-	auto_buf struct buf c;
 	struct envelope e;
 	struct err err = {0};
 	int rc;
 
-	buf_init(&c, BUF_UNLIMITED);
 	if (j->answered)
 		return;
 	rc = envelope_parse(&e, text, len, &err);
@@ -186,19 +252,12 @@ join_text(struct join *j, const char *text, size_t len)
 		refuse(j, "", err.text);
 		return;
 	}
-	if (rc < 0 || sign(j, &e, &cert, &err) < 0) {
+	if (rc < 0 || take_request(j, &e, &err) < 0) {
 		refuse(j, e.id, err.text);
-		envelope_fini(&e);
-		return;
+	} else {
+		j->parent = xstrdup(e.id);
+		if (j->claim == NULL)
+			hand_out(j);
 	}
-	buf_adds(&c, "{\"cert\":");
-	json_add_text(&c, cert);
-	buf_adds(&c, ",\"ca\":");
-	json_add_text(&c, certs_ca_pem(j->config.certs));
-	buf_adds(&c, "}");
-	j->config.stats->issued++;
-	log_info("hub", "node joined node=%s peer=%s renewed=%s", j->node, ws_peer_addr(j->conn),
-		j->renews ? "yes" : "no");
-	answer(j, OP_RESPONSE, e.id, &c);
 	envelope_fini(&e);
 }

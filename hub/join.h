@@ -11,6 +11,7 @@
 
 #include "base/ws.h"
 #include "hub/certs.h"
+#include "hub/share.h"
 #include "hub/tokens.h"
 
 enum { JOIN_TIMEOUT_MS = 10000, JOIN_CSR_MAX = 16384 };
@@ -23,6 +24,7 @@ struct join_config {
 	struct loop *loop;
 	struct certs *certs;
 	struct tokens *tokens;
+	struct share *share; /* NULL: no replicas */
 	struct join_stats *stats;
 };
 

@@ -84,6 +84,12 @@ kube_api_server(const struct kube_api *api)
 }
 
 const char *
+kube_api_namespace(const struct kube_api *api)
+{
+	return api->peer.ns;
+}
+
+const char *
 kube_api_problem(const struct kube_api *api)
 {
 	return api->problem;

@@ -21,6 +21,8 @@ int kube_api_open(
 void kube_api_close(struct kube_api **api);
 struct https_request *kube_api_start(struct kube_api *api, const struct https_call *call);
 const char *kube_api_server(const struct kube_api *api);
+/* The namespace of the pod, or of the kubeconfig's context; "" when none is said. */
+const char *kube_api_namespace(const struct kube_api *api);
 /* Why the credentials in use may be old; "". */
 const char *kube_api_problem(const struct kube_api *api);
 

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/base64.h"
 #include "base/sock.h"
 #include "base/tree.h"
 
@@ -33,6 +34,7 @@ kubeconfig_peer_fini(struct https_peer *peer)
 	free(peer->token);
 	free(peer->tls_name);
 	free(peer->proxy);
+	free(peer->ns);
 	*peer = (struct https_peer){0};
 }
 
@@ -128,6 +130,9 @@ read_pod(struct https_peer *peer, struct err *err)
 		return err_wrap(err, rc,
 			"the service account of this pod (automountServiceAccountToken must not be "
 			"false)");
+	/* Trouble with it is no error: whoever needs the namespace says so. */
+	if (read_text(KUBECONFIG_POD_FOLDER "/namespace", &peer->ns, NULL) == 0)
+		peer->ns[strcspn(peer->ns, " \t\r\n")] = '\0';
 	return check_token(peer->token, token, err);
 }
 
@@ -143,45 +148,6 @@ static int printf_like(3, 4)
 	vsnprintf(what, sizeof what, fmt, ap);
 	va_end(ap);
 	return err_set(r->err, EINVAL, "%.200s:%u: %s", r->path, at != NULL ? at->line : 1, what);
-}
-
-static int
-base64_digit(char c)
-{
-	static const char digits[] =
-		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-	const char *at = c != '\0' ? strchr(digits, c) : NULL;
-
-	return at != NULL ? (int)(at - digits) : -1;
-}
-
-/* RFC 4648 section 4, blanks allowed; NULL when it is none, or holds NUL. */
-static char *
-base64_text(const char *in)
-{
-	char *out = xmalloc(strlen(in) + 1);
-	size_t n = 0;
-	unsigned bits = 0, n_bits = 0;
-
-	for (; *in != '\0' && *in != '='; in++) {
-		int digit = base64_digit(*in);
-
-		if (strchr(" \t\r\n", *in) != NULL)
-			continue;
-		if (digit < 0)
-			break;
-		bits = bits << 6 | (unsigned)digit;
-		n_bits += 6;
-		if (n_bits >= 8) {
-			n_bits -= 8;
-			out[n++] = (char)(bits >> n_bits & 0xff);
-		}
-	}
-	out[n] = '\0';
-	if (in[strspn(in, "= \t\r\n")] == '\0' && n > 0 && strlen(out) == n)
-		return out;
-	free(out);
-	return NULL;
 }
 
 /* The PEM text of KEY-data (base64 in place), else of the file that KEY names, into *to. */
@@ -333,6 +299,8 @@ read_file(const struct reading *r, const struct tree_node *top)
 			tree_text(tree_get(context, "cluster"), ""));
 	if ((rc = take_cluster(r, cluster)) < 0)
 		return rc;
+	free(r->peer->ns);
+	r->peer->ns = xstrdup(tree_text(tree_get(context, "namespace"), ""));
 	name = tree_text(tree_get(context, "user"), "");
 	user = find_named(top, "users", "user", name);
 	if (user == NULL && name[0] != '\0')
@@ -376,6 +344,7 @@ kubeconfig_read(struct https_peer *peer, const char *path, struct err *err)
 		.token = xstrdup(""),
 		.tls_name = xstrdup(""),
 		.proxy = xstrdup(""),
+		.ns = xstrdup(""),
 	};
 	rc = path[0] == '\0' ? read_pod(peer, err) : read_path(peer, path, err);
 	if (rc < 0)

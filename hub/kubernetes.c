@@ -167,6 +167,12 @@ kubernetes_events(struct kubernetes *k)
 	return k->ready ? k->events : NULL;
 }
 
+struct kube_api *
+kubernetes_api(const struct kubernetes *k)
+{
+	return k->api;
+}
+
 /* --- telling ------------------------------------------------------------------------ */
 
 void

@@ -40,6 +40,8 @@ void kubernetes_stop(struct kubernetes **k);
 bool kubernetes_ready(const struct kubernetes *k);
 /* What is said of the Services on themselves, see hub/kube_events.h: NULL before everything is read. */
 struct kube_events *kubernetes_events(struct kubernetes *k);
+/* For other requests to the same server; until kubernetes_stop. */
+struct kube_api *kubernetes_api(const struct kubernetes *k);
 /* {"server":..,"ready":..,"problem":..,"services":{..},"endpointslices":{..},...} */
 void kubernetes_state(const struct kubernetes *k, struct buf *out);
 void kubernetes_metrics(const struct kubernetes *k, struct metrics *to);

@@ -1,11 +1,13 @@
 noinst_LIBRARIES += hub/libhub.a
 hub_libhub_a_SOURCES = \
 	hub/access.c hub/access.h \
+	hub/authority.c hub/authority.h \
 	hub/certs.c hub/certs.h \
 	hub/claims.c hub/claims.h \
 	hub/cloud.c hub/cloud.h \
 	hub/doors.c hub/doors.h \
 	hub/fanout.c hub/fanout.h \
+	hub/follow.c hub/follow.h \
 	hub/hello.c hub/hello.h \
 	hub/https.c hub/https.h \
 	hub/hub.c hub/hub.h \
@@ -15,6 +17,7 @@ hub_libhub_a_SOURCES = \
 	hub/kube_events.c hub/kube_events.h \
 	hub/kubeconfig.c hub/kubeconfig.h \
 	hub/kubernetes.c hub/kubernetes.h \
+	hub/ledger.c hub/ledger.h \
 	hub/listen.c hub/listen.h \
 	hub/manifest_file.c hub/manifest_file.h \
 	hub/manifests.c hub/manifests.h \
@@ -26,10 +29,13 @@ hub_libhub_a_SOURCES = \
 	hub/reach.c hub/reach.h \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
 	hub/revoked.c hub/revoked.h \
+	hub/roll.c hub/roll.h \
 	hub/route.c hub/route.h \
-	hub/talk.c hub/talk.h \
+	hub/secret.c hub/secret.h \
+	hub/share.c hub/share.h \
 	hub/sight.c hub/sight.h \
 	hub/split.c hub/split.h \
+	hub/talk.c hub/talk.h \
 	hub/tokens.c hub/tokens.h \
 	hub/tunnels.c hub/tunnels.h \
 	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_http.c \
@@ -51,6 +57,7 @@ HUB_TESTS = \
 	tests/unit/nodes_test \
 	tests/unit/peek_test \
 	tests/unit/reflector_test \
+	tests/unit/share_test \
 	tests/unit/split_test \
 	tests/unit/tokens_test \
 	tests/unit/ways_test
@@ -78,10 +85,12 @@ tests_unit_peek_test_SOURCES = tests/unit/peek_test.c tests/unit/tunnel_bed.c te
 tests_unit_peek_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_reflector_test_SOURCES = tests/unit/reflector_test.c tests/unit/api_bed.c tests/unit/api_bed.h
 tests_unit_reflector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_share_test_SOURCES = tests/unit/share_test.c
+tests_unit_share_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_split_test_SOURCES = tests/unit/split_test.c
 tests_unit_split_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c
 tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif
 EXTRA_DIST += tests/data/kubernetes tests/apiserver/objects.py tests/apiserver/server.py tests/apiserver/store.py \
-	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_kubernetes.py
+	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_kubernetes.py tests/net/test_replicas.py

@@ -17,6 +17,7 @@ enum { ADDRESSES_MAX = 4 }; /* that a node remembers */
 /* One connection that was let in: a talk or a join. */
 struct peer {
 	struct peer *next, **at;
+	struct ws_conn *conn;
 	struct talk *talk;
 	struct join *join;
 };
@@ -163,6 +164,7 @@ on_open(void *arg, struct ws_conn *c)
 	if (route_parse(&route, ws_path(c)) < 0)
 		return; /* was let in: cannot be */
 	p = xcalloc(1, sizeof *p);
+	p->conn = c;
 	if (route.kind == ROUTE_EVENTS)
 		p->talk = start_talk(n, c, route.node);
 	else
@@ -258,11 +260,37 @@ on_socket(void *arg, int fd)
 	return true;
 }
 
+void
+nodes_again(struct nodes *n, const char *why)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (p->talk != NULL && !talk_ended(p->talk))
+			talk_end(p->talk, 1012, why);
+	}
+}
+
+void
+nodes_check(struct nodes *n)
+{
+	int64_t now_s = (int64_t)(wall_ms() / 1000);
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (p->talk == NULL || talk_ended(p->talk))
+			continue;
+		if (certs_refuses(n->config.certs, talk_node(p->talk), ws_peer_serial(p->conn)))
+			talk_end(p->talk, 4003, "the certificate of this node was revoked");
+		else if (ws_peer_expires(p->conn) <= now_s)
+			talk_end(p->talk, 4004, "the certificate of this connection has expired");
+	}
+}
+
 static void
 on_tick(void *arg)
 {
 	struct nodes *n = arg;
 	uint64_t now = mono_ms();
+
+	nodes_check(n);
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
 		if (p->talk != NULL)
@@ -310,7 +338,8 @@ nodes_start(
 	n->config = *config;
 	n->config.cluster_domain = xstrdup(config->cluster_domain);
 	n->loop = loop;
-	n->join = (struct join_config){loop, config->certs, config->tokens, &n->join_stats};
+	n->join = (struct join_config){
+		loop, config->certs, config->tokens, config->share, &n->join_stats};
 	n->tick = timer_new(loop, on_tick, n);
 	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);
 	n->peek = peek_new(loop, ws.handshakes_max, on_known, n);

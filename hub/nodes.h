@@ -31,6 +31,7 @@ struct nodes_config {
 	struct certs *certs;
 	struct tokens *tokens;
 	struct tunnels *tunnels; /* what asks for one by ALPN goes there */
+	struct share *share; /* NULL: no replicas */
 	bool ready;
 };
 
@@ -46,6 +47,10 @@ void nodes_refresh(struct nodes *n);
 struct addr nodes_addr(const struct nodes *n); /* where it listens */
 /* The node's certificates are refused from now on: ends what they opened. How many connections. */
 unsigned nodes_revoked(struct nodes *n, const char *node);
+/* Ends all connections: nodes come again, each after a random while. */
+void nodes_again(struct nodes *n, const char *why);
+/* Ends the connections whose certificates have expired or are refused. Also from time to time by itself. */
+void nodes_check(struct nodes *n);
 size_t nodes_connected(const struct nodes *n);
 /* [{"node":..,"connected":..,"address":..,"pending":..}, ...]: those connected, then those known; with serial, expires and
  * revoked of their certificates when asked, which reads a file of each. */

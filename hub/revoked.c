@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/buf.h"
 #include "base/pki.h"
 #include "base/tree.h"
 #include "model/json.h"
@@ -13,6 +12,7 @@ struct node {
 	int64_t at_s;
 	char good[REVOKED_GOOD_MAX][PKI_SERIAL_TEXT]; /* oldest first */
 	unsigned n_good;
+	int64_t n_signed; /* since then, those that are no longer in `good` as well: which list is newer */
 };
 
 struct revoked {
@@ -55,6 +55,7 @@ add_good(struct node *n, const char *serial)
 	if (n->n_good == REVOKED_GOOD_MAX)
 		memmove(n->good[0], n->good[1], sizeof n->good[0] * --n->n_good);
 	strcpy(n->good[n->n_good++], serial);
+	n->n_signed++;
 	return true;
 }
 
@@ -76,6 +77,7 @@ read_node(struct revoked *r, const struct tree_node *map, struct err *err)
 			return err_set(
 				err, EINVAL, "%s:%u: not a serial number", r->path, serial->line);
 	}
+	tree_int(tree_get(map, "signed"), 0, INT64_MAX, &n->n_signed);
 	return 0;
 }
 
@@ -146,6 +148,23 @@ revoked_close(struct revoked **out)
 	free(r);
 }
 
+void
+revoked_text(const struct revoked *r, struct buf *out)
+{
+	buf_adds(out, "{\"revoked\":[");
+	for (size_t i = 0; i < r->n; i++) {
+		const struct node *n = &r->all[i];
+
+		buf_printf(out, "%s\n{\"node\":", i > 0 ? "," : "");
+		json_add_text(out, n->name);
+		buf_printf(out, ",\"at\":%lld,\"good\":[", (long long)n->at_s);
+		for (unsigned k = 0; k < n->n_good; k++)
+			buf_printf(out, "%s\"%s\"", k > 0 ? "," : "", n->good[k]);
+		buf_printf(out, "],\"signed\":%lld}", (long long)n->n_signed);
+	}
+	buf_adds(out, "]}\n");
+}
+
 static int
 save(const struct revoked *r, struct err *err)
 {
@@ -153,18 +172,7 @@ save(const struct revoked *r, struct err *err)
 	int rc;
 
 	buf_init(&b, BUF_UNLIMITED);
-	buf_adds(&b, "{\"revoked\":[");
-	for (size_t i = 0; i < r->n; i++) {
-		const struct node *n = &r->all[i];
-
-		buf_printf(&b, "%s\n{\"node\":", i > 0 ? "," : "");
-		json_add_text(&b, n->name);
-		buf_printf(&b, ",\"at\":%lld,\"good\":[", (long long)n->at_s);
-		for (unsigned k = 0; k < n->n_good; k++)
-			buf_printf(&b, "%s\"%s\"", k > 0 ? "," : "", n->good[k]);
-		buf_adds(&b, "]}");
-	}
-	buf_adds(&b, "]}\n");
+	revoked_text(r, &b);
 	rc = file_write(r->path, buf_at(&b), buf_len(&b), 0600);
 	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", r->path, strerror(-rc)) : 0;
 }
@@ -176,8 +184,9 @@ revoked_add(struct revoked *r, const char *name, int64_t now_s, struct err *err)
 	struct node *n = use(r, name), before = *n;
 	int rc;
 
-	n->at_s = now_s;
+	n->at_s = MAX(now_s, n->at_s + 1); /* whatever the clock says: the latest one counts */
 	n->n_good = 0;
+	n->n_signed = 0;
 	rc = save(r, err);
 	if (rc == 0)
 		return 0;
@@ -205,6 +214,16 @@ revoked_sign(struct revoked *r, const char *name, const char *serial, struct err
 	return rc;
 }
 
+static bool
+is_good(const struct node *n, const char *serial)
+{
+	for (unsigned i = 0; i < n->n_good; i++) {
+		if (strcmp(n->good[i], serial) == 0)
+			return true;
+	}
+	return false;
+}
+
 bool
 revoked_refuses(const struct revoked *r, const char *name, const char *serial)
 {
@@ -212,11 +231,69 @@ revoked_refuses(const struct revoked *r, const char *name, const char *serial)
 
 	if (n == NULL)
 		return false;
-	for (unsigned i = 0; i < n->n_good; i++) {
-		if (strcmp(n->good[i], serial) == 0)
-			return false;
+	return !is_good(n, serial);
+}
+
+/* Adds those of `from` for which there is room. */
+static bool
+unite(struct node *to, const struct node *from)
+{
+	int64_t n_signed = to->n_signed;
+	bool any = false;
+
+	for (unsigned k = 0; k < from->n_good && to->n_good < REVOKED_GOOD_MAX; k++) {
+		if (!is_good(to, from->good[k]))
+			any |= add_good(to, from->good[k]);
 	}
+	to->n_signed = n_signed;
+	return any;
+}
+
+static bool
+merge_node(struct node *ours, const struct node *theirs)
+{
+	struct node before = *ours;
+
+	if (theirs->at_s < ours->at_s)
+		return false;
+	if (theirs->at_s == ours->at_s && theirs->n_signed <= ours->n_signed)
+		return unite(ours, theirs);
+	*ours = *theirs;
+	ours->name = before.name;
+	if (theirs->at_s == before.at_s)
+		unite(ours, &before);
 	return true;
+}
+
+/* What `from` has and `to` has not. */
+static bool
+merge_into(struct revoked *to, const struct revoked *from)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < from->n; i++)
+		any |= merge_node(use(to, from->all[i].name), &from->all[i]);
+	return any;
+}
+
+int
+revoked_merge(struct revoked *r, const char *text, bool *news, bool *lacks, struct err *err)
+{
+	struct revoked *theirs = xcalloc(1, sizeof *theirs);
+	int rc = 0;
+
+	theirs->path = xstrdup("revoked.json");
+	*news = *lacks = false;
+	if (text[0] != '\0')
+		rc = read_text(theirs, text, strlen(text), err);
+	if (rc == 0) {
+		*news = merge_into(r, theirs);
+		*lacks = merge_into(theirs, r);
+		if (*news)
+			rc = save(r, err);
+	}
+	revoked_close(&theirs);
+	return rc;
 }
 
 size_t

@@ -12,6 +12,7 @@
 #ifndef EDGEWAY_HUB_REVOKED_H
 #define EDGEWAY_HUB_REVOKED_H
 
+#include "base/buf.h"
 #include "base/err.h"
 
 /* Of each node so many of the newest are good: more than one, since a node may lose the newest in a crash. */
@@ -28,5 +29,10 @@ int revoked_add(struct revoked *r, const char *node, int64_t now_s, struct err *
 int revoked_sign(struct revoked *r, const char *node, const char *serial, struct err *err);
 bool revoked_refuses(const struct revoked *r, const char *node, const char *serial);
 size_t revoked_count(const struct revoked *r);
+
+/* For replicas: all of it as text, and what another one has as well; of a node the later revocation counts, of the same
+ * one every certificate signed since. *news: the other has what we did not; *lacks: and we what it has not. */
+void revoked_text(const struct revoked *r, struct buf *out);
+int revoked_merge(struct revoked *r, const char *text, bool *news, bool *lacks, struct err *err);
 
 #endif

@@ -12,6 +12,7 @@ struct token {
 	char hash[PKI_HASH_TEXT]; /* of the whole secret */
 	char *node; /* "" any */
 	int64_t expires_s;
+	bool revoked; /* remembered, so that no replica brings it back */
 };
 
 struct tokens {
@@ -59,15 +60,32 @@ read_token(struct tokens *t, const struct tree_node *n, const char *path, struct
 	memcpy(token.id, id, sizeof token.id);
 	memcpy(token.hash, hash, sizeof token.hash);
 	token.node = xstrdup(tree_text(tree_get(n, "node"), ""));
+	token.revoked = tree_bool(tree_get(n, "revoked"), false);
 	token_add(t, &token);
 	return 0;
+}
+
+static int
+read_text(struct tokens *t, const char *name, const char *text, size_t len, struct err *err)
+{
+	struct tree *tree = NULL;
+	int rc = tree_parse(&tree, name, text, len, err);
+
+	if (rc < 0)
+		return rc;
+	tree_each(tree_get(tree_document(tree, 0), "tokens"), n)
+	{
+		if ((rc = read_token(t, n, name, err)) < 0)
+			break;
+	}
+	tree_free(&tree);
+	return rc;
 }
 
 static int
 read_file(struct tokens *t, struct err *err)
 {
 	auto_free char *text = NULL;
-	struct tree *tree = NULL;
 	size_t len;
 	int rc = file_read(t->path, TOKENS_FILE_MAX, &text, &len);
 
@@ -75,15 +93,7 @@ read_file(struct tokens *t, struct err *err)
 		return 0;
 	if (rc < 0)
 		return err_set(err, rc, "cannot read %s: %s", t->path, strerror(-rc));
-	if ((rc = tree_parse(&tree, t->path, text, len, err)) < 0)
-		return rc;
-	tree_each(tree_get(tree_document(tree, 0), "tokens"), n)
-	{
-		if ((rc = read_token(t, n, t->path, err)) < 0)
-			break;
-	}
-	tree_free(&tree);
-	return rc;
+	return read_text(t, t->path, text, len, err);
 }
 
 int
@@ -113,6 +123,21 @@ tokens_close(struct tokens **out)
 	free(t);
 }
 
+void
+tokens_text(const struct tokens *t, struct buf *out)
+{
+	buf_adds(out, "{\"tokens\":[");
+	for (size_t i = 0; i < t->n; i++) {
+		const struct token *k = &t->all[i];
+
+		buf_printf(out, "%s\n{\"id\":\"%s\",\"sha256\":\"%s\",\"expires\":%lld,\"node\":",
+			i > 0 ? "," : "", k->id, k->hash, (long long)k->expires_s);
+		json_add_text(out, k->node);
+		buf_adds(out, k->revoked ? ",\"revoked\":true}" : "}");
+	}
+	buf_adds(out, "\n]}\n");
+}
+
 static int
 save(const struct tokens *t, struct err *err)
 {
@@ -120,16 +145,7 @@ save(const struct tokens *t, struct err *err)
 	int rc;
 
 	buf_init(&b, BUF_UNLIMITED);
-	buf_adds(&b, "{\"tokens\":[");
-	for (size_t i = 0; i < t->n; i++) {
-		const struct token *k = &t->all[i];
-
-		buf_printf(&b, "%s\n{\"id\":\"%s\",\"sha256\":\"%s\",\"expires\":%lld,\"node\":",
-			i > 0 ? "," : "", k->id, k->hash, (long long)k->expires_s);
-		json_add_text(&b, k->node);
-		buf_adds(&b, "}");
-	}
-	buf_adds(&b, "\n]}\n");
+	tokens_text(t, &b);
 	rc = file_write(t->path, buf_at(&b), buf_len(&b), 0600);
 	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", t->path, strerror(-rc)) : 0;
 }
@@ -203,7 +219,7 @@ tokens_check(const struct tokens *t, const char *secret, const char *node, bool 
 		return err_set(err, EACCES, "no token of this hub's form");
 	k = find_id(t, secret);
 	pki_sha256_hex(secret, TOKEN_SECRET_LEN, hash);
-	if (k == NULL || !pki_equal(k->hash, hash))
+	if (k == NULL || k->revoked || !pki_equal(k->hash, hash))
 		return err_set(err, EACCES, "unknown token id=%.*s", TOKEN_ID_LEN, secret);
 	if (k->expires_s <= now_s)
 		return err_set(err, EACCES, "token expired id=%s", k->id);
@@ -216,23 +232,25 @@ tokens_check(const struct tokens *t, const char *secret, const char *node, bool 
 	return 0;
 }
 
+bool
+tokens_serves_any(const struct tokens *t, const char *secret)
+{
+	const struct token *k = find_id(t, secret);
+
+	return k != NULL && k->node[0] == '\0';
+}
+
 int
 tokens_revoke(struct tokens *t, const char *id, struct err *err)
 {
 	struct token *k = strlen(id) == TOKEN_ID_LEN ? find_id(t, id) : NULL;
-	struct token kept;
 	int rc;
 
-	if (k == NULL)
+	if (k == NULL || k->revoked)
 		return err_set(err, ENOENT, "there is no token with the id \"%.32s\"", id);
-	kept = *k;
-	kept.node = xstrdup(k->node);
-	token_remove(t, (size_t)(k - t->all));
-	rc = save(t, err);
-	if (rc < 0)
-		token_add(t, &kept); /* still valid after a restart: say so by keeping it */
-	else
-		free(kept.node);
+	k->revoked = true;
+	if ((rc = save(t, err)) < 0)
+		k->revoked = false; /* still valid after a restart: say so by keeping it */
 	return rc;
 }
 
@@ -241,14 +259,56 @@ tokens_revoke_node(struct tokens *t, const char *node, struct err *err)
 {
 	int n = 0, rc;
 
-	for (size_t i = t->n; i-- > 0;) {
-		if (strcmp(t->all[i].node, node) != 0)
+	for (size_t i = 0; i < t->n; i++) {
+		if (t->all[i].revoked || strcmp(t->all[i].node, node) != 0)
 			continue;
-		token_remove(t, i);
+		t->all[i].revoked = true;
 		n++;
 	}
 	rc = n > 0 ? save(t, err) : 0;
 	return rc < 0 ? rc : n;
+}
+
+/* What `from` has and `to` has not. */
+static bool
+merge_into(struct tokens *to, const struct tokens *from, int64_t now_s)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < from->n; i++) {
+		const struct token *theirs = &from->all[i];
+		struct token *ours = find_id(to, theirs->id), copy = *theirs;
+
+		if (theirs->expires_s <= now_s)
+			continue;
+		if (ours == NULL) {
+			copy.node = xstrdup(theirs->node);
+			token_add(to, &copy);
+			any = true;
+		} else if (theirs->revoked && !ours->revoked) {
+			ours->revoked = true;
+			any = true;
+		}
+	}
+	return any;
+}
+
+int
+tokens_merge(
+	struct tokens *t, const char *text, int64_t now_s, bool *news, bool *lacks, struct err *err)
+{
+	struct tokens *theirs = xcalloc(1, sizeof *theirs);
+	int rc = text[0] != '\0' ? read_text(theirs, "tokens.json", text, strlen(text), err) : 0;
+
+	*news = *lacks = false;
+	if (rc == 0) {
+		*news = merge_into(t, theirs, now_s);
+		*lacks = merge_into(theirs, t, now_s);
+		if (*news)
+			rc = save(t, err);
+	}
+	tokens_close(&theirs);
+	return rc;
 }
 
 void
@@ -260,7 +320,7 @@ tokens_list(const struct tokens *t, int64_t now_s, struct buf *out)
 	for (size_t i = 0; i < t->n; i++) {
 		const struct token *k = &t->all[i];
 
-		if (k->expires_s <= now_s)
+		if (k->revoked || k->expires_s <= now_s)
 			continue;
 		buf_printf(out, "%s{\"id\":\"%s\",\"node\":", comma, k->id);
 		json_add_text(out, k->node);
@@ -275,5 +335,9 @@ tokens_list(const struct tokens *t, int64_t now_s, struct buf *out)
 size_t
 tokens_count(const struct tokens *t)
 {
-	return t->n;
+	size_t n = 0;
+
+	for (size_t i = 0; i < t->n; i++)
+		n += !t->all[i].revoked;
+	return n;
 }

@@ -20,7 +20,7 @@
 enum {
 	TOKEN_ID_LEN = 8,
 	TOKEN_SECRET_LEN = 48,
-	TOKENS_MAX = 10000,
+	TOKENS_MAX = 4000, /* what a Secret of Kubernetes holds */
 };
 
 struct tokens;
@@ -36,6 +36,8 @@ int tokens_create(struct tokens *t, const char *node, uint64_t ttl_s, int64_t no
  * made for another node; -EEXIST taken. The reason in err is for the log, it tells more than a peer should know. */
 int tokens_check(const struct tokens *t, const char *secret, const char *node, bool taken,
 	int64_t now_s, struct err *err);
+/* Is it a token for any name? Of one that tokens_check has allowed. */
+bool tokens_serves_any(const struct tokens *t, const char *secret);
 /* -ENOENT when there is none with this id. */
 int tokens_revoke(struct tokens *t, const char *id, struct err *err);
 /* Ends those that were made for the node; how many, or -errno. */
@@ -43,5 +45,11 @@ int tokens_revoke_node(struct tokens *t, const char *node, struct err *err);
 /* [{"id":"..","node":"..","expires":"2026-11-21T06:00:00Z"}, ...] */
 void tokens_list(const struct tokens *t, int64_t now_s, struct buf *out);
 size_t tokens_count(const struct tokens *t);
+
+/* For replicas: all of it as text, and what another one has as well. A token that was revoked by one of them stays so until it
+ * would have expired. *news: the other has what we did not; *lacks: and we what it has not. */
+void tokens_text(const struct tokens *t, struct buf *out);
+int tokens_merge(struct tokens *t, const char *text, int64_t now_s, bool *news, bool *lacks,
+	struct err *err);
 
 #endif

@@ -336,10 +336,9 @@ tunnels_renew(struct tunnels *t, struct ssl_ctx_st *tls)
 
 /* --- certificates ------------------------------------------------------------------------------------ */
 
-static void
-on_sweep(void *arg)
+void
+tunnels_check(struct tunnels *t)
 {
-	struct tunnels *t = arg;
 	int64_t now_s = (int64_t)(wall_ms() / 1000);
 	struct tunnel *u, *next;
 
@@ -347,7 +346,16 @@ on_sweep(void *arg)
 		next = TAILQ_NEXT(u, link);
 		if (now_s >= u->ends_s)
 			cut(u, "the certificate of this node has expired");
+		else if (t->setup.refuses != NULL &&
+			t->setup.refuses(t->setup.arg, u->node, u->serial))
+			cut(u, "the certificate of this node was revoked");
 	}
+}
+
+static void
+on_sweep(void *arg)
+{
+	tunnels_check(arg);
 }
 
 unsigned

@@ -44,6 +44,8 @@ void tunnels_adopt(struct tunnels *t, int fd);
 void tunnels_renew(struct tunnels *t, struct ssl_ctx_st *tls);
 /* Cuts what the node's revoked certificates have opened. How many. */
 unsigned tunnels_revoked(struct tunnels *t, const char *node);
+/* The same for all nodes, and what has expired. Also from time to time by itself. */
+void tunnels_check(struct tunnels *t);
 
 /* The owner is told by `events` as session_open says. 0; -ENOTCONN: no tunnel of this node; -EAGAIN: too many streams;
  * -ESHUTDOWN: it drains; -EINVAL: a bad request. */

@@ -43,7 +43,7 @@ on_readyz(void *arg, const struct admin_request *req, struct admin_reply *reply)
 	(void)req;
 	if (!hub_ready(m->hub))
 		reply->status = 503;
-	buf_adds(&reply->body, hub_ready(m->hub) ? "ok\n" : "the source has not been read yet\n");
+	buf_printf(&reply->body, "%s\n", hub_ready(m->hub) ? "ok" : hub_waits(m->hub));
 }
 
 static void
@@ -240,6 +240,8 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.manifests = o->source_manifests,
 		.kubeconfig = o->source_kubernetes_kubeconfig,
 		.kubernetes_silence_ms = o->source_kubernetes_silence,
+		.kubernetes_alone = !o->source_kubernetes_share,
+		.kubernetes_namespace = o->source_kubernetes_namespace,
 		.data_dir = o->data_dir,
 		.cert = o->tls_cert,
 		.key = o->tls_key,

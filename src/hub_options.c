@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/sock.h"
+#include "model/check.h"
 #include "src/option_checks.h"
 
 #define ROW(type, member, ...) OPT_ROW(struct hub_options, type, member, __VA_ARGS__)
@@ -53,7 +54,9 @@ static int
 check_source(const struct hub_options *o, struct err *err)
 {
 	bool kubernetes = opt_given(o, "source.kubernetes.kubeconfig") ||
-		opt_given(o, "source.kubernetes.silence");
+		opt_given(o, "source.kubernetes.silence") ||
+		opt_given(o, "source.kubernetes.namespace") ||
+		opt_given(o, "source.kubernetes.share");
 
 	if (o->source_manifests[0] != '\0' && kubernetes)
 		return complain(o, "source.manifests", err,
@@ -63,6 +66,11 @@ check_source(const struct hub_options *o, struct err *err)
 		return complain(o, "source.manifests", err,
 			"say where Services come from: source.manifests: FOLDER, or "
 			"source.kubernetes: {}");
+	if (o->source_kubernetes_namespace[0] != '\0' &&
+		!check_label(
+			o->source_kubernetes_namespace, strlen(o->source_kubernetes_namespace)))
+		return complain(o, "source.kubernetes.namespace", err,
+			"\"%.80s\" is not the name of a namespace", o->source_kubernetes_namespace);
 	return 0;
 }
 

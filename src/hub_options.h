@@ -19,6 +19,10 @@
 		"or a Kubernetes API; given but empty: in-cluster") \
 	X(DURATION, source_kubernetes_silence, "source.kubernetes.silence", "130s", \
 		"a watch that says nothing for so long is asked anew", .min = 1000, .max = 3600000) \
+	X(STRING, source_kubernetes_namespace, "source.kubernetes.namespace", "", \
+		"namespace of the Secrets that replicas share; default that of the pod") \
+	X(BOOL, source_kubernetes_share, "source.kubernetes.share", "true", \
+		"keep CA, tokens and revocations in Secrets, for all replicas") \
 	X(STRING, tls_cert, "tls.cert", "", "certificate of the hub (PEM); default from its own CA") \
 	X(STRING, tls_key, "tls.key", "", "its key (PEM)") \
 	X(STRING, tls_ca, "tls.ca", "", "CA that signs nodes (PEM); default its own under dataDir") \

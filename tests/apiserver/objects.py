@@ -1,6 +1,7 @@
 """What the API server does to objects on the way in (defaults, patches), and the controllers that a cluster has beside it:
 addresses of Services, a kubelet that makes pods run, EndpointSlices that follow the pods.
 """
+import base64
 import copy
 import threading
 
@@ -80,9 +81,27 @@ def prepare(store, resource, obj, before=None):
                 if spec.get("hostNetwork"):
                     p.setdefault("hostPort", p["containerPort"])
         obj["status"] = before["status"] if before else {"phase": "Pending", "qosClass": "BestEffort"}
+    elif kind == "Secret":
+        _secret(obj)
     elif before is not None and kind == "Node" and "status" in before:
         obj["status"] = before["status"]
     return obj
+
+
+SECRET_MOST = 1 << 20
+
+
+def _secret(obj):
+    for key, value in (obj.pop("stringData", None) or {}).items():
+        obj.setdefault("data", {})[key] = base64.b64encode(value.encode()).decode()
+    obj.setdefault("type", "Opaque")
+    try:
+        size = sum(len(base64.b64decode(v, validate=True)) for v in (obj.get("data") or {}).values())
+    except ValueError as e:
+        raise Refused(400, "BadRequest", f"Secret in version \"v1\" cannot be handled as a Secret: {e}") from None
+    if size > SECRET_MOST:
+        raise Refused(422, "Invalid", f'Secret "{obj["metadata"]["name"]}" is invalid: data: Too long: must have at most '
+                      f"{SECRET_MOST} bytes")
 
 
 def _service(store, obj):

@@ -64,6 +64,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.bookmark_s, self.absent = BOOKMARK_S, set()
         self.open, self.ending = set(), threading.Event()
         self.requests = []  # (method, path) of the last ones
+        self.used = set()  # (user, verb, resource, name, namespace)
         self.controllers = objects.Controllers(self.store)
         self.controllers.start()
         super().__init__(address, Handler)
@@ -187,9 +188,17 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     return value
         return "system:anonymous"
 
-    def allowed(self, user, verb, resource):
+    def allowed(self, user, verb, resource, ns, name):
+        """Also by name, as resourceNames have it: [verb, resource, name]; lists and watches with metadata.name as their only
+        field selector count as of that name. And in one namespace alone: [verb, resource, name or "", namespace]."""
         rights = self.server.rights.get(user, [])
-        return rights is None or [verb, resource] in rights
+        fields = self.query.get("fieldSelector", "")
+        if not name and verb in ("list", "watch") and fields.startswith("metadata.name=") and "," not in fields:
+            name = fields[len("metadata.name="):]
+        self.server.used.add((user, verb, resource, "" if verb == "create" else name, ns))
+        return rights is None or any(
+            [verb, resource] == r[:2] and (len(r) < 3 or r[2] in ("", name) and (verb != "create" or not r[2])) and
+            (len(r) < 4 or r[3] == ns) for r in rights)
 
     def serve(self):
         url = urllib.parse.urlsplit(self.path)
@@ -244,7 +253,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.command, "get" if name else "watch" if watch else "list")
         if resource is None or resource not in LISTED or resource in self.server.absent:
             return self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
-        if not self.allowed(user, verb, resource[1]):
+        if not self.allowed(user, verb, resource[1], ns, name):
             where = f' in the namespace "{ns}"' if ns else " at the cluster scope"
             return self.status(403, "Forbidden", f'{resource[1]}{" " + json.dumps(name) if name else ""} is forbidden: User '
                                f'"{user}" cannot {verb} resource "{resource[1]}" in API group "{group}"{where}',
@@ -435,6 +444,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if self.command == "POST":
                 code = 201
                 obj["metadata"].setdefault("namespace", ns)
+                known = store.objects["", "namespaces"]  # a test that has none does without
+                if ns and known and ("", ns) not in known:
+                    raise Refused(404, "NotFound", f'namespaces "{ns}" not found', name=ns, kind="namespaces")
             elif self.command == "PUT":
                 before = store.get(resource, ns, name).obj
                 self.check_version(resource, before, sent)
@@ -540,7 +552,7 @@ class Control:
         self.server.tokens[token] = user
 
     def grant(self, user, rights=None):
-        """rights: null for all, or [[verb, resource], ...]"""
+        """rights: null for all, or [[verb, resource], ...]; see Handler.allowed"""
         self.server.rights[user] = rights
 
     def absent(self, resources):
@@ -555,6 +567,10 @@ class Control:
 
     def requests(self, match=""):
         return [r for r in self.server.requests if match in r[1]]
+
+    def used(self, user):
+        """[verb, resource, name, namespace] of what the user asked for."""
+        return sorted(list(u[1:]) for u in self.server.used if u[0] == user)
 
     def cut_all(self):
         """Every connection ends at once, as by SIGKILL."""

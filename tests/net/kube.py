@@ -16,6 +16,11 @@ API_ADDRESS, API_PORT = "192.0.2.2", 6443
 ACCOUNT = "system:serviceaccount:edge-system:hub"
 READS = [[verb, what] for verb in ("list", "watch") for what in ("services", "endpointslices", "pods", "nodes", "endpoints")]
 EVENTS = [[verb, "events"] for verb in ("create", "patch")]
+NAMESPACE = "edgeway"
+SECRETS = [["create", "secrets", "", NAMESPACE]] + [
+    [verb, "secrets", f"edgeway-hub-{name}", NAMESPACE] for verb in ("list", "watch", "patch") for name in ("ca", "tokens", "nodes")
+    if (verb, name) != ("patch", "ca")]
+RIGHTS = READS + EVENTS + SECRETS
 
 
 class ApiServer:
@@ -28,7 +33,8 @@ class ApiServer:
                                           "--dir", self.dir, "--listen", f"{API_ADDRESS}:{API_PORT}")
         wait_for("API server", lambda: self.ctl("rev"))
         self.ctl("token", token="hub-token", user=ACCOUNT)
-        self.ctl("grant", user=ACCOUNT, rights=READS + EVENTS)
+        self.ctl("grant", user=ACCOUNT, rights=RIGHTS)
+        self.ctl("put", group="", resource="namespaces", obj={"metadata": {"name": NAMESPACE}, "status": {"phase": "Active"}})
 
     def ctl(self, op, **args):
         with socket.socket(socket.AF_UNIX) as s:
@@ -69,18 +75,20 @@ class ApiServer:
 
 
 class KubeHub(Hub):
-    def __init__(self, lab, api, *options, kubeconfig=None, env=None):
-        self.api, self.env = api, env
+    def __init__(self, lab, api, *options, kubeconfig=None, env=None, name="cloud", address=HUB_ADDRESS, wait=True):
+        """name, address: of another replica's machine."""
+        self.api, self.env, self.wait = api, env, wait
         self.kubeconfig = api.kubeconfig() if kubeconfig is None else kubeconfig
-        super().__init__(lab, *options)
+        super().__init__(lab, *options, name=name, address=address)
 
     def start(self):
         self.process = self.machine.start(
-            "hub", self.lab.program("edgeway-hub"), "--listen", f"{HUB_ADDRESS}:{HUB_PORT}",
+            "hub", self.lab.program("edgeway-hub"), "--listen", f"{self.address}:{HUB_PORT}",
             "--source.kubernetes.kubeconfig", self.kubeconfig, "--dataDir", os.path.join(self.machine.dir, "data"),
             "--admin.listen", "", "--admin.socket", self.socket, "--ingress.http", "", *self.options,
             env=None if self.env is None else {**os.environ, **self.env})
-        wait_for("hub healthy", lambda: self.process.alive() and self.ask("/healthz")[0] == 200)
+        if self.wait:
+            wait_for("hub healthy", lambda: self.process.alive() and self.ask("/healthz")[0] == 200)
 
     def source(self):
         return self.state()["hub"]["source"]

@@ -346,10 +346,10 @@ class AdminSocket:
 
 
 class Hub(AdminSocket):
-    def __init__(self, lab, *options, before=()):
+    def __init__(self, lab, *options, before=(), name="cloud", address=HUB_ADDRESS):
         """before: a command that starts the hub, ("prlimit", "--nofile=256")."""
-        self.before = before
-        self.machine = Machine(lab, "cloud", address=HUB_ADDRESS)
+        self.before, self.address = before, address
+        self.machine = Machine(lab, name, address=address)
         self.lab, self.options = lab, options
         self.manifests = os.path.join(self.machine.dir, "manifests")
         self.socket = os.path.join(self.machine.dir, "hub.sock")
@@ -358,7 +358,7 @@ class Hub(AdminSocket):
 
     def start(self):
         self.process = self.machine.start(
-            "hub", *self.before, self.lab.program("edgeway-hub"), "--listen", f"{HUB_ADDRESS}:{HUB_PORT}",
+            "hub", *self.before, self.lab.program("edgeway-hub"), "--listen", f"{self.address}:{HUB_PORT}",
             "--source.manifests", self.manifests, "--dataDir", os.path.join(self.machine.dir, "data"),
             "--admin.listen", "", "--admin.socket", self.socket, "--ingress.http", "", *self.options)
         wait_for("hub healthy", lambda: self.process.alive() and self.ask("/healthz")[0] == 200)

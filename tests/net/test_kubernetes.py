@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from kube import ACCOUNT, API_ADDRESS, EVENTS, READS, ApiServer, KubeHub, node_object
+from kube import ACCOUNT, API_ADDRESS, READS, RIGHTS, SECRETS, ApiServer, KubeHub, node_object
 from lab import FAKE, PYTHON, Agent, Lab, Node, pod, service, upstream, wait_for
 
 SILENCE_S = 2
@@ -253,7 +253,7 @@ def test_hub_restarts_while_the_server_is_away(world):
 
 
 def test_missing_rights_are_named(world):
-    rights = [r for r in READS if r[1] != "pods"]
+    rights = [r for r in RIGHTS if r[1] != "pods"]
     world.hub.process.stop()
     world.api.ctl("grant", user=ACCOUNT, rights=rights)
     world.hub.start()
@@ -263,7 +263,7 @@ def test_missing_rights_are_named(world):
         assert want in world.hub.process.log() and world.hub.ask("/readyz")[0] == 503
         assert world.hub.source()["services"]["problem"] == ""
     finally:
-        world.api.ctl("grant", user=ACCOUNT, rights=READS + EVENTS)
+        world.api.ctl("grant", user=ACCOUNT, rights=RIGHTS)
     wait_for("ready", world.hub.ready, 45)
 
 
@@ -441,7 +441,7 @@ def test_event_on_a_service_that_the_edge_cannot_reach(world):
 def test_events_are_forbidden(world):
     """Nothing else suffers, and it is said what is missing."""
     world.hub.process.stop()
-    world.api.ctl("grant", user=ACCOUNT, rights=READS)
+    world.api.ctl("grant", user=ACCOUNT, rights=READS + SECRETS)
     world.hub.start()
     try:
         world.api.apply(service("lonely", ("http", 80, "http"), selector="nobody"))
@@ -451,7 +451,7 @@ def test_events_are_forbidden(world):
         wait_for("converged", world.converged)
     finally:
         world.api.kubectl("delete", "service", "lonely")
-        world.api.ctl("grant", user=ACCOUNT, rights=READS + EVENTS)
+        world.api.ctl("grant", user=ACCOUNT, rights=RIGHTS)
 
 
 # --- size ----------------------------------------------------------------------------------

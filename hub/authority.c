@@ -1,0 +1,312 @@
+#include "hub/authority.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "hub/route.h"
+#include "model/json.h"
+
+struct authority {
+	struct loop *loop;
+	struct authority_config config;
+	struct share *share;
+	struct certs *certs;
+	struct tokens *tokens;
+	struct ssl_ctx_st *tls;
+	struct timer *check;
+	bool ready;
+	char problem[512];
+};
+
+static int64_t
+now_s(void)
+{
+	return (int64_t)(wall_ms() / 1000);
+}
+
+/* --- the hub's certificate --------------------------------------------------------- */
+
+static void
+renew(struct authority *a)
+{
+	struct ssl_ctx_st *ctx = NULL;
+	struct err err = {0};
+	int rc = certs_server_ctx(a->certs, now_s(), &ctx, &err);
+
+	if (rc == 0 && (rc = a->config.renewed(a->config.arg, ctx)) < 0)
+		err_set(&err, rc, "%s", strerror(-rc));
+	if (rc < 0) {
+		log_limited(LOG_LEVEL_ERROR, 1, "hub",
+			"the hub's certificate cannot be renewed: %s", err.text);
+		pki_ctx_free(&ctx);
+		return;
+	}
+	pki_ctx_free(&a->tls);
+	a->tls = ctx;
+}
+
+static void
+on_check(void *arg)
+{
+	struct authority *a = arg;
+
+	if (certs_renew_due(a->certs, now_s()))
+		renew(a);
+}
+
+/* --- start -------------------------------------------------------------------------- */
+
+static int
+open_files(struct authority *a, struct err *err)
+{
+	auto_free char *path = xasprintf("%s/tokens.json", a->config.certs.data_dir);
+	int rc = certs_open(&a->certs, &a->config.certs, err);
+
+	if (rc == 0)
+		rc = certs_server_ctx(a->certs, now_s(), &a->tls, err);
+	return rc < 0 ? rc : tokens_open(&a->tokens, path, err);
+}
+
+static void
+begin(struct authority *a)
+{
+	a->ready = true;
+	a->check = timer_new(a->loop, on_check, a);
+	timer_start(a->check, AUTHORITY_CHECK_MS, AUTHORITY_CHECK_MS);
+}
+
+static void
+on_share_ready(void *arg)
+{
+	struct authority *a = arg;
+	struct err err = {0};
+
+	if (open_files(a, &err) < 0) {
+		log_error("hub", "nodes cannot be served: %s; restart the hub then", err.text);
+		memcpy(a->problem, err.text, MIN(sizeof a->problem, sizeof err.text));
+		a->problem[sizeof a->problem - 1] = '\0';
+		return;
+	}
+	share_begin(a->share, a->certs, a->tokens);
+}
+
+static void
+on_share_synced(void *arg)
+{
+	struct authority *a = arg;
+
+	begin(a);
+	a->config.ready(a->config.arg);
+}
+
+static void
+on_ca_changed(void *arg, const char *ca_pem, const char *ca_key)
+{
+	struct authority *a = arg;
+	struct err err = {0};
+
+	if (certs_use_ca(a->certs, ca_pem, ca_key, &err) < 0) {
+		log_error("hub", "the CA of the Secret is not used: %s", err.text);
+	} else if (a->ready) {
+		renew(a);
+		a->config.ca_changed(a->config.arg);
+	}
+}
+
+static void
+on_share_news(void *arg)
+{
+	struct authority *a = arg;
+
+	a->config.revoked(a->config.arg);
+}
+
+int
+authority_start(struct authority **out, struct loop *loop, const struct authority_config *config,
+	struct err *err)
+{
+	struct authority *a = xcalloc(1, sizeof *a);
+	const struct share_config share = {
+		.loop = loop,
+		.api = config->api,
+		.ns = config->ns,
+		.data_dir = config->certs.data_dir,
+		.ca = config->certs.ca[0] == '\0',
+		.ready = on_share_ready,
+		.synced = on_share_synced,
+		.ca_changed = on_ca_changed,
+		.news = on_share_news,
+		.arg = a,
+	};
+	int rc = 0;
+
+	a->loop = loop;
+	a->config = *config;
+	if (config->api != NULL) {
+		a->share = share_start(&share);
+	} else if ((rc = open_files(a, err)) == 0) {
+		begin(a);
+	}
+	*out = a;
+	if (rc < 0)
+		authority_stop(out);
+	return rc;
+}
+
+void
+authority_stop(struct authority **out)
+{
+	struct authority *a = take_ptr(out);
+
+	if (a == NULL)
+		return;
+	timer_free(&a->check);
+	share_stop(&a->share);
+	tokens_close(&a->tokens);
+	certs_close(&a->certs);
+	pki_ctx_free(&a->tls);
+	free(a);
+}
+
+bool
+authority_ready(const struct authority *a)
+{
+	return a->ready;
+}
+
+const char *
+authority_waits(const struct authority *a)
+{
+	if (a->ready)
+		return "";
+	return a->problem[0] != '\0' ? a->problem : share_waits(a->share);
+}
+
+struct certs *
+authority_certs(const struct authority *a)
+{
+	return a->certs;
+}
+
+struct tokens *
+authority_tokens(const struct authority *a)
+{
+	return a->tokens;
+}
+
+struct share *
+authority_share(const struct authority *a)
+{
+	return a->share;
+}
+
+struct ssl_ctx_st *
+authority_tls(const struct authority *a)
+{
+	return a->tls;
+}
+
+/* --- tokens and nodes ---------------------------------------------------------------- */
+
+static int
+check_ready(const struct authority *a, struct err *err)
+{
+	if (a->ready)
+		return 0;
+	return err_set(err, EAGAIN, "the hub is not ready: %.300s", authority_waits(a));
+}
+
+int
+authority_token_create(
+	struct authority *a, const char *node, uint64_t ttl_s, struct buf *out, struct err *err)
+{
+	char secret[TOKEN_SECRET_LEN + 1];
+	int rc = check_ready(a, err);
+
+	if (rc < 0)
+		return rc;
+	if (!certs_can_sign(a->certs))
+		return err_set(err, ENOTSUP,
+			"this hub signs no certificates: tls.ca is set and tls.caKey is not");
+	if (node[0] != '\0' && !node_name_ok(node))
+		return err_set(err, EINVAL,
+			"\"%.80s\" cannot be the name of a node: a-z, 0-9, '-' and '.' only", node);
+	rc = tokens_create(a->tokens, node, ttl_s, now_s(), secret, err);
+	if (rc < 0)
+		return rc;
+	if (a->share != NULL)
+		share_tell_tokens(a->share);
+	log_info("hub", "token made id=%.*s node=%s ttl_s=%llu", TOKEN_ID_LEN, secret,
+		node[0] != '\0' ? node : "(any)", (unsigned long long)ttl_s);
+	buf_printf(out, "%s.%s", certs_ca_hash(a->certs), secret);
+	return 0;
+}
+
+void
+authority_token_list(const struct authority *a, struct buf *out)
+{
+	buf_adds(out, "{\"tokens\":");
+	if (a->ready)
+		tokens_list(a->tokens, now_s(), out);
+	else
+		buf_adds(out, "[]");
+	buf_adds(out, "}\n");
+}
+
+int
+authority_token_revoke(struct authority *a, const char *id, struct err *err)
+{
+	int rc = check_ready(a, err);
+
+	if (rc < 0 || (rc = tokens_revoke(a->tokens, id, err)) < 0)
+		return rc;
+	if (a->share != NULL)
+		share_tell_tokens(a->share);
+	log_info("hub", "token revoked id=%s", id);
+	return 0;
+}
+
+int
+authority_node_revoke(struct authority *a, const char *node, struct err *err)
+{
+	int rc = check_ready(a, err);
+
+	if (rc < 0)
+		return rc;
+	if (!node_name_ok(node))
+		return err_set(err, EINVAL, "\"%.80s\" cannot be the name of a node", node);
+	if ((rc = certs_revoke(a->certs, node, now_s(), err)) < 0)
+		return rc;
+	if ((rc = tokens_revoke_node(a->tokens, node, err)) < 0)
+		err_wrap(err, rc,
+			"the certificates are revoked, the tokens made for the node are not");
+	if (a->share != NULL) {
+		share_tell_nodes(a->share);
+		share_tell_tokens(a->share);
+	}
+	return rc;
+}
+
+/* --- telling --------------------------------------------------------------------------- */
+
+void
+authority_state(const struct authority *a, struct buf *out)
+{
+	buf_printf(
+		out, "\"ca\":\"%s\",\"waits\":", a->certs != NULL ? certs_ca_hash(a->certs) : "");
+	json_add_text(out, authority_waits(a));
+	if (a->share != NULL) {
+		buf_adds(out, ",\"shared\":");
+		share_state(a->share, out);
+	}
+}
+
+void
+authority_metrics(const struct authority *a, struct metrics *to)
+{
+	metric_gauge(to, "edgeway_hub_tokens", "Tokens that have not been removed.", NULL,
+		a->tokens != NULL ? (double)tokens_count(a->tokens) : 0);
+	if (a->share != NULL)
+		share_metrics(a->share, to);
+}

@@ -1,0 +1,281 @@
+#include "hub/ledger.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+enum {
+	PEM_MAX = 256 * 1024,
+	RECORD_NAME_MAX = 200, /* leaves room for the suffix of file_write within NAME_MAX */
+};
+
+struct ledger {
+	char *dir; /* dataDir */
+	struct revoked *revoked;
+	struct roll *roll; /* NULL: not shared */
+};
+
+static char *
+record_path(const struct ledger *l, const char *node)
+{
+	char hash[PKI_HASH_TEXT];
+
+	if (strlen(node) <= RECORD_NAME_MAX)
+		return xasprintf("%s/nodes/%s", l->dir, node);
+	pki_sha256_hex(node, strlen(node), hash);
+	return xasprintf("%s/nodes/sha256-%s", l->dir, hash);
+}
+
+typedef void file_fn(void *arg, const char *file);
+
+/* Neither what file_write left behind nor what is no name. */
+static void
+each_file(const struct ledger *l, file_fn *fn, void *arg)
+{
+	auto_free char *path = xasprintf("%s/nodes", l->dir);
+	DIR *dir = opendir(path);
+	struct dirent *d;
+
+	while (dir != NULL && (d = readdir(dir)) != NULL) {
+		if (d->d_name[0] != '.' && strstr(d->d_name, ".tmp.") == NULL)
+			fn(arg, d->d_name);
+	}
+	if (dir != NULL)
+		closedir(dir);
+}
+
+/* --- open and close ---------------------------------------------------------------- */
+
+static void
+on_any(void *arg, const char *file)
+{
+	(void)file;
+	*(bool *)arg = true;
+}
+
+/* The file is there from the first start on, so that its loss can be noticed. */
+static int
+open_revoked(struct ledger *l, struct err *err)
+{
+	static const char none[] = "{\"revoked\":[]}\n";
+	auto_free char *path = xasprintf("%s/revoked.json", l->dir);
+	bool any = false;
+	int rc;
+
+	if (access(path, F_OK) < 0 && errno == ENOENT) {
+		each_file(l, on_any, &any);
+		if (any)
+			log_warn("hub",
+				"%s is missing though nodes hold certificates: nobody counts as "
+				"revoked; bring back a copy and restart, or revoke them again",
+				path);
+		if ((rc = file_write(path, none, sizeof none - 1, 0600)) < 0)
+			return err_set(err, rc, "cannot write %s: %s", path, strerror(-rc));
+	}
+	return revoked_open(&l->revoked, path, err);
+}
+
+int
+ledger_open(struct ledger **out, const char *dir, struct err *err)
+{
+	struct ledger *l = xcalloc(1, sizeof *l);
+	auto_free char *nodes = xasprintf("%s/nodes", dir);
+	int rc = mkdir_p(nodes, 0700);
+
+	l->dir = xstrdup(dir);
+	if (rc < 0)
+		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
+	else
+		rc = open_revoked(l, err);
+	if (rc < 0)
+		ledger_close(&l);
+	*out = l;
+	return rc;
+}
+
+void
+ledger_close(struct ledger **out)
+{
+	struct ledger *l = take_ptr(out);
+
+	if (l == NULL)
+		return;
+	revoked_close(&l->revoked);
+	roll_free(&l->roll);
+	free(l->dir);
+	free(l);
+}
+
+/* --- names -------------------------------------------------------------------------- */
+
+bool
+ledger_taken(const struct ledger *l, const char *node)
+{
+	auto_free char *path = record_path(l, node);
+
+	if (l->roll != NULL && roll_find(l->roll, node) != NULL)
+		return true;
+	/* What cannot be looked at counts as taken: doubt must not give a name away. */
+	return access(path, F_OK) == 0 || errno != ENOENT;
+}
+
+struct names_list {
+	char **names;
+	size_t n;
+};
+
+static void
+add_name(void *arg, const char *name)
+{
+	struct names_list *list = arg;
+
+	/* Names too long for a file are not listed. */
+	if (strncmp(name, "sha256-", 7) == 0)
+		return;
+	list->names = xrealloc(list->names, (list->n + 1) * sizeof *list->names);
+	list->names[list->n++] = xstrdup(name);
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+size_t
+ledger_nodes(const struct ledger *l, char ***names)
+{
+	struct names_list list = {0};
+	const char *name;
+	size_t kept = 0, at = 0;
+
+	each_file(l, add_name, &list);
+	while (l->roll != NULL && (name = roll_walk(l->roll, &at)) != NULL)
+		add_name(&list, name);
+	if (list.n > 0)
+		qsort(list.names, list.n, sizeof *list.names, by_name);
+	for (size_t i = 0; i < list.n; i++) {
+		if (kept > 0 && strcmp(list.names[kept - 1], list.names[i]) == 0)
+			free(list.names[i]);
+		else
+			list.names[kept++] = list.names[i];
+	}
+	*names = list.names;
+	return kept;
+}
+
+/* --- certificates --------------------------------------------------------------------- */
+
+int
+ledger_entry(struct roll_entry *entry, const char *cert_pem, struct err *err)
+{
+	int64_t from;
+	int rc = pki_cert_info(cert_pem, NULL, &from, &entry->expires_s, err);
+
+	entry->signed_s = (int64_t)(wall_ms() / 1000);
+	return rc < 0 ? rc : pki_cert_serial(cert_pem, entry->serial, err);
+}
+
+int
+ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
+{
+	auto_free char *path = record_path(l, node);
+	struct roll_entry entry;
+	int rc = ledger_entry(&entry, cert_pem, err);
+
+	if (rc == 0)
+		rc = revoked_sign(l->revoked, node, entry.serial, err);
+	if (rc == 0 && (rc = file_write(path, cert_pem, strlen(cert_pem), 0644)) < 0)
+		rc = err_set(err, rc, "cannot write %s: %s", path, strerror(-rc));
+	if (rc == 0 && l->roll != NULL)
+		roll_add(l->roll, node, &entry);
+	return rc;
+}
+
+int
+ledger_revoke(struct ledger *l, const char *node, int64_t now_s, struct err *err)
+{
+	if (!ledger_taken(l, node))
+		return err_set(err, ENOENT,
+			"no node named \"%.253s\" holds a certificate; see `edgewayctl node list`",
+			node);
+	return revoked_add(l->revoked, node, now_s, err);
+}
+
+bool
+ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEXT],
+	int64_t *not_after_s)
+{
+	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	auto_free char *path = record_path(l, node), *pem = NULL;
+
+	if (e != NULL) {
+		strcpy(serial, e->serial);
+		*not_after_s = e->expires_s;
+		return true;
+	}
+	return file_read(path, PEM_MAX, &pem, NULL) == 0 &&
+		pki_cert_serial(pem, serial, NULL) == 0 &&
+		pki_cert_info(pem, NULL, NULL, not_after_s, NULL) == 0;
+}
+
+struct revoked *
+ledger_revoked(const struct ledger *l)
+{
+	return l->revoked;
+}
+
+/* --- replicas ------------------------------------------------------------------------ */
+
+void
+ledger_share(struct ledger *l)
+{
+	if (l->roll == NULL)
+		l->roll = roll_new();
+}
+
+struct roll *
+ledger_roll(const struct ledger *l)
+{
+	return l->roll;
+}
+
+struct reading {
+	struct ledger *ledger;
+	bool any;
+};
+
+/* A file of a node that the roll does not know. When it was signed is told by its beginning. */
+static void
+add_file(void *arg, const char *file)
+{
+	struct reading *r = arg;
+	auto_free char *path = xasprintf("%s/nodes/%s", r->ledger->dir, file);
+	auto_free char *pem = NULL, *name = NULL;
+	struct roll_entry entry;
+	int64_t from;
+
+	if (roll_find(r->ledger->roll, file) != NULL || file_read(path, PEM_MAX, &pem, NULL) < 0 ||
+		pki_cert_info(pem, &name, &from, NULL, NULL) < 0 ||
+		roll_find(r->ledger->roll, name) != NULL || ledger_entry(&entry, pem, NULL) < 0)
+		return;
+	entry.signed_s = from;
+	roll_add(r->ledger->roll, name, &entry);
+	r->any = true;
+}
+
+int
+ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err)
+{
+	struct reading r = {.ledger = l};
+	int rc = roll_merge(l->roll, text, news, lacks, err);
+
+	if (rc < 0)
+		return rc;
+	each_file(l, add_file, &r);
+	*lacks |= r.any;
+	return 0;
+}

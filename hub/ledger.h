@@ -1,0 +1,42 @@
+/*
+ * Who holds a certificate of ours, and whose count no more. Files under dataDir: nodes/<node> (the node's last
+ * certificate: the name is taken) and revoked.json (hub/revoked.h). Where replicas share through
+ * Kubernetes (ledger_share) what the others know counts as well: hub/roll.h has their nodes.
+ * Blocking file I/O, on the hub's loop, rare. Owned by hub/certs.
+ *
+ *	ledger_open(&l, dir, &err);
+ *	ledger_record(l, "edge-1", cert_pem, &err);
+ */
+#ifndef EDGEWAY_HUB_LEDGER_H
+#define EDGEWAY_HUB_LEDGER_H
+
+#include "hub/revoked.h"
+#include "hub/roll.h"
+
+struct ledger;
+
+int ledger_open(struct ledger **l, const char *dir, struct err *err);
+void ledger_close(struct ledger **l);
+
+bool ledger_taken(const struct ledger *l, const char *node);
+/* The names, sorted; the caller frees each and the list. */
+size_t ledger_nodes(const struct ledger *l, char ***names);
+/* To be called before anybody gets the certificate. */
+int ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err);
+/* -ENOENT: no node of this name is known. */
+int ledger_revoke(struct ledger *l, const char *node, int64_t now_s, struct err *err);
+/* Of the node's last certificate; false when there is none that can be read. */
+bool ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEXT],
+	int64_t *not_after_s);
+struct revoked *ledger_revoked(const struct ledger *l);
+
+/* From now on what other replicas tell counts, too. */
+void ledger_share(struct ledger *l);
+/* NULL when it is not shared. */
+struct roll *ledger_roll(const struct ledger *l);
+/* The other replicas' nodes, by the text of their roll; ours that it lacks are read from their files. */
+int ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err);
+/* What the roll says of a certificate. */
+int ledger_entry(struct roll_entry *entry, const char *cert_pem, struct err *err);
+
+#endif

@@ -1,0 +1,201 @@
+#include "hub/roll.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/hash.h"
+#include "base/tree.h"
+#include "hub/route.h"
+#include "model/json.h"
+#include "model/table.h"
+
+struct entry {
+	struct table_node node;
+	struct roll_entry entry;
+	size_t place; /* in `all` */
+	char name[];
+};
+
+struct roll {
+	struct table table;
+	struct entry **all;
+	size_t n_all;
+};
+
+struct roll *
+roll_new(void)
+{
+	return xcalloc(1, sizeof(struct roll));
+}
+
+void
+roll_free(struct roll **out)
+{
+	struct roll *r = take_ptr(out);
+
+	if (r == NULL)
+		return;
+	for (size_t i = 0; i < r->n_all; i++)
+		free(r->all[i]);
+	free(r->all);
+	table_fini(&r->table);
+	free(r);
+}
+
+static struct entry *
+find(const struct roll *r, const char *node)
+{
+	struct table_node *n = table_first(&r->table, hash64(node, strlen(node), 0));
+
+	for (; n != NULL; n = table_next(n)) {
+		struct entry *e = container_of(n, struct entry, node);
+
+		if (strcmp(e->name, node) == 0)
+			return e;
+	}
+	return NULL;
+}
+
+static bool
+is_later(const struct roll_entry *a, const struct roll_entry *b)
+{
+	if (a->signed_s != b->signed_s)
+		return a->signed_s > b->signed_s;
+	return strcmp(a->serial, b->serial) > 0;
+}
+
+/* Was it news? */
+static bool
+add(struct roll *r, const char *node, const struct roll_entry *entry)
+{
+	struct entry *e = find(r, node);
+	size_t len = strlen(node) + 1;
+
+	if (e != NULL && !is_later(entry, &e->entry))
+		return false;
+	if (e == NULL) {
+		e = xcalloc(1, sizeof *e + len);
+		memcpy(e->name, node, len);
+		table_add(&r->table, &e->node, hash64(node, len - 1, 0));
+		r->all = xrealloc(r->all, (r->n_all + 1) * sizeof *r->all);
+		e->place = r->n_all;
+		r->all[r->n_all++] = e;
+	}
+	e->entry = *entry;
+	return true;
+}
+
+void
+roll_add(struct roll *r, const char *node, const struct roll_entry *entry)
+{
+	add(r, node, entry);
+}
+
+void
+roll_remove(struct roll *r, const char *node)
+{
+	struct entry *e = find(r, node);
+
+	if (e == NULL)
+		return;
+	table_remove(&r->table, &e->node);
+	r->all[e->place] = r->all[--r->n_all];
+	r->all[e->place]->place = e->place;
+	free(e);
+}
+
+const struct roll_entry *
+roll_find(const struct roll *r, const char *node)
+{
+	const struct entry *e = find(r, node);
+
+	return e != NULL ? &e->entry : NULL;
+}
+
+size_t
+roll_count(const struct roll *r)
+{
+	return r->n_all;
+}
+
+const char *
+roll_walk(const struct roll *r, size_t *at)
+{
+	return *at < r->n_all ? r->all[(*at)++]->name : NULL;
+}
+
+void
+roll_text(const struct roll *r, struct buf *out)
+{
+	buf_adds(out, "{\"nodes\":[");
+	for (size_t i = 0; i < r->n_all; i++) {
+		const struct entry *e = r->all[i];
+
+		buf_printf(out,
+			"%s\n{\"node\":\"%s\",\"serial\":\"%s\",\"signed\":%lld,\"expires\":%lld}",
+			i > 0 ? "," : "", e->name, e->entry.serial, (long long)e->entry.signed_s,
+			(long long)e->entry.expires_s);
+	}
+	buf_adds(out, "]}\n");
+}
+
+static int
+read_entry(struct roll *r, const struct tree_node *map, struct err *err)
+{
+	const char *name = tree_text(tree_get(map, "node"), ""),
+		   *serial = tree_text(tree_get(map, "serial"), "");
+	struct roll_entry entry = {0};
+
+	if (!node_name_ok(name) || strlen(serial) >= sizeof entry.serial ||
+		strspn(serial, "0123456789abcdef") != strlen(serial) ||
+		tree_int(tree_get(map, "signed"), 0, INT64_MAX, &entry.signed_s) < 0 ||
+		tree_int(tree_get(map, "expires"), 0, INT64_MAX, &entry.expires_s) < 0)
+		return err_set(err, EINVAL,
+			"nodes.json:%u: an entry needs node, serial, signed and expires",
+			map->line);
+	strcpy(entry.serial, serial);
+	roll_add(r, name, &entry);
+	return 0;
+}
+
+static int
+read_text(struct roll *r, const char *text, struct err *err)
+{
+	struct tree *tree = NULL;
+	int rc = tree_parse(&tree, "nodes.json", text, strlen(text), err);
+
+	if (rc < 0)
+		return rc;
+	tree_each(tree_get(tree_document(tree, 0), "nodes"), map)
+	{
+		if ((rc = read_entry(r, map, err)) < 0)
+			break;
+	}
+	tree_free(&tree);
+	return rc;
+}
+
+static bool
+merge_into(struct roll *to, const struct roll *from)
+{
+	bool any = false;
+
+	for (size_t i = 0; i < from->n_all; i++)
+		any |= add(to, from->all[i]->name, &from->all[i]->entry);
+	return any;
+}
+
+int
+roll_merge(struct roll *r, const char *text, bool *news, bool *lacks, struct err *err)
+{
+	struct roll *theirs = roll_new();
+	int rc = text[0] != '\0' ? read_text(theirs, text, err) : 0;
+
+	*news = *lacks = false;
+	if (rc == 0) {
+		*news = merge_into(r, theirs);
+		*lacks = merge_into(theirs, r);
+	}
+	roll_free(&theirs);
+	return rc;
+}

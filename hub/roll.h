@@ -1,0 +1,37 @@
+/*
+ * The names that hold a certificate, as the replicas of a hub tell each other: of each node its last
+ * certificate's serial number, when it was signed and when it ends. Grows only; the later signature counts.
+ * Owned by hub/certs, on the hub's loop. Leaf.
+ *
+ *	roll_add(r, "edge-1", &(struct roll_entry){serial, signed_s, expires_s});
+ *	roll_merge(r, text, &news, &lacks, &err);
+ */
+#ifndef EDGEWAY_HUB_ROLL_H
+#define EDGEWAY_HUB_ROLL_H
+
+#include "base/buf.h"
+#include "base/err.h"
+#include "base/pki.h"
+
+struct roll;
+
+struct roll_entry {
+	char serial[PKI_SERIAL_TEXT];
+	int64_t signed_s, expires_s;
+};
+
+struct roll *roll_new(void);
+void roll_free(struct roll **r);
+/* In place of an older one. */
+void roll_add(struct roll *r, const char *node, const struct roll_entry *entry);
+void roll_remove(struct roll *r, const char *node);
+/* NULL when there is none; good until the roll changes. */
+const struct roll_entry *roll_find(const struct roll *r, const char *node);
+size_t roll_count(const struct roll *r);
+/* Any order: *at starts at 0; NULL after the last. */
+const char *roll_walk(const struct roll *r, size_t *at);
+/* As text, and what another replica has as well. *news: it has what we did not; *lacks: and we what it has not. */
+void roll_text(const struct roll *r, struct buf *out);
+int roll_merge(struct roll *r, const char *text, bool *news, bool *lacks, struct err *err);
+
+#endif

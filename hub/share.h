@@ -1,0 +1,66 @@
+/*
+ * What the replicas of a hub know in common, through three Secrets in the hub's namespace (hub/secret.h):
+ *
+ *   edgeway-hub-ca       ca.pem, ca.key: create or read; whoever is first makes it, all others use it
+ *   edgeway-hub-tokens   tokens.json
+ *   edgeway-hub-nodes    nodes.json, revoked.json: who holds a certificate, and whose count no more
+ *
+ * Every replica has its own copy under dataDir and works with that; what others did is merged in as the API server
+ * tells it, and what they lack is written, so that all end with the same, whoever was away meanwhile. Only
+ * a name that somebody claims with a token for any name must not be given twice: such a claim is written before the
+ * certificate is handed out (share_claim).
+ *
+ *   share_start ─ CA read or made ─► config.ready ─ share_begin ─ the others' lists read ─► config.synced
+ *
+ * While the server is away a replica that has been here before goes on with its copy; a new one waits. On the hub's
+ * loop; callbacks come from the loop, never out of a call.
+ */
+#ifndef EDGEWAY_HUB_SHARE_H
+#define EDGEWAY_HUB_SHARE_H
+
+#include "base/metric.h"
+#include "hub/certs.h"
+#include "hub/kube_api.h"
+#include "hub/tokens.h"
+
+#define SHARE_CA "edgeway-hub-ca"
+#define SHARE_TOKENS "edgeway-hub-tokens"
+#define SHARE_NODES "edgeway-hub-nodes"
+
+struct share;
+struct share_claim;
+
+struct share_config {
+	struct loop *loop;
+	struct kube_api *api;
+	const char *ns; /* copied */
+	const char *data_dir; /* copied */
+	bool ca; /* share the CA as well; not when it is the operator's */
+	loop_fn *ready; /* once: the CA lies under data_dir, certs_open may come */
+	loop_fn *synced; /* once, after share_begin: what others know is known */
+	void (*ca_changed)(void *arg, const char *ca_pem, const char *ca_key);
+	loop_fn *news; /* others revoked or signed something */
+	void *arg;
+};
+
+/* 0; -EEXIST: another replica gave the name away; other: the server does not answer. */
+typedef void share_claimed_fn(void *arg, int rc, const char *why);
+
+struct share *share_start(const struct share_config *config);
+void share_stop(struct share **s);
+/* Both live until share_stop. */
+void share_begin(struct share *s, struct certs *certs, struct tokens *tokens);
+/* Something of ours has changed: tell the others. */
+void share_tell_tokens(struct share *s);
+void share_tell_nodes(struct share *s);
+/* `exclusive`: only if no replica has given the name, and it is not recorded yet (hub/ledger.h); else it is, and is only
+ * told. One answer comes, unless share_unclaim did. */
+struct share_claim *share_claim(struct share *s, const char *node, const struct roll_entry *entry,
+	bool exclusive, share_claimed_fn *claimed, void *arg);
+void share_unclaim(struct share *s, struct share_claim **claim);
+/* What nodes wait for, "" when nothing. */
+const char *share_waits(const struct share *s);
+void share_state(const struct share *s, struct buf *out);
+void share_metrics(const struct share *s, struct metrics *to);
+
+#endif

@@ -1,0 +1,297 @@
+"""Several hubs on one Kubernetes API server: one CA, one list of tokens, of nodes and of those revoked, whoever was away, and with
+no more rights than deploy/hub-rbac.yaml gives."""
+import base64
+import json
+import os
+
+import pytest
+import yaml
+
+from kube import ACCOUNT, NAMESPACE, READS, RIGHTS, ApiServer, KubeHub
+from lab import HUB_PORT, TOP, Agent, Lab, Node, service, wait_for
+
+ADDRESSES = ("192.0.2.1", "192.0.2.3")
+
+
+@pytest.fixture
+def lab():
+    with Lab() as made:
+        yield made
+        for p in made.processes:
+            print(f"--- {p.name}\n{p.log()[-3000:]}")
+
+
+@pytest.fixture
+def api(lab):
+    return ApiServer(lab)
+
+
+def hub(lab, api, i):
+    return KubeHub(lab, api, name=f"cloud-{i}", address=ADDRESSES[i], kubeconfig=api.kubeconfig(f"hub-{i}.conf"), wait=False)
+
+
+def both(lab, api):
+    """Started at the same moment."""
+    made = [hub(lab, api, i) for i in (0, 1)]
+    for h in made:
+        wait_for("ready", h.ready, 30)
+    return made
+
+
+def agent(lab, name, number, to, token, *options):
+    node = Node(lab, name, f"192.0.2.{number}")
+    made = Agent(node, None, "--hub.url", f"wss://{to.address}:{HUB_PORT}", *options, token=token, start=False)
+    made.start(ready=False)
+    return made
+
+
+def connected(made):
+    return lambda: made.process.alive() and made.state()["meta"]["synced"]
+
+
+def secret(api, name):
+    found = json.loads(api.kubectl("get", "secret", "-n", NAMESPACE, name, "-o", "json"))
+    return {k: base64.b64decode(v).decode() for k, v in found["data"].items()}, found
+
+
+def tokens(h):
+    return {t["id"] for t in json.loads(h.ask("/tokens")[1])["tokens"]}
+
+
+def nodes(h):
+    return {n["node"]: n for n in json.loads(h.ask("/nodes")[1])["nodes"]}
+
+
+def revoke(h, name):
+    h.machine.run(h.lab.program("edgewayctl"), "--socket", h.socket, "node", "revoke", name)
+
+
+def test_one_ca(lab, api):
+    """The first start of two replicas at the same moment ends with one CA, and each serves with a certificate of it."""
+    one, two = both(lab, api)
+    assert one.state()["hub"]["ca"] == two.state()["hub"]["ca"]
+    data, whole = secret(api, "edgeway-hub-ca")
+    assert whole["type"] == "Opaque" and whole["metadata"]["labels"]["app.kubernetes.io/managed-by"] == "edgeway-hub"
+    for h in (one, two):
+        with open(os.path.join(h.machine.dir, "data", "ca.pem")) as f:
+            assert f.read() == data["ca.pem"]
+        with open(os.path.join(h.machine.dir, "data", "ca.key")) as f:
+            assert f.read() == data["ca.key"]
+        assert verify(one, os.path.join(h.machine.dir, "data", "ca.pem"), h) == "ok"
+        assert h.metrics()['edgeway_hub_secret_trouble{secret="edgeway-hub-ca"}'] == 0
+    assert sum(h.metrics()['edgeway_hub_secret_writes_total{secret="edgeway-hub-ca"}'] for h in (one, two)) == 1
+    # A replica that comes later, with nothing, has it too; at the same moment again, with an empty cluster.
+    for again in (False, True):
+        for h in (one, two):
+            h.process.stop()
+            h.machine.run("rm", "-r", os.path.join(h.machine.dir, "data"))
+        if again:
+            api.kubectl("delete", "secret", "-n", NAMESPACE, "--all")
+        for h in (one, two):
+            h.start()
+        for h in (one, two):
+            wait_for("ready", h.ready, 30)
+        assert one.state()["hub"]["ca"] == two.state()["hub"]["ca"]
+        assert (secret(api, "edgeway-hub-ca")[0] == data) is not again
+
+
+def verify(from_hub, ca, to):
+    return from_hub.machine.python(VERIFY, ca, to.address, str(HUB_PORT)).stdout.strip()
+
+
+VERIFY = """
+import socket, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[1])
+with socket.create_connection((sys.argv[2], int(sys.argv[3])), 10) as s:
+    with context.wrap_socket(s, server_hostname=sys.argv[2]):
+        print("ok")
+"""
+
+
+def test_what_one_does_the_other_knows(lab, api):
+    one, two = both(lab, api)
+    token = one.token()
+    secret_part = token.split(".")[1]
+    wait_for("token known at the other", lambda: secret_part[:8] in tokens(two))
+    first = agent(lab, "edge-1", 11, two, token)
+    wait_for("joined at the other", connected(first), 30)
+    wait_for("the node known at the first", lambda: nodes(one)["edge-1"]["serial"] == nodes(two)["edge-1"]["serial"])
+    # The name is taken at every replica, for a token for any name.
+    thief = agent(lab, "thief", 12, one, one.token(), "--node", "edge-1")
+    wait_for("refused", lambda: "has a certificate for this node's name already" in thief.process.log(), 30)
+    thief.stop()
+    # Revoked at one: cut at the other, and refused there.
+    assert first.state()["meta"]["connected"]
+    revoke(one, "edge-1")
+    wait_for("cut", lambda: "the certificate of this node was revoked" in first.process.log(), 15)
+    wait_for("refused by the other", lambda: "this node's certificate was revoked" in first.process.log(), 30)
+    assert nodes(two)["edge-1"]["revoked"]
+    # A token of the one for that very node serves at the other, and what is signed there counts here.
+    again = one.token("--node", "edge-1")
+    wait_for("token known", lambda: again.split(".")[1][:8] in tokens(two))
+    first.stop()
+    first.token = again
+    first.start(ready=False)
+    wait_for("joined again", connected(first), 30)
+    wait_for("good at both", lambda: not nodes(one)["edge-1"]["revoked"] and not nodes(two)["edge-1"]["revoked"])
+    first.stop()
+    first.token = ""
+    first.options = ("--hub.url", f"wss://{one.address}:{HUB_PORT}")
+    first.start(ready=False)
+    wait_for("good at the first", connected(first), 30)
+    # Revoked tokens are gone everywhere, and no replica brings them back.
+    one.machine.run(lab.program("edgewayctl"), "--socket", one.socket, "token", "revoke", secret_part[:8])
+    wait_for("revoked token", lambda: secret_part[:8] not in tokens(two))
+    two.token()
+    wait_for("a token of the other", lambda: len(tokens(one)) == len(tokens(two)))
+    assert secret_part[:8] not in tokens(one) | tokens(two)
+    shown = json.dumps([h.state() for h in (one, two)]) + one.process.log() + two.process.log()
+    key = [line for line in secret(api, "edgeway-hub-ca")[0]["ca.key"].split("\n") if len(line) > 40]
+    for text in (secret_part, again.split(".")[1], *key):
+        assert text not in shown and text not in json.dumps(secret(api, "edgeway-hub-tokens")[0])
+
+
+def test_server_away(lab, api):
+    """What one did while the server was away is told when it is back; nothing that the other did meanwhile is lost."""
+    one, two = both(lab, api)
+    a, b = agent(lab, "edge-1", 11, one, one.token()), agent(lab, "edge-2", 12, two, two.token())
+    for x in (a, b):
+        wait_for("joined", connected(x), 30)
+    wait_for("both know both", lambda: set(nodes(one)) == set(nodes(two)) == {"edge-1", "edge-2"})
+    any_name, its_own = one.token(), one.token("--node", "edge-4")
+    wait_for("tokens known", lambda: len(tokens(two)) == 4)
+    api.ctl("down")
+    revoke(one, "edge-2")
+    revoke(two, "edge-1")
+    local = two.token()
+    wait_for("cut at once where it was said", lambda: nodes(one)["edge-2"]["revoked"] and nodes(two)["edge-1"]["revoked"])
+    assert not nodes(one)["edge-1"]["revoked"]
+    # A name is not given twice: without the server nobody can know. With a token for the name it is given.
+    unlucky = agent(lab, "edge-3", 13, two, any_name)
+    wait_for("not given", lambda: "the name cannot be given" in two.process.log(), 40)
+    lucky = agent(lab, "edge-4", 14, two, its_own)
+    wait_for("given", connected(lucky), 30)
+    # A restart meanwhile: with what it knew.
+    one.process.stop()
+    one.start()
+    wait_for("ready to serve", lambda: one.state()["hub"]["waits"] == "", 30)
+    assert one.metrics()["edgeway_hub_nodes_revoked"] == 1
+    api.ctl("up")
+    wait_for("all is known to all", lambda: all(
+        nodes(h)[n]["revoked"] for h in (one, two) for n in ("edge-1", "edge-2")), 60)
+    wait_for("cut", lambda: "was revoked" in a.process.log() and "was revoked" in b.process.log(), 30)
+    wait_for("its token", lambda: local.split(".")[1][:8] in tokens(one), 60)
+    wait_for("edge-4 as well", lambda: "edge-4" in nodes(one), 60)
+    wait_for("and edge-3 in the end", connected(unlucky), 60)
+
+
+def test_secrets_are_forbidden(lab, api):
+    """A new replica does not begin with a CA of its own; it says what is missing, and goes on once it has it."""
+    api.ctl("grant", user=ACCOUNT, rights=READS)
+    one = hub(lab, api, 0)
+    want = "give the hub's Role the verbs list, watch and patch on the Secret edgeway/edgeway-hub-ca"
+    wait_for("said", lambda: want in one.process.log() and one.ask("/readyz")[0] == 503)
+    assert want in one.ask("/readyz")[1] and not os.path.exists(os.path.join(one.machine.dir, "data", "ca.pem"))
+    p = one.machine.run(lab.program("edgewayctl"), "--socket", one.socket, "token", "create", check=False)
+    assert p.returncode == 1 and "not ready" in p.stdout + p.stderr
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS)
+    wait_for("ready", one.ready, 60)
+
+
+def test_a_secret_is_deleted_or_replaced(lab, api):
+    one, two = both(lab, api)
+    made = agent(lab, "edge-1", 11, one, one.token())
+    wait_for("joined", connected(made), 30)
+    before = secret(api, "edgeway-hub-ca")[0]
+    api.kubectl("delete", "secret", "-n", NAMESPACE, "--all")
+    wait_for("written anew", lambda: len(json.loads(api.kubectl(
+        "get", "secrets", "-n", NAMESPACE, "-o", "json"))["items"]) == 3, 30)
+    assert secret(api, "edgeway-hub-ca")[0] == before
+    wait_for("with the node", lambda: "edge-1" in secret(api, "edgeway-hub-nodes")[0]["nodes.json"], 30)
+    # A list that is not understood is left alone, and told.
+    api.kubectl("patch", "secret", "-n", NAMESPACE, "edgeway-hub-tokens", "--type", "merge", "-p",
+                json.dumps({"data": {"tokens.json": base64.b64encode(b'{"tokens":[{"id":1}]}').decode()}}))
+    wait_for("told", lambda: all(
+        h.metrics()['edgeway_hub_secret_trouble{secret="edgeway-hub-tokens"}'] == 1 for h in (one, two)))
+    one.token()
+    assert secret(api, "edgeway-hub-tokens")[0]["tokens.json"] == '{"tokens":[{"id":1}]}'
+    api.kubectl("delete", "secret", "-n", NAMESPACE, "edgeway-hub-tokens")
+    wait_for("well again", lambda: tokens(one) == tokens(two) and len(tokens(one)) == 2, 30)
+    # Another CA: what is new is learnt by agents that come, the hub's certificate is of it at once.
+    for h in (one, two):
+        h.process.stop()
+        with open(os.path.join(h.machine.dir, "data", "ca.pem")) as f:
+            assert f.read() == before["ca.pem"]
+        h.start()
+    wait_for("there again", connected(made), 60)
+
+
+def test_rotation_of_the_shared_ca(lab, api):
+    """By kubectl alone: the new CA behind the old one, then in front of it, then alone; no hub is restarted."""
+    one, two = both(lab, api)
+    made = agent(lab, "edge-1", 11, one, one.token())
+    wait_for("joined", connected(made), 30)
+    old = secret(api, "edgeway-hub-ca")[0]
+    folder = os.path.join(one.machine.dir, "new-ca")
+    os.makedirs(folder)
+    one.machine.run("openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
+                    f"{folder}/ca.key", "-out", f"{folder}/ca.pem", "-days", "30", "-subj", "/CN=new",
+                    "-addext", "keyUsage=critical,keyCertSign,cRLSign")
+    new = {name: open(os.path.join(folder, name)).read() for name in ("ca.pem", "ca.key")}
+
+    def put(pem, key):
+        data = {"ca.pem": base64.b64encode(pem.encode()).decode(), "ca.key": base64.b64encode(key.encode()).decode()}
+        api.kubectl("patch", "secret", "-n", NAMESPACE, "edgeway-hub-ca", "--type", "merge", "-p", json.dumps({"data": data}))
+
+    def trusts():
+        with open(os.path.join(made.data, "ca.pem")) as f:
+            return f.read()
+
+    for pem, key in ((old["ca.pem"] + new["ca.pem"], old["ca.key"]), (new["ca.pem"] + old["ca.pem"], new["ca.key"]),
+                     (new["ca.pem"], new["ca.key"])):
+        put(pem, key)
+        wait_for("the agent trusts", lambda pem=pem: trusts() == pem, 60)
+        wait_for("in step", connected(made), 60)
+    for h in (one, two):
+        assert verify(one, os.path.join(folder, "ca.pem"), h) == "ok"
+    assert "HTTP status" not in made.process.log()
+
+
+def rules():
+    """(verb, resource, name or None, in the namespace alone) of deploy/hub-rbac.yaml"""
+    with open(os.path.join(TOP, "deploy", "hub-rbac.yaml")) as f:
+        objects = list(yaml.safe_load_all(f))
+    return {(verb, resource, name, o["kind"] == "Role") for o in objects if o["kind"] in ("Role", "ClusterRole")
+            for rule in o["rules"] for verb in rule["verbs"] for resource in rule["resources"]
+            for name in rule.get("resourceNames", [None])}
+
+
+def test_rights_as_small_as_the_requests(lab, api):
+    """Everything that the hub asks for in its life is in deploy/hub-rbac.yaml, and nothing else is."""
+    api.ctl("absent", resources=[["discovery.k8s.io", "endpointslices"]])
+    api.ctl("grant", user=ACCOUNT)
+    one, two = both(lab, api)
+    one.token()
+    made = agent(lab, "edge-1", 11, two, two.token())
+    wait_for("joined", connected(made), 30)
+    api.ctl("absent", resources=[])
+    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"))
+    wait_for("event", lambda: "NotReachableOnEdge" in api.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}"), 60)
+    one.process.stop()
+    one.start()  # counts the Event up
+    wait_for("asked everything", lambda: missing(api) == set(), 90)
+    assert asked(api) - allowed() == set()
+
+
+def asked(api):
+    secrets = {"secrets"}
+    return {(verb, resource, (name or None) if resource in secrets else None, resource in secrets)
+            for verb, resource, name, ns in api.ctl("used", user=ACCOUNT)}
+
+
+def allowed():
+    return rules()
+
+
+def missing(api):
+    return allowed() - asked(api)
