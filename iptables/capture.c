@@ -8,7 +8,7 @@
 #include "iptables/conntrack.h"
 #include "iptables/iface.h"
 
-enum { DNS_PORT = 53 };
+enum { DNS_PORT = 53, FLOWS_MOST = 100000 };
 
 static int
 by_number(const void *a, const void *b)
@@ -119,7 +119,7 @@ capture_flows(struct capture *c, uint32_t address, uint16_t dns_port)
 	if (n < 0)
 		err_set(&err, n, "cannot read the host's addresses: %s", strerror(-n));
 	else
-		n = conntrack_delete(IPPROTO_UDP, is_stale, &s, &err);
+		n = conntrack_delete(IPPROTO_UDP, is_stale, &s, FLOWS_MOST, &err);
 	buf_fini(&s.locals);
 	if (n >= 0) {
 		c->flows_ended += (uint64_t)n;

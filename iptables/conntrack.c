@@ -10,11 +10,14 @@
 #include "base/buf.h"
 #include "iptables/netlink.h"
 
+enum { MESSAGE_MAX = 512, SEND_MAX = 65536 };
+
 struct dump {
-	uint8_t proto;
+	uint8_t proto; /* 0: all */
 	conntrack_pick_fn *pick;
 	void *arg;
-	struct buf picked; /* attributes of each flow: its original tuple, then its id */
+	unsigned n, most;
+	struct buf picked; /* a message for each that deletes it */
 };
 
 struct tuple {
@@ -23,72 +26,58 @@ struct tuple {
 	uint8_t proto;
 };
 
-static const struct nlattr *
-find(const struct nlattr *nest, uint16_t type, uint16_t len)
-{
-	const struct nlattr *a = nl_nested(nest, type);
+/* By type; one pass, since there may be some hundred thousand flows. */
+enum { ATTRS_MAX = 16 };
+struct attrs {
+	const struct nlattr *of[ATTRS_MAX];
+};
 
-	return a != NULL && mnl_attr_get_payload_len(a) >= len ? a : NULL;
+static void
+note_attr(struct attrs *to, const struct nlattr *a)
+{
+	uint16_t type = mnl_attr_get_type(a);
+
+	if (type < ATTRS_MAX)
+		to->of[type] = a;
+}
+
+static bool
+read_nest(struct attrs *to, const struct nlattr *nest)
+{
+	const struct nlattr *a;
+
+	*to = (struct attrs){0};
+	if (nest == NULL)
+		return false;
+	mnl_attr_for_each_nested(a, nest) note_attr(to, a);
+	return true;
+}
+
+static bool
+has(const struct attrs *from, uint16_t type, size_t len)
+{
+	return from->of[type] != NULL && mnl_attr_get_payload_len(from->of[type]) >= len;
 }
 
 static bool
 read_tuple(const struct nlattr *nest, struct tuple *t)
 {
-	const struct nlattr *ip = find(nest, CTA_TUPLE_IP, 0);
-	const struct nlattr *proto = find(nest, CTA_TUPLE_PROTO, 0);
-	const struct nlattr *src, *dst, *num, *sport, *dport;
+	struct attrs tuple, ip, proto;
 
-	if (ip == NULL || proto == NULL)
+	if (!read_nest(&tuple, nest) || !read_nest(&ip, tuple.of[CTA_TUPLE_IP]) ||
+		!read_nest(&proto, tuple.of[CTA_TUPLE_PROTO]) ||
+		!has(&ip, CTA_IP_V4_SRC, sizeof t->src) ||
+		!has(&ip, CTA_IP_V4_DST, sizeof t->dst) ||
+		!has(&proto, CTA_PROTO_NUM, sizeof t->proto) ||
+		!has(&proto, CTA_PROTO_SRC_PORT, sizeof t->sport) ||
+		!has(&proto, CTA_PROTO_DST_PORT, sizeof t->dport))
 		return false;
-	src = find(ip, CTA_IP_V4_SRC, sizeof t->src);
-	dst = find(ip, CTA_IP_V4_DST, sizeof t->dst);
-	num = find(proto, CTA_PROTO_NUM, sizeof t->proto);
-	sport = find(proto, CTA_PROTO_SRC_PORT, sizeof t->sport);
-	dport = find(proto, CTA_PROTO_DST_PORT, sizeof t->dport);
-	if (src == NULL || dst == NULL || num == NULL || sport == NULL || dport == NULL)
-		return false;
-	t->src = ntohl(mnl_attr_get_u32(src));
-	t->dst = ntohl(mnl_attr_get_u32(dst));
-	t->proto = mnl_attr_get_u8(num);
-	t->sport = ntohs(mnl_attr_get_u16(sport));
-	t->dport = ntohs(mnl_attr_get_u16(dport));
+	t->src = ntohl(mnl_attr_get_u32(ip.of[CTA_IP_V4_SRC]));
+	t->dst = ntohl(mnl_attr_get_u32(ip.of[CTA_IP_V4_DST]));
+	t->proto = mnl_attr_get_u8(proto.of[CTA_PROTO_NUM]);
+	t->sport = ntohs(mnl_attr_get_u16(proto.of[CTA_PROTO_SRC_PORT]));
+	t->dport = ntohs(mnl_attr_get_u16(proto.of[CTA_PROTO_DST_PORT]));
 	return true;
-}
-
-static void
-keep(struct dump *d, const struct nlattr *original, const struct nlattr *id)
-{
-	buf_add(&d->picked, original, MNL_ALIGN(original->nla_len));
-	buf_add(&d->picked, id, MNL_ALIGN(id->nla_len));
-}
-
-static int
-on_flow(const struct nlmsghdr *nlh, void *arg)
-{
-	struct dump *d = arg;
-	const unsigned head = sizeof(struct nfgenmsg);
-	const struct nlattr *original = nl_attr(nlh, head, CTA_TUPLE_ORIG),
-			    *reply = nl_attr(nlh, head, CTA_TUPLE_REPLY),
-			    *status = nl_attr(nlh, head, CTA_STATUS),
-			    *id = nl_attr(nlh, head, CTA_ID);
-	struct conntrack_flow flow;
-	struct tuple to, from;
-
-	if (original == NULL || reply == NULL || status == NULL || id == NULL ||
-		mnl_attr_get_payload_len(status) < sizeof(uint32_t) || !read_tuple(original, &to) ||
-		!read_tuple(reply, &from) || to.proto != d->proto)
-		return MNL_CB_OK;
-	flow = (struct conntrack_flow){.proto = to.proto,
-		.replied = (ntohl(mnl_attr_get_u32(status)) & IPS_SEEN_REPLY) != 0,
-		.src = to.src,
-		.dst = to.dst,
-		.sport = to.sport,
-		.dport = to.dport,
-		.server = from.src,
-		.server_port = from.sport};
-	if (d->pick(d->arg, &flow))
-		keep(d, original, id);
-	return MNL_CB_OK;
 }
 
 static struct nlmsghdr *
@@ -107,38 +96,85 @@ message(char *bytes, uint16_t type, uint16_t flags)
 }
 
 /* By tuple and id, so that a flow which began a moment ago with the same ports is not meant. */
-static int
-delete_picked(struct mnl_socket *nl, struct buf *picked)
+static void
+pick(struct dump *d, const struct nlattr *original, const struct nlattr *id)
 {
-	int n = 0;
+	const struct nlattr *const parts[] = {original, id};
+	char bytes[MESSAGE_MAX];
+	struct nlmsghdr *nlh = message(bytes, IPCTNL_MSG_CT_DELETE, 0);
 
-	while (buf_len(picked) > 0) {
-		char bytes[512];
-		struct nlmsghdr *nlh = message(bytes, IPCTNL_MSG_CT_DELETE, NLM_F_ACK);
-		int rc;
+	for (size_t i = 0; i < ARRAY_LEN(parts); i++) {
+		size_t len = MNL_ALIGN(parts[i]->nla_len);
 
-		for (int part = 0; part < 2; part++) {
-			const struct nlattr *a = (const void *)buf_at(picked);
-			size_t len = MNL_ALIGN(a->nla_len);
-
-			if (nlh->nlmsg_len + len > sizeof bytes)
-				return -EMSGSIZE;
-			memcpy(mnl_nlmsg_get_payload_tail(nlh), a, len);
-			nlh->nlmsg_len += (uint32_t)len;
-			buf_consume(picked, len);
-		}
-		rc = nl_request(nl, nlh, NULL, NULL);
-		if (rc < 0 && rc != -ENOENT)
-			return rc;
-		n += rc == 0;
+		if (nlh->nlmsg_len + len > sizeof bytes)
+			return;
+		memcpy(mnl_nlmsg_get_payload_tail(nlh), parts[i], len);
+		nlh->nlmsg_len += (uint32_t)len;
 	}
-	return n;
+	buf_add(&d->picked, nlh, nlh->nlmsg_len);
+	d->n++;
+}
+
+static int
+on_flow(const struct nlmsghdr *nlh, void *arg)
+{
+	struct dump *d = arg;
+	struct conntrack_flow flow;
+	struct attrs all = {0};
+	struct tuple to, from;
+	const struct nlattr *a;
+
+	mnl_attr_for_each(a, nlh, sizeof(struct nfgenmsg)) note_attr(&all, a);
+	if (!has(&all, CTA_STATUS, sizeof(uint32_t)) || !has(&all, CTA_ID, sizeof(uint32_t)) ||
+		!read_tuple(all.of[CTA_TUPLE_ORIG], &to) ||
+		(d->proto != 0 && to.proto != d->proto) ||
+		!read_tuple(all.of[CTA_TUPLE_REPLY], &from))
+		return MNL_CB_OK;
+	flow = (struct conntrack_flow){.proto = to.proto,
+		.replied = (ntohl(mnl_attr_get_u32(all.of[CTA_STATUS])) & IPS_SEEN_REPLY) != 0,
+		.src = to.src,
+		.dst = to.dst,
+		.sport = to.sport,
+		.dport = to.dport,
+		.server = from.src,
+		.server_port = from.sport};
+	if (d->n < d->most && d->pick(d->arg, &flow))
+		pick(d, all.of[CTA_TUPLE_ORIG], all.of[CTA_ID]);
+	return MNL_CB_OK;
+}
+
+/* As many whole messages as one call may take. */
+static size_t
+first_messages(const struct buf *picked)
+{
+	const struct nlmsghdr *nlh = (const void *)buf_at(picked);
+	int left = (int)MIN(buf_len(picked), (size_t)SEND_MAX);
+	size_t all = (size_t)left;
+
+	while (mnl_nlmsg_ok(nlh, left))
+		nlh = mnl_nlmsg_next(nlh, &left);
+	return all - (size_t)left;
+}
+
+static int
+delete_picked(struct mnl_socket *nl, struct dump *d)
+{
+	int rc = 0;
+
+	while (rc == 0 && buf_len(&d->picked) > 0) {
+		size_t len = first_messages(&d->picked);
+
+		rc = nl_messages(nl, buf_at(&d->picked), len);
+		buf_consume(&d->picked, len);
+	}
+	return rc < 0 ? rc : (int)d->n;
 }
 
 int
-conntrack_delete(uint8_t proto, conntrack_pick_fn *pick, void *arg, struct err *err)
+conntrack_delete(
+	uint8_t proto, conntrack_pick_fn *pick_fn, void *arg, unsigned most, struct err *err)
 {
-	struct dump d = {.proto = proto, .pick = pick, .arg = arg};
+	struct dump d = {.proto = proto, .pick = pick_fn, .arg = arg, .most = most};
 	auto_nl struct mnl_socket *nl = NULL;
 	char bytes[64];
 	int rc = nl_open(&nl, NETLINK_NETFILTER, 0, err);
@@ -148,7 +184,7 @@ conntrack_delete(uint8_t proto, conntrack_pick_fn *pick, void *arg, struct err *
 	buf_init(&d.picked, BUF_UNLIMITED);
 	rc = nl_request(nl, message(bytes, IPCTNL_MSG_CT_GET, NLM_F_DUMP), on_flow, &d);
 	if (rc == 0)
-		rc = delete_picked(nl, &d.picked);
+		rc = delete_picked(nl, &d);
 	buf_fini(&d.picked);
 	if (rc < 0)
 		return err_set(

@@ -1,5 +1,6 @@
 #include "iptables/foreign.h"
 
+#include <errno.h>
 #include <net/if.h>
 #include <netinet/in.h>
 #include <string.h>
@@ -18,7 +19,7 @@
 #define CHAIN "KUBE-SERVICES"
 #define TABLE "kube-proxy"
 #define LEGACY_TABLES "/proc/net/ip_tables_names"
-enum { LEGACY_MAX = 64 << 20, NAMES_MAX = 4096 };
+enum { LEGACY_MAX = 64 << 20, NAMES_MAX = 4096, DUMPS_MAX = 3 };
 
 static int
 on_chain(const struct nlmsghdr *nlh, void *arg)
@@ -32,55 +33,59 @@ on_chain(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
-static const char *
-look_nftables(void)
+static int
+look_nftables(const char **found)
 {
 	char bytes[256];
 	struct nlmsghdr *nlh =
 		nftnl_nlmsg_build_hdr(bytes, NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, NLM_F_DUMP, 1);
 	auto_nl struct mnl_socket *nl = NULL;
-	const char *found = NULL;
+	int rc = nl_open(&nl, NETLINK_NETFILTER, 0, NULL);
 
-	if (nl_open(&nl, NETLINK_NETFILTER, 0, NULL) == 0)
-		(void)nl_request(nl, nlh, on_chain, &found);
-	return found;
+	if (rc == 0)
+		rc = -EINTR; /* what a dump ends with when somebody changed the tables meanwhile */
+	for (int i = 0; i < DUMPS_MAX && rc == -EINTR; i++)
+		rc = nl_request(nl, nlh, on_chain, found);
+	return rc;
 }
 
-static const char *
-search_legacy(int fd)
+static int
+search_legacy(int fd, const char **found)
 {
 	struct ipt_getinfo info = {.name = "nat"};
 	auto_free struct ipt_get_entries *all = NULL;
 	socklen_t len = sizeof info;
 
-	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_INFO, &info, &len) < 0 || info.size > LEGACY_MAX)
-		return NULL;
+	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_INFO, &info, &len) < 0)
+		return -errno;
+	if (info.size > LEGACY_MAX)
+		return -E2BIG;
 	len = (socklen_t)(sizeof *all + info.size);
 	all = xcalloc(1, len);
 	memcpy(all->name, info.name, sizeof all->name);
 	all->size = info.size;
 	if (getsockopt(fd, IPPROTO_IP, IPT_SO_GET_ENTRIES, all, &len) < 0)
-		return NULL;
+		return -errno; /* EAGAIN: it grew meanwhile */
 	/* The name of a chain stands in the entry that begins it, with a NUL behind. */
-	return memmem(all->entrytable, all->size, CHAIN, sizeof CHAIN) != NULL
-		? "chain " CHAIN " in iptables-legacy"
-		: NULL;
+	if (memmem(all->entrytable, all->size, CHAIN, sizeof CHAIN) != NULL)
+		*found = "chain " CHAIN " in iptables-legacy";
+	return 0;
 }
 
-static const char *
-look_legacy(void)
+static int
+look_legacy(const char **found)
 {
 	auto_free char *names = NULL;
 	auto_fd int fd = -1;
 
 	if (file_read(LEGACY_TABLES, NAMES_MAX, &names, NULL) < 0 || strstr(names, "nat") == NULL)
-		return NULL;
+		return 0;
 	fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	return fd < 0 ? NULL : search_legacy(fd);
+	return fd < 0 ? -errno : search_legacy(fd, found);
 }
 
-const char *
-foreign_cluster_ips(void)
+static const char *
+look_interfaces(void)
 {
 	static const struct {
 		const char *name, *says;
@@ -89,11 +94,25 @@ foreign_cluster_ips(void)
 		{"cilium_host", "interface cilium_host"},
 		{"cilium_net", "interface cilium_net"},
 	};
-	const char *found;
 
 	for (size_t i = 0; i < ARRAY_LEN(interfaces); i++)
 		if (if_nametoindex(interfaces[i].name) != 0)
 			return interfaces[i].says;
-	found = look_nftables();
-	return found != NULL ? found : look_legacy();
+	return NULL;
+}
+
+int
+foreign_cluster_ips(const char **found)
+{
+	const char *now = look_interfaces();
+	int rc = 0;
+
+	if (now == NULL)
+		rc = look_nftables(&now);
+	if (now == NULL && rc == 0)
+		rc = look_legacy(&now);
+	if (now == NULL && rc < 0)
+		return rc;
+	*found = now;
+	return 0;
 }

@@ -7,7 +7,8 @@
 #ifndef EDGEWAY_IPTABLES_FOREIGN_H
 #define EDGEWAY_IPTABLES_FOREIGN_H
 
-/* What was found, in words; NULL: nobody. */
-const char *foreign_cluster_ips(void);
+/* What was found, in words; *found NULL: nobody. -errno: cannot be told now, for one because the tables are
+ * being changed this moment; then *found stays as it is. */
+int foreign_cluster_ips(const char **found);
 
 #endif

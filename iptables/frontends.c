@@ -13,7 +13,7 @@
 #include "model/table.h"
 
 /* Changes of one transaction: what it costs the loop and the queue of events stays small. */
-enum { ELEMENTS_AT_ONCE = 4000 };
+enum { ELEMENTS_AT_ONCE = 4000, FLOWS_AT_ONCE = 10000 };
 
 struct key {
 	uint32_t ip; /* host byte order */
@@ -77,6 +77,14 @@ empty(struct table *t)
 	table_fini(t);
 }
 
+/* Of ten thousand services at once they hold a megabyte, of which the next change needs nothing. */
+static void
+give_back(struct buf *b)
+{
+	if (buf_len(b) == 0)
+		buf_release(b);
+}
+
 void
 frontends_skip(struct frontends *f)
 {
@@ -86,6 +94,7 @@ frontends_skip(struct frontends *f)
 		plan_fini(&d->before);
 		buf_consume(&f->differences, sizeof *d);
 	}
+	give_back(&f->differences);
 }
 
 void
@@ -227,6 +236,7 @@ drop_suspects(struct frontends *f)
 		if (one->suspect)
 			drop(f, one);
 	}
+	give_back(&f->suspects);
 }
 
 /* --- what a service wants -------------------------------------------------------- */
@@ -507,6 +517,7 @@ frontends_put(struct frontends *f, struct batch *b)
 	for (size_t i = 0; i < n; i++)
 		plan_fini(&list[i].before);
 	buf_consume(&f->differences, n * sizeof *list);
+	give_back(&f->differences);
 	return true;
 }
 
@@ -524,11 +535,14 @@ is_stale(void *arg, const struct conntrack_flow *flow)
 	const struct frontends *f = arg;
 	const struct key k = {.ip = flow->dst, .port = flow->dport, .proto = flow->proto};
 	const struct plan_target server = {flow->server, flow->server_port};
-	const struct frontend *one = find(&f->table, &k);
+	const struct frontend *one;
 
+	if (flow->proto == IPPROTO_UDP ? !f->udp_lost : flow->proto != IPPROTO_TCP || !f->tcp_lost)
+		return false;
 	/* A connection lives and dies with its endpoint; only one that never came about tries again. */
 	if (flow->proto == IPPROTO_TCP && flow->replied)
 		return false;
+	one = find(&f->table, &k);
 	if (one != NULL)
 		return !plan_has(&one->plan, &server);
 	if (flow->server == flow->dst)
@@ -543,13 +557,19 @@ frontends_flows_due(const struct frontends *f)
 	return f->udp_lost || f->tcp_lost;
 }
 
-static void
-end_flows(struct frontends *f, uint8_t proto)
+void
+frontends_flows(struct frontends *f)
 {
 	static struct log_limit limit;
 	struct err err = {0};
-	int n = conntrack_delete(proto, is_stale, f, &err);
+	int n = conntrack_delete(0, is_stale, f, FLOWS_AT_ONCE, &err);
 
+	if (n == FLOWS_AT_ONCE) {
+		f->counts.flows_ended += FLOWS_AT_ONCE;
+		return; /* there may be more */
+	}
+	f->udp_lost = f->tcp_lost = false;
+	empty(&f->gone);
 	if (n >= 0) {
 		f->counts.flows_ended += (uint64_t)n;
 		return;
@@ -558,15 +578,4 @@ end_flows(struct frontends *f, uint8_t proto)
 	if (log_limit_pass(&limit, 6, "iptables"))
 		log_warn("iptables", "flows stay with endpoints that are gone error=\"%s\"",
 			err.text);
-}
-
-void
-frontends_flows(struct frontends *f)
-{
-	if (f->udp_lost)
-		end_flows(f, IPPROTO_UDP);
-	if (f->tcp_lost)
-		end_flows(f, IPPROTO_TCP);
-	f->udp_lost = f->tcp_lost = false;
-	empty(&f->gone);
 }

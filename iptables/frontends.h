@@ -47,7 +47,7 @@ void frontends_all(struct frontends *f);
 void frontends_skip(struct frontends *f);
 /* The next differences, some thousand elements at most; false: there are none left. */
 bool frontends_put(struct frontends *f, struct batch *b);
-/* Is there something for frontends_flows to do? */
+/* Is there something for frontends_flows to do? Also afterwards: it ends some thousand at a time. */
 bool frontends_flows_due(const struct frontends *f);
 void frontends_flows(struct frontends *f);
 const struct frontends_counts *frontends_counts(const struct frontends *f);

@@ -101,20 +101,46 @@ set_port(struct mnl_socket *nl, int index, bool on)
 }
 
 static bool
-is_ours(const struct link *list, size_t n, int master)
-{
-	for (size_t i = 0; i < n; i++)
-		if (list[i].index == master)
-			return list[i].ours;
-	return false;
-}
-
-static bool
 asks_iptables(void)
 {
 	auto_free char *text = NULL;
 
 	return file_read(ASKS_IPTABLES, 16, &text, NULL) == 0 && text[0] == '1';
+}
+
+static const struct link *
+find_link(const struct link *list, size_t n, int index)
+{
+	for (size_t i = 0; i < n; i++)
+		if (list[i].index == index)
+			return &list[i];
+	return NULL;
+}
+
+static bool
+in_mesh(const struct link *list, size_t n, const struct link *port)
+{
+	const struct link *bridge = find_link(list, n, port->master);
+
+	return bridge != NULL && bridge->ours;
+}
+
+/* Containers come and go: ports that are gone, or that somebody switched off, are not ours any more. */
+static void
+forget_others(struct hairpin *h, const struct link *list, size_t n)
+{
+	size_t all = buf_len(&h->ports) / sizeof(int);
+
+	for (size_t i = 0; i < all; i++) {
+		const struct link *l;
+		int index;
+
+		memcpy(&index, buf_at(&h->ports), sizeof index);
+		buf_consume(&h->ports, sizeof index);
+		l = find_link(list, n, index);
+		if (l != NULL && l->on)
+			buf_add(&h->ports, &index, sizeof index);
+	}
 }
 
 static void
@@ -140,8 +166,9 @@ hairpin_tend(struct hairpin *h, const char *const *interfaces)
 	if (dump_links(nl, &look) == 0 && buf_len(&look.links) > 0) {
 		list = (const void *)buf_at(&look.links);
 		n = buf_len(&look.links) / sizeof *list;
+		forget_others(h, list, n);
 		for (size_t i = 0; i < n; i++)
-			if (list[i].port && !list[i].on && is_ours(list, n, list[i].master))
+			if (list[i].port && !list[i].on && in_mesh(list, n, &list[i]))
 				switch_on(h, nl, &list[i]);
 	}
 	buf_fini(&look.links);

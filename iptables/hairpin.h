@@ -19,7 +19,7 @@ struct hairpin {
 	uint64_t failures;
 };
 
-/* Interfaces as rules.h has them. */
+/* Interfaces as rules.h has them. A dump of all links, some microseconds each. */
 void hairpin_tend(struct hairpin *h, const char *const *interfaces);
 void hairpin_undo(struct hairpin *h);
 size_t hairpin_count(const struct hairpin *h);

@@ -105,6 +105,27 @@ on_any_addr(const struct nlmsghdr *nlh, void *arg)
 	return MNL_CB_OK;
 }
 
+static int
+on_network(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
+	uint32_t host = ifa->ifa_prefixlen < 32 ? UINT32_MAX >> ifa->ifa_prefixlen : 0;
+	const struct iface_network n = {ntohl(nl_u32(nlh, sizeof *ifa, IFA_LOCAL)), ~host};
+
+	if (nlh->nlmsg_type == RTM_NEWADDR)
+		buf_add(arg, &n, sizeof n);
+	return MNL_CB_OK;
+}
+
+int
+iface_networks(struct buf *out)
+{
+	auto_nl struct mnl_socket *nl = NULL;
+	int rc = nl_open(&nl, NETLINK_ROUTE, 0, NULL);
+
+	return rc < 0 ? rc : dump_addresses(nl, on_network, out);
+}
+
 int
 iface_addresses(struct buf *out)
 {

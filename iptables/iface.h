@@ -29,5 +29,10 @@ int iface_start(struct iface **f, struct loop *loop, const char *name, iface_fn 
 void iface_stop(struct iface **f);
 /* Appends every IPv4 address of this machine, uint32_t in host byte order. */
 int iface_addresses(struct buf *out);
+/* Appends each with its network. */
+struct iface_network {
+	uint32_t address, mask; /* host byte order */
+};
+int iface_networks(struct buf *out);
 
 #endif

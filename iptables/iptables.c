@@ -11,7 +11,7 @@
 #include "iptables/route.h"
 #include "iptables/rules.h"
 
-/* New ports of bridges are looked for this often, after a change at once. */
+/* New ports of bridges and obstacles are looked for this often, after a change at once. */
 enum { TEND_MS = 2000, TEND_PAUSE_MS = 200 };
 
 /* --- transactions ------------------------------------------------------------- */
@@ -67,11 +67,17 @@ static void
 tend(void *arg)
 {
 	struct iptables *ipt = arg;
+	const struct obstacles_where where = {.subnet = ipt->subnet,
+		.mask = ipt->mask,
+		.interface = ipt->interface,
+		.carries = kernelpath_carries(ipt->kernelpath)};
 
-	if (!ipt->installed || !kernelpath_carries(ipt->kernelpath))
+	if (!ipt->installed)
 		return;
 	ipt->tended_ms = mono_ms();
-	hairpin_tend(&ipt->hairpin, ipt->interfaces);
+	obstacles_look(&ipt->obstacles, &where);
+	if (where.carries)
+		hairpin_tend(&ipt->hairpin, ipt->interfaces);
 }
 
 /* In steps that are small enough for the socket; our own events are read between them. */
@@ -161,8 +167,10 @@ install_route(struct iptables *ipt, struct err *err)
 int
 iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 {
-	int rc;
+	int rc = obstacles_refuse(ipt->subnet, ipt->mask, err);
 
+	if (rc < 0)
+		return rc;
 	ipt->address = address;
 	ipt->draining = false;
 	rc = iptables_install_table(ipt, err);

@@ -11,6 +11,7 @@
 #include "iptables/iptables.h"
 #include "iptables/kernelpath.h"
 #include "iptables/netlink.h"
+#include "iptables/obstacles.h"
 
 struct iptables {
 	struct loop *loop;
@@ -39,7 +40,8 @@ struct iptables {
 	struct capture capture;
 	struct kernelpath *kernelpath;
 	struct hairpin hairpin;
-	struct timer *tend; /* its ports */
+	struct obstacles obstacles;
+	struct timer *tend; /* to ports of bridges and to obstacles */
 	uint64_t tended_ms;
 	bool draining, old_kernel; /* as in struct rules */
 

@@ -157,7 +157,8 @@ repair_on_events(void *arg, int fd, unsigned events)
 		watch_set(ipt->watch, WATCH_READ);
 	}
 	ipt->damaged = false;
-	snprintf(ipt->culprit, sizeof ipt->culprit, "unknown");
+	if (!timer_active(ipt->repair)) /* else it is still to be named */
+		snprintf(ipt->culprit, sizeof ipt->culprit, "unknown");
 	repair_read_events(ipt);
 	if (ipt->damaged && ipt->installed)
 		repair_soon(ipt);

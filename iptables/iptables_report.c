@@ -17,6 +17,7 @@ iptables_metrics(struct iptables *ipt, struct metrics *m)
 	metric_gauge(m, "edgeway_iptables_hairpin_ports",
 		"Ports of bridges that we put into hairpin mode.", NULL,
 		(double)hairpin_count(&ipt->hairpin));
+	obstacles_metrics(&ipt->obstacles, m);
 	capture_metrics(&ipt->capture, m, mono_ms());
 	kernelpath_metrics(ipt->kernelpath, m);
 }
@@ -34,9 +35,11 @@ iptables_state(struct iptables *ipt, struct buf *out)
 		"s,",
 		RULES_TABLE, ipt->installed ? "true" : "false", addr_text(&address, text),
 		ipt->interface, ipt->state.index, ipt->state.up ? "true" : "false");
-	buf_printf(out, "\"repairs\":%llu,\"failures\":%llu,\"portReserved\":%s,\"captured\":",
+	buf_printf(out, "\"repairs\":%llu,\"failures\":%llu,\"portReserved\":%s,\"obstacles\":",
 		(unsigned long long)ipt->repairs, (unsigned long long)ipt->failures,
 		ipt->port_ours ? "true" : "false");
+	obstacles_state(&ipt->obstacles, out);
+	buf_adds(out, ",\"captured\":");
 	capture_state(&ipt->capture, out, mono_ms());
 	buf_adds(out, ",\"kernel\":");
 	kernelpath_state(ipt->kernelpath, out);

@@ -26,6 +26,8 @@ struct kernelpath {
 	enum iptables_catch catch;
 	bool caught;
 	const char *foreign; /* who serves ClusterIPs, NULL: nobody */
+	bool looked; /* that much is known */
+	uint64_t look_failures;
 };
 
 static bool
@@ -45,6 +47,8 @@ end_flows(void *arg)
 
 	d->flows_ms = loop_now_ms(d->loop);
 	frontends_flows(d->frontends);
+	if (frontends_flows_due(d->frontends) && !d->resting)
+		timer_start(d->flows, FLOWS_PAUSE_MS, 0);
 }
 
 void
@@ -112,12 +116,19 @@ look_around(struct kernelpath *d)
 	const char *before = d->foreign;
 	bool caught;
 
-	d->foreign = d->catch == IPTABLES_CATCH_AUTO ? foreign_cluster_ips() : NULL;
+	/* What cannot be told now stays as it was, and the next look is soon. */
+	if (d->catch == IPTABLES_CATCH_AUTO) {
+		if (foreign_cluster_ips(&d->foreign) == 0)
+			d->looked = true;
+		else
+			d->look_failures++;
+	}
 	if (d->foreign != NULL && before == NULL)
 		log_info("iptables", "ClusterIPs are left to others found=\"%s\"", d->foreign);
 	else if (d->foreign == NULL && before != NULL)
 		log_info("iptables", "nobody else serves ClusterIPs any more, we do");
-	caught = d->catch != IPTABLES_CATCH_NEVER && d->foreign == NULL;
+	caught = d->catch == IPTABLES_CATCH_ALWAYS ||
+		(d->catch == IPTABLES_CATCH_AUTO && d->looked && d->foreign == NULL);
 	if (caught == d->caught)
 		return false;
 	d->caught = caught;
@@ -231,6 +242,12 @@ kernelpath_metrics(const struct kernelpath *d, struct metrics *m)
 		"proto=\"tcp\"", (double)n->tcp);
 	metric_gauge(m, "edgeway_iptables_cluster_ips", "ClusterIPs that are served here.", NULL,
 		(double)n->cluster_ips);
+	metric_gauge(m, "edgeway_iptables_cluster_ips_foreign",
+		"1 while ClusterIPs are left to kube-proxy or Cilium.", NULL,
+		d->foreign != NULL ? 1 : 0);
+	metric_counter(m, "edgeway_iptables_look_failures_total",
+		"Times that it could not be told who else serves ClusterIPs.", NULL,
+		d->look_failures);
 	metric_gauge(m, "edgeway_iptables_probed_endpoints", "Endpoints of the kernel's TCP ports.",
 		"state=\"alive\"", (double)(probes_count(d->probes) - probes_dead(d->probes)));
 	metric_gauge(m, "edgeway_iptables_probed_endpoints", "Endpoints of the kernel's TCP ports.",

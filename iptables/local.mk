@@ -13,6 +13,7 @@ iptables_libiptables_a_SOURCES = \
 	iptables/iptables.c iptables/iptables.h iptables/iptables_private.h \
 	iptables/iptables_repair.c iptables/iptables_report.c \
 	iptables/netlink.c iptables/netlink.h \
+	iptables/obstacles.c iptables/obstacles.h \
 	iptables/frontends.c iptables/frontends.h \
 	iptables/plan.c iptables/plan.h \
 	iptables/probe.c iptables/probe.h \

@@ -73,7 +73,7 @@ nl_request(struct mnl_socket *nl, struct nlmsghdr *nlh, mnl_cb_t fn, void *arg)
 
 struct acks {
 	unsigned got;
-	int error;
+	int first, other; /* errors: the first, and the first that is not -ENOENT */
 };
 
 static void
@@ -87,28 +87,48 @@ count_acks(struct acks *a, const char *bytes, int n)
 		if (nlh->nlmsg_type != NLMSG_ERROR || mnl_nlmsg_get_payload_len(nlh) < sizeof *e)
 			continue;
 		a->got++;
-		if (e->error != 0 && a->error == 0)
-			a->error = e->error;
+		if (a->first == 0)
+			a->first = e->error;
+		if (e->error != -ENOENT && a->other == 0)
+			a->other = e->error;
 	}
 }
 
-int
-nl_batch(struct mnl_socket *nl, const void *bytes, size_t len, unsigned acks)
+/* 0 when all replies were read, whatever they say. */
+static int
+exchange(struct mnl_socket *nl, const void *bytes, size_t len, struct acks *a)
 {
 	auto_free char *reply = xmalloc(NL_READ_BYTES);
-	struct acks a = {0};
 	ssize_t n;
 
 	discard(nl);
 	if (mnl_socket_sendto(nl, bytes, len) < 0)
 		return -errno;
 	while ((n = mnl_socket_recvfrom(nl, reply, NL_READ_BYTES)) > 0)
-		count_acks(&a, reply, (int)n);
-	if (a.error != 0)
-		return a.error;
-	if (n < 0 && errno != EAGAIN)
-		return -errno;
+		count_acks(a, reply, (int)n);
+	return n < 0 && errno != EAGAIN ? -errno : 0;
+}
+
+int
+nl_batch(struct mnl_socket *nl, const void *bytes, size_t len, unsigned acks)
+{
+	struct acks a = {0};
+	int rc = exchange(nl, bytes, len, &a);
+
+	if (a.first != 0)
+		return a.first;
+	if (rc < 0)
+		return rc;
 	return a.got == acks ? 0 : -EPROTO;
+}
+
+int
+nl_messages(struct mnl_socket *nl, const void *bytes, size_t len)
+{
+	struct acks a = {0};
+	int rc = exchange(nl, bytes, len, &a);
+
+	return a.other != 0 ? a.other : rc;
 }
 
 int

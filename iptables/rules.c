@@ -27,6 +27,9 @@ enum {
 };
 enum { DNS_PORT = 53 };
 #define UPSTREAMS "upstreams"
+#define PODS "pods"
+#define GUESTS "guests"
+#define LISTENED "listened"
 #define PROXY "proxy"
 #define EARLY "early"
 
@@ -58,17 +61,33 @@ add_bases(struct batch *b)
 		batch_chain(b, bases[i].name, &bases[i].hook);
 }
 
+/* Docker drops what would be forwarded from one of its bridges to another one, so that from other
+ * bridges than the mesh's own the kernel may not carry TCP: the listener does. */
+static void
+add_bridge(struct batch *b, const char *interface, bool other)
+{
+	struct nftnl_rule *r;
+
+	if (other) {
+		r = expr_rule();
+		expr_match_interface(r, interface);
+		expr_match_l4proto(r, IPPROTO_TCP);
+		expr_goto(r, GUESTS);
+		batch_rule(b, "prerouting", r);
+	}
+	r = expr_rule();
+	expr_match_interface(r, interface);
+	expr_goto(r, PODS);
+	batch_rule(b, "prerouting", r);
+}
+
 static void
 add_entry(struct batch *b, const struct rules *rules)
 {
 	struct nftnl_rule *r;
 
-	for (size_t i = 0; rules->interfaces[i] != NULL; i++) {
-		r = expr_rule();
-		expr_match_interface(r, rules->interfaces[i]);
-		expr_goto(r, "pods");
-		batch_rule(b, "prerouting", r);
-	}
+	for (size_t i = 0; rules->interfaces[i] != NULL; i++)
+		add_bridge(b, rules->interfaces[i], i > 0);
 	r = expr_rule();
 	if (rules->mark != 0)
 		expr_match_not_mark(r, rules->mark);
@@ -77,21 +96,26 @@ add_entry(struct batch *b, const struct rules *rules)
 }
 
 static void
-add_capture(struct batch *b, const struct rules *rules)
+add_capture(struct batch *b, const struct rules *rules, const char *chain, uint8_t proto)
 {
-	static const uint8_t protos[] = {IPPROTO_UDP, IPPROTO_TCP};
+	struct nftnl_rule *r = expr_rule();
 
-	for (size_t i = 0; i < ARRAY_LEN(protos); i++) {
-		struct nftnl_rule *r = expr_rule();
+	expr_match_set(r, EXPR_SADDR, UPSTREAMS, true);
+	expr_match_set(r, EXPR_DADDR, UPSTREAMS, false);
+	expr_match_l4proto(r, proto);
+	expr_match_dport(r, DNS_PORT);
+	expr_dnat(r, rules->address, rules->dns_port);
+	batch_rule(b, chain, r);
+}
 
-		expr_match_set(r, EXPR_SADDR, UPSTREAMS, true);
-		expr_match_set(r, EXPR_DADDR, UPSTREAMS, false);
-		expr_match_l4proto(r, protos[i]);
-		expr_match_dport(r, DNS_PORT);
-		expr_dnat(r, rules->address, rules->dns_port);
-		batch_rule(b, "pods", r);
-	}
-	add_goto(b, "pods", "mesh");
+static void
+add_pods(struct batch *b, const struct rules *rules)
+{
+	add_capture(b, rules, PODS, IPPROTO_UDP);
+	add_capture(b, rules, PODS, IPPROTO_TCP);
+	add_goto(b, PODS, "mesh");
+	add_capture(b, rules, GUESTS, IPPROTO_TCP);
+	add_goto(b, GUESTS, LISTENED);
 }
 
 static void
@@ -101,14 +125,15 @@ add_mesh(struct batch *b, const struct rules *rules)
 
 	expr_verdict_map(r, RULES_SERVICES);
 	batch_rule(b, "mesh", r);
+	add_goto(b, "mesh", LISTENED);
 	r = expr_rule();
 	expr_match_subnet(r, rules->subnet, rules->mask);
 	expr_goto(r, PROXY);
-	batch_rule(b, "mesh", r);
+	batch_rule(b, LISTENED, r);
 	r = expr_rule();
 	expr_match_set(r, EXPR_DADDR, RULES_CLUSTER_IPS, false);
 	expr_goto(r, PROXY);
-	batch_rule(b, "mesh", r);
+	batch_rule(b, LISTENED, r);
 	if (rules->draining)
 		return;
 	r = expr_rule();
@@ -228,7 +253,7 @@ add_sets(struct batch *b)
 void
 rules_install(struct batch *b, const struct rules *rules)
 {
-	static const char *const inner[] = {"pods", "mesh", PROXY};
+	static const char *const inner[] = {PODS, GUESTS, "mesh", LISTENED, PROXY};
 
 	batch_table(b, NFT_MSG_NEWTABLE);
 	batch_table(b, NFT_MSG_DELTABLE);
@@ -242,7 +267,7 @@ rules_install(struct batch *b, const struct rules *rules)
 	add_rows(b, false);
 	add_rows(b, true);
 	add_mesh(b, rules);
-	add_capture(b, rules);
+	add_pods(b, rules);
 	if (!rules->old_kernel)
 		add_refusal(b, rules, EARLY);
 	add_refusal(b, rules, "forward");

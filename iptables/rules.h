@@ -10,14 +10,19 @@
  *		map endpoints { typeof ip daddr . meta l4proto . th dport . numgen inc mod 2
  *			: ip daddr . tcp dport; }
  *		chain prerouting { type nat hook prerouting priority dstnat - 5;
- *			iifname "docker0" goto pods }
+ *			iifname "docker0" goto pods
+ *			iifname "br-*" meta l4proto tcp goto guests
+ *			iifname "br-*" goto pods }
  *		chain output { type nat hook output priority dstnat - 5; meta mark != M goto mesh }
  *		chain pods {
  *			ip saddr != @upstreams ip daddr @upstreams udp dport 53 dnat to 172.17.0.1:53
  *			... the same for tcp
  *			goto mesh }
+ *		chain guests { what `pods` has for tcp; goto listened }
  *		chain mesh {
  *			ip daddr . meta l4proto . th dport vmap @services
+ *			goto listened }
+ *		chain listened {
  *			ip daddr 9.251.0.0/16 goto proxy
  *			ip daddr @clusterips goto proxy }
  *		chain proxy { meta l4proto tcp dnat to 172.17.0.1:40001 }
@@ -76,8 +81,8 @@ struct rules_endpoint {
 };
 
 struct rules {
-	const char *const
-		*interfaces; /* names or PREFIX*, NULL-terminated; those rules_check passes */
+	const char *const *
+		interfaces; /* names or PREFIX*, NULL-terminated, those rules_check passes; the mesh's own first */
 	uint32_t subnet, mask; /* host byte order */
 	uint32_t address; /* of the listener and of DNS, host byte order */
 	uint16_t port, dns_port;

@@ -1,5 +1,6 @@
 """The main job with a real Docker Engine on both nodes: containers resolve and call a service."""
 import collections
+import os
 
 import pytest
 
@@ -68,6 +69,39 @@ def test_containers_start_and_stop_meanwhile(docker):
         c = node.container(f"short-{i}", "sleep", "1000")
         assert (c.get("http://edge-nginx/") or "").startswith("web-")
         node.docker("rm", "-f", c.name)
+
+
+def test_containers_of_networks_of_their_own(docker):
+    """Docker drops what is forwarded between its bridges. TCP goes through the agent, also where the kernel carries it for
+    docker0; of UDP the rule of the manual lets pass what was asked of a service."""
+    node, agent = docker["nodes"][0], docker["agents"][0]
+    agent.stop()
+    agent.start("--mesh.interfaces", "br-*")
+    echo = node.container("echo", "sleep", "100000")
+
+    def inside(c):
+        """Busybox has no UDP: programs of the node in the container's network."""
+        return "nsenter", "-t", node.docker("inspect", "-f", "{{.State.Pid}}", c.name).stdout.strip(), "-n"
+    node.start("echo", *inside(echo), labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "echo", "--udp", "5000")
+    docker["hub"].write("raw.yaml", service("raw", ("tcp-x", 7000, 8080), selector="web", annotations={"edgeway.io/datapath": "kernel"}),
+                        service("echo", ("echo", 7000, 5000), protocol="UDP"),
+                        pod(echo.name, node, echo.address, ("echo", 5000, 0), app="echo", protocol="UDP"))
+    wait_for("services", lambda: (lambda k: k["tcpPorts"] == k["udpPorts"] == 1)(agent.state()["iptables"]["kernel"]))
+    names = {s: node.address_of(f"{s}.default.svc.cluster.local", "@172.17.0.1") for s in ("raw", "echo")}
+    node.docker("network", "create", "own")
+    guest = node.container("guest", "sleep", "100000", options=("--network", "own"))
+    for c in (docker["clients"][0], guest):
+        seen = {(c.get(f"http://{names['raw']}:7000/") or "nothing").strip() for _ in range(24)}
+        assert seen == {"web-1", "web-2"}, c.name
+
+    def ask():
+        return node.run(*inside(guest), labs.PYTHON, os.path.join(labs.HERE, "udpsend.py"), names["echo"], "7000", "1").stdout
+    assert "none" in ask()
+    node.run("iptables", "-I", "DOCKER-USER", "-m", "conntrack", "--ctstate", "DNAT", "--ctorigdst", "9.251.0.0/16", "-j", "ACCEPT")
+    wait_for("UDP between bridges", lambda: ask().startswith("echo "), 20)
+    for name in ("guest", "echo"):
+        node.docker("rm", "-f", name)
+    node.docker("network", "rm", "own")
 
 
 def test_left_as_found(docker):

@@ -135,16 +135,17 @@ def test_pod_to_itself_on_a_bridge_that_asks_iptables(world):
 
 
 def test_all_five_ways_without_docker(world):
-    """No masquerading of docker's, bridges that do not ask iptables: pod to remote, host to remote, pod to itself, pod
+    """No masquerading of docker's, bridges that ask iptables and such that do not: pod to remote, host to remote, pod to itself, pod
     and host to a pod of the bridge."""
-    world.near.run("sysctl", "-qw", "net.bridge.bridge-nf-call-iptables=0", check=False)
     world.near.run("nft", "flush", "chain", "ip", "lab", "post")
     everyone, only = world.address("echo"), world.address("only-a")
-    with Frozen(world.agent):
-        for machine in (world.client, world.near):
-            assert set(world.names(machine, everyone, 60)) == EVERYONE
-        for machine in (world.pods["a"], world.pods["b"], world.near):
-            assert world.names(machine, only, 4) == {"edge-1.a": 4}
+    for ask in ("1", "0"):
+        world.near.run("sysctl", "-qw", f"net.bridge.bridge-nf-call-iptables={ask}", check=False)
+        with Frozen(world.agent):
+            for machine in (world.client, world.near):
+                assert set(world.names(machine, everyone, 60)) == EVERYONE
+            for machine in (world.pods["a"], world.pods["b"], world.near):
+                assert world.names(machine, only, 4) == {"edge-1.a": 4}
 
 
 def test_http_stays_with_the_proxy(world):
@@ -239,11 +240,19 @@ def others(world, *command, undo):
     world.near.run(*command)
     try:
         wait_for("left to others", lambda: world.kernel()["clusterIPs"] == 0, 12)
-        assert world.kernel()["clusterIPsServedBy"] not in ("", "edgeway")
+        who = world.kernel()["clusterIPsServedBy"]
+        assert who not in ("", "edgeway")
+        assert f'ClusterIPs are left to others found="{who}"' in world.agent.process.log()
+        assert world.agent.metrics()["edgeway_iptables_cluster_ips_foreign"] == 1
+        assert world.agent.metrics()["edgeway_iptables_cluster_ips"] == 0
+        ctl = world.near.run(world.lab.program("edgewayctl"), "--socket", world.agent.socket, "status").stdout
+        assert f"clusterIPsServedBy: {who}" in ctl
         assert "10.96" not in world.near.run("nft", "list", "set", "ip", "edgeway", "clusterips").stdout
     finally:
         world.near.run(*undo)
     wait_for("ours again", lambda: world.kernel()["clusterIPs"] == 3, 12)
+    assert world.agent.metrics()["edgeway_iptables_cluster_ips_foreign"] == 0
+    assert "nobody else serves ClusterIPs any more, we do" in world.agent.process.log()
 
 
 def test_kube_proxy_over_nftables(world):
@@ -259,8 +268,59 @@ def test_kube_proxy_over_legacy_iptables(world):
            undo=("iptables-legacy", "-t", "nat", "-X", "KUBE-SERVICES"))
 
 
-def test_ipvs(world):
-    others(world, "ip", "link", "add", "kube-ipvs0", "type", "bridge", undo=("ip", "link", "del", "kube-ipvs0"))
+def test_kube_proxy_over_nft_iptables(world):
+    if world.near.run("iptables-nft", "-t", "nat", "-L", check=False).returncode != 0:
+        pytest.skip("no iptables-nft here")
+    others(world, "iptables-nft", "-t", "nat", "-N", "KUBE-SERVICES", undo=("iptables-nft", "-t", "nat", "-X", "KUBE-SERVICES"))
+
+
+@pytest.mark.parametrize("interface", ["kube-ipvs0", "cilium_host"])
+def test_interfaces_of_others(world, interface):
+    others(world, "ip", "link", "add", interface, "type", "bridge", undo=("ip", "link", "del", interface))
+
+
+def test_clients_of_a_cluster_ip_follow_whoever_serves_it(world):
+    """A UDP client that keeps its port and a TCP connection, while kube-proxy comes and goes: the one is translated by whom it is
+    up to now, the other one is finished where it began."""
+    script = ("import socket, sys\n"
+              "u = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
+              "u.settimeout(1)\n"
+              "t = socket.create_connection(('10.96.0.20', 7000), 3)\n"
+              "name = b''\n"
+              "while not name.endswith(b'\\n'):\n"
+              "    name += t.recv(1)\n"
+              "for line in sys.stdin:\n"
+              "    t.sendall(b'x')\n"
+              "    said = [t.recv(1).decode()]\n"
+              "    try:\n"
+              "        u.sendto(b'x', ('10.96.0.22', 7000))\n"
+              "        said.append(u.recv(99).split(b'\\n')[0].decode())\n"
+              "    except OSError as e:\n"
+              "        said.append(type(e).__name__)\n"
+              "    print(*said, flush=True)\n")
+    p = subprocess.Popen(world.client.argv(PYTHON, "-c", script), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+
+    def ask():
+        p.stdin.write("\n")
+        p.stdin.flush()
+        tcp, udp = p.stdout.readline().split()
+        assert tcp == "x"
+        return udp
+    try:
+        assert ask() in EVERYONE
+        world.near.run("nft", "-f", "-", input="""
+            table ip nat {
+                chain KUBE-SERVICES { ip daddr 10.96.0.22 udp dport 7000 dnat to 172.17.0.3:5000; }
+                chain pre { type nat hook prerouting priority -100; jump KUBE-SERVICES; }
+            }""")
+        wait_for("left to others", lambda: world.kernel()["clusterIPs"] == 0, 12)
+        wait_for("translated by them", lambda: {ask() for _ in range(6)} == {"edge-1.b"}, 10)
+        world.near.run("nft", "delete", "table", "ip", "nat")
+        wait_for("ours again", lambda: world.kernel()["clusterIPs"] == 3, 12)
+        wait_for("translated by us", lambda: ask() in EVERYONE)
+    finally:
+        p.stdin.close()
+        p.wait(5)
 
 
 def test_pod_of_a_network_of_its_own(world):
