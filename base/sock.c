@@ -163,6 +163,8 @@ open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err 
 			setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
 		if (flags & SOCK_FREEBIND)
 			setsockopt(fd, SOL_IP, IP_FREEBIND, &on, sizeof on);
+		if (flags & SOCK_INTERFACE)
+			setsockopt(fd, SOL_IP, IP_PKTINFO, &on, sizeof on);
 	}
 	rc = bind(fd, &a->sa, a->len) < 0 ? -errno : 0;
 	if (a->sa.sa_family == AF_UNIX)

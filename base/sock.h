@@ -34,6 +34,8 @@ uint16_t addr_port(const struct addr *a);
 enum {
 	SOCK_REUSEPORT = 1, /* several sockets of this process share the port */
 	SOCK_FREEBIND = 2, /* bind before the address exists (IP_FREEBIND) */
+	SOCK_INTERFACE =
+		4, /* IPv4 UDP: each datagram comes with its interface (IP_PKTINFO), from the very first */
 };
 
 /* Listening TCP or Unix socket. A Unix socket that nobody answers on is replaced; created 0600. */

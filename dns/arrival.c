@@ -1,6 +1,7 @@
 #include "dns/arrival.h"
 
 #include <net/if.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -30,7 +31,7 @@ is_allowed(const struct arrival *a, unsigned index)
 	char name[IF_NAMESIZE];
 
 	if (index == 0 || if_indextoname(index, name) == NULL)
-		return false;
+		snprintf(name, sizeof name, "(%u)", index);
 	if (strcmp(name, "lo") == 0)
 		return true;
 	for (const char *const *p = a->names; *p != NULL; p++) {

@@ -296,7 +296,7 @@ close_bound(struct bound *b)
 static int
 bind_pair(const struct addr *a, unsigned flags, struct bound *b, struct err *err)
 {
-	int code = sock_udp(a, flags, &b->fds[b->n], err);
+	int code = sock_udp(a, flags | SOCK_INTERFACE, &b->fds[b->n], err);
 
 	if (code < 0)
 		return code;

@@ -66,6 +66,21 @@ pending_add(struct pending *p, struct fanout_item *item)
 		pending_again(p, item);
 }
 
+void
+pending_rest(struct pending *p)
+{
+	if (p->n > 0)
+		return;
+	free(take_ptr(&p->queue));
+	p->room = p->head = 0;
+	for (uint32_t i = 0; i < p->n_state; i++) {
+		if (p->state[i] != 0)
+			return;
+	}
+	free(take_ptr(&p->state));
+	p->n_state = 0;
+}
+
 struct fanout_item *
 pending_pop(struct pending *p)
 {

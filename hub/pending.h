@@ -38,6 +38,8 @@ uint8_t *pending_state(struct pending *p, const struct fanout_item *item);
 void pending_add(struct pending *p, struct fanout_item *item);
 /* An item that waited behind its own message joins the queue. */
 void pending_again(struct pending *p, const struct fanout_item *item);
+/* When nothing waits, is under way or was refused: gives the memory back until something is. */
+void pending_rest(struct pending *p);
 /* The next one; from waiting to under way, the hold goes along. NULL: none. */
 struct fanout_item *pending_pop(struct pending *p);
 

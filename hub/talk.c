@@ -156,12 +156,13 @@ free_slot(struct talk *s)
 
 /* Most nodes wait for nothing most of the time. */
 static void
-drop_slots(struct talk *s)
+rest(struct talk *s)
 {
 	if (s->n_flight > 0)
 		return;
 	free(take_ptr(&s->flight));
 	s->n_slots = 0;
+	pending_rest(&s->pending);
 }
 
 /* The node is not, or no longer, to know of the service, which exists. */
@@ -486,7 +487,7 @@ talk_text(struct talk *s, const char *text, size_t len)
 		return;
 	on_text(s, text, len, NULL);
 	pump(s);
-	drop_slots(s);
+	rest(s);
 }
 
 struct talk *
@@ -538,7 +539,7 @@ let_go(struct talk *s)
 		fanout_release(s->config.fanout, item);
 	}
 	s->n_flight = 0;
-	drop_slots(s);
+	rest(s);
 }
 
 void

@@ -47,7 +47,6 @@ EXTRA_DIST += tests/net/test_ingress.py
 EXTRA_DIST += tests/net/test_identity.py
 EXTRA_DIST += tests/net/test_hub_links.py tests/net/test_hub_proxy.py tests/net/test_privileges.py
 EXTRA_DIST += tests/net/fleet.py tests/net/test_fanout.py
-EXTRA_DIST += tests/net/test_hub_links.py tests/net/test_privileges.py
 EXTRA_DIST += tests/net/cloudhub.py tests/net/cloudhub_pki.py tests/net/test_cloudhub.py
 
 # --- hub and agents against a scripted world: EDGEWAY_SEEDS says how many histories ---------------

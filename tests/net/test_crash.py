@@ -29,15 +29,25 @@ def fakes(node):
     return {s: node.address_of(f"{s}.svc.cluster.local", f"@{node.gateway}") for s in SERVICES}
 
 
+def known_fakes(node):
+    def all_known():
+        found = fakes(node)
+        return all(found.values()) and found
+    return wait_for("fake IPs", all_known)
+
+
 def wait_services(mesh, node, want):
-    wait_for("the same fake IPs", lambda: fakes(node) == want, 10)
+    def same():
+        found = fakes(node)
+        assert found == want, f"{found}, not {want}"
+        return True
+    wait_for("the same fake IPs", same, 30)
     wait_for("call", lambda: node.get(f"http://{want['edge-nginx.default']}/")[0] == 200, 10)
 
 
 def test_kill_at_random_moments(mesh):
     node, agent = mesh.node2, mesh.agent2
-    want = fakes(node)
-    assert all(want.values())
+    want = known_fakes(node)
     seed = random.randrange(1 << 30)
     print(f"seed {seed}")
     rng = random.Random(seed)
@@ -121,7 +131,7 @@ def integrity(agent):
 def test_damaged_database(mesh, damage, stopped):
     """Never a refusal to start: said aloud, moved aside, and rebuilt from the hub."""
     node, agent = mesh.node1, mesh.agent1
-    want = fakes(node)
+    want = known_fakes(node)
     if stopped == "stopped":
         agent.stop()
     else:
@@ -143,7 +153,7 @@ def test_damaged_database(mesh, damage, stopped):
 def test_database_from_the_future(mesh):
     """A newer version's file is not destroyed by an older program."""
     node, agent = mesh.node1, mesh.agent1
-    want = fakes(node)
+    want = known_fakes(node)
     agent.stop()
     node.python("import sqlite3,sys; sqlite3.connect(sys.argv[1]).execute('pragma user_version = 999')", database(agent))
     agent.start(ready=False)
@@ -176,7 +186,7 @@ def test_disk_that_can_only_be_read(mesh):
     node.run("mount", "-t", "tmpfs", "tmpfs", agent.data)
     agent.start()
     wait_for("services", lambda: agent.state()["services"] >= 3)
-    want = fakes(node)
+    want = known_fakes(node)
     for remove in (False, True):
         agent.stop()
         node.run("mount", "-o", "remount,rw", agent.data)

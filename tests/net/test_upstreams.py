@@ -1,7 +1,8 @@
 """Upstreams that are dead, slow or lie: what a pod notices of them through the agent.
 
 The first nameserver of the node's resolv.conf is broken in one way, the second is a real dnsmasq, unbound or knot. 200 names
-in 5 s, each for A and AAAA at once, without a second try of the client: no failure, and 99 of 100 answers within 100 ms.
+in 5 s, each for A and AAAA at once, without a second try of the client: no failure, and 99 of 100 answers within 100 ms
+(500 with sanitizers: still less than one time-out of an upstream).
 Scenarios run several at a time, each on a node of its own; one that misses its bound is measured again, alone.
 """
 import concurrent.futures
@@ -16,7 +17,7 @@ from dnskit import A, AAAA, GOOD_A, GOOD_AAAA, SERVER, Asked, framed, plain_quer
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 DNSMASQ, UNBOUND, KNOT, LIARS = (f"192.0.2.{n}" for n in (53, 54, 55, 60))
-NAMES, SECONDS, P99_MS, RUNS, AT_ONCE = 200, 5, 100, 3, 9
+NAMES, SECONDS, P99_MS, SANITIZED_MS, RUNS, AT_ONCE = 200, 5, 100, 500, 3, 9
 MODES = ["servfail", "refused", "notimp", "formerr", "other-question", "other-type", "wrong-id", "forged-first",
          "wrong-source", "tc", "tc-refused", "tc-silent", "slow:300", "slow:2000", "flapping", "garbage", "torn", "cut",
          "loop", "header", "slow:1500", "short"]
@@ -112,6 +113,8 @@ class World:
     def measure(self, i, scenario):
         mode, good = scenario
         agent = self.start(i, ADDRESS[mode], good)
+        with open(f"/proc/{agent.process.pid}/maps", "rb") as f:
+            self.limit_ms = SANITIZED_MS if b"asan" in f.read() else P99_MS
         asked = Asked(self.pods[i], [f"{mode.replace(':', '-')}-{n}.test" for n in range(NAMES)], SECONDS).run()
         agent.stop()
         return asked
@@ -158,7 +161,7 @@ def test_one_broken_upstream_costs_nothing(world, results, scenario):
         if again:
             results[scenario] = world.measure(0, scenario)
         asked = results[scenario]
-        if not asked.failures and asked.percentile(99) <= P99_MS:
+        if not asked.failures and asked.percentile(99) <= world.limit_ms:
             return
     pytest.fail(repr(asked))
 

@@ -79,6 +79,8 @@ take_peer(struct api_bed *b)
 
 	if (fd < 0)
 		return;
+	if (b->answering && b->at < b->n_says)
+		b->at++; /* the client did not want the rest of it */
 	close_peer(b);
 	b->peer = fd;
 	sock_nodelay(fd);

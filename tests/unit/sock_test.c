@@ -1,5 +1,6 @@
 #include <errno.h>
 #include <fcntl.h>
+#include <net/if.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -89,6 +90,28 @@ listens_and_connects(void **state)
 }
 
 static void
+the_first_datagram_has_its_interface(void **state)
+{
+	struct addr at = addr_ipv4(INADDR_LOOPBACK, 0);
+	auto_fd int fd = -1, client = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	uint8_t control[128] __attribute__((aligned(__alignof__(struct cmsghdr)))), byte = 7;
+	struct iovec to = {&byte, 1};
+	struct msghdr m = {.msg_iov = &to, .msg_iovlen = 1, .msg_control = control};
+	struct in_pktinfo info;
+
+	(void)state;
+	assert_int_equal(sock_udp(&at, SOCK_INTERFACE, &fd, NULL), 0);
+	assert_int_equal(getsockname(fd, &at.sa, &at.len), 0);
+	assert_int_equal(sendto(client, &byte, 1, 0, &at.sa, at.len), 1);
+	m.msg_controllen = sizeof control;
+	assert_int_equal(recvmsg(fd, &m, 0), 1);
+	assert_non_null(CMSG_FIRSTHDR(&m));
+	assert_int_equal(CMSG_FIRSTHDR(&m)->cmsg_type, IP_PKTINFO);
+	memcpy(&info, CMSG_DATA(CMSG_FIRSTHDR(&m)), sizeof info);
+	assert_int_equal(info.ipi_ifindex, if_nametoindex("lo"));
+}
+
+static void
 replaces_only_a_dead_unix_socket(void **state)
 {
 	char folder[] = "/tmp/edgeway-sock-test-XXXXXX";
@@ -120,6 +143,7 @@ main(void)
 		cmocka_unit_test(parses_addresses),
 		cmocka_unit_test(refuses_what_is_no_address),
 		cmocka_unit_test(listens_and_connects),
+		cmocka_unit_test(the_first_datagram_has_its_interface),
 		cmocka_unit_test(replaces_only_a_dead_unix_socket),
 	};
 
