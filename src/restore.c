@@ -42,6 +42,7 @@ open_meta(struct meta **meta, const struct agent_options *o, struct loop *loop, 
 		.token = "",
 		.node_id = "",
 		.cluster_domain = o->mesh_cluster_domain,
+		.proxy = "",
 		.heartbeat_ms = o->hub_heartbeat,
 		.mark = MESH_MARK,
 	};
