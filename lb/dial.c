@@ -101,6 +101,15 @@ pick(struct exchange *ex)
 	return t;
 }
 
+bool
+dial_all_full(const struct exchange *ex)
+{
+	const struct balance *b = &ex->front->group->balance;
+	const struct balance_ask ask = ask_of(ex);
+
+	return balance_full(b, &ask) && !balance_any(b, &ask);
+}
+
 /* Is there an endpoint that seems to be well, besides those that were tried and t? */
 static bool
 another(const struct exchange *ex, struct target *t)

@@ -33,6 +33,8 @@ enum dial dial_next(struct exchange *ex, bool may_reuse);
 /* The turn of an exchange that waits in a line has come (turn.h): it leaves the line, unless it is held. What comes of it
  * is told as ever. */
 enum dial dial_turn(struct exchange *ex);
+/* Is it for the service's limit of connections that there is no endpoint for ex? */
+bool dial_all_full(const struct exchange *ex);
 /* It has waited too long. */
 void dial_gave_up(struct exchange *ex);
 /* Attempts that one request of the group may have. */

@@ -55,6 +55,8 @@ give_up(struct exchange *ex)
 	line_leave(&ex->waiter);
 	if (ex->back != NULL)
 		return; /* a dial is under way: its own limit ends it */
+	/* Who stood behind others of its client has never looked for an endpoint. */
+	ex->full = dial_all_full(ex);
 	ex->timed_out = !ex->full;
 	dial_gave_up(ex);
 }
