@@ -407,7 +407,8 @@ test_pings_keep_alive(void **state)
 						     .arg = &rc},
 					 &s[i]),
 			0);
-	bed_until(&b, session_stats(s[0])->pings >= 3); /* the first two were answered */
+	/* Whose ping is answered has been heard, so one end alone may do it all; two were sent at the start. */
+	bed_until(&b, session_stats(s[0])->pings + session_stats(s[1])->pings >= 5);
 	assert_int_equal(rc, 1);
 	session_free(&s[0]);
 	session_free(&s[1]);
