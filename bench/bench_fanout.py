@@ -21,7 +21,7 @@ from fleet import Fleet, prepare_typical, typical, write_typical  # noqa: E402
 from frame import cpu_ns, machine, memory_kb  # noqa: E402
 from lab import Agent, Hub, Lab, Node, wait_for  # noqa: E402
 
-CLOUDHUB_S = 400  # 40 nodes x 2000 updates, as measured by its authors' issue (see DESIGN.md section 8)
+CLOUDHUB_S = 400  # 40 nodes x 2000 updates: the project's anchor, not measured here
 
 
 def hub_with(lab, services):
