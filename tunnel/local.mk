@@ -4,6 +4,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/relay.c tunnel/relay.h \
 	tunnel/session.c tunnel/session.h tunnel/session_frames.c tunnel/session_private.h \
 	tunnel/session_stream.c \
+	tunnel/tunnel.h \
 	tunnel/wire.c tunnel/wire.h tunnel/wire_socket.c
 
 TUNNEL_LDADD = tunnel/libtunnel.a $(BASE_LDADD) $(NGHTTP2_LIBS)
