@@ -237,6 +237,7 @@ context(struct node *n)
 static void
 dial(struct node *n)
 {
+	auto_free char *host = xstrdup(w.host);
 	struct epoll_event e = {.events = EPOLLIN | EPOLLOUT, .data.ptr = n};
 	SSL_CTX *ctx = context(n);
 
@@ -250,7 +251,8 @@ dial(struct node *n)
 	n->ssl = SSL_new(ctx);
 	SSL_CTX_free(ctx);
 	SSL_set_fd(n->ssl, n->fd);
-	SSL_set_tlsext_host_name(n->ssl, w.host);
+	/* The macro casts const away. */
+	SSL_ctrl(n->ssl, SSL_CTRL_SET_TLSEXT_HOSTNAME, TLSEXT_NAMETYPE_host_name, host);
 	SSL_set_connect_state(n->ssl);
 	buf_init(&n->in, BUF_UNLIMITED);
 	buf_init(&n->out, BUF_UNLIMITED);

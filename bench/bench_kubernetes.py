@@ -18,6 +18,7 @@ from kube import ApiServer, KubeHub  # noqa: E402
 from lab import Lab, wait_for  # noqa: E402
 
 BAR_MB = 200
+FOLLOWED = "services", "endpointslices", "pods", "nodes"
 SIZES = [(100, 10, 1000), (1000, 10, 10000), (10000, 10, 10000), (10000, 10, 100000)]  # services, endpoints each, pods
 
 
@@ -41,10 +42,10 @@ def measure(services, endpoints, pods):
         wait_for("everything is read", lambda: hub.ready() and hub.metrics()["edgeway_hub_services"] >= services, 300, pause=0.5)
         pid = hub.process.pid
         first = memory_mb(pid, "VmHWM"), memory_mb(pid, "VmRSS"), cpu_s(pid)
-        api.ctl("fault", match="", watch=True, do="error-event", code=410, count=4)
+        for resource in FOLLOWED:
+            api.ctl("fault", match=f"/{resource}?", watch=True, do="error-event", code=410)
         api.ctl("cut_all")
-        wait_for("listed anew", lambda: all(hub.metric("lists_total", r) >= 2 for r in (
-            "services", "endpointslices", "pods", "nodes")), 300, pause=0.5)
+        wait_for("listed anew", lambda: all(hub.metric("lists_total", r) >= 2 for r in FOLLOWED), 300, pause=0.5)
         return (*first, memory_mb(pid, "VmHWM"), cpu_s(pid) - first[2])
 
 

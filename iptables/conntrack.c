@@ -32,25 +32,23 @@ struct attrs {
 	const struct nlattr *of[ATTRS_MAX];
 };
 
-static void
-note_attr(struct attrs *to, const struct nlattr *a)
+/* libmnl's loops cast const away. */
+static int
+on_attr(const struct nlattr *a, void *arg)
 {
+	struct attrs *to = arg;
 	uint16_t type = mnl_attr_get_type(a);
 
 	if (type < ATTRS_MAX)
 		to->of[type] = a;
+	return MNL_CB_OK;
 }
 
 static bool
 read_nest(struct attrs *to, const struct nlattr *nest)
 {
-	const struct nlattr *a;
-
 	*to = (struct attrs){0};
-	if (nest == NULL)
-		return false;
-	mnl_attr_for_each_nested(a, nest) note_attr(to, a);
-	return true;
+	return nest != NULL && mnl_attr_parse_nested(nest, on_attr, to) >= 0;
 }
 
 static bool
@@ -122,9 +120,8 @@ on_flow(const struct nlmsghdr *nlh, void *arg)
 	struct conntrack_flow flow;
 	struct attrs all = {0};
 	struct tuple to, from;
-	const struct nlattr *a;
 
-	mnl_attr_for_each(a, nlh, sizeof(struct nfgenmsg)) note_attr(&all, a);
+	mnl_attr_parse(nlh, sizeof(struct nfgenmsg), on_attr, &all);
 	if (!has(&all, CTA_STATUS, sizeof(uint32_t)) || !has(&all, CTA_ID, sizeof(uint32_t)) ||
 		!read_tuple(all.of[CTA_TUPLE_ORIG], &to) ||
 		(d->proto != 0 && to.proto != d->proto) ||

@@ -213,6 +213,10 @@ kube_policy_decode(struct decoder *d, const struct tree_node *n, struct kube_ser
 	const struct tree_node *annotations = tree_path(n, "metadata.annotations");
 	const struct tree_node *spec = tree_get(n, "spec");
 
+	if (!tree_is_null(annotations) && annotations->kind != TREE_MAP) {
+		kube_note(d, annotations, "metadata.annotations: a map expected; none is read");
+		annotations = NULL;
+	}
 	decode_unknown(d, annotations);
 	decode_values(d, annotations, &s->lb);
 	decode_policy(d, annotations, &s->lb);

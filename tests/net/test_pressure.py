@@ -39,8 +39,8 @@ def test_nftables_events_lost(mesh):
     for _ in range(2):
         repairs = agent.metrics()["edgeway_iptables_repairs_total"]
         node.run("nft", "delete", "table", "ip", "edgeway")
-        wait_for("repair", lambda: agent.metrics()["edgeway_iptables_repairs_total"] > repairs, 5)
-        assert node.table().count("dnat to 172.17.0.1:40001") == 1
+        wait_for("repair", lambda: agent.metrics()["edgeway_iptables_repairs_total"] > repairs
+                 and node.table().count("dnat to 172.17.0.1:40001") == 1, 5)
 
 
 def test_address_events_lost(mesh):

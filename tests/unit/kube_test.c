@@ -325,6 +325,22 @@ an_unknown_policy_is_told_but_keeps_the_service(void **state)
 	kube_batch_fini(&b);
 }
 
+static void
+annotations_that_are_no_map_are_told(void **state)
+{
+	struct kube_batch b;
+
+	(void)state;
+	read_text(&b,
+		"apiVersion: v1\nkind: Service\nmetadata:\n  name: s\n  annotations:\n"
+		"  - edgeway.io/lb-policy\n");
+	assert_int_equal(b.n, 1);
+	assert_int_equal(b.n_complaints, 1);
+	assert_string_equal(
+		b.complaints[0], "m.yaml:5: metadata.annotations: a map expected; none is read");
+	kube_batch_fini(&b);
+}
+
 #define ANNOTATED(name, lines)                                                                     \
 	"apiVersion: v1\nkind: Service\nmetadata:\n  name: " name "\n  annotations:\n" lines
 
@@ -521,6 +537,7 @@ main(void)
 		cmocka_unit_test(several_slips_are_all_told),
 		cmocka_unit_test(hints_of_a_slice),
 		cmocka_unit_test(an_unknown_policy_is_told_but_keeps_the_service),
+		cmocka_unit_test(annotations_that_are_no_map_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
