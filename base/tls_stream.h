@@ -4,13 +4,13 @@
  * protocol, never becomes open. The stream owns its socket. Everything on the loop's thread.
  *
  * The owner is told TLS_OPEN once the handshake is done, or TLS_FAILED (tls_stream_why says what failed; free the
- * stream). After TLS_OPEN it is told TLS_READABLE and, once asked for, TLS_WRITABLE. Level-triggered as long as reads ask for
- * TLS_READ_BYTES: a shorter one may leave bytes inside OpenSSL which no event announces. Within a call of `on`
- * the stream may be freed.
+ * stream). After TLS_OPEN it is told TLS_READABLE and, once asked for, TLS_WRITABLE. Records are taken off the socket several at a
+ * time, so who is told TLS_READABLE reads until -EAGAIN, or comes back by itself: no event announces what waits in here.
+ * Within a call of `on` the stream may be freed.
  *
  *	rc = tls_stream_new(&(struct tls_setup){.loop = loop, .fd = fd, .ctx = ctx, .host = "hub",
  *		.alpn = "name/1", .on = on_tls, .arg = me}, &stream, &err);
- *	n = tls_stream_read(stream, to, TLS_READ_BYTES);
+ *	n = tls_stream_read(stream, to, sizeof to);
  */
 #ifndef EDGEWAY_BASE_TLS_STREAM_H
 #define EDGEWAY_BASE_TLS_STREAM_H
@@ -22,7 +22,7 @@
 
 struct tls_stream;
 
-enum { TLS_READ_BYTES = 16384 }; /* one record, RFC 8446 section 5.1 */
+enum { TLS_RECORD_BYTES = 16384 }; /* most that one record holds, RFC 8446 section 5.1 */
 enum tls_event { TLS_OPEN, TLS_FAILED, TLS_READABLE, TLS_WRITABLE };
 
 typedef void tls_event_fn(void *arg, enum tls_event event);

@@ -11,10 +11,12 @@ base_libbase_a_SOURCES += \
 	base/ws_upgrade.c
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/pki_test tests/unit/ws_test tests/unit/ws_hostile_test
-TESTS += tests/unit/pki_test tests/unit/ws_test tests/unit/ws_hostile_test
+check_PROGRAMS += tests/unit/pki_test tests/unit/tls_stream_test tests/unit/ws_test tests/unit/ws_hostile_test
+TESTS += tests/unit/pki_test tests/unit/tls_stream_test tests/unit/ws_test tests/unit/ws_hostile_test
 tests_unit_pki_test_SOURCES = tests/unit/pki_test.c
 tests_unit_pki_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_tls_stream_test_SOURCES = tests/unit/tls_stream_test.c
+tests_unit_tls_stream_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_ws_test_SOURCES = tests/unit/ws_test.c tests/unit/ws_bed.c tests/unit/ws_bed.h
 tests_unit_ws_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_ws_hostile_test_SOURCES = tests/unit/ws_hostile_test.c tests/unit/ws_bed.c \

@@ -1,0 +1,341 @@
+/* TLS streams on loopback: who is let in, what is agreed on, and what the sockets are told. */
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <setjmp.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "base/sock.h"
+#include "base/tls_stream.h"
+
+struct side {
+	struct tls_stream *stream;
+	bool open, failed;
+	unsigned readable;
+};
+
+struct pair {
+	struct loop *loop;
+	struct side node, hub;
+	int fd[2]; /* node's, hub's */
+};
+
+struct keys { /* PEM */
+	char *ca, *ca_key, *hub, *hub_key, *node, *node_key;
+};
+
+static struct keys ours, strangers;
+
+static void
+make_keys(struct keys *k)
+{
+	static const char *const names[] = {"hub.example", NULL};
+	struct pki_issue issue = {
+		.days = 2, .names = names, .server = true, .common_name = "hub.example"};
+
+	assert_int_equal(pki_ca_new("test CA", 2, &k->ca, &k->ca_key, NULL), 0);
+	issue.ca_cert_pem = k->ca;
+	issue.ca_key_pem = k->ca_key;
+	assert_int_equal(pki_key_new(&k->hub_key, NULL), 0);
+	assert_int_equal(pki_sign_key(&issue, k->hub_key, &k->hub, NULL), 0);
+	issue = (struct pki_issue){.ca_cert_pem = k->ca,
+		.ca_key_pem = k->ca_key,
+		.days = 2,
+		.client = true,
+		.common_name = "edge-1"};
+	assert_int_equal(pki_key_new(&k->node_key, NULL), 0);
+	assert_int_equal(pki_sign_key(&issue, k->node_key, &k->node, NULL), 0);
+}
+
+static void
+free_keys(struct keys *k)
+{
+	free(k->ca);
+	free(k->ca_key);
+	free(k->hub);
+	free(k->hub_key);
+	free(k->node);
+	free(k->node_key);
+}
+
+static int
+setup(void **state)
+{
+	(void)state;
+	signal(SIGPIPE, SIG_IGN);
+	make_keys(&ours);
+	make_keys(&strangers);
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	free_keys(&ours);
+	free_keys(&strangers);
+	return 0;
+}
+
+static void
+on_tls(void *arg, enum tls_event event)
+{
+	struct side *s = arg;
+
+	s->open |= event == TLS_OPEN;
+	s->failed |= event == TLS_FAILED;
+	s->readable += event == TLS_READABLE;
+}
+
+#define until(p, condition)                                                                        \
+	do {                                                                                       \
+		uint64_t until_end = mono_ms() + 60000;                                            \
+		while (!(condition)) {                                                             \
+			assert_true(mono_ms() < until_end);                                        \
+			loop_turn((p)->loop);                                                      \
+		}                                                                                  \
+	} while (0)
+
+static void
+connect_pair(struct pair *p)
+{
+	struct addr a = addr_ipv4(INADDR_LOOPBACK, 0);
+	int listener;
+
+	memset(p, 0, sizeof *p);
+	assert_int_equal(loop_new(&p->loop, NULL), 0);
+	assert_int_equal(sock_listen(&a, 0, &listener, NULL), 0);
+	assert_int_equal(getsockname(listener, &a.sa, &a.len), 0);
+	assert_int_equal(sock_connect(&a, 0, &p->fd[0]), 0);
+	do
+		p->fd[1] = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	while (p->fd[1] < 0 && errno == EAGAIN);
+	close(listener);
+}
+
+static void
+start(struct pair *p, bool hub, struct ssl_ctx_st *ctx, const char *host, const char *alpn)
+{
+	struct side *side = hub ? &p->hub : &p->node;
+	struct tls_setup s = {.loop = p->loop,
+		.fd = p->fd[hub],
+		.ctx = ctx,
+		.host = host,
+		.alpn = alpn,
+		.deadline_ms = 30000,
+		.on = on_tls,
+		.arg = side};
+
+	assert_int_equal(tls_stream_new(&s, &side->stream, NULL), 0);
+	pki_ctx_free(&ctx);
+}
+
+static void
+stop(struct pair *p)
+{
+	tls_stream_free(&p->node.stream);
+	tls_stream_free(&p->hub.stream);
+	loop_free(&p->loop);
+}
+
+static struct ssl_ctx_st *
+hub_ctx(const struct keys *k)
+{
+	struct ssl_ctx_st *ctx;
+
+	assert_int_equal(pki_server_ctx(k->hub, k->hub_key, k->ca, &ctx, NULL), 0);
+	return ctx;
+}
+
+/* The node trusts one CA and shows a certificate of another. */
+static struct ssl_ctx_st *
+node_ctx(const struct keys *trusted, const struct keys *own)
+{
+	struct ssl_ctx_st *ctx;
+
+	assert_int_equal(pki_client_ctx(trusted->ca, own != NULL ? own->node : NULL,
+				 own != NULL ? own->node_key : NULL, &ctx, NULL),
+		0);
+	return ctx;
+}
+
+static void
+open_pair(struct pair *p)
+{
+	connect_pair(p);
+	start(p, false, node_ctx(&ours, &ours), "hub.example", "a/1");
+	start(p, true, hub_ctx(&ours), NULL, "a/1");
+	until(p, p->node.open && p->hub.open);
+}
+
+static void
+test_both_are_known(void **state)
+{
+	struct pair p;
+	char bytes[100];
+
+	(void)state;
+	open_pair(&p);
+	assert_string_equal(tls_stream_peer(p.hub.stream), "edge-1");
+	assert_string_equal(tls_stream_peer(p.node.stream), "hub.example");
+	assert_int_equal(tls_stream_read(p.hub.stream, bytes, sizeof bytes), -EAGAIN);
+	assert_int_equal(tls_stream_write(p.node.stream, "hello", 5), 5);
+	until(&p, p.hub.readable > 0);
+	assert_int_equal(tls_stream_read(p.hub.stream, bytes, 2), 2);
+	assert_int_equal(tls_stream_read(p.hub.stream, bytes + 2, sizeof bytes - 2), 3);
+	assert_memory_equal(bytes, "hello", 5);
+	tls_stream_free(&p.node.stream); /* says close_notify */
+	until(&p, tls_stream_read(p.hub.stream, bytes, sizeof bytes) == 0);
+	stop(&p);
+}
+
+/* A killed process says nothing: its socket just ends. */
+static void
+test_end_without_a_word(void **state)
+{
+	struct pair p;
+	char bytes[100];
+	ssize_t n;
+
+	(void)state;
+	open_pair(&p);
+	shutdown(p.fd[0], SHUT_WR);
+	until(&p, (n = tls_stream_read(p.hub.stream, bytes, sizeof bytes)) != -EAGAIN);
+	assert_int_equal(n, 0);
+	stop(&p);
+}
+
+/* Large writes in several records, as much as the socket takes, nothing lost and nothing twice. */
+static void
+test_bulk(void **state)
+{
+	enum { TOTAL = 8 << 20, PIECE = 100000 };
+	static uint8_t out[PIECE], in[PIECE];
+	struct pair p;
+	size_t sent = 0, got = 0;
+	bool blocked = false;
+
+	(void)state;
+	open_pair(&p);
+	while (got < TOTAL) {
+		ssize_t n = 0;
+
+		if (sent < TOTAL) {
+			size_t most = MIN((size_t)PIECE, TOTAL - sent);
+
+			for (size_t i = 0; i < most; i++)
+				out[i] = (uint8_t)((sent + i) * 7 >> 3);
+			n = tls_stream_write(p.node.stream, out, most);
+			assert_true(n > 0 || n == -EAGAIN);
+			blocked |= n == -EAGAIN;
+			sent += n > 0 ? (size_t)n : 0;
+		}
+		if (n <= 0)
+			while ((n = tls_stream_read(p.hub.stream, in, sizeof in)) > 0) {
+				for (ssize_t i = 0; i < n; i++)
+					assert_int_equal(
+						in[i], (uint8_t)((got + (size_t)i) * 7 >> 3));
+				got += (size_t)n;
+			}
+	}
+	assert_true(blocked);
+	assert_int_equal(got, TOTAL);
+	stop(&p);
+}
+
+static void
+test_who_is_refused(void **state)
+{
+	static const struct {
+		const char *what;
+		const struct keys *trusted, *shown, *hub;
+		const char *host, *alpn;
+	} cases[] = {
+		{"no certificate", &ours, NULL, &ours, "hub.example", "a/1"},
+		{"a stranger's certificate", &ours, &strangers, &ours, "hub.example", "a/1"},
+		{"a stranger's hub", &ours, &ours, &strangers, "hub.example", "a/1"},
+		{"another name of the hub", &ours, &ours, &ours, "other.example", "a/1"},
+		{"another protocol", &ours, &ours, &ours, "hub.example", "b/1"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		struct pair p;
+
+		connect_pair(&p);
+		start(&p, false, node_ctx(cases[i].trusted, cases[i].shown), cases[i].host,
+			cases[i].alpn);
+		start(&p, true, hub_ctx(cases[i].hub), NULL, "a/1");
+		until(&p, p.hub.failed);
+		if (p.hub.open)
+			fail_msg("%s: let in", cases[i].what);
+		assert_true(tls_stream_why(p.hub.stream)[0] != '\0');
+		stop(&p);
+	}
+}
+
+static void
+test_silent_client_is_dropped(void **state)
+{
+	struct pair p;
+	struct tls_setup s = {.alpn = "a/1", .deadline_ms = 50, .on = on_tls};
+
+	(void)state;
+	connect_pair(&p);
+	s.loop = p.loop;
+	s.fd = p.fd[1];
+	s.ctx = hub_ctx(&ours);
+	s.arg = &p.hub;
+	assert_int_equal(tls_stream_new(&s, &p.hub.stream, NULL), 0);
+	pki_ctx_free(&s.ctx);
+	until(&p, p.hub.failed);
+	assert_string_equal(tls_stream_why(p.hub.stream), "the TLS handshake took too long");
+	close(p.fd[0]);
+	stop(&p);
+}
+
+static int
+option(int fd, int name)
+{
+	int value = -1;
+	socklen_t len = sizeof value;
+
+	assert_int_equal(getsockopt(fd, IPPROTO_TCP, name, &value, &len), 0);
+	return value;
+}
+
+/* Both ends: small messages do not wait behind bulk in the kernel, and a peer that is gone is noticed by what we send. */
+static void
+test_sockets_are_told(void **state)
+{
+	struct pair p;
+
+	(void)state;
+	open_pair(&p);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(option(p.fd[i], TCP_NOTSENT_LOWAT), 128 * 1024);
+		assert_int_equal(option(p.fd[i], TCP_USER_TIMEOUT), 10000);
+		assert_int_not_equal(option(p.fd[i], TCP_NODELAY), 0);
+	}
+	stop(&p);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_both_are_known),
+		cmocka_unit_test(test_end_without_a_word),
+		cmocka_unit_test(test_bulk),
+		cmocka_unit_test(test_who_is_refused),
+		cmocka_unit_test(test_silent_client_is_dropped),
+		cmocka_unit_test(test_sockets_are_told),
+	};
+
+	return cmocka_run_group_tests(tests, setup, teardown);
+}
