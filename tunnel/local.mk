@@ -1,6 +1,7 @@
 noinst_LIBRARIES += tunnel/libtunnel.a
 tunnel_libtunnel_a_SOURCES = \
 	tunnel/allow.c tunnel/allow.h \
+	tunnel/chain.c tunnel/chain.h \
 	tunnel/relay.c tunnel/relay.h \
 	tunnel/session.c tunnel/session.h tunnel/session_frames.c tunnel/session_private.h \
 	tunnel/session_stream.c \
@@ -14,11 +15,16 @@ tests_fuzz_tunnel_fuzz_SOURCES = tests/fuzz/tunnel_fuzz.c
 tests_fuzz_tunnel_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
-TUNNEL_TESTS = tests/unit/allow_test tests/unit/relay_test tests/unit/tunnel_test
+TUNNEL_TESTS = tests/unit/allow_test tests/unit/chain_test tests/unit/relay_test tests/unit/tunnel_test \
+	tests/unit/tunnel_limits_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
 tests_unit_allow_test_SOURCES = tests/unit/allow_test.c
 tests_unit_allow_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_chain_test_SOURCES = tests/unit/chain_test.c
+tests_unit_chain_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_limits_test_SOURCES = tests/unit/tunnel_limits_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
+tests_unit_tunnel_limits_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_relay_test_SOURCES = tests/unit/relay_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
 tests_unit_relay_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_test_SOURCES = tests/unit/tunnel_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h

@@ -5,8 +5,6 @@
 #include <string.h>
 #include <unistd.h>
 
-enum { PIECE = 64 * 1024 }; /* one read of the socket */
-
 struct relay {
 	struct loop *loop;
 	struct stream *stream;
@@ -79,15 +77,15 @@ broken(int error)
 static void
 fill_stream(struct relay *r)
 {
-	char piece[PIECE];
-	size_t room = stream_room(r->stream);
+	size_t room;
+	void *to;
 	ssize_t n;
 
-	if (r->fd_ended || room == 0)
+	if (r->fd_ended || (to = stream_reserve(r->stream, &room)) == NULL)
 		return;
-	n = recv(r->fd, piece, MIN(room, sizeof piece), 0);
+	n = recv(r->fd, to, room, 0);
+	stream_commit(r->stream, n > 0 ? (size_t)n : 0);
 	if (n > 0) {
-		stream_write(r->stream, piece, (size_t)n);
 		r->report.to_stream += (uint64_t)n;
 	} else if (n == 0) {
 		r->fd_ended = true;

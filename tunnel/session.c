@@ -15,7 +15,6 @@ enum {
 	RESET_BURST = 1000000, /* cancelled dials are normal: no limit that an honest peer meets */
 	RESET_RATE = 100000,
 	TURN_BYTES = 256 * 1024, /* of reading, and of writing, before others have their turn */
-	OUT_HIGH = 64 * 1024,
 };
 
 void
@@ -47,7 +46,7 @@ tell_opened(struct session *s, struct stream *st)
 	for (; request.n_fields < h->n; request.n_fields++)
 		fields[request.n_fields] = (struct stream_field){
 			h->names[request.n_fields], h->values[request.n_fields]};
-	if (s->draining || s->budget->held > s->budget->limit) {
+	if (s->draining || s->budget->held + s->budget->queued > s->budget->limit) {
 		stream_close(&st, STREAM_REFUSED);
 	} else if (!h->connect || h->authority == NULL) {
 		refuse(st, 405, "a tunnel carries CONNECT only");
@@ -139,7 +138,7 @@ read_wire(struct session *s)
 static int
 make_frames(struct session *s)
 {
-	while (buf_len(&s->out) < OUT_HIGH) {
+	while (buf_len(&s->out) < SESSION_OUT_HIGH) {
 		const uint8_t *bytes;
 		ssize_t n = nghttp2_session_mem_send(s->ng, &bytes);
 
@@ -222,8 +221,7 @@ lose_streams(struct session *s)
 			stream_destroy(st);
 			continue;
 		}
-		s->budget->held -= buf_len(&st->in);
-		s->budget->granted -= st->window - STREAM_WINDOW_BASE;
+		stream_unbudget(st);
 		TAILQ_REMOVE(&s->streams, st, link);
 		if (st->notes != 0)
 			TAILQ_REMOVE(&s->noted, st, noted);
@@ -287,16 +285,16 @@ conclude(struct session *s, int rc)
 
 /* One turn: read, tell, write. What owners do about what they are told goes out at once. */
 static void
-turn(void *arg)
+turn(struct session *s, bool reading)
 {
-	struct session *s = arg;
-	int rc, sent = 0;
+	int rc = 0, sent = 0;
 
-	if (s->ended)
-		return;
 	s->busy++;
 	s->collecting = true;
-	rc = read_wire(s);
+	if (reading || s->unread) {
+		rc = read_wire(s);
+		s->unread = rc > 0;
+	}
 	tell_all(s);
 	s->collecting = false;
 	if (!s->freed)
@@ -309,6 +307,24 @@ turn(void *arg)
 		conclude(s, rc < 0 ? rc : sent);
 	}
 	leave(s);
+}
+
+static void
+on_wire(void *arg)
+{
+	struct session *s = arg;
+
+	if (!s->ended)
+		turn(s, true);
+}
+
+static void
+on_kick(void *arg)
+{
+	struct session *s = arg;
+
+	if (!s->ended)
+		turn(s, false);
 }
 
 static void
@@ -405,11 +421,12 @@ session_new(const struct session_setup *setup, struct session **out)
 		release(s);
 		return rc;
 	}
-	s->kick = timer_new(s->loop, turn, s);
+	s->kick = timer_new(s->loop, on_kick, s);
 	s->life = timer_new(s->loop, on_life, s);
 	timer_start(s->life, MIN(s->limits.ping_ms, s->limits.dead_ms), 0);
 	s->wire->arg = s;
-	s->wire->on = turn;
+	s->wire->on = on_wire;
+	s->unread = true; /* what came before we looked */
 	session_kick(s);
 	*out = s;
 	return 0;

@@ -6,7 +6,7 @@
  *
  * Who opens or accepts a stream owns it until stream_close. Bytes that have come wait in the stream until they are consumed, and the
  * other end gets no new window before: one stalled reader holds up nobody else. What is written waits within
- * STREAM_OUT_BYTES; `writable` tells when there is room again. stream_end is half-close, stream_close with a code
+ * STREAM_OUT_BYTES (less while memory is short); `writable` tells when there is room again. stream_end is half-close, stream_close with a code
  * a reset that the other end sees. `reset` is the last that is told of a stream.
  *
  * Memory: all sessions of a budget together hold its `limit`, beyond a base window per stream. Windows grow to the
@@ -27,7 +27,9 @@ struct stream;
 enum session_role { SESSION_CLIENT, SESSION_SERVER };
 
 enum {
-	STREAM_OUT_BYTES = 64 * 1024, /* written and not yet taken by the wire, per stream */
+	STREAM_OUT_BYTES =
+		16 * WIRE_PAYLOAD_BYTES, /* written and not yet taken by the wire, per stream */
+	STREAM_OUT_SHORT = WIRE_PAYLOAD_BYTES, /* the same while the budget is short */
 	STREAM_WINDOW_BASE = 64 * 1024,
 	STREAM_WINDOW_MAX = 32 * 1024 * 1024, /* 640 MB/s at 50 ms */
 	STREAM_FIELDS_MAX = 8,
@@ -76,6 +78,7 @@ struct session_budget {
 	size_t limit; /* bytes */
 	size_t held; /* bytes that wait for a reader */
 	size_t granted; /* windows beyond their base */
+	size_t queued; /* bytes that wait for the wire */
 };
 
 struct session_limits {
@@ -123,6 +126,9 @@ void stream_answer(struct stream *st, unsigned status, const char *reason);
 size_t stream_room(struct stream *st);
 /* At most stream_room bytes. */
 void stream_write(struct stream *st, const void *data, size_t n);
+/* The same without a copy: where *room bytes may be put (NULL: none now), and then how many were. */
+void *stream_reserve(struct stream *st, size_t *room);
+void stream_commit(struct stream *st, size_t n);
 /* Half-close: nothing more will be written. */
 void stream_end(struct stream *st);
 /* What has come and is not consumed: its start and length. */

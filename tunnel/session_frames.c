@@ -5,8 +5,6 @@
 
 enum {
 	HEAD_BYTES = 8 * 1024, /* names and values of one head */
-	OUT_HIGH = 64 * 1024, /* frames are made until the wire's buffer holds so much */
-	FRAME_HEAD = 9, /* RFC 9113 section 4.1 */
 };
 
 static struct stream *
@@ -148,7 +146,7 @@ on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, siz
 		nghttp2_session_consume_stream(ng, id, len);
 		return 0;
 	}
-	buf_add(&st->in, data, len);
+	chain_add(&st->in, data, len);
 	s->budget->held += len;
 	s->stats.bytes_in += len;
 	stream_note(st, NOTE_READABLE);
@@ -183,7 +181,7 @@ on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void *arg)
 		stream_destroy(st);
 		return 0;
 	}
-	if (code != NGHTTP2_NO_ERROR || !st->far_ended || !st->ended || buf_len(&st->out) > 0)
+	if (code != NGHTTP2_NO_ERROR || !st->far_ended || !st->ended || st->out.len > 0)
 		stream_note(st, NOTE_RESET);
 	return 0;
 }
@@ -194,18 +192,19 @@ send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t
 {
 	struct session *s = arg;
 	struct stream *st = source->ptr;
+	const void *bytes;
 
 	(void)ng;
 	(void)frame;
-	if (buf_len(&s->out) >= OUT_HIGH)
+	if (buf_len(&s->out) >= SESSION_OUT_HIGH)
 		return NGHTTP2_ERR_WOULDBLOCK;
-	buf_add(&s->out, head, FRAME_HEAD);
-	buf_add(&s->out, buf_at(&st->out), len);
-	buf_consume(&st->out, len);
+	buf_add(&s->out, head, WIRE_FRAME_HEAD);
+	chain_peek(&st->out, &bytes);
+	buf_add(&s->out, bytes, len);
+	chain_consume(&st->out, len);
+	s->budget->queued -= len;
 	s->stats.bytes_out += len;
-	if (buf_len(&st->out) == 0)
-		buf_release(&st->out);
-	if (st->wants_room && buf_len(&st->out) <= STREAM_OUT_BYTES / 2) {
+	if (st->wants_room && st->out.len <= STREAM_OUT_BYTES / 2) {
 		st->wants_room = false;
 		stream_note(st, NOTE_WRITABLE);
 	}
@@ -217,7 +216,8 @@ frames_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_
 	nghttp2_data_source *source, void *arg)
 {
 	struct stream *st = source->ptr;
-	size_t n = MIN(buf_len(&st->out), size);
+	const void *bytes;
+	size_t n = MIN(chain_peek(&st->out, &bytes), MIN(size, (size_t)WIRE_PAYLOAD_BYTES));
 
 	(void)ng;
 	(void)id;
@@ -228,7 +228,7 @@ frames_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_
 		return NGHTTP2_ERR_DEFERRED;
 	}
 	*flags = NGHTTP2_DATA_FLAG_NO_COPY;
-	if (st->ended && n == buf_len(&st->out))
+	if (st->ended && n == st->out.len)
 		*flags |= NGHTTP2_DATA_FLAG_EOF;
 	return (ssize_t)n;
 }

@@ -13,7 +13,12 @@
 #include <nghttp2/nghttp2.h>
 
 #include "base/buf.h"
+#include "tunnel/chain.h"
 #include "tunnel/session.h"
+
+enum {
+	SESSION_OUT_HIGH = 8 * TLS_RECORD_BYTES
+}; /* frames are made until so much waits for the wire */
 
 /* In the order in which they are told. */
 enum note {
@@ -41,7 +46,7 @@ struct stream {
 	const struct stream_events *events; /* NULL: nobody owns it */
 	void *arg;
 	struct head *head;
-	struct buf in, out;
+	struct chain in, out;
 	size_t window, consumed; /* of what comes; consumed since `mark_ms` */
 	uint64_t mark_ms;
 	unsigned code; /* of the reset */
@@ -74,6 +79,7 @@ struct session {
 	unsigned busy; /* callbacks on the stack */
 	bool freed; /* while busy */
 	bool collecting; /* what is to be sent goes out at the end of this turn */
+	bool unread; /* the wire may hold bytes that no event announces */
 	unsigned peer_code; /* of its GOAWAY */
 	char why[128];
 	struct session_stats stats;
@@ -82,8 +88,12 @@ struct session {
 /* Something waits to be sent or told. */
 void session_kick(struct session *s);
 void stream_note(struct stream *st, enum note note);
+/* Bytes of the budget that are taken. */
+size_t budget_used(const struct session_budget *b);
 /* Both have let go, or the session has. */
 void stream_destroy(struct stream *st);
+/* Its share of the budget is given back. */
+void stream_unbudget(struct stream *st);
 struct stream *stream_create(struct session *s);
 void head_free(struct head **h);
 

@@ -35,11 +35,25 @@ stream_create(struct session *s)
 	st->session = s;
 	st->window = STREAM_WINDOW_BASE;
 	st->mark_ms = loop_now_ms(s->loop);
-	buf_init(&st->in, BUF_UNLIMITED); /* nghttp2 keeps the peer within the window */
-	buf_init(&st->out, STREAM_OUT_BYTES);
 	TAILQ_INSERT_TAIL(&s->streams, st, link);
 	s->stats.streams++;
 	return st;
+}
+
+size_t
+budget_used(const struct session_budget *b)
+{
+	return b->held + b->granted + b->queued;
+}
+
+void
+stream_unbudget(struct stream *st)
+{
+	struct session_budget *b = st->session->budget;
+
+	b->held -= st->in.len;
+	b->granted -= st->window - STREAM_WINDOW_BASE;
+	b->queued -= st->out.len;
 }
 
 /* The session has no part in it any more; the owner may still hold it. */
@@ -48,8 +62,7 @@ detach(struct stream *st)
 {
 	struct session *s = st->session;
 
-	s->budget->held -= buf_len(&st->in);
-	s->budget->granted -= st->window - STREAM_WINDOW_BASE;
+	stream_unbudget(st);
 	s->stats.streams--;
 	TAILQ_REMOVE(&s->streams, st, link);
 	if (st->notes != 0)
@@ -66,8 +79,8 @@ stream_destroy(struct stream *st)
 	if (st->session != NULL)
 		detach(st);
 	head_free(&st->head);
-	buf_fini(&st->in);
-	buf_fini(&st->out);
+	chain_fini(&st->in); /* nghttp2 has kept the peer within the window */
+	chain_fini(&st->out);
 	free(st);
 }
 
@@ -164,7 +177,7 @@ stream_accept(struct stream *st, const struct stream_events *events, void *arg)
 	st->events = events;
 	st->arg = arg;
 	st->session->stats.accepted++;
-	if (buf_len(&st->in) > 0 || st->far_ended)
+	if (st->in.len > 0 || st->far_ended)
 		stream_note(st, NOTE_READABLE);
 }
 
@@ -219,10 +232,13 @@ writable(const struct stream *st)
 size_t
 stream_room(struct stream *st)
 {
-	size_t room = STREAM_OUT_BYTES - buf_len(&st->out);
+	size_t room, most = STREAM_OUT_BYTES, len = st->out.len;
 
 	if (!writable(st))
 		return 0;
+	if (budget_used(st->session->budget) > st->session->budget->limit)
+		most = STREAM_OUT_SHORT;
+	room = most > len ? most - len : 0;
 	if (room == 0 && !st->wants_room) {
 		st->wants_room = true;
 		st->session->stats.stalls++;
@@ -245,9 +261,26 @@ stream_write(struct stream *st, const void *data, size_t n)
 {
 	if (!writable(st) || n == 0)
 		return;
-	if (buf_add(&st->out, data, n) < 0)
-		assert(!"more than stream_room");
+	assert(n <= STREAM_OUT_BYTES - st->out.len); /* no more than stream_room */
+	chain_add(&st->out, data, n);
+	st->session->budget->queued += n;
 	resume(st);
+}
+
+void *
+stream_reserve(struct stream *st, size_t *room)
+{
+	*room = stream_room(st);
+	return *room > 0 ? chain_reserve(&st->out, *room, room) : NULL;
+}
+
+void
+stream_commit(struct stream *st, size_t n)
+{
+	chain_commit(&st->out, n);
+	st->session->budget->queued += n;
+	if (n > 0)
+		resume(st);
 }
 
 void
@@ -262,14 +295,13 @@ stream_end(struct stream *st)
 size_t
 stream_peek(const struct stream *st, const void **data)
 {
-	*data = buf_at(&st->in);
-	return buf_len(&st->in);
+	return chain_peek(&st->in, data);
 }
 
 bool
 stream_eof(const struct stream *st)
 {
-	return st->far_ended && buf_len(&st->in) == 0;
+	return st->far_ended && st->in.len == 0;
 }
 
 bool
@@ -297,7 +329,7 @@ fit_window(struct stream *st)
 {
 	const struct session_budget *b = st->session->budget;
 	uint64_t now = loop_now_ms(st->session->loop), took = now - st->mark_ms;
-	size_t used = b->held + b->granted;
+	size_t used = budget_used(b);
 
 	st->consumed = 0;
 	st->mark_ms = now;
@@ -313,9 +345,7 @@ stream_consume(struct stream *st, size_t n)
 {
 	struct session *s = st->session;
 
-	buf_consume(&st->in, n);
-	if (buf_len(&st->in) == 0)
-		buf_release(&st->in);
+	chain_consume(&st->in, n);
 	if (s == NULL)
 		return;
 	s->budget->held -= n;

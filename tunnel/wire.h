@@ -16,14 +16,19 @@
 /* ALPN of edge to cloud: the node has dialled and is the client of HTTP/2. */
 #define TUNNEL_ALPN_FORWARD "edgeway-tunnel/1"
 
-enum { WIRE_READ_BYTES = TLS_READ_BYTES }; /* read at least so many at a time */
+enum {
+	WIRE_READ_BYTES = TLS_RECORD_BYTES, /* a good size to read */
+	WIRE_FRAME_HEAD = 9, /* RFC 9113 section 4.1 */
+	WIRE_PAYLOAD_BYTES =
+		TLS_RECORD_BYTES - WIRE_FRAME_HEAD, /* a frame and its head fill one record */
+};
 
 struct wire;
 
 typedef void wire_fn(void *arg);
 
 struct wire_ops {
-	/* > 0; 0 at the end; -EAGAIN or another -errno. */
+	/* > 0; 0 at the end; -EAGAIN or another -errno. Bytes may wait in the wire unannounced until -EAGAIN. */
 	ssize_t (*read)(struct wire *w, void *to, size_t size);
 	/* > 0, perhaps less than n; -EAGAIN or another -errno. */
 	ssize_t (*write)(struct wire *w, const void *data, size_t n);

@@ -1,5 +1,6 @@
 /* A stream of a session joined with TCP at both ends: client ═ near ═ session ═ far ═ target. */
 #include <errno.h>
+#include <malloc.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -19,6 +20,13 @@ struct rig {
 	struct relay *near, *far;
 	struct relay_report near_report, far_report;
 	unsigned dial_ms;
+	bool many; /* only counted */
+	unsigned dialled, ended;
+};
+
+struct dial { /* one of many */
+	struct rig *rig;
+	struct relay *relay;
 };
 
 static void
@@ -41,6 +49,17 @@ on_near_end(void *arg, const struct relay_report *report)
 
 static const struct stream_events none;
 
+static void
+on_one_of_many_end(void *arg, const struct relay_report *report)
+{
+	struct dial *d = arg;
+
+	assert_int_equal(report->status, 0); /* not answered: cancelled */
+	d->rig->ended++;
+	relay_free(&d->relay);
+	free(d);
+}
+
 static bool
 take(struct bed *b, struct stream *st)
 {
@@ -48,6 +67,16 @@ take(struct bed *b, struct stream *st)
 	struct relay_setup setup = {.loop = b->loop, .stream = st, .ended = on_far_end, .arg = r};
 
 	stream_accept(st, &none, NULL);
+	if (r->many) {
+		struct dial *d = xcalloc(1, sizeof *d);
+
+		d->rig = r;
+		setup.ended = on_one_of_many_end;
+		setup.arg = d;
+		d->relay = relay_dial(&setup, &r->target, r->dial_ms);
+		r->dialled++;
+		return true;
+	}
 	r->far = relay_dial(&setup, &r->target, r->dial_ms);
 	return true;
 }
@@ -261,6 +290,49 @@ test_cancelled_dial(void **state)
 	stop(&r);
 }
 
+/* Bytes allocated once nothing goes on. */
+static size_t
+settled(struct rig *r)
+{
+	bed_until(&r->b, session_stats(r->b.near)->streams + session_stats(r->b.far)->streams == 0);
+	for (int i = 0; i < 20; i++)
+		bed_wait(&r->b);
+	return mallinfo2().uordblks;
+}
+
+/* Each has begun to dial when it is cancelled, and nothing of it is left. */
+static void
+test_a_hundred_thousand_cancelled_dials(void **state)
+{
+	enum { ROUNDS = 1000, EACH = 100 };
+	struct end e[EACH];
+	struct rig r;
+	int fds[16], descriptors;
+	size_t memory = 0;
+
+	(void)state;
+	start(&r);
+	fill_queue(&r, fds);
+	r.many = true;
+	descriptors = bed_descriptors();
+	for (unsigned round = 1; round <= ROUNDS; round++) {
+		for (int i = 0; i < EACH; i++)
+			bed_open(&r.b, &e[i], "a:1");
+		bed_until(&r.b, r.dialled == round * EACH);
+		for (int i = 0; i < EACH; i++)
+			stream_close(&e[i].st, STREAM_CANCELLED);
+		bed_until(&r.b, r.ended == round * EACH);
+		if (round == 10)
+			memory = settled(&r);
+	}
+	/* One forgotten block of each would be megabytes. */
+	assert_in_range(settled(&r), 0, memory + 256 * 1024);
+	assert_int_equal(bed_descriptors(), descriptors);
+	for (int i = 0; i < 16; i++)
+		close(fds[i]);
+	stop(&r);
+}
+
 static void
 test_nothing_piles_up(void **state)
 {
@@ -295,6 +367,7 @@ main(void)
 		cmocka_unit_test(test_refused_dial),
 		cmocka_unit_test(test_late_dial),
 		cmocka_unit_test(test_cancelled_dial),
+		cmocka_unit_test(test_a_hundred_thousand_cancelled_dials),
 		cmocka_unit_test(test_nothing_piles_up),
 	};
 

@@ -231,6 +231,20 @@ bed_descriptors(void)
 void
 bed_init(struct bed *b, bool tls)
 {
+	bed_init_limits(b, tls, 1500, 1500);
+}
+
+void
+bed_fini_open(struct bed *b, struct end *ends, unsigned n)
+{
+	for (unsigned i = 0; i < n; i++)
+		stream_close(&ends[i].st, STREAM_CANCELLED);
+	bed_fini(b);
+}
+
+void
+bed_init_limits(struct bed *b, bool tls, unsigned near, unsigned far)
+{
 	struct session_setup setup = {.arg = b};
 	struct wire *wires[2];
 	int fd[2];
@@ -240,7 +254,7 @@ bed_init(struct bed *b, bool tls)
 	b->descriptors = bed_descriptors();
 	b->near_rc = b->far_rc = 1;
 	b->near_budget.limit = b->far_budget.limit = 64 << 20;
-	b->limits = (struct session_limits){.max_streams = 1500, .ping_ms = 4000, .dead_ms = 9000};
+	b->limits = (struct session_limits){.max_streams = near, .ping_ms = 4000, .dead_ms = 9000};
 	assert_int_equal(loop_new(&b->loop, NULL), 0);
 	if (tls) {
 		shake(b, wires);
@@ -256,6 +270,7 @@ bed_init(struct bed *b, bool tls)
 	setup.budget = &b->near_budget;
 	setup.events = &near_events;
 	assert_int_equal(session_new(&setup, &b->near), 0);
+	b->limits.max_streams = far; /* copied by session_new */
 	setup.role = SESSION_SERVER;
 	setup.wire = wires[1];
 	setup.budget = &b->far_budget;
@@ -275,6 +290,7 @@ bed_fini(struct bed *b)
 	}
 	assert_int_equal(b->near_budget.held + b->near_budget.granted, 0);
 	assert_int_equal(b->far_budget.held + b->far_budget.granted, 0);
+	assert_int_equal(b->near_budget.queued + b->far_budget.queued, 0);
 	loop_free(&b->loop);
 	assert_int_equal(bed_descriptors(), b->descriptors);
 }

@@ -42,7 +42,11 @@ struct bed {
 
 /* Plain sockets; tls: with the roles turned (the server of HTTP/2 has dialled). */
 void bed_init(struct bed *b, bool tls);
+/* How many streams each end takes. */
+void bed_init_limits(struct bed *b, bool tls, unsigned near, unsigned far);
 void bed_fini(struct bed *b);
+/* The client's streams that are still there go as well. */
+void bed_fini_open(struct bed *b, struct end *ends, unsigned n);
 void bed_open(struct bed *b, struct end *e, const char *authority);
 void bed_write(struct end *e, size_t n);
 /* Takes what has come, as on `readable`: for an end that is stalled no more. */
