@@ -54,7 +54,10 @@ bool pki_equal(const char *a, const char *b);
 /* TLS 1.2+ server context: sends cert and CA; asks for a client certificate signed by the CA, accepts none (join). */
 int pki_server_ctx(const char *cert_pem, const char *key_pem, const char *ca_pem,
 	struct ssl_ctx_st **ctx, struct err *err);
-/* Client context that trusts only ca_pem; cert/key NULL: none. */
+/* Server context of a listener for others than nodes. client_ca_pem NULL: no certificate is asked for. */
+int pki_listener_ctx(const char *cert_pem, const char *key_pem, const char *client_ca_pem,
+	struct ssl_ctx_st **ctx, struct err *err);
+/* Client context that trusts only ca_pem (NULL: for connections whose server need not prove itself); cert/key NULL: none. */
 int pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem,
 	struct ssl_ctx_st **ctx, struct err *err);
 /* Client context for joining: trusts exactly the CA in the server's chain whose hash is ca_hash. The

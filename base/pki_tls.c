@@ -273,6 +273,26 @@ new_client(struct client **out, struct err *err)
 }
 
 int
+pki_listener_ctx(const char *cert_pem, const char *key_pem, const char *client_ca_pem,
+	SSL_CTX **out, struct err *err)
+{
+	auto_ctx SSL_CTX *ctx = new_ctx(TLS_server_method(), err);
+	int rc;
+
+	if (ctx == NULL)
+		return -ENOMEM;
+	rc = use_pair(ctx, cert_pem, key_pem, err);
+	if (rc == 0 && client_ca_pem != NULL)
+		rc = trust(ctx, client_ca_pem, err);
+	if (rc < 0)
+		return rc;
+	if (client_ca_pem != NULL)
+		SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);
+	*out = take_ptr(&ctx);
+	return 0;
+}
+
+int
 pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem, SSL_CTX **out,
 	struct err *err)
 {
@@ -281,7 +301,7 @@ pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem, SS
 
 	if (ctx == NULL)
 		return -ENOMEM;
-	rc = trust(ctx, ca_pem, err);
+	rc = ca_pem != NULL ? trust(ctx, ca_pem, err) : 0;
 	if (rc == 0 && cert_pem != NULL)
 		rc = use_pair(ctx, cert_pem, key_pem, err);
 	if (rc < 0)

@@ -23,6 +23,8 @@
 struct tls_stream;
 
 enum { TLS_RECORD_BYTES = 16384 }; /* most that one record holds, RFC 8446 section 5.1 */
+/* Must the other side prove who it is? TLS_ANYBODY: a server asks for no certificate, a client takes any. */
+enum tls_proof { TLS_PROVEN, TLS_ANYBODY };
 enum tls_event { TLS_OPEN, TLS_FAILED, TLS_READABLE, TLS_WRITABLE };
 
 typedef void tls_event_fn(void *arg, enum tls_event event);
@@ -32,7 +34,8 @@ struct tls_setup {
 	int fd; /* connected or connecting; taken, also on failure */
 	struct ssl_ctx_st *ctx;
 	const char *host; /* client: name or address the certificate must bear; NULL: server */
-	const char *alpn;
+	const char *alpn; /* NULL: none is spoken of */
+	enum tls_proof proof;
 	unsigned deadline_ms; /* of the handshake; 0: 10 s */
 	tls_event_fn *on;
 	void *arg;
@@ -41,6 +44,8 @@ struct tls_setup {
 int tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct err *err);
 /* Sends close_notify where it can be sent at once, and closes the socket. */
 void tls_stream_free(struct tls_stream **s);
+/* The same with a reset: the other side sees that this was not all. */
+void tls_stream_reset(struct tls_stream **s);
 /* From now on somebody else is told. */
 void tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg);
 /* > 0; 0 at the peer's close_notify or end; -EAGAIN or another -errno. */
@@ -48,6 +53,12 @@ ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t size);
 /* > 0, perhaps less than n; -EAGAIN (tls_stream_want) or another -errno. */
 ssize_t tls_stream_write(struct tls_stream *s, const void *data, size_t n);
 void tls_stream_want(struct tls_stream *s, bool writable);
+/* While held, TLS_READABLE does not come. */
+void tls_stream_hold(struct tls_stream *s, bool held);
+/* Half-close: close_notify, after which reading goes on (RFC 8446 section 6.1). 0, or -EAGAIN: once more when writable. */
+int tls_stream_end(struct tls_stream *s);
+/* Server: the name that the client asks for (RFC 6066 section 3), "" when it says none. */
+const char *tls_stream_sni(const struct tls_stream *s);
 /* Name in the peer's certificate; "" before TLS_OPEN. */
 const char *tls_stream_peer(const struct tls_stream *s);
 /* Its serial number (pki_cert_serial) and its end, seconds since 1970. After TLS_OPEN. */

@@ -4,24 +4,84 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/pki.h"
 #include "base/tree.h"
+#include "base/util.h"
+
+enum { PEM_MAX = 256 * 1024 };
+
+/* --- certificates ------------------------------------------------------------------- */
+
+/* What the file of a member of `entry` holds; NULL where it names none. */
+static int
+read_pem(const struct tree_node *entry, const char *member, char **pem, struct err *err)
+{
+	const char *path = tree_text(tree_get(entry, member), "");
+	int rc;
+
+	*pem = NULL;
+	if (*path == '\0')
+		return 0;
+	rc = file_read(path, PEM_MAX, pem, NULL);
+	return rc < 0 ? err_set(err, rc, "%s %s: %s", member, path, strerror(-rc)) : 0;
+}
+
+/* Of callers: cert, key, clientCA. */
+static int
+read_tls(const struct tree_node *entry, struct door *door, struct err *err)
+{
+	auto_free char *cert = NULL, *key = NULL, *ca = NULL;
+	int rc = read_pem(entry, "cert", &cert, err);
+
+	if (rc == 0)
+		rc = read_pem(entry, "key", &key, err);
+	if (rc == 0)
+		rc = read_pem(entry, "clientCA", &ca, err);
+	if (rc < 0 || cert == NULL || key == NULL)
+		return rc;
+	door->proven = ca != NULL;
+	return pki_listener_ctx(cert, key, ca, &door->tls, err);
+}
+
+/* To targets: clientCert, clientKey (or both in one file), serverCA. */
+static int
+read_onward(const struct tree_node *entry, struct door *door, struct err *err)
+{
+	auto_free char *cert = NULL, *key = NULL, *ca = NULL;
+	int rc = read_pem(entry, "clientCert", &cert, err);
+
+	if (rc == 0)
+		rc = read_pem(entry, "clientKey", &key, err);
+	if (rc == 0)
+		rc = read_pem(entry, "serverCA", &ca, err);
+	if (rc < 0)
+		return rc;
+	door->onward_proven = ca != NULL;
+	return pki_client_ctx(ca, cert, key != NULL ? key : cert, &door->onward, err);
+}
+
+/* --- listeners ------------------------------------------------------------------------- */
 
 static int
 open_at(struct ingress *i, struct door *door, const char *listen, struct err *err)
 {
 	int rc = addr_parse(&door->listen, listen, 0, err);
 
-	if (rc < 0)
-		return err_wrap(err, rc, "%s", door->name);
-	return ingress_listen(i, door, err);
+	if (rc == 0)
+		return ingress_listen(i, door, err);
+	pki_ctx_free(&door->tls);
+	pki_ctx_free(&door->onward);
+	return err_wrap(err, rc, "%s", door->name);
 }
 
-/* Without certificates only callers of this machine can come in. */
 static int
 open_egress(struct ingress *i, const struct tree_node *egress, struct err *err)
 {
 	struct door door = {.kind = DOOR_EGRESS, .name = "ingress.egress"};
+	int rc = read_tls(egress, &door, err);
 
+	if (rc < 0)
+		return err_wrap(err, rc, "ingress.egress");
 	return open_at(i, &door, tree_text(tree_get(egress, "listen"), ""), err);
 }
 
@@ -78,6 +138,53 @@ open_maps(struct ingress *i, const struct tree_node *maps, struct err *err)
 	return 0;
 }
 
+/* "10250" or "127.0.0.1:10250": what is asked for at the node that the caller's SNI names. */
+static int
+read_node_target(const struct tree_node *entry, struct door *door, struct err *err)
+{
+	const char *target = tree_text(tree_get(entry, "target"), "");
+	struct addr addr;
+	char *end;
+	unsigned long port = strtoul(target, &end, 10);
+
+	if (*target >= '0' && *target <= '9' && *end == '\0' && port > 0 && port <= 65535) {
+		door->port = (uint16_t)port;
+		return 0;
+	}
+	if (addr_parse(&addr, target, 0, NULL) < 0 || addr.sa.sa_family == AF_UNIX ||
+		(door->port = addr_port(&addr)) == 0)
+		return err_set(err, EINVAL,
+			"line %u: %s: target: expected the port at the node, or IP:PORT as the "
+			"node sees it",
+			entry->line, door->name);
+	door->dest = target;
+	return 0;
+}
+
+static int
+open_tls(struct ingress *i, const struct tree_node *list, struct err *err)
+{
+	tree_each(list, entry)
+	{
+		struct door door = {.kind = DOOR_SNI, .name = "ingress.tls"};
+		int rc = read_node_target(entry, &door, err);
+
+		if (rc < 0)
+			return rc;
+		rc = read_tls(entry, &door, err);
+		if (rc == 0 && door.tls != NULL)
+			rc = read_onward(entry, &door, err);
+		if (rc < 0) {
+			pki_ctx_free(&door.tls);
+			return err_wrap(err, rc, "line %u: ingress.tls", entry->line);
+		}
+		rc = open_at(i, &door, tree_text(tree_get(entry, "listen"), ""), err);
+		if (rc < 0)
+			return rc;
+	}
+	return 0;
+}
+
 int
 doors_open(struct ingress *i, const struct hub_ways_in *config, struct err *err)
 {
@@ -88,6 +195,8 @@ doors_open(struct ingress *i, const struct hub_ways_in *config, struct err *err)
 		rc = open_at(i, &http, config->http, err);
 	if (rc == 0 && config->egress != NULL)
 		rc = open_egress(i, config->egress, err);
+	if (rc == 0)
+		rc = open_tls(i, config->tls, err);
 	if (rc == 0)
 		rc = open_maps(i, config->tcp, err);
 	return rc;

@@ -1,5 +1,6 @@
 #include "hub/hello.h"
 
+#include <errno.h>
 #include <string.h>
 
 #include "tunnel/tunnel.h"
@@ -9,6 +10,7 @@ enum {
 	RECORD_HANDSHAKE = 22,
 	MESSAGE_HEAD = 4, /* section 4 */
 	MESSAGE_CLIENT_HELLO = 1,
+	EXTENSION_SERVER_NAME = 0,
 	EXTENSION_ALPN = 16,
 	VERSION_AND_RANDOM = 2 + 32,
 };
@@ -70,8 +72,9 @@ read_alpn(struct cursor extension)
 	return HELLO_OTHER;
 }
 
-static enum hello
-read_message(struct cursor c)
+/* The body of the first extension of this type; empty when there is none. */
+static struct cursor
+find_extension(struct cursor c, size_t wanted)
 {
 	struct cursor extensions;
 
@@ -84,10 +87,10 @@ read_message(struct cursor c)
 		size_t type = take_number(&extensions, 2);
 		struct cursor body = take(&extensions, take_number(&extensions, 2));
 
-		if (type == EXTENSION_ALPN && !extensions.bad)
-			return read_alpn(body);
+		if (type == wanted && !extensions.bad)
+			return body;
 	}
-	return HELLO_OTHER;
+	return (struct cursor){c.at, c.at, false};
 }
 
 static enum hello
@@ -99,10 +102,10 @@ more(size_t *need, size_t n)
 	return HELLO_MORE;
 }
 
-enum hello
-hello_read(const uint8_t *bytes, size_t n, size_t *need)
+/* The ClientHello without its records: HELLO_MORE or HELLO_OTHER, `whole` bytes of it when > 0. */
+static enum hello
+collect(const uint8_t *bytes, size_t n, size_t *need, uint8_t message[HELLO_MAX], size_t *len_out)
 {
-	uint8_t message[HELLO_MAX];
 	size_t have = 0, whole = MESSAGE_HEAD, at = 0;
 
 	n = MIN(n, (size_t)HELLO_MAX);
@@ -129,5 +132,62 @@ hello_read(const uint8_t *bytes, size_t n, size_t *need)
 			return more(need, at + MIN(len, part + whole - have));
 		at += part;
 	}
-	return read_message((struct cursor){message + MESSAGE_HEAD, message + whole, false});
+	*len_out = whole;
+	return HELLO_OTHER;
+}
+
+enum hello
+hello_read(const uint8_t *bytes, size_t n, size_t *need)
+{
+	uint8_t message[HELLO_MAX];
+	size_t len = 0;
+	enum hello rc = collect(bytes, n, need, message, &len);
+
+	if (len == 0)
+		return rc;
+	return read_alpn(find_extension(
+		(struct cursor){message + MESSAGE_HEAD, message + len, false}, EXTENSION_ALPN));
+}
+
+bool
+hello_is_tls(const uint8_t *bytes, size_t n)
+{
+	return n > 1 && bytes[0] == RECORD_HANDSHAKE && bytes[1] == 3;
+}
+
+static bool
+is_host(const uint8_t *name, size_t n)
+{
+	if (n == 0 || n > HELLO_NAME_MAX)
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
+			    (name[i] >= '0' && name[i] <= '9') || strchr("-._", name[i]) != NULL))
+			return false;
+	return true;
+}
+
+int
+hello_name(const uint8_t *bytes, size_t n, char to[HELLO_NAME_MAX + 1])
+{
+	uint8_t message[HELLO_MAX];
+	size_t len = 0, need;
+	struct cursor body, list, name;
+
+	if (collect(bytes, n, &need, message, &len) == HELLO_MORE)
+		return 0;
+	if (len == 0)
+		return -ENOENT;
+	body = find_extension((struct cursor){message + MESSAGE_HEAD, message + len, false},
+		EXTENSION_SERVER_NAME);
+	list = take(&body, take_number(&body, 2));
+	if (take_number(&list, 1) != 0) /* host_name */
+		return -ENOENT;
+	name = take(&list, take_number(&list, 2));
+	len = (size_t)(name.end - name.at);
+	if (list.bad || !is_host(name.at, len))
+		return -ENOENT;
+	memcpy(to, name.at, len);
+	to[len] = '\0';
+	return 1;
 }

@@ -22,4 +22,11 @@ enum hello {
 /* need: HELLO_MORE: how many bytes from the beginning there must be at least, n < *need <= HELLO_MAX. */
 enum hello hello_read(const uint8_t *bytes, size_t n, size_t *need);
 
+enum { HELLO_NAME_MAX = 253 };
+/* Does it begin like TLS? */
+bool hello_is_tls(const uint8_t *bytes, size_t n);
+/* The server's name that it asks for (SNI, RFC 6066 section 3): 1; 0: more bytes are needed;
+ * -ENOENT: it names none that could be a host's, or is no TLS. */
+int hello_name(const uint8_t *bytes, size_t n, char name[HELLO_NAME_MAX + 1]);
+
 #endif

@@ -14,6 +14,7 @@ ingress_new(const struct ingress_config *config)
 	i->config = *config;
 	TAILQ_INIT(&i->ways_in);
 	TAILQ_INIT(&i->visits);
+	TAILQ_INIT(&i->legs);
 	return i;
 }
 
@@ -25,6 +26,8 @@ free_way_in(struct way_in *w)
 	free(w->name);
 	free(w->host);
 	free(w->dest);
+	pki_ctx_free(&w->door.tls);
+	pki_ctx_free(&w->door.onward);
 	free(w);
 }
 
@@ -34,11 +37,14 @@ ingress_free(struct ingress **out)
 	struct ingress *i = take_ptr(out);
 	struct way_in *w;
 	struct visit *v;
+	struct leg *l;
 
 	if (i == NULL)
 		return;
 	while ((v = TAILQ_FIRST(&i->visits)) != NULL)
 		visit_abort(v);
+	while ((l = TAILQ_FIRST(&i->legs)) != NULL)
+		leg_free(l);
 	while ((w = TAILQ_FIRST(&i->ways_in)) != NULL)
 		free_way_in(w);
 	free(i);
@@ -65,7 +71,7 @@ on_socket(void *arg, int fd)
 	struct ingress *i = w->ingress;
 	struct caller caller = {.addr.len = sizeof caller.addr.un};
 
-	if (i->draining || i->n_visits >= INGRESS_VISITS_MAX) {
+	if (i->draining || i->n_visits + i->n_legs >= INGRESS_VISITS_MAX) {
 		i->full++;
 		log_limited(LOG_LEVEL_WARN, 1, "ingress",
 			"a caller is turned away door=%s visits=%zu", w->name, i->n_visits);
@@ -75,7 +81,10 @@ on_socket(void *arg, int fd)
 		return false;
 	caller.local = from_itself(fd, &caller.addr);
 	w->visits++;
-	ingress_take(i, &w->door, fd, &caller);
+	if (w->door.tls != NULL)
+		leg_take(i, &w->door, fd, &caller);
+	else
+		ingress_begin(i, &w->door, fd, &caller, NULL, NULL);
 	return true;
 }
 
@@ -136,6 +145,9 @@ ingress_metrics(const struct ingress *i, struct metrics *m)
 		"Answered with something else than a stream.", NULL, i->refused);
 	metric_counter(m, "edgeway_ingress_turned_away_total",
 		"Connections closed at once: too many, or while draining.", NULL, i->full);
+	metric_counter(m, "edgeway_ingress_handshakes_failed_total",
+		"TLS handshakes with callers, or with targets, that failed.", NULL,
+		i->handshakes_failed);
 	metric_counter(m, "edgeway_ingress_bytes_total", "Payload.", "direction=\"to-edge\"",
 		i->bytes_to_edge);
 	metric_counter(m, "edgeway_ingress_bytes_total", "Payload.", "direction=\"from-edge\"",

@@ -5,6 +5,8 @@
  *	DOOR_HTTP      CONNECT, absolute form, Host: NODE[:PORT], Yurt's X-Tunnel-Proxy-Host and -Dest
  *	DOOR_EGRESS    kube-apiserver's HTTPConnect: CONNECT alone, and no byte in the same read as the 200
  *	DOOR_FIXED     every connection goes to one target
+ *	DOOR_SNI       the node's name stands in the ClientHello, and the node's TLS goes through as it is; with a
+ *	               certificate of our own TLS ends here, and the rest goes on with TLS of ours (`onward`)
  *
  *	rc = ingress_listen(ingress, &(struct door){.kind = DOOR_HTTP, .listen = addr, .name = "ingress.http"}, &err);
  */
@@ -16,7 +18,9 @@
 
 enum { INGRESS_VISITS_MAX = 20000 };
 
-enum door_kind { DOOR_HTTP, DOOR_EGRESS, DOOR_FIXED };
+enum door_kind { DOOR_HTTP, DOOR_EGRESS, DOOR_FIXED, DOOR_SNI };
+
+struct ssl_ctx_st;
 
 struct door {
 	enum door_kind kind;
@@ -25,7 +29,11 @@ struct door {
 	const char *host; /* DOOR_FIXED; copied */
 	uint16_t port;
 	const char *
-		dest; /* DOOR_FIXED: IP:port as the node sees it, in place of port; NULL none; copied */
+		dest; /* not DOOR_HTTP: IP:port as the node sees it, in place of port; NULL none; copied */
+	struct ssl_ctx_st *tls; /* of callers; NULL: plain. These two are taken, also on failure */
+	struct ssl_ctx_st *onward; /* to targets; NULL: what comes goes on as it is */
+	bool proven; /* callers must have a certificate, and may then come in */
+	bool onward_proven; /* the same of targets, by the node's name */
 };
 
 struct ingress;
@@ -39,10 +47,8 @@ struct ingress_config {
 struct ingress *ingress_new(const struct ingress_config *config);
 /* Ends all visits. */
 void ingress_free(struct ingress **i);
+/* Its contexts are taken, also on failure. */
 int ingress_listen(struct ingress *i, const struct door *door, struct err *err);
-/* A connection that somebody else has accepted (and whose TLS a bridge carries): taken. The door is one that was
- * made by ingress_listen or a static one of the caller's. */
-void ingress_take(struct ingress *i, const struct door *door, int fd, const struct caller *caller);
 /* No new callers; those that are there go on. */
 void ingress_drain(struct ingress *i);
 size_t ingress_visits(const struct ingress *i);

@@ -2,6 +2,7 @@ noinst_LIBRARIES += hub/libhub.a
 hub_libhub_a_SOURCES = \
 	hub/access.c hub/access.h \
 	hub/authority.c hub/authority.h \
+	hub/bridge.c hub/bridge.h \
 	hub/certs.c hub/certs.h \
 	hub/claims.c hub/claims.h \
 	hub/cloud.c hub/cloud.h \
@@ -25,7 +26,6 @@ hub_libhub_a_SOURCES = \
 	hub/nodes.c hub/nodes.h \
 	hub/peek.c hub/peek.h \
 	hub/outbox.c hub/outbox.h \
-	hub/own_service.c hub/own_service.h \
 	hub/pending.c hub/pending.h \
 	hub/reach.c hub/reach.h \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
@@ -39,7 +39,7 @@ hub_libhub_a_SOURCES = \
 	hub/talk.c hub/talk.h \
 	hub/tokens.c hub/tokens.h \
 	hub/tunnels.c hub/tunnels.h \
-	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_http.c \
+	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_http.c hub/visit_tls.c \
 	hub/ways.c hub/ways.h
 
 HUB_LDADD = hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS)

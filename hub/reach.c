@@ -64,6 +64,9 @@ give(struct reaching *x)
 		.reason = x->reason,
 		.stream = x->status == 200 ? take_ptr(&x->stream) : NULL,
 		.target = x->target,
+		.node = x->ways.target.kind == TARGET_NODE && x->ways.target.node != NULL
+			? x->ways.target.node
+			: "",
 	};
 
 	for (size_t i = 0; i < STATUSES; i++)

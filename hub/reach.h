@@ -45,6 +45,7 @@ struct reach_answer {
 	struct stream *
 		stream; /* with 200: the receiver's; nobody is told of its events until stream_use */
 	const char *target; /* for the audit: "node edge-1:10250 via edge-1" */
+	const char *node; /* the node that is meant; "" where it is something else */
 };
 
 /* The texts are the answer's: for the call only. The reaching is gone afterwards. */

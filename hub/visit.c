@@ -42,11 +42,28 @@ close_fd(struct visit *v, bool reset)
 	close(take_fd(&v->fd));
 }
 
+/* A leg sends what it has yet and ends by itself, unless all is broken off. */
+static void
+let_go(struct leg **leg, bool reset, bool near)
+{
+	struct leg *l = take_ptr(leg);
+
+	if (l == NULL)
+		return;
+	l->visit = NULL;
+	if (reset)
+		leg_free(l);
+	else if (near) /* the far one ends with its stream */
+		bridge_leave(l->bridge);
+}
+
 static void
 visit_end(struct visit *v, bool reset)
 {
 	reach_cancel(&v->reaching);
 	exchange_free(v);
+	let_go(&v->near, reset, true);
+	let_go(&v->far, reset, false);
 	if (v->stream != NULL)
 		stream_close(&v->stream, STREAM_CANCELLED);
 	relay_free(&v->relay);
@@ -56,6 +73,7 @@ visit_end(struct visit *v, bool reset)
 	buf_fini(&v->out);
 	TAILQ_REMOVE(&v->ingress->visits, v, entry);
 	v->ingress->n_visits--;
+	free(v->sni);
 	free(v->target);
 	free(v);
 }
@@ -80,11 +98,23 @@ on_relay_ended(void *arg, const struct relay_report *report)
 	struct visit *v = arg;
 
 	visit_audit(v, 200, report->to_stream, report->to_socket, report->why);
-	visit_free(v);
+	visit_end(v, !report->whole);
 }
 
+void
+visit_break(struct visit *v, const char *why)
+{
+	if (v->relay != NULL) {
+		relay_break(v->relay, why);
+		return;
+	}
+	visit_audit(v, 499, 0, 0, why);
+	visit_abort(v);
+}
+
+/* host: whom the target must prove to be, where TLS goes on to it. */
 static void
-join(struct visit *v, struct stream *stream)
+join(struct visit *v, struct stream *stream, const char *host)
 {
 	struct relay_setup setup = {
 		.loop = v->ingress->config.loop,
@@ -92,15 +122,24 @@ join(struct visit *v, struct stream *stream)
 		.ended = on_relay_ended,
 		.arg = v,
 	};
+	int fd;
 
 	timer_cancel(v->timer);
 	watch_stop(&v->watch);
-	if (buf_len(&v->in) > 0)
+	if (buf_len(&v->in) > 0 && v->door->onward == NULL)
 		stream_write(stream, buf_at(&v->in), buf_len(&v->in));
 	buf_fini(&v->in);
 	buf_fini(&v->out);
 	v->state = VISIT_RELAY;
-	v->relay = relay_join(&setup, take_fd(&v->fd));
+	fd = take_fd(&v->fd);
+	if (v->door->onward != NULL &&
+		(fd = leg_onward(v, fd, *host != '\0' ? host : v->sni)) < 0) {
+		stream_close(&stream, STREAM_CANCELLED);
+		visit_audit(v, 503, 0, 0, strerror(-fd));
+		visit_abort(v);
+		return;
+	}
+	v->relay = relay_join(&setup, fd);
 }
 
 /* Has the caller read all that we have written? Nothing may come behind the 200 in the same read (FACTS.md 32). */
@@ -120,7 +159,7 @@ greet(struct visit *v)
 	if (!caller_has_read(v))
 		timer_start(v->timer, VISIT_HOLD_MS, 0);
 	else if (stream_room(v->stream) >= buf_len(&v->in))
-		join(v, take_ptr(&v->stream));
+		join(v, take_ptr(&v->stream), "");
 }
 
 /* --- reaching ------------------------------------------------------------------------ */
@@ -169,10 +208,12 @@ on_reached(void *arg, const struct reach_answer *answer)
 	v->reaching = NULL;
 	free(v->target);
 	v->target = xstrdup(answer->target);
-	if (v->door->kind != DOOR_FIXED) {
+	if (v->door->kind == DOOR_HTTP || v->door->kind == DOOR_EGRESS) {
 		visit_http_reached(v, answer);
 	} else if (answer->status == 200) {
-		join(v, answer->stream);
+		join(v, answer->stream, answer->node);
+	} else if (v->door->kind == DOOR_SNI) {
+		visit_sni_refuse(v, answer->status, answer->reason);
 	} else {
 		visit_audit(v, answer->status, 0, 0, answer->reason);
 		visit_abort(v);
@@ -227,8 +268,8 @@ visit_flush(struct visit *v)
 static bool
 wants_input(const struct visit *v)
 {
-	if (v->eof)
-		return false;
+	if (v->eof || (v->door->onward != NULL && v->state == VISIT_REACHING))
+		return false; /* with TLS to the target, nothing may have been taken off the socket before */
 	return v->state == VISIT_LINGER || buf_len(&v->in) < VISIT_IN_MAX;
 }
 
@@ -281,7 +322,7 @@ on_end(struct visit *v)
 		return false;
 	case VISIT_REACHING:
 		/* Who asked by CONNECT waits for an answer with the line open; others may have said all. */
-		if (v->door->kind == DOOR_FIXED || v->exchange != NULL)
+		if (v->door->kind == DOOR_FIXED || v->door->kind == DOOR_SNI || v->exchange != NULL)
 			return true;
 		visit_audit(v, 499, 0, 0, "the caller went away");
 		visit_free(v);
@@ -328,7 +369,10 @@ proceed(struct visit *v)
 {
 	switch (v->state) {
 	case VISIT_HEAD:
-		visit_http_input(v);
+		if (v->door->kind == DOOR_SNI)
+			visit_sni_input(v);
+		else
+			visit_http_input(v);
 		return;
 	case VISIT_EXCHANGE:
 		exchange_pump(v);
@@ -364,7 +408,7 @@ on_timer(void *arg)
 		visit_update(v);
 		return;
 	case VISIT_HEAD:
-		if (buf_len(&v->in) > 0) {
+		if (buf_len(&v->in) > 0 && v->door->kind != DOOR_SNI) {
 			visit_http_refuse(v, 408, "the request's head did not come in time", true);
 			return;
 		}
@@ -375,8 +419,29 @@ on_timer(void *arg)
 	visit_free(v);
 }
 
+/* What a connection asks for before it has said anything. */
+static void
+begin(struct visit *v)
+{
+	const struct door *door = v->door;
+
+	if (door->kind == DOOR_SNI && door->tls != NULL && *v->sni == '\0') {
+		visit_sni_refuse(
+			v, 400, "no server name in the TLS ClientHello: it names the node");
+		return;
+	}
+	if (door->kind == DOOR_FIXED)
+		visit_reach(v, door->host, door->port, door->dest);
+	else if (door->kind == DOOR_SNI && door->tls != NULL)
+		visit_reach(v, v->sni, door->port, door->dest);
+	else
+		timer_start(v->timer, VISIT_HEAD_MS, 0);
+	visit_update(v);
+}
+
 void
-ingress_take(struct ingress *i, const struct door *door, int fd, const struct caller *caller)
+ingress_begin(struct ingress *i, const struct door *door, int fd, const struct caller *caller,
+	struct leg *leg, const char *sni)
 {
 	struct visit *v = xcalloc(1, sizeof *v);
 	int on = 1;
@@ -388,13 +453,14 @@ ingress_take(struct ingress *i, const struct door *door, int fd, const struct ca
 	buf_init(&v->in, VISIT_IN_MAX);
 	buf_init(&v->out, BUF_UNLIMITED);
 	v->timer = timer_new(i->config.loop, on_timer, v);
-	v->watch = watch_start(i->config.loop, fd, WATCH_READ, on_ready, v);
+	v->watch = watch_start(i->config.loop, fd, WATCH_HUP, on_ready, v);
 	v->started_ms = loop_now_ms(i->config.loop);
 	TAILQ_INSERT_TAIL(&i->visits, v, entry);
 	i->n_visits++;
 	(void)setsockopt(fd, SOL_SOCKET, SO_KEEPALIVE, &on, sizeof on);
-	if (door->kind == DOOR_FIXED)
-		visit_reach(v, door->host, door->port, door->dest);
-	else
-		timer_start(v->timer, VISIT_HEAD_MS, 0);
+	v->sni = sni != NULL ? xstrdup(sni) : NULL;
+	v->near = leg;
+	if (leg != NULL)
+		leg->visit = v;
+	begin(v);
 }

@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 
 #include "base/http1.h"
+#include "hub/bridge.h"
 #include "hub/ingress.h"
 #include "hub/listen.h"
 
@@ -38,6 +39,17 @@ struct way_in { /* a listener */
 	uint64_t visits;
 };
 
+/* A caller's TLS, or TLS onward to a target. */
+struct leg {
+	TAILQ_ENTRY(leg) entry;
+	struct ingress *ingress;
+	const struct door *door;
+	struct caller caller;
+	struct bridge *bridge;
+	struct visit *visit; /* NULL: not yet, or no more */
+	int fd; /* the plain end, until a visit has it; -1 */
+};
+
 struct exchange;
 
 struct visit {
@@ -57,6 +69,8 @@ struct visit {
 	struct stream *stream;
 	struct relay *relay;
 	struct exchange *exchange;
+	char *sni; /* what the ClientHello named of a caller whose TLS has ended here, "" nothing; NULL: else */
+	struct leg *near, *far; /* TLS of the caller and to the target; NULL: none */
 	char *target; /* for the audit */
 	uint64_t started_ms;
 };
@@ -65,16 +79,23 @@ struct ingress {
 	struct ingress_config config;
 	TAILQ_HEAD(, way_in) ways_in;
 	TAILQ_HEAD(, visit) visits;
+	TAILQ_HEAD(, leg) legs;
+	size_t n_legs;
 	size_t n_visits;
 	bool draining;
-	uint64_t requests, refused, full, bytes_to_edge, bytes_from_edge;
+	uint64_t requests, refused, full, handshakes_failed, bytes_to_edge, bytes_from_edge;
 	struct http1_head head; /* of whoever is being read: 10 kB that no visit keeps */
 };
 
 /* --- visit.c --- */
+/* fd: taken. leg, sni: of a caller whose TLS ends here; else NULL. */
+void ingress_begin(struct ingress *i, const struct door *door, int fd, const struct caller *caller,
+	struct leg *leg, const char *sni);
 void visit_free(struct visit *v);
 /* Broken off: the caller sees a reset. */
 void visit_abort(struct visit *v);
+/* A leg of it has broken; `why` is static text. */
+void visit_break(struct visit *v, const char *why);
 /* Reads what may be read and writes what waits; sets what is waited for. */
 void visit_update(struct visit *v);
 /* Writes what waits, as far as it goes. False: the visit is gone. */
@@ -87,6 +108,19 @@ void visit_reach(struct visit *v, const char *host, uint16_t port, const char *d
 /* The line of the audit. */
 void visit_audit(
 	struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_edge, const char *end);
+
+/* --- visit_tls.c --- */
+/* A caller whose TLS ends here: the visit begins once the handshake is done. fd: taken. */
+void leg_take(struct ingress *i, const struct door *door, int fd, const struct caller *caller);
+/* Puts TLS between the caller and a target, which has to prove that it is `host`: the descriptor to join with the stream in
+ * place of `plain`, which is taken; -errno. */
+int leg_onward(struct visit *v, int plain, const char *host);
+/* Breaks it off. */
+void leg_free(struct leg *l);
+/* DOOR_SNI: looks for the name in `in`, and reaches for the node. */
+void visit_sni_input(struct visit *v);
+/* Refuses a caller of a DOOR_SNI: by an alert of TLS, or, where its TLS has ended here or it speaks none, by HTTP. */
+void visit_sni_refuse(struct visit *v, unsigned status, const char *line);
 
 /* --- visit_http.c --- */
 /* Takes what `in` holds, as far as the state allows. The visit may be gone afterwards. */

@@ -32,7 +32,10 @@ static const struct shape tls_shape[] = {
 	{"target", SHAPE_TEXT, true},
 	{"cert", SHAPE_TEXT, false},
 	{"key", SHAPE_TEXT, false},
+	{"clientCA", SHAPE_TEXT, false},
 	{"clientCert", SHAPE_TEXT, false},
+	{"clientKey", SHAPE_TEXT, false},
+	{"serverCA", SHAPE_TEXT, false},
 };
 static const struct shape port_shape[] = {
 	{"listen", SHAPE_ADDRESS, true},
@@ -82,8 +85,6 @@ check_tls(const struct hub_options *o, struct err *err)
 
 	if (rc == 0 && o->tls_ca_key[0] != '\0')
 		rc = option_pair(&c, "tls.ca", o->tls_ca, "tls.caKey", o->tls_ca_key);
-	if (rc == 0 && o->tls_service[0] != '\0' && o->source_manifests[0] != '\0')
-		rc = complain(o, "tls.service", err, "needs source.kubernetes");
 	for (char **at = o->tls_names; *at != NULL && rc == 0; at++) {
 		struct in6_addr a;
 
@@ -96,17 +97,48 @@ check_tls(const struct hub_options *o, struct err *err)
 	return rc;
 }
 
-/* cert and key of one entry, and node or service of one: what a row of shapes cannot say. */
+static bool
+is_loopback(const char *text)
+{
+	struct addr a;
+
+	if (text[0] == '\0' || addr_parse(&a, text, 0, NULL) < 0 || a.sa.sa_family == AF_UNIX)
+		return true;
+	if (a.sa.sa_family == AF_INET)
+		return ntohl(a.in.sin_addr.s_addr) >> 24 == 127;
+	return IN6_IS_ADDR_LOOPBACK(&a.in6.sin6_addr);
+}
+
+/* Where others than this machine's can come, somebody must be let in by name. */
+static int
+check_open(const struct hub_options *o, const char *key, const struct tree_node *entry,
+	const char *listen, struct err *err)
+{
+	if (is_loopback(listen) || o->access != NULL || !tree_is_null(tree_get(entry, "clientCA")))
+		return 0;
+	return opt_complain(o, key, entry, err,
+		"%s can be reached by others: say in access who may come in, or listen on "
+		"127.0.0.1",
+		listen);
+}
+
+/* The files of one entry, and who may come in by it: what a row of shapes cannot say. */
 static int
 check_entry(const struct option_check *c, const char *key, const struct tree_node *entry)
 {
 	bool cert = !tree_is_null(tree_get(entry, "cert")),
 	     pem = !tree_is_null(tree_get(entry, "key"));
+	static const char *const needs_cert[] = {"clientCA", "clientCert", "clientKey", "serverCA"};
 
 	if (cert != pem)
 		return opt_complain(
 			c->values, key, entry, c->err, "cert and key: set both or neither");
-	return 0;
+	for (size_t i = 0; i < ARRAY_LEN(needs_cert) && !cert; i++)
+		if (!tree_is_null(tree_get(entry, needs_cert[i])))
+			return opt_complain(c->values, key, entry, c->err,
+				"%s: needs cert and key as well, since TLS ends here then",
+				needs_cert[i]);
+	return check_open(c->values, key, entry, tree_text(tree_get(entry, "listen"), ""), c->err);
 }
 
 static int
@@ -129,20 +161,12 @@ check_ports(const struct option_check *c, const char *key, const struct tree_nod
 		if (node && tree_is_null(tree_get(entry, "target")))
 			return opt_complain(c->values, key, entry, c->err,
 				"target is missing: which port of the node, such as 127.0.0.1:22");
+		rc = check_open(
+			c->values, key, entry, tree_text(tree_get(entry, "listen"), ""), c->err);
+		if (rc < 0)
+			return rc;
 	}
 	return 0;
-}
-
-static bool
-is_loopback(const char *text)
-{
-	struct addr a;
-
-	if (text[0] == '\0' || addr_parse(&a, text, 0, NULL) < 0 || a.sa.sa_family == AF_UNIX)
-		return true;
-	if (a.sa.sa_family == AF_INET)
-		return ntohl(a.in.sin_addr.s_addr) >> 24 == 127;
-	return IN6_IS_ADDR_LOOPBACK(&a.in6.sin6_addr);
 }
 
 static int
@@ -177,11 +201,8 @@ check_ingress(const struct hub_options *o, struct err *err)
 	if (rc == 0 && o->ingress_dns[0] != '\0' && !option_is_dns_name(o->ingress_dns))
 		rc = complain(o, "ingress.dns", err, "\"%.80s\" is not a domain in lower case",
 			o->ingress_dns);
-	if (rc == 0 && !is_loopback(o->ingress_http) && o->access == NULL)
-		rc = complain(o, "ingress.http", err,
-			"%s can be reached by others: say in access who may come in, or listen on "
-			"127.0.0.1",
-			o->ingress_http);
+	if (rc == 0)
+		rc = check_open(o, "ingress.http", NULL, o->ingress_http, err);
 	return rc;
 }
 

@@ -55,6 +55,7 @@ finish(struct relay *r, unsigned code, const char *why)
 {
 	r->over = true;
 	r->report.why = why;
+	r->report.whole = code == STREAM_DONE;
 	close_socket(r, code != STREAM_DONE);
 	stream_close(&r->stream, code);
 	timer_start(r->timer, 0, 0);
@@ -284,6 +285,13 @@ relay_join(const struct relay_setup *setup, int fd)
 		sock_nodelay(fd);
 	pass(r, false);
 	return r;
+}
+
+void
+relay_break(struct relay *r, const char *why)
+{
+	if (!r->over)
+		finish(r, STREAM_BROKEN, why);
 }
 
 void

@@ -23,6 +23,7 @@ struct relay_report {
 	uint64_t to_stream, to_socket; /* bytes */
 	unsigned status; /* what a dial was answered; 200 for relay_join */
 	const char *why; /* "done", or who broke it off and how */
+	bool whole; /* both ways ended in good order */
 };
 
 typedef void relay_ended_fn(void *arg, const struct relay_report *report);
@@ -39,6 +40,8 @@ struct relay *relay_dial(
 	const struct relay_setup *setup, const struct addr *to, unsigned timeout_ms);
 /* fd: connected, taken. */
 struct relay *relay_join(const struct relay_setup *setup, int fd);
+/* Resets both sides; `ended` will tell with this `why`, which stays the caller's. */
+void relay_break(struct relay *r, const char *why);
 void relay_free(struct relay **r);
 
 #endif

@@ -1,69 +1,25 @@
 """The ways into the hub: what callers ask for, who may, and what they are told. Targets in the cloud, which the hub dials itself, so
 that nothing but the ingress is tested here; test_tunnel.py goes through the tunnel.
 """
-import hashlib
 import os
-import socket
-import threading
 
 import pytest
 
 import lab as labs
-from dnskit import socket_in
-from lab import Hub, Lab, Machine, endpoint_slice, service
-
-SECRET = "open-sesame"
-ACCESS = ("[{from: local, to: ['*']}, {from: 192.0.2.21, to: ['default/*', 'cloud/192.0.2.0/24:8080']}, "
-          f"{{from: 'token:ann', tokenSHA256: {hashlib.sha256(SECRET.encode()).hexdigest()}, to: ['*']}}]")
-WEB = "http://web.default"
-
-
-class Town:
-    def __init__(self, lab):
-        self.lab = lab
-        folder = os.path.join(lab.dir, "sockets")
-        os.makedirs(folder)
-        self.egress = os.path.join(folder, "egress.sock")
-        self.hub = Hub(lab, "--ingress.http", "192.0.2.1:10080", "--access", ACCESS, "--ingress.egress",
-                       f"{{listen: 'unix:{self.egress}'}}", "--ingress.tcp",
-                       "[{listen: '192.0.2.1:7001', service: 'echo.default:7000'}, {listen: '192.0.2.1:7002', service: 'gone.default:1'}]")
-        self.server = Machine(lab, "server", address="192.0.2.31")
-        self.backend = self.server.start("backend", labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "server",
-                                         "--http", "8080", "--tcp", "9090")
-        labs.wait_for("backend", lambda: "serving" in self.backend.log())
-        self.friend, self.stranger = Machine(lab, "friend", address="192.0.2.21"), Machine(lab, "stranger", address="192.0.2.22")
-        self.hub.write("web.yaml", service("web", ("http", 80, 8080), clusterIP="10.96.0.7"),
-                       endpoint_slice("web-1", "web", 8080, "192.0.2.31", "192.0.2.1", port_name="http"),
-                       service("echo", ("echo", 7000, 9090)),
-                       endpoint_slice("echo-1", "echo", 9090, "192.0.2.31", port_name="echo"))
-        labs.wait_for("services", lambda: len(self.hub.state()["hub"]["services"]) == 2)
-
-    def get(self, url, *options, machine=None, proxy=True, **more):
-        way = ["-x", "http://192.0.2.1:10080"] if proxy else []
-        return (machine or self.hub.machine).get(url, *way, *options, **more)
-
-    def connections(self):
-        return self.hub.metrics()["edgeway_ingress_connections"]
-
-    def descriptors(self):
-        return len(os.listdir(f"/proc/{self.hub.process.pid}/fd"))
+from ingress_town import HUB, SECRET, WEB, Town, socket_to
+from lab import Lab
 
 
 @pytest.fixture(scope="module")
 def town():
     with Lab() as lab:
-        yield Town(lab)
+        yield Town(lab, "--ingress.tcp", f"[{{listen: '{HUB}:7001', service: 'echo.default:7000'}}, "
+                   f"{{listen: '{HUB}:7002', service: 'gone.default:1'}}]")
 
 
 @pytest.fixture(autouse=True)
 def nothing_is_left(town):
-    assert town.get(WEB + "/") == (200, "server\n"), town.hub.process.log()[-3000:]  # the pair of sessions is there
-    labs.wait_for("quiet", lambda: town.connections() == 0, 20)
-    before = town.descriptors()
-    yield
-    labs.wait_for("no connection is left", lambda: town.connections() == 0, 20)
-    assert town.hub.metrics()["edgeway_ingress_pending"] == 0
-    labs.wait_for("descriptors", lambda: town.descriptors() <= before, 10)
+    yield from town.as_before()
 
 
 @pytest.mark.parametrize("url", [WEB, "http://WEB.Default.svc.cluster.local.", "http://web.default.svc:80", "http://10.96.0.7",
@@ -118,13 +74,13 @@ def test_bodies(town, options):
     (b"GET http://web.default/ HTTP/1.1\nHost: x\n\n", 400),
     (b"GET http://web.default/ HTTP/1.1\r\nHost: x\r\nProxy-Authorization: Bearer wrong\r\n\r\n", 403)])
 def test_doubtful_requests(town, request_, status):
-    with labs_socket(town) as s:
+    with socket_to(town, (HUB, 10080)) as s:
         s.sendall(request_)
         assert s.recv(65536).startswith(f"HTTP/1.1 {status} ".encode())
 
 
 def test_heads_without_end(town):
-    with labs_socket(town) as s:
+    with socket_to(town, (HUB, 10080)) as s:
         s.sendall(b"GET http://web.default/ HTTP/1.1\r\nHost: x\r\n")
         answer = b""
         try:
@@ -138,18 +94,6 @@ def test_heads_without_end(town):
         except OSError:
             pass
     assert answer == b"" or b" 431 " in answer
-
-
-def labs_socket(town, path=None):
-    """A socket of the hub's machine: this process enters its network for a moment."""
-    if path is not None:
-        s = socket.socket(socket.AF_UNIX)
-        s.settimeout(20)
-        s.connect(path)
-        return s
-    s = socket_in(town.hub.machine, socket.SOCK_STREAM, "192.0.2.1", 10080)
-    s.settimeout(20)
-    return s
 
 
 # --- who may -------------------------------------------------------------------------------
@@ -171,73 +115,6 @@ def test_every_stream_has_a_line_in_the_audit(town):
     labs.wait_for("line", lambda: "caller=192.0.2.21" in town.hub.process.log()[before:])
     line = next(x for x in town.hub.process.log()[before:].splitlines() if "caller=192.0.2.21" in x)
     assert 'target="192.0.2.31:8080 from the hub"' in line and "status=200" in line and 'end="done"' in line
-
-
-# --- kube-apiserver -------------------------------------------------------------------------
-
-
-def connect(town, target):
-    s = labs_socket(town, town.egress)
-    s.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-    return s
-
-
-def test_a_server_that_speaks_first_200_of_200(town):
-    """FACTS.md 32: a byte behind the 200 in the same read is an error there. The reader is slow now and then."""
-    wrong = []
-
-    def dial():
-        with connect(town, "192.0.2.31:9090") as s:
-            head = s.recv(65536)
-            if not (head.startswith(b"HTTP/1.1 200") and head.endswith(b"\r\n\r\n") and head.count(b"\r\n\r\n") == 1):
-                wrong.append(head)
-            got = b""
-            while not got.endswith(b"\n"):
-                got += s.recv(65536)
-            if got != b"server\n":
-                wrong.append(got)
-
-    for _ in range(10):
-        threads = [threading.Thread(target=dial) for _ in range(20)]
-        for t in threads:
-            t.start()
-        for t in threads:
-            t.join(30)
-    assert wrong == []
-
-
-def test_bytes_behind_the_connect_are_not_lost(town):
-    with labs_socket(town, town.egress) as s:
-        s.sendall(b"CONNECT 192.0.2.31:9090 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nearly")
-        got = b""
-        while b"early" not in got:
-            got += s.recv(65536)
-    assert got.endswith(b"server\nearly")
-
-
-def test_the_egress_answers_always_and_serves_nothing_else(town):
-    for target, status in (("192.0.2.31:1", 502), ("nobody:1", 404), ("10.96.0.7:443", 404)):
-        with connect(town, target) as s:
-            assert s.recv(65536).startswith(f"HTTP/1.1 {status} ".encode())
-    with labs_socket(town, town.egress) as s:
-        s.sendall(b"GET http://web.default/ HTTP/1.1\r\nHost: x\r\n\r\n")
-        assert s.recv(65536).startswith(b"HTTP/1.1 405 ")
-
-
-def test_half_close_both_ways(town):
-    with connect(town, "192.0.2.31:9090") as s:
-        assert s.recv(65536).startswith(b"HTTP/1.1 200 ")
-        s.sendall(b"x" * 100000)
-        s.shutdown(socket.SHUT_WR)
-        got = b""
-        while chunk := s.recv(65536):
-            got += chunk
-    assert got == b"server\n" + b"x" * 100000
-
-
-def test_callers_that_go_away_leave_nothing(town):
-    for _ in range(200):
-        connect(town, "192.0.2.98:9090").close()  # nobody is there
 
 
 # --- maps ------------------------------------------------------------------------------------------

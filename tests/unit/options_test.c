@@ -346,6 +346,17 @@ hub_checks_structured_keys(void **state)
 		":2: ingress.egress: listen is missing");
 	hub("ingress:\n  egress:\n    listen: 127.0.0.1:1\n    cert: /c\n",
 		":2: ingress.egress: cert and key");
+	hub("ingress:\n  egress: {listen: '127.0.0.1:1', clientCA: /c}\n",
+		":2: ingress.egress: clientCA: needs cert and key");
+	hub("ingress:\n  egress: {listen: '0.0.0.0:1', cert: /c, key: /k}\n",
+		":2: ingress.egress: 0.0.0.0:1 can be reached by others");
+	takes(true,
+		"ingress: {egress: {listen: '0.0.0.0:1', cert: /c, key: /k, clientCA: /a}}\n"
+		"source: {manifests: /m}\n");
+	hub("ingress:\n  tls:\n  - {listen: '127.0.0.1:1', target: 10250, clientCert: /c}\n",
+		":3: ingress.tls: clientCert: needs cert and key");
+	hub("ingress:\n  tcp:\n  - {listen: '[::]:1', service: a.b:80}\n",
+		":3: ingress.tcp: [::]:1 can be reached by others");
 	hub("ingress: {egress: [1]}", ":1: ingress.egress: expected a map with listen");
 	hub("ingress:\n  tls:\n  - target: x\n    listen: nowhere\n",
 		":4: ingress.tls: listen: expected an address");

@@ -1,0 +1,101 @@
+"""What the tests of the hub's ways in share: a hub, targets in the cloud which it dials itself, callers in namespaces, and a
+client that asks as kube-apiserver does (FACTS.md 30 to 33).
+"""
+import hashlib
+import os
+import socket
+import ssl
+
+import lab as labs
+from dnskit import socket_in
+from lab import Hub, Machine, endpoint_slice, service
+
+HUB, SERVER, FRIEND, STRANGER = "192.0.2.1", "192.0.2.31", "192.0.2.21", "192.0.2.22"
+SECRET = "open-sesame"
+ACCESS = ("{from: local, to: ['*']}", f"{{from: {FRIEND}, to: ['default/*', 'cloud/192.0.2.0/24:8080']}}",
+          f"{{from: 'token:ann', tokenSHA256: {hashlib.sha256(SECRET.encode()).hexdigest()}, to: ['*']}}")
+WEB = "http://web.default"
+
+
+class Town:
+    def __init__(self, lab, *options, access=ACCESS):
+        self.lab = lab
+        self.hub = Hub(lab, "--ingress.http", HUB + ":10080", "--access", f"[{', '.join(access)}]", *options)
+        self.server = Machine(lab, "server", address=SERVER)
+        self.backend = self.server.start("backend", labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "server",
+                                         "--http", "8080", "--tcp", "9090")
+        labs.wait_for("backend", lambda: "serving" in self.backend.log())
+        self.friend, self.stranger = Machine(lab, "friend", address=FRIEND), Machine(lab, "stranger", address=STRANGER)
+        self.hub.write("web.yaml", service("web", ("http", 80, 8080), clusterIP="10.96.0.7"),
+                       endpoint_slice("web-1", "web", 8080, SERVER, HUB, port_name="http"),
+                       service("echo", ("echo", 7000, 9090)),
+                       endpoint_slice("echo-1", "echo", 9090, SERVER, port_name="echo"))
+        labs.wait_for("services", lambda: len(self.hub.state()["hub"]["services"]) == 2)
+
+    def get(self, url, *options, machine=None, proxy=True, **more):
+        way = ["-x", f"http://{HUB}:10080"] if proxy else []
+        return (machine or self.hub.machine).get(url, *way, *options, **more)
+
+    def connections(self):
+        return self.hub.metrics()["edgeway_ingress_connections"]
+
+    def descriptors(self):
+        return len(os.listdir(f"/proc/{self.hub.process.pid}/fd"))
+
+    def log_since(self, at):
+        return self.hub.process.log()[at:]
+
+    def as_before(self):
+        """A generator around a test: afterwards nothing is left of what its callers have opened."""
+        assert self.get(WEB + "/") == (200, "server\n"), self.hub.process.log()[-3000:]  # the pair of sessions is there
+        labs.wait_for("quiet", lambda: self.connections() == 0, 20)
+        before = self.descriptors()
+        yield
+        labs.wait_for("no connection is left", lambda: self.connections() == 0, 20)
+        assert self.hub.metrics()["edgeway_ingress_pending"] == 0
+        labs.wait_for("descriptors", lambda: self.descriptors() <= before, 10)
+
+
+def socket_to(town, where, machine=None):
+    """A socket to (address, port) from the hub's machine or another one, or to a path."""
+    if isinstance(where, str):
+        s = socket.socket(socket.AF_UNIX)
+        s.settimeout(20)
+        s.connect(where)
+        return s
+    s = socket_in(machine or town.hub.machine, socket.SOCK_STREAM, *where)
+    s.settimeout(20)
+    return s
+
+
+def client_context(ca, pair=None):
+    """TLS as kube-apiserver opens it to a proxy: no ALPN; SNI only where a name is given."""
+    context = ssl.create_default_context(cafile=ca)
+    if pair is not None:
+        context.load_cert_chain(*pair)
+    return context
+
+
+class Refused(Exception):
+    """What was answered in place of 200; status 0: something that kube-apiserver takes for no answer at all."""
+
+    def __init__(self, status, head):
+        super().__init__(f"{status}: {head!r}")
+        self.status, self.head = status, head
+
+
+def http_connect(s, target):
+    """One write, nothing before the answer; after the 200's blank line there must not be a byte in the same read."""
+    s.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
+    head = b""
+    while b"\r\n\r\n" not in head:
+        more = s.recv(4096)
+        if not more:
+            raise Refused(0, head)
+        head += more
+    status = int(head.split(b" ", 2)[1])
+    if status != 200:
+        raise Refused(status, head)
+    if not head.endswith(b"\r\n\r\n") or head.count(b"\r\n\r\n") != 1:
+        raise Refused(0, head)
+    return s

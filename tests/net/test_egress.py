@@ -1,0 +1,258 @@
+"""kube-apiserver's way to the nodes, HTTPConnect, over a Unix socket and over TCP with mutual TLS, asked as FACTS.md 30 to 33 says.
+Targets in the cloud, which the hub dials itself.
+"""
+import os
+import socket
+import ssl
+import threading
+
+import pytest
+
+import lab as labs
+from ingress_town import ACCESS, HUB, SERVER, Refused, Town, client_context, http_connect, socket_to
+from lab import Lab
+from pki import Authority
+
+PORT = 8131
+ECHO, WAYS = f"{SERVER}:9090", ("unix", "tls")
+
+
+class Egress(Town):
+    """Two hubs would be needed for two egress listeners: one has the Unix socket, the other TLS."""
+
+    def __init__(self, lab, way):
+        folder = os.path.join(lab.dir, "egress")
+        os.makedirs(folder)
+        self.way, self.path = way, os.path.join(folder, "egress.sock")
+        self.ca, self.others = Authority(folder), Authority(folder, "strangers")
+        cert, key = self.ca.issue("hub", f"subjectAltName=IP:{HUB},DNS:egress.test")
+        self.pair = self.ca.issue("kube-apiserver", "extendedKeyUsage=clientAuth")
+        listen = f"listen: 'unix:{self.path}'" if way == "unix" else f"listen: '{HUB}:{PORT}', cert: {cert}, key: {key}, clientCA: {self.ca.cert}"
+        super().__init__(lab, "--ingress.egress", f"{{{listen}}}", access=(*ACCESS, "{from: 'cert:kube-apiserver', to: ['*']}"))
+        self.context = client_context(self.ca.cert, self.pair)
+
+    def socket(self):
+        """TLS as it is opened to an IP: no SNI."""
+        if self.way == "unix":
+            return socket_to(self, self.path)
+        return self.context.wrap_socket(socket_to(self, (HUB, PORT), self.stranger), server_hostname=HUB)
+
+    def dial(self, target):
+        return http_connect(self.socket(), target)
+
+
+@pytest.fixture(scope="module", params=WAYS)
+def town(request):
+    with Lab() as lab:
+        yield Egress(lab, request.param)
+
+
+@pytest.fixture(autouse=True)
+def nothing_is_left(town):
+    yield from town.as_before()
+
+
+def read_until(s, end):
+    got = b""
+    while not got.endswith(end):
+        more = s.recv(65536)
+        if not more:
+            break
+        got += more
+    return got
+
+
+def test_a_server_that_speaks_first_200_of_200(town):
+    wrong = []
+
+    def dial():
+        try:
+            with town.dial(ECHO) as s:
+                got = read_until(s, b"\n")
+                if got != b"server\n":
+                    wrong.append(got)
+        except Exception as e:  # noqa: told below
+            wrong.append(e)
+
+    for _ in range(10):
+        threads = [threading.Thread(target=dial) for _ in range(20)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+            assert not t.is_alive()
+    assert wrong == []
+
+
+def test_bytes_behind_the_connect_are_not_lost(town):
+    with town.socket() as s:
+        s.sendall(f"CONNECT {ECHO} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\nearly".encode())
+        assert read_until(s, b"early").endswith(b"server\nearly")
+
+
+@pytest.mark.parametrize("target,status", [(f"{SERVER}:1", 502), ("nobody:1", 404), ("10.96.0.99:443", 502), ("[2001:db8::21]:10250", 502),
+                                           ("127.0.0.2:1", 403)])
+def test_it_answers_always(town, target, status):
+    with town.socket() as s:
+        with pytest.raises(Refused) as refused:
+            http_connect(s, target)
+    assert refused.value.status == status
+
+
+def test_a_target_that_says_nothing_is_given_up(town):
+    """Nobody answers there, not even with a reset: kube-apiserver itself would wait for ever (FACTS.md 33)."""
+    town.server.run("nft", "-f", "-", input="table ip t { chain c { type filter hook input priority 0; tcp dport 4444 drop; }; }\n")
+    with town.socket() as s, pytest.raises(Refused) as refused:
+        http_connect(s, f"{SERVER}:4444")
+    assert refused.value.status == 504
+
+
+def test_the_connect_in_pieces(town):
+    with town.socket() as s:
+        for byte in f"CONNECT {ECHO} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode():
+            s.sendall(bytes([byte]))
+        assert read_until(s, b"server\n").startswith(b"HTTP/1.1 200 ")
+
+
+def test_it_serves_nothing_else(town):
+    with town.socket() as s:
+        s.sendall(b"GET http://web.default/ HTTP/1.1\r\nHost: x\r\n\r\n")
+        assert s.recv(65536).startswith(b"HTTP/1.1 405 ")
+
+
+def test_webhooks_go_to_a_cluster_ip(town):
+    """FACTS.md 34: CONNECT to the ClusterIP of a service in the cloud, here one of plain HTTP."""
+    with town.dial("10.96.0.7:80") as s:
+        s.sendall(b"GET / HTTP/1.1\r\nHost: web\r\nConnection: close\r\n\r\n")
+        assert read_until(s, b"server\n").startswith(b"HTTP/1.1 200 ")
+
+
+@pytest.mark.parametrize("size", [1, 16384, 16385, 3000000])
+def test_bytes_both_ways(town, size):
+    data = os.urandom(size)
+    with town.dial(ECHO) as s:
+        assert read_until(s, b"\n") == b"server\n"
+        writer = threading.Thread(target=s.sendall, args=(data,))
+        writer.start()
+        got = b""
+        while len(got) < size:
+            got += s.recv(65536)
+        writer.join(60)
+    assert got == data
+
+
+def test_half_close(town):
+    """The caller has said all, and what comes back is whole nevertheless."""
+    with town.dial(ECHO) as s:
+        s.sendall(b"x" * 100000)
+        got = read_until(s, b"x")  # the first of them is back: the 200 and the greeting are behind us
+        half_close(s)
+        try:
+            while more := s.recv(65536):
+                got += more
+        except ssl.SSLZeroReturnError:  # so Python says the end after an end of its own
+            pass
+    assert got == b"server\n" + b"x" * 100000
+
+
+def half_close(s):
+    """Python's unwrap() would wait for the other side: close_notify comes by hand, or FIN where there is no TLS."""
+    if isinstance(s, ssl.SSLSocket):
+        s.setblocking(False)
+        try:
+            s._sslobj.shutdown()
+        except ssl.SSLWantReadError:
+            pass
+        except ssl.SSLError:
+            pass
+        s.settimeout(20)
+    else:
+        s.shutdown(socket.SHUT_WR)
+
+
+def test_callers_that_go_away_leave_nothing(town):
+    for _ in range(200):
+        s = town.socket()
+        s.sendall(b"CONNECT 192.0.2.98:9090 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")  # nobody is there
+        s.close()
+
+
+def test_a_caller_killed_within_a_stream(town):
+    """A reset on the one side is a reset on the other: the target learns of it, and nothing stays."""
+    for _ in range(20):
+        s = town.dial(ECHO)
+        s.sendall(b"y" * 50000)
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        socket.socket.close(s)
+
+
+def test_a_stalled_reader_holds_up_nobody(town):
+    with town.dial(ECHO) as stalled, town.dial(ECHO) as other:
+        stalled.settimeout(1)
+        try:
+            while True:
+                stalled.sendall(b"z" * 65536)  # the echo comes back and is not read, so that in the end nothing more is taken
+        except (TimeoutError, ssl.SSLError, OSError):
+            pass
+        other.sendall(b"hello")
+        assert read_until(other, b"hello") == b"server\nhello"
+
+
+# --- TLS alone ------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tls(town):
+    if town.way != "tls":
+        pytest.skip("of TLS")
+    return town
+
+
+def attempt(town, context, name=HUB):
+    """What comes of a CONNECT; a refused certificate is told at the first read (TLS 1.3)."""
+    with context.wrap_socket(socket_to(town, (HUB, PORT), town.stranger), server_hostname=name) as s:
+        return read_until(http_connect(s, ECHO), b"\n")
+
+
+def test_the_name_of_the_server(tls):
+    assert attempt(tls, tls.context, "egress.test") == b"server\n"
+
+
+@pytest.mark.parametrize("who", ["nobody", "stranger", "server"])
+def test_a_wrong_certificate_is_refused_and_said(tls, who):
+    pairs = {"nobody": None, "stranger": tls.others.issue("kube-apiserver", "extendedKeyUsage=clientAuth"),
+             "server": tls.ca.issue("of-a-server", "extendedKeyUsage=serverAuth")}
+    at, failed = len(tls.hub.process.log()), tls.hub.metrics()["edgeway_ingress_handshakes_failed_total"]
+    with pytest.raises((ssl.SSLError, ConnectionError, Refused)):
+        attempt(tls, client_context(tls.ca.cert, pairs[who]))
+    labs.wait_for("line", lambda: "a caller's TLS handshake failed" in tls.log_since(at))
+    assert f"caller={'192.0.2.22'}" in tls.log_since(at) and "ingress.egress" in tls.log_since(at)
+    assert tls.hub.metrics()["edgeway_ingress_handshakes_failed_total"] == failed + 1
+
+
+def test_a_certificate_without_a_rule(tls):
+    pair = tls.ca.issue("somebody", "extendedKeyUsage=clientAuth")
+    with pytest.raises(Refused) as refused:
+        attempt(tls, client_context(tls.ca.cert, pair))
+    assert refused.value.status == 403
+    assert "caller=cert:somebody" in tls.hub.process.log()
+
+
+def test_plain_http_at_the_tls_port(tls):
+    at = len(tls.hub.process.log())
+    with socket_to(tls, (HUB, PORT), tls.stranger) as s:
+        s.sendall(b"CONNECT x:1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
+        try:
+            assert not s.recv(4096).startswith(b"HTTP/1.1 200")
+        except ConnectionError:
+            pass
+    labs.wait_for("line", lambda: "a caller's TLS handshake failed" in tls.log_since(at))
+
+
+def test_the_audit_names_the_certificate(tls):
+    at = len(tls.hub.process.log())
+    with tls.dial(ECHO) as s:
+        read_until(s, b"\n")
+    labs.wait_for("line", lambda: "caller=cert:kube-apiserver" in tls.log_since(at))
+    line = next(x for x in tls.log_since(at).splitlines() if "caller=cert:kube-apiserver" in x)
+    assert "door=ingress.egress" in line and "status=200" in line and "received=7 " in line
