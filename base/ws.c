@@ -164,16 +164,19 @@ silence_ms(struct ws_conn *c, uint64_t now)
 static void
 tick_open(struct ws_conn *c, uint64_t now)
 {
-	uint64_t beat = c->ws->config.heartbeat_ms, limit = 2 * beat + 1000;
+	uint64_t beat = c->beat_ms, limit = 2 * beat + 1000, silence = now - c->heard_ms;
 
-	if (now - c->heard_ms > limit && silence_ms(c, now) > limit) {
+	if (silence >= beat)
+		silence = silence_ms(c, now);
+	if (silence > limit) {
 		ws_set_why(
 			c, "no sign of life for %llu ms", (unsigned long long)(now - c->heard_ms));
 		kill_conn(c);
 		ws_end(c, NULL);
 		return;
 	}
-	if (now - c->pinged_ms >= beat) {
+	/* Whoever has heard nothing for a beat asks; the answer, and the question, are the other's sign of life. */
+	if (silence >= beat && now - c->pinged_ms >= beat) {
 		c->pinged_ms = now;
 		c->ping_due = true;
 		lws_callback_on_writable(c->wsi);

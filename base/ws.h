@@ -3,8 +3,9 @@
  * loop serves both directions. All calls and callbacks on that loop.
  *
  * Server: the owner accepts and hands each socket over with ws_adopt. Client: ws_dial takes a numeric
- * address and the name to verify; nothing unverified is ever accepted. Both sides ping every
- * heartbeat_ms and close a connection from which no byte came for 2 * heartbeat_ms + 1 s.
+ * address and the name to verify; nothing unverified is ever accepted. A side that has heard nothing for
+ * heartbeat_ms pings, and closes a connection from which no byte came for 2 * heartbeat_ms + 1 s. The answer is the other
+ * side's sign of life, so that an idle connection costs one ping and one pong each heartbeat.
  *
  * Events: open exactly once or closed directly (dial failed); closed is always the last callback. The
  * first argument is the `arg` of ws_config. A connection to the server is first seen in accept; what
@@ -79,6 +80,8 @@ size_t ws_queued(const struct ws_conn *c);
 /* Sends a close frame with the code and reason after what is queued, then `closed` comes. */
 void ws_close(struct ws_conn *c, unsigned code, const char *reason);
 
+/* Of this connection alone, > 0; where the context's own is not 0. */
+void ws_set_heartbeat(struct ws_conn *c, uint64_t ms);
 const char *ws_path(const struct ws_conn *c); /* server, "" else */
 const char *ws_header(const struct ws_conn *c,
 	const char *lowercase_name); /* server, during accept and open; "" absent */

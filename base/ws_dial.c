@@ -14,6 +14,7 @@ conn_new(struct ws *ws, bool server)
 	c->ws = ws;
 	c->server = server;
 	c->since_ms = loop_now_ms(ws->loop);
+	c->beat_ms = ws->config.heartbeat_ms;
 	c->last = &c->first;
 	buf_init(&c->received, BUF_UNLIMITED);
 	c->next = ws->conns;
@@ -241,6 +242,12 @@ ws_close(struct ws_conn *c, unsigned code, const char *reason)
 	/* Nobody to talk to yet: the next tick ends it. */
 	c->state = WS_CLOSING;
 	c->since_ms -= MIN(c->since_ms, c->ws->config.handshake_ms + 1);
+}
+
+void
+ws_set_heartbeat(struct ws_conn *c, uint64_t ms)
+{
+	c->beat_ms = ms;
 }
 
 const char *

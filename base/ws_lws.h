@@ -56,7 +56,7 @@ struct ws_conn {
 	bool dialing, released; /* inside the call that starts it; libwebsockets has let go of it */
 	bool close_sent, ping_due, over; /* over: high_water was passed, `drained` is owed */
 	uint64_t since_ms; /* start; of the closing when closing */
-	uint64_t pinged_ms, heard_ms;
+	uint64_t pinged_ms, heard_ms, beat_ms;
 	struct ws_frame *first, **last;
 	size_t sent, queued; /* of first; of all */
 	struct buf received;

@@ -9,13 +9,13 @@ bench_maps_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIB
 check_PROGRAMS += bench/agents
 bench_agents_SOURCES = bench/agents.c bench/agents.h bench/agents_talk.c
 bench_agents_LDADD = $(MODEL_LDADD)
-EXTRA_DIST += bench/bench_fanout.py
+EXTRA_DIST += bench/bench_fanout.py bench/bench_idle.py
 EXTRA_DIST += bench/frame.py bench/bench_dns.py bench/bench_http.py bench/bench_kernel.py bench/bench_kubernetes.py bench/RESULTS.md
 
 # make bench          the whole comparison (root; namespaces of its own)
 # make bench BENCH=smoke   one short round, to see that it runs
 .PHONY: bench
 bench: all bench/floor bench/echo bench/maps bench/agents
-	cd $(abs_top_builddir) && for b in http dns kernel kubernetes fanout; do \
+	cd $(abs_top_builddir) && for b in http dns kernel kubernetes fanout idle; do \
 		/usr/bin/python3 $(abs_top_srcdir)/bench/bench_$$b.py $(if $(filter smoke,$(BENCH)),--smoke) || exit 1; \
 	done

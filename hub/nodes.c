@@ -12,7 +12,11 @@
 #include "model/bundle.h"
 #include "model/json.h"
 
-enum { ADDRESSES_MAX = 4 }; /* that a node remembers */
+enum {
+	ADDRESSES_MAX = 4, /* that a node remembers */
+	HEARTBEAT_LEAST_MS = 100,
+	HEARTBEAT_MOST_MS = 5 * 60 * 1000,
+};
 
 /* One connection that was let in: a talk or a join. */
 struct peer {
@@ -57,8 +61,20 @@ speaks_our_protocol(const char *said)
 	return strcmp(said, ours) == 0;
 }
 
+/* A node on a metered link says how often it wants to hear from us. */
+static void
+heed_heartbeat(struct ws_conn *c, const char *said)
+{
+	char *end;
+	unsigned long ms = strtoul(said, &end, 10);
+
+	if (said[0] >= '0' && said[0] <= '9' && *end == '\0' && ms >= HEARTBEAT_LEAST_MS &&
+		ms <= HEARTBEAT_MOST_MS)
+		ws_set_heartbeat(c, ms);
+}
+
 static int
-accept_events(const struct nodes *n, const struct ws_conn *c, const char *node)
+accept_events(const struct nodes *n, struct ws_conn *c, const char *node)
 {
 	const char *peer = ws_peer_name(c);
 
@@ -78,6 +94,7 @@ accept_events(const struct nodes *n, const struct ws_conn *c, const char *node)
 		return refused(c, node, 426,
 			"the agent speaks another protocol than this hub: upgrade the older one of "
 			"the two");
+	heed_heartbeat(c, ws_header(c, "edgeway-heartbeat"));
 	return 0;
 }
 

@@ -101,9 +101,11 @@ static void
 dial(struct feed *f)
 {
 	auto_free char *path = NULL, *first = NULL,
-		       *version = xasprintf("edgeway-version: %d", MESH_PROTOCOL);
+		       *version = xasprintf("edgeway-version: %d", MESH_PROTOCOL),
+		       *beat = xasprintf(
+			       "edgeway-heartbeat: %llu", (unsigned long long)f->heartbeat_ms);
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
-		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND, NULL};
+		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND, beat, NULL};
 	struct ws_dial d = {.headers = headers, .arg = f};
 	struct err err = {0};
 
@@ -344,6 +346,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->node_id = xstrdup(config->node_id[0] != '\0' ? config->node_id : config->node);
 	f->cluster_domain = xstrdup(config->cluster_domain);
 	f->floor_s = config->floor_s;
+	f->heartbeat_ms = config->heartbeat_ms;
 	feed_renew_init(f);
 	f->retry = timer_new(f->loop, on_retry, f);
 	f->check = timer_new(f->loop, on_check, f);

@@ -86,7 +86,7 @@ struct feed {
 	unsigned n_errors;
 	bool bundles; /* the hub takes them (model/bundle.h) */
 	struct buf lines; /* acknowledgements that leave together once the loop turns */
-	uint64_t opened_ms, last_contact_ms;
+	uint64_t opened_ms, last_contact_ms, heartbeat_ms;
 	char query[37]; /* id of the comparison under way, "" none */
 	bool query_detail;
 	char error[256];

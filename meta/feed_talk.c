@@ -12,6 +12,8 @@
 enum {
 	GREETING_MS = 15 * 1000,
 	CHECK_MS = 5 * 60 * 1000,
+	CHECK_BEATS =
+		75, /* not more often than that: 5 minutes at 4 s, an hour and more on a metered link */
 	CHECK_AGAIN_MS = 10 * 1000, /* after an error in a comparison */
 	ERRORS_MAX = 64, /* messages on one connection that we did not understand: more is no hub */
 };
@@ -107,7 +109,7 @@ compare(struct feed *f)
 	m.content = buf_str(&content);
 	feed_send(f, &m, f->query);
 	f->query_detail = false;
-	timer_start(f->check, CHECK_MS, 0);
+	timer_start(f->check, MAX((uint64_t)CHECK_MS, CHECK_BEATS * f->heartbeat_ms), 0);
 }
 
 static void

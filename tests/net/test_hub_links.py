@@ -1,6 +1,8 @@
 """The way from a node to its hub: several hubs, names that change, addresses that the hub told."""
 import os
+import re
 import signal
+import time
 
 import pytest
 
@@ -145,3 +147,62 @@ def test_strangers_at_a_told_address(lab):
     assert other.ask("/nodes")[1].count('"connected":true') == 0
     first.start()
     wait_for("the first hub again", lambda: at(agent, FIRST), 90)
+
+
+def fence(node):
+    """Silently drops what goes between the node and the hub from now on: no reset, no ICMP."""
+    node.run("nft", "-f", "-", input="""
+        table ip fence {
+            chain in { type filter hook input priority 0; ip saddr 192.0.2.1 drop; }
+            chain out { type filter hook output priority 0; ip daddr 192.0.2.1 drop; }
+        }""")
+
+
+def silence_told(process):
+    """ms that were silent, as the log says it."""
+    return int(re.search(r"no sign of life for (\d+) ms", process.log()).group(1))
+
+
+def test_half_open(lab):
+    """A line that is cut without a word is found by both sides within 2 heartbeats and a second: 9 s."""
+    hub = Hub(lab)
+    hub.write("web.yaml", WEB)
+    node = Node(lab, "edge-1", "192.0.2.11")
+    agent = Agent(node, hub)
+    wait_for("synced", lambda: at(agent, FIRST))
+    fence(node)
+    wait_for("found by the agent", lambda: not meta(agent)["connected"], 60)
+    wait_for("found by the hub", lambda: '"connected":true' not in hub.ask("/nodes")[1], 60)
+    for process in (agent.process, hub.process):
+        # not sooner, and not a heartbeat later (the machine may be slow)
+        assert 9000 < silence_told(process) < 13000
+    assert agent.ready() and agent.state()["services"] == 1
+    node.run("nft", "delete", "table", "ip", "fence")
+    wait_for("back", lambda: at(agent, FIRST), 60)
+
+
+def test_metered(lab):
+    """A heartbeat of a minute is the hub's too: nothing at all is sent meanwhile. At 1 s there is something all the time."""
+    hub = Hub(lab)
+    hub.write("web.yaml", WEB)
+    agents = []
+    for i, beat in enumerate(("60s", "1s")):
+        node = Node(lab, f"edge-{i}", f"192.0.2.{11 + i}")
+        node.run("nft", "-f", "-", input="""
+            table ip count {
+                chain in { type filter hook input priority 0; ip saddr 192.0.2.1 counter; }
+                chain out { type filter hook output priority 0; ip daddr 192.0.2.1 counter; }
+            }""")
+        agents.append(Agent(node, hub, "--hub.heartbeat", beat))
+    for agent in agents:
+        wait_for("synced", lambda a=agent: at(a, FIRST) and a.state()["services"] == 1)
+
+    def packets(agent):
+        found = re.findall(r"counter packets (\d+)", agent.node.run("nft", "list", "table", "ip", "count").stdout)
+        return sum(map(int, found))
+
+    wait_for("acknowledged", lambda: hub.ask("/nodes")[1].count('"unacked":0') == 2)
+    time.sleep(2)  # the TCP acknowledgement of the last message
+    quiet, lively = packets(agents[0]), packets(agents[1])
+    wait_for("several heartbeats of the hub's own", lambda: packets(agents[1]) > lively + 20, 120)
+    assert packets(agents[0]) == quiet
