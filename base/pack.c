@@ -5,90 +5,13 @@
 
 #include <zlib.h>
 
+#include "base/base64.h"
+
 enum {
 	LEVEL = 3, /* bench/RESULTS.md, "Compression" */
 	WINDOW_LEAST = 9, /* bits; zlib has no smaller one */
 	PIECE = 16 * 1024,
-	WRONG = 0xff,
 };
-
-/* --- base64 ---------------------------------------------------------------------------------------- */
-
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-static void
-encode(struct buf *out, const unsigned char *in, size_t len)
-{
-	char *to = buf_reserve(out, (len + 2) / 3 * 4);
-
-	assert(to != NULL);
-	for (size_t i = 0; i < len; i += 3) {
-		uint32_t v = (uint32_t)in[i] << 16;
-
-		if (i + 1 < len)
-			v |= (uint32_t)in[i + 1] << 8;
-		if (i + 2 < len)
-			v |= in[i + 2];
-		*to++ = digits[v >> 18];
-		*to++ = digits[v >> 12 & 63];
-		*to++ = i + 1 < len ? digits[v >> 6 & 63] : '=';
-		*to++ = i + 2 < len ? digits[v & 63] : '=';
-	}
-	buf_commit(out, (len + 2) / 3 * 4);
-}
-
-static unsigned
-value_of(char c)
-{
-	if (c >= 'A' && c <= 'Z')
-		return (unsigned)(c - 'A');
-	if (c >= 'a' && c <= 'z')
-		return (unsigned)(c - 'a' + 26);
-	if (c >= '0' && c <= '9')
-		return (unsigned)(c - '0' + 52);
-	return c == '+' ? 62 : c == '/' ? 63 : WRONG;
-}
-
-/* The bytes of four digits, at most three of them, or -1. */
-static int
-decode_four(const char *in, bool last, unsigned char out[3])
-{
-	int n = last && in[3] == '=' ? in[2] == '=' ? 1 : 2 : 3;
-	uint32_t v = 0;
-
-	for (int i = 0; i < 4; i++) {
-		unsigned d = i > n ? 0 : value_of(in[i]);
-
-		if (d == WRONG)
-			return -1;
-		v = v << 6 | d;
-	}
-	if ((v & (0xffffffu >> 8 * n)) != 0)
-		return -1; /* bits that say nothing must be 0: one text for each content */
-	out[0] = (unsigned char)(v >> 16);
-	out[1] = (unsigned char)(v >> 8);
-	out[2] = (unsigned char)v;
-	return n;
-}
-
-/* Up to PIECE bytes of `text` from *at; the number of bytes, or -1. */
-static int
-decode_piece(const char *text, size_t len, size_t *at, unsigned char out[PIECE])
-{
-	int n = 0;
-
-	while (*at < len && n + 3 <= PIECE) {
-		int more = decode_four(text + *at, *at + 4 == len, out + n);
-
-		if (more < 0)
-			return -1;
-		n += more;
-		*at += 4;
-	}
-	return n;
-}
-
-/* --- zlib ------------------------------------------------------------------------------------------ */
 
 /* The tables of the usual window are 256 KiB, and cost more to clear than a few lines to compress. */
 static int
@@ -117,7 +40,7 @@ pack_text(struct buf *out, const void *data, size_t len)
 	z.avail_in = (uInt)len;
 	rc = deflate(&z, Z_FINISH);
 	assert(rc == Z_STREAM_END);
-	encode(out, packed, z.total_out);
+	base64_add(out, packed, z.total_out);
 	deflateEnd(&z);
 	free(packed);
 }
@@ -154,7 +77,7 @@ inflate_all(z_stream *z, struct buf *out, const char *text, size_t len, struct e
 	int rc = 0;
 
 	while (at < len) {
-		int n = decode_piece(text, len, &at, in);
+		int n = base64_take(text, len, &at, in, sizeof(in));
 
 		if (n < 0)
 			return err_set(err, EBADMSG, "not base64");

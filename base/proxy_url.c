@@ -4,29 +4,12 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/buf.h"
+#include "base/base64.h"
 
 enum {
 	USER_MAX = 512, /* user:password */
 	STANDARD_PORT = 80,
 };
-
-static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-
-/* RFC 4648 section 4 */
-static void
-add_base64(struct buf *out, const uint8_t *at, size_t len)
-{
-	for (; len > 0; at += MIN(len, (size_t)3), len -= MIN(len, (size_t)3)) {
-		uint32_t group = (uint32_t)at[0] << 16 | (len > 1 ? (uint32_t)at[1] << 8 : 0) |
-			(len > 2 ? at[2] : 0);
-		char four[4] = {digits[group >> 18 & 63], digits[group >> 12 & 63],
-			len > 1 ? digits[group >> 6 & 63] : '=',
-			len > 2 ? digits[group & 63] : '='};
-
-		buf_add(out, four, sizeof(four));
-	}
-}
 
 static int
 hex(char c)
@@ -79,7 +62,7 @@ take_user(struct proxy *to, const char *user, size_t len, struct err *err)
 			"character");
 	buf_init(&out, BUF_UNLIMITED);
 	buf_adds(&out, "Basic ");
-	add_base64(&out, plain, (size_t)n);
+	base64_add(&out, plain, (size_t)n);
 	to->authorization = buf_take_str(&out);
 	return 0;
 }
