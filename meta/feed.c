@@ -97,6 +97,21 @@ feed_aim(struct feed *f, struct ws_dial *d)
 	d->target = f->target;
 }
 
+/* The node's route leads fake IPs to our own listener: a connection to a hub there would end at ourselves. */
+static int
+refuse_fake(const struct feed *f, const struct addr *a, struct err *err)
+{
+	char text[ADDR_TEXT_MAX];
+
+	if (a->sa.sa_family != AF_INET || f->mask == 0 ||
+		(ntohl(a->in.sin_addr.s_addr) & f->mask) != (f->subnet & f->mask))
+		return 0;
+	return err_set(err, EADDRNOTAVAIL,
+		"%s is an address of mesh.subnet, which is for fake IPs: choose another "
+		"mesh.subnet",
+		addr_text(a, text));
+}
+
 static void
 dial(struct feed *f)
 {
@@ -130,7 +145,8 @@ dial(struct feed *f)
 	headers[0] = first;
 	d.path = path;
 	addr_text(&d.addr, f->address);
-	if (!f->joining || feed_prepare_join(f, &err) == 0) {
+	if (refuse_fake(f, &d.addr, &err) == 0 &&
+		(!f->joining || feed_prepare_join(f, &err) == 0)) {
 		d.tls = f->joining ? f->join_tls : f->tls;
 		f->connection++;
 		f->conn = ws_dial(f->ws, &d, &err);
@@ -342,6 +358,8 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->loop = config->loop;
 	f->apply = config->apply;
 	f->mark = config->mark;
+	f->subnet = config->subnet;
+	f->mask = config->mask;
 	f->node = xstrdup(config->node);
 	f->node_id = xstrdup(config->node_id[0] != '\0' ? config->node_id : config->node);
 	f->cluster_domain = xstrdup(config->cluster_domain);

@@ -26,6 +26,7 @@ struct feed_config { /* copied */
 	const char *data_dir, *ca, *cert, *key, *token;
 	int64_t floor_s; /* the last time stored, seconds since 1970 */
 	const char *cluster_domain;
+	uint32_t subnet, mask; /* of fake IPs, host byte order: no hub is there */
 	const char *const *urls; /* NULL-terminated */
 	/* For each of urls, or NULL: address of the last connection as text; those that the hub told. */
 	const char *const *last_good, *const *told;

@@ -81,7 +81,7 @@ struct feed {
 	struct renewal renewal;
 	struct addr at; /* where the present connection goes */
 	bool nameless; /* the last attempt ended without an address of the hub */
-	uint32_t mark;
+	uint32_t mark, subnet, mask;
 	bool stopping;
 	unsigned n_errors;
 	bool bundles; /* the hub takes them (model/bundle.h) */

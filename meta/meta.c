@@ -248,6 +248,8 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.token = c->token,
 		.floor_s = m->floor_s,
 		.cluster_domain = c->cluster_domain,
+		.subnet = c->subnet,
+		.mask = c->mask,
 		.urls = c->hub_urls,
 		.last_good = (const char *const *)m->last_good,
 		.told = (const char *const *)m->told,

@@ -206,3 +206,13 @@ def test_metered(lab):
     quiet, lively = packets(agents[0]), packets(agents[1])
     wait_for("several heartbeats of the hub's own", lambda: packets(agents[1]) > lively + 20, 120)
     assert packets(agents[0]) == quiet
+
+
+def test_hub_among_fake_addresses(lab):
+    """The node's route leads mesh.subnet to ourselves: it is said at once, instead of time-outs for ever."""
+    hub = Hub(lab)
+    hub.write("web.yaml", WEB)
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub, "--hub.url", "wss://9.251.7.7:10000", start=False).start(ready=False)
+    wait_for("said", lambda: "9.251.7.7:10000 is an address of mesh.subnet" in meta(agent)["error"])
+    assert "choose another mesh.subnet" in agent.process.log()
+    assert agent.process.alive() and not meta(agent)["connected"]
