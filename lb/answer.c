@@ -168,7 +168,7 @@ begin(struct exchange *ex)
 	tally_took(ex->front->group->cell, now_us - ex->begin_us);
 	t->heard_ms = w->now_ms;
 	if (t->failures > 0)
-		target_worked(t);
+		target_worked(t, w->now_ms);
 	if (ex->sent_us != 0)
 		balance_observe(&t->node, (uint32_t)MIN(now_us - ex->sent_us, (uint64_t)UINT32_MAX),
 			w->now_ms);

@@ -2,6 +2,7 @@
 
 #include "lb/maglev.h"
 
+enum { SLOW_LEAST = 20 /* a node that is back begins with one of so many of its requests */ };
 enum { EWMA_DECAY_MS = 10000, PUNISH_US = 100 * 1000, PUNISH_MAX_US = 10 * 1000 * 1000 };
 
 /* One tier. */
@@ -34,7 +35,7 @@ avoided(const struct balance_ask *ask, const struct balance_node *n)
 		if (ask->avoid[i] == n)
 			return true;
 	}
-	return false;
+	return n == ask->passed;
 }
 
 static bool
@@ -99,17 +100,35 @@ next_usable(const struct range *r, const struct balance_ask *ask, uint32_t at, b
 	return NULL;
 }
 
+/* The most that a node may have in progress: its part of what all have with this one more, times the service's factor. */
+static uint32_t
+bound(const struct range *r, const struct balance_ask *ask, bool panic)
+{
+	uint64_t total = 1, n = 0;
+
+	if (ask->hash_balance == 0)
+		return UINT32_MAX;
+	for (uint32_t i = 0; i < r->n; i++) {
+		if (!usable(ask, r->nodes[i], panic))
+			continue;
+		total += r->nodes[i]->in_flight;
+		n++;
+	}
+	return n == 0 ? 0 : (uint32_t)((total * ask->hash_balance + 100 * n - 1) / (100 * n));
+}
+
 /* The key's node; where that is not usable, the next in the table: for each slot another one, so
  * that the keys of a node that is down go to all others alike, and come back to it. */
 static struct balance_node *
 hashed(const struct range *r, const struct balance_ask *ask, bool panic)
 {
 	uint32_t at = (uint32_t)(maglev_mix(ask->key) % MAGLEV_SLOTS), index;
+	uint32_t most = bound(r, ask, panic);
 
 	for (uint32_t i = 0; i < MAGLEV_SLOTS; i++) {
 		struct balance_node *n = r->nodes[r->table[(at + i) % MAGLEV_SLOTS]];
 
-		if (usable(ask, n, panic))
+		if (n->in_flight < most && usable(ask, n, panic))
 			return n;
 	}
 	return next_usable(r, ask, 0, panic, &index); /* more nodes than slots */
@@ -148,7 +167,7 @@ better_of_two(const struct range *r, const struct balance_ask *ask, bool panic)
 }
 
 static struct balance_node *
-pick(struct balance *b, const struct range *r, const struct balance_ask *ask, bool panic)
+pick_alike(struct balance *b, const struct range *r, const struct balance_ask *ask, bool panic)
 {
 	struct balance_node *n;
 	uint32_t index;
@@ -169,6 +188,39 @@ pick(struct balance *b, const struct range *r, const struct balance_ask *ask, bo
 		break;
 	}
 	return better_of_two(r, ask, panic);
+}
+
+/* Does a node that is back shortly leave this request to another? Its share grows with time. */
+static bool
+too_early(struct balance_node *n, const struct balance_ask *ask)
+{
+	uint64_t since, age, share;
+
+	if (ask->slow_start_ms == 0)
+		return false;
+	if (n->back_ms == BALANCE_NEW)
+		n->back_ms = ask->now_ms;
+	since = n->shared == NULL ? 0
+				  : atomic_load_explicit(&n->shared->well_ms, memory_order_relaxed);
+	since = MAX(since, n->back_ms);
+	age = ask->now_ms - MIN(since, ask->now_ms);
+	if (since == 0 || age >= ask->slow_start_ms)
+		return false;
+	share = MAX(age, (uint64_t)ask->slow_start_ms / SLOW_LEAST);
+	return maglev_mix(ask->random) % ask->slow_start_ms >= share;
+}
+
+static struct balance_node *
+pick(struct balance *b, const struct range *r, const struct balance_ask *ask, bool panic)
+{
+	struct balance_node *n = pick_alike(b, r, ask, panic), *other;
+	struct balance_ask again = *ask;
+
+	if (n == NULL || ask->policy == LB_CONSISTENT_HASH || !too_early(n, ask))
+		return n;
+	again.passed = n;
+	other = pick_alike(b, r, &again, panic);
+	return other != NULL ? other : n;
 }
 
 /* The tier's nodes; n is 0 when it has none. */

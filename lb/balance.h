@@ -16,9 +16,11 @@
 #include "model/service.h"
 
 enum { BALANCE_TIERS = TIER_TUNNEL + 1 };
+#define BALANCE_NEW UINT64_MAX
 
 struct balance_node {
 	uint64_t down_until_ms; /* ejected until then */
+	uint64_t back_ms; /* when it came (back): slow start; 0: long ago, BALANCE_NEW: now */
 	uint64_t seen_ms; /* when ewma_us was last fed */
 	uint64_t hash; /* of the address, for consistent hashing */
 	struct shared *shared; /* with all workers; NULL: nothing */
@@ -39,9 +41,13 @@ struct balance_ask {
 	uint64_t random;
 	uint64_t key; /* what consistent hashing hashes */
 	uint32_t max_connections; /* to one node, 0: no limit */
+	uint32_t slow_start_ms; /* 0: none */
+	uint32_t
+		hash_balance; /* percent of the mean that a node may have in consistent hashing, 0: any */
 	uint32_t client; /* who asks: has a share of max_connections */
 	struct balance_node *const *avoid;
 	size_t n_avoid;
+	const struct balance_node *passed; /* one more to be avoided, balance.c's own */
 };
 
 /* `nodes` is a heap array, `ends` as in struct balance. The round robin goes on. */

@@ -42,6 +42,8 @@ ask_of(const struct exchange *ex)
 		.random = worker_random(w),
 		.key = ex->key,
 		.max_connections = s == NULL ? 0 : s->lb.max_connections,
+		.slow_start_ms = s == NULL || s->lb.affinity_s > 0 ? 0 : s->lb.slow_start_ms,
+		.hash_balance = s == NULL ? 0 : s->lb.hash_balance,
 		.client = f->client_ip,
 		.avoid = ex->tried,
 		.n_avoid = ex->n_tried,
@@ -383,7 +385,7 @@ dial_on_event(struct back *b)
 	target_connected(t, took_ms(b), w->now_ms);
 	turn_due(w);
 	if (t->failures > 0 && t->fault != TARGET_RESET)
-		target_worked(t);
+		target_worked(t, w->now_ms);
 	if (b->ex == NULL) {
 		pool_put(b);
 		return;

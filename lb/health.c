@@ -24,7 +24,7 @@ struct check {
 
 /* Returns whether the verdict has changed. */
 static bool
-judge(struct shared *s, bool good)
+judge(struct shared *s, bool good, uint64_t now_ms)
 {
 	bool ill = atomic_load(&s->ill);
 
@@ -32,6 +32,8 @@ judge(struct shared *s, bool good)
 	s->bad = good ? 0 : s->bad + 1;
 	if (ill ? s->good < HEALTH_RISE : s->bad < HEALTH_FALL)
 		return false;
+	if (ill)
+		atomic_store(&s->well_ms, now_ms);
 	atomic_store(&s->ill, !ill);
 	return true;
 }
@@ -53,7 +55,7 @@ end(struct check *c, bool good, const char *why)
 	pthread_mutex_lock(&all->lock);
 	s->running = false;
 	s->due_ms = c->since_ms + s->interval_ms - worker_random(w) % (s->interval_ms / 8 + 1);
-	if (judge(s, good))
+	if (judge(s, good, w->now_ms))
 		log_limited(good ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, 20, "lb",
 			"a health check %s address=%s host=%s path=%s reason=\"%s\"",
 			good ? "found an endpoint well again"

@@ -145,7 +145,7 @@ relay_connected(struct exchange *ex)
 	ex->back->peer.mind = true;
 	access_connected(ex);
 	if (ex->back->target->failures > 0)
-		target_worked(ex->back->target);
+		target_worked(ex->back->target, ex->front->worker->now_ms);
 	if (!ex->listening)
 		relay_on_input(ex->front);
 }

@@ -28,6 +28,7 @@ enum {
 struct shared {
 	_Atomic uint32_t in_use;
 	_Atomic bool ill;
+	_Atomic uint64_t well_ms; /* since when it is not any more; 0: it never was */
 	_Atomic uint16_t by_client[SHARED_CLIENTS]; /* of in_use */
 	struct shared *next;
 	struct addr addr;

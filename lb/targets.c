@@ -144,10 +144,10 @@ group_clear(struct group *g)
 	service_unref(&g->service);
 }
 
-/* The endpoints that can be dialled, by tier. */
+/* The endpoints that can be dialled, by tier. `beside`: those that nobody knew come to others. */
 static struct balance_node **
 collect(struct targets *ts, const struct service *s, const struct service_port *p,
-	uint16_t ends[BALANCE_TIERS])
+	uint16_t ends[BALANCE_TIERS], bool beside)
 {
 	struct balance_node **nodes = xcalloc(p->n_endpoints + 1u, sizeof *nodes);
 	bool shared = s->lb.max_connections > 0 || s->health_path[0] != '\0';
@@ -160,6 +160,8 @@ collect(struct targets *ts, const struct service *s, const struct service_port *
 			if (p->endpoints[i].tier != tier || p->endpoints[i].via == VIA_TUNNEL)
 				continue;
 			t = target_get(ts, &p->endpoints[i]);
+			if (beside && t->refs == 1)
+				t->node.back_ms = BALANCE_NEW;
 			if (shared)
 				share(t, s);
 			nodes[n++] = &t->node;
@@ -187,7 +189,7 @@ group_fill(
 	struct targets *ts, struct group *g, const struct service *s, const struct service_port *p)
 {
 	uint16_t ends[BALANCE_TIERS];
-	struct balance_node **nodes = collect(ts, s, p, ends);
+	struct balance_node **nodes = collect(ts, s, p, ends, balance_count(&g->balance) > 0);
 
 	/* The old references go only now, so that targets in both keep their state. */
 	group_clear(g);
@@ -384,8 +386,10 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 }
 
 void
-target_worked(struct target *t)
+target_worked(struct target *t, uint64_t now_ms)
 {
+	if (t->ejections > 0)
+		t->node.back_ms = now_ms;
 	t->failures = 0;
 	t->ejections = 0;
 	t->on_trial = false;

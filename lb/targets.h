@@ -100,7 +100,7 @@ void target_end(struct target *t);
 
 /* True when this ejected it: 1 s * 2^n, at most 60 s, with jitter taken from `random`. */
 bool target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random);
-void target_worked(struct target *t);
+void target_worked(struct target *t, uint64_t now_ms);
 /* A connection was made in took_ms. */
 void target_connected(struct target *t, uint64_t took_ms, uint64_t now_ms);
 /* The window of dials: may there be one more, one was answered, one was not in time. */

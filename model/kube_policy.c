@@ -17,8 +17,8 @@ enum { AFFINITY_DEFAULT_S = 10800 };
 
 /* Annotations that are one number, time or word. */
 struct values {
-	unsigned retries, max_connections;
-	uint64_t connect_ms, request_ms, idle_ms, health_interval_ms;
+	unsigned retries, max_connections, hash_balance;
+	uint64_t connect_ms, request_ms, idle_ms, health_interval_ms, slow_start_ms;
 	int datapath; /* enum datapath less 1 */
 };
 
@@ -32,6 +32,8 @@ static const struct opt rows[] = {
 	ROW(DURATION, request_ms, "edgeway.io/request-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS)
 	ROW(DURATION, idle_ms, "edgeway.io/idle-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS)
 	ROW(DURATION, health_interval_ms, "edgeway.io/health-interval", .min = 100, .max = MESH_TIMEOUT_MAX_MS)
+	ROW(DURATION, slow_start_ms, "edgeway.io/slow-start", .min = 100, .max = MESH_SLOW_START_MAX_MS)
+	ROW(UINT, hash_balance, "edgeway.io/hash-balance", .min = 101, .max = MESH_HASH_BALANCE_MAX)
 	ROW(ENUM, datapath, "edgeway.io/datapath", .words = "proxy|kernel")
 };
 /* clang-format on */
@@ -54,6 +56,8 @@ decode_values(struct decoder *d, const struct tree_node *annotations, struct ser
 	lb->request_ms = (uint32_t)v.request_ms;
 	lb->idle_ms = (uint32_t)v.idle_ms;
 	lb->health_interval_ms = (uint32_t)v.health_interval_ms;
+	lb->slow_start_ms = (uint32_t)v.slow_start_ms;
+	lb->hash_balance = (uint16_t)v.hash_balance;
 	lb->datapath = (uint8_t)(v.datapath + 1);
 }
 

@@ -21,6 +21,8 @@ enum {
 	MESH_RETRIES_MAX = 10,
 	MESH_CONNECTIONS_MAX = 1000000, /* of edgeway.io/max-connections */
 	MESH_TIMEOUT_MAX_MS = 86400000,
+	MESH_SLOW_START_MAX_MS = 900000,
+	MESH_HASH_BALANCE_MAX = 1000, /* percent */
 };
 
 #endif

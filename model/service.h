@@ -51,6 +51,10 @@ struct service_lb {
 	uint32_t idle_ms; /* of a relay or tunnel without a byte */
 	uint32_t max_connections; /* to one endpoint from this node, 0: no limit */
 	uint32_t health_interval_ms;
+	uint32_t
+		slow_start_ms; /* an endpoint that is new, or back, gets more and more for so long */
+	uint16_t
+		hash_balance; /* consistent hash: most of an endpoint's load, percent of the mean; 0: any */
 };
 
 /* Which endpoints go first (DESIGN.md section 5); lower is better. */

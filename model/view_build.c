@@ -149,6 +149,8 @@ build_policy(struct buf *out, const struct view *v)
 	number_member(out, "maxConnections", lb->max_connections);
 	text_member(out, "healthPath", v->health_path);
 	number_member(out, "healthMs", lb->health_interval_ms);
+	number_member(out, "slowStartMs", lb->slow_start_ms);
+	number_member(out, "hashBalance", lb->hash_balance);
 	text_member(out, "datapath", datapath_name(lb->datapath));
 	if (v->local_only)
 		buf_adds(out, ",\"localOnly\":true");

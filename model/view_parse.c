@@ -253,6 +253,8 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 		{"healthPath", FIELD_TEXT, offsetof(struct view, health_path), MESH_NODE_MAX,
 			check_path_or_empty, NULL},
 		LB_NUMBER("healthMs", FIELD_UINT32, health_interval_ms, MESH_TIMEOUT_MAX_MS),
+		LB_NUMBER("slowStartMs", FIELD_UINT32, slow_start_ms, MESH_SLOW_START_MAX_MS),
+		LB_NUMBER("hashBalance", FIELD_UINT16, hash_balance, MESH_HASH_BALANCE_MAX),
 		{"datapath", FIELD_CUSTOM, 0, 0, NULL, parse_datapath},
 		{"localOnly", FIELD_BOOL, offsetof(struct view, local_only), 0, NULL, NULL},
 		{"distribution", FIELD_CUSTOM, 0, 0, NULL, parse_distribution},

@@ -88,6 +88,45 @@ def test_hash_moves_few_when_one_is_gone(mesh):
     wait_for("both as before", lambda: who() == before, 5)
 
 
+def test_slow_start(mesh):
+    """An endpoint that is new beside another, or back, gets a small part at first; without the annotation a half."""
+    pods = [mesh.node1.pod(f"slow-{i}") for i in range(2)]
+    served = [p.serve("--http", "8080") for p in pods]
+    share, workers = {}, mesh.agent1.state()["lb"]["workers"]
+
+    def slices(n):
+        return endpoint_slice("slow-1", "slow", 8080, *[p.address for p in pods[:n]], port_name="http")
+    for more in ({"slow-start": "15m"}, {}):
+        for n in (1, 2):
+            declare(mesh, "slow", slices(n), ports=(("http", 80, 8080),), selector="none", annotations={"lb-policy": "round-robin", **more})
+            wait_for("all workers know", lambda n=n: ask(mesh.client1, "slow") and [len(g) for g in knows(mesh.agent1, "slow")] == [n] * workers, 20)
+        wait_for("it is used", lambda: "slow-1" in "".join(ask(mesh.client1, "slow", 40)), 20)
+        share[len(more)] = sum(a.endswith("slow-1") for a in ask(mesh.client1, "slow", 400))
+    assert 0 < share[1] < 60 and share[0] > 180, share  # a twentieth of 200
+    for p in served:
+        p.kill()
+
+
+def test_hash_balance(mesh):
+    """A key that many ask for at once goes to others too, with this annotation alone."""
+    pods = [mesh.node1.pod(f"hot-{i}") for i in range(2)]
+    served = [p.serve("--http", "8080") for p in pods]
+    for name, more in (("hot", {}), ("eased", {"hash-balance": "125"})):
+        ports, made = (("http", 80, 8080),), endpoint_slice(f"{name}-1", name, 8080, *[p.address for p in pods], port_name="http")
+        declare(mesh, name, made, ports=ports, selector="none", annotations={"hash-on": "header:X-User", **more})
+        wait_for("first answer", lambda n=name: mesh.client1.get(f"http://{n}/")[0] == 200, 5)
+    parallel = ("--parallel", "--parallel-immediate", "--parallel-max", "40")
+
+    def of_each(name):  # HTTP/1.1 clients of their own connections, each a second long
+        return collections.Counter(ask(mesh.client1, name, 0, "-H", "X-User: star", *parallel, *[f"http://{name}/slow"] * 40))
+    assert list(of_each("hot").values()) == [40]
+    eased = of_each("eased")
+    assert sum(eased.values()) == 40 and len(eased) == 2 and min(eased.values()) >= 8, eased
+    assert len(set(ask(mesh.client1, "eased", 20, "-H", "X-User: star"))) == 1  # one after the other
+    for p in served:
+        p.kill()
+
+
 def test_affinity(mesh):
     declare(mesh, "sticky", sessionAffinity="ClientIP")
     clients = [mesh.client1] + [mesh.node1.pod(f"client-{i}") for i in range(9)]

@@ -421,6 +421,87 @@ never_below_one(void **state)
 	}
 }
 
+/* Of 5000 requests, those that node 2 got, which came at 10000 and is to be spared for 1000 ms. */
+static int
+got_slowly(enum lb_policy policy, uint64_t now_ms)
+{
+	int taken = 0;
+
+	for (int i = 0; i < 5000; i++) {
+		const struct balance_ask ask = {.policy = policy,
+			.now_ms = now_ms,
+			.random = next_random(),
+			.key = (uint64_t)i,
+			.slow_start_ms = 1000};
+
+		taken += balance_pick(&b, &ask) == &nodes[2];
+	}
+	return taken;
+}
+
+static void
+who_is_back_starts_slowly(void **state)
+{
+	static const enum lb_policy alike[] = {LB_ROUND_ROBIN, LB_RANDOM};
+
+	(void)state;
+	for (size_t p = 0; p < ARRAY_LEN(alike); p++) {
+		nodes[2].back_ms = 10000;
+		assert_in_range(got_slowly(alike[p], 10000), 20, 90); /* a twentieth of 1000 */
+		assert_in_range(got_slowly(alike[p], 10250), 200, 310);
+		assert_in_range(got_slowly(alike[p], 10750), 680, 820);
+		assert_in_range(got_slowly(alike[p], 11000), 900, 1100);
+	}
+	assert_true(got_slowly(LB_LEAST_REQUEST, 10250) < got_slowly(LB_LEAST_REQUEST, 11000) / 2);
+	/* A key stays with its endpoint. */
+	assert_int_equal(
+		got_slowly(LB_CONSISTENT_HASH, 10000), got_slowly(LB_CONSISTENT_HASH, 11000));
+	/* New: from the first look on. Well again: the same. Where nobody else is, it gets all. */
+	nodes[2].back_ms = BALANCE_NEW;
+	assert_in_range(got_slowly(LB_RANDOM, 20000), 20, 90);
+	assert_int_equal(nodes[2].back_ms, 20000);
+	nodes[2].back_ms = 0;
+	nodes[2].shared = &shared[2];
+	atomic_store(&shared[2].well_ms, 30000);
+	assert_in_range(got_slowly(LB_RANDOM, 30000), 20, 90);
+	for (int i = 0; i < N; i++)
+		nodes[i].down_until_ms = i == 2 ? 0 : 40000;
+	assert_int_equal(got_slowly(LB_RANDOM, 30000), 5000);
+}
+
+static void
+hash_balance_bounds_a_hot_key(void **state)
+{
+	struct balance_ask ask = {
+		.policy = LB_CONSISTENT_HASH, .now_ms = 1000, .key = 7, .hash_balance = 125};
+	struct balance_node *home;
+
+	(void)state;
+	home = balance_pick(&b, &ask);
+	for (int i = 0; i < 20; i++) /* one after the other: always the same */
+		assert_ptr_equal(balance_pick(&b, &ask), home);
+	for (uint32_t i = 1; i <= 400; i++) {
+		struct balance_node *n = balance_pick(&b, &ask);
+
+		n->in_flight++;
+		assert_true(n->in_flight <= (i * 125 + 100 * N - 1) / (100 * N));
+	}
+	assert_int_equal(home->in_flight, 100); /* it keeps as much as it may */
+	/* Those that are out do not count for the mean. */
+	for (int i = 0; i < N; i++)
+		nodes[i].in_flight = 0;
+	for (int i = 0; i < N; i++)
+		nodes[i].down_until_ms = &nodes[i] == home ? 0 : 2000;
+	for (int i = 0; i < 50; i++) {
+		assert_ptr_equal(balance_pick(&b, &ask), home);
+		home->in_flight++;
+	}
+	ask.hash_balance = 0;
+	for (int i = 0; i < N; i++)
+		nodes[i].down_until_ms = 0;
+	assert_ptr_equal(balance_pick(&b, &ask), home);
+}
+
 static void
 back_off_grows(void **state)
 {
@@ -448,12 +529,12 @@ back_off_grows(void **state)
 	assert_true(target_failed(&t, TARGET_REFUSED, now, UINT64_MAX)); /* with jitter */
 	assert_in_range(t.node.down_until_ms - now, 60001, 75000);
 	assert_ptr_equal(targets_ejected(ts)->next, &t.ejected);
-	target_worked(&t);
+	target_worked(&t, now);
 	assert_true(list_empty(targets_ejected(ts)));
 	assert_int_equal(t.node.down_until_ms, 0);
 	assert_true(target_failed(&t, TARGET_REFUSED, now, 0));
 	assert_int_equal(t.node.down_until_ms, now + 1000);
-	target_worked(&t);
+	target_worked(&t, now);
 	targets_free(&ts);
 	shares_fini(&shares);
 }
@@ -501,6 +582,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(never_below_one, setup, teardown),
 		cmocka_unit_test(one_of_ten_moves_a_tenth),
 		cmocka_unit_test(back_off_grows),
+		cmocka_unit_test_setup_teardown(who_is_back_starts_slowly, setup, teardown),
+		cmocka_unit_test_setup_teardown(hash_balance_bounds_a_hot_key, setup, teardown),
 		cmocka_unit_test(second_attempts_have_a_budget),
 		cmocka_unit_test(clients_stay),
 		cmocka_unit_test(clients_are_bounded),

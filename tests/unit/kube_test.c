@@ -361,6 +361,8 @@ annotations_of_balancing(void **state)
 			"    edgeway.io/health-interval: 5s\n"
 			"    edgeway.io/health-path: /healthz?full=1\n"
 			"    edgeway.io/max-connections: 64\n"
+			"    edgeway.io/slow-start: 30s\n"
+			"    edgeway.io/hash-balance: 125\n"
 			"    edgeway.io/datapath: kernel\n") "spec:\n  internalTrafficPolicy: "
 							     "Local\n"
 							     "  trafficDistribution: "
@@ -377,6 +379,8 @@ annotations_of_balancing(void **state)
 	assert_int_equal(s->lb.health_interval_ms, 5000);
 	assert_string_equal(s->health_path, "/healthz?full=1");
 	assert_int_equal(s->lb.max_connections, 64);
+	assert_int_equal(s->lb.slow_start_ms, 30000);
+	assert_int_equal(s->lb.hash_balance, 125);
 	assert_int_equal(s->lb.datapath, DATAPATH_KERNEL);
 	assert_true(s->local_only);
 	assert_int_equal(s->distribution, DISTRIBUTE_ZONE);
@@ -423,6 +427,8 @@ a_slip_in_an_annotation_is_told_and_the_default_serves(void **state)
 		{"health-path: healthz", "begins with /"},
 		{"health-path: \"/a b\"", "visible ASCII"},
 		{"max-connections: 0", "expected a whole number from 1 to 1000000"},
+		{"slow-start: 1h", "expected a time from"},
+		{"hash-balance: 100", "expected a whole number from 101 to 1000"},
 		{"datapath: fast", "expected one of proxy|kernel"},
 		{"lb-polcy: random", "no such annotation"},
 	};

@@ -59,7 +59,8 @@ policy_and_hints_survive(void **state)
 		"\"hashOn\":\"header:X-User\",\"retries\":0,\"connectMs\":250,\"requestMs\":3000,"
 		"\"idleMs\":120000,\"maxConnections\":64,\"healthPath\":\"/"
 		"ok?a=1\",\"healthMs\":5000,"
-		"\"datapath\":\"kernel\",\"localOnly\":true,\"distribution\":\"zone\",\"ports\":["
+		"\"slowStartMs\":30000,\"hashBalance\":125,\"datapath\":\"kernel\",\"localOnly\":"
+		"true,\"distribution\":\"zone\",\"ports\":["
 		"{\"port\":80,\"mode\":\"tcp\",\"endpoints\":[{\"flags\":3,\"hintZones\":[\"a\","
 		"\"b\"],"
 		"\"hintNodes\":[\"edge-1\"]}]}]}";
