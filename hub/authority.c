@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "hub/own_service.h"
 #include "hub/route.h"
 #include "model/json.h"
 
@@ -11,6 +12,7 @@ struct authority {
 	struct loop *loop;
 	struct authority_config config;
 	struct share *share;
+	struct own_service *service;
 	struct certs *certs;
 	struct tokens *tokens;
 	struct ssl_ctx_st *tls;
@@ -55,6 +57,18 @@ on_check(void *arg)
 		renew(a);
 }
 
+static void
+on_names(void *arg)
+{
+	struct authority *a = arg;
+
+	if (a->certs == NULL)
+		return;
+	certs_use_names(a->certs, own_service_names(a->service));
+	if (a->ready)
+		on_check(a);
+}
+
 /* --- start -------------------------------------------------------------------------- */
 
 static int
@@ -63,6 +77,8 @@ open_files(struct authority *a, struct err *err)
 	auto_free char *path = xasprintf("%s/tokens.json", a->config.certs.data_dir);
 	int rc = certs_open(&a->certs, &a->config.certs, err);
 
+	if (rc == 0 && a->service != NULL)
+		certs_use_names(a->certs, own_service_names(a->service));
 	if (rc == 0)
 		rc = certs_server_ctx(a->certs, now_s(), &a->tls, err);
 	return rc < 0 ? rc : tokens_open(&a->tokens, path, err);
@@ -122,6 +138,22 @@ on_share_news(void *arg)
 	a->config.revoked(a->config.arg);
 }
 
+static int
+start_service(struct authority *a, struct err *err)
+{
+	const struct own_service_config config = {
+		.loop = a->loop,
+		.api = a->config.api,
+		.service = a->config.service,
+		.cluster_domain = a->config.cluster_domain,
+		.changed = on_names,
+		.arg = a,
+	};
+	int rc = own_service_start(&a->service, &config, err);
+
+	return rc < 0 ? err_wrap(err, rc, "tls.service") : 0;
+}
+
 int
 authority_start(struct authority **out, struct loop *loop, const struct authority_config *config,
 	struct err *err)
@@ -143,11 +175,12 @@ authority_start(struct authority **out, struct loop *loop, const struct authorit
 
 	a->loop = loop;
 	a->config = *config;
-	if (config->api != NULL) {
+	if (config->api != NULL && config->service[0] != '\0')
+		rc = start_service(a, err);
+	if (rc == 0 && config->api != NULL && config->ns[0] != '\0')
 		a->share = share_start(&share);
-	} else if ((rc = open_files(a, err)) == 0) {
+	else if (rc == 0 && (rc = open_files(a, err)) == 0)
 		begin(a);
-	}
 	*out = a;
 	if (rc < 0)
 		authority_stop(out);
@@ -163,6 +196,7 @@ authority_stop(struct authority **out)
 		return;
 	timer_free(&a->check);
 	share_stop(&a->share);
+	own_service_stop(&a->service);
 	tokens_close(&a->tokens);
 	certs_close(&a->certs);
 	pki_ctx_free(&a->tls);
@@ -299,6 +333,10 @@ authority_state(const struct authority *a, struct buf *out)
 	if (a->share != NULL) {
 		buf_adds(out, ",\"shared\":");
 		share_state(a->share, out);
+	}
+	if (a->service != NULL) {
+		buf_adds(out, ",\"service\":");
+		own_service_state(a->service, out);
 	}
 }
 

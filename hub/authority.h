@@ -22,8 +22,10 @@ struct authority;
 
 struct authority_config {
 	struct certs_config certs; /* texts live until authority_stop */
-	struct kube_api *api; /* NULL: nothing is shared */
-	const char *ns; /* of the Secrets */
+	struct kube_api *api; /* NULL: no Kubernetes */
+	const char *ns; /* of the Secrets; "": nothing is shared */
+	const char *service; /* whose addresses the hub's certificate follows; "": none */
+	const char *cluster_domain;
 	loop_fn *ready;
 	/* Another certificate of the hub: 0 or -errno. Only after `ready`. */
 	int (*renewed)(void *arg, struct ssl_ctx_st *tls);
@@ -55,7 +57,7 @@ int authority_token_revoke(struct authority *a, const char *id, struct err *err)
 /* Ends the tokens made for the node, too: how many, or -errno. */
 int authority_node_revoke(struct authority *a, const char *node, struct err *err);
 
-/* Members of an object: ca, sharing. */
+/* Members of an object: ca, waits, shared, service. */
 void authority_state(const struct authority *a, struct buf *out);
 void authority_metrics(const struct authority *a, struct metrics *to);
 

@@ -25,6 +25,7 @@ struct certs {
 	uint64_t node_life_s;
 	struct ledger *ledger;
 	struct names wanted; /* tls.names */
+	struct names more; /* certs_use_names */
 	struct names current; /* of the certificate in use */
 	int64_t renew_s; /* when two thirds of its life are over */
 };
@@ -37,6 +38,8 @@ names_now(const struct certs *c, struct names *names)
 
 	for (size_t i = 0; i < c->wanted.n; i++)
 		names_add(names, c->wanted.name[i]);
+	for (size_t i = 0; i < c->more.n; i++)
+		names_add(names, c->more.name[i]);
 	if (gethostname(host, sizeof host - 1) == 0)
 		names_add(names, host);
 	names_add(names, "localhost");
@@ -237,6 +240,7 @@ certs_close(struct certs **out)
 		return;
 	ledger_close(&c->ledger);
 	names_fini(&c->wanted);
+	names_fini(&c->more);
 	names_fini(&c->current);
 	free(c->dir);
 	free(c->ca_pem);
@@ -299,6 +303,14 @@ renew_time(const char *cert)
 	if (pki_cert_info(cert, &name, &from, &to, NULL) < 0)
 		return 0;
 	return from + (to - from) / 3 * 2;
+}
+
+void
+certs_use_names(struct certs *c, const struct names *names)
+{
+	names_fini(&c->more);
+	for (size_t i = 0; i < names->n; i++)
+		names_add(&c->more, names->name[i]);
 }
 
 bool

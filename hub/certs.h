@@ -5,7 +5,7 @@
  * and tls.caKey the CA is the operator's; with tls.cert and tls.key so is the hub's certificate, which
  * must be of tls.ca, since nodes trust nothing else.
  *
- * The hub's certificate names tls.names, the host's name, localhost, 127.0.0.1, the listen address and the
+ * The hub's certificate names tls.names, what certs_use_names says, the host's name, localhost, 127.0.0.1, the listen address and the
  * addresses of the host's interfaces; certs_renew_due says when that has changed or two thirds of
  * the life are over. Blocking file I/O, on the hub's loop, rare.
  *
@@ -17,6 +17,7 @@
 #define EDGEWAY_HUB_CERTS_H
 
 #include "hub/ledger.h"
+#include "hub/names.h"
 
 struct ssl_ctx_st;
 struct certs;
@@ -51,6 +52,8 @@ bool certs_can_sign(const struct certs *c); /* false with tls.ca and no tls.caKe
 
 /* A server context with the hub's certificate, which is made first when it is missing or due. */
 int certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct err *err);
+/* More names for it, in place of those of the last call; copied. */
+void certs_use_names(struct certs *c, const struct names *names);
 /* Should the certificate in use be made anew? Always false when it is the operator's. */
 bool certs_renew_due(const struct certs *c, int64_t now_s);
 

@@ -207,6 +207,9 @@ start_authority(struct hub *hub, const struct hub_config *config, const struct a
 				.listen = listen_host(listen, hub->listen_host),
 				.node_life_s = config->node_life_s,
 			},
+		.ns = "",
+		.service = or_empty(config->service),
+		.cluster_domain = hub->nodes_config.cluster_domain,
 		.ready = on_authority_ready,
 		.renewed = on_renewed,
 		.revoked = on_revoked,
@@ -220,8 +223,9 @@ start_authority(struct hub *hub, const struct hub_config *config, const struct a
 			"cannot make the data folder %s: %s; set dataDir to a folder that can be "
 			"written",
 			config->data_dir, strerror(-rc));
-	if (hub->kubernetes != NULL && !config->kubernetes_alone) {
+	if (hub->kubernetes != NULL)
 		authority.api = kubernetes_api(hub->kubernetes);
+	if (hub->kubernetes != NULL && !config->kubernetes_alone) {
 		authority.ns = or_empty(config->kubernetes_namespace);
 		if (authority.ns[0] == '\0')
 			authority.ns = kube_api_namespace(authority.api);

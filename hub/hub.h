@@ -40,6 +40,8 @@ struct hub_config {
 	const char *data_dir; /* made when missing */
 	const char *cert, *key, *ca, *ca_key; /* PEM files of the operator's own, see hub/certs.h */
 	const char *const *names; /* more names for the hub's certificate, ended by NULL */
+	const char *
+		service; /* namespace/name of the hub's own Service in Kubernetes: its addresses, too */
 	const char *cluster_domain; /* "": cluster.local */
 	uint64_t node_life_s; /* of nodes' certificates; 0: a year */
 	uint64_t heartbeat_ms; /* 0: 4000 */

@@ -26,6 +26,7 @@ hub_libhub_a_SOURCES = \
 	hub/nodes.c hub/nodes.h \
 	hub/peek.c hub/peek.h \
 	hub/outbox.c hub/outbox.h \
+	hub/own_service.c hub/own_service.h \
 	hub/pending.c hub/pending.h \
 	hub/reach.c hub/reach.h \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \

@@ -85,6 +85,8 @@ check_tls(const struct hub_options *o, struct err *err)
 
 	if (rc == 0 && o->tls_ca_key[0] != '\0')
 		rc = option_pair(&c, "tls.ca", o->tls_ca, "tls.caKey", o->tls_ca_key);
+	if (rc == 0 && o->tls_service[0] != '\0' && o->source_manifests[0] != '\0')
+		rc = complain(o, "tls.service", err, "needs source.kubernetes");
 	for (char **at = o->tls_names; *at != NULL && rc == 0; at++) {
 		struct in6_addr a;
 

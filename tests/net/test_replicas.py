@@ -26,8 +26,8 @@ def api(lab):
     return ApiServer(lab)
 
 
-def hub(lab, api, i):
-    return KubeHub(lab, api, name=f"cloud-{i}", address=ADDRESSES[i], kubeconfig=api.kubeconfig(f"hub-{i}.conf"), wait=False)
+def hub(lab, api, i, *options):
+    return KubeHub(lab, api, *options, name=f"cloud-{i}", address=ADDRESSES[i], kubeconfig=api.kubeconfig(f"hub-{i}.conf"), wait=False)
 
 
 def both(lab, api):
@@ -295,3 +295,41 @@ def allowed():
 
 def missing(api):
     return allowed() - asked(api)
+
+
+def test_the_hubs_certificate_follows_its_service(lab, api):
+    """Another address of the Service is in the certificate within seconds; nodes that are connected stay so."""
+    def names():
+        return one.machine.run("openssl", "x509", "-noout", "-ext", "subjectAltName", "-in",
+                               os.path.join(one.machine.dir, "data", "hub.pem")).stdout
+
+    one = hub(lab, api, 0, "--tls.service", "edgeway/hub")
+    wait_for("ready", one.ready, 30)
+    assert "DNS:hub.edgeway.svc.cluster.local" in names()
+    wait_for("missing is told", lambda: one.state()["hub"]["service"]["problem"] == "there is no Service edgeway/hub")
+    made = agent(lab, "edge-1", 11, one, one.token())
+    wait_for("joined", connected(made), 30)
+    obj = service("hub", ("agents", 10000, 10000), selector="hub", namespace="edgeway", type="LoadBalancer",
+                  externalIPs=["198.51.100.9"])
+    api.apply(obj)
+    wait_for("externalIPs", lambda: "198.51.100.9" in names(), 30)
+    cluster_ip = api.kubectl("get", "service", "-n", "edgeway", "hub", "-o", "jsonpath={.spec.clusterIP}")
+    assert f"IP Address:{cluster_ip}" in names()
+    found = json.loads(api.kubectl("get", "service", "-n", "edgeway", "hub", "-o", "json"))
+    found["status"] = {"loadBalancer": {"ingress": [{"ip": "198.51.100.10"}, {"hostname": "hub.example.test"}]}}
+    api.ctl("put", group="", resource="services", obj={k: v for k, v in found.items() if k not in ("kind", "apiVersion")})
+    wait_for("status", lambda: "198.51.100.10" in names() and "DNS:hub.example.test" in names(), 30)
+    state = one.state()["hub"]["service"]
+    assert state["problem"] == "" and "hub.example.test" in state["names"]
+    served = one.machine.python(SERVED, os.path.join(one.machine.dir, "data", "ca.pem"), one.address, str(HUB_PORT)).stdout
+    assert "198.51.100.10" in served
+    assert "lost the connection" not in made.process.log() and made.state()["meta"]["connected"]
+
+
+SERVED = """
+import socket, ssl, sys
+context = ssl.create_default_context(cafile=sys.argv[1])
+with socket.create_connection((sys.argv[2], int(sys.argv[3])), 10) as s:
+    with context.wrap_socket(s, server_hostname=sys.argv[2]) as t:
+        print(t.getpeercert()["subjectAltName"])
+"""
