@@ -126,6 +126,7 @@ join(struct visit *v, struct stream *stream, const char *host)
 
 	timer_cancel(v->timer);
 	watch_stop(&v->watch);
+	/* Nothing was written before: VISIT_IN_MAX fits, even while memory is short and stream_room says less. */
 	if (buf_len(&v->in) > 0 && v->door->onward == NULL)
 		stream_write(stream, buf_at(&v->in), buf_len(&v->in));
 	buf_fini(&v->in);
@@ -158,7 +159,7 @@ greet(struct visit *v)
 {
 	if (!caller_has_read(v))
 		timer_start(v->timer, VISIT_HOLD_MS, 0);
-	else if (stream_room(v->stream) >= buf_len(&v->in))
+	else
 		join(v, take_ptr(&v->stream), "");
 }
 
