@@ -1,4 +1,4 @@
-EXTRA_PROGRAMS += bench/floor bench/echo bench/maps
+EXTRA_PROGRAMS += bench/floor bench/echo bench/maps bench/tunnel bench/pump bench/delay
 bench_floor_SOURCES = bench/floor.c
 bench_floor_LDADD = base/libbase.a
 bench_echo_SOURCES = bench/echo.c
@@ -10,12 +10,18 @@ check_PROGRAMS += bench/agents
 bench_agents_SOURCES = bench/agents.c bench/agents.h bench/agents_talk.c
 bench_agents_LDADD = $(MODEL_LDADD)
 EXTRA_DIST += bench/bench_fanout.py bench/bench_idle.py
-EXTRA_DIST += bench/frame.py bench/bench_dns.py bench/bench_http.py bench/bench_kernel.py bench/bench_kubernetes.py bench/RESULTS.md
+bench_tunnel_SOURCES = bench/tunnel.c
+bench_tunnel_LDADD = $(TUNNEL_LDADD)
+bench_pump_SOURCES = bench/pump.c
+bench_pump_LDADD = base/libbase.a
+bench_delay_SOURCES = bench/delay.c
+bench_delay_LDADD = $(BASE_LDADD)
+EXTRA_DIST += bench/frame.py bench/bench_dns.py bench/bench_http.py bench/bench_kernel.py bench/bench_kubernetes.py bench/bench_tunnel.py bench/RESULTS.md
 
 # make bench          the whole comparison (root; namespaces of its own)
 # make bench BENCH=smoke   one short round, to see that it runs
 .PHONY: bench
-bench: all bench/floor bench/echo bench/maps bench/agents
-	cd $(abs_top_builddir) && for b in http dns kernel kubernetes fanout idle; do \
+bench: all bench/floor bench/echo bench/maps bench/agents bench/tunnel bench/pump bench/delay
+	cd $(abs_top_builddir) && for b in http dns kernel kubernetes fanout idle tunnel; do \
 		/usr/bin/python3 $(abs_top_srcdir)/bench/bench_$$b.py $(if $(filter smoke,$(BENCH)),--smoke) || exit 1; \
 	done
