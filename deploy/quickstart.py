@@ -30,6 +30,11 @@ spec:
   - {name: http, port: 80, targetPort: 8080}
 """
 UDP_PORT = 5000
+INGRESS = "127.0.0.1:10080"
+# What a site's NAT does: connections that the cloud opens do not arrive.
+BEHIND_NAT = """table ip nat44 {
+    chain in { type filter hook prerouting priority -150; ip saddr 192.0.2.1 ct state new drop; }
+}"""
 IPV4 = re.compile(r"\d+\.\d+\.\d+\.\d+$")
 NET = os.path.join(TOP, "tests", "net")
 step_number = 2
@@ -168,8 +173,8 @@ class Show:
 
     def hub_start(self):
         step("the hub in the cloud reads Kubernetes manifests from a folder")
-        command("cloud", "edgeway-hub --listen 192.0.2.1:10000 --source.manifests manifests/")
-        self.hub = Hub(self.lab)
+        command("cloud", f"edgeway-hub --listen 192.0.2.1:10000 --source.manifests manifests/ --ingress.http {INGRESS}")
+        self.hub = Hub(self.lab, "--ingress.http", INGRESS)
         self.hub.write("pods.yaml", *[self.manifest(w, n) for w, n in zip(self.webs, self.nodes)])
         self.hub.write("edge-nginx.yaml", WEB % "edge-nginx")
         result(f"healthy: {self.hub.ask('/healthz')[1].strip() or 'ok'}")
@@ -293,6 +298,41 @@ class Show:
         must(self.nodes[0].table() == self.table, "the rules of edge-1 changed")
         result("the rules are the same as before")
 
+    def cloud(self, url, *options, times=1):
+        """What a client in the cloud gets at the hub's ingress: the bodies with how often each came, and the statuses."""
+        words = " ".join(f"'{o}'" if " " in o else o for o in options)
+        many = f"for i in 1..{times}: " if times > 1 else ""
+        command("cloud", f"{many}curl -x http://{INGRESS} {words}{' ' if words else ''}{url}")
+        said = [self.hub.machine.get(url, "-x", f"http://{INGRESS}", *options) for _ in range(times)]
+        seen = collections.Counter(body.strip() for _, body in said)
+        result(", ".join(f"{body}: {n}" if times > 1 else body for body, n in sorted(seen.items())))
+        return seen, {status for status, _ in said}
+
+    def tunnel(self):
+        step("the cloud, which cannot dial the nodes, reaches them through the tunnels that they dialled")
+        for n in self.nodes:
+            n.run("nft", "-f", "-", input=BEHIND_NAT)
+            kubelet = n.start("kubelet", PYTHON, os.path.join(NET, "backend.py"), "--name", f"port 10250 of {n.name}",
+                              "--http", "10250", "--bind", "127.0.0.1")
+            wait_for("the listener", lambda: "serving" in kubelet.log())
+        command("cloud", f"curl -m 1 http://{self.nodes[0].address}:30080/")
+        status, said = self.hub.machine.get(f"http://{self.nodes[0].address}:30080/", seconds=1)
+        result(said)
+        must(status == 0, "the cloud can dial the node after all")
+        command("cloud", "edgewayctl tunnels")
+        said = self.hub.machine.run(self.lab.program("edgewayctl"), "--socket", self.hub.socket, "tunnels").stdout
+        result(said)
+        must(all(n.name in said for n in self.nodes), "not every node has a tunnel")
+        seen, statuses = self.cloud("http://edge-nginx.default/", times=10)
+        must(set(seen) == {"web-1", "web-2"} and statuses == {200}, "not both containers answered")
+        for n in self.nodes:
+            seen, _ = self.cloud(f"http://{n.name}:10250/")
+            must(set(seen) == {f"port 10250 of {n.name}"}, "not the node's own loopback answered")
+        seen, statuses = self.cloud(f"http://{self.webs[0].address}:8080/")
+        must(statuses == {421} and "web-1" in str(seen) and "web-2" in str(seen), "an address that two have is not refused")
+        _, statuses = self.cloud("http://edge-1:22/")
+        must(statuses == {403}, "what tunnel.allow does not name is not refused")
+
     def hub_stops(self):
         step("the hub stops, then an agent restarts: calls go on, the fake IP stays")
         before = self.clients[0].lookup(NAME)[0]
@@ -366,7 +406,7 @@ def main_plain(options, start):
 
 def run(show, options):
     for part in (show.containers, show.hub_start, show.agents_start, show.names, show.spread, show.peers, show.udp,
-                 show.capture, show.look, show.rules, show.added, show.hub_stops):
+                 show.capture, show.look, show.rules, show.added, show.tunnel, show.hub_stops):
         part()
     if options.keep:
         show.keep()

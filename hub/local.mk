@@ -55,6 +55,7 @@ HUB_TESTS = \
 	tests/unit/hub_join_test \
 	tests/unit/hub_test \
 	tests/unit/kubeconfig_test \
+	tests/unit/link_test \
 	tests/unit/manifests_test \
 	tests/unit/nodes_test \
 	tests/unit/peek_test \
@@ -79,6 +80,8 @@ tests_unit_hub_test_SOURCES = tests/unit/hub_test.c tests/unit/hub_bed.c tests/u
 tests_unit_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_kubeconfig_test_SOURCES = tests/unit/kubeconfig_test.c
 tests_unit_kubeconfig_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_link_test_SOURCES = tests/unit/link_test.c tests/unit/link_bed.c tests/unit/link_bed.h
+tests_unit_link_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_manifests_test_SOURCES = tests/unit/manifests_test.c
 tests_unit_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_nodes_test_SOURCES = tests/unit/nodes_test.c

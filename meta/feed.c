@@ -83,6 +83,12 @@ on_retry(void *arg)
 		resolve_host(f->resolve, p->at.host, p->at.port, on_host, f);
 }
 
+static void
+write_target(char *to, size_t size, const struct message_url *at)
+{
+	snprintf(to, size, strchr(at->host, ':') != NULL ? "[%s]:%u" : "%s:%u", at->host, at->port);
+}
+
 void
 feed_aim(struct feed *f, struct ws_dial *d)
 {
@@ -91,8 +97,7 @@ feed_aim(struct feed *f, struct ws_dial *d)
 	d->host = at->host;
 	if (f->proxy.host[0] == '\0')
 		return;
-	snprintf(f->target, sizeof(f->target), strchr(at->host, ':') != NULL ? "[%s]:%u" : "%s:%u",
-		at->host, at->port);
+	write_target(f->target, sizeof f->target, at);
 	d->proxy = &f->proxy;
 	d->target = f->target;
 }
@@ -335,6 +340,15 @@ feed_use_upstreams(struct feed *f, const struct addr *upstreams, size_t n)
 	}
 }
 
+void
+feed_kick(struct feed *f)
+{
+	if (f->state != WAITING || f->stopping)
+		return;
+	places_reset(&f->places);
+	timer_start(f->retry, 0, 0);
+}
+
 static int
 open_tools(struct feed *f, const struct feed_config *config, struct err *err)
 {
@@ -357,6 +371,8 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->protocol = config->cloudhub ? &feed_cloudhub : &feed_edgeway;
 	f->loop = config->loop;
 	f->apply = config->apply;
+	f->hub_changed = config->hub_changed;
+	f->hub_arg = config->hub_arg;
 	f->mark = config->mark;
 	f->subnet = config->subnet;
 	f->mask = config->mask;
@@ -442,6 +458,37 @@ feed_remember_addresses(struct feed *f, struct message_hello *hello)
 		return;
 	text = places_told_text(p);
 	apply_note(f->apply, told, text);
+}
+
+void
+feed_tell_hub(struct feed *f)
+{
+	if (f->hub_changed != NULL && f->greeted != NULL)
+		f->hub_changed(f->hub_arg);
+}
+
+void
+feed_note_hub(struct feed *f)
+{
+	f->greeted = places_now(&f->places);
+	f->greeted_at = f->at;
+	feed_tell_hub(f);
+}
+
+bool
+feed_hub(const struct feed *f, struct feed_hub *to)
+{
+	if (f->greeted == NULL || f->tls == NULL)
+		return false;
+	*to = (struct feed_hub){
+		.addr = f->greeted_at,
+		.host = f->greeted->at.host,
+		.tls = f->tls,
+		.certificate = f->certificates,
+		.proxy = f->proxy.host[0] != '\0' ? &f->proxy : NULL,
+	};
+	write_target(to->target, sizeof to->target, &f->greeted->at);
+	return true;
 }
 
 void

@@ -14,12 +14,15 @@
 #include "base/buf.h"
 #include "base/loop.h"
 #include "base/sock.h"
+#include "model/mesh.h"
 
 struct apply;
 struct feed;
 
 struct feed_config { /* copied */
 	struct loop *loop;
+	loop_fn *hub_changed; /* feed_hub says something new; may be NULL */
+	void *hub_arg;
 	struct apply *apply;
 	bool cloudhub; /* hub.protocol: the hub is a KubeEdge CloudHub */
 	const char *node, *node_id; /* node_id "" = node */
@@ -55,6 +58,8 @@ int feed_new(struct feed **feed, const struct feed_config *config, struct err *e
 void feed_free(struct feed **feed);
 /* Who is asked for the hub's name from now on. */
 void feed_use_upstreams(struct feed *feed, const struct addr *upstreams, size_t n);
+/* The hub may be there again: do not wait for the next attempt. */
+void feed_kick(struct feed *feed);
 /* Does an EdgeCore on this machine go by this node id? A CloudHub would cut one of the two off. -EEXIST with the reason. */
 int feed_check_id(const char *node_id, struct err *err);
 /* The change is committed. Said only on the connection that it came by. */
@@ -62,6 +67,18 @@ void feed_ack(struct feed *feed, unsigned connection, const char *id, const char
 /* Compare with the hub now. */
 void feed_resync(struct feed *feed);
 struct feed_status feed_status(const struct feed *feed);
+
+/* The hub that has greeted last, for a second connection to it. */
+struct feed_hub {
+	struct addr addr;
+	const char *host; /* name in its certificate; borrowed */
+	struct ssl_ctx_st *tls; /* client context with our certificate; borrowed */
+	uint64_t certificate; /* another number for each certificate of ours */
+	const struct proxy *proxy; /* the way there, addr is its own; NULL: none; the feed's */
+	char target[MESH_NODE_MAX + 16]; /* host:port that the proxy is asked for */
+};
+/* False: none has greeted yet. */
+bool feed_hub(const struct feed *feed, struct feed_hub *to);
 /* JSON list: hub.url with the addresses that are remembered. */
 void feed_places(const struct feed *feed, struct buf *out);
 

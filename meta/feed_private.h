@@ -80,6 +80,11 @@ struct feed {
 	int64_t floor_s; /* no clock of ours may say less: seconds since 1970 */
 	struct renewal renewal;
 	struct addr at; /* where the present connection goes */
+	const struct place *greeted; /* the hub that has greeted last; NULL: none */
+	struct addr greeted_at;
+	uint64_t certificates; /* how many there have been */
+	loop_fn *hub_changed;
+	void *hub_arg;
 	bool nameless; /* the last attempt ended without an address of the hub */
 	uint32_t mark, subnet, mask;
 	bool stopping;
@@ -105,6 +110,11 @@ void feed_send_error(struct feed *f, const struct envelope *e, const char *reaso
 void feed_aim(struct feed *f, struct ws_dial *d);
 /* The hub's address is good: to be tried when its name cannot be resolved; so are those that it tells. */
 void feed_remember_addresses(struct feed *f, struct message_hello *hello);
+
+/* The present hub has greeted. */
+void feed_note_hub(struct feed *f);
+/* feed_hub says something new. */
+void feed_tell_hub(struct feed *f);
 
 /* Reads the token and the certificate of an earlier join. */
 int feed_take_identity(struct feed *f, const struct feed_config *config, struct err *err);

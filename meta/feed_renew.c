@@ -79,6 +79,8 @@ feed_use_identity(struct feed *f, struct identity *id, struct err *err)
 	f->renewal.due_s = due_time(&f->identity);
 	f->renewal.wait_ms = WAIT_FIRST_MS;
 	timer_start(f->renewal.tick, tick_ms(f), tick_ms(f));
+	f->certificates++;
+	feed_tell_hub(f);
 	return 0;
 }
 

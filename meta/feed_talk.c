@@ -163,6 +163,7 @@ on_hello(struct feed *f, const struct envelope *e)
 		places_now(&f->places)->url, f->address, hello.hub);
 	f->bundles = hello.bundles;
 	feed_remember_addresses(f, &hello);
+	feed_note_hub(f);
 	feed_note_time(f, e->timestamp_ms);
 	feed_compare_bundle(f, hello.ca);
 	apply_identity(f->apply, hello.site, hello.zone);

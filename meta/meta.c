@@ -45,6 +45,16 @@ on_ack(void *arg, unsigned connection, const char *id, const char *resource)
 		feed_ack(m->feed, connection, id, resource);
 }
 
+/* Before feed_new has returned there is nothing to ask. */
+static void
+on_hub(void *arg)
+{
+	struct meta *m = arg;
+
+	if (m->feed != NULL)
+		m->config.hub_changed(m->use_arg);
+}
+
 static void
 on_resync(void *arg)
 {
@@ -237,6 +247,8 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 {
 	const struct meta_config *c = &m->config;
 	const struct feed_config config = {.loop = c->loop,
+		.hub_changed = c->hub_changed != NULL ? on_hub : NULL,
+		.hub_arg = m,
 		.apply = m->apply,
 		.node = c->node,
 		.node_id = c->node_id,
@@ -300,6 +312,31 @@ const struct snapshot *
 meta_snapshot(const struct meta *m)
 {
 	return apply_snapshot(m->apply);
+}
+
+bool
+meta_hub(const struct meta *m, struct meta_hub *to)
+{
+	struct feed_hub hub;
+
+	if (m->feed == NULL || !feed_hub(m->feed, &hub))
+		return false;
+	*to = (struct meta_hub){
+		.addr = hub.addr,
+		.host = hub.host,
+		.tls = hub.tls,
+		.certificate = hub.certificate,
+		.proxy = hub.proxy,
+	};
+	snprintf(to->target, sizeof to->target, "%s", hub.target);
+	return true;
+}
+
+void
+meta_kick(struct meta *m)
+{
+	if (m->feed != NULL)
+		feed_kick(m->feed);
 }
 
 bool

@@ -14,9 +14,12 @@
 #include "base/loop.h"
 #include "base/metric.h"
 #include "base/sock.h"
+#include "model/mesh.h"
 #include "model/snapshot.h"
 
 struct meta;
+struct proxy;
+struct ssl_ctx_st;
 
 struct meta_config {
 	struct loop *loop;
@@ -33,6 +36,8 @@ struct meta_config {
 	const char *proxy; /* hub.proxy, "" none; may hold a password */
 	uint64_t heartbeat_ms;
 	uint32_t mark;
+	loop_fn *
+		hub_changed; /* meta_hub says something new; called with the arg of `use`; may be NULL */
 };
 
 typedef void meta_use_fn(
@@ -43,6 +48,20 @@ int meta_open(struct meta **meta, const struct meta_config *config, meta_use_fn 
 int meta_start(struct meta *meta, const struct addr *upstreams, size_t n, struct err *err);
 /* The hub's name is asked of these from now on; one that could not be resolved is tried again at once. */
 void meta_use_upstreams(struct meta *meta, const struct addr *upstreams, size_t n);
+/* The hub that has greeted last, for a second connection to it; texts and context are borrowed for the call. */
+struct meta_hub {
+	struct addr addr;
+	const char *host; /* name in its certificate */
+	struct ssl_ctx_st *tls; /* client context with this node's certificate */
+	uint64_t certificate; /* another number for each certificate */
+	const struct proxy
+		*proxy; /* the way there, addr is its own; NULL: none; good until meta_free */
+	char target[MESH_NODE_MAX + 16]; /* host:port that the proxy is asked for */
+};
+/* False: none has greeted yet. */
+bool meta_hub(const struct meta *meta, struct meta_hub *to);
+/* The hub may be there again: do not wait for the next attempt. */
+void meta_kick(struct meta *meta);
 const struct snapshot *meta_snapshot(const struct meta *meta);
 bool meta_connected(const struct meta *meta);
 /* Small values that must outlive the agent, written through (synchronous): resolv.conf's original. */

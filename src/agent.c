@@ -29,6 +29,13 @@ use(void *arg, const struct snapshot *snapshot)
 		lb_use(a->lb, snapshot);
 	if (a->ipt != NULL)
 		iptables_use(a->ipt, snapshot);
+	agent_tunnel_use(a);
+}
+
+static void
+on_hub(void *arg)
+{
+	agent_tunnel_hub(arg);
 }
 
 static size_t
@@ -77,6 +84,7 @@ open_meta(struct agent *a, struct err *err)
 		.proxy = o->hub_proxy,
 		.heartbeat_ms = o->hub_heartbeat,
 		.mark = MESH_MARK,
+		.hub_changed = on_hub,
 	};
 
 	return meta_open(&a->meta, &config, use, a, err);
@@ -226,6 +234,8 @@ open_parts(struct agent *a, struct err *err)
 	start_canary(a);
 	rc = open_iptables(a, err);
 	if (rc == 0)
+		rc = agent_tunnel_start(a, err);
+	if (rc == 0)
 		rc = agent_admin_start(a, err);
 	return rc;
 }
@@ -275,6 +285,14 @@ on_dns_stopped(void *arg)
 }
 
 static void
+on_tunnel_ended(void *arg)
+{
+	struct agent *a = arg;
+
+	dns_stop(&a->dns, on_dns_stopped, a);
+}
+
+static void
 on_lb_stopped(void *arg)
 {
 	struct agent *a = arg;
@@ -285,7 +303,7 @@ on_lb_stopped(void *arg)
 		log_error("agent", "cannot remove the nftables table: %s", err.text);
 	iptables_close(&a->ipt);
 	canary_stop(&a->canary);
-	dns_stop(&a->dns, on_dns_stopped, a);
+	agent_tunnel_end(a, on_tunnel_ended);
 }
 
 static void
@@ -309,6 +327,7 @@ stop(void *arg)
 	}
 	if (iptables_drain(a->ipt, &err) < 0)
 		log_error("agent", "new connections still go to the listener: %s", err.text);
+	agent_tunnel_drain(a);
 	lb_stop(&a->lb, a->options->drain_timeout, on_lb_stopped, a);
 }
 

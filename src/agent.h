@@ -4,7 +4,7 @@
  *
  *	start:   lock ► loops ► meta (snapshot from SQLite) ► dns, lb ► interface ► admin ► hub
  *	address: lb listens ► nftables ► dns listens ► resolv.conf     (again at every change)
- *	stop:    resolv.conf ► lb drains ► nftables ► dns ► hub ► loops
+ *	stop:    resolv.conf ► lb and tunnel drain ► nftables ► dns ► hub ► loops
  */
 #ifndef EDGEWAY_SRC_AGENT_H
 #define EDGEWAY_SRC_AGENT_H

@@ -69,6 +69,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 		lb_metrics(a->lb, &m);
 	if (a->ipt != NULL)
 		iptables_metrics(a->ipt, &m);
+	agent_tunnel_metrics(a, &m);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&m.out), buf_len(&m.out));
 	metrics_fini(&m);
@@ -115,6 +116,8 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 		iptables_state(a->ipt, out);
 	else
 		buf_adds(out, "null");
+	buf_adds(out, ",\"tunnel\":");
+	agent_tunnel_state(a, out);
 	buf_adds(out, "}\n");
 }
 

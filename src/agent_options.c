@@ -7,6 +7,7 @@
 #include "base/proxy.h"
 #include "base/sock.h"
 #include "src/option_checks.h"
+#include "tunnel/tunnel.h"
 
 enum { HUB_PORT = 10000 };
 
@@ -256,36 +257,18 @@ check_cidr_text(const char *text)
 	return *text == '\0' && text[-1] != '/' && bits <= (family == AF_INET6 ? 128 : 32) ? 0 : -1;
 }
 
-/* node, node:10255-10260, node:*, pods, services, CIDR[:ports]; "!" in front denies. */
-static bool
-is_allow_rule(const char *rule)
-{
-	static const char *const words[] = {"node", "pods", "services"};
-
-	rule += rule[0] == '!';
-	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
-		size_t n = strlen(words[i]);
-
-		if (strncmp(rule, words[i], n) != 0)
-			continue;
-		if (rule[n] == '\0')
-			return true;
-		return rule[n] == ':' && rule[n + 1] != '\0' &&
-			rule[n + 1 + strspn(rule + n + 1, "0123456789-*")] == '\0';
-	}
-	return check_cidr_text(rule) == 0;
-}
-
 static int
 check_tunnel(const struct agent_options *o, struct err *err)
 {
-	for (char **at = o->tunnel_allow; *at != NULL; at++) {
-		if (!is_allow_rule(*at))
-			return complain(o, "tunnel.allow", err,
-				"\"%.64s\": expected node, node:PORT, node:PORT-PORT, node:*, "
-				"pods, services or a network, with ! in front to deny",
-				*at);
-	}
+	struct err why = {0};
+	struct allow *allow;
+	size_t n = 0;
+
+	while (o->tunnel_allow[n] != NULL)
+		n++;
+	if (allow_new((const char *const *)o->tunnel_allow, n, &allow, &why) < 0)
+		return complain(o, "tunnel.allow", err, "%s", why.text);
+	allow_free(&allow);
 	for (char **at = o->tunnel_reach; *at != NULL; at++) {
 		if (check_cidr_text(*at) < 0)
 			return complain(o, "tunnel.reach", err,

@@ -65,7 +65,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(ENUM, tunnel_carrier, "tunnel.carrier", "tls", "websocket passes proxies that know only those", \
 		.words = "tls|websocket") \
 	X(LIST, tunnel_allow, "tunnel.allow", "node,pods,services", \
-		"what the cloud may reach: node, node:PORTS, pods, services, CIDR; ! in front denies") \
+		"what the cloud may reach: node, node:PORTS, pods, services; ! in front denies") \
 	X(LIST, tunnel_reach, "tunnel.reach", "", "networks behind this node that the cloud may ask for") \
 	X(ADDRESS, admin_listen, "admin.listen", "127.0.0.1:40002", "health, metrics and state over HTTP; \"\": off") \
 	X(STRING, admin_socket, "admin.socket", "/run/edgeway/agent.sock", "the same for edgewayctl; \"\": off") \

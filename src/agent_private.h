@@ -1,6 +1,6 @@
 /*
- * What the agent's three files share: agent.c (start and stop), agent_mesh.c (following the mesh
- * address), agent_admin.c (what is told outside). Loop 0 only.
+ * What the agent's files share: agent.c (start and stop), agent_mesh.c (following the mesh
+ * address), agent_admin.c (what is told outside), agent_tunnel.c (the cloud's way in). Loop 0 only.
  */
 #ifndef EDGEWAY_SRC_AGENT_PRIVATE_H
 #define EDGEWAY_SRC_AGENT_PRIVATE_H
@@ -23,6 +23,7 @@ struct agent {
 	struct lb *lb;
 	struct iptables *ipt;
 	struct admin *admin;
+	struct agent_tunnel *tunnel; /* NULL: none is wanted */
 	struct snapshot *snapshot; /* the newest one */
 	struct canary *canary; /* NULL: nothing is captured */
 	struct timer *retry; /* until every step of the address has worked */
@@ -48,6 +49,18 @@ void agent_mesh_retry(void *agent);
 void agent_capture(void *agent);
 void agent_upstreams(void *agent); /* they are others now */
 void agent_capture_end(struct agent *a);
+
+/* agent_tunnel.c */
+int agent_tunnel_start(struct agent *a, struct err *err);
+/* The hub, or our certificate, is another now. */
+void agent_tunnel_hub(struct agent *a);
+void agent_tunnel_use(struct agent *a); /* a new snapshot */
+/* No new streams from now on; what is open may finish until drainTimeout. */
+void agent_tunnel_drain(struct agent *a);
+/* `ended` comes once nothing is left of it, perhaps at once. */
+void agent_tunnel_end(struct agent *a, loop_fn *ended);
+void agent_tunnel_metrics(const struct agent *a, struct metrics *m);
+void agent_tunnel_state(const struct agent *a, struct buf *out); /* JSON object */
 
 /* agent_admin.c */
 int agent_admin_start(struct agent *a, struct err *err);

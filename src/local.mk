@@ -11,10 +11,10 @@ bin_PROGRAMS += edgewayctl
 
 edgeway_agent_SOURCES = \
 	src/agent.c src/agent.h src/agent_private.h \
-	src/agent_admin.c src/agent_main.c src/agent_mesh.c \
+	src/agent_admin.c src/agent_main.c src/agent_mesh.c src/agent_tunnel.c \
 	src/canary.c src/canary.h src/limits.c src/limits.h src/lock.c src/lock.h src/restore.c src/restore.h \
 	src/rights.c src/rights.h src/workers.c src/workers.h
-edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a $(MODEL_LDADD) \
+edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) \
 	$(MNL_LIBS) $(NFTNL_LIBS) $(SQLITE_LIBS)
 
 edgeway_hub_SOURCES = src/hub_main.c src/limits.c src/limits.h src/lock.c src/lock.h
@@ -27,9 +27,9 @@ if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/options_test
 TESTS += tests/unit/options_test
 tests_unit_options_test_SOURCES = tests/unit/options_test.c
-tests_unit_options_test_LDADD = src/libsrc.a $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_options_test_LDADD = src/libsrc.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CMOCKA_LIBS)
 endif
 
 FUZZERS += tests/fuzz/config_fuzz
 tests_fuzz_config_fuzz_SOURCES = tests/fuzz/config_fuzz.c
-tests_fuzz_config_fuzz_LDADD = src/libsrc.a $(MODEL_LDADD)
+tests_fuzz_config_fuzz_LDADD = src/libsrc.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD)

@@ -7,7 +7,10 @@
 struct rule {
 	enum allow_kind kind;
 	bool deny;
+	bool network; /* of whatever kind, by its address */
 	uint16_t first, last; /* ports */
+	struct in6_addr prefix;
+	unsigned bits;
 };
 
 struct allow {
@@ -81,6 +84,36 @@ parse_ports(const char *p, struct rule *r)
 	return *p == '\0' && r->first <= r->last;
 }
 
+/* ADDRESS/BITS; the address may have bits beyond. */
+static bool
+parse_network(const char *text, struct rule *r)
+{
+	const char *slash = strchr(text, '/');
+	char host[INET6_ADDRSTRLEN] = "";
+	struct in_addr v4;
+	unsigned most, bits = 0;
+
+	if (slash == NULL || (size_t)(slash - text) >= sizeof host || slash[1] == '\0' ||
+		slash[1 + strspn(slash + 1, "0123456789")] != '\0' || strlen(slash + 1) > 3)
+		return false;
+	memcpy(host, text, (size_t)(slash - text));
+	if (inet_pton(AF_INET, host, &v4) == 1) {
+		memset(&r->prefix, 0, sizeof r->prefix);
+		r->prefix.s6_addr[10] = r->prefix.s6_addr[11] = 0xff;
+		memcpy(&r->prefix.s6_addr[12], &v4, sizeof v4);
+		most = 32;
+	} else if (inet_pton(AF_INET6, host, &r->prefix) == 1) {
+		most = 128;
+	} else {
+		return false;
+	}
+	for (slash++; *slash != '\0'; slash++)
+		bits = bits * 10 + (unsigned)(*slash - '0');
+	r->bits = bits + 128 - most;
+	r->network = true;
+	return bits <= most;
+}
+
 /* Adds one rule, or two for a bare "node". */
 static bool
 add_rule(struct allow *a, const char *text)
@@ -94,9 +127,14 @@ add_rule(struct allow *a, const char *text)
 	for (kind = 0; kind < ARRAY_LEN(kinds); kind++)
 		if (strlen(kinds[kind]) == len && memcmp(kinds[kind], text, len) == 0)
 			break;
-	if (kind == ARRAY_LEN(kinds))
+	if (kind < ARRAY_LEN(kinds))
+		r.kind = (enum allow_kind)kind;
+	else if (!parse_network(text, &r))
 		return false;
-	r.kind = (enum allow_kind)kind;
+	if (r.network) {
+		a->rules[a->n++] = r;
+		return true;
+	}
 	if (text[len] == ':') {
 		if (!parse_ports(text + len + 1, &r))
 			return false;
@@ -122,7 +160,7 @@ allow_new(const char *const *rules, size_t n, struct allow **out, struct err *er
 			allow_free(&a);
 			return err_set(err, EINVAL,
 				"\"%.80s\": want [!]node, pods or services, with :PORT, "
-				":FIRST-LAST or :*",
+				":FIRST-LAST or :*, or a network",
 				rules[i]);
 		}
 	*out = a;
@@ -149,15 +187,22 @@ to_v6(const struct addr *a, struct in6_addr *to)
 }
 
 static bool
+within(const struct in6_addr *a, const struct in6_addr *prefix, unsigned bits)
+{
+	unsigned whole = bits / 8, rest = bits % 8;
+
+	if (memcmp(a, prefix, whole) != 0)
+		return false;
+	return rest == 0 || ((a->s6_addr[whole] ^ prefix->s6_addr[whole]) >> (8 - rest)) == 0;
+}
+
+static bool
 inside(const struct in6_addr *a, const struct range *range)
 {
 	struct in6_addr prefix;
-	unsigned whole = range->bits / 8, rest = range->bits % 8;
 
 	inet_pton(AF_INET6, range->prefix, &prefix);
-	if (memcmp(a, &prefix, whole) != 0)
-		return false;
-	return rest == 0 || ((a->s6_addr[whole] ^ prefix.s6_addr[whole]) >> (8 - rest)) == 0;
+	return within(a, &prefix, range->bits);
 }
 
 static const char *
@@ -186,7 +231,8 @@ allow_check(
 	for (size_t i = 0; i < a->n; i++) {
 		const struct rule *r = &a->rules[i];
 
-		if (r->kind != kind || port < r->first || port > r->last)
+		if (r->network ? !within(&v6, &r->prefix, r->bits)
+			       : r->kind != kind || port < r->first || port > r->last)
 			continue;
 		allowed = !r->deny;
 		if (r->deny)

@@ -4,6 +4,7 @@
  *	node               the node itself, ports 10250 and 10255
  *	node:10255-10260   these ports; node:22 one; node:* all
  *	pods, services     pods of this node, known services; ports may follow as for node (none: all)
+ *	192.168.1.0/24     what of the node, its pods and services has an address in this network; all ports
  *	!node:10250        deny; denials count before everything else, wherever they stand
  *
  * Whatever the rules say, some addresses are never dialled: link-local ones, those at which clouds serve their metadata,

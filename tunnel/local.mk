@@ -2,13 +2,16 @@ noinst_LIBRARIES += tunnel/libtunnel.a
 tunnel_libtunnel_a_SOURCES = \
 	tunnel/allow.c tunnel/allow.h \
 	tunnel/chain.c tunnel/chain.h \
+	tunnel/link.c tunnel/link.h \
 	tunnel/relay.c tunnel/relay.h \
+	tunnel/serve.c tunnel/serve.h \
 	tunnel/session.c tunnel/session.h tunnel/session_frames.c tunnel/session_private.h \
 	tunnel/session_stream.c \
+	tunnel/target.c tunnel/target.h \
 	tunnel/tunnel.h \
 	tunnel/wire.c tunnel/wire.h tunnel/wire_socket.c
 
-TUNNEL_LDADD = tunnel/libtunnel.a $(BASE_LDADD) $(NGHTTP2_LIBS)
+TUNNEL_LDADD = tunnel/libtunnel.a $(MODEL_LDADD) $(NGHTTP2_LIBS)
 
 FUZZERS += tests/fuzz/tunnel_fuzz
 tests_fuzz_tunnel_fuzz_SOURCES = tests/fuzz/tunnel_fuzz.c

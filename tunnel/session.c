@@ -17,6 +17,8 @@ enum {
 	TURN_BYTES = 256 * 1024, /* of reading, and of writing, before others have their turn */
 };
 
+const uint8_t session_parting[8] = "parting";
+
 void
 session_kick(struct session *s)
 {
@@ -208,6 +210,14 @@ leave(struct session *s)
 		release(s);
 }
 
+/* Both ends have said all, and the owner knows it: nothing is lost with the session. */
+static bool
+is_whole(const struct stream *st)
+{
+	return st->id == 0 && st->far_ended && st->ended && st->out.len == 0 && st->notes == 0 &&
+		st->code == STREAM_DONE;
+}
+
 /* The streams' owners are told; those without one go. */
 static void
 lose_streams(struct session *s)
@@ -216,6 +226,7 @@ lose_streams(struct session *s)
 
 	while ((st = TAILQ_FIRST(&s->streams)) != NULL) {
 		const struct stream_events *events = st->events;
+		bool whole = is_whole(st);
 
 		if (events == NULL) {
 			stream_destroy(st);
@@ -229,6 +240,8 @@ lose_streams(struct session *s)
 		st->notes = 0;
 		st->session = NULL;
 		st->id = 0;
+		if (whole)
+			continue;
 		st->code = STREAM_LOST;
 		events->reset(st->arg, STREAM_LOST);
 	}
@@ -265,13 +278,29 @@ drained(const struct session *s)
 		(s->draining || (s->peer_draining && s->peer_code == NGHTTP2_NO_ERROR));
 }
 
+/* A socket that is closed with something unread takes with it what the peer is still to get. So the client hangs up, once a
+ * ping has been answered: all that it sent has arrived then. The server waits for that, dead_ms at most. */
+static bool
+parted(struct session *s)
+{
+	if (s->parting_ms == 0) {
+		s->parting_ms = MAX(loop_now_ms(s->loop), (uint64_t)1);
+		if (!s->server)
+			nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_parting);
+		session_kick(s);
+	}
+	if (s->server)
+		return loop_now_ms(s->loop) - s->parting_ms >= s->limits.dead_ms;
+	return s->parted;
+}
+
 /* Is this the end? */
 static void
 conclude(struct session *s, int rc)
 {
 	bool idle = buf_len(&s->out) == 0 && !nghttp2_session_want_write(s->ng);
 
-	if (drained(s) && (idle || rc == -ECONNRESET)) { /* the peer may be the first to hang up */
+	if (drained(s) && (rc == -ECONNRESET || (parted(s) && idle))) {
 		s->why[0] = '\0';
 		end(s, 0);
 	} else if (rc < 0) {
@@ -346,6 +375,8 @@ on_life(void *arg)
 		s->stats.pings++;
 		session_kick(s);
 	}
+	if (s->parting_ms != 0)
+		session_kick(s);
 	next = s->ping_ms != 0 ? s->limits.dead_ms : s->limits.ping_ms;
 	timer_start(s->life, next > silent ? next - silent : 1, 0);
 }

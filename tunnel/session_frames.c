@@ -100,7 +100,13 @@ on_head(struct session *s, struct stream *st)
 static void
 on_ping(struct session *s, const nghttp2_frame *frame)
 {
-	if (!(frame->hd.flags & NGHTTP2_FLAG_ACK) || s->ping_ms == 0)
+	if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
+		return;
+	if (memcmp(frame->ping.opaque_data, session_parting, sizeof session_parting) == 0) {
+		s->parted = true;
+		return;
+	}
+	if (s->ping_ms == 0)
 		return;
 	s->stats.rtt_ms = (unsigned)(loop_now_ms(s->loop) - s->ping_ms);
 	s->ping_ms = 0;

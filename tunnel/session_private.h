@@ -74,6 +74,8 @@ struct session {
 	struct stream_ring streams, noted;
 	struct buf out; /* frames for the wire; no memory while empty */
 	bool out_waits;
+	uint64_t parting_ms; /* when all was carried that is to be; 0: not yet */
+	bool parted; /* client: the ping that it sent then was answered */
 	uint64_t heard_ms, ping_ms; /* ping_ms: when the one that is out was sent, 0: none */
 	bool draining, peer_draining, peer_draining_told, ended;
 	unsigned busy; /* callbacks on the stack */
@@ -85,6 +87,8 @@ struct session {
 	struct session_stats stats;
 };
 
+/* Payload of a client's last ping. */
+extern const uint8_t session_parting[8];
 /* Something waits to be sent or told. */
 void session_kick(struct session *s);
 void stream_note(struct stream *st, enum note note);

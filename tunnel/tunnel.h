@@ -8,7 +8,9 @@
 #define EDGEWAY_TUNNEL_TUNNEL_H
 
 #include "tunnel/allow.h"
+#include "tunnel/link.h"
 #include "tunnel/relay.h"
+#include "tunnel/serve.h"
 #include "tunnel/session.h"
 #include "tunnel/wire.h"
 

@@ -1,6 +1,6 @@
 """A server that says who it is. --http PORT: any GET is answered with its name; POST gives the body back; /headers the
 request's head, /slow answers after a second, /hang after a minute. --delay MS: each answer waits. --backlog N: connections that
-wait to be accepted. /health is 503 while the file of --ill-if is there.
+wait to be accepted. --bind ADDRESS: all by default. /health is 503 while the file of --ill-if is there.
 --tcp PORT: sends its name and a line end, then echoes. --udp PORT: answers each datagram with its name, a line end and the
 datagram, cut to what fits."""
 import argparse
@@ -80,10 +80,11 @@ parser.add_argument("--delay", type=float, default=0)
 parser.add_argument("--udp", type=int, action="append", default=[])
 parser.add_argument("--ill-if")
 parser.add_argument("--backlog", type=int, default=256)
+parser.add_argument("--bind", default="0.0.0.0")
 options = parser.parse_args()
 for kind, ports in ((Web, options.http), (Echo, options.tcp)):
     for port in ports:
-        threading.Thread(target=Server(("0.0.0.0", port), kind).serve_forever).start()
+        threading.Thread(target=Server((options.bind, port), kind).serve_forever).start()
 for port in options.udp:
-    threading.Thread(target=DatagramServer(("0.0.0.0", port), Datagrams).serve_forever).start()
+    threading.Thread(target=DatagramServer((options.bind, port), Datagrams).serve_forever).start()
 print("serving", flush=True)

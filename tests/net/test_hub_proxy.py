@@ -6,7 +6,7 @@ import signal
 
 import pytest
 
-from lab import Agent, HUB_ADDRESS, HUB_PORT, Hub, Lab, Machine, Node, service, wait_for
+from lab import Agent, HERE, HUB_ADDRESS, HUB_PORT, PYTHON, Hub, Lab, Machine, Node, service, wait_for
 
 PROXY, STRANGER = "192.0.2.8", "192.0.2.3"
 USER, PASSWORD, ESCAPED = "edge", "s3cretx9", "s3cret%789"
@@ -80,7 +80,8 @@ def test_joins_syncs_and_renews(lab, node):
     assert meta(agent)["proxy"] == PROXY and meta(agent)["address"] == f"{PROXY}:3128"
     nodes = json.loads(hub.ask("/nodes")[1])["nodes"]
     assert [n["address"].rsplit(":", 1)[0] for n in nodes] == [PROXY]
-    assert proxy.connects() == 2  # to join, to stay
+    wait_for("the tunnel", lambda: agent.state()["tunnel"]["state"] == "open")
+    assert proxy.connects() == 3  # to join, to stay, the tunnel
     wait_for("renewed", lambda: meta(agent)["certificate_renewals"] >= 1, 90)
     assert proxy.connects() >= 3
     # large and many messages pass in both directions
@@ -92,6 +93,24 @@ def test_joins_syncs_and_renews(lab, node):
     told += node.run(*agent.argv("--hub.proxy", URL, "--check"), check=False).stdout
     for secret in (PASSWORD, ESCAPED, "ZWRnZT"):  # base64 of "edge:..." begins so
         assert secret not in told
+    assert agent.stop() == 0
+
+
+def test_the_tunnel_goes_through_it(lab, node):
+    """A node that only a proxy lets out is reached from the cloud, and again after the proxy was away."""
+    hub, proxy = Hub(lab, "--tls.names", NAME, "--ingress.http", "127.0.0.1:10080"), Proxy(lab)
+    kubelet = node.start("kubelet", PYTHON, os.path.join(HERE, "backend.py"), "--name", "kubelet", "--http", "10250")
+    wait_for("the kubelet", lambda: "serving" in kubelet.log())
+    agent = start(node, hub)
+
+    def get():
+        return hub.machine.get("http://edge-1:10250/", "-x", "http://127.0.0.1:10080")
+    wait_for("an answer", lambda: get() == (200, "kubelet\n"), 60)
+    proxy.process.kill()
+    wait_for("the tunnel is gone", lambda: "503" in str(get()))
+    wait_for("the agent says why", lambda: "Connection refused" in agent.state()["tunnel"]["error"], 30)
+    proxy.start()
+    wait_for("an answer again", lambda: get() == (200, "kubelet\n"), 60)
     assert agent.stop() == 0
 
 

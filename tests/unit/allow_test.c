@@ -52,6 +52,13 @@ static const struct {
 	{{"node:*"}, ALLOW_NODE, "[::]:80", false},
 	{{"node:*"}, ALLOW_NODE, "[ff02::1]:80", false},
 	{{"node:*"}, ALLOW_NODE, "unix:/run/x", false},
+	{{"10.1.0.0/16"}, ALLOW_PODS, "10.1.255.255:80", true},
+	{{"10.1.0.0/16"}, ALLOW_NODE, "10.2.0.0:80", false},
+	{{"10.1.0.0/17"}, ALLOW_PODS, "10.1.128.0:80", false},
+	{{"pods", "!10.1.0.0/16"}, ALLOW_PODS, "10.1.0.1:80", false},
+	{{"!2001:db8::/33", "node:*"}, ALLOW_NODE, "[2001:db8::1]:80", false},
+	{{"!2001:db8::/33", "node:*"}, ALLOW_NODE, "[2001:db8:8000::1]:80", true},
+	{{"0.0.0.0/0"}, ALLOW_PODS, "169.254.169.254:80", false},
 };
 
 static void

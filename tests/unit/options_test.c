@@ -205,7 +205,7 @@ agent_names_key_and_remedy(void **state)
 	agent("hub: {proxy: 'http://x.svc.cluster.local:1'}",
 		":1: hub.proxy: its name lies in the ");
 	takes(false, "hub: {proxy: 'http://u:p%40@x:3128'}");
-	agent("tunnel: {allow: [everything]}", ":1: tunnel.allow: \"everything\": expected node, ");
+	agent("tunnel: {allow: [everything]}", ":1: tunnel.allow: \"everything\": want [!]node, ");
 	agent("tunnel: {allow: ['node:']}", ":1: tunnel.allow: ");
 	agent("tunnel: {reach: [10.0.0.0/33]}", ":1: tunnel.reach: ");
 	agent("admin: {socket: x.sock}", ":1: admin.socket: expected a full path");

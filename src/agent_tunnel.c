@@ -1,0 +1,237 @@
+#include <string.h>
+
+#include "base/log.h"
+#include "base/netwatch.h"
+#include "model/mesh.h"
+#include "src/agent_private.h"
+#include "tunnel/tunnel.h"
+
+enum { KICK_MS = 500 }; /* a machine whose links come and go does not ask more often */
+enum step { SERVING, DRAINING, DRAINED, CUT };
+
+struct agent_tunnel {
+	struct agent *agent;
+	struct serve *serve;
+	struct link *link;
+	struct netwatch *watch;
+	struct timer *timer; /* of the steps of the end */
+	enum step step;
+	uint64_t kicked_ms;
+	loop_fn *ended; /* NULL: nobody waits for the end yet */
+};
+
+static void
+on_up(void *arg)
+{
+	struct agent_tunnel *t = arg;
+
+	if (!t->agent->stopping)
+		meta_kick(t->agent->meta);
+}
+
+static void
+on_network(void *arg)
+{
+	struct agent_tunnel *t = arg;
+	uint64_t now = loop_now_ms(t->agent->loop);
+
+	if (t->link == NULL)
+		return;
+	serve_forget_addresses(t->serve);
+	if (link_open(t->link) || now - t->kicked_ms < KICK_MS)
+		return;
+	t->kicked_ms = now;
+	link_kick(t->link);
+	on_up(t);
+}
+
+static int
+start_serve(struct agent_tunnel *t, struct err *err)
+{
+	const struct agent_options *o = t->agent->options;
+	const char **bridges;
+	struct serve_config config = {
+		.loop = t->agent->loop,
+		.node = o->node,
+		.allow = (const char *const *)o->tunnel_allow,
+		.mark = MESH_MARK,
+	};
+	size_t n = 0;
+	int rc;
+
+	while (o->mesh_interfaces[n] != NULL)
+		n++;
+	bridges = xcalloc(n + 2, sizeof *bridges);
+	bridges[0] = o->mesh_interface;
+	for (size_t i = 0; i < n; i++)
+		bridges[i + 1] = o->mesh_interfaces[i];
+	config.bridges = bridges;
+	rc = serve_new(&config, &t->serve, err);
+	free(bridges);
+	return rc;
+}
+
+static void
+warn_of_missing(const struct agent_options *o)
+{
+	if (o->tunnel_carrier == CARRIER_WEBSOCKET)
+		log_warn("tunnel",
+			"tunnel.carrier websocket is not there yet: the tunnel goes over TLS of "
+			"its own, on "
+			"the same port of the hub");
+	if (o->tunnel_reach[0] != NULL)
+		log_warn("tunnel",
+			"tunnel.reach is not there yet: the cloud reaches this node, its pods and "
+			"services");
+}
+
+static void on_step(void *arg);
+
+int
+agent_tunnel_start(struct agent *a, struct err *err)
+{
+	const struct agent_options *o = a->options;
+	struct link_config config = {
+		.loop = a->loop,
+		.heartbeat_ms = o->hub_heartbeat,
+		.mark = MESH_MARK,
+		.opened = serve_opened,
+		.up = on_up,
+	};
+	struct agent_tunnel *t;
+	struct err why = {0};
+
+	if (!o->tunnel_enabled || o->hub_protocol == PROTOCOL_CLOUDHUB)
+		return 0;
+	warn_of_missing(o);
+	t = xcalloc(1, sizeof *t);
+	t->agent = a;
+	a->tunnel = t;
+	t->timer = timer_new(a->loop, on_step, t);
+	if (start_serve(t, err) < 0)
+		return err_wrap(err, err->code, "tunnel.allow");
+	serve_use(t->serve, a->snapshot);
+	config.arg = t->serve;
+	config.up_arg = t;
+	t->link = link_new(&config);
+	if (netwatch_start(&t->watch, a->loop, on_network, t, &why) < 0)
+		log_warn("tunnel", "a tunnel that was lost may come back later than it could: %s",
+			why.text);
+	return 0;
+}
+
+void
+agent_tunnel_hub(struct agent *a)
+{
+	struct meta_hub hub;
+	struct link_hub to;
+
+	if (a->tunnel == NULL || a->stopping || !meta_hub(a->meta, &hub))
+		return;
+	to = (struct link_hub){hub.addr, hub.host, hub.tls, hub.certificate, hub.proxy, hub.target};
+	link_use(a->tunnel->link, &to);
+}
+
+void
+agent_tunnel_use(struct agent *a)
+{
+	if (a->tunnel != NULL && a->tunnel->serve != NULL)
+		serve_use(a->tunnel->serve, a->snapshot);
+}
+
+/* --- the end: streams finish, or are cut at drainTimeout and then told of --------------------------------- */
+
+static void
+cut(struct agent_tunnel *t)
+{
+	unsigned n = link_streams(t->link);
+
+	if (n > 0)
+		log_warn("tunnel", "streams are cut: drainTimeout is over streams=%u", n);
+	t->step = CUT;
+	link_free(&t->link);
+	timer_start(t->timer, 0, 0); /* after those that were cut have told of it */
+}
+
+static void
+finish(struct agent_tunnel *t)
+{
+	struct agent *a = t->agent;
+	loop_fn *ended = t->ended;
+
+	if (t->watch != NULL)
+		netwatch_stop(&t->watch);
+	serve_free(&t->serve);
+	timer_free(&t->timer);
+	free(take_ptr(&a->tunnel));
+	ended(a);
+}
+
+static void
+on_step(void *arg)
+{
+	struct agent_tunnel *t = arg;
+
+	if (t->step == DRAINING || t->step == DRAINED)
+		cut(t);
+	else if (t->step == CUT && t->ended != NULL)
+		finish(t);
+}
+
+static void
+on_drained(void *arg)
+{
+	struct agent_tunnel *t = arg;
+
+	t->step = DRAINED;
+	timer_start(t->timer, 0, 0);
+}
+
+void
+agent_tunnel_drain(struct agent *a)
+{
+	struct agent_tunnel *t = a->tunnel;
+
+	if (t == NULL)
+		return;
+	t->step = DRAINING;
+	timer_start(t->timer, a->options->drain_timeout, 0);
+	link_drain(t->link, on_drained, t);
+}
+
+void
+agent_tunnel_end(struct agent *a, loop_fn *ended)
+{
+	if (a->tunnel == NULL) {
+		ended(a);
+		return;
+	}
+	a->tunnel->ended = ended;
+	if (a->tunnel->step == CUT && !timer_active(a->tunnel->timer))
+		timer_start(a->tunnel->timer, 0, 0);
+}
+
+/* --- telling ------------------------------------------------------------------------------------------- */
+
+void
+agent_tunnel_metrics(const struct agent *a, struct metrics *m)
+{
+	if (a->tunnel == NULL || a->tunnel->link == NULL)
+		return;
+	link_metrics(a->tunnel->link, m);
+	serve_metrics(a->tunnel->serve, m);
+}
+
+void
+agent_tunnel_state(const struct agent *a, struct buf *out)
+{
+	if (a->tunnel == NULL || a->tunnel->link == NULL) {
+		buf_printf(out, "{\"enabled\":false}");
+		return;
+	}
+	buf_adds(out, "{\"enabled\":true,");
+	link_state(a->tunnel->link, out);
+	buf_adds(out, ",");
+	serve_state(a->tunnel->serve, out);
+	buf_adds(out, "}");
+}

@@ -1,0 +1,109 @@
+"""The tunnel of a node: it opens by itself, tells when an end is gone, and comes back; each test ends where it began."""
+import json
+import signal
+
+import pytest
+
+import tunnelkit
+from lab import Agent, Node, wait_for
+from tunnelkit import tunnels
+
+as_before = tunnelkit.as_before
+
+
+@pytest.fixture(scope="module")
+def site(lab):
+    made = tunnelkit.Site(lab)
+    yield made
+    made.logs()
+
+
+def test_shown(site):
+    """Both ends tell of it: state, edgewayctl, metrics, logs."""
+    hub, agent = site.hub, site.agents[0]
+    shown = hub.machine.run(hub.lab.program("edgewayctl"), "--socket", hub.socket, "tunnels").stdout
+    assert "edge-1" in shown and "edge-2" in shown and "192.0.2.11" in shown
+    assert hub.metrics()["edgeway_tunnel_nodes"] == 2
+    state = agent.state()["tunnel"]
+    assert state["state"] == "open" and state["hub"] == "192.0.2.1:10000" and state["error"] == ""
+    assert "tunnel: tunnel open hub=192.0.2.1" in agent.process.log()
+    assert "tunnel open node=edge-1 peer=192.0.2.11" in hub.process.log()
+    status = agent.node.run(hub.lab.program("edgewayctl"), "--socket", agent.socket, "status").stdout
+    assert "tunnel:" in status and "state: open" in status
+
+
+def test_frozen_agent(site):
+    """SIGSTOP: its kernel still acknowledges, but within 10 s the hub knows; thawed, it comes back."""
+    agent = site.agents[0]
+    agent.process.popen.send_signal(signal.SIGSTOP)
+    try:
+        wait_for("the hub knows", lambda: "edge-1" not in tunnels(site.hub), 60)
+    finally:
+        agent.process.popen.send_signal(signal.SIGCONT)
+    assert site.hub.metrics()["edgeway_tunnel_dead_total"] >= 1
+    assert "nothing was heard for 9000 ms" in site.hub.process.log()
+    assert "edge-2" in tunnels(site.hub)
+    site.wait_open("edge-1")
+
+
+@pytest.mark.parametrize("seconds", [5, 30])
+def test_cut_link(site, seconds):
+    """A cable that is pulled out: a short cut leaves the tunnel as it is, after a long one there is another."""
+    node, agent = site.nodes[0], site.agents[0]
+    since = tunnels(site.hub)["edge-1"]["epoch"]
+    node.run("ip", "link", "set", "eth0", "down")
+    try:
+        node.run("sleep", seconds, seconds=seconds + 20)
+        if seconds > 10:
+            assert "edge-1" not in tunnels(site.hub)
+    finally:
+        node.run("ip", "link", "set", "eth0", "up")
+    site.wait_open("edge-1")
+    wait_for("the agent knows", lambda: agent.state()["tunnel"]["state"] == "open")
+    if seconds < 9:
+        assert tunnels(site.hub)["edge-1"]["epoch"] == since
+
+
+def test_hub_killed(site):
+    """Every node is back once there is a hub again."""
+    site.hub.process.kill()
+    wait_for("the nodes know", lambda: all(a.state()["tunnel"]["state"] != "open" for a in site.agents))
+    assert "lost the tunnel" in site.agents[0].process.log()
+    site.hub.start()
+    site.wait_open()
+
+
+def test_agent_restarted(site):
+    site.agents[0].stop()
+    assert "edge-1" not in tunnels(site.hub)
+    site.agents[0].start()
+    site.wait_open("edge-1")
+
+
+def test_killed_agent_comes_again(site):
+    """The newer tunnel of a node takes the place of one that nobody has closed."""
+    site.agents[0].process.kill()
+    site.agents[0].start()
+    site.wait_open("edge-1")
+    assert len(json.loads(site.hub.ask("/tunnels")[1])["tunnels"]) == 2
+
+
+def test_revoked(lab, site):
+    """A node that is revoked loses its tunnel at once, and gets none with the certificate it has."""
+    agent = Agent(Node(lab, "edge-3", "192.0.2.13"), site.hub)
+    site.wait_open("edge-3")
+    hub = site.hub
+    hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "node", "revoke", "edge-3")
+    assert "edge-3" not in tunnels(hub)
+    assert "tunnel cut node=edge-3" in hub.process.log()
+    wait_for("it is turned away", lambda: "tunnel refused node=edge-3" in hub.process.log())
+    assert "the certificate was revoked" in hub.process.log()
+    assert agent.stop() == 0
+
+
+def test_switched_off(lab, site):
+    """tunnel.enabled: false means no connection of its own."""
+    agent = Agent(Node(lab, "edge-4", "192.0.2.14"), site.hub, "--tunnel.enabled", "false")
+    wait_for("metadata", lambda: agent.state()["meta"]["synced"])
+    assert agent.state()["tunnel"] == {"enabled": False} and "edge-4" not in tunnels(site.hub)
+    assert agent.stop() == 0

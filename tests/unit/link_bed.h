@@ -1,0 +1,82 @@
+/*
+ * A hub's port (listen, peek, tunnels) and nodes (link, serve) with certificates of one CA, over real TLS on loopback, and
+ * an echo server as the target; all on one loop. Nothing is left when link_bed_close returns: descriptors are counted.
+ */
+#ifndef EDGEWAY_TESTS_UNIT_LINK_BED_H
+#define EDGEWAY_TESTS_UNIT_LINK_BED_H
+
+#include "hub/listen.h"
+#include "hub/peek.h"
+#include "hub/tunnels.h"
+
+enum { BED_VISITORS = 128 };
+
+struct visitor { /* who asks at the hub for a stream */
+	struct bed *bed;
+	struct stream *st;
+	unsigned status, code;
+	char reason[256];
+	size_t got;
+	char text[64]; /* the beginning of what came */
+	bool eof, reset;
+};
+
+struct bed_node {
+	struct bed *bed;
+	struct link *link;
+	struct serve *serve;
+	struct ssl_ctx_st *tls;
+	uint64_t certificate;
+	char *name;
+	bool drained;
+};
+
+struct echo { /* one connection at the target */
+	struct echo *next;
+	struct bed *bed;
+	struct watch *watch;
+	int fd;
+};
+
+struct bed {
+	struct loop *loop;
+	char *ca, *ca_key;
+	struct ssl_ctx_st *tls;
+	struct listen *listen;
+	struct peek *peek;
+	struct tunnels *tunnels;
+	struct addr addr; /* of the hub */
+	int target; /* listens */
+	struct watch *accept;
+	struct echo *echoes;
+	unsigned n_echoes;
+	uint16_t port; /* of the target */
+	const char *revoked; /* serial number that the hub refuses */
+	bool drained;
+	int descriptors;
+};
+
+void link_bed_open(struct bed *b);
+void link_bed_close(struct bed *b);
+void bed_hub_start(struct bed *b);
+void bed_hub_stop(struct bed *b);
+/* allow: one rule. Connected when it returns, unless the hub does not run. */
+void bed_node_start(struct bed *b, struct bed_node *n, const char *name, const char *allow);
+void bed_node_stop(struct bed_node *n);
+/* Another certificate for it, for so many seconds; its serial number when asked for. */
+void bed_node_certify(struct bed_node *n, unsigned life_s, char serial[PKI_SERIAL_TEXT]);
+/* Asks for a stream to the node; authority NULL: the target by the node's name. */
+int bed_ask(struct bed *b, struct visitor *v, const char *node, const char *authority);
+void bed_say(struct visitor *v, const char *text);
+double bed_metric(struct bed *b, const struct bed_node *n, const char *name);
+
+#define bed_until(b, condition)                                                                    \
+	do {                                                                                       \
+		uint64_t bed_end = mono_ms() + 60000;                                              \
+		while (!(condition)) {                                                             \
+			assert_true(mono_ms() < bed_end);                                          \
+			loop_turn((b)->loop);                                                      \
+		}                                                                                  \
+	} while (0)
+
+#endif

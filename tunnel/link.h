@@ -1,0 +1,74 @@
+/*
+ * The agent's end of the tunnel: dials the hub, keeps one connection open for new streams, and hands those to `opened`.
+ *
+ *   WAITING ─timer, link_kick─► CONNECTING ─► SHAKING HANDS ─► OPEN
+ *      ▲                              │             │            │
+ *      └── 100 ms doubling, full jitter: at most 1.5 s while nobody answers, 30 s when the hub does and cuts
+ *
+ * Where the hub is says the metadata connection, which looks for it (link_use). A new certificate means a
+ * new connection: it takes the new streams, the old one ends with its last. A hub that is not heard for two heartbeats and
+ * 1 s is dead. Everything on the loop's thread.
+ *
+ *	link = link_new(&(struct link_config){.loop = loop, .heartbeat_ms = 4000, .opened = serve_opened, .arg = serve});
+ *	link_use(link, &(struct link_hub){addr, "hub.example", tls, 1});
+ */
+#ifndef EDGEWAY_TUNNEL_LINK_H
+#define EDGEWAY_TUNNEL_LINK_H
+
+#include "base/metric.h"
+#include "base/proxy.h"
+#include "base/sock.h"
+#include "tunnel/session.h"
+
+struct link;
+struct ssl_ctx_st;
+
+enum {
+	LINK_CONNECT_MS = 3000, /* SYNs at 0 and 1 s; then it is tried anew */
+	LINK_PROXY_MS = 10 * 1000, /* until a proxy has reached the hub */
+	LINK_FIRST_MS = 100,
+	LINK_UNANSWERED_MS = 1500,
+	LINK_MOST_MS = 30 * 1000,
+	LINK_GOOD_MS = 10 * 1000, /* a connection that lasted so long starts the back-off anew */
+	LINK_MEMORY = 16 << 20,
+};
+
+struct link_config {
+	struct loop *loop;
+	uint64_t heartbeat_ms;
+	uint32_t mark; /* SO_MARK */
+	size_t memory_limit; /* of the windows beyond their base; 0: LINK_MEMORY */
+	/* As `opened` of session_events. */
+	unsigned (*opened)(void *arg, struct stream *st, const struct stream_request *request,
+		const char **reason);
+	void *arg;
+	loop_fn *up; /* a tunnel has opened: the hub is there; may be NULL */
+	void *up_arg;
+};
+
+struct link_hub {
+	struct addr addr;
+	const char *host; /* name or address that its certificate bears */
+	struct ssl_ctx_st *tls; /* client context; a reference is taken */
+	uint64_t certificate; /* another number for each certificate of ours */
+	const struct proxy
+		*proxy; /* addr is its own; NULL: none; borrowed until link_drain or link_free */
+	const char *target; /* host:port that it is asked for */
+};
+
+struct link *link_new(const struct link_config *config);
+/* Resets what is open. */
+void link_free(struct link **l);
+void link_use(struct link *l, const struct link_hub *hub);
+/* The network may work again: do not wait. */
+void link_kick(struct link *l);
+/* No new streams, no new connections; `done` once the last has ended, not from within this call. */
+void link_drain(struct link *l, loop_fn *done, void *arg);
+
+bool link_open(const struct link *l);
+unsigned link_streams(const struct link *l);
+void link_metrics(const struct link *l, struct metrics *m);
+/* Members of an object, without its braces. */
+void link_state(const struct link *l, struct buf *out);
+
+#endif

@@ -1,0 +1,484 @@
+#include "tunnel/serve.h"
+
+#include <errno.h>
+#include <fnmatch.h>
+#include <ifaddrs.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "tunnel/relay.h"
+#include "tunnel/target.h"
+
+enum {
+	GROUND_MS = 5000, /* addresses are looked at again at least so often */
+	TEXT_MAX = 200, /* of a caller's name in the log */
+};
+
+enum result {
+	RESULT_OK,
+	RESULT_BAD, /* 400 */
+	RESULT_DENIED, /* 403 */
+	RESULT_UNKNOWN, /* 404 */
+	RESULT_REFUSED, /* 502 */
+	RESULT_LATE, /* 504 */
+	RESULT_CANCELLED, /* by who asked, before there was an answer */
+	RESULTS,
+};
+
+static const char *const result_names[RESULTS] = {
+	"ok", "bad_request", "denied", "unknown", "refused", "timeout", "cancelled"};
+
+/* One stream, from its opening until both sides have let go. */
+struct visit {
+	LIST_ENTRY(visit) link;
+	struct serve *of;
+	struct stream *stream; /* until it is joined */
+	struct relay *relay;
+	struct watch *watch;
+	struct timer *timer;
+	int fd;
+	struct target target;
+	size_t at; /* of its addresses */
+	int error; /* of the last dial */
+	uint64_t since_ms;
+	char authority[300], caller[TEXT_MAX];
+};
+
+struct serve {
+	struct loop *loop;
+	char *node;
+	char **bridges;
+	struct allow *allow;
+	struct snapshot *snapshot;
+	uint32_t mark;
+	struct ground ground;
+	uint64_t ground_ms; /* when it was looked at; 0: not yet */
+	LIST_HEAD(, visit) visits;
+	unsigned n_dialling, n_joined;
+	uint64_t results[RESULTS], to_node, from_node;
+};
+
+static const char *const kind_names[] = {"node", "pod", "service"};
+
+/* --- the ground --------------------------------------------------------------------------------------- */
+
+static bool
+is_bridge(const struct serve *s, const char *name)
+{
+	for (char **at = s->bridges; *at != NULL; at++)
+		if (fnmatch(*at, name, 0) == 0)
+			return true;
+	return false;
+}
+
+static unsigned
+count_bits(const struct sockaddr *mask)
+{
+	const uint8_t *at;
+	unsigned n = 0, bytes;
+
+	if (mask == NULL)
+		return 128;
+	bytes = mask->sa_family == AF_INET ? 4 : 16;
+	at = mask->sa_family == AF_INET
+		? (const uint8_t *)&((const struct sockaddr_in *)(const void *)mask)->sin_addr
+		: (const uint8_t *)&((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr;
+	for (unsigned i = 0; i < bytes * 8 && (at[i / 8] >> (7 - i % 8) & 1); i++)
+		n++;
+	return n;
+}
+
+static void
+add_net(struct serve *s, const struct ifaddrs *i)
+{
+	struct ground_net *net = &s->ground.nets[s->ground.n_nets];
+	int family = i->ifa_addr != NULL ? i->ifa_addr->sa_family : AF_UNSPEC;
+
+	if ((family != AF_INET && family != AF_INET6) || s->ground.n_nets == GROUND_MAX)
+		return;
+	memset(net, 0, sizeof *net);
+	net->addr.len = family == AF_INET ? sizeof net->addr.in : sizeof net->addr.in6;
+	memcpy(&net->addr.sa, i->ifa_addr, net->addr.len);
+	net->bits = MIN(count_bits(i->ifa_netmask), family == AF_INET ? 32u : 128u);
+	net->bridge = is_bridge(s, i->ifa_name);
+	s->ground.n_nets++;
+}
+
+static const struct ground *
+look_around(struct serve *s)
+{
+	uint64_t now = loop_now_ms(s->loop);
+	struct ifaddrs *all, *at;
+
+	s->ground.snapshot = s->snapshot;
+	if (s->ground_ms != 0 && now - s->ground_ms < GROUND_MS)
+		return &s->ground;
+	if (getifaddrs(&all) < 0) {
+		log_limited(LOG_LEVEL_ERROR, 6, "tunnel",
+			"cannot read this machine's addresses; going by those of before: %s",
+			strerror(errno));
+		return &s->ground;
+	}
+	s->ground.n_nets = 0;
+	for (at = all; at != NULL; at = at->ifa_next)
+		add_net(s, at);
+	freeifaddrs(all);
+	s->ground_ms = MAX(now, (uint64_t)1);
+	return &s->ground;
+}
+
+void
+serve_forget_addresses(struct serve *s)
+{
+	s->ground_ms = 0;
+}
+
+/* --- a visit's end ------------------------------------------------------------------------------------ */
+
+static enum result
+result_of(unsigned status)
+{
+	switch (status) {
+	case 200:
+		return RESULT_OK;
+	case 400:
+		return RESULT_BAD;
+	case 403:
+		return RESULT_DENIED;
+	case 404:
+		return RESULT_UNKNOWN;
+	case 504:
+		return RESULT_LATE;
+	case 0:
+		return RESULT_CANCELLED;
+	default:
+		return RESULT_REFUSED;
+	}
+}
+
+/* The audit: a line for each stream, whatever became of it. */
+static void
+tell(const struct visit *v, const struct relay_report *report)
+{
+	char to[ADDR_TEXT_MAX] = "-";
+	bool found = v->target.n_addrs > 0;
+
+	if (found)
+		addr_text(&v->target.addrs[MIN(v->at, v->target.n_addrs - 1)], to);
+	log_info("tunnel",
+		"stream ended caller=\"%s\" target=\"%s\" kind=%s to=%s status=%u to_node=%llu "
+		"from_node=%llu ms=%llu end=\"%s\"",
+		v->caller, v->authority, found ? kind_names[v->target.kind] : "-", to,
+		report->status, (unsigned long long)report->to_socket,
+		(unsigned long long)report->to_stream,
+		(unsigned long long)(loop_now_ms(v->of->loop) - v->since_ms), report->why);
+}
+
+static void
+close_dial(struct visit *v)
+{
+	if (v->watch != NULL)
+		watch_stop(&v->watch);
+	if (v->fd >= 0)
+		close(take_fd(&v->fd));
+}
+
+static void
+visit_free(struct visit *v)
+{
+	close_dial(v);
+	timer_free(&v->timer);
+	relay_free(&v->relay);
+	stream_close(&v->stream, STREAM_CANCELLED);
+	LIST_REMOVE(v, link);
+	free(v);
+}
+
+static void
+end_dial(struct visit *v, unsigned status, const char *why)
+{
+	struct relay_report report = {.status = status, .why = why};
+
+	v->of->n_dialling--;
+	v->of->results[result_of(status)]++;
+	tell(v, &report);
+	visit_free(v);
+}
+
+static void
+on_relay_ended(void *arg, const struct relay_report *report)
+{
+	struct visit *v = arg;
+	struct serve *s = v->of;
+
+	s->n_joined--;
+	s->to_node += report->to_socket;
+	s->from_node += report->to_stream;
+	tell(v, report);
+	visit_free(v);
+}
+
+/* --- dialling ------------------------------------------------------------------------------------------ */
+
+static void
+refuse(struct visit *v)
+{
+	char why[STREAM_REASON_MAX], to[ADDR_TEXT_MAX];
+	const struct addr *last = &v->target.addrs[MIN(v->at, v->target.n_addrs - 1)];
+	bool late = v->error == ETIMEDOUT;
+
+	snprintf(why, sizeof why, "%s: %s", addr_text(last, to),
+		late ? "no answer in time" : strerror(v->error));
+	stream_answer(v->stream, late ? 504 : 502, why);
+	end_dial(v, late ? 504 : 502, late ? "no answer in time" : strerror(v->error));
+}
+
+static void
+join(struct visit *v)
+{
+	struct relay_setup setup = {.loop = v->of->loop, .ended = on_relay_ended, .arg = v};
+
+	watch_stop(&v->watch);
+	timer_cancel(v->timer);
+	v->of->n_dialling--;
+	v->of->n_joined++;
+	v->of->results[RESULT_OK]++;
+	stream_answer(v->stream, 200, "");
+	setup.stream = take_ptr(&v->stream);
+	v->relay = relay_join(&setup, take_fd(&v->fd));
+}
+
+static void on_dialled(void *arg, int fd, unsigned events);
+
+/* The next address that can be dialled at all; none: the refusal. */
+static void
+dial(struct visit *v)
+{
+	for (; v->at < v->target.n_addrs; v->at++) {
+		int rc = sock_connect(&v->target.addrs[v->at], v->of->mark, &v->fd);
+
+		if (rc == 0) {
+			v->watch = watch_start(v->of->loop, v->fd, WATCH_WRITE, on_dialled, v);
+			return;
+		}
+		v->error = -rc;
+	}
+	refuse(v);
+}
+
+static void
+on_dialled(void *arg, int fd, unsigned events)
+{
+	struct visit *v = arg;
+	int error = sock_error(fd);
+
+	(void)events;
+	if (error == 0) {
+		join(v);
+		return;
+	}
+	v->error = error;
+	close_dial(v);
+	v->at++;
+	dial(v);
+}
+
+static void
+on_timer(void *arg)
+{
+	struct visit *v = arg;
+
+	v->error = ETIMEDOUT;
+	refuse(v);
+}
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	(void)arg; /* a client's affair */
+	(void)status;
+	(void)reason;
+}
+
+/* What comes before the answer waits in the stream. */
+static void
+on_moved(void *arg)
+{
+	(void)arg;
+}
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	end_dial(arg, 0,
+		code == STREAM_LOST ? "the tunnel was lost during the dial"
+				    : "who asked has gone during the dial");
+}
+
+static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
+
+/* --- opening ------------------------------------------------------------------------------------------- */
+
+/* What others say goes into the log as one word in quotes. */
+static void
+copy_clean(char *to, size_t size, const char *from)
+{
+	snprintf(to, size, "%s", from);
+	for (; *to != '\0'; to++)
+		if (*to < ' ' || *to > '~' || *to == '"' || *to == '\\')
+			*to = '?';
+}
+
+static const char *
+field(const struct stream_request *r, const char *name)
+{
+	for (size_t i = 0; i < r->n_fields; i++)
+		if (strcmp(r->fields[i].name, name) == 0)
+			return r->fields[i].value;
+	return "";
+}
+
+/* Keeps those addresses that may be dialled. */
+static unsigned
+filter(const struct allow *allow, struct target *t, const char **reason)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < t->n_addrs; i++)
+		if (allow_check(allow, t->kind, &t->addrs[i], reason))
+			t->addrs[kept++] = t->addrs[i];
+	if (kept == 0)
+		return 403;
+	t->n_addrs = kept;
+	return 0;
+}
+
+unsigned
+serve_opened(
+	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
+{
+	struct serve *s = arg;
+	struct visit *v = xcalloc(1, sizeof *v);
+	unsigned status;
+
+	v->of = s;
+	v->fd = -1;
+	v->since_ms = loop_now_ms(s->loop);
+	copy_clean(v->authority, sizeof v->authority, request->authority);
+	copy_clean(v->caller, sizeof v->caller, field(request, "edgeway-caller"));
+	status = target_find(look_around(s), request->authority, field(request, "edgeway-service"),
+		&v->target, reason);
+	if (status == 0)
+		status = filter(s->allow, &v->target, reason);
+	if (status != 0) {
+		struct relay_report report = {.status = status, .why = *reason};
+
+		s->results[result_of(status)]++;
+		tell(v, &report);
+		free(v);
+		return status;
+	}
+	v->stream = st;
+	v->timer = timer_new(s->loop, on_timer, v);
+	LIST_INSERT_HEAD(&s->visits, v, link);
+	s->n_dialling++;
+	stream_accept(st, &stream_events, v);
+	timer_start(v->timer, SERVE_DIAL_MS, 0);
+	dial(v);
+	return 0;
+}
+
+/* --- life ---------------------------------------------------------------------------------------------- */
+
+static char **
+copy_list(const char *const *from)
+{
+	size_t n = 0;
+	char **to;
+
+	while (from != NULL && from[n] != NULL)
+		n++;
+	to = xcalloc(n + 1, sizeof *to);
+	for (size_t i = 0; i < n; i++)
+		to[i] = xstrdup(from[i]);
+	return to;
+}
+
+int
+serve_new(const struct serve_config *config, struct serve **out, struct err *err)
+{
+	struct allow *allow;
+	struct serve *s;
+	size_t n = 0;
+	int rc;
+
+	while (config->allow != NULL && config->allow[n] != NULL)
+		n++;
+	if ((rc = allow_new(config->allow, n, &allow, err)) < 0)
+		return rc;
+	s = xcalloc(1, sizeof *s);
+	s->loop = config->loop;
+	s->node = xstrdup(config->node);
+	s->bridges = copy_list(config->bridges);
+	s->allow = allow;
+	s->mark = config->mark;
+	s->ground.node = s->node;
+	LIST_INIT(&s->visits);
+	*out = s;
+	return 0;
+}
+
+void
+serve_free(struct serve **out)
+{
+	struct serve *s = take_ptr(out);
+
+	if (s == NULL)
+		return;
+	while (!LIST_EMPTY(&s->visits))
+		visit_free(LIST_FIRST(&s->visits));
+	snapshot_unref(&s->snapshot);
+	allow_free(&s->allow);
+	for (char **at = s->bridges; *at != NULL; at++)
+		free(*at);
+	free(s->bridges);
+	free(s->node);
+	free(s);
+}
+
+void
+serve_use(struct serve *s, const struct snapshot *snapshot)
+{
+	snapshot_unref(&s->snapshot);
+	s->snapshot = snapshot_ref(snapshot);
+}
+
+/* --- telling ------------------------------------------------------------------------------------------- */
+
+void
+serve_metrics(const struct serve *s, struct metrics *m)
+{
+	char label[64];
+
+	for (unsigned i = 0; i < RESULTS; i++)
+		metric_counter(m, "edgeway_tunnel_dials_total",
+			"Streams of the hub by what became of their dial.",
+			metric_label(label, sizeof label, "result", result_names[i]),
+			s->results[i]);
+	metric_gauge(m, "edgeway_tunnel_dialling", "Dials under way.", NULL, (double)s->n_dialling);
+	metric_gauge(m, "edgeway_tunnel_joined", "Connections that are carried.", NULL,
+		(double)s->n_joined);
+}
+
+void
+serve_state(const struct serve *s, struct buf *out)
+{
+	buf_printf(out, "\"dialling\":%u,\"joined\":%u,\"dials\":{", s->n_dialling, s->n_joined);
+	for (unsigned i = 0; i < RESULTS; i++)
+		buf_printf(out, "%s\"%s\":%llu", i > 0 ? "," : "", result_names[i],
+			(unsigned long long)s->results[i]);
+	buf_adds(out, "}");
+}

@@ -1,0 +1,41 @@
+/*
+ * The agent's side of streams that the hub opens: what each asks for (tunnel/target), whether it may (tunnel/allow), the dial,
+ * and then the bytes (tunnel/relay). Answers: 200 once the target has accepted; 400 not host:port; 403 denied, and no packet
+ * has left; 404 not on this node; 502 refused or unreachable; 504 silent for SERVE_DIAL_MS. One line in the log for
+ * each stream: who asked (`edgeway-caller`), for what, bytes, and how it ended. Everything on the loop's thread.
+ *
+ *	serve_new(&(struct serve_config){.loop = loop, .node = "edge-1", .allow = rules}, &serve, &err);
+ *	link_new(&(struct link_config){.opened = serve_opened, .arg = serve, ...});
+ */
+#ifndef EDGEWAY_TUNNEL_SERVE_H
+#define EDGEWAY_TUNNEL_SERVE_H
+
+#include "base/metric.h"
+#include "model/snapshot.h"
+#include "tunnel/session.h"
+
+struct serve;
+
+enum { SERVE_DIAL_MS = 5000 };
+
+struct serve_config { /* copied */
+	struct loop *loop;
+	const char *node;
+	const char *const *bridges; /* names and globs of the pods' bridges, ended by NULL */
+	const char *const *allow; /* rules, ended by NULL */
+	uint32_t mark; /* SO_MARK */
+};
+
+int serve_new(const struct serve_config *config, struct serve **out, struct err *err);
+/* Resets what is open. */
+void serve_free(struct serve **s);
+void serve_use(struct serve *s, const struct snapshot *snapshot);
+/* The addresses of this machine may be others now. */
+void serve_forget_addresses(struct serve *s);
+unsigned serve_opened(
+	void *serve, struct stream *st, const struct stream_request *request, const char **reason);
+void serve_metrics(const struct serve *s, struct metrics *m);
+/* Members of an object, without its braces. */
+void serve_state(const struct serve *s, struct buf *out);
+
+#endif

@@ -1,0 +1,184 @@
+#include "tunnel/target.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <strings.h>
+
+static const char not_here[] = "this node has no such address";
+
+/* IPv4 as ::ffff:a.b.c.d */
+static struct in6_addr
+to_v6(const struct addr *a)
+{
+	struct in6_addr v6 = {0};
+
+	if (a->sa.sa_family == AF_INET6)
+		return a->in6.sin6_addr;
+	v6.s6_addr[10] = v6.s6_addr[11] = 0xff;
+	memcpy(&v6.s6_addr[12], &a->in.sin_addr, 4);
+	return v6;
+}
+
+static bool
+same(const struct addr *a, const struct addr *b)
+{
+	struct in6_addr x = to_v6(a), y = to_v6(b);
+
+	return memcmp(&x, &y, sizeof x) == 0;
+}
+
+static bool
+on_net(const struct addr *a, const struct ground_net *net)
+{
+	struct in6_addr x = to_v6(a), y = to_v6(&net->addr);
+	unsigned bits = net->bits + (net->addr.sa.sa_family == AF_INET ? 96 : 0);
+	unsigned whole = bits / 8, rest = bits % 8;
+
+	if (memcmp(&x, &y, whole) != 0)
+		return false;
+	return rest == 0 || ((x.s6_addr[whole] ^ y.s6_addr[whole]) >> (8 - rest)) == 0;
+}
+
+static bool
+is_loopback(const struct addr *a)
+{
+	struct in6_addr v6 = to_v6(a);
+
+	return IN6_IS_ADDR_LOOPBACK(&v6) || (IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 127);
+}
+
+static bool
+is_link_local(const struct addr *a)
+{
+	struct in6_addr v6 = to_v6(a);
+
+	return IN6_IS_ADDR_LINKLOCAL(&v6) ||
+		(IN6_IS_ADDR_V4MAPPED(&v6) && v6.s6_addr[12] == 169 && v6.s6_addr[13] == 254);
+}
+
+static void
+add(struct target *to, const struct addr *a, uint16_t port)
+{
+	struct addr *at = &to->addrs[to->n_addrs];
+
+	if (to->n_addrs == TARGET_ADDRS_MAX)
+		return;
+	*at = *a;
+	if (at->sa.sa_family == AF_INET)
+		at->in.sin_port = htons(port);
+	else
+		at->in6.sin6_port = htons(port);
+	to->n_addrs++;
+}
+
+/* Loopback first: what listens there alone is the node's as well. Addresses on bridges come last. */
+static void
+add_node(const struct ground *g, uint16_t port, struct target *to)
+{
+	struct addr loopback = addr_ipv4(INADDR_LOOPBACK, port);
+
+	to->kind = ALLOW_NODE;
+	add(to, &loopback, port);
+	for (int bridges = 0; bridges < 2; bridges++)
+		for (size_t i = 0; i < g->n_nets; i++) {
+			const struct ground_net *net = &g->nets[i];
+
+			if (net->bridge == (bridges == 1) && !is_loopback(&net->addr) &&
+				!is_link_local(&net->addr))
+				add(to, &net->addr, port);
+		}
+}
+
+static bool
+serves_here(const struct service *s, const struct addr *a)
+{
+	for (unsigned p = 0; p < s->n_ports; p++) {
+		const struct service_port *port = &s->ports[p];
+
+		for (unsigned i = 0; i < port->n_endpoints && port->mode != PORT_UDP; i++) {
+			struct addr at = endpoint_addr(&port->endpoints[i]);
+
+			if ((port->endpoints[i].flags & ENDPOINT_LOCAL) && same(&at, a) &&
+				addr_port(&at) == addr_port(a))
+				return true;
+		}
+	}
+	return false;
+}
+
+static bool
+of_service(const struct ground *g, const char *service, const struct addr *a)
+{
+	const char *slash = strchr(service, '/');
+	const struct service *s;
+
+	if (slash == NULL || g->snapshot == NULL)
+		return false;
+	s = snapshot_find(
+		g->snapshot, service, (size_t)(slash - service), slash + 1, strlen(slash + 1));
+	return s != NULL && serves_here(s, a);
+}
+
+static unsigned
+find_address(const struct ground *g, const struct addr *a, const char *service, struct target *to)
+{
+	bool own = is_loopback(a), pod = false;
+
+	for (size_t i = 0; i < g->n_nets; i++) {
+		const struct ground_net *net = &g->nets[i];
+
+		own |= same(a, &net->addr);
+		pod |= net->bridge && on_net(a, net);
+	}
+	if (service[0] != '\0' && of_service(g, service, a))
+		to->kind = ALLOW_SERVICES;
+	else if (own)
+		to->kind = ALLOW_NODE;
+	else if (pod)
+		to->kind = ALLOW_PODS;
+	else
+		return 404;
+	add(to, a, addr_port(a));
+	return 0;
+}
+
+/* A name and a port. */
+static unsigned
+find_name(const struct ground *g, const char *authority, struct target *to, const char **reason)
+{
+	const char *colon = strrchr(authority, ':');
+	unsigned port = 0;
+	size_t n;
+
+	if (colon == NULL || colon == authority || strchr(authority, ':') != colon ||
+		colon[1] == '\0' || strlen(colon + 1) > 5 ||
+		colon[1 + strspn(colon + 1, "0123456789")] != '\0' ||
+		sscanf(colon + 1, "%u", &port) != 1 || port == 0 || port > UINT16_MAX) {
+		*reason = "the target must be host:port";
+		return 400;
+	}
+	n = (size_t)(colon - authority);
+	if (strlen(g->node) != n || strncasecmp(g->node, authority, n) != 0) {
+		*reason = "this is another node";
+		return 404;
+	}
+	add_node(g, (uint16_t)port, to);
+	return 0;
+}
+
+unsigned
+target_find(const struct ground *g, const char *authority, const char *service, struct target *to,
+	const char **reason)
+{
+	struct addr a;
+
+	to->n_addrs = 0;
+	if (strncmp(authority, "unix:", 5) == 0 || addr_parse(&a, authority, 0, NULL) < 0)
+		return find_name(g, authority, to, reason);
+	if (addr_port(&a) == 0) {
+		*reason = "the target must be host:port";
+		return 400;
+	}
+	*reason = not_here;
+	return find_address(g, &a, service, to);
+}

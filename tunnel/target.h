@@ -1,0 +1,43 @@
+/*
+ * What a stream's request means on this node: which kind of target, and at which addresses it is dialled. Pure; judged from what
+ * the node knows itself, whatever the hub says.
+ *
+ *	EDGE:10250		the node by its name: 127.0.0.1, then the node's own addresses
+ *	192.0.2.7:22		an address of the node, or loopback: the node
+ *	172.17.0.5:8080		an address on one of the node's bridges: a pod
+ *	172.17.0.5:8080		with a service's name: an endpoint of that service that lives here
+ *
+ *	status = target_find(&ground, request, &target, &reason);
+ */
+#ifndef EDGEWAY_TUNNEL_TARGET_H
+#define EDGEWAY_TUNNEL_TARGET_H
+
+#include "model/snapshot.h"
+#include "tunnel/allow.h"
+
+enum { TARGET_ADDRS_MAX = 8, GROUND_MAX = 128 };
+
+struct ground_net { /* an address of this machine and the network that it lies in */
+	struct addr addr;
+	unsigned bits;
+	bool bridge; /* of pods */
+};
+
+struct ground {
+	const char *node;
+	const struct snapshot *snapshot; /* NULL: none yet */
+	struct ground_net nets[GROUND_MAX];
+	size_t n_nets;
+};
+
+struct target {
+	enum allow_kind kind;
+	struct addr addrs[TARGET_ADDRS_MAX]; /* in this order */
+	size_t n_addrs;
+};
+
+/* service: "namespace/name" or "". 0; 400: no host:port; 404: not on this node, with a static reason. */
+unsigned target_find(const struct ground *g, const char *authority, const char *service,
+	struct target *to, const char **reason);
+
+#endif
