@@ -11,11 +11,12 @@
 enum {
 	GATHER_MS = 20,
 	PARTIAL_MS = 10 * 1000, /* a hub that never says "synced" is believed after this */
-	WAITING_MAX = 4096, /* the hub's window is 256 */
+	UNACKED_MAX = 4096, /* the hub's window is 256 */
 	ADDRESS_RETRY_MS = 60 * 1000,
 };
 
 static void gather_later(struct apply *a);
+static void on_committed(void *arg, int status);
 
 /* Wall time that does not jump while we run. */
 static uint64_t
@@ -24,27 +25,34 @@ clock_ms(const struct apply *a)
 	return a->wall_at_start_ms + (mono_ms() - a->mono_at_start_ms);
 }
 
+void
+apply_drop(struct apply *a, struct item *it)
+{
+	a->n_waiting--;
+	view_free(&it->view);
+	free(it->id);
+	free(it->resource);
+	free(it->key);
+	free(it->ns);
+	free(it->data);
+	free(it);
+}
+
 static void
-free_items(struct item *items)
+drop_items(struct apply *a, struct item *items)
 {
 	while (items != NULL) {
 		struct item *it = items;
 
 		items = it->next;
-		view_free(&it->view);
-		free(it->id);
-		free(it->resource);
-		free(it->key);
-		free(it->ns);
-		free(it->data);
-		free(it);
+		apply_drop(a, it);
 	}
 }
 
 static void
 free_run(struct run *run)
 {
-	free_items(run->items);
+	drop_items(run->apply, run->items);
 	store_batch_fini(&run->batch);
 	free(run);
 }
@@ -60,66 +68,72 @@ apply_add(struct apply *a, struct item *it)
 
 /* --- a batch: addresses, database, snapshot, acks ------------------------------------------------ */
 
+/* The address of an item that brings or changes a service. */
 static void
-op_put(struct apply *a, struct item *it, struct store_batch *batch)
+take_address(struct apply *a, struct item *it)
 {
-	struct store_op op = {.kind = it->kind == ITEM_ADDRESS ? STORE_IP : STORE_PUT,
-		.key = it->key,
-		.digest = it->digest,
-		.data = it->data,
-		.len = it->len};
-
 	if (it->kind == ITEM_ADDRESS && !apply_lacks_address(a, it->key)) {
 		it->superseded = true;
 		return;
 	}
-	if (it->kind != ITEM_HOLD && ipam_take(a->ipam, it->key, clock_ms(a), &it->ip) < 0) {
-		it->ip = 0;
-		a->counts.exhausted++;
-		if (it->kind == ITEM_UPDATE)
-			log_limited(LOG_LEVEL_ERROR, 10, "meta",
-				"no fake IP is left: the service cannot be reached by name; choose "
-				"a larger mesh.subnet "
-				"service=%s addresses=%zu",
-				it->key, ipam_count(a->ipam).size);
-	}
-	op.ip = it->ip;
-	store_batch_add(batch, &op);
+	if (ipam_take(a->ipam, it->key, clock_ms(a), &it->ip) == 0)
+		return;
+	it->ip = 0;
+	a->counts.exhausted++;
+	if (it->kind == ITEM_UPDATE)
+		log_limited(LOG_LEVEL_ERROR, 10, "meta",
+			"no fake IP is left: the service cannot be reached by name; choose "
+			"a larger mesh.subnet "
+			"service=%s addresses=%zu",
+			it->key, ipam_count(a->ipam).size);
 }
 
 static void
-op_delete(struct apply *a, const struct item *it, struct store_batch *batch)
+give_address_back(struct apply *a, struct item *it)
 {
-	uint64_t now = clock_ms(a);
-	struct store_op del = {.kind = STORE_DEL, .key = it->key};
-	struct store_op rest = {.kind = STORE_REST, .key = it->key, .freed_at_ms = now};
-	struct store_op forget = {.kind = STORE_FORGET};
-
-	store_batch_add(batch, &del);
-	rest.ip = ipam_release(a->ipam, it->key, now);
-	if (rest.ip != 0)
-		store_batch_add(batch, &rest);
-	forget.ip = ipam_trim(a->ipam, now);
-	if (forget.ip != 0)
-		store_batch_add(batch, &forget);
+	it->freed_ms = clock_ms(a);
+	it->rest_ip = ipam_release(a->ipam, it->key, it->freed_ms);
+	it->forget_ip = ipam_trim(a->ipam, it->freed_ms);
 }
 
 static void
-prepare(struct apply *a, struct run *run)
+decide(struct apply *a, struct run *run)
 {
 	for (struct item *it = run->items; it != NULL; it = it->next) {
-		struct store_op note = {
-			.kind = STORE_NOTE, .key = it->key, .data = it->data, .len = it->len};
-
 		if (it->superseded)
 			continue;
-		if (it->kind == ITEM_NOTE)
-			store_batch_add(&run->batch, &note);
+		if (it->kind == ITEM_UPDATE || it->kind == ITEM_ADDRESS)
+			take_address(a, it);
 		else if (it->kind == ITEM_DELETE)
-			op_delete(a, it, &run->batch);
-		else
-			op_put(a, it, &run->batch);
+			give_address_back(a, it);
 	}
+}
+
+static void
+add_ops(struct store_batch *batch, const struct item *it)
+{
+	static const enum store_kind kinds[] = {[ITEM_UPDATE] = STORE_PUT,
+		[ITEM_DELETE] = STORE_DEL,
+		[ITEM_ADDRESS] = STORE_IP,
+		[ITEM_HOLD] = STORE_PUT,
+		[ITEM_NOTE] = STORE_NOTE};
+	const struct store_op op = {.kind = kinds[it->kind],
+		.key = it->key,
+		.digest = it->digest,
+		.data = it->data,
+		.len = it->len,
+		.ip = it->ip};
+	const struct store_op rest = {
+		.kind = STORE_REST, .key = it->key, .freed_at_ms = it->freed_ms, .ip = it->rest_ip};
+	const struct store_op forget = {.kind = STORE_FORGET, .ip = it->forget_ip};
+
+	if (it->superseded)
+		return;
+	store_batch_add(batch, &op);
+	if (rest.ip != 0)
+		store_batch_add(batch, &rest);
+	if (forget.ip != 0)
+		store_batch_add(batch, &forget);
 }
 
 static void
@@ -168,9 +182,12 @@ change_of(const struct apply *a, struct item *it, struct change *c)
 static void
 publish(struct apply *a, struct run *run)
 {
-	struct change *changes = xcalloc(run->batch.n + 1, sizeof(*changes));
-	size_t n = 0;
+	struct change *changes;
+	size_t n = 0, most = 1;
 
+	for (const struct item *it = run->items; it != NULL; it = it->next)
+		most++;
+	changes = xcalloc(most, sizeof(*changes));
 	for (struct item *it = run->items; it != NULL; it = it->next)
 		n += change_of(a, it, &changes[n]);
 	if (n > 0)
@@ -180,13 +197,17 @@ publish(struct apply *a, struct run *run)
 	a->n_unpublished--;
 }
 
+/* Each once: when it is committed, or in use while nothing can be committed. */
 static void
 acknowledge(struct apply *a, const struct run *run)
 {
-	for (const struct item *it = run->items; it != NULL; it = it->next) {
-		a->n_waiting--;
-		if (it->id != NULL)
-			a->config.ack(a->config.arg, it->connection, it->id, it->resource);
+	for (struct item *it = run->items; it != NULL; it = it->next) {
+		auto_free char *id = take_ptr(&it->id);
+
+		if (id == NULL)
+			continue;
+		a->n_unacked--;
+		a->config.ack(a->config.arg, it->connection, id, it->resource);
 	}
 }
 
@@ -208,28 +229,89 @@ settle(struct apply *a)
 }
 
 static void
+hand_over(struct apply *a, struct run *run)
+{
+	for (const struct item *it = run->items; it != NULL; it = it->next)
+		add_ops(&run->batch, it);
+	run->next = a->runs;
+	a->runs = run;
+	writer_commit(a->writer, &run->batch, on_committed, run);
+}
+
+/* What is in use already, and not in the database. */
+static void
+write_held(struct apply *a)
+{
+	struct run *run;
+
+	if (a->held == NULL)
+		return;
+	run = xcalloc(1, sizeof(*run));
+	run->apply = a;
+	run->items = held_take(a);
+	run->published = true;
+	hand_over(a, run);
+}
+
+static void
+finish(struct apply *a, struct run *run)
+{
+	struct run **p = &a->runs;
+
+	while (*p != run)
+		p = &(*p)->next;
+	*p = run->next;
+	free_run(run);
+	a->counts.batches++;
+	if (a->failing) {
+		a->failing = false;
+		write_held(a);
+	}
+	if (a->scan_later && !apply_behind(a)) {
+		a->scan_later = false;
+		apply_scan(a, true);
+	}
+}
+
+static void
 on_committed(void *arg, int status)
 {
-	struct run *run = arg, **p;
+	struct run *run = arg;
 	struct apply *a = run->apply;
 
-	a->known |= status < 0; /* a broken disk: the hub waits for acks, more will not come */
+	a->known |= status <
+		0; /* a broken disk: what is there is all that we will know for some time */
+	a->failing |= status < 0;
 	if (!run->published)
 		publish(a, run);
-	if (status == 0) {
-		acknowledge(a, run);
-		for (p = &a->runs; *p != run; p = &(*p)->next)
-			;
-		*p = run->next;
-		free_run(run);
-		a->counts.batches++;
-	}
+	acknowledge(a, run);
+	if (status == 0)
+		finish(a, run);
 	settle(a);
 	gather_later(a);
 }
 
-void
-apply_flush(struct apply *a)
+/* The database cannot be written: use, acknowledge, and keep for later. */
+static void
+go_on_in_memory(struct apply *a, struct run *run)
+{
+	struct item *items;
+
+	publish(a, run);
+	acknowledge(a, run);
+	items = take_ptr(&run->items);
+	free_run(run);
+	while (items != NULL) {
+		struct item *it = items;
+
+		items = it->next;
+		held_add(a, it);
+	}
+	settle(a);
+}
+
+static void
+flush(struct apply *a)
 {
 	struct run *run;
 
@@ -240,17 +322,35 @@ apply_flush(struct apply *a)
 	run->apply = a;
 	run->items = take_ptr(&a->first);
 	a->last = &a->first;
-	run->next = a->runs;
-	a->runs = run;
 	a->n_unpublished++;
-	prepare(a, run);
-	writer_commit(a->writer, &run->batch, on_committed, run);
+	decide(a, run);
+	if (a->failing)
+		go_on_in_memory(a, run);
+	else
+		hand_over(a, run);
+}
+
+void
+apply_flush(struct apply *a)
+{
+	flush(a);
+	write_held(a);
+}
+
+bool
+apply_behind(const struct apply *a)
+{
+	bool behind = a->failing || a->held != NULL;
+
+	for (const struct run *run = a->runs; run != NULL && !behind; run = run->next)
+		behind = run->published;
+	return behind;
 }
 
 static void
 on_gather(void *arg)
 {
-	apply_flush(arg);
+	flush(arg);
 }
 
 /* One commit at a time, so that a slow disk makes larger batches; those that only wait for a broken disk do not count. */
@@ -351,7 +451,8 @@ apply_free(struct apply **out, bool committed)
 		a->runs = run->next;
 		free_run(run);
 	}
-	free_items(a->first);
+	drop_items(a, a->first);
+	drop_items(a, held_take(a));
 	ipam_free(&a->ipam);
 	if (a->snapshot != NULL)
 		unref_snapshot(&a->snapshot);
@@ -380,9 +481,9 @@ apply_change(struct apply *a, const struct apply_message *m, struct err *err)
 	struct item *it;
 	int rc;
 
-	if (a->n_waiting >= WAITING_MAX)
-		return err_set(
-			err, EAGAIN, "%zu changes wait for the database already", a->n_waiting);
+	if (a->n_unacked >= UNACKED_MAX)
+		return err_set(err, EAGAIN, "%zu changes wait for their acknowledgement already",
+			a->n_unacked);
 	if (m->view != NULL) {
 		if ((rc = view_parse(&view, m->view, m->len, err)) < 0)
 			return rc;
@@ -406,6 +507,7 @@ apply_change(struct apply *a, const struct apply_message *m, struct err *err)
 		it->digest = view_digest(m->view, m->len);
 	}
 	supersede(a, it->key);
+	a->n_unacked++;
 	apply_add(a, it);
 	*(view != NULL ? &a->counts.updates : &a->counts.deletes) += 1;
 	return 0;

@@ -3,7 +3,10 @@
  * arrives within 20 ms (or while a commit lasts) into one transaction and one snapshot. Owns the allocator, the snapshot in
  * use, and who this node is. Loop 0 only; meta/writer does the waiting.
  *
- * While the database cannot be written the changes are used from memory and their acks wait for the commit.
+ * While the database cannot be written the changes are used from memory and acknowledged all the same, and the last one
+ * of each service is kept to be written as soon as that works again. This loses nothing: digests are of what is in use, and
+ * after a restart of what the database holds, so that the hub sends again whatever it lacks. Holding acks back instead would
+ * fill the hub's window and end the connection every minute.
  *
  *	apply_new(&apply, &config, store, err);		// reads the database, calls use()
  *	apply_start(apply, writer);

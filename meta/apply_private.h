@@ -1,6 +1,6 @@
 /*
- * What the files of meta/apply share: apply.c is the spine (batches), apply_scan.c reads services from the database
- * again, apply_tell.c says what this node holds. No other file includes it.
+ * What the files of meta/apply share: apply.c is the spine (batches), apply_held.c keeps what cannot be written for now,
+ * apply_scan.c reads services from the database again, apply_tell.c says what this node holds. No other file includes it.
  */
 #ifndef EDGEWAY_META_APPLY_PRIVATE_H
 #define EDGEWAY_META_APPLY_PRIVATE_H
@@ -18,6 +18,7 @@ enum item_kind {
 
 struct item {
 	struct item *next;
+	struct item *prev, *chain; /* meta/apply_held.c's */
 	enum item_kind kind;
 	unsigned connection;
 	bool superseded; /* a later one in the same batch speaks for it */
@@ -28,6 +29,8 @@ struct item {
 	size_t len;
 	uint64_t digest;
 	uint32_t ip;
+	uint32_t rest_ip, forget_ip; /* of a deletion: goes to rest; rests no more */
+	uint64_t freed_ms;
 	struct view *view;
 };
 
@@ -53,7 +56,11 @@ struct apply {
 	struct timer *gather, *address_retry;
 	struct item *first, **last; /* gathered for the next run */
 	struct run *runs; /* handed to the writer */
-	size_t n_waiting, n_unpublished;
+	/* The database cannot be written: what changes is in use and acknowledged, and waits here to be written. */
+	bool failing;
+	struct held *held; /* NULL: nothing */
+	bool scan_later; /* services are to be read again once the database is up to date */
+	size_t n_waiting, n_unpublished, n_unacked;
 	uint64_t wall_at_start_ms, mono_at_start_ms;
 	bool synced; /* the hub said so; told when everything before it is in use */
 	bool lost; /* the database lost the views: nothing we hold counts as held */
@@ -75,6 +82,15 @@ self_of(const struct apply *a)
 
 /* Takes the item into the next batch. */
 void apply_add(struct apply *a, struct item *it);
+/* It is written, or never will be. */
+void apply_drop(struct apply *a, struct item *it);
+/* Is something in use that is not in the database yet? Rows may be older than what is in use then. */
+bool apply_behind(const struct apply *a);
+
+/* The last change of each key, in the order of these (apply_held.c). Takes the item over. */
+void held_add(struct apply *a, struct item *it);
+/* All of them, linked by next; NULL: none. */
+struct item *held_take(struct apply *a);
 /* Makes a snapshot the one in use; takes the reference over. */
 void apply_adopt(struct apply *a, const struct snapshot *next);
 

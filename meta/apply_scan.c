@@ -54,9 +54,15 @@ static void
 on_scanned(void *arg, int status, const struct store_row *rows, size_t n)
 {
 	struct apply *a = arg;
-	struct change *changes = xcalloc(n + 1, sizeof(*changes));
+	struct change *changes;
 	size_t found = 0;
 
+	if (apply_behind(a)) { /* rows are older than what is in use */
+		a->scan_later = true;
+		a->scanning = a->scan_again = false;
+		return;
+	}
+	changes = xcalloc(n + 1, sizeof(*changes));
 	for (size_t i = 0; status == 0 && i < n; i++)
 		found += scan_row(a, &rows[i], &changes[found]);
 	if (found > 0)
@@ -83,6 +89,10 @@ scan_next(struct apply *a, const char *after)
 void
 apply_scan(struct apply *a, bool all)
 {
+	if (apply_behind(a)) {
+		a->scan_later |= all;
+		return;
+	}
 	if (!a->scanning)
 		a->scan_all = all;
 	a->scan_all |= all;

@@ -25,6 +25,7 @@ struct meta {
 	struct feed *feed; /* NULL: cannot connect */
 	unsigned moved_aside;
 	uint64_t open_ms; /* how long reading the database took */
+	int open_error; /* errno, positive, of what kept it from being written at the start; 0: nothing */
 	char why_not[512]; /* why feed is NULL */
 };
 
@@ -117,8 +118,10 @@ open_store(struct meta *m)
 		m->moved_aside += report.moved_aside;
 	if (rc == 0 && report.read_only)
 		log_error("meta",
-			"the database can only be read; changes will not outlive the agent file=%s",
-			m->path);
+			"the database can only be read: %s; changes will not outlive the agent "
+			"file=%s",
+			store_remedy(EROFS), m->path);
+	m->open_error = rc < 0 ? -rc : report.read_only ? EROFS : 0;
 	return store;
 }
 
@@ -419,6 +422,15 @@ apply_metrics(const struct apply_counts *c, struct metrics *out)
 		(double)(c->ipam.size - c->ipam.used - c->ipam.resting));
 }
 
+/* errno, positive, why the database cannot be written; 0: it can. A failure at the start holds until something is written. */
+static int
+database_error(const struct meta *m, const struct writer_counts *w)
+{
+	if (w->failing)
+		return w->error;
+	return w->commits == 0 ? m->open_error : 0;
+}
+
 void
 meta_metrics(struct meta *m, struct metrics *out)
 {
@@ -435,7 +447,10 @@ meta_metrics(struct meta *m, struct metrics *out)
 	metric_counter(out, "edgeway_meta_database_failures_total",
 		"Transactions that could not be written.", NULL, w.failures);
 	metric_gauge(out, "edgeway_meta_database_failing",
-		"1 while the database cannot be written.", NULL, w.failing);
+		"1 while the database cannot be written.", NULL, database_error(m, &w) != 0);
+	metric_gauge(out, "edgeway_meta_database_failing_seconds",
+		"For how long the database cannot be written; 0: it can.", NULL,
+		w.failing_since_ms > 0 ? (double)(mono_ms() - w.failing_since_ms) / 1000 : 0);
 	metric_counter(out, "edgeway_meta_database_moved_aside_total",
 		"Damaged databases that were moved aside.", NULL, m->moved_aside + w.moved_aside);
 	metric_gauge(out, "edgeway_meta_database_worst_commit_seconds",
@@ -472,6 +487,33 @@ state_feed(const struct meta *m, struct buf *out)
 	json_add_text(out, f.certificate_error);
 }
 
+static void
+state_database(const struct meta *m, const struct writer_counts *w, struct buf *out)
+{
+	int error = database_error(m, w);
+	auto_buf struct buf trouble;
+
+	buf_init(&trouble, BUF_UNLIMITED);
+	if (error != 0)
+		buf_printf(&trouble,
+			"cannot be written (%s): %s; what changes is used from memory and asked "
+			"from the hub again after a restart",
+			strerror(error), store_remedy(error));
+	buf_adds(out, "{\"file\":");
+	json_add_text(out, m->path);
+	buf_printf(out, ",\"state\":\"%s\",\"trouble\":", error != 0 ? "failing" : "ok");
+	json_add_text(out, buf_str(&trouble));
+	buf_printf(out,
+		",\"failing_s\":%llu,\"commits\":%llu,\"failures\":%llu,\"moved_aside\":%llu,"
+		"\"read_ms\":%llu}",
+		w->failing_since_ms > 0
+			? (unsigned long long)(mono_ms() - w->failing_since_ms) / 1000
+			: 0,
+		(unsigned long long)w->commits, (unsigned long long)w->failures,
+		(unsigned long long)(m->moved_aside + w->moved_aside),
+		(unsigned long long)m->open_ms);
+}
+
 void
 meta_state(struct meta *m, struct buf *out)
 {
@@ -494,13 +536,7 @@ meta_state(struct meta *m, struct buf *out)
 		",\"addresses\":{\"size\":%zu,\"used\":%zu,\"resting\":%zu,\"services_without\":%"
 		"zu}",
 		c.ipam.size, c.ipam.used, c.ipam.resting, c.without_address);
-	buf_adds(out, ",\"database\":{\"file\":");
-	json_add_text(out, m->path);
-	buf_printf(out,
-		",\"state\":\"%s\",\"commits\":%llu,\"failures\":%llu,\"moved_aside\":%llu,\"read_"
-		"ms\":%llu}}",
-		w.failing ? "failing" : "ok", (unsigned long long)w.commits,
-		(unsigned long long)w.failures,
-		(unsigned long long)(m->moved_aside + w.moved_aside),
-		(unsigned long long)m->open_ms);
+	buf_adds(out, ",\"database\":");
+	state_database(m, &w, out);
+	buf_adds(out, "}");
 }

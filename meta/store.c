@@ -233,8 +233,10 @@ open_file(struct store *store, const char *path, struct err *err)
 	return sqlite3_open_v2(path, &store->db, flags, NULL) == SQLITE_OK ? 0 : fail(store, err);
 }
 
+/* alone: the journal's index is kept in memory, where a full disk has no room for it (and nobody else may look). */
 static int
-try_open(struct store **out, const char *path, struct store_report *report, struct err *err)
+try_open(struct store **out, const char *path, bool alone, struct store_report *report,
+	struct err *err)
 {
 	struct store *store = xcalloc(1, sizeof(*store));
 	int rc = make_private(path, err);
@@ -245,6 +247,8 @@ try_open(struct store **out, const char *path, struct store_report *report, stru
 		sqlite3_busy_timeout(store->db, 1000);
 		rc = exec(store, "PRAGMA cache_size = -256; PRAGMA temp_store = MEMORY", err);
 	}
+	if (rc == 0 && alone)
+		rc = exec(store, "PRAGMA locking_mode = EXCLUSIVE", err);
 	if (rc == 0)
 		rc = check(store, err);
 	report->read_only = rc == 0 && sqlite3_db_readonly(store->db, "main") == 1;
@@ -252,6 +256,8 @@ try_open(struct store **out, const char *path, struct store_report *report, stru
 		report->read_only = true;
 		rc = 0;
 	}
+	if (rc == -ENOSPC && alone)
+		rc = 0; /* what is in it can be read */
 	if (rc == 0)
 		rc = migrate(store, err);
 	if (rc < 0)
@@ -311,14 +317,29 @@ store_open(struct store **store, const char *path, struct store_report *report, 
 	int rc;
 
 	*report = (struct store_report){0};
-	rc = try_open(store, path, report, &why);
+	rc = try_open(store, path, false, report, &why);
+	if (rc == -EIO || rc == -ENOSPC)
+		rc = try_open(store, path, true, report, &why);
 	if (rc == -EUCLEAN && (rc = store_move_aside(path, why.text, err)) == 0) {
 		report->moved_aside++;
-		rc = try_open(store, path, report, &why);
+		rc = try_open(store, path, false, report, &why);
 	}
 	if (rc < 0 && why.code == -rc)
 		return err_set(err, rc, "database %s: %s", path, why.text);
 	return rc;
+}
+
+const char *
+store_remedy(int error)
+{
+	switch (error) {
+	case ENOSPC:
+		return "make room on its disk";
+	case EROFS:
+		return "mount its disk for writing";
+	default:
+		return "look after its disk";
+	}
 }
 
 void
@@ -547,6 +568,13 @@ change_value(struct store *store, const char *sql, const char *key, const void *
 int
 store_keep_put(struct store *store, const char *key, const void *data, size_t len)
 {
+	auto_free char *old = NULL;
+	size_t old_len = 0;
+
+	/* also where nothing can be written: an agent that was killed finds what it put there */
+	if (store_keep_get(store, key, &old, &old_len) == 0 && old_len == len &&
+		(len == 0 || memcmp(old, data, len) == 0))
+		return 0;
 	return change_value(store, "INSERT OR REPLACE INTO keep(key, value) VALUES(?1, ?2)", key,
 		len > 0 ? data : "", len);
 }

@@ -76,7 +76,10 @@ int store_commit(struct store *store, const struct store_batch *batch, struct er
 /* A fact as heap string; NULL when there is none. */
 char *store_note(struct store *store, const char *key);
 
-/* Values of meta_keep_*. -ENOENT when absent. */
+/* What to do about a database that cannot be written. errno, positive. */
+const char *store_remedy(int error);
+
+/* Values of meta_keep_*. -ENOENT when absent. Putting what is there already needs no disk. */
 int store_keep_get(struct store *store, const char *key, char **data, size_t *len);
 int store_keep_put(struct store *store, const char *key, const void *data, size_t len);
 int store_keep_del(struct store *store, const char *key);

@@ -3,11 +3,18 @@
 #include <errno.h>
 #include <pthread.h>
 #include <string.h>
+#include <sys/statvfs.h>
 #include <time.h>
 
 #include "base/log.h"
 
-enum { RETRY_FIRST_MS = 100, RETRY_MOST_MS = 30000, STOP_MS = 1500 };
+enum {
+	RETRY_FIRST_MS = 100,
+	RETRY_LOOK_MS = 250,
+	RETRY_MOST_MS = 2000,
+	ROOM_BYTES = 64 * 1024,
+	STOP_MS = 1500
+};
 
 struct job {
 	struct job *next;
@@ -189,12 +196,14 @@ perform(struct writer *w, struct job *job, struct err *err)
 static void
 failed(struct writer *w, int status, const struct err *err)
 {
-	if (!w->counts.failing)
+	if (!w->counts.failing) {
 		log_error("meta",
-			"cannot write the database; going on in memory, changes are not "
-			"acknowledged file=%s "
-			"error=\"%s\"",
-			w->path, err->text);
+			"cannot write the database: %s; changes are used from memory meanwhile, "
+			"and asked from the hub again after a restart file=%s error=\"%s\"",
+			store_remedy(-status), w->path, err->text);
+		w->counts.failing_since_ms = mono_ms();
+	}
+	w->counts.error = -status;
 	w->retry_ms = w->counts.failing ? MIN(w->retry_ms * 2, RETRY_MOST_MS) : RETRY_FIRST_MS;
 	w->retry_at_ms = mono_ms() + w->retry_ms;
 	w->counts.failing = true;
@@ -207,8 +216,11 @@ static void
 succeeded(struct writer *w, uint64_t took_us)
 {
 	if (w->counts.failing)
-		log_info("meta", "the database is written again file=%s", w->path);
+		log_info("meta", "the database is written again after_s=%llu file=%s",
+			(unsigned long long)(mono_ms() - w->counts.failing_since_ms) / 1000,
+			w->path);
 	w->counts.failing = false;
+	w->counts.failing_since_ms = 0;
 	w->counts.commits++;
 	w->counts.worst_commit_us = MAX(w->counts.worst_commit_us, took_us);
 }
@@ -295,6 +307,20 @@ wait_for_work(struct writer *w)
 	pthread_cond_timedwait(&w->work, &w->lock, &at);
 }
 
+/* With the lock held. Trying to write onto a full disk would wear it out: look first. */
+static bool
+room(struct writer *w)
+{
+	struct statvfs st;
+
+	if (w->counts.error != ENOSPC || w->stop)
+		return true;
+	if (statvfs(w->path, &st) < 0 || (uint64_t)st.f_bfree * st.f_frsize >= ROOM_BYTES)
+		return true;
+	w->retry_at_ms = mono_ms() + RETRY_LOOK_MS;
+	return false;
+}
+
 static void *
 work(void *arg)
 {
@@ -302,7 +328,8 @@ work(void *arg)
 
 	pthread_mutex_lock(&w->lock);
 	while (w->head != NULL || !w->stop) {
-		bool due = w->head != NULL && (!w->counts.failing || mono_ms() >= w->retry_at_ms);
+		bool due = w->head != NULL &&
+			(!w->counts.failing || (mono_ms() >= w->retry_at_ms && room(w)));
 
 		if (w->keep != NULL)
 			do_keep(w);

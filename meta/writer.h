@@ -1,7 +1,8 @@
 /*
  * The database's own thread: takes batches from loop 0, commits them one after the other, and posts the outcome back.
- * A commit that fails (disk full, read-only, I/O error) stays at the head and is tried again, 100 ms doubling to 30 s,
- * the file opened anew each time; the owner hears of it once, so that it can go on in memory. All calls on loop 0.
+ * A commit that fails (disk full, read-only, I/O error) stays at the head and is tried again, 100 ms doubling to 2 s, on a
+ * full disk only once there is room again, the file opened anew each time; the owner hears of it once, so that it can go on in
+ * memory. All calls on loop 0.
  *
  *	writer_start(&writer, &config, &store, err);		// takes the store over; it may be NULL
  *	writer_commit(writer, &batch, on_done, run);	// the batch lives until on_done(run, 0)
@@ -30,6 +31,8 @@ struct writer_counts {
 	uint64_t commits, failures, moved_aside;
 	uint64_t worst_commit_us;
 	bool failing;
+	uint64_t failing_since_ms; /* mono_ms; 0: it does not fail */
+	int error; /* errno of the last failure, positive */
 };
 
 int writer_start(struct writer **writer, const struct writer_config *config, struct store **store,

@@ -46,6 +46,7 @@ EXTRA_DIST += tests/net/test_locality.py tests/net/test_pod_names.py
 EXTRA_DIST += tests/net/ingress_town.py tests/net/pki.py tests/net/test_egress.py tests/net/test_ingress.py
 EXTRA_DIST += tests/net/test_identity.py
 EXTRA_DIST += tests/net/test_cloud_to_edge.py tests/net/test_tunnel.py tests/net/tunnelkit.py
+EXTRA_DIST += tests/net/test_offline.py
 EXTRA_DIST += tests/net/test_hub_links.py tests/net/test_hub_proxy.py tests/net/test_privileges.py
 EXTRA_DIST += tests/net/fleet.py tests/net/test_fanout.py
 EXTRA_DIST += tests/net/cloudhub.py tests/net/cloudhub_pki.py tests/net/test_cloudhub.py
