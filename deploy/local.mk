@@ -9,3 +9,9 @@ EXTRA_DIST += deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in depl
 
 deploy/%.service: deploy/%.service.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) deploy && sed -e 's|@sbindir[@]|$(sbindir)|g' -e 's|@sysconfdir[@]|$(sysconfdir)|g' $< > $@
+
+# Shell completion
+bashcompletiondir = $(datadir)/bash-completion/completions
+zshcompletiondir = $(datadir)/zsh/vendor-completions
+dist_bashcompletion_DATA = deploy/completion/edgewayctl
+dist_zshcompletion_DATA = deploy/completion/_edgewayctl

@@ -1,29 +1,31 @@
 /*
- * edgewayctl: asks a running daemon over its admin socket and shows the answer. HTTP/1.0 over a Unix
- * socket; the daemons close after every answer, so the end of the stream is the end of the body.
+ * edgewayctl: asks a running daemon over its admin socket and shows the answer, to people as tables, to programs as
+ * JSON or YAML, once or again and again.
  */
 #include <errno.h>
 #include <getopt.h>
-#include <poll.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/time.h>
+#include <time.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/sock.h"
+#include "src/ctl_answer.h"
+#include "src/ctl_ask.h"
 #include "src/ctl_show.h"
+#include "src/ctl_top.h"
 
-enum { ANSWER_MOST = 256 * 1024 * 1024, PATIENCE_S = 10 };
+enum { ANSWER_MOST = 256 * 1024 * 1024, WATCH_MAX_S = 86400 };
 
 static const char usage[] =
-	"Usage: edgewayctl [--socket PATH] COMMAND\n"
+	"Usage: edgewayctl [--socket PATH] [-o FORMAT] [--watch[=SECONDS]] COMMAND\n"
 	"\n"
-	"  status                    one look: is it ready, and if not, why\n"
-	"  services                  services with their addresses and ports (agent)\n"
+	"  status                    one screen: is it ready, how is each part, what is wrong\n"
+	"  services [NS/NAME]        services with their addresses and ports (agent)\n"
 	"  endpoints [NS/NAME]       where requests go (agent)\n"
 	"  health [NS/NAME]          how the endpoints in use are, as each worker sees them "
 	"(agent)\n"
+	"  top                       requests, errors and bytes by service, now (agent)\n"
 	"  upstreams                 who is asked for other names, and who answers (agent)\n"
 	"  state                     everything, as JSON\n"
 	"  metrics                   Prometheus text\n"
@@ -37,33 +39,39 @@ static const char usage[] =
 	"(hub)\n"
 	"  tunnels                   tunnels of nodes: streams, bytes, round trips (hub)\n"
 	"\n"
-	"  --socket PATH   admin socket of the daemon; else /run/edgeway/agent.sock or, where "
+	"  --socket PATH             admin socket of the daemon; else /run/edgeway/agent.sock or, "
+	"where "
 	"there is\n"
-	"                  none, /run/edgeway/hub.sock\n"
+	"                            none, /run/edgeway/hub.sock\n"
+	"  -o, --output FORMAT       table (for people), json or yaml\n"
+	"  -w, --watch[=SECONDS]     again every so many seconds (2), until interrupted\n"
 	"  --version, --help\n";
 
 struct command {
 	const char *words; /* "token create" */
 	const char *method;
 	const char *path;
-	const char *argument; /* query key of the free argument, "" none */
+	const char *argument; /* query key of the free argument; "only": chosen here; "" none */
+	const char *
+		list; /* what of the answer -o json and yaml print; "" all of it, NULL: only as it comes */
 	ctl_show_fn *show; /* NULL: as it comes */
 };
 
 static const struct command commands[] = {
-	{"status", "GET", "/debug/state", "", ctl_show_status},
-	{"services", "GET", "/debug/services", "", ctl_show_services},
-	{"endpoints", "GET", "/debug/services", "only", ctl_show_endpoints},
-	{"health", "GET", "/debug/state", "only", ctl_show_health},
-	{"upstreams", "GET", "/debug/state", "", ctl_show_upstreams},
-	{"state", "GET", "/debug/state", "", NULL},
-	{"metrics", "GET", "/metrics", "", NULL},
-	{"token create", "POST", "/tokens/create", "", NULL},
-	{"token list", "GET", "/tokens", "", ctl_show_tokens},
-	{"token revoke", "POST", "/tokens/revoke", "id", NULL},
-	{"node list", "GET", "/nodes", "", ctl_show_nodes},
-	{"node revoke", "POST", "/nodes/revoke", "name", NULL},
-	{"tunnels", "GET", "/tunnels", "", ctl_show_tunnels},
+	{"status", "GET", "/debug/state", "", "", ctl_show_status},
+	{"services", "GET", "/debug/services", "only", "services", ctl_show_services},
+	{"endpoints", "GET", "/debug/services", "only", "services", ctl_show_endpoints},
+	{"health", "GET", "/debug/state", "only", "lb.endpoints", ctl_show_health},
+	{"top", "GET", "/debug/state", "", "lb.services", ctl_show_top},
+	{"upstreams", "GET", "/debug/state", "", "dns.forwarding", ctl_show_upstreams},
+	{"state", "GET", "/debug/state", "", "", NULL},
+	{"metrics", "GET", "/metrics", "", NULL, NULL},
+	{"token create", "POST", "/tokens/create", "", NULL, NULL},
+	{"token list", "GET", "/tokens", "", "tokens", ctl_show_tokens},
+	{"token revoke", "POST", "/tokens/revoke", "id", NULL, NULL},
+	{"node list", "GET", "/nodes", "", "nodes", ctl_show_nodes},
+	{"node revoke", "POST", "/nodes/revoke", "name", NULL, NULL},
+	{"tunnels", "GET", "/tunnels", "", "tunnels", ctl_show_tunnels},
 };
 
 struct request {
@@ -71,14 +79,10 @@ struct request {
 	const char *node, *ttl; /* of token create */
 	const char *argument; /* free argument, NULL none */
 	const struct command *command;
+	const char *output; /* -o, NULL not given */
+	enum ctl_format format;
+	unsigned watch_s; /* 0: once */
 };
-
-static int
-fail(const char *what, const char *why)
-{
-	fprintf(stderr, "edgewayctl: %s: %s\n", what, why);
-	return 1;
-}
 
 static void
 add_query(struct buf *out, char separator, const char *key, const char *value)
@@ -93,7 +97,7 @@ build(const struct request *r, struct buf *out)
 {
 	char separator = '?';
 
-	buf_printf(out, "%s %s", r->command->method, r->command->path);
+	buf_adds(out, r->command->path);
 	if (r->argument != NULL && strcmp(r->command->argument, "only") != 0) {
 		add_query(out, separator, r->command->argument, r->argument);
 		separator = '&';
@@ -104,93 +108,65 @@ build(const struct request *r, struct buf *out)
 	}
 	if (r->ttl != NULL)
 		add_query(out, separator, "ttl", r->ttl);
-	buf_adds(out,
-		" HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 0\r\n\r\n");
 }
 
+/* A part that this daemon has not is an empty list, as where it has it and it is empty. */
 static int
-open_socket(const char *path, int *out)
+print(const struct request *r, struct buf *answer)
 {
-	auto_free char *text = xasprintf("unix:%s", path);
-	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
-	const struct timeval patience = {.tv_sec = PATIENCE_S};
-	struct addr addr;
-	struct err err = {0};
+	const struct command *c = r->command;
+	static const struct tree_node none = {.kind = TREE_LIST};
+	const struct tree_node *top, *part;
+	struct tree *t auto_tree = NULL;
 
-	if (addr_parse(&addr, text, 0, &err) < 0)
-		return fail("--socket", err.text);
-	if (fd < 0)
-		return fail("socket", strerror(errno));
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
-	if (connect(fd, &addr.sa, addr.len) < 0) {
-		auto_free char *what = xasprintf("cannot reach the daemon at %s", path);
-
-		if (errno == EACCES)
-			return fail(
-				what, "permission denied; run it as root or as the daemon's user");
-		return fail(what,
-			errno == ENOENT || errno == ECONNREFUSED
-				? "it does not run, or has another admin.socket (--socket)"
-				: strerror(errno));
-	}
-	*out = take_fd(&fd);
-	return 0;
-}
-
-static int
-exchange(int fd, struct buf *request, struct buf *answer)
-{
-	ssize_t n;
-
-	while (buf_len(request) > 0) {
-		if ((n = buf_write(request, fd)) < 0)
-			return fail("the daemon does not listen", strerror((int)-n));
-	}
-	while ((n = buf_read(answer, fd, 65536)) > 0)
-		;
-	if (n < 0)
-		return fail("no whole answer from the daemon",
-			n == -EAGAIN ? "it is silent" : strerror((int)-n));
-	return 0;
-}
-
-/* Leaves the body in `answer`; the exit status says whether it is a good one. */
-static int
-split(struct buf *answer)
-{
-	const char *text = buf_str(answer);
-	const char *body = strstr(text, "\r\n\r\n");
-	int status = 0;
-
-	if (body == NULL || sscanf(text, "HTTP/1.%*d %d", &status) != 1)
-		return fail(
-			"bad answer", "not HTTP; is this the admin socket of an Edgeway daemon?");
-	buf_consume(answer, (size_t)(body + 4 - text));
-	if (status / 100 == 2)
+	if (r->format == CTL_TABLE && c->show == NULL) {
+		fwrite(buf_at(answer), 1, buf_len(answer), stdout);
 		return 0;
-	fprintf(stderr, "edgewayctl: %s",
-		status == 404 ? "this daemon does not know the command (agent or hub?): " : "");
-	fprintf(stderr, "%s", buf_str(answer));
-	return 1;
+	}
+	if ((t = ctl_parse(answer)) == NULL)
+		return 1;
+	top = tree_document(t, 0);
+	if (r->format == CTL_TABLE)
+		return c->show(top, r->argument);
+	part = c->list[0] != '\0' ? tree_path(top, c->list) : top;
+	ctl_print_value(part != NULL ? part : &none, r->format, r->argument);
+	return 0;
 }
 
+static int
+run_once(const struct request *r)
+{
+	auto_buf struct buf target, answer;
+
+	buf_init(&target, BUF_UNLIMITED);
+	buf_init(&answer, ANSWER_MOST);
+	build(r, &target);
+	if (ctl_ask(r->socket, r->command->method, buf_str(&target), &answer) != 0)
+		return 1;
+	return print(r, &answer);
+}
+
+/* Goes on while the daemon is away: it may be on its way back. A look at rates takes two. */
 static int
 run(const struct request *r)
 {
-	auto_buf struct buf request, answer;
-	auto_fd int fd = -1;
+	bool terminal = isatty(STDOUT_FILENO),
+	     rates = r->command->show == ctl_show_top && r->format == CTL_TABLE;
+	bool endless = r->watch_s > 0 || (rates && terminal);
+	const struct timespec pause = {.tv_sec = r->watch_s > 0 ? r->watch_s : 1};
 
-	buf_init(&request, BUF_UNLIMITED);
-	buf_init(&answer, ANSWER_MOST);
-	build(r, &request);
-	if (open_socket(r->socket, &fd) != 0 || exchange(fd, &request, &answer) != 0 ||
-		split(&answer) != 0)
-		return 1;
-	if (r->command->show != NULL)
-		return r->command->show(buf_str(&answer), buf_len(&answer), r->argument);
-	fwrite(buf_at(&answer), 1, buf_len(&answer), stdout);
-	return 0;
+	for (int rounds = 1;; rounds++) {
+		int rc;
+
+		if (endless && terminal)
+			fputs("\033[H\033[2J", stdout);
+		rc = run_once(r);
+		if (fflush(stdout) != 0)
+			return 1; /* nobody reads */
+		if (!endless && rounds == (rates && rc == 0 ? 2 : 1))
+			return rc;
+		nanosleep(&pause, NULL);
+	}
 }
 
 static const struct command *
@@ -222,6 +198,52 @@ bad_usage(const char *why, const char *word)
 	return 2;
 }
 
+static bool
+read_watch(const char *text, unsigned *seconds)
+{
+	char *end;
+	unsigned long v;
+
+	if (text == NULL) {
+		*seconds = 2;
+		return true;
+	}
+	errno = 0;
+	v = strtoul(text, &end, 10);
+	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || v < 1 ||
+		v > WATCH_MAX_S)
+		return false;
+	*seconds = (unsigned)v;
+	return true;
+}
+
+static int
+check_usage(struct request *r, int argc, char **argv)
+{
+	static const char *const formats[] = {
+		[CTL_TABLE] = "table", [CTL_JSON] = "json", [CTL_YAML] = "yaml"};
+	const char *words = r->command->words;
+
+	if (argc > (r->command->argument[0] != '\0' ? 1 : 0))
+		return bad_usage("too many arguments at", argv[argc - 1]);
+	r->argument = argc > 0 ? argv[0] : NULL;
+	if (strcmp(words, "token revoke") == 0 && r->argument == NULL)
+		return bad_usage("token revoke needs an id from token list", "");
+	if (strcmp(words, "node revoke") == 0 && r->argument == NULL)
+		return bad_usage("node revoke needs the name of a node", "");
+	if ((r->node != NULL || r->ttl != NULL) && strcmp(words, "token create") != 0)
+		return bad_usage("--node and --ttl belong to token create", "");
+	while (r->output != NULL && strcmp(r->output, formats[r->format]) != 0) {
+		if (++r->format == ARRAY_LEN(formats))
+			return bad_usage("-o: table, json or yaml expected, not", r->output);
+	}
+	if (r->format != CTL_TABLE && r->command->list == NULL)
+		return bad_usage("-o: there is but one form of", words);
+	if (r->watch_s > 0 && strcmp(r->command->method, "GET") != 0)
+		return bad_usage("--watch: would do it again and again:", words);
+	return 0;
+}
+
 int
 main(int argc, char **argv)
 {
@@ -229,6 +251,8 @@ main(int argc, char **argv)
 		{"socket", required_argument, NULL, 's'},
 		{"node", required_argument, NULL, 'n'},
 		{"ttl", required_argument, NULL, 't'},
+		{"output", required_argument, NULL, 'o'},
+		{"watch", optional_argument, NULL, 'w'},
 		{"version", no_argument, NULL, 'v'},
 		{"help", no_argument, NULL, 'h'},
 		{NULL, 0, NULL, 0},
@@ -236,7 +260,7 @@ main(int argc, char **argv)
 	struct request r = {0};
 	int flag;
 
-	while ((flag = getopt_long(argc, argv, "s:h", flags, NULL)) != -1) {
+	while ((flag = getopt_long(argc, argv, "s:ho:w::", flags, NULL)) != -1) {
 		switch (flag) {
 		case 's':
 			r.socket = optarg;
@@ -246,6 +270,14 @@ main(int argc, char **argv)
 			break;
 		case 't':
 			r.ttl = optarg;
+			break;
+		case 'o':
+			r.output = optarg;
+			break;
+		case 'w':
+			if (!read_watch(optarg, &r.watch_s))
+				return bad_usage(
+					"--watch: seconds from 1 to 86400 expected, not", optarg);
 			break;
 		case 'v':
 			puts("edgewayctl " EDGEWAY_VERSION);
@@ -264,15 +296,8 @@ main(int argc, char **argv)
 	r.command = find(&argc, &argv);
 	if (r.command == NULL)
 		return bad_usage("unknown command", argv[0]);
-	if (argc > (r.command->argument[0] != '\0' ? 1 : 0))
-		return bad_usage("too many arguments at", argv[argc - 1]);
-	r.argument = argc > 0 ? argv[0] : NULL;
-	if (strcmp(r.command->words, "token revoke") == 0 && r.argument == NULL)
-		return bad_usage("token revoke needs an id from token list", "");
-	if (strcmp(r.command->words, "node revoke") == 0 && r.argument == NULL)
-		return bad_usage("node revoke needs the name of a node", "");
-	if ((r.node != NULL || r.ttl != NULL) && strcmp(r.command->words, "token create") != 0)
-		return bad_usage("--node and --ttl belong to token create", "");
+	if (check_usage(&r, argc, argv) != 0)
+		return 2;
 	if (r.socket == NULL)
 		r.socket = access("/run/edgeway/agent.sock", F_OK) == 0 ? "/run/edgeway/agent.sock"
 									: "/run/edgeway/hub.sock";

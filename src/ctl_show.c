@@ -1,245 +1,192 @@
 #include "src/ctl_show.h"
 
-#include <stdio.h>
 #include <string.h>
 
-#include "base/tree.h"
+#include "src/ctl_answer.h"
+#include "src/ctl_table.h"
 
-static const char *
-text_of(const struct tree_node *map, const char *path)
+static char *
+service_name(const struct tree_node *s)
 {
-	return tree_text(tree_path(map, path), "");
+	return xasprintf("%s/%s", ctl_text(s, "namespace"), ctl_text(s, "name"));
 }
 
-static struct tree *
-parse(const char *json, size_t len)
+static int
+no_such_service(const char *name)
 {
-	struct tree *t = NULL;
-	struct err err = {0};
-
-	if (tree_parse(&t, "answer", json, len, &err) < 0 || tree_count(t) == 0)
-		fprintf(stderr, "edgewayctl: bad answer from the daemon: %s\n", err.text);
-	return t;
-}
-
-enum { DEPTH_SHOWN = 4, ROWS_SHOWN = 8 }; /* of a look at everything; `state` has it all */
-
-static void
-print_node(const struct tree_node *n, int depth)
-{
-	const char *name = n->key != NULL ? n->key : "-";
-	unsigned rows = 0;
-
-	if (n->kind == TREE_SCALAR) {
-		printf("%*s%s%s %s\n", depth * 2, "", name, n->key != NULL ? ":" : "",
-			n->text != NULL ? n->text : "");
-		return;
-	}
-	printf("%*s%s:\n", depth * 2, "", name);
-	tree_each(n, c)
-	{
-		if (depth < DEPTH_SHOWN && (n->kind == TREE_MAP || rows < ROWS_SHOWN))
-			print_node(c, depth + 1);
-		rows++;
-	}
-	if (rows > 0 && (depth >= DEPTH_SHOWN || (n->kind == TREE_LIST && rows > ROWS_SHOWN)))
-		printf("%*s... %u in all, see edgewayctl state\n", depth * 2 + 2, "", rows);
+	fprintf(stderr, "edgewayctl: no service %s on this node; write namespace/name\n", name);
+	return 1;
 }
 
 int
-ctl_show_status(const char *json, size_t len, const char *argument)
+ctl_show_services(const struct tree_node *answer, const char *argument)
 {
-	struct tree *t = parse(json, len);
-	const struct tree_node *top;
-	bool ready;
+	static const char *const headers[] = {"SERVICE", "ADDRESS", "PORTS (endpoints)", NULL};
+	auto_table struct table t;
 
-	(void)argument;
-	if (t == NULL)
-		return 1;
-	top = tree_document(t, 0);
-	ready = tree_bool(tree_get(top, "ready"), false);
-	printf("%s %s on %s: %s\n", text_of(top, "program"), text_of(top, "version"),
-		text_of(top, "node"), ready ? "ready" : "NOT READY");
-	tree_each(top, n)
+	table_init(&t, headers);
+	tree_each(tree_get(answer, "services"), s)
 	{
-		if (strcmp(n->key, "program") != 0 && strcmp(n->key, "version") != 0 &&
-			strcmp(n->key, "node") != 0)
-			print_node(n, 1);
+		auto_free char *name = service_name(s);
+		const char *ip = ctl_text(s, "fakeIP");
+		auto_buf struct buf ports;
+
+		if (!ctl_is_wanted(s, argument))
+			continue;
+		buf_init(&ports, BUF_UNLIMITED);
+		tree_each(tree_get(s, "ports"), p) buf_printf(&ports, "%s%s/%s(%u)",
+			buf_len(&ports) > 0 ? " " : "", ctl_text(p, "port"), ctl_text(p, "mode"),
+			ctl_count(tree_get(p, "endpoints")));
+		table_row(&t,
+			(const char *const[]){
+				name, ip[0] != '\0' ? ip : "(none left)", buf_str(&ports)});
 	}
-	tree_free(&t);
-	return ready ? 0 : 1;
-}
-
-int
-ctl_show_services(const char *json, size_t len, const char *argument)
-{
-	struct tree *t = parse(json, len);
-
-	(void)argument;
-	if (t == NULL)
-		return 1;
-	printf("%-40s %-16s %s\n", "SERVICE", "ADDRESS", "PORTS (endpoints)");
-	tree_each(tree_get(tree_document(t, 0), "services"), s)
-	{
-		auto_free char *name =
-			xasprintf("%s/%s", text_of(s, "namespace"), text_of(s, "name"));
-
-		printf("%-40s %-16s", name,
-			text_of(s, "fakeIP")[0] != '\0' ? text_of(s, "fakeIP") : "(none left)");
-		tree_each(tree_get(s, "ports"), p)
-		{
-			unsigned n = 0;
-
-			tree_each(tree_get(p, "endpoints"), e) n += e != NULL;
-			printf(" %s/%s(%u)", text_of(p, "port"), text_of(p, "mode"), n);
-		}
-		putchar('\n');
-	}
-	tree_free(&t);
+	if (t.n_rows == 0 && argument != NULL)
+		return no_such_service(argument);
+	table_sort(&t);
+	table_print(&t, stdout);
 	return 0;
 }
 
 /* A port that nothing serves has a line as well: an empty table says nothing. */
 static void
-show_endpoints_of(const struct tree_node *p, const char *name, const char *port)
+add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
 {
+	auto_free char *port = xasprintf("%s/%s", ctl_text(p, "port"), ctl_text(p, "mode"));
+	bool some_unreachable = ctl_number(p, "unreachable") > 0;
+	auto_free char *unreachable =
+		xasprintf("%s that this node cannot dial (no hostPort, or another site)",
+			ctl_text(p, "unreachable"));
 	bool any = false;
 
 	tree_each(tree_get(p, "endpoints"), e)
 	{
 		any = true;
-		printf("%-40s %-10s %-24s %-7s %s\n", name, port, text_of(e, "address"),
-			text_of(e, "via"), text_of(e, "node"));
+		table_row(t,
+			(const char *const[]){name, port, ctl_text(e, "address"),
+				ctl_text(e, "via"), ctl_text(e, "node")});
 	}
-	if (!any && strcmp(text_of(p, "unreachable"), "0") == 0)
-		printf("%-40s %-10s %s\n", name, port, "none (no pod, or none with an address)");
+	if (some_unreachable)
+		table_row(t, (const char *const[]){name, port, unreachable, NULL, NULL});
+	else if (!any)
+		table_row(t,
+			(const char *const[]){
+				name, port, "none (no pod, or none with an address)", NULL, NULL});
 }
 
 int
-ctl_show_endpoints(const char *json, size_t len, const char *argument)
+ctl_show_endpoints(const struct tree_node *answer, const char *argument)
 {
-	struct tree *t = parse(json, len);
+	static const char *const headers[] = {"SERVICE", "PORT", "ENDPOINT", "VIA", "NODE", NULL};
+	auto_table struct table t;
 	bool found = false;
 
-	if (t == NULL)
-		return 1;
-	printf("%-40s %-10s %-24s %-7s %s\n", "SERVICE", "PORT", "ENDPOINT", "VIA", "NODE");
-	tree_each(tree_get(tree_document(t, 0), "services"), s)
+	table_init(&t, headers);
+	tree_each(tree_get(answer, "services"), s)
 	{
-		auto_free char *name =
-			xasprintf("%s/%s", text_of(s, "namespace"), text_of(s, "name"));
+		auto_free char *name = service_name(s);
 
-		if (argument != NULL && strcmp(argument, name) != 0)
+		if (!ctl_is_wanted(s, argument))
 			continue;
 		found = true;
-		tree_each(tree_get(s, "ports"), p)
-		{
-			auto_free char *port =
-				xasprintf("%s/%s", text_of(p, "port"), text_of(p, "mode"));
-
-			show_endpoints_of(p, name, port);
-			if (strcmp(text_of(p, "unreachable"), "0") != 0)
-				printf("%-40s %-10s %s endpoints that this node cannot dial (no "
-				       "hostPort, or another site)\n",
-					name, port, text_of(p, "unreachable"));
-		}
+		tree_each(tree_get(s, "ports"), p) add_endpoints_of(&t, name, p);
 	}
-	tree_free(&t);
-	if (!found && argument != NULL) {
-		fprintf(stderr, "edgewayctl: no service %s on this node; write namespace/name\n",
-			argument);
-		return 1;
-	}
+	if (!found && argument != NULL)
+		return no_such_service(argument);
+	table_sort(&t);
+	table_print(&t, stdout);
 	return 0;
-}
-
-static void
-show_health_of(const struct tree_node *g)
-{
-	tree_each(tree_get(g, "endpoints"), e)
-	{
-		const char *fault = text_of(e, "fault");
-
-		printf("%-40s %-6s %-6s %-24s %-7s %-8s %9s %6s  %s\n", text_of(g, "service"),
-			text_of(g, "port"), text_of(g, "worker"), text_of(e, "address"),
-			text_of(e, "tier"), text_of(e, "state"), text_of(e, "in_flight"),
-			text_of(e, "idle"), fault);
-	}
 }
 
 int
-ctl_show_health(const char *json, size_t len, const char *argument)
+ctl_show_health(const struct tree_node *answer, const char *argument)
 {
-	struct tree *t = parse(json, len);
+	static const char *const headers[] = {"SERVICE", "PORT", "WORKER", "ENDPOINT", "TIER",
+		"STATE", "IN FLIGHT", "IDLE", "FAULT", NULL};
+	auto_table struct table t;
 
-	if (t == NULL)
-		return 1;
-	printf("%-40s %-6s %-6s %-24s %-7s %-8s %9s %6s  %s\n", "SERVICE", "PORT", "WORKER",
-		"ENDPOINT", "TIER", "STATE", "IN FLIGHT", "IDLE", "FAULT");
-	tree_each(tree_get(tree_get(tree_document(t, 0), "lb"), "endpoints"), g)
+	table_init(&t, headers);
+	tree_each(tree_path(answer, "lb.endpoints"), g)
 	{
-		if (argument == NULL || strcmp(argument, text_of(g, "service")) == 0)
-			show_health_of(g);
+		if (!ctl_is_wanted(g, argument))
+			continue;
+		tree_each(tree_get(g, "endpoints"), e) table_row(&t,
+			(const char *const[]){ctl_text(g, "service"), ctl_text(g, "port"),
+				ctl_text(g, "worker"), ctl_text(e, "address"), ctl_text(e, "tier"),
+				ctl_text(e, "state"), ctl_text(e, "in_flight"), ctl_text(e, "idle"),
+				ctl_text(e, "fault")});
 	}
-	tree_free(&t);
+	table_sort(&t);
+	table_print(&t, stdout);
 	return 0;
 }
 
+/* Members as they are; upstreams stay in the order in which they are asked. */
 static int
-show_table(const char *json, size_t len, const char *list, const char *const *columns)
+show_members(const struct tree_node *answer, const char *list, bool sorted,
+	const char *const *headers, const char *const *members)
 {
-	struct tree *t = parse(json, len);
+	auto_table struct table t;
 
-	if (t == NULL)
-		return 1;
-	for (const char *const *c = columns; *c != NULL; c++)
-		printf("%-26s", *c);
-	putchar('\n');
-	tree_each(tree_path(tree_document(t, 0), list), row)
+	table_init(&t, headers);
+	tree_each(tree_path(answer, list), row)
 	{
-		for (const char *const *c = columns; *c != NULL; c++)
-			printf("%-26s", text_of(row, *c)[0] != '\0' ? text_of(row, *c) : "-");
-		putchar('\n');
+		const char *cells[TABLE_COLUMNS_MAX] = {NULL};
+
+		for (size_t i = 0; members[i] != NULL; i++)
+			cells[i] = ctl_text(row, members[i]);
+		table_row(&t, cells);
 	}
-	tree_free(&t);
+	if (sorted)
+		table_sort(&t);
+	table_print(&t, stdout);
 	return 0;
 }
 
 int
-ctl_show_upstreams(const char *json, size_t len, const char *argument)
+ctl_show_upstreams(const struct tree_node *answer, const char *argument)
 {
-	static const char *const columns[] = {
-		"address", "state", "queries", "failures", "timeouts", "latency_ms", NULL};
+	static const char *const headers[] = {"ADDRESS", "STATE", "QUERIES", "FAILURES", "TIMEOUTS",
+		"LATENCY MS", NULL},
+				 *const members[] = {"address", "state", "queries", "failures",
+					 "timeouts", "latency_ms", NULL};
 
 	(void)argument;
-	return show_table(json, len, "dns.forwarding", columns);
+	return show_members(answer, "dns.forwarding", false, headers, members);
 }
 
 int
-ctl_show_tokens(const char *json, size_t len, const char *argument)
+ctl_show_tokens(const struct tree_node *answer, const char *argument)
 {
-	static const char *const columns[] = {"id", "node", "expires", NULL};
+	static const char *const headers[] = {"ID", "NODE", "EXPIRES", NULL},
+				 *const members[] = {"id", "node", "expires", NULL};
 
 	(void)argument;
-	return show_table(json, len, "tokens", columns);
+	return show_members(answer, "tokens", true, headers, members);
 }
 
 int
-ctl_show_nodes(const char *json, size_t len, const char *argument)
+ctl_show_nodes(const struct tree_node *answer, const char *argument)
 {
-	static const char *const columns[] = {"node", "connected", "address", "version", "synced",
-		"since", "pending", "revoked", "expires", "serial", NULL};
+	static const char *const headers[] = {"NODE", "CONNECTED", "ADDRESS", "VERSION", "SYNCED",
+		"SINCE", "PENDING", "REVOKED", "CERTIFICATE UNTIL", "SERIAL", NULL},
+				 *const members[] = {"node", "connected", "address", "version",
+					 "synced", "since", "pending", "revoked", "expires",
+					 "serial", NULL};
 
 	(void)argument;
-	return show_table(json, len, "nodes", columns);
+	return show_members(answer, "nodes", true, headers, members);
 }
 
 int
-ctl_show_tunnels(const char *json, size_t len, const char *argument)
+ctl_show_tunnels(const struct tree_node *answer, const char *argument)
 {
-	static const char *const columns[] = {"node", "state", "address", "streams", "rtt_ms",
-		"bytes_in", "bytes_out", "since_s", "certificate_expires", NULL};
+	static const char *const headers[] = {"NODE", "STATE", "ADDRESS", "STREAMS", "RTT MS",
+		"BYTES IN", "BYTES OUT", "SINCE S", "CERTIFICATE UNTIL", NULL},
+				 *const members[] = {"node", "state", "address", "streams",
+					 "rtt_ms", "bytes_in", "bytes_out", "since_s",
+					 "certificate_expires", NULL};
 
 	(void)argument;
-	return show_table(json, len, "tunnels", columns);
+	return show_members(answer, "tunnels", true, headers, members);
 }

@@ -1,13 +1,13 @@
 /*
- * How edgewayctl shows the daemons' JSON to a person. Each takes the body and the command's free argument
- * (NULL: none), prints to stdout, and gives the exit status.
+ * How edgewayctl shows the daemons' answers to a person, on stdout. Each takes the answer and the command's free argument (NULL: none), and
+ * gives the exit status.
  */
 #ifndef EDGEWAY_SRC_CTL_SHOW_H
 #define EDGEWAY_SRC_CTL_SHOW_H
 
-#include <stddef.h>
+#include "base/tree.h"
 
-typedef int ctl_show_fn(const char *json, size_t len, const char *argument);
+typedef int ctl_show_fn(const struct tree_node *answer, const char *argument);
 
 ctl_show_fn ctl_show_status, ctl_show_services, ctl_show_endpoints, ctl_show_health,
 	ctl_show_upstreams, ctl_show_tokens, ctl_show_nodes, ctl_show_tunnels;

@@ -246,7 +246,7 @@ def others(world, *command, undo):
         assert world.agent.metrics()["edgeway_iptables_cluster_ips_foreign"] == 1
         assert world.agent.metrics()["edgeway_iptables_cluster_ips"] == 0
         ctl = world.near.run(world.lab.program("edgewayctl"), "--socket", world.agent.socket, "status").stdout
-        assert f"clusterIPsServedBy: {who}" in ctl
+        assert f"served by {who}" in ctl
         assert "10.96" not in world.near.run("nft", "list", "set", "ip", "edgeway", "clusterips").stdout
     finally:
         world.near.run(*undo)

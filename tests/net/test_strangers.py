@@ -35,7 +35,7 @@ def test_mute_connections(lab, hub):
     wait_for("the node has the service", lambda: agent.state()["services"] == 1, 8)
     assert hub.ask("/healthz", seconds=1)[0] == 200
     p = agent.node.run(lab.program("edgewayctl"), "--socket", agent.socket, "endpoints", "default/web")
-    assert "80/http    none" in p.stdout
+    assert "80/http  none" in p.stdout
     assert len(os.listdir(f"/proc/{hub.process.pid}/fd")) < DESCRIPTORS // 2
     assert "Too many open files" not in hub.process.log()
 

@@ -1,0 +1,223 @@
+#include "src/ctl_answer.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <yaml.h>
+
+#include "model/json.h"
+
+struct tree *
+ctl_parse(struct buf *answer)
+{
+	struct tree *t = NULL;
+	struct err err = {0};
+
+	if (tree_parse(&t, "answer", buf_str(answer), buf_len(answer), &err) < 0 ||
+		tree_count(t) == 0) {
+		fprintf(stderr, "edgewayctl: bad answer from the daemon: %s\n", err.text);
+		tree_free(&t);
+	}
+	return t;
+}
+
+const char *
+ctl_text(const struct tree_node *map, const char *path)
+{
+	return tree_text(tree_path(map, path), "");
+}
+
+double
+ctl_number(const struct tree_node *map, const char *path)
+{
+	return strtod(ctl_text(map, path), NULL);
+}
+
+bool
+ctl_true(const struct tree_node *map, const char *path)
+{
+	return tree_bool(tree_path(map, path), false);
+}
+
+unsigned
+ctl_count(const struct tree_node *list)
+{
+	unsigned n = 0;
+
+	tree_each(list, c) n += c != NULL;
+	return n;
+}
+
+bool
+ctl_is_wanted(const struct tree_node *row, const char *wanted)
+{
+	auto_free char *name = NULL;
+
+	if (wanted == NULL)
+		return true;
+	name = xasprintf("%s/%s", ctl_text(row, "namespace"), ctl_text(row, "name"));
+	return strcmp(name, wanted) == 0 || strcmp(ctl_text(row, "service"), wanted) == 0;
+}
+
+/* --- JSON ------------------------------------------------------------------ */
+
+static void
+add_indent(struct buf *out, int depth)
+{
+	buf_printf(out, "\n%*s", depth * 2, "");
+}
+
+static void
+add_json(struct buf *out, const struct tree_node *n, int depth, const char *wanted)
+{
+	const char *ends = n->kind == TREE_MAP ? "{}" : "[]";
+	unsigned rows = 0;
+
+	if (n->kind == TREE_SCALAR && n->quoted) {
+		json_add_text(out, n->text);
+		return;
+	}
+	if (n->kind == TREE_SCALAR) {
+		buf_adds(out, n->text != NULL && n->text[0] != '\0' ? n->text : "null");
+		return;
+	}
+	buf_printf(out, "%c", ends[0]);
+	tree_each(n, c)
+	{
+		if (!ctl_is_wanted(c, wanted))
+			continue;
+		buf_adds(out, rows++ > 0 ? "," : "");
+		add_indent(out, depth + 1);
+		if (c->key != NULL) {
+			json_add_text(out, c->key);
+			buf_adds(out, ": ");
+		}
+		add_json(out, c, depth + 1, NULL);
+	}
+	if (rows > 0)
+		add_indent(out, depth);
+	buf_printf(out, "%c", ends[1]);
+}
+
+/* --- YAML ------------------------------------------------------------------ */
+
+/* Unquoted scalars are numbers, true, false and null; quoted ones are texts, whatever they look like. */
+static void
+emit_scalar(yaml_emitter_t *to, const char *text, bool is_text)
+{
+	yaml_event_t e;
+
+	yaml_scalar_event_initialize(&e, NULL, NULL, (yaml_char_t *)(uintptr_t)text,
+		(int)strlen(text), !is_text, is_text,
+		is_text ? YAML_DOUBLE_QUOTED_SCALAR_STYLE : YAML_PLAIN_SCALAR_STYLE);
+	yaml_emitter_emit(to, &e);
+}
+
+static void
+emit_yaml(yaml_emitter_t *to, const struct tree_node *n, const char *wanted)
+{
+	yaml_event_t e;
+
+	if (n->kind == TREE_SCALAR) {
+		emit_scalar(to, n->text != NULL ? n->text : "null", n->quoted);
+		return;
+	}
+	if (n->kind == TREE_MAP)
+		yaml_mapping_start_event_initialize(&e, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE);
+	else
+		yaml_sequence_start_event_initialize(&e, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE);
+	yaml_emitter_emit(to, &e);
+	tree_each(n, c)
+	{
+		if (!ctl_is_wanted(c, wanted))
+			continue;
+		if (c->key != NULL)
+			emit_scalar(to, c->key, false);
+		emit_yaml(to, c, NULL);
+	}
+	if (n->kind == TREE_MAP)
+		yaml_mapping_end_event_initialize(&e);
+	else
+		yaml_sequence_end_event_initialize(&e);
+	yaml_emitter_emit(to, &e);
+}
+
+static void
+print_yaml(const struct tree_node *value, const char *wanted)
+{
+	yaml_emitter_t to;
+	yaml_event_t e;
+
+	yaml_emitter_initialize(&to);
+	yaml_emitter_set_output_file(&to, stdout);
+	yaml_emitter_set_unicode(&to, 1);
+	yaml_emitter_set_width(&to, -1);
+	yaml_stream_start_event_initialize(&e, YAML_UTF8_ENCODING);
+	yaml_emitter_emit(&to, &e);
+	yaml_document_start_event_initialize(&e, NULL, NULL, NULL, 1);
+	yaml_emitter_emit(&to, &e);
+	emit_yaml(&to, value, wanted);
+	yaml_document_end_event_initialize(&e, 1);
+	yaml_emitter_emit(&to, &e);
+	yaml_stream_end_event_initialize(&e);
+	yaml_emitter_emit(&to, &e);
+	yaml_emitter_delete(&to);
+}
+
+void
+ctl_print_value(const struct tree_node *value, enum ctl_format format, const char *wanted)
+{
+	auto_buf struct buf out;
+
+	if (format == CTL_YAML) {
+		print_yaml(value, wanted);
+		return;
+	}
+	buf_init(&out, BUF_UNLIMITED);
+	add_json(&out, value, 0, wanted);
+	puts(buf_str(&out));
+}
+
+/* --- for people -------------------------------------------------------------- */
+
+void
+ctl_add_duration(struct buf *out, double seconds)
+{
+	static const struct {
+		unsigned seconds;
+		const char *name;
+	} units[] = {{86400, "d"}, {3600, "h"}, {60, "min"}, {1, "s"}};
+	uint64_t left = (uint64_t)(seconds < 0 ? 0 : seconds);
+
+	if (seconds < 10) {
+		buf_printf(out, "%.1f s", seconds);
+		return;
+	}
+	for (size_t i = 0; i < ARRAY_LEN(units); i++) {
+		if (left < units[i].seconds)
+			continue;
+		buf_printf(out, "%llu %s", (unsigned long long)(left / units[i].seconds),
+			units[i].name);
+		left %= units[i].seconds;
+		if (i + 1 < ARRAY_LEN(units) && left >= units[i + 1].seconds)
+			buf_printf(out, " %llu %s",
+				(unsigned long long)(left / units[i + 1].seconds),
+				units[i + 1].name);
+		return;
+	}
+}
+
+void
+ctl_add_amount(struct buf *out, double amount)
+{
+	static const char units[] = "kMGT";
+	int unit = -1;
+
+	while (amount >= 9999.5 && unit + 1 < (int)sizeof units - 1) {
+		amount /= 1000;
+		unit++;
+	}
+	if (unit < 0)
+		buf_printf(out, amount == (double)(uint64_t)amount ? "%.0f" : "%.1f", amount);
+	else
+		buf_printf(out, "%.1f %c", amount, units[unit]);
+}

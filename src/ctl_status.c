@@ -1,0 +1,322 @@
+/*
+ * edgewayctl status: one screen of an agent or a hub. Lines by part, then warnings: every member of the state that is
+ * named for trouble and is not empty, wherever it stands, and what numbers say.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "src/ctl_answer.h"
+#include "src/ctl_show.h"
+
+enum { LABEL_WIDTH = 13 };
+
+static void
+say(const char *label, struct buf *line)
+{
+	printf("  %-*s%s\n", LABEL_WIDTH, label, buf_str(line));
+	buf_consume(line, buf_len(line));
+}
+
+static void
+add_amount(struct buf *line, const struct tree_node *from, const char *path, const char *what)
+{
+	ctl_add_amount(line, ctl_number(from, path));
+	buf_printf(line, " %s", what);
+}
+
+/* "alive" of an endpoint, "connected" of a node: how many rows have it. */
+static unsigned
+count_with(const struct tree_node *list, const char *member, const char *value)
+{
+	unsigned n = 0;
+
+	tree_each(list, row) n += strcmp(ctl_text(row, member), value) == 0;
+	return n;
+}
+
+/* --- warnings ---------------------------------------------------------------- */
+
+struct warnings {
+	struct buf text;
+	char path[256];
+};
+
+static void
+warn(struct warnings *w, const char *what)
+{
+	buf_printf(&w->text, "  %-*s%s%s%s\n", LABEL_WIDTH,
+		buf_len(&w->text) == 0 ? "warnings" : "", w->path, w->path[0] != '\0' ? ": " : "",
+		what);
+}
+
+static bool
+tells_trouble(const char *key)
+{
+	static const char *const words[] = {"error", "trouble", "problem", "waits", "warning"};
+	const char *last = strrchr(key, '_');
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		if (strcmp(last != NULL ? last + 1 : key, words[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+find_trouble(struct warnings *w, const struct tree_node *n, const char *parent)
+{
+	tree_each(n, c)
+	{
+		const char *name = ctl_text(c, "name");
+
+		snprintf(w->path, sizeof w->path, "%s", parent);
+		if (c->kind == TREE_SCALAR && c->key != NULL && tells_trouble(c->key) &&
+			c->quoted && c->text[0] != '\0')
+			warn(w, c->text);
+		else if (c->kind == TREE_SCALAR && c->key == NULL &&
+			strcmp(parent, "obstacles") == 0)
+			warn(w, c->text);
+		else if (c->kind != TREE_SCALAR)
+			find_trouble(w, c, c->key != NULL ? c->key : *name != '\0' ? name : parent);
+	}
+}
+
+static void
+warn_number(struct warnings *w, const struct tree_node *from, const char *path, const char *what)
+{
+	auto_free char *text = xasprintf("%s %s", ctl_text(from, path), what);
+
+	w->path[0] = '\0';
+	if (ctl_number(from, path) > 0)
+		warn(w, text);
+}
+
+static void
+say_warnings(struct warnings *w)
+{
+	if (buf_len(&w->text) == 0)
+		printf("  %-*snone\n", LABEL_WIDTH, "warnings");
+	else
+		fputs(buf_str(&w->text), stdout);
+	buf_fini(&w->text);
+}
+
+/* --- agent --------------------------------------------------------------------- */
+
+static void
+say_hub(const struct tree_node *meta, struct buf *line)
+{
+	const char *until = ctl_text(meta, "certificate_expires");
+
+	buf_printf(line, "%s %s", ctl_true(meta, "connected") ? "connected to" : "NOT CONNECTED to",
+		ctl_text(meta, "url"));
+	if (ctl_true(meta, "connected") && ctl_text(meta, "address")[0] != '\0')
+		buf_printf(line, " at %s", ctl_text(meta, "address"));
+	buf_adds(line, ctl_true(meta, "synced") ? ", synced" : ", not synced");
+	if (tree_get(meta, "last_contact_ms_ago") != NULL) {
+		buf_adds(line, ", heard ");
+		ctl_add_duration(line, ctl_number(meta, "last_contact_ms_ago") / 1000);
+		buf_adds(line, " ago");
+	}
+	say("hub", line);
+	if (until[0] != '\0') {
+		buf_printf(line, "until %s", until);
+		say("certificate", line);
+	}
+}
+
+static void
+say_services(const struct tree_node *top, struct buf *line)
+{
+	const struct tree_node *meta = tree_get(top, "meta");
+
+	add_amount(line, top, "services", "known, version ");
+	buf_printf(line, "%s; ", ctl_text(meta, "version"));
+	add_amount(line, meta, "addresses.used", "addresses of ");
+	buf_printf(line, "%s in use", ctl_text(meta, "addresses.size"));
+	say("services", line);
+	buf_printf(
+		line, "%s, %s", ctl_text(meta, "database.state"), ctl_text(meta, "database.file"));
+	say("database", line);
+}
+
+/* Each worker has a row for an endpoint; one that any worker holds for bad is told once. */
+static void
+say_endpoints(const struct tree_node *lb, struct buf *line)
+{
+	unsigned in_use = 0, up = 0;
+	auto_buf struct buf bad;
+
+	buf_init(&bad, BUF_UNLIMITED);
+	tree_each(tree_get(lb, "endpoints"), group)
+	{
+		tree_each(tree_get(group, "endpoints"), e)
+		{
+			auto_free char *one = xasprintf("\n  %-*s%s of %s: %s, %s", LABEL_WIDTH, "",
+				ctl_text(e, "address"), ctl_text(group, "service"),
+				ctl_text(e, "state"), ctl_text(e, "fault"));
+
+			in_use++;
+			up += strcmp(ctl_text(e, "state"), "ejected") != 0;
+			if (strcmp(ctl_text(e, "state"), "ejected") == 0 &&
+				strstr(buf_str(&bad), one) == NULL)
+				buf_adds(&bad, one);
+		}
+	}
+	buf_printf(line, "%u of %u that workers use are up%s", up, in_use, buf_str(&bad));
+	say("endpoints", line);
+}
+
+static void
+say_requests(const struct tree_node *lb, struct buf *line)
+{
+	static const char *const classes[] = {
+		"status_2xx", "status_3xx", "status_4xx", "status_5xx"};
+	const struct tree_node *c = tree_get(lb, "counters");
+
+	for (size_t i = 0; i < ARRAY_LEN(classes); i++) {
+		add_amount(line, c, classes[i], "with ");
+		buf_printf(line, "%s, ", classes[i] + 7);
+	}
+	add_amount(line, c, "retries", "retries; ");
+	add_amount(line, c, "accepted_tcp", "TCP connections; ");
+	add_amount(line, lb, "active", "open now");
+	say("requests", line);
+}
+
+static void
+say_dns(const struct tree_node *dns, struct buf *line)
+{
+	buf_printf(line, "%s; others asked of", ctl_text(dns, "address"));
+	tree_each(tree_get(dns, "forwarding"), u)
+		buf_printf(line, " %s (%s)", ctl_text(u, "address"), ctl_text(u, "state"));
+	if (ctl_count(tree_get(dns, "forwarding")) == 0)
+		buf_adds(line, " nobody");
+	say("DNS", line);
+	buf_printf(line, "%s", ctl_text(dns, "resolvConf.state"));
+	if (ctl_number(dns, "resolvConfWatch.mended") > 0)
+		buf_printf(line, ", mended %s times", ctl_text(dns, "resolvConfWatch.mended"));
+	say("resolv.conf", line);
+}
+
+static void
+say_rules(const struct tree_node *ipt, struct buf *line)
+{
+	buf_printf(line, "table %s %s, to %s, interface %s%s; repairs: %s", ctl_text(ipt, "table"),
+		ctl_true(ipt, "installed") ? "installed" : "NOT INSTALLED", ctl_text(ipt, "to"),
+		ctl_text(ipt, "interface"), ctl_true(ipt, "up") ? "" : " (down)",
+		ctl_text(ipt, "repairs"));
+	say("rules", line);
+	buf_printf(line,
+		"%s UDP and %s TCP ports, %s of %s endpoints dead; %s ClusterIPs, served by %s",
+		ctl_text(ipt, "kernel.udpPorts"), ctl_text(ipt, "kernel.tcpPorts"),
+		ctl_text(ipt, "kernel.endpointsDead"), ctl_text(ipt, "kernel.endpointsProbed"),
+		ctl_text(ipt, "kernel.clusterIPs"), ctl_text(ipt, "kernel.clusterIPsServedBy"));
+	say("kernel", line);
+}
+
+static void
+say_tunnel(const struct tree_node *tunnel, struct buf *line)
+{
+	if (tunnel == NULL)
+		return;
+	buf_printf(line, "%s", ctl_text(tunnel, "state"));
+	if (ctl_text(tunnel, "hub")[0] != '\0')
+		buf_printf(line, " to %s", ctl_text(tunnel, "hub"));
+	buf_printf(line, ", %s streams", ctl_text(tunnel, "streams"));
+	say("tunnel", line);
+}
+
+static void
+show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
+{
+	say_hub(tree_get(top, "meta"), line);
+	say_services(top, line);
+	say_endpoints(tree_get(top, "lb"), line);
+	say_requests(tree_get(top, "lb"), line);
+	say_tunnel(tree_get(top, "tunnel"), line);
+	say_dns(tree_get(top, "dns"), line);
+	say_rules(tree_get(top, "iptables"), line);
+	warn_number(w, top, "meta.addresses.services_without",
+		"services have no address left: mesh.subnet is too small");
+	warn_number(w, top, "lb.counters.no_service",
+		"connections were for no service that is known here");
+	if (strcmp(ctl_text(top, "meta.database.state"), "failing") == 0)
+		warn(w, "database: cannot be written; what comes now is lost with a restart");
+}
+
+/* --- hub ------------------------------------------------------------------------ */
+
+static void
+say_source(const struct tree_node *source, struct buf *line)
+{
+	const char *ready = ctl_true(source, "ready") ? "" : ", NOT READY";
+
+	if (tree_get(source, "folder") != NULL) {
+		buf_printf(line, "folder %s, %u files%s%s", ctl_text(source, "folder"),
+			ctl_count(tree_get(source, "files")),
+			ctl_true(source, "watching") ? "" : ", not watched", ready);
+		say("source", line);
+		return;
+	}
+	buf_printf(line, "Kubernetes at %s%s", ctl_text(source, "server"), ready);
+	say("source", line);
+	tree_each(source, resource)
+	{
+		if (tree_get(resource, "doing") == NULL)
+			continue;
+		buf_printf(line, "%s: %s, %s events, %s lists", resource->key,
+			ctl_text(resource, "doing"), ctl_text(resource, "events"),
+			ctl_text(resource, "lists"));
+		say("", line);
+	}
+}
+
+static void
+show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
+{
+	const struct tree_node *hub = tree_get(top, "hub");
+	const struct tree_node *nodes = tree_get(hub, "nodes"), *tunnels = tree_get(hub, "tunnels");
+
+	say_source(tree_get(hub, "source"), line);
+	buf_printf(line, "%u", ctl_count(tree_get(hub, "services")));
+	say("services", line);
+	buf_printf(line, "%u connected, %u synced", count_with(nodes, "connected", "true"),
+		count_with(nodes, "synced", "true"));
+	say("nodes", line);
+	buf_printf(line, "%u, %u requests through them now", ctl_count(tunnels),
+		ctl_count(tree_get(hub, "visits")));
+	say("tunnels", line);
+	buf_printf(line, "%s", ctl_text(hub, "ca"));
+	say("CA", line);
+	tree_each(tree_get(hub, "services"), s)
+	{
+		snprintf(w->path, sizeof w->path, "%s/%s", ctl_text(s, "namespace"),
+			ctl_text(s, "name"));
+		if (ctl_text(s, "reason")[0] != '\0')
+			warn(w, ctl_text(s, "reason"));
+	}
+}
+
+int
+ctl_show_status(const struct tree_node *top, const char *argument)
+{
+	bool ready = ctl_true(top, "ready");
+	struct warnings w = {0};
+	auto_buf struct buf line;
+
+	(void)argument;
+	buf_init(&line, BUF_UNLIMITED);
+	buf_init(&w.text, BUF_UNLIMITED);
+	ctl_add_duration(&line, ctl_number(top, "uptime_s"));
+	printf("%s: %s, %s %s, up %s\n", ctl_text(top, "node"), ready ? "ready" : "NOT READY",
+		ctl_text(top, "program"), ctl_text(top, "version"), buf_str(&line));
+	buf_consume(&line, buf_len(&line));
+	find_trouble(&w, top, "");
+	if (tree_get(top, "hub") != NULL)
+		show_hub(top, &line, &w);
+	else
+		show_agent(top, &line, &w);
+	say_warnings(&w);
+	return ready ? 0 : 1;
+}

@@ -1,0 +1,141 @@
+"""edgewayctl as operators and their programs use it: one screen, tables, JSON and YAML, top, completion in a shell."""
+import json
+import os
+import re
+import signal
+
+import pytest
+import yaml
+
+from lab import wait_for
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+COMPLETION = os.path.join(HERE, "..", "..", "deploy", "completion", "edgewayctl")
+EMPTY = {"namespace": "default", "name": "empty"}
+
+
+class Ctl:
+    def __init__(self, mesh, daemon, machine):
+        self.program, self.socket, self.machine = mesh.lab.program("edgewayctl"), daemon.socket, machine
+
+    def run(self, *words, check=True):
+        return self.machine.run(self.program, "--socket", self.socket, *words, check=check)
+
+    def __call__(self, *words):
+        return self.run(*words).stdout
+
+
+@pytest.fixture(scope="module")
+def agent(mesh):
+    return Ctl(mesh, mesh.agent1, mesh.node1)
+
+
+@pytest.fixture(scope="module")
+def hub(mesh):
+    return Ctl(mesh, mesh.hub, mesh.hub.machine)
+
+
+def rows(table):
+    return [line.split() for line in table.splitlines()[1:]]
+
+
+def test_status_is_one_screen(mesh, agent, hub):
+    said = agent("status")
+    assert said.startswith("edge-1: ready, edgeway-agent ") and len(said.splitlines()) < 24
+    for line in ("connected to wss://192.0.2.1:10000", "table ip edgeway installed", "192.0.2.53:53 (alive)"):
+        assert line in said
+    assert re.search(r"^  resolv.conf  ours$", said, re.M) and re.search(r"^  warnings     none$", said, re.M)
+    said = hub("status")
+    assert "2 connected, 2 synced" in said and "default/empty: port 80: no pod with an address" in said
+
+
+def test_status_says_what_is_wrong(mesh, agent):
+    """The hub is stopped: the agent serves on, so that it is ready, and the reason stands among the warnings."""
+    mesh.hub.process.stop(signal.SIGKILL)
+    try:
+        wait_for("warning", lambda: re.search(r"warnings +meta: .*192\.0\.2\.1:10000", agent("status")))
+        assert "NOT CONNECTED to wss://192.0.2.1:10000" in agent("status")
+    finally:
+        mesh.hub.start()
+    wait_for("no warning", lambda: "warnings     none" in agent("status"), 30)
+
+
+def test_tables(mesh, agent, hub):
+    names = [r[0] for r in rows(agent("services"))]
+    assert names == ["default/edge-nginx", "default/empty", "shop/web"]
+    assert rows(agent("endpoints", "default/empty")) == [
+        ["default/empty", port, "none", "(no", "pod,", "or", "none", "with", "an", "address)", "-", "-"] for port in ("80/http", "7000/tcp")]
+    assert {r[2] for r in rows(agent("endpoints", "shop/web"))} >= {"172.17.0.2:8080", "192.0.2.12:30080"}
+    assert [r[0] for r in rows(hub("node", "list"))] == ["edge-1", "edge-2"]
+    heading, *lines = hub("node", "list").splitlines()
+    column = heading.index("ADDRESS")
+    assert all(line[column:].startswith("192.0.2.1") and line[column - 1] == " " for line in lines)
+    p = agent.run("services", "default/nobody", check=False)
+    assert p.returncode == 1 and "no service default/nobody on this node" in p.stderr
+
+
+def test_for_programs(mesh, agent, hub):
+    for read, form in ((json.loads, "json"), (yaml.safe_load, "yaml")):
+        one, = read(agent("-o", form, "services", "default/empty"))
+        assert EMPTY.items() <= one.items() and one["headless"] is False
+        assert [p["port"] for p in one["ports"]] == [80, 7000]
+        assert {n["node"] for n in read(hub("--output", form, "node", "list"))} == {"edge-1", "edge-2"}
+        assert read(agent("-o", form, "status"))["meta"]["connected"] is True
+        assert read(agent("-o", form, "state"))["version"] == read(agent("-o", form, "status"))["version"]
+        assert read(hub("-o", form, "tunnels")) == read(hub("-o", form, "state"))["hub"]["tunnels"]
+
+
+def test_top(mesh, agent):
+    """Only what happens between two looks is counted."""
+    url = "http://edge-nginx.default/"
+    assert mesh.client1.get(url)[0] == 200
+    many = mesh.client1.start("many", "sh", "-c", f"while curl -s -o /dev/null {url}; do :; done")
+    wait_for("requests by second", lambda: any(
+        r[0] == "default/edge-nginx" and float(r[1]) > 0 and float(r[2]) == 0 for r in rows(agent("top"))[2:]))
+    many.stop()
+    row, = [r for r in rows(agent("top"))[2:] if r[0] == "default/edge-nginx"]
+    assert float(row[1]) == 0
+    assert any(s["service"] == "edge-nginx" and s["requests"]["2xx"] > 0 for s in json.loads(agent("-o", "json", "top")))
+
+
+def test_watch_goes_on_without_the_daemon(mesh, agent):
+    watch = mesh.node1.start("watch", agent.program, "--socket", agent.socket, "--watch=1", "services")
+    wait_for("two looks", lambda: watch.log().count("default/empty") >= 2)
+    mesh.agent1.stop()
+    try:
+        wait_for("said", lambda: "it does not run" in watch.log())
+    finally:
+        mesh.agent1.start()
+    seen = watch.log().count("default/empty")
+    wait_for("back", lambda: watch.log().count("default/empty") > seen)
+    watch.stop()
+
+
+@pytest.mark.parametrize("words,why", [
+    (("-o", "xml", "status"), "-o: table, json or yaml expected, not xml"),
+    (("-o", "json", "metrics"), "-o: there is but one form of metrics"),
+    (("--watch=0", "status"), "--watch: seconds from 1 to 86400 expected, not 0"),
+    (("--watch=-1", "status"), "--watch: seconds from 1 to 86400 expected, not -1"),
+    (("--watch=1x", "status"), "--watch: seconds from 1 to 86400 expected, not 1x"),
+    (("--watch", "token", "create"), "--watch: would do it again and again: token create"),
+    (("status", "now"), "too many arguments at now"),
+    (("--ttl", "5", "status"), "--node and --ttl belong to token create")])
+def test_wrong_usage(agent, words, why):
+    p = agent.run(*words, check=False)
+    assert p.returncode == 2 and why in p.stderr and p.stdout == ""
+
+
+@pytest.mark.parametrize("line,offered", [
+    ("edgewayctl to", {"top", "token"}),
+    ("edgewayctl -o ", {"table", "json", "yaml"}),
+    ("edgewayctl --socket SOCKET endpoints default/", {"default/edge-nginx", "default/empty"}),
+    ("edgewayctl token ", {"create", "list", "revoke"}),
+    ("edgewayctl -o json node re", {"revoke"}),
+    ("edgewayctl --w", {"--watch"}),
+    ("edgewayctl status ", set())])
+def test_completion(agent, line, offered):
+    words = line.replace("SOCKET", agent.socket).split(" ")
+    script = (f"PATH={os.path.dirname(agent.program)}:$PATH; . {COMPLETION}; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); "
+              "_edgewayctl; printf '%s\\n' \"${COMPREPLY[@]}\"")
+    p = agent.machine.run("bash", "-c", script, "bash", *words)
+    assert set(p.stdout.split()) == offered
