@@ -44,7 +44,9 @@ hub_libhub_a_SOURCES = \
 	hub/ways.c hub/ways.h
 
 HUB_LDADD = hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS)
-FUZZERS += tests/fuzz/split_fuzz
+FUZZERS += tests/fuzz/hello_fuzz tests/fuzz/split_fuzz
+tests_fuzz_hello_fuzz_SOURCES = tests/fuzz/hello_fuzz.c
+tests_fuzz_hello_fuzz_LDADD = $(HUB_LDADD)
 tests_fuzz_split_fuzz_SOURCES = tests/fuzz/split_fuzz.c
 tests_fuzz_split_fuzz_LDADD = $(HUB_LDADD)
 if HAVE_CMOCKA

@@ -43,7 +43,8 @@ EXTRA_DIST += tests/net/addrinfo.c tests/net/liar.py tests/net/test_dns_clients.
 EXTRA_DIST += tests/net/hostile_corpus.py tests/net/hostile_http.py tests/net/httpkit.py tests/net/test_http_hostile.py \
 	tests/net/test_http_neighbours.py tests/net/test_http_rules.py
 EXTRA_DIST += tests/net/test_locality.py tests/net/test_pod_names.py
-EXTRA_DIST += tests/net/ingress_town.py tests/net/pki.py tests/net/test_egress.py tests/net/test_ingress.py
+EXTRA_DIST += tests/net/ingress_town.py tests/net/pki.py tests/net/test_egress.py tests/net/test_ingress.py \
+	tests/net/kubelet.py tests/net/test_sni.py
 EXTRA_DIST += tests/net/test_identity.py
 EXTRA_DIST += tests/net/test_cloud_to_edge.py tests/net/test_tunnel.py tests/net/tunnelkit.py
 EXTRA_DIST += tests/net/test_offline.py

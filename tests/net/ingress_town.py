@@ -8,7 +8,7 @@ import ssl
 
 import lab as labs
 from dnskit import socket_in
-from lab import Hub, Machine, endpoint_slice, service
+from lab import Agent, Hub, Machine, Node, endpoint_slice, service
 
 HUB, SERVER, FRIEND, STRANGER = "192.0.2.1", "192.0.2.31", "192.0.2.21", "192.0.2.22"
 SECRET = "open-sesame"
@@ -74,6 +74,63 @@ def client_context(ca, pair=None):
     if pair is not None:
         context.load_cert_chain(*pair)
     return context
+
+
+def start_kubelet(machine, name, ca, *options, names=()):
+    """tests/net/kubelet.py with a certificate of `ca`, which callers must have one of, too."""
+    cert, key = ca.issue(name, "subjectAltName=" + ",".join(f"DNS:{n}" for n in (name, *names)))
+    p = machine.start("kubelet", labs.PYTHON, os.path.join(labs.HERE, "kubelet.py"), "--name", name, "--cert", cert,
+                      "--key", key, "--ca", ca.cert, *options)
+    labs.wait_for("kubelet", lambda: "serving" in p.log())
+
+
+def join_edge(town, name, address, kubelets):
+    """A node with a real agent and a kubelet, which is reached through its tunnel alone."""
+    node = Node(town.lab, name, address)
+    start_kubelet(node, name, kubelets)
+    agent = Agent(node, town.hub)
+    labs.wait_for("tunnel", lambda: agent.state()["tunnel"]["state"] == "open")
+    return agent
+
+
+class TlsOver:
+    """TLS on whatever has sendall and recv, another TLS included; end() is a half-close, which an SSLSocket does not know."""
+
+    def __init__(self, below, context, name):
+        self.below, self.incoming, self.outgoing = below, ssl.MemoryBIO(), ssl.MemoryBIO()
+        self.tls = context.wrap_bio(self.incoming, self.outgoing, server_hostname=name)
+        self.until_done(self.tls.do_handshake)
+
+    def flush(self):
+        if self.outgoing.pending:
+            self.below.sendall(self.outgoing.read())
+
+    def until_done(self, step, *args):
+        while True:
+            try:
+                done = step(*args)
+                self.flush()
+                return done
+            except ssl.SSLWantReadError:
+                self.flush()
+                more = self.below.recv(65536)
+                self.incoming.write(more) if more else self.incoming.write_eof()
+
+    def sendall(self, data):
+        self.until_done(self.tls.write, data)
+
+    def recv(self, size):
+        try:
+            return self.until_done(self.tls.read, size)
+        except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+            return b""
+
+    def end(self):
+        try:
+            self.tls.unwrap()
+        except ssl.SSLWantReadError:
+            pass
+        self.flush()
 
 
 class Refused(Exception):

@@ -9,7 +9,7 @@ import threading
 import pytest
 
 import lab as labs
-from ingress_town import ACCESS, HUB, SERVER, Refused, Town, client_context, http_connect, socket_to
+from ingress_town import ACCESS, HUB, SERVER, Refused, TlsOver, Town, client_context, http_connect, join_edge, socket_to
 from lab import Lab
 from pki import Authority
 
@@ -30,6 +30,9 @@ class Egress(Town):
         listen = f"listen: 'unix:{self.path}'" if way == "unix" else f"listen: '{HUB}:{PORT}', cert: {cert}, key: {key}, clientCA: {self.ca.cert}"
         super().__init__(lab, "--ingress.egress", f"{{{listen}}}", access=(*ACCESS, "{from: 'cert:kube-apiserver', to: ['*']}"))
         self.context = client_context(self.ca.cert, self.pair)
+        self.kubelets = Authority(folder, "kubelets")
+        self.agent = join_edge(self, "edge-9", "192.0.2.19", self.kubelets)
+        self.inner = client_context(self.kubelets.cert, self.kubelets.issue("kubelet-client", "extendedKeyUsage=clientAuth"))
 
     def socket(self):
         """TLS as it is opened to an IP: no SNI."""
@@ -141,33 +144,41 @@ def test_bytes_both_ways(town, size):
     assert got == data
 
 
+def test_a_kubelet_behind_its_tunnel(town):
+    """logs and exec: TLS of kube-apiserver's own inside, many requests on the one connection (FACTS.md 34)."""
+    with town.dial("edge-9:10250") as s:
+        tls = TlsOver(s, town.inner, "edge-9")
+        for path, size in (("/", 40), ("/bytes/100000", 100000), ("/", 40)):
+            tls.sendall(f"GET {path} HTTP/1.1\r\nHost: edge-9\r\n\r\n".encode())
+            head = b""
+            while b"\r\n\r\n" not in head:
+                head += tls.recv(65536)
+            head, _, body = head.partition(b"\r\n\r\n")
+            length = int(head.lower().rpartition(b"content-length: ")[2].split()[0])
+            while len(body) < length:
+                body += tls.recv(65536)
+            assert body.startswith(b"x" * size if size > 40 else b"edge-9 peer=kubelet-client")
+
+
+def test_what_the_node_does_not_allow(town):
+    with town.socket() as s, pytest.raises(Refused) as refused:
+        http_connect(s, "edge-9:22")
+    assert refused.value.status == 403
+
+
 def test_half_close(town):
     """The caller has said all, and what comes back is whole nevertheless."""
-    with town.dial(ECHO) as s:
-        s.sendall(b"x" * 100000)
-        got = read_until(s, b"x")  # the first of them is back: the 200 and the greeting are behind us
-        half_close(s)
-        try:
-            while more := s.recv(65536):
-                got += more
-        except ssl.SSLZeroReturnError:  # so Python says the end after an end of its own
-            pass
+    with socket_to(town, town.path if town.way == "unix" else (HUB, PORT), town.stranger) as below:
+        s = below if town.way == "unix" else TlsOver(below, town.context, HUB)
+        http_connect(s, ECHO).sendall(b"x" * 100000)
+        if town.way == "unix":
+            s.shutdown(socket.SHUT_WR)
+        else:
+            s.end()
+        got = b""
+        while more := s.recv(65536):
+            got += more
     assert got == b"server\n" + b"x" * 100000
-
-
-def half_close(s):
-    """Python's unwrap() would wait for the other side: close_notify comes by hand, or FIN where there is no TLS."""
-    if isinstance(s, ssl.SSLSocket):
-        s.setblocking(False)
-        try:
-            s._sslobj.shutdown()
-        except ssl.SSLWantReadError:
-            pass
-        except ssl.SSLError:
-            pass
-        s.settimeout(20)
-    else:
-        s.shutdown(socket.SHUT_WR)
 
 
 def test_callers_that_go_away_leave_nothing(town):

@@ -104,11 +104,47 @@ test_real_hellos(void **state)
 	check_beginnings(&cut, HELLO_OTHER);
 }
 
+/* The name is found in the whole of it, and not before enough of it is there. */
+static void
+test_names(void **state)
+{
+	char name[HELLO_NAME_MAX + 1] = "";
+	struct shape whole, cut;
+	uint8_t *at;
+	size_t n;
+
+	(void)state;
+	make_hello("http/1.1", &whole);
+	cut_records(&whole, &cut);
+	for (n = 0; n < whole.n; n++)
+		assert_int_equal(hello_name(whole.bytes, n, name), 0);
+	assert_int_equal(hello_name(whole.bytes, whole.n, name), 1);
+	assert_string_equal(name, "hub.example");
+	name[0] = '\0';
+	assert_int_equal(hello_name(cut.bytes, cut.n, name), 1);
+	assert_string_equal(name, "hub.example");
+	assert_true(
+		hello_is_tls(whole.bytes, whole.n) && !hello_is_tls((const uint8_t *)"GET ", 4));
+	assert_int_equal(hello_name((const uint8_t *)"GET / HTTP/1.1\r\n", 16, name), -ENOENT);
+	/* what no host is called is no name: it would stand in our log */
+	at = memmem(whole.bytes, whole.n, "hub.example", 11);
+	assert_non_null(at);
+	at[3] = '\n';
+	assert_int_equal(hello_name(whole.bytes, whole.n, name), -ENOENT);
+	at[3] = '.';
+	at[-3] = 1; /* a type of name that is not host_name */
+	assert_int_equal(hello_name(whole.bytes, whole.n, name), -ENOENT);
+	at[-3] = 0;
+	at[-1]++; /* longer than its list */
+	assert_int_equal(hello_name(whole.bytes, whole.n, name), -ENOENT);
+}
+
 static void
 test_no_hellos(void **state)
 {
 	static const uint8_t endless[] = {22, 3, 1, 0, 4, 1, 0xff, 0xff, 0xff};
 	static const uint8_t empty[] = {22, 3, 1, 0, 0}, finished[] = {22, 3, 1, 0, 4, 20, 0, 0, 0};
+	char name[HELLO_NAME_MAX + 1];
 	struct shape tunnel;
 	size_t need;
 
@@ -126,6 +162,7 @@ test_no_hellos(void **state)
 		for (unsigned bit = 0; bit < 8; bit++) {
 			bent.bytes[i] = (uint8_t)(tunnel.bytes[i] ^ 1u << bit);
 			hello_read(bent.bytes, bent.n, &need);
+			hello_name(bent.bytes, bent.n, name);
 		}
 	}
 }
@@ -292,6 +329,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_real_hellos),
+		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_no_hellos),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_half),
