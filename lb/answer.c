@@ -6,6 +6,7 @@
 #include "lb/access.h"
 #include "lb/exchange.h"
 #include "lb/gather.h"
+#include "lb/gossip.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/relay.h"
@@ -167,8 +168,8 @@ begin(struct exchange *ex)
 	now_us = answer_clock_us();
 	tally_took(ex->front->group->cell, now_us - ex->begin_us);
 	t->heard_ms = w->now_ms;
-	if (t->failures > 0)
-		target_worked(t, w->now_ms);
+	if (target_is_suspect(t))
+		gossip_worked(w, t, true);
 	if (ex->sent_us != 0)
 		balance_observe(&t->node, (uint32_t)MIN(now_us - ex->sent_us, (uint64_t)UINT32_MAX),
 			w->now_ms);

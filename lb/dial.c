@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "lb/affinity.h"
 #include "lb/exchange.h"
+#include "lb/gossip.h"
 #include "lb/pool.h"
 #include "lb/relay.h"
 #include "lb/turn.h"
@@ -154,6 +155,7 @@ fault_of(struct worker *w, struct target *t, enum target_fault fault, const stru
 	count(&w->counters.ejections, 1);
 	if (ex != NULL)
 		count(&ex->front->group->cell->ejections, 1);
+	gossip_ejected(w, t);
 	pool_clear(t);
 	log_limited(LOG_LEVEL_WARN, 20, "lb",
 		"an endpoint is left out for a while, it %s address=%s wait_ms=%llu", remedy(fault),
@@ -384,8 +386,8 @@ dial_on_event(struct back *b)
 	peer_connected(&b->peer);
 	target_connected(t, took_ms(b), w->now_ms);
 	turn_due(w);
-	if (t->failures > 0 && t->fault != TARGET_RESET)
-		target_worked(t, w->now_ms);
+	if (target_is_suspect(t) && t->fault != TARGET_RESET)
+		gossip_worked(w, t, false);
 	if (b->ex == NULL) {
 		pool_put(b);
 		return;

@@ -54,7 +54,7 @@ write_target(struct inquiry *q, const struct target *t, const char *tier)
 		n->in_flight, t->n_idle, n->ewma_us, t->connect_ms);
 	if (n->shared != NULL)
 		buf_printf(&q->out, ",\"in_use\":%u", atomic_load(&n->shared->in_use));
-	if (t->failures > 0)
+	if (t->failures > 0 || out)
 		buf_printf(&q->out, ",\"failures\":%u,\"fault\":\"%s\"", t->failures,
 			target_fault_text((enum target_fault)t->fault));
 	if (out)

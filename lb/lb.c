@@ -85,16 +85,16 @@ tell(struct worker *w, loop_fn *fn, const struct message *what)
 
 /* --- the door ------------------------------------------------------------- */
 
-/* On loop 0, once for each worker. */
+/* On loop 0, once for each worker: nothing is posted to it any more. */
 static void
-on_worker_gone(void *arg)
+on_worker_quiet(void *arg)
 {
-	struct worker *w = arg;
-	struct lb *lb = w->lb;
+	struct lb *lb = arg;
 
-	free(w);
 	if (--lb->n_running > 0)
 		return;
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		free(lb->workers[i]);
 	lines_free(&lb->lines);
 	lb->on_stopped(lb->stopped_arg);
 	affinity_free(&lb->affinity);
@@ -104,6 +104,29 @@ on_worker_gone(void *arg)
 	snapshot_unref(&lb->snapshot);
 	free(lb->workers);
 	free(lb);
+}
+
+/* Behind all that other workers have posted. */
+static void
+on_last(void *arg)
+{
+	struct worker *w = arg;
+
+	loop_post(w->lb->config.main, on_worker_quiet, w->lb);
+}
+
+/* On loop 0, once for each worker; those that still run may tell the others something (gossip.h). */
+static void
+on_worker_gone(void *arg)
+{
+	struct worker *w = arg;
+	struct lb *lb = w->lb;
+
+	if (--lb->n_running > 0)
+		return;
+	lb->n_running = lb->config.n_workers;
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		loop_post(lb->config.workers[i], on_last, lb->workers[i]);
 }
 
 int

@@ -10,6 +10,7 @@ lb_liblb_a_SOURCES = \
 	lb/exchange.c lb/exchange.h \
 	lb/expiry.c lb/expiry.h \
 	lb/gather.c lb/gather.h \
+	lb/gossip.c lb/gossip.h \
 	lb/hashkey.c lb/hashkey.h \
 	lb/health.c lb/health.h \
 	lb/known.c lb/known.h \

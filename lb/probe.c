@@ -3,6 +3,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "lb/gossip.h"
 
 enum {
 	PROBES_MAX = 32,
@@ -81,7 +82,7 @@ worked(struct probe *p)
 		log_limited(LOG_LEVEL_INFO, 20, "lb",
 			"an endpoint is back address=%s after_ms=%llu", target_text(t, text),
 			(unsigned long long)(w->now_ms - t->ejected_ms));
-		target_worked(t, w->now_ms);
+		gossip_worked(w, t, false);
 	}
 	target_connected(t, w->now_ms - p->since_ms, w->now_ms);
 	end(p);

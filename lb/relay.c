@@ -5,6 +5,7 @@
 #include "lb/access.h"
 #include "lb/dial.h"
 #include "lb/exchange.h"
+#include "lb/gossip.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/silence.h"
@@ -144,8 +145,8 @@ relay_connected(struct exchange *ex)
 {
 	ex->back->peer.mind = true;
 	access_connected(ex);
-	if (ex->back->target->failures > 0)
-		target_worked(ex->back->target, ex->front->worker->now_ms);
+	if (target_is_suspect(ex->back->target))
+		gossip_worked(ex->front->worker, ex->back->target, true);
 	if (!ex->listening)
 		relay_on_input(ex->front);
 }

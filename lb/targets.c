@@ -14,6 +14,8 @@ enum {
 		2000, /* an endpoint that comes back gets one request until that is answered */
 	FORGET_MS = 60000,
 	PROBE_FIRST_MS = 200,
+	HEARD_MS =
+		200, /* own knowledge that is younger counts more than what another worker says */
 	WINDOW_MAX = 64,
 };
 
@@ -51,17 +53,31 @@ place_hash(const struct in6_addr *ip, uint16_t port, uint64_t seed)
 	return hash64(bytes, sizeof bytes, seed);
 }
 
+static struct target **
+place_of(struct targets *ts, const struct in6_addr *ip, uint16_t port)
+{
+	struct target **at = &ts->targets[place_hash(ip, port, ts->seed) % BUCKETS];
+
+	while (*at != NULL && ((*at)->port != port || memcmp(&(*at)->ip, ip, sizeof(*at)->ip) != 0))
+		at = &(*at)->next;
+	return at;
+}
+
+struct target *
+targets_find(struct targets *ts, const struct in6_addr *ip, uint16_t port)
+{
+	return *place_of(ts, ip, port);
+}
+
 /* With a reference. Consistent hashing wants the same order on every node and worker, so its hash
  * has no seed. */
 static struct target *
 target_get(struct targets *ts, const struct endpoint *e)
 {
-	struct target **bucket = &ts->targets[place_hash(&e->ip, e->port, ts->seed) % BUCKETS], *t;
+	struct target **end = place_of(ts, &e->ip, e->port), *t = *end;
 
-	for (t = *bucket; t != NULL; t = t->next) {
-		if (t->port == e->port && memcmp(&t->ip, &e->ip, sizeof t->ip) == 0)
-			return target_ref(t);
-	}
+	if (t != NULL)
+		return target_ref(t);
 	t = xcalloc(1, sizeof *t);
 	t->all = ts;
 	t->ip = e->ip;
@@ -70,8 +86,7 @@ target_get(struct targets *ts, const struct endpoint *e)
 	t->refs = 1;
 	list_init(&t->idle);
 	list_init(&t->ejected);
-	t->next = *bucket;
-	*bucket = t;
+	*end = t;
 	return t;
 }
 
@@ -106,9 +121,7 @@ target_unref(struct target **out)
 	if (t == NULL || --t->refs > 0)
 		return;
 	assert(list_empty(&t->idle) && t->node.in_flight == 0);
-	at = &t->all->targets[place_hash(&t->ip, t->port, t->all->seed) % BUCKETS];
-	while (*at != t)
-		at = &(*at)->next;
+	at = place_of(t->all, &t->ip, t->port);
 	*at = t->next;
 	list_del(&t->ejected);
 	shares_put(t->all->shares, &t->node.shared);
@@ -358,6 +371,18 @@ target_fault_text(enum target_fault fault)
 	return texts[fault];
 }
 
+static void
+leave_out(struct target *t, uint64_t now_ms, uint64_t wait_ms)
+{
+	t->ejections++;
+	t->node.down_until_ms = now_ms + wait_ms;
+	if (list_empty(&t->ejected)) {
+		t->ejected_ms = now_ms;
+		list_add_before(&t->all->ejected, &t->ejected);
+	}
+	t->probe_ms = now_ms + (t->fault == TARGET_RESET ? 0 : PROBE_FIRST_MS);
+}
+
 bool
 target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random)
 {
@@ -375,14 +400,27 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 		return false;
 	wait = MIN((uint64_t)BACKOFF_MS << MIN(t->ejections, 10u), (uint64_t)BACKOFF_MAX_MS);
 	wait += random % (wait / 4);
-	t->ejections++;
-	t->node.down_until_ms = now_ms + wait;
-	if (list_empty(&t->ejected)) {
-		t->ejected_ms = now_ms;
-		list_add_before(&t->all->ejected, &t->ejected);
-	}
-	t->probe_ms = now_ms + (fault == TARGET_RESET ? 0 : PROBE_FIRST_MS);
+	leave_out(t, now_ms, wait);
 	return true;
+}
+
+bool
+target_told_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t wait_ms)
+{
+	bool heard = now_ms - t->heard_ms < HEARD_MS;
+
+	if (t->node.down_until_ms > now_ms || (fault != TARGET_REFUSED && heard))
+		return false;
+	t->fault = (uint8_t)fault;
+	leave_out(t, now_ms, wait_ms);
+	return true;
+}
+
+void
+target_told_works(struct target *t, bool answered, uint64_t now_ms)
+{
+	if (t->ejections > 0 && (t->fault != TARGET_RESET || answered))
+		target_worked(t, now_ms);
 }
 
 void

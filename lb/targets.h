@@ -90,6 +90,8 @@ struct target *group_pick(struct group *g, const struct balance_ask *ask);
 struct target *group_find(struct group *g, const struct balance_ask *ask,
 	bool (*wanted)(const void *arg, uint64_t hash), const void *arg);
 
+/* NULL: this worker does not know it. */
+struct target *targets_find(struct targets *ts, const struct in6_addr *ip, uint16_t port);
 struct target *target_ref(struct target *t);
 /* Where it is dialled. */
 struct addr target_addr(const struct target *t);
@@ -101,12 +103,22 @@ void target_end(struct target *t);
 /* True when this ejected it: 1 s * 2^n, at most 60 s, with jitter taken from `random`. */
 bool target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random);
 void target_worked(struct target *t, uint64_t now_ms);
+/* Another worker says so (gossip.h). True: it is left out now. */
+bool target_told_failed(
+	struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t wait_ms);
+void target_told_works(struct target *t, bool answered, uint64_t now_ms);
 /* A connection was made in took_ms. */
 void target_connected(struct target *t, uint64_t took_ms, uint64_t now_ms);
 /* The window of dials: may there be one more, one was answered, one was not in time. */
 bool target_may_dial(const struct target *t);
 void target_widen(struct target *t);
 void target_narrow(struct target *t);
+/* Is a success of it news? */
+static inline bool
+target_is_suspect(const struct target *t)
+{
+	return t->failures > 0 || t->ejections > 0;
+}
 /* Ring of struct target.ejected. */
 struct node *targets_ejected(struct targets *ts);
 /* Calls fn for each group. */

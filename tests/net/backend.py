@@ -1,5 +1,6 @@
 """A server that says who it is. --http PORT: any GET is answered with its name; POST gives the body back; /headers the
-request's head, /slow answers after a second, /hang after a minute. --delay MS: each answer waits. --backlog N: connections that
+request's head, /slow answers after a second, /hang after a minute, /hangup never: it closes;
+/hits tells how many times it did. --delay MS: each answer waits. --backlog N: connections that
 wait to be accepted. --bind ADDRESS: all by default. /health is 503 while the file of --ill-if is there.
 --tcp PORT: sends its name and a line end, then echoes. --udp PORT: answers each datagram with its name, a line end and the
 datagram, cut to what fits."""
@@ -9,6 +10,9 @@ import os
 import socketserver
 import threading
 import time
+
+
+hits = []
 
 
 class Web(http.server.BaseHTTPRequestHandler):
@@ -31,6 +35,13 @@ class Web(http.server.BaseHTTPRequestHandler):
             time.sleep(1)
         if self.path == "/hang":
             time.sleep(60)
+        if self.path == "/hangup":
+            hits.append(1)
+            self.close_connection = True
+            return
+        if self.path == "/hits":
+            self.answer(str(len(hits)).encode())
+            return
         if self.path == "/headers":
             self.answer((self.requestline + "\n" + str(self.headers)).encode())
         elif self.path.startswith("/bytes/"):

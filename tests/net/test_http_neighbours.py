@@ -280,6 +280,28 @@ def test_out_of_descriptors_is_no_endpoints_fault(bed):
     wire.close()
 
 
+def test_strangers_at_the_listener(bed):
+    """Who dials the listener itself, or an address and port that no service has: a reset, a metric, and nothing is left of it."""
+    fds = f"/proc/{bed.agent.process.pid}/fd"
+    free = bed.addresses["web"].rsplit(".", 1)[0] + "."
+    unknown = next(free + str(i) for i in range(1, 255) if free + str(i) not in bed.addresses.values())
+    before, refused = len(os.listdir(fds)), bed.agent.metrics()['edgeway_lb_connections_total{mode="refused"}']
+    with Canary(bed, "web", "other"):
+        for to in ((bed.node.gateway, 40001), (unknown, 80), (bed.addresses["web"], 81)):
+            for i in range(100):
+                s = socket_of(bed.flood_pod)
+                try:
+                    s.connect(to)
+                    Wire(s).put(HEAD, b"\r\n").reset()
+                except OSError:
+                    pass
+                s.close()
+    now = bed.agent.metrics()['edgeway_lb_connections_total{mode="refused"}']
+    assert now >= refused + 100
+    wait_for("nothing is left", lambda: bed.active() == 0 and len(os.listdir(fds)) <= before + 10, 20)
+    assert "an address that is not in the mesh" in bed.agent.process.log()
+
+
 def test_interim_answers_without_end(bed):
     """An endpoint that says 103 for ever, and one whose head never ends."""
     with Canary(bed, "web", "other"):

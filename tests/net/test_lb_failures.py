@@ -155,6 +155,74 @@ def test_ejections_are_told(bed):
     assert f"an endpoint is back address={bed.pods[2].address}:8080" in log
 
 
+def test_connect_timeout(bed):
+    """edgeway.io/connect-timeout: one service gives up, so does the node's own second, and a third waits on until the endpoint is
+    there again."""
+    names = {"hasty": {"edgeway.io/connect-timeout": "100ms"}, "usual": {}, "calm": {"edgeway.io/connect-timeout": "1m"}}
+    lone = bed.node.pod("lone")  # nobody has connections to it
+    lone.serve("--http", "8080")
+    lone.run("nft", "add table inet hole; add chain inet hole in { type filter hook input priority 0; policy drop; }")
+    for name, annotations in names.items():
+        made = service(name, ("http", 80, 8080), selector="none", annotations=annotations)
+        bed.hub.write(f"{name}.yaml", made, endpoint_slice(f"{name}-1", name, 8080, lone.address, port_name="http"))
+        wait_for(f"name {name}", lambda n=name: bed.client.address_of(f"{n}.default.svc.cluster.local"))
+    asked = {n: bed.client.start(n, "curl", "-sS", "-m", 50, "-w", " %{http_code}", f"http://{n}/") for n in names}
+    for name in ("hasty", "usual"):
+        assert asked[name].wait(20) == 0 and asked[name].log().endswith(" 504"), asked[name].log()
+    assert asked["calm"].alive()
+    lone.run("nft", "delete", "table", "inet", "hole")
+    assert asked["calm"].wait(30) == 0 and asked["calm"].log().endswith(" 200"), asked["calm"].log()
+
+
+def test_retries_do_not_pile_up(bed):
+    """All endpoints hang up on each request: with two retries each they would get three times as many. The budget is a fifth, and
+    ten for each worker, in five seconds."""
+    asked, workers = 400, bed.agent.state()["lb"]["workers"]
+    bed.declare("piling")
+    bed.known("piling")
+
+    def hits():
+        return sum(int(bed.client.get(f"http://{p.address}:8080/hits")[1]) for p in bed.pods)
+    # One that was idle may hang up on a GET: that is no failure, and is made good beyond the budget.
+    wait_for("nobody is idle", lambda: all(e["idle"] == 0 for i in range(PODS) for e in bed.endpoint(i)), 15)
+    before, refused = hits(), bed.agent.metrics()["edgeway_lb_retries_refused_total"]
+    p = bed.client.run("curl", "-sS", "-w", "%{http_code} ", *["-o", os.path.join(bed.client.dir, "out"), "http://piling/hangup"] * asked, seconds=60)
+    assert p.stdout.split() == ["502"] * asked
+    assert asked < hits() - before <= asked * 1.2 + 20 * workers
+    assert bed.agent.metrics()["edgeway_lb_retries_refused_total"] > refused
+    all_back(bed, "piling")
+
+
+def all_back(bed, name="web"):
+    names = {p.name for p in bed.pods}
+    wait_for("all are back", lambda: {bed.client.get(f"http://{name}/")[1].strip() for _ in range(16)} == names, 20)
+
+
+FLAPPING = """
+while :; do
+    nft add table inet flap '{ chain in { type filter hook input priority 0; tcp dport 8080 tcp flags & (syn | psh) != 0 reject with tcp reset; }; }'
+    sleep 0.05
+    nft delete table inet flap
+    sleep 0.05
+done"""
+
+
+@pytest.mark.parametrize("options", [(), ("close",)], ids=["keep-alive", "close"])
+@pytest.mark.parametrize("lame", [1, 3])
+def test_endpoints_flap(bed, lame, options):
+    """They refuse connections and reset requests ten times a second, each at its own time; one is well all the while. No GET fails."""
+    flapping = [bed.pods[i].start("flap", "sh", "-c", FLAPPING) for i in range(1, 1 + lame)]
+    try:
+        results = bed.results(bed.load(6, *options))
+    finally:
+        for i, p in enumerate(flapping):
+            p.kill()
+            bed.pods[1 + i].run("nft", "delete", "table", "inet", "flap", check=False)
+    assert len(results) > 500 and [r for r in results if r[2] != 200] == []
+    assert {r[3] for r in results} >= {p.name for p in bed.pods[:2]}
+    all_back(bed)
+
+
 def test_two_of_four_vanish(bed):
     """Rivals of dials may be dead as well."""
     def both(what):
@@ -260,6 +328,33 @@ def test_slow_endpoint_gets_little(bed):
     assert not f.errors, str(f)
     assert f.back <= 2 * BACK_MS or run(bed, slow, quick).back <= 2 * BACK_MS  # it was killed in the middle of requests
     assert f.meanwhile < 0.15 * sum(r[3] != "" for r in f.all)
+
+
+def test_workers_tell_each_other(bed):
+    """One worker finds an endpoint dead, or back: the others leave it out, or use it, without finding out for themselves."""
+    bed.agent.stop()
+    bed.agent.start("--mesh.workers", "3")
+    bed.known("web")
+
+    def states(i):
+        return [e["state"] for e in bed.endpoint(i)]
+
+    def asked_all():
+        bed.client.get("http://web/", "-H", "Connection: close")
+        return len(states(1)) == 3
+    wait_for("three workers know it", asked_all, 10)
+    bed.die(1)
+    ask = ["curl", "-sS", "-w", "%{http_code} ", *["-o", os.path.join(bed.client.dir, "out"), "http://web/"] * 40]
+    assert bed.client.run(*ask).stdout.split() == ["200"] * 40  # one connection: one worker
+    wait_for("all leave it out", lambda: states(1) == ["ejected"] * 3, 2)
+    metrics = bed.agent.metrics()
+    assert metrics["edgeway_lb_ejections_total"] == 1 and metrics["edgeway_lb_retries_total"] <= 2
+    bed.revive(1)
+    wait_for("all use it", lambda: states(1) == ["up"] * 3, 5)
+    assert states(0) == ["up"] * 3
+    bed.agent.stop()
+    bed.agent.start()
+    bed.known("web")
 
 
 def test_half_dead_endpoint(bed):

@@ -502,6 +502,39 @@ hash_balance_bounds_a_hot_key(void **state)
 	assert_ptr_equal(balance_pick(&b, &ask), home);
 }
 
+/* What another worker says counts, unless this one knows better. */
+static void
+what_others_say(void **state)
+{
+	struct shares shares;
+	struct target t = {.refs = 1};
+	struct targets *ts;
+	const uint64_t now = 5000;
+
+	(void)state;
+	shares_init(&shares);
+	ts = t.all = targets_new(&shares, NULL, 0);
+	list_init(&t.ejected);
+	t.heard_ms = now - 100;
+	assert_false(target_told_failed(&t, TARGET_SILENT, now, 1000)); /* it spoke just now */
+	assert_false(target_told_failed(&t, TARGET_RESET, now, 1000));
+	assert_true(target_told_failed(&t, TARGET_REFUSED, now, 1000));
+	assert_int_equal(t.node.down_until_ms, now + 1000);
+	assert_ptr_equal(targets_ejected(ts)->next, &t.ejected);
+	assert_true(target_is_suspect(&t));
+	assert_false(target_told_failed(&t, TARGET_REFUSED, now, 9000)); /* known */
+	target_told_works(&t, false, now);
+	assert_int_equal(t.node.down_until_ms, 0);
+	assert_true(list_empty(targets_ejected(ts)));
+	assert_true(target_told_failed(&t, TARGET_RESET, now + 1000, 1000));
+	target_told_works(&t, false, now); /* it takes connections, but that it always did */
+	assert_int_equal(t.node.down_until_ms, now + 2000);
+	target_told_works(&t, true, now);
+	assert_int_equal(t.node.down_until_ms, 0);
+	targets_free(&ts);
+	shares_fini(&shares);
+}
+
 static void
 back_off_grows(void **state)
 {
@@ -582,6 +615,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(never_below_one, setup, teardown),
 		cmocka_unit_test(one_of_ten_moves_a_tenth),
 		cmocka_unit_test(back_off_grows),
+		cmocka_unit_test(what_others_say),
 		cmocka_unit_test_setup_teardown(who_is_back_starts_slowly, setup, teardown),
 		cmocka_unit_test_setup_teardown(hash_balance_bounds_a_hot_key, setup, teardown),
 		cmocka_unit_test(second_attempts_have_a_budget),

@@ -1,0 +1,68 @@
+#include "lb/gossip.h"
+
+#include "lb/pool.h"
+
+struct rumour {
+	struct worker *to;
+	struct in6_addr ip;
+	uint64_t wait_ms;
+	uint16_t port;
+	uint8_t fault; /* enum target_fault */
+	bool ejected, answered;
+};
+
+static void
+on_rumour(void *arg)
+{
+	struct rumour *r = arg;
+	struct worker *w = r->to;
+	struct target *t = NULL;
+
+	if (!w->stopped) {
+		worker_enter(w);
+		t = targets_find(w->targets, &r->ip, r->port);
+	}
+	if (t != NULL && !r->ejected)
+		target_told_works(t, r->answered, w->now_ms);
+	else if (t != NULL &&
+		target_told_failed(t, (enum target_fault)r->fault, w->now_ms, r->wait_ms))
+		pool_clear(t);
+	free(r);
+}
+
+static void
+tell(const struct worker *w, const struct target *t, const struct rumour *what)
+{
+	const struct lb *lb = w->lb;
+
+	for (size_t i = 0; i < lb->config.n_workers; i++) {
+		struct rumour *r;
+
+		if (lb->workers[i] == w)
+			continue;
+		r = xmemdup(what, sizeof *what);
+		r->to = lb->workers[i];
+		r->ip = t->ip;
+		r->port = t->port;
+		loop_post(r->to->loop, on_rumour, r);
+	}
+}
+
+void
+gossip_ejected(const struct worker *w, const struct target *t)
+{
+	const struct rumour r = {
+		.ejected = true, .fault = t->fault, .wait_ms = t->node.down_until_ms - w->now_ms};
+
+	tell(w, t, &r);
+}
+
+void
+gossip_worked(const struct worker *w, struct target *t, bool answered)
+{
+	bool was_out = t->ejections > 0;
+
+	target_worked(t, w->now_ms);
+	if (was_out)
+		tell(w, t, &(struct rumour){.answered = answered});
+}
