@@ -22,11 +22,20 @@ budget_ask(struct budget *b, uint64_t now_ms)
 }
 
 bool
+budget_left(const struct budget *b, uint64_t now_ms)
+{
+	struct budget now = *b;
+
+	fade(&now, now_ms);
+	return now.spent < BUDGET_LEAST + now.asked / BUDGET_SHARE;
+}
+
+bool
 budget_spend(struct budget *b, uint64_t now_ms)
 {
-	fade(b, now_ms);
-	if (b->spent >= BUDGET_LEAST + b->asked / BUDGET_SHARE)
+	if (!budget_left(b, now_ms))
 		return false;
+	fade(b, now_ms);
 	b->spent++;
 	return true;
 }

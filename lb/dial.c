@@ -94,7 +94,7 @@ pick(struct exchange *ex)
 	const struct balance_ask ask = ask_of(ex);
 	struct target *t;
 
-	if (ex->n_tried >= dial_tries(ex->front->group))
+	if (ex->n_tried >= TRIES_MAX)
 		return NULL;
 	if (s != NULL && s->lb.affinity_s > 0)
 		t = pick_sticky(ex, &ask);
@@ -113,18 +113,44 @@ dial_all_full(const struct exchange *ex)
 	return balance_full(b, &ask) && !balance_any(b, &ask);
 }
 
-/* Is there an endpoint that seems to be well, besides those that were tried and t? */
+/* Second attempts are charged to the request (edgeway.io/retries) and to the service port's budget, as each is work for
+ * endpoints that may have too much already. But a move is free: from an endpoint that executed nothing and is to blame for it,
+ * to one that seems well. Each such failure brings its endpoint nearer to being left out, so there cannot be many; and where all
+ * are out, nothing is free. */
 static bool
-another(const struct exchange *ex, struct target *t)
+may_charge(const struct exchange *ex)
+{
+	const struct front *f = ex->front;
+
+	return ex->n_again + 1u < dial_tries(f->group) &&
+		budget_left(&f->group->budget, f->worker->now_ms);
+}
+
+static bool
+is_free(const struct exchange *ex, const struct target *t)
+{
+	return ex->n_tried == 0 || (ex->moves && t->ejections == 0);
+}
+
+/* It has not been heard of since the dial or the request: no matter whose, nothing gets through. */
+static bool
+is_mute(const struct back *b)
+{
+	return b->target->heard_ms < b->since_ms;
+}
+
+/* Could the exchange leave b for an endpoint that seems to be well and was not tried? */
+static bool
+another(const struct exchange *ex, const struct back *b)
 {
 	struct balance_node *avoid[TRIES_MAX + 1];
 	struct balance_ask ask = ask_of(ex);
 
-	if (ex->n_tried + 1u >= dial_tries(ex->front->group))
+	if (ex->n_tried + 1u >= TRIES_MAX || !(is_mute(b) || may_charge(ex)))
 		return false;
 	for (size_t i = 0; i < ex->n_tried; i++)
 		avoid[i] = ex->tried[i];
-	avoid[ex->n_tried] = &t->node;
+	avoid[ex->n_tried] = &b->target->node;
 	ask.avoid = avoid;
 	ask.n_avoid = ex->n_tried + 1u;
 	return balance_any(&ex->front->group->balance, &ask);
@@ -208,6 +234,7 @@ attempt(struct exchange *ex, struct target *t)
 	const struct addr to = target_addr(t);
 	int fd = -1, rc;
 
+	target_try(t, w->now_ms);
 	if (!ex->no_reuse && pool_get(t, ex) != NULL) {
 		count(&w->counters.reuses, 1);
 		return DIAL_READY;
@@ -221,11 +248,43 @@ attempt(struct exchange *ex, struct target *t)
 		back_new(w, fd, t, ex);
 		return DIAL_WAIT;
 	}
-	if (sock_short_of(rc))
+	if (sock_short_of(rc)) {
 		short_of(ex, rc);
-	else
+	} else {
 		dial_blame(ex, t, TARGET_REFUSED);
+		ex->moves = true;
+	}
 	return DIAL_FAILED;
+}
+
+/* attempt(), where the exchange may have another one there; what it may not is over. */
+static enum dial
+try_at(struct exchange *ex, struct target *t)
+{
+	struct front *f = ex->front;
+	struct worker *w = f->worker;
+	bool first = ex->n_tried + ex->n_stale == 0, free = is_free(ex, t);
+	enum dial d;
+
+	if (!free && !may_charge(ex)) {
+		if (ex->n_again + 1u < dial_tries(f->group) && !ex->over_budget)
+			count(&w->counters.over_budget, 1);
+		ex->over_budget = true;
+		avoid(ex, t);
+		return DIAL_FAILED;
+	}
+	d = attempt(ex, t);
+	if (d == DIAL_HELD)
+		return d;
+	if (!free) {
+		ex->n_again++;
+		budget_spend(&f->group->budget, w->now_ms);
+	}
+	if (!first) {
+		count(&w->counters.retries, 1);
+		count(&f->group->cell->retries, 1);
+	}
+	return d;
 }
 
 static enum dial
@@ -258,18 +317,8 @@ dial_next(struct exchange *ex, bool may_reuse)
 
 	ex->no_reuse = !may_reuse;
 	ex->want_ms = w->now_ms;
-	while (d == DIAL_FAILED && !ex->short_of && (t = pick(ex)) != NULL) {
-		if (ex->n_tried > 0 && !budget_spend(&f->group->budget, w->now_ms)) {
-			count(&w->counters.over_budget, 1);
-			ex->over_budget = true;
-			break;
-		}
-		if (ex->n_tried + ex->n_stale > 0) {
-			count(&w->counters.retries, 1);
-			count(&f->group->cell->retries, 1);
-		}
-		d = attempt(ex, t);
-	}
+	while (d == DIAL_FAILED && !ex->short_of && (t = pick(ex)) != NULL)
+		d = try_at(ex, t);
 	if (d == DIAL_HELD || (d == DIAL_FAILED && ex->full && ex->back == NULL))
 		return hold(ex);
 	return d == DIAL_FAILED ? nothing_left(ex) : d;
@@ -326,7 +375,7 @@ dial_turn(struct exchange *ex)
 	if (t == NULL && ex->full)
 		return DIAL_HELD;
 	drop_stale(ex);
-	d = t == NULL ? nothing_left(ex) : attempt(ex, t);
+	d = t == NULL ? nothing_left(ex) : try_at(ex, t);
 	if (d == DIAL_HELD)
 		return d;
 	line_leave(&ex->waiter);
@@ -342,11 +391,14 @@ failed(struct back *b, enum target_fault fault)
 {
 	struct exchange *ex = b->ex;
 	bool youngest = ex != NULL && ex->back == b;
+	/* Or it has answered others meanwhile: its queue of connections is full. */
+	bool guilty = fault != TARGET_SILENT || is_mute(b);
 
-	if (ex != NULL)
+	if (ex != NULL) {
 		avoid(ex, b->target);
-	/* It has answered others meanwhile: its queue of connections is full. */
-	if (fault != TARGET_SILENT || b->target->heard_ms < b->since_ms)
+		ex->moves = guilty;
+	}
+	if (guilty)
 		fault_of(b->worker, b->target, fault, ex);
 	back_drop(b, false);
 	/* An older one: its rival is under way, or has failed and found nobody else. */
@@ -410,7 +462,7 @@ limit_ms(const struct back *b)
 
 	if (s != NULL && s->lb.connect_ms > 0)
 		return s->lb.connect_ms;
-	if (!b->target->connect_known || (b->ex != NULL && !another(b->ex, b->target)))
+	if (!b->target->connect_known || (b->ex != NULL && !another(b->ex, b)))
 		return most;
 	return MIN(most, MAX(4 * b->target->connect_ms, (uint32_t)KNOWN_CONNECT_MS));
 }
@@ -425,13 +477,14 @@ hedge(struct back *b)
 	b->hedged = true;
 	if (b->rival == NULL)
 		count(&b->worker->counters.hedges, 1);
-	if (!another(ex, b->target)) {
+	if (!another(ex, b)) {
 		if (ex->back == b)
 			turn_wait(ex);
 		return;
 	}
 	avoid(ex, b->target);
-	if (b->target->heard_ms < b->since_ms)
+	ex->moves = is_mute(b);
+	if (ex->moves)
 		fault_of(b->worker, b->target, TARGET_SILENT, ex);
 	if (dial_next(ex, !ex->relay) == DIAL_READY)
 		exchange_connected(ex);
@@ -493,17 +546,18 @@ silent(struct back *b)
 
 	if (!b->silent) {
 		b->silent = true;
-		if (b->target->heard_ms < b->since_ms)
+		if (is_mute(b))
 			fault_of(w, b->target, TARGET_SILENT, ex);
 		setsockopt(
 			b->peer.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof give_up_ms);
 	}
-	if (!exchange_may_retry(ex) || !another(ex, b->target)) {
+	if (!exchange_may_retry(ex) || !another(ex, b)) {
 		expiry_set(&w->expiries, &b->expiry, SPAN_ACK, w->now_ms);
 		return;
 	}
 	count(&w->counters.silent, 1);
 	avoid(ex, b->target);
+	ex->moves = is_mute(b);
 	back_close(b, true);
 	go_on(ex);
 }

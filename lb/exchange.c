@@ -390,6 +390,13 @@ exchange_may_retry(const struct exchange *ex)
 	return ex->idempotent || (b->reused && ex->has_body);
 }
 
+/* Has it taken no byte of the request? */
+static bool
+untouched(const struct exchange *ex)
+{
+	return ex->discard || peer_unacked_bytes(&ex->back->peer) >= buf_len(&ex->head);
+}
+
 /* The connection ended before the answer began. */
 static void
 retry_or_refuse(struct exchange *ex)
@@ -399,10 +406,12 @@ retry_or_refuse(struct exchange *ex)
 	bool again = exchange_may_retry(ex), silent = b->silent;
 
 	/* To hang up right after an idle time is a server's right: no fault. */
-	if (b->reused && !silent && !b->acked)
+	if (b->reused && !silent && !b->acked) {
 		ex->n_stale++;
-	else
+	} else {
 		dial_blame(ex, b->target, TARGET_RESET);
+		ex->moves = again && untouched(ex);
+	}
 	back_close(b, false);
 	if (again) {
 		switch (dial_next(ex, false)) {

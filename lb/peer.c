@@ -1,6 +1,8 @@
 #include "lb/peer.h"
 
 #include <errno.h>
+#include <linux/tcp.h>
+#include <netinet/in.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -169,6 +171,22 @@ peer_resume(struct peer *p)
 		return;
 	p->paused = false;
 	want(p);
+}
+
+uint64_t
+peer_unacked_bytes(const struct peer *p)
+{
+	struct tcp_info info;
+	socklen_t len = sizeof info;
+	uint64_t sent, acked;
+
+	if (getsockopt(p->fd, IPPROTO_TCP, TCP_INFO, &info, &len) < 0 ||
+		len < offsetof(struct tcp_info, tcpi_bytes_retrans) +
+				sizeof info.tcpi_bytes_retrans)
+		return 0;
+	sent = info.tcpi_bytes_sent - info.tcpi_bytes_retrans;
+	acked = info.tcpi_bytes_acked - (info.tcpi_bytes_acked > 0); /* SYN is one */
+	return sent > acked ? sent - acked : 0;
 }
 
 void

@@ -214,6 +214,7 @@ struct exchange {
 	uint64_t want_ms; /* since when it wants the endpoint that it waits for or dials */
 	struct balance_node *tried[TRIES_MAX];
 	uint8_t n_tried, n_stale;
+	uint8_t n_again; /* attempts that were charged: dial.c */
 	uint8_t client_minor;
 	uint32_t step[2]; /* down, up: what is spliced at once, 0: copied */
 	uint64_t due_ms; /* in SPAN_OWN: the deadline */
@@ -232,7 +233,8 @@ struct exchange {
 	bool full; /* endpoints were passed over, being at their limit of connections */
 	bool no_reuse; /* only a connection that is made now is good enough */
 	bool short_of; /* this node had no descriptor, port or memory for a dial */
-	bool over_budget; /* there would have been another endpoint to try */
+	bool moves; /* the last attempt failed by its endpoint's fault, which executed nothing */
+	bool over_budget; /* an attempt was not made, and that is counted */
 	bool ended;
 };
 

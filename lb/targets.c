@@ -312,25 +312,12 @@ targets_free(struct targets **out)
 	free(ts);
 }
 
-/* Its back-off is over: one request tries it, the others wait for what comes of that. */
-static struct target *
-take(struct balance_node *n, uint64_t now_ms)
-{
-	struct target *t = container_of(n, struct target, node);
-
-	if (t->ejections > 0 && n->down_until_ms <= now_ms) {
-		n->down_until_ms = now_ms + PROBATION_MS;
-		t->on_trial = true;
-	}
-	return t;
-}
-
 struct target *
 group_pick(struct group *g, const struct balance_ask *ask)
 {
 	struct balance_node *n = balance_pick(&g->balance, ask);
 
-	return n == NULL ? NULL : take(n, ask->now_ms);
+	return n == NULL ? NULL : container_of(n, struct target, node);
 }
 
 struct target *
@@ -341,9 +328,18 @@ group_find(struct group *g, const struct balance_ask *ask,
 		struct balance_node *n = g->balance.nodes[i];
 
 		if (wanted(arg, n->hash))
-			return balance_usable(ask, n) ? take(n, ask->now_ms) : NULL;
+			return balance_usable(ask, n) ? container_of(n, struct target, node) : NULL;
 	}
 	return NULL;
+}
+
+void
+target_try(struct target *t, uint64_t now_ms)
+{
+	if (t->ejections == 0 || t->node.down_until_ms > now_ms)
+		return;
+	t->node.down_until_ms = now_ms + PROBATION_MS;
+	t->on_trial = true;
 }
 
 void

@@ -85,10 +85,13 @@ void group_unref(struct group **g, uint64_t now_ms);
 /* Forgets groups that nobody has used for a minute. */
 void targets_sweep(struct targets *ts, uint64_t now_ms);
 
+/* Whom to ask next; target_try says that it is. */
 struct target *group_pick(struct group *g, const struct balance_ask *ask);
 /* The one whose address has this hash, where that is usable; NULL. */
 struct target *group_find(struct group *g, const struct balance_ask *ask,
 	bool (*wanted)(const void *arg, uint64_t hash), const void *arg);
+/* A request goes there now. When its back-off is over, the others wait for what comes of that. */
+void target_try(struct target *t, uint64_t now_ms);
 
 /* NULL: this worker does not know it. */
 struct target *targets_find(struct targets *ts, const struct in6_addr *ip, uint16_t port);

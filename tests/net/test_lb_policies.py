@@ -227,17 +227,13 @@ def test_prefer_zone(mesh_with_handles):
 
 
 def test_retries(mesh):
-    """An endpoint that refuses is hidden by a retry; a Service that wants none sees it, once for each worker."""
-    for name, retries in (("hidden", "2"), ("plain", "0")):
+    """An endpoint that refuses costs no request, as nothing was sent; not even where a Service wants each request sent once."""
+    for name, retries, port in (("hidden", "2", 8097), ("plain", "0", 8098)):
         declare(mesh, name, endpoint_slice(f"{name}-1", name, 8080, "172.17.0.2", port_name="http"),
-                endpoint_slice(f"{name}-2", name, 8098 if retries == "0" else 8097, "172.17.0.3", port_name="http"), ports=(("http", 80, 8080),),
+                endpoint_slice(f"{name}-2", name, port, "172.17.0.3", port_name="http"), ports=(("http", 80, 8080),),
                 selector="none", annotations={"retries": retries, "lb-policy": "round-robin"})
-        wait_for("known", lambda n=name: mesh.client1.get(f"http://{n}/")[0] in (200, 502), 5)
-    assert ask(mesh.client1, "hidden", 24) == ["edge-1.web-0"] * 24
-    before = mesh.agent1.metrics()['edgeway_lb_errors_total{reason="connect"}']
-    # It is probed, found dead, left out for longer each time: the first request after a pause may meet it.
-    mesh.client1.run("curl", "-sS", "-m", 10, "-H", "Connection: close", *[f"http://plain/{i}" for i in range(24)])
-    assert mesh.agent1.metrics()['edgeway_lb_errors_total{reason="connect"}'] <= before + mesh.agent1.state()["lb"]["workers"]
+        wait_for("known", lambda n=name: mesh.client1.get(f"http://{n}/")[0] == 200, 5)
+        assert ask(mesh.client1, name, 24) == ["edge-1.web-0"] * 24
 
 
 def test_max_connections(mesh):

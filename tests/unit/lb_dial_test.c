@@ -107,11 +107,12 @@ a_lost_syn_costs_no_second(void **state)
 	service_gone();
 }
 
+/* Who refuses a connection has not been sent anything: that is no retry. */
 static void
 no_retries_means_none(void **state)
 {
 	const struct service_lb none = {.retries = 0};
-	int client, back, refused = 0;
+	int client, back;
 
 	(void)state;
 	endpoint_down(1);
@@ -120,19 +121,12 @@ no_retries_means_none(void **state)
 	client = client_open();
 	for (int i = 0; i < 2; i++) {
 		put(client, GET);
-		if (!endpoint_called(0, 100)) {
-			assert_non_null(strstr(read_until(client, "\n\r\n"), "HTTP/1.1 502 "));
-			read_until(client, "accepts connections\n");
-			refused++;
-			continue;
-		}
 		back = endpoint_accept(0);
 		read_until(back, "\r\n\r\n");
 		close_hard(back); /* not even a GET is sent twice */
 		assert_non_null(strstr(read_until(client, "\n\r\n"), "HTTP/1.1 502 "));
 		read_until(client, "without an answer\n");
 	}
-	assert_int_equal(refused, 1);
 	close(client);
 	endpoint_listen(1);
 	service_options(NULL);
@@ -191,7 +185,8 @@ a_storm_of_retries_is_refused(void **state)
 		assert_non_null(strstr(read_until(client, "\n\r\n"), "HTTP/1.1 502 "));
 		read_until(client, "accepts connections\n");
 	}
-	assert_in_range(metric("edgeway_lb_retries_total ") - retries, 10, 14);
+	/* Two moves of the first request, and a fifth of these and earlier requests, and ten; 40 if nobody counted. */
+	assert_in_range(metric("edgeway_lb_retries_total ") - retries, 10, 20);
 	assert_in_range(metric("edgeway_lb_retries_refused_total ") - refused, 10, 20);
 	close(client);
 	for (int i = 0; i < ENDPOINTS; i++)
