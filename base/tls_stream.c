@@ -1,5 +1,6 @@
 #include "base/tls_stream.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <netinet/tcp.h>
 #include <pthread.h>
@@ -17,9 +18,10 @@ enum {
 	NOTSENT_BYTES = 128 * 1024, /* small messages pass what is not yet sent of bulk */
 	USER_TIMEOUT_MS = 10000, /* sent and not acknowledged for so long: the peer is gone */
 	HANDSHAKE_MS = 10000,
-	AHEAD_BYTES = 6 *
-		(TLS_RECORD_BYTES +
-			64), /* taken off the socket at a time; below malloc's use of mmap */
+	RECORD_EXTRA = 64, /* more than a record's head and tag */
+	/* Taken off the socket, or given to it, at a time; below malloc's use of mmap. */
+	AHEAD_BYTES = 6 * (TLS_RECORD_BYTES + RECORD_EXTRA),
+	BULK_CALLS = 8, /* small reads or writes after which a connection counts as idle again */
 };
 
 struct tls_stream {
@@ -32,8 +34,12 @@ struct tls_stream {
 	bool held; /* the owner wants nothing to read */
 	bool writable; /* the owner wants to know when */
 	bool broken; /* OpenSSL forbids SSL_shutdown after a fatal error */
-	bool more; /* further records follow at once */
+	bool gathers; /* records wait for those that follow at once */
 	bool at_end; /* of what the socket gives */
+	unsigned bulk; /* > 0: buffers are kept from one record to the next */
+	char *batch; /* records for the socket, AHEAD_BYTES; NULL while there is no bulk */
+	size_t batch_start, batch_end;
+	size_t owed; /* plaintext of the last of them: said to be written once all are sent */
 	unsigned interest;
 	char *host; /* NULL: server */
 	char *alpn;
@@ -73,12 +79,38 @@ static int
 put(BIO *bio, const char *data, int n)
 {
 	struct tls_stream *s = BIO_get_data(bio);
-	ssize_t rc = send(s->fd, data, (size_t)n, MSG_NOSIGNAL | (s->more ? MSG_MORE : 0));
+	ssize_t rc;
 
 	BIO_clear_retry_flags(bio);
+	if (s->gathers || s->batch_start < s->batch_end) {
+		if ((size_t)n > AHEAD_BYTES - s->batch_end) {
+			BIO_set_retry_write(bio);
+			return -1;
+		}
+		memcpy(s->batch + s->batch_end, data, (size_t)n);
+		s->batch_end += (size_t)n;
+		return n;
+	}
+	rc = send(s->fd, data, (size_t)n, MSG_NOSIGNAL);
 	if (rc < 0 && (errno == EAGAIN || errno == EINTR))
 		BIO_set_retry_write(bio);
 	return (int)rc;
+}
+
+/* 0: all of the batch is sent; -EAGAIN or another -errno. */
+static int
+send_batch(struct tls_stream *s)
+{
+	while (s->batch_start < s->batch_end) {
+		ssize_t n = send(s->fd, s->batch + s->batch_start, s->batch_end - s->batch_start,
+			MSG_NOSIGNAL);
+
+		if (n < 0 && errno != EINTR)
+			return -errno;
+		s->batch_start += n > 0 ? (size_t)n : 0;
+	}
+	s->batch_start = s->batch_end = 0;
+	return 0;
 }
 
 static int
@@ -349,6 +381,7 @@ tls_stream_free(struct tls_stream **stream)
 	free(s->host);
 	free(s->alpn);
 	free(s->peer);
+	free(s->batch);
 	free(s);
 }
 
@@ -400,6 +433,21 @@ refused(struct tls_stream *s, int rc)
 	}
 }
 
+/* Buffers stay while whole records go; OpenSSL and the heap would hand them to and fro. */
+static void
+tell_bulk(struct tls_stream *s, bool bulk)
+{
+	if (bulk && s->bulk == 0)
+		SSL_clear_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
+	if (bulk) {
+		s->bulk = BULK_CALLS;
+	} else if (s->bulk > 0 && --s->bulk == 0) {
+		SSL_set_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
+		if (s->batch_end == 0)
+			free(take_ptr(&s->batch));
+	}
+}
+
 ssize_t
 tls_stream_read(struct tls_stream *s, void *to, size_t size)
 {
@@ -410,33 +458,80 @@ tls_stream_read(struct tls_stream *s, void *to, size_t size)
 	forget_errors();
 	errno = 0;
 	n = SSL_read(s->ssl, to, (int)MIN(size, (size_t)1 << 30));
+	if (n > 0)
+		tell_bulk(s, n >= TLS_RECORD_BYTES / 2);
 	return n > 0 ? n : refused(s, n);
+}
+
+/* > 0: of the plaintext that is in records now; or as refused(). */
+static ssize_t
+write_record(struct tls_stream *s, const char *data, size_t n)
+{
+	int done;
+
+	forget_errors();
+	errno = 0;
+	done = SSL_write(s->ssl, data, (int)n);
+	if (done > 0)
+		return done;
+	done = (int)refused(s, done);
+	return done == 0 ? -EPIPE : done;
+}
+
+/* Several records, one system call. Of what the socket does not take at once, the last record is said to be unwritten still. */
+static ssize_t
+write_records(struct tls_stream *s, const char *data, size_t n)
+{
+	size_t total = 0, last = 0;
+	ssize_t did = 0;
+	int rc;
+
+	if (s->batch == NULL)
+		s->batch = xmalloc(AHEAD_BYTES);
+	s->gathers = true;
+	while (total < n && AHEAD_BYTES - s->batch_end >= TLS_RECORD_BYTES + RECORD_EXTRA) {
+		did = write_record(s, data + total, MIN(n - total, (size_t)TLS_RECORD_BYTES));
+		if (did < 0)
+			break;
+		last = (size_t)did;
+		total += last;
+	}
+	s->gathers = false;
+	if (total == 0)
+		return did;
+	rc = send_batch(s);
+	if (rc == 0)
+		return (ssize_t)total;
+	s->owed = last;
+	s->broken |= rc != -EAGAIN;
+	return total > last ? (ssize_t)(total - last) : rc;
 }
 
 ssize_t
 tls_stream_write(struct tls_stream *s, const void *data, size_t n)
 {
-	size_t total = 0;
+	const char *from = data;
+	size_t paid = s->owed;
+	ssize_t did;
+	int rc;
 
 	if (s->broken)
 		return -EPIPE;
-	while (total < n) { /* OpenSSL makes one record a call */
-		size_t piece = MIN(n - total, (size_t)TLS_RECORD_BYTES);
-		int done;
-
-		s->more = n - total > piece;
-		forget_errors();
-		errno = 0;
-		done = SSL_write(s->ssl, (const char *)data + total, (int)piece);
-		s->more = false;
-		if (done <= 0) {
-			ssize_t rc = refused(s, done);
-
-			return total > 0 ? (ssize_t)total : rc == 0 ? -EPIPE : rc;
-		}
-		total += (size_t)done;
+	rc = send_batch(s);
+	if (rc < 0) {
+		s->broken |= rc != -EAGAIN;
+		return rc;
 	}
-	return (ssize_t)total;
+	assert(paid <= n); /* what was not said to be written comes again */
+	s->owed = 0;
+	if (paid == n)
+		return (ssize_t)n;
+	tell_bulk(s, n > TLS_RECORD_BYTES);
+	did = n - paid > TLS_RECORD_BYTES ? write_records(s, from + paid, n - paid)
+					  : write_record(s, from + paid, n - paid);
+	if (did < 0)
+		return paid > 0 ? (ssize_t)paid : did;
+	return (ssize_t)paid + did;
 }
 
 void

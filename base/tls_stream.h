@@ -50,7 +50,7 @@ void tls_stream_reset(struct tls_stream **s);
 void tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg);
 /* > 0; 0 at the peer's close_notify or end; -EAGAIN or another -errno. */
 ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t size);
-/* > 0, perhaps less than n; -EAGAIN (tls_stream_want) or another -errno. */
+/* > 0, perhaps less than n: the next call begins with the very bytes that were left; -EAGAIN (tls_stream_want) or another -errno. */
 ssize_t tls_stream_write(struct tls_stream *s, const void *data, size_t n);
 void tls_stream_want(struct tls_stream *s, bool writable);
 /* While held, TLS_READABLE does not come. */

@@ -9,6 +9,7 @@ enum {
 		64, /* below what malloc takes from the kernel and gives back each time */
 	SLIVER = 8 * 1024,
 	GROW_MAX = 9, /* PIECE_MIN << 8 is more than PIECE_MAX */
+	SPARE_MAX = 6,
 };
 
 struct piece {
@@ -17,18 +18,61 @@ struct piece {
 	char bytes[];
 };
 
+static const size_t largest = PIECE_MAX - sizeof(struct piece);
+
+static struct piece *
+take_piece(struct chain *c, size_t size)
+{
+	struct spare *s = c->spare;
+	struct piece *p;
+
+	if (size == largest && s != NULL && s->first != NULL) {
+		p = s->first;
+		s->first = p->next;
+		s->n--;
+	} else {
+		p = xmalloc(sizeof *p + size);
+	}
+	*p = (struct piece){.size = size};
+	return p;
+}
+
+static void
+drop_piece(struct chain *c, struct piece *p)
+{
+	struct spare *s = c->spare;
+
+	if (p->size != largest || s == NULL || s->n == SPARE_MAX) {
+		free(p);
+		return;
+	}
+	p->next = s->first;
+	s->first = p;
+	s->n++;
+}
+
+void
+spare_release(struct spare *s)
+{
+	while (s->first != NULL) {
+		struct piece *p = s->first;
+
+		s->first = p->next;
+		free(p);
+	}
+	s->n = 0;
+}
+
 /* Bulk comes in pieces as large as those before it; what trickles gets small ones. */
 static void
 append_piece(struct chain *c, size_t n)
 {
-	size_t most = PIECE_MAX - sizeof(struct piece);
-	size_t size = MIN(((size_t)PIECE_MIN << c->grow) - sizeof(struct piece), most);
+	size_t size = MIN(((size_t)PIECE_MIN << c->grow) - sizeof(struct piece), largest);
 	struct piece *p;
 
 	if (size < n)
-		size = MIN(n, most);
-	p = xmalloc(sizeof *p + size);
-	*p = (struct piece){.size = size};
+		size = MIN(n, largest);
+	p = take_piece(c, size);
 	if (c->last != NULL) {
 		c->last->next = p;
 		if (c->grow < GROW_MAX)
@@ -115,7 +159,7 @@ chain_consume(struct chain *c, size_t n)
 				c->grow--;
 			c->last = NULL;
 		}
-		free(p);
+		drop_piece(c, p);
 	}
 }
 

@@ -251,6 +251,7 @@ static void
 shut(struct session *s)
 {
 	s->ended = true;
+	spare_release(&s->budget->spare);
 	if (s->kick != NULL)
 		timer_free(&s->kick);
 	if (s->life != NULL)
@@ -362,6 +363,7 @@ on_life(void *arg)
 	struct session *s = arg;
 	uint64_t now = loop_now_ms(s->loop), silent = now - s->heard_ms, next;
 
+	spare_release(&s->budget->spare);
 	if (silent >= s->limits.dead_ms) {
 		snprintf(s->why, sizeof s->why, "nothing was heard for %u ms", s->limits.dead_ms);
 		s->busy++;

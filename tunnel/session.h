@@ -19,6 +19,7 @@
 #ifndef EDGEWAY_TUNNEL_SESSION_H
 #define EDGEWAY_TUNNEL_SESSION_H
 
+#include "tunnel/chain.h"
 #include "tunnel/wire.h"
 
 struct session;
@@ -79,6 +80,8 @@ struct session_budget {
 	size_t held; /* bytes that wait for a reader */
 	size_t granted; /* windows beyond their base */
 	size_t queued; /* bytes that wait for the wire */
+	struct spare
+		spare; /* buffers that its sessions hand to one another; none while all are silent */
 };
 
 struct session_limits {

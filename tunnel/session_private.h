@@ -48,6 +48,7 @@ struct stream {
 	struct head *head;
 	struct chain in, out;
 	size_t window, consumed; /* of what comes; consumed since `mark_ms` */
+	size_t owed; /* consumed, and not yet told to the other end */
 	uint64_t mark_ms;
 	unsigned code; /* of the reset */
 	bool answered;

@@ -35,6 +35,7 @@ stream_create(struct session *s)
 	st->session = s;
 	st->window = STREAM_WINDOW_BASE;
 	st->mark_ms = loop_now_ms(s->loop);
+	st->in.spare = st->out.spare = &s->budget->spare;
 	TAILQ_INSERT_TAIL(&s->streams, st, link);
 	s->stats.streams++;
 	return st;
@@ -51,6 +52,8 @@ stream_unbudget(struct stream *st)
 {
 	struct session_budget *b = st->session->budget;
 
+	st->in.spare = st->out.spare =
+		NULL; /* the budget may go before the stream's owner lets go */
 	b->held -= st->in.len;
 	b->granted -= st->window - STREAM_WINDOW_BASE;
 	b->queued -= st->out.len;
@@ -340,6 +343,18 @@ fit_window(struct stream *st)
 		set_window(st, st->window * 2);
 }
 
+/* Window for what was consumed, in eighths of it: in halves, as nghttp2 would, a writer far away has half a window. */
+static void
+give_back(struct stream *st, size_t n)
+{
+	st->owed += n;
+	if (st->owed < MAX(st->window / 8, (size_t)STREAM_WINDOW_BASE / 2))
+		return;
+	nghttp2_submit_window_update(st->session->ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)st->owed);
+	st->owed = 0;
+	session_kick(st->session);
+}
+
 void
 stream_consume(struct stream *st, size_t n)
 {
@@ -354,8 +369,7 @@ stream_consume(struct stream *st, size_t n)
 	st->consumed += n;
 	if (st->consumed >= st->window)
 		fit_window(st);
-	nghttp2_session_consume_stream(s->ng, st->id, n);
-	session_kick(s);
+	give_back(st, n);
 }
 
 void

@@ -99,12 +99,40 @@ test_nothing_committed(void **state)
 	assert_null(data);
 }
 
+/* What one chain is done with, another takes; slivers are nobody's. */
+static void
+test_spare_pieces(void **state)
+{
+	static char bytes[1 << 20];
+	struct spare spare = {0};
+	struct chain a = {.spare = &spare}, b = {.spare = &spare};
+	unsigned most;
+
+	(void)state;
+	chain_add(&a, "few", 3);
+	chain_fini(&a);
+	assert_int_equal(spare.n, 0);
+	chain_add(&a, bytes, sizeof bytes);
+	chain_fini(&a);
+	most = spare.n;
+	assert_in_range(most, 1, 8);
+	chain_add(&b, bytes, sizeof bytes);
+	assert_int_equal(spare.n, 0);
+	assert_int_equal(b.len, sizeof bytes);
+	chain_fini(&b);
+	assert_int_equal(spare.n, most);
+	spare_release(&spare);
+	assert_int_equal(spare.n, 0);
+	assert_null(spare.first);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_keeps_order),
 		cmocka_unit_test(test_nothing_committed),
+		cmocka_unit_test(test_spare_pieces),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
