@@ -227,16 +227,21 @@ longer_alt_name(const X509 *cert, const char *prefix)
 }
 
 char *
-pki_x509_name(const X509 *cert)
+pki_subject_name(const X509_NAME *subject)
 {
-	const X509_NAME *subject = X509_get_subject_name(cert);
 	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
-	char *name = NULL, *whole;
+	char *name = NULL;
 
 	if (at >= 0)
 		name = clean_text(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
-	if (name == NULL)
-		return xstrdup("");
+	return name != NULL ? name : xstrdup("");
+}
+
+char *
+pki_x509_name(const X509 *cert)
+{
+	char *name = pki_subject_name(X509_get_subject_name(cert)), *whole;
+
 	if (strlen(name) != PKI_COMMON_NAME_MAX)
 		return name;
 	whole = longer_alt_name(cert, name);

@@ -19,6 +19,11 @@ int pki_ca_new(
 	const char *common_name, unsigned days, char **cert_pem, char **key_pem, struct err *err);
 int pki_csr_new(const char *key_pem, const char *common_name, char **csr_pem, struct err *err);
 
+/* What a request says, once its signature is right: its common name (heap) and the sha256 in hex of its public key (DER of
+ * SubjectPublicKeyInfo). */
+int pki_csr_info(
+	const char *csr_pem, char **common_name, char key_hash[PKI_HASH_TEXT], struct err *err);
+
 struct pki_issue {
 	const char *ca_cert_pem, *ca_key_pem;
 	const char *common_name;

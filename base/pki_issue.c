@@ -300,24 +300,56 @@ issue_cert(const struct pki_issue *issue, EVP_PKEY *subject, char **cert_pem, st
 	return give_cert(cert, cert_pem, err);
 }
 
-int
-pki_sign(const struct pki_issue *issue, const char *csr_pem, char **cert_pem, struct err *err)
+/* With a good signature by the key that it is for; NULL: err says why not. */
+static X509_REQ *
+read_request(const char *csr_pem, struct err *err)
 {
 	auto_bio BIO *bio = pki_bio(csr_pem, "the certificate request", err);
-	auto_req X509_REQ *req = NULL;
+	X509_REQ *req = NULL;
 	EVP_PKEY *subject; /* of req */
 
 	if (bio == NULL)
-		return -EINVAL;
+		return NULL;
 	req = PEM_read_bio_X509_REQ(bio, NULL, pki_no_pass_phrase, NULL);
-	if (req == NULL)
-		return pki_fail(err, "the certificate request");
+	if (req == NULL) {
+		pki_fail(err, "the certificate request");
+		return NULL;
+	}
 	subject = X509_REQ_get0_pubkey(req);
 	if (subject == NULL || X509_REQ_verify(req, subject) != 1)
-		return pki_fail(err, "the signature of the certificate request");
-	if (EVP_PKEY_get_security_bits(subject) < SECURITY_BITS)
-		return err_set(err, EINVAL, "the key of the certificate request is too weak");
-	return issue_cert(issue, subject, cert_pem, err);
+		pki_fail(err, "the signature of the certificate request");
+	else if (EVP_PKEY_get_security_bits(subject) < SECURITY_BITS)
+		err_set(err, EINVAL, "the key of the certificate request is too weak");
+	else
+		return req;
+	X509_REQ_free(req);
+	return NULL;
+}
+
+int
+pki_csr_info(const char *csr_pem, char **common_name, char key_hash[PKI_HASH_TEXT], struct err *err)
+{
+	auto_req X509_REQ *req = read_request(csr_pem, err);
+	unsigned char *der = NULL;
+	int len;
+
+	if (req == NULL)
+		return -EINVAL;
+	len = i2d_PUBKEY(X509_REQ_get0_pubkey(req), &der);
+	if (len <= 0)
+		return pki_fail(err, "the key of the certificate request");
+	pki_sha256_hex(der, (size_t)len, key_hash);
+	OPENSSL_free(der);
+	*common_name = pki_subject_name(X509_REQ_get_subject_name(req));
+	return 0;
+}
+
+int
+pki_sign(const struct pki_issue *issue, const char *csr_pem, char **cert_pem, struct err *err)
+{
+	auto_req X509_REQ *req = read_request(csr_pem, err);
+
+	return req == NULL ? -EINVAL : issue_cert(issue, X509_REQ_get0_pubkey(req), cert_pem, err);
 }
 
 int

@@ -15,6 +15,7 @@ struct authority {
 	struct own_service *service;
 	struct certs *certs;
 	struct tokens *tokens;
+	struct approvals *approvals;
 	struct ssl_ctx_st *tls;
 	struct timer *check;
 	bool ready;
@@ -88,6 +89,13 @@ static void
 begin(struct authority *a)
 {
 	a->ready = true;
+	if (a->config.approval && a->config.api != NULL)
+		a->approvals = approvals_start(&(struct approvals_config){
+			.loop = a->loop,
+			.api = a->config.api,
+			.certs = a->certs,
+			.share = a->share,
+		});
 	a->check = timer_new(a->loop, on_check, a);
 	timer_start(a->check, AUTHORITY_CHECK_MS, AUTHORITY_CHECK_MS);
 }
@@ -195,6 +203,7 @@ authority_stop(struct authority **out)
 	if (a == NULL)
 		return;
 	timer_free(&a->check);
+	approvals_stop(&a->approvals);
 	share_stop(&a->share);
 	own_service_stop(&a->service);
 	tokens_close(&a->tokens);
@@ -233,6 +242,12 @@ struct share *
 authority_share(const struct authority *a)
 {
 	return a->share;
+}
+
+struct approvals *
+authority_approvals(const struct authority *a)
+{
+	return a->approvals;
 }
 
 struct ssl_ctx_st *
@@ -338,6 +353,10 @@ authority_state(const struct authority *a, struct buf *out)
 		buf_adds(out, ",\"service\":");
 		own_service_state(a->service, out);
 	}
+	if (a->approvals != NULL) {
+		buf_adds(out, ",\"approvals\":");
+		approvals_state(a->approvals, out);
+	}
 }
 
 void
@@ -347,4 +366,6 @@ authority_metrics(const struct authority *a, struct metrics *to)
 		a->tokens != NULL ? (double)tokens_count(a->tokens) : 0);
 	if (a->share != NULL)
 		share_metrics(a->share, to);
+	if (a->approvals != NULL)
+		approvals_metrics(a->approvals, to);
 }

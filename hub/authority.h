@@ -12,6 +12,7 @@
 #ifndef EDGEWAY_HUB_AUTHORITY_H
 #define EDGEWAY_HUB_AUTHORITY_H
 
+#include "hub/approvals.h"
 #include "hub/certs.h"
 #include "hub/share.h"
 #include "hub/tokens.h"
@@ -26,6 +27,7 @@ struct authority_config {
 	const char *ns; /* of the Secrets; "": nothing is shared */
 	const char *service; /* whose addresses the hub's certificate follows; "": none */
 	const char *cluster_domain;
+	bool approval; /* nodes may ask by CertificateSigningRequests; needs `api` */
 	loop_fn *ready;
 	/* Another certificate of the hub: 0 or -errno. Only after `ready`. */
 	int (*renewed)(void *arg, struct ssl_ctx_st *tls);
@@ -47,6 +49,7 @@ const char *authority_waits(const struct authority *a);
 struct certs *authority_certs(const struct authority *a);
 struct tokens *authority_tokens(const struct authority *a);
 struct share *authority_share(const struct authority *a); /* NULL: not shared */
+struct approvals *authority_approvals(const struct authority *a); /* NULL: none are taken */
 struct ssl_ctx_st *authority_tls(const struct authority *a);
 
 /* As hub_token_create and so on; -EAGAIN before it is ready. */
@@ -57,7 +60,7 @@ int authority_token_revoke(struct authority *a, const char *id, struct err *err)
 /* Ends the tokens made for the node, too: how many, or -errno. */
 int authority_node_revoke(struct authority *a, const char *node, struct err *err);
 
-/* Members of an object: ca, waits, shared, service. */
+/* Members of an object: ca, waits, shared, service, approvals. */
 void authority_state(const struct authority *a, struct buf *out);
 void authority_metrics(const struct authority *a, struct metrics *to);
 

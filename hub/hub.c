@@ -136,6 +136,7 @@ start_nodes(struct hub *hub, struct err *err)
 	config->certs = authority_certs(hub->authority);
 	config->tokens = authority_tokens(hub->authority);
 	config->share = authority_share(hub->authority);
+	config->approvals = authority_approvals(hub->authority);
 	config->tunnels = hub->tunnels;
 	tunnels_renew(hub->tunnels, config->tls);
 	if ((rc = nodes_start(&hub->nodes, hub->loop, config, err)) < 0)
@@ -209,6 +210,7 @@ start_authority(struct hub *hub, const struct hub_config *config, const struct a
 			},
 		.ns = "",
 		.service = or_empty(config->service),
+		.approval = config->approval,
 		.cluster_domain = hub->nodes_config.cluster_domain,
 		.ready = on_authority_ready,
 		.renewed = on_renewed,

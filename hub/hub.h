@@ -42,6 +42,7 @@ struct hub_config {
 	const char *const *names; /* more names for the hub's certificate, ended by NULL */
 	const char *
 		service; /* namespace/name of the hub's own Service in Kubernetes: its addresses, too */
+	bool approval; /* nodes may join by a CertificateSigningRequest, with Kubernetes */
 	const char *cluster_domain; /* "": cluster.local */
 	uint64_t node_life_s; /* of nodes' certificates; 0: a year */
 	uint64_t heartbeat_ms; /* 0: 4000 */

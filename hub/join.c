@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "model/envelope.h"
 #include "model/json.h"
+#include "model/mesh.h"
 
 struct join {
 	struct join_config config;
@@ -32,7 +33,8 @@ join_allow(const struct join_config *config, const char *node, const char *secre
 	struct err err = {0};
 	int rc;
 
-	if (strcmp(peer_name, node) == 0)
+	if (strcmp(peer_name, node) == 0 ||
+		(config->approvals != NULL && strcmp(secret, MESH_APPROVAL) == 0))
 		return 0;
 	rc = tokens_check(
 		config->tokens, secret, node, certs_taken(config->certs, node), now_s(), &err);
@@ -102,7 +104,7 @@ join_end(struct join *j, const char *why)
 
 /* The one answer, then the end. */
 static void
-answer(struct join *j, enum operation op, const char *parent, struct buf *content)
+answer(struct join *j, enum operation op, const char *parent, struct buf *content, const char *end)
 {
 	char id[37];
 	auto_free char *resource = xasprintf("certificate/%s", j->node);
@@ -121,7 +123,7 @@ answer(struct join *j, enum operation op, const char *parent, struct buf *conten
 	envelope_say(&b, &say, id);
 	ws_send(j->conn, buf_at(&b), buf_len(&b));
 	j->answered = true;
-	ws_close(j->conn, op == OP_ERROR ? 1008 : 1000, op == OP_ERROR ? "refused" : "joined");
+	ws_close(j->conn, op == OP_ERROR ? 1008 : 1000, end);
 }
 
 static void
@@ -134,7 +136,7 @@ refuse(struct join *j, const char *parent, const char *why)
 		ws_peer_addr(j->conn), why);
 	buf_init(&c, BUF_UNLIMITED);
 	json_add_text(&c, why);
-	answer(j, OP_ERROR, parent, &c);
+	answer(j, OP_ERROR, parent, &c, "refused");
 }
 
 struct request {
@@ -173,7 +175,7 @@ hand_out(struct join *j)
 	j->config.stats->issued++;
 	log_info("hub", "node joined node=%s peer=%s renewed=%s", j->node, ws_peer_addr(j->conn),
 		j->renews ? "yes" : "no");
-	answer(j, OP_RESPONSE, j->parent, &c);
+	answer(j, OP_RESPONSE, j->parent, &c, "joined");
 }
 
 static void
@@ -215,6 +217,32 @@ sign(struct join *j, const char *csr, struct err *err)
 	return rc;
 }
 
+/* Whoever has no token: an operator decides, and the node comes again. */
+static int
+ask_approval(struct join *j, const char *csr, const char *parent, struct err *err)
+{
+	struct approval_answer said;
+	auto_buf struct buf c;
+
+	buf_init(&c, BUF_UNLIMITED);
+	approvals_ask(j->config.approvals, j->node, ws_peer_addr(j->conn), csr, &said);
+	if (said.result == APPROVAL_REFUSED)
+		return err_set(err, EACCES, "%s", said.why);
+	if (said.result == APPROVAL_GIVEN) {
+		j->cert = said.cert;
+		return 0;
+	}
+	buf_printf(&c, "{\"pending\":\"%s\"}", said.name);
+	answer(j, OP_RESPONSE, parent, &c, "pending");
+	return 0;
+}
+
+static bool
+needs_approval(const struct join *j)
+{
+	return j->config.approvals != NULL && !j->renews && strcmp(j->secret, MESH_APPROVAL) == 0;
+}
+
 static int
 take_request(struct join *j, const struct envelope *e, struct err *err)
 {
@@ -227,13 +255,13 @@ take_request(struct join *j, const struct envelope *e, struct err *err)
 	if (j->cert != NULL)
 		return err_set(err, EBADMSG, "one request is enough");
 	/* Again, now that it counts: two strangers may have come with one name, or the token has gone. */
-	if (!j->renews &&
+	if (!j->renews && !needs_approval(j) &&
 		(rc = tokens_check(j->config.tokens, j->secret, j->node,
 			 certs_taken(j->config.certs, j->node), now_s(), err)) < 0)
 		return err_wrap(err, rc, "not allowed any more");
 	rc = read_request(&r, e->content, e->content_len, err);
 	if (rc == 0)
-		rc = sign(j, r.csr, err);
+		rc = needs_approval(j) ? ask_approval(j, r.csr, e->id, err) : sign(j, r.csr, err);
 	free(r.csr);
 	return rc;
 }
@@ -256,7 +284,7 @@ join_text(struct join *j, const char *text, size_t len)
 		refuse(j, e.id, err.text);
 	} else {
 		j->parent = xstrdup(e.id);
-		if (j->claim == NULL)
+		if (j->claim == NULL && !j->answered)
 			hand_out(j);
 	}
 	envelope_fini(&e);

@@ -1,6 +1,6 @@
 /*
- * One connection that joins (doc/protocol.md, "Joining"): a stranger with a token, or a node that renews
- * while its certificate is still good, sends a request and gets a certificate. join_allow decides about
+ * One connection that joins (doc/protocol.md, "Joining"): a stranger with a token, one that waits for an operator's
+ * approval, or a node that renews while its certificate is still good, sends a request and gets a certificate. join_allow decides about
  * the upgrade; then the connection lives for one message or JOIN_TIMEOUT_MS. On the hub's loop.
  *
  *	status = join_allow(&config, node, bearer, peer_name);	// 0, or 401, 403
@@ -10,6 +10,7 @@
 #define EDGEWAY_HUB_JOIN_H
 
 #include "base/ws.h"
+#include "hub/approvals.h"
 #include "hub/certs.h"
 #include "hub/share.h"
 #include "hub/tokens.h"
@@ -25,6 +26,7 @@ struct join_config {
 	struct certs *certs;
 	struct tokens *tokens;
 	struct share *share; /* NULL: no replicas */
+	struct approvals *approvals; /* NULL: a token is needed */
 	struct join_stats *stats;
 };
 

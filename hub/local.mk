@@ -1,11 +1,13 @@
 noinst_LIBRARIES += hub/libhub.a
 hub_libhub_a_SOURCES = \
 	hub/access.c hub/access.h \
+	hub/approvals.c hub/approvals.h \
 	hub/authority.c hub/authority.h \
 	hub/bridge.c hub/bridge.h \
 	hub/certs.c hub/certs.h \
 	hub/claims.c hub/claims.h \
 	hub/cloud.c hub/cloud.h \
+	hub/csr.c hub/csr.h \
 	hub/doors.c hub/doors.h \
 	hub/fanout.c hub/fanout.h \
 	hub/follow.c hub/follow.h \
@@ -99,5 +101,5 @@ tests_unit_split_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c
 tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif
-EXTRA_DIST += tests/data/kubernetes tests/apiserver/objects.py tests/apiserver/server.py tests/apiserver/store.py \
-	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_kubernetes.py tests/net/test_replicas.py
+EXTRA_DIST += tests/data/kubernetes tests/apiserver/objects.py tests/apiserver/server.py tests/apiserver/signing.py tests/apiserver/store.py \
+	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_approval.py tests/net/test_kubernetes.py tests/net/test_replicas.py

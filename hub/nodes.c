@@ -356,7 +356,13 @@ nodes_start(
 	n->config.cluster_domain = xstrdup(config->cluster_domain);
 	n->loop = loop;
 	n->join = (struct join_config){
-		loop, config->certs, config->tokens, config->share, &n->join_stats};
+		.loop = loop,
+		.certs = config->certs,
+		.tokens = config->tokens,
+		.share = config->share,
+		.approvals = config->approvals,
+		.stats = &n->join_stats,
+	};
 	n->tick = timer_new(loop, on_tick, n);
 	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);
 	n->peek = peek_new(loop, ws.handshakes_max, on_known, n);

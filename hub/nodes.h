@@ -32,6 +32,7 @@ struct nodes_config {
 	struct tokens *tokens;
 	struct tunnels *tunnels; /* what asks for one by ALPN goes there */
 	struct share *share; /* NULL: no replicas */
+	struct approvals *approvals; /* NULL: no node joins without a token */
 	bool ready;
 };
 

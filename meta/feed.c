@@ -135,7 +135,7 @@ dial(struct feed *f)
 	}
 	feed_aim(f, &d);
 	f->joining = f->tls == NULL || (f->has_token && (f->unwanted || feed_expired(f)));
-	f->joined = f->denied = f->unwanted = false;
+	f->joined = f->unwanted = f->waits = false;
 	f->at = d.addr;
 	f->state = DIALLING;
 	path = xasprintf("/%s/%s/%s", MESH_PROJECT,
@@ -217,6 +217,9 @@ certificate_refused(const char *why)
 static const char *
 remedy(const struct feed *f, const char *why)
 {
+	if (strstr(why, "status 401") != NULL && feed_by_approval(f))
+		return "the hub takes no node without a token: set join.approval on the hub, or "
+		       "make a token with `edgewayctl token create`";
 	if (strstr(why, "status 401") != NULL)
 		return "the hub refused the token (wrong or expired): make one with `edgewayctl "
 		       "token create` on the "
@@ -267,14 +270,19 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		places_reset(&f->places);
 		timer_cancel(f->check);
 		timer_start(f->retry, 0, 0);
+	} else if (f->waits) {
+		f->state = WAITING;
+		snprintf(f->error, sizeof(f->error), "%s", f->waits_for);
+		places_reset(&f->places);
+		timer_cancel(f->check);
+		timer_start(f->retry, feed_ask_again_ms(f), 0);
 	} else if (!was_open && !f->joining && certificate_refused(why)) {
 		f->unwanted = f->has_token;
 		note_failure(f, advice);
 		retry_later(f, f->has_token ? 0 : REFUSED_MS);
-	} else if (advice != NULL || f->denied || f->mismatch[0] != '\0') {
+	} else if (advice != NULL || f->mismatch[0] != '\0') {
 		if (advice == NULL)
-			advice =
-				f->denied ? "the hub refused to sign the certificate" : f->mismatch;
+			advice = f->mismatch;
 		note_failure(f, advice);
 		retry_later(f, REFUSED_MS);
 	} else if (was_open) {

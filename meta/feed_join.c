@@ -1,9 +1,64 @@
 #include "meta/feed_private.h"
 
 #include <errno.h>
+#include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
+#include "model/json.h"
+
+enum { ASK_FIRST_MS = 2000, ASK_MOST_MS = 60 * 1000 };
+
+struct pending {
+	char *name;
+};
+
+/* The hub has asked an operator: "pending" names the request. */
+static bool
+must_wait(struct feed *f, const struct envelope *e)
+{
+	static const struct field fields[] = {
+		{"pending", FIELD_TEXT, offsetof(struct pending, name), MESH_NODE_MAX, NULL, NULL},
+	};
+	struct pending p = {0};
+	char before[sizeof(f->error)];
+	struct json j;
+
+	if (e->operation != OP_RESPONSE || !feed_by_approval(f))
+		return false;
+	json_init(&j, e->content, e->content_len);
+	json_fields(&j, fields, ARRAY_LEN(fields), &p);
+	if (json_finish(&j, NULL) < 0 || p.name == NULL) {
+		free(p.name);
+		return false;
+	}
+	memcpy(before, f->waits_for, sizeof(before));
+	snprintf(f->waits_for, sizeof(f->waits_for),
+		"waits for approval in the cluster: kubectl certificate approve %.170s", p.name);
+	if (strcmp(before, f->waits_for) != 0)
+		log_info("meta", "this node %s", f->waits_for);
+	free(p.name);
+	return true;
+}
+
+bool
+feed_by_approval(const struct feed *f)
+{
+	return f->has_token && strcmp(f->token.secret, MESH_APPROVAL) == 0;
+}
+
+uint64_t
+feed_ask_again_ms(struct feed *f)
+{
+	uint64_t random, ms;
+
+	random_bytes(&random, sizeof(random));
+	f->approval_ms =
+		MIN(MAX(f->approval_ms * 2, (uint64_t)ASK_FIRST_MS), (uint64_t)ASK_MOST_MS);
+	ms = f->approval_ms / 2;
+	return ms + random % (ms + 1);
+}
 
 void
 feed_on_join(struct feed *f, const struct envelope *e)
@@ -18,9 +73,15 @@ feed_on_join(struct feed *f, const struct envelope *e)
 	struct err err = {0};
 	int rc;
 
+	f->waits = must_wait(f, e);
+	if (f->waits) {
+		ws_close(f->conn, 1000, "waiting for approval");
+		return;
+	}
 	if (e->operation == OP_ERROR) {
-		f->denied = true;
-		err_set(&err, EPERM, "the hub refused to sign: %.200s", e->content);
+		snprintf(f->mismatch, sizeof(f->mismatch), "the hub refused to sign: %.300s",
+			e->content);
+		err_set(&err, EPERM, "%s", f->mismatch);
 		rc = -EPERM;
 	} else {
 		rc = join_accept(&f->files, &answer, &id, &err);

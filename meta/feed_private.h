@@ -75,7 +75,9 @@ struct feed {
 	char target[MESH_NODE_MAX + 16]; /* host:port that the proxy is asked for */
 	struct ws_conn *conn;
 	unsigned connection; /* number of the present one */
-	bool joining, joined, denied;
+	bool joining, joined;
+	bool waits; /* nobody has approved our request yet */
+	uint64_t approval_ms; /* back-off of asking again */
 	bool unwanted; /* the hub refuses our certificate as revoked or expired: the token is tried */
 	int64_t floor_s; /* no clock of ours may say less: seconds since 1970 */
 	struct renewal renewal;
@@ -95,7 +97,9 @@ struct feed {
 	char query[37]; /* id of the comparison under way, "" none */
 	bool query_detail;
 	char error[256];
-	char mismatch[192]; /* the hub speaks another protocol than this agent; "" none */
+	char mismatch
+		[400]; /* why the hub will not have us: another protocol, a refusal to sign; "" none */
+	char waits_for[256]; /* which approval, "" none */
 	char address[ADDR_TEXT_MAX];
 	uint64_t connects, failures, messages, refused, acks;
 };
@@ -123,6 +127,10 @@ int feed_use_identity(struct feed *f, struct identity *id, struct err *err);
 int feed_prepare_join(struct feed *f, struct err *err);
 void feed_ask_join(struct feed *f);
 void feed_on_join(struct feed *f, const struct envelope *e);
+/* Is hub.token no secret but the request for an operator's approval? */
+bool feed_by_approval(const struct feed *f);
+/* How long to wait before the next question, each time longer, with jitter. */
+uint64_t feed_ask_again_ms(struct feed *f);
 
 /* Seconds since 1970, never less than what is known to have passed. */
 int64_t feed_now_s(const struct feed *f);

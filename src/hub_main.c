@@ -249,6 +249,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.ca_key = o->tls_ca_key,
 		.names = (const char *const *)o->tls_names,
 		.service = o->tls_service,
+		.approval = o->join_approval,
 		.node_life_s = o->tls_node_lifetime / 1000,
 		.cluster_domain = "",
 		.ways_in =

@@ -87,6 +87,11 @@ check_tls(const struct hub_options *o, struct err *err)
 		rc = option_pair(&c, "tls.ca", o->tls_ca, "tls.caKey", o->tls_ca_key);
 	if (rc == 0 && o->tls_service[0] != '\0' && o->source_manifests[0] != '\0')
 		rc = complain(o, "tls.service", err, "needs source.kubernetes");
+	if (rc == 0 && o->join_approval && o->source_manifests[0] != '\0')
+		rc = complain(o, "join.approval", err,
+			"needs source.kubernetes: nodes ask by CertificateSigningRequests");
+	if (rc == 0 && o->join_approval && o->tls_ca[0] != '\0' && o->tls_ca_key[0] == '\0')
+		rc = complain(o, "join.approval", err, "needs tls.caKey: this hub signs nothing");
 	for (char **at = o->tls_names; *at != NULL && rc == 0; at++) {
 		struct in6_addr a;
 

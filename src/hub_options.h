@@ -32,6 +32,8 @@
 	X(LIST, tls_names, "tls.names", "", "DNS names and addresses for the hub's own certificate") \
 	X(STRING, tls_service, "tls.service", "", \
 		"NAMESPACE/NAME of the hub's Service in Kubernetes: its addresses as well") \
+	X(BOOL, join_approval, "join.approval", "false", \
+		"nodes without a token may ask; an operator approves with kubectl") \
 	X(STRING, data_dir, "dataDir", "/var/lib/edgeway-hub", "folder of CA, tokens and lists") \
 	X(ADDRESS, ingress_http, "ingress.http", "127.0.0.1:10080", \
 		"HTTP way in: CONNECT, absolute form, Host: NODE[:PORT]; \"\": off") \

@@ -24,13 +24,15 @@ import uuid
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import objects  # noqa: E402
+import signing  # noqa: E402
 from store import LISTED, Refused, Selector, Store, api_version, compact_json, details, qualified  # noqa: E402
 
 GZIP_FROM = 128 * 1024
 WHOLE_MOST = 2048  # longer bodies are chunked
 BOOKMARK_S = 60.0
 ADMIN = "kubernetes-admin"
-SHORT = {"services": ["svc"], "pods": ["po"], "nodes": ["no"], "endpoints": ["ep"], "configmaps": ["cm"], "namespaces": ["ns"]}
+SHORT = {"services": ["svc"], "pods": ["po"], "nodes": ["no"], "endpoints": ["ep"], "configmaps": ["cm"], "namespaces": ["ns"],
+         "certificatesigningrequests": ["csr"]}
 
 
 class Cut(Exception):
@@ -253,7 +255,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.command, "get" if name else "watch" if watch else "list")
         if resource is None or resource not in LISTED or resource in self.server.absent:
             return self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
-        if not self.allowed(user, verb, resource[1], ns, name):
+        self.as_user = user
+        if not self.allowed(user, verb, "/".join(filter(None, (resource[1], sub))), ns, name):
             where = f' in the namespace "{ns}"' if ns else " at the cluster scope"
             return self.status(403, "Forbidden", f'{resource[1]}{" " + json.dumps(name) if name else ""} is forbidden: User '
                                f'"{user}" cannot {verb} resource "{resource[1]}" in API group "{group}"{where}',
@@ -437,7 +440,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
             if self.command == "DELETE":
                 return self.delete(resource, ns, name)
             try:
-                sent = json.loads(self.sent_body)
+                protobuf = resource == signing.RESOURCE and "protobuf" in self.headers.get("Content-Type", "")
+                sent = signing.from_protobuf(self.sent_body) if protobuf else json.loads(self.sent_body)
             except ValueError as e:
                 raise Refused(400, "BadRequest", f"couldn't get version/kind; json parse error: {e}") from None
             code, obj, before = 200, sent, None
@@ -450,21 +454,30 @@ class Handler(http.server.BaseHTTPRequestHandler):
             elif self.command == "PUT":
                 before = store.get(resource, ns, name).obj
                 self.check_version(resource, before, sent)
-                obj = dict(before, status=sent.get("status", {})) if sub == "status" else sent
+                obj = self.under(resource, before, sent, sub)
             else:
                 obj, before, code = self.patch(resource, ns, name, sent)
+                obj = self.under(resource, before, obj, sub) if sub else obj
             obj = {k: v for k, v in obj.items() if k not in ("kind", "apiVersion")}
             obj["metadata"] = dict(obj["metadata"])
             if not ns:
                 obj["metadata"].pop("namespace", None)
             if "generateName" in obj["metadata"] and "name" not in obj["metadata"]:
                 obj["metadata"]["name"] = obj["metadata"]["generateName"] + uuid.uuid4().hex[:5]
-            if sub != "status":
+            if not sub:
                 obj = objects.prepare(store, resource, obj, before)
+                if resource == signing.RESOURCE:
+                    signing.prepare(obj, before, self.as_user)
             if self.query.get("dryRun") == "All":
                 return self.answer(code, dict(kind=LISTED[resource][0], apiVersion=api_version(resource[0]), **obj))
             record = store.put(resource, obj, create=before is None)
         return self.answer(code, record.whole + b"\n")
+
+    def under(self, resource, before, sent, sub):
+        """What a subresource lets through."""
+        if resource == signing.RESOURCE and sub:
+            return signing.write(before, sent, sub, lambda verb, signer: self.allowed(self.as_user, verb, "signers", "", signer))
+        return dict(before, status=sent.get("status", {})) if sub == "status" else sent
 
     @staticmethod
     def check_version(resource, before, sent):
@@ -486,7 +499,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return objects.strategic(before, sent), before, 200
         before = store.copy(resource, ns, name)
         if "json-patch" in kind:
-            raise Refused(415, "UnsupportedMediaType", "no json-patch here")
+            return signing.json_patch(store.copy(resource, ns, name), sent), before, 200
         merged = (objects.strategic if "strategic" in kind else objects.merge)(store.copy(resource, ns, name), sent)
         self.check_version(resource, before, merged)
         return merged, before, 200

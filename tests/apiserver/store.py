@@ -17,6 +17,7 @@ LISTED = {  # (group, resource): (kind, namespaced)
     ("", "nodes"): ("Node", False), ("", "namespaces"): ("Namespace", False), ("", "events"): ("Event", True),
     ("", "configmaps"): ("ConfigMap", True), ("", "secrets"): ("Secret", True),
     ("discovery.k8s.io", "endpointslices"): ("EndpointSlice", True),
+    ("certificates.k8s.io", "certificatesigningrequests"): ("CertificateSigningRequest", False),
     ("events.k8s.io", "events"): ("Event", True), ("coordination.k8s.io", "leases"): ("Lease", True),
 }
 
@@ -75,7 +76,7 @@ class Record:
 class Selector:
     """labelSelector and fieldSelector of a query."""
     FIELDS = {"metadata.name", "metadata.namespace", "spec.nodeName", "status.phase", "involvedObject.name",
-              "involvedObject.namespace", "involvedObject.kind", "involvedObject.uid"}
+              "involvedObject.namespace", "involvedObject.kind", "involvedObject.uid", "spec.signerName"}
 
     def __init__(self, labels="", fields=""):
         self.given = bool(labels or fields)

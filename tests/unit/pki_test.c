@@ -358,6 +358,36 @@ test_long_names_come_back_whole(void **state)
 	}
 }
 
+/* The hash is the key's, whatever else the request says; a signature that is not the key's proves nothing. */
+static void
+test_csr_says_its_name_and_key(void **state)
+{
+	struct world *w = *state;
+	char first[PKI_HASH_TEXT], second[PKI_HASH_TEXT], other[PKI_HASH_TEXT];
+	char *csr[3] = {NULL}, *name[3] = {NULL}, *broken, *none = NULL;
+	struct err err = {0};
+
+	assert_int_equal(pki_csr_new(w->node_key, "edge-7", &csr[0], NULL), 0);
+	assert_int_equal(pki_csr_new(w->node_key, "edge-8", &csr[1], NULL), 0);
+	assert_int_equal(pki_csr_new(w->hub_key, "edge-7", &csr[2], NULL), 0);
+	assert_int_equal(pki_csr_info(csr[0], &name[0], first, &err), 0);
+	assert_int_equal(pki_csr_info(csr[1], &name[1], second, &err), 0);
+	assert_int_equal(pki_csr_info(csr[2], &name[2], other, &err), 0);
+	assert_string_equal(name[0], "edge-7");
+	assert_string_equal(name[1], "edge-8");
+	assert_string_equal(first, second);
+	assert_string_not_equal(first, other);
+	broken = strchr(csr[0] + 100, '\n') - 9;
+	broken[0] = broken[0] == 'A' ? 'B' : 'A';
+	assert_int_equal(pki_csr_info(csr[0], &none, first, &err), -EINVAL);
+	assert_int_equal(pki_csr_info(w->ca, &none, first, &err), -EINVAL);
+	assert_null(none);
+	for (size_t i = 0; i < ARRAY_LEN(csr); i++) {
+		free(csr[i]);
+		free(name[i]);
+	}
+}
+
 static void
 test_bad_input_is_refused(void **state)
 {
@@ -447,6 +477,7 @@ main(void)
 		cmocka_unit_test(test_join_refuses_other_hashes),
 		cmocka_unit_test(test_join_needs_the_chain_to_match),
 		cmocka_unit_test(test_csr_name_is_not_believed),
+		cmocka_unit_test(test_csr_says_its_name_and_key),
 		cmocka_unit_test(test_long_names_come_back_whole),
 		cmocka_unit_test(test_bad_input_is_refused),
 		cmocka_unit_test(test_certificates_are_checked_as_of_the_floor),

@@ -1,0 +1,651 @@
+#include "hub/approvals.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "model/json.h"
+
+enum {
+	ANSWER_MS = 8000,
+	TURNS_MS = 2000, /* replicas sign after a random part of this: mostly one of them does */
+};
+
+/* A request that is known. */
+struct held {
+	struct held *next;
+	struct csr csr;
+	bool asked; /* by us, and not seen at the server yet */
+	bool sent; /* it has been written */
+	char *cert; /* signed, not written yet; NULL */
+	uint64_t due_ms; /* when it is our turn to sign; 0: not drawn */
+	char tried[FOLLOW_VERSION_MAX +
+		1]; /* version whose status was written: wait for the next */
+	unsigned round;
+};
+
+enum step { STEP_NONE, STEP_CREATE, STEP_CLAIM, STEP_WRITE };
+
+struct approvals {
+	struct approvals_config config;
+	struct follow *follow;
+	struct held *held;
+	size_t n_held;
+	struct timer *timer; /* the next step */
+	enum step step; /* under way, with the request `at` */
+	char at[CSR_NAME_MAX + 1];
+	struct https_request *request;
+	struct share_claim *claim;
+	char version[FOLLOW_VERSION_MAX + 1]; /* STEP_WRITE: of the request then */
+	bool gives; /* STEP_WRITE: a certificate, else a refusal */
+	unsigned failures;
+	uint64_t issued, failed, denied;
+	char problem[400]; /* of the last step, "" */
+	bool listed, overflow_said;
+};
+
+static void work(void *arg);
+
+/* --- what is known -------------------------------------------------------------------- */
+
+static struct held *
+find(const struct approvals *a, const char *name)
+{
+	for (struct held *h = a->held; h != NULL; h = h->next) {
+		if (strcmp(h->csr.name, name) == 0)
+			return h;
+	}
+	return NULL;
+}
+
+static void
+drop(struct approvals *a, struct held **at)
+{
+	struct held *h = *at;
+
+	*at = h->next;
+	a->n_held--;
+	csr_fini(&h->csr);
+	free(h->cert);
+	free(h);
+}
+
+static struct held *
+add(struct approvals *a)
+{
+	struct held *h = xcalloc(1, sizeof *h);
+
+	h->next = a->held;
+	h->round = a->follow != NULL ? follow_round(a->follow) : 0;
+	a->held = h;
+	a->n_held++;
+	return h;
+}
+
+static void
+remove_named(struct approvals *a, const char *name)
+{
+	for (struct held **at = &a->held; *at != NULL; at = &(*at)->next) {
+		if (strcmp((*at)->csr.name, name) == 0) {
+			drop(a, at);
+			return;
+		}
+	}
+}
+
+/* What an operator should see of it. */
+static void
+say(struct approvals *a, const struct csr *csr)
+{
+	switch (csr->state) {
+	case CSR_PENDING:
+		log_limited(LOG_LEVEL_INFO, 20, "hub",
+			"a node asks for its certificate: compare the name with the one in its log "
+			"and run `kubectl certificate approve %s`, or deny node=%s address=%s",
+			csr->name, csr->node, csr->address);
+		break;
+	case CSR_DENIED:
+	case CSR_FAILED:
+		a->denied += csr->state == CSR_DENIED;
+		log_limited(LOG_LEVEL_INFO, 20, "hub",
+			"a request for a certificate was %s request=%s node=%s reason=\"%s\"",
+			csr->state == CSR_DENIED ? "denied" : "not signed", csr->name, csr->node,
+			csr->why);
+		break;
+	case CSR_APPROVED:
+	case CSR_ISSUED:
+		break;
+	}
+}
+
+static void
+on_object(void *arg, const struct tree_node *object, bool gone)
+{
+	struct approvals *a = arg;
+	struct held *h;
+	struct csr csr;
+
+	if (!csr_read(&csr, object))
+		return;
+	h = find(a, csr.name);
+	if (gone || (h == NULL && a->n_held >= APPROVALS_HELD_MAX)) {
+		if (!gone && !a->overflow_said)
+			log_error("hub",
+				"more than %d CertificateSigningRequests of " CSR_SIGNER
+				": the others are not looked at; delete some",
+				APPROVALS_HELD_MAX);
+		a->overflow_said |= !gone;
+		remove_named(a, csr.name);
+		csr_fini(&csr);
+		return;
+	}
+	if (h == NULL || h->asked || h->csr.state != csr.state)
+		say(a, &csr);
+	if (h == NULL)
+		h = add(a);
+	h->asked = false;
+	h->round = follow_round(a->follow);
+	if (csr.state != CSR_APPROVED)
+		free(take_ptr(&h->cert));
+	csr_fini(&h->csr);
+	h->csr = csr;
+}
+
+static void
+on_listed(void *arg)
+{
+	struct approvals *a = arg;
+
+	a->listed = true;
+	for (struct held **at = &a->held; *at != NULL;) {
+		struct held *h = *at;
+
+		if (h->round != follow_round(a->follow) && !(h->asked && !h->sent))
+			drop(a, at);
+		else
+			at = &h->next;
+	}
+}
+
+/* --- one step at a time ------------------------------------------------------------------ */
+
+static void
+finish(struct approvals *a, uint64_t wait_ms)
+{
+	a->step = STEP_NONE;
+	timer_start(a->timer, wait_ms, 0);
+}
+
+static void
+trouble(struct approvals *a, const char *why)
+{
+	if (strcmp(why, a->problem) != 0)
+		log_limited(LOG_LEVEL_WARN, 20, "kubernetes", "%s", why);
+	snprintf(a->problem, sizeof a->problem, "%s", why);
+	finish(a, follow_backoff_ms(a->failures++));
+}
+
+static void
+well(struct approvals *a)
+{
+	a->failures = 0;
+	a->problem[0] = '\0';
+	finish(a, 1);
+}
+
+static void
+failed_answer(struct approvals *a, const struct https_answer *answer)
+{
+	char why[sizeof a->problem];
+
+	follow_describe(answer, "CertificateSigningRequests",
+		"what deploy/hub-rbac-approval.yaml has: create, list and watch on "
+		"certificatesigningrequests, patch on their status, sign on the signer " CSR_SIGNER,
+		why, sizeof why);
+	if (answer->status / 100 == 4 && answer->status != 403)
+		snprintf(why, sizeof why,
+			"the API server refuses a CertificateSigningRequest: %d %.200s",
+			answer->status, answer->body);
+	trouble(a, why);
+}
+
+static int
+on_data(void *arg, const char *data, size_t len)
+{
+	(void)arg;
+	(void)data;
+	(void)len;
+	return 0; /* the watch tells it */
+}
+
+static void
+on_created(void *arg, const struct https_answer *answer)
+{
+	struct approvals *a = arg;
+	struct held *h = find(a, a->at);
+
+	a->request = NULL;
+	if (answer->status == 201 || answer->status == 409) {
+		if (h != NULL)
+			h->sent = true;
+		well(a);
+		return;
+	}
+	/* The node asks again, and is told why. */
+	if (h != NULL && h->asked)
+		remove_named(a, a->at);
+	failed_answer(a, answer);
+}
+
+static void
+on_patched(void *arg, const struct https_answer *answer)
+{
+	struct approvals *a = arg;
+	struct held *h = find(a, a->at);
+	bool gives = a->gives; /* the watch may have told already what became of it */
+
+	a->request = NULL;
+	/* It is another by now, and the watch tells; 422: of a JSON patch, whose test of the version failed. */
+	if (answer->status != 200 && answer->status != 409 && answer->status != 404 &&
+		(answer->status != 422 || gives)) {
+		failed_answer(a, answer);
+		return;
+	}
+	if (h != NULL)
+		memcpy(h->tried, a->version, sizeof h->tried);
+	if (answer->status == 200) {
+		a->issued += gives;
+		a->failed += !gives;
+	}
+	if (answer->status == 200 && gives)
+		log_info("hub", "signed what was approved request=%s", a->at);
+	well(a);
+}
+
+static void
+send_step(struct approvals *a, const char *method, const char *path, const char *type,
+	struct buf *body)
+{
+	const struct https_call call = {
+		.method = method,
+		.path = path,
+		.body = buf_str(body),
+		.type = type,
+		.silence_ms = ANSWER_MS,
+		.data = on_data,
+		.done = a->step == STEP_CREATE ? on_created : on_patched,
+		.arg = a,
+	};
+
+	a->request = kube_api_start(a->config.api, &call);
+}
+
+static void
+create(struct approvals *a, const struct held *h)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	csr_build(&b, &h->csr);
+	a->step = STEP_CREATE;
+	send_step(a, "POST", CSR_PATH, "application/json", &b);
+}
+
+static void
+write_status(struct approvals *a, const struct held *h)
+{
+	auto_free char *path = xasprintf(CSR_PATH "/%s/status", h->csr.name);
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	a->step = STEP_WRITE;
+	a->gives = h->cert != NULL;
+	memcpy(a->version, h->csr.version, sizeof a->version);
+	if (h->cert != NULL) {
+		csr_build_issued(&b, &h->csr, h->cert);
+		send_step(a, "PATCH", path, "application/merge-patch+json", &b);
+	} else {
+		csr_build_failed(&b, &h->csr);
+		send_step(a, "PATCH", path, "application/json-patch+json", &b);
+	}
+}
+
+static void
+on_claimed(void *arg, int rc, const char *why)
+{
+	struct approvals *a = arg;
+	struct held *h = find(a, a->at);
+
+	a->claim = NULL;
+	if (rc < 0)
+		trouble(a, why);
+	else if (h == NULL || h->csr.state != CSR_APPROVED)
+		well(a);
+	else
+		write_status(a, h);
+}
+
+/* Recorded before anybody can have it. */
+static void
+sign(struct approvals *a, struct held *h)
+{
+	struct certs *certs = a->config.certs;
+	struct roll_entry entry;
+	struct err err = {0};
+	int rc = certs_issue(certs, h->csr.node, h->csr.request, &h->cert, &err);
+
+	if (rc == 0)
+		rc = ledger_record(certs_ledger(certs), h->csr.node, h->cert, &err);
+	if (rc == 0)
+		rc = ledger_entry(&entry, h->cert, &err);
+	if (rc < 0) {
+		free(take_ptr(&h->cert));
+		trouble(a, err.text);
+	} else if (a->config.share != NULL) {
+		a->step = STEP_CLAIM;
+		a->claim = share_claim(a->config.share, h->csr.node, &entry, false, on_claimed, a);
+	} else {
+		write_status(a, h);
+	}
+}
+
+static uint64_t
+draw_turn(const struct approvals *a)
+{
+	uint32_t random;
+
+	random_bytes(&random, sizeof random);
+	return loop_now_ms(a->config.loop) + (a->config.share != NULL ? random % TURNS_MS : 0);
+}
+
+/* Ours to decide upon? *wait_ms: until it is. */
+static bool
+is_due(const struct approvals *a, struct held *h, uint64_t *wait_ms)
+{
+	uint64_t now = loop_now_ms(a->config.loop);
+
+	if (h->csr.state != CSR_APPROVED || strcmp(h->tried, h->csr.version) == 0)
+		return false;
+	if (h->due_ms == 0)
+		h->due_ms = draw_turn(a);
+	if (h->due_ms <= now)
+		return true;
+	*wait_ms = MIN(*wait_ms, h->due_ms - now);
+	return false;
+}
+
+static void
+begin(struct approvals *a, struct held *h)
+{
+	snprintf(a->at, sizeof a->at, "%s", h->csr.name);
+	if (h->asked)
+		create(a, h);
+	else if (h->csr.wrong != NULL || h->cert != NULL)
+		write_status(a, h);
+	else
+		sign(a, h);
+}
+
+static void
+work(void *arg)
+{
+	struct approvals *a = arg;
+	uint64_t wait_ms = UINT64_MAX;
+
+	if (a->step != STEP_NONE)
+		return;
+	for (struct held *h = a->held; h != NULL; h = h->next) {
+		if ((h->asked && !h->sent) || is_due(a, h, &wait_ms)) {
+			begin(a, h);
+			return;
+		}
+	}
+	a->problem[0] = '\0'; /* of what is not to be done any more */
+	if (wait_ms != UINT64_MAX)
+		timer_start(a->timer, wait_ms, 0);
+}
+
+static void
+on_told(void *arg)
+{
+	struct approvals *a = arg;
+
+	if (a->step == STEP_NONE && a->failures == 0)
+		work(a);
+}
+
+/* --- nodes ask ------------------------------------------------------------------------- */
+
+static const char *
+host_end(const char *address)
+{
+	const char *colon = strrchr(address, ':');
+
+	return colon != NULL ? colon : address + strlen(address);
+}
+
+static bool
+is_pending(const struct held *h)
+{
+	return h->csr.state == CSR_PENDING && (h->asked || h->csr.ours);
+}
+
+static size_t
+count_pending(const struct approvals *a, const char *address)
+{
+	size_t n = 0;
+
+	for (const struct held *h = a->held; h != NULL; h = h->next)
+		n += is_pending(h) && (address == NULL || strcmp(h->csr.address, address) == 0);
+	return n;
+}
+
+static void refuse(struct approval_answer *answer, const char *fmt, ...) printf_like(2, 3);
+
+static void
+refuse(struct approval_answer *answer, const char *fmt, ...)
+{
+	va_list args;
+
+	answer->result = APPROVAL_REFUSED;
+	va_start(args, fmt);
+	vsnprintf(answer->why, sizeof answer->why, fmt, args);
+	va_end(args);
+}
+
+static void
+answer_known(const struct approvals *a, const struct held *h, struct approval_answer *answer)
+{
+	const struct csr *csr = &h->csr;
+	char serial[PKI_SERIAL_TEXT];
+
+	switch (csr->state) {
+	case CSR_PENDING:
+	case CSR_APPROVED:
+		answer->result = APPROVAL_WAITS;
+		break;
+	case CSR_ISSUED:
+		answer->result = APPROVAL_GIVEN;
+		if (pki_cert_serial(csr->cert, serial, NULL) < 0 ||
+			certs_refuses(a->config.certs, csr->node, serial))
+			refuse(answer,
+				"the certificate of the request %s was revoked: make a token with "
+				"`edgewayctl token create --node NAME`",
+				csr->name);
+		else
+			answer->cert = xstrdup(csr->cert);
+		break;
+	case CSR_DENIED:
+		refuse(answer,
+			"an operator denied the request: %s; delete it (kubectl delete csr NAME) "
+			"to be asked again",
+			csr->why[0] != '\0' ? csr->why : csr->name);
+		break;
+	case CSR_FAILED:
+		refuse(answer, "the request cannot be signed: %s", csr->why);
+		break;
+	}
+}
+
+static const char *
+why_not_ask(const struct approvals *a, const char *node, const char *host)
+{
+	if (a->problem[0] != '\0')
+		return a->problem;
+	if (follow_problem(a->follow)[0] != '\0')
+		return follow_problem(a->follow);
+	if (!a->listed)
+		return "CertificateSigningRequests have not been read yet";
+	if (certs_taken(a->config.certs, node))
+		return "the name holds a certificate: make a token with `edgewayctl token create "
+		       "--node NAME`";
+	if (count_pending(a, NULL) >= APPROVALS_PENDING_MAX)
+		return "too many requests wait for approval: approve or deny some (kubectl get "
+		       "csr)";
+	if (count_pending(a, host) >= APPROVALS_ADDRESS_MAX)
+		return "too many requests from this address wait for approval: approve or deny "
+		       "some (kubectl get csr)";
+	return NULL;
+}
+
+static const struct held *
+find_asked(const struct approvals *a, const char *node, const char *key)
+{
+	for (const struct held *h = a->held; h != NULL; h = h->next) {
+		if (strcmp(h->csr.key, key) == 0 && strcmp(h->csr.node, node) == 0)
+			return h;
+	}
+	return NULL;
+}
+
+void
+approvals_ask(struct approvals *a, const char *node, const char *address, const char *csr_pem,
+	struct approval_answer *answer)
+{
+	auto_free char *host = xstrndup(address, (size_t)(host_end(address) - address));
+	auto_free char *name = NULL;
+	const struct held *known;
+	char key[PKI_HASH_TEXT];
+	struct err err = {0};
+	struct held *h;
+	const char *why;
+
+	*answer = (struct approval_answer){0};
+	if (pki_csr_info(csr_pem, &name, key, &err) < 0 || strcmp(name, node) != 0) {
+		refuse(answer, "%s",
+			err.text[0] != '\0' ? err.text
+					    : "the request is for another name, or one longer than "
+					      "64 bytes, which needs a token");
+		return;
+	}
+	csr_name(answer->name, node, key);
+	if ((known = find_asked(a, node, key)) != NULL) {
+		snprintf(answer->name, sizeof answer->name, "%s", known->csr.name);
+		answer_known(a, known, answer);
+		return;
+	}
+	if ((why = why_not_ask(a, node, host)) != NULL) {
+		refuse(answer, "%s", why);
+		return;
+	}
+	h = add(a);
+	h->asked = true;
+	memcpy(h->csr.name, answer->name, sizeof h->csr.name);
+	memcpy(h->csr.key, key, sizeof key);
+	h->csr.request = xstrdup(csr_pem);
+	h->csr.node = xstrdup(node);
+	h->csr.cert = xstrdup("");
+	h->csr.why = xstrdup("");
+	h->csr.address = take_ptr(&host);
+	answer->result = APPROVAL_WAITS;
+	timer_start(a->timer, 0, 0);
+}
+
+/* --- start, stop, telling ----------------------------------------------------------------- */
+
+struct approvals *
+approvals_start(const struct approvals_config *config)
+{
+	struct approvals *a = xcalloc(1, sizeof *a);
+	const struct follow_config follow = {
+		.loop = config->loop,
+		.api = config->api,
+		.path = CSR_PATH "?fieldSelector=spec.signerName%3Dedgeway.io%2Fagent",
+		.what = "CertificateSigningRequests",
+		.rights = "the verbs list and watch on certificatesigningrequests "
+			  "(deploy/hub-rbac-approval.yaml)",
+		.object = on_object,
+		.listed = on_listed,
+		.told = on_told,
+		.arg = a,
+	};
+
+	a->config = *config;
+	a->timer = timer_new(config->loop, work, a);
+	a->follow = follow_start(&follow);
+	return a;
+}
+
+void
+approvals_stop(struct approvals **out)
+{
+	struct approvals *a = take_ptr(out);
+
+	if (a == NULL)
+		return;
+	follow_stop(&a->follow);
+	https_stop(&a->request);
+	if (a->config.share != NULL)
+		share_unclaim(a->config.share, &a->claim);
+	timer_free(&a->timer);
+	while (a->held != NULL)
+		drop(a, &a->held);
+	free(a);
+}
+
+static const char *
+problem_of(const struct approvals *a)
+{
+	return a->problem[0] != '\0' ? a->problem : follow_problem(a->follow);
+}
+
+void
+approvals_state(const struct approvals *a, struct buf *out)
+{
+	const char *comma = "";
+
+	buf_printf(out, "{\"pending\":%zu,\"problem\":", count_pending(a, NULL));
+	json_add_text(out, problem_of(a));
+	buf_adds(out, ",\"requests\":[");
+	for (const struct held *h = a->held; h != NULL; h = h->next) {
+		buf_printf(out, "%s{\"name\":\"%s\",\"node\":", comma, h->csr.name);
+		json_add_text(out, h->csr.node);
+		buf_printf(out, ",\"state\":\"%s\",\"address\":", csr_state_text(h->csr.state));
+		json_add_text(out, h->csr.address);
+		buf_adds(out, ",\"why\":");
+		json_add_text(out, h->csr.why);
+		buf_adds(out, "}");
+		comma = ",";
+	}
+	buf_adds(out, "]}");
+}
+
+void
+approvals_metrics(const struct approvals *a, struct metrics *to)
+{
+	static const char name[] = "edgeway_hub_approvals_total";
+	static const char help[] = "Requests for certificates that this replica signed, refused to "
+				   "sign, or saw denied.";
+
+	metric_gauge(to, "edgeway_hub_approvals_pending",
+		"Nodes' requests for certificates that wait for kubectl certificate approve.", NULL,
+		(double)count_pending(a, NULL));
+	metric_gauge(to, "edgeway_hub_approvals_trouble",
+		"1 while CertificateSigningRequests cannot be read or written.", NULL,
+		problem_of(a)[0] != '\0');
+	metric_counter(to, name, help, "result=\"issued\"", a->issued);
+	metric_counter(to, name, help, "result=\"failed\"", a->failed);
+	metric_counter(to, name, help, "result=\"denied\"", a->denied);
+}

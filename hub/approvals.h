@@ -1,0 +1,52 @@
+/*
+ * The other way of joining: a node without a token asks, an operator approves (`kubectl certificate approve`), and the
+ * hub signs. Through CertificateSigningRequests of the signer edgeway.io/agent (hub/csr.h), which every replica
+ * follows, so that a node may ask at any of them:
+ *
+ *   approvals_ask ─► POST ─► PENDING ─approve─► APPROVED ─► recorded, told to the replicas ─► PATCH status ─► ISSUED
+ *                               └─deny─► DENIED                └─ breaks the signer's rules ─► FAILED
+ *
+ * Requests that others made for this signer are signed as well, once they are approved. Who knows nothing of us may
+ * ask: at most APPROVALS_PENDING_MAX of a hub's own are undecided, APPROVALS_ADDRESS_MAX of one address, and a name that holds
+ * a certificate is asked for no more. The cluster forgets decided requests after an hour and undecided ones after a day.
+ * On the hub's loop.
+ *
+ *	approvals_ask(a, "edge-1", "192.0.2.11:40222", csr_pem, &answer);
+ */
+#ifndef EDGEWAY_HUB_APPROVALS_H
+#define EDGEWAY_HUB_APPROVALS_H
+
+#include "base/metric.h"
+#include "hub/csr.h"
+#include "hub/share.h"
+
+enum { APPROVALS_PENDING_MAX = 64, APPROVALS_ADDRESS_MAX = 16, APPROVALS_HELD_MAX = 4096 };
+
+struct approvals;
+
+struct approvals_config {
+	struct loop *loop;
+	struct kube_api *api;
+	struct certs *certs;
+	struct share *share; /* NULL: no replicas */
+};
+
+enum approval { APPROVAL_WAITS, APPROVAL_GIVEN, APPROVAL_REFUSED };
+
+struct approval_answer {
+	enum approval result;
+	char name[CSR_NAME_MAX + 1]; /* of the request, "" when there is none */
+	char *cert; /* PEM on the heap when it is given, else NULL */
+	char why[512]; /* of a refusal, with the remedy */
+};
+
+struct approvals *approvals_start(const struct approvals_config *config);
+void approvals_stop(struct approvals **a);
+/* May the node have its certificate by now? Asks for it when nobody did. address: of the node, with its port. */
+void approvals_ask(struct approvals *a, const char *node, const char *address, const char *csr_pem,
+	struct approval_answer *answer);
+/* {"pending","problem","requests":[{"name","node","state","address","why"}]} */
+void approvals_state(const struct approvals *a, struct buf *out);
+void approvals_metrics(const struct approvals *a, struct metrics *to);
+
+#endif

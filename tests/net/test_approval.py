@@ -1,0 +1,274 @@
+"""Joining without a token: the node asks, an operator approves with kubectl, the hub signs (certificates.k8s.io, signer
+edgeway.io/agent), with no more rights than deploy/hub-rbac.yaml and hub-rbac-approval.yaml give."""
+import base64
+import json
+import os
+import subprocess
+
+import pytest
+import yaml
+
+from kube import ACCOUNT, RIGHTS, ApiServer, KubeHub
+from lab import HUB_PORT, TOP, Agent, Lab, Node, service, wait_for
+
+SIGNER = "edgeway.io/agent"
+ADDRESSES = ("192.0.2.1", "192.0.2.3")
+
+
+def approval_rights():
+    with open(os.path.join(TOP, "deploy", "hub-rbac-approval.yaml")) as f:
+        role = next(o for o in yaml.safe_load_all(f) if o["kind"] == "ClusterRole")
+    return [[verb, resource] + ([name] if name else []) for rule in role["rules"] for verb in rule["verbs"]
+            for resource in rule["resources"] for name in rule.get("resourceNames", [None])]
+
+
+@pytest.fixture
+def lab():
+    with Lab() as made:
+        yield made
+        for p in made.processes:
+            print(f"--- {p.name}\n{p.log()[-3000:]}")
+
+
+@pytest.fixture
+def api(lab):
+    made = ApiServer(lab)
+    made.ctl("grant", user=ACCOUNT, rights=RIGHTS + approval_rights())
+    return made
+
+
+def hub(lab, api, i=0, *options):
+    made = KubeHub(lab, api, "--join.approval", "true", *options, name=f"cloud-{i}", address=ADDRESSES[i],
+                   kubeconfig=api.kubeconfig(f"hub-{i}.conf"))
+    wait_for("ready", made.ready, 30)
+    return made
+
+
+def agent(lab, name, number, to, token=None):
+    made = Agent(Node(lab, name, f"192.0.2.{number}"), None, "--hub.url", f"wss://{to.address}:{HUB_PORT}",
+                 token=token or f"{to.state()['hub']['ca']}.approval", start=False)
+    made.start(ready=False)
+    wait_for("the agent speaks", lambda: made.process.alive() and os.path.exists(made.socket) and made.state())
+    return made
+
+
+def requests(api):
+    return {o["metadata"]["name"]: o for o in json.loads(api.kubectl("get", "csr", "-o", "json"))["items"]}
+
+
+def the_request(api, node):
+    """Its name, once it is there."""
+    def find():
+        return [n for n in requests(api) if n.startswith(f"edgeway-{node}-")]
+    wait_for(f"request of {node}", lambda: len(find()) == 1, 30)
+    return find()[0]
+
+
+def error(made):
+    return made.state()["meta"]["error"]
+
+
+def in_step(made):
+    return lambda: made.state()["meta"]["synced"]
+
+
+def approvals(h):
+    return h.state()["hub"]["approvals"]
+
+
+def total(h, result):
+    return h.metrics()[f'edgeway_hub_approvals_total{{result="{result}"}}']
+
+
+def test_approved(lab, api):
+    cloud = hub(lab, api)
+    made = agent(lab, "edge-1", 11, cloud)
+    name = the_request(api, "edge-1")
+    wait_for("told", lambda: f"kubectl certificate approve {name}" in error(made), 30)
+    assert f"this node waits for approval in the cluster: kubectl certificate approve {name}" in made.process.log()
+    assert f"kubectl certificate approve {name}" in cloud.process.log()
+    assert approvals(cloud)["pending"] == 1 and cloud.metrics()["edgeway_hub_approvals_pending"] == 1
+    spec = requests(api)[name]["spec"]
+    assert (spec["signerName"], spec["username"]) == (SIGNER, ACCOUNT)
+    assert sorted(spec["usages"]) == ["client auth", "digital signature"]
+    key = os.path.join(made.data, "node.key")
+    with open(key) as f:
+        before = f.read()
+    assert os.stat(key).st_mode & 0o777 == 0o600
+    # A restart of both changes nothing: the same key, the same request.
+    made.stop()
+    cloud.process.stop()
+    cloud.start()
+    wait_for("ready", cloud.ready, 30)
+    made.start(ready=False)
+    wait_for("told again", lambda: made.process.alive() and os.path.exists(made.socket) and name in error(made), 60)
+    assert list(requests(api)) == [name]
+    assert "approved" in api.kubectl("certificate", "approve", name)
+    wait_for("joined", in_step(made), 60)
+    with open(key) as f:
+        assert f.read() == before
+    pem = base64.b64decode(requests(api)[name]["status"]["certificate"])
+    text = subprocess.run(["openssl", "x509", "-noout", "-subject", "-issuer", "-ext", "extendedKeyUsage"], input=pem,
+                          stdout=subprocess.PIPE, check=True).stdout.decode()
+    assert "CN = edge-1" in text and "edgeway hub CA" in text
+    assert "Client Authentication" in text and "Server" not in text
+    with open(os.path.join(made.data, "node.crt"), "rb") as f:
+        assert f.read() == pem
+    wait_for("counted", lambda: total(cloud, "issued") == 1)
+    assert approvals(cloud)["pending"] == 0 and total(cloud, "failed") == 0
+    api.apply(service("web", ("http", 80, 8080)))
+    wait_for("it is a node like any other", lambda: made.state()["services"] == 1, 30)
+    assert {n["node"]: n["connected"] for n in json.loads(cloud.ask("/nodes")[1])["nodes"]} == {"edge-1": True}
+
+
+def test_denied_and_taken(lab, api):
+    cloud = hub(lab, api)
+    made = agent(lab, "edge-1", 11, cloud)
+    name = the_request(api, "edge-1")
+    assert "denied" in api.kubectl("certificate", "deny", name)
+    wait_for("told", lambda: "an operator denied the request" in made.process.log(), 60)
+    wait_for("shown", lambda: "an operator denied the request" in error(made), 30)
+    assert "a request for a certificate was denied" in cloud.process.log()
+    assert total(cloud, "denied") == 1 and approvals(cloud)["requests"][0]["state"] == "denied"
+    assert not os.path.exists(os.path.join(made.data, "node.crt"))
+    made.stop()
+    # Another key for a name that holds a certificate is nobody's to approve.
+    holder = agent(lab, "edge-2", 12, cloud, token=cloud.token())
+    wait_for("joined by a token", in_step(holder), 30)
+    thief = Agent(Node(lab, "thief", "192.0.2.13"), None, "--node", "edge-2",
+                  token=f"{cloud.state()['hub']['ca']}.approval", start=False)
+    thief.start(ready=False)
+    wait_for("refused", lambda: "the name holds a certificate" in thief.process.log(), 30)
+    assert list(requests(api)) == [name]
+
+
+def test_revoked_is_not_given_again(lab, api):
+    cloud = hub(lab, api)
+    made = agent(lab, "edge-1", 11, cloud)
+    name = the_request(api, "edge-1")
+    api.kubectl("certificate", "approve", name)
+    wait_for("joined", in_step(made), 60)
+    cloud.machine.run(lab.program("edgewayctl"), "--socket", cloud.socket, "node", "revoke", "edge-1")
+    made.stop()
+    os.unlink(os.path.join(made.data, "node.crt"))
+    made.start(ready=False)
+    wait_for("refused", lambda: "was revoked: make a token" in made.process.log(), 60)
+    assert not os.path.exists(os.path.join(made.data, "node.crt"))
+
+
+def test_off(lab, api):
+    cloud = KubeHub(lab, api)
+    wait_for("ready", cloud.ready, 30)
+    made = agent(lab, "edge-1", 11, cloud)
+    wait_for("refused", lambda: "set join.approval on the hub" in error(made), 30)
+    assert requests(api) == {} and "approvals" not in cloud.state()["hub"]
+
+
+def csr_object(folder, name, subject, usages, signer=SIGNER):
+    subprocess.run(["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-keyout",
+                    os.path.join(folder, name + ".key"), "-out", os.path.join(folder, name + ".csr"), "-subj", subject],
+                   check=True, stderr=subprocess.DEVNULL)
+    with open(os.path.join(folder, name + ".csr"), "rb") as f:
+        request = base64.b64encode(f.read()).decode()
+    return {"apiVersion": "certificates.k8s.io/v1", "kind": "CertificateSigningRequest", "metadata": {"name": name},
+            "spec": {"request": request, "signerName": signer, "usages": usages}}
+
+
+def test_requests_of_others(lab, api):
+    """The signer's rules hold for whoever made the request; nothing of another signer is touched."""
+    cloud = hub(lab, api)
+    api.apply(csr_object(lab.dir, "good", "/CN=edge-7", ["client auth"]),
+              csr_object(lab.dir, "group", "/O=system:masters/CN=edge-8", ["client auth"]),
+              csr_object(lab.dir, "server", "/CN=edge-9", ["client auth", "server auth"]),
+              csr_object(lab.dir, "no-name", "/CN=Not A Node", ["client auth"]),
+              csr_object(lab.dir, "other", "/CN=edge-6", ["client auth"], "kubernetes.io/kube-apiserver-client"))
+    wait_for("seen", lambda: len(approvals(cloud)["requests"]) == 4, 30)
+    assert approvals(cloud)["pending"] == 0  # none is of a node that asked the hub
+    api.kubectl("certificate", "approve", "good", "group", "server", "no-name", "other")
+
+    def status(name):
+        return requests(api)[name]["status"]
+
+    def failed(name):
+        return [c["message"] for c in status(name)["conditions"] if c["type"] == "Failed"]
+
+    wait_for("signed", lambda: "certificate" in status("good") and "certificate" in status("group"), 30)
+    wait_for("failed", lambda: failed("server") and failed("no-name"), 30)
+    assert "usages" in failed("server")[0] and "name of a node" in failed("no-name")[0]
+    assert [c["type"] for c in status("server")["conditions"]] == ["Approved", "Failed"]
+    assert "certificate" not in status("server") and "certificate" not in status("other")
+    subject = subprocess.run(["openssl", "x509", "-noout", "-subject"], input=base64.b64decode(status("group")["certificate"]),
+                             stdout=subprocess.PIPE, check=True).stdout.decode()
+    assert "system:masters" not in subject and "edge-8" in subject
+    wait_for("counted", lambda: (total(cloud, "failed"), total(cloud, "issued")) == (2, 2))
+
+
+ASK = """
+import asyncio, json, ssl, subprocess, sys, uuid
+import websockets
+hub, first, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+async def ask(i):
+    csr = subprocess.run(["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes",
+                          "-keyout", "/dev/stderr", "-subj", f"/CN={first}-{i}"], stdout=subprocess.PIPE,
+                         stderr=subprocess.DEVNULL).stdout.decode()
+    url = f"wss://{hub}/e632aba927ea4ac2b575ec1603d56f10/{first}-{i}/join"
+    async with websockets.connect(url, ssl=context, extra_headers={"authorization": "Bearer approval"}) as ws:
+        await ws.send(json.dumps({"header": {"msg_id": str(uuid.uuid4())}, "route": {"source": "x", "group": "resource",
+            "operation": "insert", "resource": f"certificate/{first}-{i}"}, "content": {"csr": csr}}))
+        return json.loads(await ws.recv())["content"]
+async def main():
+    for i in range(n):
+        print(json.dumps(await ask(i)))
+asyncio.run(main())
+"""
+
+
+def test_strangers_are_bounded(lab, api):
+    """Who asks for many names from one address gets so many requests and no more; others still can."""
+    cloud = hub(lab, api)
+    stranger = Node(lab, "stranger", "192.0.2.66", bridge=False)
+    lines = stranger.python(ASK, f"{cloud.address}:{HUB_PORT}", "x", "18", seconds=60).stdout.splitlines()
+    answers = [json.loads(line) for line in lines]
+    assert [isinstance(a, dict) for a in answers] == [True] * 16 + [False] * 2
+    assert "too many requests from this address" in answers[-1]
+    wait_for("all are there", lambda: len(requests(api)) == 16, 30)
+    made = agent(lab, "edge-1", 11, cloud)
+    api.kubectl("certificate", "approve", the_request(api, "edge-1"))
+    wait_for("joined", in_step(made), 60)
+    assert approvals(cloud)["pending"] == 16
+
+
+def test_without_rights(lab, api):
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS)
+    cloud = hub(lab, api)
+    made = agent(lab, "edge-1", 11, cloud)
+    wait_for("told here", lambda: "hub-rbac-approval.yaml" in approvals(cloud)["problem"], 30)
+    wait_for("and there", lambda: "hub-rbac-approval.yaml" in made.process.log(), 60)
+    assert cloud.metrics()["edgeway_hub_approvals_trouble"] == 1
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + approval_rights())
+    name = the_request(api, "edge-1") if wait_for("asked", lambda: requests(api), 120) is None else the_request(api, "edge-1")
+    # May it write the status and not sign, the reason is told as well.
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in approval_rights() if r[0] != "sign"])
+    api.kubectl("certificate", "approve", name)
+    wait_for("told", lambda: "sign on the signer" in approvals(cloud)["problem"], 30)
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + approval_rights())
+    wait_for("joined", in_step(made), 120)
+
+
+def test_replicas_and_rights(lab, api):
+    """Asked at one, approved, fetched at the other; each right of hub-rbac-approval.yaml is used."""
+    one, two = hub(lab, api, 0), hub(lab, api, 1)
+    made = agent(lab, "edge-1", 11, one)
+    name = the_request(api, "edge-1")
+    made.stop()
+    api.kubectl("certificate", "approve", name)
+    wait_for("signed", lambda: "certificate" in requests(api)[name]["status"], 30)
+    other = Agent(made.node, None, "--hub.url", f"wss://{two.address}:{HUB_PORT}", token=made.token, start=False)
+    other.start(ready=False)
+    wait_for("joined at the other", lambda: other.process.alive() and os.path.exists(other.socket) and in_step(other)(), 60)
+    wait_for("counted", lambda: total(one, "issued") + total(two, "issued") == 1)
+    used = {(verb, resource) for verb, resource, _, _ in api.ctl("used", user=ACCOUNT)}
+    assert {(r[0], r[1]) for r in approval_rights()} <= used
+    assert {u for u in used if "certificatesigning" in u[1] or u[1] == "signers"} == {(r[0], r[1]) for r in approval_rights()}
