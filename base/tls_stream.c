@@ -146,8 +146,6 @@ set_bio(struct tls_stream *s)
 	BIO_set_data(bio, s);
 	BIO_set_init(bio, 1);
 	SSL_set_bio(s->ssl, bio, bio);
-	SSL_set_read_ahead(s->ssl, 1);
-	SSL_set_default_read_buffer_len(s->ssl, AHEAD_BYTES);
 	return true;
 }
 
@@ -433,16 +431,22 @@ refused(struct tls_stream *s, int rc)
 	}
 }
 
-/* Buffers stay while whole records go; OpenSSL and the heap would hand them to and fro. */
+/* Large buffers, which stay while whole records go; handshakes and idle connections have small ones that come and go. */
 static void
 tell_bulk(struct tls_stream *s, bool bulk)
 {
-	if (bulk && s->bulk == 0)
-		SSL_clear_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
+	if (bulk && s->bulk == 0) {
+		SSL_set_read_ahead(s->ssl, 1);
+		SSL_set_default_read_buffer_len(s->ssl, AHEAD_BYTES);
+	} else if (bulk) {
+		SSL_clear_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS); /* the small one has gone */
+	}
 	if (bulk) {
 		s->bulk = BULK_CALLS;
 	} else if (s->bulk > 0 && --s->bulk == 0) {
 		SSL_set_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
+		SSL_set_read_ahead(s->ssl, 0);
+		SSL_set_default_read_buffer_len(s->ssl, 0);
 		if (s->batch_end == 0)
 			free(take_ptr(&s->batch));
 	}

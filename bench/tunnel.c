@@ -4,7 +4,7 @@
  *
  *	bench/tunnel keys DIR				writes ca.pem, hub.pem, node.pem (with their keys)
  *	bench/tunnel hub DIR LISTEN-TLS LISTEN-TCP
- *	bench/tunnel agent DIR HUB TARGET [TUNNELS]
+ *	bench/tunnel agent DIR HUB TARGET [TUNNELS [AT-ONCE]]
  *
  * Each says "ready" once it can serve.
  */
@@ -24,7 +24,7 @@ static struct {
 	struct session_budget budget;
 	struct session *session; /* hub: the newest */
 	struct addr target, hub;
-	unsigned tunnels, open;
+	unsigned tunnels, dialled, open;
 } me;
 
 struct visit { /* hub: a client until the far end has answered */
@@ -135,6 +135,8 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 
 static const struct session_events session_events = {.opened = on_opened, .ended = on_ended};
 
+static void dial(void);
+
 static void
 on_tls(void *arg, enum tls_event event)
 {
@@ -155,6 +157,8 @@ on_tls(void *arg, enum tls_event event)
 	setup.wire = wire_tls(&tls);
 	check(session_new(&setup, &me.session), &(struct err){0});
 	me.open++;
+	if (me.dialled < me.tunnels)
+		dial();
 	if (me.open == MAX(me.tunnels, 1u))
 		ready();
 }
@@ -262,19 +266,27 @@ listen_at(const char *text, watch_fn *fn)
 }
 
 static void
+dial(void)
+{
+	int fd;
+
+	check(sock_connect(&me.hub, 0, &fd), &(struct err){0});
+	me.dialled++;
+	start_tls(fd, "127.0.0.1");
+}
+
+static void
 run_agent(int argc, char **argv)
 {
 	struct err err = {0};
+	unsigned at_once;
 
 	check(addr_parse(&me.hub, argv[3], 0, &err), &err);
 	check(addr_parse(&me.target, argv[4], 0, &err), &err);
 	me.tunnels = argc > 5 ? (unsigned)strtoul(argv[5], NULL, 10) : 1;
-	for (unsigned i = 0; i < me.tunnels; i++) {
-		int fd;
-
-		check(sock_connect(&me.hub, 0, &fd), &err);
-		start_tls(fd, "127.0.0.1");
-	}
+	at_once = argc > 6 ? (unsigned)strtoul(argv[6], NULL, 10) : 1;
+	while (me.dialled < MIN(at_once, me.tunnels))
+		dial();
 }
 
 int

@@ -6,7 +6,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/relay.c tunnel/relay.h \
 	tunnel/serve.c tunnel/serve.h \
 	tunnel/session.c tunnel/session.h tunnel/session_frames.c tunnel/session_private.h \
-	tunnel/session_stream.c \
+	tunnel/session_memory.c tunnel/session_memory.h tunnel/session_stream.c \
 	tunnel/target.c tunnel/target.h \
 	tunnel/tunnel.h \
 	tunnel/wire.c tunnel/wire.h tunnel/wire_socket.c

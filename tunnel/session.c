@@ -397,8 +397,10 @@ make_http2(struct session *s)
 	nghttp2_option_set_no_closed_streams(option, 1);
 	nghttp2_option_set_peer_max_concurrent_streams(option, s->limits.max_streams);
 	nghttp2_option_set_stream_reset_rate_limit(option, RESET_BURST, RESET_RATE);
-	if ((s->server ? nghttp2_session_server_new2 : nghttp2_session_client_new2)(
-		    &s->ng, callbacks, s, option) == 0)
+	nghttp2_option_set_max_deflate_dynamic_table_size(option, 0); /* heads are few */
+	session_memory_init(&s->memory);
+	if ((s->server ? nghttp2_session_server_new3 : nghttp2_session_client_new3)(
+		    &s->ng, callbacks, s, option, &s->memory.calls) == 0)
 		rc = 0;
 out:
 	nghttp2_session_callbacks_del(callbacks);

@@ -15,6 +15,7 @@
 #include "base/buf.h"
 #include "tunnel/chain.h"
 #include "tunnel/session.h"
+#include "tunnel/session_memory.h"
 
 enum {
 	SESSION_OUT_HIGH = 8 * TLS_RECORD_BYTES
@@ -65,6 +66,7 @@ struct session {
 	struct loop *loop;
 	struct wire *wire;
 	nghttp2_session *ng;
+	struct session_memory memory; /* of ng */
 	struct session_budget *budget;
 	struct session_limits limits;
 	const struct session_events *events;
