@@ -2,9 +2,11 @@
 request's head, /slow answers after a second, /hang after a minute, /hangup never: it closes;
 /hits tells how many times it did. --delay MS: each answer waits. --backlog N: connections that
 wait to be accepted. --bind ADDRESS: all by default. /health is 503 while the file of --ill-if is there.
---tcp PORT: sends its name and a line end, then echoes. --udp PORT: answers each datagram with its name, a line end and the
+--tcp PORT: sends its name and a line end, then echoes. --stream PORT: "down N" sends N bytes and their sha256, "up" takes bytes until
+their end and answers their sha256; what became of each is told on standard output. --udp PORT: answers each datagram with its name, a line end and the
 datagram, cut to what fits."""
 import argparse
+import hashlib
 import http.server
 import os
 import socketserver
@@ -66,6 +68,36 @@ class Echo(socketserver.BaseRequestHandler):
             self.request.sendall(data)
 
 
+class Stream(socketserver.StreamRequestHandler):
+    def handle(self):
+        words = self.rfile.readline().split()
+        if not words:
+            return
+        what, n, end = words[0].decode(), 0, "done"
+        try:
+            n = self.down(int(words[1])) if what == "down" else self.up()
+        except OSError:
+            end = "broken"
+        print(f"{what} {end} {n}\n", end="", flush=True)  # one write, for there are other threads
+
+    def down(self, size):
+        digest, base = hashlib.sha256(), os.urandom(65536)
+        for at in range(0, size, len(base)):
+            piece = at.to_bytes(8, "big") + base[8:min(len(base), size - at)]
+            digest.update(piece)
+            self.request.sendall(piece)
+        self.request.sendall(digest.digest())
+        return size
+
+    def up(self):
+        digest, n = hashlib.sha256(), 0
+        while data := self.rfile.read1(1 << 20):
+            digest.update(data)
+            n += len(data)
+        self.request.sendall(digest.digest())
+        return n
+
+
 class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address = True
     daemon_threads = True
@@ -87,13 +119,14 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--name", required=True)
 parser.add_argument("--http", type=int, action="append", default=[])
 parser.add_argument("--tcp", type=int, action="append", default=[])
+parser.add_argument("--stream", type=int, action="append", default=[])
 parser.add_argument("--delay", type=float, default=0)
 parser.add_argument("--udp", type=int, action="append", default=[])
 parser.add_argument("--ill-if")
 parser.add_argument("--backlog", type=int, default=256)
 parser.add_argument("--bind", default="0.0.0.0")
 options = parser.parse_args()
-for kind, ports in ((Web, options.http), (Echo, options.tcp)):
+for kind, ports in ((Web, options.http), (Echo, options.tcp), (Stream, options.stream)):
     for port in ports:
         threading.Thread(target=Server((options.bind, port), kind).serve_forever).start()
 for port in options.udp:

@@ -8,10 +8,9 @@ import threading
 
 import pytest
 
-import lab as labs
 import tunnelkit
 from dnskit import socket_in
-from lab import PYTHON, Machine, pod, service, wait_for
+from lab import Machine, pod, service, wait_for
 
 as_before = tunnelkit.as_before
 SAME = "192.168.1.20"
@@ -37,10 +36,6 @@ class Site(tunnelkit.Site):
         self.friend = Machine(lab, "friend", address="192.0.2.21")
         self.publish()
 
-    def backend(self, node, name, *options):
-        p = node.start(name, PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", f"{node.name}.{name}", *options)
-        wait_for(f"{name} of {node.name}", lambda: "serving" in p.log())
-
     def publish(self):
         """Pods without a port on their host: from other machines they are reached through the tunnel alone."""
         ports = ("http", 8080, 0), ("echo", 9090, 0)
@@ -59,19 +54,6 @@ class Site(tunnelkit.Site):
     def at(self, node, target):
         """What Yurt's headers ask for: an address as this node sees it."""
         return self.get("http://any.example/", "-H", f"X-Tunnel-Proxy-Host: {node}", "-H", f"X-Tunnel-Proxy-Dest: {target}")
-
-    def connect(self, target):
-        """A CONNECT that is open: its socket."""
-        s = socket_in(self.hub.machine, socket.SOCK_STREAM, "192.0.2.1", 10080)
-        s.settimeout(30)
-        s.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
-        head = b""
-        while not head.endswith(b"\r\n\r\n"):
-            more = s.recv(1)
-            assert more, head
-            head += more
-        assert head.startswith(b"HTTP/1.1 200 "), head
-        return s
 
     def log_since(self, daemon):
         at = len(daemon.process.log())
@@ -234,7 +216,7 @@ def test_bodies_both_ways(site, target):
 def test_half_close_is_carried(site):
     """Everything is sent, then the sender's half closes, and only then the answer's last byte comes: none is lost."""
     for size in (0, 1, 100000, 5000000):
-        with site.connect("echo.default:7000") as s:
+        with tunnelkit.connect(site.hub.machine, "echo.default:7000") as s:
             sent = os.urandom(size)
 
             def send():
@@ -251,7 +233,7 @@ def test_half_close_is_carried(site):
 
 def test_a_reset_is_a_reset(site):
     """A target that breaks off is not taken for one that has finished, nor a caller for one that has sent all."""
-    s = site.connect("echo.default:7000")
+    s = tunnelkit.connect(site.hub.machine, "echo.default:7000")
     s.recv(100)
     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\x01\0\0\0\0\0\0\0")
     said = [site.log_since(a) for a in site.agents]

@@ -9,14 +9,105 @@
     as_before = tunnelkit.as_before
 """
 import collections
+import hashlib
 import json
 import os
+import socket
+import threading
 
 import pytest
 
-from lab import Agent, Hub, Node, Timeout, wait_for
+import lab as labs
+from dnskit import socket_in
+from lab import PYTHON, Agent, Hub, Node, Timeout, wait_for
 
+INGRESS = "192.0.2.1", 10080
+INGRESS_OPTIONS = "--ingress.http", "192.0.2.1:10080", "--access", "[{from: local, to: ['*']}]"
 ALLOW = "node,pods,services,node:7000-7999"
+
+
+def connect(machine, target):
+    """A CONNECT at the hub's ingress that is open: its socket."""
+    s = socket_in(machine, socket.SOCK_STREAM, *INGRESS)
+    s.settimeout(120)
+    s.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\n".encode())
+    head = b""
+    while not head.endswith(b"\r\n\r\n"):
+        more = s.recv(1)
+        assert more, head
+        head += more
+    assert head.startswith(b"HTTP/1.1 200 "), head
+    return s
+
+
+class Transfer:
+    """One that is under way: it began, and goes on when `gate` is opened. `result` is whole, or how it ended."""
+    BYTES = 24 << 20  # more than all buffers on the way hold
+
+    def __init__(self, machine, target, up):
+        self.up, self.gate, self.result = up, threading.Event(), None
+        self.socket = connect(machine, target)
+        self.socket.sendall(b"up\n" if up else b"down %d\n" % self.BYTES)
+        self.began = threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        try:
+            with self.socket:
+                self.result = self.send() if self.up else self.receive()
+        except OSError as e:
+            self.result = f"broken: {e}"
+        self.began.set()
+
+    def wait_gate(self):
+        self.began.set()
+        self.gate.wait()
+
+    def receive(self):
+        digest, rest, n = hashlib.sha256(), b"", 0
+        while data := self.socket.recv(1 << 18):
+            if n == 0:
+                self.wait_gate()
+            n += len(data)
+            rest += data
+            digest.update(rest[:-32])
+            rest = rest[-32:]
+        return "whole" if n == self.BYTES + 32 and digest.digest() == rest else f"ended after {n}"
+
+    def send(self):
+        digest, base = hashlib.sha256(), os.urandom(1 << 16)
+        for at in range(0, self.BYTES, len(base)):
+            piece = at.to_bytes(8, "big") + base[8:]
+            digest.update(piece)
+            self.socket.sendall(piece)
+            if at == 0:
+                self.wait_gate()
+        self.socket.shutdown(socket.SHUT_WR)
+        answer = b""
+        while data := self.socket.recv(100):
+            answer += data
+        return "whole" if answer == digest.digest() else f"answered {len(answer)} bytes"
+
+
+class Transfers(list):
+    """Half of them down, half up."""
+
+    def __init__(self, machine, target, n=10):
+        super().__init__(Transfer(machine, target, up=i % 2 == 1) for i in range(n))
+        for t in self:
+            assert t.began.wait(60), "a transfer does not begin"
+        assert all(t.result is None for t in self)
+
+    def go_on(self):
+        for t in self:
+            t.gate.set()
+
+    def results(self, seconds=120):
+        self.go_on()
+        for t in self:
+            t.thread.join(seconds)
+        return collections.Counter(t.result for t in self)
 
 
 def tunnels(hub):
@@ -44,6 +135,11 @@ class Site:
         self.nodes = [Node(lab, "edge-1", "192.0.2.11"), Node(lab, "edge-2", "192.0.2.12")]
         self.agents = [Agent(n, self.hub, "--tunnel.allow", allow) for n in self.nodes]
         self.wait_open()
+
+    def backend(self, node, name, *options):
+        p = node.start(name, PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", f"{node.name}.{name}", *options)
+        wait_for(f"{name} of {node.name}", lambda: "serving" in p.log())
+        return p
 
     def wait_open(self, *names, seconds=20):
         names = names or [n.name for n in self.nodes]

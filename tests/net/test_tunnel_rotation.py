@@ -1,0 +1,32 @@
+"""A node's certificate is renewed, again and again, under transfers that run: none of them notices."""
+import pytest
+
+import tunnelkit
+from lab import wait_for
+from tunnelkit import Transfers, tunnels
+
+as_before = tunnelkit.as_before
+ROUNDS, EACH = 3, 34
+
+
+@pytest.fixture(scope="module")
+def site(lab):
+    made = tunnelkit.Site(lab, *tunnelkit.INGRESS_OPTIONS, "--tls.nodeLifetime", "30s")
+    made.backend(made.nodes[0], "server", "--stream", "7500", "--http", "7001")
+    yield made
+    made.logs()
+
+
+def test_three_times_under_a_hundred_transfers(site):
+    agent, hub = site.agents[0], site.hub
+
+    def renewed():
+        return agent.metrics()["edgeway_tunnel_renewed_total"]
+    for _ in range(ROUNDS):
+        before, epoch = renewed(), tunnels(hub)["edge-1"]["epoch"]
+        transfers = Transfers(hub.machine, "edge-1:7500", EACH)
+        wait_for("a new certificate", lambda: renewed() > before, 90)
+        wait_for("the newer tunnel", lambda: tunnels(hub)["edge-1"]["epoch"] > epoch)
+        assert hub.machine.get("http://edge-1:7001/", "-x", "http://192.0.2.1:10080") == (200, "edge-1.server\n")
+        assert transfers.results() == {"whole": EACH}
+    assert agent.metrics()["edgeway_tunnel_lost_total"] == 0
