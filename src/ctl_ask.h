@@ -6,8 +6,10 @@
 #define EDGEWAY_SRC_CTL_ASK_H
 
 #include "base/buf.h"
+#include "base/err.h"
 
-/* Leaves the body in `answer`, an initialised buffer, which is emptied first. 0; or 1, and stderr says why. */
-int ctl_ask(const char *socket_path, const char *method, const char *target, struct buf *answer);
+/* Leaves the body in `answer`, an initialised buffer, which is emptied first. 0, or -errno: it could not be asked, or says no. */
+int ctl_ask(const char *socket_path, const char *method, const char *target, struct buf *answer,
+	struct err *err);
 
 #endif

@@ -12,6 +12,7 @@
 
 #include "src/ctl_answer.h"
 #include "src/ctl_ask.h"
+#include "src/ctl_doctor.h"
 #include "src/ctl_show.h"
 #include "src/ctl_top.h"
 
@@ -21,6 +22,9 @@ static const char usage[] =
 	"Usage: edgewayctl [--socket PATH] [-o FORMAT] [--watch[=SECONDS]] COMMAND\n"
 	"\n"
 	"  status                    one screen: is it ready, how is each part, what is wrong\n"
+	"  doctor                    what this node or hub can get wrong, with the remedy; also "
+	"when "
+	"the daemon is down\n"
 	"  services [NS/NAME]        services with their addresses and ports (agent)\n"
 	"  endpoints [NS/NAME]       where requests go (agent)\n"
 	"  health [NS/NAME]          how the endpoints in use are, as each worker sees them "
@@ -59,6 +63,7 @@ struct command {
 
 static const struct command commands[] = {
 	{"status", "GET", "/debug/state", "", "", ctl_show_status},
+	{"doctor", "GET", "/debug/state", "", "", NULL},
 	{"services", "GET", "/debug/services", "only", "services", ctl_show_services},
 	{"endpoints", "GET", "/debug/services", "only", "services", ctl_show_endpoints},
 	{"health", "GET", "/debug/state", "only", "lb.endpoints", ctl_show_health},
@@ -134,16 +139,31 @@ print(const struct request *r, struct buf *answer)
 }
 
 static int
+examine(const struct request *r, struct buf *answer)
+{
+	struct tree *t auto_tree = ctl_parse(answer);
+
+	return ctl_doctor(
+		t != NULL ? tree_document(t, 0) : NULL, "its answer cannot be read", r->format);
+}
+
+static int
 run_once(const struct request *r)
 {
+	bool is_doctor = strcmp(r->command->words, "doctor") == 0;
 	auto_buf struct buf target, answer;
+	struct err err = {0};
 
 	buf_init(&target, BUF_UNLIMITED);
 	buf_init(&answer, ANSWER_MOST);
 	build(r, &target);
-	if (ctl_ask(r->socket, r->command->method, buf_str(&target), &answer) != 0)
+	if (ctl_ask(r->socket, r->command->method, buf_str(&target), &answer, &err) < 0) {
+		if (is_doctor)
+			return ctl_doctor(NULL, err.text, r->format);
+		fprintf(stderr, "edgewayctl: %s\n", err.text);
 		return 1;
-	return print(r, &answer);
+	}
+	return is_doctor ? examine(r, &answer) : print(r, &answer);
 }
 
 /* Goes on while the daemon is away: it may be on its way back. A look at rates takes two. */

@@ -21,7 +21,8 @@ edgeway_hub_SOURCES = src/hub_main.c src/limits.c src/limits.h src/lock.c src/lo
 edgeway_hub_LDADD = src/libsrc.a hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS)
 
 edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_ask.c src/ctl_ask.h src/ctl_show.c src/ctl_show.h \
-	src/ctl_status.c src/ctl_table.c src/ctl_table.h src/ctl_top.c src/ctl_top.h
+	src/ctl_doctor.c src/ctl_doctor.h src/ctl_findings.c src/ctl_findings.h \
+	src/ctl_machine.c src/ctl_machine.h src/ctl_status.c src/ctl_table.c src/ctl_table.h src/ctl_top.c src/ctl_top.h
 edgewayctl_LDADD = $(MODEL_LDADD)
 
 if HAVE_CMOCKA

@@ -1,0 +1,356 @@
+#include "src/ctl_doctor.h"
+
+#include <arpa/inet.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "src/ctl_findings.h"
+#include "src/ctl_machine.h"
+
+#define NO_INTERFACE "docker0"
+
+enum {
+	DNS_PORT = 53,
+	DISK_LEAST_MB = 64,
+	CLOCK_YEAR_LEAST = 2026, /* when this was written */
+	CERTIFICATE_LEAST_S = 7 * 86400,
+	HEARD_MOST_MS = 30000,
+};
+
+/* --- what the machine says ------------------------------------------------------ */
+
+static void
+check_interface(struct findings *f, const char *name, uint32_t *address)
+{
+	struct in_addr in;
+	char text[INET_ADDRSTRLEN];
+	bool up;
+
+	if (!machine_interface(name, address, &up)) {
+		findings_add(f, "interface", VERDICT_BAD,
+			"start docker, or name the pods' bridge in mesh.interface",
+			"there is no %s on this machine", name);
+		return;
+	}
+	in.s_addr = htonl(*address);
+	if (*address == 0)
+		findings_add(f, "interface", VERDICT_BAD,
+			"give it one (docker's bip), or start docker anew",
+			"%s has no IPv4 address", name);
+	else
+		findings_add(f, "interface", up ? VERDICT_OK : VERDICT_BAD, "ip link set it up",
+			"%s is %s, %s", name, up ? "up" : "down",
+			inet_ntop(AF_INET, &in, text, sizeof text));
+}
+
+static void
+check_mtu(struct findings *f, const char *interface, const char *hub)
+{
+	char uplink[PLACE_TEXT_MAX];
+	unsigned inner, outer;
+
+	machine_uplink(hub, uplink);
+	inner = machine_mtu(interface);
+	outer = uplink[0] != '\0' ? machine_mtu(uplink) : 0;
+	if (inner == 0 || outer == 0)
+		return;
+	findings_add(f, "MTU", inner > outer ? VERDICT_NOTE : VERDICT_OK,
+		"where ICMP is filtered on the way, big packets of pods are lost: set docker's mtu "
+		"to the uplink's",
+		"%s %u, %s %u", interface, inner, uplink, outer);
+}
+
+static void
+check_kernel(struct findings *f)
+{
+	long used = machine_number("/proc/sys/net/netfilter/nf_conntrack_count");
+	long most = machine_number("/proc/sys/net/netfilter/nf_conntrack_max");
+	long forwarding = machine_number("/proc/sys/net/ipv4/ip_forward");
+
+	if (forwarding >= 0)
+		findings_add(f, "forwarding", forwarding == 1 ? VERDICT_OK : VERDICT_BAD,
+			"sysctl -w net.ipv4.ip_forward=1: without it nothing leaves the pods' "
+			"bridge",
+			"net.ipv4.ip_forward is %ld", forwarding);
+	if (most > 0)
+		findings_add(f, "conntrack", used > most / 10 * 9 ? VERDICT_BAD : VERDICT_OK,
+			"sysctl -w net.netfilter.nf_conntrack_max=: a full table drops new "
+			"connections of everybody",
+			"%ld flows of %ld", used, most);
+}
+
+static void
+check_clock(struct findings *f)
+{
+	time_t now = time(NULL);
+	struct tm tm;
+	char text[32];
+
+	gmtime_r(&now, &tm);
+	strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+	if (tm.tm_year + 1900 < CLOCK_YEAR_LEAST)
+		findings_add(f, "clock", VERDICT_BAD,
+			"set it (chrony, systemd-timesyncd): certificates of now are not valid "
+			"then",
+			"it is %s here", text);
+	else
+		findings_add(f, "clock", machine_clock_is_kept() ? VERDICT_OK : VERDICT_NOTE,
+			"nothing keeps it true: run chrony or systemd-timesyncd, unless the host "
+			"of this machine does",
+			"%s", text);
+}
+
+/* A port that the agent should have and somebody else has. */
+static void
+check_port(struct findings *f, const char *protocol, uint32_t address, uint16_t port,
+	const char *remedy)
+{
+	char who[PLACE_TEXT_MAX];
+
+	if (address == 0)
+		return;
+	if (!machine_listener(protocol, address, port, who))
+		findings_add(f, "port", VERDICT_NOTE,
+			"it is free for the agent, which does not serve it yet",
+			"%s %u: nobody listens", protocol, port);
+	else
+		findings_add(f, "port",
+			strncmp(who, "edgeway-agent", strlen("edgeway-agent")) == 0 ? VERDICT_OK
+										    : VERDICT_BAD,
+			remedy, "%s %u: %s", protocol, port, who);
+}
+
+static void
+check_ports(struct findings *f, uint32_t address)
+{
+	static const char remedy[] =
+		"keep it off the bridge's address (dnsmasq: except-interface or bind-interfaces; "
+		"systemd-resolved: no DNSStubListenerExtra there), or give Edgeway another bridge";
+
+	check_port(f, "udp", address, DNS_PORT, remedy);
+	check_port(f, "tcp", address, DNS_PORT, remedy);
+}
+
+/* --- what the agent says ---------------------------------------------------------- */
+
+static void
+check_hub(struct findings *f, const struct tree_node *meta)
+{
+	const char *error = ctl_text(meta, "error");
+
+	if (ctl_true(meta, "connected"))
+		findings_add(f, "hub", ctl_true(meta, "synced") ? VERDICT_OK : VERDICT_NOTE,
+			"its list is still on the way; look again", "connected to %s",
+			ctl_text(meta, "url"));
+	else
+		findings_add(f, "hub", VERDICT_BAD,
+			"the node serves what it knows; check the name, the way (curl -k to "
+			"hub.url), the proxy and the hub's log",
+			"%s", error[0] != '\0' ? error : "not connected");
+}
+
+static void
+check_certificate(struct findings *f, const struct tree_node *meta)
+{
+	const char *error = ctl_text(meta, "certificate_error"),
+		   *until = ctl_text(meta, "certificate_expires");
+	double left = ctl_number(meta, "certificate_not_after") - (double)time(NULL);
+	static const char remedy[] = "it is renewed while the hub is reached; after its end join "
+				     "anew with `edgewayctl token create "
+				     "--node NODE` at the hub";
+
+	if (error[0] != '\0')
+		findings_add(f, "certificate", VERDICT_BAD, remedy, "%s", error);
+	else if (until[0] != '\0')
+		findings_add(f, "certificate",
+			left < 0                             ? VERDICT_BAD
+				: left < CERTIFICATE_LEAST_S ? VERDICT_NOTE
+							     : VERDICT_OK,
+			remedy, "until %s", until);
+}
+
+static void
+check_database(struct findings *f, const struct tree_node *meta)
+{
+	const char *file = ctl_text(meta, "database.file");
+	bool ok = strcmp(ctl_text(meta, "database.state"), "ok") == 0;
+	auto_free char *folder = xstrdup(file);
+	char *slash = strrchr(folder, '/');
+	struct statvfs fs;
+
+	findings_add(f, "database", ok ? VERDICT_OK : VERDICT_BAD,
+		"what comes now is lost with a restart: see the log for the reason", "%s: %s", file,
+		ctl_text(meta, "database.state"));
+	if (slash == NULL)
+		return;
+	*slash = '\0';
+	if (statvfs(slash == folder ? "/" : folder, &fs) == 0) {
+		unsigned long long mb = (unsigned long long)fs.f_bavail * fs.f_frsize >> 20;
+
+		findings_add(f, "disk", mb < DISK_LEAST_MB ? VERDICT_BAD : VERDICT_OK,
+			"make room: changes could not be kept", "%llu MB left", mb);
+	}
+}
+
+static void
+check_upstreams(struct findings *f, const struct tree_node *dns)
+{
+	const struct tree_node *list = tree_get(dns, "forwarding");
+
+	if (ctl_count(list) == 0)
+		findings_add(f, "upstreams", VERDICT_BAD,
+			"write a nameserver into resolv.conf, or set dns.upstreams",
+			"nobody is asked for names outside the cluster");
+	tree_each(list, u)
+	{
+		const char *state = ctl_text(u, "state");
+
+		if (strcmp(state, "loop") == 0)
+			findings_add(f, "upstreams", VERDICT_BAD,
+				"it forwards to this node's DNS: name its own upstreams there",
+				"%s sends our queries back to us", ctl_text(u, "address"));
+		else
+			findings_add(f, "upstreams",
+				strcmp(state, "dead") == 0 ? VERDICT_BAD : VERDICT_OK,
+				"ask it by hand (dig @ADDRESS .), and take it out of resolv.conf "
+				"where it is gone",
+				"%s: %s", ctl_text(u, "address"), state);
+	}
+}
+
+static void
+check_resolv_conf(struct findings *f, const struct tree_node *dns)
+{
+	const char *state = ctl_text(dns, "resolvConf.state"),
+		   *trouble = ctl_text(dns, "resolvConf.trouble");
+
+	findings_add(f, "resolv.conf",
+		trouble[0] != '\0'                   ? VERDICT_BAD
+			: strcmp(state, "ours") == 0 ? VERDICT_OK
+						     : VERDICT_NOTE,
+		"pods that docker starts take their nameservers from there; see dns.resolvConf",
+		"%s%s%s", state, trouble[0] != '\0' ? ": " : "", trouble);
+}
+
+static void
+check_rules(struct findings *f, const struct tree_node *ipt)
+{
+	findings_add(f, "rules", ctl_true(ipt, "installed") ? VERDICT_OK : VERDICT_BAD,
+		"the agent's log tells what the kernel said; it needs nf_tables and nf_nat "
+		"(modprobe nft_chain_nat) and CAP_NET_ADMIN",
+		"table %s %s, put back %s times", ctl_text(ipt, "table"),
+		ctl_true(ipt, "installed") ? "is installed" : "is not installed",
+		ctl_text(ipt, "repairs"));
+	tree_each(tree_get(ipt, "obstacles"), o)
+		findings_add(f, "rules", VERDICT_BAD, "as it says", "%s", tree_text(o, ""));
+	if (ctl_number(ipt, "repairs") > 10)
+		findings_add(f, "rules", VERDICT_NOTE,
+			"something on this machine flushes the ruleset again and again: find it "
+			"(nft monitor)",
+			"put back %s times", ctl_text(ipt, "repairs"));
+}
+
+static void
+check_endpoints(struct findings *f, const struct tree_node *top)
+{
+	unsigned ejected = 0;
+
+	if (ctl_number(top, "meta.addresses.services_without") > 0)
+		findings_add(f, "addresses", VERDICT_BAD, "give mesh.subnet a larger range",
+			"%s services have no address left",
+			ctl_text(top, "meta.addresses.services_without"));
+	tree_each(tree_path(top, "lb.endpoints"), g)
+	{
+		tree_each(tree_get(g, "endpoints"), e) ejected +=
+			strcmp(ctl_text(e, "state"), "ejected") == 0;
+	}
+	findings_add(f, "endpoints", ejected > 0 ? VERDICT_NOTE : VERDICT_OK,
+		"edgewayctl health tells which and why", "%u are ejected", ejected);
+}
+
+static void
+check_agent(struct findings *f, const struct tree_node *top)
+{
+	const struct tree_node *meta = tree_get(top, "meta");
+	const char *error = ctl_text(top, "error");
+
+	findings_add(f, "agent", ctl_true(top, "ready") ? VERDICT_OK : VERDICT_BAD,
+		"what follows tells why", "%s%s%s", ctl_true(top, "ready") ? "ready" : "not ready",
+		error[0] != '\0' ? ": " : "", error);
+	check_hub(f, meta);
+	check_certificate(f, meta);
+	check_database(f, meta);
+	check_upstreams(f, tree_get(top, "dns"));
+	check_resolv_conf(f, tree_get(top, "dns"));
+	check_rules(f, tree_get(top, "iptables"));
+	check_endpoints(f, top);
+}
+
+/* --- hub ------------------------------------------------------------------------------ */
+
+static void
+check_of_hub(struct findings *f, const struct tree_node *top)
+{
+	const struct tree_node *hub = tree_get(top, "hub"), *source = tree_get(hub, "source");
+	const char *problem = ctl_text(source, "problem"), *waits = ctl_text(hub, "waits");
+	unsigned unserved = 0, connected = 0;
+
+	findings_add(f, "hub", ctl_true(top, "ready") ? VERDICT_OK : VERDICT_BAD,
+		"what follows tells why", "%s", ctl_true(top, "ready") ? "ready" : "not ready");
+	if (waits[0] != '\0')
+		findings_add(f, "authority", VERDICT_BAD, "nodes are not served before it is there",
+			"%s", waits);
+	findings_add(f, "source",
+		problem[0] != '\0' || !ctl_true(source, "ready") ? VERDICT_BAD : VERDICT_OK,
+		"see the hub's log for the place", "%s%s%s",
+		ctl_text(source, tree_get(source, "folder") != NULL ? "folder" : "server"),
+		problem[0] != '\0' ? ": " : "", problem);
+	tree_each(tree_get(source, "files"), file)
+	{
+		if (ctl_text(file, "problem")[0] != '\0')
+			findings_add(f, "manifest", VERDICT_BAD,
+				"what it held before stays in use until it is mended", "%s: %s",
+				ctl_text(file, "file"), ctl_text(file, "problem"));
+	}
+	tree_each(tree_get(hub, "nodes"), n) connected += ctl_true(n, "connected");
+	findings_add(f, "nodes", connected > 0 ? VERDICT_OK : VERDICT_NOTE,
+		"join one: edgewayctl token create", "%u connected", connected);
+	tree_each(tree_get(hub, "services"), s) unserved += ctl_text(s, "reason")[0] != '\0';
+	findings_add(f, "services", unserved > 0 ? VERDICT_NOTE : VERDICT_OK,
+		"edgewayctl status names them and their reasons",
+		"%u of %u cannot be served at the edge", unserved,
+		ctl_count(tree_get(hub, "services")));
+}
+
+int
+ctl_doctor(const struct tree_node *answer, const char *silent, enum ctl_format format)
+{
+	bool is_hub = tree_get(answer, "hub") != NULL, bad;
+	const char *interface = ctl_text(answer, "iptables.interface");
+	struct findings f = {0};
+	uint32_t address = 0;
+
+	if (answer == NULL)
+		findings_add(&f, "daemon", VERDICT_BAD,
+			"systemctl status edgeway-agent edgeway-hub, and their journal, tell why "
+			"it ended",
+			"%s", silent);
+	if (is_hub) {
+		check_of_hub(&f, answer);
+	} else {
+		if (answer != NULL)
+			check_agent(&f, answer);
+		check_interface(&f, interface[0] != '\0' ? interface : NO_INTERFACE, &address);
+		check_ports(&f, address);
+		check_mtu(&f, interface[0] != '\0' ? interface : NO_INTERFACE,
+			ctl_text(answer, "meta.address"));
+		check_kernel(&f);
+	}
+	check_clock(&f);
+	findings_print(&f, format);
+	bad = findings_bad(&f);
+	findings_fini(&f);
+	return bad ? 1 : 0;
+}

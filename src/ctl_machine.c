@@ -1,0 +1,202 @@
+#include "src/ctl_machine.h"
+
+#include <arpa/inet.h>
+#include <ctype.h>
+#include <dirent.h>
+#include <ifaddrs.h>
+#include <inttypes.h>
+#include <net/if.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/timex.h>
+#include <unistd.h>
+
+#include "base/sock.h"
+
+bool
+machine_interface(const char *name, uint32_t *address, bool *up)
+{
+	struct ifaddrs *all, *a;
+	bool found = false;
+
+	*address = 0;
+	*up = false;
+	if (getifaddrs(&all) < 0)
+		return false;
+	for (a = all; a != NULL; a = a->ifa_next) {
+		if (strcmp(a->ifa_name, name) != 0)
+			continue;
+		found = true;
+		*up = (a->ifa_flags & IFF_UP) != 0;
+		if (*address == 0 && a->ifa_addr != NULL && a->ifa_addr->sa_family == AF_INET) {
+			struct sockaddr_in in;
+
+			memcpy(&in, a->ifa_addr, sizeof in);
+			*address = ntohl(in.sin_addr.s_addr);
+		}
+	}
+	freeifaddrs(all);
+	return found;
+}
+
+long
+machine_number(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	long v = -1;
+
+	if (f == NULL)
+		return -1;
+	if (fscanf(f, "%ld", &v) != 1)
+		v = -1;
+	fclose(f);
+	return v;
+}
+
+unsigned
+machine_mtu(const char *interface)
+{
+	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct ifreq request = {0};
+
+	snprintf(request.ifr_name, sizeof request.ifr_name, "%s", interface);
+	return fd >= 0 && ioctl(fd, SIOCGIFMTU, &request) == 0 && request.ifr_mtu > 0
+		? (unsigned)request.ifr_mtu
+		: 0;
+}
+
+/* A connected datagram socket has the source address of its route, and sends nothing. */
+static bool
+find_way(const char *towards, char name[PLACE_TEXT_MAX])
+{
+	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct addr to, from = {.len = sizeof from.in};
+	struct ifaddrs *all, *a;
+
+	if (towards[0] == '\0' || fd < 0 || addr_parse(&to, towards, 1, NULL) < 0 ||
+		to.sa.sa_family != AF_INET || connect(fd, &to.sa, to.len) < 0 ||
+		getsockname(fd, &from.sa, &from.len) < 0 || getifaddrs(&all) < 0)
+		return false;
+	for (a = all; a != NULL; a = a->ifa_next) {
+		struct sockaddr_in in;
+
+		if (a->ifa_addr == NULL || a->ifa_addr->sa_family != AF_INET)
+			continue;
+		memcpy(&in, a->ifa_addr, sizeof in);
+		if (in.sin_addr.s_addr == from.in.sin_addr.s_addr)
+			snprintf(name, PLACE_TEXT_MAX, "%s", a->ifa_name);
+	}
+	freeifaddrs(all);
+	return name[0] != '\0';
+}
+
+void
+machine_uplink(const char *towards, char name[PLACE_TEXT_MAX])
+{
+	FILE *f = fopen("/proc/net/route", "re");
+	char line[512], interface[64], destination[16];
+
+	name[0] = '\0';
+	if (f == NULL)
+		return;
+	find_way(towards, name);
+	while (name[0] == '\0' && fgets(line, sizeof line, f) != NULL) {
+		if (sscanf(line, "%63s %15s", interface, destination) == 2 &&
+			strcmp(destination, "00000000") == 0)
+			snprintf(name, PLACE_TEXT_MAX, "%s", interface);
+	}
+	fclose(f);
+}
+
+/* --- who has a port ---------------------------------------------------------- */
+
+static uint64_t
+socket_at(const char *protocol, uint32_t address, uint16_t port)
+{
+	auto_free char *path = xasprintf("/proc/net/%s", protocol);
+	const unsigned listening = strcmp(protocol, "tcp") == 0
+		? 10
+		: 7; /* TCP_LISTEN; a bound datagram socket is TCP_CLOSE */
+	FILE *f = fopen(path, "re");
+	char line[512];
+	uint64_t found = 0;
+
+	if (f == NULL)
+		return 0;
+	while (found == 0 && fgets(line, sizeof line, f) != NULL) {
+		uint32_t local;
+		unsigned at, state;
+		uint64_t inode;
+
+		if (sscanf(line, "%*d: %" SCNx32 ":%x %*x:%*x %x %*s %*s %*s %*s %*s %" SCNu64,
+			    &local, &at, &state, &inode) == 4 &&
+			at == port && state == listening && (local == 0 || ntohl(local) == address))
+			found = inode;
+	}
+	fclose(f);
+	return found;
+}
+
+static bool
+holds(const char *pid, const char *link)
+{
+	auto_free char *folder = xasprintf("/proc/%s/fd", pid);
+	DIR *d = opendir(folder);
+	const struct dirent *e;
+	bool found = false;
+
+	if (d == NULL)
+		return false;
+	while (!found && (e = readdir(d)) != NULL) {
+		auto_free char *path = xasprintf("%s/%s", folder, e->d_name);
+		char to[64];
+		ssize_t n = readlink(path, to, sizeof to - 1);
+
+		to[n > 0 ? n : 0] = '\0';
+		found = strcmp(to, link) == 0;
+	}
+	closedir(d);
+	return found;
+}
+
+bool
+machine_listener(const char *protocol, uint32_t address, uint16_t port, char who[PLACE_TEXT_MAX])
+{
+	uint64_t inode = socket_at(protocol, address, port);
+	auto_free char *link = xasprintf("socket:[%" PRIu64 "]", inode);
+	DIR *d;
+	const struct dirent *e;
+
+	who[0] = '\0';
+	if (inode == 0)
+		return false;
+	snprintf(who, PLACE_TEXT_MAX, "a process that cannot be seen from here");
+	if ((d = opendir("/proc")) == NULL)
+		return true;
+	while ((e = readdir(d)) != NULL) {
+		if (isdigit((unsigned char)e->d_name[0]) && holds(e->d_name, link)) {
+			auto_free char *path = xasprintf("/proc/%s/comm", e->d_name);
+			FILE *f = fopen(path, "re");
+			char name[64] = "";
+
+			if (f != NULL && fscanf(f, "%63[^\n]", name) != 1)
+				name[0] = '\0';
+			if (f != NULL)
+				fclose(f);
+			snprintf(who, PLACE_TEXT_MAX, "%s (pid %.12s)", name, e->d_name);
+			break;
+		}
+	}
+	closedir(d);
+	return true;
+}
+
+bool
+machine_clock_is_kept(void)
+{
+	struct timex t = {0};
+
+	return adjtimex(&t) != TIME_ERROR && (t.status & STA_UNSYNC) == 0;
+}

@@ -1,0 +1,24 @@
+/* What edgewayctl's doctor looks up on the machine itself. All give false, 0 or "" where it cannot be told. */
+#ifndef EDGEWAY_SRC_CTL_MACHINE_H
+#define EDGEWAY_SRC_CTL_MACHINE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum { PLACE_TEXT_MAX = 128 };
+
+/* First IPv4 address in host byte order, 0: none. *up: is the interface up? false: there is no such interface. */
+bool machine_interface(const char *name, uint32_t *address, bool *up);
+/* Of a link, in bytes. */
+unsigned machine_mtu(const char *interface);
+/* The interface by which this address (as of addr_parse) is reached, or else that of the default route. */
+void machine_uplink(const char *towards, char name[PLACE_TEXT_MAX]);
+/* "dnsmasq (pid 17)": whoever listens on the port at this address or at all; protocol "udp" or "tcp". */
+bool machine_listener(
+	const char *protocol, uint32_t address, uint16_t port, char who[PLACE_TEXT_MAX]);
+/* A number in a file, -1: cannot be read. */
+long machine_number(const char *path);
+bool machine_clock_is_kept(void);
+
+#endif
