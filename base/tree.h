@@ -7,6 +7,8 @@
 #ifndef EDGEWAY_BASE_TREE_H
 #define EDGEWAY_BASE_TREE_H
 
+#include <stdio.h>
+
 #include "base/err.h"
 
 enum tree_kind { TREE_SCALAR, TREE_MAP, TREE_LIST };
@@ -40,6 +42,8 @@ const char *tree_text(const struct tree_node *n, const char *otherwise);
 bool tree_bool(const struct tree_node *n, bool otherwise);
 /* 0, -ENOENT when absent or null, -EINVAL when not a whole number, -ERANGE. */
 int tree_int(const struct tree_node *n, int64_t min, int64_t max, int64_t *v);
+/* As a YAML document in block style; keys are plain words, as those of our own states are. */
+void tree_write_yaml(const struct tree_node *n, FILE *to);
 #define tree_each(list, n)                                                                         \
 	for (const struct tree_node *n = (list) != NULL ? (list)->child : NULL; n != NULL;         \
 		n = n->next)

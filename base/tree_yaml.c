@@ -273,3 +273,66 @@ tree_parse_yaml(struct tree *t, const char *text, size_t len, struct err *err)
 	yaml_parser_delete(&r.yaml);
 	return rc;
 }
+
+/* --- writing ---------------------------------------------------------------- */
+
+/* Unquoted scalars are numbers, true, false and null; quoted ones are texts, whatever they look like. */
+static void
+emit_scalar(yaml_emitter_t *to, const char *text, bool is_text)
+{
+	yaml_event_t e;
+
+	yaml_scalar_event_initialize(&e, NULL, NULL, (yaml_char_t *)(uintptr_t)text,
+		(int)strlen(text), !is_text, is_text,
+		is_text ? YAML_DOUBLE_QUOTED_SCALAR_STYLE : YAML_PLAIN_SCALAR_STYLE);
+	yaml_emitter_emit(to, &e);
+}
+
+static void
+emit_node(yaml_emitter_t *to, const struct tree_node *n)
+{
+	yaml_event_t e;
+
+	if (n->kind == TREE_SCALAR) {
+		emit_scalar(to, n->text != NULL ? n->text : "null", n->quoted);
+		return;
+	}
+	if (n->kind == TREE_MAP)
+		yaml_mapping_start_event_initialize(&e, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE);
+	else
+		yaml_sequence_start_event_initialize(&e, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE);
+	yaml_emitter_emit(to, &e);
+	tree_each(n, c)
+	{
+		if (c->key != NULL)
+			emit_scalar(to, c->key, false);
+		emit_node(to, c);
+	}
+	if (n->kind == TREE_MAP)
+		yaml_mapping_end_event_initialize(&e);
+	else
+		yaml_sequence_end_event_initialize(&e);
+	yaml_emitter_emit(to, &e);
+}
+
+void
+tree_write_yaml(const struct tree_node *n, FILE *to)
+{
+	yaml_emitter_t out;
+	yaml_event_t e;
+
+	yaml_emitter_initialize(&out);
+	yaml_emitter_set_output_file(&out, to);
+	yaml_emitter_set_unicode(&out, 1);
+	yaml_emitter_set_width(&out, -1);
+	yaml_stream_start_event_initialize(&e, YAML_UTF8_ENCODING);
+	yaml_emitter_emit(&out, &e);
+	yaml_document_start_event_initialize(&e, NULL, NULL, NULL, 1);
+	yaml_emitter_emit(&out, &e);
+	emit_node(&out, n);
+	yaml_document_end_event_initialize(&e, 1);
+	yaml_emitter_emit(&out, &e);
+	yaml_stream_end_event_initialize(&e);
+	yaml_emitter_emit(&out, &e);
+	yaml_emitter_delete(&out);
+}

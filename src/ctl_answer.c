@@ -2,7 +2,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <yaml.h>
 
 #include "model/json.h"
 
@@ -67,7 +66,7 @@ add_indent(struct buf *out, int depth)
 }
 
 static void
-add_json(struct buf *out, const struct tree_node *n, int depth, const char *wanted)
+add_json(struct buf *out, const struct tree_node *n, int depth)
 {
 	const char *ends = n->kind == TREE_MAP ? "{}" : "[]";
 	unsigned rows = 0;
@@ -83,97 +82,59 @@ add_json(struct buf *out, const struct tree_node *n, int depth, const char *want
 	buf_printf(out, "%c", ends[0]);
 	tree_each(n, c)
 	{
-		if (!ctl_is_wanted(c, wanted))
-			continue;
 		buf_adds(out, rows++ > 0 ? "," : "");
 		add_indent(out, depth + 1);
 		if (c->key != NULL) {
 			json_add_text(out, c->key);
 			buf_adds(out, ": ");
 		}
-		add_json(out, c, depth + 1, NULL);
+		add_json(out, c, depth + 1);
 	}
 	if (rows > 0)
 		add_indent(out, depth);
 	buf_printf(out, "%c", ends[1]);
 }
 
-/* --- YAML ------------------------------------------------------------------ */
-
-/* Unquoted scalars are numbers, true, false and null; quoted ones are texts, whatever they look like. */
-static void
-emit_scalar(yaml_emitter_t *to, const char *text, bool is_text)
+/* The rows of a list that are wanted, as a list of shallow copies, which the caller frees. */
+static struct tree_node *
+choose(const struct tree_node *value, const char *wanted, struct tree_node *list)
 {
-	yaml_event_t e;
+	struct tree_node *rows = xcalloc(ctl_count(value) + 1, sizeof *rows);
+	size_t n = 0;
 
-	yaml_scalar_event_initialize(&e, NULL, NULL, (yaml_char_t *)(uintptr_t)text,
-		(int)strlen(text), !is_text, is_text,
-		is_text ? YAML_DOUBLE_QUOTED_SCALAR_STYLE : YAML_PLAIN_SCALAR_STYLE);
-	yaml_emitter_emit(to, &e);
-}
-
-static void
-emit_yaml(yaml_emitter_t *to, const struct tree_node *n, const char *wanted)
-{
-	yaml_event_t e;
-
-	if (n->kind == TREE_SCALAR) {
-		emit_scalar(to, n->text != NULL ? n->text : "null", n->quoted);
-		return;
-	}
-	if (n->kind == TREE_MAP)
-		yaml_mapping_start_event_initialize(&e, NULL, NULL, 1, YAML_BLOCK_MAPPING_STYLE);
-	else
-		yaml_sequence_start_event_initialize(&e, NULL, NULL, 1, YAML_BLOCK_SEQUENCE_STYLE);
-	yaml_emitter_emit(to, &e);
-	tree_each(n, c)
+	*list = *value;
+	list->child = NULL;
+	tree_each(value, row)
 	{
-		if (!ctl_is_wanted(c, wanted))
+		if (!ctl_is_wanted(row, wanted))
 			continue;
-		if (c->key != NULL)
-			emit_scalar(to, c->key, false);
-		emit_yaml(to, c, NULL);
+		rows[n] = *row;
+		rows[n].next = NULL;
+		if (n > 0)
+			rows[n - 1].next = &rows[n];
+		list->child = rows;
+		n++;
 	}
-	if (n->kind == TREE_MAP)
-		yaml_mapping_end_event_initialize(&e);
-	else
-		yaml_sequence_end_event_initialize(&e);
-	yaml_emitter_emit(to, &e);
-}
-
-static void
-print_yaml(const struct tree_node *value, const char *wanted)
-{
-	yaml_emitter_t to;
-	yaml_event_t e;
-
-	yaml_emitter_initialize(&to);
-	yaml_emitter_set_output_file(&to, stdout);
-	yaml_emitter_set_unicode(&to, 1);
-	yaml_emitter_set_width(&to, -1);
-	yaml_stream_start_event_initialize(&e, YAML_UTF8_ENCODING);
-	yaml_emitter_emit(&to, &e);
-	yaml_document_start_event_initialize(&e, NULL, NULL, NULL, 1);
-	yaml_emitter_emit(&to, &e);
-	emit_yaml(&to, value, wanted);
-	yaml_document_end_event_initialize(&e, 1);
-	yaml_emitter_emit(&to, &e);
-	yaml_stream_end_event_initialize(&e);
-	yaml_emitter_emit(&to, &e);
-	yaml_emitter_delete(&to);
+	return rows;
 }
 
 void
 ctl_print_value(const struct tree_node *value, enum ctl_format format, const char *wanted)
 {
+	struct tree_node list;
+	auto_free struct tree_node *rows = NULL;
 	auto_buf struct buf out;
 
+	if (wanted != NULL) {
+		rows = choose(value, wanted, &list);
+		value = &list;
+	}
 	if (format == CTL_YAML) {
-		print_yaml(value, wanted);
+		tree_write_yaml(value, stdout);
 		return;
 	}
 	buf_init(&out, BUF_UNLIMITED);
-	add_json(&out, value, 0, wanted);
+	add_json(&out, value, 0);
 	puts(buf_str(&out));
 }
 

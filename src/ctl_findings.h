@@ -1,4 +1,7 @@
-/* What a doctor finds: one line a check. Plain data of the caller's. */
+/*
+ * What a doctor finds: one line a check, for people or for programs. Plain data of the caller's, who ends it with
+ * findings_fini.
+ */
 #ifndef EDGEWAY_SRC_CTL_FINDINGS_H
 #define EDGEWAY_SRC_CTL_FINDINGS_H
 

@@ -1,4 +1,7 @@
-/* What edgewayctl's doctor looks up on the machine itself. All give false, 0 or "" where it cannot be told. */
+/*
+ * What edgewayctl's doctor looks up on the machine itself, without changing or sending anything. All give false, 0 or "" where
+ * it cannot be told.
+ */
 #ifndef EDGEWAY_SRC_CTL_MACHINE_H
 #define EDGEWAY_SRC_CTL_MACHINE_H
 
