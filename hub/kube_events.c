@@ -20,6 +20,7 @@ enum { SILENCE_MS = 30000, UID_MAX = 63, TEXT_MAX = 1024 };
 struct told {
 	struct table_node node;
 	char *ns, *name;
+	const char *kind; /* reason of the Event */
 	char *text; /* as it is now, "": all is well */
 	char *said; /* as it was said last, NULL: never */
 	uint64_t round, since_ms, said_ms;
@@ -37,6 +38,7 @@ struct kube_events {
 	enum step step;
 	struct split split; /* the list of one Service, for its uid */
 	char uid[UID_MAX + 1];
+	const char *kind;
 	char *ns, *name, *text; /* what is being said */
 	struct table services;
 	uint64_t round, paced_ms;
@@ -100,7 +102,8 @@ kube_events_begin(struct kube_events *e)
 }
 
 void
-kube_events_tell(struct kube_events *e, const char *ns, const char *name, const char *text)
+kube_events_tell(
+	struct kube_events *e, const char *ns, const char *name, const char *kind, const char *text)
 {
 	struct told *t = find(e, ns, name);
 
@@ -115,6 +118,7 @@ kube_events_tell(struct kube_events *e, const char *ns, const char *name, const 
 		table_add(&e->services, &t->node, hash_of(ns, name));
 	}
 	t->round = e->round;
+	t->kind = kind;
 	if (strcmp(t->text, text) == 0)
 		return;
 	free(t->text);
@@ -202,8 +206,9 @@ event_json(const struct kube_events *e)
 		"\"namespace\":\"%s\",\"name\":\"%s\",\"uid\":",
 		name, e->ns, e->ns, e->name);
 	json_add_text(&b, e->uid);
-	buf_printf(&b, "},\"reason\":\"%s\",\"type\":\"%s\",\"message\":",
-		well ? "ReachableOnEdge" : "NotReachableOnEdge", well ? "Normal" : "Warning");
+	buf_printf(&b,
+		"},\"reason\":\"%s\",\"type\":\"%s\",\"message\":", well ? EVENT_WELL : e->kind,
+		well ? "Normal" : "Warning");
 	json_add_text(&b, well ? "every endpoint can be dialled by the edge nodes" : e->text);
 	buf_adds(&b, ",\"count\":1,\"firstTimestamp\":");
 	add_time(&b);
@@ -399,6 +404,7 @@ start_next(void *arg)
 	e->ns = xstrdup(t->ns);
 	e->name = xstrdup(t->name);
 	e->text = xstrdup(t->text);
+	e->kind = t->kind;
 	e->step = STEP_UID;
 	step(e);
 }

@@ -8,7 +8,7 @@
  * On the hub's loop. The owner tells all Services again and again:
  *
  *	kube_events_begin(e);
- *	kube_events_tell(e, "default", "web", "pod web-0 has no hostPort ...");	// "": all is well
+ *	kube_events_tell(e, "default", "web", EVENT_UNREACHABLE, "pod web-0 has no ...");	// "": all is well
  *	kube_events_end(e);	// Services that were not told are gone
  */
 #ifndef EDGEWAY_HUB_KUBE_EVENTS_H
@@ -26,12 +26,20 @@ enum {
 	KUBE_EVENTS_FORBIDDEN_MS = 3600 * 1000,
 };
 
+#define EVENT_UNREACHABLE                                                                          \
+	"NotReachableOnEdge" /* some endpoint cannot be dialled, or there is none */
+#define EVENT_SELECTOR "NodesSelectorInvalid" /* edgeway.io/nodes is no selector */
+#define EVENT_EXHAUSTED "FakeIPsExhausted" /* a node has no address left for it */
+#define EVENT_WELL "ReachableOnEdge" /* none of these any more */
+
 struct kube_events;
 
 struct kube_events *kube_events_new(struct loop *loop, struct kube_api *api);
 void kube_events_free(struct kube_events **e);
 void kube_events_begin(struct kube_events *e);
-void kube_events_tell(struct kube_events *e, const char *ns, const char *name, const char *text);
+/* kind: the Event's reason, a text that stays. */
+void kube_events_tell(struct kube_events *e, const char *ns, const char *name, const char *kind,
+	const char *text);
 void kube_events_end(struct kube_events *e);
 /* {"unreachable":..,"sent":..,"problem":".."} */
 void kube_events_state(const struct kube_events *e, struct buf *out);

@@ -458,6 +458,20 @@ nodes_addr(const struct nodes *n)
 	return listen_addr(n->listen);
 }
 
+void
+nodes_unserved(
+	const struct nodes *n, void (*fn)(void *arg, const char *key, const char *node), void *arg)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		const char *const *keys;
+		size_t n_keys =
+			p->talk != NULL && !talk_ended(p->talk) ? talk_unserved(p->talk, &keys) : 0;
+
+		for (size_t i = 0; i < n_keys; i++)
+			fn(arg, keys[i], talk_node(p->talk));
+	}
+}
+
 size_t
 nodes_connected(const struct nodes *n)
 {

@@ -52,6 +52,9 @@ unsigned nodes_revoked(struct nodes *n, const char *node);
 void nodes_again(struct nodes *n, const char *why);
 /* Ends the connections whose certificates have expired or are refused. Also from time to time by itself. */
 void nodes_check(struct nodes *n);
+/* Calls fn for each service that a connected node says it cannot serve (hub/talk.h). */
+void nodes_unserved(
+	const struct nodes *n, void (*fn)(void *arg, const char *key, const char *node), void *arg);
 size_t nodes_connected(const struct nodes *n);
 /* [{"node":..,"connected":..,"address":..,"pending":..}, ...]: those connected, then those known; with serial, expires and
  * revoked of their certificates when asked, which reads a file of each. */

@@ -45,6 +45,8 @@ struct talk {
 	char prefix[25]; /* first 24 characters of every msg_id */
 	struct outbox outbox;
 	uint64_t n_acks;
+	char **unserved; /* NULL: nothing */
+	size_t n_unserved;
 };
 
 static void on_changed(void *arg, struct fanout_item *item);
@@ -415,6 +417,67 @@ on_services(struct talk *s, const struct envelope *e)
 	finish_sync(s);
 }
 
+/* --- what the node cannot serve ------------------------------------------- */
+
+static void
+forget_unserved(struct talk *s)
+{
+	while (s->n_unserved > 0)
+		free(s->unserved[--s->n_unserved]);
+	free(take_ptr(&s->unserved));
+}
+
+static void
+take_unserved(struct json *j, void *to)
+{
+	struct talk *s = to;
+	char *key = NULL;
+
+	if (!json_text(j, &key, MESH_NAME_MAX + MESH_SERVICE_MAX + 1))
+		return;
+	if (s->unserved == NULL)
+		s->unserved = xcalloc(TALK_UNSERVED_MAX, sizeof *s->unserved);
+	if (s->n_unserved < TALK_UNSERVED_MAX)
+		s->unserved[s->n_unserved++] = key;
+	else
+		free(key);
+}
+
+static void
+take_unserved_list(struct json *j, void *to)
+{
+	json_list(j, take_unserved, to);
+}
+
+static void
+on_unserved(struct talk *s, const struct envelope *e)
+{
+	static const struct field fields[] = {
+		{"services", FIELD_CUSTOM, 0, 0, NULL, take_unserved_list},
+	};
+	struct err err = {0};
+	struct json j;
+
+	forget_unserved(s);
+	if (e->content_len == 0) {
+		complain(s, e->id, e->resource, "nothing is said");
+		return;
+	}
+	json_init(&j, e->content, e->content_len);
+	json_fields(&j, fields, ARRAY_LEN(fields), s);
+	if (json_finish(&j, &err) < 0) {
+		forget_unserved(s);
+		complain(s, e->id, e->resource, err.text);
+	}
+}
+
+size_t
+talk_unserved(const struct talk *s, const char *const **keys)
+{
+	*keys = (const char *const *)s->unserved;
+	return s->n_unserved;
+}
+
 /* --- the door ------------------------------------------------------------ */
 
 static void
@@ -436,9 +499,12 @@ on_message(struct talk *s, const struct envelope *e)
 		on_query(s, e);
 	else if (e->operation == OP_RESPONSE || e->operation == OP_ERROR)
 		on_ack(s, e);
+	else if (e->operation == OP_INSERT && strcmp(e->resource, "node/unserved") == 0)
+		on_unserved(s, e);
 	else if (e->operation != OP_KEEPALIVE)
 		complain(s, e->id, e->resource,
-			"a node tells this hub nothing but digests and acknowledgements");
+			"a node tells this hub nothing but digests, acknowledgements and what it "
+			"cannot serve");
 }
 
 static void on_bundle(struct talk *s, const struct envelope *e);
@@ -550,6 +616,7 @@ talk_free(struct talk **out)
 	if (s == NULL)
 		return;
 	let_go(s);
+	forget_unserved(s);
 	free((void *)(uintptr_t)s->config.cluster_domain);
 	free(s->node);
 	free(s->site);
@@ -660,4 +727,5 @@ talk_state(const struct talk *s, struct buf *out)
 	buf_printf(out, "\",\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"acks\":%llu",
 		s->synced ? "true" : "false", s->pending.n, s->n_flight,
 		(unsigned long long)s->n_acks);
+	buf_printf(out, ",\"unserved\":%zu", s->n_unserved);
 }

@@ -23,6 +23,7 @@ enum {
 	TALK_WINDOW = 256,
 	TALK_ACK_MS = 60000, /* a message unacknowledged for so long ends the connection */
 	TALK_STALE_MAX = 100000, /* services that a node claims to hold and that do not exist */
+	TALK_UNSERVED_MAX = 100, /* services that a node names as such */
 	TALK_QUEUE_BYTES = 128 * 1024, /* high water of the websocket */
 };
 
@@ -66,6 +67,8 @@ const char *talk_node(const struct talk *s);
 bool talk_lives_in(const struct talk *s, const char *site, const char *zone);
 /* The labels of the node are these now: it is told of what they add, and that the rest is gone. */
 void talk_relabel(struct talk *s, const struct kube_labels *labels);
+/* Services ("namespace/name") that the node says it cannot serve, since no fake IP is left there; how many. */
+size_t talk_unserved(const struct talk *s, const char *const **keys);
 bool talk_ended(const struct talk *s);
 /* The members of an object without its braces: node, address, since, synced, waiting, unacked, ... */
 void talk_state(const struct talk *s, struct buf *out);

@@ -23,6 +23,8 @@
 
 struct apply;
 
+enum { APPLY_UNSERVED_MAX = 100 };
+
 /* A message that is to be acknowledged; `connection` tells an old connection's messages from the present one's. */
 struct apply_message {
 	unsigned connection;
@@ -74,6 +76,8 @@ const struct snapshot *apply_snapshot(const struct apply *apply);
 void apply_digests(const struct apply *apply, struct digests *d);
 void apply_entries(const struct apply *apply, const bool of[DIGEST_BUCKETS],
 	struct digest_entry **entries, size_t *n);
+/* {"services":["default/web",..],"more":0}: those without a fake IP, APPLY_UNSERVED_MAX of them by name. How many. */
+size_t apply_unserved(const struct apply *apply, struct buf *out);
 struct apply_counts apply_count(const struct apply *apply);
 const char *apply_site(const struct apply *apply);
 

@@ -68,6 +68,24 @@ apply_entries(const struct apply *a, const bool of[DIGEST_BUCKETS], struct diges
 	}
 }
 
+size_t
+apply_unserved(const struct apply *a, struct buf *out)
+{
+	size_t n = 0;
+
+	if (a->counts.exhausted == 0)
+		return 0;
+	buf_adds(out, "{\"services\":[");
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
+		const struct service *s = snapshot_at(a->snapshot, i);
+
+		if (s->fake_ip == 0 && n++ < APPLY_UNSERVED_MAX)
+			buf_printf(out, "%s\"%s/%s\"", n > 1 ? "," : "", s->namespace, s->name);
+	}
+	buf_printf(out, "],\"more\":%zu}", n - MIN(n, (size_t)APPLY_UNSERVED_MAX));
+	return n;
+}
+
 struct apply_counts
 apply_count(const struct apply *a)
 {

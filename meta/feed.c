@@ -178,6 +178,7 @@ on_open(void *arg, struct ws_conn *c)
 	f->n_errors = 0;
 	f->query[0] = f->error[0] = f->mismatch[0] = '\0';
 	f->bundles = false;
+	f->unserved = 0;
 	buf_consume(&f->lines, buf_len(&f->lines));
 	f->protocol->opened(f);
 }

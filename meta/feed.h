@@ -64,6 +64,8 @@ void feed_kick(struct feed *feed);
 int feed_check_id(const char *node_id, struct err *err);
 /* The change is committed. Said only on the connection that it came by. */
 void feed_ack(struct feed *feed, unsigned connection, const char *id, const char *resource);
+/* Other services may be in use now: tells the hub those that this node cannot serve, if they are others than before. */
+void feed_tell_unserved(struct feed *feed);
 /* Compare with the hub now. */
 void feed_resync(struct feed *feed);
 struct feed_status feed_status(const struct feed *feed);

@@ -96,6 +96,7 @@ struct feed {
 	uint64_t opened_ms, last_contact_ms, heartbeat_ms;
 	char query[37]; /* id of the comparison under way, "" none */
 	bool query_detail;
+	uint64_t unserved; /* hash of what was told on this connection, 0: nothing */
 	char error[256];
 	char mismatch
 		[400]; /* why the hub will not have us: another protocol, a refusal to sign; "" none */

@@ -5,6 +5,7 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "model/bundle.h"
 #include "model/json.h"
@@ -172,6 +173,26 @@ on_hello(struct feed *f, const struct envelope *e)
 	compare(f);
 }
 
+void
+feed_tell_unserved(struct feed *f)
+{
+	struct message m = {.operation = OP_INSERT, .resource = "node/unserved", .parent = ""};
+	auto_buf struct buf content;
+	uint64_t hash;
+
+	buf_init(&content, BUF_UNLIMITED);
+	if (f->protocol != &feed_edgeway || f->state != SYNCED || f->conn == NULL)
+		return;
+	hash = apply_unserved(f->apply, &content) > 0
+		? hash64(buf_at(&content), buf_len(&content), 1)
+		: 0;
+	if (hash == f->unserved)
+		return;
+	f->unserved = hash;
+	m.content = buf_len(&content) > 0 ? buf_str(&content) : "{\"services\":[],\"more\":0}";
+	feed_send(f, &m, NULL);
+}
+
 static void
 on_synced(struct feed *f)
 {
@@ -180,6 +201,7 @@ on_synced(struct feed *f)
 	f->state = SYNCED;
 	f->query[0] = '\0';
 	apply_synced(f->apply);
+	feed_tell_unserved(f);
 }
 
 static void

@@ -35,6 +35,8 @@ on_use(void *arg, const struct snapshot *snapshot)
 	struct meta *m = arg;
 
 	m->use(m->use_arg, snapshot);
+	if (m->feed != NULL)
+		feed_tell_unserved(m->feed);
 }
 
 static void

@@ -391,6 +391,14 @@ cluster_reason(const struct cluster *c, const char *ns, const char *name)
 	return "";
 }
 
+bool
+cluster_selector_wrong(const struct cluster *c, const char *ns, const char *name)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, ns, name);
+
+	return o != NULL && o->service.nodes_wrong[0] != '\0';
+}
+
 size_t
 cluster_count(const struct cluster *c, enum kube_kind kind)
 {

@@ -80,6 +80,8 @@ uint64_t cluster_node_changes(const struct cluster *c);
 /* Why some endpoint cannot be dialled from other nodes, or why there is none: a sentence; "" when
  * all is well or unknown. As of the service's last cluster_next_change. */
 const char *cluster_reason(const struct cluster *c, const char *ns, const char *name);
+/* Is that the service's edgeway.io/nodes, which cannot be read as a selector? */
+bool cluster_selector_wrong(const struct cluster *c, const char *ns, const char *name);
 size_t cluster_count(const struct cluster *c, enum kube_kind kind);
 
 #endif

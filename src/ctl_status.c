@@ -3,6 +3,7 @@
  * named for trouble and is not empty, wherever it stands, and what numbers say.
  */
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/ctl_answer.h"
@@ -289,6 +290,20 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say("tunnels", line);
 	buf_printf(line, "%s", ctl_text(hub, "ca"));
 	say("CA", line);
+	if (tree_get(hub, "approvals") != NULL) {
+		buf_printf(line, "%s wait for kubectl certificate approve",
+			ctl_text(hub, "approvals.pending"));
+		say("approvals", line);
+	}
+	tree_each(nodes, n)
+	{
+		auto_free char *what = xasprintf(
+			"no fake IP is left there for %s services", ctl_text(n, "unserved"));
+
+		snprintf(w->path, sizeof w->path, "%s", ctl_text(n, "node"));
+		if (strtoul(ctl_text(n, "unserved"), NULL, 10) > 0)
+			warn(w, what);
+	}
 	tree_each(tree_get(hub, "services"), s)
 	{
 		snprintf(w->path, sizeof w->path, "%s/%s", ctl_text(s, "namespace"),

@@ -87,6 +87,8 @@ def test_approved(lab, api):
     wait_for("told", lambda: f"kubectl certificate approve {name}" in error(made), 30)
     assert f"this node waits for approval in the cluster: kubectl certificate approve {name}" in made.process.log()
     assert f"kubectl certificate approve {name}" in cloud.process.log()
+    shown = cloud.machine.run(lab.program("edgewayctl"), "--socket", cloud.socket, "status", check=False).stdout
+    assert "1 wait for kubectl certificate approve" in shown
     assert approvals(cloud)["pending"] == 1 and cloud.metrics()["edgeway_hub_approvals_pending"] == 1
     spec = requests(api)[name]["spec"]
     assert (spec["signerName"], spec["username"]) == (SIGNER, ACCOUNT)

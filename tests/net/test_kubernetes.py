@@ -438,6 +438,52 @@ def test_event_on_a_service_that_the_edge_cannot_reach(world):
     world.api.kubectl("delete", "service/hidden", "pod/hidden-0")
 
 
+def test_event_on_a_selector_that_is_none(world):
+    """A reason of its own; all nodes are told of the Service meanwhile."""
+    world.clear()
+    world.web("picky")
+    world.api.kubectl("annotate", "service", "picky", "edgeway.io/nodes=tier in (")
+    found = wait_for("event", lambda: events_of(world, "picky").get("NodesSelectorInvalid"), 40, pause=0.5)
+    assert "edgeway.io/nodes" in found["message"] and "all nodes are told of it" in found["message"]
+    assert found["type"] == "Warning" and "NotReachableOnEdge" not in events_of(world, "picky")
+    wait_for("served", lambda: world.answers("picky"), 30)
+    world.api.kubectl("annotate", "service", "picky", "edgeway.io/nodes-", "--overwrite")
+    wait_for("well again", lambda: events_of(world, "picky").get("ReachableOnEdge"), 40, pause=0.5)
+    world.api.kubectl("delete", "service/picky", "pod/picky-0")
+
+
+def test_event_on_a_service_without_an_address(world):
+    """A node whose range is used up says so: a Service that is left out has an Event there, and is told in edgewayctl."""
+    world.clear()
+    world.api.ctl("bulk", services=270, endpoints=1, pods=270, prefix="many")
+    small = Agent(Node(world.lab, "edge-2", "192.0.2.12"), world.hub, "--mesh.subnet", "10.250.0.0/24")
+    wait_for("in step", lambda: small.state()["meta"]["synced"], 30)
+
+    def rows():
+        return {n["node"]: n["unserved"] for n in world.hub.state()["hub"]["nodes"] if n["connected"]}
+
+    def exhausted():
+        found = json.loads(world.api.kubectl("get", "events", "-o", "json"))["items"]
+        return next((e for e in found if e["reason"] == "FakeIPsExhausted"), None)
+
+    wait_for("told", lambda: rows().get("edge-2", 0) >= 270 - 254 and rows()["edge-1"] == 0, 30)
+    found = wait_for("event", exhausted, 60, pause=0.5)
+    assert "such as edge-2" in found["message"] and "mesh.subnet" in found["message"] and found["type"] == "Warning"
+    name = found["involvedObject"]["name"]
+    assert small.node.address_of(f"{name}.default.svc.cluster.local", f"@{small.node.gateway}") is None
+    assert world.node.address_of(f"{name}.default.svc.cluster.local", f"@{world.node.gateway}") is not None
+    shown = world.hub.machine.run(world.lab.program("edgewayctl"), "--socket", world.hub.socket, "status", check=False).stdout
+    assert re.search(r"edge-2: no fake IP is left there for \d+ services", shown), shown
+    # It holds for as long as the node says so.
+    small.stop()
+    wait_for("over", lambda: set(events_of(world, name)) - {"FakeIPsExhausted"}, 120, pause=0.5)
+    for group, resource in (("", "services"), ("discovery.k8s.io", "endpointslices"), ("", "pods")):
+        for i in range(270):
+            made = {"services": f"many-{i}", "endpointslices": f"many-{i}-x", "pods": f"many-pod-{i}"}[resource]
+            world.api.ctl("remove", group=group, resource=resource, ns="default", name=made)
+    wait_for("cleared", lambda: not any(n.startswith("many-") for _, n in world.hub.services()), 30)
+
+
 def test_events_are_forbidden(world):
     """Nothing else suffers, and it is said what is missing."""
     world.hub.process.stop()
