@@ -154,12 +154,26 @@ caller_has_read(const struct visit *v)
 			ioctl(v->fd, SIOCOUTQ, &unread) < 0 || unread == 0);
 }
 
+/* What waits in `in` may be more than a stream takes at once. True: nothing is left. */
+static bool
+feed(struct visit *v)
+{
+	size_t n;
+
+	/* Until nothing is left, or the stream has heard that there is no room: it tells then when there is. */
+	while (buf_len(&v->in) > 0 && (n = MIN(stream_room(v->stream), buf_len(&v->in))) > 0) {
+		stream_write(v->stream, buf_at(&v->in), n);
+		buf_consume(&v->in, n);
+	}
+	return buf_len(&v->in) == 0;
+}
+
 static void
 greet(struct visit *v)
 {
 	if (!caller_has_read(v))
 		timer_start(v->timer, VISIT_HOLD_MS, 0);
-	else
+	else if (!v->h2 || feed(v))
 		join(v, take_ptr(&v->stream), "");
 }
 
@@ -209,7 +223,11 @@ on_reached(void *arg, const struct reach_answer *answer)
 	v->reaching = NULL;
 	free(v->target);
 	v->target = xstrdup(answer->target);
-	if (v->door->kind == DOOR_HTTP || v->door->kind == DOOR_EGRESS) {
+	if (v->h2 && answer->status == 200) {
+		visit_greet(v, answer->stream);
+	} else if (v->h2) {
+		visit_h2_refuse(v, answer->status, answer->reason);
+	} else if (v->door->kind == DOOR_HTTP || v->door->kind == DOOR_EGRESS) {
 		visit_http_reached(v, answer);
 	} else if (answer->status == 200) {
 		join(v, answer->stream, answer->node);
@@ -266,12 +284,18 @@ visit_flush(struct visit *v)
 	return true;
 }
 
+static size_t
+in_max(const struct visit *v)
+{
+	return v->h2 && v->state == VISIT_HEAD ? VISIT_H2_MAX : VISIT_IN_MAX;
+}
+
 static bool
 wants_input(const struct visit *v)
 {
 	if (v->eof || (v->door->onward != NULL && v->state == VISIT_REACHING))
 		return false; /* with TLS to the target, nothing may have been taken off the socket before */
-	return v->state == VISIT_LINGER || buf_len(&v->in) < VISIT_IN_MAX;
+	return v->state == VISIT_LINGER || buf_len(&v->in) < in_max(v);
 }
 
 /* The last answer is out: no more from us; the caller closes, or its time is up. False: the visit is gone. */
@@ -350,7 +374,7 @@ on_end(struct visit *v)
 static bool
 read_some(struct visit *v)
 {
-	ssize_t n = buf_read(&v->in, v->fd, VISIT_IN_MAX);
+	ssize_t n = buf_read(&v->in, v->fd, in_max(v) - MIN(in_max(v), buf_len(&v->in)));
 
 	if (n == -EAGAIN || n == -ENOBUFS)
 		return true;
@@ -409,6 +433,10 @@ on_timer(void *arg)
 		visit_update(v);
 		return;
 	case VISIT_HEAD:
+		if (v->h2) {
+			visit_h2_refuse(v, 408, "no request came in time");
+			return;
+		}
 		if (buf_len(&v->in) > 0 && v->door->kind != DOOR_SNI) {
 			visit_http_refuse(v, 408, "the request's head did not come in time", true);
 			return;
@@ -451,7 +479,7 @@ ingress_begin(struct ingress *i, const struct door *door, int fd, const struct c
 	v->door = door;
 	v->caller = *caller;
 	v->fd = fd;
-	buf_init(&v->in, VISIT_IN_MAX);
+	buf_init(&v->in, VISIT_H2_MAX);
 	buf_init(&v->out, BUF_UNLIMITED);
 	v->timer = timer_new(i->config.loop, on_timer, v);
 	v->watch = watch_start(i->config.loop, fd, WATCH_HUP, on_ready, v);

@@ -14,6 +14,8 @@
 
 enum {
 	VISIT_IN_MAX = 48 * 1024, /* more than a head, less than a stream takes at once */
+	VISIT_H2_MAX =
+		96 * 1024, /* the first window of a client that does not wait, and its heads */
 	VISIT_OUT_FULL = 64 * 1024, /* an answer waits while so much is unsent */
 	VISIT_HEAD_MS = 10 * 1000,
 	VISIT_IDLE_MS = 60 * 1000,
@@ -63,6 +65,9 @@ struct visit {
 	enum visit_state state;
 	struct buf in, out;
 	size_t scanned; /* of `in`, by http1_find_end */
+	bool talked; /* a head of HTTP/1 has come */
+	bool h2; /* HTTP/2 with prior knowledge */
+	bool h2_settings; /* and it has got SETTINGS of ours */
 	bool eof; /* the caller has half-closed */
 	bool shut; /* and so have we */
 	struct reaching *reaching;
@@ -126,8 +131,16 @@ void visit_sni_refuse(struct visit *v, unsigned status, const char *line);
 /* Takes what `in` holds, as far as the state allows. The visit may be gone afterwards. */
 void visit_http_input(struct visit *v);
 void visit_http_reached(struct visit *v, const struct reach_answer *answer);
+/* HOST[:PORT], 80 when it says none. False: neither. */
+bool visit_http_authority(const char *text, char host[WAYS_HOST_MAX + 1], uint16_t *port);
 /* An answer of our own with a one-line body. */
 void visit_http_refuse(struct visit *v, unsigned status, const char *line, bool close);
+
+/* --- visit_h2.c --- */
+/* False: what `in` begins with is not HTTP/2. */
+bool visit_h2_input(struct visit *v);
+/* Answers the first request, or ends the connection, and lingers. */
+void visit_h2_refuse(struct visit *v, unsigned status, const char *line);
 
 /* --- visit_exchange.c --- */
 /* A request whose head was parsed into ingress->head; its bytes are still in `in`. */

@@ -83,6 +83,19 @@ read_authority(struct asked *a, struct http1_str s, uint16_t standard)
 	return set_host(a, s) && a->port != 0;
 }
 
+bool
+visit_http_authority(const char *text, char host[WAYS_HOST_MAX + 1], uint16_t *port)
+{
+	const struct http1_str s = {text, strlen(text)};
+	struct asked a = {0};
+
+	if (s.len == 0 || !http1_valid_host(s) || !read_authority(&a, s, HTTP_PORT))
+		return false;
+	memcpy(host, a.host, sizeof a.host);
+	*port = a.port;
+	return true;
+}
+
 static struct http1_field *
 find_field(struct http1_head *h, const char *name)
 {
@@ -213,6 +226,8 @@ visit_http_input(struct visit *v)
 	ssize_t n;
 	int status;
 
+	if (v->door->kind == DOOR_HTTP && !v->talked && visit_h2_input(v))
+		return;
 	if (v->scanned == 0 && (blank = http1_skip_blank(buf_at(&v->in), buf_len(&v->in))) > 0)
 		buf_consume(&v->in, blank);
 	if (buf_len(&v->in) == 0) {
@@ -228,6 +243,7 @@ visit_http_input(struct visit *v)
 		return;
 	}
 	v->scanned = 0;
+	v->talked = true;
 	if (n < 0 || n > HTTP1_HEAD_MAX) {
 		visit_http_refuse(v, n < 0 ? 400 : 431,
 			n < 0 ? "malformed head" : "the head is too large", true);

@@ -3,6 +3,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/allow.c tunnel/allow.h \
 	tunnel/chain.c tunnel/chain.h \
 	tunnel/link.c tunnel/link.h \
+	tunnel/opening.c tunnel/opening.h \
 	tunnel/relay.c tunnel/relay.h \
 	tunnel/serve.c tunnel/serve.h \
 	tunnel/session.c tunnel/session.h tunnel/session_frames.c tunnel/session_private.h \
@@ -13,12 +14,14 @@ tunnel_libtunnel_a_SOURCES = \
 
 TUNNEL_LDADD = tunnel/libtunnel.a $(MODEL_LDADD) $(NGHTTP2_LIBS)
 
-FUZZERS += tests/fuzz/tunnel_fuzz
+FUZZERS += tests/fuzz/opening_fuzz tests/fuzz/tunnel_fuzz
+tests_fuzz_opening_fuzz_SOURCES = tests/fuzz/opening_fuzz.c
+tests_fuzz_opening_fuzz_LDADD = $(TUNNEL_LDADD)
 tests_fuzz_tunnel_fuzz_SOURCES = tests/fuzz/tunnel_fuzz.c
 tests_fuzz_tunnel_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
-TUNNEL_TESTS = tests/unit/allow_test tests/unit/chain_test tests/unit/relay_test tests/unit/tunnel_test \
+TUNNEL_TESTS = tests/unit/allow_test tests/unit/chain_test tests/unit/opening_test tests/unit/relay_test tests/unit/tunnel_test \
 	tests/unit/tunnel_limits_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
@@ -28,6 +31,8 @@ tests_unit_chain_test_SOURCES = tests/unit/chain_test.c
 tests_unit_chain_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_limits_test_SOURCES = tests/unit/tunnel_limits_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
 tests_unit_tunnel_limits_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_opening_test_SOURCES = tests/unit/opening_test.c
+tests_unit_opening_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_relay_test_SOURCES = tests/unit/relay_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
 tests_unit_relay_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_test_SOURCES = tests/unit/tunnel_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h

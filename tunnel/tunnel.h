@@ -3,12 +3,14 @@
  *
  * The hub takes session.h and relay.h: it is the client of HTTP/2 on what a node has dialled. The agent takes link.h,
  * which keeps the connection, and serve.h, which says what an opened stream becomes; allow.h are its rules.
+ * opening.h reads whom a caller's HTTP/2 asks for.
  */
 #ifndef EDGEWAY_TUNNEL_TUNNEL_H
 #define EDGEWAY_TUNNEL_TUNNEL_H
 
 #include "tunnel/allow.h"
 #include "tunnel/link.h"
+#include "tunnel/opening.h"
 #include "tunnel/relay.h"
 #include "tunnel/serve.h"
 #include "tunnel/session.h"

@@ -28,7 +28,7 @@ LIBRARIES = {
     r"openssl/.*": r"base/pki(_\w+)?\.[ch]|base/ws(_\w+)?\.[ch]|base/tls(_\w+)?\.[ch]",
     r"sqlite3\.h": r"meta/store(_\w+)?\.[ch]",
     r"lib(nftnl|mnl)/.*": r"iptables/.*",
-    r"nghttp2/.*": r"tunnel/session(_\w+)?\.[ch]",
+    r"nghttp2/.*": r"tunnel/(session(_\w+)?|opening)\.[ch]",
     r"curl/.*": r"hub/https\.c",
     r"zlib\.h": r"base/pack\.c",
 }

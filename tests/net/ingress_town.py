@@ -76,6 +76,11 @@ def client_context(ca, pair=None):
     return context
 
 
+def node(name, address):
+    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
+            "status": {"addresses": [{"type": "InternalIP", "address": address}]}}
+
+
 def start_kubelet(machine, name, ca, *options, names=()):
     """tests/net/kubelet.py with a certificate of `ca`, which callers must have one of, too."""
     cert, key = ca.issue(name, "subjectAltName=" + ",".join(f"DNS:{n}" for n in (name, *names)))
@@ -84,11 +89,11 @@ def start_kubelet(machine, name, ca, *options, names=()):
     labs.wait_for("kubelet", lambda: "serving" in p.log())
 
 
-def join_edge(town, name, address, kubelets):
+def join_edge(town, name, address, kubelets, *options):
     """A node with a real agent and a kubelet, which is reached through its tunnel alone."""
-    node = Node(town.lab, name, address)
-    start_kubelet(node, name, kubelets)
-    agent = Agent(node, town.hub)
+    machine = Node(town.lab, name, address)
+    start_kubelet(machine, name, kubelets)
+    agent = Agent(machine, town.hub, *options)
     labs.wait_for("tunnel", lambda: agent.state()["tunnel"]["state"] == "open")
     return agent
 

@@ -8,17 +8,12 @@ import threading
 import pytest
 
 import lab as labs
-from ingress_town import ACCESS, FRIEND, HUB, SERVER, TlsOver, Town, client_context, join_edge, socket_to, start_kubelet
+from ingress_town import ACCESS, FRIEND, HUB, SERVER, TlsOver, Town, client_context, join_edge, node, socket_to, start_kubelet
 from lab import Lab
 from pki import Authority
 
 THROUGH, ENDED, CHECKED, DOUBTED, ASKED = 7443, 8443, 8444, 8445, 8446
 ZONE = "nodes.test"
-
-
-def node(name, address):
-    return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name},
-            "status": {"addresses": [{"type": "InternalIP", "address": address}]}}
 
 
 class Tls(Town):
