@@ -125,6 +125,7 @@ ctl_print_value(const struct tree_node *value, enum ctl_format format, const cha
 	auto_free struct tree_node *rows = NULL;
 	auto_buf struct buf out;
 
+	buf_init(&out, BUF_UNLIMITED);
 	if (wanted != NULL) {
 		rows = choose(value, wanted, &list);
 		value = &list;
@@ -133,7 +134,6 @@ ctl_print_value(const struct tree_node *value, enum ctl_format format, const cha
 		tree_write_yaml(value, stdout);
 		return;
 	}
-	buf_init(&out, BUF_UNLIMITED);
 	add_json(&out, value, 0);
 	puts(buf_str(&out));
 }

@@ -31,9 +31,9 @@ ctl_show_services(const struct tree_node *answer, const char *argument)
 		const char *ip = ctl_text(s, "fakeIP");
 		auto_buf struct buf ports;
 
+		buf_init(&ports, BUF_UNLIMITED);
 		if (!ctl_is_wanted(s, argument))
 			continue;
-		buf_init(&ports, BUF_UNLIMITED);
 		tree_each(tree_get(s, "ports"), p) buf_printf(&ports, "%s%s/%s(%u)",
 			buf_len(&ports) > 0 ? " " : "", ctl_text(p, "port"), ctl_text(p, "mode"),
 			ctl_count(tree_get(p, "endpoints")));

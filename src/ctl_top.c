@@ -165,11 +165,11 @@ ctl_show_top(const struct tree_node *answer, const char *argument)
 	auto_table struct table t;
 
 	(void)argument;
+	table_init(&t, headers);
 	look(answer);
 	if (first)
 		return 0;
 	qsort(top.services, top.n, sizeof *top.services, busier_first);
-	table_init(&t, headers);
 	for (size_t i = 0; i < top.n && t.n_rows < left; i++) {
 		if (top.services[i].seen)
 			add_row(&t, &top.services[i]);
