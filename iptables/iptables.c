@@ -142,6 +142,7 @@ iptables_install_table(struct iptables *ipt, struct err *err)
 	}
 	if (rc < 0)
 		return explain(err, rc, "install");
+	repair_replaced(ipt);
 	rc = put_kernelpath(ipt);
 	if (rc < 0)
 		return explain(err, rc, "fill");

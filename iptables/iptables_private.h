@@ -46,6 +46,7 @@ struct iptables {
 	bool draining, old_kernel; /* as in struct rules */
 
 	bool damaged; /* seen while draining events: somebody else touched our table */
+	bool replaced; /* our last transaction made the table anew: what was done to the old one is past */
 	char culprit[64]; /* and who: "name pid", as the kernel says */
 	uint64_t installs, repairs, failures;
 };
@@ -56,6 +57,8 @@ int iptables_install_table(struct iptables *ipt, struct err *err);
 /* iptables_repair.c */
 uint32_t repair_generation(struct iptables *ipt); /* of nftables now; 0 when it cannot be told */
 void repair_now(void *iptables);
+/* Right after the transaction that makes the table anew: reads what was done before it, which needs no repair any more. */
+void repair_replaced(struct iptables *ipt);
 /* Soon, but not within this call. */
 void repair_later(struct iptables *ipt);
 /* Reads what others have changed, and notes whether it concerns us. */

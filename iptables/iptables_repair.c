@@ -102,9 +102,12 @@ on_change(const struct nlmsghdr *nlh, void *arg)
 	struct iptables *ipt = arg;
 	const struct nfgenmsg *gen = mnl_nlmsg_get_payload(nlh);
 
-	if (nlh->nlmsg_type >> 8 != NFNL_SUBSYS_NFTABLES ||
-		nlh->nlmsg_pid == mnl_socket_get_portid(ipt->changes))
+	if (nlh->nlmsg_type >> 8 != NFNL_SUBSYS_NFTABLES)
 		return MNL_CB_OK;
+	if (nlh->nlmsg_pid == mnl_socket_get_portid(ipt->changes)) {
+		ipt->damaged = ipt->damaged && !ipt->replaced;
+		return MNL_CB_OK;
+	}
 	if ((nlh->nlmsg_type & 0xff) == NFT_MSG_NEWGEN) {
 		note_generation(ipt, nlh);
 		if (ipt->damaged)
@@ -136,6 +139,14 @@ repair_read_events(struct iptables *ipt)
 {
 	if (nl_drain(ipt->events, on_change, ipt) < 0)
 		on_lost(ipt);
+}
+
+void
+repair_replaced(struct iptables *ipt)
+{
+	ipt->replaced = true;
+	repair_read_events(ipt);
+	ipt->replaced = false;
 }
 
 void
