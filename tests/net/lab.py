@@ -404,7 +404,7 @@ class Agent(AdminSocket):
             self.wait_ready(seconds)
         return self
 
-    def wait_ready(self, seconds=15):
+    def wait_ready(self, seconds=45):
         def check():
             if not self.process.alive():
                 raise RuntimeError(f"agent ended with {self.process.popen.returncode}:\n{self.process.log()[-2000:]}")

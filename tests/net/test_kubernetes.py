@@ -167,10 +167,12 @@ def test_no_moment_without_services(world):
 
     def ask():
         while not stop.is_set():
-            address = world.client.address_of("steady.default.svc.cluster.local")
+            answer = world.client.dns("steady.default.svc.cluster.local", "A")
+            if answer is None:  # a machine that is too busy; that nobody answers would be seen below
+                continue
             asked[0] += 1
-            if not FAKE.match(address or ""):
-                failed.append(address)
+            if not answer[1] or not FAKE.match(answer[1][0][4]):
+                failed.append(answer)
 
     thread = threading.Thread(target=ask)
     lists = world.hub.metric("lists_total", "services")

@@ -38,6 +38,21 @@ def test_random(mesh):
     assert set(ask(mesh.client1, "dice", 64)) == mesh.backends
 
 
+def test_ewma(mesh):
+    """One request after the other: who is slow gets few of them, which least-request would not notice."""
+    pods = [mesh.node1.pod(f"pace-{i}") for i in range(2)]
+    served = [pods[0].serve("--http", "8080"), pods[1].serve("--http", "8080", "--delay", "300")]
+    slow = {}
+    for policy in ("ewma", "round-robin"):
+        declare(mesh, policy, endpoint_slice(f"{policy}-1", policy, 8080, *[p.address for p in pods], port_name="http"),
+                ports=(("http", 80, 8080),), selector="none", annotations={"lb-policy": policy})
+        wait_for("first answer", lambda n=policy: mesh.client1.get(f"http://{n}/")[0] == 200, 5)
+        slow[policy] = sum(a.endswith("pace-1") for a in ask(mesh.client1, policy, 40, close=False))
+    assert slow["ewma"] <= 6 and slow["round-robin"] == 20, slow
+    for p in served:
+        p.kill()
+
+
 @pytest.mark.parametrize("on, option", [("header:X-User", "X-User: {}"), ("cookie:sid", "Cookie: a=b; sid={}")], ids=["header", "cookie"])
 def test_hash_on(mesh, on, option):
     name = "by-" + on.split(":")[0]

@@ -186,6 +186,24 @@ absent_conditions_have_their_meaning(void **state)
 	}
 }
 
+/* Names cannot be dialled. */
+static void
+slices_of_names_are_as_if_not_there(void **state)
+{
+	struct kube_batch b;
+
+	(void)state;
+	read_text(&b,
+		"apiVersion: discovery.k8s.io/v1\nkind: EndpointSlice\n"
+		"metadata: {name: s-1, labels: {kubernetes.io/service-name: s}}\n"
+		"addressType: FQDN\nendpoints: [{addresses: [db.example.com]}]\n");
+	assert_int_equal(b.n, 1);
+	assert_int_equal(b.n_wrong, 0);
+	assert_string_equal(b.objects[0]->endpoints.service, "");
+	assert_int_equal(b.objects[0]->endpoints.n_subsets, 0);
+	kube_batch_fini(&b);
+}
+
 static void
 nodes_say_where_they_are(void **state)
 {
@@ -535,6 +553,7 @@ main(void)
 		cmocka_unit_test(slices_endpoints_and_nodes_of_a_real_server),
 		cmocka_unit_test(sidecars_count_and_other_init_containers_do_not),
 		cmocka_unit_test(absent_conditions_have_their_meaning),
+		cmocka_unit_test(slices_of_names_are_as_if_not_there),
 		cmocka_unit_test(nodes_say_where_they_are),
 		cmocka_unit_test(other_kinds_are_skipped_and_good_ones_load),
 		cmocka_unit_test(refuses_with_file_line_and_reason),
