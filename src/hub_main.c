@@ -7,6 +7,7 @@
 #include "hub/hub.h"
 #include "src/check.h"
 #include "src/hub_options.h"
+#include "src/hub_rights.h"
 #include "src/limits.h"
 #include "src/lock.h"
 #include "src/reload.h"
@@ -275,6 +276,8 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	signal(SIGPIPE, SIG_IGN);
 	limit_descriptors();
 	rc = lock_take(o->data_dir, &m->lock, err);
+	if (rc == 0)
+		hub_rights_reduce(o); /* the folder is there now, threads are not yet */
 	if (rc == 0)
 		rc = loop_new(&m->loop, err);
 	if (rc == 0)

@@ -17,7 +17,7 @@ edgeway_agent_SOURCES = \
 edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) \
 	$(MNL_LIBS) $(NFTNL_LIBS) $(SQLITE_LIBS)
 
-edgeway_hub_SOURCES = src/hub_main.c src/limits.c src/limits.h src/lock.c src/lock.h
+edgeway_hub_SOURCES = src/hub_main.c src/hub_rights.c src/hub_rights.h src/limits.c src/limits.h src/lock.c src/lock.h
 edgeway_hub_LDADD = src/libsrc.a hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS)
 
 edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_ask.c src/ctl_ask.h src/ctl_show.c src/ctl_show.h \

@@ -1,13 +1,24 @@
-"""What the agent may do as root: no more than it needs, in every thread, and it still does its whole job."""
+"""What agent and hub may do as root: no more than it needs, in every thread, and they still do their whole job."""
 import os
 import re
 
-from lab import Agent, Node, wait_for
+import pytest
+
+from lab import Agent, Hub, Lab, Node, service, wait_for
 
 NET_BIND_SERVICE, NET_ADMIN, DAC_OVERRIDE, CHOWN, FOWNER = 10, 12, 1, 0, 3
 USUAL = 1 << NET_ADMIN | 1 << NET_BIND_SERVICE
 FOREIGN = USUAL | 1 << DAC_OVERRIDE | 1 << CHOWN | 1 << FOWNER
 NAME = "edge-nginx.default.svc.cluster.local"
+
+
+@pytest.fixture
+def other_lab():
+    """For hubs of the test's own: a lab has one hub's address."""
+    with Lab() as made:
+        yield made
+        for p in made.processes:
+            print(f"--- {p.name}\n{p.log()[-3000:]}")
 
 
 def daemon(process):
@@ -68,3 +79,45 @@ def test_foreign_file_keeps_more(mesh):
     assert node.clean()
     st = os.stat(node.resolv_conf)
     assert (st.st_uid, st.st_gid) == (12345, 12346)
+
+
+# --- the hub -------------------------------------------------------------------------------------
+
+HUB_USUAL = 1 << NET_BIND_SERVICE
+
+
+def test_hub_keeps_the_right_to_low_ports_alone(mesh):
+    hub = mesh.hub
+    assert sets(hub.process) == {(HUB_USUAL, HUB_USUAL, HUB_USUAL, 0, 0, 1)}
+
+
+def served(hub, port):
+    return f":{port}" in hub.machine.run("ss", "-Hltn").stdout
+
+
+def test_hub_serves_low_ports(other_lab):
+    """Started as root with ways in below 1024: both are there, and nothing else is kept. A node joins and is in step."""
+    hub = Hub(other_lab, "--ingress.http", "127.0.0.1:80", "--log.level", "debug")
+    assert served(hub, 80) and f"capabilities={HUB_USUAL:#x}" in hub.process.log()
+    assert sets(hub.process) == {(HUB_USUAL, HUB_USUAL, HUB_USUAL, 0, 0, 1)}
+    agent = Agent(Node(other_lab, "edge-1", "192.0.2.11"), hub)
+    wait_for("in step", lambda: agent.state()["meta"]["synced"])
+    hub.write("web.yaml", service("web", ("http", 80, 8080)))
+    wait_for("the service", lambda: agent.state()["services"] == 1)
+    # Everything under dataDir can still be written after a restart as the same user.
+    hub.process.stop()
+    hub.start()
+    assert hub.token()
+
+
+def test_hub_with_foreign_files_keeps_more(other_lab):
+    """A manifest folder of another user, closed to others: read all the same, and told."""
+    folder = os.path.join(other_lab.dir, "foreign")
+    os.mkdir(folder, 0o700)
+    os.chown(folder, 12345, 12346)
+    hub = Hub(other_lab, "--source.manifests", folder)
+    keep = HUB_USUAL | 1 << DAC_OVERRIDE | 1 << CHOWN | 1 << FOWNER
+    assert sets(hub.process) == {(keep, keep, keep, 0, 0, 1)}
+    assert f"path={folder}" in hub.process.log()
+    wait_for("read", hub.ready)
+    assert "waiting for the folder" not in hub.process.log()
