@@ -14,6 +14,7 @@ enum {
 	LATENCY_MS = 200,
 	NOTICE_MS = 9000, /* a silent line is noticed within 2 heartbeats and 1 s */
 	COMMIT_MS = 80,
+	RETRY_MS = 250, /* of a database that cannot be written */
 };
 
 struct loop {
@@ -60,7 +61,8 @@ static struct {
 	uint64_t random, frames, wall_at_start_ms;
 	struct net_hub hub;
 	void *arg;
-	bool up, crash;
+	bool up, crash, full;
+	uint64_t n_refused;
 	char cut[NODES_MAX][64];
 	char eaten[64]; /* node, "" none */
 	net_eat_fn *eat;
@@ -516,6 +518,7 @@ struct job {
 	void *arg;
 	char *after;
 	size_t limit;
+	bool told; /* that it is not committed yet */
 };
 
 struct writer {
@@ -564,6 +567,23 @@ run_scan(struct writer *w, struct job *j)
 	free(r.list);
 }
 
+/* As meta/writer does it: the head stays, and everyone who waits hears once that it is not on the disk yet. */
+static void
+disk_is_full(struct writer *w)
+{
+	struct job *j;
+
+	timer_start(w->timer, RETRY_MS, 0);
+	TAILQ_FOREACH(j, &w->jobs, entry)
+	{
+		if (j->batch == NULL || j->told)
+			continue;
+		j->told = true;
+		net.n_refused++;
+		j->done(j->arg, -ENOSPC);
+	}
+}
+
 static void
 on_job(void *arg)
 {
@@ -571,6 +591,10 @@ on_job(void *arg)
 	struct job *j = TAILQ_FIRST(&w->jobs);
 	struct err err = {0};
 
+	if (net.full && j->batch != NULL) {
+		disk_is_full(w);
+		return;
+	}
 	TAILQ_REMOVE(&w->jobs, j, entry);
 	if (!TAILQ_EMPTY(&w->jobs))
 		timer_start(w->timer, net_random(COMMIT_MS), 0);
@@ -636,7 +660,7 @@ writer_stop(struct writer **out)
 
 	while ((j = TAILQ_FIRST(&w->jobs)) != NULL) {
 		TAILQ_REMOVE(&w->jobs, j, entry);
-		if (j->batch != NULL && !net.crash)
+		if (j->batch != NULL && !net.crash && !net.full)
 			store_commit(w->store, j->batch, NULL);
 		free(j->after);
 		free(j);
@@ -676,6 +700,18 @@ void
 net_crash(bool crash)
 {
 	net.crash = crash;
+}
+
+void
+net_disk_full(bool full)
+{
+	net.full = full;
+}
+
+uint64_t
+net_refused(void)
+{
+	return net.n_refused;
 }
 
 void

@@ -1,7 +1,7 @@
 /*
  * A world in place of base/loop, base/ws, base/resolve and meta/writer, for programs that link these fakes before the
  * libraries: one scripted clock, timers in its order, websockets whose frames take their time (in order on a
- * connection, some twice), lines that are cut, databases that are written late or, in a crash, not at all. The
+ * connection, some twice), lines that are cut, databases that are written late, while the disk is full or in a crash not at all. The
  * program is linked with --wrap for mono_ms, wall_ms and random_bytes, so that a seed decides everything.
  *
  *	net_start(seed, &hub, arg);
@@ -33,6 +33,10 @@ void net_cut(const char *node, bool cut);
 void net_hub_up(bool up);
 /* From now on what waits for a database is lost at writer_stop, as in a crash. */
 void net_crash(bool crash);
+/* From now on nothing can be written into the databases; false: what waits is written soon. */
+void net_disk_full(bool full);
+/* How many transactions were told so. */
+uint64_t net_refused(void);
 uint64_t net_frames(void);
 
 #endif

@@ -1,6 +1,6 @@
 /*
  * Random histories: objects of the source come, change and go, lines are cut, hub and agents restart and crash, frames
- * are late and come twice, some services are for some nodes only and labels of nodes change. The hub's sessions, the agents with their databases and everything between are the real ones, on
+ * are late and come twice, disks are full for a while, some services are for some nodes only and labels of nodes change. The hub's sessions, the agents with their databases and everything between are the real ones, on
  * tests/fake/net's clock. Now and then all is left alone for a while; then every agent must hold exactly the
  * views that a cluster made anew of the objects gives. An address never changes while its service stays.
  *
@@ -34,6 +34,7 @@ enum {
 	STEPS = 150,
 	CALM_MS = 150 * 1000, /* two back-offs, a window's time-out, and no periodic check */
 	TICK_MS = 5000,
+	CATCH_UP_MS = 2000,
 };
 
 struct seen { /* a service as the agent gave it to its users last */
@@ -64,7 +65,7 @@ struct world {
 	char *eaten[8]; /* acknowledgements of what was swallowed */
 	size_t n_eaten;
 	unsigned n_checks, n_hidden; /* services that an agent was not to know of */
-	uint64_t seed, simulated_ms, frames;
+	uint64_t seed, simulated_ms, frames, refused;
 };
 
 /* --- the source ----------------------------------------------------------------------------------- */
@@ -422,8 +423,10 @@ step(struct world *w)
 		set_cut(a, !a->cut);
 	else if (what < 84)
 		restart_agent(a, net_random(2) == 0);
-	else if (what < 90)
+	else if (what < 88)
 		stop_hub(w);
+	else if (what < 92)
+		net_disk_full(net_random(2) == 0);
 	else if (!w->up)
 		start_hub(w);
 	else
@@ -481,6 +484,20 @@ check(struct world *w)
 	w->n_checks++;
 }
 
+/* What is in use is on the disk as well, soon after it can be written again: without a hub a node knows it all. */
+static void
+crash_alone(struct world *w)
+{
+	net_disk_full(false);
+	net_run(CATCH_UP_MS);
+	for (int i = 0; i < AGENTS; i++) {
+		set_cut(&w->agents[i], true);
+		restart_agent(&w->agents[i], true);
+	}
+	check(w);
+	w->simulated_ms += CATCH_UP_MS;
+}
+
 static void
 calm_down(struct world *w)
 {
@@ -492,6 +509,8 @@ calm_down(struct world *w)
 	net_run(CALM_MS);
 	w->simulated_ms += CALM_MS;
 	check(w);
+	if (net_random(3) == 0)
+		crash_alone(w);
 }
 
 static void
@@ -526,6 +545,7 @@ end(struct world *w)
 	stop_hub(w);
 	timer_free(&w->tick);
 	w->frames += net_frames();
+	w->refused += net_refused();
 	command = xasprintf("rm -rf %s", w->dir);
 	assert_int_equal(system(command), 0);
 }
@@ -647,10 +667,12 @@ every_agent_converges(void **state)
 		live(w, seed);
 	printf("# histories %llu, simulated %.1f h, checks %u, frames %llu, updates %llu, deletes "
 	       "%llu, "
-	       "syncs %llu\n",
+	       "syncs %llu, commits that waited for a disk %llu\n",
 		(unsigned long long)n, (double)w->simulated_ms / 3600000, w->n_checks,
 		(unsigned long long)w->frames, (unsigned long long)w->stats.updates,
-		(unsigned long long)w->stats.deletes, (unsigned long long)w->stats.syncs);
+		(unsigned long long)w->stats.deletes, (unsigned long long)w->stats.syncs,
+		(unsigned long long)w->refused);
+	assert_true(w->refused > n);
 	assert_true(w->n_checks >= n * (STEPS / 15));
 	assert_true(w->n_hidden > w->n_checks);
 	free(w);
