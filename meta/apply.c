@@ -518,6 +518,7 @@ apply_synced(struct apply *a)
 {
 	a->synced = true;
 	settle(a);
+	a->config.synced(a->config.arg);
 }
 
 void

@@ -40,6 +40,7 @@ struct apply_config {
 	uint32_t subnet, mask;
 	void (*use)(void *arg, const struct snapshot *snapshot);
 	void (*ack)(void *arg, unsigned connection, const char *id, const char *resource);
+	void (*synced)(void *arg); /* the hub says that it has told everything */
 	void (*resync)(void *arg); /* the database was lost: ask the hub for everything */
 	void *arg;
 };

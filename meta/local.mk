@@ -1,5 +1,6 @@
 noinst_LIBRARIES += meta/libmeta.a
 meta_libmeta_a_SOURCES = \
+	meta/age.c meta/age.h \
 	meta/apply.c meta/apply.h meta/apply_held.c meta/apply_private.h meta/apply_scan.c meta/apply_tell.c \
 	meta/cloudhub.c \
 	meta/feed.c meta/feed.h meta/feed_join.c meta/feed_private.h meta/feed_renew.c \
@@ -21,9 +22,12 @@ tests_fuzz_message_fuzz_SOURCES = tests/fuzz/message_fuzz.c
 tests_fuzz_message_fuzz_LDADD = $(META_LDADD)
 
 if HAVE_CMOCKA
-META_TESTS = tests/unit/feed_test tests/unit/ipam_test tests/unit/join_test tests/unit/message_test tests/unit/mirror_test tests/unit/places_test tests/unit/store_test
+META_TESTS = tests/unit/age_test tests/unit/feed_test tests/unit/ipam_test tests/unit/join_test tests/unit/message_test tests/unit/mirror_test tests/unit/places_test tests/unit/store_test
 check_PROGRAMS += $(META_TESTS)
 TESTS += $(META_TESTS)
+tests_unit_age_test_SOURCES = tests/unit/age_test.c
+tests_unit_age_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_age_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mono_ms -Wl,--wrap=wall_ms
 tests_unit_feed_test_SOURCES = tests/unit/feed_test.c tests/unit/feed_hub.c tests/unit/feed_hub.h
 tests_unit_feed_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_ipam_test_SOURCES = tests/unit/ipam_test.c

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "base/proxy.h"
+#include "meta/age.h"
 #include "meta/apply.h"
 #include "meta/feed.h"
 #include "meta/writer.h"
@@ -17,6 +18,8 @@ struct meta {
 	char **urls, **last_good, **told; /* of each url: what is remembered */
 	char *proxy_good; /* the proxy's last good address */
 	int64_t floor_s; /* the last time stored */
+	int64_t in_step_s; /* when this node was last in step with its hub, as the database has it; 0: never */
+	struct age *age;
 	char *path;
 	meta_use_fn *use;
 	void *use_arg;
@@ -67,6 +70,15 @@ on_resync(void *arg)
 		feed_resync(m->feed);
 }
 
+static void
+on_synced(void *arg)
+{
+	struct meta *m = arg;
+
+	if (m->age != NULL)
+		age_look(m->age);
+}
+
 /* --- opening -------------------------------------------------------------------------------------- */
 
 static char *
@@ -85,7 +97,7 @@ read_proxy_good(const char *url, struct store *store)
 static void
 read_last_good(struct meta *m, struct store *store)
 {
-	auto_free char *time = NULL;
+	auto_free char *time = NULL, *in_step = NULL;
 
 	for (size_t i = 0; m->urls[i] != NULL && store != NULL; i++) {
 		auto_free char *good = xasprintf("address %s", m->urls[i]),
@@ -98,6 +110,8 @@ read_last_good(struct meta *m, struct store *store)
 		m->proxy_good = read_proxy_good(m->config.proxy, store);
 	if (store != NULL && (time = store_note(store, "time")) != NULL)
 		m->floor_s = strtoll(time, NULL, 10);
+	if (store != NULL && (in_step = store_note(store, "in_step")) != NULL)
+		m->in_step_s = strtoll(in_step, NULL, 10);
 }
 
 /* The database, or NULL with the reason in the log: an agent starts whatever state its disk is in. */
@@ -137,6 +151,7 @@ read_store(struct meta *m, struct store **store, struct err *err)
 		.use = on_use,
 		.ack = on_ack,
 		.resync = on_resync,
+		.synced = on_synced,
 		.arg = m};
 	struct err why = {0};
 	int rc = apply_new(&m->apply, &config, *store, &why);
@@ -208,6 +223,39 @@ free_meta(struct meta *m)
 	free(m);
 }
 
+static bool
+in_step(void *arg)
+{
+	const struct meta *m = arg;
+	struct feed_status f;
+
+	if (m->feed == NULL)
+		return false;
+	f = feed_status(m->feed);
+	return f.connected && f.synced;
+}
+
+static void
+note_in_step(void *arg, int64_t now_s)
+{
+	struct meta *m = arg;
+	auto_free char *text = xasprintf("%lld", (long long)now_s);
+
+	apply_note(m->apply, "in_step", text);
+}
+
+static void
+watch_age(struct meta *m)
+{
+	const struct age_config config = {.loop = m->config.loop,
+		.stored_s = m->in_step_s,
+		.in_step = in_step,
+		.note = note_in_step,
+		.arg = m};
+
+	m->age = age_new(&config);
+}
+
 int
 meta_open(struct meta **out, const struct meta_config *config, meta_use_fn *use, void *arg,
 	struct err *err)
@@ -241,6 +289,7 @@ meta_open(struct meta **out, const struct meta_config *config, meta_use_fn *use,
 		return rc;
 	}
 	apply_start(m->apply, m->writer);
+	watch_age(m);
 	m->open_ms = mono_ms() - start;
 	log_info("meta", "read the database services=%zu ms=%llu",
 		snapshot_count(apply_snapshot(m->apply)), (unsigned long long)m->open_ms);
@@ -301,6 +350,7 @@ meta_stop(struct meta **out)
 
 	if (m == NULL)
 		return;
+	age_free(&m->age);
 	feed_free(&m->feed);
 	if (m->writer != NULL) {
 		apply_flush(m->apply);
@@ -441,6 +491,7 @@ meta_metrics(struct meta *m, struct metrics *out)
 	struct writer_counts w = writer_count(m->writer);
 
 	feed_metrics(&f, out);
+	age_metrics(m->age, out);
 	metric_gauge(out, "edgeway_meta_services", "Services in use.", NULL,
 		(double)snapshot_count(apply_snapshot(m->apply)));
 	apply_metrics(&c, out);
@@ -529,6 +580,8 @@ meta_state(struct meta *m, struct buf *out)
 		buf_adds(out, "\"connected\":false,\"synced\":false,\"error\":");
 		json_add_text(out, m->why_not);
 	}
+	buf_adds(out, ",\"data\":");
+	age_state(m->age, out);
 	buf_adds(out, ",\"site\":");
 	json_add_text(out, apply_site(m->apply));
 	buf_printf(out, ",\"services\":%zu,\"version\":%llu,\"waiting\":%zu",

@@ -120,6 +120,11 @@ say_hub(const struct tree_node *meta, struct buf *line)
 		buf_adds(line, " ago");
 	}
 	say("hub", line);
+	if (ctl_number(meta, "data.age_s") > 0) {
+		ctl_add_duration(line, ctl_number(meta, "data.age_s"));
+		buf_printf(line, " old, as of %s", ctl_text(meta, "data.as_of"));
+		say("data", line);
+	}
 	if (until[0] != '\0') {
 		buf_printf(line, "until %s", until);
 		say("certificate", line);
@@ -242,8 +247,6 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 		"services have no address left: mesh.subnet is too small");
 	warn_number(w, top, "lb.counters.no_service",
 		"connections were for no service that is known here");
-	if (strcmp(ctl_text(top, "meta.database.state"), "failing") == 0)
-		warn(w, "database: cannot be written; what comes now is lost with a restart");
 }
 
 /* --- hub ------------------------------------------------------------------------ */
