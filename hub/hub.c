@@ -390,6 +390,7 @@ start_source(struct hub *hub, const struct hub_config *config, struct err *err)
 {
 	const struct manifests_config manifests = {
 		.folder = or_empty(config->manifests),
+		.data_dir = config->data_dir,
 		.cluster = hub->cluster,
 		.changed = on_changed,
 		.arg = hub,

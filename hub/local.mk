@@ -23,6 +23,7 @@ hub_libhub_a_SOURCES = \
 	hub/ledger.c hub/ledger.h \
 	hub/listen.c hub/listen.h \
 	hub/manifest_file.c hub/manifest_file.h \
+	hub/manifest_keep.c hub/manifest_keep.h \
 	hub/manifests.c hub/manifests.h \
 	hub/names.c hub/names.h \
 	hub/nodes.c hub/nodes.h \

@@ -30,6 +30,7 @@ manifest_file_free(struct manifest_file **out, struct cluster *cluster, struct c
 		f->claims = claim->next;
 		claims_drop(claims, &claim);
 	}
+	manifest_copies_fini(&f->copies);
 	free(f->name);
 	free(f->problem);
 	free(f);
@@ -184,11 +185,13 @@ drop_older(struct manifest_file *f, struct cluster *cluster, struct claims *clai
 	}
 }
 
-static void
+/* How much of it is good: a whole, or a part with the rest as it was before. */
+static enum keep_kind
 adopt(struct manifest_file *f, const struct tree *tree, struct cluster *cluster,
 	struct claims *claims)
 {
 	struct kube_batch batch;
+	enum keep_kind kind;
 
 	f->round++;
 	kube_read(&batch, tree);
@@ -210,7 +213,42 @@ adopt(struct manifest_file *f, const struct tree *tree, struct cluster *cluster,
 		drop_older(f, cluster, claims);
 	log_info("manifests", "read file=%s objects=%zu wrong=%zu other_kinds=%zu", f->name,
 		batch.n, batch.n_wrong, batch.n_skipped);
+	kind = batch.n_wrong > 0 || batch.unknown ? KEEP_PART : KEEP_WHOLE;
 	kube_batch_fini(&batch);
+	return kind;
+}
+
+/* What the file said before the hub started, unless that is what it says now. True: the copy of a whole is the same. */
+static bool
+recall(struct manifest_file *f, uint64_t hash, struct cluster *cluster, struct claims *claims)
+{
+	for (unsigned i = 0; i < KEEP_KINDS; i++) {
+		auto_free char *text = NULL;
+		struct tree *tree = NULL;
+		size_t len = 0;
+
+		text = manifest_keep_read(f->keep, f->name, (enum keep_kind)i, &len);
+		if (text != NULL && i == KEEP_WHOLE && hash64(text, len, 1) == hash)
+			return true;
+		if (text == NULL || tree_parse(&tree, f->name, text, len, NULL) < 0)
+			continue;
+		log_info("manifests", "recalling what a file said before the hub started file=%s",
+			f->name);
+		adopt(f, tree, cluster, claims);
+		tree_free(&tree);
+	}
+	return false;
+}
+
+static void
+copy_later(struct manifest_file *f, enum keep_kind kind, bool same, char **text, size_t len)
+{
+	if (f->keep == NULL)
+		return;
+	if (same && kind == KEEP_WHOLE)
+		manifest_copies_whole(&f->copies);
+	else
+		manifest_copies_take(&f->copies, kind, text, len);
 }
 
 static int
@@ -252,11 +290,15 @@ manifest_file_load(
 	auto_free char *path = xasprintf("%s/%s", folder, f->name), *text = NULL, *what = NULL;
 	struct tree *tree = NULL;
 	uint64_t hash;
+	bool same = false;
 	size_t len = 0;
 	int rc = read_content(f, path, &text, &len);
 
 	if (rc == -ENOENT)
 		return rc;
+	hash = rc == 0 ? hash64(text, len, 1) : 0;
+	if (f->round == 0 && f->keep != NULL)
+		same = recall(f, hash, cluster, claims);
 	if (rc < 0) {
 		what = rc == -EFBIG
 			? xasprintf("%s: larger than %d MiB", path, MANIFEST_FILE_MAX >> 20)
@@ -265,13 +307,12 @@ manifest_file_load(
 		f->settled = false; /* want of descriptors, a disk's hiccup: to be tried again */
 		return problem(f, rc, what);
 	}
-	hash = hash64(text, len, 1);
 	if (hash == f->hash)
 		return f->outcome;
 	f->hash = hash;
 	f->outcome = parse_content(f, path, text, len, &tree);
 	if (f->outcome == 0)
-		adopt(f, tree, cluster, claims);
+		copy_later(f, adopt(f, tree, cluster, claims), same, &text, len);
 	tree_free(&tree);
 	return f->outcome;
 }

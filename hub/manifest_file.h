@@ -6,6 +6,7 @@
  *  - an object that is wrong, in a file that parses: the others of the file load, and this one goes on to
  *    count as it was said before by this file, if it was;
  *  - an object said twice in a file: the first counts; by two files: the one whose name sorts first.
+ * "Before" reaches back beyond the start of the hub where copies are kept (hub/manifest_keep.h).
  * Each is logged once for each change of the file, with file and line. On the hub's loop.
  */
 #ifndef EDGEWAY_HUB_MANIFEST_FILE_H
@@ -14,6 +15,7 @@
 #include <sys/stat.h>
 
 #include "hub/claims.h"
+#include "hub/manifest_keep.h"
 #include "model/cluster.h"
 
 enum { MANIFEST_FILE_MAX = 16 * 1024 * 1024 };
@@ -34,6 +36,9 @@ struct manifest_file {
 	off_t size;
 	struct timespec mtime;
 	bool settled; /* it had not changed for a while when it was read */
+	const struct manifest_keep
+		*keep; /* copies from before the start; NULL: none; the owner's */
+	struct manifest_copies copies; /* to be written by the owner */
 };
 
 struct manifest_file *manifest_file_new(const char *name);

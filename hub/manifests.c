@@ -17,7 +17,10 @@ struct manifests {
 	struct fswatch *watch; /* NULL: the folder is waited for */
 	dev_t dev; /* of the folder that is watched */
 	ino_t ino;
-	struct timer *settle, *rescan;
+	struct timer *settle, *rescan, *copy;
+	struct manifest_keep *keep; /* NULL: none is kept */
+	char *keep_problem; /* why the last copy could not be written; NULL: it could */
+	uint64_t n_keep_errors;
 	struct claims *claims;
 	struct manifest_file **files; /* sorted by name */
 	size_t n_files;
@@ -57,6 +60,7 @@ use_file(struct manifests *m, const char *name)
 	m->files = xrealloc(m->files, (m->n_files + 1) * sizeof *m->files);
 	memmove(m->files + at + 1, m->files + at, (m->n_files - at) * sizeof *m->files);
 	m->files[at] = manifest_file_new(name);
+	m->files[at]->keep = m->keep;
 	m->n_files++;
 	return m->files[at];
 }
@@ -66,6 +70,8 @@ forget_file(struct manifests *m, size_t at)
 {
 	if (m->files[at]->claims != NULL)
 		log_info("manifests", "file is gone file=%s", m->files[at]->name);
+	if (m->keep != NULL)
+		manifest_keep_drop(m->keep, m->files[at]->name);
 	manifest_file_free(&m->files[at], m->config.cluster, m->claims);
 	m->n_files--;
 	memmove(m->files + at, m->files + at + 1, (m->n_files - at) * sizeof *m->files);
@@ -87,6 +93,59 @@ load(struct manifests *m, struct manifest_file *f)
 	m->n_loads++;
 	if (rc < 0 || f->problem != NULL)
 		m->n_errors++;
+}
+
+/* --- copies ---------------------------------------------------------------- */
+
+static void
+copy_file(struct manifests *m, struct manifest_file *f)
+{
+	int rc = manifest_keep_write(m->keep, f->name, &f->copies);
+
+	free(take_ptr(&m->keep_problem));
+	if (rc == 0)
+		return;
+	m->n_keep_errors++;
+	m->keep_problem = xasprintf("no copy of %s can be kept under dataDir: %s; should it be "
+				    "broken when the hub starts again, nothing of it counts",
+		f->name, strerror(-rc));
+	log_limited(LOG_LEVEL_WARN, 6, "manifests", "%s", m->keep_problem);
+}
+
+/* One at a time: the loop has other things to do than to wait for a disk. */
+static void
+on_copy(void *arg)
+{
+	struct manifests *m = arg;
+
+	for (size_t i = 0; i < m->n_files; i++) {
+		if (!manifest_copies_wait(&m->files[i]->copies))
+			continue;
+		copy_file(m, m->files[i]);
+		timer_start(m->copy, 1, 0);
+		return;
+	}
+}
+
+static bool
+is_file(void *arg, const char *name)
+{
+	const struct manifests *m = arg;
+	size_t at = place(m, name);
+
+	return at < m->n_files && strcmp(m->files[at]->name, name) == 0;
+}
+
+/* After a round: what changed is copied soon, and what went while no hub ran is forgotten. */
+static void
+keep_copies(struct manifests *m)
+{
+	if (m->keep == NULL)
+		return;
+	if (!m->ready)
+		manifest_keep_sweep(m->keep, is_file, m);
+	if (!timer_active(m->copy))
+		timer_start(m->copy, MANIFESTS_KEEP_MS, 0);
 }
 
 /* Every file in the folder that may differ from what was read, and those that are no longer in it. */
@@ -212,6 +271,7 @@ on_settled(void *arg)
 		next = now + MANIFESTS_WAIT_MS;
 	if (next != 0)
 		timer_start(m->settle, next - now + 1, 0);
+	keep_copies(m);
 	m->ready = true;
 	m->config.changed(m->config.arg);
 }
@@ -271,6 +331,9 @@ manifests_start(struct manifests **out, struct loop *loop, const struct manifest
 	m->claims = claims_new();
 	m->settle = timer_new(loop, on_settled, m);
 	m->rescan = timer_new(loop, on_rescan, m);
+	m->copy = timer_new(loop, on_copy, m);
+	if (config->data_dir != NULL && config->data_dir[0] != '\0')
+		m->keep = manifest_keep_open(config->data_dir, config->folder);
 	timer_start(m->rescan, MANIFESTS_RESCAN_MS, MANIFESTS_RESCAN_MS);
 	*out = m;
 	on_settled(m);
@@ -287,9 +350,16 @@ manifests_stop(struct manifests **out)
 	fswatch_stop(&m->watch);
 	timer_free(&m->settle);
 	timer_free(&m->rescan);
+	timer_free(&m->copy);
+	for (size_t i = 0; i < m->n_files; i++) {
+		if (manifest_copies_wait(&m->files[i]->copies))
+			copy_file(m, m->files[i]);
+	}
 	while (m->n_files > 0)
 		manifest_file_free(&m->files[--m->n_files], m->config.cluster, m->claims);
 	claims_free(&m->claims);
+	manifest_keep_close(&m->keep);
+	free(m->keep_problem);
 	free(m->files);
 	free(m->folder);
 	free(m);
@@ -315,7 +385,9 @@ manifests_state(const struct manifests *m, struct buf *out)
 		json_add_text(out, m->files[i]->problem);
 		buf_adds(out, "}");
 	}
-	buf_adds(out, "]}");
+	buf_adds(out, "],\"copies_problem\":");
+	json_add_text(out, m->keep_problem);
+	buf_adds(out, "}");
 }
 
 void
@@ -334,4 +406,6 @@ manifests_metrics(const struct manifests *m, struct metrics *to)
 	metric_counter(to, "edgeway_hub_manifest_loads_total", "Files read.", NULL, m->n_loads);
 	metric_counter(to, "edgeway_hub_manifest_errors_total",
 		"Files read that had an error in them.", NULL, m->n_errors);
+	metric_counter(to, "edgeway_hub_manifest_copy_errors_total",
+		"Copies of good manifests that could not be written.", NULL, m->n_keep_errors);
 }

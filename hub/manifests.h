@@ -8,6 +8,8 @@
  * is waited for; one that goes away leaves its last content counting. Folders whose links are
  * swapped as a whole (a mounted ConfigMap) work. Every MANIFESTS_RESCAN_MS everything is looked at again.
  *
+ * Copies of what is good lie under data_dir, so that a restart changes nothing while a file is broken.
+ *
  * Spine, on the hub's loop. `changed` comes when the cluster may have changed, and once when the
  * folder has been read for the first time (also when it was empty).
  */
@@ -23,6 +25,7 @@ enum {
 	MANIFESTS_GRACE_MS = 200,
 	MANIFESTS_WAIT_MS = 1000,
 	MANIFESTS_RESCAN_MS = 30000,
+	MANIFESTS_KEEP_MS = 1000, /* from a change to its copy on disk */
 };
 
 struct manifests;
@@ -32,6 +35,7 @@ struct manifests_config {
 	struct cluster *cluster;
 	loop_fn *changed;
 	void *arg;
+	const char *data_dir; /* for copies that outlive the hub; NULL or "": none */
 };
 
 /* Reads what is there before it returns (calls `changed`); a missing folder is no error. */

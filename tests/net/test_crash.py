@@ -171,6 +171,24 @@ def test_hub_killed(mesh):
     mesh.hub.delete("again.yaml")
 
 
+def test_hub_killed_with_a_broken_manifest(mesh):
+    """What a file said before it broke goes on to count through kill -9 of the hub, at the hub and at the nodes."""
+    hub, data = mesh.hub, os.path.join(mesh.hub.machine.dir, "data", "manifests")
+    hub.write("fragile.yaml", service("fragile", ("http", 80, 8080), namespace="shop"))
+    wait_for("known", lambda: any(s["name"] == "fragile" for s in hub.state()["hub"]["services"]))
+    wait_for("copied", lambda: any("fragile.yaml" in files for _, _, files in os.walk(data)))
+    hub.write("fragile.yaml", "{not: [yaml")
+    wait_for("told", lambda: any(f["file"] == "fragile.yaml" and f["problem"] for f in hub.state()["hub"]["source"]["files"]))
+    hub.process.kill()
+    hub.start()
+    wait_for("ready", hub.ready)
+    assert any(s["name"] == "fragile" for s in hub.state()["hub"]["services"])
+    wait_for("in step", lambda: mesh.agent1.state()["meta"]["synced"], 30)
+    assert mesh.node1.address_of("fragile.shop.svc.cluster.local", f"@{mesh.node1.gateway}")
+    hub.delete("fragile.yaml")
+    wait_for("gone", lambda: not any(s["name"] == "fragile" for s in hub.state()["hub"]["services"]))
+
+
 def test_new_node_joins_while_others_work(mesh):
     node = Node(mesh.lab, "edge-9", "192.0.2.19")
     agent = Agent(node, mesh.hub)

@@ -27,6 +27,7 @@ enum { WAIT_MS = 8000 };
 struct bed {
 	char dir[64];
 	char *folder;
+	char *data_dir; /* NULL: no copies are kept */
 	struct loop *loop;
 	struct cluster *cluster;
 	struct manifests *manifests;
@@ -136,7 +137,7 @@ take_away(struct bed *b, const char *name)
 static void
 start(struct bed *b)
 {
-	struct manifests_config config = {b->folder, b->cluster, on_changed, b};
+	struct manifests_config config = {b->folder, b->cluster, on_changed, b, b->data_dir};
 	struct err err = {0};
 
 	assert_int_equal(manifests_start(&b->manifests, b->loop, &config, &err), 0);
@@ -189,6 +190,7 @@ teardown(void **state)
 	loop_free(&b->loop);
 	remove_tree(b->dir);
 	free(b->folder);
+	free(b->data_dir);
 	free(b);
 	return 0;
 }
@@ -528,6 +530,92 @@ a_file_that_could_not_be_read_is_tried_again(void **state)
 	claims_free(&claims);
 }
 
+/* --- copies under dataDir --------------------------------------------------- */
+
+static void
+restart(struct bed *b)
+{
+	manifests_stop(&b->manifests);
+	cluster_free(&b->cluster);
+	b->cluster = cluster_new();
+	n_known = 0;
+	start(b);
+}
+
+static void
+a_restart_forgets_nothing_that_was_good(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *path = path_of(b, "a.yaml");
+
+	b->data_dir = xasprintf("%s/data", b->dir);
+	put(b, "a.yaml", SERVICE("one", "1"));
+	put(b, "b.yaml", SERVICE("two", "2"));
+	start(b);
+	put(b, "a.yaml", SERVICE("one", "5"));
+	wait_services(b, "one:5 two:2 ");
+	put(b, "a.yaml", "{not: [yaml");
+	restart(b);
+	assert_string_equal(b->services, "one:5 two:2 ");
+	assert_problem(b, "\"file\":\"a.yaml\",\"objects\":1,\"problem\":\"");
+	restart(b); /* a second time, with what the first one recalled */
+	assert_string_equal(b->services, "one:5 two:2 ");
+	put(b, "a.yaml", "");
+	restart(b);
+	assert_string_equal(b->services, "one:5 two:2 ");
+	/* Good again while no hub ran: what it says now is all that counts. */
+	manifests_stop(&b->manifests);
+	put(b, "a.yaml", SERVICE("three", "3"));
+	restart(b);
+	assert_string_equal(b->services, "three:3 two:2 ");
+	/* And a file that was deleted meanwhile takes nothing with it into the next life. */
+	manifests_stop(&b->manifests);
+	take_away(b, "a.yaml");
+	restart(b);
+	assert_string_equal(b->services, "two:2 ");
+	put(b, "a.yaml", "{not: [yaml");
+	restart(b);
+	assert_string_equal(b->services, "two:2 ");
+	assert_int_equal(access(path, F_OK), 0);
+}
+
+static void
+a_restart_keeps_objects_that_became_wrong(void **state)
+{
+	struct bed *b = *state;
+
+	b->data_dir = xasprintf("%s/data", b->dir);
+	put(b, "a.yaml", SERVICE("one", "1") "---\n" SERVICE("two", "2"));
+	start(b);
+	put(b, "a.yaml", SERVICE("one", "70000") "---\n" SERVICE("two", "3"));
+	wait_services(b, "one:1 two:3 ");
+	restart(b);
+	assert_string_equal(b->services, "one:1 two:3 ");
+	put(b, "a.yaml", "{not: [yaml");
+	restart(b);
+	assert_string_equal(b->services, "one:1 two:3 ");
+	put(b, "a.yaml", SERVICE("two", "4"));
+	wait_services(b, "two:4 ");
+	put(b, "a.yaml", "{not: [yaml");
+	restart(b);
+	assert_string_equal(b->services, "two:4 ");
+}
+
+static void
+copies_that_cannot_be_written_are_told(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *way = xasprintf("%s/data", b->dir);
+
+	b->data_dir = xasprintf("%s/inner", way);
+	assert_int_equal(file_write(way, "", 0, 0600), 0);
+	put(b, "a.yaml", SERVICE("one", "1"));
+	start(b);
+	assert_string_equal(b->services, "one:1 ");
+	idle(b, MANIFESTS_KEEP_MS + 500);
+	assert_problem(b, "no copy of a.yaml can be kept under dataDir");
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -552,6 +640,9 @@ main(void)
 		case_of(a_list_that_is_none_keeps_what_was_said),
 		case_of(a_huge_file_is_refused),
 		case_of(a_file_that_could_not_be_read_is_tried_again),
+		case_of(a_restart_forgets_nothing_that_was_good),
+		case_of(a_restart_keeps_objects_that_became_wrong),
+		case_of(copies_that_cannot_be_written_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
