@@ -135,3 +135,27 @@ def test_a_large_request_before_our_settings_are_read(town):
             more = s.recv(65536)
             assert more, got[:200]
             got += more
+
+
+@pytest.mark.parametrize("order", ["ack first", "ack last", "at once"])
+def test_the_server_gets_what_the_client_said(town, order):
+    """A server that echoes its bytes: all are there as they were sent, but the acknowledgement of what it has never sent."""
+    name = f"{SERVER}:9090".encode()
+    fields = b"\x83\x86\x01" + bytes([len(name)]) + name + b"\x84"
+    head = len(fields).to_bytes(3, "big") + b"\1\5\0\0\0\1" + fields
+    ack, ping, second = SETTINGS[:4] + b"\1" + SETTINGS[5:], b"\0\0\x08\6\0\0\0\0\0ABCDEFGH", SETTINGS[:4] + b"\1" + SETTINGS[5:]
+    expected = b"server\n" + PREFACE + SETTINGS + ping + head + second
+    with socket_to(town, (HUB, 10080)) as s:
+        if order == "at once":
+            s.sendall(PREFACE + SETTINGS + ping + head)
+        else:
+            s.sendall(PREFACE + SETTINGS)
+            assert s.recv(9) == SETTINGS
+            s.sendall(ack + ping + head if order == "ack first" else ping + head + ack)
+        s.sendall(second)
+        got = b""
+        while len(got) < len(expected):
+            more = s.recv(4096)
+            assert more, got
+            got += more
+        assert got == expected
