@@ -267,6 +267,22 @@ access_free(struct access **out)
 	free(a);
 }
 
+void
+access_adopt(struct access *a, struct access **fresh)
+{
+	struct access old = *a;
+
+	*a = **fresh;
+	**fresh = old;
+	access_free(fresh);
+}
+
+size_t
+access_count(const struct access *a)
+{
+	return a->n;
+}
+
 /* --- asking ------------------------------------------------------------------- */
 
 static bool

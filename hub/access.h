@@ -47,6 +47,9 @@ struct access;
 /* rules: the list of the configuration, or NULL. -EINVAL: err names the line. */
 int access_new(const struct tree_node *rules, struct access **out, struct err *err);
 void access_free(struct access **a);
+/* From now on `a` has the rules of `fresh`, which is taken. */
+void access_adopt(struct access *a, struct access **fresh);
+size_t access_count(const struct access *a);
 bool access_check(
 	const struct access *a, const struct caller *caller, const struct access_target *target);
 /* The name of the bearer token with this secret; NULL: none. */

@@ -161,6 +161,20 @@ read_node_target(const struct tree_node *entry, struct door *door, struct err *e
 	return 0;
 }
 
+/* Both contexts, where TLS ends here. */
+static int
+read_contexts(const struct tree_node *entry, struct door *door, struct err *err)
+{
+	int rc = read_tls(entry, door, err);
+
+	if (rc == 0 && door->tls != NULL)
+		rc = read_onward(entry, door, err);
+	if (rc == 0)
+		return 0;
+	pki_ctx_free(&door->tls);
+	return err_wrap(err, rc, "line %u: ingress.tls", entry->line);
+}
+
 static int
 open_tls(struct ingress *i, const struct tree_node *list, struct err *err)
 {
@@ -171,13 +185,8 @@ open_tls(struct ingress *i, const struct tree_node *list, struct err *err)
 
 		if (rc < 0)
 			return rc;
-		rc = read_tls(entry, &door, err);
-		if (rc == 0 && door.tls != NULL)
-			rc = read_onward(entry, &door, err);
-		if (rc < 0) {
-			pki_ctx_free(&door.tls);
-			return err_wrap(err, rc, "line %u: ingress.tls", entry->line);
-		}
+		if ((rc = read_contexts(entry, &door, err)) < 0)
+			return rc;
 		rc = open_at(i, &door, tree_text(tree_get(entry, "listen"), ""), err);
 		if (rc < 0)
 			return rc;
@@ -199,5 +208,35 @@ doors_open(struct ingress *i, const struct hub_ways_in *config, struct err *err)
 		rc = open_tls(i, config->tls, err);
 	if (rc == 0)
 		rc = open_maps(i, config->tcp, err);
+	return rc;
+}
+
+int
+doors_renew(struct ingress *i, const struct hub_ways_in *config, struct err *err)
+{
+	struct door egress = {0}, *tls = NULL;
+	unsigned n = 0, read = 0;
+	int rc = config->egress != NULL ? read_tls(config->egress, &egress, err) : 0;
+
+	if (rc < 0)
+		return err_wrap(err, rc, "ingress.egress");
+	tree_each(config->tls, counted) n += counted != NULL;
+	tls = xcalloc(n + 1, sizeof *tls);
+	tree_each(config->tls, entry)
+	{
+		if ((rc = read_contexts(entry, &tls[read], err)) < 0)
+			break;
+		read++;
+	}
+	if (rc == 0)
+		ingress_renew(i, "ingress.egress", 0, take_ptr(&egress.tls), NULL);
+	for (unsigned k = 0; k < read && rc == 0; k++)
+		ingress_renew(i, "ingress.tls", k, take_ptr(&tls[k].tls), take_ptr(&tls[k].onward));
+	pki_ctx_free(&egress.tls);
+	for (unsigned k = 0; k < read; k++) {
+		pki_ctx_free(&tls[k].tls);
+		pki_ctx_free(&tls[k].onward);
+	}
+	free(tls);
 	return rc;
 }

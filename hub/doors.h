@@ -1,5 +1,5 @@
 /*
- * Opens the listeners that the configuration's `ingress` names. A leaf of hub.c; the listeners belong to the ingress.
+ * Opens the listeners that the configuration's `ingress` names. A part of hub.c; the listeners belong to the ingress.
  */
 #ifndef EDGEWAY_HUB_DOORS_H
 #define EDGEWAY_HUB_DOORS_H
@@ -9,5 +9,8 @@
 
 /* 0, or -errno with the key that is wrong. */
 int doors_open(struct ingress *i, const struct hub_ways_in *config, struct err *err);
+
+/* Reads the certificates of the listeners again: all of them or, with an error, none. */
+int doors_renew(struct ingress *i, const struct hub_ways_in *config, struct err *err);
 
 #endif

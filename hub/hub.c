@@ -40,6 +40,7 @@ struct hub {
 	struct timer *explain;
 	bool ready; /* the source has been read, and nodes were told so */
 	uint64_t n_changes;
+	struct hub_ways_in ways_in;
 };
 
 static const char *
@@ -429,6 +430,7 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 		return rc;
 	if (authority_ready(hub->authority) && (rc = start_nodes(hub, err)) < 0)
 		return rc;
+	hub->ways_in = config->ways_in;
 	rc = start_ingress(hub, &config->ways_in, hub->nodes_config.cluster_domain, err);
 	if (rc < 0)
 		return rc;
@@ -451,6 +453,24 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 		hub_stop(&hub);
 	*out = hub;
 	return rc;
+}
+
+int
+hub_reload(struct hub *hub, const struct tree_node *rules, struct err *err)
+{
+	struct access *fresh = NULL;
+	int rc = access_new(rules, &fresh, err);
+	unsigned cut;
+
+	if (rc == 0 && (rc = doors_renew(hub->ingress, &hub->ways_in, err)) < 0)
+		access_free(&fresh);
+	if (rc < 0)
+		return rc;
+	access_adopt(hub->access, &fresh);
+	cut = ingress_recheck(hub->ingress);
+	log_info("ingress", "rules of access adopted rules=%zu cut=%u", access_count(hub->access),
+		cut);
+	return 0;
 }
 
 void
@@ -526,6 +546,9 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		nodes_metrics(hub->nodes, m);
 	tunnels_metrics(hub->tunnels, m);
 	ingress_metrics(hub->ingress, m);
+	metric_gauge(m, "edgeway_ingress_access_rules",
+		"Rules of access in force; 0: this machine's callers alone.", NULL,
+		(double)access_count(hub->access));
 	reach_metrics(hub->reach, m);
 }
 

@@ -52,6 +52,9 @@ struct hub_config {
 int hub_start(
 	struct hub **hub, struct loop *loop, const struct hub_config *config, struct err *err);
 void hub_stop(struct hub **hub);
+/* SIGHUP: adopts other rules of access and reads the certificates of the ingress's listeners again. All or, with an error, nothing.
+ * What the new rules would not open is cut. */
+int hub_reload(struct hub *hub, const struct tree_node *access, struct err *err);
 /* Nodes get no new streams; `done` once the last has ended, not from within this call. */
 void hub_drain(struct hub *hub, void (*done)(void *arg), void *arg);
 

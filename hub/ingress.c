@@ -112,6 +112,24 @@ ingress_listen(struct ingress *i, const struct door *door, struct err *err)
 }
 
 void
+ingress_renew(struct ingress *i, const char *name, unsigned nth, struct ssl_ctx_st *tls,
+	struct ssl_ctx_st *onward)
+{
+	struct way_in *w;
+
+	TAILQ_FOREACH(w, &i->ways_in, entry)
+	if (strcmp(w->name, name) == 0 && nth-- == 0) {
+		pki_ctx_free(&w->door.tls);
+		pki_ctx_free(&w->door.onward);
+		w->door.tls = tls;
+		w->door.onward = onward;
+		return;
+	}
+	pki_ctx_free(&tls);
+	pki_ctx_free(&onward);
+}
+
+void
 ingress_drain(struct ingress *i)
 {
 	struct way_in *w;

@@ -49,6 +49,11 @@ struct ingress *ingress_new(const struct ingress_config *config);
 void ingress_free(struct ingress **i);
 /* Its contexts are taken, also on failure. */
 int ingress_listen(struct ingress *i, const struct door *door, struct err *err);
+/* The nth listener of this name gets other contexts, which are taken; connections that are there keep theirs. */
+void ingress_renew(struct ingress *i, const char *name, unsigned nth, struct ssl_ctx_st *tls,
+	struct ssl_ctx_st *onward);
+/* Cuts what the rules, as they are now, would not open. How many visits. */
+unsigned ingress_recheck(struct ingress *i);
 /* No new callers; those that are there go on. */
 void ingress_drain(struct ingress *i);
 size_t ingress_visits(const struct ingress *i);

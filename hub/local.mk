@@ -43,7 +43,7 @@ hub_libhub_a_SOURCES = \
 	hub/talk.c hub/talk.h \
 	hub/tokens.c hub/tokens.h \
 	hub/tunnels.c hub/tunnels.h \
-	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c \
+	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_where.c \
 	hub/ways.c hub/ways.h
 
 HUB_LDADD = hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS)

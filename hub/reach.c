@@ -64,6 +64,7 @@ give(struct reaching *x)
 		.reason = x->reason,
 		.stream = x->status == 200 ? take_ptr(&x->stream) : NULL,
 		.target = x->target,
+		.where = &x->ways.target,
 		.node = x->ways.target.kind == TARGET_NODE && x->ways.target.node != NULL
 			? x->ways.target.node
 			: "",

@@ -46,6 +46,7 @@ struct reach_answer {
 		stream; /* with 200: the receiver's; nobody is told of its events until stream_use */
 	const char *target; /* for the audit: "node edge-1:10250 via edge-1" */
 	const char *node; /* the node that is meant; "" where it is something else */
+	const struct access_target *where; /* with 200: what the rules were asked for */
 };
 
 /* The texts are the answer's: for the call only. The reaching is gone afterwards. */

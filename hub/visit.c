@@ -73,6 +73,7 @@ visit_end(struct visit *v, bool reset)
 	buf_fini(&v->out);
 	TAILQ_REMOVE(&v->ingress->visits, v, entry);
 	v->ingress->n_visits--;
+	visit_forget_target(v);
 	free(v->sni);
 	free(v->target);
 	free(v);
@@ -216,11 +217,17 @@ visit_greet(struct visit *v, struct stream *stream)
 }
 
 static void
-on_reached(void *arg, const struct reach_answer *answer)
+on_reached(void *arg, const struct reach_answer *given)
 {
+	struct reach_answer checked = *given, *answer = &checked;
 	struct visit *v = arg;
 
 	v->reaching = NULL;
+	if (answer->status == 200 && !visit_let_in(v, answer->where)) {
+		stream_close(&checked.stream, STREAM_CANCELLED);
+		checked.status = 403;
+		checked.reason = "the rules of access have changed";
+	}
 	free(v->target);
 	v->target = xstrdup(answer->target);
 	if (v->h2 && answer->status == 200) {

@@ -77,6 +77,9 @@ struct visit {
 	char *sni; /* what the ClientHello named of a caller whose TLS has ended here, "" nothing; NULL: else */
 	struct leg *near, *far; /* TLS of the caller and to the target; NULL: none */
 	char *target; /* for the audit */
+	bool let_in; /* the rules have opened `where`, whose texts follow */
+	struct access_target where;
+	char *where_text[2];
 	uint64_t started_ms;
 };
 
@@ -113,6 +116,11 @@ void visit_reach(struct visit *v, const char *host, uint16_t port, const char *d
 /* The line of the audit. */
 void visit_audit(
 	struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_edge, const char *end);
+
+/* --- visit_where.c --- */
+/* Do the rules, as they are now, open this to the caller? It is kept for ingress_recheck. */
+bool visit_let_in(struct visit *v, const struct access_target *where);
+void visit_forget_target(struct visit *v);
 
 /* --- visit_tls.c --- */
 /* A caller whose TLS ends here: the visit begins once the handshake is done. fd: taken. */

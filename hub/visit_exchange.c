@@ -244,6 +244,7 @@ finish(struct visit *v)
 	visit_audit(v, 200, x->sent, x->received, "done");
 	bid_farewell(v->ingress->config.loop, take_ptr(&x->stream));
 	exchange_free(v);
+	visit_forget_target(v);
 	if (!keep) {
 		visit_linger(v);
 		return;

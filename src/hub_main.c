@@ -21,9 +21,11 @@ struct hub_main {
 	struct sigwatch *term, *intr, *hup;
 	struct timer *drain; /* the longest wait for streams at the end */
 	struct hub_options *options;
+	struct hub_options reread; /* holds options->access, once SIGHUP has changed it */
 	int argc;
 	char **argv;
 	uint64_t started_ms;
+	uint64_t reloaded, not_reloaded; /* by SIGHUP */
 	int lock; /* of dataDir, held until the process ends */
 	bool stopping;
 };
@@ -61,6 +63,10 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 		&metrics, "edgeway_hub_ready", "1 when /readyz says 200.", NULL, hub_ready(m->hub));
 	metric_gauge(&metrics, "edgeway_hub_uptime_seconds", "Since the start.", NULL,
 		(double)(loop_now_ms(m->loop) - m->started_ms) / 1000);
+	metric_counter(&metrics, "edgeway_hub_reloads_total",
+		"SIGHUP: the configuration was read again.", "result=\"adopted\"", m->reloaded);
+	metric_counter(&metrics, "edgeway_hub_reloads_total",
+		"SIGHUP: the configuration was read again.", "result=\"refused\"", m->not_reloaded);
 	hub_metrics(m->hub, &metrics);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&metrics.out), buf_len(&metrics.out));
@@ -218,17 +224,26 @@ static void
 on_hup(void *arg)
 {
 	struct hub_main *m = arg;
-	struct hub_options read = {0};
+	struct hub_options read = {0}, swap;
 	struct err err = {0};
 	bool check;
 
-	if (hub_options_load(&read, m->argc, m->argv, &check, &err) != OPT_RUN) {
-		log_error("hub", "the configuration is not reloaded: %s", err.text);
+	if (hub_options_load(&read, m->argc, m->argv, &check, &err) != OPT_RUN ||
+		hub_reload(m->hub, read.access, &err) < 0) {
+		m->not_reloaded++;
+		log_error("hub",
+			"the configuration is not reloaded, and what was in force stays so: %s",
+			err.text);
 	} else {
+		m->reloaded++;
 		reload_report("hub", &hub_program, m->options, &read);
 		m->options->log_level = read.log_level;
 		m->options->log_format = read.log_format;
 		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);
+		m->options->access = read.access;
+		swap = m->reread;
+		m->reread = read;
+		read = swap;
 	}
 	hub_options_free(&read);
 }
@@ -339,5 +354,6 @@ main(int argc, char **argv)
 	int status = run(&m);
 
 	hub_options_free(&options);
+	hub_options_free(&m.reread);
 	return status;
 }

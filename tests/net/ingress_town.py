@@ -20,7 +20,8 @@ WEB = "http://web.default"
 class Town:
     def __init__(self, lab, *options, access=ACCESS):
         self.lab = lab
-        self.hub = Hub(lab, "--ingress.http", HUB + ":10080", "--access", f"[{', '.join(access)}]", *options)
+        rules = ("--access", f"[{', '.join(access)}]") if access is not None else ()
+        self.hub = Hub(lab, "--ingress.http", HUB + ":10080", *rules, *options)
         self.server = Machine(lab, "server", address=SERVER)
         self.backend = self.server.start("backend", labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "server",
                                          "--http", "8080", "--tcp", "9090")
