@@ -5,7 +5,8 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "lb/affinity.h"
+#include "lb/blame.h"
+#include "lb/choice.h"
 #include "lb/exchange.h"
 #include "lb/gossip.h"
 #include "lb/pool.h"
@@ -13,197 +14,17 @@
 #include "lb/turn.h"
 
 enum {
-	RETRIES = 2, /* of services that say nothing */
 	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual time is known */
 	SILENT_MS = 140, /* more than an endpoint's delayed acknowledgement, less than our RTO */
 	RETRANSMITTED_MS = 500, /* less than the time after which a SYN is sent again */
 	GIVE_UP_MS = 10000, /* unacknowledged bytes of a request that cannot go elsewhere */
 };
 
-unsigned
-dial_tries(const struct group *g)
-{
-	const struct service *s = g->service;
-
-	if (s == NULL || s->lb.retries == RETRIES_DEFAULT)
-		return 1 + RETRIES;
-	return MIN(1u + s->lb.retries, (unsigned)TRIES_MAX);
-}
-
-static struct balance_ask
-ask_of(const struct exchange *ex)
-{
-	const struct front *f = ex->front;
-	struct worker *w = f->worker;
-	const struct service *s = f->group->service;
-
-	return (struct balance_ask){
-		.policy = worker_policy(w, f->group),
-		.now_ms = w->now_ms,
-		.random = worker_random(w),
-		.key = ex->key,
-		.max_connections = s == NULL ? 0 : s->lb.max_connections,
-		.slow_start_ms = s == NULL || s->lb.affinity_s > 0 ? 0 : s->lb.slow_start_ms,
-		.hash_balance = s == NULL ? 0 : s->lb.hash_balance,
-		.client = f->client_ip,
-		.avoid = ex->tried,
-		.n_avoid = ex->n_tried,
-	};
-}
-
-/* --- whom to ask ---------------------------------------------------------- */
-
-struct sticky {
-	uint64_t seen, key;
-};
-
-static bool
-is_known(const void *arg, uint64_t hash)
-{
-	const struct sticky *k = arg;
-
-	return affinity_names(k->seen, k->key, hash);
-}
-
-/* The endpoint that this client was given before; it keeps it as long as that can be used. */
-static struct target *
-pick_sticky(struct exchange *ex, const struct balance_ask *ask)
-{
-	const struct front *f = ex->front;
-	const struct service *s = f->group->service;
-	struct affinity *a = f->worker->lb->affinity;
-	struct sticky k = {.key = affinity_key(a, f->client_ip, s->fake_ip, f->group->port)};
-	struct target *t = NULL, *first;
-
-	if (affinity_find(a, k.key, ask->now_ms, s->lb.affinity_s, &k.seen))
-		t = group_find(f->group, ask, is_known, &k);
-	if (t != NULL)
-		return t;
-	t = group_pick(f->group, ask);
-	if (t == NULL)
-		return NULL;
-	k.seen = affinity_put(a, k.key, k.seen, t->node.hash, ask->now_ms);
-	first = group_find(f->group, ask, is_known, &k);
-	return first != NULL ? first : t;
-}
-
-static struct target *
-pick(struct exchange *ex)
-{
-	const struct service *s = ex->front->group->service;
-	const struct balance_ask ask = ask_of(ex);
-	struct target *t;
-
-	if (ex->n_tried >= TRIES_MAX)
-		return NULL;
-	if (s != NULL && s->lb.affinity_s > 0)
-		t = pick_sticky(ex, &ask);
-	else
-		t = group_pick(ex->front->group, &ask);
-	ex->full = t == NULL && balance_full(&ex->front->group->balance, &ask);
-	return t;
-}
-
-bool
-dial_all_full(const struct exchange *ex)
-{
-	const struct balance *b = &ex->front->group->balance;
-	const struct balance_ask ask = ask_of(ex);
-
-	return balance_full(b, &ask) && !balance_any(b, &ask);
-}
-
-/* Second attempts are charged to the request (edgeway.io/retries) and to the service port's budget, as each is work for
- * endpoints that may have too much already. But a move is free: from an endpoint that executed nothing and is to blame for it,
- * to one that seems well. Each such failure brings its endpoint nearer to being left out, so there cannot be many; and where all
- * are out, nothing is free. */
-static bool
-may_charge(const struct exchange *ex)
-{
-	const struct front *f = ex->front;
-
-	return ex->n_again + 1u < dial_tries(f->group) &&
-		budget_left(&f->group->budget, f->worker->now_ms);
-}
-
-static bool
-is_free(const struct exchange *ex, const struct target *t)
-{
-	return ex->n_tried == 0 || (ex->moves && t->ejections == 0);
-}
-
-/* It has not been heard of since the dial or the request: no matter whose, nothing gets through. */
-static bool
-is_mute(const struct back *b)
-{
-	return b->target->heard_ms < b->since_ms;
-}
-
-/* Could the exchange leave b for an endpoint that seems to be well and was not tried? */
-static bool
-another(const struct exchange *ex, const struct back *b)
-{
-	struct balance_node *avoid[TRIES_MAX + 1];
-	struct balance_ask ask = ask_of(ex);
-
-	if (ex->n_tried + 1u >= TRIES_MAX || !(is_mute(b) || may_charge(ex)))
-		return false;
-	for (size_t i = 0; i < ex->n_tried; i++)
-		avoid[i] = ex->tried[i];
-	avoid[ex->n_tried] = &b->target->node;
-	ask.avoid = avoid;
-	ask.n_avoid = ex->n_tried + 1u;
-	return balance_any(&ex->front->group->balance, &ask);
-}
-
-static const char *
-remedy(enum target_fault fault)
-{
-	switch (fault) {
-	case TARGET_REFUSED:
-		return "refuses connections: does its container run and listen there?";
-	case TARGET_SILENT:
-		return "does not answer on the network: is its node up, does a firewall drop?";
-	case TARGET_RESET:
-		break;
-	}
-	return "hangs up before it answers: see its container's log";
-}
-
-/* ex: whose request found it out, or NULL. */
-static void
-fault_of(struct worker *w, struct target *t, enum target_fault fault, const struct exchange *ex)
-{
-	char text[ADDR_TEXT_MAX];
-
-	if (!target_failed(t, fault, w->now_ms, worker_random(w)))
-		return;
-	count(&w->counters.ejections, 1);
-	if (ex != NULL)
-		count(&ex->front->group->cell->ejections, 1);
-	gossip_ejected(w, t);
-	pool_clear(t);
-	log_limited(LOG_LEVEL_WARN, 20, "lb",
-		"an endpoint is left out for a while, it %s address=%s wait_ms=%llu", remedy(fault),
-		target_text(t, text), (unsigned long long)(t->node.down_until_ms - w->now_ms));
-}
-
-static void
-avoid(struct exchange *ex, struct target *t)
-{
-	for (size_t i = 0; i < ex->n_tried; i++) {
-		if (ex->tried[i] == &t->node)
-			return;
-	}
-	if (ex->n_tried < TRIES_MAX)
-		ex->tried[ex->n_tried++] = &t->node;
-}
-
 void
 dial_blame(struct exchange *ex, struct target *t, enum target_fault fault)
 {
-	avoid(ex, t);
-	fault_of(ex->front->worker, t, fault, ex);
+	choice_avoid(ex, t);
+	blame_target(ex->front->worker, t, fault, ex);
 }
 
 /* --- attempts ------------------------------------------------------------- */
@@ -263,14 +84,14 @@ try_at(struct exchange *ex, struct target *t)
 {
 	struct front *f = ex->front;
 	struct worker *w = f->worker;
-	bool first = ex->n_tried + ex->n_stale == 0, free = is_free(ex, t);
+	bool first = ex->n_tried + ex->n_stale == 0, free = choice_is_free(ex, t);
 	enum dial d;
 
-	if (!free && !may_charge(ex)) {
-		if (ex->n_again + 1u < dial_tries(f->group) && !ex->over_budget)
+	if (!free && !choice_may_charge(ex)) {
+		if (ex->n_again + 1u < choice_tries(f->group) && !ex->over_budget)
 			count(&w->counters.over_budget, 1);
 		ex->over_budget = true;
-		avoid(ex, t);
+		choice_avoid(ex, t);
 		return DIAL_FAILED;
 	}
 	d = attempt(ex, t);
@@ -317,7 +138,7 @@ dial_next(struct exchange *ex, bool may_reuse)
 
 	ex->no_reuse = !may_reuse;
 	ex->want_ms = w->now_ms;
-	while (d == DIAL_FAILED && !ex->short_of && (t = pick(ex)) != NULL)
+	while (d == DIAL_FAILED && !ex->short_of && (t = choice_next(ex)) != NULL)
 		d = try_at(ex, t);
 	if (d == DIAL_HELD || (d == DIAL_FAILED && ex->full && ex->back == NULL))
 		return hold(ex);
@@ -369,7 +190,7 @@ drop_stale(struct exchange *ex)
 enum dial
 dial_turn(struct exchange *ex)
 {
-	struct target *t = pick(ex);
+	struct target *t = choice_next(ex);
 	enum dial d;
 
 	if (t == NULL && ex->full)
@@ -392,14 +213,14 @@ failed(struct back *b, enum target_fault fault)
 	struct exchange *ex = b->ex;
 	bool youngest = ex != NULL && ex->back == b;
 	/* Or it has answered others meanwhile: its queue of connections is full. */
-	bool guilty = fault != TARGET_SILENT || is_mute(b);
+	bool guilty = fault != TARGET_SILENT || choice_is_mute(b);
 
 	if (ex != NULL) {
-		avoid(ex, b->target);
+		choice_avoid(ex, b->target);
 		ex->moves = guilty;
 	}
 	if (guilty)
-		fault_of(b->worker, b->target, fault, ex);
+		blame_target(b->worker, b->target, fault, ex);
 	back_drop(b, false);
 	/* An older one: its rival is under way, or has failed and found nobody else. */
 	if (youngest || (ex != NULL && ex->back == NULL))
@@ -462,7 +283,7 @@ limit_ms(const struct back *b)
 
 	if (s != NULL && s->lb.connect_ms > 0)
 		return s->lb.connect_ms;
-	if (!b->target->connect_known || (b->ex != NULL && !another(b->ex, b)))
+	if (!b->target->connect_known || (b->ex != NULL && !choice_another(b->ex, b)))
 		return most;
 	return MIN(most, MAX(4 * b->target->connect_ms, (uint32_t)KNOWN_CONNECT_MS));
 }
@@ -477,15 +298,15 @@ hedge(struct back *b)
 	b->hedged = true;
 	if (b->rival == NULL)
 		count(&b->worker->counters.hedges, 1);
-	if (!another(ex, b)) {
+	if (!choice_another(ex, b)) {
 		if (ex->back == b)
 			turn_wait(ex);
 		return;
 	}
-	avoid(ex, b->target);
-	ex->moves = is_mute(b);
+	choice_avoid(ex, b->target);
+	ex->moves = choice_is_mute(b);
 	if (ex->moves)
-		fault_of(b->worker, b->target, TARGET_SILENT, ex);
+		blame_target(b->worker, b->target, TARGET_SILENT, ex);
 	if (dial_next(ex, !ex->relay) == DIAL_READY)
 		exchange_connected(ex);
 }
@@ -546,18 +367,18 @@ silent(struct back *b)
 
 	if (!b->silent) {
 		b->silent = true;
-		if (is_mute(b))
-			fault_of(w, b->target, TARGET_SILENT, ex);
+		if (choice_is_mute(b))
+			blame_target(w, b->target, TARGET_SILENT, ex);
 		setsockopt(
 			b->peer.fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &give_up_ms, sizeof give_up_ms);
 	}
-	if (!exchange_may_retry(ex) || !another(ex, b)) {
+	if (!exchange_may_retry(ex) || !choice_another(ex, b)) {
 		expiry_set(&w->expiries, &b->expiry, SPAN_ACK, w->now_ms);
 		return;
 	}
 	count(&w->counters.silent, 1);
-	avoid(ex, b->target);
-	ex->moves = is_mute(b);
+	choice_avoid(ex, b->target);
+	ex->moves = choice_is_mute(b);
 	back_close(b, true);
 	go_on(ex);
 }

@@ -1,8 +1,7 @@
 /*
  * Finds an upstream for an exchange: picks an endpoint, takes an idle connection of the pool or
- * makes one, and goes on to another endpoint when that fails, as often as the service's retries and
- * its budget allow. Nothing has been sent by then, so this is always safe. The outcome is returned,
- * or told later by exchange_connected / relay_connected and exchange_dial_failed /
+ * makes one, and goes on to another endpoint when that fails, as often as choice.h allows. Nothing
+ * has been sent by then, so this is always safe. The outcome is returned, or told later by exchange_connected / relay_connected and exchange_dial_failed /
  * relay_dial_failed.
  *
  * A dial that takes longer than HEDGE_MS, or three times as long as is usual for its endpoint, gets
@@ -23,7 +22,7 @@
 enum dial {
 	DIAL_READY, /* ex->back can be written to */
 	DIAL_WAIT, /* under way */
-	DIAL_FAILED, /* nothing left to try: ex->full, ex->over_budget, ex->timed_out say why */
+	DIAL_FAILED, /* nothing left to try: ex->full, ex->short_of, ex->timed_out say why */
 	DIAL_HELD, /* of dial_turn: there is no room yet */
 };
 
@@ -33,12 +32,8 @@ enum dial dial_next(struct exchange *ex, bool may_reuse);
 /* The turn of an exchange that waits in a line has come (turn.h): it leaves the line, unless it is held. What comes of it
  * is told as ever. */
 enum dial dial_turn(struct exchange *ex);
-/* Is it for the service's limit of connections that there is no endpoint for ex? */
-bool dial_all_full(const struct exchange *ex);
 /* It has waited too long. */
 void dial_gave_up(struct exchange *ex);
-/* Attempts that one request of the group may have. */
-unsigned dial_tries(const struct group *g);
 /* The request, or its beginning, was handed to ex->back's socket. */
 void dial_sent(struct exchange *ex);
 /* Events of a connection under way. */

@@ -6,6 +6,7 @@
 
 #include "lb/access.h"
 #include "lb/answer.h"
+#include "lb/choice.h"
 #include "lb/dial.h"
 #include "lb/gather.h"
 #include "lb/hashkey.h"
@@ -216,7 +217,7 @@ exchange_start(struct front *f, bool more)
 	ex->has_body = !ex->request_done;
 	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
 	/* A service without retries has each request sent once at most. */
-	ex->idempotent = h->idempotent && dial_tries(f->group) > 1;
+	ex->idempotent = h->idempotent && choice_tries(f->group) > 1;
 	ex->key = hashkey_of(f->group->service, h, f->client_ip);
 	if (write_head(ex, h) < 0) {
 		access_end(ex, "PR");

@@ -4,7 +4,9 @@ lb_liblb_a_SOURCES = \
 	lb/affinity.c lb/affinity.h \
 	lb/answer.c lb/answer.h \
 	lb/balance.c lb/balance.h \
+	lb/blame.c lb/blame.h \
 	lb/budget.c lb/budget.h \
+	lb/choice.c lb/choice.h \
 	lb/crowd.c lb/crowd.h \
 	lb/dial.c lb/dial.h \
 	lb/exchange.c lb/exchange.h \

@@ -1,5 +1,6 @@
 #include "lb/turn.h"
 
+#include "lb/choice.h"
 #include "lb/dial.h"
 
 struct turn {
@@ -56,7 +57,7 @@ give_up(struct exchange *ex)
 	if (ex->back != NULL)
 		return; /* a dial is under way: its own limit ends it */
 	/* Who stood behind others of its client has never looked for an endpoint. */
-	ex->full = dial_all_full(ex);
+	ex->full = choice_all_full(ex);
 	ex->timed_out = !ex->full;
 	dial_gave_up(ex);
 }

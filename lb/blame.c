@@ -1,0 +1,36 @@
+#include "lb/blame.h"
+
+#include "base/log.h"
+#include "lb/gossip.h"
+#include "lb/pool.h"
+
+static const char *
+remedy(enum target_fault fault)
+{
+	switch (fault) {
+	case TARGET_REFUSED:
+		return "refuses connections: does its container run and listen there?";
+	case TARGET_SILENT:
+		return "does not answer on the network: is its node up, does a firewall drop?";
+	case TARGET_RESET:
+		break;
+	}
+	return "hangs up before it answers: see its container's log";
+}
+
+void
+blame_target(struct worker *w, struct target *t, enum target_fault fault, const struct exchange *ex)
+{
+	char text[ADDR_TEXT_MAX];
+
+	if (!target_failed(t, fault, w->now_ms, worker_random(w)))
+		return;
+	count(&w->counters.ejections, 1);
+	if (ex != NULL)
+		count(&ex->front->group->cell->ejections, 1);
+	gossip_ejected(w, t);
+	pool_clear(t);
+	log_limited(LOG_LEVEL_WARN, 20, "lb",
+		"an endpoint is left out for a while, it %s address=%s wait_ms=%llu", remedy(fault),
+		target_text(t, text), (unsigned long long)(t->node.down_until_ms - w->now_ms));
+}

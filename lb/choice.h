@@ -1,0 +1,33 @@
+/*
+ * Which endpoint an exchange asks next, and whether it may. Its worker's loop; sends and dials nothing.
+ *
+ * Second attempts are charged to the request (edgeway.io/retries) and to the service port's budget, as each is work for
+ * endpoints that may have too much already. But a move is free: from an endpoint that executed nothing and is to blame for it
+ * (ex->moves), to one that seems well. Each such failure brings its endpoint nearer to being left out, so there cannot be many;
+ * and where all are out, nothing is free.
+ *
+ *	t = choice_next(ex);				// NULL: nobody; ex->full tells whether some have no room
+ *	if (choice_is_free(ex, t) || choice_may_charge(ex))
+ *		...					// ask it; on a failure choice_avoid(ex, t)
+ */
+#ifndef EDGEWAY_LB_CHOICE_H
+#define EDGEWAY_LB_CHOICE_H
+
+#include "lb/private.h"
+
+/* Attempts that may be charged to one request of the group, with the first one. */
+unsigned choice_tries(const struct group *g);
+struct target *choice_next(struct exchange *ex);
+/* Is it for the service's limit of connections that there is no endpoint for ex? */
+bool choice_all_full(const struct exchange *ex);
+/* May one more attempt be charged? */
+bool choice_may_charge(const struct exchange *ex);
+bool choice_is_free(const struct exchange *ex, const struct target *t);
+/* It has not been heard of since the dial or the request: no matter whose, nothing gets through. */
+bool choice_is_mute(const struct back *b);
+/* Could the exchange leave b for an endpoint that seems to be well and was not tried? */
+bool choice_another(const struct exchange *ex, const struct back *b);
+/* ex does not ask it again. */
+void choice_avoid(struct exchange *ex, struct target *t);
+
+#endif
