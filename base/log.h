@@ -21,7 +21,16 @@ struct log_limit {
 	_Atomic unsigned held;
 };
 
+/* For all parts; forgets what log_part_level set. */
 void log_setup(enum log_level level, enum log_format format);
+/* Level of one part, "" all of them, from now on. -ENOENT: no part has this name. One thread at a time. */
+int log_part_level(const char *part, enum log_level level);
+enum { LOG_PARTS_MAX = 32 };
+/* The parts, ended with NULL. */
+const char *const *log_parts(void);
+enum log_level log_level_of(const char *part);
+const char *log_level_name(enum log_level level);
+/* Might any part speak at this level? A cheap first look; log_line asks for the part. */
 bool log_enabled(enum log_level level);
 enum log_format log_format_now(void);
 /* "2026-01-31T23:59:59.999Z", as in front of every line; returns its length. */
@@ -43,7 +52,8 @@ bool log_limit_pass(struct log_limit *limit, unsigned per_minute, const char *pa
 #define log_limited(level, per_minute, part, ...)                                                  \
 	do {                                                                                       \
 		static struct log_limit log_limit_;                                                \
-		if (log_enabled(level) && log_limit_pass(&log_limit_, per_minute, part))           \
+		if (log_enabled(level) && (level) <= log_level_of(part) &&                         \
+			log_limit_pass(&log_limit_, per_minute, part))                             \
 			log_line(level, part, __VA_ARGS__);                                        \
 	} while (0)
 

@@ -1,7 +1,9 @@
 #include <arpa/inet.h>
 
+#include "base/log.h"
 #include "model/json.h"
 #include "src/agent_private.h"
+#include "src/log_admin.h"
 
 bool
 agent_ready(const struct agent *a, struct buf *why)
@@ -175,6 +177,28 @@ on_services(void *arg, const struct admin_request *req, struct admin_reply *repl
 	buf_adds(out, "]}\n");
 }
 
+/* Until SIGHUP or the end, when lb.accessLog holds again. */
+static void
+on_access_log(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	static const char *const words[] = {
+		[ACCESS_OFF] = "off", [ACCESS_ERRORS] = "errors", [ACCESS_ALL] = "all"};
+	const struct agent *a = arg;
+	char mode[16] = "";
+
+	admin_query(req->query, "mode", mode, sizeof mode);
+	for (size_t i = 0; i < ARRAY_LEN(words) && a->lb != NULL; i++) {
+		if (strcmp(mode, words[i]) == 0) {
+			lb_access_log(a->lb, (enum lb_access_mode)i);
+			log_info("log", "access log changed mode=%s", mode);
+			buf_printf(&reply->body, "access log: %s\n", mode);
+			return;
+		}
+	}
+	reply->status = 400;
+	buf_adds(&reply->body, "mode: off, errors or all expected\n");
+}
+
 int
 agent_admin_start(struct agent *a, struct err *err)
 {
@@ -184,6 +208,9 @@ agent_admin_start(struct agent *a, struct err *err)
 		{"GET", "/metrics", on_metrics, false},
 		{"GET", "/debug/state", on_state, false},
 		{"GET", "/debug/services", on_services, false},
+		{"GET", "/log", log_admin_show, false},
+		{"POST", "/log/level", log_admin_level, true},
+		{"POST", "/log/access", on_access_log, true},
 		{NULL, NULL, NULL, false},
 	};
 	const struct admin_config config = {

@@ -42,6 +42,10 @@ static const char usage[] =
 	"  node revoke NODE          refuse the certificates of a node and cut its connection "
 	"(hub)\n"
 	"  tunnels                   tunnels of nodes: streams, bytes, round trips (hub)\n"
+	"  log list                  how much each part of the daemon says\n"
+	"  log level LEVEL [--part PART]\n"
+	"                            error, warn, info or debug, until SIGHUP or a restart\n"
+	"  log access MODE           the access log: off, errors or all (agent)\n"
 	"\n"
 	"  --socket PATH             admin socket of the daemon; else /run/edgeway/agent.sock or, "
 	"where "
@@ -77,11 +81,15 @@ static const struct command commands[] = {
 	{"node list", "GET", "/nodes", "", "nodes", ctl_show_nodes},
 	{"node revoke", "POST", "/nodes/revoke", "name", NULL, NULL},
 	{"tunnels", "GET", "/tunnels", "", "tunnels", ctl_show_tunnels},
+	{"log list", "GET", "/log", "", "log", ctl_show_log},
+	{"log level", "POST", "/log/level", "level", NULL, NULL},
+	{"log access", "POST", "/log/access", "mode", NULL, NULL},
 };
 
 struct request {
 	const char *socket;
 	const char *node, *ttl; /* of token create */
+	const char *part; /* of log level */
 	const char *argument; /* free argument, NULL none */
 	const struct command *command;
 	const char *output; /* -o, NULL not given */
@@ -100,19 +108,20 @@ add_query(struct buf *out, char separator, const char *key, const char *value)
 static void
 build(const struct request *r, struct buf *out)
 {
+	const bool sent = r->argument != NULL && strcmp(r->command->argument, "only") != 0;
+	const struct {
+		const char *key, *value;
+	} all[] = {{r->command->argument, sent ? r->argument : NULL}, {"node", r->node},
+		{"ttl", r->ttl}, {"part", r->part}};
 	char separator = '?';
 
 	buf_adds(out, r->command->path);
-	if (r->argument != NULL && strcmp(r->command->argument, "only") != 0) {
-		add_query(out, separator, r->command->argument, r->argument);
+	for (size_t i = 0; i < ARRAY_LEN(all); i++) {
+		if (all[i].value == NULL)
+			continue;
+		add_query(out, separator, all[i].key, all[i].value);
 		separator = '&';
 	}
-	if (r->node != NULL) {
-		add_query(out, separator, "node", r->node);
-		separator = '&';
-	}
-	if (r->ttl != NULL)
-		add_query(out, separator, "ttl", r->ttl);
 }
 
 /* A part that this daemon has not is an empty list, as where it has it and it is empty. */
@@ -253,6 +262,12 @@ check_usage(struct request *r, int argc, char **argv)
 		return bad_usage("node revoke needs the name of a node", "");
 	if ((r->node != NULL || r->ttl != NULL) && strcmp(words, "token create") != 0)
 		return bad_usage("--node and --ttl belong to token create", "");
+	if (r->part != NULL && strcmp(words, "log level") != 0)
+		return bad_usage("--part belongs to log level", "");
+	if (strcmp(words, "log level") == 0 && r->argument == NULL)
+		return bad_usage("log level needs a level: error, warn, info or debug", "");
+	if (strcmp(words, "log access") == 0 && r->argument == NULL)
+		return bad_usage("log access needs a mode: off, errors or all", "");
 	while (r->output != NULL && strcmp(r->output, formats[r->format]) != 0) {
 		if (++r->format == ARRAY_LEN(formats))
 			return bad_usage("-o: table, json or yaml expected, not", r->output);
@@ -271,6 +286,7 @@ main(int argc, char **argv)
 		{"socket", required_argument, NULL, 's'},
 		{"node", required_argument, NULL, 'n'},
 		{"ttl", required_argument, NULL, 't'},
+		{"part", required_argument, NULL, 'p'},
 		{"output", required_argument, NULL, 'o'},
 		{"watch", optional_argument, NULL, 'w'},
 		{"version", no_argument, NULL, 'v'},
@@ -290,6 +306,9 @@ main(int argc, char **argv)
 			break;
 		case 't':
 			r.ttl = optarg;
+			break;
+		case 'p':
+			r.part = optarg;
 			break;
 		case 'o':
 			r.output = optarg;

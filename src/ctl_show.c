@@ -190,3 +190,13 @@ ctl_show_tunnels(const struct tree_node *answer, const char *argument)
 	(void)argument;
 	return show_members(answer, "tunnels", true, headers, members);
 }
+
+int
+ctl_show_log(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {"PART", "LEVEL", NULL},
+				 *const members[] = {"part", "level", NULL};
+
+	(void)argument;
+	return show_members(answer, "log", true, headers, members);
+}

@@ -10,6 +10,7 @@
 #include "src/hub_rights.h"
 #include "src/limits.h"
 #include "src/lock.h"
+#include "src/log_admin.h"
 #include "src/reload.h"
 
 enum { TOKEN_TTL_S = 24 * 3600, TOKEN_TTL_MOST_S = 365 * 24 * 3600 };
@@ -195,6 +196,8 @@ static const struct admin_route routes[] = {
 	{"GET", "/tokens", on_tokens, true},
 	{"POST", "/tokens/create", on_token_create, true},
 	{"POST", "/tokens/revoke", on_token_revoke, true},
+	{"GET", "/log", log_admin_show, false},
+	{"POST", "/log/level", log_admin_level, true},
 	{NULL, NULL, NULL, false},
 };
 

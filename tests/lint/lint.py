@@ -182,6 +182,19 @@ def leftovers(tree):
                     yield f"{path}:{n}: note to self, or a test switched off: {line.strip()[:80]}"
 
 
+def log_parts(tree):
+    """Whoever logs is in base/log.c's list, or its level could not be set."""
+    known = re.search(r"\bparts\[\] = \{(.*?)NULL", tree.get("base/log.c", ""), re.S)
+    names = set(re.findall(r'"(\w+)"', known.group(1))) if known else set()
+    speaks = re.compile(r'\blog_(?:error|warn|info|debug)\(\s*"(\w+)"|\blog_limited\([^"]*?"(\w+)"|\blog_line\([^"]*?"(\w+)"')
+    for path, text in sources(tree).items():
+        for said in speaks.finditer(text):
+            part = next(filter(None, said.groups()))
+            if part not in names:
+                line = text.count("\n", 0, said.start()) + 1
+                yield f'{path}:{line}: "{part}" is not among the parts of base/log.c'
+
+
 def documents(tree):
     for name in ["README.md", "NEWS", "HACKING.md", "doc/protocol.md"]:
         if not tree.get(name, "").strip():
@@ -205,6 +218,7 @@ RULES = {  # rule -> a tree that it must refuse
     guards: {"lb/a.h": "#ifndef A_H\n#define A_H\n"},
     machine_paths: {"doc/a.md": "see /wo" + "rk/main\n"},
     leftovers: {"lb/a.c": "/* TO" + "DO: all */\n"},
+    log_parts: {"base/log.c": 'parts[] = {"dns", NULL};', "lb/a.c": 'log_limited(LOG_LEVEL_WARN, 5, "lb", "x");'},
     documents: {"README.md": "x"},
 }
 GOOD = {

@@ -176,6 +176,38 @@ def test_watch_goes_on_without_the_daemon(mesh, agent):
     watch.stop()
 
 
+def test_log_levels(mesh, agent, hub):
+    """Of one part while it runs; SIGHUP brings the configuration's back."""
+    assert ["dns", "info"] in rows(agent("log", "list"))
+    assert agent("log", "level", "debug", "--part", "meta") == "meta: debug\n"
+    assert [r for r in rows(agent("log", "list")) if r[1] != "info"] == [["meta", "debug"]]
+    assert hub("log", "level", "warn") == "all parts: warn\n"
+    assert {r[1] for r in rows(hub("log", "list"))} == {"warn"}
+    for daemon, ctl in ((mesh.agent1, agent), (mesh.hub, hub)):
+        daemon.process.popen.send_signal(signal.SIGHUP)
+        wait_for("as configured", lambda c=ctl: {r[1] for r in rows(c("log", "list"))} == {"info"})
+    for words, why in ((("log", "level", "loud"), "level: error, warn, info or debug expected"),
+                       (("log", "level", "debug", "--part", "nobody"), "no part of the log has this name"),
+                       (("log", "access", "some"), "mode: off, errors or all expected")):
+        p = agent.run(*words, check=False)
+        assert p.returncode == 1 and why in p.stderr
+
+
+def test_access_log_while_it_runs(mesh, agent):
+    url = "http://edge-nginx.default/seen-"
+    mesh.client1.get(url + "before")
+    assert agent("log", "access", "all") == "access log: all\n"
+    wait_for("a line", lambda: mesh.client1.get(url + "then") and "/seen-then" in mesh.agent1.process.log())
+    agent("log", "access", "off")
+    wait_for("quiet", lambda: "access log changed mode=off" in mesh.agent1.process.log())
+    mesh.client1.get(url + "after")
+    agent("log", "access", "all")
+    wait_for("a line again", lambda: mesh.client1.get(url + "last") and "/seen-last" in mesh.agent1.process.log())
+    agent("log", "access", "off")
+    log = mesh.agent1.process.log()
+    assert "/seen-before" not in log and "/seen-after" not in log
+
+
 @pytest.mark.parametrize("words,why", [
     (("-o", "xml", "status"), "-o: table, json or yaml expected, not xml"),
     (("-o", "json", "metrics"), "-o: there is but one form of metrics"),
@@ -183,6 +215,9 @@ def test_watch_goes_on_without_the_daemon(mesh, agent):
     (("--watch=-1", "status"), "--watch: seconds from 1 to 86400 expected, not -1"),
     (("--watch=1x", "status"), "--watch: seconds from 1 to 86400 expected, not 1x"),
     (("--watch", "token", "create"), "--watch: would do it again and again: token create"),
+    (("log", "level"), "log level needs a level"),
+    (("log", "access"), "log access needs a mode"),
+    (("--part", "dns", "status"), "--part belongs to log level"),
     (("status", "now"), "too many arguments at now"),
     (("--ttl", "5", "status"), "--node and --ttl belong to token create")])
 def test_wrong_usage(agent, words, why):

@@ -132,6 +132,31 @@ levels_are_kept(void **state)
 }
 
 static void
+parts_have_levels_of_their_own(void **state)
+{
+	(void)state;
+	log_setup(LOG_LEVEL_WARN, LOG_FORMAT_TEXT);
+	assert_int_equal(log_part_level("dns", LOG_LEVEL_DEBUG), 0);
+	assert_true(log_enabled(LOG_LEVEL_DEBUG));
+	log_debug("test", "quiet");
+	log_limited(LOG_LEVEL_INFO, 5, "test", "quiet");
+	log_debug("dns", "loud");
+	log_limited(LOG_LEVEL_INFO, 5, "dns", "loud again");
+	assert_null(strstr(logged(), "quiet"));
+	log_debug("dns", "loud");
+	assert_non_null(strstr(logged(), " debug dns: loud\n"));
+	assert_int_equal(log_part_level("dns", LOG_LEVEL_ERROR), 0);
+	assert_false(log_enabled(LOG_LEVEL_INFO));
+	log_warn("dns", "quiet");
+	assert_string_equal(logged(), "");
+	assert_int_equal(log_part_level("nobody", LOG_LEVEL_DEBUG), -ENOENT);
+	/* All parts: what was set for one is forgotten. */
+	assert_int_equal(log_part_level("", LOG_LEVEL_INFO), 0);
+	assert_int_equal(log_level_of("dns"), LOG_LEVEL_INFO);
+	assert_false(log_enabled(LOG_LEVEL_DEBUG));
+}
+
+static void
 long_lines_stay_whole_lines(void **state)
 {
 	char long_text[5000];
@@ -173,6 +198,8 @@ main(void)
 			lines_cannot_be_forged, catch_stderr, release_stderr),
 		cmocka_unit_test_setup_teardown(json_is_escaped, catch_stderr, release_stderr),
 		cmocka_unit_test_setup_teardown(levels_are_kept, catch_stderr, release_stderr),
+		cmocka_unit_test_setup_teardown(
+			parts_have_levels_of_their_own, catch_stderr, release_stderr),
 		cmocka_unit_test_setup_teardown(
 			long_lines_stay_whole_lines, catch_stderr, release_stderr),
 		cmocka_unit_test_setup_teardown(floods_are_held_back, catch_stderr, release_stderr),
