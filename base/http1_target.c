@@ -3,9 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/http1.h"
-
-int http1_read_target(struct http1_head *h);
+#include "base/http1_private.h"
 
 enum { TOKEN = 1, REG_NAME = 2, IP_LITERAL = 4, VALUE = 8 };
 
@@ -142,13 +140,6 @@ http1_valid_host(struct http1_str host)
 	return valid_reg_name(name) && (colon == NULL || valid_port(colon + 1, end));
 }
 
-static int
-refuse(struct http1_head *h, int status, const char *why)
-{
-	h->why = why;
-	return status;
-}
-
 static bool
 method_is(const struct http1_head *h, const char *name)
 {
@@ -166,12 +157,12 @@ read_absolute(struct http1_head *h)
 	size_t end = scheme;
 
 	if (scheme == 0)
-		return refuse(h, 400, "malformed target");
+		return http1_refuse(h, 400, "malformed target");
 	while (end < t.len && t.at[end] != '/' && t.at[end] != '?')
 		end++;
 	h->host = (struct http1_str){t.at + scheme, end - scheme};
 	if (!http1_valid_host(h->host))
-		return refuse(h, 400, "the target's authority is not a host");
+		return http1_refuse(h, 400, "the target's authority is not a host");
 	h->target = (struct http1_str){t.at + end, t.len - end};
 	if (h->target.len == 0)
 		h->target = (struct http1_str){method_is(h, "OPTIONS") ? "*" : "/", 1};
@@ -188,17 +179,17 @@ http1_read_target(struct http1_head *h)
 		unsigned char c = (unsigned char)t.at[i];
 
 		if (c <= 0x20 || c >= 0x7f || c == '#')
-			return refuse(h, 400, "the target holds a character that no URI has");
+			return http1_refuse(h, 400, "the target holds a character that no URI has");
 	}
 	if (h->is_connect) {
 		h->host = t;
-		return http1_valid_host(t) ? 0 : refuse(h, 400, "CONNECT wants HOST:PORT");
+		return http1_valid_host(t) ? 0 : http1_refuse(h, 400, "CONNECT wants HOST:PORT");
 	}
 	if (t.len > 0 && t.at[0] == '/')
 		return 0;
 	if (t.len == 1 && t.at[0] == '*')
 		return method_is(h, "OPTIONS")
 			? 0
-			: refuse(h, 400, "only OPTIONS may have the target *");
+			: http1_refuse(h, 400, "only OPTIONS may have the target *");
 	return read_absolute(h);
 }
