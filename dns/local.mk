@@ -17,6 +17,7 @@ dns_libdns_a_SOURCES = \
 	dns/message.c dns/message.h \
 	dns/pace.c dns/pace.h \
 	dns/resolvconf.c dns/resolvconf.h \
+	dns/resolvfile.c dns/resolvfile.h \
 	dns/resolvkeep.c dns/resolvkeep.h \
 	dns/resolvtext.c dns/resolvtext.h \
 	dns/resolvwatch.c dns/resolvwatch.h \

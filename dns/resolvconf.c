@@ -1,13 +1,10 @@
 #include "dns/resolvconf.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include "base/log.h"
+#include "dns/resolvfile.h"
 #include "dns/resolvkeep.h"
 #include "dns/resolvtext.h"
 
@@ -17,13 +14,6 @@ enum {
 	RESOLVED_STUB = 0x7f000035, /* 127.0.0.53 */
 	RESOLVED_PROXY = 0x7f000036, /* 127.0.0.54 */
 	UPSTREAMS_READ = 16,
-};
-
-/* The file that we replaced. Who had it open to write into it goes on doing so. */
-struct replaced {
-	int fd; /* -1: none */
-	char *text; /* when it was replaced */
-	size_t len;
 };
 
 struct resolvconf {
@@ -37,149 +27,6 @@ struct resolvconf {
 	struct replaced replaced;
 };
 
-/* --- files --------------------------------------------------------------- */
-
-static int
-write_all(int fd, const char *text, size_t len)
-{
-	for (size_t done = 0; done < len;) {
-		ssize_t n = pwrite(fd, text + done, len - done, (off_t)done);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		done += (size_t)n;
-	}
-	return 0;
-}
-
-static int
-fill_temporary(int fd, const struct resolv_original *like, const char *text, size_t len)
-{
-	int rc = write_all(fd, text, len);
-
-	/* Without the right to give files away the new one is ours, and as readable. */
-	if (rc == 0 && fchown(fd, like->uid, like->gid) < 0 && errno != EPERM)
-		rc = -errno;
-	if (rc == 0 && fchmod(fd, like->mode) < 0)
-		rc = -errno;
-	if (rc == 0 && fsync(fd) < 0)
-		rc = -errno;
-	return rc;
-}
-
-static int
-rename_over(const char *path, const struct resolv_original *like, const char *text, size_t len)
-{
-	auto_free char *temporary = xasprintf("%s.edgeway-new", path);
-	auto_fd int fd = -1;
-	int rc;
-
-	unlink(temporary);
-	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return -errno;
-	rc = fill_temporary(fd, like, text, len);
-	if (rc == 0 && rename(temporary, path) < 0)
-		rc = -errno;
-	if (rc < 0)
-		unlink(temporary);
-	return rc;
-}
-
-/* A shorter text is cut first: a crash in between leaves the beginning of the longer one, which
- * is_our_text knows, and never a mixture. */
-static int
-write_in_place(const char *path, const char *text, size_t len)
-{
-	auto_fd int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
-	struct stat st;
-	int rc;
-
-	if (fd < 0 || fstat(fd, &st) < 0)
-		return -errno;
-	if ((size_t)st.st_size > len && ftruncate(fd, (off_t)len) < 0)
-		return -errno;
-	rc = write_all(fd, text, len);
-	return rc == 0 && fsync(fd) < 0 && errno != EINVAL ? -errno : rc;
-}
-
-static int
-replace_file(const char *path, const struct resolv_original *like, const char *text, size_t len)
-{
-	int rc = rename_over(path, like, text, len);
-
-	if (rc == -EBUSY || rc == -EXDEV || rc == -EROFS || rc == -EACCES || rc == -EPERM) {
-		int second = write_in_place(path, text, len);
-
-		return second == -ENOENT || second == -ELOOP ? rc : second;
-	}
-	return rc;
-}
-
-static int
-make_link(const char *path, const char *target)
-{
-	auto_free char *temporary = xasprintf("%s.edgeway-new", path);
-	int rc = 0;
-
-	unlink(temporary);
-	if (symlink(target, temporary) < 0)
-		return -errno;
-	if (rename(temporary, path) < 0)
-		rc = -errno;
-	if (rc < 0)
-		unlink(temporary);
-	return rc;
-}
-
-/* What lies at the path now; absent and dangling are empty texts. -ENOTSUP: a device or the like, which
- * must neither be read nor be replaced. */
-static int
-read_now(const char *path, struct resolv_original *o)
-{
-	char link[4096];
-	struct stat st;
-	ssize_t n;
-	int rc;
-
-	*o = (struct resolv_original){.mode = 0644};
-	if (lstat(path, &st) < 0) {
-		if (errno != ENOENT)
-			return -errno;
-		o->kind = RESOLV_MISSING;
-		o->text = xstrdup("");
-		return 0;
-	}
-	if (S_ISLNK(st.st_mode)) {
-		n = readlink(path, link, sizeof link);
-		if (n <= 0)
-			return n < 0 ? -errno : -EINVAL;
-		o->kind = RESOLV_LINK;
-		o->link = xstrndup(link, (size_t)n);
-		if (stat(path, &st) < 0)
-			st.st_mode = S_IFREG; /* file_read says why */
-	}
-	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
-		resolv_original_fini(o);
-		return -ENOTSUP;
-	}
-	rc = file_read(path, RESOLVTEXT_MAX, &o->text, &o->len);
-	if (rc == -ENOENT && o->kind == RESOLV_LINK) {
-		o->text = xstrdup("");
-	} else if (rc < 0 || stat(path, &st) < 0) {
-		rc = rc < 0 ? rc : -errno;
-		resolv_original_fini(o);
-		return rc;
-	} else {
-		o->mode = st.st_mode & 07777;
-		o->uid = st.st_uid;
-		o->gid = st.st_gid;
-	}
-	return 0;
-}
-
 static int
 cannot(const struct resolvconf *rc, int code, const char *what, struct err *err)
 {
@@ -189,34 +36,6 @@ cannot(const struct resolvconf *rc, int code, const char *what, struct err *err)
 
 /* --- who writes while we do ------------------------------------------------- */
 
-static int
-read_fd(int fd, char **text, size_t *len)
-{
-	auto_free char *path = xasprintf("/proc/self/fd/%d", fd);
-
-	return file_read(path, RESOLVTEXT_MAX, text, len);
-}
-
-static void
-replaced_fini(struct replaced *r)
-{
-	if (r->fd >= 0)
-		close(r->fd);
-	free(r->text);
-	*r = (struct replaced){.fd = -1};
-}
-
-/* Before the file is read to be replaced. */
-static struct replaced
-replaced_open(const char *path)
-{
-	struct replaced r = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
-
-	if (r.fd >= 0 && read_fd(r.fd, &r.text, &r.len) < 0)
-		replaced_fini(&r);
-	return r;
-}
-
 /* What was written into the file after it had been read: that is the original, and has to go in again. */
 static bool
 take_late_words(struct resolvconf *rc)
@@ -225,7 +44,7 @@ take_late_words(struct resolvconf *rc)
 	auto_free char *text = NULL;
 	size_t len;
 
-	if (r->fd < 0 || read_fd(r->fd, &text, &len) < 0 ||
+	if (r->fd < 0 || replaced_read(r->fd, &text, &len) < 0 ||
 		(len == r->len && memcmp(text, r->text, len) == 0))
 		return false;
 	free(r->text);
@@ -238,38 +57,18 @@ take_late_words(struct resolvconf *rc)
 
 /* --- back to the original ------------------------------------------------ */
 
-/* Byte for byte what we wrote, or the beginning of it that a crash while it was cut left. */
-static bool
-is_our_text(const struct resolv_original *o, const struct resolv_original *now)
-{
-	if (now->kind != RESOLV_FILE || o->ours_len == 0 || now->len > o->ours_len ||
-		memcmp(now->text, o->ours, now->len) != 0)
-		return false;
-	return now->len == o->ours_len || resolvtext_is_ours(now->text, now->len);
-}
-
-static int
-put_back(const char *path, const struct resolv_original *o)
-{
-	if (o->kind == RESOLV_LINK)
-		return make_link(path, o->link);
-	if (o->kind == RESOLV_MISSING)
-		return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
-	return replace_file(path, o, o->text, o->len);
-}
-
 /* Undoes what `o` tells of, or what the marks in the file tell. 1 when there was something to undo.
  */
 static int
 undo(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
 {
 	struct resolv_original now;
-	int code = read_now(rc->path, &now), did = 0;
+	int code = resolvfile_read(rc->path, &now), did = 0;
 
 	if (code < 0)
 		return cannot(rc, code, "read", err);
-	if (is_our_text(o, &now)) {
-		code = put_back(rc->path, o);
+	if (resolvfile_is_ours(o, &now)) {
+		code = resolvfile_put_back(rc->path, o);
 		did = 1;
 	} else if (now.kind == RESOLV_FILE && resolvtext_is_ours(now.text, now.len)) {
 		size_t len;
@@ -277,7 +76,7 @@ undo(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
 
 		log_warn("dns", "resolv.conf is not as we wrote it, only our lines go path=%s",
 			rc->path);
-		code = replace_file(rc->path, &now, text, len);
+		code = resolvfile_replace(rc->path, &now, text, len);
 		did = 1;
 	}
 	resolv_original_fini(&now);
@@ -343,7 +142,7 @@ static int
 adopt(struct resolvconf *rc, struct err *err)
 {
 	struct resolv_original now;
-	int code = read_now(rc->path, &now);
+	int code = resolvfile_read(rc->path, &now);
 
 	if (code < 0)
 		return cannot(rc, code, "read", err);
@@ -433,35 +232,26 @@ look_again(struct resolvconf *rc, struct err *err)
 
 	if (!rc->written)
 		return adopt(rc, err);
-	code = read_now(rc->path, &now);
+	code = resolvfile_read(rc->path, &now);
 	if (code < 0)
 		return cannot(rc, code, "read", err);
 	/* whoever deletes it has nothing to say about the nameservers */
-	ours = is_our_text(&rc->original, &now) || now.kind == RESOLV_MISSING;
+	ours = resolvfile_is_ours(&rc->original, &now) || now.kind == RESOLV_MISSING;
 	whole = now.kind != RESOLV_MISSING && now.len == rc->original.ours_len;
 	resolv_original_fini(&now);
 	return ours ? whole : adopt(rc, err);
-}
-
-static bool
-is_at(int fd, const char *path)
-{
-	struct stat a, b;
-
-	return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_dev == b.st_dev &&
-		a.st_ino == b.st_ino;
 }
 
 static int
 replace(struct resolvconf *rc, struct replaced *before)
 {
 	const struct resolv_original *o = &rc->original;
-	int code = replace_file(rc->path, o, o->ours, o->ours_len);
+	int code = resolvfile_replace(rc->path, o, o->ours, o->ours_len);
 
 	if (code < 0)
 		return code;
 	replaced_fini(&rc->replaced);
-	if (before->fd >= 0 && !is_at(before->fd, rc->path)) {
+	if (before->fd >= 0 && !replaced_is_at(before->fd, rc->path)) {
 		rc->replaced = *before;
 		*before = (struct replaced){.fd = -1};
 	}
@@ -520,13 +310,14 @@ int
 resolvconf_check(struct resolvconf *rc, bool mend, struct err *err)
 {
 	struct resolv_original now;
-	int code = read_now(rc->path, &now);
+	int code = resolvfile_read(rc->path, &now);
 	bool same, late;
 
 	if (code < 0)
 		return cannot(rc, code, "read", err);
-	same = rc->written ? is_our_text(&rc->original, &now) && now.len == rc->original.ours_len
-			   : same_file(&rc->original, &now);
+	same = rc->written
+		? resolvfile_is_ours(&rc->original, &now) && now.len == rc->original.ours_len
+		: same_file(&rc->original, &now);
 	resolv_original_fini(&now);
 	late = same && mend && rc->written && take_late_words(rc);
 	if (same && !late) {
