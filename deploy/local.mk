@@ -3,7 +3,7 @@ if SYSTEMD
 systemdsystemunit_DATA = deploy/edgeway-agent.service deploy/edgeway-hub.service
 endif
 sampledir = $(docdir)
-dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml deploy/hub-rbac.yaml deploy/hub-rbac-approval.yaml
+dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml deploy/hub-rbac.yaml deploy/hub-rbac-approval.yaml deploy/hub-rbac-sites.yaml
 CLEANFILES += deploy/edgeway-agent.service deploy/edgeway-hub.service
 EXTRA_DIST += deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages deploy/quickstart deploy/quickstart.py
 

@@ -12,6 +12,7 @@
 #include "hub/fanout.h"
 #include "hub/kubernetes.h"
 #include "hub/manifests.h"
+#include "hub/node_sites.h"
 #include "hub/nodes.h"
 #include "model/cluster.h"
 #include "model/json.h"
@@ -27,6 +28,7 @@ struct hub {
 	struct fanout *fanout;
 	struct manifests *manifests; /* one of these two is the source */
 	struct kubernetes *kubernetes;
+	struct node_sites *sites; /* with Kubernetes */
 	struct nodes *nodes; /* NULL until the authority is ready */
 	struct tunnels *tunnels; /* takes none before */
 	struct access *access;
@@ -152,7 +154,13 @@ explain(const struct hub *hub, struct kube_events *events, const char *key,
 	}
 }
 
-/* Tells the Kubernetes source what is to be said of its Services. */
+static void
+on_source(void *arg, const char *node, const char *address)
+{
+	node_sites_saw(arg, node, address);
+}
+
+/* Tells the Kubernetes source what is to be said of its Services and Nodes. */
 static void
 on_explain(void *arg)
 {
@@ -163,6 +171,8 @@ on_explain(void *arg)
 
 	if (events == NULL)
 		return;
+	if (hub->nodes != NULL)
+		nodes_sources(hub->nodes, on_source, hub->sites);
 	if (hub->nodes != NULL)
 		nodes_unserved(hub->nodes, add_unserved, &unserved);
 	if (unserved.n > 1)
@@ -403,10 +413,19 @@ start_source(struct hub *hub, const struct hub_config *config, struct err *err)
 		.changed = on_changed,
 		.arg = hub,
 	};
+	int rc;
 
 	if (manifests.folder[0] != '\0')
 		return manifests_start(&hub->manifests, hub->loop, &manifests, err);
-	return kubernetes_start(&hub->kubernetes, hub->loop, &kubernetes, err);
+	rc = kubernetes_start(&hub->kubernetes, hub->loop, &kubernetes, err);
+	if (rc == 0)
+		hub->sites = node_sites_start(&(struct node_sites_config){
+			.loop = hub->loop,
+			.api = kubernetes_api(hub->kubernetes),
+			.cluster = hub->cluster,
+			.note = config->kubernetes_sites,
+		});
+	return rc;
 }
 
 static int
@@ -498,6 +517,7 @@ hub_stop(struct hub **out)
 	tunnels_free(&hub->tunnels);
 	authority_stop(&hub->authority);
 	manifests_stop(&hub->manifests);
+	node_sites_stop(&hub->sites);
 	kubernetes_stop(&hub->kubernetes);
 	fanout_free(&hub->fanout);
 	cluster_free(&hub->cluster);
@@ -542,6 +562,8 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		manifests_metrics(hub->manifests, m);
 	else
 		kubernetes_metrics(hub->kubernetes, m);
+	if (hub->sites != NULL)
+		node_sites_metrics(hub->sites, m);
 	if (hub->nodes != NULL)
 		nodes_metrics(hub->nodes, m);
 	tunnels_metrics(hub->tunnels, m);
@@ -604,6 +626,10 @@ hub_state(const struct hub *hub, struct buf *out)
 		manifests_state(hub->manifests, out);
 	else
 		kubernetes_state(hub->kubernetes, out);
+	if (hub->sites != NULL) {
+		buf_adds(out, ",\"sites\":");
+		node_sites_state(hub->sites, out);
+	}
 	buf_adds(out, ",\"nodes\":");
 	add_nodes(hub, false, out);
 	buf_adds(out, ",\"tunnels\":");

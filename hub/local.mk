@@ -26,6 +26,7 @@ hub_libhub_a_SOURCES = \
 	hub/manifest_keep.c hub/manifest_keep.h \
 	hub/manifests.c hub/manifests.h \
 	hub/names.c hub/names.h \
+	hub/node_sites.c hub/node_sites.h \
 	hub/nodes.c hub/nodes.h \
 	hub/peek.c hub/peek.h \
 	hub/outbox.c hub/outbox.h \
@@ -103,4 +104,4 @@ tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c
 tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif
 EXTRA_DIST += tests/data/kubernetes tests/apiserver/objects.py tests/apiserver/server.py tests/apiserver/signing.py tests/apiserver/store.py \
-	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_approval.py tests/net/test_kubernetes.py tests/net/test_replicas.py
+	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_approval.py tests/net/test_kubernetes.py tests/net/test_replicas.py tests/net/test_sites.py

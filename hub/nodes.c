@@ -472,6 +472,16 @@ nodes_unserved(
 	}
 }
 
+void
+nodes_sources(const struct nodes *n, void (*fn)(void *arg, const char *node, const char *address),
+	void *arg)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (p->talk != NULL && !talk_ended(p->talk))
+			fn(arg, talk_node(p->talk), ws_peer_addr(p->conn));
+	}
+}
+
 size_t
 nodes_connected(const struct nodes *n)
 {

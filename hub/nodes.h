@@ -55,6 +55,9 @@ void nodes_check(struct nodes *n);
 /* Calls fn for each service that a connected node says it cannot serve (hub/talk.h). */
 void nodes_unserved(
 	const struct nodes *n, void (*fn)(void *arg, const char *key, const char *node), void *arg);
+/* Calls fn for each connected node with the address that it comes from. */
+void nodes_sources(const struct nodes *n,
+	void (*fn)(void *arg, const char *node, const char *address), void *arg);
 size_t nodes_connected(const struct nodes *n);
 /* [{"node":..,"connected":..,"address":..,"pending":..}, ...]: those connected, then those known; with serial, expires and
  * revoked of their certificates when asked, which reads a file of each. */

@@ -73,6 +73,14 @@ size_t cluster_places(
 	const struct cluster *c, const char *address, struct cluster_place *places, size_t room);
 /* A node's first IP address, "" when it says none. Borrowed. */
 const char *cluster_node_address(const struct cluster *c, const char *name);
+struct cluster_source { /* of a node */
+	bool site_given; /* by a label */
+	bool own; /* the address is one of its own */
+	const char *noted; /* its annotation KUBE_SOURCE_ADDRESS, ""; borrowed for the call only */
+};
+/* What the Node says of the address that the node was seen to come from. -ENOENT when it is unknown or says no address. */
+int cluster_node_source(const struct cluster *c, const char *name, const char *address,
+	struct cluster_source *source);
 /* Its labels, borrowed for the call only; NULL when it is unknown. */
 const struct kube_labels *cluster_node_labels(const struct cluster *c, const char *name);
 /* Changes of Node objects that mattered, ever. */

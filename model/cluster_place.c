@@ -1,4 +1,5 @@
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 #include <strings.h>
 
@@ -69,6 +70,27 @@ cluster_places(
 		n++;
 	}
 	return n;
+}
+
+int
+cluster_node_source(const struct cluster *c, const char *name, const char *address,
+	struct cluster_source *source)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_NODE, "", name);
+	struct in6_addr seen, ip;
+	bool any = false;
+
+	if (o == NULL || !ip_parse(address, &seen))
+		return -ENOENT;
+	*source = (struct cluster_source){
+		.site_given = o->node.site_given, .noted = o->node.source_address};
+	for (size_t i = 0; i < o->node.n_addresses; i++) {
+		if (!ip_parse(o->node.addresses[i], &ip))
+			continue;
+		any = true;
+		source->own |= memcmp(&ip, &seen, sizeof ip) == 0;
+	}
+	return any ? 0 : -ENOENT;
 }
 
 const char *

@@ -99,8 +99,13 @@ struct kube_endpoints {
 	struct kube_subset *subsets;
 };
 
+#define KUBE_SOURCE_ADDRESS                                                                        \
+	"edgeway.io/source-address" /* annotation: what a hub saw, see hub/node_sites.h */
+
 struct kube_node {
 	char *site, *zone;
+	bool site_given; /* by a label; else it is source_address */
+	char *source_address;
 	bool is_public; /* label edgeway.io/public */
 	char *public_ip; /* ExternalIP */
 	struct kube_labels labels;

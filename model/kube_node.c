@@ -50,6 +50,13 @@ kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node 
 		free(node->site);
 		node->site = xstrdup(node->zone);
 	}
+	node->source_address =
+		kube_text(d, tree_path(n, "metadata.annotations"), KUBE_SOURCE_ADDRESS, check_ip);
+	node->site_given = *node->site != '\0';
+	if (!node->site_given) {
+		free(node->site);
+		node->site = xstrdup(node->source_address);
+	}
 	node->is_public = strcmp(tree_text(tree_get(labels, "edgeway.io/public"), ""), "true") == 0;
 	node->labels = kube_labels(d, labels);
 	node->public_ip = find_external(d, tree_path(n, "status.addresses"));
@@ -61,6 +68,7 @@ kube_node_fini(struct kube_node *n)
 {
 	free(n->site);
 	free(n->zone);
+	free(n->source_address);
 	free(n->public_ip);
 	kube_labels_fini(&n->labels);
 	for (size_t i = 0; i < n->n_addresses; i++)

@@ -260,6 +260,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.kubeconfig = o->source_kubernetes_kubeconfig,
 		.kubernetes_silence_ms = o->source_kubernetes_silence,
 		.kubernetes_alone = !o->source_kubernetes_share,
+		.kubernetes_sites = o->source_kubernetes_sites,
 		.kubernetes_namespace = o->source_kubernetes_namespace,
 		.data_dir = o->data_dir,
 		.cert = o->tls_cert,

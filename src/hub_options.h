@@ -23,6 +23,8 @@
 		"namespace of the Secrets that replicas share; default that of the pod") \
 	X(BOOL, source_kubernetes_share, "source.kubernetes.share", "true", \
 		"keep CA, tokens and revocations in Secrets, for all replicas") \
+	X(BOOL, source_kubernetes_sites, "source.kubernetes.sites", "false", \
+		"note where nodes behind NAT come from on their Nodes: their site") \
 	X(STRING, tls_cert, "tls.cert", "", "certificate of the hub (PEM); default from its own CA") \
 	X(STRING, tls_key, "tls.key", "", "its key (PEM)") \
 	X(STRING, tls_ca, "tls.ca", "", "CA that signs nodes (PEM); default its own under dataDir") \
