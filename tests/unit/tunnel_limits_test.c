@@ -499,7 +499,8 @@ test_idle_sessions_are_small(void **state)
 	}
 	each = (allocated() - before) / ARRAY_LEN(b) / 2;
 	if (before > 0)
-		assert_in_range(each, 1000, 13 * 1024); /* and a page of nghttp2's; TLS takes 25 kB more */
+		assert_in_range(
+			each, 1000, 13 * 1024); /* and a page of nghttp2's; TLS takes 25 kB more */
 	for (size_t i = ARRAY_LEN(b); i-- > 0;)
 		bed_fini(&b[i]);
 }
