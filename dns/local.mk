@@ -7,7 +7,7 @@ dns_libdns_a_SOURCES = \
 	dns/arrival.c dns/arrival.h \
 	dns/cache.c dns/cache.h \
 	dns/cookie.c dns/cookie.h \
-	dns/dns.c dns/dns.h \
+	dns/dns.c dns/dns.h dns/dns_private.h \
 	dns/forward.c dns/forward.h \
 	dns/group.c dns/group.h \
 	dns/health.c dns/health.h \
@@ -16,6 +16,7 @@ dns_libdns_a_SOURCES = \
 	dns/lookup.c dns/lookup.h \
 	dns/message.c dns/message.h \
 	dns/pace.c dns/pace.h \
+	dns/report.c \
 	dns/resolvconf.c dns/resolvconf.h \
 	dns/resolvfile.c dns/resolvfile.h \
 	dns/resolvkeep.c dns/resolvkeep.h \

@@ -1,0 +1,35 @@
+/*
+ * What the files behind dns.h share: dns.c opens, listens and stops, report.c tells what there is. Loop 0; the servers belong to
+ * their workers, only their counters may be read here.
+ */
+#ifndef EDGEWAY_DNS_DNS_PRIVATE_H
+#define EDGEWAY_DNS_DNS_PRIVATE_H
+
+#include "dns/dns.h"
+#include "dns/resolvconf.h"
+#include "dns/resolvwatch.h"
+#include "dns/roster.h"
+#include "dns/server.h"
+
+struct dns {
+	struct loop *main;
+	struct server **servers;
+	size_t n_servers;
+	struct resolvconf *resolvconf;
+	struct resolvwatch *watch; /* NULL while nothing is to be followed any more */
+	uint16_t port;
+	uint32_t address; /* 0: not listening */
+	uint32_t last_address; /* the workers may not have closed its sockets yet */
+	char **interfaces; /* NULL-terminated */
+	struct addr *configured;
+	size_t n_configured;
+	struct roster *roster; /* the upstreams */
+	loop_fn *on_upstreams;
+	void *on_upstreams_arg;
+	size_t stopping; /* servers that have not stopped yet */
+	bool stopped_once;
+	loop_fn *on_stopped;
+	void *on_stopped_arg;
+};
+
+#endif
