@@ -208,10 +208,14 @@ say_dns(const struct tree_node *dns, struct buf *line)
 static void
 say_rules(const struct tree_node *ipt, struct buf *line)
 {
+	const struct tree_node *captured = tree_path(ipt, "captured.upstreams");
+
 	buf_printf(line, "table %s %s, to %s, interface %s%s; repairs: %s", ctl_text(ipt, "table"),
 		ctl_true(ipt, "installed") ? "installed" : "NOT INSTALLED", ctl_text(ipt, "to"),
 		ctl_text(ipt, "interface"), ctl_true(ipt, "up") ? "" : " (down)",
 		ctl_text(ipt, "repairs"));
+	buf_adds(line, "; captured:");
+	tree_each(captured, item) buf_printf(line, " %s", tree_text(item, "?"));
 	say("rules", line);
 	buf_printf(line,
 		"%s UDP and %s TCP ports, %s of %s endpoints dead; %s ClusterIPs, served by %s",
