@@ -92,6 +92,26 @@ class Process:
         return self.stop(signal.SIGKILL)
 
 
+class Dialogue:
+    """A script in a machine that says one line for each line that it is given."""
+
+    def __init__(self, machine, script, *args):
+        self.popen = subprocess.Popen(machine.argv(PYTHON, "-c", script, *map(str, args)), stdin=subprocess.PIPE,
+                                      stdout=subprocess.PIPE, text=True)
+
+    def ask(self, line=""):
+        self.popen.stdin.write(line + "\n")
+        self.popen.stdin.flush()
+        return self.popen.stdout.readline().strip()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.popen.stdin.close()
+        self.popen.wait(20)
+
+
 class Lab:
     def __init__(self):
         self.build = os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc")

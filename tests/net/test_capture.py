@@ -1,11 +1,10 @@
 """Queries of pods to the upstreams come to the agent (dns.capture), while it answers and no longer."""
 import os
 import signal
-import subprocess
 
 import pytest
 
-from lab import FAKE, HERE, PYTHON, UPSTREAM_ADDRESS, Agent, Hub, Lab, Node, service, upstream, wait_for
+from lab import FAKE, HERE, PYTHON, UPSTREAM_ADDRESS, Agent, Dialogue, Hub, Lab, Node, service, upstream, wait_for
 
 NAME = "edge-nginx.default.svc.cluster.local"
 OTHER_UPSTREAM = "192.0.2.54"
@@ -27,25 +26,15 @@ for line in sys.stdin:
 """
 
 
-class Resolver:
+class Resolver(Dialogue):
     """In a pod; asks an upstream from one port for as long as it lives."""
 
     def __init__(self, pod, server):
-        self.popen = subprocess.Popen(pod.argv(PYTHON, "-c", RESOLVER, server), stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE, text=True)
+        super().__init__(pod, RESOLVER, server)
 
     def ask(self, name):
         """[server, rcode, answers]"""
-        self.popen.stdin.write(name + "\n")
-        self.popen.stdin.flush()
-        return self.popen.stdout.readline().split()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.popen.stdin.close()
-        self.popen.wait(5)
+        return super().ask(name).split()
 
 
 class World:

@@ -6,38 +6,27 @@ import subprocess
 
 import pytest
 
-from lab import HERE, PYTHON, Agent, Hub, Lab, Node, pod, service, upstream, wait_for
+from lab import HERE, PYTHON, Agent, Dialogue, Hub, Lab, Node, pod, service, upstream, wait_for
 
 DOMAIN = "default.svc.cluster.local"
 
 
-class Line:
+class Line(Dialogue):
     """A client that keeps its port and says who answers, one datagram for each call."""
+    SCRIPT = """
+import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(1)
+for line in sys.stdin:
+    try:
+        s.sendto(b"x", (sys.argv[1], int(sys.argv[2])))
+        print(s.recv(99).split(b"\\n")[0].decode(), flush=True)
+    except OSError as e:
+        print(type(e).__name__, flush=True)
+"""
 
     def __init__(self, machine, host, port):
-        script = ("import socket, sys\n"
-                  "s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)\n"
-                  "s.settimeout(1)\n"
-                  "for line in sys.stdin:\n"
-                  "    try:\n"
-                  "        s.sendto(b'x', (sys.argv[1], int(sys.argv[2])))\n"
-                  "        print(s.recv(99).split(b'\\n')[0].decode(), flush=True)\n"
-                  "    except OSError as e:\n"
-                  "        print(type(e).__name__, flush=True)\n")
-        self.popen = subprocess.Popen(machine.argv(PYTHON, "-c", script, host, str(port)), stdin=subprocess.PIPE,
-                                      stdout=subprocess.PIPE, text=True)
-
-    def ask(self):
-        self.popen.stdin.write("\n")
-        self.popen.stdin.flush()
-        return self.popen.stdout.readline().strip()
-
-    def __enter__(self):
-        return self
-
-    def __exit__(self, *exc):
-        self.popen.stdin.close()
-        self.popen.wait(5)
+        super().__init__(machine, self.SCRIPT, host, port)
 
 
 class World:
