@@ -15,6 +15,7 @@ base_libbase_a_SOURCES = \
 	base/opt_value.c base/opt_value.h \
 	base/pack.c base/pack.h \
 	base/privileges.c base/privileges.h \
+	base/squeeze.c base/squeeze.h \
 	base/proxy.c base/proxy.h base/proxy_url.c \
 	base/sock.c base/sock.h \
 	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
@@ -51,6 +52,7 @@ BASE_TESTS = tests/unit/admin_test \
 	tests/unit/loop_test \
 	tests/unit/opt_test \
 	tests/unit/pack_test \
+	tests/unit/squeeze_test \
 	tests/unit/privileges_test \
 	tests/unit/proxy_test \
 	tests/unit/sock_test \
@@ -69,6 +71,8 @@ tests_unit_loop_test_SOURCES = tests/unit/loop_test.c
 tests_unit_loop_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_opt_test_SOURCES = tests/unit/opt_test.c
 tests_unit_opt_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_squeeze_test_SOURCES = tests/unit/squeeze_test.c
+tests_unit_squeeze_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_pack_test_SOURCES = tests/unit/pack_test.c
 tests_unit_pack_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_privileges_test_SOURCES = tests/unit/privileges_test.c

@@ -10,6 +10,7 @@ Prints a section for bench/RESULTS.md. Root; namespaces of its own.
 """
 import argparse
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -52,9 +53,10 @@ class Bench:
         self.dir, self.started = directory, []
         subprocess.run([f"{BUILD}/tunnel", "keys", directory], check=True)
 
-    def start(self, *argv, ready="ready"):
+    def start(self, *argv, ready="ready", env=None):
         log = open(os.path.join(self.dir, f"{len(self.started)}.log"), "w+")
-        p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE if ready else log, stderr=log, text=True)
+        p = subprocess.Popen(argv, stdin=subprocess.PIPE, stdout=subprocess.PIPE if ready else log, stderr=log, text=True,
+                             env={**os.environ, **(env or {})})
         self.started.append(p)
         if ready and p.stdout.readline().strip() != ready:
             p.kill()
@@ -77,15 +79,15 @@ class Bench:
 
     # --- contenders: each gives the address that clients dial, and the processes that do the work ---
 
-    def edgeway(self, port, delay_ms=0, tunnels=1, at_once=1):
+    def edgeway(self, port, delay_ms=0, tunnels=1, at_once=1, target=TARGET, env=None):
         tls = f"127.0.0.1:{port + 1}"
-        hub = self.start(f"{BUILD}/tunnel", "hub", self.dir, tls, f"127.0.0.1:{port}", ready=None)
+        hub = self.start(f"{BUILD}/tunnel", "hub", self.dir, tls, f"127.0.0.1:{port}", ready=None, env=env)
         wait_port(port + 1)
         extra = []
         if delay_ms:
             extra.append(self.start(f"{BUILD}/delay", f"127.0.0.1:{port + 2}", tls, str(delay_ms)))
             tls = f"127.0.0.1:{port + 2}"
-        agent = self.start(f"{BUILD}/tunnel", "agent", self.dir, tls, TARGET, str(tunnels), str(at_once))
+        agent = self.start(f"{BUILD}/tunnel", "agent", self.dir, tls, target, str(tunnels), str(at_once), env=env)
         return f"127.0.0.1:{port}", [hub, agent], extra
 
     def haproxy(self, port, suites="", delay_ms=0):
@@ -277,7 +279,55 @@ def part_stall(bench, contenders, args):
     print(f"\n{mid[1] / mid[0]:.3f} of the rate while one is stalled ({verdict(mid[1] / mid[0], 0.95)}).")
 
 
-PARTS = {"speed": part_speed, "echo": part_echo, "stall": part_stall, "memory": part_memory}
+def journal(size):
+    """What a node's journal has: many formats, many numbers and identifiers that never come twice."""
+    r, lines, n, t = random.Random(1), [], 0, 1795200000.0
+    digits = lambda k: f"{r.getrandbits(4 * k):0{k}x}"  # noqa: E731
+    while n < size:
+        t += r.expovariate(20)
+        at = time.strftime("%b %d %H:%M:%S", time.gmtime(t)) + f".{int(t % 1 * 1e6):06d}"
+        said = r.choices((
+            lambda: f'nginx[1330]: 10.244.{r.randrange(8)}.{r.randrange(256)} - - "GET /api/v1/items/{r.randrange(10 ** 5)}?page={r.randrange(50)} HTTP/1.1" '
+                    f'200 {r.randrange(40000)} "-" "Mozilla/5.0 (X11; Linux x86_64)" {r.random():.3f}',
+            lambda: f'kubelet[812]: I{at[7:]} {r.randrange(900, 999)} prober.go:{r.randrange(900)}] "Probe succeeded" '
+                    f'pod="team-{r.randrange(20)}/shop-backend-{digits(9)}-{digits(5)}" containerName="app" latency="{r.random() * 30:.6f}ms"',
+            lambda: f'containerd[640]: time="{at}Z" level=info msg="CreateContainer within sandbox \\"{digits(64)}\\" returns container id \\"{digits(64)}\\""',
+            lambda: f"kernel: [{t - 1795100000:.6f}] IPv6: ADDRCONF(NETDEV_CHANGE): veth{digits(8)}: link becomes ready",
+            lambda: f"sshd[{r.randrange(1000, 30000)}]: Failed password for invalid user {r.choice(('admin', 'oracle', 'test'))} "
+                    f"from {r.randrange(256)}.{r.randrange(256)}.{r.randrange(256)}.{r.randrange(256)} port {r.randrange(1024, 65536)} ssh2",
+        ), (25, 25, 20, 15, 15))[0]()
+        lines.append(f"{at} edge-1 {said}\n")
+        n += len(lines[-1])
+    return "".join(lines)[:size]
+
+
+def sent(process):
+    """Bytes that went out of the process's TLS connection, as the kernel counts."""
+    text = subprocess.run(["ss", "-tinHp"], stdout=subprocess.PIPE, text=True, check=True).stdout.replace("\n\t", " ")
+    return sum(int(word.split(":")[1]) for line in text.splitlines() if f"pid={process.pid}," in line
+               for word in line.split() if word.startswith("bytes_sent:"))
+
+
+def part_compress(bench, contenders, args):
+    size = 10_500_000
+    times = 1 if args.smoke else 20
+    bench.start(f"{BUILD}/pump", "target", "127.0.0.1:2001", bench.file("journal", journal(size)))
+    head(f"A journal of {size / MB} MB, {times} times in one stream", "tunnel.compress", "bytes on the wire, of the clear text", "MB/s", "CPU s per GB, agent (deflates)", "hub (inflates)")
+    for k, name in enumerate(("off", "on")):
+        at, ends, _ = bench.edgeway(6000 + 10 * k, target="127.0.0.1:2001", env={"TUNNEL_SQUEEZE": "1"} if name == "on" else None)
+        rates, cpu, before = [], [cpu_ns([p.pid]) for p in ends], sent(ends[1])
+        for _ in range(args.rounds):
+            rates.append(times * size / MB / pump("down", at, times * size, 1)[0])
+        total = args.rounds * times * size
+        share, rate = (sent(ends[1]) - before) / total, statistics.median(rates)
+        used = [(cpu_ns([p.pid]) - b) / total for p, b in zip(ends, cpu)]
+        row(name, f"{share:.3f}", f"{rate:.0f}", f"{used[1]:.2f}", f"{used[0]:.2f}")
+        bench.stop(*ends)
+    print(f"\n{100 * (1 - share):.1f} % saved ({verdict(100 * (1 - share), 70)}) at {rate:.0f} MB/s ({verdict(rate, 80)}). zlib level 1, window 32 KiB. "
+          f"The agent's CPU alone allows {1000 / used[1]:.0f} MB/s.")
+
+
+PARTS = {"speed": part_speed, "echo": part_echo, "stall": part_stall, "memory": part_memory, "compress": part_compress}
 
 
 def inside(args):

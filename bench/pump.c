@@ -3,7 +3,7 @@
  * "down BYTES" sends so many and closes, "up BYTES" takes so many and answers one byte, "echo" gives back what
  * comes, "hold" reads nothing. Bytes are sent from a file in memory and dropped on receipt, so that the load takes little of the machine.
  *
- *	bench/pump target LISTEN:PORT
+ *	bench/pump target LISTEN:PORT [FILE]		sends this file again and again, and not zeros
  *	bench/pump down|up ADDRESS:PORT BYTES STREAMS	prints seconds
  *	bench/pump echo ADDRESS:PORT TIMES		prints p50 and p99 in microseconds
  *	bench/pump idle|stall ADDRESS:PORT STREAMS	opens them, prints "ready", waits for the end of its input
@@ -17,6 +17,7 @@
 #include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/sendfile.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -24,7 +25,8 @@
 
 enum { PIECE = 1 << 20, STACK = 64 * 1024 };
 
-static int zeros = -1; /* a file of PIECE bytes */
+static int content = -1; /* a file of content_bytes */
+static uint64_t content_bytes = PIECE;
 static struct addr peer;
 static uint64_t amount;
 
@@ -42,7 +44,7 @@ send_bytes(int fd, uint64_t n)
 {
 	while (n > 0) {
 		off_t at = 0;
-		ssize_t did = sendfile(fd, zeros, &at, MIN(n, (uint64_t)PIECE));
+		ssize_t did = sendfile(fd, content, &at, MIN(n, content_bytes));
 
 		if (did <= 0)
 			return false;
@@ -119,6 +121,16 @@ start(void *(*fn)(void *), intptr_t arg, pthread_t *thread)
 	pthread_attr_setstacksize(&attr, STACK);
 	must(pthread_create(thread, &attr, fn, (void *)arg) == 0, "pthread_create");
 	pthread_attr_destroy(&attr);
+}
+
+static void
+open_content(const char *path)
+{
+	struct stat st;
+
+	content = open(path, O_RDONLY | O_CLOEXEC);
+	must(content >= 0 && fstat(content, &st) == 0 && st.st_size > 0, path);
+	content_bytes = (uint64_t)st.st_size;
 }
 
 static int
@@ -258,13 +270,15 @@ main(int argc, char **argv)
 	files.rlim_cur = files.rlim_max;
 	setrlimit(RLIMIT_NOFILE, &files);
 	signal(SIGPIPE, SIG_IGN);
-	zeros = memfd_create("zeros", MFD_CLOEXEC);
-	must(zeros >= 0 && ftruncate(zeros, PIECE) == 0, "memfd");
+	content = memfd_create("zeros", MFD_CLOEXEC);
+	must(content >= 0 && ftruncate(content, PIECE) == 0, "memfd");
 	if (argc < 3 || addr_parse(&peer, argv[2], 0, &err) < 0) {
 		fprintf(stderr, "usage: see the head of bench/pump.c %s\n", err.text);
 		return 2;
 	}
 	amount = n;
+	if (strcmp(verb, "target") == 0 && argc >= 4)
+		open_content(argv[3]);
 	if (strcmp(verb, "target") == 0)
 		return target();
 	if (strcmp(verb, "echo") == 0)

@@ -6,6 +6,7 @@
  *	bench/tunnel hub DIR LISTEN-TLS LISTEN-TCP
  *	bench/tunnel agent DIR HUB TARGET [TUNNELS [AT-ONCE]]
  *
+ * TUNNEL_SQUEEZE in the environment of both: clear text is made smaller (tunnel.compress).
  * Each says "ready" once it can serve.
  */
 #include <errno.h>
@@ -147,6 +148,7 @@ on_tls(void *arg, enum tls_event event)
 		.role = hub ? SESSION_CLIENT : SESSION_SERVER,
 		.budget = &me.budget,
 		.limits = &limits,
+		.squeeze = getenv("TUNNEL_SQUEEZE") != NULL,
 		.events = &session_events};
 
 	if (event != TLS_OPEN) {

@@ -329,12 +329,13 @@ refuses(void *arg, const char *node, const char *serial)
 }
 
 static void
-start_tunnels(struct hub *hub, uint64_t heartbeat_ms)
+start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 {
 	struct rlimit limit = {.rlim_cur = 1024};
 	struct tunnels_setup setup = {
 		.loop = hub->loop,
 		.heartbeat_ms = heartbeat_ms,
+		.squeeze = compress,
 		.refuses = refuses,
 		.arg = hub,
 	};
@@ -443,7 +444,7 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 	if ((rc = addr_parse(&hub->nodes_config.listen, config->listen, PORT, err)) < 0)
 		return err_wrap(err, rc, "listen");
 	hub->again = timer_new(hub->loop, on_authority_ready, hub);
-	start_tunnels(hub, hub->nodes_config.heartbeat_ms);
+	start_tunnels(hub, hub->nodes_config.heartbeat_ms, config->compress);
 	if ((rc = start_source(hub, config, err)) < 0 ||
 		(rc = start_authority(hub, config, &hub->nodes_config.listen, err)) < 0)
 		return rc;

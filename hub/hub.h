@@ -47,6 +47,7 @@ struct hub_config {
 	const char *cluster_domain; /* "": cluster.local */
 	uint64_t node_life_s; /* of nodes' certificates; 0: a year */
 	uint64_t heartbeat_ms; /* 0: 4000 */
+	bool compress; /* clear text in the tunnels is sent deflated */
 	struct hub_ways_in ways_in;
 };
 

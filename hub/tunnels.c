@@ -100,6 +100,7 @@ add_past(struct session_stats *to, const struct session_stats *s)
 	to->bytes_out += s->bytes_out;
 	to->stalls += s->stalls;
 	to->pings += s->pings;
+	to->saved += s->saved;
 }
 
 /* The streams are told first: what they open meanwhile must not land here. */
@@ -229,6 +230,7 @@ on_shaken(struct tunnel *u)
 		.loop = t->setup.loop,
 		.role = SESSION_CLIENT,
 		.budget = &t->budget,
+		.squeeze = t->setup.squeeze,
 		.limits = &t->limits,
 		.events = &session_events,
 		.arg = u,
@@ -552,6 +554,9 @@ count_streams(const struct session_stats *s, struct metrics *m)
 	metric_counter(m, bytes, help, "direction=\"to_node\"", s->bytes_out);
 	metric_counter(m, "edgeway_tunnel_stalls_total",
 		"Times that a stream took no more for a while.", NULL, s->stalls);
+	metric_counter(m, "edgeway_tunnel_saved_bytes_total",
+		"Bytes of clear text that tunnel.compress kept off the wire, both ways.", NULL,
+		s->saved);
 	metric_counter(m, "edgeway_tunnel_pings_total", "Pings sent.", NULL, s->pings);
 }
 

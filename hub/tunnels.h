@@ -28,6 +28,7 @@ struct tunnels_setup {
 		tls; /* server context; borrowed until tunnels_renew or tunnels_free. NULL: nothing can be adopted */
 	uint64_t heartbeat_ms; /* 0: 4 s; a tunnel silent for twice that and 1 s is dead */
 	size_t memory_limit; /* of all sessions' windows beyond their base; 0: TUNNELS_MEMORY */
+	bool squeeze; /* ask nodes for clear text that is smaller on the wire */
 	size_t most, handshakes_most; /* 0: TUNNELS_MOST, an eighth of it */
 	/* Is a certificate with this serial number revoked? NULL: none is. */
 	bool (*refuses)(void *arg, const char *node, const char *serial);

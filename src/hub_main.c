@@ -258,6 +258,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.listen = o->listen,
 		.manifests = o->source_manifests,
 		.kubeconfig = o->source_kubernetes_kubeconfig,
+		.compress = o->tunnel_compress,
 		.kubernetes_silence_ms = o->source_kubernetes_silence,
 		.kubernetes_alone = !o->source_kubernetes_share,
 		.kubernetes_sites = o->source_kubernetes_sites,

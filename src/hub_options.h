@@ -37,6 +37,8 @@
 	X(BOOL, join_approval, "join.approval", "false", \
 		"nodes without a token may ask; an operator approves with kubectl") \
 	X(STRING, data_dir, "dataDir", "/var/lib/edgeway-hub", "folder of CA, tokens and lists") \
+	X(BOOL, tunnel_compress, "tunnel.compress", "false", \
+		"clear text in streams is sent deflated between hub and nodes") \
 	X(ADDRESS, ingress_http, "ingress.http", "127.0.0.1:10080", \
 		"HTTP way in: CONNECT, absolute form, Host: NODE[:PORT]; \"\": off") \
 	X(TREE, ingress_egress, "ingress.egress", "{}", \

@@ -127,6 +127,7 @@ add_past(struct session_stats *to, const struct session_stats *s)
 	to->bytes_in += s->bytes_in;
 	to->bytes_out += s->bytes_out;
 	to->stalls += s->stalls;
+	to->saved += s->saved;
 	to->pings += s->pings;
 }
 
@@ -199,6 +200,7 @@ on_shaken(struct line *n)
 		.role = SESSION_SERVER,
 		.wire = wire_tls(&n->tls),
 		.budget = &l->budget,
+		.squeeze = true, /* when the hub asks for it */
 		.limits = &l->limits,
 		.events = &session_events,
 		.arg = n,
@@ -512,6 +514,9 @@ link_metrics(const struct link *l, struct metrics *m)
 		s.resets_received);
 	metric_counter(m, "edgeway_tunnel_stalls_total",
 		"Times that a stream took no more for a while.", NULL, s.stalls);
+	metric_counter(m, "edgeway_tunnel_saved_bytes_total",
+		"Bytes of clear text that the hub's tunnel.compress kept off the wire.", NULL,
+		s.saved);
 	metric_gauge(m, "edgeway_tunnel_rtt_seconds", "Round trip to the hub, by the last ping.",
 		NULL, s.rtt_ms / 1000.0);
 	metric_gauge(m, "edgeway_tunnel_memory_bytes",

@@ -7,7 +7,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/relay.c tunnel/relay.h \
 	tunnel/serve.c tunnel/serve.h \
 	tunnel/session.c tunnel/session.h tunnel/session_frames.c tunnel/session_private.h \
-	tunnel/session_memory.c tunnel/session_memory.h tunnel/session_stream.c \
+	tunnel/session_coding.c tunnel/session_memory.c tunnel/session_memory.h tunnel/session_stream.c \
 	tunnel/target.c tunnel/target.h \
 	tunnel/tunnel.h \
 	tunnel/wire.c tunnel/wire.h tunnel/wire_socket.c
@@ -22,7 +22,7 @@ tests_fuzz_tunnel_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
 TUNNEL_TESTS = tests/unit/allow_test tests/unit/chain_test tests/unit/opening_test tests/unit/relay_test tests/unit/tunnel_test \
-	tests/unit/tunnel_limits_test
+	tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
 tests_unit_allow_test_SOURCES = tests/unit/allow_test.c
@@ -33,6 +33,8 @@ tests_unit_tunnel_limits_test_SOURCES = tests/unit/tunnel_limits_test.c tests/un
 tests_unit_tunnel_limits_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_opening_test_SOURCES = tests/unit/opening_test.c
 tests_unit_opening_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_coding_test_SOURCES = tests/unit/tunnel_coding_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
+tests_unit_tunnel_coding_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_relay_test_SOURCES = tests/unit/relay_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
 tests_unit_relay_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_test_SOURCES = tests/unit/tunnel_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h

@@ -441,6 +441,7 @@ session_new(const struct session_setup *setup, struct session **out)
 	s->server = setup->role == SESSION_SERVER;
 	s->wire = setup->wire;
 	s->budget = setup->budget;
+	s->squeeze = setup->squeeze;
 	s->limits = setup->limits != NULL ? *setup->limits : usual;
 	s->events = setup->events;
 	s->arg = setup->arg;

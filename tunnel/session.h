@@ -95,6 +95,7 @@ struct session_setup {
 	enum session_role role;
 	struct wire *wire; /* taken, also on failure */
 	struct session_budget *budget; /* outlives the session */
+	bool squeeze; /* clear text is to be smaller on the wire: the client of HTTP/2 asks for it, the server agrees */
 	const struct session_limits *limits; /* NULL: 4096 streams, 4 s, 9 s */
 	const struct session_events *events;
 	void *arg;
@@ -106,6 +107,7 @@ struct session_stats {
 	uint64_t bytes_in, bytes_out; /* payload */
 	uint64_t stalls; /* times a writer found no room */
 	uint64_t pings;
+	uint64_t saved; /* bytes that squeezing kept off the wire, both ways */
 	unsigned streams; /* now */
 	unsigned rtt_ms; /* of the last ping */
 };
@@ -135,7 +137,7 @@ void stream_commit(struct stream *st, size_t n);
 /* Half-close: nothing more will be written. */
 void stream_end(struct stream *st);
 /* What has come and is not consumed: its start and length. */
-size_t stream_peek(const struct stream *st, const void **data);
+size_t stream_peek(struct stream *st, const void **data);
 void stream_consume(struct stream *st, size_t n);
 /* The other end has half-closed and everything is consumed. */
 bool stream_eof(const struct stream *st);

@@ -80,6 +80,8 @@ on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint8_t *name, 
 		set_status(h, value, len);
 	else if (is(name, name_len, "edgeway-reason"))
 		set_text(&h->reason, value, MIN(len, (size_t)STREAM_REASON_MAX));
+	else if (is(name, name_len, "edgeway-encoding"))
+		h->deflate = is(value, len, "deflate");
 	else if (name_len > 0 && name[0] != ':')
 		keep_field(h, name, name_len, value, len);
 	return 0;
@@ -89,11 +91,18 @@ static void
 on_head(struct session *s, struct stream *st)
 {
 	if (s->server) {
-		if (!st->answered && st->events == NULL && st->head != NULL)
+		if (!st->answered && st->events == NULL && st->head != NULL) {
+			st->offered = st->head->deflate && s->squeeze;
 			stream_note(st, NOTE_OPENED);
+		}
 	} else if (st->head != NULL && st->head->status >= 200) {
 		st->answered = true;
+		if (st->offered && st->head->status == 200 && st->head->deflate)
+			coding_start(st);
 		stream_note(st, NOTE_ANSWERED);
+		if (st->wants_room)
+			stream_note(st, NOTE_WRITABLE);
+		st->wants_room = false;
 	}
 }
 

@@ -13,6 +13,7 @@
 #include <nghttp2/nghttp2.h>
 
 #include "base/buf.h"
+#include "base/squeeze.h"
 #include "tunnel/chain.h"
 #include "tunnel/session.h"
 #include "tunnel/session_memory.h"
@@ -37,6 +38,7 @@ struct head { /* of a request or a response, until it is told */
 	size_t n, bytes;
 	unsigned status;
 	bool connect; /* :method */
+	bool deflate; /* edgeway-encoding */
 };
 
 struct stream {
@@ -48,11 +50,13 @@ struct stream {
 	void *arg;
 	struct head *head;
 	struct chain in, out;
+	struct coding *coding; /* NULL: bytes go as they are */
 	size_t window, consumed; /* of what comes; consumed since `mark_ms` */
 	size_t owed; /* consumed, and not yet told to the other end */
 	uint64_t mark_ms;
 	unsigned code; /* of the reset */
 	bool answered;
+	bool offered; /* to be coded, if both want it */
 	bool refused; /* answered with something else than 200 */
 	bool ended; /* stream_end */
 	bool deferred; /* nghttp2 waits for bytes */
@@ -72,6 +76,7 @@ struct session {
 	const struct session_events *events;
 	void *arg;
 	bool server;
+	bool squeeze;
 	struct timer *kick; /* something to write, at the next turn */
 	struct timer *life;
 	struct stream_ring streams, noted;
@@ -102,7 +107,20 @@ void stream_destroy(struct stream *st);
 /* Its share of the budget is given back. */
 void stream_unbudget(struct stream *st);
 struct stream *stream_create(struct session *s);
+/* So much of what came is not held any more: window for the other end. */
+void stream_took(struct stream *st, size_t n);
 void head_free(struct head **h);
+
+/* In session_coding.c: what owners write and read, when the stream is coded. */
+void coding_start(struct stream *st);
+void coding_unbudget(struct stream *st);
+void coding_free(struct stream *st);
+void coding_write(struct stream *st, const void *data, size_t n);
+void *coding_reserve(struct stream *st, size_t *room);
+void coding_commit(struct stream *st, size_t n);
+size_t coding_peek(struct stream *st, const void **data);
+void coding_consume(struct stream *st, size_t n);
+bool coding_empty(const struct stream *st);
 
 /* In session_frames.c */
 void frames_set(nghttp2_session_callbacks *callbacks);

@@ -54,6 +54,7 @@ stream_unbudget(struct stream *st)
 
 	st->in.spare = st->out.spare =
 		NULL; /* the budget may go before the stream's owner lets go */
+	coding_unbudget(st);
 	b->held -= st->in.len;
 	b->granted -= st->window - STREAM_WINDOW_BASE;
 	b->queued -= st->out.len;
@@ -84,6 +85,7 @@ stream_destroy(struct stream *st)
 	head_free(&st->head);
 	chain_fini(&st->in); /* nghttp2 has kept the peer within the window */
 	chain_fini(&st->out);
+	coding_free(st);
 	free(st);
 }
 
@@ -141,7 +143,7 @@ int
 session_open(struct session *s, const struct stream_request *request,
 	const struct stream_events *events, void *arg, struct stream **out)
 {
-	nghttp2_nv nv[2 + STREAM_FIELDS_MAX];
+	nghttp2_nv nv[3 + STREAM_FIELDS_MAX];
 	nghttp2_data_provider data = {.read_callback = frames_source};
 	struct stream *st;
 	size_t n = 0, most;
@@ -162,6 +164,9 @@ session_open(struct session *s, const struct stream_request *request,
 	nv[n++] = pair(":authority", request->authority);
 	for (size_t i = 0; i < request->n_fields; i++)
 		nv[n++] = pair(request->fields[i].name, request->fields[i].value);
+	st->offered = s->squeeze;
+	if (st->offered)
+		nv[n++] = pair("edgeway-encoding", "deflate");
 	st->id = nghttp2_submit_request(s->ng, NULL, nv, n, &data, st);
 	if (st->id < 0) { /* 2^30 streams were opened */
 		stream_destroy(st);
@@ -201,12 +206,19 @@ clean_reason(char to[STREAM_REASON_MAX + 1], const char *reason)
 			*p = '?';
 }
 
+static bool
+memory_is_easy(const struct session_budget *b)
+{
+	return budget_used(b) < b->limit / 2;
+}
+
 void
 stream_answer(struct stream *st, unsigned status, const char *reason)
 {
 	nghttp2_data_provider data = {.source.ptr = st, .read_callback = frames_source};
 	char digits[4], line[STREAM_REASON_MAX + 1];
-	nghttp2_nv nv[2];
+	nghttp2_nv nv[3];
+	size_t n = 0;
 
 	assert(!st->answered && status >= 200 && status <= 599);
 	st->answered = true;
@@ -215,14 +227,18 @@ stream_answer(struct stream *st, unsigned status, const char *reason)
 		return;
 	snprintf(digits, sizeof digits, "%u", status);
 	clean_reason(line, reason);
-	nv[0] = pair(":status", digits);
-	nv[1] = pair("edgeway-reason", line);
+	nv[n++] = pair(":status", digits);
+	if (line[0] != '\0')
+		nv[n++] = pair("edgeway-reason", line);
+	if (st->offered && !st->refused && memory_is_easy(st->session->budget)) {
+		nv[n++] = pair("edgeway-encoding", "deflate");
+		coding_start(st);
+	}
 	if (st->refused) {
 		st->ended = true;
 		st->session->stats.refused++;
 	}
-	nghttp2_submit_response(
-		st->session->ng, st->id, nv, line[0] != '\0' ? 2 : 1, st->refused ? NULL : &data);
+	nghttp2_submit_response(st->session->ng, st->id, nv, n, st->refused ? NULL : &data);
 	session_kick(st->session);
 }
 
@@ -239,6 +255,10 @@ stream_room(struct stream *st)
 
 	if (!writable(st))
 		return 0;
+	if (st->offered && !st->answered) { /* the answer tells how it is to be written */
+		st->wants_room = true;
+		return 0;
+	}
 	if (budget_used(st->session->budget) > st->session->budget->limit)
 		most = STREAM_OUT_SHORT;
 	room = most > len ? most - len : 0;
@@ -264,9 +284,14 @@ stream_write(struct stream *st, const void *data, size_t n)
 {
 	if (!writable(st) || n == 0)
 		return;
+	assert(!st->offered || st->answered);
 	assert(n <= STREAM_OUT_BYTES - st->out.len); /* no more than stream_room */
-	chain_add(&st->out, data, n);
-	st->session->budget->queued += n;
+	if (st->coding != NULL) {
+		coding_write(st, data, n);
+	} else {
+		chain_add(&st->out, data, n);
+		st->session->budget->queued += n;
+	}
 	resume(st);
 }
 
@@ -274,14 +299,20 @@ void *
 stream_reserve(struct stream *st, size_t *room)
 {
 	*room = stream_room(st);
-	return *room > 0 ? chain_reserve(&st->out, *room, room) : NULL;
+	if (*room == 0)
+		return NULL;
+	return st->coding != NULL ? coding_reserve(st, room) : chain_reserve(&st->out, *room, room);
 }
 
 void
 stream_commit(struct stream *st, size_t n)
 {
-	chain_commit(&st->out, n);
-	st->session->budget->queued += n;
+	if (st->coding != NULL) {
+		coding_commit(st, n);
+	} else {
+		chain_commit(&st->out, n);
+		st->session->budget->queued += n;
+	}
 	if (n > 0)
 		resume(st);
 }
@@ -296,15 +327,17 @@ stream_end(struct stream *st)
 }
 
 size_t
-stream_peek(const struct stream *st, const void **data)
+stream_peek(struct stream *st, const void **data)
 {
+	if (st->coding != NULL)
+		return coding_peek(st, data);
 	return chain_peek(&st->in, data);
 }
 
 bool
 stream_eof(const struct stream *st)
 {
-	return st->far_ended && st->in.len == 0;
+	return st->far_ended && st->in.len == 0 && (st->coding == NULL || coding_empty(st));
 }
 
 bool
@@ -356,7 +389,7 @@ give_back(struct stream *st, size_t n)
 }
 
 void
-stream_consume(struct stream *st, size_t n)
+stream_took(struct stream *st, size_t n)
 {
 	struct session *s = st->session;
 
@@ -370,6 +403,15 @@ stream_consume(struct stream *st, size_t n)
 	if (st->consumed >= st->window)
 		fit_window(st);
 	give_back(st, n);
+}
+
+void
+stream_consume(struct stream *st, size_t n)
+{
+	if (st->coding != NULL)
+		coding_consume(st, n);
+	else
+		stream_took(st, n);
 }
 
 void

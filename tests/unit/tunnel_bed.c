@@ -242,10 +242,10 @@ bed_fini_open(struct bed *b, struct end *ends, unsigned n)
 	bed_fini(b);
 }
 
-void
-bed_init_limits(struct bed *b, bool tls, unsigned near, unsigned far)
+static void
+set_up(struct bed *b, bool tls, unsigned near, unsigned far, bool squeeze)
 {
-	struct session_setup setup = {.arg = b};
+	struct session_setup setup = {.arg = b, .squeeze = squeeze};
 	struct wire *wires[2];
 	int fd[2];
 
@@ -276,6 +276,18 @@ bed_init_limits(struct bed *b, bool tls, unsigned near, unsigned far)
 	setup.budget = &b->far_budget;
 	setup.events = &far_events;
 	assert_int_equal(session_new(&setup, &b->far), 0);
+}
+
+void
+bed_init_limits(struct bed *b, bool tls, unsigned near, unsigned far)
+{
+	set_up(b, tls, near, far, false);
+}
+
+void
+bed_init_squeezed(struct bed *b)
+{
+	set_up(b, true, 100, 100, true);
 }
 
 void

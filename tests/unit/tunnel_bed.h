@@ -44,6 +44,8 @@ struct bed {
 void bed_init(struct bed *b, bool tls);
 /* How many streams each end takes. */
 void bed_init_limits(struct bed *b, bool tls, unsigned near, unsigned far);
+/* Over TLS, and both ends want clear text smaller. */
+void bed_init_squeezed(struct bed *b);
 void bed_fini(struct bed *b);
 /* The client's streams that are still there go as well. */
 void bed_fini_open(struct bed *b, struct end *ends, unsigned n);

@@ -98,8 +98,11 @@ static const struct session_events session_events = {.opened = on_opened, .ended
 static void
 raw_init(struct raw *r, enum session_role role, const struct session_limits *limits)
 {
-	struct session_setup setup = {
-		.role = role, .limits = limits, .events = &session_events, .arg = r};
+	struct session_setup setup = {.role = role,
+		.squeeze = role == SESSION_SERVER,
+		.limits = limits,
+		.events = &session_events,
+		.arg = r};
 	int fd[2];
 
 	memset(r, 0, sizeof *r);
@@ -320,6 +323,39 @@ test_truncated(void **state)
 	raw_fini(&r);
 }
 
+/* It agreed to text made smaller, and what comes is none. */
+static void
+test_not_what_was_agreed(void **state)
+{
+	static const char head[] = "\x02\x07"
+				   "CONNECT"
+				   "\x01\x03"
+				   "a:1"
+				   "\x00\x10"
+				   "edgeway-encoding"
+				   "\x07"
+				   "deflate";
+	const void *data;
+	struct raw r;
+
+	(void)state;
+	raw_init(&r, SESSION_SERVER, NULL);
+	greet(&r);
+	frame(&r, HEADERS, END_HEADERS, 1, head, sizeof head - 1);
+	turn(&r);
+	assert_int_equal(r.opened, 1);
+	frame(&r, DATA, 0, 1, "\x01\xff\xff\xff\xff", 5);
+	turn(&r);
+	assert_false(r.end.reset);
+	assert_int_equal(stream_peek(r.end.st, &data), 0);
+	assert_false(stream_eof(r.end.st));
+	turn(&r);
+	assert_true(r.end.reset);
+	assert_int_equal(r.end.code, 0x9); /* COMPRESSION_ERROR, of this stream only */
+	assert_int_equal(r.rc, 1);
+	raw_fini(&r);
+}
+
 static void
 test_resets_without_end(void **state)
 {
@@ -513,6 +549,7 @@ main(void)
 		cmocka_unit_test(test_rule_breakers_are_cut_off),
 		cmocka_unit_test(test_numbers_out_of_order),
 		cmocka_unit_test(test_truncated),
+		cmocka_unit_test(test_not_what_was_agreed),
 		cmocka_unit_test(test_resets_without_end),
 		cmocka_unit_test(test_ten_thousand_at_once),
 		cmocka_unit_test(test_fifty_of_a_hundred_stall),
