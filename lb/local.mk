@@ -33,6 +33,7 @@ lb_liblb_a_SOURCES = \
 	lb/splice.c lb/splice.h \
 	lb/stats.c \
 	lb/tally.c lb/tally.h \
+	lb/target.c \
 	lb/targets.c lb/targets.h \
 	lb/turn.c lb/turn.h \
 	lb/worker.c

@@ -1,0 +1,143 @@
+/* What becomes of one endpoint: out, on trial, back. targets.c is about which there are. */
+#include "lb/targets.h"
+
+#include <assert.h>
+
+enum {
+	BACKOFF_MS = 1000,
+	BACKOFF_MAX_MS = 60000,
+	SILENT_TIMES = 2,
+	/* an endpoint that comes back gets one request until that is answered */
+	PROBATION_MS = 2000,
+	PROBE_FIRST_MS = 200,
+	/* own knowledge that is younger counts more than what another worker says */
+	HEARD_MS = 200,
+	WINDOW_MAX = 64,
+};
+
+void
+target_try(struct target *t, uint64_t now_ms)
+{
+	if (t->ejections == 0 || t->node.down_until_ms > now_ms)
+		return;
+	t->node.down_until_ms = now_ms + PROBATION_MS;
+	t->on_trial = true;
+}
+
+void
+target_begin(struct target *t)
+{
+	t->node.in_flight++;
+	shared_count(t->node.shared, 1);
+}
+
+void
+target_end(struct target *t)
+{
+	assert(t->node.in_flight > 0);
+	t->node.in_flight--;
+	shared_count(t->node.shared, -1);
+}
+
+const char *
+target_fault_text(enum target_fault fault)
+{
+	static const char *const texts[] = {[TARGET_REFUSED] = "refused",
+		[TARGET_SILENT] = "silent",
+		[TARGET_RESET] = "no answer"};
+
+	return texts[fault];
+}
+
+static void
+leave_out(struct target *t, uint64_t now_ms, uint64_t wait_ms)
+{
+	t->ejections++;
+	t->node.down_until_ms = now_ms + wait_ms;
+	if (list_empty(&t->ejected)) {
+		t->ejected_ms = now_ms;
+		list_add_before(targets_ejected(t->all), &t->ejected);
+	}
+	t->probe_ms = now_ms + (t->fault == TARGET_RESET ? 0 : PROBE_FIRST_MS);
+}
+
+bool
+target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random)
+{
+	uint64_t wait;
+
+	t->failures++;
+	balance_punish(&t->node, now_ms);
+	/* Others that were on their way when the first one failed, or that had no choice, are no
+	 * further proof. */
+	if (t->node.down_until_ms > now_ms && !t->on_trial)
+		return false;
+	t->on_trial = false;
+	t->fault = (uint8_t)fault;
+	if (fault != TARGET_REFUSED && t->failures < SILENT_TIMES && t->ejections == 0)
+		return false;
+	wait = MIN((uint64_t)BACKOFF_MS << MIN(t->ejections, 10u), (uint64_t)BACKOFF_MAX_MS);
+	wait += random % (wait / 4);
+	leave_out(t, now_ms, wait);
+	return true;
+}
+
+bool
+target_told_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t wait_ms)
+{
+	bool heard = now_ms - t->heard_ms < HEARD_MS;
+
+	if (t->node.down_until_ms > now_ms || (fault != TARGET_REFUSED && heard))
+		return false;
+	t->fault = (uint8_t)fault;
+	leave_out(t, now_ms, wait_ms);
+	return true;
+}
+
+void
+target_told_works(struct target *t, bool answered, uint64_t now_ms)
+{
+	if (t->ejections > 0 && (t->fault != TARGET_RESET || answered))
+		target_worked(t, now_ms);
+}
+
+void
+target_worked(struct target *t, uint64_t now_ms)
+{
+	if (t->ejections > 0)
+		t->node.back_ms = now_ms;
+	t->failures = 0;
+	t->ejections = 0;
+	t->on_trial = false;
+	t->node.down_until_ms = 0;
+	list_del(&t->ejected);
+}
+
+bool
+target_may_dial(const struct target *t)
+{
+	return t->window == 0 || t->n_fresh < t->window;
+}
+
+void
+target_widen(struct target *t)
+{
+	if (t->window > 0 && ++t->window > WINDOW_MAX)
+		t->window = 0;
+}
+
+void
+target_narrow(struct target *t)
+{
+	t->window = 1;
+}
+
+void
+target_connected(struct target *t, uint64_t took_ms, uint64_t now_ms)
+{
+	uint32_t took = (uint32_t)MIN(took_ms, (uint64_t)UINT16_MAX);
+
+	t->connect_ms = t->connect_known ? (3 * t->connect_ms + took + 3) / 4 : took;
+	t->connect_known = true;
+	t->heard_ms = now_ms;
+}
