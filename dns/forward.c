@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "dns/forward_private.h"
 #include "dns/loopname.h"
 #include "dns/rewrite.h"
 
@@ -17,50 +18,6 @@ enum {
 	DEAD_OPEN_MAX = 64, /* of a dead one: enough to notice its return */
 };
 
-struct question;
-
-/* One upstream being asked one question; outlives the question when another was faster. */
-struct ask {
-	struct ask *next; /* of the same question */
-	struct question *question; /* NULL: settled */
-	struct forward *f;
-	struct upstream *u;
-	uint64_t start_ms;
-	bool plain; /* in lower case: any case of the answer will do */
-	bool wanted; /* the question ended without an answer */
-	size_t len;
-	uint8_t sent[];
-};
-
-struct question {
-	struct question *prev, *next;
-	struct forward *f;
-	forward_fn *fn;
-	void *arg;
-	struct timer *timer;
-	uint64_t start_ms;
-	struct ask *asks;
-	unsigned asked; /* bit per upstream */
-	unsigned waiting; /* asks without an outcome */
-	bool bad; /* somebody said no */
-	size_t len;
-	uint8_t bytes[];
-};
-
-struct forward {
-	struct loop *loop;
-	uint32_t mark;
-	struct upstream *up[FORWARD_UPSTREAMS_MAX];
-	size_t n;
-	struct timer *beat;
-	uint64_t beat_at_ms;
-	struct question *questions;
-	size_t n_open;
-	forward_late_fn *late;
-	void *late_arg;
-	struct forward_counters *count;
-};
-
 static void
 add(_Atomic uint64_t *c, uint64_t n)
 {
@@ -70,8 +27,8 @@ add(_Atomic uint64_t *c, uint64_t n)
 
 /* --- the pulse ----------------------------------------------------------- */
 
-static void
-beat_within(struct forward *f, uint64_t ms)
+void
+forward_beat_within(struct forward *f, uint64_t ms)
 {
 	uint64_t at = loop_now_ms(f->loop) + ms;
 
@@ -87,7 +44,7 @@ on_beat(void *arg)
 	struct forward *f = arg;
 
 	for (size_t i = 0; i < f->n; i++)
-		beat_within(f, upstream_beat(f->up[i]));
+		forward_beat_within(f, upstream_beat(f->up[i]));
 }
 
 void
@@ -192,7 +149,7 @@ ask_one(struct question *q, unsigned i, bool plain)
 	q->asked |= 1u << i;
 	q->waiting++;
 	if (a->u->open++ == 0)
-		beat_within(f, UPSTREAM_BEAT_MS);
+		forward_beat_within(f, UPSTREAM_BEAT_MS);
 	upstream_ask(a->u, a->sent, a->len, on_upstream, a);
 }
 
@@ -226,9 +183,8 @@ patience_ms(const struct question *q, uint64_t now)
 	return age + RECHECK_MS < TOTAL_MS ? RECHECK_MS : TOTAL_MS - MIN(age, (uint64_t)TOTAL_MS);
 }
 
-/* One more upstream, or wait for those asked. */
-static void
-go_on(struct question *q)
+void
+forward_go_on(struct question *q)
 {
 	uint64_t now = loop_now_ms(q->f->loop);
 	int i = next_upstream(q);
@@ -266,7 +222,7 @@ on_timer(void *arg)
 	if (over(q, loop_now_ms(q->f->loop)))
 		settle(q, NULL, 0);
 	else
-		go_on(q);
+		forward_go_on(q);
 }
 
 /* One that lost too often gets a real query from time to time: if it is back, it answers quickly.
@@ -380,16 +336,6 @@ on_late(const struct ask *a, const uint8_t *answer, size_t len)
 		f->late(f->late_arg, a->sent, a->len, answer, len);
 }
 
-static unsigned
-index_of(const struct forward *f, const struct upstream *u)
-{
-	unsigned i = 0;
-
-	while (f->up[i] != u)
-		i++;
-	return i;
-}
-
 static void
 on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 {
@@ -412,11 +358,11 @@ on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 		keep_score(f, health_lost(&a->u->health) ? 0 : q->asked, a->u);
 		settle(q, answer, len);
 	} else if (heard == HEARD_FOLDED) {
-		ask_one(q, index_of(f, a->u), true);
+		ask_one(q, forward_index(f, a->u), true);
 	} else {
 		q->bad |= heard == HEARD_BAD;
 		if (next_upstream(q) >= 0 || q->waiting == 0 || q->bad)
-			go_on(q);
+			forward_go_on(q);
 	}
 }
 
@@ -467,112 +413,12 @@ forward_ask(struct forward *f, const uint8_t *query, size_t len, forward_fn *fn,
 	f->n_open++;
 	add(&f->count->open, 1);
 	add(&f->count->asked, 1);
-	go_on(q);
+	forward_go_on(q);
 	probe(q);
 	return 0;
 }
 
-/* --- other upstreams ----------------------------------------------------- */
-
-/* The counters that this address has, or those of one that is gone. */
-static struct upstream_count *
-counters_for(struct forward *f, const struct addr *a, const struct addr *upstreams, size_t n)
-{
-	uint64_t key = upstream_key(a);
-
-	for (size_t i = 0; i < FORWARD_UPSTREAMS_MAX; i++) {
-		if (f->count->up[i].key == key)
-			return &f->count->up[i];
-	}
-	for (size_t i = 0; i < FORWARD_UPSTREAMS_MAX; i++) {
-		struct upstream_count *c = &f->count->up[i];
-		bool used = false;
-
-		for (size_t k = 0; k < n; k++)
-			used |= c->key == upstream_key(&upstreams[k]);
-		for (size_t k = 0; k < f->n; k++)
-			used |= f->up[k]->count == c;
-		if (used)
-			continue;
-		atomic_store(&c->key, key);
-		c->queries = c->failures = c->timeouts = c->latency_us = 0;
-		return c;
-	}
-	return NULL;
-}
-
-static bool
-same_upstreams(const struct forward *f, const struct addr *upstreams, size_t n)
-{
-	for (size_t i = 0; i < n && n == f->n; i++) {
-		if (!upstream_is(f->up[i], &upstreams[i]))
-			return false;
-	}
-	return n == f->n;
-}
-
-static struct upstream *
-take_old(struct upstream *old[FORWARD_UPSTREAMS_MAX], size_t n, const struct addr *a)
-{
-	for (size_t i = 0; i < n; i++) {
-		if (old[i] != NULL && upstream_is(old[i], a))
-			return take_ptr(&old[i]);
-	}
-	return NULL;
-}
-
-/* Those that stay keep what is known of them and what they are being asked. */
-static void
-replace(struct forward *f, const struct addr *upstreams, size_t n)
-{
-	struct upstream *old[FORWARD_UPSTREAMS_MAX];
-	size_t n_old = f->n;
-
-	memcpy(old, f->up, sizeof old);
-	f->n = 0;
-	for (size_t i = 0; i < n_old; i++) {
-		bool stays = false;
-
-		for (size_t k = 0; k < n; k++)
-			stays |= upstream_is(old[i], &upstreams[k]);
-		if (!stays)
-			upstream_free(&old[i]);
-	}
-	for (size_t i = 0; i < n; i++) {
-		struct upstream *u = take_old(old, n_old, &upstreams[i]);
-
-		if (u != NULL ||
-			upstream_new(&u, f->loop, &upstreams[i], f->mark,
-				counters_for(f, &upstreams[i], upstreams, n)) == 0)
-			f->up[f->n++] = u;
-	}
-}
-
-static void
-mark_asked(struct question *q)
-{
-	q->asked = 0;
-	q->bad = false;
-	for (const struct ask *a = q->asks; a != NULL; a = a->next)
-		q->asked |= 1u << index_of(q->f, a->u);
-}
-
-bool
-forward_use(struct forward *f, const struct addr *upstreams, size_t n)
-{
-	n = MIN(n, (size_t)FORWARD_UPSTREAMS_MAX);
-	if (same_upstreams(f, upstreams, n))
-		return false;
-	replace(f, upstreams, n);
-	for (struct question *q = f->questions; q != NULL; q = q->next)
-		mark_asked(q);
-	for (struct question *q = f->questions, *next; q != NULL; q = next) {
-		next = q->next;
-		go_on(q);
-	}
-	beat_within(f, 0);
-	return true;
-}
+/* --- the end -------------------------------------------------------------- */
 
 void
 forward_free(struct forward **out)

@@ -8,7 +8,7 @@ dns_libdns_a_SOURCES = \
 	dns/cache.c dns/cache.h \
 	dns/cookie.c dns/cookie.h \
 	dns/dns.c dns/dns.h dns/dns_private.h \
-	dns/forward.c dns/forward.h \
+	dns/forward.c dns/forward.h dns/forward_private.h dns/forward_use.c \
 	dns/group.c dns/group.h \
 	dns/health.c dns/health.h \
 	dns/loopname.c dns/loopname.h \
