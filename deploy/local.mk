@@ -3,9 +3,17 @@ if SYSTEMD
 systemdsystemunit_DATA = deploy/edgeway-agent.service deploy/edgeway-hub.service
 endif
 sampledir = $(docdir)
-dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml deploy/hub-rbac.yaml deploy/hub-rbac-approval.yaml deploy/hub-rbac-sites.yaml
+dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml
 CLEANFILES += deploy/edgeway-agent.service deploy/edgeway-hub.service
 EXTRA_DIST += deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages deploy/quickstart deploy/quickstart.py
+
+# kubectl apply -k
+kubernetesdir = $(docdir)/kubernetes
+kubernetesconfigdir = $(docdir)/kubernetes/config
+dist_kubernetes_DATA = deploy/kubernetes/kustomization.yaml deploy/kubernetes/namespace.yaml deploy/kubernetes/rbac.yaml \
+	deploy/kubernetes/rbac-approval.yaml deploy/kubernetes/hub.yaml deploy/kubernetes/agent.yaml \
+	deploy/kubernetes/network-policy.yaml deploy/kubernetes/rbac-sites.yaml
+dist_kubernetesconfig_DATA = deploy/kubernetes/config/hub.yaml deploy/kubernetes/config/agent.yaml
 
 deploy/%.service: deploy/%.service.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) deploy && sed -e 's|@sbindir[@]|$(sbindir)|g' -e 's|@sysconfdir[@]|$(sysconfdir)|g' $< > $@

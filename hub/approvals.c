@@ -201,7 +201,7 @@ failed_answer(struct approvals *a, const struct https_answer *answer)
 	char why[sizeof a->problem];
 
 	follow_describe(answer, "CertificateSigningRequests",
-		"what deploy/hub-rbac-approval.yaml has: create, list and watch on "
+		"what deploy/kubernetes/rbac-approval.yaml has: create, list and watch on "
 		"certificatesigningrequests, patch on their status, sign on the signer " CSR_SIGNER,
 		why, sizeof why);
 	if (answer->status / 100 == 4 && answer->status != 403)
@@ -575,7 +575,7 @@ approvals_start(const struct approvals_config *config)
 		.path = CSR_PATH "?fieldSelector=spec.signerName%3Dedgeway.io%2Fagent",
 		.what = "CertificateSigningRequests",
 		.rights = "the verbs list and watch on certificatesigningrequests "
-			  "(deploy/hub-rbac-approval.yaml)",
+			  "(deploy/kubernetes/rbac-approval.yaml)",
 		.object = on_object,
 		.listed = on_listed,
 		.told = on_told,

