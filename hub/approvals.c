@@ -1,49 +1,15 @@
-#include "hub/approvals.h"
+#include "hub/approvals_private.h"
 
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
-#include "model/json.h"
 
 enum {
 	ANSWER_MS = 8000,
+	PROBLEM_MS = 20 * 1000,
 	TURNS_MS = 2000, /* replicas sign after a random part of this: mostly one of them does */
-};
-
-/* A request that is known. */
-struct held {
-	struct held *next;
-	struct csr csr;
-	bool asked; /* by us, and not seen at the server yet */
-	bool sent; /* it has been written */
-	char *cert; /* signed, not written yet; NULL */
-	uint64_t due_ms; /* when it is our turn to sign; 0: not drawn */
-	char tried[FOLLOW_VERSION_MAX +
-		1]; /* version whose status was written: wait for the next */
-	unsigned round;
-};
-
-enum step { STEP_NONE, STEP_CREATE, STEP_CLAIM, STEP_WRITE };
-
-struct approvals {
-	struct approvals_config config;
-	struct follow *follow;
-	struct held *held;
-	size_t n_held;
-	struct timer *timer; /* the next step */
-	enum step step; /* under way, with the request `at` */
-	char at[CSR_NAME_MAX + 1];
-	struct https_request *request;
-	struct share_claim *claim;
-	char version[FOLLOW_VERSION_MAX + 1]; /* STEP_WRITE: of the request then */
-	bool gives; /* STEP_WRITE: a certificate, else a refusal */
-	unsigned failures;
-	uint64_t issued, failed, denied;
-	char problem[400]; /* of the last step, "" */
-	bool listed, overflow_said;
 };
 
 static void work(void *arg);
@@ -72,8 +38,8 @@ drop(struct approvals *a, struct held **at)
 	free(h);
 }
 
-static struct held *
-add(struct approvals *a)
+struct held *
+approvals_add(struct approvals *a)
 {
 	struct held *h = xcalloc(1, sizeof *h);
 
@@ -144,7 +110,7 @@ on_object(void *arg, const struct tree_node *object, bool gone)
 	if (h == NULL || h->asked || h->csr.state != csr.state)
 		say(a, &csr);
 	if (h == NULL)
-		h = add(a);
+		h = approvals_add(a);
 	h->asked = false;
 	h->round = follow_round(a->follow);
 	if (csr.state != CSR_APPROVED)
@@ -184,6 +150,7 @@ trouble(struct approvals *a, const char *why)
 	if (strcmp(why, a->problem) != 0)
 		log_limited(LOG_LEVEL_WARN, 20, "kubernetes", "%s", why);
 	snprintf(a->problem, sizeof a->problem, "%s", why);
+	a->problem_ms = loop_now_ms(a->config.loop);
 	finish(a, follow_backoff_ms(a->failures++));
 }
 
@@ -388,6 +355,20 @@ begin(struct approvals *a, struct held *h)
 		sign(a, h);
 }
 
+/* Of what is not to be done any more: told for some time yet, since the node asks again. How long, or UINT64_MAX. */
+static uint64_t
+forget_problem(struct approvals *a)
+{
+	uint64_t now = loop_now_ms(a->config.loop), until = a->problem_ms + PROBLEM_MS;
+
+	if (a->problem[0] == '\0')
+		return UINT64_MAX;
+	if (now < until)
+		return until - now;
+	a->problem[0] = '\0';
+	return UINT64_MAX;
+}
+
 static void
 work(void *arg)
 {
@@ -402,7 +383,8 @@ work(void *arg)
 			return;
 		}
 	}
-	a->problem[0] = '\0'; /* of what is not to be done any more */
+	a->failures = 0;
+	wait_ms = MIN(wait_ms, forget_problem(a));
 	if (wait_ms != UINT64_MAX)
 		timer_start(a->timer, wait_ms, 0);
 }
@@ -416,154 +398,7 @@ on_told(void *arg)
 		work(a);
 }
 
-/* --- nodes ask ------------------------------------------------------------------------- */
-
-static const char *
-host_end(const char *address)
-{
-	const char *colon = strrchr(address, ':');
-
-	return colon != NULL ? colon : address + strlen(address);
-}
-
-static bool
-is_pending(const struct held *h)
-{
-	return h->csr.state == CSR_PENDING && (h->asked || h->csr.ours);
-}
-
-static size_t
-count_pending(const struct approvals *a, const char *address)
-{
-	size_t n = 0;
-
-	for (const struct held *h = a->held; h != NULL; h = h->next)
-		n += is_pending(h) && (address == NULL || strcmp(h->csr.address, address) == 0);
-	return n;
-}
-
-static void refuse(struct approval_answer *answer, const char *fmt, ...) printf_like(2, 3);
-
-static void
-refuse(struct approval_answer *answer, const char *fmt, ...)
-{
-	va_list args;
-
-	answer->result = APPROVAL_REFUSED;
-	va_start(args, fmt);
-	vsnprintf(answer->why, sizeof answer->why, fmt, args);
-	va_end(args);
-}
-
-static void
-answer_known(const struct approvals *a, const struct held *h, struct approval_answer *answer)
-{
-	const struct csr *csr = &h->csr;
-	char serial[PKI_SERIAL_TEXT];
-
-	switch (csr->state) {
-	case CSR_PENDING:
-	case CSR_APPROVED:
-		answer->result = APPROVAL_WAITS;
-		break;
-	case CSR_ISSUED:
-		answer->result = APPROVAL_GIVEN;
-		if (pki_cert_serial(csr->cert, serial, NULL) < 0 ||
-			certs_refuses(a->config.certs, csr->node, serial))
-			refuse(answer,
-				"the certificate of the request %s was revoked: make a token with "
-				"`edgewayctl token create --node NAME`",
-				csr->name);
-		else
-			answer->cert = xstrdup(csr->cert);
-		break;
-	case CSR_DENIED:
-		refuse(answer,
-			"an operator denied the request: %s; delete it (kubectl delete csr NAME) "
-			"to be asked again",
-			csr->why[0] != '\0' ? csr->why : csr->name);
-		break;
-	case CSR_FAILED:
-		refuse(answer, "the request cannot be signed: %s", csr->why);
-		break;
-	}
-}
-
-static const char *
-why_not_ask(const struct approvals *a, const char *node, const char *host)
-{
-	if (a->problem[0] != '\0')
-		return a->problem;
-	if (follow_problem(a->follow)[0] != '\0')
-		return follow_problem(a->follow);
-	if (!a->listed)
-		return "CertificateSigningRequests have not been read yet";
-	if (certs_taken(a->config.certs, node))
-		return "the name holds a certificate: make a token with `edgewayctl token create "
-		       "--node NAME`";
-	if (count_pending(a, NULL) >= APPROVALS_PENDING_MAX)
-		return "too many requests wait for approval: approve or deny some (kubectl get "
-		       "csr)";
-	if (count_pending(a, host) >= APPROVALS_ADDRESS_MAX)
-		return "too many requests from this address wait for approval: approve or deny "
-		       "some (kubectl get csr)";
-	return NULL;
-}
-
-static const struct held *
-find_asked(const struct approvals *a, const char *node, const char *key)
-{
-	for (const struct held *h = a->held; h != NULL; h = h->next) {
-		if (strcmp(h->csr.key, key) == 0 && strcmp(h->csr.node, node) == 0)
-			return h;
-	}
-	return NULL;
-}
-
-void
-approvals_ask(struct approvals *a, const char *node, const char *address, const char *csr_pem,
-	struct approval_answer *answer)
-{
-	auto_free char *host = xstrndup(address, (size_t)(host_end(address) - address));
-	auto_free char *name = NULL;
-	const struct held *known;
-	char key[PKI_HASH_TEXT];
-	struct err err = {0};
-	struct held *h;
-	const char *why;
-
-	*answer = (struct approval_answer){0};
-	if (pki_csr_info(csr_pem, &name, key, &err) < 0 || strcmp(name, node) != 0) {
-		refuse(answer, "%s",
-			err.text[0] != '\0' ? err.text
-					    : "the request is for another name, or one longer than "
-					      "64 bytes, which needs a token");
-		return;
-	}
-	csr_name(answer->name, node, key);
-	if ((known = find_asked(a, node, key)) != NULL) {
-		snprintf(answer->name, sizeof answer->name, "%s", known->csr.name);
-		answer_known(a, known, answer);
-		return;
-	}
-	if ((why = why_not_ask(a, node, host)) != NULL) {
-		refuse(answer, "%s", why);
-		return;
-	}
-	h = add(a);
-	h->asked = true;
-	memcpy(h->csr.name, answer->name, sizeof h->csr.name);
-	memcpy(h->csr.key, key, sizeof key);
-	h->csr.request = xstrdup(csr_pem);
-	h->csr.node = xstrdup(node);
-	h->csr.cert = xstrdup("");
-	h->csr.why = xstrdup("");
-	h->csr.address = take_ptr(&host);
-	answer->result = APPROVAL_WAITS;
-	timer_start(a->timer, 0, 0);
-}
-
-/* --- start, stop, telling ----------------------------------------------------------------- */
+/* --- start and stop ----------------------------------------------------------------- */
 
 struct approvals *
 approvals_start(const struct approvals_config *config)
@@ -603,49 +438,4 @@ approvals_stop(struct approvals **out)
 	while (a->held != NULL)
 		drop(a, &a->held);
 	free(a);
-}
-
-static const char *
-problem_of(const struct approvals *a)
-{
-	return a->problem[0] != '\0' ? a->problem : follow_problem(a->follow);
-}
-
-void
-approvals_state(const struct approvals *a, struct buf *out)
-{
-	const char *comma = "";
-
-	buf_printf(out, "{\"pending\":%zu,\"problem\":", count_pending(a, NULL));
-	json_add_text(out, problem_of(a));
-	buf_adds(out, ",\"requests\":[");
-	for (const struct held *h = a->held; h != NULL; h = h->next) {
-		buf_printf(out, "%s{\"name\":\"%s\",\"node\":", comma, h->csr.name);
-		json_add_text(out, h->csr.node);
-		buf_printf(out, ",\"state\":\"%s\",\"address\":", csr_state_text(h->csr.state));
-		json_add_text(out, h->csr.address);
-		buf_adds(out, ",\"why\":");
-		json_add_text(out, h->csr.why);
-		buf_adds(out, "}");
-		comma = ",";
-	}
-	buf_adds(out, "]}");
-}
-
-void
-approvals_metrics(const struct approvals *a, struct metrics *to)
-{
-	static const char name[] = "edgeway_hub_approvals_total";
-	static const char help[] = "Requests for certificates that this replica signed, refused to "
-				   "sign, or saw denied.";
-
-	metric_gauge(to, "edgeway_hub_approvals_pending",
-		"Nodes' requests for certificates that wait for kubectl certificate approve.", NULL,
-		(double)count_pending(a, NULL));
-	metric_gauge(to, "edgeway_hub_approvals_trouble",
-		"1 while CertificateSigningRequests cannot be read or written.", NULL,
-		problem_of(a)[0] != '\0');
-	metric_counter(to, name, help, "result=\"issued\"", a->issued);
-	metric_counter(to, name, help, "result=\"failed\"", a->failed);
-	metric_counter(to, name, help, "result=\"denied\"", a->denied);
 }

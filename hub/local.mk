@@ -1,7 +1,7 @@
 noinst_LIBRARIES += hub/libhub.a
 hub_libhub_a_SOURCES = \
 	hub/access.c hub/access.h \
-	hub/approvals.c hub/approvals.h \
+	hub/approvals.c hub/approvals.h hub/approvals_ask.c hub/approvals_private.h \
 	hub/authority.c hub/authority.h \
 	hub/bridge.c hub/bridge.h \
 	hub/certs.c hub/certs.h \

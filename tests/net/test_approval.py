@@ -274,3 +274,38 @@ def test_replicas_and_rights(lab, api):
     used = {(verb, resource) for verb, _, resource, _, _, _ in api.ctl("used", user=ACCOUNT)}
     assert {(r[0], r[1]) for r in approval_rights()} <= used
     assert {u for u in used if "certificatesigning" in u[1] or u[1] == "signers"} == {(r[0], r[1]) for r in approval_rights()}
+
+
+def test_goes_on_after_a_refusal(lab, api):
+    """What the API server refused and nobody wants any more holds nothing up."""
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in approval_rights() if r[0] != "create"])
+    cloud = hub(lab, api)
+    made = agent(lab, "edge-1", 11, cloud)
+    wait_for("told", lambda: "hub-rbac-approval.yaml" in made.process.log(), 60)
+    made.stop()
+    wait_for("nothing to do", lambda: approvals(cloud)["problem"] == "", 60)
+    api.apply(csr_object(lab.dir, "good", "/CN=edge-7", ["client auth"]))
+    api.kubectl("certificate", "approve", "good")
+    wait_for("signed", lambda: "certificate" in requests(api)["good"]["status"], 60)
+
+
+def test_server_that_fails_while_it_is_written_to(lab, api):
+    """A write that is answered by nothing, an error or a conflict is tried again; one certificate comes of it, and one record."""
+    cloud = hub(lab, api)
+    made = agent(lab, "edge-1", 11, cloud)
+    name = the_request(api, "edge-1")
+    for fault in ({"do": "reset"}, {"do": "status", "status": 500}, {"do": "status", "status": 429}):
+        api.ctl("fault", match=f"{name}/status", **fault)
+    api.kubectl("certificate", "approve", name)
+    # Somebody changes the object meanwhile: what is written builds upon another version.
+    api.kubectl("label", "csr", name, "seen=yes")
+    wait_for("joined", in_step(made), 120)
+    assert api.ctl("no_faults") >= 3
+    with open(os.path.join(made.data, "node.crt"), "rb") as f:
+        assert f.read() == base64.b64decode(requests(api)[name]["status"]["certificate"])
+    # The API server restarts, and its watches with it; the next node is served as well.
+    api.ctl("down")
+    api.ctl("up")
+    other = agent(lab, "edge-2", 12, cloud)
+    api.kubectl("certificate", "approve", the_request(api, "edge-2"))
+    wait_for("joined", in_step(other), 120)

@@ -1,0 +1,208 @@
+#include "hub/approvals_private.h"
+
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "model/json.h"
+
+/* --- nodes ask ------------------------------------------------------------------------- */
+
+static const char *
+host_end(const char *address)
+{
+	const char *colon = strrchr(address, ':');
+
+	return colon != NULL ? colon : address + strlen(address);
+}
+
+static bool
+is_pending(const struct held *h)
+{
+	return h->csr.state == CSR_PENDING && (h->asked || h->csr.ours);
+}
+
+static size_t
+count_pending(const struct approvals *a, const char *address)
+{
+	size_t n = 0;
+
+	for (const struct held *h = a->held; h != NULL; h = h->next)
+		n += is_pending(h) && (address == NULL || strcmp(h->csr.address, address) == 0);
+	return n;
+}
+
+static void refuse(struct approval_answer *answer, const char *fmt, ...) printf_like(2, 3);
+
+static void
+refuse(struct approval_answer *answer, const char *fmt, ...)
+{
+	va_list args;
+
+	answer->result = APPROVAL_REFUSED;
+	va_start(args, fmt);
+	vsnprintf(answer->why, sizeof answer->why, fmt, args);
+	va_end(args);
+}
+
+static void
+answer_known(const struct approvals *a, const struct held *h, struct approval_answer *answer)
+{
+	const struct csr *csr = &h->csr;
+	char serial[PKI_SERIAL_TEXT];
+
+	switch (csr->state) {
+	case CSR_PENDING:
+	case CSR_APPROVED:
+		answer->result = APPROVAL_WAITS;
+		break;
+	case CSR_ISSUED:
+		answer->result = APPROVAL_GIVEN;
+		if (!certs_taken(a->config.certs, csr->node))
+			refuse(answer,
+				"the certificate of the request %s is not known to this hub: try "
+				"again, or delete the request (kubectl delete csr NAME)",
+				csr->name);
+		else if (pki_cert_serial(csr->cert, serial, NULL) < 0 ||
+			certs_refuses(a->config.certs, csr->node, serial))
+			refuse(answer,
+				"the certificate of the request %s was revoked: make a token with "
+				"`edgewayctl token create --node NAME`",
+				csr->name);
+		else
+			answer->cert = xstrdup(csr->cert);
+		break;
+	case CSR_DENIED:
+		refuse(answer,
+			"an operator denied the request: %s; delete it (kubectl delete csr NAME) "
+			"to be asked again",
+			csr->why[0] != '\0' ? csr->why : csr->name);
+		break;
+	case CSR_FAILED:
+		refuse(answer, "the request cannot be signed: %s", csr->why);
+		break;
+	}
+}
+
+static const char *
+why_not_ask(const struct approvals *a, const char *node, const char *host)
+{
+	if (a->problem[0] != '\0')
+		return a->problem;
+	if (follow_problem(a->follow)[0] != '\0')
+		return follow_problem(a->follow);
+	if (!a->listed)
+		return "CertificateSigningRequests have not been read yet";
+	if (certs_taken(a->config.certs, node))
+		return "the name holds a certificate: make a token with `edgewayctl token create "
+		       "--node NAME`";
+	if (count_pending(a, NULL) >= APPROVALS_PENDING_MAX)
+		return "too many requests wait for approval: approve or deny some (kubectl get "
+		       "csr)";
+	if (count_pending(a, host) >= APPROVALS_ADDRESS_MAX)
+		return "too many requests from this address wait for approval: approve or deny "
+		       "some (kubectl get csr)";
+	return NULL;
+}
+
+static const struct held *
+find_asked(const struct approvals *a, const char *node, const char *key)
+{
+	for (const struct held *h = a->held; h != NULL; h = h->next) {
+		if (strcmp(h->csr.key, key) == 0 && strcmp(h->csr.node, node) == 0)
+			return h;
+	}
+	return NULL;
+}
+
+void
+approvals_ask(struct approvals *a, const char *node, const char *address, const char *csr_pem,
+	struct approval_answer *answer)
+{
+	auto_free char *host = xstrndup(address, (size_t)(host_end(address) - address));
+	auto_free char *name = NULL;
+	const struct held *known;
+	char key[PKI_HASH_TEXT];
+	struct err err = {0};
+	struct held *h;
+	const char *why;
+
+	*answer = (struct approval_answer){0};
+	if (pki_csr_info(csr_pem, &name, key, &err) < 0 || strcmp(name, node) != 0) {
+		refuse(answer, "%s",
+			err.text[0] != '\0' ? err.text
+					    : "the request is for another name, or one longer than "
+					      "64 bytes, which needs a token");
+		return;
+	}
+	csr_name(answer->name, node, key);
+	if ((known = find_asked(a, node, key)) != NULL) {
+		snprintf(answer->name, sizeof answer->name, "%s", known->csr.name);
+		answer_known(a, known, answer);
+		return;
+	}
+	if ((why = why_not_ask(a, node, host)) != NULL) {
+		refuse(answer, "%s", why);
+		return;
+	}
+	h = approvals_add(a);
+	h->asked = true;
+	memcpy(h->csr.name, answer->name, sizeof h->csr.name);
+	memcpy(h->csr.key, key, sizeof key);
+	h->csr.request = xstrdup(csr_pem);
+	h->csr.node = xstrdup(node);
+	h->csr.cert = xstrdup("");
+	h->csr.why = xstrdup("");
+	h->csr.address = take_ptr(&host);
+	answer->result = APPROVAL_WAITS;
+	timer_start(a->timer, 0, 0);
+}
+
+/* --- telling ----------------------------------------------------------------- */
+
+static const char *
+problem_of(const struct approvals *a)
+{
+	return a->problem[0] != '\0' ? a->problem : follow_problem(a->follow);
+}
+
+void
+approvals_state(const struct approvals *a, struct buf *out)
+{
+	const char *comma = "";
+
+	buf_printf(out, "{\"pending\":%zu,\"problem\":", count_pending(a, NULL));
+	json_add_text(out, problem_of(a));
+	buf_adds(out, ",\"requests\":[");
+	for (const struct held *h = a->held; h != NULL; h = h->next) {
+		buf_printf(out, "%s{\"name\":", comma);
+		json_add_text(out, h->csr.name);
+		buf_adds(out, ",\"node\":");
+		json_add_text(out, h->csr.node);
+		buf_printf(out, ",\"state\":\"%s\",\"address\":", csr_state_text(h->csr.state));
+		json_add_text(out, h->csr.address);
+		buf_adds(out, ",\"why\":");
+		json_add_text(out, h->csr.why);
+		buf_adds(out, "}");
+		comma = ",";
+	}
+	buf_adds(out, "]}");
+}
+
+void
+approvals_metrics(const struct approvals *a, struct metrics *to)
+{
+	static const char name[] = "edgeway_hub_approvals_total";
+	static const char help[] = "Requests for certificates that this replica signed, refused to "
+				   "sign, or saw denied.";
+
+	metric_gauge(to, "edgeway_hub_approvals_pending",
+		"Nodes' requests for certificates that wait for kubectl certificate approve.", NULL,
+		(double)count_pending(a, NULL));
+	metric_gauge(to, "edgeway_hub_approvals_trouble",
+		"1 while CertificateSigningRequests cannot be read or written.", NULL,
+		problem_of(a)[0] != '\0');
+	metric_counter(to, name, help, "result=\"issued\"", a->issued);
+	metric_counter(to, name, help, "result=\"failed\"", a->failed);
+	metric_counter(to, name, help, "result=\"denied\"", a->denied);
+}
