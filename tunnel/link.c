@@ -202,6 +202,7 @@ on_shaken(struct line *n)
 		.budget = &l->budget,
 		.squeeze = true, /* when the hub asks for it */
 		.limits = &l->limits,
+		.says_beat = true,
 		.events = &session_events,
 		.arg = n,
 	};

@@ -1,5 +1,6 @@
 #include "tunnel/session_private.h"
 
+#include <arpa/inet.h>
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -9,6 +10,8 @@
 enum {
 	MAX_STREAMS = 4096,
 	PING_MS = 4000,
+	BEAT_LEAST_MS = 100,
+	BEAT_MOST_MS = 5 * 60 * 1000,
 	DEAD_MS = 9000,
 	HEADER_LIST_MAX = 8 * 1024,
 	CONNECTION_WINDOW = INT32_MAX, /* never what holds a stream up */
@@ -18,6 +21,8 @@ enum {
 };
 
 const uint8_t session_parting[8] = "parting";
+/* Before the heartbeat of a server that says it, ms in network byte order. */
+static const uint8_t beat[4] = {'b', 'e', 'a', 't'};
 
 void
 session_kick(struct session *s)
@@ -408,9 +413,27 @@ out:
 	return rc;
 }
 
-static int
-say_hello(struct session *s)
+void
+session_heed_beat(struct session *s, const uint8_t payload[8])
 {
+	uint32_t ms;
+
+	memcpy(&ms, payload + sizeof ms, sizeof ms);
+	ms = ntohl(ms);
+	if (s->server || memcmp(payload, beat, sizeof beat) != 0 || ms < BEAT_LEAST_MS ||
+		ms > BEAT_MOST_MS)
+		return;
+	s->limits.ping_ms = ms + ms / 8; /* or both would ask at the same moment */
+	s->limits.dead_ms = 2 * ms + 1000;
+	timer_start(s->life, s->ping_ms != 0 ? s->limits.dead_ms : s->limits.ping_ms, 0);
+}
+
+static int
+say_hello(struct session *s, bool says_beat)
+{
+	uint32_t ms = htonl(s->limits.ping_ms);
+	uint8_t payload[8] = {0};
+
 	const nghttp2_settings_entry settings[] = {
 		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, s->limits.max_streams},
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BASE},
@@ -423,8 +446,12 @@ say_hello(struct session *s)
 		nghttp2_session_set_local_window_size(
 			s->ng, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) != 0)
 		return -EINVAL;
-	nghttp2_submit_ping(
-		s->ng, NGHTTP2_FLAG_NONE, NULL); /* the first round trip is known early */
+	if (says_beat) {
+		memcpy(payload, beat, sizeof beat);
+		memcpy(payload + sizeof beat, &ms, sizeof ms);
+	}
+	/* the first round trip is known early */
+	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, payload);
 	s->ping_ms = loop_now_ms(s->loop);
 	s->stats.pings++;
 	return 0;
@@ -451,7 +478,7 @@ session_new(const struct session_setup *setup, struct session **out)
 	buf_init(&s->out, BUF_UNLIMITED); /* one frame beyond OUT_HIGH */
 	rc = make_http2(s);
 	if (rc == 0)
-		rc = say_hello(s);
+		rc = say_hello(s, setup->says_beat);
 	if (rc < 0) {
 		shut(s);
 		release(s);

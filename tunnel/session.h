@@ -97,6 +97,7 @@ struct session_setup {
 	struct session_budget *budget; /* outlives the session */
 	bool squeeze; /* clear text is to be smaller on the wire: the client of HTTP/2 asks for it, the server agrees */
 	const struct session_limits *limits; /* NULL: 4096 streams, 4 s, 9 s */
+	bool says_beat; /* server: the other end is to take over ping_ms, where each byte costs */
 	const struct session_events *events;
 	void *arg;
 };

@@ -109,8 +109,10 @@ on_head(struct session *s, struct stream *st)
 static void
 on_ping(struct session *s, const nghttp2_frame *frame)
 {
-	if (!(frame->hd.flags & NGHTTP2_FLAG_ACK))
+	if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
+		session_heed_beat(s, frame->ping.opaque_data);
 		return;
+	}
 	if (memcmp(frame->ping.opaque_data, session_parting, sizeof session_parting) == 0) {
 		s->parted = true;
 		return;

@@ -97,6 +97,8 @@ struct session {
 
 /* Payload of a client's last ping. */
 extern const uint8_t session_parting[8];
+/* A ping came: with its server's heartbeat in it a client takes that over. */
+void session_heed_beat(struct session *s, const uint8_t payload[8]);
 /* Something waits to be sent or told. */
 void session_kick(struct session *s);
 void stream_note(struct stream *st, enum note note);

@@ -486,6 +486,31 @@ test_pings_pass_bulk(void **state)
 	raw_fini(&r);
 }
 
+/* The node's heartbeat is the hub's as well: five minutes of silence would be borne, had it not said 100 ms. */
+static void
+test_takes_over_the_servers_heartbeat(void **state)
+{
+	struct session_limits limits = {.max_streams = 100, .ping_ms = 300000, .dead_ms = 600000};
+	struct raw r;
+
+	(void)state;
+	raw_init(&r, SESSION_CLIENT, &limits);
+	while (recv(r.fd, r.bytes, sizeof preface - 1, 0) < 0)
+		loop_turn(r.loop);
+	frame(&r, SETTINGS, 0, 0, "", 0);
+	assert_true(await(&r, PING, NULL) >= 0); /* the first, at the start */
+	frame(&r, PING, ACK, 0, "\0\0\0\0\0\0\0\0", 8);
+	frame(&r, PING, 0, 0, "beat\0\0\0\x64", 8);
+	frame(&r, PING, 0, 0, "beat\0\0\0\x32", 8); /* too often */
+	frame(&r, PING, 0, 0, "beat\x7f\xff\xff\xff", 8);
+	frame(&r, PING, 0, 0, "bear\0\0\1\0", 8);
+	while (r.rc == 1)
+		loop_turn(r.loop);
+	assert_int_equal(r.rc, -ETIMEDOUT);
+	assert_string_equal(r.why, "nothing was heard for 1200 ms");
+	raw_fini(&r);
+}
+
 static size_t
 allocated(void)
 {
@@ -555,6 +580,7 @@ main(void)
 		cmocka_unit_test(test_fifty_of_a_hundred_stall),
 		cmocka_unit_test(test_short_memory_holds_writers),
 		cmocka_unit_test(test_pings_pass_bulk),
+		cmocka_unit_test(test_takes_over_the_servers_heartbeat),
 		cmocka_unit_test(test_idle_streams_are_small),
 		cmocka_unit_test(test_idle_sessions_are_small),
 	};
