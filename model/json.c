@@ -161,6 +161,7 @@ json_print(struct json *j, size_t *len)
 struct filling {
 	const struct field *fields;
 	size_t n;
+	size_t next; /* likely the next to come: who wrote it has an order as well */
 	uint64_t seen; /* bit i: fields[i] has come */
 	void *to;
 };
@@ -213,15 +214,30 @@ read_field(struct json *j, const struct field *f, void *to)
 	}
 }
 
+/* Its index; n: there is none of this name. */
+static size_t
+find_field(const struct filling *f, const char *key)
+{
+	size_t at = f->next;
+
+	for (size_t i = 0; i < f->n; i++) {
+		if (strcmp(f->fields[at].name, key) == 0)
+			return at;
+		at = at + 1 < f->n ? at + 1 : 0;
+	}
+	return f->n;
+}
+
 static void
 read_member(struct json *j, void *arg)
 {
 	struct filling *f = arg;
-	size_t i = 0;
+	size_t i = find_field(f, j->key);
 
-	while (i < f->n && strcmp(f->fields[i].name, j->key) != 0)
-		i++;
-	if (i == f->n || cJSON_IsNull(j->at))
+	if (i == f->n)
+		return;
+	f->next = i + 1 < f->n ? i + 1 : 0;
+	if (cJSON_IsNull(j->at))
 		return;
 	if ((f->seen & UINT64_C(1) << i) != 0) {
 		json_wrong(j, "member comes twice");

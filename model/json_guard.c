@@ -74,13 +74,25 @@ guard_escape(struct guard *g)
 	return NULL;
 }
 
+/* Nearly all of it: what may stand in a string as it is, one byte each. */
+static void
+skip_plain(struct guard *g)
+{
+	const char *at = g->at;
+
+	while (at < g->end && *at >= ' ' && *at <= '~' && *at != '"' && *at != '\\')
+		at++;
+	g->at = at;
+}
+
 static const char *
 guard_string(struct guard *g)
 {
 	const char *why = NULL;
 	size_t n;
 
-	for (g->at++; g->at < g->end && *g->at != '"' && why == NULL;) {
+	for (g->at++, skip_plain(g); g->at < g->end && *g->at != '"' && why == NULL;
+		skip_plain(g)) {
 		if (*g->at == '\\') {
 			why = guard_escape(g);
 			continue;
