@@ -29,7 +29,7 @@ def test_shown(site):
     assert "tunnel: tunnel open hub=192.0.2.1" in agent.process.log()
     assert "tunnel open node=edge-1 peer=192.0.2.11" in hub.process.log()
     status = agent.node.run(hub.lab.program("edgewayctl"), "--socket", agent.socket, "status").stdout
-    assert "tunnel:" in status and "state: open" in status
+    assert "open to 192.0.2.1:10000" in status
 
 
 def test_frozen_agent(site):
