@@ -22,7 +22,7 @@ tests_fuzz_message_fuzz_SOURCES = tests/fuzz/message_fuzz.c
 tests_fuzz_message_fuzz_LDADD = $(META_LDADD)
 
 if HAVE_CMOCKA
-META_TESTS = tests/unit/age_test tests/unit/feed_test tests/unit/ipam_test tests/unit/join_test tests/unit/message_test tests/unit/mirror_test tests/unit/places_test tests/unit/store_test
+META_TESTS = tests/unit/age_test tests/unit/feed_test tests/unit/ipam_test tests/unit/join_test tests/unit/message_test tests/unit/mirror_test tests/unit/places_test tests/unit/store_power_test tests/unit/store_test
 check_PROGRAMS += $(META_TESTS)
 TESTS += $(META_TESTS)
 tests_unit_age_test_SOURCES = tests/unit/age_test.c
@@ -40,6 +40,8 @@ tests_unit_mirror_test_SOURCES = tests/unit/mirror_test.c
 tests_unit_mirror_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_places_test_SOURCES = tests/unit/places_test.c
 tests_unit_places_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_store_power_test_SOURCES = tests/unit/store_power_test.c
+tests_unit_store_power_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_store_test_SOURCES = tests/unit/store_test.c
 tests_unit_store_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 endif
