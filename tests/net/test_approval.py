@@ -281,7 +281,7 @@ def test_goes_on_after_a_refusal(lab, api):
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in approval_rights() if r[0] != "create"])
     cloud = hub(lab, api)
     made = agent(lab, "edge-1", 11, cloud)
-    wait_for("told", lambda: "hub-rbac-approval.yaml" in made.process.log(), 60)
+    wait_for("told", lambda: "rbac-approval.yaml" in made.process.log(), 60)
     made.stop()
     wait_for("nothing to do", lambda: approvals(cloud)["problem"] == "", 60)
     api.apply(csr_object(lab.dir, "good", "/CN=edge-7", ["client auth"]))
