@@ -14,6 +14,7 @@ iptables_libiptables_a_SOURCES = \
 	iptables/iptables_repair.c iptables/iptables_report.c \
 	iptables/netlink.c iptables/netlink.h \
 	iptables/obstacles.c iptables/obstacles.h \
+	iptables/difference.c iptables/difference.h \
 	iptables/frontends.c iptables/frontends.h \
 	iptables/plan.c iptables/plan.h \
 	iptables/probe.c iptables/probe.h \
