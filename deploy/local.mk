@@ -5,7 +5,8 @@ endif
 sampledir = $(docdir)
 dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml
 CLEANFILES += deploy/edgeway-agent.service deploy/edgeway-hub.service
-EXTRA_DIST += deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages deploy/quickstart deploy/quickstart.py
+EXTRA_DIST += deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages deploy/quickstart deploy/quickstart.py \
+	deploy/Dockerfile deploy/Dockerfile.dockerignore
 
 # kubectl apply -k
 kubernetesdir = $(docdir)/kubernetes
