@@ -11,13 +11,13 @@ base_libbase_a_SOURCES = \
 	base/loop.c base/loop.h \
 	base/metric.c base/metric.h \
 	base/netwatch.c base/netwatch.h \
+	base/notify.c base/notify.h \
 	base/opt.c base/opt.h base/opt_flags.c base/opt_load.h base/opt_print.c base/opt_text.c \
 	base/opt_value.c base/opt_value.h \
 	base/pack.c base/pack.h \
 	base/privileges.c base/privileges.h \
 	base/squeeze.c base/squeeze.h \
 	base/proxy.c base/proxy.h base/proxy_url.c \
-	base/rate.c base/rate.h \
 	base/sock.c base/sock.h \
 	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
 	base/util.c base/util.h
@@ -51,12 +51,12 @@ BASE_TESTS = tests/unit/admin_test \
 	tests/unit/lines_test \
 	tests/unit/log_test \
 	tests/unit/loop_test \
+	tests/unit/notify_test \
 	tests/unit/opt_test \
 	tests/unit/pack_test \
 	tests/unit/squeeze_test \
 	tests/unit/privileges_test \
 	tests/unit/proxy_test \
-	tests/unit/rate_test \
 	tests/unit/sock_test \
 	tests/unit/tree_test
 check_PROGRAMS += $(BASE_TESTS)
@@ -71,6 +71,8 @@ tests_unit_log_test_SOURCES = tests/unit/log_test.c
 tests_unit_log_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_loop_test_SOURCES = tests/unit/loop_test.c
 tests_unit_loop_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_notify_test_SOURCES = tests/unit/notify_test.c
+tests_unit_notify_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_opt_test_SOURCES = tests/unit/opt_test.c
 tests_unit_opt_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_squeeze_test_SOURCES = tests/unit/squeeze_test.c
@@ -81,8 +83,6 @@ tests_unit_privileges_test_SOURCES = tests/unit/privileges_test.c
 tests_unit_privileges_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_proxy_test_SOURCES = tests/unit/proxy_test.c
 tests_unit_proxy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_rate_test_SOURCES = tests/unit/rate_test.c
-tests_unit_rate_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_sock_test_SOURCES = tests/unit/sock_test.c
 tests_unit_sock_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_tree_test_SOURCES = tests/unit/tree_test.c

@@ -1,12 +1,13 @@
 # systemd units, with the folders of this configuration; sample files for /etc/edgeway
 if SYSTEMD
 systemdsystemunit_DATA = deploy/edgeway-agent.service deploy/edgeway-hub.service
+sysusersdir = $(prefix)/lib/sysusers.d
+dist_sysusers_DATA = deploy/sysusers/edgeway-hub.conf
 endif
 sampledir = $(docdir)
 dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml
 CLEANFILES += deploy/edgeway-agent.service deploy/edgeway-hub.service
-EXTRA_DIST += deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages deploy/quickstart deploy/quickstart.py \
-	deploy/Dockerfile deploy/Dockerfile.dockerignore
+EXTRA_DIST += deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages deploy/quickstart deploy/quickstart.py
 
 # kubectl apply -k
 kubernetesdir = $(docdir)/kubernetes
@@ -14,10 +15,6 @@ kubernetesconfigdir = $(docdir)/kubernetes/config
 dist_kubernetes_DATA = deploy/kubernetes/kustomization.yaml deploy/kubernetes/namespace.yaml deploy/kubernetes/rbac.yaml \
 	deploy/kubernetes/rbac-approval.yaml deploy/kubernetes/hub.yaml deploy/kubernetes/agent.yaml \
 	deploy/kubernetes/network-policy.yaml deploy/kubernetes/rbac-sites.yaml
-kubernetesmonitoringdir = $(docdir)/kubernetes/monitoring
-dist_kubernetesmonitoring_DATA = deploy/kubernetes/monitoring/kustomization.yaml deploy/kubernetes/monitoring/alerts.yaml \
-	deploy/kubernetes/monitoring/servicemonitor.yaml deploy/kubernetes/monitoring/dashboard.json
-EXTRA_DIST += deploy/kubernetes/monitoring/alerts_test.yaml
 dist_kubernetesconfig_DATA = deploy/kubernetes/config/hub.yaml deploy/kubernetes/config/agent.yaml
 
 deploy/%.service: deploy/%.service.in Makefile
@@ -28,3 +25,15 @@ bashcompletiondir = $(datadir)/bash-completion/completions
 zshcompletiondir = $(datadir)/zsh/vendor-completions
 dist_bashcompletion_DATA = deploy/completion/edgewayctl
 dist_zshcompletion_DATA = deploy/completion/_edgewayctl
+
+# Debian packages, into packages/ of the build's folder
+EXTRA_DIST += deploy/make-packages deploy/debian/changelog deploy/debian/control deploy/debian/copyright \
+	deploy/debian/edgeway-agent.docs deploy/debian/edgeway-agent.install deploy/debian/edgeway-agent.lintian-overrides \
+	deploy/debian/edgeway-agent.manpages deploy/debian/edgeway-agent.postrm deploy/debian/edgeway-agent.prerm \
+	deploy/debian/edgeway-ctl.docs deploy/debian/edgeway-ctl.install deploy/debian/edgeway-ctl.lintian-overrides deploy/debian/edgeway-ctl.manpages \
+	deploy/debian/edgeway-hub.dirs deploy/debian/edgeway-hub.docs deploy/debian/edgeway-hub.install deploy/debian/edgeway-hub.lintian-overrides \
+	deploy/debian/edgeway-hub.manpages deploy/debian/edgeway-hub.postrm deploy/debian/not-installed deploy/debian/rules \
+	deploy/debian/source/format
+packages: dist
+	$(srcdir)/deploy/make-packages $(distdir).tar.xz packages
+.PHONY: packages

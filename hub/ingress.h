@@ -40,9 +40,8 @@ struct ingress;
 
 struct ingress_config {
 	struct loop *loop;
-	struct reach *reach; /* outlives it, as do access and quota */
+	struct reach *reach; /* outlives it, as does access */
 	const struct access *access;
-	struct quota *quota;
 };
 
 struct ingress *ingress_new(const struct ingress_config *config);

@@ -269,6 +269,9 @@ agent_start(
 	a->hup = signal_start(a->loop, SIGHUP, on_hup, a);
 	workers_run(a->workers);
 	connect_hub(a);
+	announce_start(&a->announce,
+		&(struct announce_config){
+			.loop = a->loop, .part = "agent", .ready = agent_announces, .arg = a});
 	log_info("agent", "started version=%s node=%s workers=%zu services=%zu", EDGEWAY_VERSION,
 		options->node, workers_count(a->workers), snapshot_count(a->snapshot));
 	*out = a;
@@ -315,6 +318,7 @@ stop(void *arg)
 	if (a->stopping)
 		return;
 	a->stopping = true;
+	announce_stopping(a->announce);
 	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)a->options->drain_timeout);
 	timer_cancel(a->retry);
@@ -340,6 +344,7 @@ agent_run(struct agent **out)
 	loop_run(a->loop);
 	workers_stop(&a->workers);
 	admin_stop(&a->admin);
+	announce_stop(&a->announce);
 	signal_stop(&a->term);
 	signal_stop(&a->intr);
 	signal_stop(&a->hup);

@@ -25,6 +25,17 @@ agent_ready(const struct agent *a, struct buf *why)
 	return buf_len(why) == 0;
 }
 
+bool
+agent_announces(void *arg, struct buf *status)
+{
+	const struct agent *a = arg;
+
+	if (!agent_ready(a, status))
+		return a->address == 0;
+	buf_printf(status, "serves %zu services", snapshot_count(a->snapshot));
+	return true;
+}
+
 static void
 on_healthz(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {

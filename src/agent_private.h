@@ -11,6 +11,7 @@
 #include "lb/lb.h"
 #include "meta/meta.h"
 #include "src/agent.h"
+#include "src/announce.h"
 #include "src/canary.h"
 #include "src/workers.h"
 
@@ -23,6 +24,7 @@ struct agent {
 	struct lb *lb;
 	struct iptables *ipt;
 	struct admin *admin;
+	struct announce *announce; /* NULL: no service manager listens */
 	struct agent_tunnel *tunnel; /* NULL: none is wanted */
 	struct snapshot *snapshot; /* the newest one */
 	struct canary *canary; /* NULL: nothing is captured */
@@ -65,5 +67,8 @@ void agent_tunnel_state(const struct agent *a, struct buf *out); /* JSON object 
 /* agent_admin.c */
 int agent_admin_start(struct agent *a, struct err *err);
 bool agent_ready(const struct agent *a, struct buf *why);
+/* What is ordered after the agent need not wait for it: it serves, or lacks nothing but what comes after it, the bridge.
+ * See announce_fn. */
+bool agent_announces(void *agent, struct buf *status);
 
 #endif

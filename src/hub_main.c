@@ -1,4 +1,3 @@
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -6,6 +5,7 @@
 #include "base/admin.h"
 #include "base/log.h"
 #include "hub/hub.h"
+#include "src/announce.h"
 #include "src/check.h"
 #include "src/hub_options.h"
 #include "src/hub_rights.h"
@@ -20,6 +20,7 @@ struct hub_main {
 	struct loop *loop;
 	struct hub *hub;
 	struct admin *admin;
+	struct announce *announce; /* NULL: no service manager listens */
 	struct sigwatch *term, *intr, *hup;
 	struct timer *drain; /* the longest wait for streams at the end */
 	struct hub_options *options;
@@ -49,6 +50,15 @@ on_readyz(void *arg, const struct admin_request *req, struct admin_reply *reply)
 	if (!hub_ready(m->hub))
 		reply->status = 503;
 	buf_printf(&reply->body, "%s\n", hub_ready(m->hub) ? "ok" : hub_waits(m->hub));
+}
+
+static bool
+announces(void *arg, struct buf *status)
+{
+	struct hub_main *m = arg;
+
+	buf_adds(status, hub_ready(m->hub) ? "serves" : hub_waits(m->hub));
+	return hub_ready(m->hub);
 }
 
 static void
@@ -218,45 +228,11 @@ on_stop(void *arg)
 	if (m->stopping)
 		return;
 	m->stopping = true;
+	announce_stopping(m->announce);
 	log_info("hub", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)m->options->drain_timeout);
 	timer_start(m->drain, m->options->drain_timeout, 0);
 	hub_drain(m->hub, on_drained, m);
-}
-
-static struct quota_limits
-limits_of(const struct hub_options *o)
-{
-	return (struct quota_limits){
-		.of = {[QUOTA_CALLER] = {o->ingress_limits_caller_streams,
-			       o->ingress_limits_caller_bytes},
-			[QUOTA_NODE] = {o->ingress_limits_node_streams,
-				o->ingress_limits_node_bytes}},
-	};
-}
-
-static void
-adopt(struct hub_options *to, const struct hub_options *from)
-{
-	to->log_level = from->log_level;
-	to->log_format = from->log_format;
-	to->access = from->access;
-	to->ingress_limits_caller_streams = from->ingress_limits_caller_streams;
-	to->ingress_limits_caller_bytes = from->ingress_limits_caller_bytes;
-	to->ingress_limits_node_streams = from->ingress_limits_node_streams;
-	to->ingress_limits_node_bytes = from->ingress_limits_node_bytes;
-}
-
-static int
-reload(struct hub_main *m, struct hub_options *read, struct err *err)
-{
-	struct quota_limits limits;
-	bool check;
-
-	if (hub_options_load(read, m->argc, m->argv, &check, err) != OPT_RUN)
-		return -EINVAL;
-	limits = limits_of(read);
-	return hub_reload(m->hub, read->access, &limits, err);
 }
 
 static void
@@ -265,8 +241,10 @@ on_hup(void *arg)
 	struct hub_main *m = arg;
 	struct hub_options read = {0}, swap;
 	struct err err = {0};
+	bool check;
 
-	if (reload(m, &read, &err) < 0) {
+	if (hub_options_load(&read, m->argc, m->argv, &check, &err) != OPT_RUN ||
+		hub_reload(m->hub, read.access, &err) < 0) {
 		m->not_reloaded++;
 		log_error("hub",
 			"the configuration is not reloaded, and what was in force stays so: %s",
@@ -274,8 +252,10 @@ on_hup(void *arg)
 	} else {
 		m->reloaded++;
 		reload_report("hub", &hub_program, m->options, &read);
-		adopt(m->options, &read);
+		m->options->log_level = read.log_level;
+		m->options->log_format = read.log_format;
 		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);
+		m->options->access = read.access;
 		swap = m->reread;
 		m->reread = read;
 		read = swap;
@@ -307,7 +287,6 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.cluster_domain = "",
 		.ways_in =
 			{
-				.limits = limits_of(o),
 				.http = o->ingress_http,
 				.egress = o->ingress_egress,
 				.tls = o->ingress_tls,
@@ -344,6 +323,9 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	m->term = signal_start(m->loop, SIGTERM, on_stop, m);
 	m->intr = signal_start(m->loop, SIGINT, on_stop, m);
 	m->hup = signal_start(m->loop, SIGHUP, on_hup, m);
+	announce_start(&m->announce,
+		&(struct announce_config){
+			.loop = m->loop, .part = "hub", .ready = announces, .arg = m});
 	return 0;
 }
 
@@ -373,6 +355,7 @@ run(struct hub_main *m)
 	else
 		loop_run(m->loop);
 	admin_stop(&m->admin);
+	announce_stop(&m->announce);
 	hub_stop(&m->hub);
 	timer_free(&m->drain);
 	signal_stop(&m->term);

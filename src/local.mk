@@ -1,6 +1,7 @@
 noinst_LIBRARIES += src/libsrc.a
 src_libsrc_a_SOURCES = \
 	src/agent_options.c src/agent_options.h \
+	src/announce.c src/announce.h \
 	src/hub_options.c src/hub_options.h \
 	src/option_checks.c src/option_checks.h \
 	src/check.c src/check.h \
@@ -26,8 +27,10 @@ edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_as
 edgewayctl_LDADD = $(MODEL_LDADD)
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/options_test
-TESTS += tests/unit/options_test
+check_PROGRAMS += tests/unit/announce_test tests/unit/options_test
+TESTS += tests/unit/announce_test tests/unit/options_test
+tests_unit_announce_test_SOURCES = tests/unit/announce_test.c
+tests_unit_announce_test_LDADD = src/libsrc.a $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_options_test_SOURCES = tests/unit/options_test.c
 tests_unit_options_test_LDADD = src/libsrc.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CMOCKA_LIBS)
 endif

@@ -12,13 +12,12 @@
 #ifndef EDGEWAY_TUNNEL_RELAY_H
 #define EDGEWAY_TUNNEL_RELAY_H
 
-#include "base/rate.h"
 #include "base/sock.h"
 #include "tunnel/session.h"
 
 struct relay;
 
-enum { RELAY_DIAL_MS = 5000, RELAY_RATES = 2 };
+enum { RELAY_DIAL_MS = 5000 };
 
 struct relay_report {
 	uint64_t to_stream, to_socket; /* bytes */
@@ -34,8 +33,6 @@ struct relay_setup {
 	struct stream *stream; /* taken */
 	relay_ended_fn *ended;
 	void *arg;
-	struct rate *rates
-		[RELAY_RATES]; /* what both ways together may move; NULL: no bound. They outlive it */
 };
 
 /* timeout_ms 0: RELAY_DIAL_MS. */

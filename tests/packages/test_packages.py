@@ -1,0 +1,149 @@
+"""Debian packages of this source: built, without complaint of lintian, installed in a clean Debian where the agent and the
+hub do their job, and removed again without a trace. Root; top_builddir names the configured build.
+"""
+import concurrent.futures
+import glob
+import os
+import re
+import shutil
+import subprocess
+import time
+
+import pytest
+
+from tree import INSIDE, Tree, run
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
+PACKAGES = ["edgeway-agent", "edgeway-ctl", "edgeway-hub"]
+# A network of the command's own, with docker0 as Docker makes it, and nobody to serve there but us.
+APART_NETWORK = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", "ip link set lo up && ip link add docker0 type bridge && "
+                 'ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up && exec "$0" "$@"']
+
+
+def build():
+    # Quickly: how the code is compiled is seen to elsewhere, here it is packed.
+    env = {**os.environ, "DEB_BUILD_OPTIONS": f"nocheck noautodbgsym parallel={os.cpu_count()}", "DEB_CFLAGS_APPEND": "-O1 -g0"}
+    run(["make", "-C", BUILD, "packages"], 600, env=env)
+    return os.path.join(BUILD, "packages")
+
+
+@pytest.fixture(scope="module")
+def made():
+    """(folder of the packages, clean tree): the one is compiled while the other is fetched."""
+    with concurrent.futures.ThreadPoolExecutor() as both:
+        folder, tree = both.submit(build), both.submit(Tree)
+        try:
+            yield folder.result(), tree.result()
+        finally:
+            if tree.exception() is None:
+                tree.result().close()
+
+
+@pytest.fixture(scope="module")
+def folder(made):
+    return made[0]
+
+
+@pytest.fixture(scope="module")
+def installed(made):
+    """The tree with all three packages, and what was in it before, their dependencies counted in."""
+    folder, tree = made
+    os.mkdir(tree.path("/packages"))
+    for p in debs(folder):
+        shutil.copy(p, tree.path("/packages"))
+    tree.run("apt-get", "update", "-q", seconds=120)
+    tree.run("sh", "-c", "apt-get install -q -y --no-install-recommends /packages/*.deb", seconds=240)
+    shutil.rmtree(tree.path("/packages"))
+    return tree
+
+
+def debs(folder):
+    return sorted(glob.glob(os.path.join(folder, "edgeway*.deb")))
+
+
+def test_packages_are_complete(folder):
+    names = [os.path.basename(p).split("_")[0] for p in debs(folder)]
+    assert names == PACKAGES
+
+
+def test_lintian_has_nothing_to_say(folder):
+    """Errors and warnings, each override with its reason beside it."""
+    status, out = run(["lintian", "--allow-root", "--fail-on", "error,warning", *glob.glob(f"{folder}/*.changes")],
+                      120, check=False)
+    assert status == 0 and not re.search(r"^[EW]: ", out, re.M), out
+    for path in glob.glob(os.path.join(TOP, "deploy/debian/*.lintian-overrides")):
+        with open(path) as f:
+            lines = f.read().splitlines()
+        for reason, override in zip(["", *lines], lines):
+            assert override.startswith("#") or reason.startswith("# "), f"{path}: no reason for {override}"
+
+
+def test_programs_manuals_and_completion(installed):
+    for program in ("edgeway-agent", "edgeway-hub", "edgewayctl"):
+        assert re.search(r"\d+\.\d+\.\d+", installed.run(program, "--version")[1])
+    for path in ("/usr/share/man/man8/edgeway-agent.8.gz", "/usr/share/man/man8/edgeway-hub.8.gz",
+                 "/usr/share/man/man8/edgewayctl.8.gz", "/usr/share/bash-completion/completions/edgewayctl",
+                 "/usr/share/zsh/vendor-completions/_edgewayctl", "/etc/edgeway/agent.yaml", "/etc/edgeway/hub.yaml"):
+        assert os.path.getsize(installed.path(path)) > 0
+    assert os.stat(installed.path("/etc/edgeway/agent.yaml")).st_mode & 0o777 == 0o640
+    assert re.search(r"^edgeway-hub:", open(installed.path("/etc/passwd")).read(), re.M)
+    for program in ("agent", "hub"):
+        installed.run(f"edgeway-{program}", "--config", f"/etc/edgeway/{program}.yaml", "--check")
+
+
+@pytest.mark.parametrize("name,exposure", [("edgeway-agent", 3.5), ("edgeway-hub", 2.0)])
+def test_units(installed, name, exposure):
+    """systemd's own opinion of them. What they may do at most is written here, so that nobody widens it by accident."""
+    [unit] = [p for p in (installed.path(f"{d}/systemd/system/{name}.service") for d in ("/lib", "/usr/lib"))
+              if os.path.exists(p)][:1]
+    root = f"--root={installed.root}"
+    status, out = run(["systemd-analyze", "verify", "--man=no", root, f"{name}.service"], 60, check=False)
+    assert not re.search(rf"{name}|Unknown|fail|not executable", out), out
+    out = run(["systemd-analyze", "security", "--offline=true", "--no-pager", unit], 60)[1]
+    assert float(re.search(r"exposure level.*: ([\d.]+)", out).group(1)) <= exposure, out
+    text = open(unit).read()
+    assert "Type=notify" in text and "WatchdogSec=" in text
+    if name == "edgeway-agent":
+        assert "Before=docker.service kubelet.service edgecore.service" in text
+    assert not glob.glob(installed.path("/etc/systemd/system/*/edgeway*")), "started before it is configured"
+
+
+def answers(tree, pid):
+    """Does edgewayctl of the tree, in the network and the tree of that process, get an answer of a daemon that serves?"""
+    status, out = run(["nsenter", "-t", str(pid), "--net", "--mount", "chroot", tree.root, "edgewayctl", "-o", "json", "status"], 20, check=False)
+    return status == 0 and '"program"' in out
+
+
+def test_agent_that_was_killed_is_undone_when_removed(installed):
+    """It runs in the tree with its sample configuration, changes resolv.conf, is killed; apt-get remove undoes that."""
+    resolv = installed.path("/etc/resolv.conf")
+    if os.path.islink(resolv):
+        os.unlink(resolv)
+    with open(resolv, "wb") as f:
+        f.write(b"# of the machine\nnameserver 192.0.2.53\n")
+    os.makedirs(installed.path("/run/edgeway"))
+    agent = subprocess.Popen([*APART_NETWORK, "sh", "-c", INSIDE, installed.root, "edgeway-agent", "--config",
+                              "/etc/edgeway/agent.yaml"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        end = time.monotonic() + 60
+        while not (answers(installed, agent.pid) and b"172.17.0.1" in open(resolv, "rb").read()):
+            assert agent.poll() is None and time.monotonic() < end, "the agent does not serve"
+            time.sleep(0.05)
+    finally:
+        agent.kill()
+        agent.wait()
+    assert b"172.17.0.1" in open(resolv, "rb").read()
+    installed.run("apt-get", "remove", "-q", "-y", "edgeway-agent", seconds=120, before=APART_NETWORK)
+    assert open(resolv, "rb").read() == b"# of the machine\nnameserver 192.0.2.53\n"
+    assert os.path.exists(installed.path("/etc/edgeway/agent.yaml"))  # until it is purged
+    assert os.path.isdir(installed.path("/var/lib/edgeway"))
+
+
+def test_purge_leaves_nothing(installed):
+    """Of all that a package brought or a daemon made; libraries stay, and as Debian has it, the hub's user."""
+    installed.run("sh", "-c", "mkdir -p /var/lib/edgeway-hub && touch /var/lib/edgeway-hub/ca.pem")
+    installed.run("sh", "-c", "rm -rf /run/edgeway; apt-get purge -q -y 'edgeway-*'", seconds=120, before=APART_NETWORK)
+    left = {p for p in installed.files() if "edgeway" in p}
+    assert not left, sorted(left)
+    assert "edgeway" not in installed.run("dpkg-query", "-W", "-f", "${Package} ${Status}\n")[1]
