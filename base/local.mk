@@ -18,6 +18,7 @@ base_libbase_a_SOURCES = \
 	base/privileges.c base/privileges.h \
 	base/squeeze.c base/squeeze.h \
 	base/proxy.c base/proxy.h base/proxy_url.c \
+	base/rate.c base/rate.h \
 	base/sock.c base/sock.h \
 	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
 	base/util.c base/util.h
@@ -57,6 +58,7 @@ BASE_TESTS = tests/unit/admin_test \
 	tests/unit/squeeze_test \
 	tests/unit/privileges_test \
 	tests/unit/proxy_test \
+	tests/unit/rate_test \
 	tests/unit/sock_test \
 	tests/unit/tree_test
 check_PROGRAMS += $(BASE_TESTS)
@@ -83,6 +85,8 @@ tests_unit_privileges_test_SOURCES = tests/unit/privileges_test.c
 tests_unit_privileges_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_proxy_test_SOURCES = tests/unit/proxy_test.c
 tests_unit_proxy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_rate_test_SOURCES = tests/unit/rate_test.c
+tests_unit_rate_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_sock_test_SOURCES = tests/unit/sock_test.c
 tests_unit_sock_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_tree_test_SOURCES = tests/unit/tree_test.c

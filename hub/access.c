@@ -393,3 +393,15 @@ caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
 		snprintf(to, ACCESS_NAME_MAX + 8, "%s", addr_text(&c->addr, addr));
 	return to;
 }
+
+const char *
+caller_name(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
+{
+	if (c->token[0] != '\0' || c->cert[0] != '\0')
+		return caller_text(c, to);
+	if (c->addr.sa.sa_family == AF_INET)
+		return inet_ntop(AF_INET, &c->addr.in.sin_addr, to, ACCESS_NAME_MAX + 8);
+	if (c->addr.sa.sa_family == AF_INET6)
+		return inet_ntop(AF_INET6, &c->addr.in6.sin6_addr, to, ACCESS_NAME_MAX + 8);
+	return strcpy(to, "unix");
+}

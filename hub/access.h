@@ -54,6 +54,8 @@ bool access_check(
 	const struct access *a, const struct caller *caller, const struct access_target *target);
 /* The name of the bearer token with this secret; NULL: none. */
 const char *access_token(const struct access *a, const char *secret, size_t len);
+/* The same without the port: one text for all connections of a caller. */
+const char *caller_name(const struct caller *c, char to[ACCESS_NAME_MAX + 8]);
 /* "cert:NAME", "token:NAME" or the address, for the audit; returns `to`. */
 const char *caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8]);
 

@@ -32,6 +32,7 @@ struct hub {
 	struct nodes *nodes; /* NULL until the authority is ready */
 	struct tunnels *tunnels; /* takes none before */
 	struct access *access;
+	struct quota *quota;
 	struct ways_finder *ways;
 	struct cloud *cloud;
 	struct reach *reach;
@@ -380,6 +381,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 
 	if (rc < 0)
 		return rc;
+	hub->quota = quota_new(&config->limits);
 	hub->ways = ways_new(&ways);
 	hub->cloud = cloud_new(hub->loop);
 	hub->reach = reach_new(&(struct reach_config){
@@ -393,6 +395,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.loop = hub->loop,
 		.reach = hub->reach,
 		.access = hub->access,
+		.quota = hub->quota,
 	});
 	return doors_open(hub->ingress, config, err);
 }
@@ -476,7 +479,8 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 }
 
 int
-hub_reload(struct hub *hub, const struct tree_node *rules, struct err *err)
+hub_reload(struct hub *hub, const struct tree_node *rules, const struct quota_limits *limits,
+	struct err *err)
 {
 	struct access *fresh = NULL;
 	int rc = access_new(rules, &fresh, err);
@@ -487,6 +491,7 @@ hub_reload(struct hub *hub, const struct tree_node *rules, struct err *err)
 	if (rc < 0)
 		return rc;
 	access_adopt(hub->access, &fresh);
+	quota_adopt(hub->quota, limits);
 	cut = ingress_recheck(hub->ingress);
 	log_info("ingress", "rules of access adopted rules=%zu cut=%u", access_count(hub->access),
 		cut);
@@ -515,6 +520,7 @@ hub_stop(struct hub **out)
 	cloud_free(&hub->cloud);
 	ways_free(&hub->ways);
 	access_free(&hub->access);
+	quota_free(&hub->quota);
 	tunnels_free(&hub->tunnels);
 	authority_stop(&hub->authority);
 	manifests_stop(&hub->manifests);
@@ -569,6 +575,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		nodes_metrics(hub->nodes, m);
 	tunnels_metrics(hub->tunnels, m);
 	ingress_metrics(hub->ingress, m);
+	quota_metrics(hub->quota, m);
 	metric_gauge(m, "edgeway_ingress_access_rules",
 		"Rules of access in force; 0: this machine's callers alone.", NULL,
 		(double)access_count(hub->access));
@@ -637,6 +644,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	tunnels_state(hub->tunnels, out);
 	buf_adds(out, ",\"visits\":");
 	ingress_state(hub->ingress, out);
+	buf_adds(out, ",\"accounts\":");
+	quota_state(hub->quota, out);
 	buf_adds(out, ",\"services\":[");
 	add_services(hub, out);
 	buf_adds(out, "]}");

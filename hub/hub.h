@@ -18,6 +18,7 @@
 #include "base/loop.h"
 #include "base/metric.h"
 #include "base/sock.h"
+#include "hub/quota.h"
 
 struct hub;
 
@@ -25,6 +26,7 @@ struct tree_node;
 
 /* `ingress` and `access` of the configuration; trees stay the caller's. */
 struct hub_ways_in {
+	struct quota_limits limits;
 	const char *http; /* address and port; "": none */
 	const struct tree_node *egress, *tls, *tcp, *udp, *redirect, *access; /* NULL: none */
 	const char *zone; /* of the node names; "": none */
@@ -54,9 +56,10 @@ struct hub_config {
 int hub_start(
 	struct hub **hub, struct loop *loop, const struct hub_config *config, struct err *err);
 void hub_stop(struct hub **hub);
-/* SIGHUP: adopts other rules of access and reads the certificates of the ingress's listeners again. All or, with an error, nothing.
+/* SIGHUP: adopts other rules of access and limits, and reads the certificates of the ingress's listeners again. All or, with an error, nothing.
  * What the new rules would not open is cut. */
-int hub_reload(struct hub *hub, const struct tree_node *access, struct err *err);
+int hub_reload(struct hub *hub, const struct tree_node *access, const struct quota_limits *limits,
+	struct err *err);
 /* Nodes get no new streams; `done` once the last has ended, not from within this call. */
 void hub_drain(struct hub *hub, void (*done)(void *arg), void *arg);
 

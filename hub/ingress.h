@@ -40,8 +40,9 @@ struct ingress;
 
 struct ingress_config {
 	struct loop *loop;
-	struct reach *reach; /* outlives it, as does access */
+	struct reach *reach; /* outlives it, as do access and quota */
 	const struct access *access;
+	struct quota *quota;
 };
 
 struct ingress *ingress_new(const struct ingress_config *config);

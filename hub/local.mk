@@ -32,6 +32,7 @@ hub_libhub_a_SOURCES = \
 	hub/outbox.c hub/outbox.h \
 	hub/own_service.c hub/own_service.h \
 	hub/pending.c hub/pending.h \
+	hub/quota.c hub/quota.h \
 	hub/reach.c hub/reach.h \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
 	hub/revoked.c hub/revoked.h \

@@ -4,9 +4,9 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STATUSES = 8 };
+enum { STATUSES = 9 };
 
-static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 502, 503, 504};
+static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 503, 504};
 
 struct reach {
 	struct reach_config config;
@@ -64,6 +64,7 @@ give(struct reaching *x)
 		.reason = x->reason,
 		.stream = x->status == 200 ? take_ptr(&x->stream) : NULL,
 		.target = x->target,
+		.via = x->next > 0 ? x->ways.list[x->next - 1].node : "",
 		.where = &x->ways.target,
 		.node = x->ways.target.kind == TARGET_NODE && x->ways.target.node != NULL
 			? x->ways.target.node
@@ -227,7 +228,9 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 	snprintf(x->target, sizeof x->target, "%.200s:%u", q->host, q->port);
 	status = q->dest != NULL ? ways_find_at(r->config.ways, q->host, q->dest, &x->ways)
 				 : ways_find(r->config.ways, q->host, q->port, &x->ways);
-	if (status != 0) {
+	if (q->full != NULL) {
+		answer_soon(x, 429, q->full);
+	} else if (status != 0) {
 		answer_soon(x, status, x->ways.reason);
 	} else if (!access_check(r->config.access, q->caller, &x->ways.target)) {
 		answer_soon(x, 403, "no rule of access opens this target to this caller");

@@ -37,15 +37,18 @@ struct reach_request {
 	const char *host; /* name or address without brackets */
 	uint16_t port;
 	const char *dest; /* IP:port as the node `host` sees it, in place of port; NULL none */
+	const char *full; /* why this caller gets nothing now (429); NULL: it may ask */
 };
 
 struct reach_answer {
-	unsigned status; /* 200, else 400, 403, 404, 421, 502, 503 or 504 */
+	unsigned status; /* 200, else 400, 403, 404, 421, 429, 502, 503 or 504 */
 	const char *reason; /* one line */
 	struct stream *
 		stream; /* with 200: the receiver's; nobody is told of its events until stream_use */
 	const char *target; /* for the audit: "node edge-1:10250 via edge-1" */
 	const char *node; /* the node that is meant; "" where it is something else */
+	const char
+		*via; /* with 200: the node whose tunnel it goes through; "" the hub's own dial */
 	const struct access_target *where; /* with 200: what the rules were asked for */
 };
 

@@ -74,6 +74,7 @@ visit_end(struct visit *v, bool reset)
 	TAILQ_REMOVE(&v->ingress->visits, v, entry);
 	v->ingress->n_visits--;
 	visit_forget_target(v);
+	visit_settle(v);
 	free(v->sni);
 	free(v->target);
 	free(v);
@@ -122,6 +123,8 @@ join(struct visit *v, struct stream *stream, const char *host)
 		.stream = stream,
 		.ended = on_relay_ended,
 		.arg = v,
+		.rates = {v->caller_account != NULL ? quota_rate(v->caller_account) : NULL,
+			v->node_account != NULL ? quota_rate(v->node_account) : NULL},
 	};
 	int fd;
 
@@ -227,6 +230,10 @@ on_reached(void *arg, const struct reach_answer *given)
 		stream_close(&checked.stream, STREAM_CANCELLED);
 		checked.status = 403;
 		checked.reason = "the rules of access have changed";
+	} else if (answer->status == 200 && !visit_account_node(v, answer->via)) {
+		stream_close(&checked.stream, STREAM_CANCELLED);
+		checked.status = 429;
+		checked.reason = "the node has as many streams as it may";
 	}
 	free(v->target);
 	v->target = xstrdup(answer->target);
@@ -254,6 +261,7 @@ visit_reach(struct visit *v, const char *host, uint16_t port, const char *dest)
 		.host = host,
 		.port = port,
 		.dest = dest,
+		.full = visit_account(v) ? NULL : "this caller has as many streams as it may",
 	};
 
 	timer_cancel(v->timer);
@@ -269,6 +277,7 @@ void
 visit_linger(struct visit *v)
 {
 	v->state = VISIT_LINGER;
+	visit_settle(v);
 	timer_start(v->timer, VISIT_IDLE_MS, 0);
 	visit_update(v);
 }
@@ -438,6 +447,9 @@ on_timer(void *arg)
 	switch (v->state) {
 	case VISIT_GREETING:
 		visit_update(v);
+		return;
+	case VISIT_EXCHANGE:
+		exchange_pump(v);
 		return;
 	case VISIT_HEAD:
 		if (v->h2) {

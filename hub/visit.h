@@ -11,6 +11,7 @@
 #include "hub/bridge.h"
 #include "hub/ingress.h"
 #include "hub/listen.h"
+#include "hub/quota.h"
 
 enum {
 	VISIT_IN_MAX = 48 * 1024, /* more than a head, less than a stream takes at once */
@@ -77,6 +78,7 @@ struct visit {
 	char *sni; /* what the ClientHello named of a caller whose TLS has ended here, "" nothing; NULL: else */
 	struct leg *near, *far; /* TLS of the caller and to the target; NULL: none */
 	char *target; /* for the audit */
+	struct account *caller_account, *node_account; /* while something is asked for */
 	bool let_in; /* the rules have opened `where`, whose texts follow */
 	struct access_target where;
 	char *where_text[2];
@@ -118,6 +120,15 @@ void visit_audit(
 	struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_edge, const char *end);
 
 /* --- visit_where.c --- */
+/* Opens the caller's account for a request. False: it has as many streams as it may. */
+bool visit_account(struct visit *v);
+/* The same of the node that the stream goes through; "": none. */
+bool visit_account_node(struct visit *v, const char *node);
+/* Nothing is asked for any more. */
+void visit_settle(struct visit *v);
+/* How many bytes may be moved now. */
+size_t visit_allowed(struct visit *v);
+void visit_spend(struct visit *v, size_t n);
 /* Do the rules, as they are now, open this to the caller? It is kept for ingress_recheck. */
 bool visit_let_in(struct visit *v, const struct access_target *where);
 void visit_forget_target(struct visit *v);

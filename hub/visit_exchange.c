@@ -199,13 +199,24 @@ flush_request(struct exchange *x)
 	return true;
 }
 
+/* May bytes go now? No: exchange_pump goes on later. */
+static bool
+may_go(struct visit *v)
+{
+	if (visit_allowed(v) > 0)
+		return true;
+	if (!timer_active(v->timer))
+		timer_start(v->timer, RATE_WAIT_MS, 0);
+	return false;
+}
+
 /* False: the visit is gone, or refused. */
 static bool
 pump_request(struct visit *v)
 {
 	struct exchange *x = v->exchange;
 
-	while (flush_request(x) && !http1_body_done(&x->up) && buf_len(&v->in) > 0) {
+	while (flush_request(x) && !http1_body_done(&x->up) && buf_len(&v->in) > 0 && may_go(v)) {
 		struct http1_str piece;
 		size_t used;
 		enum http1_got got = http1_body_next(
@@ -218,6 +229,7 @@ pump_request(struct visit *v)
 		if (got == HTTP1_DATA) {
 			add_framed(&x->out, x->up_chunked, piece);
 			x->sent += piece.len;
+			visit_spend(v, piece.len);
 		}
 		buf_consume(&v->in, used);
 		if (http1_body_done(&x->up) && x->up_chunked)
@@ -245,6 +257,7 @@ finish(struct visit *v)
 	bid_farewell(v->ingress->config.loop, take_ptr(&x->stream));
 	exchange_free(v);
 	visit_forget_target(v);
+	visit_settle(v);
 	if (!keep) {
 		visit_linger(v);
 		return;
@@ -367,6 +380,7 @@ take_body(struct visit *v, const char *data, size_t len)
 	if (got == HTTP1_DATA) {
 		add_framed(&v->out, x->down_chunked, piece);
 		x->received += piece.len;
+		visit_spend(v, piece.len);
 	}
 	stream_consume(x->stream, used);
 	if (!http1_body_done(&x->down))
@@ -397,7 +411,7 @@ pump_answer(struct visit *v)
 	size_t n;
 
 	while (step == STEP_MORE && buf_len(&v->out) < VISIT_OUT_FULL &&
-		(n = stream_peek(x->stream, &data)) > 0)
+		(n = stream_peek(x->stream, &data)) > 0 && may_go(v))
 		step = x->status == 0 ? take_head(v, data, n) : take_body(v, data, n);
 	if (step == STEP_OVER)
 		return false;
@@ -419,7 +433,7 @@ exchange_pump(struct visit *v)
 		if (!pump_request(v) || !pump_answer(v) || !visit_flush(v))
 			return;
 	} while (buf_len(&v->out) == 0 && stream_peek(x->stream, &data) > 0 &&
-		(x->status != 0 || x->scanned == 0));
+		!timer_active(v->timer) && (x->status != 0 || x->scanned == 0));
 	visit_update(v);
 }
 

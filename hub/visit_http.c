@@ -33,6 +33,7 @@ visit_http_refuse(struct visit *v, unsigned status, const char *line, bool close
 
 	visit_audit(v, status, 0, 0, line);
 	exchange_free(v);
+	visit_settle(v);
 	if (n > 0)
 		buf_add(&v->out, text, (size_t)n);
 	if (close || v->eof) {

@@ -164,9 +164,9 @@ static void
 add_alert(struct buf *to, unsigned status)
 {
 	enum { ACCESS_DENIED = 49, INTERNAL_ERROR = 80, UNRECOGNIZED_NAME = 112 };
-	const uint8_t code = status == 403 ? ACCESS_DENIED
-		: status < 500             ? UNRECOGNIZED_NAME
-					   : INTERNAL_ERROR;
+	const uint8_t code = status == 403      ? ACCESS_DENIED
+		: status < 500 && status != 429 ? UNRECOGNIZED_NAME
+						: INTERNAL_ERROR;
 	const uint8_t alert[] = {21, 3, 3, 0, 2, 2, code};
 
 	buf_add(to, alert, sizeof alert);

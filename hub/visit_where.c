@@ -1,5 +1,6 @@
 #include <string.h>
 
+#include "base/log.h"
 #include "hub/visit.h"
 
 /* What a visit has been let in to, so that other rules can be asked again. */
@@ -42,4 +43,64 @@ ingress_recheck(struct ingress *i)
 		visit_break(v, "the rules of access have changed");
 	}
 	return cut;
+}
+
+/* --- what it uses ------------------------------------------------------------------------- */
+
+void
+visit_settle(struct visit *v)
+{
+	quota_give(&v->caller_account);
+	quota_give(&v->node_account);
+}
+
+bool
+visit_account(struct visit *v)
+{
+	char name[ACCESS_NAME_MAX + 8];
+
+	visit_settle(v);
+	v->caller_account =
+		quota_take(v->ingress->config.quota, QUOTA_CALLER, caller_name(&v->caller, name));
+	if (v->caller_account == NULL)
+		log_limited(LOG_LEVEL_WARN, 6, "ingress",
+			"a caller has as many streams as ingress.limits.callerStreams allows "
+			"caller=%s",
+			name);
+	return v->caller_account != NULL;
+}
+
+bool
+visit_account_node(struct visit *v, const char *node)
+{
+	if (*node == '\0')
+		return true;
+	v->node_account = quota_take(v->ingress->config.quota, QUOTA_NODE, node);
+	if (v->node_account == NULL)
+		log_limited(LOG_LEVEL_WARN, 6, "ingress",
+			"a node has as many streams as ingress.limits.nodeStreams allows node=%s",
+			node);
+	return v->node_account != NULL;
+}
+
+size_t
+visit_allowed(struct visit *v)
+{
+	uint64_t now = loop_now_ms(v->ingress->config.loop);
+	size_t n = SIZE_MAX;
+
+	if (v->caller_account != NULL)
+		n = rate_room(quota_rate(v->caller_account), now);
+	if (v->node_account != NULL)
+		n = MIN(n, rate_room(quota_rate(v->node_account), now));
+	return n;
+}
+
+void
+visit_spend(struct visit *v, size_t n)
+{
+	if (v->caller_account != NULL)
+		rate_spend(quota_rate(v->caller_account), n);
+	if (v->node_account != NULL)
+		rate_spend(quota_rate(v->node_account), n);
 }

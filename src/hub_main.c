@@ -1,3 +1,4 @@
+#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -235,16 +236,49 @@ on_stop(void *arg)
 	hub_drain(m->hub, on_drained, m);
 }
 
+static struct quota_limits
+limits_of(const struct hub_options *o)
+{
+	return (struct quota_limits){
+		.of = {[QUOTA_CALLER] = {o->ingress_limits_caller_streams,
+			       o->ingress_limits_caller_bytes},
+			[QUOTA_NODE] = {o->ingress_limits_node_streams,
+				o->ingress_limits_node_bytes}},
+	};
+}
+
+static void
+adopt(struct hub_options *to, const struct hub_options *from)
+{
+	to->log_level = from->log_level;
+	to->log_format = from->log_format;
+	to->access = from->access;
+	to->ingress_limits_caller_streams = from->ingress_limits_caller_streams;
+	to->ingress_limits_caller_bytes = from->ingress_limits_caller_bytes;
+	to->ingress_limits_node_streams = from->ingress_limits_node_streams;
+	to->ingress_limits_node_bytes = from->ingress_limits_node_bytes;
+}
+
+static int
+reload(struct hub_main *m, struct hub_options *read, struct err *err)
+{
+	struct quota_limits limits;
+	bool check;
+
+	if (hub_options_load(read, m->argc, m->argv, &check, err) != OPT_RUN)
+		return -EINVAL;
+	limits = limits_of(read);
+	return hub_reload(m->hub, read->access, &limits, err);
+}
+
 static void
 on_hup(void *arg)
 {
 	struct hub_main *m = arg;
 	struct hub_options read = {0}, swap;
 	struct err err = {0};
-	bool check;
 
-	if (hub_options_load(&read, m->argc, m->argv, &check, &err) != OPT_RUN ||
-		hub_reload(m->hub, read.access, &err) < 0) {
+	if (reload(m, &read, &err) < 0) {
 		m->not_reloaded++;
 		log_error("hub",
 			"the configuration is not reloaded, and what was in force stays so: %s",
@@ -252,10 +286,8 @@ on_hup(void *arg)
 	} else {
 		m->reloaded++;
 		reload_report("hub", &hub_program, m->options, &read);
-		m->options->log_level = read.log_level;
-		m->options->log_format = read.log_format;
+		adopt(m->options, &read);
 		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);
-		m->options->access = read.access;
 		swap = m->reread;
 		m->reread = read;
 		read = swap;
@@ -287,6 +319,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.cluster_domain = "",
 		.ways_in =
 			{
+				.limits = limits_of(o),
 				.http = o->ingress_http,
 				.egress = o->ingress_egress,
 				.tls = o->ingress_tls,

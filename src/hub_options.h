@@ -47,6 +47,14 @@
 	X(TREE, ingress_tcp, "ingress.tcp", "[]", "TCP ways in: [{listen, node | service, target}]") \
 	X(TREE, ingress_udp, "ingress.udp", "[]", "UDP ways in, like ingress.tcp") \
 	X(TREE, ingress_redirect, "ingress.redirect", "{}", "DNAT of nodeIP:ports on this host: {listen, ports}") \
+	X(UINT, ingress_limits_caller_streams, "ingress.limits.callerStreams", "0", "streams of a caller at a time; 0: any number", \
+		.max = 1000000, .reload = true) \
+	X(UINT, ingress_limits_caller_bytes, "ingress.limits.callerBytesPerSecond", "0", \
+		"what a caller's streams carry, both ways together; 0: no bound", .reload = true) \
+	X(UINT, ingress_limits_node_streams, "ingress.limits.nodeStreams", "0", "streams to a node at a time; 0: any number", \
+		.max = 1000000, .reload = true) \
+	X(UINT, ingress_limits_node_bytes, "ingress.limits.nodeBytesPerSecond", "0", \
+		"what a node's streams carry, both ways together; 0: no bound", .reload = true) \
 	X(STRING, ingress_dns, "ingress.dns", "", "zone of the node names") \
 	X(STRING, ingress_hosts_config_map, "ingress.hostsConfigMap", "", "namespace/name of a ConfigMap of node names") \
 	X(TREE, access, "access", "[]", "who may reach what: [{from, to: [...]}]", .reload = true) \

@@ -13,6 +13,7 @@ enum {
 	GRPC_DEADLINE_EXCEEDED = 4,
 	GRPC_NOT_FOUND = 5,
 	GRPC_PERMISSION_DENIED = 7,
+	GRPC_RESOURCE_EXHAUSTED = 8,
 	GRPC_UNAVAILABLE = 14,
 };
 
@@ -231,6 +232,8 @@ grpc_status(unsigned status)
 		return GRPC_PERMISSION_DENIED;
 	case 404:
 		return GRPC_NOT_FOUND;
+	case 429:
+		return GRPC_RESOURCE_EXHAUSTED;
 	case 504:
 		return GRPC_DEADLINE_EXCEEDED;
 	default:

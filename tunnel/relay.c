@@ -9,7 +9,9 @@ struct relay {
 	struct loop *loop;
 	struct stream *stream;
 	struct watch *watch;
-	struct timer *timer; /* of the dial; afterwards of telling the end */
+	struct timer *timer; /* of the dial; afterwards of going on, or of telling the end */
+	struct rate *rates[RELAY_RATES];
+	bool waits; /* for the rates */
 	int fd;
 	unsigned interest;
 	bool dialling, over;
@@ -74,19 +76,46 @@ broken(int error)
 	return error != EAGAIN && error != EINTR;
 }
 
+/* How many bytes may go now; none: it goes on later. */
+static size_t
+allowed(struct relay *r)
+{
+	uint64_t now = loop_now_ms(r->loop);
+	size_t n = SIZE_MAX;
+
+	for (unsigned i = 0; i < RELAY_RATES; i++)
+		if (r->rates[i] != NULL)
+			n = MIN(n, rate_room(r->rates[i], now));
+	if (n == 0 && !r->waits) {
+		r->waits = true;
+		timer_start(r->timer, RATE_WAIT_MS, 0);
+	}
+	return n;
+}
+
+static void
+spend(struct relay *r, size_t n)
+{
+	for (unsigned i = 0; i < RELAY_RATES; i++)
+		if (r->rates[i] != NULL)
+			rate_spend(r->rates[i], n);
+}
+
 /* Socket to stream, as much as the stream takes. */
 static void
 fill_stream(struct relay *r)
 {
-	size_t room;
+	size_t room, most;
 	void *to;
 	ssize_t n;
 
-	if (r->fd_ended || (to = stream_reserve(r->stream, &room)) == NULL)
+	if (r->fd_ended || (most = allowed(r)) == 0 ||
+		(to = stream_reserve(r->stream, &room)) == NULL)
 		return;
-	n = recv(r->fd, to, room, 0);
+	n = recv(r->fd, to, MIN(room, most), 0);
 	stream_commit(r->stream, n > 0 ? (size_t)n : 0);
 	if (n > 0) {
+		spend(r, (size_t)n);
 		r->report.to_stream += (uint64_t)n;
 	} else if (n == 0) {
 		r->fd_ended = true;
@@ -103,7 +132,7 @@ drain_stream(struct relay *r)
 	const void *data;
 	size_t n;
 
-	while ((n = stream_peek(r->stream, &data)) > 0) {
+	while ((n = stream_peek(r->stream, &data)) > 0 && (n = MIN(n, allowed(r))) > 0) {
 		ssize_t sent = send(r->fd, data, n, MSG_NOSIGNAL);
 
 		if (sent < 0 && errno == EAGAIN)
@@ -113,6 +142,7 @@ drain_stream(struct relay *r)
 			return false;
 		}
 		if (sent > 0) {
+			spend(r, (size_t)sent);
 			stream_consume(r->stream, (size_t)sent);
 			r->report.to_socket += (uint64_t)sent;
 		}
@@ -137,7 +167,7 @@ pass(struct relay *r, bool read_socket)
 	finish_if_done(r);
 	if (r->over)
 		return;
-	if (!r->fd_ended && stream_room(r->stream) > 0)
+	if (!r->fd_ended && !r->waits && stream_room(r->stream) > 0)
 		interest |= WATCH_READ;
 	set_interest(r, interest != 0 ? interest : WATCH_HUP);
 }
@@ -237,10 +267,14 @@ on_timer(void *arg)
 {
 	struct relay *r = arg;
 
-	if (r->over)
+	if (r->over) {
 		r->ended(r->arg, &r->report);
-	else
+	} else if (!r->dialling) {
+		r->waits = false;
+		pass(r, true);
+	} else {
 		refuse(r, 0);
+	}
 }
 
 static struct relay *
@@ -252,6 +286,7 @@ make(const struct relay_setup *setup)
 	r->stream = setup->stream;
 	r->ended = setup->ended;
 	r->arg = setup->arg;
+	memcpy(r->rates, setup->rates, sizeof r->rates);
 	r->fd = -1;
 	r->timer = timer_new(r->loop, on_timer, r);
 	stream_use(r->stream, &stream_events, r);

@@ -12,12 +12,13 @@
 #ifndef EDGEWAY_TUNNEL_RELAY_H
 #define EDGEWAY_TUNNEL_RELAY_H
 
+#include "base/rate.h"
 #include "base/sock.h"
 #include "tunnel/session.h"
 
 struct relay;
 
-enum { RELAY_DIAL_MS = 5000 };
+enum { RELAY_DIAL_MS = 5000, RELAY_RATES = 2 };
 
 struct relay_report {
 	uint64_t to_stream, to_socket; /* bytes */
@@ -33,6 +34,8 @@ struct relay_setup {
 	struct stream *stream; /* taken */
 	relay_ended_fn *ended;
 	void *arg;
+	struct rate *rates
+		[RELAY_RATES]; /* what both ways together may move; NULL: no bound. They outlive it */
 };
 
 /* timeout_ms 0: RELAY_DIAL_MS. */

@@ -132,10 +132,12 @@ class TlsOver:
             return b""
 
     def end(self):
+        come = self.incoming.read()  # unwrap would take what has come for an error
         try:
             self.tls.unwrap()
         except ssl.SSLWantReadError:
             pass
+        self.incoming.write(come)
         self.flush()
 
 

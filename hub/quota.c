@@ -1,0 +1,139 @@
+#include "hub/quota.h"
+
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/hash.h"
+#include "model/json.h"
+
+enum { BUCKETS = 1024 };
+
+struct account {
+	LIST_ENTRY(account) entry;
+	struct quota *quota;
+	enum quota_kind kind;
+	char *name;
+	unsigned streams;
+	struct rate rate;
+};
+
+struct quota {
+	struct quota_limits limits;
+	LIST_HEAD(, account) buckets[BUCKETS];
+	uint64_t seed;
+	uint64_t refused[QUOTA_KINDS], throttled[QUOTA_KINDS];
+	unsigned accounts[QUOTA_KINDS];
+};
+
+static const char *const kinds[QUOTA_KINDS] = {"caller", "node"};
+
+struct quota *
+quota_new(const struct quota_limits *limits)
+{
+	struct quota *q = xcalloc(1, sizeof *q);
+
+	q->limits = *limits;
+	random_bytes(&q->seed, sizeof q->seed);
+	return q;
+}
+
+void
+quota_free(struct quota **q)
+{
+	free(take_ptr(q));
+}
+
+void
+quota_adopt(struct quota *q, const struct quota_limits *limits)
+{
+	struct account *a;
+
+	q->limits = *limits;
+	for (size_t i = 0; i < BUCKETS; i++)
+		LIST_FOREACH(a, &q->buckets[i], entry)
+	a->rate.per_s = limits->of[a->kind].bytes_per_s;
+}
+
+struct account *
+quota_take(struct quota *q, enum quota_kind kind, const char *name)
+{
+	size_t bucket = hash64(name, strlen(name), q->seed + kind) % BUCKETS;
+	const struct quota_limit *limit = &q->limits.of[kind];
+	struct account *a;
+
+	LIST_FOREACH(a, &q->buckets[bucket], entry)
+	if (a->kind == kind && strcmp(a->name, name) == 0)
+		break;
+	if (a != NULL && limit->streams != 0 && a->streams >= limit->streams) {
+		q->refused[kind]++;
+		return NULL;
+	}
+	if (a == NULL) {
+		a = xcalloc(1, sizeof *a);
+		a->quota = q;
+		a->kind = kind;
+		a->name = xstrdup(name);
+		a->rate.per_s = limit->bytes_per_s;
+		a->rate.waits = &q->throttled[kind];
+		LIST_INSERT_HEAD(&q->buckets[bucket], a, entry);
+		q->accounts[kind]++;
+	}
+	a->streams++;
+	return a;
+}
+
+void
+quota_give(struct account **out)
+{
+	struct account *a = take_ptr(out);
+
+	if (a == NULL || --a->streams > 0)
+		return;
+	LIST_REMOVE(a, entry);
+	a->quota->accounts[a->kind]--;
+	free(a->name);
+	free(a);
+}
+
+struct rate *
+quota_rate(struct account *a)
+{
+	return &a->rate;
+}
+
+void
+quota_metrics(const struct quota *q, struct metrics *m)
+{
+	char label[32];
+
+	for (unsigned k = 0; k < QUOTA_KINDS; k++) {
+		metric_label(label, sizeof label, "by", kinds[k]);
+		metric_gauge(m, "edgeway_ingress_accounts",
+			"Callers, and nodes, that have streams.", label, q->accounts[k]);
+		metric_counter(m, "edgeway_ingress_limited_total",
+			"Streams refused: their caller, or their node, had as many as it may.",
+			label, q->refused[k]);
+		metric_counter(m, "edgeway_ingress_throttled_total",
+			"Times that bytes waited: their caller, or their node, had moved as many "
+			"as it may.",
+			label, q->throttled[k]);
+	}
+}
+
+void
+quota_state(const struct quota *q, struct buf *out)
+{
+	const char *comma = "";
+	const struct account *a;
+
+	buf_adds(out, "[");
+	for (size_t i = 0; i < BUCKETS; i++)
+		LIST_FOREACH(a, &q->buckets[i], entry)
+		{
+			buf_printf(out, "%s{\"kind\":\"%s\",\"name\":", comma, kinds[a->kind]);
+			json_add_text(out, a->name);
+			buf_printf(out, ",\"streams\":%u}", a->streams);
+			comma = ",";
+		}
+	buf_adds(out, "]");
+}

@@ -1,0 +1,43 @@
+/*
+ * Who uses how much of the ingress: an account for each caller and each node that has streams, with the limits of the
+ * configuration. Whoever opens a stream takes from both accounts and gives back at its end. On the hub's loop.
+ *
+ *	if ((account = quota_take(quota, QUOTA_CALLER, "cert:ops")) == NULL)	// has as many streams as it may
+ *	room = rate_room(quota_rate(account), now_ms);
+ *	quota_give(&account);
+ */
+#ifndef EDGEWAY_HUB_QUOTA_H
+#define EDGEWAY_HUB_QUOTA_H
+
+#include "base/metric.h"
+#include "base/rate.h"
+
+enum quota_kind { QUOTA_CALLER, QUOTA_NODE, QUOTA_KINDS };
+
+/* Of one account; 0: no limit. */
+struct quota_limit {
+	unsigned streams;
+	uint64_t bytes_per_s; /* both ways together */
+};
+
+struct quota_limits {
+	struct quota_limit of[QUOTA_KINDS];
+};
+
+struct quota;
+struct account;
+
+struct quota *quota_new(const struct quota_limits *limits);
+/* All accounts must have been given back. */
+void quota_free(struct quota **q);
+/* Other limits from now on, for the streams that are there, too. */
+void quota_adopt(struct quota *q, const struct quota_limits *limits);
+/* NULL: it has as many streams as it may. */
+struct account *quota_take(struct quota *q, enum quota_kind kind, const char *name);
+void quota_give(struct account **a);
+struct rate *quota_rate(struct account *a);
+void quota_metrics(const struct quota *q, struct metrics *m);
+/* [{"kind","name","streams"}] */
+void quota_state(const struct quota *q, struct buf *out);
+
+#endif

@@ -1,0 +1,122 @@
+"""deploy/kubernetes/monitoring: alerts that promtool accepts and that fire when they should, a dashboard whose queries it reads, and
+no metric in either that the daemons do not have."""
+import copy
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+import cluster
+from kube import ACCOUNT, ApiServer, KubeHub
+from lab import Agent, Lab, Node, service, wait_for
+
+FOLDER = os.path.join(cluster.FOLDER, "monitoring")
+METRIC = re.compile(r"edgeway_[a-z0-9_]+")
+
+
+def rule_spec():
+    """What stands in alerts.yaml as kubectl renders it."""
+    return cluster.find(cluster.render(FOLDER), "PrometheusRule", "edgeway")["spec"]
+
+
+def dashboard():
+    with open(os.path.join(FOLDER, "dashboard.json")) as f:
+        return json.load(f)
+
+
+def queries():
+    return [t["expr"] for p in dashboard()["panels"] for t in p["targets"]]
+
+
+def promtool(folder, *argv):
+    return subprocess.run([shutil.which("promtool"), *argv], cwd=folder, text=True, stdout=subprocess.PIPE,
+                          stderr=subprocess.STDOUT, timeout=120)
+
+
+def write(folder, name, obj):
+    with open(os.path.join(folder, name), "w") as f:
+        yaml.safe_dump(obj, f)
+
+
+def test_alerts(tmp_path):
+    spec = rule_spec()
+    write(tmp_path, "rules.yaml", spec)
+    shutil.copy(os.path.join(FOLDER, "alerts_test.yaml"), tmp_path)
+    made = promtool(tmp_path, "check", "rules", "rules.yaml")
+    assert made.returncode == 0, made.stdout
+    made = promtool(tmp_path, "test", "rules", "alerts_test.yaml")
+    assert made.returncode == 0, made.stdout
+
+
+def test_every_alert_is_seen_to_fire(tmp_path):
+    """With one alert at a time taken out, the tests of the rules fail."""
+    spec = rule_spec()
+    shutil.copy(os.path.join(FOLDER, "alerts_test.yaml"), tmp_path)
+    for g, group in enumerate(spec["groups"]):
+        for i, rule in enumerate(group["rules"]):
+            assert {"summary", "remedy"} == rule["annotations"].keys() and rule["labels"]["severity"]
+            without = copy.deepcopy(spec)
+            del without["groups"][g]["rules"][i]
+            write(tmp_path, "rules.yaml", without)
+            assert promtool(tmp_path, "test", "rules", "alerts_test.yaml").returncode != 0, rule["alert"]
+
+
+def test_dashboard(tmp_path):
+    """Every query parses, variables put in; a broken one would be told."""
+    panels = dashboard()["panels"]
+    assert len({p["id"] for p in panels}) == len(panels)
+    said = " ".join(p["title"] for p in panels)
+    assert all(word in said for word in ("Services", "DNS", "Metadata", "Tunnel", "Loops"))
+
+    def parses(exprs):
+        write(tmp_path, "queries.yaml", {"groups": [{"name": "dashboard", "rules": [
+            {"record": f"panel:{i}", "expr": e.replace("$instance", ".*")} for i, e in enumerate(exprs)]}]})
+        return promtool(tmp_path, "check", "rules", "queries.yaml")
+
+    made = parses(queries())
+    assert made.returncode == 0, made.stdout
+    assert parses(queries() + ["sum(rate(edgeway_x[5m])"]).returncode != 0
+
+
+def test_service_monitor_finds_the_service():
+    objects = cluster.render()
+    monitor = cluster.find(cluster.render(FOLDER), "ServiceMonitor", "edgeway-hub")
+    wanted = monitor["spec"]["selector"]["matchLabels"].items()
+    found = [o for o in objects if o["kind"] == "Service" and wanted <= o["metadata"]["labels"].items()]
+    assert [o["metadata"]["name"] for o in found] == ["edgeway-hub-metrics"]
+    assert found[0]["metadata"]["namespace"] == monitor["metadata"]["namespace"]
+    ports = [p["name"] for p in found[0]["spec"]["ports"]]
+    assert [e["port"] for e in monitor["spec"]["endpoints"]] == ports
+
+
+@pytest.fixture
+def lab():
+    with Lab() as made:
+        yield made
+        for p in made.processes:
+            print(f"--- {p.name}\n{p.log()[-3000:]}")
+
+
+def test_every_metric_is_one_of_ours(lab):
+    api = ApiServer(lab)
+    api.ctl("grant", user=ACCOUNT)
+    hub = KubeHub(lab, api, "--join.approval", "true")
+    api.apply(service("web", ("http", 80, 8080)))
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
+    node = agent.node
+    wait_for("a name", lambda: node.address_of("web.default.svc.cluster.local", f"@{node.gateway}"))
+    node.get(f"http://{node.address_of('web.default.svc.cluster.local', f'@{node.gateway}')}/")
+    ours = {name.partition("{")[0] for name in {**hub.metrics(), **agent.metrics()}}
+    labels = " ".join({**hub.metrics(), **agent.metrics()})
+    wait_for("counted", lambda: "edgeway_service_requests_total" in " ".join(agent.metrics()), 30)
+    ours |= {name.partition("{")[0] for name in agent.metrics()}
+    exprs = queries() + [r["expr"] for g in rule_spec()["groups"] for r in g["rules"]]
+    used = {name for e in exprs for name in METRIC.findall(e)}
+    assert len(used) > 20 and used - ours == set()
+    labels += " ".join(agent.metrics())
+    for label in set(re.findall(r'(\w+)=~?"', " ".join(exprs))) - {"instance"}:
+        assert f'{label}="' in labels
