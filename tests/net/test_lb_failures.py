@@ -86,7 +86,7 @@ def bed():
 
 
 class Figures:
-    def __init__(self, results, broken, repaired, name):
+    def __init__(self, results, broken, repairing, repaired, name):
         self.all = results
         self.errors = [r for r in results if r[2] != 200]
         self.worst = max(r[1] for r in results)
@@ -95,7 +95,7 @@ class Figures:
         after = [r[0] for r in results if r[0] >= repaired and r[3] == name and r[2] == 200]
         self.back = (min(after) - repaired) * 1000 if after else float("inf")
         self.before = sum(r[3] == name for r in results if r[0] < broken)
-        self.meanwhile = sum(r[3] == name for r in results if broken + 1 < r[0] < repaired)
+        self.meanwhile = sum(r[3] == name for r in results if broken + 1 < r[0] < repairing)
 
     def __str__(self):
         return (f"requests={len(self.all)} errors={len(self.errors)} worst={self.worst:.0f} ms gap={self.gap:.0f} ms "
@@ -109,9 +109,10 @@ def run(bed, harm, repair, *options, down=2.0, **more):
     broken = time.monotonic()
     harm(i)
     time.sleep(down)
+    repairing = time.monotonic()  # from here on it may be back, the command may still run
     repair(i)
     repaired = time.monotonic()
-    figures = Figures(bed.results(load), broken, repaired, name)
+    figures = Figures(bed.results(load), broken, repairing, repaired, name)
     print(f"{harm.__name__} {' '.join(options) or 'keep-alive'}: {figures}")
     assert figures.before > 0
     return figures
