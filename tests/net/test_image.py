@@ -45,7 +45,11 @@ def test_second_stage_has_the_libraries():
     last = text().split("\nFROM ")[-1]
     listed = set(re.search(r"--no-install-recommends((?:[ \\\n]+[a-z0-9.+-]+)+)", last).group(1).replace("\\", " ").split())
     needed = {word for p in PROGRAMS for word in re.findall(r"NEEDED +(\S+)", output("objdump", "-p", os.path.join(BUILD, p)))}
-    assert listed == {package_of(n) for n in needed if not SANITIZERS.match(n)} - ALWAYS | DLOPENED
+    wanted = {package_of(n) for n in needed if not SANITIZERS.match(n)} - ALWAYS | DLOPENED
+    if any(SANITIZERS.match(n) for n in needed):  # linked without --as-needed, so that some are named in vain
+        assert listed <= wanted
+    else:
+        assert listed == wanted
 
 
 def test_first_stage_takes_its_packages_from_the_list():
