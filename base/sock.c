@@ -2,6 +2,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <netinet/tcp.h>
 #include <stdio.h>
 #include <string.h>
@@ -211,6 +212,47 @@ sock_connect(const struct addr *a, uint32_t mark, int *out)
 	if (connect(fd, &a->sa, a->len) < 0 && errno != EINPROGRESS)
 		return -errno;
 	*out = take_fd(&fd);
+	return 0;
+}
+
+/* Is it the other end of `from` that was accepted, and nobody who was quicker? */
+static bool
+is_end_of(const struct addr *peer, int from)
+{
+	struct addr own = {.len = sizeof own.in6};
+
+	return getsockname(from, &own.sa, &own.len) == 0 && own.in.sin_port == peer->in.sin_port &&
+		own.in.sin_addr.s_addr == peer->in.sin_addr.s_addr;
+}
+
+int
+sock_pair(int fds[2])
+{
+	static const struct timeval soon = {
+		.tv_usec = 100 * 1000}; /* lo answers at once, or never */
+	auto_fd int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	auto_fd int from = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	auto_fd int to = -1;
+	struct addr at = addr_ipv4(INADDR_LOOPBACK, 0), peer = {.len = sizeof peer.in6};
+
+	if (listener < 0 || from < 0)
+		return -errno;
+	setsockopt(from, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
+	setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
+	if (bind(listener, &at.sa, at.len) < 0 || listen(listener, 1) < 0 ||
+		getsockname(listener, &at.sa, &at.len) < 0 || connect(from, &at.sa, at.len) < 0)
+		return -errno;
+	to = accept4(listener, &peer.sa, &peer.len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (to < 0)
+		return -errno;
+	if (!is_end_of(&peer, from))
+		return -ECONNABORTED;
+	if (fcntl(from, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	sock_nodelay(from);
+	sock_nodelay(to);
+	fds[0] = take_fd(&from);
+	fds[1] = take_fd(&to);
 	return 0;
 }
 

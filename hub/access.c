@@ -26,7 +26,7 @@ struct to {
 struct rule {
 	bool local, by_network;
 	struct network network;
-	bool cert, token; /* by name */
+	bool cert, token, node; /* by name */
 	char *name;
 	char *sha256; /* of the token, "" none */
 	struct to *to;
@@ -173,7 +173,8 @@ read_from(const char *text, struct rule *rule)
 	rule->local = strcmp(text, "local") == 0;
 	rule->cert = strncmp(text, "cert:", 5) == 0;
 	rule->token = strncmp(text, "token:", 6) == 0;
-	if (rule->cert || rule->token)
+	rule->node = strncmp(text, "node:", 5) == 0;
+	if (rule->cert || rule->token || rule->node)
 		name = strchr(text, ':') + 1;
 	else
 		rule->cert = rule->token = true;
@@ -316,6 +317,8 @@ is_from(const struct rule *r, const struct caller *c)
 		return of_this_machine(c);
 	if (r->by_network)
 		return caller_ip(c, &ip) && network_holds(&r->network, &ip);
+	if (r->node)
+		return c->node[0] != '\0' && fnmatch(r->name, c->node, 0) == 0;
 	return (r->cert && c->admitted && strcmp(r->name, c->cert) == 0) ||
 		(r->token && c->token[0] != '\0' && strcmp(r->name, c->token) == 0);
 }
@@ -349,9 +352,28 @@ opens(const struct to *to, const struct access_target *t)
 	return false;
 }
 
+/* A node sees the services anyway, and what it asks for is one's endpoint. */
+static bool
+check_node(const struct access *a, const struct caller *c, const struct access_target *t)
+{
+	bool said = false;
+
+	for (size_t i = 0; i < a->n; i++) {
+		const struct rule *r = &a->rules[i];
+
+		said |= r->node;
+		for (size_t k = 0; r->node && is_from(r, c) && k < r->n_to; k++)
+			if (opens(&r->to[k], t))
+				return true;
+	}
+	return !said && t->kind == TARGET_SERVICE;
+}
+
 bool
 access_check(const struct access *a, const struct caller *c, const struct access_target *t)
 {
+	if (c->node[0] != '\0')
+		return check_node(a, c, t);
 	/* What no name of the cluster stands behind is dialled for those alone whom a rule allows it. */
 	if (a->n == 0)
 		return t->kind != TARGET_CLOUD && (of_this_machine(c) || c->admitted);
@@ -385,7 +407,9 @@ caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
 {
 	char addr[ADDR_TEXT_MAX];
 
-	if (c->token[0] != '\0')
+	if (c->node[0] != '\0')
+		snprintf(to, ACCESS_NAME_MAX + 8, "node:%s", c->node);
+	else if (c->token[0] != '\0')
 		snprintf(to, ACCESS_NAME_MAX + 8, "token:%s", c->token);
 	else if (c->cert[0] != '\0')
 		snprintf(to, ACCESS_NAME_MAX + 8, "cert:%s", c->cert);
@@ -397,7 +421,7 @@ caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
 const char *
 caller_name(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
 {
-	if (c->token[0] != '\0' || c->cert[0] != '\0')
+	if (c->node[0] != '\0' || c->token[0] != '\0' || c->cert[0] != '\0')
 		return caller_text(c, to);
 	if (c->addr.sa.sa_family == AF_INET)
 		return inet_ntop(AF_INET, &c->addr.in.sin_addr, to, ACCESS_NAME_MAX + 8);

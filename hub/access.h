@@ -6,6 +6,8 @@
  *	       cert:NAME           the common name of a client certificate that the listener's clientCA has signed
  *	       token:NAME          a bearer token, given by its tokenSHA256
  *	       NAME                either of the two
+ *	       node:NAME           a node that asks for endpoints of services; globs allowed. Without such rules every node may have those
+ *	                           of all services
  *	       local               whoever is on this machine: by loopback, by an address of its own, by a Unix socket
  *	to     *                   everything
  *	       NODE[:PORTS]        a node, globs allowed: edge-1:10250, edge-*:9100-9105, *:10250
@@ -28,6 +30,7 @@ struct caller {
 	struct addr addr; /* of the connection's other end; AF_UNIX: of this machine */
 	char cert[ACCESS_NAME_MAX + 1]; /* "" none */
 	char token[ACCESS_NAME_MAX + 1]; /* "" none */
+	char node[ACCESS_NAME_MAX + 1]; /* a node, by its certificate of our own CA; "" none */
 	bool local; /* comes from the very address that it was accepted at */
 	bool admitted; /* the listener's clientCA has signed the certificate */
 };
@@ -56,7 +59,7 @@ bool access_check(
 const char *access_token(const struct access *a, const char *secret, size_t len);
 /* The same without the port: one text for all connections of a caller. */
 const char *caller_name(const struct caller *c, char to[ACCESS_NAME_MAX + 8]);
-/* "cert:NAME", "token:NAME" or the address, for the audit; returns `to`. */
+/* "node:NAME", "cert:NAME", "token:NAME" or the address, for the audit; returns `to`. */
 const char *caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8]);
 
 #endif

@@ -68,6 +68,8 @@ read_alpn(struct cursor extension)
 
 		if (is(&name, TUNNEL_ALPN_REVERSE))
 			return HELLO_REVERSE;
+		if (is(&name, TUNNEL_ALPN_FORWARD))
+			return HELLO_FORWARD;
 	}
 	return HELLO_OTHER;
 }

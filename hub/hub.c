@@ -14,6 +14,7 @@
 #include "hub/manifests.h"
 #include "hub/node_sites.h"
 #include "hub/nodes.h"
+#include "hub/outward.h"
 #include "model/cluster.h"
 #include "model/json.h"
 
@@ -31,6 +32,11 @@ struct hub {
 	struct node_sites *sites; /* with Kubernetes */
 	struct nodes *nodes; /* NULL until the authority is ready */
 	struct tunnels *tunnels; /* takes none before */
+	struct tunnels *outward_tunnels; /* by which nodes ask `outward` */
+	struct outward *outward;
+	unsigned draining; /* of these two, how many are not at their end */
+	void (*drained)(void *arg);
+	void *drained_arg;
 	struct access *access;
 	struct quota *quota;
 	struct ways_finder *ways;
@@ -220,7 +226,9 @@ start_nodes(struct hub *hub, struct err *err)
 	config->share = authority_share(hub->authority);
 	config->approvals = authority_approvals(hub->authority);
 	config->tunnels = hub->tunnels;
+	config->outward = hub->outward_tunnels;
 	tunnels_renew(hub->tunnels, config->tls);
+	tunnels_renew(hub->outward_tunnels, config->tls);
 	if ((rc = nodes_start(&hub->nodes, hub->loop, config, err)) < 0)
 		return rc;
 	addr = nodes_addr(hub->nodes);
@@ -251,6 +259,7 @@ on_renewed(void *arg, struct ssl_ctx_st *tls)
 	if (rc == 0) {
 		hub->nodes_config.tls = tls;
 		tunnels_renew(hub->tunnels, tls);
+		tunnels_renew(hub->outward_tunnels, tls);
 	}
 	return rc;
 }
@@ -263,6 +272,7 @@ on_revoked(void *arg)
 	if (hub->nodes != NULL)
 		nodes_check(hub->nodes);
 	tunnels_check(hub->tunnels);
+	tunnels_check(hub->outward_tunnels);
 }
 
 static void
@@ -344,6 +354,10 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	setup.most = (size_t)MIN(limit.rlim_cur / 4, (rlim_t)TUNNELS_MOST);
 	hub->tunnels = tunnels_new(&setup);
+	hub->outward = outward_new(hub->loop);
+	setup.opened = outward_opened;
+	setup.opened_arg = hub->outward;
+	hub->outward_tunnels = tunnels_new(&setup);
 }
 
 static bool
@@ -391,6 +405,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.tunnels = hub->tunnels,
 		.cloud = hub->cloud,
 	});
+	outward_use(hub->outward, hub->reach);
 	hub->ingress = ingress_new(&(struct ingress_config){
 		.loop = hub->loop,
 		.reach = hub->reach,
@@ -498,11 +513,24 @@ hub_reload(struct hub *hub, const struct tree_node *rules, const struct quota_li
 	return 0;
 }
 
+static void
+on_drained(void *arg)
+{
+	struct hub *hub = arg;
+
+	if (--hub->draining == 0)
+		hub->drained(hub->drained_arg);
+}
+
 void
 hub_drain(struct hub *hub, void (*done)(void *arg), void *arg)
 {
+	hub->draining = 2;
+	hub->drained = done;
+	hub->drained_arg = arg;
 	ingress_drain(hub->ingress);
-	tunnels_drain(hub->tunnels, done, arg);
+	tunnels_drain(hub->tunnels, on_drained, hub);
+	tunnels_drain(hub->outward_tunnels, on_drained, hub);
 }
 
 void
@@ -516,6 +544,8 @@ hub_stop(struct hub **out)
 	timer_free(&hub->explain);
 	nodes_stop(&hub->nodes);
 	ingress_free(&hub->ingress);
+	tunnels_free(&hub->outward_tunnels);
+	outward_free(&hub->outward);
 	reach_free(&hub->reach);
 	cloud_free(&hub->cloud);
 	ways_free(&hub->ways);
@@ -574,6 +604,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	if (hub->nodes != NULL)
 		nodes_metrics(hub->nodes, m);
 	tunnels_metrics(hub->tunnels, m);
+	outward_metrics(hub->outward, m);
 	ingress_metrics(hub->ingress, m);
 	quota_metrics(hub->quota, m);
 	metric_gauge(m, "edgeway_ingress_access_rules",
@@ -642,6 +673,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	add_nodes(hub, false, out);
 	buf_adds(out, ",\"tunnels\":");
 	tunnels_state(hub->tunnels, out);
+	buf_adds(out, ",\"outward\":");
+	tunnels_state(hub->outward_tunnels, out);
 	buf_adds(out, ",\"visits\":");
 	ingress_state(hub->ingress, out);
 	buf_adds(out, ",\"accounts\":");
@@ -697,7 +730,8 @@ hub_node_revoke(struct hub *hub, const char *node, struct err *err)
 	if (hub->nodes == NULL)
 		return MIN(rc, 0);
 	if (rc >= 0) {
-		ended = nodes_revoked(hub->nodes, node) + tunnels_revoked(hub->tunnels, node);
+		ended = nodes_revoked(hub->nodes, node) + tunnels_revoked(hub->tunnels, node) +
+			tunnels_revoked(hub->outward_tunnels, node);
 		log_info("hub", "node revoked node=%s connections=%u tokens=%d", node, ended, rc);
 	} else {
 		on_revoked(hub); /* the certificates may be revoked all the same */

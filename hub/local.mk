@@ -30,6 +30,7 @@ hub_libhub_a_SOURCES = \
 	hub/nodes.c hub/nodes.h \
 	hub/peek.c hub/peek.h \
 	hub/outbox.c hub/outbox.h \
+	hub/outward.c hub/outward.h \
 	hub/own_service.c hub/own_service.h \
 	hub/pending.c hub/pending.h \
 	hub/quota.c hub/quota.h \

@@ -261,6 +261,10 @@ on_known(void *arg, int fd, enum hello kind)
 		tunnels_adopt(n->config.tunnels, fd);
 		return;
 	}
+	if (kind == HELLO_FORWARD) {
+		tunnels_adopt(n->config.outward, fd);
+		return;
+	}
 	/* ws_adopt owns the descriptor from here on, whatever comes of it. */
 	rc = ws_adopt(n->ws, fd);
 	if (rc < 0)

@@ -30,7 +30,7 @@ struct nodes_config {
 	const struct cluster *cluster;
 	struct certs *certs;
 	struct tokens *tokens;
-	struct tunnels *tunnels; /* what asks for one by ALPN goes there */
+	struct tunnels *tunnels, *outward; /* what asks for one by ALPN goes there */
 	struct share *share; /* NULL: no replicas */
 	struct approvals *approvals; /* NULL: no node joins without a token */
 	bool ready;

@@ -226,8 +226,11 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 	r->pending++;
 	caller_text(q->caller, x->caller);
 	snprintf(x->target, sizeof x->target, "%.200s:%u", q->host, q->port);
-	status = q->dest != NULL ? ways_find_at(r->config.ways, q->host, q->dest, &x->ways)
-				 : ways_find(r->config.ways, q->host, q->port, &x->ways);
+	if (q->service != NULL)
+		status = ways_find_endpoint(r->config.ways, q->service, q->dest, q->host, &x->ways);
+	else
+		status = q->dest != NULL ? ways_find_at(r->config.ways, q->host, q->dest, &x->ways)
+					 : ways_find(r->config.ways, q->host, q->port, &x->ways);
 	if (q->full != NULL) {
 		answer_soon(x, 429, q->full);
 	} else if (status != 0) {

@@ -36,6 +36,8 @@ struct reach_request {
 	const struct caller *caller;
 	const char *host; /* name or address without brackets */
 	uint16_t port;
+	const char *
+		service; /* then host is the endpoint, host:port, and dest its node; NULL: none in particular */
 	const char *dest; /* IP:port as the node `host` sees it, in place of port; NULL none */
 	const char *full; /* why this caller gets nothing now (429); NULL: it may ask */
 };

@@ -146,7 +146,17 @@ on_draining(void *arg)
 	((struct tunnel *)arg)->leaving = true;
 }
 
+static unsigned
+on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)
+{
+	const struct tunnel *u = arg;
+	const struct tunnels_setup *setup = &u->of->setup;
+
+	return setup->opened(setup->opened_arg, u->node, st, request, reason);
+}
+
 static const struct session_events session_events = {.draining = on_draining, .ended = on_ended};
+static const struct session_events forward_events = {.opened = on_opened, .ended = on_ended};
 
 /* --- their beginning -------------------------------------------------------------------------------- */
 
@@ -228,11 +238,11 @@ on_shaken(struct tunnel *u)
 	const char *why = objection(u);
 	struct session_setup setup = {
 		.loop = t->setup.loop,
-		.role = SESSION_CLIENT,
+		.role = t->setup.opened != NULL ? SESSION_SERVER : SESSION_CLIENT,
 		.budget = &t->budget,
 		.squeeze = t->setup.squeeze,
 		.limits = &t->limits,
-		.events = &session_events,
+		.events = t->setup.opened != NULL ? &forward_events : &session_events,
 		.arg = u,
 	};
 
@@ -251,7 +261,8 @@ on_shaken(struct tunnel *u)
 	u->since_ms = loop_now_ms(t->setup.loop);
 	t->opened++;
 	insert(u);
-	log_info("hub", "tunnel open node=%s peer=%s epoch=%llu", u->node, u->address,
+	log_info("hub", "%s open node=%s peer=%s epoch=%llu",
+		t->setup.opened != NULL ? "way of a node to others" : "tunnel", u->node, u->address,
 		(unsigned long long)u->epoch);
 	retire_older(u);
 }
@@ -304,7 +315,7 @@ tunnels_adopt(struct tunnels *t, int fd)
 		.loop = t->setup.loop,
 		.fd = fd,
 		.ctx = t->setup.tls,
-		.alpn = TUNNEL_ALPN_REVERSE,
+		.alpn = t->setup.opened != NULL ? TUNNEL_ALPN_FORWARD : TUNNEL_ALPN_REVERSE,
 		.on = on_tls,
 	};
 	struct err err = {0};

@@ -30,6 +30,10 @@ struct tunnels_setup {
 	size_t memory_limit; /* of all sessions' windows beyond their base; 0: TUNNELS_MEMORY */
 	bool squeeze; /* ask nodes for clear text that is smaller on the wire */
 	size_t most, handshakes_most; /* 0: TUNNELS_MOST, an eighth of it */
+	/* Set: the nodes open the streams (TUNNEL_ALPN_FORWARD), as `opened` of session_events. NULL: the hub does. */
+	unsigned (*opened)(void *arg, const char *node, struct stream *st,
+		const struct stream_request *request, const char **reason);
+	void *opened_arg;
 	/* Is a certificate with this serial number revoked? NULL: none is. */
 	bool (*refuses)(void *arg, const char *node, const char *serial);
 	void *arg;

@@ -392,3 +392,50 @@ ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct w
 	add_way(w, name, host, w->target.port);
 	return 0;
 }
+
+/* --- one endpoint of a service ------------------------------------------------------------- */
+
+static const struct view_endpoint *
+find_endpoint(const struct view *v, const char *node, const char *authority, uint16_t *port)
+{
+	for (size_t i = 0; i < v->n_ports; i++)
+		for (size_t k = 0; k < v->ports[i].n_endpoints; k++) {
+			const struct view_endpoint *e = &v->ports[i].endpoints[k];
+			char at[INET6_ADDRSTRLEN + 16];
+
+			if (e->pod_port == 0 || e->node == NULL || strcmp(e->node, node) != 0 ||
+				v->ports[i].mode == PORT_UDP)
+				continue;
+			snprintf(at, sizeof at,
+				strchr(e->pod_ip, ':') != NULL ? "[%s]:%u" : "%s:%u", e->pod_ip,
+				e->pod_port);
+			if (strcmp(at, authority) == 0) {
+				*port = v->ports[i].port;
+				return e;
+			}
+		}
+	return NULL;
+}
+
+unsigned
+ways_find_endpoint(struct ways_finder *f, const char *service, const char *node,
+	const char *endpoint, struct ways *w)
+{
+	struct fanout_item *item = fanout_find(f->config.fanout, service);
+	const struct view *v = item != NULL && item->present ? keep_view(f, item) : NULL;
+	const struct view_endpoint *e;
+	uint16_t port = 0;
+
+	memset(w, 0, sizeof *w);
+	if (v == NULL)
+		return refuse(w, 404, "%.200s is no service", service);
+	set_target(w, TARGET_SERVICE, v->ns, v->name);
+	snprintf(w->service, sizeof w->service, "%s", item->key);
+	e = find_endpoint(v, node, endpoint, &port);
+	if (e == NULL)
+		return refuse(w, 404, "the service %s has no endpoint %.60s on %.100s", item->key,
+			endpoint, node);
+	w->target.port = port;
+	add_endpoint(f, w, e);
+	return 0;
+}

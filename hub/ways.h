@@ -50,5 +50,8 @@ void ways_free(struct ways_finder **f);
 unsigned ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *out);
 /* `dest` (IP:port, or a port) as the node `node` sees it: Yurt's X-Tunnel-Proxy-Dest. */
 unsigned ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *out);
+/* The endpoint host:port, on the node, of the service "namespace/name". */
+unsigned ways_find_endpoint(struct ways_finder *f, const char *service, const char *node,
+	const char *endpoint, struct ways *out);
 
 #endif

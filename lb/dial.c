@@ -14,6 +14,7 @@
 #include "lb/turn.h"
 
 enum {
+	FAR_CONNECT_MS = 5000, /* the hub's dial, or another node's, and the way there */
 	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual time is known */
 	SILENT_MS = 140, /* more than an endpoint's delayed acknowledgement, less than our RTO */
 	RETRANSMITTED_MS = 500, /* less than the time after which a SYN is sent again */
@@ -52,7 +53,6 @@ static enum dial
 attempt(struct exchange *ex, struct target *t)
 {
 	struct worker *w = ex->front->worker;
-	const struct addr to = target_addr(t);
 	int fd = -1, rc;
 
 	target_try(t, w->now_ms);
@@ -62,7 +62,7 @@ attempt(struct exchange *ex, struct target *t)
 	}
 	if (!target_may_dial(t))
 		return DIAL_HELD;
-	rc = sock_connect(&to, w->lb->config.mark, &fd);
+	rc = worker_connect(w, t, ex->front->group->service, &fd);
 	if (rc == 0) {
 		line_leave(&ex->waiter);
 		count(&w->counters.dials, 1);
@@ -246,10 +246,12 @@ dial_on_event(struct back *b)
 {
 	struct worker *w = b->worker;
 	struct target *t = b->target;
-	int error = sock_error(b->peer.fd);
+	int rc = worker_connected(t, b->peer.fd);
 
-	if (error != 0) { /* reset: it was accepted, and then dropped at once */
-		failed(b, error == ECONNRESET ? TARGET_RESET : TARGET_REFUSED);
+	if (rc == -EAGAIN)
+		return;
+	if (rc < 0) { /* reset: it was accepted, and then dropped at once */
+		failed(b, rc == -ECONNRESET && !target_is_far(t) ? TARGET_RESET : TARGET_REFUSED);
 		return;
 	}
 	b->connecting = false;
@@ -279,7 +281,7 @@ static uint32_t
 limit_ms(const struct back *b)
 {
 	const struct service *s = b->ex != NULL ? b->ex->front->group->service : NULL;
-	uint32_t most = b->worker->connect_ms;
+	uint32_t most = target_is_far(b->target) ? FAR_CONNECT_MS : b->worker->connect_ms;
 
 	if (s != NULL && s->lb.connect_ms > 0)
 		return s->lb.connect_ms;

@@ -25,6 +25,11 @@ struct lb_config {
 				  refused (loops) */
 	size_t metric_services; /* that have metrics of their own */
 	uint32_t mark; /* SO_MARK of upstream connections */
+	/* A connection to an endpoint VIA_TUNNEL: 0 and *fd, on which one byte comes when it is made, or that is closed; or -errno.
+	 * `service` names the endpoint, NULL: any. On a worker's thread. NULL: there is no such way. */
+	int (*forward)(void *arg, const struct service *service, const struct in6_addr *ip,
+		uint16_t port, int *fd);
+	void *forward_arg;
 	uint32_t connect_ms, head_ms, idle_ms, upstream_idle_ms,
 		tunnel_idle_ms; /* 0: the defaults of CHECKLISTS section 1 */
 };

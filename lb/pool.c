@@ -63,7 +63,7 @@ back_new(struct worker *w, int fd, struct target *t, struct exchange *ex)
 	list_init(&b->node);
 	expiry_init(&b->expiry, on_expired, b);
 	expiry_set(&w->expiries, &b->expiry, SPAN_DIAL, w->now_ms);
-	peer_open(&b->peer, w->loop, fd, true, on_back, b);
+	peer_open(&b->peer, w->loop, fd, !target_is_far(t), on_back, b);
 	join_exchange(b, ex);
 	return b;
 }

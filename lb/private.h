@@ -282,6 +282,10 @@ struct worker *worker_new(struct lb *lb, struct loop *loop, size_t index);
 void worker_start(void *worker); /* first thing on its loop */
 void worker_enter(struct worker *w); /* first thing in every callback of the loop */
 uint64_t worker_random(struct worker *w);
+/* Begins a connection to t for the service (NULL: none in particular), as sock_connect. */
+int worker_connect(struct worker *w, const struct target *t, const struct service *s, int *fd);
+/* What an event on such a connection means: 0 made, -EAGAIN not yet, else -errno. */
+int worker_connected(const struct target *t, int fd);
 void worker_bury(struct worker *w, struct grave *g);
 /* The last thing in a callback: gives those that wait their turn, ends the worker when it drains and nothing is left. */
 void worker_leave(struct worker *w);

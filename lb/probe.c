@@ -1,5 +1,6 @@
 #include "lb/probe.h"
 
+#include <errno.h>
 #include <unistd.h>
 
 #include "base/log.h"
@@ -92,12 +93,14 @@ static void
 on_probe(void *arg, int fd, unsigned events)
 {
 	struct probe *p = arg;
+	int rc;
 
 	(void)events;
 	worker_enter(p->worker);
-	if (sock_error(fd) == 0)
+	rc = worker_connected(p->target, fd);
+	if (rc == 0)
 		worked(p);
-	else
+	else if (rc != -EAGAIN)
 		failed(p);
 }
 
@@ -117,7 +120,6 @@ static void
 start(struct worker *w, struct target *t)
 {
 	struct probe *p = xcalloc(1, sizeof *p);
-	const struct addr to = target_addr(t);
 	int rc;
 
 	p->worker = w;
@@ -129,7 +131,7 @@ start(struct worker *w, struct target *t)
 	list_add_before(&w->probes, &p->node);
 	expiry_init(&p->expiry, on_expired, p);
 	count(&w->counters.probes, 1);
-	rc = sock_connect(&to, w->lb->config.mark, &p->fd);
+	rc = worker_connect(w, t, NULL, &p->fd);
 	if (rc < 0) {
 		if (sock_short_of(rc))
 			later(p);
@@ -137,7 +139,8 @@ start(struct worker *w, struct target *t)
 			failed(p);
 		return;
 	}
-	p->watch = watch_start(w->loop, p->fd, WATCH_WRITE, on_probe, p);
+	p->watch = watch_start(
+		w->loop, p->fd, target_is_far(t) ? WATCH_READ : WATCH_WRITE, on_probe, p);
 	expiry_set(&w->expiries, &p->expiry, SPAN_PROBE, w->now_ms);
 }
 

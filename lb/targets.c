@@ -93,12 +93,16 @@ target_addr(const struct target *t)
 	return endpoint_addr(&e);
 }
 
+bool
+target_is_far(const struct target *t)
+{
+	return endpoint_is_far(&t->ip, NULL);
+}
+
 const char *
 target_text(const struct target *t, char to[ADDR_TEXT_MAX])
 {
-	const struct addr a = target_addr(t);
-
-	return addr_text(&a, to);
+	return endpoint_text(&t->ip, t->port, to);
 }
 
 void
@@ -127,7 +131,7 @@ share(struct target *t, const struct service *s)
 		t->node.shared = shares_get(shares, &a);
 		shared_count(t->node.shared, (int)t->node.in_flight);
 	}
-	if (s->health_path[0] != '\0')
+	if (s->health_path[0] != '\0' && !target_is_far(t))
 		shares_check(
 			shares, t->node.shared, s->name, s->health_path, s->lb.health_interval_ms);
 }
@@ -158,7 +162,7 @@ collect(struct targets *ts, const struct service *s, const struct service_port *
 		for (size_t i = 0; i < p->n_endpoints; i++) {
 			struct target *t;
 
-			if (p->endpoints[i].tier != tier || p->endpoints[i].via == VIA_TUNNEL)
+			if (p->endpoints[i].tier != tier)
 				continue;
 			t = target_get(ts, &p->endpoints[i]);
 			if (beside && t->refs == 1)

@@ -98,6 +98,8 @@ struct target *targets_find(struct targets *ts, const struct in6_addr *ip, uint1
 struct target *target_ref(struct target *t);
 /* Where it is dialled. */
 struct addr target_addr(const struct target *t);
+/* Is it dialled by the hub? */
+bool target_is_far(const struct target *t);
 const char *target_text(const struct target *t, char to[ADDR_TEXT_MAX]);
 void target_unref(struct target **t);
 void target_begin(struct target *t);

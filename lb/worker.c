@@ -1,3 +1,6 @@
+#include <errno.h>
+#include <sys/socket.h>
+
 #include "lb/access.h"
 #include "lb/health.h"
 #include "lb/listener.h"
@@ -54,6 +57,33 @@ worker_enter(struct worker *w)
 }
 
 /* xorshift64*: policies and ids, no secrets. */
+int
+worker_connect(struct worker *w, const struct target *t, const struct service *s, int *fd)
+{
+	const struct lb_config *c = &w->lb->config;
+	const struct addr to = target_addr(t);
+
+	if (!target_is_far(t))
+		return sock_connect(&to, c->mark, fd);
+	return c->forward != NULL ? c->forward(c->forward_arg, s, &t->ip, t->port, fd)
+				  : -EHOSTUNREACH;
+}
+
+int
+worker_connected(const struct target *t, int fd)
+{
+	int error = sock_error(fd);
+	char byte;
+	ssize_t n;
+
+	if (error != 0 || !target_is_far(t))
+		return -error;
+	n = recv(fd, &byte, 1, MSG_DONTWAIT);
+	if (n == 1)
+		return 0;
+	return n < 0 ? -errno : -ECONNREFUSED;
+}
+
 uint64_t
 worker_random(struct worker *w)
 {

@@ -38,6 +38,7 @@ struct apply_config {
 	struct loop *loop;
 	const char *node;
 	uint32_t subnet, mask;
+	bool forward; /* struct self has it */
 	void (*use)(void *arg, const struct snapshot *snapshot);
 	void (*ack)(void *arg, unsigned connection, const char *id, const char *resource);
 	void (*synced)(void *arg); /* the hub says that it has told everything */

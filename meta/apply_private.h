@@ -77,7 +77,8 @@ unref_snapshot(const struct snapshot **s)
 static inline struct self
 self_of(const struct apply *a)
 {
-	return (struct self){.node = a->node, .site = a->site, .zone = a->zone};
+	return (struct self){
+		.node = a->node, .site = a->site, .zone = a->zone, .forward = a->config.forward};
 }
 
 /* Takes the item into the next batch. */

@@ -148,6 +148,7 @@ read_store(struct meta *m, struct store **store, struct err *err)
 		.node = m->config.node,
 		.subnet = m->config.subnet,
 		.mask = m->config.mask,
+		.forward = m->config.forward,
 		.use = on_use,
 		.ack = on_ack,
 		.resync = on_resync,

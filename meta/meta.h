@@ -36,6 +36,7 @@ struct meta_config {
 	const char *proxy; /* hub.proxy, "" none; may hold a password */
 	uint64_t heartbeat_ms;
 	uint32_t mark;
+	bool forward; /* the hub reaches for this node what it cannot dial itself */
 	loop_fn *
 		hub_changed; /* meta_hub says something new; called with the arg of `use`; may be NULL */
 };

@@ -58,7 +58,7 @@ set_host_way(
 		e->host_ip = xstrdup("");
 		join_explain(j,
 			"pod %s has no hostPort for container port %u: only its own node can dial "
-			"it",
+			"it, others go through the hub",
 			pod->name, port);
 		return;
 	}

@@ -1,5 +1,7 @@
 #include "model/service.h"
 
+#include "base/hash.h"
+
 #include <errno.h>
 #include <string.h>
 
@@ -144,4 +146,44 @@ endpoint_addr(const struct endpoint *e)
 	a.in6.sin6_port = htons(e->port);
 	a.in6.sin6_addr = e->ip;
 	return a;
+}
+
+/* --- addresses of other nodes' own ------------------------------------------------ */
+
+static const uint8_t far_prefix[4] = {0xfd, 'e', 'd', 'w'};
+
+struct in6_addr
+endpoint_far(const char *node, uint32_t v4)
+{
+	struct in6_addr ip;
+	uint64_t of_node = hash64(node, strlen(node), 0);
+	uint32_t wire = htonl(v4);
+
+	memcpy(&ip.s6_addr[0], far_prefix, sizeof far_prefix);
+	memcpy(&ip.s6_addr[4], &of_node, sizeof of_node);
+	memcpy(&ip.s6_addr[12], &wire, sizeof wire);
+	return ip;
+}
+
+bool
+endpoint_is_far(const struct in6_addr *ip, uint32_t *v4)
+{
+	uint32_t wire;
+
+	memcpy(&wire, &ip->s6_addr[12], sizeof wire);
+	if (v4 != NULL)
+		*v4 = ntohl(wire);
+	return memcmp(ip->s6_addr, far_prefix, sizeof far_prefix) == 0;
+}
+
+const char *
+endpoint_text(const struct in6_addr *ip, uint16_t port, char to[ADDR_TEXT_MAX])
+{
+	const struct endpoint e = {.ip = *ip, .port = port};
+	struct addr a = endpoint_addr(&e);
+	uint32_t v4;
+
+	if (endpoint_is_far(ip, &v4))
+		a = addr_ipv4(v4, port);
+	return addr_text(&a, to);
 }

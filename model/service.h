@@ -70,7 +70,7 @@ enum endpoint_via {
 	VIA_POD, /* pod of this node: podIP:containerPort */
 	VIA_HOST, /* hostIP:hostPort, or hostNetwork */
 	VIA_GIVEN, /* address with no pod behind it, as the slice gives it */
-	VIA_TUNNEL, /* only through the tunnel; `ip` is the pod's address over there */
+	VIA_TUNNEL, /* only through the hub; `ip` is made by endpoint_far */
 };
 
 enum {
@@ -124,6 +124,12 @@ void service_unref(struct service **s);
 /* The port with this number and transport (udp or not), or NULL. */
 const struct service_port *service_port_find(const struct service *s, uint16_t port, bool udp);
 struct addr endpoint_addr(const struct endpoint *e);
+/* Stands for an address that means something on that node alone: unlike for each node, never on the wire, of no network. */
+struct in6_addr endpoint_far(const char *node, uint32_t v4);
+/* Is it one? Then *v4, which may be NULL, is the address over there, host byte order. */
+bool endpoint_is_far(const struct in6_addr *ip, uint32_t *v4);
+/* Address and port as people know them. */
+const char *endpoint_text(const struct in6_addr *ip, uint16_t port, char to[ADDR_TEXT_MAX]);
 
 /* "round-robin" and so on; "" for LB_DEFAULT. The other way: -EINVAL for an unknown word. */
 const char *lb_policy_name(enum lb_policy policy);

@@ -91,7 +91,7 @@ set_way(struct endpoint *e, enum endpoint_via via, const char *ip, uint16_t port
 	return true;
 }
 
-/* How this node reaches the endpoint; VIA_TUNNEL when it has no way of its own. */
+/* How this node reaches the endpoint; VIA_TUNNEL when it has no way of its own, and then port 0 when the hub is none either. */
 static void
 choose_way(struct endpoint *e, const struct view_endpoint *from, const struct self *self)
 {
@@ -122,6 +122,12 @@ choose_way(struct endpoint *e, const struct view_endpoint *from, const struct se
 	}
 	e->via = VIA_TUNNEL;
 	e->tier = TIER_TUNNEL;
+	e->port = from->pod_port;
+	if (self->forward && from->pod_port != 0 && *e->node != '\0' && !own &&
+		ip_v4(plain(from->pod_ip)) != 0)
+		e->ip = endpoint_far(e->node, ip_v4(from->pod_ip));
+	else
+		e->port = 0;
 }
 
 static bool
@@ -228,11 +234,12 @@ take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(
 			(b->view->local_only && !is_own(&from->endpoints[i], b->self)))
 			continue;
 		choose_way(&e, &from->endpoints[i], b->self);
-		if (e.via == VIA_TUNNEL) {
+		if (e.via == VIA_TUNNEL && (e.port == 0 || from->mode == PORT_UDP)) {
 			unreachable++;
 			continue;
 		}
-		e.tier = (uint8_t)choose_tier(&preference, &from->endpoints[i], b->self);
+		if (e.via != VIA_TUNNEL)
+			e.tier = (uint8_t)choose_tier(&preference, &from->endpoints[i], b->self);
 		note_text(b, e.node);
 		note_text(b, e.hostname);
 		note_text(b, e.zone);

@@ -62,6 +62,7 @@ struct self {
 	const char *node;
 	const char *site; /* "" when nodes are not told apart: one site */
 	const char *zone;
+	bool forward; /* the hub reaches for this node what it cannot dial itself */
 };
 
 void view_free(struct view **v);

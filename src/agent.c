@@ -84,6 +84,7 @@ open_meta(struct agent *a, struct err *err)
 		.proxy = o->hub_proxy,
 		.heartbeat_ms = o->hub_heartbeat,
 		.mark = MESH_MARK,
+		.forward = agent_tunnel_wanted(o),
 		.hub_changed = on_hub,
 	};
 
@@ -130,6 +131,8 @@ open_lb(struct agent *a, struct err *err)
 		.mask = o->mesh_subnet.mask,
 		.metric_services = o->lb_metric_services,
 		.mark = MESH_MARK,
+		.forward = agent_tunnel_wanted(o) ? agent_tunnel_forward : NULL,
+		.forward_arg = a,
 	};
 
 	return lb_open(&a->lb, &config, err);

@@ -147,11 +147,11 @@ port_text(struct buf *out, const struct service_port *p)
 		p->name, p->port, modes[p->mode], p->extra ? "true" : "false", p->n_unreachable);
 	for (unsigned i = 0; i < p->n_endpoints; i++) {
 		const struct endpoint *e = &p->endpoints[i];
-		struct addr to = endpoint_addr(e);
 		char text[ADDR_TEXT_MAX];
 
 		buf_printf(out, "%s{\"address\":\"%s\",\"via\":\"%s\",\"tier\":\"%s\",\"node\":",
-			i > 0 ? "," : "", addr_text(&to, text), vias[e->via], tiers[e->tier]);
+			i > 0 ? "," : "", endpoint_text(&e->ip, e->port, text), vias[e->via],
+			tiers[e->tier]);
 		json_add_text(out, e->node);
 		buf_adds(out, "}");
 	}

@@ -57,6 +57,11 @@ int agent_tunnel_start(struct agent *a, struct err *err);
 /* The hub, or our certificate, is another now. */
 void agent_tunnel_hub(struct agent *a);
 void agent_tunnel_use(struct agent *a); /* a new snapshot */
+/* lb_config's `forward`. On any thread. */
+int agent_tunnel_forward(void *agent, const struct service *service, const struct in6_addr *ip,
+	uint16_t port, int *fd);
+/* Does the hub reach for this node what it cannot dial? */
+bool agent_tunnel_wanted(const struct agent_options *o);
 /* No new streams from now on; what is open may finish until drainTimeout. */
 void agent_tunnel_drain(struct agent *a);
 /* `ended` comes once nothing is left of it, perhaps at once. */

@@ -1,4 +1,6 @@
+#include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "base/log.h"
 #include "base/netwatch.h"
@@ -13,6 +15,7 @@ struct agent_tunnel {
 	struct agent *agent;
 	struct serve *serve;
 	struct link *link;
+	struct outlet *outlet;
 	struct netwatch *watch;
 	struct timer *timer; /* of the steps of the end */
 	enum step step;
@@ -43,6 +46,12 @@ on_network(void *arg)
 	t->kicked_ms = now;
 	link_kick(t->link);
 	on_up(t);
+}
+
+bool
+agent_tunnel_wanted(const struct agent_options *o)
+{
+	return o->tunnel_enabled && o->hub_protocol != PROTOCOL_CLOUDHUB;
 }
 
 static int
@@ -101,7 +110,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	struct agent_tunnel *t;
 	struct err why = {0};
 
-	if (!o->tunnel_enabled || o->hub_protocol == PROTOCOL_CLOUDHUB)
+	if (!agent_tunnel_wanted(o))
 		return 0;
 	warn_of_missing(o);
 	t = xcalloc(1, sizeof *t);
@@ -114,6 +123,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	config.arg = t->serve;
 	config.up_arg = t;
 	t->link = link_new(&config);
+	t->outlet = outlet_new(&config);
 	if (netwatch_start(&t->watch, a->loop, on_network, t, &why) < 0)
 		log_warn("tunnel", "a tunnel that was lost may come back later than it could: %s",
 			why.text);
@@ -130,6 +140,7 @@ agent_tunnel_hub(struct agent *a)
 		return;
 	to = (struct link_hub){hub.addr, hub.host, hub.tls, hub.certificate, hub.proxy, hub.target};
 	link_use(a->tunnel->link, &to);
+	outlet_use(a->tunnel->outlet, &to);
 }
 
 void
@@ -137,6 +148,79 @@ agent_tunnel_use(struct agent *a)
 {
 	if (a->tunnel != NULL && a->tunnel->serve != NULL)
 		serve_use(a->tunnel->serve, a->snapshot);
+}
+
+/* --- endpoints that the hub reaches ------------------------------------------------------------------------- */
+
+struct errand {
+	struct agent *agent;
+	int fd;
+	struct in6_addr ip;
+	uint16_t port;
+	struct service *service; /* with a reference; NULL: any that has the endpoint */
+};
+
+static const struct endpoint *
+find_in(const struct service *s, const struct errand *e)
+{
+	for (unsigned p = 0; p < s->n_ports; p++) {
+		const struct service_port *port = &s->ports[p];
+
+		for (unsigned i = 0; i < port->n_endpoints; i++)
+			if (port->endpoints[i].port == e->port &&
+				memcmp(&port->endpoints[i].ip, &e->ip, sizeof e->ip) == 0)
+				return &port->endpoints[i];
+	}
+	return NULL;
+}
+
+static const struct service *
+find_any(const struct snapshot *all, const struct errand *e)
+{
+	for (size_t i = 0; i < snapshot_count(all); i++)
+		if (find_in(snapshot_at(all, i), e) != NULL)
+			return snapshot_at(all, i);
+	return NULL;
+}
+
+static void
+on_errand(void *arg)
+{
+	struct errand *e = arg;
+	struct agent_tunnel *t = e->agent->tunnel;
+	const struct service *s = e->service != NULL ? e->service : find_any(e->agent->snapshot, e);
+	const struct endpoint *to = s != NULL ? find_in(s, e) : NULL;
+	struct outlet_ask ask;
+
+	if (t != NULL && t->outlet != NULL && to != NULL) {
+		snprintf(ask.service, sizeof ask.service, "%s/%s", s->namespace, s->name);
+		snprintf(ask.node, sizeof ask.node, "%s", to->node);
+		endpoint_text(&e->ip, e->port, ask.authority);
+		outlet_open(t->outlet, e->fd, &ask);
+	} else {
+		close(e->fd);
+	}
+	service_unref(&e->service);
+	free(e);
+}
+
+int
+agent_tunnel_forward(
+	void *arg, const struct service *service, const struct in6_addr *ip, uint16_t port, int *fd)
+{
+	struct agent *a = arg;
+	struct errand *e;
+	int fds[2], rc = sock_pair(fds);
+
+	if (rc < 0)
+		return rc;
+	e = xcalloc(1, sizeof *e);
+	*e = (struct errand){.agent = a, .fd = fds[1], .ip = *ip, .port = port};
+	if (service != NULL)
+		e->service = service_ref(service);
+	loop_post(a->loop, on_errand, e);
+	*fd = fds[0];
+	return 0;
 }
 
 /* --- the end: streams finish, or are cut at drainTimeout and then told of --------------------------------- */
@@ -162,6 +246,7 @@ finish(struct agent_tunnel *t)
 	if (t->watch != NULL)
 		netwatch_stop(&t->watch);
 	serve_free(&t->serve);
+	outlet_free(&t->outlet);
 	timer_free(&t->timer);
 	free(take_ptr(&a->tunnel));
 	ended(a);
@@ -220,6 +305,7 @@ agent_tunnel_metrics(const struct agent *a, struct metrics *m)
 		return;
 	link_metrics(a->tunnel->link, m);
 	serve_metrics(a->tunnel->serve, m);
+	outlet_metrics(a->tunnel->outlet, m);
 }
 
 void
@@ -233,5 +319,7 @@ agent_tunnel_state(const struct agent *a, struct buf *out)
 	link_state(a->tunnel->link, out);
 	buf_adds(out, ",");
 	serve_state(a->tunnel->serve, out);
+	buf_adds(out, ",\"outward\":");
+	outlet_state(a->tunnel->outlet, out);
 	buf_adds(out, "}");
 }

@@ -43,6 +43,7 @@ struct link {
 	struct lines leaving; /* finish what they have */
 	uint64_t backoff_ms;
 	bool draining;
+	bool wanted;
 	loop_fn *done;
 	void *done_arg;
 	char error[256]; /* why the last attempt failed, "" none */
@@ -83,7 +84,7 @@ jitter(uint64_t most)
 static void
 retry(struct link *l, uint64_t most_ms)
 {
-	if (l->draining)
+	if (l->draining || !l->wanted)
 		return;
 	timer_start(l->retry, jitter(l->backoff_ms), 0);
 	l->backoff_ms = MIN(l->backoff_ms * 2, most_ms);
@@ -176,7 +177,23 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	return c->opened(c->arg, st, request, reason);
 }
 
+static void leave(struct link *l);
+
+/* The hub takes no new streams on it: another connection does. */
+static void
+on_draining(void *arg)
+{
+	struct line *n = arg;
+	struct link *l = n->of;
+
+	if (n != l->now)
+		return;
+	leave(l);
+	retry(l, LINK_MOST_MS);
+}
+
 static const struct session_events session_events = {.opened = on_opened, .ended = on_ended};
+static const struct session_events forward_events = {.draining = on_draining, .ended = on_ended};
 
 /* --- the way up -------------------------------------------------------------------------------------- */
 
@@ -197,13 +214,13 @@ on_shaken(struct line *n)
 	struct link *l = n->of;
 	struct session_setup setup = {
 		.loop = l->config.loop,
-		.role = SESSION_SERVER,
+		.role = l->config.forward ? SESSION_CLIENT : SESSION_SERVER,
 		.wire = wire_tls(&n->tls),
 		.budget = &l->budget,
 		.squeeze = true, /* when the hub asks for it */
 		.limits = &l->limits,
-		.says_beat = true,
-		.events = &session_events,
+		.says_beat = !l->config.forward,
+		.events = l->config.forward ? &forward_events : &session_events,
 		.arg = n,
 	};
 
@@ -246,7 +263,7 @@ shake_hands(struct line *n, int fd)
 		.fd = fd,
 		.ctx = l->hub.tls,
 		.host = l->hub.host,
-		.alpn = TUNNEL_ALPN_REVERSE,
+		.alpn = l->config.forward ? TUNNEL_ALPN_FORWARD : TUNNEL_ALPN_REVERSE,
 		.on = on_tls,
 		.arg = n,
 	};
@@ -314,7 +331,7 @@ dial(struct link *l)
 	struct line *n;
 	int rc;
 
-	if (l->hub.tls == NULL || l->dialling != NULL || l->draining)
+	if (l->hub.tls == NULL || l->dialling != NULL || l->draining || !l->wanted)
 		return;
 	timer_cancel(l->retry);
 	n = xcalloc(1, sizeof *n);
@@ -367,6 +384,7 @@ link_new(const struct link_config *config)
 	unsigned heartbeat = (unsigned)config->heartbeat_ms;
 
 	l->config = *config;
+	l->wanted = !config->forward;
 	l->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000};
 	l->budget.limit = config->memory_limit != 0 ? config->memory_limit : LINK_MEMORY;
 	l->backoff_ms = LINK_FIRST_MS;
@@ -428,7 +446,7 @@ link_kick(struct link *l)
 {
 	struct line *n = l->dialling;
 
-	if (l->now != NULL || l->draining)
+	if (l->now != NULL || l->draining || !l->wanted)
 		return;
 	if (n != NULL) {
 		if (n->tls != NULL || loop_now_ms(l->config.loop) - n->since_ms < KICK_AFTER_MS)
@@ -437,6 +455,29 @@ link_kick(struct link *l)
 	}
 	l->backoff_ms = MIN(l->backoff_ms, LINK_UNANSWERED_MS);
 	timer_start(l->retry, jitter(KICK_JITTER_MS), 0);
+}
+
+void
+link_want(struct link *l, bool wanted)
+{
+	if (wanted == l->wanted || l->draining)
+		return;
+	l->wanted = wanted;
+	if (wanted) {
+		l->backoff_ms = LINK_FIRST_MS;
+		dial(l);
+		return;
+	}
+	timer_cancel(l->retry);
+	line_free(take_ptr(&l->dialling));
+	leave(l);
+	l->error[0] = '\0';
+}
+
+struct session *
+link_session(const struct link *l)
+{
+	return l->now != NULL ? l->now->session : NULL;
 }
 
 void

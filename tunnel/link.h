@@ -38,6 +38,9 @@ struct link_config {
 	uint64_t heartbeat_ms;
 	uint32_t mark; /* SO_MARK */
 	size_t memory_limit; /* of the windows beyond their base; 0: LINK_MEMORY */
+	/* The node opens the streams, by link_session; the connection is there while link_want says so. Else the hub opens
+	 * them, and it is always there. */
+	bool forward;
 	/* As `opened` of session_events. */
 	unsigned (*opened)(void *arg, struct stream *st, const struct stream_request *request,
 		const char **reason);
@@ -60,6 +63,10 @@ struct link *link_new(const struct link_config *config);
 /* Resets what is open. */
 void link_free(struct link **l);
 void link_use(struct link *l, const struct link_hub *hub);
+/* Of a forward link: whether it is needed. When it is not any more, what is open finishes. */
+void link_want(struct link *l, bool wanted);
+/* To open streams in; NULL: not open now. For the call only. */
+struct session *link_session(const struct link *l);
 /* The network may work again: do not wait. */
 void link_kick(struct link *l);
 /* No new streams, no new connections; `done` once the last has ended, not from within this call. */

@@ -2,6 +2,7 @@ noinst_LIBRARIES += tunnel/libtunnel.a
 tunnel_libtunnel_a_SOURCES = \
 	tunnel/allow.c tunnel/allow.h \
 	tunnel/chain.c tunnel/chain.h \
+	tunnel/outlet.c tunnel/outlet.h \
 	tunnel/link.c tunnel/link.h \
 	tunnel/opening.c tunnel/opening.h \
 	tunnel/relay.c tunnel/relay.h \

@@ -11,6 +11,7 @@
 #include "tunnel/allow.h"
 #include "tunnel/link.h"
 #include "tunnel/opening.h"
+#include "tunnel/outlet.h"
 #include "tunnel/relay.h"
 #include "tunnel/serve.h"
 #include "tunnel/session.h"

@@ -197,6 +197,40 @@ what_cannot_be_read_is_told_with_its_line(void **state)
 
 #define T(f) cmocka_unit_test_teardown(f, teardown)
 
+static bool
+asked_by_node(const char *name, enum target_kind kind, const char *ns, const char *service)
+{
+	struct caller c = {0};
+	struct access_target t = {
+		.kind = kind, .node = ns, .ns = ns, .name = service, .host = ns, .port = 80};
+
+	snprintf(c.node, sizeof c.node, "%s", name);
+	return access_check(access, &c, &t);
+}
+
+/* Endpoints of services are open to nodes, unless rules speak of nodes; nothing else ever is of itself. */
+static void
+nodes(void **state)
+{
+	char text[ACCESS_NAME_MAX + 8];
+	struct caller c = {.node = "edge-1", .cert = "edge-1"};
+
+	(void)state;
+	assert_int_equal(load("[]", NULL), 0);
+	assert_true(asked_by_node("edge-1", TARGET_SERVICE, "default", "web"));
+	assert_false(asked_by_node("edge-1", TARGET_NODE, "edge-2", ""));
+	assert_false(asked_by_node("edge-1", TARGET_CLOUD, "192.0.2.1", ""));
+	assert_int_equal(
+		load("[{from: local, to: ['*']}, {from: 'cert:edge-1', to: ['*']}]", NULL), 0);
+	assert_true(asked_by_node("edge-1", TARGET_SERVICE, "default", "web"));
+	assert_false(asked_by_node("edge-1", TARGET_NODE, "edge-2", ""));
+	assert_int_equal(load("[{from: 'node:edge-*', to: ['shop/*']}]", NULL), 0);
+	assert_true(asked_by_node("edge-1", TARGET_SERVICE, "shop", "web"));
+	assert_false(asked_by_node("edge-1", TARGET_SERVICE, "default", "web"));
+	assert_false(asked_by_node("van-1", TARGET_SERVICE, "shop", "web"));
+	assert_string_equal(caller_text(&c, text), "node:edge-1");
+}
+
 int
 main(void)
 {
@@ -207,6 +241,7 @@ main(void)
 		T(targets),
 		T(tokens),
 		T(what_cannot_be_read_is_told_with_its_line),
+		T(nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

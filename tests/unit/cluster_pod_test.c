@@ -123,7 +123,7 @@ each_hostname_has_a_view(void **state)
 	assert_true(seen);
 	assert_string_equal(cluster_reason(cluster, "default", "db-1.db"),
 		"port 80: pod db-1 has no hostPort for container port 8080: only its own node can "
-		"dial it");
+		"dial it, others go through the hub");
 	assert_string_equal(cluster_reason(cluster, "default", "db-2.db"), "");
 }
 

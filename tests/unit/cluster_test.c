@@ -155,7 +155,7 @@ each_way_to_reach_a_pod(void **state)
 		"8080}]}]}");
 	assert_string_equal(cluster_reason(cluster, "default", "s"),
 		"port 80: pod a has no hostPort for container port 8080: only its own node can "
-		"dial it");
+		"dial it, others go through the hub");
 }
 
 static void

@@ -98,6 +98,9 @@ test_real_hellos(void **state)
 	make_hello("http/1.1", &other);
 	check_beginnings(&tunnel, HELLO_REVERSE);
 	check_beginnings(&other, HELLO_OTHER);
+	make_hello(TUNNEL_ALPN_FORWARD, &other);
+	check_beginnings(&other, HELLO_FORWARD);
+	make_hello("http/1.1", &other);
 	cut_records(&tunnel, &cut);
 	check_beginnings(&cut, HELLO_REVERSE);
 	cut_records(&other, &cut);

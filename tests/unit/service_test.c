@@ -184,6 +184,48 @@ everything_is_in_the_service(void **state)
 	service_unref(&second);
 }
 
+/* With a hub that reaches for it the node has a way to every pod of another node: the last tier, and an address of that node's own. */
+static void
+the_hub_reaches_the_rest(void **state)
+{
+	static const char endpoints[] =
+		POD("a", "s", "3") "," POD("b", "other", "3") "," POD("", "other", "3");
+	struct self self = {.node = "a", .site = "s", .zone = "", .forward = true};
+	auto_free char *json = xasprintf(ENDPOINTS "%s]}]}", endpoints);
+	const struct service_port *p;
+	char text[ADDR_TEXT_MAX];
+	struct in6_addr of_b, of_c;
+	struct service *s;
+	struct view *v;
+	uint32_t v4 = 0;
+
+	(void)state;
+	assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+	s = service_build(v, &self, 0x09fb0001, 77);
+	p = &s->ports[0];
+	assert_int_equal(p->n_endpoints, 2);
+	assert_int_equal(p->n_unreachable, 1); /* of no node that is known */
+	assert_int_equal(p->endpoints[0].via, VIA_POD);
+	assert_int_equal(p->endpoints[1].via, VIA_TUNNEL);
+	assert_int_equal(p->endpoints[1].tier, TIER_TUNNEL);
+	assert_string_equal(p->endpoints[1].node, "b");
+	assert_true(endpoint_is_far(&p->endpoints[1].ip, &v4));
+	assert_int_equal(v4, 0xac110005);
+	assert_false(endpoint_is_far(&p->endpoints[0].ip, NULL));
+	of_b = p->endpoints[1].ip;
+	assert_string_equal(
+		endpoint_text(&p->endpoints[1].ip, p->endpoints[1].port, text), "172.17.0.5:8080");
+	service_unref(&s);
+	v->ports[0].mode = PORT_UDP; /* the kernel carries it, or nobody */
+	s = service_build(v, &self, 0x09fb0001, 78);
+	assert_int_equal(s->ports[0].n_endpoints, 1);
+	assert_int_equal(s->ports[0].n_unreachable, 2);
+	of_c = endpoint_far("c", v4);
+	assert_memory_not_equal(&of_c, &of_b, sizeof of_c);
+	service_unref(&s);
+	view_free(&v);
+}
+
 int
 main(void)
 {
@@ -195,6 +237,7 @@ main(void)
 		cmocka_unit_test(given_addresses_are_dialled_as_given),
 		cmocka_unit_test(ready_ones_serve_else_leaving_ones),
 		cmocka_unit_test(everything_is_in_the_service),
+		cmocka_unit_test(the_hub_reaches_the_rest),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -136,6 +136,31 @@ replaces_only_a_dead_unix_socket(void **state)
 	rmdir(folder);
 }
 
+static void
+a_pair_is_of_tcp(void **state)
+{
+	static const struct linger now = {.l_onoff = 1};
+	int fds[2], next[2];
+	char text[8];
+
+	(void)state;
+	assert_int_equal(sock_pair(fds), 0);
+	assert_int_equal(sock_pair(next), 0);
+	assert_true(fcntl(fds[0], F_GETFL) & O_NONBLOCK);
+	assert_true(fcntl(fds[1], F_GETFL) & O_NONBLOCK);
+	assert_int_equal(write(fds[0], "hello", 5), 5);
+	assert_int_equal(read(fds[1], text, sizeof text), 5);
+	assert_int_equal(shutdown(fds[0], SHUT_WR), 0);
+	assert_int_equal(read(fds[1], text, sizeof text), 0);
+	assert_int_equal(setsockopt(fds[1], SOL_SOCKET, SO_LINGER, &now, sizeof now), 0);
+	close(fds[1]);
+	assert_int_equal(read(fds[0], text, sizeof text), -1);
+	assert_int_equal(errno, ECONNRESET);
+	close(fds[0]);
+	close(next[0]);
+	close(next[1]);
+}
+
 int
 main(void)
 {
@@ -145,6 +170,7 @@ main(void)
 		cmocka_unit_test(listens_and_connects),
 		cmocka_unit_test(the_first_datagram_has_its_interface),
 		cmocka_unit_test(replaces_only_a_dead_unix_socket),
+		cmocka_unit_test(a_pair_is_of_tcp),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

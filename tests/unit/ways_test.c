@@ -9,6 +9,11 @@
 
 #define IP(address) "{type: InternalIP, address: " address "}"
 #define PORTS "{name: http, port: 8080}"
+#define RUNNING(name, node, ip)                                                                    \
+	"---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", labels: {app: web}}\n"         \
+	"spec: {nodeName: " node "}\n"                                                             \
+	"status: {phase: Running, podIP: " ip ", podIPs: [{ip: " ip                                \
+	"}], conditions: [{type: Ready, status: 'True'}]}\n"
 #define AT(ip, node) "{addresses: [" ip "], nodeName: " node "}"
 
 static struct cluster *cluster;
@@ -207,6 +212,50 @@ yurts_destination(void **state)
 	assert_int_equal(ways_find_at(finder, "master", "127.0.0.1:10255", &ways), 503);
 }
 
+/* The endpoint that a node asks for: the service must have it, there. */
+static void
+one_endpoint(void **state)
+{
+	static const struct {
+		const char *service, *node, *endpoint;
+		unsigned status;
+	} wrong[] = {
+		{"default/web", "edge-1", "172.17.0.3:8080", 404}, /* a pod's, but not there */
+		{"default/web", "edge-1", "172.17.0.2:22", 404},
+		{"default/web", "master", "172.17.0.2:8080", 404},
+		{"default/web", "", "172.17.0.2:8080", 404},
+		{"default/other", "edge-1", "172.17.0.2:8080", 404},
+		{"", "edge-1", "172.17.0.2:8080", 404},
+		{"default/log", "edge-1", "172.17.0.2:514", 404}, /* UDP */
+	};
+
+	(void)state;
+	say("web",
+		SERVICE("web",
+			"selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]")
+			SERVICE("log",
+				"selector: {app: web}, ports: [{name: log, port: 514, protocol: "
+				"UDP}]") RUNNING("w-1", "edge-1", "172.17.0.2") RUNNING("w-2",
+				"edge-2", "172.17.0.3") RUNNING("w-3", "master", "10.244.0.9"));
+	assert_int_equal(
+		ways_find_endpoint(finder, "default/web", "edge-2", "172.17.0.3:8080", &ways), 0);
+	assert_int_equal(ways.n, 1);
+	assert_string_equal(ways.list[0].node, "edge-2");
+	assert_string_equal(ways.list[0].authority, "172.17.0.3:8080");
+	assert_string_equal(ways.service, "default/web");
+	assert_int_equal(ways.target.kind, TARGET_SERVICE);
+	assert_int_equal(ways.target.port, 80);
+	assert_int_equal(
+		ways_find_endpoint(finder, "default/web", "master", "10.244.0.9:8080", &ways), 0);
+	assert_string_equal(ways.list[0].node, ""); /* the hub dials it */
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
+		assert_int_equal(ways_find_endpoint(finder, wrong[i].service, wrong[i].node,
+					 wrong[i].endpoint, &ways),
+			wrong[i].status);
+		assert_int_equal(ways.n, 0);
+	}
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -219,6 +268,7 @@ main(void)
 		T(calls_are_spread),
 		T(addresses_of_the_cloud),
 		T(yurts_destination),
+		T(one_endpoint),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,236 @@
+#include "hub/outward.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "base/log.h"
+
+enum { MOST = 16384 };
+
+struct trip {
+	LIST_ENTRY(trip) link;
+	struct outward *of;
+	struct stream *stream; /* the node's, until it is joined */
+	struct reaching *reaching;
+	struct relay *relays
+		[2]; /* the node's stream, and the one that was reached, with a pair of sockets in between */
+	struct relay_report report; /* of the first */
+	unsigned n_relays;
+	uint64_t since_ms;
+	char node[MESH_NODE_MAX + 1];
+	char target[2 * MESH_NODE_MAX + 64];
+};
+
+struct outward {
+	struct loop *loop;
+	struct reach *reach;
+	LIST_HEAD(, trip) trips;
+	unsigned n_trips;
+	uint64_t asked, joined;
+};
+
+/* --- ends ------------------------------------------------------------------------------------- */
+
+static void
+tell(const struct trip *t, unsigned status, const char *end)
+{
+	log_info("audit",
+		"door=outward caller=node:%s target=\"%s\" status=%u sent=%llu received=%llu "
+		"ms=%llu "
+		"end=\"%s\"",
+		t->node, t->target, status, (unsigned long long)t->report.to_socket,
+		(unsigned long long)t->report.to_stream,
+		(unsigned long long)(loop_now_ms(t->of->loop) - t->since_ms), end);
+}
+
+static void
+trip_free(struct trip *t)
+{
+	LIST_REMOVE(t, link);
+	t->of->n_trips--;
+	if (t->reaching != NULL)
+		reach_cancel(&t->reaching);
+	relay_free(&t->relays[0]);
+	relay_free(&t->relays[1]);
+	stream_close(&t->stream, STREAM_CANCELLED);
+	free(t);
+}
+
+static void
+on_relay_ended(struct trip *t, unsigned which, const struct relay_report *report)
+{
+	if (which == 0)
+		t->report = *report;
+	if (--t->n_relays > 0)
+		return;
+	tell(t, 200, t->report.why);
+	trip_free(t);
+}
+
+static void
+on_near_ended(void *arg, const struct relay_report *report)
+{
+	on_relay_ended(arg, 0, report);
+}
+
+static void
+on_far_ended(void *arg, const struct relay_report *report)
+{
+	on_relay_ended(arg, 1, report);
+}
+
+/* --- asking ------------------------------------------------------------------------------------ */
+
+static void
+refuse(struct trip *t, unsigned status, const char *reason)
+{
+	stream_answer(t->stream, status, reason);
+	tell(t, status, reason);
+	trip_free(t);
+}
+
+static void
+join(struct trip *t, struct stream *far)
+{
+	struct relay_setup near_setup = {.loop = t->of->loop, .ended = on_near_ended, .arg = t};
+	struct relay_setup far_setup = {
+		.loop = t->of->loop, .stream = far, .ended = on_far_ended, .arg = t};
+	int fds[2], rc = sock_pair(fds);
+
+	if (rc < 0) {
+		log_limited(LOG_LEVEL_ERROR, 6, "hub", "cannot join a node with an endpoint: %s",
+			strerror(-rc));
+		stream_close(&far, STREAM_CANCELLED);
+		refuse(t, 503, "the hub is short of descriptors");
+		return;
+	}
+	t->of->joined++;
+	t->n_relays = 2;
+	stream_answer(t->stream, 200, "");
+	near_setup.stream = take_ptr(&t->stream);
+	t->relays[0] = relay_join(&near_setup, fds[0]);
+	t->relays[1] = relay_join(&far_setup, fds[1]);
+}
+
+static void
+on_reached(void *arg, const struct reach_answer *answer)
+{
+	struct trip *t = arg;
+
+	t->reaching = NULL;
+	snprintf(t->target, sizeof t->target, "%s", answer->target);
+	if (answer->status == 200)
+		join(t, answer->stream);
+	else
+		refuse(t, answer->status, answer->reason);
+}
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	(void)arg; /* a client's affair */
+	(void)status;
+	(void)reason;
+}
+
+static void
+on_moved(void *arg)
+{
+	(void)arg; /* what comes waits until it is joined */
+}
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	struct trip *t = arg;
+
+	tell(t, 0, code == STREAM_LOST ? "the node's connection was lost" : "the node has gone");
+	trip_free(t);
+}
+
+static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
+
+static const char *
+field(const struct stream_request *r, const char *name)
+{
+	for (size_t i = 0; i < r->n_fields; i++)
+		if (strcmp(r->fields[i].name, name) == 0)
+			return r->fields[i].value;
+	return "";
+}
+
+unsigned
+outward_opened(void *arg, const char *node, struct stream *st, const struct stream_request *request,
+	const char **reason)
+{
+	struct outward *o = arg;
+	struct caller caller = {0};
+	struct reach_request q = {
+		.caller = &caller,
+		.host = request->authority,
+		.service = field(request, "edgeway-service"),
+		.dest = field(request, "edgeway-node"),
+	};
+	struct trip *t;
+
+	o->asked++;
+	*reason = "the hub carries too many connections";
+	if (o->reach == NULL || o->n_trips >= MOST)
+		return 503;
+	t = xcalloc(1, sizeof *t);
+	t->of = o;
+	t->since_ms = loop_now_ms(o->loop);
+	snprintf(t->node, sizeof t->node, "%s", node);
+	snprintf(caller.node, sizeof caller.node, "%s", node);
+	LIST_INSERT_HEAD(&o->trips, t, link);
+	o->n_trips++;
+	t->stream = st;
+	stream_accept(st, &stream_events, t);
+	t->reaching = reach_start(o->reach, &q, on_reached, t);
+	return 0;
+}
+
+/* --- life ---------------------------------------------------------------------------------------- */
+
+struct outward *
+outward_new(struct loop *loop)
+{
+	struct outward *o = xcalloc(1, sizeof *o);
+
+	o->loop = loop;
+	LIST_INIT(&o->trips);
+	return o;
+}
+
+void
+outward_free(struct outward **out)
+{
+	struct outward *o = take_ptr(out);
+
+	if (o == NULL)
+		return;
+	while (!LIST_EMPTY(&o->trips))
+		trip_free(LIST_FIRST(&o->trips));
+	free(o);
+}
+
+void
+outward_use(struct outward *o, struct reach *reach)
+{
+	o->reach = reach;
+}
+
+void
+outward_metrics(const struct outward *o, struct metrics *m)
+{
+	metric_counter(m, "edgeway_hub_outward_total",
+		"Connections that nodes asked the hub for, and those that were made.",
+		"what=\"asked\"", o->asked);
+	metric_counter(m, "edgeway_hub_outward_total",
+		"Connections that nodes asked the hub for, and those that were made.",
+		"what=\"joined\"", o->joined);
+	metric_gauge(m, "edgeway_hub_outward_open", "Connections of nodes through the hub, now.",
+		NULL, (double)o->n_trips);
+}

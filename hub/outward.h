@@ -1,0 +1,25 @@
+/*
+ * What nodes ask the hub for: endpoints of services that they cannot dial themselves (another site, a pod without a port on
+ * its host, the cloud). Each stream is judged (hub/access.h, the service must have the endpoint), reached like a caller's
+ * (hub/reach.h) and joined with what is reached. On the hub's loop.
+ *
+ *	tunnels_new(&(struct tunnels_setup){.opened = outward_opened, .opened_arg = outward, ...});
+ */
+#ifndef EDGEWAY_HUB_OUTWARD_H
+#define EDGEWAY_HUB_OUTWARD_H
+
+#include "hub/reach.h"
+
+struct outward;
+
+struct outward *outward_new(struct loop *loop);
+/* Resets what is open. */
+void outward_free(struct outward **o);
+/* Nothing can be asked for before. It outlives the outward. */
+void outward_use(struct outward *o, struct reach *reach);
+/* request: :authority the endpoint, fields edgeway-service and edgeway-node. */
+unsigned outward_opened(void *outward, const char *node, struct stream *st,
+	const struct stream_request *request, const char **reason);
+void outward_metrics(const struct outward *o, struct metrics *m);
+
+#endif

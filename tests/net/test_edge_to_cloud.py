@@ -1,0 +1,162 @@
+"""From a pod of one node to endpoints that the node cannot dial: pods of another site, pods in the cloud. The hub reaches them, through
+the other node's tunnel or by itself; nothing but the hub is within the nodes' reach.
+"""
+import hashlib
+import json
+import os
+
+import pytest
+
+import lab as labs
+import tunnelkit
+from lab import PYTHON, Machine, pod, service, wait_for
+
+CLOUD = "192.0.2.31"
+FENCE = """table inet fence { chain out { type filter hook output priority 0; oifname "eth0" ip daddr != 192.0.2.1 drop; }
+    chain forward { type filter hook forward priority 0; oifname "eth0" ip daddr != 192.0.2.1 drop; }
+}"""
+
+
+class Site(tunnelkit.Site):
+    def __init__(self, lab):
+        super().__init__(lab)
+        for node in self.nodes:
+            node.run("nft", "-f", "-", input=FENCE)
+        self.webs = [n.pod("web") for n in self.nodes]
+        self.servers = [p.serve("--http", "8080", "--tcp", "9090", "--stream", "7500") for p in self.webs]
+        self.cloud = Machine(lab, "server", address=CLOUD)
+        backend = self.cloud.start("backend", PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "cloud", "--http", "8080")
+        wait_for("the cloud's server", lambda: "serving" in backend.log())
+        self.client, self.client2 = [n.pod("client") for n in self.nodes]
+        ports = ("http", 8080, 0), ("echo", 9090, 0), ("bulk", 7500, 0)
+        self.hub.write("nodes.yaml", *[
+            {"apiVersion": "v1", "kind": "Node", "metadata": {"name": name, "labels": {"edgeway.io/site": name}},
+             "status": {"addresses": [{"type": "InternalIP", "address": address}]}}
+            for name, address in (("edge-1", "192.0.2.11"), ("edge-2", "192.0.2.12"), ("cloud-1", "192.0.2.30"))])
+        self.hub.write("pods.yaml", pod("cloud", ("cloud-1", "192.0.2.30"), CLOUD, ports[0]), *[
+            pod(f"web-{i}", n, p.address, *ports, app="web") for i, (n, p) in enumerate(zip(self.nodes, self.webs), 1)])
+        self.hub.write("far.yaml", service("far", ("http", 80, 8080), ("echo", 7000, 9090), ("bulk", 7001, 7500), clusterIP="None",
+                                           selector="web"),
+                       service("web", ("http", 80, 8080)), service("cloud", ("http", 80, 8080)),
+                       service("shut", ("http", 80, 9999), selector="cloud"))
+        # one service that only edge-2 serves: its pod has a name of its own
+        two = pod("two", self.nodes[1], self.webs[1].address, *ports)
+        self.hub.write("two.yaml", two, service("two", ("http", 80, 8080), ("echo", 7000, 9090), ("bulk", 7001, 7500)))
+        for a in self.agents:
+            wait_for("services", lambda a=a: a.state()["services"] == 5)
+            wait_for("resolv.conf", lambda a=a: a.node.gateway.encode() in a.node.resolv())
+        for c in (self.client, self.client2):
+            c.copy_resolv_conf()
+
+    def outward(self):
+        return self.agents[0].state()["tunnel"]["outward"]
+
+
+@pytest.fixture(scope="module")
+def site(lab):
+    made = Site(lab)
+    yield made
+    made.logs()
+
+
+def test_a_pod_of_another_site(site):
+    """Its address is the same as that of a pod here: it is not taken for that one."""
+    assert site.webs[0].address == site.webs[1].address
+    assert site.client.get("http://two/") == (200, "edge-2.web\n")
+    assert site.client2.get("http://two/") == (200, "edge-2.web\n")
+    assert site.client2.get("http://web/") == (200, "edge-2.web\n")  # its own comes first
+    assert site.outward()["state"] == "open" and site.outward()["results"]["ok"] >= 1
+
+
+def test_a_pod_in_the_cloud(site):
+    for client in (site.client, site.client2):
+        assert client.get("http://cloud/") == (200, "cloud\n")
+
+
+def test_it_is_shown(site):
+    shown = site.nodes[0].run(site.lab.program("edgewayctl"), "--socket", site.agents[0].socket, "endpoints", "default/two").stdout
+    line = next(x for x in shown.splitlines() if f"{site.webs[1].address}:8080" in x)
+    assert "tunnel" in line and "edge-2" in line
+    wait_for("the audit", lambda: 'door=outward caller=node:edge-1' in site.hub.process.log())
+    assert site.agents[0].metrics()["edgeway_tunnel_outward_open"] == 1
+
+
+def test_connections_are_used_again(site):
+    before = site.outward()["results"]["ok"]
+    for _ in range(30):
+        assert site.client.get("http://two/")[0] == 200
+    assert site.outward()["results"]["ok"] - before <= 8  # each worker has its own
+
+
+@pytest.mark.parametrize("size", [0, 1, 70000, 20000000])
+def test_bodies(site, size):
+    path = os.path.join(site.lab.dir, "body")
+    data = os.urandom(size)
+    with open(path, "wb") as f:
+        f.write(data)
+    p = site.client.run("sh", "-c", f"curl -sS --data-binary @{path} http://two/ | sha256sum", seconds=60)
+    assert p.stdout.split()[0] == hashlib.sha256(data).hexdigest()
+
+
+def test_tcp_and_half_close(site):
+    assert site.client.send("two", 7000, "hello") == "edge-2.web\nhello"
+    assert site.client.send("two", 7000, "x" * 100000, 30) == "edge-2.web\n" + "x" * 100000
+
+
+def test_the_local_one_first_and_the_far_one_when_it_is_dead(site):
+    assert {site.client.get("http://web/")[1] for _ in range(10)} == {"edge-1.web\n"}
+    site.servers[0].kill()
+    try:
+        assert [site.client.get("http://web/") for _ in range(10)] == [(200, "edge-2.web\n")] * 10
+    finally:
+        site.servers[0] = site.webs[0].serve("--http", "8080", "--tcp", "9090", "--stream", "7500")
+    wait_for("back", lambda: site.client.get("http://web/") == (200, "edge-1.web\n"), 90)
+
+
+def test_a_target_that_refuses_is_told(site):
+    status, why = site.client.get("http://shut/")
+    assert status == 502, why
+    assert "cannot be reached through the hub service=default/shut" in site.agents[0].process.log()
+
+
+def test_a_break_is_no_end(site):
+    """An endpoint that dies in the middle of its answer: a reset, also over there and back."""
+    client = site.client.start("cut", PYTHON, "-c", """
+import socket, sys
+s = socket.create_connection(("two", 7001), 20)
+s.sendall(b"down 50000000\\n")
+n = len(s.recv(1000))
+print("began", flush=True)
+try:
+    while data := s.recv(1 << 16):
+        n += len(data)
+        sys.stdin.read(0)
+    print("ended", n, flush=True)
+except ConnectionResetError:
+    print("reset", flush=True)
+""")
+    wait_for("it runs", lambda: "began" in client.log())
+    site.hub.process.kill()
+    wait_for("the client knows", lambda: "reset" in client.log() or "ended" in client.log(), 60)
+    assert "reset" in client.log() or "ended 50000032" in client.log()
+    status, why = site.client.get("http://two/", seconds=30)
+    assert status in (502, 503, 504), why
+    site.hub.start()
+    wait_for("back", lambda: site.client.get("http://two/") == (200, "edge-2.web\n"), 90)
+
+
+def test_nothing_is_left(site):
+    """What the pool holds goes with the agent; the hub is then as if nobody had asked."""
+    site.wait_whole()
+    for a in site.agents:
+        assert a.stop() == 0
+    wait_for("nothing is open", lambda: site.hub.metrics()["edgeway_hub_outward_open"] == 0)
+    wait_for("nor pending", lambda: site.hub.metrics()["edgeway_ingress_pending"] == 0)
+    assert json_of(site.hub)["outward"] == []
+    for n in site.nodes:
+        assert n.clean()
+
+
+def json_of(hub):
+    import json
+    return json.loads(hub.ask("/debug/state")[1])["hub"]

@@ -1,0 +1,307 @@
+#include "tunnel/outlet.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/queue.h>
+#include <unistd.h>
+
+#include "base/log.h"
+#include "tunnel/relay.h"
+
+enum result { RESULT_OK, RESULT_REFUSED, RESULT_LATE, RESULT_NO_HUB, RESULT_CANCELLED, RESULTS };
+
+static const char *const result_names[RESULTS] = {
+	"ok", "refused", "timeout", "no_hub", "cancelled"};
+
+/* One connection, from the asking to its end. */
+struct trip {
+	LIST_ENTRY(trip) link;
+	struct outlet *of;
+	struct outlet_ask ask;
+	int fd; /* until it is joined */
+	struct watch *watch; /* has who asked gone? */
+	struct timer *deadline;
+	struct stream *stream;
+	struct relay *relay;
+};
+
+LIST_HEAD(trips, trip);
+
+struct outlet {
+	struct link_config config;
+	struct link *link;
+	struct timer *idle;
+	struct trips waiting, asked, joined; /* for the hub, for its answer, carried */
+	unsigned n_pending, n_joined;
+	uint64_t results[RESULTS], to_hub, from_hub;
+};
+
+/* --- ends ------------------------------------------------------------------------------------------- */
+
+static void
+trip_free(struct trip *t)
+{
+	struct outlet *o = t->of;
+
+	LIST_REMOVE(t, link);
+	if (t->watch != NULL)
+		watch_stop(&t->watch);
+	if (t->fd >= 0)
+		close(t->fd);
+	timer_free(&t->deadline);
+	relay_free(&t->relay);
+	stream_close(&t->stream, STREAM_CANCELLED);
+	free(t);
+	if (o->n_pending + o->n_joined == 0 && o->idle != NULL)
+		timer_start(o->idle, OUTLET_IDLE_MS, 0);
+}
+
+static void
+give_up(struct trip *t, enum result result, const char *why)
+{
+	struct outlet *o = t->of;
+
+	o->results[result]++;
+	o->n_pending--;
+	if (result != RESULT_CANCELLED)
+		log_limited(LOG_LEVEL_WARN, 12, "tunnel",
+			"an endpoint cannot be reached through the hub service=%s endpoint=%s "
+			"node=%s "
+			"error=\"%s\"",
+			t->ask.service, t->ask.authority, t->ask.node, why);
+	trip_free(t);
+}
+
+static void
+on_relay_ended(void *arg, const struct relay_report *report)
+{
+	struct trip *t = arg;
+	struct outlet *o = t->of;
+
+	o->to_hub += report->to_stream;
+	o->from_hub += report->to_socket;
+	o->n_joined--;
+	trip_free(t);
+}
+
+/* --- asking the hub ---------------------------------------------------------------------------------- */
+
+static void
+join(struct trip *t)
+{
+	static const char joined = OUTLET_JOINED;
+	struct outlet *o = t->of;
+	struct relay_setup setup = {.loop = o->config.loop, .ended = on_relay_ended, .arg = t};
+
+	if (write(t->fd, &joined, 1) != 1) {
+		give_up(t, RESULT_CANCELLED, "");
+		return;
+	}
+	watch_stop(&t->watch);
+	timer_cancel(t->deadline);
+	LIST_REMOVE(t, link);
+	LIST_INSERT_HEAD(&o->joined, t, link);
+	o->n_pending--;
+	o->n_joined++;
+	o->results[RESULT_OK]++;
+	setup.stream = take_ptr(&t->stream);
+	t->relay = relay_join(&setup, take_fd(&t->fd));
+}
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	struct trip *t = arg;
+
+	if (status == 200)
+		join(t);
+	else
+		give_up(t, status == 504 ? RESULT_LATE : RESULT_REFUSED,
+			*reason != '\0' ? reason : "the hub refuses");
+}
+
+static void
+on_moved(void *arg)
+{
+	(void)arg; /* what comes waits until it is joined */
+}
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	give_up(arg, RESULT_NO_HUB,
+		code == STREAM_LOST ? "the connection to the hub was lost"
+				    : "the hub broke it off");
+}
+
+static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
+
+static void
+ask_hub(struct trip *t)
+{
+	struct outlet *o = t->of;
+	const struct stream_field fields[] = {
+		{"edgeway-service", t->ask.service}, {"edgeway-node", t->ask.node}};
+	const struct stream_request request = {t->ask.authority, fields, ARRAY_LEN(fields)};
+	int rc = session_open(link_session(o->link), &request, &stream_events, t, &t->stream);
+
+	if (rc < 0) {
+		give_up(t, RESULT_NO_HUB,
+			rc == -EAGAIN ? "too many connections are open" : "the hub takes no more");
+		return;
+	}
+	LIST_REMOVE(t, link);
+	LIST_INSERT_HEAD(&o->asked, t, link);
+	timer_start(t->deadline, OUTLET_ANSWER_MS, 0);
+}
+
+static void
+on_up(void *arg)
+{
+	struct outlet *o = arg;
+	struct trip *t, *next;
+
+	for (t = LIST_FIRST(&o->waiting); t != NULL; t = next) {
+		next = LIST_NEXT(t, link);
+		ask_hub(t);
+	}
+}
+
+static void
+on_deadline(void *arg)
+{
+	struct trip *t = arg;
+
+	if (t->stream != NULL)
+		give_up(t, RESULT_LATE, "the hub does not answer");
+	else
+		give_up(t, RESULT_NO_HUB, "the hub cannot be reached");
+}
+
+static void
+on_gone(void *arg, int fd, unsigned events)
+{
+	(void)fd;
+	(void)events;
+	give_up(arg, RESULT_CANCELLED, "");
+}
+
+void
+outlet_open(struct outlet *o, int fd, const struct outlet_ask *ask)
+{
+	struct trip *t;
+
+	if (o->n_pending + o->n_joined >= OUTLET_MOST) {
+		o->results[RESULT_NO_HUB]++;
+		close(fd);
+		return;
+	}
+	t = xcalloc(1, sizeof *t);
+	t->of = o;
+	t->fd = fd;
+	t->ask = *ask;
+	t->watch = watch_start(o->config.loop, fd, WATCH_HUP, on_gone, t);
+	t->deadline = timer_new(o->config.loop, on_deadline, t);
+	LIST_INSERT_HEAD(&o->waiting, t, link);
+	o->n_pending++;
+	timer_cancel(o->idle);
+	if (link_session(o->link) != NULL) {
+		ask_hub(t);
+		return;
+	}
+	timer_start(t->deadline, OUTLET_OPEN_MS, 0);
+	link_want(o->link, true);
+}
+
+/* --- life -------------------------------------------------------------------------------------------- */
+
+static void
+on_idle(void *arg)
+{
+	struct outlet *o = arg;
+
+	link_want(o->link, false);
+}
+
+struct outlet *
+outlet_new(const struct link_config *config)
+{
+	struct outlet *o = xcalloc(1, sizeof *o);
+
+	o->config = *config;
+	o->config.forward = true;
+	o->config.up = on_up;
+	o->config.up_arg = o;
+	o->link = link_new(&o->config);
+	o->idle = timer_new(config->loop, on_idle, o);
+	LIST_INIT(&o->waiting);
+	LIST_INIT(&o->asked);
+	LIST_INIT(&o->joined);
+	return o;
+}
+
+static void
+free_all(struct trips *trips)
+{
+	while (!LIST_EMPTY(trips))
+		trip_free(LIST_FIRST(trips));
+}
+
+void
+outlet_free(struct outlet **out)
+{
+	struct outlet *o = take_ptr(out);
+
+	if (o == NULL)
+		return;
+	timer_free(&o->idle);
+	free_all(&o->waiting);
+	free_all(&o->asked);
+	free_all(&o->joined);
+	link_free(&o->link);
+	free(o);
+}
+
+void
+outlet_use(struct outlet *o, const struct link_hub *hub)
+{
+	link_use(o->link, hub);
+}
+
+/* --- telling ------------------------------------------------------------------------------------------ */
+
+void
+outlet_metrics(const struct outlet *o, struct metrics *m)
+{
+	static const char help[] =
+		"Connections to endpoints that only the hub reaches, by what became of them.";
+	char label[64];
+
+	for (unsigned i = 0; i < RESULTS; i++)
+		metric_counter(m, "edgeway_tunnel_outward_total", help,
+			metric_label(label, sizeof label, "result", result_names[i]),
+			o->results[i]);
+	metric_gauge(m, "edgeway_tunnel_outward_open", "1 while there is a connection for them.",
+		NULL, link_open(o->link));
+	metric_gauge(m, "edgeway_tunnel_outward_pending", "Those that wait for an answer.", NULL,
+		(double)o->n_pending);
+	metric_gauge(m, "edgeway_tunnel_outward_joined", "Those that are carried.", NULL,
+		(double)o->n_joined);
+	metric_counter(m, "edgeway_tunnel_outward_bytes_total", "Payload of ended connections.",
+		"direction=\"to_hub\"", o->to_hub);
+	metric_counter(m, "edgeway_tunnel_outward_bytes_total", "Payload of ended connections.",
+		"direction=\"from_hub\"", o->from_hub);
+}
+
+void
+outlet_state(const struct outlet *o, struct buf *out)
+{
+	buf_adds(out, "{");
+	link_state(o->link, out);
+	buf_printf(out, ",\"pending\":%u,\"joined\":%u,\"results\":{", o->n_pending, o->n_joined);
+	for (unsigned i = 0; i < RESULTS; i++)
+		buf_printf(out, "%s\"%s\":%llu", i > 0 ? "," : "", result_names[i],
+			(unsigned long long)o->results[i]);
+	buf_adds(out, "}}");
+}

@@ -1,0 +1,46 @@
+/*
+ * The node's way to endpoints that it cannot dial itself: a connection to the hub that is made when it is first needed and
+ * goes when it has been idle for OUTLET_IDLE_MS, with a stream for each endpoint's connection. The hub dials, or
+ * has the endpoint's own node dial. On the loop's thread.
+ *
+ * Who wants to talk to an endpoint holds one end of a pair of connected sockets (sock_pair) and gives the other end here: one byte,
+ * OUTLET_JOINED, comes when the endpoint is connected, and from then on every byte is the endpoint's; a pair that is closed instead
+ * was refused, for the reason in the log.
+ *
+ *	outlet_open(outlet, fd, &(struct outlet_ask){.service = "default/web", .node = "edge-2", .authority = "172.17.0.2:8080"});
+ */
+#ifndef EDGEWAY_TUNNEL_OUTLET_H
+#define EDGEWAY_TUNNEL_OUTLET_H
+
+#include "tunnel/link.h"
+
+struct outlet;
+
+enum {
+	OUTLET_IDLE_MS = 60 * 1000,
+	OUTLET_OPEN_MS = 4000, /* until the hub must have been reached */
+	OUTLET_ANSWER_MS = 9000, /* and then have answered: more than the hub's own deadline */
+	OUTLET_MOST = 4096, /* asked for at a time */
+	OUTLET_SERVICE_MAX = 2 * 253 + 1,
+};
+
+#define OUTLET_JOINED '+'
+
+struct outlet_ask { /* copied */
+	char service[OUTLET_SERVICE_MAX + 1]; /* "namespace/name" */
+	char node[254]; /* of the endpoint, "" when it has none */
+	char authority[ADDR_TEXT_MAX]; /* ip:port over there */
+};
+
+struct outlet *outlet_new(
+	const struct link_config *config); /* its loop, heartbeat, mark and memory */
+/* Closes what is open. */
+void outlet_free(struct outlet **o);
+void outlet_use(struct outlet *o, const struct link_hub *hub);
+/* fd: taken. */
+void outlet_open(struct outlet *o, int fd, const struct outlet_ask *ask);
+void outlet_metrics(const struct outlet *o, struct metrics *m);
+/* JSON object. */
+void outlet_state(const struct outlet *o, struct buf *out);
+
+#endif
