@@ -132,8 +132,10 @@ test_names(void **state)
 	/* what no host is called is no name: it would stand in our log */
 	at = memmem(whole.bytes, whole.n, "hub.example", 11);
 	assert_non_null(at);
-	at[3] = '\n';
-	assert_int_equal(hello_name(whole.bytes, whole.n, name), -ENOENT);
+	for (n = 0; n < 3; n++) {
+		at[3] = (uint8_t)"\n\0/"[n];
+		assert_int_equal(hello_name(whole.bytes, whole.n, name), -ENOENT);
+	}
 	at[3] = '.';
 	at[-3] = 1; /* a type of name that is not host_name */
 	assert_int_equal(hello_name(whole.bytes, whole.n, name), -ENOENT);
