@@ -164,7 +164,8 @@ is_host(const uint8_t *name, size_t n)
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (!((name[i] >= 'a' && name[i] <= 'z') || (name[i] >= 'A' && name[i] <= 'Z') ||
-			    (name[i] >= '0' && name[i] <= '9') || memchr("-._", name[i], 3) != NULL))
+			    (name[i] >= '0' && name[i] <= '9') ||
+			    memchr("-._", name[i], 3) != NULL))
 			return false;
 	return true;
 }

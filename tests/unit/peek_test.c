@@ -133,7 +133,7 @@ test_names(void **state)
 	at = memmem(whole.bytes, whole.n, "hub.example", 11);
 	assert_non_null(at);
 	for (n = 0; n < 3; n++) {
-		at[3] = (uint8_t)"\n\0/"[n];
+		at[3] = (uint8_t) "\n\0/"[n];
 		assert_int_equal(hello_name(whole.bytes, whole.n, name), -ENOENT);
 	}
 	at[3] = '.';
