@@ -72,7 +72,7 @@ send_message(struct talk *s, enum operation op, const char *resource, const char
 		.content_len = buf_len(content),
 	};
 	char id[FANOUT_ID_LEN + 1];
-	auto_buf struct buf b;
+	auto_buf struct buf b = {0};
 
 	if (s->ended)
 		return;
@@ -124,7 +124,7 @@ send_synced(struct talk *s, const char *parent)
 static void
 complain(struct talk *s, const char *parent, const char *resource, const char *why)
 {
-	auto_buf struct buf c;
+	auto_buf struct buf c = {0};
 
 	s->config.stats->bad_messages++;
 	log_limited(LOG_LEVEL_WARN, 10, "hub", "bad message node=%s reason=\"%s\"", s->node, why);

@@ -98,7 +98,7 @@ acknowledge(struct feed *f, unsigned connection, const char *id, const char *res
 static void
 compare(struct feed *f)
 {
-	auto_buf struct buf content;
+	auto_buf struct buf content = {0};
 	struct message m = {.operation = OP_QUERY, .resource = "digest/buckets", .parent = ""};
 	struct digests d;
 

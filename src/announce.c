@@ -70,7 +70,7 @@ look(void *arg)
 {
 	struct announce *a = arg;
 	uint64_t now = loop_now_ms(a->config.loop);
-	auto_buf struct buf status;
+	auto_buf struct buf status = {0};
 	bool ready;
 
 	if (a->watchdog_ms > 0 && (now - a->fed_ms) * 2 + LOOK_LATER_MS >= a->watchdog_ms) {

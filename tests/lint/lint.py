@@ -195,6 +195,26 @@ def log_parts(tree):
                 yield f'{path}:{line}: "{part}" is not among the parts of base/log.c'
 
 
+def automatic(tree):
+    """A variable that cleans up after itself is begun before its block can be left, or the cleanup frees garbage."""
+    declared = re.compile(r"^(\t+)((?:\w[\w \*]*)?\bauto_\w+\b[^;]*);", re.M)
+    groups = re.compile(r"\([^()]*\)|\{[^{}]*\}")
+    for path, text in code(tree).items():
+        bare = re.sub(r'/\*.*?\*/|"(?:[^"\\\n]|\\.)*"', lambda m: re.sub(r"[^\n]", " ", m.group()), text, flags=re.S)
+        for found in declared.finditer(bare):
+            end = re.compile(rf"^\t{{0,{len(found.group(1)) - 1}}}\}}", re.M).search(bare, found.end())
+            block = bare[found.end():end.start() if end else len(bare)]
+            left = re.search(r"\b(?:return|continue|break|goto)\b", block)
+            names = re.sub(r"\bauto_\w+\b", "", found.group(2))
+            while groups.search(names):
+                names = groups.sub("", names)
+            for name in (re.search(r"(\w+)\s*$", n) for n in names.split(",") if left and "=" not in n):
+                begun = name and re.search(rf"\b{name[1]}\s*=[^=]|(?<!= )&{name[1]}\b", block)
+                if name and (not begun or begun.start() > block.find(";", left.end())):
+                    line = text.count("\n", 0, found.start()) + 1
+                    yield f"{path}:{line}: {name[1]} is cleaned up, but its block can be left before it is begun"
+
+
 def documents(tree):
     for name in ["README.md", "NEWS", "HACKING.md", "doc/protocol.md"]:
         if not tree.get(name, "").strip():
@@ -219,12 +239,14 @@ RULES = {  # rule -> a tree that it must refuse
     machine_paths: {"doc/a.md": "see /wo" + "rk/main\n"},
     leftovers: {"lb/a.c": "/* TO" + "DO: all */\n"},
     log_parts: {"base/log.c": 'parts[] = {"dns", NULL};', "lb/a.c": 'log_limited(LOG_LEVEL_WARN, 5, "lb", "x");'},
+    automatic: {"lb/a.c": "void\nf(int a)\n{\n\tauto_buf struct buf b;\n\n\tif (a)\n\t\treturn;\n\tbuf_init(&b, 0);\n}\n"},
     documents: {"README.md": "x"},
 }
 GOOD = {
     "lb/a.h": "/*\n * What it is.\n * Who owns it.\n */\n#ifndef EDGEWAY_LB_A_H\n#define EDGEWAY_LB_A_H\n"
               "typedef void a_fn(void *arg);\n",
     "lb/a.c": '#include "lb/a.h"\n\n#include <errno.h>\n\n#include "base/buf.h"\n\nint\nf(int a)\n{\n\treturn a;\n}\n',
+    "lb/b.c": "int\nf(int a)\n{\n\tauto_buf struct buf b, c = {0};\n\n\tbuf_init(&b, 0);\n\treturn a;\n}\n",
     "src/a.c": '#include "lb/lb.h"\n', "base/loop.c": "#include <uv.h>\n",
     "README.md": "x", "NEWS": "x", "HACKING.md": "x", "doc/protocol.md": "x",
     **{f"doc/{p}.8": "x" for p in PROGRAMS},
