@@ -388,6 +388,9 @@ exchange_may_retry(const struct exchange *ex)
 
 	if (ex->started || ex->body_sent > 0 || buf_len(&b->grave.in) > 0)
 		return false;
+	/* A chunked body without a byte: it has the whole request, and its end is not kept. */
+	if (ex->has_body && ex->request_done)
+		return false;
 	return ex->idempotent || (b->reused && ex->has_body);
 }
 

@@ -207,6 +207,9 @@ pool_put(struct back *b)
 void
 pool_clear(struct target *t)
 {
+	struct target *held = target_ref(t); /* it may live by these connections alone */
+
 	while (!list_empty(&t->idle))
 		back_close(container_of(t->idle.next, struct back, node), false);
+	target_unref(&held);
 }

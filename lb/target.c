@@ -89,6 +89,7 @@ target_told_failed(struct target *t, enum target_fault fault, uint64_t now_ms, u
 
 	if (t->node.down_until_ms > now_ms || (fault != TARGET_REFUSED && heard))
 		return false;
+	t->on_trial = false; /* what becomes of a slow one is no further proof */
 	t->fault = (uint8_t)fault;
 	leave_out(t, now_ms, wait_ms);
 	return true;

@@ -531,6 +531,13 @@ what_others_say(void **state)
 	assert_int_equal(t.node.down_until_ms, now + 2000);
 	target_told_works(&t, true, now);
 	assert_int_equal(t.node.down_until_ms, 0);
+	/* A trial that takes too long is over with it: its own failure later is no further one. */
+	assert_true(target_told_failed(&t, TARGET_REFUSED, now, 1000));
+	target_try(&t, now + 1000);
+	assert_true(target_told_failed(&t, TARGET_REFUSED, now + 3000, 1000));
+	assert_false(target_failed(&t, TARGET_REFUSED, now + 3001, 0));
+	assert_int_equal(t.node.down_until_ms, now + 4000);
+	target_worked(&t, now + 4000);
 	targets_free(&ts);
 	shares_fini(&shares);
 }

@@ -11,6 +11,9 @@
 
 #include <cmocka.h>
 
+#include "lb/pool.h"
+#include "model/check.h"
+
 #define GET "GET /x HTTP/1.1\r\nHost: web\r\n\r\n"
 #define OK "HTTP/1.1 200 OK\r\nContent-Length: 1\r\n\r\n1"
 
@@ -194,6 +197,58 @@ a_storm_of_retries_is_refused(void **state)
 	service_gone();
 }
 
+struct clearing {
+	struct in6_addr ip;
+	uint16_t port;
+	unsigned refs; /* before it; 0 unknown */
+	bool gone;
+};
+
+static void
+clear_pool(void *arg)
+{
+	struct targets *ts = (*the_lb())->workers[0]->targets;
+	struct clearing *c = arg;
+	struct target *t = targets_find(ts, &c->ip, c->port);
+
+	if (t == NULL)
+		return;
+	c->refs = t->refs;
+	pool_clear(t);
+	c->gone = targets_find(ts, &c->ip, c->port) == NULL;
+}
+
+/* Another worker says that the endpoint is down, when no service has it any more. */
+static void
+the_last_idle_connection_takes_its_target_along(void **state)
+{
+	struct clearing c = {0};
+	struct sockaddr_in at;
+	socklen_t len = sizeof at;
+	int client, back;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	assert_int_equal(getsockname(endpoint_listen(0), (struct sockaddr *)&at, &len), 0);
+	assert_true(ip_parse("127.0.0.1", &c.ip));
+	c.port = ntohs(at.sin_port);
+	client = client_open();
+	put(client, GET);
+	back = endpoint_accept(0);
+	read_until(back, "\r\n\r\n");
+	put(back, OK);
+	expect(client, OK);
+	service_gone();
+	put(client, GET);
+	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 503 "));
+	on_loop(clear_pool, &c);
+	assert_int_equal(c.refs, 1);
+	assert_true(c.gone);
+	expect_eof(back);
+	close(back);
+	close(client);
+}
+
 int
 main(void)
 {
@@ -203,6 +258,7 @@ main(void)
 		cmocka_unit_test(no_retries_means_none),
 		cmocka_unit_test(connections_are_limited),
 		cmocka_unit_test(a_storm_of_retries_is_refused),
+		cmocka_unit_test(the_last_idle_connection_takes_its_target_along),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_start, fixture_stop);

@@ -416,6 +416,36 @@ stale_connection(void **state)
 	close(client);
 }
 
+/* An empty chunked body has been sent wholly, though no byte of it counts. */
+static void
+stale_connection_and_an_empty_body(void **state)
+{
+	static const char *const requests[] = {
+		POST_CHUNKED "0\r\n\r\n",
+		"PUT / HTTP/1.1\r\nHost: web\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n",
+	};
+	int client, back;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	for (size_t i = 0; i < ARRAY_LEN(requests); i++) {
+		client = client_open();
+		put(client, GET);
+		back = endpoint_accept(0);
+		head_at(back);
+		put(back, OK("1", "1"));
+		expect(client, OK("1", "1"));
+		put(client, requests[i]);
+		head_at(back);
+		expect(back, "0\r\n\r\n");
+		close_hard(back);
+		assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 502 "));
+		read_until(client, "\n");
+		assert_false(endpoint_called(0, 100));
+		close(client);
+	}
+}
+
 static void
 ask_and_hang_up(void *fds)
 {
@@ -732,6 +762,7 @@ main(void)
 		cmocka_unit_test(no_endpoints_is_503),
 		cmocka_unit_test(stale_connection),
 		cmocka_unit_test(stale_connection_and_a_body),
+		cmocka_unit_test(stale_connection_and_an_empty_body),
 		cmocka_unit_test(cut_answers_are_not_whole),
 		cmocka_unit_test(bad_answers),
 		cmocka_unit_test(smuggling),
