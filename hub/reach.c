@@ -216,6 +216,8 @@ struct reaching *
 reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void *arg)
 {
 	struct reaching *x = xcalloc(1, sizeof *x);
+	const struct ways_endpoint endpoint = {
+		.asker = q->caller->node, .service = q->service, .node = q->dest, .at = q->host};
 	unsigned status;
 
 	x->reach = r;
@@ -227,7 +229,7 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 	caller_text(q->caller, x->caller);
 	snprintf(x->target, sizeof x->target, "%.200s:%u", q->host, q->port);
 	if (q->service != NULL)
-		status = ways_find_endpoint(r->config.ways, q->service, q->dest, q->host, &x->ways);
+		status = ways_find_endpoint(r->config.ways, &endpoint, &x->ways);
 	else
 		status = q->dest != NULL ? ways_find_at(r->config.ways, q->host, q->dest, &x->ways)
 					 : ways_find(r->config.ways, q->host, q->port, &x->ways);

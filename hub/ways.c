@@ -417,24 +417,35 @@ find_endpoint(const struct view *v, const char *node, const char *authority, uin
 	return NULL;
 }
 
-unsigned
-ways_find_endpoint(struct ways_finder *f, const char *service, const char *node,
-	const char *endpoint, struct ways *w)
+/* The item of the service, where edgeway.io/nodes lets the node know of it. */
+static const struct fanout_item *
+service_of(const struct ways_finder *f, const char *service, const char *asker)
 {
-	struct fanout_item *item = fanout_find(f->config.fanout, service);
-	const struct view *v = item != NULL && item->present ? keep_view(f, item) : NULL;
+	const struct fanout_item *item = fanout_find(f->config.fanout, service);
+
+	if (item == NULL || !item->present ||
+		!selector_matches(item->nodes, cluster_node_labels(f->config.cluster, asker)))
+		return NULL;
+	return item;
+}
+
+unsigned
+ways_find_endpoint(struct ways_finder *f, const struct ways_endpoint *wanted, struct ways *w)
+{
+	const struct fanout_item *item = service_of(f, wanted->service, wanted->asker);
+	const struct view *v = item != NULL ? keep_view(f, item) : NULL;
 	const struct view_endpoint *e;
 	uint16_t port = 0;
 
 	memset(w, 0, sizeof *w);
 	if (v == NULL)
-		return refuse(w, 404, "%.200s is no service", service);
+		return refuse(w, 404, "%.200s is no service", wanted->service);
 	set_target(w, TARGET_SERVICE, v->ns, v->name);
 	snprintf(w->service, sizeof w->service, "%s", item->key);
-	e = find_endpoint(v, node, endpoint, &port);
+	e = find_endpoint(v, wanted->node, wanted->at, &port);
 	if (e == NULL)
 		return refuse(w, 404, "the service %s has no endpoint %.60s on %.100s", item->key,
-			endpoint, node);
+			wanted->at, wanted->node);
 	w->target.port = port;
 	add_endpoint(f, w, e);
 	return 0;

@@ -50,8 +50,14 @@ void ways_free(struct ways_finder **f);
 unsigned ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *out);
 /* `dest` (IP:port, or a port) as the node `node` sees it: Yurt's X-Tunnel-Proxy-Dest. */
 unsigned ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *out);
-/* The endpoint host:port, on the node, of the service "namespace/name". */
-unsigned ways_find_endpoint(struct ways_finder *f, const char *service, const char *node,
-	const char *endpoint, struct ways *out);
+struct ways_endpoint {
+	const char *
+		asker; /* the node that wants to reach it: it must be one that is told of the service */
+	const char *service; /* "namespace/name" */
+	const char *node; /* where the endpoint is */
+	const char *at; /* host:port */
+};
+unsigned ways_find_endpoint(
+	struct ways_finder *f, const struct ways_endpoint *wanted, struct ways *out);
 
 #endif

@@ -212,6 +212,14 @@ yurts_destination(void **state)
 	assert_int_equal(ways_find_at(finder, "master", "127.0.0.1:10255", &ways), 503);
 }
 
+static unsigned
+find_endpoint(const char *asker, const char *service, const char *node, const char *at)
+{
+	const struct ways_endpoint wanted = {asker, service, node, at};
+
+	return ways_find_endpoint(finder, &wanted, &ways);
+}
+
 /* The endpoint that a node asks for: the service must have it, there. */
 static void
 one_endpoint(void **state)
@@ -237,23 +245,39 @@ one_endpoint(void **state)
 				"selector: {app: web}, ports: [{name: log, port: 514, protocol: "
 				"UDP}]") RUNNING("w-1", "edge-1", "172.17.0.2") RUNNING("w-2",
 				"edge-2", "172.17.0.3") RUNNING("w-3", "master", "10.244.0.9"));
-	assert_int_equal(
-		ways_find_endpoint(finder, "default/web", "edge-2", "172.17.0.3:8080", &ways), 0);
+	assert_int_equal(find_endpoint("edge-1", "default/web", "edge-2", "172.17.0.3:8080"), 0);
 	assert_int_equal(ways.n, 1);
 	assert_string_equal(ways.list[0].node, "edge-2");
 	assert_string_equal(ways.list[0].authority, "172.17.0.3:8080");
 	assert_string_equal(ways.service, "default/web");
 	assert_int_equal(ways.target.kind, TARGET_SERVICE);
 	assert_int_equal(ways.target.port, 80);
-	assert_int_equal(
-		ways_find_endpoint(finder, "default/web", "master", "10.244.0.9:8080", &ways), 0);
+	assert_int_equal(find_endpoint("edge-1", "default/web", "master", "10.244.0.9:8080"), 0);
 	assert_string_equal(ways.list[0].node, ""); /* the hub dials it */
 	for (size_t i = 0; i < ARRAY_LEN(wrong); i++) {
-		assert_int_equal(ways_find_endpoint(finder, wrong[i].service, wrong[i].node,
-					 wrong[i].endpoint, &ways),
+		assert_int_equal(
+			find_endpoint("edge-1", wrong[i].service, wrong[i].node, wrong[i].endpoint),
 			wrong[i].status);
 		assert_int_equal(ways.n, 0);
 	}
+}
+
+/* edgeway.io/nodes: what a node is not told of is no way for it. */
+static void
+only_what_the_asker_knows(void **state)
+{
+	(void)state;
+	say("nodes",
+		NODE("edge-1", "kind: till", IP("192.168.1.20"))
+			NODE("edge-2", "", IP("10.1.0.2")));
+	say("web",
+		"---\napiVersion: v1\nkind: Service\nmetadata: {name: web, annotations: "
+		"{edgeway.io/nodes: \"kind=till\"}}\nspec: {selector: {app: web}, ports: [{name: "
+		"http, port: 80, targetPort: 8080}]}\n" RUNNING("w-2", "edge-2", "172.17.0.3"));
+	assert_int_equal(find_endpoint("edge-1", "default/web", "edge-2", "172.17.0.3:8080"), 0);
+	assert_int_equal(find_endpoint("edge-2", "default/web", "edge-2", "172.17.0.3:8080"), 404);
+	assert_string_equal(ways.reason, "default/web is no service"); /* it is not to know */
+	assert_int_equal(find_endpoint("nobody", "default/web", "edge-2", "172.17.0.3:8080"), 404);
 }
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
@@ -269,6 +293,7 @@ main(void)
 		T(addresses_of_the_cloud),
 		T(yurts_destination),
 		T(one_endpoint),
+		T(only_what_the_asker_knows),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
