@@ -20,6 +20,7 @@ struct memory {
 
 struct owner {
 	struct stream *st;
+	bool refused; /* by us */
 };
 
 static ssize_t
@@ -85,13 +86,14 @@ on_move(void *arg)
 {
 	struct owner *o = arg;
 	const void *bytes;
-	size_t n = stream_peek(o->st, &bytes), take = MIN(n, stream_room(o->st));
+	size_t n = stream_peek(o->st, &bytes), take = o->refused ? n : MIN(n, stream_room(o->st));
 
 	if (n > 0 && *(const uint8_t *)bytes == 'x') {
 		let_go(o, STREAM_BROKEN);
 		return;
 	}
-	stream_write(o->st, bytes, take);
+	if (!o->refused) /* what still comes after a refusal is read, and leads nowhere */
+		stream_write(o->st, bytes, take);
 	stream_consume(o->st, take);
 	if (stream_eof(o->st)) {
 		stream_end(o->st);
@@ -121,7 +123,8 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	o = xcalloc(1, sizeof *o);
 	o->st = st;
 	stream_accept(st, &stream_events, o);
-	stream_answer(st, request->authority[0] == 'r' ? 502 : 200, "by the fuzzer");
+	o->refused = request->authority[0] == 'r';
+	stream_answer(st, o->refused ? 502 : 200, "by the fuzzer");
 	return 0;
 }
 
