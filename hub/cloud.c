@@ -82,6 +82,8 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 		*reason = "not an address";
 		return 400;
 	}
+	if ((*reason = allow_never(&to)) != NULL)
+		return 403;
 	d = xcalloc(1, sizeof *d);
 	d->cloud = c;
 	TAILQ_INSERT_TAIL(&c->dials, d, entry);

@@ -1,6 +1,7 @@
 /*
  * The hub's own dials, as streams: a pair of sessions that face each other over a pair of sockets, so that what the hub dials itself
- * behaves like what a node dials for it (deadline, 502 and 504, half-close, reset). On the loop's thread.
+ * behaves like what a node dials for it (deadline, 502 and 504, half-close, reset). Addresses that are never dialled (allow_never) are
+ * refused with 403, whoever asks. On the loop's thread.
  */
 #ifndef EDGEWAY_HUB_CLOUD_H
 #define EDGEWAY_HUB_CLOUD_H

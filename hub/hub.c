@@ -371,6 +371,14 @@ at_edge(void *arg, const char *node)
 }
 
 static bool
+edge_known(void *arg)
+{
+	const struct hub *hub = arg;
+
+	return authority_certs(hub->authority) != NULL;
+}
+
+static bool
 tunnelled(void *arg, const char *node)
 {
 	const struct hub *hub = arg;
@@ -388,6 +396,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.cluster_domain = cluster_domain,
 		.suffix = or_empty(config->zone),
 		.at_edge = at_edge,
+		.edge_known = edge_known,
 		.tunnelled = tunnelled,
 		.arg = hub,
 	};

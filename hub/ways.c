@@ -261,22 +261,6 @@ find_service(const struct ways_finder *f, const char *ns, const char *name)
 	return item != NULL && item->present ? item : NULL;
 }
 
-/* The item of a view with this ClusterIP; looked for once per connection to a ClusterIP. */
-static struct fanout_item *
-find_cluster_ip(struct ways_finder *f, const char *ip)
-{
-	auto_free char *needle = xasprintf("\"clusterIP\":\"%s\"", ip);
-
-	for (uint32_t i = 0; i < fanout_slots(f->config.fanout); i++) {
-		struct fanout_item *item = fanout_at(f->config.fanout, i);
-
-		if (item != NULL && item->present &&
-			memmem(item->content, item->content_len, needle, strlen(needle)) != NULL)
-			return item;
-	}
-	return NULL;
-}
-
 /* `host` without `.suffix`, on the heap; NULL when it does not end so. */
 static char *
 without(const char *host, const char *suffix)
@@ -325,13 +309,17 @@ fold(char *to, size_t size, const char *host)
 static unsigned
 find_ip(struct ways_finder *f, const char *host, const struct in6_addr *ip, struct ways *w)
 {
+	const char *ns, *name;
 	struct fanout_item *item;
-	unsigned status = to_address(f, host, w->target.port, w);
+	unsigned status;
 
-	if (status != 404)
+	/* First of all: nodes and pods say of themselves which addresses they have. */
+	if (cluster_service_at(f->config.cluster, host, &ns, &name)) {
+		if ((item = find_service(f, ns, name)) != NULL)
+			return to_service(f, item, w->target.port, w);
+	} else if ((status = to_address(f, host, w->target.port, w)) != 404) {
 		return status;
-	if ((item = find_cluster_ip(f, host)) != NULL)
-		return to_service(f, item, w->target.port, w);
+	}
 	if (ip_is_loopback(ip))
 		return refuse(w, 403, "%s is the hub itself; use a node's name", host);
 	set_target(w, TARGET_CLOUD, host, "");
@@ -339,8 +327,8 @@ find_ip(struct ways_finder *f, const char *host, const struct in6_addr *ip, stru
 	return 0;
 }
 
-unsigned
-ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
+static unsigned
+find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
 {
 	char name[WAYS_HOST_MAX + 1];
 	auto_free char *short_name = NULL;
@@ -369,10 +357,32 @@ ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w
 	return status;
 }
 
+/* While it is not known which nodes are at the edge, the hub dials none and no pod: the address is another's in its own network. */
+static unsigned
+settle(const struct ways_finder *f, struct ways *w, unsigned status)
+{
+	if (status != 0 || w->target.kind == TARGET_CLOUD || f->config.edge_known == NULL ||
+		f->config.edge_known(f->config.arg))
+		return status;
+	for (size_t i = 0; i < w->n; i++)
+		if (*w->list[i].node == '\0')
+			return refuse(w, 503,
+				"the hub's authority waits, see /readyz: it is not known yet which "
+				"nodes are at the edge");
+	return 0;
+}
+
+unsigned
+ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
+{
+	return settle(f, w, find(f, host, port, w));
+}
+
 unsigned
 ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *w)
 {
 	char name[WAYS_HOST_MAX + 1], host[INET6_ADDRSTRLEN] = "";
+	struct cluster_place pod;
 	struct addr addr;
 
 	memset(w, 0, sizeof *w);
@@ -388,7 +398,10 @@ ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct w
 		inet_ntop(AF_INET, &addr.in.sin_addr, host, sizeof host);
 	else
 		inet_ntop(AF_INET6, &addr.in6.sin6_addr, host, sizeof host);
-	set_target(w, TARGET_NODE, name, "");
+	if (cluster_pod_at(f->config.cluster, name, host, &pod))
+		set_target(w, TARGET_POD, pod.ns, pod.pod);
+	else
+		set_target(w, TARGET_NODE, name, "");
 	add_way(w, name, host, w->target.port);
 	return 0;
 }
@@ -447,6 +460,9 @@ ways_find_endpoint(struct ways_finder *f, const struct ways_endpoint *wanted, st
 		return refuse(w, 404, "the service %s has no endpoint %.60s on %.100s", item->key,
 			wanted->at, wanted->node);
 	w->target.port = port;
+	/* What an EndpointSlice says of a pod without an address may be anything in the hub's own network. */
+	if (!at_edge(f, e->node) && !cluster_pod_has(f->config.cluster, v->ns, e->pod, e->pod_ip))
+		return refuse(w, 404, "the pod %s/%s has no address %s", v->ns, e->pod, e->pod_ip);
 	add_endpoint(f, w, e);
-	return 0;
+	return settle(f, w, 0);
 }

@@ -37,6 +37,8 @@ struct ways_config {
 	const char *suffix; /* zone of the node names; "" none */
 	/* Is it a node at the edge, which can be reached through a tunnel only? Else the hub dials it. */
 	bool (*at_edge)(void *arg, const char *node);
+	/* Can at_edge be answered yet? NULL: always. Until then the hub dials neither nodes nor pods nor services, 503. */
+	bool (*edge_known)(void *arg);
 	/* Is there a tunnel now? Those nodes' endpoints come first. */
 	bool (*tunnelled)(void *arg, const char *node);
 	void *arg;
@@ -48,7 +50,7 @@ struct ways_finder *ways_new(const struct ways_config *config);
 void ways_free(struct ways_finder **f);
 /* host: without brackets. */
 unsigned ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *out);
-/* `dest` (IP:port, or a port) as the node `node` sees it: Yurt's X-Tunnel-Proxy-Dest. */
+/* `dest` (IP:port, or a port) as the node `node` sees it: Yurt's X-Tunnel-Proxy-Dest. A pod's address is that pod to the rules. */
 unsigned ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *out);
 struct ways_endpoint {
 	const char *

@@ -71,6 +71,15 @@ struct cluster_place {
  * there are: private addresses repeat. */
 size_t cluster_places(
 	const struct cluster *c, const char *address, struct cluster_place *places, size_t room);
+/* The service with this clusterIP; ns and name as above. */
+bool cluster_service_at(
+	const struct cluster *c, const char *address, const char **ns, const char **name);
+/* The pod with an address of its own, this one, on the node: other nodes may have pods with the same. */
+bool cluster_pod_at(const struct cluster *c, const char *node, const char *address,
+	struct cluster_place *place);
+/* Does the pod itself say that the address is its own, whatever EndpointSlices say of it? */
+bool cluster_pod_has(
+	const struct cluster *c, const char *ns, const char *name, const char *address);
 /* A node's first IP address, "" when it says none. Borrowed. */
 const char *cluster_node_address(const struct cluster *c, const char *name);
 struct cluster_source { /* of a node */

@@ -229,6 +229,8 @@ cluster_link(struct cluster *c, struct record *r)
 	switch (r->kind) {
 	case KUBE_SERVICE:
 		attach(c, r, r->name);
+		if (*o->service.cluster_ip != '\0')
+			link_add(r, &c->by_address, cluster_address_hash(o->service.cluster_ip), r);
 		if (o->service.selector.n > 0)
 			link_add(r, &c->joints_by_selector,
 				cluster_label_hash(r->ns, &o->service.selector.list[0]), r->joint);

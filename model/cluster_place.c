@@ -35,6 +35,8 @@ has_address(const struct record *r, const char *address)
 
 	if (r->kind == KUBE_POD)
 		return same_address(address, r->object->pod.pod_ip);
+	if (r->kind == KUBE_SERVICE)
+		return same_address(address, r->object->service.cluster_ip);
 	for (size_t i = 0; i < n->n_addresses; i++)
 		if (same_address(address, n->addresses[i]))
 			return true;
@@ -61,7 +63,8 @@ cluster_places(
 	for (struct table_node *at = first; at != NULL; at = table_next(at)) {
 		const struct record *r = node_of(struct link, at)->target;
 
-		if (!has_address(r, address) || told_before(first, at, r))
+		if (r->kind == KUBE_SERVICE || !has_address(r, address) ||
+			told_before(first, at, r))
 			continue;
 		if (n < room)
 			places[n] = r->kind == KUBE_POD
@@ -70,6 +73,52 @@ cluster_places(
 		n++;
 	}
 	return n;
+}
+
+bool
+cluster_service_at(const struct cluster *c, const char *address, const char **ns, const char **name)
+{
+	struct table_node *at = table_first(&c->by_address, cluster_address_hash(address));
+
+	for (; at != NULL; at = table_next(at)) {
+		const struct record *r = node_of(struct link, at)->target;
+
+		if (r->kind != KUBE_SERVICE || !has_address(r, address))
+			continue;
+		*ns = r->ns;
+		*name = r->name;
+		return true;
+	}
+	return false;
+}
+
+bool
+cluster_pod_at(
+	const struct cluster *c, const char *node, const char *address, struct cluster_place *place)
+{
+	struct table_node *at = table_first(&c->by_address, cluster_address_hash(address));
+
+	for (; at != NULL; at = table_next(at)) {
+		const struct record *r = node_of(struct link, at)->target;
+
+		if (r->kind != KUBE_POD || strcmp(r->object->pod.node, node) != 0 ||
+			!has_address(r, address))
+			continue;
+		*place = (struct cluster_place){r->object->pod.node, r->ns, r->name};
+		return true;
+	}
+	return false;
+}
+
+bool
+cluster_pod_has(const struct cluster *c, const char *ns, const char *name, const char *address)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_POD, ns, name);
+
+	if (o == NULL || o->pod.ended)
+		return false;
+	return same_address(address, o->pod.pod_ip) ||
+		(o->pod.host_network && same_address(address, o->pod.host_ip));
 }
 
 int

@@ -78,7 +78,7 @@ struct cluster {
 	struct table joints_by_pod; /* endpoints that name a pod, or a node and an address */
 	struct table joints_by_selector; /* first pair of the selector */
 	struct table pods_by_label, pods_by_ip;
-	struct table by_address; /* nodes and pods */
+	struct table by_address; /* nodes, pods and services */
 	TAILQ_HEAD(, joint) waiting;
 	TAILQ_HEAD(, pending) pending;
 	uint64_t generation;

@@ -188,11 +188,17 @@ on_errand(void *arg)
 {
 	struct errand *e = arg;
 	struct agent_tunnel *t = e->agent->tunnel;
-	const struct service *s = e->service != NULL ? e->service : find_any(e->agent->snapshot, e);
-	const struct endpoint *to = s != NULL ? find_in(s, e) : NULL;
+	const struct service *s = e->service;
+	const struct endpoint *to = NULL;
 	struct outlet_ask ask;
 
-	if (t != NULL && t->outlet != NULL && to != NULL) {
+	/* Else the agent stops, and there may be no snapshot. */
+	if (t != NULL && t->outlet != NULL) {
+		if (s == NULL)
+			s = find_any(e->agent->snapshot, e);
+		to = s != NULL ? find_in(s, e) : NULL;
+	}
+	if (to != NULL) {
 		snprintf(ask.service, sizeof ask.service, "%s/%s", s->namespace, s->name);
 		snprintf(ask.node, sizeof ask.node, "%s", to->node);
 		endpoint_text(&e->ip, e->port, ask.authority);

@@ -24,8 +24,8 @@ struct range { /* addresses as IPv6, IPv4 ones mapped */
 	const char *why;
 };
 
-static const char metadata[] = "cloud metadata is never reached through a tunnel";
-static const char link_local[] = "link-local addresses are never reached through a tunnel";
+static const char metadata[] = "cloud metadata is never a target";
+static const char link_local[] = "link-local addresses are never targets";
 static const char no_target[] = "this address is no target";
 
 static const struct range never[] = {
@@ -212,6 +212,14 @@ listed(const struct in6_addr *a, const struct range *ranges, size_t n)
 		if (inside(a, &ranges[i]))
 			return ranges[i].why;
 	return NULL;
+}
+
+const char *
+allow_never(const struct addr *target)
+{
+	struct in6_addr v6;
+
+	return to_v6(target, &v6) ? listed(&v6, never, ARRAY_LEN(never)) : no_target;
 }
 
 bool

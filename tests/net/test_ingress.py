@@ -31,6 +31,7 @@ def test_names(town, url, tunnel):
 
 @pytest.mark.parametrize("url,status,why", [
     ("http://nobody/", 404, "neither a node"), ("http://web.default:81/", 404, "no TCP port 81"), ("http://web.shop/", 404, ""),
+    ("http://0.0.0.0:10080/", 403, "no target"), ("http://[::]:10080/", 403, "no target"), ("http://169.254.169.254/", 403, "metadata"),
     ("http://127.0.0.1:8080/", 403, "the hub itself"), ("http://192.0.2.31:1/", 502, "refused"),
     ("http://192.0.2.99:8080/", 502, "")])
 def test_what_cannot_be_reached_is_told(town, url, status, why):

@@ -100,12 +100,48 @@ test_bad_rules(void **state)
 	}
 }
 
+static void
+test_never(void **state)
+{
+	static const struct {
+		const char *target;
+		bool never;
+	} rows[] = {
+		{"169.254.169.254:80", true},
+		{"[::ffff:169.254.169.254]:80", true},
+		{"100.100.100.200:80", true},
+		{"169.254.1.1:80", true},
+		{"[fe80::1]:80", true},
+		{"224.0.0.1:80", true},
+		{"255.255.255.255:80", true},
+		{"0.0.0.0:10012", true},
+		{"0.1.2.3:80", true},
+		{"[::]:10012", true},
+		{"[::ffff:0.0.0.0]:10012", true},
+		{"[ff02::1]:80", true},
+		{"unix:/run/x", true},
+		{"127.0.0.1:80", false}, /* the caller's affair */
+		{"10.0.0.1:80", false},
+		{"[2001:db8::1]:80", false},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct addr target;
+
+		assert_int_equal(addr_parse(&target, rows[i].target, 0, NULL), 0);
+		if ((allow_never(&target) != NULL) != rows[i].never)
+			fail_msg("%s", rows[i].target);
+	}
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_bad_rules),
+		cmocka_unit_test(test_never),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -20,6 +20,7 @@ static struct cluster *cluster;
 static struct fanout *fanout;
 static struct ways_finder *finder;
 static const char *edges, *tunnels; /* names between commas */
+static bool known;
 static struct ways ways;
 
 static bool
@@ -36,6 +37,13 @@ at_edge(void *arg, const char *node)
 {
 	(void)arg;
 	return listed(edges, node);
+}
+
+static bool
+edge_known(void *arg)
+{
+	(void)arg;
+	return known;
 }
 
 static bool
@@ -67,10 +75,12 @@ setup(void **state)
 		.cluster_domain = "cluster.local",
 		.suffix = "edge.example",
 		.at_edge = at_edge,
+		.edge_known = edge_known,
 		.tunnelled = tunnelled,
 	};
 
 	(void)state;
+	known = true;
 	edges = tunnels = ",edge-1,edge-2,";
 	config.cluster = cluster = cluster_new();
 	config.fanout = fanout = fanout_new();
@@ -220,6 +230,79 @@ find_endpoint(const char *asker, const char *service, const char *node, const ch
 	return ways_find_endpoint(finder, &wanted, &ways);
 }
 
+/* A right to the node is none to its pods; other nodes have pods with the same address. */
+static void
+yurts_destination_may_be_a_pod(void **state)
+{
+	(void)state;
+	say("pods", RUNNING("w-1", "edge-1", "172.17.0.5") RUNNING("w-2", "edge-2", "172.17.0.6"));
+	for (int mapped = 0; mapped < 2; mapped++) {
+		assert_int_equal(
+			ways_find_at(finder, "edge-1",
+				mapped ? "[::ffff:172.17.0.5]:8080" : "172.17.0.5:8080", &ways),
+			0);
+		assert_int_equal(ways.target.kind, TARGET_POD);
+		assert_string_equal(ways.target.ns, "default");
+		assert_string_equal(ways.target.name, "w-1");
+		assert_int_equal(ways.target.port, 8080);
+		assert_string_equal(ways.list[0].node, "edge-1");
+	}
+	assert_int_equal(ways_find_at(finder, "edge-1", "172.17.0.6:8080", &ways), 0);
+	assert_int_equal(ways.target.kind, TARGET_NODE);
+}
+
+/* Nobody takes a service's callers by saying that its ClusterIP is an address of one's own. */
+static void
+a_cluster_ip_is_the_services(void **state)
+{
+	(void)state;
+	say("web",
+		SERVICE("web", "clusterIP: 10.96.0.7, ports: [{name: http, port: 80}]")
+			NODE("liar", "", IP("10.96.0.7")) RUNNING("w-1", "edge-1", "10.96.0.7"));
+	assert_memory_equal(find("10.96.0.7", 80), "503 the service default/web", 27);
+	say("web", NODE("liar", "", IP("10.96.0.7")));
+	assert_string_equal(find("10.96.0.7", 80), " 10.96.0.7:80");
+	assert_int_equal(ways.target.kind, TARGET_NODE);
+}
+
+/* An address of the edge may be anybody's in the hub's own network. */
+static void
+nothing_is_dialled_before_the_edge_is_known(void **state)
+{
+	(void)state;
+	say("web",
+		SERVICE("web", "ports: [{name: http, port: 80, targetPort: 8080}]")
+			SLICE("web-1", "web", PORTS, AT("10.244.0.9", "master")));
+	assert_string_equal(find("web.default", 80), " 10.244.0.9:8080");
+	known = false;
+	edges = "";
+	assert_memory_equal(find("edge-2", 22), "503 the hub's authority", 23);
+	assert_memory_equal(find("10.1.0.2", 22), "503 the hub's authority", 23);
+	assert_memory_equal(find("web.default", 80), "503 the hub's authority", 23);
+	assert_string_equal(find("203.0.113.7", 443), " 203.0.113.7:443");
+}
+
+/* An EndpointSlice may name a pod that has no address, and say one for it. */
+static void
+a_pods_address_is_what_the_pod_says(void **state)
+{
+	(void)state;
+	say("web",
+		SERVICE("web", "ports: [{name: http, port: 80, targetPort: 8080}]") SLICE("web-1",
+			"web", PORTS,
+			"{addresses: [10.0.0.99], targetRef: {kind: Pod, name: waiting}}, "
+			"{addresses: [10.0.0.98], nodeName: master, targetRef: {kind: Pod, name: "
+			"there}}") "---\napiVersion: v1\nkind: Pod\nmetadata: {name: "
+				   "waiting}\nstatus: "
+				   "{phase: Pending}\n"
+				   "---\napiVersion: v1\nkind: Pod\nmetadata: {name: there}\nspec: "
+				   "{nodeName: master}\nstatus: {phase: Pending}\n");
+	assert_int_equal(find_endpoint("edge-1", "default/web", "", "10.0.0.99:8080"), 404);
+	assert_non_null(strstr(ways.reason, "has no address"));
+	assert_int_equal(find_endpoint("edge-1", "default/web", "master", "10.0.0.98:8080"), 404);
+	assert_non_null(strstr(ways.reason, "has no address"));
+}
+
 /* The endpoint that a node asks for: the service must have it, there. */
 static void
 one_endpoint(void **state)
@@ -292,6 +375,10 @@ main(void)
 		T(calls_are_spread),
 		T(addresses_of_the_cloud),
 		T(yurts_destination),
+		T(yurts_destination_may_be_a_pod),
+		T(a_cluster_ip_is_the_services),
+		T(nothing_is_dialled_before_the_edge_is_known),
+		T(a_pods_address_is_what_the_pod_says),
 		T(one_endpoint),
 		T(only_what_the_asker_knows),
 	};
