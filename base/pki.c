@@ -232,7 +232,8 @@ pki_subject_name(const X509_NAME *subject)
 	int at = X509_NAME_get_index_by_NID(subject, NID_commonName, -1);
 	char *name = NULL;
 
-	if (at >= 0)
+	/* Of several, one reader shows the first and another the last. */
+	if (at >= 0 && X509_NAME_get_index_by_NID(subject, NID_commonName, at) < 0)
 		name = clean_text(X509_NAME_ENTRY_get_data(X509_NAME_get_entry(subject, at)));
 	return name != NULL ? name : xstrdup("");
 }

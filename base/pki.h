@@ -24,6 +24,10 @@ int pki_csr_new(const char *key_pem, const char *common_name, char **csr_pem, st
 int pki_csr_info(
 	const char *csr_pem, char **common_name, char key_hash[PKI_HASH_TEXT], struct err *err);
 
+/* The request alone, encoded anew as one block of PEM (heap). Refuses keys that not every reader knows: P-256, P-384, P-521,
+ * Ed25519 and RSA from 2048 bits on are taken. */
+int pki_csr_plain(const char *csr_pem, char **plain_pem, struct err *err);
+
 struct pki_issue {
 	const char *ca_cert_pem, *ca_key_pem;
 	const char *common_name;
@@ -48,6 +52,8 @@ int pki_cert_info(const char *cert_pem, char **common_name, int64_t *not_before,
 	struct err *err);
 /* The serial number in lower-case hex: no two of our certificates share one. */
 int pki_cert_serial(const char *cert_pem, char serial[PKI_SERIAL_TEXT], struct err *err);
+/* Did the CA sign it for the key of this hash (pki_csr_info), and is it good at now_s, seconds since 1970? */
+bool pki_cert_fits(const char *cert_pem, const char *ca_pem, const char *key_hash, int64_t now_s);
 /* Is one of the certificates in the text the one with this hash? */
 bool pki_bundle_holds(const char *pem, const char *hash);
 /* Does the key belong to the certificate? 0 or -EINVAL. */

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include <openssl/bn.h>
+#include <openssl/core_names.h>
 #include <openssl/err.h>
 #include <openssl/pem.h>
 #include <openssl/x509v3.h>
@@ -326,22 +327,88 @@ read_request(const char *csr_pem, struct err *err)
 	return NULL;
 }
 
+static bool
+hash_key(const EVP_PKEY *key, char hash[PKI_HASH_TEXT])
+{
+	unsigned char *der = NULL;
+	int len = i2d_PUBKEY(key, &der);
+
+	if (len <= 0)
+		return false;
+	pki_sha256_hex(der, (size_t)len, hash);
+	OPENSSL_free(der);
+	return true;
+}
+
 int
 pki_csr_info(const char *csr_pem, char **common_name, char key_hash[PKI_HASH_TEXT], struct err *err)
 {
 	auto_req X509_REQ *req = read_request(csr_pem, err);
-	unsigned char *der = NULL;
-	int len;
 
 	if (req == NULL)
 		return -EINVAL;
-	len = i2d_PUBKEY(X509_REQ_get0_pubkey(req), &der);
-	if (len <= 0)
+	if (!hash_key(X509_REQ_get0_pubkey(req), key_hash))
 		return pki_fail(err, "the key of the certificate request");
-	pki_sha256_hex(der, (size_t)len, key_hash);
-	OPENSSL_free(der);
 	*common_name = pki_subject_name(X509_REQ_get_subject_name(req));
 	return 0;
+}
+
+/* Of a key that is strong enough (read_request). */
+static bool
+is_common_key(const EVP_PKEY *key)
+{
+	static const char *const curves[] = {"prime256v1", "secp384r1", "secp521r1"};
+	char curve[64] = "";
+	int by_parameters = 0;
+
+	if (EVP_PKEY_is_a(key, "RSA") || EVP_PKEY_is_a(key, "ED25519"))
+		return true;
+	if (!EVP_PKEY_is_a(key, "EC") ||
+		EVP_PKEY_get_group_name(key, curve, sizeof curve, NULL) != 1 ||
+		EVP_PKEY_get_int_param(key, OSSL_PKEY_PARAM_EC_DECODED_FROM_EXPLICIT_PARAMS,
+			&by_parameters) != 1 ||
+		by_parameters != 0)
+		return false;
+	for (size_t i = 0; i < ARRAY_LEN(curves); i++) {
+		if (strcmp(curve, curves[i]) == 0)
+			return true;
+	}
+	return false;
+}
+
+int
+pki_csr_plain(const char *csr_pem, char **plain_pem, struct err *err)
+{
+	auto_req X509_REQ *req = read_request(csr_pem, err);
+	auto_bio BIO *bio = BIO_new(BIO_s_mem());
+
+	if (req == NULL)
+		return -EINVAL;
+	if (!is_common_key(X509_REQ_get0_pubkey(req))) {
+		ERR_clear_error();
+		return err_set(err, EINVAL,
+			"the key of the certificate request is of another kind than P-256, P-384, "
+			"P-521, Ed25519 and RSA");
+	}
+	if (bio == NULL || PEM_write_bio_X509_REQ(bio, req) != 1)
+		return pki_fail(err, "cannot write the certificate request");
+	*plain_pem = pki_bio_text(bio);
+	return 0;
+}
+
+bool
+pki_cert_fits(const char *cert_pem, const char *ca_pem, const char *key_hash, int64_t now_s)
+{
+	auto_x509 X509 *cert = pki_read_cert(cert_pem, "the certificate", NULL);
+	auto_x509 X509 *ca = pki_read_cert(ca_pem, "the CA's certificate", NULL);
+	char hash[PKI_HASH_TEXT];
+	bool fits;
+
+	fits = cert != NULL && ca != NULL && X509_verify(cert, X509_get0_pubkey(ca)) == 1 &&
+		hash_key(X509_get0_pubkey(cert), hash) && pki_equal(hash, key_hash) &&
+		pki_x509_begins(cert) <= now_s && now_s < pki_x509_ends(cert);
+	ERR_clear_error();
+	return fits;
 }
 
 int

@@ -71,6 +71,12 @@ say(struct approvals *a, const struct csr *csr)
 			"a node asks for its certificate: compare the name with the one in its log "
 			"and run `kubectl certificate approve %s`, or deny node=%s address=%s",
 			csr->name, csr->node, csr->address);
+		if (approvals_rivals(a, csr))
+			log_limited(LOG_LEVEL_WARN, 20, "hub",
+				"another request is for the same node, or it holds a certificate: "
+				"approve none but the one that the node's own log names, deny the "
+				"others request=%s node=%s address=%s",
+				csr->name, csr->node, csr->address);
 		break;
 	case CSR_DENIED:
 	case CSR_FAILED:
@@ -84,6 +90,17 @@ say(struct approvals *a, const struct csr *csr)
 	case CSR_ISSUED:
 		break;
 	}
+}
+
+/* Whose key was given a certificate, and by what name: another request may have taken the name of the object since. */
+static void
+forget_other_key(struct held *h, const struct csr *csr)
+{
+	if (strcmp(h->csr.key, csr->key) == 0 && strcmp(h->csr.node, csr->node) == 0)
+		return;
+	free(take_ptr(&h->cert));
+	h->due_ms = 0;
+	h->failures = 0;
 }
 
 static void
@@ -111,6 +128,8 @@ on_object(void *arg, const struct tree_node *object, bool gone)
 		say(a, &csr);
 	if (h == NULL)
 		h = approvals_add(a);
+	else
+		forget_other_key(h, &csr);
 	h->asked = false;
 	h->round = follow_round(a->follow);
 	if (csr.state != CSR_APPROVED)
@@ -163,6 +182,13 @@ well(struct approvals *a)
 }
 
 static void
+describe_refusal(const struct https_answer *answer, char *why, size_t size)
+{
+	snprintf(why, size, "the API server refuses a CertificateSigningRequest: %d %.200s",
+		answer->status, answer->body);
+}
+
+static void
 failed_answer(struct approvals *a, const struct https_answer *answer)
 {
 	char why[sizeof a->problem];
@@ -172,10 +198,30 @@ failed_answer(struct approvals *a, const struct https_answer *answer)
 		"certificatesigningrequests, patch on their status, sign on the signer " CSR_SIGNER,
 		why, sizeof why);
 	if (answer->status / 100 == 4 && answer->status != 403)
-		snprintf(why, sizeof why,
-			"the API server refuses a CertificateSigningRequest: %d %.200s",
-			answer->status, answer->body);
+		describe_refusal(answer, why, sizeof why);
 	trouble(a, why);
+}
+
+/* The fault of this request alone: no other is to suffer for it. */
+static bool
+is_its_fault(const struct https_answer *answer)
+{
+	return answer->status == 400 || answer->status == 413 || answer->status == 422;
+}
+
+/* Its node asks again, and is told. */
+static void
+refused(struct approvals *a, const struct https_answer *answer)
+{
+	struct refused *r = &a->refused[a->next_refused++ % APPROVALS_REFUSED_MAX];
+
+	memcpy(r->name, a->at, sizeof r->name);
+	describe_refusal(answer, r->why, sizeof r->why);
+	r->until_ms = loop_now_ms(a->config.loop) + APPROVALS_REFUSED_MS;
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "a node's request is not passed on request=%s: %s",
+		r->name, r->why);
+	a->failed++;
+	well(a);
 }
 
 static int
@@ -203,7 +249,18 @@ on_created(void *arg, const struct https_answer *answer)
 	/* The node asks again, and is told why. */
 	if (h != NULL && h->asked)
 		remove_named(a, a->at);
-	failed_answer(a, answer);
+	if (is_its_fault(answer))
+		refused(a, answer);
+	else
+		failed_answer(a, answer);
+}
+
+/* Until after the next step: the others are not to wait for one that fails again and again. */
+static void
+put_off(const struct approvals *a, struct held *h)
+{
+	h->due_ms = loop_now_ms(a->config.loop) + follow_backoff_ms(a->failures) +
+		follow_backoff_ms(h->failures++);
 }
 
 static void
@@ -218,6 +275,8 @@ on_patched(void *arg, const struct https_answer *answer)
 	if (answer->status != 200 && answer->status != 409 && answer->status != 404 &&
 		(answer->status != 422 || gives)) {
 		failed_answer(a, answer);
+		if (h != NULL && answer->status != 0)
+			put_off(a, h);
 		return;
 	}
 	if (h != NULL)
@@ -288,8 +347,8 @@ on_claimed(void *arg, int rc, const char *why)
 	a->claim = NULL;
 	if (rc < 0)
 		trouble(a, why);
-	else if (h == NULL || h->csr.state != CSR_APPROVED)
-		well(a);
+	else if (h == NULL || h->cert == NULL || h->csr.state != CSR_APPROVED)
+		well(a); /* gone, or another by now: the next step begins with it anew */
 	else
 		write_status(a, h);
 }

@@ -8,7 +8,8 @@
  *
  * Requests that others made for this signer are signed as well, once they are approved. Who knows nothing of us may
  * ask: at most APPROVALS_PENDING_MAX of a hub's own are undecided, APPROVALS_ADDRESS_MAX of one address, and a name that holds
- * a certificate is asked for no more. The cluster forgets decided requests after an hour and undecided ones after a day.
+ * a certificate is asked for no more; one that was signed for the very key that asks is handed out. What the API server finds
+ * wrong with a request is this request's fault alone. The cluster forgets decided requests after an hour and undecided ones after a day.
  * On the hub's loop.
  *
  *	approvals_ask(a, "edge-1", "192.0.2.11:40222", csr_pem, &answer);

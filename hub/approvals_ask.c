@@ -115,20 +115,85 @@ find_asked(const struct approvals *a, const char *node, const char *key)
 	return NULL;
 }
 
+bool
+approvals_rivals(const struct approvals *a, const struct csr *csr)
+{
+	if (csr->node[0] == '\0')
+		return false;
+	for (const struct held *h = a->held; h != NULL; h = h->next) {
+		if ((h->csr.state == CSR_PENDING || h->csr.state == CSR_APPROVED) &&
+			strcmp(h->csr.node, csr->node) == 0 && strcmp(h->csr.name, csr->name) != 0)
+			return true;
+	}
+	return certs_taken(a->config.certs, csr->node);
+}
+
+/* "" when the API server has not refused it lately. */
+static const char *
+why_refused(const struct approvals *a, const char *name)
+{
+	for (size_t i = 0; i < ARRAY_LEN(a->refused); i++) {
+		const struct refused *r = &a->refused[i];
+
+		if (strcmp(r->name, name) == 0 && loop_now_ms(a->config.loop) < r->until_ms)
+			return r->why;
+	}
+	return "";
+}
+
+/* Signed for this very key, and its request went before the node came for it. */
+static bool
+answer_recorded(const struct approvals *a, const char *node, const char *key,
+	struct approval_answer *answer)
+{
+	const struct certs *certs = a->config.certs;
+	auto_free char *cert = ledger_cert(certs_ledger(certs), node);
+	char serial[PKI_SERIAL_TEXT];
+
+	if (cert == NULL || pki_cert_serial(cert, serial, NULL) < 0 ||
+		certs_refuses(certs, node, serial) ||
+		!pki_cert_fits(cert, certs_ca_pem(certs), key, (int64_t)(wall_ms() / 1000)))
+		return false;
+	answer->result = APPROVAL_WAITS; /* until the replicas know of it */
+	if (a->claim != NULL)
+		return true;
+	answer->result = APPROVAL_GIVEN;
+	answer->cert = take_ptr(&cert);
+	return true;
+}
+
+/* A new one, to be written in the next step. */
+static void
+pass_on(struct approvals *a, const char *node, const char *key, char **request, char **address,
+	const char *name)
+{
+	struct held *h = approvals_add(a);
+
+	h->asked = true;
+	memcpy(h->csr.name, name, sizeof h->csr.name);
+	memcpy(h->csr.key, key, sizeof h->csr.key);
+	h->csr.request = take_ptr(request);
+	h->csr.node = xstrdup(node);
+	h->csr.cert = xstrdup("");
+	h->csr.why = xstrdup("");
+	h->csr.address = take_ptr(address);
+	timer_start(a->timer, 0, 0);
+}
+
 void
 approvals_ask(struct approvals *a, const char *node, const char *address, const char *csr_pem,
 	struct approval_answer *answer)
 {
 	auto_free char *host = xstrndup(address, (size_t)(host_end(address) - address));
-	auto_free char *name = NULL;
+	auto_free char *name = NULL, *plain = NULL;
 	const struct held *known;
 	char key[PKI_HASH_TEXT];
 	struct err err = {0};
-	struct held *h;
 	const char *why;
 
 	*answer = (struct approval_answer){0};
-	if (pki_csr_info(csr_pem, &name, key, &err) < 0 || strcmp(name, node) != 0) {
+	if (pki_csr_info(csr_pem, &name, key, &err) < 0 || strcmp(name, node) != 0 ||
+		pki_csr_plain(csr_pem, &plain, &err) < 0) {
 		refuse(answer, "%s",
 			err.text[0] != '\0' ? err.text
 					    : "the request is for another name, or one longer than "
@@ -141,21 +206,15 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 		answer_known(a, known, answer);
 		return;
 	}
-	if ((why = why_not_ask(a, node, host)) != NULL) {
+	if (answer_recorded(a, node, key, answer))
+		return;
+	if ((why = why_refused(a, answer->name))[0] != '\0' ||
+		(why = why_not_ask(a, node, host)) != NULL) {
 		refuse(answer, "%s", why);
 		return;
 	}
-	h = approvals_add(a);
-	h->asked = true;
-	memcpy(h->csr.name, answer->name, sizeof h->csr.name);
-	memcpy(h->csr.key, key, sizeof key);
-	h->csr.request = xstrdup(csr_pem);
-	h->csr.node = xstrdup(node);
-	h->csr.cert = xstrdup("");
-	h->csr.why = xstrdup("");
-	h->csr.address = take_ptr(&host);
 	answer->result = APPROVAL_WAITS;
-	timer_start(a->timer, 0, 0);
+	pass_on(a, node, key, &plain, &host, answer->name);
 }
 
 /* --- telling ----------------------------------------------------------------- */

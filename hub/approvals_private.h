@@ -14,11 +14,21 @@ struct held {
 	bool asked; /* by us, and not seen at the server yet */
 	bool sent; /* it has been written */
 	char *cert; /* signed, not written yet; NULL */
-	uint64_t due_ms; /* when it is our turn to sign; 0: not drawn */
+	uint64_t due_ms; /* loop's clock: when it is our turn to sign; 0: not drawn */
+	unsigned failures; /* of writing its status */
 	/* Version whose status was written: wait for the next. */
 	char tried[FOLLOW_VERSION_MAX + 1];
 	unsigned round;
 };
+
+/* One that the API server found wrong: whoever asks again is told so. */
+struct refused {
+	char name[CSR_NAME_MAX + 1];
+	char why[300];
+	uint64_t until_ms; /* loop's clock */
+};
+
+enum { APPROVALS_REFUSED_MAX = 8, APPROVALS_REFUSED_MS = 120 * 1000 };
 
 enum step { STEP_NONE, STEP_CREATE, STEP_CLAIM, STEP_WRITE };
 
@@ -39,9 +49,13 @@ struct approvals {
 	char problem[400]; /* of the last step, "" */
 	uint64_t problem_ms; /* loop's clock: when that was */
 	bool listed, overflow_said;
+	struct refused refused[APPROVALS_REFUSED_MAX]; /* the last ones, in turn */
+	size_t next_refused;
 };
 
 /* A new request to be known, empty. */
 struct held *approvals_add(struct approvals *a);
+/* Has its node a certificate by now, or another request that waits? */
+bool approvals_rivals(const struct approvals *a, const struct csr *csr);
 
 #endif

@@ -222,6 +222,15 @@ ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEX
 		pki_cert_info(pem, NULL, NULL, not_after_s, NULL) == 0;
 }
 
+char *
+ledger_cert(const struct ledger *l, const char *node)
+{
+	auto_free char *path = record_path(l, node);
+	char *pem = NULL;
+
+	return file_read(path, PEM_MAX, &pem, NULL) == 0 ? pem : NULL;
+}
+
 struct revoked *
 ledger_revoked(const struct ledger *l)
 {

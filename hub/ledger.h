@@ -28,6 +28,8 @@ int ledger_revoke(struct ledger *l, const char *node, int64_t now_s, struct err 
 /* Of the node's last certificate; false when there is none that can be read. */
 bool ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEXT],
 	int64_t *not_after_s);
+/* The last certificate that this hub signed for it: PEM on the heap, NULL when there is none. */
+char *ledger_cert(const struct ledger *l, const char *node);
 struct revoked *ledger_revoked(const struct ledger *l);
 
 /* From now on what other replicas tell counts, too. */

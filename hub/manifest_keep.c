@@ -105,7 +105,8 @@ manifest_keep_write(const struct manifest_keep *k, const char *file, struct mani
 		rc = write_one(k, file, copies, KEEP_WHOLE);
 	if (rc == 0 && copies->copy[KEEP_PART].text == NULL)
 		rc = write_one(k, file, copies, KEEP_PART);
-	manifest_copies_fini(copies);
+	if (rc == 0)
+		manifest_copies_fini(copies);
 	return rc;
 }
 

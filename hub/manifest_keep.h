@@ -24,6 +24,8 @@ struct manifest_copies {
 		size_t len;
 		bool waits;
 	} copy[KEEP_KINDS];
+	uint64_t
+		again_ms; /* mono_ms: could not be written, to be tried then; 0: it is the first time */
 };
 
 /* Of this folder alone; nothing is made before the first write. */
@@ -38,7 +40,7 @@ void manifest_copies_whole(struct manifest_copies *copies);
 void manifest_copies_fini(struct manifest_copies *copies);
 bool manifest_copies_wait(const struct manifest_copies *copies);
 
-/* 0 or -errno; then nothing waits any more, either way. */
+/* 0: nothing waits any more; or -errno: all that waits still does. */
 int manifest_keep_write(
 	const struct manifest_keep *k, const char *file, struct manifest_copies *copies);
 /* On the heap; NULL when there is none. */

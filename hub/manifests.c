@@ -97,15 +97,29 @@ load(struct manifests *m, struct manifest_file *f)
 
 /* --- copies ---------------------------------------------------------------- */
 
+/* No problem is left when no file has one. */
+static void
+forget_problem(struct manifests *m)
+{
+	for (size_t i = 0; i < m->n_files; i++) {
+		if (m->files[i]->copies.again_ms != 0)
+			return;
+	}
+	free(take_ptr(&m->keep_problem));
+}
+
 static void
 copy_file(struct manifests *m, struct manifest_file *f)
 {
 	int rc = manifest_keep_write(m->keep, f->name, &f->copies);
 
-	free(take_ptr(&m->keep_problem));
-	if (rc == 0)
+	if (rc == 0) {
+		forget_problem(m);
 		return;
+	}
+	f->copies.again_ms = mono_ms() + MANIFESTS_KEEP_AGAIN_MS;
 	m->n_keep_errors++;
+	free(m->keep_problem);
 	m->keep_problem = xasprintf("no copy of %s can be kept under dataDir: %s; should it be "
 				    "broken when the hub starts again, nothing of it counts",
 		f->name, strerror(-rc));
@@ -117,14 +131,22 @@ static void
 on_copy(void *arg)
 {
 	struct manifests *m = arg;
+	uint64_t now = mono_ms();
+	bool any_later = false;
 
+	forget_problem(m); /* of a file that has gone */
 	for (size_t i = 0; i < m->n_files; i++) {
 		if (!manifest_copies_wait(&m->files[i]->copies))
+			continue;
+		any_later = true;
+		if (m->files[i]->copies.again_ms > now)
 			continue;
 		copy_file(m, m->files[i]);
 		timer_start(m->copy, 1, 0);
 		return;
 	}
+	if (any_later)
+		timer_start(m->copy, MANIFESTS_KEEP_MS, 0);
 }
 
 static bool

@@ -26,6 +26,7 @@ enum {
 	MANIFESTS_WAIT_MS = 1000,
 	MANIFESTS_RESCAN_MS = 30000,
 	MANIFESTS_KEEP_MS = 1000, /* from a change to its copy on disk */
+	MANIFESTS_KEEP_AGAIN_MS = 4000, /* until one that failed is tried again */
 };
 
 struct manifests;

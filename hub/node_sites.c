@@ -50,6 +50,19 @@ drop_first(struct node_sites *s)
 	free(n);
 }
 
+/* The others are not to wait for one that is refused again and again. */
+static void
+first_to_tail(struct node_sites *s)
+{
+	struct note *n = s->first;
+
+	if (n->next == NULL)
+		return;
+	s->first = take_ptr(&n->next);
+	*s->last = n;
+	s->last = &n->next;
+}
+
 static void
 add(struct node_sites *s, const char *node, const char *source)
 {
@@ -98,6 +111,7 @@ on_done(void *arg, const struct https_answer *answer)
 	if (strcmp(why, s->problem) != 0)
 		log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "%s", why);
 	memcpy(s->problem, why, sizeof why);
+	first_to_tail(s);
 	timer_start(s->timer, NODE_SITES_RETRY_MS, 0);
 }
 

@@ -22,7 +22,7 @@ must_wait(struct feed *f, const struct envelope *e)
 		{"pending", FIELD_TEXT, offsetof(struct pending, name), MESH_NODE_MAX, NULL, NULL},
 	};
 	struct pending p = {0};
-	char before[sizeof(f->error)];
+	char before[sizeof(f->waits_for)];
 	struct json j;
 
 	if (e->operation != OP_RESPONSE || !feed_by_approval(f))
@@ -35,7 +35,7 @@ must_wait(struct feed *f, const struct envelope *e)
 	}
 	memcpy(before, f->waits_for, sizeof(before));
 	snprintf(f->waits_for, sizeof(f->waits_for),
-		"waits for approval in the cluster: kubectl certificate approve %.170s", p.name);
+		"waits for approval in the cluster: kubectl certificate approve %s", p.name);
 	if (strcmp(before, f->waits_for) != 0)
 		log_info("meta", "this node %s", f->waits_for);
 	free(p.name);

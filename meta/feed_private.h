@@ -15,6 +15,8 @@
 #include "meta/message.h"
 #include "meta/places.h"
 
+enum { FEED_ERROR_MAX = 384 }; /* the name of a CertificateSigningRequest fits in */
+
 enum state { WAITING, RESOLVING, DIALLING, GREETING, SYNCING, SYNCED };
 
 struct renewal { /* of the certificate, by a second connection */
@@ -97,10 +99,10 @@ struct feed {
 	char query[37]; /* id of the comparison under way, "" none */
 	bool query_detail;
 	uint64_t unserved; /* hash of what was told on this connection, 0: nothing */
-	char error[256];
+	char error[FEED_ERROR_MAX];
 	char mismatch
 		[400]; /* why the hub will not have us: another protocol, a refusal to sign; "" none */
-	char waits_for[256]; /* which approval, "" none */
+	char waits_for[FEED_ERROR_MAX]; /* which approval, "" none */
 	char address[ADDR_TEXT_MAX];
 	uint64_t connects, failures, messages, refused, acks;
 };

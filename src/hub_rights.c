@@ -9,11 +9,12 @@ foreign_file(const char *path)
 	return path != NULL && path[0] != '\0' && privileges_foreign(path) ? path : NULL;
 }
 
-/* Of cert, key and clientCA of a way in. */
+/* Of the files that hub/doors.c reads for a way in or to the targets. */
 static const char *
 foreign_entry(const struct tree_node *entry)
 {
-	static const char *const keys[] = {"cert", "key", "clientCA", "clientCert"};
+	static const char *const keys[] = {
+		"cert", "key", "clientCA", "clientCert", "clientKey", "serverCA"};
 
 	for (size_t i = 0; i < ARRAY_LEN(keys); i++) {
 		const char *path = foreign_file(tree_text(tree_get(entry, keys[i]), ""));

@@ -309,3 +309,80 @@ def test_server_that_fails_while_it_is_written_to(lab, api):
     other = agent(lab, "edge-2", 12, cloud)
     api.kubectl("certificate", "approve", the_request(api, "edge-2"))
     wait_for("joined", in_step(other), 120)
+
+
+ODD = """
+import asyncio, json, ssl, subprocess, sys, uuid
+import websockets
+hub, node, curve, subject = sys.argv[1:5]
+context = ssl.create_default_context()
+context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+csr = subprocess.run(["openssl", "req", "-new", "-newkey", "ec", "-pkeyopt", f"ec_paramgen_curve:{curve}", "-nodes",
+                      "-keyout", "/dev/stderr", "-subj", subject], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL).stdout.decode()
+async def ask():
+    url = f"wss://{hub}/e632aba927ea4ac2b575ec1603d56f10/{node}/join"
+    async with websockets.connect(url, ssl=context, extra_headers={"authorization": "Bearer approval"}) as ws:
+        await ws.send(json.dumps({"header": {"msg_id": str(uuid.uuid4())}, "route": {"source": "x", "group": "resource",
+            "operation": "insert", "resource": f"certificate/{node}"}, "content": {"csr": "words\\n" + csr + csr}}))
+        return json.loads(await ws.recv())["content"]
+async def main():
+    first = await ask()
+    for i in range(100):
+        again = await ask()
+        if again != first:
+            break
+        await asyncio.sleep(0.2)
+    print(json.dumps([first, again]))
+asyncio.run(main())
+"""
+
+
+def test_a_strangers_odd_request_is_its_own_trouble(lab, api):
+    cloud = hub(lab, api)
+    stranger = Node(lab, "stranger", "192.0.2.66", bridge=False)
+
+    def ask(node, curve="prime256v1", subject=None):
+        lines = stranger.python(ODD, f"{cloud.address}:{HUB_PORT}", node, curve, subject or f"/CN={node}", seconds=60).stdout
+        return json.loads(lines.splitlines()[-1])
+
+    assert "another kind" in ask("edge-3", curve="secp256k1")[0]
+    assert isinstance(ask("edge-4", subject="/CN=edge-4/CN=edge-5")[0], str)
+    assert requests(api) == {}
+    # What the API server finds wrong all the same is told to whoever asked, and to nobody else.
+    api.ctl("fault", match="certificatesigningrequests", do="status", status=422, watch=False)
+    first, again = ask("edge-6")
+    assert isinstance(first, dict) and "the API server refuses" in again
+    assert approvals(cloud)["problem"] == "" and "a node's request is not passed on" in cloud.process.log()
+    made = agent(lab, "edge-1", 11, cloud)
+    name = the_request(api, "edge-1")
+    assert list(requests(api)) == [name]
+    api.kubectl("certificate", "approve", name)
+    wait_for("joined", in_step(made), 60)
+
+
+def test_one_that_cannot_be_written_holds_up_no_other(lab, api):
+    cloud = hub(lab, api)
+    api.ctl("fault", match="/bad/status", do="status", status=500, count=10000)
+    api.apply(csr_object(lab.dir, "good", "/CN=edge-7", ["client auth"]), csr_object(lab.dir, "bad", "/CN=edge-8", ["client auth"]))
+    wait_for("seen", lambda: len(approvals(cloud)["requests"]) == 2, 30)
+    api.kubectl("certificate", "approve", "bad", "good")
+    wait_for("signed", lambda: "certificate" in requests(api)["good"]["status"], 30)
+    api.ctl("no_faults")
+    wait_for("and the other", lambda: "certificate" in requests(api)["bad"]["status"], 120)
+
+
+def test_signed_and_its_request_gone(lab, api):
+    """The node comes for its certificate after the cluster forgot the request; a rival for its name is told of."""
+    cloud = hub(lab, api)
+    made = agent(lab, "edge-1", 11, cloud)
+    name = the_request(api, "edge-1")
+    made.stop()
+    api.apply(csr_object(lab.dir, "rival", "/CN=edge-1", ["client auth"]))
+    wait_for("warned", lambda: "another request is for the same node" in cloud.process.log(), 30)
+    api.kubectl("certificate", "approve", name)
+    wait_for("signed", lambda: "certificate" in requests(api)[name]["status"], 30)
+    api.kubectl("delete", "csr", name)
+    wait_for("forgotten", lambda: len(approvals(cloud)["requests"]) == 1, 30)
+    made.start(ready=False)
+    wait_for("joined", lambda: made.process.alive() and os.path.exists(made.socket) and in_step(made)(), 60)
+    assert list(requests(api)) == ["rival"]

@@ -12,12 +12,14 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "hub/manifest_file.h"
 #include "hub/manifests.h"
@@ -616,6 +618,59 @@ copies_that_cannot_be_written_are_told(void **state)
 	assert_problem(b, "no copy of a.yaml can be kept under dataDir");
 }
 
+static void
+wait_problem(struct bed *b, const char *want)
+{
+	uint64_t end = mono_ms() + WAIT_MS + MANIFESTS_KEEP_AGAIN_MS;
+	bool found = false;
+
+	while (!found && mono_ms() < end) {
+		auto_buf struct buf state;
+
+		idle(b, 20);
+		buf_init(&state, BUF_UNLIMITED);
+		manifests_state(b->manifests, &state);
+		found = strstr(buf_str(&state), want) != NULL;
+	}
+	assert_true(found);
+}
+
+static bool
+is_kept(const struct manifest_keep *keep, const char *file)
+{
+	auto_free char *text = NULL;
+	size_t len;
+
+	text = manifest_keep_read(keep, file, KEEP_WHOLE, &len);
+	return text != NULL;
+}
+
+/* Nobody touches the file, and another's success does not hide what is missing. A folder lies in the place of one copy. */
+static void
+copies_that_failed_are_tried_again(void **state)
+{
+	struct bed *b = *state;
+	uint64_t hash = hash64(b->folder, strlen(b->folder), 0);
+	auto_free char *way = xasprintf("%s/data/manifests/%016" PRIx64 "/a.yaml", b->dir, hash);
+	struct manifest_keep *keep;
+	uint64_t end = mono_ms() + WAIT_MS;
+
+	b->data_dir = xasprintf("%s/data", b->dir);
+	keep = manifest_keep_open(b->data_dir, b->folder);
+	assert_int_equal(mkdir_p(way, 0700), 0);
+	put(b, "a.yaml", SERVICE("one", "1"));
+	put(b, "b.yaml", SERVICE("two", "2"));
+	start(b);
+	while (!is_kept(keep, "b.yaml") && mono_ms() < end)
+		idle(b, 20);
+	assert_true(is_kept(keep, "b.yaml"));
+	assert_problem(b, "no copy of a.yaml can be kept under dataDir");
+	assert_int_equal(rmdir(way), 0);
+	wait_problem(b, "\"copies_problem\":\"\"");
+	assert_true(is_kept(keep, "a.yaml"));
+	manifest_keep_close(&keep);
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -643,6 +698,7 @@ main(void)
 		case_of(a_restart_forgets_nothing_that_was_good),
 		case_of(a_restart_keeps_objects_that_became_wrong),
 		case_of(copies_that_cannot_be_written_are_told),
+		case_of(copies_that_failed_are_tried_again),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

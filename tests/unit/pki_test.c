@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 #include <openssl/bio.h>
+#include <openssl/pem.h>
 #include <openssl/ssl.h>
 
 #include "base/pki.h"
@@ -388,6 +389,98 @@ test_csr_says_its_name_and_key(void **state)
 	}
 }
 
+/* A request of a new key of this curve, for all these names; "ED25519", "RSA" as well. */
+static char *
+request_of(const char *kind, const char *const *names)
+{
+	EVP_PKEY *key = strcmp(kind, "RSA") == 0 ? EVP_RSA_gen(2048)
+		: strcmp(kind, "ED25519") == 0   ? EVP_PKEY_Q_keygen(NULL, NULL, kind)
+						 : EVP_EC_gen(kind);
+	X509_REQ *req = X509_REQ_new();
+	BIO *bio = BIO_new(BIO_s_mem());
+	char *data, *pem;
+	long len;
+
+	assert_non_null(key);
+	for (; *names != NULL; names++)
+		assert_int_equal(X509_NAME_add_entry_by_txt(X509_REQ_get_subject_name(req), "CN",
+					 MBSTRING_ASC, (const unsigned char *)*names, -1, -1, 0),
+			1);
+	assert_int_equal(X509_REQ_set_pubkey(req, key), 1);
+	assert_int_not_equal(
+		X509_REQ_sign(req, key, strcmp(kind, "ED25519") == 0 ? NULL : EVP_sha256()), 0);
+	assert_int_equal(PEM_write_bio_X509_REQ(bio, req), 1);
+	len = BIO_get_mem_data(bio, &data);
+	pem = xstrndup(data, (size_t)len);
+	BIO_free(bio);
+	X509_REQ_free(req);
+	EVP_PKEY_free(key);
+	return pem;
+}
+
+/* One reader shows the first, another the last: none of them counts. */
+static void
+test_two_common_names_are_none(void **state)
+{
+	const char *const one[] = {"edge-7", NULL}, *const two[] = {"edge-7", "edge-8", NULL};
+	auto_free char *good = request_of("P-256", one), *bad = request_of("P-256", two);
+	auto_free char *name = NULL, *none = NULL;
+	char key[PKI_HASH_TEXT];
+
+	(void)state;
+	assert_int_equal(pki_csr_info(good, &name, key, NULL), 0);
+	assert_string_equal(name, "edge-7");
+	assert_int_equal(pki_csr_info(bad, &none, key, NULL), 0);
+	assert_string_equal(none, "");
+}
+
+/* What is passed on is what was read, with nothing beside it, and of a key that others know. */
+static void
+test_plain_requests(void **state)
+{
+	const char *const kinds[] = {"P-256", "P-384", "P-521", "ED25519", "RSA"},
+			  *const foreign[] = {"secp256k1", "brainpoolP256r1", "P-224"};
+	const char *const names[] = {"edge-7", NULL};
+	struct err err = {0};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(kinds); i++) {
+		auto_free char *csr = request_of(kinds[i], names), *plain = NULL;
+		auto_free char *more = xasprintf("words\n%smore\n%s", csr, csr);
+
+		assert_int_equal(pki_csr_plain(more, &plain, &err), 0);
+		assert_string_equal(plain, csr);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(foreign); i++) {
+		auto_free char *csr = request_of(foreign[i], names), *plain = NULL;
+
+		assert_int_equal(pki_csr_plain(csr, &plain, &err), -EINVAL);
+		assert_null(plain);
+		assert_non_null(strstr(err.text, "another kind"));
+	}
+}
+
+static void
+test_certificates_fit_a_key(void **state)
+{
+	struct world *w = *state;
+	int64_t now = (int64_t)(wall_ms() / 1000);
+	auto_free char *csr = NULL, *name = NULL;
+	char key[PKI_HASH_TEXT], other[PKI_HASH_TEXT];
+
+	assert_int_equal(pki_csr_new(w->hub_key, "edge-1", &csr, NULL), 0);
+	assert_int_equal(pki_csr_info(csr, &name, other, NULL), 0);
+	free(take_ptr(&csr));
+	free(take_ptr(&name));
+	assert_int_equal(pki_csr_new(w->node_key, "edge-1", &csr, NULL), 0);
+	assert_int_equal(pki_csr_info(csr, &name, key, NULL), 0);
+	assert_true(pki_cert_fits(w->node, w->ca, key, now));
+	assert_false(pki_cert_fits(w->node, w->ca, other, now));
+	assert_false(pki_cert_fits(w->node, w->other_ca, key, now));
+	assert_false(pki_cert_fits(w->node, w->ca, key, now + 11 * 86400));
+	assert_false(pki_cert_fits("", w->ca, key, now));
+}
+
 static void
 test_bad_input_is_refused(void **state)
 {
@@ -478,6 +571,9 @@ main(void)
 		cmocka_unit_test(test_join_needs_the_chain_to_match),
 		cmocka_unit_test(test_csr_name_is_not_believed),
 		cmocka_unit_test(test_csr_says_its_name_and_key),
+		cmocka_unit_test(test_two_common_names_are_none),
+		cmocka_unit_test(test_plain_requests),
+		cmocka_unit_test(test_certificates_fit_a_key),
 		cmocka_unit_test(test_long_names_come_back_whole),
 		cmocka_unit_test(test_bad_input_is_refused),
 		cmocka_unit_test(test_certificates_are_checked_as_of_the_floor),
