@@ -26,6 +26,8 @@ struct rate {
 
 /* SIZE_MAX without a bound; else 0 or at least RATE_PIECE. */
 size_t rate_room(struct rate *r, uint64_t now_ms);
+/* Has all been waited for that went: does it allow a whole burst again, as one that was never used? */
+bool rate_rested(struct rate *r, uint64_t now_ms);
 /* n: may be more than rate_room has said, where it could not be known before. */
 void rate_spend(struct rate *r, size_t n);
 

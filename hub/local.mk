@@ -67,6 +67,7 @@ HUB_TESTS = \
 	tests/unit/manifests_test \
 	tests/unit/nodes_test \
 	tests/unit/peek_test \
+	tests/unit/quota_test \
 	tests/unit/reflector_test \
 	tests/unit/share_test \
 	tests/unit/split_test \
@@ -100,6 +101,8 @@ tests_unit_reflector_test_SOURCES = tests/unit/reflector_test.c tests/unit/api_b
 tests_unit_reflector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_share_test_SOURCES = tests/unit/share_test.c
 tests_unit_share_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_quota_test_SOURCES = tests/unit/quota_test.c
+tests_unit_quota_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_split_test_SOURCES = tests/unit/split_test.c
 tests_unit_split_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c

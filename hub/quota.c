@@ -6,10 +6,14 @@
 #include "base/hash.h"
 #include "model/json.h"
 
-enum { BUCKETS = 1024 };
+enum {
+	BUCKETS = 1024,
+	LOOKED_AT = 4 /* idle accounts, at each taking and giving: more than can have come */
+};
 
 struct account {
 	LIST_ENTRY(account) entry;
+	TAILQ_ENTRY(account) idle; /* while it has no streams */
 	struct quota *quota;
 	enum quota_kind kind;
 	char *name;
@@ -20,6 +24,8 @@ struct account {
 struct quota {
 	struct quota_limits limits;
 	LIST_HEAD(, account) buckets[BUCKETS];
+	TAILQ_HEAD(, account) idle; /* in the order in which they were looked at */
+	unsigned n_idle;
 	uint64_t seed;
 	uint64_t refused[QUOTA_KINDS], throttled[QUOTA_KINDS];
 	unsigned accounts[QUOTA_KINDS];
@@ -33,14 +39,55 @@ quota_new(const struct quota_limits *limits)
 	struct quota *q = xcalloc(1, sizeof *q);
 
 	q->limits = *limits;
+	TAILQ_INIT(&q->idle);
 	random_bytes(&q->seed, sizeof q->seed);
 	return q;
+}
+
+static void
+wake(struct account *a)
+{
+	TAILQ_REMOVE(&a->quota->idle, a, idle);
+	a->quota->n_idle--;
+}
+
+/* It is idle. */
+static void
+forget(struct account *a)
+{
+	wake(a);
+	LIST_REMOVE(a, entry);
+	free(a->name);
+	free(a);
+}
+
+/* Some of the idle ones: who has rested goes, and who has not is looked at again after all others. */
+static void
+tidy(struct quota *q, uint64_t now_ms)
+{
+	struct account *a;
+
+	for (unsigned n = MIN(q->n_idle, (unsigned)LOOKED_AT); n > 0; n--) {
+		a = TAILQ_FIRST(&q->idle);
+		if (q->n_idle > QUOTA_IDLE_MOST || rate_rested(&a->rate, now_ms)) {
+			forget(a);
+			continue;
+		}
+		TAILQ_REMOVE(&q->idle, a, idle);
+		TAILQ_INSERT_TAIL(&q->idle, a, idle);
+	}
 }
 
 void
 quota_free(struct quota **q)
 {
-	free(take_ptr(q));
+	struct quota *old = take_ptr(q);
+
+	if (old == NULL)
+		return;
+	while (!TAILQ_EMPTY(&old->idle))
+		forget(TAILQ_FIRST(&old->idle));
+	free(old);
 }
 
 void
@@ -55,12 +102,13 @@ quota_adopt(struct quota *q, const struct quota_limits *limits)
 }
 
 struct account *
-quota_take(struct quota *q, enum quota_kind kind, const char *name)
+quota_take(struct quota *q, enum quota_kind kind, const char *name, uint64_t now_ms)
 {
 	size_t bucket = hash64(name, strlen(name), q->seed + kind) % BUCKETS;
 	const struct quota_limit *limit = &q->limits.of[kind];
 	struct account *a;
 
+	tidy(q, now_ms);
 	LIST_FOREACH(a, &q->buckets[bucket], entry)
 	if (a->kind == kind && strcmp(a->name, name) == 0)
 		break;
@@ -76,23 +124,35 @@ quota_take(struct quota *q, enum quota_kind kind, const char *name)
 		a->rate.per_s = limit->bytes_per_s;
 		a->rate.waits = &q->throttled[kind];
 		LIST_INSERT_HEAD(&q->buckets[bucket], a, entry);
-		q->accounts[kind]++;
+	} else if (a->streams == 0) {
+		wake(a);
 	}
-	a->streams++;
+	if (a->streams++ == 0)
+		q->accounts[kind]++;
 	return a;
 }
 
 void
-quota_give(struct account **out)
+quota_give(struct account **out, uint64_t now_ms)
 {
 	struct account *a = take_ptr(out);
+	struct quota *q;
 
 	if (a == NULL || --a->streams > 0)
 		return;
-	LIST_REMOVE(a, entry);
-	a->quota->accounts[a->kind]--;
-	free(a->name);
-	free(a);
+	q = a->quota;
+	q->accounts[a->kind]--;
+	q->n_idle++;
+	TAILQ_INSERT_TAIL(&q->idle, a, idle);
+	if (rate_rested(&a->rate, now_ms))
+		forget(a);
+	tidy(q, now_ms);
+}
+
+unsigned
+quota_idle(const struct quota *q)
+{
+	return q->n_idle;
 }
 
 struct rate *
@@ -130,6 +190,8 @@ quota_state(const struct quota *q, struct buf *out)
 	for (size_t i = 0; i < BUCKETS; i++)
 		LIST_FOREACH(a, &q->buckets[i], entry)
 		{
+			if (a->streams == 0)
+				continue;
 			buf_printf(out, "%s{\"kind\":\"%s\",\"name\":", comma, kinds[a->kind]);
 			json_add_text(out, a->name);
 			buf_printf(out, ",\"streams\":%u}", a->streams);

@@ -50,8 +50,10 @@ ingress_recheck(struct ingress *i)
 void
 visit_settle(struct visit *v)
 {
-	quota_give(&v->caller_account);
-	quota_give(&v->node_account);
+	uint64_t now = loop_now_ms(v->ingress->config.loop);
+
+	quota_give(&v->caller_account, now);
+	quota_give(&v->node_account, now);
 }
 
 bool
@@ -60,8 +62,8 @@ visit_account(struct visit *v)
 	char name[ACCESS_NAME_MAX + 8];
 
 	visit_settle(v);
-	v->caller_account =
-		quota_take(v->ingress->config.quota, QUOTA_CALLER, caller_name(&v->caller, name));
+	v->caller_account = quota_take(v->ingress->config.quota, QUOTA_CALLER,
+		caller_name(&v->caller, name), loop_now_ms(v->ingress->config.loop));
 	if (v->caller_account == NULL)
 		log_limited(LOG_LEVEL_WARN, 6, "ingress",
 			"a caller has as many streams as ingress.limits.callerStreams allows "
@@ -75,7 +77,8 @@ visit_account_node(struct visit *v, const char *node)
 {
 	if (*node == '\0')
 		return true;
-	v->node_account = quota_take(v->ingress->config.quota, QUOTA_NODE, node);
+	v->node_account = quota_take(
+		v->ingress->config.quota, QUOTA_NODE, node, loop_now_ms(v->ingress->config.loop));
 	if (v->node_account == NULL)
 		log_limited(LOG_LEVEL_WARN, 6, "ingress",
 			"a node has as many streams as ingress.limits.nodeStreams allows node=%s",
