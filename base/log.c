@@ -129,6 +129,16 @@ escape(char *to, size_t size, const char *from, bool json)
 	return n;
 }
 
+char *
+log_clean(char *to, size_t size, const char *from)
+{
+	snprintf(to, size, "%s", from);
+	for (char *p = to; *p != '\0'; p++)
+		if (*p < ' ' || *p > '~' || *p == '"' || *p == '\\')
+			*p = '?';
+	return to;
+}
+
 /* A pipe that nobody empties must stop the log, not the program. */
 static bool
 taken(void)

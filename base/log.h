@@ -36,6 +36,9 @@ enum log_format log_format_now(void);
 /* "2026-01-31T23:59:59.999Z", as in front of every line; returns its length. */
 enum { LOG_TIME_MAX = 40 };
 size_t log_time(char to[LOG_TIME_MAX]);
+/* What another side has said, fit to stand between quotes in a line: printable ASCII, '?' for all else, quotes and backslashes
+ * too. size: of `to`, NUL and all; what is longer is cut. Returns `to`. */
+char *log_clean(char *to, size_t size, const char *from);
 void log_line(enum log_level level, const char *part, const char *fmt, ...) printf_like(3, 4);
 /* True when this call may speak now; counts what is held back. */
 bool log_limit_pass(struct log_limit *limit, unsigned per_minute, const char *part);

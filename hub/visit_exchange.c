@@ -415,6 +415,10 @@ pump_answer(struct visit *v)
 		step = x->status == 0 ? take_head(v, data, n) : take_body(v, data, n);
 	if (step == STEP_OVER)
 		return false;
+	if (stream_spoilt(x->stream)) {
+		fail(v, 502, "what the node sent cannot be expanded");
+		return false;
+	}
 	if (buf_len(&v->out) < VISIT_OUT_FULL && stream_eof(x->stream)) {
 		on_far_end(v);
 		return false;

@@ -22,8 +22,8 @@ tests_fuzz_tunnel_fuzz_SOURCES = tests/fuzz/tunnel_fuzz.c
 tests_fuzz_tunnel_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
-TUNNEL_TESTS = tests/unit/allow_test tests/unit/chain_test tests/unit/opening_test tests/unit/relay_test tests/unit/tunnel_test \
-	tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test
+TUNNEL_TESTS = tests/unit/allow_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/relay_test \
+	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
 tests_unit_allow_test_SOURCES = tests/unit/allow_test.c
@@ -34,6 +34,8 @@ tests_unit_tunnel_limits_test_SOURCES = tests/unit/tunnel_limits_test.c tests/un
 tests_unit_tunnel_limits_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_opening_test_SOURCES = tests/unit/opening_test.c
 tests_unit_opening_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_outlet_test_SOURCES = tests/unit/outlet_test.c
+tests_unit_outlet_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_coding_test_SOURCES = tests/unit/tunnel_coding_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
 tests_unit_tunnel_coding_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_relay_test_SOURCES = tests/unit/relay_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h

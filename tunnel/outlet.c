@@ -60,6 +60,7 @@ trip_free(struct trip *t)
 static void
 give_up(struct trip *t, enum result result, const char *why)
 {
+	char said[STREAM_REASON_MAX + 1];
 	struct outlet *o = t->of;
 
 	o->results[result]++;
@@ -69,7 +70,8 @@ give_up(struct trip *t, enum result result, const char *why)
 			"an endpoint cannot be reached through the hub service=%s endpoint=%s "
 			"node=%s "
 			"error=\"%s\"",
-			t->ask.service, t->ask.authority, t->ask.node, why);
+			t->ask.service, t->ask.authority, t->ask.node,
+			log_clean(said, sizeof said, why));
 	trip_free(t);
 }
 
@@ -179,12 +181,17 @@ on_deadline(void *arg)
 		give_up(t, RESULT_NO_HUB, "the hub cannot be reached");
 }
 
+/* Who asked says nothing before it is joined: it has closed. Or it has all the same, and that waits for the stream. */
 static void
 on_gone(void *arg, int fd, unsigned events)
 {
-	(void)fd;
-	(void)events;
-	give_up(arg, RESULT_CANCELLED, "");
+	struct trip *t = arg;
+	char byte;
+
+	if ((events & WATCH_READ) && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
+		watch_set(t->watch, WATCH_HUP);
+	else
+		give_up(t, RESULT_CANCELLED, "");
 }
 
 void
@@ -201,7 +208,7 @@ outlet_open(struct outlet *o, int fd, const struct outlet_ask *ask)
 	t->of = o;
 	t->fd = fd;
 	t->ask = *ask;
-	t->watch = watch_start(o->config.loop, fd, WATCH_HUP, on_gone, t);
+	t->watch = watch_start(o->config.loop, fd, WATCH_READ, on_gone, t);
 	t->deadline = timer_new(o->config.loop, on_deadline, t);
 	LIST_INSERT_HEAD(&o->waiting, t, link);
 	o->n_pending++;

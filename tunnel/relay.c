@@ -147,6 +147,10 @@ drain_stream(struct relay *r)
 			r->report.to_socket += (uint64_t)sent;
 		}
 	}
+	if (stream_spoilt(r->stream)) {
+		finish(r, STREAM_BROKEN, "what came cannot be expanded");
+		return false;
+	}
 	if (stream_eof(r->stream) && !r->fd_shut) {
 		r->fd_shut = true;
 		shutdown(r->fd, SHUT_WR);

@@ -322,16 +322,6 @@ static const struct stream_events stream_events = {on_answered, on_moved, on_mov
 
 /* --- opening ------------------------------------------------------------------------------------------- */
 
-/* What others say goes into the log as one word in quotes. */
-static void
-copy_clean(char *to, size_t size, const char *from)
-{
-	snprintf(to, size, "%s", from);
-	for (; *to != '\0'; to++)
-		if (*to < ' ' || *to > '~' || *to == '"' || *to == '\\')
-			*to = '?';
-}
-
 static const char *
 field(const struct stream_request *r, const char *name)
 {
@@ -367,8 +357,8 @@ serve_opened(
 	v->of = s;
 	v->fd = -1;
 	v->since_ms = loop_now_ms(s->loop);
-	copy_clean(v->authority, sizeof v->authority, request->authority);
-	copy_clean(v->caller, sizeof v->caller, field(request, "edgeway-caller"));
+	log_clean(v->authority, sizeof v->authority, request->authority);
+	log_clean(v->caller, sizeof v->caller, field(request, "edgeway-caller"));
 	status = target_find(look_around(s), request->authority, field(request, "edgeway-service"),
 		&v->target, reason);
 	if (status == 0)

@@ -17,6 +17,8 @@ enum {
 	CONNECTION_WINDOW = INT32_MAX, /* never what holds a stream up */
 	RESET_BURST = 1000000, /* cancelled dials are normal: no limit that an honest peer meets */
 	RESET_RATE = 100000,
+	QUEUE_PER_STREAM = 16, /* frames: an answer, a window's updates in eighths, a reset */
+	QUEUE_LEAST = 4096, /* and of streams that have gone */
 	TURN_BYTES = 256 * 1024, /* of reading, and of writing, before others have their turn */
 };
 
@@ -318,6 +320,19 @@ conclude(struct session *s, int rc)
 	}
 }
 
+/* Whoever reads nothing, and has us answer without end by streams that it resets, would fill our memory: what waits in nghttp2
+ * counts in no window. No honest peer comes near it: one that takes nothing for DEAD_MS is lost anyway. */
+static int
+bound_queue(struct session *s)
+{
+	size_t most = (size_t)s->limits.max_streams * QUEUE_PER_STREAM + QUEUE_LEAST;
+
+	if (!s->out_waits || nghttp2_session_get_outbound_queue_size(s->ng) <= most)
+		return 0;
+	snprintf(s->why, sizeof s->why, "the peer takes none of more than %zu frames", most);
+	return -EPROTO;
+}
+
 /* One turn: read, tell, write. What owners do about what they are told goes out at once. */
 static void
 turn(struct session *s, bool reading)
@@ -339,6 +354,8 @@ turn(struct session *s, bool reading)
 	if (!s->freed) {
 		if (rc > 0)
 			session_kick(s);
+		if (rc >= 0 && sent == 0)
+			sent = bound_queue(s);
 		conclude(s, rc < 0 ? rc : sent);
 	}
 	leave(s);

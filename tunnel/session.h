@@ -142,6 +142,8 @@ size_t stream_peek(struct stream *st, const void **data);
 void stream_consume(struct stream *st, size_t n);
 /* The other end has half-closed and everything is consumed. */
 bool stream_eof(const struct stream *st);
+/* The session has ended, and what it left cannot be read: no `reset` tells of it any more, and no stream_eof. */
+bool stream_spoilt(const struct stream *st);
 /* The other end has half-closed; there may be something to consume yet. */
 bool stream_far_ended(const struct stream *st);
 /* Lets go. STREAM_DONE after both halves ended: what was written still goes out. Else a reset with the code. */

@@ -171,6 +171,12 @@ coding_consume(struct stream *st, size_t n)
 }
 
 bool
+coding_bad(const struct stream *st)
+{
+	return st->coding->bad;
+}
+
+bool
 coding_empty(const struct stream *st)
 {
 	const struct coding *c = st->coding;

@@ -122,6 +122,8 @@ void *coding_reserve(struct stream *st, size_t *room);
 void coding_commit(struct stream *st, size_t n);
 size_t coding_peek(struct stream *st, const void **data);
 void coding_consume(struct stream *st, size_t n);
+/* What came cannot be expanded. */
+bool coding_bad(const struct stream *st);
 bool coding_empty(const struct stream *st);
 
 /* In session_frames.c */

@@ -341,6 +341,12 @@ stream_eof(const struct stream *st)
 }
 
 bool
+stream_spoilt(const struct stream *st)
+{
+	return st->session == NULL && st->coding != NULL && coding_bad(st);
+}
+
+bool
 stream_far_ended(const struct stream *st)
 {
 	return st->far_ended;

@@ -103,6 +103,19 @@ lines_cannot_be_forged(void **state)
 }
 
 static void
+nothing_can_leave_its_quotes(void **state)
+{
+	char word[64], short_word[4];
+
+	(void)state;
+	assert_string_equal(log_clean(word, sizeof word, "x\" status=200 caller=cert:admin"),
+		"x? status=200 caller=cert:admin");
+	assert_string_equal(log_clean(word, sizeof word, "a\\\"b\n\x7f\xc3\xa4~ "), "a??b????~ ");
+	assert_string_equal(log_clean(short_word, sizeof short_word, "12\"4"), "12?");
+	assert_string_equal(log_clean(word, sizeof word, ""), "");
+}
+
+static void
 json_is_escaped(void **state)
 {
 	const char *text;
@@ -196,6 +209,7 @@ main(void)
 		cmocka_unit_test(long_errors_are_cut),
 		cmocka_unit_test_setup_teardown(
 			lines_cannot_be_forged, catch_stderr, release_stderr),
+		cmocka_unit_test(nothing_can_leave_its_quotes),
 		cmocka_unit_test_setup_teardown(json_is_escaped, catch_stderr, release_stderr),
 		cmocka_unit_test_setup_teardown(levels_are_kept, catch_stderr, release_stderr),
 		cmocka_unit_test_setup_teardown(

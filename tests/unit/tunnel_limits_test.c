@@ -323,25 +323,27 @@ test_truncated(void **state)
 	raw_fini(&r);
 }
 
+/* connect_head, and edgeway-encoding: deflate */
+static const char squeezed_head[] = "\x02\x07"
+				    "CONNECT"
+				    "\x01\x03"
+				    "a:1"
+				    "\x00\x10"
+				    "edgeway-encoding"
+				    "\x07"
+				    "deflate";
+
 /* It agreed to text made smaller, and what comes is none. */
 static void
 test_not_what_was_agreed(void **state)
 {
-	static const char head[] = "\x02\x07"
-				   "CONNECT"
-				   "\x01\x03"
-				   "a:1"
-				   "\x00\x10"
-				   "edgeway-encoding"
-				   "\x07"
-				   "deflate";
 	const void *data;
 	struct raw r;
 
 	(void)state;
 	raw_init(&r, SESSION_SERVER, NULL);
 	greet(&r);
-	frame(&r, HEADERS, END_HEADERS, 1, head, sizeof head - 1);
+	frame(&r, HEADERS, END_HEADERS, 1, squeezed_head, sizeof squeezed_head - 1);
 	turn(&r);
 	assert_int_equal(r.opened, 1);
 	frame(&r, DATA, 0, 1, "\x01\xff\xff\xff\xff", 5);
@@ -353,6 +355,50 @@ test_not_what_was_agreed(void **state)
 	assert_true(r.end.reset);
 	assert_int_equal(r.end.code, 0x9); /* COMPRESSION_ERROR, of this stream only */
 	assert_int_equal(r.rc, 1);
+	raw_fini(&r);
+}
+
+/* Both halves have ended, the session has, too, and what it left is looked at only then. */
+static void
+test_not_what_was_agreed_at_the_end(void **state)
+{
+	const void *data;
+	struct raw r;
+
+	(void)state;
+	raw_init(&r, SESSION_SERVER, NULL);
+	greet(&r);
+	frame(&r, HEADERS, END_HEADERS, 1, squeezed_head, sizeof squeezed_head - 1);
+	turn(&r);
+	stream_end(r.end.st);
+	frame(&r, DATA, END_STREAM, 1, "\x01\xff\xff\xff\xff", 5);
+	turn(&r);
+	session_free(&r.s);
+	assert_false(r.end.reset);
+	assert_false(stream_spoilt(r.end.st));
+	assert_int_equal(stream_peek(r.end.st, &data), 0);
+	assert_false(stream_eof(r.end.st));
+	assert_true(stream_spoilt(r.end.st));
+	raw_fini(&r);
+}
+
+/* It reads nothing, and what it is to be answered waits where no window counts it. */
+static void
+test_answers_that_nobody_reads(void **state)
+{
+	static const struct session_limits limits = {16, 60000, 120000};
+	uint32_t id;
+	struct raw r;
+
+	(void)state;
+	raw_init(&r, SESSION_SERVER, &limits);
+	greet(&r);
+	for (id = 1; id < 400001 && r.rc == 1; id += 2) {
+		open_one(&r, id);
+		frame(&r, 3, 0, id, "\0\0\0\x8", 4);
+	}
+	assert_int_equal(r.rc, -EPROTO);
+	assert_non_null(strstr(r.why, "takes none of more than 4352 frames"));
 	raw_fini(&r);
 }
 
@@ -575,6 +621,8 @@ main(void)
 		cmocka_unit_test(test_numbers_out_of_order),
 		cmocka_unit_test(test_truncated),
 		cmocka_unit_test(test_not_what_was_agreed),
+		cmocka_unit_test(test_not_what_was_agreed_at_the_end),
+		cmocka_unit_test(test_answers_that_nobody_reads),
 		cmocka_unit_test(test_resets_without_end),
 		cmocka_unit_test(test_ten_thousand_at_once),
 		cmocka_unit_test(test_fifty_of_a_hundred_stall),
