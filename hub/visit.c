@@ -8,12 +8,14 @@
 
 #include "base/log.h"
 
+enum { TARGET_TEXT_MAX = 640 /* node, namespace and name, or a host and what is dialled there */ };
+
 static void on_ready(void *arg, int fd, unsigned events);
 
 void
 visit_audit(struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_edge, const char *end)
 {
-	char caller[ACCESS_NAME_MAX + 8];
+	char caller[ACCESS_NAME_MAX + 8], target[TARGET_TEXT_MAX], why[WAYS_REASON_MAX];
 	struct ingress *in = v->ingress;
 
 	in->bytes_to_edge += to_edge;
@@ -23,9 +25,11 @@ visit_audit(struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_ed
 	log_info("audit",
 		"door=%s caller=%s target=\"%s\" status=%u sent=%llu received=%llu ms=%llu "
 		"end=\"%s\"",
-		v->door->name, caller_text(&v->caller, caller), v->target != NULL ? v->target : "",
-		status, (unsigned long long)to_edge, (unsigned long long)from_edge,
-		(unsigned long long)(loop_now_ms(in->config.loop) - v->started_ms), end);
+		v->door->name, caller_text(&v->caller, caller),
+		log_clean(target, sizeof target, v->target != NULL ? v->target : ""), status,
+		(unsigned long long)to_edge, (unsigned long long)from_edge,
+		(unsigned long long)(loop_now_ms(in->config.loop) - v->started_ms),
+		log_clean(why, sizeof why, end));
 }
 
 static void
@@ -277,6 +281,7 @@ void
 visit_linger(struct visit *v)
 {
 	v->state = VISIT_LINGER;
+	buf_fini(&v->in); /* or there might be no room to read what is to be dropped */
 	visit_settle(v);
 	timer_start(v->timer, VISIT_IDLE_MS, 0);
 	visit_update(v);

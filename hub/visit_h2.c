@@ -73,8 +73,10 @@ visit_h2_input(struct visit *v)
 	struct opening o;
 	enum opening_state state = opening_read(buf_at(&v->in), buf_len(&v->in), &o);
 
-	if (state == OPENING_NONE || buf_len(&v->in) == 0)
+	if (state == OPENING_NONE || buf_len(&v->in) == 0) {
+		v->h2 = false; /* "PRI " alone may have come before */
 		return false;
+	}
 	v->h2 = buf_len(&v->in) >= 4; /* "PRI ": no method of HTTP/1 */
 	if (state == OPENING_WAITS && !v->h2_settings) {
 		opening_settings(&v->out);

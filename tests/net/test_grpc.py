@@ -89,6 +89,15 @@ def test_the_audit_has_a_line(town):
     assert f"caller={FRIEND}" in line and f"{SERVER}:50051" in line and "status=200" in line
 
 
+def test_what_others_say_stays_within_its_quotes_in_the_audit(town):
+    at = len(town.hub.process.log())
+    assert town.get("http://edge-7:50051/", "-H", "X-Tunnel-Proxy-Host: edge-7:50051", "-H",
+                    'X-Tunnel-Proxy-Dest: x" status=200 end="done', machine=town.friend)[0] == 400
+    labs.wait_for("line", lambda: "status=400" in town.log_since(at))
+    line = next(x for x in town.log_since(at).splitlines() if "status=400" in x)
+    assert f"caller={FRIEND}:" in line and 'end="?x? status=200 end=?done?' in line and line.count('"') == 4
+
+
 @pytest.mark.parametrize("said,answer", [
     (PREFACE + b"\0\0\0\1\5\0\0\0\1", b"\x07"),  # no SETTINGS first: GOAWAY
     (PREFACE + SETTINGS + b"\0\0\1\1\4\0\0\0\1\xff", b"\x07"),  # fields that cannot be read
@@ -105,6 +114,19 @@ def test_what_is_no_request(town, said, answer):
             kinds.append(got[3:4])
             got = got[9 + int.from_bytes(got[:3], "big"):]
     assert kinds[0] == b"\x04" and kinds[-1] == answer
+
+
+@pytest.mark.parametrize("name,status", [("web.default", b"501"), ("nobody", b"404")])
+def test_a_method_that_begins_as_the_preface(town, name, status):
+    """Its first word is read by itself; the target's server knows no such method."""
+    with socket_to(town, (HUB, 10080), town.friend) as s:
+        s.sendall(b"PRI ")
+        labs.wait_for("connection", lambda: town.connections() == 1)  # told by the loop that has read it
+        s.sendall(f"http://{name}/ HTTP/1.1\r\nHost: {name}\r\n\r\n".encode())
+        got = b""
+        while b"\r\n\r\n" not in got:
+            got += s.recv(4096) or pytest.fail(str(got))
+    assert got.startswith(b"HTTP/1.1 " + status)
 
 
 def test_a_preface_alone_is_given_up(town):

@@ -97,6 +97,20 @@ def test_heads_without_end(town):
     assert answer == b"" or b" 431 " in answer
 
 
+def test_a_refused_request_is_read_to_its_end(town):
+    """More than anybody keeps: who is still sending when the refusal goes out gets that, and no reset."""
+    size = 8 << 20
+    with socket_to(town, (HUB, 10080)) as s:
+        s.sendall(f"POST http://192.0.2.31:1/ HTTP/1.1\r\nHost: 192.0.2.31:1\r\nContent-Length: {size}\r\n\r\n".encode() + b"x" * size)
+        answer = b""
+        while chunk := s.recv(4096):
+            answer += chunk
+    head, body = answer.split(b"\r\n\r\n", 1)
+    assert head.startswith(b"HTTP/1.1 502 ")
+    length = next(x for x in head.lower().split(b"\r\n") if x.startswith(b"content-length:"))
+    assert int(length.split(b":")[1]) == len(body) > 0
+
+
 # --- who may -------------------------------------------------------------------------------
 
 
