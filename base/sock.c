@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum { PAIR_BUFFER = 192 * 1024 };
+
 static int
 parse_unix(struct addr *a, const char *path, struct err *err)
 {
@@ -225,6 +227,16 @@ is_end_of(const struct addr *peer, int from)
 		own.in.sin_addr.s_addr == peer->in.sin_addr.s_addr;
 }
 
+/* So that a reader who stops costs no megabytes of the kernel's; within the machine more brings no speed. */
+static void
+bound_buffers(int fd)
+{
+	static const int bytes = PAIR_BUFFER;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+}
+
 int
 sock_pair(int fds[2])
 {
@@ -237,6 +249,8 @@ sock_pair(int fds[2])
 
 	if (listener < 0 || from < 0)
 		return -errno;
+	bound_buffers(from);
+	bound_buffers(listener); /* and with it `to` */
 	setsockopt(from, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
 	setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
 	if (bind(listener, &at.sa, at.len) < 0 || listen(listener, 1) < 0 ||

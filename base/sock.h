@@ -44,7 +44,8 @@ int sock_listen(const struct addr *a, unsigned flags, int *fd, struct err *err);
 int sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err);
 /* Starts a TCP or Unix connection: 0 (maybe still in progress) with *fd, or -errno. mark 0: none. */
 int sock_connect(const struct addr *a, uint32_t mark, int *fd);
-/* Two connected TCP sockets of this machine, non-blocking: a reset is one here, as it is not between Unix sockets. -errno. */
+/* Two connected TCP sockets of this machine, non-blocking: a reset is one here, as it is not between Unix sockets.
+ * What waits in them is bounded, to some hundred kB each. -errno. */
 int sock_pair(int fds[2]);
 /* Pending error of a socket, 0 or positive errno. */
 int sock_error(int fd);

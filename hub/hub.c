@@ -414,7 +414,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.tunnels = hub->tunnels,
 		.cloud = hub->cloud,
 	});
-	outward_use(hub->outward, hub->reach);
+	outward_use(hub->outward, hub->reach, hub->access, hub->quota);
 	hub->ingress = ingress_new(&(struct ingress_config){
 		.loop = hub->loop,
 		.reach = hub->reach,
@@ -516,7 +516,7 @@ hub_reload(struct hub *hub, const struct tree_node *rules, const struct quota_li
 		return rc;
 	access_adopt(hub->access, &fresh);
 	quota_adopt(hub->quota, limits);
-	cut = ingress_recheck(hub->ingress);
+	cut = ingress_recheck(hub->ingress) + outward_recheck(hub->outward);
 	log_info("ingress", "rules of access adopted rules=%zu cut=%u", access_count(hub->access),
 		cut);
 	return 0;

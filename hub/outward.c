@@ -7,7 +7,7 @@
 
 #include "base/log.h"
 
-enum { MOST = 16384 };
+enum { MOST = 16384, OF_A_NODE = MOST / 8 };
 
 struct trip {
 	LIST_ENTRY(trip) link;
@@ -18,6 +18,9 @@ struct trip {
 		[2]; /* the node's stream, and the one that was reached, with a pair of sockets in between */
 	struct relay_report report; /* of the first */
 	unsigned n_relays;
+	struct account *share, *caller_account, *node_account; /* NULL: none */
+	struct access_target where; /* what the rules have opened; the texts follow */
+	char *where_text[2];
 	uint64_t since_ms;
 	char node[MESH_NODE_MAX + 1];
 	char target[2 * MESH_NODE_MAX + 64];
@@ -26,9 +29,12 @@ struct trip {
 struct outward {
 	struct loop *loop;
 	struct reach *reach;
+	const struct access *access;
+	struct quota *quota;
+	struct quota *shares; /* of MOST, by node */
 	LIST_HEAD(, trip) trips;
 	unsigned n_trips;
-	uint64_t asked, joined;
+	uint64_t asked, joined, limited;
 };
 
 /* --- ends ------------------------------------------------------------------------------------- */
@@ -36,13 +42,29 @@ struct outward {
 static void
 tell(const struct trip *t, unsigned status, const char *end)
 {
+	char target[sizeof t->target], why[WAYS_REASON_MAX];
+
 	log_info("audit",
 		"door=outward caller=node:%s target=\"%s\" status=%u sent=%llu received=%llu "
 		"ms=%llu "
 		"end=\"%s\"",
-		t->node, t->target, status, (unsigned long long)t->report.to_socket,
-		(unsigned long long)t->report.to_stream,
-		(unsigned long long)(loop_now_ms(t->of->loop) - t->since_ms), end);
+		t->node, log_clean(target, sizeof target, t->target), status,
+		(unsigned long long)t->report.to_socket, (unsigned long long)t->report.to_stream,
+		(unsigned long long)(loop_now_ms(t->of->loop) - t->since_ms),
+		log_clean(why, sizeof why, end));
+}
+
+static void
+forget(struct trip *t)
+{
+	uint64_t now = loop_now_ms(t->of->loop);
+
+	quota_give(&t->share, now);
+	quota_give(&t->caller_account, now);
+	quota_give(&t->node_account, now);
+	free(t->where_text[0]);
+	free(t->where_text[1]);
+	free(t);
 }
 
 static void
@@ -55,7 +77,7 @@ trip_free(struct trip *t)
 	relay_free(&t->relays[0]);
 	relay_free(&t->relays[1]);
 	stream_close(&t->stream, STREAM_CANCELLED);
-	free(t);
+	forget(t);
 }
 
 static void
@@ -81,6 +103,8 @@ on_far_ended(void *arg, const struct relay_report *report)
 	on_relay_ended(arg, 1, report);
 }
 
+static const char rules_changed[] = "the rules of access have changed";
+
 /* --- asking ------------------------------------------------------------------------------------ */
 
 static void
@@ -94,7 +118,13 @@ refuse(struct trip *t, unsigned status, const char *reason)
 static void
 join(struct trip *t, struct stream *far)
 {
-	struct relay_setup near_setup = {.loop = t->of->loop, .ended = on_near_ended, .arg = t};
+	struct relay_setup near_setup = {
+		.loop = t->of->loop,
+		.ended = on_near_ended,
+		.arg = t,
+		.rates = {t->caller_account != NULL ? quota_rate(t->caller_account) : NULL,
+			t->node_account != NULL ? quota_rate(t->node_account) : NULL},
+	};
 	struct relay_setup far_setup = {
 		.loop = t->of->loop, .stream = far, .ended = on_far_ended, .arg = t};
 	int fds[2], rc = sock_pair(fds);
@@ -114,17 +144,59 @@ join(struct trip *t, struct stream *far)
 	t->relays[1] = relay_join(&far_setup, fds[1]);
 }
 
+static bool
+opens(const struct trip *t, const struct access_target *where)
+{
+	struct caller caller = {0};
+
+	snprintf(caller.node, sizeof caller.node, "%s", t->node);
+	return access_check(t->of->access, &caller, where);
+}
+
+/* Do the rules, as they are now, open it? It is kept for outward_recheck. */
+static bool
+let_in(struct trip *t, const struct access_target *where)
+{
+	if (!opens(t, where))
+		return false;
+	t->where = *where;
+	t->where_text[0] = xstrdup(where->node); /* the same text as ns and host, ways.h */
+	t->where_text[1] = xstrdup(where->name);
+	t->where.node = t->where.ns = t->where.host = t->where_text[0];
+	t->where.name = t->where_text[1];
+	return true;
+}
+
+/* False: the node that it goes through has as many streams as it may. */
+static bool
+account_via(struct trip *t, const char *via)
+{
+	if (*via == '\0')
+		return true;
+	t->node_account = quota_take(t->of->quota, QUOTA_NODE, via, loop_now_ms(t->of->loop));
+	return t->node_account != NULL;
+}
+
 static void
 on_reached(void *arg, const struct reach_answer *answer)
 {
+	struct stream *far = answer->stream;
 	struct trip *t = arg;
 
 	t->reaching = NULL;
 	snprintf(t->target, sizeof t->target, "%s", answer->target);
-	if (answer->status == 200)
-		join(t, answer->stream);
-	else
+	if (answer->status != 200) {
 		refuse(t, answer->status, answer->reason);
+	} else if (!let_in(t, answer->where)) {
+		stream_close(&far, STREAM_CANCELLED);
+		refuse(t, 403, rules_changed);
+	} else if (!account_via(t, answer->via)) {
+		stream_close(&far, STREAM_CANCELLED);
+		t->of->limited++;
+		refuse(t, 429, "the endpoint's node has as many streams as it may");
+	} else {
+		join(t, far);
+	}
 }
 
 static void
@@ -161,6 +233,25 @@ field(const struct stream_request *r, const char *name)
 	return "";
 }
 
+/* NULL: it may have another one; else why not. */
+static const char *
+account(struct trip *t, const struct caller *caller)
+{
+	char name[ACCESS_NAME_MAX + 8];
+	struct outward *o = t->of;
+
+	if ((t->share = quota_take(o->shares, QUOTA_CALLER, t->node, t->since_ms)) != NULL &&
+		(t->caller_account = quota_take(
+			 o->quota, QUOTA_CALLER, caller_name(caller, name), t->since_ms)) != NULL)
+		return NULL;
+	o->limited++;
+	log_limited(LOG_LEVEL_WARN, 6, "hub",
+		"a node has as many connections through the hub as it may: %d, or "
+		"ingress.limits.callerStreams node=%s",
+		OF_A_NODE, t->node);
+	return "this node has as many connections through the hub as it may";
+}
+
 unsigned
 outward_opened(void *arg, const char *node, struct stream *st, const struct stream_request *request,
 	const char **reason)
@@ -184,6 +275,10 @@ outward_opened(void *arg, const char *node, struct stream *st, const struct stre
 	t->since_ms = loop_now_ms(o->loop);
 	snprintf(t->node, sizeof t->node, "%s", node);
 	snprintf(caller.node, sizeof caller.node, "%s", node);
+	if ((*reason = account(t, &caller)) != NULL) {
+		forget(t);
+		return 429;
+	}
 	LIST_INSERT_HEAD(&o->trips, t, link);
 	o->n_trips++;
 	t->stream = st;
@@ -200,6 +295,8 @@ outward_new(struct loop *loop)
 	struct outward *o = xcalloc(1, sizeof *o);
 
 	o->loop = loop;
+	o->shares =
+		quota_new(&(struct quota_limits){.of = {[QUOTA_CALLER] = {.streams = OF_A_NODE}}});
 	LIST_INIT(&o->trips);
 	return o;
 }
@@ -213,13 +310,35 @@ outward_free(struct outward **out)
 		return;
 	while (!LIST_EMPTY(&o->trips))
 		trip_free(LIST_FIRST(&o->trips));
+	quota_free(&o->shares);
 	free(o);
 }
 
 void
-outward_use(struct outward *o, struct reach *reach)
+outward_use(
+	struct outward *o, struct reach *reach, const struct access *access, struct quota *quota)
 {
 	o->reach = reach;
+	o->access = access;
+	o->quota = quota;
+}
+
+unsigned
+outward_recheck(struct outward *o)
+{
+	struct trip *t;
+	unsigned cut = 0;
+
+	LIST_FOREACH(t, &o->trips, link)
+	{
+		if (t->relays[0] == NULL ||
+			opens(t, &t->where)) /* one that is dialled is judged at its answer */
+			continue;
+		cut++;
+		relay_break(t->relays[0], rules_changed);
+		relay_break(t->relays[1], rules_changed);
+	}
+	return cut;
 }
 
 void
@@ -231,6 +350,10 @@ outward_metrics(const struct outward *o, struct metrics *m)
 	metric_counter(m, "edgeway_hub_outward_total",
 		"Connections that nodes asked the hub for, and those that were made.",
 		"what=\"joined\"", o->joined);
+	metric_counter(m, "edgeway_hub_outward_limited_total",
+		"Connections refused: the node that asked, or the one of the endpoint, had as many "
+		"as it may.",
+		NULL, o->limited);
 	metric_gauge(m, "edgeway_hub_outward_open", "Connections of nodes through the hub, now.",
 		NULL, (double)o->n_trips);
 }

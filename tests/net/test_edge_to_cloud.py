@@ -4,11 +4,13 @@ the other node's tunnel or by itself; nothing but the hub is within the nodes' r
 import hashlib
 import json
 import os
+import signal
 
 import pytest
 
 import lab as labs
 import tunnelkit
+from httpkit import socket_of
 from lab import PYTHON, Machine, pod, service, wait_for
 
 CLOUD = "192.0.2.31"
@@ -19,7 +21,9 @@ FENCE = """table inet fence { chain out { type filter hook output priority 0; oi
 
 class Site(tunnelkit.Site):
     def __init__(self, lab):
-        super().__init__(lab)
+        self.config = os.path.join(lab.dir, "hub.yaml")
+        self.write_config("")
+        super().__init__(lab, "--config", self.config)
         for node in self.nodes:
             node.run("nft", "-f", "-", input=FENCE)
         self.webs = [n.pod("web") for n in self.nodes]
@@ -47,6 +51,30 @@ class Site(tunnelkit.Site):
             wait_for("resolv.conf", lambda a=a: a.node.gateway.encode() in a.node.resolv())
         for c in (self.client, self.client2):
             c.copy_resolv_conf()
+
+    def write_config(self, rules, limit=0):
+        with open(self.config, "w") as f:
+            f.write(f"access: [{rules}]\ningress: {{limits: {{callerStreams: {limit}}}}}\n")
+
+    def reload(self, *config):
+        adopted = 'edgeway_hub_reloads_total{result="adopted"}'
+        before, at = self.hub.metrics()[adopted], len(self.hub.process.log())
+        self.write_config(*config)
+        self.hub.process.popen.send_signal(signal.SIGHUP)
+        wait_for("read again", lambda: self.hub.metrics()[adopted] == before + 1)
+        return self.hub.process.log()[at:]
+
+    def echo(self):
+        """A connection of edge-1's pod to the echo at edge-2; None where it was refused."""
+        s = socket_of(self.client)
+        try:
+            s.connect((self.nodes[0].address_of("two.default.svc.cluster.local", f"@{self.nodes[0].gateway}"), 7000))
+            if s.recv(100) == b"edge-2.web\n":
+                return s
+        except ConnectionError:
+            pass
+        s.close()
+        return None
 
     def outward(self):
         return self.agents[0].state()["tunnel"]["outward"]
@@ -117,6 +145,34 @@ def test_a_target_that_refuses_is_told(site):
     status, why = site.client.get("http://shut/")
     assert status == 502, why
     assert "cannot be reached through the hub service=default/shut" in site.agents[0].process.log()
+
+
+def test_streams_that_new_rules_would_not_open_are_cut(site):
+    with site.echo() as s:
+        assert "cut=0" not in site.reload("{from: 'node:edge-2', to: ['*']}")
+        with pytest.raises(ConnectionError):
+            assert s.recv(100) != b""
+    wait_for("audit", lambda: 'end="the rules of access have changed"' in site.hub.process.log())
+    assert site.echo() is None
+    site.reload("")
+    site.echo().close()
+
+
+def test_a_node_is_a_caller_with_limits(site):
+    limited = "edgeway_hub_outward_limited_total"
+    site.reload("{from: 'node:edge-2', to: ['*']}")  # what the pool holds goes
+    site.reload("", 1)
+    first = site.echo()
+    assert first is not None
+    before = site.hub.metrics()[limited]
+    assert site.echo() is None
+    assert site.hub.metrics()[limited] > before
+    assert "as many connections through the hub as it may" in site.hub.process.log()
+    first.sendall(b"still")
+    assert first.recv(100) == b"still"
+    first.close()
+    site.reload("")
+    site.echo().close()
 
 
 def test_a_break_is_no_end(site):

@@ -148,6 +148,15 @@ a_pair_is_of_tcp(void **state)
 	assert_int_equal(sock_pair(next), 0);
 	assert_true(fcntl(fds[0], F_GETFL) & O_NONBLOCK);
 	assert_true(fcntl(fds[1], F_GETFL) & O_NONBLOCK);
+	for (int i = 0; i < 2; i++) {
+		int bytes = 0;
+		socklen_t len = sizeof bytes;
+
+		assert_int_equal(getsockopt(fds[i], SOL_SOCKET, SO_RCVBUF, &bytes, &len), 0);
+		assert_int_equal(bytes, 2 * 196608); /* as the kernel counts, socket(7) */
+		assert_int_equal(getsockopt(fds[i], SOL_SOCKET, SO_SNDBUF, &bytes, &len), 0);
+		assert_int_equal(bytes, 2 * 196608);
+	}
 	assert_int_equal(write(fds[0], "hello", 5), 5);
 	assert_int_equal(read(fds[1], text, sizeof text), 5);
 	assert_int_equal(shutdown(fds[0], SHUT_WR), 0);
