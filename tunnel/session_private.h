@@ -52,7 +52,6 @@ struct stream {
 	struct chain in, out;
 	struct coding *coding; /* NULL: bytes go as they are */
 	size_t window, consumed; /* of what comes; consumed since `mark_ms` */
-	size_t owed; /* consumed, and not yet told to the other end */
 	uint64_t mark_ms;
 	unsigned code; /* of the reset */
 	bool answered;

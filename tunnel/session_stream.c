@@ -382,15 +382,20 @@ fit_window(struct stream *st)
 		set_window(st, st->window * 2);
 }
 
-/* Window for what was consumed, in eighths of it: in halves, as nghttp2 would, a writer far away has half a window. */
+/* Window for what was consumed, in eighths of it: in halves, as nghttp2 would, a writer far away has half a window. A window that
+ * was made smaller is paid for with what is consumed first. How much of that is left nghttp2 knows alone: no more may be given
+ * back than it counts as received, or it takes the rest for a larger window, and the next smaller one for one more to be paid. */
 static void
-give_back(struct stream *st, size_t n)
+give_back(struct stream *st)
 {
-	st->owed += n;
-	if (st->owed < MAX(st->window / 8, (size_t)STREAM_WINDOW_BASE / 2))
+	nghttp2_session *ng = st->session->ng;
+	size_t received =
+		(size_t)MAX(nghttp2_session_get_stream_effective_recv_data_length(ng, st->id), 0);
+	size_t owed = received - MIN(received, st->in.len);
+
+	if (owed < MAX(st->window / 8, (size_t)STREAM_WINDOW_BASE / 2))
 		return;
-	nghttp2_submit_window_update(st->session->ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)st->owed);
-	st->owed = 0;
+	nghttp2_submit_window_update(ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)owed);
 	session_kick(st->session);
 }
 
@@ -408,7 +413,7 @@ stream_took(struct stream *st, size_t n)
 	st->consumed += n;
 	if (st->consumed >= st->window)
 		fit_window(st);
-	give_back(st, n);
+	give_back(st);
 }
 
 void

@@ -112,6 +112,30 @@ test_windows_grow_and_shrink(void **state)
 	bed_fini(&b);
 }
 
+/* Again and again, and while bytes are on their way: the writer always has some window in the end. */
+static void
+test_windows_breathe(void **state)
+{
+	enum { TIMES = 40, EACH = 3 << 20 };
+	struct bed b;
+	struct end e;
+	size_t limit;
+
+	(void)state;
+	bed_init(&b, false);
+	bed_open(&b, &e, "a:1");
+	bed_until(&b, b.n_ends == 1);
+	limit = b.far_budget.limit;
+	for (int i = 1; i <= TIMES; i++) {
+		bed_write(&e, EACH);
+		bed_until(&b, e.got >= (size_t)i * EACH - (size_t)(i % 4) * (EACH / 4));
+		b.far_budget.limit = b.near_budget.limit = i % 2 == 0 ? limit : 1;
+	}
+	bed_until(&b, e.got == (size_t)TIMES * EACH);
+	stream_close(&e.st, STREAM_CANCELLED);
+	bed_fini(&b);
+}
+
 static void
 test_short_memory_refuses(void **state)
 {
@@ -455,6 +479,7 @@ main(void)
 		cmocka_unit_test(test_echo_tls),
 		cmocka_unit_test(test_one_of_a_hundred_stalls),
 		cmocka_unit_test(test_windows_grow_and_shrink),
+		cmocka_unit_test(test_windows_breathe),
 		cmocka_unit_test(test_short_memory_refuses),
 		cmocka_unit_test(test_half_close),
 		cmocka_unit_test(test_reset_carries_its_code),
