@@ -226,6 +226,44 @@ longer_alt_name(const X509 *cert, const char *prefix)
 	return NULL;
 }
 
+static bool
+has_mark(const X509 *cert)
+{
+	auto_names GENERAL_NAMES *names = X509_get_ext_d2i(cert, NID_subject_alt_name, NULL, NULL);
+
+	for (int i = 0; names != NULL && i < sk_GENERAL_NAME_num(names); i++) {
+		const GENERAL_NAME *name = sk_GENERAL_NAME_value(names, i);
+		auto_free char *text = NULL;
+
+		if (name->type != GEN_URI)
+			continue;
+		text = clean_text(name->d.uniformResourceIdentifier);
+		if (text != NULL && strcmp(text, PKI_HUB_MARK) == 0)
+			return true;
+	}
+	return false;
+}
+
+bool
+pki_x509_is_hub(X509 *cert)
+{
+	const uint32_t both = XKU_SSL_SERVER | XKU_SSL_CLIENT;
+
+	/* A certificate without the extension, good for anything, says UINT32_MAX: nobody meant it for a hub. */
+	return (X509_get_extension_flags(cert) & EXFLAG_XKUSAGE) != 0 &&
+		(X509_get_extended_key_usage(cert) & both) == both && has_mark(cert);
+}
+
+bool
+pki_cert_is_hub(const char *cert_pem)
+{
+	auto_x509 X509 *cert = pki_read_cert(cert_pem, "the certificate", NULL);
+	bool is = cert != NULL && pki_x509_is_hub(cert);
+
+	ERR_clear_error();
+	return is;
+}
+
 char *
 pki_subject_name(const X509_NAME *subject)
 {

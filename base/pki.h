@@ -28,12 +28,17 @@ int pki_csr_info(
  * Ed25519 and RSA from 2048 bits on are taken. */
 int pki_csr_plain(const char *csr_pem, char **plain_pem, struct err *err);
 
+/* The URI in subjectAltName that tells a hub's certificate from those of nodes and of other servers: with it, and good for
+ * both sides of a connection, the certificate speaks for a replica of the hub, and for no node. */
+#define PKI_HUB_MARK "edgeway:hub"
+
 struct pki_issue {
 	const char *ca_cert_pem, *ca_key_pem;
 	const char *common_name;
 	const char *const *
 		names; /* DNS names and IP addresses for subjectAltName, NULL-terminated; may be NULL */
 	bool server, client; /* extended key usage */
+	bool hub; /* with PKI_HUB_MARK; no certificate of a node may ever have it */
 	unsigned days;
 	uint64_t life_s; /* in place of days; good from a tenth of it ago, a day at most */
 };
@@ -52,6 +57,8 @@ int pki_cert_info(const char *cert_pem, char **common_name, int64_t *not_before,
 	struct err *err);
 /* The serial number in lower-case hex: no two of our certificates share one. */
 int pki_cert_serial(const char *cert_pem, char serial[PKI_SERIAL_TEXT], struct err *err);
+/* Does it speak for a hub? */
+bool pki_cert_is_hub(const char *cert_pem);
 /* Did the CA sign it for the key of this hash (pki_csr_info), and is it good at now_s, seconds since 1970? */
 bool pki_cert_fits(const char *cert_pem, const char *ca_pem, const char *key_hash, int64_t now_s);
 /* Is one of the certificates in the text the one with this hash? */

@@ -189,6 +189,23 @@ pki_csr_new(const char *key_pem, const char *common_name, char **csr_pem, struct
 }
 
 static bool
+push_mark(GENERAL_NAMES *names)
+{
+	GENERAL_NAME *name = GENERAL_NAME_new();
+	ASN1_IA5STRING *uri = ASN1_IA5STRING_new();
+
+	if (name != NULL && uri != NULL && ASN1_STRING_set(uri, PKI_HUB_MARK, -1) == 1) {
+		GENERAL_NAME_set0_value(name, GEN_URI, uri);
+		uri = NULL;
+		if (sk_GENERAL_NAME_push(names, name) > 0)
+			return true;
+	}
+	ASN1_IA5STRING_free(uri);
+	GENERAL_NAME_free(name);
+	return false;
+}
+
+static bool
 push_name(GENERAL_NAMES *names, const char *text)
 {
 	ASN1_OCTET_STRING *ip = a2i_IPADDRESS(text);
@@ -238,7 +255,7 @@ add_alt_names(X509 *cert, const struct pki_issue *issue, struct err *err)
 	static const char *const none[] = {NULL};
 	const char *const *name = issue->names != NULL ? issue->names : none;
 	auto_names GENERAL_NAMES *names = GENERAL_NAMES_new();
-	bool ok = names != NULL;
+	bool ok = names != NULL && (!issue->hub || push_mark(names));
 	int rc = 0;
 
 	if (strlen(issue->common_name) > PKI_COMMON_NAME_MAX) {

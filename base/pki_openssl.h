@@ -48,6 +48,8 @@ int64_t pki_x509_ends(const X509 *cert);
 void pki_x509_serial(const X509 *cert, char serial[41]);
 /* The name that the certificate speaks for, see pki_cert_info; heap, "" when it has none. */
 char *pki_x509_name(const X509 *cert);
+/* See pki_cert_is_hub. */
+bool pki_x509_is_hub(X509 *cert);
 /* The common name alone; heap, "" when there is none or more than one. */
 char *pki_subject_name(const X509_NAME *subject);
 /* "what: OpenSSL's reason"; clears OpenSSL's queue. Returns -EINVAL. */

@@ -26,7 +26,10 @@ enum pki_step pki_verify_step(
 /* As pki_verify_step, for the chain of a client: no name is asked for. */
 enum pki_step pki_verify_client_step(
 	struct x509_store_ctx_st *chain, bool ok, char *why, size_t size);
-/* Name of the verified peer certificate (heap), see pki_cert_info; "" when there is none. */
+/* The same, for either side of a connection between hubs: whoever it is, the certificate must be a hub's. */
+enum pki_step pki_verify_hub_step(struct x509_store_ctx_st *chain, bool ok, char *why, size_t size);
+/* Name of the verified peer certificate (heap), see pki_cert_info; "" when there is none, and of a hub's, which speaks for no
+ * node. */
 char *pki_peer_name(const struct ssl_st *ssl);
 /* Its serial number, see pki_cert_serial; "" when there is none. */
 void pki_peer_serial(const struct ssl_st *ssl, char serial[PKI_SERIAL_TEXT]);

@@ -41,6 +41,7 @@ struct tls_stream {
 	size_t batch_start, batch_end;
 	size_t owed; /* plaintext of the last of them: said to be written once all are sent */
 	unsigned interest;
+	enum tls_proof proof;
 	char *host; /* NULL: server */
 	char *alpn;
 	char *peer;
@@ -156,7 +157,9 @@ on_verify(int ok, X509_STORE_CTX *chain)
 	struct tls_stream *s = SSL_get_ex_data(ssl, stream_index);
 	enum pki_step step;
 
-	if (s->host != NULL)
+	if (s->proof == TLS_HUB)
+		step = pki_verify_hub_step(chain, ok == 1, s->why, sizeof s->why);
+	else if (s->host != NULL)
 		step = pki_verify_step(chain, ok == 1, s->host, s->why, sizeof s->why);
 	else
 		step = pki_verify_client_step(chain, ok == 1, s->why, sizeof s->why);
@@ -328,6 +331,7 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	pthread_once(&once, register_once);
 	s->loop = setup->loop;
 	s->fd = setup->fd;
+	s->proof = setup->proof;
 	s->on = setup->on;
 	s->arg = setup->arg;
 	s->alpn = setup->alpn != NULL ? xstrdup(setup->alpn) : NULL;
@@ -345,7 +349,7 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 			SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
 	/* A peer that was killed says no close_notify; whoever reads knows by other means what is complete. */
 	SSL_set_options(s->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
-	if (setup->proof == TLS_PROVEN)
+	if (setup->proof != TLS_ANYBODY)
 		SSL_set_verify(
 			s->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
 	else

@@ -23,8 +23,9 @@
 struct tls_stream;
 
 enum { TLS_RECORD_BYTES = 16384 }; /* most that one record holds, RFC 8446 section 5.1 */
-/* Must the other side prove who it is? TLS_ANYBODY: a server asks for no certificate, a client takes any. */
-enum tls_proof { TLS_PROVEN, TLS_ANYBODY };
+/* Must the other side prove who it is? TLS_ANYBODY: a server asks for no certificate, a client takes any. TLS_HUB: it must be
+ * a hub (pki_cert_is_hub), under whatever name. */
+enum tls_proof { TLS_PROVEN, TLS_ANYBODY, TLS_HUB };
 enum tls_event { TLS_OPEN, TLS_FAILED, TLS_READABLE, TLS_WRITABLE };
 
 typedef void tls_event_fn(void *arg, enum tls_event event);

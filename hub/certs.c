@@ -339,6 +339,8 @@ make_own(struct certs *c, char **cert, char **key, struct err *err)
 		.ca_key_pem = c->ca_key,
 		.common_name = "edgeway-hub",
 		.server = true,
+		.client = true, /* towards other replicas */
+		.hub = true,
 		.days = HUB_DAYS,
 	};
 	int rc;
@@ -368,7 +370,8 @@ load_own(struct certs *c, int64_t now_s, char **cert, char **key)
 	names_read(names_path, c->ca_hash, &c->current);
 	if (c->current.n == 0 || file_read(cert_path, PEM_MAX, cert, NULL) < 0 ||
 		file_read(key_path, PEM_MAX, key, NULL) < 0 ||
-		pki_pair_check(*cert, *key, NULL) < 0)
+		pki_pair_check(*cert, *key, NULL) < 0 ||
+		!pki_cert_is_hub(*cert)) /* of a version that knew no replicas */
 		return false;
 	c->renew_s = renew_time(*cert);
 	return !certs_renew_due(c, now_s);
@@ -389,6 +392,33 @@ certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct
 			return rc;
 	}
 	return pki_server_ctx(cert, key, c->ca_pem, ctx, err);
+}
+
+int
+certs_client_ctx(struct certs *c, struct ssl_ctx_st **ctx, struct err *err)
+{
+	auto_free char *cert_path = xasprintf("%s/hub.pem", c->dir);
+	auto_free char *key_path = xasprintf("%s/hub.key", c->dir);
+	auto_free char *cert = NULL, *key = NULL;
+	int rc;
+
+	if (c->cert != NULL)
+		return pki_client_ctx(c->ca_pem, c->cert, c->key, ctx, err);
+	if ((rc = read_pem(cert_path, "the hub's certificate", &cert, err)) < 0 ||
+		(rc = read_pem(key_path, "its key", &key, err)) < 0)
+		return rc;
+	return pki_client_ctx(c->ca_pem, cert, key, ctx, err);
+}
+
+int
+certs_check_peers(const struct certs *c, struct err *err)
+{
+	if (c->cert == NULL || pki_cert_is_hub(c->cert))
+		return 0;
+	return err_set(err, EINVAL,
+		"tls.cert proves nothing to other replicas: sign it with subjectAltName "
+		"URI:" PKI_HUB_MARK
+		" and extendedKeyUsage serverAuth,clientAuth, or leave out peers");
 }
 
 int

@@ -52,6 +52,10 @@ bool certs_can_sign(const struct certs *c); /* false with tls.ca and no tls.caKe
 
 /* A server context with the hub's certificate, which is made first when it is missing or due. */
 int certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct err *err);
+/* The same for dialling other replicas, with the certificate that certs_server_ctx has made or found. */
+int certs_client_ctx(struct certs *c, struct ssl_ctx_st **ctx, struct err *err);
+/* Would other replicas take the hub's certificate? Ours always; the operator's must say that it is a hub's. */
+int certs_check_peers(const struct certs *c, struct err *err);
 /* More names for it, in place of those of the last call; copied. */
 void certs_use_names(struct certs *c, const struct names *names);
 /* Should the certificate in use be made anew? Always false when it is the operator's. */

@@ -79,7 +79,7 @@ accept_events(const struct nodes *n, struct ws_conn *c, const char *node)
 	const char *peer = ws_peer_name(c);
 
 	if (peer[0] == '\0')
-		return refused(c, node, 403, "no client certificate");
+		return refused(c, node, 403, "no client certificate of a node");
 	if (strcmp(peer, node) != 0)
 		return refused(c, node, 403, "the certificate is for another node");
 	if (certs_refuses(n->config.certs, node, ws_peer_serial(c)))

@@ -53,7 +53,8 @@ static int
 teardown(void **state)
 {
 	static const char *const files[] = {"ca.pem", "ca.key", "hub.pem", "hub.key", "hub.names",
-		"nodes/edge-1", "nodes/edge-2", "revoked.json", "mine.pem", "mine.key"};
+		"nodes/edge-1", "nodes/edge-2", "nodes/edgeway-hub", "revoked.json", "mine.pem",
+		"mine.key"};
 	struct bed *b = *state;
 	auto_free char *nodes = path_of(b, "nodes");
 
@@ -289,6 +290,52 @@ a_damaged_list_of_the_revoked_is_an_error(void **state)
 	}
 }
 
+/* A replica takes a connection for another replica's by what no node can have. */
+static void
+a_node_is_never_taken_for_a_hub(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *key = NULL, *csr = NULL, *cert = NULL, *hub = NULL, *again = NULL,
+		       *old = NULL, *old_key = NULL, *path = path_of(b, "hub.pem"),
+		       *key_path = path_of(b, "hub.key");
+	static const char *const names[] = {"edgeway-hub", PKI_HUB_MARK, NULL};
+	struct pki_issue issue = {
+		.common_name = "edgeway-hub", .names = names, .server = true, .days = 365};
+	auto_free char *ca_key = NULL, *ca_path = path_of(b, "ca.key");
+	struct ssl_ctx_st *ctx = NULL;
+	struct err err = {0};
+
+	open_certs(b);
+	assert_int_equal(pki_key_new(&key, &err), 0);
+	assert_int_equal(pki_csr_new(key, "edgeway-hub", &csr, &err), 0);
+	assert_int_equal(certs_sign(b->certs, "edgeway-hub", csr, &cert, &err), 0);
+	assert_false(pki_cert_is_hub(cert));
+	hub = hub_pem(b, now());
+	assert_true(pki_cert_is_hub(hub));
+	assert_int_equal(certs_check_peers(b->certs, &err), 0);
+	assert_int_equal(certs_client_ctx(b->certs, &ctx, &err), 0);
+	pki_ctx_free(&ctx);
+	/* What an older version has left is not good enough, whatever names it has. */
+	assert_int_equal(file_read(ca_path, 1 << 20, &ca_key, NULL), 0);
+	issue.ca_cert_pem = certs_ca_pem(b->certs);
+	issue.ca_key_pem = ca_key;
+	assert_int_equal(pki_key_new(&old_key, &err), 0);
+	assert_int_equal(pki_sign_key(&issue, old_key, &old, &err), 0);
+	assert_false(pki_cert_is_hub(old));
+	assert_int_equal(file_write(path, old, strlen(old), 0644), 0);
+	assert_int_equal(file_write(key_path, old_key, strlen(old_key), 0600), 0);
+	open_certs(b);
+	again = hub_pem(b, now());
+	assert_string_not_equal(again, old);
+	assert_true(pki_cert_is_hub(again));
+	/* Nor is one that is good for one side only. */
+	issue.hub = true;
+	issue.ca_cert_pem = certs_ca_pem(b->certs);
+	free(take_ptr(&old));
+	assert_int_equal(pki_sign_key(&issue, old_key, &old, &err), 0);
+	assert_false(pki_cert_is_hub(old));
+}
+
 static void
 assert_refused(struct bed *b, const char *why)
 {
@@ -341,6 +388,7 @@ main(void)
 		case_of(a_lost_ca_is_not_replaced_while_nodes_hold_certificates),
 		case_of(the_hub_certificate_is_made_anew_when_due),
 		case_of(a_node_is_signed_under_its_name_and_remembered),
+		case_of(a_node_is_never_taken_for_a_hub),
 		case_of(files_that_do_not_fit_are_refused),
 		case_of(the_life_of_nodes_certificates_is_chosen),
 		case_of(what_was_revoked_stays_revoked),

@@ -30,6 +30,7 @@ struct keys { /* PEM */
 };
 
 static struct keys ours, strangers;
+static enum tls_proof proof;
 
 static void
 make_keys(struct keys *k)
@@ -128,6 +129,7 @@ start(struct pair *p, bool hub, struct ssl_ctx_st *ctx, const char *host, const 
 		.host = host,
 		.alpn = alpn,
 		.deadline_ms = 30000,
+		.proof = proof,
 		.on = on_tls,
 		.arg = side};
 
@@ -279,6 +281,70 @@ test_who_is_refused(void **state)
 	}
 }
 
+/* Between hubs it counts that it is one, on both sides; a node is none, and a hub is no node. */
+static void
+test_hubs_among_themselves(void **state)
+{
+	static const char *const what[] = {
+		"a hub", "a node", "another server", "a hub of another CA"};
+	struct keys hub[4] = {ours, ours, ours, strangers};
+	struct pki_issue issue = {.ca_cert_pem = ours.ca,
+		.ca_key_pem = ours.ca_key,
+		.days = 2,
+		.server = true,
+		.client = true,
+		.hub = true,
+		.common_name = "edge-1"};
+	char *good, *other, *strange;
+
+	(void)state;
+	assert_int_equal(pki_sign_key(&issue, ours.hub_key, &good, NULL), 0);
+	issue.hub = false;
+	assert_int_equal(pki_sign_key(&issue, ours.hub_key, &other, NULL), 0);
+	issue = (struct pki_issue){.ca_cert_pem = strangers.ca,
+		.ca_key_pem = strangers.ca_key,
+		.days = 2,
+		.server = true,
+		.client = true,
+		.hub = true,
+		.common_name = "hub"};
+	assert_int_equal(pki_sign_key(&issue, strangers.hub_key, &strange, NULL), 0);
+	hub[0].hub = good;
+	hub[1].hub = ours.node;
+	hub[1].hub_key = ours.node_key;
+	hub[2].hub = other;
+	hub[3].hub = strange;
+	for (int i = 0; i < 8; i++) { /* who dials, then who is dialled */
+		const struct keys *dials = i < 4 ? &hub[i] : &hub[0],
+				  *dialled = i < 4 ? &hub[0] : &hub[i - 4];
+		struct ssl_ctx_st *client;
+		struct pair p;
+
+		connect_pair(&p);
+		assert_int_equal(
+			pki_client_ctx(ours.ca, dials->hub, dials->hub_key, &client, NULL), 0);
+		proof = TLS_HUB;
+		start(&p, false, client, "192.0.2.1", "a/1");
+		start(&p, true, hub_ctx(dialled), NULL, "a/1");
+		proof = TLS_PROVEN;
+		if (i % 4 == 0)
+			until(&p, p.hub.open && p.node.open);
+		else
+			until(&p, i < 4 ? p.hub.failed : p.node.failed);
+		if (i % 4 != 0 && (i < 4 ? p.hub.open : p.node.open))
+			fail_msg("%s is taken for a hub", what[i % 4]);
+		if (i % 4 != 0)
+			assert_non_null(strstr(tls_stream_why(i < 4 ? p.hub.stream : p.node.stream),
+				"certificate is refused"));
+		else
+			assert_string_equal(tls_stream_peer(p.hub.stream), "");
+		stop(&p);
+	}
+	free(good);
+	free(other);
+	free(strange);
+}
+
 static void
 test_silent_client_is_dropped(void **state)
 {
@@ -333,6 +399,7 @@ main(void)
 		cmocka_unit_test(test_end_without_a_word),
 		cmocka_unit_test(test_bulk),
 		cmocka_unit_test(test_who_is_refused),
+		cmocka_unit_test(test_hubs_among_themselves),
 		cmocka_unit_test(test_silent_client_is_dropped),
 		cmocka_unit_test(test_sockets_are_told),
 	};
