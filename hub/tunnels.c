@@ -20,14 +20,16 @@ enum {
 
 struct tunnel {
 	TAILQ_ENTRY(tunnel) link; /* of handshakes, or of all that are open */
-	struct tunnel *next; /* of the bucket: newer epochs first */
+	struct tunnel *next; /* of the bucket: those that came later first */
 	struct tunnels *of;
 	struct tls_stream *tls; /* until the handshake is done */
 	struct session *session;
 	char *node;
 	char serial[PKI_SERIAL_TEXT], address[ADDR_TEXT_MAX];
 	int64_t ends_s; /* its certificate, seconds since 1970 */
-	uint64_t epoch, since_ms;
+	uint64_t came; /* order of coming at this hub */
+	uint64_t epoch; /* among all hubs */
+	uint64_t since_ms;
 	bool older; /* finishes what it has */
 	bool leaving; /* the node has said that it takes no new streams */
 };
@@ -42,7 +44,7 @@ struct tunnels {
 	struct tunnel_ring handshakes, open;
 	size_t n_handshakes, n_open;
 	struct tunnel *buckets[BUCKETS];
-	uint64_t epoch;
+	uint64_t last; /* the highest `came` and `epoch` */
 	bool draining;
 	void (*done)(void *arg);
 	void *done_arg;
@@ -69,6 +71,24 @@ static struct tunnel *
 newest(const struct tunnels *t, const char *node)
 {
 	return of_node(t->buckets[hash64(node, strlen(node), 0) % BUCKETS], node);
+}
+
+/* The one that takes the node's new streams; NULL: none. */
+static const struct tunnel *
+taking(const struct tunnels *t, const char *node)
+{
+	const struct tunnel *u = t->draining ? NULL : newest(t, node);
+
+	while (u != NULL && (u->leaving || u->older))
+		u = of_node(u->next, node);
+	return u;
+}
+
+static void
+tell_changed(const struct tunnels *t, const char *node)
+{
+	if (t->setup.changed != NULL)
+		t->setup.changed(t->setup.others, node);
 }
 
 /* --- their end -------------------------------------------------------------------------------------- */
@@ -109,6 +129,7 @@ drop(struct tunnel *u)
 {
 	struct tunnels *t = u->of;
 	struct tunnel **at = bucket(t, u->node);
+	auto_free char *node = take_ptr(&u->node);
 
 	while (*at != u)
 		at = &(*at)->next;
@@ -117,6 +138,7 @@ drop(struct tunnel *u)
 	t->n_open--;
 	add_past(&t->past, session_stats(u->session));
 	tunnel_free(u);
+	tell_changed(t, node);
 	say_drained(t);
 }
 
@@ -143,7 +165,10 @@ on_ended(void *arg, int rc, const char *why)
 static void
 on_draining(void *arg)
 {
-	((struct tunnel *)arg)->leaving = true;
+	struct tunnel *u = arg;
+
+	u->leaving = true;
+	tell_changed(u->of, u->node);
 }
 
 static unsigned
@@ -177,6 +202,16 @@ turn_away(struct tunnel *u, const char *node, const char *why)
 	tunnel_free(u);
 }
 
+static void
+retire(struct tunnel *u)
+{
+	if (u->older)
+		return;
+	u->older = true;
+	u->of->replaced++;
+	session_drain(u->session);
+}
+
 /* Older ones of the node finish what they have, but for those too many. */
 static void
 retire_older(struct tunnel *u)
@@ -186,14 +221,24 @@ retire_older(struct tunnel *u)
 
 	for (; (at = of_node(at, u->node)) != NULL; at = next) {
 		next = at->next;
-		if (++n > TUNNELS_OLDER_MOST) {
+		if (++n > TUNNELS_OLDER_MOST)
 			cut(at, "too many newer tunnels of this node");
-		} else if (!at->older) {
-			at->older = true;
-			u->of->replaced++;
-			session_drain(at->session);
-		}
+		else
+			retire(at);
 	}
+}
+
+/* Above all that is known of the node: hubs whose clocks differ agree all the same. */
+static uint64_t
+next_epoch(const struct tunnel *u)
+{
+	const struct tunnels *t = u->of;
+	const struct tunnel *last = newest(t, u->node);
+	uint64_t above = last != NULL ? last->epoch : 0;
+
+	if (t->setup.claimed != NULL)
+		above = MAX(above, t->setup.claimed(t->setup.others, u->node));
+	return MAX(u->came, above + 1);
 }
 
 static void
@@ -202,7 +247,7 @@ insert(struct tunnel *u)
 	struct tunnels *t = u->of;
 	struct tunnel **at = bucket(t, u->node);
 
-	while (*at != NULL && (*at)->epoch > u->epoch)
+	while (*at != NULL && (*at)->came > u->came)
 		at = &(*at)->next;
 	u->next = *at;
 	*at = u;
@@ -228,7 +273,7 @@ objection(struct tunnel *u)
 	if (t->n_open >= t->setup.most)
 		return "too many tunnels";
 	newer = newest(t, node);
-	return newer != NULL && newer->epoch > u->epoch ? "the node has a newer tunnel" : NULL;
+	return newer != NULL && newer->came > u->came ? "the node has a newer tunnel" : NULL;
 }
 
 static void
@@ -260,11 +305,14 @@ on_shaken(struct tunnel *u)
 	}
 	u->since_ms = loop_now_ms(t->setup.loop);
 	t->opened++;
+	u->epoch = next_epoch(u);
+	t->last = MAX(t->last, u->epoch);
 	insert(u);
 	log_info("hub", "%s open node=%s peer=%s epoch=%llu",
 		t->setup.opened != NULL ? "way of a node to others" : "tunnel", u->node, u->address,
 		(unsigned long long)u->epoch);
 	retire_older(u);
+	tell_changed(t, u->node);
 }
 
 static void
@@ -330,8 +378,7 @@ tunnels_adopt(struct tunnels *t, int fd)
 	}
 	u = xcalloc(1, sizeof *u);
 	u->of = t;
-	t->epoch = MAX(t->epoch + 1, wall_ms()); /* comparable with those of other hubs, too */
-	u->epoch = t->epoch;
+	u->came = t->last = MAX(t->last + 1, wall_ms());
 	u->since_ms = loop_now_ms(t->setup.loop);
 	tell_address(fd, u->address);
 	setup.arg = u;
@@ -410,11 +457,48 @@ tunnels_open(struct tunnels *t, const char *node, const struct stream_request *r
 bool
 tunnels_have(const struct tunnels *t, const char *node)
 {
-	const struct tunnel *u = newest(t, node);
+	return taking(t, node) != NULL;
+}
 
-	while (u != NULL && (u->leaving || u->older))
-		u = of_node(u->next, node);
-	return u != NULL && !t->draining;
+uint64_t
+tunnels_epoch(const struct tunnels *t, const char *node)
+{
+	const struct tunnel *u = taking(t, node);
+
+	return u != NULL ? u->epoch : 0;
+}
+
+void
+tunnels_each(
+	const struct tunnels *t, void (*fn)(void *arg, const char *node, uint64_t epoch), void *arg)
+{
+	const struct tunnel *u;
+
+	TAILQ_FOREACH(u, &t->open, link)
+	{
+		if (u == taking(t, u->node))
+			fn(arg, u->node, u->epoch);
+	}
+}
+
+void
+tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch)
+{
+	struct tunnel *u = newest(t, node);
+	bool did = false;
+
+	for (; u != NULL; u = of_node(u->next, node)) {
+		if (u->older || u->epoch >= epoch)
+			continue;
+		log_info("hub",
+			"another replica has a newer tunnel; this one finishes what it has node=%s "
+			"peer=%s epoch=%llu newer=%llu",
+			node, u->address, (unsigned long long)u->epoch, (unsigned long long)epoch);
+		retire(u);
+		did = true;
+	}
+	if (did)
+		tell_changed(t, node);
 }
 
 /* --- life -------------------------------------------------------------------------------------------- */
@@ -474,6 +558,7 @@ tunnels_free(struct tunnels **out)
 		return;
 	t->draining = true;
 	t->done = NULL;
+	t->setup.changed = NULL;
 	end_handshakes(t);
 	while (!TAILQ_EMPTY(&t->open))
 		drop(TAILQ_FIRST(&t->open));
@@ -495,6 +580,7 @@ tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg)
 	TAILQ_FOREACH(u, &t->open, link)
 	{
 		session_drain(u->session);
+		tell_changed(t, u->node);
 	}
 	say_drained(t);
 }

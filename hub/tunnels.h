@@ -2,6 +2,7 @@
  * The tunnels of the nodes that are connected to this hub, by the name in the node's certificate and nothing else. A newer
  * connection of a node takes its new streams (epochs: the order of their coming); the older one finishes those it has, and
  * its end, however late, touches the newer one no more. A tunnel is cut when its certificate is revoked or ends.
+ * Epochs count among all hubs: a new one is above every one that is known, here and of other hubs, and not below the clock in ms.
  * Everything on the loop's thread.
  *
  *	tunnels_adopt(tunnels, fd);	// a socket whose ClientHello asks for TUNNEL_ALPN_REVERSE
@@ -34,6 +35,12 @@ struct tunnels_setup {
 	unsigned (*opened)(void *arg, const char *node, struct stream *st,
 		const struct stream_request *request, const char **reason);
 	void *opened_arg;
+	/* What this hub can do for the node has changed: tunnels_epoch tells. Also from within calls of this header, and more often
+	 * than needed. NULL: nobody wants to know. */
+	void (*changed)(void *others, const char *node);
+	/* The highest epoch that another hub claims for the node; 0: none does. NULL: there are no others. */
+	uint64_t (*claimed)(void *others, const char *node);
+	void *others;
 	/* Is a certificate with this serial number revoked? NULL: none is. */
 	bool (*refuses)(void *arg, const char *node, const char *serial);
 	void *arg;
@@ -58,6 +65,13 @@ int tunnels_open(struct tunnels *t, const char *node, const struct stream_reques
 	const struct stream_events *events, void *arg, struct stream **out);
 /* Would it take a stream? */
 bool tunnels_have(const struct tunnels *t, const char *node);
+/* The epoch of the tunnel that would; 0: none. */
+uint64_t tunnels_epoch(const struct tunnels *t, const char *node);
+/* Calls fn for each node of which tunnels_have is true. */
+void tunnels_each(const struct tunnels *t, void (*fn)(void *arg, const char *node, uint64_t epoch),
+	void *arg);
+/* Another hub has the node's tunnel of this epoch: those here that are older finish what they have. */
+void tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch);
 /* No new streams and no new tunnels; `done` once the last has ended, not from within this call. */
 void tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg);
 
