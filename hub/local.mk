@@ -45,7 +45,7 @@ hub_libhub_a_SOURCES = \
 	hub/split.c hub/split.h \
 	hub/talk.c hub/talk.h \
 	hub/tokens.c hub/tokens.h \
-	hub/tunnels.c hub/tunnels.h \
+	hub/tunnels.c hub/tunnels.h hub/tunnels_private.h hub/tunnels_tell.c \
 	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_where.c \
 	hub/ways.c hub/ways.h
 

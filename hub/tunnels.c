@@ -1,61 +1,24 @@
-#include "hub/tunnels.h"
+#include "hub/tunnels_private.h"
 
 #include <errno.h>
 #include <string.h>
-#include <sys/queue.h>
 #include <unistd.h>
 
 #include "base/hash.h"
 #include "base/log.h"
 #include "hub/route.h"
-#include "model/json.h"
 
 enum {
-	BUCKETS = 4096,
 	HEARTBEAT_MS = 4000,
 	STREAMS_MOST = 4096, /* of one tunnel */
 	HURRY_MS = 1000, /* for a handshake, while they are too many */
 	SWEEP_MS = 1000,
 };
 
-struct tunnel {
-	TAILQ_ENTRY(tunnel) link; /* of handshakes, or of all that are open */
-	struct tunnel *next; /* of the bucket: those that came later first */
-	struct tunnels *of;
-	struct tls_stream *tls; /* until the handshake is done */
-	struct session *session;
-	char *node;
-	char serial[PKI_SERIAL_TEXT], address[ADDR_TEXT_MAX];
-	int64_t ends_s; /* its certificate, seconds since 1970 */
-	uint64_t came; /* order of coming at this hub */
-	uint64_t epoch; /* among all hubs */
-	uint64_t since_ms;
-	bool older; /* finishes what it has */
-	bool leaving; /* the node has said that it takes no new streams */
-};
-
-TAILQ_HEAD(tunnel_ring, tunnel);
-
-struct tunnels {
-	struct tunnels_setup setup;
-	struct session_budget budget;
-	struct session_limits limits;
-	struct timer *sweep, *drained;
-	struct tunnel_ring handshakes, open;
-	size_t n_handshakes, n_open;
-	struct tunnel *buckets[BUCKETS];
-	uint64_t last; /* the highest `came` and `epoch` */
-	bool draining;
-	void (*done)(void *arg);
-	void *done_arg;
-	struct session_stats past; /* of sessions that have ended */
-	uint64_t opened, failed, refused, replaced, late, cut, dead, missed;
-};
-
 static struct tunnel **
 bucket(struct tunnels *t, const char *node)
 {
-	return &t->buckets[hash64(node, strlen(node), 0) % BUCKETS];
+	return &t->buckets[hash64(node, strlen(node), 0) % TUNNELS_BUCKETS];
 }
 
 /* The next tunnel of the node, the newest first; begin with the bucket. */
@@ -70,7 +33,7 @@ of_node(struct tunnel *at, const char *node)
 static struct tunnel *
 newest(const struct tunnels *t, const char *node)
 {
-	return of_node(t->buckets[hash64(node, strlen(node), 0) % BUCKETS], node);
+	return of_node(t->buckets[hash64(node, strlen(node), 0) % TUNNELS_BUCKETS], node);
 }
 
 /* The one that takes the node's new streams; NULL: none. */
@@ -109,20 +72,6 @@ say_drained(struct tunnels *t)
 		timer_start(t->drained, 0, 0);
 }
 
-static void
-add_past(struct session_stats *to, const struct session_stats *s)
-{
-	to->opened += s->opened;
-	to->refused += s->refused;
-	to->resets_sent += s->resets_sent;
-	to->resets_received += s->resets_received;
-	to->bytes_in += s->bytes_in;
-	to->bytes_out += s->bytes_out;
-	to->stalls += s->stalls;
-	to->pings += s->pings;
-	to->saved += s->saved;
-}
-
 /* The streams are told first: what they open meanwhile must not land here. */
 static void
 drop(struct tunnel *u)
@@ -136,7 +85,7 @@ drop(struct tunnel *u)
 	*at = u->next;
 	TAILQ_REMOVE(&t->open, u, link);
 	t->n_open--;
-	add_past(&t->past, session_stats(u->session));
+	tunnels_add_past(&t->past, session_stats(u->session));
 	tunnel_free(u);
 	tell_changed(t, node);
 	say_drained(t);
@@ -583,134 +532,4 @@ tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg)
 		tell_changed(t, u->node);
 	}
 	say_drained(t);
-}
-
-/* --- telling ----------------------------------------------------------------------------------------- */
-
-size_t
-tunnels_count(const struct tunnels *t)
-{
-	const struct tunnel *u;
-	size_t n = 0;
-
-	TAILQ_FOREACH(u, &t->open, link)
-	{
-		n += !u->older && !u->leaving;
-	}
-	return n;
-}
-
-void
-tunnels_state(const struct tunnels *t, struct buf *out)
-{
-	uint64_t now = loop_now_ms(t->setup.loop);
-	const struct tunnel *u;
-	const char *comma = "";
-
-	buf_adds(out, "[");
-	TAILQ_FOREACH(u, &t->open, link)
-	{
-		const struct session_stats *s = session_stats(u->session);
-
-		buf_printf(out, "%s{\"node\":", comma);
-		json_add_text(out, u->node);
-		buf_printf(out,
-			",\"address\":\"%s\",\"state\":\"%s\",\"streams\":%u,\"rtt_ms\":%u,"
-			"\"bytes_in\":%llu,\"bytes_out\":%llu,\"opened\":%llu,\"stalls\":%llu,"
-			"\"since_s\":%llu,\"epoch\":%llu,\"certificate_expires\":\"",
-			u->address,
-			u->leaving         ? "leaving"
-				: u->older ? "older"
-					   : "open",
-			s->streams, s->rtt_ms, (unsigned long long)s->bytes_in,
-			(unsigned long long)s->bytes_out, (unsigned long long)s->opened,
-			(unsigned long long)s->stalls,
-			(unsigned long long)((now - u->since_ms) / 1000),
-			(unsigned long long)u->epoch);
-		buf_add_utc(out, u->ends_s);
-		buf_adds(out, "\"}");
-		comma = ",";
-	}
-	buf_adds(out, "]");
-}
-
-static void
-count_streams(const struct session_stats *s, struct metrics *m)
-{
-	static const char bytes[] = "edgeway_tunnel_bytes_total",
-			  help[] = "Payload carried, as this hub sees it.";
-
-	metric_counter(m, "edgeway_tunnel_streams_opened_total", "Streams opened to nodes.", NULL,
-		s->opened);
-	metric_gauge(m, "edgeway_tunnel_streams", "Streams that are open.", NULL, s->streams);
-	metric_counter(m, "edgeway_tunnel_resets_total", "Streams that were reset.", "by=\"hub\"",
-		s->resets_sent);
-	metric_counter(m, "edgeway_tunnel_resets_total", "Streams that were reset.", "by=\"node\"",
-		s->resets_received);
-	metric_counter(m, bytes, help, "direction=\"from_node\"", s->bytes_in);
-	metric_counter(m, bytes, help, "direction=\"to_node\"", s->bytes_out);
-	metric_counter(m, "edgeway_tunnel_stalls_total",
-		"Times that a stream took no more for a while.", NULL, s->stalls);
-	metric_counter(m, "edgeway_tunnel_saved_bytes_total",
-		"Bytes of clear text that tunnel.compress kept off the wire, both ways.", NULL,
-		s->saved);
-	metric_counter(m, "edgeway_tunnel_pings_total", "Pings sent.", NULL, s->pings);
-}
-
-static void
-count_ends(const struct tunnels *t, struct metrics *m)
-{
-	static const char
-		ends[] = "edgeway_tunnel_connections_total",
-		help[] = "Connections of nodes that asked for a tunnel, by what became of it.";
-
-	metric_counter(m, ends, help, "result=\"open\"", t->opened);
-	metric_counter(m, ends, help, "result=\"refused\"", t->refused);
-	metric_counter(m, ends, help, "result=\"failed\"", t->failed);
-	metric_counter(m, "edgeway_tunnel_replaced_total",
-		"Tunnels that a newer one of the node has replaced.", NULL, t->replaced);
-	metric_counter(m, "edgeway_tunnel_cut_total",
-		"Tunnels cut: certificate revoked or expired, or too many of a node.", NULL,
-		t->cut);
-	metric_counter(
-		m, "edgeway_tunnel_dead_total", "Tunnels whose node fell silent.", NULL, t->dead);
-	metric_counter(m, "edgeway_tunnel_missed_total",
-		"Streams that found no tunnel of their node.", NULL, t->missed);
-}
-
-void
-tunnels_metrics(const struct tunnels *t, struct metrics *m)
-{
-	struct session_stats sum = t->past;
-	const struct tunnel *u;
-	char label[300];
-
-	sum.streams = 0;
-	TAILQ_FOREACH(u, &t->open, link)
-	{
-		const struct session_stats *s = session_stats(u->session);
-
-		add_past(&sum, s);
-		sum.streams += s->streams;
-	}
-	metric_gauge(m, "edgeway_tunnel_nodes", "Nodes with a tunnel that takes streams.", NULL,
-		(double)tunnels_count(t));
-	metric_gauge(m, "edgeway_tunnel_handshakes", "Tunnels under way.", NULL,
-		(double)t->n_handshakes);
-	count_streams(&sum, m);
-	count_ends(t, m);
-	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, and granted beyond the base windows.", "what=\"held\"",
-		(double)t->budget.held);
-	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, and granted beyond the base windows.", "what=\"granted\"",
-		(double)t->budget.granted);
-	TAILQ_FOREACH(u, &t->open, link)
-	{
-		if (!u->older)
-			metric_gauge(m, "edgeway_tunnel_rtt_seconds",
-				"Round trip to the node, by its last ping.",
-				metric_label(label, sizeof label, "node", u->node),
-				session_stats(u->session)->rtt_ms / 1000.0);
-	}
 }

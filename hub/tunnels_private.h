@@ -1,0 +1,51 @@
+/*
+ * What the files of the tunnels share: tunnels.c (their life, streams) and tunnels_tell.c (state and metrics).
+ * Nothing outside of these includes it. Tunnels of a node hang in one chain of its bucket, those that came later first.
+ */
+#ifndef EDGEWAY_HUB_TUNNELS_PRIVATE_H
+#define EDGEWAY_HUB_TUNNELS_PRIVATE_H
+
+#include <sys/queue.h>
+
+#include "hub/tunnels.h"
+
+enum { TUNNELS_BUCKETS = 4096 };
+
+struct tunnel {
+	TAILQ_ENTRY(tunnel) link; /* of handshakes, or of all that are open */
+	struct tunnel *next; /* of the bucket: those that came later first */
+	struct tunnels *of;
+	struct tls_stream *tls; /* until the handshake is done */
+	struct session *session;
+	char *node;
+	char serial[PKI_SERIAL_TEXT], address[ADDR_TEXT_MAX];
+	int64_t ends_s; /* its certificate, seconds since 1970 */
+	uint64_t came; /* order of coming at this hub */
+	uint64_t epoch; /* among all hubs */
+	uint64_t since_ms;
+	bool older; /* finishes what it has */
+	bool leaving; /* the node has said that it takes no new streams */
+};
+
+TAILQ_HEAD(tunnel_ring, tunnel);
+
+struct tunnels {
+	struct tunnels_setup setup;
+	struct session_budget budget;
+	struct session_limits limits;
+	struct timer *sweep, *drained;
+	struct tunnel_ring handshakes, open;
+	size_t n_handshakes, n_open;
+	struct tunnel *buckets[TUNNELS_BUCKETS];
+	uint64_t last; /* the highest `came` and `epoch` */
+	bool draining;
+	void (*done)(void *arg);
+	void *done_arg;
+	struct session_stats past; /* of sessions that have ended */
+	uint64_t opened, failed, refused, replaced, late, cut, dead, missed;
+};
+
+/* What a session that ends has counted. */
+void tunnels_add_past(struct session_stats *to, const struct session_stats *s);
+
+#endif

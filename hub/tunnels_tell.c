@@ -1,0 +1,145 @@
+#include "hub/tunnels_private.h"
+
+#include "model/json.h"
+
+void
+tunnels_add_past(struct session_stats *to, const struct session_stats *s)
+{
+	to->opened += s->opened;
+	to->refused += s->refused;
+	to->resets_sent += s->resets_sent;
+	to->resets_received += s->resets_received;
+	to->bytes_in += s->bytes_in;
+	to->bytes_out += s->bytes_out;
+	to->stalls += s->stalls;
+	to->pings += s->pings;
+	to->saved += s->saved;
+}
+
+size_t
+tunnels_count(const struct tunnels *t)
+{
+	const struct tunnel *u;
+	size_t n = 0;
+
+	TAILQ_FOREACH(u, &t->open, link)
+	{
+		n += !u->older && !u->leaving;
+	}
+	return n;
+}
+
+void
+tunnels_state(const struct tunnels *t, struct buf *out)
+{
+	uint64_t now = loop_now_ms(t->setup.loop);
+	const struct tunnel *u;
+	const char *comma = "";
+
+	buf_adds(out, "[");
+	TAILQ_FOREACH(u, &t->open, link)
+	{
+		const struct session_stats *s = session_stats(u->session);
+
+		buf_printf(out, "%s{\"node\":", comma);
+		json_add_text(out, u->node);
+		buf_printf(out,
+			",\"address\":\"%s\",\"state\":\"%s\",\"streams\":%u,\"rtt_ms\":%u,"
+			"\"bytes_in\":%llu,\"bytes_out\":%llu,\"opened\":%llu,\"stalls\":%llu,"
+			"\"since_s\":%llu,\"epoch\":%llu,\"certificate_expires\":\"",
+			u->address,
+			u->leaving         ? "leaving"
+				: u->older ? "older"
+					   : "open",
+			s->streams, s->rtt_ms, (unsigned long long)s->bytes_in,
+			(unsigned long long)s->bytes_out, (unsigned long long)s->opened,
+			(unsigned long long)s->stalls,
+			(unsigned long long)((now - u->since_ms) / 1000),
+			(unsigned long long)u->epoch);
+		buf_add_utc(out, u->ends_s);
+		buf_adds(out, "\"}");
+		comma = ",";
+	}
+	buf_adds(out, "]");
+}
+
+static void
+count_streams(const struct session_stats *s, struct metrics *m)
+{
+	static const char bytes[] = "edgeway_tunnel_bytes_total",
+			  help[] = "Payload carried, as this hub sees it.";
+
+	metric_counter(m, "edgeway_tunnel_streams_opened_total", "Streams opened to nodes.", NULL,
+		s->opened);
+	metric_gauge(m, "edgeway_tunnel_streams", "Streams that are open.", NULL, s->streams);
+	metric_counter(m, "edgeway_tunnel_resets_total", "Streams that were reset.", "by=\"hub\"",
+		s->resets_sent);
+	metric_counter(m, "edgeway_tunnel_resets_total", "Streams that were reset.", "by=\"node\"",
+		s->resets_received);
+	metric_counter(m, bytes, help, "direction=\"from_node\"", s->bytes_in);
+	metric_counter(m, bytes, help, "direction=\"to_node\"", s->bytes_out);
+	metric_counter(m, "edgeway_tunnel_stalls_total",
+		"Times that a stream took no more for a while.", NULL, s->stalls);
+	metric_counter(m, "edgeway_tunnel_saved_bytes_total",
+		"Bytes of clear text that tunnel.compress kept off the wire, both ways.", NULL,
+		s->saved);
+	metric_counter(m, "edgeway_tunnel_pings_total", "Pings sent.", NULL, s->pings);
+}
+
+static void
+count_ends(const struct tunnels *t, struct metrics *m)
+{
+	static const char
+		ends[] = "edgeway_tunnel_connections_total",
+		help[] = "Connections of nodes that asked for a tunnel, by what became of it.";
+
+	metric_counter(m, ends, help, "result=\"open\"", t->opened);
+	metric_counter(m, ends, help, "result=\"refused\"", t->refused);
+	metric_counter(m, ends, help, "result=\"failed\"", t->failed);
+	metric_counter(m, "edgeway_tunnel_replaced_total",
+		"Tunnels that a newer one of the node has replaced.", NULL, t->replaced);
+	metric_counter(m, "edgeway_tunnel_cut_total",
+		"Tunnels cut: certificate revoked or expired, or too many of a node.", NULL,
+		t->cut);
+	metric_counter(
+		m, "edgeway_tunnel_dead_total", "Tunnels whose node fell silent.", NULL, t->dead);
+	metric_counter(m, "edgeway_tunnel_missed_total",
+		"Streams that found no tunnel of their node.", NULL, t->missed);
+}
+
+void
+tunnels_metrics(const struct tunnels *t, struct metrics *m)
+{
+	struct session_stats sum = t->past;
+	const struct tunnel *u;
+	char label[300];
+
+	sum.streams = 0;
+	TAILQ_FOREACH(u, &t->open, link)
+	{
+		const struct session_stats *s = session_stats(u->session);
+
+		tunnels_add_past(&sum, s);
+		sum.streams += s->streams;
+	}
+	metric_gauge(m, "edgeway_tunnel_nodes", "Nodes with a tunnel that takes streams.", NULL,
+		(double)tunnels_count(t));
+	metric_gauge(m, "edgeway_tunnel_handshakes", "Tunnels under way.", NULL,
+		(double)t->n_handshakes);
+	count_streams(&sum, m);
+	count_ends(t, m);
+	metric_gauge(m, "edgeway_tunnel_memory_bytes",
+		"Held for readers, and granted beyond the base windows.", "what=\"held\"",
+		(double)t->budget.held);
+	metric_gauge(m, "edgeway_tunnel_memory_bytes",
+		"Held for readers, and granted beyond the base windows.", "what=\"granted\"",
+		(double)t->budget.granted);
+	TAILQ_FOREACH(u, &t->open, link)
+	{
+		if (!u->older)
+			metric_gauge(m, "edgeway_tunnel_rtt_seconds",
+				"Round trip to the node, by its last ping.",
+				metric_label(label, sizeof label, "node", u->node),
+				session_stats(u->session)->rtt_ms / 1000.0);
+	}
+}
