@@ -1,4 +1,4 @@
-#include "hub/hub.h"
+#include "hub/hub_private.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -7,50 +7,10 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
-#include "hub/authority.h"
-#include "hub/doors.h"
-#include "hub/fanout.h"
-#include "hub/kubernetes.h"
-#include "hub/manifests.h"
-#include "hub/node_sites.h"
-#include "hub/nodes.h"
-#include "hub/outward.h"
-#include "model/cluster.h"
-#include "model/json.h"
 
 enum { PORT = 10000, HEARTBEAT_MS = 4000, EXPLAIN_MS = 2000, AGAIN_MS = 10 * 1000 };
 
 enum { UNSERVED_MAX = 16384 }; /* services of nodes that are told by Events */
-
-struct hub {
-	struct loop *loop;
-	struct authority *authority;
-	struct cluster *cluster;
-	struct fanout *fanout;
-	struct manifests *manifests; /* one of these two is the source */
-	struct kubernetes *kubernetes;
-	struct node_sites *sites; /* with Kubernetes */
-	struct nodes *nodes; /* NULL until the authority is ready */
-	struct tunnels *tunnels; /* takes none before */
-	struct tunnels *outward_tunnels; /* by which nodes ask `outward` */
-	struct outward *outward;
-	unsigned draining; /* of these two, how many are not at their end */
-	void (*drained)(void *arg);
-	void *drained_arg;
-	struct access *access;
-	struct quota *quota;
-	struct ways_finder *ways;
-	struct cloud *cloud;
-	struct reach *reach;
-	struct ingress *ingress;
-	struct nodes_config nodes_config;
-	char listen_host[INET6_ADDRSTRLEN];
-	struct timer *again; /* tries to listen again */
-	struct timer *explain;
-	bool ready; /* the source has been read, and nodes were told so */
-	uint64_t n_changes;
-	struct hub_ways_in ways_in;
-};
 
 static const char *
 or_empty(const char *s)
@@ -568,145 +528,6 @@ hub_stop(struct hub **out)
 	fanout_free(&hub->fanout);
 	cluster_free(&hub->cluster);
 	free(hub);
-}
-
-/* --- telling -------------------------------------------------------------- */
-
-bool
-hub_ready(const struct hub *hub)
-{
-	return hub->ready && hub->nodes != NULL;
-}
-
-const char *
-hub_waits(const struct hub *hub)
-{
-	const char *why = authority_waits(hub->authority);
-
-	if (why[0] != '\0')
-		return why;
-	if (!hub->ready)
-		return "the source has not been read yet";
-	return hub->nodes == NULL ? "the address of `listen` cannot be used, see the log" : "";
-}
-
-struct addr
-hub_addr(const struct hub *hub)
-{
-	return hub->nodes != NULL ? nodes_addr(hub->nodes) : hub->nodes_config.listen;
-}
-
-void
-hub_metrics(const struct hub *hub, struct metrics *m)
-{
-	metric_gauge(m, "edgeway_hub_services", "Services that nodes are told of.", NULL,
-		(double)fanout_count(hub->fanout));
-	metric_counter(m, "edgeway_hub_service_changes_total", "Changes of service views.", NULL,
-		hub->n_changes);
-	authority_metrics(hub->authority, m);
-	if (hub->manifests != NULL)
-		manifests_metrics(hub->manifests, m);
-	else
-		kubernetes_metrics(hub->kubernetes, m);
-	if (hub->sites != NULL)
-		node_sites_metrics(hub->sites, m);
-	if (hub->nodes != NULL)
-		nodes_metrics(hub->nodes, m);
-	tunnels_metrics(hub->tunnels, m);
-	outward_metrics(hub->outward, m);
-	ingress_metrics(hub->ingress, m);
-	quota_metrics(hub->quota, m);
-	metric_gauge(m, "edgeway_ingress_access_rules",
-		"Rules of access in force; 0: this machine's callers alone.", NULL,
-		(double)access_count(hub->access));
-	reach_metrics(hub->reach, m);
-}
-
-static void
-add_reason(const struct hub *hub, const char *key, const char *slash, struct buf *out)
-{
-	auto_free char *ns = xstrndup(key, (size_t)(slash - key));
-
-	json_add_text(out, cluster_reason(hub->cluster, ns, slash + 1));
-}
-
-static void
-add_services(const struct hub *hub, struct buf *out)
-{
-	const char *comma = "";
-
-	for (uint32_t i = 0; i < fanout_slots(hub->fanout); i++) {
-		const struct fanout_item *item = fanout_at(hub->fanout, i);
-		const char *slash;
-
-		if (item == NULL || !item->present)
-			continue;
-		slash = strchr(item->key, '/');
-		buf_printf(out,
-			"%s{\"namespace\":\"%.*s\",\"name\":\"%s\",\"digest\":\"%016llx\","
-			"\"reason\":",
-			comma, (int)(slash - item->key), item->key, slash + 1,
-			(unsigned long long)item->digest);
-		add_reason(hub, item->key, slash, out);
-		buf_adds(out, ",\"view\":");
-		buf_add(out, item->content, item->content_len);
-		buf_adds(out, "}");
-		comma = ",";
-	}
-}
-
-static void
-add_nodes(const struct hub *hub, bool certificates, struct buf *out)
-{
-	if (hub->nodes != NULL)
-		nodes_state(hub->nodes, certificates, out);
-	else
-		buf_adds(out, "[]");
-}
-
-void
-hub_state(const struct hub *hub, struct buf *out)
-{
-	buf_adds(out, "{");
-	authority_state(hub->authority, out);
-	buf_adds(out, ",\"source\":");
-	if (hub->manifests != NULL)
-		manifests_state(hub->manifests, out);
-	else
-		kubernetes_state(hub->kubernetes, out);
-	if (hub->sites != NULL) {
-		buf_adds(out, ",\"sites\":");
-		node_sites_state(hub->sites, out);
-	}
-	buf_adds(out, ",\"nodes\":");
-	add_nodes(hub, false, out);
-	buf_adds(out, ",\"tunnels\":");
-	tunnels_state(hub->tunnels, out);
-	buf_adds(out, ",\"outward\":");
-	tunnels_state(hub->outward_tunnels, out);
-	buf_adds(out, ",\"visits\":");
-	ingress_state(hub->ingress, out);
-	buf_adds(out, ",\"accounts\":");
-	quota_state(hub->quota, out);
-	buf_adds(out, ",\"services\":[");
-	add_services(hub, out);
-	buf_adds(out, "]}");
-}
-
-void
-hub_nodes(const struct hub *hub, struct buf *out)
-{
-	buf_adds(out, "{\"nodes\":");
-	add_nodes(hub, true, out);
-	buf_adds(out, "}\n");
-}
-
-void
-hub_tunnels(const struct hub *hub, struct buf *out)
-{
-	buf_adds(out, "{\"tunnels\":");
-	tunnels_state(hub->tunnels, out);
-	buf_adds(out, "}\n");
 }
 
 /* --- tokens and nodes ------------------------------------------------------- */

@@ -13,7 +13,7 @@ hub_libhub_a_SOURCES = \
 	hub/follow.c hub/follow.h \
 	hub/hello.c hub/hello.h \
 	hub/https.c hub/https.h \
-	hub/hub.c hub/hub.h \
+	hub/hub.c hub/hub.h hub/hub_private.h hub/hub_tell.c \
 	hub/ingress.c hub/ingress.h \
 	hub/join.c hub/join.h \
 	hub/kube_api.c hub/kube_api.h \

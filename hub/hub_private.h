@@ -1,0 +1,49 @@
+/*
+ * What the files of the hub itself share: hub.c (start, stop, from the source to the nodes) and hub_tell.c (state, metrics).
+ * Nothing outside of these includes it.
+ */
+#ifndef EDGEWAY_HUB_HUB_PRIVATE_H
+#define EDGEWAY_HUB_HUB_PRIVATE_H
+
+#include "hub/authority.h"
+#include "hub/doors.h"
+#include "hub/fanout.h"
+#include "hub/hub.h"
+#include "hub/kubernetes.h"
+#include "hub/manifests.h"
+#include "hub/node_sites.h"
+#include "hub/nodes.h"
+#include "hub/outward.h"
+#include "model/cluster.h"
+
+struct hub {
+	struct loop *loop;
+	struct authority *authority;
+	struct cluster *cluster;
+	struct fanout *fanout;
+	struct manifests *manifests; /* one of these two is the source */
+	struct kubernetes *kubernetes;
+	struct node_sites *sites; /* with Kubernetes */
+	struct nodes *nodes; /* NULL until the authority is ready */
+	struct tunnels *tunnels; /* takes none before */
+	struct tunnels *outward_tunnels; /* by which nodes ask `outward` */
+	struct outward *outward;
+	unsigned draining; /* of these two, how many are not at their end */
+	void (*drained)(void *arg);
+	void *drained_arg;
+	struct access *access;
+	struct quota *quota;
+	struct ways_finder *ways;
+	struct cloud *cloud;
+	struct reach *reach;
+	struct ingress *ingress;
+	struct nodes_config nodes_config;
+	char listen_host[INET6_ADDRSTRLEN];
+	struct timer *again; /* tries to listen again */
+	struct timer *explain;
+	bool ready; /* the source has been read, and nodes were told so */
+	uint64_t n_changes;
+	struct hub_ways_in ways_in;
+};
+
+#endif
