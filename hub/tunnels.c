@@ -85,7 +85,7 @@ drop(struct tunnel *u)
 	*at = u->next;
 	TAILQ_REMOVE(&t->open, u, link);
 	t->n_open--;
-	tunnels_add_past(&t->past, session_stats(u->session));
+	session_stats_add(&t->past, session_stats(u->session));
 	tunnel_free(u);
 	tell_changed(t, node);
 	say_drained(t);

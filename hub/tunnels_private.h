@@ -45,7 +45,4 @@ struct tunnels {
 	uint64_t opened, failed, refused, replaced, late, cut, dead, missed;
 };
 
-/* What a session that ends has counted. */
-void tunnels_add_past(struct session_stats *to, const struct session_stats *s);
-
 #endif

@@ -2,20 +2,6 @@
 
 #include "model/json.h"
 
-void
-tunnels_add_past(struct session_stats *to, const struct session_stats *s)
-{
-	to->opened += s->opened;
-	to->refused += s->refused;
-	to->resets_sent += s->resets_sent;
-	to->resets_received += s->resets_received;
-	to->bytes_in += s->bytes_in;
-	to->bytes_out += s->bytes_out;
-	to->stalls += s->stalls;
-	to->pings += s->pings;
-	to->saved += s->saved;
-}
-
 size_t
 tunnels_count(const struct tunnels *t)
 {
@@ -117,10 +103,7 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 	sum.streams = 0;
 	TAILQ_FOREACH(u, &t->open, link)
 	{
-		const struct session_stats *s = session_stats(u->session);
-
-		tunnels_add_past(&sum, s);
-		sum.streams += s->streams;
+		session_stats_add(&sum, session_stats(u->session));
 	}
 	metric_gauge(m, "edgeway_tunnel_nodes", "Nodes with a tunnel that takes streams.", NULL,
 		(double)tunnels_count(t));

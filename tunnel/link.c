@@ -119,20 +119,6 @@ say_drained(struct link *l)
 }
 
 static void
-add_past(struct session_stats *to, const struct session_stats *s)
-{
-	to->accepted += s->accepted;
-	to->refused += s->refused;
-	to->resets_sent += s->resets_sent;
-	to->resets_received += s->resets_received;
-	to->bytes_in += s->bytes_in;
-	to->bytes_out += s->bytes_out;
-	to->stalls += s->stalls;
-	to->saved += s->saved;
-	to->pings += s->pings;
-}
-
-static void
 lost(struct link *l, const struct line *n, int rc, const char *why)
 {
 	uint64_t lived = loop_now_ms(l->config.loop) - n->since_ms;
@@ -155,7 +141,7 @@ on_ended(void *arg, int rc, const char *why)
 	struct line *n = arg;
 	struct link *l = n->of;
 
-	add_past(&l->past, session_stats(n->session));
+	session_stats_add(&l->past, session_stats(n->session));
 	if (n == l->now) {
 		l->now = NULL;
 		if (!l->draining)
@@ -508,15 +494,10 @@ sum(const struct link *l)
 
 	s.streams = 0;
 	s.rtt_ms = l->now != NULL ? session_stats(l->now->session)->rtt_ms : 0;
-	if (l->now != NULL) {
-		add_past(&s, session_stats(l->now->session));
-		s.streams += session_stats(l->now->session)->streams;
-	}
+	if (l->now != NULL)
+		session_stats_add(&s, session_stats(l->now->session));
 	TAILQ_FOREACH(n, &l->leaving, next)
-	{
-		add_past(&s, session_stats(n->session));
-		s.streams += session_stats(n->session)->streams;
-	}
+	session_stats_add(&s, session_stats(n->session));
 	return s;
 }
 

@@ -543,3 +543,19 @@ session_stats(const struct session *s)
 {
 	return &s->stats;
 }
+
+void
+session_stats_add(struct session_stats *to, const struct session_stats *s)
+{
+	to->opened += s->opened;
+	to->accepted += s->accepted;
+	to->refused += s->refused;
+	to->resets_sent += s->resets_sent;
+	to->resets_received += s->resets_received;
+	to->bytes_in += s->bytes_in;
+	to->bytes_out += s->bytes_out;
+	to->stalls += s->stalls;
+	to->pings += s->pings;
+	to->saved += s->saved;
+	to->streams += s->streams;
+}

@@ -119,6 +119,8 @@ void session_free(struct session **s);
 /* No new streams either way (those that come are STREAM_REFUSED); `ended` once the last is closed. */
 void session_drain(struct session *s);
 const struct session_stats *session_stats(const struct session *s);
+/* Everything but the round trip. */
+void session_stats_add(struct session_stats *to, const struct session_stats *s);
 
 /* 0; -ESHUTDOWN: draining or ended; -EAGAIN: too many streams; -EINVAL: the server's side, or a bad request. */
 int session_open(struct session *s, const struct stream_request *request,

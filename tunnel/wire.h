@@ -13,7 +13,6 @@
 
 /* ALPN of cloud to edge: the node has dialled, the hub is the client of HTTP/2. */
 #define TUNNEL_ALPN_REVERSE "edgeway-tunnel-reverse/1"
-#define TUNNEL_ALPN_FORWARD "edgeway-tunnel/1"
 /* ALPN of edge to cloud: the node has dialled and is the client of HTTP/2. */
 #define TUNNEL_ALPN_FORWARD "edgeway-tunnel/1"
 

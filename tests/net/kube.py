@@ -10,6 +10,8 @@ import os
 import shutil
 import socket
 
+import yaml
+
 from lab import HUB_ADDRESS, HUB_PORT, PYTHON, TOP, Hub, Machine, wait_for
 
 API_ADDRESS, API_PORT = "192.0.2.2", 6443
@@ -21,6 +23,14 @@ SECRETS = [["create", "secrets", "", NAMESPACE]] + [
     [verb, "secrets", f"edgeway-hub-{name}", NAMESPACE] for verb in ("list", "watch", "patch") for name in ("ca", "tokens", "nodes")
     if (verb, name) != ("patch", "ca")]
 RIGHTS = READS + EVENTS + SECRETS
+
+
+def optional_rights(name):
+    """What the ClusterRole of deploy/kubernetes/NAME adds, in the form of `grant`."""
+    with open(os.path.join(TOP, "deploy", "kubernetes", name)) as f:
+        role = next(o for o in yaml.safe_load_all(f) if o["kind"] == "ClusterRole")
+    return [[verb, resource] + ([only] if only else []) for rule in role["rules"] for verb in rule["verbs"]
+            for resource in rule["resources"] for only in rule.get("resourceNames", [None])]
 
 
 class ApiServer:

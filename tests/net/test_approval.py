@@ -6,20 +6,12 @@ import os
 import subprocess
 
 import pytest
-import yaml
 
-from kube import ACCOUNT, RIGHTS, ApiServer, KubeHub
-from lab import HUB_PORT, TOP, Agent, Lab, Node, service, wait_for
+from kube import ACCOUNT, RIGHTS, ApiServer, KubeHub, optional_rights
+from lab import HUB_PORT, Agent, Lab, Node, service, wait_for
 
 SIGNER = "edgeway.io/agent"
 ADDRESSES = ("192.0.2.1", "192.0.2.3")
-
-
-def approval_rights():
-    with open(os.path.join(TOP, "deploy", "kubernetes", "rbac-approval.yaml")) as f:
-        role = next(o for o in yaml.safe_load_all(f) if o["kind"] == "ClusterRole")
-    return [[verb, resource] + ([name] if name else []) for rule in role["rules"] for verb in rule["verbs"]
-            for resource in rule["resources"] for name in rule.get("resourceNames", [None])]
 
 
 @pytest.fixture
@@ -33,7 +25,7 @@ def lab():
 @pytest.fixture
 def api(lab):
     made = ApiServer(lab)
-    made.ctl("grant", user=ACCOUNT, rights=RIGHTS + approval_rights())
+    made.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights("rbac-approval.yaml"))
     return made
 
 
@@ -249,13 +241,13 @@ def test_without_rights(lab, api):
     wait_for("told here", lambda: "rbac-approval.yaml" in approvals(cloud)["problem"], 30)
     wait_for("and there", lambda: "rbac-approval.yaml" in made.process.log(), 60)
     assert cloud.metrics()["edgeway_hub_approvals_trouble"] == 1
-    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + approval_rights())
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights("rbac-approval.yaml"))
     name = the_request(api, "edge-1") if wait_for("asked", lambda: requests(api), 120) is None else the_request(api, "edge-1")
     # May it write the status and not sign, the reason is told as well.
-    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in approval_rights() if r[0] != "sign"])
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in optional_rights("rbac-approval.yaml") if r[0] != "sign"])
     api.kubectl("certificate", "approve", name)
     wait_for("told", lambda: "sign on the signer" in approvals(cloud)["problem"], 30)
-    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + approval_rights())
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights("rbac-approval.yaml"))
     wait_for("joined", in_step(made), 120)
 
 
@@ -272,13 +264,13 @@ def test_replicas_and_rights(lab, api):
     wait_for("joined at the other", lambda: other.process.alive() and os.path.exists(other.socket) and in_step(other)(), 60)
     wait_for("counted", lambda: total(one, "issued") + total(two, "issued") == 1)
     used = {(verb, resource) for verb, _, resource, _, _, _ in api.ctl("used", user=ACCOUNT)}
-    assert {(r[0], r[1]) for r in approval_rights()} <= used
-    assert {u for u in used if "certificatesigning" in u[1] or u[1] == "signers"} == {(r[0], r[1]) for r in approval_rights()}
+    assert {(r[0], r[1]) for r in optional_rights("rbac-approval.yaml")} <= used
+    assert {u for u in used if "certificatesigning" in u[1] or u[1] == "signers"} == {(r[0], r[1]) for r in optional_rights("rbac-approval.yaml")}
 
 
 def test_goes_on_after_a_refusal(lab, api):
     """What the API server refused and nobody wants any more holds nothing up."""
-    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in approval_rights() if r[0] != "create"])
+    api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in optional_rights("rbac-approval.yaml") if r[0] != "create"])
     cloud = hub(lab, api)
     made = agent(lab, "edge-1", 11, cloud)
     wait_for("told", lambda: "rbac-approval.yaml" in made.process.log(), 60)

@@ -212,11 +212,7 @@ def test_a_stalled_reader_holds_up_nobody(town):
 # --- TLS alone ------------------------------------------------------------------------------------
 
 
-@pytest.fixture
-def tls(town):
-    if town.way != "tls":
-        pytest.skip("of TLS")
-    return town
+over_tls = pytest.mark.parametrize("town", ["tls"], indirect=True)
 
 
 def attempt(town, context, name=HUB):
@@ -225,45 +221,50 @@ def attempt(town, context, name=HUB):
         return read_until(http_connect(s, ECHO), b"\n")
 
 
-def test_the_name_of_the_server(tls):
-    assert attempt(tls, tls.context, "egress.test") == b"server\n"
+@over_tls
+def test_the_name_of_the_server(town):
+    assert attempt(town, town.context, "egress.test") == b"server\n"
 
 
+@over_tls
 @pytest.mark.parametrize("who", ["nobody", "stranger", "server"])
-def test_a_wrong_certificate_is_refused_and_said(tls, who):
-    pairs = {"nobody": None, "stranger": tls.others.issue("kube-apiserver", "extendedKeyUsage=clientAuth"),
-             "server": tls.ca.issue("of-a-server", "extendedKeyUsage=serverAuth")}
-    at, failed = len(tls.hub.process.log()), tls.hub.metrics()["edgeway_ingress_handshakes_failed_total"]
+def test_a_wrong_certificate_is_refused_and_said(town, who):
+    pairs = {"nobody": None, "stranger": town.others.issue("kube-apiserver", "extendedKeyUsage=clientAuth"),
+             "server": town.ca.issue("of-a-server", "extendedKeyUsage=serverAuth")}
+    at, failed = len(town.hub.process.log()), town.hub.metrics()["edgeway_ingress_handshakes_failed_total"]
     with pytest.raises((ssl.SSLError, ConnectionError, Refused)):
-        attempt(tls, client_context(tls.ca.cert, pairs[who]))
-    labs.wait_for("line", lambda: "a caller's TLS handshake failed" in tls.log_since(at))
-    assert f"caller={'192.0.2.22'}" in tls.log_since(at) and "ingress.egress" in tls.log_since(at)
-    assert tls.hub.metrics()["edgeway_ingress_handshakes_failed_total"] == failed + 1
+        attempt(town, client_context(town.ca.cert, pairs[who]))
+    labs.wait_for("line", lambda: "a caller's TLS handshake failed" in town.log_since(at))
+    assert f"caller={'192.0.2.22'}" in town.log_since(at) and "ingress.egress" in town.log_since(at)
+    assert town.hub.metrics()["edgeway_ingress_handshakes_failed_total"] == failed + 1
 
 
-def test_a_certificate_without_a_rule(tls):
-    pair = tls.ca.issue("somebody", "extendedKeyUsage=clientAuth")
+@over_tls
+def test_a_certificate_without_a_rule(town):
+    pair = town.ca.issue("somebody", "extendedKeyUsage=clientAuth")
     with pytest.raises(Refused) as refused:
-        attempt(tls, client_context(tls.ca.cert, pair))
+        attempt(town, client_context(town.ca.cert, pair))
     assert refused.value.status == 403
-    assert "caller=cert:somebody" in tls.hub.process.log()
+    assert "caller=cert:somebody" in town.hub.process.log()
 
 
-def test_plain_http_at_the_tls_port(tls):
-    at = len(tls.hub.process.log())
-    with socket_to(tls, (HUB, PORT), tls.stranger) as s:
+@over_tls
+def test_plain_http_at_the_tls_port(town):
+    at = len(town.hub.process.log())
+    with socket_to(town, (HUB, PORT), town.stranger) as s:
         s.sendall(b"CONNECT x:1 HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n")
         try:
             assert not s.recv(4096).startswith(b"HTTP/1.1 200")
         except ConnectionError:
             pass
-    labs.wait_for("line", lambda: "a caller's TLS handshake failed" in tls.log_since(at))
+    labs.wait_for("line", lambda: "a caller's TLS handshake failed" in town.log_since(at))
 
 
-def test_the_audit_names_the_certificate(tls):
-    at = len(tls.hub.process.log())
-    with tls.dial(ECHO) as s:
+@over_tls
+def test_the_audit_names_the_certificate(town):
+    at = len(town.hub.process.log())
+    with town.dial(ECHO) as s:
         read_until(s, b"\n")
-    labs.wait_for("line", lambda: "caller=cert:kube-apiserver" in tls.log_since(at))
-    line = next(x for x in tls.log_since(at).splitlines() if "caller=cert:kube-apiserver" in x)
+    labs.wait_for("line", lambda: "caller=cert:kube-apiserver" in town.log_since(at))
+    line = next(x for x in town.log_since(at).splitlines() if "caller=cert:kube-apiserver" in x)
     assert "door=ingress.egress" in line and "status=200" in line and "received=7 " in line

@@ -1,7 +1,6 @@
 """hub.proxy: the way to the hub through a real HTTP proxy (tinyproxy), which knows names that the node does not."""
 import json
 import os
-import shutil
 import signal
 
 import pytest
@@ -38,8 +37,6 @@ class Proxy:
 
 @pytest.fixture
 def lab():
-    if shutil.which("tinyproxy") is None:
-        pytest.skip("tinyproxy is not installed (deploy/packages)")
     with Lab() as made:
         yield made
         for p in made.processes:

@@ -1,22 +1,14 @@
 """Nodes that nobody gave a site and that come from behind NAT: where they come from is their site, noted on their Nodes, so that nobody
 takes the private address of another site's node for one of its own."""
 import json
-import os
 
 import pytest
-import yaml
 
-from kube import ACCOUNT, RIGHTS, ApiServer, KubeHub
-from lab import TOP, Agent, Lab, Node, service, wait_for
+from kube import ACCOUNT, RIGHTS, ApiServer, KubeHub, optional_rights
+from lab import Agent, Lab, Node, service, wait_for
 
 NOTE = "edgeway.io/source-address"
 PRIVATE = "10.0.0.5"  # of both: sites repeat
-
-
-def sites_rights():
-    with open(os.path.join(TOP, "deploy", "kubernetes", "rbac-sites.yaml")) as f:
-        role = next(o for o in yaml.safe_load_all(f) if o["kind"] == "ClusterRole")
-    return [[verb, resource] for rule in role["rules"] for verb in rule["verbs"] for resource in rule["resources"]]
 
 
 @pytest.fixture
@@ -30,7 +22,7 @@ def lab():
 @pytest.fixture
 def api(lab):
     made = ApiServer(lab)
-    made.ctl("grant", user=ACCOUNT, rights=RIGHTS + sites_rights())
+    made.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights("rbac-sites.yaml"))
     return made
 
 
