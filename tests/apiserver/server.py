@@ -24,6 +24,7 @@ import uuid
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import objects  # noqa: E402
+import kubelets  # noqa: E402
 import signing  # noqa: E402
 from store import LISTED, Refused, Selector, Store, api_version, compact_json, details, qualified  # noqa: E402
 
@@ -63,7 +64,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, address, context):
         self.context, self.store, self.faults = context, Store(), Faults()
         self.tokens, self.rights = {}, {}  # token -> user; user -> None (all) or [[verb, resource], ...]
-        self.bookmark_s, self.absent = BOOKMARK_S, set()
+        self.bookmark_s, self.absent, self.kubelets = BOOKMARK_S, set(), None
         self.open, self.ending = set(), threading.Event()
         self.requests = []  # (method, path) of the last ones
         self.used = set()  # (user, verb, group, resource, name, namespace, whether it may)
@@ -262,10 +263,18 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.status(403, "Forbidden", f'{resource[1]}{" " + json.dumps(name) if name else ""} is forbidden: User '
                                f'"{user}" cannot {verb} resource "{resource[1]}" in API group "{group}"{where}',
                                kind=resource[1])
+        if sub in kubelets.SUBRESOURCES and self.server.kubelets:
+            return self.to_kubelet(resource, ns, name, sub, rest[3:])
         if verb in ("list", "watch"):
             selector = Selector(self.query.get("labelSelector", ""), self.query.get("fieldSelector", ""))
             return self.watch(resource, ns, selector) if watch else self.list(resource, ns, selector)
         return self.change(resource, ns, name, sub)
+
+    def to_kubelet(self, resource, ns, name, sub, rest):
+        try:
+            self.server.kubelets.serve(self, resource, ns, name, sub, rest)
+        except kubelets.Unreachable as e:
+            self.status(500, "InternalError", f"error dialing backend: {e}")
 
     # --- discovery ------------------------------------------------------------------
 
@@ -573,6 +582,13 @@ class Control:
     def absent(self, resources):
         """[[group, resource], ...] that this server does not know."""
         self.server.absent = {tuple(r) for r in resources}
+
+    def kubelets(self, **files):
+        """How kubelets are reached from now on: the arguments of kubelets.Kubelets."""
+        self.server.kubelets = kubelets.Kubelets(**files)
+
+    def forget_kubelets(self):
+        self.server.kubelets.forget()
 
     def bookmarks(self, seconds):
         self.server.bookmark_s = seconds

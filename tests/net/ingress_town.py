@@ -8,6 +8,7 @@ import ssl
 
 import lab as labs
 from dnskit import socket_in
+from egress_client import Refused, http_connect  # noqa: F401 for those who import it from here
 from lab import Agent, Hub, Machine, Node, endpoint_slice, service
 
 HUB, SERVER, FRIEND, STRANGER = "192.0.2.1", "192.0.2.31", "192.0.2.21", "192.0.2.22"
@@ -83,11 +84,13 @@ def node(name, address):
 
 
 def start_kubelet(machine, name, ca, *options, names=()):
-    """tests/net/kubelet.py with a certificate of `ca`, which callers must have one of, too."""
-    cert, key = ca.issue(name, "subjectAltName=" + ",".join(f"DNS:{n}" for n in (name, *names)))
+    """tests/net/kubelet.py with a certificate of `ca`, which callers must have one of, too; it is for the machine's address as well."""
+    alternatives = ",".join((*(f"DNS:{n}" for n in (name, *names)), f"IP:{machine.address}"))
+    cert, key = ca.issue(name, "subjectAltName=" + alternatives)
     p = machine.start("kubelet", labs.PYTHON, os.path.join(labs.HERE, "kubelet.py"), "--name", name, "--cert", cert,
                       "--key", key, "--ca", ca.cert, *options)
     labs.wait_for("kubelet", lambda: "serving" in p.log())
+    return p
 
 
 def join_edge(town, name, address, kubelets, *options):
@@ -139,28 +142,3 @@ class TlsOver:
             pass
         self.incoming.write(come)
         self.flush()
-
-
-class Refused(Exception):
-    """What was answered in place of 200; status 0: something that kube-apiserver takes for no answer at all."""
-
-    def __init__(self, status, head):
-        super().__init__(f"{status}: {head!r}")
-        self.status, self.head = status, head
-
-
-def http_connect(s, target):
-    """One write, nothing before the answer; after the 200's blank line there must not be a byte in the same read."""
-    s.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: 127.0.0.1\r\n\r\n".encode())
-    head = b""
-    while b"\r\n\r\n" not in head:
-        more = s.recv(4096)
-        if not more:
-            raise Refused(0, head)
-        head += more
-    status = int(head.split(b" ", 2)[1])
-    if status != 200:
-        raise Refused(status, head)
-    if not head.endswith(b"\r\n\r\n") or head.count(b"\r\n\r\n") != 1:
-        raise Refused(0, head)
-    return s
