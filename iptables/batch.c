@@ -18,9 +18,10 @@ batch_add(struct batch *b, const struct nlmsghdr *nlh)
 }
 
 void
-batch_open(struct batch *b, struct buf *out, uint32_t *seq)
+batch_open(struct batch *b, const char *table, struct buf *out, uint32_t *seq)
 {
-	*b = (struct batch){.out = out, .seq = seq, .bytes = xmalloc(BATCH_MESSAGE_MAX)};
+	*b = (struct batch){
+		.table = table, .out = out, .seq = seq, .bytes = xmalloc(BATCH_MESSAGE_MAX)};
 	batch_add(b, nftnl_batch_begin(b->bytes, *b->seq));
 }
 
@@ -45,7 +46,7 @@ batch_table(struct batch *b, uint16_t type)
 	struct nlmsghdr *nlh = batch_message(b, type, type == NFT_MSG_NEWTABLE ? NLM_F_CREATE : 0);
 
 	assert(t != NULL);
-	nftnl_table_set_str(t, NFTNL_TABLE_NAME, RULES_TABLE);
+	nftnl_table_set_str(t, NFTNL_TABLE_NAME, b->table);
 	nftnl_table_nlmsg_build_payload(nlh, t);
 	nftnl_table_free(t);
 	batch_add(b, nlh);
@@ -58,7 +59,7 @@ batch_chain(struct batch *b, const char *name, const struct batch_hook *hook)
 	struct nlmsghdr *nlh = batch_message(b, NFT_MSG_NEWCHAIN, NLM_F_CREATE);
 
 	assert(c != NULL);
-	nftnl_chain_set_str(c, NFTNL_CHAIN_TABLE, RULES_TABLE);
+	nftnl_chain_set_str(c, NFTNL_CHAIN_TABLE, b->table);
 	nftnl_chain_set_str(c, NFTNL_CHAIN_NAME, name);
 	if (hook != NULL) {
 		nftnl_chain_set_str(c, NFTNL_CHAIN_TYPE, hook->type);
@@ -78,7 +79,7 @@ batch_set(struct batch *b, const struct batch_set *s)
 	struct nlmsghdr *nlh = batch_message(b, NFT_MSG_NEWSET, NLM_F_CREATE);
 
 	assert(set != NULL);
-	nftnl_set_set_str(set, NFTNL_SET_TABLE, RULES_TABLE);
+	nftnl_set_set_str(set, NFTNL_SET_TABLE, b->table);
 	nftnl_set_set_str(set, NFTNL_SET_NAME, s->name);
 	nftnl_set_set_u32(set, NFTNL_SET_ID, ++b->sets);
 	nftnl_set_set_u32(set, NFTNL_SET_FAMILY, NFPROTO_IPV4);
@@ -102,7 +103,7 @@ batch_rule(struct batch *b, const char *chain, struct nftnl_rule *r)
 {
 	struct nlmsghdr *nlh = batch_message(b, NFT_MSG_NEWRULE, NLM_F_CREATE | NLM_F_APPEND);
 
-	nftnl_rule_set_str(r, NFTNL_RULE_TABLE, RULES_TABLE);
+	nftnl_rule_set_str(r, NFTNL_RULE_TABLE, b->table);
 	nftnl_rule_set_str(r, NFTNL_RULE_CHAIN, chain);
 	nftnl_rule_nlmsg_build_payload(nlh, r);
 	nftnl_rule_free(r);
@@ -114,7 +115,7 @@ batch_flush_chain(struct batch *b, const char *chain)
 {
 	struct nlmsghdr *nlh = batch_message(b, NFT_MSG_DELRULE, 0);
 
-	mnl_attr_put_strz(nlh, NFTA_RULE_TABLE, RULES_TABLE);
+	mnl_attr_put_strz(nlh, NFTA_RULE_TABLE, b->table);
 	mnl_attr_put_strz(nlh, NFTA_RULE_CHAIN, chain);
 	batch_add(b, nlh);
 }

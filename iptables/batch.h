@@ -1,10 +1,9 @@
 /*
- * A transaction on our nftables table as netlink messages (libnftnl, libmnl), and nothing else: no
- * socket. Every message asks for an acknowledgement; `acks` counts them for nl_batch. The table is
- * always `ip edgeway`. Objects are made in the order of the calls; a rule may name a chain or set
+ * A transaction on one table of ours in nftables (family ip) as netlink messages (libnftnl, libmnl), and nothing else: no
+ * socket. Every message asks for an acknowledgement; `acks` counts them for nl_batch. Objects are made in the order of the calls; a rule may name a chain or set
  * that the same batch made before it.
  *
- *	batch_open(&b, &bytes, &seq);
+ *	batch_open(&b, RULES_TABLE, &bytes, &seq);
  *	batch_table(&b, NFT_MSG_NEWTABLE);
  *	batch_chain(&b, "mesh", NULL);
  *	batch_rule(&b, "mesh", rule);	// takes the rule over
@@ -19,11 +18,11 @@
 
 #include "base/buf.h"
 
-#define RULES_TABLE "edgeway"
 /* the longest: a message of set elements, see elements.c */
 enum { BATCH_MESSAGE_MAX = 32768 };
 
 struct batch {
+	const char *table;
 	struct buf *out;
 	uint32_t *seq;
 	unsigned acks;
@@ -46,7 +45,8 @@ struct batch_set {
 	const struct nftnl_udata_buf *description; /* for nft(8), NULL: the types say it all */
 };
 
-void batch_open(struct batch *b, struct buf *out, uint32_t *seq);
+/* table: must outlive the batch. */
+void batch_open(struct batch *b, const char *table, struct buf *out, uint32_t *seq);
 void batch_close(struct batch *b);
 /* A message header of this type for `family` NFPROTO_IPV4 in b->bytes, and the message's end. */
 struct nlmsghdr *batch_message(struct batch *b, uint16_t type, uint16_t flags);

@@ -15,7 +15,7 @@ static void
 begin(struct elements *e)
 {
 	e->nlh = batch_message(e->batch, e->type, e->type == NFT_MSG_NEWSETELEM ? NLM_F_CREATE : 0);
-	mnl_attr_put_strz(e->nlh, NFTA_SET_ELEM_LIST_TABLE, RULES_TABLE);
+	mnl_attr_put_strz(e->nlh, NFTA_SET_ELEM_LIST_TABLE, e->batch->table);
 	mnl_attr_put_strz(e->nlh, NFTA_SET_ELEM_LIST_SET, e->set);
 	e->list = mnl_attr_nest_start(e->nlh, NFTA_SET_ELEM_LIST_ELEMENTS);
 }
@@ -76,7 +76,7 @@ elements_flush(struct batch *b, const char *set)
 {
 	struct nlmsghdr *nlh = batch_message(b, NFT_MSG_DELSETELEM, 0);
 
-	mnl_attr_put_strz(nlh, NFTA_SET_ELEM_LIST_TABLE, RULES_TABLE);
+	mnl_attr_put_strz(nlh, NFTA_SET_ELEM_LIST_TABLE, b->table);
 	mnl_attr_put_strz(nlh, NFTA_SET_ELEM_LIST_SET, set);
 	batch_add(b, nlh);
 }

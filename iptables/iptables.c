@@ -1,8 +1,6 @@
 #include "iptables/iptables.h"
 
 #include <errno.h>
-#include <linux/netfilter.h>
-#include <linux/netfilter/nfnetlink.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -14,55 +12,6 @@
 /* New ports of bridges and obstacles are looked for this often, after a change at once. */
 enum { TEND_MS = 2000, TEND_PAUSE_MS = 200 };
 
-/* --- transactions ------------------------------------------------------------- */
-
-static int
-explain(struct err *err, int rc, const char *what)
-{
-	if (rc == -EPERM)
-		return err_set(err, rc, "cannot %s the nftables table: needs CAP_NET_ADMIN", what);
-	if (rc == -ENOENT || rc == -EOPNOTSUPP || rc == -EPROTONOSUPPORT)
-		return err_set(err, rc,
-			"cannot %s the nftables table: the kernel has no nf_tables with nat (%s)",
-			what, strerror(-rc));
-	return err_set(err, rc, "cannot %s the nftables table: %s", what, strerror(-rc));
-}
-
-/* A transaction that is being made, and the bytes behind it. */
-struct transaction {
-	struct buf bytes;
-	struct batch batch;
-};
-
-static void
-begin(struct iptables *ipt, struct transaction *c)
-{
-	buf_init(&c->bytes, BUF_UNLIMITED);
-	batch_open(&c->batch, &c->bytes, &ipt->seq);
-}
-
-static int
-commit(struct iptables *ipt, struct transaction *c)
-{
-	int rc;
-
-	batch_close(&c->batch);
-	rc = nl_batch(ipt->changes, buf_at(&c->bytes), buf_len(&c->bytes), c->batch.acks);
-	buf_fini(&c->bytes);
-	if (rc < 0)
-		ipt->failures++;
-	else
-		ipt->generation++;
-	return rc;
-}
-
-static void
-abandon(struct transaction *c)
-{
-	batch_close(&c->batch);
-	buf_fini(&c->bytes);
-}
-
 static void
 tend(void *arg)
 {
@@ -72,7 +21,7 @@ tend(void *arg)
 		.interface = ipt->interface,
 		.carries = kernelpath_carries(ipt->kernelpath)};
 
-	if (!ipt->installed)
+	if (!ipt->guard.armed)
 		return;
 	ipt->tended_ms = mono_ms();
 	obstacles_look(&ipt->obstacles, &where);
@@ -90,18 +39,18 @@ put_kernelpath(struct iptables *ipt)
 		struct transaction c;
 		bool more;
 
-		begin(ipt, &c);
+		guard_begin(&ipt->guard, &c);
 		more = kernelpath_put(ipt->kernelpath, &c.batch);
 		if (!more) {
-			abandon(&c);
+			guard_abandon(&c);
 			break;
 		}
-		rc = commit(ipt, &c);
-		repair_read_events(ipt);
+		rc = guard_commit(&ipt->guard, &c);
+		guard_read(&ipt->guard);
 	}
-	if (ipt->damaged)
-		repair_later(ipt);
-	ipt->damaged = false;
+	if (ipt->guard.damaged)
+		guard_repair_later(&ipt->guard);
+	ipt->guard.damaged = false;
 	kernelpath_settled(ipt->kernelpath);
 	if (mono_ms() - ipt->tended_ms >= TEND_PAUSE_MS)
 		tend(ipt);
@@ -122,18 +71,19 @@ commit_rules(struct iptables *ipt)
 		.old_kernel = ipt->old_kernel};
 	struct transaction c;
 
-	begin(ipt, &c);
+	guard_begin(&ipt->guard, &c);
 	rules_install(&c.batch, &rules);
 	capture_put(&ipt->capture, &c.batch, mono_ms());
 	/* What the maps hold goes along, the rest of a great many follows. */
 	kernelpath_all(ipt->kernelpath);
 	(void)kernelpath_put(ipt->kernelpath, &c.batch);
-	return commit(ipt, &c);
+	return guard_commit(&ipt->guard, &c);
 }
 
-int
-iptables_install_table(struct iptables *ipt, struct err *err)
+static int
+install_table(void *arg, struct err *err)
 {
+	struct iptables *ipt = arg;
 	int rc = commit_rules(ipt);
 
 	if (rc == -EOPNOTSUPP && !ipt->old_kernel) {
@@ -141,11 +91,11 @@ iptables_install_table(struct iptables *ipt, struct err *err)
 		rc = commit_rules(ipt);
 	}
 	if (rc < 0)
-		return explain(err, rc, "install");
-	repair_replaced(ipt);
+		return guard_explain(err, rc, "install");
+	guard_replaced(&ipt->guard);
 	rc = put_kernelpath(ipt);
 	if (rc < 0)
-		return explain(err, rc, "fill");
+		return guard_explain(err, rc, "fill");
 	ipt->installs++;
 	return 0;
 }
@@ -174,10 +124,10 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 		return rc;
 	ipt->address = address;
 	ipt->draining = false;
-	rc = iptables_install_table(ipt, err);
+	rc = install_table(ipt, err);
 	if (rc < 0)
 		return rc;
-	ipt->installed = true;
+	ipt->guard.armed = true;
 	timer_start(ipt->tend, 0, TEND_MS);
 	return install_route(ipt, err);
 }
@@ -188,16 +138,15 @@ iptables_remove(struct iptables *ipt, struct err *err)
 	struct transaction c;
 	int rc;
 
-	timer_cancel(ipt->repair);
-	ipt->installed = false;
+	guard_disarm(&ipt->guard);
 	kernelpath_rest(ipt->kernelpath);
 	timer_cancel(ipt->tend);
 	hairpin_undo(&ipt->hairpin);
-	begin(ipt, &c);
+	guard_begin(&ipt->guard, &c);
 	rules_remove(&c.batch);
-	rc = commit(ipt, &c);
+	rc = guard_commit(&ipt->guard, &c);
 	if (rc < 0)
-		return explain(err, rc, "remove");
+		return guard_explain(err, rc, "remove");
 	capture_adopt(&ipt->capture, NULL, 0, mono_ms());
 	capture_flows(&ipt->capture, ipt->address, ipt->dns_port);
 	return route_remove(ipt->subnet, ipt->mask, err);
@@ -211,16 +160,16 @@ iptables_capture(struct iptables *ipt, const uint32_t *upstreams, size_t n, stru
 	bool others;
 	int rc;
 
-	if (!ipt->installed)
+	if (!ipt->guard.armed)
 		return err_set(err, ENOTCONN, "nothing is captured: the table is not installed");
 	others = capture_adopt(&ipt->capture, upstreams, n, now);
 	if (n == 0 && !others)
 		return 0;
-	begin(ipt, &c);
+	guard_begin(&ipt->guard, &c);
 	capture_put(&ipt->capture, &c.batch, now);
-	rc = commit(ipt, &c);
+	rc = guard_commit(&ipt->guard, &c);
 	if (rc < 0)
-		return explain(err, rc, "change");
+		return guard_explain(err, rc, "change");
 	if (others)
 		capture_flows(&ipt->capture, ipt->address, ipt->dns_port);
 	return 0;
@@ -229,7 +178,7 @@ iptables_capture(struct iptables *ipt, const uint32_t *upstreams, size_t n, stru
 bool
 iptables_installed(const struct iptables *ipt)
 {
-	return ipt->installed;
+	return ipt->guard.armed;
 }
 
 static void
@@ -239,7 +188,7 @@ on_kernelpath(void *arg)
 	struct iptables *ipt = arg;
 	int rc;
 
-	if (!ipt->installed)
+	if (!ipt->guard.armed)
 		return;
 	rc = put_kernelpath(ipt);
 	if (rc == 0)
@@ -248,14 +197,14 @@ on_kernelpath(void *arg)
 		log_warn("iptables",
 			"the kernel refused a change of the maps, making the table anew error=%s",
 			strerror(-rc));
-	repair_later(ipt);
+	guard_repair_later(&ipt->guard);
 }
 
 void
 iptables_use(struct iptables *ipt, const struct snapshot *snapshot)
 {
 	kernelpath_use(ipt->kernelpath, snapshot);
-	if (ipt->installed)
+	if (ipt->guard.armed)
 		on_kernelpath(ipt);
 }
 
@@ -266,12 +215,12 @@ iptables_drain(struct iptables *ipt, struct err *err)
 	int rc;
 
 	ipt->draining = true;
-	if (!ipt->installed)
+	if (!ipt->guard.armed)
 		return 0;
-	begin(ipt, &c);
+	guard_begin(&ipt->guard, &c);
 	rules_drain(&c.batch);
-	rc = commit(ipt, &c);
-	return rc < 0 ? explain(err, rc, "change") : 0;
+	rc = guard_commit(&ipt->guard, &c);
+	return rc < 0 ? guard_explain(err, rc, "change") : 0;
 }
 
 /* --- the interface -------------------------------------------------------------- */
@@ -291,7 +240,7 @@ on_iface(void *arg, const struct iface_state *state)
 		return;
 	}
 	/* Down and up within one turn took the route away without a word. */
-	if (ipt->installed && address == ipt->address && install_route(ipt, &err) < 0)
+	if (ipt->guard.armed && address == ipt->address && install_route(ipt, &err) < 0)
 		log_warn("iptables", "%s", err.text);
 }
 
@@ -342,10 +291,10 @@ reserve_port(struct iptables *ipt)
 static int
 open_sockets(struct iptables *ipt, struct err *err)
 {
-	int rc = nl_open(&ipt->changes, NETLINK_NETFILTER, 0, err);
+	const struct guard_config config = {
+		.loop = ipt->loop, .table = RULES_TABLE, .install = install_table, .arg = ipt};
+	int rc = guard_open(&ipt->guard, &config, err);
 
-	if (rc == 0)
-		rc = nl_open(&ipt->events, NETLINK_NETFILTER, 1u << (NFNLGRP_NFTABLES - 1), err);
 	if (rc == 0)
 		rc = iface_start(&ipt->iface, ipt->loop, ipt->interface, on_iface, ipt, err);
 	return rc;
@@ -366,7 +315,6 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	ipt->dns_port = config->dns_port;
 	ipt->fn = fn;
 	ipt->arg = arg;
-	ipt->seq = 1;
 	rc = copy_interfaces(ipt, config, err);
 	if (rc == 0)
 		rc = open_sockets(ipt, err);
@@ -374,14 +322,10 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 		iptables_close(&ipt);
 		return rc;
 	}
-	ipt->watch = watch_start(
-		ipt->loop, mnl_socket_get_fd(ipt->events), WATCH_READ, repair_on_events, ipt);
 	ipt->tend = timer_new(ipt->loop, tend, ipt);
-	ipt->repair = timer_new(ipt->loop, repair_now, ipt);
 	kernelpath_new(&ipt->kernelpath,
 		&(struct kernelpath_config){
 			.iptables = config, .changed = on_kernelpath, .arg = ipt});
-	ipt->generation = repair_generation(ipt);
 	reserve_port(ipt);
 	*out = ipt;
 	return 0;
@@ -396,13 +340,10 @@ iptables_close(struct iptables **out)
 	if (ipt == NULL)
 		return;
 	iface_stop(&ipt->iface);
-	watch_stop(&ipt->watch);
-	timer_free(&ipt->repair);
+	guard_close(&ipt->guard);
 	timer_free(&ipt->tend);
 	buf_fini(&ipt->hairpin.ports);
 	kernelpath_free(&ipt->kernelpath);
-	nl_close(&ipt->events);
-	nl_close(&ipt->changes);
 	if (ipt->port_ours && reserve_drop(ipt->port, &err) < 0)
 		log_warn("iptables", "cannot give the reserved port back port=%u error=\"%s\"",
 			ipt->port, err.text);

@@ -7,13 +7,14 @@ void
 iptables_metrics(struct iptables *ipt, struct metrics *m)
 {
 	metric_gauge(m, "edgeway_iptables_installed", "1 while the nftables table is in place.",
-		NULL, ipt->installed ? 1 : 0);
+		NULL, ipt->guard.armed ? 1 : 0);
 	metric_counter(m, "edgeway_iptables_installs_total",
 		"Transactions that put the table in place.", NULL, ipt->installs);
 	metric_counter(m, "edgeway_iptables_repairs_total",
-		"Times that others changed the table and it was put back.", NULL, ipt->repairs);
+		"Times that others changed the table and it was put back.", NULL,
+		ipt->guard.repairs);
 	metric_counter(m, "edgeway_iptables_failures_total",
-		"Transactions that the kernel refused.", NULL, ipt->failures);
+		"Transactions that the kernel refused.", NULL, ipt->guard.failures);
 	metric_gauge(m, "edgeway_iptables_hairpin_ports",
 		"Ports of bridges that we put into hairpin mode.", NULL,
 		(double)hairpin_count(&ipt->hairpin));
@@ -33,10 +34,10 @@ iptables_state(struct iptables *ipt, struct buf *out)
 		"{\"table\":\"ip "
 		"%s\",\"installed\":%s,\"to\":\"%s\",\"interface\":\"%s\",\"ifindex\":%d,\"up\":%"
 		"s,",
-		RULES_TABLE, ipt->installed ? "true" : "false", addr_text(&address, text),
+		RULES_TABLE, ipt->guard.armed ? "true" : "false", addr_text(&address, text),
 		ipt->interface, ipt->state.index, ipt->state.up ? "true" : "false");
 	buf_printf(out, "\"repairs\":%llu,\"failures\":%llu,\"portReserved\":%s,\"obstacles\":",
-		(unsigned long long)ipt->repairs, (unsigned long long)ipt->failures,
+		(unsigned long long)ipt->guard.repairs, (unsigned long long)ipt->guard.failures,
 		ipt->port_ours ? "true" : "false");
 	obstacles_state(&ipt->obstacles, out);
 	buf_adds(out, ",\"captured\":");

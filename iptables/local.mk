@@ -11,7 +11,8 @@ iptables_libiptables_a_SOURCES = \
 	iptables/hairpin.c iptables/hairpin.h \
 	iptables/foreign.c iptables/foreign.h \
 	iptables/iptables.c iptables/iptables.h iptables/iptables_private.h \
-	iptables/iptables_repair.c iptables/iptables_report.c \
+	iptables/iptables_report.c \
+	iptables/guard.c iptables/guard.h \
 	iptables/netlink.c iptables/netlink.h \
 	iptables/obstacles.c iptables/obstacles.h \
 	iptables/difference.c iptables/difference.h \

@@ -61,6 +61,7 @@
 #include "iptables/batch.h"
 
 enum { RULES_INTERFACES_MAX = 64, RULES_CHAIN_MAX = 32 };
+#define RULES_TABLE "edgeway"
 #define RULES_CLUSTER_IPS "clusterips"
 #define RULES_SERVICES "services"
 #define RULES_SINGLE "single"

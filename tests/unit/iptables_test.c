@@ -150,7 +150,7 @@ rules_wanted(void)
 	int left;
 
 	buf_init(&bytes, BUF_UNLIMITED);
-	batch_open(&b, &bytes, &seq);
+	batch_open(&b, RULES_TABLE, &bytes, &seq);
 	rules_install(&b, &r);
 	batch_close(&b);
 	nlh = (const void *)buf_at(&bytes);
@@ -368,7 +368,7 @@ delete_as_another_program(void)
 	struct batch b;
 
 	buf_init(&bytes, BUF_UNLIMITED);
-	batch_open(&b, &bytes, &seq);
+	batch_open(&b, RULES_TABLE, &bytes, &seq);
 	rules_remove(&b);
 	batch_close(&b);
 	assert_int_equal(nl_open(&nl, NETLINK_NETFILTER, 0, NULL), 0);

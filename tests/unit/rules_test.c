@@ -67,7 +67,7 @@ install(struct seen *s, const struct rules *r)
 
 	s->next_seq = 7;
 	buf_init(&bytes, BUF_UNLIMITED);
-	batch_open(&b, &bytes, &seq);
+	batch_open(&b, RULES_TABLE, &bytes, &seq);
 	rules_install(&b, r);
 	batch_close(&b);
 	look(s, &bytes);
@@ -230,7 +230,7 @@ capture_replaces(void **state)
 		uint32_t seq = 1;
 
 		buf_init(&bytes, BUF_UNLIMITED);
-		batch_open(&b, &bytes, &seq);
+		batch_open(&b, RULES_TABLE, &bytes, &seq);
 		rules_capture(&b, upstreams, n, 10000);
 		batch_close(&b);
 		look(&s, &bytes);
@@ -251,7 +251,7 @@ remove_cannot_fail_for_lack_of_a_table(void **state)
 
 	(void)state;
 	buf_init(&bytes, BUF_UNLIMITED);
-	batch_open(&b, &bytes, &seq);
+	batch_open(&b, RULES_TABLE, &bytes, &seq);
 	rules_remove(&b);
 	batch_close(&b);
 	assert_int_equal(b.acks, 2);
@@ -273,7 +273,7 @@ elements_fill_messages(void **state)
 
 	(void)state;
 	buf_init(&bytes, BUF_UNLIMITED);
-	batch_open(&b, &bytes, &seq);
+	batch_open(&b, RULES_TABLE, &bytes, &seq);
 	elements_open(&e, &b, NFT_MSG_NEWSETELEM, "upstreams");
 	for (uint32_t i = 0; i < 3000; i++)
 		elements_add(&e, &(struct element){.key = &i, .key_len = sizeof i, .chain = "one"});
