@@ -318,3 +318,14 @@ sock_interface(int fd)
 	}
 	return 0;
 }
+
+int
+sock_original(int fd, struct addr *to)
+{
+	enum {
+		ORIGINAL_DST = 80
+	}; /* linux/netfilter_ipv4.h, which does not go with netinet/in.h */
+
+	*to = (struct addr){.len = sizeof to->in};
+	return getsockopt(fd, SOL_IP, ORIGINAL_DST, &to->in, &to->len) < 0 ? -errno : 0;
+}

@@ -54,5 +54,8 @@ bool sock_short_of(int rc);
 int sock_nodelay(int fd);
 /* Index of the interface by which the peer of an accepted IPv4 connection came in; 0: not known. */
 unsigned sock_interface(int fd);
+/* Where the peer of an accepted IPv4 connection wanted to go before the kernel led it here (SO_ORIGINAL_DST); the socket's own
+ * address when nobody led it. */
+int sock_original(int fd, struct addr *to);
 
 #endif

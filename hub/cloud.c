@@ -17,6 +17,7 @@ struct dial {
 
 struct cloud {
 	struct loop *loop;
+	uint32_t mark;
 	struct session_budget budget;
 	struct session *near, *far; /* NULL until first used */
 	TAILQ_HEAD(, dial) dials;
@@ -31,6 +32,12 @@ cloud_new(struct loop *loop)
 	c->budget.limit = MEMORY;
 	TAILQ_INIT(&c->dials);
 	return c;
+}
+
+void
+cloud_mark(struct cloud *c, uint32_t mark)
+{
+	c->mark = mark;
 }
 
 static void
@@ -88,9 +95,11 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	d->cloud = c;
 	TAILQ_INSERT_TAIL(&c->dials, d, entry);
 	stream_accept(st, &none, d);
-	d->relay = relay_dial(
-		&(struct relay_setup){
-			.loop = c->loop, .stream = st, .ended = on_dial_ended, .arg = d},
+	d->relay = relay_dial(&(struct relay_setup){.loop = c->loop,
+				      .stream = st,
+				      .ended = on_dial_ended,
+				      .arg = d,
+				      .mark = c->mark},
 		&to, 0);
 	return 0;
 }

@@ -12,6 +12,8 @@ struct cloud;
 
 struct cloud *cloud_new(struct loop *loop);
 void cloud_free(struct cloud **c);
+/* SO_MARK of dials from now on, 0: none, as at first. Needs CAP_NET_ADMIN. */
+void cloud_mark(struct cloud *c, uint32_t mark);
 /* request->authority: IP:port, [IPv6]:port. As session_open. */
 int cloud_open(struct cloud *c, const struct stream_request *request,
 	const struct stream_events *events, void *arg, struct stream **out);

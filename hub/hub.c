@@ -7,6 +7,7 @@
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "iptables/iptables.h"
 
 enum { PORT = 10000, HEARTBEAT_MS = 4000, EXPLAIN_MS = 2000, AGAIN_MS = 10 * 1000 };
 
@@ -44,6 +45,8 @@ on_changed(void *arg)
 		cluster_change_fini(&change);
 	}
 	fanout_settle(hub->fanout);
+	if (hub->redirect != NULL)
+		redirect_poke(hub->redirect);
 	/* During manifests_start there are none yet. */
 	if (hub->nodes == NULL)
 		return;
@@ -346,6 +349,41 @@ tunnelled(void *arg, const char *node)
 	return tunnels_have(hub->tunnels, node);
 }
 
+static bool
+nodes_known(void *arg)
+{
+	return edge_known(arg) && source_ready(arg);
+}
+
+static void
+mark_dials(void *arg, uint32_t mark)
+{
+	const struct hub *hub = arg;
+
+	cloud_mark(hub->cloud, mark);
+}
+
+static int
+start_redirect(struct hub *hub, const struct hub_redirect *wanted, struct err *err)
+{
+	const struct redirect_config config = {
+		.loop = hub->loop,
+		.cluster = hub->cluster,
+		.ingress = hub->ingress,
+		.at_edge = at_edge,
+		.known = nodes_known,
+		.mark = mark_dials,
+		.arg = hub,
+	};
+	int rc;
+
+	hub->redirect = redirect_new(&config);
+	rc = redirect_prepare(hub->redirect, wanted, err);
+	if (rc == 0)
+		redirect_commit(hub->redirect);
+	return rc;
+}
+
 static int
 start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *cluster_domain,
 	struct err *err)
@@ -381,7 +419,8 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.access = hub->access,
 		.quota = hub->quota,
 	});
-	return doors_open(hub->ingress, config, err);
+	rc = doors_open(hub->ingress, config, err);
+	return rc < 0 ? rc : start_redirect(hub, &config->redirect, err);
 }
 
 static int
@@ -463,23 +502,42 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 }
 
 int
-hub_reload(struct hub *hub, const struct tree_node *rules, const struct quota_limits *limits,
-	struct err *err)
+hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 {
 	struct access *fresh = NULL;
-	int rc = access_new(rules, &fresh, err);
+	int rc = access_new(ways_in->access, &fresh, err);
 	unsigned cut;
 
-	if (rc == 0 && (rc = doors_renew(hub->ingress, &hub->ways_in, err)) < 0)
-		access_free(&fresh);
 	if (rc < 0)
 		return rc;
+	rc = redirect_prepare(hub->redirect, &ways_in->redirect, err);
+	if (rc == 0 && (rc = doors_renew(hub->ingress, &hub->ways_in, err)) < 0)
+		redirect_abandon(hub->redirect);
+	if (rc < 0) {
+		access_free(&fresh);
+		return rc;
+	}
+	redirect_commit(hub->redirect);
 	access_adopt(hub->access, &fresh);
-	quota_adopt(hub->quota, limits);
+	quota_adopt(hub->quota, &ways_in->limits);
 	cut = ingress_recheck(hub->ingress) + outward_recheck(hub->outward);
 	log_info("ingress", "rules of access adopted rules=%zu cut=%u", access_count(hub->access),
 		cut);
 	return 0;
+}
+
+void
+hub_sweep(void)
+{
+	struct err err = {0};
+	int rc = divert_sweep(&err);
+
+	if (rc > 0)
+		log_info("hub",
+			"removed the rules that an earlier run had left, since "
+			"ingress.redirect is off table=\"ip " DIVERT_TABLE "\"");
+	else if (rc < 0) /* a hub that may not look has made none either, unless it could once */
+		log_debug("hub", "not looked for rules that an earlier run left: %s", err.text);
 }
 
 static void
@@ -497,6 +555,7 @@ hub_drain(struct hub *hub, void (*done)(void *arg), void *arg)
 	hub->draining = 2;
 	hub->drained = done;
 	hub->drained_arg = arg;
+	redirect_drain(hub->redirect);
 	ingress_drain(hub->ingress);
 	tunnels_drain(hub->tunnels, on_drained, hub);
 	tunnels_drain(hub->outward_tunnels, on_drained, hub);
@@ -513,6 +572,7 @@ hub_stop(struct hub **out)
 	timer_free(&hub->explain);
 	nodes_stop(&hub->nodes);
 	ingress_free(&hub->ingress);
+	redirect_free(&hub->redirect);
 	tunnels_free(&hub->outward_tunnels);
 	outward_free(&hub->outward);
 	reach_free(&hub->reach);

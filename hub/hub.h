@@ -24,11 +24,21 @@ struct hub;
 
 struct tree_node;
 
+enum { HUB_REDIRECT_PORTS_MAX = 256 };
+/* `ingress.redirect` */
+struct hub_redirect {
+	bool on;
+	struct addr listen; /* IPv4 */
+	uint32_t ports[HUB_REDIRECT_PORTS_MAX]; /* in order, none twice */
+	size_t n_ports;
+};
+
 /* `ingress` and `access` of the configuration; trees stay the caller's. */
 struct hub_ways_in {
 	struct quota_limits limits;
 	const char *http; /* address and port; "": none */
-	const struct tree_node *egress, *tls, *tcp, *udp, *redirect, *access; /* NULL: none */
+	const struct tree_node *egress, *tls, *tcp, *udp, *access; /* NULL: none */
+	struct hub_redirect redirect;
 	const char *zone; /* of the node names; "": none */
 };
 
@@ -56,10 +66,11 @@ struct hub_config {
 int hub_start(
 	struct hub **hub, struct loop *loop, const struct hub_config *config, struct err *err);
 void hub_stop(struct hub **hub);
-/* SIGHUP: adopts other rules of access and limits, and reads the certificates of the ingress's listeners again. All or, with an error, nothing.
+/* SIGHUP: adopts other rules of access, limits and ingress.redirect, and reads the certificates of the ingress's listeners again. All or, with an error, nothing.
  * What the new rules would not open is cut. */
-int hub_reload(struct hub *hub, const struct tree_node *access, const struct quota_limits *limits,
-	struct err *err);
+int hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err);
+/* Before rights are given up: removes rules of the kernel that an earlier run with ingress.redirect has left. */
+void hub_sweep(void);
 /* Nodes get no new streams; `done` once the last has ended, not from within this call. */
 void hub_drain(struct hub *hub, void (*done)(void *arg), void *arg);
 

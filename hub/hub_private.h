@@ -14,6 +14,7 @@
 #include "hub/node_sites.h"
 #include "hub/nodes.h"
 #include "hub/outward.h"
+#include "hub/redirect.h"
 #include "model/cluster.h"
 
 struct hub {
@@ -37,6 +38,7 @@ struct hub {
 	struct cloud *cloud;
 	struct reach *reach;
 	struct ingress *ingress;
+	struct redirect *redirect; /* NULL until start_ingress */
 	struct nodes_config nodes_config;
 	char listen_host[INET6_ADDRSTRLEN];
 	struct timer *again; /* tries to listen again */

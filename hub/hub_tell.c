@@ -47,6 +47,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	tunnels_metrics(hub->tunnels, m);
 	outward_metrics(hub->outward, m);
 	ingress_metrics(hub->ingress, m);
+	redirect_metrics(hub->redirect, m);
 	quota_metrics(hub->quota, m);
 	metric_gauge(m, "edgeway_ingress_access_rules",
 		"Rules of access in force; 0: this machine's callers alone.", NULL,
@@ -118,6 +119,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	tunnels_state(hub->outward_tunnels, out);
 	buf_adds(out, ",\"visits\":");
 	ingress_state(hub->ingress, out);
+	buf_adds(out, ",\"redirect\":");
+	redirect_state(hub->redirect, out);
 	buf_adds(out, ",\"accounts\":");
 	quota_state(hub->quota, out);
 	buf_adds(out, ",\"services\":[");

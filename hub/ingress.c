@@ -65,18 +65,25 @@ from_itself(int fd, const struct addr *peer)
 }
 
 static bool
+has_room(struct ingress *i, const char *door)
+{
+	if (!i->draining && i->n_visits + i->n_legs < INGRESS_VISITS_MAX)
+		return true;
+	i->full++;
+	log_limited(LOG_LEVEL_WARN, 1, "ingress", "a caller is turned away door=%s visits=%zu",
+		door, i->n_visits);
+	return false;
+}
+
+static bool
 on_socket(void *arg, int fd)
 {
 	struct way_in *w = arg;
 	struct ingress *i = w->ingress;
 	struct caller caller = {.addr.len = sizeof caller.addr.un};
 
-	if (i->draining || i->n_visits + i->n_legs >= INGRESS_VISITS_MAX) {
-		i->full++;
-		log_limited(LOG_LEVEL_WARN, 1, "ingress",
-			"a caller is turned away door=%s visits=%zu", w->name, i->n_visits);
+	if (!has_room(i, w->name))
 		return false;
-	}
 	if (getpeername(fd, &caller.addr.sa, &caller.addr.len) < 0)
 		return false;
 	caller.local = from_itself(fd, &caller.addr);
@@ -85,6 +92,19 @@ on_socket(void *arg, int fd)
 		leg_take(i, &w->door, fd, &caller);
 	else
 		ingress_begin(i, &w->door, fd, &caller, NULL, NULL);
+	return true;
+}
+
+bool
+ingress_lead(struct ingress *i, const struct door *door, const struct ingress_led *led)
+{
+	struct visit *v;
+
+	if (!has_room(i, door->name))
+		return false;
+	v = ingress_begin(i, door, led->fd, led->caller, NULL, NULL);
+	visit_reach(v, led->host, led->port, NULL);
+	visit_update(v);
 	return true;
 }
 

@@ -7,6 +7,7 @@
  *	DOOR_FIXED     every connection goes to one target
  *	DOOR_SNI       the node's name stands in the ClientHello, and the node's TLS goes through as it is; with a
  *	               certificate of our own TLS ends here, and the rest goes on with TLS of ours (`onward`)
+ *	DOOR_REDIRECT  the kernel has led the connection here (hub/redirect.c, which has the listener) and says where to
  *
  *	rc = ingress_listen(ingress, &(struct door){.kind = DOOR_HTTP, .listen = addr, .name = "ingress.http"}, &err);
  */
@@ -18,7 +19,7 @@
 
 enum { INGRESS_VISITS_MAX = 20000 };
 
-enum door_kind { DOOR_HTTP, DOOR_EGRESS, DOOR_FIXED, DOOR_SNI };
+enum door_kind { DOOR_HTTP, DOOR_EGRESS, DOOR_FIXED, DOOR_SNI, DOOR_REDIRECT };
 
 struct ssl_ctx_st;
 
@@ -50,6 +51,14 @@ struct ingress *ingress_new(const struct ingress_config *config);
 void ingress_free(struct ingress **i);
 /* Its contexts are taken, also on failure. */
 int ingress_listen(struct ingress *i, const struct door *door, struct err *err);
+struct ingress_led {
+	int fd; /* taken, unless false is returned */
+	const struct caller *caller;
+	const char *host;
+	uint16_t port;
+};
+/* A caller that came by another's listener (DOOR_REDIRECT). The door must outlive the ingress. False: turned away. */
+bool ingress_lead(struct ingress *i, const struct door *door, const struct ingress_led *led);
 /* The nth listener of this name gets other contexts, which are taken; connections that are there keep theirs. */
 void ingress_renew(struct ingress *i, const char *name, unsigned nth, struct ssl_ctx_st *tls,
 	struct ssl_ctx_st *onward);

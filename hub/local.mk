@@ -9,6 +9,7 @@ hub_libhub_a_SOURCES = \
 	hub/cloud.c hub/cloud.h \
 	hub/csr.c hub/csr.h \
 	hub/doors.c hub/doors.h \
+	hub/detours.c hub/detours.h \
 	hub/fanout.c hub/fanout.h \
 	hub/follow.c hub/follow.h \
 	hub/hello.c hub/hello.h \
@@ -35,6 +36,7 @@ hub_libhub_a_SOURCES = \
 	hub/pending.c hub/pending.h \
 	hub/quota.c hub/quota.h \
 	hub/reach.c hub/reach.h \
+	hub/redirect.c hub/redirect.h hub/redirect_probe.c hub/redirect_probe.h \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
 	hub/revoked.c hub/revoked.h \
 	hub/roll.c hub/roll.h \
@@ -49,7 +51,7 @@ hub_libhub_a_SOURCES = \
 	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_where.c \
 	hub/ways.c hub/ways.h
 
-HUB_LDADD = hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS)
+HUB_LDADD = hub/libhub.a iptables/libiptables.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS) $(NFTNL_LIBS) $(MNL_LIBS)
 FUZZERS += tests/fuzz/hello_fuzz tests/fuzz/split_fuzz
 tests_fuzz_hello_fuzz_SOURCES = tests/fuzz/hello_fuzz.c
 tests_fuzz_hello_fuzz_LDADD = $(HUB_LDADD)
@@ -59,6 +61,7 @@ if HAVE_CMOCKA
 HUB_TESTS = \
 	tests/unit/access_test \
 	tests/unit/certs_test \
+	tests/unit/detours_test \
 	tests/unit/hub_delivery_test \
 	tests/unit/hub_join_test \
 	tests/unit/hub_test \
@@ -79,6 +82,8 @@ tests_unit_access_test_SOURCES = tests/unit/access_test.c
 tests_unit_access_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_ways_test_SOURCES = tests/unit/ways_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
 tests_unit_ways_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_detours_test_SOURCES = tests/unit/detours_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
+tests_unit_detours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_certs_test_SOURCES = tests/unit/certs_test.c
 tests_unit_certs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_delivery_test_SOURCES = tests/unit/hub_delivery_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h

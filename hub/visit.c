@@ -103,7 +103,7 @@ on_relay_ended(void *arg, const struct relay_report *report)
 {
 	struct visit *v = arg;
 
-	visit_audit(v, 200, report->to_stream, report->to_socket, report->why);
+	visit_audit(v, 200, v->fed + report->to_stream, report->to_socket, report->why);
 	visit_end(v, !report->whole);
 }
 
@@ -135,8 +135,10 @@ join(struct visit *v, struct stream *stream, const char *host)
 	timer_cancel(v->timer);
 	watch_stop(&v->watch);
 	/* Nothing was written before: VISIT_IN_MAX fits, even while memory is short and stream_room says less. */
-	if (buf_len(&v->in) > 0 && v->door->onward == NULL)
+	if (buf_len(&v->in) > 0 && v->door->onward == NULL) {
 		stream_write(stream, buf_at(&v->in), buf_len(&v->in));
+		v->fed += buf_len(&v->in);
+	}
 	buf_fini(&v->in);
 	buf_fini(&v->out);
 	v->state = VISIT_RELAY;
@@ -171,6 +173,7 @@ feed(struct visit *v)
 	/* Until nothing is left, or the stream has heard that there is no room: it tells then when there is. */
 	while (buf_len(&v->in) > 0 && (n = MIN(stream_room(v->stream), buf_len(&v->in))) > 0) {
 		stream_write(v->stream, buf_at(&v->in), n);
+		v->fed += n;
 		buf_consume(&v->in, n);
 	}
 	return buf_len(&v->in) == 0;
@@ -357,6 +360,14 @@ visit_update(struct visit *v)
 	watch_set(v->watch, interest != 0 ? interest : WATCH_HUP);
 }
 
+/* Did the caller come with what it wants to say, and need no answer of ours? */
+static bool
+speaks_first(const struct visit *v)
+{
+	return v->door->kind == DOOR_FIXED || v->door->kind == DOOR_SNI ||
+		v->door->kind == DOOR_REDIRECT;
+}
+
 /* The caller has half-closed. False: the visit is gone. */
 static bool
 on_end(struct visit *v)
@@ -368,7 +379,7 @@ on_end(struct visit *v)
 		return false;
 	case VISIT_REACHING:
 		/* Who asked by CONNECT waits for an answer with the line open; others may have said all. */
-		if (v->door->kind == DOOR_FIXED || v->door->kind == DOOR_SNI || v->exchange != NULL)
+		if (speaks_first(v) || v->exchange != NULL)
 			return true;
 		visit_audit(v, 499, 0, 0, "the caller went away");
 		visit_free(v);
@@ -492,7 +503,7 @@ begin(struct visit *v)
 	visit_update(v);
 }
 
-void
+struct visit *
 ingress_begin(struct ingress *i, const struct door *door, int fd, const struct caller *caller,
 	struct leg *leg, const char *sni)
 {
@@ -515,5 +526,7 @@ ingress_begin(struct ingress *i, const struct door *door, int fd, const struct c
 	v->near = leg;
 	if (leg != NULL)
 		leg->visit = v;
-	begin(v);
+	if (door->kind != DOOR_REDIRECT)
+		begin(v);
+	return v;
 }

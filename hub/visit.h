@@ -83,6 +83,7 @@ struct visit {
 	struct access_target where;
 	char *where_text[2];
 	uint64_t started_ms;
+	uint64_t fed; /* bytes that went to the stream before the relay began */
 };
 
 struct ingress {
@@ -98,9 +99,10 @@ struct ingress {
 };
 
 /* --- visit.c --- */
-/* fd: taken. leg, sni: of a caller whose TLS ends here; else NULL. */
-void ingress_begin(struct ingress *i, const struct door *door, int fd, const struct caller *caller,
-	struct leg *leg, const char *sni);
+/* fd: taken. leg, sni: of a caller whose TLS ends here; else NULL. The visit goes its own way and may be gone already, but for a
+ * DOOR_REDIRECT, of which visit_reach must be told. */
+struct visit *ingress_begin(struct ingress *i, const struct door *door, int fd,
+	const struct caller *caller, struct leg *leg, const char *sni);
 void visit_free(struct visit *v);
 /* Broken off: the caller sees a reset. */
 void visit_abort(struct visit *v);

@@ -3,13 +3,14 @@
  * edgeway` that sends TCP for the fake range to the listener, UDP (and TCP where asked for) straight to
  * the endpoints and pods' queries for other name servers to our DNS; the route that lets host processes reach the range, and the reservation of the listen
  * port. Also tells when the mesh interface
- * appears, changes its address or goes. The folder's door; loop 0 only.
+ * appears, changes its address or goes. Loop 0 only. The folder's door; the hub's table is divert.h.
  */
 #ifndef EDGEWAY_IPTABLES_IPTABLES_H
 #define EDGEWAY_IPTABLES_IPTABLES_H
 
 #include "base/loop.h"
 #include "base/metric.h"
+#include "iptables/divert.h"
 #include "model/snapshot.h"
 
 struct iptables;

@@ -4,6 +4,7 @@ iptables_libiptables_a_SOURCES = \
 	iptables/capture.c iptables/capture.h \
 	iptables/conntrack.c iptables/conntrack.h \
 	iptables/describe.c iptables/describe.h \
+	iptables/divert.c iptables/divert.h \
 	iptables/elements.c iptables/elements.h \
 	iptables/expr.c iptables/expr.h \
 	iptables/iface.c iptables/iface.h \
@@ -24,10 +25,12 @@ iptables_libiptables_a_SOURCES = \
 	iptables/rules.c iptables/rules.h
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/frontends_test tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
-TESTS += tests/unit/frontends_test tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
+check_PROGRAMS += tests/unit/divert_test tests/unit/frontends_test tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
+TESTS += tests/unit/divert_test tests/unit/frontends_test tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
 endif
 IPTABLES_TEST_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIBS) $(CMOCKA_LIBS)
+tests_unit_divert_test_SOURCES = tests/unit/divert_test.c
+tests_unit_divert_test_LDADD = $(IPTABLES_TEST_LDADD)
 tests_unit_frontends_test_SOURCES = tests/unit/frontends_test.c
 tests_unit_frontends_test_LDADD = $(IPTABLES_TEST_LDADD)
 tests_unit_plan_test_SOURCES = tests/unit/plan_test.c

@@ -11,7 +11,10 @@ nl_open(struct mnl_socket **out, int bus, uint32_t groups, struct err *err)
 	int rc;
 
 	if (nl == NULL)
-		return err_set(err, errno, "netlink socket: %s", strerror(errno));
+		return err_set(err, errno, "netlink socket: %s%s", strerror(errno),
+			errno == EAFNOSUPPORT
+				? "; under systemd RestrictAddressFamilies must have AF_NETLINK"
+				: "");
 	if (mnl_socket_bind(nl, groups, MNL_SOCKET_AUTOPID) < 0) {
 		rc = errno == EPERM
 			? err_set(err, errno,

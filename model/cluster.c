@@ -446,5 +446,6 @@ cluster_free(struct cluster **c)
 	table_fini(&gone->pods_by_label);
 	table_fini(&gone->pods_by_ip);
 	table_fini(&gone->by_address);
+	table_fini(&gone->nodes);
 	free(gone);
 }

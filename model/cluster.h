@@ -82,6 +82,16 @@ bool cluster_pod_has(
 	const struct cluster *c, const char *ns, const char *name, const char *address);
 /* A node's first IP address, "" when it says none. Borrowed. */
 const char *cluster_node_address(const struct cluster *c, const char *name);
+/* Of a node, for the call only. */
+struct cluster_node_facts {
+	const char *name;
+	const char *const *addresses; /* of all kinds, names too */
+	size_t n_addresses;
+	bool direct; /* it says that others can dial it: edgeway.io/public, or an ExternalIP */
+};
+typedef void cluster_node_fn(void *arg, const struct cluster_node_facts *node);
+/* All of them, in any order. */
+void cluster_each_node(const struct cluster *c, cluster_node_fn *fn, void *arg);
 struct cluster_source { /* of a node */
 	bool site_given; /* by a label */
 	bool own; /* the address is one of its own */

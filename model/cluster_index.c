@@ -219,6 +219,7 @@ link_node(struct cluster *c, struct record *r, const struct kube_node *n)
 {
 	for (size_t i = 0; i < n->n_addresses; i++)
 		link_add(r, &c->by_address, cluster_address_hash(n->addresses[i]), r);
+	link_add(r, &c->nodes, cluster_hash('n', r->name, "", ""), r);
 }
 
 void

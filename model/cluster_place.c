@@ -153,3 +153,20 @@ cluster_node_address(const struct cluster *c, const char *name)
 			return o->node.addresses[i];
 	return "";
 }
+
+void
+cluster_each_node(const struct cluster *c, cluster_node_fn *fn, void *arg)
+{
+	size_t slot = 0;
+
+	for (struct table_node *at = NULL; (at = table_walk(&c->nodes, &slot, at)) != NULL;) {
+		const struct record *r = node_of(struct link, at)->target;
+		const struct kube_node *n = &r->object->node;
+		const struct cluster_node_facts facts = {.name = r->name,
+			.addresses = (const char *const *)n->addresses,
+			.n_addresses = n->n_addresses,
+			.direct = n->is_public || *n->public_ip != '\0'};
+
+		fn(arg, &facts);
+	}
+}

@@ -79,6 +79,7 @@ struct cluster {
 	struct table joints_by_selector; /* first pair of the selector */
 	struct table pods_by_label, pods_by_ip;
 	struct table by_address; /* nodes, pods and services */
+	struct table nodes;
 	TAILQ_HEAD(, joint) waiting;
 	TAILQ_HEAD(, pending) pending;
 	uint64_t generation;

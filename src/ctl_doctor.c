@@ -291,6 +291,34 @@ check_agent(struct findings *f, const struct tree_node *top)
 /* --- hub ------------------------------------------------------------------------------ */
 
 static void
+check_redirect(struct findings *f, const struct tree_node *redirect)
+{
+	const char *problem = ctl_text(redirect, "problem"),
+		   *ambiguous = ctl_text(redirect, "ambiguous");
+	bool ok = problem[0] == '\0' && ctl_true(redirect, "installed");
+
+	if (tree_is_null(redirect))
+		return;
+	findings_add(f, "redirect", ok ? VERDICT_OK : VERDICT_BAD,
+		"programs of this host do not reach the nodes that it tells of; see "
+		"ingress.redirect in "
+		"edgeway-hub(8)",
+		"%s addresses of nodes%s%s", ctl_text(redirect, "addresses"),
+		problem[0] != '\0' ? ": " : "", problem);
+	if (ambiguous[0] != '\0')
+		findings_add(f, "redirect", VERDICT_NOTE,
+			"they are not redirected: name the node (ingress.http, ingress.tcp), or "
+			"give "
+			"the nodes addresses of their own",
+			"not only one node's: %s", ambiguous);
+	if (ctl_number(redirect, "repairs") > 10)
+		findings_add(f, "redirect", VERDICT_NOTE,
+			"something on this machine flushes the ruleset again and again: find it "
+			"(nft monitor)",
+			"put back %s times", ctl_text(redirect, "repairs"));
+}
+
+static void
 check_of_hub(struct findings *f, const struct tree_node *top)
 {
 	const struct tree_node *hub = tree_get(top, "hub"), *source = tree_get(hub, "source");
@@ -317,6 +345,7 @@ check_of_hub(struct findings *f, const struct tree_node *top)
 	tree_each(tree_get(hub, "nodes"), n) connected += ctl_true(n, "connected");
 	findings_add(f, "nodes", connected > 0 ? VERDICT_OK : VERDICT_NOTE,
 		"join one: edgewayctl token create", "%u connected", connected);
+	check_redirect(f, tree_get(hub, "redirect"));
 	tree_each(tree_get(hub, "services"), s) unserved += ctl_text(s, "reason")[0] != '\0';
 	findings_add(f, "services", unserved > 0 ? VERDICT_NOTE : VERDICT_OK,
 		"edgewayctl status names them and their reasons",

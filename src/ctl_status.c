@@ -281,6 +281,26 @@ say_source(const struct tree_node *source, struct buf *line)
 }
 
 static void
+say_redirect(const struct tree_node *redirect, struct buf *line)
+{
+	const char *comma = "";
+
+	if (tree_is_null(redirect))
+		return;
+	buf_printf(line, "%s addresses at ports ", ctl_text(redirect, "addresses"));
+	tree_each(tree_get(redirect, "ports"), port)
+	{
+		buf_printf(line, "%s%s", comma, tree_text(port, "?"));
+		comma = ", ";
+	}
+	buf_printf(line, " to %s, table %s %s, put back %s times", ctl_text(redirect, "listen"),
+		ctl_text(redirect, "table"),
+		ctl_true(redirect, "installed") ? "installed" : "NOT INSTALLED",
+		ctl_text(redirect, "repairs"));
+	say("redirect", line);
+}
+
+static void
 show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 {
 	const struct tree_node *hub = tree_get(top, "hub");
@@ -295,6 +315,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	buf_printf(line, "%u, %u requests through them now", ctl_count(tunnels),
 		ctl_count(tree_get(hub, "visits")));
 	say("tunnels", line);
+	say_redirect(tree_get(hub, "redirect"), line);
 	buf_printf(line, "%s", ctl_text(hub, "ca"));
 	say("CA", line);
 	if (tree_get(hub, "approvals") != NULL) {

@@ -25,7 +25,8 @@ struct hub_main {
 	struct sigwatch *term, *intr, *hup;
 	struct timer *drain; /* the longest wait for streams at the end */
 	struct hub_options *options;
-	struct hub_options reread; /* holds options->access, once SIGHUP has changed it */
+	struct hub_options
+		reread; /* holds the trees that options has, once SIGHUP has changed them */
 	int argc;
 	char **argv;
 	uint64_t started_ms;
@@ -253,22 +254,41 @@ adopt(struct hub_options *to, const struct hub_options *from)
 	to->log_level = from->log_level;
 	to->log_format = from->log_format;
 	to->access = from->access;
+	to->ingress_redirect = from->ingress_redirect;
 	to->ingress_limits_caller_streams = from->ingress_limits_caller_streams;
 	to->ingress_limits_caller_bytes = from->ingress_limits_caller_bytes;
 	to->ingress_limits_node_streams = from->ingress_limits_node_streams;
 	to->ingress_limits_node_bytes = from->ingress_limits_node_bytes;
 }
 
+static struct hub_ways_in
+ways_in_of(const struct hub_options *o)
+{
+	struct hub_ways_in ways_in = {
+		.limits = limits_of(o),
+		.http = o->ingress_http,
+		.egress = o->ingress_egress,
+		.tls = o->ingress_tls,
+		.tcp = o->ingress_tcp,
+		.udp = o->ingress_udp,
+		.access = o->access,
+		.zone = o->ingress_dns,
+	};
+
+	(void)hub_options_redirect(o, &ways_in.redirect, NULL); /* hub_options_load has looked */
+	return ways_in;
+}
+
 static int
 reload(struct hub_main *m, struct hub_options *read, struct err *err)
 {
-	struct quota_limits limits;
+	struct hub_ways_in ways_in;
 	bool check;
 
 	if (hub_options_load(read, m->argc, m->argv, &check, err) != OPT_RUN)
 		return -EINVAL;
-	limits = limits_of(read);
-	return hub_reload(m->hub, read->access, &limits, err);
+	ways_in = ways_in_of(read);
+	return hub_reload(m->hub, &ways_in, err);
 }
 
 static void
@@ -317,18 +337,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.approval = o->join_approval,
 		.node_life_s = o->tls_node_lifetime / 1000,
 		.cluster_domain = "",
-		.ways_in =
-			{
-				.limits = limits_of(o),
-				.http = o->ingress_http,
-				.egress = o->ingress_egress,
-				.tls = o->ingress_tls,
-				.tcp = o->ingress_tcp,
-				.udp = o->ingress_udp,
-				.redirect = o->ingress_redirect,
-				.access = o->access,
-				.zone = o->ingress_dns,
-			},
+		.ways_in = ways_in_of(o),
 	};
 	const struct admin_config admin = {
 		.listen = o->admin_listen,
@@ -341,6 +350,8 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	signal(SIGPIPE, SIG_IGN);
 	limit_descriptors();
 	rc = lock_take(o->data_dir, &m->lock, err);
+	if (rc == 0 && o->ingress_redirect == NULL)
+		hub_sweep(); /* while it may */
 	if (rc == 0)
 		hub_rights_reduce(o); /* the folder is there now, threads are not yet */
 	if (rc == 0)

@@ -1,6 +1,7 @@
 #include "src/hub_options.h"
 
 #include <arpa/inet.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/sock.h"
@@ -45,7 +46,7 @@ static const struct shape port_shape[] = {
 };
 static const struct shape redirect_shape[] = {
 	{"listen", SHAPE_ADDRESS, true},
-	{"ports", SHAPE_PORTS, true},
+	{"ports", SHAPE_PORTS, false},
 };
 static const struct shape access_shape[] = {
 	{"from", SHAPE_TEXT, true},
@@ -176,6 +177,91 @@ check_ports(const struct option_check *c, const char *key, const struct tree_nod
 	return 0;
 }
 
+/* --- ingress.redirect ------------------------------------------------------------------ */
+
+static int
+add_ports(const struct hub_options *o, const struct tree_node *at, struct hub_redirect *to,
+	struct err *err)
+{
+	const char *text = tree_text(at, ""), *dash = strchr(text, '-');
+	unsigned long first = strtoul(text, NULL, 10);
+	unsigned long last = dash != NULL ? strtoul(dash + 1, NULL, 10) : first;
+
+	if (last < first)
+		return opt_complain(
+			o, "ingress.redirect", at, err, "ports: %.20s ends before it begins", text);
+	for (unsigned long port = first; port <= last; port++) {
+		size_t i = 0;
+
+		while (i < to->n_ports && to->ports[i] < port)
+			i++;
+		if (i < to->n_ports && to->ports[i] == port)
+			continue;
+		if (to->n_ports == HUB_REDIRECT_PORTS_MAX)
+			return opt_complain(o, "ingress.redirect", at, err, "ports: more than %d",
+				HUB_REDIRECT_PORTS_MAX);
+		memmove(to->ports + i + 1, to->ports + i, (to->n_ports - i) * sizeof *to->ports);
+		to->ports[i] = (uint32_t)port;
+		to->n_ports++;
+	}
+	return 0;
+}
+
+static int
+read_ports(const struct hub_options *o, const struct tree_node *at, struct hub_redirect *to,
+	struct err *err)
+{
+	int rc = 0;
+
+	if (at->kind != TREE_LIST)
+		return add_ports(o, at, to, err);
+	tree_each(at, item)
+	{
+		if (rc == 0)
+			rc = add_ports(o, item, to, err);
+	}
+	return rc;
+}
+
+int
+hub_options_redirect(const struct hub_options *o, struct hub_redirect *to, struct err *err)
+{
+	const struct tree_node *entry = o->ingress_redirect, *ports = tree_get(entry, "ports");
+
+	*to = (struct hub_redirect){.ports = {10250, 10255}, .n_ports = 2};
+	if (entry == NULL)
+		return 0;
+	to->on = true;
+	if (addr_parse(&to->listen, tree_text(tree_get(entry, "listen"), ""), 0, err) < 0 ||
+		to->listen.sa.sa_family != AF_INET)
+		return opt_complain(o, "ingress.redirect", entry, err,
+			"listen: expected an IPv4 address of this host and a port, such as "
+			"127.0.0.1:10260");
+	if (tree_is_null(ports))
+		return 0;
+	to->n_ports = 0;
+	return read_ports(o, ports, to, err);
+}
+
+static int
+check_redirect(const struct hub_options *o, struct err *err)
+{
+	struct option_check c = {.values = o, .err = err};
+	const struct tree_node *entry = o->ingress_redirect;
+	struct hub_redirect redirect;
+	int rc = 0;
+
+	if (entry != NULL)
+		rc = option_map(
+			&c, "ingress.redirect", entry, redirect_shape, ARRAY_LEN(redirect_shape));
+	if (rc == 0)
+		rc = hub_options_redirect(o, &redirect, err);
+	if (rc == 0 && entry != NULL)
+		rc = check_open(o, "ingress.redirect", entry,
+			tree_text(tree_get(entry, "listen"), ""), err);
+	return rc;
+}
+
 static int
 check_ingress(const struct hub_options *o, struct err *err)
 {
@@ -202,9 +288,8 @@ check_ingress(const struct hub_options *o, struct err *err)
 		rc = check_ports(&c, "ingress.tcp", o->ingress_tcp);
 	if (rc == 0)
 		rc = check_ports(&c, "ingress.udp", o->ingress_udp);
-	if (rc == 0 && o->ingress_redirect != NULL)
-		rc = option_map(&c, "ingress.redirect", o->ingress_redirect, redirect_shape,
-			ARRAY_LEN(redirect_shape));
+	if (rc == 0)
+		rc = check_redirect(o, err);
 	if (rc == 0 && o->ingress_dns[0] != '\0' && !option_is_dns_name(o->ingress_dns))
 		rc = complain(o, "ingress.dns", err, "\"%.80s\" is not a domain in lower case",
 			o->ingress_dns);

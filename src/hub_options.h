@@ -10,6 +10,7 @@
 
 #include "base/opt.h"
 #include "base/tree.h"
+#include "hub/hub.h"
 
 /* clang-format off */
 #define HUB_OPTIONS(X) \
@@ -46,7 +47,8 @@
 	X(TREE, ingress_tls, "ingress.tls", "[]", "TLS ways in: [{listen, target, cert, key, clientCert}]") \
 	X(TREE, ingress_tcp, "ingress.tcp", "[]", "TCP ways in: [{listen, node | service, target}]") \
 	X(TREE, ingress_udp, "ingress.udp", "[]", "UDP ways in, like ingress.tcp") \
-	X(TREE, ingress_redirect, "ingress.redirect", "{}", "DNAT of nodeIP:ports on this host: {listen, ports}") \
+	X(TREE, ingress_redirect, "ingress.redirect", "{}", \
+		"DNAT of nodeIP:ports on this very host: {listen, ports}", .reload = true) \
 	X(UINT, ingress_limits_caller_streams, "ingress.limits.callerStreams", "0", "streams of a caller at a time; 0: any number", \
 		.max = 1000000, .reload = true) \
 	X(UINT, ingress_limits_caller_bytes, "ingress.limits.callerBytesPerSecond", "0", \
@@ -79,6 +81,8 @@ enum opt_result hub_options_load(
 	struct hub_options *o, int argc, char **argv, bool *check, struct err *err);
 /* What types cannot say. Part of hub_options_load. */
 int hub_options_check(struct hub_options *o, struct err *err);
+/* ingress.redirect as plain data. -EINVAL: what is wrong, and where. */
+int hub_options_redirect(const struct hub_options *o, struct hub_redirect *to, struct err *err);
 void hub_options_free(struct hub_options *o);
 
 #endif

@@ -19,7 +19,7 @@ edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.
 	$(MNL_LIBS) $(NFTNL_LIBS) $(SQLITE_LIBS)
 
 edgeway_hub_SOURCES = src/hub_main.c src/hub_rights.c src/hub_rights.h src/limits.c src/limits.h src/lock.c src/lock.h
-edgeway_hub_LDADD = src/libsrc.a hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS)
+edgeway_hub_LDADD = src/libsrc.a $(HUB_LDADD)
 
 edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_ask.c src/ctl_ask.h src/ctl_show.c src/ctl_show.h \
 	src/ctl_doctor.c src/ctl_doctor.h src/ctl_findings.c src/ctl_findings.h \

@@ -36,6 +36,7 @@ struct relay_setup {
 	void *arg;
 	struct rate *rates
 		[RELAY_RATES]; /* what both ways together may move; NULL: no bound. They outlive it */
+	uint32_t mark; /* SO_MARK of what relay_dial dials, 0: none */
 };
 
 /* timeout_ms 0: RELAY_DIAL_MS. */

@@ -3,6 +3,7 @@ import copy
 import json
 import os
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -154,12 +155,12 @@ def test_the_agents_pod_has_what_a_node_allows(objects):
     assert set(container["securityContext"]["capabilities"]["add"]) == set(AGENT_CAPABILITIES)
 
 
-def check(lab, folder, program, text):
+def check(lab, folder, program, text, env=None):
     path = os.path.join(folder, "config.yaml")
     with open(path, "w") as f:
         f.write(text)
     return subprocess.run([lab.program(program), "--config", path, "--check"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                          text=True, timeout=20)
+                          text=True, timeout=20, env={**os.environ, **(env or {})})
 
 
 def test_configurations_are_read_by_the_programs(objects, lab):
@@ -172,6 +173,29 @@ def test_configurations_are_read_by_the_programs(objects, lab):
         assert made.returncode == 0 and "the configuration is fine" in made.stdout, made.stdout
         wrong = check(lab, lab.dir, program, text + "\nonStopp: keep\n")
         assert wrong.returncode != 0 and "onStopp" in wrong.stdout
+
+
+def test_the_patch_for_control_plane_hosts(tmp_path, lab):
+    """Named in kustomization.yaml, as it says there: Kubernetes knows all of it, and the hub reads what it is told."""
+    folder = tmp_path / "kubernetes"
+    shutil.copytree(cluster.FOLDER, folder)
+    path = folder / "kustomization.yaml"
+    text = path.read_text()
+    assert "\n# patchesStrategicMerge: [redirect.yaml]" in text
+    path.write_text(text.replace("# patchesStrategicMerge:", "patchesStrategicMerge:"))
+    objects = render(str(folder))
+    hub = find(objects, "Deployment", "edgeway-hub")
+    pod, container = pod_of(hub), pod_of(hub)["containers"][0]
+    assert complaints(hub) == []
+    assert pod["hostNetwork"] and hub["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
+    assert pod["securityContext"]["runAsUser"] == 0 and not pod["securityContext"]["runAsNonRoot"]
+    env = {e["name"]: e["value"] for e in container["env"]}
+    data = next(o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"].startswith("edgeway-hub-"))["data"]
+    made = check(lab, lab.dir, "edgeway-hub", next(iter(data.values())), env)
+    assert made.returncode == 0 and "10250" in made.stdout
+    wrong = check(lab, lab.dir, "edgeway-hub", next(iter(data.values())), {k: "{}{" for k in env})
+    assert wrong.returncode == 2 and "EDGEWAY_INGRESS_REDIRECT" in wrong.stdout
 
 
 @pytest.fixture

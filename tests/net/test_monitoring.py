@@ -104,7 +104,7 @@ def lab():
 def test_every_metric_is_one_of_ours(lab):
     api = ApiServer(lab)
     api.ctl("grant", user=ACCOUNT)
-    hub = KubeHub(lab, api, "--join.approval", "true")
+    hub = KubeHub(lab, api, "--join.approval", "true", "--ingress.redirect", "{listen: '127.0.0.1:10260'}")
     api.apply(service("web", ("http", 80, 8080)))
     agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
     node = agent.node

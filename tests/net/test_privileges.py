@@ -110,6 +110,13 @@ def test_hub_serves_low_ports(other_lab):
     assert hub.token()
 
 
+def test_hub_that_redirects_keeps_the_right_to_rules(other_lab):
+    hub = Hub(other_lab, "--ingress.redirect", "{listen: '127.0.0.1:10260'}")
+    keep = HUB_USUAL | 1 << NET_ADMIN
+    assert sets(hub.process) == {(keep, keep, keep, 0, 0, 1)}
+    assert "dnat to 127.0.0.1:10260" in hub.machine.run("nft", "list", "table", "ip", "edgeway-hub").stdout
+
+
 def test_hub_with_foreign_files_keeps_more(other_lab):
     """A manifest folder of another user, closed to others: read all the same, and told."""
     folder = os.path.join(other_lab.dir, "foreign")

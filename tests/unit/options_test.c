@@ -339,6 +339,45 @@ hub_names_key_and_remedy(void **state)
 }
 
 static void
+hub_reads_ports_of_the_redirect(void **state)
+{
+	static const struct {
+		const char *yaml;
+		uint32_t ports[5];
+		size_t n;
+	} rows[] = {
+		{"", {10250, 10255}, 2},
+		{", ports: 443", {443}, 1},
+		{", ports: [10255, 10250, 10250-10252]", {10250, 10251, 10252, 10255}, 4},
+		{", ports: [9, 1-3, 2, '3-4']", {1, 2, 3, 4, 9}, 5},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		auto_free char *yaml = xasprintf("source: {manifests: /m}\ningress: {redirect: "
+						 "{listen: '127.0.0.1:10260'%s}}\n",
+			rows[i].yaml);
+		struct hub_options o = {0};
+		struct hub_redirect r;
+		char *argv[5], path[64];
+		int argc = make_argv(argv, path, yaml, NULL);
+		struct err err = {0};
+		bool check = false;
+
+		if (hub_options_load(&o, argc, argv, &check, &err) != OPT_RUN)
+			fail_msg("%s: %s", yaml, err.text);
+		unlink(path);
+		assert_int_equal(hub_options_redirect(&o, &r, NULL), 0);
+		assert_true(r.on);
+		assert_int_equal(addr_port(&r.listen), 10260);
+		assert_int_equal(r.n_ports, rows[i].n);
+		for (size_t k = 0; k < r.n_ports; k++)
+			assert_int_equal(r.ports[k], rows[i].ports[k]);
+		hub_options_free(&o);
+	}
+}
+
+static void
 hub_checks_structured_keys(void **state)
 {
 	(void)state;
@@ -369,6 +408,16 @@ hub_checks_structured_keys(void **state)
 		":3: ingress.udp: target is missing");
 	hub("ingress: {redirect: {listen: '127.0.0.1:1', ports: [0]}}",
 		":1: ingress.redirect: ports: expected ports");
+	hub("ingress: {redirect: {listen: '127.0.0.1:1', ports: [20-10]}}",
+		":1: ingress.redirect: ports: 20-10 ends before it begins");
+	hub("ingress: {redirect: {listen: '127.0.0.1:1', ports: [1-257]}}",
+		":1: ingress.redirect: ports: more than 256");
+	hub("ingress: {redirect: {listen: '[::1]:1'}}",
+		":1: ingress.redirect: listen: expected an IPv4 address");
+	hub("ingress: {redirect: {listen: 'unix:/run/r.sock'}}",
+		":1: ingress.redirect: listen: expected an IPv4 address");
+	hub("ingress:\n  redirect: {listen: '192.0.2.1:1'}",
+		":2: ingress.redirect: 192.0.2.1:1 can be reached by others");
 	hub("ingress: {redirect: {listen: '127.0.0.1:1', ports: [1-x]}}",
 		":1: ingress.redirect: ports: ");
 	hub("access:\n- to: ['*']\n", ":2: access: from is missing");
@@ -389,6 +438,7 @@ main(void)
 		cmocka_unit_test(node_name_comes_from_key_then_variable),
 		cmocka_unit_test(hub_takes_every_key_of_the_contract),
 		cmocka_unit_test(hub_names_key_and_remedy),
+		cmocka_unit_test(hub_reads_ports_of_the_redirect),
 		cmocka_unit_test(hub_checks_structured_keys),
 	};
 
