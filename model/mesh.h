@@ -7,7 +7,7 @@
 #define MESH_PROJECT                                                                               \
 	"e632aba927ea4ac2b575ec1603d56f10" /* KubeEdge's project id, in the websocket's path */
 #define MESH_APPROVAL "approval" /* in place of a token's secret: an operator is asked */
-#define MESH_MARK 0x45570001u /* SO_MARK of the agent's and the hub's own dials: no table of ours DNATs them */
+#define MESH_MARK 0x45570001u /* SO_MARK of agent's and hub's own dials: never DNATed */
 
 enum {
 	MESH_PROTOCOL = 1, /* doc/protocol.md, "Metadata": said by both sides, must be the same */
