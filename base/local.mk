@@ -15,6 +15,7 @@ base_libbase_a_SOURCES = \
 	base/opt.c base/opt.h base/opt_flags.c base/opt_load.h base/opt_print.c base/opt_text.c \
 	base/opt_value.c base/opt_value.h \
 	base/pack.c base/pack.h \
+	base/pktinfo.c base/pktinfo.h \
 	base/privileges.c base/privileges.h \
 	base/squeeze.c base/squeeze.h \
 	base/proxy.c base/proxy.h base/proxy_url.c \

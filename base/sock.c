@@ -146,6 +146,17 @@ remove_dead_unix(const struct addr *a)
 		unlink(a->un.sun_path);
 }
 
+static void
+ask_interface(int fd, int family)
+{
+	int on = 1;
+
+	if (family == AF_INET6)
+		setsockopt(fd, SOL_IPV6, IPV6_RECVPKTINFO, &on, sizeof on);
+	else
+		setsockopt(fd, SOL_IP, IP_PKTINFO, &on, sizeof on);
+}
+
 static int
 open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err *err)
 {
@@ -167,7 +178,7 @@ open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err 
 		if (flags & SOCK_FREEBIND)
 			setsockopt(fd, SOL_IP, IP_FREEBIND, &on, sizeof on);
 		if (flags & SOCK_INTERFACE)
-			setsockopt(fd, SOL_IP, IP_PKTINFO, &on, sizeof on);
+			ask_interface(fd, a->sa.sa_family);
 	}
 	rc = bind(fd, &a->sa, a->len) < 0 ? -errno : 0;
 	if (a->sa.sa_family == AF_UNIX)
@@ -200,21 +211,33 @@ sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err)
 	return open_bound(a, SOCK_DGRAM, flags, fd, err);
 }
 
-int
-sock_connect(const struct addr *a, uint32_t mark, int *out)
+static int
+open_connected(const struct addr *a, int type, uint32_t mark, int *out)
 {
-	auto_fd int fd = socket(a->sa.sa_family, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	auto_fd int fd = socket(a->sa.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
 	if (fd < 0)
 		return -errno;
 	if (mark != 0 && setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof mark) < 0)
 		return -errno;
-	if (a->sa.sa_family != AF_UNIX)
+	if (a->sa.sa_family != AF_UNIX && type == SOCK_STREAM)
 		sock_nodelay(fd);
 	if (connect(fd, &a->sa, a->len) < 0 && errno != EINPROGRESS)
 		return -errno;
 	*out = take_fd(&fd);
 	return 0;
+}
+
+int
+sock_connect(const struct addr *a, uint32_t mark, int *fd)
+{
+	return open_connected(a, SOCK_STREAM, mark, fd);
+}
+
+int
+sock_connect_udp(const struct addr *a, uint32_t mark, int *fd)
+{
+	return open_connected(a, SOCK_DGRAM, mark, fd);
 }
 
 /* Is it the other end of `from` that was accepted, and nobody who was quicker? */

@@ -35,7 +35,7 @@ enum {
 	SOCK_REUSEPORT = 1, /* several sockets of this process share the port */
 	SOCK_FREEBIND = 2, /* bind before the address exists (IP_FREEBIND) */
 	SOCK_INTERFACE =
-		4, /* IPv4 UDP: each datagram comes with its interface (IP_PKTINFO), from the very first */
+		4, /* UDP: each datagram comes with its interface and address here (IP_PKTINFO), from the very first */
 };
 
 /* Listening TCP or Unix socket. A Unix socket that nobody answers on is replaced; created 0600. */
@@ -44,6 +44,8 @@ int sock_listen(const struct addr *a, unsigned flags, int *fd, struct err *err);
 int sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err);
 /* Starts a TCP or Unix connection: 0 (maybe still in progress) with *fd, or -errno. mark 0: none. */
 int sock_connect(const struct addr *a, uint32_t mark, int *fd);
+/* A UDP socket that sends to this address and hears from it alone. */
+int sock_connect_udp(const struct addr *a, uint32_t mark, int *fd);
 /* Two connected TCP sockets of this machine, non-blocking: a reset is one here, as it is not between Unix sockets.
  * What waits in them is bounded, to some hundred kB each. -errno. */
 int sock_pair(int fds[2]);
