@@ -287,6 +287,7 @@ agent_tunnel_drain(struct agent *a)
 		return;
 	t->step = DRAINING;
 	timer_start(t->timer, a->options->drain_timeout, 0);
+	serve_drain(t->serve);
 	link_drain(t->link, on_drained, t);
 }
 

@@ -205,6 +205,7 @@ on_shaken(struct line *n)
 		.budget = &l->budget,
 		.squeeze = true, /* when the hub asks for it */
 		.limits = &l->limits,
+		.udp = !l->config.forward,
 		.says_beat = !l->config.forward,
 		.events = l->config.forward ? &forward_events : &session_events,
 		.arg = n,

@@ -1,33 +1,41 @@
 noinst_LIBRARIES += tunnel/libtunnel.a
 tunnel_libtunnel_a_SOURCES = \
 	tunnel/allow.c tunnel/allow.h \
+	tunnel/capsule.c tunnel/capsule.h \
 	tunnel/chain.c tunnel/chain.h \
+	tunnel/dgram.c tunnel/dgram.h \
 	tunnel/outlet.c tunnel/outlet.h \
 	tunnel/link.c tunnel/link.h \
 	tunnel/opening.c tunnel/opening.h \
 	tunnel/relay.c tunnel/relay.h \
-	tunnel/serve.c tunnel/serve.h \
+	tunnel/serve.c tunnel/serve.h tunnel/serve_udp.c tunnel/serve_udp.h \
 	tunnel/session.c tunnel/session.h tunnel/session_frames.c tunnel/session_private.h \
 	tunnel/session_coding.c tunnel/session_memory.c tunnel/session_memory.h tunnel/session_stream.c \
 	tunnel/target.c tunnel/target.h \
 	tunnel/tunnel.h \
+	tunnel/udp_path.c tunnel/udp_path.h \
+	tunnel/udp_relay.c tunnel/udp_relay.h \
 	tunnel/wire.c tunnel/wire.h tunnel/wire_socket.c
 
 TUNNEL_LDADD = tunnel/libtunnel.a $(MODEL_LDADD) $(NGHTTP2_LIBS)
 
-FUZZERS += tests/fuzz/opening_fuzz tests/fuzz/tunnel_fuzz
+FUZZERS += tests/fuzz/capsule_fuzz tests/fuzz/opening_fuzz tests/fuzz/tunnel_fuzz
+tests_fuzz_capsule_fuzz_SOURCES = tests/fuzz/capsule_fuzz.c
+tests_fuzz_capsule_fuzz_LDADD = $(TUNNEL_LDADD)
 tests_fuzz_opening_fuzz_SOURCES = tests/fuzz/opening_fuzz.c
 tests_fuzz_opening_fuzz_LDADD = $(TUNNEL_LDADD)
 tests_fuzz_tunnel_fuzz_SOURCES = tests/fuzz/tunnel_fuzz.c
 tests_fuzz_tunnel_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
-TUNNEL_TESTS = tests/unit/allow_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/relay_test \
+TUNNEL_TESTS = tests/unit/allow_test tests/unit/capsule_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/relay_test \
 	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
 tests_unit_allow_test_SOURCES = tests/unit/allow_test.c
 tests_unit_allow_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_capsule_test_SOURCES = tests/unit/capsule_test.c
+tests_unit_capsule_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_chain_test_SOURCES = tests/unit/chain_test.c
 tests_unit_chain_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_limits_test_SOURCES = tests/unit/tunnel_limits_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h

@@ -145,7 +145,8 @@ ask_hub(struct trip *t)
 	struct outlet *o = t->of;
 	const struct stream_field fields[] = {
 		{"edgeway-service", t->ask.service}, {"edgeway-node", t->ask.node}};
-	const struct stream_request request = {t->ask.authority, fields, ARRAY_LEN(fields)};
+	const struct stream_request request = {
+		.authority = t->ask.authority, .fields = fields, .n_fields = ARRAY_LEN(fields)};
 	int rc = session_open(link_session(o->link), &request, &stream_events, t, &t->stream);
 
 	if (rc < 0) {

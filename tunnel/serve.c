@@ -10,6 +10,7 @@
 
 #include "base/log.h"
 #include "tunnel/relay.h"
+#include "tunnel/serve_udp.h"
 #include "tunnel/target.h"
 
 enum {
@@ -54,6 +55,7 @@ struct serve {
 	struct allow *allow;
 	struct snapshot *snapshot;
 	uint32_t mark;
+	struct serve_udp *udp;
 	struct ground ground;
 	uint64_t ground_ms; /* when it was looked at; 0: not yet */
 	LIST_HEAD(, visit) visits;
@@ -346,6 +348,18 @@ filter(const struct allow *allow, struct target *t, const char **reason)
 	return 0;
 }
 
+/* Datagrams are carried by those that know how. The visit goes. */
+static void
+open_flow(struct visit *v, struct stream *st)
+{
+	unsigned status = serve_udp_open(v->of->udp, st,
+		&(struct serve_udp_ask){
+			.caller = v->caller, .authority = v->authority, .target = &v->target});
+
+	v->of->results[result_of(status)]++;
+	free(v);
+}
+
 unsigned
 serve_opened(
 	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
@@ -359,7 +373,10 @@ serve_opened(
 	v->since_ms = loop_now_ms(s->loop);
 	log_clean(v->authority, sizeof v->authority, request->authority);
 	log_clean(v->caller, sizeof v->caller, field(request, "edgeway-caller"));
-	status = target_find(look_around(s), request->authority, field(request, "edgeway-service"),
+	status = target_find(look_around(s),
+		&(struct target_request){.authority = request->authority,
+			.service = field(request, "edgeway-service"),
+			.udp = request->udp},
 		&v->target, reason);
 	if (status == 0)
 		status = filter(s->allow, &v->target, reason);
@@ -370,6 +387,10 @@ serve_opened(
 		tell(v, &report);
 		free(v);
 		return status;
+	}
+	if (request->udp) {
+		open_flow(v, st);
+		return 0;
 	}
 	v->stream = st;
 	v->timer = timer_new(s->loop, on_timer, v);
@@ -415,6 +436,7 @@ serve_new(const struct serve_config *config, struct serve **out, struct err *err
 	s->bridges = copy_list(config->bridges);
 	s->allow = allow;
 	s->mark = config->mark;
+	s->udp = serve_udp_new(s->loop, s->mark);
 	s->ground.node = s->node;
 	LIST_INIT(&s->visits);
 	*out = s;
@@ -430,6 +452,7 @@ serve_free(struct serve **out)
 		return;
 	while (!LIST_EMPTY(&s->visits))
 		visit_free(LIST_FIRST(&s->visits));
+	serve_udp_free(&s->udp);
 	snapshot_unref(&s->snapshot);
 	allow_free(&s->allow);
 	for (char **at = s->bridges; *at != NULL; at++)
@@ -437,6 +460,12 @@ serve_free(struct serve **out)
 	free(s->bridges);
 	free(s->node);
 	free(s);
+}
+
+void
+serve_drain(struct serve *s)
+{
+	serve_udp_drain(s->udp);
 }
 
 void
@@ -461,6 +490,7 @@ serve_metrics(const struct serve *s, struct metrics *m)
 	metric_gauge(m, "edgeway_tunnel_dialling", "Dials under way.", NULL, (double)s->n_dialling);
 	metric_gauge(m, "edgeway_tunnel_joined", "Connections that are carried.", NULL,
 		(double)s->n_joined);
+	serve_udp_metrics(s->udp, m);
 }
 
 void
@@ -470,5 +500,6 @@ serve_state(const struct serve *s, struct buf *out)
 	for (unsigned i = 0; i < RESULTS; i++)
 		buf_printf(out, "%s\"%s\":%llu", i > 0 ? "," : "", result_names[i],
 			(unsigned long long)s->results[i]);
-	buf_adds(out, "}");
+	buf_adds(out, "},\"udp\":");
+	serve_udp_state(s->udp, out);
 }

@@ -2,7 +2,8 @@
  * The agent's side of streams that the hub opens: what each asks for (tunnel/target), whether it may (tunnel/allow), the dial,
  * and then the bytes (tunnel/relay). Answers: 200 once the target has accepted; 400 not host:port; 403 denied, and no packet
  * has left; 404 not on this node; 502 refused or unreachable; 504 silent for SERVE_DIAL_MS. One line in the log for
- * each stream: who asked (`edgeway-caller`), for what, bytes, and how it ended. Everything on the loop's thread.
+ * each stream: who asked (`edgeway-caller`), for what, bytes, and how it ended. Streams of datagrams are judged in the same way and
+ * answered at once, since UDP has no dial (tunnel/serve_udp). Everything on the loop's thread.
  *
  *	serve_new(&(struct serve_config){.loop = loop, .node = "edge-1", .allow = rules}, &serve, &err);
  *	link_new(&(struct link_config){.opened = serve_opened, .arg = serve, ...});
@@ -29,6 +30,8 @@ struct serve_config { /* copied */
 int serve_new(const struct serve_config *config, struct serve **out, struct err *err);
 /* Resets what is open. */
 void serve_free(struct serve **s);
+/* Flows of UDP end once they have been quiet for a moment; connections end by themselves. */
+void serve_drain(struct serve *s);
 void serve_use(struct serve *s, const struct snapshot *snapshot);
 /* The addresses of this machine may be others now. */
 void serve_forget_addresses(struct serve *s);

@@ -1,4 +1,5 @@
 #include "tunnel/session_private.h"
+#include "tunnel/udp_path.h"
 
 #include <arpa/inet.h>
 #include <assert.h>
@@ -43,26 +44,47 @@ refuse(struct stream *st, unsigned status, const char *reason)
 		stream_destroy(st);
 }
 
+/* 0, or the status to refuse it with. */
+static unsigned
+read_head(const struct head *h, char target[STREAM_AUTHORITY_MAX + 1],
+	struct stream_request *request, const char **reason)
+{
+	if (!h->connect || h->authority == NULL) {
+		*reason = "a tunnel carries CONNECT only";
+		return 405;
+	}
+	if (!h->protocol)
+		return 0;
+	*reason = "of the protocols of CONNECT only connect-udp is known here";
+	if (!h->udp)
+		return 501; /* RFC 9220 section 3 */
+	*reason = "the path of a target of UDP is /.well-known/masque/udp/HOST/PORT/";
+	if (h->path == NULL || !udp_path_parse(h->path, target, STREAM_AUTHORITY_MAX + 1))
+		return 400;
+	request->udp = true;
+	request->authority = target;
+	*reason = "";
+	return 0;
+}
+
 static void
 tell_opened(struct session *s, struct stream *st)
 {
 	struct head *h = take_ptr(&st->head);
 	struct stream_field fields[STREAM_FIELDS_MAX];
 	struct stream_request request = {.authority = h->authority, .fields = fields};
+	char target[STREAM_AUTHORITY_MAX + 1];
 	const char *reason = "";
-	unsigned status;
+	unsigned status = read_head(h, target, &request, &reason);
 
 	for (; request.n_fields < h->n; request.n_fields++)
 		fields[request.n_fields] = (struct stream_field){
 			h->names[request.n_fields], h->values[request.n_fields]};
 	if (s->draining || s->budget->held + s->budget->queued > s->budget->limit) {
 		stream_close(&st, STREAM_REFUSED);
-	} else if (!h->connect || h->authority == NULL) {
-		refuse(st, 405, "a tunnel carries CONNECT only");
-	} else {
-		status = s->events->opened(s->arg, st, &request, &reason);
-		if (status != 0)
-			refuse(st, status, reason);
+	} else if (status != 0 ||
+		(status = s->events->opened(s->arg, st, &request, &reason)) != 0) {
+		refuse(st, status, reason);
 	}
 	head_free(&h);
 }
@@ -451,13 +473,19 @@ say_hello(struct session *s, bool says_beat)
 	uint32_t ms = htonl(s->limits.ping_ms);
 	uint8_t payload[8] = {0};
 
-	const nghttp2_settings_entry settings[] = {
+	nghttp2_settings_entry settings[] = {
 		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, s->limits.max_streams},
 		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BASE},
 		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_MAX},
-		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
+		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, /* section 6.5.2: a client's to say */
 	};
-	size_t n = ARRAY_LEN(settings) - (s->server ? 1 : 0); /* section 6.5.2: a client's to say */
+	size_t n = ARRAY_LEN(settings);
+
+	if (s->server && s->udp)
+		settings[n - 1] =
+			(nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1};
+	else if (s->server)
+		n--;
 
 	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, n) != 0 ||
 		nghttp2_session_set_local_window_size(
@@ -486,6 +514,7 @@ session_new(const struct session_setup *setup, struct session **out)
 	s->wire = setup->wire;
 	s->budget = setup->budget;
 	s->squeeze = setup->squeeze;
+	s->udp = setup->udp;
 	s->limits = setup->limits != NULL ? *setup->limits : usual;
 	s->events = setup->events;
 	s->arg = setup->arg;

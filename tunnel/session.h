@@ -52,6 +52,7 @@ struct stream_field {
 
 struct stream_request {
 	const char *authority; /* host:port, at most 255 + 6 bytes */
+	bool udp; /* datagrams are carried, as capsules (tunnel/dgram.h): CONNECT-UDP of RFC 9298 */
 	const struct stream_field *fields;
 	size_t n_fields; /* <= STREAM_FIELDS_MAX; further ones that come are dropped */
 };
@@ -97,6 +98,7 @@ struct session_setup {
 	struct session_budget *budget; /* outlives the session */
 	bool squeeze; /* clear text is to be smaller on the wire: the client of HTTP/2 asks for it, the server agrees */
 	const struct session_limits *limits; /* NULL: 4096 streams, 4 s, 9 s */
+	bool udp; /* server: takes streams of datagrams, and says so (RFC 8441 section 3) */
 	bool says_beat; /* server: the other end is to take over ping_ms, where each byte costs */
 	const struct session_events *events;
 	void *arg;
@@ -122,7 +124,8 @@ const struct session_stats *session_stats(const struct session *s);
 /* Everything but the round trip. */
 void session_stats_add(struct session_stats *to, const struct session_stats *s);
 
-/* 0; -ESHUTDOWN: draining or ended; -EAGAIN: too many streams; -EINVAL: the server's side, or a bad request. */
+/* 0; -ESHUTDOWN: draining or ended; -EAGAIN: too many streams; -EINVAL: the server's side, or a bad request; udp: -EPROTONOSUPPORT:
+ * the other end takes no datagrams, -EINPROGRESS: it has not said yet whether it does. */
 int session_open(struct session *s, const struct stream_request *request,
 	const struct stream_events *events, void *arg, struct stream **out);
 void stream_accept(struct stream *st, const struct stream_events *events, void *arg);
@@ -132,6 +135,8 @@ void stream_use(struct stream *st, const struct stream_events *events, void *arg
 void stream_answer(struct stream *st, unsigned status, const char *reason);
 /* Bytes that stream_write takes now; when 0, `writable` comes later. */
 size_t stream_room(struct stream *st);
+/* Written, and not yet taken by the wire. */
+size_t stream_queued(const struct stream *st);
 /* At most stream_room bytes. */
 void stream_write(struct stream *st, const void *data, size_t n);
 /* The same without a copy: where *room bytes may be put (NULL: none now), and then how many were. */

@@ -76,6 +76,11 @@ on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint8_t *name, 
 		set_text(&h->authority, value, len);
 	else if (is(name, name_len, ":method"))
 		h->connect = is(value, len, "CONNECT");
+	else if (is(name, name_len, ":protocol")) {
+		h->protocol = true;
+		h->udp = is(value, len, "connect-udp");
+	} else if (is(name, name_len, ":path"))
+		set_text(&h->path, value, len);
 	else if (is(name, name_len, ":status"))
 		set_status(h, value, len);
 	else if (is(name, name_len, "edgeway-reason"))
@@ -92,7 +97,8 @@ on_head(struct session *s, struct stream *st)
 {
 	if (s->server) {
 		if (!st->answered && st->events == NULL && st->head != NULL) {
-			st->offered = st->head->deflate && s->squeeze;
+			st->udp = st->head->udp;
+			st->offered = st->head->deflate && s->squeeze && !st->udp;
 			stream_note(st, NOTE_OPENED);
 		}
 	} else if (st->head != NULL && st->head->status >= 200) {
@@ -131,6 +137,8 @@ on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 
 	if (frame->hd.type == NGHTTP2_PING)
 		on_ping(s, frame);
+	if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
+		s->settled = true;
 	if (frame->hd.type == NGHTTP2_GOAWAY) {
 		s->peer_draining = true;
 		s->peer_code = frame->goaway.error_code;

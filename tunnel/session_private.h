@@ -19,8 +19,10 @@
 #include "tunnel/session_memory.h"
 
 enum {
-	SESSION_OUT_HIGH = 8 * TLS_RECORD_BYTES
-}; /* frames are made until so much waits for the wire */
+	SESSION_OUT_HIGH =
+		8 * TLS_RECORD_BYTES, /* frames are made until so much waits for the wire */
+	STREAM_AUTHORITY_MAX = 255 + 6, /* a DNS name, a colon and a port */
+};
 
 /* In the order in which they are told. */
 enum note {
@@ -34,10 +36,12 @@ enum note {
 struct head { /* of a request or a response, until it is told */
 	char *authority;
 	char *reason;
+	char *path; /* of a request for datagrams */
 	char *names[STREAM_FIELDS_MAX], *values[STREAM_FIELDS_MAX];
 	size_t n, bytes;
 	unsigned status;
 	bool connect; /* :method */
+	bool protocol, udp; /* :protocol was said, and it is connect-udp */
 	bool deflate; /* edgeway-encoding */
 };
 
@@ -55,6 +59,7 @@ struct stream {
 	uint64_t mark_ms;
 	unsigned code; /* of the reset */
 	bool answered;
+	bool udp;
 	bool offered; /* to be coded, if both want it */
 	bool refused; /* answered with something else than 200 */
 	bool ended; /* stream_end */
@@ -76,6 +81,8 @@ struct session {
 	void *arg;
 	bool server;
 	bool squeeze;
+	bool udp;
+	bool settled; /* the other end's SETTINGS have come */
 	struct timer *kick; /* something to write, at the next turn */
 	struct timer *life;
 	struct stream_ring streams, noted;

@@ -1,4 +1,5 @@
 #include "tunnel/session_private.h"
+#include "tunnel/udp_path.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -6,7 +7,6 @@
 #include <string.h>
 
 enum {
-	AUTHORITY_MAX = 255 + 6, /* a DNS name, a colon and a port */
 	FIELD_MAX = 1024,
 	GROW_RTT = 4, /* a window that is used up within so many round trips doubles */
 };
@@ -20,6 +20,7 @@ head_free(struct head **head)
 		return;
 	free(h->authority);
 	free(h->reason);
+	free(h->path);
 	for (size_t i = 0; i < h->n; i++) {
 		free(h->names[i]);
 		free(h->values[i]);
@@ -127,7 +128,7 @@ static bool
 good_request(const struct stream_request *r)
 {
 	if (r->n_fields > STREAM_FIELDS_MAX || r->authority[0] == '\0' ||
-		strchr(r->authority, ' ') != NULL || !printable(r->authority, AUTHORITY_MAX))
+		strchr(r->authority, ' ') != NULL || !printable(r->authority, STREAM_AUTHORITY_MAX))
 		return false;
 	for (size_t i = 0; i < r->n_fields; i++) {
 		const struct stream_field *f = &r->fields[i];
@@ -139,32 +140,71 @@ good_request(const struct stream_request *r)
 	return true;
 }
 
-int
-session_open(struct session *s, const struct stream_request *request,
-	const struct stream_events *events, void *arg, struct stream **out)
-{
-	nghttp2_nv nv[3 + STREAM_FIELDS_MAX];
-	nghttp2_data_provider data = {.read_callback = frames_source};
-	struct stream *st;
-	size_t n = 0, most;
+enum { PSEUDO_MAX = 5 };
 
-	if (s->server || !good_request(request))
+/* Whom the stream is for; `path`, for one of datagrams, as it is sent. How many. */
+static size_t
+put_pseudo(const struct stream_request *r, const char *path, nghttp2_nv nv[PSEUDO_MAX + 1])
+{
+	size_t n = 0;
+
+	nv[n++] = pair(":method", "CONNECT");
+	nv[n++] = pair(":authority", r->authority);
+	if (!r->udp)
+		return n;
+	nv[n++] = pair(":protocol", "connect-udp");
+	nv[n++] = pair(":scheme", "https");
+	nv[n++] = pair(":path", path);
+	nv[n++] = pair("capsule-protocol", "?1");
+	return n;
+}
+
+/* May it be opened at all, and now? */
+static int
+check_open(const struct session *s, const struct stream_request *r, char path[UDP_PATH_MAX])
+{
+	size_t most;
+
+	if (s->server || !good_request(r) ||
+		(r->udp && !udp_path_build(r->authority, path, UDP_PATH_MAX)))
 		return -EINVAL;
 	if (s->draining || s->peer_draining || s->ended)
 		return -ESHUTDOWN;
 	most = nghttp2_session_get_remote_settings(s->ng, NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS);
 	if (s->stats.streams >= MIN(most, s->limits.max_streams))
 		return -EAGAIN;
+	if (r->udp && !s->settled)
+		return -EINPROGRESS;
+	if (r->udp &&
+		nghttp2_session_get_remote_settings(
+			s->ng, NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL) != 1)
+		return -EPROTONOSUPPORT;
+	return 0;
+}
+
+int
+session_open(struct session *s, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out)
+{
+	nghttp2_nv nv[PSEUDO_MAX + 2 + STREAM_FIELDS_MAX];
+	nghttp2_data_provider data = {.read_callback = frames_source};
+	char path[UDP_PATH_MAX];
+	struct stream *st;
+	int rc = check_open(s, request, path);
+	size_t n;
+
+	if (rc < 0)
+		return rc;
 	st = stream_create(s);
 	st->head = xcalloc(1, sizeof *st->head);
 	st->events = events;
 	st->arg = arg;
 	data.source.ptr = st;
-	nv[n++] = pair(":method", "CONNECT");
-	nv[n++] = pair(":authority", request->authority);
+	n = put_pseudo(request, path, nv);
 	for (size_t i = 0; i < request->n_fields; i++)
 		nv[n++] = pair(request->fields[i].name, request->fields[i].value);
-	st->offered = s->squeeze;
+	st->udp = request->udp;
+	st->offered = s->squeeze && !st->udp;
 	if (st->offered)
 		nv[n++] = pair("edgeway-encoding", "deflate");
 	st->id = nghttp2_submit_request(s->ng, NULL, nv, n, &data, st);
@@ -217,7 +257,7 @@ stream_answer(struct stream *st, unsigned status, const char *reason)
 {
 	nghttp2_data_provider data = {.source.ptr = st, .read_callback = frames_source};
 	char digits[4], line[STREAM_REASON_MAX + 1];
-	nghttp2_nv nv[3];
+	nghttp2_nv nv[4];
 	size_t n = 0;
 
 	assert(!st->answered && status >= 200 && status <= 599);
@@ -230,6 +270,8 @@ stream_answer(struct stream *st, unsigned status, const char *reason)
 	nv[n++] = pair(":status", digits);
 	if (line[0] != '\0')
 		nv[n++] = pair("edgeway-reason", line);
+	if (st->udp && !st->refused)
+		nv[n++] = pair("capsule-protocol", "?1");
 	if (st->offered && !st->refused && memory_is_easy(st->session->budget)) {
 		nv[n++] = pair("edgeway-encoding", "deflate");
 		coding_start(st);
@@ -267,6 +309,12 @@ stream_room(struct stream *st)
 		st->session->stats.stalls++;
 	}
 	return room;
+}
+
+size_t
+stream_queued(const struct stream *st)
+{
+	return st->out.len;
 }
 
 static void

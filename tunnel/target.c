@@ -90,12 +90,14 @@ add_node(const struct ground *g, uint16_t port, struct target *to)
 }
 
 static bool
-serves_here(const struct service *s, const struct addr *a)
+serves_here(const struct service *s, const struct addr *a, bool udp)
 {
 	for (unsigned p = 0; p < s->n_ports; p++) {
 		const struct service_port *port = &s->ports[p];
 
-		for (unsigned i = 0; i < port->n_endpoints && port->mode != PORT_UDP; i++) {
+		if ((port->mode == PORT_UDP) != udp)
+			continue;
+		for (unsigned i = 0; i < port->n_endpoints; i++) {
 			struct addr at = endpoint_addr(&port->endpoints[i]);
 
 			if ((port->endpoints[i].flags & ENDPOINT_LOCAL) && same(&at, a) &&
@@ -107,20 +109,21 @@ serves_here(const struct service *s, const struct addr *a)
 }
 
 static bool
-of_service(const struct ground *g, const char *service, const struct addr *a)
+of_service(const struct ground *g, const struct target_request *r, const struct addr *a)
 {
-	const char *slash = strchr(service, '/');
+	const char *service = r->service, *slash = strchr(service, '/');
 	const struct service *s;
 
 	if (slash == NULL || g->snapshot == NULL)
 		return false;
 	s = snapshot_find(
 		g->snapshot, service, (size_t)(slash - service), slash + 1, strlen(slash + 1));
-	return s != NULL && serves_here(s, a);
+	return s != NULL && serves_here(s, a, r->udp);
 }
 
 static unsigned
-find_address(const struct ground *g, const struct addr *a, const char *service, struct target *to)
+find_address(const struct ground *g, const struct addr *a, const struct target_request *r,
+	struct target *to)
 {
 	bool own = is_loopback(a), pod = false;
 
@@ -130,7 +133,7 @@ find_address(const struct ground *g, const struct addr *a, const char *service, 
 		own |= same(a, &net->addr);
 		pod |= net->bridge && on_net(a, net);
 	}
-	if (service[0] != '\0' && of_service(g, service, a))
+	if (r->service[0] != '\0' && of_service(g, r, a))
 		to->kind = ALLOW_SERVICES;
 	else if (own)
 		to->kind = ALLOW_NODE;
@@ -167,9 +170,10 @@ find_name(const struct ground *g, const char *authority, struct target *to, cons
 }
 
 unsigned
-target_find(const struct ground *g, const char *authority, const char *service, struct target *to,
+target_find(const struct ground *g, const struct target_request *r, struct target *to,
 	const char **reason)
 {
+	const char *authority = r->authority;
 	struct addr a;
 
 	to->n_addrs = 0;
@@ -180,5 +184,5 @@ target_find(const struct ground *g, const char *authority, const char *service, 
 		return 400;
 	}
 	*reason = not_here;
-	return find_address(g, &a, service, to);
+	return find_address(g, &a, r, to);
 }

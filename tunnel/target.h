@@ -7,7 +7,7 @@
  *	172.17.0.5:8080		an address on one of the node's bridges: a pod
  *	172.17.0.5:8080		with a service's name: an endpoint of that service that lives here
  *
- *	status = target_find(&ground, request, &target, &reason);
+ *	status = target_find(&ground, &(struct target_request){.authority = text, .service = ""}, &target, &reason);
  */
 #ifndef EDGEWAY_TUNNEL_TARGET_H
 #define EDGEWAY_TUNNEL_TARGET_H
@@ -36,8 +36,14 @@ struct target {
 	size_t n_addrs;
 };
 
-/* service: "namespace/name" or "". 0; 400: no host:port; 404: not on this node, with a static reason. */
-unsigned target_find(const struct ground *g, const char *authority, const char *service,
+struct target_request {
+	const char *authority; /* host:port */
+	const char *service; /* "namespace/name" or "" */
+	bool udp; /* of a service its ports of UDP count, else the others */
+};
+
+/* 0; 400: no host:port; 404: not on this node, with a static reason. */
+unsigned target_find(const struct ground *g, const struct target_request *request,
 	struct target *to, const char **reason);
 
 #endif

@@ -9,12 +9,14 @@
 #define EDGEWAY_TUNNEL_TUNNEL_H
 
 #include "tunnel/allow.h"
+#include "tunnel/dgram.h"
 #include "tunnel/link.h"
 #include "tunnel/opening.h"
 #include "tunnel/outlet.h"
 #include "tunnel/relay.h"
 #include "tunnel/serve.h"
 #include "tunnel/session.h"
+#include "tunnel/udp_relay.h"
 #include "tunnel/wire.h"
 
 #endif

@@ -154,6 +154,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	setup.loop = loop;
 	setup.role = data[0] & 1 ? SESSION_SERVER : SESSION_CLIENT;
 	setup.squeeze = data[0] & 16;
+	setup.udp = data[0] & 32;
 	setup.arg = &ended;
 	memory.piece = data[0] & 2 ? 7 : WIRE_READ_BYTES;
 	if ((data[0] & 5) == 5)

@@ -244,7 +244,9 @@ bed_ask(struct bed *b, struct visitor *v, const char *node, const char *authorit
 {
 	auto_free char *own = xasprintf("%s:%u", node, b->port);
 	struct stream_field caller = {"edgeway-caller", "a \"test\""};
-	struct stream_request request = {authority != NULL ? authority : own, &caller, 1};
+	struct stream_request request = {.authority = authority != NULL ? authority : own,
+		.fields = &caller,
+		.n_fields = 1};
 
 	memset(v, 0, sizeof *v);
 	v->bed = b;
