@@ -13,6 +13,7 @@ struct dial {
 	TAILQ_ENTRY(dial) entry;
 	struct cloud *cloud;
 	struct relay *relay;
+	struct udp_relay *udp; /* of datagrams, in place of it */
 };
 
 struct cloud {
@@ -45,6 +46,7 @@ free_dial(struct dial *d)
 {
 	TAILQ_REMOVE(&d->cloud->dials, d, entry);
 	relay_free(&d->relay);
+	udp_relay_free(&d->udp);
 	free(d);
 }
 
@@ -77,6 +79,35 @@ on_dial_ended(void *arg, const struct relay_report *report)
 	free_dial(arg);
 }
 
+static void
+on_flow_ended(void *arg, const struct udp_relay_report *report)
+{
+	(void)report;
+	free_dial(arg);
+}
+
+static void
+dial(struct dial *d, struct stream *st, bool udp, const struct addr *to)
+{
+	struct loop *loop = d->cloud->loop;
+
+	if (udp)
+		d->udp = udp_relay_start(&(struct udp_relay_setup){.loop = loop,
+			.stream = st,
+			.to = to,
+			.n_to = 1,
+			.mark = d->cloud->mark,
+			.ended = on_flow_ended,
+			.arg = d});
+	else
+		d->relay = relay_dial(&(struct relay_setup){.loop = loop,
+					      .stream = st,
+					      .ended = on_dial_ended,
+					      .arg = d,
+					      .mark = d->cloud->mark},
+			to, 0);
+}
+
 static unsigned
 on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)
 {
@@ -95,12 +126,7 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	d->cloud = c;
 	TAILQ_INSERT_TAIL(&c->dials, d, entry);
 	stream_accept(st, &none, d);
-	d->relay = relay_dial(&(struct relay_setup){.loop = c->loop,
-				      .stream = st,
-				      .ended = on_dial_ended,
-				      .arg = d,
-				      .mark = c->mark},
-		&to, 0);
+	dial(d, st, request->udp, &to);
 	return 0;
 }
 
@@ -120,6 +146,7 @@ start(struct cloud *c)
 	struct session_setup setup = {.loop = c->loop,
 		.role = SESSION_SERVER,
 		.budget = &c->budget,
+		.udp = true,
 		.events = &events,
 		.arg = c};
 	int fd[2], rc;

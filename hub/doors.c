@@ -115,6 +115,17 @@ read_target(const struct tree_node *entry, struct door *door, char host[256], st
 }
 
 static int
+read_map(const struct tree_node *entry, struct door *door, char host[256], struct err *err)
+{
+	const char *target = tree_text(tree_get(entry, "target"), "");
+
+	/* On a node, an address of its own choice may be meant. */
+	if (strchr(target, ':') != NULL && !tree_is_null(tree_get(entry, "node")))
+		door->dest = target;
+	return read_target(entry, door, host, err);
+}
+
+static int
 open_maps(struct ingress *i, const struct tree_node *maps, struct err *err)
 {
 	int rc = 0;
@@ -122,18 +133,37 @@ open_maps(struct ingress *i, const struct tree_node *maps, struct err *err)
 	tree_each(maps, entry)
 	{
 		struct door door = {.kind = DOOR_FIXED, .name = "ingress.tcp"};
-		const char *target = tree_text(tree_get(entry, "target"), "");
 		char host[256];
 
-		rc = read_target(entry, &door, host, err);
-		/* On a node, an address of its own choice may be meant. */
-		if (rc == 0 && strchr(target, ':') != NULL &&
-			!tree_is_null(tree_get(entry, "node")))
-			door.dest = target;
+		rc = read_map(entry, &door, host, err);
 		if (rc == 0)
 			rc = open_at(i, &door, tree_text(tree_get(entry, "listen"), ""), err);
 		if (rc < 0)
 			return rc;
+	}
+	return 0;
+}
+
+static int
+open_udp(struct udp_maps *udp, const struct tree_node *maps, struct err *err)
+{
+	tree_each(maps, entry)
+	{
+		struct door door = {.name = "ingress.udp"};
+		struct udp_map_setup setup = {0};
+		char host[256];
+		int rc = read_map(entry, &door, host, err);
+
+		if (rc < 0)
+			return rc;
+		setup.host = door.host;
+		setup.port = door.port;
+		setup.dest = door.dest;
+		rc = addr_parse(&setup.listen, tree_text(tree_get(entry, "listen"), ""), 0, err);
+		if (rc == 0)
+			rc = udp_maps_open(udp, &setup, err);
+		if (rc < 0)
+			return err_wrap(err, rc, "line %u: %s", entry->line, door.name);
 	}
 	return 0;
 }
@@ -195,7 +225,8 @@ open_tls(struct ingress *i, const struct tree_node *list, struct err *err)
 }
 
 int
-doors_open(struct ingress *i, const struct hub_ways_in *config, struct err *err)
+doors_open(
+	struct ingress *i, struct udp_maps *udp, const struct hub_ways_in *config, struct err *err)
 {
 	struct door http = {.kind = DOOR_HTTP, .name = "ingress.http"};
 	int rc = 0;
@@ -208,6 +239,8 @@ doors_open(struct ingress *i, const struct hub_ways_in *config, struct err *err)
 		rc = open_tls(i, config->tls, err);
 	if (rc == 0)
 		rc = open_maps(i, config->tcp, err);
+	if (rc == 0)
+		rc = open_udp(udp, config->udp, err);
 	return rc;
 }
 

@@ -419,7 +419,15 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.access = hub->access,
 		.quota = hub->quota,
 	});
-	rc = doors_open(hub->ingress, config, err);
+	hub->udp_maps = udp_maps_new(&(struct udp_maps_config){
+		.loop = hub->loop,
+		.reach = hub->reach,
+		.access = hub->access,
+		.quota = hub->quota,
+		.idle_ms = config->udp_idle_ms,
+		.flows = config->udp_flows,
+	});
+	rc = doors_open(hub->ingress, hub->udp_maps, config, err);
 	return rc < 0 ? rc : start_redirect(hub, &config->redirect, err);
 }
 
@@ -520,7 +528,8 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 	redirect_commit(hub->redirect);
 	access_adopt(hub->access, &fresh);
 	quota_adopt(hub->quota, &ways_in->limits);
-	cut = ingress_recheck(hub->ingress) + outward_recheck(hub->outward);
+	cut = ingress_recheck(hub->ingress) + udp_maps_recheck(hub->udp_maps) +
+		outward_recheck(hub->outward);
 	log_info("ingress", "rules of access adopted rules=%zu cut=%u", access_count(hub->access),
 		cut);
 	return 0;
@@ -557,6 +566,7 @@ hub_drain(struct hub *hub, void (*done)(void *arg), void *arg)
 	hub->drained_arg = arg;
 	redirect_drain(hub->redirect);
 	ingress_drain(hub->ingress);
+	udp_maps_drain(hub->udp_maps);
 	tunnels_drain(hub->tunnels, on_drained, hub);
 	tunnels_drain(hub->outward_tunnels, on_drained, hub);
 }
@@ -573,6 +583,7 @@ hub_stop(struct hub **out)
 	nodes_stop(&hub->nodes);
 	ingress_free(&hub->ingress);
 	redirect_free(&hub->redirect);
+	udp_maps_free(&hub->udp_maps);
 	tunnels_free(&hub->outward_tunnels);
 	outward_free(&hub->outward);
 	reach_free(&hub->reach);

@@ -40,6 +40,8 @@ struct hub_ways_in {
 	const struct tree_node *egress, *tls, *tcp, *udp, *access; /* NULL: none */
 	struct hub_redirect redirect;
 	const char *zone; /* of the node names; "": none */
+	uint64_t udp_idle_ms; /* of a flow of a UDP map; 0: the default */
+	unsigned udp_flows; /* of one map; 0: the default */
 };
 
 struct hub_config {

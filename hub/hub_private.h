@@ -39,6 +39,7 @@ struct hub {
 	struct reach *reach;
 	struct ingress *ingress;
 	struct redirect *redirect; /* NULL until start_ingress */
+	struct udp_maps *udp_maps;
 	struct nodes_config nodes_config;
 	char listen_host[INET6_ADDRSTRLEN];
 	struct timer *again; /* tries to listen again */

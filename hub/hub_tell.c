@@ -48,6 +48,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	outward_metrics(hub->outward, m);
 	ingress_metrics(hub->ingress, m);
 	redirect_metrics(hub->redirect, m);
+	udp_maps_metrics(hub->udp_maps, m);
 	quota_metrics(hub->quota, m);
 	metric_gauge(m, "edgeway_ingress_access_rules",
 		"Rules of access in force; 0: this machine's callers alone.", NULL,
@@ -121,6 +122,10 @@ hub_state(const struct hub *hub, struct buf *out)
 	ingress_state(hub->ingress, out);
 	buf_adds(out, ",\"redirect\":");
 	redirect_state(hub->redirect, out);
+	buf_adds(out, ",\"udpMaps\":");
+	udp_maps_state(hub->udp_maps, out);
+	buf_adds(out, ",\"udpFlows\":");
+	udp_maps_flows(hub->udp_maps, out);
 	buf_adds(out, ",\"accounts\":");
 	quota_state(hub->quota, out);
 	buf_adds(out, ",\"services\":[");

@@ -11,6 +11,7 @@ hub_libhub_a_SOURCES = \
 	hub/doors.c hub/doors.h \
 	hub/detours.c hub/detours.h \
 	hub/fanout.c hub/fanout.h \
+	hub/flows.c hub/flows.h \
 	hub/follow.c hub/follow.h \
 	hub/hello.c hub/hello.h \
 	hub/https.c hub/https.h \
@@ -48,6 +49,7 @@ hub_libhub_a_SOURCES = \
 	hub/talk.c hub/talk.h \
 	hub/tokens.c hub/tokens.h \
 	hub/tunnels.c hub/tunnels.h hub/tunnels_private.h hub/tunnels_tell.c \
+	hub/udp_flow.c hub/udp_maps.c hub/udp_maps.h hub/udp_maps_private.h \
 	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_where.c \
 	hub/ways.c hub/ways.h
 
@@ -62,6 +64,7 @@ HUB_TESTS = \
 	tests/unit/access_test \
 	tests/unit/certs_test \
 	tests/unit/detours_test \
+	tests/unit/flows_test \
 	tests/unit/hub_delivery_test \
 	tests/unit/hub_join_test \
 	tests/unit/hub_test \
@@ -86,6 +89,8 @@ tests_unit_detours_test_SOURCES = tests/unit/detours_test.c tests/unit/kube_kit.
 tests_unit_detours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_certs_test_SOURCES = tests/unit/certs_test.c
 tests_unit_certs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_flows_test_SOURCES = tests/unit/flows_test.c
+tests_unit_flows_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_delivery_test_SOURCES = tests/unit/hub_delivery_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h
 tests_unit_hub_delivery_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_join_test_SOURCES = tests/unit/hub_join_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h

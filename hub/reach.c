@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { STATUSES = 9 };
+enum { STATUSES = 9, UNSETTLED_MS = 10 };
 
 static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 503, 504};
 
@@ -18,6 +18,7 @@ struct reaching {
 	struct reach *reach;
 	struct ways ways;
 	size_t next; /* way to try */
+	bool udp;
 	char caller[ACCESS_NAME_MAX + 8];
 	struct stream *stream;
 	struct timer *deadline, *soon;
@@ -80,7 +81,21 @@ give(struct reaching *x)
 static void
 on_soon(void *arg)
 {
-	give(arg);
+	struct reaching *x = arg;
+
+	if (x->status != 0)
+		give(x);
+	else
+		try_next(x);
+}
+
+/* The tunnel has just been opened, and its node has not said yet what it can do: the same way again. */
+static void
+wait_a_little(struct reaching *x)
+{
+	x->next--;
+	x->status = 0;
+	timer_start(x->soon, UNSETTLED_MS, 0);
 }
 
 /* The owner is told at the next turn. */
@@ -170,6 +185,7 @@ open_way(struct reaching *x, const struct way *way)
 		.authority = way->authority,
 		.fields = fields,
 		.n_fields = x->ways.service[0] != '\0' ? 2 : 1,
+		.udp = x->udp,
 	};
 	int rc;
 
@@ -192,10 +208,18 @@ try_next(struct reaching *x)
 		*way->node != '\0' ? " via " : " from the hub", way->node);
 	if ((rc = open_way(x, way)) == 0)
 		return;
+	if (rc == -EINPROGRESS) {
+		wait_a_little(x);
+		return;
+	}
 	if (rc == -ENOTCONN)
 		snprintf(text, sizeof text,
 			"node %s has no tunnel to this hub: is its agent running, with "
 			"tunnel.enabled?",
+			way->node);
+	else if (rc == -EPROTONOSUPPORT)
+		snprintf(text, sizeof text,
+			"the agent of node %s carries no UDP yet: it needs the hub's version",
 			way->node);
 	else
 		snprintf(text, sizeof text, "no stream to %s: %s", way->authority, strerror(-rc));
@@ -223,6 +247,7 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 	x->reach = r;
 	x->done = done;
 	x->arg = arg;
+	x->udp = q->udp;
 	x->soon = timer_new(r->config.loop, on_soon, x);
 	x->deadline = timer_new(r->config.loop, on_deadline, x);
 	r->pending++;
@@ -230,9 +255,11 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 	snprintf(x->target, sizeof x->target, "%.200s:%u", q->host, q->port);
 	if (q->service != NULL)
 		status = ways_find_endpoint(r->config.ways, &endpoint, &x->ways);
+	else if (q->dest != NULL)
+		status = ways_find_at(r->config.ways, q->host, q->dest, &x->ways);
 	else
-		status = q->dest != NULL ? ways_find_at(r->config.ways, q->host, q->dest, &x->ways)
-					 : ways_find(r->config.ways, q->host, q->port, &x->ways);
+		status = (q->udp ? ways_find_udp : ways_find)(
+			r->config.ways, q->host, q->port, &x->ways);
 	if (q->full != NULL) {
 		answer_soon(x, 429, q->full);
 	} else if (status != 0) {

@@ -39,6 +39,7 @@ struct reach_request {
 	const char *
 		service; /* then host is the endpoint, host:port, and dest its node; NULL: none in particular */
 	const char *dest; /* IP:port as the node `host` sees it, in place of port; NULL none */
+	bool udp; /* datagrams: the port is one of UDP, and so is the stream */
 	const char *full; /* why this caller gets nothing now (429); NULL: it may ask */
 };
 

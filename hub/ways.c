@@ -239,10 +239,11 @@ to_service(struct ways_finder *f, const struct fanout_item *item, uint16_t port,
 	set_target(w, TARGET_SERVICE, v->ns, v->name);
 	snprintf(w->service, sizeof w->service, "%s", item->key);
 	for (size_t i = 0; i < v->n_ports; i++)
-		if (v->ports[i].port == port && v->ports[i].mode != PORT_UDP)
+		if (v->ports[i].port == port && (v->ports[i].mode == PORT_UDP) == w->udp)
 			p = &v->ports[i];
 	if (p == NULL)
-		return refuse(w, 404, "the service %s has no TCP port %u", item->key, port);
+		return refuse(w, 404, "the service %s has no %s port %u", item->key,
+			w->udp ? "UDP" : "TCP", port);
 	f->turn++;
 	add_endpoints(f, w, p, true);
 	if (w->n == 0)
@@ -336,7 +337,6 @@ find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
 	struct in6_addr ip;
 	unsigned status;
 
-	memset(w, 0, sizeof *w);
 	w->target.port = port;
 	if (port == 0 || strlen(host) > WAYS_HOST_MAX)
 		return refuse(w, 400, "expected HOST:PORT");
@@ -375,6 +375,15 @@ settle(const struct ways_finder *f, struct ways *w, unsigned status)
 unsigned
 ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
 {
+	memset(w, 0, sizeof *w);
+	return settle(f, w, find(f, host, port, w));
+}
+
+unsigned
+ways_find_udp(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
+{
+	memset(w, 0, sizeof *w);
+	w->udp = true;
 	return settle(f, w, find(f, host, port, w));
 }
 

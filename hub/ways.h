@@ -27,6 +27,7 @@ struct ways {
 	char service[2 * MESH_NODE_MAX]; /* "namespace/name" where it is one */
 	struct way list[WAYS_MAX]; /* in the order in which they are tried */
 	size_t n;
+	bool udp;
 	char reason[WAYS_REASON_MAX];
 };
 
@@ -51,6 +52,8 @@ void ways_free(struct ways_finder **f);
 /* host: without brackets. */
 unsigned ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *out);
 /* `dest` (IP:port, or a port) as the node `node` sees it: Yurt's X-Tunnel-Proxy-Dest. A pod's address is that pod to the rules. */
+/* The same of datagrams: of a service its ports of UDP. */
+unsigned ways_find_udp(struct ways_finder *f, const char *host, uint16_t port, struct ways *out);
 unsigned ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *out);
 struct ways_endpoint {
 	const char *

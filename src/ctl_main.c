@@ -42,6 +42,7 @@ static const char usage[] =
 	"  node revoke NODE          refuse the certificates of a node and cut its connection "
 	"(hub)\n"
 	"  tunnels                   tunnels of nodes: streams, bytes, round trips (hub)\n"
+	"  flows                     flows of UDP maps: who, whereto, datagrams, drops (hub)\n"
 	"  log list                  how much each part of the daemon says\n"
 	"  log level LEVEL [--part PART]\n"
 	"                            error, warn, info or debug, until SIGHUP or a restart\n"
@@ -81,6 +82,7 @@ static const struct command commands[] = {
 	{"node list", "GET", "/nodes", "", "nodes", ctl_show_nodes},
 	{"node revoke", "POST", "/nodes/revoke", "name", NULL, NULL},
 	{"tunnels", "GET", "/tunnels", "", "tunnels", ctl_show_tunnels},
+	{"flows", "GET", "/debug/state", "", "hub.udpFlows", ctl_show_flows},
 	{"log list", "GET", "/log", "", "log", ctl_show_log},
 	{"log level", "POST", "/log/level", "level", NULL, NULL},
 	{"log access", "POST", "/log/access", "mode", NULL, NULL},

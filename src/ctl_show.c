@@ -192,6 +192,18 @@ ctl_show_tunnels(const struct tree_node *answer, const char *argument)
 }
 
 int
+ctl_show_flows(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {"MAP", "CALLER", "TARGET", "STATE", "SENT",
+		"RECEIVED", "DROPPED", "IDLE MS", "AGE MS", NULL},
+				 *const members[] = {"listen", "caller", "target", "state", "sent",
+					 "received", "dropped", "idle_ms", "age_ms", NULL};
+
+	(void)argument;
+	return show_members(answer, "hub.udpFlows", true, headers, members);
+}
+
+int
 ctl_show_log(const struct tree_node *answer, const char *argument)
 {
 	static const char *const headers[] = {"PART", "LEVEL", NULL},

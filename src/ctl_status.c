@@ -301,6 +301,22 @@ say_redirect(const struct tree_node *redirect, struct buf *line)
 }
 
 static void
+say_maps(const struct tree_node *maps, struct buf *line)
+{
+	double flows = 0, dropped = 0;
+
+	if (ctl_count(maps) == 0)
+		return;
+	tree_each(maps, m)
+	{
+		flows += ctl_number(m, "flows");
+		tree_each(tree_get(m, "dropped"), why) dropped += strtod(tree_text(why, "0"), NULL);
+	}
+	buf_printf(line, "%u, %.0f flows, %.0f datagrams dropped", ctl_count(maps), flows, dropped);
+	say("UDP maps", line);
+}
+
+static void
 show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 {
 	const struct tree_node *hub = tree_get(top, "hub");
@@ -316,6 +332,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 		ctl_count(tree_get(hub, "visits")));
 	say("tunnels", line);
 	say_redirect(tree_get(hub, "redirect"), line);
+	say_maps(tree_get(hub, "udpMaps"), line);
 	buf_printf(line, "%s", ctl_text(hub, "ca"));
 	say("CA", line);
 	if (tree_get(hub, "approvals") != NULL) {

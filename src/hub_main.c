@@ -271,6 +271,8 @@ ways_in_of(const struct hub_options *o)
 		.tls = o->ingress_tls,
 		.tcp = o->ingress_tcp,
 		.udp = o->ingress_udp,
+		.udp_idle_ms = o->ingress_udp_idle,
+		.udp_flows = (unsigned)o->ingress_udp_flows,
 		.access = o->access,
 		.zone = o->ingress_dns,
 	};

@@ -177,6 +177,19 @@ check_ports(const struct option_check *c, const char *key, const struct tree_nod
 	return 0;
 }
 
+/* TCP has Unix sockets as well. */
+static int
+check_udp(const struct option_check *c, const struct tree_node *list)
+{
+	tree_each(list, entry)
+	{
+		if (strncmp(tree_text(tree_get(entry, "listen"), ""), "unix:", 5) == 0)
+			return opt_complain(c->values, "ingress.udp", entry, c->err,
+				"listen: expected IP:PORT, such as 127.0.0.1:5353");
+	}
+	return 0;
+}
+
 /* --- ingress.redirect ------------------------------------------------------------------ */
 
 static int
@@ -288,6 +301,8 @@ check_ingress(const struct hub_options *o, struct err *err)
 		rc = check_ports(&c, "ingress.tcp", o->ingress_tcp);
 	if (rc == 0)
 		rc = check_ports(&c, "ingress.udp", o->ingress_udp);
+	if (rc == 0)
+		rc = check_udp(&c, o->ingress_udp);
 	if (rc == 0)
 		rc = check_redirect(o, err);
 	if (rc == 0 && o->ingress_dns[0] != '\0' && !option_is_dns_name(o->ingress_dns))

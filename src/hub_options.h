@@ -46,7 +46,11 @@
 		"HTTPConnect for kube-apiserver: {listen, cert, key, clientCA}") \
 	X(TREE, ingress_tls, "ingress.tls", "[]", "TLS ways in: [{listen, target, cert, key, clientCert}]") \
 	X(TREE, ingress_tcp, "ingress.tcp", "[]", "TCP ways in: [{listen, node | service, target}]") \
-	X(TREE, ingress_udp, "ingress.udp", "[]", "UDP ways in, like ingress.tcp") \
+	X(TREE, ingress_udp, "ingress.udp", "[]", "UDP ways in: [{listen, node | service, target}]") \
+	X(DURATION, ingress_udp_idle, "ingress.udpIdle", "60s", \
+		"a flow of a UDP map ends when no datagram went for so long", .min = 100, .max = 3600000) \
+	X(UINT, ingress_udp_flows, "ingress.udpFlows", "1024", \
+		"flows of a UDP map; a quarter of them from one address", .min = 1, .max = 1000000) \
 	X(TREE, ingress_redirect, "ingress.redirect", "{}", \
 		"DNAT of nodeIP:ports on this very host: {listen, ports}", .reload = true) \
 	X(UINT, ingress_limits_caller_streams, "ingress.limits.callerStreams", "0", "streams of a caller at a time; 0: any number", \
