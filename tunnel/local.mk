@@ -3,6 +3,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/allow.c tunnel/allow.h \
 	tunnel/capsule.c tunnel/capsule.h \
 	tunnel/chain.c tunnel/chain.h \
+	tunnel/couple.c tunnel/couple.h \
 	tunnel/dgram.c tunnel/dgram.h \
 	tunnel/outlet.c tunnel/outlet.h \
 	tunnel/link.c tunnel/link.h \

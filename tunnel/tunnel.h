@@ -9,6 +9,7 @@
 #define EDGEWAY_TUNNEL_TUNNEL_H
 
 #include "tunnel/allow.h"
+#include "tunnel/couple.h"
 #include "tunnel/dgram.h"
 #include "tunnel/link.h"
 #include "tunnel/opening.h"
