@@ -1,0 +1,160 @@
+#include "hub/peer_words.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "hub/route.h"
+
+enum { EPOCH_DIGITS = 19 };
+
+/* How a line goes on after its first word. */
+enum shape { SHAPE_ALONE, SHAPE_NODE, SHAPE_EPOCH_NODE, SHAPE_ID_NAME };
+
+static const struct {
+	const char *text;
+	enum shape shape;
+} words[] = {
+	[PEER_SAYS_HUB] = {"hub", SHAPE_ID_NAME},
+	[PEER_SAYS_HOLDS] = {"holds", SHAPE_EPOCH_NODE},
+	[PEER_SAYS_NEAR] = {"near", SHAPE_EPOCH_NODE},
+	[PEER_SAYS_GONE] = {"gone", SHAPE_NODE},
+	[PEER_SAYS_JOINED] = {"joined", SHAPE_NODE},
+	[PEER_SAYS_WHOLE] = {"whole", SHAPE_ALONE},
+	[PEER_SAYS_LEAVING] = {"leaving", SHAPE_ALONE},
+};
+
+/* What is left of a line; a part ends at a blank. */
+struct cursor {
+	const char *at, *end;
+};
+
+static size_t
+take_part(struct cursor *c, const char **part)
+{
+	const char *blank = memchr(c->at, ' ', (size_t)(c->end - c->at));
+	const char *end = blank != NULL ? blank : c->end;
+
+	*part = c->at;
+	c->at = blank != NULL ? blank + 1 : end;
+	return (size_t)(end - *part);
+}
+
+/* The next part as text; false: there is none, or it is too long. */
+static bool
+take_text(struct cursor *c, char *to, size_t size)
+{
+	const char *part;
+	size_t n = take_part(c, &part);
+
+	if (n == 0 || n >= size || memchr(part, '\0', n) != NULL)
+		return false;
+	memcpy(to, part, n);
+	to[n] = '\0';
+	return true;
+}
+
+static bool
+take_node(struct cursor *c, struct peer_said *to)
+{
+	return take_text(c, to->node, sizeof to->node) && node_name_ok(to->node);
+}
+
+static bool
+take_epoch(struct cursor *c, struct peer_said *to)
+{
+	char digits[EPOCH_DIGITS + 1];
+
+	if (!take_text(c, digits, sizeof digits) || strspn(digits, "0123456789") != strlen(digits))
+		return false;
+	to->epoch = strtoull(digits, NULL, 10);
+	return to->epoch >= 1 && to->epoch <= PEER_EPOCH_MAX;
+}
+
+bool
+peer_words_id_ok(const char *id)
+{
+	return strlen(id) == PEER_ID_TEXT - 1 && strspn(id, "0123456789abcdef") == PEER_ID_TEXT - 1;
+}
+
+bool
+peer_words_name_ok(const char *name)
+{
+	static const char letters[] =
+		"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789.-_";
+	size_t n = strlen(name);
+
+	return n > 0 && n < PEER_NAME_TEXT && strspn(name, letters) == n;
+}
+
+static bool
+take_rest(struct cursor *c, enum shape shape, struct peer_said *to)
+{
+	switch (shape) {
+	case SHAPE_EPOCH_NODE:
+		return take_epoch(c, to) && take_node(c, to);
+	case SHAPE_NODE:
+		return take_node(c, to);
+	case SHAPE_ID_NAME:
+		return take_text(c, to->id, sizeof to->id) && peer_words_id_ok(to->id) &&
+			take_text(c, to->name, sizeof to->name) && peer_words_name_ok(to->name);
+	case SHAPE_ALONE:
+		break;
+	}
+	return true;
+}
+
+static int
+bad(struct peer_said *to, const char *why)
+{
+	to->why = why;
+	return -EPROTO;
+}
+
+int
+peer_words_read(const char *bytes, size_t n, size_t *used, struct peer_said *to)
+{
+	const char *end = n > 0 ? memchr(bytes, '\n', MIN(n, (size_t)PEER_LINE_MAX)) : NULL;
+	struct cursor line = {bytes, end};
+	const char *word;
+	size_t len;
+
+	if (end == NULL)
+		return n >= PEER_LINE_MAX ? bad(to, "a line of the list is too long") : 0;
+	*used = (size_t)(end - bytes) + 1;
+	len = take_part(&line, &word);
+	to->word = PEER_SAYS_OTHER;
+	for (size_t i = 0; i < ARRAY_LEN(words); i++) {
+		if (len != strlen(words[i].text) || memcmp(word, words[i].text, len) != 0)
+			continue;
+		to->word = (enum peer_word)i;
+		/* What a later version says behind it is passed over, too. */
+		return take_rest(&line, words[i].shape, to)
+			? 1
+			: bad(to, "a line of the list is not what it should be");
+	}
+	return 1;
+}
+
+void
+peer_words_hub(struct buf *to, const char *id, const char *name)
+{
+	buf_printf(to, "%s %s %s\n", words[PEER_SAYS_HUB].text, id, name);
+}
+
+void
+peer_words_say(struct buf *to, enum peer_word word, const char *node, uint64_t epoch)
+{
+	switch (words[word].shape) {
+	case SHAPE_EPOCH_NODE:
+		buf_printf(to, "%s %llu %s\n", words[word].text, (unsigned long long)epoch, node);
+		break;
+	case SHAPE_NODE:
+		buf_printf(to, "%s %s\n", words[word].text, node);
+		break;
+	case SHAPE_ALONE:
+		buf_printf(to, "%s\n", words[word].text);
+		break;
+	case SHAPE_ID_NAME:
+		break;
+	}
+}

@@ -1,0 +1,258 @@
+#include "hub/roster.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/queue.h>
+
+#include "base/hash.h"
+
+enum { BUCKETS = 4096 };
+
+struct claim {
+	LIST_ENTRY(claim) of_node, of_peer;
+	struct roster_peer *peer;
+	struct known *node;
+	uint64_t epoch;
+	enum roster_way way;
+};
+
+LIST_HEAD(claims, claim);
+
+struct known {
+	LIST_ENTRY(known) link; /* of the bucket */
+	struct claims claims; /* few: one of each replica that has it */
+	uint64_t lost_ms; /* 0: never */
+	char name[];
+};
+
+struct roster_peer {
+	struct roster *roster;
+	void *owner;
+	const char *id;
+	struct claims claims;
+	size_t n[ROSTER_OWN + 1];
+};
+
+struct roster {
+	LIST_HEAD(, known) buckets[BUCKETS];
+	size_t n, n_peers;
+};
+
+struct roster *
+roster_new(void)
+{
+	return xcalloc(1, sizeof(struct roster));
+}
+
+void
+roster_free(struct roster **out)
+{
+	struct roster *r = take_ptr(out);
+
+	if (r == NULL)
+		return;
+	assert(r->n_peers == 0);
+	for (size_t i = 0; i < BUCKETS; i++) {
+		struct known *k;
+
+		while ((k = LIST_FIRST(&r->buckets[i])) != NULL) {
+			LIST_REMOVE(k, link);
+			free(k);
+		}
+	}
+	free(r);
+}
+
+static struct known *
+find(const struct roster *r, const char *node)
+{
+	struct known *k;
+
+	LIST_FOREACH(k, &r->buckets[hash64(node, strlen(node), 0) % BUCKETS], link)
+	{
+		if (strcmp(k->name, node) == 0)
+			return k;
+	}
+	return NULL;
+}
+
+/* NULL: too many. */
+static struct known *
+know(struct roster *r, const char *node)
+{
+	size_t len = strlen(node) + 1;
+	struct known *k = find(r, node);
+
+	if (k != NULL || r->n >= ROSTER_NODES_MAX)
+		return k;
+	k = xcalloc(1, sizeof *k + len);
+	memcpy(k->name, node, len);
+	LIST_INSERT_HEAD(&r->buckets[hash64(node, len - 1, 0) % BUCKETS], k, link);
+	r->n++;
+	return k;
+}
+
+static struct claim *
+claim_of(const struct known *k, const struct roster_peer *p)
+{
+	struct claim *c;
+
+	LIST_FOREACH(c, &k->claims, of_node)
+	{
+		if (c->peer == p)
+			return c;
+	}
+	return NULL;
+}
+
+static void
+end_claim(struct claim *c)
+{
+	c->peer->n[c->way]--;
+	LIST_REMOVE(c, of_node);
+	LIST_REMOVE(c, of_peer);
+	free(c);
+}
+
+struct roster_peer *
+roster_join(struct roster *r, void *owner, const char *id)
+{
+	struct roster_peer *p = xcalloc(1, sizeof *p);
+
+	p->roster = r;
+	p->owner = owner;
+	p->id = id;
+	r->n_peers++;
+	return p;
+}
+
+void
+roster_leave(struct roster_peer **out, uint64_t now_ms, bool taken_over)
+{
+	struct roster_peer *p = take_ptr(out);
+	struct claim *c;
+
+	if (p == NULL)
+		return;
+	while ((c = LIST_FIRST(&p->claims)) != NULL) {
+		if (!taken_over)
+			c->node->lost_ms = now_ms;
+		end_claim(c);
+	}
+	p->roster->n_peers--;
+	free(p);
+}
+
+int
+roster_claim(struct roster_peer *p, const char *node, enum roster_way way, uint64_t epoch,
+	uint64_t now_ms)
+{
+	struct known *k = way == ROSTER_NONE ? find(p->roster, node) : know(p->roster, node);
+	struct claim *c = k != NULL ? claim_of(k, p) : NULL;
+
+	if (way == ROSTER_NONE) {
+		if (c != NULL) {
+			k->lost_ms = now_ms;
+			end_claim(c);
+		}
+		return 0;
+	}
+	if (k == NULL)
+		return -ENOSPC;
+	if (c == NULL) {
+		c = xcalloc(1, sizeof *c);
+		c->peer = p;
+		c->node = k;
+		LIST_INSERT_HEAD(&k->claims, c, of_node);
+		LIST_INSERT_HEAD(&p->claims, c, of_peer);
+	} else {
+		p->n[c->way]--;
+	}
+	p->n[way]++;
+	c->way = way;
+	c->epoch = epoch;
+	return 0;
+}
+
+void
+roster_doubt(struct roster *r, const char *node, uint64_t epoch, uint64_t now_ms)
+{
+	struct known *k = find(r, node);
+	struct claim *c, *next;
+
+	for (c = k != NULL ? LIST_FIRST(&k->claims) : NULL; c != NULL; c = next) {
+		next = LIST_NEXT(c, of_node);
+		if (c->epoch != epoch)
+			continue;
+		k->lost_ms = now_ms;
+		end_claim(c);
+	}
+}
+
+int
+roster_note(struct roster *r, const char *node)
+{
+	return know(r, node) != NULL ? 0 : -ENOSPC;
+}
+
+void
+roster_lost(struct roster *r, const char *node, uint64_t now_ms)
+{
+	struct known *k = know(r, node);
+
+	if (k != NULL)
+		k->lost_ms = now_ms;
+}
+
+static bool
+better(const struct claim *a, const struct claim *b)
+{
+	if (b == NULL || a->epoch != b->epoch)
+		return b == NULL || a->epoch > b->epoch;
+	return strcmp(a->peer->id, b->peer->id) > 0;
+}
+
+void *
+roster_holder(const struct roster *r, const char *node, enum roster_way way, uint64_t *epoch)
+{
+	const struct known *k = find(r, node);
+	const struct claim *c, *best = NULL;
+
+	for (c = k != NULL ? LIST_FIRST(&k->claims) : NULL; c != NULL; c = LIST_NEXT(c, of_node))
+		if (c->way == way && better(c, best))
+			best = c;
+	*epoch = best != NULL ? best->epoch : 0;
+	return best != NULL ? best->peer->owner : NULL;
+}
+
+bool
+roster_knows(const struct roster *r, const char *node)
+{
+	return find(r, node) != NULL;
+}
+
+bool
+roster_awaits(const struct roster *r, const char *node, uint64_t now_ms)
+{
+	const struct known *k = find(r, node);
+
+	return k != NULL && k->lost_ms != 0 && now_ms - k->lost_ms < ROSTER_LATELY_MS;
+}
+
+size_t
+roster_claims(const struct roster_peer *p, enum roster_way way)
+{
+	return p != NULL ? p->n[way] : 0;
+}
+
+void
+roster_each(const struct roster_peer *p, void (*fn)(void *arg, const char *node), void *arg)
+{
+	const struct claim *c;
+
+	LIST_FOREACH(c, &p->claims, of_peer)
+	{
+		fn(arg, c->node->name);
+	}
+}

@@ -1,0 +1,60 @@
+/* What another replica tells of its nodes: read whole and in pieces it means the same, and leaves a roster that can be asked. */
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+
+#include "hub/peer_words.h"
+#include "hub/roster.h"
+#include "hub/route.h"
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
+
+static void
+check(const struct peer_said *said)
+{
+	bool has_node = said->word >= PEER_SAYS_HOLDS && said->word <= PEER_SAYS_JOINED;
+
+	if (said->word == PEER_SAYS_HUB)
+		assert(peer_words_id_ok(said->id) && peer_words_name_ok(said->name));
+	if (has_node)
+		assert(node_name_ok(said->node));
+	if (said->word == PEER_SAYS_HOLDS || said->word == PEER_SAYS_NEAR)
+		assert(said->epoch >= 1 && said->epoch <= PEER_EPOCH_MAX);
+}
+
+static void
+claim(struct roster_peer *p, const struct peer_said *said)
+{
+	if (said->word == PEER_SAYS_HOLDS)
+		assert(roster_claim(p, said->node, ROSTER_OWN, said->epoch, 1) == 0);
+	else if (said->word == PEER_SAYS_NEAR)
+		assert(roster_claim(p, said->node, ROSTER_NEAR, said->epoch, 1) == 0);
+	else if (said->word == PEER_SAYS_GONE)
+		assert(roster_claim(p, said->node, ROSTER_NONE, 0, 1) == 0);
+}
+
+int
+LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
+{
+	struct roster *r = roster_new();
+	struct roster_peer *p = roster_join(r, &r, "id");
+	const char *at = (const char *)data;
+	struct peer_said said = {0}, part = {0};
+	size_t used, other;
+	int rc;
+
+	while ((rc = peer_words_read(at, len, &used, &said)) > 0) {
+		assert(used > 0 && used <= len && at[used - 1] == '\n');
+		check(&said);
+		claim(p, &said);
+		for (size_t n = 0; n < used; n++)
+			assert(peer_words_read(at, n, &other, &part) == 0);
+		assert(peer_words_read(at, used, &other, &part) == 1 && part.word == said.word);
+		at += used;
+		len -= used;
+	}
+	assert(rc == 0 || (rc == -EPROTO && said.why != NULL));
+	roster_leave(&p, 2, false);
+	roster_free(&r);
+	return 0;
+}

@@ -1,0 +1,242 @@
+/* Which replica has which node, and the words in which they say it. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <cmocka.h>
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "hub/peer_words.h"
+#include "hub/roster.h"
+
+static int a_line, b_line, a_new_line; /* owners */
+
+static void
+the_newest_claim_counts(void **state)
+{
+	struct roster *r = roster_new();
+	struct roster_peer *a = roster_join(r, &a_line, "aa"), *b = roster_join(r, &b_line, "bb");
+	uint64_t epoch = 7;
+
+	(void)state;
+	assert_null(roster_holder(r, "edge-1", ROSTER_OWN, &epoch));
+	assert_int_equal(epoch, 0);
+	assert_false(roster_knows(r, "edge-1"));
+	assert_int_equal(roster_claim(a, "edge-1", ROSTER_OWN, 100, 1), 0);
+	assert_int_equal(roster_claim(b, "edge-1", ROSTER_OWN, 99, 2), 0);
+	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &a_line);
+	assert_int_equal(epoch, 100);
+	/* The node moved, and the hub that it has left does not know yet. */
+	roster_claim(b, "edge-1", ROSTER_OWN, 101, 3);
+	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &b_line);
+	assert_int_equal(roster_claims(b, ROSTER_OWN), 1);
+	/* Late words of the former holder take nothing from the newer one. */
+	roster_claim(a, "edge-1", ROSTER_NONE, 0, 4);
+	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &b_line);
+	assert_int_equal(epoch, 101);
+	/* Of the same age all hubs choose the same. */
+	roster_claim(a, "edge-1", ROSTER_OWN, 101, 5);
+	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &b_line);
+	roster_leave(&a, 6, false);
+	roster_leave(&b, 7, false);
+	assert_null(roster_holder(r, "edge-1", ROSTER_OWN, &epoch));
+	assert_true(roster_knows(r, "edge-1"));
+	roster_free(&r);
+}
+
+static void
+a_neighbour_is_another_way(void **state)
+{
+	struct roster *r = roster_new();
+	struct roster_peer *a = roster_join(r, &a_line, "aa"), *b = roster_join(r, &b_line, "bb");
+	uint64_t epoch;
+
+	(void)state;
+	roster_claim(a, "edge-1", ROSTER_NEAR, 500, 1);
+	roster_claim(b, "edge-1", ROSTER_OWN, 100, 1);
+	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &b_line);
+	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_NEAR, &epoch), &a_line);
+	roster_claim(a, "edge-1", ROSTER_OWN, 501, 2);
+	assert_null(roster_holder(r, "edge-1", ROSTER_NEAR, &epoch));
+	assert_int_equal(roster_claims(a, ROSTER_NEAR), 0);
+	assert_int_equal(roster_claims(a, ROSTER_OWN), 1);
+	roster_leave(&a, 3, false);
+	roster_leave(&b, 3, false);
+	roster_free(&r);
+}
+
+static void
+who_was_lost_lately_is_awaited(void **state)
+{
+	struct roster *r = roster_new();
+	struct roster_peer *a = roster_join(r, &a_line, "aa"), *again;
+	uint64_t epoch;
+
+	(void)state;
+	roster_note(r, "edge-9");
+	assert_true(roster_knows(r, "edge-9"));
+	assert_false(roster_awaits(r, "edge-9", 1000)); /* it joined once, and never came */
+	roster_claim(a, "edge-1", ROSTER_OWN, 100, 1000);
+	assert_false(roster_awaits(r, "edge-1", 1000));
+	/* Another line of the same replica: nothing is lost. */
+	again = roster_join(r, &a_new_line, "aa");
+	roster_claim(again, "edge-1", ROSTER_OWN, 100, 1500);
+	roster_leave(&a, 2000, true);
+	assert_false(roster_awaits(r, "edge-1", 2000));
+	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &a_new_line);
+	roster_leave(&again, 3000, false);
+	assert_true(roster_awaits(r, "edge-1", 3000));
+	assert_true(roster_awaits(r, "edge-1", 3000 + ROSTER_LATELY_MS - 1));
+	assert_false(roster_awaits(r, "edge-1", 3000 + ROSTER_LATELY_MS));
+	roster_lost(r, "edge-1", 90000); /* here, this time */
+	assert_true(roster_awaits(r, "edge-1", 90001));
+	roster_free(&r);
+}
+
+static void
+a_claim_that_proved_wrong_is_dropped(void **state)
+{
+	struct roster *r = roster_new();
+	struct roster_peer *a = roster_join(r, &a_line, "aa"), *b = roster_join(r, &b_line, "bb");
+	uint64_t epoch;
+
+	(void)state;
+	roster_claim(a, "edge-1", ROSTER_OWN, 100, 1);
+	roster_claim(b, "edge-1", ROSTER_OWN, 200, 1);
+	roster_doubt(r, "edge-1", 200, 5);
+	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &a_line);
+	roster_claim(a, "edge-1", ROSTER_OWN, 300, 6);
+	roster_doubt(r, "edge-1", 100, 7); /* what was asked for has been replaced meanwhile */
+	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &a_line);
+	roster_doubt(r, "edge-7", 1, 7);
+	roster_leave(&a, 8, false);
+	roster_leave(&b, 8, false);
+	roster_free(&r);
+}
+
+static void
+it_is_bounded(void **state)
+{
+	struct roster *r = roster_new();
+	struct roster_peer *a = roster_join(r, &a_line, "aa");
+	char node[32];
+
+	(void)state;
+	for (unsigned i = 0; i < ROSTER_NODES_MAX; i++) {
+		snprintf(node, sizeof node, "edge-%u", i);
+		assert_int_equal(roster_claim(a, node, ROSTER_OWN, i + 1, 1), 0);
+	}
+	assert_int_equal(roster_claim(a, "one-more", ROSTER_OWN, 1, 1), -ENOSPC);
+	assert_int_equal(roster_note(r, "one-more"), -ENOSPC);
+	assert_int_equal(roster_claim(a, "edge-7", ROSTER_OWN, 1, 1), 0);
+	assert_int_equal(roster_claims(a, ROSTER_OWN), ROSTER_NODES_MAX);
+	roster_leave(&a, 2, false);
+	roster_free(&r);
+}
+
+/* --- words ------------------------------------------------------------------------------------------- */
+
+#define ID "0123456789abcdef0123456789abcdef"
+
+static void
+what_is_said_is_read(void **state)
+{
+	struct buf b;
+	struct peer_said said = {0};
+	size_t used, n;
+
+	(void)state;
+	buf_init(&b, BUF_UNLIMITED);
+	peer_words_hub(&b, ID, "hub-1.example");
+	peer_words_say(&b, PEER_SAYS_HOLDS, "edge-1", PEER_EPOCH_MAX);
+	peer_words_say(&b, PEER_SAYS_NEAR, "edge-2", 1);
+	peer_words_say(&b, PEER_SAYS_GONE, "edge-3", 0);
+	peer_words_say(&b, PEER_SAYS_JOINED, "edge-4", 0);
+	peer_words_say(&b, PEER_SAYS_WHOLE, "", 0);
+	peer_words_say(&b, PEER_SAYS_LEAVING, "", 0);
+	buf_adds(&b, "later 1 2 3\n");
+	for (int i = 0; i < PEER_SAYS_OTHER + 1; i++) {
+		static const char *const nodes[] = {"", "edge-1", "edge-2", "edge-3", "edge-4"};
+
+		n = (size_t)((char *)memchr(buf_at(&b), '\n', buf_len(&b)) - buf_at(&b)) + 1;
+		for (size_t part = 0; part < n; part++)
+			assert_int_equal(peer_words_read(buf_at(&b), part, &used, &said), 0);
+		assert_int_equal(peer_words_read(buf_at(&b), buf_len(&b), &used, &said), 1);
+		assert_int_equal(used, n);
+		assert_int_equal(said.word, i);
+		if (i > 0 && i < 5)
+			assert_string_equal(said.node, nodes[i]);
+		if (i == PEER_SAYS_HUB)
+			assert_string_equal(said.id, ID);
+		if (i == PEER_SAYS_HUB)
+			assert_string_equal(said.name, "hub-1.example");
+		if (i == PEER_SAYS_HOLDS)
+			assert_true(said.epoch == PEER_EPOCH_MAX);
+		buf_consume(&b, used);
+	}
+	assert_int_equal(buf_len(&b), 0);
+	buf_fini(&b);
+}
+
+static void
+what_cannot_be_is_refused(void **state)
+{
+	static const char *const wrong[] = {
+		"holds 1\n",
+		"holds 0 edge-1\n",
+		"holds 4611686018427387905 edge-1\n", /* 2^62 + 1 */
+		"holds 99999999999999999999999 edge-1\n",
+		"holds -1 edge-1\n",
+		"holds 0x1 edge-1\n",
+		"holds  1 edge-1\n",
+		"holds 1 Edge-1\n",
+		"holds 1 ../etc\n",
+		"holds 1 \n",
+		"near 1 edge_1\n",
+		"gone\n",
+		"joined \n",
+		"hub " ID "\n",
+		"hub 0123 name\n",
+		"hub " ID " na/me\n",
+		"hub 0123456789ABCDEF0123456789abcdef name\n",
+	};
+	char longest[PEER_LINE_MAX + 1];
+	struct peer_said said = {0};
+	size_t used;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(wrong); i++)
+		if (peer_words_read(wrong[i], strlen(wrong[i]), &used, &said) != -EPROTO)
+			fail_msg("%s is taken", wrong[i]);
+	assert_int_equal(peer_words_read("holds 1 edge\0-1\n", 16, &used, &said), -EPROTO);
+	memset(longest, 'x', sizeof longest);
+	assert_int_equal(peer_words_read(longest, PEER_LINE_MAX - 1, &used, &said), 0);
+	assert_int_equal(peer_words_read(longest, PEER_LINE_MAX, &used, &said), -EPROTO);
+	longest[PEER_LINE_MAX - 1] = '\n';
+	assert_int_equal(peer_words_read(longest, PEER_LINE_MAX, &used, &said), 1);
+	assert_int_equal(said.word, PEER_SAYS_OTHER);
+	assert_int_equal(peer_words_read(NULL, 0, &used, &said), 0);
+	/* What a later version adds behind is passed over. */
+	assert_int_equal(peer_words_read("holds 5 edge-1 fast\n", 20, &used, &said), 1);
+	assert_string_equal(said.node, "edge-1");
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_newest_claim_counts),
+		cmocka_unit_test(a_neighbour_is_another_way),
+		cmocka_unit_test(who_was_lost_lately_is_awaited),
+		cmocka_unit_test(a_claim_that_proved_wrong_is_dropped),
+		cmocka_unit_test(it_is_bounded),
+		cmocka_unit_test(what_is_said_is_read),
+		cmocka_unit_test(what_cannot_be_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
