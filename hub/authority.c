@@ -16,7 +16,7 @@ struct authority {
 	struct certs *certs;
 	struct tokens *tokens;
 	struct approvals *approvals;
-	struct ssl_ctx_st *tls;
+	struct ssl_ctx_st *tls, *peer_tls;
 	struct timer *check;
 	bool ready;
 	char problem[512];
@@ -33,18 +33,25 @@ now_s(void)
 static void
 renew(struct authority *a)
 {
-	struct ssl_ctx_st *ctx = NULL;
+	struct ssl_ctx_st *ctx = NULL, *peer = NULL, *former = a->peer_tls;
 	struct err err = {0};
 	int rc = certs_server_ctx(a->certs, now_s(), &ctx, &err);
 
+	if (rc == 0)
+		rc = certs_client_ctx(a->certs, &peer, &err);
+	if (rc == 0)
+		a->peer_tls = peer;
 	if (rc == 0 && (rc = a->config.renewed(a->config.arg, ctx)) < 0)
 		err_set(&err, rc, "%s", strerror(-rc));
 	if (rc < 0) {
 		log_limited(LOG_LEVEL_ERROR, 1, "hub",
 			"the hub's certificate cannot be renewed: %s", err.text);
 		pki_ctx_free(&ctx);
+		pki_ctx_free(&peer);
+		a->peer_tls = former;
 		return;
 	}
+	pki_ctx_free(&former);
 	pki_ctx_free(&a->tls);
 	a->tls = ctx;
 }
@@ -82,6 +89,8 @@ open_files(struct authority *a, struct err *err)
 		certs_use_names(a->certs, own_service_names(a->service));
 	if (rc == 0)
 		rc = certs_server_ctx(a->certs, now_s(), &a->tls, err);
+	if (rc == 0)
+		rc = certs_client_ctx(a->certs, &a->peer_tls, err);
 	return rc < 0 ? rc : tokens_open(&a->tokens, path, err);
 }
 
@@ -209,6 +218,7 @@ authority_stop(struct authority **out)
 	tokens_close(&a->tokens);
 	certs_close(&a->certs);
 	pki_ctx_free(&a->tls);
+	pki_ctx_free(&a->peer_tls);
 	free(a);
 }
 
@@ -254,6 +264,12 @@ struct ssl_ctx_st *
 authority_tls(const struct authority *a)
 {
 	return a->tls;
+}
+
+struct ssl_ctx_st *
+authority_peer_tls(const struct authority *a)
+{
+	return a->peer_tls;
 }
 
 /* --- tokens and nodes ---------------------------------------------------------------- */

@@ -51,6 +51,7 @@ struct tokens *authority_tokens(const struct authority *a);
 struct share *authority_share(const struct authority *a); /* NULL: not shared */
 struct approvals *authority_approvals(const struct authority *a); /* NULL: none are taken */
 struct ssl_ctx_st *authority_tls(const struct authority *a);
+struct ssl_ctx_st *authority_peer_tls(const struct authority *a); /* for dialling other replicas */
 
 /* As hub_token_create and so on; -EAGAIN before it is ready. */
 int authority_token_create(

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "hub/peer_words.h"
 #include "tunnel/tunnel.h"
 
 enum {
@@ -70,6 +71,8 @@ read_alpn(struct cursor extension)
 			return HELLO_REVERSE;
 		if (is(&name, TUNNEL_ALPN_FORWARD))
 			return HELLO_FORWARD;
+		if (is(&name, PEER_ALPN))
+			return HELLO_PEER;
 	}
 	return HELLO_OTHER;
 }

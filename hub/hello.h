@@ -18,6 +18,7 @@ enum hello {
 	HELLO_OTHER, /* anything else, also what is no TLS: whoever serves it will say what is wrong */
 	HELLO_REVERSE, /* a tunnel, cloud to edge */
 	HELLO_FORWARD, /* the same, edge to cloud */
+	HELLO_PEER, /* another replica of the hub */
 };
 
 /* need: HELLO_MORE: how many bytes from the beginning there must be at least, n < *need <= HELLO_MAX. */

@@ -192,6 +192,8 @@ start_nodes(struct hub *hub, struct err *err)
 	config->outward = hub->outward_tunnels;
 	tunnels_renew(hub->tunnels, config->tls);
 	tunnels_renew(hub->outward_tunnels, config->tls);
+	peers_use(hub->peers, config->tls, authority_peer_tls(hub->authority));
+	config->others = hub->peers;
 	if ((rc = nodes_start(&hub->nodes, hub->loop, config, err)) < 0)
 		return rc;
 	addr = nodes_addr(hub->nodes);
@@ -223,6 +225,7 @@ on_renewed(void *arg, struct ssl_ctx_st *tls)
 		hub->nodes_config.tls = tls;
 		tunnels_renew(hub->tunnels, tls);
 		tunnels_renew(hub->outward_tunnels, tls);
+		peers_use(hub->peers, tls, authority_peer_tls(hub->authority));
 	}
 	return rc;
 }
@@ -312,12 +315,17 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 		.squeeze = compress,
 		.refuses = refuses,
 		.arg = hub,
+		.changed = hub_tunnel_changed,
+		.claimed = hub_tunnel_claimed,
+		.others = hub,
 	};
 
 	getrlimit(RLIMIT_NOFILE, &limit);
 	setup.most = (size_t)MIN(limit.rlim_cur / 4, (rlim_t)TUNNELS_MOST);
 	hub->tunnels = tunnels_new(&setup);
 	hub->outward = outward_new(hub->loop);
+	setup.changed = NULL; /* nobody opens streams in these */
+	setup.claimed = NULL;
 	setup.opened = outward_opened;
 	setup.opened_arg = hub->outward;
 	hub->outward_tunnels = tunnels_new(&setup);
@@ -330,7 +338,8 @@ at_edge(void *arg, const char *node)
 
 	const struct certs *certs = authority_certs(hub->authority);
 
-	return tunnels_have(hub->tunnels, node) || (certs != NULL && certs_taken(certs, node));
+	return tunnels_have(hub->tunnels, node) || (certs != NULL && certs_taken(certs, node)) ||
+		peers_know(hub->peers, node);
 }
 
 static bool
@@ -338,7 +347,7 @@ edge_known(void *arg)
 {
 	const struct hub *hub = arg;
 
-	return authority_certs(hub->authority) != NULL;
+	return authority_certs(hub->authority) != NULL && peers_settled(hub->peers);
 }
 
 static bool
@@ -346,7 +355,7 @@ tunnelled(void *arg, const char *node)
 {
 	const struct hub *hub = arg;
 
-	return tunnels_have(hub->tunnels, node);
+	return tunnels_have(hub->tunnels, node) || peers_epoch(hub->peers, node) != 0;
 }
 
 static bool
@@ -411,7 +420,9 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.access = hub->access,
 		.tunnels = hub->tunnels,
 		.cloud = hub->cloud,
+		.peers = hub->peers,
 	});
+	peers_use_quota(hub->peers, hub->quota);
 	outward_use(hub->outward, hub->reach, hub->access, hub->quota);
 	hub->ingress = ingress_new(&(struct ingress_config){
 		.loop = hub->loop,
@@ -479,8 +490,10 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 		return err_wrap(err, rc, "listen");
 	hub->again = timer_new(hub->loop, on_authority_ready, hub);
 	start_tunnels(hub, hub->nodes_config.heartbeat_ms, config->compress);
+	hub_peers_start(hub, addr_port(&hub->nodes_config.listen));
 	if ((rc = start_source(hub, config, err)) < 0 ||
-		(rc = start_authority(hub, config, &hub->nodes_config.listen, err)) < 0)
+		(rc = start_authority(hub, config, &hub->nodes_config.listen, err)) < 0 ||
+		(rc = hub_peers_configure(hub, config->ways_in.peers, err)) < 0)
 		return rc;
 	if (authority_ready(hub->authority) && (rc = start_nodes(hub, err)) < 0)
 		return rc;
@@ -519,7 +532,9 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 	if (rc < 0)
 		return rc;
 	rc = redirect_prepare(hub->redirect, &ways_in->redirect, err);
-	if (rc == 0 && (rc = doors_renew(hub->ingress, &hub->ways_in, err)) < 0)
+	if (rc == 0 &&
+		((rc = doors_renew(hub->ingress, &hub->ways_in, err)) < 0 ||
+			(rc = hub_peers_configure(hub, ways_in->peers, err)) < 0))
 		redirect_abandon(hub->redirect);
 	if (rc < 0) {
 		access_free(&fresh);
@@ -561,11 +576,14 @@ on_drained(void *arg)
 void
 hub_drain(struct hub *hub, void (*done)(void *arg), void *arg)
 {
-	hub->draining = 2;
+	hub->draining = 3;
 	hub->drained = done;
 	hub->drained_arg = arg;
 	redirect_drain(hub->redirect);
 	ingress_drain(hub->ingress);
+	peers_drain(hub->peers, on_drained, hub); /* first: others wait for the nodes then */
+	if (peers_any(hub->peers) && hub->nodes != NULL)
+		nodes_leave(hub->nodes, "this replica of the hub stops, another one serves");
 	udp_maps_drain(hub->udp_maps);
 	tunnels_drain(hub->tunnels, on_drained, hub);
 	tunnels_drain(hub->outward_tunnels, on_drained, hub);
@@ -587,6 +605,7 @@ hub_stop(struct hub **out)
 	tunnels_free(&hub->outward_tunnels);
 	outward_free(&hub->outward);
 	reach_free(&hub->reach);
+	peers_free(&hub->peers);
 	cloud_free(&hub->cloud);
 	ways_free(&hub->ways);
 	access_free(&hub->access);

@@ -33,9 +33,10 @@ struct hub_redirect {
 	size_t n_ports;
 };
 
-/* `ingress` and `access` of the configuration; trees stay the caller's. */
+/* `ingress`, `access` and `peers` of the configuration; trees stay the caller's. */
 struct hub_ways_in {
 	struct quota_limits limits;
+	const char *const *peers; /* other replicas, HOST[:PORT], ended by NULL; NULL: none */
 	const char *http; /* address and port; "": none */
 	const struct tree_node *egress, *tls, *tcp, *udp, *access; /* NULL: none */
 	struct hub_redirect redirect;
@@ -68,7 +69,7 @@ struct hub_config {
 int hub_start(
 	struct hub **hub, struct loop *loop, const struct hub_config *config, struct err *err);
 void hub_stop(struct hub **hub);
-/* SIGHUP: adopts other rules of access, limits and ingress.redirect, and reads the certificates of the ingress's listeners again. All or, with an error, nothing.
+/* SIGHUP: adopts other rules of access, limits, peers and ingress.redirect, and reads the certificates of the ingress's listeners again. All or, with an error, nothing.
  * What the new rules would not open is cut. */
 int hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err);
 /* Before rights are given up: removes rules of the kernel that an earlier run with ingress.redirect has left. */
@@ -82,6 +83,8 @@ bool hub_ready(const struct hub *hub);
 const char *hub_waits(const struct hub *hub);
 struct addr hub_addr(const struct hub *hub); /* where it listens */
 void hub_metrics(const struct hub *hub, struct metrics *m);
+/* {"peers":[{"peer","address","state","nodes",...}]} */
+void hub_peers(const struct hub *hub, struct buf *out);
 /* An object with services, source, nodes, certificates. */
 void hub_state(const struct hub *hub, struct buf *out);
 /* {"nodes":[{"node","connected","address","pending",...,"serial","expires","revoked"}]} */

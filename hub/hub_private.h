@@ -14,6 +14,7 @@
 #include "hub/node_sites.h"
 #include "hub/nodes.h"
 #include "hub/outward.h"
+#include "hub/peers.h"
 #include "hub/redirect.h"
 #include "model/cluster.h"
 
@@ -27,9 +28,10 @@ struct hub {
 	struct node_sites *sites; /* with Kubernetes */
 	struct nodes *nodes; /* NULL until the authority is ready */
 	struct tunnels *tunnels; /* takes none before */
+	struct peers *peers;
 	struct tunnels *outward_tunnels; /* by which nodes ask `outward` */
 	struct outward *outward;
-	unsigned draining; /* of these two, how many are not at their end */
+	unsigned draining; /* of these three, how many are not at their end */
 	void (*drained)(void *arg);
 	void *drained_arg;
 	struct access *access;
@@ -48,5 +50,13 @@ struct hub {
 	uint64_t n_changes;
 	struct hub_ways_in ways_in;
 };
+
+/* --- hub_peers.c --- */
+void hub_peers_start(struct hub *hub, uint16_t port);
+/* `peers` of the configuration; NULL: none. */
+int hub_peers_configure(struct hub *hub, const char *const *names, struct err *err);
+/* What `others` of tunnels_setup is the hub for. */
+void hub_tunnel_changed(void *hub, const char *node);
+uint64_t hub_tunnel_claimed(void *hub, const char *node);
 
 #endif

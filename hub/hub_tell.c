@@ -7,7 +7,7 @@
 bool
 hub_ready(const struct hub *hub)
 {
-	return hub->ready && hub->nodes != NULL;
+	return hub->ready && hub->nodes != NULL && peers_settled(hub->peers);
 }
 
 const char *
@@ -19,7 +19,11 @@ hub_waits(const struct hub *hub)
 		return why;
 	if (!hub->ready)
 		return "the source has not been read yet";
-	return hub->nodes == NULL ? "the address of `listen` cannot be used, see the log" : "";
+	if (hub->nodes == NULL)
+		return "the address of `listen` cannot be used, see the log";
+	return peers_settled(hub->peers)
+		? ""
+		: "the other replicas have not been asked for their nodes yet";
 }
 
 struct addr
@@ -46,6 +50,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		nodes_metrics(hub->nodes, m);
 	tunnels_metrics(hub->tunnels, m);
 	outward_metrics(hub->outward, m);
+	peers_metrics(hub->peers, m);
 	ingress_metrics(hub->ingress, m);
 	redirect_metrics(hub->redirect, m);
 	udp_maps_metrics(hub->udp_maps, m);
@@ -118,6 +123,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	tunnels_state(hub->tunnels, out);
 	buf_adds(out, ",\"outward\":");
 	tunnels_state(hub->outward_tunnels, out);
+	buf_adds(out, ",\"peers\":");
+	peers_state(hub->peers, out);
 	buf_adds(out, ",\"visits\":");
 	ingress_state(hub->ingress, out);
 	buf_adds(out, ",\"redirect\":");
@@ -138,6 +145,14 @@ hub_nodes(const struct hub *hub, struct buf *out)
 {
 	buf_adds(out, "{\"nodes\":");
 	add_nodes(hub, true, out);
+	buf_adds(out, "}\n");
+}
+
+void
+hub_peers(const struct hub *hub, struct buf *out)
+{
+	buf_adds(out, "{\"peers\":");
+	peers_state(hub->peers, out);
 	buf_adds(out, "}\n");
 }
 

@@ -15,7 +15,7 @@ hub_libhub_a_SOURCES = \
 	hub/follow.c hub/follow.h \
 	hub/hello.c hub/hello.h \
 	hub/https.c hub/https.h \
-	hub/hub.c hub/hub.h hub/hub_private.h hub/hub_tell.c \
+	hub/hub.c hub/hub.h hub/hub_peers.c hub/hub_private.h hub/hub_tell.c \
 	hub/ingress.c hub/ingress.h \
 	hub/join.c hub/join.h \
 	hub/kube_api.c hub/kube_api.h \
@@ -31,6 +31,8 @@ hub_libhub_a_SOURCES = \
 	hub/node_sites.c hub/node_sites.h \
 	hub/nodes.c hub/nodes.h \
 	hub/peek.c hub/peek.h \
+	hub/peer_guest.c hub/peer_line.c hub/peer_names.c hub/peer_names.h hub/peer_trip.c hub/peer_words.c hub/peer_words.h \
+	hub/peers.c hub/peers.h hub/peers_private.h hub/peers_tell.c \
 	hub/outbox.c hub/outbox.h \
 	hub/outward.c hub/outward.h \
 	hub/own_service.c hub/own_service.h \
@@ -41,6 +43,7 @@ hub_libhub_a_SOURCES = \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
 	hub/revoked.c hub/revoked.h \
 	hub/roll.c hub/roll.h \
+	hub/roster.c hub/roster.h \
 	hub/route.c hub/route.h \
 	hub/secret.c hub/secret.h \
 	hub/share.c hub/share.h \
@@ -54,9 +57,11 @@ hub_libhub_a_SOURCES = \
 	hub/ways.c hub/ways.h
 
 HUB_LDADD = hub/libhub.a iptables/libiptables.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS) $(NFTNL_LIBS) $(MNL_LIBS)
-FUZZERS += tests/fuzz/hello_fuzz tests/fuzz/split_fuzz
+FUZZERS += tests/fuzz/hello_fuzz tests/fuzz/peer_fuzz tests/fuzz/split_fuzz
 tests_fuzz_hello_fuzz_SOURCES = tests/fuzz/hello_fuzz.c
 tests_fuzz_hello_fuzz_LDADD = $(HUB_LDADD)
+tests_fuzz_peer_fuzz_SOURCES = tests/fuzz/peer_fuzz.c
+tests_fuzz_peer_fuzz_LDADD = $(HUB_LDADD)
 tests_fuzz_split_fuzz_SOURCES = tests/fuzz/split_fuzz.c
 tests_fuzz_split_fuzz_LDADD = $(HUB_LDADD)
 if HAVE_CMOCKA
@@ -75,6 +80,7 @@ HUB_TESTS = \
 	tests/unit/peek_test \
 	tests/unit/quota_test \
 	tests/unit/reflector_test \
+	tests/unit/roster_test \
 	tests/unit/share_test \
 	tests/unit/split_test \
 	tests/unit/tokens_test \
@@ -109,6 +115,8 @@ tests_unit_peek_test_SOURCES = tests/unit/peek_test.c tests/unit/tunnel_bed.c te
 tests_unit_peek_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_reflector_test_SOURCES = tests/unit/reflector_test.c tests/unit/api_bed.c tests/unit/api_bed.h
 tests_unit_reflector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_roster_test_SOURCES = tests/unit/roster_test.c
+tests_unit_roster_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_share_test_SOURCES = tests/unit/share_test.c
 tests_unit_share_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_quota_test_SOURCES = tests/unit/quota_test.c

@@ -37,6 +37,7 @@ struct nodes {
 	struct peer *peers;
 	uint64_t node_changes; /* of the cluster, looked at */
 	size_t n_peers, most;
+	uint64_t accepted, not_accepted; /* once it does not listen any more */
 	struct talk_stats stats;
 	struct join_stats join_stats;
 };
@@ -265,6 +266,10 @@ on_known(void *arg, int fd, enum hello kind)
 		tunnels_adopt(n->config.outward, fd);
 		return;
 	}
+	if (kind == HELLO_PEER) {
+		peers_adopt(n->config.others, fd);
+		return;
+	}
 	/* ws_adopt owns the descriptor from here on, whatever comes of it. */
 	rc = ws_adopt(n->ws, fd);
 	if (rc < 0)
@@ -288,6 +293,15 @@ nodes_again(struct nodes *n, const char *why)
 		if (p->talk != NULL && !talk_ended(p->talk))
 			talk_end(p->talk, 1012, why);
 	}
+}
+
+void
+nodes_leave(struct nodes *n, const char *why)
+{
+	n->accepted = listen_accepted(n->listen);
+	n->not_accepted = listen_failed(n->listen);
+	listen_stop(&n->listen); /* those that come are told at once, and try another replica */
+	nodes_again(n, why);
 }
 
 void
@@ -459,7 +473,7 @@ nodes_revoked(struct nodes *n, const char *node)
 struct addr
 nodes_addr(const struct nodes *n)
 {
-	return listen_addr(n->listen);
+	return n->listen != NULL ? listen_addr(n->listen) : n->config.listen;
 }
 
 void
@@ -555,9 +569,10 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 	metric_gauge(to, "edgeway_hub_nodes_connected", "Nodes with a session.", NULL,
 		(double)nodes_connected(n));
 	metric_counter(to, "edgeway_hub_connections_total", "Connections accepted.", NULL,
-		listen_accepted(n->listen));
+		n->listen != NULL ? listen_accepted(n->listen) : n->accepted);
 	metric_counter(to, "edgeway_hub_accept_errors_total",
-		"Connections that could not be accepted.", NULL, listen_failed(n->listen));
+		"Connections that could not be accepted.", NULL,
+		n->listen != NULL ? listen_failed(n->listen) : n->not_accepted);
 	peek_metrics(n->peek, to);
 	metric_counter(to, "edgeway_hub_sessions_replaced_total",
 		"Sessions replaced by a newer connection.", NULL, s->replaced);

@@ -13,6 +13,7 @@
 #include "base/metric.h"
 #include "base/ws.h"
 #include "hub/join.h"
+#include "hub/peers.h"
 #include "hub/talk.h"
 #include "hub/tunnels.h"
 #include "model/cluster.h"
@@ -31,6 +32,7 @@ struct nodes_config {
 	struct certs *certs;
 	struct tokens *tokens;
 	struct tunnels *tunnels, *outward; /* what asks for one by ALPN goes there */
+	struct peers *others; /* and what says that it is another replica */
 	struct share *share; /* NULL: no replicas */
 	struct approvals *approvals; /* NULL: no node joins without a token */
 	bool ready;
@@ -50,6 +52,8 @@ struct addr nodes_addr(const struct nodes *n); /* where it listens */
 unsigned nodes_revoked(struct nodes *n, const char *node);
 /* Ends all connections: nodes come again, each after a random while. */
 void nodes_again(struct nodes *n, const char *why);
+/* This hub stops: nodes go to another one, and no new ones are taken. */
+void nodes_leave(struct nodes *n, const char *why);
 /* Ends the connections whose certificates have expired or are refused. Also from time to time by itself. */
 void nodes_check(struct nodes *n);
 /* Calls fn for each service that a connected node says it cannot serve (hub/talk.h). */

@@ -26,7 +26,7 @@ struct peek {
 	size_t n, most;
 	peek_fn *fn;
 	void *arg;
-	uint64_t late, ended, refused, tunnels, others;
+	uint64_t late, ended, refused, tunnels, replicas, others;
 };
 
 static void
@@ -109,6 +109,8 @@ hand_over(struct guest *g, enum hello kind)
 	setsockopt(g->fd, SOL_SOCKET, SO_RCVLOWAT, &one, sizeof one);
 	if (kind == HELLO_OTHER)
 		p->others++;
+	else if (kind == HELLO_PEER)
+		p->replicas++;
 	else
 		p->tunnels++;
 	fd = release(g);
@@ -209,6 +211,7 @@ peek_metrics(const struct peek *p, struct metrics *m)
 
 	metric_counter(m, name, help, "is=\"websocket\"", p->others);
 	metric_counter(m, name, help, "is=\"tunnel\"", p->tunnels);
+	metric_counter(m, name, help, "is=\"replica\"", p->replicas);
 	metric_counter(m, name, help, "is=\"silent\"", p->late);
 	metric_counter(m, name, help, "is=\"gone\"", p->ended);
 	metric_counter(m, name, help, "is=\"too_many\"", p->refused);

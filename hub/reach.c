@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/queue.h>
 
 enum { STATUSES = 9, UNSETTLED_MS = 10 };
 
@@ -10,17 +11,25 @@ static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 5
 
 struct reach {
 	struct reach_config config;
-	uint64_t answers[STATUSES], retries, cancelled;
+	LIST_HEAD(, reaching) all;
+	uint64_t answers[STATUSES], retries, cancelled, awaited, moved;
 	unsigned pending;
 };
 
 struct reaching {
+	LIST_ENTRY(reaching) link;
 	struct reach *reach;
 	struct ways ways;
 	size_t next; /* way to try */
 	bool udp;
 	char caller[ACCESS_NAME_MAX + 8];
 	struct stream *stream;
+	uint64_t
+		epoch; /* of the node's tunnel that the stream goes through; 0: it goes elsewhere */
+	bool elsewhere; /* that is another replica's */
+	bool await; /* a node that it needs was lost a moment ago */
+	bool waits; /* for that one; `soon` is how long */
+	uint64_t wait_end_ms; /* 0: it has not waited yet */
 	struct timer *deadline, *soon;
 	unsigned status; /* answer to give soon, 0: none yet */
 	char reason[WAYS_REASON_MAX];
@@ -37,6 +46,7 @@ reach_new(const struct reach_config *config)
 	struct reach *r = xcalloc(1, sizeof *r);
 
 	r->config = *config;
+	LIST_INIT(&r->all);
 	return r;
 }
 
@@ -50,6 +60,7 @@ static void
 free_reaching(struct reaching *x)
 {
 	x->reach->pending--;
+	LIST_REMOVE(x, link);
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
 	timer_free(&x->deadline);
@@ -109,6 +120,20 @@ answer_soon(struct reaching *x, unsigned status, const char *reason)
 	timer_start(x->soon, 0, 0);
 }
 
+/* Until the node has come, here or at another replica; else the answer is what it would be now. */
+static void
+await(struct reaching *x)
+{
+	uint64_t now = loop_now_ms(x->reach->config.loop);
+
+	if (x->wait_end_ms == 0) {
+		x->wait_end_ms = now + REACH_AWAIT_MS;
+		x->reach->awaited++;
+	}
+	x->waits = true;
+	timer_start(x->soon, x->wait_end_ms > now ? x->wait_end_ms - now : 0, 0);
+}
+
 /* This way has failed: another one may do, where nothing was sent on the first. */
 static void
 give_up_way(struct reaching *x, unsigned status, const char *reason)
@@ -122,9 +147,21 @@ give_up_way(struct reaching *x, unsigned status, const char *reason)
 	if (others && x->next < x->ways.n) {
 		x->reach->retries++;
 		try_next(x);
+	} else if (status == 503 && x->await) {
+		await(x);
 	} else {
 		answer_soon(x, status, x->reason);
 	}
+}
+
+/* No tunnel of the way's node took the stream: it may have one again in a moment. */
+static void
+give_up_node(struct reaching *x, const char *reason)
+{
+	const struct reach_config *c = &x->reach->config;
+
+	x->await |= c->peers != NULL && peers_await(c->peers, x->ways.list[x->next - 1].node);
+	give_up_way(x, 503, reason);
 }
 
 static void
@@ -136,6 +173,13 @@ on_answered(void *arg, unsigned status, const char *reason)
 
 	if (x->status != 0 && timer_active(x->soon))
 		return;
+	if (status == 421 && x->elsewhere) {
+		peers_doubt(x->reach->config.peers, way->node, x->epoch);
+		stream_close(&x->stream, STREAM_CANCELLED);
+		x->next--; /* another replica may have it */
+		try_next(x);
+		return;
+	}
 	if (status == 200) {
 		x->status = 200;
 		timer_cancel(x->deadline);
@@ -154,8 +198,14 @@ on_reset(void *arg, unsigned code)
 {
 	struct reaching *x = arg;
 
-	if (x->status == 0 || !timer_active(x->soon))
-		give_up_way(x, 503,
+	if (x->status != 0 && timer_active(x->soon))
+		return;
+	if (*x->ways.list[x->next - 1].node == '\0')
+		give_up_way(x, 503, "the hub's own dial was broken off");
+	else if (x->elsewhere)
+		give_up_node(x, "the replica that has the node's tunnel was lost while dialling");
+	else
+		give_up_node(x,
 			code == STREAM_LOST ? "the node's tunnel broke while dialling"
 					    : "the node refused the stream");
 }
@@ -173,6 +223,24 @@ static const struct stream_events events = {
 	.reset = on_reset,
 };
 
+/* As tunnels_open, in the node's own tunnel at another replica. */
+static int
+open_elsewhere(struct reaching *x, const char *node, const struct stream_request *request)
+{
+	struct peers_ask ask = {
+		.node = node, .way = ROSTER_OWN, .request = request, .events = &events, .to = x};
+	int rc = peers_open(x->reach->config.peers, &ask);
+	size_t at = strlen(x->target);
+
+	if (rc < 0)
+		return rc;
+	x->stream = ask.stream;
+	x->epoch = ask.epoch;
+	x->elsewhere = true;
+	snprintf(x->target + at, sizeof x->target - at, " at %s", ask.at);
+	return 0;
+}
+
 static int
 open_way(struct reaching *x, const struct way *way)
 {
@@ -189,11 +257,14 @@ open_way(struct reaching *x, const struct way *way)
 	};
 	int rc;
 
+	x->epoch = 0;
+	x->elsewhere = false;
 	if (*way->node == '\0')
 		return cloud_open(c->cloud, &request, &events, x, &x->stream);
+	x->epoch = tunnels_epoch(c->tunnels, way->node);
 	rc = tunnels_open(c->tunnels, way->node, &request, &events, x, &x->stream);
-	if (rc == -ENOTCONN && c->elsewhere != NULL)
-		rc = c->elsewhere(c->arg, way->node, &request, &events, x, &x->stream);
+	if ((rc == -ENOTCONN || rc == -ESHUTDOWN) && c->peers != NULL)
+		rc = open_elsewhere(x, way->node, &request);
 	return rc;
 }
 
@@ -212,18 +283,68 @@ try_next(struct reaching *x)
 		wait_a_little(x);
 		return;
 	}
-	if (rc == -ENOTCONN)
+	if (rc == -ENOTCONN) {
 		snprintf(text, sizeof text,
-			"node %s has no tunnel to this hub: is its agent running, with "
+			"node %s has no tunnel to this hub%s: is its agent running, with "
 			"tunnel.enabled?",
-			way->node);
-	else if (rc == -EPROTONOSUPPORT)
+			way->node, x->reach->config.peers != NULL ? " or its replicas" : "");
+		give_up_node(x, text);
+		return;
+	}
+	if (rc == -EPROTONOSUPPORT)
 		snprintf(text, sizeof text,
 			"the agent of node %s carries no UDP yet: it needs the hub's version",
 			way->node);
 	else
 		snprintf(text, sizeof text, "no stream to %s: %s", way->authority, strerror(-rc));
 	give_up_way(x, 503, text);
+}
+
+/* Is there a newer tunnel of its node than the one that it waits for an answer in? */
+static bool
+passed_by(const struct reaching *x, const char *node)
+{
+	const struct reach_config *c = &x->reach->config;
+	uint64_t here = tunnels_epoch(c->tunnels, node), there = peers_epoch(c->peers, node);
+
+	return x->stream != NULL && x->epoch != 0 && MAX(here, there) > x->epoch;
+}
+
+/* Begins with the way that it is at, or, after it has waited, with the first. */
+static void
+look_again(struct reaching *x)
+{
+	if (x->stream != NULL)
+		stream_close(&x->stream, STREAM_CANCELLED);
+	if (x->waits)
+		x->next = 0;
+	else
+		x->next--;
+	timer_cancel(x->soon);
+	x->waits = x->await = false;
+	x->status = 0;
+	try_next(x);
+}
+
+void
+reach_changed(struct reach *r, const char *node)
+{
+	struct reaching *x, *next;
+
+	if (r->config.peers == NULL)
+		return;
+	for (x = LIST_FIRST(&r->all); x != NULL; x = next) {
+		const char *its = x->next > 0 ? x->ways.list[x->next - 1].node : "";
+
+		next = LIST_NEXT(x, link);
+		if (x->waits) {
+			look_again(x);
+		} else if (*its != '\0' && (node == NULL || strcmp(its, node) == 0) &&
+			passed_by(x, its)) {
+			r->moved++;
+			look_again(x);
+		}
+	}
 }
 
 static void
@@ -251,6 +372,7 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 	x->soon = timer_new(r->config.loop, on_soon, x);
 	x->deadline = timer_new(r->config.loop, on_deadline, x);
 	r->pending++;
+	LIST_INSERT_HEAD(&r->all, x, link);
 	caller_text(q->caller, x->caller);
 	snprintf(x->target, sizeof x->target, "%.200s:%u", q->host, q->port);
 	if (q->service != NULL)
@@ -299,5 +421,10 @@ reach_metrics(const struct reach *r, struct metrics *m)
 		r->retries);
 	metric_counter(m, "edgeway_ingress_cancelled_total",
 		"Callers that went away before the answer.", NULL, r->cancelled);
+	metric_counter(m, "edgeway_ingress_awaited_total",
+		"Callers that waited for a node that was on its way from one replica to another.",
+		NULL, r->awaited);
+	metric_counter(m, "edgeway_ingress_moved_total",
+		"Dials that began anew since their node had a newer tunnel.", NULL, r->moved);
 	metric_gauge(m, "edgeway_ingress_pending", "Dials under way.", NULL, (double)r->pending);
 }

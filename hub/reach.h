@@ -6,16 +6,20 @@
  *	reaching = reach_start(reach, &(struct reach_request){.caller = &caller, .host = "edge-1", .port = 10250}, on_reached, c);
  *
  * The answer comes once, never from within reach_start, after REACH_MS at the latest: kube-apiserver waits for it for ever.
+ *
+ * A node's ways are tried in this order: its own tunnel here, its own tunnel at another replica. Where there are replicas a node that was lost
+ * a moment ago is waited for, REACH_AWAIT_MS at most; and a dial that waits in a tunnel for an answer begins anew where the node has a newer one.
  */
 #ifndef EDGEWAY_HUB_REACH_H
 #define EDGEWAY_HUB_REACH_H
 
 #include "base/metric.h"
 #include "hub/cloud.h"
+#include "hub/peers.h"
 #include "hub/tunnels.h"
 #include "hub/ways.h"
 
-enum { REACH_MS = 8000 };
+enum { REACH_MS = 8000, REACH_AWAIT_MS = 5000 };
 
 struct reach;
 struct reaching;
@@ -26,10 +30,8 @@ struct reach_config {
 	const struct access *access;
 	struct tunnels *tunnels;
 	struct cloud *cloud;
-	/* Opens through another replica: as tunnels_open. NULL: there are no others. */
-	int (*elsewhere)(void *arg, const char *node, const struct stream_request *request,
-		const struct stream_events *events, void *to, struct stream **out);
-	void *arg;
+	/* The other replicas; outlives it. NULL: there are none. */
+	struct peers *peers;
 };
 
 struct reach_request {
@@ -64,6 +66,8 @@ void reach_free(struct reach **r);
 struct reaching *reach_start(
 	struct reach *r, const struct reach_request *request, reach_fn *done, void *arg);
 void reach_cancel(struct reaching **x);
+/* The node can be reached in another way than before; NULL: this may be so for any. */
+void reach_changed(struct reach *r, const char *node);
 void reach_metrics(const struct reach *r, struct metrics *m);
 
 #endif

@@ -346,6 +346,16 @@ check_of_hub(struct findings *f, const struct tree_node *top)
 	findings_add(f, "nodes", connected > 0 ? VERDICT_OK : VERDICT_NOTE,
 		"join one: edgewayctl token create", "%u connected", connected);
 	check_redirect(f, tree_get(hub, "redirect"));
+	tree_each(tree_get(hub, "peers"), p)
+	{
+		if (strcmp(ctl_text(p, "state"), "away") == 0 ||
+			strcmp(ctl_text(p, "state"), "not found") == 0)
+			findings_add(f, "peers", VERDICT_BAD,
+				"its nodes cannot be reached from here: start it, or correct peers "
+				"there and here; replicas need the same CA and each other's port",
+				"%s %s is away: %s", ctl_text(p, "peer"), ctl_text(p, "address"),
+				ctl_text(p, "error"));
+	}
 	tree_each(tree_get(hub, "services"), s) unserved += ctl_text(s, "reason")[0] != '\0';
 	findings_add(f, "services", unserved > 0 ? VERDICT_NOTE : VERDICT_OK,
 		"edgewayctl status names them and their reasons",

@@ -43,6 +43,7 @@ static const char usage[] =
 	"(hub)\n"
 	"  tunnels                   tunnels of nodes: streams, bytes, round trips (hub)\n"
 	"  flows                     flows of UDP maps: who, whereto, datagrams, drops (hub)\n"
+	"  peers                     other replicas: state, nodes, streams, round trips (hub)\n"
 	"  log list                  how much each part of the daemon says\n"
 	"  log level LEVEL [--part PART]\n"
 	"                            error, warn, info or debug, until SIGHUP or a restart\n"
@@ -83,6 +84,7 @@ static const struct command commands[] = {
 	{"node revoke", "POST", "/nodes/revoke", "name", NULL, NULL},
 	{"tunnels", "GET", "/tunnels", "", "tunnels", ctl_show_tunnels},
 	{"flows", "GET", "/debug/state", "", "hub.udpFlows", ctl_show_flows},
+	{"peers", "GET", "/peers", "", "peers", ctl_show_peers},
 	{"log list", "GET", "/log", "", "log", ctl_show_log},
 	{"log level", "POST", "/log/level", "level", NULL, NULL},
 	{"log access", "POST", "/log/access", "mode", NULL, NULL},

@@ -204,6 +204,19 @@ ctl_show_flows(const struct tree_node *answer, const char *argument)
 }
 
 int
+ctl_show_peers(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {"PEER", "STATE", "ADDRESS", "NODES", "STREAMS",
+		"RTT MS", "BYTES IN", "BYTES OUT", "SINCE S", "ERROR", NULL},
+				 *const members[] = {"peer", "state", "address", "nodes", "streams",
+					 "rtt_ms", "bytes_in", "bytes_out", "since_s", "error",
+					 NULL};
+
+	(void)argument;
+	return show_members(answer, "peers", true, headers, members);
+}
+
+int
 ctl_show_log(const struct tree_node *answer, const char *argument)
 {
 	static const char *const headers[] = {"PART", "LEVEL", NULL},

@@ -317,6 +317,33 @@ say_maps(const struct tree_node *maps, struct buf *line)
 }
 
 static void
+say_peers(const struct tree_node *peers, struct buf *line, struct warnings *w)
+{
+	unsigned open = 0, away = 0, nodes = 0;
+
+	if (ctl_count(peers) == 0)
+		return;
+	tree_each(peers, p)
+	{
+		bool is_away = strcmp(ctl_text(p, "state"), "away") == 0 ||
+			strcmp(ctl_text(p, "state"), "not found") == 0;
+
+		open += strcmp(ctl_text(p, "state"), "open") == 0;
+		nodes += (unsigned)strtoul(ctl_text(p, "nodes"), NULL, 10);
+		away += is_away;
+		if (!is_away)
+			continue;
+		auto_free char *what = xasprintf("this replica is away: %s", ctl_text(p, "error"));
+
+		snprintf(w->path, sizeof w->path, "peer %s %s", ctl_text(p, "peer"),
+			ctl_text(p, "address"));
+		warn(w, what);
+	}
+	buf_printf(line, "%u open with %u nodes, %u away", open, nodes, away);
+	say("peers", line);
+}
+
+static void
 show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 {
 	const struct tree_node *hub = tree_get(top, "hub");
@@ -333,6 +360,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say("tunnels", line);
 	say_redirect(tree_get(hub, "redirect"), line);
 	say_maps(tree_get(hub, "udpMaps"), line);
+	say_peers(tree_get(hub, "peers"), line, w);
 	buf_printf(line, "%s", ctl_text(hub, "ca"));
 	say("CA", line);
 	if (tree_get(hub, "approvals") != NULL) {

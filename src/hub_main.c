@@ -124,6 +124,16 @@ on_tunnels(void *arg, const struct admin_request *req, struct admin_reply *reply
 }
 
 static void
+on_peers(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+
+	(void)req;
+	reply->type = "application/json";
+	hub_peers(m->hub, &reply->body);
+}
+
+static void
 refuse(struct admin_reply *reply, int status, const char *why)
 {
 	reply->status = status;
@@ -206,6 +216,7 @@ static const struct admin_route routes[] = {
 	{"GET", "/nodes", on_nodes, false},
 	{"POST", "/nodes/revoke", on_node_revoke, true},
 	{"GET", "/tunnels", on_tunnels, false},
+	{"GET", "/peers", on_peers, false},
 	{"GET", "/tokens", on_tokens, true},
 	{"POST", "/tokens/create", on_token_create, true},
 	{"POST", "/tokens/revoke", on_token_revoke, true},
@@ -255,6 +266,7 @@ adopt(struct hub_options *to, const struct hub_options *from)
 	to->log_format = from->log_format;
 	to->access = from->access;
 	to->ingress_redirect = from->ingress_redirect;
+	to->peers = from->peers;
 	to->ingress_limits_caller_streams = from->ingress_limits_caller_streams;
 	to->ingress_limits_caller_bytes = from->ingress_limits_caller_bytes;
 	to->ingress_limits_node_streams = from->ingress_limits_node_streams;
@@ -266,6 +278,7 @@ ways_in_of(const struct hub_options *o)
 {
 	struct hub_ways_in ways_in = {
 		.limits = limits_of(o),
+		.peers = (const char *const *)o->peers,
 		.http = o->ingress_http,
 		.egress = o->ingress_egress,
 		.tls = o->ingress_tls,

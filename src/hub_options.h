@@ -64,7 +64,7 @@
 	X(STRING, ingress_dns, "ingress.dns", "", "zone of the node names") \
 	X(STRING, ingress_hosts_config_map, "ingress.hostsConfigMap", "", "namespace/name of a ConfigMap of node names") \
 	X(TREE, access, "access", "[]", "who may reach what: [{from, to: [...]}]", .reload = true) \
-	X(LIST, peers, "peers", "", "other replicas, HOST[:PORT], or one name of them all") \
+	X(LIST, peers, "peers", "", "other replicas, HOST[:PORT], or one name of them all", .reload = true) \
 	X(ADDRESS, admin_listen, "admin.listen", "127.0.0.1:10012", "health, metrics and state over HTTP; \"\": off") \
 	X(STRING, admin_socket, "admin.socket", "/run/edgeway/hub.sock", "the same for edgewayctl; \"\": off") \
 	X(ENUM, log_level, "log.level", "info", "how much is said", .words = "error|warn|info|debug", .reload = true) \

@@ -1,0 +1,70 @@
+#include "hub/hub_private.h"
+
+static void
+on_changed(void *arg, const char *node)
+{
+	struct hub *hub = arg;
+
+	if (hub->reach != NULL)
+		reach_changed(hub->reach, node);
+}
+
+void
+hub_tunnel_changed(void *arg, const char *node)
+{
+	struct hub *hub = arg;
+
+	if (hub->peers != NULL)
+		peers_tell(hub->peers, node);
+	on_changed(hub, node);
+}
+
+uint64_t
+hub_tunnel_claimed(void *arg, const char *node)
+{
+	const struct hub *hub = arg;
+
+	return hub->peers != NULL ? peers_epoch(hub->peers, node) : 0;
+}
+
+static void
+each_joined(void *arg, void (*fn)(void *to, const char *node), void *to)
+{
+	const struct hub *hub = arg;
+	const struct certs *certs = authority_certs(hub->authority);
+	char **names = NULL;
+	size_t n = certs != NULL ? certs_nodes(certs, &names) : 0;
+
+	for (size_t i = 0; i < n; i++) {
+		fn(to, names[i]);
+		free(names[i]);
+	}
+	free(names);
+}
+
+void
+hub_peers_start(struct hub *hub, uint16_t port)
+{
+	hub->peers = peers_new(&(struct peers_config){
+		.loop = hub->loop,
+		.port = port,
+		.tunnels = hub->tunnels,
+		.changed = on_changed,
+		.joined = each_joined,
+		.arg = hub,
+	});
+}
+
+int
+hub_peers_configure(struct hub *hub, const char *const *names, struct err *err)
+{
+	static const char *const none[] = {NULL};
+	const struct certs *certs = authority_certs(hub->authority);
+	int rc = 0;
+
+	if (names == NULL)
+		names = none;
+	if (names[0] != NULL && certs != NULL)
+		rc = certs_check_peers(certs, err);
+	return rc < 0 ? rc : peers_configure(hub->peers, names, err);
+}

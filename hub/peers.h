@@ -1,0 +1,92 @@
+/*
+ * The other replicas of this hub (doc/protocol.md, "Between replicas"). Each replica dials each other one, at the addresses of
+ * `peers` and at those that other replicas come from, and asks it which nodes it holds: told at once when that changes (hub/roster.h).
+ * A stream for a node of another replica is passed on to it, once: what comes from a replica is opened in a tunnel of this
+ * hub or refused with 421, so that two replicas that believe each other cannot send it round. On the hub's loop.
+ *
+ *	peers = peers_new(&(struct peers_config){.loop = loop, .port = 10000, .tunnels = tunnels, .changed = on_changed, .arg = hub});
+ *	rc = peers_configure(peers, names, &err);	// at the start and at SIGHUP
+ *	peers_use(peers, server_tls, client_tls);	// once there are certificates, and with each new one
+ *	peers_adopt(peers, fd);	// a socket whose ClientHello asks for PEER_ALPN
+ *	rc = peers_open(peers, &(struct peers_ask){.node = "edge-1", .way = ROSTER_OWN, .request = &r, .events = &e, .to = me});
+ *
+ * A replica that is not heard for PEERS_DEAD_MS is away; what was not answered by then is told STREAM_LOST.
+ */
+#ifndef EDGEWAY_HUB_PEERS_H
+#define EDGEWAY_HUB_PEERS_H
+
+#include "base/metric.h"
+#include "hub/quota.h"
+#include "hub/roster.h"
+#include "hub/tunnels.h"
+
+struct peers;
+
+enum {
+	PEERS_MOST = 256, /* addresses that are dialled */
+	PEERS_GUESTS_MOST = 256, /* connections of others, handshakes included */
+	PEERS_PING_MS = 1000,
+	PEERS_DEAD_MS = 5000,
+	PEERS_MEMORY = 64 << 20,
+	PEERS_SETTLE_MS = 10000, /* by then it does not matter whether all have answered */
+};
+
+struct peers_config {
+	struct loop *loop;
+	uint16_t port; /* of other replicas that say none, and our own */
+	struct tunnels *tunnels; /* outlives it */
+	/* Other replicas reach the node in another way than before, or not any more; NULL: this is so for many nodes. */
+	void (*changed)(void *arg, const char *node);
+	/* Calls fn for each node that holds a certificate. */
+	void (*joined)(void *arg, void (*fn)(void *to, const char *node), void *to);
+	void *arg;
+};
+
+struct peers *peers_new(const struct peers_config *config);
+/* Streams are told STREAM_LOST. */
+void peers_free(struct peers **p);
+/* names: HOST[:PORT], ended by NULL; none: there are no others. All or, with an error, nothing. */
+int peers_configure(struct peers *p, const char *const *names, struct err *err);
+/* Are there others, by the configuration? */
+bool peers_any(const struct peers *p);
+/* Server and client context, borrowed until the next call. Connections that there are go on, and their followers have these. */
+void peers_use(struct peers *p, struct ssl_ctx_st *server, struct ssl_ctx_st *client);
+/* Streams that others ask for count as the node's; outlives it. */
+void peers_use_quota(struct peers *p, struct quota *quota);
+/* fd: accepted, not a byte read, taken. */
+void peers_adopt(struct peers *p, int fd);
+/* What this hub can do for the node has changed: others are told. */
+void peers_tell(struct peers *p, const char *node);
+
+struct peers_ask {
+	const char *node;
+	enum roster_way way; /* OWN or NEAR */
+	const struct stream_request *request;
+	const struct stream_events *events;
+	void *to;
+	/* Answers: */
+	struct stream *stream;
+	const char *at; /* the replica's name; for the call only */
+	uint64_t epoch; /* of what it claims */
+};
+
+/* As session_open; -ENOTCONN: no other replica reaches the node so. */
+int peers_open(struct peers *p, struct peers_ask *ask);
+/* A stream was answered with 421: it is not asked again for what it has claimed. */
+void peers_doubt(struct peers *p, const char *node, uint64_t epoch);
+/* Does another replica have a tunnel of its own of the node? Its epoch; 0: none. */
+uint64_t peers_epoch(const struct peers *p, const char *node);
+/* Has it been heard of as a node, by whomever? */
+bool peers_know(const struct peers *p, const char *node);
+/* May the node be there again in a moment, here or at another replica? */
+bool peers_await(const struct peers *p, const char *node);
+/* Has every replica that is known said what it holds, or not answered? True without any. */
+bool peers_settled(const struct peers *p);
+/* Others are told first; `done` once nothing is passed on any more, not from within this call. */
+void peers_drain(struct peers *p, void (*done)(void *arg), void *arg);
+
+/* [{"peer","address","state","nodes","near","streams","rtt_ms","since_s","error",...}] */
+void peers_state(const struct peers *p, struct buf *out);
+void peers_metrics(const struct peers *p, struct metrics *m);
+
+#endif

@@ -1,0 +1,189 @@
+"""Two hubs of one CA that know each other by a name of both, and three nodes, each with a tunnel to one of them.
+
+    @pytest.fixture(scope="module")
+    def town(lab):
+        made = replicas.Town(lab)
+        yield made
+        made.logs()
+
+    as_before = replicas.as_before
+"""
+import collections
+import json
+import os
+import socket
+import threading
+import time
+
+import pytest
+
+import lab as labs
+import tunnelkit
+from dnskit import socket_in
+from lab import HUB_PORT, PYTHON, Agent, Hub, Node, Timeout, wait_for
+from pki import Authority
+
+ADDRESSES = ("192.0.2.1", "192.0.2.3", "192.0.2.4")
+NAME = "hubs.lab.test"
+PORT = 7000  # where every node answers
+
+
+def url(*hubs):
+    return ",".join(f"wss://{h.address}:{HUB_PORT}" for h in hubs)
+
+
+def start_hub(lab, ca, i, *options, peers=NAME):
+    address = ADDRESSES[i]
+    return Hub(lab, "--tls.ca", ca.cert, "--tls.caKey", ca.key, "--peers", peers, "--ingress.http", f"{address}:10080",
+               "--access", "[{from: local, to: ['*']}]", *options, name=f"hub-{i + 1}", address=address,
+               before=("unshare", "--uts", "sh", "-c", f'hostname hub-{i + 1} && exec "$0" "$@"'))
+
+
+def name_hubs(hubs):
+    """Behind the name are all of them; each hub reads its own /etc/hosts."""
+    for h in hubs:
+        with open(os.path.join(h.machine.dir, "etc", "hosts"), "w") as f:
+            f.write("127.0.0.1 localhost\n" + "".join(f"{o.address} {NAME}\n" for o in hubs))
+
+
+def peers(hub):
+    return {p["address"].split(":")[0]: p for p in json.loads(hub.ask("/peers")[1])["peers"]}
+
+
+def know_each_other(hubs):
+    for h in hubs:
+        others = {o.address for o in hubs if o is not h}
+        wait_for(f"{h.machine.name} knows the others", lambda h=h, others=others: others <= {
+            a for a, p in peers(h).items() if p["state"] == "open"}, 20)
+
+
+def request(hub, node, port=PORT, seconds=20):
+    """(status, body) of a request at this hub."""
+    s = socket_in(hub.machine, socket.SOCK_STREAM, hub.address, 10080)
+    with s:
+        s.settimeout(seconds)
+        s.sendall(f"GET http://{node}:{port}/ HTTP/1.1\r\nHost: {node}\r\nConnection: close\r\n\r\n".encode())
+        answer = b""
+        while more := s.recv(65536):
+            answer += more
+    head, _, body = answer.partition(b"\r\n\r\n")
+    return int(head.split(b" ", 2)[1]) if head else 0, body.decode(errors="replace")
+
+
+def tunnel_of(hub, name):
+    return tunnelkit.tunnels(hub).get(name)
+
+
+class Asker:
+    """Asks again and again for a node at a hub: `answers` is a list of (when asked, seconds, status, body)."""
+
+    def __init__(self, hub, node):
+        self.hub, self.node, self.answers, self.over = hub, node, [], threading.Event()
+        self.thread = threading.Thread(target=self.run, daemon=True)
+        self.thread.start()
+
+    def run(self):
+        while not self.over.is_set():
+            began = time.monotonic()
+            try:
+                status, body = request(self.hub, self.node)
+            except OSError as e:
+                status, body = 0, str(e)
+            self.answers.append((began, time.monotonic() - began, status, body))
+            time.sleep(0.01)
+
+    def stop(self):
+        self.over.set()
+        self.thread.join(30)
+        return self.answers
+
+    def failed(self):
+        return [a for a in self.answers if a[2] != 200]
+
+
+class Town:
+    def __init__(self, lab):
+        self.lab = lab
+        self.ca = Authority(lab.dir, "shared")
+        self.hubs = [start_hub(lab, self.ca, i) for i in (0, 1)]
+        name_hubs(self.hubs)
+        self.hub = self.hubs[0]
+        self.nodes = [Node(lab, f"edge-{i}", f"192.0.2.{10 + i}") for i in (1, 2, 3)]
+        self.agents = [self.join(n, *(self.hubs if i < 2 else reversed(self.hubs))) for i, n in enumerate(self.nodes)]
+        for n in self.nodes:
+            self.backend(n, "web", "--http", str(PORT), "--tcp", "7001", "--stream", "7500")
+        self.wait_whole()
+
+    def join(self, node, *hubs):
+        return Agent(node, hubs[0], "--hub.url", url(*hubs), "--tunnel.allow", tunnelkit.ALLOW)
+
+    def backend(self, node, name, *options):
+        p = node.start(name, PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", node.name, *options)
+        wait_for(f"{name} of {node.name}", lambda: "serving" in p.log())
+
+    def wait_whole(self):
+        """Each node has a tunnel, and each hub knows of all."""
+        know_each_other(self.hubs)
+        names = {n.name for n in self.nodes}
+        for h in self.hubs:
+            wait_for("all nodes are known", lambda h=h: set(tunnelkit.tunnels(h)) | self.elsewhere(h) >= names, 40)
+        wait_for("each once", lambda: sum(len(json.loads(h.ask("/tunnels")[1])["tunnels"]) for h in self.hubs) == len(names), 60)
+        wait_for("metadata", lambda: all(a.state()["meta"]["synced"] for a in self.agents), 60)
+
+    def elsewhere(self, hub):
+        return {n for o in self.hubs if o is not hub for n in tunnelkit.tunnels(o)} if sum(
+            p["nodes"] for p in peers(hub).values()) == sum(len(tunnelkit.tunnels(o)) for o in self.hubs if o is not hub) else set()
+
+    def holder(self, name):
+        return next(h for h in self.hubs if tunnel_of(h, name))
+
+    def other(self, name):
+        return next(h for h in self.hubs if not tunnel_of(h, name))
+
+    def send_home(self, agent, hub):
+        """The node's tunnel goes to this hub, if it is elsewhere."""
+        if tunnel_of(hub, agent.node.name):
+            return
+        agent.stop()
+        agent.options = ("--hub.url", url(hub, *[h for h in self.hubs if h is not hub]), *agent.options[2:])
+        agent.start()
+        wait_for("home", lambda: tunnel_of(hub, agent.node.name), 30)
+
+    def logs(self):
+        for a in self.agents:
+            print(f"--- log of {a.node.name}\n{a.process.log()[-3000:]}")
+        for h in self.hubs:
+            print(f"--- log of {h.machine.name}\n{h.process.log()[-5000:]}")
+
+
+def quiet(daemon):
+    m = daemon.metrics()
+    return tunnelkit.quiet(daemon) and not any(m.get(f'edgeway_hub_peer_streams{{direction="{d}"}}', 0) for d in ("to", "from"))
+
+
+@pytest.fixture(autouse=True)
+def as_before(town):
+    """Descriptors and gauges of all are afterwards what they were."""
+    town.wait_whole()
+    for i, a in enumerate(town.agents):
+        town.send_home(a, town.hubs[0 if i < 2 else 1])
+    town.wait_whole()
+    daemons = [*town.hubs, *town.agents]
+    for d in daemons:
+        wait_for("quiet", lambda d=d: quiet(d), 30)
+    before = [(d.process.pid, tunnelkit.descriptors(d)) for d in daemons]
+    yield
+    town.wait_whole()
+    for i, a in enumerate(town.agents):
+        town.send_home(a, town.hubs[0 if i < 2 else 1])
+    town.wait_whole()
+    for d in daemons:
+        wait_for("no stream is left", lambda d=d: quiet(d), 30)
+    for d, (pid, n) in zip(daemons, before):
+        if d.process.pid != pid:
+            continue
+        more = {}
+        try:
+            wait_for("descriptors as before", lambda d=d, n=n: not (more.update(now=tunnelkit.descriptors(d) - n) or more["now"]), 30)
+        except Timeout:
+            pytest.fail(f"{d.socket}: more descriptors than before: {more}")

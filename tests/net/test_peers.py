@@ -1,0 +1,31 @@
+"""Two replicas of the hub, each with tunnels of its own: a caller at either of them reaches every node."""
+import random
+
+import pytest
+
+import replicas
+from lab import wait_for
+from replicas import peers, request
+
+as_before = replicas.as_before
+
+
+@pytest.fixture(scope="module")
+def town(lab):
+    made = replicas.Town(lab)
+    yield made
+    made.logs()
+
+
+def test_any_replica_answers(town):
+    """200 of 200 at the first time, wherever the caller asks."""
+    chance = random.Random(6)
+    asked = [(chance.choice(town.hubs), chance.choice(town.nodes).name) for _ in range(200)]
+    assert [request(h, n) for h, n in asked] == [(200, n + "\n") for _, n in asked]
+    a, b = town.hubs
+    for h, o, nodes in ((a, b, 1), (b, a, 2)):
+        known = peers(h)
+        assert known[o.address]["nodes"] == nodes and known[h.address]["state"] == "itself"
+        assert h.metrics()['edgeway_hub_peer_streams_total{what="asked"}'] == sum(
+            1 for hub, n in asked if hub is h and not replicas.tunnel_of(h, n))
+    assert 'at hub-2' in a.process.log() and 'door=peer peer=' in b.process.log()
