@@ -226,6 +226,9 @@ on_shaken(struct line *n)
 		l->hub.host, n->address);
 	leave(l);
 	l->now = n;
+	if (!l->config.forward && l->config.to_be_asked != NULL &&
+		l->config.to_be_asked(l->config.arg))
+		link_ask_anew(l);
 	if (l->config.up != NULL)
 		l->config.up(l->config.up_arg);
 }
@@ -459,6 +462,13 @@ link_want(struct link *l, bool wanted)
 	line_free(take_ptr(&l->dialling));
 	leave(l);
 	l->error[0] = '\0';
+}
+
+void
+link_ask_anew(struct link *l)
+{
+	if (l->now != NULL)
+		session_ask_anew(l->now->session);
 }
 
 struct session *

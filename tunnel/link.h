@@ -45,6 +45,8 @@ struct link_config {
 	unsigned (*opened)(void *arg, struct stream *st, const struct stream_request *request,
 		const char **reason);
 	void *arg;
+	/* Has the node something to say that the hub must ask for? Then each connection begins so. NULL: never. */
+	bool (*to_be_asked)(void *arg);
 	loop_fn *up; /* a tunnel has opened: the hub is there; may be NULL */
 	void *up_arg;
 };
@@ -69,6 +71,8 @@ void link_want(struct link *l, bool wanted);
 struct session *link_session(const struct link *l);
 /* The network may work again: do not wait. */
 void link_kick(struct link *l);
+/* The hub is to ask anew. */
+void link_ask_anew(struct link *l);
 /* No new streams, no new connections; `done` once the last has ended, not from within this call. */
 void link_drain(struct link *l, loop_fn *done, void *arg);
 

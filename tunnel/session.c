@@ -24,6 +24,7 @@ enum {
 };
 
 const uint8_t session_parting[8] = "parting";
+const uint8_t session_asking[8] = "reach";
 /* Before the heartbeat of a server that says it, ms in network byte order. */
 static const uint8_t beat[4] = {'b', 'e', 'a', 't'};
 
@@ -128,6 +129,11 @@ tell_all(struct session *s)
 		if (st->notes == 0)
 			TAILQ_REMOVE(&s->noted, st, noted);
 		tell(s, st, note);
+	}
+	if (!s->freed && s->asked) {
+		s->asked = false;
+		if (s->events->asked != NULL)
+			s->events->asked(s->arg);
 	}
 	if (!s->freed && s->peer_draining && !s->peer_draining_told) {
 		s->peer_draining_told = true;
@@ -564,6 +570,15 @@ session_drain(struct session *s)
 	/* A server says so before anything is refused (RFC 9113 section 6.8); a client just opens none. */
 	if (s->server)
 		nghttp2_submit_shutdown_notice(s->ng);
+	session_kick(s);
+}
+
+void
+session_ask_anew(struct session *s)
+{
+	if (!s->server || s->ended)
+		return;
+	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_asking);
 	session_kick(s);
 }
 

@@ -72,6 +72,8 @@ struct session_events {
 		const char **reason);
 	/* The other end will take no new streams; those that are there go on. May be NULL. */
 	void (*draining)(void *arg);
+	/* Client: the server wants to be asked what it has to say (session_ask_anew). May be NULL. */
+	void (*asked)(void *arg);
 	/* The end, after every stream was told: 0 when drained, else -errno. Call session_free, now or later. */
 	void (*ended)(void *arg, int rc, const char *why);
 };
@@ -120,6 +122,8 @@ int session_new(const struct session_setup *setup, struct session **out);
 void session_free(struct session **s);
 /* No new streams either way (those that come are STREAM_REFUSED); `ended` once the last is closed. */
 void session_drain(struct session *s);
+/* Server: tells the client by a ping that there is something to be asked for. */
+void session_ask_anew(struct session *s);
 const struct session_stats *session_stats(const struct session *s);
 /* Everything but the round trip. */
 void session_stats_add(struct session_stats *to, const struct session_stats *s);

@@ -112,13 +112,22 @@ on_head(struct session *s, struct stream *st)
 	}
 }
 
+static bool
+is_asking(const nghttp2_frame *frame)
+{
+	return memcmp(frame->ping.opaque_data, session_asking, sizeof session_asking) == 0;
+}
+
 static void
 on_ping(struct session *s, const nghttp2_frame *frame)
 {
 	if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
 		session_heed_beat(s, frame->ping.opaque_data);
+		s->asked |= !s->server && is_asking(frame);
 		return;
 	}
+	if (is_asking(frame))
+		return;
 	if (memcmp(frame->ping.opaque_data, session_parting, sizeof session_parting) == 0) {
 		s->parted = true;
 		return;

@@ -94,6 +94,7 @@ struct session {
 	bool draining, peer_draining, peer_draining_told, ended;
 	unsigned busy; /* callbacks on the stack */
 	bool freed; /* while busy */
+	bool asked; /* client: the ping of session_ask_anew has come, and the owner was not told yet */
 	bool collecting; /* what is to be sent goes out at the end of this turn */
 	bool unread; /* the wire may hold bytes that no event announces */
 	unsigned peer_code; /* of its GOAWAY */
@@ -103,6 +104,8 @@ struct session {
 
 /* Payload of a client's last ping. */
 extern const uint8_t session_parting[8];
+/* Payload of session_ask_anew. */
+extern const uint8_t session_asking[8];
 /* A ping came: with its server's heartbeat in it a client takes that over. */
 void session_heed_beat(struct session *s, const uint8_t payload[8]);
 /* Something waits to be sent or told. */

@@ -121,8 +121,16 @@ on_far_ended(void *arg, int rc, const char *why)
 	session_free(&b->far);
 }
 
-static const struct session_events near_events = {on_opened, on_draining, on_near_ended};
-static const struct session_events far_events = {on_opened, on_draining, on_far_ended};
+static void
+on_asked(void *arg)
+{
+	((struct bed *)arg)->asks++;
+}
+
+static const struct session_events near_events = {
+	.opened = on_opened, .draining = on_draining, .asked = on_asked, .ended = on_near_ended};
+static const struct session_events far_events = {
+	.opened = on_opened, .draining = on_draining, .asked = on_asked, .ended = on_far_ended};
 
 /* --- TLS: the node dials, the hub accepts and is the client of HTTP/2 ------------------------------ */
 

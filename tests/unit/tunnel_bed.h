@@ -30,7 +30,7 @@ struct bed {
 	struct session *near, *far; /* client and server of HTTP/2 */
 	int near_rc, far_rc; /* 1: not ended */
 	char near_why[128], far_why[128];
-	unsigned drains;
+	unsigned drains, asks;
 	struct end *ends[BED_STREAMS]; /* the server's, in the order of their coming */
 	unsigned n_ends;
 	unsigned refuse_with; /* status for what comes */

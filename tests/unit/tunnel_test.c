@@ -439,6 +439,27 @@ test_pings_keep_alive(void **state)
 	loop_free(&b.loop);
 }
 
+/* The server's ping that wants to be asked is told to the client alone, each time, and is no measure of the way. */
+static void
+test_asks_anew(void **state)
+{
+	struct bed b;
+
+	(void)state;
+	bed_init(&b, true);
+	session_ask_anew(b.near); /* a client: nothing */
+	session_ask_anew(b.far);
+	bed_until(&b, b.asks == 1);
+	session_ask_anew(b.far);
+	session_ask_anew(b.far);
+	bed_until(&b, b.asks >= 2 && session_stats(b.far)->streams == 0);
+	for (unsigned i = 0; i < 20; i++)
+		bed_wait(&b);
+	assert_in_range(b.asks, 2, 3); /* those that come together are one */
+	assert_int_equal(b.near_rc, 1);
+	bed_fini(&b);
+}
+
 static void
 test_garbage_ends_it(void **state)
 {
@@ -492,6 +513,7 @@ main(void)
 		cmocka_unit_test(test_lost_session_tells_streams),
 		cmocka_unit_test(test_dead_peer),
 		cmocka_unit_test(test_pings_keep_alive),
+		cmocka_unit_test(test_asks_anew),
 		cmocka_unit_test(test_garbage_ends_it),
 	};
 
