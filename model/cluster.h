@@ -102,6 +102,8 @@ int cluster_node_source(const struct cluster *c, const char *name, const char *a
 	struct cluster_source *source);
 /* Its labels, borrowed for the call only; NULL when it is unknown. */
 const struct kube_labels *cluster_node_labels(const struct cluster *c, const char *name);
+/* Does any Node name a site? Else all nodes are one. Looks at all of them. */
+bool cluster_has_sites(const struct cluster *c);
 /* Changes of Node objects that mattered, ever. */
 uint64_t cluster_node_changes(const struct cluster *c);
 /* Why some endpoint cannot be dialled from other nodes, or why there is none: a sentence; "" when

@@ -142,6 +142,21 @@ cluster_node_source(const struct cluster *c, const char *name, const char *addre
 	return any ? 0 : -ENOENT;
 }
 
+bool
+cluster_has_sites(const struct cluster *c)
+{
+	struct table_node *at = NULL;
+	size_t slot = 0;
+
+	while ((at = table_walk(&c->records, &slot, at)) != NULL) {
+		const struct record *r = node_of(struct record, at);
+
+		if (r->kind == KUBE_NODE && r->object != NULL && r->object->node.site[0] != '\0')
+			return true;
+	}
+	return false;
+}
+
 const char *
 cluster_node_address(const struct cluster *c, const char *name)
 {
