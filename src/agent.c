@@ -176,6 +176,17 @@ start_canary(struct agent *a)
 	canary_start(&a->canary, &config);
 }
 
+/* The lists change places, so that each is freed with its struct. */
+static void
+use_reach(struct agent *a, struct agent_options *read)
+{
+	char **former = a->options->tunnel_reach;
+
+	a->options->tunnel_reach = read->tunnel_reach;
+	read->tunnel_reach = former;
+	agent_tunnel_reach(a, a->options);
+}
+
 static void
 on_hup(void *arg)
 {
@@ -192,6 +203,7 @@ on_hup(void *arg)
 		a->options->log_format = read.log_format;
 		a->options->drain_timeout = read.drain_timeout;
 		a->options->on_stop = read.on_stop;
+		use_reach(a, &read);
 		a->options->lb_access_log = read.lb_access_log;
 		lb_access_log(a->lb, (enum lb_access_mode)read.lb_access_log);
 		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);

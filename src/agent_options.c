@@ -238,29 +238,10 @@ check_hub(struct agent_options *o, struct err *err)
 }
 
 static int
-check_cidr_text(const char *text)
-{
-	char host[INET6_ADDRSTRLEN] = "";
-	size_t len = strcspn(text, "/");
-	struct in6_addr a;
-	int family = memchr(text, ':', len) != NULL ? AF_INET6 : AF_INET, bits = 0;
-
-	if (len >= sizeof host)
-		return -1;
-	memcpy(host, text, len);
-	if (inet_pton(family, host, &a) != 1)
-		return -1;
-	if (text[len] == '\0')
-		return 0;
-	for (text += len + 1; *text >= '0' && *text <= '9' && bits <= 128; text++)
-		bits = bits * 10 + (*text - '0');
-	return *text == '\0' && text[-1] != '/' && bits <= (family == AF_INET6 ? 128 : 32) ? 0 : -1;
-}
-
-static int
 check_tunnel(const struct agent_options *o, struct err *err)
 {
 	struct err why = {0};
+	struct vicinity *vicinity;
 	struct allow *allow;
 	size_t n = 0;
 
@@ -269,11 +250,9 @@ check_tunnel(const struct agent_options *o, struct err *err)
 	if (allow_new((const char *const *)o->tunnel_allow, n, &allow, &why) < 0)
 		return complain(o, "tunnel.allow", err, "%s", why.text);
 	allow_free(&allow);
-	for (char **at = o->tunnel_reach; *at != NULL; at++) {
-		if (check_cidr_text(*at) < 0)
-			return complain(o, "tunnel.reach", err,
-				"\"%.64s\": expected a network such as 192.168.1.0/24", *at);
-	}
+	if (vicinity_new((const char *const *)o->tunnel_reach, &vicinity, &why) < 0)
+		return complain(o, "tunnel.reach", err, "%s", why.text);
+	vicinity_free(&vicinity);
 	return 0;
 }
 

@@ -66,7 +66,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.words = "tls|websocket") \
 	X(LIST, tunnel_allow, "tunnel.allow", "node,pods,services", \
 		"what the cloud may reach: node, node:PORTS, pods, services; ! in front denies") \
-	X(LIST, tunnel_reach, "tunnel.reach", "", "networks behind this node that the cloud may ask for") \
+	X(LIST, tunnel_reach, "tunnel.reach", "", "nodes and networks beside this one that the cloud may reach through it: edge-2, 192.168.1.0/24:9100", \
+		.reload = true) \
 	X(ADDRESS, admin_listen, "admin.listen", "127.0.0.1:40002", "health, metrics and state over HTTP; \"\": off") \
 	X(STRING, admin_socket, "admin.socket", "/run/edgeway/agent.sock", "the same for edgewayctl; \"\": off") \
 	X(ENUM, log_level, "log.level", "info", "how much is said", .words = "error|warn|info|debug", .reload = true) \

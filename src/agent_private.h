@@ -57,6 +57,8 @@ int agent_tunnel_start(struct agent *a, struct err *err);
 /* The hub, or our certificate, is another now. */
 void agent_tunnel_hub(struct agent *a);
 void agent_tunnel_use(struct agent *a); /* a new snapshot */
+/* tunnel.reach, as it is now. */
+void agent_tunnel_reach(struct agent *a, const struct agent_options *o);
 /* lb_config's `forward`. On any thread. */
 int agent_tunnel_forward(void *agent, const struct service *service, const struct in6_addr *ip,
 	uint16_t port, int *fd);

@@ -80,6 +80,18 @@ start_serve(struct agent_tunnel *t, struct err *err)
 	return rc;
 }
 
+void
+agent_tunnel_reach(struct agent *a, const struct agent_options *o)
+{
+	struct vicinity *vicinity;
+
+	if (a->tunnel == NULL || a->tunnel->serve == NULL || a->stopping ||
+		vicinity_new((const char *const *)o->tunnel_reach, &vicinity, NULL) < 0)
+		return;
+	if (serve_declare(a->tunnel->serve, &vicinity) && a->tunnel->link != NULL)
+		link_ask_anew(a->tunnel->link);
+}
+
 static void
 warn_of_missing(const struct agent_options *o)
 {
@@ -88,10 +100,6 @@ warn_of_missing(const struct agent_options *o)
 			"tunnel.carrier websocket is not there yet: the tunnel goes over TLS of "
 			"its own, on "
 			"the same port of the hub");
-	if (o->tunnel_reach[0] != NULL)
-		log_warn("tunnel",
-			"tunnel.reach is not there yet: the cloud reaches this node, its pods and "
-			"services");
 }
 
 static void on_step(void *arg);
@@ -105,6 +113,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 		.heartbeat_ms = o->hub_heartbeat,
 		.mark = MESH_MARK,
 		.opened = serve_opened,
+		.to_be_asked = serve_to_be_asked,
 		.up = on_up,
 	};
 	struct agent_tunnel *t;
@@ -120,6 +129,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	if (start_serve(t, err) < 0)
 		return err_wrap(err, err->code, "tunnel.allow");
 	serve_use(t->serve, a->snapshot);
+	agent_tunnel_reach(a, o);
 	config.arg = t->serve;
 	config.up_arg = t;
 	t->link = link_new(&config);

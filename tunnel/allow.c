@@ -228,7 +228,7 @@ allow_check(
 {
 	uint16_t port = 0;
 	struct in6_addr v6;
-	bool allowed = false;
+	bool allowed = kind == ALLOW_BESIDE;
 
 	*why = to_v6(target, &v6) ? listed(&v6, never, ARRAY_LEN(never)) : no_target;
 	if (*why == NULL && kind != ALLOW_NODE)
@@ -246,6 +246,8 @@ allow_check(
 		if (r->deny)
 			break;
 	}
-	*why = allowed ? NULL : "tunnel.allow does not name this target";
+	*why = allowed                 ? NULL
+		: kind == ALLOW_BESIDE ? "tunnel.allow denies this target"
+				       : "tunnel.allow does not name this target";
 	return allowed;
 }

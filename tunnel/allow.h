@@ -20,7 +20,8 @@
 
 struct allow;
 
-enum allow_kind { ALLOW_NODE, ALLOW_PODS, ALLOW_SERVICES };
+/* ALLOW_BESIDE: machines beside this one, which tunnel.reach has opened (vicinity.h): denials count for them, too. */
+enum allow_kind { ALLOW_NODE, ALLOW_PODS, ALLOW_SERVICES, ALLOW_BESIDE };
 
 enum { ALLOW_RULES_MAX = 256 };
 

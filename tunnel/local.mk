@@ -4,6 +4,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/capsule.c tunnel/capsule.h \
 	tunnel/chain.c tunnel/chain.h \
 	tunnel/couple.c tunnel/couple.h \
+	tunnel/declaration.c tunnel/declaration.h \
 	tunnel/dgram.c tunnel/dgram.h \
 	tunnel/outlet.c tunnel/outlet.h \
 	tunnel/link.c tunnel/link.h \
@@ -16,21 +17,24 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/tunnel.h \
 	tunnel/udp_path.c tunnel/udp_path.h \
 	tunnel/udp_relay.c tunnel/udp_relay.h \
+	tunnel/vicinity.c tunnel/vicinity.h \
 	tunnel/wire.c tunnel/wire.h tunnel/wire_socket.c
 
 TUNNEL_LDADD = tunnel/libtunnel.a $(MODEL_LDADD) $(NGHTTP2_LIBS)
 
-FUZZERS += tests/fuzz/capsule_fuzz tests/fuzz/opening_fuzz tests/fuzz/tunnel_fuzz
+FUZZERS += tests/fuzz/capsule_fuzz tests/fuzz/opening_fuzz tests/fuzz/tunnel_fuzz tests/fuzz/vicinity_fuzz
 tests_fuzz_capsule_fuzz_SOURCES = tests/fuzz/capsule_fuzz.c
 tests_fuzz_capsule_fuzz_LDADD = $(TUNNEL_LDADD)
 tests_fuzz_opening_fuzz_SOURCES = tests/fuzz/opening_fuzz.c
 tests_fuzz_opening_fuzz_LDADD = $(TUNNEL_LDADD)
 tests_fuzz_tunnel_fuzz_SOURCES = tests/fuzz/tunnel_fuzz.c
 tests_fuzz_tunnel_fuzz_LDADD = $(TUNNEL_LDADD)
+tests_fuzz_vicinity_fuzz_SOURCES = tests/fuzz/vicinity_fuzz.c
+tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
 TUNNEL_TESTS = tests/unit/allow_test tests/unit/capsule_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/relay_test \
-	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test
+	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test tests/unit/vicinity_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
 tests_unit_allow_test_SOURCES = tests/unit/allow_test.c
@@ -49,6 +53,8 @@ tests_unit_tunnel_coding_test_SOURCES = tests/unit/tunnel_coding_test.c tests/un
 tests_unit_tunnel_coding_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_relay_test_SOURCES = tests/unit/relay_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
 tests_unit_relay_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_vicinity_test_SOURCES = tests/unit/vicinity_test.c
+tests_unit_vicinity_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_test_SOURCES = tests/unit/tunnel_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
 tests_unit_tunnel_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 endif

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "tunnel/declaration.h"
 #include "tunnel/relay.h"
 #include "tunnel/serve_udp.h"
 #include "tunnel/target.h"
@@ -16,6 +17,7 @@
 enum {
 	GROUND_MS = 5000, /* addresses are looked at again at least so often */
 	TEXT_MAX = 200, /* of a caller's name in the log */
+	MEANT_MAX = 253,
 };
 
 enum result {
@@ -46,6 +48,7 @@ struct visit {
 	int error; /* of the last dial */
 	uint64_t since_ms;
 	char authority[300], caller[TEXT_MAX];
+	char meant[MEANT_MAX + 1]; /* a node beside this one */
 };
 
 struct serve {
@@ -53,6 +56,7 @@ struct serve {
 	char *node;
 	char **bridges;
 	struct allow *allow;
+	struct declaration *declaration;
 	struct snapshot *snapshot;
 	uint32_t mark;
 	struct serve_udp *udp;
@@ -61,9 +65,10 @@ struct serve {
 	LIST_HEAD(, visit) visits;
 	unsigned n_dialling, n_joined;
 	uint64_t results[RESULTS], to_node, from_node;
+	uint64_t beside; /* dials for machines beside this node */
 };
 
-static const char *const kind_names[] = {"node", "pod", "service"};
+static const char *const kind_names[] = {"node", "pod", "service", "beside"};
 
 /* --- the ground --------------------------------------------------------------------------------------- */
 
@@ -116,6 +121,7 @@ look_around(struct serve *s)
 	struct ifaddrs *all, *at;
 
 	s->ground.snapshot = s->snapshot;
+	s->ground.vicinity = declaration_vicinity(s->declaration);
 	if (s->ground_ms != 0 && now - s->ground_ms < GROUND_MS)
 		return &s->ground;
 	if (getifaddrs(&all) < 0) {
@@ -171,11 +177,11 @@ tell(const struct visit *v, const struct relay_report *report)
 	if (found)
 		addr_text(&v->target.addrs[MIN(v->at, v->target.n_addrs - 1)], to);
 	log_info("tunnel",
-		"stream ended caller=\"%s\" target=\"%s\" kind=%s to=%s status=%u to_node=%llu "
+		"stream ended caller=\"%s\" target=\"%s\"%s%s kind=%s to=%s status=%u to_node=%llu "
 		"from_node=%llu ms=%llu end=\"%s\"",
-		v->caller, v->authority, found ? kind_names[v->target.kind] : "-", to,
-		report->status, (unsigned long long)report->to_socket,
-		(unsigned long long)report->to_stream,
+		v->caller, v->authority, v->meant[0] != '\0' ? " for=" : "", v->meant,
+		found ? kind_names[v->target.kind] : "-", to, report->status,
+		(unsigned long long)report->to_socket, (unsigned long long)report->to_stream,
 		(unsigned long long)(loop_now_ms(v->of->loop) - v->since_ms), report->why);
 }
 
@@ -364,20 +370,27 @@ unsigned
 serve_opened(
 	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
 {
+	const struct target_request ask = {
+		.authority = request->authority,
+		.service = field(request, "edgeway-service"),
+		.meant = field(request, "edgeway-reach"),
+		.udp = request->udp,
+	};
 	struct serve *s = arg;
-	struct visit *v = xcalloc(1, sizeof *v);
+	struct visit *v;
 	unsigned status;
 
+	if (*field(request, DECLARATION_ASK) != '\0')
+		return declaration_opened(s->declaration, st, request, reason);
+	v = xcalloc(1, sizeof *v);
 	v->of = s;
 	v->fd = -1;
 	v->since_ms = loop_now_ms(s->loop);
 	log_clean(v->authority, sizeof v->authority, request->authority);
 	log_clean(v->caller, sizeof v->caller, field(request, "edgeway-caller"));
-	status = target_find(look_around(s),
-		&(struct target_request){.authority = request->authority,
-			.service = field(request, "edgeway-service"),
-			.udp = request->udp},
-		&v->target, reason);
+	log_clean(v->meant, sizeof v->meant, ask.meant);
+	s->beside += ask.meant[0] != '\0';
+	status = target_find(look_around(s), &ask, &v->target, reason);
 	if (status == 0)
 		status = filter(s->allow, &v->target, reason);
 	if (status != 0) {
@@ -435,6 +448,7 @@ serve_new(const struct serve_config *config, struct serve **out, struct err *err
 	s->node = xstrdup(config->node);
 	s->bridges = copy_list(config->bridges);
 	s->allow = allow;
+	s->declaration = declaration_new(config->loop);
 	s->mark = config->mark;
 	s->udp = serve_udp_new(s->loop, s->mark);
 	s->ground.node = s->node;
@@ -454,6 +468,7 @@ serve_free(struct serve **out)
 		visit_free(LIST_FIRST(&s->visits));
 	serve_udp_free(&s->udp);
 	snapshot_unref(&s->snapshot);
+	declaration_free(&s->declaration);
 	allow_free(&s->allow);
 	for (char **at = s->bridges; *at != NULL; at++)
 		free(*at);
@@ -475,6 +490,23 @@ serve_use(struct serve *s, const struct snapshot *snapshot)
 	s->snapshot = snapshot_ref(snapshot);
 }
 
+bool
+serve_to_be_asked(void *arg)
+{
+	return declaration_vicinity(((struct serve *)arg)->declaration)->n > 0;
+}
+
+bool
+serve_declare(struct serve *s, struct vicinity **vicinity)
+{
+	bool other = !vicinity_same(*vicinity, declaration_vicinity(s->declaration));
+
+	if (other)
+		declaration_use(s->declaration, vicinity);
+	vicinity_free(vicinity);
+	return other;
+}
+
 /* --- telling ------------------------------------------------------------------------------------------- */
 
 void
@@ -487,6 +519,10 @@ serve_metrics(const struct serve *s, struct metrics *m)
 			"Streams of the hub by what became of their dial.",
 			metric_label(label, sizeof label, "result", result_names[i]),
 			s->results[i]);
+	metric_counter(m, "edgeway_tunnel_beside_total",
+		"Streams of the hub for machines beside this node (tunnel.reach).", NULL,
+		s->beside);
+	declaration_metrics(s->declaration, m);
 	metric_gauge(m, "edgeway_tunnel_dialling", "Dials under way.", NULL, (double)s->n_dialling);
 	metric_gauge(m, "edgeway_tunnel_joined", "Connections that are carried.", NULL,
 		(double)s->n_joined);
@@ -502,4 +538,6 @@ serve_state(const struct serve *s, struct buf *out)
 			(unsigned long long)s->results[i]);
 	buf_adds(out, "},\"udp\":");
 	serve_udp_state(s->udp, out);
+	buf_printf(out, ",\"beside\":%llu,\"reach\":", (unsigned long long)s->beside);
+	declaration_state(s->declaration, out);
 }

@@ -3,7 +3,8 @@
  * and then the bytes (tunnel/relay). Answers: 200 once the target has accepted; 400 not host:port; 403 denied, and no packet
  * has left; 404 not on this node; 502 refused or unreachable; 504 silent for SERVE_DIAL_MS. One line in the log for
  * each stream: who asked (`edgeway-caller`), for what, bytes, and how it ended. Streams of datagrams are judged in the same way and
- * answered at once, since UDP has no dial (tunnel/serve_udp). Everything on the loop's thread.
+ * answered at once, since UDP has no dial (tunnel/serve_udp). Machines beside this node are dialled as tunnel.reach says
+ * (tunnel/vicinity), which the hub is told when it asks (tunnel/declaration). Everything on the loop's thread.
  *
  *	serve_new(&(struct serve_config){.loop = loop, .node = "edge-1", .allow = rules}, &serve, &err);
  *	link_new(&(struct link_config){.opened = serve_opened, .arg = serve, ...});
@@ -14,6 +15,7 @@
 #include "base/metric.h"
 #include "model/snapshot.h"
 #include "tunnel/session.h"
+#include "tunnel/vicinity.h"
 
 struct serve;
 
@@ -33,6 +35,10 @@ void serve_free(struct serve **s);
 /* Flows of UDP end once they have been quiet for a moment; connections end by themselves. */
 void serve_drain(struct serve *s);
 void serve_use(struct serve *s, const struct snapshot *snapshot);
+/* What is beside this node, from now on; taken. Is it another than before? Then the hub is to ask (link_ask_anew). */
+bool serve_declare(struct serve *s, struct vicinity **vicinity);
+/* As `to_be_asked` of link_config: is anything declared? */
+bool serve_to_be_asked(void *serve);
 /* The addresses of this machine may be others now. */
 void serve_forget_addresses(struct serve *s);
 unsigned serve_opened(

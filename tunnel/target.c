@@ -89,42 +89,46 @@ add_node(const struct ground *g, uint16_t port, struct target *to)
 		}
 }
 
+/* Has the service this endpoint? local: on this node; else on the one that is meant. */
 static bool
-serves_here(const struct service *s, const struct addr *a, bool udp)
+serves_at(const struct service *s, const struct target_request *r, const struct addr *a, bool local)
 {
+	bool any = local || strcmp(r->meant, VICINITY_ANY) == 0;
+
 	for (unsigned p = 0; p < s->n_ports; p++) {
 		const struct service_port *port = &s->ports[p];
 
-		if ((port->mode == PORT_UDP) != udp)
+		if ((port->mode == PORT_UDP) != r->udp)
 			continue;
 		for (unsigned i = 0; i < port->n_endpoints; i++) {
-			struct addr at = endpoint_addr(&port->endpoints[i]);
+			const struct endpoint *e = &port->endpoints[i];
+			struct addr at = endpoint_addr(e);
 
-			if ((port->endpoints[i].flags & ENDPOINT_LOCAL) && same(&at, a) &&
-				addr_port(&at) == addr_port(a))
+			if (((e->flags & ENDPOINT_LOCAL) != 0) == local && same(&at, a) &&
+				addr_port(&at) == addr_port(a) &&
+				(any || strcmp(r->meant, e->node) == 0))
 				return true;
 		}
 	}
 	return false;
 }
 
-static bool
-of_service(const struct ground *g, const struct target_request *r, const struct addr *a)
+static const struct service *
+find_service(const struct ground *g, const char *service)
 {
-	const char *service = r->service, *slash = strchr(service, '/');
-	const struct service *s;
+	const char *slash = strchr(service, '/');
 
 	if (slash == NULL || g->snapshot == NULL)
-		return false;
-	s = snapshot_find(
+		return NULL;
+	return snapshot_find(
 		g->snapshot, service, (size_t)(slash - service), slash + 1, strlen(slash + 1));
-	return s != NULL && serves_here(s, a, r->udp);
 }
 
 static unsigned
-find_address(const struct ground *g, const struct addr *a, const struct target_request *r,
+find_here(const struct ground *g, const struct addr *a, const struct target_request *r,
 	struct target *to)
 {
+	const struct service *s = find_service(g, r->service);
 	bool own = is_loopback(a), pod = false;
 
 	for (size_t i = 0; i < g->n_nets; i++) {
@@ -133,7 +137,7 @@ find_address(const struct ground *g, const struct addr *a, const struct target_r
 		own |= same(a, &net->addr);
 		pod |= net->bridge && on_net(a, net);
 	}
-	if (r->service[0] != '\0' && of_service(g, r, a))
+	if (s != NULL && serves_at(s, r, a, true))
 		to->kind = ALLOW_SERVICES;
 	else if (own)
 		to->kind = ALLOW_NODE;
@@ -141,6 +145,36 @@ find_address(const struct ground *g, const struct addr *a, const struct target_r
 		to->kind = ALLOW_PODS;
 	else
 		return 404;
+	add(to, a, addr_port(a));
+	return 0;
+}
+
+/* Beside this node. That an address is another's by the hub's word, and in fact one of this node's own, is no way around
+ * tunnel.allow. */
+static unsigned
+find_beside(const struct ground *g, const struct addr *a, const struct target_request *r,
+	struct target *to, const char **reason)
+{
+	struct vicinity_ask beside = {.meant = r->meant, .ip = to_v6(a), .port = addr_port(a)};
+	bool any = strcmp(r->meant, VICINITY_ANY) == 0;
+	const struct service *s = find_service(g, r->service);
+	unsigned here = find_here(g, a, r, to);
+
+	if (here == 0 && !any) {
+		to->n_addrs = 0;
+		*reason = "here this address is of this node itself, or of its pods";
+		return 404;
+	}
+	if (here == 0)
+		return 0;
+	to->kind = ALLOW_BESIDE;
+	if (s != NULL && serves_at(s, r, a, false)) {
+		to->kind = ALLOW_SERVICES;
+		beside.port = 0;
+	}
+	*reason = vicinity_check(g->vicinity, &beside);
+	if (*reason != NULL)
+		return 403;
 	add(to, a, addr_port(a));
 	return 0;
 }
@@ -173,16 +207,18 @@ unsigned
 target_find(const struct ground *g, const struct target_request *r, struct target *to,
 	const char **reason)
 {
-	const char *authority = r->authority;
+	bool beside = r->meant[0] != '\0';
 	struct addr a;
 
 	to->n_addrs = 0;
-	if (strncmp(authority, "unix:", 5) == 0 || addr_parse(&a, authority, 0, NULL) < 0)
-		return find_name(g, authority, to, reason);
+	if (strncmp(r->authority, "unix:", 5) == 0 || addr_parse(&a, r->authority, 0, NULL) < 0) {
+		*reason = "a machine beside this node is asked for by its address";
+		return beside ? 400 : find_name(g, r->authority, to, reason);
+	}
 	if (addr_port(&a) == 0) {
 		*reason = "the target must be host:port";
 		return 400;
 	}
 	*reason = not_here;
-	return find_address(g, &a, r, to);
+	return beside ? find_beside(g, &a, r, to, reason) : find_here(g, &a, r, to);
 }

@@ -6,14 +6,17 @@
  *	192.0.2.7:22		an address of the node, or loopback: the node
  *	172.17.0.5:8080		an address on one of the node's bridges: a pod
  *	172.17.0.5:8080		with a service's name: an endpoint of that service that lives here
+ *	192.168.1.12:10250	with the name of a node beside this one, or "*": a machine that tunnel.reach names, or the
+ *				endpoint of a service on one
  *
- *	status = target_find(&ground, &(struct target_request){.authority = text, .service = ""}, &target, &reason);
+ *	status = target_find(&ground, &(struct target_request){.authority = text, .service = "", .meant = ""}, &target, &reason);
  */
 #ifndef EDGEWAY_TUNNEL_TARGET_H
 #define EDGEWAY_TUNNEL_TARGET_H
 
 #include "model/snapshot.h"
 #include "tunnel/allow.h"
+#include "tunnel/vicinity.h"
 
 enum { TARGET_ADDRS_MAX = 8, GROUND_MAX = 128 };
 
@@ -26,6 +29,7 @@ struct ground_net { /* an address of this machine and the network that it lies i
 struct ground {
 	const char *node;
 	const struct snapshot *snapshot; /* NULL: none yet */
+	const struct vicinity *vicinity; /* what is beside this node */
 	struct ground_net nets[GROUND_MAX];
 	size_t n_nets;
 };
@@ -39,10 +43,11 @@ struct target {
 struct target_request {
 	const char *authority; /* host:port */
 	const char *service; /* "namespace/name" or "" */
+	const char *meant; /* a node beside this one, VICINITY_ANY, or "": this node */
 	bool udp; /* of a service its ports of UDP count, else the others */
 };
 
-/* 0; 400: no host:port; 404: not on this node, with a static reason. */
+/* 0; 400: no host:port; 403: beside this node, and not opened; 404: not on this node, with a static reason. */
 unsigned target_find(const struct ground *g, const struct target_request *request,
 	struct target *to, const char **reason);
 

@@ -3,6 +3,7 @@
  *
  * The hub takes session.h and relay.h: it is the client of HTTP/2 on what a node has dialled. The agent takes link.h,
  * which keeps the connection, and serve.h, which says what an opened stream becomes; allow.h are its rules.
+ * vicinity.h is what a node reaches beside itself, and declaration.h how the hub gets to know it.
  * opening.h reads whom a caller's HTTP/2 asks for.
  */
 #ifndef EDGEWAY_TUNNEL_TUNNEL_H
@@ -10,6 +11,7 @@
 
 #include "tunnel/allow.h"
 #include "tunnel/couple.h"
+#include "tunnel/declaration.h"
 #include "tunnel/dgram.h"
 #include "tunnel/link.h"
 #include "tunnel/opening.h"
@@ -18,6 +20,7 @@
 #include "tunnel/serve.h"
 #include "tunnel/session.h"
 #include "tunnel/udp_relay.h"
+#include "tunnel/vicinity.h"
 #include "tunnel/wire.h"
 
 #endif

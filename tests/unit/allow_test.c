@@ -14,6 +14,12 @@ static const struct {
 	bool allowed;
 } table[] = {
 	{{NULL}, ALLOW_NODE, "127.0.0.1:10250", false},
+	{{NULL}, ALLOW_BESIDE, "192.168.1.12:10250", true}, /* tunnel.reach has named it */
+	{{"!192.168.1.0/28"}, ALLOW_BESIDE, "192.168.1.12:10250", false},
+	{{"!node:10250"}, ALLOW_BESIDE, "192.168.1.12:10250", true},
+	{{"node:*"}, ALLOW_BESIDE, "127.0.0.1:10250", false},
+	{{"node:*"}, ALLOW_BESIDE, "169.254.1.1:10250", false},
+	{{"node:*"}, ALLOW_BESIDE, "100.100.100.200:80", false},
 	{{"node"}, ALLOW_NODE, "127.0.0.1:10250", true},
 	{{"node"}, ALLOW_NODE, "[::1]:10255", true},
 	{{"node"}, ALLOW_NODE, "192.0.2.1:10251", false},
