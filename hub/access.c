@@ -129,6 +129,21 @@ split_ports(const char *text, struct to *to)
 	return xstrndup(at, (size_t)(end - at));
 }
 
+/* SITE/CIDR[:PORTS]: site and network. */
+static bool
+read_site(const char *text, struct to *to)
+{
+	auto_free char *address = NULL;
+	const char *slash = strchr(text, '/');
+
+	to->kind = TARGET_SITE;
+	if (slash == NULL || slash == text || (address = split_ports(slash + 1, to)) == NULL ||
+		!read_network(address, &to->network))
+		return false;
+	to->second = xstrndup(text, (size_t)(slash - text));
+	return true;
+}
+
 static bool
 read_to(const char *text, struct to *to)
 {
@@ -146,6 +161,8 @@ read_to(const char *text, struct to *to)
 			to->first = take_ptr(&name);
 		return to->first == NULL || strchr(to->first, '/') == NULL;
 	}
+	if (strncmp(text, "site/", 5) == 0)
+		return read_site(text + 5, to);
 	to->kind = strncmp(text, "pod/", 4) == 0 ? TARGET_POD : TARGET_SERVICE;
 	if ((name = split_ports(text + (to->kind == TARGET_POD ? 4 : 0), to)) == NULL ||
 		*name == '\0')
@@ -218,7 +235,8 @@ read_rule(const struct tree_node *entry, struct rule *rule, struct err *err)
 		if (!read_to(text, &rule->to[rule->n_to++]))
 			return wrong(one, err, text,
 				"expected *, NODE[:PORTS], NAMESPACE/SERVICE[:PORTS], "
-				"pod/NAMESPACE/POD[:PORTS] or cloud/HOST[:PORTS]");
+				"pod/NAMESPACE/POD[:PORTS], cloud/HOST[:PORTS] or "
+				"site/SITE/CIDR[:PORTS]");
 	}
 	return 0;
 }
@@ -348,6 +366,9 @@ opens(const struct to *to, const struct access_target *t)
 		if (to->first != NULL)
 			return glob(to->first, t->host);
 		return ip_parse(t->host, &ip) && network_holds(&to->network, &ip);
+	case TARGET_SITE:
+		return glob(to->second, t->name) && ip_parse(t->host, &ip) &&
+			network_holds(&to->network, &ip);
 	}
 	return false;
 }
@@ -376,7 +397,8 @@ access_check(const struct access *a, const struct caller *c, const struct access
 		return check_node(a, c, t);
 	/* What no name of the cluster stands behind is dialled for those alone whom a rule allows it. */
 	if (a->n == 0)
-		return t->kind != TARGET_CLOUD && (of_this_machine(c) || c->admitted);
+		return t->kind != TARGET_CLOUD && t->kind != TARGET_SITE &&
+			(of_this_machine(c) || c->admitted);
 	for (size_t i = 0; i < a->n; i++) {
 		const struct rule *r = &a->rules[i];
 
@@ -386,6 +408,20 @@ access_check(const struct access *a, const struct caller *c, const struct access
 			if (opens(&r->to[k], t))
 				return true;
 	}
+	return false;
+}
+
+bool
+access_names_cloud(const struct access *a, const struct in6_addr *ip)
+{
+	for (size_t i = 0; i < a->n; i++)
+		for (size_t k = 0; k < a->rules[i].n_to; k++) {
+			const struct to *to = &a->rules[i].to[k];
+
+			if (to->kind == TARGET_CLOUD && !to->all && to->first == NULL &&
+				network_holds(&to->network, ip))
+				return true;
+		}
 	return false;
 }
 

@@ -13,6 +13,7 @@
  *	       NODE[:PORTS]        a node, globs allowed: edge-1:10250, edge-*:9100-9105, *:10250
  *	       NAMESPACE/SERVICE[:PORTS], pod/NAMESPACE/POD[:PORTS]
  *	       cloud/HOST[:PORTS], cloud/CIDR[:PORTS]   dialled by the hub itself
+ *	       site/SITE/CIDR[:PORTS]  an address that a node of the site declares and no object of the cluster has; globs allowed
  *
  *	rc = access_new(rules, &access, &err);
  *	if (!access_check(access, &caller, &target))	// 403
@@ -35,13 +36,13 @@ struct caller {
 	bool admitted; /* the listener's clientCA has signed the certificate */
 };
 
-enum target_kind { TARGET_NODE, TARGET_POD, TARGET_SERVICE, TARGET_CLOUD };
+enum target_kind { TARGET_NODE, TARGET_POD, TARGET_SERVICE, TARGET_CLOUD, TARGET_SITE };
 
 struct access_target {
 	enum target_kind kind;
 	const char *node; /* TARGET_NODE */
-	const char *ns, *name; /* of the pod or the service */
-	const char *host; /* TARGET_CLOUD */
+	const char *ns, *name; /* of the pod or the service; name: of the site */
+	const char *host; /* TARGET_CLOUD, TARGET_SITE */
 	uint16_t port;
 };
 
@@ -55,6 +56,8 @@ void access_adopt(struct access *a, struct access **fresh);
 size_t access_count(const struct access *a);
 bool access_check(
 	const struct access *a, const struct caller *caller, const struct access_target *target);
+/* Does a rule name a network or address of the cloud that holds this one? Then the hub dials it. */
+bool access_names_cloud(const struct access *a, const struct in6_addr *ip);
 /* The name of the bearer token with this secret; NULL: none. */
 const char *access_token(const struct access *a, const char *secret, size_t len);
 /* The same without the port: one text for all connections of a caller. */

@@ -306,6 +306,15 @@ refuses(void *arg, const char *node, const char *serial)
 }
 
 static void
+on_tunnel_news(void *arg, const char *node, enum tunnel_news news)
+{
+	const struct hub *hub = arg;
+
+	if (hub->inquiries != NULL)
+		inquiry_news(hub->inquiries, node, news);
+}
+
+static void
 start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 {
 	struct rlimit limit = {.rlim_cur = 1024};
@@ -314,6 +323,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 		.heartbeat_ms = heartbeat_ms,
 		.squeeze = compress,
 		.refuses = refuses,
+		.news = on_tunnel_news,
 		.arg = hub,
 		.changed = hub_tunnel_changed,
 		.claimed = hub_tunnel_claimed,
@@ -326,6 +336,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 	hub->outward = outward_new(hub->loop);
 	setup.changed = NULL; /* nobody opens streams in these */
 	setup.claimed = NULL;
+	setup.news = NULL;
 	setup.opened = outward_opened;
 	setup.opened_arg = hub->outward;
 	hub->outward_tunnels = tunnels_new(&setup);
@@ -397,7 +408,7 @@ static int
 start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *cluster_domain,
 	struct err *err)
 {
-	const struct ways_config ways = {
+	struct ways_config ways = {
 		.cluster = hub->cluster,
 		.fanout = hub->fanout,
 		.cluster_domain = cluster_domain,
@@ -411,6 +422,13 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 
 	if (rc < 0)
 		return rc;
+	hub->inquiries = inquiries_new(&(struct inquiries_config){
+		.loop = hub->loop,
+		.cluster = hub->cluster,
+		.access = hub->access,
+		.tunnels = hub->tunnels,
+	});
+	ways.neighbours = inquiries_neighbours(hub->inquiries);
 	hub->quota = quota_new(&config->limits);
 	hub->ways = ways_new(&ways);
 	hub->cloud = cloud_new(hub->loop);
@@ -421,6 +439,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.tunnels = hub->tunnels,
 		.cloud = hub->cloud,
 		.peers = hub->peers,
+		.neighbours = ways.neighbours,
 	});
 	peers_use_quota(hub->peers, hub->quota);
 	outward_use(hub->outward, hub->reach, hub->access, hub->quota);
@@ -608,9 +627,10 @@ hub_stop(struct hub **out)
 	peers_free(&hub->peers);
 	cloud_free(&hub->cloud);
 	ways_free(&hub->ways);
+	tunnels_free(&hub->tunnels);
+	inquiries_free(&hub->inquiries);
 	access_free(&hub->access);
 	quota_free(&hub->quota);
-	tunnels_free(&hub->tunnels);
 	authority_stop(&hub->authority);
 	manifests_stop(&hub->manifests);
 	node_sites_stop(&hub->sites);

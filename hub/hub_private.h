@@ -9,6 +9,7 @@
 #include "hub/doors.h"
 #include "hub/fanout.h"
 #include "hub/hub.h"
+#include "hub/inquiry.h"
 #include "hub/kubernetes.h"
 #include "hub/manifests.h"
 #include "hub/node_sites.h"
@@ -34,6 +35,7 @@ struct hub {
 	unsigned draining; /* of these three, how many are not at their end */
 	void (*drained)(void *arg);
 	void *drained_arg;
+	struct inquiries *inquiries; /* owns what neighbours have said */
 	struct access *access;
 	struct quota *quota;
 	struct ways_finder *ways;

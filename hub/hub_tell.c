@@ -49,6 +49,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	if (hub->nodes != NULL)
 		nodes_metrics(hub->nodes, m);
 	tunnels_metrics(hub->tunnels, m);
+	neighbours_metrics(inquiries_neighbours(hub->inquiries), m);
 	outward_metrics(hub->outward, m);
 	peers_metrics(hub->peers, m);
 	ingress_metrics(hub->ingress, m);
@@ -121,6 +122,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	add_nodes(hub, false, out);
 	buf_adds(out, ",\"tunnels\":");
 	tunnels_state(hub->tunnels, out);
+	buf_adds(out, ",\"neighbours\":");
+	neighbours_state(inquiries_neighbours(hub->inquiries), out);
 	buf_adds(out, ",\"outward\":");
 	tunnels_state(hub->outward_tunnels, out);
 	buf_adds(out, ",\"peers\":");
@@ -161,5 +164,7 @@ hub_tunnels(const struct hub *hub, struct buf *out)
 {
 	buf_adds(out, "{\"tunnels\":");
 	tunnels_state(hub->tunnels, out);
+	buf_adds(out, ",\"neighbours\":");
+	neighbours_state(inquiries_neighbours(hub->inquiries), out);
 	buf_adds(out, "}\n");
 }

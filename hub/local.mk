@@ -15,8 +15,10 @@ hub_libhub_a_SOURCES = \
 	hub/follow.c hub/follow.h \
 	hub/hello.c hub/hello.h \
 	hub/https.c hub/https.h \
+	hub/home.c hub/home.h \
 	hub/hub.c hub/hub.h hub/hub_peers.c hub/hub_private.h hub/hub_tell.c \
 	hub/ingress.c hub/ingress.h \
+	hub/inquiry.c hub/inquiry.h \
 	hub/join.c hub/join.h \
 	hub/kube_api.c hub/kube_api.h \
 	hub/kube_events.c hub/kube_events.h \
@@ -28,6 +30,7 @@ hub_libhub_a_SOURCES = \
 	hub/manifest_keep.c hub/manifest_keep.h \
 	hub/manifests.c hub/manifests.h \
 	hub/names.c hub/names.h \
+	hub/neighbours.c hub/neighbours.h \
 	hub/node_sites.c hub/node_sites.h \
 	hub/nodes.c hub/nodes.h \
 	hub/peek.c hub/peek.h \
@@ -54,7 +57,7 @@ hub_libhub_a_SOURCES = \
 	hub/tunnels.c hub/tunnels.h hub/tunnels_private.h hub/tunnels_tell.c \
 	hub/udp_flow.c hub/udp_maps.c hub/udp_maps.h hub/udp_maps_private.h \
 	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_where.c \
-	hub/ways.c hub/ways.h
+	hub/ways.c hub/ways.h hub/ways_beside.c hub/ways_private.h
 
 HUB_LDADD = hub/libhub.a iptables/libiptables.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS) $(NFTNL_LIBS) $(MNL_LIBS)
 FUZZERS += tests/fuzz/hello_fuzz tests/fuzz/peer_fuzz tests/fuzz/split_fuzz
@@ -76,6 +79,7 @@ HUB_TESTS = \
 	tests/unit/kubeconfig_test \
 	tests/unit/link_test \
 	tests/unit/manifests_test \
+	tests/unit/neighbours_test \
 	tests/unit/nodes_test \
 	tests/unit/peek_test \
 	tests/unit/quota_test \
@@ -109,6 +113,8 @@ tests_unit_link_test_SOURCES = tests/unit/link_test.c tests/unit/link_bed.c test
 tests_unit_link_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_manifests_test_SOURCES = tests/unit/manifests_test.c
 tests_unit_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_neighbours_test_SOURCES = tests/unit/neighbours_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
+tests_unit_neighbours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_nodes_test_SOURCES = tests/unit/nodes_test.c
 tests_unit_nodes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_peek_test_SOURCES = tests/unit/peek_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h

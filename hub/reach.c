@@ -33,7 +33,7 @@ struct reaching {
 	struct timer *deadline, *soon;
 	unsigned status; /* answer to give soon, 0: none yet */
 	char reason[WAYS_REASON_MAX];
-	char target[2 * MESH_NODE_MAX + 64];
+	char target[3 * MESH_NODE_MAX + 64];
 	reach_fn *done;
 	void *arg;
 };
@@ -134,16 +134,41 @@ await(struct reaching *x)
 	timer_start(x->soon, x->wait_end_ms > now ? x->wait_end_ms - now : 0, 0);
 }
 
-/* This way has failed: another one may do, where nothing was sent on the first. */
+/* A node without a tunnel: do its neighbours stand for it? */
+static void
+look_beside(struct reaching *x)
+{
+	const char *why;
+	size_t len = strlen(x->reason);
+
+	if (ways_beside(x->reach->config.ways, &x->ways, x->next - 1, &why) == 0 && why != NULL)
+		snprintf(x->reason + len, sizeof x->reason - len, "; %s", why);
+}
+
+static void
+tell_neighbours(const struct reaching *x, bool worked)
+{
+	const struct way *way = &x->ways.list[x->next - 1];
+
+	if (way->meant[0] != '\0' && x->reach->config.neighbours != NULL)
+		neighbours_result(x->reach->config.neighbours, way->meant, &way->neighbour, worked);
+}
+
+/* This way has failed: another one may do, where nothing was sent on the first. 503: there was no tunnel. */
 static void
 give_up_way(struct reaching *x, unsigned status, const char *reason)
 {
-	bool others = status == 502 || status == 503 || status == 504;
+	bool beside = x->ways.list[x->next - 1].meant[0] != '\0';
+	bool others = status == 502 || status == 503 || status == 504 ||
+		(beside && (status == 403 || status == 404)); /* another may know it */
 
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
 	snprintf(x->reason, sizeof x->reason, "%s", reason);
 	x->status = status;
+	tell_neighbours(x, false);
+	if (status == 503)
+		look_beside(x);
 	if (others && x->next < x->ways.n) {
 		x->reach->retries++;
 		try_next(x);
@@ -182,6 +207,7 @@ on_answered(void *arg, unsigned status, const char *reason)
 	}
 	if (status == 200) {
 		x->status = 200;
+		tell_neighbours(x, true);
 		timer_cancel(x->deadline);
 		timer_cancel(x->soon);
 		give(x);
@@ -245,20 +271,19 @@ static int
 open_way(struct reaching *x, const struct way *way)
 {
 	const struct reach_config *c = &x->reach->config;
-	const struct stream_field fields[] = {
-		{.name = "edgeway-caller", .value = x->caller},
-		{.name = "edgeway-service", .value = x->ways.service},
-	};
-	const struct stream_request request = {
-		.authority = way->authority,
-		.fields = fields,
-		.n_fields = x->ways.service[0] != '\0' ? 2 : 1,
-		.udp = x->udp,
-	};
+	struct stream_field fields[3] = {{.name = "edgeway-caller", .value = x->caller}};
+	struct stream_request request = {
+		.authority = way->authority, .fields = fields, .n_fields = 1, .udp = x->udp};
 	int rc;
 
 	x->epoch = 0;
 	x->elsewhere = false;
+	if (x->ways.service[0] != '\0')
+		fields[request.n_fields++] =
+			(struct stream_field){"edgeway-service", x->ways.service};
+	if (way->meant[0] != '\0')
+		fields[request.n_fields++] = (struct stream_field){"edgeway-reach", way->meant};
+
 	if (*way->node == '\0')
 		return cloud_open(c->cloud, &request, &events, x, &x->stream);
 	x->epoch = tunnels_epoch(c->tunnels, way->node);
@@ -275,7 +300,8 @@ try_next(struct reaching *x)
 	char text[WAYS_REASON_MAX];
 	int rc;
 
-	snprintf(x->target, sizeof x->target, "%s%s%s", way->authority,
+	snprintf(x->target, sizeof x->target, "%s%s%s%s%s", way->authority,
+		way->meant[0] != '\0' ? " for " : "", way->meant,
 		*way->node != '\0' ? " via " : " from the hub", way->node);
 	if ((rc = open_way(x, way)) == 0)
 		return;
@@ -283,7 +309,7 @@ try_next(struct reaching *x)
 		wait_a_little(x);
 		return;
 	}
-	if (rc == -ENOTCONN) {
+	if (rc == -ENOTCONN || rc == -ESHUTDOWN) {
 		snprintf(text, sizeof text,
 			"node %s has no tunnel to this hub%s: is its agent running, with "
 			"tunnel.enabled?",

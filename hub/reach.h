@@ -1,7 +1,7 @@
 /*
  * From a name at the ingress to a stream that is connected to it: finds the ways (hub/ways.h), asks the rules
  * (hub/access.h), opens a stream through a node's tunnel, another replica or the hub itself, and tries the next way when the first
- * cannot be dialled. On the hub's loop.
+ * cannot be dialled. A node's own tunnel comes first, here or at another replica; where there is none, its neighbours. On the hub's loop.
  *
  *	reaching = reach_start(reach, &(struct reach_request){.caller = &caller, .host = "edge-1", .port = 10250}, on_reached, c);
  *
@@ -26,12 +26,13 @@ struct reaching;
 
 struct reach_config {
 	struct loop *loop;
-	struct ways_finder *ways; /* these five outlive it */
+	struct ways_finder *ways; /* these six outlive it */
 	const struct access *access;
 	struct tunnels *tunnels;
 	struct cloud *cloud;
 	/* The other replicas; outlives it. NULL: there are none. */
 	struct peers *peers;
+	struct neighbours *neighbours; /* NULL: none */
 };
 
 struct reach_request {
@@ -50,7 +51,8 @@ struct reach_answer {
 	const char *reason; /* one line */
 	struct stream *
 		stream; /* with 200: the receiver's; nobody is told of its events until stream_use */
-	const char *target; /* for the audit: "node edge-1:10250 via edge-1" */
+	const char *
+		target; /* for the audit: "edge-1:10250 via edge-1", "192.168.1.12:10250 for edge-2 via edge-1" */
 	const char *node; /* the node that is meant; "" where it is something else */
 	const char
 		*via; /* with 200: the node whose tunnel it goes through; "" the hub's own dial */

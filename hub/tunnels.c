@@ -72,6 +72,13 @@ say_drained(struct tunnels *t)
 		timer_start(t->drained, 0, 0);
 }
 
+static void
+tell_news(const struct tunnels *t, const char *node, enum tunnel_news news)
+{
+	if (t->setup.news != NULL)
+		t->setup.news(t->setup.arg, node, news);
+}
+
 /* The streams are told first: what they open meanwhile must not land here. */
 static void
 drop(struct tunnel *u)
@@ -86,6 +93,8 @@ drop(struct tunnel *u)
 	TAILQ_REMOVE(&t->open, u, link);
 	t->n_open--;
 	session_stats_add(&t->past, session_stats(u->session));
+	if (newest(t, node) == NULL)
+		tell_news(t, node, TUNNEL_GONE);
 	tunnel_free(u);
 	tell_changed(t, node);
 	say_drained(t);
@@ -120,6 +129,14 @@ on_draining(void *arg)
 	tell_changed(u->of, u->node);
 }
 
+static void
+on_asked(void *arg)
+{
+	const struct tunnel *u = arg;
+
+	tell_news(u->of, u->node, TUNNEL_ASKS);
+}
+
 static unsigned
 on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)
 {
@@ -129,7 +146,8 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	return setup->opened(setup->opened_arg, u->node, st, request, reason);
 }
 
-static const struct session_events session_events = {.draining = on_draining, .ended = on_ended};
+static const struct session_events session_events = {
+	.draining = on_draining, .asked = on_asked, .ended = on_ended};
 static const struct session_events forward_events = {.opened = on_opened, .ended = on_ended};
 
 /* --- their beginning -------------------------------------------------------------------------------- */
@@ -262,6 +280,7 @@ on_shaken(struct tunnel *u)
 		(unsigned long long)u->epoch);
 	retire_older(u);
 	tell_changed(t, u->node);
+	tell_news(t, u->node, TUNNEL_CAME);
 }
 
 static void
@@ -448,6 +467,17 @@ tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch)
 	}
 	if (did)
 		tell_changed(t, node);
+}
+
+unsigned
+tunnels_streams(const struct tunnels *t, const char *node)
+{
+	const struct tunnel *u = newest(t, node);
+	unsigned n = 0;
+
+	for (; u != NULL; u = of_node(u->next, node))
+		n += session_stats(u->session)->streams;
+	return n;
 }
 
 /* --- life -------------------------------------------------------------------------------------------- */

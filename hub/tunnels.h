@@ -23,6 +23,13 @@ enum {
 	TUNNELS_MEMORY = 64 << 20,
 };
 
+/* What the owner is told of a node's tunnels. */
+enum tunnel_news {
+	TUNNEL_CAME, /* one that takes new streams */
+	TUNNEL_ASKS, /* the node wants to be asked (session_ask_anew) */
+	TUNNEL_GONE, /* the last one has ended */
+};
+
 struct tunnels_setup {
 	struct loop *loop;
 	struct ssl_ctx_st *
@@ -35,6 +42,8 @@ struct tunnels_setup {
 	unsigned (*opened)(void *arg, const char *node, struct stream *st,
 		const struct stream_request *request, const char **reason);
 	void *opened_arg;
+	/* NULL: nobody is told. From the loop's turns, not from within a call but tunnels_revoked and tunnels_check. */
+	void (*news)(void *arg, const char *node, enum tunnel_news news);
 	/* What this hub can do for the node has changed: tunnels_epoch tells. Also from within calls of this header, and more often
 	 * than needed. NULL: nobody wants to know. */
 	void (*changed)(void *others, const char *node);
@@ -72,6 +81,8 @@ void tunnels_each(const struct tunnels *t, void (*fn)(void *arg, const char *nod
 	void *arg);
 /* Another hub has the node's tunnel of this epoch: those here that are older finish what they have. */
 void tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch);
+/* Streams in the node's tunnels, now. */
+unsigned tunnels_streams(const struct tunnels *t, const char *node);
 /* No new streams and no new tunnels; `done` once the last has ended, not from within this call. */
 void tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg);
 

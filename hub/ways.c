@@ -7,23 +7,10 @@
 #include <strings.h>
 
 #include "hub/route.h"
+#include "hub/ways_private.h"
 #include "model/check.h"
 
-enum { VIEWS_KEPT = 64, CANDIDATES_MAX = 8 };
-
-/* A view that was asked for lately, parsed. */
-struct kept {
-	char *key;
-	uint64_t digest;
-	struct view *view;
-};
-
-struct ways_finder {
-	struct ways_config config;
-	struct kept kept[VIEWS_KEPT];
-	unsigned next; /* slot to use next */
-	uint64_t turn; /* spreads calls over a service's endpoints */
-};
+enum { CANDIDATES_MAX = 8 };
 
 struct ways_finder *
 ways_new(const struct ways_config *config)
@@ -35,7 +22,7 @@ ways_new(const struct ways_config *config)
 }
 
 static void
-forget(struct kept *k)
+forget(struct ways_kept *k)
 {
 	free(take_ptr(&k->key));
 	view_free(&k->view);
@@ -48,14 +35,15 @@ ways_free(struct ways_finder **out)
 
 	if (f == NULL)
 		return;
-	for (size_t i = 0; i < VIEWS_KEPT; i++)
+	for (size_t i = 0; i < WAYS_VIEWS_KEPT; i++)
 		forget(&f->kept[i]);
 	free(f);
 }
 
 /* --- answers ------------------------------------------------------------------- */
 
-static unsigned printf_like(3, 4) refuse(struct ways *w, unsigned status, const char *fmt, ...)
+unsigned
+ways_refuse(struct ways *w, unsigned status, const char *fmt, ...)
 {
 	va_list ap;
 
@@ -66,8 +54,8 @@ static unsigned printf_like(3, 4) refuse(struct ways *w, unsigned status, const 
 	return status;
 }
 
-static void
-set_target(struct ways *w, enum target_kind kind, const char *first, const char *second)
+void
+ways_set_target(struct ways *w, enum target_kind kind, const char *first, const char *second)
 {
 	snprintf(w->target_text[0], sizeof w->target_text[0], "%s", first);
 	snprintf(w->target_text[1], sizeof w->target_text[1], "%s", second);
@@ -76,20 +64,15 @@ set_target(struct ways *w, enum target_kind kind, const char *first, const char 
 	w->target.name = w->target_text[1];
 }
 
-static void
-add_way(struct ways *w, const char *node, const char *host, uint16_t port)
+struct way *
+ways_add(struct ways *w, const char *node, const char *host, uint16_t port)
 {
 	struct way *way = &w->list[w->n++];
 	bool v6 = strchr(host, ':') != NULL;
 
 	snprintf(way->node, sizeof way->node, "%s", node);
 	snprintf(way->authority, sizeof way->authority, v6 ? "[%s]:%u" : "%s:%u", host, port);
-}
-
-static bool
-at_edge(const struct ways_finder *f, const char *node)
-{
-	return *node != '\0' && f->config.at_edge(f->config.arg, node);
+	return way;
 }
 
 /* --- nodes and pods ---------------------------------------------------------------- */
@@ -100,27 +83,27 @@ is_node(const struct ways_finder *f, const char *name)
 	const char *site, *zone;
 
 	return node_name_ok(name) &&
-		(cluster_node(f->config.cluster, name, &site, &zone) == 0 || at_edge(f, name));
+		(cluster_node(f->config.cluster, name, &site, &zone) == 0 ||
+			f->config.at_edge(f->config.arg, name));
 }
 
 static unsigned
 to_node(struct ways_finder *f, const char *node, uint16_t port, struct ways *w)
 {
-	const char *address;
+	const char *address = cluster_node_address(f->config.cluster, node);
 
-	set_target(w, TARGET_NODE, node, "");
-	if (at_edge(f, node)) {
-		add_way(w, node, node, port);
+	ways_set_target(w, TARGET_NODE, node, "");
+	if (ways_at_edge(f, node)) {
+		ways_set_beside(ways_add(w, node, node, port), address, port);
 		return 0;
 	}
-	address = cluster_node_address(f->config.cluster, node);
 	if (*address == '\0')
-		return refuse(w, 503,
+		return ways_refuse(w, 503,
 			"node %s has never joined this hub, and its Node object has no address "
 			"that "
 			"the hub could dial",
 			node);
-	add_way(w, "", address, port);
+	ways_add(w, "", address, port);
 	return 0;
 }
 
@@ -129,7 +112,7 @@ ambiguous(struct ways *w, const char *host, const struct cluster_place *places, 
 {
 	size_t shown = MIN(n, (size_t)CANDIDATES_MAX), at;
 
-	refuse(w, 421, "%s belongs to %zu:", host, n);
+	ways_refuse(w, 421, "%s belongs to %zu:", host, n);
 	for (size_t i = 0; i < shown; i++) {
 		const struct cluster_place *p = &places[i];
 
@@ -160,8 +143,8 @@ to_address(struct ways_finder *f, const char *host, uint16_t port, struct ways *
 		return ambiguous(w, host, places, n);
 	if (*places->pod == '\0')
 		return to_node(f, places->node, port, w);
-	set_target(w, TARGET_POD, places->ns, places->pod);
-	add_way(w, at_edge(f, places->node) ? places->node : "", host, port);
+	ways_set_target(w, TARGET_POD, places->ns, places->pod);
+	ways_add(w, ways_at_edge(f, places->node) ? places->node : "", host, port);
 	return 0;
 }
 
@@ -170,18 +153,18 @@ to_address(struct ways_finder *f, const char *host, uint16_t port, struct ways *
 static const struct view *
 keep_view(struct ways_finder *f, const struct fanout_item *item)
 {
-	struct kept *k = &f->kept[f->next];
+	struct ways_kept *k = &f->kept[f->next];
 	struct view *view = NULL;
 
-	for (size_t i = 0; i < VIEWS_KEPT; i++)
+	for (size_t i = 0; i < WAYS_VIEWS_KEPT; i++)
 		if (f->kept[i].key != NULL && f->kept[i].digest == item->digest &&
 			strcmp(f->kept[i].key, item->key) == 0)
 			return f->kept[i].view;
 	if (view_parse(&view, item->content, item->content_len, NULL) < 0)
 		return NULL;
-	f->next = (f->next + 1) % VIEWS_KEPT;
+	f->next = (f->next + 1) % WAYS_VIEWS_KEPT;
 	forget(k);
-	*k = (struct kept){.key = xstrdup(item->key), .digest = item->digest, .view = view};
+	*k = (struct ways_kept){.key = xstrdup(item->key), .digest = item->digest, .view = view};
 	return view;
 }
 
@@ -193,30 +176,32 @@ serves(const struct view_endpoint *e, bool ready)
 	return (e->flags & ENDPOINT_SERVING) != 0;
 }
 
-/* How good the endpoint is for a call from here: 2 reachable now, 1 perhaps, 0 not at all. */
+/* How good the endpoint is for a call from here: 3 reachable now, 2 through a neighbour, 1 perhaps, 0 not at all. */
 static int
 rank(const struct ways_finder *f, const struct view_endpoint *e)
 {
 	if (e->pod_port == 0 && e->given_port == 0)
 		return 0;
-	if (!at_edge(f, e->node))
-		return 2;
-	return f->config.tunnelled(f->config.arg, e->node) ? 2 : 1;
+	if (!ways_at_edge(f, e->node) || f->config.tunnelled(f->config.arg, e->node))
+		return 3;
+	return e->host_port != 0 && ways_has_neighbour(f, e->node) ? 2 : 1;
 }
 
 static void
 add_endpoint(const struct ways_finder *f, struct ways *w, const struct view_endpoint *e)
 {
 	bool pod = e->pod_port != 0;
+	struct way *way = ways_add(w, ways_at_edge(f, e->node) ? e->node : "",
+		pod ? e->pod_ip : e->given_ip, pod ? e->pod_port : e->given_port);
 
-	add_way(w, at_edge(f, e->node) ? e->node : "", pod ? e->pod_ip : e->given_ip,
-		pod ? e->pod_port : e->given_port);
+	if (*way->node != '\0')
+		ways_set_beside(way, e->host_ip, e->host_port);
 }
 
 static void
 add_endpoints(struct ways_finder *f, struct ways *w, const struct view_port *p, bool ready)
 {
-	for (int want = 2; want > 0; want--) {
+	for (int want = 3; want > 0; want--) {
 		size_t first = p->n_endpoints > 0 ? f->turn % p->n_endpoints : 0;
 
 		for (size_t i = 0; i < p->n_endpoints && w->n < WAYS_MAX; i++) {
@@ -235,21 +220,22 @@ to_service(struct ways_finder *f, const struct fanout_item *item, uint16_t port,
 	const struct view_port *p = NULL;
 
 	if (v == NULL)
-		return refuse(w, 503, "the service %s cannot be read", item->key);
-	set_target(w, TARGET_SERVICE, v->ns, v->name);
+		return ways_refuse(w, 503, "the service %s cannot be read", item->key);
+	ways_set_target(w, TARGET_SERVICE, v->ns, v->name);
 	snprintf(w->service, sizeof w->service, "%s", item->key);
 	for (size_t i = 0; i < v->n_ports; i++)
 		if (v->ports[i].port == port && (v->ports[i].mode == PORT_UDP) == w->udp)
 			p = &v->ports[i];
 	if (p == NULL)
-		return refuse(w, 404, "the service %s has no %s port %u", item->key,
+		return ways_refuse(w, 404, "the service %s has no %s port %u", item->key,
 			w->udp ? "UDP" : "TCP", port);
 	f->turn++;
 	add_endpoints(f, w, p, true);
 	if (w->n == 0)
 		add_endpoints(f, w, p, false);
 	if (w->n == 0)
-		return refuse(w, 503, "the service %s has no endpoint at port %u", item->key, port);
+		return ways_refuse(
+			w, 503, "the service %s has no endpoint at port %u", item->key, port);
 	return 0;
 }
 
@@ -322,9 +308,11 @@ find_ip(struct ways_finder *f, const char *host, const struct in6_addr *ip, stru
 		return status;
 	}
 	if (ip_is_loopback(ip))
-		return refuse(w, 403, "%s is the hub itself; use a node's name", host);
-	set_target(w, TARGET_CLOUD, host, "");
-	add_way(w, "", host, w->target.port);
+		return ways_refuse(w, 403, "%s is the hub itself; use a node's name", host);
+	if ((status = ways_to_site(f, host, ip, w)) != 404)
+		return status;
+	ways_set_target(w, TARGET_CLOUD, host, "");
+	ways_add(w, "", host, w->target.port);
 	return 0;
 }
 
@@ -339,7 +327,7 @@ find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
 
 	w->target.port = port;
 	if (port == 0 || strlen(host) > WAYS_HOST_MAX)
-		return refuse(w, 400, "expected HOST:PORT");
+		return ways_refuse(w, 400, "expected HOST:PORT");
 	fold(name, sizeof name, host);
 	if (ip_parse(name, &ip))
 		return find_ip(f, name, &ip, w);
@@ -352,7 +340,7 @@ find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
 		return to_service(f, item, port, w);
 	status = to_address(f, name, port, w);
 	if (status == 404)
-		return refuse(w, 404,
+		return ways_refuse(w, 404,
 			"%s is neither a node, nor an address of one, nor SERVICE.NAMESPACE", name);
 	return status;
 }
@@ -366,7 +354,7 @@ settle(const struct ways_finder *f, struct ways *w, unsigned status)
 		return status;
 	for (size_t i = 0; i < w->n; i++)
 		if (*w->list[i].node == '\0')
-			return refuse(w, 503,
+			return ways_refuse(w, 503,
 				"the hub's authority waits, see /readyz: it is not known yet which "
 				"nodes are at the edge");
 	return 0;
@@ -387,6 +375,50 @@ ways_find_udp(struct ways_finder *f, const char *host, uint16_t port, struct way
 	return settle(f, w, find(f, host, port, w));
 }
 
+/* Has the node this address, by its Node? Else *other is a node of its site that has, "" none. */
+static bool
+is_own(const struct ways_finder *f, const char *node, const char *host, const char **other)
+{
+	struct cluster_place places[CANDIDATES_MAX];
+	size_t n = cluster_places(f->config.cluster, host, places, CANDIDATES_MAX);
+	const char *site, *its, *zone;
+	bool own = false;
+
+	*other = "";
+	cluster_node(f->config.cluster, node, &site, &zone);
+	for (size_t i = 0; i < MIN(n, (size_t)CANDIDATES_MAX); i++) {
+		if (*places[i].pod != '\0')
+			continue;
+		own |= strcmp(places[i].node, node) == 0;
+		cluster_node(f->config.cluster, places[i].node, &its, &zone);
+		if (strcmp(its, site) == 0)
+			*other = places[i].node;
+	}
+	return own;
+}
+
+/* An address as the node sees it: its own, or of a machine beside it. */
+static unsigned
+to_address_at(struct ways_finder *f, const char *node, const char *host, struct ways *w)
+{
+	struct in6_addr ip = {0};
+	const char *other;
+	bool own = is_own(f, node, host, &other);
+	struct way *way;
+
+	ip_parse(host, &ip);
+	own |= ip_is_loopback(&ip);
+	if (!own && *other != '\0' && ways_declares(f, node, other))
+		return to_node(f, other, w->target.port, w);
+	if (!own && ways_to_declared(f, node, &ip, w))
+		return 0;
+	ways_set_target(w, TARGET_NODE, node, "");
+	way = ways_add(w, node, host, w->target.port);
+	if (own)
+		ways_set_beside(way, cluster_node_address(f->config.cluster, node), w->target.port);
+	return 0;
+}
+
 unsigned
 ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *w)
 {
@@ -397,21 +429,20 @@ ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct w
 	memset(w, 0, sizeof *w);
 	fold(name, sizeof name, node);
 	if (!is_node(f, name))
-		return refuse(w, 404, "%s is not a node", name);
+		return ways_refuse(w, 404, "%s is not a node", name);
 	if (addr_parse(&addr, dest, 0, NULL) < 0 || addr.sa.sa_family == AF_UNIX ||
 		(w->target.port = addr_port(&addr)) == 0)
-		return refuse(w, 400, "\"%.80s\" is not IP:PORT", dest);
-	if (!at_edge(f, name))
-		return refuse(w, 503, "node %s has no tunnel", name);
+		return ways_refuse(w, 400, "\"%.80s\" is not IP:PORT", dest);
+	if (!ways_at_edge(f, name))
+		return ways_refuse(w, 503, "node %s has no tunnel", name);
 	if (addr.sa.sa_family == AF_INET)
 		inet_ntop(AF_INET, &addr.in.sin_addr, host, sizeof host);
 	else
 		inet_ntop(AF_INET6, &addr.in6.sin6_addr, host, sizeof host);
-	if (cluster_pod_at(f->config.cluster, name, host, &pod))
-		set_target(w, TARGET_POD, pod.ns, pod.pod);
-	else
-		set_target(w, TARGET_NODE, name, "");
-	add_way(w, name, host, w->target.port);
+	if (!cluster_pod_at(f->config.cluster, name, host, &pod))
+		return to_address_at(f, name, host, w);
+	ways_set_target(w, TARGET_POD, pod.ns, pod.pod);
+	ways_add(w, name, host, w->target.port);
 	return 0;
 }
 
@@ -461,17 +492,19 @@ ways_find_endpoint(struct ways_finder *f, const struct ways_endpoint *wanted, st
 
 	memset(w, 0, sizeof *w);
 	if (v == NULL)
-		return refuse(w, 404, "%.200s is no service", wanted->service);
-	set_target(w, TARGET_SERVICE, v->ns, v->name);
+		return ways_refuse(w, 404, "%.200s is no service", wanted->service);
+	ways_set_target(w, TARGET_SERVICE, v->ns, v->name);
 	snprintf(w->service, sizeof w->service, "%s", item->key);
 	e = find_endpoint(v, wanted->node, wanted->at, &port);
 	if (e == NULL)
-		return refuse(w, 404, "the service %s has no endpoint %.60s on %.100s", item->key,
-			wanted->at, wanted->node);
+		return ways_refuse(w, 404, "the service %s has no endpoint %.60s on %.100s",
+			item->key, wanted->at, wanted->node);
 	w->target.port = port;
 	/* What an EndpointSlice says of a pod without an address may be anything in the hub's own network. */
-	if (!at_edge(f, e->node) && !cluster_pod_has(f->config.cluster, v->ns, e->pod, e->pod_ip))
-		return refuse(w, 404, "the pod %s/%s has no address %s", v->ns, e->pod, e->pod_ip);
+	if (!ways_at_edge(f, e->node) &&
+		!cluster_pod_has(f->config.cluster, v->ns, e->pod, e->pod_ip))
+		return ways_refuse(
+			w, 404, "the pod %s/%s has no address %s", v->ns, e->pod, e->pod_ip);
 	add_endpoint(f, w, e);
 	return settle(f, w, 0);
 }

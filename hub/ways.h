@@ -4,6 +4,11 @@
  * address, SERVICE.NAMESPACE[.svc[.DOMAIN]], a ClusterIP. Private addresses repeat among sites: who is meant must be clear, or the answer is
  * 421 with the candidates.
  *
+ *
+ * A node without a tunnel of its own may have neighbours that carry it (hub/neighbours.h): ways_beside adds the ways through
+ * them, once its own way has found no tunnel. An address that no object of the cluster has, and that nodes of one site declare,
+ * is reached through those.
+ *
  *	status = ways_find(w, "web.default", 80, &ways);	// 0, or 400, 404, 421, 503: ways.reason
  */
 #ifndef EDGEWAY_HUB_WAYS_H
@@ -11,21 +16,26 @@
 
 #include "hub/access.h"
 #include "hub/fanout.h"
+#include "hub/neighbours.h"
 #include "model/mesh.h"
 
-enum { WAYS_MAX = 3, WAYS_REASON_MAX = 512, WAYS_HOST_MAX = 253 };
+enum { WAYS_MAX = 3, WAYS_BESIDE_MAX = 3, WAYS_REASON_MAX = 512, WAYS_HOST_MAX = 253 };
 
 /* Through the tunnel of `node`, or, where node is "", dialled by the hub itself. */
 struct way {
 	char node[MESH_NODE_MAX + 1];
 	char authority[WAYS_HOST_MAX + 8]; /* host:port, as the far end dials it */
+	char beside[64]; /* the same as the node's neighbours dial it; "": they do not */
+	char meant[MESH_NODE_MAX +
+		1]; /* the node that `node` is to dial as a neighbour, or VICINITY_ANY; "": itself */
+	struct neighbours_way neighbour; /* then: which one that is */
 };
 
 struct ways {
 	struct access_target target; /* its texts point into this struct */
 	char target_text[2][MESH_NODE_MAX + 1];
 	char service[2 * MESH_NODE_MAX]; /* "namespace/name" where it is one */
-	struct way list[WAYS_MAX]; /* in the order in which they are tried */
+	struct way list[WAYS_MAX + WAYS_BESIDE_MAX]; /* in the order in which they are tried */
 	size_t n;
 	bool udp;
 	char reason[WAYS_REASON_MAX];
@@ -34,6 +44,7 @@ struct ways {
 struct ways_config {
 	const struct cluster *cluster;
 	const struct fanout *fanout;
+	struct neighbours *neighbours; /* NULL: none */
 	const char *cluster_domain;
 	const char *suffix; /* zone of the node names; "" none */
 	/* Is it a node at the edge, which can be reached through a tunnel only? Else the hub dials it. */
@@ -55,6 +66,9 @@ unsigned ways_find(struct ways_finder *f, const char *host, uint16_t port, struc
 /* The same of datagrams: of a service its ports of UDP. */
 unsigned ways_find_udp(struct ways_finder *f, const char *host, uint16_t port, struct ways *out);
 unsigned ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *out);
+/* The way `at` has found no tunnel: puts those through the node's neighbours behind it. How many; 0: *why (NULL: nobody has
+ * declared the node). */
+size_t ways_beside(struct ways_finder *f, struct ways *w, size_t at, const char **why);
 struct ways_endpoint {
 	const char *
 		asker; /* the node that wants to reach it: it must be one that is told of the service */

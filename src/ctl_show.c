@@ -1,5 +1,6 @@
 #include "src/ctl_show.h"
 
+#include <stdio.h>
 #include <string.h>
 
 #include "src/ctl_answer.h"
@@ -186,9 +187,17 @@ ctl_show_tunnels(const struct tree_node *answer, const char *argument)
 				 *const members[] = {"node", "state", "address", "streams",
 					 "rtt_ms", "bytes_in", "bytes_out", "since_s",
 					 "certificate_expires", NULL};
+	static const char *const beside_headers[] = {"REACHED BESIDE", "VIA", "SITE", "STATE",
+		"STREAMS OF VIA", "PROBLEM", NULL},
+				 *const beside_members[] = {"node", "via", "site", "state",
+					 "streams", "problem", NULL};
 
 	(void)argument;
-	return show_members(answer, "tunnels", true, headers, members);
+	show_members(answer, "tunnels", true, headers, members);
+	if (ctl_count(tree_get(answer, "neighbours")) == 0)
+		return 0;
+	puts("");
+	return show_members(answer, "neighbours", true, beside_headers, beside_members);
 }
 
 int

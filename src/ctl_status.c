@@ -235,6 +235,10 @@ say_tunnel(const struct tree_node *tunnel, struct buf *line)
 		buf_printf(line, " to %s", ctl_text(tunnel, "hub"));
 	buf_printf(line, ", %s streams", ctl_text(tunnel, "streams"));
 	say("tunnel", line);
+	tree_each(tree_get(tunnel, "reach"), e) buf_printf(line, "%s%s (hub: %s)",
+		buf_len(line) > 0 ? ", " : "", ctl_text(e, "entry"), ctl_text(e, "hub"));
+	if (buf_len(line) > 0)
+		say("reaches", line);
 }
 
 static void
@@ -357,6 +361,10 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say("nodes", line);
 	buf_printf(line, "%u, %u requests through them now", ctl_count(tunnels),
 		ctl_count(tree_get(hub, "visits")));
+	if (ctl_count(tree_get(hub, "neighbours")) > 0)
+		buf_printf(line, "; %u things declared beside nodes, %u nodes carried",
+			ctl_count(tree_get(hub, "neighbours")),
+			count_with(tree_get(hub, "neighbours"), "state", "carried"));
 	say("tunnels", line);
 	say_redirect(tree_get(hub, "redirect"), line);
 	say_maps(tree_get(hub, "udpMaps"), line);

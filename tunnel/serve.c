@@ -380,7 +380,7 @@ serve_opened(
 	struct visit *v;
 	unsigned status;
 
-	if (*field(request, DECLARATION_ASK) != '\0')
+	if (!request->udp && *field(request, DECLARATION_ASK) != '\0')
 		return declaration_opened(s->declaration, st, request, reason);
 	v = xcalloc(1, sizeof *v);
 	v->of = s;

@@ -10,6 +10,7 @@
 
 #include "base/pki.h"
 #include "hub/access.h"
+#include "model/check.h"
 
 static struct tree *tree;
 static struct access *access;
@@ -62,6 +63,54 @@ other(enum target_kind kind, const char *ns, const char *name, uint16_t port)
 		.kind = kind, .ns = ns, .name = name, .host = name, .node = name, .port = port};
 
 	return access_check(access, &c, &t);
+}
+
+static bool
+at_site(const char *site, const char *host, uint16_t port)
+{
+	struct caller c = from("192.0.2.1", "", "");
+	struct access_target t = {.kind = TARGET_SITE,
+		.name = site,
+		.ns = host,
+		.host = host,
+		.node = host,
+		.port = port};
+
+	return access_check(access, &c, &t);
+}
+
+/* What a node of the site has declared, and no object of the cluster has. */
+static void
+addresses_of_a_site(void **state)
+{
+	struct in6_addr ip;
+	struct err err = {0};
+
+	(void)state;
+	load("[{from: 192.0.2.1, to: ['site/a/192.168.1.0/24:9100', 'site/fab-*/[fd00:1::/64]:22', "
+	     "'site/b/192.168.1.7', 'cloud/10.0.0.0/8', 'edge-1:*']}]",
+		NULL);
+	assert_true(at_site("a", "192.168.1.50", 9100));
+	assert_false(at_site("a", "192.168.1.50", 80));
+	assert_false(at_site("a", "192.168.2.50", 9100));
+	assert_false(at_site("b", "192.168.1.50", 9100));
+	assert_true(at_site("b", "192.168.1.7", 1));
+	assert_true(at_site("fab-2", "fd00:1::1", 22));
+	assert_false(at_site("", "fd00:1::1", 22));
+	assert_false(at_site("a", "10.0.0.1", 80));
+	assert_true(ip_parse("10.1.2.3", &ip) && access_names_cloud(access, &ip));
+	assert_true(ip_parse("192.168.1.50", &ip) && !access_names_cloud(access, &ip));
+	load("[{from: 192.0.2.1, to: ['*']}]", NULL);
+	assert_true(at_site("", "192.168.1.50", 9100));
+	assert_true(ip_parse("10.1.2.3", &ip) && !access_names_cloud(access, &ip));
+	load("[]", NULL);
+	assert_false(at_site("", "192.168.1.50", 9100));
+	assert_true(load("[{from: 192.0.2.1, to: ['site/a']}]", &err) < 0);
+	assert_non_null(strstr(err.text, "site/SITE/CIDR"));
+	assert_true(load("[{from: 192.0.2.1, to: ['site/a/printer']}]", &err) < 0);
+	assert_non_null(strstr(err.text, "site/SITE/CIDR"));
+	assert_true(load("[{from: 192.0.2.1, to: ['site//192.168.1.0/24']}]", &err) < 0);
+	assert_non_null(strstr(err.text, "site/SITE/CIDR"));
 }
 
 static void
@@ -146,6 +195,8 @@ targets(void **state)
 	assert_false(other(TARGET_CLOUD, "", "10.112.0.0", 443));
 	assert_false(other(TARGET_CLOUD, "", "10.96.0.1", 80));
 	assert_true(other(TARGET_CLOUD, "", "a.example.test", 8080));
+	assert_false(other(
+		TARGET_SITE, "a", "10.96.0.1", 443)); /* a right to the cloud is none to a site */
 	load("[{from: 192.0.2.1, to: ['*']}]", NULL);
 	assert_true(other(TARGET_CLOUD, "", "203.0.113.1", 1));
 }
@@ -239,6 +290,7 @@ main(void)
 		T(callers),
 		T(a_certificate_counts_only_when_admitted),
 		T(targets),
+		T(addresses_of_a_site),
 		T(tokens),
 		T(what_cannot_be_read_is_told_with_its_line),
 		T(nodes),

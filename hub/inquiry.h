@@ -1,0 +1,33 @@
+/*
+ * Asks nodes what they reach beside themselves: a stream through the node's tunnel on which it says so, and is told what of it
+ * counts (tunnel/declaration.h, doc/protocol.md "Neighbours"). A node that has something to say wants to be asked; who says
+ * nothing in time is asked again. On the hub's loop.
+ *
+ *	inquiry_news(q, "edge-1", TUNNEL_ASKS);
+ */
+#ifndef EDGEWAY_HUB_INQUIRY_H
+#define EDGEWAY_HUB_INQUIRY_H
+
+#include "hub/access.h"
+#include "hub/neighbours.h"
+#include "hub/tunnels.h"
+
+enum { INQUIRY_MS = 5000, INQUIRY_PAUSE_MS = 1000, INQUIRY_LOOK_MS = 2000 };
+
+struct inquiries;
+
+struct inquiries_config { /* all of these outlive it, but for the tunnels: free those before, they tell it of their end */
+	struct loop *loop;
+	const struct cluster *cluster;
+	const struct access *access;
+	struct tunnels *tunnels;
+};
+
+struct inquiries *inquiries_new(const struct inquiries_config *config);
+/* What came of them; its own. */
+struct neighbours *inquiries_neighbours(const struct inquiries *q);
+void inquiries_free(struct inquiries **q);
+/* As `news` of tunnels_setup. */
+void inquiry_news(struct inquiries *q, const char *node, enum tunnel_news news);
+
+#endif
