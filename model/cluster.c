@@ -20,6 +20,17 @@ free_record(struct cluster *c, struct record *r)
 }
 
 static bool
+same_addresses(const struct kube_node *a, const struct kube_node *b)
+{
+	if (a->n_addresses != b->n_addresses)
+		return false;
+	for (size_t i = 0; i < a->n_addresses; i++)
+		if (strcmp(a->addresses[i], b->addresses[i]) != 0)
+			return false;
+	return true;
+}
+
+static bool
 same_node(const struct kube_object *a, const struct kube_object *b)
 {
 	return a != NULL && b != NULL && strcmp(a->node.site, b->node.site) == 0 &&
@@ -53,7 +64,8 @@ settle(struct cluster *c, struct record *r, struct kube_object *before)
 		cluster_mark_all(c);
 	if (r->kind == KUBE_NODE &&
 		(!same_node(old, r->object) ||
-			!kube_labels_equal(&old->node.labels, &r->object->node.labels)))
+			!kube_labels_equal(&old->node.labels, &r->object->node.labels) ||
+			!same_addresses(&old->node, &r->object->node)))
 		c->node_changes++;
 	kube_object_free(&before);
 	if (r->said == NULL)

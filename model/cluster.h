@@ -80,7 +80,7 @@ bool cluster_pod_at(const struct cluster *c, const char *node, const char *addre
 /* Does the pod itself say that the address is its own, whatever EndpointSlices say of it? */
 bool cluster_pod_has(
 	const struct cluster *c, const char *ns, const char *name, const char *address);
-/* A node's first IP address, "" when it says none. Borrowed. */
+/* A node's first IP address, its InternalIP where it says one, "" when it says none. Borrowed. */
 const char *cluster_node_address(const struct cluster *c, const char *name);
 /* Of a node, for the call only. */
 struct cluster_node_facts {
@@ -92,6 +92,10 @@ struct cluster_node_facts {
 typedef void cluster_node_fn(void *arg, const struct cluster_node_facts *node);
 /* All of them, in any order. */
 void cluster_each_node(const struct cluster *c, cluster_node_fn *fn, void *arg);
+/* The first of IPv4, and of IPv6, as ip_parse has it: how many, 0 to 2. */
+size_t cluster_node_ips(const struct cluster *c, const char *name, struct in6_addr ips[2]);
+/* A Service's clusterIP, "" when there is none such or it has none. Borrowed. */
+const char *cluster_service_ip(const struct cluster *c, const char *ns, const char *name);
 struct cluster_source { /* of a node */
 	bool site_given; /* by a label */
 	bool own; /* the address is one of its own */
@@ -104,7 +108,7 @@ int cluster_node_source(const struct cluster *c, const char *name, const char *a
 const struct kube_labels *cluster_node_labels(const struct cluster *c, const char *name);
 /* Does any Node name a site? Else all nodes are one. Looks at all of them. */
 bool cluster_has_sites(const struct cluster *c);
-/* Changes of Node objects that mattered, ever. */
+/* Changes of Node objects that mattered, ever: their labels and addresses above all. */
 uint64_t cluster_node_changes(const struct cluster *c);
 /* Why some endpoint cannot be dialled from other nodes, or why there is none: a sentence; "" when
  * all is well or unknown. As of the service's last cluster_next_change. */

@@ -169,6 +169,36 @@ cluster_node_address(const struct cluster *c, const char *name)
 	return "";
 }
 
+size_t
+cluster_node_ips(const struct cluster *c, const char *name, struct in6_addr ips[2])
+{
+	const struct kube_object *o = cluster_find(c, KUBE_NODE, "", name);
+	bool found[2] = {false, false};
+	struct in6_addr ip, first[2];
+	size_t n = 0;
+
+	for (size_t i = 0; o != NULL && i < o->node.n_addresses; i++) {
+		bool ok = ip_parse(o->node.addresses[i], &ip);
+		bool v6 = ok && !IN6_IS_ADDR_V4MAPPED(&ip);
+
+		if (ok && !found[v6])
+			first[v6] = ip;
+		found[v6] |= ok;
+	}
+	for (unsigned v6 = 0; v6 < 2; v6++)
+		if (found[v6])
+			ips[n++] = first[v6];
+	return n;
+}
+
+const char *
+cluster_service_ip(const struct cluster *c, const char *ns, const char *name)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, ns, name);
+
+	return o != NULL ? o->service.cluster_ip : "";
+}
+
 void
 cluster_each_node(const struct cluster *c, cluster_node_fn *fn, void *arg)
 {

@@ -109,7 +109,7 @@ struct kube_node {
 	bool is_public; /* label edgeway.io/public */
 	char *public_ip; /* ExternalIP */
 	struct kube_labels labels;
-	char **addresses; /* all that status.addresses holds, Hostname and DNS names too */
+	char **addresses; /* all that status.addresses holds, InternalIPs first; Hostname and DNS names, too */
 	size_t n_addresses; /* at most KUBE_NODE_ADDRESSES_MAX */
 };
 

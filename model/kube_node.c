@@ -25,18 +25,30 @@ find_external(struct decoder *d, const struct tree_node *addresses)
 	return take_ptr(&first);
 }
 
+/* Those that are InternalIPs, or the others. */
+static void
+take_some(struct decoder *d, const struct tree_node *addresses, bool internal, struct kube_node *node)
+{
+	tree_each(addresses, a)
+	{
+		bool is = strcmp(tree_text(tree_get(a, "type"), ""), "InternalIP") == 0;
+
+		if (node->n_addresses == KUBE_NODE_ADDRESSES_MAX)
+			return;
+		if (is == internal)
+			node->addresses[node->n_addresses++] =
+				kube_text(d, a, "address", check_word);
+	}
+}
+
 static void
 take_addresses(struct decoder *d, const struct tree_node *addresses, struct kube_node *node)
 {
 	size_t n = MIN(kube_count(addresses), (size_t)KUBE_NODE_ADDRESSES_MAX);
 
 	node->addresses = xcalloc(n + 1, sizeof *node->addresses);
-	tree_each(addresses, a)
-	{
-		if (node->n_addresses == n)
-			break;
-		node->addresses[node->n_addresses++] = kube_text(d, a, "address", check_word);
-	}
+	take_some(d, addresses, true, node);
+	take_some(d, addresses, false, node);
 }
 
 void
