@@ -19,14 +19,14 @@ enum {
 	TURNS = 4, /* batches before other watches of the loop get their turn */
 	QUERY_BYTES = 1472, /* that we look at; what is cut off makes it a FORMERR */
 	RECEIVE_BYTES = 1 << 20, /* over a thousand queries wait while the loop is busy elsewhere */
-	SEGMENT_BYTES = CMSG_SPACE(sizeof(uint16_t)),
 	ARRIVAL_BYTES = CMSG_SPACE(sizeof(struct in_pktinfo)),
 };
 
 struct out {
 	struct mmsghdr message[BATCH];
 	struct iovec vec[BATCH]; /* in the order of sending, so that a group's lie side by side */
-	uint8_t control[BATCH][SEGMENT_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
+	uint8_t control[BATCH][ARRIVAL_BYTES] __attribute__((aligned(__alignof__(struct cmsghdr))));
+	struct in_addr local[BATCH]; /* that the query came to */
 	struct group_item item[BATCH];
 	uint8_t answer[BATCH][DNS_UDP_MAX];
 	uint16_t len[BATCH];
@@ -39,6 +39,7 @@ struct udp {
 	int tick; /* timerfd: the loop's own timers count in ms */
 	struct watch *tick_watch;
 	bool segments; /* UDP_SEGMENT works here */
+	bool any; /* bound to every address: an answer comes from the one that was asked */
 	struct pace pace;
 	bool gathering;
 	bool pressed; /* more comes than we answer */
@@ -71,6 +72,19 @@ udp_send(struct udp *u, const struct sockaddr_in *to, const uint8_t *m, size_t l
 		add(&u->count->send_errors, 1);
 }
 
+static void
+put_control(struct msghdr *m, uint8_t *at, int level, int type, const void *data, size_t len)
+{
+	struct cmsghdr *h = (struct cmsghdr *)(void *)at;
+
+	h->cmsg_level = level;
+	h->cmsg_type = type;
+	h->cmsg_len = CMSG_LEN(len);
+	memcpy(CMSG_DATA(h), data, len);
+	m->msg_control = h;
+	m->msg_controllen = CMSG_SPACE(len);
+}
+
 /* One message of `k` answers to one client, its iovecs from `vec` on. */
 static void
 put_message(struct udp *u, struct mmsghdr *message, const struct group_item *items, size_t k)
@@ -88,15 +102,12 @@ put_message(struct udp *u, struct mmsghdr *message, const struct group_item *ite
 	m->msg_iovlen = k;
 	m->msg_control = NULL;
 	m->msg_controllen = 0;
-	if (k > 1) {
-		struct cmsghdr *h = (struct cmsghdr *)(void *)o->control[at];
+	if (k > 1)
+		put_control(m, o->control[at], IPPROTO_UDP, UDP_SEGMENT, &len, sizeof len);
+	if (u->any) {
+		const struct in_pktinfo from = {.ipi_spec_dst = o->local[items[0].slot]};
 
-		h->cmsg_level = IPPROTO_UDP;
-		h->cmsg_type = UDP_SEGMENT;
-		h->cmsg_len = CMSG_LEN(sizeof len);
-		memcpy(CMSG_DATA(h), &len, sizeof len);
-		m->msg_control = h;
-		m->msg_controllen = SEGMENT_BYTES;
+		put_control(m, o->control[at], IPPROTO_IP, IP_PKTINFO, &from, sizeof from);
 	}
 }
 
@@ -151,7 +162,7 @@ send_batch(struct udp *u, unsigned n_items)
 /* --- receiving ----------------------------------------------------------- */
 
 static unsigned
-interface_of(struct msghdr *m)
+interface_of(struct msghdr *m, struct in_addr *local)
 {
 	for (struct cmsghdr *h = CMSG_FIRSTHDR(m); h != NULL; h = CMSG_NXTHDR(m, h)) {
 		struct in_pktinfo info;
@@ -159,8 +170,10 @@ interface_of(struct msghdr *m)
 		if (h->cmsg_level != IPPROTO_IP || h->cmsg_type != IP_PKTINFO)
 			continue;
 		memcpy(&info, CMSG_DATA(h), sizeof info);
+		*local = info.ipi_spec_dst;
 		return (unsigned)info.ipi_ifindex;
 	}
+	local->s_addr = htonl(INADDR_ANY);
 	return 0;
 }
 
@@ -198,7 +211,8 @@ run_batch(struct udp *u)
 	add(&u->count->reads, 1);
 	add(&u->count->received, (unsigned)n);
 	for (unsigned i = 0; i < (unsigned)n; i++) {
-		const struct udp_from from = {u->from[i], interface_of(&u->message[i].msg_hdr)};
+		const struct udp_from from = {u->from[i], 
+			interface_of(&u->message[i].msg_hdr, &o->local[i])};
 		size_t len;
 
 		if (is_too_many(u, &u->from[i]))
@@ -271,7 +285,8 @@ static void
 set_options(struct udp *u)
 {
 	int size = RECEIVE_BYTES, on = 1, segment;
-	socklen_t len = sizeof segment;
+	struct sockaddr_in bound = {.sin_family = AF_UNSPEC};
+	socklen_t len = sizeof segment, bound_len = sizeof bound;
 
 	setsockopt(u->fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on);
 	/* Without the right to exceed the host's limit, up to it. */
@@ -279,6 +294,10 @@ set_options(struct udp *u)
 		setsockopt(u->fd, SOL_SOCKET, SO_RCVBUF, &size, sizeof size);
 	/* Kernels before 4.18 do not know it, and would send one big datagram. */
 	u->segments = getsockopt(u->fd, IPPROTO_UDP, UDP_SEGMENT, &segment, &len) == 0;
+	/* Then those of one group might have been asked at different addresses. */
+	u->any = getsockname(u->fd, (struct sockaddr *)&bound, &bound_len) == 0 &&
+		bound.sin_family == AF_INET && bound.sin_addr.s_addr == htonl(INADDR_ANY);
+	u->segments &= !u->any;
 }
 
 void

@@ -1,6 +1,6 @@
 /*
- * DNS over UDP: one socket, bound to the address that it answers from, read and written in batches.
- * One per worker, used on its loop only.
+ * DNS over UDP: one socket, read and written in batches. It answers from the address that was asked, but udp_send from
+ * the one that it is bound to. One per worker, used on its loop only.
  *
  *	recvmmsg ► fn (query in, answer out) ► group ► sendmmsg
  *
