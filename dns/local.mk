@@ -15,6 +15,8 @@ dns_libdns_a_SOURCES = \
 	dns/limit.c dns/limit.h \
 	dns/lookup.c dns/lookup.h \
 	dns/message.c dns/message.h \
+	dns/nameanswer.c dns/nameanswer.h \
+	dns/nameserver.c dns/nameserver.h \
 	dns/pace.c dns/pace.h \
 	dns/report.c \
 	dns/resolvconf.c dns/resolvconf.h \
