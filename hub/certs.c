@@ -461,6 +461,12 @@ certs_taken(const struct certs *c, const char *node)
 	return ledger_taken(c->ledger, node);
 }
 
+uint64_t
+certs_changes(const struct certs *c)
+{
+	return ledger_changes(c->ledger);
+}
+
 size_t
 certs_nodes(const struct certs *c, char ***names)
 {

@@ -63,6 +63,8 @@ bool certs_renew_due(const struct certs *c, int64_t now_s);
 
 /* Does the name hold a certificate of ours? */
 bool certs_taken(const struct certs *c, const char *node);
+/* How often that may have changed, for any name. */
+uint64_t certs_changes(const struct certs *c);
 /* The names that hold one, sorted; the caller frees each and the list. */
 size_t certs_nodes(const struct certs *c, char ***names);
 /* The two steps of certs_sign; between them nobody must get the certificate. The second is ledger_record. */

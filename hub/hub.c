@@ -358,7 +358,8 @@ edge_known(void *arg)
 {
 	const struct hub *hub = arg;
 
-	return authority_certs(hub->authority) != NULL && peers_settled(hub->peers);
+	return hub->authority != NULL && authority_ready(hub->authority) &&
+		peers_settled(hub->peers);
 }
 
 static bool
@@ -461,6 +462,46 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 	return rc < 0 ? rc : start_redirect(hub, &config->redirect, err);
 }
 
+static bool
+nodes_known(void *arg)
+{
+	return source_ready(arg) && edge_known(arg);
+}
+
+static size_t
+joined(void *arg, char ***names)
+{
+	const struct hub *hub = arg;
+
+	return certs_nodes(authority_certs(hub->authority), names);
+}
+
+static uint64_t
+joined_changes(void *arg)
+{
+	const struct hub *hub = arg;
+
+	return edge_known(arg) ? certs_changes(authority_certs(hub->authority)) : 0;
+}
+
+static int
+start_naming(struct hub *hub, const struct hub_ways_in *config, struct err *err)
+{
+	const struct naming_config naming = {
+		.loop = hub->loop,
+		.cluster = hub->cluster,
+		.api = hub->kubernetes != NULL ? kubernetes_api(hub->kubernetes) : NULL,
+		.ways_in = config,
+		.known = nodes_known,
+		.at_edge = at_edge,
+		.joined = joined,
+		.joined_changes = joined_changes,
+		.arg = hub,
+	};
+
+	return naming_start(&hub->naming, &naming, err);
+}
+
 static int
 start_source(struct hub *hub, const struct hub_config *config, struct err *err)
 {
@@ -518,6 +559,8 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 		return rc;
 	hub->ways_in = config->ways_in;
 	rc = start_ingress(hub, &config->ways_in, hub->nodes_config.cluster_domain, err);
+	if (rc == 0)
+		rc = start_naming(hub, &config->ways_in, err);
 	if (rc < 0)
 		return rc;
 	hub->explain = timer_new(hub->loop, on_explain, hub);
@@ -618,6 +661,7 @@ hub_stop(struct hub **out)
 	timer_free(&hub->again);
 	timer_free(&hub->explain);
 	nodes_stop(&hub->nodes);
+	naming_stop(&hub->naming);
 	ingress_free(&hub->ingress);
 	redirect_free(&hub->redirect);
 	udp_maps_free(&hub->udp_maps);

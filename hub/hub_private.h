@@ -12,6 +12,7 @@
 #include "hub/inquiry.h"
 #include "hub/kubernetes.h"
 #include "hub/manifests.h"
+#include "hub/naming.h"
 #include "hub/node_sites.h"
 #include "hub/nodes.h"
 #include "hub/outward.h"
@@ -44,6 +45,7 @@ struct hub {
 	struct ingress *ingress;
 	struct redirect *redirect; /* NULL until start_ingress */
 	struct udp_maps *udp_maps;
+	struct naming *naming; /* NULL: none */
 	struct nodes_config nodes_config;
 	char listen_host[INET6_ADDRSTRLEN];
 	struct timer *again; /* tries to listen again */

@@ -55,6 +55,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	ingress_metrics(hub->ingress, m);
 	redirect_metrics(hub->redirect, m);
 	udp_maps_metrics(hub->udp_maps, m);
+	naming_metrics(hub->naming, m);
 	quota_metrics(hub->quota, m);
 	metric_gauge(m, "edgeway_ingress_access_rules",
 		"Rules of access in force; 0: this machine's callers alone.", NULL,
@@ -138,6 +139,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	udp_maps_flows(hub->udp_maps, out);
 	buf_adds(out, ",\"accounts\":");
 	quota_state(hub->quota, out);
+	buf_adds(out, ",\"naming\":");
+	naming_state(hub->naming, out);
 	buf_adds(out, ",\"services\":[");
 	add_services(hub, out);
 	buf_adds(out, "]}");

@@ -16,6 +16,7 @@ struct ledger {
 	char *dir; /* dataDir */
 	struct revoked *revoked;
 	struct roll *roll; /* NULL: not shared */
+	uint64_t changes; /* of the files' names */
 };
 
 static char *
@@ -122,6 +123,12 @@ ledger_taken(const struct ledger *l, const char *node)
 	return access(path, F_OK) == 0 || errno != ENOENT;
 }
 
+uint64_t
+ledger_changes(const struct ledger *l)
+{
+	return l->changes + (l->roll != NULL ? roll_changes(l->roll) : 0);
+}
+
 struct names_list {
 	char **names;
 	size_t n;
@@ -183,6 +190,7 @@ int
 ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
 {
 	auto_free char *path = record_path(l, node);
+	bool taken = ledger_taken(l, node);
 	struct roll_entry entry;
 	int rc = ledger_entry(&entry, cert_pem, err);
 
@@ -192,6 +200,7 @@ ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct e
 		rc = err_set(err, rc, "cannot write %s: %s", path, strerror(-rc));
 	if (rc == 0 && l->roll != NULL)
 		roll_add(l->roll, node, &entry);
+	l->changes += !taken;
 	return rc;
 }
 

@@ -19,6 +19,8 @@ int ledger_open(struct ledger **l, const char *dir, struct err *err);
 void ledger_close(struct ledger **l);
 
 bool ledger_taken(const struct ledger *l, const char *node);
+/* How often a name may have come or gone. */
+uint64_t ledger_changes(const struct ledger *l);
 /* The names, sorted; the caller frees each and the list. */
 size_t ledger_nodes(const struct ledger *l, char ***names);
 /* To be called before anybody gets the certificate. */

@@ -14,6 +14,8 @@ hub_libhub_a_SOURCES = \
 	hub/flows.c hub/flows.h \
 	hub/follow.c hub/follow.h \
 	hub/hello.c hub/hello.h \
+	hub/hosts_map.c hub/hosts_map.h \
+	hub/hosts_text.c hub/hosts_text.h \
 	hub/https.c hub/https.h \
 	hub/home.c hub/home.h \
 	hub/hub.c hub/hub.h hub/hub_peers.c hub/hub_private.h hub/hub_tell.c \
@@ -30,7 +32,9 @@ hub_libhub_a_SOURCES = \
 	hub/manifest_keep.c hub/manifest_keep.h \
 	hub/manifests.c hub/manifests.h \
 	hub/names.c hub/names.h \
+	hub/naming.c hub/naming.h \
 	hub/neighbours.c hub/neighbours.h \
+	hub/node_book.c hub/node_book.h \
 	hub/node_sites.c hub/node_sites.h \
 	hub/nodes.c hub/nodes.h \
 	hub/peek.c hub/peek.h \
@@ -59,7 +63,7 @@ hub_libhub_a_SOURCES = \
 	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_where.c \
 	hub/ways.c hub/ways.h hub/ways_beside.c hub/ways_private.h
 
-HUB_LDADD = hub/libhub.a iptables/libiptables.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS) $(NFTNL_LIBS) $(MNL_LIBS)
+HUB_LDADD = hub/libhub.a dns/libdns.a iptables/libiptables.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS) $(NFTNL_LIBS) $(MNL_LIBS)
 FUZZERS += tests/fuzz/hello_fuzz tests/fuzz/peer_fuzz tests/fuzz/split_fuzz
 tests_fuzz_hello_fuzz_SOURCES = tests/fuzz/hello_fuzz.c
 tests_fuzz_hello_fuzz_LDADD = $(HUB_LDADD)

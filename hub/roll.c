@@ -20,6 +20,7 @@ struct roll {
 	struct table table;
 	struct entry **all;
 	size_t n_all;
+	uint64_t changes; /* of names */
 };
 
 struct roll *
@@ -80,6 +81,7 @@ add(struct roll *r, const char *node, const struct roll_entry *entry)
 		r->all = xrealloc(r->all, (r->n_all + 1) * sizeof *r->all);
 		e->place = r->n_all;
 		r->all[r->n_all++] = e;
+		r->changes++;
 	}
 	e->entry = *entry;
 	return true;
@@ -99,6 +101,7 @@ roll_remove(struct roll *r, const char *node)
 	if (e == NULL)
 		return;
 	table_remove(&r->table, &e->node);
+	r->changes++;
 	r->all[e->place] = r->all[--r->n_all];
 	r->all[e->place]->place = e->place;
 	free(e);
@@ -110,6 +113,12 @@ roll_find(const struct roll *r, const char *node)
 	const struct entry *e = find(r, node);
 
 	return e != NULL ? &e->entry : NULL;
+}
+
+uint64_t
+roll_changes(const struct roll *r)
+{
+	return r->changes;
 }
 
 size_t

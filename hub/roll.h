@@ -28,6 +28,8 @@ void roll_remove(struct roll *r, const char *node);
 /* NULL when there is none; good until the roll changes. */
 const struct roll_entry *roll_find(const struct roll *r, const char *node);
 size_t roll_count(const struct roll *r);
+/* How often a name came or went. */
+uint64_t roll_changes(const struct roll *r);
 /* Any order: *at starts at 0; NULL after the last. */
 const char *roll_walk(const struct roll *r, size_t *at);
 /* As text, and what another replica has as well. *news: it has what we did not; *lacks: and we what it has not. */

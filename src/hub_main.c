@@ -288,6 +288,11 @@ ways_in_of(const struct hub_options *o)
 		.udp_flows = (unsigned)o->ingress_udp_flows,
 		.access = o->access,
 		.zone = o->ingress_dns,
+		.dns_listen = o->ingress_dns_listen,
+		.dns_ttl_s = o->ingress_dns_ttl,
+		.addresses = (const char *const *)o->node_addresses,
+		.hosts_map = o->ingress_hosts_config_map,
+		.hosts_key = o->ingress_hosts_key,
 	};
 
 	(void)hub_options_redirect(o, &ways_in.redirect, NULL); /* hub_options_load has looked */

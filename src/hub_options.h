@@ -12,6 +12,8 @@
 #include "base/tree.h"
 #include "hub/hub.h"
 
+enum { HUB_NODE_ADDRESSES_MAX = 32 };
+
 /* clang-format off */
 #define HUB_OPTIONS(X) \
 	X(ADDRESS, listen, "listen", "0.0.0.0:10000", "where agents connect: websocket and tunnel") \
@@ -62,7 +64,14 @@
 	X(UINT, ingress_limits_node_bytes, "ingress.limits.nodeBytesPerSecond", "0", \
 		"what a node's streams carry, both ways together; 0: no bound", .reload = true) \
 	X(STRING, ingress_dns, "ingress.dns", "", "zone of the node names") \
+	X(ADDRESS, ingress_dns_listen, "ingress.dnsListen", "127.0.0.1:10053", \
+		"where the zone is served, IPv4; \"\": it is a suffix of names alone") \
+	X(UINT, ingress_dns_ttl, "ingress.dnsTtl", "10", "seconds that resolvers may keep an answer", \
+		.min = 1, .max = 3600) \
+	X(LIST, ingress_node_addresses, "ingress.nodeAddresses", "", \
+		"what names of edge nodes mean: addresses of the ingress, or its Service NAMESPACE/NAME") \
 	X(STRING, ingress_hosts_config_map, "ingress.hostsConfigMap", "", "namespace/name of a ConfigMap of node names") \
+	X(STRING, ingress_hosts_key, "ingress.hostsKey", "tunnel-nodes", "its key: lines of a hosts file") \
 	X(TREE, access, "access", "[]", "who may reach what: [{from, to: [...]}]", .reload = true) \
 	X(LIST, peers, "peers", "", "other replicas, HOST[:PORT], or one name of them all", .reload = true) \
 	X(ADDRESS, admin_listen, "admin.listen", "127.0.0.1:10012", "health, metrics and state over HTTP; \"\": off") \
@@ -77,6 +86,9 @@
 struct hub_options {
 	struct opt_head head;
 	HUB_OPTIONS(OPT_MEMBER)
+	/* ingress.nodeAddresses or, without it, the address that the ingress listens on; ended by NULL. */
+	char *node_addresses[HUB_NODE_ADDRESSES_MAX + 1];
+	char listened[64];
 };
 
 extern const struct opt_program hub_program;
