@@ -26,8 +26,8 @@ def opt(data=b"", size=1232, extended=0, version=0, flags=0, owner=b"\0"):
     return owner + struct.pack("!HHBBHH", 41, size, extended, version, flags, len(data)) + data
 
 
-def valid(r):
-    q = plain_query(r.randrange(65536), r.choice(NAMES), r.choice(TYPES))
+def valid(r, names=NAMES):
+    q = plain_query(r.randrange(65536), r.choice(names), r.choice(TYPES))
     if r.random() < 0.6:
         option = struct.pack("!HH", r.choice([3, 8, 10, 12, 65001]), 8) + r.randbytes(8)
         q = q[:10] + b"\0\1" + q[12:] + opt(option * r.randrange(3), flags=r.choice([0, 0x8000]))
@@ -126,11 +126,11 @@ SPOIL = [cut, flip_bits, set_bytes, counts, flags, pointers, labels, many_opts, 
          header_and_noise, an_answer]
 
 
-def packets():
+def packets(n=PACKETS, names=NAMES):
     r = random.Random(SEED)
     made = []
-    for i in range(PACKETS):
-        q = SPOIL[i % len(SPOIL)](r, valid(r))
+    for i in range(n):
+        q = SPOIL[i % len(SPOIL)](r, valid(r, names))
         if len(q) > 20 and r.random() < 0.3:
             q = r.choice(SPOIL)(r, q)
         made.append(q)
@@ -158,21 +158,11 @@ def check(answer, asked):
         assert any(q[12:end] == answer[12:end] for q in same), f"another question: {answer.hex()}"
 
 
-def canary(i):
-    return plain_query(0xca00 | i & 0xff, WEB)
+class Batches:
+    """Packets at a server, and a name between them that is always answered: `socket(kind)`, `name` and `address` are the heir's."""
 
-
-class Target:
-    def __init__(self, lab):
-        labs.upstream(lab, "www.example.test/203.0.113.7")
-        hub = labs.Hub(lab)
-        hub.write("services.yaml", labs.service("web", ("http", 80, 8080)),
-                  labs.service("out", type="ExternalName", externalName="www.example.test"))
-        self.node = labs.Node(lab, "edge-1", "192.0.2.11")
-        self.agent = labs.Agent(self.node, hub)
-        self.pod = self.node.pod("client")
-        labs.wait_for("services at the agent", lambda: self.agent.state()["services"] == 2)
-        self.address = self.pod.address_of(WEB, f"@{SERVER}")
+    def canary(self, i):
+        return plain_query(0xca00 | i & 0xff, self.name)
 
     def is_right(self, answer, asked):
         return (answer[:2] == asked[:2] and answer[3] & 15 == 0 and answer[6:8] == b"\0\1"
@@ -180,8 +170,8 @@ class Target:
 
     def by_udp(self, batch, i):
         """Sends them and then the canary; the rest of the answers may come later."""
-        wire, answers = canary(i), []
-        with socket_in(self.pod, socket.SOCK_DGRAM) as s, socket_in(self.pod, socket.SOCK_DGRAM) as other:
+        wire, answers = self.canary(i), []
+        with self.socket(socket.SOCK_DGRAM) as s, self.socket(socket.SOCK_DGRAM) as other:
             other.settimeout(5)
             for q in batch:
                 s.send(q)
@@ -198,8 +188,8 @@ class Target:
 
     def by_tcp(self, batch, i):
         """One connection up to each message that is shorter than a header. The canary is on another."""
-        wire, answers, start = canary(i), 0, 0
-        with socket_in(self.pod, socket.SOCK_STREAM) as other:
+        wire, answers, start = self.canary(i), 0, 0
+        with self.socket(socket.SOCK_STREAM) as other:
             for at, q in enumerate(batch):
                 if len(q) < HEADER or at == len(batch) - 1:
                     answers += self.one_connection(batch[start:at + 1])
@@ -211,7 +201,7 @@ class Target:
     def one_connection(self, messages):
         """Behind them a piece of one that is shorter than it says. Each that is a query is answered, then comes the end."""
         queries, answers = [q for q in messages if is_query(q)], []
-        with socket_in(self.pod, socket.SOCK_STREAM) as s:
+        with self.socket(socket.SOCK_STREAM) as s:
             s.settimeout(30)
             s.sendall(b"".join(framed(q) for q in messages) + b"\xff\xff" + messages[0])
             s.shutdown(socket.SHUT_WR)
@@ -221,6 +211,33 @@ class Target:
             assert s.recv(1) == b""
         assert sorted(a[:2] for a in answers) == sorted(q[:2] for q in queries)
         return len(answers)
+
+    def send(self, everything):
+        """How many were answered by each transport."""
+        answered = {"udp": 0, "tcp": 0}
+        for i in range(0, len(everything), BATCH):
+            how = "tcp" if i // BATCH % BY_TCP == 0 else "udp"
+            answered[how] += getattr(self, f"by_{how}")(everything[i:i + BATCH], i // BATCH)
+        print(answered)
+        return answered
+
+
+class Target(Batches):
+    name = WEB
+
+    def __init__(self, lab):
+        labs.upstream(lab, "www.example.test/203.0.113.7")
+        hub = labs.Hub(lab)
+        hub.write("services.yaml", labs.service("web", ("http", 80, 8080)),
+                  labs.service("out", type="ExternalName", externalName="www.example.test"))
+        self.node = labs.Node(lab, "edge-1", "192.0.2.11")
+        self.agent = labs.Agent(self.node, hub)
+        self.pod = self.node.pod("client")
+        labs.wait_for("services at the agent", lambda: self.agent.state()["services"] == 2)
+        self.address = self.pod.address_of(WEB, f"@{SERVER}")
+
+    def socket(self, kind):
+        return socket_in(self.pod, kind)
 
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.agent.process.pid}/fd"))
@@ -248,11 +265,7 @@ def test_what_is_sent_is_malformed_and_always_the_same():
 def test_the_canary_always_gets_its_answer(target):
     everything = packets()
     agent, before = target.agent, target.descriptors()
-    answered = {"udp": 0, "tcp": 0}
-    for i in range(0, PACKETS, BATCH):
-        how = "tcp" if i // BATCH % BY_TCP == 0 else "udp"
-        answered[how] += getattr(target, f"by_{how}")(everything[i:i + BATCH], i // BATCH)
-    print(answered)
+    answered = target.send(everything)
     assert answered["udp"] > 1000 and answered["tcp"] > 100
     assert agent.process.alive() and "edgeway-agent" in os.readlink(f"/proc/{agent.process.pid}/exe")
     assert agent.process.log().count("agent: started") == 1
