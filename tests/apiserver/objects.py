@@ -3,6 +3,7 @@ addresses of Services, a kubelet that makes pods run, EndpointSlices that follow
 """
 import base64
 import copy
+import re
 import threading
 
 from store import LISTED, Refused, Store, now
@@ -83,12 +84,30 @@ def prepare(store, resource, obj, before=None):
         obj["status"] = before["status"] if before else {"phase": "Pending", "qosClass": "BestEffort"}
     elif kind == "Secret":
         _secret(obj)
+    elif kind == "ConfigMap":
+        _config_map(obj, before)
     elif before is not None and kind == "Node" and "status" in before:
         obj["status"] = before["status"]
     return obj
 
 
-SECRET_MOST = 1 << 20
+SECRET_MOST = CONFIG_MAP_MOST = 1 << 20
+CONFIG_KEY = re.compile(r"[-._a-zA-Z0-9]{1,253}")
+
+
+def _config_map(obj, before):
+    """Of all values together; an immutable one keeps what it has."""
+    def wrong(what):
+        raise Refused(422, "Invalid", f'ConfigMap "{obj["metadata"]["name"]}" is invalid: {what}')
+
+    data, binary = obj.get("data") or {}, obj.get("binaryData") or {}
+    for key in [*data, *binary]:
+        if not CONFIG_KEY.fullmatch(key):
+            wrong(f'data[{key}]: Invalid value: "{key}": a valid config key must consist of alphanumeric characters')
+    if sum(len(v.encode()) for v in data.values()) + sum(len(base64.b64decode(v)) for v in binary.values()) > CONFIG_MAP_MOST:
+        wrong(f'[]: Too long: may not be more than {CONFIG_MAP_MOST} bytes')
+    if before and before.get("immutable") and (data != before.get("data", {}) or binary != before.get("binaryData", {})):
+        wrong("data: Forbidden: field is immutable when `immutable` is set")
 
 
 def _secret(obj):

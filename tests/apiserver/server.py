@@ -552,6 +552,10 @@ class Control:
         self.server.ending.clear()
         return met
 
+    def met(self):
+        """How often a fault was met so far."""
+        return self.server.faults.met
+
     def compact(self):
         self.store.compact()
 
@@ -560,6 +564,13 @@ class Control:
 
     def put(self, group, resource, obj):
         return self.store.put((group, resource), obj).rev
+
+    def get(self, group, resource, ns, name):
+        """None: it is not there."""
+        try:
+            return self.store.copy((group, resource), ns, name)
+        except Refused:
+            return None
 
     def remove(self, group, resource, ns, name):
         return self.store.remove((group, resource), ns, name).rev
