@@ -35,7 +35,7 @@ dns_libdns_a_SOURCES = \
 DNS_TESTS = tests/unit/dns_message_test tests/unit/dns_answer_test tests/unit/dns_server_test \
 	tests/unit/dns_udp_test tests/unit/dns_alloc_test tests/unit/dns_upstream_test \
 	tests/unit/dns_threads_test tests/unit/dns_cache_test tests/unit/dns_lookup_test \
-	tests/unit/resolvtext_test tests/unit/resolvconf_test
+	tests/unit/nameanswer_test tests/unit/resolvtext_test tests/unit/resolvconf_test
 DNS_KIT = tests/unit/dns_kit.c tests/unit/dns_kit.h
 DNS_BED = $(DNS_KIT) tests/unit/dns_bed.c tests/unit/dns_bed.h
 DNS_LDADD = dns/libdns.a $(MODEL_LDADD)
@@ -45,6 +45,8 @@ TESTS += $(DNS_TESTS)
 endif
 tests_unit_dns_message_test_SOURCES = tests/unit/dns_message_test.c $(DNS_KIT)
 tests_unit_dns_message_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_nameanswer_test_SOURCES = tests/unit/nameanswer_test.c $(DNS_KIT)
+tests_unit_nameanswer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_answer_test_SOURCES = tests/unit/dns_answer_test.c $(DNS_KIT)
 tests_unit_dns_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_server_test_SOURCES = tests/unit/dns_server_test.c $(DNS_BED)

@@ -167,8 +167,7 @@ put_apex(struct reply *r, struct dns_out *out)
 	}
 	start(r, out, DNS_NOERROR);
 	if (r->q->type == DNS_NS)
-		dns_reply_record(
-			&r->w, DNS_OWNER, DNS_NS, r->z->ttl_s, d, put_below(r, d, "ns"));
+		dns_reply_record(&r->w, DNS_OWNER, DNS_NS, r->z->ttl_s, d, put_below(r, d, "ns"));
 	else
 		put_soa(r);
 }
@@ -199,8 +198,7 @@ put_addresses(struct reply *r, struct dns_out *out)
 		if (!is_wanted(r, a))
 			continue;
 		if (IN6_IS_ADDR_V4MAPPED(a))
-			dns_reply_record(
-				&r->w, DNS_OWNER, DNS_A, r->z->ttl_s, a->s6_addr + 12, 4);
+			dns_reply_record(&r->w, DNS_OWNER, DNS_A, r->z->ttl_s, a->s6_addr + 12, 4);
 		else
 			dns_reply_record(&r->w, DNS_OWNER, DNS_AAAA, r->z->ttl_s, a, sizeof *a);
 	}
@@ -242,8 +240,8 @@ name_zone_write(const struct name_zone *z, const struct dns_query *q,
 	struct reply r = {.z = z, .q = q, .found = found};
 
 	if (asked->refused != DNS_NOERROR || found->is == NAME_UNKNOWN) {
-		name_zone_error(q, asked->refused != DNS_NOERROR ? asked->refused : DNS_SERVFAIL,
-			out);
+		name_zone_error(
+			q, asked->refused != DNS_NOERROR ? asked->refused : DNS_SERVFAIL, out);
 		return;
 	}
 	if (asked->impossible)

@@ -50,8 +50,7 @@ int name_zone_init(struct name_zone *z, const char *domain, uint32_t ttl_s);
 /* Can the text be a name below the zone? */
 bool name_zone_holds(const struct name_zone *z, const char *name);
 /* `q` was parsed with DNS_PARSE_OK. True: asked->name is to be looked up, else the answer needs nothing. */
-bool name_zone_read(
-	const struct name_zone *z, const struct dns_query *q, struct name_asked *asked);
+bool name_zone_read(const struct name_zone *z, const struct dns_query *q, struct name_asked *asked);
 /* found: may be NULL where name_zone_read said false; out->size is 512..65535. */
 void name_zone_write(const struct name_zone *z, const struct dns_query *q,
 	const struct name_asked *asked, const struct name_found *found, struct dns_out *out);

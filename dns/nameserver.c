@@ -125,8 +125,7 @@ listen_at(struct nameserver *s, struct err *err)
 }
 
 int
-nameserver_start(
-	struct nameserver **out, const struct nameserver_config *config, struct err *err)
+nameserver_start(struct nameserver **out, const struct nameserver_config *config, struct err *err)
 {
 	struct nameserver *s = xcalloc(1, sizeof *s);
 	int rc = name_zone_init(&s->zone, config->zone, config->ttl_s);

@@ -211,8 +211,8 @@ run_batch(struct udp *u)
 	add(&u->count->reads, 1);
 	add(&u->count->received, (unsigned)n);
 	for (unsigned i = 0; i < (unsigned)n; i++) {
-		const struct udp_from from = {u->from[i], 
-			interface_of(&u->message[i].msg_hdr, &o->local[i])};
+		const struct udp_from from = {
+			u->from[i], interface_of(&u->message[i].msg_hdr, &o->local[i])};
 		size_t len;
 
 		if (is_too_many(u, &u->from[i]))

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "dns/cache.h"
+#include "dns/nameanswer.h"
 #include "dns/rewrite.h"
 #include "tests/unit/dns_kit.h"
 
@@ -14,6 +15,7 @@ struct world {
 	struct buf text;
 	struct cache *cache;
 	uint64_t now_ms;
+	struct name_zone names; /* the hub's; its parent is that of the corpus */
 };
 
 static struct world *
@@ -28,6 +30,7 @@ world(void)
 		w.zone.mask = 0xffff0000;
 		w.snapshot = kit_snapshot();
 		buf_init(&w.text, BUF_UNLIMITED);
+		name_zone_init(&w.names, "default.svc.cluster.local", 10);
 		cache_new(&w.cache, &(struct cache_limits){64, 32768}, 1);
 	}
 	return &w;
@@ -92,6 +95,32 @@ as_query(struct world *w, const uint8_t *data, size_t len)
 		n = dns_forward_build(up, &q, &target);
 		assert(dns_query_parse(&q, up, n) == DNS_PARSE_OK);
 	}
+}
+
+/* At the hub's server of names, for which every name is there, above others, absent or not known. */
+static void
+as_name(struct world *w, const uint8_t *data, size_t len)
+{
+	static uint8_t out[DNS_MESSAGE_MAX];
+	struct dns_out to = {.bytes = out};
+	struct name_found found = {.is = len > 0 ? data[0] & 3 : 0, .n = NAME_ADDRESSES_MAX};
+	struct name_asked asked;
+	struct dns_query q;
+
+	if (dns_query_parse(&q, data, len) != DNS_PARSE_OK)
+		return;
+	for (unsigned i = 0; i < NAME_ADDRESSES_MAX; i += 2)
+		found.addresses[i] = (struct in6_addr){.s6_addr = {[10] = 255, 255, 1, 2, 3, 4}};
+	to.size = data[1] & 1 ? sizeof out : dns_reply_limit(&q);
+	if (name_zone_read(&w->names, &q, &asked)) {
+		assert(strlen(asked.name) < DNS_NAME_MAX);
+		assert(asked.impossible || asked.name[0] == '\0' ||
+			name_zone_holds(&w->names, asked.name));
+	}
+	name_zone_write(&w->names, &q, &asked, &found, &to);
+	check_reply(w, &q, out, to.len, to.size);
+	assert(strstr(buf_str(&w->text), "(bad name)") == NULL);
+	assert((out[3] & DNS_FLAG_RA) == 0);
 }
 
 /* What is kept comes back as long and as well-formed as it was, at any age. */
@@ -195,6 +224,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct world *w = world();
 
 	as_query(w, data, len);
+	as_name(w, data, len);
 	as_answer(w, data, len);
 	return 0;
 }
