@@ -13,7 +13,7 @@
 
 enum {
 	ANSWER_MS = 10000, /* of a write of 1 MiB */
-	SPREAD_MS = 1000, /* replicas learn of a change at the same time */
+	SPREAD_MS = 500, /* replicas learn of a change at the same time */
 	CONTESTED = 3, /* that often undone in a row: told */
 	CALM_MS = 10 * 60 * 1000,
 };
@@ -212,8 +212,9 @@ on_refused(struct hosts_map *m, const struct https_answer *a)
 	m->failed++;
 	follow_describe(a, m->what, m->rights, why, sizeof why);
 	complain(m, why);
-	wait_ms(m, a->status == 403 || a->status == 404 ? HOSTS_RETRY_MS
-							: 1000 + follow_backoff_ms(m->failures));
+	wait_ms(m,
+		a->status == 403 || a->status == 404 ? HOSTS_RETRY_MS
+						     : 1000 + follow_backoff_ms(m->failures));
 	m->failures++;
 }
 
@@ -257,7 +258,8 @@ start_write(struct hosts_map *m, const char *text)
 	} else {
 		path = xasprintf("/api/v1/namespaces/%s/configmaps", m->ns);
 		buf_printf(&b,
-			"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"%s\","
+			"{\"apiVersion\":\"v1\",\"kind\":\"ConfigMap\",\"metadata\":{\"name\":\"%"
+			"s\","
 			"\"namespace\":\"%s\",\"labels\":{\"app.kubernetes.io/managed-by\":"
 			"\"edgeway-hub\"},",
 			m->name, m->ns);

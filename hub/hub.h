@@ -45,8 +45,10 @@ struct hub_ways_in {
 	unsigned udp_flows; /* of one map; 0: the default */
 	const char *dns_listen; /* where the zone is served; "": it is not */
 	unsigned dns_ttl_s;
-	const char *const *addresses; /* that names of edge nodes mean, or a Service; ended by NULL */
-	const char *hosts_map, *hosts_key; /* namespace/name of a ConfigMap, and its key; "": none */
+	const char *const
+		*addresses; /* that names of edge nodes mean, or a Service; ended by NULL */
+	const char *hosts_map,
+		*hosts_key; /* namespace/name of a ConfigMap, and its key; "": none */
 };
 
 struct hub_config {

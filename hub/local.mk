@@ -77,6 +77,7 @@ HUB_TESTS = \
 	tests/unit/certs_test \
 	tests/unit/detours_test \
 	tests/unit/flows_test \
+	tests/unit/hosts_text_test \
 	tests/unit/hub_delivery_test \
 	tests/unit/hub_join_test \
 	tests/unit/hub_test \
@@ -101,6 +102,8 @@ tests_unit_ways_test_SOURCES = tests/unit/ways_test.c tests/unit/kube_kit.c test
 tests_unit_ways_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_detours_test_SOURCES = tests/unit/detours_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
 tests_unit_detours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hosts_text_test_SOURCES = tests/unit/hosts_text_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
+tests_unit_hosts_text_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_certs_test_SOURCES = tests/unit/certs_test.c
 tests_unit_certs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_flows_test_SOURCES = tests/unit/flows_test.c
@@ -137,4 +140,4 @@ tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c
 tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif
 EXTRA_DIST += tests/data/kubernetes tests/apiserver/kubelets.py tests/apiserver/objects.py tests/apiserver/server.py tests/apiserver/signing.py tests/apiserver/store.py \
-	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_approval.py tests/net/test_kubernetes.py tests/net/test_replicas.py tests/net/test_sites.py
+	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_approval.py tests/net/test_kubernetes.py tests/net/test_hosts_map.py tests/net/test_replicas.py tests/net/test_sites.py tests/net/test_zone.py

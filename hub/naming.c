@@ -30,6 +30,7 @@ struct naming {
 	uint64_t book_changes, book_ms; /* what it was made from, and when */
 	uint64_t told; /* changes that `hosts` knows of */
 	uint32_t serial; /* of the zone at the start */
+	const char *note; /* what is configured and not done, and why; "" */
 };
 
 /* --- what nodes there are ------------------------------------------------------------------ */
@@ -105,11 +106,13 @@ describe_problem(const struct naming *n, char *to, size_t size)
 {
 	struct in6_addr any[NAME_ADDRESSES_MAX];
 
-	to[0] = '\0';
-	if (edge_addresses(n, any) > 0 || !n->config.known(n->config.arg))
+	snprintf(to, size, "%s", n->note);
+	if (n->note[0] != '\0' || n->service == NULL || edge_addresses(n, any) > 0 ||
+		!n->config.known(n->config.arg))
 		return;
 	snprintf(to, size,
-		"ingress.nodeAddresses: there is no Service %.63s/%.63s with a clusterIP, so names of "
+		"ingress.nodeAddresses: there is no Service %.63s/%.63s with a clusterIP, so names "
+		"of "
 		"edge nodes mean nothing",
 		n->service_ns, n->service);
 }
@@ -259,14 +262,24 @@ take_addresses(struct naming *n, const char *const *list, struct err *err)
 		if (n->n_addresses == NAME_ADDRESSES_MAX ||
 			!ip_parse(*list, &n->addresses[n->n_addresses++]))
 			return err_set(err, EINVAL,
-				"ingress.nodeAddresses: \"%.120s\": expected at most %d addresses, or "
+				"ingress.nodeAddresses: \"%.120s\": expected at most %d addresses, "
+				"or "
 				"NAMESPACE/NAME of one Service",
 				*list, NAME_ADDRESSES_MAX);
 	}
-	return n->service != NULL || n->n_addresses > 0
-		? 0
-		: err_set(err, EINVAL,
-			  "ingress.nodeAddresses: say by which address callers reach the ingress");
+	return 0;
+}
+
+/* What has to be said instead of done; "". */
+static const char *
+find_note(const struct naming *n, bool zone, bool hosts)
+{
+	if (hosts && n->config.api == NULL)
+		return "ingress.hostsConfigMap needs source.kubernetes: nothing is written";
+	if ((zone || hosts) && n->service == NULL && n->n_addresses == 0)
+		return "ingress.dns is a suffix of names alone and not served: say in "
+		       "ingress.nodeAddresses by which address callers reach the ingress";
+	return "";
 }
 
 int
@@ -275,7 +288,7 @@ naming_start(struct naming **out, const struct naming_config *config, struct err
 	const struct hub_ways_in *w = config->ways_in;
 	bool zone = w->zone != NULL && w->zone[0] != '\0' && w->dns_listen != NULL &&
 		w->dns_listen[0] != '\0';
-	bool hosts = w->hosts_map != NULL && w->hosts_map[0] != '\0' && config->api != NULL;
+	bool hosts = w->hosts_map != NULL && w->hosts_map[0] != '\0';
 	struct naming *n;
 	int rc;
 
@@ -286,9 +299,12 @@ naming_start(struct naming **out, const struct naming_config *config, struct err
 	n->config = *config;
 	n->config.ways_in = NULL; /* the caller's */
 	rc = take_addresses(n, w->addresses, err);
-	if (rc == 0 && zone)
+	n->note = find_note(n, zone, hosts);
+	if (rc == 0 && n->note[0] != '\0')
+		log_warn("hub", "%s", n->note);
+	if (rc == 0 && zone && (n->service != NULL || n->n_addresses > 0))
 		rc = start_zone(n, w, err);
-	if (rc == 0 && hosts)
+	if (rc == 0 && hosts && config->api != NULL)
 		rc = start_hosts(n, w, err);
 	if (rc < 0)
 		naming_stop(&n);
@@ -342,7 +358,8 @@ zone_state(const struct naming *n, struct buf *out)
 		n->zone, n->listen, names, (unsigned long long)answered, (unsigned long long)found);
 	if (unheld != NULL) {
 		auto_free char *why = xasprintf(
-			"the name of a node is too long for DNS, and cannot be asked for: %s", unheld);
+			"the name of a node is too long for DNS, and cannot be asked for: %s",
+			unheld);
 
 		json_add_text(out, why);
 	} else {

@@ -16,7 +16,7 @@
 #include "hub/kube_api.h"
 #include "model/cluster.h"
 
-enum { NAMING_TICK_MS = 1000, NAMING_BOOK_MS = 100 };
+enum { NAMING_TICK_MS = 500, NAMING_BOOK_MS = 100 };
 
 struct naming;
 

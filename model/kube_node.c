@@ -27,7 +27,8 @@ find_external(struct decoder *d, const struct tree_node *addresses)
 
 /* Those that are InternalIPs, or the others. */
 static void
-take_some(struct decoder *d, const struct tree_node *addresses, bool internal, struct kube_node *node)
+take_some(
+	struct decoder *d, const struct tree_node *addresses, bool internal, struct kube_node *node)
 {
 	tree_each(addresses, a)
 	{

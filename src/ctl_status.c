@@ -284,6 +284,30 @@ say_source(const struct tree_node *source, struct buf *line)
 	}
 }
 
+/* What the names of nodes are answered with. */
+static void
+say_naming(const struct tree_node *naming, struct buf *line)
+{
+	const struct tree_node *zone = tree_get(naming, "zone"), *hosts = tree_get(naming, "hosts");
+
+	if (zone != NULL) {
+		buf_printf(line, "%s at %s, %s names; edge nodes are", ctl_text(zone, "zone"),
+			ctl_text(zone, "listen"), ctl_text(zone, "names"));
+		tree_each(tree_get(naming, "addresses"), a)
+			buf_printf(line, " %s", tree_text(a, "?"));
+		if (ctl_count(tree_get(naming, "addresses")) == 0)
+			buf_adds(line, " UNKNOWN");
+		say("DNS zone", line);
+	}
+	if (hosts != NULL) {
+		buf_printf(line, "ConfigMap %s, key %s: %s, %s names, %s writes",
+			ctl_text(hosts, "configMap"), ctl_text(hosts, "key"),
+			ctl_true(hosts, "inStep") ? "in step" : "NOT IN STEP",
+			ctl_text(hosts, "names"), ctl_text(hosts, "writes"));
+		say("hosts", line);
+	}
+}
+
 static void
 say_redirect(const struct tree_node *redirect, struct buf *line)
 {
@@ -369,6 +393,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_redirect(tree_get(hub, "redirect"), line);
 	say_maps(tree_get(hub, "udpMaps"), line);
 	say_peers(tree_get(hub, "peers"), line, w);
+	say_naming(tree_get(hub, "naming"), line);
 	buf_printf(line, "%s", ctl_text(hub, "ca"));
 	say("CA", line);
 	if (tree_get(hub, "approvals") != NULL) {
@@ -376,6 +401,8 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 			ctl_text(hub, "approvals.pending"));
 		say("approvals", line);
 	}
+	warn_number(w, hub, "naming.hosts.leftOut",
+		"names do not fit into the hosts ConfigMap: use ingress.dns");
 	tree_each(nodes, n)
 	{
 		auto_free char *what = xasprintf(

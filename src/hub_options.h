@@ -99,6 +99,8 @@ enum opt_result hub_options_load(
 int hub_options_check(struct hub_options *o, struct err *err);
 /* ingress.redirect as plain data. -EINVAL: what is wrong, and where. */
 int hub_options_redirect(const struct hub_options *o, struct hub_redirect *to, struct err *err);
+/* The names of nodes, and what they mean: a part of it. */
+int hub_options_check_naming(struct hub_options *o, struct err *err);
 void hub_options_free(struct hub_options *o);
 
 #endif

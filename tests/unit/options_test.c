@@ -314,6 +314,60 @@ hub_takes_every_key_of_the_contract(void **state)
 	takes(true, "source:\n  kubernetes:\n");
 }
 
+/* What names of edge nodes mean has to be clear: said, or the one address that the ingress listens on. */
+#define ANYBODY "access: [{from: 10.0.0.0/8, to: ['*']}]\n"
+
+static void
+hub_ok(const char *file)
+{
+	auto_free char *whole = xasprintf("%s\nsource: {manifests: /m}\n", file);
+
+	takes(true, whole);
+}
+
+static void
+hub_knows_what_node_names_mean(void **state)
+{
+	(void)state;
+	hub_ok("ingress: {dns: nodes.example}");
+	hub_ok("ingress: {dns: nodes.example, http: '0.0.0.0:10080', dnsListen: ''}\n" ANYBODY);
+	hub_ok("ingress: {dns: nodes.example, dnsListen: '0.0.0.0:53', http: '0.0.0.0:10080', "
+	       "nodeAddresses: [192.0.2.1, '2001:db8::1']}\n" ANYBODY);
+	hub_ok("ingress: {dns: nodes.example, dnsListen: '127.0.0.1:53', nodeAddresses: "
+	       "edgeway/ingress}");
+	hub_ok("ingress: {dns: nodes.example, dnsListen: '0.0.0.0:53', http: '192.0.2.1:80', "
+	       "tls: [{listen: '192.0.2.1:443', target: 10250}, {listen: '127.0.0.1:443', "
+	       "target: 10250}]}\n" ANYBODY);
+	hub("ingress: {dns: nodes.example, dnsListen: '0.0.0.0:53', http: '0.0.0.0:80'}\n" ANYBODY,
+		":1: ingress.dnsListen: say in ingress.nodeAddresses");
+	hub("ingress: {dns: nodes.example, dnsListen: '0.0.0.0:53', http: '192.0.2.1:80', "
+	    "tls: [{listen: '192.0.2.2:443', target: 10250}]}\n" ANYBODY,
+		":1: ingress.dnsListen: say in ingress.nodeAddresses");
+	hub("ingress: {dns: nodes.example, dnsListen: '0.0.0.0:53', http: ''}",
+		":1: ingress.dnsListen: say in ingress.nodeAddresses");
+	hub("ingress: {nodeAddresses: [192.0.2.1, hub.example]}",
+		":1: ingress.nodeAddresses: \"hub.example\": expected an address");
+	hub("ingress: {nodeAddresses: [edgeway/a, edgeway/b]}",
+		":1: ingress.nodeAddresses: expected one Service");
+	hub("ingress: {nodeAddresses: [0.0.0.0]}", ":1: ingress.nodeAddresses: \"0.0.0.0\"");
+	hub("ingress: {dnsListen: '0.0.0.0:53'}", ":1: ingress.dnsListen: set ingress.dns as well");
+	hub("ingress: {dns: a.b, dnsListen: '[::]:53'}", ":1: ingress.dnsListen: expected IPv4");
+	hub("ingress: {dns: a.b, dnsListen: 'unix:/x'}", ":1: ingress.dnsListen: expected IPv4");
+	hub("ingress: {dns: Nodes.Example}", ":1: ingress.dns: \"Nodes.Example\" is not a domain");
+	hub("ingress: {dnsTtl: 0}", ":1: ingress.dnsTtl: expected a whole number from 1 to 3600");
+	hub("ingress: {hostsConfigMap: nodes}",
+		":1: ingress.hostsConfigMap: \"nodes\": expected "
+		"NAMESPACE/NAME");
+	hub("ingress: {hostsConfigMap: a/b, hostsKey: 'a/b'}",
+		":1: ingress.hostsKey: \"a/b\" is not");
+	refuses(true,
+		"source: {kubernetes: {}}\ningress: {hostsConfigMap: a/b, http: "
+		"'0.0.0.0:80'}\n" ANYBODY,
+		":2: ingress.hostsConfigMap: say in ingress.nodeAddresses");
+	takes(true,
+		"source: {kubernetes: {}}\ningress: {hostsConfigMap: a/b.c, hostsKey: hosts}\n");
+}
+
 static void
 hub_names_key_and_remedy(void **state)
 {
@@ -437,6 +491,7 @@ main(void)
 		cmocka_unit_test(agent_never_says_the_token),
 		cmocka_unit_test(node_name_comes_from_key_then_variable),
 		cmocka_unit_test(hub_takes_every_key_of_the_contract),
+		cmocka_unit_test(hub_knows_what_node_names_mean),
 		cmocka_unit_test(hub_names_key_and_remedy),
 		cmocka_unit_test(hub_reads_ports_of_the_redirect),
 		cmocka_unit_test(hub_checks_structured_keys),
