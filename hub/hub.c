@@ -462,12 +462,6 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 	return rc < 0 ? rc : start_redirect(hub, &config->redirect, err);
 }
 
-static bool
-nodes_known(void *arg)
-{
-	return source_ready(arg) && edge_known(arg);
-}
-
 static size_t
 joined(void *arg, char ***names)
 {

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/sock.h"
@@ -33,7 +34,7 @@ is_wildcard(const struct addr *a)
 static int
 note_listener(struct hub_options *o, const char *listen)
 {
-	char host[sizeof o->listened];
+	char host[INET6_ADDRSTRLEN];
 	struct addr a;
 
 	if (listen[0] == '\0' || addr_parse(&a, listen, 0, NULL) < 0 || a.sa.sa_family == AF_UNIX)
@@ -44,11 +45,12 @@ note_listener(struct hub_options *o, const char *listen)
 		inet_ntop(AF_INET, &a.in.sin_addr, host, sizeof host);
 	else
 		inet_ntop(AF_INET6, &a.in6.sin6_addr, host, sizeof host);
-	if (o->listened[0] != '\0' && is_loopback(host))
+	if (o->listened != NULL && is_loopback(host))
 		return 0;
-	if (o->listened[0] != '\0' && !is_loopback(o->listened) && strcmp(o->listened, host) != 0)
+	if (o->listened != NULL && !is_loopback(o->listened) && strcmp(o->listened, host) != 0)
 		return -EINVAL;
-	memcpy(o->listened, host, sizeof host);
+	free(o->listened);
+	o->listened = xstrdup(host);
 	return 0;
 }
 
@@ -63,7 +65,7 @@ find_listened(struct hub_options *o)
 		if (rc == 0)
 			rc = note_listener(o, tree_text(tree_get(entry, "listen"), ""));
 	}
-	if (rc < 0 || o->listened[0] == '\0')
+	if (rc < 0 || o->listened == NULL)
 		return -EINVAL;
 	o->node_addresses[0] = o->listened;
 	return 0;

@@ -365,4 +365,5 @@ void
 hub_options_free(struct hub_options *o)
 {
 	opt_free(&hub_program, o);
+	free(take_ptr(&o->listened));
 }

@@ -88,7 +88,7 @@ struct hub_options {
 	HUB_OPTIONS(OPT_MEMBER)
 	/* ingress.nodeAddresses or, without it, the address that the ingress listens on; ended by NULL. */
 	char *node_addresses[HUB_NODE_ADDRESSES_MAX + 1];
-	char listened[64];
+	char *listened; /* NULL: none */
 };
 
 extern const struct opt_program hub_program;
