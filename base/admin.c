@@ -96,6 +96,8 @@ admin_start(
 	a->loop = loop;
 	a->routes = config->routes;
 	a->arg = config->arg;
+	a->take_path = config->take_path;
+	a->take = config->take;
 	a->tcp.fd = a->local.fd = -1;
 	if (config->listen[0] != '\0')
 		rc = listen_on(a, &a->tcp, config->listen, err);
@@ -127,10 +129,11 @@ admin_stop(struct admin **out)
 		return;
 	while (a->conns != NULL)
 		admin_conn_free(a->conns);
-	listener_stop(&a->tcp);
-	listener_stop(&a->local);
+	/* Before it is closed: a successor that finds nobody there puts its own in this place. */
 	if (a->socket_path != NULL)
 		unlink(a->socket_path);
+	listener_stop(&a->tcp);
+	listener_stop(&a->local);
 	free(a->socket_path);
 	free(a);
 }

@@ -26,6 +26,8 @@ struct admin_request {
 };
 
 typedef void admin_fn(void *arg, const struct admin_request *req, struct admin_reply *reply);
+/* The connection is the handler's from now on: fd is non-blocking and nothing was answered. */
+typedef void admin_take_fn(void *arg, int fd);
 
 struct admin_route {
 	const char *method; /* "GET" also serves HEAD */
@@ -39,6 +41,9 @@ struct admin_config {
 	const char *socket_path; /* its folder is made, "" for none */
 	const struct admin_route *routes; /* end with a NULL method; outlive the server */
 	void *arg; /* of the handlers; they must not call admin_stop */
+	const char *
+		take_path; /* POST of it on the Unix socket gives the connection to `take`; NULL: none */
+	admin_take_fn *take;
 };
 
 int admin_start(

@@ -38,7 +38,7 @@ admin_conn_free(struct admin_conn *c)
 	c->listener->conns--;
 	watch_stop(&c->watch);
 	timer_free(&c->timer);
-	close(c->fd);
+	cleanup_fd(&c->fd);
 	buf_fini(&c->in);
 	buf_fini(&c->body);
 	buf_fini(&c->out);
@@ -124,6 +124,25 @@ find_route(const struct admin_conn *c, const char **allow)
 	return NULL;
 }
 
+static bool
+is_taken(const struct admin_conn *c)
+{
+	const struct admin *a = c->listener->admin;
+
+	return c->listener->local && a->take_path != NULL && strcmp(c->path, a->take_path) == 0 &&
+		strcmp(c->method, "POST") == 0;
+}
+
+static void
+give_away(struct admin_conn *c)
+{
+	const struct admin *a = c->listener->admin;
+	int fd = take_fd(&c->fd);
+
+	admin_conn_free(c);
+	a->take(a->arg, fd);
+}
+
 static void
 answer(struct admin_conn *c)
 {
@@ -133,6 +152,10 @@ answer(struct admin_conn *c)
 	const char *allow;
 	const struct admin_route *r = find_route(c, &allow);
 
+	if (is_taken(c)) {
+		give_away(c);
+		return;
+	}
 	if (r == NULL) {
 		refuse(c, allow != NULL ? 405 : 404,
 			allow != NULL ? "wrong method" : "no such page", allow);

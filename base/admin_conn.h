@@ -22,6 +22,8 @@ struct admin {
 	struct loop *loop;
 	const struct admin_route *routes;
 	void *arg;
+	const char *take_path; /* NULL: none */
+	admin_take_fn *take;
 	char *socket_path; /* removed at the end, NULL without one */
 	struct admin_listener tcp, local;
 	struct admin_conn *conns;

@@ -352,3 +352,14 @@ sock_original(int fd, struct addr *to)
 	*to = (struct addr){.len = sizeof to->in};
 	return getsockopt(fd, SOL_IP, ORIGINAL_DST, &to->in, &to->len) < 0 ? -errno : 0;
 }
+
+bool
+sock_bound_to(int fd, const struct addr *a)
+{
+	struct addr at = {0};
+
+	at.len = sizeof at.un;
+	return fd >= 0 && getsockname(fd, &at.sa, &at.len) == 0 && at.sa.sa_family == AF_INET &&
+		a->sa.sa_family == AF_INET && at.in.sin_port == a->in.sin_port &&
+		at.in.sin_addr.s_addr == a->in.sin_addr.s_addr;
+}

@@ -54,6 +54,8 @@ int sock_error(int fd);
 /* Does this -errno of sock_connect tell of this machine (descriptors, ports, memory), not of the other end? */
 bool sock_short_of(int rc);
 int sock_nodelay(int fd);
+/* Is it bound to this very address and port? */
+bool sock_bound_to(int fd, const struct addr *a);
 /* Index of the interface by which the peer of an accepted IPv4 connection came in; 0: not known. */
 unsigned sock_interface(int fd);
 /* Where the peer of an accepted IPv4 connection wanted to go before the kernel led it here (SO_ORIGINAL_DST); the socket's own

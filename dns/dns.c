@@ -119,6 +119,14 @@ dns_follow_upstreams(struct dns *d, loop_fn *fn, void *arg)
 /* --- opening ------------------------------------------------------------- */
 
 static void
+drop_adopted(struct dns *d)
+{
+	for (size_t i = 0; d->adopted != NULL && i < 2 * d->n_servers; i++)
+		cleanup_fd(&d->adopted[i]);
+	free(take_ptr(&d->adopted));
+}
+
+static void
 dns_free(struct dns *d)
 {
 	roster_free(&d->roster);
@@ -126,6 +134,9 @@ dns_free(struct dns *d)
 		server_free(&d->servers[i]);
 	resolvwatch_stop(&d->watch);
 	resolvconf_close(&d->resolvconf);
+	drop_adopted(d);
+	free(d->sockets);
+	free(d->path);
 	for (char **name = d->interfaces; name != NULL && *name != NULL; name++)
 		free(*name);
 	free(d->interfaces);
@@ -135,11 +146,11 @@ dns_free(struct dns *d)
 }
 
 static void
-watch_resolvconf(struct dns *d, const char *path)
+watch_resolvconf(struct dns *d)
 {
 	const struct resolvwatch_config config = {.loop = d->main,
 		.keeper = d->resolvconf,
-		.path = path,
+		.path = d->path,
 		.also = RESOLVED,
 		.changed = on_resolvconf_changed,
 		.arg = d};
@@ -202,6 +213,7 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 		.resolved = RESOLVED,
 		.manage = config->manage_resolv_conf && config->port == 53,
 		.keep = config->keep,
+		.stay = config->succeeds,
 	};
 	const struct addr *upstreams;
 	struct snapshot *nothing;
@@ -218,6 +230,7 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 	d = xcalloc(1, sizeof *d);
 	d->main = config->main;
 	d->port = config->port;
+	d->path = xstrdup(config->resolv_conf);
 	code = resolvconf_open(&d->resolvconf, &rc, err);
 	if (code < 0) {
 		dns_free(d);
@@ -231,6 +244,7 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 	copy_interfaces(d, config);
 	nothing = snapshot_new(false);
 	d->servers = xcalloc(config->n_workers, sizeof *d->servers);
+	d->sockets = xcalloc(2 * config->n_workers + 2, sizeof *d->sockets);
 	for (; d->n_servers < config->n_workers; d->n_servers++)
 		d->servers[d->n_servers] = server_new(config->workers[d->n_servers], &zone, nothing,
 			config->mark, (const char *const *)d->interfaces);
@@ -241,7 +255,7 @@ dns_open(struct dns **out, const struct dns_config *config, struct err *err)
 	find_upstreams(d);
 	if (dns_upstreams(d, &upstreams) == 0)
 		log_warn("dns", "no upstream: names outside the cluster get SERVFAIL");
-	watch_resolvconf(d, config->resolv_conf);
+	watch_resolvconf(d);
 	*out = d;
 	return 0;
 }
@@ -266,7 +280,6 @@ close_bound(struct bound *b)
 {
 	for (size_t i = 0; i < b->n; i++)
 		close(b->fds[i]);
-	free(b->fds);
 }
 
 static int
@@ -287,26 +300,42 @@ bind_pair(const struct addr *a, unsigned flags, struct bound *b, struct err *err
 static int
 probe_free(const struct addr *a, struct err *err)
 {
-	struct bound b = {.fds = xcalloc(2, sizeof(int))};
+	int fds[2];
+	struct bound b = {.fds = fds};
 	int code = bind_pair(a, SOCK_FREEBIND, &b, err);
 
 	close_bound(&b);
 	return code;
 }
 
-static int
-bind_all(const struct dns *d, uint32_t address, struct bound *b, struct err *err)
+/* The predecessor's, when they are all bound where we want them. */
+static bool
+use_adopted(struct dns *d, const struct addr *a)
 {
-	struct addr a = addr_ipv4(address, d->port);
-	int code = address != d->last_address ? probe_free(&a, err) : 0;
+	for (size_t i = 0; i < 2 * d->n_servers; i++)
+		if (d->adopted == NULL || !sock_bound_to(d->adopted[i], a))
+			return false;
+	memcpy(d->sockets, d->adopted, 2 * d->n_servers * sizeof *d->sockets);
+	free(take_ptr(&d->adopted));
+	return true;
+}
 
-	b->n = 0;
-	b->fds = xcalloc(d->n_servers + 1, 2 * sizeof(int));
+static int
+bind_all(struct dns *d, uint32_t address, struct err *err)
+{
+	struct bound b = {.fds = d->sockets};
+	struct addr a = addr_ipv4(address, d->port);
+	int code;
+
+	if (use_adopted(d, &a))
+		return 0;
+	drop_adopted(d);
+	code = address != d->last_address ? probe_free(&a, err) : 0;
 	for (size_t i = 0; code == 0 && i < d->n_servers; i++)
-		code = bind_pair(&a, SOCK_REUSEPORT | SOCK_FREEBIND, b, err);
+		code = bind_pair(&a, SOCK_REUSEPORT | SOCK_FREEBIND, &b, err);
 	if (code == 0)
 		return 0;
-	close_bound(b);
+	close_bound(&b);
 	if (code == -EADDRINUSE)
 		err_wrap(err, code,
 			"another DNS server (dnsmasq, systemd-resolved, named, a second agent) "
@@ -321,7 +350,6 @@ bind_all(const struct dns *d, uint32_t address, struct bound *b, struct err *err
 int
 dns_listen(struct dns *d, uint32_t address, struct err *err)
 {
-	struct bound b;
 	int code;
 
 	if (address == d->address)
@@ -332,16 +360,53 @@ dns_listen(struct dns *d, uint32_t address, struct err *err)
 		d->address = 0;
 		return 0;
 	}
-	code = bind_all(d, address, &b, err);
+	code = bind_all(d, address, err);
 	if (code < 0)
 		return err_wrap(err, code, "DNS");
 	for (size_t i = 0; i < d->n_servers; i++)
-		server_listen(d->servers[i], b.fds[2 * i], b.fds[2 * i + 1], address);
-	free(b.fds);
+		server_listen(d->servers[i], d->sockets[2 * i], d->sockets[2 * i + 1], address);
 	d->address = d->last_address = address;
 	find_upstreams(d);
 	roster_check(d->roster);
 	return 0;
+}
+
+/* --- a successor --------------------------------------------------------- */
+
+size_t
+dns_sockets(const struct dns *d, int *fds)
+{
+	if (d->address == 0)
+		return 0;
+	memcpy(fds, d->sockets, 2 * d->n_servers * sizeof *fds);
+	return 2 * d->n_servers;
+}
+
+void
+dns_adopt(struct dns *d, const int *fds, size_t n)
+{
+	assert(n == 2 * d->n_servers && d->address == 0);
+	d->adopted = xmemdup(fds, n * sizeof *fds);
+}
+
+void
+dns_freeze(struct dns *d)
+{
+	d->on_upstreams = NULL;
+	resolvwatch_stop(&d->watch);
+}
+
+void
+dns_thaw(struct dns *d)
+{
+	watch_resolvconf(d);
+}
+
+void
+dns_hand_over(struct dns *d)
+{
+	for (size_t i = 0; i < d->n_servers; i++)
+		server_hand_over(d->servers[i]);
 }
 
 bool

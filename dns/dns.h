@@ -50,6 +50,7 @@ struct dns_config {
 	bool manage_resolv_conf;
 	uint32_t mark; /* SO_MARK of upstream queries */
 	struct dns_keep keep;
+	bool succeeds; /* a predecessor hands over: our lines stay in resolv.conf as they are */
 };
 
 /* Reads resolv.conf for the upstreams (a leftover of an earlier run of ours is seen through). */
@@ -59,6 +60,16 @@ void dns_use(struct dns *dns, const struct snapshot *snapshot); /* takes a refer
  * may hold it. */
 int dns_listen(struct dns *dns, uint32_t address, struct err *err);
 bool dns_listening(const struct dns *dns);
+/* The workers' sockets, UDP and TCP of each in turn, to hand them to a successor; they stay the dns's. How many: all or, while it does
+ * not listen, 0. */
+size_t dns_sockets(const struct dns *dns, int *fds);
+/* A predecessor's: dns_listen uses them when they are bound to its address, else closes them. Taken; n is twice n_workers. */
+void dns_adopt(struct dns *dns, const int *fds, size_t n);
+/* A successor takes over: resolv.conf is not looked after any more; and again. */
+void dns_freeze(struct dns *dns);
+void dns_thaw(struct dns *dns);
+/* The successor has the sockets: no more queries are read; those that are waited for get their answers. */
+void dns_hand_over(struct dns *dns);
 /* The upstreams in use, for the hub's name. Valid until dns_stop; others when somebody changes
  * resolv.conf. */
 size_t dns_upstreams(const struct dns *dns, const struct addr **upstreams);

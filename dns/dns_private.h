@@ -20,6 +20,9 @@ struct dns {
 	uint16_t port;
 	uint32_t address; /* 0: not listening */
 	uint32_t last_address; /* the workers may not have closed its sockets yet */
+	int *sockets; /* of the servers, which own them; only while it listens */
+	int *adopted; /* a predecessor's, until it listens; NULL: none */
+	char *path; /* of resolv.conf */
 	char **interfaces; /* NULL-terminated */
 	struct addr *configured;
 	size_t n_configured;

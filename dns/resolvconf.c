@@ -87,21 +87,46 @@ undo(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
 	return did;
 }
 
+static void
+read_kept(const struct resolvconf *rc, struct resolv_original *o)
+{
+	auto_free char *data = NULL;
+	size_t len;
+
+	if (rc->keep.get != NULL && rc->keep.get(rc->keep.arg, KEEP_KEY, &data, &len) == 0 &&
+		resolv_original_unpack(o, data, len) < 0)
+		log_warn("dns",
+			"the kept original of resolv.conf is damaged, our marks in it are used "
+			"path=%s",
+			rc->path);
+}
+
+/* A predecessor's lines are ours now. False: they are not there, or not as it wrote them. */
+static bool
+succeed(struct resolvconf *rc)
+{
+	struct resolv_original o = {0}, now;
+
+	read_kept(rc, &o);
+	if (o.ours != NULL && resolvfile_read(rc->path, &now) == 0) {
+		rc->written = resolvfile_is_ours(&o, &now) && now.len == o.ours_len;
+		resolv_original_fini(&now);
+	}
+	if (rc->written)
+		rc->original = o;
+	else
+		resolv_original_fini(&o);
+	return rc->written;
+}
+
 /* What a run that was killed left. 1 when there was something. */
 static int
 recover(struct resolvconf *rc, struct err *err)
 {
 	struct resolv_original o = {0};
-	auto_free char *data = NULL;
-	size_t len;
 	int code;
 
-	if (rc->keep.get != NULL && rc->keep.get(rc->keep.arg, KEEP_KEY, &data, &len) == 0 &&
-		resolv_original_unpack(&o, data, len) < 0)
-		log_warn("dns",
-			"the kept original of resolv.conf is damaged, our marks in it are used "
-			"path=%s",
-			rc->path);
+	read_kept(rc, &o);
 	code = undo(rc, &o, err);
 	if (code == 1)
 		log_info("dns", "put back resolv.conf that an earlier run left path=%s", rc->path);
@@ -172,6 +197,10 @@ resolvconf_open(struct resolvconf **out, const struct resolvconf_config *config,
 	rc->keep = config->keep;
 	rc->trouble = "";
 	rc->replaced.fd = -1;
+	if (config->stay && config->manage && succeed(rc)) {
+		*out = rc;
+		return 0;
+	}
 	if (recover(rc, &why) < 0)
 		log_warn("dns", "an earlier run's lines stay for now: %s", why.text);
 	code = adopt(rc, &why);
@@ -272,6 +301,7 @@ write_ours(struct resolvconf *rc, uint32_t address, bool known, struct err *err)
 		return code;
 	fresh = resolvtext_build(o->text, o->len, rc->domain, address, &len);
 	if (code == 1 && len == o->ours_len && memcmp(fresh, o->ours, len) == 0) {
+		rc->address = address;
 		rc->trouble = "";
 		return 0;
 	}

@@ -24,6 +24,7 @@ struct resolvconf_config {
 	/* Where systemd-resolved writes the servers that it asks itself; NULL: nowhere. */
 	const char *resolved;
 	bool manage;
+	bool stay; /* what an earlier run left is not undone: we go on where it was */
 	struct dns_keep keep;
 };
 

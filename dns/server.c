@@ -414,6 +414,23 @@ server_listen(struct server *s, int udp, int tcp, uint32_t address)
 }
 
 static void
+do_hand_over(void *arg)
+{
+	struct server *s = arg;
+
+	if (s->udp != NULL)
+		udp_quiet(s->udp);
+	if (s->tcp != NULL)
+		tcp_quiet(s->tcp);
+}
+
+void
+server_hand_over(struct server *s)
+{
+	loop_post(s->loop, do_hand_over, s);
+}
+
+static void
 do_stop(void *arg)
 {
 	struct order *o = arg;

@@ -382,6 +382,13 @@ tcp_open(struct tcp **out, struct loop *loop, int fd, const struct tcp_handler *
 }
 
 void
+tcp_quiet(struct tcp *t)
+{
+	t->paused = false;
+	watch_stop(&t->watch);
+}
+
+void
 tcp_close(struct tcp **out)
 {
 	struct tcp *t = take_ptr(out);

@@ -41,6 +41,8 @@ struct tcp_handler {
 };
 
 void tcp_open(struct tcp **t, struct loop *loop, int fd, const struct tcp_handler *handler);
+/* Accepts no more; the connections that there are go on. */
+void tcp_quiet(struct tcp *t);
 void tcp_close(struct tcp **t);
 /* IPv4 address of the client, host byte order; 0 when it has left. */
 uint32_t tcp_peer(const struct tcp_conn *c);

@@ -329,15 +329,21 @@ udp_open(struct udp **out, struct loop *loop, int fd, struct udp_counters *count
 }
 
 void
+udp_quiet(struct udp *u)
+{
+	atomic_store_explicit(&u->count->gathering, 0, memory_order_relaxed);
+	watch_stop(&u->watch);
+	watch_stop(&u->tick_watch);
+}
+
+void
 udp_close(struct udp **out)
 {
 	struct udp *u = take_ptr(out);
 
 	if (u == NULL)
 		return;
-	atomic_store_explicit(&u->count->gathering, 0, memory_order_relaxed);
-	watch_stop(&u->watch);
-	watch_stop(&u->tick_watch);
+	udp_quiet(u);
 	if (u->tick >= 0)
 		close(u->tick);
 	close(u->fd);

@@ -43,6 +43,8 @@ typedef size_t udp_query_fn(
 void udp_open(struct udp **u, struct loop *loop, int fd, struct udp_counters *count,
 	udp_query_fn *fn, void *arg);
 /* Not from within fn. */
+/* Reads no more; answers can still be sent. */
+void udp_quiet(struct udp *u);
 void udp_close(struct udp **u);
 void udp_send(struct udp *u, const struct sockaddr_in *to, const uint8_t *m, size_t len);
 

@@ -1,5 +1,6 @@
 #include "lb/lb.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <string.h>
 #include <unistd.h>
@@ -19,6 +20,7 @@ struct message {
 	struct snapshot *snapshot;
 	int fd;
 	uint64_t drain_ms;
+	bool successor; /* has the sockets */
 	enum lb_access_mode access;
 };
 
@@ -63,14 +65,17 @@ on_stop(void *arg)
 	struct worker *w = m->worker;
 
 	worker_enter(w);
-	listener_finish(w);
+	if (m->successor)
+		listener_use(w, -1);
+	else
+		listener_finish(w);
 	w->draining = true;
 	w->drain_until_ms = w->now_ms + m->drain_ms;
-	free(m);
-	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
+	for (struct node *n = w->fronts.next, *next; n != &w->fronts && !m->successor; n = next) {
 		next = n->next;
 		front_drain(container_of(n, struct front, node));
 	}
+	free(m);
 	worker_leave(w);
 }
 
@@ -84,6 +89,14 @@ tell(struct worker *w, loop_fn *fn, const struct message *what)
 }
 
 /* --- the door ------------------------------------------------------------- */
+
+static void
+drop_adopted(struct lb *lb)
+{
+	for (size_t i = 0; lb->adopted != NULL && i < lb->config.n_workers; i++)
+		cleanup_fd(&lb->adopted[i]);
+	free(take_ptr(&lb->adopted));
+}
 
 /* On loop 0, once for each worker: nothing is posted to it any more. */
 static void
@@ -102,6 +115,8 @@ on_worker_quiet(void *arg)
 	shares_fini(&lb->shares);
 	tallies_free(&lb->tallies);
 	snapshot_unref(&lb->snapshot);
+	drop_adopted(lb);
+	free(lb->sockets);
 	free(lb->workers);
 	free(lb);
 }
@@ -145,6 +160,7 @@ lb_open(struct lb **out, const struct lb_config *config, struct err *err)
 	shares_init(&lb->shares);
 	lb->tallies = tallies_new(config->n_workers, config->metric_services);
 	lb->workers = xcalloc(config->n_workers, sizeof(struct worker *));
+	lb->sockets = xcalloc(config->n_workers, sizeof *lb->sockets);
 	for (size_t i = 0; i < config->n_workers; i++) {
 		lb->workers[i] = worker_new(lb, config->workers[i], i);
 		loop_post(config->workers[i], worker_start, lb->workers[i]);
@@ -174,22 +190,53 @@ lb_access_log(struct lb *lb, enum lb_access_mode mode)
 		tell(lb->workers[i], on_access, &(struct message){.access = mode});
 }
 
+/* Each in its worker's place. The predecessor's are used where they are bound to this address. */
+static int
+open_sockets(struct lb *lb, uint32_t address, int *fds, struct err *err)
+{
+	const struct addr a = addr_ipv4(address, lb->config.port);
+	int rc = 0;
+
+	for (size_t i = 0; i < lb->config.n_workers; i++) {
+		fds[i] = -1;
+		if (address != 0 && rc == 0 && lb->adopted != NULL &&
+			sock_bound_to(lb->adopted[i], &a))
+			fds[i] = take_fd(&lb->adopted[i]);
+		else if (address != 0 && rc == 0)
+			rc = sock_listen(&a, SOCK_REUSEPORT, &fds[i], err);
+	}
+	return rc;
+}
+
+void
+lb_adopt(struct lb *lb, const int *fds, size_t n)
+{
+	assert(n == lb->config.n_workers && lb->address == 0);
+	lb->adopted = xmemdup(fds, n * sizeof *fds);
+}
+
+size_t
+lb_sockets(const struct lb *lb, int *fds)
+{
+	if (lb->address == 0)
+		return 0;
+	memcpy(fds, lb->sockets, lb->config.n_workers * sizeof *fds);
+	return lb->config.n_workers;
+}
+
 int
 lb_listen(struct lb *lb, uint32_t address, struct err *err)
 {
-	const struct addr a = addr_ipv4(address, lb->config.port);
-	size_t n = lb->config.n_workers, i;
-	auto_free int *fds = NULL;
-	int rc = 0;
+	size_t n = lb->config.n_workers;
+	int *fds = lb->sockets;
+	int rc;
 
 	if (address == lb->address)
 		return 0;
-	fds = xcalloc(n, sizeof *fds);
-	for (i = 0; i < n; i++)
-		fds[i] = -1;
-	for (i = 0; i < n && address != 0 && rc == 0; i++)
-		rc = sock_listen(&a, SOCK_REUSEPORT, &fds[i], err);
-	for (i = 0; i < n; i++) {
+	rc = open_sockets(lb, address, fds, err);
+	if (address != 0)
+		drop_adopted(lb);
+	for (size_t i = 0; i < n; i++) {
 		if (rc == 0)
 			tell(lb->workers[i], on_listen, &(struct message){.fd = fds[i]});
 		else
@@ -210,15 +257,26 @@ lb_listening(const struct lb *lb)
 	return lb->address != 0;
 }
 
-void
-lb_stop(struct lb **out, uint64_t drain_ms, loop_fn *on_stopped, void *arg)
+static void
+stop(struct lb *lb, const struct message *how, loop_fn *on_stopped, void *arg)
 {
-	struct lb *lb = take_ptr(out);
-
 	if (lb == NULL)
 		return;
 	lb->on_stopped = on_stopped;
 	lb->stopped_arg = arg;
 	for (size_t i = 0; i < lb->config.n_workers; i++)
-		tell(lb->workers[i], on_stop, &(struct message){.drain_ms = drain_ms});
+		tell(lb->workers[i], on_stop, how);
+}
+
+void
+lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg)
+{
+	stop(take_ptr(lb), &(struct message){.drain_ms = drain_ms}, on_stopped, arg);
+}
+
+void
+lb_hand_over(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg)
+{
+	stop(take_ptr(lb), &(struct message){.drain_ms = drain_ms, .successor = true}, on_stopped,
+		arg);
 }

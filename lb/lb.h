@@ -40,6 +40,10 @@ void lb_use(struct lb *lb, const struct snapshot *snapshot); /* takes a referenc
  * 0: stop listening. A port in use is an error that says so. */
 int lb_listen(struct lb *lb, uint32_t address, struct err *err);
 bool lb_listening(const struct lb *lb);
+/* The workers' listening sockets, to hand them to a successor; they stay the lb's. How many: all or, while it does not listen, 0. */
+size_t lb_sockets(const struct lb *lb, int *fds);
+/* A predecessor's: lb_listen uses them when they are bound to its address, else closes them. Taken; n is n_workers. */
+void lb_adopt(struct lb *lb, const int *fds, size_t n);
 /* The access log, on stderr: off in the beginning. */
 void lb_access_log(struct lb *lb, enum lb_access_mode mode);
 void lb_metrics(struct lb *lb, struct metrics *m); /* lb NULL: nothing */
@@ -48,5 +52,8 @@ void lb_state(struct lb *lb, struct buf *out);
 /* Stops accepting, finishes what is in progress for at most drain_ms, then on_stopped on loop 0 and
  * *lb is gone. */
 void lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);
+/* The same when a successor has the sockets: what waits in them is left to it, and a client that is silent between two requests is not
+ * hung up on, but asked to come anew by its next answer. */
+void lb_hand_over(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);
 
 #endif

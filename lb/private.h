@@ -270,6 +270,8 @@ struct lb {
 	struct worker **workers;
 	struct lines *lines; /* of the access log; NULL: it was never on */
 	uint32_t address; /* listened on, 0 none */
+	int *sockets; /* of the workers, which own them; only while it listens */
+	int *adopted; /* a predecessor's, until it listens; NULL: none */
 	loop_fn *on_worker_gone; /* posted to loop 0 by each worker, with itself */
 	loop_fn *on_stopped;
 	void *stopped_arg;

@@ -14,8 +14,6 @@
 
 enum { WORKERS_MOST = 4 };
 
-static void stop(void *agent);
-
 static void
 use(void *arg, const struct snapshot *snapshot)
 {
@@ -39,13 +37,28 @@ on_hub(void *arg)
 }
 
 static size_t
-worker_count(const struct agent_options *o)
+wanted_workers(const struct agent_options *o)
 {
 	long cores = sysconf(_SC_NPROCESSORS_ONLN);
 
 	if (o->mesh_workers > 0)
 		return o->mesh_workers;
 	return cores < 1 ? 1 : MIN((size_t)cores, (size_t)WORKERS_MOST);
+}
+
+/* As many as have sockets: one that nobody reads would lose what the kernel puts into it. */
+static size_t
+worker_count(const struct agent *a)
+{
+	size_t wanted = wanted_workers(a->options);
+	size_t had = a->takeover != NULL ? takeover_workers(a->takeover) : 0;
+
+	if (had == 0 || had == wanted)
+		return wanted;
+	log_warn("agent",
+		"as many workers as the agent before had, until a restart workers=%zu wanted=%zu",
+		had, wanted);
+	return had;
 }
 
 static int
@@ -91,6 +104,25 @@ open_meta(struct agent *a, struct err *err)
 	return meta_open(&a->meta, &config, use, a, err);
 }
 
+/* dns_keep: the database may be closed and opened anew meanwhile. */
+static int
+keep_get(void *arg, const char *key, char **data, size_t *len)
+{
+	return meta_keep_get(((struct agent *)arg)->meta, key, data, len);
+}
+
+static int
+keep_put(void *arg, const char *key, const void *data, size_t len)
+{
+	return meta_keep_put(((struct agent *)arg)->meta, key, data, len);
+}
+
+static int
+keep_del(void *arg, const char *key)
+{
+	return meta_keep_del(((struct agent *)arg)->meta, key);
+}
+
 static int
 open_dns(struct agent *a, struct err *err)
 {
@@ -111,7 +143,8 @@ open_dns(struct agent *a, struct err *err)
 		.resolv_conf = o->dns_resolv_conf,
 		.manage_resolv_conf = o->dns_manage_resolv_conf,
 		.mark = MESH_MARK,
-		.keep = {a->meta, meta_keep_get, meta_keep_put, meta_keep_del},
+		.keep = {a, keep_get, keep_put, keep_del},
+		.succeeds = a->takeover != NULL,
 	};
 
 	return dns_open(&a->dns, &config, err);
@@ -230,7 +263,7 @@ open_parts(struct agent *a, struct err *err)
 	int rc = loop_new(&a->loop, err);
 
 	if (rc == 0)
-		rc = workers_new(&a->workers, worker_count(a->options), err);
+		rc = workers_new(&a->workers, worker_count(a), err);
 	if (rc == 0)
 		rc = parse_upstreams(a, err);
 	if (rc == 0)
@@ -241,6 +274,8 @@ open_parts(struct agent *a, struct err *err)
 		rc = open_lb(a, err);
 	if (rc < 0)
 		return rc;
+	if (a->takeover != NULL)
+		takeover_use(a->takeover, a->dns, a->lb);
 	dns_use(a->dns, a->snapshot);
 	lb_use(a->lb, a->snapshot);
 	lb_access_log(a->lb, (enum lb_access_mode)a->options->lb_access_log);
@@ -250,9 +285,85 @@ open_parts(struct agent *a, struct err *err)
 	rc = open_iptables(a, err);
 	if (rc == 0)
 		rc = agent_tunnel_start(a, err);
-	if (rc == 0)
+	if (rc == 0 && a->takeover == NULL)
 		rc = agent_admin_start(a, err);
 	return rc;
+}
+
+/* The locks, or those of the agent that runs, with its sockets. */
+static int
+take_locks(struct agent *a, struct err *err)
+{
+	const struct agent_options *o = a->options;
+	int rc = 0;
+
+	if (o->takeover && o->admin_socket[0] != '\0')
+		rc = takeover_ask(o->admin_socket, &a->takeover, err);
+	if (rc == 0 && a->takeover != NULL) {
+		takeover_locks(a->takeover, &a->lock, &a->network_lock);
+		lock_inherit(a->lock, a->network_lock);
+		rights_reduce(o);
+		return 0;
+	}
+	if (rc == 0)
+		rc = lock_take(o->data_dir, &a->lock, err);
+	if (rc == 0)
+		rights_reduce(o); /* the folder is there now, threads are not yet */
+	if (rc == 0)
+		rc = lock_network(&a->network_lock, err);
+	return rc;
+}
+
+/* --- from one agent to the next -------------------------------------------- */
+
+static void
+on_predecessor_gone(void *arg, bool ours)
+{
+	struct agent *a = arg;
+
+	if (ours) {
+		takeover_free(&a->takeover);
+		log_info("agent", "has taken over");
+		agent_admin_open(a);
+		return;
+	}
+	log_error("agent", "came too late, the agent before goes on: it waits %d s",
+		HANDOVER_MS / 1000);
+	a->status = 1;
+	a->handed_over = true;
+	agent_stop(a);
+}
+
+void
+agent_served(struct agent *a)
+{
+	if (a->takeover != NULL)
+		takeover_serving(a->takeover, a->loop, on_predecessor_gone, a);
+}
+
+void
+agent_freeze(struct agent *a)
+{
+	timer_cancel(a->retry);
+	dns_freeze(a->dns);
+	iptables_close(&a->ipt);
+	meta_stop(&a->meta);
+	agent_tunnel_hold(a, true);
+}
+
+int
+agent_resume(struct agent *a, struct err *err)
+{
+	int rc = open_meta(a, err);
+
+	if (rc == 0)
+		rc = open_iptables(a, err);
+	if (rc < 0)
+		return rc;
+	dns_thaw(a->dns);
+	agent_tunnel_hold(a, false);
+	connect_hub(a);
+	return 0;
 }
 
 int
@@ -268,19 +379,15 @@ agent_start(
 	a->lock = a->network_lock = -1;
 	signal(SIGPIPE, SIG_IGN);
 	limit_descriptors();
-	rc = lock_take(options->data_dir, &a->lock, err);
-	if (rc == 0)
-		rights_reduce(options); /* the folder is there now, threads are not yet */
-	if (rc == 0)
-		rc = lock_network(&a->network_lock, err);
+	rc = take_locks(a, err);
 	if (rc == 0)
 		rc = open_parts(a, err);
 	if (rc < 0) {
 		iptables_close(&a->ipt); /* the rest ends with the process */
 		return rc;
 	}
-	a->term = signal_start(a->loop, SIGTERM, stop, a);
-	a->intr = signal_start(a->loop, SIGINT, stop, a);
+	a->term = signal_start(a->loop, SIGTERM, agent_stop, a);
+	a->intr = signal_start(a->loop, SIGINT, agent_stop, a);
 	a->hup = signal_start(a->loop, SIGHUP, on_hup, a);
 	workers_run(a->workers);
 	connect_hub(a);
@@ -298,8 +405,16 @@ on_dns_stopped(void *arg)
 {
 	struct agent *a = arg;
 
-	meta_stop(&a->meta);
-	loop_stop(a->loop);
+	if (a->meta != NULL)
+		meta_stop(&a->meta);
+	if (!handover_waits(a))
+		loop_stop(a->loop);
+}
+
+void
+agent_end(struct agent *a)
+{
+	dns_stop(&a->dns, on_dns_stopped, a);
 }
 
 static void
@@ -307,7 +422,15 @@ on_tunnel_ended(void *arg)
 {
 	struct agent *a = arg;
 
-	dns_stop(&a->dns, on_dns_stopped, a);
+	if (!handover_lingers(a))
+		agent_end(a);
+}
+
+/* What was changed on the host is left to the next agent. */
+static bool
+stays(const struct agent *a)
+{
+	return a->handed_over || a->options->on_stop == ON_STOP_KEEP;
 }
 
 static void
@@ -317,34 +440,42 @@ on_lb_stopped(void *arg)
 	struct err err = {0};
 
 	/* only now: without the table's translation what was in progress would have been reset */
-	if (a->options->on_stop != ON_STOP_KEEP && iptables_remove(a->ipt, &err) < 0)
+	if (!stays(a) && iptables_remove(a->ipt, &err) < 0)
 		log_error("agent", "cannot remove the nftables table: %s", err.text);
 	iptables_close(&a->ipt);
 	canary_stop(&a->canary);
 	agent_tunnel_end(a, on_tunnel_ended);
 }
 
-static void
-stop(void *arg)
+void
+agent_hand_over(struct agent *a)
+{
+	a->handed_over = true;
+	announce_stop(&a->announce);
+	lb_hand_over(&a->lb, a->options->drain_timeout, on_lb_stopped, a);
+}
+
+void
+agent_stop(void *arg)
 {
 	struct agent *a = arg;
 	struct err err = {0};
 
-	if (a->stopping)
+	if (handover_terminates(a) || a->stopping)
 		return;
 	a->stopping = true;
 	announce_stopping(a->announce);
 	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)a->options->drain_timeout);
 	timer_cancel(a->retry);
-	if (a->options->on_stop != ON_STOP_KEEP)
+	if (!stays(a))
 		agent_capture_end(a);
-	if (a->options->dns_manage_resolv_conf && a->options->on_stop != ON_STOP_KEEP &&
+	if (a->options->dns_manage_resolv_conf && !stays(a) &&
 		dns_resolvconf_restore(a->dns, &err) < 0) {
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
 		a->status = 1;
 	}
-	if (iptables_drain(a->ipt, &err) < 0)
+	if (!a->handed_over && iptables_drain(a->ipt, &err) < 0)
 		log_error("agent", "new connections still go to the listener: %s", err.text);
 	agent_tunnel_drain(a);
 	lb_stop(&a->lb, a->options->drain_timeout, on_lb_stopped, a);
@@ -364,6 +495,9 @@ agent_run(struct agent **out)
 	signal_stop(&a->intr);
 	signal_stop(&a->hup);
 	timer_free(&a->retry);
+	timer_free(&a->admin_retry);
+	handover_free(a);
+	takeover_free(&a->takeover);
 	snapshot_unref(&a->snapshot);
 	loop_free(&a->loop);
 	log_info("agent", "stopped node=%s", a->options->node);

@@ -5,6 +5,8 @@
 #include "src/agent_private.h"
 #include "src/log_admin.h"
 
+enum { ADMIN_TRIES = 100, ADMIN_RETRY_MS = 50 };
+
 bool
 agent_ready(const struct agent *a, struct buf *why)
 {
@@ -222,6 +224,7 @@ agent_admin_start(struct agent *a, struct err *err)
 		{"GET", "/log", log_admin_show, false},
 		{"POST", "/log/level", log_admin_level, true},
 		{"POST", "/log/access", on_access_log, true},
+		{"POST", "/upgrade", handover_upgrade, true},
 		{NULL, NULL, NULL, false},
 	};
 	const struct admin_config config = {
@@ -229,7 +232,26 @@ agent_admin_start(struct agent *a, struct err *err)
 		.socket_path = a->options->admin_socket,
 		.routes = routes,
 		.arg = a,
+		.take_path = "/takeover",
+		.take = handover_asked,
 	};
 
 	return admin_start(&a->admin, a->loop, &config, err);
+}
+
+void
+agent_admin_open(void *arg)
+{
+	struct agent *a = arg;
+	struct err err = {0};
+
+	if (a->stopping || agent_admin_start(a, &err) == 0)
+		return;
+	if (a->admin_tries++ < ADMIN_TRIES) {
+		if (a->admin_retry == NULL)
+			a->admin_retry = timer_new(a->loop, agent_admin_open, a);
+		timer_start(a->admin_retry, ADMIN_RETRY_MS, 0);
+		return;
+	}
+	log_error("agent", "no health, metrics or edgewayctl: %s", err.text);
 }

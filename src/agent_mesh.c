@@ -139,6 +139,7 @@ agent_mesh_retry(void *arg)
 	log_info("agent", "serving the mesh address=%s dns=%s:%u listener=%s:%u services=%zu",
 		dotted(a->address, text), text, a->options->dns_port, text,
 		a->options->mesh_listen_port, snapshot_count(a->snapshot));
+	agent_served(a);
 }
 
 void

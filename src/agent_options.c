@@ -266,6 +266,9 @@ agent_options_check(struct agent_options *o, struct err *err)
 	if (rc == 0 && o->admin_socket[0] != '\0' && o->admin_socket[0] != '/')
 		rc = complain(o, "admin.socket", err,
 			"expected a full path such as /run/edgeway/agent.sock, or \"\"");
+	if (rc == 0 && o->takeover && o->admin_socket[0] == '\0')
+		rc = complain(o, "takeover", err,
+			"needs admin.socket: by it the agent that runs is asked for its sockets");
 	if (rc == 0)
 		rc = check_mesh(o, err);
 	if (rc == 0)

@@ -76,7 +76,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(DURATION, drain_timeout, "drainTimeout", "10s", "longest wait for open requests at the end", \
 		.max = 3600000, .reload = true) \
 	X(ENUM, on_stop, "onStop", "restore", "what happens to the host's settings at the end", \
-		.words = "restore|keep", .reload = true)
+		.words = "restore|keep", .reload = true) \
+	X(BOOL, takeover, "takeover", "false", "take the sockets over from the agent that runs, if one does")
 /* clang-format on */
 
 struct agent_options {

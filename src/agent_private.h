@@ -13,6 +13,8 @@
 #include "src/agent.h"
 #include "src/announce.h"
 #include "src/canary.h"
+#include "src/handover.h"
+#include "src/takeover.h"
 #include "src/workers.h"
 
 struct agent {
@@ -42,7 +44,25 @@ struct agent {
 	int network_lock;
 	int status;
 	bool stopping;
+	bool handed_over; /* a successor serves: nothing of the host is undone */
+	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
+	struct handover *handover; /* NULL: nobody has asked */
+	struct timer *admin_retry;
+	unsigned admin_tries;
 };
+
+/* agent.c */
+void agent_stop(void *agent);
+/* A successor comes: what only one may do ends, serving goes on. */
+void agent_freeze(struct agent *a);
+/* It has not come. */
+int agent_resume(struct agent *a, struct err *err);
+/* It serves: what is in progress ends. */
+void agent_hand_over(struct agent *a);
+/* After handover_lingers. */
+void agent_end(struct agent *a);
+/* The mesh is served: the one before us may let go. */
+void agent_served(struct agent *a);
 
 /* agent_mesh.c */
 void agent_address(void *agent, uint32_t address);
@@ -64,6 +84,8 @@ int agent_tunnel_forward(void *agent, const struct service *service, const struc
 	uint16_t port, int *fd);
 /* Does the hub reach for this node what it cannot dial? */
 bool agent_tunnel_wanted(const struct agent_options *o);
+/* A successor opens a tunnel of its own; or has not come. */
+void agent_tunnel_hold(struct agent *a, bool held);
 /* No new streams from now on; what is open may finish until drainTimeout. */
 void agent_tunnel_drain(struct agent *a);
 /* `ended` comes once nothing is left of it, perhaps at once. */
@@ -73,6 +95,8 @@ void agent_tunnel_state(const struct agent *a, struct buf *out); /* JSON object 
 
 /* agent_admin.c */
 int agent_admin_start(struct agent *a, struct err *err);
+/* The same, again and again for a while: the agent before us lets its address go. */
+void agent_admin_open(void *agent);
 bool agent_ready(const struct agent *a, struct buf *why);
 /* What is ordered after the agent need not wait for it: it serves, or lacks nothing but what comes after it, the bridge.
  * See announce_fn. */

@@ -289,6 +289,13 @@ on_drained(void *arg)
 }
 
 void
+agent_tunnel_hold(struct agent *a, bool held)
+{
+	if (a->tunnel != NULL)
+		link_hold(a->tunnel->link, held);
+}
+
+void
 agent_tunnel_drain(struct agent *a)
 {
 	struct agent_tunnel *t = a->tunnel;

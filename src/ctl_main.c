@@ -48,6 +48,7 @@ static const char usage[] =
 	"  log level LEVEL [--part PART]\n"
 	"                            error, warn, info or debug, until SIGHUP or a restart\n"
 	"  log access MODE           the access log: off, errors or all (agent)\n"
+	"  upgrade                   start the installed program and hand over to it (agent)\n"
 	"\n"
 	"  --socket PATH             admin socket of the daemon; else /run/edgeway/agent.sock or, "
 	"where "
@@ -88,6 +89,7 @@ static const struct command commands[] = {
 	{"log list", "GET", "/log", "", "log", ctl_show_log},
 	{"log level", "POST", "/log/level", "level", NULL, NULL},
 	{"log access", "POST", "/log/access", "mode", NULL, NULL},
+	{"upgrade", "POST", "/upgrade", "", NULL, NULL},
 };
 
 struct request {

@@ -10,6 +10,17 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/log.h"
+
+static ssize_t
+write_pid(int fd)
+{
+	char text[16];
+	int n = snprintf(text, sizeof text, "%d\n", (int)getpid());
+
+	return pwrite(fd, text, (size_t)n, 0);
+}
+
 int
 lock_take(const char *data_dir, int *out, struct err *err)
 {
@@ -43,7 +54,7 @@ lock_take(const char *data_dir, int *out, struct err *err)
 			"%s is in use by process %s; stop it, or set another dataDir", data_dir,
 			holder[0] != '\0' ? holder : "(unknown)");
 	}
-	if (!read_only && (ftruncate(fd, 0) < 0 || dprintf(fd, "%d\n", (int)getpid()) < 0))
+	if (!read_only && (ftruncate(fd, 0) < 0 || write_pid(fd) < 0))
 		return err_set(err, errno, "cannot write %s: %s", path, strerror(errno));
 	*out = take_fd(&fd);
 	return 0;
@@ -85,4 +96,14 @@ lock_network(int *out, struct err *err)
 		return err_set(err, errno, "cannot listen: %s", strerror(errno));
 	*out = take_fd(&fd);
 	return 0;
+}
+
+void
+lock_inherit(int lock, int network_lock)
+{
+	if (lock >= 0 && (ftruncate(lock, 0) < 0 || write_pid(lock) < 0))
+		log_warn("agent", "the lock names the agent before this one: %s", strerror(errno));
+	if (listen(network_lock, 1) < 0) /* SO_PEERCRED is whoever said this last */
+		log_warn("agent", "the network's lock names the agent before this one: %s",
+			strerror(errno));
 }

@@ -43,6 +43,7 @@ struct link {
 	struct lines leaving; /* finish what they have */
 	uint64_t backoff_ms;
 	bool draining;
+	bool held; /* nothing is dialled */
 	bool wanted;
 	loop_fn *done;
 	void *done_arg;
@@ -84,7 +85,7 @@ jitter(uint64_t most)
 static void
 retry(struct link *l, uint64_t most_ms)
 {
-	if (l->draining || !l->wanted)
+	if (l->draining || l->held || !l->wanted)
 		return;
 	timer_start(l->retry, jitter(l->backoff_ms), 0);
 	l->backoff_ms = MIN(l->backoff_ms * 2, most_ms);
@@ -123,6 +124,12 @@ lost(struct link *l, const struct line *n, int rc, const char *why)
 {
 	uint64_t lived = loop_now_ms(l->config.loop) - n->since_ms;
 
+	if (l->held) {
+		log_info("tunnel",
+			"the tunnel has ended; another process has this node's address=%s",
+			n->address);
+		return;
+	}
 	l->lost++;
 	l->dead += rc == -ETIMEDOUT;
 	snprintf(l->error, sizeof l->error, "%s", why);
@@ -321,7 +328,7 @@ dial(struct link *l)
 	struct line *n;
 	int rc;
 
-	if (l->hub.tls == NULL || l->dialling != NULL || l->draining || !l->wanted)
+	if (l->hub.tls == NULL || l->dialling != NULL || l->draining || l->held || !l->wanted)
 		return;
 	timer_cancel(l->retry);
 	n = xcalloc(1, sizeof *n);
@@ -436,7 +443,7 @@ link_kick(struct link *l)
 {
 	struct line *n = l->dialling;
 
-	if (l->now != NULL || l->draining || !l->wanted)
+	if (l->now != NULL || l->draining || l->held || !l->wanted)
 		return;
 	if (n != NULL) {
 		if (n->tls != NULL || loop_now_ms(l->config.loop) - n->since_ms < KICK_AFTER_MS)
@@ -475,6 +482,18 @@ struct session *
 link_session(const struct link *l)
 {
 	return l->now != NULL ? l->now->session : NULL;
+}
+
+void
+link_hold(struct link *l, bool held)
+{
+	l->held = held;
+	if (!held) {
+		link_kick(l);
+		return;
+	}
+	timer_cancel(l->retry);
+	line_free(take_ptr(&l->dialling));
 }
 
 void

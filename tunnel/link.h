@@ -73,6 +73,8 @@ struct session *link_session(const struct link *l);
 void link_kick(struct link *l);
 /* The hub is to ask anew. */
 void link_ask_anew(struct link *l);
+/* Held, what is open goes on, and nothing is dialled: another process has this node's tunnel, or is about to. */
+void link_hold(struct link *l, bool held);
 /* No new streams, no new connections; `done` once the last has ended, not from within this call. */
 void link_drain(struct link *l, loop_fn *done, void *arg);
 

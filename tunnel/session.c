@@ -342,6 +342,12 @@ conclude(struct session *s, int rc)
 	} else if (rc < 0) {
 		end(s, rc);
 	} else if (idle && !s->draining && !nghttp2_session_want_read(s->ng)) {
+		if (s->peer_draining &&
+			s->peer_code == 0) { /* it has said goodbye, and nothing is open */
+			s->why[0] = '\0';
+			end(s, 0);
+			return;
+		}
 		snprintf(s->why, sizeof s->why, "%s broke the rules of HTTP/2 (code %u)",
 			s->peer_code != 0 ? "the peer says that we" : "the peer", s->peer_code);
 		end(s, -EPROTO);

@@ -142,11 +142,14 @@ def test_what_is_named_is_there(objects):
 
 
 def test_the_agents_pod_has_what_a_node_allows(objects):
-    """hostNetwork and one agent to a network: no surge, no ports; the folder /etc, and not a file, at another place."""
+    """hostNetwork, so no ports, and a surge, since the new agent takes over from the old one; the folder /etc, and not a file, at another place."""
     w = find(objects, "DaemonSet", "edgeway-agent")
     pod, container = pod_of(w), pod_of(w)["containers"][0]
     assert pod["hostNetwork"] and pod["dnsPolicy"] == "Default" and "ports" not in container
-    assert w["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 1}
+    assert w["spec"]["updateStrategy"]["rollingUpdate"] == {"maxSurge": 1, "maxUnavailable": 0}
+    assert w["spec"]["minReadySeconds"] >= 10  # the probes ask whoever has the address
+    config = next(o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"].startswith("edgeway-agent-"))["data"]
+    assert yaml.safe_load(config["agent.yaml"])["takeover"] is True
     assert {"operator": "Exists"} in pod["tolerations"]
     assert pod["terminationGracePeriodSeconds"] > 10
     etc = next(v for v in pod["volumes"] if v.get("hostPath", {}).get("path") == "/etc")

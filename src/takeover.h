@@ -1,0 +1,49 @@
+/*
+ * A new agent takes over from the one that runs (handover.h), over its admin socket:
+ *
+ *	new					old
+ *	POST /takeover ────────────────────────►  closes its database and its connection to the hub, leaves rules and resolv.conf
+ *	◄── "edgeway-takeover 1 ..." and sockets  goes on serving
+ *	reads the database, listens, serves
+ *	"serving" ─────────────────────────────►  reads and accepts no more
+ *	◄──────────────────────────────── "yours"  finishes what it has, and leaves the host as it is
+ *
+ * Without "serving" within HANDOVER_MS, or when the new one ends before, the old one says "mine" and goes on as if nothing had been. Who
+ * hears "mine" ends. An end without a word is the other's death: who is left goes on. The sockets are the same in both, so no
+ * connection that waits in one is lost. Loop 0, but for takeover_ask, which comes before there is one and waits.
+ *
+ *	takeover_ask(path, &t, err);	// 0 and NULL: nobody is there
+ *	takeover_use(t, dns, lb);
+ *	takeover_serving(t, loop, on_done, a);
+ */
+#ifndef EDGEWAY_SRC_TAKEOVER_H
+#define EDGEWAY_SRC_TAKEOVER_H
+
+#include "dns/dns.h"
+#include "lb/lb.h"
+
+enum { HANDOVER_MS = 10 * 1000 };
+
+#define TAKEOVER_SERVING "serving\n"
+#define TAKEOVER_YOURS "yours\n"
+#define TAKEOVER_MINE "mine\n"
+#define TAKEOVER_HEAD "edgeway-takeover 1 lock=%d workers=%zu\n"
+
+struct takeover;
+
+/* done: is it ours? */
+typedef void takeover_fn(void *arg, bool ours);
+
+int takeover_ask(const char *path, struct takeover **out, struct err *err);
+/* The number of workers whose sockets come; 0: the other one does not listen. */
+size_t takeover_workers(const struct takeover *t);
+/* The locks, taken; *lock may be -1 (lock.h). */
+void takeover_locks(struct takeover *t, int *lock, int *network_lock);
+/* Before they listen. */
+void takeover_use(struct takeover *t, struct dns *dns, struct lb *lb);
+/* We serve: `done` follows, not from within this call. Again: nothing. */
+void takeover_serving(struct takeover *t, struct loop *loop, takeover_fn *done, void *arg);
+/* Without takeover_serving the other one goes on. */
+void takeover_free(struct takeover **t);
+
+#endif

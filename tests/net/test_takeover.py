@@ -1,0 +1,261 @@
+"""One agent hands over to the next: under requests, connections and questions, nothing is lost and nothing on the host changes; a next one
+that does not come up, or is none, leaves the first as it was."""
+import json
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+
+from lab import HERE, PYTHON, Agent, Dialogue, service, wait_for
+
+SECONDS = 6
+QUESTIONS = """
+import socket, struct, sys, time
+server, seconds = sys.argv[1], float(sys.argv[2])
+name = b"".join(bytes([len(p)]) + p.encode() for p in "edge-nginx.default.svc.cluster.local".split(".")) + b"\\0"
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.settimeout(2)
+end, asked, lost = time.monotonic() + seconds, 0, 0
+while time.monotonic() < end:
+    asked += 1
+    s.sendto(struct.pack(">6H", asked & 65535, 0x100, 1, 0, 0, 0) + name + b"\\0\\1\\0\\1", (server, 53))
+    try:
+        m = s.recv(512)
+        lost += m[:2] != struct.pack(">H", asked & 65535) or struct.unpack(">H", m[6:8])[0] != 1
+    except socket.timeout:
+        lost += 1
+    time.sleep(0.002)
+print(asked, lost)
+"""
+TALK = """
+import socket, sys
+s = socket.create_connection((sys.argv[1], 7000), 10)
+f = s.makefile("rwb")
+who = f.readline()
+for line in sys.stdin:
+    f.write(line.encode()); f.flush()
+    print(who.decode().strip(), f.readline().decode().strip(), flush=True)
+"""
+
+
+class Next(Agent):
+    """Another agent of the same node that takes over."""
+
+    def argv(self, *options):
+        return super().argv("--takeover", "true", *options)
+
+
+def the_next(mesh, *options, start=True):
+    before = mesh.agent1
+    made = Next(mesh.node1, None, *before.options, *options, token=before.token, start=start)
+    mesh.agents[0] = mesh.agent1 = made
+    return before, made
+
+
+def others_of(mesh):
+    """What must not change on the node: rules by nft's own words, the route, resolv.conf, fake IPs."""
+    return (mesh.node1.table(), mesh.node1.route(), mesh.node1.resolv(), os.stat(mesh.node1.resolv_conf).st_ino,
+            mesh.client1.address_of("edge-nginx.default.svc.cluster.local"))
+
+
+def has_taken_over(agent):
+    return lambda: agent.process.alive() and agent.ready() and "has taken over" in agent.process.log()
+
+
+def load(mesh, *options):
+    target = mesh.client1.getent("edge-nginx")
+    return subprocess.Popen(mesh.client1.argv(PYTHON, os.path.join(HERE, "load.py"), target, 80, SECONDS, 4, 5, *options),
+                            stdout=subprocess.PIPE, text=True)
+
+
+def test_under_load(mesh):
+    unchanged = others_of(mesh)
+    one = mesh.agent1
+    loads = [load(mesh), load(mesh, "close")]
+    asks = subprocess.Popen(mesh.client1.argv(PYTHON, "-c", QUESTIONS, mesh.node1.gateway, SECONDS), stdout=subprocess.PIPE, text=True)
+    with Dialogue(mesh.client1, TALK, mesh.client1.getent("edge-nginx")) as talk:
+        assert talk.ask("before").endswith(" before")
+        time.sleep(SECONDS / 4)
+        _, two = the_next(mesh)
+        wait_for("taken over", has_taken_over(two))
+        assert talk.ask("while").endswith(" while")
+        assert "finishing what is in progress" in one.process.log()
+    for p in loads:
+        results = json.loads(p.communicate(timeout=30)[0])
+        failed = [r for r in results if r[2] != 200]
+        assert len(results) > 100 and failed == []
+    asked, lost = map(int, asks.communicate(timeout=30)[0].split())
+    assert asked > 100 and lost == 0
+    assert others_of(mesh) == unchanged
+    # Who started both stops the first: until then it waits, and would not be started again.
+    wait_for("all handed over", lambda: "waiting to be stopped" in one.process.log(), 40)
+    assert one.process.alive()
+    assert one.process.stop() == 0
+    assert others_of(mesh) == unchanged and two.ready()
+
+
+def test_it_is_the_agent_now(mesh):
+    """Changes come from the hub, rules are looked after, the cloud's tunnel is its own, a second one is refused by its name."""
+    wait_for("connected", lambda: mesh.agent1.state()["meta"]["connected"])
+    mesh.hub.write("later.yaml", service("later", ("http", 80, "http"), selector="web"))
+    wait_for("a new service", lambda: mesh.client1.get("http://later/")[0] == 200)
+    mesh.node1.run("nft", "flush", "ruleset")
+    wait_for("rules again", lambda: mesh.node1.table() != "")
+    mesh.hub.delete("later.yaml")
+    p = mesh.node1.run(*Agent.argv(mesh.agent1), check=False)
+    inside = mesh.node1.run("pgrep", "-f", f"dataDir {mesh.agent1.data}").stdout.split()
+    assert p.returncode == 1 and any(f"process {pid}" in p.stderr for pid in inside), p.stderr
+
+
+# --- what does not come up ------------------------------------------------------------------------------------------
+
+
+def ask_for_it(agent):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(30)
+    s.connect(agent.socket)
+    s.sendall(b"POST /takeover HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+    text, fds, _, _ = socket.recv_fds(s, 256, 253)
+    for fd in fds:
+        os.close(fd)
+    return s, text.decode(), len(fds)
+
+
+def serves(mesh, name):
+    """All of it: a change of the hub's, a flush of the rules."""
+    mesh.hub.write(f"{name}.yaml", service(name, ("http", 80, "http"), selector="web"))
+    wait_for("a new service", lambda: mesh.client1.get(f"http://{name}/")[0] == 200, 20)
+    mesh.node1.run("nft", "flush", "ruleset")
+    wait_for("rules again", lambda: mesh.node1.table() != "")
+    mesh.hub.delete(f"{name}.yaml")
+    return mesh.agent1.ready() and mesh.client1.get("http://edge-nginx/")[0] == 200
+
+
+def test_one_that_dies(mesh):
+    unchanged = others_of(mesh)
+    s, text, n = ask_for_it(mesh.agent1)
+    workers = int(re.match(r"edgeway-takeover 1 lock=1 workers=(\d+)\n$", text).group(1))
+    assert n == 2 + 3 * workers
+    assert mesh.client1.get("http://edge-nginx/")[0] == 200  # meanwhile
+    assert mesh.agent1.ask("/readyz")[0] == 503
+    s.close()
+    wait_for("goes on", mesh.agent1.ready)
+    assert "did not take over, this one goes on: it has ended" in mesh.agent1.process.log()
+    assert others_of(mesh) == unchanged and serves(mesh, "after-death")
+
+
+def test_one_that_hangs(mesh):
+    s, _, _ = ask_for_it(mesh.agent1)
+    try:
+        assert another_is_refused(mesh)
+        assert s.recv(64) == b"mine\n"  # after its time
+    finally:
+        s.close()
+    wait_for("goes on", mesh.agent1.ready)
+    assert "it did not serve in time" in mesh.agent1.process.log() and serves(mesh, "after-hang")
+
+
+def another_is_refused(mesh):
+    s = socket.socket(socket.AF_UNIX)
+    s.settimeout(5)
+    s.connect(mesh.agent1.socket)
+    s.sendall(b"POST /takeover HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+    with s:
+        return s.recv(64) == b""
+
+
+def test_one_with_a_wrong_configuration(mesh):
+    """It ends before it asks."""
+    p = mesh.node1.run(*Next.argv(mesh.agent1), "--dns.port", "x", check=False)
+    assert p.returncode == 2 and mesh.agent1.ready() and serves(mesh, "after-config")
+
+
+def test_term_while_it_hands_over(mesh):
+    """SIGTERM waits for what becomes of it; when nothing does, the agent stops in good order."""
+    s, _, _ = ask_for_it(mesh.agent1)
+    mesh.agent1.process.popen.send_signal(signal.SIGTERM)
+    time.sleep(0.3)
+    assert mesh.client1.get("http://edge-nginx/")[0] == 200
+    s.close()
+    assert mesh.agent1.process.wait() == 0
+    assert mesh.node1.clean()
+    mesh.agent1.start()
+    wait_for("ready", mesh.agent1.ready)
+
+
+def test_the_first_dies_before_it_answers(mesh):
+    before = mesh.agent1
+    before.process.popen.send_signal(signal.SIGSTOP)
+    _, two = the_next(mesh, start=False)
+    asked = before.process.log().count("asks the agent that runs")
+    two.start(ready=False)
+    wait_for("asked", lambda: two.process.log().count("asks the agent that runs") > asked)
+    before.process.kill()
+    # Nobody knows what it had begun: the next one says so and ends, and whoever started it starts it again.
+    assert two.process.wait() == 1 and "hung up" in two.process.log()
+    two.start()
+    assert serves(mesh, "after-kill")
+
+
+def test_the_first_dies_once_it_has_given(mesh):
+    """Its sockets are there, its last word is missing: the next one goes on, alone."""
+    before = mesh.agent1
+    between = os.path.join(mesh.node1.dir, "between.sock")
+    with socket.socket(socket.AF_UNIX) as listener:
+        listener.bind(between)
+        listener.listen()
+        _, two = the_next(mesh, "--admin.socket", between, "--admin.listen", "127.0.0.1:40003", start=False)
+        two.start(ready=False)
+        new, _ = listener.accept()
+        new.recv(4096)
+        s = socket.socket(socket.AF_UNIX)
+        s.connect(before.socket)
+        s.sendall(b"POST /takeover HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+        text, fds, _, _ = socket.recv_fds(s, 256, 253)
+        before.process.kill()
+        socket.send_fds(new, [text], fds)
+        for fd in fds:
+            os.close(fd)
+        assert new.recv(64) == b"serving\n"
+        os.unlink(between)
+    new.close()
+    s.close()
+    two.socket = between
+    wait_for("taken over", has_taken_over(two))
+    assert "has died while it handed over" in two.process.log() and serves(mesh, "alone")
+    assert two.process.stop() == 0 and mesh.node1.clean()
+    mesh.agents[0] = mesh.agent1 = before
+    before.start()
+
+
+# --- by itself --------------------------------------------------------------------------------------------------------
+
+
+def test_upgrade(mesh):
+    """edgewayctl upgrade: the program is started again, the service manager told, and the old one ends."""
+    path = os.path.join(mesh.node1.dir, "notify")
+    manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+    manager.bind(path)
+    manager.settimeout(20)
+    mesh.agent1.process.stop()
+    managed = Agent(mesh.node1, None, *mesh.agent1.options, token=mesh.agent1.token, start=False)
+    mesh.agents[0] = mesh.agent1 = managed
+    managed.process = mesh.node1.start("agent", *managed.argv(), env={**os.environ, "NOTIFY_SOCKET": path})
+    wait_for("ready", managed.ready)
+    unchanged = others_of(mesh)
+    p = mesh.node1.run(mesh.lab.program("edgewayctl"), "--socket", managed.socket, "upgrade")
+    pid = int(re.search(r"as process (\d+)", p.stdout).group(1))
+    said = ""
+    while f"MAINPID={pid}\n" not in said:
+        said += manager.recv(4096).decode() + "\n"
+    assert managed.process.wait(40) == 0
+    assert mesh.client1.get("http://edge-nginx/")[0] == 200 and others_of(mesh) == unchanged
+    wait_for("ready", managed.ready)
+    os.kill(pid, signal.SIGTERM)
+    wait_for("its end", lambda: not os.path.exists(f"/proc/{pid}") or "State:\tZ" in open(f"/proc/{pid}/status").read(), 20)
+    assert mesh.node1.clean()
+    manager.close()
+    managed.start()
+    wait_for("ready", managed.ready)
