@@ -7,6 +7,7 @@ import shutil
 import subprocess
 
 import pytest
+import yaml
 
 import cluster
 from cluster import Container, find, kubectl, pod_of, render, rules
