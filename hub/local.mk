@@ -46,7 +46,8 @@ hub_libhub_a_SOURCES = \
 	hub/pending.c hub/pending.h \
 	hub/quota.c hub/quota.h \
 	hub/reach.c hub/reach.h \
-	hub/redirect.c hub/redirect.h hub/redirect_probe.c hub/redirect_probe.h \
+	hub/redirect.c hub/redirect.h hub/redirect_private.h hub/redirect_rules.c hub/redirect_tell.c \
+	hub/redirect_probe.c hub/redirect_probe.h \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
 	hub/revoked.c hub/revoked.h \
 	hub/roll.c hub/roll.h \

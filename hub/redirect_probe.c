@@ -87,11 +87,16 @@ redirect_probe_to(struct redirect_probe *p, const struct addr *to)
 	if (p->fd >= 0)
 		close(take_fd(&p->fd));
 	p->wanted = to != NULL;
-	if (to != NULL)
+	if (to != NULL) {
 		p->to = *to;
-	else
-		p->state = REDIRECT_PROBE_NONE;
-	timer_start(p->timer, 0, 0);
+		timer_start(p->timer, 0, 0);
+		return;
+	}
+	timer_cancel(p->timer);
+	if (p->state == REDIRECT_PROBE_NONE)
+		return;
+	p->state = REDIRECT_PROBE_NONE;
+	p->told(p->arg, p->state);
 }
 
 void

@@ -268,6 +268,10 @@ def test_ports_and_listener_change_at_run_time(on):
         on.reload("{listen: '192.0.2.77:10261'}", "refused")  # no address of this host
         on.reload("{listen: '192.0.2.1:10261', ports: [7-3]}", "refused")
         assert on.table() == before and ":10261" in on.host.run("ss", "-Hltn").stdout
+        on.reload("{listen: '0.0.0.0:10261'}")  # the same port at another address
+        assert on.host.get(f"http://{EDGE}:10255/") == (200, "edge-1\n")
+        on.reload("{listen: '192.0.2.77:10261'}", "refused")
+        assert on.host.get(f"http://{EDGE}:10255/") == (200, "edge-1\n")
         on.reload(None)
         assert on.table() == "" and on.ruleset() == on.without and on.hub.state()["hub"]["redirect"] is None
         assert ":1026" not in on.host.run("ss", "-Hltn").stdout
