@@ -132,6 +132,7 @@ switch_off(struct redirect *r)
 
 	listen_stop(&r->listen);
 	timer_cancel(r->tick);
+	r->poked = false;
 	redirect_probe_to(r->probe, NULL);
 	netwatch_stop(&r->network);
 	if (r->divert != NULL && divert_remove(r->divert, &err) < 0)

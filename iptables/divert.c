@@ -112,11 +112,10 @@ put_table(struct batch *b, const struct divert_rules *r, bool draining)
 		batch_set(b, &sets[i]);
 	batch_chain(b, OUTPUT, &output);
 	batch_chain(b, PREROUTING, &prerouting);
-	if (!draining) {
-		add_rule(b, OUTPUT, r, r->local);
-		add_rule(b, PREROUTING, r, r->others);
-	}
-	put_difference(b, &nothing, r);
+	add_rule(b, OUTPUT, r, r->local);
+	add_rule(b, PREROUTING, r, r->others);
+	if (!draining)
+		put_difference(b, &nothing, r);
 }
 
 /* --- the table ----------------------------------------------------------------------- */
@@ -225,6 +224,7 @@ divert_use(struct divert *d, const struct divert_rules *rules, struct err *err)
 	return 0;
 }
 
+/* The rules stay: where no others translate, the kernel tracks connections no more without them, and what is under way would break. */
 int
 divert_drain(struct divert *d, struct err *err)
 {
@@ -235,8 +235,7 @@ divert_drain(struct divert *d, struct err *err)
 	if (!d->guard.armed)
 		return 0;
 	guard_begin(&d->guard, &t);
-	batch_flush_chain(&t.batch, OUTPUT);
-	batch_flush_chain(&t.batch, PREROUTING);
+	elements_flush(&t.batch, ADDRESSES);
 	rc = guard_commit(&d->guard, &t);
 	return rc < 0 ? guard_explain(err, rc, "change") : 0;
 }
