@@ -74,7 +74,7 @@ repair_now(void *arg)
 		if (log_limit_pass(&limit, 6, "iptables"))
 			log_error("iptables",
 				"our table was changed and cannot be put back, trying again "
-				"table=\"%s\" error=\"%s\"",
+				"table=\"ip %s\" error=\"%s\"",
 				g->config.table, err.text);
 		timer_start(g->repair, RETRY_MS, 0);
 		return;
@@ -82,8 +82,8 @@ repair_now(void *arg)
 	g->repairs++;
 	if (log_limit_pass(&limit, 6, "iptables"))
 		log_warn("iptables",
-			"somebody changed our table, put back at once table=\"%s\" by=\"%s\"",
-			g->config.table, g->culprit);
+			"somebody changed our table, put back at once by=\"%s\" table=\"ip %s\"",
+			g->culprit, g->config.table);
 }
 
 static void
