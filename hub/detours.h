@@ -14,7 +14,7 @@
 
 enum detours_why {
 	DETOURS_DIRECT, /* edgeway.io/public, or the node has an ExternalIP */
-	DETOURS_NOT_AT_EDGE, /* never joined: others can dial it, or nobody */
+	DETOURS_NOT_AT_EDGE, /* no tunnel leads there: others can dial it, or nobody */
 	DETOURS_AMBIGUOUS, /* several nodes, pods or a ClusterIP have it */
 	DETOURS_OWN, /* an address of this very host */
 	DETOURS_IPV6, /* the table is for IPv4 */

@@ -384,6 +384,16 @@ mark_dials(void *arg, uint32_t mark)
 	cloud_mark(hub->cloud, mark);
 }
 
+/* Also what has never joined, and is carried by a neighbour. */
+static bool
+behind_tunnel(void *arg, const char *node)
+{
+	const struct hub *hub = arg;
+
+	return at_edge(arg, node) ||
+		neighbours_stand_for(inquiries_neighbours(hub->inquiries), node);
+}
+
 static int
 start_redirect(struct hub *hub, const struct hub_redirect *wanted, struct err *err)
 {
@@ -391,7 +401,7 @@ start_redirect(struct hub *hub, const struct hub_redirect *wanted, struct err *e
 		.loop = hub->loop,
 		.cluster = hub->cluster,
 		.ingress = hub->ingress,
-		.at_edge = at_edge,
+		.at_edge = behind_tunnel,
 		.known = nodes_known,
 		.mark = mark_dials,
 		.arg = hub,

@@ -9,6 +9,7 @@ import signal
 import pytest
 
 import lab as labs
+import replicas
 from dnskit import socket_in
 from ingress_town import start_kubelet
 from lab import PYTHON, Agent, Hub, Lab, Machine, Node, wait_for
@@ -390,3 +391,35 @@ def test_a_stop_removes_it_all_and_streams_end_first(on):
     assert answer.endswith(b"edge-1\n")
     assert on.hub.process.wait() == 0
     assert on.ruleset() == ""
+
+
+@pytest.fixture
+def two():
+    """Two hubs that know each other, each with a redirect of its own, and a node whose tunnel ends at the second."""
+    with Lab() as lab:
+        ca = Authority(lab.dir, "hubs")
+        hubs = [replicas.start_hub(lab, ca, i, "--ingress.redirect", "{listen: '127.0.0.1:10260'}") for i in range(2)]
+        replicas.name_hubs(hubs)
+        replicas.know_each_other(hubs)
+        yield hubs
+        for p in lab.processes:
+            print(f"--- {p.name}\n{p.log()[-3000:]}")
+
+
+def test_through_another_replica_and_through_a_neighbour(two):
+    lab, beside = two[0].lab, "192.168.5.9"
+    edge, plain = Node(lab, "edge-1", "192.0.2.11"), Machine(lab, "edge-2", address=PUBLIC)
+    plain.run("ip", "addr", "add", f"{beside}/32", "dev", "lo")
+    edge.run("ip", "route", "add", beside, "via", PUBLIC)
+    for m in (edge, plain):
+        p = m.start("backend", PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", m.name, "--http", "10255")
+        wait_for("backend", lambda p=p: "serving" in p.log())
+    for h in two:
+        h.machine.run("ip", "route", "add", "192.168.0.0/16", "via", "192.0.2.254")
+        h.write("nodes.yaml", node("edge-1", EDGE), node("edge-2", beside))
+    Agent(edge, two[1], "--hub.url", replicas.url(two[1]), "--tunnel.reach", "edge-2")
+    for h in two:
+        wait_for("redirected", lambda h=h: EDGE in h.machine.run("nft", "list", "table", "ip", "edgeway-hub").stdout)
+        assert h.machine.get(f"http://{EDGE}:10255/") == (200, "edge-1\n")
+    wait_for("the neighbour", lambda: two[1].state()["hub"]["redirect"]["addresses"] == 2)
+    assert two[1].machine.get(f"http://{beside}:10255/") == (200, "edge-2\n")
