@@ -166,6 +166,8 @@ read_wire(struct session *s)
 			snprintf(s->why, sizeof s->why, "HTTP/2: %s", nghttp2_strerror((int)took));
 			return -EPROTO;
 		}
+		if (s->parting_ms != 0)
+			session_hear_parting(s, bytes, (size_t)n);
 		total += (size_t)n;
 	}
 	return 1; /* a wire may hold bytes that no event announces */
@@ -341,13 +343,7 @@ conclude(struct session *s, int rc)
 		end(s, 0);
 	} else if (rc < 0) {
 		end(s, rc);
-	} else if (idle && !s->draining && !nghttp2_session_want_read(s->ng)) {
-		if (s->peer_draining &&
-			s->peer_code == 0) { /* it has said goodbye, and nothing is open */
-			s->why[0] = '\0';
-			end(s, 0);
-			return;
-		}
+	} else if (idle && !s->draining && !drained(s) && !nghttp2_session_want_read(s->ng)) {
 		snprintf(s->why, sizeof s->why, "%s broke the rules of HTTP/2 (code %u)",
 			s->peer_code != 0 ? "the peer says that we" : "the peer", s->peer_code);
 		end(s, -EPROTO);

@@ -128,14 +128,27 @@ on_ping(struct session *s, const nghttp2_frame *frame)
 	}
 	if (is_asking(frame))
 		return;
-	if (memcmp(frame->ping.opaque_data, session_parting, sizeof session_parting) == 0) {
-		s->parted = true;
-		return;
-	}
-	if (s->ping_ms == 0)
+	if (s->ping_ms == 0 ||
+		memcmp(frame->ping.opaque_data, session_parting, sizeof session_parting) == 0)
 		return;
 	s->stats.rtt_ms = (unsigned)(loop_now_ms(s->loop) - s->ping_ms);
 	s->ping_ms = 0;
+}
+
+/* Once the peer's GOAWAY has come and no stream is left, nghttp2 passes over what it is given, the answer to our last ping, too. */
+void
+session_hear_parting(struct session *s, const uint8_t *bytes, size_t n)
+{
+	uint8_t answer[SESSION_PING_BYTES] = {
+		0, 0, sizeof session_parting, NGHTTP2_PING, NGHTTP2_FLAG_ACK};
+
+	memcpy(answer + sizeof answer - sizeof session_parting, session_parting,
+		sizeof session_parting);
+	for (size_t i = 0; i < n; i++) {
+		memmove(s->parting_heard, s->parting_heard + 1, sizeof answer - 1);
+		s->parting_heard[sizeof answer - 1] = bytes[i];
+		s->parted |= memcmp(s->parting_heard, answer, sizeof answer) == 0;
+	}
 }
 
 static int

@@ -22,6 +22,7 @@ enum {
 	SESSION_OUT_HIGH =
 		8 * TLS_RECORD_BYTES, /* frames are made until so much waits for the wire */
 	STREAM_AUTHORITY_MAX = 255 + 6, /* a DNS name, a colon and a port */
+	SESSION_PING_BYTES = 9 + 8, /* a PING with its head */
 };
 
 /* In the order in which they are told. */
@@ -90,6 +91,7 @@ struct session {
 	bool out_waits;
 	uint64_t parting_ms; /* when all was carried that is to be; 0: not yet */
 	bool parted; /* client: the ping that it sent then was answered */
+	uint8_t parting_heard[SESSION_PING_BYTES]; /* what came last since then */
 	uint64_t heard_ms, ping_ms; /* ping_ms: when the one that is out was sent, 0: none */
 	bool draining, peer_draining, peer_draining_told, ended;
 	unsigned busy; /* callbacks on the stack */
@@ -102,8 +104,9 @@ struct session {
 	struct session_stats stats;
 };
 
-/* Payload of a client's last ping. */
+/* Payload of a client's last ping, and what comes after that is sent: is its answer in there? */
 extern const uint8_t session_parting[8];
+void session_hear_parting(struct session *s, const uint8_t *bytes, size_t n);
 /* Payload of session_ask_anew. */
 extern const uint8_t session_asking[8];
 /* A ping came: with its server's heartbeat in it a client takes that over. */

@@ -346,6 +346,31 @@ test_drain_server(void **state)
 	test_drain(false);
 }
 
+/* Whoever begins, or both at the same moment, with nothing to finish: it is over as soon as that is said. */
+static void
+test_drain_idle(void **state)
+{
+	(void)state;
+	for (unsigned who = 1; who <= 3; who++) {
+		uint64_t start;
+		struct bed b;
+
+		bed_init(&b, true);
+		for (int i = 0; i < 50; i++)
+			bed_wait(&b);
+		start = loop_now_ms(b.loop);
+		if (who & 1)
+			session_drain(b.near);
+		if (who & 2)
+			session_drain(b.far);
+		bed_until(&b, b.near_rc != 1 && b.far_rc != 1);
+		assert_int_equal(b.near_rc, 0);
+		assert_int_equal(b.far_rc, who == 1 ? -ECONNRESET : 0); /* a client says nothing */
+		assert_true(loop_now_ms(b.loop) - start < b.limits.dead_ms);
+		bed_fini(&b);
+	}
+}
+
 static void
 test_lost_session_tells_streams(void **state)
 {
@@ -510,6 +535,7 @@ main(void)
 		cmocka_unit_test(test_streams_are_capped),
 		cmocka_unit_test(test_drain_client),
 		cmocka_unit_test(test_drain_server),
+		cmocka_unit_test(test_drain_idle),
 		cmocka_unit_test(test_lost_session_tells_streams),
 		cmocka_unit_test(test_dead_peer),
 		cmocka_unit_test(test_pings_keep_alive),
