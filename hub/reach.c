@@ -321,6 +321,9 @@ try_next(struct reaching *x)
 		snprintf(text, sizeof text,
 			"the agent of node %s carries no UDP yet: it needs the hub's version",
 			way->node);
+	else if (rc == -EAGAIN)
+		snprintf(text, sizeof text, "node %s has as many streams as its tunnel carries",
+			way->node);
 	else
 		snprintf(text, sizeof text, "no stream to %s: %s", way->authority, strerror(-rc));
 	give_up_way(x, 503, text);
