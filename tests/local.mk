@@ -55,12 +55,12 @@ EXTRA_DIST += tests/net/ingress_town.py tests/net/pki.py tests/net/test_egress.p
 EXTRA_DIST += tests/net/test_identity.py
 EXTRA_DIST += tests/net/replicas.py tests/net/test_peers.py
 EXTRA_DIST += tests/net/test_cloud_to_edge.py tests/net/test_edge_to_cloud.py tests/net/test_transfers.py tests/net/test_tunnel.py tests/net/test_tunnel_compress.py \
-	tests/net/test_tunnel_rotation.py tests/net/tunnelkit.py
+	tests/net/test_tunnel_faults.py tests/net/test_tunnel_rotation.py tests/net/tunnelkit.py
 EXTRA_DIST += tests/net/test_neighbours.py tests/net/test_notify.py tests/net/test_offline.py
 EXTRA_DIST += tests/net/test_hub_links.py tests/net/test_hub_proxy.py tests/net/test_privileges.py
 EXTRA_DIST += tests/net/fleet.py tests/net/test_fanout.py tests/net/test_ctl.py
 EXTRA_DIST += tests/net/cluster.py tests/net/test_deploy.py tests/net/test_image.py tests/net/test_monitoring.py
-EXTRA_DIST += tests/net/egress_client.py tests/net/kubestreams.py tests/net/splice.py tests/net/test_kubectl.py
+EXTRA_DIST += tests/net/egress_client.py tests/net/kubestreams.py tests/net/many.py tests/net/splice.py tests/net/test_kubectl.py
 EXTRA_DIST += tests/net/cloudhub.py tests/net/cloudhub_pki.py tests/net/test_cloudhub.py
 
 # --- hub and agents against a scripted world: EDGEWAY_SEEDS says how many histories ---------------

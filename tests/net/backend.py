@@ -3,12 +3,13 @@ request's head, /slow answers after a second, /hang after a minute, /hangup neve
 /hits tells how many times it did. --delay MS: each answer waits. --backlog N: connections that
 wait to be accepted. --bind ADDRESS: all by default. /health is 503 while the file of --ill-if is there.
 --tcp PORT: sends its name and a line end, then echoes. --stream PORT: "down N" sends N bytes and their sha256, "up" takes bytes until
-their end and answers their sha256; what became of each is told on standard output. --udp PORT: answers each datagram with its name, a line end and the
+their end and answers their sha256, "hold" reads no byte more until the connection breaks; what became of each is told on standard output. --udp PORT: answers each datagram with its name, a line end and the
 datagram, cut to what fits."""
 import argparse
 import hashlib
 import http.server
 import os
+import select
 import socketserver
 import threading
 import time
@@ -75,7 +76,7 @@ class Stream(socketserver.StreamRequestHandler):
             return
         what, n, end = words[0].decode(), 0, "done"
         try:
-            n = self.down(int(words[1])) if what == "down" else self.up()
+            n = self.down(int(words[1])) if what == "down" else self.hold() if what == "hold" else self.up()
         except OSError:
             end = "broken"
         print(f"{what} {end} {n}\n", end="", flush=True)  # one write, for there are other threads
@@ -88,6 +89,12 @@ class Stream(socketserver.StreamRequestHandler):
             self.request.sendall(piece)
         self.request.sendall(digest.digest())
         return size
+
+    def hold(self):
+        poll = select.poll()
+        poll.register(self.request, 0)  # errors and hang-ups alone
+        poll.poll()
+        raise ConnectionError
 
     def up(self):
         digest, n = hashlib.sha256(), 0

@@ -128,12 +128,18 @@ def descriptors(daemon):
     return kinds
 
 
+def memory(daemon):
+    """Anonymous bytes of its own."""
+    with open(f"/proc/{daemon.process.pid}/smaps_rollup") as f:
+        return 1024 * sum(int(line.split()[1]) for line in f if line.startswith("Anonymous:"))
+
+
 class Site:
-    def __init__(self, lab, *hub_options, allow=ALLOW):
+    def __init__(self, lab, *hub_options, allow=ALLOW, agent_options=()):
         self.lab = lab
         self.hub = Hub(lab, *hub_options)
         self.nodes = [Node(lab, "edge-1", "192.0.2.11"), Node(lab, "edge-2", "192.0.2.12")]
-        self.agents = [Agent(n, self.hub, "--tunnel.allow", allow) for n in self.nodes]
+        self.agents = [Agent(n, self.hub, "--tunnel.allow", allow, *agent_options) for n in self.nodes]
         self.wait_open()
 
     def backend(self, node, name, *options):

@@ -1,0 +1,181 @@
+"""What is bad for a tunnel: readers that stand still, daemons that are frozen, more dials than it carries, dials that nobody waits for.
+The others go on, whole; afterwards everything is as it was before.
+"""
+import hashlib
+import json
+import os
+import signal
+import socket
+import subprocess
+import threading
+
+import pytest
+
+import lab as labs
+import tunnelkit
+from lab import PYTHON, service, wait_for
+from tunnelkit import Transfers, connect, tunnels
+
+as_before = tunnelkit.as_before
+STREAMS, SIZE = 100, 1 << 20
+MANY = os.path.join(labs.HERE, "many.py")
+CANCELLED = int(os.environ.get("EDGEWAY_CANCELLED", "4000"))  # 100000 take half a minute
+MOST = 4096  # streams of a tunnel (doc/protocol.md)
+
+
+class Site(tunnelkit.Site):
+    def __init__(self, lab):
+        super().__init__(lab, *tunnelkit.INGRESS_OPTIONS, agent_options=("--hub.heartbeat", "2s"))
+        self.backend(self.nodes[0], "server", "--stream", "7500", "--http", "7001")
+        self.backend(self.nodes[1], "server", "--http", "7001")
+        echo = self.nodes[0].start("echo", PYTHON, MANY, "serve", 7600)
+        wait_for("echo", lambda: "serving" in echo.log())
+
+    def many(self, target, *words):
+        """tests/net/many.py at the ingress: (what it says, its process, which waits)."""
+        p = subprocess.Popen(self.hub.machine.argv(PYTHON, MANY, *tunnelkit.INGRESS, target, *words), stdin=subprocess.PIPE,
+                             stdout=subprocess.PIPE, text=True)
+        return json.loads(p.stdout.readline()), p
+
+    def stalls(self):
+        return sum(d.metrics()["edgeway_tunnel_stalls_total"] for d in (self.hub, *self.agents))
+
+
+@pytest.fixture(scope="module")
+def site(lab):
+    made = Site(lab)
+    yield made
+    made.logs()
+
+
+def down(s, results):
+    s.sendall(b"down %d\n" % SIZE)
+    got = b""
+    while data := s.recv(1 << 18):
+        got += data
+    results.append(len(got) == SIZE + 32 and hashlib.sha256(got[:SIZE]).digest() == got[SIZE:])
+
+
+def up(s, results):
+    data, answer = os.urandom(SIZE), b""
+    s.sendall(b"up\n" + data)
+    s.shutdown(socket.SHUT_WR)
+    while part := s.recv(100):
+        answer += part
+    results.append(hashlib.sha256(data).digest() == answer)
+
+
+def stall(s, way):
+    """Until no byte more is taken anywhere on the way."""
+    s.sendall(b"down 1000000000\n" if way == "down" else b"hold\n")
+    if way == "up":
+        s.settimeout(0.5)
+        try:
+            while True:
+                s.sendall(b"x" * (1 << 18))
+        except TimeoutError:
+            pass
+
+
+@pytest.mark.parametrize("way", ["down", "up"])
+@pytest.mark.parametrize("n", [1, 50])
+def test_stalled_readers_among_a_hundred(site, n, way):
+    """Where a caller does not read, or a target on the node does not: what the others send and get is whole, all of it."""
+    sockets = [connect(site.hub.machine, "edge-1:7500") for _ in range(STREAMS)]
+    stalled, others, before, results = sockets[:n], sockets[n:], site.stalls(), []
+    try:
+        threads = [threading.Thread(target=stall, args=(s, way)) for s in stalled]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(60)
+        wait_for("they stand still", lambda: site.stalls() >= before + n, 60)
+        threads = [threading.Thread(target=down if i % 2 else up, args=(s, results)) for i, s in enumerate(others)]
+        for t in threads:
+            t.start()
+        for t in threads:
+            t.join(120)
+        assert results == [True] * (STREAMS - n)
+        for end in (site.hub, site.agents[0]):
+            assert end.metrics()["edgeway_tunnel_streams"] >= n  # the stalled are still there
+    finally:
+        for s in stalled:  # what was not taken yet is not waited for
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, b"\1\0\0\0\0\0\0\0")
+        for s in sockets:
+            s.close()
+
+
+def test_what_is_small_does_not_wait_behind_bulk(site):
+    """Twenty transfers fill the tunnel and stand still in part; a change of a service arrives, and so does a small answer."""
+    transfers = Transfers(site.hub.machine, "edge-1:7500", 20)
+    site.hub.write("new.yaml", service("new", ("http", 80, 8080)))
+    wait_for("the service", lambda: site.agents[0].state()["services"] == 1)
+    assert site.hub.machine.get("http://edge-1:7001/", "-x", "http://192.0.2.1:10080") == (200, "edge-1.server\n")
+    assert all(t.result is None for t in transfers)
+    assert transfers.results() == {"whole": 20}
+    site.hub.delete("new.yaml")
+    wait_for("gone again", lambda: site.agents[0].state()["services"] == 0)
+
+
+@pytest.mark.parametrize("who", ["agent", "hub"])
+def test_frozen_for_a_while(site, who):
+    """SIGSTOP for less than a tunnel lives without a word: nothing is lost, and it is the same tunnel."""
+    transfers, epoch = Transfers(site.hub.machine, "edge-1:7500"), tunnels(site.hub)["edge-1"]["epoch"]
+    process = (site.hub if who == "hub" else site.agents[0]).process
+    process.popen.send_signal(signal.SIGSTOP)
+    try:
+        transfers.go_on()
+        site.nodes[0].run("sleep", 2)
+        assert all(t.result is None for t in transfers)
+    finally:
+        process.popen.send_signal(signal.SIGCONT)
+    assert transfers.results() == {"whole": 10}
+    assert tunnels(site.hub)["edge-1"]["epoch"] == epoch
+
+
+def test_frozen_hub(site):
+    """Its kernel still acknowledges, but after two heartbeats and a second the nodes know and try again; thawed, it serves them as before."""
+    hub = site.hub
+    hub.process.popen.send_signal(signal.SIGSTOP)
+    try:
+        wait_for("the nodes know", lambda: all(a.state()["tunnel"]["state"] != "open" for a in site.agents), 60)
+    finally:
+        hub.process.popen.send_signal(signal.SIGCONT)
+    assert "nothing was heard for 5000 ms" in site.agents[0].process.log()
+    site.wait_open()
+    for name in ("edge-1", "edge-2"):
+        wait_for("the way to it", lambda name=name: hub.machine.get(f"http://{name}:7001/", "-x", "http://192.0.2.1:10080") == (
+            200, f"{name}.server\n"), 30)
+
+
+def test_ten_thousand_opens_at_once(site):
+    """As many as a tunnel carries are served, the others are told at once and why; the other node is not concerned."""
+    told, process = site.many("edge-1:7600", 10000)
+    try:
+        assert told["statuses"] == {"200": MOST, "503": 10000 - MOST} and told["served"] == MOST
+        assert told["reasons"] == ["node edge-1 has as many streams as its tunnel carries\n"]
+        assert site.hub.metrics()["edgeway_tunnel_streams"] == MOST
+        assert site.hub.machine.get("http://edge-2:7001/", "-x", "http://192.0.2.1:10080") == (200, "edge-2.server\n")
+    finally:
+        process.communicate("\n", timeout=60)
+
+
+def test_dials_that_nobody_waits_for(site):
+    """EDGEWAY_CANCELLED says how many. Neither end keeps anything of them, and the tunnel is the one that it was."""
+    epoch = tunnels(site.hub)["edge-1"]["epoch"]
+    site.nodes[0].run("nft", "-f", "-", input="""table inet hole { chain out {
+        type filter hook output priority 0; tcp dport 7777 drop; }
+        }""")
+    try:
+        site.many("edge-1:7777", 200, "cancel", 100)[1].communicate("\n", timeout=60)  # all that is made at first use is made
+        wait_for("quiet", lambda: tunnelkit.quiet(site.hub) and tunnelkit.quiet(site.agents[0]), 60)
+        before, memory = site.agents[0].metrics(), [tunnelkit.memory(d) for d in (site.hub, site.agents[0])]
+        site.many("edge-1:7777", CANCELLED, "cancel", 100)[1].communicate("\n", timeout=120)
+        wait_for("quiet", lambda: tunnelkit.quiet(site.hub) and tunnelkit.quiet(site.agents[0]), 60)
+        cancelled = 'edgeway_tunnel_dials_total{result="cancelled"}'
+        assert site.agents[0].metrics()[cancelled] - before[cancelled] > CANCELLED / 2
+        for d, n in zip((site.hub, site.agents[0]), memory):
+            assert tunnelkit.memory(d) - n < 4 << 20
+        assert tunnels(site.hub)["edge-1"]["epoch"] == epoch
+    finally:
+        site.nodes[0].run("nft", "delete", "table", "inet", "hole")
