@@ -3,10 +3,9 @@
     many.py serve PORT                     gives every byte back, on 127.0.0.1
     many.py ADDRESS PORT TARGET N          open N: each that is answered 200 sends a byte and waits for it to come back (behind the
                                            server's greeting, if there is one), then all wait for a line on standard input and close
-    many.py ADDRESS PORT TARGET N cancel M  open N one after the other, at most M at a time, and give each up M later: most of them
-                                           by a reset, the fifth by a plain close
-
-Says a line of JSON: {"statuses": {"200": ..}, "reasons": [..], "served": ..}"""
+                                           says a line of JSON: {"statuses": {"200": ..}, "reasons": [..], "served": ..}
+    many.py ADDRESS PORT TARGET N cancel   at a line on standard input asks N times, at the next one gives all of them up, most by a
+                                           reset, every fiftieth by a plain close; says a line of JSON each time"""
 import collections
 import json
 import select
@@ -98,24 +97,20 @@ def open_all():
 
 
 def cancel_all():
-    waiting = collections.deque()
-    for i in range(N):
-        s = begin()
-        waiting.append(s)
-        if len(waiting) >= 64:  # by now it is connected
-            late = waiting[-64]
-            late.setblocking(True)
-            late.sendall(REQUEST)
-        if len(waiting) >= 64 + CANCEL:
-            give_up(waiting.popleft(), i)
-    for i, s in enumerate(waiting):
-        give_up(s, i)
-    print(json.dumps({"statuses": {}, "reasons": [], "served": 0}), flush=True)
-    sys.stdin.readline()
+    for _ in sys.stdin:
+        sockets = [begin() for _ in range(N)]
+        for s in sockets:
+            s.setblocking(True)
+            s.sendall(REQUEST)
+        print(json.dumps({"asked": N}), flush=True)
+        sys.stdin.readline()
+        for i, s in enumerate(sockets):
+            give_up(s, i)
+        print(json.dumps({"gone": N}), flush=True)
 
 
 def give_up(s, i):
-    if i % 5:
+    if i % 50:
         s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
     s.close()
 
@@ -123,6 +118,6 @@ def give_up(s, i):
 if sys.argv[1] == "serve":
     serve(int(sys.argv[2]))
 ADDRESS, TARGET = (sys.argv[1], int(sys.argv[2])), sys.argv[3]
-N, CANCEL = int(sys.argv[4]), int(sys.argv[6]) if len(sys.argv) > 6 else 0
+N = int(sys.argv[4])
 REQUEST = f"CONNECT {TARGET} HTTP/1.1\r\nHost: {TARGET}\r\n\r\n".encode()
-cancel_all() if CANCEL else open_all()
+cancel_all() if "cancel" in sys.argv else open_all()
