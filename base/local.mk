@@ -23,7 +23,8 @@ base_libbase_a_SOURCES = \
 	base/rate.c base/rate.h \
 	base/sock.c base/sock.h \
 	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
-	base/util.c base/util.h
+	base/util.c base/util.h \
+	base/wire.c base/wire.h base/wire_socket.c
 
 include base/http1.mk
 include base/resolve.mk

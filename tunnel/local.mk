@@ -18,7 +18,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/udp_path.c tunnel/udp_path.h \
 	tunnel/udp_relay.c tunnel/udp_relay.h \
 	tunnel/vicinity.c tunnel/vicinity.h \
-	tunnel/wire.c tunnel/wire.h tunnel/wire_socket.c
+	tunnel/wire.h
 
 TUNNEL_LDADD = tunnel/libtunnel.a $(MODEL_LDADD) $(NGHTTP2_LIBS)
 

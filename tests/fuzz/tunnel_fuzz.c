@@ -64,7 +64,8 @@ memory_free(struct wire *w)
 	((struct memory *)w)->wire.on = NULL;
 }
 
-static const struct wire_ops ops = {memory_read, memory_write, memory_want, memory_free};
+static const struct wire_ops ops = {
+	.read = memory_read, .write = memory_write, .want = memory_want, .free = memory_free};
 
 static void
 let_go(struct owner *o, unsigned code)

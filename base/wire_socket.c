@@ -2,12 +2,13 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "tunnel/wire.h"
+#include "base/wire.h"
 
 struct wire_socket {
 	struct wire wire;
 	struct watch *watch;
 	int fd;
+	bool held, writable;
 };
 
 static struct wire_socket *
@@ -33,9 +34,25 @@ write_socket(struct wire *w, const void *data, size_t n)
 }
 
 static void
+ask(const struct wire_socket *s)
+{
+	unsigned events = (s->held ? 0 : WATCH_READ) | (s->writable ? WATCH_WRITE : 0);
+
+	watch_set(s->watch, events != 0 ? events : WATCH_HUP);
+}
+
+static void
 want_socket(struct wire *w, bool writable)
 {
-	watch_set(of(w)->watch, writable ? WATCH_READ | WATCH_WRITE : WATCH_READ);
+	of(w)->writable = writable;
+	ask(of(w));
+}
+
+static void
+hold_socket(struct wire *w, bool held)
+{
+	of(w)->held = held;
+	ask(of(w));
 }
 
 static void
@@ -52,6 +69,7 @@ static const struct wire_ops socket_ops = {
 	.read = read_socket,
 	.write = write_socket,
 	.want = want_socket,
+	.hold = hold_socket,
 	.free = free_socket,
 };
 

@@ -1,4 +1,4 @@
-#include "tunnel/wire.h"
+#include "base/wire.h"
 
 struct wire_tls {
 	struct wire wire;
@@ -30,6 +30,12 @@ want_tls(struct wire *w, bool writable)
 }
 
 static void
+hold_tls(struct wire *w, bool held)
+{
+	tls_stream_hold(of(w)->stream, held);
+}
+
+static void
 free_tls(struct wire *w)
 {
 	struct wire_tls *t = of(w);
@@ -42,6 +48,7 @@ static const struct wire_ops tls_ops = {
 	.read = read_tls,
 	.write = write_tls,
 	.want = want_tls,
+	.hold = hold_tls,
 	.free = free_tls,
 };
 
