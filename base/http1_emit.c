@@ -268,6 +268,8 @@ http1_reason(int status)
 		return "URI Too Long";
 	case 421:
 		return "Misdirected Request";
+	case 426:
+		return "Upgrade Required";
 	case 429:
 		return "Too Many Requests";
 	case 431:

@@ -10,6 +10,7 @@
 struct ssl_ctx_st;
 enum {
 	PKI_HASH_TEXT = 65, /* sha256 in hex and NUL */
+	PKI_SHA1_BYTES = 20,
 	PKI_SERIAL_TEXT = 41, /* 20 bytes at most (RFC 5280 section 4.1.2.2) in hex and NUL */
 };
 
@@ -66,6 +67,8 @@ bool pki_bundle_holds(const char *pem, const char *hash);
 /* Does the key belong to the certificate? 0 or -EINVAL. */
 int pki_pair_check(const char *cert_pem, const char *key_pem, struct err *err);
 void pki_sha256_hex(const void *data, size_t len, char hash[PKI_HASH_TEXT]);
+/* Where a protocol asks for it and nothing depends on it. */
+void pki_sha1(const void *data, size_t len, uint8_t hash[PKI_SHA1_BYTES]);
 /* Constant-time comparison of two texts. */
 bool pki_equal(const char *a, const char *b);
 
@@ -81,6 +84,10 @@ int pki_client_ctx(const char *ca_pem, const char *cert_pem, const char *key_pem
 /* Client context for joining: trusts exactly the CA in the server's chain whose hash is ca_hash. The
  * CA's PEM is put in *ca_pem (heap, owner frees) once the handshake succeeded. */
 int pki_join_ctx(const char *ca_hash, char **ca_pem, struct ssl_ctx_st **ctx, struct err *err);
+/* Client context for a connection that only carries `inner`, a client context, and whose other end may be something in front
+ * of the server: it may prove itself to CAs of ca_pem (NULL: the system's), and to whom `inner` trusts. Shows no certificate. */
+int pki_carrier_ctx(
+	struct ssl_ctx_st *inner, const char *ca_pem, struct ssl_ctx_st **ctx, struct err *err);
 /* A client context: on a clock that says less than `floor_s` (seconds since 1970; a machine without a battery starts in
  * 1970) certificates are checked as of floor_s, or of the start of the peer's own certificate if
  * that is later. In force until the context's last connection ends; may be called again. */

@@ -20,7 +20,8 @@ static const char tls12_ciphers[] = "ECDHE+AESGCM:ECDHE+CHACHA20";
 struct client {
 	int64_t floor_s; /* see pki_ctx_floor */
 	char hash[PKI_HASH_TEXT]; /* of a joining context, else "" */
-	char **ca_pem;
+	char **ca_pem; /* NULL: nobody wants to know it */
+	bool also; /* a chain without that CA may lead to another one that is trusted */
 };
 
 /* OpenSSL numbers such attachments once for the whole process. */
@@ -230,7 +231,7 @@ verify_join(X509_STORE_CTX *chain, struct client *join)
 	X509_STORE_CTX_set0_trusted_stack(chain, anchors);
 	ok = X509_verify_cert(chain);
 	sk_X509_free(anchors);
-	if (ok == 1) {
+	if (ok == 1 && join->ca_pem != NULL) {
 		free(*join->ca_pem);
 		*join->ca_pem = pki_write_cert(ca);
 	}
@@ -243,7 +244,9 @@ verify_server(X509_STORE_CTX *chain, void *arg)
 {
 	struct client *client = arg;
 
-	if (client->hash[0] != '\0')
+	if (client->hash[0] != '\0' &&
+		(!client->also ||
+			find_by_hash(X509_STORE_CTX_get0_untrusted(chain), client->hash) != NULL))
 		return verify_join(chain, client);
 	set_time(chain, client->floor_s, NULL);
 	return X509_verify_cert(chain);
@@ -326,6 +329,49 @@ pki_join_ctx(const char *ca_hash, char **ca_pem, SSL_CTX **out, struct err *err)
 	X509_STORE_set_flags(SSL_CTX_get_cert_store(ctx), X509_V_FLAG_PARTIAL_CHAIN);
 	strcpy(client->hash, ca_hash);
 	client->ca_pem = ca_pem;
+	*out = take_ptr(&ctx);
+	return 0;
+}
+
+/* The anchors of `from` as well. */
+static int
+trust_too(SSL_CTX *ctx, const SSL_CTX *from)
+{
+	struct stack_st_X509_OBJECT *all = X509_STORE_get0_objects(SSL_CTX_get_cert_store(from));
+
+	for (int i = 0; i < sk_X509_OBJECT_num(all); i++) {
+		X509 *cert = X509_OBJECT_get0_X509(sk_X509_OBJECT_value(all, i));
+
+		if (cert != NULL && add_anchor(ctx, cert) != 1)
+			return -EINVAL;
+	}
+	return 0;
+}
+
+int
+pki_carrier_ctx(SSL_CTX *inner, const char *ca_pem, SSL_CTX **out, struct err *err)
+{
+	const struct client *known = SSL_CTX_get_ex_data(inner, client_index);
+	auto_ctx SSL_CTX *ctx = NULL;
+	struct client *client;
+	int rc = 0;
+
+	ctx = new_client(&client, err);
+	if (ctx == NULL)
+		return -ENOMEM;
+	X509_STORE_set_flags(SSL_CTX_get_cert_store(ctx), X509_V_FLAG_PARTIAL_CHAIN);
+	if (ca_pem != NULL)
+		rc = trust(ctx, ca_pem, err);
+	else
+		(void)SSL_CTX_set_default_verify_paths(ctx); /* a machine may have none */
+	ERR_clear_error();
+	if (rc == 0 && trust_too(ctx, inner) < 0)
+		rc = pki_fail(err, "the CA's certificate");
+	if (rc < 0)
+		return rc;
+	client->floor_s = known->floor_s;
+	client->also = true;
+	strcpy(client->hash, known->hash);
 	*out = take_ptr(&ctx);
 	return 0;
 }

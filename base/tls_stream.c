@@ -21,6 +21,7 @@ enum {
 	RECORD_EXTRA = 64, /* more than a record's head and tag */
 	/* Taken off the socket, or given to it, at a time; below malloc's use of mmap. */
 	AHEAD_BYTES = 6 * (TLS_RECORD_BYTES + RECORD_EXTRA),
+	ALPN_BYTES = 512, /* names that are offered, with their lengths */
 	BULK_CALLS = 8, /* small reads or writes after which a connection counts as idle again */
 };
 
@@ -44,6 +45,7 @@ struct tls_stream {
 	enum tls_proof proof;
 	char *host; /* NULL: server */
 	char *alpn;
+	const char *const *offers;
 	char *peer;
 	char why[256];
 	tls_event_fn *on;
@@ -166,37 +168,66 @@ on_verify(int ok, X509_STORE_CTX *chain)
 	return step != PKI_REFUSED;
 }
 
+/* Is the name in the client's list? */
+static bool
+select_name(const char *name, const unsigned char **out, unsigned char *out_len,
+	const unsigned char *in, unsigned in_len)
+{
+	size_t n = strlen(name);
+
+	for (unsigned i = 0; i < in_len && in[i] < in_len - i; i += in[i] + 1u)
+		if (in[i] == n && memcmp(in + i + 1, name, n) == 0) {
+			*out = in + i + 1;
+			*out_len = in[i];
+			return true;
+		}
+	return false;
+}
+
 static int
 on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
 	unsigned in_len, void *arg)
 {
 	const struct tls_stream *s = SSL_get_ex_data(ssl, stream_index);
-	size_t n;
 
 	(void)arg;
-	if (s == NULL)
-		return SSL_TLSEXT_ERR_NOACK;
-	n = strlen(s->alpn);
-	for (unsigned i = 0; i < in_len && in[i] < in_len - i; i += in[i] + 1u)
-		if (in[i] == n && memcmp(in + i + 1, s->alpn, n) == 0) {
-			*out = in + i + 1;
-			*out_len = in[i];
+	if (s != NULL && s->alpn != NULL)
+		return select_name(s->alpn, out, out_len, in, in_len) ? SSL_TLSEXT_ERR_OK
+								      : SSL_TLSEXT_ERR_ALERT_FATAL;
+	for (const char *const *at = s != NULL ? s->offers : NULL; at != NULL && *at != NULL; at++)
+		if (select_name(*at, out, out_len, in, in_len))
 			return SSL_TLSEXT_ERR_OK;
-		}
-	return SSL_TLSEXT_ERR_ALERT_FATAL;
+	return SSL_TLSEXT_ERR_NOACK;
+}
+
+/* The names as a ClientHello has them: bytes, or -EINVAL. */
+static int
+write_names(const struct tls_stream *s, unsigned char list[ALPN_BYTES])
+{
+	const char *const own[] = {s->alpn, NULL};
+	size_t len = 0;
+
+	for (const char *const *at = s->alpn != NULL ? own : s->offers; at != NULL && *at != NULL;
+		at++) {
+		size_t n = strlen(*at);
+
+		if (n == 0 || n > 255 || n + 1 > ALPN_BYTES - len)
+			return -EINVAL;
+		list[len] = (unsigned char)n;
+		memcpy(list + len + 1, *at, n);
+		len += n + 1;
+	}
+	return (int)len;
 }
 
 static int
 set_protocol(struct tls_stream *s, SSL_CTX *ctx)
 {
-	unsigned char list[256];
-	size_t n = s->alpn != NULL ? strlen(s->alpn) : 0;
+	unsigned char list[ALPN_BYTES];
+	int n = write_names(s, list);
 
-	if (s->alpn != NULL && (n == 0 || n > 255))
+	if (n < 0)
 		return -EINVAL;
-	list[0] = (unsigned char)n;
-	if (n > 0)
-		memcpy(list + 1, s->alpn, n);
 	if (s->host == NULL) {
 		if (n > 0)
 			SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);
@@ -209,7 +240,7 @@ set_protocol(struct tls_stream *s, SSL_CTX *ctx)
 		return -EINVAL;
 	if (n == 0)
 		return 0;
-	return SSL_set_alpn_protos(s->ssl, list, (unsigned)n + 1) == 0 ? 0 : -EINVAL;
+	return SSL_set_alpn_protos(s->ssl, list, (unsigned)n) == 0 ? 0 : -EINVAL;
 }
 
 static void
@@ -335,6 +366,7 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	s->on = setup->on;
 	s->arg = setup->arg;
 	s->alpn = setup->alpn != NULL ? xstrdup(setup->alpn) : NULL;
+	s->offers = setup->offers;
 	s->host = setup->host != NULL ? xstrdup(setup->host) : NULL;
 	s->ssl = SSL_new(setup->ctx);
 	if (s->ssl == NULL || SSL_set_ex_data(s->ssl, stream_index, s) != 1 || !set_bio(s) ||

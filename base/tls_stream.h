@@ -36,6 +36,9 @@ struct tls_setup {
 	struct ssl_ctx_st *ctx;
 	const char *host; /* client: name or address the certificate must bear; NULL: server */
 	const char *alpn; /* NULL: none is spoken of */
+	/* In its place, ended by NULL, good until the stream is gone: names that are offered, or of which a server selects the
+	 * first that is. What becomes of it does not matter. */
+	const char *const *offers;
 	enum tls_proof proof;
 	unsigned deadline_ms; /* of the handshake; 0: 10 s */
 	tls_event_fn *on;

@@ -4,6 +4,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 
+#include "base/carrier_head.h"
 #include "base/log.h"
 #include "base/pki_tls.h"
 #include "base/ws_lws.h"
@@ -19,6 +20,13 @@ enum {
 static const struct lws_protocols protocols[] = {
 	{
 		.name = "edgeway",
+		.callback = ws_on_lws,
+		.rx_buffer_size = WS_RECEIVE,
+		.tx_packet_size = WS_FRAGMENT,
+	},
+	/* So that `accept` hears of a carrier that has come here, and can say what is wrong. */
+	{
+		.name = CARRIER_PROTOCOL,
 		.callback = ws_on_lws,
 		.rx_buffer_size = WS_RECEIVE,
 		.tx_packet_size = WS_FRAGMENT,

@@ -20,6 +20,7 @@
 
 struct ws; /* context */
 struct ws_conn; /* one connection */
+struct carriers;
 struct proxy;
 struct ssl_ctx_st;
 
@@ -54,8 +55,9 @@ void ws_free(struct ws **ws);
 
 /* Takes over an accepted TCP socket, TLS handshake still to come. The descriptor is ws's at once, also
  * when the answer is -ECONNABORTED, or -EBUSY: while handshakes_max are under way each has 1 s instead of
- * handshake_ms, and what comes on top of them is refused. Strangers who say nothing keep nobody out for long. */
-int ws_adopt(struct ws *ws, int fd);
+ * handshake_ms, and what comes on top of them is refused. Strangers who say nothing keep nobody out for long. from: what ws_peer_addr
+ * is to say; NULL: the socket's other end. */
+int ws_adopt(struct ws *ws, int fd, const char *from);
 /* New connections get this certificate; those that are open stay as they are. 0 or -errno. */
 int ws_renew(struct ws *ws, struct ssl_ctx_st *server_tls);
 
@@ -70,6 +72,8 @@ struct ws_dial {
 	/* NULL: none. Else addr is the proxy's, and target host:port is where it is asked to connect to. */
 	const struct proxy *proxy;
 	const char *target;
+	/* NULL: none. Else all of it, TLS included, goes inside a websocket that they dial, to target by addr. */
+	struct carriers *carriers;
 };
 /* Starts to connect. The outcome comes as `open` or `closed`. NULL only when it cannot even start. */
 struct ws_conn *ws_dial(struct ws *ws, const struct ws_dial *dial, struct err *err);

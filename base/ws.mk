@@ -1,4 +1,6 @@
 base_libbase_a_SOURCES += \
+	base/carrier.c base/carrier.h base/carrier_head.c base/carrier_head.h \
+	base/carriers.c base/carriers.h \
 	base/pki.c base/pki.h \
 	base/pki_issue.c \
 	base/pki_openssl.h \
@@ -8,9 +10,18 @@ base_libbase_a_SOURCES += \
 	base/ws_dial.c \
 	base/ws_events.c base/ws_free.c base/ws_lws.h \
 	base/ws_proxy.c \
-	base/ws_upgrade.c
+	base/ws_upgrade.c \
+	base/wsframe.c base/wsframe.h
+
+FUZZERS += tests/fuzz/carrier_fuzz
+tests_fuzz_carrier_fuzz_SOURCES = tests/fuzz/carrier_fuzz.c
+tests_fuzz_carrier_fuzz_LDADD = $(BASE_LDADD)
 
 if HAVE_CMOCKA
+check_PROGRAMS += tests/unit/wsframe_test
+TESTS += tests/unit/wsframe_test
+tests_unit_wsframe_test_SOURCES = tests/unit/wsframe_test.c
+tests_unit_wsframe_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 check_PROGRAMS += tests/unit/pki_test tests/unit/tls_stream_test tests/unit/ws_test tests/unit/ws_hostile_test
 TESTS += tests/unit/pki_test tests/unit/tls_stream_test tests/unit/ws_test tests/unit/ws_hostile_test
 tests_unit_pki_test_SOURCES = tests/unit/pki_test.c

@@ -26,7 +26,7 @@ conn_new(struct ws *ws, bool server)
 }
 
 int
-ws_adopt(struct ws *ws, int fd)
+ws_adopt(struct ws *ws, int fd, const char *from)
 {
 	struct ws_conn *c;
 	struct addr peer = {.len = sizeof peer.in6};
@@ -43,7 +43,9 @@ ws_adopt(struct ws *ws, int fd)
 	c = conn_new(ws, true);
 	desc.opaque = c;
 	ws->starting++;
-	if (getpeername(fd, &peer.sa, &peer.len) == 0)
+	if (from != NULL)
+		snprintf(c->peer_addr, sizeof c->peer_addr, "%s", from);
+	else if (getpeername(fd, &peer.sa, &peer.len) == 0)
 		addr_text(&peer, c->peer_addr);
 	sock_nodelay(fd);
 	c->dialing = true;
@@ -129,9 +131,9 @@ connect_to(struct ws_conn *c, const struct ws_dial *dial)
 	return ws_connect(c, address, addr_port(&dial->addr), dial->path);
 }
 
-/* Through a proxy libwebsockets comes later. */
+/* Through a proxy, or a carrier, libwebsockets comes later. */
 static struct ws_conn *
-dial_by_proxy(struct ws_conn *c, const struct ws_dial *dial, struct err *err)
+dial_by_way(struct ws_conn *c, const struct ws_dial *dial, struct err *err)
 {
 	int rc = c->vhost != NULL ? ws_way_start(c, dial, err)
 				  : err_set(err, ENOMEM, "no TLS context");
@@ -182,8 +184,8 @@ ws_dial(struct ws *ws, const struct ws_dial *dial, struct err *err)
 	c->request = buf_take_str(&request);
 	addr_text(&dial->addr, c->peer_addr);
 	c->vhost = client_vhost(ws, dial->tls);
-	if (dial->proxy != NULL)
-		return dial_by_proxy(c, dial, err);
+	if (dial->proxy != NULL || dial->carriers != NULL)
+		return dial_by_way(c, dial, err);
 	c->dialing = true;
 	c->wsi = c->vhost != NULL ? connect_to(c, dial) : NULL;
 	c->dialing = false;

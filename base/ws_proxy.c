@@ -1,10 +1,10 @@
 /*
- * Dialling through a proxy. libwebsockets can only connect by itself, and takes whatever one read returns for the whole of a
- * proxy's answer. So base/proxy makes the connection, and libwebsockets connects to a Unix socket of ours, whose
+ * Dialling through a proxy, or inside of a carrier. libwebsockets can only connect by itself, and takes whatever one read returns for the whole of a
+ * proxy's answer. So base/proxy or base/carriers makes the connection, and libwebsockets connects to a Unix socket of ours, whose
  * other end is joined with it: what goes through is TLS from libwebsockets to the hub. The socket's name is
  * abstract and random, and a peer that is not this process is sent away.
  *
- *	ws_dial ─► WAY: proxy_dial ─► listen ─► connect_lws ─► accept ─► a pipe, which ends when both sides have
+ *	ws_dial ─► WAY: proxy_dial, carriers_dial ─► listen ─► connect_lws ─► accept ─► a pipe, which ends when both sides have
  */
 #include <errno.h>
 #include <stddef.h>
@@ -13,7 +13,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "base/proxy.h"
+#include "base/carriers.h"
 #include "base/ws_lws.h"
 
 enum {
@@ -37,7 +37,8 @@ struct ws_pipe {
 };
 
 struct ws_way { /* a connection that is not libwebsockets' yet */
-	struct proxy_dial *dial;
+	struct proxy_dial *dial; /* one of these two */
+	struct carriers_dial *carried;
 	struct watch *watch;
 	int listener, fd; /* fd: through the proxy */
 	char *path;
@@ -162,6 +163,7 @@ ws_way_free(struct ws_way **out)
 	if (way == NULL)
 		return;
 	proxy_cancel(&way->dial);
+	carriers_cancel(&way->carried);
 	watch_stop(&way->watch);
 	cleanup_fd(&way->listener);
 	cleanup_fd(&way->fd);
@@ -231,6 +233,7 @@ on_proxied(void *arg, int fd, const char *why)
 	int rc;
 
 	way->dial = NULL;
+	way->carried = NULL;
 	if (fd < 0) {
 		ws_way_fail(c, why);
 		return;
@@ -264,9 +267,18 @@ ws_way_start(struct ws_conn *c, const struct ws_dial *dial, struct err *err)
 		.timeout_ms = c->ws->config.handshake_ms,
 		.done = on_proxied,
 		.arg = c};
+	const struct carriers_setup carried = {.addr = dial->addr,
+		.proxy = dial->proxy,
+		.host = dial->host,
+		.target = dial->target,
+		.tls = dial->tls,
+		.done = on_proxied,
+		.arg = c};
 
 	way->listener = way->fd = -1;
 	way->path = xstrdup(dial->path);
 	c->way = way;
+	if (dial->carriers != NULL)
+		return carriers_dial(dial->carriers, &carried, &way->carried, err);
 	return proxy_dial(&way->dial, c->ws->loop, &setup, err);
 }

@@ -99,6 +99,8 @@ status_words(int status)
 		return "Not Found";
 	case 410:
 		return "Gone";
+	case 421:
+		return "Misdirected Request";
 	case 426:
 		return "Upgrade Required";
 	case 503:

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <string.h>
+#include <strings.h>
 
+#include "base/carriers.h"
 #include "hub/peer_words.h"
 #include "tunnel/tunnel.h"
 
@@ -73,6 +75,8 @@ read_alpn(struct cursor extension)
 			return HELLO_FORWARD;
 		if (is(&name, PEER_ALPN))
 			return HELLO_PEER;
+		if (is(&name, CARRIER_ALPN))
+			return HELLO_CARRIER;
 	}
 	return HELLO_OTHER;
 }
@@ -141,25 +145,6 @@ collect(const uint8_t *bytes, size_t n, size_t *need, uint8_t message[HELLO_MAX]
 	return HELLO_OTHER;
 }
 
-enum hello
-hello_read(const uint8_t *bytes, size_t n, size_t *need)
-{
-	uint8_t message[HELLO_MAX];
-	size_t len = 0;
-	enum hello rc = collect(bytes, n, need, message, &len);
-
-	if (len == 0)
-		return rc;
-	return read_alpn(find_extension(
-		(struct cursor){message + MESSAGE_HEAD, message + len, false}, EXTENSION_ALPN));
-}
-
-bool
-hello_is_tls(const uint8_t *bytes, size_t n)
-{
-	return n > 1 && bytes[0] == RECORD_HANDSHAKE && bytes[1] == 3;
-}
-
 static bool
 is_host(const uint8_t *name, size_t n)
 {
@@ -173,27 +158,78 @@ is_host(const uint8_t *name, size_t n)
 	return true;
 }
 
+/* The host in a body of server_name; false when it names none that could be one. */
+static bool
+read_name(struct cursor body, char to[HELLO_NAME_MAX + 1])
+{
+	struct cursor list = take(&body, take_number(&body, 2)), name;
+	size_t len;
+
+	if (take_number(&list, 1) != 0) /* host_name */
+		return false;
+	name = take(&list, take_number(&list, 2));
+	len = (size_t)(name.end - name.at);
+	if (list.bad || !is_host(name.at, len))
+		return false;
+	memcpy(to, name.at, len);
+	to[len] = '\0';
+	return true;
+}
+
+/* A carrier's request, which is a GET. */
+static enum hello
+read_plain(const uint8_t *bytes, size_t n, size_t *need)
+{
+	static const char get[] = "GET /";
+	size_t len = strlen(get);
+
+	if (memcmp(bytes, get, MIN(n, len)) != 0)
+		return HELLO_OTHER;
+	return n >= len ? HELLO_PLAIN : more(need, len);
+}
+
+enum hello
+hello_read(const uint8_t *bytes, size_t n, size_t *need)
+{
+	uint8_t message[HELLO_MAX];
+	char name[HELLO_NAME_MAX + 1];
+	struct cursor hello = {message + MESSAGE_HEAD, NULL, false};
+	size_t len = 0;
+	enum hello rc;
+
+	if (n > 0 && bytes[0] == 'G')
+		return read_plain(bytes, n, need);
+	rc = collect(bytes, n, need, message, &len);
+	if (len == 0)
+		return rc;
+	hello.end = message + len;
+	rc = read_alpn(find_extension(hello, EXTENSION_ALPN));
+	if (rc == HELLO_OTHER && read_name(find_extension(hello, EXTENSION_SERVER_NAME), name) &&
+		strcasecmp(name, CARRIER_SNI) == 0)
+		return HELLO_CARRIER_NAMED;
+	return rc;
+}
+
+bool
+hello_is_tls(const uint8_t *bytes, size_t n)
+{
+	return n > 1 && bytes[0] == RECORD_HANDSHAKE && bytes[1] == 3;
+}
+
 int
 hello_name(const uint8_t *bytes, size_t n, char to[HELLO_NAME_MAX + 1])
 {
 	uint8_t message[HELLO_MAX];
 	size_t len = 0, need;
-	struct cursor body, list, name;
 
 	if (collect(bytes, n, &need, message, &len) == HELLO_MORE)
 		return 0;
 	if (len == 0)
 		return -ENOENT;
-	body = find_extension((struct cursor){message + MESSAGE_HEAD, message + len, false},
-		EXTENSION_SERVER_NAME);
-	list = take(&body, take_number(&body, 2));
-	if (take_number(&list, 1) != 0) /* host_name */
-		return -ENOENT;
-	name = take(&list, take_number(&list, 2));
-	len = (size_t)(name.end - name.at);
-	if (list.bad || !is_host(name.at, len))
-		return -ENOENT;
-	memcpy(to, name.at, len);
-	to[len] = '\0';
-	return 1;
+	return read_name(
+		       find_extension((struct cursor){message + MESSAGE_HEAD, message + len, false},
+			       EXTENSION_SERVER_NAME),
+		       to)
+		? 1
+		: -ENOENT;
 }

@@ -129,6 +129,10 @@ hub_state(const struct hub *hub, struct buf *out)
 	tunnels_state(hub->outward_tunnels, out);
 	buf_adds(out, ",\"peers\":");
 	peers_state(hub->peers, out);
+	if (hub->nodes != NULL) {
+		buf_adds(out, ",\"carried\":");
+		nodes_carried(hub->nodes, out);
+	}
 	buf_adds(out, ",\"visits\":");
 	ingress_state(hub->ingress, out);
 	buf_adds(out, ",\"redirect\":");

@@ -4,6 +4,7 @@ hub_libhub_a_SOURCES = \
 	hub/approvals.c hub/approvals.h hub/approvals_ask.c hub/approvals_private.h \
 	hub/authority.c hub/authority.h \
 	hub/bridge.c hub/bridge.h \
+	hub/carried.c hub/carried.h \
 	hub/certs.c hub/certs.h \
 	hub/claims.c hub/claims.h \
 	hub/cloud.c hub/cloud.h \

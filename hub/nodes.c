@@ -5,7 +5,9 @@
 #include <string.h>
 #include <sys/resource.h>
 
+#include "base/carriers.h"
 #include "base/log.h"
+#include "hub/carried.h"
 #include "hub/listen.h"
 #include "hub/peek.h"
 #include "hub/route.h"
@@ -14,6 +16,7 @@
 
 enum {
 	ADDRESSES_MAX = 4, /* that a node remembers */
+	CARRIED_DESCRIPTORS = 2, /* of a connection in a websocket, beyond its own */
 	HEARTBEAT_LEAST_MS = 100,
 	HEARTBEAT_MOST_MS = 5 * 60 * 1000,
 };
@@ -32,6 +35,7 @@ struct nodes {
 	struct ws *ws;
 	struct listen *listen;
 	struct peek *peek;
+	struct carried *carried;
 	struct timer *tick;
 	struct join_config join;
 	struct peer *peers;
@@ -119,6 +123,11 @@ on_accept(void *arg, struct ws_conn *c)
 		return refused(c, "?", 400, "not a node's name");
 	if (rc < 0)
 		return refused(c, "?", 404, "unknown path");
+	if (route.kind == ROUTE_CARRIER)
+		return refused(c, route.node, 421,
+			"a proxy in front of this hub speaks TLS that looks like a node's own: let "
+			"it speak plain HTTP to this port, or ask for the server "
+			"name " CARRIER_SNI);
 	if (route.kind == ROUTE_EVENTS)
 		return accept_events(n, c, route.node);
 	return join_allow(&n->join, route.node, route_bearer(ws_header(c, "authorization")),
@@ -161,6 +170,11 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 
 	pki_sha256_hex(ca, strlen(ca), ca_hash);
 	cluster_node(n->config.cluster, node, &config.site, &config.zone);
+	if (carried_hides(ws_peer_addr(c)) && config.site[0] == '\0')
+		log_limited(LOG_LEVEL_WARN, 4, "hub",
+			"a node comes through a proxy and has no site: where it is cannot be seen; "
+			"label its Node edgeway.io/site node=%s peer=%s",
+			node, ws_peer_addr(c));
 	if (old != NULL) {
 		log_info("hub", "a newer connection replaces that of node=%s peer=%s", node,
 			ws_peer_addr(c));
@@ -253,25 +267,29 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 }
 
 static void
-on_known(void *arg, int fd, enum hello kind)
+on_known(void *arg, int fd, enum hello kind, const char *from)
 {
 	struct nodes *n = arg;
 	int rc;
 
 	if (kind == HELLO_REVERSE) {
-		tunnels_adopt(n->config.tunnels, fd);
+		tunnels_adopt(n->config.tunnels, fd, from);
 		return;
 	}
 	if (kind == HELLO_FORWARD) {
-		tunnels_adopt(n->config.outward, fd);
+		tunnels_adopt(n->config.outward, fd, from);
 		return;
 	}
 	if (kind == HELLO_PEER) {
 		peers_adopt(n->config.others, fd);
 		return;
 	}
+	if (kind != HELLO_OTHER) {
+		carried_take(n->carried, fd, kind);
+		return;
+	}
 	/* ws_adopt owns the descriptor from here on, whatever comes of it. */
-	rc = ws_adopt(n->ws, fd);
+	rc = ws_adopt(n->ws, fd, from);
 	if (rc < 0)
 		log_limited(LOG_LEVEL_WARN, 6, "hub", "a connection was turned away: %s",
 			rc == -EBUSY ? "too many handshakes are under way" : "it ended at once");
@@ -282,8 +300,16 @@ on_socket(void *arg, int fd)
 {
 	struct nodes *n = arg;
 
-	peek_take(n->peek, fd);
+	peek_take(n->peek, fd, NULL);
 	return true;
+}
+
+static void
+on_carried(void *arg, int fd, const char *from)
+{
+	struct nodes *n = arg;
+
+	peek_take(n->peek, fd, from);
 }
 
 void
@@ -384,6 +410,13 @@ nodes_start(
 	n->tick = timer_new(loop, on_tick, n);
 	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);
 	n->peek = peek_new(loop, ws.handshakes_max, on_known, n);
+	n->carried = carried_new(&(struct carried_config){
+		.loop = loop,
+		.tls = config->tls,
+		.most = n->most / CARRIED_DESCRIPTORS,
+		.fn = on_carried,
+		.arg = n,
+	});
 	rc = ws_new(&n->ws, loop, &ws, err);
 	if (rc == 0)
 		rc = listen_start(&n->listen, loop, &config->listen, on_socket, n, err);
@@ -402,6 +435,7 @@ nodes_stop(struct nodes **out)
 		return;
 	listen_stop(&n->listen);
 	peek_free(&n->peek);
+	carried_free(&n->carried);
 	timer_free(&n->tick);
 	ws_free(&n->ws);
 	while (n->peers != NULL) /* none: each was closed */
@@ -413,6 +447,7 @@ nodes_stop(struct nodes **out)
 int
 nodes_renew(struct nodes *n, struct ssl_ctx_st *tls)
 {
+	carried_renew(n->carried, tls);
 	return ws_renew(n->ws, tls);
 }
 
@@ -495,7 +530,8 @@ nodes_sources(const struct nodes *n, void (*fn)(void *arg, const char *node, con
 	void *arg)
 {
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->talk != NULL && !talk_ended(p->talk))
+		if (p->talk != NULL && !talk_ended(p->talk) &&
+			!carried_hides(ws_peer_addr(p->conn)))
 			fn(arg, talk_node(p->talk), ws_peer_addr(p->conn));
 	}
 }
@@ -562,6 +598,12 @@ nodes_state(const struct nodes *n, bool certificates, struct buf *out)
 }
 
 void
+nodes_carried(const struct nodes *n, struct buf *out)
+{
+	carried_state(n->carried, out);
+}
+
+void
 nodes_metrics(const struct nodes *n, struct metrics *to)
 {
 	const struct talk_stats *s = &n->stats;
@@ -574,6 +616,7 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 		"Connections that could not be accepted.", NULL,
 		n->listen != NULL ? listen_failed(n->listen) : n->not_accepted);
 	peek_metrics(n->peek, to);
+	carried_metrics(n->carried, to);
 	metric_counter(to, "edgeway_hub_sessions_replaced_total",
 		"Sessions replaced by a newer connection.", NULL, s->replaced);
 	metric_counter(to, "edgeway_hub_sessions_stalled_total",

@@ -67,5 +67,7 @@ size_t nodes_connected(const struct nodes *n);
  * revoked of their certificates when asked, which reads a file of each. */
 void nodes_state(const struct nodes *n, bool certificates, struct buf *out);
 void nodes_metrics(const struct nodes *n, struct metrics *to);
+/* Of connections in websockets (hub/carried). */
+void nodes_carried(const struct nodes *n, struct buf *out);
 
 #endif

@@ -13,6 +13,7 @@ struct guest {
 	struct peek *peek;
 	struct watch *watch;
 	int fd;
+	char *from; /* came inside of a websocket; else NULL */
 	size_t need; /* bytes that were waited for; 0: the first */
 	uint64_t since_ms;
 };
@@ -26,7 +27,7 @@ struct peek {
 	size_t n, most;
 	peek_fn *fn;
 	void *arg;
-	uint64_t late, ended, refused, tunnels, replicas, others;
+	uint64_t late, ended, refused, tunnels, replicas, others, carriers;
 };
 
 static void
@@ -53,6 +54,7 @@ release(struct guest *g)
 	p->n--;
 	if (g->watch != NULL)
 		watch_stop(&g->watch);
+	free(g->from);
 	free(g);
 	return fd;
 }
@@ -103,6 +105,7 @@ give_up(struct guest *g)
 static void
 hand_over(struct guest *g, enum hello kind)
 {
+	auto_free char *from = take_ptr(&g->from);
 	struct peek *p = g->peek;
 	int fd, one = 1;
 
@@ -111,11 +114,20 @@ hand_over(struct guest *g, enum hello kind)
 		p->others++;
 	else if (kind == HELLO_PEER)
 		p->replicas++;
-	else
+	else if (kind == HELLO_REVERSE || kind == HELLO_FORWARD)
 		p->tunnels++;
+	else
+		p->carriers++;
 	fd = release(g);
 	set_timer(p);
-	p->fn(p->arg, fd, kind);
+	p->fn(p->arg, fd, kind, from);
+}
+
+/* Inside of a websocket: what nodes say, and no second one. */
+static bool
+may_be_carried(enum hello kind)
+{
+	return kind == HELLO_OTHER || kind == HELLO_REVERSE || kind == HELLO_FORWARD;
 }
 
 static void
@@ -136,6 +148,8 @@ look(struct guest *g)
 	kind = hello_read(bytes, (size_t)n, &need);
 	if (kind == HELLO_MORE)
 		wait_for(g, need);
+	else if (g->from != NULL && !may_be_carried(kind))
+		give_up(g);
 	else
 		hand_over(g, kind);
 }
@@ -177,7 +191,7 @@ peek_free(struct peek **out)
 }
 
 void
-peek_take(struct peek *p, int fd)
+peek_take(struct peek *p, int fd, const char *from)
 {
 	struct guest *g;
 
@@ -194,6 +208,7 @@ peek_take(struct peek *p, int fd)
 	g = xcalloc(1, sizeof *g);
 	g->peek = p;
 	g->fd = fd;
+	g->from = from != NULL ? xstrdup(from) : NULL;
 	g->since_ms = loop_now_ms(p->loop);
 	TAILQ_INSERT_TAIL(&p->guests, g, link);
 	p->n++;
@@ -212,6 +227,7 @@ peek_metrics(const struct peek *p, struct metrics *m)
 	metric_counter(m, name, help, "is=\"websocket\"", p->others);
 	metric_counter(m, name, help, "is=\"tunnel\"", p->tunnels);
 	metric_counter(m, name, help, "is=\"replica\"", p->replicas);
+	metric_counter(m, name, help, "is=\"carrier\"", p->carriers);
 	metric_counter(m, name, help, "is=\"silent\"", p->late);
 	metric_counter(m, name, help, "is=\"gone\"", p->ended);
 	metric_counter(m, name, help, "is=\"too_many\"", p->refused);

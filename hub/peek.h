@@ -5,7 +5,7 @@
  * refused. On the hub's loop.
  *
  *	peek = peek_new(loop, most, on_known, nodes);
- *	peek_take(peek, fd);	// on_known(nodes, fd, HELLO_OTHER) comes, or fd is closed
+ *	peek_take(peek, fd, NULL);	// on_known(nodes, fd, HELLO_OTHER, NULL) comes, or fd is closed
  */
 #ifndef EDGEWAY_HUB_PEEK_H
 #define EDGEWAY_HUB_PEEK_H
@@ -17,14 +17,15 @@
 enum { PEEK_MS = 10000, PEEK_HURRY_MS = 1000 };
 
 struct peek;
-/* Takes the descriptor over. */
-typedef void peek_fn(void *arg, int fd, enum hello kind);
+/* Takes the descriptor over. `from`: as for peek_take, for the call. */
+typedef void peek_fn(void *arg, int fd, enum hello kind, const char *from);
 
 struct peek *peek_new(struct loop *loop, size_t most, peek_fn *fn, void *arg);
 /* Those that wait are closed. */
 void peek_free(struct peek **p);
-/* fd: accepted, taken. The callback may come from within. */
-void peek_take(struct peek *p, int fd);
+/* fd: accepted, taken. from: NULL, or where it comes from when it came inside of a websocket: then it cannot be one itself. The
+ * callback may come from within. */
+void peek_take(struct peek *p, int fd, const char *from);
 void peek_metrics(const struct peek *p, struct metrics *m);
 
 #endif

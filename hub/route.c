@@ -45,6 +45,8 @@ route_parse(struct route *route, const char *path)
 		route->kind = ROUTE_EVENTS;
 	else if (len == 4 && strncmp(path, "join", len) == 0)
 		route->kind = ROUTE_JOIN;
+	else if (len == 7 && strncmp(path, "carrier", len) == 0)
+		route->kind = ROUTE_CARRIER;
 	else
 		return -ENOENT;
 	return node_name_ok(route->node) ? 0 : -EINVAL;

@@ -12,7 +12,7 @@
 #include "base/util.h"
 #include "model/mesh.h"
 
-enum route_kind { ROUTE_EVENTS, ROUTE_JOIN };
+enum route_kind { ROUTE_EVENTS, ROUTE_JOIN, ROUTE_CARRIER };
 
 struct route {
 	enum route_kind kind;

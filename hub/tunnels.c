@@ -1,6 +1,7 @@
 #include "hub/tunnels_private.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -325,7 +326,7 @@ tell_address(int fd, char text[ADDR_TEXT_MAX])
 }
 
 void
-tunnels_adopt(struct tunnels *t, int fd)
+tunnels_adopt(struct tunnels *t, int fd, const char *from)
 {
 	struct tls_setup setup = {
 		.loop = t->setup.loop,
@@ -348,7 +349,10 @@ tunnels_adopt(struct tunnels *t, int fd)
 	u->of = t;
 	u->came = t->last = MAX(t->last + 1, wall_ms());
 	u->since_ms = loop_now_ms(t->setup.loop);
-	tell_address(fd, u->address);
+	if (from != NULL)
+		snprintf(u->address, sizeof u->address, "%s", from);
+	else
+		tell_address(fd, u->address);
 	setup.arg = u;
 	TAILQ_INSERT_TAIL(&t->handshakes, u, link);
 	t->n_handshakes++;

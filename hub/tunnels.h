@@ -5,7 +5,7 @@
  * Epochs count among all hubs: a new one is above every one that is known, here and of other hubs, and not below the clock in ms.
  * Everything on the loop's thread.
  *
- *	tunnels_adopt(tunnels, fd);	// a socket whose ClientHello asks for TUNNEL_ALPN_REVERSE
+ *	tunnels_adopt(tunnels, fd, NULL);	// a socket whose ClientHello asks for TUNNEL_ALPN_REVERSE
  *	rc = tunnels_open(tunnels, "edge-1", &(struct stream_request){.authority = "edge-1:10250"}, &events, c, &c->stream);
  */
 #ifndef EDGEWAY_HUB_TUNNELS_H
@@ -59,8 +59,9 @@ struct tunnels *tunnels_new(const struct tunnels_setup *setup);
 /* Streams are told STREAM_LOST. */
 void tunnels_free(struct tunnels **t);
 
-/* fd: accepted, not a byte read, taken: it shakes hands, and is the node's tunnel then. */
-void tunnels_adopt(struct tunnels *t, int fd);
+/* fd: accepted, not a byte read, taken: it shakes hands, and is the node's tunnel then. from: where it comes from, for people;
+ * NULL: the socket's other end. */
+void tunnels_adopt(struct tunnels *t, int fd, const char *from);
 /* Handshakes to come are with this certificate. */
 void tunnels_renew(struct tunnels *t, struct ssl_ctx_st *tls);
 /* Cuts what the node's revoked certificates have opened. How many. */

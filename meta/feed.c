@@ -95,11 +95,11 @@ feed_aim(struct feed *f, struct ws_dial *d)
 	const struct message_url *at = &places_now(&f->places)->at;
 
 	d->host = at->host;
-	if (f->proxy.host[0] == '\0')
-		return;
 	write_target(f->target, sizeof f->target, at);
-	d->proxy = &f->proxy;
 	d->target = f->target;
+	d->carriers = f->carriers;
+	if (f->proxy.host[0] != '\0')
+		d->proxy = &f->proxy;
 }
 
 /* The node's route leads fake IPs to our own listener: a connection to a hub there would end at ourselves. */
@@ -383,6 +383,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->hub_changed = config->hub_changed;
 	f->hub_arg = config->hub_arg;
 	f->mark = config->mark;
+	f->carriers = config->carriers;
 	f->subnet = config->subnet;
 	f->mask = config->mask;
 	f->node = xstrdup(config->node);

@@ -17,6 +17,7 @@
 #include "model/mesh.h"
 
 struct apply;
+struct carriers;
 struct feed;
 
 struct feed_config { /* copied */
@@ -34,6 +35,7 @@ struct feed_config { /* copied */
 	/* For each of urls, or NULL: address of the last connection as text; those that the hub told. */
 	const char *const *last_good, *const *told;
 	const char *proxy; /* hub.proxy, "" none */
+	struct carriers *carriers; /* inside of which every connection goes; NULL: none */
 	const char *proxy_good; /* its address of the last connection as text, or NULL */
 	uint64_t heartbeat_ms;
 	uint32_t mark;

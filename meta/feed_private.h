@@ -75,6 +75,7 @@ struct feed {
 	struct places places; /* with a proxy all addresses are its own */
 	struct proxy proxy; /* host "": none */
 	char target[MESH_NODE_MAX + 16]; /* host:port that the proxy is asked for */
+	struct carriers *carriers; /* NULL: none */
 	struct ws_conn *conn;
 	unsigned connection; /* number of the present one */
 	bool joining, joined;

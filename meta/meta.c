@@ -322,6 +322,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.told = (const char *const *)m->told,
 		.proxy = c->proxy,
 		.proxy_good = m->proxy_good,
+		.carriers = c->carriers,
 		.heartbeat_ms = c->heartbeat_ms,
 		.mark = c->mark,
 		.upstreams = upstreams,

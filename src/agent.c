@@ -4,6 +4,7 @@
 #include <signal.h>
 #include <unistd.h>
 
+#include "base/carriers.h"
 #include "base/log.h"
 #include "model/mesh.h"
 #include "src/agent_private.h"
@@ -95,6 +96,7 @@ open_meta(struct agent *a, struct err *err)
 		.cloudhub = o->hub_protocol == PROTOCOL_CLOUDHUB,
 		.cluster_domain = o->mesh_cluster_domain,
 		.proxy = o->hub_proxy,
+		.carriers = a->carriers,
 		.heartbeat_ms = o->hub_heartbeat,
 		.mark = MESH_MARK,
 		.forward = agent_tunnel_wanted(o),
@@ -267,6 +269,8 @@ open_parts(struct agent *a, struct err *err)
 	if (rc == 0)
 		rc = parse_upstreams(a, err);
 	if (rc == 0)
+		rc = agent_carriers_open(a, err);
+	if (rc == 0)
 		rc = open_meta(a, err);
 	if (rc == 0)
 		rc = open_dns(a, err);
@@ -407,6 +411,7 @@ on_dns_stopped(void *arg)
 
 	if (a->meta != NULL)
 		meta_stop(&a->meta);
+	carriers_free(&a->carriers);
 	if (!handover_waits(a))
 		loop_stop(a->loop);
 }

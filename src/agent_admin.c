@@ -1,5 +1,6 @@
 #include <arpa/inet.h>
 
+#include "base/carriers.h"
 #include "base/log.h"
 #include "model/json.h"
 #include "src/agent_private.h"
@@ -85,6 +86,8 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	if (a->ipt != NULL)
 		iptables_metrics(a->ipt, &m);
 	agent_tunnel_metrics(a, &m);
+	if (a->carriers != NULL)
+		carriers_metrics(a->carriers, &m);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&m.out), buf_len(&m.out));
 	metrics_fini(&m);
@@ -133,6 +136,8 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 		buf_adds(out, "null");
 	buf_adds(out, ",\"tunnel\":");
 	agent_tunnel_state(a, out);
+	buf_adds(out, ",\"carriers\":");
+	agent_carriers_state(a, out);
 	buf_adds(out, "}\n");
 }
 

@@ -60,9 +60,10 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(DURATION, hub_heartbeat, "hub.heartbeat", "4s", "how often a sign of life goes out", \
 		.min = 100, .max = 300000) \
 	X(STRING, hub_proxy, "hub.proxy", "", "HTTP proxy on the way to the hub: http://[user:password@]host:port") \
+	X(STRING, hub_carrier_ca, "hub.carrierCA", "", "CAs of what is in front of the hub (PEM), with tunnel.carrier websocket; default the system's") \
 	X(ENUM, hub_protocol, "hub.protocol", "edgeway", "what the hub speaks", .words = "edgeway|cloudhub") \
 	X(BOOL, tunnel_enabled, "tunnel.enabled", "true", "let the cloud reach this node") \
-	X(ENUM, tunnel_carrier, "tunnel.carrier", "tls", "websocket passes proxies that know only those", \
+	X(ENUM, tunnel_carrier, "tunnel.carrier", "tls", "websocket: all that goes to the hub passes what lets only those through", \
 		.words = "tls|websocket") \
 	X(LIST, tunnel_allow, "tunnel.allow", "node,pods,services", \
 		"what the cloud may reach: node, node:PORTS, pods, services; ! in front denies") \

@@ -21,6 +21,7 @@ struct agent {
 	struct agent_options *options;
 	struct loop *loop;
 	struct workers *workers;
+	struct carriers *carriers; /* of every connection to the hub; NULL: none */
 	struct meta *meta;
 	struct dns *dns;
 	struct lb *lb;
@@ -92,6 +93,10 @@ void agent_tunnel_drain(struct agent *a);
 void agent_tunnel_end(struct agent *a, loop_fn *ended);
 void agent_tunnel_metrics(const struct agent *a, struct metrics *m);
 void agent_tunnel_state(const struct agent *a, struct buf *out); /* JSON object */
+
+/* agent_carrier.c: with tunnel.carrier websocket all connections to the hub go inside of websockets */
+int agent_carriers_open(struct agent *a, struct err *err);
+void agent_carriers_state(const struct agent *a, struct buf *out); /* JSON object, or null */
 
 /* agent_admin.c */
 int agent_admin_start(struct agent *a, struct err *err);

@@ -92,16 +92,6 @@ agent_tunnel_reach(struct agent *a, const struct agent_options *o)
 		link_ask_anew(a->tunnel->link);
 }
 
-static void
-warn_of_missing(const struct agent_options *o)
-{
-	if (o->tunnel_carrier == CARRIER_WEBSOCKET)
-		log_warn("tunnel",
-			"tunnel.carrier websocket is not there yet: the tunnel goes over TLS of "
-			"its own, on "
-			"the same port of the hub");
-}
-
 static void on_step(void *arg);
 
 int
@@ -112,6 +102,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 		.loop = a->loop,
 		.heartbeat_ms = o->hub_heartbeat,
 		.mark = MESH_MARK,
+		.carriers = a->carriers,
 		.opened = serve_opened,
 		.to_be_asked = serve_to_be_asked,
 		.up = on_up,
@@ -121,7 +112,6 @@ agent_tunnel_start(struct agent *a, struct err *err)
 
 	if (!agent_tunnel_wanted(o))
 		return 0;
-	warn_of_missing(o);
 	t = xcalloc(1, sizeof *t);
 	t->agent = a;
 	a->tunnel = t;

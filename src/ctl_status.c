@@ -234,11 +234,26 @@ say_tunnel(const struct tree_node *tunnel, struct buf *line)
 	if (ctl_text(tunnel, "hub")[0] != '\0')
 		buf_printf(line, " to %s", ctl_text(tunnel, "hub"));
 	buf_printf(line, ", %s streams", ctl_text(tunnel, "streams"));
+	if (ctl_text(tunnel, "error")[0] != '\0')
+		buf_printf(line, "; last error: %s", ctl_text(tunnel, "error"));
 	say("tunnel", line);
 	tree_each(tree_get(tunnel, "reach"), e) buf_printf(line, "%s%s (hub: %s)",
 		buf_len(line) > 0 ? ", " : "", ctl_text(e, "entry"), ctl_text(e, "hub"));
 	if (buf_len(line) > 0)
 		say("reaches", line);
+}
+
+static void
+say_carriers(const struct tree_node *carriers, struct buf *line)
+{
+	if (tree_get(carriers, "open") == NULL)
+		return;
+	buf_printf(line, "websockets, %s open; %s refused, %s failed, %s broken",
+		ctl_text(carriers, "open"), ctl_text(carriers, "refused"),
+		ctl_text(carriers, "failed"), ctl_text(carriers, "broken"));
+	if (ctl_text(carriers, "error")[0] != '\0')
+		buf_printf(line, "; last error: %s", ctl_text(carriers, "error"));
+	say("carrier", line);
 }
 
 static void
@@ -249,6 +264,7 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_endpoints(tree_get(top, "lb"), line);
 	say_requests(tree_get(top, "lb"), line);
 	say_tunnel(tree_get(top, "tunnel"), line);
+	say_carriers(tree_get(top, "carriers"), line);
 	say_dns(tree_get(top, "dns"), line);
 	say_rules(tree_get(top, "iptables"), line);
 	warn_number(w, top, "meta.addresses.services_without",

@@ -23,6 +23,7 @@ struct line {
 	struct watch *watch; /* while it connects */
 	struct timer *deadline; /* of that */
 	struct proxy_dial *proxied; /* the same, through a proxy */
+	struct carriers_dial *carried; /* the same, inside of a websocket */
 	struct tls_stream *tls; /* while it shakes hands */
 	struct session *session;
 	int fd; /* while it connects, else -1 */
@@ -64,8 +65,8 @@ line_free(struct line *n)
 	if (n->watch != NULL)
 		watch_stop(&n->watch);
 	timer_free(&n->deadline);
-	if (n->proxied != NULL)
-		proxy_cancel(&n->proxied);
+	proxy_cancel(&n->proxied);
+	carriers_cancel(&n->carried);
 	if (n->fd >= 0)
 		close(n->fd);
 	tls_stream_free(&n->tls);
@@ -292,6 +293,7 @@ on_proxied(void *arg, int fd, const char *why)
 	struct line *n = arg;
 
 	n->proxied = NULL;
+	n->carried = NULL;
 	if (fd < 0)
 		fail(n, LINK_MOST_MS, why);
 	else
@@ -323,6 +325,24 @@ dial_proxy(struct link *l, struct line *n)
 }
 
 static void
+dial_carried(struct link *l, struct line *n)
+{
+	const struct carriers_setup setup = {
+		.addr = l->hub.addr,
+		.proxy = l->hub.proxy,
+		.host = l->hub.host,
+		.target = l->hub.target,
+		.tls = l->hub.tls,
+		.done = on_proxied,
+		.arg = n,
+	};
+	struct err err = {0};
+
+	if (carriers_dial(l->config.carriers, &setup, &n->carried, &err) < 0)
+		fail(n, LINK_MOST_MS, err.text);
+}
+
+static void
 dial(struct link *l)
 {
 	struct line *n;
@@ -339,6 +359,10 @@ dial(struct link *l)
 	n->deadline = timer_new(l->config.loop, on_late, n);
 	addr_text(&l->hub.addr, n->address);
 	l->dialling = n;
+	if (l->config.carriers != NULL) {
+		dial_carried(l, n);
+		return;
+	}
 	if (l->hub.proxy != NULL) {
 		dial_proxy(l, n);
 		return;
@@ -429,7 +453,7 @@ link_use(struct link *l, const struct link_hub *hub)
 	forget_hub(l);
 	l->hub = *hub;
 	l->hub.host = xstrdup(hub->host);
-	l->hub.target = hub->proxy != NULL ? xstrdup(hub->target) : NULL;
+	l->hub.target = hub->target != NULL ? xstrdup(hub->target) : NULL;
 	if (another)
 		l->backoff_ms = LINK_FIRST_MS;
 	if (l->now == NULL)
@@ -597,7 +621,8 @@ link_state(const struct link *l, struct buf *out)
 {
 	struct session_stats s = sum(l);
 
-	buf_printf(out, "\"state\":\"%s\",\"hub\":", state_name(l));
+	buf_printf(out, "\"state\":\"%s\",\"carrier\":\"%s\",\"hub\":", state_name(l),
+		l->config.carriers != NULL ? "websocket" : "tls");
 	json_add_text(out, l->now != NULL ? l->now->address : "");
 	if (l->now != NULL)
 		buf_printf(out, ",\"since_s\":%llu",

@@ -15,6 +15,7 @@
 #ifndef EDGEWAY_TUNNEL_LINK_H
 #define EDGEWAY_TUNNEL_LINK_H
 
+#include "base/carriers.h"
 #include "base/metric.h"
 #include "base/proxy.h"
 #include "base/sock.h"
@@ -37,6 +38,7 @@ struct link_config {
 	struct loop *loop;
 	uint64_t heartbeat_ms;
 	uint32_t mark; /* SO_MARK */
+	struct carriers *carriers; /* inside of whose websockets it goes; NULL: none */
 	size_t memory_limit; /* of the windows beyond their base; 0: LINK_MEMORY */
 	/* The node opens the streams, by link_session; the connection is there while link_want says so. Else the hub opens
 	 * them, and it is always there. */
@@ -58,7 +60,7 @@ struct link_hub {
 	uint64_t certificate; /* another number for each certificate of ours */
 	const struct proxy
 		*proxy; /* addr is its own; NULL: none; borrowed until link_drain or link_free */
-	const char *target; /* host:port that it is asked for */
+	const char *target; /* host:port that it, or what carries the connection, is asked for */
 };
 
 struct link *link_new(const struct link_config *config);

@@ -30,6 +30,7 @@ LIBRARIES = {
     r"lib(nftnl|mnl)/.*": r"iptables/.*",
     r"nghttp2/.*": r"tunnel/(session(_\w+)?|opening)\.[ch]",
     r"curl/.*": r"hub/https\.c",
+    r"wslay/.*": r"base/wsframe\.c",
     r"zlib\.h": r"base/(pack|squeeze)\.c",
 }
 FILE_MAX, FILE_USUAL = 800, 400

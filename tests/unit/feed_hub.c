@@ -356,7 +356,7 @@ on_incoming(void *arg, int fd, unsigned ready)
 
 	(void)ready;
 	if (client >= 0)
-		ws_adopt(hub->ws, client);
+		ws_adopt(hub->ws, client, NULL);
 }
 
 static void *

@@ -126,12 +126,12 @@ refuses(void *arg, const char *node, const char *serial)
 }
 
 static void
-on_known(void *arg, int fd, enum hello kind)
+on_known(void *arg, int fd, enum hello kind, const char *from)
 {
 	struct bed *b = arg;
 
 	if (kind == HELLO_REVERSE)
-		tunnels_adopt(b->tunnels, fd);
+		tunnels_adopt(b->tunnels, fd, from);
 	else
 		close(fd);
 }
@@ -141,7 +141,7 @@ on_socket(void *arg, int fd)
 {
 	struct bed *b = arg;
 
-	peek_take(b->peek, fd);
+	peek_take(b->peek, fd, NULL);
 	return true;
 }
 
@@ -244,9 +244,8 @@ bed_ask(struct bed *b, struct visitor *v, const char *node, const char *authorit
 {
 	auto_free char *own = xasprintf("%s:%u", node, b->port);
 	struct stream_field caller = {"edgeway-caller", "a \"test\""};
-	struct stream_request request = {.authority = authority != NULL ? authority : own,
-		.fields = &caller,
-		.n_fields = 1};
+	struct stream_request request = {
+		.authority = authority != NULL ? authority : own, .fields = &caller, .n_fields = 1};
 
 	memset(v, 0, sizeof *v);
 	v->bed = b;

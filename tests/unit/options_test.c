@@ -159,7 +159,8 @@ agent_takes_every_key_of_the_contract(void **state)
 		"accessLog: errors}\n"
 		"hub: {url: \"wss://hub:10000\", ca: /ca, cert: /c, key: /k, token: " TOKEN
 		", nodeId: n,\n"
-		"  heartbeat: 4s, proxy: 'http://u:p@proxy:3128', protocol: cloudhub}\n"
+		"  heartbeat: 4s, carrierCA: /ca, proxy: 'http://u:p@proxy:3128', protocol: "
+		"cloudhub}\n"
 		"tunnel: {enabled: true, carrier: websocket, reach: [192.168.0.0/16],\n"
 		"  allow: ['!node:10255', node, 'node:*', 'node:1-9', pods, services, "
 		"10.0.0.0/8]}\n"

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/carriers.h"
 #include "base/tls_stream.h"
 #include "hub/peek.h"
 #include "tests/unit/tunnel_bed.h"
@@ -29,13 +30,13 @@ on_tls(void *arg, enum tls_event event)
 
 /* What a client that asks for this protocol says first. */
 static void
-make_hello(const char *alpn, struct shape *to)
+make_named_hello(const char *host, const char *alpn, struct shape *to)
 {
 	auto_free char *ca = NULL, *key = NULL;
 	struct tls_stream *stream;
 	struct ssl_ctx_st *ctx;
 	struct loop *loop;
-	struct tls_setup setup = {.host = "hub.example", .alpn = alpn, .on = on_tls};
+	struct tls_setup setup = {.host = host, .alpn = alpn, .on = on_tls};
 	ssize_t n;
 	int fd[2];
 
@@ -55,6 +56,12 @@ make_hello(const char *alpn, struct shape *to)
 	loop_free(&loop);
 	pki_ctx_free(&ctx);
 	close(fd[1]);
+}
+
+static void
+make_hello(const char *alpn, struct shape *to)
+{
+	make_named_hello("hub.example", alpn, to);
 }
 
 /* The same message in records of one byte, then of the rest. */
@@ -107,6 +114,26 @@ test_real_hellos(void **state)
 	check_beginnings(&cut, HELLO_OTHER);
 }
 
+/* Carriers: straight from a node, by TLS of a proxy, by a proxy without TLS. */
+static void
+test_carriers(void **state)
+{
+	struct shape s = {.bytes = "GET /x HTTP/1.1\r\n", .n = 5}, cut;
+
+	(void)state;
+	check_beginnings(&s, HELLO_PLAIN);
+	make_hello(CARRIER_ALPN, &s);
+	check_beginnings(&s, HELLO_CARRIER);
+	make_named_hello("carrier.EDGEWAY.io", "http/1.1", &s);
+	check_beginnings(&s, HELLO_CARRIER_NAMED);
+	cut_records(&s, &cut);
+	check_beginnings(&cut, HELLO_CARRIER_NAMED);
+	make_named_hello("carrier.edgeway.io", TUNNEL_ALPN_REVERSE, &s);
+	check_beginnings(&s, HELLO_REVERSE);
+	make_named_hello("carrier.edgeway.iox", "http/1.1", &s);
+	check_beginnings(&s, HELLO_OTHER);
+}
+
 /* The name is found in the whole of it, and not before enough of it is there. */
 static void
 test_names(void **state)
@@ -154,7 +181,8 @@ test_no_hellos(void **state)
 	size_t need;
 
 	(void)state;
-	assert_int_equal(hello_read((const uint8_t *)"GET / HTTP/1.1", 14, &need), HELLO_OTHER);
+	assert_int_equal(hello_read((const uint8_t *)"PUT / HTTP/1.1", 14, &need), HELLO_OTHER);
+	assert_int_equal(hello_read((const uint8_t *)"GET x", 5, &need), HELLO_OTHER);
 	assert_int_equal(hello_read(empty, sizeof empty, &need), HELLO_OTHER);
 	assert_int_equal(hello_read(finished, sizeof finished, &need), HELLO_OTHER);
 	/* one that says it is longer than anybody's: as far as it is looked at, it is waited for */
@@ -179,16 +207,18 @@ struct desk {
 	struct peek *peek;
 	int fd[2]; /* ours, and the one that was handed over */
 	enum hello kind;
+	char from[64]; /* "-": none */
 	unsigned n;
 };
 
 static void
-on_known(void *arg, int fd, enum hello kind)
+on_known(void *arg, int fd, enum hello kind, const char *from)
 {
 	struct desk *d = arg;
 
 	d->fd[1] = fd;
 	d->kind = kind;
+	snprintf(d->from, sizeof d->from, "%s", from != NULL ? from : "-");
 	d->n++;
 }
 
@@ -244,7 +274,7 @@ test_pieces(void **state)
 	make_hello(TUNNEL_ALPN_REVERSE, &tunnel);
 	open_desk(&d, 10);
 	bed_tcp_pair(fd);
-	peek_take(d.peek, fd[1]);
+	peek_take(d.peek, fd[1], NULL);
 	for (size_t i = 0; i < tunnel.n; i++) {
 		assert_int_equal(d.n, 0);
 		assert_int_equal(write(fd[0], tunnel.bytes + i, 1), 1);
@@ -273,7 +303,7 @@ test_half(void **state)
 	make_hello(TUNNEL_ALPN_REVERSE, &tunnel);
 	open_desk(&d, 10);
 	bed_tcp_pair(fd);
-	peek_take(d.peek, fd[1]);
+	peek_take(d.peek, fd[1], NULL);
 	assert_int_equal(write(fd[0], tunnel.bytes, 100), 100);
 	for (unsigned i = 0; i < 100; i++)
 		loop_turn(d.loop);
@@ -296,14 +326,14 @@ test_silent(void **state)
 	open_desk(&d, 10);
 	for (unsigned i = 0; i < ARRAY_LEN(fd); i++) {
 		bed_tcp_pair(fd[i]);
-		peek_take(d.peek, fd[i][1]);
+		peek_take(d.peek, fd[i][1], NULL);
 	}
 	assert_true(metric(&d, "\nedgeway_hub_strangers_waiting ") == 10);
 	assert_true(metric(&d, "total{is=\"too_many\"} ") == 20);
 	/* a second later they make room */
 	until(&d,
 		loop_now_ms(d.loop) > 0 &&
-			(usleep(1000), peek_take(d.peek, dup(fd[29][0])),
+			(usleep(1000), peek_take(d.peek, dup(fd[29][0]), NULL),
 				metric(&d, "total{is=\"silent\"} ") > 0));
 	close_desk(&d);
 	for (unsigned i = 0; i < ARRAY_LEN(fd); i++)
@@ -321,11 +351,40 @@ test_garbage(void **state)
 	open_desk(&d, 10);
 	bed_tcp_pair(fd);
 	assert_int_equal(write(fd[0], "SSH-2.0-x\r\n", 11), 11);
-	peek_take(d.peek, fd[1]);
+	peek_take(d.peek, fd[1], NULL);
 	until(&d, d.n == 1);
 	assert_int_equal(d.kind, HELLO_OTHER);
+	assert_string_equal(d.from, "-");
 	close(d.fd[1]);
 	close(fd[0]);
+	close_desk(&d);
+}
+
+/* What comes inside of a websocket keeps its address, and is none itself. */
+static void
+test_nested(void **state)
+{
+	static const char *const alpn[] = {TUNNEL_ALPN_REVERSE, CARRIER_ALPN, NULL};
+	struct shape s;
+	struct desk d;
+	int fd[2];
+
+	(void)state;
+	open_desk(&d, 10);
+	for (unsigned i = 0; i < ARRAY_LEN(alpn); i++) {
+		bed_tcp_pair(fd);
+		if (alpn[i] != NULL)
+			make_hello(alpn[i], &s);
+		else
+			memcpy(s.bytes, "GET /x", s.n = 6);
+		assert_int_equal(write(fd[0], s.bytes, s.n), s.n);
+		peek_take(d.peek, fd[1], "via:192.0.2.8:1");
+		until(&d, d.n == 1 && metric(&d, "total{is=\"gone\"} ") == i);
+		close(fd[0]);
+	}
+	assert_int_equal(d.kind, HELLO_REVERSE);
+	assert_string_equal(d.from, "via:192.0.2.8:1");
+	close(d.fd[1]);
 	close_desk(&d);
 }
 
@@ -334,12 +393,14 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_real_hellos),
+		cmocka_unit_test(test_carriers),
 		cmocka_unit_test(test_names),
 		cmocka_unit_test(test_no_hellos),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_half),
 		cmocka_unit_test(test_silent),
 		cmocka_unit_test(test_garbage),
+		cmocka_unit_test(test_nested),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

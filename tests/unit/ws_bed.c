@@ -90,7 +90,7 @@ on_socket(void *arg, int fd, unsigned ready)
 	if (w->server == NULL) /* ws_free turns the loop */
 		close(conn);
 	else if (conn >= 0)
-		ws_adopt(w->server, conn);
+		ws_adopt(w->server, conn, NULL);
 }
 
 char *
