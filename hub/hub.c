@@ -488,6 +488,24 @@ joined_changes(void *arg)
 	return edge_known(arg) ? certs_changes(authority_certs(hub->authority)) : 0;
 }
 
+/* Whoever dials it by name comes by the hub: by its own tunnel, or a neighbour's. */
+static bool
+goes_through(void *arg, const char *node)
+{
+	const struct hub *hub = arg;
+
+	return at_edge(arg, node) ||
+		neighbours_stand_for(inquiries_neighbours(hub->inquiries), node);
+}
+
+static bool
+is_heard_of(void *arg, const char *node)
+{
+	const struct hub *hub = arg;
+
+	return tunnels_have(hub->tunnels, node) || peers_know(hub->peers, node);
+}
+
 static int
 start_naming(struct hub *hub, const struct hub_ways_in *config, struct err *err)
 {
@@ -497,7 +515,8 @@ start_naming(struct hub *hub, const struct hub_ways_in *config, struct err *err)
 		.api = hub->kubernetes != NULL ? kubernetes_api(hub->kubernetes) : NULL,
 		.ways_in = config,
 		.known = nodes_known,
-		.at_edge = at_edge,
+		.at_edge = goes_through,
+		.is_heard_of = is_heard_of,
 		.joined = joined,
 		.joined_changes = joined_changes,
 		.arg = hub,

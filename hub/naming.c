@@ -75,7 +75,8 @@ is_node(const struct naming *n, const char *name, bool of_now)
 {
 	const char *site, *zone;
 
-	if (cluster_node(n->config.cluster, name, &site, &zone) == 0)
+	if (cluster_node(n->config.cluster, name, &site, &zone) == 0 ||
+		n->config.is_heard_of(n->config.arg, name))
 		return true;
 	if (of_now)
 		return node_book_find(n->book, name) != NULL;

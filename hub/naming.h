@@ -27,8 +27,10 @@ struct naming_config {
 	const struct hub_ways_in *ways_in;
 	/* Is it known which nodes there are, and which are at the edge? */
 	bool (*known)(void *arg);
-	/* Is this one? Asked once `known`. */
+	/* Is this one, or does the hub reach it through others? Asked once `known`. */
 	bool (*at_edge)(void *arg, const char *node);
+	/* Has a node of this name a tunnel, here or at another replica? */
+	bool (*is_heard_of)(void *arg, const char *node);
 	/* The nodes that have joined, as certs_nodes has them, and how often these may have changed. */
 	size_t (*joined)(void *arg, char ***names);
 	uint64_t (*joined_changes)(void *arg);

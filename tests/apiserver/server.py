@@ -575,6 +575,19 @@ class Control:
     def remove(self, group, resource, ns, name):
         return self.store.remove((group, resource), ns, name).rev
 
+    def bulk_nodes(self, n, name, address):
+        for i in range(n):
+            self.store.put(("", "nodes"), {"metadata": {"name": name.format(i)},
+                                           "status": {"addresses": [{"type": "InternalIP", "address": address}]}})
+
+    def clear(self, resources):
+        """[[group, resource], ...]: all objects of these; what was asked so far is forgotten, too."""
+        for resource in map(tuple, resources):
+            for key in list(self.store.objects[resource]):
+                self.store.remove(resource, *key)
+        self.server.requests.clear()
+        self.server.used.clear()
+
     def bulk(self, **how):
         objects.bulk(self.store, **how)
         return self.store.rev

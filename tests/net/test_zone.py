@@ -35,11 +35,11 @@ class World:
                        addresses("cloud-2", ("Hostname", "cloud-2"), ("ExternalIP", "203.0.113.2"), ("InternalIP", "2001:db8::2"),
                                  ("InternalIP", "192.0.2.32")),
                        node("ip-10-0-0-1.eu.compute.internal", "10.0.0.1"), node(LONG, "192.0.2.33"), addresses("nowhere"),
-                       node("edge-1", "192.0.2.11"))
+                       node("edge-1", "192.0.2.11"), node("beside", "10.77.0.9"))
         self.caller = Machine(lab, "caller", address=CALLER)
         wait_for("nodes", lambda: self.ask("cloud-1") == ["192.0.2.31"])
         self.edge = Node(lab, "edge-1", "192.0.2.11")
-        self.agent = Agent(self.edge, self.hub, "--tunnel.allow", "node:8080")
+        self.agent = Agent(self.edge, self.hub, "--tunnel.allow", "node:8080", "--tunnel.reach", "beside")
         wait_for("tunnel", lambda: self.agent.state()["tunnel"]["state"] == "open")
 
     def dig(self, name, rtype="A", *options, server=HUB_ADDRESS):
@@ -86,6 +86,7 @@ def test_names_of_nodes(world):
     assert world.ask("cloud-2") == ["192.0.2.32"] and world.ask("cloud-2", "AAAA") == ["2001:db8::2"]  # InternalIPs
     assert world.ask("cloud-2", "ANY", "+notcp") == ["192.0.2.32", "2001:db8::2"]
     assert world.ask("ip-10-0-0-1.eu.compute.internal") == ["10.0.0.1"]
+    wait_for("a neighbour stands for it", lambda: world.ask("beside") == [INGRESS])
     status, answers, _ = world.dig(f"edge-1.{ZONE}")
     assert answers == [[f"edge-1.{ZONE}.", "10", "IN", "A", INGRESS]]
 
