@@ -338,10 +338,20 @@ shut(struct visit *v)
 }
 
 void
-visit_update(struct visit *v)
+visit_wait(struct visit *v)
 {
 	unsigned interest = 0;
 
+	if (wants_input(v))
+		interest |= WATCH_READ;
+	if (buf_len(&v->out) > 0)
+		interest |= WATCH_WRITE;
+	watch_set(v->watch, interest != 0 ? interest : WATCH_HUP);
+}
+
+void
+visit_update(struct visit *v)
+{
 	if (v->fd < 0 || !visit_flush(v))
 		return;
 	if (v->state == VISIT_GREETING) {
@@ -353,11 +363,7 @@ visit_update(struct visit *v)
 	} else if (v->state == VISIT_LINGER && buf_len(&v->out) == 0 && !shut(v)) {
 		return;
 	}
-	if (wants_input(v))
-		interest |= WATCH_READ;
-	if (buf_len(&v->out) > 0)
-		interest |= WATCH_WRITE;
-	watch_set(v->watch, interest != 0 ? interest : WATCH_HUP);
+	visit_wait(v);
 }
 
 /* Did the caller come with what it wants to say, and need no answer of ours? */

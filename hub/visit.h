@@ -110,6 +110,8 @@ void visit_abort(struct visit *v);
 void visit_break(struct visit *v, const char *why);
 /* Reads what may be read and writes what waits; sets what is waited for. */
 void visit_update(struct visit *v);
+/* The last of it alone. */
+void visit_wait(struct visit *v);
 /* Writes what waits, as far as it goes. False: the visit is gone. */
 bool visit_flush(struct visit *v);
 /* Sends `out` and ends, when the caller has taken it. */

@@ -438,7 +438,8 @@ exchange_pump(struct visit *v)
 			return;
 	} while (buf_len(&v->out) == 0 && stream_peek(x->stream, &data) > 0 &&
 		!timer_active(v->timer) && (x->status != 0 || x->scanned == 0));
-	visit_update(v);
+	/* Not visit_update: if that wrote the rest, because the caller has just read, nobody would pump the stream again. */
+	visit_wait(v);
 }
 
 static void
