@@ -17,9 +17,12 @@ on_socket(void *arg, int fd)
 	char host[INET_ADDRSTRLEN], text[ADDR_TEXT_MAX], wanted[ADDR_TEXT_MAX];
 	struct addr to;
 
-	if (getpeername(fd, &caller.addr.sa, &caller.addr.len) < 0 || sock_original(fd, &to) < 0 ||
+	if (getpeername(fd, &caller.addr.sa, &caller.addr.len) < 0 ||
 		redirect_probe_arrived(r->probe, &caller.addr))
 		return false;
+	if (sock_original(fd, &to) <
+		0) /* the kernel does not track it: no rule of ours was asked */
+		to = r->now.listen;
 	if (!detours_have(&r->detours, ntohl(to.in.sin_addr.s_addr)) ||
 		!detours_in(r->now.ports, r->now.n_ports, ntohs(to.in.sin_port))) {
 		r->strangers++;
