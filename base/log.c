@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <poll.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdio.h>
@@ -19,6 +20,16 @@ static _Atomic int log_level = LOG_LEVEL_INFO;
 static _Atomic int log_most = LOG_LEVEL_INFO; /* of log_level and all parts */
 static _Atomic int log_format = LOG_FORMAT_TEXT;
 static _Atomic unsigned log_lost; /* lines */
+static struct {
+	pthread_mutex_t lock;
+	struct {
+		char *text; /* of the line, escaped */
+		const char *part;
+		char when[LOG_TIME_MAX];
+		enum log_level level;
+	} at[LOG_RECENT];
+	size_t n; /* ever kept */
+} recent = {.lock = PTHREAD_MUTEX_INITIALIZER};
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 
 void
@@ -148,6 +159,40 @@ taken(void)
 	return poll(&p, 1, 0) != 0;
 }
 
+static void
+keep_recent(enum log_level level, const char *part, const char *when, const char *text)
+{
+	size_t at;
+
+	if (level > LOG_LEVEL_INFO || strcmp(part, "audit") == 0)
+		return;
+	pthread_mutex_lock(&recent.lock);
+	at = recent.n++ % LOG_RECENT;
+	free(recent.at[at].text);
+	recent.at[at].text = xstrdup(text);
+	recent.at[at].part = part;
+	recent.at[at].level = level;
+	memcpy(recent.at[at].when, when, LOG_TIME_MAX);
+	pthread_mutex_unlock(&recent.lock);
+}
+
+void
+log_recent(log_event_fn *fn, void *arg)
+{
+	size_t from;
+
+	pthread_mutex_lock(&recent.lock);
+	from = recent.n > LOG_RECENT ? recent.n - LOG_RECENT : 0;
+	for (size_t i = from; i < recent.n; i++) {
+		size_t at = i % LOG_RECENT;
+
+		fn(arg,
+			&(struct log_event){recent.at[at].when, level_names[recent.at[at].level],
+				recent.at[at].part, recent.at[at].text});
+	}
+	pthread_mutex_unlock(&recent.lock);
+}
+
 void
 log_line(enum log_level level, const char *part, const char *fmt, ...)
 {
@@ -161,6 +206,12 @@ log_line(enum log_level level, const char *part, const char *fmt, ...)
 
 	if (level > log_level_of(part))
 		return;
+	log_time(when);
+	va_start(ap, fmt);
+	vsnprintf(said, sizeof said, fmt, ap);
+	va_end(ap);
+	escape(safe, sizeof safe, said, false);
+	keep_recent(level, part, when, safe);
 	if (!taken()) {
 		atomic_fetch_add(&log_lost, 1);
 		return;
@@ -168,11 +219,8 @@ log_line(enum log_level level, const char *part, const char *fmt, ...)
 	lost = atomic_exchange(&log_lost, 0);
 	if (lost > 0)
 		log_line(LOG_LEVEL_WARN, "log", "%u lines were lost: nobody took them", lost);
-	log_time(when);
-	va_start(ap, fmt);
-	vsnprintf(said, sizeof said, fmt, ap);
-	va_end(ap);
-	escape(safe, sizeof safe, said, json);
+	if (json)
+		escape(safe, sizeof safe, said, true);
 	if (json)
 		n = snprintf(line, sizeof line,
 			"{\"time\":\"%s\",\"level\":\"%s\",\"part\":\"%s\",\"msg\":\"%s\"}\n", when,

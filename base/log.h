@@ -40,6 +40,13 @@ size_t log_time(char to[LOG_TIME_MAX]);
  * too. size: of `to`, NUL and all; what is longer is cut. Returns `to`. */
 char *log_clean(char *to, size_t size, const char *from);
 void log_line(enum log_level level, const char *part, const char *fmt, ...) printf_like(3, 4);
+/* The last LOG_RECENT lines, the oldest first, whatever became of stderr; those of debug and the audit's are left out. */
+enum { LOG_RECENT = 256 };
+struct log_event {
+	const char *when, *level, *part, *text;
+};
+typedef void log_event_fn(void *arg, const struct log_event *event);
+void log_recent(log_event_fn *fn, void *arg);
 /* True when this call may speak now; counts what is held back. */
 bool log_limit_pass(struct log_limit *limit, unsigned per_minute, const char *part);
 

@@ -3,6 +3,7 @@
 #include <assert.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <string.h>
 #include <uv.h>
 
@@ -18,6 +19,9 @@ struct loop {
 	pthread_mutex_t lock; /* guards first, last */
 	struct post *first;
 	struct post **last;
+	uv_prepare_t before_wait;
+	uv_check_t after_wait;
+	_Atomic uint64_t slow[LOOP_SLOW], worst_ms;
 };
 
 struct watch {
@@ -69,6 +73,56 @@ run_posts(uv_async_t *wake)
 	}
 }
 
+/* The loop's own clock was set when the part of the turn that ends now began. */
+static void
+measure(struct loop *loop)
+{
+	static const uint64_t bounds[LOOP_SLOW] = {10, 100, 1000};
+	uint64_t now = uv_hrtime() / 1000000, began = uv_now(&loop->uv);
+	uint64_t took = now > began ? now - began : 0;
+
+	if (took <= bounds[0])
+		return;
+	for (size_t i = 0; i < LOOP_SLOW; i++)
+		if (took > bounds[i])
+			atomic_fetch_add_explicit(&loop->slow[i], 1, memory_order_relaxed);
+	if (took > atomic_load_explicit(&loop->worst_ms, memory_order_relaxed))
+		atomic_store_explicit(&loop->worst_ms, took, memory_order_relaxed);
+}
+
+static void
+on_before_wait(uv_prepare_t *h)
+{
+	measure(h->data);
+}
+
+static void
+on_after_wait(uv_check_t *h)
+{
+	measure(h->data);
+}
+
+/* Timers run before the wait, descriptors and posts at its end. */
+static void
+start_measuring(struct loop *loop)
+{
+	loop->before_wait.data = loop->after_wait.data = loop;
+	uv_prepare_init(&loop->uv, &loop->before_wait);
+	uv_prepare_start(&loop->before_wait, on_before_wait);
+	uv_unref((uv_handle_t *)&loop->before_wait);
+	uv_check_init(&loop->uv, &loop->after_wait);
+	uv_check_start(&loop->after_wait, on_after_wait);
+	uv_unref((uv_handle_t *)&loop->after_wait);
+}
+
+void
+loop_lag(struct loop *loop, struct loop_lag *to)
+{
+	for (size_t i = 0; i < LOOP_SLOW; i++)
+		to->slow[i] = atomic_load_explicit(&loop->slow[i], memory_order_relaxed);
+	to->worst_ms = atomic_exchange_explicit(&loop->worst_ms, 0, memory_order_relaxed);
+}
+
 int
 loop_new(struct loop **out, struct err *err)
 {
@@ -83,6 +137,7 @@ loop_new(struct loop **out, struct err *err)
 	loop->last = &loop->first;
 	loop->wake.data = loop;
 	must(uv_async_init(&loop->uv, &loop->wake, run_posts), "uv_async_init");
+	start_measuring(loop);
 	*out = loop;
 	return 0;
 }

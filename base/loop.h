@@ -37,6 +37,13 @@ void loop_turn(struct loop *loop);
 void loop_stop(struct loop *loop);
 /* From any thread: run fn(arg) on the loop, in the order posted. Posts made after loop_free are a bug. */
 void loop_post(struct loop *loop, loop_fn *fn, void *arg);
+/* How long the loop's turns were: whoever waits for the loop waits for the rest of one. Any thread. */
+enum { LOOP_SLOW = 3 };
+struct loop_lag {
+	uint64_t slow[LOOP_SLOW]; /* turns of more than 10 ms, 100 ms, 1 s */
+	uint64_t worst_ms; /* the longest since this was asked last */
+};
+void loop_lag(struct loop *loop, struct loop_lag *to);
 /* CLOCK_MONOTONIC in ms, read once per turn. */
 uint64_t loop_now_ms(const struct loop *loop);
 /* uv_loop_t *, for base/ws alone. */

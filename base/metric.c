@@ -42,6 +42,14 @@ metric_counter(
 }
 
 void
+metric_counter_real(
+	struct metrics *m, const char *name, const char *help, const char *labels, double v)
+{
+	sample(m, "counter", name, help, labels);
+	buf_printf(&m->out, " %.17g\n", v);
+}
+
+void
 metric_gauge(struct metrics *m, const char *name, const char *help, const char *labels, double v)
 {
 	sample(m, "gauge", name, help, labels);

@@ -19,6 +19,9 @@ void metrics_fini(struct metrics *m);
 /* `labels` without braces, values already escaped by metric_label, or NULL. */
 void metric_counter(
 	struct metrics *m, const char *name, const char *help, const char *labels, uint64_t v);
+/* A counter of seconds or of other things that are not whole. */
+void metric_counter_real(
+	struct metrics *m, const char *name, const char *help, const char *labels, double v);
 void metric_gauge(
 	struct metrics *m, const char *name, const char *help, const char *labels, double v);
 /* counts: n buckets, each without those below; bounds: the upper ones of all but the last. */

@@ -95,6 +95,9 @@ void hub_peers(const struct hub *hub, struct buf *out);
 void hub_state(const struct hub *hub, struct buf *out);
 /* {"nodes":[{"node","connected","address","pending",...,"serial","expires","revoked"}]} */
 void hub_nodes(const struct hub *hub, struct buf *out);
+/* The agents of all nodes that have joined and are not revoked, as Prometheus' http_sd_config takes it: they are scraped at `port`
+ * through ingress.http as a proxy. */
+void hub_targets(const struct hub *hub, unsigned port, struct buf *out);
 /* {"tunnels":[{"node","address","state","streams","rtt_ms",...}]} */
 void hub_tunnels(const struct hub *hub, struct buf *out);
 

@@ -105,6 +105,35 @@ add_nodes(const struct hub *hub, bool certificates, struct buf *out)
 		buf_adds(out, "[]");
 }
 
+struct targets_text {
+	struct buf *out;
+	unsigned port;
+	const char *comma;
+};
+
+static void
+add_target(void *arg, const char *node, bool revoked)
+{
+	struct targets_text *t = arg;
+
+	if (revoked)
+		return;
+	buf_printf(t->out, "%s\n{\"targets\":[\"%s:%u\"],\"labels\":{\"node\":\"%s\"}}", t->comma,
+		node, t->port, node);
+	t->comma = ",";
+}
+
+void
+hub_targets(const struct hub *hub, unsigned port, struct buf *out)
+{
+	struct targets_text t = {out, port, ""};
+
+	buf_adds(out, "[");
+	if (hub->nodes != NULL)
+		nodes_joined(hub->nodes, add_target, &t);
+	buf_adds(out, "\n]\n");
+}
+
 void
 hub_state(const struct hub *hub, struct buf *out)
 {

@@ -536,6 +536,27 @@ nodes_sources(const struct nodes *n, void (*fn)(void *arg, const char *node, con
 	}
 }
 
+void
+nodes_joined(
+	const struct nodes *n, void (*fn)(void *arg, const char *node, bool revoked), void *arg)
+{
+	char serial[PKI_SERIAL_TEXT], **names;
+	size_t n_names = certs_nodes(n->config.certs, &names);
+	int64_t until;
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (p->talk != NULL && !talk_ended(p->talk))
+			fn(arg, talk_node(p->talk), false);
+	for (size_t i = 0; i < n_names; i++) {
+		if (find_talk(n, names[i]) == NULL)
+			fn(arg, names[i],
+				certs_node_info(n->config.certs, names[i], serial, &until) &&
+					certs_refuses(n->config.certs, names[i], serial));
+		free(names[i]);
+	}
+	free(names);
+}
+
 size_t
 nodes_connected(const struct nodes *n)
 {

@@ -63,6 +63,9 @@ void nodes_unserved(
 void nodes_sources(const struct nodes *n,
 	void (*fn)(void *arg, const char *node, const char *address), void *arg);
 size_t nodes_connected(const struct nodes *n);
+/* Calls fn for each node that is connected or has joined, once; `revoked`: its certificates are refused. */
+void nodes_joined(
+	const struct nodes *n, void (*fn)(void *arg, const char *node, bool revoked), void *arg);
 /* [{"node":..,"connected":..,"address":..,"pending":..}, ...]: those connected, then those known; with serial, expires and
  * revoked of their certificates when asked, which reads a file of each. */
 void nodes_state(const struct nodes *n, bool certificates, struct buf *out);

@@ -291,6 +291,8 @@ open_parts(struct agent *a, struct err *err)
 		rc = agent_tunnel_start(a, err);
 	if (rc == 0 && a->takeover == NULL)
 		rc = agent_admin_start(a, err);
+	if (rc == 0 && a->takeover == NULL)
+		rc = agent_metrics_start(a, err);
 	return rc;
 }
 
@@ -495,6 +497,7 @@ agent_run(struct agent **out)
 	loop_run(a->loop);
 	workers_stop(&a->workers);
 	admin_stop(&a->admin);
+	admin_stop(&a->metrics);
 	announce_stop(&a->announce);
 	signal_stop(&a->term);
 	signal_stop(&a->intr);

@@ -5,6 +5,7 @@
 #include "model/json.h"
 #include "src/agent_private.h"
 #include "src/log_admin.h"
+#include "src/self.h"
 
 enum { ADMIN_TRIES = 100, ADMIN_RETRY_MS = 50 };
 
@@ -58,6 +59,17 @@ on_readyz(void *arg, const struct admin_request *req, struct admin_reply *reply)
 }
 
 static void
+loops_metrics(struct agent *a, struct metrics *m)
+{
+	size_t n = workers_count(a->workers);
+	auto_free struct loop **loops = xcalloc(n + 1, sizeof(struct loop *));
+
+	loops[0] = a->loop;
+	memcpy(loops + 1, workers_loops(a->workers), n * sizeof *loops);
+	self_metrics(m, loops, n + 1);
+}
+
+static void
 on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
 	struct agent *a = arg;
@@ -88,6 +100,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	agent_tunnel_metrics(a, &m);
 	if (a->carriers != NULL)
 		carriers_metrics(a->carriers, &m);
+	loops_metrics(a, &m);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&m.out), buf_len(&m.out));
 	metrics_fini(&m);
@@ -226,6 +239,7 @@ agent_admin_start(struct agent *a, struct err *err)
 		{"GET", "/metrics", on_metrics, false},
 		{"GET", "/debug/state", on_state, false},
 		{"GET", "/debug/services", on_services, false},
+		{"GET", "/debug/events", self_events, false},
 		{"GET", "/log", log_admin_show, false},
 		{"POST", "/log/level", log_admin_level, true},
 		{"POST", "/log/access", on_access_log, true},
@@ -244,13 +258,36 @@ agent_admin_start(struct agent *a, struct err *err)
 	return admin_start(&a->admin, a->loop, &config, err);
 }
 
+int
+agent_metrics_start(struct agent *a, struct err *err)
+{
+	static const struct admin_route routes[] = {
+		{"GET", "/healthz", on_healthz, false},
+		{"GET", "/readyz", on_readyz, false},
+		{"GET", "/metrics", on_metrics, false},
+		{NULL, NULL, NULL, false},
+	};
+	const struct admin_config config = {.listen = a->options->metrics_listen,
+		.socket_path = "",
+		.routes = routes,
+		.arg = a};
+	int rc;
+
+	if (config.listen[0] == '\0')
+		return 0;
+	rc = admin_start(&a->metrics, a->loop, &config, err);
+	return rc < 0 ? err_wrap(err, rc, "metrics.listen") : 0;
+}
+
 void
 agent_admin_open(void *arg)
 {
 	struct agent *a = arg;
 	struct err err = {0};
 
-	if (a->stopping || agent_admin_start(a, &err) == 0)
+	if (a->stopping ||
+		((a->admin != NULL || agent_admin_start(a, &err) == 0) &&
+			agent_metrics_start(a, &err) == 0))
 		return;
 	if (a->admin_tries++ < ADMIN_TRIES) {
 		if (a->admin_retry == NULL)

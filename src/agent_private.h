@@ -26,7 +26,7 @@ struct agent {
 	struct dns *dns;
 	struct lb *lb;
 	struct iptables *ipt;
-	struct admin *admin;
+	struct admin *admin, *metrics; /* metrics: NULL without metrics.listen */
 	struct announce *announce; /* NULL: no service manager listens */
 	struct agent_tunnel *tunnel; /* NULL: none is wanted */
 	struct snapshot *snapshot; /* the newest one */
@@ -100,6 +100,7 @@ void agent_carriers_state(const struct agent *a, struct buf *out); /* JSON objec
 
 /* agent_admin.c */
 int agent_admin_start(struct agent *a, struct err *err);
+int agent_metrics_start(struct agent *a, struct err *err);
 /* The same, again and again for a while: the agent before us lets its address go. */
 void agent_admin_open(void *agent);
 bool agent_ready(const struct agent *a, struct buf *why);

@@ -44,6 +44,8 @@ static const char usage[] =
 	"  tunnels                   tunnels of nodes: streams, bytes, round trips (hub)\n"
 	"  flows                     flows of UDP maps: who, whereto, datagrams, drops (hub)\n"
 	"  peers                     other replicas: state, nodes, streams, round trips (hub)\n"
+	"  events [PART]             what happened lately: the last lines of the log, of one part "
+	"or all\n"
 	"  log list                  how much each part of the daemon says\n"
 	"  log level LEVEL [--part PART]\n"
 	"                            error, warn, info or debug, until SIGHUP or a restart\n"
@@ -86,6 +88,7 @@ static const struct command commands[] = {
 	{"tunnels", "GET", "/tunnels", "", "tunnels", ctl_show_tunnels},
 	{"flows", "GET", "/debug/state", "", "hub.udpFlows", ctl_show_flows},
 	{"peers", "GET", "/peers", "", "peers", ctl_show_peers},
+	{"events", "GET", "/debug/events", "part", "events", ctl_show_events},
 	{"log list", "GET", "/log", "", "log", ctl_show_log},
 	{"log level", "POST", "/log/level", "level", NULL, NULL},
 	{"log access", "POST", "/log/access", "mode", NULL, NULL},
@@ -149,7 +152,8 @@ print(const struct request *r, struct buf *answer)
 	if (r->format == CTL_TABLE)
 		return c->show(top, r->argument);
 	part = c->list[0] != '\0' ? tree_path(top, c->list) : top;
-	ctl_print_value(part != NULL ? part : &none, r->format, r->argument);
+	ctl_print_value(part != NULL ? part : &none, r->format,
+		strcmp(c->argument, "only") == 0 ? r->argument : NULL);
 	return 0;
 }
 

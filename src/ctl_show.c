@@ -234,3 +234,13 @@ ctl_show_log(const struct tree_node *answer, const char *argument)
 	(void)argument;
 	return show_members(answer, "log", true, headers, members);
 }
+
+int
+ctl_show_events(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {"TIME", "LEVEL", "PART", "EVENT", NULL},
+				 *const members[] = {"time", "level", "part", "event", NULL};
+
+	(void)argument;
+	return show_members(answer, "events", false, headers, members);
+}

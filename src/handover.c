@@ -102,6 +102,7 @@ give(struct handover *h)
 	watch_stop(&h->watch);
 	tell_manager(h);
 	dns_hand_over(a->dns);
+	admin_stop(&a->metrics);
 	admin_stop(&a->admin); /* the new one waits for its address */
 	if (write(h->fd, TAKEOVER_YOURS, sizeof TAKEOVER_YOURS - 1) < 0)
 		log_warn("agent", "the new agent has gone: %s", strerror(errno));

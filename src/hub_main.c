@@ -14,13 +14,14 @@
 #include "src/lock.h"
 #include "src/log_admin.h"
 #include "src/reload.h"
+#include "src/self.h"
 
 enum { TOKEN_TTL_S = 24 * 3600, TOKEN_TTL_MOST_S = 365 * 24 * 3600 };
 
 struct hub_main {
 	struct loop *loop;
 	struct hub *hub;
-	struct admin *admin;
+	struct admin *admin, *metrics; /* metrics: NULL without metrics.listen */
 	struct announce *announce; /* NULL: no service manager listens */
 	struct sigwatch *term, *intr, *hup;
 	struct timer *drain; /* the longest wait for streams at the end */
@@ -82,6 +83,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	metric_counter(&metrics, "edgeway_hub_reloads_total",
 		"SIGHUP: the configuration was read again.", "result=\"refused\"", m->not_reloaded);
 	hub_metrics(m->hub, &metrics);
+	self_metrics(&metrics, &m->loop, 1);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&metrics.out), buf_len(&metrics.out));
 	metrics_fini(&metrics);
@@ -208,10 +210,39 @@ on_node_revoke(void *arg, const struct admin_request *req, struct admin_reply *r
 		buf_printf(&reply->body, "revoked %s\n", node);
 }
 
+/* The port is that of the agents' admin.listen or metrics.listen. */
+static void
+on_targets(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+	char text[8] = "40002";
+	unsigned long port = 0;
+
+	if (admin_query(req->query, "port", text, sizeof text) >= 0 &&
+		text[strspn(text, "0123456789")] == '\0')
+		port = strtoul(text, NULL, 10);
+	if (port < 1 || port > 65535) {
+		reply->status = 400;
+		buf_adds(&reply->body, "port: a number from 1 to 65535 expected\n");
+		return;
+	}
+	reply->type = "application/json";
+	hub_targets(m->hub, (unsigned)port, &reply->body);
+}
+
+static const struct admin_route for_prometheus[] = {
+	{"GET", "/healthz", on_healthz, false},
+	{"GET", "/readyz", on_readyz, false},
+	{"GET", "/metrics", on_metrics, false},
+	{"GET", "/targets", on_targets, false},
+	{NULL, NULL, NULL, false},
+};
+
 static const struct admin_route routes[] = {
 	{"GET", "/healthz", on_healthz, false},
 	{"GET", "/readyz", on_readyz, false},
 	{"GET", "/metrics", on_metrics, false},
+	{"GET", "/targets", on_targets, false},
 	{"GET", "/debug/state", on_state, false},
 	{"GET", "/nodes", on_nodes, false},
 	{"POST", "/nodes/revoke", on_node_revoke, true},
@@ -220,6 +251,7 @@ static const struct admin_route routes[] = {
 	{"GET", "/tokens", on_tokens, true},
 	{"POST", "/tokens/create", on_token_create, true},
 	{"POST", "/tokens/revoke", on_token_revoke, true},
+	{"GET", "/debug/events", self_events, false},
 	{"GET", "/log", log_admin_show, false},
 	{"POST", "/log/level", log_admin_level, true},
 	{NULL, NULL, NULL, false},
@@ -365,6 +397,8 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.routes = routes,
 		.arg = m,
 	};
+	const struct admin_config metrics = {
+		.listen = o->metrics_listen, .socket_path = "", .routes = for_prometheus, .arg = m};
 	int rc;
 
 	signal(SIGPIPE, SIG_IGN);
@@ -380,6 +414,9 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		rc = hub_start(&m->hub, m->loop, &config, err);
 	if (rc == 0)
 		rc = admin_start(&m->admin, m->loop, &admin, err);
+	if (rc == 0 && o->metrics_listen[0] != '\0' &&
+		(rc = admin_start(&m->metrics, m->loop, &metrics, err)) < 0)
+		err_wrap(err, rc, "metrics.listen");
 	if (rc < 0)
 		return rc;
 	m->started_ms = loop_now_ms(m->loop);
@@ -419,6 +456,7 @@ run(struct hub_main *m)
 	else
 		loop_run(m->loop);
 	admin_stop(&m->admin);
+	admin_stop(&m->metrics);
 	announce_stop(&m->announce);
 	hub_stop(&m->hub);
 	timer_free(&m->drain);

@@ -5,7 +5,7 @@ src_libsrc_a_SOURCES = \
 	src/hub_options.c src/hub_options.h src/hub_naming_options.c \
 	src/option_checks.c src/option_checks.h \
 	src/check.c src/check.h \
-	src/log_admin.c src/log_admin.h src/reload.c src/reload.h
+	src/log_admin.c src/log_admin.h src/reload.c src/reload.h src/self.c src/self.h
 
 sbin_PROGRAMS += edgeway-agent edgeway-hub
 bin_PROGRAMS += edgewayctl

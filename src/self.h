@@ -1,0 +1,18 @@
+/*
+ * What both daemons tell of themselves on their admin socket: how long the turns of their loops are, what the process costs, and what
+ * happened lately.
+ *
+ *	self_metrics(&m, loops, n);		// loops[0] is the main one, the others are workers
+ *	{"GET", "/debug/events", self_events, false},
+ */
+#ifndef EDGEWAY_SRC_SELF_H
+#define EDGEWAY_SRC_SELF_H
+
+#include "base/admin.h"
+#include "base/metric.h"
+
+void self_metrics(struct metrics *m, struct loop *const *loops, size_t n);
+/* {"events":[{"time","level","part","event"}]}, the oldest first; `part` and `level` of the query choose. */
+admin_fn self_events;
+
+#endif
