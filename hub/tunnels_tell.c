@@ -112,11 +112,14 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 	count_streams(&sum, m);
 	count_ends(t, m);
 	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, and granted beyond the base windows.", "what=\"held\"",
-		(double)t->budget.held);
+		"Held for readers, granted beyond the base windows, and queued for the wire.",
+		"what=\"held\"", (double)t->budget.held);
 	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, and granted beyond the base windows.", "what=\"granted\"",
-		(double)t->budget.granted);
+		"Held for readers, granted beyond the base windows, and queued for the wire.",
+		"what=\"granted\"", (double)t->budget.granted);
+	metric_gauge(m, "edgeway_tunnel_memory_bytes",
+		"Held for readers, granted beyond the base windows, and queued for the wire.",
+		"what=\"queued\"", (double)t->budget.queued);
 	TAILQ_FOREACH(u, &t->open, link)
 	{
 		if (!u->older)

@@ -597,11 +597,14 @@ link_metrics(const struct link *l, struct metrics *m)
 	metric_gauge(m, "edgeway_tunnel_rtt_seconds", "Round trip to the hub, by the last ping.",
 		NULL, s.rtt_ms / 1000.0);
 	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, and granted beyond the base windows.", "what=\"held\"",
-		(double)l->budget.held);
+		"Held for readers, granted beyond the base windows, and queued for the wire.",
+		"what=\"held\"", (double)l->budget.held);
 	metric_gauge(m, "edgeway_tunnel_memory_bytes",
-		"Held for readers, and granted beyond the base windows.", "what=\"granted\"",
-		(double)l->budget.granted);
+		"Held for readers, granted beyond the base windows, and queued for the wire.",
+		"what=\"granted\"", (double)l->budget.granted);
+	metric_gauge(m, "edgeway_tunnel_memory_bytes",
+		"Held for readers, granted beyond the base windows, and queued for the wire.",
+		"what=\"queued\"", (double)l->budget.queued);
 }
 
 static const char *

@@ -253,7 +253,7 @@ bed_fini_open(struct bed *b, struct end *ends, unsigned n)
 static void
 set_up(struct bed *b, bool tls, unsigned near, unsigned far, bool squeeze)
 {
-	struct session_setup setup = {.arg = b, .squeeze = squeeze};
+	struct session_setup setup = {.arg = b, .squeeze = squeeze, .udp = !squeeze};
 	struct wire *wires[2];
 	int fd[2];
 
