@@ -4,7 +4,11 @@
 
 #include "base/log.h"
 
-enum { SWEEP_MS = 500 };
+enum {
+	SWEEP_MS = 500, /* at most; for short idle times a quarter of them */
+	SWEEP_LEAST_MS = 25,
+	STATUS_GONE = 499, /* ended before it was answered */
+};
 
 static uint64_t
 now_ms(const struct udp_map *m)
@@ -65,9 +69,11 @@ audit(const struct udp_flow *f, unsigned status, const char *end)
 		(unsigned long long)(now_ms(f->map) - f->started_ms),
 		log_clean(why, sizeof why, end));
 
-	/* Anybody may send from any address: those that are turned away do not fill the log. */
+	/* Anybody may send from any address: those that are turned away, or never begin, do not fill the log. */
 	if (status == 200)
 		log_info("audit", "%s", line);
+	else if (status == STATUS_GONE)
+		log_limited(LOG_LEVEL_INFO, 60, "audit", "%s", line);
 	else
 		log_limited(LOG_LEVEL_INFO, 60, "audit", "%s", line);
 }
@@ -106,7 +112,7 @@ udp_flow_end(struct udp_flow *f, const char *why)
 	if (f->stream != NULL)
 		audit(f, 200, why);
 	else if (f->reaching != NULL)
-		audit(f, 499, why);
+		audit(f, STATUS_GONE, why);
 	flow_free(f);
 }
 
@@ -329,6 +335,8 @@ udp_flow_take(struct udp_flow *f, const void *data, size_t n)
 static struct udp_flow *
 make(struct udp_map *m, const struct flow_key *key, const struct pktinfo_way *way)
 {
+	uint64_t sweep =
+		MIN(MAX(m->maps->config.idle_ms / 4, (uint64_t)SWEEP_LEAST_MS), (uint64_t)SWEEP_MS);
 	struct udp_flow *f = xcalloc(1, sizeof *f);
 
 	f->map = m;
@@ -336,7 +344,7 @@ make(struct udp_map *m, const struct flow_key *key, const struct pktinfo_way *wa
 	f->started_ms = now_ms(m);
 	flows_add(m->flows, &f->entry, key, f->started_ms);
 	if (!timer_active(m->sweep))
-		timer_start(m->sweep, SWEEP_MS, SWEEP_MS);
+		timer_start(m->sweep, sweep, sweep);
 	return f;
 }
 

@@ -461,6 +461,10 @@ hub_checks_structured_keys(void **state)
 		":3: ingress.tcp: an entry has either node or service");
 	hub("ingress:\n  udp:\n  - {listen: '127.0.0.1:1', node: a}\n",
 		":3: ingress.udp: target is missing");
+	hub("ingress:\n  udp:\n  - {listen: 'unix:/run/a', service: 'a.b:53'}\n",
+		":3: ingress.udp: listen: expected IP:PORT");
+	hub("ingress:\n  udp:\n  - {listen: '0.0.0.0:53', service: 'a.b:53'}\n",
+		":3: ingress.udp: 0.0.0.0:53 can be reached by others");
 	hub("ingress: {redirect: {listen: '127.0.0.1:1', ports: [0]}}",
 		":1: ingress.redirect: ports: expected ports");
 	hub("ingress: {redirect: {listen: '127.0.0.1:1', ports: [20-10]}}",

@@ -181,6 +181,27 @@ services(void **state)
 	assert_memory_equal(find("web.default", 80), "503 ", 4);
 }
 
+/* The same number may be a port of both. */
+static void
+ports_of_udp(void **state)
+{
+	(void)state;
+	say("dns",
+		SERVICE("dns",
+			"ports: [{name: t, port: 53, targetPort: 5300}, "
+			"{name: u, port: 53, targetPort: 5301, protocol: UDP}]") SLICE("dns-1",
+			"dns", "{name: t, port: 5300}, {name: u, port: 5301, protocol: UDP}",
+			AT("172.17.0.2", "edge-1")));
+	assert_string_equal(find("dns.default", 53), "edge-1 172.17.0.2:5300");
+	assert_int_equal(ways_find_udp(finder, "dns.default", 53, &ways), 0);
+	assert_string_equal(ways.list[0].authority, "172.17.0.2:5301");
+	assert_int_equal(ways.n, 1);
+	assert_int_equal(ways_find_udp(finder, "dns.default", 54, &ways), 404);
+	assert_memory_equal(ways.reason, "the service default/dns has no UDP port 54", 42);
+	assert_int_equal(ways_find_udp(finder, "edge-1", 53, &ways), 0);
+	assert_string_equal(ways.list[0].authority, "edge-1:53");
+}
+
 static void
 calls_are_spread(void **state)
 {
@@ -372,6 +393,7 @@ main(void)
 		T(nodes),
 		T(an_address_of_two_is_nobodys),
 		T(services),
+		T(ports_of_udp),
 		T(calls_are_spread),
 		T(addresses_of_the_cloud),
 		T(yurts_destination),
