@@ -22,6 +22,7 @@ enum {
 	/* Taken off the socket, or given to it, at a time; below malloc's use of mmap. */
 	AHEAD_BYTES = 6 * (TLS_RECORD_BYTES + RECORD_EXTRA),
 	ALPN_BYTES = 512, /* names that are offered, with their lengths */
+	BATCH_BYTES = 8 * (TLS_RECORD_BYTES + RECORD_EXTRA),
 	BULK_CALLS = 8, /* small reads or writes after which a connection counts as idle again */
 };
 
@@ -38,8 +39,8 @@ struct tls_stream {
 	bool gathers; /* records wait for those that follow at once */
 	bool at_end; /* of what the socket gives */
 	unsigned bulk; /* > 0: buffers are kept from one record to the next */
-	char *batch; /* records for the socket, AHEAD_BYTES; NULL while there is no bulk */
-	size_t batch_start, batch_end;
+	char *batch; /* records for the socket; NULL while there are none, but for bulk */
+	size_t batch_start, batch_end, batch_size;
 	size_t owed; /* plaintext of the last of them: said to be written once all are sent */
 	unsigned interest;
 	enum tls_proof proof;
@@ -86,7 +87,7 @@ put(BIO *bio, const char *data, int n)
 
 	BIO_clear_retry_flags(bio);
 	if (s->gathers || s->batch_start < s->batch_end) {
-		if ((size_t)n > AHEAD_BYTES - s->batch_end) {
+		if ((size_t)n > s->batch_size - s->batch_end) {
 			BIO_set_retry_write(bio);
 			return -1;
 		}
@@ -467,6 +468,25 @@ refused(struct tls_stream *s, int rc)
 	}
 }
 
+static void
+make_batch(struct tls_stream *s, size_t size)
+{
+	if (s->batch_size >= size)
+		return;
+	free(s->batch);
+	s->batch = xmalloc(size);
+	s->batch_size = size;
+}
+
+static void
+drop_batch(struct tls_stream *s)
+{
+	if (s->batch_end > 0)
+		return;
+	free(take_ptr(&s->batch));
+	s->batch_size = 0;
+}
+
 /* Large buffers, which stay while whole records go; handshakes and idle connections have small ones that come and go. */
 static void
 tell_bulk(struct tls_stream *s, bool bulk)
@@ -483,8 +503,7 @@ tell_bulk(struct tls_stream *s, bool bulk)
 		SSL_set_mode(s->ssl, SSL_MODE_RELEASE_BUFFERS);
 		SSL_set_read_ahead(s->ssl, 0);
 		SSL_set_default_read_buffer_len(s->ssl, 0);
-		if (s->batch_end == 0)
-			free(take_ptr(&s->batch));
+		drop_batch(s);
 	}
 }
 
@@ -526,10 +545,9 @@ write_records(struct tls_stream *s, const char *data, size_t n)
 	ssize_t did = 0;
 	int rc;
 
-	if (s->batch == NULL)
-		s->batch = xmalloc(AHEAD_BYTES);
+	make_batch(s, BATCH_BYTES);
 	s->gathers = true;
-	while (total < n && AHEAD_BYTES - s->batch_end >= TLS_RECORD_BYTES + RECORD_EXTRA) {
+	while (total < n && s->batch_size - s->batch_end >= TLS_RECORD_BYTES + RECORD_EXTRA) {
 		did = write_record(s, data + total, MIN(n - total, (size_t)TLS_RECORD_BYTES));
 		if (did < 0)
 			break;
@@ -572,6 +590,41 @@ tls_stream_write(struct tls_stream *s, const void *data, size_t n)
 	if (did < 0)
 		return paid > 0 ? (ssize_t)paid : did;
 	return (ssize_t)paid + did;
+}
+
+int
+tls_stream_send(struct tls_stream *s)
+{
+	int rc = s->broken ? -EPIPE : send_batch(s);
+
+	s->broken |= rc < 0 && rc != -EAGAIN;
+	if (rc == 0 && s->bulk == 0)
+		drop_batch(s);
+	return rc;
+}
+
+ssize_t
+tls_stream_gather(struct tls_stream *s, const void *data, size_t n)
+{
+	size_t need = n + RECORD_EXTRA;
+	ssize_t did;
+	int rc;
+
+	assert(n > 0 && n <= TLS_RECORD_BYTES && s->owed == 0);
+	tell_bulk(s, n > TLS_RECORD_BYTES / 2);
+	if (s->broken || s->batch_size - s->batch_end < need) {
+		rc = tls_stream_send(s);
+		if (rc < 0)
+			return rc;
+		make_batch(s, s->bulk > 0 ? (size_t)BATCH_BYTES : need);
+	}
+	s->gathers = true;
+	did = write_record(s, data, n);
+	s->gathers = false;
+	if (did == (ssize_t)n)
+		return did;
+	s->broken = true; /* there was room: nothing else can be the matter */
+	return did < 0 && did != -EAGAIN ? did : -EPROTO;
 }
 
 void

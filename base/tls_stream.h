@@ -56,6 +56,11 @@ void tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg);
 ssize_t tls_stream_read(struct tls_stream *s, void *to, size_t size);
 /* > 0, perhaps less than n: the next call begins with the very bytes that were left; -EAGAIN (tls_stream_want) or another -errno. */
 ssize_t tls_stream_write(struct tls_stream *s, const void *data, size_t n);
+/* A record, of at most TLS_RECORD_BYTES, that waits for those that follow at once: n; -EAGAIN: nothing was taken, for the socket
+ * takes no more; or another -errno. Not between the parts of a tls_stream_write. */
+ssize_t tls_stream_gather(struct tls_stream *s, const void *data, size_t n);
+/* Sends what was gathered: 0, -EAGAIN (what is left goes with the next call) or another -errno. */
+int tls_stream_send(struct tls_stream *s);
 void tls_stream_want(struct tls_stream *s, bool writable);
 /* While held, TLS_READABLE does not come. */
 void tls_stream_hold(struct tls_stream *s, bool held);

@@ -23,6 +23,18 @@ write_tls(struct wire *w, const void *data, size_t n)
 	return tls_stream_write(of(w)->stream, data, n);
 }
 
+static ssize_t
+gather_tls(struct wire *w, const void *data, size_t n)
+{
+	return tls_stream_gather(of(w)->stream, data, n);
+}
+
+static int
+send_tls(struct wire *w)
+{
+	return tls_stream_send(of(w)->stream);
+}
+
 static void
 want_tls(struct wire *w, bool writable)
 {
@@ -47,6 +59,8 @@ free_tls(struct wire *w)
 static const struct wire_ops tls_ops = {
 	.read = read_tls,
 	.write = write_tls,
+	.gather = gather_tls,
+	.send = send_tls,
 	.want = want_tls,
 	.hold = hold_tls,
 	.free = free_tls,

@@ -22,6 +22,10 @@ struct wire_ops {
 	ssize_t (*read)(struct wire *w, void *to, size_t size);
 	/* > 0, perhaps less than n: the next call begins with the very bytes that were left; -EAGAIN or another -errno. */
 	ssize_t (*write)(struct wire *w, const void *data, size_t n);
+	/* Both or neither, in place of `write` then. At most TLS_RECORD_BYTES that go out with what follows them: n; -EAGAIN: none of
+	 * them now; or another -errno. And: now they go, 0, -EAGAIN (what is left goes with the next call) or another -errno. */
+	ssize_t (*gather)(struct wire *w, const void *data, size_t n);
+	int (*send)(struct wire *w);
 	/* Tell when a write may succeed, until asked no more. */
 	void (*want)(struct wire *w, bool writable);
 	/* While held, nothing is told of what may be read. NULL: it cannot be held. */

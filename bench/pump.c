@@ -161,10 +161,9 @@ target(void)
 static int
 dial(void)
 {
-	int fd = socket(peer.sa.sa_family, SOCK_STREAM, 0);
+	int fd;
 
-	must(fd >= 0 && connect(fd, &peer.sa, peer.len) == 0, "connect");
-	sock_nodelay(fd);
+	must(sock_connect(&peer, 0, &fd) == 0 && fcntl(fd, F_SETFL, 0) == 0, "connect");
 	return fd;
 }
 

@@ -5,44 +5,45 @@
 
 enum {
 	PIECE_MIN = 512, /* with its head */
-	PIECE_MAX = 128 * 1024 -
-		64, /* below what malloc takes from the kernel and gives back each time */
-	SLIVER = 8 * 1024,
-	GROW_MAX = 9, /* PIECE_MIN << 8 is more than PIECE_MAX */
-	SPARE_MAX = 6,
+	SPARE_MAX = 64, /* a megabyte */
+	AHEAD_MAX = 3, /* 1 << 3 is CHAIN_MOST */
 };
 
 struct piece {
 	struct piece *next;
-	size_t start, end, size;
+	uint32_t start, end,
+		size; /* start >= CHAIN_HEADROOM, but for what was read into it elsewhere */
 	char bytes[];
 };
 
-static const size_t largest = PIECE_MAX - sizeof(struct piece);
-
-static struct piece *
-take_piece(struct chain *c, size_t size)
+struct piece *
+piece_new(struct spare *s)
 {
-	struct spare *s = c->spare;
 	struct piece *p;
 
-	if (size == largest && s != NULL && s->first != NULL) {
+	if (s != NULL && s->first != NULL) {
 		p = s->first;
 		s->first = p->next;
 		s->n--;
 	} else {
-		p = xmalloc(sizeof *p + size);
+		p = xmalloc(sizeof *p + CHAIN_PIECE);
 	}
-	*p = (struct piece){.size = size};
+	*p = (struct piece){.start = CHAIN_HEADROOM, .end = CHAIN_HEADROOM, .size = CHAIN_PIECE};
 	return p;
 }
 
-static void
-drop_piece(struct chain *c, struct piece *p)
+void *
+piece_bytes(struct piece *p)
 {
-	struct spare *s = c->spare;
+	return p->bytes;
+}
 
-	if (p->size != largest || s == NULL || s->n == SPARE_MAX) {
+void
+piece_drop(struct spare *s, struct piece **piece)
+{
+	struct piece *p = take_ptr(piece);
+
+	if (p == NULL || p->size != CHAIN_PIECE || s == NULL || s->n == SPARE_MAX) {
 		free(p);
 		return;
 	}
@@ -63,24 +64,30 @@ spare_release(struct spare *s)
 	s->n = 0;
 }
 
-/* Bulk comes in pieces as large as those before it; what trickles gets small ones. */
 static void
-append_piece(struct chain *c, size_t n)
+append(struct chain *c, struct piece *p)
 {
-	size_t size = MIN(((size_t)PIECE_MIN << c->grow) - sizeof(struct piece), largest);
+	if (c->last != NULL)
+		c->last->next = p;
+	else
+		c->first = p;
+	c->last = p;
+}
+
+/* What trickles gets small pieces, each larger than that before it. */
+static struct piece *
+new_piece(struct chain *c, size_t n)
+{
+	size_t size = MAX(n + CHAIN_HEADROOM, PIECE_MIN - sizeof(struct piece));
 	struct piece *p;
 
-	if (size < n)
-		size = MIN(n, largest);
-	p = take_piece(c, size);
-	if (c->last != NULL) {
-		c->last->next = p;
-		if (c->grow < GROW_MAX)
-			c->grow++;
-	} else {
-		c->first = p;
-	}
-	c->last = p;
+	if (c->last != NULL)
+		size = MAX(size, 2 * (size_t)c->last->size);
+	if (size > CHAIN_PIECE / 2)
+		return piece_new(c->spare);
+	p = xmalloc(sizeof *p + size);
+	*p = (struct piece){.start = CHAIN_HEADROOM, .end = CHAIN_HEADROOM, .size = (uint32_t)size};
+	return p;
 }
 
 void
@@ -91,13 +98,13 @@ chain_add(struct chain *c, const void *data, size_t n)
 	c->len += n;
 	while (n > 0) {
 		struct piece *p = c->last;
-		size_t fits;
+		uint32_t fits;
 
 		if (p == NULL || p->end == p->size) {
-			append_piece(c, n);
+			append(c, new_piece(c, n));
 			p = c->last;
 		}
-		fits = MIN(n, p->size - p->end);
+		fits = (uint32_t)MIN(n, (size_t)(p->size - p->end));
 		memcpy(p->bytes + p->end, from, fits);
 		p->end += fits;
 		from += fits;
@@ -105,30 +112,54 @@ chain_add(struct chain *c, const void *data, size_t n)
 	}
 }
 
-void *
-chain_reserve(struct chain *c, size_t want, size_t *room)
+/* New pieces hang behind the last one until it is said what was put into them. */
+int
+chain_reserve(struct chain *c, size_t want, struct iovec *v)
 {
-	struct piece *p = c->last;
+	struct piece *p = c->last, **next = p != NULL ? &p->next : &c->first;
+	int n = 0, most = 1 << c->ahead;
 
-	/* Not a sliver of an old piece, where a new one takes all at once. */
-	if (p == NULL || p->size - p->end < MIN(want, (size_t)SLIVER)) {
-		append_piece(c, want);
-		p = c->last;
+	assert(want > 0 && *next == NULL);
+	if (p == NULL || p->end == p->size)
+		p = *next = piece_new(c->spare);
+	for (;;) {
+		size_t room = MIN(want, (size_t)(p->size - p->end));
+
+		v[n++] = (struct iovec){.iov_base = p->bytes + p->end, .iov_len = room};
+		want -= room;
+		if (want == 0 || n == most)
+			return n;
+		p = p->next = piece_new(c->spare);
 	}
-	*room = MIN(want, p->size - p->end);
-	return p->bytes + p->end;
 }
 
 void
 chain_commit(struct chain *c, size_t n)
 {
-	struct piece *p = c->last;
+	struct piece *p = c->last != NULL ? c->last : c->first, *spare;
+	bool filled;
 
-	assert(n <= p->size - p->end);
-	p->end += n;
 	c->len += n;
-	if (c->len == 0)
-		chain_consume(c, 0); /* the piece goes again */
+	for (; p != NULL && n > 0; p = p->next) {
+		uint32_t did = (uint32_t)MIN(n, (size_t)(p->size - p->end));
+
+		p->end += did;
+		n -= did;
+		if (did > 0)
+			c->last = p;
+	}
+	assert(n == 0);
+	spare = c->last != NULL ? take_ptr(&c->last->next) : take_ptr(&c->first);
+	filled = spare == NULL && c->last != NULL && c->last->end == c->last->size;
+	if (filled && c->ahead < AHEAD_MAX)
+		c->ahead++;
+	else if (spare != NULL && spare->next != NULL && c->ahead > 0)
+		c->ahead--;
+	while (spare != NULL) {
+		p = spare;
+		spare = p->next;
+		piece_drop(c->spare, &p);
+	}
 }
 
 size_t
@@ -140,6 +171,17 @@ chain_peek(const struct chain *c, const void **data)
 	return p != NULL ? p->end - p->start : 0;
 }
 
+int
+chain_peek_all(const struct chain *c, struct iovec *v)
+{
+	int n = 0;
+
+	for (struct piece *p = c->first; p != NULL && n < CHAIN_MOST; p = p->next)
+		v[n++] = (struct iovec){
+			.iov_base = p->bytes + p->start, .iov_len = p->end - p->start};
+	return n;
+}
+
 void
 chain_consume(struct chain *c, size_t n)
 {
@@ -147,20 +189,30 @@ chain_consume(struct chain *c, size_t n)
 	c->len -= n;
 	while (c->first != NULL) {
 		struct piece *p = c->first;
-		size_t did = MIN(n, p->end - p->start);
+		uint32_t did = (uint32_t)MIN(n, (size_t)(p->end - p->start));
 
 		p->start += did;
 		n -= did;
 		if (p->start < p->end)
 			return;
 		c->first = p->next;
-		if (p->next == NULL) {
-			if (p->end < p->size / 2 && c->grow > 0)
-				c->grow--;
+		if (p->next == NULL)
 			c->last = NULL;
-		}
-		drop_piece(c, p);
+		piece_drop(c->spare, &p);
 	}
+}
+
+void
+chain_take(struct chain *c, struct piece **piece, const void *from, size_t n)
+{
+	struct piece *p = take_ptr(piece);
+
+	p->start = (uint32_t)((const char *)from - p->bytes);
+	p->end = p->start + (uint32_t)n;
+	assert(n > 0 && p->end <= p->size);
+	p->next = NULL;
+	append(c, p);
+	c->len += n;
 }
 
 void

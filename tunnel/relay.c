@@ -105,14 +105,17 @@ spend(struct relay *r, size_t n)
 static void
 fill_stream(struct relay *r)
 {
-	size_t room, most;
-	void *to;
+	struct iovec v[CHAIN_MOST];
+	struct msghdr to = {.msg_iov = v};
+	size_t most;
 	ssize_t n;
+	int places;
 
 	if (r->fd_ended || (most = allowed(r)) == 0 ||
-		(to = stream_reserve(r->stream, &room)) == NULL)
+		(places = stream_reserve(r->stream, most, v)) == 0)
 		return;
-	n = recv(r->fd, to, MIN(room, most), 0);
+	to.msg_iovlen = (size_t)places;
+	n = recvmsg(r->fd, &to, 0);
 	stream_commit(r->stream, n > 0 ? (size_t)n : 0);
 	if (n > 0) {
 		spend(r, (size_t)n);
@@ -125,15 +128,31 @@ fill_stream(struct relay *r)
 	}
 }
 
+/* At most n bytes of them. */
+static size_t
+cut(struct iovec *v, int pieces, size_t n)
+{
+	size_t total = 0;
+	int i;
+
+	for (i = 0; i < pieces && total < n; i++) {
+		v[i].iov_len = MIN(v[i].iov_len, n - total);
+		total += v[i].iov_len;
+	}
+	return (size_t)i;
+}
+
 /* Stream to socket; true when the socket takes no more for now. */
 static bool
 drain_stream(struct relay *r)
 {
-	const void *data;
-	size_t n;
+	struct iovec v[CHAIN_MOST];
+	struct msghdr from = {.msg_iov = v};
+	int pieces;
 
-	while ((n = stream_peek(r->stream, &data)) > 0 && (n = MIN(n, allowed(r))) > 0) {
-		ssize_t sent = send(r->fd, data, n, MSG_NOSIGNAL);
+	while ((pieces = stream_peek_all(r->stream, v)) > 0 &&
+		(from.msg_iovlen = cut(v, pieces, allowed(r))) > 0) {
+		ssize_t sent = sendmsg(r->fd, &from, MSG_NOSIGNAL);
 
 		if (sent < 0 && errno == EAGAIN)
 			return true;

@@ -20,7 +20,6 @@ enum {
 	RESET_RATE = 100000,
 	QUEUE_PER_STREAM = 16, /* frames: an answer, a window's updates in eighths, a reset */
 	QUEUE_LEAST = 4096, /* and of streams that have gone */
-	TURN_BYTES = 256 * 1024, /* of reading, and of writing, before others have their turn */
 };
 
 const uint8_t session_parting[8] = "parting";
@@ -144,39 +143,99 @@ tell_all(struct session *s)
 
 /* --- the wire ---------------------------------------------------------------------------------- */
 
+/* Where the wire is read to. Once there is bulk, it is a piece that a stream may keep. */
+static void *
+reading_place(struct session *s, uint8_t small[WIRE_READ_BYTES])
+{
+	if (!s->bulk)
+		return small;
+	if (s->reading == NULL)
+		s->reading = piece_new(&s->budget->spare);
+	return piece_bytes(s->reading);
+}
+
+/* > 0: so many bytes were read and heeded; 0: none for now; or the end: -errno. */
+static ssize_t
+read_some(struct session *s)
+{
+	uint8_t small[WIRE_READ_BYTES], *bytes = reading_place(s, small);
+	ssize_t n = s->wire->ops->read(s->wire, bytes, WIRE_READ_BYTES), took;
+
+	if (n == -EAGAIN)
+		return 0;
+	if (n == 0)
+		snprintf(s->why, sizeof s->why, "the peer closed the connection");
+	if (n <= 0)
+		return n == 0 ? -ECONNRESET : n;
+	s->heard_ms = loop_now_ms(s->loop);
+	s->bulk = n >= WIRE_READ_BYTES / 2;
+	s->read_bytes = (size_t)n;
+	if (s->parting_ms != 0)
+		session_hear_parting(s, bytes, (size_t)n);
+	took = nghttp2_session_mem_recv(s->ng, bytes, (size_t)n);
+	if (took < 0) {
+		snprintf(s->why, sizeof s->why, "HTTP/2: %s", nghttp2_strerror((int)took));
+		return -EPROTO;
+	}
+	return n;
+}
+
 /* 0; 1: there may be more; or the end: -errno. */
 static int
 read_wire(struct session *s)
 {
-	uint8_t bytes[WIRE_READ_BYTES];
 	size_t total = 0;
+	ssize_t n;
 
-	while (total < TURN_BYTES) {
-		ssize_t n = s->wire->ops->read(s->wire, bytes, sizeof bytes), took;
-
-		if (n == -EAGAIN)
-			return 0;
-		if (n == 0)
-			snprintf(s->why, sizeof s->why, "the peer closed the connection");
-		if (n <= 0)
-			return n == 0 ? -ECONNRESET : (int)n;
-		s->heard_ms = loop_now_ms(s->loop);
-		took = nghttp2_session_mem_recv(s->ng, bytes, (size_t)n);
-		if (took < 0) {
-			snprintf(s->why, sizeof s->why, "HTTP/2: %s", nghttp2_strerror((int)took));
-			return -EPROTO;
-		}
-		if (s->parting_ms != 0)
-			session_hear_parting(s, bytes, (size_t)n);
-		total += (size_t)n;
-	}
-	return 1; /* a wire may hold bytes that no event announces */
+	do {
+		n = read_some(s);
+		total += n > 0 ? (size_t)n : 0;
+	} while (n > 0 && total < SESSION_TURN);
+	piece_drop(&s->budget->spare, &s->reading);
+	return n < 0 ? (int)n : n > 0; /* a wire may hold bytes that no event announces */
 }
 
-/* Frames into s->out, as far as they may go now. */
+int
+session_gather_out(struct session *s)
+{
+	while (buf_len(&s->out) > 0) {
+		ssize_t n = s->wire->ops->gather(
+			s->wire, buf_at(&s->out), MIN(buf_len(&s->out), (size_t)TLS_RECORD_BYTES));
+
+		if (n < 0)
+			return (int)n;
+		buf_consume(&s->out, (size_t)n);
+	}
+	return 0;
+}
+
+/* What was made goes: 0: all of it, -EAGAIN or another -errno. */
+static int
+send_out(struct session *s)
+{
+	const struct wire_ops *ops = s->wire->ops;
+	int rc;
+
+	if (ops->gather != NULL) {
+		rc = session_gather_out(s);
+		return rc == 0 ? ops->send(s->wire) : rc;
+	}
+	while (buf_len(&s->out) > 0) {
+		ssize_t n = ops->write(s->wire, buf_at(&s->out), buf_len(&s->out));
+
+		if (n < 0)
+			return (int)n;
+		buf_consume(&s->out, (size_t)n);
+	}
+	return 0;
+}
+
+/* Frames into s->out, or of DATA straight to the wire, as far as they may go now. */
 static int
 make_frames(struct session *s)
 {
+	s->held_up = false;
+	s->failed = 0;
 	while (buf_len(&s->out) < SESSION_OUT_HIGH) {
 		const uint8_t *bytes;
 		ssize_t n = nghttp2_session_mem_send(s->ng, &bytes);
@@ -186,9 +245,10 @@ make_frames(struct session *s)
 			return -EPROTO;
 		}
 		if (n == 0)
-			break;
+			return s->failed;
 		buf_add(&s->out, bytes, (size_t)n);
 	}
+	s->held_up = true;
 	return 0;
 }
 
@@ -203,30 +263,21 @@ want(struct session *s, bool writable)
 static int
 write_wire(struct session *s)
 {
-	size_t total = 0;
+	int rc;
 
-	while (total < TURN_BYTES) {
-		ssize_t n;
-		int rc = make_frames(s);
-
-		if (rc < 0)
-			return rc;
-		if (buf_len(&s->out) == 0) {
-			buf_release(&s->out);
-			want(s, false);
-			return 0;
-		}
-		n = s->wire->ops->write(s->wire, buf_at(&s->out), buf_len(&s->out));
-		if (n == -EAGAIN) {
-			want(s, true);
-			return 0;
-		}
-		if (n < 0)
-			return (int)n;
-		buf_consume(&s->out, (size_t)n);
-		total += (size_t)n;
-	}
-	session_kick(s);
+	s->made = 0;
+	do {
+		rc = make_frames(s);
+		if (rc == 0)
+			rc = send_out(s);
+	} while (rc == 0 && s->held_up && s->made < SESSION_TURN);
+	if (rc < 0 && rc != -EAGAIN)
+		return rc;
+	want(s, rc == -EAGAIN);
+	if (buf_len(&s->out) == 0)
+		buf_release(&s->out);
+	if (rc == 0 && s->held_up)
+		session_kick(s);
 	return 0;
 }
 
@@ -336,7 +387,7 @@ parted(struct session *s)
 static void
 conclude(struct session *s, int rc)
 {
-	bool idle = buf_len(&s->out) == 0 && !nghttp2_session_want_write(s->ng);
+	bool idle = buf_len(&s->out) == 0 && !s->out_waits && !nghttp2_session_want_write(s->ng);
 
 	if (drained(s) && (rc == -ECONNRESET || (parted(s) && idle))) {
 		s->why[0] = '\0';

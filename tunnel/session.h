@@ -143,13 +143,15 @@ size_t stream_room(struct stream *st);
 size_t stream_queued(const struct stream *st);
 /* At most stream_room bytes. */
 void stream_write(struct stream *st, const void *data, size_t n);
-/* The same without a copy: where *room bytes may be put (NULL: none now), and then how many were. */
-void *stream_reserve(struct stream *st, size_t *room);
+/* The same without a copy: where at most `most` bytes may be put, how many places of CHAIN_MOST (0: none now), and then how many were. */
+int stream_reserve(struct stream *st, size_t most, struct iovec *v);
 void stream_commit(struct stream *st, size_t n);
 /* Half-close: nothing more will be written. */
 void stream_end(struct stream *st);
 /* What has come and is not consumed: its start and length. */
 size_t stream_peek(struct stream *st, const void **data);
+/* The same of several pieces, CHAIN_MOST at most: how many. */
+int stream_peek_all(struct stream *st, struct iovec *v);
 void stream_consume(struct stream *st, size_t n);
 /* The other end has half-closed and everything is consumed. */
 bool stream_eof(const struct stream *st);

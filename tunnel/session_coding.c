@@ -81,13 +81,14 @@ coding_write(struct stream *st, const void *data, size_t n)
 	count(st);
 }
 
-void *
-coding_reserve(struct stream *st, size_t *room)
+int
+coding_reserve(struct stream *st, size_t room, struct iovec *v)
 {
 	if (st->coding->scratch == NULL)
 		st->coding->scratch = xmalloc(SCRATCH_BYTES);
-	*room = MIN(*room, (size_t)SCRATCH_BYTES);
-	return st->coding->scratch;
+	*v = (struct iovec){
+		.iov_base = st->coding->scratch, .iov_len = MIN(room, (size_t)SCRATCH_BYTES)};
+	return 1;
 }
 
 void

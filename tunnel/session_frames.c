@@ -1,5 +1,6 @@
 #include "tunnel/session_private.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -193,7 +194,12 @@ on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, siz
 		nghttp2_session_consume_stream(ng, id, len);
 		return 0;
 	}
-	chain_add(&st->in, data, len);
+	/* What ends the bytes that were read is looked at by nobody else: it need not be copied. */
+	if (s->reading != NULL && len >= SESSION_BULK &&
+		data + len == (uint8_t *)piece_bytes(s->reading) + s->read_bytes)
+		chain_take(&st->in, &s->reading, data, len);
+	else
+		chain_add(&st->in, data, len);
 	s->budget->held += len;
 	s->stats.bytes_in += len;
 	stream_note(st, NOTE_READABLE);
@@ -233,6 +239,26 @@ on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void *arg)
 	return 0;
 }
 
+/* Small ones are copied behind what waits; the bytes of large ones, with the head in front of them, go as they are. */
+static ssize_t
+hand_over(struct session *s, const uint8_t *head, const void *bytes, size_t len)
+{
+	uint8_t *from;
+	int rc;
+
+	if (len < SESSION_BULK || s->wire->ops->gather == NULL) {
+		buf_add(&s->out, head, WIRE_FRAME_HEAD);
+		buf_add(&s->out, bytes, len);
+		return 0;
+	}
+	rc = session_gather_out(s);
+	if (rc < 0)
+		return rc;
+	from = (uint8_t *)(uintptr_t)bytes - CHAIN_HEADROOM;
+	memcpy(from, head, WIRE_FRAME_HEAD);
+	return s->wire->ops->gather(s->wire, from, WIRE_FRAME_HEAD + len);
+}
+
 static int
 send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t len,
 	nghttp2_data_source *source, void *arg)
@@ -240,14 +266,21 @@ send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t
 	struct session *s = arg;
 	struct stream *st = source->ptr;
 	const void *bytes;
+	ssize_t rc;
 
 	(void)ng;
 	(void)frame;
-	if (buf_len(&s->out) >= SESSION_OUT_HIGH)
+	s->held_up = true;
+	if (buf_len(&s->out) >= SESSION_OUT_HIGH || s->made >= SESSION_TURN)
 		return NGHTTP2_ERR_WOULDBLOCK;
-	buf_add(&s->out, head, WIRE_FRAME_HEAD);
 	chain_peek(&st->out, &bytes);
-	buf_add(&s->out, bytes, len);
+	rc = hand_over(s, head, bytes, len);
+	if (rc < 0) {
+		s->failed = rc == -EAGAIN ? 0 : (int)rc;
+		return NGHTTP2_ERR_WOULDBLOCK;
+	}
+	s->held_up = false;
+	s->made += len;
 	chain_consume(&st->out, len);
 	s->budget->queued -= len;
 	s->stats.bytes_out += len;

@@ -23,6 +23,8 @@ enum {
 		8 * TLS_RECORD_BYTES, /* frames are made until so much waits for the wire */
 	STREAM_AUTHORITY_MAX = 255 + 6, /* a DNS name, a colon and a port */
 	SESSION_PING_BYTES = 9 + 8, /* a PING with its head */
+	SESSION_TURN = 256 * 1024, /* of reading, and of writing, before others have their turn */
+	SESSION_BULK = 4 * 1024, /* so much at a time is not copied */
 };
 
 /* In the order in which they are told. */
@@ -88,7 +90,13 @@ struct session {
 	struct timer *life;
 	struct stream_ring streams, noted;
 	struct buf out; /* frames for the wire; no memory while empty */
+	size_t made; /* bytes of DATA in this turn */
 	bool out_waits;
+	bool held_up; /* DATA waits for the wire, or for the next turn */
+	int failed; /* what the wire said then: -errno */
+	bool bulk; /* whole records came last */
+	struct piece *reading; /* what is read into, when it is bulk */
+	size_t read_bytes;
 	uint64_t parting_ms; /* when all was carried that is to be; 0: not yet */
 	bool parted; /* client: the ping that it sent then was answered */
 	uint8_t parting_heard[SESSION_PING_BYTES]; /* what came last since then */
@@ -111,6 +119,8 @@ void session_hear_parting(struct session *s, const uint8_t *bytes, size_t n);
 extern const uint8_t session_asking[8];
 /* A ping came: with its server's heartbeat in it a client takes that over. */
 void session_heed_beat(struct session *s, const uint8_t payload[8]);
+/* The wire takes what was made, where it gathers: 0, -EAGAIN or another -errno. */
+int session_gather_out(struct session *s);
 /* Something waits to be sent or told. */
 void session_kick(struct session *s);
 void stream_note(struct stream *st, enum note note);
@@ -130,7 +140,7 @@ void coding_start(struct stream *st);
 void coding_unbudget(struct stream *st);
 void coding_free(struct stream *st);
 void coding_write(struct stream *st, const void *data, size_t n);
-void *coding_reserve(struct stream *st, size_t *room);
+int coding_reserve(struct stream *st, size_t room, struct iovec *v);
 void coding_commit(struct stream *st, size_t n);
 size_t coding_peek(struct stream *st, const void **data);
 void coding_consume(struct stream *st, size_t n);

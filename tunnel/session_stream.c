@@ -343,13 +343,14 @@ stream_write(struct stream *st, const void *data, size_t n)
 	resume(st);
 }
 
-void *
-stream_reserve(struct stream *st, size_t *room)
+int
+stream_reserve(struct stream *st, size_t most, struct iovec *v)
 {
-	*room = stream_room(st);
-	if (*room == 0)
-		return NULL;
-	return st->coding != NULL ? coding_reserve(st, room) : chain_reserve(&st->out, *room, room);
+	size_t room = MIN(stream_room(st), most);
+
+	if (room == 0)
+		return 0;
+	return st->coding != NULL ? coding_reserve(st, room, v) : chain_reserve(&st->out, room, v);
 }
 
 void
@@ -380,6 +381,18 @@ stream_peek(struct stream *st, const void **data)
 	if (st->coding != NULL)
 		return coding_peek(st, data);
 	return chain_peek(&st->in, data);
+}
+
+int
+stream_peek_all(struct stream *st, struct iovec *v)
+{
+	const void *data;
+
+	if (st->coding == NULL)
+		return chain_peek_all(&st->in, v);
+	v->iov_len = coding_peek(st, &data);
+	v->iov_base = (void *)(uintptr_t)data;
+	return v->iov_len > 0;
 }
 
 bool

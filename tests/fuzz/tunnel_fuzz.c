@@ -1,6 +1,6 @@
 /*
  * Frames of a peer, fed to a session: the first byte says in which role and how the bytes are cut, and whether a client's preface
- * is put in front. The owner accepts, echoes and resets by what comes. Whatever comes, the budget is back at
+ * is put in front, and how it is written. The owner accepts, echoes and resets by what comes. Whatever comes, the budget is back at
  * its base afterwards.
  */
 #include <assert.h>
@@ -16,6 +16,8 @@ struct memory {
 	const uint8_t *data;
 	size_t size, piece;
 	const char *preface;
+	bool full, wanted;
+	char record[TLS_RECORD_BYTES];
 };
 
 struct owner {
@@ -54,8 +56,7 @@ memory_write(struct wire *w, const void *data, size_t n)
 static void
 memory_want(struct wire *w, bool writable)
 {
-	(void)w;
-	(void)writable;
+	((struct memory *)w)->wanted = writable;
 }
 
 static void
@@ -64,8 +65,36 @@ memory_free(struct wire *w)
 	((struct memory *)w)->wire.on = NULL;
 }
 
+/* Every other record finds no room at first. */
+static ssize_t
+memory_gather(struct wire *w, const void *data, size_t n)
+{
+	struct memory *m = (struct memory *)w;
+
+	assert(n > 0 && n <= sizeof m->record);
+	m->full = !m->full;
+	if (m->full)
+		return -EAGAIN;
+	memcpy(m->record, data, n);
+	return (ssize_t)n;
+}
+
+static int
+memory_send(struct wire *w)
+{
+	(void)w;
+	return 0;
+}
+
 static const struct wire_ops ops = {
 	.read = memory_read, .write = memory_write, .want = memory_want, .free = memory_free};
+static const struct wire_ops gathering = {
+	.read = memory_read,
+	.gather = memory_gather,
+	.send = memory_send,
+	.want = memory_want,
+	.free = memory_free,
+};
 
 static void
 let_go(struct owner *o, unsigned code)
@@ -130,6 +159,14 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 }
 
 static void
+turn(struct loop *loop, struct memory *m, bool *ended)
+{
+	loop_turn(loop);
+	if (m->wanted && !*ended)
+		m->wire.on(m->wire.arg);
+}
+
+static void
 on_ended(void *arg, int rc, const char *why)
 {
 	assert(rc <= 0 && why[0] != '\0');
@@ -143,7 +180,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	struct session_budget budget = {.limit = 1 << 20};
 	struct session_limits limits = {.max_streams = 16, .ping_ms = 1000000, .dead_ms = 2000000};
-	struct memory memory = {.wire.ops = &ops, .preface = ""};
+	struct memory memory = {.preface = ""};
 	struct session_setup setup = {
 		.wire = &memory.wire, .budget = &budget, .limits = &limits, .events = &events};
 	bool ended = false;
@@ -156,6 +193,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	setup.role = data[0] & 1 ? SESSION_SERVER : SESSION_CLIENT;
 	setup.squeeze = data[0] & 16;
 	setup.udp = data[0] & 32;
+	memory.wire.ops = data[0] & 64 ? &gathering : &ops;
 	setup.arg = &ended;
 	memory.piece = data[0] & 2 ? 7 : WIRE_READ_BYTES;
 	if ((data[0] & 5) == 5)
@@ -174,11 +212,11 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 			stream_write(o->st, "hello", 5);
 	}
 	for (int i = 0; i < 8 && !ended; i++)
-		loop_turn(loop);
+		turn(loop, &memory, &ended);
 	if (data[0] & 8 && !ended)
 		session_drain(s);
 	for (int i = 0; i < 4 && !ended; i++)
-		loop_turn(loop);
+		turn(loop, &memory, &ended);
 	session_free(&s);
 	assert(budget.held == 0 && budget.granted == 0);
 	loop_free(&loop);

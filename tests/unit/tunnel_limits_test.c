@@ -438,14 +438,16 @@ test_ten_thousand_at_once(void **state)
 	bed_init_limits(&b, true, N, 1500);
 	b.silent = true;
 	for (int i = 0; i < N; i++)
-		bed_open(&b, &e[i], "a:1"); /* none has heard yet that 1500 is the most */
+		bed_open(&b, &e[i], "a:1");
+	/* As many as the wire takes go before it is heard that 1500 is the most; the rest wait until some have gone. */
 	bed_until(&b,
 		session_stats(b.near)->streams == 0 ||
-			b.n_ends + session_stats(b.near)->resets_received == N);
+			session_stats(b.near)->resets_received > 1000);
 	for (int i = 0; i < N; i++)
 		refused += e[i].reset && e[i].code == STREAM_REFUSED;
 	assert_int_equal(b.n_ends, 1500);
-	assert_int_equal(refused, N - 1500);
+	assert_int_equal(session_stats(b.far)->streams, 1500);
+	assert_in_range(refused, 1001, N - 1500);
 	assert_int_equal(b.near_rc, 1);
 	for (int i = 0; i < N; i++)
 		stream_close(&e[i].st, STREAM_CANCELLED);
