@@ -1,6 +1,6 @@
 /*
  * Socket addresses and the few ways in which this project opens sockets. Every descriptor is
- * non-blocking and close-on-exec.
+ * non-blocking and close-on-exec. TCP at a loopback address is not paced, whatever the kernel's default is.
  */
 #ifndef EDGEWAY_BASE_SOCK_H
 #define EDGEWAY_BASE_SOCK_H

@@ -29,7 +29,7 @@ enum session_role { SESSION_CLIENT, SESSION_SERVER };
 
 enum {
 	STREAM_OUT_BYTES =
-		16 * WIRE_PAYLOAD_BYTES, /* written and not yet taken by the wire, per stream */
+		8 * WIRE_PAYLOAD_BYTES, /* written and not yet taken by the wire, per stream */
 	STREAM_OUT_SHORT = WIRE_PAYLOAD_BYTES, /* the same while the budget is short */
 	STREAM_WINDOW_BASE = 64 * 1024,
 	STREAM_WINDOW_MAX = 32 * 1024 * 1024, /* 640 MB/s at 50 ms */

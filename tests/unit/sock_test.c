@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
+#include <netinet/tcp.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -87,6 +88,34 @@ listens_and_connects(void **state)
 	assert_non_null(strstr(err.text, "cannot bind 127.0.0.1:"));
 	assert_int_equal(sock_connect(&a, 0, &client), 0);
 	assert_int_equal(sock_error(client), 0);
+}
+
+/* Whatever the kernel's default is: within this machine no packet waits for a timer. */
+static void
+nothing_is_paced_on_loopback(void **state)
+{
+	auto_fd int server = -1, client = -1, accepted = -1;
+	struct addr a = addr_ipv4(INADDR_LOOPBACK, 0);
+	int pair[2];
+
+	(void)state;
+	assert_int_equal(sock_listen(&a, 0, &server, NULL), 0);
+	assert_int_equal(getsockname(server, &a.sa, &a.len), 0);
+	assert_int_equal(sock_connect(&a, 0, &client), 0);
+	while ((accepted = accept(server, NULL, NULL)) < 0)
+		assert_int_equal(errno, EAGAIN);
+	assert_int_equal(sock_pair(pair), 0);
+	for (int i = 0; i < 4; i++) {
+		const int fds[] = {client, accepted, pair[0], pair[1]};
+		char name[16] = "";
+		socklen_t len = sizeof name - 1;
+
+		assert_int_equal(getsockopt(fds[i], IPPROTO_TCP, TCP_CONGESTION, name, &len), 0);
+		assert_string_not_equal(name, "");
+		assert_int_not_equal(strncmp(name, "bbr", 3), 0);
+	}
+	close(pair[0]);
+	close(pair[1]);
 }
 
 static void
@@ -177,6 +206,7 @@ main(void)
 		cmocka_unit_test(parses_addresses),
 		cmocka_unit_test(refuses_what_is_no_address),
 		cmocka_unit_test(listens_and_connects),
+		cmocka_unit_test(nothing_is_paced_on_loopback),
 		cmocka_unit_test(the_first_datagram_has_its_interface),
 		cmocka_unit_test(replaces_only_a_dead_unix_socket),
 		cmocka_unit_test(a_pair_is_of_tcp),

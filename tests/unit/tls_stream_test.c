@@ -212,17 +212,45 @@ test_end_without_a_word(void **state)
 	stop(&p);
 }
 
-/* Large writes in several records, as much as the socket takes, nothing lost and nothing twice. */
-static void
-test_bulk(void **state)
+enum { TOTAL = 8 << 20, PIECE = 100000 };
+
+static ssize_t
+write_at_once(struct tls_stream *s, const uint8_t *data, size_t n)
 {
-	enum { TOTAL = 8 << 20, PIECE = 100000 };
+	return tls_stream_write(s, data, n);
+}
+
+/* Records of all sizes, small ones among whole ones, that go together. */
+static ssize_t
+write_gathered(struct tls_stream *s, const uint8_t *data, size_t n)
+{
+	size_t total = 0;
+	ssize_t did;
+	int rc;
+
+	while (total < n) {
+		size_t most = 1 + (total * 31 + n * 7) % TLS_RECORD_BYTES;
+
+		did = tls_stream_gather(s, data + total,
+			MIN(n - total, total % 3 == 0 ? most : (size_t)TLS_RECORD_BYTES));
+		if (did < 0)
+			return total > 0 && did == -EAGAIN ? (ssize_t)total : did;
+		total += (size_t)did;
+	}
+	rc = tls_stream_send(s);
+	assert_true(rc == 0 || rc == -EAGAIN);
+	return (ssize_t)total;
+}
+
+/* As much as the socket takes, nothing lost and nothing twice. */
+static void
+pass_bulk(ssize_t (*write)(struct tls_stream *s, const uint8_t *data, size_t n))
+{
 	static uint8_t out[PIECE], in[PIECE];
 	struct pair p;
 	size_t sent = 0, got = 0;
 	bool blocked = false;
 
-	(void)state;
 	open_pair(&p);
 	while (got < TOTAL) {
 		ssize_t n = 0;
@@ -232,10 +260,12 @@ test_bulk(void **state)
 
 			for (size_t i = 0; i < most; i++)
 				out[i] = (uint8_t)((sent + i) * 7 >> 3);
-			n = tls_stream_write(p.node.stream, out, most);
+			n = write(p.node.stream, out, most);
 			assert_true(n > 0 || n == -EAGAIN);
 			blocked |= n == -EAGAIN;
 			sent += n > 0 ? (size_t)n : 0;
+		} else {
+			(void)tls_stream_send(p.node.stream);
 		}
 		if (n <= 0)
 			while ((n = tls_stream_read(p.hub.stream, in, sizeof in)) > 0) {
@@ -248,6 +278,20 @@ test_bulk(void **state)
 	assert_true(blocked);
 	assert_int_equal(got, TOTAL);
 	stop(&p);
+}
+
+static void
+test_bulk(void **state)
+{
+	(void)state;
+	pass_bulk(write_at_once);
+}
+
+static void
+test_bulk_that_is_gathered(void **state)
+{
+	(void)state;
+	pass_bulk(write_gathered);
 }
 
 static void
@@ -398,6 +442,7 @@ main(void)
 		cmocka_unit_test(test_both_are_known),
 		cmocka_unit_test(test_end_without_a_word),
 		cmocka_unit_test(test_bulk),
+		cmocka_unit_test(test_bulk_that_is_gathered),
 		cmocka_unit_test(test_who_is_refused),
 		cmocka_unit_test(test_hubs_among_themselves),
 		cmocka_unit_test(test_silent_client_is_dropped),

@@ -502,7 +502,7 @@ test_short_memory_holds_writers(void **state)
 static void
 test_pings_pass_bulk(void **state)
 {
-	enum { STREAMS = 20 };
+	enum { STREAMS = 40 };
 	static char zeros[STREAM_OUT_BYTES];
 	struct session_limits limits = {.max_streams = 100, .ping_ms = 100, .dead_ms = 100000};
 	struct end e[STREAMS] = {0};
