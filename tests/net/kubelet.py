@@ -2,7 +2,7 @@
 
 Logs (whole, --tail, followed), exec, attach and port-forward as kube-apiserver asks for them, upgraded to SPDY/3.1 or a websocket
 (v4, v5.channel.k8s.io, SPDY/3.1+portforward.k8s.io). An exec is a process in this machine. The one container that there is reads lines and
-says each again; --log is the file that it says them into. Each of these tells its beginning and its end on standard output.
+says each again; --log is the file that it says them into. --plain-port: the same without TLS. Each of these tells its beginning and its end on standard output.
 
 Any other GET is answered with a line of name, the caller's common name and the SNI; /bytes/N with N bytes; /break sends half of what it
 promised and resets. POST gives the body back."""
@@ -320,7 +320,7 @@ class Kubelet(http.server.BaseHTTPRequestHandler):
         if websocket:
             self.send_header("Sec-WebSocket-Accept", accept_key(self.headers["Sec-WebSocket-Key"]))
         self.end_headers()
-        self.connection.taken = True
+        self.server.taken.add(self.connection)
         self.sock = plain(self.connection)
         return ("websocket " if websocket else "SPDY/3.1 ") + chosen
 
@@ -349,10 +349,12 @@ class Kubelet(http.server.BaseHTTPRequestHandler):
 
 class Server(socketserver.ThreadingTCPServer):
     allow_reuse_address, daemon_threads, request_queue_size = True, True, 256
+    taken = set()
 
     def process_request_thread(self, request, client_address):
         try:
-            request = context.wrap_socket(request, server_side=True)
+            if self.server_address[1] != options.plain_port:
+                request = context.wrap_socket(request, server_side=True)
             super().process_request_thread(request, client_address)
         except (OSError, ValueError) as e:
             tell("refused:", e)
@@ -362,7 +364,9 @@ class Server(socketserver.ThreadingTCPServer):
 
     def shutdown_request(self, request):
         """Whoever took it for an upgrade ends it, once all has gone out."""
-        if not getattr(request, "taken", False):
+        if request in self.taken:
+            self.taken.remove(request)
+        else:
             super().shutdown_request(request)
 
 
@@ -376,6 +380,7 @@ for key in ("--name", "--cert", "--key", "--ca"):
 parser.add_argument("--port", type=int, default=10250)
 parser.add_argument("--anonymous", action="store_true")
 parser.add_argument("--no-websockets", action="store_true")
+parser.add_argument("--plain-port", type=int)
 parser.add_argument("--log")
 options = parser.parse_args()
 context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=options.ca)
@@ -384,5 +389,7 @@ context.verify_mode = ssl.CERT_OPTIONAL if options.anonymous else ssl.CERT_REQUI
 context.sni_callback = on_name
 container = Container(options.log) if options.log else None
 server = Server(("0.0.0.0", options.port), Kubelet)
+if options.plain_port:
+    threading.Thread(target=Server(("0.0.0.0", options.plain_port), Kubelet).serve_forever, daemon=True).start()
 print("serving", flush=True)
 server.serve_forever()

@@ -1,5 +1,5 @@
 """kube-apiserver's way to the nodes, HTTPConnect, over a Unix socket and over TCP with mutual TLS, asked as FACTS.md 30 to 33 says.
-Targets in the cloud, which the hub dials itself.
+Targets in the cloud, which the hub dials itself, and a node behind its tunnel.
 """
 import os
 import socket
@@ -9,12 +9,12 @@ import threading
 import pytest
 
 import lab as labs
-from ingress_town import ACCESS, HUB, SERVER, Refused, TlsOver, Town, client_context, http_connect, join_edge, socket_to
+from ingress_town import ACCESS, HUB, SERVER, Refused, TlsOver, Town, client_context, http_connect, join_edge, node, socket_to
 from lab import Lab
 from pki import Authority
 
 PORT = 8131
-ECHO, WAYS = f"{SERVER}:9090", ("unix", "tls")
+ECHO, FAR_ECHO, WAYS = f"{SERVER}:9090", "edge-9:9090", ("unix", "tls")
 
 
 class Egress(Town):
@@ -29,9 +29,12 @@ class Egress(Town):
         self.pair = self.ca.issue("kube-apiserver", "extendedKeyUsage=clientAuth")
         listen = f"listen: 'unix:{self.path}'" if way == "unix" else f"listen: '{HUB}:{PORT}', cert: {cert}, key: {key}, clientCA: {self.ca.cert}"
         super().__init__(lab, "--ingress.egress", f"{{{listen}}}", access=(*ACCESS, "{from: 'cert:kube-apiserver', to: ['*']}"))
+        self.hub.write("twins.yaml", node("edge-5", "192.168.7.7"), node("edge-6", "192.168.7.7"))
         self.context = client_context(self.ca.cert, self.pair)
         self.kubelets = Authority(folder, "kubelets")
-        self.agent = join_edge(self, "edge-9", "192.0.2.19", self.kubelets)
+        self.agent = join_edge(self, "edge-9", "192.0.2.19", self.kubelets, "--tunnel.allow", "node,node:9090,node:4444")
+        echo = self.agent.node.start("echo", labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "edge-9", "--tcp", "9090")
+        labs.wait_for("echo", lambda: "serving" in echo.log())
         self.inner = client_context(self.kubelets.cert, self.kubelets.issue("kubelet-client", "extendedKeyUsage=clientAuth"))
 
     def socket(self):
@@ -65,14 +68,15 @@ def read_until(s, end):
     return got
 
 
-def test_a_server_that_speaks_first_200_of_200(town):
+@pytest.mark.parametrize("target,name", [(ECHO, b"server\n"), (FAR_ECHO, b"edge-9\n")], ids=["dialled", "tunnel"])
+def test_a_server_that_speaks_first_200_of_200(town, target, name):
     wrong = []
 
     def dial():
         try:
-            with town.dial(ECHO) as s:
+            with town.dial(target) as s:
                 got = read_until(s, b"\n")
-                if got != b"server\n":
+                if got != name:
                     wrong.append(got)
         except Exception as e:  # noqa: told below
             wrong.append(e)
@@ -94,7 +98,7 @@ def test_bytes_behind_the_connect_are_not_lost(town):
 
 
 @pytest.mark.parametrize("target,status", [(f"{SERVER}:1", 502), ("nobody:1", 404), ("10.96.0.99:443", 502), ("[2001:db8::21]:10250", 502),
-                                           ("127.0.0.2:1", 403)])
+                                           ("127.0.0.2:1", 403), ("edge-9:10255", 502), ("edge-9:22", 403), ("192.168.7.7:10250", 421)])
 def test_it_answers_always(town, target, status):
     with town.socket() as s:
         with pytest.raises(Refused) as refused:
@@ -102,12 +106,31 @@ def test_it_answers_always(town, target, status):
     assert refused.value.status == status
 
 
-def test_a_target_that_says_nothing_is_given_up(town):
+def test_targets_that_say_nothing_are_given_up(town):
     """Nobody answers there, not even with a reset: kube-apiserver itself would wait for ever (FACTS.md 33)."""
-    town.server.run("nft", "-f", "-", input="table ip t { chain c { type filter hook input priority 0; tcp dport 4444 drop; }; }\n")
+    statuses = []
+
+    def dial(target):
+        with town.socket() as s, pytest.raises(Refused) as refused:
+            http_connect(s, target)
+        statuses.append(refused.value.status)
+    for machine in (town.server, town.agent.node):
+        machine.run("nft", "-f", "-", input="table ip t { chain c { type filter hook input priority 0; tcp dport 4444 drop; }; }\n")
+    threads = [threading.Thread(target=dial, args=(target,)) for target in (f"{SERVER}:4444", "edge-9:4444")]
+    for t in threads:
+        t.start()
+    for t in threads:
+        t.join(60)
+    assert statuses == [504, 504]
+
+
+def test_a_node_without_its_tunnel(town):
+    town.agent.stop()
     with town.socket() as s, pytest.raises(Refused) as refused:
-        http_connect(s, f"{SERVER}:4444")
-    assert refused.value.status == 504
+        http_connect(s, "edge-9:10250")
+    assert refused.value.status == 503
+    town.agent.start()
+    labs.wait_for("tunnel", lambda: town.agent.state()["tunnel"]["state"] == "open")
 
 
 def test_the_connect_in_pieces(town):
@@ -160,17 +183,12 @@ def test_a_kubelet_behind_its_tunnel(town):
             assert body.startswith(b"x" * size if size > 40 else b"edge-9 peer=kubelet-client")
 
 
-def test_what_the_node_does_not_allow(town):
-    with town.socket() as s, pytest.raises(Refused) as refused:
-        http_connect(s, "edge-9:22")
-    assert refused.value.status == 403
-
-
-def test_half_close(town):
+@pytest.mark.parametrize("target", [ECHO, FAR_ECHO], ids=["dialled", "tunnel"])
+def test_half_close(town, target):
     """The caller has said all, and what comes back is whole nevertheless."""
     with socket_to(town, town.path if town.way == "unix" else (HUB, PORT), town.stranger) as below:
         s = below if town.way == "unix" else TlsOver(below, town.context, HUB)
-        http_connect(s, ECHO).sendall(b"x" * 100000)
+        http_connect(s, target).sendall(b"x" * 100000)
         if town.way == "unix":
             s.shutdown(socket.SHUT_WR)
         else:
@@ -178,7 +196,7 @@ def test_half_close(town):
         got = b""
         while more := s.recv(65536):
             got += more
-    assert got == b"server\n" + b"x" * 100000
+    assert got.partition(b"\n")[2] == b"x" * 100000
 
 
 def test_callers_that_go_away_leave_nothing(town):
