@@ -7,6 +7,7 @@ import socket
 import ssl
 
 import lab as labs
+import tunnelkit
 from dnskit import socket_in
 from egress_client import Refused, http_connect  # noqa: F401 for those who import it from here
 from lab import Agent, Hub, Machine, Node, endpoint_slice, service
@@ -19,6 +20,8 @@ WEB = "http://web.default"
 
 
 class Town:
+    agent = None  # of a node behind its tunnel, where there is one
+
     def __init__(self, lab, *options, access=ACCESS):
         self.lab = lab
         rules = ("--access", f"[{', '.join(access)}]") if access is not None else ()
@@ -48,14 +51,17 @@ class Town:
         return self.hub.process.log()[at:]
 
     def as_before(self):
-        """A generator around a test: afterwards nothing is left of what its callers have opened."""
+        """A generator around a test: afterwards nothing is left of what its callers have opened, neither here nor on a node."""
         assert self.get(WEB + "/") == (200, "server\n"), self.hub.process.log()[-3000:]  # the pair of sessions is there
-        labs.wait_for("quiet", lambda: self.connections() == 0, 20)
-        before = self.descriptors()
+        daemons = [self.hub, *([self.agent] if self.agent else [])]
+        for d in daemons:
+            labs.wait_for("quiet", lambda d=d: tunnelkit.quiet(d), 20)
+        before = [(d.process.pid, tunnelkit.descriptors(d)) for d in daemons]
         yield
-        labs.wait_for("no connection is left", lambda: self.connections() == 0, 20)
-        assert self.hub.metrics()["edgeway_ingress_pending"] == 0
-        labs.wait_for("descriptors", lambda: self.descriptors() <= before, 10)
+        for d, (pid, n) in zip(daemons, before):
+            labs.wait_for("nothing is left", lambda d=d: tunnelkit.quiet(d), 20)
+            if d.process.pid == pid:
+                labs.wait_for("descriptors", lambda d=d, n=n: not tunnelkit.descriptors(d) - n, 20)
 
 
 def socket_to(town, where, machine=None):
