@@ -117,7 +117,7 @@ def test_streams_of_a_node(town):
 @pytest.mark.parametrize("way", ["connect", "request"])
 @pytest.mark.parametrize("by", ["caller", "node"])
 def test_bytes(town, way, by):
-    """Never faster than the rate and its burst of 100 ms; on a slow machine it may be slower. Others are not held up."""
+    """Never faster, by more than 5 %, than the rate and its burst of 100 ms; on a slow machine it may be slower."""
     rate, size = 1000000, 2500000
     town.limit(**{by + "BytesPerSecond": rate})
     before = metric(town, "throttled_total", by)
@@ -125,7 +125,8 @@ def test_bytes(town, way, by):
     got = town.get(f"http://edge-9:8080/bytes/{size}", *(("-p",) if way == "connect" else ()), machine=town.friend, seconds=60)
     took = time.monotonic() - began
     assert got == (200, "x" * size)
-    assert took >= (size - rate / 10) / rate - 0.3
+    print(f"{way} by {by}: {size / took / rate:.3f} of the rate")
+    assert took >= 0.95 * (size - rate / 10) / rate
     assert metric(town, "throttled_total", by) > before
 
 

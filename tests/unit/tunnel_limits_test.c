@@ -614,6 +614,64 @@ test_idle_sessions_are_small(void **state)
 		bed_fini(&b[i]);
 }
 
+/* --- a hundred thousand dials that nobody waits for -------------------------------------------------- */
+
+enum { WAVE = 500, WAVES = 200 };
+
+struct crowd {
+	struct bed b; /* first: take_far gets it */
+	struct end near[WAVE], far[WAVE];
+	unsigned n_far;
+};
+
+static bool
+take_far(struct bed *b, struct stream *st)
+{
+	struct crowd *c = (struct crowd *)b;
+	struct end *e = &c->far[c->n_far++ % WAVE];
+
+	memset(e, 0, sizeof *e);
+	e->st = st;
+	stream_accept(st, &stream_events, e);
+	return true;
+}
+
+static void
+wave(struct crowd *c)
+{
+	unsigned wanted = c->n_far + WAVE;
+
+	for (int i = 0; i < WAVE; i++)
+		bed_open(&c->b, &c->near[i], "a:1");
+	bed_until(&c->b, c->n_far == wanted);
+	for (int i = 0; i < WAVE; i++)
+		stream_close(&c->near[i].st, STREAM_CANCELLED);
+	bed_until(&c->b, session_stats(c->b.far)->streams == 0);
+}
+
+static void
+test_a_hundred_thousand_cancelled(void **state)
+{
+	struct crowd *c = xcalloc(1, sizeof *c);
+	size_t before;
+
+	(void)state;
+	bed_init(&c->b, true);
+	c->b.take = take_far;
+	for (int i = 0; i < 10; i++)
+		wave(c); /* what is made at first use is made */
+	before = allocated();
+	for (int i = 10; i < WAVES; i++)
+		wave(c);
+	assert_int_equal(c->n_far, WAVE * WAVES);
+	assert_int_equal(session_stats(c->b.near)->streams, 0);
+	assert_true(allocated() <= before + 64 * 1024);
+	assert_int_equal(c->b.near_rc, 1);
+	assert_int_equal(c->b.far_rc, 1);
+	bed_fini(&c->b);
+	free(c);
+}
+
 int
 main(void)
 {
@@ -626,6 +684,7 @@ main(void)
 		cmocka_unit_test(test_not_what_was_agreed_at_the_end),
 		cmocka_unit_test(test_answers_that_nobody_reads),
 		cmocka_unit_test(test_resets_without_end),
+		cmocka_unit_test(test_a_hundred_thousand_cancelled),
 		cmocka_unit_test(test_ten_thousand_at_once),
 		cmocka_unit_test(test_fifty_of_a_hundred_stall),
 		cmocka_unit_test(test_short_memory_holds_writers),
