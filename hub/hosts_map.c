@@ -14,7 +14,7 @@
 enum {
 	ANSWER_MS = 10000, /* of a write of 1 MiB */
 	SPREAD_MS = 500, /* replicas learn of a change at the same time */
-	CONTESTED = 3, /* that often undone in a row: told */
+	CONTESTED = 2, /* that often undone in a row: told, and from then on more seldom */
 	CALM_MS = 10 * 60 * 1000,
 };
 
@@ -184,6 +184,14 @@ on_write_data(void *arg, const char *data, size_t len)
 	return split_feed(&m->split, data, len);
 }
 
+static uint64_t
+pause_ms(const struct hosts_map *m)
+{
+	unsigned doublings = m->contested > CONTESTED ? MIN(m->contested - CONTESTED, 8u) : 0;
+
+	return MIN((uint64_t)HOSTS_PAUSE_MS << doublings, (uint64_t)HOSTS_PAUSE_MOST_MS);
+}
+
 static void
 on_written(struct hosts_map *m)
 {
@@ -195,9 +203,7 @@ on_written(struct hosts_map *m)
 	m->problem[0] = '\0';
 	log_info("kubernetes", "hosts ConfigMap written name=%s/%s key=%s names=%zu version=%s",
 		m->ns, m->name, m->key, m->made.names, m->version);
-	wait_ms(m,
-		MIN((uint64_t)HOSTS_PAUSE_MS << MIN(m->contested, 7u),
-			(uint64_t)HOSTS_PAUSE_MOST_MS));
+	wait_ms(m, pause_ms(m));
 	if (m->contested >= CONTESTED)
 		complain(m,
 			"somebody else writes the same key again and again; only one program may "

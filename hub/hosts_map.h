@@ -8,7 +8,7 @@
  *                                                                        with the version that is known
  *   409: somebody else was first; read again, after a wait with jitter, and compared anew
  *
- * At most one write in HOSTS_PAUSE_MS; when somebody undoes what we wrote, more and more seldom, up to HOSTS_PAUSE_MOST_MS.
+ * At most one write in HOSTS_PAUSE_MS; when somebody undoes what we wrote again and again, more and more seldom, up to HOSTS_PAUSE_MOST_MS.
  * Replicas write the same bytes, so the second one finds nothing to do. On the hub's loop.
  *
  *	m = hosts_map_start(&config, &err);

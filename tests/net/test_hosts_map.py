@@ -168,6 +168,11 @@ def test_what_others_have_there_stays(cluster, api):
     api.kubectl("patch", "configmap", "-n", NAMESPACE, NAME, "--type=merge", "-p",
                 json.dumps({"data": {"hosts": "10.1.1.2 more\n" + want.replace("10.0.0.5", "10.66.66.66")}}))
     wait_for("ours is back", lambda: text(api, "hosts") == "10.1.1.2 more\n" + want, 30)
+    assert state(h)["problem"] == ""
+    # Again: the key has two owners.
+    api.kubectl("patch", "configmap", "-n", NAMESPACE, NAME, "--type=merge", "-p", json.dumps({"data": {"hosts": "10.9.9.9\tedge-1\n"}}))
+    wait_for("told", lambda: "somebody else writes the same key" in state(h)["problem"], 30)
+    assert text(api, "hosts") == lines(("edge-1", "10.0.0.5")) and len(writes(api)) == 3
 
 
 def test_two_replicas_write_once(cluster, api):

@@ -291,6 +291,15 @@ def test_ten_thousand_nodes(world):
     assert is_negative(world.dig(f"far.away.{ZONE}"), "NXDOMAIN")
 
 
+def test_a_port_that_is_taken(world):
+    """Is an error at the start, and names the key."""
+    machine = world.hub.machine
+    p = machine.run(world.lab.program("edgeway-hub"), "--listen", f"{HUB_ADDRESS}:10001", "--source.manifests", world.hub.manifests,
+                    "--dataDir", os.path.join(machine.dir, "other"), "--admin.listen", "", "--admin.socket", "", "--ingress.http", "",
+                    "--ingress.dns", ZONE, "--ingress.dnsListen", f"{HUB_ADDRESS}:{PORT}", "--ingress.nodeAddresses", INGRESS, check=False)
+    assert p.returncode == 1 and "ingress.dnsListen" in p.stderr and "in use" in p.stderr
+
+
 def test_packets_are_of_the_zone():
     made = packets(300, [f"edge-1.{ZONE}"])
     assert sum(is_query(q) for q in made) > 100
