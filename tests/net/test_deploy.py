@@ -103,6 +103,20 @@ def test_every_object_is_one_that_kubernetes_knows(objects):
             assert o["metadata"]["namespace"] == "edgeway"
 
 
+@pytest.mark.parametrize("name", ["rbac-hosts.yaml", "rbac-sites.yaml"])
+def test_rights_that_are_not_for_all(objects, name):
+    """Files that kustomization.yaml names for those who need them: read as the others are, for the hub's own account."""
+    with open(os.path.join(cluster.FOLDER, name)) as f:
+        role, binding = yaml.safe_load_all(f)
+    with open(os.path.join(cluster.FOLDER, "kustomization.yaml")) as f:
+        assert f"# - {name}, with " in f.read()
+    assert unknown_keys(role) == [] == unknown_keys(binding)
+    assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]}
+    assert binding["metadata"].get("namespace") == role["metadata"].get("namespace")
+    for s in binding["subjects"]:
+        find(objects, s["kind"], s["name"])
+
+
 def test_a_misspelt_key_is_found(objects):
     for kind, name, path in (("Deployment", "edgeway-hub", ("spec", "template", "spec", "enableServiceLink")),
                              ("DaemonSet", "edgeway-agent", ("spec", "updateStrategy", "rolingUpdate")),
