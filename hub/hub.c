@@ -438,6 +438,9 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.cluster = hub->cluster,
 		.access = hub->access,
 		.tunnels = hub->tunnels,
+		.tunnelled = tunnelled,
+		.changed = hub_declared,
+		.arg = hub,
 	});
 	ways.neighbours = inquiries_neighbours(hub->inquiries);
 	hub->quota = quota_new(&config->limits);

@@ -42,6 +42,41 @@ each_joined(void *arg, void (*fn)(void *to, const char *node), void *to)
 	free(names);
 }
 
+static void
+declared(void *arg, const char *node, void (*fn)(void *to, const char *node, const char *entry),
+	void *to)
+{
+	const struct hub *hub = arg;
+
+	if (hub->inquiries != NULL)
+		neighbours_each(inquiries_neighbours(hub->inquiries), node, fn, to);
+}
+
+static void
+on_heard(void *arg, const void *from, const struct peer_said *said)
+{
+	const struct hub *hub = arg;
+	struct neighbours *n;
+
+	if (hub->inquiries == NULL)
+		return;
+	n = inquiries_neighbours(hub->inquiries);
+	if (said->word == PEER_SAYS_FORGETS)
+		neighbours_unheard(n, from, said->node[0] != '\0' ? said->node : NULL);
+	else
+		neighbours_heard(
+			n, from, said->node, said->word == PEER_SAYS_REACH ? said->entry : NULL);
+}
+
+void
+hub_declared(void *arg, const char *node)
+{
+	const struct hub *hub = arg;
+
+	if (hub->peers != NULL)
+		peers_tell_declared(hub->peers, node);
+}
+
 void
 hub_peers_start(struct hub *hub, uint16_t port)
 {
@@ -51,6 +86,8 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.tunnels = hub->tunnels,
 		.changed = on_changed,
 		.joined = each_joined,
+		.declared = declared,
+		.heard = on_heard,
 		.arg = hub,
 	});
 }

@@ -56,6 +56,8 @@ struct hub {
 };
 
 /* --- hub_peers.c --- */
+/* What the node declares here to reach beside itself is another. */
+void hub_declared(void *hub, const char *node);
 void hub_peers_start(struct hub *hub, uint16_t port);
 /* `peers` of the configuration; NULL: none. */
 int hub_peers_configure(struct hub *hub, const char *const *names, struct err *err);

@@ -1,5 +1,6 @@
 #include "hub/inquiry.h"
 
+#include <limits.h>
 #include <string.h>
 #include <sys/queue.h>
 
@@ -203,7 +204,7 @@ tunnelled(void *arg, const char *node)
 {
 	const struct inquiries *q = arg;
 
-	return tunnels_have(q->config.tunnels, node);
+	return q->config.tunnelled(q->config.arg, node);
 }
 
 static unsigned
@@ -211,7 +212,17 @@ streams_of(void *arg, const char *node)
 {
 	const struct inquiries *q = arg;
 
-	return tunnels_streams(q->config.tunnels, node);
+	return tunnels_have(q->config.tunnels, node) ? tunnels_streams(q->config.tunnels, node)
+						     : UINT_MAX;
+}
+
+static void
+on_changed(void *arg, const char *node)
+{
+	const struct inquiries *q = arg;
+
+	if (q->config.changed != NULL)
+		q->config.changed(q->config.arg, node);
 }
 
 /* An address that the hub itself dials, whatever nodes declare. */
@@ -235,6 +246,7 @@ inquiries_new(const struct inquiries_config *config)
 		.cluster = config->cluster,
 		.tunnelled = tunnelled,
 		.streams = streams_of,
+		.changed = on_changed,
 		.ours = ours,
 		.arg = q,
 	});

@@ -34,7 +34,7 @@ hub_libhub_a_SOURCES = \
 	hub/manifests.c hub/manifests.h \
 	hub/names.c hub/names.h \
 	hub/naming.c hub/naming.h \
-	hub/neighbours.c hub/neighbours.h \
+	hub/neighbours.c hub/neighbours.h hub/neighbours_find.c hub/neighbours_private.h hub/neighbours_tell.c \
 	hub/node_book.c hub/node_book.h \
 	hub/node_sites.c hub/node_sites.h \
 	hub/nodes.c hub/nodes.h \

@@ -17,13 +17,19 @@
 #include "model/mesh.h"
 #include "tunnel/tunnel.h"
 
+enum { NEIGHBOURS_MAX = 65536 };
+
 struct neighbours;
 
 struct neighbours_config {
 	struct loop *loop;
 	const struct cluster *cluster;
-	bool (*tunnelled)(void *arg, const char *node); /* is there a tunnel of its own? */
-	unsigned (*streams)(void *arg, const char *node); /* in that */
+	bool (*tunnelled)(void *arg,
+		const char *node); /* is there a tunnel of its own, here or at another replica? */
+	unsigned (*streams)(
+		void *arg, const char *node); /* in that; UINT_MAX: it is at another replica */
+	void (*changed)(void *arg,
+		const char *node); /* what it declares here is another; NULL: nobody is told */
 	bool (*ours)(void *arg, const struct in6_addr *ip); /* the hub's to dial; NULL: none is */
 	void *arg;
 };
@@ -39,6 +45,14 @@ bool neighbours_declared(const struct neighbours *n, const char *node);
 /* Nodes that were told something else than they would be now: their Nodes, or others', have changed. */
 void neighbours_outdated(
 	struct neighbours *n, void (*tell)(void *arg, const char *node), void *arg);
+
+/* What another replica, `from`, has heard: entry NULL: the node begins to declare; else one line more of that. */
+void neighbours_heard(struct neighbours *n, const void *from, const char *node, const char *entry);
+/* It does not count any more what that replica has said of the node; NULL: of all. */
+void neighbours_unheard(struct neighbours *n, const void *from, const char *node);
+typedef void neighbours_fn(void *arg, const char *node, const char *entry);
+/* What the node, NULL: each, declares here, in the words of neighbours_heard. */
+void neighbours_each(const struct neighbours *n, const char *node, neighbours_fn *fn, void *arg);
 
 struct neighbours_way {
 	char via[MESH_NODE_MAX + 1];

@@ -106,6 +106,29 @@ add_joined(void *arg, const char *node)
 }
 
 static void
+add_declared(void *arg, const char *node, const char *entry)
+{
+	if (entry == NULL)
+		peer_words_say(arg, PEER_SAYS_DECLARES, node, 0);
+	else
+		peer_words_reach(arg, node, entry);
+}
+
+void
+guest_tell_declared(struct guest *g, const char *node)
+{
+	const struct peers_config *c = &g->of->config;
+	size_t before = buf_len(&g->out);
+
+	if (g->list == NULL || g->of->drain_ms != 0)
+		return;
+	c->declared(c->arg, node, add_declared, &g->out);
+	if (buf_len(&g->out) == before)
+		peer_words_say(&g->out, PEER_SAYS_FORGETS, node, 0);
+	tell_on(g);
+}
+
+static void
 on_list_reset(void *arg, unsigned code)
 {
 	struct guest *g = arg;
@@ -184,6 +207,7 @@ begin_list(struct guest *g, struct stream *st, const struct stream_request *requ
 	peer_words_hub(&g->out, p->id, p->name);
 	tunnels_each(p->config.tunnels, add_holds, &g->out);
 	p->config.joined(p->config.arg, add_joined, &g->out);
+	p->config.declared(p->config.arg, NULL, add_declared, &g->out);
 	peer_words_say(&g->out, PEER_SAYS_WHOLE, "", 0);
 	tell_on(g);
 	learn_address(g, request);

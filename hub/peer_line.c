@@ -18,6 +18,19 @@ enum {
 	FIELDS_ROOM = 24,
 };
 
+/* What it claims, and what nodes have told it, counts no more. */
+static void
+forget(struct line *l, bool taken_over)
+{
+	const struct peers_config *c = &l->of->of->config;
+	const struct peer_said all = {.word = PEER_SAYS_FORGETS};
+
+	if (l->claims == NULL)
+		return;
+	roster_leave(&l->claims, loop_now_ms(c->loop), taken_over);
+	c->heard(c->arg, l, &all);
+}
+
 static void
 line_free(struct line *l)
 {
@@ -29,7 +42,7 @@ line_free(struct line *l)
 	timer_free(&l->deadline);
 	if (l->fd >= 0)
 		close(l->fd);
-	roster_leave(&l->claims, loop_now_ms(p->config.loop), false);
+	forget(l, false);
 	stream_close(&l->list, STREAM_CANCELLED);
 	if (l->session != NULL)
 		session_stats_add(&p->past, session_stats(l->session));
@@ -92,7 +105,7 @@ leave(struct line *l, bool taken_over)
 	peer->now = NULL;
 	l->leaving = true;
 	TAILQ_INSERT_TAIL(&peer->leaving, l, link);
-	roster_leave(&l->claims, loop_now_ms(peer->of->config.loop), taken_over);
+	forget(l, taken_over);
 	stream_close(&l->list, STREAM_CANCELLED);
 	session_drain(l->session);
 	if (claimed && !taken_over)
@@ -250,10 +263,15 @@ heed(struct line *l, struct peer_said *said)
 	said->why = "more nodes than a hub can have";
 	if (said->word == PEER_SAYS_JOINED)
 		return roster_note(p->roster, said->node) < 0 ? -EPROTO : 0;
+	if (said->word == PEER_SAYS_DECLARES || said->word == PEER_SAYS_REACH ||
+		said->word == PEER_SAYS_FORGETS) {
+		p->config.heard(p->config.arg, l, said);
+		return 0;
+	}
 	if (said->word == PEER_SAYS_WHOLE)
 		return on_whole(l) ? 0 : 1;
 	if (said->word == PEER_SAYS_LEAVING) {
-		roster_leave(&l->claims, now, false);
+		forget(l, false);
 		peers_changed(p, NULL);
 		return 0;
 	}

@@ -8,7 +8,7 @@
 enum { EPOCH_DIGITS = 19 };
 
 /* How a line goes on after its first word. */
-enum shape { SHAPE_ALONE, SHAPE_NODE, SHAPE_EPOCH_NODE, SHAPE_ID_NAME };
+enum shape { SHAPE_ALONE, SHAPE_NODE, SHAPE_EPOCH_NODE, SHAPE_ID_NAME, SHAPE_NODE_ENTRY };
 
 static const struct {
 	const char *text;
@@ -19,6 +19,9 @@ static const struct {
 	[PEER_SAYS_NEAR] = {"near", SHAPE_EPOCH_NODE},
 	[PEER_SAYS_GONE] = {"gone", SHAPE_NODE},
 	[PEER_SAYS_JOINED] = {"joined", SHAPE_NODE},
+	[PEER_SAYS_DECLARES] = {"declares", SHAPE_NODE},
+	[PEER_SAYS_REACH] = {"reach", SHAPE_NODE_ENTRY},
+	[PEER_SAYS_FORGETS] = {"forgets", SHAPE_NODE},
 	[PEER_SAYS_WHOLE] = {"whole", SHAPE_ALONE},
 	[PEER_SAYS_LEAVING] = {"leaving", SHAPE_ALONE},
 };
@@ -94,6 +97,8 @@ take_rest(struct cursor *c, enum shape shape, struct peer_said *to)
 		return take_epoch(c, to) && take_node(c, to);
 	case SHAPE_NODE:
 		return take_node(c, to);
+	case SHAPE_NODE_ENTRY: /* its text is checked where it is taken */
+		return take_node(c, to) && take_text(c, to->entry, sizeof to->entry);
 	case SHAPE_ID_NAME:
 		return take_text(c, to->id, sizeof to->id) && peer_words_id_ok(to->id) &&
 			take_text(c, to->name, sizeof to->name) && peer_words_name_ok(to->name);
@@ -155,6 +160,13 @@ peer_words_say(struct buf *to, enum peer_word word, const char *node, uint64_t e
 		buf_printf(to, "%s\n", words[word].text);
 		break;
 	case SHAPE_ID_NAME:
+	case SHAPE_NODE_ENTRY:
 		break;
 	}
+}
+
+void
+peer_words_reach(struct buf *to, const char *node, const char *entry)
+{
+	buf_printf(to, "%s %s %s\n", words[PEER_SAYS_REACH].text, node, entry);
 }

@@ -12,12 +12,13 @@
 
 #include "base/buf.h"
 #include "model/mesh.h"
+#include "tunnel/tunnel.h"
 
 /* ALPN of a connection between replicas. */
 #define PEER_ALPN "edgeway-peer/1"
 
 enum {
-	PEER_LINE_MAX = 320, /* with its line feed */
+	PEER_LINE_MAX = 640, /* with its line feed */
 	PEER_ID_TEXT = 33, /* 16 random bytes in hex and NUL: a process, not a machine */
 	PEER_NAME_TEXT = 64, /* with NUL */
 };
@@ -28,6 +29,9 @@ enum peer_word {
 	PEER_SAYS_NEAR, /* node, epoch: it is reached there through a neighbour's tunnel */
 	PEER_SAYS_GONE, /* node: neither any more */
 	PEER_SAYS_JOINED, /* node: it holds a certificate; whether it is reached is said by others */
+	PEER_SAYS_DECLARES, /* node: what it reaches beside itself follows, in place of what was said before */
+	PEER_SAYS_REACH, /* node, entry: that (tunnel/vicinity.h) */
+	PEER_SAYS_FORGETS, /* node: it declares nothing there any more */
 	PEER_SAYS_WHOLE, /* everything has been said once; what follows are changes */
 	PEER_SAYS_LEAVING, /* this hub stops: its nodes go to others */
 	PEER_SAYS_OTHER,
@@ -37,6 +41,7 @@ struct peer_said {
 	enum peer_word word;
 	uint64_t epoch; /* 1 to PEER_EPOCH_MAX */
 	char node[MESH_NODE_MAX + 1];
+	char entry[VICINITY_ENTRY_MAX + 1];
 	char id[PEER_ID_TEXT];
 	char name[PEER_NAME_TEXT];
 	const char *why; /* with -EPROTO */
@@ -54,5 +59,6 @@ bool peer_words_name_ok(const char *name);
 void peer_words_hub(struct buf *to, const char *id, const char *name);
 /* HOLDS, NEAR; GONE, JOINED do without the epoch; WHOLE, LEAVING without the node. */
 void peer_words_say(struct buf *to, enum peer_word word, const char *node, uint64_t epoch);
+void peer_words_reach(struct buf *to, const char *node, const char *entry);
 
 #endif

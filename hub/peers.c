@@ -245,6 +245,17 @@ peers_tell(struct peers *p, const char *node)
 	}
 }
 
+void
+peers_tell_declared(struct peers *p, const char *node)
+{
+	struct guest *g, *next;
+
+	for (g = TAILQ_FIRST(&p->guests); g != NULL; g = next) {
+		next = TAILQ_NEXT(g, link);
+		guest_tell_declared(g, node);
+	}
+}
+
 uint64_t
 peers_epoch(const struct peers *p, const char *node)
 {

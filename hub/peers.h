@@ -16,6 +16,7 @@
 #define EDGEWAY_HUB_PEERS_H
 
 #include "base/metric.h"
+#include "hub/peer_words.h"
 #include "hub/quota.h"
 #include "hub/roster.h"
 #include "hub/tunnels.h"
@@ -39,6 +40,11 @@ struct peers_config {
 	void (*changed)(void *arg, const char *node);
 	/* Calls fn for each node that holds a certificate. */
 	void (*joined)(void *arg, void (*fn)(void *to, const char *node), void *to);
+	/* Calls fn for what nodes declare here to reach beside themselves, NULL: each node: entry NULL when one begins. */
+	void (*declared)(void *arg, const char *node,
+		void (*fn)(void *to, const char *node, const char *entry), void *to);
+	/* The replica `from` has been told so by a node. REACH has an entry; FORGETS without a node: all that it said before. */
+	void (*heard)(void *arg, const void *from, const struct peer_said *said);
 	void *arg;
 };
 
@@ -57,6 +63,9 @@ void peers_use_quota(struct peers *p, struct quota *quota);
 void peers_adopt(struct peers *p, int fd);
 /* What this hub can do for the node has changed: others are told. */
 void peers_tell(struct peers *p, const char *node);
+
+/* The same of what the node declares. */
+void peers_tell_declared(struct peers *p, const char *node);
 
 struct peers_ask {
 	const char *node;

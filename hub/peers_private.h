@@ -130,6 +130,7 @@ unsigned peer_streams(const struct peer *peer);
 
 /* --- peer_guest.c --- */
 void guest_tell(struct guest *g, const char *node);
+void guest_tell_declared(struct guest *g, const char *node);
 void guest_leave(struct guest *g);
 void guest_free(struct guest *g);
 

@@ -150,8 +150,14 @@ tell_neighbours(const struct reaching *x, bool worked)
 {
 	const struct way *way = &x->ways.list[x->next - 1];
 
-	if (way->meant[0] != '\0' && x->reach->config.neighbours != NULL)
-		neighbours_result(x->reach->config.neighbours, way->meant, &way->neighbour, worked);
+	struct neighbours *n = x->reach->config.neighbours;
+
+	if (n == NULL)
+		return;
+	if (way->meant[0] != '\0')
+		neighbours_result(n, way->meant, &way->neighbour, worked);
+	else if (worked)
+		neighbours_own(n, way->node);
 }
 
 /* This way has failed: another one may do, where nothing was sent on the first. 503: there was no tunnel. */

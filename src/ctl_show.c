@@ -187,9 +187,9 @@ ctl_show_tunnels(const struct tree_node *answer, const char *argument)
 				 *const members[] = {"node", "state", "address", "streams",
 					 "rtt_ms", "bytes_in", "bytes_out", "since_s",
 					 "certificate_expires", NULL};
-	static const char *const beside_headers[] = {"REACHED BESIDE", "VIA", "SITE", "STATE",
-		"STREAMS OF VIA", "PROBLEM", NULL},
-				 *const beside_members[] = {"node", "via", "site", "state",
+	static const char *const beside_headers[] = {"REACHED BESIDE", "VIA", "SITE", "HERE",
+		"STATE", "STREAMS OF VIA", "PROBLEM", NULL},
+				 *const beside_members[] = {"node", "via", "site", "here", "state",
 					 "streams", "problem", NULL};
 
 	(void)argument;

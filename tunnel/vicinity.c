@@ -158,15 +158,6 @@ read_entry(struct vicinity_entry *e)
 	return slash != NULL || host > text ? malformed : read_name(host, e);
 }
 
-static void
-add(struct vicinity *v, const char *text, size_t len)
-{
-	struct vicinity_entry *e = &v->list[v->n++];
-
-	e->text = xstrndup(text, len);
-	e->wrong = read_entry(e);
-}
-
 /* Visible ASCII: it goes into logs and answers as it is. */
 static bool
 plain(const char *text, size_t len)
@@ -178,6 +169,21 @@ plain(const char *text, size_t len)
 }
 
 int
+vicinity_add(struct vicinity *v, const char *text, size_t len)
+{
+	struct vicinity_entry *e;
+
+	if (v->n == VICINITY_MAX || !plain(text, len))
+		return -EINVAL;
+	if ((v->n & (v->n - 1)) == 0)
+		v->list = xrealloc(v->list, MAX(v->n * 2, (size_t)1) * sizeof *v->list);
+	e = &v->list[v->n++];
+	*e = (struct vicinity_entry){.text = xstrndup(text, len)};
+	e->wrong = read_entry(e);
+	return 0;
+}
+
+int
 vicinity_new(const char *const *entries, struct vicinity **out, struct err *err)
 {
 	struct vicinity *v = xcalloc(1, sizeof *v);
@@ -186,10 +192,8 @@ vicinity_new(const char *const *entries, struct vicinity **out, struct err *err)
 	for (; entries != NULL && *entries != NULL && rc == 0; entries++) {
 		if (v->n == VICINITY_MAX)
 			rc = err_set(err, EINVAL, "more than %d entries", VICINITY_MAX);
-		else if (!plain(*entries, strlen(*entries)))
+		else if (vicinity_add(v, *entries, strlen(*entries)) < 0)
 			rc = err_set(err, EINVAL, "\"%.80s\": %s", *entries, malformed);
-		else
-			add(v, *entries, strlen(*entries));
 		if (rc == 0 && v->list[v->n - 1].wrong != NULL)
 			rc = err_set(
 				err, EINVAL, "\"%.80s\": %s", *entries, v->list[v->n - 1].wrong);
@@ -209,9 +213,8 @@ vicinity_parse(const char *text, size_t len, struct vicinity **out, struct err *
 	for (; text < end; text = line + 1) {
 		if ((line = memchr(text, '\n', (size_t)(end - text))) == NULL)
 			break;
-		if (v->n == VICINITY_MAX || !plain(text, (size_t)(line - text)))
+		if (vicinity_add(v, text, (size_t)(line - text)) < 0)
 			break;
-		add(v, text, (size_t)(line - text));
 	}
 	if (text != end) {
 		vicinity_free(&v);
@@ -240,6 +243,8 @@ vicinity_free(struct vicinity **out)
 		free(v->list[i].text);
 		free(v->list[i].node);
 	}
+	if (v != NULL)
+		free(v->list);
 	free(v);
 }
 

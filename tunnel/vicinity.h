@@ -44,13 +44,15 @@ struct vicinity_entry {
 
 struct vicinity {
 	size_t n;
-	struct vicinity_entry list[VICINITY_MAX];
+	struct vicinity_entry *list;
 };
 
 /* entries: of the configuration, ended by NULL; or NULL. -EINVAL names the one that is wrong. */
 int vicinity_new(const char *const *entries, struct vicinity **out, struct err *err);
 /* A line for each entry, as vicinity_write has them; one that is wrong says so. -EINVAL: too many, too long, or not text. */
 int vicinity_parse(const char *text, size_t len, struct vicinity **out, struct err *err);
+/* One more line. -EINVAL: too long, no text, or one too many. */
+int vicinity_add(struct vicinity *v, const char *text, size_t len);
 void vicinity_write(const struct vicinity *v, struct buf *out);
 void vicinity_free(struct vicinity **v);
 bool vicinity_same(const struct vicinity *a, const struct vicinity *b);

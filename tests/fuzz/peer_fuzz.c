@@ -18,6 +18,10 @@ check(const struct peer_said *said)
 		assert(peer_words_id_ok(said->id) && peer_words_name_ok(said->name));
 	if (has_node)
 		assert(node_name_ok(said->node));
+	if (said->word >= PEER_SAYS_DECLARES && said->word <= PEER_SAYS_FORGETS)
+		assert(node_name_ok(said->node));
+	if (said->word == PEER_SAYS_REACH)
+		assert(strlen(said->entry) > 0 && strlen(said->entry) <= VICINITY_ENTRY_MAX);
 	if (said->word == PEER_SAYS_HOLDS || said->word == PEER_SAYS_NEAR)
 		assert(said->epoch >= 1 && said->epoch <= PEER_EPOCH_MAX);
 }

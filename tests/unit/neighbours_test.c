@@ -222,6 +222,59 @@ who_carries(void **state)
 	assert_false(neighbours_stand_for(neighbours, "edge-6"));
 }
 
+static char said[400];
+
+static void
+on_said(void *arg, const char *node, const char *entry)
+{
+	(void)arg;
+	snprintf(said + strlen(said), sizeof said - strlen(said), "%s%s%s;", node,
+		entry != NULL ? " " : "", entry != NULL ? entry : "");
+}
+
+/* What nodes have told to other replicas: it counts like what they tell here, and goes with the replica that said it. */
+static void
+elsewhere(void **state)
+{
+	static const int first = 1, second = 2;
+
+	(void)state;
+	neighbours_heard(neighbours, &first, "edge-1", "edge-2"); /* it has not begun */
+	assert_string_equal(find("edge-2", 10250), "");
+	neighbours_heard(neighbours, &first, "edge-1", NULL);
+	neighbours_heard(neighbours, &first, "edge-1", "edge-2");
+	neighbours_heard(neighbours, &first, "edge-1", "edge-5");
+	neighbours_heard(neighbours, &first, "edge-1", "not an entry");
+	assert_string_equal(find("edge-2", 10250), "edge-1");
+	assert_string_equal(find("edge-5", 10250), "");
+	assert_false(
+		neighbours_declared(neighbours, "edge-1")); /* not here: it need not be asked */
+	/* It has moved to another replica, whose word counts now, and the former one's does not, nor its end. */
+	neighbours_heard(neighbours, &second, "edge-1", NULL);
+	neighbours_heard(neighbours, &second, "edge-1", "edge-2:22");
+	neighbours_heard(neighbours, &first, "edge-1", "edge-2");
+	assert_string_equal(find("edge-2", 22), "edge-1");
+	assert_string_equal(find("edge-2", 10250), "no neighbour's tunnel.reach opens this port");
+	neighbours_unheard(neighbours, &first, "edge-1");
+	neighbours_unheard(neighbours, &first, NULL);
+	assert_string_equal(find("edge-2", 22), "edge-1");
+	/* Here it counts before all, and others are told of that alone. */
+	declare("edge-1", "edge-2\n192.168.1.0/24\n");
+	assert_string_equal(find("edge-2", 10250), "edge-1");
+	assert_string_equal(find("edge-2", 22), "no neighbour's tunnel.reach opens this port");
+	neighbours_heard(neighbours, &second, "edge-3", NULL);
+	said[0] = '\0';
+	neighbours_each(neighbours, NULL, on_said, NULL);
+	assert_string_equal(said, "edge-1;edge-1 edge-2;edge-1 192.168.1.0/24;");
+	neighbours_forget(neighbours, "edge-1");
+	assert_string_equal(find("edge-2", 22), "edge-1");
+	said[0] = '\0';
+	neighbours_each(neighbours, "edge-1", on_said, NULL);
+	assert_string_equal(said, "");
+	neighbours_unheard(neighbours, &second, NULL);
+	assert_string_equal(find("edge-2", 22), "");
+}
+
 static unsigned n_outdated;
 
 static void
@@ -403,6 +456,7 @@ main(void)
 		T(what_counts),
 		T(without_sites),
 		T(who_carries),
+		T(elsewhere),
 		T(nodes_change),
 		T(they_are_told),
 		T(ways_of_a_node),
