@@ -215,6 +215,19 @@ listed(const struct in6_addr *a, const struct range *ranges, size_t n)
 }
 
 const char *
+allow_kind_name(enum allow_kind kind)
+{
+	static const char *const names[] = {
+		[ALLOW_NODE] = "node",
+		[ALLOW_PODS] = "pod",
+		[ALLOW_SERVICES] = "service",
+		[ALLOW_BESIDE] = "beside",
+	};
+
+	return names[kind];
+}
+
+const char *
 allow_never(const struct addr *target)
 {
 	struct in6_addr v6;

@@ -31,6 +31,8 @@ void allow_free(struct allow **a);
 /* kind: what the caller knows the target to be. `why` is static text, set when denied. */
 bool allow_check(
 	const struct allow *a, enum allow_kind kind, const struct addr *target, const char **why);
+/* "node", "pod", "service", "beside": for the audit. */
+const char *allow_kind_name(enum allow_kind kind);
 /* Why nobody may ever be led to the address, whatever the rules say (static text; loopback is not meant); NULL: it may be. */
 const char *allow_never(const struct addr *target);
 

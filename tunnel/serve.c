@@ -68,8 +68,6 @@ struct serve {
 	uint64_t beside; /* dials for machines beside this node */
 };
 
-static const char *const kind_names[] = {"node", "pod", "service", "beside"};
-
 /* --- the ground --------------------------------------------------------------------------------------- */
 
 static bool
@@ -180,7 +178,7 @@ tell(const struct visit *v, const struct relay_report *report)
 		"stream ended caller=\"%s\" target=\"%s\"%s%s kind=%s to=%s status=%u to_node=%llu "
 		"from_node=%llu ms=%llu end=\"%s\"",
 		v->caller, v->authority, v->meant[0] != '\0' ? " for=" : "", v->meant,
-		found ? kind_names[v->target.kind] : "-", to, report->status,
+		found ? allow_kind_name(v->target.kind) : "-", to, report->status,
 		(unsigned long long)report->to_socket, (unsigned long long)report->to_stream,
 		(unsigned long long)(loop_now_ms(v->of->loop) - v->since_ms), report->why);
 }
@@ -359,8 +357,10 @@ static void
 open_flow(struct visit *v, struct stream *st)
 {
 	unsigned status = serve_udp_open(v->of->udp, st,
-		&(struct serve_udp_ask){
-			.caller = v->caller, .authority = v->authority, .target = &v->target});
+		&(struct serve_udp_ask){.caller = v->caller,
+			.authority = v->authority,
+			.meant = v->meant,
+			.target = &v->target});
 
 	v->of->results[result_of(status)]++;
 	free(v);

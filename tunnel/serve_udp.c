@@ -12,7 +12,7 @@ struct flow {
 	struct udp_relay *relay;
 	enum allow_kind kind;
 	uint64_t since_ms;
-	char *authority, *caller;
+	char *authority, *caller, *meant;
 };
 
 struct serve_udp {
@@ -25,8 +25,6 @@ struct serve_udp {
 	struct dgram_tally past; /* of flows that have ended */
 };
 
-static const char *const kind_names[] = {"node", "pod", "service"};
-
 static void
 flow_free(struct flow *f)
 {
@@ -35,6 +33,7 @@ flow_free(struct flow *f)
 	udp_relay_free(&f->relay);
 	free(f->authority);
 	free(f->caller);
+	free(f->meant);
 	free(f);
 }
 
@@ -46,12 +45,12 @@ tell(const struct flow *f, const struct udp_relay_report *report)
 	char to[ADDR_TEXT_MAX];
 
 	log_info("tunnel",
-		"flow ended caller=\"%s\" target=\"%s\" kind=%s to=%s status=%u to_node=%llu "
+		"flow ended caller=\"%s\" target=\"%s\"%s%s kind=%s to=%s status=%u to_node=%llu "
 		"from_node=%llu datagrams_to_node=%llu datagrams_from_node=%llu dropped=%llu "
 		"ms=%llu end=\"%s\"",
-		f->caller, f->authority, kind_names[f->kind], addr_text(udp_relay_to(f->relay), to),
-		report->status, (unsigned long long)t->from_stream.bytes,
-		(unsigned long long)t->to_stream.bytes,
+		f->caller, f->authority, f->meant[0] != '\0' ? " for=" : "", f->meant,
+		allow_kind_name(f->kind), addr_text(udp_relay_to(f->relay), to), report->status,
+		(unsigned long long)t->from_stream.bytes, (unsigned long long)t->to_stream.bytes,
 		(unsigned long long)t->from_stream.datagrams,
 		(unsigned long long)t->to_stream.datagrams, (unsigned long long)dgram_dropped(t),
 		(unsigned long long)(loop_now_ms(f->of->loop) - f->since_ms), report->why);
@@ -78,6 +77,7 @@ serve_udp_open(struct serve_udp *u, struct stream *st, const struct serve_udp_as
 	f->since_ms = loop_now_ms(u->loop);
 	f->authority = xstrdup(ask->authority);
 	f->caller = xstrdup(ask->caller);
+	f->meant = xstrdup(ask->meant);
 	LIST_INSERT_HEAD(&u->flows, f, link);
 	u->n_flows++;
 	stream_accept(st, &none, f);
