@@ -353,6 +353,17 @@ at_edge(void *arg, const char *node)
 		peers_know(hub->peers, node);
 }
 
+/* Is it reached through the hub, by a tunnel of its own or by neighbours? */
+static bool
+led(void *arg, const char *node)
+{
+	const struct hub *hub = arg;
+
+	return at_edge(arg, node) ||
+		(hub->inquiries != NULL &&
+			neighbours_stand_for(inquiries_neighbours(hub->inquiries), node));
+}
+
 static bool
 edge_known(void *arg)
 {
@@ -384,16 +395,6 @@ mark_dials(void *arg, uint32_t mark)
 	cloud_mark(hub->cloud, mark);
 }
 
-/* Also what has never joined, and is carried by a neighbour. */
-static bool
-behind_tunnel(void *arg, const char *node)
-{
-	const struct hub *hub = arg;
-
-	return at_edge(arg, node) ||
-		neighbours_stand_for(inquiries_neighbours(hub->inquiries), node);
-}
-
 static int
 start_redirect(struct hub *hub, const struct hub_redirect *wanted, struct err *err)
 {
@@ -401,7 +402,7 @@ start_redirect(struct hub *hub, const struct hub_redirect *wanted, struct err *e
 		.loop = hub->loop,
 		.cluster = hub->cluster,
 		.ingress = hub->ingress,
-		.at_edge = behind_tunnel,
+		.at_edge = led,
 		.known = nodes_known,
 		.mark = mark_dials,
 		.arg = hub,
@@ -488,17 +489,10 @@ joined_changes(void *arg)
 {
 	const struct hub *hub = arg;
 
-	return edge_known(arg) ? certs_changes(authority_certs(hub->authority)) : 0;
-}
-
-/* Whoever dials it by name comes by the hub: by its own tunnel, or a neighbour's. */
-static bool
-goes_through(void *arg, const char *node)
-{
-	const struct hub *hub = arg;
-
-	return at_edge(arg, node) ||
-		neighbours_stand_for(inquiries_neighbours(hub->inquiries), node);
+	if (!edge_known(arg))
+		return 0;
+	return certs_changes(authority_certs(hub->authority)) +
+		neighbours_changes(inquiries_neighbours(hub->inquiries));
 }
 
 static bool
@@ -518,7 +512,7 @@ start_naming(struct hub *hub, const struct hub_ways_in *config, struct err *err)
 		.api = hub->kubernetes != NULL ? kubernetes_api(hub->kubernetes) : NULL,
 		.ways_in = config,
 		.known = nodes_known,
-		.at_edge = goes_through,
+		.at_edge = led,
 		.is_heard_of = is_heard_of,
 		.joined = joined,
 		.joined_changes = joined_changes,

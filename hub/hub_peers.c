@@ -42,6 +42,14 @@ each_joined(void *arg, void (*fn)(void *to, const char *node), void *to)
 	free(names);
 }
 
+/* Other nodes than before are reached through neighbours. */
+static void
+poke(const struct hub *hub)
+{
+	if (hub->redirect != NULL)
+		redirect_poke(hub->redirect);
+}
+
 static void
 declared(void *arg, const char *node, void (*fn)(void *to, const char *node, const char *entry),
 	void *to)
@@ -75,6 +83,7 @@ hub_declared(void *arg, const char *node)
 
 	if (hub->peers != NULL)
 		peers_tell_declared(hub->peers, node);
+	poke(hub);
 }
 
 void

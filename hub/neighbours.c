@@ -218,6 +218,7 @@ use(struct neighbours *n, const char *node)
 static void
 settle(struct neighbours *n, struct neighbour *b)
 {
+	n->changes++;
 	n->n_declared -= b->vicinity != NULL;
 	b->vicinity = b->here != NULL ? b->here : b->there;
 	n->n_declared += b->vicinity != NULL;

@@ -66,6 +66,8 @@ struct neighbours_ask {
 	uint16_t port; /* 0: whichever */
 };
 
+/* Grows whenever neighbours_stand_for may answer otherwise, but for changes of Nodes. */
+uint64_t neighbours_changes(const struct neighbours *n);
 /* Does a neighbour stand for the node, with a tunnel or without one now? Then the hub does not dial it by itself. */
 bool neighbours_stand_for(struct neighbours *n, const char *node);
 /* Those with a tunnel, the best first. How many; 0: *why (static text, NULL: nobody has declared it). */

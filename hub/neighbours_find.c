@@ -111,6 +111,12 @@ neighbours_find(struct neighbours *n, const struct neighbours_ask *ask, struct n
 	return MIN(count, room);
 }
 
+uint64_t
+neighbours_changes(const struct neighbours *n)
+{
+	return n->changes;
+}
+
 bool
 neighbours_stand_for(struct neighbours *n, const char *node)
 {
@@ -205,6 +211,7 @@ note_carried(struct neighbours *n, const char *meant, const char *via)
 		c = xcalloc(1, sizeof *c);
 		c->name = xstrdup(meant);
 		table_add(&n->carried, &c->node, neighbours_hash(meant));
+		n->changes++;
 	}
 	if (strcmp(c->via, via) == 0)
 		return;

@@ -40,7 +40,7 @@ struct neighbours {
 	bool sites; /* some Node names a site */
 	bool looked;
 	uint64_t looked_at; /* changes of Nodes then */
-	uint64_t worked, failed;
+	uint64_t changes, worked, failed;
 };
 
 uint64_t neighbours_hash(const char *text);

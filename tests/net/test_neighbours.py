@@ -7,10 +7,12 @@ private addresses:
 import json
 import os
 import signal
+import socket
 
 import pytest
 
 import tunnelkit
+from dnskit import socket_in
 from lab import Agent, Hub, Machine, Node, pod, service, wait_for
 
 as_before = tunnelkit.as_before
@@ -40,7 +42,10 @@ class Lan:
 class Site(tunnelkit.Site):
     def __init__(self, lab):
         self.lab = lab
-        self.hub = Hub(lab, "--ingress.http", "192.0.2.1:10080", "--access",
+        self.hub = Hub(lab, "--ingress.http", "192.0.2.1:10080", "--ingress.redirect", "{listen: '0.0.0.0:10260', ports: [10250]}",
+                       "--ingress.dns", "edge.lab.test", "--ingress.dnsListen", "192.0.2.1:10053", "--ingress.nodeAddresses", "192.0.2.1",
+                       "--ingress.udpIdle", "1s",
+                       "--ingress.udp", f"[{{listen: '192.0.2.1:9161', node: edge-1, target: '{PRINTER}:9100'}}]", "--access",
                        "[{from: local, to: ['*']}, {from: 192.0.2.21, to: ['plain-4:10250']},"
                        " {from: 192.0.2.22, to: ['edge-1', 'site/b/192.168.1.0/24', 'cloud/*', 'site/a/192.168.1.0/24:80']}]")
         self.hub.write("nodes.yaml", *map(self.node_object, SITES))
@@ -56,6 +61,7 @@ class Site(tunnelkit.Site):
         self.lans["b"].plug(self.other_printer, PRINTER)
         for m in (self.printer, self.other_printer):
             self.backend(m, "jet", "--http", "9100", "--http", "80")
+        self.backend(self.printer, "snmp", "--udp", "9100")
         self.backend(self.plain, "web", "--http", "30080")
         self.hub.write("pods.yaml", pod("web-4", ("plain-4", LAN["plain-4"]), "172.17.0.9", ("http", 8080, 30080), app="web"),
                        pod("lone-4", ("plain-4", LAN["plain-4"]), "172.17.0.10", ("http", 8080, 0)),
@@ -188,6 +194,27 @@ def test_a_service_at_a_port_of_the_host(site):
     assert site.get("http://web.default/") == (200, "plain-4.web\n")
     status, why = site.get("http://172.17.0.10:8080/")
     assert status == 503 and "plain-4 has no tunnel" in why and "only at a port of its host" in why
+
+
+def test_names_and_addresses_lead_to_the_hub(site):
+    """A program of the control plane that knows nothing of us dials the address; others ask for the name."""
+    host = site.hub.machine
+    host.run("ip", "route", "add", "192.168.1.0/24", "via", "192.0.2.250")
+    try:
+        wait_for("led", lambda: host.get(f"http://{LAN['plain-4']}:10250/", seconds=2) == (200, "plain-4.kubelet\n"), 20)
+    finally:
+        host.run("ip", "route", "del", "192.168.1.0/24")
+    assert host.dns("plain-4.edge.lab.test", "A", "-p", "10053", server="192.0.2.1")[1][0][4] == "192.0.2.1"
+
+
+def test_datagrams(site):
+    """A map of UDP to a machine beside a node: its ports are those of tunnel.reach, too."""
+    said = site.log_since(site.agent["edge-1"])
+    with socket_in(site.hub.machine, socket.SOCK_DGRAM, "192.0.2.1", 9161) as s:
+        s.settimeout(10)
+        s.send(b"status?")
+        assert s.recv(100) == b"printer.snmp\nstatus?"
+    wait_for("audit", lambda: "flow ended" in said() and "for=* kind=beside to=192.168.1.50:9100" in said())
 
 
 def test_the_own_tunnel_wins(site):
