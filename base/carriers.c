@@ -115,7 +115,7 @@ on_ended(void *arg, bool fault, const char *why)
 
 	if (fault) {
 		o->of->broken++;
-		log_limited(LOG_LEVEL_WARN, 12, "ws",
+		log_limited(LOG_LEVEL_WARN, 12, "carrier",
 			"a websocket that carried a connection has ended address=%s why=\"%s\"",
 			o->address, why);
 	}
