@@ -13,6 +13,7 @@
 #include "src/ctl_answer.h"
 #include "src/ctl_ask.h"
 #include "src/ctl_doctor.h"
+#include "src/ctl_resolve.h"
 #include "src/ctl_show.h"
 #include "src/ctl_top.h"
 
@@ -30,6 +31,9 @@ static const char usage[] =
 	"  health [NS/NAME]          how the endpoints in use are, as each worker sees them "
 	"(agent)\n"
 	"  top                       requests, errors and bytes by service, now (agent)\n"
+	"  resolve NAME              ask the agent's DNS, and say what the answer means (agent)\n"
+	"  trace URL                 which address, rule and endpoints a request meets, and a real "
+	"one (agent)\n"
 	"  upstreams                 who is asked for other names, and who answers (agent)\n"
 	"  state                     everything, as JSON\n"
 	"  metrics                   Prometheus text\n"
@@ -60,6 +64,9 @@ static const char usage[] =
 	"  -w, --watch[=SECONDS]     again every so many seconds (2), until interrupted\n"
 	"  --version, --help\n";
 
+typedef int ctl_own_fn(
+	const char *socket, const char *argument, struct buf *answer, struct err *err);
+
 struct command {
 	const char *words; /* "token create" */
 	const char *method;
@@ -68,31 +75,34 @@ struct command {
 	const char *
 		list; /* what of the answer -o json and yaml print; "" all of it, NULL: only as it comes */
 	ctl_show_fn *show; /* NULL: as it comes */
+	ctl_own_fn *own; /* makes the answer here, of the free argument; NULL: the daemon does */
 };
 
 static const struct command commands[] = {
-	{"status", "GET", "/debug/state", "", "", ctl_show_status},
-	{"doctor", "GET", "/debug/state", "", "", NULL},
-	{"services", "GET", "/debug/services", "only", "services", ctl_show_services},
-	{"endpoints", "GET", "/debug/services", "only", "services", ctl_show_endpoints},
-	{"health", "GET", "/debug/state", "only", "lb.endpoints", ctl_show_health},
-	{"top", "GET", "/debug/state", "", "lb.services", ctl_show_top},
-	{"upstreams", "GET", "/debug/state", "", "dns.forwarding", ctl_show_upstreams},
-	{"state", "GET", "/debug/state", "", "", NULL},
-	{"metrics", "GET", "/metrics", "", NULL, NULL},
-	{"token create", "POST", "/tokens/create", "", NULL, NULL},
-	{"token list", "GET", "/tokens", "", "tokens", ctl_show_tokens},
-	{"token revoke", "POST", "/tokens/revoke", "id", NULL, NULL},
-	{"node list", "GET", "/nodes", "", "nodes", ctl_show_nodes},
-	{"node revoke", "POST", "/nodes/revoke", "name", NULL, NULL},
-	{"tunnels", "GET", "/tunnels", "", "tunnels", ctl_show_tunnels},
-	{"flows", "GET", "/debug/state", "", "hub.udpFlows", ctl_show_flows},
-	{"peers", "GET", "/peers", "", "peers", ctl_show_peers},
-	{"events", "GET", "/debug/events", "part", "events", ctl_show_events},
-	{"log list", "GET", "/log", "", "log", ctl_show_log},
-	{"log level", "POST", "/log/level", "level", NULL, NULL},
-	{"log access", "POST", "/log/access", "mode", NULL, NULL},
-	{"upgrade", "POST", "/upgrade", "", NULL, NULL},
+	{"status", "GET", "/debug/state", "", "", ctl_show_status, NULL},
+	{"doctor", "GET", "/debug/state", "", "", NULL, NULL},
+	{"services", "GET", "/debug/services", "only", "services", ctl_show_services, NULL},
+	{"endpoints", "GET", "/debug/services", "only", "services", ctl_show_endpoints, NULL},
+	{"health", "GET", "/debug/state", "only", "lb.endpoints", ctl_show_health, NULL},
+	{"top", "GET", "/debug/state", "", "lb.services", ctl_show_top, NULL},
+	{"resolve", "GET", "", "name", "", ctl_show_resolve, ctl_resolve},
+	{"trace", "GET", "", "url", "", ctl_show_trace, ctl_trace},
+	{"upstreams", "GET", "/debug/state", "", "dns.forwarding", ctl_show_upstreams, NULL},
+	{"state", "GET", "/debug/state", "", "", NULL, NULL},
+	{"metrics", "GET", "/metrics", "", NULL, NULL, NULL},
+	{"token create", "POST", "/tokens/create", "", NULL, NULL, NULL},
+	{"token list", "GET", "/tokens", "", "tokens", ctl_show_tokens, NULL},
+	{"token revoke", "POST", "/tokens/revoke", "id", NULL, NULL, NULL},
+	{"node list", "GET", "/nodes", "", "nodes", ctl_show_nodes, NULL},
+	{"node revoke", "POST", "/nodes/revoke", "name", NULL, NULL, NULL},
+	{"tunnels", "GET", "/tunnels", "", "tunnels", ctl_show_tunnels, NULL},
+	{"flows", "GET", "/debug/state", "", "hub.udpFlows", ctl_show_flows, NULL},
+	{"peers", "GET", "/peers", "", "peers", ctl_show_peers, NULL},
+	{"events", "GET", "/debug/events", "part", "events", ctl_show_events, NULL},
+	{"log list", "GET", "/log", "", "log", ctl_show_log, NULL},
+	{"log level", "POST", "/log/level", "level", NULL, NULL, NULL},
+	{"log access", "POST", "/log/access", "mode", NULL, NULL, NULL},
+	{"upgrade", "POST", "/upgrade", "", NULL, NULL, NULL},
 };
 
 struct request {
@@ -176,7 +186,9 @@ run_once(const struct request *r)
 	buf_init(&target, BUF_UNLIMITED);
 	buf_init(&answer, ANSWER_MOST);
 	build(r, &target);
-	if (ctl_ask(r->socket, r->command->method, buf_str(&target), &answer, &err) < 0) {
+	if ((r->command->own != NULL ? r->command->own(r->socket, r->argument, &answer, &err)
+				     : ctl_ask(r->socket, r->command->method, buf_str(&target),
+					       &answer, &err)) < 0) {
 		if (is_doctor)
 			return ctl_doctor(NULL, err.text, r->format);
 		fprintf(stderr, "edgewayctl: %s\n", err.text);
@@ -274,6 +286,8 @@ check_usage(struct request *r, int argc, char **argv)
 		return bad_usage("--node and --ttl belong to token create", "");
 	if (r->part != NULL && strcmp(words, "log level") != 0)
 		return bad_usage("--part belongs to log level", "");
+	if (r->command->own != NULL && r->argument == NULL)
+		return bad_usage("a name or a URL is missing behind", words);
 	if (strcmp(words, "log level") == 0 && r->argument == NULL)
 		return bad_usage("log level needs a level: error, warn, info or debug", "");
 	if (strcmp(words, "log access") == 0 && r->argument == NULL)

@@ -244,3 +244,49 @@ ctl_show_events(const struct tree_node *answer, const char *argument)
 	(void)argument;
 	return show_members(answer, "events", false, headers, members);
 }
+
+int
+ctl_show_resolve(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {"TYPE", "TTL", "VALUE", NULL},
+				 *const members[] = {"type", "ttl", "value", NULL};
+
+	(void)argument;
+	printf("%s: %s from %s in %s ms\n%s\n", ctl_text(answer, "asked"),
+		ctl_text(answer, "rcode"), ctl_text(answer, "server"), ctl_text(answer, "ms"),
+		ctl_text(answer, "meaning"));
+	if (ctl_count(tree_get(answer, "records")) > 0) {
+		puts("");
+		show_members(answer, "records", false, headers, members);
+	}
+	return ctl_count(tree_get(answer, "records")) > 0 ? 0 : 1;
+}
+
+int
+ctl_show_trace(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {"ENDPOINT", "TIER", "VIA", "NODE", "HEALTH", NULL},
+				 *const members[] = {
+					 "address", "tier", "via", "node", "health", NULL};
+	const char *service = ctl_text(answer, "service"), *error = ctl_text(answer, "error");
+
+	(void)argument;
+	printf("name      %s: %s %s in %s ms\n", ctl_text(answer, "asked"),
+		ctl_text(answer, "rcode"), ctl_text(answer, "address"),
+		ctl_text(answer, "resolve_ms"));
+	printf("service   %s\nrule      %s\n", service[0] != '\0' ? service : "none of the mesh",
+		ctl_text(answer, "rule"));
+	if (error[0] != '\0')
+		printf("request   failed: %s\n", error);
+	else
+		printf("request   status %s, connected after %s ms, first byte %s ms, all of %s "
+		       "bytes %s ms\n",
+			ctl_text(answer, "status"), ctl_text(answer, "connect_ms"),
+			ctl_text(answer, "first_byte_ms"), ctl_text(answer, "bytes"),
+			ctl_text(answer, "total_ms"));
+	if (ctl_count(tree_get(answer, "endpoints")) > 0) {
+		puts("");
+		show_members(answer, "endpoints", false, headers, members);
+	}
+	return error[0] == '\0' && ctl_number(answer, "status") < 500 ? 0 : 1;
+}

@@ -239,3 +239,38 @@ def test_completion(agent, line, offered):
               "_edgewayctl; printf '%s\\n' \"${COMPREPLY[@]}\"")
     p = agent.machine.run("bash", "-c", script, "bash", *words)
     assert set(p.stdout.split()) == offered
+
+
+def test_resolve(mesh, agent):
+    """The agent's own answer, by the host's search list, and what it means."""
+    said = agent("resolve", "edge-nginx")
+    address = mesh.client1.address_of("edge-nginx.default.svc.cluster.local")
+    assert said.startswith("edge-nginx.default.svc.cluster.local: NOERROR from 172.17.0.1:53 in ")
+    assert "fake IP of the service default/edge-nginx" in said and re.search(rf"^A +30 +{re.escape(address)}$", said, re.M)
+    said = agent("resolve", "www.example.test")
+    assert "no service of the mesh" in said and "203.0.113.7" in said
+    p = agent.run("resolve", "edge-nginx.nowhere.svc.cluster.local", check=False)
+    assert p.returncode == 1 and "NXDOMAIN" in p.stdout and "did you mean edge-nginx.default" in p.stdout
+    data = json.loads(agent("-o", "json", "resolve", "web.shop"))
+    assert data["asked"] == "web.shop.svc.cluster.local" and data["records"][0]["type"] == "A" and "shop/web" in data["meaning"]
+    assert agent.run("resolve", check=False).returncode == 2
+
+
+def test_trace(mesh, agent):
+    """A real request, with the address, the rule and the endpoints that it met."""
+    said = agent("trace", "http://web.shop:8000/")
+    assert re.search(r"^service +shop/web$", said, re.M) and "to the proxy at 172.17.0.1:40001, an endpoint for each request" in said
+    assert re.search(r"^request +status 200, connected after [\d.]+ ms, first byte [\d.]+ ms, all of \d+ bytes [\d.]+ ms$", said, re.M)
+    data = json.loads(agent("-o", "json", "trace", "edge-nginx/headers"))
+    assert data["status"] == 200 and data["port"] == 80 and data["error"] == "" and 0 < data["connect_ms"] < data["total_ms"]
+    assert len(data["endpoints"]) == 4 and {e["tier"] for e in data["endpoints"]} <= {"node", "zone", "rest"}
+    assert any("up" in e["health"] for e in data["endpoints"])
+    p = agent.run("trace", "http://empty/", check=False)
+    assert p.returncode == 1 and "status 503" in p.stdout
+    p = agent.run("trace", "http://edge-nginx:81/", check=False)
+    assert p.returncode == 1 and "the service has no such port" in p.stdout and "failed: " in p.stdout
+    p = agent.run("trace", "http://nobody.nowhere/", check=False)
+    assert p.returncode == 1 and "the name has no address" in p.stdout
+    for bad in ("https://edge-nginx/", "http://edge-nginx:99999/", "http://edge-nginx:x/", "http:///x", "http://edge-nginx/a b"):
+        p = agent.run("trace", bad, check=False)
+        assert p.returncode == 1 and len(p.stderr.splitlines()) == 1 and p.stderr.startswith("edgewayctl: "), bad
