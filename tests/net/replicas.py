@@ -26,6 +26,7 @@ from pki import Authority
 ADDRESSES = ("192.0.2.1", "192.0.2.3", "192.0.2.4")
 NAME = "hubs.lab.test"
 PORT = 7000  # where every node answers
+UDP = 5300  # and 1 to 3: ports of each hub that lead to it
 
 
 def url(*hubs):
@@ -35,7 +36,8 @@ def url(*hubs):
 def start_hub(lab, ca, i, *options, peers=NAME):
     address = ADDRESSES[i]
     return Hub(lab, "--tls.ca", ca.cert, "--tls.caKey", ca.key, "--peers", peers, "--ingress.http", f"{address}:10080",
-               "--access", "[{from: local, to: ['*']}]", *options, name=f"hub-{i + 1}", address=address,
+               "--ingress.udp", "[" + ", ".join(f"{{listen: '{address}:{UDP + i}', node: edge-{i}, target: {PORT}}}" for i in (1, 2, 3)) + "]",
+               "--ingress.udpIdle", "500ms", "--access", "[{from: local, to: ['*']}]", *options, name=f"hub-{i + 1}", address=address,
                before=("unshare", "--uts", "sh", "-c", f'hostname hub-{i + 1} && exec "$0" "$@"'))
 
 
@@ -111,7 +113,7 @@ class Town:
         self.nodes = [Node(lab, f"edge-{i}", f"192.0.2.{10 + i}") for i in (1, 2, 3)]
         self.agents = [self.join(n, *(self.hubs if i < 2 else reversed(self.hubs))) for i, n in enumerate(self.nodes)]
         for n in self.nodes:
-            self.backend(n, "web", "--http", str(PORT), "--tcp", "7001", "--stream", "7500")
+            self.backend(n, "web", "--http", str(PORT), "--udp", str(PORT), "--tcp", "7001", "--stream", "7500")
         self.wait_whole()
 
     def join(self, node, *hubs):

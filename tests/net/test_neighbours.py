@@ -45,7 +45,8 @@ class Site(tunnelkit.Site):
         self.hub = Hub(lab, "--ingress.http", "192.0.2.1:10080", "--ingress.redirect", "{listen: '0.0.0.0:10260', ports: [10250]}",
                        "--ingress.dns", "edge.lab.test", "--ingress.dnsListen", "192.0.2.1:10053", "--ingress.nodeAddresses", "192.0.2.1",
                        "--ingress.udpIdle", "1s",
-                       "--ingress.udp", f"[{{listen: '192.0.2.1:9161', node: edge-1, target: '{PRINTER}:9100'}}]", "--access",
+                       "--ingress.udp", f"[{{listen: '192.0.2.1:9161', node: edge-1, target: '{PRINTER}:9100'}},"
+                       " {listen: '192.0.2.1:5300', node: plain-4, target: 10250}]", "--access",
                        "[{from: local, to: ['*']}, {from: 192.0.2.21, to: ['plain-4:10250']},"
                        " {from: 192.0.2.22, to: ['edge-1', 'site/b/192.168.1.0/24', 'cloud/*', 'site/a/192.168.1.0/24:80']}]")
         self.hub.write("nodes.yaml", *map(self.node_object, SITES))
@@ -55,7 +56,7 @@ class Site(tunnelkit.Site):
         self.plain, self.printer, self.other_printer = (Machine(lab, name, attach=False) for name in ("plain-4", "printer", "printer-b"))
         for m in (*self.nodes, self.plain):
             self.lans[SITES[m.name]].plug(m, LAN[m.name])
-            self.backend(m, "kubelet", "--http", "10250", "--tcp", "7000", "--stream", "7001")
+            self.backend(m, "kubelet", "--http", "10250", "--udp", "10250", "--tcp", "7000", "--stream", "7001")
         self.lans["a"].plug(self.printer, PRINTER)
         self.printer.run("ip", "addr", "add", f"{DENIED}/24", "dev", "lan0")
         self.lans["b"].plug(self.other_printer, PRINTER)
@@ -169,6 +170,15 @@ def test_both_ends_tell_whom_it_was_for(site):
     assert "for=plain-4" in line and "kind=beside" in line and "to=192.168.1.14:10250" in line
     assert "a node without a tunnel is reached through a neighbour node=plain-4" in site.hub.process.log()
     assert sum(site.hub.metrics().get(carried % name, 0) for name in REACH) == sum(counts) + 1
+
+
+def test_datagrams_to_a_node_without_an_agent(site):
+    before = {name: site.log_since(site.agent[name]) for name in REACH}
+    with socket_in(site.hub.machine, socket.SOCK_DGRAM, "192.0.2.1", 5300) as s:
+        s.send(b"x" * 1400)
+        assert s.recv(65536) == b"plain-4.kubelet\n" + b"x" * 1400
+    line = wait_for("its audit", lambda: next((x for name in REACH for x in before[name]().splitlines() if "flow ended" in x), None))
+    assert "for=plain-4" in line and "kind=beside" in line and "to=192.168.1.14:10250" in line
 
 
 def test_who_may_reach_the_node_may_through_a_neighbour(site):
