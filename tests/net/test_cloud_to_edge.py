@@ -213,10 +213,12 @@ def test_bodies_both_ways(site, target):
     assert site.get(f"http://{target}/bytes/30000000", seconds=60) == (200, "x" * 30000000)
 
 
-def test_half_close_is_carried(site):
+@pytest.mark.parametrize("door", ["connect", "map"])
+def test_half_close_is_carried(site, door):
     """Everything is sent, then the sender's half closes, and only then the answer's last byte comes: none is lost."""
     for size in (0, 1, 100000, 5000000):
-        with tunnelkit.connect(site.hub.machine, "echo.default:7000") as s:
+        with tunnelkit.connect(site.hub.machine, "echo.default:7000") if door == "connect" else socket_in(
+                site.hub.machine, socket.SOCK_STREAM, "192.0.2.1", 7002) as s:
             sent = os.urandom(size)
 
             def send():
@@ -229,6 +231,29 @@ def test_half_close_is_carried(site):
                 got += chunk
             thread.join()
         assert got[:7] == b"edge-" + got[5:6] + b"." and got.split(b"\n", 1)[1] == sent
+
+
+def test_ssh(site):
+    """As doc/getting-started.md has it: ssh to a node's name, and nc as its ProxyCommand."""
+    node, folder = site.nodes[0], os.path.join(site.lab.dir, "ssh")
+    os.makedirs(folder)
+    for key in ("host", "user"):
+        site.hub.machine.run("ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", f"{folder}/{key}")
+    with open(f"{folder}/sshd.conf", "w"):
+        pass
+    node.run("mkdir", "-p", "/run/sshd")
+    sshd = node.start("sshd", "/usr/sbin/sshd", "-D", "-e", "-p", "7022", "-h", f"{folder}/host", "-f", f"{folder}/sshd.conf", "-o", "UsePAM=no", "-o",
+                      "StrictModes=no", "-o", f"AuthorizedKeysFile={folder}/user.pub", "-o", "PermitRootLogin=yes", "-o", "PidFile=none")
+    wait_for("sshd", lambda: "listening" in sshd.log())
+    try:
+        with open(os.path.join(folder, "data"), "wb") as f:
+            f.write(os.urandom(3 << 20))
+        shown = site.hub.machine.run("sh", "-c", f"""ssh -F none -p 7022 -i {folder}/user -o UserKnownHostsFile={folder}/known \
+            -o StrictHostKeyChecking=no -o ProxyCommand='nc -X connect -x 192.0.2.1:10080 %h %p' root@edge-1 \
+            'ip -o addr show eth0; sha256sum' <{folder}/data; sha256sum <{folder}/data""", seconds=60).stdout.splitlines()
+        assert f"inet {node.address}/24" in shown[0] and shown[-1] == shown[-2]
+    finally:
+        sshd.stop()
 
 
 def test_a_reset_is_a_reset(site):

@@ -26,7 +26,7 @@ from lab import HUB_ADDRESS, PYTHON, Agent, Lab, Node, pod, wait_for
 from pki import Authority
 
 as_before = tunnelkit.as_before
-PORT, WAYS = 8131, ("unix", "tls")
+PORT, WAYS = 8131, ("tls", "unix")
 POD = "web-1"
 
 
@@ -103,6 +103,10 @@ class Cluster(tunnelkit.Site):
             f.write(text)
 
 
+# What costs time and is not about the way to the hub.
+over_tls = pytest.mark.parametrize("site", ["tls"], indirect=True)
+
+
 @pytest.fixture(scope="module", params=WAYS)
 def site(request):
     with Lab() as lab:
@@ -161,6 +165,7 @@ def test_logs(site):
     assert site.kubectl("logs", "--tail=2", "web-2").stdout == b"line 9\nline 10\n"  # by its name, for it has no address
 
 
+@over_tls
 def test_long_logs(site):
     lines = "".join(f"a line of a long log, number {i}\n" for i in range(150000))
     site.append(lines, "edge-2")
@@ -194,6 +199,7 @@ def test_follow_and_interrupt(site):
     wait_for("the kubelet knows", lambda: told().count(f"end /containerLogs/default/{POD}/main gone") == 3)
 
 
+@over_tls
 def test_a_tunnel_cut_under_logs(site):
     """FACTS.md 35: kubectl ends by itself; as soon as the tunnel is back the next request works."""
     following = site.begin("logs", "-f", "--tail=1", "web-2")
@@ -231,6 +237,7 @@ def test_exec(site, edition):
     assert p.stdout.split()[0].decode() == hashlib.sha256(data).hexdigest() and p.returncode == 0
 
 
+@over_tls
 def test_exec_in_a_terminal(site, edition):
     """A window that changes its size tells so."""
     mine, its = pty.openpty()
@@ -268,6 +275,7 @@ def test_exec_that_its_caller_leaves(site, edition):
     wait_for("the kubelet knows", lambda: any(line.startswith("end /exec/") and " gone " in line for line in told()))
 
 
+@over_tls
 def test_idle_over_several_heartbeats(site, edition):
     p = site.begin("exec", "-i", POD, "--", "cat", edition=edition)
     p.stdin.write(b"before\n")
@@ -279,6 +287,7 @@ def test_idle_over_several_heartbeats(site, edition):
     assert out == b"after\n" and p.returncode == 0
 
 
+@over_tls
 def test_much_output_and_a_slow_caller(site, edition):
     """A hundred MB into a terminal that stands still: nobody on the way hoards it, others go on, and nothing is missing."""
     lines, size = 13000000, 100000000
@@ -313,6 +322,7 @@ def test_attach(site, edition):
     wait_for("in the log as well", lambda: b"said hello\n" in site.kubectl("logs", POD).stdout)
 
 
+@over_tls
 def test_copy(site, edition):
     here, there, back = (os.path.join(site.dir, f"{edition}-{name}") for name in ("here", "there", "back"))
     data = os.urandom(3 << 20)
@@ -329,6 +339,7 @@ def test_copy(site, edition):
 
 
 def test_port_forward(site, edition):
+    told = site.told()
     p = site.begin("port-forward", f"pod/{POD}", ":9090", ":8080", ":1", edition=edition)
     ports = {}
 
@@ -364,6 +375,5 @@ def test_port_forward(site, edition):
             assert s.recv(100) == b""
         except ConnectionError:
             pass
-    told = site.told()
     stop(p)
     wait_for("the kubelet knows", lambda: any(line.startswith("end /portForward/") for line in told()))

@@ -190,7 +190,7 @@ def test_dials_that_nobody_waits_for(site):
         cancelled = 'edgeway_tunnel_dials_total{result="cancelled"}'
         assert site.agents[0].metrics()[cancelled] - before[cancelled] == CANCELLED
         for d, n in zip((site.hub, site.agents[0]), memory):
-            assert tunnelkit.memory(d) - n < 4 << 20
+            assert tunnelkit.memory(d) - n < 4 << 20 or "asan" in site.lab.build  # which keeps what was freed
         assert tunnels(site.hub)["edge-1"]["epoch"] == epoch
     finally:
         site.nodes[0].run("nft", "delete", "table", "inet", "hole")
