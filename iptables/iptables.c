@@ -9,7 +9,7 @@
 #include "iptables/route.h"
 #include "iptables/rules.h"
 
-/* New ports of bridges and obstacles are looked for this often, after a change at once. */
+/* New ports of bridges and obstacles are looked for this often, after a change soon. */
 enum { TEND_MS = 2000, TEND_PAUSE_MS = 200 };
 
 static void
@@ -54,6 +54,8 @@ put_kernelpath(struct iptables *ipt)
 	kernelpath_settled(ipt->kernelpath);
 	if (mono_ms() - ipt->tended_ms >= TEND_PAUSE_MS)
 		tend(ipt);
+	else
+		timer_start(ipt->tend, TEND_PAUSE_MS, TEND_MS);
 	return rc;
 }
 
