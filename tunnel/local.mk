@@ -34,7 +34,7 @@ tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
 TUNNEL_TESTS = tests/unit/allow_test tests/unit/carrier_test tests/unit/capsule_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/relay_test \
-	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test tests/unit/vicinity_test tests/unit/udp_relay_test
+	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test tests/unit/declaration_test tests/unit/vicinity_test tests/unit/udp_relay_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
 tests_unit_allow_test_SOURCES = tests/unit/allow_test.c
@@ -55,6 +55,8 @@ tests_unit_tunnel_coding_test_SOURCES = tests/unit/tunnel_coding_test.c tests/un
 tests_unit_tunnel_coding_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_relay_test_SOURCES = tests/unit/relay_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
 tests_unit_relay_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_declaration_test_SOURCES = tests/unit/declaration_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
+tests_unit_declaration_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_vicinity_test_SOURCES = tests/unit/vicinity_test.c
 tests_unit_vicinity_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_udp_relay_test_SOURCES = tests/unit/udp_relay_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
