@@ -100,6 +100,8 @@ void hub_nodes(const struct hub *hub, struct buf *out);
 void hub_targets(const struct hub *hub, unsigned port, struct buf *out);
 /* {"tunnels":[{"node","address","state","streams","rtt_ms",...}]} */
 void hub_tunnels(const struct hub *hub, struct buf *out);
+/* {"streams":[...]}: every stream of the nodes' tunnels, those that the hub has opened and those that they have. */
+void hub_streams(const struct hub *hub, struct buf *out);
 
 /* The whole token, `<sha256 of the CA>.<secret>`. node "": for any name that holds no certificate. */
 int hub_token_create(

@@ -204,3 +204,15 @@ hub_tunnels(const struct hub *hub, struct buf *out)
 	neighbours_state(inquiries_neighbours(hub->inquiries), out);
 	buf_adds(out, "}\n");
 }
+
+void
+hub_streams(const struct hub *hub, struct buf *out)
+{
+	const char *comma = "";
+
+	buf_adds(out, "{\"streams\":[");
+	tunnels_streams_state(hub->tunnels, &comma, out);
+	if (hub->outward_tunnels != NULL)
+		tunnels_streams_state(hub->outward_tunnels, &comma, out);
+	buf_adds(out, "\n]}\n");
+}

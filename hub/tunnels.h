@@ -90,6 +90,8 @@ void tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg);
 size_t tunnels_count(const struct tunnels *t); /* nodes with a tunnel that takes streams */
 /* [{"node","address","epoch","since_s","streams","rtt_ms","bytes_in","bytes_out","draining",...}], the newest of a node first. */
 void tunnels_state(const struct tunnels *t, struct buf *out);
+/* Every stream, as session_streams. */
+void tunnels_streams_state(const struct tunnels *t, const char **comma, struct buf *out);
 void tunnels_metrics(const struct tunnels *t, struct metrics *m);
 
 #endif

@@ -16,6 +16,15 @@ tunnels_count(const struct tunnels *t)
 }
 
 void
+tunnels_streams_state(const struct tunnels *t, const char **comma, struct buf *out)
+{
+	const struct tunnel *u;
+
+	TAILQ_FOREACH(u, &t->open, link)
+	session_streams(u->session, u->node, comma, out);
+}
+
+void
 tunnels_state(const struct tunnels *t, struct buf *out)
 {
 	uint64_t now = loop_now_ms(t->setup.loop);

@@ -230,6 +230,14 @@ on_access_log(void *arg, const struct admin_request *req, struct admin_reply *re
 	buf_adds(&reply->body, "mode: off, errors or all expected\n");
 }
 
+static void
+on_streams(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	(void)req;
+	reply->type = "application/json";
+	agent_tunnel_streams(arg, &reply->body);
+}
+
 int
 agent_admin_start(struct agent *a, struct err *err)
 {
@@ -240,6 +248,7 @@ agent_admin_start(struct agent *a, struct err *err)
 		{"GET", "/debug/state", on_state, false},
 		{"GET", "/debug/services", on_services, false},
 		{"GET", "/debug/events", self_events, false},
+		{"GET", "/debug/streams", on_streams, false},
 		{"GET", "/log", log_admin_show, false},
 		{"POST", "/log/level", log_admin_level, true},
 		{"POST", "/log/access", on_access_log, true},

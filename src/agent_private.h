@@ -92,6 +92,7 @@ void agent_tunnel_drain(struct agent *a);
 /* `ended` comes once nothing is left of it, perhaps at once. */
 void agent_tunnel_end(struct agent *a, loop_fn *ended);
 void agent_tunnel_metrics(const struct agent *a, struct metrics *m);
+void agent_tunnel_streams(const struct agent *a, struct buf *out); /* JSON object */
 void agent_tunnel_state(const struct agent *a, struct buf *out); /* JSON object */
 
 /* agent_carrier.c: with tunnel.carrier websocket all connections to the hub go inside of websockets */

@@ -337,3 +337,16 @@ agent_tunnel_state(const struct agent *a, struct buf *out)
 	outlet_state(a->tunnel->outlet, out);
 	buf_adds(out, "}");
 }
+
+void
+agent_tunnel_streams(const struct agent *a, struct buf *out)
+{
+	const char *comma = "";
+
+	buf_adds(out, "{\"streams\":[");
+	if (a->tunnel != NULL && a->tunnel->link != NULL) {
+		link_streams_state(a->tunnel->link, a->options->node, &comma, out);
+		outlet_streams(a->tunnel->outlet, a->options->node, &comma, out);
+	}
+	buf_adds(out, "\n]}\n");
+}

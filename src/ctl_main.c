@@ -48,6 +48,8 @@ static const char usage[] =
 	"  tunnels                   tunnels of nodes: streams, bytes, round trips (hub)\n"
 	"  flows                     flows of UDP maps: who, whereto, datagrams, drops (hub)\n"
 	"  peers                     other replicas: state, nodes, streams, round trips (hub)\n"
+	"  streams                   every stream of the tunnels: target, age, bytes, windows, "
+	"what waits\n"
 	"  events [PART]             what happened lately: the last lines of the log, of one part "
 	"or all\n"
 	"  log list                  how much each part of the daemon says\n"
@@ -98,6 +100,7 @@ static const struct command commands[] = {
 	{"tunnels", "GET", "/tunnels", "", "tunnels", ctl_show_tunnels, NULL},
 	{"flows", "GET", "/debug/state", "", "hub.udpFlows", ctl_show_flows, NULL},
 	{"peers", "GET", "/peers", "", "peers", ctl_show_peers, NULL},
+	{"streams", "GET", "/debug/streams", "", "streams", ctl_show_streams, NULL},
 	{"events", "GET", "/debug/events", "part", "events", ctl_show_events, NULL},
 	{"log list", "GET", "/log", "", "log", ctl_show_log, NULL},
 	{"log level", "POST", "/log/level", "level", NULL, NULL, NULL},

@@ -290,3 +290,17 @@ ctl_show_trace(const struct tree_node *answer, const char *argument)
 	}
 	return error[0] == '\0' && ctl_number(answer, "status") < 500 ? 0 : 1;
 }
+
+int
+ctl_show_streams(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {"NODE", "STREAM", "TARGET", "PROTOCOL", "STATE",
+		"AGE S", "BYTES IN", "BYTES OUT", "WINDOW IN", "WINDOW OUT", "WAITING IN",
+		"WAITING OUT", NULL},
+				 *const members[] = {"node", "stream", "target", "protocol",
+					 "state", "age_s", "bytes_in", "bytes_out", "window_in",
+					 "window_out", "waiting_in", "waiting_out", NULL};
+
+	(void)argument;
+	return show_members(answer, "streams", true, headers, members);
+}

@@ -116,6 +116,16 @@ on_nodes(void *arg, const struct admin_request *req, struct admin_reply *reply)
 }
 
 static void
+on_streams(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+
+	(void)req;
+	reply->type = "application/json";
+	hub_streams(m->hub, &reply->body);
+}
+
+static void
 on_tunnels(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
 	struct hub_main *m = arg;
@@ -247,6 +257,7 @@ static const struct admin_route routes[] = {
 	{"GET", "/nodes", on_nodes, false},
 	{"POST", "/nodes/revoke", on_node_revoke, true},
 	{"GET", "/tunnels", on_tunnels, false},
+	{"GET", "/debug/streams", on_streams, false},
 	{"GET", "/peers", on_peers, false},
 	{"GET", "/tokens", on_tokens, true},
 	{"POST", "/tokens/create", on_token_create, true},

@@ -620,6 +620,17 @@ state_name(const struct link *l)
 }
 
 void
+link_streams_state(const struct link *l, const char *node, const char **comma, struct buf *out)
+{
+	const struct line *n;
+
+	if (l->now != NULL)
+		session_streams(l->now->session, node, comma, out);
+	TAILQ_FOREACH(n, &l->leaving, next)
+	session_streams(n->session, node, comma, out);
+}
+
+void
 link_state(const struct link *l, struct buf *out)
 {
 	struct session_stats s = sum(l);

@@ -83,6 +83,9 @@ void link_drain(struct link *l, loop_fn *done, void *arg);
 bool link_open(const struct link *l);
 unsigned link_streams(const struct link *l);
 void link_metrics(const struct link *l, struct metrics *m);
+/* As session_streams, of all connections. */
+void link_streams_state(
+	const struct link *l, const char *node, const char **comma, struct buf *out);
 /* Members of an object, without its braces. */
 void link_state(const struct link *l, struct buf *out);
 

@@ -313,3 +313,9 @@ outlet_state(const struct outlet *o, struct buf *out)
 			(unsigned long long)o->results[i]);
 	buf_adds(out, "}}");
 }
+
+void
+outlet_streams(const struct outlet *o, const char *node, const char **comma, struct buf *out)
+{
+	link_streams_state(o->link, node, comma, out);
+}

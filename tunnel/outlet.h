@@ -40,6 +40,8 @@ void outlet_use(struct outlet *o, const struct link_hub *hub);
 /* fd: taken. */
 void outlet_open(struct outlet *o, int fd, const struct outlet_ask *ask);
 void outlet_metrics(const struct outlet *o, struct metrics *m);
+/* As session_streams. */
+void outlet_streams(const struct outlet *o, const char *node, const char **comma, struct buf *out);
 /* JSON object. */
 void outlet_state(const struct outlet *o, struct buf *out);
 

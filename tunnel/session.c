@@ -80,6 +80,8 @@ tell_opened(struct session *s, struct stream *st)
 	for (; request.n_fields < h->n; request.n_fields++)
 		fields[request.n_fields] = (struct stream_field){
 			h->names[request.n_fields], h->values[request.n_fields]};
+	if (status == 0)
+		st->target = xstrdup(request.authority);
 	if (s->draining || s->budget->held + s->budget->queued > s->budget->limit) {
 		stream_close(&st, STREAM_REFUSED);
 	} else if (status != 0 ||

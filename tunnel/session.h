@@ -19,6 +19,7 @@
 #ifndef EDGEWAY_TUNNEL_SESSION_H
 #define EDGEWAY_TUNNEL_SESSION_H
 
+#include "base/buf.h"
 #include "tunnel/chain.h"
 #include "tunnel/wire.h"
 
@@ -125,6 +126,10 @@ void session_drain(struct session *s);
 /* Server: tells the client by a ping that there is something to be asked for. */
 void session_ask_anew(struct session *s);
 const struct session_stats *session_stats(const struct session *s);
+/* Every stream as a JSON object behind the others of a list, with `node` in it: target, age, bytes, windows and what waits. *comma is
+ * "" before the first one. */
+void session_streams(
+	const struct session *s, const char *node, const char **comma, struct buf *out);
 /* Everything but the round trip. */
 void session_stats_add(struct session_stats *to, const struct session_stats *s);
 

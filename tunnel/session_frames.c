@@ -202,6 +202,7 @@ on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, siz
 		chain_add(&st->in, data, len);
 	s->budget->held += len;
 	s->stats.bytes_in += len;
+	st->bytes_in += len;
 	stream_note(st, NOTE_READABLE);
 	return 0;
 }
@@ -284,6 +285,7 @@ send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t
 	chain_consume(&st->out, len);
 	s->budget->queued -= len;
 	s->stats.bytes_out += len;
+	st->bytes_out += len;
 	if (st->wants_room && st->out.len <= STREAM_OUT_BYTES / 2) {
 		st->wants_room = false;
 		stream_note(st, NOTE_WRITABLE);

@@ -56,6 +56,8 @@ struct stream {
 	const struct stream_events *events; /* NULL: nobody owns it */
 	void *arg;
 	struct head *head;
+	char *target; /* what was asked for, to be told; NULL: not known yet */
+	uint64_t since_ms, bytes_in, bytes_out;
 	struct chain in, out;
 	struct coding *coding; /* NULL: bytes go as they are */
 	size_t window, consumed; /* of what comes; consumed since `mark_ms` */

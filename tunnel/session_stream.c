@@ -35,7 +35,7 @@ stream_create(struct session *s)
 
 	st->session = s;
 	st->window = STREAM_WINDOW_BASE;
-	st->mark_ms = loop_now_ms(s->loop);
+	st->mark_ms = st->since_ms = loop_now_ms(s->loop);
 	st->in.spare = st->out.spare = &s->budget->spare;
 	TAILQ_INSERT_TAIL(&s->streams, st, link);
 	s->stats.streams++;
@@ -84,6 +84,7 @@ stream_destroy(struct stream *st)
 	if (st->session != NULL)
 		detach(st);
 	head_free(&st->head);
+	free(st->target);
 	chain_fini(&st->in); /* nghttp2 has kept the peer within the window */
 	chain_fini(&st->out);
 	coding_free(st);
@@ -212,6 +213,7 @@ session_open(struct session *s, const struct stream_request *request,
 		stream_destroy(st);
 		return -ESHUTDOWN;
 	}
+	st->target = xstrdup(request->authority);
 	s->stats.opened++;
 	session_kick(s);
 	*out = st;

@@ -110,3 +110,30 @@ def test_what_happened_lately(site):
     part = json.loads(machine.run(program, "--socket", daemon.socket, "-o", "json", "events", "tunnel").stdout)
     assert part and {e["part"] for e in part} == {"tunnel"}
     assert json.loads(daemon.ask("/debug/events?level=error")[1])["events"] == []
+
+
+def test_streams(site):
+    """Every stream at both ends, with its target, bytes and windows, for as long as it is open."""
+    site.backend(site.nodes[0], "kubelet", "--http", "10250", "--bind", "127.0.0.1")
+    machine, program = site.hub.machine, site.hub.lab.program("edgewayctl")
+
+    def streams(daemon):
+        return json.loads(daemon.ask("/debug/streams")[1])["streams"]
+
+    both = site.hub, site.agents[0]
+    assert all(streams(d) == [] for d in both)
+    with tunnelkit.connect(machine, "edge-1:10250") as s:
+        request = b"POST / HTTP/1.1\r\nHost: x\r\nContent-Length: 100000\r\n\r\n" + bytes(100000)
+        s.sendall(request)
+        got = b""
+        while len(got) < 100000:
+            got += s.recv(65536)
+        for daemon in both:
+            (one,) = streams(daemon)
+            assert (one["node"], one["target"], one["protocol"], one["state"]) == ("edge-1", "edge-1:10250", "tcp", "open")
+            out, back = (one["bytes_out"], one["bytes_in"]) if daemon is site.hub else (one["bytes_in"], one["bytes_out"])
+            assert out == len(request) and back == len(got)
+            assert one["window_in"] >= 65536 and one["window_out"] > 0 and one["waiting_in"] == one["waiting_out"] == 0
+        said = machine.run(program, "--socket", site.hub.socket, "streams").stdout.splitlines()
+        assert len(said) == 2 and said[1].split()[:4] == ["edge-1", str(one["stream"]), "edge-1:10250", "tcp"]
+    wait_for("it is gone", lambda: all(streams(d) == [] for d in both))
