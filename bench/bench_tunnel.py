@@ -1,12 +1,13 @@
 #!/usr/bin/python3
 """The tunnel as a relay of TCP, beside a TLS hop through HAProxy and OpenSSH's -R: speed, latency, memory, fairness.
 
-    bench/bench_tunnel.py [--smoke] [--only PART ...] [--rounds N]
+    bench/bench_tunnel.py [--smoke] [--unpaced] [--only PART ...] [--rounds N]
 
 Ours is tunnel/ as it is between two programs (bench/tunnel.c): plain TCP in at the hub, one TLS connection that the
 agent has dialled, plain TCP out. HAProxy: two processes, plain TCP in, mutual TLS 1.3 between them, plain TCP out; a TLS connection for
 each that is carried, so it is the ceiling for a multiplexer. The load is bench/pump.c. Round trips of 50 ms come from bench/delay.c.
-Prints a section for bench/RESULTS.md. Root; namespaces of its own.
+Prints a section for bench/RESULTS.md. Root; namespaces of its own. With --unpaced nobody's TCP is: where the kernel's
+default is BBR, each packet waits for a timer, which peers pay for on loopback; ours and the load asks for another there.
 """
 import argparse
 import os
@@ -338,10 +339,22 @@ def part_compress(bench, contenders, args):
 PARTS = {"speed": part_speed, "echo": part_echo, "stall": part_stall, "memory": part_memory, "compress": part_compress}
 
 
+def congestion():
+    with open("/proc/sys/net/ipv4/tcp_congestion_control") as f:
+        return f.read().strip()
+
+
+def set_congestion(name):
+    with open("/proc/sys/net/ipv4/tcp_congestion_control", "w") as f:
+        f.write(name)
+
+
 def inside(args):
     """In a network and a /run of our own."""
     subprocess.run(["ip", "link", "set", "lo", "up"], check=True)
     subprocess.run(["mount", "-t", "tmpfs", "tmpfs", "/run"], check=True)
+    if args.unpaced:
+        set_congestion("reno")  # the only one that every kernel has, and lets a namespace choose
     os.makedirs("/run/sshd", mode=0o755)
     with tempfile.TemporaryDirectory() as directory:
         os.chmod(directory, 0o755)
@@ -364,13 +377,16 @@ def main():
     parser.add_argument("--smoke", action="store_true")
     parser.add_argument("--rounds", type=int, default=0)
     parser.add_argument("--only", nargs="+", default=[*PARTS, "delay"])
+    parser.add_argument("--unpaced", action="store_true")
     parser.add_argument("--inside", action="store_true", help=argparse.SUPPRESS)
     args = parser.parse_args()
     args.rounds = args.rounds or (1 if args.smoke else 5)
     if args.inside:
         inside(args)
         return
-    print(f"## Tunnel\n\n`bench/bench_tunnel.py{' --smoke' if args.smoke else ''}` on {machine()}", flush=True)
+    options = "".join(f" --{name}" for name in ("smoke", "unpaced") if getattr(args, name))
+    print(f"## Tunnel\n\n`bench/bench_tunnel.py{options}` on {machine()}, TCP by {'reno' if args.unpaced else congestion()}, "
+          f"load {os.getloadavg()[0]:.1f} before it", flush=True)
     sys.exit(subprocess.run(["unshare", "--net", "--mount", sys.executable, os.path.abspath(__file__), "--inside", *sys.argv[1:]]).returncode)
 
 
