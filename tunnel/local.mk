@@ -33,7 +33,7 @@ tests_fuzz_vicinity_fuzz_SOURCES = tests/fuzz/vicinity_fuzz.c
 tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
-TUNNEL_TESTS = tests/unit/allow_test tests/unit/carrier_test tests/unit/capsule_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/relay_test \
+TUNNEL_TESTS = tests/unit/allow_test tests/unit/carrier_test tests/unit/capsule_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/relay_test tests/unit/session_memory_test \
 	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test tests/unit/declaration_test tests/unit/vicinity_test tests/unit/udp_relay_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
@@ -43,6 +43,8 @@ tests_unit_capsule_test_SOURCES = tests/unit/capsule_test.c
 tests_unit_capsule_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_carrier_test_SOURCES = tests/unit/carrier_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
 tests_unit_carrier_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_session_memory_test_SOURCES = tests/unit/session_memory_test.c
+tests_unit_session_memory_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_chain_test_SOURCES = tests/unit/chain_test.c
 tests_unit_chain_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_limits_test_SOURCES = tests/unit/tunnel_limits_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h

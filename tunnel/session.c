@@ -248,6 +248,7 @@ make_frames(struct session *s)
 		}
 		if (n == 0)
 			return s->failed;
+		s->memory.used = true;
 		buf_add(&s->out, bytes, (size_t)n);
 	}
 	s->held_up = true;
@@ -278,6 +279,8 @@ write_wire(struct session *s)
 	want(s, rc == -EAGAIN);
 	if (buf_len(&s->out) == 0)
 		buf_release(&s->out);
+	if (buf_len(&s->out) == 0 && !s->held_up && s->stats.streams == 0)
+		session_memory_rest(&s->memory);
 	if (rc == 0 && s->held_up)
 		session_kick(s);
 	return 0;
