@@ -336,7 +336,33 @@ def part_compress(bench, contenders, args):
           f"The agent's CPU alone allows {1000 / used[1]:.0f} MB/s.")
 
 
-PARTS = {"speed": part_speed, "echo": part_echo, "stall": part_stall, "memory": part_memory, "compress": part_compress}
+def part_carrier(bench, contenders, args):
+    """The same tunnel inside of a websocket inside of TLS, beside itself."""
+    total = (20 if args.smoke else 1000) * MB
+    both = {"tls": bench.edgeway(6100), "websocket": bench.edgeway(6110, env={"TUNNEL_CARRIER": "1"})}
+    head("tunnel.carrier", "carrier", "MB/s to the client", "CPU s per GB", "MB/s from the client", "CPU s per GB")
+    rows = {name: [] for name in both}
+    for verb in ("down", "up"):
+        each = [Contender(name, pids_of(c[1]), bulk(c[0], verb, total, 1)) for name, c in both.items()]
+        run(each, args.rounds, say)
+        for c in each:
+            cpu, rate = medians(c)
+            rows[c.name] += [f"{rate:.0f}", f"{cpu / 1000:.2f}"]
+    for name, cells in rows.items():
+        row(name, *cells)
+    n = 10 if args.smoke else 500
+    print("\nAn idle tunnel:", end="")
+    for k, (name, env) in enumerate((("tls", None), ("websocket", {"TUNNEL_CARRIER": "1"}))):
+        large = bench.edgeway(6200 + 10 * k, tunnels=n + 1, at_once=20, env=env)
+        cost = [(memory_kb([b.pid])[2] - memory_kb([a.pid])[2]) / n for a, b in zip(both[name][1], large[1])]
+        print(f" {name} {cost[0]:.1f} kB at the hub, {cost[1]:.1f} at the agent{'.' if k else ';'}", end="")
+        bench.stop(*large[1])
+    print(flush=True)
+    for c in both.values():
+        bench.stop(*c[1])
+
+
+PARTS = {"speed": part_speed, "echo": part_echo, "stall": part_stall, "memory": part_memory, "carrier": part_carrier, "compress": part_compress}
 
 
 def congestion():

@@ -6,7 +6,8 @@
  *	bench/tunnel hub DIR LISTEN-TLS LISTEN-TCP
  *	bench/tunnel agent DIR HUB TARGET [TUNNELS [AT-ONCE]]
  *
- * TUNNEL_SQUEEZE in the environment of both: clear text is made smaller (tunnel.compress).
+ * TUNNEL_SQUEEZE in the environment of both: clear text is made smaller (tunnel.compress). TUNNEL_CARRIER in that of both: inside of a
+ * websocket inside of TLS, as by tunnel.carrier websocket.
  * Each says "ready" once it can serve.
  */
 #include <errno.h>
@@ -15,6 +16,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/carrier.h"
 #include "base/loop.h"
 #include "base/pki.h"
 #include "tunnel/relay.h"
@@ -181,6 +183,64 @@ start_tls(int fd, const char *host)
 	check(tls_stream_new(&setup, tls, &err), &err);
 }
 
+/* --- inside of a websocket --------------------------------------------------------------------------- */
+
+struct outer {
+	struct tls_stream *tls;
+	struct carrier *carrier;
+	const char *host;
+};
+
+static void
+on_carrier_end(void *arg, bool fault, const char *why)
+{
+	(void)arg;
+	fprintf(stderr, "tunnel: carrier%s: %s\n", fault ? " broken" : "", why);
+	exit(1);
+}
+
+static void
+on_outer(void *arg, enum tls_event event)
+{
+	struct outer *o = arg;
+	struct carrier_setup setup = {
+		.loop = me.loop, .client = o->host != NULL, .ended = on_carrier_end, .arg = o};
+	int fd;
+
+	if (event != TLS_OPEN) {
+		fprintf(stderr, "tunnel: %s\n", tls_stream_why(o->tls));
+		exit(1);
+	}
+	setup.wire = wire_tls(&o->tls);
+	check(carrier_start(&setup, &o->carrier, &fd), &(struct err){0});
+	start_tls(fd, o->host);
+}
+
+static void
+start(int fd, const char *host)
+{
+	static const char *const none[] = {NULL};
+	struct outer *o;
+	struct err err = {0};
+
+	if (getenv("TUNNEL_CARRIER") == NULL) {
+		start_tls(fd, host);
+		return;
+	}
+	o = xcalloc(1, sizeof *o);
+	o->host = host;
+	check(tls_stream_new(&(struct tls_setup){.loop = me.loop,
+				     .fd = fd,
+				     .ctx = me.ctx,
+				     .host = host,
+				     .offers = none,
+				     .proof = host != NULL ? TLS_PROVEN : TLS_ANYBODY,
+				     .on = on_outer,
+				     .arg = o},
+		      &o->tls, &err),
+		&err);
+}
+
 /* --- the hub --------------------------------------------------------------------------------------- */
 
 static void
@@ -252,7 +312,7 @@ on_node(void *arg, int listener, unsigned events)
 	(void)arg;
 	(void)events;
 	while ((fd = accept4(listener, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
-		start_tls(fd, NULL);
+		start(fd, NULL);
 }
 
 static void
@@ -274,7 +334,7 @@ dial(void)
 
 	check(sock_connect(&me.hub, 0, &fd), &(struct err){0});
 	me.dialled++;
-	start_tls(fd, "127.0.0.1");
+	start(fd, "127.0.0.1");
 }
 
 static void
