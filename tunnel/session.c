@@ -279,7 +279,7 @@ write_wire(struct session *s)
 	want(s, rc == -EAGAIN);
 	if (buf_len(&s->out) == 0)
 		buf_release(&s->out);
-	if (buf_len(&s->out) == 0 && !s->held_up && s->stats.streams == 0)
+	if (rc == 0 && !s->held_up && s->stats.streams == 0)
 		session_memory_rest(&s->memory);
 	if (rc == 0 && s->held_up)
 		session_kick(s);
