@@ -303,13 +303,16 @@ limits_of(const struct hub_options *o)
 }
 
 static void
-adopt(struct hub_options *to, const struct hub_options *from)
+adopt(struct hub_options *to, struct hub_options *from)
 {
+	char **peers = to->peers;
+
 	to->log_level = from->log_level;
 	to->log_format = from->log_format;
 	to->access = from->access;
 	to->ingress_redirect = from->ingress_redirect;
-	to->peers = from->peers;
+	to->peers = from->peers; /* on the heap: each has one of the two lists */
+	from->peers = peers;
 	to->ingress_limits_caller_streams = from->ingress_limits_caller_streams;
 	to->ingress_limits_caller_bytes = from->ingress_limits_caller_bytes;
 	to->ingress_limits_node_streams = from->ingress_limits_node_streams;
