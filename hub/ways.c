@@ -345,10 +345,40 @@ find(struct ways_finder *f, const char *host, uint16_t port, struct ways *w)
 	return status;
 }
 
+static bool
+is_hub_itself(const struct way *way)
+{
+	struct addr a;
+
+	if (*way->node != '\0' || addr_parse(&a, way->authority, 0, NULL) < 0)
+		return false;
+	return a.sa.sa_family == AF_INET ? ntohl(a.in.sin_addr.s_addr) >> 24 == 127
+					 : ip_is_loopback(&a.in6.sin6_addr);
+}
+
+/* Loopback is the hub's own, whatever a Node, a pod or an EndpointSlice says: what listens there asks nobody who calls. */
+static unsigned
+leave_out_itself(struct ways *w)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < w->n; i++)
+		if (!is_hub_itself(&w->list[i]))
+			w->list[kept++] = w->list[i];
+	if (kept == 0 && w->n > 0)
+		return ways_refuse(w, 403,
+			"%s is the hub itself, whatever the cluster says of this target",
+			w->list[0].authority);
+	w->n = kept;
+	return 0;
+}
+
 /* While it is not known which nodes are at the edge, the hub dials none and no pod: the address is another's in its own network. */
 static unsigned
 settle(const struct ways_finder *f, struct ways *w, unsigned status)
 {
+	if (status == 0)
+		status = leave_out_itself(w);
 	if (status != 0 || w->target.kind == TARGET_CLOUD || f->config.edge_known == NULL ||
 		f->config.edge_known(f->config.arg))
 		return status;

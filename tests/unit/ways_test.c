@@ -230,6 +230,23 @@ addresses_of_the_cloud(void **state)
 	assert_memory_equal(find("::1", 22), "403 ", 4);
 }
 
+/* What listens on the hub's loopback is nobody's, whatever objects say of themselves. */
+static void
+loopback_is_never_dialled(void **state)
+{
+	(void)state;
+	say("liars",
+		NODE("liar", "", IP("127.0.0.1")) NODE("liar6", "", IP("'::1'"))
+			RUNNING("lie", "master", "127.0.0.2"));
+	assert_memory_equal(find("liar", 40001), "403 127.0.0.1:40001 is the hub itself", 37);
+	assert_memory_equal(find("liar6", 40001), "403 [::1]:40001 is the hub itself", 33);
+	assert_memory_equal(find("127.0.0.1", 40001), "403 ", 4);
+	assert_memory_equal(find("127.0.0.2", 40001), "403 ", 4);
+	/* At a node at the edge it is the node's own affair. */
+	edges = tunnels = ",edge-1,edge-2,liar,";
+	assert_string_equal(find("liar", 40001), "liar liar:40001");
+}
+
 static void
 yurts_destination(void **state)
 {
@@ -396,6 +413,7 @@ main(void)
 		T(ports_of_udp),
 		T(calls_are_spread),
 		T(addresses_of_the_cloud),
+		T(loopback_is_never_dialled),
 		T(yurts_destination),
 		T(yurts_destination_may_be_a_pod),
 		T(a_cluster_ip_is_the_services),
