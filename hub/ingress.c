@@ -165,15 +165,45 @@ ingress_visits(const struct ingress *i)
 	return i->n_visits;
 }
 
+/* Of the ways in with this one's name, of which it is the first: how many visits; false: it is not. */
+static bool
+sum_of(const struct ingress *i, const struct way_in *first, uint64_t *visits)
+{
+	const struct way_in *w;
+
+	TAILQ_FOREACH(w, &i->ways_in, entry)
+	{
+		if (w == first)
+			break;
+		if (strcmp(w->name, first->name) == 0)
+			return false;
+	}
+	for (*visits = 0; w != NULL; w = TAILQ_NEXT(w, entry))
+		*visits += strcmp(w->name, first->name) == 0 ? w->visits : 0;
+	return true;
+}
+
+/* A door may have several listeners: one sample for all. */
+static void
+metrics_of_doors(const struct ingress *i, struct metrics *m)
+{
+	const struct way_in *w;
+	char label[160];
+	uint64_t visits;
+
+	TAILQ_FOREACH(w, &i->ways_in, entry)
+	{
+		if (sum_of(i, w, &visits))
+			metric_counter(m, "edgeway_ingress_connections_total",
+				"Callers' connections.",
+				metric_label(label, sizeof label, "door", w->name), visits);
+	}
+}
+
 void
 ingress_metrics(const struct ingress *i, struct metrics *m)
 {
-	char label[160];
-	struct way_in *w;
-
-	TAILQ_FOREACH(w, &i->ways_in, entry)
-	metric_counter(m, "edgeway_ingress_connections_total", "Callers' connections.",
-		metric_label(label, sizeof label, "door", w->name), w->visits);
+	metrics_of_doors(i, m);
 	metric_gauge(m, "edgeway_ingress_connections", "Callers' connections now.", NULL,
 		(double)i->n_visits);
 	metric_counter(m, "edgeway_ingress_requests_total",

@@ -164,20 +164,21 @@ quota_rate(struct account *a)
 void
 quota_metrics(const struct quota *q, struct metrics *m)
 {
-	char label[32];
+	char label[QUOTA_KINDS][32];
 
-	for (unsigned k = 0; k < QUOTA_KINDS; k++) {
-		metric_label(label, sizeof label, "by", kinds[k]);
+	for (unsigned k = 0; k < QUOTA_KINDS; k++)
 		metric_gauge(m, "edgeway_ingress_accounts",
-			"Callers, and nodes, that have streams.", label, q->accounts[k]);
+			"Callers, and nodes, that have streams.",
+			metric_label(label[k], sizeof label[k], "by", kinds[k]), q->accounts[k]);
+	for (unsigned k = 0; k < QUOTA_KINDS; k++)
 		metric_counter(m, "edgeway_ingress_limited_total",
 			"Streams refused: their caller, or their node, had as many as it may.",
-			label, q->refused[k]);
+			label[k], q->refused[k]);
+	for (unsigned k = 0; k < QUOTA_KINDS; k++)
 		metric_counter(m, "edgeway_ingress_throttled_total",
 			"Times that bytes waited: their caller, or their node, had moved as many "
 			"as it may.",
-			label, q->throttled[k]);
-	}
+			label[k], q->throttled[k]);
 }
 
 void

@@ -85,7 +85,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 		&m, "edgeway_agent_ready", "1 when /readyz says 200.", NULL, agent_ready(a, &why));
 	metric_gauge(&m, "edgeway_agent_uptime_seconds", "Since the start.", NULL,
 		(double)(loop_now_ms(a->loop) - a->started_ms) / 1000);
-	metric_gauge(&m, "edgeway_agent_services_count", "Services in use.", NULL,
+	metric_gauge(&m, "edgeway_agent_services", "Services in use.", NULL,
 		(double)snapshot_count(a->snapshot));
 	metric_counter(&m, "edgeway_agent_mesh_failures_total",
 		"Failed attempts to serve the mesh address.", NULL, a->mesh_failures);

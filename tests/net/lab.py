@@ -357,11 +357,16 @@ class AdminSocket:
         return json.loads(self.ask("/debug/state")[1])
 
     def metrics(self):
-        found = {}
+        """Each sample is there once, and so is what describes it (promtool check metrics)."""
+        found, described = {}, []
         for line in self.ask("/metrics")[1].splitlines():
-            if line and not line.startswith("#"):
+            if line.startswith("# TYPE "):
+                described.append(line.split()[2])
+            elif line and not line.startswith("#"):
                 name, value = line.rsplit(" ", 1)
+                assert name not in found, f"{name} twice"
                 found[name] = float(value)
+        assert len(described) == len(set(described)), [d for d in described if described.count(d) > 1]
         return found
 
 

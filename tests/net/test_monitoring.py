@@ -104,7 +104,8 @@ def lab():
 def test_every_metric_is_one_of_ours(lab):
     api = ApiServer(lab)
     api.ctl("grant", user=ACCOUNT)
-    hub = KubeHub(lab, api, "--join.approval", "true", "--ingress.redirect", "{listen: '127.0.0.1:10260'}")
+    hub = KubeHub(lab, api, "--join.approval", "true", "--ingress.redirect", "{listen: '127.0.0.1:10260'}", "--ingress.tcp",
+                  "[{listen: '127.0.0.1:7001', node: edge-1, target: 80}, {listen: '127.0.0.1:7002', node: edge-1, target: 81}]")
     api.apply(service("web", ("http", 80, 8080)))
     agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
     node = agent.node
@@ -118,5 +119,8 @@ def test_every_metric_is_one_of_ours(lab):
     used = {name for e in exprs for name in METRIC.findall(e)}
     assert len(used) > 20 and used - ours == set()
     labels += " ".join(agent.metrics())
+    for daemon in (hub, agent):
+        p = subprocess.run(("promtool", "check", "metrics"), input=daemon.ask("/metrics")[1], text=True, capture_output=True)
+        assert p.returncode == 0, p.stdout + p.stderr
     for label in set(re.findall(r'(\w+)=~?"', " ".join(exprs))) - {"instance"}:
         assert f'{label}="' in labels

@@ -131,6 +131,25 @@ other_limits_free_them(void **state)
 	quota_free(&q);
 }
 
+/* What describes a metric stands once, before all of its samples (promtool check metrics). */
+static void
+metrics_are_described_once(void **state)
+{
+	struct quota *q = quota_new(&limits);
+	struct metrics m;
+	unsigned n = 0;
+
+	(void)state;
+	metrics_init(&m);
+	quota_metrics(q, &m);
+	for (const char *at = buf_str(&m.out); (at = strstr(at, "# TYPE ")) != NULL; at++)
+		n++;
+	assert_int_equal(n, 3);
+	assert_non_null(strstr(buf_str(&m.out), "edgeway_ingress_limited_total{by=\"node\"} 0\n"));
+	metrics_fini(&m);
+	quota_free(&q);
+}
+
 int
 main(void)
 {
@@ -140,6 +159,7 @@ main(void)
 		cmocka_unit_test(what_went_too_much_counts_against_the_next),
 		cmocka_unit_test(idle_accounts_are_bounded),
 		cmocka_unit_test(other_limits_free_them),
+		cmocka_unit_test(metrics_are_described_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
