@@ -18,7 +18,7 @@ enum {
 	NOTSENT_BYTES = 128 * 1024, /* small messages pass what is not yet sent of bulk */
 	USER_TIMEOUT_MS = 10000, /* sent and not acknowledged for so long: the peer is gone */
 	HANDSHAKE_MS = 10000,
-	RECORD_EXTRA = 64, /* more than a record's head and tag */
+	RECORD_EXTRA = 64, /* more than a record's head and tag, and a new key before it */
 	/* Taken off the socket, or given to it, at a time; below malloc's use of mmap. */
 	AHEAD_BYTES = 6 * (TLS_RECORD_BYTES + RECORD_EXTRA),
 	ALPN_BYTES = 512, /* names that are offered, with their lengths */
@@ -41,6 +41,7 @@ struct tls_stream {
 	unsigned bulk; /* > 0: buffers are kept from one record to the next */
 	char *batch; /* records for the socket; NULL while there are none, but for bulk */
 	size_t batch_start, batch_end, batch_size;
+	uint64_t records, key_records; /* written by this key, and how many may be */
 	size_t owed; /* plaintext of the last of them: said to be written once all are sent */
 	unsigned interest;
 	enum tls_proof proof;
@@ -368,6 +369,7 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	s->arg = setup->arg;
 	s->alpn = setup->alpn != NULL ? xstrdup(setup->alpn) : NULL;
 	s->offers = setup->offers;
+	s->key_records = setup->key_records > 0 ? setup->key_records : (uint64_t)TLS_KEY_RECORDS;
 	s->host = setup->host != NULL ? xstrdup(setup->host) : NULL;
 	s->ssl = SSL_new(setup->ctx);
 	if (s->ssl == NULL || SSL_set_ex_data(s->ssl, stream_index, s) != 1 || !set_bio(s) ||
@@ -522,12 +524,25 @@ tls_stream_read(struct tls_stream *s, void *to, size_t size)
 	return n > 0 ? n : refused(s, n);
 }
 
+/* RFC 8446 section 5.5: AES-GCM is good for 2^24.5 full records by one key, which bulk through a tunnel reaches; OpenSSL does not
+ * change it by itself. While a record is half written it cannot be changed: then before the next one. TLS 1.2 knows no such thing. */
+static void
+mind_the_key(struct tls_stream *s)
+{
+	if (++s->records < s->key_records)
+		return;
+	if (SSL_version(s->ssl) != TLS1_3_VERSION ||
+		SSL_key_update(s->ssl, SSL_KEY_UPDATE_NOT_REQUESTED) == 1)
+		s->records = 0;
+}
+
 /* > 0: of the plaintext that is in records now; or as refused(). */
 static ssize_t
 write_record(struct tls_stream *s, const char *data, size_t n)
 {
 	int done;
 
+	mind_the_key(s);
 	forget_errors();
 	errno = 0;
 	done = SSL_write(s->ssl, data, (int)n);

@@ -22,6 +22,7 @@
 
 struct tls_stream;
 
+enum { TLS_KEY_RECORDS = 1 << 23 };
 enum { TLS_RECORD_BYTES = 16384 }; /* most that one record holds, RFC 8446 section 5.1 */
 /* Must the other side prove who it is? TLS_ANYBODY: a server asks for no certificate, a client takes any. TLS_HUB: it must be
  * a hub (pki_cert_is_hub), under whatever name. */
@@ -41,6 +42,7 @@ struct tls_setup {
 	const char *const *offers;
 	enum tls_proof proof;
 	unsigned deadline_ms; /* of the handshake; 0: 10 s */
+	uint64_t key_records; /* that are written by one key; 0: TLS_KEY_RECORDS */
 	tls_event_fn *on;
 	void *arg;
 };

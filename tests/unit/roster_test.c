@@ -156,11 +156,15 @@ what_is_said_is_read(void **state)
 	peer_words_say(&b, PEER_SAYS_NEAR, "edge-2", 1);
 	peer_words_say(&b, PEER_SAYS_GONE, "edge-3", 0);
 	peer_words_say(&b, PEER_SAYS_JOINED, "edge-4", 0);
+	peer_words_say(&b, PEER_SAYS_DECLARES, "edge-5", 0);
+	peer_words_reach(&b, "edge-6", "192.168.1.0/24");
+	peer_words_say(&b, PEER_SAYS_FORGETS, "edge-7", 0);
 	peer_words_say(&b, PEER_SAYS_WHOLE, "", 0);
 	peer_words_say(&b, PEER_SAYS_LEAVING, "", 0);
 	buf_adds(&b, "later 1 2 3\n");
 	for (int i = 0; i < PEER_SAYS_OTHER + 1; i++) {
-		static const char *const nodes[] = {"", "edge-1", "edge-2", "edge-3", "edge-4"};
+		static const char *const nodes[] = {
+			"", "edge-1", "edge-2", "edge-3", "edge-4", "edge-5", "edge-6", "edge-7"};
 
 		n = (size_t)((char *)memchr(buf_at(&b), '\n', buf_len(&b)) - buf_at(&b)) + 1;
 		for (size_t part = 0; part < n; part++)
@@ -168,7 +172,7 @@ what_is_said_is_read(void **state)
 		assert_int_equal(peer_words_read(buf_at(&b), buf_len(&b), &used, &said), 1);
 		assert_int_equal(used, n);
 		assert_int_equal(said.word, i);
-		if (i > 0 && i < 5)
+		if (i > 0 && i < (int)ARRAY_LEN(nodes))
 			assert_string_equal(said.node, nodes[i]);
 		if (i == PEER_SAYS_HUB)
 			assert_string_equal(said.id, ID);

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include <openssl/ssl.h>
+
 #include "base/sock.h"
 #include "base/tls_stream.h"
 
@@ -31,6 +33,8 @@ struct keys { /* PEM */
 
 static struct keys ours, strangers;
 static enum tls_proof proof;
+static uint64_t key_records;
+static unsigned new_keys; /* seen by who reads */
 
 static void
 make_keys(struct keys *k)
@@ -119,6 +123,18 @@ connect_pair(struct pair *p)
 	close(listener);
 }
 
+/* The handshake messages that come; RFC 8446 section 4.6.3: key_update is 24. */
+static void
+on_message(int written, int version, int type, const void *bytes, size_t n, SSL *ssl, void *arg)
+{
+	(void)version;
+	(void)ssl;
+	(void)arg;
+	if (!written && type == SSL3_RT_HANDSHAKE && n > 0 &&
+		*(const uint8_t *)bytes == SSL3_MT_KEY_UPDATE)
+		new_keys++;
+}
+
 static void
 start(struct pair *p, bool hub, struct ssl_ctx_st *ctx, const char *host, const char *alpn)
 {
@@ -130,9 +146,11 @@ start(struct pair *p, bool hub, struct ssl_ctx_st *ctx, const char *host, const 
 		.alpn = alpn,
 		.deadline_ms = 30000,
 		.proof = proof,
+		.key_records = key_records,
 		.on = on_tls,
 		.arg = side};
 
+	SSL_CTX_set_msg_callback(ctx, on_message);
 	assert_int_equal(tls_stream_new(&s, &side->stream, NULL), 0);
 	pki_ctx_free(&ctx);
 }
@@ -294,6 +312,24 @@ test_bulk_that_is_gathered(void **state)
 	pass_bulk(write_gathered);
 }
 
+/* RFC 8446 section 5.5: no key writes for ever. */
+static void
+test_keys_are_renewed(void **state)
+{
+	(void)state;
+	key_records = 7;
+	new_keys = 0;
+	pass_bulk(write_at_once);
+	assert_true(new_keys >= TOTAL / TLS_RECORD_BYTES / 8);
+	new_keys = 0;
+	pass_bulk(write_gathered);
+	assert_true(new_keys >= TOTAL / TLS_RECORD_BYTES / 8);
+	key_records = 0;
+	new_keys = 0;
+	pass_bulk(write_gathered);
+	assert_int_equal(new_keys, 0);
+}
+
 static void
 test_who_is_refused(void **state)
 {
@@ -443,6 +479,7 @@ main(void)
 		cmocka_unit_test(test_end_without_a_word),
 		cmocka_unit_test(test_bulk),
 		cmocka_unit_test(test_bulk_that_is_gathered),
+		cmocka_unit_test(test_keys_are_renewed),
 		cmocka_unit_test(test_who_is_refused),
 		cmocka_unit_test(test_hubs_among_themselves),
 		cmocka_unit_test(test_silent_client_is_dropped),

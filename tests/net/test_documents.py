@@ -1,0 +1,72 @@
+"""The manual pages are what mandoc and the programs say: no remark of the lint, every key of the configuration with its default, every
+command of edgewayctl; links between the documents lead somewhere."""
+import glob
+import os
+import re
+import subprocess
+
+import pytest
+
+from lab import TOP
+
+BUILD = os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc")
+PAGES = sorted(os.path.basename(p) for p in glob.glob(os.path.join(TOP, "doc", "*.[58]")))
+WORDS_FOR_NOTHING = {"none", "off", "the interface's", "those of resolv.conf", "got by joining", "the node's name", "the system's",
+                     "$NODE_NAME, then the host name", "that of the pod", "of its own CA", "its own, under dataDir", "callers of this machine"}
+
+
+def read(*path):
+    with open(os.path.join(TOP, *path)) as f:
+        return f.read()
+
+
+def run(program, *argv):
+    return subprocess.run([os.path.join(BUILD, program), *argv], text=True, capture_output=True, timeout=30, check=True).stdout
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_lint(page):
+    p = subprocess.run(["mandoc", "-T", "lint", page], cwd=os.path.join(TOP, "doc"), text=True, stdout=subprocess.PIPE,
+                       stderr=subprocess.STDOUT, timeout=30)
+    assert (p.returncode, p.stdout) == (0, "")
+
+
+def keys_of_help(program):
+    """{key: default or ""}"""
+    found = {}
+    for line in re.split(r"\n(?=  --)", run(program, "--help").split("Keys, with defaults")[1])[1:]:
+        text = " ".join(line.split())
+        default = re.search(r" \[([^]{]*)\]$", text)
+        found[text.split()[0][2:]] = default.group(1) if default else ""
+    return found
+
+
+def keys_of_page(section):
+    text = re.search(rf"^\.SH {section}\n(.*?)^\.SH ", read("doc", "edgeway.yaml.5"), re.M | re.S).group(1)
+    return {k: d.replace("\\-", "-") for k, d in re.findall(r'^\.BR (\S+) " \(\\fI(.*)\\fP\)"$', text, re.M)}
+
+
+@pytest.mark.parametrize("program, section", [("edgeway-agent", "AGENT"), ("edgeway-hub", "HUB")])
+def test_keys(program, section):
+    said, written = keys_of_help(program), keys_of_page(section)
+    assert len(said) > 30 and set(said) == set(written)
+    assert {k: d for k, d in written.items() if d != said[k] and not (said[k] == "" and d in WORDS_FOR_NOTHING)} == {}
+
+
+def commands():
+    usage = run("edgewayctl", "--help").split("\n  --socket PATH")[0]
+    return {" ".join(w for w in line.split("  ")[1].split() if re.fullmatch("[a-z]+", w)) for line in usage.split("\n") if re.match(r"  [a-z]", line)}
+
+
+def test_commands():
+    page, words = read("doc", "edgewayctl.8").replace("\\-", "-"), {c.split()[0] for c in commands()}
+    assert len(words) > 15 and [c for c in commands() if not re.search(rf'^\.B[RI]? "?{c}\b', page, re.M)] == []
+    assert set(re.search(r"commands='([^']*)'", read("deploy", "completion", "edgewayctl")).group(1).split()) == words
+    assert set(re.search(r"1:command:\(([^)]*)\)", read("deploy", "completion", "_edgewayctl")).group(1).split()) == words
+
+
+def test_links():
+    documents = [p for p in glob.glob(os.path.join(TOP, "*.md")) + glob.glob(os.path.join(TOP, "doc", "*.md"))]
+    wrong = [(os.path.basename(p), link) for p in documents for link in re.findall(r"\]\(([^)#:]+)\)", read(p))
+             if not os.path.exists(os.path.join(os.path.dirname(p), link))]
+    assert len(documents) >= 8 and wrong == []
