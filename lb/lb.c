@@ -182,7 +182,7 @@ lb_use(struct lb *lb, const struct snapshot *snapshot)
 void
 lb_access_log(struct lb *lb, enum lb_access_mode mode)
 {
-	if (mode == ACCESS_OFF && lb->lines == NULL)
+	if (lb == NULL || (mode == ACCESS_OFF && lb->lines == NULL))
 		return;
 	if (lb->lines == NULL)
 		lines_new(&lb->lines, STDERR_FILENO, ACCESS_WAITING_BYTES);
