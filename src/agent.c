@@ -322,6 +322,15 @@ take_locks(struct agent *a, struct err *err)
 
 /* --- from one agent to the next -------------------------------------------- */
 
+/* It goes on, with what is on the host, in the database and at the hub. */
+static void
+leave_to_predecessor(struct agent *a)
+{
+	a->handed_over = true;
+	agent_freeze(a);
+	takeover_free(&a->takeover); /* at its end the other one goes on, if it has not yet */
+}
+
 static void
 on_predecessor_gone(void *arg, bool ours)
 {
@@ -331,12 +340,14 @@ on_predecessor_gone(void *arg, bool ours)
 		takeover_free(&a->takeover);
 		log_info("agent", "has taken over");
 		agent_admin_open(a);
+		if (a->address == 0 && a->mesh_error[0] != '\0')
+			agent_address(a, 0); /* what is on the host is ours now, and misleads */
 		return;
 	}
 	log_error("agent", "came too late, the agent before goes on: it waits %d s",
 		HANDOVER_MS / 1000);
 	a->status = 1;
-	a->handed_over = true;
+	leave_to_predecessor(a);
 	agent_stop(a);
 }
 
@@ -344,7 +355,15 @@ void
 agent_served(struct agent *a)
 {
 	if (a->takeover != NULL)
-		takeover_serving(a->takeover, a->loop, on_predecessor_gone, a);
+		takeover_serving(a->takeover);
+}
+
+/* An agent before that does not serve either has nothing to lose. */
+void
+agent_tried(struct agent *a)
+{
+	if (a->takeover != NULL && takeover_workers(a->takeover) == 0)
+		agent_served(a);
 }
 
 void
@@ -397,6 +416,8 @@ agent_start(
 	a->hup = signal_start(a->loop, SIGHUP, on_hup, a);
 	workers_run(a->workers);
 	connect_hub(a);
+	if (a->takeover != NULL)
+		takeover_follow(a->takeover, a->loop, on_predecessor_gone, a);
 	announce_start(&a->announce,
 		&(struct announce_config){
 			.loop = a->loop, .part = "agent", .ready = agent_announces, .arg = a});
@@ -471,6 +492,8 @@ agent_stop(void *arg)
 	if (handover_terminates(a) || a->stopping)
 		return;
 	a->stopping = true;
+	if (a->takeover != NULL && !takeover_offered(a->takeover))
+		leave_to_predecessor(a);
 	announce_stopping(a->announce);
 	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)a->options->drain_timeout);

@@ -106,6 +106,8 @@ withdraw(struct agent *a)
 {
 	struct err err = {0};
 
+	if (a->takeover != NULL) /* it is the one's before, who goes on if we do not come up */
+		return;
 	agent_capture_end(a);
 	if (a->options->dns_manage_resolv_conf && dns_resolvconf_restore(a->dns, &err) < 0)
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
@@ -133,6 +135,7 @@ agent_mesh_retry(void *arg)
 				err.text);
 		snprintf(a->mesh_error, sizeof a->mesh_error, "%s", err.text);
 		timer_start(a->retry, RETRY_MS, 0);
+		agent_tried(a);
 		return;
 	}
 	a->mesh_error[0] = '\0';
@@ -160,8 +163,10 @@ agent_address(void *arg, uint32_t address)
 		}
 		snprintf(a->mesh_error, sizeof a->mesh_error, "waiting for an IPv4 address on %s",
 			a->options->mesh_interface);
-		if (a->options->mesh_address[0] == '\0')
+		if (a->options->mesh_address[0] == '\0') {
+			agent_tried(a);
 			return;
+		}
 	}
 	if (a->options->mesh_address[0] != '\0')
 		address = ntohl(inet_addr(a->options->mesh_address));

@@ -64,6 +64,8 @@ void agent_hand_over(struct agent *a);
 void agent_end(struct agent *a);
 /* The mesh is served: the one before us may let go. */
 void agent_served(struct agent *a);
+/* It was tried, and cannot be yet. */
+void agent_tried(struct agent *a);
 
 /* agent_mesh.c */
 void agent_address(void *agent, uint32_t address);

@@ -27,10 +27,12 @@ edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_as
 edgewayctl_LDADD = $(MODEL_LDADD) -lresolv
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/announce_test tests/unit/options_test
-TESTS += tests/unit/announce_test tests/unit/options_test
+check_PROGRAMS += tests/unit/announce_test tests/unit/options_test tests/unit/takeover_test
+TESTS += tests/unit/announce_test tests/unit/options_test tests/unit/takeover_test
 tests_unit_announce_test_SOURCES = tests/unit/announce_test.c
 tests_unit_announce_test_LDADD = src/libsrc.a $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_takeover_test_SOURCES = tests/unit/takeover_test.c src/takeover.c src/takeover.h
+tests_unit_takeover_test_LDADD = dns/libdns.a lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_options_test_SOURCES = tests/unit/options_test.c
 tests_unit_options_test_LDADD = src/libsrc.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CMOCKA_LIBS)
 endif

@@ -21,6 +21,7 @@ struct takeover {
 	struct fdpass fds;
 	size_t first; /* of the workers' among fds */
 	struct watch *watch;
+	bool offered; /* "serving" is said */
 	takeover_fn *done;
 	void *arg;
 };
@@ -150,19 +151,31 @@ on_word(void *arg, int fd, unsigned events)
 }
 
 void
-takeover_serving(struct takeover *t, struct loop *loop, takeover_fn *done, void *arg)
+takeover_follow(struct takeover *t, struct loop *loop, takeover_fn *done, void *arg)
+{
+	t->done = done;
+	t->arg = arg;
+	t->watch = watch_start(loop, t->fd, WATCH_READ, on_word, t);
+}
+
+void
+takeover_serving(struct takeover *t)
 {
 	static const char word[] = TAKEOVER_SERVING;
 
-	if (t->done != NULL)
+	if (t->offered)
 		return;
-	t->done = done;
-	t->arg = arg;
+	t->offered = true;
 	/* When nobody is there to read it, the watch tells. */
 	if (write(t->fd, word, sizeof word - 1) < 0)
 		log_debug(
 			"agent", "the agent before this one does not listen: %s", strerror(errno));
-	t->watch = watch_start(loop, t->fd, WATCH_READ, on_word, t);
+}
+
+bool
+takeover_offered(const struct takeover *t)
+{
+	return t->offered;
 }
 
 void

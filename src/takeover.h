@@ -8,13 +8,15 @@
  *	"serving" ─────────────────────────────►  reads and accepts no more
  *	◄──────────────────────────────── "yours"  finishes what it has, and leaves the host as it is
  *
- * Without "serving" within HANDOVER_MS, or when the new one ends before, the old one says "mine" and goes on as if nothing had been. Who
- * hears "mine" ends. An end without a word is the other's death: who is left goes on. The sockets are the same in both, so no
+ * Until "yours" the new one leaves what is on the host as it finds it, but for what serving needs; where the old one does not serve
+ * (no sockets came), it says "serving" as soon as it has tried. Without that within HANDOVER_MS, or when the new one ends before, the old
+ * one says "mine" and goes on as if nothing had been. Who hears "mine", serving or not, ends. An end without a word is the other's death: who is left goes on. The sockets are the same in both, so no
  * connection that waits in one is lost. Loop 0, but for takeover_ask, which comes before there is one and waits.
  *
  *	takeover_ask(path, &t, err);	// 0 and NULL: nobody is there
  *	takeover_use(t, dns, lb);
- *	takeover_serving(t, loop, on_done, a);
+ *	takeover_follow(t, loop, on_done, a);
+ *	takeover_serving(t);
  */
 #ifndef EDGEWAY_SRC_TAKEOVER_H
 #define EDGEWAY_SRC_TAKEOVER_H
@@ -41,8 +43,12 @@ size_t takeover_workers(const struct takeover *t);
 void takeover_locks(struct takeover *t, int *lock, int *network_lock);
 /* Before they listen. */
 void takeover_use(struct takeover *t, struct dns *dns, struct lb *lb);
-/* We serve: `done` follows, not from within this call. Again: nothing. */
-void takeover_serving(struct takeover *t, struct loop *loop, takeover_fn *done, void *arg);
+/* `done` follows, whether or not we serve by then, and not from within this call. */
+void takeover_follow(struct takeover *t, struct loop *loop, takeover_fn *done, void *arg);
+/* We serve. Again: nothing. */
+void takeover_serving(struct takeover *t);
+/* Was that said? */
+bool takeover_offered(const struct takeover *t);
 /* Without takeover_serving the other one goes on. */
 void takeover_free(struct takeover **t);
 

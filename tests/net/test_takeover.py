@@ -64,6 +64,17 @@ def has_taken_over(agent):
     return lambda: agent.process.alive() and agent.ready() and "has taken over" in agent.process.log()
 
 
+class Said:
+    """How often a line came since: all agents of a node write one log."""
+
+    def __init__(self, agent, text):
+        self.log, self.text = lambda: agent.process.log(), text
+        self.before = agent.process.log().count(text)
+
+    def __call__(self):
+        return self.log().count(self.text) > self.before
+
+
 def load(mesh, *options):
     target = mesh.client1.getent("edge-nginx")
     return subprocess.Popen(mesh.client1.argv(PYTHON, os.path.join(HERE, "load.py"), target, 80, SECONDS, 4, 5, *options),
@@ -82,6 +93,9 @@ def test_under_load(mesh):
         wait_for("taken over", has_taken_over(two))
         assert talk.ask("while").endswith(" while")
         assert "finishing what is in progress" in one.process.log()
+        one.process.popen.send_signal(signal.SIGHUP)
+        wait_for("reloaded", lambda: "reloaded" in one.process.log())
+        assert talk.ask("reloaded").endswith(" reloaded")
     for p in loads:
         results = json.loads(p.communicate(timeout=30)[0])
         failed = [r for r in results if r[2] != 200]
@@ -170,6 +184,43 @@ def test_one_with_a_wrong_configuration(mesh):
     """It ends before it asks."""
     p = mesh.node1.run(*Next.argv(mesh.agent1), "--dns.port", "x", check=False)
     assert p.returncode == 2 and mesh.agent1.ready() and serves(mesh, "after-config")
+
+
+def test_one_that_cannot_serve(mesh):
+    """It touches nothing while it waits for its interface, and leaves all of it when it is stopped."""
+    unchanged = others_of(mesh)
+    waits = Said(mesh.agent1, "interface nope0 has no IPv4 address")
+    before, two = the_next(mesh, "--mesh.interface", "nope0", start=False)
+    mesh.agents[0] = mesh.agent1 = before
+    two.start(ready=False)
+    wait_for("it waits", waits)
+    assert others_of(mesh) == unchanged and mesh.client1.get("http://edge-nginx/")[0] == 200
+    assert two.process.stop() == 0
+    wait_for("goes on", before.ready)
+    assert others_of(mesh) == unchanged and serves(mesh, "after-waiting")
+
+
+def test_neither_serves(mesh):
+    """Without docker0 there is nothing to wait for: the next one has it at once, and serves when there is one."""
+    before = mesh.agent1
+    before.process.stop()
+    one = Agent(mesh.node1, None, "--mesh.interface", "late0", token=before.token, start=False)
+    waits, taken = Said(before, "interface late0 has no IPv4 address"), Said(before, "has taken over")
+    one.start(ready=False)
+    wait_for("it waits", waits)
+    mesh.agent1 = one
+    _, two = the_next(mesh, start=False)
+    two.start(ready=False)
+    wait_for("taken over", taken)
+    one.process.kill()  # has nothing left to do
+    mesh.node1.run("ip", "link", "add", "late0", "type", "bridge")
+    mesh.node1.run("ip", "address", "add", "172.29.0.1/24", "dev", "late0")
+    mesh.node1.run("ip", "link", "set", "late0", "up")
+    wait_for("serves", lambda: two.state()["address"] == "172.29.0.1")
+    assert two.process.stop() == 0 and mesh.node1.clean()
+    mesh.node1.run("ip", "link", "delete", "late0")
+    mesh.agents[0] = mesh.agent1 = before
+    before.start()
 
 
 def test_term_while_it_hands_over(mesh):
