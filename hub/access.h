@@ -8,7 +8,7 @@
  *	       NAME                either of the two
  *	       node:NAME           a node that asks for endpoints of services; globs allowed. Without such rules every node may have those
  *	                           of all services
- *	       local               whoever is on this machine: by loopback, by an address of its own, by a Unix socket
+ *	       local               whoever is on this machine: by loopback, by an address of its own (not UDP by IPv6), by a Unix socket
  *	to     *                   everything
  *	       NODE[:PORTS]        a node, globs allowed: edge-1:10250, edge-*:9100-9105, *:10250
  *	       NAMESPACE/SERVICE[:PORTS], pod/NAMESPACE/POD[:PORTS]
@@ -32,7 +32,7 @@ struct caller {
 	char cert[ACCESS_NAME_MAX + 1]; /* "" none */
 	char token[ACCESS_NAME_MAX + 1]; /* "" none */
 	char node[ACCESS_NAME_MAX + 1]; /* a node, by its certificate of our own CA; "" none */
-	bool local; /* comes from the very address that it was accepted at */
+	bool local; /* comes from the very address that it was accepted at, and nobody else can have said so */
 	bool admitted; /* the listener's clientCA has signed the certificate */
 };
 

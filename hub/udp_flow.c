@@ -37,8 +37,7 @@ fill_caller(const struct udp_flow *f, struct caller *caller)
 {
 	memset(caller, 0, sizeof *caller);
 	caller->addr = f->way.peer;
-	caller->local =
-		memcmp(&f->entry.key.client, &f->way.local, sizeof f->entry.key.client) == 0;
+	caller->local = pktinfo_is_own(&f->way);
 }
 
 const char *
