@@ -118,15 +118,19 @@ attempt(const struct url *url, const char *address, struct attempt *to)
 	struct err err;
 	auto_fd int fd = -1;
 	double began = now_ms();
+	int error;
 
 	*to = (struct attempt){.connect_ms = -1, .first_ms = -1, .total_ms = -1};
 	if (addr_parse(&at, address, url->port, &err) < 0 || sock_connect(&at, 0, &fd) < 0) {
 		to->error = "cannot connect";
 		return;
 	}
-	if (!wait_for(fd, POLLOUT) || (errno = sock_error(fd)) != 0) {
-		to->error =
-			errno == 0 ? "the connection was not made within 10 s" : strerror(errno);
+	if (!wait_for(fd, POLLOUT)) {
+		to->error = "the connection was not made within 10 s";
+		return;
+	}
+	if ((error = sock_error(fd)) != 0) {
+		to->error = strerror(error);
 		return;
 	}
 	to->connect_ms = now_ms() - began;
@@ -264,10 +268,10 @@ ctl_trace(const char *socket, const char *text, struct buf *answer, struct err *
 	service = ctl_service_at(tree_document(services, 0), l.address);
 	buf_adds(answer, "{\"url\":");
 	json_add_text(answer, text);
-	buf_printf(answer,
-		",\"asked\":\"%s\",\"rcode\":\"%s\",\"resolve_ms\":%.2f,\"address\":\"%s\","
-		"\"port\":%u",
-		l.asked, l.rcode, l.ms, l.address, url.port);
+	buf_adds(answer, ",\"asked\":");
+	json_add_text(answer, l.asked);
+	buf_printf(answer, ",\"rcode\":\"%s\",\"resolve_ms\":%.2f,\"address\":\"%s\",\"port\":%u",
+		l.rcode, l.ms, l.address, url.port);
 	write_way(answer, tree_document(after, 0), service, port_of(service, url.port));
 	write_attempt(answer, &done);
 	buf_adds(answer, "}\n");
