@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "base/pki.h"
+#include "hub/hub.h"
 #include "model/check.h"
 
 struct network {
@@ -206,24 +207,30 @@ is_sha256(const char *text)
 		strspn(text, "0123456789abcdef") == PKI_HASH_TEXT - 1;
 }
 
+/* What is read now, for the place of an error. */
+struct reading {
+	const struct tree_node *at;
+	struct err *err;
+};
+
 static int
-wrong(const struct tree_node *at, struct err *err, const char *text, const char *what)
+wrong(const struct reading *r, const char *text, const char *what)
 {
-	return err_set(err, EINVAL, "line %u: access: \"%.80s\": %s", at->line, text, what);
+	return err_set(r->err, EINVAL, "\"%.80s\": %s", text, what);
 }
 
 static int
-read_rule(const struct tree_node *entry, struct rule *rule, struct err *err)
+read_rule(const struct tree_node *entry, struct rule *rule, struct reading *r)
 {
 	const struct tree_node *to = tree_get(entry, "to");
 	const char *from = tree_text(tree_get(entry, "from"), "");
 	const char *sha256 = tree_text(tree_get(entry, "tokenSHA256"), "");
 
+	r->at = entry;
 	if (!read_from(from, rule))
-		return wrong(
-			entry, err, from, "expected a network, cert:NAME, token:NAME or a name");
+		return wrong(r, from, "expected a network, cert:NAME, token:NAME or a name");
 	if (*sha256 != '\0' && (!is_sha256(sha256) || !rule->token))
-		return wrong(entry, err, sha256,
+		return wrong(r, sha256,
 			"expected the sha256 of the token's secret, 64 digits of a-f and 0-9, with "
 			"from: token:NAME");
 	rule->sha256 = xstrdup(sha256);
@@ -231,9 +238,10 @@ read_rule(const struct tree_node *entry, struct rule *rule, struct err *err)
 	{
 		const char *text = tree_text(one, "");
 
+		r->at = one;
 		rule->to = xrealloc(rule->to, (rule->n_to + 1) * sizeof *rule->to);
 		if (!read_to(text, &rule->to[rule->n_to++]))
-			return wrong(one, err, text,
+			return wrong(r, text,
 				"expected *, NODE[:PORTS], NAMESPACE/SERVICE[:PORTS], "
 				"pod/NAMESPACE/POD[:PORTS], cloud/HOST[:PORTS] or "
 				"site/SITE/CIDR[:PORTS]");
@@ -241,27 +249,47 @@ read_rule(const struct tree_node *entry, struct rule *rule, struct err *err)
 	return 0;
 }
 
-int
-access_new(const struct tree_node *rules, struct access **out, struct err *err)
+static int
+read_rules(const struct tree_node *rules, struct access **out, struct reading *r)
 {
 	struct access *a = xcalloc(1, sizeof *a);
 	int rc = 0;
 
 	tree_each(rules, entry)
 	{
+		r->at = entry;
 		if (a->n == ACCESS_RULES_MAX)
-			rc = err_set(err, EINVAL, "line %u: access: more than %d rules",
-				entry->line, ACCESS_RULES_MAX);
+			rc = err_set(r->err, EINVAL, "more than %d rules", ACCESS_RULES_MAX);
 		if (rc < 0)
 			break;
 		a->rules = xrealloc(a->rules, (a->n + 1) * sizeof *a->rules);
 		a->rules[a->n] = (struct rule){0};
-		rc = read_rule(entry, &a->rules[a->n++], err);
+		rc = read_rule(entry, &a->rules[a->n++], r);
 	}
 	if (rc < 0)
 		access_free(&a);
 	*out = a;
 	return rc;
+}
+
+int
+access_new(const struct tree_node *rules, struct access **out, struct err *err)
+{
+	struct reading r = {.err = err};
+	int rc = read_rules(rules, out, &r);
+
+	return rc < 0 ? err_wrap(err, rc, "line %u: access", r.at->line) : 0;
+}
+
+const struct tree_node *
+hub_check_access(const struct tree_node *rules, struct err *err)
+{
+	struct reading r = {.err = err};
+	struct access *a;
+	int rc = read_rules(rules, &a, &r);
+
+	access_free(&a);
+	return rc < 0 ? r.at : NULL;
 }
 
 void

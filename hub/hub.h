@@ -75,6 +75,8 @@ struct hub_config {
 int hub_start(
 	struct hub **hub, struct loop *loop, const struct hub_config *config, struct err *err);
 void hub_stop(struct hub **hub);
+/* Would hub_start take these rules of access? NULL: yes; else what is wrong, and err without the place. */
+const struct tree_node *hub_check_access(const struct tree_node *rules, struct err *err);
 /* SIGHUP: adopts other rules of access, limits, peers and ingress.redirect, and reads the certificates of the ingress's listeners again. All or, with an error, nothing.
  * What the new rules would not open is cut. */
 int hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err);

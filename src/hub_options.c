@@ -314,15 +314,21 @@ static int
 check_access(const struct hub_options *o, struct err *err)
 {
 	struct option_check c = {.values = o, .err = err};
+	const struct tree_node *at;
+	struct err why = {0};
+	int rc;
 
-	for (char **at = o->peers; *at != NULL; at++) {
-		if (!option_is_host_port(*at, strlen(*at)))
+	for (char **peer = o->peers; *peer != NULL; peer++) {
+		if (!option_is_host_port(*peer, strlen(*peer)))
 			return complain(
-				o, "peers", err, "\"%.80s\": expected HOST or HOST:PORT", *at);
+				o, "peers", err, "\"%.80s\": expected HOST or HOST:PORT", *peer);
 	}
 	if (o->access == NULL)
 		return 0;
-	return option_list(&c, "access", o->access, access_shape, ARRAY_LEN(access_shape));
+	rc = option_list(&c, "access", o->access, access_shape, ARRAY_LEN(access_shape));
+	if (rc == 0 && (at = hub_check_access(o->access, &why)) != NULL)
+		rc = opt_complain(o, "access", at, err, "%s", why.text);
+	return rc;
 }
 
 int

@@ -34,9 +34,9 @@ tests_unit_announce_test_LDADD = src/libsrc.a $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_takeover_test_SOURCES = tests/unit/takeover_test.c src/takeover.c src/takeover.h
 tests_unit_takeover_test_LDADD = dns/libdns.a lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_options_test_SOURCES = tests/unit/options_test.c
-tests_unit_options_test_LDADD = src/libsrc.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_options_test_LDADD = src/libsrc.a hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CMOCKA_LIBS)
 endif
 
 FUZZERS += tests/fuzz/config_fuzz
 tests_fuzz_config_fuzz_SOURCES = tests/fuzz/config_fuzz.c
-tests_fuzz_config_fuzz_LDADD = src/libsrc.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD)
+tests_fuzz_config_fuzz_LDADD = src/libsrc.a hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD)

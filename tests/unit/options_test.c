@@ -481,6 +481,10 @@ hub_checks_structured_keys(void **state)
 		":1: ingress.redirect: ports: ");
 	hub("access:\n- to: ['*']\n", ":2: access: from is missing");
 	hub("access:\n- from: a\n  to: {b: c}\n", ":3: access: to: expected a list of texts");
+	hub("access:\n- from: a\n  to:\n  - '*'\n  - site/\n",
+		":5: access: \"site/\": expected *, NODE[:PORTS], ");
+	hub("access:\n- {from: 'cert:', to: ['*']}\n",
+		":2: access: \"cert:\": expected a network, ");
 }
 
 int
