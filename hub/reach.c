@@ -195,6 +195,16 @@ give_up_node(struct reaching *x, const char *reason)
 	give_up_way(x, 503, reason);
 }
 
+/* Other statuses mean something to callers that no node has to say: 407 asks for a password. */
+static unsigned
+status_to_tell(unsigned status)
+{
+	for (size_t i = 0; i < STATUSES; i++)
+		if (status >= 400 && statuses[i] == status)
+			return status;
+	return 502;
+}
+
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
@@ -222,7 +232,7 @@ on_answered(void *arg, unsigned status, const char *reason)
 	snprintf(text, sizeof text, "%s%s%s: %s", way->authority,
 		*way->node != '\0' ? " at node " : "", way->node,
 		*reason != '\0' ? reason : "refused");
-	give_up_way(x, status >= 400 && status <= 599 ? status : 502, text);
+	give_up_way(x, status_to_tell(status), text);
 }
 
 static void

@@ -165,6 +165,7 @@ def test_over_the_window(site):
 
 @pytest.mark.parametrize("what,answer", [
     ("a status that is none", lambda n: frame(HEADERS, END_HEADERS, n, b"\x08\x03abc")),
+    ("a status that is not a node's to give", lambda n: frame(HEADERS, END_HEADERS | END_STREAM, n, b"\x08\x03407")),
     ("no status", lambda n: frame(HEADERS, END_HEADERS, n, b"\x00\x01x\x01y")),
     ("data before its answer", lambda n: frame(DATA, 0, n, b"too soon")),
     ("its end at once", lambda n: frame(RST_STREAM, 0, n, struct.pack(">I", 2)))])
