@@ -12,6 +12,16 @@
 /* New ports of bridges and obstacles are looked for this often, after a change soon. */
 enum { TEND_MS = 2000, TEND_PAUSE_MS = 200 };
 
+/* Another agent, which gave up taking over, may have reserved the port before, and given it back. */
+static void
+keep_reserved(struct iptables *ipt)
+{
+	struct err err;
+
+	if (!ipt->port_ours)
+		ipt->port_ours = reserve_take(ipt->port, &err) > 0;
+}
+
 static void
 tend(void *arg)
 {
@@ -24,6 +34,7 @@ tend(void *arg)
 	if (!ipt->guard.armed)
 		return;
 	ipt->tended_ms = mono_ms();
+	keep_reserved(ipt);
 	obstacles_look(&ipt->obstacles, &where);
 	if (where.carries)
 		hairpin_tend(&ipt->hairpin, ipt->interfaces);

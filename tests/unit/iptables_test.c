@@ -502,6 +502,13 @@ reserved(const char *list)
 	return strcmp(text, list) == 0;
 }
 
+static bool
+port_is_reserved(struct lab *lab, uintptr_t want)
+{
+	(void)lab;
+	return reserved("40001\n") == (want != 0);
+}
+
 static void
 reserves_the_port(void **state)
 {
@@ -520,6 +527,14 @@ reserves_the_port(void **state)
 	assert_int_equal(open_lab(lab, "docker0", &err), 0);
 	iptables_close(&lab->ipt);
 	assert_true(reserved("40001\n"));
+	/* Whoever had it before lets go of it. */
+	assert_int_equal(open_lab(lab, "docker0", &err), 0);
+	make_bridge(lab);
+	sh("echo > /proc/sys/net/ipv4/ip_local_reserved_ports");
+	assert_int_equal(iptables_install(lab->ipt, BRIDGE_ADDRESS, &err), 0);
+	wait_until(lab, port_is_reserved, 1);
+	iptables_close(&lab->ipt);
+	assert_true(reserved("\n"));
 }
 
 /* Not root: the last test, since there is no way back. */
