@@ -54,7 +54,7 @@ EXTRA_DIST += tests/net/ingress_town.py tests/net/pki.py tests/net/test_egress.p
 	tests/net/grpc_peer.py tests/net/kubelet.py tests/net/test_grpc.py tests/net/test_limits.py tests/net/test_redirect.py tests/net/test_reload.py tests/net/test_sni.py tests/net/test_carrier.py
 EXTRA_DIST += tests/net/test_identity.py
 EXTRA_DIST += tests/net/test_neighbour_liars.py tests/net/test_neighbour_replicas.py
-EXTRA_DIST += tests/net/replicas.py tests/net/test_peers.py
+EXTRA_DIST += tests/net/peer_liar.py tests/net/replicas.py tests/net/test_peers.py
 EXTRA_DIST += tests/net/test_cloud_to_edge.py tests/net/test_edge_to_cloud.py tests/net/test_transfers.py tests/net/test_tunnel.py tests/net/test_tunnel_compress.py \
 	tests/net/test_tunnel_faults.py tests/net/test_tunnel_hostile.py tests/net/test_tunnel_rules.py tests/net/test_tunnel_rotation.py tests/net/tunnelkit.py
 EXTRA_DIST += tests/net/test_neighbours.py tests/net/test_notify.py tests/net/test_offline.py

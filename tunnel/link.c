@@ -186,7 +186,8 @@ on_draining(void *arg)
 	retry(l, LINK_MOST_MS);
 }
 
-static const struct session_events session_events = {.opened = on_opened, .ended = on_ended};
+static const struct session_events session_events = {
+	.opened = on_opened, .draining = on_draining, .ended = on_ended};
 static const struct session_events forward_events = {.draining = on_draining, .ended = on_ended};
 
 /* --- the way up -------------------------------------------------------------------------------------- */

@@ -364,12 +364,18 @@ end(struct session *s, int rc)
 		s->events->ended(s->arg, rc, s->why);
 }
 
+/* One of the two takes no new streams any more. */
+static bool
+drains(const struct session *s)
+{
+	return s->draining || (s->peer_draining && s->peer_code == NGHTTP2_NO_ERROR);
+}
+
 /* All that was to be carried has been. */
 static bool
 drained(const struct session *s)
 {
-	return s->stats.streams == 0 &&
-		(s->draining || (s->peer_draining && s->peer_code == NGHTTP2_NO_ERROR));
+	return s->stats.streams == 0 && drains(s);
 }
 
 /* A socket that is closed with something unread takes with it what the peer is still to get. So the client hangs up, once a
@@ -399,7 +405,7 @@ conclude(struct session *s, int rc)
 		end(s, 0);
 	} else if (rc < 0) {
 		end(s, rc);
-	} else if (idle && !s->draining && !drained(s) && !nghttp2_session_want_read(s->ng)) {
+	} else if (idle && !drains(s) && !nghttp2_session_want_read(s->ng)) {
 		snprintf(s->why, sizeof s->why, "%s broke the rules of HTTP/2 (code %u)",
 			s->peer_code != 0 ? "the peer says that we" : "the peer", s->peer_code);
 		end(s, -EPROTO);
@@ -625,9 +631,11 @@ session_drain(struct session *s)
 	if (s->draining || s->ended)
 		return;
 	s->draining = true;
-	/* A server says so before anything is refused (RFC 9113 section 6.8); a client just opens none. */
+	/* A server says so before anything is refused (RFC 9113 section 6.8); of a client it tells that it opens none any more. */
 	if (s->server)
 		nghttp2_submit_shutdown_notice(s->ng);
+	else
+		nghttp2_submit_goaway(s->ng, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, NULL, 0);
 	session_kick(s);
 }
 
