@@ -146,13 +146,17 @@ class Town:
         return set.union(*others) if told == sum(map(len, others)) else set()
 
     def send_home(self, agent, hub):
-        """The node's tunnel goes to this hub, if it is elsewhere."""
-        if tunnel_of(hub, agent.node.name):
+        """The node's connections go to this hub, if one of them is elsewhere."""
+        if self.at_home(agent, hub):
             return
         agent.stop()
         agent.options = ("--hub.url", url(hub, *[h for h in self.hubs if h is not hub]), *agent.options[2:])
         agent.start()
-        wait_for("home", lambda: tunnel_of(hub, agent.node.name), 30)
+        wait_for("home", lambda: self.at_home(agent, hub), 30)
+
+    def at_home(self, agent, hub):
+        name = agent.node.name
+        return tunnel_of(hub, name) and any(n["node"] == name and n["connected"] for n in json.loads(hub.ask("/nodes")[1])["nodes"])
 
     def logs(self):
         for a in self.agents:

@@ -94,7 +94,7 @@ def complaints(obj):
 
 
 def test_every_object_is_one_that_kubernetes_knows(objects):
-    assert len({(o["kind"], o["metadata"]["name"]) for o in objects}) == len(objects) == 17
+    assert len({(o["kind"], o["metadata"]["name"]) for o in objects}) == len(objects) == 18
     for o in objects:
         assert complaints(o) == [], (o["kind"], o["metadata"]["name"])
         assert o["apiVersion"] == VERSIONS.get(o["kind"], "rbac.authorization.k8s.io/v1" if "Role" in o["kind"] else "v1")
@@ -142,10 +142,14 @@ def test_what_is_named_is_there(objects):
         assert {m["name"] for m in mounts} == volumes and len({m["mountPath"] for m in mounts}) == len(mounts)
     hub = pod_of(find(objects, "Deployment", "edgeway-hub"))
     ports = {p["name"]: p["containerPort"] for p in hub["containers"][0]["ports"]}
-    for name in ("edgeway-hub", "edgeway-hub-metrics"):
+    for name in ("edgeway-hub", "edgeway-hub-metrics", "edgeway-hub-peers"):
         s = find(objects, "Service", name)["spec"]
         assert s["selector"].items() <= labels["edgeway-hub"].items()
         assert all(ports[p["targetPort"]] == p["port"] for p in s["ports"])
+    config = next(o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"].startswith("edgeway-hub-"))["data"]
+    for name in yaml.safe_load(config["hub.yaml"])["peers"]:  # of all replicas, at the port where they listen, before they are ready
+        s = find(objects, "Service", name)["spec"]
+        assert s["clusterIP"] == "None" and s["publishNotReadyAddresses"] and [p["port"] for p in s["ports"]] == [10000]
     policy = find(objects, "NetworkPolicy", "edgeway-hub")["spec"]
     for selector in (policy["podSelector"], find(objects, "PodDisruptionBudget", "edgeway-hub")["spec"]["selector"]):
         assert selector["matchLabels"].items() <= labels["edgeway-hub"].items()
