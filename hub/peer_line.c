@@ -134,7 +134,7 @@ on_ended(void *arg, int rc, const char *why)
 		log_warn("hub",
 			"lost a replica; its nodes can be reached once they have come to another "
 			"one peer=%s address=%s nodes=%zu why=\"%s\"",
-			l->name, peer->address, roster_claims(l->claims, ROSTER_OWN), text);
+			l->name, peer->address, roster_claims(l->claims), text);
 		peer->away_told = true;
 		retry(peer, MOST_MS);
 	}
@@ -240,7 +240,7 @@ on_whole(struct line *l)
 	log_info("hub", "%s peer=%s address=%s nodes=%zu",
 		former != NULL ? "asks a replica with the new certificate"
 			       : "a replica tells of its nodes",
-		l->name, peer->address, roster_claims(l->claims, ROSTER_OWN));
+		l->name, peer->address, roster_claims(l->claims));
 	peers_changed(peer->of, NULL);
 	return true;
 }
@@ -251,7 +251,6 @@ heed(struct line *l, struct peer_said *said)
 {
 	struct peers *p = l->of->of;
 	uint64_t now = loop_now_ms(p->config.loop);
-	enum roster_way way = ROSTER_NONE;
 
 	if (said->word == PEER_SAYS_HUB)
 		return on_hub(l, said) ? 0 : 1;
@@ -275,9 +274,8 @@ heed(struct line *l, struct peer_said *said)
 		peers_changed(p, NULL);
 		return 0;
 	}
-	if (said->word != PEER_SAYS_GONE)
-		way = said->word == PEER_SAYS_HOLDS ? ROSTER_OWN : ROSTER_NEAR;
-	if (roster_claim(l->claims, said->node, way, said->epoch, now) < 0)
+	if (roster_claim(l->claims, said->node, said->word == PEER_SAYS_HOLDS ? said->epoch : 0,
+		    now) < 0)
 		return -EPROTO;
 	peers_changed(p, said->node);
 	return 0;

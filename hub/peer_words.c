@@ -16,7 +16,6 @@ static const struct {
 } words[] = {
 	[PEER_SAYS_HUB] = {"hub", SHAPE_ID_NAME},
 	[PEER_SAYS_HOLDS] = {"holds", SHAPE_EPOCH_NODE},
-	[PEER_SAYS_NEAR] = {"near", SHAPE_EPOCH_NODE},
 	[PEER_SAYS_GONE] = {"gone", SHAPE_NODE},
 	[PEER_SAYS_JOINED] = {"joined", SHAPE_NODE},
 	[PEER_SAYS_DECLARES] = {"declares", SHAPE_NODE},

@@ -26,8 +26,7 @@ enum {
 enum peer_word {
 	PEER_SAYS_HUB, /* id, name: who speaks; first */
 	PEER_SAYS_HOLDS, /* node, epoch: its tunnel ends there */
-	PEER_SAYS_NEAR, /* node, epoch: it is reached there through a neighbour's tunnel */
-	PEER_SAYS_GONE, /* node: neither any more */
+	PEER_SAYS_GONE, /* node: not any more */
 	PEER_SAYS_JOINED, /* node: it holds a certificate; whether it is reached is said by others */
 	PEER_SAYS_DECLARES, /* node: what it reaches beside itself follows, in place of what was said before */
 	PEER_SAYS_REACH, /* node, entry: that (tunnel/vicinity.h) */
@@ -57,7 +56,7 @@ bool peer_words_id_ok(const char *id);
 /* Host name or the like: letters, digits, '.', '-', '_'. */
 bool peer_words_name_ok(const char *name);
 void peer_words_hub(struct buf *to, const char *id, const char *name);
-/* HOLDS, NEAR; GONE, JOINED do without the epoch; WHOLE, LEAVING without the node. */
+/* HOLDS; GONE, JOINED do without the epoch; WHOLE, LEAVING without the node. */
 void peer_words_say(struct buf *to, enum peer_word word, const char *node, uint64_t epoch);
 void peer_words_reach(struct buf *to, const char *node, const char *entry);
 

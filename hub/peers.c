@@ -214,7 +214,7 @@ static void
 yield(struct peers *p, const char *node)
 {
 	uint64_t epoch, mine = tunnels_epoch(p->config.tunnels, node);
-	const struct line *l = roster_holder(p->roster, node, ROSTER_OWN, &epoch);
+	const struct line *l = roster_holder(p->roster, node, &epoch);
 
 	if (mine == 0 || l == NULL || epoch < mine)
 		return;
@@ -261,7 +261,7 @@ peers_epoch(const struct peers *p, const char *node)
 {
 	uint64_t epoch;
 
-	roster_holder(p->roster, node, ROSTER_OWN, &epoch);
+	roster_holder(p->roster, node, &epoch);
 	return epoch;
 }
 
@@ -290,7 +290,7 @@ peers_doubt(struct peers *p, const char *node, uint64_t epoch)
 int
 peers_open(struct peers *p, struct peers_ask *ask)
 {
-	struct line *l = roster_holder(p->roster, ask->node, ask->way, &ask->epoch);
+	struct line *l = roster_holder(p->roster, ask->node, &ask->epoch);
 	struct stream_field fields[STREAM_FIELDS_MAX];
 	struct stream_request request = {
 		.authority = ask->request->authority,

@@ -8,7 +8,7 @@
  *	rc = peers_configure(peers, names, &err);	// at the start and at SIGHUP
  *	peers_use(peers, server_tls, client_tls);	// once there are certificates, and with each new one
  *	peers_adopt(peers, fd);	// a socket whose ClientHello asks for PEER_ALPN
- *	rc = peers_open(peers, &(struct peers_ask){.node = "edge-1", .way = ROSTER_OWN, .request = &r, .events = &e, .to = me});
+ *	rc = peers_open(peers, &(struct peers_ask){.node = "edge-1", .request = &r, .events = &e, .to = me});
  *
  * A replica that is not heard for PEERS_DEAD_MS is away; what was not answered by then is told STREAM_LOST.
  */
@@ -69,7 +69,6 @@ void peers_tell_declared(struct peers *p, const char *node);
 
 struct peers_ask {
 	const char *node;
-	enum roster_way way; /* OWN or NEAR */
 	const struct stream_request *request;
 	const struct stream_events *events;
 	void *to;
@@ -79,7 +78,7 @@ struct peers_ask {
 	uint64_t epoch; /* of what it claims */
 };
 
-/* As session_open; -ENOTCONN: no other replica reaches the node so. */
+/* As session_open; -ENOTCONN: no other replica has the node's tunnel. */
 int peers_open(struct peers *p, struct peers_ask *ask);
 /* A stream was answered with 421: it is not asked again for what it has claimed. */
 void peers_doubt(struct peers *p, const char *node, uint64_t epoch);
@@ -94,7 +93,7 @@ bool peers_settled(const struct peers *p);
 /* Others are told first; `done` once nothing is passed on any more, not from within this call. */
 void peers_drain(struct peers *p, void (*done)(void *arg), void *arg);
 
-/* [{"peer","address","state","nodes","near","streams","rtt_ms","since_s","error",...}] */
+/* [{"peer","address","state","nodes","streams","rtt_ms","since_s","error",...}] */
 void peers_state(const struct peers *p, struct buf *out);
 void peers_metrics(const struct peers *p, struct metrics *m);
 

@@ -29,13 +29,12 @@ add_peer(const struct peer *peer, struct buf *out)
 	buf_adds(out, "{\"peer\":");
 	json_add_text(out, peer->state == PEER_ITSELF ? peer->of->name : peer->name);
 	buf_printf(out,
-		",\"address\":\"%s\",\"state\":\"%s\",\"named\":%s,\"nodes\":%zu,\"near\":%zu,"
+		",\"address\":\"%s\",\"state\":\"%s\",\"named\":%s,\"nodes\":%zu,"
 		"\"streams\":%u,\"rtt_ms\":%u,\"bytes_in\":%llu,\"bytes_out\":%llu,\"since_s\":%"
 		"llu,"
 		"\"error\":",
 		peer->address, states[state_of(peer)], peer->names != 0 ? "true" : "false",
-		l != NULL ? roster_claims(l->claims, ROSTER_OWN) : 0,
-		l != NULL ? roster_claims(l->claims, ROSTER_NEAR) : 0, peer_streams(peer),
+		l != NULL ? roster_claims(l->claims) : 0, peer_streams(peer),
 		s != NULL ? s->rtt_ms : 0, s != NULL ? (unsigned long long)s->bytes_in : 0,
 		s != NULL ? (unsigned long long)s->bytes_out : 0,
 		l != NULL ? (unsigned long long)((now - l->since_ms) / 1000) : 0);
@@ -50,7 +49,7 @@ add_problem(const char *name, const char *problem, struct buf *out)
 	json_add_text(out, name);
 	buf_adds(out,
 		",\"address\":\"\",\"state\":\"not found\",\"named\":true,\"nodes\":0,"
-		"\"near\":0,\"streams\":0,\"rtt_ms\":0,\"error\":");
+		"\"streams\":0,\"rtt_ms\":0,\"error\":");
 	json_add_text(out, problem);
 	buf_adds(out, "}");
 }
@@ -140,7 +139,7 @@ peers_metrics(const struct peers *p, struct metrics *m)
 		open += state_of(peer) == PEER_OPEN;
 		away += state_of(peer) == PEER_WAITING && peer->tried;
 		if (peer->now != NULL)
-			nodes += roster_claims(peer->now->claims, ROSTER_OWN);
+			nodes += roster_claims(peer->now->claims);
 	}
 	for (size_t i = 0;
 		p->names != NULL && (problem = peer_names_problem(p->names, i, &name)) != NULL; i++)

@@ -269,8 +269,7 @@ static const struct stream_events events = {
 static int
 open_elsewhere(struct reaching *x, const char *node, const struct stream_request *request)
 {
-	struct peers_ask ask = {
-		.node = node, .way = ROSTER_OWN, .request = request, .events = &events, .to = x};
+	struct peers_ask ask = {.node = node, .request = request, .events = &events, .to = x};
 	int rc = peers_open(x->reach->config.peers, &ask);
 	size_t at = strlen(x->target);
 

@@ -14,7 +14,6 @@ struct claim {
 	struct roster_peer *peer;
 	struct known *node;
 	uint64_t epoch;
-	enum roster_way way;
 };
 
 LIST_HEAD(claims, claim);
@@ -31,7 +30,7 @@ struct roster_peer {
 	void *owner;
 	const char *id;
 	struct claims claims;
-	size_t n[ROSTER_OWN + 1];
+	size_t n;
 };
 
 struct roster {
@@ -109,7 +108,7 @@ claim_of(const struct known *k, const struct roster_peer *p)
 static void
 end_claim(struct claim *c)
 {
-	c->peer->n[c->way]--;
+	c->peer->n--;
 	LIST_REMOVE(c, of_node);
 	LIST_REMOVE(c, of_peer);
 	free(c);
@@ -145,13 +144,12 @@ roster_leave(struct roster_peer **out, uint64_t now_ms, bool taken_over)
 }
 
 int
-roster_claim(struct roster_peer *p, const char *node, enum roster_way way, uint64_t epoch,
-	uint64_t now_ms)
+roster_claim(struct roster_peer *p, const char *node, uint64_t epoch, uint64_t now_ms)
 {
-	struct known *k = way == ROSTER_NONE ? find(p->roster, node) : know(p->roster, node);
+	struct known *k = epoch == 0 ? find(p->roster, node) : know(p->roster, node);
 	struct claim *c = k != NULL ? claim_of(k, p) : NULL;
 
-	if (way == ROSTER_NONE) {
+	if (epoch == 0) {
 		if (c != NULL) {
 			k->lost_ms = now_ms;
 			end_claim(c);
@@ -166,11 +164,8 @@ roster_claim(struct roster_peer *p, const char *node, enum roster_way way, uint6
 		c->node = k;
 		LIST_INSERT_HEAD(&k->claims, c, of_node);
 		LIST_INSERT_HEAD(&p->claims, c, of_peer);
-	} else {
-		p->n[c->way]--;
+		p->n++;
 	}
-	p->n[way]++;
-	c->way = way;
 	c->epoch = epoch;
 	return 0;
 }
@@ -214,13 +209,13 @@ better(const struct claim *a, const struct claim *b)
 }
 
 void *
-roster_holder(const struct roster *r, const char *node, enum roster_way way, uint64_t *epoch)
+roster_holder(const struct roster *r, const char *node, uint64_t *epoch)
 {
 	const struct known *k = find(r, node);
 	const struct claim *c, *best = NULL;
 
 	for (c = k != NULL ? LIST_FIRST(&k->claims) : NULL; c != NULL; c = LIST_NEXT(c, of_node))
-		if (c->way == way && better(c, best))
+		if (better(c, best))
 			best = c;
 	*epoch = best != NULL ? best->epoch : 0;
 	return best != NULL ? best->peer->owner : NULL;
@@ -241,9 +236,9 @@ roster_awaits(const struct roster *r, const char *node, uint64_t now_ms)
 }
 
 size_t
-roster_claims(const struct roster_peer *p, enum roster_way way)
+roster_claims(const struct roster_peer *p)
 {
-	return p != NULL ? p->n[way] : 0;
+	return p != NULL ? p->n : 0;
 }
 
 void

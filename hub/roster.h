@@ -4,8 +4,8 @@
  * What was heard of once is remembered: a node is then at the edge, and one that was lost lately is worth waiting for.
  *
  *	p = roster_join(r, line, id);
- *	roster_claim(p, "edge-1", ROSTER_OWN, epoch, now_ms);	// now_ms: of the loop
- *	line = roster_holder(r, "edge-1", ROSTER_OWN, &epoch);	// NULL: nobody
+ *	roster_claim(p, "edge-1", epoch, now_ms);	// now_ms: of the loop
+ *	line = roster_holder(r, "edge-1", &epoch);	// NULL: nobody
  *	roster_leave(&p, now_ms);
  */
 #ifndef EDGEWAY_HUB_ROSTER_H
@@ -18,9 +18,6 @@ enum {
 	ROSTER_LATELY_MS = 15000, /* a node that was lost is expected for so long */
 };
 
-/* The better one is greater. */
-enum roster_way { ROSTER_NONE, ROSTER_NEAR, ROSTER_OWN };
-
 struct roster;
 struct roster_peer;
 
@@ -31,9 +28,8 @@ void roster_free(struct roster **r);
 struct roster_peer *roster_join(struct roster *r, void *owner, const char *id);
 /* Its claims end. taken_over: another line of the same replica makes them, nothing is lost. */
 void roster_leave(struct roster_peer **p, uint64_t now_ms, bool taken_over);
-/* From now on it reaches the node so, or, with ROSTER_NONE, not at all. -ENOSPC: too many nodes. */
-int roster_claim(struct roster_peer *p, const char *node, enum roster_way way, uint64_t epoch,
-	uint64_t now_ms);
+/* From now on it holds the node's tunnel of this epoch, or, with 0, none. -ENOSPC: too many nodes. */
+int roster_claim(struct roster_peer *p, const char *node, uint64_t epoch, uint64_t now_ms);
 /* Takes the claim back, if it still has this epoch: the replica was asked and has no such tunnel. */
 void roster_doubt(struct roster *r, const char *node, uint64_t epoch, uint64_t now_ms);
 /* The node is known to be one at the edge. */
@@ -41,12 +37,12 @@ int roster_note(struct roster *r, const char *node);
 /* A tunnel of its own at this hub has ended. */
 void roster_lost(struct roster *r, const char *node, uint64_t now_ms);
 
-void *roster_holder(const struct roster *r, const char *node, enum roster_way way, uint64_t *epoch);
+void *roster_holder(const struct roster *r, const char *node, uint64_t *epoch);
 /* Has it ever been heard of? */
 bool roster_knows(const struct roster *r, const char *node);
 /* Was it lost lately, and may it come again in a moment? */
 bool roster_awaits(const struct roster *r, const char *node, uint64_t now_ms);
-size_t roster_claims(const struct roster_peer *p, enum roster_way way);
+size_t roster_claims(const struct roster_peer *p); /* NULL: 0 */
 /* Calls fn for each node that is claimed. */
 void roster_each(const struct roster_peer *p, void (*fn)(void *arg, const char *node), void *arg);
 

@@ -22,7 +22,7 @@ check(const struct peer_said *said)
 		assert(node_name_ok(said->node));
 	if (said->word == PEER_SAYS_REACH)
 		assert(strlen(said->entry) > 0 && strlen(said->entry) <= VICINITY_ENTRY_MAX);
-	if (said->word == PEER_SAYS_HOLDS || said->word == PEER_SAYS_NEAR)
+	if (said->word == PEER_SAYS_HOLDS)
 		assert(said->epoch >= 1 && said->epoch <= PEER_EPOCH_MAX);
 }
 
@@ -30,11 +30,9 @@ static void
 claim(struct roster_peer *p, const struct peer_said *said)
 {
 	if (said->word == PEER_SAYS_HOLDS)
-		assert(roster_claim(p, said->node, ROSTER_OWN, said->epoch, 1) == 0);
-	else if (said->word == PEER_SAYS_NEAR)
-		assert(roster_claim(p, said->node, ROSTER_NEAR, said->epoch, 1) == 0);
+		assert(roster_claim(p, said->node, said->epoch, 1) == 0);
 	else if (said->word == PEER_SAYS_GONE)
-		assert(roster_claim(p, said->node, ROSTER_NONE, 0, 1) == 0);
+		assert(roster_claim(p, said->node, 0, 1) == 0);
 }
 
 int

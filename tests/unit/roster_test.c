@@ -23,49 +23,28 @@ the_newest_claim_counts(void **state)
 	uint64_t epoch = 7;
 
 	(void)state;
-	assert_null(roster_holder(r, "edge-1", ROSTER_OWN, &epoch));
+	assert_null(roster_holder(r, "edge-1", &epoch));
 	assert_int_equal(epoch, 0);
 	assert_false(roster_knows(r, "edge-1"));
-	assert_int_equal(roster_claim(a, "edge-1", ROSTER_OWN, 100, 1), 0);
-	assert_int_equal(roster_claim(b, "edge-1", ROSTER_OWN, 99, 2), 0);
-	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &a_line);
+	assert_int_equal(roster_claim(a, "edge-1", 100, 1), 0);
+	assert_int_equal(roster_claim(b, "edge-1", 99, 2), 0);
+	assert_ptr_equal(roster_holder(r, "edge-1", &epoch), &a_line);
 	assert_int_equal(epoch, 100);
 	/* The node moved, and the hub that it has left does not know yet. */
-	roster_claim(b, "edge-1", ROSTER_OWN, 101, 3);
-	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &b_line);
-	assert_int_equal(roster_claims(b, ROSTER_OWN), 1);
+	roster_claim(b, "edge-1", 101, 3);
+	assert_ptr_equal(roster_holder(r, "edge-1", &epoch), &b_line);
+	assert_int_equal(roster_claims(b), 1);
 	/* Late words of the former holder take nothing from the newer one. */
-	roster_claim(a, "edge-1", ROSTER_NONE, 0, 4);
-	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &b_line);
+	roster_claim(a, "edge-1", 0, 4);
+	assert_ptr_equal(roster_holder(r, "edge-1", &epoch), &b_line);
 	assert_int_equal(epoch, 101);
 	/* Of the same age all hubs choose the same. */
-	roster_claim(a, "edge-1", ROSTER_OWN, 101, 5);
-	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &b_line);
+	roster_claim(a, "edge-1", 101, 5);
+	assert_ptr_equal(roster_holder(r, "edge-1", &epoch), &b_line);
 	roster_leave(&a, 6, false);
 	roster_leave(&b, 7, false);
-	assert_null(roster_holder(r, "edge-1", ROSTER_OWN, &epoch));
+	assert_null(roster_holder(r, "edge-1", &epoch));
 	assert_true(roster_knows(r, "edge-1"));
-	roster_free(&r);
-}
-
-static void
-a_neighbour_is_another_way(void **state)
-{
-	struct roster *r = roster_new();
-	struct roster_peer *a = roster_join(r, &a_line, "aa"), *b = roster_join(r, &b_line, "bb");
-	uint64_t epoch;
-
-	(void)state;
-	roster_claim(a, "edge-1", ROSTER_NEAR, 500, 1);
-	roster_claim(b, "edge-1", ROSTER_OWN, 100, 1);
-	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &b_line);
-	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_NEAR, &epoch), &a_line);
-	roster_claim(a, "edge-1", ROSTER_OWN, 501, 2);
-	assert_null(roster_holder(r, "edge-1", ROSTER_NEAR, &epoch));
-	assert_int_equal(roster_claims(a, ROSTER_NEAR), 0);
-	assert_int_equal(roster_claims(a, ROSTER_OWN), 1);
-	roster_leave(&a, 3, false);
-	roster_leave(&b, 3, false);
 	roster_free(&r);
 }
 
@@ -80,14 +59,14 @@ who_was_lost_lately_is_awaited(void **state)
 	roster_note(r, "edge-9");
 	assert_true(roster_knows(r, "edge-9"));
 	assert_false(roster_awaits(r, "edge-9", 1000)); /* it joined once, and never came */
-	roster_claim(a, "edge-1", ROSTER_OWN, 100, 1000);
+	roster_claim(a, "edge-1", 100, 1000);
 	assert_false(roster_awaits(r, "edge-1", 1000));
 	/* Another line of the same replica: nothing is lost. */
 	again = roster_join(r, &a_new_line, "aa");
-	roster_claim(again, "edge-1", ROSTER_OWN, 100, 1500);
+	roster_claim(again, "edge-1", 100, 1500);
 	roster_leave(&a, 2000, true);
 	assert_false(roster_awaits(r, "edge-1", 2000));
-	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &a_new_line);
+	assert_ptr_equal(roster_holder(r, "edge-1", &epoch), &a_new_line);
 	roster_leave(&again, 3000, false);
 	assert_true(roster_awaits(r, "edge-1", 3000));
 	assert_true(roster_awaits(r, "edge-1", 3000 + ROSTER_LATELY_MS - 1));
@@ -105,13 +84,13 @@ a_claim_that_proved_wrong_is_dropped(void **state)
 	uint64_t epoch;
 
 	(void)state;
-	roster_claim(a, "edge-1", ROSTER_OWN, 100, 1);
-	roster_claim(b, "edge-1", ROSTER_OWN, 200, 1);
+	roster_claim(a, "edge-1", 100, 1);
+	roster_claim(b, "edge-1", 200, 1);
 	roster_doubt(r, "edge-1", 200, 5);
-	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &a_line);
-	roster_claim(a, "edge-1", ROSTER_OWN, 300, 6);
+	assert_ptr_equal(roster_holder(r, "edge-1", &epoch), &a_line);
+	roster_claim(a, "edge-1", 300, 6);
 	roster_doubt(r, "edge-1", 100, 7); /* what was asked for has been replaced meanwhile */
-	assert_ptr_equal(roster_holder(r, "edge-1", ROSTER_OWN, &epoch), &a_line);
+	assert_ptr_equal(roster_holder(r, "edge-1", &epoch), &a_line);
 	roster_doubt(r, "edge-7", 1, 7);
 	roster_leave(&a, 8, false);
 	roster_leave(&b, 8, false);
@@ -128,12 +107,12 @@ it_is_bounded(void **state)
 	(void)state;
 	for (unsigned i = 0; i < ROSTER_NODES_MAX; i++) {
 		snprintf(node, sizeof node, "edge-%u", i);
-		assert_int_equal(roster_claim(a, node, ROSTER_OWN, i + 1, 1), 0);
+		assert_int_equal(roster_claim(a, node, i + 1, 1), 0);
 	}
-	assert_int_equal(roster_claim(a, "one-more", ROSTER_OWN, 1, 1), -ENOSPC);
+	assert_int_equal(roster_claim(a, "one-more", 1, 1), -ENOSPC);
 	assert_int_equal(roster_note(r, "one-more"), -ENOSPC);
-	assert_int_equal(roster_claim(a, "edge-7", ROSTER_OWN, 1, 1), 0);
-	assert_int_equal(roster_claims(a, ROSTER_OWN), ROSTER_NODES_MAX);
+	assert_int_equal(roster_claim(a, "edge-7", 1, 1), 0);
+	assert_int_equal(roster_claims(a), ROSTER_NODES_MAX);
 	roster_leave(&a, 2, false);
 	roster_free(&r);
 }
@@ -153,18 +132,17 @@ what_is_said_is_read(void **state)
 	buf_init(&b, BUF_UNLIMITED);
 	peer_words_hub(&b, ID, "hub-1.example");
 	peer_words_say(&b, PEER_SAYS_HOLDS, "edge-1", PEER_EPOCH_MAX);
-	peer_words_say(&b, PEER_SAYS_NEAR, "edge-2", 1);
-	peer_words_say(&b, PEER_SAYS_GONE, "edge-3", 0);
-	peer_words_say(&b, PEER_SAYS_JOINED, "edge-4", 0);
-	peer_words_say(&b, PEER_SAYS_DECLARES, "edge-5", 0);
-	peer_words_reach(&b, "edge-6", "192.168.1.0/24");
-	peer_words_say(&b, PEER_SAYS_FORGETS, "edge-7", 0);
+	peer_words_say(&b, PEER_SAYS_GONE, "edge-2", 0);
+	peer_words_say(&b, PEER_SAYS_JOINED, "edge-3", 0);
+	peer_words_say(&b, PEER_SAYS_DECLARES, "edge-4", 0);
+	peer_words_reach(&b, "edge-5", "192.168.1.0/24:9100");
+	peer_words_say(&b, PEER_SAYS_FORGETS, "edge-6", 0);
 	peer_words_say(&b, PEER_SAYS_WHOLE, "", 0);
 	peer_words_say(&b, PEER_SAYS_LEAVING, "", 0);
 	buf_adds(&b, "later 1 2 3\n");
 	for (int i = 0; i < PEER_SAYS_OTHER + 1; i++) {
 		static const char *const nodes[] = {
-			"", "edge-1", "edge-2", "edge-3", "edge-4", "edge-5", "edge-6", "edge-7"};
+			"", "edge-1", "edge-2", "edge-3", "edge-4", "edge-5", "edge-6"};
 
 		n = (size_t)((char *)memchr(buf_at(&b), '\n', buf_len(&b)) - buf_at(&b)) + 1;
 		for (size_t part = 0; part < n; part++)
@@ -174,6 +152,8 @@ what_is_said_is_read(void **state)
 		assert_int_equal(said.word, i);
 		if (i > 0 && i < (int)ARRAY_LEN(nodes))
 			assert_string_equal(said.node, nodes[i]);
+		if (i == PEER_SAYS_REACH)
+			assert_string_equal(said.entry, "192.168.1.0/24:9100");
 		if (i == PEER_SAYS_HUB)
 			assert_string_equal(said.id, ID);
 		if (i == PEER_SAYS_HUB)
@@ -200,7 +180,9 @@ what_cannot_be_is_refused(void **state)
 		"holds 1 Edge-1\n",
 		"holds 1 ../etc\n",
 		"holds 1 \n",
-		"near 1 edge_1\n",
+		"holds 1 edge_1\n",
+		"declares\n",
+		"reach edge-1\n",
 		"gone\n",
 		"joined \n",
 		"hub " ID "\n",
@@ -234,7 +216,6 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_newest_claim_counts),
-		cmocka_unit_test(a_neighbour_is_another_way),
 		cmocka_unit_test(who_was_lost_lately_is_awaited),
 		cmocka_unit_test(a_claim_that_proved_wrong_is_dropped),
 		cmocka_unit_test(it_is_bounded),
