@@ -23,6 +23,7 @@ enum {
 };
 
 const uint8_t session_parting[8] = "parting";
+const uint8_t session_leaving[8] = "leaving";
 const uint8_t session_asking[8] = "reach";
 /* Before the heartbeat of a server that says it, ms in network byte order. */
 static const uint8_t beat[4] = {'b', 'e', 'a', 't'};
@@ -631,11 +632,12 @@ session_drain(struct session *s)
 	if (s->draining || s->ended)
 		return;
 	s->draining = true;
-	/* A server says so before anything is refused (RFC 9113 section 6.8); of a client it tells that it opens none any more. */
+	/* A server says so before anything is refused (RFC 9113 section 6.8). A client just opens none; that it says by a ping, since after
+	 * its GOAWAY nghttp2 answers pings no more, which the end waits for. */
 	if (s->server)
 		nghttp2_submit_shutdown_notice(s->ng);
 	else
-		nghttp2_submit_goaway(s->ng, NGHTTP2_FLAG_NONE, 0, NGHTTP2_NO_ERROR, NULL, 0);
+		nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_leaving);
 	session_kick(s);
 }
 

@@ -119,15 +119,22 @@ is_asking(const nghttp2_frame *frame)
 	return memcmp(frame->ping.opaque_data, session_asking, sizeof session_asking) == 0;
 }
 
+static bool
+is_leaving(const nghttp2_frame *frame)
+{
+	return memcmp(frame->ping.opaque_data, session_leaving, sizeof session_leaving) == 0;
+}
+
 static void
 on_ping(struct session *s, const nghttp2_frame *frame)
 {
 	if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
 		session_heed_beat(s, frame->ping.opaque_data);
 		s->asked |= !s->server && is_asking(frame);
+		s->peer_draining |= s->server && is_leaving(frame);
 		return;
 	}
-	if (is_asking(frame))
+	if (is_asking(frame) || is_leaving(frame))
 		return;
 	if (s->ping_ms == 0 ||
 		memcmp(frame->ping.opaque_data, session_parting, sizeof session_parting) == 0)

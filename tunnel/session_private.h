@@ -116,6 +116,8 @@ struct session {
 
 /* Payload of a client's last ping, and what comes after that is sent: is its answer in there? */
 extern const uint8_t session_parting[8];
+/* Of one that says that it opens no more streams. */
+extern const uint8_t session_leaving[8];
 void session_hear_parting(struct session *s, const uint8_t *bytes, size_t n);
 /* Payload of session_ask_anew. */
 extern const uint8_t session_asking[8];

@@ -325,6 +325,8 @@ def test_replica_added_and_taken_away(lab, town):
     write()
     c.process.popen.send_signal(signal.SIGHUP)
     wait_for("alone", lambda: peers(c) == {} and all(peers(h).get(c.address, {}).get("state") != "open" for h in (a, b)))
+    pair = [os.path.join(b.machine.dir, "data", f) for f in ("hub.pem", "hub.key")]
+    assert "data" not in b.machine.python(HANDSHAKE, c.address, "edgeway-peer/1", town.ca.cert, *pair).stdout
     wait_for("says so", lambda: "whose configuration names no peers" in c.process.log())
     assert request(c, "edge-1")[0] in (404, 503)
     assert c.process.stop() == 0
