@@ -466,6 +466,7 @@ tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch)
 			"another replica has a newer tunnel; this one finishes what it has node=%s "
 			"peer=%s epoch=%llu newer=%llu",
 			node, u->address, (unsigned long long)u->epoch, (unsigned long long)epoch);
+		session_send_away(u->session); /* alive, it opens another; dead, it does not hear */
 		retire(u);
 		did = true;
 	}
@@ -562,6 +563,8 @@ tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg)
 	end_handshakes(t);
 	TAILQ_FOREACH(u, &t->open, link)
 	{
+		session_send_away(
+			u->session); /* a node's other tunnel need not wait for the last stream */
 		session_drain(u->session);
 		tell_changed(t, u->node);
 	}

@@ -632,13 +632,20 @@ session_drain(struct session *s)
 	if (s->draining || s->ended)
 		return;
 	s->draining = true;
-	/* A server says so before anything is refused (RFC 9113 section 6.8). A client just opens none; that it says by a ping, since after
-	 * its GOAWAY nghttp2 answers pings no more, which the end waits for. */
+	/* A server says so before anything is refused (RFC 9113 section 6.8); a client just opens none. */
 	if (s->server)
 		nghttp2_submit_shutdown_notice(s->ng);
-	else
-		nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_leaving);
 	session_kick(s);
+}
+
+void
+session_send_away(struct session *s)
+{
+	if (s->server || s->draining || s->ended)
+		return;
+	/* By a ping: after a client's GOAWAY nghttp2 answers pings no more, which the end waits for. */
+	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_leaving);
+	session_drain(s);
 }
 
 void

@@ -123,6 +123,8 @@ int session_new(const struct session_setup *setup, struct session **out);
 void session_free(struct session **s);
 /* No new streams either way (those that come are STREAM_REFUSED); `ended` once the last is closed. */
 void session_drain(struct session *s);
+/* Client: the same, and the server is told (`draining`): it had better open another session, elsewhere. */
+void session_send_away(struct session *s);
 /* Server: tells the client by a ping that there is something to be asked for. */
 void session_ask_anew(struct session *s);
 const struct session_stats *session_stats(const struct session *s);
