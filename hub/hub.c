@@ -439,6 +439,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.cluster = hub->cluster,
 		.access = hub->access,
 		.tunnels = hub->tunnels,
+		.sites_only = hub->kubernetes != NULL,
 		.tunnelled = tunnelled,
 		.changed = hub_declared,
 		.arg = hub,

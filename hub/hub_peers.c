@@ -50,14 +50,30 @@ poke(const struct hub *hub)
 		redirect_poke(hub->redirect);
 }
 
+struct declarations {
+	const struct hub *hub;
+	void (*fn)(void *to, const char *node, const char *entry);
+	void *to;
+};
+
+/* One that has gone to another replica declares there; what it said here, while an old stream keeps its tunnel, is out of date. */
+static void
+on_declared(void *arg, const char *node, const char *entry)
+{
+	const struct declarations *d = arg;
+
+	if (tunnels_have(d->hub->tunnels, node))
+		d->fn(d->to, node, entry);
+}
+
 static void
 declared(void *arg, const char *node, void (*fn)(void *to, const char *node, const char *entry),
 	void *to)
 {
-	const struct hub *hub = arg;
+	struct declarations d = {arg, fn, to};
 
-	if (hub->inquiries != NULL)
-		neighbours_each(inquiries_neighbours(hub->inquiries), node, fn, to);
+	if (d.hub->inquiries != NULL)
+		neighbours_each(inquiries_neighbours(d.hub->inquiries), node, on_declared, &d);
 }
 
 static void

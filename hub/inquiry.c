@@ -248,6 +248,7 @@ inquiries_new(const struct inquiries_config *config)
 		.streams = streams_of,
 		.changed = on_changed,
 		.ours = ours,
+		.sites_only = config->sites_only,
 		.arg = q,
 	});
 	q->look = timer_new(config->loop, on_look, q);

@@ -21,6 +21,7 @@ struct inquiries_config { /* all of these outlive it, but for the tunnels: free 
 	const struct cluster *cluster;
 	const struct access *access;
 	struct tunnels *tunnels;
+	bool sites_only; /* as in neighbours_config */
 	bool (*tunnelled)(void *arg, const char *node); /* here or at another replica */
 	void (*changed)(void *arg, const char *node); /* as in neighbours_config; may be NULL */
 	void *arg;

@@ -104,17 +104,28 @@ is_control_plane(const struct neighbours *n, const char *node)
 	return false;
 }
 
+/* What holds whatever it declares; NULL: nothing. */
+static const char *
+objection_at_all(const struct neighbours *n, const struct neighbour *b)
+{
+	if (n->config.sites_only && !n->sites)
+		return "no Node names a site: label them edgeway.io/site, those of the cloud too";
+	if (n->sites && *b->site == '\0')
+		return "this node is of no site: label its Node edgeway.io/site";
+	return NULL;
+}
+
 const char *
 neighbours_objection(const struct neighbours *n, const struct neighbour *b, const char *node)
 {
-	const char *site, *zone;
+	const char *site, *zone, *at_all = objection_at_all(n, b);
 
 	if (strcmp(b->name, node) == 0)
 		return "this is the node itself";
 	if (cluster_node(n->config.cluster, node, &site, &zone) < 0)
 		return "the hub knows no Node of this name";
-	if (n->sites && *b->site == '\0')
-		return "this node is of no site: label its Node edgeway.io/site";
+	if (at_all != NULL)
+		return at_all;
 	if (strcmp(b->site, site) != 0)
 		return *site == '\0' ? "that node is of no site: label its Node edgeway.io/site"
 				     : "that node is of another site";
@@ -130,9 +141,7 @@ objection_to(const struct neighbours *n, const struct neighbour *b, const struct
 		return e->wrong;
 	if (e->node != NULL)
 		return neighbours_objection(n, b, e->node);
-	if (n->sites && *b->site == '\0')
-		return "this node is of no site: label its Node edgeway.io/site";
-	return NULL;
+	return objection_at_all(n, b);
 }
 
 static void

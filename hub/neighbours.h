@@ -31,6 +31,9 @@ struct neighbours_config {
 	void (*changed)(void *arg,
 		const char *node); /* what it declares here is another; NULL: nobody is told */
 	bool (*ours)(void *arg, const struct in6_addr *ip); /* the hub's to dial; NULL: none is */
+	/* While no Node names a site nobody is believed: there are Nodes of the cloud among them, and the hub, which may be a pod,
+	 * cannot tell them by their addresses. */
+	bool sites_only;
 	void *arg;
 };
 

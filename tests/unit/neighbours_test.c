@@ -194,6 +194,32 @@ without_sites(void **state)
 	assert_string_equal(ways.list[0].node, "");
 }
 
+/* With Kubernetes as the source, Nodes of the cloud are among them, and nothing tells them from others. */
+static void
+sites_must_be_named(void **state)
+{
+	(void)state;
+	neighbours_free(&neighbours);
+	neighbours = neighbours_new(&(struct neighbours_config){.loop = loop,
+		.cluster = cluster,
+		.tunnelled = tunnelled,
+		.streams = streams,
+		.sites_only = true});
+	say("nodes",
+		NODE("edge-1", "", IP("192.168.1.11")) NODE("edge-2", "", IP("192.168.1.12"))
+			NODE("worker", "", IP("10.0.0.2")));
+	assert_memory_equal(
+		declare("edge-1", "edge-2\nworker\n10.0.0.0/24\n"), "no Node names a site", 20);
+	assert_string_equal(find("worker", 10250), "");
+	assert_false(neighbours_stand_for(neighbours, "worker"));
+	assert_false(neighbours_stand_for(neighbours, "edge-2"));
+	say("nodes",
+		NODE("edge-1", SITE("a"), IP("192.168.1.11")) NODE("edge-2", SITE("a"),
+			IP("192.168.1.12")) NODE("worker", "", IP("10.0.0.2")));
+	assert_string_equal(find("edge-2", 10250), "edge-1");
+	assert_false(neighbours_stand_for(neighbours, "worker"));
+}
+
 static void
 who_carries(void **state)
 {
@@ -455,6 +481,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(what_counts),
 		T(without_sites),
+		T(sites_must_be_named),
 		T(who_carries),
 		T(elsewhere),
 		T(nodes_change),
