@@ -168,20 +168,47 @@ id_of(const struct exchange *ex)
 }
 
 static bool
+went_well(const struct access *a)
+{
+	return a->status < 400 && (a->end[0] == '\0' || a->end[0] == '-');
+}
+
+/* Is it the turn of this good one? Counted, so that no request pays for a clock or for chance. */
+static bool
+sampled(struct worker *w)
+{
+	if (w->access_skip > 0) {
+		w->access_skip--;
+		return false;
+	}
+	w->access_skip = w->access_sample - 1;
+	return true;
+}
+
+static bool
 wanted(const struct exchange *ex)
 {
 	const struct access *a = &ex->access;
+	struct worker *w = ex->front->worker;
 
 	if (a->begin_us == 0 || ex->listening)
 		return false;
-	switch (ex->front->worker->access_mode) {
+	switch (w->access_mode) {
 	case ACCESS_ALL:
-		return true;
+		return !went_well(a) || sampled(w);
 	case ACCESS_ERRORS:
-		return a->status >= 400 || (a->end[0] != '\0' && a->end[0] != '-');
+		return !went_well(a);
 	default:
 		return false;
 	}
+}
+
+/* How many of the kind the line stands for. */
+static void
+stands_for(struct entry *l, const struct worker *w, bool good)
+{
+	if (w->access_mode == ACCESS_ALL && w->access_sample > 1)
+		number(l, "sample", good ? w->access_sample : 1);
 }
 
 void
@@ -208,6 +235,7 @@ access_write(struct exchange *ex)
 		took(&l, "first_ms", a, a->first_us);
 		took(&l, "total_ms", a, answer_clock_us());
 		number(&l, "retries", (uint64_t)ex->n_tried + ex->n_stale);
+		stands_for(&l, w, went_well(a));
 		close_line(&l, w);
 	}
 	target_unref(&a->endpoint);
@@ -225,6 +253,7 @@ access_refused(const struct front *f, int status)
 	open_line(&l, f);
 	number(&l, "status", (uint64_t)status);
 	plain(&l, "end", status == 408 ? "cR" : "PR");
+	stands_for(&l, w, false);
 	close_line(&l, w);
 }
 

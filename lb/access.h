@@ -9,6 +9,9 @@
  * S the endpoint or the lack of one, s its time was up, P we refused, K our own end. When: R request's head,
  * C connecting, H waiting for the answer's head, D in the bodies, - at the end.
  *
+ * Of those that went well lb.accessLogSample may leave one in N: each worker counts, the first is written. Lines then end with
+ * sample=N, or sample=1 where all of the kind are written, so that a reader can multiply.
+ *
  * Lines gather in the worker and go to a thread that writes (base/lines.h): no request waits for a log. With the
  * log off nothing is measured. All of this on the worker's loop.
  */

@@ -22,6 +22,7 @@ struct message {
 	uint64_t drain_ms;
 	bool successor; /* has the sockets */
 	enum lb_access_mode access;
+	uint32_t access_sample;
 };
 
 static void
@@ -54,6 +55,8 @@ on_access(void *arg)
 	struct worker *w = m->worker;
 
 	w->access_mode = m->access;
+	w->access_sample = m->access_sample;
+	w->access_skip = 0;
 	w->lines = w->lb->lines; /* there since before the post, and until the worker is gone */
 	free(m);
 }
@@ -180,14 +183,17 @@ lb_use(struct lb *lb, const struct snapshot *snapshot)
 }
 
 void
-lb_access_log(struct lb *lb, enum lb_access_mode mode)
+lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample)
 {
+	const struct message m = {.access = mode, .access_sample = sample};
+
+	assert(sample > 0);
 	if (lb == NULL || (mode == ACCESS_OFF && lb->lines == NULL))
 		return;
 	if (lb->lines == NULL)
 		lines_new(&lb->lines, STDERR_FILENO, ACCESS_WAITING_BYTES);
 	for (size_t i = 0; i < lb->config.n_workers; i++)
-		tell(lb->workers[i], on_access, &(struct message){.access = mode});
+		tell(lb->workers[i], on_access, &m);
 }
 
 /* Each in its worker's place. The predecessor's are used where they are bound to this address. */

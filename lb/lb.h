@@ -44,8 +44,9 @@ bool lb_listening(const struct lb *lb);
 size_t lb_sockets(const struct lb *lb, int *fds);
 /* A predecessor's: lb_listen uses them when they are bound to its address, else closes them. Taken; n is n_workers. */
 void lb_adopt(struct lb *lb, const int *fds, size_t n);
-/* The access log, on stderr: off in the beginning. lb NULL, as from lb_stop on: nothing. */
-void lb_access_log(struct lb *lb, enum lb_access_mode mode);
+/* The access log, on stderr: off in the beginning. Of those that went well ACCESS_ALL writes one in `sample` (at least 1), on each worker.
+ * lb NULL, as from lb_stop on: nothing. */
+void lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample);
 void lb_metrics(struct lb *lb, struct metrics *m); /* lb NULL: nothing */
 /* JSON object; waits a little for each worker. lb NULL: null. */
 void lb_state(struct lb *lb, struct buf *out);

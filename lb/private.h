@@ -155,6 +155,8 @@ struct worker {
 	struct exchange *dead_exchanges, *spare;
 	unsigned n_spare;
 	enum lb_access_mode access_mode;
+	uint32_t access_sample,
+		access_skip; /* of good ones one in so many; those still to pass over */
 	struct lines *lines; /* the lb's */
 	struct buf access; /* lines that gather */
 	unsigned access_lines;

@@ -223,6 +223,13 @@ use_reach(struct agent *a, struct agent_options *read)
 }
 
 static void
+use_access_log(struct agent *a)
+{
+	lb_access_log(a->lb, (enum lb_access_mode)a->options->lb_access_log,
+		(uint32_t)a->options->lb_access_log_sample);
+}
+
+static void
 on_hup(void *arg)
 {
 	struct agent *a = arg;
@@ -240,7 +247,8 @@ on_hup(void *arg)
 		a->options->on_stop = read.on_stop;
 		use_reach(a, &read);
 		a->options->lb_access_log = read.lb_access_log;
-		lb_access_log(a->lb, (enum lb_access_mode)read.lb_access_log);
+		a->options->lb_access_log_sample = read.lb_access_log_sample;
+		use_access_log(a);
 		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);
 	}
 	agent_options_free(&read);
@@ -282,7 +290,7 @@ open_parts(struct agent *a, struct err *err)
 		takeover_use(a->takeover, a->dns, a->lb);
 	dns_use(a->dns, a->snapshot);
 	lb_use(a->lb, a->snapshot);
-	lb_access_log(a->lb, (enum lb_access_mode)a->options->lb_access_log);
+	use_access_log(a);
 	a->retry = timer_new(a->loop, agent_mesh_retry, a);
 	a->started_ms = loop_now_ms(a->loop);
 	start_canary(a);

@@ -220,7 +220,8 @@ on_access_log(void *arg, const struct admin_request *req, struct admin_reply *re
 	admin_query(req->query, "mode", mode, sizeof mode);
 	for (size_t i = 0; i < ARRAY_LEN(words) && a->lb != NULL; i++) {
 		if (strcmp(mode, words[i]) == 0) {
-			lb_access_log(a->lb, (enum lb_access_mode)i);
+			lb_access_log(a->lb, (enum lb_access_mode)i,
+				(uint32_t)a->options->lb_access_log_sample);
 			log_info("log", "access log changed mode=%s", mode);
 			buf_printf(&reply->body, "access log: %s\n", mode);
 			return;

@@ -49,6 +49,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.words = "round-robin|random|least-request|ewma|consistent-hash") \
 	X(ENUM, lb_access_log, "lb.accessLog", "off", "a line on stderr for each request and connection", \
 		.words = "off|errors|all", .reload = true) \
+	X(UINT, lb_access_log_sample, "lb.accessLogSample", "1", "with accessLog all: one line for so many good ones, and one for each other", \
+		.min = 1, .max = 1000000, .reload = true) \
 	X(UINT, lb_metric_services, "lb.metricServices", "100", "services with metrics of their own; the others are told together", \
 		.max = 10000) \
 	X(LIST, hub_url, "hub.url", "wss://hub:10000", "the hub, one or several") \

@@ -42,9 +42,9 @@ class Bed:
             self.addresses[name] = self.node.address_of(f"{name}.default.svc.cluster.local", f"@{self.node.gateway}")
         self.clients, self.own = [], collections.Counter()
 
-    def configure(self, access="all", log="text"):
+    def configure(self, access="all", log="text", sample=1):
         with open(self.file, "w") as f:
-            f.write(f"lb: {{accessLog: {access}}}\nlog: {{format: {log}}}\n")
+            f.write(f"lb: {{accessLog: {access}, accessLogSample: {sample}}}\nlog: {{format: {log}}}\n")
 
     def reconfigure(self, *values):
         said = self.agent.process.log().count("reloaded")
@@ -507,8 +507,9 @@ def test_27_access_log(bed):
     line = access(bed, "/logged")
     for part in (f"client={bed.client_pod.address}:", f"to={bed.addresses['one']}:80 ", "service=default/one ",
                  f"endpoint={bed.pods[0].address}:8080 ", 'request="POST /logged?a=\\"b" ', 'id="id-1" ', "status=200 ", "end=-- ",
-                 "bytes_up=3 ", "bytes_down=2 ", "retries=0"):
+                 "bytes_up=3 ", "bytes_down=2 "):
         assert part in line
+    assert line.endswith(" retries=0")
     times = [float(x) for x in re.findall(r"(?:connect|first|total)_ms=([0-9.]+)", line)]
     assert len(times) == 3 and times == sorted(times)
     bed.client("none", b"GET /nobody HTTP/1.1\r\nHost: a\r\n\r\n").reply()
@@ -553,6 +554,28 @@ def test_27_access_log_changes(bed):
     bed.client("none", b"GET /wrong-3 HTTP/1.1\r\nHost: a\r\n\r\n").reply()
     access(bed, "/wrong-3")
     assert "/fine-1" not in bed.agent.process.log() and "/wrong-2" not in bed.agent.process.log()
+
+
+def test_27_access_log_sample(bed):
+    """One in four of the good ones, all others; each line says what it stands for."""
+    def failed(path):
+        return bed.client("none", b"GET /%s HTTP/1.1\r\nHost: a\r\n\r\n" % path).reply()
+
+    bed.reconfigure("all", "text", 4)
+    wait_for("the worker", lambda: failed(b"now") and re.search(r"/now.* sample=1\n", bed.agent.process.log()))
+    for i in range(12):
+        bed.ask(b"GET /good-%d HTTP/1.1\r\nHost: a\r\n\r\n" % i, OK.replace(b"OK\r\n", b"OK\r\nConnection: close\r\n"))
+        if i % 6 == 0:
+            failed(b"bad-%d" % i)
+    bed.refused(b"GET / HTTP/1.1\r\n\r\n")
+    bed.reconfigure("errors", "text", 4)
+    wait_for("the worker", lambda: failed(b"last") and re.search(r"/last.* retries=0\n", bed.agent.process.log()))
+    said = bed.agent.process.log()
+    lines = [line for line in said.splitlines() if re.search("/good-|/bad-", line)]
+    assert collections.Counter(line.rsplit(" ", 1)[1] for line in lines) == {"sample=4": 3, "sample=1": 2}
+    assert all(("status=503 end=SC " in line) == line.endswith(" sample=1") for line in lines)
+    assert [line for line in said.splitlines() if line.endswith(" status=400 end=PR sample=1")]
+    bed.reconfigure()
 
 
 def test_28_early_answer(bed):

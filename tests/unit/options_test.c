@@ -156,7 +156,7 @@ agent_takes_every_key_of_the_contract(void **state)
 		"dns: {port: 53, ttl: 30, upstreams: [192.0.2.1, '[2001:db8::1]:53'], resolvConf: "
 		"/etc/resolv.conf,\n"
 		"  manageResolvConf: true, capture: upstreams}\nlb: {policy: consistent-hash, "
-		"accessLog: errors}\n"
+		"accessLog: errors, accessLogSample: 1000000}\n"
 		"hub: {url: \"wss://hub:10000\", ca: /ca, cert: /c, key: /k, token: " TOKEN
 		", nodeId: n,\n"
 		"  heartbeat: 4s, carrierCA: /ca, proxy: 'http://u:p@proxy:3128', protocol: "
