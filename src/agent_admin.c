@@ -248,7 +248,7 @@ agent_admin_start(struct agent *a, struct err *err)
 		{"GET", "/metrics", on_metrics, false},
 		{"GET", "/debug/state", on_state, false},
 		{"GET", "/debug/services", on_services, false},
-		{"GET", "/debug/events", self_events, false},
+		{"GET", "/debug/events", self_events, true},
 		{"GET", "/debug/streams", on_streams, false},
 		{"GET", "/log", log_admin_show, false},
 		{"POST", "/log/level", log_admin_level, true},

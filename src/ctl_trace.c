@@ -13,7 +13,7 @@
 #include "src/ctl_answer.h"
 #include "src/ctl_resolve.h"
 
-enum { PATIENCE_MS = 10 * 1000, TAKE_MOST = 16 << 20 };
+enum { PATIENCE_MS = 10 * 1000, TAKE_MOST = 16 << 20, TAKE_MS = 30 * 1000 };
 
 struct url {
 	char host[256];
@@ -82,7 +82,7 @@ receive(int fd, double began, struct attempt *to)
 	char head[64] = "", bytes[65536];
 	ssize_t n;
 
-	while (to->bytes < TAKE_MOST) {
+	while (to->bytes < TAKE_MOST && now_ms() - began < TAKE_MS) {
 		if (!wait_for(fd, POLLIN)) {
 			to->error = "silence for 10 s";
 			return;

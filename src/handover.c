@@ -5,6 +5,7 @@
 #include <spawn.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -165,6 +166,20 @@ send_sockets(struct handover *h)
 	return rc;
 }
 
+/* Somebody else than the program that we have started, which must have ended then, asks: it is not ours to be the main process. */
+static void
+forget_child(struct handover *h, int fd)
+{
+	struct ucred who = {0};
+	socklen_t size = sizeof who;
+
+	if (h->child == 0 ||
+		(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid == h->child))
+		return;
+	waitpid(h->child, NULL, WNOHANG);
+	h->child = 0;
+}
+
 void
 handover_asked(void *arg, int fd)
 {
@@ -178,6 +193,7 @@ handover_asked(void *arg, int fd)
 		return;
 	}
 	log_info("agent", "hands over to a new agent");
+	forget_child(h, fd);
 	h->state = FROZEN;
 	h->fd = fd;
 	a->stopping = true;

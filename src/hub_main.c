@@ -262,7 +262,7 @@ static const struct admin_route routes[] = {
 	{"GET", "/tokens", on_tokens, true},
 	{"POST", "/tokens/create", on_token_create, true},
 	{"POST", "/tokens/revoke", on_token_revoke, true},
-	{"GET", "/debug/events", self_events, false},
+	{"GET", "/debug/events", self_events, true},
 	{"GET", "/log", log_admin_show, false},
 	{"POST", "/log/level", log_admin_level, true},
 	{NULL, NULL, NULL, false},

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -106,4 +107,14 @@ lock_inherit(int lock, int network_lock)
 	if (listen(network_lock, 1) < 0) /* SO_PEERCRED is whoever said this last */
 		log_warn("agent", "the network's lock names the agent before this one: %s",
 			strerror(errno));
+}
+
+bool
+lock_is_of(const char *data_dir, int fd)
+{
+	auto_free char *path = xasprintf("%s/lock", data_dir);
+	struct stat ours, its;
+
+	return stat(path, &ours) == 0 && fstat(fd, &its) == 0 && ours.st_dev == its.st_dev &&
+		ours.st_ino == its.st_ino;
 }

@@ -15,6 +15,8 @@
 int lock_take(const char *data_dir, int *fd, struct err *err);
 /* The same for the network namespace. */
 int lock_network(int *fd, struct err *err);
+/* Is it the lock of this folder? */
+bool lock_is_of(const char *data_dir, int fd);
 /* Both are ours now, and name us to whoever finds them taken. lock -1: none. */
 void lock_inherit(int lock, int network_lock);
 

@@ -223,6 +223,16 @@ def test_neither_serves(mesh):
     before.start()
 
 
+def test_one_with_another_folder(mesh):
+    """Its fake IPs would be others: it is told, and ends."""
+    other = [a if a != mesh.agent1.data else a + "-other" for a in Next.argv(mesh.agent1)]
+    os.makedirs(mesh.agent1.data + "-other")
+    p = mesh.node1.run(*other, check=False)
+    assert p.returncode == 1 and "has another dataDir than" in p.stderr
+    wait_for("goes on", mesh.agent1.ready)
+    assert serves(mesh, "after-folder")
+
+
 def test_term_while_it_hands_over(mesh):
     """SIGTERM waits for what becomes of it; when nothing does, the agent stops in good order."""
     s, _, _ = ask_for_it(mesh.agent1)
@@ -310,3 +320,27 @@ def test_upgrade(mesh):
     manager.close()
     managed.start()
     wait_for("ready", managed.ready)
+
+
+def test_upgrade_that_failed_and_then_another(mesh):
+    """Whoever takes over after an upgrade of ours has failed is not the process that we started: the old one waits to be stopped."""
+    mesh.agent1.process.stop()
+    config = os.path.join(mesh.node1.dir, "agent.yaml")
+    with open(config, "w") as f:
+        f.write("drainTimeout: 1s\n")
+    old = Agent(mesh.node1, None, *mesh.agent1.options, "--config", config, token=mesh.agent1.token)
+    mesh.agents[0] = mesh.agent1 = old
+    with open(config, "w") as f:
+        f.write("drainTimeout: never\n")
+    mesh.node1.run(mesh.lab.program("edgewayctl"), "--socket", old.socket, "upgrade")
+    wait_for("it has ended", lambda: "drainTimeout" in old.process.log())
+    lines = old.process.log().count("waiting to be stopped")
+    s, _, _ = ask_for_it(old)
+    s.sendall(b"serving\n")
+    assert s.recv(64) == b"yours\n"
+    s.close()
+    wait_for("it waits", lambda: old.process.log().count("waiting to be stopped") > lines, 40)
+    assert old.process.stop() == 0
+    with open(config, "w") as f:
+        f.write("drainTimeout: 1s\n")
+    old.start()
