@@ -172,6 +172,8 @@ void exchange_reached(struct visit *v, struct stream *stream);
 /* More of the request's body, or room in `out`, or the caller's end. */
 void exchange_pump(struct visit *v);
 bool exchange_request_done(const struct visit *v);
+/* The same, and the caller wants to go on with this connection. */
+bool exchange_keeps(const struct visit *v);
 bool exchange_is_head(const struct visit *v);
 void exchange_free(struct visit *v);
 

@@ -44,6 +44,12 @@ exchange_request_done(const struct visit *v)
 }
 
 bool
+exchange_keeps(const struct visit *v)
+{
+	return exchange_request_done(v) && v->exchange->keep;
+}
+
+bool
 exchange_is_head(const struct visit *v)
 {
 	return v->exchange != NULL && v->exchange->is_head;

@@ -263,9 +263,7 @@ visit_http_reached(struct visit *v, const struct reach_answer *answer)
 	static const char ok[] = "HTTP/1.1 200 Connection established\r\n\r\n";
 
 	if (answer->status != 200) {
-		bool close = v->exchange == NULL || !exchange_request_done(v);
-
-		visit_http_refuse(v, answer->status, answer->reason, close);
+		visit_http_refuse(v, answer->status, answer->reason, !exchange_keeps(v));
 		return;
 	}
 	if (v->exchange != NULL) {

@@ -111,6 +111,22 @@ def test_a_refused_request_is_read_to_its_end(town):
     assert int(length.split(b":")[1]) == len(body) > 0
 
 
+def test_a_refused_caller_that_wants_no_more(town):
+    """RFC 9112 section 9.6: who says close gets it, with a refusal as well; who does not goes on."""
+    request = "GET http://192.0.2.31:1/ HTTP/1.1\r\nHost: 192.0.2.31:1\r\n%s\r\n"
+    with socket_to(town, (HUB, 10080)) as s:
+        s.sendall((request % "").encode())
+        head = b""
+        while b"\r\n\r\n" not in head:
+            head += s.recv(1)
+        assert head.startswith(b"HTTP/1.1 502 ") and b"connection: close" not in head.lower()
+        s.sendall((request % "Connection: close\r\n").encode())
+        answer = b""
+        while chunk := s.recv(4096):
+            answer += chunk
+    assert b"HTTP/1.1 502 " in answer and b"connection: close" in answer.lower()
+
+
 # --- who may -------------------------------------------------------------------------------
 
 
