@@ -42,3 +42,12 @@ EXTRA_DIST += deploy/make-packages deploy/debian/changelog deploy/debian/control
 packages: dist
 	$(srcdir)/deploy/make-packages $(distdir).tar.xz packages
 .PHONY: packages
+
+# What the programs are made of: SPDX, into the build's folder
+EXTRA_DIST += deploy/sbom
+SBOM = edgeway-$(PACKAGE_VERSION).spdx.json
+CLEANFILES += $(SBOM) $(SBOM).new
+sbom: $(bin_PROGRAMS) $(sbin_PROGRAMS)
+	$(AM_V_GEN)$(srcdir)/deploy/sbom --version '$(PACKAGE_VERSION)' --llhttp '$(LLHTTP_SOURCE)' $(bin_PROGRAMS) $(sbin_PROGRAMS) \
+		> $(SBOM).new && mv $(SBOM).new $(SBOM)
+.PHONY: sbom

@@ -3,6 +3,8 @@ hub do their job, and removed again without a trace. Root; top_builddir names th
 """
 import concurrent.futures
 import glob
+import hashlib
+import json
 import os
 import re
 import shutil
@@ -90,6 +92,22 @@ def test_programs_manuals_and_completion(installed):
     assert re.search(r"^edgeway-hub:", open(installed.path("/etc/passwd")).read(), re.M)
     for program in ("agent", "hub"):
         installed.run(f"edgeway-{program}", "--config", f"/etc/edgeway/{program}.yaml", "--check")
+
+
+@pytest.mark.parametrize("package,program,licence", [("edgeway-agent", "/usr/sbin/edgeway-agent", "GPL-3.0-or-later"),
+                                                     ("edgeway-hub", "/usr/sbin/edgeway-hub", "GPL-3.0-or-later"),
+                                                     ("edgeway-ctl", "/usr/bin/edgewayctl", "Apache-2.0")])
+def test_sbom(installed, package, program, licence):
+    """Of the file that is installed, and its libraries are the packages that were installed with it."""
+    with open(installed.path(f"/usr/share/doc/{package}/{package}.spdx.json")) as f:
+        said = {p["name"]: p for p in json.load(f)["packages"]}
+    with open(installed.path(program), "rb") as f:
+        digest = hashlib.sha256(f.read()).hexdigest()
+    ours = said[os.path.basename(program)]
+    assert (ours["checksums"][0]["checksumValue"], ours["licenseDeclared"]) == (digest, licence)
+    there = dict(line.split() for line in installed.run("dpkg-query", "-W", "-f", "${Package} ${Version}\n")[1].splitlines())
+    libraries = [n for n, p in said.items() if p.get("sourceInfo", "").startswith("built from")]
+    assert len(libraries) > 2 and "libcjson1" in libraries and [n for n in libraries if n not in there] == []
 
 
 @pytest.mark.parametrize("name,exposure", [("edgeway-agent", 3.5), ("edgeway-hub", 2.0)])
