@@ -10,6 +10,7 @@ check_PROGRAMS += bench/agents
 bench_agents_SOURCES = bench/agents.c bench/agents.h bench/agents_talk.c
 bench_agents_LDADD = $(MODEL_LDADD)
 EXTRA_DIST += bench/bench_fanout.py bench/bench_idle.py
+EXTRA_DIST += bench/soak.py bench/soak_client.py bench/soak_faults.py bench/soak_town.py
 bench_tunnel_SOURCES = bench/tunnel.c
 bench_tunnel_LDADD = $(TUNNEL_LDADD)
 bench_pump_SOURCES = bench/pump.c
