@@ -35,6 +35,7 @@ on_changed(void *arg)
 	struct hub *hub = arg;
 	struct cluster_change change;
 	struct err err = {0};
+	char *note;
 
 	while (cluster_next_change(hub->cluster, &change)) {
 		hub->n_changes++;
@@ -44,6 +45,8 @@ on_changed(void *arg)
 			log_error("hub", "a service stays as it was: %s", err.text);
 		cluster_change_fini(&change);
 	}
+	for (; (note = cluster_next_note(hub->cluster)) != NULL; free(note))
+		log_limited(LOG_LEVEL_WARN, 20, "hub", "%s", note);
 	fanout_settle(hub->fanout);
 	if (hub->redirect != NULL)
 		redirect_poke(hub->redirect);
@@ -110,8 +113,9 @@ explain(const struct hub *hub, struct kube_events *events, const char *key,
 	const char *name = strchr(key, '/') + 1, *node = find_unserved(unserved, key);
 	auto_free char *ns = xstrndup(key, (size_t)(name - 1 - key));
 	const char *reason = cluster_reason(hub->cluster, ns, name);
-	auto_free char *text = NULL;
+	auto_free char *text = NULL, *rules = cluster_rule_problem(hub->cluster, ns, name);
 
+	kube_events_tell(events, ns, name, EVENT_RULE, rules);
 	if (cluster_selector_wrong(hub->cluster, ns, name)) {
 		kube_events_tell(events, ns, name, EVENT_SELECTOR, reason);
 	} else if (node != NULL) {
@@ -535,6 +539,7 @@ start_source(struct hub *hub, const struct hub_config *config, struct err *err)
 	};
 	const struct kubernetes_config kubernetes = {
 		.kubeconfig = or_empty(config->kubeconfig),
+		.rules = config->kubernetes_rules,
 		.silence_ms = config->kubernetes_silence_ms,
 		.cluster = hub->cluster,
 		.changed = on_changed,

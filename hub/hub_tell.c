@@ -32,6 +32,34 @@ hub_addr(const struct hub *hub)
 	return hub->nodes != NULL ? nodes_addr(hub->nodes) : hub->nodes_config.listen;
 }
 
+struct rule_counts {
+	double whole, wrong;
+};
+
+static void
+count_rule(void *arg, const struct cluster_rule *rule)
+{
+	struct rule_counts *n = arg;
+
+	if (*rule->problem == '\0')
+		n->whole++;
+	else
+		n->wrong++;
+}
+
+static void
+rules_metrics(const struct hub *hub, struct metrics *m)
+{
+	static const char help[] =
+		"DestinationRules: those of which all counts, and those of which "
+		"a part or nothing does.";
+	struct rule_counts n = {0};
+
+	cluster_each_rule(hub->cluster, count_rule, &n);
+	metric_gauge(m, "edgeway_hub_destination_rules", help, "counts=\"whole\"", n.whole);
+	metric_gauge(m, "edgeway_hub_destination_rules", help, "counts=\"partly\"", n.wrong);
+}
+
 void
 hub_metrics(const struct hub *hub, struct metrics *m)
 {
@@ -39,6 +67,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		(double)fanout_count(hub->fanout));
 	metric_counter(m, "edgeway_hub_service_changes_total", "Changes of service views.", NULL,
 		hub->n_changes);
+	rules_metrics(hub, m);
 	authority_metrics(hub->authority, m);
 	if (hub->manifests != NULL)
 		manifests_metrics(hub->manifests, m);
@@ -94,6 +123,35 @@ add_services(const struct hub *hub, struct buf *out)
 		buf_adds(out, "}");
 		comma = ",";
 	}
+}
+
+struct rules_text {
+	struct buf *out;
+	const char *comma;
+};
+
+static void
+add_rule(void *arg, const struct cluster_rule *rule)
+{
+	struct rules_text *t = arg;
+
+	buf_printf(t->out,
+		"%s{\"namespace\":\"%s\",\"name\":\"%s\",\"service\":\"%s\",\"counts\":%s,"
+		"\"problem\":",
+		t->comma, rule->ns, rule->name, rule->service, rule->counts ? "true" : "false");
+	json_add_text(t->out, rule->problem);
+	buf_adds(t->out, "}");
+	t->comma = ",";
+}
+
+static void
+add_rules(const struct hub *hub, struct buf *out)
+{
+	struct rules_text t = {out, ""};
+
+	buf_adds(out, ",\"destinationRules\":[");
+	cluster_each_rule(hub->cluster, add_rule, &t);
+	buf_adds(out, "]");
 }
 
 static void
@@ -174,6 +232,7 @@ hub_state(const struct hub *hub, struct buf *out)
 	quota_state(hub->quota, out);
 	buf_adds(out, ",\"naming\":");
 	naming_state(hub->naming, out);
+	add_rules(hub, out);
 	buf_adds(out, ",\"services\":[");
 	add_services(hub, out);
 	buf_adds(out, "]}");

@@ -53,21 +53,28 @@ static void step(struct kube_events *e);
 
 /* --- who is known ------------------------------------------------------------------- */
 
-static uint64_t
-hash_of(const char *ns, const char *name)
+static bool
+is_rule(const char *kind)
 {
-	return hash64(name, strlen(name), hash64(ns, strlen(ns), 0));
+	return strcmp(kind, EVENT_RULE) == 0;
+}
+
+static uint64_t
+hash_of(const char *ns, const char *name, bool rule)
+{
+	return hash64(name, strlen(name), hash64(ns, strlen(ns), rule));
 }
 
 static struct told *
-find(const struct kube_events *e, const char *ns, const char *name)
+find(const struct kube_events *e, const char *ns, const char *name, const char *kind)
 {
-	struct table_node *n = table_first(&e->services, hash_of(ns, name));
+	struct table_node *n = table_first(&e->services, hash_of(ns, name, is_rule(kind)));
 
 	for (; n != NULL; n = table_next(n)) {
 		struct told *t = container_of(n, struct told, node);
 
-		if (strcmp(t->ns, ns) == 0 && strcmp(t->name, name) == 0)
+		if (strcmp(t->ns, ns) == 0 && strcmp(t->name, name) == 0 &&
+			is_rule(t->kind) == is_rule(kind))
 			return t;
 	}
 	return NULL;
@@ -105,9 +112,9 @@ void
 kube_events_tell(
 	struct kube_events *e, const char *ns, const char *name, const char *kind, const char *text)
 {
-	struct told *t = find(e, ns, name);
+	struct told *t = find(e, ns, name, kind);
 
-	e->n_unreachable += text[0] != '\0';
+	e->n_unreachable += text[0] != '\0' && !is_rule(kind);
 	if (t == NULL && text[0] == '\0')
 		return;
 	if (t == NULL) {
@@ -115,7 +122,8 @@ kube_events_tell(
 		t->ns = xstrdup(ns);
 		t->name = xstrdup(name);
 		t->text = xstrdup("");
-		table_add(&e->services, &t->node, hash_of(ns, name));
+		t->kind = kind;
+		table_add(&e->services, &t->node, hash_of(ns, name, is_rule(kind)));
 	}
 	t->round = e->round;
 	t->kind = kind;
@@ -188,14 +196,18 @@ add_time(struct buf *out)
 static char *
 event_name(const struct kube_events *e)
 {
-	return xasprintf("%s.%016" PRIx64, e->name, hash64(e->text, strlen(e->text), 0));
+	return xasprintf(
+		"%s.%016" PRIx64, e->name, hash64(e->text, strlen(e->text), is_rule(e->kind)));
 }
 
 static char *
 event_json(const struct kube_events *e)
 {
 	auto_free char *name = event_name(e);
-	bool well = e->text[0] == '\0';
+	bool well = e->text[0] == '\0', rule = is_rule(e->kind);
+	const char *well_kind = rule ? EVENT_RULE_WELL : EVENT_WELL;
+	const char *well_text = rule ? "nothing of its DestinationRules is left out any more"
+				     : "every endpoint can be dialled by the edge nodes";
 	auto_buf struct buf b;
 
 	buf_init(&b, BUF_UNLIMITED);
@@ -207,9 +219,9 @@ event_json(const struct kube_events *e)
 		name, e->ns, e->ns, e->name);
 	json_add_text(&b, e->uid);
 	buf_printf(&b,
-		"},\"reason\":\"%s\",\"type\":\"%s\",\"message\":", well ? EVENT_WELL : e->kind,
+		"},\"reason\":\"%s\",\"type\":\"%s\",\"message\":", well ? well_kind : e->kind,
 		well ? "Normal" : "Warning");
-	json_add_text(&b, well ? "every endpoint can be dialled by the edge nodes" : e->text);
+	json_add_text(&b, well ? well_text : e->text);
 	buf_adds(&b, ",\"count\":1,\"firstTimestamp\":");
 	add_time(&b);
 	buf_adds(&b, ",\"lastTimestamp\":");
@@ -253,7 +265,7 @@ pace(struct kube_events *e)
 static void
 finish(struct kube_events *e, bool sent)
 {
-	struct told *t = find(e, e->ns, e->name);
+	struct told *t = find(e, e->ns, e->name, e->kind);
 
 	e->sent += sent;
 	if (t != NULL) {
@@ -379,7 +391,7 @@ step(struct kube_events *e)
 		send_step(e, "POST", path, body);
 		break;
 	case STEP_COUNT:
-		t = find(e, e->ns, e->name);
+		t = find(e, e->ns, e->name, e->kind);
 		name = event_name(e);
 		path = xasprintf("/api/v1/namespaces/%s/events/%s", e->ns, name);
 		body = count_json(t != NULL && t->said != NULL && strcmp(t->said, e->text) == 0

@@ -30,14 +30,18 @@ enum {
 	"NotReachableOnEdge" /* some endpoint cannot be dialled, or there is none */
 #define EVENT_SELECTOR "NodesSelectorInvalid" /* edgeway.io/nodes is no selector */
 #define EVENT_EXHAUSTED "FakeIPsExhausted" /* a node has no address left for it */
-#define EVENT_WELL "ReachableOnEdge" /* none of these any more */
+#define EVENT_RULE                                                                                 \
+	"DestinationRulePartly" /* some of its DestinationRules does not count; told beside the others */
+#define EVENT_RULE_WELL "DestinationRuleHonoured" /* all of it does, or there is none any more */
+#define EVENT_WELL "ReachableOnEdge" /* none of the others any more */
 
 struct kube_events;
 
 struct kube_events *kube_events_new(struct loop *loop, struct kube_api *api);
 void kube_events_free(struct kube_events **e);
 void kube_events_begin(struct kube_events *e);
-/* kind: the Event's reason, a text that stays. */
+/* kind: the Event's reason, one of the above. What is said of a Service's rules and the rest are told apart: each Service once
+ * in a round for either. */
 void kube_events_tell(struct kube_events *e, const char *ns, const char *name, const char *kind,
 	const char *text);
 void kube_events_end(struct kube_events *e);

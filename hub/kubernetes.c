@@ -8,21 +8,39 @@
 #include "model/json.h"
 
 /* Endpoints begin only when there are no slices. */
-enum { SERVICES, SLICES, PODS, NODES, ENDPOINTS, RESOURCES };
+enum { SERVICES, SLICES, PODS, NODES, ENDPOINTS, RULES, RESOURCES };
+
+/* All mean the same here; EdgeMesh brings the first two. */
+static const char *const istio_versions[] = {"v1alpha3", "v1beta1", "v1", NULL};
 
 static const struct resource {
 	const char *name, *group, *select;
 	enum kube_kind kind;
+	const char *const *versions;
+	const char *rights;
 } resources[RESOURCES] = {
-	/* !service.kubernetes.io/service-proxy-name */
-	[SERVICES] = {"services", "", "labelSelector=%21service.kubernetes.io%2Fservice-proxy-name",
-		KUBE_SERVICE},
-	[SLICES] = {"endpointslices", "discovery.k8s.io", "", KUBE_SLICE},
-	/* status.phase!=Succeeded,status.phase!=Failed */
-	[PODS] = {"pods", "",
-		"fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed", KUBE_POD},
-	[NODES] = {"nodes", "", "", KUBE_NODE},
-	[ENDPOINTS] = {"endpoints", "", "", KUBE_ENDPOINTS},
+	[SERVICES] = {.name = "services",
+		.group = "",
+		/* !service.kubernetes.io/service-proxy-name */
+		.select = "labelSelector=%21service.kubernetes.io%2Fservice-proxy-name",
+		.kind = KUBE_SERVICE},
+	[SLICES] = {.name = "endpointslices",
+		.group = "discovery.k8s.io",
+		.select = "",
+		.kind = KUBE_SLICE},
+	[PODS] = {.name = "pods",
+		.group = "",
+		/* status.phase!=Succeeded,status.phase!=Failed */
+		.select = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed",
+		.kind = KUBE_POD},
+	[NODES] = {.name = "nodes", .group = "", .select = "", .kind = KUBE_NODE},
+	[ENDPOINTS] = {.name = "endpoints", .group = "", .select = "", .kind = KUBE_ENDPOINTS},
+	[RULES] = {.name = "destinationrules",
+		.group = "networking.istio.io",
+		.select = "",
+		.kind = KUBE_RULE,
+		.versions = istio_versions,
+		.rights = "deploy/kubernetes/rbac-destinationrules.yaml"},
 };
 
 struct kubernetes {
@@ -46,6 +64,8 @@ start_reflector(struct kubernetes *k, int i)
 		.cluster = k->config.cluster,
 		.resource = resources[i].name,
 		.group = resources[i].group,
+		.versions = resources[i].versions,
+		.rights = resources[i].rights,
 		.select = resources[i].select,
 		.kind = resources[i].kind,
 		.silence_ms = k->config.silence_ms,
@@ -62,11 +82,19 @@ listed(const struct kubernetes *k, int i)
 	return k->reflectors[i] != NULL && reflector_listed(k->reflectors[i]);
 }
 
+/* Also when the server has refused: what would be right without rules is better than nothing. */
+static bool
+rules_settled(const struct kubernetes *k)
+{
+	return k->reflectors[RULES] == NULL || listed(k, RULES) ||
+		reflector_refused(k->reflectors[RULES]);
+}
+
 static bool
 all_listed(const struct kubernetes *k)
 {
 	return listed(k, SERVICES) && listed(k, PODS) && listed(k, NODES) &&
-		(listed(k, SLICES) || listed(k, ENDPOINTS));
+		(listed(k, SLICES) || listed(k, ENDPOINTS)) && rules_settled(k);
 }
 
 /* Slices that came with an upgrade of the cluster make Endpoints needless, and a server without slices needs them. */
@@ -137,6 +165,8 @@ kubernetes_start(struct kubernetes **out, struct loop *loop, const struct kubern
 	log_info("kubernetes", "reading from server=%s", kube_api_server(k->api));
 	for (int i = SERVICES; i <= NODES; i++)
 		start_reflector(k, i);
+	if (config->rules)
+		start_reflector(k, RULES);
 	return 0;
 }
 

@@ -1,6 +1,7 @@
 /*
  * The Kubernetes source: Services, EndpointSlices, Pods and Nodes of an API server, told to a model/cluster as
- * source "". Endpoints are read only from a server that has no EndpointSlices.
+ * source "". Endpoints are read only from a server that has no EndpointSlices, DestinationRules only when that is
+ * wished; a server that does not know or tell those is no reason to wait.
  *
  * Left to the server: Services that are for another proxy (service.kubernetes.io/service-proxy-name) and pods that
  * have ended are never sent. `changed` comes KUBERNETES_SETTLE_MS after the first of some changes, together: the
@@ -25,6 +26,7 @@ struct kubernetes;
 
 struct kubernetes_config {
 	const char *kubeconfig; /* "": in-cluster */
+	bool rules; /* DestinationRules, too */
 	uint64_t silence_ms; /* of a watch; 0: the default of hub/reflector.h */
 	struct cluster *cluster;
 	loop_fn *changed;

@@ -193,16 +193,34 @@ explain_status(struct reflector *r, const struct https_answer *a)
 	if (a->status == 403)
 		reflector_trouble(r,
 			"forbidden: give the hub's ClusterRole the verbs list and watch on %s "
-			"(apiGroups: [\"%s\"]); the server says: %.250s",
-			r->config.resource, r->config.group, message);
+			"(apiGroups: [\"%s\"]%s%s); the server says: %.250s",
+			r->config.resource, r->config.group,
+			r->config.rights != NULL ? "; they are in " : "",
+			r->config.rights != NULL ? r->config.rights : "", message);
 	else if (a->status == 401)
 		reflector_trouble(r,
 			"the API server does not know us: the token or certificate has ended or "
 			"was "
 			"revoked; it is read again before each attempt");
+	else if (a->status == 404)
+		reflector_trouble(r,
+			"the API server does not know %s%s%s; it is asked again from time to time",
+			r->config.resource, r->config.group[0] != '\0' ? "." : "", r->config.group);
 	else
 		reflector_trouble(r, "the API server answers %d: %.250s", a->status, message);
 	tree_free(&tree);
+}
+
+/* The server may have the group in another version. */
+static bool
+try_next_version(struct reflector *r)
+{
+	if (r->config.versions == NULL)
+		return false;
+	if (r->config.versions[++r->version_at] != NULL)
+		return true;
+	r->version_at = 0;
+	return false;
 }
 
 /* A status that is not 2xx. While a server starts, 403 and 429 pass. */
@@ -222,12 +240,18 @@ on_refused(struct reflector *r, const struct https_answer *a)
 		again(r, 0);
 		return;
 	}
+	if (a->status == 404 && try_next_version(r)) {
+		list_anew(r);
+		begin(r);
+		return;
+	}
 	explain_status(r, a);
+	r->refused = true;
 	if (a->status == 404) {
 		r->absent = true;
 		least_ms = REFLECTOR_ABSENT_MS;
-		r->config.changed(r->config.arg);
 	}
+	r->config.changed(r->config.arg);
 	if (a->status == 400 || a->status == 404 || a->status == 422 || a->status == 500)
 		list_anew(r);
 	again(r, least_ms);
@@ -323,7 +347,8 @@ begin(void *arg)
 	r->wrong.text[0] = '\0';
 	r->stats.watches += r->step == STEP_WATCH;
 	buf_init(&path, BUF_UNLIMITED);
-	buf_printf(&path, "%s%s/v1/%s?", core ? "/api" : "/apis/", r->config.group,
+	buf_printf(&path, "%s%s/%s/%s?", core ? "/api" : "/apis/", r->config.group,
+		r->config.versions != NULL ? r->config.versions[r->version_at] : "v1",
 		r->config.resource);
 	add_query(r, &path);
 	call.path = buf_str(&path);
@@ -373,6 +398,12 @@ bool
 reflector_absent(const struct reflector *r)
 {
 	return r->absent;
+}
+
+bool
+reflector_refused(const struct reflector *r)
+{
+	return r->refused;
 }
 
 const char *

@@ -37,11 +37,14 @@ struct reflector_config {
 	struct cluster *cluster;
 	const char *resource; /* "endpointslices" */
 	const char *group; /* "discovery.k8s.io"; "" for the core */
+	const char *const *
+		versions; /* of the group, the first that the server has; ended by NULL. NULL: v1 */
+	const char *rights; /* file with the rights for it, for who has none; NULL: not said */
 	const char *select; /* selectors as in a query, encoded; "" */
 	enum kube_kind kind;
 	uint64_t silence_ms; /* of a watch; 0: REFLECTOR_SILENCE_MS */
 	uint64_t backoff_ms; /* first wait after a failure; 0: REFLECTOR_BACKOFF_MS */
-	loop_fn *changed;
+	loop_fn *changed; /* also when the server refuses to say anything */
 	void *arg;
 };
 
@@ -61,6 +64,8 @@ void reflector_stop(struct reflector **r);
 bool reflector_listed(const struct reflector *r);
 /* The server does not know the resource (it is asked again from time to time). */
 bool reflector_absent(const struct reflector *r);
+/* The server has answered once that we do not get it, for whatever reason. */
+bool reflector_refused(const struct reflector *r);
 const char *reflector_resource(const struct reflector *r);
 /* What is wrong at the moment, with the remedy; "". */
 const char *reflector_problem(const struct reflector *r);

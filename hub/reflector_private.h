@@ -26,9 +26,10 @@ struct reflector {
 	struct split split; /* of the request under way */
 	uint64_t began_ms; /* the request */
 	char version[VERSION_MAX + 1]; /* watched from */
-	bool listed, absent, open;
+	bool listed, absent, refused, open;
 	bool spoke; /* this watch has said something */
 	unsigned failures; /* in a row */
+	unsigned version_at; /* of config.versions */
 	unsigned error_events;
 	/* Of the list under way. */
 	char list_version[VERSION_MAX + 1]; /* of its first page, "": it has not begun */

@@ -324,6 +324,7 @@ join_again(struct cluster *c, struct joint *j)
 	}
 	free(now);
 	cluster_told_free(old, n_old);
+	cluster_rule_look(c, j, n > 0);
 	j->told = told;
 	j->n_told = n;
 }
@@ -424,6 +425,7 @@ cluster_new(void)
 
 	TAILQ_INIT(&c->waiting);
 	TAILQ_INIT(&c->pending);
+	TAILQ_INIT(&c->notes);
 	return c;
 }
 
@@ -433,10 +435,13 @@ cluster_free(struct cluster **c)
 	struct cluster *gone = take_ptr(c);
 	struct table_node *n;
 	struct pending *p;
+	char *note;
 	size_t slot;
 
 	if (gone == NULL)
 		return;
+	while ((note = cluster_next_note(gone)) != NULL)
+		free(note);
 	while ((p = TAILQ_FIRST(&gone->pending)) != NULL) {
 		TAILQ_REMOVE(&gone->pending, p, entry);
 		cluster_change_fini(&p->change);
@@ -459,5 +464,6 @@ cluster_free(struct cluster **c)
 	table_fini(&gone->pods_by_ip);
 	table_fini(&gone->by_address);
 	table_fini(&gone->nodes);
+	table_fini(&gone->rules);
 	free(gone);
 }

@@ -117,4 +117,19 @@ const char *cluster_reason(const struct cluster *c, const char *ns, const char *
 bool cluster_selector_wrong(const struct cluster *c, const char *ns, const char *name);
 size_t cluster_count(const struct cluster *c, enum kube_kind kind);
 
+/* --- DestinationRules: model/cluster_rule.c. Of several for one Service the oldest counts. --- */
+/* The next sentence for the log about rules that do not count since another does, or that are for a Service that is not
+ * there; on the heap, NULL: none. As of cluster_next_change. What of a rule is not supported kube_read says. */
+char *cluster_next_note(struct cluster *c);
+/* What of the Service's rules does not count, on the heap, for a person; "" when all does. */
+char *cluster_rule_problem(const struct cluster *c, const char *ns, const char *service);
+struct cluster_rule { /* for the call only */
+	const char *ns, *name, *service; /* service "": of nobody here */
+	bool counts; /* at least in part */
+	const char *problem;
+};
+typedef void cluster_rule_fn(void *arg, const struct cluster_rule *rule);
+/* All of them, in any order. */
+void cluster_each_rule(const struct cluster *c, cluster_rule_fn *fn, void *arg);
+
 #endif

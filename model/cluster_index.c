@@ -118,6 +118,7 @@ void
 cluster_joint_free(struct joint *j)
 {
 	cluster_told_free(j->told, j->n_told);
+	free(j->noted);
 	free(j->ns);
 	free(j->name);
 	free(j);
@@ -132,15 +133,28 @@ mark(struct cluster *c, struct joint *j)
 	TAILQ_INSERT_TAIL(&c->waiting, j, waiting);
 }
 
+/* Where the joint keeps its records of this kind; NULL: nowhere. */
+static struct record **
+list_of(struct joint *j, enum kube_kind kind)
+{
+	return kind == KUBE_SLICE ? &j->slices : kind == KUBE_RULE ? &j->rules : NULL;
+}
+
 static void
 attach(struct cluster *c, struct record *r, const char *name)
 {
+	struct record **list;
+
 	r->joint = use_joint(c, r->ns, name);
 	r->joint->n_records++;
-	if (r->kind == KUBE_SLICE) {
-		r->next_slice = r->joint->slices;
-		r->joint->slices = r;
+	if ((list = list_of(r->joint, r->kind)) == NULL)
+		return;
+	if (r->kind == KUBE_RULE) {
+		cluster_rule_place(list, r);
+		return;
 	}
+	r->next_alike = *list;
+	*list = r;
 }
 
 /* The joint stays: it is marked, and cluster_next_change frees what nobody needs. */
@@ -153,11 +167,11 @@ detach(struct record *r)
 	if (j == NULL)
 		return;
 	j->n_records--;
-	if (r->kind != KUBE_SLICE)
+	if ((at = list_of(j, r->kind)) == NULL)
 		return;
-	for (at = &j->slices; *at != r;)
-		at = &(*at)->next_slice;
-	*at = r->next_slice;
+	while (*at != r)
+		at = &(*at)->next_alike;
+	*at = r->next_alike;
 }
 
 /* --- indexes ---------------------------------------------------------------- */
@@ -248,6 +262,11 @@ cluster_link(struct cluster *c, struct record *r)
 		break;
 	case KUBE_NODE:
 		link_node(c, r, &o->node);
+		break;
+	case KUBE_RULE:
+		if (*o->rule.service != '\0')
+			attach(c, r, o->rule.service);
+		link_add(r, &c->rules, cluster_hash('d', r->ns, r->name, ""), r);
 		break;
 	}
 }

@@ -199,6 +199,7 @@ new_view(struct joining *j, const char *hostname)
 	/* Who names a pod means that one, wherever it runs. */
 	v->local_only = own && s->local_only;
 	v->distribution = s->distribution;
+	cluster_rule_apply(j->joint, s, v);
 	return v;
 }
 
@@ -271,7 +272,7 @@ size_t
 cluster_join(const struct cluster *c, const struct joint *joint, struct joined **views)
 {
 	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, joint->ns, joint->name);
-	struct joining j = {.c = c, .ns = joint->ns, .name = joint->name};
+	struct joining j = {.c = c, .joint = joint, .ns = joint->ns, .name = joint->name};
 	struct members all = {0};
 
 	*views = NULL;

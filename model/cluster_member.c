@@ -128,7 +128,7 @@ join_gather(struct joining *j, const struct joint *joint)
 	const struct kube_object *endpoints = cluster_find(j->c, KUBE_ENDPOINTS, j->ns, j->name);
 
 	if (joint->slices != NULL) {
-		for (const struct record *r = joint->slices; r != NULL; r = r->next_slice)
+		for (const struct record *r = joint->slices; r != NULL; r = r->next_alike)
 			gather_endpoints(j, &r->object->endpoints);
 	} else if (endpoints != NULL) {
 		gather_endpoints(j, &endpoints->endpoints);

@@ -45,6 +45,12 @@ struct told {
 	char *reason;
 };
 
+/* A sentence that cluster_next_note has yet to hand out. */
+struct note {
+	TAILQ_ENTRY(note) entry;
+	char *text;
+};
+
 /* A change that cluster_next_change has yet to hand out. */
 struct pending {
 	TAILQ_ENTRY(pending) entry;
@@ -58,7 +64,8 @@ struct joint {
 	struct told *told; /* the service itself, then names of pods in order */
 	size_t n_told;
 	size_t n_records;
-	struct record *slices; /* by next_slice */
+	struct record *slices, *rules; /* by next_alike */
+	char *noted; /* of its rules, as cluster_next_note had it; NULL: nothing */
 	char *ns, *name;
 };
 
@@ -69,7 +76,7 @@ struct record {
 	const struct kube_object *object; /* in force */
 	struct link *links;
 	struct joint *joint;
-	struct record *next_slice;
+	struct record *next_alike; /* slice or rule of the joint */
 	char *ns, *name;
 };
 
@@ -79,9 +86,10 @@ struct cluster {
 	struct table joints_by_selector; /* first pair of the selector */
 	struct table pods_by_label, pods_by_ip;
 	struct table by_address; /* nodes, pods and services */
-	struct table nodes;
+	struct table nodes, rules;
 	TAILQ_HEAD(, joint) waiting;
 	TAILQ_HEAD(, pending) pending;
+	TAILQ_HEAD(, note) notes;
 	uint64_t generation;
 	uint64_t node_changes;
 	size_t count[KUBE_KINDS];
@@ -122,6 +130,14 @@ void cluster_unlink(struct record *r);
 void cluster_mark_affected(struct cluster *c, const struct record *r);
 void cluster_mark_all(struct cluster *c);
 
+/* --- cluster_rule.c --- */
+/* Enters a rule into a joint's, the one that counts first. */
+void cluster_rule_place(struct record **at, struct record *r);
+/* What the joint's DestinationRules say where the service itself does not. */
+void cluster_rule_apply(const struct joint *joint, const struct kube_service *s, struct view *v);
+/* Makes a note of rules that do not count, unless it has been made; `there`: the service is. */
+void cluster_rule_look(struct cluster *c, struct joint *joint, bool there);
+
 /* --- cluster_member.c --- */
 /* A pod or address that belongs to the service. */
 struct member {
@@ -140,6 +156,7 @@ struct members {
 /* One service being joined, and the view and port at which we are. */
 struct joining {
 	const struct cluster *c;
+	const struct joint *joint;
 	const char *ns, *name;
 	const struct kube_service *service;
 	struct member *members;

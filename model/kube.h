@@ -1,5 +1,6 @@
 /*
- * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node.
+ * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node, and Istio's
+ * DestinationRule.
  * Decoded from a parsed document (base/tree.h), so that every complaint says "file:line: what".
  * Other kinds are skipped politely; List, ServiceList and so on are expanded.
  *
@@ -19,8 +20,8 @@
 #include "base/tree.h"
 #include "model/view.h"
 
-enum kube_kind { KUBE_SERVICE, KUBE_POD, KUBE_SLICE, KUBE_ENDPOINTS, KUBE_NODE };
-enum { KUBE_KINDS = KUBE_NODE + 1, KUBE_NODE_ADDRESSES_MAX = 16 };
+enum kube_kind { KUBE_SERVICE, KUBE_POD, KUBE_SLICE, KUBE_ENDPOINTS, KUBE_NODE, KUBE_RULE };
+enum { KUBE_KINDS = KUBE_RULE + 1, KUBE_NODE_ADDRESSES_MAX = 16 };
 
 enum kube_protocol { KUBE_TCP, KUBE_UDP, KUBE_SCTP };
 
@@ -47,6 +48,7 @@ struct kube_service {
 	char *cluster_ip, *external_name;
 	struct service_lb lb;
 	char *hash_key, *health_path; /* as in struct service */
+	bool hash_given; /* an annotation says what is hashed */
 	bool local_only; /* internalTrafficPolicy Local */
 	uint8_t distribution; /* enum distribution */
 	struct kube_labels selector; /* empty: endpoints are given by hand */
@@ -113,6 +115,16 @@ struct kube_node {
 	size_t n_addresses; /* at most KUBE_NODE_ADDRESSES_MAX */
 };
 
+/* What of a DestinationRule counts: where the Service's annotations do not say it themselves. 0: not said. */
+struct kube_rule {
+	char *service; /* whom it is for, in its own namespace; "": nobody here */
+	char *created; /* RFC 3339 in UTC, "" when not said */
+	char *partly; /* what of it does not count, for a person; "": all of it does */
+	uint8_t policy, hash_on; /* as in struct service_lb */
+	char *hash_key;
+	uint32_t max_connections, connect_ms;
+};
+
 struct kube_object {
 	enum kube_kind kind;
 	char *ns, *name; /* ns "" for a Node */
@@ -121,6 +133,7 @@ struct kube_object {
 		struct kube_pod pod;
 		struct kube_endpoints endpoints; /* KUBE_SLICE and KUBE_ENDPOINTS */
 		struct kube_node node;
+		struct kube_rule rule;
 	};
 };
 

@@ -117,6 +117,7 @@ decode_hash(struct decoder *d, const struct tree_node *annotations, struct kube_
 		return;
 	}
 	s->lb.hash_on = (uint8_t)on;
+	s->hash_given = true;
 	if (s->lb.policy == LB_DEFAULT)
 		s->lb.policy = LB_CONSISTENT_HASH;
 	else if (s->lb.policy != LB_CONSISTENT_HASH)

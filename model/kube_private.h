@@ -44,11 +44,15 @@ void kube_slice_decode(
 void kube_endpoints_decode(
 	struct decoder *d, const struct tree_node *n, const char *ns, struct kube_endpoints *e);
 void kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_node *node);
+/* ns: of the object. */
+void kube_rule_decode(
+	struct decoder *d, const struct tree_node *n, const char *ns, struct kube_rule *r);
 
 void kube_service_fini(struct kube_service *s);
 void kube_pod_fini(struct kube_pod *p);
 void kube_endpoints_fini(struct kube_endpoints *e);
 void kube_node_fini(struct kube_node *n);
+void kube_rule_fini(struct kube_rule *r);
 void kube_labels_fini(struct kube_labels *l);
 
 #endif

@@ -165,13 +165,17 @@ kube_ip(struct decoder *d, const struct tree_node *map, const char *one, const c
 /* --- one object ------------------------------------------------------- */
 
 static const struct {
-	const char *kind, *api_version;
+	const char *kind;
+	const char *api_versions[3]; /* as many as there are; all mean the same here */
 } kinds[KUBE_KINDS] = {
-	[KUBE_SERVICE] = {"Service", "v1"},
-	[KUBE_POD] = {"Pod", "v1"},
-	[KUBE_SLICE] = {"EndpointSlice", "discovery.k8s.io/v1"},
-	[KUBE_ENDPOINTS] = {"Endpoints", "v1"},
-	[KUBE_NODE] = {"Node", "v1"},
+	[KUBE_SERVICE] = {"Service", {"v1"}},
+	[KUBE_POD] = {"Pod", {"v1"}},
+	[KUBE_SLICE] = {"EndpointSlice", {"discovery.k8s.io/v1"}},
+	[KUBE_ENDPOINTS] = {"Endpoints", {"v1"}},
+	[KUBE_NODE] = {"Node", {"v1"}},
+	[KUBE_RULE] = {"DestinationRule",
+		{"networking.istio.io/v1alpha3", "networking.istio.io/v1beta1",
+			"networking.istio.io/v1"}},
 };
 
 const char *
@@ -224,7 +228,20 @@ decode_rest(struct decoder *d, const struct tree_node *n, struct kube_object *o)
 	case KUBE_NODE:
 		kube_node_decode(d, n, &o->node);
 		break;
+	case KUBE_RULE:
+		kube_rule_decode(d, n, o->ns, &o->rule);
+		break;
 	}
+}
+
+static bool
+is_version(enum kube_kind kind, const char *api)
+{
+	for (size_t i = 0; i < ARRAY_LEN(kinds[kind].api_versions); i++)
+		if (kinds[kind].api_versions[i] != NULL &&
+			strcmp(api, kinds[kind].api_versions[i]) == 0)
+			return true;
+	return false;
 }
 
 /* The kind's number; -1: not one of ours (Knative has Services, too). */
@@ -243,7 +260,7 @@ find_kind(struct decoder *d, const struct tree_node *n, const char *kind)
 			continue;
 		if (api == NULL && kind == NULL)
 			kube_wrong(d, n, "%s without apiVersion", own);
-		return api == NULL || strcmp(api, kinds[i].api_version) == 0 ? i : -1;
+		return api == NULL || is_version((enum kube_kind)i, api) ? i : -1;
 	}
 	return -1;
 }
@@ -299,6 +316,9 @@ kube_object_free(struct kube_object **o)
 		break;
 	case KUBE_NODE:
 		kube_node_fini(&gone->node);
+		break;
+	case KUBE_RULE:
+		kube_rule_fini(&gone->rule);
 		break;
 	}
 	free(gone->ns);

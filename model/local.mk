@@ -9,6 +9,7 @@ model_libmodel_a_SOURCES = \
 	model/cluster_member.c \
 	model/cluster_place.c \
 	model/cluster_private.h \
+	model/cluster_rule.c \
 	model/digest.c model/digest.h \
 	model/envelope.c model/envelope.h \
 	model/json.c model/json.h \
@@ -22,6 +23,7 @@ model_libmodel_a_SOURCES = \
 	model/kube_policy.c \
 	model/kube_private.h \
 	model/kube_read.c \
+	model/kube_rule.c \
 	model/kube_service.c \
 	model/mesh.h \
 	model/service.c model/service.h \
@@ -54,6 +56,7 @@ MODEL_TESTS = \
 	tests/unit/digest_test \
 	tests/unit/envelope_test \
 	tests/unit/json_test \
+	tests/unit/kube_rule_test \
 	tests/unit/kube_test \
 	tests/unit/selector_test \
 	tests/unit/service_test \
@@ -79,6 +82,8 @@ tests_unit_cluster_test_SOURCES = tests/unit/cluster_test.c $(KUBE_KIT)
 tests_unit_cluster_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_json_test_SOURCES = tests/unit/json_test.c
 tests_unit_json_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_kube_rule_test_SOURCES = tests/unit/kube_rule_test.c $(KUBE_KIT)
+tests_unit_kube_rule_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_kube_test_SOURCES = tests/unit/kube_test.c $(KUBE_KIT)
 tests_unit_kube_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_selector_test_SOURCES = tests/unit/selector_test.c

@@ -391,6 +391,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.compress = o->tunnel_compress,
 		.kubernetes_silence_ms = o->source_kubernetes_silence,
 		.kubernetes_alone = !o->source_kubernetes_share,
+		.kubernetes_rules = o->source_kubernetes_destination_rules,
 		.kubernetes_sites = o->source_kubernetes_sites,
 		.kubernetes_namespace = o->source_kubernetes_namespace,
 		.data_dir = o->data_dir,

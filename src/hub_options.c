@@ -60,7 +60,9 @@ check_source(const struct hub_options *o, struct err *err)
 	bool kubernetes = opt_given(o, "source.kubernetes.kubeconfig") ||
 		opt_given(o, "source.kubernetes.silence") ||
 		opt_given(o, "source.kubernetes.namespace") ||
-		opt_given(o, "source.kubernetes.share") || opt_given(o, "source.kubernetes.sites");
+		opt_given(o, "source.kubernetes.share") ||
+		opt_given(o, "source.kubernetes.sites") ||
+		opt_given(o, "source.kubernetes.destinationRules");
 
 	if (o->source_manifests[0] != '\0' && kubernetes)
 		return complain(o, "source.manifests", err,

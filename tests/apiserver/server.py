@@ -26,7 +26,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import objects  # noqa: E402
 import kubelets  # noqa: E402
 import signing  # noqa: E402
-from store import LISTED, Refused, Selector, Store, api_version, compact_json, details, qualified  # noqa: E402
+from store import CUSTOM, LISTED, Refused, Selector, Store, api_version, compact_json, details, qualified, version  # noqa: E402
 
 GZIP_FROM = 128 * 1024
 WHOLE_MOST = 2048  # longer bodies are chunked
@@ -64,7 +64,7 @@ class Server(http.server.ThreadingHTTPServer):
     def __init__(self, address, context):
         self.context, self.store, self.faults = context, Store(), Faults()
         self.tokens, self.rights = {}, {}  # token -> user; user -> None (all) or [[verb, resource], ...]
-        self.bookmark_s, self.absent, self.kubelets = BOOKMARK_S, set(), None
+        self.bookmark_s, self.absent, self.kubelets = BOOKMARK_S, set(CUSTOM), None
         self.open, self.ending = set(), threading.Event()
         self.requests = []  # (method, path) of the last ones
         self.used = set()  # (user, verb, group, resource, name, namespace, whether it may)
@@ -247,7 +247,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.meta():
             return None
         group, rest = ("", self.parts[2:]) if self.parts[:2] == ["api", "v1"] else (
-            (self.parts[1], self.parts[3:]) if self.parts[:1] == ["apis"] and self.parts[2:3] == ["v1"] else (None, None))
+            (self.parts[1], self.parts[3:]) if self.parts[:1] == ["apis"] and self.parts[2:3] == [version(self.parts[1])] else (None, None))
         ns = ""
         if rest and rest[0] == "namespaces" and len(rest) > 2:
             ns, rest = rest[1], rest[2:]
@@ -281,8 +281,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def meta(self):
         path = "/" + "/".join(self.parts)
         groups = sorted({g for g, _ in LISTED if g} - {g for g, _ in self.server.absent})
-        group_of = lambda g: {"name": g, "versions": [{"groupVersion": f"{g}/v1", "version": "v1"}],  # noqa: E731
-                              "preferredVersion": {"groupVersion": f"{g}/v1", "version": "v1"}}
+        group_of = lambda g: {"name": g, "versions": [{"groupVersion": api_version(g), "version": version(g)}],  # noqa: E731
+                              "preferredVersion": {"groupVersion": api_version(g), "version": version(g)}}
         if path in ("/healthz", "/readyz", "/livez"):
             self.answer(200, b"ok", "text/plain; charset=utf-8")
         elif path == "/version":
@@ -304,7 +304,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.answer(200, b"", "application/com.github.proto-openapi.spec.v2.v1.0+protobuf")
         elif path == "/openapi/v3":
             self.answer(200, {"paths": {p: {"serverRelativeURL": f"/openapi/v3/{p}"}
-                                        for p in ["api/v1"] + [f"apis/{g}/v1" for g in groups]}})
+                                        for p in ["api/v1"] + [f"apis/{api_version(g)}" for g in groups]}})
         elif path.startswith("/openapi/v3/"):
             self.answer(200, self.openapi(path[len("/openapi/v3/"):]))
         else:
@@ -320,7 +320,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
             f"/{where}{'/namespaces/{namespace}' if n else ''}/{r}/{{name}}": {"patch": {
                 "parameters": parameters, "responses": {"200": {"description": "OK"}},
                 "x-kubernetes-action": "patch",
-                "x-kubernetes-group-version-kind": {"group": group, "version": "v1", "kind": k}}}
+                "x-kubernetes-group-version-kind": {"group": group, "version": version(group), "kind": k}}}
             for (g, r), (k, n) in LISTED.items() if g == group}}
 
     # --- lists and watches -------------------------------------------------------------
@@ -604,8 +604,12 @@ class Control:
         self.server.rights[user] = rights
 
     def absent(self, resources):
-        """[[group, resource], ...] that this server does not know."""
-        self.server.absent = {tuple(r) for r in resources}
+        """[[group, resource], ...] that this server does not know; CRDs as they were."""
+        self.server.absent = {tuple(r) for r in resources} | (self.server.absent & CUSTOM)
+
+    def crds(self, there):
+        """Custom resources: none at first."""
+        self.server.absent = self.server.absent - CUSTOM if there else self.server.absent | CUSTOM
 
     def kubelets(self, **files):
         """How kubelets are reached from now on: the arguments of kubelets.Kubelets."""

@@ -25,11 +25,18 @@ LISTED = {  # (group, resource): (kind, namespaced)
     ("rbac.authorization.k8s.io", "roles"): ("Role", True), ("rbac.authorization.k8s.io", "rolebindings"): ("RoleBinding", True),
     ("rbac.authorization.k8s.io", "clusterroles"): ("ClusterRole", False),
     ("rbac.authorization.k8s.io", "clusterrolebindings"): ("ClusterRoleBinding", False),
+    ("networking.istio.io", "destinationrules"): ("DestinationRule", True),
 }
+CUSTOM = {("networking.istio.io", "destinationrules")}  # only where their CRD is: absent at first
+VERSIONS = {"networking.istio.io": "v1alpha3"}  # of groups that are not v1
+
+
+def version(group):
+    return VERSIONS.get(group, "v1")
 
 
 def api_version(group):
-    return f"{group}/v1" if group else "v1"
+    return f"{group}/{version(group)}" if group else "v1"
 
 
 def compact_json(value):

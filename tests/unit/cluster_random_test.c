@@ -13,7 +13,7 @@ rnd(uint32_t below)
 	return (random_state >> 8) % below;
 }
 
-enum { KINDS = 5, NAMES = 4, SOURCES = 2, CELLS = KINDS * NAMES * SOURCES };
+enum { KINDS = 6, NAMES = 4, SOURCES = 2, CELLS = KINDS * NAMES * SOURCES };
 enum { VIEWS = 3 * NAMES }; /* s0..s3, h0.s0..h0.s3, h1.s0..h1.s3 */
 
 /* One object of a small world, in one of several forms. */
@@ -57,6 +57,16 @@ random_object(unsigned kind, unsigned name)
 			"- {addresses: [{ip: 10.0.0.%u, nodeName: n%u}], ports: [{name: a, port: "
 			"9}]}\n",
 			name, 1 + rnd(3), rnd(3));
+	case 4:
+		return xasprintf("apiVersion: networking.istio.io/v1\nkind: "
+				 "DestinationRule\nmetadata: {name: "
+				 "r%u, creationTimestamp: \"%s\"}\n"
+				 "spec: {host: s%u, trafficPolicy: {loadBalancer: {simple: %s}, "
+				 "connectionPool: {tcp: {maxConnections: %u}}}}\n",
+			name,
+			(const char *[]){
+				"2026-11-21T20:00:00Z", "2026-11-21T20:00:01Z", ""}[rnd(3)],
+			rnd(NAMES), rnd(2) != 0 ? "RANDOM" : "ROUND_ROBIN", 1 + rnd(3));
 	default:
 		return xasprintf(NODE("n%u", "edgeway.io/site: s%u, edgeway.io/public: \"%s\"",
 					 "{type: ExternalIP, address: 198.51.100.%u}"),
