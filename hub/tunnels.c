@@ -180,7 +180,10 @@ retire(struct tunnel *u)
 	session_drain(u->session);
 }
 
-/* Older ones of the node finish what they have, but for those too many. */
+/*
+ * Older ones of the node finish what they have, but for those too many. Of its ways to others the node says itself which it leaves: an
+ * agent that takes over has one beside that of the agent before, which needs its own until it has finished.
+ */
 static void
 retire_older(struct tunnel *u)
 {
@@ -191,7 +194,7 @@ retire_older(struct tunnel *u)
 		next = at->next;
 		if (++n > TUNNELS_OLDER_MOST)
 			cut(at, "too many newer tunnels of this node");
-		else
+		else if (u->of->setup.opened == NULL)
 			retire(at);
 	}
 }

@@ -5,13 +5,14 @@ import hashlib
 import json
 import os
 import signal
+import time
 
 import pytest
 
 import lab as labs
 import tunnelkit
 from httpkit import socket_of
-from lab import PYTHON, Machine, pod, service, wait_for
+from lab import PYTHON, Agent, Machine, pod, service, wait_for
 
 CLOUD = "192.0.2.31"
 FENCE = """table inet fence { chain out { type filter hook output priority 0; oifname "eth0" ip daddr != 192.0.2.1 drop; }
@@ -173,6 +174,33 @@ def test_a_node_is_a_caller_with_limits(site):
     first.close()
     site.reload("")
     site.echo().close()
+
+
+def test_two_agents_have_each_their_way(site):
+    """While one finishes what it has and the next one serves, neither way ends the other: nothing opened through them is cut."""
+    one, said = site.agents[0], len(site.hub.process.log())
+
+    def log():
+        return site.hub.process.log()[said:]
+    held = [site.echo() for _ in range(3)]
+    two = Agent(one.node, None, *one.options, "--takeover", "true", token=one.token, start=False)
+    two.start(ready=False)
+    wait_for("taken over", lambda: two.process.alive() and two.ready() and "has taken over" in two.process.log(), 30)
+    site.agents[0] = two
+    before = log().count("way of a node to others open node=edge-1")
+    for i in range(20):
+        s = site.echo()
+        for h in held:
+            h.sendall(b"%04d" % i)
+            assert h.recv(100) == b"%04d" % i
+        s.close()
+        time.sleep(0.05)
+    assert log().count("way of a node to others open node=edge-1") <= before + 1 and "too many newer" not in log()
+    for h in held:
+        h.close()
+    wait_for("handed over", lambda: "waiting to be stopped" in one.process.log(), 40)
+    assert one.process.stop() == 0
+    assert site.client.get("http://two/") == (200, "edge-2.web\n")
 
 
 def test_a_break_is_no_end(site):
