@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from lab import endpoint_slice, pod, service, wait_for
+from lab import Dialogue, endpoint_slice, pod, service, wait_for
 
 
 def declare(mesh, name, *more, ports=(("http", 80, "http"), ("tcp-echo", 7000, "echo")), annotations=None, selector="web", **spec):
@@ -251,6 +251,22 @@ def test_retries(mesh):
         assert ask(mesh.client1, name, 24) == ["edge-1.web-0"] * 24
 
 
+# Two requests that are not answered; at the end their connections are reset.
+HANGING = """
+import socket, struct, sys
+all = [socket.create_connection((sys.argv[1], 80)) for _ in range(2)]
+for s in all:
+    s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    s.sendall(b"GET /hang HTTP/1.1\\r\\nHost: narrow\\r\\n\\r\\n")
+print("asked", flush=True)
+sys.stdin.read()
+"""
+
+
+def in_flight(agent, service):
+    return sum(e["in_flight"] for g in agent.state()["lb"]["endpoints"] if g["service"] == service for e in g["endpoints"])
+
+
 def test_max_connections(mesh):
     """Who finds all in use waits for a connection; as long as one may take, then it is 503."""
     for name, limit in (("narrow", "200ms"), ("patient", "20s")):
@@ -258,9 +274,13 @@ def test_max_connections(mesh):
                 ports=(("http", 80, 8080),), selector="none", annotations={"max-connections": "1", "connect-timeout": limit})
         wait_for("first answer", lambda n=name: mesh.client1.get(f"http://{n}/")[0] == 200, 5)
     before = mesh.agent1.metrics()['edgeway_lb_errors_total{reason="max_connections"}']
-    p = mesh.client1.run("sh", "-c", "for i in 1 2 3 4; do curl -sSi -m 15 http://narrow/slow & done; wait")
-    assert p.stdout.count("HTTP/1.1 200") == 2 and p.stdout.count("HTTP/1.1 503") == 2, p.stdout
-    assert p.stdout.lower().count("retry-after: 1") == 2 and p.stdout.count("max-connections") == 2
+    with Dialogue(mesh.client1, HANGING, mesh.client1.getent("narrow")) as hanging:
+        assert hanging.ask() == "asked"
+        wait_for("both are in use", lambda: in_flight(mesh.agent1, "default/narrow") == 2)
+        p = mesh.client1.run("sh", "-c", "for i in 1 2; do curl -sSi -m 15 http://narrow/ & done; wait")
+        assert p.stdout.count("HTTP/1.1 503") == 2, p.stdout
+        assert p.stdout.lower().count("retry-after: 1") == 2 and p.stdout.count("max-connections") == 2
+    wait_for("both are free", lambda: in_flight(mesh.agent1, "default/narrow") == 0)
     assert mesh.agent1.metrics()['edgeway_lb_errors_total{reason="max_connections"}'] == before + 2
     p = mesh.client1.run("sh", "-c", "for i in 1 2 3 4; do curl -sSi -m 15 http://patient/slow & done; wait")
     assert p.stdout.count("HTTP/1.1 200") == 4, p.stdout
