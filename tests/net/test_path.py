@@ -212,7 +212,7 @@ def test_admin(mesh):
         assert daemon.ask("/readyz")[0] == 200
         assert daemon.ask("/nothing")[0] == 404
         json.loads(daemon.ask("/debug/state")[1])
-        assert all(name.startswith("edgeway_") for name in daemon.metrics())
+        assert all(name.startswith(("edgeway_", "process_")) for name in daemon.metrics())
     assert mesh.node1.get("http://127.0.0.1:40002/healthz")[0] == 200
     assert mesh.client1.get("http://172.17.0.1:40002/healthz", seconds=2)[0] == 0
 
