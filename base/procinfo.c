@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <stdio.h>
 #include <sys/resource.h>
+#include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,15 +29,20 @@ static void
 tell_descriptors(struct metrics *m)
 {
 	struct rlimit limit;
+	struct stat st;
 	double n = -3; /* ".", ".." and the folder's own */
-	DIR *d = opendir("/proc/self/fd");
+	DIR *d = NULL;
 
-	if (d != NULL) {
+	/* Linux 6.2 tells their number at once; tens of thousands are not read one by one on a loop with traffic. */
+	if (stat("/proc/self/fd", &st) == 0 && st.st_size > 0)
+		n = (double)st.st_size;
+	else if ((d = opendir("/proc/self/fd")) != NULL)
 		while (readdir(d) != NULL)
 			n++;
+	if (d != NULL)
 		closedir(d);
+	if (n >= 0)
 		metric_gauge(m, "process_open_fds", "Open descriptors.", NULL, n);
-	}
 	if (getrlimit(RLIMIT_NOFILE, &limit) == 0)
 		metric_gauge(m, "process_max_fds", "Most descriptors that may be open.", NULL,
 			(double)limit.rlim_cur);

@@ -536,22 +536,31 @@ nodes_sources(const struct nodes *n, void (*fn)(void *arg, const char *node, con
 	}
 }
 
+/* The serial number may have to be read from a file, so only of those of whom anything was revoked. */
+static bool
+is_revoked(const struct nodes *n, const char *node)
+{
+	char serial[PKI_SERIAL_TEXT];
+	int64_t until;
+
+	return certs_refuses(n->config.certs, node, "") &&
+		certs_node_info(n->config.certs, node, serial, &until) &&
+		certs_refuses(n->config.certs, node, serial);
+}
+
 void
 nodes_joined(
 	const struct nodes *n, void (*fn)(void *arg, const char *node, bool revoked), void *arg)
 {
-	char serial[PKI_SERIAL_TEXT], **names;
+	char **names;
 	size_t n_names = certs_nodes(n->config.certs, &names);
-	int64_t until;
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next)
 		if (p->talk != NULL && !talk_ended(p->talk))
 			fn(arg, talk_node(p->talk), false);
 	for (size_t i = 0; i < n_names; i++) {
 		if (find_talk(n, names[i]) == NULL)
-			fn(arg, names[i],
-				certs_node_info(n->config.certs, names[i], serial, &until) &&
-					certs_refuses(n->config.certs, names[i], serial));
+			fn(arg, names[i], is_revoked(n, names[i]));
 		free(names[i]);
 	}
 	free(names);

@@ -16,8 +16,8 @@
 
 enum { ANSWER_MOST = 256 << 20, MESSAGE_BYTES = 65535, PATIENCE_S = 5 };
 
-static double
-now_ms(void)
+double
+ctl_now_ms(void)
 {
 	struct timespec t;
 
@@ -103,9 +103,9 @@ ctl_lookup(const char *server, const char *name, struct lookup *to, struct err *
 	st.nsaddr_list[0] = at.in;
 	st.retrans = PATIENCE_S;
 	st.retry = 1;
-	began = now_ms();
+	began = ctl_now_ms();
 	n = res_nsearch(&st, name, ns_c_in, ns_t_a, bytes, MESSAGE_BYTES);
-	to->ms = now_ms() - began;
+	to->ms = ctl_now_ms() - began;
 	to->rcode = n < 0 ? failure(st.res_h_errno) : "no answer";
 	snprintf(to->asked, sizeof to->asked, "%s", name);
 	if (n > 0)

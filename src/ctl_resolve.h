@@ -29,6 +29,8 @@ struct lookup {
 
 /* GET of the daemon's, parsed; freed by tree_free. */
 int ctl_ask_json(const char *socket, const char *target, struct tree **to, struct err *err);
+/* CLOCK_MONOTONIC. */
+double ctl_now_ms(void);
 /* server: IP:PORT. Only what is no question of DNS is an error. */
 int ctl_lookup(const char *server, const char *name, struct lookup *to, struct err *err);
 /* The service with this fake IP, NULL: none. services: the agent's /debug/services. */

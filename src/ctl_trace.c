@@ -5,7 +5,6 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "base/sock.h"
@@ -59,15 +58,6 @@ struct attempt {
 	const char *error; /* NULL: none */
 };
 
-static double
-now_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec * 1000 + (double)t.tv_nsec / 1e6;
-}
-
 static bool
 wait_for(int fd, short events)
 {
@@ -82,7 +72,7 @@ receive(int fd, double began, struct attempt *to)
 	char head[64] = "", bytes[65536];
 	ssize_t n;
 
-	while (to->bytes < TAKE_MOST && now_ms() - began < TAKE_MS) {
+	while (to->bytes < TAKE_MOST && ctl_now_ms() - began < TAKE_MS) {
 		if (!wait_for(fd, POLLIN)) {
 			to->error = "silence for 10 s";
 			return;
@@ -95,13 +85,13 @@ receive(int fd, double began, struct attempt *to)
 		if (n == 0)
 			break;
 		if (to->bytes == 0) {
-			to->first_ms = now_ms() - began;
+			to->first_ms = ctl_now_ms() - began;
 			snprintf(head, sizeof head, "%.*s", (int)MIN(n, (ssize_t)sizeof head - 1),
 				bytes);
 		}
 		to->bytes += (size_t)n;
 	}
-	to->total_ms = now_ms() - began;
+	to->total_ms = ctl_now_ms() - began;
 	if (sscanf(head, "HTTP/1.%*d %d", &to->status) != 1)
 		to->error = to->bytes == 0 ? "the connection was closed without an answer"
 					   : "no HTTP/1 came back";
@@ -117,7 +107,7 @@ attempt(const struct url *url, const char *address, struct attempt *to)
 	struct addr at;
 	struct err err;
 	auto_fd int fd = -1;
-	double began = now_ms();
+	double began = ctl_now_ms();
 	int error;
 
 	*to = (struct attempt){.connect_ms = -1, .first_ms = -1, .total_ms = -1};
@@ -133,7 +123,7 @@ attempt(const struct url *url, const char *address, struct attempt *to)
 		to->error = strerror(error);
 		return;
 	}
-	to->connect_ms = now_ms() - began;
+	to->connect_ms = ctl_now_ms() - began;
 	if (write(fd, request, strlen(request)) != (ssize_t)strlen(request))
 		to->error = "the request was not taken";
 	else

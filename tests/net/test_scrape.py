@@ -137,3 +137,8 @@ def test_streams(site):
         said = machine.run(program, "--socket", site.hub.socket, "streams").stdout.splitlines()
         assert len(said) == 2 and said[1].split()[:4] == ["edge-1", str(one["stream"]), "edge-1:10250", "tcp"]
     wait_for("it is gone", lambda: all(streams(d) == [] for d in both))
+
+
+def test_a_revoked_node_is_not_on_the_list(site):
+    site.hub.machine.run(site.hub.lab.program("edgewayctl"), "--socket", site.hub.socket, "node", "revoke", "edge-2")
+    wait_for("one is left", lambda: [t["targets"] for t in json.loads(site.hub.ask("/targets")[1])] == [["edge-1:40002"]])
