@@ -37,14 +37,17 @@ static void printf_like(3, 4)
 		buf_printf(&g->partly, "%s%s", buf_len(&g->partly) > 0 ? "; " : "", what);
 }
 
+/* Whether word is one of words, which '|' parts. */
 static bool
 is_word_of(const char *words, const char *word)
 {
-	size_t len = strlen(word);
+	for (const char *at = words; *at != '\0'; at += *at == '|') {
+		size_t len = strcspn(at, "|");
 
-	for (const char *at = words; (at = strstr(at, word)) != NULL; at++)
-		if ((at == words || at[-1] == '|') && (at[len] == '|' || at[len] == '\0'))
+		if (len == strlen(word) && memcmp(at, word, len) == 0)
 			return true;
+		at += len;
+	}
 	return false;
 }
 

@@ -323,7 +323,7 @@ def test_ten_thousand_services_and_no_hub(lab):
         for i in range(0, 10000, 997):
             name = f"shop-backend-{i:05d}.team-{i % 20}"
             assert fake(agent.node, name) == before[(name.split(".")[1], name.split(".")[0])]
-    assert agent.metrics()["edgeway_meta_data_age_seconds"] > 0
+    wait_for("data of the past", lambda: agent.metrics()["edgeway_meta_data_age_seconds"] > 0)
     assert agent.ready()
     assert " old, as of " in status(agent)
     hub.start()

@@ -150,10 +150,10 @@ def test_over_tcp(world):
 def test_changes_are_seen_at_once(world):
     world.hub.write("more.yaml", node("late", "192.0.2.41"), node("deep.site-9", "192.0.2.42"))
     wait_for("it is there", lambda: world.ask("late") == ["192.0.2.41"])
-    assert is_negative(world.dig(f"site-9.{ZONE}"), "NOERROR")
+    wait_for("a name above one", lambda: is_negative(world.dig(f"site-9.{ZONE}"), "NOERROR"))
     world.hub.write("more.yaml", node("late", "192.0.2.43"))
     wait_for("another address", lambda: world.ask("late") == ["192.0.2.43"])
-    assert is_negative(world.dig(f"site-9.{ZONE}"), "NXDOMAIN")
+    wait_for("nothing is below it", lambda: is_negative(world.dig(f"site-9.{ZONE}"), "NXDOMAIN"))
     world.hub.delete("more.yaml")
     wait_for("it is gone", lambda: is_negative(world.dig(f"late.{ZONE}"), "NXDOMAIN"))
     # One that joins, and that no Node object knows.
