@@ -75,6 +75,16 @@ balance_any(const struct balance *b, const struct balance_ask *ask)
 }
 
 bool
+balance_untried(const struct balance *b, const struct balance_ask *ask)
+{
+	for (size_t i = 0; i < balance_count(b); i++) {
+		if (!avoided(ask, b->nodes[i]))
+			return true;
+	}
+	return false;
+}
+
+bool
 balance_full(const struct balance *b, const struct balance_ask *ask)
 {
 	for (size_t i = 0; i < balance_count(b); i++) {
@@ -163,7 +173,8 @@ better_of_two(const struct range *r, const struct balance_ask *ask, bool panic)
 	if (i == j)
 		j++;
 	two = next_usable(r, ask, j, panic, &j);
-	return cost(ask, two) < cost(ask, one) ? two : one;
+	/* NULL: other workers have filled `one` since. */
+	return two != NULL && cost(ask, two) < cost(ask, one) ? two : one;
 }
 
 static struct balance_node *

@@ -66,6 +66,8 @@ struct balance_node *balance_pick(struct balance *b, const struct balance_ask *a
 bool balance_usable(const struct balance_ask *ask, const struct balance_node *n);
 /* Is there any such node? */
 bool balance_any(const struct balance *b, const struct balance_ask *ask);
+/* Is there one that was not tried? Where balance_pick found nobody, it was full at that moment; it need not be any more. */
+bool balance_untried(const struct balance *b, const struct balance_ask *ask);
 /* Would one that was not tried be picked, were it not full? */
 bool balance_full(const struct balance *b, const struct balance_ask *ask);
 /* Feeds the time to the first byte of an answer. */

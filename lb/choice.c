@@ -69,21 +69,35 @@ pick_sticky(struct exchange *ex, const struct balance_ask *ask)
 	return first != NULL ? first : t;
 }
 
+static struct target *
+pick(struct exchange *ex, const struct balance_ask *ask)
+{
+	struct group *g = ex->front->group;
+
+	if (g->service != NULL && g->service->lb.affinity_s > 0)
+		return pick_sticky(ex, ask);
+	return group_pick(g, ask);
+}
+
 struct target *
 choice_next(struct exchange *ex)
 {
-	const struct service *s = ex->front->group->service;
 	const struct balance_ask ask = ask_of(ex);
 	struct target *t;
 
 	if (ex->n_tried >= TRIES_MAX)
 		return NULL;
-	if (s != NULL && s->lb.affinity_s > 0)
-		t = pick_sticky(ex, &ask);
-	else
-		t = group_pick(ex->front->group, &ask);
-	ex->full = t == NULL && balance_full(&ex->front->group->balance, &ask);
+	do { /* another worker may take the last connection of the one that was picked */
+		t = pick(ex, &ask);
+	} while (t != NULL && !target_begin(t, ask.client, ask.max_connections));
+	ex->full = t == NULL && balance_untried(&ex->front->group->balance, &ask);
 	return t;
+}
+
+void
+choice_undo(const struct exchange *ex, struct target *t)
+{
+	target_end(t, ex->front->client_ip, t->node.shared != NULL);
 }
 
 bool

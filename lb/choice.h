@@ -8,7 +8,9 @@
  *
  *	t = choice_next(ex);				// NULL: nobody; ex->full tells whether some have no room
  *	if (choice_is_free(ex, t) || choice_may_charge(ex))
- *		...					// ask it; on a failure choice_avoid(ex, t)
+ *		...					// a connection takes what was counted; on a failure choice_avoid(ex, t)
+ *	else
+ *		choice_undo(ex, t);
  */
 #ifndef EDGEWAY_LB_CHOICE_H
 #define EDGEWAY_LB_CHOICE_H
@@ -17,7 +19,10 @@
 
 /* Attempts that may be charged to one request of the group, with the first one. */
 unsigned choice_tries(const struct group *g);
+/* One more is in flight there from now on (target_begin), so that no other worker takes the last connection meanwhile. */
 struct target *choice_next(struct exchange *ex);
+/* No connection to it came of that. */
+void choice_undo(const struct exchange *ex, struct target *t);
 /* Is it for the service's limit of connections that there is no endpoint for ex? */
 bool choice_all_full(const struct exchange *ex);
 /* May one more attempt be charged? */

@@ -48,7 +48,7 @@ short_of(struct exchange *ex, int rc)
 		strerror(-rc));
 }
 
-/* An idle connection to t, or a dial; DIAL_FAILED: t refused, or ex->short_of. */
+/* An idle connection to t, or a dial: it takes what choice_next() counted. DIAL_FAILED: t refused, or ex->short_of. */
 static enum dial
 attempt(struct exchange *ex, struct target *t)
 {
@@ -78,7 +78,7 @@ attempt(struct exchange *ex, struct target *t)
 	return DIAL_FAILED;
 }
 
-/* attempt(), where the exchange may have another one there; what it may not is over. */
+/* attempt(), where the exchange may have another one there; what it may not is over. t is choice_next()'s. */
 static enum dial
 try_at(struct exchange *ex, struct target *t)
 {
@@ -88,6 +88,7 @@ try_at(struct exchange *ex, struct target *t)
 	enum dial d;
 
 	if (!free && !choice_may_charge(ex)) {
+		choice_undo(ex, t);
 		if (ex->n_again + 1u < choice_tries(f->group) && !ex->over_budget)
 			count(&w->counters.over_budget, 1);
 		ex->over_budget = true;
@@ -95,6 +96,8 @@ try_at(struct exchange *ex, struct target *t)
 		return DIAL_FAILED;
 	}
 	d = attempt(ex, t);
+	if (d == DIAL_HELD || d == DIAL_FAILED)
+		choice_undo(ex, t);
 	if (d == DIAL_HELD)
 		return d;
 	if (!free) {

@@ -44,8 +44,7 @@ join_exchange(struct back *b, struct exchange *ex)
 	b->ex = ex;
 	b->rival = ex->back;
 	ex->back = b;
-	target_begin(b->target);
-	b->counted = shared_enter(b->target->node.shared, ex->front->client_ip);
+	b->counted = b->target->node.shared != NULL;
 }
 
 struct back *
@@ -76,11 +75,8 @@ leave_exchange(struct back *b)
 	while (*at != b)
 		at = &(*at)->rival;
 	*at = take_ptr(&b->rival);
-	if (b->counted)
-		shared_leave(b->target->node.shared, b->ex->front->client_ip);
-	b->counted = false;
+	target_end(b->target, b->ex->front->client_ip, b->counted);
 	b->ex = NULL;
-	target_end(b->target);
 	turn_due(b->worker);
 }
 

@@ -254,7 +254,7 @@ struct back {
 	uint32_t scanned;
 	bool connecting;
 	bool fresh; /* a dial that may still be answered soon: one of target->n_fresh */
-	bool counted; /* in the client's share of the endpoint: shared_enter */
+	bool counted; /* in the client's share of the endpoint: target_end */
 	bool reused;
 	bool hedged; /* its exchange dials another endpoint as well */
 	bool silent; /* known not to acknowledge its request */

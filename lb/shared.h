@@ -6,7 +6,8 @@
  * counting does not. Any thread; what health.c keeps in it is its own, under the lock.
  *
  *	s = shares_get(all, &addr);
- *	shared_count(s, 1); ... shared_count(s, -1);
+ *	if (shared_take(s, client, most))
+ *		... shared_give(s, client);
  *	shares_put(all, &s);
  */
 #ifndef EDGEWAY_LB_SHARED_H
@@ -70,28 +71,47 @@ shared_client(struct shared *s, uint32_t client)
 	return &s->by_client[client * 0x9e3779b1u >> 26];
 }
 
-/* One more connection of this client's; true: it was counted, shared_leave is due. */
-static inline bool
-shared_enter(struct shared *s, uint32_t client)
+/* Of `most` connections, those that one client may have: where there are a few, that is all. */
+static inline uint32_t
+shared_part(uint32_t most)
 {
-	if (s != NULL)
-		atomic_fetch_add_explicit(shared_client(s, client), 1, memory_order_relaxed);
-	return s != NULL;
+	return most - most / SHARED_REST;
 }
 
 static inline void
-shared_leave(struct shared *s, uint32_t client)
+shared_give(struct shared *s, uint32_t client)
 {
+	shared_count(s, -1);
 	atomic_fetch_sub_explicit(shared_client(s, client), 1, memory_order_relaxed);
 }
 
-/* Are `most` connections in use, or has this client its share of them? Where there are a few, that is less than all. */
+/* One more connection of this client's, unless that is more than `most` (0: any number) or than its part of them. Looked at
+ * and counted in one step, so of workers that ask at the same moment as many get one as are left. True: shared_give is due. */
+static inline bool
+shared_take(struct shared *s, uint32_t client, uint32_t most)
+{
+	_Atomic uint16_t *own = shared_client(s, client);
+	uint32_t all = atomic_load_explicit(&s->in_use, memory_order_relaxed);
+
+	do {
+		if (most > 0 && all >= most)
+			return false;
+	} while (!atomic_compare_exchange_weak_explicit(
+		&s->in_use, &all, all + 1, memory_order_relaxed, memory_order_relaxed));
+	if (atomic_fetch_add_explicit(own, 1, memory_order_relaxed) < shared_part(most) ||
+		most == 0)
+		return true;
+	shared_give(s, client);
+	return false;
+}
+
+/* Are `most` connections in use, or has this client its part of them? */
 static inline bool
 shared_full(struct shared *s, uint32_t client, uint32_t most)
 {
 	return atomic_load_explicit(&s->in_use, memory_order_relaxed) >= most ||
 		atomic_load_explicit(shared_client(s, client), memory_order_relaxed) >=
-		most - most / SHARED_REST;
+		shared_part(most);
 }
 
 #endif

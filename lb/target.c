@@ -24,19 +24,24 @@ target_try(struct target *t, uint64_t now_ms)
 	t->on_trial = true;
 }
 
-void
-target_begin(struct target *t)
+bool
+target_begin(struct target *t, uint32_t client, uint32_t most)
 {
+	if (t->node.shared != NULL && !shared_take(t->node.shared, client, most))
+		return false;
 	t->node.in_flight++;
-	shared_count(t->node.shared, 1);
+	return true;
 }
 
 void
-target_end(struct target *t)
+target_end(struct target *t, uint32_t client, bool counted)
 {
 	assert(t->node.in_flight > 0);
 	t->node.in_flight--;
-	shared_count(t->node.shared, -1);
+	if (counted)
+		shared_give(t->node.shared, client);
+	else
+		shared_count(t->node.shared, -1);
 }
 
 const char *

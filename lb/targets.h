@@ -7,7 +7,7 @@
  *
  *	g = targets_group(ts, snapshot, epoch, ip, port);	// NULL: no such service port
  *	t = group_pick(g, &ask);				// NULL: none, or all tried
- *	target_begin(t); ... target_end(t);
+ *	target_begin(t, client, most) && ... target_end(t, client, counted);
  */
 #ifndef EDGEWAY_LB_TARGETS_H
 #define EDGEWAY_LB_TARGETS_H
@@ -102,8 +102,11 @@ struct addr target_addr(const struct target *t);
 bool target_is_far(const struct target *t);
 const char *target_text(const struct target *t, char to[ADDR_TEXT_MAX]);
 void target_unref(struct target **t);
-void target_begin(struct target *t);
-void target_end(struct target *t);
+/* One more in flight, of this client's. False: it has `most` (0: any number) with those of other workers, or the client has
+ * its part of them; another worker may have taken the last one since group_pick(). */
+bool target_begin(struct target *t, uint32_t client, uint32_t most);
+/* `counted`: t->node.shared was there when it began. */
+void target_end(struct target *t, uint32_t client, bool counted);
 
 /* True when this ejected it: 1 s * 2^n, at most 60 s, with jitter taken from `random`. */
 bool target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random);

@@ -251,40 +251,49 @@ def test_retries(mesh):
         assert ask(mesh.client1, name, 24) == ["edge-1.web-0"] * 24
 
 
-# A request for each line, that is not answered; at the end their connections are reset. One after the other: workers that pick at the same
-# moment may both take an endpoint's last connection.
+# Twelve requests at the same moment, on all workers, that are not answered; ten are refused. At the end the connections are reset.
 HANGING = """
-import socket, struct, sys
-all = []
-for line in sys.stdin:
-    s = socket.create_connection((sys.argv[1], 80))
+import select, socket, struct, sys
+all = [socket.create_connection((sys.argv[1], 80)) for _ in range(12)]
+for s in all:
     s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+for s in all:
     s.sendall(b"GET /hang HTTP/1.1\\r\\nHost: narrow\\r\\n\\r\\n")
-    all.append(s)
-    print("asked", flush=True)
+refused = set()
+while len(refused) < 10:
+    for s in select.select([s for s in all if s not in refused], [], [])[0]:
+        assert s.recv(65536).startswith(b"HTTP/1.1 503")
+        refused.add(s)
+print("refused", flush=True)
+sys.stdin.read()
 """
 
 
 def in_flight(agent, service):
-    return sum(e["in_flight"] for g in agent.state()["lb"]["endpoints"] if g["service"] == service for e in g["endpoints"])
+    """Of each endpoint, all workers together."""
+    of = collections.Counter()
+    for g in agent.state()["lb"]["endpoints"]:
+        if g["service"] == service:
+            of.update({e["address"]: e["in_flight"] for e in g["endpoints"]})
+    return sorted(of.values())
 
 
 def test_max_connections(mesh):
-    """Who finds all in use waits for a connection; as long as one may take, then it is 503."""
+    """Who finds all in use waits for a connection; as long as one may take, then it is 503. No worker takes one too many."""
+    assert mesh.agent1.state()["lb"]["workers"] > 1
     for name, limit in (("narrow", "200ms"), ("patient", "20s")):
         declare(mesh, name, endpoint_slice(f"{name}-1", name, 8080, "172.17.0.2", "172.17.0.3", port_name="http"),
                 ports=(("http", 80, 8080),), selector="none", annotations={"max-connections": "1", "connect-timeout": limit})
         wait_for("first answer", lambda n=name: mesh.client1.get(f"http://{n}/")[0] == 200, 5)
     before = mesh.agent1.metrics()['edgeway_lb_errors_total{reason="max_connections"}']
     with Dialogue(mesh.client1, HANGING, mesh.client1.getent("narrow")) as hanging:
-        for n in (1, 2):
-            assert hanging.ask() == "asked"
-            wait_for("it is in use", lambda: in_flight(mesh.agent1, "default/narrow") == n)
+        assert hanging.ask() == "refused"
+        assert in_flight(mesh.agent1, "default/narrow") == [1, 1]
         p = mesh.client1.run("sh", "-c", "for i in 1 2; do curl -sSi -m 15 http://narrow/ & done; wait")
         assert p.stdout.count("HTTP/1.1 503") == 2, p.stdout
         assert p.stdout.lower().count("retry-after: 1") == 2 and p.stdout.count("max-connections") == 2
-    wait_for("both are free", lambda: in_flight(mesh.agent1, "default/narrow") == 0)
-    assert mesh.agent1.metrics()['edgeway_lb_errors_total{reason="max_connections"}'] == before + 2
+    wait_for("both are free", lambda: in_flight(mesh.agent1, "default/narrow") == [0, 0])
+    assert mesh.agent1.metrics()['edgeway_lb_errors_total{reason="max_connections"}'] == before + 12
     p = mesh.client1.run("sh", "-c", "for i in 1 2 3 4; do curl -sSi -m 15 http://patient/slow & done; wait")
     assert p.stdout.count("HTTP/1.1 200") == 4, p.stdout
     assert len(ask(mesh.client1, "narrow", 6)) == 6

@@ -1,5 +1,7 @@
 #include "lb/balance.h"
 
+#include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -251,6 +253,67 @@ the_nearest_tier_first(void **state)
 	}
 }
 
+/* --- several workers --- */
+
+enum { THREADS = 4, ROUNDS = 100 * 1000, ALLOWED = 2 };
+static struct {
+	_Atomic unsigned in_use[2], taken, beyond;
+} together;
+
+static void *
+work(void *arg)
+{
+	const struct balance_ask ask = {.policy = *(const enum lb_policy *)arg,
+		.now_ms = 1000,
+		.random = 1,
+		.max_connections = ALLOWED};
+	struct balance_node own[2] = {{.shared = &shared[0]}, {.shared = &shared[1]}}, *n;
+	struct balance_node **of = xcalloc(2, sizeof *of);
+	const uint16_t ends[BALANCE_TIERS] = {2, 2, 2, 2};
+	struct balance mine = {0};
+
+	of[0] = &own[0];
+	of[1] = &own[1];
+	balance_init(&mine, of, ends);
+	for (uint32_t i = 0; i < ROUNDS; i++) {
+		n = balance_pick(&mine, &ask);
+		if (n == NULL || !shared_take(n->shared, i, ALLOWED))
+			continue;
+		atomic_fetch_add(&together.taken, 1);
+		if (atomic_fetch_add(&together.in_use[n - own], 1) >= ALLOWED)
+			atomic_fetch_add(&together.beyond, 1);
+		if (i % 16 == 0)
+			sched_yield();
+		atomic_fetch_sub(&together.in_use[n - own], 1);
+		shared_give(n->shared, i);
+	}
+	balance_fini(&mine);
+	return NULL;
+}
+
+static void
+workers_keep_to_the_limit_together(void **state)
+{
+	static const enum lb_policy all[] = {LB_ROUND_ROBIN, LB_LEAST_REQUEST, LB_EWMA};
+	static const struct shared unused;
+	pthread_t threads[THREADS];
+
+	(void)state;
+	for (size_t p = 0; p < ARRAY_LEN(all); p++) {
+		enum lb_policy policy = all[p];
+
+		together.taken = 0;
+		for (int i = 0; i < THREADS; i++)
+			assert_int_equal(pthread_create(&threads[i], NULL, work, &policy), 0);
+		for (int i = 0; i < THREADS; i++)
+			assert_int_equal(pthread_join(threads[i], NULL), 0);
+		assert_int_equal(together.beyond, 0);
+		assert_in_range(together.taken, ROUNDS / 10, THREADS * ROUNDS);
+	}
+	assert_memory_equal(&shared[0], &unused, sizeof unused);
+	assert_memory_equal(&shared[1], &unused, sizeof unused);
+}
+
 static void
 full_ones_are_passed_over(void **state)
 {
@@ -270,7 +333,9 @@ full_ones_are_passed_over(void **state)
 	assert_null(balance_pick(&b, &ask));
 	assert_false(balance_any(&b, &ask));
 	assert_true(balance_full(&b, &ask));
+	assert_true(balance_untried(&b, &ask));
 	ask.n_avoid = N;
+	assert_false(balance_untried(&b, &ask));
 	assert_false(balance_full(&b, &ask)); /* all were tried: that is why */
 	ask.n_avoid = 0;
 	ask.max_connections = 0;
@@ -619,6 +684,8 @@ main(void)
 		cmocka_unit_test_setup_teardown(hashing_is_stable, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_nearest_tier_first, setup, teardown),
 		cmocka_unit_test_setup_teardown(full_ones_are_passed_over, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			workers_keep_to_the_limit_together, setup, teardown),
 		cmocka_unit_test_setup_teardown(never_below_one, setup, teardown),
 		cmocka_unit_test(one_of_ten_moves_a_tenth),
 		cmocka_unit_test(back_off_grows),

@@ -81,16 +81,16 @@ a_client_has_a_share(void **state)
 	(void)state;
 	for (int i = 0; i < 3; i++) {
 		assert_false(shared_full(&s, FLOODER, 4));
-		shared_count(&s, 1);
-		assert_true(shared_enter(&s, FLOODER));
+		assert_true(shared_take(&s, FLOODER, 4));
 	}
 	assert_true(shared_full(&s, FLOODER, 4));
+	assert_false(shared_take(&s, FLOODER, 4));
 	assert_false(shared_full(&s, OTHER, 4));
-	shared_count(&s, 1);
-	shared_enter(&s, OTHER);
+	assert_true(shared_take(&s, OTHER, 4));
 	assert_true(shared_full(&s, OTHER, 4));
-	shared_count(&s, -1);
-	shared_leave(&s, FLOODER);
+	assert_false(shared_take(&s, OTHER, 4));
+	assert_int_equal(s.in_use, 4); /* of what was refused nothing is left */
+	shared_give(&s, FLOODER);
 	assert_false(shared_full(&s, FLOODER, 4));
 	assert_false(shared_full(&s, FLOODER, 2 + 2));
 	assert_true(shared_full(&s, FLOODER, 3)); /* all of a few */
