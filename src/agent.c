@@ -321,7 +321,7 @@ take_locks(struct agent *a, struct err *err)
 				"it "
 				"first to change that",
 				o->data_dir);
-		lock_inherit(a->lock, a->network_lock);
+		lock_inherit(a->lock);
 		rights_reduce(o);
 		return 0;
 	}

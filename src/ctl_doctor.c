@@ -6,6 +6,7 @@
 #include <sys/statvfs.h>
 #include <time.h>
 
+#include "base/port_holder.h"
 #include "src/ctl_findings.h"
 #include "src/ctl_machine.h"
 
@@ -107,11 +108,11 @@ static void
 check_port(struct findings *f, const char *protocol, uint32_t address, uint16_t port,
 	const char *remedy)
 {
-	char who[PLACE_TEXT_MAX];
+	char who[PORT_HOLDER_TEXT_MAX];
 
 	if (address == 0)
 		return;
-	if (!machine_listener(protocol, address, port, who))
+	if (!port_holder(protocol, address, port, who))
 		findings_add(f, "port", VERDICT_NOTE,
 			"it is free for the agent, which does not serve it yet",
 			"%s %u: nobody listens", protocol, port);

@@ -1,10 +1,7 @@
 #include "src/ctl_machine.h"
 
 #include <arpa/inet.h>
-#include <ctype.h>
-#include <dirent.h>
 #include <ifaddrs.h>
-#include <inttypes.h>
 #include <net/if.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -108,89 +105,6 @@ machine_uplink(const char *towards, char name[PLACE_TEXT_MAX])
 			snprintf(name, PLACE_TEXT_MAX, "%s", interface);
 	}
 	fclose(f);
-}
-
-/* --- who has a port ---------------------------------------------------------- */
-
-static uint64_t
-socket_at(const char *protocol, uint32_t address, uint16_t port)
-{
-	auto_free char *path = xasprintf("/proc/net/%s", protocol);
-	const unsigned listening = strcmp(protocol, "tcp") == 0
-		? 10
-		: 7; /* TCP_LISTEN; a bound datagram socket is TCP_CLOSE */
-	FILE *f = fopen(path, "re");
-	char line[512];
-	uint64_t found = 0;
-
-	if (f == NULL)
-		return 0;
-	while (found == 0 && fgets(line, sizeof line, f) != NULL) {
-		uint32_t local;
-		unsigned at, state;
-		uint64_t inode;
-
-		if (sscanf(line, "%*d: %" SCNx32 ":%x %*x:%*x %x %*s %*s %*s %*s %*s %" SCNu64,
-			    &local, &at, &state, &inode) == 4 &&
-			at == port && state == listening && (local == 0 || ntohl(local) == address))
-			found = inode;
-	}
-	fclose(f);
-	return found;
-}
-
-static bool
-holds(const char *pid, const char *link)
-{
-	auto_free char *folder = xasprintf("/proc/%s/fd", pid);
-	DIR *d = opendir(folder);
-	const struct dirent *e;
-	bool found = false;
-
-	if (d == NULL)
-		return false;
-	while (!found && (e = readdir(d)) != NULL) {
-		auto_free char *path = xasprintf("%s/%s", folder, e->d_name);
-		char to[64];
-		ssize_t n = readlink(path, to, sizeof to - 1);
-
-		to[n > 0 ? n : 0] = '\0';
-		found = strcmp(to, link) == 0;
-	}
-	closedir(d);
-	return found;
-}
-
-bool
-machine_listener(const char *protocol, uint32_t address, uint16_t port, char who[PLACE_TEXT_MAX])
-{
-	uint64_t inode = socket_at(protocol, address, port);
-	auto_free char *link = xasprintf("socket:[%" PRIu64 "]", inode);
-	DIR *d;
-	const struct dirent *e;
-
-	who[0] = '\0';
-	if (inode == 0)
-		return false;
-	snprintf(who, PLACE_TEXT_MAX, "a process that cannot be seen from here");
-	if ((d = opendir("/proc")) == NULL)
-		return true;
-	while ((e = readdir(d)) != NULL) {
-		if (isdigit((unsigned char)e->d_name[0]) && holds(e->d_name, link)) {
-			auto_free char *path = xasprintf("/proc/%s/comm", e->d_name);
-			FILE *f = fopen(path, "re");
-			char name[64] = "";
-
-			if (f != NULL && fscanf(f, "%63[^\n]", name) != 1)
-				name[0] = '\0';
-			if (f != NULL)
-				fclose(f);
-			snprintf(who, PLACE_TEXT_MAX, "%s (pid %.12s)", name, e->d_name);
-			break;
-		}
-	}
-	closedir(d);
-	return true;
 }
 
 bool

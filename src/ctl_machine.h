@@ -17,9 +17,6 @@ bool machine_interface(const char *name, uint32_t *address, bool *up);
 unsigned machine_mtu(const char *interface);
 /* The interface by which this address (as of addr_parse) is reached, or else that of the default route. */
 void machine_uplink(const char *towards, char name[PLACE_TEXT_MAX]);
-/* "dnsmasq (pid 17)": whoever listens on the port at this address or at all; protocol "udp" or "tcp". */
-bool machine_listener(
-	const char *protocol, uint32_t address, uint16_t port, char who[PLACE_TEXT_MAX]);
 /* A number in a file, -1: cannot be read. */
 long machine_number(const char *path);
 bool machine_clock_is_kept(void);

@@ -2,16 +2,17 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stddef.h>
+#include <netinet/in.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
-#include <sys/un.h>
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/port_holder.h"
+#include "base/sock.h"
 
 static ssize_t
 write_pid(int fd)
@@ -61,52 +62,52 @@ lock_take(const char *data_dir, int *out, struct err *err)
 	return 0;
 }
 
-/* Process that listens at the name, 0 when it cannot be told. */
-static int
-listener_of(const struct sockaddr_un *name, socklen_t len)
-{
-	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	struct ucred who = {0};
-	socklen_t size = sizeof who;
+/* A wildcard socket at the port, of anybody's, would count as well: so it is one that nothing is assigned to. */
+static const uint32_t network_address = 0x7f09fb01; /* 127.9.251.1 */
+enum { NETWORK_PORT = 251 };
 
-	if (fd < 0 || connect(fd, (const struct sockaddr *)name, len) < 0 ||
-		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) < 0)
-		return 0;
-	return who.pid;
+static int
+network_is_taken(struct err *err)
+{
+	char who[PORT_HOLDER_TEXT_MAX];
+	bool known = port_holder("udp", network_address, NETWORK_PORT, who);
+
+	return err_set(err, EBUSY,
+		"another edgeway-agent serves this network namespace, or UDP port %d of "
+		"127.9.251.1, "
+		"which tells that, is in use: by %s; stop it",
+		NETWORK_PORT, known ? who : "an unknown process");
 }
 
 int
 lock_network(int *out, struct err *err)
 {
-	const struct sockaddr_un name = {.sun_family = AF_UNIX, .sun_path = "\0edgeway-agent"};
-	const socklen_t len = offsetof(struct sockaddr_un, sun_path) + sizeof "\0edgeway-agent" - 1;
-	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const struct addr at = addr_ipv4(network_address, NETWORK_PORT);
+	const int yes = 1, little = 0;
+	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
-	if (fd < 0)
+	/* IP_FREEBIND: lo may be down. What anybody sends there is never read. */
+	if (fd < 0 || setsockopt(fd, IPPROTO_IP, IP_FREEBIND, &yes, sizeof yes) < 0 ||
+		setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &little, sizeof little) < 0)
 		return err_set(err, errno, "cannot open a socket: %s", strerror(errno));
-	if (bind(fd, (const struct sockaddr *)&name, len) < 0) {
-		if (errno != EADDRINUSE)
-			return err_set(err, errno,
-				"cannot take the lock of the network namespace: %s",
-				strerror(errno));
-		return err_set(err, EBUSY,
-			"another edgeway-agent serves this network namespace: process %d; stop it",
-			listener_of(&name, len));
+	if (bind(fd, &at.sa, at.len) < 0) {
+		if (errno == EADDRINUSE)
+			return network_is_taken(err);
+		return err_set(err, errno,
+			"cannot take the lock of the network namespace, UDP port %d of "
+			"127.9.251.1: %s%s",
+			NETWORK_PORT, strerror(errno),
+			errno == EACCES ? "; run as root or with CAP_NET_BIND_SERVICE" : "");
 	}
-	if (listen(fd, 1) < 0)
-		return err_set(err, errno, "cannot listen: %s", strerror(errno));
 	*out = take_fd(&fd);
 	return 0;
 }
 
 void
-lock_inherit(int lock, int network_lock)
+lock_inherit(int lock)
 {
 	if (lock >= 0 && (ftruncate(lock, 0) < 0 || write_pid(lock) < 0))
 		log_warn("agent", "the lock names the agent before this one: %s", strerror(errno));
-	if (listen(network_lock, 1) < 0) /* SO_PEERCRED is whoever said this last */
-		log_warn("agent", "the network's lock names the agent before this one: %s",
-			strerror(errno));
 }
 
 bool

@@ -2,7 +2,8 @@
  * One instance per data folder: a lock on DIR/lock, held until the process ends, whatever ends it.
  * SO_REUSEPORT would let a second agent share the ports without a word. One agent per network namespace,
  * too: two with folders of their own would fight over the nftables table and resolv.conf. That lock is
- * an abstract Unix socket, since the kernel keeps those by network namespace.
+ * a port: ports are the network namespace's, whatever files its processes see, and those below 1024 nobody takes without
+ * CAP_NET_BIND_SERVICE. Abstract Unix sockets and locks on files under /proc any user could take first.
  */
 #ifndef EDGEWAY_SRC_LOCK_H
 #define EDGEWAY_SRC_LOCK_H
@@ -13,11 +14,11 @@
  * that can only be read the lock is taken where its file is there, and *fd stays as it is where not: a node
  * goes on with what it knows. */
 int lock_take(const char *data_dir, int *fd, struct err *err);
-/* The same for the network namespace. */
+/* The same for the network namespace. The descriptor can be given to another process, which has the lock then too. */
 int lock_network(int *fd, struct err *err);
 /* Is it the lock of this folder? */
 bool lock_is_of(const char *data_dir, int fd);
-/* Both are ours now, and name us to whoever finds them taken. lock -1: none. */
-void lock_inherit(int lock, int network_lock);
+/* The folder's is ours now, and names us to whoever finds it taken. -1: none. */
+void lock_inherit(int lock);
 
 #endif

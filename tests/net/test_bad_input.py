@@ -2,6 +2,7 @@
 import os
 import random
 import stat
+import subprocess
 import time
 
 import pytest
@@ -89,6 +90,36 @@ def test_second_agent_on_the_same_folder(mesh):
     assert status != 0 and mesh.agent1.data in said
     assert mesh.client1.get("http://edge-nginx/")[0] == 200  # and the first one goes on
     assert mesh.node1.table().count("dnat to 172.17.0.1:40001") == 1
+
+
+SQUAT = """
+import os, socket, sys
+os.setuid(65534)
+s = socket.socket(socket.AF_UNIX)
+s.bind(chr(0) + "edgeway-agent")
+s.listen()
+try:
+    socket.socket(socket.AF_INET, socket.SOCK_DGRAM).bind(("127.9.251.1", 251))
+except PermissionError:
+    print("refused", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_one_agent_in_a_network_namespace(mesh, spare):
+    """Whatever its folder; no other user can keep the first one from starting."""
+    squatter = subprocess.Popen(spare.argv(PYTHON, "-c", SQUAT), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        assert squatter.stdout.readline() == "refused\n"
+        agent = Agent(spare, mesh.hub)
+    finally:
+        squatter.communicate("")
+    other = Agent(spare, mesh.hub, "--dataDir", agent.data + "-other", "--admin.listen", "", "--admin.socket", "", start=False)
+    status, said = other.attempt()
+    assert status == 1 and f"edgeway-agent (pid {agent.process.pid}); stop it" in said
+    assert agent.ready() and agent.stop() == 0
+    spare.run("rm", "-rf", agent.data, agent.data + "-other")
+    assert spare.clean()
 
 
 def test_port_in_use(mesh, spare):
