@@ -3,6 +3,7 @@ base_libbase_a_SOURCES = \
 	base/admin.c base/admin.h base/admin_conn.c base/admin_conn.h base/admin_query.c \
 	base/base64.c base/base64.h \
 	base/buf.c base/buf.h \
+	base/doubling.c base/doubling.h \
 	base/err.c base/err.h \
 	base/fswatch.c base/fswatch.h \
 	base/hash.c base/hash.h \

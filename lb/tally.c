@@ -230,33 +230,10 @@ rows_free(struct row *rows, size_t n)
 	free(rows);
 }
 
-unsigned
-tally_bucket(uint64_t us)
+static uint64_t
+percentile_us(const struct sums *s, unsigned percent)
 {
-	uint64_t units = us == 0 ? 0 : (us - 1) / TALLY_FIRST_US;
-	unsigned bits = units == 0 ? 0 : 64u - (unsigned)__builtin_clzll(units);
-
-	return MIN(bits, (unsigned)TALLY_BUCKETS - 1);
-}
-
-uint64_t
-tally_percentile_us(const uint64_t took[TALLY_BUCKETS], unsigned percent)
-{
-	uint64_t total = 0, below = 0, wanted;
-
-	for (int i = 0; i < TALLY_BUCKETS; i++)
-		total += took[i];
-	wanted = (total * percent + 99) / 100;
-	for (unsigned i = 0; i < TALLY_BUCKETS && total > 0; i++) {
-		uint64_t to = (uint64_t)TALLY_FIRST_US << i, from = i == 0 ? 0 : to / 2;
-
-		if (below + took[i] >= wanted)
-			return i == TALLY_BUCKETS - 1
-				? from /* at least */
-				: from + (to - from) * (wanted - below) / took[i];
-		below += took[i];
-	}
-	return 0;
+	return doubling_percentile_us(s->took, TALLY_BUCKETS, TALLY_FIRST_US, percent);
 }
 
 /* A counter of all services, with one more label perhaps. */
@@ -359,7 +336,7 @@ write_times(struct metrics *m, const struct row *rows, size_t n)
 			.counts = rows[r].sums.took,
 			.sum = (double)rows[r].sums.took_us / 1e6};
 
-		if (tally_percentile_us(rows[r].sums.took, 100) == 0)
+		if (percentile_us(&rows[r].sums, 100) == 0)
 			continue;
 		labels_of(labels, &rows[r], NULL);
 		metric_histogram(m, "edgeway_service_first_byte_seconds",
@@ -391,13 +368,15 @@ write_row(struct buf *out, const struct row *row)
 	buf_printf(out,
 		"},\"connections\":%llu,\"active\":%lld,\"failures\":%llu,\"retries\":%llu,"
 		"\"ejections\":%llu,\"bytes_up\":%llu,\"bytes_down\":%llu,\"p50_us\":%llu,"
-		"\"p99_us\":%llu}",
+		"\"p99_us\":%llu,\"first_bucket_us\":%d,\"took\":[",
 		(unsigned long long)s->connections, (long long)(s->connections - s->closed),
 		(unsigned long long)s->failures, (unsigned long long)s->retries,
 		(unsigned long long)s->ejections, (unsigned long long)s->bytes_up,
-		(unsigned long long)s->bytes_down,
-		(unsigned long long)tally_percentile_us(s->took, 50),
-		(unsigned long long)tally_percentile_us(s->took, 99));
+		(unsigned long long)s->bytes_down, (unsigned long long)percentile_us(s, 50),
+		(unsigned long long)percentile_us(s, 99), TALLY_FIRST_US);
+	for (int i = 0; i < TALLY_BUCKETS; i++)
+		buf_printf(out, "%s%llu", i > 0 ? "," : "", (unsigned long long)s->took[i]);
+	buf_adds(out, "]}");
 }
 
 void

@@ -14,6 +14,7 @@
 
 #include <stdatomic.h>
 
+#include "base/doubling.h"
 #include "base/metric.h"
 #include "model/snapshot.h"
 
@@ -25,7 +26,7 @@ struct tally_cell {
 	_Atomic uint64_t connections, closed, retries, ejections, failures;
 	_Atomic uint64_t bytes_up, bytes_down;
 	_Atomic uint64_t took_us; /* sum of all first bytes' */
-	_Atomic uint64_t took[TALLY_BUCKETS]; /* up to TALLY_FIRST_US * 2^i, the last one: more */
+	_Atomic uint64_t took[TALLY_BUCKETS]; /* as of base/doubling.h */
 };
 
 struct tallies;
@@ -45,10 +46,6 @@ void tallies_metrics(struct tallies *all, struct metrics *m);
 /* JSON array, services by name, `other` with an empty namespace last, where it has something. */
 void tallies_state(struct tallies *all, struct buf *out);
 
-unsigned tally_bucket(uint64_t us);
-/* The time that `percent` of what was counted took at most, within its bucket in proportion. 0: nothing was counted. */
-uint64_t tally_percentile_us(const uint64_t took[TALLY_BUCKETS], unsigned percent);
-
 static inline void
 tally_add(_Atomic uint64_t *c, uint64_t n)
 {
@@ -59,7 +56,7 @@ tally_add(_Atomic uint64_t *c, uint64_t n)
 static inline void
 tally_took(struct tally_cell *c, uint64_t us)
 {
-	tally_add(&c->took[tally_bucket(us)], 1);
+	tally_add(&c->took[doubling_bucket(us, TALLY_FIRST_US, TALLY_BUCKETS)], 1);
 	tally_add(&c->took_us, us);
 }
 

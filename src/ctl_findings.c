@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "model/json.h"
+#include "src/ctl_screen.h"
 
 static const char *const verdicts[] = {
 	[VERDICT_OK] = "ok", [VERDICT_NOTE] = "note", [VERDICT_BAD] = "BAD"};
@@ -71,13 +72,16 @@ void
 findings_print(const struct findings *f, enum ctl_format format)
 {
 	enum { CHECK_WIDTH = 13, VERDICT_WIDTH = 6 };
+	static const enum ink inks[] = {
+		[VERDICT_OK] = INK_GOOD, [VERDICT_NOTE] = INK_NOTE, [VERDICT_BAD] = INK_BAD};
 
 	if (format != CTL_TABLE) {
 		print_for_programs(f, format);
 		return;
 	}
 	for (size_t i = 0; i < f->n; i++) {
-		printf("%-*s%-*s%s\n", VERDICT_WIDTH, verdicts[f->list[i].verdict], CHECK_WIDTH,
+		printf("%s%-*s%s%-*s%s\n", screen_ink(inks[f->list[i].verdict]), VERDICT_WIDTH,
+			verdicts[f->list[i].verdict], screen_ink(INK_PLAIN), CHECK_WIDTH,
 			f->list[i].check, f->list[i].found);
 		if (f->list[i].remedy != NULL)
 			printf("%*s-> %s\n", VERDICT_WIDTH + CHECK_WIDTH, "", f->list[i].remedy);

@@ -4,16 +4,17 @@
  */
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "src/ctl_answer.h"
 #include "src/ctl_ask.h"
 #include "src/ctl_doctor.h"
 #include "src/ctl_resolve.h"
+#include "src/ctl_screen.h"
 #include "src/ctl_show.h"
 #include "src/ctl_top.h"
 
@@ -200,26 +201,47 @@ run_once(const struct request *r)
 	return is_doctor ? examine(r, &answer) : print(r, &answer);
 }
 
+/* Documents that follow one another are to be told apart: JSON does that by itself. */
+static void
+part_from_last(const struct request *r)
+{
+	if (r->format == CTL_YAML)
+		puts("---");
+	else if (r->format == CTL_TABLE && !screen_is_terminal())
+		puts("");
+}
+
+static int
+unwritten(int rc)
+{
+	if (rc != -EPIPE) /* who reads no more knows why */
+		fprintf(stderr, "edgewayctl: cannot write: %s\n", strerror(-rc));
+	return 1;
+}
+
 /* Goes on while the daemon is away: it may be on its way back. A look at rates takes two. */
 static int
 run(const struct request *r)
 {
-	bool terminal = isatty(STDOUT_FILENO),
-	     rates = r->command->show == ctl_show_top && r->format == CTL_TABLE;
-	bool endless = r->watch_s > 0 || (rates && terminal);
-	const struct timespec pause = {.tv_sec = r->watch_s > 0 ? r->watch_s : 1};
+	bool rates = r->command->show == ctl_show_top && r->format == CTL_TABLE;
+	bool endless = r->watch_s > 0 || (rates && screen_is_terminal());
+	struct screen_look look = {.out = -1, .err = -1};
 
+	if (endless && screen_is_terminal())
+		fputs("\033[2J", stdout);
 	for (int rounds = 1;; rounds++) {
-		int rc;
+		int rc, written;
 
-		if (endless && terminal)
-			fputs("\033[H\033[2J", stdout);
+		if (endless)
+			screen_begin(&look);
+		if (endless && rounds > 1)
+			part_from_last(r);
 		rc = run_once(r);
-		if (fflush(stdout) != 0)
-			return 1; /* nobody reads */
+		if ((written = screen_end(&look)) < 0)
+			return unwritten(written);
 		if (!endless && rounds == (rates && rc == 0 ? 2 : 1))
 			return rc;
-		nanosleep(&pause, NULL);
+		screen_pause(r->watch_s > 0 ? r->watch_s : 1);
 	}
 }
 
@@ -323,6 +345,8 @@ main(int argc, char **argv)
 	struct request r = {0};
 	int flag;
 
+	signal(SIGPIPE, SIG_IGN); /* an error like others of writing */
+	screen_open();
 	while ((flag = getopt_long(argc, argv, "s:ho:w::", flags, NULL)) != -1) {
 		switch (flag) {
 		case 's':

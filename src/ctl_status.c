@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/ctl_answer.h"
+#include "src/ctl_screen.h"
 #include "src/ctl_show.h"
 
 enum { LABEL_WIDTH = 13 };
@@ -98,7 +99,7 @@ say_warnings(struct warnings *w)
 	if (buf_len(&w->text) == 0)
 		printf("  %-*snone\n", LABEL_WIDTH, "warnings");
 	else
-		fputs(buf_str(&w->text), stdout);
+		printf("%s%s%s", screen_ink(INK_NOTE), buf_str(&w->text), screen_ink(INK_PLAIN));
 	buf_fini(&w->text);
 }
 
@@ -448,8 +449,10 @@ ctl_show_status(const struct tree_node *top, const char *argument)
 	buf_init(&line, BUF_UNLIMITED);
 	buf_init(&w.text, BUF_UNLIMITED);
 	ctl_add_duration(&line, ctl_number(top, "uptime_s"));
-	printf("%s: %s, %s %s, up %s\n", ctl_text(top, "node"), ready ? "ready" : "NOT READY",
-		ctl_text(top, "program"), ctl_text(top, "version"), buf_str(&line));
+	printf("%s: %s%s%s, %s %s, up %s\n", ctl_text(top, "node"),
+		screen_ink(ready ? INK_GOOD : INK_BAD), ready ? "ready" : "NOT READY",
+		screen_ink(INK_PLAIN), ctl_text(top, "program"), ctl_text(top, "version"),
+		buf_str(&line));
 	buf_consume(&line, buf_len(&line));
 	find_trouble(&w, top, "");
 	if (tree_get(top, "hub") != NULL)

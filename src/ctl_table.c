@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "src/ctl_screen.h"
 
 void
 table_init(struct table *t, const char *const *headers)
@@ -83,7 +84,11 @@ print_row(const struct table *t, const char *const *cells, const int *widths, FI
 	for (size_t i = 0; i < t->n_columns; i++) {
 		bool last = i + 1 == t->n_columns;
 
-		fprintf(to, "%s%*s", cells[i], last ? 0 : widths[i] - columns_of(cells[i]) + 2, "");
+		enum ink ink = screen_ink_of(cells[i]);
+
+		fprintf(to, "%s%s%s%*s", ink != INK_PLAIN ? screen_ink(ink) : "", cells[i],
+			ink != INK_PLAIN ? screen_ink(INK_PLAIN) : "",
+			last ? 0 : widths[i] - columns_of(cells[i]) + 2, "");
 	}
 	putc('\n', to);
 }

@@ -2,14 +2,13 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
-#include <time.h>
-#include <unistd.h>
 
+#include "base/doubling.h"
 #include "src/ctl_answer.h"
+#include "src/ctl_resolve.h"
 #include "src/ctl_table.h"
 
-enum { LOOKS = 20 }; /* in the history that is drawn */
+enum { LOOKS = 20 /* in the history that is drawn */, BUCKETS_MAX = 64 };
 
 enum count { REQUESTS, ERRORS, CONNECTIONS, BYTES_UP, BYTES_DOWN, COUNTS };
 
@@ -19,7 +18,9 @@ struct service {
 	double rate[COUNTS]; /* a second, between the last two */
 	double history
 		[LOOKS]; /* of requests, or of connections where there are none; newest last */
-	double p50_ms, p99_ms, open;
+	uint64_t took[BUCKETS_MAX]; /* answers by their time, since the daemon's start */
+	double p50_ms, p99_ms; /* of those between the last two looks, < 0: there were none */
+	double open;
 	bool seen;
 };
 
@@ -29,15 +30,6 @@ static struct {
 	size_t n;
 	double at_s; /* of the last look, 0: none yet */
 } top;
-
-static double
-now_s(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (double)t.tv_sec + (double)t.tv_nsec / 1e9;
-}
 
 static struct service *
 service_of(const char *name)
@@ -49,6 +41,31 @@ service_of(const char *name)
 	top.services = xrealloc(top.services, (top.n + 1) * sizeof *top.services);
 	top.services[top.n] = (struct service){.name = xstrdup(name)};
 	return &top.services[top.n++];
+}
+
+/* How long the answers since the last look took. */
+static void
+note_times(struct service *s, const struct tree_node *row)
+{
+	uint64_t lately[BUCKETS_MAX] = {0}, first_us = (uint64_t)ctl_number(row, "first_bucket_us"),
+		 all = 0;
+	unsigned n = 0;
+
+	tree_each(tree_get(row, "took"), bucket)
+	{
+		uint64_t now = strtoull(tree_text(bucket, "0"), NULL, 10);
+
+		if (n == BUCKETS_MAX)
+			break;
+		lately[n] = now >= s->took[n] ? now - s->took[n] : 0;
+		s->took[n] = now;
+		all += lately[n++];
+	}
+	s->p50_ms = s->p99_ms = -1;
+	if (all == 0)
+		return;
+	s->p50_ms = (double)doubling_percentile_us(lately, n, first_us, 50) / 1000;
+	s->p99_ms = (double)doubling_percentile_us(lately, n, first_us, 99) / 1000;
 }
 
 /* A daemon that was started anew counts from 0 again. */
@@ -73,8 +90,7 @@ note(struct service *s, const struct tree_node *row, double passed_s)
 	}
 	memmove(s->history, s->history + 1, (LOOKS - 1) * sizeof s->history[0]);
 	s->history[LOOKS - 1] = now[REQUESTS] > 0 ? s->rate[REQUESTS] : s->rate[CONNECTIONS];
-	s->p50_ms = ctl_number(row, "p50_us") / 1000;
-	s->p99_ms = ctl_number(row, "p99_us") / 1000;
+	note_times(s, row);
 	s->open = ctl_number(row, "active");
 	s->seen = true;
 }
@@ -82,7 +98,7 @@ note(struct service *s, const struct tree_node *row, double passed_s)
 static void
 look(const struct tree_node *answer)
 {
-	double now = now_s(), passed = top.at_s != 0 ? now - top.at_s : 0;
+	double now = ctl_now_ms() / 1000, passed = top.at_s != 0 ? now - top.at_s : 0;
 
 	for (size_t i = 0; i < top.n; i++)
 		top.services[i].seen = false;
@@ -133,8 +149,10 @@ add_row(struct table *t, const struct service *s)
 
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		buf_init(&texts[i], BUF_UNLIMITED);
-	for (size_t i = 0; i < ARRAY_LEN(values); i++)
-		ctl_add_amount(&texts[i], values[i]);
+	for (size_t i = 0; i < ARRAY_LEN(values); i++) {
+		if (values[i] >= 0)
+			ctl_add_amount(&texts[i], values[i]);
+	}
 	add_history(&texts[ARRAY_LEN(values)], s);
 	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
 		cells[i + 1] = buf_str(&texts[i]);
@@ -143,25 +161,12 @@ add_row(struct table *t, const struct service *s)
 		buf_fini(&texts[i]);
 }
 
-/* What fits a terminal below the heading; all where it is none. */
-static size_t
-rows_shown(void)
-{
-	struct winsize size;
-
-	return isatty(STDOUT_FILENO) && ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) == 0 &&
-			size.ws_row > 4
-		? size.ws_row - 4U
-		: SIZE_MAX;
-}
-
 int
 ctl_show_top(const struct tree_node *answer, const char *argument)
 {
 	static const char *const headers[] = {"SERVICE", "REQ/S", "ERR/S", "CONN/S", "OPEN",
 		"B/S IN", "B/S OUT", "P50 MS", "P99 MS", "LATELY", NULL};
 	bool first = top.at_s == 0;
-	size_t left = rows_shown();
 	auto_table struct table t;
 
 	(void)argument;
@@ -170,12 +175,12 @@ ctl_show_top(const struct tree_node *answer, const char *argument)
 	if (first)
 		return 0;
 	qsort(top.services, top.n, sizeof *top.services, busier_first);
-	for (size_t i = 0; i < top.n && t.n_rows < left; i++) {
+	for (size_t i = 0; i < top.n; i++) {
 		if (top.services[i].seen)
 			add_row(&t, &top.services[i]);
 	}
-	printf("%s: %s connections open, percentiles since the start\n\n", ctl_text(answer, "node"),
-		ctl_text(answer, "lb.active"));
+	printf("%s: %s connections open; what came and how long it took since the look before\n\n",
+		ctl_text(answer, "node"), ctl_text(answer, "lb.active"));
 	table_print(&t, stdout);
 	if (t.n_rows == 0)
 		puts("(no service had a request yet)");

@@ -1,8 +1,14 @@
 """edgewayctl as operators and their programs use it: one screen, tables, JSON and YAML, top, completion in a shell."""
+import fcntl
 import json
 import os
+import pty
 import re
+import select
 import signal
+import struct
+import subprocess
+import termios
 
 import pytest
 import yaml
@@ -163,6 +169,111 @@ def test_top(mesh, agent):
     assert any(s["service"] == "edge-nginx" and s["requests"]["2xx"] > 0 for s in json.loads(agent("-o", "json", "top")))
 
 
+def test_top_tells_of_now(mesh, agent):
+    """Percentiles are of what came between two looks: a slow hour before does not stay in them."""
+    url = "http://edge-nginx.default/"
+    mesh.client1.run("sh", "-c", f"for i in 1 2 3 4 5 6 7 8; do curl -s -o /dev/null {url}slow & done; wait")
+    one, = [s for s in json.loads(agent("-o", "json", "top")) if s["service"] == "edge-nginx"]
+    assert one["p99_us"] > 400_000 and sum(one["took"]) == one["requests"]["2xx"] and one["first_bucket_us"] == 128
+    many = mesh.client1.start("quick", "sh", "-c", f"while curl -s -o /dev/null {url}; do :; done")
+    row = wait_for("only quick ones", lambda: [r for r in rows(agent("top"))[2:] if r[0] == "default/edge-nginx" and float(r[1]) > 0])[0]
+    assert 0 < float(row[7]) <= float(row[8]) < 300
+    many.stop()
+    row = wait_for("none", lambda: [r for r in rows(agent("top"))[2:] if r[0] == "default/edge-nginx" and r[1] == "0"])[0]
+    assert row[7:9] == ["-", "-"]
+
+
+class Terminal:
+    """edgewayctl on a terminal of its own."""
+
+    def __init__(self, ctl, *words, size=(24, 80), env=(), argv=None):
+        self.master, slave = pty.openpty()
+        self.resize(*size)
+        self.popen = subprocess.Popen(ctl.machine.argv("env", "TERM=xterm", *env, *(argv or (ctl.program, "--socket", ctl.socket, *words))),
+                                      stdin=slave, stdout=slave, stderr=slave, start_new_session=True, preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0))
+        os.close(slave)
+        self.text = ""
+
+    def resize(self, rows, columns):
+        fcntl.ioctl(self.master, termios.TIOCSWINSZ, struct.pack("HHHH", rows, columns, 0, 0))
+
+    def read(self):
+        try:
+            while select.select([self.master], [], [], 0)[0]:
+                self.text += os.read(self.master, 65536).decode()
+        except OSError:  # all have closed it
+            pass
+        return self.text
+
+    def look(self, seen):
+        """A whole screen that came after `seen` bytes, its lines."""
+        home = "\x1b[H"
+        whole = [t for t in self.read()[seen:].split(home)[1:] if t.endswith("\x1b[J")]
+        return whole and [re.sub(r"\x1b\[[0-9;]*[a-zA-Z]", "", line) for line in whole[-1].split("\r\n")]
+
+    def end(self):
+        self.popen.send_signal(signal.SIGINT)
+        status = self.popen.wait(10)
+        self.read()
+        os.close(self.master)
+        return status
+
+
+def test_screen(mesh, agent):
+    """What does not fit is left out, also after the terminal has got another size; a message is on the screen, too."""
+    t = Terminal(agent, "--watch=60", "status", size=(6, 40))
+    first = wait_for("a look", lambda: t.look(0))
+    assert first[0].startswith("edge-1: ready, ") and len(first) == 6 and first[5] == "" and max(map(len, first)) == 40
+    seen = len(t.text)
+    t.resize(50, 200)
+    wide = wait_for("another look, long before its time", lambda: t.look(seen))
+    assert any(line.startswith("  warnings     none") for line in wide) and max(map(len, wide)) > 80
+    assert "\x1b[32mready\x1b[0m" in t.text
+    assert t.end() == -signal.SIGINT
+    t = Terminal(agent, "--socket", "/nowhere", "--watch=60", "status")
+    assert "cannot reach the daemon at /nowhere" in wait_for("said", lambda: t.look(0))[0]
+    t.end()
+
+
+@pytest.mark.parametrize("env", [("NO_COLOR=1",), ("TERM=dumb",), ("TERM=",)])
+def test_without_colours(agent, env):
+    """TERM=dumb neither moves the cursor."""
+    t = Terminal(agent, "--watch=1", "status", env=env)
+    wait_for("two looks", lambda: t.read().count("warnings     none") >= 2)
+    t.end()
+    assert "edge-1: ready, " in t.text and not re.search(r"\x1b\[[0-9;]*m", t.text.replace("\x1b[0m", "?"))
+    assert ("\x1b" in t.text) == (env == ("NO_COLOR=1",))
+
+
+def test_watch_of_anything(agent):
+    """No colours where nobody sees them; a look follows another."""
+    all_words = [("status",), ("doctor",), ("services",), ("endpoints",), ("health",), ("upstreams",), ("events",), ("streams",), ("top",),
+                 ("log", "list"), ("resolve", "web.shop"), ("-o", "json", "services"), ("metrics",)]
+    watches = [agent.machine.start("watch-" + words[-1], agent.program, "--socket", agent.socket, "--watch=1", *words) for words in all_words]
+    for words, p in zip(all_words, watches):
+        head = wait_for("a look", lambda p=p: p.log().strip().splitlines())[0].split()[0]
+        wait_for("two looks", lambda p=p, h=head: p.log().count(h) >= 2)
+        p.stop()
+        assert "\x1b" not in p.log()
+
+
+def test_documents_of_yaml_are_parted(agent):
+    p = agent.machine.start("yaml", agent.program, "--socket", agent.socket, "-w1", "-o", "yaml", "services")
+    wait_for("three", lambda: p.log().count("---") >= 2)
+    p.stop()
+    looks = list(yaml.safe_load_all(p.log().rpartition("---")[0]))
+    assert len(looks) >= 2 and all(look == looks[0] and len(look) == 3 for look in looks)
+
+
+def test_nobody_reads(agent):
+    """A full disk is an error that is told; a reader that has gone is none to tell of."""
+    program = f"{agent.program} --socket {agent.socket}"
+    p = agent.machine.run("bash", "-c", f"{program} state > /dev/full", check=False)
+    assert p.returncode == 1 and p.stderr == "edgewayctl: cannot write: No space left on device\n"
+    p = agent.machine.run("bash", "-c", f"{program} -w1 services | head -1; echo ${{PIPESTATUS[0]}}")
+    assert p.stdout.splitlines()[-1] == "1" and p.stderr == ""
+
+
 def test_watch_goes_on_without_the_daemon(mesh, agent):
     watch = mesh.node1.start("watch", agent.program, "--socket", agent.socket, "--watch=1", "services")
     wait_for("two looks", lambda: watch.log().count("default/empty") >= 2)
@@ -225,20 +336,59 @@ def test_wrong_usage(agent, words, why):
     assert p.returncode == 2 and why in p.stderr and p.stdout == ""
 
 
-@pytest.mark.parametrize("line,offered", [
+OFFERS = [
     ("edgewayctl to", {"top", "token"}),
     ("edgewayctl -o ", {"table", "json", "yaml"}),
     ("edgewayctl --socket SOCKET endpoints default/", {"default/edge-nginx", "default/empty"}),
+    ("edgewayctl --socket SOCKET log level debug --part dn", {"dns"}),
     ("edgewayctl token ", {"create", "list", "revoke"}),
+    ("edgewayctl log access ", {"off", "errors", "all"}),
     ("edgewayctl -o json node re", {"revoke"}),
     ("edgewayctl --w", {"--watch"}),
-    ("edgewayctl status ", set())])
-def test_completion(agent, line, offered):
+    ("edgewayctl services --w", {"--watch"}),
+    ("edgewayctl status -o y", {"yaml"}),
+    ("edgewayctl status ", set())]
+
+
+@pytest.mark.parametrize("line,offered", OFFERS)
+def test_completion_of_bash(agent, line, offered):
     words = line.replace("SOCKET", agent.socket).split(" ")
     script = (f"PATH={os.path.dirname(agent.program)}:$PATH; . {COMPLETION}; COMP_WORDS=(\"$@\"); COMP_CWORD=$(($# - 1)); "
               "_edgewayctl; printf '%s\\n' \"${COMPREPLY[@]}\"")
     p = agent.machine.run("bash", "-c", script, "bash", *words)
     assert set(p.stdout.split()) == offered
+
+
+ZSHRC = """
+setopt no_prompt_sp; PROMPT='ready> '; PATH={path}:$PATH; fpath=({completion} $fpath)
+autoload -Uz compinit; compinit -u -D
+compadd() {{    # as zsh's own, and notes what it would offer
+	local -a hits
+	builtin compadd -A hits "$@"
+	(( $#hits )) && print -l -- $hits >> $OFFERS
+	builtin compadd "$@"
+}}
+"""
+
+
+def test_completion_of_zsh(agent):
+    """Keys typed at an interactive shell, the completion found through fpath as the package installs it."""
+    offers = os.path.join(agent.machine.dir, "offers")
+    with open(os.path.join(agent.machine.dir, ".zshrc"), "w") as f:
+        f.write(ZSHRC.format(path=os.path.dirname(agent.program), completion=os.path.dirname(os.path.abspath(COMPLETION))))
+    shell = Terminal(agent, size=(50, 400), argv=("env", f"ZDOTDIR={agent.machine.dir}", f"OFFERS={offers}", "zsh", "-d", "-i"))
+    wait_for("a prompt", lambda: "ready> " in shell.read())
+    for line, offered in OFFERS:
+        open(offers, "w").close()
+        seen = len(shell.text)
+        os.write(shell.master, (line.replace("SOCKET", agent.socket) + "\t").encode())
+        # What is typed behind it is taken up when the completion is through: the line is thrown away.
+        os.write(shell.master, b"\x15print do''ne\r")
+        wait_for("completed", lambda s=seen: re.search(r"done\r\n.*ready> ", shell.read()[s:], re.S))
+        with open(offers) as f:
+            assert set(f.read().split()) == offered, line
+    os.write(shell.master, b"exit\r")
+    shell.popen.wait(10)
 
 
 def test_resolve(mesh, agent):

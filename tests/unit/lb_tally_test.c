@@ -20,28 +20,34 @@ named(char *name)
 	return (struct service){.namespace = default_ns, .name = name};
 }
 
+static uint64_t
+percentile_us(const uint64_t *took, unsigned percent)
+{
+	return doubling_percentile_us(took, TALLY_BUCKETS, TALLY_FIRST_US, percent);
+}
+
 static void
 times_have_buckets(void **state)
 {
 	uint64_t took[TALLY_BUCKETS] = {0};
 
 	(void)state;
-	assert_int_equal(tally_bucket(0), 0);
-	assert_int_equal(tally_bucket(128), 0);
-	assert_int_equal(tally_bucket(129), 1);
-	assert_int_equal(tally_bucket(256), 1);
-	assert_int_equal(tally_bucket(257), 2);
-	assert_int_equal(tally_bucket(128u << 15), 15);
-	assert_int_equal(tally_bucket((128u << 15) + 1), 16);
-	assert_int_equal(tally_bucket(UINT64_MAX), 16);
-	assert_int_equal(tally_percentile_us(took, 50), 0);
+	assert_int_equal(doubling_bucket(0, TALLY_FIRST_US, TALLY_BUCKETS), 0);
+	assert_int_equal(doubling_bucket(128, TALLY_FIRST_US, TALLY_BUCKETS), 0);
+	assert_int_equal(doubling_bucket(129, TALLY_FIRST_US, TALLY_BUCKETS), 1);
+	assert_int_equal(doubling_bucket(256, TALLY_FIRST_US, TALLY_BUCKETS), 1);
+	assert_int_equal(doubling_bucket(257, TALLY_FIRST_US, TALLY_BUCKETS), 2);
+	assert_int_equal(doubling_bucket(128u << 15, TALLY_FIRST_US, TALLY_BUCKETS), 15);
+	assert_int_equal(doubling_bucket((128u << 15) + 1, TALLY_FIRST_US, TALLY_BUCKETS), 16);
+	assert_int_equal(doubling_bucket(UINT64_MAX, TALLY_FIRST_US, TALLY_BUCKETS), 16);
+	assert_int_equal(percentile_us(took, 50), 0);
 	took[3] = 98; /* 512 to 1024 */
 	took[9] = 2; /* 32768 to 65536 */
-	assert_in_range(tally_percentile_us(took, 50), 760, 780);
-	assert_in_range(tally_percentile_us(took, 98), 1024, 1024);
-	assert_in_range(tally_percentile_us(took, 99), 49000, 49300);
+	assert_in_range(percentile_us(took, 50), 760, 780);
+	assert_in_range(percentile_us(took, 98), 1024, 1024);
+	assert_in_range(percentile_us(took, 99), 49000, 49300);
 	took[16] = 100;
-	assert_int_equal(tally_percentile_us(took, 99), 128u << 15);
+	assert_int_equal(percentile_us(took, 99), 128u << 15);
 }
 
 static const char *
@@ -82,7 +88,8 @@ workers_are_added_up(void **state)
 		"\"service\":\"a\",\"requests\":{\"1xx\":0,\"2xx\":21,\"3xx\":0,\"4xx\":0,\"5xx\":"
 		"0},"
 		"\"connections\":4,\"active\":3,"));
-	assert_non_null(strstr(told(all), "\"p50_us\":64,\"p99_us\":128}]"));
+	assert_non_null(strstr(
+		told(all), "\"p50_us\":64,\"p99_us\":128,\"first_bucket_us\":128,\"took\":[2,0,"));
 	tally_put(all, &t[0]);
 	tally_put(all, &t[1]);
 	tallies_free(&all);
