@@ -114,7 +114,7 @@ class Dialogue:
 
 class Lab:
     def __init__(self):
-        self.build = os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc")
+        self.build = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
         self.dir = tempfile.mkdtemp(prefix=f"ew-{os.getpid()}-")
         self.processes, self.machines, self.closers = [], [], []
         self.etc = os.path.join(self.dir, "etc")
