@@ -5,22 +5,11 @@
 
 #include "base/log.h"
 #include "iptables/iptables_private.h"
-#include "iptables/reserve.h"
 #include "iptables/route.h"
 #include "iptables/rules.h"
 
 /* New ports of bridges and obstacles are looked for this often, after a change soon. */
 enum { TEND_MS = 2000, TEND_PAUSE_MS = 200 };
-
-/* Another agent, which gave up taking over, may have reserved the port before, and given it back. */
-static void
-keep_reserved(struct iptables *ipt)
-{
-	struct err err;
-
-	if (!ipt->port_ours)
-		ipt->port_ours = reserve_take(ipt->port, &err) > 0;
-}
 
 static void
 tend(void *arg)
@@ -34,7 +23,7 @@ tend(void *arg)
 	if (!ipt->guard.armed)
 		return;
 	ipt->tended_ms = mono_ms();
-	keep_reserved(ipt);
+	estate_reserve(ipt); /* whoever sets the list anew leaves ours out */
 	obstacles_look(&ipt->obstacles, &where);
 	if (where.carries)
 		hairpin_tend(&ipt->hairpin, ipt->interfaces);
@@ -287,20 +276,6 @@ copy_interfaces(struct iptables *ipt, const struct iptables_config *c, struct er
 	return 0;
 }
 
-static void
-reserve_port(struct iptables *ipt)
-{
-	struct err err;
-	int rc = reserve_take(ipt->port, &err);
-
-	ipt->port_ours = rc > 0;
-	if (rc < 0)
-		log_warn("iptables",
-			"the listener's port is not reserved, a client connection may take it "
-			"port=%u error=\"%s\"",
-			ipt->port, err.text);
-}
-
 static int
 open_sockets(struct iptables *ipt, struct err *err)
 {
@@ -339,7 +314,7 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	kernelpath_new(&ipt->kernelpath,
 		&(struct kernelpath_config){
 			.iptables = config, .changed = on_kernelpath, .arg = ipt});
-	reserve_port(ipt);
+	estate_reserve(ipt);
 	*out = ipt;
 	return 0;
 }
@@ -348,7 +323,6 @@ void
 iptables_close(struct iptables **out)
 {
 	struct iptables *ipt = take_ptr(out);
-	struct err err;
 
 	if (ipt == NULL)
 		return;
@@ -357,9 +331,7 @@ iptables_close(struct iptables **out)
 	timer_free(&ipt->tend);
 	buf_fini(&ipt->hairpin.ports);
 	kernelpath_free(&ipt->kernelpath);
-	if (ipt->port_ours && reserve_drop(ipt->port, &err) < 0)
-		log_warn("iptables", "cannot give the reserved port back port=%u error=\"%s\"",
-			ipt->port, err.text);
+	estate_give_back(ipt);
 	for (size_t i = 1; ipt->interfaces != NULL && ipt->interfaces[i] != NULL; i++)
 		free((void *)(uintptr_t)ipt->interfaces[i]);
 	free(ipt->interfaces);

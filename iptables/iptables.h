@@ -55,7 +55,14 @@ int iptables_remove(struct iptables *ipt, struct err *err);
 bool iptables_installed(const struct iptables *ipt);
 void iptables_metrics(struct iptables *ipt, struct metrics *m);
 void iptables_state(struct iptables *ipt, struct buf *out); /* JSON object */
+/* Puts back what iptables_inherit() is about. */
+void iptables_undo(struct iptables *ipt);
 /* Does not remove the rules; gives the port's reservation back. */
 void iptables_close(struct iptables **ipt);
+/* The same, but nothing is given back: what is to be put back at the end (the reserved port, ports of bridges in hairpin
+ * mode) is written to `estate`, a line of its own, for the one that goes on. *ipt NULL: nothing. */
+void iptables_leave(struct iptables **ipt, struct buf *estate);
+/* It is this one's to put back now. -EINVAL: no such line, and nothing has changed. */
+int iptables_inherit(struct iptables *ipt, const char *estate);
 
 #endif

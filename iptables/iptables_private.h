@@ -1,6 +1,6 @@
 /*
- * What the files of the spine share: iptables.c (the door) and iptables_report.c (what is told
- * outside). Loop 0 only.
+ * What the files of the spine share: iptables.c (the door), iptables_report.c (what is told
+ * outside) and estate.c (what is put back at the end). Loop 0 only.
  */
 #ifndef EDGEWAY_IPTABLES_IPTABLES_PRIVATE_H
 #define EDGEWAY_IPTABLES_IPTABLES_PRIVATE_H
@@ -39,5 +39,9 @@ struct iptables {
 	bool draining, old_kernel; /* as in struct rules */
 	uint64_t installs;
 };
+
+/* Reserves the port, which is ours to give back unless it was reserved already. */
+void estate_reserve(struct iptables *ipt);
+void estate_give_back(struct iptables *ipt);
 
 #endif

@@ -12,7 +12,7 @@ iptables_libiptables_a_SOURCES = \
 	iptables/hairpin.c iptables/hairpin.h \
 	iptables/foreign.c iptables/foreign.h \
 	iptables/iptables.c iptables/iptables.h iptables/iptables_private.h \
-	iptables/iptables_report.c \
+	iptables/iptables_report.c iptables/estate.c \
 	iptables/guard.c iptables/guard.h \
 	iptables/netlink.c iptables/netlink.h \
 	iptables/obstacles.c iptables/obstacles.h \

@@ -341,6 +341,7 @@ static void
 leave_to_predecessor(struct agent *a)
 {
 	a->handed_over = true;
+	iptables_undo(a->ipt); /* what was the other one's still is */
 	agent_freeze(a);
 	takeover_free(&a->takeover); /* at its end the other one goes on, if it has not yet */
 }
@@ -351,6 +352,10 @@ on_predecessor_gone(void *arg, bool ours)
 	struct agent *a = arg;
 
 	if (ours) {
+		if (iptables_inherit(a->ipt, takeover_estate(a->takeover)) < 0)
+			log_warn("agent",
+				"the agent before this one did not say what is to be put back at "
+				"the end: its reserved port and its bridges' hairpin mode stay");
 		takeover_free(&a->takeover);
 		log_info("agent", "has taken over");
 		agent_admin_open(a);
@@ -385,7 +390,8 @@ agent_freeze(struct agent *a)
 {
 	timer_cancel(a->retry);
 	dns_freeze(a->dns);
-	iptables_close(&a->ipt);
+	buf_init(&a->estate, BUF_UNLIMITED);
+	iptables_leave(&a->ipt, &a->estate);
 	meta_stop(&a->meta);
 	agent_tunnel_hold(a, true);
 }
@@ -399,6 +405,8 @@ agent_resume(struct agent *a, struct err *err)
 		rc = open_iptables(a, err);
 	if (rc < 0)
 		return rc;
+	iptables_inherit(a->ipt, buf_str(&a->estate));
+	buf_fini(&a->estate);
 	dns_thaw(a->dns);
 	agent_tunnel_hold(a, false);
 	connect_hub(a);
@@ -542,6 +550,7 @@ agent_run(struct agent **out)
 	timer_free(&a->retry);
 	timer_free(&a->admin_retry);
 	handover_free(a);
+	buf_fini(&a->estate);
 	takeover_free(&a->takeover);
 	snapshot_unref(&a->snapshot);
 	loop_free(&a->loop);

@@ -46,6 +46,7 @@ struct agent {
 	int status;
 	bool stopping;
 	bool handed_over; /* a successor serves: nothing of the host is undone */
+	struct buf estate; /* of iptables_leave(), while a successor comes */
 	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
 	struct handover *handover; /* NULL: nobody has asked */
 	struct timer *admin_retry;

@@ -149,7 +149,7 @@ send_sockets(struct handover *h)
 	struct agent *a = h->agent;
 	size_t workers = workers_count(a->workers), n = 0;
 	int *fds = xcalloc(2 + 3 * workers, sizeof *fds), rc;
-	char text[64];
+	auto_buf struct buf text;
 
 	fds[n++] = a->network_lock;
 	if (a->lock >= 0)
@@ -160,8 +160,9 @@ send_sockets(struct handover *h)
 		n += lb_sockets(a->lb, fds + n);
 		n += dns_sockets(a->dns, fds + n);
 	}
-	snprintf(text, sizeof text, TAKEOVER_HEAD, a->lock >= 0, workers);
-	rc = n <= FDPASS_MOST ? fdpass_send(h->fd, text, strlen(text), fds, n) : -E2BIG;
+	buf_init(&text, BUF_UNLIMITED);
+	buf_printf(&text, TAKEOVER_HEAD "%s", a->lock >= 0, workers, buf_str(&a->estate));
+	rc = n <= FDPASS_MOST ? fdpass_send(h->fd, buf_at(&text), buf_len(&text), fds, n) : -E2BIG;
 	free(fds);
 	return rc;
 }

@@ -12,6 +12,7 @@
 
 enum {
 	ASK_MS = 10 * 1000, /* the other one writes what it has to its database */
+	TEXT_MAX = 64 * 1024, /* a node has less than ten thousand ports of bridges */
 	SOCKETS_EACH = 3, /* of a worker: proxy, DNS by UDP, DNS by TCP */
 };
 
@@ -19,6 +20,7 @@ struct takeover {
 	int fd;
 	size_t workers;
 	struct fdpass fds;
+	char *estate;
 	size_t first; /* of the workers' among fds */
 	struct watch *watch;
 	bool offered; /* "serving" is said */
@@ -68,6 +70,7 @@ understand(struct takeover *t, const char *text, ssize_t n, struct err *err)
 			"older; stop it first",
 			(int)strcspn(text, "\r\n"), text);
 	t->first = lock ? 2 : 1;
+	t->estate = xstrdup(text + used);
 	if (t->workers > FDPASS_MOST || t->fds.n != t->first + SOCKETS_EACH * t->workers)
 		return err_set(err, EPROTO, "the agent that runs gave %zu sockets for %zu workers",
 			t->fds.n, t->workers);
@@ -80,7 +83,7 @@ takeover_ask(const char *path, struct takeover **out, struct err *err)
 	static const char request[] =
 		"POST /takeover HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
 	struct takeover *t = xcalloc(1, sizeof *t);
-	char text[256] = "";
+	auto_free char *text = xcalloc(1, TEXT_MAX);
 	int rc;
 
 	*out = NULL;
@@ -97,7 +100,7 @@ takeover_ask(const char *path, struct takeover **out, struct err *err)
 	else
 		log_info("agent", "asks the agent that runs for its sockets path=%s", path);
 	if (rc == 0)
-		rc = understand(t, text, wait_for(t->fd, text, sizeof text - 1, &t->fds), err);
+		rc = understand(t, text, wait_for(t->fd, text, TEXT_MAX - 1, &t->fds), err);
 	if (rc < 0) {
 		takeover_free(&t);
 		return err_wrap(err, rc, "takeover by %s", path);
@@ -111,6 +114,12 @@ size_t
 takeover_workers(const struct takeover *t)
 {
 	return t->workers;
+}
+
+const char *
+takeover_estate(const struct takeover *t)
+{
+	return t->estate;
 }
 
 void
@@ -188,5 +197,6 @@ takeover_free(struct takeover **out)
 	watch_stop(&t->watch);
 	fdpass_close(&t->fds);
 	cleanup_fd(&t->fd);
+	free(t->estate);
 	free(t);
 }

@@ -3,7 +3,7 @@
  *
  *	new					old
  *	POST /takeover ────────────────────────►  closes its database and its connection to the hub, leaves rules and resolv.conf
- *	◄── "edgeway-takeover 1 ..." and sockets  goes on serving
+ *	◄── "edgeway-takeover 1 ..." and sockets  goes on serving; the second line is iptables_leave()'s
  *	reads the database, listens, serves
  *	"serving" ─────────────────────────────►  reads and accepts no more
  *	◄──────────────────────────────── "yours"  finishes what it has, and leaves the host as it is
@@ -41,6 +41,8 @@ int takeover_ask(const char *path, struct takeover **out, struct err *err);
 size_t takeover_workers(const struct takeover *t);
 /* The locks, taken; *lock may be -1 (lock.h). */
 void takeover_locks(struct takeover *t, int *lock, int *network_lock);
+/* What is to be put back at the end, for iptables_inherit(); "": the other one does not say. */
+const char *takeover_estate(const struct takeover *t);
 /* Before they listen. */
 void takeover_use(struct takeover *t, struct dns *dns, struct lb *lb);
 /* `done` follows, whether or not we serve by then, and not from within this call. */

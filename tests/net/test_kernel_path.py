@@ -139,6 +139,18 @@ def test_pod_to_itself_on_a_bridge_that_asks_iptables(world):
     wait_for("hairpin mode", lambda: "hairpin on" in world.near.run(*link).stdout, 5)
 
 
+def test_the_next_agent_puts_back_what_the_first_has_changed(world):
+    """At the end: the last test of this file stops it."""
+    def hairpins():
+        return world.agent.metrics()["edgeway_iptables_hairpin_ports"]
+    first, n = world.agent, hairpins()
+    taken = first.process.log().count("has taken over")
+    world.agent = Agent(world.near, None, "--mesh.interfaces", "br-*", "--takeover", "true", token=first.token)
+    wait_for("taken over", lambda: first.process.log().count("has taken over") > taken and hairpins() == n)
+    assert first.process.stop() == 0 and hairpins() == n
+    wait_for("hairpin mode", world.hairpins)
+
+
 def test_all_five_ways_without_docker(world):
     """No masquerading of docker's, bridges that ask iptables and such that do not: pod to remote, host to remote, pod to itself, pod
     and host to a pod of the bridge."""

@@ -49,7 +49,9 @@ class Next(Agent):
 
 def the_next(mesh, *options, start=True):
     before = mesh.agent1
+    taken = Said(before, "has taken over")
     made = Next(mesh.node1, None, *before.options, *options, token=before.token, start=start)
+    made.taken = taken
     mesh.agents[0] = mesh.agent1 = made
     return before, made
 
@@ -61,7 +63,7 @@ def others_of(mesh):
 
 
 def has_taken_over(agent):
-    return lambda: agent.process.alive() and agent.ready() and "has taken over" in agent.process.log()
+    return lambda: agent.process.alive() and agent.ready() and agent.taken()
 
 
 class Said:
@@ -150,7 +152,7 @@ def serves(mesh, name):
 def test_one_that_dies(mesh):
     unchanged = others_of(mesh)
     s, text, n = ask_for_it(mesh.agent1)
-    workers = int(re.match(r"edgeway-takeover 1 lock=1 workers=(\d+)\n$", text).group(1))
+    workers = int(re.match(r"edgeway-takeover 1 lock=1 workers=(\d+)\nport=40001 hairpin=\n$", text).group(1))
     assert n == 2 + 3 * workers
     assert mesh.client1.get("http://edge-nginx/")[0] == 200  # meanwhile
     assert mesh.agent1.ask("/readyz")[0] == 503
@@ -200,18 +202,54 @@ def test_one_that_cannot_serve(mesh):
     assert others_of(mesh) == unchanged and serves(mesh, "after-waiting")
 
 
+def reserved(node):
+    return node.run("sysctl", "-n", "net.ipv4.ip_local_reserved_ports").stdout.strip()
+
+
+def test_one_that_is_killed(mesh):
+    """What it found on the host is the first one's to put back, as before."""
+    waits = Said(mesh.agent1, "interface nope0 has no IPv4 address")
+    before, two = the_next(mesh, "--mesh.interface", "nope0", start=False)
+    mesh.agents[0] = mesh.agent1 = before
+    two.start(ready=False)
+    wait_for("it waits", waits)
+    assert reserved(mesh.node1) == "40001"
+    two.process.kill()
+    wait_for("goes on", before.ready)
+    assert reserved(mesh.node1) == "40001" and before.process.stop() == 0
+    assert mesh.node1.clean() and reserved(mesh.node1) == ""
+    before.start()
+
+
+def test_other_workers(mesh):
+    """As many as the first one has, whose sockets they get: that is said; until a restart."""
+    unchanged, number = others_of(mesh), mesh.agent1.state()["lb"]["workers"]
+    for wanted in (number + 1, 1):
+        before, two = the_next(mesh, "--mesh.workers", wanted)
+        wait_for("taken over", has_taken_over(two))
+        assert before.process.stop() == 0
+        two.options = before.options
+        assert two.state()["lb"]["workers"] == number and others_of(mesh) == unchanged
+        assert f"workers={number} wanted={wanted}" in two.process.log()
+        assert {mesh.client1.get("http://edge-nginx/")[0] for _ in range(8)} == {200}
+    assert mesh.agent1.process.stop() == 0
+    assert mesh.node1.clean() and reserved(mesh.node1) == ""
+    mesh.agent1.start("--mesh.workers", number + 1)
+    assert mesh.agent1.state()["lb"]["workers"] == number + 1 and serves(mesh, "after-workers")
+
+
 def test_neither_serves(mesh):
     """Without docker0 there is nothing to wait for: the next one has it at once, and serves when there is one."""
     before = mesh.agent1
     before.process.stop()
     one = Agent(mesh.node1, None, "--mesh.interface", "late0", token=before.token, start=False)
-    waits, taken = Said(before, "interface late0 has no IPv4 address"), Said(before, "has taken over")
+    waits = Said(before, "interface late0 has no IPv4 address")
     one.start(ready=False)
     wait_for("it waits", waits)
     mesh.agent1 = one
     _, two = the_next(mesh, start=False)
     two.start(ready=False)
-    wait_for("taken over", taken)
+    wait_for("taken over", two.taken)
     one.process.kill()  # has nothing left to do
     mesh.node1.run("ip", "link", "add", "late0", "type", "bridge")
     mesh.node1.run("ip", "address", "add", "172.29.0.1/24", "dev", "late0")

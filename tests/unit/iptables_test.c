@@ -537,6 +537,46 @@ reserves_the_port(void **state)
 	assert_true(reserved("\n"));
 }
 
+static void
+what_is_put_back_is_handed_on(void **state)
+{
+	static const char *const bad[] = {"", "port=40001 hairpin=", "port=40001\n",
+		"port=70000 hairpin=\n", "port=40001 hairpin=0\n", "port=40001 hairpin=7 8\n",
+		"port=40001 hairpin=99999999999\n", "port=40001 hairpin=7,"};
+	struct lab *lab = *state;
+	struct buf line;
+	struct err err;
+
+	sh("echo > /proc/sys/net/ipv4/ip_local_reserved_ports");
+	buf_init(&line, BUF_UNLIMITED);
+	iptables_close(&lab->ipt);
+	assert_int_equal(open_lab(lab, "docker0", &err), 0);
+	assert_true(reserved("40001\n"));
+	assert_int_equal(iptables_inherit(lab->ipt, "port=40001 hairpin=7,12\n"), 0);
+	iptables_leave(&lab->ipt, &line);
+	assert_string_equal(buf_str(&line), "port=40001 hairpin=7,12\n");
+	assert_true(reserved("40001\n"));
+	/* Another one, which dies or ends: it has nothing to give back. */
+	assert_int_equal(open_lab(lab, "docker0", &err), 0);
+	for (size_t i = 0; i < ARRAY_LEN(bad); i++)
+		assert_int_equal(iptables_inherit(lab->ipt, bad[i]), -EINVAL);
+	iptables_undo(lab->ipt);
+	iptables_close(&lab->ipt);
+	assert_true(reserved("40001\n"));
+	/* The first one goes on. */
+	assert_int_equal(open_lab(lab, "docker0", &err), 0);
+	assert_int_equal(iptables_inherit(lab->ipt, buf_str(&line)), 0);
+	iptables_close(&lab->ipt);
+	assert_true(reserved("\n"));
+	/* The next one listens elsewhere. */
+	sh("echo 40009 > /proc/sys/net/ipv4/ip_local_reserved_ports");
+	assert_int_equal(open_lab(lab, "docker0", &err), 0);
+	assert_int_equal(iptables_inherit(lab->ipt, "port=40009 hairpin=\n"), 0);
+	iptables_close(&lab->ipt);
+	assert_true(reserved("\n"));
+	buf_fini(&line);
+}
+
 /* Not root: the last test, since there is no way back. */
 static void
 no_permission_is_said(void **state)
@@ -567,6 +607,7 @@ main(void)
 		LAB_TEST(route_returns_after_down_and_up),
 		LAB_TEST(says_what_is_missing),
 		LAB_TEST(reserves_the_port),
+		LAB_TEST(what_is_put_back_is_handed_on),
 		LAB_TEST(no_permission_is_said),
 	};
 
