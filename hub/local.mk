@@ -34,7 +34,7 @@ hub_libhub_a_SOURCES = \
 	hub/manifests.c hub/manifests.h \
 	hub/names.c hub/names.h \
 	hub/naming.c hub/naming.h \
-	hub/neighbours.c hub/neighbours.h hub/neighbours_find.c hub/neighbours_private.h hub/neighbours_tell.c \
+	hub/neighbours.c hub/neighbours.h hub/neighbours_find.c hub/neighbours_index.c hub/neighbours_private.h hub/neighbours_tell.c \
 	hub/node_book.c hub/node_book.h \
 	hub/node_sites.c hub/node_sites.h \
 	hub/nodes.c hub/nodes.h \
@@ -87,6 +87,7 @@ HUB_TESTS = \
 	tests/unit/link_test \
 	tests/unit/manifests_test \
 	tests/unit/neighbours_test \
+	tests/unit/neighbours_index_test \
 	tests/unit/nodes_test \
 	tests/unit/peek_test \
 	tests/unit/quota_test \
@@ -122,6 +123,8 @@ tests_unit_link_test_SOURCES = tests/unit/link_test.c tests/unit/link_bed.c test
 tests_unit_link_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_manifests_test_SOURCES = tests/unit/manifests_test.c
 tests_unit_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_neighbours_index_test_SOURCES = tests/unit/neighbours_index_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
+tests_unit_neighbours_index_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_neighbours_test_SOURCES = tests/unit/neighbours_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
 tests_unit_neighbours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_nodes_test_SOURCES = tests/unit/nodes_test.c

@@ -46,6 +46,7 @@ neighbours_carried(const struct neighbours *n, const char *node)
 static void
 free_neighbour(struct neighbours *n, struct neighbour *b)
 {
+	neighbours_index_remove(n, b);
 	table_remove(&n->all, &b->node);
 	table_remove(&n->sites_of, &b->by_site);
 	vicinity_free(&b->here);
@@ -77,6 +78,8 @@ neighbours_free(struct neighbours **out)
 	}
 	table_fini(&n->all);
 	table_fini(&n->sites_of);
+	table_fini(&n->named);
+	table_fini(&n->networks);
 	table_fini(&n->carried);
 	free(n);
 }
@@ -147,12 +150,14 @@ objection_to(const struct neighbours *n, const struct neighbour *b, const struct
 static void
 look_at(struct neighbours *n, struct neighbour *b)
 {
+	neighbours_index_remove(n, b);
 	table_remove(&n->sites_of, &b->by_site);
 	free(b->site);
 	b->site = xstrdup(neighbours_site_of(n, b->name));
 	table_add(&n->sites_of, &b->by_site, neighbours_hash(b->site));
 	for (size_t i = 0; b->vicinity != NULL && i < b->vicinity->n; i++)
 		b->wrong[i] = objection_to(n, b, &b->vicinity->list[i]);
+	neighbours_index_add(n, b);
 }
 
 void
@@ -273,6 +278,7 @@ neighbours_declare(
 		return;
 	}
 	b = use(n, node);
+	neighbours_index_remove(n, b);
 	vicinity_free(&b->here);
 	b->here = fresh;
 	settle(n, b);
@@ -290,6 +296,7 @@ neighbours_forget(struct neighbours *n, const char *node)
 
 	if (b == NULL || b->here == NULL)
 		return;
+	neighbours_index_remove(n, b);
 	vicinity_free(&b->here);
 	settle(n, b);
 	tell_replicas(n, node);
@@ -306,6 +313,7 @@ neighbours_heard(struct neighbours *n, const void *from, const char *node, const
 		b = use(n, node);
 	if (b == NULL)
 		return;
+	neighbours_index_remove(n, b);
 	if (entry == NULL) {
 		vicinity_free(&b->there);
 		b->there = xcalloc(1, sizeof *b->there);
@@ -320,6 +328,7 @@ static void
 drop_there(struct neighbours *n, struct neighbour *b)
 {
 	b->from = NULL;
+	neighbours_index_remove(n, b);
 	vicinity_free(&b->there);
 	settle(n, b);
 }

@@ -120,22 +120,20 @@ neighbours_changes(const struct neighbours *n)
 bool
 neighbours_stand_for(struct neighbours *n, const char *node)
 {
-	struct neighbours_ask ask = {.node = node};
-	struct table_node *at;
-	const char *why;
+	const struct neighbour *by;
+	struct in6_addr ip;
 
 	if (neighbours_carried(n, node) != NULL)
 		return true;
 	if (n->n_declared == 0)
 		return false;
 	neighbours_look(n);
-	ask.ip = address_of(n, node);
-	if (!n->sites && is_ours(n, &ask.ip))
+	ip = address_of(n, node);
+	if (!n->sites && is_ours(n, &ip))
 		return false;
-	for (at = first_of_site(n, &ask); at != NULL; at = table_next(at))
-		if (entry_for(n, neighbour_in(at), &ask, &why) >= 0)
-			return true;
-	return false;
+	/* What speaks against this one speaks against all of its site: that lies with the node. */
+	by = neighbours_index_find(n, node, &ip);
+	return by != NULL && neighbours_objection(n, by, node) == NULL;
 }
 
 /* Does one of its networks hold the address? */
