@@ -270,6 +270,12 @@ ws_peer_serial(const struct ws_conn *c)
 	return c->peer_serial;
 }
 
+uint64_t
+ws_heard_ms(const struct ws_conn *c)
+{
+	return c->heard_ms;
+}
+
 int64_t
 ws_peer_expires(const struct ws_conn *c)
 {

@@ -177,12 +177,12 @@ redirect_poke(struct redirect *r)
 }
 
 static void
-add_rivals(struct redirect *r, struct buf *text)
+add_rivals(struct buf *text)
 {
 	auto_buf struct buf rivals;
 
 	buf_init(&rivals, BUF_UNLIMITED);
-	divert_rivals(r->divert, &rivals);
+	divert_rivals(&rivals);
 	if (buf_len(&rivals) > 0)
 		buf_printf(text, "; before ours are asked: %s", buf_str(&rivals));
 }
@@ -202,7 +202,7 @@ redirect_on_probed(void *arg, enum redirect_probe_state state)
 		buf_adds(&text,
 			"a connection of this host to a node's address does not arrive: "
 			"rules of others come first, see nft list ruleset");
-		add_rivals(r, &text);
+		add_rivals(&text);
 	}
 	set_problem(r, PROBLEM_WAY, buf_str(&text));
 }

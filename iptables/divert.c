@@ -13,6 +13,7 @@
 #include "iptables/elements.h"
 #include "iptables/expr.h"
 #include "iptables/guard.h"
+#include "iptables/others.h"
 
 #define ADDRESSES "addresses"
 #define PORTS "ports"
@@ -20,7 +21,7 @@
 #define PREROUTING "prerouting"
 /* Types of keys as nft(8) knows them, so that it can print our sets. */
 enum { TYPE_IPV4 = 7, TYPE_PORT = 13 };
-enum { PRIORITY = NF_IP_PRI_NAT_DST - 10, RIVALS_MAX = 400 };
+enum { PRIORITY = NF_IP_PRI_NAT_DST - 10 };
 
 struct divert {
 	struct guard guard;
@@ -322,46 +323,8 @@ divert_sweep(struct err *err)
 	return rc < 0 ? guard_explain(err, rc, "remove") : 1;
 }
 
-/* --- who is asked before us -------------------------------------------------------------- */
-
-static uint32_t
-hook_number(const struct nlattr *hook, uint16_t type)
-{
-	const struct nlattr *a = hook != NULL ? nl_nested(hook, type) : NULL;
-
-	if (a == NULL || mnl_attr_get_payload_len(a) != sizeof(uint32_t))
-		return UINT32_MAX;
-	return ntohl(mnl_attr_get_u32(a));
-}
-
-static int
-on_chain(const struct nlmsghdr *nlh, void *arg)
-{
-	const struct nfgenmsg *gen = mnl_nlmsg_get_payload(nlh);
-	const struct nlattr *hook = nl_attr(nlh, sizeof *gen, NFTA_CHAIN_HOOK);
-	const char *table = nl_text(nlh, sizeof *gen, NFTA_CHAIN_TABLE);
-	uint32_t number = hook_number(hook, NFTA_HOOK_HOOKNUM);
-	int32_t priority = (int32_t)hook_number(hook, NFTA_HOOK_PRIORITY);
-	struct buf *out = arg;
-
-	if (hook == NULL || (number != NF_INET_LOCAL_OUT && number != NF_INET_PRE_ROUTING) ||
-		priority > PRIORITY || strcmp(table, DIVERT_TABLE) == 0 ||
-		(gen->nfgen_family != NFPROTO_IPV4 && gen->nfgen_family != NFPROTO_INET) ||
-		strcmp(nl_text(nlh, sizeof *gen, NFTA_CHAIN_TYPE), "nat") != 0)
-		return MNL_CB_OK;
-	if (buf_len(out) < RIVALS_MAX)
-		buf_printf(out, "%s%.64s %.64s (%s, priority %d)", buf_len(out) > 0 ? ", " : "",
-			table, nl_text(nlh, sizeof *gen, NFTA_CHAIN_NAME),
-			number == NF_INET_LOCAL_OUT ? OUTPUT : PREROUTING, priority);
-	return MNL_CB_OK;
-}
-
 void
-divert_rivals(struct divert *d, struct buf *out)
+divert_rivals(struct buf *out)
 {
-	char bytes[256];
-	struct nlmsghdr *nlh = nftnl_nlmsg_build_hdr(
-		bytes, NFT_MSG_GETCHAIN, NFPROTO_UNSPEC, NLM_F_DUMP, d->guard.seq++);
-
-	(void)nl_request(d->guard.changes, nlh, on_chain, out);
+	others_translating(DIVERT_TABLE, PRIORITY, out);
 }

@@ -63,6 +63,6 @@ void divert_report(const struct divert *d, struct divert_report *report);
 /* Removes a table that an earlier run has left, without a divert: 1 when there was one, 0 when not, -EPERM: not to be seen. */
 int divert_sweep(struct err *err);
 /* Base chains of others that translate addresses before ours do: "TABLE CHAIN (output, priority -150), ..."; "" none. */
-void divert_rivals(struct divert *d, struct buf *out);
+void divert_rivals(struct buf *out);
 
 #endif

@@ -80,6 +80,7 @@ repair_now(void *arg)
 		return;
 	}
 	g->repairs++;
+	snprintf(g->blamed, sizeof g->blamed, "%s", g->culprit);
 	if (log_limit_pass(&limit, 6, "iptables"))
 		log_warn("iptables",
 			"somebody changed our table, put back at once by=\"%s\" table=\"ip %s\"",

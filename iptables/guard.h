@@ -39,6 +39,7 @@ struct guard {
 	bool damaged; /* seen while draining events: somebody else touched our table */
 	bool replaced; /* our last transaction made the table anew: what was done to the old one is past */
 	char culprit[64]; /* and who: "name pid", as the kernel says */
+	char blamed[64]; /* for the last repair, "": none yet */
 	uint64_t repairs, failures;
 };
 

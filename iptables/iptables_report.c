@@ -1,7 +1,9 @@
 #include "iptables/iptables_private.h"
 
 #include "base/sock.h"
+#include "iptables/others.h"
 #include "iptables/rules.h"
+#include "model/json.h"
 
 void
 iptables_metrics(struct iptables *ipt, struct metrics *m)
@@ -23,6 +25,22 @@ iptables_metrics(struct iptables *ipt, struct metrics *m)
 	kernelpath_metrics(ipt->kernelpath, m);
 }
 
+/* Who has the first word about what is ours. */
+static void
+others_state(struct buf *out)
+{
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	others_translating(RULES_TABLE, RULES_PRIORITY, &text);
+	buf_adds(out, ",\"translated_first_by\":");
+	json_add_text(out, buf_str(&text));
+	buf_consume(&text, buf_len(&text));
+	others_dropping(&text);
+	buf_adds(out, ",\"dropped_by\":");
+	json_add_text(out, buf_str(&text));
+}
+
 void
 iptables_state(struct iptables *ipt, struct buf *out)
 {
@@ -40,6 +58,12 @@ iptables_state(struct iptables *ipt, struct buf *out)
 		(unsigned long long)ipt->guard.repairs, (unsigned long long)ipt->guard.failures,
 		ipt->port_ours ? "true" : "false");
 	obstacles_state(&ipt->obstacles, out);
+	if (ipt->guard.repairs > 0) {
+		buf_printf(out, ",\"repaired_ms_ago\":%llu,\"repaired_after\":",
+			(unsigned long long)(mono_ms() - ipt->guard.repaired_ms));
+		json_add_text(out, ipt->guard.blamed);
+	}
+	others_state(out);
 	buf_adds(out, ",\"captured\":");
 	capture_state(&ipt->capture, out, mono_ms());
 	buf_adds(out, ",\"kernel\":");

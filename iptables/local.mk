@@ -15,6 +15,7 @@ iptables_libiptables_a_SOURCES = \
 	iptables/iptables_report.c iptables/estate.c \
 	iptables/guard.c iptables/guard.h \
 	iptables/netlink.c iptables/netlink.h \
+	iptables/others.c iptables/others.h \
 	iptables/obstacles.c iptables/obstacles.h \
 	iptables/difference.c iptables/difference.h \
 	iptables/frontends.c iptables/frontends.h \

@@ -49,8 +49,8 @@ add_bases(struct batch *b)
 		const char *name;
 		struct batch_hook hook;
 	} bases[] = {
-		{"prerouting", {"nat", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST - 5}},
-		{"output", {"nat", NF_INET_LOCAL_OUT, NF_IP_PRI_NAT_DST - 5}},
+		{"prerouting", {"nat", NF_INET_PRE_ROUTING, RULES_PRIORITY}},
+		{"output", {"nat", NF_INET_LOCAL_OUT, RULES_PRIORITY}},
 		{"postrouting", {"nat", NF_INET_POST_ROUTING, NF_IP_PRI_NAT_SRC - 5}},
 		{EARLY, {"filter", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST + 50}},
 		{"forward", {"filter", NF_INET_FORWARD, NF_IP_PRI_FILTER}},

@@ -60,7 +60,7 @@
 #include "base/err.h"
 #include "iptables/batch.h"
 
-enum { RULES_INTERFACES_MAX = 64, RULES_CHAIN_MAX = 32 };
+enum { RULES_INTERFACES_MAX = 64, RULES_CHAIN_MAX = 32, RULES_PRIORITY = -105 /* dstnat - 5 */ };
 #define RULES_TABLE "edgeway"
 #define RULES_CLUSTER_IPS "clusterips"
 #define RULES_SERVICES "services"

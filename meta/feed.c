@@ -262,6 +262,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	if (c != f->conn)
 		return;
 	f->conn = NULL;
+	hubtime_closed(&f->hubtime);
 	if (f->stopping)
 		return;
 	if (was_open && !f->joining)
@@ -443,6 +444,7 @@ feed_free(struct feed **out)
 void
 feed_ack(struct feed *f, unsigned connection, const char *id, const char *resource)
 {
+	hubtime_committed(&f->hubtime, id);
 	f->protocol->committed(f, connection, id, resource);
 }
 
@@ -535,11 +537,15 @@ feed_status(const struct feed *f)
 		.address = connected ? f->address : "",
 		.proxy = f->proxy.host,
 		.error = f->error,
+		.certificate_not_before = f->identity.not_before,
 		.certificate_not_after = f->identity.not_after,
 		.certificate_error = f->renewal.error,
 		.renewals = f->renewal.renewals,
 		.renewal_failures = f->renewal.failures,
-		.last_contact_ms = f->last_contact_ms,
+		.last_contact_ms = connected ? MAX(f->last_contact_ms, ws_heard_ms(f->conn))
+					     : f->last_contact_ms,
+		.hubtime = f->hubtime,
+		.comparisons = {f->comparisons[0], f->comparisons[1]},
 		.connects = f->connects,
 		.failures = f->failures,
 		.messages = f->messages,

@@ -14,6 +14,7 @@
 #include "base/buf.h"
 #include "base/loop.h"
 #include "base/sock.h"
+#include "meta/hubtime.h"
 #include "model/mesh.h"
 
 struct apply;
@@ -49,10 +50,12 @@ struct feed_status {
 	const char *address; /* "" when not connected; the proxy's if there is one */
 	const char *proxy; /* host of hub.proxy, "" none */
 	const char *error; /* why the last attempt failed, "" none */
-	int64_t certificate_not_after; /* seconds since 1970, 0: none */
+	int64_t certificate_not_before, certificate_not_after; /* seconds since 1970, 0: none */
 	const char *certificate_error; /* why it was not renewed, "" none */
 	uint64_t renewals, renewal_failures;
 	uint64_t last_contact_ms; /* loop's clock; 0: never */
+	struct hubtime hubtime;
+	uint64_t comparisons[2]; /* with the hub: all was the same, something differed */
 	uint64_t connects, failures, messages, refused, acks;
 };
 

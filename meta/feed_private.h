@@ -99,6 +99,8 @@ struct feed {
 	uint64_t opened_ms, last_contact_ms, heartbeat_ms;
 	char query[37]; /* id of the comparison under way, "" none */
 	bool query_detail;
+	struct hubtime hubtime;
+	uint64_t comparisons[2]; /* with the hub: all was the same, something differed */
 	uint64_t unserved; /* hash of what was told on this connection, 0: nothing */
 	char error[FEED_ERROR_MAX];
 	char mismatch

@@ -166,6 +166,7 @@ on_hello(struct feed *f, const struct envelope *e)
 	feed_remember_addresses(f, &hello);
 	feed_note_hub(f);
 	feed_note_time(f, e->timestamp_ms);
+	hubtime_told(&f->hubtime, e->timestamp_ms);
 	feed_compare_bundle(f, hello.ca);
 	apply_identity(f->apply, hello.site, hello.zone);
 	if (f->state == GREETING)
@@ -207,12 +208,13 @@ on_synced(struct feed *f)
 static void
 on_response(struct feed *f, const struct envelope *e)
 {
-	bool want[DIGEST_BUCKETS] = {false};
+	bool want[DIGEST_BUCKETS] = {false}, differs;
 	struct err err;
 
 	if (f->query[0] == '\0' || strcmp(e->parent_id, f->query) != 0)
 		return; /* an answer to an older comparison */
 	feed_note_time(f, e->timestamp_ms);
+	hubtime_told(&f->hubtime, e->timestamp_ms);
 	if (f->query_detail) {
 		if (message_says_synced(e->content, e->content_len))
 			on_synced(f);
@@ -222,10 +224,12 @@ on_response(struct feed *f, const struct envelope *e)
 		feed_send_error(f, e, err.text);
 		return;
 	}
-	if (memchr(want, true, sizeof(want)) == NULL)
-		on_synced(f);
-	else
+	differs = memchr(want, true, sizeof(want)) != NULL;
+	f->comparisons[differs]++;
+	if (differs)
 		send_detail(f, want);
+	else
+		on_synced(f);
 }
 
 static void
@@ -245,6 +249,8 @@ on_change(struct feed *f, const struct envelope *e)
 	}
 	if (message_service(&s, e->resource, &err) < 0 || apply_change(f->apply, &m, &err) < 0)
 		feed_send_error(f, e, err.text);
+	else
+		hubtime_change(&f->hubtime, e->id, e->timestamp_ms);
 }
 
 static void

@@ -5,6 +5,7 @@ meta_libmeta_a_SOURCES = \
 	meta/cloudhub.c \
 	meta/feed.c meta/feed.h meta/feed_join.c meta/feed_private.h meta/feed_renew.c \
 	meta/feed_talk.c \
+	meta/hubtime.c meta/hubtime.h \
 	meta/ipam.c meta/ipam.h \
 	meta/join.c meta/join.h \
 	meta/load.c meta/load.h \

@@ -442,6 +442,21 @@ feed_metrics(const struct feed_status *f, struct metrics *out)
 		NULL, f->refused);
 	metric_counter(
 		out, "edgeway_meta_acks_total", "Changes that were acknowledged.", NULL, f->acks);
+	metric_counter(out, "edgeway_meta_comparisons_total",
+		"Comparisons of all that is held with the hub: after each connection, and now and "
+		"then.",
+		"result=\"same\"", f->comparisons[0]);
+	metric_counter(out, "edgeway_meta_comparisons_total",
+		"Comparisons of all that is held with the hub: after each connection, and now and "
+		"then.",
+		"result=\"different\"", f->comparisons[1]);
+	metric_gauge(out, "edgeway_meta_lag_seconds",
+		"From the hub's sending a change to its commit here, of the last one that was "
+		"followed.",
+		NULL, (double)f->hubtime.lag_ms / 1000);
+	metric_gauge(out, "edgeway_meta_hub_clock_ahead_seconds",
+		"What the hub's clock is ahead of this node's, < 0: behind.", NULL,
+		(double)f->hubtime.ahead_ms / 1000);
 	metric_gauge(out, "edgeway_meta_certificate_expiry_timestamp_seconds",
 		"When this node's certificate ends, since 1970; 0: none.", NULL,
 		(double)f->certificate_not_after);
@@ -533,8 +548,14 @@ state_feed(const struct meta *m, struct buf *out)
 	if (f.last_contact_ms != 0)
 		buf_printf(out, ",\"last_contact_ms_ago\":%llu",
 			(unsigned long long)(now - f.last_contact_ms));
-	buf_printf(out, ",\"certificate_not_after\":%lld,\"certificate_expires\":\"",
-		(long long)f.certificate_not_after);
+	if (f.hubtime.known)
+		buf_printf(out, ",\"hub_clock_ahead_ms\":%lld", (long long)f.hubtime.ahead_ms);
+	if (f.hubtime.changes > 0)
+		buf_printf(out, ",\"lag_ms\":%llu", (unsigned long long)f.hubtime.lag_ms);
+	buf_printf(out,
+		",\"certificate_not_before\":%lld,\"certificate_not_after\":%lld,"
+		"\"certificate_expires\":\"",
+		(long long)f.certificate_not_before, (long long)f.certificate_not_after);
 	if (f.certificate_not_after != 0)
 		buf_add_utc(out, f.certificate_not_after);
 	buf_printf(out, "\",\"certificate_renewals\":%llu,\"certificate_error\":",

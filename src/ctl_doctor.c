@@ -1,138 +1,14 @@
 #include "src/ctl_doctor.h"
 
-#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
 #include <time.h>
 
-#include "base/port_holder.h"
+#include "src/ctl_doctor_machine.h"
 #include "src/ctl_findings.h"
-#include "src/ctl_machine.h"
 
-#define NO_INTERFACE "docker0"
-
-enum {
-	DNS_PORT = 53,
-	DISK_LEAST_MB = 64,
-	CLOCK_YEAR_LEAST = 2026, /* when this was written */
-	CERTIFICATE_LEAST_S = 7 * 86400,
-	HEARD_MOST_MS = 30000,
-};
-
-/* --- what the machine says ------------------------------------------------------ */
-
-static void
-check_interface(struct findings *f, const char *name, uint32_t *address)
-{
-	struct in_addr in;
-	char text[INET_ADDRSTRLEN];
-	bool up;
-
-	if (!machine_interface(name, address, &up)) {
-		findings_add(f, "interface", VERDICT_BAD,
-			"start docker, or name the pods' bridge in mesh.interface",
-			"there is no %s on this machine", name);
-		return;
-	}
-	in.s_addr = htonl(*address);
-	if (*address == 0)
-		findings_add(f, "interface", VERDICT_BAD,
-			"give it one (docker's bip), or start docker anew",
-			"%s has no IPv4 address", name);
-	else
-		findings_add(f, "interface", up ? VERDICT_OK : VERDICT_BAD, "ip link set it up",
-			"%s is %s, %s", name, up ? "up" : "down",
-			inet_ntop(AF_INET, &in, text, sizeof text));
-}
-
-static void
-check_mtu(struct findings *f, const char *interface, const char *hub)
-{
-	char uplink[PLACE_TEXT_MAX];
-	unsigned inner, outer;
-
-	machine_uplink(hub, uplink);
-	inner = machine_mtu(interface);
-	outer = uplink[0] != '\0' ? machine_mtu(uplink) : 0;
-	if (inner == 0 || outer == 0)
-		return;
-	findings_add(f, "MTU", inner > outer ? VERDICT_NOTE : VERDICT_OK,
-		"where ICMP is filtered on the way, big packets of pods are lost: set docker's mtu "
-		"to the uplink's",
-		"%s %u, %s %u", interface, inner, uplink, outer);
-}
-
-static void
-check_kernel(struct findings *f)
-{
-	long used = machine_number("/proc/sys/net/netfilter/nf_conntrack_count");
-	long most = machine_number("/proc/sys/net/netfilter/nf_conntrack_max");
-	long forwarding = machine_number("/proc/sys/net/ipv4/ip_forward");
-
-	if (forwarding >= 0)
-		findings_add(f, "forwarding", forwarding == 1 ? VERDICT_OK : VERDICT_BAD,
-			"sysctl -w net.ipv4.ip_forward=1: without it nothing leaves the pods' "
-			"bridge",
-			"net.ipv4.ip_forward is %ld", forwarding);
-	if (most > 0)
-		findings_add(f, "conntrack", used > most / 10 * 9 ? VERDICT_BAD : VERDICT_OK,
-			"sysctl -w net.netfilter.nf_conntrack_max=: a full table drops new "
-			"connections of everybody",
-			"%ld flows of %ld", used, most);
-}
-
-static void
-check_clock(struct findings *f)
-{
-	time_t now = time(NULL);
-	struct tm tm;
-	char text[32];
-
-	gmtime_r(&now, &tm);
-	strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
-	if (tm.tm_year + 1900 < CLOCK_YEAR_LEAST)
-		findings_add(f, "clock", VERDICT_BAD,
-			"set it (chrony, systemd-timesyncd): certificates of now are not valid "
-			"then",
-			"it is %s here", text);
-	else
-		findings_add(f, "clock", machine_clock_is_kept() ? VERDICT_OK : VERDICT_NOTE,
-			"nothing keeps it true: run chrony or systemd-timesyncd, unless the host "
-			"of this machine does",
-			"%s", text);
-}
-
-/* A port that the agent should have and somebody else has. */
-static void
-check_port(struct findings *f, const char *protocol, uint32_t address, uint16_t port,
-	const char *remedy)
-{
-	char who[PORT_HOLDER_TEXT_MAX];
-
-	if (address == 0)
-		return;
-	if (!port_holder(protocol, address, port, who))
-		findings_add(f, "port", VERDICT_NOTE,
-			"it is free for the agent, which does not serve it yet",
-			"%s %u: nobody listens", protocol, port);
-	else
-		findings_add(f, "port",
-			strncmp(who, "edgeway-agent", strlen("edgeway-agent")) == 0 ? VERDICT_OK
-										    : VERDICT_BAD,
-			remedy, "%s %u: %s", protocol, port, who);
-}
-
-static void
-check_ports(struct findings *f, uint32_t address)
-{
-	static const char remedy[] =
-		"keep it off the bridge's address (dnsmasq: except-interface or bind-interfaces; "
-		"systemd-resolved: no DNSStubListenerExtra there), or give Edgeway another bridge";
-
-	check_port(f, "udp", address, DNS_PORT, remedy);
-	check_port(f, "tcp", address, DNS_PORT, remedy);
-}
+enum { DISK_LEAST_MB = 64, CERTIFICATE_LEAST_S = 7 * 86400, REPAIRED_LATELY_MS = 600 * 1000 };
 
 /* --- what the agent says ---------------------------------------------------------- */
 
@@ -227,30 +103,70 @@ check_resolv_conf(struct findings *f, const struct tree_node *dns)
 	const char *state = ctl_text(dns, "resolvConf.state"),
 		   *trouble = ctl_text(dns, "resolvConf.trouble");
 
-	findings_add(f, "resolv.conf",
-		trouble[0] != '\0'                   ? VERDICT_BAD
-			: strcmp(state, "ours") == 0 ? VERDICT_OK
-						     : VERDICT_NOTE,
-		"pods that docker starts take their nameservers from there; see dns.resolvConf",
-		"%s%s%s", state, trouble[0] != '\0' ? ": " : "", trouble);
+	if (ctl_true(dns, "resolvConfWatch.left"))
+		findings_add(f, "resolv.conf", VERDICT_BAD,
+			"names of the cluster are not found through it until that program stops "
+			"(a DHCP client, NetworkManager, resolvconf): let it spare the file, or "
+			"set dns.manageResolvConf: false and docker's dns",
+			"left alone: another program keeps changing it, our lines were put back "
+			"%s times",
+			ctl_text(dns, "resolvConfWatch.mended"));
+	else
+		findings_add(f, "resolv.conf",
+			trouble[0] != '\0'                   ? VERDICT_BAD
+				: strcmp(state, "ours") == 0 ? VERDICT_OK
+							     : VERDICT_NOTE,
+			"pods that docker starts take their nameservers from there; see "
+			"dns.resolvConf",
+			"%s%s%s", state, trouble[0] != '\0' ? ": " : "", trouble);
+}
+
+/* Puts back what others change, and who. */
+static void
+add_repairs(struct buf *out, const struct tree_node *of)
+{
+	buf_printf(out, "put back %s times", ctl_text(of, "repairs"));
+	if (ctl_text(of, "repaired_after")[0] == '\0')
+		return;
+	buf_adds(out, ", last ");
+	ctl_add_duration(out, ctl_number(of, "repaired_ms_ago") / 1000);
+	buf_printf(out, " ago after %s", ctl_text(of, "repaired_after"));
 }
 
 static void
 check_rules(struct findings *f, const struct tree_node *ipt)
 {
-	findings_add(f, "rules", ctl_true(ipt, "installed") ? VERDICT_OK : VERDICT_BAD,
-		"the agent's log tells what the kernel said; it needs nf_tables and nf_nat "
-		"(modprobe nft_chain_nat) and CAP_NET_ADMIN",
-		"table %s %s, put back %s times", ctl_text(ipt, "table"),
-		ctl_true(ipt, "installed") ? "is installed" : "is not installed",
-		ctl_text(ipt, "repairs"));
+	const char *first = ctl_text(ipt, "translated_first_by");
+	bool installed = ctl_true(ipt, "installed");
+	auto_buf struct buf repairs;
+
+	buf_init(&repairs, BUF_UNLIMITED);
+	add_repairs(&repairs, ipt);
+	if (!installed && !ctl_true(ipt, "up"))
+		findings_add(f, "rules", VERDICT_BAD, "it comes with the bridge, see below",
+			"table %s waits for %s", ctl_text(ipt, "table"),
+			ctl_text(ipt, "interface"));
+	else if (!installed)
+		findings_add(f, "rules", VERDICT_BAD,
+			"the agent's log tells what the kernel said; see below whether it has "
+			"nf_tables with nat; the agent needs CAP_NET_ADMIN",
+			"table %s is not installed", ctl_text(ipt, "table"));
+	else
+		findings_add(f, "rules",
+			ctl_text(ipt, "repaired_after")[0] != '\0' &&
+					ctl_number(ipt, "repaired_ms_ago") < REPAIRED_LATELY_MS
+				? VERDICT_NOTE
+				: VERDICT_OK,
+			"it clears the whole ruleset: let it replace its own tables alone (no "
+			"`flush ruleset`)",
+			"table %s is installed, %s", ctl_text(ipt, "table"), buf_str(&repairs));
 	tree_each(tree_get(ipt, "obstacles"), o)
 		findings_add(f, "rules", VERDICT_BAD, "as it says", "%s", tree_text(o, ""));
-	if (ctl_number(ipt, "repairs") > 10)
+	if (first[0] != '\0')
 		findings_add(f, "rules", VERDICT_NOTE,
-			"something on this machine flushes the ruleset again and again: find it "
-			"(nft monitor)",
-			"put back %s times", ctl_text(ipt, "repairs"));
+			"what they take of mesh.subnet and of port 53 does not come to us: see "
+			"`nft list chain ip TABLE CHAIN`, and move them behind dstnat - 5",
+			"translate addresses before ours do: %s", first);
 }
 
 static void
@@ -365,30 +281,24 @@ check_of_hub(struct findings *f, const struct tree_node *top)
 }
 
 int
-ctl_doctor(const struct tree_node *answer, const char *silent, enum ctl_format format)
+ctl_doctor(const struct tree_node *answer, const struct doctor_ask *ask, enum ctl_format format)
 {
 	bool is_hub = tree_get(answer, "hub") != NULL, bad;
-	const char *interface = ctl_text(answer, "iptables.interface");
 	struct findings f = {0};
-	uint32_t address = 0;
 
 	if (answer == NULL)
 		findings_add(&f, "daemon", VERDICT_BAD,
 			"systemctl status edgeway-agent edgeway-hub, and their journal, tell why "
 			"it ended",
-			"%s", silent);
+			"%s", ask->silent);
 	if (is_hub) {
 		check_of_hub(&f, answer);
 	} else {
 		if (answer != NULL)
 			check_agent(&f, answer);
-		check_interface(&f, interface[0] != '\0' ? interface : NO_INTERFACE, &address);
-		check_ports(&f, address);
-		check_mtu(&f, interface[0] != '\0' ? interface : NO_INTERFACE,
-			ctl_text(answer, "meta.address"));
-		check_kernel(&f);
+		doctor_machine(&f, answer, ask->socket);
 	}
-	check_clock(&f);
+	doctor_clock(&f, tree_get(answer, "meta"));
 	findings_print(&f, format);
 	bad = findings_bad(&f);
 	findings_fini(&f);

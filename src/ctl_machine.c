@@ -64,17 +64,39 @@ machine_mtu(const char *interface)
 		: 0;
 }
 
-/* A connected datagram socket has the source address of its route, and sends nothing. */
+/* A connected datagram socket knows its route, and sends nothing. */
+static int
+connect_towards(const char *towards)
+{
+	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	struct addr to;
+
+	return towards[0] != '\0' && fd >= 0 && addr_parse(&to, towards, 1, NULL) == 0 &&
+			to.sa.sa_family == AF_INET && connect(fd, &to.sa, to.len) == 0
+		? take_fd(&fd)
+		: -1;
+}
+
+unsigned
+machine_path_mtu(const char *towards)
+{
+	auto_fd int fd = connect_towards(towards);
+	int mtu = 0;
+	socklen_t len = sizeof mtu;
+
+	return fd >= 0 && getsockopt(fd, IPPROTO_IP, IP_MTU, &mtu, &len) == 0 && mtu > 0
+		? (unsigned)mtu
+		: 0;
+}
+
 static bool
 find_way(const char *towards, char name[PLACE_TEXT_MAX])
 {
-	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-	struct addr to, from = {.len = sizeof from.in};
+	auto_fd int fd = connect_towards(towards);
+	struct addr from = {.len = sizeof from.in};
 	struct ifaddrs *all, *a;
 
-	if (towards[0] == '\0' || fd < 0 || addr_parse(&to, towards, 1, NULL) < 0 ||
-		to.sa.sa_family != AF_INET || connect(fd, &to.sa, to.len) < 0 ||
-		getsockname(fd, &from.sa, &from.len) < 0 || getifaddrs(&all) < 0)
+	if (fd < 0 || getsockname(fd, &from.sa, &from.len) < 0 || getifaddrs(&all) < 0)
 		return false;
 	for (a = all; a != NULL; a = a->ifa_next) {
 		struct sockaddr_in in;

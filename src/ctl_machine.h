@@ -15,6 +15,8 @@ enum { PLACE_TEXT_MAX = 128 };
 bool machine_interface(const char *name, uint32_t *address, bool *up);
 /* Of a link, in bytes. */
 unsigned machine_mtu(const char *interface);
+/* What the kernel knows of the way to this address (as of addr_parse), in bytes; less than the link's where it was told so. */
+unsigned machine_path_mtu(const char *towards);
 /* The interface by which this address (as of addr_parse) is reached, or else that of the default route. */
 void machine_uplink(const char *towards, char name[PLACE_TEXT_MAX]);
 /* A number in a file, -1: cannot be read. */

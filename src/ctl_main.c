@@ -176,8 +176,9 @@ examine(const struct request *r, struct buf *answer)
 {
 	struct tree *t auto_tree = ctl_parse(answer);
 
-	return ctl_doctor(
-		t != NULL ? tree_document(t, 0) : NULL, "its answer cannot be read", r->format);
+	const struct doctor_ask ask = {.socket = r->socket, .silent = "its answer cannot be read"};
+
+	return ctl_doctor(t != NULL ? tree_document(t, 0) : NULL, &ask, r->format);
 }
 
 static int
@@ -194,7 +195,9 @@ run_once(const struct request *r)
 				     : ctl_ask(r->socket, r->command->method, buf_str(&target),
 					       &answer, &err)) < 0) {
 		if (is_doctor)
-			return ctl_doctor(NULL, err.text, r->format);
+			return ctl_doctor(NULL,
+				&(struct doctor_ask){.socket = r->socket, .silent = err.text},
+				r->format);
 		fprintf(stderr, "edgewayctl: %s\n", err.text);
 		return 1;
 	}

@@ -5,12 +5,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "src/ctl_answer.h"
 #include "src/ctl_screen.h"
 #include "src/ctl_show.h"
 
-enum { LABEL_WIDTH = 13 };
+enum { LABEL_WIDTH = 13, CLOCK_FAR_S = 60 };
 
 static void
 say(const char *label, struct buf *line)
@@ -94,6 +95,20 @@ warn_number(struct warnings *w, const struct tree_node *from, const char *path, 
 }
 
 static void
+warn_clock(struct warnings *w, const struct tree_node *meta)
+{
+	double ahead_s = ctl_number(meta, "hub_clock_ahead_ms") / 1000;
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	w->path[0] = '\0';
+	ctl_add_duration(&text, ahead_s < 0 ? -ahead_s : ahead_s);
+	buf_printf(&text, " between this clock and the hub's: edgewayctl doctor");
+	if (ahead_s > CLOCK_FAR_S || ahead_s < -CLOCK_FAR_S)
+		warn(w, buf_str(&text));
+}
+
+static void
 say_warnings(struct warnings *w)
 {
 	if (buf_len(&w->text) == 0)
@@ -127,7 +142,9 @@ say_hub(const struct tree_node *meta, struct buf *line)
 		say("data", line);
 	}
 	if (until[0] != '\0') {
-		buf_printf(line, "until %s", until);
+		buf_printf(line, "until %s%s", until,
+			ctl_number(meta, "certificate_not_after") < (double)time(NULL) ? ", EXPIRED"
+										       : "");
 		say("certificate", line);
 	}
 }
@@ -194,13 +211,17 @@ say_requests(const struct tree_node *lb, struct buf *line)
 static void
 say_dns(const struct tree_node *dns, struct buf *line)
 {
-	buf_printf(line, "%s; others asked of", ctl_text(dns, "address"));
+	buf_printf(line, "%s; others asked of",
+		ctl_text(dns, "address")[0] != '\0' ? ctl_text(dns, "address") : "NOT LISTENING");
 	tree_each(tree_get(dns, "forwarding"), u)
 		buf_printf(line, " %s (%s)", ctl_text(u, "address"), ctl_text(u, "state"));
 	if (ctl_count(tree_get(dns, "forwarding")) == 0)
 		buf_adds(line, " nobody");
 	say("DNS", line);
-	buf_printf(line, "%s", ctl_text(dns, "resolvConf.state"));
+	buf_adds(line,
+		ctl_true(dns, "resolvConfWatch.left")
+			? "LEFT ALONE, another program keeps changing it"
+			: ctl_text(dns, "resolvConf.state"));
 	if (ctl_number(dns, "resolvConfWatch.mended") > 0)
 		buf_printf(line, ", mended %s times", ctl_text(dns, "resolvConfWatch.mended"));
 	say("resolv.conf", line);
@@ -215,8 +236,15 @@ say_rules(const struct tree_node *ipt, struct buf *line)
 		ctl_true(ipt, "installed") ? "installed" : "NOT INSTALLED", ctl_text(ipt, "to"),
 		ctl_text(ipt, "interface"), ctl_true(ipt, "up") ? "" : " (down)",
 		ctl_text(ipt, "repairs"));
+	if (ctl_text(ipt, "repaired_after")[0] != '\0') {
+		buf_printf(line, " (last after %s, ", ctl_text(ipt, "repaired_after"));
+		ctl_add_duration(line, ctl_number(ipt, "repaired_ms_ago") / 1000);
+		buf_adds(line, " ago)");
+	}
 	buf_adds(line, "; captured:");
 	tree_each(captured, item) buf_printf(line, " %s", tree_text(item, "?"));
+	if (ctl_count(captured) == 0)
+		buf_adds(line, " nobody");
 	say("rules", line);
 	buf_printf(line,
 		"%s UDP and %s TCP ports, %s of %s endpoints dead; %s ClusterIPs, served by %s",
@@ -270,6 +298,7 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_rules(tree_get(top, "iptables"), line);
 	warn_number(w, top, "meta.addresses.services_without",
 		"services have no address left: mesh.subnet is too small");
+	warn_clock(w, tree_get(top, "meta"));
 	warn_number(w, top, "lb.counters.no_service",
 		"connections were for no service that is known here");
 }

@@ -444,6 +444,14 @@ ws_arg(const struct ws_conn *c)
 	return c->arg;
 }
 
+/* Nobody pings here: messages alone are heard. */
+uint64_t
+ws_heard_ms(const struct ws_conn *c)
+{
+	(void)c;
+	return 0;
+}
+
 void
 ws_set_arg(struct ws_conn *c, void *arg)
 {

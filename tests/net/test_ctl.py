@@ -80,7 +80,8 @@ def examined(ctl):
 def test_doctor_of_healthy_ones(mesh, agent, hub):
     status, found = examined(agent)
     assert status == 0 and not [f for fs in found.values() for f in fs if f[0] == "BAD"]
-    assert found["port"] == [("ok", f"{p} 53: edgeway-agent (pid {mesh.agent1.process.pid})") for p in ("udp", "tcp")]
+    assert found["port"] == [("ok", f"{p}: edgeway-agent (pid {mesh.agent1.process.pid})") for p in ("udp 53", "tcp 53", "tcp 40001")]
+    assert found["kernel"] == [("ok", "nf_tables with nat: there")] and re.fullmatch("2.*Z, as the hub's", found["clock"][0][1])
     assert found["interface"] == [("ok", "docker0 is up, 172.17.0.1")]
     assert found["upstreams"] == [("ok", "192.0.2.53:53: alive")]
     assert "certificate" in found and "conntrack" in found and found["resolv.conf"] == [("ok", "ours")]

@@ -291,7 +291,7 @@ rivals(void **state)
 		"table ip filter { chain b { type filter hook output priority -150; }; }\n"
 		"table ip6 six { chain c { type nat hook output priority -150; }; }\n"
 		"table ip post { chain d { type nat hook postrouting priority -150; }; }\nE");
-	divert_rivals(lab->divert, &text);
+	divert_rivals(&text);
 	assert_string_equal(buf_str(&text), "");
 	sh(lab,
 		"nft -f - <<E\n"
@@ -299,7 +299,7 @@ rivals(void **state)
 	sh(lab,
 		"nft -f - <<E\n"
 		"table inet both { chain f { type nat hook prerouting priority -111; }; }\nE");
-	divert_rivals(lab->divert, &text);
+	divert_rivals(&text);
 	assert_non_null(strstr(buf_str(&text), "early e (output, priority -150)"));
 	assert_non_null(strstr(buf_str(&text), "both f (prerouting, priority -111)"));
 }

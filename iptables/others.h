@@ -1,0 +1,18 @@
+/*
+ * Base chains of others in nftables that have their say about packets before our tables have: for the text of a diagnosis, nothing is
+ * changed and their rules are not read. Any loop; the kernel answers at once.
+ */
+#ifndef EDGEWAY_IPTABLES_OTHERS_H
+#define EDGEWAY_IPTABLES_OTHERS_H
+
+#include <stdint.h>
+
+#include "base/buf.h"
+
+/* Chains of another table than `ours` that translate addresses (of connections that come in or are this host's own) at this priority
+ * or earlier: "TABLE CHAIN (output, priority -150), ..."; "" none. */
+void others_translating(const char *ours, int32_t priority, struct buf *out);
+/* Chains that drop what comes in, for this host or beyond it, unless a rule of theirs takes it: "TABLE CHAIN (input)". */
+void others_dropping(struct buf *out);
+
+#endif

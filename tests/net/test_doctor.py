@@ -1,0 +1,184 @@
+"""edgewayctl doctor and status at three in the morning: one thing is broken after the other, and each is found, with who did it and what helps."""
+import glob
+import json
+import time
+
+import pytest
+
+import lab as labs
+from lab import Agent, Hub, Node, pod, service, wait_for
+
+FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
+
+
+class Town:
+    def __init__(self, lab):
+        labs.upstream(lab, "www.example.test/203.0.113.7")
+        self.hub = Hub(lab)
+        self.node = Node(lab, "edge-1", "192.0.2.11")
+        self.pod = self.node.pod("web")
+        self.pod.serve("--http", "8080")
+        self.hub.write("web.yaml", service("web", ("http", 80, 8080)), pod("web", self.node, self.pod.address, ("http", 8080, 0)))
+        self.agent = Agent(self.node, self.hub)
+        wait_for("the service", lambda: self.node.address_of("web.default.svc.cluster.local", f"@{self.node.gateway}"))
+        wait_for("resolv.conf", lambda: self.node.gateway.encode() in self.node.resolv())
+
+    def ctl(self, *words, before=()):
+        return self.node.run(*before, self.node.lab.program("edgewayctl"), "--socket", self.agent.socket, *words, check=False)
+
+    def doctor(self, before=()):
+        """{check: [(verdict, finding, remedy)]}"""
+        p = self.ctl("-o", "json", "doctor", before=before)
+        found = {}
+        for f in json.loads(p.stdout):
+            found.setdefault(f["check"], []).append((f["verdict"], f["found"], f["remedy"]))
+        assert p.returncode == any(f[0] == "BAD" for fs in found.values() for f in fs)
+        return found
+
+    def rules(self, *lines):
+        self.node.run("nft", "-f", "-", input="\n".join((*lines, "")))
+
+    def bad(self):
+        return {check for check, fs in self.doctor().items() if any(f[0] == "BAD" for f in fs)}
+
+
+@pytest.fixture(scope="module")
+def town(lab):
+    made = Town(lab)
+    yield made
+    print(made.agent.process.log()[-3000:])
+
+
+def test_as_pods_and_the_host_see_it(town):
+    found = town.doctor()
+    assert [f[0] for fs in found.values() for f in fs if f[0] == "BAD"] == []
+    assert found["host"][0][1].startswith("from this host: DNS at 172.17.0.1:53 answers; default/web at 9.251.")
+    (verdict, said, _), *servers = found["pods"]
+    assert verdict == "ok" and f"(pid {town.pod.holder.pid})" in said and said.endswith(":80 is reached")
+    # The pod is older than the agent: its name server is one of those for which the agent answers.
+    assert servers == []
+    with open(town.pod.resolv_conf) as f:
+        before = f.read()
+    with open(town.pod.resolv_conf, "w") as f:
+        f.write("nameserver 198.51.100.9\n")
+    assert town.doctor()["pods"][1][:2] == ("note", f"{said.partition(':')[0]} asks the name server 198.51.100.9")
+    with open(town.pod.resolv_conf, "w") as f:
+        f.write(before)
+
+
+def test_foreign_rules_that_win(town):
+    """The connection is made, to somebody else's server."""
+    town.node.start("other", "/usr/bin/python3", "-m", "http.server", "8099", "--bind", "172.17.0.1")
+    wait_for("it serves", lambda: town.node.get("http://172.17.0.1:8099/")[0] == 200)
+    town.rules("table ip stranger {", "chain pre {", "type nat hook prerouting priority -150", "iifname docker0 ip daddr 9.251.0.0/16 tcp dport 80 dnat to 172.17.0.1:8099", "}", "}")
+    found = town.doctor()
+    assert found["host"][0][0] == "ok"
+    assert found["pods"][0][0] == "BAD" and found["pods"][0][1].endswith("is led to somebody else")
+    assert ("note", "translate addresses before ours do: stranger pre (prerouting, priority -150)") in [f[:2] for f in found["rules"]]
+    town.node.run("nft", "delete", "table", "ip", "stranger")
+    assert town.bad() == set() and len(town.doctor()["rules"]) == 1
+
+
+def test_a_firewall_in_the_way(town):
+    town.rules("table ip wall {", "chain in {", "type filter hook input priority 0; policy drop", "ct state established,related accept",
+               "iifname lo accept", "iifname eth0 accept", "}", "}")
+    found = town.doctor()
+    assert found["host"][0][0] == "ok" and found["pods"][0][0] == "BAD"
+    assert "DNS at 172.17.0.1:53 Connection timed out" in found["pods"][0][1] and "Connection timed out" in found["pods"][0][1].partition(";")[2]
+    assert found["firewall"][0][:2] == ("note", "drops what no rule of it takes: wall in (input)") and "port 53" in found["firewall"][0][2]
+    town.rules('add rule ip wall in iifname docker0 udp dport 53 accept', 'add rule ip wall in iifname docker0 tcp dport { 53, 40001 } accept')
+    assert town.doctor()["firewall"][0][0] == "ok" and town.bad() == set()
+    town.node.run("nft", "delete", "table", "ip", "wall")
+
+
+def test_who_takes_our_rules_away(town):
+    town.node.run("nft", "delete", "table", "ip", "edgeway")
+    verdict, said, remedy = wait_for("seen", lambda: [f for f in town.doctor()["rules"] if " after nft " in f[1]])[0]
+    assert verdict == "note" and "put back 1 times, last " in said and "flush ruleset" in remedy
+    assert "repairs: 1 (last after nft " in town.ctl("status").stdout
+
+
+def test_the_way_is_narrow(town):
+    town.node.run("ip", "route", "add", "192.0.2.1", "dev", "eth0", "mtu", "1300")
+    verdict, said, _ = town.doctor()["MTU"][0]
+    assert (verdict, said) == ("note", "docker0 1500, eth0 1500, the way to the hub 1300")
+    town.node.run("ip", "route", "del", "192.0.2.1", "dev", "eth0")
+
+
+def test_the_bridge_is_gone(town):
+    """What follows from it is told as that."""
+    town.node.run("ip", "link", "del", "docker0")
+    wait_for("seen", lambda: town.doctor()["agent"][0][1] == "not ready: waiting for an IPv4 address on docker0")
+    found = town.doctor()
+    assert found["interface"][0][:2] == ("BAD", "there is no docker0 on this machine")
+    assert found["rules"][0][1] == "table ip edgeway waits for docker0" and "host" not in found
+    assert "DNS          NOT LISTENING; " in town.ctl("status").stdout
+    town.node.run("nft", "delete", "table", "ip", "lab")
+    town.node.add_bridge()
+    wait_for("ready", lambda: town.agent.ready() and not town.bad(), 30)
+    assert town.doctor()["pods"] == [("ok", "no container that can be seen is on docker0", "")]
+    town.node.run("ip", "link", "set", "veth2", "master", "docker0", "up")
+
+
+def test_resolv_conf_is_fought_over(town):
+    end = time.monotonic() + 30
+    while time.monotonic() < end and "LEFT ALONE" not in town.ctl("status").stdout:
+        with open(town.node.resolv_conf, "w") as f:
+            f.write("nameserver 192.0.2.53\n")
+        time.sleep(0.1)
+    verdict, said, remedy = town.doctor()["resolv.conf"][0]
+    assert verdict == "BAD" and said == "left alone: another program keeps changing it, our lines were put back 10 times"
+    assert "NetworkManager" in remedy
+
+
+def test_clocks_that_differ(town):
+    """What the agent's clock says is compared with the hub's, and with the beginning of its certificate."""
+    town.agent.stop()
+    plain = town.agent.argv
+    for seconds, verdict, words in ((-40, "note", "40 s behind the hub's clock"), (86400, "BAD", "1 d ahead of the hub's clock"),
+                                    (-3 * 86400, "BAD", ", which is before this node's certificate was made")):
+        fake = ["env", f"LD_PRELOAD={FAKETIME[0]}", "FAKETIME_DONT_FAKE_MONOTONIC=1", f"FAKETIME={seconds:+d}"]
+        town.agent.argv = lambda *more, f=fake: [*f, *plain(*more)]
+        town.agent.start()
+        wait_for("in step", lambda: town.agent.state()["meta"]["synced"], 20)
+        found = town.doctor(before=fake)["clock"][0]
+        assert found[0] == verdict and words in found[1].replace("39 s", "40 s"), found
+        assert ("between this clock and the hub's" in town.ctl("status", before=fake).stdout) == (verdict == "BAD")
+        ahead = town.agent.metrics()["edgeway_meta_hub_clock_ahead_seconds"]
+        assert abs(ahead + seconds) < 10
+        town.agent.stop()
+    town.agent.argv = plain
+    town.agent.start()
+    wait_for("as the hub's", lambda: town.doctor()["clock"][0][1].endswith(", as the hub's"))
+
+
+def test_metadata_that_moves(town):
+    """How late a change is in use, and whether comparisons with the hub found anything."""
+    before = town.agent.metrics()
+    town.hub.write("more.yaml", service("more", ("http", 80, 8080)))
+    wait_for("measured", lambda: "lag_ms" in town.agent.state()["meta"])
+    after = town.agent.metrics()
+    assert 0 <= after["edgeway_meta_lag_seconds"] < 10
+    assert after['edgeway_meta_comparisons_total{result="same"}'] == before['edgeway_meta_comparisons_total{result="same"}'] >= 1
+    town.agent.process.kill()
+    town.hub.write("most.yaml", service("most", ("http", 80, 8080)))
+    town.agent.start()
+    wait_for("found", lambda: town.agent.metrics()['edgeway_meta_comparisons_total{result="different"}'] == 1)
+
+
+def test_heard_of_the_hub(town):
+    """An answer to a ping is a sign of life, too: what was heard last gets younger without a message."""
+    town.agent.stop()
+    town.agent.start("--hub.heartbeat", "1s")
+    wait_for("in step", lambda: town.agent.state()["meta"]["synced"])
+
+    def look():
+        return town.agent.metrics()["edgeway_meta_messages_total"], town.agent.state()["meta"]["last_contact_ms_ago"]
+
+    seen = [look()]
+
+    def younger():
+        seen.append(look())
+        return seen[-1][0] == seen[-2][0] and seen[-1][1] < seen[-2][1]
+
+    wait_for("heard without a message", younger)
