@@ -27,6 +27,15 @@ hub_tunnel_claimed(void *arg, const char *node)
 	return hub->peers != NULL ? peers_epoch(hub->peers, node) : 0;
 }
 
+static bool
+is_node(void *arg, const char *node)
+{
+	const struct hub *hub = arg;
+	const char *site, *zone;
+
+	return cluster_node(hub->cluster, node, &site, &zone) == 0;
+}
+
 static void
 each_joined(void *arg, void (*fn)(void *to, const char *node), void *to)
 {
@@ -110,6 +119,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.port = port,
 		.tunnels = hub->tunnels,
 		.changed = on_changed,
+		.wanted = is_node,
 		.joined = each_joined,
 		.declared = declared,
 		.heard = on_heard,

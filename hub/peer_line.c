@@ -261,7 +261,7 @@ heed(struct line *l, struct peer_said *said)
 		return -EPROTO;
 	said->why = "more nodes than a hub can have";
 	if (said->word == PEER_SAYS_JOINED)
-		return roster_note(p->roster, said->node) < 0 ? -EPROTO : 0;
+		return roster_note(l->claims, said->node, now) < 0 ? -EPROTO : 0;
 	if (said->word == PEER_SAYS_DECLARES || said->word == PEER_SAYS_REACH ||
 		said->word == PEER_SAYS_FORGETS) {
 		p->config.heard(p->config.arg, l, said);

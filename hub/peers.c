@@ -10,6 +10,7 @@
 enum {
 	STREAMS_MOST = 8192,
 	SWEEP_MS = 1000,
+	FORGET_MS = 10 * 60 * 1000,
 	FIRST_MS = 100,
 	WORDS_MS = 500, /* a replica reads by then that this hub leaves, or never */
 };
@@ -349,6 +350,26 @@ peers_say_drained(struct peers *p)
 		timer_start(p->drained, told || waited >= WORDS_MS ? 0 : WORDS_MS - waited, 0);
 }
 
+/* Names of nodes that nobody knows any more. */
+static void
+forget(struct peers *p)
+{
+	uint64_t now = loop_now_ms(p->config.loop);
+	size_t n;
+
+	if (now - p->forgot_ms < FORGET_MS)
+		return;
+	p->forgot_ms = now;
+	n = roster_forget(p->roster, now, p->config.wanted, p->config.arg);
+	if (n == 0)
+		return;
+	log_info("hub",
+		"nodes are forgotten that have no Node, and that no replica knows any more "
+		"nodes=%zu",
+		n);
+	peers_changed(p, NULL);
+}
+
 /* A certificate ends a connection with it: the other end has a newer one long before, and another connection. */
 static void
 on_sweep(void *arg)
@@ -357,6 +378,7 @@ on_sweep(void *arg)
 	int64_t now_s = (int64_t)(wall_ms() / 1000);
 	struct guest *g, *next;
 
+	forget(p);
 	for (g = TAILQ_FIRST(&p->guests); g != NULL; g = next) {
 		next = TAILQ_NEXT(g, link);
 		if (now_s >= g->ends_s) {

@@ -38,6 +38,8 @@ struct peers_config {
 	struct tunnels *tunnels; /* outlives it */
 	/* Other replicas reach the node in another way than before, or not any more; NULL: this is so for many nodes. */
 	void (*changed)(void *arg, const char *node);
+	/* Is there a Node object of this name? Then it is never forgotten. */
+	bool (*wanted)(void *arg, const char *node);
 	/* Calls fn for each node that holds a certificate. */
 	void (*joined)(void *arg, void (*fn)(void *to, const char *node), void *to);
 	/* Calls fn for what nodes declare here to reach beside themselves, NULL: each node: entry NULL when one begins. */

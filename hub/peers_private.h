@@ -99,6 +99,7 @@ struct peers {
 	struct trips trips;
 	size_t n_all, n_guests, n_trips; /* n_guests: with handshakes */
 	uint64_t began_ms; /* when there were certificates */
+	uint64_t forgot_ms; /* when names were looked at last */
 	uint64_t drain_ms; /* since when it drains; 0: it does not */
 	void (*done)(void *arg);
 	void *done_arg;

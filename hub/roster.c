@@ -13,15 +13,17 @@ struct claim {
 	LIST_ENTRY(claim) of_node, of_peer;
 	struct roster_peer *peer;
 	struct known *node;
-	uint64_t epoch;
+	uint64_t epoch; /* 0: none, but it says that the node has joined */
+	bool joined;
 };
 
 LIST_HEAD(claims, claim);
 
 struct known {
 	LIST_ENTRY(known) link; /* of the bucket */
-	struct claims claims; /* few: one of each replica that has it */
+	struct claims claims; /* few: one of each replica that has it, or knows its certificate */
 	uint64_t lost_ms; /* 0: never */
+	uint64_t heard_ms; /* while there are no claims: since then, or later */
 	char name[];
 };
 
@@ -30,7 +32,7 @@ struct roster_peer {
 	void *owner;
 	const char *id;
 	struct claims claims;
-	size_t n;
+	size_t n; /* with an epoch */
 };
 
 struct roster {
@@ -78,14 +80,17 @@ find(const struct roster *r, const char *node)
 
 /* NULL: too many. */
 static struct known *
-know(struct roster *r, const char *node)
+know(struct roster *r, const char *node, uint64_t now_ms)
 {
 	size_t len = strlen(node) + 1;
 	struct known *k = find(r, node);
 
+	if (k != NULL)
+		k->heard_ms = now_ms;
 	if (k != NULL || r->n >= ROSTER_NODES_MAX)
 		return k;
 	k = xcalloc(1, sizeof *k + len);
+	k->heard_ms = now_ms;
 	memcpy(k->name, node, len);
 	LIST_INSERT_HEAD(&r->buckets[hash64(node, len - 1, 0) % BUCKETS], k, link);
 	r->n++;
@@ -106,12 +111,49 @@ claim_of(const struct known *k, const struct roster_peer *p)
 }
 
 static void
-end_claim(struct claim *c)
+set_epoch(struct claim *c, uint64_t epoch)
 {
-	c->peer->n--;
+	c->peer->n += (epoch != 0) - (c->epoch != 0);
+	c->epoch = epoch;
+}
+
+static void
+drop_claim(struct claim *c, uint64_t now_ms)
+{
+	c->node->heard_ms = now_ms;
+	set_epoch(c, 0);
 	LIST_REMOVE(c, of_node);
 	LIST_REMOVE(c, of_peer);
 	free(c);
+}
+
+/* It has no such tunnel any more. */
+static void
+end_claim(struct claim *c, uint64_t now_ms)
+{
+	if (c->epoch != 0)
+		c->node->lost_ms = now_ms;
+	if (c->joined)
+		set_epoch(c, 0);
+	else
+		drop_claim(c, now_ms);
+}
+
+/* NULL: too many. */
+static struct claim *
+use_claim(struct roster_peer *p, const char *node, uint64_t now_ms)
+{
+	struct known *k = know(p->roster, node, now_ms);
+	struct claim *c = k != NULL ? claim_of(k, p) : NULL;
+
+	if (k == NULL || c != NULL)
+		return c;
+	c = xcalloc(1, sizeof *c);
+	c->peer = p;
+	c->node = k;
+	LIST_INSERT_HEAD(&k->claims, c, of_node);
+	LIST_INSERT_HEAD(&p->claims, c, of_peer);
+	return c;
 }
 
 struct roster_peer *
@@ -135,9 +177,9 @@ roster_leave(struct roster_peer **out, uint64_t now_ms, bool taken_over)
 	if (p == NULL)
 		return;
 	while ((c = LIST_FIRST(&p->claims)) != NULL) {
-		if (!taken_over)
+		if (!taken_over && c->epoch != 0)
 			c->node->lost_ms = now_ms;
-		end_claim(c);
+		drop_claim(c, now_ms);
 	}
 	p->roster->n_peers--;
 	free(p);
@@ -146,27 +188,20 @@ roster_leave(struct roster_peer **out, uint64_t now_ms, bool taken_over)
 int
 roster_claim(struct roster_peer *p, const char *node, uint64_t epoch, uint64_t now_ms)
 {
-	struct known *k = epoch == 0 ? find(p->roster, node) : know(p->roster, node);
-	struct claim *c = k != NULL ? claim_of(k, p) : NULL;
+	struct claim *c;
 
 	if (epoch == 0) {
-		if (c != NULL) {
-			k->lost_ms = now_ms;
-			end_claim(c);
-		}
+		const struct known *k = find(p->roster, node);
+
+		c = k != NULL ? claim_of(k, p) : NULL;
+		if (c != NULL)
+			end_claim(c, now_ms);
 		return 0;
 	}
-	if (k == NULL)
+	c = use_claim(p, node, now_ms);
+	if (c == NULL)
 		return -ENOSPC;
-	if (c == NULL) {
-		c = xcalloc(1, sizeof *c);
-		c->peer = p;
-		c->node = k;
-		LIST_INSERT_HEAD(&k->claims, c, of_node);
-		LIST_INSERT_HEAD(&p->claims, c, of_peer);
-		p->n++;
-	}
-	c->epoch = epoch;
+	set_epoch(c, epoch);
 	return 0;
 }
 
@@ -180,21 +215,47 @@ roster_doubt(struct roster *r, const char *node, uint64_t epoch, uint64_t now_ms
 		next = LIST_NEXT(c, of_node);
 		if (c->epoch != epoch)
 			continue;
-		k->lost_ms = now_ms;
-		end_claim(c);
+		end_claim(c, now_ms);
 	}
 }
 
 int
-roster_note(struct roster *r, const char *node)
+roster_note(struct roster_peer *p, const char *node, uint64_t now_ms)
 {
-	return know(r, node) != NULL ? 0 : -ENOSPC;
+	struct claim *c = use_claim(p, node, now_ms);
+
+	if (c == NULL)
+		return -ENOSPC;
+	c->joined = true;
+	return 0;
+}
+
+size_t
+roster_forget(
+	struct roster *r, uint64_t now_ms, bool (*wanted)(void *arg, const char *node), void *arg)
+{
+	size_t before = r->n;
+
+	for (size_t i = 0; i < BUCKETS; i++) {
+		struct known *k, *next;
+
+		for (k = LIST_FIRST(&r->buckets[i]); k != NULL; k = next) {
+			next = LIST_NEXT(k, link);
+			if (!LIST_EMPTY(&k->claims) || now_ms - k->heard_ms < ROSTER_FORGET_MS ||
+				wanted(arg, k->name))
+				continue;
+			LIST_REMOVE(k, link);
+			free(k);
+			r->n--;
+		}
+	}
+	return before - r->n;
 }
 
 void
 roster_lost(struct roster *r, const char *node, uint64_t now_ms)
 {
-	struct known *k = know(r, node);
+	struct known *k = know(r, node, now_ms);
 
 	if (k != NULL)
 		k->lost_ms = now_ms;
@@ -215,7 +276,7 @@ roster_holder(const struct roster *r, const char *node, uint64_t *epoch)
 	const struct claim *c, *best = NULL;
 
 	for (c = k != NULL ? LIST_FIRST(&k->claims) : NULL; c != NULL; c = LIST_NEXT(c, of_node))
-		if (better(c, best))
+		if (c->epoch != 0 && better(c, best))
 			best = c;
 	*epoch = best != NULL ? best->epoch : 0;
 	return best != NULL ? best->peer->owner : NULL;
@@ -248,6 +309,7 @@ roster_each(const struct roster_peer *p, void (*fn)(void *arg, const char *node)
 
 	LIST_FOREACH(c, &p->claims, of_peer)
 	{
-		fn(arg, c->node->name);
+		if (c->epoch != 0)
+			fn(arg, c->node->name);
 	}
 }

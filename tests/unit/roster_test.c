@@ -56,9 +56,11 @@ who_was_lost_lately_is_awaited(void **state)
 	uint64_t epoch;
 
 	(void)state;
-	roster_note(r, "edge-9");
+	roster_note(a, "edge-9", 900);
 	assert_true(roster_knows(r, "edge-9"));
 	assert_false(roster_awaits(r, "edge-9", 1000)); /* it joined once, and never came */
+	assert_null(roster_holder(r, "edge-9", &epoch));
+	assert_int_equal(roster_claims(a), 0);
 	roster_claim(a, "edge-1", 100, 1000);
 	assert_false(roster_awaits(r, "edge-1", 1000));
 	/* Another line of the same replica: nothing is lost. */
@@ -97,6 +99,14 @@ a_claim_that_proved_wrong_is_dropped(void **state)
 	roster_free(&r);
 }
 
+static bool
+nobody(void *arg, const char *node)
+{
+	(void)arg;
+	(void)node;
+	return false;
+}
+
 static void
 it_is_bounded(void **state)
 {
@@ -110,10 +120,68 @@ it_is_bounded(void **state)
 		assert_int_equal(roster_claim(a, node, i + 1, 1), 0);
 	}
 	assert_int_equal(roster_claim(a, "one-more", 1, 1), -ENOSPC);
-	assert_int_equal(roster_note(r, "one-more"), -ENOSPC);
+	assert_int_equal(roster_note(a, "one-more", 1), -ENOSPC);
 	assert_int_equal(roster_claim(a, "edge-7", 1, 1), 0);
 	assert_int_equal(roster_claims(a), ROSTER_NODES_MAX);
+	assert_int_equal(roster_forget(r, ROSTER_FORGET_MS + 1, nobody, NULL), 0);
 	roster_leave(&a, 2, false);
+	assert_int_equal(roster_forget(r, ROSTER_FORGET_MS + 1, nobody, NULL), 0);
+	assert_int_equal(roster_forget(r, ROSTER_FORGET_MS + 2, nobody, NULL), ROSTER_NODES_MAX);
+	roster_free(&r);
+}
+
+static bool
+is_edge_1(void *arg, const char *node)
+{
+	(void)arg;
+	return strcmp(node, "edge-1") == 0;
+}
+
+/* Not while anybody has it, or says that it has joined, or the cluster has a Node; epochs are what they were. */
+static void
+who_is_gone_is_forgotten(void **state)
+{
+	enum { LATER = ROSTER_FORGET_MS };
+	struct roster *r = roster_new();
+	struct roster_peer *a = roster_join(r, &a_line, "aa"), *b = roster_join(r, &b_line, "bb");
+	uint64_t epoch;
+
+	(void)state;
+	for (unsigned i = 1; i <= 5; i++) {
+		char node[16];
+
+		snprintf(node, sizeof node, "edge-%u", i);
+		roster_claim(a, node, 100, 1);
+	}
+	roster_note(b, "edge-2", 2);
+	roster_note(a, "edge-3", 2);
+	for (unsigned i = 1; i <= 4; i++) {
+		char node[16];
+
+		snprintf(node, sizeof node, "edge-%u", i);
+		roster_claim(a, node, 0, 3);
+	}
+	assert_int_equal(roster_claims(a), 1);
+	assert_true(roster_awaits(r, "edge-3", 4));
+	roster_lost(r, "edge-4", 10); /* was here for a while */
+	assert_int_equal(roster_forget(r, LATER + 9, is_edge_1, NULL), 0);
+	assert_int_equal(roster_forget(r, LATER + 10, is_edge_1, NULL), 1);
+	assert_false(roster_knows(r, "edge-4"));
+	assert_true(roster_knows(r, "edge-1") && roster_knows(r, "edge-2"));
+	assert_ptr_equal(roster_holder(r, "edge-5", &epoch), &a_line);
+	assert_int_equal(epoch, 100);
+	/* It comes again. */
+	roster_claim(b, "edge-4", 90, LATER + 11);
+	assert_ptr_equal(roster_holder(r, "edge-4", &epoch), &b_line);
+	assert_int_equal(epoch, 90);
+	roster_leave(&b, LATER + 20, false);
+	roster_leave(&a, LATER + 30, false);
+	assert_true(roster_awaits(r, "edge-5", LATER + 31));
+	assert_false(roster_awaits(r, "edge-2", LATER + 21)); /* that one only knew of it */
+	assert_int_equal(roster_forget(r, 2 * LATER + 20, is_edge_1, NULL), 2);
+	assert_true(roster_knows(r, "edge-3") && roster_knows(r, "edge-5"));
+	assert_int_equal(roster_forget(r, 2 * LATER + 30, is_edge_1, NULL), 2);
+	assert_true(roster_knows(r, "edge-1"));
 	roster_free(&r);
 }
 
@@ -219,6 +287,7 @@ main(void)
 		cmocka_unit_test(who_was_lost_lately_is_awaited),
 		cmocka_unit_test(a_claim_that_proved_wrong_is_dropped),
 		cmocka_unit_test(it_is_bounded),
+		cmocka_unit_test(who_is_gone_is_forgotten),
 		cmocka_unit_test(what_is_said_is_read),
 		cmocka_unit_test(what_cannot_be_is_refused),
 	};
