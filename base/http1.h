@@ -46,6 +46,8 @@ enum http1_name {
 	HTTP1_KEEP_ALIVE,
 	HTTP1_PROXY_CONNECTION,
 	HTTP1_TE,
+	HTTP1_TRACEPARENT,
+	HTTP1_TRACESTATE,
 	HTTP1_TRAILER,
 	HTTP1_TRANSFER_ENCODING,
 	HTTP1_UPGRADE,
@@ -173,6 +175,8 @@ struct http1_forward {
 	const char *via; /* our name in Via; "" none */
 	const char *host; /* Host for a request that has none (HTTP/1.0) */
 	const char *request_id; /* X-Request-Id for a request that has none; "" none */
+	const char *traceparent; /* in place of what it has; NULL: that stays */
+	bool new_trace; /* with traceparent: tracestate tells of another one, and is left out */
 };
 /* The request as the next hop gets it: HTTP/1.1, origin-form, one Host first, nothing hop-by-hop,
  * one framing field, lists joined. Upgrade is kept when h->upgrade, Trailer and TE: trailers where trailers

@@ -136,7 +136,8 @@ finish(struct writer *w, char *to)
 }
 
 static bool
-emitted_apart(const struct http1_head *h, const struct http1_field *f)
+emitted_apart(const struct http1_head *h, const struct http1_field *f,
+	const struct http1_forward *forward)
 {
 	switch (f->id) {
 	case HTTP1_HOST:
@@ -147,6 +148,10 @@ emitted_apart(const struct http1_head *h, const struct http1_field *f)
 		return true;
 	case HTTP1_EXPECT: /* a 1.0 client cannot be sent 100 */
 		return h->minor == 0;
+	case HTTP1_TRACEPARENT:
+		return f->hop || forward->traceparent != NULL;
+	case HTTP1_TRACESTATE:
+		return f->hop || (forward->traceparent != NULL && forward->new_trace);
 	default:
 		return f->hop;
 	}
@@ -167,7 +172,7 @@ http1_emit_request(char *to, size_t size, const struct http1_head *h, const stru
 		put_text(&w, f->host);
 	put_lit(&w, "\r\n");
 	for (size_t i = 0; i < h->n_fields; i++) {
-		if (!emitted_apart(h, &h->fields[i]))
+		if (!emitted_apart(h, &h->fields[i], f))
 			put_field(&w, &h->fields[i]);
 	}
 	if (h->framing == HTTP1_CHUNKED) {
@@ -185,6 +190,11 @@ http1_emit_request(char *to, size_t size, const struct http1_head *h, const stru
 	if (f->request_id[0] != '\0' && http1_find(h, HTTP1_X_REQUEST_ID) == NULL) {
 		put_lit(&w, "X-Request-Id: ");
 		put_text(&w, f->request_id);
+		put_lit(&w, "\r\n");
+	}
+	if (f->traceparent != NULL) {
+		put_lit(&w, "traceparent: ");
+		put_text(&w, f->traceparent);
 		put_lit(&w, "\r\n");
 	}
 	if (h->upgrade)

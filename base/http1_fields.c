@@ -48,6 +48,8 @@ name_id(struct http1_str n)
 		{"trailer", 7, HTTP1_TRAILER},
 		{"connection", 10, HTTP1_CONNECTION},
 		{"keep-alive", 10, HTTP1_KEEP_ALIVE},
+		{"tracestate", 10, HTTP1_TRACESTATE},
+		{"traceparent", 11, HTTP1_TRACEPARENT},
 		{"x-request-id", 12, HTTP1_X_REQUEST_ID},
 		{"content-length", 14, HTTP1_CONTENT_LENGTH},
 		{"http2-settings", 14, HTTP1_HTTP2_SETTINGS},
@@ -83,8 +85,8 @@ http1_check_fields(struct http1_head *h)
 	return 0;
 }
 
-/* RFC 9110 section 7.6.1: what Connection names goes no further; framing, routing and trace fields
- * stay. */
+/* RFC 9110 section 7.6.1: what Connection names goes no further; framing, routing and what tells of the
+ * way stay. */
 static void
 mark_hop(struct http1_head *h, struct http1_str option)
 {
@@ -94,7 +96,8 @@ mark_hop(struct http1_head *h, struct http1_str option)
 		if (f->hop || f->name.len != option.len ||
 			strncasecmp(f->name.at, option.at, option.len) != 0)
 			continue;
-		f->hop = f->id == HTTP1_OTHER || f->id == HTTP1_EXPECT;
+		f->hop = f->id == HTTP1_OTHER || f->id == HTTP1_EXPECT ||
+			f->id == HTTP1_TRACEPARENT || f->id == HTTP1_TRACESTATE;
 	}
 }
 

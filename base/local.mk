@@ -25,6 +25,7 @@ base_libbase_a_SOURCES = \
 	base/procinfo.c base/procinfo.h \
 	base/rate.c base/rate.h \
 	base/sock.c base/sock.h \
+	base/traceparent.c base/traceparent.h \
 	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
 	base/util.c base/util.h \
 	base/wire.c base/wire.h base/wire_socket.c
@@ -66,6 +67,7 @@ BASE_TESTS = tests/unit/admin_test \
 	tests/unit/proxy_test \
 	tests/unit/rate_test \
 	tests/unit/sock_test \
+	tests/unit/traceparent_test \
 	tests/unit/tree_test
 check_PROGRAMS += $(BASE_TESTS)
 TESTS += $(BASE_TESTS)
@@ -95,6 +97,8 @@ tests_unit_rate_test_SOURCES = tests/unit/rate_test.c
 tests_unit_rate_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_sock_test_SOURCES = tests/unit/sock_test.c
 tests_unit_sock_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_traceparent_test_SOURCES = tests/unit/traceparent_test.c
+tests_unit_traceparent_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_tree_test_SOURCES = tests/unit/tree_test.c
 tests_unit_tree_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 endif

@@ -104,7 +104,7 @@ int opt_complain(const void *values, const char *key, const struct tree_node *at
 /* The next row behind `after` (NULL: the first) whose value differs, NULL at the end. */
 const struct opt *opt_changed(
 	const struct opt_program *p, const void *a, const void *b, const struct opt *after);
-/* "key: value" lines, secrets (keys ending in token, passwords in URLs) hidden: for --check and
+/* "key: value" lines, secrets (keys ending in token or headers, passwords in URLs) hidden: for --check and
  * /debug/state. */
 void opt_dump(const struct opt_program *p, const void *values, struct buf *out);
 

@@ -12,10 +12,16 @@ slot_const(const struct opt *o, const void *values)
 bool
 opt_is_secret(const struct opt *o)
 {
+	static const char *const ends[] = {"token", "Token", "headers"};
 	size_t n = strlen(o->key);
 
-	return n >= 5 &&
-		(strcmp(o->key + n - 5, "token") == 0 || strcmp(o->key + n - 5, "Token") == 0);
+	for (size_t i = 0; i < ARRAY_LEN(ends); i++) {
+		size_t len = strlen(ends[i]);
+
+		if (n >= len && strcmp(o->key + n - len, ends[i]) == 0)
+			return true;
+	}
+	return false;
 }
 
 void
@@ -150,7 +156,10 @@ opt_value_print(const struct opt *o, const void *values, bool hide, struct buf *
 			print_url(*(char *const *)at, hide, out);
 		break;
 	case OPT_LIST:
-		print_list(*(char **const *)at, hide, out);
+		if (hide && opt_is_secret(o) && **(char **const *)at != NULL)
+			buf_adds(out, "(hidden)");
+		else
+			print_list(*(char **const *)at, hide, out);
 		break;
 	case OPT_BOOL:
 		buf_adds(out, *(const bool *)at ? "true" : "false");

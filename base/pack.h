@@ -14,6 +14,8 @@
 
 /* Appends; `out` must be unlimited. */
 void pack_text(struct buf *out, const void *data, size_t len);
+/* The same as gzip (RFC 1952) has it, and without base64: Content-Encoding. */
+void pack_gzip(struct buf *out, const void *data, size_t len);
 /* Appends. -EMSGSIZE: more than the limit of `out` (it was filled up to there at most), -EBADMSG: no such text. */
 int unpack_text(struct buf *out, const char *text, size_t len, struct err *err);
 

@@ -88,6 +88,8 @@ int pki_join_ctx(const char *ca_hash, char **ca_pem, struct ssl_ctx_st **ctx, st
  * of the server: it may prove itself to CAs of ca_pem (NULL: the system's), and to whom `inner` trusts. Shows no certificate. */
 int pki_carrier_ctx(
 	struct ssl_ctx_st *inner, const char *ca_pem, struct ssl_ctx_st **ctx, struct err *err);
+/* Client context for servers of others: trusts the CAs of ca_pem, NULL: the system's. Shows no certificate. */
+int pki_web_ctx(const char *ca_pem, struct ssl_ctx_st **ctx, struct err *err);
 /* A client context: on a clock that says less than `floor_s` (seconds since 1970; a machine without a battery starts in
  * 1970) certificates are checked as of floor_s, or of the start of the peer's own certificate if
  * that is later. In force until the context's last connection ends; may be called again. */

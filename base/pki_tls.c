@@ -348,27 +348,43 @@ trust_too(SSL_CTX *ctx, const SSL_CTX *from)
 	return 0;
 }
 
-int
-pki_carrier_ctx(SSL_CTX *inner, const char *ca_pem, SSL_CTX **out, struct err *err)
+/* Of CAs that are not ours: those given, NULL: the system's. */
+static SSL_CTX *
+new_web_client(const char *ca_pem, struct client **client, struct err *err)
 {
-	const struct client *known = SSL_CTX_get_ex_data(inner, client_index);
-	auto_ctx SSL_CTX *ctx = NULL;
-	struct client *client;
+	auto_ctx SSL_CTX *ctx = new_client(client, err);
 	int rc = 0;
 
-	ctx = new_client(&client, err);
 	if (ctx == NULL)
-		return -ENOMEM;
+		return NULL;
 	X509_STORE_set_flags(SSL_CTX_get_cert_store(ctx), X509_V_FLAG_PARTIAL_CHAIN);
 	if (ca_pem != NULL)
 		rc = trust(ctx, ca_pem, err);
 	else
 		(void)SSL_CTX_set_default_verify_paths(ctx); /* a machine may have none */
 	ERR_clear_error();
-	if (rc == 0 && trust_too(ctx, inner) < 0)
-		rc = pki_fail(err, "the CA's certificate");
-	if (rc < 0)
-		return rc;
+	return rc == 0 ? take_ptr(&ctx) : NULL;
+}
+
+int
+pki_web_ctx(const char *ca_pem, SSL_CTX **out, struct err *err)
+{
+	*out = new_web_client(ca_pem, NULL, err);
+	return *out != NULL ? 0 : -EINVAL;
+}
+
+int
+pki_carrier_ctx(SSL_CTX *inner, const char *ca_pem, SSL_CTX **out, struct err *err)
+{
+	const struct client *known = SSL_CTX_get_ex_data(inner, client_index);
+	auto_ctx SSL_CTX *ctx = NULL;
+	struct client *client;
+
+	ctx = new_web_client(ca_pem, &client, err);
+	if (ctx == NULL)
+		return -EINVAL;
+	if (trust_too(ctx, inner) < 0)
+		return pki_fail(err, "the CA's certificate");
 	client->floor_s = known->floor_s;
 	client->also = true;
 	strcpy(client->hash, known->hash);

@@ -143,15 +143,15 @@ request_of(const struct exchange *ex)
 		at, MIN(len > version ? len - version : 0, (size_t)REQUEST_MAX_BYTES)};
 }
 
+/* A field of the head as it was sent. `name`: "\r\nx-request-id: ". */
 static struct http1_str
-id_of(const struct exchange *ex)
+field_of(const struct exchange *ex, const char *name)
 {
-	static const char name[] = "\r\nx-request-id: ";
 	const char *at = buf_at(&ex->head);
-	size_t left = buf_len(&ex->head);
+	size_t left = buf_len(&ex->head), len = strlen(name);
 	const char *end;
 
-	while (left > sizeof name && strncasecmp(at, name, sizeof name - 1) != 0) {
+	while (left > len && strncasecmp(at, name, len) != 0) {
 		const char *next = memchr(at + 1, '\r', left - 1);
 
 		if (next == NULL)
@@ -159,12 +159,30 @@ id_of(const struct exchange *ex)
 		left -= (size_t)(next - at);
 		at = next;
 	}
-	if (left <= sizeof name)
+	if (left <= len)
 		return (struct http1_str){"", 0};
-	at += sizeof name - 1;
-	end = memchr(at, '\r', left - (sizeof name - 1));
+	at += len;
+	end = memchr(at, '\r', left - len);
 	return (struct http1_str){
 		at, end != NULL ? MIN((size_t)(end - at), (size_t)ID_MAX_BYTES) : 0};
+}
+
+/* The trace that the endpoint was told of, whether it is recorded or not. */
+static void
+trace(struct entry *l, const struct exchange *ex)
+{
+	struct http1_str parent = field_of(ex, "\r\ntraceparent: ");
+	struct trace_context c;
+	char id[2 * TRACE_ID_BYTES + 1];
+
+	if (!traceparent_parse(&c, parent.at, parent.len))
+		return;
+	trace_hex(id, c.trace, sizeof c.trace);
+	plain(l, "trace", id);
+	if (ex->span != NULL) {
+		trace_hex(id, c.span, sizeof c.span);
+		plain(l, "span", id);
+	}
 }
 
 static bool
@@ -225,7 +243,8 @@ access_write(struct exchange *ex)
 			plain(&l, "endpoint", target_text(a->endpoint, endpoint));
 		if (buf_len(&ex->head) > 0) {
 			quoted(&l, "request", request_of(ex));
-			quoted(&l, "id", id_of(ex));
+			quoted(&l, "id", field_of(ex, "\r\nx-request-id: "));
+			trace(&l, ex);
 			number(&l, "status", a->status);
 		}
 		plain(&l, "end", a->end[0] != '\0' ? a->end : "--");

@@ -5,6 +5,8 @@
  *	endpoint=172.17.0.2:8080 request="GET /x" id=9f… status=200 end=-- bytes_up=0 bytes_down=12 connect_ms=0.21
  *	first_ms=1.04 total_ms=1.10 retries=0
  *
+ * Behind id, where the request belongs to a trace: trace=4bf9… and, where it is recorded (trace.h), span=00f0….
+ *
  * `end` tells who ended it and when, as HAProxy does. Who: - nobody, C the client, c the client's time was up,
  * S the endpoint or the lack of one, s its time was up, P we refused, K our own end. When: R request's head,
  * C connecting, H waiting for the answer's head, D in the bodies, - at the end.

@@ -12,6 +12,7 @@
 #include "lb/relay.h"
 #include "lb/silence.h"
 #include "lb/splice.h"
+#include "lb/trace.h"
 
 uint64_t
 answer_clock_us(void)
@@ -197,6 +198,7 @@ switch_protocol(struct exchange *ex, const char *data, size_t len)
 	count_status(ex, 101);
 	ex->access.status = 101;
 	access_first(ex);
+	trace_end(ex);
 	relay_upgraded(ex, data, len);
 }
 

@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "lb/gossip.h"
 #include "lb/pool.h"
+#include "lb/trace.h"
 
 static const char *
 remedy(enum target_fault fault)
@@ -19,13 +20,15 @@ remedy(enum target_fault fault)
 }
 
 void
-blame_target(struct worker *w, struct target *t, enum target_fault fault, const struct exchange *ex)
+blame_target(struct worker *w, struct target *t, enum target_fault fault, struct exchange *ex)
 {
 	char text[ADDR_TEXT_MAX];
 
+	trace_note(ex, trace_fault(fault), t);
 	if (!target_failed(t, fault, w->now_ms, worker_random(w)))
 		return;
 	count(&w->counters.ejections, 1);
+	trace_note(ex, TRACE_EJECTED, t);
 	if (ex != NULL)
 		count(&ex->front->group->cell->ejections, 1);
 	gossip_ejected(w, t);

@@ -8,7 +8,6 @@
 #include "lb/private.h"
 
 /* ex: whose request found it out, or NULL. */
-void blame_target(
-	struct worker *w, struct target *t, enum target_fault fault, const struct exchange *ex);
+void blame_target(struct worker *w, struct target *t, enum target_fault fault, struct exchange *ex);
 
 #endif

@@ -11,6 +11,7 @@
 #include "lb/gossip.h"
 #include "lb/pool.h"
 #include "lb/relay.h"
+#include "lb/trace.h"
 #include "lb/turn.h"
 
 enum {
@@ -58,10 +59,12 @@ attempt(struct exchange *ex, struct target *t)
 	target_try(t, w->now_ms);
 	if (!ex->no_reuse && pool_get(t, ex) != NULL) {
 		count(&w->counters.reuses, 1);
+		trace_note(ex, TRACE_REUSE, t);
 		return DIAL_READY;
 	}
 	if (!target_may_dial(t))
 		return DIAL_HELD;
+	trace_note(ex, TRACE_DIAL, t);
 	rc = worker_connect(w, t, ex->front->group->service, &fd);
 	if (rc == 0) {
 		line_leave(&ex->waiter);

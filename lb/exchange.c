@@ -12,6 +12,7 @@
 #include "lb/hashkey.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
+#include "lb/trace.h"
 
 struct exchange *
 exchange_new(struct front *f)
@@ -44,6 +45,7 @@ exchange_end(struct exchange *ex)
 	if (ex->ended)
 		return;
 	access_write(ex);
+	trace_end(ex);
 	line_leave(&ex->waiter);
 	if (ex->back != NULL)
 		back_close(ex->back, false);
@@ -132,7 +134,8 @@ write_head(struct exchange *ex, const struct http1_head *h)
 	struct front *f = ex->front;
 	struct worker *w = f->worker;
 	char from[INET_ADDRSTRLEN], to[INET_ADDRSTRLEN], host[INET_ADDRSTRLEN + 8] = "", id[17];
-	const struct http1_forward forward = {
+	char traceparent[TRACEPARENT_LEN + 1];
+	struct http1_forward forward = {
 		.client = from, .via = "edgeway", .host = host, .request_id = id};
 	ssize_t n;
 
@@ -142,6 +145,8 @@ write_head(struct exchange *ex, const struct http1_head *h)
 		snprintf(host, sizeof host, "%s:%u", to, f->group->port);
 	}
 	hex16(id, worker_random(w));
+	if (w->traces)
+		trace_begin(ex, h, &forward, traceparent);
 	n = http1_emit_request(w->emit, sizeof w->emit, h, &forward);
 	if (n < 0)
 		return (int)n;
@@ -190,6 +195,7 @@ static void
 connected(struct exchange *ex, bool more)
 {
 	access_connected(ex);
+	trace_connected(ex);
 	ex->head_sent = false;
 	ex->discard = false;
 	if (worker_policy(ex->front->worker, ex->front->group) == LB_EWMA)
@@ -412,6 +418,7 @@ retry_or_refuse(struct exchange *ex)
 	/* To hang up right after an idle time is a server's right: no fault. */
 	if (b->reused && !silent && !b->acked) {
 		ex->n_stale++;
+		trace_note(ex, TRACE_STALE, b->target);
 	} else {
 		dial_blame(ex, b->target, TARGET_RESET);
 		ex->moves = again && untouched(ex);

@@ -23,6 +23,7 @@ struct message {
 	bool successor; /* has the sockets */
 	enum lb_access_mode access;
 	uint32_t access_sample;
+	struct lb_tracing tracing;
 };
 
 static void
@@ -58,6 +59,16 @@ on_access(void *arg)
 	w->access_sample = m->access_sample;
 	w->access_skip = 0;
 	w->lines = w->lb->lines; /* there since before the post, and until the worker is gone */
+	free(m);
+}
+
+static void
+on_trace(void *arg)
+{
+	struct message *m = arg;
+
+	m->worker->tracing = m->tracing;
+	m->worker->traces = true;
 	free(m);
 }
 
@@ -194,6 +205,15 @@ lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample)
 		lines_new(&lb->lines, STDERR_FILENO, ACCESS_WAITING_BYTES);
 	for (size_t i = 0; i < lb->config.n_workers; i++)
 		tell(lb->workers[i], on_access, &m);
+}
+
+void
+lb_trace(struct lb *lb, const struct lb_tracing *tracing)
+{
+	if (lb == NULL || lb->config.take_spans == NULL)
+		return;
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		tell(lb->workers[i], on_trace, &(struct message){.tracing = *tracing});
 }
 
 /* Each in its worker's place. The predecessor's are used where they are bound to this address. */

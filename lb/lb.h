@@ -10,10 +10,17 @@
 #include "base/loop.h"
 #include "base/metric.h"
 #include "model/snapshot.h"
+#include "model/span.h"
 
 struct lb;
 
 enum lb_access_mode { ACCESS_OFF, ACCESS_ERRORS, ACCESS_ALL };
+
+/* Which requests are recorded as spans: those whose traceparent says so, of others `below` in 2^32, and no more than per_s a second. */
+struct lb_tracing {
+	uint64_t below;
+	uint32_t per_s;
+};
 
 struct lb_config {
 	struct loop *main;
@@ -30,6 +37,10 @@ struct lb_config {
 	int (*forward)(void *arg, const struct service *service, const struct in6_addr *ip,
 		uint16_t port, int *fd);
 	void *forward_arg;
+	/* On loop 0: spans that are over, a list of the callee's (perhaps NULL), and how many were dropped before. NULL: no request is
+	 * recorded, whatever lb_trace says. */
+	void (*take_spans)(void *arg, struct trace_span *spans, unsigned dropped);
+	void *spans_arg;
 	uint32_t connect_ms, head_ms, idle_ms, upstream_idle_ms,
 		tunnel_idle_ms; /* 0: the defaults of CHECKLISTS section 1 */
 };
@@ -47,6 +58,8 @@ void lb_adopt(struct lb *lb, const int *fds, size_t n);
 /* The access log, on stderr: off in the beginning. Of those that went well ACCESS_ALL writes one in `sample` (at least 1), on each worker.
  * lb NULL, as from lb_stop on: nothing. */
 void lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample);
+/* Off in the beginning. lb NULL: nothing. */
+void lb_trace(struct lb *lb, const struct lb_tracing *tracing);
 void lb_metrics(struct lb *lb, struct metrics *m); /* lb NULL: nothing */
 /* JSON object; waits a little for each worker. lb NULL: null. */
 void lb_state(struct lb *lb, struct buf *out);

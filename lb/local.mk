@@ -35,6 +35,7 @@ lb_liblb_a_SOURCES = \
 	lb/tally.c lb/tally.h \
 	lb/target.c \
 	lb/targets.c lb/targets.h \
+	lb/trace.c lb/trace.h \
 	lb/turn.c lb/turn.h \
 	lb/worker.c
 

@@ -98,6 +98,8 @@ enum {
 	X(returns, "returns_total", "", "Endpoints back in use after a probe.")                    \
 	X(checks, "health_checks_total", "", "Health checks made.")                                \
 	X(checks_bad, "health_checks_failed_total", "", "Health checks that failed.")              \
+	X(trace_limited, "traces_limited_total", "",                                               \
+		"Requests that were not recorded as spans because of tracing.limit.")              \
 	X(access_dropped, "access_log_dropped_total", "",                                          \
 		"Lines of the access log that were lost because nobody took them.")                \
 	X(bytes_up, "bytes_total", "direction=\"upstream\"", "Payload relayed.")                   \
@@ -160,6 +162,10 @@ struct worker {
 	struct lines *lines; /* the lb's */
 	struct buf access; /* lines that gather */
 	unsigned access_lines;
+	bool traces; /* some requests are recorded: trace.h */
+	struct lb_tracing tracing;
+	struct trace_span *spans, **spans_last; /* that gather */
+	unsigned n_spans;
 	struct counters counters;
 	struct http1_head head;
 	char scratch[SCRATCH_BYTES];
@@ -212,6 +218,7 @@ struct exchange {
 	uint64_t key; /* for consistent hashing */
 	uint64_t begin_us; /* the request's head was read then */
 	struct access access;
+	struct trace_span *span; /* NULL: it is not recorded */
 	struct waiter waiter; /* for an endpoint: turn.h */
 	uint64_t want_ms; /* since when it wants the endpoint that it waits for or dials */
 	struct balance_node *tried[TRIES_MAX];
@@ -271,6 +278,8 @@ struct lb {
 	struct snapshot *snapshot; /* the workers', as loop 0 knows it; NULL: none yet */
 	struct worker **workers;
 	struct lines *lines; /* of the access log; NULL: it was never on */
+	_Atomic uint64_t trace_second, traced; /* requests recorded within it */
+	_Atomic unsigned spans_waiting; /* on their way to loop 0 */
 	uint32_t address; /* listened on, 0 none */
 	int *sockets; /* of the workers, which own them; only while it listens */
 	int *adopted; /* a predecessor's, until it listens; NULL: none */

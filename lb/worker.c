@@ -9,6 +9,7 @@
 #include "lb/proxy.h"
 #include "lb/silence.h"
 #include "lb/splice.h"
+#include "lb/trace.h"
 #include "lb/turn.h"
 
 enum { HEDGE_MS = 100, SPARE_MAX = 64, SPARE_HEAD_MAX = 4096, SWEEP_TICKS = 200 };
@@ -115,6 +116,7 @@ on_tick(void *arg)
 	if (w == w->lb->workers[0])
 		health_tick(w);
 	access_flush(w);
+	trace_flush(w);
 	turn_run(w);
 	if (++w->ticks % SWEEP_TICKS == 0)
 		targets_sweep(w->targets, w->now_ms);
@@ -140,6 +142,7 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	w->listen_fd = w->pipe[0] = w->pipe[1] = -1;
 	list_init(&w->fronts);
 	list_init(&w->turns);
+	w->spans_last = &w->spans;
 	random_bytes(&w->rng, sizeof w->rng);
 	w->rng |= 1;
 	expiries_init(&w->expiries);
@@ -193,6 +196,7 @@ worker_end(struct worker *w)
 		buf_fini(&ex->head);
 		free(ex);
 	}
+	trace_flush(w);
 	targets_free(&w->targets);
 	snapshot_unref(&w->snapshot);
 	w->stopped = true;

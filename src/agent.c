@@ -168,6 +168,8 @@ open_lb(struct agent *a, struct err *err)
 		.mark = MESH_MARK,
 		.forward = agent_tunnel_wanted(o) ? agent_tunnel_forward : NULL,
 		.forward_arg = a,
+		.take_spans = a->tracing != NULL ? tracing_take : NULL,
+		.spans_arg = a->tracing,
 	};
 
 	return lb_open(&a->lb, &config, err);
@@ -230,6 +232,17 @@ use_access_log(struct agent *a)
 }
 
 static void
+use_sample(struct agent *a, struct agent_options *read)
+{
+	char *former = a->options->tracing_sample;
+
+	a->options->tracing_sample = read->tracing_sample;
+	read->tracing_sample = former;
+	a->options->tracing_limit = read->tracing_limit;
+	agent_tracing_use(a);
+}
+
+static void
 on_hup(void *arg)
 {
 	struct agent *a = arg;
@@ -249,6 +262,7 @@ on_hup(void *arg)
 		a->options->lb_access_log = read.lb_access_log;
 		a->options->lb_access_log_sample = read.lb_access_log_sample;
 		use_access_log(a);
+		use_sample(a, &read);
 		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);
 	}
 	agent_options_free(&read);
@@ -264,6 +278,7 @@ connect_hub(struct agent *a)
 
 	if (meta_start(a->meta, upstreams, n, &err) < 0)
 		log_error("agent", "not connecting to a hub: %s", err.text);
+	tracing_upstreams(a->tracing, upstreams, n);
 	dns_follow_upstreams(a->dns, agent_upstreams, a);
 }
 
@@ -283,6 +298,8 @@ open_parts(struct agent *a, struct err *err)
 	if (rc == 0)
 		rc = open_dns(a, err);
 	if (rc == 0)
+		rc = agent_tracing_open(a, err);
+	if (rc == 0)
 		rc = open_lb(a, err);
 	if (rc < 0)
 		return rc;
@@ -291,6 +308,7 @@ open_parts(struct agent *a, struct err *err)
 	dns_use(a->dns, a->snapshot);
 	lb_use(a->lb, a->snapshot);
 	use_access_log(a);
+	agent_tracing_use(a);
 	a->retry = timer_new(a->loop, agent_mesh_retry, a);
 	a->started_ms = loop_now_ms(a->loop);
 	start_canary(a);
@@ -484,6 +502,12 @@ stays(const struct agent *a)
 }
 
 static void
+on_spans_sent(void *arg)
+{
+	agent_tunnel_end(arg, on_tunnel_ended);
+}
+
+static void
 on_lb_stopped(void *arg)
 {
 	struct agent *a = arg;
@@ -494,7 +518,7 @@ on_lb_stopped(void *arg)
 		log_error("agent", "cannot remove the nftables table: %s", err.text);
 	iptables_close(&a->ipt);
 	canary_stop(&a->canary);
-	agent_tunnel_end(a, on_tunnel_ended);
+	agent_tracing_end(a, on_spans_sent);
 }
 
 void

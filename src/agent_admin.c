@@ -95,6 +95,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 		dns_metrics(a->dns, &m);
 	if (a->lb != NULL)
 		lb_metrics(a->lb, &m);
+	tracing_metrics(a->tracing, &m);
 	if (a->ipt != NULL)
 		iptables_metrics(a->ipt, &m);
 	agent_tunnel_metrics(a, &m);
@@ -142,6 +143,8 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 		lb_state(a->lb, out);
 	else
 		buf_adds(out, "null");
+	buf_adds(out, ",\"tracing\":");
+	tracing_state(a->tracing, out);
 	buf_adds(out, ",\"iptables\":");
 	if (a->ipt != NULL)
 		iptables_state(a->ipt, out);

@@ -64,6 +64,7 @@ agent_upstreams(void *arg)
 	if (a->stopping)
 		return;
 	meta_use_upstreams(a->meta, upstreams, n);
+	tracing_upstreams(a->tracing, upstreams, n);
 	if (a->canary != NULL && dns_listening(a->dns))
 		canary_ask(a->canary, a->address);
 }

@@ -7,6 +7,7 @@
 #include "base/proxy.h"
 #include "base/sock.h"
 #include "src/option_checks.h"
+#include "tracing/tracing.h"
 #include "tunnel/tunnel.h"
 
 enum { HUB_PORT = 10000 };
@@ -256,6 +257,37 @@ check_tunnel(const struct agent_options *o, struct err *err)
 	return 0;
 }
 
+double
+agent_options_sample(const struct agent_options *o)
+{
+	const char *text = o->tracing_sample;
+	char *end;
+	double v = strtod(text, &end);
+
+	/* Digits and a point: no signs, no infinities. */
+	if (text[0] == '\0' || *end != '\0' || text[strspn(text, "0123456789.")] != '\0' || v > 1)
+		return -1;
+	return v;
+}
+
+static int
+check_tracing(const struct agent_options *o, struct err *err)
+{
+	struct err why = {0};
+
+	if (agent_options_sample(o) < 0)
+		return complain(o, "tracing.sample", err,
+			"\"%.40s\" is no share: expected a number from 0 to 1, such as 0.01",
+			o->tracing_sample);
+	if (o->tracing_endpoint[0] == '\0')
+		return 0;
+	if (tracing_check(o->tracing_endpoint, (const char *const[]){NULL}, &why) < 0)
+		return complain(o, "tracing.endpoint", err, "%s", why.text);
+	if (tracing_check(o->tracing_endpoint, (const char *const *)o->tracing_headers, &why) < 0)
+		return complain(o, "tracing.headers", err, "%s", why.text);
+	return 0;
+}
+
 int
 agent_options_check(struct agent_options *o, struct err *err)
 {
@@ -277,6 +309,8 @@ agent_options_check(struct agent_options *o, struct err *err)
 		rc = check_hub(o, err);
 	if (rc == 0)
 		rc = check_tunnel(o, err);
+	if (rc == 0)
+		rc = check_tracing(o, err);
 	return rc;
 }
 

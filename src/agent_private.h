@@ -16,6 +16,7 @@
 #include "src/handover.h"
 #include "src/takeover.h"
 #include "src/workers.h"
+#include "tracing/tracing.h"
 
 struct agent {
 	struct agent_options *options;
@@ -25,6 +26,7 @@ struct agent {
 	struct meta *meta;
 	struct dns *dns;
 	struct lb *lb;
+	struct tracing *tracing; /* NULL: no spans */
 	struct iptables *ipt;
 	struct admin *admin, *metrics; /* metrics: NULL without metrics.listen */
 	struct announce *announce; /* NULL: no service manager listens */
@@ -101,6 +103,12 @@ void agent_tunnel_state(const struct agent *a, struct buf *out); /* JSON object 
 /* agent_carrier.c: with tunnel.carrier websocket all connections to the hub go inside of websockets */
 int agent_carriers_open(struct agent *a, struct err *err);
 void agent_carriers_state(const struct agent *a, struct buf *out); /* JSON object, or null */
+
+/* agent_tracing.c: spans of requests, where tracing.endpoint is given */
+int agent_tracing_open(struct agent *a, struct err *err);
+void agent_tracing_use(struct agent *a); /* tracing.sample and tracing.limit, as they are now */
+/* What is left goes out, for a moment at most; then `ended`. */
+void agent_tracing_end(struct agent *a, loop_fn *ended);
 
 /* agent_admin.c */
 int agent_admin_start(struct agent *a, struct err *err);

@@ -188,6 +188,20 @@ check_endpoints(struct findings *f, const struct tree_node *top)
 }
 
 static void
+check_traces(struct findings *f, const struct tree_node *tracing)
+{
+	const char *error = ctl_text(tracing, "error");
+
+	if (tree_get(tracing, "endpoint") == NULL)
+		return;
+	findings_add(f, "traces", error[0] != '\0' ? VERDICT_NOTE : VERDICT_OK,
+		"spans wait, and are dropped once the queue is full: does the collector run there, "
+		"and is tracing.endpoint its OTLP/HTTP port (usually 4318) and path (/v1/traces)?",
+		"%s%s%s, %s spans dropped", ctl_text(tracing, "endpoint"),
+		error[0] != '\0' ? ": " : "", error, ctl_text(tracing, "dropped"));
+}
+
+static void
 check_agent(struct findings *f, const struct tree_node *top)
 {
 	const struct tree_node *meta = tree_get(top, "meta");
@@ -203,6 +217,7 @@ check_agent(struct findings *f, const struct tree_node *top)
 	check_resolv_conf(f, tree_get(top, "dns"));
 	check_rules(f, tree_get(top, "iptables"));
 	check_endpoints(f, top);
+	check_traces(f, tree_get(top, "tracing"));
 }
 
 /* --- hub ------------------------------------------------------------------------------ */

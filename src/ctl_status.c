@@ -286,12 +286,26 @@ say_carriers(const struct tree_node *carriers, struct buf *line)
 }
 
 static void
+say_traces(const struct tree_node *tracing, struct buf *line)
+{
+	if (tree_get(tracing, "endpoint") == NULL)
+		return;
+	add_amount(line, tracing, "exported", "spans to ");
+	buf_printf(line, "%s; ", ctl_text(tracing, "endpoint"));
+	add_amount(line, tracing, "waiting", "wait, ");
+	add_amount(line, tracing, "dropped", "dropped, ");
+	add_amount(line, tracing, "failed", "failed");
+	say("traces", line);
+}
+
+static void
 show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 {
 	say_hub(tree_get(top, "meta"), line);
 	say_services(top, line);
 	say_endpoints(tree_get(top, "lb"), line);
 	say_requests(tree_get(top, "lb"), line);
+	say_traces(tree_get(top, "tracing"), line);
 	say_tunnel(tree_get(top, "tunnel"), line);
 	say_carriers(tree_get(top, "carriers"), line);
 	say_dns(tree_get(top, "dns"), line);

@@ -12,10 +12,10 @@ bin_PROGRAMS += edgewayctl
 
 edgeway_agent_SOURCES = \
 	src/agent.c src/agent.h src/agent_carrier.c src/agent_private.h \
-	src/agent_admin.c src/agent_main.c src/agent_mesh.c src/agent_tunnel.c \
+	src/agent_admin.c src/agent_main.c src/agent_mesh.c src/agent_tracing.c src/agent_tunnel.c \
 	src/canary.c src/canary.h src/handover.c src/handover.h src/limits.c src/limits.h src/lock.c src/lock.h src/restore.c src/restore.h \
 	src/rights.c src/rights.h src/takeover.c src/takeover.h src/workers.c src/workers.h
-edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) \
+edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a tracing/libtracing.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) \
 	$(MNL_LIBS) $(NFTNL_LIBS) $(SQLITE_LIBS)
 
 edgeway_hub_SOURCES = src/hub_main.c src/hub_rights.c src/hub_rights.h src/limits.c src/limits.h src/lock.c src/lock.h
@@ -35,9 +35,9 @@ tests_unit_announce_test_LDADD = src/libsrc.a $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_takeover_test_SOURCES = tests/unit/takeover_test.c src/takeover.c src/takeover.h
 tests_unit_takeover_test_LDADD = dns/libdns.a lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_options_test_SOURCES = tests/unit/options_test.c
-tests_unit_options_test_LDADD = src/libsrc.a hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_options_test_LDADD = src/libsrc.a hub/libhub.a tracing/libtracing.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CMOCKA_LIBS)
 endif
 
 FUZZERS += tests/fuzz/config_fuzz
 tests_fuzz_config_fuzz_SOURCES = tests/fuzz/config_fuzz.c
-tests_fuzz_config_fuzz_LDADD = src/libsrc.a hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD)
+tests_fuzz_config_fuzz_LDADD = src/libsrc.a hub/libhub.a tracing/libtracing.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD)

@@ -47,7 +47,8 @@ parse_again(size_t len, bool request, bool to_head)
 static void
 request_again(void)
 {
-	const struct http1_forward forward = {"192.0.2.1", "edgeway", "9.251.0.1:80", "0123"};
+	const struct http1_forward forward = {
+		"192.0.2.1", "edgeway", "9.251.0.1:80", "0123", NULL, false};
 	ssize_t n = http1_emit_request(emitted, sizeof emitted, &one, &forward);
 	const struct http1_str standard = {"9.251.0.1:80", 12};
 

@@ -8,10 +8,10 @@ import os
 import re
 import sys
 
-FOLDERS = ["base", "model", "dns", "lb", "iptables", "meta", "tunnel", "hub", "src"]
-MIDDLE = {"dns", "lb", "iptables", "meta", "tunnel"}
+FOLDERS = ["base", "model", "dns", "lb", "iptables", "meta", "tracing", "tunnel", "hub", "src"]
+MIDDLE = {"dns", "lb", "iptables", "meta", "tracing", "tunnel"}
 OPEN = {"base", "model"}  # every header of theirs may be included from above
-MAY = {  # arrows: base <- model <- the middle five <- src, hub
+MAY = {  # arrows: base <- model <- the middle six <- src, hub
     "base": set(), "model": {"base"},
     **{m: OPEN for m in MIDDLE},
     "hub": OPEN | MIDDLE, "src": OPEN | MIDDLE | {"hub"},

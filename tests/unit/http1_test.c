@@ -454,8 +454,8 @@ emit(const char *in, const struct http1_forward *f, const char *want)
 static void
 clean_requests(void **state)
 {
-	const struct http1_forward none = {"", "", "dflt", ""},
-				   all = {"10.0.0.9", "edgeway", "dflt", "id1"};
+	const struct http1_forward none = {"", "", "dflt", "", NULL, false},
+				   all = {"10.0.0.9", "edgeway", "dflt", "id1", NULL, false};
 
 	(void)state;
 	emit("GET / HTTP/1.0\r\n\r\n", &none, "GET / HTTP/1.1\r\nHost: dflt\r\n\r\n");
@@ -490,6 +490,32 @@ clean_requests(void **state)
 		&none,
 		"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade, HTTP2-Settings\r\nUpgrade: "
 		"h2c\r\nHTTP2-Settings: AA\r\n\r\n");
+}
+
+/* Not recorded: as it came, wherever it stands. Recorded: ours in place of all, and tracestate only of the same trace. */
+static void
+traces(void **state)
+{
+	static const char in[] =
+		"GET / HTTP/1.1\r\n" H
+		"TraceParent: 1\r\nA: b\r\ntraceparent: 2\r\nTraceState: c=d\r\n\r\n";
+	struct http1_forward f = {"", "", "", "", NULL, false};
+
+	(void)state;
+	emit(in, &f,
+		"GET / HTTP/1.1\r\nHost: a\r\nTraceParent: 1\r\nA: b\r\ntraceparent: 2\r\n"
+		"TraceState: c=d\r\n\r\n");
+	f.traceparent = "00-x";
+	emit(in, &f,
+		"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\nTraceState: c=d\r\ntraceparent: "
+		"00-x\r\n\r\n");
+	f.new_trace = true;
+	emit(in, &f, "GET / HTTP/1.1\r\nHost: a\r\nA: b\r\ntraceparent: 00-x\r\n\r\n");
+	f.traceparent = NULL;
+	f.new_trace = false;
+	emit("GET / HTTP/1.1\r\n" H
+	     "Connection: traceparent, tracestate\r\ntraceparent: 1\r\ntracestate: c=d\r\n\r\n",
+		&f, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
 }
 
 static void
@@ -577,6 +603,7 @@ main(void)
 		cmocka_unit_test(trailers_are_bounded),
 		cmocka_unit_test(clean_trailers),
 		cmocka_unit_test(clean_requests),
+		cmocka_unit_test(traces),
 		cmocka_unit_test(clean_responses),
 	};
 

@@ -209,6 +209,19 @@ agent_names_key_and_remedy(void **state)
 	agent("tunnel: {allow: [everything]}", ":1: tunnel.allow: \"everything\": want [!]node, ");
 	agent("tunnel: {allow: ['node:']}", ":1: tunnel.allow: ");
 	agent("tunnel: {reach: [10.0.0.0/33]}", ":1: tunnel.reach: ");
+	agent("tracing: {endpoint: 'grpc://c:4317'}", ":1: tracing.endpoint: expected http://");
+	agent("tracing: {endpoint: 'http://u:s3cret@c'}",
+		":1: tracing.endpoint: user and password");
+	agent("tracing: {endpoint: 'http://c', headers: [key]}",
+		":1: tracing.headers: expected NAME");
+	agent("tracing: {sample: 1.1}", ":1: tracing.sample: \"1.1\" is no share");
+	agent("tracing: {sample: -0.1}", ":1: tracing.sample: ");
+	agent("tracing: {sample: 1%}", ":1: tracing.sample: ");
+	agent("tracing: {sample: nan}", ":1: tracing.sample: ");
+	agent("tracing: {sample: 1e-1}", ":1: tracing.sample: ");
+	agent("tracing: {sample: .}", ":1: tracing.sample: ");
+	agent("tracing: {limit: 0}", ":1: tracing.limit: ");
+	takes(false, "tracing: {endpoint: 'http://c', sample: 0.01, headers: ['a=b']}");
 	agent("admin: {socket: x.sock}", ":1: admin.socket: expected a full path");
 }
 

@@ -1,0 +1,50 @@
+/*
+ * Spans of HTTP requests (model/span.h), where tracing is configured: W3C Trace Context on the way to the endpoint, and what
+ * became of the request for whoever exports it. A request with a parent is recorded when that says so, one without by chance
+ * (lb_tracing); never more than so many a second. A request that is not recorded is sent on as it came.
+ *
+ *	trace_begin(ex, head, &forward, text);	// before the head is written for the endpoint
+ *	trace_note(ex, TRACE_DIAL, target);
+ *	trace_end(ex);
+ *
+ * Spans gather in the worker and go to loop 0 at its ticks, or TRACE_PARCEL at once. With tracing off all of this is one
+ * branch. On the worker's loop, but for trace_use's caller.
+ */
+#ifndef EDGEWAY_LB_TRACE_H
+#define EDGEWAY_LB_TRACE_H
+
+#include "lb/private.h"
+
+enum {
+	TRACE_PARCEL = 64, /* spans */
+	TRACE_WAITING_MAX = 1024, /* on their way to loop 0; those beyond are dropped */
+};
+
+/* The request is sent on with `text` as traceparent, where it is recorded. */
+void trace_begin(struct exchange *ex, const struct http1_head *h, struct http1_forward *forward,
+	char text[TRACEPARENT_LEN + 1]);
+void trace_add(struct exchange *ex, enum trace_what what, const struct target *t);
+/* ex->back can be written to. */
+void trace_connected(struct exchange *ex);
+/* The span is over. Later ends of the exchange add nothing. */
+void trace_end(struct exchange *ex);
+/* Hands over what has gathered. */
+void trace_flush(struct worker *w);
+
+/* ex may be NULL. */
+static inline void
+trace_note(struct exchange *ex, enum trace_what what, const struct target *t)
+{
+	if (ex != NULL && ex->span != NULL)
+		trace_add(ex, what, t);
+}
+
+static inline enum trace_what
+trace_fault(enum target_fault fault)
+{
+	return fault == TARGET_REFUSED   ? TRACE_REFUSED
+		: fault == TARGET_SILENT ? TRACE_SILENT
+					 : TRACE_RESET;
+}
+
+#endif

@@ -1,0 +1,122 @@
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "base/log.h"
+#include "model/mesh.h"
+#include "src/agent_private.h"
+
+enum { CA_MOST = 1 << 20, FLUSH_MS = 2000 };
+
+/* --- the collector as a service of the cluster ------------------------------------------- */
+
+/* Cuts a last label, or several, off. */
+static bool
+cut_end(const char *host, size_t *len, const char *end)
+{
+	size_t n = strlen(end);
+
+	if (*len <= n + 1 || host[*len - n - 1] != '.' || strncasecmp(host + *len - n, end, n) != 0)
+		return false;
+	*len -= n + 1;
+	return true;
+}
+
+/* name.namespace, and the same with .svc and .svc.<domain>. *ours: nobody else can know the name. */
+static const struct service *
+find_service(const struct agent *a, const char *host, bool *ours)
+{
+	size_t len = strlen(host);
+	const char *dot;
+
+	if (len > 0 && host[len - 1] == '.')
+		len--;
+	*ours = cut_end(host, &len, a->options->mesh_cluster_domain);
+	if (cut_end(host, &len, "svc"))
+		*ours = true;
+	dot = memchr(host, '.', len);
+	if (dot == NULL || memchr(dot + 1, '.', len - (size_t)(dot + 1 - host)) != NULL)
+		return NULL;
+	return snapshot_find(
+		a->snapshot, dot + 1, len - (size_t)(dot + 1 - host), host, (size_t)(dot - host));
+}
+
+static int
+find(void *arg, struct tracing_way *way, struct err *err)
+{
+	struct agent *a = arg;
+	bool ours;
+	const struct service *s =
+		a->snapshot != NULL ? find_service(a, way->host, &ours) : (ours = false, NULL);
+	const struct service_port *port;
+	const struct endpoint *e;
+	struct addr to;
+	int rc;
+
+	if (s == NULL)
+		return ours ? err_set(err, ENOENT, "no service of the cluster has this name") : 0;
+	port = service_port_find(s, way->port, false);
+	if (port == NULL || port->n_endpoints == 0)
+		return err_set(err, EHOSTUNREACH, "service %s/%s has no endpoints at port %u",
+			s->namespace, s->name, way->port);
+	e = &port->endpoints[way->attempt % port->n_endpoints];
+	to = endpoint_addr(e);
+	way->far = e->via == VIA_TUNNEL;
+	if (way->far)
+		rc = agent_tunnel_wanted(a->options)
+			? agent_tunnel_forward(a, s, &e->ip, e->port, &way->fd)
+			: -EHOSTUNREACH;
+	else
+		rc = sock_connect(&to, MESH_MARK, &way->fd);
+	return rc < 0 ? err_set(err, rc, "service %s/%s: %s", s->namespace, s->name, strerror(-rc))
+		      : 1;
+}
+
+/* --- its life --------------------------------------------------------------------------------- */
+
+int
+agent_tracing_open(struct agent *a, struct err *err)
+{
+	const struct agent_options *o = a->options;
+	auto_free char *ca = NULL;
+	struct tracing_config config = {
+		.loop = a->loop,
+		.endpoint = o->tracing_endpoint,
+		.headers = (const char *const *)o->tracing_headers,
+		.node = o->node,
+		.mark = MESH_MARK,
+		.delay_ms = o->tracing_delay,
+		.find = find,
+		.find_arg = a,
+	};
+	int rc = 0;
+
+	if (o->tracing_endpoint[0] == '\0')
+		return 0;
+	if (o->tracing_ca[0] != '\0')
+		rc = file_read(o->tracing_ca, CA_MOST, &ca, NULL);
+	if (rc < 0)
+		return err_set(
+			err, rc, "tracing.ca: cannot read %s: %s", o->tracing_ca, strerror(-rc));
+	config.ca_pem = ca;
+	rc = tracing_new(&a->tracing, &config, err);
+	return rc < 0 ? err_wrap(err, rc, "tracing") : 0;
+}
+
+void
+agent_tracing_use(struct agent *a)
+{
+	const struct lb_tracing tracing = {
+		.below = (uint64_t)(agent_options_sample(a->options) * 4294967296.0),
+		.per_s = (uint32_t)a->options->tracing_limit,
+	};
+
+	if (a->tracing != NULL)
+		lb_trace(a->lb, &tracing);
+}
+
+void
+agent_tracing_end(struct agent *a, loop_fn *ended)
+{
+	tracing_stop(&a->tracing, FLUSH_MS, ended, a);
+}

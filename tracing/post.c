@@ -1,0 +1,374 @@
+#include "tracing/post.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/resolve.h"
+#include "base/wire.h"
+#include "tracing/reply.h"
+
+enum { NAME_MS = 1000, NAME_TRIES = 2 };
+
+struct post {
+	struct post_config config;
+	struct resolve *resolve; /* made when a name is looked up first */
+	struct addr *upstreams;
+	size_t n_upstreams;
+	bool renewing; /* the resolver: it answers what it was asked once more */
+	struct timer *start, *deadline;
+	/* The connection, from one to the next. */
+	struct watch *dial;
+	int fd; /* of the dial; -1 */
+	bool far;
+	struct tls_stream *tls; /* shaking hands */
+	struct wire *wire; /* open */
+	/* The request. */
+	const struct buf *body; /* NULL: none is under way */
+	unsigned attempt;
+	bool reused; /* its connection is an old one, which the server may have closed meanwhile */
+	struct buf out;
+	struct reply reply;
+};
+
+static void dial(struct post *p);
+
+/* --- ends -------------------------------------------------------------------------- */
+
+static void
+hang_up(struct post *p)
+{
+	struct wire *w = take_ptr(&p->wire);
+
+	if (w != NULL)
+		w->ops->free(w);
+	if (p->dial != NULL)
+		watch_stop(&p->dial);
+	tls_stream_free(&p->tls);
+	cleanup_fd(&p->fd);
+	p->fd = -1;
+}
+
+static void
+finish(struct post *p, const struct post_result *result)
+{
+	timer_cancel(p->deadline);
+	p->body = NULL;
+	p->config.done(p->config.arg, result);
+}
+
+static void
+fail(struct post *p, const char *why)
+{
+	char text[256];
+
+	snprintf(text, sizeof text, "%s", why);
+	hang_up(p);
+	finish(p, &(struct post_result){.why = text});
+}
+
+/* The server may close a connection that was idle just when we use it. */
+static void
+lost(struct post *p, const char *why)
+{
+	if (!p->reused || buf_len(&p->reply.in) > 0 || p->reply.status != 0) {
+		fail(p, why);
+		return;
+	}
+	hang_up(p);
+	dial(p);
+}
+
+static void
+answered(struct post *p)
+{
+	const struct post_result result = {.status = p->reply.status,
+		.retry_after_s = p->reply.retry_after_s,
+		.body = buf_str(&p->reply.body),
+		.len = buf_len(&p->reply.body)};
+
+	if (!p->reply.keep_alive || buf_len(&p->out) > 0)
+		hang_up(p);
+	finish(p, &result);
+}
+
+/* --- bytes --------------------------------------------------------------------------- */
+
+static void
+read_wire(struct post *p)
+{
+	enum reply_got got = REPLY_MORE;
+
+	while (got == REPLY_MORE) {
+		char *to = buf_reserve(&p->reply.in, WIRE_READ_BYTES);
+		ssize_t n =
+			to != NULL ? p->wire->ops->read(p->wire, to, WIRE_READ_BYTES) : -EMSGSIZE;
+
+		if (n == -EAGAIN)
+			return;
+		if (n == 0 && reply_end(&p->reply)) {
+			answered(p);
+			return;
+		}
+		if (n <= 0) {
+			lost(p,
+				n == 0 ? "the collector hung up without an answer"
+				       : strerror((int)-n));
+			return;
+		}
+		buf_commit(&p->reply.in, (size_t)n);
+		got = reply_take(&p->reply);
+	}
+	if (got == REPLY_BAD)
+		fail(p, p->reply.why);
+	else
+		answered(p);
+}
+
+static void
+on_wire(void *arg)
+{
+	struct post *p = arg;
+	ssize_t n = 0;
+	char byte;
+
+	if (p->body == NULL) { /* TLS may have something to say to itself */
+		if (p->wire->ops->read(p->wire, &byte, sizeof byte) != -EAGAIN)
+			hang_up(p);
+		return;
+	}
+	while (buf_len(&p->out) > 0 &&
+		(n = p->wire->ops->write(p->wire, buf_at(&p->out), buf_len(&p->out))) > 0)
+		buf_consume(&p->out, (size_t)n);
+	/* A failed write: perhaps the answer is there, and tells why. */
+	p->wire->ops->want(p->wire, buf_len(&p->out) > 0 && n == -EAGAIN);
+	read_wire(p);
+}
+
+static void
+speak(struct post *p)
+{
+	const struct collector *to = p->config.to;
+
+	reply_fini(&p->reply);
+	reply_init(&p->reply);
+	buf_fini(&p->out);
+	buf_init(&p->out, BUF_UNLIMITED);
+	buf_printf(&p->out,
+		"POST %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: edgeway-agent/" EDGEWAY_VERSION
+		"\r\nContent-Type: application/json\r\nContent-Encoding: gzip\r\n"
+		"Content-Length: %zu\r\n%s\r\n",
+		to->path, to->authority, buf_len(p->body), to->fields);
+	buf_add(&p->out, buf_at(p->body), buf_len(p->body));
+	p->wire->on = on_wire;
+	p->wire->arg = p;
+	on_wire(p);
+}
+
+/* --- the connection -------------------------------------------------------------------- */
+
+static void
+on_tls(void *arg, enum tls_event event)
+{
+	struct post *p = arg;
+
+	if (event == TLS_FAILED) {
+		fail(p, tls_stream_why(p->tls));
+		return;
+	}
+	if (event != TLS_OPEN)
+		return;
+	p->wire = wire_tls(&p->tls);
+	speak(p);
+}
+
+static void
+connected(struct post *p)
+{
+	static const char *const alpn[] = {"http/1.1", NULL};
+	struct err err = {0};
+	int fd = take_fd(&p->fd);
+
+	watch_stop(&p->dial);
+	if (!p->config.to->tls) {
+		p->wire = wire_socket(p->config.loop, fd);
+		speak(p);
+	} else if (tls_stream_new(&(struct tls_setup){.loop = p->config.loop,
+					  .fd = fd,
+					  .ctx = p->config.tls,
+					  .host = p->config.to->host,
+					  .offers = alpn,
+					  .deadline_ms = POST_MS,
+					  .on = on_tls,
+					  .arg = p},
+			   &p->tls, &err) < 0) {
+		fail(p, err.text);
+	}
+}
+
+static void
+on_dial(void *arg, int fd, unsigned events)
+{
+	struct post *p = arg;
+	int error = sock_error(fd);
+	char byte;
+
+	(void)events;
+	if (error == 0 && p->far) {
+		ssize_t n = recv(fd, &byte, 1, MSG_DONTWAIT);
+
+		if (n < 0 && errno == EAGAIN)
+			return;
+		error = n == 1 ? 0 : ECONNREFUSED;
+	}
+	if (error != 0)
+		fail(p, strerror(error));
+	else
+		connected(p);
+}
+
+static void
+watch_dial(struct post *p)
+{
+	p->dial = watch_start(p->config.loop, p->fd, p->far ? WATCH_READ : WATCH_WRITE, on_dial, p);
+}
+
+static void
+on_host(void *arg, int status, const struct addr *addrs, size_t n)
+{
+	struct post *p = arg;
+	int rc;
+
+	if (p->body == NULL || p->renewing || p->dial != NULL || p->tls != NULL || p->wire != NULL)
+		return; /* the deadline was first */
+	if (status < 0 || n == 0) {
+		fail(p,
+			status == -ENOENT ? "its name is not known"
+					  : "its name cannot be looked up");
+		return;
+	}
+	p->far = false;
+	rc = sock_connect(&addrs[p->attempt % n], p->config.mark, &p->fd);
+	if (rc < 0)
+		fail(p, strerror(-rc));
+	else
+		watch_dial(p);
+}
+
+static void
+look_up(struct post *p)
+{
+	const struct resolve_config config = {.servers = p->upstreams,
+		.n_servers = p->n_upstreams,
+		.timeout_ms = NAME_MS,
+		.tries = NAME_TRIES,
+		.mark = p->config.mark};
+	struct err err = {0};
+
+	if (p->resolve == NULL && resolve_new(&p->resolve, p->config.loop, &config, &err) < 0)
+		fail(p, err.text);
+	else
+		resolve_host(p->resolve, p->config.to->host, p->config.to->port, on_host, p);
+}
+
+static void
+dial(struct post *p)
+{
+	struct tracing_way way = {
+		.host = p->config.to->host, .port = p->config.to->port, .attempt = p->attempt};
+	struct err err = {0};
+	int rc = p->config.find != NULL ? p->config.find(p->config.find_arg, &way, &err) : 0;
+
+	p->reused = false;
+	if (rc < 0) {
+		fail(p, err.text);
+	} else if (rc == 0) {
+		look_up(p);
+	} else {
+		p->fd = way.fd;
+		p->far = way.far;
+		watch_dial(p);
+	}
+}
+
+static void
+on_deadline(void *arg)
+{
+	struct post *p = arg;
+
+	fail(p, p->wire != NULL ? "no answer within 10 s" : "no connection within 10 s");
+}
+
+/* --- the door --------------------------------------------------------------------------- */
+
+/* From the loop: who sends is not called back from within. */
+static void
+on_start(void *arg)
+{
+	struct post *p = arg;
+
+	timer_start(p->deadline, POST_MS, 0);
+	p->reused = p->wire != NULL;
+	if (p->reused)
+		speak(p);
+	else
+		dial(p);
+}
+
+void
+post_send(struct post *p, const struct buf *body, unsigned attempt)
+{
+	p->body = body;
+	p->attempt = attempt;
+	timer_start(p->start, 0, 0);
+}
+
+void
+post_new(struct post **out, const struct post_config *config)
+{
+	struct post *p = xcalloc(1, sizeof *p);
+
+	p->config = *config;
+	p->fd = -1;
+	p->deadline = timer_new(config->loop, on_deadline, p);
+	p->start = timer_new(config->loop, on_start, p);
+	*out = p;
+}
+
+void
+post_free(struct post **out)
+{
+	struct post *p = take_ptr(out);
+
+	if (p == NULL)
+		return;
+	p->body = NULL;
+	resolve_free(&p->resolve);
+	hang_up(p);
+	timer_free(&p->deadline);
+	timer_free(&p->start);
+	buf_fini(&p->out);
+	reply_fini(&p->reply);
+	pki_ctx_free(&p->config.tls);
+	free(p->upstreams);
+	free(p);
+}
+
+void
+post_use_upstreams(struct post *p, const struct addr *upstreams, size_t n)
+{
+	bool waits = p->body != NULL && p->wire == NULL && p->dial == NULL && p->tls == NULL &&
+		!timer_active(p->start);
+
+	free(p->upstreams);
+	p->upstreams = n > 0 ? xmemdup(upstreams, n * sizeof *upstreams) : NULL;
+	p->n_upstreams = n;
+	if (p->resolve == NULL)
+		return;
+	p->renewing = true; /* what is asked of the old ones is heard by nobody */
+	resolve_free(&p->resolve);
+	p->renewing = false;
+	if (waits)
+		look_up(p);
+}

@@ -1,0 +1,52 @@
+/*
+ * Sends bodies to a collector over HTTP/1.1, one after the other, on a connection that is kept for the next one where the
+ * server lets it be. Everything on one loop; nothing waits. The connection goes straight to where the name or the cluster's
+ * service leads, with a mark that keeps it out of our own rules, so that no request of ours is recorded by us.
+ *
+ *	post_new(&post, &(struct post_config){...}, &err);
+ *	post_send(post, body, len);	// done() comes later, once; not before that the next
+ *	post_free(&post);		// done() does not come any more
+ */
+#ifndef EDGEWAY_TRACING_POST_H
+#define EDGEWAY_TRACING_POST_H
+
+#include "base/buf.h"
+#include "base/loop.h"
+#include "base/sock.h"
+#include "tracing/collector.h"
+#include "tracing/tracing.h"
+
+enum {
+	POST_MS = 10 * 1000, /* OTEL_EXPORTER_OTLP_TIMEOUT */
+};
+
+struct post;
+struct ssl_ctx_st;
+
+struct post_result {
+	int status; /* 0: no answer came */
+	unsigned retry_after_s; /* 0: not said */
+	const char *why; /* with status 0: in words */
+	const char *body; /* with a status */
+	size_t len;
+};
+
+struct post_config {
+	struct loop *loop;
+	const struct collector *to; /* borrowed until post_free */
+	struct ssl_ctx_st *tls; /* with to->tls; taken */
+	uint32_t mark;
+	tracing_find_fn *find;
+	void *find_arg;
+	void (*done)(void *arg, const struct post_result *result);
+	void *arg;
+};
+
+void post_new(struct post **p, const struct post_config *config);
+void post_free(struct post **p);
+/* Who is asked for names, from the next connection on. */
+void post_use_upstreams(struct post *p, const struct addr *upstreams, size_t n);
+/* JSON, packed by gzip; good until done(). attempt: how many went wrong before, one after the other. */
+void post_send(struct post *p, const struct buf *body, unsigned attempt);
+
+#endif
