@@ -8,7 +8,7 @@ sampledir = $(docdir)
 dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml
 CLEANFILES += deploy/edgeway-agent.service deploy/edgeway-hub.service
 EXTRA_DIST += deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages deploy/quickstart deploy/quickstart.py \
-	deploy/Dockerfile deploy/Dockerfile.dockerignore
+	deploy/Dockerfile deploy/Dockerfile.dockerignore deploy/image-root
 
 # kubectl apply -k
 kubernetesdir = $(docdir)/kubernetes
@@ -21,6 +21,24 @@ dist_kubernetesmonitoring_DATA = deploy/kubernetes/monitoring/kustomization.yaml
 	deploy/kubernetes/monitoring/servicemonitor.yaml deploy/kubernetes/monitoring/dashboard.json
 EXTRA_DIST += deploy/kubernetes/monitoring/alerts_test.yaml
 dist_kubernetesconfig_DATA = deploy/kubernetes/config/hub.yaml deploy/kubernetes/config/agent.yaml
+
+# The chart has the manifests by a link that leads there from the sources and from $(docdir) alike.
+helmdir = $(docdir)/helm/edgeway
+helmtemplatesdir = $(helmdir)/templates
+dist_helm_DATA = deploy/helm/edgeway/Chart.yaml deploy/helm/edgeway/README.md deploy/helm/edgeway/values.yaml \
+	deploy/helm/edgeway/values.schema.json deploy/helm/edgeway/.helmignore
+dist_helmtemplates_DATA = deploy/helm/edgeway/templates/_helpers.tpl deploy/helm/edgeway/templates/agent.yaml \
+	deploy/helm/edgeway/templates/config.yaml deploy/helm/edgeway/templates/hub.yaml deploy/helm/edgeway/templates/monitoring.yaml \
+	deploy/helm/edgeway/templates/namespace.yaml deploy/helm/edgeway/templates/network-policy.yaml \
+	deploy/helm/edgeway/templates/NOTES.txt deploy/helm/edgeway/templates/rbac.yaml
+EXTRA_DIST += deploy/helm/edgeway/kubernetes
+install-data-hook: install-helm-link
+install-helm-link: install-dist_helmDATA
+	cd '$(DESTDIR)$(helmdir)' && rm -f kubernetes && ln -s ../../kubernetes kubernetes
+uninstall-hook: uninstall-helm-link
+uninstall-helm-link:
+	rm -f '$(DESTDIR)$(helmdir)/kubernetes'
+.PHONY: install-helm-link uninstall-helm-link
 
 deploy/%.service: deploy/%.service.in Makefile
 	$(AM_V_GEN)$(MKDIR_P) deploy && sed -e 's|@sbindir[@]|$(sbindir)|g' -e 's|@sysconfdir[@]|$(sysconfdir)|g' $< > $@

@@ -62,7 +62,7 @@ EXTRA_DIST += tests/net/test_cloud_to_edge.py tests/net/test_edge_to_cloud.py te
 EXTRA_DIST += tests/net/test_neighbours.py tests/net/test_notify.py tests/net/test_offline.py
 EXTRA_DIST += tests/net/test_hub_links.py tests/net/test_hub_proxy.py tests/net/test_privileges.py
 EXTRA_DIST += tests/net/fleet.py tests/net/test_fanout.py tests/net/test_ctl.py
-EXTRA_DIST += tests/net/cluster.py tests/net/test_deploy.py tests/net/test_image.py tests/net/test_monitoring.py
+EXTRA_DIST += tests/net/cluster.py tests/net/helm.py tests/net/kubeschema.py tests/net/test_chart.py tests/net/test_deploy.py tests/net/test_image.py tests/net/test_monitoring.py
 EXTRA_DIST += tests/net/egress_client.py tests/net/kubestreams.py tests/net/many.py tests/net/splice.py tests/net/test_kubectl.py tests/net/test_kubelet_doors.py
 EXTRA_DIST += tests/net/cloudhub.py tests/net/cloudhub_pki.py tests/net/test_cloudhub.py
 

@@ -455,9 +455,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             except ValueError as e:
                 raise Refused(400, "BadRequest", f"couldn't get version/kind; json parse error: {e}") from None
             code, obj, before = 200, sent, None
+            if self.command in ("POST", "PUT"):
+                sent["metadata"].setdefault("namespace", ns)
             if self.command == "POST":
                 code = 201
-                obj["metadata"].setdefault("namespace", ns)
                 known = store.objects["", "namespaces"]  # a test that has none does without
                 if ns and known and ("", ns) not in known:
                     raise Refused(404, "NotFound", f'namespaces "{ns}" not found', name=ns, kind="namespaces")

@@ -216,6 +216,21 @@ def automatic(tree):
                     yield f"{path}:{line}: {name[1]} is cleaned up, but its block can be left before it is begun"
 
 
+VERSIONED = {  # file -> what stands before each of its versions
+    "deploy/helm/edgeway/Chart.yaml": r"^(?:appV|v)ersion: ", "deploy/kubernetes/kustomization.yaml": r"newTag: ",
+    "deploy/Dockerfile": r"edgeway:|image\.version=\"", "deploy/debian/changelog": r"\Aedgeway \(",
+}
+
+
+def versions(tree):
+    """configure.ac says which version this is; who repeats it says the same."""
+    own = re.search(r"AC_INIT\(\[edgeway\], \[([^]]+)\]", tree.get("configure.ac", ""))
+    for path, before in VERSIONED.items():
+        said = re.findall(rf"(?:{before})([0-9][0-9.]*[0-9])", tree.get(path, ""), re.M)
+        if own and (not said or set(said) != {own[1]}):
+            yield f"{path}: version {' and '.join(said) or 'missing'}, and configure.ac says {own[1]}"
+
+
 def documents(tree):
     for name in ["README.md", "NEWS", "HACKING.md", "doc/protocol.md"]:
         if not tree.get(name, "").strip():
@@ -241,6 +256,7 @@ RULES = {  # rule -> a tree that it must refuse
     leftovers: {"lb/a.c": "/* TO" + "DO: all */\n"},
     log_parts: {"base/log.c": 'parts[] = {"dns", NULL};', "lb/a.c": 'log_limited(LOG_LEVEL_WARN, 5, "lb", "x");'},
     automatic: {"lb/a.c": "void\nf(int a)\n{\n\tauto_buf struct buf b;\n\n\tif (a)\n\t\treturn;\n\tbuf_init(&b, 0);\n}\n"},
+    versions: {"configure.ac": "AC_INIT([edgeway], [0.2.0])", "deploy/helm/edgeway/Chart.yaml": "version: 0.2.0\nappVersion: 0.1.0\n"},
     documents: {"README.md": "x"},
 }
 GOOD = {

@@ -1,42 +1,62 @@
 """What kubectl makes of deploy/kubernetes, and its pods run here: the container's mounts, user, capabilities, environment and
-command as the manifest has them, in a root of their own that is read-only.
+command as the manifest has them, in the image's root (deploy/image-root) with what a kubelet adds, which is read-only.
 
     objects = render()
     pod = Container(machine, find(objects, "Deployment", "edgeway-hub"), objects, api)
     pod.probe("readinessProbe")
 """
+import atexit
+import functools
 import os
 import shutil
 import subprocess
+import tempfile
 
 import yaml
 
 from lab import TOP, AdminSocket
 
 FOLDER = os.path.join(TOP, "deploy", "kubernetes")
-ACCOUNT_FOLDER = "/run/secrets/kubernetes.io/serviceaccount"
+PROGRAMS = {"edgeway-agent": "usr/sbin", "edgeway-hub": "usr/sbin", "edgewayctl": "usr/bin"}
+ACCOUNT_FOLDER = "/var/run/secrets/kubernetes.io/serviceaccount"
 ROOT = """
 set -e
 mount -t tmpfs none {root}
-for d in bin sbin usr lib lib32 lib64 libx32 proc sys dev; do
-    if [ -L /$d ]; then cp -P /$d {root}/$d; elif [ -d /$d ]; then mkdir {root}/$d; mount --rbind /$d {root}/$d; fi
-done
-mkdir -p {root}/etc {root}/run {root}/var/lib {root}/tmp {root}{build}
-ln -s ../run {root}/var/run
-cp /etc/ld.so.cache /etc/nsswitch.conf /etc/hosts {root}/etc
+cp -a {image}/. {root}
+for d in proc sys dev; do mkdir {root}/$d; mount --rbind /$d {root}/$d; done
+cp /etc/hosts {root}/etc
 echo nameserver 192.0.2.53 > {root}/etc/resolv.conf
-mount --bind {build} {root}{build}
 {mounts}
 mount -o remount,ro,bind {root}
 mount --bind /proc/sys {root}/proc/sys
 mount -o remount,ro,bind {root}/proc/sys
-exec chroot {root} setpriv {privileges} {command}
+exec capsh --chroot={root} {privileges} --shell={program} -- {options}
 """
 
 
 def kubectl(*argv, **more):
     return subprocess.run([shutil.which("kubectl"), *argv], check=True, text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                           timeout=60, **more).stdout
+
+
+@functools.lru_cache()
+def image_root(build):
+    """A folder that holds what the image does, with the programs of this build."""
+    folder = tempfile.mkdtemp(prefix="edgeway-image-")
+    atexit.register(shutil.rmtree, folder)
+    installed, root = os.path.join(folder, "installed"), os.path.join(folder, "root")
+    for program, where in PROGRAMS.items():
+        os.makedirs(os.path.join(installed, where), exist_ok=True)
+        shutil.copy(os.path.join(build, program), os.path.join(installed, where))
+    subprocess.run([os.path.join(TOP, "deploy", "image-root"), installed, root], check=True, timeout=120)
+    return root
+
+
+@functools.lru_cache()
+def all_capabilities():
+    with open("/proc/sys/kernel/cap_last_cap") as f:
+        every = (2 << int(f.read())) - 1
+    return subprocess.run(["capsh", f"--decode={every:x}"], check=True, text=True, stdout=subprocess.PIPE).stdout.strip().partition("=")[2].split(",")
 
 
 def render(folder=FOLDER):
@@ -63,7 +83,7 @@ class Container(AdminSocket):
         self.dir = os.path.join(machine.dir, self.name)
         self.root = os.path.join(self.dir, "root")
         os.makedirs(self.root)
-        self.env = {"PATH": f"{machine.lab.build}:/usr/bin:/usr/sbin:/bin:/sbin", **(env or {})}
+        self.env = {"PATH": "/usr/sbin:/usr/bin", **(env or {})}
         self.socket = os.path.join(self.source_of("run"), "agent.sock" if "agent" in self.name else "hub.sock")
 
     def volume(self, name):
@@ -115,11 +135,12 @@ class Container(AdminSocket):
     def privileges(self):
         own, pod = self.spec["securityContext"], self.pod.get("securityContext", {})
         assert own["capabilities"]["drop"] == ["ALL"] and own["readOnlyRootFilesystem"] and not own["allowPrivilegeEscalation"]
-        caps = "".join(",+" + c.lower() for c in own["capabilities"].get("add", []))
+        kept = {"cap_" + c.lower() for c in own["capabilities"].get("add", [])}
         user = own.get("runAsUser", pod.get("runAsUser"))
         group = own.get("runAsGroup", pod.get("runAsGroup"))
-        return f"--no-new-privs --bounding-set -all{caps} --inh-caps -all --reuid {user} --regid {group} " + (
-            f"--groups {pod['fsGroup']}" if "fsGroup" in pod else "--clear-groups")
+        groups = pod.get("fsGroup", "")
+        return (f"--no-new-privs --drop={','.join(c for c in all_capabilities() if c not in kept)} --inh= --gid={group} --groups={groups} "
+                f"--uid={user}")
 
     def variables(self):
         assert self.pod["enableServiceLinks"] is False
@@ -137,8 +158,9 @@ class Container(AdminSocket):
         return self.api.kubectl("get", "secret", "-n", "edgeway", name, "-o", "go-template={{index .data \"%s\" | base64decode}}" % key)
 
     def start(self):
-        script = ROOT.format(root=self.root, build=self.machine.lab.build, mounts=self.mounts(), privileges=self.privileges(),
-                             command=" ".join(self.spec["command"]))
+        program, *options = self.spec["command"]
+        script = ROOT.format(root=self.root, image=image_root(self.machine.lab.build), mounts=self.mounts(), privileges=self.privileges(),
+                             program=f"/{PROGRAMS[program]}/{program}", options=" ".join(options))
         self.process = self.machine.start(self.name, "unshare", "--mount", "--propagation", "private", "sh", "-c", script,
                                           env=self.variables())
 

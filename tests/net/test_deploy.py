@@ -12,32 +12,13 @@ import yaml
 import cluster
 from cluster import Container, find, kubectl, pod_of, render, rules
 from kube import API_ADDRESS, API_PORT, ApiServer
+from kubeschema import complaints
 from lab import HUB_ADDRESS, Agent, Lab, Machine, Node, service, wait_for
 
 USER = "system:serviceaccount:edgeway:edgeway-hub"
 AGENT_CAPABILITIES = {"NET_ADMIN": 12, "NET_BIND_SERVICE": 10}
 REPLICAS = (HUB_ADDRESS, "192.0.2.3")
 
-META = {"name", "namespace", "labels", "annotations"}
-# Keys that Kubernetes knows at these places, of the kinds that kubectl does not read into types itself.
-KNOWN = {
-    "Namespace": {"": {"metadata"}},
-    "ServiceAccount": {"": {"metadata", "automountServiceAccountToken"}},
-    "ConfigMap": {"": {"metadata", "data"}},
-    "ClusterRole": {"": {"metadata", "rules"}, "rules": {"apiGroups", "resources", "resourceNames", "verbs"}},
-    "Role": {"": {"metadata", "rules"}, "rules": {"apiGroups", "resources", "resourceNames", "verbs"}},
-    "ClusterRoleBinding": {"": {"metadata", "roleRef", "subjects"}, "roleRef": {"apiGroup", "kind", "name"},
-                           "subjects": {"kind", "name", "namespace"}},
-    "Service": {"": {"metadata", "spec"}, "spec": {"type", "externalTrafficPolicy", "selector", "ports", "clusterIP",
-                                                   "publishNotReadyAddresses"},
-                "spec.ports": {"name", "port", "targetPort", "protocol"}},
-    "PodDisruptionBudget": {"": {"metadata", "spec"}, "spec": {"maxUnavailable", "selector"}, "spec.selector": {"matchLabels"}},
-    "NetworkPolicy": {"": {"metadata", "spec"}, "spec": {"podSelector", "policyTypes", "ingress"},
-                      "spec.podSelector": {"matchLabels"}, "spec.ingress": {"from", "ports"},
-                      "spec.ingress.from": {"namespaceSelector"}, "spec.ingress.from.namespaceSelector": {"matchLabels"},
-                      "spec.ingress.ports": {"port", "protocol"}},
-}
-KNOWN["RoleBinding"] = KNOWN["ClusterRoleBinding"]
 VERSIONS = {"Deployment": "apps/v1", "DaemonSet": "apps/v1", "PodDisruptionBudget": "policy/v1",
             "NetworkPolicy": "networking.k8s.io/v1"}
 NAME = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?$")
@@ -54,43 +35,6 @@ def lab():
         yield made
         for p in made.processes:
             print(f"--- {p.name}\n{p.log()[-3000:]}")
-
-
-def unknown_keys(obj):
-    """Paths that are in no table of KNOWN."""
-    table, found = KNOWN[obj["kind"]], []
-
-    def walk(value, path):
-        if isinstance(value, list):
-            for v in value:
-                walk(v, path)
-        elif isinstance(value, dict) and path in table:
-            found.extend(f"{path}.{k}" for k in value.keys() - table[path] - ({"kind", "apiVersion"} if not path else set()))
-            for key, v in value.items():
-                walk(v, f"{path}.{key}".lstrip("."))
-
-    walk(obj, "")
-    return found + [f"metadata.{k}" for k in obj["metadata"].keys() - META]
-
-
-def dropped(obj):
-    """Paths that are gone once kubectl has read a workload into its types: nobody knows them."""
-    typed = json.loads(kubectl("set", "env", "--local", "-f", "-", "-o", "json", "EDGEWAY_TEST=1", input=json.dumps(obj)))
-
-    def walk(mine, its, path):
-        if isinstance(mine, dict):
-            return [p for k, v in mine.items() for p in (
-                walk(v, its[k], f"{path}.{k}") if isinstance(its, dict) and k in its else
-                [f"{path}.{k}"] if v not in (False, 0, "", {}, []) else [])]
-        if isinstance(mine, list):
-            return [p for i, v in enumerate(mine) for p in walk(v, its[i], f"{path}[{i}]")]
-        return []
-
-    return walk(obj, typed, "")
-
-
-def complaints(obj):
-    return dropped(obj) if obj["kind"] in ("Deployment", "DaemonSet") else unknown_keys(obj)
 
 
 def test_every_object_is_one_that_kubernetes_knows(objects):
@@ -110,7 +54,7 @@ def test_rights_that_are_not_for_all(objects, name):
         role, binding = yaml.safe_load_all(f)
     with open(os.path.join(cluster.FOLDER, "kustomization.yaml")) as f:
         assert f"# - {name}, with " in f.read()
-    assert unknown_keys(role) == [] == unknown_keys(binding)
+    assert complaints(role) == [] == complaints(binding)
     assert binding["roleRef"] == {"apiGroup": "rbac.authorization.k8s.io", "kind": role["kind"], "name": role["metadata"]["name"]}
     assert binding["metadata"].get("namespace") == role["metadata"].get("namespace")
     for s in binding["subjects"]:
@@ -127,7 +71,17 @@ def test_a_misspelt_key_is_found(objects):
         for key in path[:-1]:
             at = at[key]
         at[path[-1]] = True
-        assert complaints(made) == [("." if kind in ("Deployment", "DaemonSet") else "") + ".".join(path)]
+        assert complaints(made) == [".".join(path) + ": nobody knows it"]
+
+
+def test_a_wrong_type_and_a_missing_key_are_found(objects):
+    hub = copy.deepcopy(find(objects, "Deployment", "edgeway-hub"))
+    hub["spec"]["replicas"] = "2"
+    del hub["spec"]["selector"]
+    pod_of(hub)["containers"][0]["ports"][0]["containerPort"] = True
+    assert sorted(complaints(hub)) == ["spec.replicas: not int: 2", "spec.template.spec.containers[0].ports[0].containerPort: not int: True",
+                                       "spec: Invalid value for `selector`, must not be `None`"]
+    assert complaints({"apiVersion": "apps/v2", "kind": "Deployment"}) == ["apps/v2 Deployment: nobody knows it"]
 
 
 def test_what_is_named_is_there(objects):

@@ -1,0 +1,303 @@
+"""deploy/helm/edgeway: by default what deploy/kubernetes is, object for object; every value does something, and a wrong one is told."""
+import copy
+import functools
+import json
+import os
+import re
+import shutil
+import subprocess
+
+import pytest
+import yaml
+
+import cluster
+from helm import BUILD, CHART, helm, program, template, text
+from kube import ApiServer
+from kubeschema import complaints
+from lab import TOP, Lab
+
+HOST = {"host": "hub.example.org"}
+KINDS = ("deployments,daemonsets,services,configmaps,serviceaccounts,networkpolicies,poddisruptionbudgets,roles,rolebindings,"
+         "clusterroles,clusterrolebindings")
+CUSTOM = {"ServiceMonitor", "PrometheusRule"}  # the Prometheus operator's
+
+
+def merged(a, b):
+    return {**a, **{k: merged(a[k], v) if isinstance(v, dict) and isinstance(a.get(k), dict) else v for k, v in b.items()}}
+
+
+def nested(path, value):
+    """{"a": {"b": value}} of "a.b"."""
+    for key in reversed(path.split(".")):
+        value = {key: value}
+    return value
+
+
+def plain(objects):
+    """By kind and name. Without what names a content: kustomize's suffixes of ConfigMaps, the chart's checksums."""
+    found = {}
+    for o in copy.deepcopy(objects):
+        o["metadata"]["name"] = re.sub(r"^(edgeway-(?:hub|agent))-[a-z0-9]{10}$", r"\1", o["metadata"]["name"])
+        if o["kind"] == "ConfigMap":
+            o["data"] = {k: yaml.safe_load(v) for k, v in o["data"].items()}
+        if o["kind"] in ("Deployment", "DaemonSet"):
+            meta = o["spec"]["template"]["metadata"]
+            if list(meta.get("annotations", ())) == ["checksum/config"]:
+                del meta["annotations"]
+            config = o["spec"]["template"]["spec"]["volumes"][0]["configMap"]
+            config["name"] = re.sub(r"-[a-z0-9]{10}$", "", config["name"])
+        found[o["kind"], o["metadata"]["name"]] = o
+    assert len(found) == len(objects)
+    return found
+
+
+def test_by_default_it_is_the_kustomization():
+    wanted = plain(cluster.render())
+    assert plain(template(values={**HOST, "namespace": {"create": True}})) == wanted
+    del wanted["Namespace", "edgeway"]
+    assert plain(template(values=HOST)) == wanted
+
+
+def test_on_control_plane_hosts_it_is_the_patched_kustomization(tmp_path):
+    folder = tmp_path / "kubernetes"
+    shutil.copytree(cluster.FOLDER, folder)
+    path = folder / "kustomization.yaml"
+    path.write_text(path.read_text().replace("# patchesStrategicMerge:", "patchesStrategicMerge:"))
+    wanted = plain(cluster.render(str(folder)))
+    assert plain(template(values={**HOST, "namespace": {"create": True}, "hub": {"redirect": True}})) == wanted
+    own = {"listen": "127.0.0.1:10261", "ports": [10250]}
+    made = cluster.find(template(values={**HOST, "hub": {"redirect": True, "config": {"ingress": {"redirect": own}}}}), "Deployment", "edgeway-hub")
+    assert "env" not in cluster.pod_of(made)["containers"][0]  # a variable would win over the file
+
+
+def test_monitoring_is_that_of_the_kustomization():
+    made = plain(template(values={**HOST, "monitoring": {"enabled": True}}))
+    wanted = plain(cluster.render(os.path.join(cluster.FOLDER, "monitoring")))
+    assert {k: made[k] for k in wanted} == wanted and {k for k, _ in wanted} == CUSTOM
+    with open(os.path.join(cluster.FOLDER, "monitoring", "dashboard.json")) as f:
+        assert made["ConfigMap", "edgeway-dashboard"]["data"]["edgeway.json"] == json.load(f)
+
+
+@pytest.mark.parametrize("config, file", [
+    ({"source": {"kubernetes": {"destinationRules": True}}}, "rbac-destinationrules.yaml"),
+    ({"source": {"kubernetes": {"sites": True}}}, "rbac-sites.yaml"),
+    ({"ingress": {"hostsConfigMap": "kube-system/edgeway-nodes"}}, "rbac-hosts.yaml")])
+def test_rights_follow_from_the_configuration(config, file):
+    with open(os.path.join(cluster.FOLDER, file)) as f:
+        wanted = plain(list(yaml.safe_load_all(f)))
+    before, after = plain(template(values=HOST)), plain(template(values={**HOST, "hub": {"config": config}}))
+    assert {k: after[k] for k in after.keys() - before.keys()} == wanted
+    without = template(values={**HOST, "hub": {"config": {**config, "join": {"approval": False}}}, "rbac": {"create": False}})
+    assert not [o for o in without if "Role" in o["kind"]]
+
+
+def test_rights_on_another_config_map():
+    made = plain(template(values={**HOST, "hub": {"config": {"ingress": {"hostsConfigMap": "dns/names"}}}}))
+    role, binding = made["Role", "edgeway-hub-hosts"], made["RoleBinding", "edgeway-hub-hosts"]
+    assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "dns"
+    assert [r.get("resourceNames") for r in role["rules"]] == [None, ["names"]]
+
+
+# A value that is not the default, for each of values.yaml; and what else must be so for it to mean anything.
+OTHER = {
+    "host": "hub.other.example", "image.repository": "registry.example/edgeway", "image.tag": "1.0",
+    "image.digest": "sha256:" + "0" * 64, "image.pullPolicy": "Always", "image.pullSecrets": [{"name": "registry"}],
+    "namespace.create": True,
+    "hub.replicas": 3, "hub.config.listen": "192.0.2.1:10000", "hub.config.source.kubernetes": {"share": False},
+    "hub.config.tls.service": "other/hub", "hub.config.join.approval": False, "hub.config.peers": ["192.0.2.1"],
+    "hub.config.admin.listen": "127.0.0.1:10012",
+    "hub.ingressPorts": [{"name": "http", "port": 10080, "from": [{"podSelector": {}}]}, {"name": "dns", "port": 10053, "protocol": "UDP", "from": []}],
+    "hub.redirect": True, "hub.serviceAccount.create": False, "hub.serviceAccount.name": "hub",
+    "hub.serviceAccount.annotations": {"a": "b"}, "hub.podDisruptionBudget.enabled": False,
+    "hub.podDisruptionBudget.maxUnavailable": "50%", "hub.topologySpreadConstraints":
+        [{"maxSkew": 1, "topologyKey": "topology.kubernetes.io/zone", "whenUnsatisfiable": "ScheduleAnyway"}],
+    "service.type": "NodePort", "service.port": 443, "service.nodePort": 30443, "service.annotations": {"a": "b"},
+    "service.externalTrafficPolicy": "Cluster", "service.loadBalancerSourceRanges": ["192.0.2.0/24"],
+    "ingress.enabled": True, "ingress.className": "nginx", "ingress.annotations": {"a": "b"}, "ingress.tlsSecret": "hub-tls",
+    "agent.enabled": False, "agent.config.dns.resolvConf": "/host/etc/resolv.edge", "agent.config.onStop": "restore",
+    "agent.config.takeover": None, "agent.joinSecret": "join", "agent.maxSurge": "10%",
+    "rbac.create": False, "networkPolicy.enabled": False, "networkPolicy.metricsFrom": [{"podSelector": {}}],
+    "monitoring.enabled": True, "monitoring.labels": {"release": "prometheus"}, "monitoring.interval": "10s",
+    "monitoring.dashboard.enabled": False, "monitoring.dashboard.labels": {"dashboards": "yes"},
+    **{f"{who}.{key}": value for who in ("hub", "agent") for key, value in {
+        "resources": {"limits": {"memory": "1Gi", "cpu": "1"}}, "securityContext": {"seccompProfile": {"type": "Unconfined"}},
+        "podSecurityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "edgeway.json"}},
+        "env": [{"name": "EDGEWAY_LOG_LEVEL", "value": "debug"}], "affinity": {"nodeAffinity": None}, "nodeSelector": {"disk": "ssd"},
+        "tolerations": [{"key": "edge", "operator": "Exists"}], "priorityClassName": "system-cluster-critical",
+        "podLabels": {"team": "edge"}, "podAnnotations": {"a": "b"}}.items()},
+}
+WITH = {"ingress": {"ingress": {"enabled": True}}, "monitoring": {"monitoring": {"enabled": True}}}
+REFUSED = {"agent.config.takeover"}  # true or nothing
+
+
+@functools.lru_cache()
+def without(part):
+    """What a value of this part of values.yaml is compared with."""
+    return plain(template(values=merged(HOST, WITH.get(part, {}))))
+
+
+def leaves(values, path=""):
+    for key, value in values.items():
+        here = f"{path}.{key}".lstrip(".")
+        if isinstance(value, dict) and value and here not in OTHER:
+            yield from leaves(value, here)
+        else:
+            yield here
+
+
+def defaults():
+    with open(os.path.join(CHART, "values.yaml")) as f:
+        return yaml.safe_load(f)
+
+
+def part(path):
+    return "" if path.endswith(".enabled") and path.count(".") == 1 else path.partition(".")[0]
+
+
+def test_every_value_has_a_case():
+    assert set(leaves(defaults())) == OTHER.keys()
+
+
+@pytest.mark.parametrize("path", sorted(OTHER.keys() - REFUSED))
+def test_every_value_changes_what_is_made(path):
+    """And all of that is what Kubernetes knows."""
+    made = template(values=merged(merged(HOST, WITH.get(part(path), {})), nested(path, OTHER[path])))
+    assert plain(made) != without(part(path))
+    for o in made:
+        assert o["kind"] in CUSTOM or complaints(o) == [], (o["kind"], o["metadata"]["name"])
+
+
+def data(objects, name):
+    return next(iter(cluster.find(objects, "ConfigMap", name)["data"].values()))
+
+
+@pytest.mark.parametrize("values", [
+    {}, {"ingress": {"enabled": True}, "service": {"type": "ClusterIP"}}, {"service": {"port": 443}},
+    {"hub": {"config": {"peers": None, "join": None, "tls": {"names": ["a.example", "b.example"]}, "ingress": {"http": "0.0.0.0:10080"},
+                         "access": [{"from": "10.244.0.0/16", "to": ["edge-1:8080"]}]}},
+     "agent": {"config": {"hub": {"heartbeat": "10s"}, "mesh": {"interfaces": ["br-*"]}}}}])
+def test_the_programs_read_their_configuration(tmp_path, values):
+    objects = template(values={**HOST, **values}, namespace="prod")
+    for daemon in ("edgeway-hub", "edgeway-agent"):
+        path = tmp_path / "config.yaml"
+        path.write_text(data(objects, daemon))
+        p = subprocess.run([os.path.join(BUILD, daemon), "--config", str(path), "--check"], text=True, stdout=subprocess.PIPE,
+                           stderr=subprocess.STDOUT, timeout=20)
+        assert p.returncode == 0 and "the configuration is fine" in p.stdout, p.stdout
+    hub, agent = (yaml.safe_load(data(objects, name)) for name in ("edgeway-hub", "edgeway-agent"))
+    assert hub["tls"]["service"] == "prod/edgeway-hub"
+    assert ("peers" in hub) == ("hub" not in values)  # null takes away
+    behind = "ingress" in values
+    port = 443 if behind else values.get("service", {}).get("port", 10000)
+    assert agent["hub"]["url"] == f"wss://hub.example.org:{port}"
+    assert agent.get("tunnel") == ({"carrier": "websocket"} if behind else None)
+
+
+def test_the_sample_of_the_readme():
+    with open(os.path.join(CHART, "README.md")) as f:
+        sample = yaml.safe_load(re.search(r"^    # values.yaml .*?\n\n", f.read(), re.M | re.S).group())
+    made = template(values=sample)
+    assert sample["networkPolicy"]["metricsFrom"] in [r.get("from") for r in cluster.find(
+        made, "NetworkPolicy", "edgeway-hub")["spec"]["ingress"]]
+    assert {o["kind"] for o in made} > CUSTOM
+
+
+def test_a_new_configuration_is_a_new_rollout():
+    def checksums(**values):
+        return {name: cluster.find(made, kind, name)["spec"]["template"]["metadata"]["annotations"]["checksum/config"]
+                for made in [template(values=merged(HOST, values))]
+                for kind, name in (("Deployment", "edgeway-hub"), ("DaemonSet", "edgeway-agent"))}
+    before = checksums()
+    assert checksums(hub={"replicas": 5}) == before
+    after = checksums(agent={"config": {"log": {"level": "debug"}}})
+    assert after["edgeway-hub"] == before["edgeway-hub"] and after["edgeway-agent"] != before["edgeway-agent"]
+
+
+def test_another_namespace_and_account():
+    """Nothing of the names of the manifests is left, and all that is named is there."""
+    objects = template(values=merged(HOST, {"namespace": {"create": True}, "hub": {"serviceAccount": {"name": "someone"}}, "monitoring": {"enabled": True}}),
+                       namespace="prod")
+    for o in objects:
+        assert o["metadata"].get("namespace") == (None if o["kind"] in ("Namespace", "ClusterRole", "ClusterRoleBinding") else "prod")
+        for s in o.get("subjects", ()):
+            assert s["namespace"] == "prod"
+            cluster.find(objects, "ServiceAccount", s["name"])
+    cluster.find(objects, "Namespace", "prod")
+    assert cluster.pod_of(cluster.find(objects, "Deployment", "edgeway-hub"))["serviceAccountName"] == "someone"
+
+
+@pytest.mark.parametrize("values, said", [
+    ({"host": ""}, "host: the name by which edge nodes find the hub is needed, such as hub.example.org"),
+    ({"hots": "x"}, "Additional property hots is not allowed"),
+    ({"hub": {"replicas": "two"}}, "hub.replicas: Invalid type. Expected: integer, given: string"),
+    ({"hub": {"config": {"listen": "0.0.0.0:443"}}}, "hub.config.listen: Does not match pattern ':10000$'"),
+    ({"hub": {"config": {"ingress": {"hostsConfigMap": "names"}}}}, "hub.config.ingress.hostsConfigMap: Does not match"),
+    ({"hub": {"ingressPorts": [{"name": "http", "port": 10080}]}}, "hub.ingressPorts.0: from is required"),
+    ({"service": {"type": "ExternalName"}}, "service.type must be one of the following"),
+    ({"image": {"digest": "0123"}}, "image.digest: Does not match pattern"),
+    ({"agent": {"config": {"takeover": False}}}, "agent.config.takeover does not match"),
+    ({"agent": {"config": {"takeover": None}}}, "takeover is required"),
+    ({"agent": {"tolerations": {"operator": "Exists"}}}, "agent.tolerations: Invalid type"),
+    ({"monitoring": {"interval": "fast"}}, "monitoring.interval: Does not match pattern")])
+def test_a_wrong_value_is_told(values, said):
+    p = helm("template", "edgeway", CHART, "--values", "-", input=yaml.safe_dump(merged(HOST, values)), check=False)
+    assert p.returncode != 0 and said in p.stderr, p.stderr
+
+
+def test_packaged_and_linted(tmp_path):
+    """The archive stands by itself: the manifests that the chart has by a link are in it."""
+    assert "0 chart(s) failed" in helm("lint", "--strict", CHART, "--set", "host=hub.example.org").stdout
+    with open(os.path.join(TOP, "configure.ac")) as f:
+        version = re.search(r"^AC_INIT\(\[edgeway\], \[([^]]+)\]", f.read(), re.M).group(1)
+    helm("package", CHART, "--destination", str(tmp_path))
+    archive = tmp_path / f"edgeway-{version}.tgz"
+    assert text("--set", "host=a.example", chart=str(archive)) == text("--set", "host=a.example")
+    assert cluster.pod_of(cluster.find(template(values=HOST, chart=str(archive)), "Deployment", "edgeway-hub"))["containers"][0]["image"] == f"edgeway:{version}"
+    names = subprocess.run(["tar", "-tf", str(archive)], check=True, text=True, stdout=subprocess.PIPE).stdout.split()
+    assert "edgeway/kubernetes/hub.yaml" in names and "edgeway/kubernetes/config/hub.yaml" not in names
+
+
+@pytest.fixture
+def api():
+    with Lab() as lab:
+        made = ApiServer(lab)
+        made.kubectl("delete", "namespace", "edgeway")
+        yield made
+        print(f"--- API server\n{made.process.log()[-3000:]}")
+
+
+# kubectl creates Secrets in protobuf, which the API server of the tests does not read.
+JSON_KUBECTL = """#!/bin/sh
+case "$*" in
+*" create "*) {kubectl} "$@" --dry-run=client -o json | {kubectl} apply -f - ;;
+*) exec {kubectl} "$@" ;;
+esac
+"""
+
+
+def test_installed_upgraded_and_removed(api, tmp_path):
+    """By helm itself, at an API server; the command of its notes makes the Secret that agents wait for."""
+    kubectl = tmp_path / "kubectl"
+    kubectl.write_text(JSON_KUBECTL.format(kubectl=shutil.which("kubectl")))
+    kubectl.chmod(0o755)
+    env = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "HOME": api.dir, "KUBECONFIG": os.path.join(api.dir, "admin.conf")}
+
+    def run(*argv):
+        return api.machine.run(*argv, env=env, seconds=60).stdout
+
+    def names():
+        return set(api.kubectl("get", KINDS, "-n", "edgeway", "-l", "app.kubernetes.io/managed-by=Helm", "-o", "name").split())
+
+    notes = run(program(), "install", "edgeway", CHART, "--namespace", "edgeway", "--create-namespace", "--set", "host=hub.example.org")
+    assert len(names()) == len(template(values=HOST)) and "deployment.apps/edgeway-hub" in names()
+    run("openssl", "req", "-x509", "-newkey", "ed25519", "-nodes", "-subj", "/CN=hub", "-keyout", str(tmp_path / "key"), "-out", str(tmp_path / "ca"))
+    run("kubectl", "-n", "edgeway", "create", "secret", "generic", "edgeway-hub-ca", f"--from-file=ca.pem={tmp_path}/ca")
+    run("sh", "-ec", re.search(r"^  kubectl .*?\.approval$", notes, re.M | re.S).group())
+    token = api.kubectl("get", "secret", "-n", "edgeway", "edgeway-join", "-o", "go-template={{.data.token | base64decode}}")
+    der = run("sh", "-c", f"openssl x509 -outform DER -in {tmp_path}/ca | sha256sum")
+    assert token == der.split()[0] + ".approval"
+    run(program(), "upgrade", "edgeway", CHART, "--namespace", "edgeway", "--reuse-values", "--set", "hub.replicas=5,networkPolicy.enabled=false")
+    assert api.kubectl("get", "deployment", "-n", "edgeway", "edgeway-hub", "-o", "jsonpath={.spec.replicas}") == "5"
+    assert "networkpolicy.networking.k8s.io/edgeway-hub" not in names()
+    run(program(), "uninstall", "edgeway", "--namespace", "edgeway")
+    assert names() == set()
