@@ -18,6 +18,7 @@ base_libbase_a_SOURCES = \
 	base/pack.c base/pack.h \
 	base/pktinfo.c base/pktinfo.h \
 	base/privileges.c base/privileges.h \
+	base/sandbox.h base/sandbox_table.c base/sandbox_table.h \
 	base/squeeze.c base/squeeze.h \
 	base/proxy.c base/proxy.h base/proxy_url.c \
 	base/fdpass.c base/fdpass.h \
@@ -29,6 +30,12 @@ base_libbase_a_SOURCES = \
 	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
 	base/util.c base/util.h \
 	base/wire.c base/wire.h base/wire_socket.c
+
+if SECCOMP
+base_libbase_a_SOURCES += base/sandbox.c
+else
+base_libbase_a_SOURCES += base/sandbox_none.c
+endif
 
 include base/http1.mk
 include base/resolve.mk
@@ -54,6 +61,12 @@ tests_fuzz_tree_fuzz_SOURCES = tests/fuzz/tree_fuzz.c
 tests_fuzz_tree_fuzz_LDADD = $(BASE_LDADD)
 
 if HAVE_CMOCKA
+if SECCOMP
+check_PROGRAMS += tests/unit/sandbox_test
+TESTS += tests/unit/sandbox_test
+tests_unit_sandbox_test_SOURCES = tests/unit/sandbox_test.c
+tests_unit_sandbox_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+endif
 BASE_TESTS = tests/unit/admin_test \
 	tests/unit/buf_test \
 	tests/unit/lines_test \

@@ -14,8 +14,8 @@ enum { LINE_MAX_BYTES = 2048 };
 
 /* Who speaks; tests/lint/lint.py sees to it that nobody else does. */
 static const char *const parts[] = {"admin", "agent", "audit", "carrier", "config", "dns", "hub",
-	"ingress", "iptables", "kubernetes", "lb", "log", "manifests", "meta", "test", "tracing",
-	"tunnel", "ws", NULL};
+	"ingress", "iptables", "kubernetes", "lb", "log", "manifests", "meta", "seccomp", "test",
+	"tracing", "tunnel", "ws", NULL};
 static _Atomic int part_levels[LOG_PARTS_MAX]; /* level + 1; 0: as log_level */
 static _Atomic int log_level = LOG_LEVEL_INFO;
 static _Atomic int log_most = LOG_LEVEL_INFO; /* of log_level and all parts */

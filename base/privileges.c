@@ -80,6 +80,14 @@ privileges_keep(uint64_t keep, struct err *err)
 	return rc < 0 ? err_set(err, rc, "capset: %s", strerror(-rc)) : 0;
 }
 
+int
+privileges_drop_thread(void)
+{
+	const struct sets none = {0};
+
+	return write_sets(&none);
+}
+
 uint64_t
 privileges_held(void)
 {

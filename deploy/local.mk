@@ -7,8 +7,15 @@ endif
 sampledir = $(docdir)
 dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml
 CLEANFILES += deploy/edgeway-agent.service deploy/edgeway-hub.service
-EXTRA_DIST += deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages deploy/quickstart deploy/quickstart.py \
+EXTRA_DIST += deploy/seccomp/calls deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages deploy/quickstart deploy/quickstart.py \
 	deploy/Dockerfile deploy/Dockerfile.dockerignore deploy/image-root
+
+# For container runtimes: a profile, and what prints it (tests/net/test_seccomp.py compares)
+seccompdir = $(docdir)/kubernetes/seccomp
+dist_seccomp_DATA = deploy/seccomp/edgeway.json
+check_PROGRAMS += deploy/seccomp/profile
+deploy_seccomp_profile_SOURCES = deploy/seccomp/profile.c
+deploy_seccomp_profile_LDADD = base/libbase.a
 
 # kubectl apply -k
 kubernetesdir = $(docdir)/kubernetes
@@ -40,8 +47,9 @@ uninstall-helm-link:
 	rm -f '$(DESTDIR)$(helmdir)/kubernetes'
 .PHONY: install-helm-link uninstall-helm-link
 
-deploy/%.service: deploy/%.service.in Makefile
-	$(AM_V_GEN)$(MKDIR_P) deploy && sed -e 's|@sbindir[@]|$(sbindir)|g' -e 's|@sysconfdir[@]|$(sysconfdir)|g' $< > $@
+deploy/%.service: deploy/%.service.in deploy/seccomp/calls Makefile
+	$(AM_V_GEN)$(MKDIR_P) deploy && sed -e 's|@sbindir[@]|$(sbindir)|g' -e 's|@sysconfdir[@]|$(sysconfdir)|g' \
+		-e "s|@system_calls[@]|$$(tr '\n' ' ' < $(srcdir)/deploy/seccomp/calls)|" $< > $@
 
 # Shell completion
 bashcompletiondir = $(datadir)/bash-completion/completions

@@ -352,6 +352,17 @@ take_locks(struct agent *a, struct err *err)
 	return rc;
 }
 
+/* While there is one thread. Without a starter there is no upgrade, and all else. */
+static void
+settle_in(struct agent *a)
+{
+	struct err err = {0};
+
+	if (starter_new(&a->starter, a->argv, &err) < 0)
+		log_warn("agent", "edgewayctl upgrade will not work: %s", err.text);
+	confine_enter(&a->confine, (enum sandbox_mode)a->options->seccomp);
+}
+
 /* --- from one agent to the next -------------------------------------------- */
 
 /* It goes on, with what is on the host, in the database and at the hub. */
@@ -445,8 +456,10 @@ agent_start(
 	signal(SIGPIPE, SIG_IGN);
 	limit_descriptors();
 	rc = take_locks(a, err);
-	if (rc == 0)
+	if (rc == 0) {
+		settle_in(a);
 		rc = open_parts(a, err);
+	}
 	if (rc < 0) {
 		iptables_close(&a->ipt); /* the rest ends with the process */
 		return rc;
@@ -454,6 +467,7 @@ agent_start(
 	a->term = signal_start(a->loop, SIGTERM, agent_stop, a);
 	a->intr = signal_start(a->loop, SIGINT, agent_stop, a);
 	a->hup = signal_start(a->loop, SIGHUP, on_hup, a);
+	confine_follow(a->confine, a->loop);
 	workers_run(a->workers);
 	connect_hub(a);
 	if (a->takeover != NULL)
@@ -576,6 +590,8 @@ agent_run(struct agent **out)
 	handover_free(a);
 	buf_fini(&a->estate);
 	takeover_free(&a->takeover);
+	confine_free(&a->confine);
+	starter_free(&a->starter);
 	snapshot_unref(&a->snapshot);
 	loop_free(&a->loop);
 	log_info("agent", "stopped node=%s", a->options->node);

@@ -102,6 +102,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	if (a->carriers != NULL)
 		carriers_metrics(a->carriers, &m);
 	loops_metrics(a, &m);
+	confine_metrics(a->confine, &m);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&m.out), buf_len(&m.out));
 	metrics_fini(&m);
@@ -133,6 +134,8 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 		meta_state(a->meta, out);
 	else
 		buf_adds(out, "null");
+	buf_adds(out, ",\"seccomp\":");
+	confine_state(a->confine, out);
 	buf_adds(out, ",\"dns\":");
 	if (a->dns != NULL)
 		dns_state(a->dns, out);

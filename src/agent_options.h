@@ -85,6 +85,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(ENUM, log_level, "log.level", "info", "how much is said", .words = "error|warn|info|debug", .reload = true) \
 	X(ENUM, log_format, "log.format", "text", "lines for people or for machines", .words = "text|json", \
 		.reload = true) \
+	X(ENUM, seccomp, "seccomp", "enforce", "system calls that are not known to be needed: refused, or only told", \
+		.words = "enforce|log|off") \
 	X(DURATION, drain_timeout, "drainTimeout", "10s", "longest wait for open requests at the end", \
 		.max = 3600000, .reload = true) \
 	X(ENUM, on_stop, "onStop", "restore", "what happens to the host's settings at the end", \

@@ -13,7 +13,9 @@
 #include "src/agent.h"
 #include "src/announce.h"
 #include "src/canary.h"
+#include "src/confine.h"
 #include "src/handover.h"
+#include "src/starter.h"
 #include "src/takeover.h"
 #include "src/workers.h"
 #include "tracing/tracing.h"
@@ -51,6 +53,8 @@ struct agent {
 	struct buf estate; /* of iptables_leave(), while a successor comes */
 	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
 	struct handover *handover; /* NULL: nobody has asked */
+	struct starter *starter; /* of the next one; NULL: there is no process for that */
+	struct confine *confine;
 	struct timer *admin_retry;
 	unsigned admin_tries;
 };

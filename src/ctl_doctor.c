@@ -202,6 +202,27 @@ check_traces(struct findings *f, const struct tree_node *tracing)
 }
 
 static void
+check_seccomp(struct findings *f, const struct tree_node *s)
+{
+	const char *error = ctl_text(s, "error");
+
+	if (error[0] != '\0')
+		findings_add(f, "seccomp", VERDICT_NOTE,
+			"the daemon runs without a filter of system calls: allow seccomp(2) where "
+			"it runs, or set seccomp: off",
+			"%s", error);
+	else if (ctl_number(s, "refused") > 0)
+		findings_add(f, "seccomp", VERDICT_NOTE,
+			"the log names each call; when a function is lost by it set seccomp: log "
+			"and report the call, else look for who is inside",
+			"refused %s system calls, at last %s", ctl_text(s, "refused"),
+			ctl_text(s, "last"));
+	else if (ctl_number(s, "calls") > 0)
+		findings_add(f, "seccomp", VERDICT_OK, NULL, "%s system calls are allowed",
+			ctl_text(s, "calls"));
+}
+
+static void
 check_agent(struct findings *f, const struct tree_node *top)
 {
 	const struct tree_node *meta = tree_get(top, "meta");
@@ -218,6 +239,7 @@ check_agent(struct findings *f, const struct tree_node *top)
 	check_rules(f, tree_get(top, "iptables"));
 	check_endpoints(f, top);
 	check_traces(f, tree_get(top, "tracing"));
+	check_seccomp(f, tree_get(top, "seccomp"));
 }
 
 /* --- hub ------------------------------------------------------------------------------ */
@@ -293,6 +315,7 @@ check_of_hub(struct findings *f, const struct tree_node *top)
 		"edgewayctl status names them and their reasons",
 		"%u of %u cannot be served at the edge", unserved,
 		ctl_count(tree_get(hub, "services")));
+	check_seccomp(f, tree_get(top, "seccomp"));
 }
 
 int

@@ -299,6 +299,27 @@ say_traces(const struct tree_node *tracing, struct buf *line)
 }
 
 static void
+say_seccomp(const struct tree_node *s, struct buf *line)
+{
+	bool enforced = strcmp(ctl_text(s, "mode"), "enforce") == 0;
+
+	if (s == NULL)
+		return; /* a daemon that is older */
+	if (ctl_number(s, "calls") == 0)
+		buf_printf(line, "off%s%s", ctl_text(s, "reason")[0] != '\0' ? ": " : "",
+			ctl_text(s, "reason"));
+	else
+		buf_printf(line, "%s, %s calls allowed, ", enforced ? "enforced" : "ONLY TOLD",
+			ctl_text(s, "calls"));
+	if (ctl_number(s, "refused") > 0)
+		buf_printf(line, "%s refused, at last %s", ctl_text(s, "refused"),
+			ctl_text(s, "last"));
+	else if (ctl_number(s, "calls") > 0)
+		buf_adds(line, ctl_true(s, "counted") ? "none refused" : "not counted");
+	say("seccomp", line);
+}
+
+static void
 show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 {
 	say_hub(tree_get(top, "meta"), line);
@@ -310,6 +331,7 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_carriers(tree_get(top, "carriers"), line);
 	say_dns(tree_get(top, "dns"), line);
 	say_rules(tree_get(top, "iptables"), line);
+	say_seccomp(tree_get(top, "seccomp"), line);
 	warn_number(w, top, "meta.addresses.services_without",
 		"services have no address left: mesh.subnet is too small");
 	warn_clock(w, tree_get(top, "meta"));
@@ -454,6 +476,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_maps(tree_get(hub, "udpMaps"), line);
 	say_peers(tree_get(hub, "peers"), line, w);
 	say_naming(tree_get(hub, "naming"), line);
+	say_seccomp(tree_get(top, "seccomp"), line);
 	buf_printf(line, "%s", ctl_text(hub, "ca"));
 	say("CA", line);
 	if (tree_get(hub, "approvals") != NULL) {

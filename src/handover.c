@@ -1,12 +1,9 @@
 #include "src/handover.h"
 
 #include <errno.h>
-#include <signal.h>
-#include <spawn.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "base/fdpass.h"
@@ -70,7 +67,7 @@ take_back(struct handover *h, const char *why)
 	if (write(h->fd, TAKEOVER_MINE, sizeof TAKEOVER_MINE - 1) < 0)
 		log_debug("agent", "nobody is there to be told");
 	cleanup_fd(&h->fd);
-	if (h->child != 0 && waitpid(h->child, NULL, WNOHANG) != 0)
+	if (h->child != 0 && !starter_runs(a->starter))
 		h->child = 0;
 	if (h->term)
 		agent_stop(a);
@@ -177,7 +174,6 @@ forget_child(struct handover *h, int fd)
 	if (h->child == 0 ||
 		(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid == h->child))
 		return;
-	waitpid(h->child, NULL, WNOHANG);
 	h->child = 0;
 }
 
@@ -210,43 +206,6 @@ handover_asked(void *arg, int fd)
 
 /* --- started by ourselves -------------------------------------------------------- */
 
-extern char **environ;
-
-/* The new one is another process to the watchdog, and takes over. */
-static char **
-its_environment(void)
-{
-	size_t n = 0, kept = 0;
-	char **to;
-
-	while (environ[n] != NULL)
-		n++;
-	to = xcalloc(n + 2, sizeof *to);
-	for (size_t i = 0; i < n; i++)
-		if (strncmp(environ[i], "WATCHDOG_PID=", 13) != 0 &&
-			strncmp(environ[i], "EDGEWAY_TAKEOVER=", 17) != 0)
-			to[kept++] = environ[i];
-	to[kept] = (char *)(uintptr_t) "EDGEWAY_TAKEOVER=true";
-	return to;
-}
-
-static int
-start_program(const struct agent *a, pid_t *child)
-{
-	auto_free char **env = its_environment();
-	posix_spawnattr_t attr;
-	sigset_t none;
-	int rc;
-
-	sigemptyset(&none);
-	posix_spawnattr_init(&attr);
-	posix_spawnattr_setsigmask(&attr, &none);
-	posix_spawnattr_setflags(&attr, POSIX_SPAWN_SETSIGMASK);
-	rc = posix_spawnp(child, a->argv[0], NULL, &attr, a->argv, env);
-	posix_spawnattr_destroy(&attr);
-	return -rc;
-}
-
 void
 handover_upgrade(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
@@ -255,12 +214,9 @@ handover_upgrade(void *arg, const struct admin_request *req, struct admin_reply 
 	int rc = -EBUSY;
 
 	(void)req;
-	if (h->child != 0 && waitpid(h->child, NULL, WNOHANG) != 0)
-		h->child = 0; /* it ended before it asked */
-	if (h->state == IDLE && !a->stopping && h->child == 0)
-		rc = start_program(a, &h->child);
+	if (h->state == IDLE && !a->stopping)
+		rc = starter_run(a->starter, &h->child);
 	if (rc < 0) {
-		h->child = 0;
 		reply->status = rc == -EBUSY ? 409 : 500;
 		buf_printf(&reply->body, "cannot start %s: %s\n", a->argv[0],
 			rc == -EBUSY ? "this agent stops, or another one is being started"

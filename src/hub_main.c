@@ -8,6 +8,7 @@
 #include "hub/hub.h"
 #include "src/announce.h"
 #include "src/check.h"
+#include "src/confine.h"
 #include "src/hub_options.h"
 #include "src/hub_rights.h"
 #include "src/limits.h"
@@ -24,6 +25,7 @@ struct hub_main {
 	struct admin *admin, *metrics; /* metrics: NULL without metrics.listen */
 	struct announce *announce; /* NULL: no service manager listens */
 	struct sigwatch *term, *intr, *hup;
+	struct confine *confine;
 	struct timer *drain; /* the longest wait for streams at the end */
 	struct hub_options *options;
 	struct hub_options
@@ -83,6 +85,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	metric_counter(&metrics, "edgeway_hub_reloads_total",
 		"SIGHUP: the configuration was read again.", "result=\"refused\"", m->not_reloaded);
 	hub_metrics(m->hub, &metrics);
+	confine_metrics(m->confine, &metrics);
 	self_metrics(&metrics, &m->loop, 1);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&metrics.out), buf_len(&metrics.out));
@@ -98,9 +101,11 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 	reply->type = "application/json";
 	buf_printf(&reply->body,
 		"{\"program\":\"edgeway-hub\",\"version\":\"" EDGEWAY_VERSION
-		"\",\"node\":\"the cloud\",\"ready\":%s,\"uptime_s\":%llu,\"hub\":",
+		"\",\"node\":\"the cloud\",\"ready\":%s,\"uptime_s\":%llu,\"seccomp\":",
 		hub_ready(m->hub) ? "true" : "false",
 		(unsigned long long)((loop_now_ms(m->loop) - m->started_ms) / 1000));
+	confine_state(m->confine, &reply->body);
+	buf_adds(&reply->body, ",\"hub\":");
 	hub_state(m->hub, &reply->body);
 	buf_adds(&reply->body, "}\n");
 }
@@ -421,10 +426,11 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	rc = lock_take(o->data_dir, &m->lock, err);
 	if (rc == 0 && o->ingress_redirect == NULL)
 		hub_sweep(); /* while it may */
-	if (rc == 0)
-		hub_rights_reduce(o); /* the folder is there now, threads are not yet */
-	if (rc == 0)
+	if (rc == 0) { /* the folder is there now, threads are not yet */
+		hub_rights_reduce(o);
+		confine_enter(&m->confine, (enum sandbox_mode)o->seccomp);
 		rc = loop_new(&m->loop, err);
+	}
 	if (rc == 0)
 		rc = hub_start(&m->hub, m->loop, &config, err);
 	if (rc == 0)
@@ -435,6 +441,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	if (rc < 0)
 		return rc;
 	m->started_ms = loop_now_ms(m->loop);
+	confine_follow(m->confine, m->loop);
 	m->drain = timer_new(m->loop, on_drained, m);
 	m->term = signal_start(m->loop, SIGTERM, on_stop, m);
 	m->intr = signal_start(m->loop, SIGINT, on_stop, m);
@@ -478,6 +485,7 @@ run(struct hub_main *m)
 	signal_stop(&m->term);
 	signal_stop(&m->intr);
 	signal_stop(&m->hup);
+	confine_free(&m->confine);
 	loop_free(&m->loop);
 	if (rc == 0)
 		log_info("hub", "stopped");

@@ -82,6 +82,8 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 	X(ENUM, log_level, "log.level", "info", "how much is said", .words = "error|warn|info|debug", .reload = true) \
 	X(ENUM, log_format, "log.format", "text", "lines for people or for machines", .words = "text|json", \
 		.reload = true) \
+	X(ENUM, seccomp, "seccomp", "enforce", "system calls that are not known to be needed: refused, or only told", \
+		.words = "enforce|log|off") \
 	X(DURATION, drain_timeout, "drainTimeout", "10s", "longest wait for open streams at the end", \
 		.max = 3600000)
 /* clang-format on */

@@ -5,6 +5,7 @@ src_libsrc_a_SOURCES = \
 	src/hub_options.c src/hub_options.h src/hub_naming_options.c \
 	src/option_checks.c src/option_checks.h \
 	src/check.c src/check.h \
+	src/confine.c src/confine.h \
 	src/log_admin.c src/log_admin.h src/reload.c src/reload.h src/self.c src/self.h
 
 sbin_PROGRAMS += edgeway-agent edgeway-hub
@@ -14,7 +15,7 @@ edgeway_agent_SOURCES = \
 	src/agent.c src/agent.h src/agent_carrier.c src/agent_private.h \
 	src/agent_admin.c src/agent_main.c src/agent_mesh.c src/agent_tracing.c src/agent_tunnel.c \
 	src/canary.c src/canary.h src/handover.c src/handover.h src/limits.c src/limits.h src/lock.c src/lock.h src/restore.c src/restore.h \
-	src/rights.c src/rights.h src/takeover.c src/takeover.h src/workers.c src/workers.h
+	src/rights.c src/rights.h src/starter.c src/starter.h src/takeover.c src/takeover.h src/workers.c src/workers.h
 edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a tracing/libtracing.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) \
 	$(MNL_LIBS) $(NFTNL_LIBS) $(SQLITE_LIBS)
 

@@ -51,6 +51,7 @@ EXTRA_DIST += tests/net/addrinfo.c tests/net/liar.py tests/net/test_dns_clients.
 EXTRA_DIST += tests/net/hostile_corpus.py tests/net/hostile_http.py tests/net/httpkit.py tests/net/test_http_hostile.py \
 	tests/net/test_http_neighbours.py tests/net/test_http_rules.py
 EXTRA_DIST += tests/net/test_sbom.py
+EXTRA_DIST += tests/net/intruder.c tests/net/profiled.py tests/net/test_seccomp.py
 EXTRA_DIST += tests/net/test_locality.py tests/net/test_pod_names.py
 EXTRA_DIST += tests/net/ingress_town.py tests/net/pki.py tests/net/test_egress.py tests/net/test_ingress.py \
 	tests/net/grpc_peer.py tests/net/kubelet.py tests/net/test_grpc.py tests/net/test_limits.py tests/net/test_redirect.py tests/net/test_reload.py tests/net/test_sni.py tests/net/test_carrier.py

@@ -31,6 +31,7 @@ LIBRARIES = {
     r"nghttp2/.*": r"tunnel/(session(_\w+)?|opening)\.[ch]",
     r"curl/.*": r"hub/https\.c",
     r"wslay/.*": r"base/wsframe\.c",
+    r"seccomp\.h": r"base/sandbox\.c",
     r"zlib\.h": r"base/(pack|squeeze)\.c",
 }
 FILE_MAX, FILE_USUAL = 800, 400

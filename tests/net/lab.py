@@ -38,6 +38,11 @@ def _die_with_parent():
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
+def built_with_seccomp():
+    program = os.path.join(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"), "edgeway-agent")
+    return "libseccomp" in subprocess.run(["objdump", "-p", program], text=True, stdout=subprocess.PIPE).stdout
+
+
 class Timeout(Exception):
     pass
 
@@ -123,6 +128,7 @@ class Lab:
         self.switch.run("ip", "link", "add", "net0", "type", "bridge")
         self.switch.run("ip", "link", "set", "net0", "up")
         self.ports = 0
+        self.tried = set()  # system calls that a test makes a daemon try
 
     def __enter__(self):
         return self
@@ -163,7 +169,15 @@ class Lab:
         for m in self.machines:
             m.holder.kill()
             m.holder.wait()
+        refused = self.refused()
         shutil.rmtree(self.dir, ignore_errors=True)
+        assert not refused, f"a system call is missing in base/sandbox_table.c, or nothing should have made it: {refused}"
+
+    def refused(self):
+        """Lines of the daemons' logs that tell of refused system calls."""
+        found = [(p.name, line, re.search(r"refused a system call .* call=(\w+)", line))
+                 for p in self.processes for line in p.log().splitlines()]
+        return [f"{name}: {line}" for name, line, refusal in found if refusal and refusal.group(1) not in self.tried]
 
 
 class Machine:

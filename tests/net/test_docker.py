@@ -1,6 +1,7 @@
 """The main job with a real Docker Engine on both nodes: containers resolve and call a service."""
 import collections
 import os
+import re
 
 import pytest
 
@@ -109,3 +110,21 @@ def test_left_as_found(docker):
         assert agent.stop() == 0
         assert node.clean()
         assert "172.17.0.0/16" in node.run("iptables-save", "-t", "nat").stdout  # Docker's own rules are still there
+
+
+@pytest.mark.skipif(not labs.built_with_seccomp(), reason="sanitizers need more")
+@pytest.mark.parametrize("more", [(), ("--security-opt", "no-new-privileges", "--cap-drop", "ALL", "--user", "12345")])
+def test_profile_in_the_engine(docker, more):
+    """deploy/seccomp/edgeway.json as --security-opt: containers start, the hub runs in one, and namespaces are refused there."""
+    node, lab = docker["nodes"][0], docker["hub"].lab
+    folders = [a for f in ("/usr", "/lib", "/lib64", lab.build) for a in ("-v", f"{os.path.realpath(f)}:{f}:ro")]
+    options = ("--security-opt", f"seccomp={os.path.join(labs.TOP, 'deploy', 'seccomp', 'edgeway.json')}", *more,
+               *folders, "--tmpfs", "/data:mode=1777", "--entrypoint", "")
+    c = node.container("profiled" + str(len(more)), lab.program("edgeway-hub"), "--dataDir", "/data/hub", "--listen", "0.0.0.0:10000",
+                       "--admin.socket", "/data/hub.sock", "--source.manifests", "/www", "--ingress.http", "", options=options)
+    ctl = (lab.program("edgewayctl"), "--socket", "/data/hub.sock")
+    wait_for("status", lambda: c.run(*ctl, "status", check=False).returncode == 0)
+    assert "enforced, " in c.run(*ctl, "status").stdout
+    refused = c.run("/usr/bin/unshare", "--user", "true", check=False)
+    assert refused.returncode != 0 and re.search("not (implemented|permitted)", refused.stderr)  # as the engine knows defaultErrnoRet
+    node.docker("rm", "-f", c.name)
