@@ -2,6 +2,17 @@
 
 #include "model/json_private.h"
 
+/* Bytes that stand as they are. */
+static size_t
+plain_len(const char *p)
+{
+	size_t n = 0;
+
+	while (p[n] >= ' ' && p[n] < 0x7f && p[n] != '"' && p[n] != '\\')
+		n++;
+	return n;
+}
+
 void
 json_add_text(struct buf *out, const char *text)
 {
@@ -11,6 +22,11 @@ json_add_text(struct buf *out, const char *text)
 
 	buf_add(out, "\"", 1);
 	for (; left > 0; p += n, left -= n) {
+		n = plain_len(p);
+		if (n > 0) {
+			buf_add(out, p, n);
+			continue;
+		}
 		n = json_utf8_len(p, left);
 		if (n == 0) {
 			n = 1;

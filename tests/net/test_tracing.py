@@ -16,6 +16,7 @@ from pki import Authority
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 PARENT = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01"
+CLOUD = "192.0.2.31"
 TRACE, SPAN = PARENT.split("-")[1:3]
 
 
@@ -31,6 +32,8 @@ class Bed:
         self.hub.write("web.yaml", service("one", ("http", 80, 8080)), service("two", ("http", 80, 8080)),
                        service("none", ("http", 80, 8080)),
                        service("collector", ("otlp", 4318, 4318), namespace="observability"),
+                       service("far", ("otlp", 4318, 4318), namespace="observability"),
+                       pod("far", ("cloud-1", "192.0.2.30"), CLOUD, ("otlp", 4318, 0), namespace="observability"),
                        pod("c", self.node, self.collectors.address, ("otlp", 4318, 0), app="collector", namespace="observability"),
                        *[pod(f"p{i}", self.node, p.address, ("http", 8080, 0), app="two") for i, p in enumerate(self.pods)],
                        pod("q", self.node, self.pods[0].address, ("http", 8080, 0), app="one"))
@@ -271,6 +274,30 @@ def test_what_is_left_goes_out_at_the_end(bed):
     assert bed.agent.stop() == 0
     assert len(bed.collector.find(lambda s: s["traceId"] == trace)) == 5
     assert "spans are lost" not in bed.agent.process.log()
+
+
+def test_what_is_left_goes_out_at_a_takeover(bed):
+    bed.agent.start()
+    trace, first = "6" * 32, bed.agent.process
+    bed.ask(f"traceparent: 00-{trace}-{SPAN}-01")
+    bed.agent.start("--takeover", "true")
+    bed.collector.wait(lambda s: s["traceId"] == trace)
+    head, _ = bed.ask(f"traceparent: 00-{trace}-{SPAN}-01")
+    assert bed.of(head, "traceparent")[0].split("-")[2] != SPAN  # the next one records as well
+    assert first.stop() == 0
+
+
+def test_through_the_tunnel_to_a_collector_elsewhere(bed):
+    """The node cannot dial its pod: the hub does."""
+    far = Collector(labs.Machine(bed.lab, "server", address=CLOUD))
+    bed.restart(endpoint="http://far.observability.svc.cluster.local:4318")
+    wait_for("tunnel", lambda: bed.agent.state()["tunnel"]["state"] == "open")
+    head, _ = bed.ask(f"traceparent: {PARENT}")
+    far.wait(lambda s: s["spanId"] == bed.of(head, "traceparent")[0].split("-")[2])
+    assert far.requests[0][2][0] == HUB_ADDRESS
+    bed.restart(endpoint="http://nobody.observability.svc.cluster.local:4318")
+    bed.ask(f"traceparent: {PARENT}")
+    wait_for("trouble", lambda: bed.agent.state()["tracing"]["error"] == "no service of the cluster has this name")
 
 
 def test_over_https_to_a_name_of_the_world(bed):
