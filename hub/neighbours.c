@@ -58,6 +58,14 @@ free_neighbour(struct neighbours *n, struct neighbour *b)
 	free(b);
 }
 
+static void
+free_carried(struct neighbours *n, struct carried *c)
+{
+	table_remove(&n->carried, &c->node);
+	free(c->name);
+	free(c);
+}
+
 void
 neighbours_free(struct neighbours **out)
 {
@@ -69,13 +77,8 @@ neighbours_free(struct neighbours **out)
 		return;
 	for (; (at = table_walk(&n->all, &slot, NULL)) != NULL; slot = 0)
 		free_neighbour(n, neighbour_of(at));
-	for (slot = 0; (at = table_walk(&n->carried, &slot, NULL)) != NULL; slot = 0) {
-		struct carried *c = carried_of(at);
-
-		table_remove(&n->carried, at);
-		free(c->name);
-		free(c);
-	}
+	for (slot = 0; (at = table_walk(&n->carried, &slot, NULL)) != NULL; slot = 0)
+		free_carried(n, carried_of(at));
 	table_fini(&n->all);
 	table_fini(&n->sites_of);
 	table_fini(&n->named);
@@ -160,6 +163,21 @@ look_at(struct neighbours *n, struct neighbour *b)
 	neighbours_index_add(n, b);
 }
 
+/* A node that is none any more: one that has its name later is another. */
+static void
+forget_carried(struct neighbours *n)
+{
+	const char *site, *zone;
+	struct table_node *at, *next;
+	size_t slot = 0;
+
+	for (at = table_walk(&n->carried, &slot, NULL); at != NULL; at = next) {
+		next = table_walk(&n->carried, &slot, at);
+		if (cluster_node(n->config.cluster, carried_of(at)->name, &site, &zone) < 0)
+			free_carried(n, carried_of(at));
+	}
+}
+
 void
 neighbours_look(struct neighbours *n)
 {
@@ -172,6 +190,7 @@ neighbours_look(struct neighbours *n)
 	n->looked = true;
 	n->looked_at = changes;
 	n->sites = cluster_has_sites(n->config.cluster);
+	forget_carried(n);
 	while ((at = table_walk(&n->all, &slot, at)) != NULL)
 		look_at(n, neighbour_of(at));
 }

@@ -123,11 +123,11 @@ neighbours_stand_for(struct neighbours *n, const char *node)
 	const struct neighbour *by;
 	struct in6_addr ip;
 
-	if (neighbours_carried(n, node) != NULL)
-		return true;
-	if (n->n_declared == 0)
+	if (n->n_declared == 0 && n->carried.n == 0)
 		return false;
 	neighbours_look(n);
+	if (neighbours_carried(n, node) != NULL)
+		return true;
 	ip = address_of(n, node);
 	if (!n->sites && is_ours(n, &ip))
 		return false;

@@ -36,7 +36,7 @@ struct neighbour {
 	uint64_t streams;
 };
 
-/* A node that was reached through a neighbour once: it is at the edge, and stays there. */
+/* A node that was reached through a neighbour once: it is at the edge, and stays there as long as there is a Node. */
 struct carried {
 	struct table_node node;
 	char *name;

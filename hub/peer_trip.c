@@ -95,7 +95,8 @@ on_far_answered(void *arg, unsigned status, const char *reason)
 	struct trip *t = arg;
 
 	if (status != 200) {
-		refuse(t, status >= 400 && status <= 599 ? status : 502, reason);
+		/* 421 is this hub's own word: who asked would not ask for the node here again. */
+		refuse(t, status >= 400 && status <= 599 && status != 421 ? status : 502, reason);
 		return;
 	}
 	t->of->passed++;
@@ -192,6 +193,25 @@ trip_new(struct guest *g, struct stream *st, const struct stream_request *reques
 	return t;
 }
 
+/* Of tunnels_open. */
+static const char *
+why_not(int rc)
+{
+	switch (rc) {
+	case -EINVAL:
+		return "what is asked for is no target";
+	case -EAGAIN:
+		return "the node has as many streams as its tunnel carries";
+	case -EINPROGRESS:
+		return "the node's tunnel has just begun, and does not say yet whether it carries "
+		       "UDP";
+	case -EPROTONOSUPPORT:
+		return "the node's agent carries no UDP yet: it needs the hub's version";
+	default:
+		return strerror(-rc);
+	}
+}
+
 unsigned
 trip_begin(struct guest *g, struct stream *st, const struct stream_request *request,
 	const char **reason)
@@ -218,7 +238,7 @@ trip_begin(struct guest *g, struct stream *st, const struct stream_request *requ
 	if (rc == -ENOTCONN || rc == -ESHUTDOWN)
 		refuse(t, 421, "the node's tunnel is not here any more");
 	else if (rc < 0)
-		refuse(t, rc == -EINVAL ? 400 : 503, strerror(-rc));
+		refuse(t, rc == -EINVAL ? 400 : 503, why_not(rc));
 	return 0;
 }
 

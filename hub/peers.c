@@ -143,7 +143,9 @@ peers_configure(struct peers *p, const char *const *names, struct err *err)
 	p->configured = take_ptr(&text);
 	peer_names_free(&p->names);
 	p->names = fresh;
-	while (fresh == NULL && (g = TAILQ_FIRST(&p->guests)) != NULL)
+	while (fresh == NULL &&
+		((g = TAILQ_FIRST(&p->guests)) != NULL ||
+			(g = TAILQ_FIRST(&p->handshakes)) != NULL))
 		guest_free(g);
 	for (peer = TAILQ_FIRST(&p->all); peer != NULL; peer = next) {
 		next = TAILQ_NEXT(peer, link);

@@ -4,6 +4,7 @@ import random
 import shutil
 import signal
 import socket
+import threading
 import time
 
 import pytest
@@ -12,9 +13,10 @@ import lab as labs
 import replicas
 import tunnelkit
 from dnskit import socket_in
-from lab import HUB_PORT, PYTHON, Agent, Machine, Node, Timeout, pod, service, wait_for
+from lab import HUB_PORT, PYTHON, Agent, Dialogue, Machine, Node, Timeout, pod, service, wait_for
 from pki import Authority
 from replicas import Asker, peers, request, tunnel_of
+from test_tunnel_hostile import END_HEADERS, END_STREAM, HEADERS, Rogue, frame
 
 as_before = replicas.as_before
 HUB_CERTIFICATE = "subjectAltName=URI:edgeway:hub", "extendedKeyUsage=serverAuth,clientAuth"
@@ -242,6 +244,74 @@ def test_nothing_goes_round(lab, town):
         wait_for("forgotten", lambda h=h: "192.0.2.5" not in peers(h), 20)
 
 
+class Confused(Rogue):
+    """A node that knows nothing of what it is asked for, and says so in a replica's words."""
+    rogue = property(lambda self: self.agent)
+
+    def __init__(self, agent, hub):
+        self.agent, self.hub, self.asked = agent, hub, 0
+        super().__init__(self, hub.address)
+        threading.Thread(target=self.answer, daemon=True).start()
+
+    def wait_open(self, name):
+        wait_for("its tunnel", lambda: tunnel_of(self.hub, name))
+
+    def answer(self):
+        for kind, _, stream, _ in self.frames():
+            if kind == HEADERS:
+                self.asked += 1
+                self.say(frame(HEADERS, END_HEADERS | END_STREAM, stream, b"\x08\x03421"))
+
+
+def test_a_word_of_replicas_from_a_node(town):
+    """It is no replica's: the claim stays."""
+    a, b = town.hubs
+    agent = town.agents[2]
+    agent.stop()
+    wait_for("it has gone", lambda: not tunnel_of(b, "edge-3"))
+    before, node = asked(a, "misdirected"), Confused(agent, b)
+    try:
+        wait_for("the other hub knows it", lambda: request(a, "edge-3")[0] == 502)
+        status, why = request(a, "edge-3")
+        assert (status, asked(a, "misdirected")) == (502, before), why
+        assert node.asked >= 2
+    finally:
+        node.close()
+        agent.start()
+    wait_for("home", lambda: request(a, "edge-3") == (200, "edge-3\n"), 30)
+
+
+# A ClientHello, and the rest of the handshake when a line comes.
+HALF = """
+import socket, ssl, sys
+host, ca, cert, key = sys.argv[1:]
+context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+context.check_hostname = False
+context.load_verify_locations(ca)
+context.load_cert_chain(cert, key)
+context.set_alpn_protocols(["edgeway-peer/1"])
+came, goes = ssl.MemoryBIO(), ssl.MemoryBIO()
+t = context.wrap_bio(came, goes)
+with socket.create_connection((host, 10000), 10) as s:
+    said = None
+    while said is None:
+        try:
+            t.do_handshake()
+            s.sendall(goes.read())
+            said = "data" if t.read(100) else "closed"
+        except ssl.SSLWantReadError:
+            if goes.pending:
+                s.sendall(goes.read())
+                sys.stdin.readline()
+                print("begun", flush=True)
+                sys.stdin.readline()
+            data = s.recv(65536)
+            came.write(data) if data else came.write_eof()
+        except OSError:
+            said = "refused"
+    print(said, flush=True)
+"""
+
 HANDSHAKE = """
 import socket, ssl, sys
 host, alpn, ca, cert, key = sys.argv[1:]
@@ -323,9 +393,12 @@ def test_replica_added_and_taken_away(lab, town):
             assert request(h, n.name) == (200, n.name + "\n")
     town.send_home(agent, a)
     write()
-    c.process.popen.send_signal(signal.SIGHUP)
-    wait_for("alone", lambda: peers(c) == {} and all(peers(h).get(c.address, {}).get("state") != "open" for h in (a, b)))
     pair = [os.path.join(b.machine.dir, "data", f) for f in ("hub.pem", "hub.key")]
+    with Dialogue(b.machine, HALF, c.address, town.ca.cert, *pair) as half:
+        assert half.ask() == "begun"
+        c.process.popen.send_signal(signal.SIGHUP)
+        wait_for("alone", lambda: peers(c) == {} and all(peers(h).get(c.address, {}).get("state") != "open" for h in (a, b)))
+        assert half.ask() in ("closed", "refused")  # one whose handshake had begun is none of its peers either
     assert "data" not in b.machine.python(HANDSHAKE, c.address, "edgeway-peer/1", town.ca.cert, *pair).stdout
     wait_for("says so", lambda: "whose configuration names no peers" in c.process.log())
     assert request(c, "edge-1")[0] in (404, 503)

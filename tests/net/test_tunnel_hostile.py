@@ -27,11 +27,11 @@ def frame(kind, flags, stream, body=b""):
 class Rogue:
     """The node's end of a tunnel, in Python."""
 
-    def __init__(self, site):
+    def __init__(self, site, hub=HUB_ADDRESS):
         context = ssl.create_default_context(cafile=os.path.join(site.rogue.data, "ca.pem"))
         context.load_cert_chain(os.path.join(site.rogue.data, "node.crt"), os.path.join(site.rogue.data, "node.key"))
         context.set_alpn_protocols(["edgeway-tunnel-reverse/1"])
-        self.s = context.wrap_socket(socket_in(site.rogue.node, socket.SOCK_STREAM, HUB_ADDRESS, HUB_PORT), server_hostname=HUB_ADDRESS)
+        self.s = context.wrap_socket(socket_in(site.rogue.node, socket.SOCK_STREAM, hub, HUB_PORT), server_hostname=hub)
         self.s.settimeout(30)
         assert self.s.selected_alpn_protocol() == "edgeway-tunnel-reverse/1"
         assert self.read(len(PREFACE)) == PREFACE

@@ -246,6 +246,10 @@ who_carries(void **state)
 	assert_true(neighbours_stand_for(
 		neighbours, "edge-2")); /* it was carried once: it is at the edge */
 	assert_false(neighbours_stand_for(neighbours, "edge-6"));
+	say("nodes", NODE("edge-1", SITE("a"), IP("192.168.1.11")));
+	assert_false(neighbours_stand_for(neighbours, "edge-2"));
+	say("nodes", NODES); /* one with its name is another */
+	assert_false(neighbours_stand_for(neighbours, "edge-2"));
 }
 
 static char said[400];
