@@ -11,6 +11,8 @@
 #include "model/json.h"
 
 enum {
+	HANDSHAKE_MS = 5 *
+		1000, /* TCP, TLS and upgrade: a frozen hub's kernel accepts, and there may be others */
 	REFUSED_MS = 30 * 1000, /* the hub said no: somebody must do something first */
 	HIGH_WATER = 1024 * 1024,
 };
@@ -365,6 +367,7 @@ open_tools(struct feed *f, const struct feed_config *config, struct err *err)
 	const struct ws_config ws = {.events = &events,
 		.arg = f,
 		.heartbeat_ms = config->heartbeat_ms,
+		.handshake_ms = HANDSHAKE_MS,
 		.message_limit = f->protocol->message_limit,
 		.high_water = HIGH_WATER};
 	int rc = ws_new(&f->ws, f->loop, &ws, err);

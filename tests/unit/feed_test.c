@@ -684,6 +684,24 @@ upstreams_change(void **state)
 	watch_stop(&watch);
 }
 
+/* Its kernel accepts, and nobody answers: the other one is tried before long. */
+static void
+hub_is_frozen(void **state)
+{
+	struct world *w = *state;
+	struct addr at = addr_ipv4(INADDR_LOOPBACK, 0);
+	auto_fd int frozen = -1;
+
+	hub_put(w->hub, "default/web", 1);
+	assert_int_equal(sock_listen(&at, 0, &frozen, NULL), 0);
+	assert_int_equal(getsockname(frozen, &at.sa, &at.len), 0);
+	memcpy(w->second_url, w->url, sizeof w->url);
+	snprintf(w->url, sizeof w->url, "wss://127.0.0.1:%u", addr_port(&at));
+	start_agent(w);
+	until(w, state_says(w, "within 5000 ms"));
+	until(w, synced(w) && service(w, "default/web") != NULL);
+}
+
 int
 main(void)
 {
@@ -707,6 +725,7 @@ main(void)
 		CASE(database_is_lost),
 		CASE(small_subnet),
 		CASE(upstreams_change),
+		CASE(hub_is_frozen),
 	};
 
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
