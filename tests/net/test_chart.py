@@ -226,22 +226,24 @@ def test_another_namespace_and_account():
     assert cluster.pod_of(cluster.find(objects, "Deployment", "edgeway-hub"))["serviceAccountName"] == "someone"
 
 
+# What is said differs from helm to helm; the place and the word are in all.
 @pytest.mark.parametrize("values, said", [
-    ({"host": ""}, "host: the name by which edge nodes find the hub is needed, such as hub.example.org"),
-    ({"hots": "x"}, "Additional property hots is not allowed"),
-    ({"hub": {"replicas": "two"}}, "hub.replicas: Invalid type. Expected: integer, given: string"),
-    ({"hub": {"config": {"listen": "0.0.0.0:443"}}}, "hub.config.listen: Does not match pattern ':10000$'"),
-    ({"hub": {"config": {"ingress": {"hostsConfigMap": "names"}}}}, "hub.config.ingress.hostsConfigMap: Does not match"),
-    ({"hub": {"ingressPorts": [{"name": "http", "port": 10080}]}}, "hub.ingressPorts.0: from is required"),
-    ({"service": {"type": "ExternalName"}}, "service.type must be one of the following"),
-    ({"image": {"digest": "0123"}}, "image.digest: Does not match pattern"),
-    ({"agent": {"config": {"takeover": False}}}, "agent.config.takeover does not match"),
-    ({"agent": {"config": {"takeover": None}}}, "takeover is required"),
-    ({"agent": {"tolerations": {"operator": "Exists"}}}, "agent.tolerations: Invalid type"),
-    ({"monitoring": {"interval": "fast"}}, "monitoring.interval: Does not match pattern")])
+    ({"host": ""}, ["host: the name by which edge nodes find the hub is needed, such as hub.example.org"]),
+    ({"hots": "x"}, ["hots", "not allowed"]),
+    ({"hub": {"replicas": "two"}}, ["hub.replicas", "integer"]),
+    ({"hub": {"config": {"listen": "0.0.0.0:443"}}}, ["hub.config.listen", "match pattern ':10000$'"]),
+    ({"hub": {"config": {"ingress": {"hostsConfigMap": "names"}}}}, ["hub.config.ingress.hostsConfigMap", "match pattern"]),
+    ({"hub": {"ingressPorts": [{"name": "http", "port": 10080}]}}, ["hub.ingressPorts.0", "from"]),
+    ({"service": {"type": "ExternalName"}}, ["service.type", "must be one of"]),
+    ({"image": {"digest": "0123"}}, ["image.digest", "match pattern"]),
+    ({"agent": {"config": {"takeover": False}}}, ["agent.config.takeover"]),
+    ({"agent": {"config": {"takeover": None}}}, ["agent.config", "takeover"]),
+    ({"agent": {"tolerations": {"operator": "Exists"}}}, ["agent.tolerations", "array"]),
+    ({"monitoring": {"interval": "fast"}}, ["monitoring.interval", "match pattern"])])
 def test_a_wrong_value_is_told(values, said):
     p = helm("template", "edgeway", CHART, "--values", "-", input=yaml.safe_dump(merged(HOST, values)), check=False)
-    assert p.returncode != 0 and said in p.stderr, p.stderr
+    told = re.sub(r"(?<=\w)/(?=\w)", ".", p.stderr)
+    assert p.returncode != 0 and [s for s in said if s not in told] == [], p.stderr
 
 
 def test_packaged_and_linted(tmp_path):

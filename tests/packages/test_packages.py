@@ -1,7 +1,6 @@
 """Debian packages of this source: built, without complaint of lintian, installed in a clean Debian where the agent and the
 hub do their job, and removed again without a trace. Root; top_builddir names the configured build.
 """
-import concurrent.futures
 import glob
 import hashlib
 import json
@@ -13,7 +12,7 @@ import time
 
 import pytest
 
-from tree import INSIDE, Tree, run
+from tree import INSIDE, run
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
@@ -31,15 +30,9 @@ def build():
 
 
 @pytest.fixture(scope="module")
-def made():
+def made(clean):
     """(folder of the packages, clean tree): the one is compiled while the other is fetched."""
-    with concurrent.futures.ThreadPoolExecutor() as both:
-        folder, tree = both.submit(build), both.submit(Tree)
-        try:
-            yield folder.result(), tree.result()
-        finally:
-            if tree.exception() is None:
-                tree.result().close()
+    return build(), clean.result()
 
 
 @pytest.fixture(scope="module")
