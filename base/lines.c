@@ -7,6 +7,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "base/privileges.h"
+
 enum { FAREWELL_S = 1, STACK_BYTES = 64 * 1024 };
 
 struct block {
@@ -69,6 +71,8 @@ run(void *arg)
 	struct lines *l = arg;
 	bool abandoned;
 
+	pthread_setname_np(pthread_self(), "lines");
+	privileges_keep_thread(0);
 	pthread_mutex_lock(&l->lock);
 	while (l->first != NULL || !l->stop) {
 		struct block *b = l->first;

@@ -57,6 +57,16 @@ shrink_bounding_set(uint64_t keep)
 	}
 }
 
+static void
+keep_of(struct sets *s, uint64_t keep)
+{
+	for (unsigned i = 0; i < ARRAY_LEN(s->half); i++) {
+		s->half[i].permitted &= (uint32_t)(keep >> 32 * i);
+		s->half[i].effective = s->half[i].permitted;
+		s->half[i].inheritable = 0;
+	}
+}
+
 int
 privileges_keep(uint64_t keep, struct err *err)
 {
@@ -71,21 +81,22 @@ privileges_keep(uint64_t keep, struct err *err)
 		return err_set(err, rc, "capget: %s", strerror(-rc));
 	shrink_bounding_set(keep);
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
-	for (unsigned i = 0; i < ARRAY_LEN(s.half); i++) {
-		s.half[i].permitted &= (uint32_t)(keep >> 32 * i);
-		s.half[i].effective = s.half[i].permitted;
-		s.half[i].inheritable = 0;
-	}
+	keep_of(&s, keep);
 	rc = write_sets(&s);
 	return rc < 0 ? err_set(err, rc, "capset: %s", strerror(-rc)) : 0;
 }
 
 int
-privileges_drop_thread(void)
+privileges_keep_thread(uint64_t keep)
 {
-	const struct sets none = {0};
+	struct sets s;
+	int rc = read_sets(&s);
 
-	return write_sets(&none);
+	if (rc == 0) {
+		keep_of(&s, keep);
+		rc = write_sets(&s);
+	}
+	return rc;
 }
 
 uint64_t

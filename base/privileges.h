@@ -23,9 +23,9 @@
 /* 0, or -errno with the reason: then the process has what it had before, except for no_new_privs. -EBUSY: there are
  * threads already. */
 int privileges_keep(uint64_t keep, struct err *err);
-/* This thread keeps no capability at all, the others what they have. 0 or -errno. A hurdle rather than a wall: threads share
- * their memory. */
-int privileges_drop_thread(void);
+/* This thread gives up all others, the process keeps what it has. 0 or -errno. Threads share their memory: a hurdle for who runs
+ * code of his own in it, not a wall. */
+int privileges_keep_thread(uint64_t keep);
 /* The effective capabilities of this thread, one bit each. */
 uint64_t privileges_held(void);
 /* Is PRIVILEGE_FOREIGN_FILES needed to use this path: another user's, or a folder that its owner may not write into?

@@ -100,7 +100,7 @@ answer_all(struct sandbox *s)
 	struct seccomp_notif_resp *reply;
 
 	if (syscall(SYS_seccomp, SECCOMP_GET_NOTIF_SIZES, 0, &sizes) < 0 ||
-		privileges_drop_thread() < 0)
+		privileges_keep_thread(0) < 0)
 		return;
 	asked = xcalloc(1, MAX(sizes.seccomp_notif, sizeof *asked));
 	reply = xcalloc(1, MAX(sizes.seccomp_notif_resp, sizeof *reply));

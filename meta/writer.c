@@ -7,6 +7,7 @@
 #include <time.h>
 
 #include "base/log.h"
+#include "base/privileges.h"
 
 enum {
 	RETRY_FIRST_MS = 100,
@@ -326,6 +327,8 @@ work(void *arg)
 {
 	struct writer *w = arg;
 
+	pthread_setname_np(pthread_self(), "database");
+	privileges_keep_thread(PRIVILEGE_FOREIGN_FILES); /* where dataDir is another user's */
 	pthread_mutex_lock(&w->lock);
 	while (w->head != NULL || !w->stop) {
 		bool due = w->head != NULL &&

@@ -5,6 +5,8 @@
 #include <signal.h>
 #include <stdio.h>
 
+#include "base/privileges.h"
+
 struct workers {
 	size_t n;
 	struct loop **loops;
@@ -46,6 +48,8 @@ workers_count(const struct workers *w)
 static void *
 run(void *arg)
 {
+	/* SO_MARK of the connections that it opens; sockets are bound and files opened on loop 0 */
+	privileges_keep_thread(PRIVILEGE_NET_ADMIN);
 	loop_run(arg);
 	return NULL;
 }

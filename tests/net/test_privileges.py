@@ -28,18 +28,27 @@ def daemon(process):
     return process.pid
 
 
-def sets(process):
-    """{(CapEff, CapPrm, CapBnd, CapInh, CapAmb, NoNewPrivs)} over all threads, but for the one of test_seccomp.py."""
-    found = set()
+def threads(process):
+    """{thread's name: {(CapEff, CapPrm, CapBnd, CapInh, CapAmb, NoNewPrivs)}}; the main one is "main"."""
+    found = {}
     tasks = f"/proc/{daemon(process)}/task"
     for task in os.listdir(tasks):
         with open(f"{tasks}/{task}/status") as f:
             text = f.read()
-        if text.startswith("Name:\tseccomp\n"):
-            continue
-        found.add(tuple(int(re.search(rf"^{line}:\s*(\w+)", text, re.M).group(1), 16)
-                        for line in ("CapEff", "CapPrm", "CapBnd", "CapInh", "CapAmb", "NoNewPrivs")))
+        name = "main" if int(task) == process.pid else re.match(r"Name:\t(.*)", text).group(1)
+        found.setdefault(name, set()).add(tuple(
+            int(re.search(rf"^{line}:\s*(\w+)", text, re.M).group(1), 16)
+            for line in ("CapEff", "CapPrm", "CapBnd", "CapInh", "CapAmb", "NoNewPrivs")))
     return found
+
+
+def held(process):
+    """{thread's name: what it holds and may have}; what is inheritable is nothing anywhere, and the bounding set the main thread's."""
+    found = threads(process)
+    (bounding,) = {s[2] for s in found["main"]}
+    assert all(s[2:] == (bounding, 0, 0, 1) and s[0] == s[1] for sets in found.values() for s in sets), found
+    assert all(len(sets) == 1 for sets in found.values()), found
+    return {name: next(iter(sets))[0] for name, sets in found.items()}
 
 
 def works(mesh, node):
@@ -53,8 +62,10 @@ def works(mesh, node):
 def test_agent_keeps_what_it_needs(mesh):
     node, agent = mesh.node1, mesh.agent1
     works(mesh, node)
-    assert len(os.listdir(f"/proc/{daemon(agent.process)}/task")) > 2  # workers and the database's thread
-    assert sets(agent.process) == {(USUAL, USUAL, USUAL, 0, 0, 1)}
+    has = held(agent.process)
+    assert has.pop("main") == USUAL and has.pop("worker-0") == 1 << NET_ADMIN  # SO_MARK of upstream connections
+    assert has.pop("database") == 0
+    assert all(has.pop(name) == (1 << NET_ADMIN if name.startswith("worker-") else 0) for name in list(has)), has
 
 
 def test_all_is_undone_without_more(mesh):
@@ -73,7 +84,8 @@ def test_foreign_file_keeps_more(mesh):
     os.chown(node.resolv_conf, 12345, 12346)
     agent = Agent(node, mesh.hub)
     works(mesh, node)
-    assert sets(agent.process) == {(FOREIGN, FOREIGN, FOREIGN, 0, 0, 1)}
+    has = held(agent.process)
+    assert has["main"] == FOREIGN and has["worker-0"] == 1 << NET_ADMIN and has["database"] == FOREIGN & ~USUAL
     assert "path=/etc/resolv.conf" in agent.process.log()
     st = os.stat(node.resolv_conf)
     assert (st.st_uid, st.st_gid) == (12345, 12346)
@@ -90,7 +102,7 @@ HUB_USUAL = 1 << NET_BIND_SERVICE
 
 def test_hub_keeps_the_right_to_low_ports_alone(mesh):
     hub = mesh.hub
-    assert sets(hub.process) == {(HUB_USUAL, HUB_USUAL, HUB_USUAL, 0, 0, 1)}
+    assert held(hub.process)["main"] == HUB_USUAL
 
 
 def served(hub, port):
@@ -101,7 +113,7 @@ def test_hub_serves_low_ports(other_lab):
     """Started as root with ways in below 1024: both are there, and nothing else is kept. A node joins and is in step."""
     hub = Hub(other_lab, "--ingress.http", "127.0.0.1:80", "--log.level", "debug")
     assert served(hub, 80) and f"capabilities={HUB_USUAL:#x}" in hub.process.log()
-    assert sets(hub.process) == {(HUB_USUAL, HUB_USUAL, HUB_USUAL, 0, 0, 1)}
+    assert held(hub.process)["main"] == HUB_USUAL
     agent = Agent(Node(other_lab, "edge-1", "192.0.2.11"), hub)
     wait_for("in step", lambda: agent.state()["meta"]["synced"])
     hub.write("web.yaml", service("web", ("http", 80, 8080)))
@@ -115,7 +127,7 @@ def test_hub_serves_low_ports(other_lab):
 def test_hub_that_redirects_keeps_the_right_to_rules(other_lab):
     hub = Hub(other_lab, "--ingress.redirect", "{listen: '127.0.0.1:10260'}")
     keep = HUB_USUAL | 1 << NET_ADMIN
-    assert sets(hub.process) == {(keep, keep, keep, 0, 0, 1)}
+    assert held(hub.process)["main"] == keep
     assert "dnat to 127.0.0.1:10260" in hub.machine.run("nft", "list", "table", "ip", "edgeway-hub").stdout
 
 
@@ -126,7 +138,20 @@ def test_hub_with_foreign_files_keeps_more(other_lab):
     os.chown(folder, 12345, 12346)
     hub = Hub(other_lab, "--source.manifests", folder)
     keep = HUB_USUAL | 1 << DAC_OVERRIDE | 1 << CHOWN | 1 << FOWNER
-    assert sets(hub.process) == {(keep, keep, keep, 0, 0, 1)}
+    assert held(hub.process)["main"] == keep
     assert f"path={folder}" in hub.process.log()
     wait_for("read", hub.ready)
     assert "waiting for the folder" not in hub.process.log()
+
+
+def test_hub_needs_no_root(other_lab):
+    """Another user, without one capability to begin with: a node joins and is in step, and nobody holds anything."""
+    folder = os.path.join(other_lab.dir, "cloud")
+    os.chmod(other_lab.dir, 0o711)
+    hub = Hub(other_lab, before=("sh", "-c", f'chown 12345 {folder} && exec setpriv --reuid 12345 --regid 12345 --clear-groups '
+                                 '--bounding-set=-all --inh-caps=-all "$0" "$@"'))
+    assert set(held(hub.process).values()) == {0}
+    with open(f"/proc/{hub.process.pid}/status") as f:
+        assert re.search(r"^Uid:\t12345\t12345\t12345", f.read(), re.M)
+    agent = Agent(Node(other_lab, "edge-1", "192.0.2.11"), hub)
+    wait_for("in step", lambda: agent.state()["meta"]["synced"])

@@ -106,6 +106,24 @@ keep_with_thread(void)
 		: 2;
 }
 
+static void *
+give_up(void *arg)
+{
+	*(uint64_t *)arg = privileges_keep_thread(0) == 0 ? privileges_held() : 1;
+	return NULL;
+}
+
+static int
+keep_in_one_thread(void)
+{
+	uint64_t before = privileges_held(), there = 1;
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, give_up, &there) != 0 || pthread_join(thread, NULL) != 0)
+		return 1;
+	return there == 0 && privileges_held() == before ? 0 : 2;
+}
+
 static void
 keeps_what_is_named(void **state)
 {
@@ -119,6 +137,7 @@ refuses_beside_threads(void **state)
 {
 	(void)state;
 	assert_int_equal(in_child(keep_with_thread), 0);
+	assert_int_equal(in_child(keep_in_one_thread), 0);
 }
 
 static void
