@@ -5,7 +5,6 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <sys/socket.h>
-#include <time.h>
 #include <unistd.h>
 
 void
@@ -124,16 +123,26 @@ buf_printf(struct buf *b, const char *fmt, ...)
 	return 0;
 }
 
+/* Not by gmtime: certificates last beyond 2038, where a time_t of 32 bits ends. */
 int
 buf_add_utc(struct buf *b, int64_t seconds)
 {
-	time_t at = (time_t)seconds;
-	char text[40] = "";
-	struct tm tm;
+	enum { DAY = 86400, DAYS_400 = 146097, DAYS_100 = 36524, DAYS_4 = 1461 };
+	int64_t days = seconds / DAY - (seconds % DAY < 0);
+	int64_t rest = seconds - days * DAY;
+	int64_t since =
+		days + 719468; /* from the first of March of the year 0: a leap day ends its year */
+	int64_t era = (since < 0 ? since - DAYS_400 + 1 : since) / DAYS_400;
+	int64_t day = since - era * DAYS_400;
+	int64_t year = (day - day / (DAYS_4 - 1) + day / DAYS_100 - day / (DAYS_400 - 1)) / 365;
+	int64_t month; /* from March */
 
-	if (gmtime_r(&at, &tm) != NULL)
-		strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
-	return buf_adds(b, text);
+	day -= 365 * year + year / 4 - year / 100;
+	month = (5 * day + 2) / 153;
+	return buf_printf(b, "%04lld-%02d-%02dT%02d:%02d:%02dZ",
+		(long long)(year + era * 400 + (month >= 10)),
+		(int)(month < 10 ? month + 3 : month - 9), (int)(day - (153 * month + 2) / 5 + 1),
+		(int)(rest / 3600), (int)(rest / 60 % 60), (int)(rest % 60));
 }
 
 const char *

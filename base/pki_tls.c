@@ -194,6 +194,13 @@ register_client(void)
 	client_index = SSL_CTX_get_ex_new_index(0, NULL, NULL, NULL, on_ctx_freed);
 }
 
+/* The time, or the last one that time_t knows: that of Debian 12's armhf ends in 2038. */
+static time_t
+time_of(int64_t seconds)
+{
+	return (time_t)MIN(seconds, sizeof(time_t) < sizeof seconds ? INT32_MAX : INT64_MAX);
+}
+
 /* A clock before the floor is wrong, and says nothing about a certificate that begins after it. */
 static void
 set_time(X509_STORE_CTX *chain, int64_t floor_s, X509 *pinned)
@@ -206,7 +213,7 @@ set_time(X509_STORE_CTX *chain, int64_t floor_s, X509 *pinned)
 		return;
 	if (cert != NULL)
 		floor_s = MAX(floor_s, pki_x509_begins(cert));
-	X509_STORE_CTX_set_time(chain, 0, (time_t)floor_s);
+	X509_STORE_CTX_set_time(chain, 0, time_of(floor_s));
 }
 
 /* The pinned CA from the peer's chain is the only anchor. */

@@ -1,5 +1,7 @@
 #include "base/resolve.h"
 
+/* Of 1.34: what stands in for ares_send takes and gives parsed messages, which we neither have nor want. */
+#define CARES_NO_DEPRECATED
 #include <ares.h>
 #include <arpa/inet.h>
 #include <assert.h>
@@ -302,6 +304,13 @@ on_deferred(void *arg)
 	leave(r, NULL);
 }
 
+/* From 1.31 on c-ares keeps answers unless told not to; dns/ has a cache of its own, with its own rules. */
+#ifdef ARES_OPT_QUERY_CACHE
+#	define QUERY_CACHE ARES_OPT_QUERY_CACHE
+#else
+#	define QUERY_CACHE 0
+#endif
+
 /* ares_addrinfo and the like need a channel that reads no file: every option that resolv.conf
  * could set is given, empty where it must be. */
 static int
@@ -321,9 +330,10 @@ open_channel(struct channel *c, const struct resolve_config *config)
 	o.resolvconf_path = nowhere;
 	o.sock_state_cb = on_interest;
 	o.sock_state_cb_data = c;
-	return ares_init_options(&c->ares, &o,
-		ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES | ARES_OPT_NDOTS |
-			ARES_OPT_LOOKUPS | ARES_OPT_EDNSPSZ | ARES_OPT_RESOLVCONF |
+	return ares_init_options(&c->ares,
+		&o, /* o.qcache_max_ttl, where there is one, is 0: none */
+		QUERY_CACHE | ARES_OPT_FLAGS | ARES_OPT_TIMEOUTMS | ARES_OPT_TRIES |
+			ARES_OPT_NDOTS | ARES_OPT_LOOKUPS | ARES_OPT_EDNSPSZ | ARES_OPT_RESOLVCONF |
 			ARES_OPT_SOCK_STATE_CB | ARES_OPT_SERVERS | ARES_OPT_DOMAINS |
 			ARES_OPT_SORTLIST | ARES_OPT_NOROTATE);
 }

@@ -7,7 +7,7 @@ endif
 sampledir = $(docdir)
 dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml
 CLEANFILES += deploy/edgeway-agent.service deploy/edgeway-hub.service
-EXTRA_DIST += deploy/seccomp/calls deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/packages deploy/quickstart deploy/quickstart.py \
+EXTRA_DIST += deploy/seccomp/calls deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/build-for deploy/packages deploy/quickstart deploy/quickstart.py \
 	deploy/Dockerfile deploy/Dockerfile.dockerignore deploy/image-root
 
 # For container runtimes: a profile, and what prints it (tests/net/test_seccomp.py compares)

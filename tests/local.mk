@@ -23,7 +23,9 @@ fuzz: $(FUZZERS)
 .PHONY: fuzz
 
 # --- lints --------------------------------------------------------------------
+if !EMULATED
 TESTS += tests/lint/lint.py
+endif
 
 # --- namespace tests: root, Debian's pytest ---------------------------------------
 check-net: all
@@ -37,7 +39,7 @@ check-packages:
 EXTRA_DIST += tests/packages/conftest.py tests/packages/test_image_build.py tests/packages/test_packages.py tests/packages/tree.py
 
 AM_TESTS_ENVIRONMENT += FUZZERS='$(FUZZERS)'; export FUZZERS;
-EXTRA_DIST += tests/run tests/fuzz/README.md tests/fuzz/replay.sh tests/fuzz/run.sh tests/fuzz/corpus tests/lint/lint.py \
+EXTRA_DIST += tests/run tests/emulate tests/emulated tests/fuzz/README.md tests/fuzz/replay.sh tests/fuzz/run.sh tests/fuzz/corpus tests/lint/lint.py \
 	tests/net/backend.py tests/net/conftest.py tests/net/dnskit.py tests/net/engine.py tests/net/lab.py tests/net/load.py \
 	tests/net/tcpsend.py \
 	tests/net/test_bad_input.py tests/net/test_crash.py tests/net/test_dns_attacks.py tests/net/test_dns_malformed.py tests/net/test_dns_table.py tests/net/test_docker.py tests/net/test_lb_failures.py tests/net/test_path.py \

@@ -57,26 +57,28 @@ def mirror(codename):
 
 
 class Tree:
-    def __init__(self):
-        codename = os_release("VERSION_CODENAME")
-        self.root = tempfile.mkdtemp(prefix="edgeway-debian-")
+    def __init__(self, codename=None, folder=None):
+        """codename: of a Debian that the machine's mirror has as well; folder: where to (the system's temporary one)."""
+        own = os_release("VERSION_CODENAME")
+        self.root = tempfile.mkdtemp(prefix="edgeway-debian-", dir=folder)
         os.chmod(self.root, 0o755)
         env = {**os.environ, **ENV}
         proxy = run(["apt-config", "shell", "P", "Acquire::http::Proxy"], 30)[1]
         if "'" in proxy:
             env["http_proxy"] = proxy.split("'")[1]
         try:
-            run([*APART, "debootstrap", "--variant=minbase", codename, self.root, mirror(codename)], 400, env=env)
-            self.follow_apt()
+            run([*APART, "debootstrap", "--variant=minbase", codename or own, self.root, mirror(own)], 400, env=env)
+            self.follow_apt(codename in (None, own))
         except BaseException:
             self.close()
             raise
 
-    def follow_apt(self):
-        """The machine's own sources: libraries of the versions that the packages were built with."""
-        os.unlink(self.path("/etc/apt/sources.list"))
-        for path in apt_sources():
-            shutil.copy(path, self.path(path))
+    def follow_apt(self, sources):
+        """The machine's settings; its own sources, too, for libraries of the versions that the packages were built with."""
+        if sources:
+            os.unlink(self.path("/etc/apt/sources.list"))
+            for path in apt_sources():
+                shutil.copy(path, self.path(path))
         for folder in ("/etc/apt/keyrings", "/etc/apt/trusted.gpg.d", "/usr/share/keyrings", "/etc/ssl/certs"):
             if os.path.isdir(folder):
                 shutil.copytree(folder, self.path(folder), dirs_exist_ok=True)

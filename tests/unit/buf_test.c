@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -113,6 +114,57 @@ hands_its_text_over(void **state)
 	assert_int_equal(b.limit, 100);
 }
 
+static void
+writes_times_of_any_century(void **state)
+{
+	static const struct {
+		int64_t seconds;
+		const char *text;
+	} rows[] = {
+		{0, "1970-01-01T00:00:00Z"},
+		{-1, "1969-12-31T23:59:59Z"},
+		{951782399, "2000-02-28T23:59:59Z"},
+		{951868799, "2000-02-29T23:59:59Z"},
+		{951868800, "2000-03-01T00:00:00Z"},
+		{1798761599, "2026-12-31T23:59:59Z"},
+		{INT32_MAX, "2038-01-19T03:14:07Z"},
+		{(int64_t)INT32_MAX + 1, "2038-01-19T03:14:08Z"},
+		{4107542400, "2100-03-01T00:00:00Z"},
+		{4107542399, "2100-02-28T23:59:59Z"},
+		{253402300799, "9999-12-31T23:59:59Z"},
+		{-2208988800, "1900-01-01T00:00:00Z"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct buf b auto_buf;
+
+		buf_init(&b, 0);
+		assert_int_equal(buf_add_utc(&b, rows[i].seconds), 0);
+		assert_string_equal(buf_str(&b), rows[i].text);
+	}
+}
+
+/* As the C library counts, where its time_t is wide enough: a day of every 11 for 1200 years. */
+static void
+writes_times_as_the_c_library(void **state)
+{
+	(void)state;
+	for (int64_t s = -12622780800; s < 25245561600 && sizeof(time_t) > 4;
+		s += 11 * 86400 + 3601) {
+		struct buf b auto_buf;
+		char text[40];
+		time_t at = (time_t)s;
+		struct tm tm;
+
+		buf_init(&b, 0);
+		buf_add_utc(&b, s);
+		assert_non_null(gmtime_r(&at, &tm));
+		strftime(text, sizeof text, "%Y-%m-%dT%H:%M:%SZ", &tm);
+		assert_string_equal(buf_str(&b), text);
+	}
+}
+
 int
 main(void)
 {
@@ -122,6 +174,8 @@ main(void)
 		cmocka_unit_test(prints_up_to_its_limit),
 		cmocka_unit_test(reads_and_writes_descriptors),
 		cmocka_unit_test(hands_its_text_over),
+		cmocka_unit_test(writes_times_of_any_century),
+		cmocka_unit_test(writes_times_as_the_c_library),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

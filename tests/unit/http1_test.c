@@ -178,7 +178,8 @@ bad_requests(void **state)
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		int rc = parse_request(rows[i].text.at, rows[i].text.len);
 
-		if (rc != rows[i].status && !(rc == 400 && rows[i].status == 501))
+		/* llhttp 8 and 9 find other words for some of them. */
+		if (rc != rows[i].status && !(rc == 400 && rows[i].status > 500))
 			fail_msg("row %zu: status %d (%s), want %d\n%s", i, rc,
 				rc ? head.why : "accepted", rows[i].status, rows[i].text.at);
 	}
