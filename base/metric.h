@@ -9,6 +9,9 @@
 
 #include "base/buf.h"
 
+/* Nodes that have series of their own, of one name; of the others a state and edgewayctl tell. */
+enum { METRIC_NODES_MAX = 1000 };
+
 struct metrics {
 	struct buf out;
 	char last[128]; /* name that HELP and TYPE were written for */

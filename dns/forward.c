@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/doubling.h"
 #include "base/log.h"
 #include "dns/forward_private.h"
 #include "dns/loopname.h"
@@ -106,6 +107,7 @@ static void
 settle(struct question *q, const uint8_t *answer, size_t len)
 {
 	struct forward *f = q->f;
+	uint64_t took_ms;
 
 	let_go(q, len > 0);
 	timer_free(&q->timer);
@@ -119,6 +121,9 @@ settle(struct question *q, const uint8_t *answer, size_t len)
 	add(&f->count->open, (uint64_t)-1);
 	if (len == 0)
 		add(&f->count->failed, 1);
+	took_ms = loop_now_ms(f->loop) - q->start_ms;
+	add(&f->count->took[doubling_bucket(took_ms * 1000, FORWARD_FIRST_US, FORWARD_BUCKETS)], 1);
+	add(&f->count->took_ms, took_ms);
 	q->fn(q->arg, answer, len);
 	free(q);
 }

@@ -27,6 +27,8 @@
 enum {
 	FORWARD_UPSTREAMS_MAX = 8,
 	FORWARD_OPEN_MAX = 2048,
+	FORWARD_BUCKETS = 14, /* as of base/doubling.h, the first one up to FORWARD_FIRST_US */
+	FORWARD_FIRST_US = 1000,
 	FORWARD_LOOPS = 8, /* the last questions of dns/loopname that came to us */
 };
 
@@ -42,6 +44,9 @@ struct forward_counters {
 	_Atomic uint64_t folded; /* answers that did not keep the case of the question */
 	_Atomic uint64_t late; /* good answers after the question had ended without one */
 	_Atomic uint64_t open;
+	_Atomic uint64_t took
+		[FORWARD_BUCKETS]; /* questions by their time to the end, with or without an answer */
+	_Atomic uint64_t took_ms; /* sum */
 	_Atomic uint64_t loops[FORWARD_LOOPS]; /* marks, at [mark % FORWARD_LOOPS] */
 	struct upstream_count up[FORWARD_UPSTREAMS_MAX]; /* in no order */
 };

@@ -90,6 +90,29 @@ sum(const struct dns *d, const struct column *c)
 	return all;
 }
 
+static void
+forward_times(const struct dns *d, struct metrics *m)
+{
+	double bounds[FORWARD_BUCKETS - 1];
+	uint64_t counts[FORWARD_BUCKETS];
+	struct column sum_of = {.offset = offsetof(struct server_counters, lookup.forward.took_ms)};
+	struct metric_histogram h = {.n = FORWARD_BUCKETS,
+		.bounds = bounds,
+		.counts = counts,
+		.sum = (double)sum(d, &sum_of) / 1000};
+
+	for (size_t i = 0; i < FORWARD_BUCKETS; i++) {
+		sum_of.offset = offsetof(struct server_counters, lookup.forward.took) +
+			i * sizeof(_Atomic uint64_t);
+		counts[i] = sum(d, &sum_of);
+		if (i + 1 < FORWARD_BUCKETS)
+			bounds[i] = (double)((uint64_t)FORWARD_FIRST_US << i) / 1e6;
+	}
+	metric_histogram(m, "edgeway_dns_forward_seconds",
+		"From a question's going upstream to its end, with an answer or without.", NULL,
+		&h);
+}
+
 void
 dns_metrics(struct dns *d, struct metrics *m)
 {
@@ -103,6 +126,7 @@ dns_metrics(struct dns *d, struct metrics *m)
 		else
 			metric_counter(m, c->name, c->help, c->labels, sum(d, c));
 	}
+	forward_times(d, m);
 	metric_gauge(m, "edgeway_dns_listening", "1 while DNS answers.", NULL, dns_listening(d));
 	metric_gauge(m, "edgeway_dns_upstreams", "Upstreams in use.", NULL,
 		(double)dns_upstreams(d, &upstreams));

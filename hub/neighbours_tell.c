@@ -67,7 +67,7 @@ neighbours_metrics(struct neighbours *n, struct metrics *m)
 	static const char entries[] = "edgeway_hub_neighbour_entries",
 			  help[] = "What nodes have declared to reach beside themselves.";
 	struct table_node *at = NULL;
-	size_t slot = 0, accepted = 0, refused = 0;
+	size_t slot = 0, accepted = 0, refused = 0, told = 0;
 	char label[300];
 
 	neighbours_look(n);
@@ -83,6 +83,8 @@ neighbours_metrics(struct neighbours *n, struct metrics *m)
 	while ((at = table_walk(&n->all, &slot, at)) != NULL) {
 		const struct neighbour *b = neighbour_of(at);
 
+		if (told++ == METRIC_NODES_MAX)
+			break;
 		metric_counter(m, "edgeway_hub_neighbour_streams_total",
 			"Streams that a node has carried for others beside it.",
 			metric_label(label, sizeof label, "via", b->name), b->streams);

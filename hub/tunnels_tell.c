@@ -107,6 +107,7 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 {
 	struct session_stats sum = t->past;
 	const struct tunnel *u;
+	unsigned told = 0;
 	char label[300];
 
 	sum.streams = 0;
@@ -131,7 +132,7 @@ tunnels_metrics(const struct tunnels *t, struct metrics *m)
 		"what=\"queued\"", (double)t->budget.queued);
 	TAILQ_FOREACH(u, &t->open, link)
 	{
-		if (!u->older)
+		if (!u->older && told++ < METRIC_NODES_MAX)
 			metric_gauge(m, "edgeway_tunnel_rtt_seconds",
 				"Round trip to the node, by its last ping.",
 				metric_label(label, sizeof label, "node", u->node),

@@ -10,7 +10,7 @@ import pytest
 from lab import TOP
 
 BUILD = os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc")
-PAGES = sorted(os.path.basename(p) for p in glob.glob(os.path.join(TOP, "doc", "*.[58]")))
+PAGES = sorted(os.path.basename(p) for p in glob.glob(os.path.join(TOP, "doc", "*.[578]")))
 WORDS_FOR_NOTHING = {"none", "off", "the interface's", "those of resolv.conf", "got by joining", "the node's name", "the system's",
                      "$NODE_NAME, then the host name", "that of the pod", "of its own CA", "its own, under dataDir", "callers of this machine"}
 
@@ -63,6 +63,16 @@ def test_commands():
     assert len(words) > 15 and [c for c in commands() if not re.search(rf'^\.B[RI]? "?{c}\b', page, re.M)] == []
     assert set(re.search(r"commands='([^']*)'", read("deploy", "completion", "edgewayctl")).group(1).split()) == words
     assert set(re.search(r"1:command:\(([^)]*)\)", read("deploy", "completion", "_edgewayctl")).group(1).split()) == words
+
+
+def test_wire():
+    """The page on the wire leaves out nothing that has a name there: ALPN, lines of replicas, operations, payloads of PING, fields."""
+    page, whole = read("doc", "edgeway-protocol.7"), read("doc", "protocol.md")
+    names = set(re.findall(r"`(edgeway-[a-z-]+/1)`", whole)) | set(re.findall(r"^\| `([a-z]+)(?: <[^|]*>)?` \|", whole.split("## Between replicas")[1].split("## Carrier")[0], re.M))
+    names |= set(re.findall(r"(?:insert|query) `([a-z/]+)`", whole.split("## CloudHub")[0]))
+    assert len(names) > 15 and {n for n in names if n not in page} == set()
+    sections = {s.upper() for s in re.findall(r"^## (\w+)$", whole, re.M)} - {"BUNDLES"}
+    assert sections - set(re.findall(r"^\.SH (.*)$", page, re.M)) == set()
 
 
 def test_links():

@@ -1,6 +1,7 @@
 """deploy/kubernetes/monitoring: alerts that promtool accepts and that fire when they should, a dashboard whose queries it reads, and
 no metric in either that the daemons do not have."""
 import copy
+import glob
 import json
 import os
 import re
@@ -12,7 +13,7 @@ import yaml
 
 import cluster
 from kube import ACCOUNT, ApiServer, KubeHub
-from lab import Agent, Lab, Node, service, wait_for
+from lab import TOP, Agent, Lab, Node, service, wait_for
 
 FOLDER = os.path.join(cluster.FOLDER, "monitoring")
 METRIC = re.compile(r"edgeway_[a-z0-9_]+")
@@ -65,12 +66,23 @@ def test_every_alert_is_seen_to_fire(tmp_path):
             assert promtool(tmp_path, "test", "rules", "alerts_test.yaml").returncode != 0, rule["alert"]
 
 
+def test_every_alert_is_seen_to_be_silent():
+    """In the first test of the rules nothing fires, with a healthy series of everything that an alert looks at."""
+    with open(os.path.join(FOLDER, "alerts_test.yaml")) as f:
+        well = yaml.safe_load(f)["tests"][0]
+    given = {name for s in well["input_series"] for name in METRIC.findall(s["series"])}
+    asked = {name for g in rule_spec()["groups"] for r in g["rules"] for name in METRIC.findall(r["expr"])}
+    assert asked - given == set() and well["promql_expr_test"][0]["exp_samples"][0]["value"] == 0
+
+
 def test_dashboard(tmp_path):
     """Every query parses, variables put in; a broken one would be told."""
     panels = dashboard()["panels"]
     assert len({p["id"] for p in panels}) == len(panels)
     said = " ".join(p["title"] for p in panels)
-    assert all(word in said for word in ("Services", "DNS", "Metadata", "Tunnel", "Loops"))
+    assert all(word in said for word in ("Services", "DNS", "Metadata", "Tunnel", "Loops", "Memory"))
+    places = [tuple(p["gridPos"].values()) for p in panels]
+    assert len(set(places)) == len(panels)
 
     def parses(exprs):
         write(tmp_path, "queries.yaml", {"groups": [{"name": "dashboard", "rules": [
@@ -91,6 +103,37 @@ def test_service_monitor_finds_the_service():
     assert found[0]["metadata"]["namespace"] == monitor["metadata"]["namespace"]
     ports = [p["name"] for p in found[0]["spec"]["ports"]]
     assert [e["port"] for e in monitor["spec"]["endpoints"]] == ports
+
+
+PAGE = re.compile(r'^\.BR (\w+) " \((\w+)(?:; \w+)?\)"$', re.M)
+
+
+def manual():
+    """{metric: type} of edgeway-metrics(7)"""
+    with open(os.path.join(TOP, "doc", "edgeway-metrics.7")) as f:
+        return dict(PAGE.findall(f.read()))
+
+
+def documented(*daemons):
+    """Each metric that they tell, with its type."""
+    told = {}
+    for d in daemons:
+        told.update(re.findall(r"^# TYPE (\w+) (\w+)$", d.ask("/metrics")[1], re.M))
+    assert len(told) > 200 and {n: t for n, t in told.items() if manual().get(n) != t} == {}
+
+
+def test_names_of_the_sources_are_in_the_manual():
+    """Also of those that need more than a hub and an agent to be told; and none is there that no source has."""
+    text = "".join(open(p).read() for folder in ("base", "dns", "hub", "iptables", "lb", "meta", "src", "tracing", "tunnel")
+                   for p in glob.glob(os.path.join(TOP, folder, "*.[ch]")))
+    written = {n for n in re.findall(r'"(edgeway_\w*[a-z])"', text)}
+    page = manual().keys()
+    assert len(written) > 200 and written - page == set()
+    # Tables put some names together: "edgeway_dns_" "cache_hits_total".
+    tails = set(re.findall(r'"([a-z_]+)"', text)) | {n.rpartition("edgeway_")[2] for n in written}
+    made = [n for n in page if n not in written and n.startswith("edgeway_")
+            and not any(n.endswith(t) for t in tails if len(t) > 5) and f", {n.partition('_lb_')[2]}, " not in text and n.partition("_lb_")[2] not in text]
+    assert made == []
 
 
 @pytest.fixture
@@ -117,8 +160,9 @@ def test_every_metric_is_one_of_ours(lab):
     ours |= {name.partition("{")[0] for name in agent.metrics()}
     exprs = queries() + [r["expr"] for g in rule_spec()["groups"] for r in g["rules"]]
     used = {name for e in exprs for name in METRIC.findall(e)}
-    assert len(used) > 20 and used - ours == set()
+    assert len(used) > 20 and used - ours - manual().keys() == set()  # what is zero may be left out
     labels += " ".join(agent.metrics())
+    documented(hub, agent)
     for daemon in (hub, agent):
         p = subprocess.run(("promtool", "check", "metrics"), input=daemon.ask("/metrics")[1], text=True, capture_output=True)
         assert p.returncode == 0, p.stdout + p.stderr

@@ -78,7 +78,8 @@ def test_programs_manuals_and_completion(installed):
     for program in ("edgeway-agent", "edgeway-hub", "edgewayctl"):
         assert re.search(r"\d+\.\d+\.\d+", installed.run(program, "--version")[1])
     for path in ("/usr/share/man/man8/edgeway-agent.8.gz", "/usr/share/man/man8/edgeway-hub.8.gz",
-                 "/usr/share/man/man8/edgewayctl.8.gz", "/usr/share/bash-completion/completions/edgewayctl",
+                 "/usr/share/man/man8/edgewayctl.8.gz", "/usr/share/man/man7/edgeway-metrics.7.gz",
+                 "/usr/share/man/man7/edgeway-protocol.7.gz", "/usr/share/bash-completion/completions/edgewayctl",
                  "/usr/share/zsh/vendor-completions/_edgewayctl", "/etc/edgeway/agent.yaml", "/etc/edgeway/hub.yaml"):
         assert os.path.getsize(installed.path(path)) > 0
     assert os.stat(installed.path("/etc/edgeway/agent.yaml")).st_mode & 0o777 == 0o640
