@@ -25,6 +25,7 @@ struct post {
 	struct tls_stream *tls; /* shaking hands */
 	struct wire *wire; /* open */
 	/* The request. */
+	const struct buf *next; /* post_send's, until the loop begins it */
 	const struct buf *body; /* NULL: none is under way */
 	unsigned attempt;
 	bool reused; /* its connection is an old one, which the server may have closed meanwhile */
@@ -133,7 +134,7 @@ on_wire(void *arg)
 	ssize_t n = 0;
 	char byte;
 
-	if (p->body == NULL) { /* TLS may have something to say to itself */
+	if (p->body == NULL) { /* idle; TLS may have something to say to itself */
 		if (p->wire->ops->read(p->wire, &byte, sizeof byte) != -EAGAIN)
 			hang_up(p);
 		return;
@@ -308,6 +309,7 @@ on_start(void *arg)
 {
 	struct post *p = arg;
 
+	p->body = take_ptr(&p->next);
 	timer_start(p->deadline, POST_MS, 0);
 	p->reused = p->wire != NULL;
 	if (p->reused)
@@ -319,7 +321,7 @@ on_start(void *arg)
 void
 post_send(struct post *p, const struct buf *body, unsigned attempt)
 {
-	p->body = body;
+	p->next = body;
 	p->attempt = attempt;
 	timer_start(p->start, 0, 0);
 }
@@ -358,8 +360,7 @@ post_free(struct post **out)
 void
 post_use_upstreams(struct post *p, const struct addr *upstreams, size_t n)
 {
-	bool waits = p->body != NULL && p->wire == NULL && p->dial == NULL && p->tls == NULL &&
-		!timer_active(p->start);
+	bool waits = p->body != NULL && p->wire == NULL && p->dial == NULL && p->tls == NULL;
 
 	free(p->upstreams);
 	p->upstreams = n > 0 ? xmemdup(upstreams, n * sizeof *upstreams) : NULL;

@@ -8,6 +8,7 @@ reply_init(struct reply *r)
 {
 	buf_init(&r->in, REPLY_MAX);
 	buf_init(&r->body, REPLY_MAX);
+	r->used = 0;
 	r->status = 0;
 	r->keep_alive = false;
 	r->retry_after_s = 0;
@@ -53,6 +54,13 @@ bad(struct reply *r, const char *why)
 	return REPLY_BAD;
 }
 
+static void
+consume(struct reply *r, size_t n)
+{
+	buf_consume(&r->in, n);
+	r->used += n;
+}
+
 static enum reply_got
 take_head(struct reply *r)
 {
@@ -66,7 +74,7 @@ take_head(struct reply *r)
 	if (n < 0 || http1_parse_response(&r->head, buf_at(&r->in), (size_t)n, false) != 0)
 		return bad(r, "what answers does not speak HTTP");
 	r->retry_after_s = retry_after(&r->head);
-	buf_consume(&r->in, (size_t)n);
+	consume(r, (size_t)n);
 	if (r->head.status < 200)
 		return REPLY_DONE; /* an interim one; another head follows */
 	r->status = r->head.status;
@@ -85,7 +93,7 @@ take_body(struct reply *r)
 		got = http1_body_next(&r->rest, buf_at(&r->in), buf_len(&r->in), &used, &piece);
 		if (got == HTTP1_DATA && buf_add(&r->body, piece.at, piece.len) < 0)
 			return bad(r, "the answer is too long");
-		buf_consume(&r->in, used);
+		consume(r, used);
 	}
 	if (got == HTTP1_BAD)
 		return bad(r, "the answer's body is not HTTP");
@@ -99,13 +107,15 @@ take_body(struct reply *r)
 enum reply_got
 reply_take(struct reply *r)
 {
-	while (r->status == 0) {
-		enum reply_got got = take_head(r);
+	enum reply_got got = REPLY_DONE;
 
-		if (got != REPLY_DONE)
-			return got;
-	}
-	return take_body(r);
+	while (got == REPLY_DONE && r->status == 0)
+		got = take_head(r);
+	if (got == REPLY_DONE)
+		got = take_body(r);
+	/* Who is sent more all the time would never come to anything else. */
+	return got == REPLY_MORE && r->used > REPLY_ALL_MAX ? bad(r, "the answer is too long")
+							    : got;
 }
 
 bool

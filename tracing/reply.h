@@ -14,6 +14,7 @@
 
 enum {
 	REPLY_MAX = 64 * 1024, /* bytes of the head, and of the body */
+	REPLY_ALL_MAX = 4 * REPLY_MAX, /* with interim heads and what frames the body */
 	REPLY_RETRY_AFTER_MAX_S = 300,
 };
 
@@ -22,6 +23,7 @@ enum reply_got { REPLY_MORE, REPLY_DONE, REPLY_BAD };
 struct reply {
 	struct buf in; /* not looked at yet */
 	struct buf body;
+	size_t used; /* bytes of `in` that were read */
 	uint16_t status; /* 0: the final head has not come */
 	bool keep_alive; /* once it is done: the connection is good for another request */
 	unsigned retry_after_s; /* 0: not said, or at once */

@@ -278,6 +278,19 @@ headers(void **state)
 	}
 }
 
+/* `n` times. */
+static char *
+again_and_again(const char *head, const char *piece, size_t n)
+{
+	struct buf all;
+
+	buf_init(&all, BUF_UNLIMITED);
+	buf_adds(&all, head);
+	for (size_t i = 0; i < n; i++)
+		buf_adds(&all, piece);
+	return buf_take_str(&all);
+}
+
 /* "STATUS RETRY_AFTER KEPT BODY", "more", or why not; fed by pieces of `step` bytes. */
 static const char *
 replied(const char *answer, size_t step)
@@ -333,7 +346,13 @@ replies(void **state)
 		{"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n",
 			"the answer's body is not HTTP"},
 	};
+	static const char interim[] = "HTTP/1.1 100 Continue\r\n\r\n",
+			  chunk[] = "1;abcdefgh\r\nx\r\n";
 	auto_free char *long_head = xcalloc(1, HTTP1_HEAD_MAX + 1), *long_body = NULL;
+	auto_free char *heads = again_and_again("", interim, REPLY_ALL_MAX / 25 + 200);
+	auto_free char *chunks =
+		again_and_again("HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n", chunk,
+			REPLY_ALL_MAX / 15 + 300);
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
@@ -345,6 +364,8 @@ replies(void **state)
 	assert_string_equal(replied(long_head, 4096), "the head of the answer is too long");
 	long_body = xasprintf("HTTP/1.1 200 OK\r\n\r\n%*d", REPLY_MAX + 1, 1);
 	assert_string_equal(replied(long_body, 4096), "the answer is too long");
+	assert_string_equal(replied(heads, 4096), "the answer is too long");
+	assert_string_equal(replied(chunks, 4096), "the answer is too long");
 	/* What nobody asked for ends the connection. */
 	assert_string_equal(
 		replied("HTTP/1.1 204 No\r\n\r\nHTTP/1.1 200 OK\r\n", 4096), "204 0 closed ");
