@@ -70,7 +70,7 @@ port_holder(const char *protocol, uint32_t address, uint16_t port, char who[PORT
 	who[0] = '\0';
 	if (inode == 0)
 		return false;
-	snprintf(who, PORT_HOLDER_TEXT_MAX, "a process that cannot be seen from here");
+	snprintf(who, PORT_HOLDER_TEXT_MAX, PORT_HOLDER_UNSEEN);
 	if ((d = opendir("/proc")) == NULL)
 		return true;
 	while ((e = readdir(d)) != NULL) {

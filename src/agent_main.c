@@ -3,6 +3,7 @@
 #include "base/log.h"
 #include "src/agent.h"
 #include "src/check.h"
+#include "src/limits.h"
 #include "src/restore.h"
 
 static int
@@ -37,8 +38,10 @@ int
 main(int argc, char **argv)
 {
 	struct agent_options options = {0};
-	int status = run(&options, argc, argv);
+	int status;
 
+	open_standard_descriptors();
+	status = run(&options, argc, argv);
 	agent_options_free(&options);
 	return status;
 }

@@ -157,6 +157,10 @@ check_port(struct findings *f, const char *protocol, uint32_t address, uint16_t 
 		findings_add(f, "port", VERDICT_NOTE,
 			"it is free for the agent, which does not serve it yet",
 			"%s %u: nobody listens", protocol, port);
+	else if (strcmp(who, PORT_HOLDER_UNSEEN) == 0)
+		findings_add(f, "port", VERDICT_NOTE,
+			"it may be the agent: run the doctor as root, where its processes are seen",
+			"%s %u: %s", protocol, port, who);
 	else
 		findings_add(f, "port",
 			strncmp(who, "edgeway-agent", strlen("edgeway-agent")) == 0 ? VERDICT_OK

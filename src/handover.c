@@ -206,6 +206,20 @@ handover_asked(void *arg, int fd)
 
 /* --- started by ourselves -------------------------------------------------------- */
 
+static const char *
+why_not(int rc)
+{
+	switch (rc) {
+	case -EBUSY:
+		return "this agent stops, or another one is being started";
+	case -ECHILD:
+		return "its process edgeway-starter has ended; start a new agent with --takeover, "
+		       "or restart this one";
+	default:
+		return strerror(-rc);
+	}
+}
+
 void
 handover_upgrade(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
@@ -218,9 +232,8 @@ handover_upgrade(void *arg, const struct admin_request *req, struct admin_reply 
 		rc = starter_run(a->starter, &h->child);
 	if (rc < 0) {
 		reply->status = rc == -EBUSY ? 409 : 500;
-		buf_printf(&reply->body, "cannot start %s: %s\n", a->argv[0],
-			rc == -EBUSY ? "this agent stops, or another one is being started"
-				     : strerror(-rc));
+		buf_printf(&reply->body, "cannot start %s: %s\n", a->argv[0], why_not(rc));
+		log_warn("agent", "cannot start a new agent: %s", why_not(rc));
 		return;
 	}
 	log_info("agent", "started a new agent to hand over to program=%s pid=%d", a->argv[0],

@@ -497,8 +497,10 @@ main(int argc, char **argv)
 {
 	struct hub_options options = {0};
 	struct hub_main m = {.options = &options, .argc = argc, .argv = argv};
-	int status = run(&m);
+	int status;
 
+	open_standard_descriptors();
+	status = run(&m);
 	hub_options_free(&options);
 	hub_options_free(&m.reread);
 	return status;

@@ -1,6 +1,8 @@
 #include "src/limits.h"
 
+#include <fcntl.h>
 #include <sys/resource.h>
+#include <unistd.h>
 
 #include "base/util.h"
 
@@ -13,4 +15,16 @@ limit_descriptors(void)
 		return;
 	limit.rlim_cur = MIN(limit.rlim_max, (rlim_t)LIMIT_DESCRIPTORS);
 	setrlimit(RLIMIT_NOFILE, &limit);
+}
+
+void
+open_standard_descriptors(void)
+{
+	int fd;
+
+	do
+		fd = open("/dev/null", O_RDWR); /* the lowest that is free */
+	while (fd >= 0 && fd <= STDERR_FILENO);
+	if (fd >= 0)
+		close(fd);
 }

@@ -11,5 +11,8 @@ enum { LIMIT_DESCRIPTORS = 65536 };
 
 /* The soft limit becomes LIMIT_DESCRIPTORS, or the hard limit where that is less. */
 void limit_descriptors(void);
+/* Standard input, output and error that were closed when we were started become /dev/null: else a lock or a connection would have
+ * the number, log lines would go there, and edgeway-starter would keep it. Before anything is opened. */
+void open_standard_descriptors(void);
 
 #endif

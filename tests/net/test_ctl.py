@@ -91,6 +91,14 @@ def test_doctor_of_healthy_ones(mesh, agent, hub):
     assert found["services"] == [("note", "1 of 3 cannot be served at the edge")]
 
 
+def test_doctor_of_another_user(mesh, agent):
+    """Who does not see the agent's processes does not take it for somebody who has its ports."""
+    ctl = (mesh.lab.program("edgewayctl"), "--socket", agent.socket, "-o", "json", "doctor")
+    p = mesh.node1.run("setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", *ctl, check=False)
+    ports = [(f["verdict"], f["remedy"]) for f in json.loads(p.stdout) if f["check"] == "port"]
+    assert ports == [("note", "it may be the agent: run the doctor as root, where its processes are seen")] * 2
+
+
 def test_doctor_finds_what_is_wrong_with_the_machine(mesh, agent):
     node = mesh.node1
     node.run("sysctl", "-qw", "net.ipv4.ip_forward=0")

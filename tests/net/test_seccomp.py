@@ -75,6 +75,45 @@ def test_upgrade_leaves_the_filter_behind(mesh):
     agent.start()
 
 
+def starter_of(pid):
+    """The agent's other process, None: it is not there."""
+    for other in (int(name) for name in os.listdir("/proc") if name.isdigit()):
+        try:
+            with open(f"/proc/{other}/stat") as f:
+                name, state, parent = re.match(r"\d+ \((.*)\) (\w) (\d+)", f.read()).groups()
+        except OSError:
+            continue
+        if name == "edgeway-starter" and state != "Z" and int(parent) == pid:
+            return other
+    return None
+
+
+def test_closed_standard_descriptors(mesh):
+    """No lock or connection has their numbers, where edgeway-starter would keep it open: it ends with an agent that is killed."""
+    agent, node = mesh.agent1, mesh.node1
+    agent.process.stop()
+    agent.process = node.start("agent", "sh", "-c", 'exec "$0" "$@" <&- >&- 2>&-', *agent.argv())
+    agent.wait_ready()
+    pid = agent.process.pid
+    starter = starter_of(pid)
+    for process in (pid, starter):
+        assert [os.readlink(f"/proc/{process}/fd/{fd}") for fd in range(3)] == ["/dev/null"] * 3
+    agent.process.popen.kill()
+    agent.process.popen.wait()
+    wait_for("the starter's end", lambda: not os.path.exists(f"/proc/{starter}"))
+    agent.start()
+
+
+def test_upgrade_without_a_starter(mesh):
+    agent, node = mesh.agent1, mesh.node1
+    os.kill(starter_of(agent.process.pid), signal.SIGKILL)
+    p = node.run(mesh.lab.program("edgewayctl"), "--socket", agent.socket, "upgrade", check=False)
+    assert p.returncode == 1 and "edgeway-starter has ended; start a new agent with --takeover" in p.stderr
+    assert "cannot start a new agent: its process edgeway-starter has ended" in agent.process.log()
+    agent.process.stop()
+    agent.start()
+
+
 @pytest.fixture(scope="module")
 def intruder(lab):
     """Environment of a daemon that can be asked to try what it must not, and the file that tells of it."""
