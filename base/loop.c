@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 #include <string.h>
+#include <sys/queue.h>
 #include <uv.h>
 
 struct post {
@@ -13,12 +14,26 @@ struct post {
 	void *arg;
 };
 
+struct timer {
+	uv_timer_t uv;
+	TAILQ_ENTRY(timer) soon;
+	bool is_soon; /* waits in its loop's list, and not in libuv */
+	uint64_t repeat_ms; /* of one that does */
+	loop_fn *fn;
+	void *arg;
+};
+
+TAILQ_HEAD(timer_ring, timer);
+
 struct loop {
 	uv_loop_t uv;
 	uv_async_t wake;
 	pthread_mutex_t lock; /* guards first, last */
 	struct post *first;
 	struct post **last;
+	struct timer_ring soon; /* without delay: see run_soon */
+	struct timer soon_end; /* behind those of this turn */
+	uv_idle_t running_soon;
 	uv_prepare_t before_wait;
 	uv_check_t after_wait;
 	_Atomic uint64_t slow[LOOP_SLOW], worst_ms;
@@ -30,12 +45,6 @@ struct watch {
 	void *arg;
 	int fd;
 	unsigned events;
-};
-
-struct timer {
-	uv_timer_t uv;
-	loop_fn *fn;
-	void *arg;
 };
 
 struct sigwatch {
@@ -71,6 +80,28 @@ run_posts(uv_async_t *wake)
 		p->fn(p->arg);
 		free(p);
 	}
+}
+
+/* Such timers are no timers of libuv's: before 1.48 it runs one that is started again in its own callback over and over,
+ * and heeds no descriptor until that ends (libuv issue 4245). What is started meanwhile waits for the next turn. */
+static void
+run_soon(uv_idle_t *h)
+{
+	struct loop *loop = h->data;
+	struct timer *t;
+
+	TAILQ_INSERT_TAIL(&loop->soon, &loop->soon_end, soon);
+	while ((t = TAILQ_FIRST(&loop->soon)) != &loop->soon_end) {
+		uint64_t repeat_ms = t->repeat_ms;
+
+		timer_cancel(t);
+		if (repeat_ms > 0)
+			timer_start(t, repeat_ms, repeat_ms);
+		t->fn(t->arg);
+	}
+	TAILQ_REMOVE(&loop->soon, &loop->soon_end, soon);
+	if (TAILQ_EMPTY(&loop->soon))
+		uv_idle_stop(h);
 }
 
 /* The loop's own clock was set when the part of the turn that ends now began. */
@@ -137,6 +168,9 @@ loop_new(struct loop **out, struct err *err)
 	loop->last = &loop->first;
 	loop->wake.data = loop;
 	must(uv_async_init(&loop->uv, &loop->wake, run_posts), "uv_async_init");
+	TAILQ_INIT(&loop->soon);
+	loop->running_soon.data = loop;
+	uv_idle_init(&loop->uv, &loop->running_soon);
 	start_measuring(loop);
 	*out = loop;
 	return 0;
@@ -315,22 +349,42 @@ timer_new(struct loop *loop, loop_fn *fn, void *arg)
 	return t;
 }
 
+static struct loop *
+loop_of(struct timer *t)
+{
+	return container_of(t->uv.loop, struct loop, uv);
+}
+
 void
 timer_start(struct timer *t, uint64_t delay_ms, uint64_t repeat_ms)
 {
-	must(uv_timer_start(&t->uv, on_timer, delay_ms, repeat_ms), "uv_timer_start");
+	struct loop *loop = loop_of(t);
+
+	timer_cancel(t);
+	if (delay_ms > 0) {
+		must(uv_timer_start(&t->uv, on_timer, delay_ms, repeat_ms), "uv_timer_start");
+		return;
+	}
+	if (TAILQ_EMPTY(&loop->soon))
+		uv_idle_start(&loop->running_soon, run_soon);
+	TAILQ_INSERT_TAIL(&loop->soon, t, soon);
+	t->is_soon = true;
+	t->repeat_ms = repeat_ms;
 }
 
 void
 timer_cancel(struct timer *t)
 {
 	uv_timer_stop(&t->uv);
+	if (t->is_soon)
+		TAILQ_REMOVE(&loop_of(t)->soon, t, soon);
+	t->is_soon = false;
 }
 
 bool
 timer_active(const struct timer *t)
 {
-	return uv_is_active((const uv_handle_t *)&t->uv) != 0;
+	return t->is_soon || uv_is_active((const uv_handle_t *)&t->uv) != 0;
 }
 
 void
@@ -338,8 +392,10 @@ timer_free(struct timer **out)
 {
 	struct timer *t = take_ptr(out);
 
-	if (t != NULL)
-		uv_close((uv_handle_t *)&t->uv, on_freed);
+	if (t == NULL)
+		return;
+	timer_cancel(t);
+	uv_close((uv_handle_t *)&t->uv, on_freed);
 }
 
 static void

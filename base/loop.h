@@ -55,7 +55,8 @@ void watch_set(struct watch *w, unsigned events);
 void watch_stop(struct watch **w);
 
 struct timer *timer_new(struct loop *loop, loop_fn *fn, void *arg);
-/* First call after delay_ms, then every repeat_ms (0: once). Starting again moves it. */
+/* First call after delay_ms, then every repeat_ms (0: once). Starting again moves it. Without delay it comes in the next turn of the
+ * loop, also from its own callback: descriptors have their turn in between. */
 void timer_start(struct timer *t, uint64_t delay_ms, uint64_t repeat_ms);
 void timer_cancel(struct timer *t);
 bool timer_active(const struct timer *t);

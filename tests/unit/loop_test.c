@@ -293,6 +293,91 @@ timers_can_be_moved_and_cancelled(void **state)
 }
 
 static void
+on_again(void *arg)
+{
+	struct tally *t = arg;
+
+	if (++t->calls < 1000)
+		timer_start(t->timer, 0, 0);
+}
+
+static void
+on_byte(void *arg, int fd, unsigned events)
+{
+	struct tally *t = arg;
+
+	(void)fd;
+	(void)events;
+	t->other_calls = t->calls;
+	loop_stop(t->loop);
+}
+
+/* Work that goes on by itself lets descriptors have their turn, in each turn. */
+static void
+timers_without_delay_hold_up_nobody(void **state)
+{
+	struct tally t = {0};
+
+	(void)state;
+	t.loop = new_loop();
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, t.pair), 0);
+	assert_int_equal(write(t.pair[1], "x", 1), 1);
+	t.watch = watch_start(t.loop, t.pair[0], WATCH_READ, on_byte, &t);
+	t.timer = timer_new(t.loop, on_again, &t);
+	timer_start(t.timer, 0, 0);
+	assert_true(timer_active(t.timer));
+	loop_run(t.loop);
+	assert_int_equal(t.other_calls, 1);
+	watch_stop(&t.watch);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	assert_true(timer_active(t.timer));
+	timer_cancel(t.timer);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	timer_start(t.timer, 0, 0);
+	timer_free(&t.timer);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 2);
+	loop_free(&t.loop);
+	close(t.pair[0]);
+	close(t.pair[1]);
+}
+
+static void
+on_end_other(void *arg)
+{
+	struct tally *t = arg;
+
+	t->other_calls++;
+	if (t->timer != NULL)
+		timer_free(&t->timer);
+}
+
+/* One may end another of the same turn; and repeat, from at once on. */
+static void
+timers_without_delay_may_end_each_other(void **state)
+{
+	struct tally t = {0};
+	struct timer *first;
+
+	(void)state;
+	t.loop = new_loop();
+	t.timer = timer_new(t.loop, on_again, &t);
+	first = timer_new(t.loop, on_end_other, &t);
+	timer_start(first, 0, 1000000);
+	timer_start(t.timer, 0, 0);
+	loop_turn(t.loop);
+	assert_int_equal(t.calls, 0);
+	assert_int_equal(t.other_calls, 1);
+	assert_true(timer_active(first)); /* in so long */
+	loop_turn(t.loop);
+	assert_int_equal(t.other_calls, 1);
+	timer_free(&first);
+	loop_free(&t.loop);
+}
+
+static void
 on_signal(void *arg)
 {
 	struct tally *t = arg;
@@ -330,6 +415,8 @@ main(void)
 		cmocka_unit_test(tells_room_only_when_asked),
 		cmocka_unit_test(timers_wait_and_repeat),
 		cmocka_unit_test(timers_can_be_moved_and_cancelled),
+		cmocka_unit_test(timers_without_delay_hold_up_nobody),
+		cmocka_unit_test(timers_without_delay_may_end_each_other),
 		cmocka_unit_test(signals_come_on_the_loop),
 	};
 
