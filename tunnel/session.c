@@ -1,10 +1,7 @@
 #include "tunnel/session_private.h"
-#include "tunnel/udp_path.h"
 
 #include <arpa/inet.h>
-#include <assert.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -33,258 +30,6 @@ session_kick(struct session *s)
 {
 	if (!s->ended && !s->collecting && !timer_active(s->kick))
 		timer_start(s->kick, 0, 0);
-}
-
-/* --- telling owners ---------------------------------------------------------------------------- */
-
-static void
-refuse(struct stream *st, unsigned status, const char *reason)
-{
-	stream_answer(st, status, reason);
-	if (st->id == 0)
-		stream_destroy(st);
-}
-
-/* 0, or the status to refuse it with. */
-static unsigned
-read_head(const struct head *h, char target[STREAM_AUTHORITY_MAX + 1],
-	struct stream_request *request, const char **reason)
-{
-	if (!h->connect || h->authority == NULL) {
-		*reason = "a tunnel carries CONNECT only";
-		return 405;
-	}
-	if (!h->protocol)
-		return 0;
-	*reason = "of the protocols of CONNECT only connect-udp is known here";
-	if (!h->udp)
-		return 501; /* RFC 9220 section 3 */
-	*reason = "the path of a target of UDP is /.well-known/masque/udp/HOST/PORT/";
-	if (h->path == NULL || !udp_path_parse(h->path, target, STREAM_AUTHORITY_MAX + 1))
-		return 400;
-	request->udp = true;
-	request->authority = target;
-	*reason = "";
-	return 0;
-}
-
-static void
-tell_opened(struct session *s, struct stream *st)
-{
-	struct head *h = take_ptr(&st->head);
-	struct stream_field fields[STREAM_FIELDS_MAX];
-	struct stream_request request = {.authority = h->authority, .fields = fields};
-	char target[STREAM_AUTHORITY_MAX + 1];
-	const char *reason = "";
-	unsigned status = read_head(h, target, &request, &reason);
-
-	for (; request.n_fields < h->n; request.n_fields++)
-		fields[request.n_fields] = (struct stream_field){
-			h->names[request.n_fields], h->values[request.n_fields]};
-	if (status == 0)
-		st->target = xstrdup(request.authority);
-	if (s->draining || s->budget->held + s->budget->queued > s->budget->limit) {
-		stream_close(&st, STREAM_REFUSED);
-	} else if (status != 0 ||
-		(status = s->events->opened(s->arg, st, &request, &reason)) != 0) {
-		refuse(st, status, reason);
-	}
-	head_free(&h);
-}
-
-static void
-tell_answered(struct stream *st)
-{
-	struct head *h = take_ptr(&st->head);
-
-	st->events->answered(st->arg, h->status, h->reason != NULL ? h->reason : "");
-	head_free(&h);
-}
-
-static void
-tell(struct session *s, struct stream *st, unsigned note)
-{
-	if (note == NOTE_OPENED)
-		tell_opened(s, st);
-	else if (st->events == NULL)
-		return;
-	else if (note == NOTE_ANSWERED)
-		tell_answered(st);
-	else if (note == NOTE_READABLE)
-		st->events->readable(st->arg);
-	else if (note == NOTE_WRITABLE)
-		st->events->writable(st->arg);
-	else
-		st->events->reset(st->arg, st->code);
-}
-
-/* A stream may go, and others too, in whatever its owner is told. */
-static void
-tell_all(struct session *s)
-{
-	struct stream *st;
-
-	while (!s->freed && (st = TAILQ_FIRST(&s->noted)) != NULL) {
-		unsigned note = st->notes & -st->notes;
-
-		st->notes &= ~note;
-		if (st->notes == 0)
-			TAILQ_REMOVE(&s->noted, st, noted);
-		tell(s, st, note);
-	}
-	if (!s->freed && s->asked) {
-		s->asked = false;
-		if (s->events->asked != NULL)
-			s->events->asked(s->arg);
-	}
-	if (!s->freed && s->peer_draining && !s->peer_draining_told) {
-		s->peer_draining_told = true;
-		if (s->events->draining != NULL)
-			s->events->draining(s->arg);
-	}
-}
-
-/* --- the wire ---------------------------------------------------------------------------------- */
-
-/* Where the wire is read to. Once there is bulk, it is a piece that a stream may keep. */
-static void *
-reading_place(struct session *s, uint8_t small[WIRE_READ_BYTES])
-{
-	if (!s->bulk)
-		return small;
-	if (s->reading == NULL)
-		s->reading = piece_new(&s->budget->spare);
-	return piece_bytes(s->reading);
-}
-
-/* > 0: so many bytes were read and heeded; 0: none for now; or the end: -errno. */
-static ssize_t
-read_some(struct session *s)
-{
-	uint8_t small[WIRE_READ_BYTES], *bytes = reading_place(s, small);
-	ssize_t n = s->wire->ops->read(s->wire, bytes, WIRE_READ_BYTES), took;
-
-	if (n == -EAGAIN)
-		return 0;
-	if (n == 0)
-		snprintf(s->why, sizeof s->why, "the peer closed the connection");
-	if (n <= 0)
-		return n == 0 ? -ECONNRESET : n;
-	s->heard_ms = loop_now_ms(s->loop);
-	s->bulk = n >= WIRE_READ_BYTES / 2;
-	s->read_bytes = (size_t)n;
-	if (s->parting_ms != 0)
-		session_hear_parting(s, bytes, (size_t)n);
-	took = nghttp2_session_mem_recv(s->ng, bytes, (size_t)n);
-	if (took < 0) {
-		snprintf(s->why, sizeof s->why, "HTTP/2: %s", nghttp2_strerror((int)took));
-		return -EPROTO;
-	}
-	return n;
-}
-
-/* 0; 1: there may be more; or the end: -errno. */
-static int
-read_wire(struct session *s)
-{
-	size_t total = 0;
-	ssize_t n;
-
-	do {
-		n = read_some(s);
-		total += n > 0 ? (size_t)n : 0;
-	} while (n > 0 && total < SESSION_TURN);
-	piece_drop(&s->budget->spare, &s->reading);
-	return n < 0 ? (int)n : n > 0; /* a wire may hold bytes that no event announces */
-}
-
-int
-session_gather_out(struct session *s)
-{
-	while (buf_len(&s->out) > 0) {
-		ssize_t n = s->wire->ops->gather(
-			s->wire, buf_at(&s->out), MIN(buf_len(&s->out), (size_t)TLS_RECORD_BYTES));
-
-		if (n < 0)
-			return (int)n;
-		buf_consume(&s->out, (size_t)n);
-	}
-	return 0;
-}
-
-/* What was made goes: 0: all of it, -EAGAIN or another -errno. */
-static int
-send_out(struct session *s)
-{
-	const struct wire_ops *ops = s->wire->ops;
-	int rc;
-
-	if (ops->gather != NULL) {
-		rc = session_gather_out(s);
-		return rc == 0 ? ops->send(s->wire) : rc;
-	}
-	while (buf_len(&s->out) > 0) {
-		ssize_t n = ops->write(s->wire, buf_at(&s->out), buf_len(&s->out));
-
-		if (n < 0)
-			return (int)n;
-		buf_consume(&s->out, (size_t)n);
-	}
-	return 0;
-}
-
-/* Frames into s->out, or of DATA straight to the wire, as far as they may go now. */
-static int
-make_frames(struct session *s)
-{
-	s->held_up = false;
-	s->failed = 0;
-	while (buf_len(&s->out) < SESSION_OUT_HIGH) {
-		const uint8_t *bytes;
-		ssize_t n = nghttp2_session_mem_send(s->ng, &bytes);
-
-		if (n < 0) {
-			snprintf(s->why, sizeof s->why, "HTTP/2: %s", nghttp2_strerror((int)n));
-			return -EPROTO;
-		}
-		if (n == 0)
-			return s->failed;
-		s->memory.used = true;
-		buf_add(&s->out, bytes, (size_t)n);
-	}
-	s->held_up = true;
-	return 0;
-}
-
-static void
-want(struct session *s, bool writable)
-{
-	if (writable != s->out_waits)
-		s->wire->ops->want(s->wire, writable);
-	s->out_waits = writable;
-}
-
-static int
-write_wire(struct session *s)
-{
-	int rc;
-
-	s->made = 0;
-	do {
-		rc = make_frames(s);
-		if (rc == 0)
-			rc = send_out(s);
-	} while (rc == 0 && s->held_up && s->made < SESSION_TURN);
-	if (rc < 0 && rc != -EAGAIN)
-		return rc;
-	want(s, rc == -EAGAIN);
-	if (buf_len(&s->out) == 0)
-		buf_release(&s->out);
-	if (rc == 0 && !s->held_up && s->stats.streams == 0)
-		session_memory_rest(&s->memory);
-	if (rc == 0 && s->held_up)
-		session_kick(s);
-	return 0;
 }
 
 /* --- life -------------------------------------------------------------------------------------- */
@@ -435,15 +180,15 @@ turn(struct session *s, bool reading)
 	s->busy++;
 	s->collecting = true;
 	if (reading || s->unread) {
-		rc = read_wire(s);
+		rc = session_read_wire(s);
 		s->unread = rc > 0;
 	}
-	tell_all(s);
+	session_tell_all(s);
 	s->collecting = false;
 	if (!s->freed)
-		sent = write_wire(s); /* a GOAWAY with the reason, when reading failed */
+		sent = session_write_wire(s); /* a GOAWAY with the reason, when reading failed */
 	if (!s->freed)
-		tell_all(s); /* writable, and streams that have gone */
+		session_tell_all(s); /* writable, and streams that have gone */
 	if (!s->freed) {
 		if (rc > 0)
 			session_kick(s);

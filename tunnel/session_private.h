@@ -1,6 +1,7 @@
 /*
- * What the files of a session share: session.c (life, reading and writing the wire), session_frames.c (what nghttp2
- * calls), session_stream.c (what owners of streams call). Nothing outside of these includes it.
+ * What the files of a session share: session.c (life), session_wire.c (reading and writing the wire), session_frames.c (what nghttp2
+ * calls), session_notes.c (what owners are told), session_stream.c (what they call), session_window.c (how much may come), and
+ * session_coding.c. Nothing outside of these includes it.
  *
  * A stream leaves when both have let go: its owner by stream_close, and HTTP/2 by on_stream_close (`id` is 0 then).
  * Owners are told of what has happened by `notes`, after nghttp2 has returned, never from inside it.
@@ -123,8 +124,6 @@ void session_hear_parting(struct session *s, const uint8_t *bytes, size_t n);
 extern const uint8_t session_asking[8];
 /* A ping came: with its server's heartbeat in it a client takes that over. */
 void session_heed_beat(struct session *s, const uint8_t payload[8]);
-/* The wire takes what was made, where it gathers: 0, -EAGAIN or another -errno. */
-int session_gather_out(struct session *s);
 /* Something waits to be sent or told. */
 void session_kick(struct session *s);
 void stream_note(struct stream *st, enum note note);
@@ -135,9 +134,20 @@ void stream_destroy(struct stream *st);
 /* Its share of the budget is given back. */
 void stream_unbudget(struct stream *st);
 struct stream *stream_create(struct session *s);
-/* So much of what came is not held any more: window for the other end. */
-void stream_took(struct stream *st, size_t n);
 void head_free(struct head **h);
+
+/* In session_notes.c: owners are told of all that has been noted. They may free the session. */
+void session_tell_all(struct session *s);
+
+/* In session_wire.c. Reads as much as a turn may: 0; 1: there may be more; or the end: -errno. */
+int session_read_wire(struct session *s);
+/* Makes frames and writes them, as much as a turn may; wakes the session when there is more: 0, or the end: -errno. */
+int session_write_wire(struct session *s);
+/* The wire takes what was made, where it gathers: 0, -EAGAIN or another -errno. */
+int session_gather_out(struct session *s);
+
+/* In session_window.c: so much of what came is not held any more: window for the other end. */
+void stream_took(struct stream *st, size_t n);
 
 /* In session_coding.c: what owners write and read, when the stream is coded. */
 void coding_start(struct stream *st);

@@ -6,10 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum {
-	FIELD_MAX = 1024,
-	GROW_RTT = 4, /* a window that is used up within so many round trips doubles */
-};
+enum { FIELD_MAX = 1024 };
 
 void
 head_free(struct head **head)
@@ -413,70 +410,6 @@ bool
 stream_far_ended(const struct stream *st)
 {
 	return st->far_ended;
-}
-
-static void
-set_window(struct stream *st, size_t window)
-{
-	struct session *s = st->session;
-
-	if (window == st->window)
-		return;
-	s->budget->granted += window;
-	s->budget->granted -= st->window;
-	st->window = window;
-	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)window);
-}
-
-/* Once a window's worth was consumed: was the window what held it up, and is there memory for twice as much? */
-static void
-fit_window(struct stream *st)
-{
-	const struct session_budget *b = st->session->budget;
-	uint64_t now = loop_now_ms(st->session->loop), took = now - st->mark_ms;
-	size_t used = budget_used(b);
-
-	st->consumed = 0;
-	st->mark_ms = now;
-	if (used > b->limit)
-		set_window(st, STREAM_WINDOW_BASE);
-	else if (st->window < STREAM_WINDOW_MAX && st->window <= b->limit - used &&
-		took <= (uint64_t)GROW_RTT * MAX(st->session->stats.rtt_ms, 1u))
-		set_window(st, st->window * 2);
-}
-
-/* Window for what was consumed, in eighths of it: in halves, as nghttp2 would, a writer far away has half a window. A window that
- * was made smaller is paid for with what is consumed first. How much of that is left nghttp2 knows alone: no more may be given
- * back than it counts as received, or it takes the rest for a larger window, and the next smaller one for one more to be paid. */
-static void
-give_back(struct stream *st)
-{
-	nghttp2_session *ng = st->session->ng;
-	size_t received =
-		(size_t)MAX(nghttp2_session_get_stream_effective_recv_data_length(ng, st->id), 0);
-	size_t owed = received - MIN(received, st->in.len);
-
-	if (owed < MAX(st->window / 8, (size_t)STREAM_WINDOW_BASE / 2))
-		return;
-	nghttp2_submit_window_update(ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)owed);
-	session_kick(st->session);
-}
-
-void
-stream_took(struct stream *st, size_t n)
-{
-	struct session *s = st->session;
-
-	chain_consume(&st->in, n);
-	if (s == NULL)
-		return;
-	s->budget->held -= n;
-	if (st->id == 0 || st->far_ended || n == 0)
-		return;
-	st->consumed += n;
-	if (st->consumed >= st->window)
-		fit_window(st);
-	give_back(st);
 }
 
 void

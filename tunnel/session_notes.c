@@ -1,0 +1,110 @@
+/* What has happened is told to the owners of streams and of the session. */
+#include "tunnel/session_private.h"
+#include "tunnel/udp_path.h"
+
+static void
+refuse(struct stream *st, unsigned status, const char *reason)
+{
+	stream_answer(st, status, reason);
+	if (st->id == 0)
+		stream_destroy(st);
+}
+
+/* 0, or the status to refuse it with. */
+static unsigned
+read_head(const struct head *h, char target[STREAM_AUTHORITY_MAX + 1],
+	struct stream_request *request, const char **reason)
+{
+	if (!h->connect || h->authority == NULL) {
+		*reason = "a tunnel carries CONNECT only";
+		return 405;
+	}
+	if (!h->protocol)
+		return 0;
+	*reason = "of the protocols of CONNECT only connect-udp is known here";
+	if (!h->udp)
+		return 501; /* RFC 9220 section 3 */
+	*reason = "the path of a target of UDP is /.well-known/masque/udp/HOST/PORT/";
+	if (h->path == NULL || !udp_path_parse(h->path, target, STREAM_AUTHORITY_MAX + 1))
+		return 400;
+	request->udp = true;
+	request->authority = target;
+	*reason = "";
+	return 0;
+}
+
+static void
+tell_opened(struct session *s, struct stream *st)
+{
+	struct head *h = take_ptr(&st->head);
+	struct stream_field fields[STREAM_FIELDS_MAX];
+	struct stream_request request = {.authority = h->authority, .fields = fields};
+	char target[STREAM_AUTHORITY_MAX + 1];
+	const char *reason = "";
+	unsigned status = read_head(h, target, &request, &reason);
+
+	for (; request.n_fields < h->n; request.n_fields++)
+		fields[request.n_fields] = (struct stream_field){
+			h->names[request.n_fields], h->values[request.n_fields]};
+	if (status == 0)
+		st->target = xstrdup(request.authority);
+	if (s->draining || s->budget->held + s->budget->queued > s->budget->limit) {
+		stream_close(&st, STREAM_REFUSED);
+	} else if (status != 0 ||
+		(status = s->events->opened(s->arg, st, &request, &reason)) != 0) {
+		refuse(st, status, reason);
+	}
+	head_free(&h);
+}
+
+static void
+tell_answered(struct stream *st)
+{
+	struct head *h = take_ptr(&st->head);
+
+	st->events->answered(st->arg, h->status, h->reason != NULL ? h->reason : "");
+	head_free(&h);
+}
+
+static void
+tell(struct session *s, struct stream *st, unsigned note)
+{
+	if (note == NOTE_OPENED)
+		tell_opened(s, st);
+	else if (st->events == NULL)
+		return;
+	else if (note == NOTE_ANSWERED)
+		tell_answered(st);
+	else if (note == NOTE_READABLE)
+		st->events->readable(st->arg);
+	else if (note == NOTE_WRITABLE)
+		st->events->writable(st->arg);
+	else
+		st->events->reset(st->arg, st->code);
+}
+
+/* A stream may go, and others too, in whatever its owner is told. */
+void
+session_tell_all(struct session *s)
+{
+	struct stream *st;
+
+	while (!s->freed && (st = TAILQ_FIRST(&s->noted)) != NULL) {
+		unsigned note = st->notes & -st->notes;
+
+		st->notes &= ~note;
+		if (st->notes == 0)
+			TAILQ_REMOVE(&s->noted, st, noted);
+		tell(s, st, note);
+	}
+	if (!s->freed && s->asked) {
+		s->asked = false;
+		if (s->events->asked != NULL)
+			s->events->asked(s->arg);
+	}
+	if (!s->freed && s->peer_draining && !s->peer_draining_told) {
+		s->peer_draining_told = true;
+		if (s->events->draining != NULL)
+			s->events->draining(s->arg);
+	}
+}
