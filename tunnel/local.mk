@@ -9,6 +9,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/outlet.c tunnel/outlet.h \
 	tunnel/link.c tunnel/link.h \
 	tunnel/opening.c tunnel/opening.h \
+	tunnel/reception.c tunnel/reception.h \
 	tunnel/relay.c tunnel/relay.h \
 	tunnel/serve.c tunnel/serve.h tunnel/serve_udp.c tunnel/serve_udp.h \
 	tunnel/session.c tunnel/session.h tunnel/session_frames.c tunnel/session_private.h \
@@ -34,7 +35,7 @@ tests_fuzz_vicinity_fuzz_SOURCES = tests/fuzz/vicinity_fuzz.c
 tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
-TUNNEL_TESTS = tests/unit/allow_test tests/unit/carrier_test tests/unit/capsule_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/relay_test tests/unit/session_memory_test \
+TUNNEL_TESTS = tests/unit/allow_test tests/unit/carrier_test tests/unit/capsule_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/reception_test tests/unit/relay_test tests/unit/session_memory_test \
 	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test tests/unit/declaration_test tests/unit/vicinity_test tests/unit/udp_relay_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
@@ -56,6 +57,8 @@ tests_unit_outlet_test_SOURCES = tests/unit/outlet_test.c
 tests_unit_outlet_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_coding_test_SOURCES = tests/unit/tunnel_coding_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
 tests_unit_tunnel_coding_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_reception_test_SOURCES = tests/unit/reception_test.c
+tests_unit_reception_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_relay_test_SOURCES = tests/unit/relay_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
 tests_unit_relay_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_declaration_test_SOURCES = tests/unit/declaration_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h

@@ -12,7 +12,6 @@ enum {
 	BEAT_MOST_MS = 5 * 60 * 1000,
 	DEAD_MS = 9000,
 	HEADER_LIST_MAX = 8 * 1024,
-	CONNECTION_WINDOW = INT32_MAX, /* never what holds a stream up */
 	RESET_BURST = 1000000, /* cancelled dials are normal: no limit that an honest peer meets */
 	RESET_RATE = 100000,
 	QUEUE_PER_STREAM = 16, /* frames: an answer, a window's updates in eighths, a reset */
@@ -72,6 +71,7 @@ lose_streams(struct session *s)
 			continue;
 		}
 		stream_unbudget(st);
+		frames_forget(st);
 		TAILQ_REMOVE(&s->streams, st, link);
 		if (st->notes != 0)
 			TAILQ_REMOVE(&s->noted, st, noted);
@@ -231,12 +231,8 @@ on_life(void *arg)
 		leave(s);
 		return;
 	}
-	if (silent >= s->limits.ping_ms && s->ping_ms == 0) {
-		nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, NULL);
-		s->ping_ms = now;
-		s->stats.pings++;
-		session_kick(s);
-	}
+	if ((silent >= s->limits.ping_ms || s->bulk) && s->ping_ms == 0)
+		session_ping(s);
 	if (s->parting_ms != 0)
 		session_kick(s);
 	next = s->ping_ms != 0 ? s->limits.dead_ms : s->limits.ping_ms;
@@ -304,8 +300,7 @@ say_hello(struct session *s, bool says_beat)
 		n--;
 
 	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, n) != 0 ||
-		nghttp2_session_set_local_window_size(
-			s->ng, NGHTTP2_FLAG_NONE, 0, CONNECTION_WINDOW) != 0)
+		session_window_init(s) < 0)
 		return -EINVAL;
 	if (says_beat) {
 		memcpy(payload, beat, sizeof beat);
@@ -313,8 +308,7 @@ say_hello(struct session *s, bool says_beat)
 	}
 	/* the first round trip is known early */
 	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, payload);
-	s->ping_ms = loop_now_ms(s->loop);
-	s->stats.pings++;
+	session_ping_sent(s);
 	return 0;
 }
 
@@ -337,6 +331,7 @@ session_new(const struct session_setup *setup, struct session **out)
 	s->heard_ms = loop_now_ms(s->loop);
 	TAILQ_INIT(&s->streams);
 	TAILQ_INIT(&s->noted);
+	TAILQ_INIT(&s->waiting);
 	buf_init(&s->out, BUF_UNLIMITED); /* one frame beyond OUT_HIGH */
 	rc = make_http2(s);
 	if (rc == 0)

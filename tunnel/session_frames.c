@@ -139,8 +139,7 @@ on_ping(struct session *s, const nghttp2_frame *frame)
 	if (s->ping_ms == 0 ||
 		memcmp(frame->ping.opaque_data, session_parting, sizeof session_parting) == 0)
 		return;
-	s->stats.rtt_ms = (unsigned)(loop_now_ms(s->loop) - s->ping_ms);
-	s->ping_ms = 0;
+	session_ping_answered(s);
 }
 
 /* Once the peer's GOAWAY has come and no stream is left, nghttp2 passes over what it is given, the answer to our last ping, too. */
@@ -195,8 +194,7 @@ on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, siz
 	struct stream *st = find(ng, id);
 
 	(void)flags;
-	/* The connection's window is none: what waits is bounded by the windows of streams. */
-	nghttp2_session_consume_connection(ng, len);
+	session_received(s, len);
 	if (st == NULL) {
 		nghttp2_session_consume_stream(ng, id, len);
 		return 0;
@@ -235,6 +233,7 @@ on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void *arg)
 	if (st == NULL)
 		return 0;
 	nghttp2_session_set_stream_user_data(ng, id, NULL);
+	frames_forget(st);
 	st->id = 0;
 	st->deferred = false;
 	st->code = code;
@@ -289,6 +288,7 @@ send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t
 	}
 	s->held_up = false;
 	s->made += len;
+	s->paced += len;
 	chain_consume(&st->out, len);
 	s->budget->queued -= len;
 	s->stats.bytes_out += len;
@@ -298,6 +298,67 @@ send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t
 		stream_note(st, NOTE_WRITABLE);
 	}
 	return 0;
+}
+
+/* --- whose turn it is ---------------------------------------------------------------------------- */
+
+/* nghttp2 would take a frame of each stream in turn, and at the other end each would be written to a socket of its own by itself. So of those that
+ * have more than a frame one goes at a time, as much as goes in a millisecond. Who has less does not wait. */
+
+void
+frames_pace(struct session *s)
+{
+	uint64_t now = loop_now_ms(s->loop);
+
+	if (now == s->pace_ms)
+		return;
+	s->turn_bytes = MIN((size_t)(s->paced / (now - s->pace_ms)), (size_t)STREAM_OUT_BYTES);
+	s->paced = 0;
+	s->pace_ms = now;
+}
+
+static bool
+has_turn(struct session *s, struct stream *st, size_t n)
+{
+	if (s->sending == st && s->sending_left == 0)
+		s->sending = NULL;
+	if (s->sending == NULL && TAILQ_EMPTY(&s->waiting)) {
+		s->sending = st;
+		s->sending_left = s->turn_bytes;
+	}
+	if (s->sending != st) {
+		TAILQ_INSERT_TAIL(&s->waiting, st, waits);
+		st->waits_turn = true;
+		return false;
+	}
+	s->sending_left -= MIN(s->sending_left, n);
+	return true;
+}
+
+void
+frames_forget(struct stream *st)
+{
+	struct session *s = st->session;
+
+	if (st->waits_turn)
+		TAILQ_REMOVE(&s->waiting, st, waits);
+	st->waits_turn = false;
+	if (s->sending == st)
+		s->sending = NULL;
+}
+
+bool
+frames_next_turn(struct session *s)
+{
+	struct stream *st = TAILQ_FIRST(&s->waiting);
+
+	if (st == NULL || nghttp2_session_get_remote_window_size(s->ng) <= 0)
+		return false;
+	frames_forget(st);
+	s->sending = st;
+	s->sending_left = MAX(s->turn_bytes, (size_t)1);
+	nghttp2_session_resume_data(s->ng, st->id);
+	return true;
 }
 
 ssize_t
@@ -311,11 +372,12 @@ frames_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_
 	(void)ng;
 	(void)id;
 	(void)to;
-	(void)arg;
 	if (n == 0 && !st->ended) {
 		st->deferred = true;
 		return NGHTTP2_ERR_DEFERRED;
 	}
+	if (st->out.len > WIRE_PAYLOAD_BYTES && !has_turn(arg, st, n))
+		return NGHTTP2_ERR_DEFERRED;
 	*flags = NGHTTP2_DATA_FLAG_NO_COPY;
 	if (st->ended && n == st->out.len)
 		*flags |= NGHTTP2_DATA_FLAG_EOF;

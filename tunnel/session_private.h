@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/squeeze.h"
 #include "tunnel/chain.h"
+#include "tunnel/reception.h"
 #include "tunnel/session.h"
 #include "tunnel/session_memory.h"
 
@@ -51,7 +52,7 @@ struct head { /* of a request or a response, until it is told */
 
 struct stream {
 	struct session *session; /* NULL: ended, the owner alone is left */
-	TAILQ_ENTRY(stream) link, noted;
+	TAILQ_ENTRY(stream) link, noted, waits;
 	int32_t id; /* 0: HTTP/2 is done with it */
 	unsigned notes;
 	const struct stream_events *events; /* NULL: nobody owns it */
@@ -70,6 +71,7 @@ struct stream {
 	bool refused; /* answered with something else than 200 */
 	bool ended; /* stream_end */
 	bool deferred; /* nghttp2 waits for bytes */
+	bool waits_turn; /* to send */
 	bool wants_room;
 	bool far_ended; /* the other end has half-closed */
 };
@@ -94,6 +96,10 @@ struct session {
 	struct stream_ring streams, noted;
 	struct buf out; /* frames for the wire; no memory while empty */
 	size_t made; /* bytes of DATA in this turn */
+	struct stream_ring waiting; /* for their turn to send, and whose it is */
+	struct stream *sending;
+	size_t sending_left, turn_bytes; /* a frame at least */
+	uint64_t paced, pace_ms; /* bytes of DATA since then */
 	bool out_waits;
 	bool held_up; /* DATA waits for the wire, or for the next turn */
 	int failed; /* what the wire said then: -errno */
@@ -104,6 +110,8 @@ struct session {
 	bool parted; /* client: the ping that it sent then was answered */
 	uint8_t parting_heard[SESSION_PING_BYTES]; /* what came last since then */
 	uint64_t heard_ms, ping_ms; /* ping_ms: when the one that is out was sent, 0: none */
+	uint64_t dry_ms; /* when there first was nothing to read since then, 0: not yet */
+	struct reception reception;
 	bool draining, peer_draining, peer_draining_told, ended;
 	unsigned busy; /* callbacks on the stack */
 	bool freed; /* while busy */
@@ -146,7 +154,16 @@ int session_write_wire(struct session *s);
 /* The wire takes what was made, where it gathers: 0, -EAGAIN or another -errno. */
 int session_gather_out(struct session *s);
 
-/* In session_window.c: so much of what came is not held any more: window for the other end. */
+/* In session_window.c. */
+int session_window_init(struct session *s);
+/* So much of DATA was read off the wire. */
+void session_received(struct session *s, size_t n);
+void session_ping(struct session *s);
+/* The one that is out: was sent, by whatever call; there is nothing more to read; was answered. */
+void session_ping_sent(struct session *s);
+void session_wire_dry(struct session *s);
+void session_ping_answered(struct session *s);
+/* So much of what came is not held any more: window for the other end. */
 void stream_took(struct stream *st, size_t n);
 
 /* In session_coding.c: what owners write and read, when the stream is coded. */
@@ -162,7 +179,11 @@ void coding_consume(struct stream *st, size_t n);
 bool coding_bad(const struct stream *st);
 bool coding_empty(const struct stream *st);
 
-/* In session_frames.c */
+/* In session_frames.c. What a stream may send in one turn is found anew, each millisecond. */
+void frames_pace(struct session *s);
+/* nghttp2 has nothing more to send: does another stream have a turn now? */
+bool frames_next_turn(struct session *s);
+void frames_forget(struct stream *st);
 void frames_set(nghttp2_session_callbacks *callbacks);
 ssize_t frames_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *flags,
 	nghttp2_data_source *source, void *arg);

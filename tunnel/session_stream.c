@@ -65,6 +65,7 @@ detach(struct stream *st)
 	struct session *s = st->session;
 
 	stream_unbudget(st);
+	frames_forget(st);
 	s->stats.streams--;
 	TAILQ_REMOVE(&s->streams, st, link);
 	if (st->notes != 0)

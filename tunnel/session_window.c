@@ -1,9 +1,72 @@
-/* How much may come: the windows of streams. */
+/* How much may come: the windows of streams, for what their owners are to take, and that of the connection, for what is on the way. */
 #include "tunnel/session_private.h"
 
-enum {
-	GROW_RTT = 4, /* a window that is used up within so many round trips doubles */
-};
+enum { GROW_RTT = 4 }; /* a window that is used up within so many round trips doubles */
+
+/* --- the connection ------------------------------------------------------------------------------- */
+
+void
+session_ping(struct session *s)
+{
+	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, NULL);
+	session_ping_sent(s);
+	session_kick(s);
+}
+
+void
+session_ping_sent(struct session *s)
+{
+	s->ping_ms = loop_now_ms(s->loop);
+	s->dry_ms = s->unread ? 0 : s->ping_ms;
+	s->stats.pings++;
+}
+
+void
+session_wire_dry(struct session *s)
+{
+	if (s->ping_ms != 0 && s->dry_ms == 0)
+		s->dry_ms = loop_now_ms(s->loop);
+}
+
+/* What waited in front of the answer is not the way's length: it counts from when nothing did. */
+void
+session_ping_answered(struct session *s)
+{
+	uint64_t now = loop_now_ms(s->loop);
+
+	s->stats.rtt_ms = (unsigned)(now - s->ping_ms);
+	if (s->dry_ms != 0)
+		reception_sample(&s->reception, (unsigned)(now - s->dry_ms));
+	s->ping_ms = s->dry_ms = 0;
+}
+
+static int
+set_connection_window(struct session *s)
+{
+	return nghttp2_session_set_local_window_size(
+		s->ng, NGHTTP2_FLAG_NONE, 0, (int32_t)s->reception.window);
+}
+
+int
+session_window_init(struct session *s)
+{
+	reception_init(&s->reception, loop_now_ms(s->loop));
+	return set_connection_window(s);
+}
+
+void
+session_received(struct session *s, size_t n)
+{
+	bool ask;
+
+	nghttp2_session_consume_connection(s->ng, n);
+	if (reception_came(&s->reception, n, loop_now_ms(s->loop), &ask))
+		(void)set_connection_window(s);
+	if (ask && s->ping_ms == 0)
+		session_ping(s);
+}
+
+/* --- streams --------------------------------------------------------------------------------------- */
 
 static void
 set_window(struct stream *st, size_t window)
@@ -30,8 +93,9 @@ fit_window(struct stream *st)
 	st->mark_ms = now;
 	if (used > b->limit)
 		set_window(st, STREAM_WINDOW_BASE);
-	else if (st->window < STREAM_WINDOW_MAX && st->window <= b->limit - used &&
-		took <= (uint64_t)GROW_RTT * MAX(st->session->stats.rtt_ms, 1u))
+	else if (st->window < STREAM_WINDOW_MAX && st->window <= st->session->reception.window &&
+		st->window <= b->limit - used &&
+		took <= (uint64_t)GROW_RTT * MAX(reception_rtt(&st->session->reception), 1u))
 		set_window(st, st->window * 2);
 }
 

@@ -22,8 +22,10 @@ read_some(struct session *s)
 	uint8_t small[WIRE_READ_BYTES], *bytes = reading_place(s, small);
 	ssize_t n = s->wire->ops->read(s->wire, bytes, WIRE_READ_BYTES), took;
 
-	if (n == -EAGAIN)
+	if (n == -EAGAIN) {
+		session_wire_dry(s);
 		return 0;
+	}
 	if (n == 0)
 		snprintf(s->why, sizeof s->why, "the peer closed the connection");
 	if (n <= 0)
@@ -105,6 +107,8 @@ make_frames(struct session *s)
 			snprintf(s->why, sizeof s->why, "HTTP/2: %s", nghttp2_strerror((int)n));
 			return -EPROTO;
 		}
+		if (n == 0 && !s->held_up && s->failed == 0 && frames_next_turn(s))
+			continue;
 		if (n == 0)
 			return s->failed;
 		s->memory.used = true;
@@ -128,6 +132,7 @@ session_write_wire(struct session *s)
 	int rc;
 
 	s->made = 0;
+	frames_pace(s);
 	do {
 		rc = make_frames(s);
 		if (rc == 0)

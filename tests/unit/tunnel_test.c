@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/tunnel_bed.h"
+#include "tunnel/reception.h"
 
 static void
 echo_once(bool tls)
@@ -88,6 +89,59 @@ test_one_of_a_hundred_stalls(void **state)
 		stream_close(&e[i].st, STREAM_CANCELLED);
 	bed_until(&b, session_stats(b.far)->streams == 0);
 	bed_fini(&b);
+}
+
+/* Readers that take nothing have windows of their streams for it: what they hold leaves the connection's whole. */
+static void
+test_the_connection_is_for_what_is_on_the_way(void **state)
+{
+	enum { STREAMS = 2 * RECEPTION_LEAST / STREAM_WINDOW_BASE };
+	struct bed b;
+	struct end e[STREAMS];
+
+	(void)state;
+	bed_init(&b, true);
+	for (unsigned i = 0; i < STREAMS; i++)
+		bed_open(&b, &e[i], "a:1");
+	bed_until(&b, b.n_ends == STREAMS);
+	for (unsigned i = 0; i < STREAMS; i++) {
+		b.ends[i]->stalled = true;
+		bed_write(&e[i], STREAM_WINDOW_BASE);
+	}
+	bed_until(&b, b.far_budget.held == (size_t)STREAMS * STREAM_WINDOW_BASE);
+	bed_fini_open(&b, e, STREAMS);
+}
+
+/* Bulk goes a stream at a time. Those that wait for their turn may go, or have no window; the others come to theirs. */
+static void
+test_bulk_takes_turns(void **state)
+{
+	enum { TIMES = 20, EACH = 100000 };
+	struct bed b;
+	struct end e[TIMES + 3];
+	struct end *last = &e[TIMES + 2];
+
+	(void)state;
+	bed_init(&b, true);
+	for (unsigned i = 0; i < TIMES + 3; i++)
+		bed_open(&b, &e[i], "a:1");
+	bed_until(&b, b.n_ends == TIMES + 3 && last->status == 200);
+	b.ends[TIMES]->stalled = true;
+	bed_write(&e[TIMES], EACH);
+	for (unsigned i = 0; i < TIMES; i++) { /* more than may go at once */
+		bed_write(&e[i], EACH);
+		bed_write(&e[TIMES + 1], EACH);
+		bed_write(last, EACH);
+		for (unsigned k = 0; k < i % 4; k++)
+			bed_wait(&b);
+		stream_close(&e[i].st, STREAM_CANCELLED);
+	}
+	bed_until(&b, last->got == TIMES * EACH && e[TIMES + 1].got == TIMES * EACH);
+	assert_int_equal(b.ends[TIMES]->got, 0);
+	b.ends[TIMES]->stalled = false;
+	bed_move(b.ends[TIMES]);
+	bed_until(&b, e[TIMES].got == EACH);
+	bed_fini_open(&b, e, TIMES + 3);
 }
 
 static void
@@ -524,6 +578,8 @@ main(void)
 		cmocka_unit_test(test_echo),
 		cmocka_unit_test(test_echo_tls),
 		cmocka_unit_test(test_one_of_a_hundred_stalls),
+		cmocka_unit_test(test_the_connection_is_for_what_is_on_the_way),
+		cmocka_unit_test(test_bulk_takes_turns),
 		cmocka_unit_test(test_windows_grow_and_shrink),
 		cmocka_unit_test(test_windows_breathe),
 		cmocka_unit_test(test_short_memory_refuses),
