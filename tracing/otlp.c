@@ -7,6 +7,7 @@
 #include "base/log.h"
 #include "model/json.h"
 #include "model/service.h"
+#include "tracing/reply.h"
 
 enum { KIND_CLIENT = 3, STATUS_ERROR = 2 };
 enum { REMOTE_KNOWN = 0x100, REMOTE = 0x200 }; /* Span.flags: is the parent another process's? */
@@ -113,13 +114,13 @@ ended_early(const struct trace_span *s)
 	return s->end[0] != '\0' && s->end[0] != '-';
 }
 
-/* Without the query, which may hold what is secret. */
+/* Without the query, which may hold what is secret. The target * is no path: RFC 9112 section 3.3. */
 static void
 write_url(struct list *l, const struct trace_span *s)
 {
-	auto_free char *url = s->port == 80
-		? xasprintf("http://%s%s", s->host, s->path)
-		: xasprintf("http://%s:%u%s", s->host, s->port, s->path);
+	const char *path = s->path[0] == '*' ? "" : s->path;
+	auto_free char *url = s->port == 80 ? xasprintf("http://%s%s", s->host, path)
+					    : xasprintf("http://%s:%u%s", s->host, s->port, path);
 
 	text(l, "url.full", url);
 	text(l, "server.address", s->host);
@@ -264,7 +265,8 @@ read_partial(struct json *j, void *to)
 {
 	static const struct field fields[] = {
 		{"rejectedSpans", FIELD_CUSTOM, 0, 0, NULL, read_rejected},
-		{"errorMessage", FIELD_TEXT, offsetof(struct partial, message), 4096, NULL, NULL},
+		{"errorMessage", FIELD_TEXT, offsetof(struct partial, message), REPLY_MAX, NULL,
+			NULL},
 	};
 
 	json_fields(j, fields, ARRAY_LEN(fields), to);

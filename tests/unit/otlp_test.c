@@ -148,6 +148,8 @@ what_differs(void **state)
 	has(&s, TEXT("http.request.method_original", "get"), true);
 	s.port = 8000;
 	has(&s, TEXT("url.full", "http://web.shop:8000/x"), true);
+	strcpy(s.path, "*");
+	has(&s, TEXT("url.full", "http://web.shop:8000"), true);
 	s.endpoint_ip = endpoint_far("edge-2", 0x0a000005);
 	has(&s, TEXT("edgeway.via", "tunnel"), true);
 	has(&s, TEXT("network.peer.address", "10.0.0.5"), true);
@@ -213,6 +215,20 @@ what_collectors_answer(void **state)
 			fail_msg("%s", rows[i].body);
 		assert_string_equal(why, rows[i].why);
 	}
+}
+
+/* Collectors join the messages of all that they hand spans on to. */
+static void
+refused_at_length(void **state)
+{
+	auto_free char *body = xasprintf("{\"partialSuccess\":{\"rejectedSpans\":\"12\","
+					 "\"errorMessage\":\"too%*s\"}}",
+		REPLY_MAX / 2, "old");
+	char why[8];
+
+	(void)state;
+	assert_int_equal(otlp_rejected(body, strlen(body), why, sizeof why), 12);
+	assert_string_equal(why, "too    ");
 }
 
 static const char *
@@ -379,6 +395,7 @@ main(void)
 		cmocka_unit_test(what_differs),
 		cmocka_unit_test(no_more_than_asked_for),
 		cmocka_unit_test(what_collectors_answer),
+		cmocka_unit_test(refused_at_length),
 		cmocka_unit_test(urls),
 		cmocka_unit_test(headers),
 		cmocka_unit_test(replies),
