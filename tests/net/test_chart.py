@@ -228,6 +228,7 @@ def test_another_namespace_and_account():
 
 # What is said differs from helm to helm; the place and the word are in all.
 @pytest.mark.parametrize("values, said", [
+    ({"host": "hub.example.org:443"}, ["host", "match pattern"]),  # the port is service.port
     ({"host": ""}, ["host: the name by which edge nodes find the hub is needed, such as hub.example.org"]),
     ({"hots": "x"}, ["hots", "not allowed"]),
     ({"hub": {"replicas": "two"}}, ["hub.replicas", "integer"]),
