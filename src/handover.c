@@ -61,6 +61,8 @@ take_back(struct handover *h, const char *why)
 	if (agent_resume(a, &err) < 0) {
 		log_error("agent", "cannot go on: %s", err.text);
 		a->status = 1;
+		a->handed_over = true; /* to the one that is started next: without these parts
+					  nothing on the host can be undone */
 		h->term = true;
 	}
 	/* Only now: the new one lets go of the database at this word. */

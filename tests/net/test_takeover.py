@@ -3,6 +3,7 @@ that does not come up, or is none, leaves the first as it was."""
 import json
 import os
 import re
+import resource
 import signal
 import socket
 import subprocess
@@ -160,6 +161,20 @@ def test_one_that_dies(mesh):
     wait_for("goes on", mesh.agent1.ready)
     assert "did not take over, this one goes on: it has ended" in mesh.agent1.process.log()
     assert others_of(mesh) == unchanged and serves(mesh, "after-death")
+
+
+def test_no_descriptor_is_left_to_go_on(mesh):
+    """The first ends in order, with a status that has it restarted; what is on the host stays for the one that comes."""
+    pid, limit = mesh.agent1.process.pid, resource.getrlimit(resource.RLIMIT_NOFILE)
+    s, _, _ = ask_for_it(mesh.agent1)
+    resource.prlimit(pid, resource.RLIMIT_NOFILE, (3, limit[1]))
+    s.close()
+    assert mesh.agent1.process.wait(40) == 1
+    assert "cannot go on: " in mesh.agent1.process.log() and "stopped node=edge-1" in mesh.agent1.process.log()
+    assert mesh.node1.table() != "" and reserved(mesh.node1) == "40001"
+    mesh.node1.run("sysctl", "-qw", "net.ipv4.ip_local_reserved_ports=")  # for the tests that follow
+    mesh.agent1.start()
+    assert serves(mesh, "after-restart")
 
 
 def test_one_that_hangs(mesh):
