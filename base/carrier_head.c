@@ -6,45 +6,11 @@
 #include "base/base64.h"
 #include "base/http1.h"
 #include "base/log.h"
-#include "base/pki.h"
+#include "base/wshake.h"
 
-enum { KEY_BYTES = 16, LOCATION_SHOWN = 120 };
+enum { LOCATION_SHOWN = 120 };
 
 /* --- what both need ------------------------------------------------------------------------------------ */
-
-static const struct http1_field *
-find(const struct http1_head *h, const char *lowercase)
-{
-	for (size_t i = 0; i < h->n_fields; i++)
-		if (http1_is(h->fields[i].name, lowercase))
-			return &h->fields[i];
-	return NULL;
-}
-
-/* Is it one of the list's members? */
-static bool
-lists(const struct http1_field *f, const char *lowercase)
-{
-	const char *at, *end;
-
-	if (f == NULL)
-		return false;
-	for (at = f->value.at, end = at + f->value.len; at < end;) {
-		const char *comma = memchr(at, ',', (size_t)(end - at));
-		struct http1_str item = {at, (size_t)((comma != NULL ? comma : end) - at)};
-
-		at += item.len + 1;
-		while (item.len > 0 && strchr(" \t", item.at[0]) != NULL) {
-			item.at++;
-			item.len--;
-		}
-		while (item.len > 0 && strchr(" \t", item.at[item.len - 1]) != NULL)
-			item.len--;
-		if (http1_is(item, lowercase))
-			return true;
-	}
-	return false;
-}
 
 static bool
 says(const struct http1_field *f, const char *text)
@@ -53,35 +19,18 @@ says(const struct http1_field *f, const char *text)
 		memcmp(f->value.at, text, f->value.len) == 0;
 }
 
-/* Section 4.2.2, point 5.4. */
-static void
-accept_for(const char *key, size_t len, char accept[CARRIER_ACCEPT_TEXT])
-{
-	static const char guid[] = "258EAFA5-E914-47DA-95CA-C5AB0DC85B11";
-	uint8_t hash[PKI_SHA1_BYTES];
-	auto_buf struct buf text, said;
-
-	buf_init(&said, BUF_UNLIMITED);
-	buf_init(&text, BUF_UNLIMITED);
-	buf_add(&said, key, len);
-	buf_adds(&said, guid);
-	pki_sha1(buf_at(&said), buf_len(&said), hash);
-	base64_add(&text, hash, sizeof hash);
-	snprintf(accept, CARRIER_ACCEPT_TEXT, "%s", buf_str(&text));
-}
-
 /* --- the client ------------------------------------------------------------------------------------------ */
 
 void
-carrier_ask(struct buf *out, const char *host, const char *path, char key[CARRIER_KEY_TEXT])
+carrier_ask(struct buf *out, const char *host, const char *path, char key[WSHAKE_KEY_TEXT])
 {
-	uint8_t random[KEY_BYTES];
+	uint8_t random[WSHAKE_KEY_BYTES];
 	auto_buf struct buf text;
 
 	buf_init(&text, BUF_UNLIMITED);
 	random_bytes(random, sizeof random);
 	base64_add(&text, random, sizeof random);
-	snprintf(key, CARRIER_KEY_TEXT, "%s", buf_str(&text));
+	snprintf(key, WSHAKE_KEY_TEXT, "%s", buf_str(&text));
 	buf_printf(out,
 		"GET %s HTTP/1.1\r\nHost: %s\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
 		"Sec-WebSocket-Key: %s\r\nSec-WebSocket-Version: 13\r\n"
@@ -93,7 +42,7 @@ carrier_ask(struct buf *out, const char *host, const char *path, char key[CARRIE
 static void
 explain(const struct http1_head *h, char why[CARRIER_WHY_MAX])
 {
-	const struct http1_field *location = find(h, "location");
+	const struct http1_field *location = wshake_find(h, "location");
 	char shown[LOCATION_SHOWN + 1] = "?", clean[LOCATION_SHOWN + 1];
 	const char *remedy;
 
@@ -145,23 +94,23 @@ explain(const struct http1_head *h, char why[CARRIER_WHY_MAX])
 static const char *
 objection(const struct http1_head *h, const char *key)
 {
-	char accept[CARRIER_ACCEPT_TEXT];
+	char accept[WSHAKE_ACCEPT_TEXT];
 
-	accept_for(key, strlen(key), accept);
-	if (!h->upgrade || !lists(http1_find(h, HTTP1_UPGRADE), "websocket"))
+	wshake_accept_for(key, strlen(key), accept);
+	if (!h->upgrade || !wshake_lists(http1_find(h, HTTP1_UPGRADE), "websocket"))
 		return "it answers 101 without a websocket";
-	if (!says(find(h, "sec-websocket-accept"), accept))
+	if (!says(wshake_find(h, "sec-websocket-accept"), accept))
 		return "its Sec-WebSocket-Accept is wrong: the answer is not to our request";
-	if (!says(find(h, "sec-websocket-protocol"), CARRIER_PROTOCOL))
+	if (!says(wshake_find(h, "sec-websocket-protocol"), CARRIER_PROTOCOL))
 		return "it does not speak " CARRIER_PROTOCOL
 		       ": is this an edgeway-hub of this version?";
-	if (find(h, "sec-websocket-extensions") != NULL)
+	if (wshake_find(h, "sec-websocket-extensions") != NULL)
 		return "it uses extensions that nobody asked for";
 	return NULL;
 }
 
 ssize_t
-carrier_read_answer(const char *data, size_t len, const char key[CARRIER_KEY_TEXT],
+carrier_read_answer(const char *data, size_t len, const char key[WSHAKE_KEY_TEXT],
 	struct carrier_answer *answer)
 {
 	auto_free struct http1_head *h = NULL;
@@ -199,23 +148,12 @@ refuse(struct carrier_request *r, unsigned status, const char *why)
 	return -EPROTO;
 }
 
-static bool
-is_key(const struct http1_field *f)
-{
-	unsigned char bytes[KEY_BYTES + 2]; /* whole groups of three */
-	size_t at = 0;
-
-	return f != NULL && f->value.len == CARRIER_KEY_TEXT - 1 &&
-		base64_take(f->value.at, f->value.len, &at, bytes, sizeof bytes) == KEY_BYTES;
-}
-
 ssize_t
 carrier_read_request(const char *data, size_t len, struct carrier_request *r)
 {
 	auto_free struct http1_head *h = NULL;
 	size_t from = 0;
 	ssize_t n = http1_find_end(data, len, &from);
-	const struct http1_field *key;
 	int status;
 
 	*r = (struct carrier_request){.status = 400, .why = "no request of HTTP/1.1"};
@@ -230,29 +168,16 @@ carrier_read_request(const char *data, size_t len, struct carrier_request *r)
 	if (h->target.len > CARRIER_PATH_MAX)
 		return refuse(r, 414, "a path that is too long");
 	memcpy(r->path, h->target.at, h->target.len);
-	if (!http1_is(h->method, "get") || !h->upgrade ||
-		!lists(http1_find(h, HTTP1_UPGRADE), "websocket"))
-		return refuse(r, 426, "this path is for websockets");
-	if (h->framing != HTTP1_EMPTY && h->length != 0)
-		return refuse(r, 400, "a body where none may be");
-	if (!says(find(h, "sec-websocket-version"), "13"))
-		return refuse(r, 426, "another version of websockets than 13");
-	key = find(h, "sec-websocket-key");
-	if (!is_key(key))
-		return refuse(r, 400, "no Sec-WebSocket-Key of 16 bytes");
-	if (!lists(find(h, "sec-websocket-protocol"), CARRIER_PROTOCOL))
-		return refuse(r, 400, "Sec-WebSocket-Protocol does not name " CARRIER_PROTOCOL);
-	accept_for(key->value.at, key->value.len, r->accept);
+	r->status = wshake_judge(h, CARRIER_PROTOCOL, r->accept, &r->why);
+	if (r->status != 0)
+		return -EPROTO;
 	return n;
 }
 
 void
 carrier_accept(struct buf *out, const struct carrier_request *r)
 {
-	buf_printf(out,
-		"HTTP/1.1 101 Switching Protocols\r\nUpgrade: websocket\r\nConnection: Upgrade\r\n"
-		"Sec-WebSocket-Accept: %s\r\nSec-WebSocket-Protocol: " CARRIER_PROTOCOL "\r\n\r\n",
-		r->accept);
+	wshake_accept(out, CARRIER_PROTOCOL, r->accept);
 }
 
 void

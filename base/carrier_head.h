@@ -10,21 +10,19 @@
 
 #include <sys/types.h>
 
-#include "base/buf.h"
+#include "base/wshake.h"
 
 /* The name of what is carried (Sec-WebSocket-Protocol; a slash may not be in it). */
 #define CARRIER_PROTOCOL "edgeway-carrier.1"
 
 enum {
-	CARRIER_KEY_TEXT = 25, /* 16 random bytes in base64, and NUL */
-	CARRIER_ACCEPT_TEXT = 29, /* a sha1 */
 	CARRIER_HEAD_MAX = 8 * 1024,
 	CARRIER_PATH_MAX = 511,
 	CARRIER_WHY_MAX = 320,
 };
 
 /* host: as in the Host field. `key` is filled in. */
-void carrier_ask(struct buf *out, const char *host, const char *path, char key[CARRIER_KEY_TEXT]);
+void carrier_ask(struct buf *out, const char *host, const char *path, char key[WSHAKE_KEY_TEXT]);
 
 struct carrier_answer {
 	unsigned status; /* 0: it could not be read */
@@ -32,12 +30,12 @@ struct carrier_answer {
 };
 
 /* Bytes of a head that says yes; 0: it is not whole; -EPROTO. */
-ssize_t carrier_read_answer(const char *data, size_t len, const char key[CARRIER_KEY_TEXT],
+ssize_t carrier_read_answer(const char *data, size_t len, const char key[WSHAKE_KEY_TEXT],
 	struct carrier_answer *answer);
 
 struct carrier_request {
 	char path[CARRIER_PATH_MAX + 1];
-	char accept[CARRIER_ACCEPT_TEXT];
+	char accept[WSHAKE_ACCEPT_TEXT];
 	unsigned status; /* to refuse with */
 	const char *why; /* static */
 };

@@ -40,7 +40,7 @@ struct carriers_dial {
 	struct ssl_ctx_st *ctx;
 	struct buf out, in;
 	bool refused; /* with an HTTP status */
-	char key[CARRIER_KEY_TEXT];
+	char key[WSHAKE_KEY_TEXT];
 	char *host, *target;
 	char address[ADDR_TEXT_MAX];
 	proxy_done_fn *done;

@@ -15,7 +15,7 @@ enum { LINE_MAX_BYTES = 2048 };
 /* Who speaks; tests/lint/lint.py sees to it that nobody else does. */
 static const char *const parts[] = {"admin", "agent", "audit", "carrier", "config", "dns", "hub",
 	"ingress", "iptables", "kubernetes", "lb", "log", "manifests", "meta", "seccomp", "test",
-	"tracing", "tunnel", "ws", NULL};
+	"tracing", "tunnel", "web", "ws", NULL};
 static _Atomic int part_levels[LOG_PARTS_MAX]; /* level + 1; 0: as log_level */
 static _Atomic int log_level = LOG_LEVEL_INFO;
 static _Atomic int log_most = LOG_LEVEL_INFO; /* of log_level and all parts */
@@ -189,9 +189,20 @@ log_recent(log_event_fn *fn, void *arg)
 
 		fn(arg,
 			&(struct log_event){recent.at[at].when, level_names[recent.at[at].level],
-				recent.at[at].part, recent.at[at].text});
+				recent.at[at].part, recent.at[at].text, i});
 	}
 	pthread_mutex_unlock(&recent.lock);
+}
+
+size_t
+log_recent_kept(void)
+{
+	size_t n;
+
+	pthread_mutex_lock(&recent.lock);
+	n = recent.n;
+	pthread_mutex_unlock(&recent.lock);
+	return n;
 }
 
 void

@@ -44,9 +44,12 @@ void log_line(enum log_level level, const char *part, const char *fmt, ...) prin
 enum { LOG_RECENT = 256 };
 struct log_event {
 	const char *when, *level, *part, *text;
+	size_t nth; /* of all that were ever kept, from 0 */
 };
 typedef void log_event_fn(void *arg, const struct log_event *event);
 void log_recent(log_event_fn *fn, void *arg);
+/* How many were ever kept: who has seen so many has missed none. */
+size_t log_recent_kept(void);
 /* True when this call may speak now; counts what is held back. */
 bool log_limit_pass(struct log_limit *limit, unsigned per_minute, const char *part);
 

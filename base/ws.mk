@@ -11,7 +11,8 @@ base_libbase_a_SOURCES += \
 	base/ws_events.c base/ws_free.c base/ws_lws.h \
 	base/ws_proxy.c \
 	base/ws_upgrade.c \
-	base/wsframe.c base/wsframe.h
+	base/wsframe.c base/wsframe.h \
+	base/wshake.c base/wshake.h
 
 FUZZERS += tests/fuzz/carrier_fuzz
 tests_fuzz_carrier_fuzz_SOURCES = tests/fuzz/carrier_fuzz.c

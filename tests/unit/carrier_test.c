@@ -386,7 +386,7 @@ test_answers(void **state)
 	};
 	struct carrier_request request;
 	struct carrier_answer a;
-	char key[CARRIER_KEY_TEXT];
+	char key[WSHAKE_KEY_TEXT];
 	auto_buf struct buf ask, answer;
 	ssize_t n;
 
