@@ -154,6 +154,10 @@ read_to(const char *text, struct to *to)
 	*to = (struct to){.from_port = 1, .to_port = 65535, .all = strcmp(text, "*") == 0};
 	if (to->all)
 		return true;
+	if (strcmp(text, "hub:web") == 0) {
+		to->kind = TARGET_WEB;
+		return true;
+	}
 	if (strncmp(text, "cloud/", 6) == 0) {
 		to->kind = TARGET_CLOUD;
 		if ((name = split_ports(text + 6, to)) == NULL || *name == '\0')
@@ -243,8 +247,8 @@ read_rule(const struct tree_node *entry, struct rule *rule, struct reading *r)
 		if (!read_to(text, &rule->to[rule->n_to++]))
 			return wrong(r, text,
 				"expected *, NODE[:PORTS], NAMESPACE/SERVICE[:PORTS], "
-				"pod/NAMESPACE/POD[:PORTS], cloud/HOST[:PORTS] or "
-				"site/SITE/CIDR[:PORTS]");
+				"pod/NAMESPACE/POD[:PORTS], cloud/HOST[:PORTS], "
+				"site/SITE/CIDR[:PORTS] or hub:web");
 	}
 	return 0;
 }
@@ -290,6 +294,17 @@ hub_check_access(const struct tree_node *rules, struct err *err)
 
 	access_free(&a);
 	return rc < 0 ? r.at : NULL;
+}
+
+bool
+hub_names_web(const struct tree_node *rules)
+{
+	struct reading r = {0};
+	struct access *a;
+	bool named = read_rules(rules, &a, &r) == 0 && access_names(a, TARGET_WEB);
+
+	access_free(&a);
+	return named;
 }
 
 void
@@ -381,8 +396,10 @@ opens(const struct to *to, const struct access_target *t)
 	struct in6_addr ip;
 
 	if (to->all)
-		return true;
-	if (to->kind != t->kind || t->port < to->from_port || t->port > to->to_port)
+		return t->kind != TARGET_WEB; /* it is not reached through the hub */
+	if (to->kind != t->kind || t->kind == TARGET_WEB)
+		return to->kind == t->kind;
+	if (t->port < to->from_port || t->port > to->to_port)
 		return false;
 	switch (t->kind) {
 	case TARGET_NODE:
@@ -397,6 +414,8 @@ opens(const struct to *to, const struct access_target *t)
 	case TARGET_SITE:
 		return glob(to->second, t->name) && ip_parse(t->host, &ip) &&
 			network_holds(&to->network, &ip);
+	case TARGET_WEB:
+		break;
 	}
 	return false;
 }
@@ -424,7 +443,7 @@ access_check(const struct access *a, const struct caller *c, const struct access
 	if (c->node[0] != '\0')
 		return check_node(a, c, t);
 	/* What no name of the cluster stands behind is dialled for those alone whom a rule allows it. */
-	if (a->n == 0)
+	if (a->n == 0 || (t->kind == TARGET_WEB && !access_names(a, TARGET_WEB)))
 		return t->kind != TARGET_CLOUD && t->kind != TARGET_SITE &&
 			(of_this_machine(c) || c->admitted);
 	for (size_t i = 0; i < a->n; i++) {
@@ -436,6 +455,16 @@ access_check(const struct access *a, const struct caller *c, const struct access
 			if (opens(&r->to[k], t))
 				return true;
 	}
+	return false;
+}
+
+bool
+access_names(const struct access *a, enum target_kind kind)
+{
+	for (size_t i = 0; i < a->n; i++)
+		for (size_t k = 0; k < a->rules[i].n_to; k++)
+			if (!a->rules[i].to[k].all && a->rules[i].to[k].kind == kind)
+				return true;
 	return false;
 }
 

@@ -13,6 +13,8 @@
  *	       NODE[:PORTS]        a node, globs allowed: edge-1:10250, edge-*:9100-9105, *:10250
  *	       NAMESPACE/SERVICE[:PORTS], pod/NAMESPACE/POD[:PORTS]
  *	       cloud/HOST[:PORTS], cloud/CIDR[:PORTS]   dialled by the hub itself
+ *	       hub:web             the page of the hub itself (hub/web.h); no other word opens it, not even *. Where no rule names it, callers
+ *	                           of this machine, and those whom its clientCA has admitted, may see it
  *	       site/SITE/CIDR[:PORTS]  an address that a node of the site declares and no object of the cluster has; globs allowed
  *
  *	rc = access_new(rules, &access, &err);
@@ -36,7 +38,7 @@ struct caller {
 	bool admitted; /* the listener's clientCA has signed the certificate */
 };
 
-enum target_kind { TARGET_NODE, TARGET_POD, TARGET_SERVICE, TARGET_CLOUD, TARGET_SITE };
+enum target_kind { TARGET_NODE, TARGET_POD, TARGET_SERVICE, TARGET_CLOUD, TARGET_SITE, TARGET_WEB };
 
 struct access_target {
 	enum target_kind kind;
@@ -56,6 +58,8 @@ void access_adopt(struct access *a, struct access **fresh);
 size_t access_count(const struct access *a);
 bool access_check(
 	const struct access *a, const struct caller *caller, const struct access_target *target);
+/* Does a rule name this kind of target by itself, and not by *? */
+bool access_names(const struct access *a, enum target_kind kind);
 /* Does a rule name a network or address of the cloud that holds this one? Then the hub dials it. */
 bool access_names_cloud(const struct access *a, const struct in6_addr *ip);
 /* The name of the bearer token with this secret; NULL: none. */

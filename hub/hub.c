@@ -528,6 +528,22 @@ start_naming(struct hub *hub, const struct hub_ways_in *config, struct err *err)
 }
 
 static int
+start_web(struct hub *hub, const struct web_options *options, struct err *err)
+{
+	if (or_empty(options->listen)[0] == '\0')
+		return 0;
+	return web_start(&hub->web,
+		&(struct web_config){
+			.loop = hub->loop,
+			.options = *options,
+			.access = hub->access,
+			.sources = hub_web_sources,
+			.arg = hub,
+		},
+		err);
+}
+
+static int
 start_source(struct hub *hub, const struct hub_config *config, struct err *err)
 {
 	const struct manifests_config manifests = {
@@ -587,6 +603,8 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 	rc = start_ingress(hub, &config->ways_in, hub->nodes_config.cluster_domain, err);
 	if (rc == 0)
 		rc = start_naming(hub, &config->ways_in, err);
+	if (rc == 0)
+		rc = start_web(hub, &config->web, err);
 	if (rc < 0)
 		return rc;
 	hub->explain = timer_new(hub->loop, on_explain, hub);
@@ -622,6 +640,7 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 	rc = redirect_prepare(hub->redirect, &ways_in->redirect, err);
 	if (rc == 0 &&
 		((rc = doors_renew(hub->ingress, &hub->ways_in, err)) < 0 ||
+			(rc = web_renew(hub->web, err)) < 0 ||
 			(rc = hub_peers_configure(hub, ways_in->peers, err)) < 0))
 		redirect_abandon(hub->redirect);
 	if (rc < 0) {
@@ -632,7 +651,7 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 	access_adopt(hub->access, &fresh);
 	quota_adopt(hub->quota, &ways_in->limits);
 	cut = ingress_recheck(hub->ingress) + udp_maps_recheck(hub->udp_maps) +
-		outward_recheck(hub->outward);
+		outward_recheck(hub->outward) + web_recheck(hub->web);
 	log_info("ingress", "rules of access adopted rules=%zu cut=%u", access_count(hub->access),
 		cut);
 	return 0;
@@ -667,6 +686,7 @@ hub_drain(struct hub *hub, void (*done)(void *arg), void *arg)
 	hub->draining = 3;
 	hub->drained = done;
 	hub->drained_arg = arg;
+	web_leave(hub->web);
 	redirect_drain(hub->redirect);
 	ingress_drain(hub->ingress);
 	peers_drain(hub->peers, on_drained, hub); /* first: others wait for the nodes then */
@@ -686,6 +706,7 @@ hub_stop(struct hub **out)
 		return;
 	timer_free(&hub->again);
 	timer_free(&hub->explain);
+	web_stop(&hub->web);
 	nodes_stop(&hub->nodes);
 	naming_stop(&hub->naming);
 	ingress_free(&hub->ingress);

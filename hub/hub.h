@@ -51,6 +51,14 @@ struct hub_ways_in {
 		*hosts_key; /* namespace/name of a ConfigMap, and its key; "": none */
 };
 
+/* `web` of the configuration; see hub/web.h. */
+struct web_options {
+	const char *listen; /* "" or NULL: none */
+	const char *cert, *key, *client_ca; /* PEM files; "": none */
+	const char *const *names; /* other names than addresses and localhost, ended by NULL */
+	unsigned viewers; /* at a time */
+};
+
 struct hub_config {
 	const char *listen; /* address and port; the port is 10000 where it says none */
 	const char *manifests; /* folder; it may appear later; "": Kubernetes */
@@ -71,11 +79,14 @@ struct hub_config {
 	uint64_t heartbeat_ms; /* 0: 4000 */
 	bool compress; /* clear text in the tunnels is sent deflated */
 	struct hub_ways_in ways_in;
+	struct web_options web; /* good until hub_stop */
 };
 
 int hub_start(
 	struct hub **hub, struct loop *loop, const struct hub_config *config, struct err *err);
 void hub_stop(struct hub **hub);
+/* Do these rules, which hub_check_access takes, name the page? */
+bool hub_names_web(const struct tree_node *rules);
 /* Would hub_start take these rules of access? NULL: yes; else what is wrong, and err without the place. */
 const struct tree_node *hub_check_access(const struct tree_node *rules, struct err *err);
 /* SIGHUP: adopts other rules of access, limits, peers and ingress.redirect, and reads the certificates of the ingress's listeners again. All or, with an error, nothing.

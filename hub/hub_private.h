@@ -18,6 +18,7 @@
 #include "hub/outward.h"
 #include "hub/peers.h"
 #include "hub/redirect.h"
+#include "hub/web.h"
 #include "model/cluster.h"
 
 struct hub {
@@ -46,6 +47,7 @@ struct hub {
 	struct redirect *redirect; /* NULL until start_ingress */
 	struct udp_maps *udp_maps;
 	struct naming *naming; /* NULL: none */
+	struct web *web; /* NULL: none */
 	struct nodes_config nodes_config;
 	char listen_host[INET6_ADDRSTRLEN];
 	struct timer *again; /* tries to listen again */
@@ -64,5 +66,9 @@ int hub_peers_configure(struct hub *hub, const char *const *names, struct err *e
 /* What `others` of tunnels_setup is the hub for. */
 void hub_tunnel_changed(void *hub, const char *node);
 uint64_t hub_tunnel_claimed(void *hub, const char *node);
+
+/* --- hub_tell.c --- */
+/* `sources` of web_config. */
+void hub_web_sources(void *hub, struct survey_sources *to);
 
 #endif

@@ -32,6 +32,23 @@ hub_addr(const struct hub *hub)
 	return hub->nodes != NULL ? nodes_addr(hub->nodes) : hub->nodes_config.listen;
 }
 
+void
+hub_web_sources(void *arg, struct survey_sources *to)
+{
+	const struct hub *hub = arg;
+
+	*to = (struct survey_sources){
+		.nodes = hub->nodes,
+		.certs = authority_certs(hub->authority),
+		.tunnels = hub->tunnels,
+		.peers = hub->peers,
+		.fanout = hub->fanout,
+		.cluster = hub->cluster,
+		.ready = hub_ready(hub),
+		.waits = hub_waits(hub),
+	};
+}
+
 struct rule_counts {
 	double whole, wrong;
 };
@@ -85,6 +102,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	redirect_metrics(hub->redirect, m);
 	udp_maps_metrics(hub->udp_maps, m);
 	naming_metrics(hub->naming, m);
+	web_metrics(hub->web, m);
 	quota_metrics(hub->quota, m);
 	metric_gauge(m, "edgeway_ingress_access_rules",
 		"Rules of access in force; 0: this machine's callers alone.", NULL,
@@ -232,6 +250,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	quota_state(hub->quota, out);
 	buf_adds(out, ",\"naming\":");
 	naming_state(hub->naming, out);
+	buf_adds(out, ",\"web\":");
+	web_state(hub->web, out);
 	add_rules(hub, out);
 	buf_adds(out, ",\"services\":[");
 	add_services(hub, out);

@@ -63,10 +63,36 @@ hub_libhub_a_SOURCES = \
 	hub/tunnels.c hub/tunnels.h hub/tunnels_private.h hub/tunnels_tell.c \
 	hub/udp_flow.c hub/udp_maps.c hub/udp_maps.h hub/udp_maps_private.h \
 	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_where.c \
-	hub/ways.c hub/ways.h hub/ways_beside.c hub/ways_private.h
+	hub/ways.c hub/ways.h hub/ways_beside.c hub/ways_private.h \
+	hub/web.c hub/web.h hub/web_conn.c hub/web_live.c hub/web_private.h \
+	hub/web_files.c hub/web_files.h \
+	hub/web_judge.c hub/web_judge.h \
+	hub/web_map.c hub/web_seen.c hub/web_tell.c hub/web_tell.h \
+	hub/web_summary.c hub/web_summary.h \
+	hub/web_survey.c hub/web_survey.h \
+	hub/web_want.c hub/web_want.h
+
+# The page's files become lists of bytes that hub/web_files.c includes.
+WEB_FILES = hub/web/index.html hub/web/style.css hub/web/app.js hub/web/draw.js hub/web/icon.svg
+WEB_LISTS = hub/web/index.inc hub/web/style.inc hub/web/app.inc hub/web/draw.inc hub/web/icon.inc
+EXTRA_DIST += $(WEB_FILES)
+CLEANFILES += $(WEB_LISTS)
+SUFFIXES += .html .css .js .svg .inc
+LIST_BYTES = $(AM_V_GEN)$(MKDIR_P) hub/web && od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g' >$@.tmp && mv $@.tmp $@
+hub/web_files.$(OBJEXT): $(WEB_LISTS)
+.html.inc:
+	$(LIST_BYTES)
+.css.inc:
+	$(LIST_BYTES)
+.js.inc:
+	$(LIST_BYTES)
+.svg.inc:
+	$(LIST_BYTES)
 
 HUB_LDADD = hub/libhub.a dns/libdns.a iptables/libiptables.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CURL_LIBS) $(NFTNL_LIBS) $(MNL_LIBS)
-FUZZERS += tests/fuzz/hello_fuzz tests/fuzz/peer_fuzz tests/fuzz/split_fuzz
+FUZZERS += tests/fuzz/hello_fuzz tests/fuzz/peer_fuzz tests/fuzz/split_fuzz tests/fuzz/web_fuzz
+tests_fuzz_web_fuzz_SOURCES = tests/fuzz/web_fuzz.c
+tests_fuzz_web_fuzz_LDADD = $(HUB_LDADD)
 tests_fuzz_hello_fuzz_SOURCES = tests/fuzz/hello_fuzz.c
 tests_fuzz_hello_fuzz_LDADD = $(HUB_LDADD)
 tests_fuzz_peer_fuzz_SOURCES = tests/fuzz/peer_fuzz.c
@@ -96,11 +122,14 @@ HUB_TESTS = \
 	tests/unit/share_test \
 	tests/unit/split_test \
 	tests/unit/tokens_test \
-	tests/unit/ways_test
+	tests/unit/ways_test \
+	tests/unit/web_test
 check_PROGRAMS += $(HUB_TESTS)
 TESTS += $(HUB_TESTS)
 tests_unit_access_test_SOURCES = tests/unit/access_test.c
 tests_unit_access_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_web_test_SOURCES = tests/unit/web_test.c
+tests_unit_web_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_ways_test_SOURCES = tests/unit/ways_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
 tests_unit_ways_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_detours_test_SOURCES = tests/unit/detours_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
@@ -145,4 +174,5 @@ tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c
 tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif
 EXTRA_DIST += tests/data/kubernetes tests/apiserver/kubelets.py tests/apiserver/objects.py tests/apiserver/server.py tests/apiserver/signing.py tests/apiserver/store.py \
-	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_approval.py tests/net/test_kubernetes.py tests/net/test_hosts_map.py tests/net/test_replicas.py tests/net/test_sites.py tests/net/test_zone.py
+	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_approval.py tests/net/test_kubernetes.py tests/net/test_hosts_map.py tests/net/test_replicas.py tests/net/test_sites.py tests/net/test_zone.py \
+	tests/net/browser.py tests/net/looker.py tests/net/test_web.py

@@ -566,6 +566,14 @@ nodes_joined(
 	free(names);
 }
 
+void
+nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk), void *arg)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (p->talk != NULL && !talk_ended(p->talk))
+			fn(arg, p->talk);
+}
+
 size_t
 nodes_connected(const struct nodes *n)
 {

@@ -63,6 +63,8 @@ void nodes_unserved(
 void nodes_sources(const struct nodes *n,
 	void (*fn)(void *arg, const char *node, const char *address), void *arg);
 size_t nodes_connected(const struct nodes *n);
+/* Calls fn for each connected node's talk. */
+void nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk), void *arg);
 /* Calls fn for each node that is connected or has joined, once; `revoked`: its certificates are refused. */
 void nodes_joined(
 	const struct nodes *n, void (*fn)(void *arg, const char *node, bool revoked), void *arg);

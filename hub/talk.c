@@ -710,6 +710,40 @@ talk_ended(const struct talk *s)
 }
 
 void
+talk_facts(const struct talk *s, struct talk_facts *to)
+{
+	*to = (struct talk_facts){
+		.node = s->node,
+		.site = s->site,
+		.zone = s->zone,
+		.version = s->agent,
+		.address = s->address,
+		.since_ms = s->since_ms,
+		.synced = s->synced,
+		.pending = s->pending.n,
+		.unacked = s->n_flight,
+		.unserved = s->n_unserved,
+	};
+}
+
+enum talk_share
+talk_share(const struct talk *s, const struct fanout_item *item)
+{
+	uint8_t state = item->index < s->pending.n_state ? s->pending.state[item->index] : 0;
+
+	if (!sight_has(&s->sight, item))
+		return TALK_NOT_FOR_IT;
+	if (!s->synced || (state & (PENDING_WAITS | PENDING_FLIGHT)) != 0)
+		return TALK_UNDER_WAY;
+	if (state & PENDING_REFUSED)
+		return TALK_REFUSED;
+	for (size_t i = 0; i < s->n_unserved; i++)
+		if (strcmp(s->unserved[i], item->key) == 0)
+			return TALK_UNSERVED;
+	return TALK_HAS;
+}
+
+void
 talk_state(const struct talk *s, struct buf *out)
 {
 	buf_adds(out, "\"node\":");

@@ -70,6 +70,24 @@ void talk_relabel(struct talk *s, const struct kube_labels *labels);
 /* Services ("namespace/name") that the node says it cannot serve, since no fake IP is left there; how many. */
 size_t talk_unserved(const struct talk *s, const char *const **keys);
 bool talk_ended(const struct talk *s);
+/* What it is about, for those who look on: texts are good until the loop's next turn. */
+struct talk_facts {
+	const char *node, *site, *zone, *version, *address;
+	uint64_t since_ms; /* since 1970 */
+	bool synced;
+	unsigned pending, unacked;
+	size_t unserved;
+};
+void talk_facts(const struct talk *s, struct talk_facts *to);
+/* What the node has of a service. */
+enum talk_share {
+	TALK_NOT_FOR_IT, /* edgeway.io/nodes keeps it from the node */
+	TALK_UNDER_WAY, /* it is to be sent, or to be acknowledged */
+	TALK_REFUSED, /* the node does not take it as it is */
+	TALK_UNSERVED, /* the node has no fake IP for it */
+	TALK_HAS, /* as it is now */
+};
+enum talk_share talk_share(const struct talk *s, const struct fanout_item *item);
 /* The members of an object without its braces: node, address, since, synced, waiting, unacked, ... */
 void talk_state(const struct talk *s, struct buf *out);
 

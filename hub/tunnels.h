@@ -87,6 +87,18 @@ unsigned tunnels_streams(const struct tunnels *t, const char *node);
 /* No new streams and no new tunnels; `done` once the last has ended, not from within this call. */
 void tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg);
 
+/* A tunnel, for those who look on: texts are good until the loop's next turn. */
+struct tunnel_facts {
+	const char *node, *address;
+	const struct session_stats *stats;
+	uint64_t since_ms; /* of the loop */
+	uint64_t epoch;
+	int64_t ends_s; /* its certificate, seconds since 1970 */
+	bool takes; /* new streams; else it finishes what it has */
+};
+/* Calls fn for each, in any order; of one node that with the highest epoch is the newest. */
+void tunnels_look(const struct tunnels *t, void (*fn)(void *arg, const struct tunnel_facts *facts),
+	void *arg);
 size_t tunnels_count(const struct tunnels *t); /* nodes with a tunnel that takes streams */
 /* [{"node","address","epoch","since_s","streams","rtt_ms","bytes_in","bytes_out","draining",...}], the newest of a node first. */
 void tunnels_state(const struct tunnels *t, struct buf *out);

@@ -16,6 +16,27 @@ tunnels_count(const struct tunnels *t)
 }
 
 void
+tunnels_look(
+	const struct tunnels *t, void (*fn)(void *arg, const struct tunnel_facts *facts), void *arg)
+{
+	const struct tunnel *u;
+
+	TAILQ_FOREACH(u, &t->open, link)
+	{
+		fn(arg,
+			&(struct tunnel_facts){
+				.node = u->node,
+				.address = u->address,
+				.stats = session_stats(u->session),
+				.since_ms = u->since_ms,
+				.epoch = u->epoch,
+				.ends_s = u->ends_s,
+				.takes = !u->older && !u->leaving,
+			});
+	}
+}
+
+void
 tunnels_streams_state(const struct tunnels *t, const char **comma, struct buf *out)
 {
 	const struct tunnel *u;

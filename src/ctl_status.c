@@ -454,6 +454,16 @@ say_peers(const struct tree_node *peers, struct buf *line, struct warnings *w)
 }
 
 static void
+say_page(const struct tree_node *page, struct buf *line)
+{
+	if (tree_is_null(page))
+		return;
+	buf_printf(line, "%s, %s of %s look, %s refused", ctl_text(page, "listen"),
+		ctl_text(page, "viewers"), ctl_text(page, "most"), ctl_text(page, "refused"));
+	say("page", line);
+}
+
+static void
 show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 {
 	const struct tree_node *hub = tree_get(top, "hub");
@@ -477,6 +487,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_peers(tree_get(hub, "peers"), line, w);
 	say_naming(tree_get(hub, "naming"), line);
 	say_seccomp(tree_get(top, "seccomp"), line);
+	say_page(tree_get(hub, "web"), line);
 	buf_printf(line, "%s", ctl_text(hub, "ca"));
 	say("CA", line);
 	if (tree_get(hub, "approvals") != NULL) {

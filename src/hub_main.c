@@ -410,6 +410,12 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.node_life_s = o->tls_node_lifetime / 1000,
 		.cluster_domain = "",
 		.ways_in = ways_in_of(o),
+		.web = {.listen = o->web_listen,
+			.cert = o->web_cert,
+			.key = o->web_key,
+			.client_ca = o->web_client_ca,
+			.names = (const char *const *)o->web_names,
+			.viewers = o->web_viewers},
 	};
 	const struct admin_config admin = {
 		.listen = o->admin_listen,

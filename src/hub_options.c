@@ -107,8 +107,8 @@ check_tls(const struct hub_options *o, struct err *err)
 	return rc;
 }
 
-static bool
-is_loopback(const char *text)
+bool
+hub_options_is_loopback(const char *text)
 {
 	struct addr a;
 
@@ -124,7 +124,8 @@ static int
 check_open(const struct hub_options *o, const char *key, const struct tree_node *entry,
 	const char *listen, struct err *err)
 {
-	if (is_loopback(listen) || o->access != NULL || !tree_is_null(tree_get(entry, "clientCA")))
+	if (hub_options_is_loopback(listen) || o->access != NULL ||
+		!tree_is_null(tree_get(entry, "clientCA")))
 		return 0;
 	return opt_complain(o, key, entry, err,
 		"%s can be reached by others: say in access who may come in, or listen on "
@@ -356,6 +357,8 @@ hub_options_check(struct hub_options *o, struct err *err)
 		rc = check_access(o, err);
 	if (rc == 0)
 		rc = hub_options_check_naming(o, err);
+	if (rc == 0)
+		rc = hub_options_check_web(o, err);
 	return rc;
 }
 

@@ -79,6 +79,12 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 	X(ADDRESS, admin_listen, "admin.listen", "127.0.0.1:10012", "health, metrics and state over HTTP; \"\": off") \
 	X(STRING, admin_socket, "admin.socket", "/run/edgeway/hub.sock", "the same for edgewayctl; \"\": off") \
 	X(ADDRESS, metrics_listen, "metrics.listen", "", "metrics, health and readiness alone, for others than this machine") \
+	X(ADDRESS, web_listen, "web.listen", "", "a page that shows nodes, tunnels and services to browsers; \"\": off") \
+	X(STRING, web_cert, "web.cert", "", "certificate of the page (PEM); a must beyond this machine") \
+	X(STRING, web_key, "web.key", "", "its key (PEM)") \
+	X(STRING, web_client_ca, "web.clientCA", "", "CA (PEM) that has signed the certificates of those who may look") \
+	X(LIST, web_names, "web.names", "", "names by which browsers ask for the page; addresses and localhost always are") \
+	X(UINT, web_viewers, "web.viewers", "16", "who may look at a time", .min = 1, .max = 100) \
 	X(ENUM, log_level, "log.level", "info", "how much is said", .words = "error|warn|info|debug", .reload = true) \
 	X(ENUM, log_format, "log.format", "text", "lines for people or for machines", .words = "text|json", \
 		.reload = true) \
@@ -100,10 +106,14 @@ extern const struct opt_program hub_program;
 
 enum opt_result hub_options_load(
 	struct hub_options *o, int argc, char **argv, bool *check, struct err *err);
+/* Is the address one that this machine alone can reach? "" is. */
+bool hub_options_is_loopback(const char *address);
 /* What types cannot say. Part of hub_options_load. */
 int hub_options_check(struct hub_options *o, struct err *err);
 /* ingress.redirect as plain data. -EINVAL: what is wrong, and where. */
 int hub_options_redirect(const struct hub_options *o, struct hub_redirect *to, struct err *err);
+/* The page: another part. */
+int hub_options_check_web(const struct hub_options *o, struct err *err);
 /* The names of nodes, and what they mean: a part of it. */
 int hub_options_check_naming(struct hub_options *o, struct err *err);
 void hub_options_free(struct hub_options *o);

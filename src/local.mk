@@ -2,7 +2,7 @@ noinst_LIBRARIES += src/libsrc.a
 src_libsrc_a_SOURCES = \
 	src/agent_options.c src/agent_options.h \
 	src/announce.c src/announce.h \
-	src/hub_options.c src/hub_options.h src/hub_naming_options.c \
+	src/hub_options.c src/hub_options.h src/hub_naming_options.c src/hub_web_options.c \
 	src/option_checks.c src/option_checks.h \
 	src/check.c src/check.h \
 	src/confine.c src/confine.h \

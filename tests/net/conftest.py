@@ -16,10 +16,11 @@ def pytest_configure(config):
 class Mesh:
     """cloud (hub), dns (dnsmasq), edge-1 and edge-2 with two backends and a client each."""
 
-    def __init__(self, lab):
+    def __init__(self, lab, *options):
+        """options: of the hub."""
         self.lab = lab
         self.dns = labs.upstream(lab, "www.example.test/203.0.113.7", "api.lab.test/203.0.113.8")
-        self.hub = Hub(lab)
+        self.hub = Hub(lab, *options)
         self.nodes = [Node(lab, "edge-1", "192.0.2.11"), Node(lab, "edge-2", "192.0.2.12")]
         pods = []
         for node in self.nodes:

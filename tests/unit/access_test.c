@@ -113,6 +113,35 @@ addresses_of_a_site(void **state)
 	assert_non_null(strstr(err.text, "site/SITE/CIDR"));
 }
 
+static bool
+sees_the_page(const char *address)
+{
+	struct caller c = from(address, "", "");
+
+	return access_check(access, &c, &(struct access_target){.kind = TARGET_WEB});
+}
+
+/* No word but its own opens it; where no rule has that, this machine sees it. */
+static void
+the_page(void **state)
+{
+	struct caller admitted = from("192.0.2.1", "ann", "");
+
+	(void)state;
+	load("[]", NULL);
+	assert_true(sees_the_page("127.0.0.1") && !sees_the_page("192.0.2.1"));
+	load("[{from: 192.0.2.0/24, to: ['*']}, {from: local, to: ['hub/web', 'hub:*']}]", NULL);
+	assert_true(sees_the_page("127.0.0.1") && !sees_the_page("192.0.2.1"));
+	assert_false(access_names(access, TARGET_WEB));
+	admitted.admitted = true;
+	assert_true(access_check(access, &admitted, &(struct access_target){.kind = TARGET_WEB}));
+	load("[{from: 192.0.2.1, to: ['hub:web']}]", NULL);
+	assert_true(sees_the_page("192.0.2.1") && access_names(access, TARGET_WEB));
+	assert_false(sees_the_page("127.0.0.1") || sees_the_page("192.0.2.2"));
+	assert_false(access_check(access, &(struct caller){.addr = admitted.addr},
+		&(struct access_target){.kind = TARGET_NODE, .node = "hub", .port = 80}));
+}
+
 static void
 without_rules_this_machine_and_the_admitted(void **state)
 {
@@ -287,6 +316,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		T(without_rules_this_machine_and_the_admitted),
+		T(the_page),
 		T(callers),
 		T(a_certificate_counts_only_when_admitted),
 		T(targets),

@@ -500,6 +500,32 @@ hub_checks_structured_keys(void **state)
 		":2: access: \"cert:\": expected a network, ");
 }
 
+/* Beyond this machine the page has TLS, and somebody whom a rule lets in by its own word, or a CA of callers. */
+static void
+hub_shows_its_page_to_nobody_by_mistake(void **state)
+{
+#define PAIR "cert: /c, key: /k"
+	(void)state;
+	hub_ok("web: {listen: '127.0.0.1:10014'}");
+	hub_ok("web: {listen: '[::1]:10014', names: [hub.example.org], viewers: 3}");
+	hub_ok("web: {listen: 'unix:/run/page.sock'}");
+	hub_ok("web: {listen: '0.0.0.0:10014', " PAIR ", clientCA: /ca}");
+	hub_ok("web: {listen: '0.0.0.0:10014', " PAIR "}\n"
+	       "access: [{from: ann, to: ['hub:web']}]");
+	hub("web: {listen: '0.0.0.0:10014'}\naccess: [{from: ann, to: ['hub:web']}]",
+		":1: web.listen: 0.0.0.0:10014 can be reached by others: set web.cert");
+	hub("web: {listen: '0.0.0.0:10014', " PAIR "}",
+		":1: web.listen: 0.0.0.0:10014 can be reached by others: say in access");
+	hub("web: {listen: '0.0.0.0:10014', " PAIR "}\n" ANYBODY,
+		":1: web.listen: 0.0.0.0:10014 can be reached by others: say in access");
+	hub("web: {listen: '127.0.0.1:1', cert: /c}", ":1: web.cert: needs web.key as well");
+	hub("web: {listen: '127.0.0.1:1', clientCA: /ca}",
+		":1: web.clientCA: needs web.cert and web.key");
+	hub("web: {names: ['*']}", ":1: web.names: \"*\" is not a DNS name");
+	hub("web: {viewers: 0}", ":1: web.viewers: ");
+#undef PAIR
+}
+
 int
 main(void)
 {
@@ -517,6 +543,7 @@ main(void)
 		cmocka_unit_test(hub_names_key_and_remedy),
 		cmocka_unit_test(hub_reads_ports_of_the_redirect),
 		cmocka_unit_test(hub_checks_structured_keys),
+		cmocka_unit_test(hub_shows_its_page_to_nobody_by_mistake),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
