@@ -6,7 +6,7 @@ import socket
 import ssl
 import struct
 
-from dnskit import socket_in
+from httpkit import socket_of
 
 ADDRESS, PORT, SECRET = "192.0.2.1", 10014, "open-sesame"
 HOST = f"{ADDRESS}:{PORT}"
@@ -14,10 +14,10 @@ BASIC = "Authorization: Basic " + base64.b64encode(f"anybody:{SECRET}".encode())
 
 
 def connect(machine, tls=True, pair=None, small=False):
-    s = socket_in(machine, socket.SOCK_STREAM, ADDRESS, PORT)
-    if small:
-        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 2048)
-    s.settimeout(15)
+    s = socket_of(machine)
+    if small:  # before it connects: a window that shrinks later would hold up what we send, too
+        s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 8192)
+    s.connect((ADDRESS, PORT))
     if not tls:
         return s
     context = ssl.create_default_context()
