@@ -37,11 +37,14 @@ retry_after(const struct http1_head *h)
 			continue;
 		memcpy(text, f->value.at, f->value.len);
 		text[f->value.len] = '\0';
-		if (strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm) != NULL)
-			s = timegm(&tm) - time(NULL);
-		else
+		if (strptime(text, "%a, %d %b %Y %H:%M:%S GMT", &tm) != NULL) {
+			s = timegm(&tm);
+			/* A time_t of 32 bits knows no day after 2038. */
+			s = s == -1 && tm.tm_year > 70 ? REPLY_RETRY_AFTER_MAX_S : s - time(NULL);
+		} else {
 			s = (time_t)MIN(
 				strtoul(text, NULL, 10), (unsigned long)REPLY_RETRY_AFTER_MAX_S);
+		}
 		return (unsigned)MIN(MAX(s, 0), REPLY_RETRY_AFTER_MAX_S);
 	}
 	return 0;

@@ -558,7 +558,7 @@ database_is_lost(void **state)
 	hub_put(w->hub, "default/api", 1);
 	hub_put(w->hub, "default/old", 1);
 	start_agent(w);
-	until(w, synced(w) && hub_saw(w->hub).acks == 3);
+	until(w, synced(w) && hub_saw(w->hub).acks == 3 && snapshot_count(w->used) == 3);
 	web = fake_ip(w, "default/web");
 	api = fake_ip(w, "default/api");
 	sent = hub_saw(w->hub).updates_sent;
