@@ -85,6 +85,7 @@ choice_next(struct exchange *ex)
 	const struct balance_ask ask = ask_of(ex);
 	struct target *t;
 
+	ex->full = false;
 	if (ex->n_tried >= TRIES_MAX)
 		return NULL;
 	do { /* another worker may take the last connection of the one that was picked */
