@@ -537,6 +537,7 @@ start_web(struct hub *hub, const struct web_options *options, struct err *err)
 			.loop = hub->loop,
 			.options = *options,
 			.access = hub->access,
+			.reach = hub->reach,
 			.sources = hub_web_sources,
 			.arg = hub,
 		},

@@ -68,6 +68,7 @@ hub_libhub_a_SOURCES = \
 	hub/web_files.c hub/web_files.h \
 	hub/web_judge.c hub/web_judge.h \
 	hub/web_map.c hub/web_seen.c hub/web_tell.c hub/web_tell.h \
+	hub/web_probe.c hub/web_probe.h hub/web_probe_read.c \
 	hub/web_summary.c hub/web_summary.h \
 	hub/web_survey.c hub/web_survey.h \
 	hub/web_want.c hub/web_want.h

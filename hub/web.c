@@ -45,11 +45,12 @@ on_turn(void *arg)
 {
 	struct web *w = arg;
 	struct survey_sources from = sources_of(w);
-	const struct tell tell = {w->survey, &from, w->started_ms, w->n_viewers};
+	struct tell tell = {w->survey, &from, w->started_ms, w->n_viewers, w->probes, NULL};
 	struct web_conn *c = find_due(w);
 
 	if (c == NULL)
 		return;
+	tell.caller = &c->caller;
 	c->viewer->due = false;
 	c->viewer->told_ms = loop_now_ms(w->config.loop);
 	timer_start(w->turn, TURN_MS, 0);
@@ -86,6 +87,7 @@ web_viewers_changed(struct web *w)
 		timer_cancel(w->tick);
 		timer_cancel(w->turn);
 		survey_free(&w->survey);
+		probes_forget(w->probes);
 	}
 }
 
@@ -171,6 +173,7 @@ web_start(struct web **out, const struct web_config *config, struct err *err)
 	w->config = *config;
 	TAILQ_INIT(&w->conns);
 	w->started_ms = wall_ms();
+	w->probes = probes_new(config->loop, config->reach);
 	w->tick = timer_new(config->loop, on_tick, w);
 	w->turn = timer_new(config->loop, on_turn, w);
 	rc = web_renew(w, err);
@@ -200,6 +203,7 @@ web_stop(struct web **out)
 	timer_free(&w->tick);
 	timer_free(&w->turn);
 	survey_free(&w->survey);
+	probes_free(&w->probes);
 	pki_ctx_free(&w->tls);
 	free(w);
 }
@@ -226,6 +230,8 @@ web_recheck(struct web *w)
 	struct web_conn *c, *next;
 	unsigned cut = 0;
 
+	if (w != NULL)
+		probes_forget(w->probes); /* it was asked for by other rules */
 	for (c = w != NULL ? TAILQ_FIRST(&w->conns) : NULL; c != NULL; c = next) {
 		next = TAILQ_NEXT(c, link);
 		if (c->viewer == NULL || access_check(w->config.access, &c->caller, &page))

@@ -18,6 +18,7 @@
 #include "base/metric.h"
 #include "hub/access.h"
 #include "hub/hub.h"
+#include "hub/reach.h"
 #include "hub/web_survey.h"
 
 enum {
@@ -35,7 +36,8 @@ struct web;
 struct web_config {
 	struct loop *loop;
 	struct web_options options; /* texts are borrowed */
-	const struct access *access; /* outlives it */
+	const struct access *access; /* these two outlive it */
+	struct reach *reach; /* by which nodes are asked */
 	/* What there is to see now. */
 	void (*sources)(void *arg, struct survey_sources *to);
 	void *arg;

@@ -55,6 +55,7 @@ struct web {
 	struct web_conns conns;
 	size_t n_conns, n_viewers;
 	struct survey *survey; /* NULL: nobody looks */
+	struct probes *probes;
 	struct timer *tick; /* until the next survey; while somebody looks */
 	struct timer *turn; /* until the turn of the next viewer who is due */
 	uint64_t started_ms; /* since 1970 */

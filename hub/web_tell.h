@@ -7,6 +7,7 @@
 #ifndef EDGEWAY_HUB_WEB_TELL_H
 #define EDGEWAY_HUB_WEB_TELL_H
 
+#include "hub/web_probe.h"
 #include "hub/web_survey.h"
 #include "hub/web_want.h"
 
@@ -24,6 +25,8 @@ struct tell {
 	const struct survey_sources *from;
 	uint64_t started_ms; /* since 1970 */
 	size_t viewers;
+	struct probes *probes;
+	const struct caller *caller; /* who looks */
 };
 
 /* {"t":"top",...}: counts, traffic, replicas. */

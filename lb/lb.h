@@ -61,6 +61,17 @@ void lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample);
 /* Off in the beginning. lb NULL: nothing. */
 void lb_trace(struct lb *lb, const struct lb_tracing *tracing);
 void lb_metrics(struct lb *lb, struct metrics *m); /* lb NULL: nothing */
+/* How an endpoint does: by requests, and by active checks (LB_ILL). */
+enum lb_health { LB_UNUSED /* nobody asked for it within a minute */, LB_UP, LB_ILL, LB_EJECTED };
+const char *lb_health_name(enum lb_health health); /* "unused", "up", ... */
+struct lb_seen {
+	struct in6_addr ip; /* as in struct endpoint */
+	uint16_t port;
+	uint8_t health; /* enum lb_health */
+};
+/* Appends a struct lb_seen for each endpoint of the service, "namespace/name", that a worker uses, and for each such worker. Waits a little
+ * for each of them. lb NULL: nothing. */
+void lb_look(struct lb *lb, const char *service, struct buf *out);
 /* JSON object; waits a little for each worker. lb NULL: null. */
 void lb_state(struct lb *lb, struct buf *out);
 /* Stops accepting, finishes what is in progress for at most drain_ms, then on_stopped on loop 0 and

@@ -314,6 +314,21 @@ function node() {
 }
 
 const SHARES = {has: ["good", "has it"], "under way": ["lags", "under way"], kept: ["revoked", "kept from it"], refused: ["down", "refuses it"], "no address": ["down", "no fake IP left"], elsewhere: ["elsewhere", "told by another replica"], away: ["down", "away: it serves what it had"]};
+const STATES = {up: "up", ill: "fails its health check", ejected: "ejected", unused: "not used lately"};
+
+/** What the node itself says: words for its row, and the state of one endpoint. */
+function ownWords(live) {
+  if (!live) return "…";
+  if (live.why) return `not told: ${live.why}`;
+  const words = Object.keys(STATES).map((h) => [live.said.filter((e) => e.health === h).length, STATES[h]]);
+  return words.filter(([n]) => n).map(([n, word]) => `${count(n)} ${word}`).join(", ") || "no endpoint";
+}
+
+function ownState(row, port, way) {
+  const found = row.live && row.live.said && row.live.said.find((e) => e.port === port && e.address === way.address && e.node === way.node);
+  return found ? found.health : "";
+}
+
 const VIA = {pod: "on this node", host: "by host", given: "as given", tunnel: "through the hub"};
 
 function showWays(cell, row, many) {
@@ -324,14 +339,15 @@ function showWays(cell, row, many) {
       return;
     }
     const p = x.ways, more = p.n - p.endpoints.length;
-    const items = p.endpoints.map((w) => ({...w, key: w.address + w.node}));
+    const items = p.endpoints.map((w) => ({...w, key: w.address + w.node, state: ownState(row, p.port, w)}));
     if (more > 0) items.push({key: "more", text: `and ${count(more)} more`});
     if (p.unreachable) items.push({key: "un", text: `${count(p.unreachable)} it cannot reach`});
     if (!items.length) items.push({key: "none", text: "none"});
     keyed(e, items, (w) => w.key, () => make("span.way", {}, make("span"), make("em")), (s, w) => {
-      attribute(s, "class", `way ${w.via === "tunnel" ? "tunnel" : ""} ${w.key === "un" ? "ill" : ""}`);
+      attribute(s, "class", `way ${w.via === "tunnel" ? "tunnel" : ""} ${w.key === "un" ? "ill" : w.state || ""}`);
       set(s.firstChild, w.text || w.address);
       set(s.lastChild, w.text ? "" : ` ${VIA[w.via]}${w.node ? `, ${w.node}` : ""}`);
+      attribute(s, "title", w.state ? `the node says: ${STATES[w.state]}` : null);
     });
   });
 }
@@ -348,9 +364,10 @@ function oneService() {
       set(e, text);
     }},
     {label: "Dials", make: () => make("div"), show: (e, r) => showWays(e, r, state.data.ports.length > 1)},
+    {label: "Says itself", wide: true, show: (r) => ownWords(r.live)},
   ], (r) => r.name, "No node is like that.");
   const rest = make("div", {}, why, about, ports, make("h2", {}, "As every node sees it"),
-    make("p.soft.tight", {}, "The addresses that each node dials, worked out by the hub as the node does it. Whether they answer there the node itself knows: edgewayctl health."), make("div.tools", {}, searchBox("Search node or site"), turn), seen);
+    make("p.soft.tight", {}, "What each node dials, worked out by the hub as the node does it; and how that goes, asked of the node itself where you may reach its port 40002 and it lets you (tunnel.allow)."), make("div.tools", {}, searchBox("Search node or site"), turn), seen);
   const root = make("div", {}, make("div.head", {}, make("a.back", {href: "#/services"}, "‹ Services"), make("h1", {}, route.name)), gone, rest);
   const states = {ready: "good", leaving: "lags", "not ready": "down"};
   const places = () => table([

@@ -237,6 +237,34 @@ def test_keyboard(world, page):
     assert page.run("return document.activeElement.innerText") == "Health"  # and stays there while rows change
 
 
+def row_of(page, node):
+    return page.run("const r = [...[...document.querySelectorAll('table')].at(-1).querySelectorAll('tbody tr')].find((r) => "
+                    "r.querySelector('a').textContent == arguments[0]); return r ? r.lastChild.textContent : ''", node)
+
+
+def test_what_nodes_say_themselves(world, page):
+    """With the rights of him who looks, and where the node allows it: how its endpoints do."""
+    show(page, "#/service/shop/web", "edge-2")
+    wait_for("no rule", lambda: row_of(page, "edge-2").startswith("not told: 403: no rule"))
+    world.write_rules(RULES.replace("to: ['hub:web']}, {from: 'token:bob'", "to: ['hub:web', '*:40002']}, {from: 'token:bob'"))
+    world.reread()
+    wait_for("the node's own no", lambda: row_of(page, "edge-1").startswith("not told: 403") and "no rule" not in row_of(page, "edge-1"))
+    world.agent2.stop()
+    world.agent2.start("--tunnel.allow", "node,node:40002,pods,services")
+    wait_for("nothing was asked for yet", lambda: row_of(page, "edge-2") == "4 not used lately", 20)
+
+    def call():
+        return world.client2.get("http://web.shop.svc.cluster.local:8000/")
+    wait_for("used", lambda: call()[0] == 200 and row_of(page, "edge-2") == "4 up", 20)
+    next(p for p in world.lab.processes if p.name == "edge-2.web-0/backend").kill()
+    wait_for("ejected", lambda: call()[0] == 200 and row_of(page, "edge-2") == "3 up, 1 ejected" and
+             page.text(".way.ejected").startswith("172.17.0.2:8080"), 20)
+    shot(world, page, "ejected")
+    world.write_rules(RULES)
+    world.reread()
+    wait_for("forgotten", lambda: row_of(page, "edge-2").startswith("not told: 403: no rule"))
+
+
 # --- without one ------------------------------------------------------------------------------------
 
 
