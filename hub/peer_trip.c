@@ -80,6 +80,16 @@ refuse(struct trip *t, unsigned status, const char *reason)
 	trip_free(t);
 }
 
+/* Nothing was done: who asked may ask again. */
+static void
+pass_refusal(struct trip *t)
+{
+	t->of->unpassed++;
+	tell(t, 0, NULL, "the node refused the stream");
+	stream_close(&t->near, STREAM_REFUSED);
+	trip_free(t);
+}
+
 static void
 on_couple_ended(void *arg, const struct couple_report *report)
 {
@@ -115,10 +125,12 @@ on_far_reset(void *arg, unsigned code)
 {
 	struct trip *t = arg;
 
-	if (code == STREAM_LOST)
+	if (code == STREAM_REFUSED)
+		pass_refusal(t);
+	else if (code == STREAM_LOST)
 		refuse(t, 421, "the node's tunnel broke while dialling");
 	else
-		refuse(t, 503, "the node refused the stream");
+		refuse(t, 503, "the node broke off the stream");
 }
 
 /* The replica that asked has given up. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum { STATUSES = 9, UNSETTLED_MS = 10 };
+enum { STATUSES = 9, UNSETTLED_MS = 10, REFUSALS_MAX = 5 };
 
 static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 503, 504};
 
@@ -27,6 +27,7 @@ struct reaching {
 	uint64_t
 		epoch; /* of the node's tunnel that the stream goes through; 0: it goes elsewhere */
 	bool elsewhere; /* that is another replica's */
+	unsigned refusals; /* of streams, by nodes that had not begun with them */
 	bool await; /* a node that it needs was lost a moment ago */
 	bool waits; /* for that one; `soon` is how long */
 	uint64_t wait_end_ms; /* 0: it has not waited yet */
@@ -100,7 +101,8 @@ on_soon(void *arg)
 		try_next(x);
 }
 
-/* The tunnel has just been opened, and its node has not said yet what it can do: the same way again. */
+/* The tunnel has just been opened, and its node has not said yet what it can do, or it began to drain a moment ago and
+ * there is a newer one: the same way again. */
 static void
 wait_a_little(struct reaching *x)
 {
@@ -242,6 +244,11 @@ on_reset(void *arg, unsigned code)
 
 	if (x->status != 0 && timer_active(x->soon))
 		return;
+	if (code == STREAM_REFUSED && x->refusals++ < REFUSALS_MAX) {
+		stream_close(&x->stream, STREAM_CANCELLED);
+		wait_a_little(x);
+		return;
+	}
 	if (*x->ways.list[x->next - 1].node == '\0')
 		give_up_way(x, 503, "the hub's own dial was broken off");
 	else if (x->elsewhere)

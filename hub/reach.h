@@ -9,6 +9,7 @@
  *
  * A node's ways are tried in this order: its own tunnel here, its own tunnel at another replica. Where there are replicas a node that was lost
  * a moment ago is waited for, REACH_AWAIT_MS at most; and a dial that waits in a tunnel for an answer begins anew where the node has a newer one.
+ * A stream that was refused before anything was done, as by one who drains, is asked for again a few times.
  */
 #ifndef EDGEWAY_HUB_REACH_H
 #define EDGEWAY_HUB_REACH_H

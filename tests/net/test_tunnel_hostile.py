@@ -178,3 +178,19 @@ def test_answers_that_are_none(site, what, answer):
         assert s.recv(4096).startswith((b"HTTP/1.1 502 ", b"HTTP/1.1 503 "))
     rogue.close()
     site.others_serve()
+
+
+@pytest.mark.parametrize("refusals", [2, 6])
+def test_streams_refused(site, refusals):
+    """REFUSED_STREAM, as of one who drains: nothing was done, so it is asked again, a few times and no more."""
+    rogue = Rogue(site)
+    with site.caller() as s:
+        for _ in range(refusals):
+            _, _, stream, _ = rogue.await_frame(HEADERS)
+            rogue.say(frame(RST_STREAM, 0, stream, struct.pack(">I", 7)))
+        if refusals < 6:
+            _, _, stream, _ = rogue.await_frame(HEADERS)
+            rogue.say(frame(HEADERS, END_HEADERS, stream, OK))
+        assert s.recv(4096).startswith(b"HTTP/1.1 200 " if refusals < 6 else b"HTTP/1.1 503 ")
+    rogue.close()
+    site.others_serve()
