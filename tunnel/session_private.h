@@ -110,7 +110,8 @@ struct session {
 	bool parted; /* client: the ping that it sent then was answered */
 	uint8_t parting_heard[SESSION_PING_BYTES]; /* what came last since then */
 	uint64_t heard_ms, ping_ms; /* ping_ms: when the one that is out was sent, 0: none */
-	uint64_t dry_ms; /* when there first was nothing to read since then, 0: not yet */
+	uint64_t dry_ms; /* since when there is nothing to read, 0: there may be */
+	uint64_t idle_ms; /* since that ping: for how long there was not */
 	struct reception reception;
 	bool draining, peer_draining, peer_draining_told, ended;
 	unsigned busy; /* callbacks on the stack */
@@ -159,9 +160,9 @@ int session_window_init(struct session *s);
 /* So much of DATA was read off the wire. */
 void session_received(struct session *s, size_t n);
 void session_ping(struct session *s);
-/* The one that is out: was sent, by whatever call; there is nothing more to read; was answered. */
+/* The one that is out was sent, by whatever call, and was answered; there is nothing to read in between, and there is. */
 void session_ping_sent(struct session *s);
-void session_wire_dry(struct session *s);
+void session_wire_dry(struct session *s, bool dry);
 void session_ping_answered(struct session *s);
 /* So much of what came is not held any more: window for the other end. */
 void stream_took(struct stream *st, size_t n);

@@ -17,27 +17,35 @@ void
 session_ping_sent(struct session *s)
 {
 	s->ping_ms = loop_now_ms(s->loop);
-	s->dry_ms = s->unread ? 0 : s->ping_ms;
+	s->idle_ms = 0;
+	if (s->dry_ms != 0)
+		s->dry_ms = s->ping_ms;
 	s->stats.pings++;
 }
 
 void
-session_wire_dry(struct session *s)
-{
-	if (s->ping_ms != 0 && s->dry_ms == 0)
-		s->dry_ms = loop_now_ms(s->loop);
-}
-
-/* What waited in front of the answer is not the way's length: it counts from when nothing did. */
-void
-session_ping_answered(struct session *s)
+session_wire_dry(struct session *s, bool dry)
 {
 	uint64_t now = loop_now_ms(s->loop);
 
-	s->stats.rtt_ms = (unsigned)(now - s->ping_ms);
-	if (s->dry_ms != 0)
-		reception_sample(&s->reception, (unsigned)(now - s->dry_ms));
-	s->ping_ms = s->dry_ms = 0;
+	if (!dry && s->dry_ms != 0)
+		s->idle_ms += now - s->dry_ms;
+	if (!dry)
+		s->dry_ms = 0;
+	else if (s->dry_ms == 0)
+		s->dry_ms = now;
+}
+
+/* What waits in our socket in front of the answer is not the way's length: it counts only if most of the time nothing did. */
+void
+session_ping_answered(struct session *s)
+{
+	uint64_t took = loop_now_ms(s->loop) - s->ping_ms;
+
+	s->stats.rtt_ms = (unsigned)took;
+	if (2 * s->idle_ms >= took)
+		reception_sample(&s->reception, (unsigned)took);
+	s->ping_ms = 0;
 }
 
 static int
@@ -51,15 +59,19 @@ int
 session_window_init(struct session *s)
 {
 	reception_init(&s->reception, loop_now_ms(s->loop));
+	session_wire_dry(s, true);
 	return set_connection_window(s);
 }
 
 void
 session_received(struct session *s, size_t n)
 {
+	size_t owed = (size_t)MAX(nghttp2_session_get_effective_recv_data_length(s->ng), 0);
 	bool ask;
 
-	nghttp2_session_consume_connection(s->ng, n);
+	/* In eighths: in halves, as nghttp2 would, a writer far away has half a window. */
+	if (owed >= s->reception.window / 8)
+		nghttp2_submit_window_update(s->ng, NGHTTP2_FLAG_NONE, 0, (int32_t)owed);
 	if (reception_came(&s->reception, n, loop_now_ms(s->loop), &ask))
 		(void)set_connection_window(s);
 	if (ask && s->ping_ms == 0)
@@ -99,7 +111,7 @@ fit_window(struct stream *st)
 		set_window(st, st->window * 2);
 }
 
-/* Window for what was consumed, in eighths of it: in halves, as nghttp2 would, a writer far away has half a window. A window that
+/* Window for what was consumed, in eighths of it as well. A window that
  * was made smaller is paid for with what is consumed first. How much of that is left nghttp2 knows alone: no more may be given
  * back than it counts as received, or it takes the rest for a larger window, and the next smaller one for one more to be paid. */
 static void

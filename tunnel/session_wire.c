@@ -23,13 +23,14 @@ read_some(struct session *s)
 	ssize_t n = s->wire->ops->read(s->wire, bytes, WIRE_READ_BYTES), took;
 
 	if (n == -EAGAIN) {
-		session_wire_dry(s);
+		session_wire_dry(s, true);
 		return 0;
 	}
 	if (n == 0)
 		snprintf(s->why, sizeof s->why, "the peer closed the connection");
 	if (n <= 0)
 		return n == 0 ? -ECONNRESET : n;
+	session_wire_dry(s, false);
 	s->heard_ms = loop_now_ms(s->loop);
 	s->bulk = n >= WIRE_READ_BYTES / 2;
 	s->read_bytes = (size_t)n;

@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/tunnel_bed.h"
+#include "tunnel/reception.h"
 
 /* --- a peer that speaks frames, right or wrong ------------------------------------------------------ */
 
@@ -241,6 +242,30 @@ test_over_the_window(void **state)
 	turn(&r);
 	assert_true(r.end.reset || r.rc == -EPROTO); /* and not a byte more is kept */
 	assert_true(r.budget.held <= STREAM_WINDOW_BASE);
+	raw_fini(&r);
+}
+
+/* The connection's window is given back in eighths, though nobody takes the bytes: a writer far away must not wait for half of it. */
+static void
+test_the_connection_gets_its_window_back_early(void **state)
+{
+	static const char zeros[16384];
+	struct raw r;
+	int64_t back;
+
+	(void)state;
+	raw_init(&r, SESSION_SERVER, NULL);
+	greet(&r);
+	assert_int_equal(await(&r, WINDOW_UPDATE, NULL), RECEPTION_LEAST - 65535);
+	for (uint32_t id = 1; id <= 3; id += 2) {
+		open_one(&r, id);
+		for (int i = 0; i < 4; i++)
+			frame(&r, DATA, 0, id, zeros, sizeof zeros);
+		turn(&r);
+	}
+	back = await(&r, WINDOW_UPDATE, NULL);
+	assert_true(back >= RECEPTION_LEAST / 8 && back <= 8 * (int64_t)sizeof zeros);
+	assert_int_equal(r.budget.held, STREAM_WINDOW_BASE);
 	raw_fini(&r);
 }
 
@@ -677,6 +702,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_over_the_window),
+		cmocka_unit_test(test_the_connection_gets_its_window_back_early),
 		cmocka_unit_test(test_rule_breakers_are_cut_off),
 		cmocka_unit_test(test_numbers_out_of_order),
 		cmocka_unit_test(test_truncated),
