@@ -8,13 +8,15 @@
 #include "base/wshake.h"
 #include "model/check.h"
 
-/* Without the port; of an IPv6 address without brackets. */
+/* Without the port; of an IPv6 address without brackets. Of nothing, nothing. */
 static struct http1_str
 host_of(struct http1_str authority)
 {
 	const char *colon;
 
-	if (authority.len > 0 && authority.at[0] == '[') {
+	if (authority.len == 0)
+		return authority;
+	if (authority.at[0] == '[') {
 		const char *end = memchr(authority.at, ']', authority.len);
 
 		if (end == NULL)
@@ -40,12 +42,14 @@ is_ours(struct http1_str authority, const char *const *names)
 	char text[INET6_ADDRSTRLEN];
 	struct in6_addr ip;
 
+	if (host.len == 0)
+		return false;
 	if (same(host, "localhost"))
 		return true;
 	for (; names != NULL && *names != NULL; names++)
 		if (same(host, *names))
 			return true;
-	if (host.len == 0 || host.len >= sizeof text)
+	if (host.len >= sizeof text)
 		return false;
 	memcpy(text, host.at, host.len);
 	text[host.len] = '\0';
