@@ -10,7 +10,8 @@ import tempfile
 
 # Processes and mounts end with the first one.
 APART = ["unshare", "--mount", "--propagation", "private", "--pid", "--fork", "--kill-child"]
-INSIDE = 'mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
+# The tree is a mount, so that programs in it may change how mounts pass on.
+INSIDE = 'mount --bind "$0" "$0" && mount -t proc proc "$0/proc" && exec chroot "$0" "$@"'
 ENV = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin", "LC_ALL": "C.UTF-8", "HOME": "/root", "DEBIAN_FRONTEND": "noninteractive"}
 
 
