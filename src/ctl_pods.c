@@ -148,9 +148,9 @@ describe(struct pod *p, int pid)
 {
 	auto_free char *path = xasprintf("/proc/%d/comm", pid);
 	FILE *f = fopen(path, "re");
-	char name[32] = "";
+	char name[16] = ""; /* the kernel's TASK_COMM_LEN */
 
-	if (f != NULL && fscanf(f, "%31[^\n]", name) != 1)
+	if (f != NULL && fscanf(f, "%15[^\n]", name) != 1)
 		name[0] = '\0';
 	if (f != NULL)
 		fclose(f);
