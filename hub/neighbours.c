@@ -408,11 +408,13 @@ neighbours_declared(const struct neighbours *n, const char *node)
 void
 neighbours_outdated(struct neighbours *n, void (*tell)(void *arg, const char *node), void *arg)
 {
-	bool same = n->looked && n->looked_at == cluster_node_changes(n->config.cluster);
+	uint64_t changes = cluster_node_changes(n->config.cluster);
+	bool same = n->compared_at == changes;
 	struct table_node *at = NULL;
 	size_t slot = 0;
 
 	neighbours_look(n);
+	n->compared_at = changes;
 	while (!same && (at = table_walk(&n->all, &slot, at)) != NULL) {
 		const struct neighbour *b = neighbour_of(at);
 

@@ -52,6 +52,7 @@ struct neighbours {
 	bool sites; /* some Node names a site */
 	bool looked;
 	uint64_t looked_at; /* changes of Nodes then */
+	uint64_t compared_at; /* those when neighbours_outdated compared last */
 	uint64_t changes, worked, failed;
 };
 

@@ -338,6 +338,7 @@ they_are_told(void **state)
 	n_outdated = 0;
 	declare("edge-1", "edge-2\n");
 	say("nodes", NODE("edge-1", SITE("a"), IP("192.168.1.11")));
+	(void)neighbours_stand_for(neighbours, "edge-2"); /* others look as well, and first */
 	neighbours_outdated(neighbours, on_outdated, NULL);
 	assert_int_equal(n_outdated, 1);
 }
