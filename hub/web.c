@@ -64,16 +64,13 @@ on_tick(void *arg)
 	struct survey_sources from = sources_of(w);
 	struct web_conn *c;
 
-	/* Where there are many, those who are due come first. */
-	if (find_due(w) == NULL || !timer_active(w->turn)) {
-		survey_take(w->survey, &from, loop_now_ms(w->config.loop));
-		TAILQ_FOREACH(c, &w->conns, link)
-		{
-			if (c->viewer != NULL)
-				c->viewer->due = true;
-		}
-		timer_start(w->turn, TURN_MS, 0);
+	survey_take(w->survey, &from, loop_now_ms(w->config.loop));
+	TAILQ_FOREACH(c, &w->conns, link)
+	{
+		if (c->viewer != NULL)
+			c->viewer->due = true;
 	}
+	timer_start(w->turn, TURN_MS, 0);
 	timer_start(w->tick, survey_unread(w->survey) ? UNREAD_MS : WEB_TICK_MS, 0);
 }
 

@@ -247,7 +247,7 @@ function overview() {
 
 function nodes() {
   const list = table([
-    {label: "Node", sort: "name", make: (r) => make("a.name", {href: nodePath(r.name)}, r.name), show: () => {}},
+    {label: "Node", sort: "name", make: (r) => make("a.name", {href: nodePath(r.name), title: r.name}, r.name), show: () => {}},
     {label: "Health", sort: "health", make: badge, show: (e, r) => showHealth(e, r.health)},
     {label: "Site", sort: "site", wide: true, show: (r) => r.site},
     {label: "Version", wide: true, show: (r) => r.version},
@@ -269,7 +269,7 @@ function nodes() {
 
 function services() {
   const list = table([
-    {label: "Service", sort: "name", make: (r) => make("a.name", {href: service(r.name)}, r.name), show: () => {}},
+    {label: "Service", sort: "name", make: (r) => make("a.name", {href: service(r.name), title: r.name}, r.name), show: () => {}},
     {label: "Ready", sort: "ready", num: true, show: (r) => (r.external ? "external" : r.known ? count(r.ready) : "…")},
     {label: "Endpoints", sort: "endpoints", num: true, show: (r) => (r.external ? "" : r.known ? count(r.endpoints) : "…")},
     {label: "Ports", num: true, wide: true, show: (r) => (r.known ? r.ports : "…")},
@@ -356,7 +356,7 @@ function oneService() {
   const about = facts(["Cluster IP", "Kind", "Prefers", "For", "Nodes"]), why = make("p.reason", {hidden: true}), ports = make("div");
   const turn = pages(), gone = make("p.reason", {hidden: true}, "There is no such service, or no longer.");
   const seen = table([
-    {label: "Node", make: (r) => make("a.name", {href: nodePath(r.name)}, r.name), show: () => {}},
+    {label: "Node", make: (r) => make("a.name", {href: nodePath(r.name), title: r.name}, r.name), show: () => {}},
     {label: "Site", wide: true, show: (r) => r.site},
     {label: "This service", make: badge, show: (e, r) => {
       const [word, text] = SHARES[r.share];

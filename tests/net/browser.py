@@ -26,6 +26,9 @@ class Browser:
         for name in ("chromium", "chromedriver"):
             assert shutil.which(name), f"{name} is not installed (deploy/packages)"
         os.makedirs(folder, exist_ok=True)
+        # The address of IPv6 that the kernel gives a machine a second after its start is a new network to the browser, which then
+        # breaks off what it loads (ERR_NETWORK_CHANGED).
+        machine.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
         environment = {**os.environ, "HOME": folder, "TMPDIR": folder, "DBUS_SESSION_BUS_ADDRESS": "disabled:"}
         self.driver = machine.start("chromedriver", "chromedriver", f"--port={PORT}", "--allowed-ips=127.0.0.1", env=environment)
         wait_for("chromedriver", lambda: self.call("GET", "/status")["ready"], 30)
