@@ -183,6 +183,6 @@ def test_two_of_one_id_calm_down(world):
     other = Node(world.lab, "edge-2", "192.0.2.12")
     twin = Agent(other, None, *world.options("edge-1-mesh"))
     wait_for("said", lambda: "does another agent or an EdgeCore use this hub.nodeId" in
-             world.agent.process.log() + twin.process.log(), 60)
+             world.agent.process.log() + twin.process.log(), 150)
     assert world.client.get("http://web/")[0] == 200
     twin.stop()
