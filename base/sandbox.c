@@ -31,6 +31,7 @@ struct sandbox {
 	_Atomic uint64_t refused;
 	int told[2]; /* pipe of struct sandbox_refusal, `call` not filled in but for the number */
 	int listener; /* of the kernel's questions; -1: none */
+	_Atomic bool gone; /* nobody answers them any more */
 	sem_t entered; /* listener is known */
 	bool seen[NUMBERS]; /* of the thread */
 };
@@ -125,6 +126,7 @@ answer(void *arg)
 		;
 	if (s->listener >= 0) {
 		answer_all(s);
+		atomic_store(&s->gone, true);
 		close(s->listener); /* from now on the kernel says ENOSYS */
 	}
 	return NULL;
@@ -300,6 +302,6 @@ struct sandbox_status
 sandbox_status(const struct sandbox *s)
 {
 	return (struct sandbox_status){.calls = s->calls,
-		.counted = s->listener >= 0,
+		.counted = s->listener >= 0 && !atomic_load(&s->gone),
 		.refused = atomic_load(&s->refused)};
 }

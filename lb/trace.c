@@ -85,7 +85,8 @@ copy_request(struct trace_span *s, const struct http1_head *h, const char *fallb
 		host = (struct http1_str){fallback, strlen(fallback)};
 
 	copy(s->method, sizeof s->method, h->method.at, h->method.len);
-	host.len = host.len > 0 && host.at[0] == '[' ? until(host, ']') + 1 : until(host, ':');
+	host.len = host.len > 0 && host.at[0] == '[' ? MIN(until(host, ']') + 1, host.len)
+						     : until(host, ':');
 	copy(s->host, sizeof s->host, host.at, host.len);
 	path.len = until(path, '?');
 	copy(s->path, sizeof s->path, path.len > 0 ? path.at : "/", MAX(path.len, 1u));
