@@ -199,7 +199,7 @@ ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct e
 	if (rc == 0 && (rc = file_write(path, cert_pem, strlen(cert_pem), 0644)) < 0)
 		rc = err_set(err, rc, "cannot write %s: %s", path, strerror(-rc));
 	if (rc == 0 && l->roll != NULL)
-		roll_add(l->roll, node, &entry);
+		roll_sign(l->roll, node, &entry);
 	l->changes += !taken;
 	return rc;
 }

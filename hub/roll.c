@@ -94,6 +94,20 @@ roll_add(struct roll *r, const char *node, const struct roll_entry *entry)
 }
 
 void
+roll_sign(struct roll *r, const char *node, const struct roll_entry *entry)
+{
+	const struct entry *e = find(r, node);
+	struct roll_entry last = *entry;
+
+	if (e != NULL && strcmp(e->entry.serial, entry->serial) == 0)
+		return;
+	if (e != NULL)
+		last.signed_s =
+			MAX(last.signed_s, e->entry.signed_s + 1); /* whatever the clock says */
+	add(r, node, &last);
+}
+
+void
 roll_remove(struct roll *r, const char *node)
 {
 	struct entry *e = find(r, node);

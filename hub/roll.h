@@ -22,8 +22,10 @@ struct roll_entry {
 
 struct roll *roll_new(void);
 void roll_free(struct roll **r);
-/* In place of an older one. */
+/* In place of an older one, as told by somebody who signed it. */
 void roll_add(struct roll *r, const char *node, const struct roll_entry *entry);
+/* In place of what is known: two of one second, or of a clock that is behind, keep their order. */
+void roll_sign(struct roll *r, const char *node, const struct roll_entry *entry);
 void roll_remove(struct roll *r, const char *node);
 /* NULL when there is none; good until the roll changes. */
 const struct roll_entry *roll_find(const struct roll *r, const char *node);

@@ -206,6 +206,38 @@ rolls_meet(void **state)
 	roll_free(&r[1]);
 }
 
+/* Two certificates of one second, and one by a clock that is behind: the last one signed counts, at the other replica too. */
+static void
+rolls_keep_their_order(void **state)
+{
+	static const struct roll_entry signed_in_order[] = {
+		{.serial = "cc", .signed_s = NOW, .expires_s = NOW + 9},
+		{.serial = "bb", .signed_s = NOW, .expires_s = NOW + 9},
+		{.serial = "aa", .signed_s = NOW - 60, .expires_s = NOW + 9},
+	};
+	struct roll *r[2] = {roll_new(), roll_new()};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(signed_in_order); i++) {
+		const char *serial = signed_in_order[i].serial;
+		auto_buf struct buf text;
+		bool news, lacks;
+		struct err err = {0};
+
+		buf_init(&text, BUF_UNLIMITED);
+		roll_sign(r[0], "edge-1", &signed_in_order[i]);
+		assert_string_equal(roll_find(r[0], "edge-1")->serial, serial);
+		roll_sign(r[0], "edge-1", &signed_in_order[i]); /* told again: nothing new */
+		assert_int_equal(roll_find(r[0], "edge-1")->signed_s, NOW + (int64_t)i);
+		roll_text(r[0], &text);
+		assert_int_equal(roll_merge(r[1], buf_str(&text), &news, &lacks, &err), 0);
+		assert_true(news && !lacks);
+		assert_string_equal(roll_find(r[1], "edge-1")->serial, serial);
+	}
+	roll_free(&r[0]);
+	roll_free(&r[1]);
+}
+
 /* RFC 4648 section 10. */
 static void
 base64_there_and_back(void **state)
@@ -235,6 +267,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(tokens_meet, setup, teardown),
 		cmocka_unit_test_setup_teardown(revocations_meet, setup, teardown),
 		cmocka_unit_test(rolls_meet),
+		cmocka_unit_test(rolls_keep_their_order),
 		cmocka_unit_test(base64_there_and_back),
 	};
 
