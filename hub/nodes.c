@@ -1,145 +1,34 @@
-#include "hub/nodes.h"
+#include "hub/nodes_private.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/resource.h>
 
-#include "base/carriers.h"
 #include "base/log.h"
-#include "hub/carried.h"
-#include "hub/listen.h"
-#include "hub/peek.h"
+#include "hub/admission.h"
 #include "hub/route.h"
 #include "model/bundle.h"
-#include "model/json.h"
 
 enum {
 	ADDRESSES_MAX = 4, /* that a node remembers */
 	CARRIED_DESCRIPTORS = 2, /* of a connection in a websocket, beyond its own */
-	HEARTBEAT_LEAST_MS = 100,
-	HEARTBEAT_MOST_MS = 5 * 60 * 1000,
-};
-
-/* One connection that was let in: a talk or a join. */
-struct peer {
-	struct peer *next, **at;
-	struct ws_conn *conn;
-	struct talk *talk;
-	struct join *join;
-};
-
-struct nodes {
-	struct nodes_config config;
-	struct loop *loop;
-	struct ws *ws;
-	struct listen *listen;
-	struct peek *peek;
-	struct carried *carried;
-	struct timer *tick;
-	struct join_config join;
-	struct peer *peers;
-	uint64_t node_changes; /* of the cluster, looked at */
-	size_t n_peers, most;
-	uint64_t accepted, not_accepted; /* once it does not listen any more */
-	struct talk_stats stats;
-	struct join_stats join_stats;
 };
 
 /* --- letting in ----------------------------------------------------------- */
 
 static int
-refused(const struct ws_conn *c, const char *node, int status, const char *why)
-{
-	log_limited(LOG_LEVEL_WARN, 20, "hub",
-		"connection refused node=%s peer=%s status=%d reason=\"%s\"", node, ws_peer_addr(c),
-		status, why);
-	return status;
-}
-
-static bool
-speaks_our_protocol(const char *said)
-{
-	char ours[12];
-
-	snprintf(ours, sizeof ours, "%d", MESH_PROTOCOL);
-	return strcmp(said, ours) == 0;
-}
-
-/* A node on a metered link says how often it wants to hear from us. */
-static void
-heed_heartbeat(struct ws_conn *c, const char *said)
-{
-	char *end;
-	unsigned long ms = strtoul(said, &end, 10);
-
-	if (said[0] >= '0' && said[0] <= '9' && *end == '\0' && ms >= HEARTBEAT_LEAST_MS &&
-		ms <= HEARTBEAT_MOST_MS)
-		ws_set_heartbeat(c, ms);
-}
-
-static int
-accept_events(const struct nodes *n, struct ws_conn *c, const char *node)
-{
-	const char *peer = ws_peer_name(c);
-
-	if (peer[0] == '\0')
-		return refused(c, node, 403, "no client certificate of a node");
-	if (strcmp(peer, node) != 0)
-		return refused(c, node, 403, "the certificate is for another node");
-	if (certs_refuses(n->config.certs, node, ws_peer_serial(c)))
-		return refused(c, node, 410, "the certificate was revoked");
-	if (strcmp(ws_header(c, "node_id"), node) != 0)
-		return refused(c, node, 400, "the header node_id says otherwise");
-	if (strcmp(ws_header(c, "project_id"), MESH_PROJECT) != 0)
-		return refused(c, node, 400, "another project_id");
-	if (ws_header(c, "edgeway-version")[0] == '\0')
-		return refused(c, node, 400, "no edgeway-version: not an edgeway-agent");
-	if (!speaks_our_protocol(ws_header(c, "edgeway-version")))
-		return refused(c, node, 426,
-			"the agent speaks another protocol than this hub: upgrade the older one of "
-			"the two");
-	heed_heartbeat(c, ws_header(c, "edgeway-heartbeat"));
-	return 0;
-}
-
-/* A revoked certificate proves nothing. */
-static const char *
-proven_name(const struct nodes *n, const struct ws_conn *c)
-{
-	const char *name = ws_peer_name(c);
-
-	return certs_refuses(n->config.certs, name, ws_peer_serial(c)) ? "" : name;
-}
-
-static int
 on_accept(void *arg, struct ws_conn *c)
 {
-	struct nodes *n = arg;
-	struct route route;
-	int rc = route_parse(&route, ws_path(c));
+	const struct nodes *n = arg;
 
-	if (rc == -EINVAL)
-		return refused(c, "?", 400, "not a node's name");
-	if (rc < 0)
-		return refused(c, "?", 404, "unknown path");
-	if (route.kind == ROUTE_CARRIER)
-		return refused(c, route.node, 421,
-			"a proxy in front of this hub speaks TLS that looks like a node's own: let "
-			"it speak plain HTTP to this port, or ask for the server "
-			"name " CARRIER_SNI);
-	if (route.kind == ROUTE_EVENTS)
-		return accept_events(n, c, route.node);
-	return join_allow(&n->join, route.node, route_bearer(ws_header(c, "authorization")),
-		proven_name(n, c), ws_peer_addr(c));
+	return admission_status(&n->join, c);
 }
 
-static struct talk *
-find_talk(const struct nodes *n, const char *node)
+struct talk *
+nodes_find_talk(const struct nodes *n, const char *node)
 {
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->talk != NULL && !talk_ended(p->talk) &&
-			strcmp(talk_node(p->talk), node) == 0)
+		if (nodes_talks(p) && strcmp(talk_node(p->talk), node) == 0)
 			return p->talk;
 	}
 	return NULL;
@@ -149,7 +38,7 @@ static struct talk *
 start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 {
 	const char *ca = certs_ca_pem(n->config.certs);
-	struct talk *old = find_talk(n, node);
+	struct talk *old = nodes_find_talk(n, node);
 	const char *addresses[ADDRESSES_MAX];
 	char ca_hash[PKI_HASH_TEXT];
 	struct talk_config config = {
@@ -201,7 +90,8 @@ on_open(void *arg, struct ws_conn *c)
 		p->talk = start_talk(n, c, route.node);
 	else
 		p->join = join_new(&n->join, c, route.node,
-			route_bearer(ws_header(c, "authorization")), proven_name(n, c));
+			route_bearer(ws_header(c, "authorization")),
+			admission_proven_name(n->join.certs, c));
 	p->next = n->peers;
 	p->at = &n->peers;
 	if (p->next != NULL)
@@ -316,7 +206,7 @@ void
 nodes_again(struct nodes *n, const char *why)
 {
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->talk != NULL && !talk_ended(p->talk))
+		if (nodes_talks(p))
 			talk_end(p->talk, 1012, why);
 	}
 }
@@ -336,7 +226,7 @@ nodes_check(struct nodes *n)
 	int64_t now_s = (int64_t)(wall_ms() / 1000);
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->talk == NULL || talk_ended(p->talk))
+		if (!nodes_talks(p))
 			continue;
 		if (certs_refuses(n->config.certs, talk_node(p->talk), ws_peer_serial(p->conn)))
 			talk_end(p->talk, 4003, "the certificate of this node was revoked");
@@ -473,7 +363,7 @@ nodes_refresh(struct nodes *n)
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
 		const char *site = "", *zone = "";
 
-		if (p->talk == NULL || talk_ended(p->talk))
+		if (!nodes_talks(p))
 			continue;
 		cluster_node(n->config.cluster, talk_node(p->talk), &site, &zone);
 		if (!talk_lives_in(p->talk, site, zone))
@@ -491,8 +381,7 @@ nodes_revoked(struct nodes *n, const char *node)
 	unsigned ended = 0;
 
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->talk != NULL && !talk_ended(p->talk) &&
-			strcmp(talk_node(p->talk), node) == 0) {
+		if (nodes_talks(p) && strcmp(talk_node(p->talk), node) == 0) {
 			talk_end(p->talk, 4003, why);
 			ended++;
 		} else if (p->join != NULL && strcmp(join_node(p->join), node) == 0) {
@@ -501,187 +390,4 @@ nodes_revoked(struct nodes *n, const char *node)
 		}
 	}
 	return ended;
-}
-
-/* --- telling -------------------------------------------------------------- */
-
-struct addr
-nodes_addr(const struct nodes *n)
-{
-	return n->listen != NULL ? listen_addr(n->listen) : n->config.listen;
-}
-
-void
-nodes_unserved(
-	const struct nodes *n, void (*fn)(void *arg, const char *key, const char *node), void *arg)
-{
-	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		const char *const *keys;
-		size_t n_keys =
-			p->talk != NULL && !talk_ended(p->talk) ? talk_unserved(p->talk, &keys) : 0;
-
-		for (size_t i = 0; i < n_keys; i++)
-			fn(arg, keys[i], talk_node(p->talk));
-	}
-}
-
-void
-nodes_sources(const struct nodes *n, void (*fn)(void *arg, const char *node, const char *address),
-	void *arg)
-{
-	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->talk != NULL && !talk_ended(p->talk) &&
-			!carried_hides(ws_peer_addr(p->conn)))
-			fn(arg, talk_node(p->talk), ws_peer_addr(p->conn));
-	}
-}
-
-/* The serial number may have to be read from a file, so only of those of whom anything was revoked. */
-static bool
-is_revoked(const struct nodes *n, const char *node)
-{
-	char serial[PKI_SERIAL_TEXT];
-	int64_t until;
-
-	return certs_refuses(n->config.certs, node, "") &&
-		certs_node_info(n->config.certs, node, serial, &until) &&
-		certs_refuses(n->config.certs, node, serial);
-}
-
-void
-nodes_joined(
-	const struct nodes *n, void (*fn)(void *arg, const char *node, bool revoked), void *arg)
-{
-	char **names;
-	size_t n_names = certs_nodes(n->config.certs, &names);
-
-	for (struct peer *p = n->peers; p != NULL; p = p->next)
-		if (p->talk != NULL && !talk_ended(p->talk))
-			fn(arg, talk_node(p->talk), false);
-	for (size_t i = 0; i < n_names; i++) {
-		if (find_talk(n, names[i]) == NULL)
-			fn(arg, names[i], is_revoked(n, names[i]));
-		free(names[i]);
-	}
-	free(names);
-}
-
-void
-nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk), void *arg)
-{
-	for (struct peer *p = n->peers; p != NULL; p = p->next)
-		if (p->talk != NULL && !talk_ended(p->talk))
-			fn(arg, p->talk);
-}
-
-size_t
-nodes_connected(const struct nodes *n)
-{
-	size_t count = 0;
-
-	for (struct peer *p = n->peers; p != NULL; p = p->next)
-		count += p->talk != NULL && !talk_ended(p->talk);
-	return count;
-}
-
-static void
-add_certificate(const struct nodes *n, const char *node, struct buf *out)
-{
-	char serial[PKI_SERIAL_TEXT];
-	int64_t not_after_s;
-
-	if (!certs_node_info(n->config.certs, node, serial, &not_after_s))
-		return;
-	buf_adds(out, ",\"serial\":");
-	json_add_text(out, serial);
-	buf_printf(out, ",\"revoked\":%s,\"expires\":\"",
-		certs_refuses(n->config.certs, node, serial) ? "true" : "false");
-	buf_add_utc(out, not_after_s);
-	buf_adds(out, "\"");
-}
-
-void
-nodes_state(const struct nodes *n, bool certificates, struct buf *out)
-{
-	const char *comma = "";
-	char **names;
-	size_t n_names = certs_nodes(n->config.certs, &names);
-
-	buf_adds(out, "[");
-	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (p->talk == NULL || talk_ended(p->talk))
-			continue;
-		buf_adds(out, comma);
-		buf_adds(out, "{");
-		talk_state(p->talk, out);
-		if (certificates)
-			add_certificate(n, talk_node(p->talk), out);
-		buf_adds(out, "}");
-		comma = ",";
-	}
-	for (size_t i = 0; i < n_names; i++) {
-		if (find_talk(n, names[i]) == NULL) {
-			buf_printf(out, "%s{\"node\":", comma);
-			json_add_text(out, names[i]);
-			buf_adds(out, ",\"connected\":false,\"address\":\"\",\"pending\":0");
-			if (certificates)
-				add_certificate(n, names[i], out);
-			buf_adds(out, "}");
-			comma = ",";
-		}
-		free(names[i]);
-	}
-	free(names);
-	buf_adds(out, "]");
-}
-
-void
-nodes_carried(const struct nodes *n, struct buf *out)
-{
-	carried_state(n->carried, out);
-}
-
-void
-nodes_metrics(const struct nodes *n, struct metrics *to)
-{
-	const struct talk_stats *s = &n->stats;
-
-	metric_gauge(to, "edgeway_hub_nodes_connected", "Nodes with a session.", NULL,
-		(double)nodes_connected(n));
-	metric_counter(to, "edgeway_hub_connections_total", "Connections accepted.", NULL,
-		n->listen != NULL ? listen_accepted(n->listen) : n->accepted);
-	metric_counter(to, "edgeway_hub_accept_errors_total",
-		"Connections that could not be accepted.", NULL,
-		n->listen != NULL ? listen_failed(n->listen) : n->not_accepted);
-	peek_metrics(n->peek, to);
-	carried_metrics(n->carried, to);
-	metric_counter(to, "edgeway_hub_sessions_replaced_total",
-		"Sessions replaced by a newer connection.", NULL, s->replaced);
-	metric_counter(to, "edgeway_hub_sessions_stalled_total",
-		"Sessions ended for want of acknowledgements.", NULL, s->stalled);
-	metric_counter(to, "edgeway_hub_bundles_sent_total", "Compressed bundles of messages sent.",
-		NULL, s->outbox.bundles);
-	metric_counter(to, "edgeway_hub_bundled_bytes_total",
-		"Bytes of messages sent in bundles, before compression.", NULL,
-		s->outbox.bytes_before);
-	metric_counter(to, "edgeway_hub_bundle_bytes_total", "Bytes of the bundles sent.", NULL,
-		s->outbox.bytes_after);
-	metric_counter(
-		to, "edgeway_hub_syncs_total", "Comparisons of digests finished.", NULL, s->syncs);
-	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
-		"operation=\"update\"", s->updates);
-	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
-		"operation=\"delete\"", s->deletes);
-	metric_counter(
-		to, "edgeway_hub_acks_total", "Changes acknowledged or refused.", NULL, s->acks);
-	metric_counter(to, "edgeway_hub_changes_refused_total", "Changes that a node refused.",
-		NULL, s->refused);
-	metric_counter(to, "edgeway_hub_bad_messages_total",
-		"Messages of nodes answered with an error.", NULL, s->bad_messages);
-	metric_gauge(to, "edgeway_hub_nodes_revoked", "Nodes that were revoked.", NULL,
-		(double)certs_revoked_count(n->config.certs));
-	metric_counter(to, "edgeway_hub_joins_total", "Certificates issued to nodes.", NULL,
-		n->join_stats.issued);
-	metric_counter(to, "edgeway_hub_joins_refused_total", "Attempts to join that were refused.",
-		NULL, n->join_stats.refused);
 }

@@ -1,0 +1,48 @@
+/*
+ * What the files of the nodes share: nodes.c (connections that come, are let in and end) and nodes_tell.c (what others ask
+ * about them). Nothing outside of these includes it.
+ */
+#ifndef EDGEWAY_HUB_NODES_PRIVATE_H
+#define EDGEWAY_HUB_NODES_PRIVATE_H
+
+#include "hub/carried.h"
+#include "hub/listen.h"
+#include "hub/nodes.h"
+#include "hub/peek.h"
+
+/* One connection that was let in: a talk or a join. */
+struct peer {
+	struct peer *next, **at;
+	struct ws_conn *conn;
+	struct talk *talk;
+	struct join *join;
+};
+
+struct nodes {
+	struct nodes_config config;
+	struct loop *loop;
+	struct ws *ws;
+	struct listen *listen;
+	struct peek *peek;
+	struct carried *carried;
+	struct timer *tick;
+	struct join_config join;
+	struct peer *peers;
+	uint64_t node_changes; /* of the cluster, looked at */
+	size_t n_peers, most;
+	uint64_t accepted, not_accepted; /* once it does not listen any more */
+	struct talk_stats stats;
+	struct join_stats join_stats;
+};
+
+/* Has the connection a talk that goes on? */
+static inline bool
+nodes_talks(const struct peer *p)
+{
+	return p->talk != NULL && !talk_ended(p->talk);
+}
+
+/* The talk with the node that goes on; NULL: none. */
+struct talk *nodes_find_talk(const struct nodes *n, const char *node);
+
+#endif

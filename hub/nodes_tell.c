@@ -1,0 +1,182 @@
+#include "hub/nodes_private.h"
+
+#include "model/json.h"
+
+struct addr
+nodes_addr(const struct nodes *n)
+{
+	return n->listen != NULL ? listen_addr(n->listen) : n->config.listen;
+}
+
+void
+nodes_unserved(
+	const struct nodes *n, void (*fn)(void *arg, const char *key, const char *node), void *arg)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		const char *const *keys;
+		size_t n_keys = nodes_talks(p) ? talk_unserved(p->talk, &keys) : 0;
+
+		for (size_t i = 0; i < n_keys; i++)
+			fn(arg, keys[i], talk_node(p->talk));
+	}
+}
+
+void
+nodes_sources(const struct nodes *n, void (*fn)(void *arg, const char *node, const char *address),
+	void *arg)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (nodes_talks(p) && !carried_hides(ws_peer_addr(p->conn)))
+			fn(arg, talk_node(p->talk), ws_peer_addr(p->conn));
+	}
+}
+
+/* The serial number may have to be read from a file, so only of those of whom anything was revoked. */
+static bool
+is_revoked(const struct nodes *n, const char *node)
+{
+	char serial[PKI_SERIAL_TEXT];
+	int64_t until;
+
+	return certs_refuses(n->config.certs, node, "") &&
+		certs_node_info(n->config.certs, node, serial, &until) &&
+		certs_refuses(n->config.certs, node, serial);
+}
+
+void
+nodes_joined(
+	const struct nodes *n, void (*fn)(void *arg, const char *node, bool revoked), void *arg)
+{
+	char **names;
+	size_t n_names = certs_nodes(n->config.certs, &names);
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (nodes_talks(p))
+			fn(arg, talk_node(p->talk), false);
+	for (size_t i = 0; i < n_names; i++) {
+		if (nodes_find_talk(n, names[i]) == NULL)
+			fn(arg, names[i], is_revoked(n, names[i]));
+		free(names[i]);
+	}
+	free(names);
+}
+
+void
+nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk), void *arg)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (nodes_talks(p))
+			fn(arg, p->talk);
+}
+
+size_t
+nodes_connected(const struct nodes *n)
+{
+	size_t count = 0;
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		count += nodes_talks(p);
+	return count;
+}
+
+static void
+add_certificate(const struct nodes *n, const char *node, struct buf *out)
+{
+	char serial[PKI_SERIAL_TEXT];
+	int64_t not_after_s;
+
+	if (!certs_node_info(n->config.certs, node, serial, &not_after_s))
+		return;
+	buf_adds(out, ",\"serial\":");
+	json_add_text(out, serial);
+	buf_printf(out, ",\"revoked\":%s,\"expires\":\"",
+		certs_refuses(n->config.certs, node, serial) ? "true" : "false");
+	buf_add_utc(out, not_after_s);
+	buf_adds(out, "\"");
+}
+
+void
+nodes_state(const struct nodes *n, bool certificates, struct buf *out)
+{
+	const char *comma = "";
+	char **names;
+	size_t n_names = certs_nodes(n->config.certs, &names);
+
+	buf_adds(out, "[");
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (!nodes_talks(p))
+			continue;
+		buf_adds(out, comma);
+		buf_adds(out, "{");
+		talk_state(p->talk, out);
+		if (certificates)
+			add_certificate(n, talk_node(p->talk), out);
+		buf_adds(out, "}");
+		comma = ",";
+	}
+	for (size_t i = 0; i < n_names; i++) {
+		if (nodes_find_talk(n, names[i]) == NULL) {
+			buf_printf(out, "%s{\"node\":", comma);
+			json_add_text(out, names[i]);
+			buf_adds(out, ",\"connected\":false,\"address\":\"\",\"pending\":0");
+			if (certificates)
+				add_certificate(n, names[i], out);
+			buf_adds(out, "}");
+			comma = ",";
+		}
+		free(names[i]);
+	}
+	free(names);
+	buf_adds(out, "]");
+}
+
+void
+nodes_carried(const struct nodes *n, struct buf *out)
+{
+	carried_state(n->carried, out);
+}
+
+void
+nodes_metrics(const struct nodes *n, struct metrics *to)
+{
+	const struct talk_stats *s = &n->stats;
+
+	metric_gauge(to, "edgeway_hub_nodes_connected", "Nodes with a session.", NULL,
+		(double)nodes_connected(n));
+	metric_counter(to, "edgeway_hub_connections_total", "Connections accepted.", NULL,
+		n->listen != NULL ? listen_accepted(n->listen) : n->accepted);
+	metric_counter(to, "edgeway_hub_accept_errors_total",
+		"Connections that could not be accepted.", NULL,
+		n->listen != NULL ? listen_failed(n->listen) : n->not_accepted);
+	peek_metrics(n->peek, to);
+	carried_metrics(n->carried, to);
+	metric_counter(to, "edgeway_hub_sessions_replaced_total",
+		"Sessions replaced by a newer connection.", NULL, s->replaced);
+	metric_counter(to, "edgeway_hub_sessions_stalled_total",
+		"Sessions ended for want of acknowledgements.", NULL, s->stalled);
+	metric_counter(to, "edgeway_hub_bundles_sent_total", "Compressed bundles of messages sent.",
+		NULL, s->outbox.bundles);
+	metric_counter(to, "edgeway_hub_bundled_bytes_total",
+		"Bytes of messages sent in bundles, before compression.", NULL,
+		s->outbox.bytes_before);
+	metric_counter(to, "edgeway_hub_bundle_bytes_total", "Bytes of the bundles sent.", NULL,
+		s->outbox.bytes_after);
+	metric_counter(
+		to, "edgeway_hub_syncs_total", "Comparisons of digests finished.", NULL, s->syncs);
+	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
+		"operation=\"update\"", s->updates);
+	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
+		"operation=\"delete\"", s->deletes);
+	metric_counter(
+		to, "edgeway_hub_acks_total", "Changes acknowledged or refused.", NULL, s->acks);
+	metric_counter(to, "edgeway_hub_changes_refused_total", "Changes that a node refused.",
+		NULL, s->refused);
+	metric_counter(to, "edgeway_hub_bad_messages_total",
+		"Messages of nodes answered with an error.", NULL, s->bad_messages);
+	metric_gauge(to, "edgeway_hub_nodes_revoked", "Nodes that were revoked.", NULL,
+		(double)certs_revoked_count(n->config.certs));
+	metric_counter(to, "edgeway_hub_joins_total", "Certificates issued to nodes.", NULL,
+		n->join_stats.issued);
+	metric_counter(to, "edgeway_hub_joins_refused_total", "Attempts to join that were refused.",
+		NULL, n->join_stats.refused);
+}
