@@ -1,6 +1,7 @@
 /*
- * What the files of the hub itself share: hub.c (start, stop, from the source to the nodes) and hub_tell.c (state, metrics).
- * Nothing outside of these includes it.
+ * What the files of the hub itself share: hub.c (start, reload, drain, stop), hub_source.c (from the source to the nodes),
+ * hub_explain.c (what is said on Services), hub_nodes.c (authority and nodes), hub_ways.c (callers' ways in), hub_peers.c
+ * (other replicas) and hub_tell.c (state, metrics). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_HUB_HUB_PRIVATE_H
 #define EDGEWAY_HUB_HUB_PRIVATE_H
@@ -56,6 +57,32 @@ struct hub {
 	uint64_t n_changes;
 	struct hub_ways_in ways_in;
 };
+
+/* A text of hub_config that may be NULL. */
+static inline const char *
+or_empty(const char *s)
+{
+	return s != NULL ? s : "";
+}
+
+/* --- hub_source.c --- */
+int hub_source_start(struct hub *hub, const struct hub_config *config, struct err *err);
+/* Has all of it been read once? */
+bool hub_source_ready(const struct hub *hub);
+
+/* --- hub_explain.c --- */
+/* Tells the Kubernetes source what is to be said of its Services and Nodes; of a timer. */
+void hub_explain(void *hub);
+
+/* --- hub_nodes.c --- */
+/* After the source; starts the nodes once the authority gets ready later. */
+int hub_authority_start(struct hub *hub, const struct hub_config *config, struct err *err);
+/* With an authority that is ready. */
+int hub_nodes_start(struct hub *hub, struct err *err);
+
+/* --- hub_ways.c --- */
+/* Ingress, redirect and names; after the authority. */
+int hub_ways_start(struct hub *hub, const struct hub_ways_in *config, struct err *err);
 
 /* --- hub_peers.c --- */
 /* What the node declares here to reach beside itself is another. */

@@ -1,0 +1,107 @@
+#include "hub/hub_private.h"
+
+#include <string.h>
+
+enum { UNSERVED_MAX = 16384 }; /* services of nodes that are told by Events */
+
+/* What nodes cannot serve, in order of services and then of nodes. */
+struct unserved {
+	struct row {
+		const char *key, *node; /* borrowed */
+	} * rows;
+	size_t n;
+};
+
+static void
+add_unserved(void *arg, const char *key, const char *node)
+{
+	struct unserved *u = arg;
+
+	if (u->n == UNSERVED_MAX)
+		return;
+	if ((u->n & (u->n - 1)) == 0)
+		u->rows = xrealloc(u->rows, MAX(u->n * 2, (size_t)1) * sizeof *u->rows);
+	u->rows[u->n++] = (struct row){key, node};
+}
+
+static int
+compare_rows(const void *a, const void *b)
+{
+	const struct row *x = a, *y = b;
+	int order = strcmp(x->key, y->key);
+
+	return order != 0 ? order : strcmp(x->node, y->node);
+}
+
+/* The first node that cannot serve it: the same one for as long as it says so, since each text is an Event. NULL: none. */
+static const char *
+find_unserved(const struct unserved *u, const char *key)
+{
+	size_t low = 0, high = u->n;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (strcmp(u->rows[mid].key, key) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low < u->n && strcmp(u->rows[low].key, key) == 0 ? u->rows[low].node : NULL;
+}
+
+static void
+explain(const struct hub *hub, struct kube_events *events, const char *key,
+	const struct unserved *unserved)
+{
+	const char *name = strchr(key, '/') + 1, *node = find_unserved(unserved, key);
+	auto_free char *ns = xstrndup(key, (size_t)(name - 1 - key));
+	const char *reason = cluster_reason(hub->cluster, ns, name);
+	auto_free char *text = NULL, *rules = cluster_rule_problem(hub->cluster, ns, name);
+
+	kube_events_tell(events, ns, name, EVENT_RULE, rules);
+	if (cluster_selector_wrong(hub->cluster, ns, name)) {
+		kube_events_tell(events, ns, name, EVENT_SELECTOR, reason);
+	} else if (node != NULL) {
+		text = xasprintf("no fake IP is left for it on some nodes, such as %s: its name "
+				 "does not exist there; choose a larger mesh.subnet",
+			node);
+		kube_events_tell(events, ns, name, EVENT_EXHAUSTED, text);
+	} else {
+		kube_events_tell(events, ns, name, EVENT_UNREACHABLE, reason);
+	}
+}
+
+static void
+on_source(void *arg, const char *node, const char *address)
+{
+	node_sites_saw(arg, node, address);
+}
+
+void
+hub_explain(void *arg)
+{
+	struct hub *hub = arg;
+	struct kube_events *events =
+		hub->kubernetes != NULL ? kubernetes_events(hub->kubernetes) : NULL;
+	struct unserved unserved = {0};
+
+	if (events == NULL)
+		return;
+	if (hub->nodes != NULL)
+		nodes_sources(hub->nodes, on_source, hub->sites);
+	if (hub->nodes != NULL)
+		nodes_unserved(hub->nodes, add_unserved, &unserved);
+	if (unserved.n > 1)
+		qsort(unserved.rows, unserved.n, sizeof *unserved.rows, compare_rows);
+	kube_events_begin(events);
+	for (uint32_t i = 0; i < fanout_slots(hub->fanout); i++) {
+		const struct fanout_item *item = fanout_at(hub->fanout, i);
+
+		/* A name with a dot is of a pod's own view, not of a Service. */
+		if (item != NULL && item->present && strchr(strchr(item->key, '/'), '.') == NULL)
+			explain(hub, events, item->key, &unserved);
+	}
+	kube_events_end(events);
+	free(unserved.rows);
+}
