@@ -5,7 +5,7 @@
 enum { UNSERVED_MAX = 16384 }; /* services of nodes that are told by Events */
 
 /* What nodes cannot serve, in order of services and then of nodes. */
-struct unserved {
+struct unserved_rows {
 	struct row {
 		const char *key, *node; /* borrowed */
 	} * rows;
@@ -15,7 +15,7 @@ struct unserved {
 static void
 add_unserved(void *arg, const char *key, const char *node)
 {
-	struct unserved *u = arg;
+	struct unserved_rows *u = arg;
 
 	if (u->n == UNSERVED_MAX)
 		return;
@@ -35,7 +35,7 @@ compare_rows(const void *a, const void *b)
 
 /* The first node that cannot serve it: the same one for as long as it says so, since each text is an Event. NULL: none. */
 static const char *
-find_unserved(const struct unserved *u, const char *key)
+find_unserved(const struct unserved_rows *u, const char *key)
 {
 	size_t low = 0, high = u->n;
 
@@ -52,7 +52,7 @@ find_unserved(const struct unserved *u, const char *key)
 
 static void
 explain(const struct hub *hub, struct kube_events *events, const char *key,
-	const struct unserved *unserved)
+	const struct unserved_rows *unserved)
 {
 	const char *name = strchr(key, '/') + 1, *node = find_unserved(unserved, key);
 	auto_free char *ns = xstrndup(key, (size_t)(name - 1 - key));
@@ -84,7 +84,7 @@ hub_explain(void *arg)
 	struct hub *hub = arg;
 	struct kube_events *events =
 		hub->kubernetes != NULL ? kubernetes_events(hub->kubernetes) : NULL;
-	struct unserved unserved = {0};
+	struct unserved_rows unserved = {0};
 
 	if (events == NULL)
 		return;

@@ -13,6 +13,7 @@ hub_libhub_a_SOURCES = \
 	hub/doors.c hub/doors.h \
 	hub/detours.c hub/detours.h \
 	hub/fanout.c hub/fanout.h \
+	hub/flights.c hub/flights.h \
 	hub/flows.c hub/flows.h \
 	hub/follow.c hub/follow.h \
 	hub/hello.c hub/hello.h \
@@ -59,9 +60,10 @@ hub_libhub_a_SOURCES = \
 	hub/share.c hub/share.h \
 	hub/sight.c hub/sight.h \
 	hub/split.c hub/split.h \
-	hub/talk.c hub/talk.h \
+	hub/talk.c hub/talk.h hub/talk_compare.c hub/talk_private.h hub/talk_say.c hub/talk_tell.c \
 	hub/tokens.c hub/tokens.h \
 	hub/tunnels.c hub/tunnels.h hub/tunnels_private.h hub/tunnels_tell.c \
+	hub/unserved.c hub/unserved.h \
 	hub/udp_flow.c hub/udp_maps.c hub/udp_maps.h hub/udp_maps_private.h \
 	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_where.c \
 	hub/ways.c hub/ways.h hub/ways_beside.c hub/ways_private.h \

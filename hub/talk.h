@@ -7,7 +7,7 @@
  *                                  digest/services ─► differences queued ─ all sent ─► {"synced":true}
  *
  * What waits is a number for each service, never a message; it is sent once the fanout says that the changes of
- * this moment are all told, so that they share a bundle. At most TALK_WINDOW messages are under way, one
+ * this moment are all told, so that they share a bundle. At most FLIGHTS_MOST messages are under way, one
  * for each service, and a service that changes meanwhile is sent once more, as it is then. So a
  * slow node costs a few bytes a service, and the newest state always wins. Nothing is lost: what was not
  * acknowledged when the connection ends differs in the next comparison of digests.
@@ -20,10 +20,8 @@
 #include "hub/outbox.h"
 
 enum {
-	TALK_WINDOW = 256,
 	TALK_ACK_MS = 60000, /* a message unacknowledged for so long ends the connection */
 	TALK_STALE_MAX = 100000, /* services that a node claims to hold and that do not exist */
-	TALK_UNSERVED_MAX = 100, /* services that a node names as such */
 	TALK_QUEUE_BYTES = 128 * 1024, /* high water of the websocket */
 };
 

@@ -1,0 +1,26 @@
+/*
+ * The services that a node says it cannot serve (doc/protocol.md, node/unserved). Part of hub/talk; pure.
+ *
+ *	rc = unserved_read(&u, content, len, &err);	// each message tells all of them
+ */
+#ifndef EDGEWAY_HUB_UNSERVED_H
+#define EDGEWAY_HUB_UNSERVED_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "base/err.h"
+
+enum { UNSERVED_KEYS_MAX = 100 }; /* what is named beyond them is passed over */
+
+struct unserved {
+	char **keys; /* "namespace/name"; NULL: none */
+	size_t n;
+};
+
+/* In place of what it said before. -errno and the reason: then there are none. */
+int unserved_read(struct unserved *u, const char *text, size_t len, struct err *err);
+bool unserved_has(const struct unserved *u, const char *key);
+void unserved_fini(struct unserved *u);
+
+#endif
