@@ -22,7 +22,8 @@ kubernetesdir = $(docdir)/kubernetes
 kubernetesconfigdir = $(docdir)/kubernetes/config
 dist_kubernetes_DATA = deploy/kubernetes/kustomization.yaml deploy/kubernetes/namespace.yaml deploy/kubernetes/rbac.yaml \
 	deploy/kubernetes/rbac-approval.yaml deploy/kubernetes/hub.yaml deploy/kubernetes/agent.yaml \
-	deploy/kubernetes/network-policy.yaml deploy/kubernetes/rbac-destinationrules.yaml deploy/kubernetes/rbac-hosts.yaml deploy/kubernetes/rbac-sites.yaml deploy/kubernetes/redirect.yaml
+	deploy/kubernetes/network-policy.yaml deploy/kubernetes/rbac-destinationrules.yaml deploy/kubernetes/rbac-hosts.yaml deploy/kubernetes/rbac-sites.yaml deploy/kubernetes/redirect.yaml \
+	deploy/kubernetes/web.yaml deploy/kubernetes/web-hub.yaml
 kubernetesmonitoringdir = $(docdir)/kubernetes/monitoring
 dist_kubernetesmonitoring_DATA = deploy/kubernetes/monitoring/kustomization.yaml deploy/kubernetes/monitoring/alerts.yaml \
 	deploy/kubernetes/monitoring/servicemonitor.yaml deploy/kubernetes/monitoring/dashboard.json
@@ -37,7 +38,7 @@ dist_helm_DATA = deploy/helm/edgeway/Chart.yaml deploy/helm/edgeway/README.md de
 dist_helmtemplates_DATA = deploy/helm/edgeway/templates/_helpers.tpl deploy/helm/edgeway/templates/agent.yaml \
 	deploy/helm/edgeway/templates/config.yaml deploy/helm/edgeway/templates/hub.yaml deploy/helm/edgeway/templates/monitoring.yaml \
 	deploy/helm/edgeway/templates/namespace.yaml deploy/helm/edgeway/templates/network-policy.yaml \
-	deploy/helm/edgeway/templates/NOTES.txt deploy/helm/edgeway/templates/rbac.yaml
+	deploy/helm/edgeway/templates/NOTES.txt deploy/helm/edgeway/templates/rbac.yaml deploy/helm/edgeway/templates/web.yaml
 EXTRA_DIST += deploy/helm/edgeway/kubernetes
 install-data-hook: install-helm-link
 install-helm-link: install-dist_helmDATA

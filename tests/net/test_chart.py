@@ -91,12 +91,31 @@ def test_rights_follow_from_the_configuration(config, file):
     assert not [o for o in without if "Role" in o["kind"]]
 
 
+def test_the_page():
+    """As web.yaml and web-hub.yaml have it, by the configuration file in place of variables."""
+    with open(os.path.join(cluster.FOLDER, "web.yaml")) as f:
+        wanted = plain(list(yaml.safe_load_all(f)))
+    with open(os.path.join(cluster.FOLDER, "web-hub.yaml")) as f:
+        patch = cluster.pod_of(yaml.safe_load(f))
+    made = plain(template(values=merged(HOST, PAGE)))
+    assert {k: made[k] for k in made.keys() - plain(template(values=HOST)).keys()} == wanted
+    pod, own = cluster.pod_of(made["Deployment", "edgeway-hub"]), patch["containers"][0]
+    assert own["ports"][0] in pod["containers"][0]["ports"] and own["volumeMounts"][0] in pod["containers"][0]["volumeMounts"]
+    assert patch["volumes"][0] in pod["volumes"] and len(pod["volumes"]) == 4 and "env" not in pod["containers"][0]
+    web = made["ConfigMap", "edgeway-hub"]["data"]["hub.yaml"]["web"]
+    assert {f"EDGEWAY_WEB_{k.upper()}": v for k, v in web.items()} == {e["name"]: e["value"] for e in own["env"]}
+    everybody = plain(template(values=merged(HOST, merged(PAGE, {"web": {"from": []}}))))
+    assert "from" not in everybody["NetworkPolicy", "edgeway-hub-web"]["spec"]["ingress"][0]
+
+
 def test_rights_on_another_config_map():
     made = plain(template(values={**HOST, "hub": {"config": {"ingress": {"hostsConfigMap": "dns/names"}}}}))
     role, binding = made["Role", "edgeway-hub-hosts"], made["RoleBinding", "edgeway-hub-hosts"]
     assert role["metadata"]["namespace"] == binding["metadata"]["namespace"] == "dns"
     assert [r.get("resourceNames") for r in role["rules"]] == [None, ["names"]]
 
+
+PAGE = {"web": {"enabled": True}, "hub": {"config": {"access": [{"from": "token:ann", "tokenSHA256": "0" * 64, "to": ["hub:web"]}]}}}
 
 # A value that is not the default, for each of values.yaml; and what else must be so for it to mean anything.
 OTHER = {
@@ -114,6 +133,8 @@ OTHER = {
     "service.type": "NodePort", "service.port": 443, "service.nodePort": 30443, "service.annotations": {"a": "b"},
     "service.externalTrafficPolicy": "Cluster", "service.loadBalancerSourceRanges": ["192.0.2.0/24"],
     "ingress.enabled": True, "ingress.className": "nginx", "ingress.annotations": {"a": "b"}, "ingress.tlsSecret": "hub-tls",
+    "web.enabled": True, "web.tlsSecret": "page", "web.clientCASecret": "callers", "web.names": ["page.example.org"],
+    "web.service.type": "LoadBalancer", "web.service.annotations": {"a": "b"}, "web.from": [{"podSelector": {}}],
     "agent.enabled": False, "agent.config.dns.resolvConf": "/host/etc/resolv.edge", "agent.config.onStop": "restore",
     "agent.config.takeover": None, "agent.joinSecret": "join", "agent.maxSurge": "10%",
     "rbac.create": False, "networkPolicy.enabled": False, "networkPolicy.metricsFrom": [{"podSelector": {}}],
@@ -126,7 +147,8 @@ OTHER = {
         "tolerations": [{"key": "edge", "operator": "Exists"}], "priorityClassName": "system-cluster-critical",
         "podLabels": {"team": "edge"}, "podAnnotations": {"a": "b"}}.items()},
 }
-WITH = {"ingress": {"ingress": {"enabled": True}}, "monitoring": {"monitoring": {"enabled": True}}}
+WITH = {"ingress": {"ingress": {"enabled": True}}, "monitoring": {"monitoring": {"enabled": True}}, "web": PAGE}
+NEEDS = {"web.enabled": {"hub": PAGE["hub"]}}
 REFUSED = {"agent.config.takeover"}  # true or nothing
 
 
@@ -161,7 +183,7 @@ def test_every_value_has_a_case():
 @pytest.mark.parametrize("path", sorted(OTHER.keys() - REFUSED))
 def test_every_value_changes_what_is_made(path):
     """And all of that is what Kubernetes knows."""
-    made = template(values=merged(merged(HOST, WITH.get(part(path), {})), nested(path, OTHER[path])))
+    made = template(values=merged(merged(HOST, WITH.get(part(path), NEEDS.get(path, {}))), nested(path, OTHER[path])))
     assert plain(made) != without(part(path))
     for o in made:
         assert o["kind"] in CUSTOM or complaints(o) == [], (o["kind"], o["metadata"]["name"])
@@ -173,6 +195,7 @@ def data(objects, name):
 
 @pytest.mark.parametrize("values", [
     {}, {"ingress": {"enabled": True}, "service": {"type": "ClusterIP"}}, {"service": {"port": 443}},
+    {"web": {"enabled": True, "clientCASecret": "callers", "names": ["page.example.org"]}},
     {"hub": {"config": {"peers": None, "join": None, "tls": {"names": ["a.example", "b.example"]}, "ingress": {"http": "0.0.0.0:10080"},
                          "access": [{"from": "10.244.0.0/16", "to": ["edge-1:8080"]}]}},
      "agent": {"config": {"hub": {"heartbeat": "10s"}, "mesh": {"interfaces": ["br-*"]}}}}])
@@ -235,6 +258,7 @@ def test_another_namespace_and_account():
     ({"hub": {"config": {"listen": "0.0.0.0:443"}}}, ["hub.config.listen", "match pattern ':10000$'"]),
     ({"hub": {"config": {"ingress": {"hostsConfigMap": "names"}}}}, ["hub.config.ingress.hostsConfigMap", "match pattern"]),
     ({"hub": {"ingressPorts": [{"name": "http", "port": 10080}]}}, ["hub.ingressPorts.0", "from"]),
+    ({"web": {"enabled": True}}, ["hub.config.access", "hub:web"]),
     ({"service": {"type": "ExternalName"}}, ["service.type", "must be one of"]),
     ({"image": {"digest": "0123"}}, ["image.digest", "match pattern"]),
     ({"agent": {"config": {"takeover": False}}}, ["agent.config.takeover"]),

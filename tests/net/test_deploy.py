@@ -174,6 +174,34 @@ def test_the_patch_for_control_plane_hosts(tmp_path, lab):
     assert wrong.returncode == 2 and "EDGEWAY_INGRESS_REDIRECT" in wrong.stdout
 
 
+WEB_RULE = "access: [{from: 'token:ann', tokenSHA256: %s, to: ['hub:web']}]" % ("0" * 64)
+
+
+def test_the_page(tmp_path, lab):
+    """Named in kustomization.yaml, resource and patch: what it opens is there for the Service, and the hub wants to know for whom."""
+    folder = tmp_path / "kubernetes"
+    shutil.copytree(cluster.FOLDER, folder)
+    path = folder / "kustomization.yaml"
+    path.write_text(path.read_text().replace("  # - web.yaml,", "  - web.yaml #").replace(
+        "# patchesStrategicMerge: [redirect.yaml]", "patchesStrategicMerge: [web-hub.yaml]"))
+    objects = render(str(folder))
+    hub, page, policy = find(objects, "Deployment", "edgeway-hub"), find(objects, "Service", "edgeway-hub-web"), find(objects, "NetworkPolicy", "edgeway-hub-web")
+    assert [complaints(o) for o in (hub, page, policy)] == [[], [], []]
+    container, labels = pod_of(hub)["containers"][0], hub["spec"]["template"]["metadata"]["labels"]
+    ports = {p["name"]: p["containerPort"] for p in container["ports"]}
+    assert page["spec"]["selector"].items() <= labels.items() and [ports[p["targetPort"]] for p in page["spec"]["ports"]] == [10014]
+    assert policy["spec"]["podSelector"]["matchLabels"].items() <= labels.items()
+    assert [p["port"] for r in policy["spec"]["ingress"] for p in r["ports"]] == [10014] and set(ports) == {"agents", "metrics", "web"}
+    env, mounts = {e["name"]: e["value"] for e in container["env"]}, {m["name"]: m["mountPath"] for m in container["volumeMounts"]}
+    assert {os.path.dirname(env[f"EDGEWAY_WEB_{k}"]) for k in ("CERT", "KEY")} == {mounts["web"]}
+    data = next(o for o in objects if o["kind"] == "ConfigMap" and o["metadata"]["name"].startswith("edgeway-hub-"))["data"]
+    text = next(iter(data.values()))
+    made = check(lab, lab.dir, "edgeway-hub", f"{text}\n{WEB_RULE}\n", env)
+    assert made.returncode == 0 and "0.0.0.0:10014" in made.stdout, made.stdout
+    nobody = check(lab, lab.dir, "edgeway-hub", text, env)
+    assert nobody.returncode == 2 and "hub:web" in nobody.stdout
+
+
 @pytest.fixture
 def api(lab):
     made = ApiServer(lab)

@@ -65,6 +65,13 @@
 {{- $tls := $config.tls | default dict -}}
 {{- if not (or $tls.names $tls.cert) -}}{{- $_ := set $tls "names" (list (include "edgeway.host" .)) -}}{{- end -}}
 {{- if eq ($tls.service | default "") "edgeway/edgeway-hub" -}}{{- $_ := set $tls "service" (printf "%s/edgeway-hub" .Release.Namespace) -}}{{- end -}}
+{{- if .Values.web.enabled -}}
+{{- if not (or $config.access .Values.web.clientCASecret) -}}{{- fail "hub.config.access: a rule with to: [\"hub:web\"] says who may see the page of web.enabled; or web.clientCASecret" -}}{{- end -}}
+{{- $web := dict "listen" "0.0.0.0:10014" "cert" "/run/secrets/edgeway-web/tls.crt" "key" "/run/secrets/edgeway-web/tls.key" -}}
+{{- with .Values.web.names -}}{{- $_ := set $web "names" . -}}{{- end -}}
+{{- if .Values.web.clientCASecret -}}{{- $_ := set $web "clientCA" "/run/secrets/edgeway-web-ca/ca.crt" -}}{{- end -}}
+{{- $_ := set $config "web" (merge $web ($config.web | default dict)) -}}
+{{- end -}}
 {{- toYaml (set $config "tls" $tls) -}}
 {{- end -}}
 
