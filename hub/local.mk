@@ -126,6 +126,7 @@ HUB_TESTS = \
 	tests/unit/share_test \
 	tests/unit/split_test \
 	tests/unit/tokens_test \
+	tests/unit/tunnels_tell_test \
 	tests/unit/ways_test \
 	tests/unit/web_test
 check_PROGRAMS += $(HUB_TESTS)
@@ -134,6 +135,8 @@ tests_unit_access_test_SOURCES = tests/unit/access_test.c
 tests_unit_access_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_web_test_SOURCES = tests/unit/web_test.c
 tests_unit_web_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnels_tell_test_SOURCES = tests/unit/tunnels_tell_test.c
+tests_unit_tunnels_tell_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_ways_test_SOURCES = tests/unit/ways_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
 tests_unit_ways_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_detours_test_SOURCES = tests/unit/detours_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h

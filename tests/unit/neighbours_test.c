@@ -478,6 +478,32 @@ as_a_node_sees_it(void **state)
 	assert_string_equal(ways.list[0].meant, "");
 }
 
+/* However many declare, a scraper gets so many series; the entries are counted all the same. */
+static void
+series_of_nodes(void **state)
+{
+	enum { MORE = METRIC_NODES_MAX + 50 };
+	char want[80], node[32];
+	size_t n = 0;
+	struct metrics m;
+
+	(void)state;
+	for (unsigned i = 0; i < MORE; i++) {
+		snprintf(node, sizeof node, "many-%u", i);
+		neighbours_heard(neighbours, state, node, NULL);
+		neighbours_heard(neighbours, state, node, "edge-2");
+	}
+	metrics_init(&m);
+	neighbours_metrics(neighbours, &m);
+	for (const char *at = buf_str(&m.out);
+		(at = strstr(at, "\nedgeway_hub_neighbour_streams_total{")) != NULL; at++)
+		n++;
+	assert_int_equal(n, METRIC_NODES_MAX);
+	snprintf(want, sizeof want, "edgeway_hub_neighbour_entries{state=\"refused\"} %u\n", MORE);
+	assert_non_null(strstr(buf_str(&m.out), want)); /* they are of no site */
+	metrics_fini(&m);
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -495,6 +521,7 @@ main(void)
 		T(ways_of_a_service),
 		T(ways_to_an_address),
 		T(as_a_node_sees_it),
+		T(series_of_nodes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
