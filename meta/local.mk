@@ -12,7 +12,7 @@ meta_libmeta_a_SOURCES = \
 	meta/message.c meta/message.h \
 	meta/meta.c meta/meta.h \
 	meta/places.c meta/places.h \
-	meta/mirror.c meta/mirror.h \
+	meta/mirror.c meta/mirror.h meta/mirror_names.c meta/mirror_private.h meta/mirror_take.c \
 	meta/store.c meta/store.h \
 	meta/writer.c meta/writer.h
 
