@@ -5,7 +5,9 @@ base_libbase_a_SOURCES += \
 	base/pki_issue.c \
 	base/pki_openssl.h \
 	base/pki_tls.c base/pki_tls.h \
-	base/tls_stream.c base/tls_stream.h \
+	base/tls_alpn.c base/tls_alpn.h \
+	base/tls_socket.c base/tls_socket.h \
+	base/tls_stream.c base/tls_stream.h base/tls_private.h base/tls_records.c \
 	base/ws.c base/ws.h \
 	base/ws_dial.c \
 	base/ws_events.c base/ws_free.c base/ws_lws.h \
