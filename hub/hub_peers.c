@@ -108,6 +108,7 @@ hub_declared(void *arg, const char *node)
 
 	if (hub->peers != NULL)
 		peers_tell_declared(hub->peers, node);
+	on_changed(arg, node); /* who waits for a node may go by this one */
 	poke(hub);
 }
 

@@ -5,19 +5,19 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum { STATUSES = 9, UNSETTLED_MS = 10, REFUSALS_MAX = 5 };
+enum { STATUSES = 9, UNSETTLED_MS = 10, REFUSALS_MAX = 5, BREAKS_MAX = 3 };
 
 static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 503, 504};
 
 struct reach {
 	struct reach_config config;
-	LIST_HEAD(, reaching) all;
-	uint64_t answers[STATUSES], retries, cancelled, awaited, moved;
-	unsigned pending;
+	LIST_HEAD(, reaching) all, waiting;
+	uint64_t answers[STATUSES], retries, cancelled, awaited, crowded, moved, repeated;
+	unsigned pending, n_waiting;
 };
 
 struct reaching {
-	LIST_ENTRY(reaching) link;
+	LIST_ENTRY(reaching) link, among_waiting;
 	struct reach *reach;
 	struct ways ways;
 	size_t next; /* way to try */
@@ -28,6 +28,7 @@ struct reaching {
 		epoch; /* of the node's tunnel that the stream goes through; 0: it goes elsewhere */
 	bool elsewhere; /* that is another replica's */
 	unsigned refusals; /* of streams, by nodes that had not begun with them */
+	unsigned breaks; /* of tunnels, and of connections to replicas, while they were asked */
 	bool await; /* a node that it needs was lost a moment ago */
 	bool waits; /* for that one; `soon` is how long */
 	uint64_t wait_end_ms; /* 0: it has not waited yet */
@@ -48,6 +49,7 @@ reach_new(const struct reach_config *config)
 
 	r->config = *config;
 	LIST_INIT(&r->all);
+	LIST_INIT(&r->waiting);
 	return r;
 }
 
@@ -58,10 +60,21 @@ reach_free(struct reach **out)
 }
 
 static void
+stop_waiting(struct reaching *x)
+{
+	if (!x->waits)
+		return;
+	x->waits = false;
+	x->reach->n_waiting--;
+	LIST_REMOVE(x, among_waiting);
+}
+
+static void
 free_reaching(struct reaching *x)
 {
 	x->reach->pending--;
 	LIST_REMOVE(x, link);
+	stop_waiting(x);
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
 	timer_free(&x->deadline);
@@ -122,17 +135,41 @@ answer_soon(struct reaching *x, unsigned status, const char *reason)
 	timer_start(x->soon, 0, 0);
 }
 
+/* What waits holds its caller's connection, and is asked for all at once when the node comes. */
+static bool
+room_to_wait(const struct reaching *x)
+{
+	const char *node = x->ways.list[x->next - 1].node;
+	const struct reaching *other;
+	unsigned n = 0;
+
+	if (x->reach->n_waiting >= REACH_AWAIT_MOST)
+		return false;
+	LIST_FOREACH(other, &x->reach->waiting, among_waiting)
+	n += strcmp(other->ways.list[other->next - 1].node, node) == 0;
+	return n < REACH_AWAIT_NODE;
+}
+
 /* Until the node has come, here or at another replica; else the answer is what it would be now. */
 static void
 await(struct reaching *x)
 {
 	uint64_t now = loop_now_ms(x->reach->config.loop);
+	size_t len = strlen(x->reason);
 
+	if (!room_to_wait(x)) {
+		x->reach->crowded++;
+		snprintf(x->reason + len, sizeof x->reason - len, "; too many others wait for it");
+		answer_soon(x, 503, x->reason);
+		return;
+	}
 	if (x->wait_end_ms == 0) {
 		x->wait_end_ms = now + REACH_AWAIT_MS;
 		x->reach->awaited++;
 	}
 	x->waits = true;
+	x->reach->n_waiting++;
+	LIST_INSERT_HEAD(&x->reach->waiting, x, among_waiting);
 	timer_start(x->soon, x->wait_end_ms > now ? x->wait_end_ms - now : 0, 0);
 }
 
@@ -193,7 +230,8 @@ give_up_node(struct reaching *x, const char *reason)
 {
 	const struct reach_config *c = &x->reach->config;
 
-	x->await |= c->peers != NULL && peers_await(c->peers, x->ways.list[x->next - 1].node);
+	x->await |= (x->breaks > 0 && x->breaks <= BREAKS_MAX) ||
+		(c->peers != NULL && peers_await(c->peers, x->ways.list[x->next - 1].node));
 	give_up_way(x, 503, reason);
 }
 
@@ -237,6 +275,20 @@ on_answered(void *arg, unsigned status, const char *reason)
 	give_up_way(x, status_to_tell(status), text);
 }
 
+/*
+ * The tunnel of the way's node, or the replica that has it, was lost before the node had answered: not a byte of the caller has gone out,
+ * so the worst that was done is a connection at the target that was opened and closed. The node is asked again where it is by now.
+ */
+static void
+ask_again(struct reaching *x)
+{
+	stream_close(&x->stream, STREAM_CANCELLED);
+	x->reach->repeated++;
+	x->next--;
+	x->status = 0;
+	timer_start(x->soon, 0, 0);
+}
+
 static void
 on_reset(void *arg, unsigned code)
 {
@@ -244,6 +296,11 @@ on_reset(void *arg, unsigned code)
 
 	if (x->status != 0 && timer_active(x->soon))
 		return;
+	if (code == STREAM_LOST && !x->udp && *x->ways.list[x->next - 1].node != '\0' &&
+		x->breaks++ < BREAKS_MAX) {
+		ask_again(x);
+		return;
+	}
 	if (code == STREAM_REFUSED && x->refusals++ < REFUSALS_MAX) {
 		stream_close(&x->stream, STREAM_CANCELLED);
 		wait_a_little(x);
@@ -316,6 +373,20 @@ open_way(struct reaching *x, const struct way *way)
 }
 
 static void
+tell_without(const struct reaching *x, const char *node, char text[WAYS_REASON_MAX])
+{
+	if (x->breaks > 0)
+		snprintf(text, WAYS_REASON_MAX,
+			"the tunnel of node %s broke while it was asked, and it has not come back",
+			node);
+	else
+		snprintf(text, WAYS_REASON_MAX,
+			"node %s has no tunnel to this hub%s: is its agent running, with "
+			"tunnel.enabled?",
+			node, x->reach->config.peers != NULL ? " or its replicas" : "");
+}
+
+static void
 try_next(struct reaching *x)
 {
 	const struct way *way = &x->ways.list[x->next++];
@@ -332,10 +403,7 @@ try_next(struct reaching *x)
 		return;
 	}
 	if (rc == -ENOTCONN || rc == -ESHUTDOWN) {
-		snprintf(text, sizeof text,
-			"node %s has no tunnel to this hub%s: is its agent running, with "
-			"tunnel.enabled?",
-			way->node, x->reach->config.peers != NULL ? " or its replicas" : "");
+		tell_without(x, way->node, text);
 		give_up_node(x, text);
 		return;
 	}
@@ -372,9 +440,25 @@ look_again(struct reaching *x)
 	else
 		x->next--;
 	timer_cancel(x->soon);
-	x->waits = x->await = false;
+	stop_waiting(x);
+	x->await = false;
 	x->status = 0;
 	try_next(x);
+}
+
+/* Can one that waits go by this node now, or by one that stands for another? */
+static bool
+concerns(const struct reaching *x, const char *node)
+{
+	struct neighbours *n = x->reach->config.neighbours;
+
+	if (node == NULL)
+		return true;
+	for (size_t i = 0; i < x->ways.n; i++)
+		if (strcmp(x->ways.list[i].node, node) == 0 ||
+			(n != NULL && neighbours_stand_for(n, x->ways.list[i].node)))
+			return true;
+	return false;
 }
 
 void
@@ -389,7 +473,8 @@ reach_changed(struct reach *r, const char *node)
 
 		next = LIST_NEXT(x, link);
 		if (x->waits) {
-			look_again(x);
+			if (concerns(x, node))
+				look_again(x);
 		} else if (*its != '\0' && (node == NULL || strcmp(its, node) == 0) &&
 			passed_by(x, its)) {
 			r->moved++;
@@ -405,7 +490,10 @@ on_deadline(void *arg)
 
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
-	answer_soon(x, 504, "no answer from the node in time");
+	if (x->waits)
+		answer_soon(x, 503, x->reason);
+	else
+		answer_soon(x, 504, "no answer from the node in time");
 }
 
 struct reaching *
@@ -473,8 +561,16 @@ reach_metrics(const struct reach *r, struct metrics *m)
 	metric_counter(m, "edgeway_ingress_cancelled_total",
 		"Callers that went away before the answer.", NULL, r->cancelled);
 	metric_counter(m, "edgeway_ingress_awaited_total",
-		"Callers that waited for a node that was on its way from one replica to another.",
-		NULL, r->awaited);
+		"Callers that waited for a node whose tunnel was lost a moment ago.", NULL,
+		r->awaited);
+	metric_counter(m, "edgeway_ingress_crowded_total",
+		"Callers that could not wait for a node, since too many others did.", NULL,
+		r->crowded);
+	metric_counter(m, "edgeway_ingress_repeated_total",
+		"Dials that were begun again since the tunnel broke that they were under way in.",
+		NULL, r->repeated);
+	metric_gauge(m, "edgeway_ingress_waiting", "Callers that wait for a node, now.", NULL,
+		(double)r->n_waiting);
 	metric_counter(m, "edgeway_ingress_moved_total",
 		"Dials that began anew since their node had a newer tunnel.", NULL, r->moved);
 	metric_gauge(m, "edgeway_ingress_pending", "Dials under way.", NULL, (double)r->pending);

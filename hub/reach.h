@@ -9,7 +9,9 @@
  *
  * A node's ways are tried in this order: its own tunnel here, its own tunnel at another replica. Where there are replicas a node that was lost
  * a moment ago is waited for, REACH_AWAIT_MS at most; and a dial that waits in a tunnel for an answer begins anew where the node has a newer one.
- * A stream that was refused before anything was done, as by one who drains, is asked for again a few times.
+ * A stream that was refused before anything was done, as by one who drains, is asked for again a few times. A dial of TCP whose tunnel breaks under it
+ * is begun again a few times, by all ways that there are, and the node is waited for as above also without replicas: nothing of the caller
+ * has gone out before the answer. At most REACH_AWAIT_NODE wait for one node, REACH_AWAIT_MOST in all; the others are told 503 at once.
  */
 #ifndef EDGEWAY_HUB_REACH_H
 #define EDGEWAY_HUB_REACH_H
@@ -20,7 +22,12 @@
 #include "hub/tunnels.h"
 #include "hub/ways.h"
 
-enum { REACH_MS = 8000, REACH_AWAIT_MS = 5000 };
+enum {
+	REACH_MS = 8000,
+	REACH_AWAIT_MS = 5000,
+	REACH_AWAIT_NODE = 256,
+	REACH_AWAIT_MOST = 2048,
+};
 
 struct reach;
 struct reaching;

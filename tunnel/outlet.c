@@ -9,6 +9,8 @@
 #include "base/log.h"
 #include "tunnel/relay.h"
 
+enum { BREAKS_MAX = 3, REFUSED_MS = 20 };
+
 enum result { RESULT_OK, RESULT_REFUSED, RESULT_LATE, RESULT_NO_HUB, RESULT_CANCELLED, RESULTS };
 
 static const char *const result_names[RESULTS] = {
@@ -24,6 +26,10 @@ struct trip {
 	struct timer *deadline;
 	struct stream *stream;
 	struct relay *relay;
+	unsigned breaks; /* of the connection to the hub, while it was asked */
+	uint64_t
+		end_ms; /* by when it must be answered, however often the hub is asked; 0: it was not yet */
+	bool soon; /* it is to be asked again in a moment */
 };
 
 LIST_HEAD(trips, trip);
@@ -34,7 +40,7 @@ struct outlet {
 	struct timer *idle;
 	struct trips waiting, asked, joined; /* for the hub, for its answer, carried */
 	unsigned n_pending, n_joined;
-	uint64_t results[RESULTS], to_hub, from_hub;
+	uint64_t results[RESULTS], to_hub, from_hub, repeated;
 };
 
 /* --- ends ------------------------------------------------------------------------------------------- */
@@ -129,12 +135,40 @@ on_moved(void *arg)
 	(void)arg; /* what comes waits until it is joined */
 }
 
+static uint64_t
+left_ms(const struct trip *t)
+{
+	uint64_t now = loop_now_ms(t->of->config.loop);
+
+	return t->end_ms > now ? t->end_ms - now : 0;
+}
+
+/* Nothing of who asked has gone out before the answer, so the hub may be asked again: once it is there, or, where it has refused, in a moment. */
+static void
+ask_again(struct trip *t, bool soon)
+{
+	struct outlet *o = t->of;
+
+	stream_close(&t->stream, STREAM_CANCELLED);
+	LIST_REMOVE(t, link);
+	LIST_INSERT_HEAD(&o->waiting, t, link);
+	o->repeated++;
+	t->soon = soon;
+	timer_start(
+		t->deadline, MIN(left_ms(t), (uint64_t)(soon ? REFUSED_MS : OUTLET_OPEN_MS)), 0);
+}
+
 static void
 on_reset(void *arg, unsigned code)
 {
-	give_up(arg, RESULT_NO_HUB,
-		code == STREAM_LOST ? "the connection to the hub was lost"
-				    : "the hub broke it off");
+	struct trip *t = arg;
+
+	if ((code == STREAM_LOST || code == STREAM_REFUSED) && t->breaks++ < BREAKS_MAX)
+		ask_again(t, code == STREAM_REFUSED);
+	else
+		give_up(t, RESULT_NO_HUB,
+			code == STREAM_LOST ? "the connection to the hub was lost"
+					    : "the hub broke it off");
 }
 
 static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
@@ -149,6 +183,13 @@ ask_hub(struct trip *t)
 		.authority = t->ask.authority, .fields = fields, .n_fields = ARRAY_LEN(fields)};
 	int rc = session_open(link_session(o->link), &request, &stream_events, t, &t->stream);
 
+	t->soon = false;
+	if (t->end_ms == 0)
+		t->end_ms = loop_now_ms(o->config.loop) + OUTLET_ANSWER_MS;
+	if (rc == -ESHUTDOWN && t->breaks++ < BREAKS_MAX) {
+		ask_again(t, true);
+		return;
+	}
 	if (rc < 0) {
 		give_up(t, RESULT_NO_HUB,
 			rc == -EAGAIN ? "too many connections are open" : "the hub takes no more");
@@ -156,7 +197,7 @@ ask_hub(struct trip *t)
 	}
 	LIST_REMOVE(t, link);
 	LIST_INSERT_HEAD(&o->asked, t, link);
-	timer_start(t->deadline, OUTLET_ANSWER_MS, 0);
+	timer_start(t->deadline, left_ms(t), 0);
 }
 
 static void
@@ -176,10 +217,18 @@ on_deadline(void *arg)
 {
 	struct trip *t = arg;
 
-	if (t->stream != NULL)
+	if (t->soon && link_session(t->of->link) != NULL) {
+		ask_hub(t);
+	} else if (t->soon) {
+		t->soon = false;
+		timer_start(t->deadline, MIN(left_ms(t), (uint64_t)OUTLET_OPEN_MS), 0);
+	} else if (t->stream != NULL) {
 		give_up(t, RESULT_LATE, "the hub does not answer");
-	else
-		give_up(t, RESULT_NO_HUB, "the hub cannot be reached");
+	} else {
+		give_up(t, RESULT_NO_HUB,
+			t->breaks > 0 ? "the connection to the hub was lost, and is not back"
+				      : "the hub cannot be reached");
+	}
 }
 
 /* Who asked says nothing before it is joined: it has closed. Or it has all the same, and that waits for the stream. */
@@ -290,6 +339,10 @@ outlet_metrics(const struct outlet *o, struct metrics *m)
 		metric_counter(m, "edgeway_tunnel_outward_total", help,
 			metric_label(label, sizeof label, "result", result_names[i]),
 			o->results[i]);
+	metric_counter(m, "edgeway_tunnel_outward_repeated_total",
+		"Times that the hub was asked again since the connection to it broke before the "
+		"answer.",
+		NULL, o->repeated);
 	metric_gauge(m, "edgeway_tunnel_outward_open", "1 while there is a connection for them.",
 		NULL, link_open(o->link));
 	metric_gauge(m, "edgeway_tunnel_outward_pending", "Those that wait for an answer.", NULL,

@@ -5,7 +5,8 @@
  *
  * Who wants to talk to an endpoint holds one end of a pair of connected sockets (sock_pair) and gives the other end here: one byte,
  * OUTLET_JOINED, comes when the endpoint is connected, and from then on every byte is the endpoint's; a pair that is closed instead
- * was refused, for the reason in the log.
+ * was refused, for the reason in the log. A hub that is lost before it has answered is asked again once it is back: nothing of who asked
+ * has gone out by then.
  *
  *	outlet_open(outlet, fd, &(struct outlet_ask){.service = "default/web", .node = "edge-2", .authority = "172.17.0.2:8080"});
  */
@@ -19,7 +20,8 @@ struct outlet;
 enum {
 	OUTLET_IDLE_MS = 60 * 1000,
 	OUTLET_OPEN_MS = 4000, /* until the hub must have been reached */
-	OUTLET_ANSWER_MS = 9000, /* and then have answered: more than the hub's own deadline */
+	OUTLET_ANSWER_MS =
+		9000, /* and then have answered, however often it is asked: more than the hub's own deadline */
 	OUTLET_MOST = 4096, /* asked for at a time */
 	OUTLET_SERVICE_MAX = 2 * 253 + 1,
 };

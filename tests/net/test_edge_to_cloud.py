@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import signal
+import threading
 import time
 
 import pytest
@@ -201,6 +202,27 @@ def test_two_agents_have_each_their_way(site):
     wait_for("handed over", lambda: "waiting to be stopped" in one.process.log(), 40)
     assert one.process.stop() == 0
     assert site.client.get("http://two/") == (200, "edge-2.web\n")
+
+
+def test_the_hub_is_asked_again(site):
+    """The connection to the hub breaks before the answer: nothing has gone out, and who asked sees nothing of it."""
+    answers, name = [], "edgeway_tunnel_outward_repeated_total"
+    before = site.agents[0].metrics()[name]
+    far = site.agents[1].process.popen
+    wait_for("the pool is empty", lambda: site.hub.machine.run("ss", "-K", "dst", "192.0.2.11") and site.outward()["joined"] == 0)
+    site.wait_open()
+    far.send_signal(signal.SIGSTOP)
+    try:
+        thread = threading.Thread(target=lambda: answers.append(site.client.get("http://two/", seconds=20)), daemon=True)
+        thread.start()
+        wait_for("the hub is asked", lambda: site.hub.metrics()["edgeway_ingress_pending"] >= 1)
+        site.hub.machine.run("ss", "-K", "dst", "192.0.2.11")
+        wait_for("it is asked again", lambda: site.agents[0].metrics()[name] > before)
+        wait_for("again under way", lambda: site.hub.metrics()["edgeway_ingress_pending"] >= 1)
+    finally:
+        far.send_signal(signal.SIGCONT)
+    thread.join(30)
+    assert answers == [(200, "edge-2.web\n")]
 
 
 def test_a_break_is_no_end(site):

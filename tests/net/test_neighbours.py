@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import threading
 
 import pytest
 
@@ -246,6 +247,22 @@ def test_the_own_tunnel_wins(site):
         s.sendall(b"GET / HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
         with s.makefile("rb") as answers:
             assert answers.read().count(b"edge-2.kubelet") == 2
+
+
+def test_its_tunnel_breaks_while_it_is_asked(site):
+    """The node dials in vain, and then it is gone: the neighbour has the same request."""
+    agent, answers = site.agent["edge-2"], []
+    agent.node.run("nft", "-f", "-", input="table inet hole { chain out { type filter hook output priority 0; oif lo tcp dport 10250 drop; }\n}")
+    try:
+        thread = threading.Thread(target=lambda: answers.append(site.get("http://edge-2:10250/", seconds=20)), daemon=True)
+        thread.start()
+        wait_for("the dial", lambda: agent.metrics()["edgeway_tunnel_dialling"] == 1)
+        site.cut("edge-2")
+        thread.join(30)
+        assert answers == [(200, "edge-2.kubelet\n")]
+    finally:
+        agent.node.run("nft", "delete", "table", "inet", "hole")
+        site.back("edge-2")
 
 
 def test_a_neighbour_draws_nothing_of_a_node_with_a_tunnel(site):
