@@ -3,6 +3,8 @@ if SYSTEMD
 systemdsystemunit_DATA = deploy/edgeway-agent.service deploy/edgeway-hub.service
 sysusersdir = $(prefix)/lib/sysusers.d
 dist_sysusers_DATA = deploy/sysusers/edgeway-hub.conf
+tmpfilesdir = $(prefix)/lib/tmpfiles.d
+dist_tmpfiles_DATA = deploy/tmpfiles/edgeway-hub.conf
 endif
 sampledir = $(docdir)
 dist_sample_DATA = deploy/agent.yaml deploy/hub.yaml
@@ -61,7 +63,7 @@ dist_zshcompletion_DATA = deploy/completion/_edgewayctl
 # Debian packages, into packages/ of the build's folder
 EXTRA_DIST += deploy/make-packages deploy/debian/changelog deploy/debian/control deploy/debian/copyright \
 	deploy/debian/edgeway-agent.docs deploy/debian/edgeway-agent.install deploy/debian/edgeway-agent.lintian-overrides \
-	deploy/debian/edgeway-agent.manpages deploy/debian/edgeway-agent.postrm deploy/debian/edgeway-agent.prerm \
+	deploy/debian/edgeway-agent.manpages deploy/debian/edgeway-agent.postinst deploy/debian/edgeway-agent.postrm deploy/debian/edgeway-agent.prerm \
 	deploy/debian/edgeway-ctl.docs deploy/debian/edgeway-ctl.install deploy/debian/edgeway-ctl.lintian-overrides deploy/debian/edgeway-ctl.manpages \
 	deploy/debian/edgeway-hub.dirs deploy/debian/edgeway-hub.docs deploy/debian/edgeway-hub.install deploy/debian/edgeway-hub.lintian-overrides \
 	deploy/debian/edgeway-hub.manpages deploy/debian/edgeway-hub.postrm deploy/debian/not-installed deploy/debian/rules \

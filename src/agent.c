@@ -387,6 +387,7 @@ on_predecessor_gone(void *arg, bool ours)
 				"the end: its reserved port and its bridges' hairpin mode stay");
 		takeover_free(&a->takeover);
 		log_info("agent", "has taken over");
+		announce_again(a->announce);
 		agent_admin_open(a);
 		if (a->address == 0 && a->mesh_error[0] != '\0')
 			agent_address(a, 0); /* what is on the host is ours now, and misleads */

@@ -66,6 +66,14 @@ pace(struct announce *a)
 }
 
 static void
+feed(struct announce *a)
+{
+	a->fed_ms = loop_now_ms(a->config.loop);
+	if (a->watchdog_ms > 0)
+		say(a, "WATCHDOG=1");
+}
+
+static void
 look(void *arg)
 {
 	struct announce *a = arg;
@@ -73,10 +81,8 @@ look(void *arg)
 	auto_buf struct buf status = {0};
 	bool ready;
 
-	if (a->watchdog_ms > 0 && (now - a->fed_ms) * 2 + LOOK_LATER_MS >= a->watchdog_ms) {
-		a->fed_ms = now;
-		say(a, "WATCHDOG=1");
-	}
+	if ((now - a->fed_ms) * 2 + LOOK_LATER_MS >= a->watchdog_ms)
+		feed(a);
 	if (a->stopping)
 		return;
 	buf_init(&status, BUF_UNLIMITED);
@@ -110,6 +116,18 @@ announce_start(struct announce **out, const struct announce_config *config)
 	a->timer = timer_new(config->loop, look, a);
 	*out = a;
 	pace(a);
+}
+
+void
+announce_again(struct announce *a)
+{
+	if (a == NULL || a->stopping)
+		return;
+	free(take_ptr(&a->status));
+	feed(a);
+	if (a->ready)
+		say(a, "READY=1");
+	look(a);
 }
 
 void

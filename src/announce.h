@@ -34,6 +34,8 @@ struct announce_config {
 };
 
 void announce_start(struct announce **announce, const struct announce_config *config);
+/* All of it once more: the manager heeds only the main process (NotifyAccess=main), which we are from now on. */
+void announce_again(struct announce *announce);
 /* The watchdog is fed on: draining may take its time. */
 void announce_stopping(struct announce *announce);
 void announce_stop(struct announce **announce);

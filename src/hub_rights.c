@@ -52,7 +52,7 @@ hub_rights_reduce(const struct hub_options *o)
 
 	if (o->ingress_redirect != NULL)
 		keep |= PRIVILEGE_NET_ADMIN;
-	if (foreign != NULL) {
+	if (foreign != NULL && (privileges_held() & PRIVILEGE_FOREIGN_FILES) != 0) {
 		keep |= PRIVILEGE_FOREIGN_FILES;
 		log_info("hub",
 			"keeps the right to other users' files (CAP_DAC_OVERRIDE, CAP_CHOWN, "

@@ -48,7 +48,7 @@ rights_reduce(const struct agent_options *o)
 	uint64_t keep = PRIVILEGE_NET_ADMIN | PRIVILEGE_NET_BIND;
 	struct err err = {0};
 
-	if (foreign != NULL) {
+	if (foreign != NULL && (privileges_held() & PRIVILEGE_FOREIGN_FILES) != 0) {
 		keep |= PRIVILEGE_FOREIGN_FILES;
 		log_info("agent",
 			"keeps the right to other users' files (CAP_DAC_OVERRIDE, CAP_CHOWN, "

@@ -48,7 +48,7 @@ EXTRA_DIST += tests/net/test_capture.py tests/net/test_kernel_attacks.py tests/n
 EXTRA_DIST += tests/net/test_dns_guests.py
 EXTRA_DIST += tests/net/collector.py tests/net/test_tracing.py
 EXTRA_DIST += tests/net/test_lb_policies.py tests/net/test_destination_rules.py
-EXTRA_DIST += tests/net/test_takeover.py tests/net/test_scrape.py tests/net/test_documents.py
+EXTRA_DIST += tests/net/test_takeover.py tests/net/test_scrape.py tests/net/test_doctor.py tests/net/test_documents.py
 EXTRA_DIST += tests/net/addrinfo.c tests/net/liar.py tests/net/test_dns_clients.py tests/net/test_upstreams.py
 EXTRA_DIST += tests/net/hostile_corpus.py tests/net/hostile_http.py tests/net/httpkit.py tests/net/test_http_hostile.py \
 	tests/net/test_http_neighbours.py tests/net/test_http_rules.py

@@ -157,6 +157,26 @@ feeds_the_watchdog(void **state)
 	hear(b, "WATCHDOG=1|WATCHDOG=1|WATCHDOG=1|");
 }
 
+/* Who becomes the main process says what was not heeded before. */
+static void
+says_it_again(void **state)
+{
+	struct bed *b = *state;
+
+	setenv("WATCHDOG_USEC", "600000000", 1);
+	b->status = "serves";
+	b->ready = true;
+	start(b, NEVER_MS);
+	hear(b, "READY=1|");
+	announce_again(b->announce);
+	hear(b, "STATUS=serves|");
+	assert_string_equal(buf_str(&b->heard), "WATCHDOG=1|READY=1|STATUS=serves|");
+	announce_stopping(b->announce);
+	announce_again(b->announce);
+	hear(b, "STOPPING=1");
+	assert_null(strstr(buf_str(&b->heard), "READY"));
+}
+
 static void
 nobody_listens(void **state)
 {
@@ -165,6 +185,7 @@ nobody_listens(void **state)
 	unsetenv("NOTIFY_SOCKET");
 	start(b, 1);
 	assert_null(b->announce);
+	announce_again(b->announce);
 	announce_stopping(b->announce);
 }
 
@@ -175,6 +196,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(ready_once_it_is, setup, teardown),
 		cmocka_unit_test_setup_teardown(patience_ends, setup, teardown),
 		cmocka_unit_test_setup_teardown(feeds_the_watchdog, setup, teardown),
+		cmocka_unit_test_setup_teardown(says_it_again, setup, teardown),
 		cmocka_unit_test_setup_teardown(nobody_listens, setup, teardown),
 	};
 
