@@ -28,12 +28,12 @@ start_deflate(z_stream *z, size_t len, int kind)
 		z, LEVEL, Z_DEFLATED, bits + kind, bits - WINDOW_LEAST + 2, Z_DEFAULT_STRATEGY);
 }
 
-static unsigned char *
-deflate_all(const void *data, size_t len, int kind, size_t *n)
+void
+pack_text(struct buf *out, const void *data, size_t len)
 {
+	auto_free unsigned char *packed = NULL;
 	z_stream z = {0};
-	unsigned char *packed;
-	int rc = start_deflate(&z, len, kind);
+	int rc = start_deflate(&z, len, KIND_ZLIB);
 
 	assert(rc == Z_OK && len <= UINT32_MAX);
 	z.avail_out = (uInt)deflateBound(&z, (uLong)len);
@@ -43,28 +43,71 @@ deflate_all(const void *data, size_t len, int kind, size_t *n)
 	z.avail_in = (uInt)len;
 	rc = deflate(&z, Z_FINISH);
 	assert(rc == Z_STREAM_END);
-	*n = z.total_out;
+	base64_add(out, packed, z.total_out);
 	deflateEnd(&z);
-	return packed;
+}
+
+/* --- gzip, piece by piece --------------------------------------------------------- */
+
+struct gzip {
+	z_stream z;
+};
+
+struct gzip *
+gzip_new(size_t about)
+{
+	struct gzip *g = xcalloc(1, sizeof *g);
+	int rc = start_deflate(&g->z, about, KIND_GZIP);
+
+	assert(rc == Z_OK);
+	return g;
+}
+
+static void
+deflate_into(struct gzip *g, struct buf *out, int flush)
+{
+	unsigned char piece[PIECE];
+	int rc;
+
+	do {
+		g->z.next_out = piece;
+		g->z.avail_out = sizeof piece;
+		rc = deflate(&g->z, flush);
+		assert(rc == Z_OK || rc == Z_STREAM_END || rc == Z_BUF_ERROR);
+		buf_add(out, piece, sizeof piece - g->z.avail_out);
+	} while (g->z.avail_out == 0);
+	assert(g->z.avail_in == 0 && (flush != Z_FINISH || rc == Z_STREAM_END));
 }
 
 void
-pack_text(struct buf *out, const void *data, size_t len)
+gzip_add(struct gzip *g, struct buf *out, const void *data, size_t len)
 {
-	size_t n;
-	auto_free unsigned char *packed = deflate_all(data, len, KIND_ZLIB, &n);
-
-	base64_add(out, packed, n);
+	assert(len <= UINT32_MAX);
+	g->z.next_in = (unsigned char *)(uintptr_t)data;
+	g->z.avail_in = (uInt)len;
+	if (len > 0)
+		deflate_into(g, out, Z_NO_FLUSH);
 }
 
 void
-pack_gzip(struct buf *out, const void *data, size_t len)
+gzip_end(struct gzip **out, struct buf *to)
 {
-	size_t n;
-	auto_free unsigned char *packed = deflate_all(data, len, KIND_GZIP, &n);
-
-	buf_add(out, packed, n);
+	deflate_into(*out, to, Z_FINISH);
+	gzip_free(out);
 }
+
+void
+gzip_free(struct gzip **out)
+{
+	struct gzip *g = take_ptr(out);
+
+	if (g == NULL)
+		return;
+	deflateEnd(&g->z);
+	free(g);
+}
+
+/* --- back ------------------------------------------------------------------------- */
 
 /* As much as zlib gives for what it has. 0: it wants more, 1: that was all. */
 static int

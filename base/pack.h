@@ -14,8 +14,13 @@
 
 /* Appends; `out` must be unlimited. */
 void pack_text(struct buf *out, const void *data, size_t len);
-/* The same as gzip (RFC 1952) has it, and without base64: Content-Encoding. */
-void pack_gzip(struct buf *out, const void *data, size_t len);
+/* The same as gzip (RFC 1952) has it, and without base64 (Content-Encoding), of what comes piece by piece: each call appends what
+ * is ready, the last one the rest. `about`: how many bytes there will be in all, as far as that is known. */
+struct gzip;
+struct gzip *gzip_new(size_t about);
+void gzip_add(struct gzip *g, struct buf *out, const void *data, size_t len);
+void gzip_end(struct gzip **g, struct buf *out);
+void gzip_free(struct gzip **g);
 /* Appends. -EMSGSIZE: more than the limit of `out` (it was filled up to there at most), -EBADMSG: no such text. */
 int unpack_text(struct buf *out, const char *text, size_t len, struct err *err);
 

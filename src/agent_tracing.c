@@ -83,7 +83,7 @@ agent_tracing_open(struct agent *a, struct err *err)
 		.loop = a->loop,
 		.endpoint = o->tracing_endpoint,
 		.headers = (const char *const *)o->tracing_headers,
-		.node = o->node,
+		.who = {"edgeway-agent", o->node, true},
 		.mark = MESH_MARK,
 		.delay_ms = o->tracing_delay,
 		.find = find,

@@ -3,7 +3,9 @@
  * Protobuf Encoding": ids in hex, 64-bit numbers as strings, enums as numbers), with the names of the semantic conventions for
  * HTTP clients; and what a collector answers. Leaves; any thread.
  *
- *	n = otlp_write(&out, node, first, 512);	// of the list's spans
+ *	otlp_begin(&o, &(struct otlp_resource){"edgeway-agent", "edge-1", true});
+ *	otlp_add(&o, span);		// o.out has what was written since it was emptied
+ *	otlp_end(&o);
  */
 #ifndef EDGEWAY_TRACING_OTLP_H
 #define EDGEWAY_TRACING_OTLP_H
@@ -11,8 +13,20 @@
 #include "base/buf.h"
 #include "model/span.h"
 
-/* At most `most` of the list; how many they were. */
-size_t otlp_write(struct buf *out, const char *node, const struct trace_span *first, size_t most);
+/* Whose spans they are. */
+struct otlp_resource {
+	const char *program, *name; /* name: of this one among all */
+	bool is_node; /* of Kubernetes, and `name` is its */
+};
+
+struct otlp {
+	struct buf out; /* the caller's, who may empty it between two calls */
+	unsigned n; /* spans */
+};
+
+void otlp_begin(struct otlp *o, const struct otlp_resource *who);
+void otlp_add(struct otlp *o, const struct trace_span *s);
+void otlp_end(struct otlp *o);
 /* How many spans an answer 200 says were refused (partialSuccess), and why, fit for a line of the log. A body that cannot be
  * read says none: they were taken. */
 uint64_t otlp_rejected(const char *body, size_t len, char *why, size_t size);

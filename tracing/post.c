@@ -59,14 +59,27 @@ finish(struct post *p, const struct post_result *result)
 	p->config.done(p->config.arg, result);
 }
 
+static struct post_result
+result_of(struct post *p)
+{
+	return (struct post_result){.status = p->reply.status,
+		.retry_after_s = p->reply.retry_after_s,
+		.body = buf_str(&p->reply.body),
+		.len = buf_len(&p->reply.body)};
+}
+
+/* Whoever has got the head of the answer knows what became of the spans: sent again they would be there twice. */
 static void
 fail(struct post *p, const char *why)
 {
+	bool judged = p->wire != NULL && p->reply.status != 0;
+	struct post_result result;
 	char text[256];
 
 	snprintf(text, sizeof text, "%s", why);
+	result = judged ? result_of(p) : (struct post_result){.why = text};
 	hang_up(p);
-	finish(p, &(struct post_result){.why = text});
+	finish(p, &result);
 }
 
 /* The server may close a connection that was idle just when we use it. */
@@ -84,10 +97,7 @@ lost(struct post *p, const char *why)
 static void
 answered(struct post *p)
 {
-	const struct post_result result = {.status = p->reply.status,
-		.retry_after_s = p->reply.retry_after_s,
-		.body = buf_str(&p->reply.body),
-		.len = buf_len(&p->reply.body)};
+	const struct post_result result = result_of(p);
 
 	if (!p->reply.keep_alive || buf_len(&p->out) > 0)
 		hang_up(p);

@@ -5,17 +5,17 @@
 #include <string.h>
 
 #include "base/log.h"
-#include "base/pack.h"
 #include "base/pki.h"
 #include "model/json.h"
+#include "tracing/body.h"
 #include "tracing/collector.h"
-#include "tracing/otlp.h"
 #include "tracing/post.h"
 
 enum {
 	AGAIN_MS = 1000, /* after the first failure, then twice as long each time */
 	AGAIN_MAX_MS = 30000,
 	LINES_PER_MINUTE = 2, /* of the log, on failures */
+	SLICE = 32, /* spans that are written and packed in one turn of the loop: a millisecond on a slow core */
 };
 
 enum result { EXPORTED, DROPPED, FAILED, RESULTS };
@@ -23,14 +23,17 @@ enum result { EXPORTED, DROPPED, FAILED, RESULTS };
 struct tracing {
 	struct loop *loop;
 	struct collector collector;
-	char *endpoint, *node;
+	char *endpoint;
 	uint64_t delay_ms;
 	struct post *post;
 	struct timer *timer; /* the next batch, or the same once more */
 	struct trace_span *first, **last; /* that wait */
 	unsigned waiting;
-	struct buf body; /* of the batch */
+	struct body *made;
+	const struct buf *body; /* of the batch; NULL: there is none, or it is being written */
 	unsigned batch; /* spans in it, 0: there is none */
+	unsigned to_come; /* spans that it gets yet, by `slice` */
+	struct timer *slice;
 	bool sending;
 	unsigned attempt;
 	uint64_t batch_since_ms;
@@ -61,23 +64,37 @@ send_batch(struct tracing *t)
 {
 	t->sending = true;
 	t->requests++;
-	post_send(t->post, &t->body, t->attempt);
+	post_send(t->post, t->body, t->attempt);
+}
+
+/* A slice of the batch; the others come in turns of their own, so that nobody waits for all of it. */
+static void
+on_slice(void *arg)
+{
+	struct tracing *t = arg;
+
+	for (unsigned i = 0; i < SLICE && t->to_come > 0; i++, t->to_come--) {
+		body_add(t->made, t->first);
+		drop_first(t);
+		t->batch++;
+	}
+	if (t->to_come > 0) {
+		timer_start(t->slice, 0, 0);
+		return;
+	}
+	t->body = body_end(t->made);
+	t->attempt = 0;
+	t->batch_since_ms = loop_now_ms(t->loop);
+	send_batch(t);
 }
 
 static void
 next_batch(struct tracing *t)
 {
-	auto_buf struct buf json;
-
-	buf_init(&json, BUF_UNLIMITED);
-	t->batch = (unsigned)otlp_write(&json, t->node, t->first, TRACING_BATCH);
-	for (unsigned i = 0; i < t->batch; i++)
-		drop_first(t);
-	buf_consume(&t->body, buf_len(&t->body));
-	pack_gzip(&t->body, buf_at(&json), buf_len(&json));
-	t->attempt = 0;
-	t->batch_since_ms = loop_now_ms(t->loop);
-	send_batch(t);
+	t->to_come = MIN(t->waiting, (unsigned)TRACING_BATCH);
+	t->body = NULL;
+	body_begin(t->made, t->to_come);
+	on_slice(t);
 }
 
 static void
@@ -88,10 +105,10 @@ tracing_free(struct tracing *t)
 	post_free(&t->post);
 	collector_fini(&t->collector);
 	timer_free(&t->timer);
+	timer_free(&t->slice);
 	timer_free(&t->end);
-	buf_fini(&t->body);
+	body_free(&t->made);
 	free(t->endpoint);
-	free(t->node);
 	free(t);
 }
 
@@ -129,7 +146,7 @@ on_timer(void *arg)
 {
 	struct tracing *t = arg;
 
-	if (t->sending)
+	if (t->sending || t->to_come > 0)
 		return;
 	if (t->batch > 0)
 		send_batch(t);
@@ -257,10 +274,10 @@ tracing_new(struct tracing **out, const struct tracing_config *config, struct er
 	}
 	t->loop = config->loop;
 	t->endpoint = xstrdup(config->endpoint);
-	t->node = xstrdup(config->node);
+	t->made = body_new(&config->who);
 	t->delay_ms = config->delay_ms;
 	t->last = &t->first;
-	buf_init(&t->body, BUF_UNLIMITED);
+	t->slice = timer_new(t->loop, on_slice, t);
 	t->timer = timer_new(t->loop, on_timer, t);
 	t->end = timer_new(t->loop, stop_now, t);
 	post_new(&t->post, &post);
@@ -311,7 +328,7 @@ tracing_stop(struct tracing **out, uint64_t within_ms, loop_fn *stopped, void *a
 	t->stopped_arg = arg;
 	timer_start(t->end, within_ms, 0);
 	timer_cancel(t->timer);
-	if (t->batch > 0 && !t->sending)
+	if (t->batch > 0 && !t->sending && t->to_come == 0)
 		send_batch(t); /* it waited to be tried again: once more, and no more */
 	go_on(t);
 }

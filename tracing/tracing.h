@@ -1,7 +1,8 @@
 /*
  * Exports spans to an OpenTelemetry collector (OTLP over HTTP, JSON). The folder's door; loop 0. Spans wait in a queue of
  * bounded length; what does not fit is dropped and counted, and nobody ever waits for the collector. They go out TRACING_BATCH
- * at once, or delay_ms after the first, one request at a time; what may be tried again is, ever more slowly, for
+ * at once, or delay_ms after the first, one request at a time, which is
+ * written in many short turns of the loop; what may be tried again is, ever more slowly, for
  * TRACING_GIVE_UP_MS.
  *
  *	rc = tracing_new(&t, &(struct tracing_config){...}, &err);
@@ -16,6 +17,7 @@
 #include "base/metric.h"
 #include "base/sock.h"
 #include "model/span.h"
+#include "tracing/otlp.h"
 
 enum { /* as OpenTelemetry's batch processor has them by default */
 	TRACING_QUEUE = 2048,
@@ -42,7 +44,7 @@ struct tracing_config {
 	const char *endpoint; /* URL */
 	const char *const *headers; /* NAME=VALUE, ended by NULL */
 	const char *ca_pem; /* NULL: the system's CAs */
-	const char *node;
+	struct otlp_resource who; /* copied */
 	uint32_t mark; /* SO_MARK of its connections */
 	tracing_find_fn *find;
 	void *find_arg;

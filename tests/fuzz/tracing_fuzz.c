@@ -20,17 +20,20 @@ static void
 check_span(const uint8_t *data, size_t len)
 {
 	struct trace_span s = {.status = (uint16_t)len};
-	auto_buf struct buf out;
+	struct otlp o;
 	struct json j;
 
-	buf_init(&out, BUF_UNLIMITED);
+	buf_init(&o.out, BUF_UNLIMITED);
 	fill(s.method, sizeof s.method, data, len);
 	fill(s.host, sizeof s.host, data, len);
 	fill(s.path, sizeof s.path, data, len);
 	fill(s.service, sizeof s.service, data, len);
-	assert(otlp_write(&out, "node", &s, 1) == 1);
-	json_init(&j, buf_at(&out), buf_len(&out));
+	otlp_begin(&o, &(struct otlp_resource){"edgeway-agent", "node", true});
+	otlp_add(&o, &s);
+	otlp_end(&o);
+	json_init(&j, buf_at(&o.out), buf_len(&o.out));
 	assert(json_finish(&j, NULL) == 0);
+	buf_fini(&o.out);
 }
 
 static void

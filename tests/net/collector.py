@@ -1,5 +1,6 @@
 """An OpenTelemetry collector that believes nothing: OTLP over HTTP in protobuf's JSON mapping, each field checked against the
-specification (opentelemetry-proto, trace/v1 and common/v1; "OTLP/HTTP"; W3C Trace Context). It can be told what to answer.
+specification (opentelemetry-proto, trace/v1 and common/v1; "OTLP/HTTP"; W3C Trace Context), and, where npm gives them, by
+OpenTelemetry's own message types (otlp.py). It can be told what to answer.
 
     collector = Collector(pod)
     span = collector.wait(lambda s: s["traceId"] == trace)
@@ -13,6 +14,7 @@ import socket
 import socketserver
 import threading
 
+import otlp
 from httpkit import socket_of
 from lab import wait_for
 
@@ -94,6 +96,7 @@ class Collector:
     def __init__(self, machine, port=4318, tls=None):
         self.machine, self.port, self.tls = machine, port, tls
         self.spans, self.answers, self.wrong, self.requests, self.bodies = [], [], [], [], []
+        self.types, self.read_by_types = otlp.reader(), 0
         self.server = None
         self.up()
 
@@ -140,7 +143,12 @@ class Collector:
         try:
             assert handler.headers["Content-Type"] == "application/json" and handler.headers["Content-Encoding"] == "gzip"
             assert "traceparent" not in handler.headers and "via" not in handler.headers  # it did not come through a proxy
-            spans = read(gzip.decompress(body))
+            text = gzip.decompress(body).decode()
+            spans = read(text)
+            if self.types:
+                complaint = self.types.complaint(text)
+                assert complaint == "", complaint
+                self.read_by_types += 1
             if status == 200:
                 self.spans += spans
         except Exception as e:

@@ -9,6 +9,7 @@ import ssl
 import pytest
 
 import lab as labs
+import otlp
 from collector import Collector
 from httpkit import Endpoint, Wire, socket_of
 from lab import HUB_ADDRESS, Agent, Hub, Node, pod, service, wait_for
@@ -245,6 +246,38 @@ def test_what_the_collector_says(bed):
     unused(bed)
 
 
+def test_an_answer_of_any_length_is_an_answer(bed):
+    """A 200 whose body is longer than anybody would read: the spans are there, and are not sent again."""
+    exported, n = bed.total("exported"), len(bed.collector.bodies)
+    bed.collector.answers = [(200, {}, b'{"partialSuccess":{"errorMessage":"' + b"x" * 100000 + b'"}}')]
+    bed.ask(f"traceparent: {PARENT}")
+    wait_for("exported", lambda: bed.total("exported") == exported + 1)
+    bed.ask(f"traceparent: {PARENT}")
+    wait_for("the next", lambda: bed.total("exported") == exported + 2)
+    assert len(bed.collector.bodies) == n + 2 and bed.metric("up") == 1
+    unused(bed)
+
+
+def test_many_at_once(bed):
+    """More than a batch, which takes many turns to write: each of them arrives once."""
+    bed.reconfigure(limit=100000)
+    bed.collector.answers, before = [(503, {"Retry-After": "1"}, b"")], len(bed.collector.bodies)
+    trace, client, wire = "7" * 32, bed.client(), None
+    for i in range(1300):
+        client.put(f"GET /many/{i} HTTP/1.1\r\nHost: one\r\ntraceparent: 00-{trace}-{SPAN}-01\r\n\r\n".encode())
+        wire = wire or bed.ends[0].accept()
+        wire.until()
+        wire.put(OK)
+        assert client.reply()[0] == 200
+    wait_for("all", lambda: len(bed.collector.find(lambda s: s["traceId"] == trace)) >= 1300, 30)
+    made = bed.collector.find(lambda s: s["traceId"] == trace)
+    assert len({s["spanId"] for s in made}) == len(made) == 1300
+    assert {s["attributes"]["url.full"].rpartition("/")[2] for s in made} == {str(i) for i in range(1300)}
+    assert len(bed.collector.bodies) > before
+    bed.ends[0].clear()
+    bed.reconfigure()
+
+
 def test_a_collector_that_is_away_stops_nothing(bed):
     """Counted and told; what waits goes out when it is back, over a connection that is made anew."""
     failed = bed.total("failed")
@@ -324,3 +357,9 @@ def test_over_https_to_a_name_of_the_world(bed):
     checked = bed.node.run(bed.lab.program("edgeway-agent"), "--config", bed.file, "--check").stdout
     assert "api-key" not in checked or "s3cret" not in checked
     assert "s3cret" not in bed.agent.process.log() + checked
+
+
+def test_the_types_of_opentelemetry_have_read_all_of_it(bed):
+    if otlp.installed():
+        pytest.skip(f"OpenTelemetry's types are not to be had: {otlp.installed()}")
+    assert bed.collector.read_by_types == len(bed.collector.bodies) > 10 and not bed.collector.wrong

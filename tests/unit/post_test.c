@@ -60,9 +60,9 @@ on_bell(void *arg, int fd, unsigned events)
 	post_send(b->post, &b->body, 0);
 }
 
-/* The collector answers the request that it gets next. */
+/* The collector answers the request that it gets next, and hangs up then or not. */
 static void
-answer(struct bed *b)
+answer_with(struct bed *b, const char *text, bool hang_up)
 {
 	unsigned done = b->done;
 	char request[1024];
@@ -73,10 +73,18 @@ answer(struct bed *b)
 		n = b->server < 0 ? -1 : recv(b->server, request, sizeof request, 0);
 	}
 	assert_true(n > 5 && memcmp(request, "POST ", 5) == 0);
-	assert_int_equal(write(b->server, OK, strlen(OK)), strlen(OK));
+	assert_int_equal(write(b->server, text, strlen(text)), strlen(text));
+	if (hang_up)
+		shutdown(b->server, SHUT_RDWR);
 	for (int i = 0; i < TURNS && b->done == done; i++)
 		loop_turn(b->loop);
 	assert_int_equal(b->done, done + 1);
+}
+
+static void
+answer(struct bed *b)
+{
+	answer_with(b, OK, false);
 	assert_int_equal(b->status, 200);
 }
 
@@ -171,6 +179,43 @@ spoke_unasked(void **state)
 	spoilt(OK);
 }
 
+/* The head says what became of the spans, whatever is the matter with the rest: sent again they would be there twice. */
+static void
+spoilt_behind_the_head(void **state)
+{
+	auto_free char *long_body =
+		xasprintf("HTTP/1.1 200 OK\r\nContent-Length: 70000\r\n\r\n%*d", 70000, 1);
+	auto_free char *long_refusal = xasprintf("HTTP/1.1 400 No\r\n\r\n%*d", 70000, 1);
+	const struct {
+		const char *text;
+		bool hang_up;
+		int status;
+	} rows[] = {
+		{long_body, false, 200},
+		{long_refusal, false, 400},
+		{"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\n{", true, 200},
+		{"HTTP/1.1 202 OK\r\nTransfer-Encoding: chunked\r\n\r\nx\r\n", false, 202},
+		{"HTTP/1.1 200 OK\r\nContent-Le", true, 0},
+		{"HTTP/1.1 100 Continue\r\n\r\n", true, 0},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct bed b;
+
+		open_bed(&b);
+		post_send(b.post, &b.body, 0);
+		answer_with(&b, rows[i].text, rows[i].hang_up);
+		assert_int_equal(b.status, rows[i].status);
+		close(b.server);
+		b.server = -1;
+		post_send(b.post, &b.body, 0); /* by another connection */
+		answer(&b);
+		assert_int_equal(b.dials, 2);
+		close_bed(&b);
+	}
+}
+
 int
 main(void)
 {
@@ -178,6 +223,7 @@ main(void)
 		cmocka_unit_test(kept),
 		cmocka_unit_test(hung_up),
 		cmocka_unit_test(spoke_unasked),
+		cmocka_unit_test(spoilt_behind_the_head),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

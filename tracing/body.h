@@ -1,0 +1,25 @@
+/*
+ * The body of one request to a collector: spans as OTLP's JSON, packed by gzip as they come, so that no turn of the loop has
+ * to make a whole one. Leaves; any thread.
+ *
+ *	body_begin(b, 512);
+ *	body_add(b, span);			// and so on, in as many turns as you like
+ *	post_send(post, body_end(b), 0);	// good until the next body_begin
+ */
+#ifndef EDGEWAY_TRACING_BODY_H
+#define EDGEWAY_TRACING_BODY_H
+
+#include "base/buf.h"
+#include "tracing/otlp.h"
+
+struct body;
+
+/* The texts are copied. */
+struct body *body_new(const struct otlp_resource *who);
+void body_free(struct body **b);
+/* What was begun before is thrown away. about: how many spans there will be. */
+void body_begin(struct body *b, size_t about);
+void body_add(struct body *b, const struct trace_span *s);
+const struct buf *body_end(struct body *b);
+
+#endif
