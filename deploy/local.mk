@@ -37,7 +37,8 @@ helmdir = $(docdir)/helm/edgeway
 helmtemplatesdir = $(helmdir)/templates
 dist_helm_DATA = deploy/helm/edgeway/Chart.yaml deploy/helm/edgeway/README.md deploy/helm/edgeway/values.yaml \
 	deploy/helm/edgeway/values.schema.json deploy/helm/edgeway/.helmignore
-dist_helmtemplates_DATA = deploy/helm/edgeway/templates/_helpers.tpl deploy/helm/edgeway/templates/agent.yaml \
+dist_helmtemplates_DATA = deploy/helm/edgeway/templates/_helpers.tpl deploy/helm/edgeway/templates/_secrets.tpl \
+	deploy/helm/edgeway/templates/agent.yaml deploy/helm/edgeway/templates/secrets.yaml \
 	deploy/helm/edgeway/templates/config.yaml deploy/helm/edgeway/templates/hub.yaml deploy/helm/edgeway/templates/monitoring.yaml \
 	deploy/helm/edgeway/templates/namespace.yaml deploy/helm/edgeway/templates/network-policy.yaml \
 	deploy/helm/edgeway/templates/NOTES.txt deploy/helm/edgeway/templates/rbac.yaml deploy/helm/edgeway/templates/web.yaml

@@ -178,6 +178,6 @@ feed_take_identity(struct feed *f, const struct feed_config *config, struct err 
 	return err_set(err, ENOENT,
 		"neither a token nor a certificate: make a token with `edgewayctl token create` on "
 		"the hub and set "
-		"hub.token, or set hub.ca, hub.cert and hub.key (%s)",
+		"hub.token (or hub.tokenFile), or set hub.ca, hub.cert and hub.key (%s)",
 		why.text);
 }

@@ -1,12 +1,14 @@
 #include "src/agent_options.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "base/proxy.h"
 #include "base/sock.h"
 #include "src/option_checks.h"
+#include "src/option_files.h"
 #include "tracing/tracing.h"
 #include "tunnel/tunnel.h"
 
@@ -288,11 +290,32 @@ check_tracing(const struct agent_options *o, struct err *err)
 	return 0;
 }
 
+/* What is secret may be in files of its own. A node that has joined needs no token any more, nor its file. */
+static int
+read_files(struct agent_options *o, struct err *err)
+{
+	struct option_check c = {.values = o, .err = err};
+	const char *token = o->hub_token_file;
+	int rc = 0;
+
+	if (token[0] != '/' || access(token, F_OK) == 0 || errno != ENOENT)
+		rc = option_from_file(&c, "hub.tokenFile", token, "hub.token", &o->hub_token);
+	if (rc == 0)
+		rc = option_from_file(
+			&c, "hub.proxyFile", o->hub_proxy_file, "hub.proxy", &o->hub_proxy);
+	if (rc == 0)
+		rc = option_list_from_file(&c, "tracing.headersFile", o->tracing_headers_file,
+			"tracing.headers", &o->tracing_headers);
+	return rc;
+}
+
 int
 agent_options_check(struct agent_options *o, struct err *err)
 {
 	int rc = settle_node(o, err);
 
+	if (rc == 0)
+		rc = read_files(o, err);
 	if (rc == 0 && o->data_dir[0] != '/')
 		rc = complain(o, "dataDir", err, "expected a full path such as /var/lib/edgeway");
 	if (rc == 0 && o->admin_socket[0] != '\0' && o->admin_socket[0] != '/')

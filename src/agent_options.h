@@ -58,10 +58,12 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(STRING, hub_cert, "hub.cert", "", "certificate of this node (PEM); default the one got by joining") \
 	X(STRING, hub_key, "hub.key", "", "its key (PEM)") \
 	X(STRING, hub_token, "hub.token", "", "token to join with: <sha256 of the CA>.<secret>, or .approval") \
+	X(STRING, hub_token_file, "hub.tokenFile", "", "file of the token instead; none there: no token") \
 	X(STRING, hub_node_id, "hub.nodeId", "", "name towards the hub; default the node's name") \
 	X(DURATION, hub_heartbeat, "hub.heartbeat", "4s", "how often a sign of life goes out", \
 		.min = 100, .max = 300000) \
 	X(STRING, hub_proxy, "hub.proxy", "", "HTTP proxy on the way to the hub: http://[user:password@]host:port") \
+	X(STRING, hub_proxy_file, "hub.proxyFile", "", "file of the proxy's URL instead") \
 	X(STRING, hub_carrier_ca, "hub.carrierCA", "", "CAs of what is in front of the hub (PEM), with tunnel.carrier websocket; default the system's") \
 	X(ENUM, hub_protocol, "hub.protocol", "edgeway", "what the hub speaks", .words = "edgeway|cloudhub") \
 	X(BOOL, tunnel_enabled, "tunnel.enabled", "true", "let the cloud reach this node") \
@@ -78,6 +80,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.reload = true) \
 	X(DURATION, tracing_delay, "tracing.delay", "5s", "how long spans gather before they are sent", .min = 10, .max = 3600000) \
 	X(LIST, tracing_headers, "tracing.headers", "", "header fields that the collector wants, NAME=VALUE") \
+	X(STRING, tracing_headers_file, "tracing.headersFile", "", "file of them instead, one a line") \
 	X(STRING, tracing_ca, "tracing.ca", "", "CAs of an https collector (PEM); default the system's") \
 	X(ADDRESS, admin_listen, "admin.listen", "127.0.0.1:40002", "health, metrics and state over HTTP; \"\": off") \
 	X(STRING, admin_socket, "admin.socket", "/run/edgeway/agent.sock", "the same for edgewayctl; \"\": off") \

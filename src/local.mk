@@ -3,7 +3,7 @@ src_libsrc_a_SOURCES = \
 	src/agent_options.c src/agent_options.h \
 	src/announce.c src/announce.h \
 	src/hub_options.c src/hub_options.h src/hub_naming_options.c src/hub_web_options.c \
-	src/option_checks.c src/option_checks.h \
+	src/option_checks.c src/option_checks.h src/option_files.c src/option_files.h \
 	src/check.c src/check.h \
 	src/confine.c src/confine.h \
 	src/log_admin.c src/log_admin.h src/reload.c src/reload.h src/self.c src/self.h
@@ -29,12 +29,14 @@ edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_as
 edgewayctl_LDADD = $(MODEL_LDADD) -lresolv
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/announce_test tests/unit/options_test tests/unit/takeover_test
-TESTS += tests/unit/announce_test tests/unit/options_test tests/unit/takeover_test
+check_PROGRAMS += tests/unit/announce_test tests/unit/option_files_test tests/unit/options_test tests/unit/takeover_test
+TESTS += tests/unit/announce_test tests/unit/option_files_test tests/unit/options_test tests/unit/takeover_test
 tests_unit_announce_test_SOURCES = tests/unit/announce_test.c
 tests_unit_announce_test_LDADD = src/libsrc.a $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_takeover_test_SOURCES = tests/unit/takeover_test.c src/takeover.c src/takeover.h
 tests_unit_takeover_test_LDADD = dns/libdns.a lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_option_files_test_SOURCES = tests/unit/option_files_test.c
+tests_unit_option_files_test_LDADD = $(tests_unit_options_test_LDADD)
 tests_unit_options_test_SOURCES = tests/unit/options_test.c
 tests_unit_options_test_LDADD = src/libsrc.a hub/libhub.a tracing/libtracing.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) $(CMOCKA_LIBS)
 endif

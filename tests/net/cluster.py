@@ -6,7 +6,9 @@ command as the manifest has them, in the image's root (deploy/image-root) with w
     pod.probe("readinessProbe")
 """
 import atexit
+import base64
 import functools
+import json
 import os
 import shutil
 import subprocess
@@ -103,6 +105,8 @@ class Container(AdminSocket):
             for key, text in find(self.objects, "ConfigMap", volume["configMap"]["name"])["data"].items():
                 with open(os.path.join(folder, key), "w") as f:
                     f.write(text)
+        elif "secret" in volume:
+            self.write_secret(folder, volume["secret"])
         elif "emptyDir" in volume:
             os.chown(folder, 0, self.pod["securityContext"]["fsGroup"])
             os.chmod(folder, 0o2777)
@@ -146,16 +150,18 @@ class Container(AdminSocket):
         assert self.pod["enableServiceLinks"] is False
         made = dict(self.env)
         for e in self.spec.get("env", []):
-            if "fieldRef" in e["valueFrom"]:
-                assert e["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
-                made[e["name"]] = self.machine.name
-            else:
-                ref = e["valueFrom"]["secretKeyRef"]
-                made[e["name"]] = self.secret(ref["name"], ref["key"])
+            assert e["valueFrom"]["fieldRef"]["fieldPath"] == "spec.nodeName"
+            made[e["name"]] = self.machine.name
         return made
 
-    def secret(self, name, key):
-        return self.api.kubectl("get", "secret", "-n", "edgeway", name, "-o", "go-template={{index .data \"%s\" | base64decode}}" % key)
+    def write_secret(self, folder, volume):
+        """As the kubelet does; defaultMode is for its owner."""
+        data = json.loads(self.api.kubectl("get", "secret", "-n", "edgeway", volume["secretName"], "-o", "json"))["data"]
+        for key, text in data.items():
+            path = os.path.join(folder, key)
+            with open(path, "wb") as f:
+                f.write(base64.b64decode(text))
+            os.chmod(path, volume["defaultMode"])
 
     def start(self):
         program, *options = self.spec["command"]

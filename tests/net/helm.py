@@ -3,11 +3,8 @@
     objects = template("--set", "host=hub.example.org")
     p = helm("lint", CHART)                     # a CompletedProcess; check=False lets it fail
 """
-import base64
 import functools
-import hashlib
 import os
-import shutil
 import subprocess
 import tempfile
 import zipfile
@@ -15,36 +12,26 @@ import zipfile
 import yaml
 
 from lab import TOP
+from npm import BUILD, unpacked
 
 CHART = os.path.join(TOP, "deploy", "helm", "edgeway")
-BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
-PACKAGE, MEMBER, VERSION = "@aws-cdk/asset-kubectl-v20@2.1.4", "helm/helm", "3.8.1"
+PACKAGE, ARCHIVE, MEMBER = "@aws-cdk/asset-kubectl-v20@2.1.4", "package/lib/layer.zip", "helm/helm"  # 3.8.1
 SHA512 = "Ps2MkmjYgMyflagqQ4dgTElc7Vwpqj8spw8dQVFiSeaaMPsuDSNsPax3/HjuDuwqsmLdaCZc6umlxYLpL0kYDA=="
-
-
-def fetch(path):
-    folder = tempfile.mkdtemp(dir=os.path.dirname(path), prefix="helm-")
-    try:
-        p = subprocess.run(["npm", "pack", "--silent", PACKAGE], cwd=folder, text=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
-                           stdin=subprocess.DEVNULL, timeout=300)
-        assert p.returncode == 0, f"npm does not give {PACKAGE}; HELM may name a helm: {p.stdout}"
-        archive = os.path.join(folder, p.stdout.split()[-1])
-        with open(archive, "rb") as f:
-            assert base64.b64encode(hashlib.sha512(f.read()).digest()).decode() == SHA512, f"{PACKAGE} is another one than it was"
-        subprocess.run(["tar", "-xf", archive, "package/lib/layer.zip"], cwd=folder, check=True)
-        with zipfile.ZipFile(os.path.join(folder, "package", "lib", "layer.zip")) as layer:
-            made = layer.extract(MEMBER, folder)
-        os.chmod(made, 0o755)
-        os.rename(made, path)
-    finally:
-        shutil.rmtree(folder)
 
 
 @functools.lru_cache()
 def program():
-    path = os.environ.get("HELM") or os.path.join(BUILD, f"helm-{VERSION}")
+    return os.environ.get("HELM") or from_npm()
+
+
+def from_npm():
+    folder = unpacked(PACKAGE, SHA512, ARCHIVE)
+    path = os.path.join(folder, MEMBER)
     if not os.path.exists(path):
-        fetch(path)
+        with tempfile.TemporaryDirectory(dir=folder) as made, zipfile.ZipFile(os.path.join(folder, ARCHIVE)) as layer:
+            os.chmod(layer.extract(MEMBER, made), 0o755)
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+            os.rename(os.path.join(made, MEMBER), path)
     return path
 
 

@@ -1,11 +1,13 @@
-"""What Kubernetes' API says of its kinds, by the types that its Python client (Debian's python3-kubernetes) has of a kube-apiserver's
-OpenAPI.
+"""What Kubernetes' API says of its kinds: one of 2021 (1.22), by the types that its Python client (Debian's python3-kubernetes) has of a
+kube-apiserver's OpenAPI, and one of today (kubetypes.py). What is deployed must be known to both.
 
     complaints(obj)     # ["spec.replicas: not int: two", "spec.template.spec.dnsPolicie: nobody knows it"]
 """
 import re
 
 from kubernetes import client
+
+import kubetypes
 
 SCALARS = {"str": str, "int": int, "bool": bool, "float": (int, float), "datetime": str}
 
@@ -17,6 +19,12 @@ def of(obj):
 
 
 def complaints(obj):
+    """Of both, each once; of the operator's kinds, which Kubernetes itself does not know, from its own types."""
+    early = [] if obj["apiVersion"].startswith("monitoring.coreos.com/") else early_complaints(obj)
+    return list(dict.fromkeys(early + kubetypes.complaints(obj)))
+
+
+def early_complaints(obj):
     kind = of(obj)
     return walk(obj, kind.__name__, "") if kind else [f"{obj['apiVersion']} {obj['kind']}: nobody knows it"]
 
@@ -45,5 +53,5 @@ def fields(value, kind, path):
     try:
         kind(**{names[k]: v for k, v in value.items() if k in names})
     except ValueError as e:  # what is needed and missing
-        found.append(f"{path}: {e}")
+        found.append(f"{path}: " + re.sub("Invalid value for `(.*)`, must not be `None`", r"\1 is missing", str(e)))
     return found

@@ -1,4 +1,5 @@
 """deploy/helm/edgeway: by default what deploy/kubernetes is, object for object; every value does something, and a wrong one is told."""
+import base64
 import copy
 import functools
 import json
@@ -136,7 +137,8 @@ OTHER = {
     "web.enabled": True, "web.tlsSecret": "page", "web.clientCASecret": "callers", "web.names": ["page.example.org"],
     "web.service.type": "LoadBalancer", "web.service.annotations": {"a": "b"}, "web.from": [{"podSelector": {}}],
     "agent.enabled": False, "agent.config.dns.resolvConf": "/host/etc/resolv.edge", "agent.config.onStop": "restore",
-    "agent.config.takeover": None, "agent.joinSecret": "join", "agent.maxSurge": "10%",
+    "agent.config.takeover": None, "agent.maxSurge": "10%",
+    **{f"agent.secrets.{what}.{key}": key + "-other" for what in ("token", "proxy", "tracingHeaders") for key in ("name", "key", "value")},
     "rbac.create": False, "networkPolicy.enabled": False, "networkPolicy.metricsFrom": [{"podSelector": {}}],
     "monitoring.enabled": True, "monitoring.labels": {"release": "prometheus"}, "monitoring.interval": "10s",
     "monitoring.dashboard.enabled": False, "monitoring.dashboard.labels": {"dashboards": "yes"},
@@ -145,9 +147,10 @@ OTHER = {
         "podSecurityContext": {"seccompProfile": {"type": "Localhost", "localhostProfile": "edgeway.json"}},
         "env": [{"name": "EDGEWAY_LOG_LEVEL", "value": "debug"}], "affinity": {"nodeAffinity": None}, "nodeSelector": {"disk": "ssd"},
         "tolerations": [{"key": "edge", "operator": "Exists"}], "priorityClassName": "system-cluster-critical",
-        "podLabels": {"team": "edge"}, "podAnnotations": {"a": "b"}}.items()},
+        "podLabels": {"team": "edge"}, "secretMounts": [{"name": "tls", "mountPath": "/etc/tls"}], "podAnnotations": {"a": "b"}}.items()},
 }
-WITH = {"ingress": {"ingress": {"enabled": True}}, "monitoring": {"monitoring": {"enabled": True}}, "web": PAGE}
+WITH = {"ingress": {"ingress": {"enabled": True}}, "monitoring": {"monitoring": {"enabled": True}}, "web": PAGE,
+        **{f"agent.secrets.{what}": nested(f"agent.secrets.{what}.name", what.lower()) for what in ("proxy", "tracingHeaders")}}
 NEEDS = {"web.enabled": {"hub": PAGE["hub"]}}
 REFUSED = {"agent.config.takeover"}  # true or nothing
 
@@ -173,7 +176,7 @@ def defaults():
 
 
 def part(path):
-    return "" if path.endswith(".enabled") and path.count(".") == 1 else path.partition(".")[0]
+    return max((p for p in WITH if path.startswith(p + ".") and path != f"{p}.enabled"), key=len, default="")
 
 
 def test_every_value_has_a_case():
@@ -186,7 +189,47 @@ def test_every_value_changes_what_is_made(path):
     made = template(values=merged(merged(HOST, WITH.get(part(path), NEEDS.get(path, {}))), nested(path, OTHER[path])))
     assert plain(made) != without(part(path))
     for o in made:
-        assert o["kind"] in CUSTOM or complaints(o) == [], (o["kind"], o["metadata"]["name"])
+        assert complaints(o) == [], (o["kind"], o["metadata"]["name"])
+
+
+FILES = {"token": ("hub", "tokenFile"), "proxy": ("hub", "proxyFile"), "tracingHeaders": ("tracing", "headersFile")}
+
+
+def file_of(made, path):
+    """(Secret, key) that a path in the agent's container means."""
+    pod = cluster.pod_of(cluster.find(made, "DaemonSet", "edgeway-agent"))
+    folder, _, key = path.rpartition("/")
+    [name] = [m["name"] for m in pod["containers"][0]["volumeMounts"] if m["mountPath"] == folder and m["readOnly"]]
+    [volume] = [v["secret"] for v in pod["volumes"] if v["name"] == name]
+    assert volume["defaultMode"] == 0o400
+    return volume["secretName"], key
+
+
+@pytest.mark.parametrize("what", FILES)
+def test_a_secret_is_a_file_that_the_configuration_names(what):
+    """Of a Secret that is there, or of one that the chart makes; its value is nowhere else."""
+    def named(**given):
+        made = template(values={**HOST, "agent": {"secrets": {what: given}}})
+        part, key = FILES[what]
+        return made, yaml.safe_load(data(made, "edgeway-agent")).get(part, {}).get(key)
+    made, path = named(name="theirs", key="its.key")
+    assert file_of(made, path) == ("theirs", "its.key") and not [o for o in made if o["kind"] == "Secret"]
+    made, path = named(name="", value="f00d-and-more")
+    name, key = file_of(made, path)
+    [secret] = [o for o in made if o["kind"] == "Secret"]
+    assert secret["metadata"]["name"] == name and {k: base64.b64decode(v) for k, v in secret["data"].items()} == {key: b"f00d-and-more"}
+    assert "f00d" not in json.dumps([o for o in made if o is not secret])
+    made, path = named(name="")
+    pod = cluster.pod_of(cluster.find(made, "DaemonSet", "edgeway-agent"))
+    assert path is None and [v["name"] for v in pod["volumes"] if "secret" in v] == ["join"] * (what != "token")
+
+
+def test_an_agent_without_secrets_reads_its_configuration(tmp_path):
+    """Its own certificate is from a Secret of the operator's, of which the chart knows the folder alone."""
+    made = template(values={**HOST, "agent": {"secrets": {"token": {"name": ""}}, "secretMounts": [{"name": "node", "mountPath": "/etc/node"}],
+                                              "config": {"hub": {"cert": "/etc/node/tls.crt", "key": "/etc/node/tls.key"}}}})
+    assert file_of(made, yaml.safe_load(data(made, "edgeway-agent"))["hub"]["cert"]) == ("node", "tls.crt")
+    assert "tokenFile" not in data(made, "edgeway-agent")
 
 
 def data(objects, name):
@@ -263,12 +306,30 @@ def test_another_namespace_and_account():
     ({"image": {"digest": "0123"}}, ["image.digest", "match pattern"]),
     ({"agent": {"config": {"takeover": False}}}, ["agent.config.takeover"]),
     ({"agent": {"config": {"takeover": None}}}, ["agent.config", "takeover"]),
+    ({"agent": {"config": {"hub": {"token": "0123.s3cret"}}}}, ["agent.config.hub.token: many may read this: give agent.secrets.token"]),
+    ({"agent": {"config": {"hub": {"proxy": "http://me:s3cret@proxy:3128"}}}}, ["agent.config.hub.proxy: many", "agent.secrets.proxy"]),
+    ({"agent": {"config": {"tracing": {"headers": ["key=s3cret"]}}}}, ["agent.config.tracing.headers: many", "agent.secrets.tracingHeaders"]),
+    ({"agent": {"env": [{"name": "EDGEWAY_HUB_TOKEN", "value": "0123.s3cret"}]}}, ["agent.env: EDGEWAY_HUB_TOKEN: many"]),
+    ({"agent": {"env": [{"name": "EDGEWAY_HUB_PROXY", "value": "http://me:s3cret@proxy"}]}}, ["agent.env: EDGEWAY_HUB_PROXY: many"]),
+    ({"agent": {"env": [{"name": "EDGEWAY_TRACING_HEADERS", "value": "key=s3cret"}]}}, ["agent.env: EDGEWAY_TRACING_HEADERS: many"]),
+    ({"hub": {"config": {"web": {"key": "-----BEGIN PRIVATE KEY-----s3cret"}}}}, ["hub: many may read a key", "hub.secretMounts"]),
+    ({"agent": {"config": {"hub": {"key": "-----BEGIN EC PRIVATE KEY-----s3cret"}}}}, ["agent: many may read a key", "agent.secretMounts"]),
+    ({"agent": {"joinSecret": "join"}}, ["agent", "joinSecret", "not allowed"]),
+    ({"agent": {"secrets": {"token": {"key": "a b"}}}}, ["agent.secrets.token.key", "match pattern"]),
+    ({"hub": {"secretMounts": [{"name": "tls", "mountPath": "etc"}]}}, ["hub.secretMounts.0.mountPath", "match pattern"]),
     ({"agent": {"tolerations": {"operator": "Exists"}}}, ["agent.tolerations", "array"]),
     ({"monitoring": {"interval": "fast"}}, ["monitoring.interval", "match pattern"])])
 def test_a_wrong_value_is_told(values, said):
     p = helm("template", "edgeway", CHART, "--values", "-", input=yaml.safe_dump(merged(HOST, values)), check=False)
     told = re.sub(r"(?<=\w)/(?=\w)", ".", p.stderr)
     assert p.returncode != 0 and [s for s in said if s not in told] == [], p.stderr
+    assert "s3cret" not in p.stderr
+
+
+def test_what_is_no_secret_may_be_in_the_configuration():
+    config = {"hub": {"proxy": "http://proxy:3128"}, "tracing": {"endpoint": "http://collector:4318"}}
+    env = [{"name": "EDGEWAY_TRACING_HEADERS", "valueFrom": {"secretKeyRef": {"name": "collector", "key": "headers"}}}]
+    assert "http://proxy:3128" in data(template(values={**HOST, "agent": {"config": config, "env": env}}), "edgeway-agent")
 
 
 def test_packaged_and_linted(tmp_path):

@@ -74,13 +74,28 @@ def test_a_misspelt_key_is_found(objects):
         assert complaints(made) == [".".join(path) + ": nobody knows it"]
 
 
+@pytest.mark.parametrize("name, path, value, said", [
+    ("ServiceMonitor", ("spec", "endpoints", 0, "intervall"), "1s", "spec.endpoints[0].intervall: nobody knows it"),
+    ("ServiceMonitor", ("spec", "endpoints", 0, "scheme"), "ftp", 'spec.endpoints[0].scheme: none of "http", "https", "HTTP", "HTTPS": ftp'),
+    ("PrometheusRule", ("spec", "groups", 0, "rules", 0, "for"), 5, "spec.groups[0].rules[0].for: not str: 5"),
+    ("PrometheusRule", ("spec", "groups", 0, "name"), None, "spec.groups[0]: name is missing")])
+def test_so_is_what_the_prometheus_operator_does_not_know(name, path, value, said):
+    [made] = [o for o in render(os.path.join(cluster.FOLDER, "monitoring")) if o["kind"] == name]
+    assert complaints(made) == []
+    at = made
+    for key in path[:-1]:
+        at = at[key]
+    at[path[-1]] = value
+    assert said in complaints(made)
+
+
 def test_a_wrong_type_and_a_missing_key_are_found(objects):
     hub = copy.deepcopy(find(objects, "Deployment", "edgeway-hub"))
     hub["spec"]["replicas"] = "2"
     del hub["spec"]["selector"]
     pod_of(hub)["containers"][0]["ports"][0]["containerPort"] = True
     assert sorted(complaints(hub)) == ["spec.replicas: not int: 2", "spec.template.spec.containers[0].ports[0].containerPort: not int: True",
-                                       "spec: Invalid value for `selector`, must not be `None`"]
+                                       "spec: selector is missing"]
     assert complaints({"apiVersion": "apps/v2", "kind": "Deployment"}) == ["apps/v2 Deployment: nobody knows it"]
 
 
@@ -137,6 +152,19 @@ def check(lab, folder, program, text, env=None):
         f.write(text)
     return subprocess.run([lab.program(program), "--config", path, "--check"], stdout=subprocess.PIPE, stderr=subprocess.STDOUT,
                           text=True, timeout=20, env={**os.environ, **(env or {})})
+
+
+def test_no_secret_is_in_a_config_map(objects):
+    """Many may read those: the token is a file of a Secret, which root alone may read and the configuration names."""
+    data = {k: yaml.safe_load(v) for o in objects if o["kind"] == "ConfigMap" for k, v in o["data"].items()}
+    assert not [o for o in objects if o["kind"] == "Secret"]
+    assert set(data["agent.yaml"]["hub"]) == {"url", "tokenFile"} and "tracing" not in data["agent.yaml"]
+    pod = pod_of(find(objects, "DaemonSet", "edgeway-agent"))
+    [volume] = [v["secret"] for v in pod["volumes"] if "secret" in v]
+    [path] = [m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] == "join"]
+    assert volume == {"secretName": "edgeway-join", "defaultMode": 0o400}
+    assert data["agent.yaml"]["hub"]["tokenFile"] == f"{path}/token"
+    assert [e["name"] for e in pod["containers"][0]["env"]] == ["NODE_NAME"]
 
 
 def test_configurations_are_read_by_the_programs(objects, lab):

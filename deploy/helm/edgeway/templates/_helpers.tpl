@@ -41,6 +41,9 @@
 {{- $_ := set $container "image" (ternary (printf "%s@%s" $image.repository $image.digest) (printf "%s:%s" $image.repository ($image.tag | default $root.Chart.AppVersion)) (ne $image.digest "")) -}}
 {{- with $image.pullPolicy -}}{{- $_ := set $container "imagePullPolicy" . -}}{{- end -}}
 {{- with $image.pullSecrets -}}{{- $_ := set $pod "imagePullSecrets" . -}}{{- end -}}
+{{- range $i, $mount := $values.secretMounts -}}
+{{- include "edgeway.mount" (list $pod (printf "secret-%d" $i) $mount.name $mount.mountPath) -}}
+{{- end -}}
 {{- with $values.env -}}{{- $_ := set $container "env" (concat ($container.env | default list) .) -}}{{- end -}}
 {{- $of := pick $values "resources" "securityContext" -}}
 {{- include "edgeway.merge" (list $container $of) -}}
@@ -84,5 +87,7 @@
 {{- if .Values.ingress.enabled -}}
 {{- $_ := set $config "tunnel" (merge ($config.tunnel | default dict) (dict "carrier" "websocket")) -}}
 {{- end -}}
-{{- toYaml (set $config "hub" $hub) -}}
+{{- $_ := set $config "hub" $hub -}}
+{{- include "edgeway.name-secrets" (list $config .Values.agent.secrets) -}}
+{{- toYaml $config -}}
 {{- end -}}
