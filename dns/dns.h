@@ -77,6 +77,9 @@ size_t dns_upstreams(const struct dns *dns, const struct addr **upstreams);
 size_t dns_upstreams_known(const struct dns *dns, const struct addr **upstreams);
 /* fn comes after each change of them. */
 void dns_follow_upstreams(struct dns *dns, loop_fn *fn, void *arg);
+/* RESOLVCONF_LEFT: it is left as it is, since a disk has no room or can only be read, and it could not be put back after a
+ * crash; err says why. */
+enum { RESOLVCONF_LEFT = 1 };
 int dns_resolvconf_write(struct dns *dns, struct err *err);
 /* Puts the original back byte for byte, unless somebody else has written the file since (then only
  * our lines go). */

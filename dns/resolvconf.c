@@ -22,6 +22,7 @@ struct resolvconf {
 	bool manage, written;
 	uint32_t address; /* of the name server in it */
 	const char *trouble; /* "" or why the file is not ours although it should be */
+	bool unkept; /* trouble: its original cannot be kept */
 	struct dns_keep keep;
 	struct resolv_original original;
 	struct replaced replaced;
@@ -244,6 +245,7 @@ keep_original(struct resolvconf *rc, struct err *err)
 		return 0;
 	data = resolv_original_pack(&rc->original, &len);
 	code = rc->keep.put(rc->keep.arg, KEEP_KEY, data, len);
+	rc->unkept = code < 0;
 	if (code < 0)
 		return err_set(err, code, "cannot keep the original of %s, it is left alone: %s",
 			rc->path, strerror(-code));
@@ -320,13 +322,27 @@ write_ours(struct resolvconf *rc, uint32_t address, bool known, struct err *err)
 	return 0;
 }
 
+static bool
+is_full(int code)
+{
+	return code == -ENOSPC || code == -EDQUOT;
+}
+
 int
 resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err)
 {
+	int code;
+
 	if (!rc->manage)
 		return 0;
 	rc->trouble = "cannot be written";
-	return write_ours(rc, address, false, err);
+	rc->unkept = false;
+	code = write_ours(rc, address, false, err);
+	if (rc->unkept)
+		rc->trouble = "left alone, its original cannot be kept";
+	else if (is_full(code))
+		rc->trouble = "left alone, its disk is full";
+	return rc->unkept || is_full(code) ? RESOLVCONF_LEFT : code;
 }
 
 static bool

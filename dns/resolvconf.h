@@ -34,7 +34,7 @@ int resolvconf_open(
 	struct resolvconf **rc, const struct resolvconf_config *config, struct err *err);
 void resolvconf_close(struct resolvconf **rc);
 /* Our lines go in; again with another address when it changes. Reads again what others have written
- * since. */
+ * since. RESOLVCONF_LEFT: see dns_resolvconf_write. */
 int resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err);
 enum resolvconf_seen {
 	RESOLVCONF_SAME, /* nobody has touched it */

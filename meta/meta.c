@@ -564,17 +564,36 @@ state_feed(const struct meta *m, struct buf *out)
 }
 
 static void
+add_trouble(int error, struct buf *out)
+{
+	if (error != 0)
+		buf_printf(out,
+			"cannot be written (%s): %s; what changes is used from memory and asked "
+			"from the hub again after a restart",
+			strerror(error), store_remedy(error));
+}
+
+void
+meta_trouble(struct meta *m, struct buf *out)
+{
+	struct writer_counts w = writer_count(m->writer);
+	int error = database_error(m, &w);
+
+	if (error == 0)
+		return;
+	buf_printf(out, "the database %s ", m->path);
+	add_trouble(error, out);
+	buf_adds(out, "\n");
+}
+
+static void
 state_database(const struct meta *m, const struct writer_counts *w, struct buf *out)
 {
 	int error = database_error(m, w);
 	auto_buf struct buf trouble;
 
 	buf_init(&trouble, BUF_UNLIMITED);
-	if (error != 0)
-		buf_printf(&trouble,
-			"cannot be written (%s): %s; what changes is used from memory and asked "
-			"from the hub again after a restart",
-			strerror(error), store_remedy(error));
+	add_trouble(error, &trouble);
 	buf_adds(out, "{\"file\":");
 	json_add_text(out, m->path);
 	buf_printf(out, ",\"state\":\"%s\",\"trouble\":", error != 0 ? "failing" : "ok");

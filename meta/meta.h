@@ -72,6 +72,8 @@ bool meta_connected(const struct meta *meta);
 int meta_keep_get(void *meta, const char *key, char **data, size_t *len);
 int meta_keep_put(void *meta, const char *key, const void *data, size_t len);
 int meta_keep_del(void *meta, const char *key);
+/* A line that says why the database cannot be written; nothing when it can. */
+void meta_trouble(struct meta *meta, struct buf *out);
 void meta_metrics(struct meta *meta, struct metrics *m);
 void meta_state(struct meta *meta, struct buf *out); /* JSON object */
 /* Closes the websocket, commits what is pending, closes the database. Synchronous, bounded to 2 s. */

@@ -243,12 +243,12 @@ try_open(struct store **out, const char *path, bool alone, struct store_report *
 
 	if (rc == 0)
 		rc = open_file(store, path, err);
+	if (rc == 0 && alone) /* before anything is read, as cache_size does it */
+		rc = exec(store, "PRAGMA locking_mode = EXCLUSIVE", err);
 	if (rc == 0) {
 		sqlite3_busy_timeout(store->db, 1000);
 		rc = exec(store, "PRAGMA cache_size = -256; PRAGMA temp_store = MEMORY", err);
 	}
-	if (rc == 0 && alone)
-		rc = exec(store, "PRAGMA locking_mode = EXCLUSIVE", err);
 	if (rc == 0)
 		rc = check(store, err);
 	report->read_only = rc == 0 && sqlite3_db_readonly(store->db, "main") == 1;

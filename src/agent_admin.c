@@ -10,37 +10,6 @@
 
 enum { ADMIN_TRIES = 100, ADMIN_RETRY_MS = 50 };
 
-bool
-agent_ready(const struct agent *a, struct buf *why)
-{
-	if (a->stopping) { /* some parts have gone already */
-		buf_adds(why, "stopping\n");
-		return false;
-	}
-	if (!snapshot_synced(a->snapshot))
-		buf_adds(why, "no metadata yet: neither from the hub nor from the database\n");
-	if (!lb_listening(a->lb))
-		buf_adds(why, "the listener does not serve\n");
-	if (!dns_listening(a->dns))
-		buf_adds(why, "DNS does not serve\n");
-	if (!iptables_installed(a->ipt))
-		buf_adds(why, "the nftables table is not installed\n");
-	if (a->mesh_error[0] != '\0')
-		buf_printf(why, "%s\n", a->mesh_error);
-	return buf_len(why) == 0;
-}
-
-bool
-agent_announces(void *arg, struct buf *status)
-{
-	const struct agent *a = arg;
-
-	if (!agent_ready(a, status))
-		return a->address == 0;
-	buf_printf(status, "serves %zu services", snapshot_count(a->snapshot));
-	return true;
-}
-
 static void
 on_healthz(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
@@ -53,10 +22,12 @@ static void
 on_readyz(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
 	(void)req;
-	if (agent_ready(arg, &reply->body))
-		buf_adds(&reply->body, "ok\n");
-	else
+	if (!agent_ready(arg, &reply->body)) {
 		reply->status = 503;
+		return;
+	}
+	buf_adds(&reply->body, "ok\n");
+	agent_degraded(arg, &reply->body);
 }
 
 static void
@@ -75,15 +46,12 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 {
 	struct agent *a = arg;
 	struct metrics m;
-	auto_buf struct buf why;
 
 	(void)req;
-	buf_init(&why, BUF_UNLIMITED);
 	metrics_init(&m);
 	metric_gauge(&m, "edgeway_agent_info", "Constant 1, labelled with the version.",
 		"version=\"" EDGEWAY_VERSION "\"", 1);
-	metric_gauge(
-		&m, "edgeway_agent_ready", "1 when /readyz says 200.", NULL, agent_ready(a, &why));
+	agent_ready_metrics(a, &m);
 	metric_gauge(&m, "edgeway_agent_uptime_seconds", "Since the start.", NULL,
 		(double)(loop_now_ms(a->loop) - a->started_ms) / 1000);
 	metric_gauge(&m, "edgeway_agent_services", "Services in use.", NULL,
@@ -128,6 +96,10 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 		agent_ready(a, &why) ? "true" : "false",
 		inet_ntop(AF_INET, &in, address, sizeof address));
 	json_add_text(out, a->mesh_error);
+	buf_adds(out, ",\"degraded\":");
+	buf_consume(&why, buf_len(&why));
+	agent_degraded(a, &why);
+	json_add_text(out, buf_str(&why));
 	buf_printf(out, ",\"uptime_s\":%llu,\"services\":%zu,\"meta\":",
 		(unsigned long long)((loop_now_ms(a->loop) - a->started_ms) / 1000),
 		snapshot_count(a->snapshot));

@@ -5,7 +5,7 @@
 #include "base/log.h"
 #include "src/agent_private.h"
 
-enum { RETRY_MS = 1000, DNS_PORT = 53, UPSTREAMS_MAX = 64 };
+enum { RETRY_MS = 1000, ROOM_MS = 2000, DNS_PORT = 53, UPSTREAMS_MAX = 64 };
 
 static const char *
 dotted(uint32_t address, char to[INET_ADDRSTRLEN])
@@ -81,6 +81,26 @@ agent_capture_end(struct agent *a)
 		log_error("agent", "pods' queries stay captured for a while: %s", err.text);
 }
 
+/* What cannot be put back is not changed, and the mesh serves without it: pods' queries to the upstreams are captured. */
+static int
+write_resolv_conf(struct agent *a, struct err *err)
+{
+	int rc = dns_resolvconf_write(a->dns, err);
+
+	if (rc == RESOLVCONF_LEFT && strcmp(a->resolv_left, err->text) != 0)
+		log_warn("agent",
+			"serves without resolv.conf until there is room: short names of the "
+			"cluster are not found through it error=\"%s\"",
+			err->text);
+	else if (rc == 0 && a->resolv_left[0] != '\0')
+		log_info("agent", "resolv.conf is written after all");
+	snprintf(a->resolv_left, sizeof a->resolv_left, "%s",
+		rc == RESOLVCONF_LEFT ? err->text : "");
+	if (rc == RESOLVCONF_LEFT)
+		timer_start(a->retry, ROOM_MS, 0);
+	return MIN(rc, 0);
+}
+
 /* Whatever the steps already did stays; each is safe to repeat. Pods are sent to us last of all. */
 static int
 serve(struct agent *a, struct err *err)
@@ -95,7 +115,7 @@ serve(struct agent *a, struct err *err)
 		canary_ask(a->canary, a->address);
 	if (rc < 0 || !a->options->dns_manage_resolv_conf)
 		return rc;
-	rc = dns_resolvconf_write(a->dns, err);
+	rc = write_resolv_conf(a, err);
 	if (rc == -EROFS || rc == -EACCES || rc == -EPERM)
 		err_wrap(err, rc, "with dns.manageResolvConf: false the agent serves without it");
 	return rc;
@@ -126,6 +146,8 @@ agent_mesh_retry(void *arg)
 	int rc;
 
 	if (a->stopping || a->address == 0)
+		return;
+	if (a->resolv_left[0] != '\0' && write_resolv_conf(a, &err) == 0)
 		return;
 	rc = serve(a, &err);
 	if (rc < 0) {
@@ -174,6 +196,7 @@ agent_address(void *arg, uint32_t address)
 	if (a->address != 0 && a->address != address)
 		withdraw(a);
 	a->address = address;
+	a->resolv_left[0] = '\0';
 	timer_cancel(a->retry);
 	agent_mesh_retry(a);
 }

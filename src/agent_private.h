@@ -1,6 +1,7 @@
 /*
  * What the agent's files share: agent.c (start and stop), agent_mesh.c (following the mesh
- * address), agent_admin.c (what is told outside), agent_tunnel.c (the cloud's way in). Loop 0 only.
+ * address), agent_admin.c (what is told outside), agent_ready.c (may it be relied upon),
+ * agent_tunnel.c (the cloud's way in). Loop 0 only.
  */
 #ifndef EDGEWAY_SRC_AGENT_PRIVATE_H
 #define EDGEWAY_SRC_AGENT_PRIVATE_H
@@ -43,6 +44,7 @@ struct agent {
 	uint64_t started_ms;
 	uint64_t mesh_failures;
 	char mesh_error[512]; /* why the mesh does not serve, "" when it does */
+	char resolv_left[512]; /* why resolv.conf waits for room on a disk, "" when it does not */
 	int argc;
 	char **argv;
 	int lock;
@@ -119,9 +121,14 @@ int agent_admin_start(struct agent *a, struct err *err);
 int agent_metrics_start(struct agent *a, struct err *err);
 /* The same, again and again for a while: the agent before us lets its address go. */
 void agent_admin_open(void *agent);
+
+/* agent_ready.c */
 bool agent_ready(const struct agent *a, struct buf *why);
+/* It serves, and something is left undone or would be lost with a restart: lines that say what. */
+bool agent_degraded(const struct agent *a, struct buf *what);
 /* What is ordered after the agent need not wait for it: it serves, or lacks nothing but what comes after it, the bridge.
  * See announce_fn. */
 bool agent_announces(void *agent, struct buf *status);
+void agent_ready_metrics(const struct agent *a, struct metrics *m);
 
 #endif

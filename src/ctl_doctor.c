@@ -58,8 +58,9 @@ check_database(struct findings *f, const struct tree_node *meta)
 	struct statvfs fs;
 
 	findings_add(f, "database", ok ? VERDICT_OK : VERDICT_BAD,
-		"what comes now is lost with a restart: see the log for the reason", "%s: %s", file,
-		ctl_text(meta, "database.state"));
+		"free or mend that disk: it is written within seconds then; until then what comes "
+		"is lost with a restart",
+		"%s: %s", file, ok ? "ok" : ctl_text(meta, "database.trouble"));
 	if (slash == NULL)
 		return;
 	*slash = '\0';
@@ -111,6 +112,13 @@ check_resolv_conf(struct findings *f, const struct tree_node *dns)
 			"left alone: another program keeps changing it, our lines were put back "
 			"%s times",
 			ctl_text(dns, "resolvConfWatch.mended"));
+	else if (strncmp(trouble, "left alone, ", 12) == 0)
+		findings_add(f, "resolv.conf", VERDICT_BAD,
+			"make room on the disks of dataDir and of the file, or mount them for "
+			"writing: "
+			"it is written within seconds then; until then short names of the cluster "
+			"are not found through it",
+			"%s", trouble);
 	else
 		findings_add(f, "resolv.conf",
 			trouble[0] != '\0'                   ? VERDICT_BAD
@@ -228,9 +236,17 @@ check_agent(struct findings *f, const struct tree_node *top)
 	const struct tree_node *meta = tree_get(top, "meta");
 	const char *error = ctl_text(top, "error");
 
-	findings_add(f, "agent", ctl_true(top, "ready") ? VERDICT_OK : VERDICT_BAD,
-		"what follows tells why", "%s%s%s", ctl_true(top, "ready") ? "ready" : "not ready",
-		error[0] != '\0' ? ": " : "", error);
+	if (ctl_true(top, "ready") && ctl_text(top, "degraded")[0] != '\0')
+		findings_add(f, "agent", VERDICT_NOTE,
+			"pods are served; what follows tells what is left undone until the disk "
+			"has "
+			"room",
+			"ready, degraded: a part does without its disk");
+	else
+		findings_add(f, "agent", ctl_true(top, "ready") ? VERDICT_OK : VERDICT_BAD,
+			"what follows tells why", "%s%s%s",
+			ctl_true(top, "ready") ? "ready" : "not ready",
+			error[0] != '\0' ? ": " : "", error);
 	check_hub(f, meta);
 	check_certificate(f, meta);
 	check_database(f, meta);

@@ -518,7 +518,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 int
 ctl_show_status(const struct tree_node *top, const char *argument)
 {
-	bool ready = ctl_true(top, "ready");
+	bool ready = ctl_true(top, "ready"), degraded = ctl_text(top, "degraded")[0] != '\0';
 	struct warnings w = {0};
 	auto_buf struct buf line;
 
@@ -527,7 +527,12 @@ ctl_show_status(const struct tree_node *top, const char *argument)
 	buf_init(&w.text, BUF_UNLIMITED);
 	ctl_add_duration(&line, ctl_number(top, "uptime_s"));
 	printf("%s: %s%s%s, %s %s, up %s\n", ctl_text(top, "node"),
-		screen_ink(ready ? INK_GOOD : INK_BAD), ready ? "ready" : "NOT READY",
+		screen_ink(!ready          ? INK_BAD
+				: degraded ? INK_NOTE
+					   : INK_GOOD),
+		!ready             ? "NOT READY"
+			: degraded ? "ready, DEGRADED"
+				   : "ready",
 		screen_ink(INK_PLAIN), ctl_text(top, "program"), ctl_text(top, "version"),
 		buf_str(&line));
 	buf_consume(&line, buf_len(&line));

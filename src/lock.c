@@ -23,13 +23,20 @@ write_pid(int fd)
 	return pwrite(fd, text, (size_t)n, 0);
 }
 
+/* A disk that is full or broken holds no agent back. */
+static bool
+is_passing(int error)
+{
+	return error == EROFS || error == ENOSPC || error == EDQUOT;
+}
+
 int
 lock_take(const char *data_dir, int *out, struct err *err)
 {
 	auto_free char *path = xasprintf("%s/lock", data_dir);
 	auto_fd int fd = -1;
 	char holder[32] = "";
-	bool read_only = false;
+	bool unwritable = false;
 	int rc = mkdir_p(data_dir, 0700);
 
 	if (rc < 0)
@@ -38,8 +45,8 @@ lock_take(const char *data_dir, int *out, struct err *err)
 			"user can write",
 			data_dir, strerror(-rc));
 	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
-	if (fd < 0 && errno == EROFS) {
-		read_only = true;
+	if (fd < 0 && is_passing(errno)) {
+		unwritable = true;
 		fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
 		if (fd < 0 && errno == ENOENT)
 			return 0;
@@ -56,7 +63,7 @@ lock_take(const char *data_dir, int *out, struct err *err)
 			"%s is in use by process %s; stop it, or set another dataDir", data_dir,
 			holder[0] != '\0' ? holder : "(unknown)");
 	}
-	if (!read_only && (ftruncate(fd, 0) < 0 || write_pid(fd) < 0))
+	if (!unwritable && (ftruncate(fd, 0) < 0 || write_pid(fd) < 0) && !is_passing(errno))
 		return err_set(err, errno, "cannot write %s: %s", path, strerror(errno));
 	*out = take_fd(&fd);
 	return 0;

@@ -11,7 +11,7 @@
 #include "base/err.h"
 
 /* Makes the folder (0700) when it is missing. -EBUSY names the process that holds the lock. On a file system
- * that can only be read the lock is taken where its file is there, and *fd stays as it is where not: a node
+ * that is full or can only be read the lock is taken where its file is there, and *fd stays as it is where not: a node
  * goes on with what it knows. */
 int lock_take(const char *data_dir, int *fd, struct err *err);
 /* The same for the network namespace. The descriptor can be given to another process, which has the lock then too. */

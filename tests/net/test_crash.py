@@ -211,9 +211,10 @@ def test_disk_that_can_only_be_read(mesh):
         if remove:
             node.run("rm", f"{agent.data}/lock")
         node.run("mount", "-o", "remount,ro", agent.data)
-        agent.start(ready=False)
+        agent.start()
         wait_services(mesh, node, want)
         assert "Read-only" in agent.ask("/readyz")[1]
+        assert agent.metrics()['edgeway_agent_degraded{part="resolv.conf"}'] == 1
         assert node.resolv() == node.original
     agent.stop()
     assert node.clean()

@@ -118,6 +118,37 @@ def test_full_disk(lab, end):
     assert (fake(agent.node, "web.default"), fake(agent.node, "new.default")) == (address, new)
 
 
+@pytest.mark.parametrize("lock", ["lock", "no lock"])
+def test_starts_on_a_full_disk(lab, lock):
+    """What can be served is, and it is ready: resolv.conf alone, which could not be put back after a crash, has to wait for room."""
+    hub = Hub(lab)
+    hub.write("web.yaml", web(81))
+    agent = on_tmpfs(lab, hub).start()
+    wait_for("synced", lambda: port_of(agent, "web") == 81 and not unacknowledged(hub), LATE)
+    node, address = agent.node, fake(agent.node, "web.default")
+    agent.stop()
+    if lock == "no lock":
+        node.run("rm", f"{agent.data}/lock")
+    fill(agent)
+    hub.process.kill()
+    agent.start()
+    assert fake(node, "web.default") == address and node.resolv() == node.original
+    why = "it is left alone: No space left on device"
+    assert why in agent.ask("/readyz")[1] and why in agent.process.log() and why in agent.state()["degraded"]
+    assert agent.metrics()['edgeway_agent_degraded{part="resolv.conf"}'] == 1
+    told = status(agent)
+    assert told.startswith("edge-1: ready, DEGRADED, ") and "left alone, its original cannot be kept" in told
+    p = node.run(lab.program("edgewayctl"), "--socket", agent.socket, "-o", "json", "doctor", check=False)
+    found = {f["check"]: f for f in json.loads(p.stdout)}
+    assert found["agent"]["verdict"] == "note" and "degraded" in found["agent"]["found"]
+    assert found["resolv.conf"]["verdict"] == found["disk"]["verdict"] == "BAD" and "make room" in found["resolv.conf"]["remedy"]
+    node.run("rm", f"{agent.data}/ballast")
+    wait_for("resolv.conf", lambda: node.getent("web") == address, LATE)
+    assert agent.state()["degraded"] == "" and status(agent).startswith("edge-1: ready, edgeway-agent ")
+    assert agent.metrics()['edgeway_agent_degraded{part="resolv.conf"}'] == 0
+    assert agent.stop() == 0 and node.clean()
+
+
 def test_disk_becomes_read_only(lab):
     """As a file system with errors does it, while the agent runs."""
     hub = Hub(lab)
