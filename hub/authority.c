@@ -1,6 +1,7 @@
 #include "hub/authority.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/log.h"
@@ -20,6 +21,7 @@ struct authority {
 	struct timer *check;
 	bool ready;
 	char problem[512];
+	char unrenewed[512]; /* why the hub's certificate is not renewed, "" when it is */
 };
 
 static int64_t
@@ -46,11 +48,13 @@ renew(struct authority *a)
 	if (rc < 0) {
 		log_limited(LOG_LEVEL_ERROR, 1, "hub",
 			"the hub's certificate cannot be renewed: %s", err.text);
+		snprintf(a->unrenewed, sizeof a->unrenewed, "%s", err.text);
 		pki_ctx_free(&ctx);
 		pki_ctx_free(&peer);
 		a->peer_tls = former;
 		return;
 	}
+	a->unrenewed[0] = '\0';
 	pki_ctx_free(&former);
 	pki_ctx_free(&a->tls);
 	a->tls = ctx;
@@ -355,12 +359,56 @@ authority_node_revoke(struct authority *a, const char *node, struct err *err)
 
 /* --- telling --------------------------------------------------------------------------- */
 
+static void
+add_term(const char *key, const struct certs_term *term, struct buf *out)
+{
+	buf_printf(out, "\"%s\":{\"notBefore\":%lld,\"notAfter\":%lld,\"own\":%s,\"expires\":\"",
+		key, (long long)term->from_s, (long long)term->to_s, term->own ? "true" : "false");
+	if (term->to_s != 0)
+		buf_add_utc(out, term->to_s);
+	buf_adds(out, "\"},");
+}
+
+static void
+add_certificates(const struct authority *a, struct buf *out)
+{
+	struct certs_term ca, hub;
+
+	if (a->certs == NULL)
+		return;
+	certs_terms(a->certs, &ca, &hub);
+	buf_adds(out, ",\"certificates\":{");
+	add_term("ca", &ca, out);
+	add_term("hub", &hub, out);
+	buf_adds(out, "\"problem\":");
+	json_add_text(out, a->unrenewed);
+	buf_adds(out, "}");
+}
+
+static void
+certificate_metrics(const struct authority *a, struct metrics *to)
+{
+	struct certs_term ca = {0}, hub = {0};
+
+	if (a->certs != NULL)
+		certs_terms(a->certs, &ca, &hub);
+	metric_gauge(to, "edgeway_hub_ca_expiry_timestamp_seconds",
+		"When the CA that signs nodes ends, since 1970; 0: none yet.", NULL,
+		(double)ca.to_s);
+	metric_gauge(to, "edgeway_hub_certificate_expiry_timestamp_seconds",
+		"When the hub's own certificate ends, since 1970; 0: none yet.", NULL,
+		(double)hub.to_s);
+}
+
 void
 authority_state(const struct authority *a, struct buf *out)
 {
 	buf_printf(
 		out, "\"ca\":\"%s\",\"waits\":", a->certs != NULL ? certs_ca_hash(a->certs) : "");
 	json_add_text(out, authority_waits(a));
+	buf_adds(out, ",\"dataDir\":");
+	json_add_text(out, a->config.certs.data_dir);
+	add_certificates(a, out);
 	if (a->share != NULL) {
 		buf_adds(out, ",\"shared\":");
 		share_state(a->share, out);
@@ -380,6 +428,7 @@ authority_metrics(const struct authority *a, struct metrics *to)
 {
 	metric_gauge(to, "edgeway_hub_tokens", "Tokens that have not been removed.", NULL,
 		a->tokens != NULL ? (double)tokens_count(a->tokens) : 0);
+	certificate_metrics(a, to);
 	if (a->share != NULL)
 		share_metrics(a->share, to);
 	if (a->approvals != NULL)

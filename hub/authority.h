@@ -61,7 +61,7 @@ int authority_token_revoke(struct authority *a, const char *id, struct err *err)
 /* Ends the tokens made for the node, too: how many, or -errno. */
 int authority_node_revoke(struct authority *a, const char *node, struct err *err);
 
-/* Members of an object: ca, waits, shared, service, approvals. */
+/* Members of an object: ca, waits, dataDir, certificates, shared, service, approvals. */
 void authority_state(const struct authority *a, struct buf *out);
 void authority_metrics(const struct authority *a, struct metrics *to);
 

@@ -27,7 +27,8 @@ struct certs {
 	struct names wanted; /* tls.names */
 	struct names more; /* certs_use_names */
 	struct names current; /* of the certificate in use */
-	int64_t renew_s; /* when two thirds of its life are over */
+	struct certs_term term; /* its life */
+	bool own_ca;
 };
 
 /* The operator's names first: they have a place even where the interfaces are many. */
@@ -155,7 +156,7 @@ certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err
 	c->ca_pem = xstrdup(ca_pem);
 	c->ca_key = xstrdup(ca_key);
 	memcpy(c->ca_hash, hash, sizeof hash);
-	c->renew_s = 0; /* the hub's certificate is of the former one */
+	c->term = (struct certs_term){0}; /* the hub's certificate is of the former one */
 	return 0;
 }
 
@@ -205,6 +206,7 @@ load(struct certs *c, const struct certs_config *config, struct err *err)
 
 	if (rc == 0)
 		rc = config->ca[0] != '\0' ? given_ca(c, config, err) : own_ca(c, err);
+	c->own_ca = config->ca[0] == '\0';
 	if (rc == 0 && c->ca_key != NULL && (rc = pki_pair_check(c->ca_pem, c->ca_key, err)) < 0)
 		rc = err_wrap(err, rc, "the CA's certificate and key do not belong together");
 	if (rc == 0)
@@ -294,15 +296,34 @@ certs_can_sign(const struct certs *c)
 	return c->ca_key != NULL;
 }
 
-static int64_t
-renew_time(const char *cert)
+static struct certs_term
+term_of(const char *cert)
 {
+	struct certs_term term = {0};
 	auto_free char *name = NULL;
 	int64_t from, to;
 
 	if (pki_cert_info(cert, &name, &from, &to, NULL) < 0)
-		return 0;
-	return from + (to - from) / 3 * 2;
+		return term;
+	term.from_s = from;
+	term.to_s = to;
+	return term;
+}
+
+/* Two thirds of its life. */
+static int64_t
+renew_time(const struct certs_term *term)
+{
+	return term->from_s + (term->to_s - term->from_s) / 3 * 2;
+}
+
+void
+certs_terms(const struct certs *c, struct certs_term *ca, struct certs_term *hub)
+{
+	*ca = term_of(c->ca_pem);
+	ca->own = c->own_ca;
+	*hub = c->term;
+	hub->own = c->cert == NULL;
 }
 
 void
@@ -322,7 +343,7 @@ certs_renew_due(const struct certs *c, int64_t now_s)
 	if (c->cert != NULL)
 		return false;
 	names_now(c, &now);
-	due = now_s >= c->renew_s || !names_hold(&c->current, &now);
+	due = now_s >= renew_time(&c->term) || !names_hold(&c->current, &now);
 	names_fini(&now);
 	return due;
 }
@@ -354,7 +375,7 @@ make_own(struct certs *c, char **cert, char **key, struct err *err)
 		(rc = write_pem(cert_path, *cert, 0644, err)) < 0 ||
 		(rc = names_write(names_path, c->ca_hash, &c->current, err)) < 0)
 		return err_wrap(err, rc, "cannot make the hub's certificate");
-	c->renew_s = renew_time(*cert);
+	c->term = term_of(*cert);
 	log_info("hub", "made the hub's certificate names=%zu days=%d", c->current.n, HUB_DAYS);
 	return 0;
 }
@@ -373,7 +394,7 @@ load_own(struct certs *c, int64_t now_s, char **cert, char **key)
 		pki_pair_check(*cert, *key, NULL) < 0 ||
 		!pki_cert_is_hub(*cert)) /* of a version that knew no replicas */
 		return false;
-	c->renew_s = renew_time(*cert);
+	c->term = term_of(*cert);
 	return !certs_renew_due(c, now_s);
 }
 
@@ -383,8 +404,10 @@ certs_server_ctx(struct certs *c, int64_t now_s, struct ssl_ctx_st **ctx, struct
 	auto_free char *cert = NULL, *key = NULL;
 	int rc;
 
-	if (c->cert != NULL)
+	if (c->cert != NULL) {
+		c->term = term_of(c->cert);
 		return pki_server_ctx(c->cert, c->key, c->ca_pem, ctx, err);
+	}
 	if (!load_own(c, now_s, &cert, &key)) {
 		free(take_ptr(&cert));
 		free(take_ptr(&key));

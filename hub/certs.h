@@ -58,6 +58,12 @@ int certs_client_ctx(struct certs *c, struct ssl_ctx_st **ctx, struct err *err);
 int certs_check_peers(const struct certs *c, struct err *err);
 /* More names for it, in place of those of the last call; copied. */
 void certs_use_names(struct certs *c, const struct names *names);
+struct certs_term {
+	int64_t from_s, to_s; /* since 1970; 0: unknown */
+	bool own; /* made by us, not the operator's */
+};
+/* Of the CA that signs, and of the hub's certificate in use. */
+void certs_terms(const struct certs *c, struct certs_term *ca, struct certs_term *hub);
 /* Should the certificate in use be made anew? Always false when it is the operator's. */
 bool certs_renew_due(const struct certs *c, int64_t now_s);
 

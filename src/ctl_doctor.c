@@ -1,14 +1,17 @@
 #include "src/ctl_doctor.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <sys/statvfs.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "src/ctl_doctor_machine.h"
-#include "src/ctl_findings.h"
+#include "src/ctl_doctor_parts.h"
 
-enum { DISK_LEAST_MB = 64, CERTIFICATE_LEAST_S = 7 * 86400, REPAIRED_LATELY_MS = 600 * 1000 };
+/* Where dataDir is unless the configuration says something else. */
+#define AGENT_FOLDER "/var/lib/edgeway"
+#define HUB_FOLDER "/var/lib/edgeway-hub"
+
+enum { CERTIFICATE_LEAST_S = 7 * 86400, REPAIRED_LATELY_MS = 600 * 1000 };
 
 /* --- what the agent says ---------------------------------------------------------- */
 
@@ -51,24 +54,17 @@ check_certificate(struct findings *f, const struct tree_node *meta)
 static void
 check_database(struct findings *f, const struct tree_node *meta)
 {
-	const char *file = ctl_text(meta, "database.file");
+	const char *file = ctl_text(meta, "database.file"), *slash = strrchr(file, '/');
 	bool ok = strcmp(ctl_text(meta, "database.state"), "ok") == 0;
-	auto_free char *folder = xstrdup(file);
-	char *slash = strrchr(folder, '/');
-	struct statvfs fs;
 
 	findings_add(f, "database", ok ? VERDICT_OK : VERDICT_BAD,
 		"free or mend that disk: it is written within seconds then; until then what comes "
 		"is lost with a restart",
 		"%s: %s", file, ok ? "ok" : ctl_text(meta, "database.trouble"));
-	if (slash == NULL)
-		return;
-	*slash = '\0';
-	if (statvfs(slash == folder ? "/" : folder, &fs) == 0) {
-		unsigned long long mb = (unsigned long long)fs.f_bavail * fs.f_frsize >> 20;
+	if (slash != NULL) {
+		auto_free char *folder = xstrndup(file, (size_t)MAX(slash - file, 1));
 
-		findings_add(f, "disk", mb < DISK_LEAST_MB ? VERDICT_BAD : VERDICT_OK,
-			"make room: changes could not be kept", "%llu MB left", mb);
+		doctor_disk(f, folder);
 	}
 }
 
@@ -209,8 +205,8 @@ check_traces(struct findings *f, const struct tree_node *tracing)
 		error[0] != '\0' ? ": " : "", error, ctl_text(tracing, "dropped"));
 }
 
-static void
-check_seccomp(struct findings *f, const struct tree_node *s)
+void
+doctor_seccomp(struct findings *f, const struct tree_node *s)
 {
 	const char *error = ctl_text(s, "error");
 
@@ -255,83 +251,19 @@ check_agent(struct findings *f, const struct tree_node *top)
 	check_rules(f, tree_get(top, "iptables"));
 	check_endpoints(f, top);
 	check_traces(f, tree_get(top, "tracing"));
-	check_seccomp(f, tree_get(top, "seccomp"));
+	doctor_seccomp(f, tree_get(top, "seccomp"));
 }
 
-/* --- hub ------------------------------------------------------------------------------ */
-
+/* A full disk may be why nobody answers. */
 static void
-check_redirect(struct findings *f, const struct tree_node *redirect)
+check_silent_disks(struct findings *f)
 {
-	const char *problem = ctl_text(redirect, "problem"),
-		   *ambiguous = ctl_text(redirect, "ambiguous");
-	bool ok = problem[0] == '\0' && ctl_true(redirect, "installed");
+	static const char *const folders[] = {AGENT_FOLDER, HUB_FOLDER};
 
-	if (tree_is_null(redirect))
-		return;
-	findings_add(f, "redirect", ok ? VERDICT_OK : VERDICT_BAD,
-		"programs of this host do not reach the nodes that it tells of; see "
-		"ingress.redirect in "
-		"edgeway-hub(8)",
-		"%s addresses of nodes%s%s", ctl_text(redirect, "addresses"),
-		problem[0] != '\0' ? ": " : "", problem);
-	if (ambiguous[0] != '\0')
-		findings_add(f, "redirect", VERDICT_NOTE,
-			"they are not redirected: name the node (ingress.http, ingress.tcp), or "
-			"give "
-			"the nodes addresses of their own",
-			"not only one node's: %s", ambiguous);
-	if (ctl_number(redirect, "repairs") > 10)
-		findings_add(f, "redirect", VERDICT_NOTE,
-			"something on this machine flushes the ruleset again and again: find it "
-			"(nft monitor)",
-			"put back %s times", ctl_text(redirect, "repairs"));
-}
-
-static void
-check_of_hub(struct findings *f, const struct tree_node *top)
-{
-	const struct tree_node *hub = tree_get(top, "hub"), *source = tree_get(hub, "source");
-	const char *problem = ctl_text(source, "problem"), *waits = ctl_text(hub, "waits");
-	unsigned unserved = 0, connected = 0;
-
-	findings_add(f, "hub", ctl_true(top, "ready") ? VERDICT_OK : VERDICT_BAD,
-		"what follows tells why", "%s", ctl_true(top, "ready") ? "ready" : "not ready");
-	if (waits[0] != '\0')
-		findings_add(f, "authority", VERDICT_BAD, "nodes are not served before it is there",
-			"%s", waits);
-	findings_add(f, "source",
-		problem[0] != '\0' || !ctl_true(source, "ready") ? VERDICT_BAD : VERDICT_OK,
-		"see the hub's log for the place", "%s%s%s",
-		ctl_text(source, tree_get(source, "folder") != NULL ? "folder" : "server"),
-		problem[0] != '\0' ? ": " : "", problem);
-	tree_each(tree_get(source, "files"), file)
-	{
-		if (ctl_text(file, "problem")[0] != '\0')
-			findings_add(f, "manifest", VERDICT_BAD,
-				"what it held before stays in use until it is mended", "%s: %s",
-				ctl_text(file, "file"), ctl_text(file, "problem"));
+	for (size_t i = 0; i < ARRAY_LEN(folders); i++) {
+		if (access(folders[i], F_OK) == 0)
+			doctor_disk(f, folders[i]);
 	}
-	tree_each(tree_get(hub, "nodes"), n) connected += ctl_true(n, "connected");
-	findings_add(f, "nodes", connected > 0 ? VERDICT_OK : VERDICT_NOTE,
-		"join one: edgewayctl token create", "%u connected", connected);
-	check_redirect(f, tree_get(hub, "redirect"));
-	tree_each(tree_get(hub, "peers"), p)
-	{
-		if (strcmp(ctl_text(p, "state"), "away") == 0 ||
-			strcmp(ctl_text(p, "state"), "not found") == 0)
-			findings_add(f, "peers", VERDICT_BAD,
-				"its nodes cannot be reached from here: start it, or correct peers "
-				"there and here; replicas need the same CA and each other's port",
-				"%s %s is away: %s", ctl_text(p, "peer"), ctl_text(p, "address"),
-				ctl_text(p, "error"));
-	}
-	tree_each(tree_get(hub, "services"), s) unserved += ctl_text(s, "reason")[0] != '\0';
-	findings_add(f, "services", unserved > 0 ? VERDICT_NOTE : VERDICT_OK,
-		"edgewayctl status names them and their reasons",
-		"%u of %u cannot be served at the edge", unserved,
-		ctl_count(tree_get(hub, "services")));
-	check_seccomp(f, tree_get(top, "seccomp"));
 }
 
 int
@@ -341,12 +273,14 @@ ctl_doctor(const struct tree_node *answer, const struct doctor_ask *ask, enum ct
 	struct findings f = {0};
 
 	if (answer == NULL)
+		check_silent_disks(&f);
+	if (answer == NULL)
 		findings_add(&f, "daemon", VERDICT_BAD,
 			"systemctl status edgeway-agent edgeway-hub, and their journal, tell why "
 			"it ended",
 			"%s", ask->silent);
 	if (is_hub) {
-		check_of_hub(&f, answer);
+		doctor_hub(&f, answer);
 	} else {
 		if (answer != NULL)
 			check_agent(&f, answer);

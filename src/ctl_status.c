@@ -489,6 +489,10 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_seccomp(tree_get(top, "seccomp"), line);
 	say_page(tree_get(hub, "web"), line);
 	buf_printf(line, "%s", ctl_text(hub, "ca"));
+	if (ctl_text(hub, "certificates.ca.expires")[0] != '\0')
+		buf_printf(line, ", until %s; the hub's certificate until %s",
+			ctl_text(hub, "certificates.ca.expires"),
+			ctl_text(hub, "certificates.hub.expires"));
 	say("CA", line);
 	if (tree_get(hub, "approvals") != NULL) {
 		buf_printf(line, "%s wait for kubectl certificate approve",

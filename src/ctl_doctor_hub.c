@@ -1,0 +1,128 @@
+#include "src/ctl_doctor_parts.h"
+
+#include <string.h>
+#include <time.h>
+
+static void
+check_redirect(struct findings *f, const struct tree_node *redirect)
+{
+	const char *problem = ctl_text(redirect, "problem"),
+		   *ambiguous = ctl_text(redirect, "ambiguous");
+	bool ok = problem[0] == '\0' && ctl_true(redirect, "installed");
+
+	if (tree_is_null(redirect))
+		return;
+	findings_add(f, "redirect", ok ? VERDICT_OK : VERDICT_BAD,
+		"programs of this host do not reach the nodes that it tells of; see "
+		"ingress.redirect in "
+		"edgeway-hub(8)",
+		"%s addresses of nodes%s%s", ctl_text(redirect, "addresses"),
+		problem[0] != '\0' ? ": " : "", problem);
+	if (ambiguous[0] != '\0')
+		findings_add(f, "redirect", VERDICT_NOTE,
+			"they are not redirected: name the node (ingress.http, ingress.tcp), or "
+			"give "
+			"the nodes addresses of their own",
+			"not only one node's: %s", ambiguous);
+	if (ctl_number(redirect, "repairs") > 10)
+		findings_add(f, "redirect", VERDICT_NOTE,
+			"something on this machine flushes the ruleset again and again: find it "
+			"(nft monitor)",
+			"put back %s times", ctl_text(redirect, "repairs"));
+}
+
+/* Whose end is near: within `days`, or the share of its life that is given. */
+struct nearness {
+	unsigned bad_days, note_days, bad_share, note_share;
+};
+
+static enum verdict
+judge_end(const struct tree_node *term, const struct nearness *near)
+{
+	const double day_s = 86400;
+	double end = ctl_number(term, "notAfter"), left = end - (double)time(NULL),
+	       life = end - ctl_number(term, "notBefore");
+
+	if (left < MIN(near->bad_days * day_s, life / near->bad_share))
+		return VERDICT_BAD;
+	return left < MIN(near->note_days * day_s, life / near->note_share) ? VERDICT_NOTE
+									    : VERDICT_OK;
+}
+
+static void
+check_certificates(struct findings *f, const struct tree_node *certificates)
+{
+	static const struct nearness of_ca = {30, 180, 10, 5}, of_hub = {7, 30, 10, 4};
+	const struct tree_node *ca = tree_get(certificates, "ca"),
+			       *own = tree_get(certificates, "hub");
+	const char *problem = ctl_text(certificates, "problem");
+
+	if (ctl_number(ca, "notAfter") > 0)
+		findings_add(f, "CA", judge_end(ca, &of_ca),
+			"with its end every node is turned away: append the next one to it now "
+			"(edgeway-hub(8), CERTIFICATES)",
+			"%s until %s", ctl_true(ca, "own") ? "the hub's own," : "tls.ca,",
+			ctl_text(ca, "expires"));
+	if (problem[0] != '\0')
+		findings_add(f, "certificate", VERDICT_BAD,
+			"it is tried again every 10 s: is there room, and may the hub write, "
+			"under its dataDir?",
+			"the hub's cannot be renewed: %s", problem);
+	if (ctl_number(own, "notAfter") > 0)
+		findings_add(f, "certificate", judge_end(own, &of_hub),
+			ctl_true(own, "own") ? "the hub renews it at two thirds of its life: see "
+					       "its log, its clock and its CA's end"
+					     : "put the next one at tls.cert and tls.key, and "
+					       "restart the hub: nodes refuse it once it has ended",
+			"%s until %s", ctl_true(own, "own") ? "made by the hub," : "tls.cert,",
+			ctl_text(own, "expires"));
+}
+
+void
+doctor_hub(struct findings *f, const struct tree_node *top)
+{
+	const struct tree_node *hub = tree_get(top, "hub"), *source = tree_get(hub, "source");
+	const char *problem = ctl_text(source, "problem"), *waits = ctl_text(hub, "waits");
+	unsigned unserved = 0, connected = 0;
+
+	findings_add(f, "hub", ctl_true(top, "ready") ? VERDICT_OK : VERDICT_BAD,
+		"what follows tells why", "%s", ctl_true(top, "ready") ? "ready" : "not ready");
+	if (waits[0] != '\0')
+		findings_add(f, "authority", VERDICT_BAD, "nodes are not served before it is there",
+			"%s", waits);
+	check_certificates(f, tree_get(hub, "certificates"));
+	if (ctl_text(hub, "dataDir")[0] != '\0')
+		doctor_disk(f, ctl_text(hub, "dataDir"));
+	findings_add(f, "source",
+		problem[0] != '\0' || !ctl_true(source, "ready") ? VERDICT_BAD : VERDICT_OK,
+		"see the hub's log for the place", "%s%s%s",
+		ctl_text(source, tree_get(source, "folder") != NULL ? "folder" : "server"),
+		problem[0] != '\0' ? ": " : "", problem);
+	tree_each(tree_get(source, "files"), file)
+	{
+		if (ctl_text(file, "problem")[0] != '\0')
+			findings_add(f, "manifest", VERDICT_BAD,
+				"what it held before stays in use until it is mended", "%s: %s",
+				ctl_text(file, "file"), ctl_text(file, "problem"));
+	}
+	tree_each(tree_get(hub, "nodes"), n) connected += ctl_true(n, "connected");
+	findings_add(f, "nodes", connected > 0 ? VERDICT_OK : VERDICT_NOTE,
+		"join one: edgewayctl token create", "%u connected", connected);
+	check_redirect(f, tree_get(hub, "redirect"));
+	tree_each(tree_get(hub, "peers"), p)
+	{
+		if (strcmp(ctl_text(p, "state"), "away") == 0 ||
+			strcmp(ctl_text(p, "state"), "not found") == 0)
+			findings_add(f, "peers", VERDICT_BAD,
+				"its nodes cannot be reached from here: start it, or correct peers "
+				"there and here; replicas need the same CA and each other's port",
+				"%s %s is away: %s", ctl_text(p, "peer"), ctl_text(p, "address"),
+				ctl_text(p, "error"));
+	}
+	tree_each(tree_get(hub, "services"), s) unserved += ctl_text(s, "reason")[0] != '\0';
+	findings_add(f, "services", unserved > 0 ? VERDICT_NOTE : VERDICT_OK,
+		"edgewayctl status names them and their reasons",
+		"%u of %u cannot be served at the edge", unserved,
+		ctl_count(tree_get(hub, "services")));
+	doctor_seccomp(f, tree_get(top, "seccomp"));
+}

@@ -1,0 +1,60 @@
+"""edgewayctl doctor at a hub: certificates that end, and the disk under dataDir."""
+import glob
+import json
+import os
+
+import pytest
+
+from lab import HUB_ADDRESS, Hub, Lab
+from pki import Authority
+
+FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
+DAY = 86400
+
+
+@pytest.fixture
+def lab():
+    with Lab() as lab:
+        yield lab
+
+
+def doctor(hub, later_s=0):
+    """{check: (verdict, finding, remedy)}, as a doctor sees it later."""
+    asan = f"ASAN_OPTIONS={os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0".replace("=:", "=", 1)
+    fake = ["env", f"LD_PRELOAD={FAKETIME[0]}", "FAKETIME_DONT_FAKE_MONOTONIC=1", asan, f"FAKETIME={later_s:+d}"] if later_s else []
+    p = hub.machine.run(*fake, hub.lab.program("edgewayctl"), "--socket", hub.socket, "-o", "json", "doctor", check=False)
+    return {f["check"]: (f["verdict"], f["found"], f["remedy"]) for f in json.loads(p.stdout)}
+
+
+def test_the_end_of_certificates(lab):
+    ca = Authority(lab.dir)  # 30 days
+    cert, key = ca.issue("hub", f"subjectAltName=IP:{HUB_ADDRESS}", "extendedKeyUsage=serverAuth", days=10)
+    hub = Hub(lab, "--tls.ca", ca.cert, "--tls.caKey", ca.key, "--tls.cert", cert, "--tls.key", key)
+    for later, of_ca, of_hub in ((0, "ok", "ok"), (8 * DAY, "ok", "note"), (9.5 * DAY, "ok", "BAD"), (25.5 * DAY, "note", "BAD"), (28 * DAY, "BAD", "BAD"),
+                                 (31 * DAY, "BAD", "BAD")):
+        found = doctor(hub, int(later))
+        assert (found["CA"][0], found["certificate"][0]) == (of_ca, of_hub), (later / DAY, found)
+    assert found["CA"][1].startswith("tls.ca, until 20") and "append the next one" in found["CA"][2]
+    assert found["certificate"][1].startswith("tls.cert, until 20") and "tls.key" in found["certificate"][2]
+    ends = hub.state()["hub"]["certificates"]
+    assert ends["ca"]["notAfter"] - ends["hub"]["notAfter"] == pytest.approx(20 * DAY, abs=60)
+    metrics = hub.metrics()
+    assert metrics["edgeway_hub_ca_expiry_timestamp_seconds"] == ends["ca"]["notAfter"]
+    assert metrics["edgeway_hub_certificate_expiry_timestamp_seconds"] == ends["hub"]["notAfter"]
+
+
+def test_its_own_ones_and_its_disk(lab):
+    hub = Hub(lab)
+    found = doctor(hub)
+    assert found["CA"][:2] == ("ok", f"the hub's own, until {hub.state()['hub']['certificates']['ca']['expires']}")
+    assert found["certificate"][1].startswith("made by the hub, until ")
+    data = hub.state()["hub"]["dataDir"]
+    assert found["disk"][0] == "ok" and found["disk"][1].startswith(f"{data}: ")
+    hub.machine.run("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", data)
+    assert doctor(hub)["disk"] == ("BAD", f"{data}: 1 MB left", "make room: changes could not be kept")
+    hub.machine.run("mount", "-o", "remount,size=200m,nr_inodes=50", data)
+    assert doctor(hub)["disk"][0] == "BAD" and "files left" in doctor(hub)["disk"][1]
+    hub.machine.run("mount", "-o", "remount,ro", data)
+    assert doctor(hub)["disk"][:2] == ("BAD", f"{data} can only be read")
+    status = hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "status").stdout
+    assert "; the hub's certificate until 20" in status
