@@ -7,7 +7,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/declaration.c tunnel/declaration.h \
 	tunnel/dgram.c tunnel/dgram.h \
 	tunnel/outlet.c tunnel/outlet.h \
-	tunnel/link.c tunnel/link.h \
+	tunnel/link.c tunnel/link.h tunnel/link_dial.c tunnel/link_dial.h tunnel/link_private.h tunnel/link_tell.c \
 	tunnel/opening.c tunnel/opening.h \
 	tunnel/reception.c tunnel/reception.h \
 	tunnel/relay.c tunnel/relay.h \
