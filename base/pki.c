@@ -146,6 +146,12 @@ pki_sha256_hex(const void *data, size_t len, char hash[PKI_HASH_TEXT])
 }
 
 void
+pki_sha256(const void *data, size_t len, uint8_t hash[PKI_SHA256_BYTES])
+{
+	SHA256(data, len, hash);
+}
+
+void
 pki_sha1(const void *data, size_t len, uint8_t hash[PKI_SHA1_BYTES])
 {
 	SHA1(data, len, hash);

@@ -66,6 +66,8 @@ bool pki_cert_fits(const char *cert_pem, const char *ca_pem, const char *key_has
 bool pki_bundle_holds(const char *pem, const char *hash);
 /* Does the key belong to the certificate? 0 or -EINVAL. */
 int pki_pair_check(const char *cert_pem, const char *key_pem, struct err *err);
+enum { PKI_SHA256_BYTES = 32 };
+void pki_sha256(const void *data, size_t len, uint8_t hash[PKI_SHA256_BYTES]);
 void pki_sha256_hex(const void *data, size_t len, char hash[PKI_HASH_TEXT]);
 /* Where a protocol asks for it and nothing depends on it. */
 void pki_sha1(const void *data, size_t len, uint8_t hash[PKI_SHA1_BYTES]);

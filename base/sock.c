@@ -122,6 +122,19 @@ addr_text(const struct addr *a, char to[ADDR_TEXT_MAX])
 	return to;
 }
 
+bool
+addr_ip(const struct addr *a, struct in6_addr *ip)
+{
+	memset(ip, 0, sizeof *ip);
+	if (a->sa.sa_family == AF_INET6)
+		*ip = a->in6.sin6_addr;
+	if (a->sa.sa_family != AF_INET)
+		return a->sa.sa_family == AF_INET6;
+	ip->s6_addr[10] = ip->s6_addr[11] = 0xff;
+	memcpy(&ip->s6_addr[12], &a->in.sin_addr, 4);
+	return true;
+}
+
 uint16_t
 addr_port(const struct addr *a)
 {

@@ -30,6 +30,8 @@ struct addr addr_ipv4(uint32_t host, uint16_t port);
 /* Text for logs; returns `to`. */
 const char *addr_text(const struct addr *a, char to[ADDR_TEXT_MAX]);
 uint16_t addr_port(const struct addr *a);
+/* IPv4 as ::ffff:a.b.c.d. False: it is a path. */
+bool addr_ip(const struct addr *a, struct in6_addr *ip);
 
 enum {
 	SOCK_REUSEPORT = 1, /* several sockets of this process share the port */

@@ -481,21 +481,21 @@ ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct w
 static const struct view_endpoint *
 find_endpoint(const struct view *v, const char *node, const char *authority, uint16_t *port)
 {
+	struct in6_addr ip, pod;
+	struct addr at;
+
+	if (addr_parse(&at, authority, 0, NULL) < 0 || !addr_ip(&at, &ip) || addr_port(&at) == 0)
+		return NULL;
 	for (size_t i = 0; i < v->n_ports; i++)
 		for (size_t k = 0; k < v->ports[i].n_endpoints; k++) {
 			const struct view_endpoint *e = &v->ports[i].endpoints[k];
-			char at[INET6_ADDRSTRLEN + 16];
 
-			if (e->pod_port == 0 || e->node == NULL || strcmp(e->node, node) != 0 ||
-				v->ports[i].mode == PORT_UDP)
+			if (e->pod_port != addr_port(&at) || e->node == NULL ||
+				strcmp(e->node, node) != 0 || v->ports[i].mode == PORT_UDP ||
+				!ip_parse(e->pod_ip, &pod) || memcmp(&pod, &ip, sizeof ip) != 0)
 				continue;
-			snprintf(at, sizeof at,
-				strchr(e->pod_ip, ':') != NULL ? "[%s]:%u" : "%s:%u", e->pod_ip,
-				e->pod_port);
-			if (strcmp(at, authority) == 0) {
-				*port = v->ports[i].port;
-				return e;
-			}
+			*port = v->ports[i].port;
+			return e;
 		}
 	return NULL;
 }

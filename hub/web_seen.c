@@ -158,8 +158,7 @@ add_dialled(const struct service_port *port, struct buf *out)
 		const struct endpoint *e = &port->endpoints[i];
 
 		buf_printf(out, "%s{\"address\":\"%s\",\"via\":\"%s\",\"tier\":\"%s\"",
-			i > 0 ? "," : "", endpoint_text(&e->ip, e->port, text), vias[e->via],
-			tiers[e->tier]);
+			i > 0 ? "," : "", endpoint_text(e, text), vias[e->via], tiers[e->tier]);
 		add_member(out, ",", "node", e->node);
 		buf_adds(out, "}");
 	}

@@ -69,6 +69,7 @@ target_get(struct targets *ts, const struct endpoint *e)
 	t = xcalloc(1, sizeof *t);
 	t->all = ts;
 	t->ip = e->ip;
+	t->shown = endpoint_ip(e);
 	t->port = e->port;
 	t->node.hash = place_hash(&e->ip, e->port, 0);
 	t->refs = 1;
@@ -96,13 +97,15 @@ target_addr(const struct target *t)
 bool
 target_is_far(const struct target *t)
 {
-	return endpoint_is_far(&t->ip, NULL);
+	return endpoint_is_far(&t->ip);
 }
 
 const char *
 target_text(const struct target *t, char to[ADDR_TEXT_MAX])
 {
-	return endpoint_text(&t->ip, t->port, to);
+	const struct endpoint e = {.ip = t->shown, .port = t->port};
+
+	return endpoint_text(&e, to);
 }
 
 void

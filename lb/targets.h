@@ -31,7 +31,8 @@ struct target {
 	struct balance_node node;
 	struct target *next; /* in the hash */
 	struct targets *all;
-	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d */
+	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d; what stands for a far one */
+	struct in6_addr shown; /* the same as people know it */
 	uint16_t port;
 	struct node idle; /* struct back, the youngest first */
 	struct node ejected; /* in targets_ejected() from the ejection until it works again */

@@ -154,7 +154,7 @@ trace_add(struct exchange *ex, enum trace_what what, const struct target *t)
 		return;
 	}
 	s->events[s->n_events++] = (struct trace_event){
-		.at_us = answer_clock_us(), .what = what, .ip = t->ip, .port = t->port};
+		.at_us = answer_clock_us(), .what = what, .ip = t->shown, .port = t->port};
 }
 
 void
@@ -167,7 +167,8 @@ trace_connected(struct exchange *ex)
 		return;
 	trace_add(ex, TRACE_CONNECTED, t);
 	s->has_endpoint = true;
-	s->endpoint_ip = t->ip;
+	s->endpoint_ip = t->shown;
+	s->endpoint_far = target_is_far(t);
 	s->endpoint_port = t->port;
 }
 

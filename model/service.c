@@ -1,6 +1,7 @@
 #include "model/service.h"
 
 #include "base/hash.h"
+#include "base/pki.h"
 
 #include <errno.h>
 #include <string.h>
@@ -150,40 +151,66 @@ endpoint_addr(const struct endpoint *e)
 
 /* --- addresses of other nodes' own ------------------------------------------------ */
 
-static const uint8_t far_prefix[4] = {0xfd, 'e', 'd', 'w'};
+enum { PREFIX = 3, KIND = PREFIX, REST = KIND + 1, FAR_V4 = 'w', FAR_V6 = '6' };
 
+static const uint8_t far_prefix[PREFIX] = {0xfd, 'e', 'd'};
+
+/* Of IPv4 it can be read back. One of IPv6 does not fit beside the node: a digest of both stands for it, a strong one, since nodes
+ * say themselves which addresses their pods have. */
 struct in6_addr
-endpoint_far(const char *node, uint32_t v4)
+endpoint_far(const char *node, const struct in6_addr *ip)
 {
-	struct in6_addr ip;
-	uint64_t of_node = hash64(node, strlen(node), 0);
-	uint32_t wire = htonl(v4);
+	struct in6_addr far;
+	size_t len = strlen(node);
 
-	memcpy(&ip.s6_addr[0], far_prefix, sizeof far_prefix);
-	memcpy(&ip.s6_addr[4], &of_node, sizeof of_node);
-	memcpy(&ip.s6_addr[12], &wire, sizeof wire);
-	return ip;
+	memcpy(far.s6_addr, far_prefix, PREFIX);
+	if (IN6_IS_ADDR_V4MAPPED(ip)) {
+		uint64_t of_node = hash64(node, len, 0);
+
+		far.s6_addr[KIND] = FAR_V4;
+		memcpy(&far.s6_addr[REST], &of_node, sizeof of_node);
+		memcpy(&far.s6_addr[12], &ip->s6_addr[12], 4);
+	} else {
+		auto_free uint8_t *both = xmalloc(sizeof *ip + len);
+		uint8_t digest[PKI_SHA256_BYTES];
+
+		memcpy(both, ip, sizeof *ip);
+		memcpy(both + sizeof *ip, node, len);
+		pki_sha256(both, sizeof *ip + len, digest);
+		far.s6_addr[KIND] = FAR_V6;
+		memcpy(&far.s6_addr[REST], digest, sizeof far - REST);
+	}
+	return far;
 }
 
 bool
-endpoint_is_far(const struct in6_addr *ip, uint32_t *v4)
+endpoint_is_far(const struct in6_addr *ip)
 {
-	uint32_t wire;
+	return memcmp(ip->s6_addr, far_prefix, PREFIX) == 0 &&
+		(ip->s6_addr[KIND] == FAR_V4 || ip->s6_addr[KIND] == FAR_V6);
+}
 
-	memcpy(&wire, &ip->s6_addr[12], sizeof wire);
-	if (v4 != NULL)
-		*v4 = ntohl(wire);
-	return memcmp(ip->s6_addr, far_prefix, sizeof far_prefix) == 0;
+struct in6_addr
+endpoint_ip(const struct endpoint *e)
+{
+	struct in6_addr ip = {0};
+
+	if (!endpoint_is_far(&e->ip))
+		return e->ip;
+	if (e->ip.s6_addr[KIND] == FAR_V6) {
+		ip_parse(e->far, &ip);
+		return ip;
+	}
+	ip.s6_addr[10] = ip.s6_addr[11] = 0xff;
+	memcpy(&ip.s6_addr[12], &e->ip.s6_addr[12], 4);
+	return ip;
 }
 
 const char *
-endpoint_text(const struct in6_addr *ip, uint16_t port, char to[ADDR_TEXT_MAX])
+endpoint_text(const struct endpoint *e, char to[ADDR_TEXT_MAX])
 {
-	const struct endpoint e = {.ip = *ip, .port = port};
-	struct addr a = endpoint_addr(&e);
-	uint32_t v4;
+	const struct endpoint seen = {.ip = endpoint_ip(e), .port = e->port};
+	struct addr a = endpoint_addr(&seen);
 
-	if (endpoint_is_far(ip, &v4))
-		a = addr_ipv4(v4, port);
 	return addr_text(&a, to);
 }

@@ -88,7 +88,7 @@ struct endpoint {
 	uint8_t tier; /* enum endpoint_tier */
 	const char *node; /* "" when unknown */
 	const char *hostname; /* pod's hostname, "" when none */
-	const char *zone;
+	const char *far; /* VIA_TUNNEL: its address over there, where that is of IPv6; else "" */
 };
 
 struct service_port {
@@ -124,12 +124,14 @@ void service_unref(struct service **s);
 /* The port with this number and transport (udp or not), or NULL. */
 const struct service_port *service_port_find(const struct service *s, uint16_t port, bool udp);
 struct addr endpoint_addr(const struct endpoint *e);
-/* Stands for an address that means something on that node alone: unlike for each node, never on the wire, of no network. */
-struct in6_addr endpoint_far(const char *node, uint32_t v4);
-/* Is it one? Then *v4, which may be NULL, is the address over there, host byte order. */
-bool endpoint_is_far(const struct in6_addr *ip, uint32_t *v4);
-/* Address and port as people know them. */
-const char *endpoint_text(const struct in6_addr *ip, uint16_t port, char to[ADDR_TEXT_MAX]);
+/* Stands for an address that means something on that node alone: unlike for each node, never on the wire, of no network. ip: IPv4 as
+ * ::ffff:a.b.c.d. */
+struct in6_addr endpoint_far(const char *node, const struct in6_addr *ip);
+bool endpoint_is_far(const struct in6_addr *ip); /* is it one? */
+/* The address as people know it; where it is far, the one over there. */
+struct in6_addr endpoint_ip(const struct endpoint *e);
+/* The same with the port. */
+const char *endpoint_text(const struct endpoint *e, char to[ADDR_TEXT_MAX]);
 
 /* "round-robin" and so on; "" for LB_DEFAULT. The other way: -EINVAL for an unknown word. */
 const char *lb_policy_name(enum lb_policy policy);

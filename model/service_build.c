@@ -96,13 +96,14 @@ static void
 choose_way(struct endpoint *e, const struct view_endpoint *from, const struct self *self)
 {
 	bool own = is_own(from, self);
+	struct in6_addr there;
 
 	*e = (struct endpoint){
 		.tier = TIER_REST,
 		.flags = from->flags & (ENDPOINT_READY | ENDPOINT_SERVING | ENDPOINT_TERMINATING),
 		.node = plain(from->node),
 		.hostname = plain(from->hostname),
-		.zone = plain(from->zone),
+		.far = "",
 	};
 	if (own)
 		e->flags |= ENDPOINT_LOCAL;
@@ -123,11 +124,14 @@ choose_way(struct endpoint *e, const struct view_endpoint *from, const struct se
 	e->via = VIA_TUNNEL;
 	e->tier = TIER_TUNNEL;
 	e->port = from->pod_port;
-	if (self->forward && from->pod_port != 0 && *e->node != '\0' && !own &&
-		ip_v4(plain(from->pod_ip)) != 0)
-		e->ip = endpoint_far(e->node, ip_v4(from->pod_ip));
-	else
+	if (!self->forward || from->pod_port == 0 || *e->node == '\0' || own ||
+		!ip_parse(plain(from->pod_ip), &there)) {
 		e->port = 0;
+		return;
+	}
+	if (!IN6_IS_ADDR_V4MAPPED(&there))
+		e->far = from->pod_ip;
+	e->ip = endpoint_far(e->node, &there);
 }
 
 static bool
@@ -242,7 +246,7 @@ take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(
 			e.tier = (uint8_t)choose_tier(&preference, &from->endpoints[i], b->self);
 		note_text(b, e.node);
 		note_text(b, e.hostname);
-		note_text(b, e.zone);
+		note_text(b, e.far);
 		b->endpoints[b->n_endpoints++] = e;
 	}
 	sort_tiers(b, first);
@@ -304,7 +308,7 @@ lay_out(struct building *b)
 		endpoints[i] = b->endpoints[i];
 		endpoints[i].node = place_text(b, b->endpoints[i].node, &end);
 		endpoints[i].hostname = place_text(b, b->endpoints[i].hostname, &end);
-		endpoints[i].zone = place_text(b, b->endpoints[i].zone, &end);
+		endpoints[i].far = place_text(b, b->endpoints[i].far, &end);
 	}
 	assert(end == block + texts_at + b->text_bytes);
 	return s;

@@ -44,6 +44,7 @@ struct trace_span {
 	char end[3]; /* as in the access log; "": nobody's fault */
 	unsigned retries;
 	bool has_endpoint;
+	bool endpoint_far; /* through the hub */
 	struct in6_addr endpoint_ip; /* the last that it was connected with */
 	uint16_t endpoint_port;
 	char method[64 + 1];

@@ -149,8 +149,7 @@ port_text(struct buf *out, const struct service_port *p)
 		char text[ADDR_TEXT_MAX];
 
 		buf_printf(out, "%s{\"address\":\"%s\",\"via\":\"%s\",\"tier\":\"%s\",\"node\":",
-			i > 0 ? "," : "", endpoint_text(&e->ip, e->port, text), vias[e->via],
-			tiers[e->tier]);
+			i > 0 ? "," : "", endpoint_text(e, text), vias[e->via], tiers[e->tier]);
 		json_add_text(out, e->node);
 		buf_adds(out, "}");
 	}
@@ -215,7 +214,7 @@ health_text(struct buf *out, const struct service *s, const struct buf *seen)
 
 			buf_printf(out,
 				"%s{\"port\":%u,\"address\":\"%s\",\"health\":\"%s\",\"node\":",
-				comma, s->ports[p].port, endpoint_text(&e->ip, e->port, text),
+				comma, s->ports[p].port, endpoint_text(e, text),
 				lb_health_name(health_of(e, seen)));
 			json_add_text(out, e->node);
 			buf_adds(out, "}");

@@ -201,7 +201,7 @@ on_errand(void *arg)
 	if (to != NULL) {
 		snprintf(ask.service, sizeof ask.service, "%s/%s", s->namespace, s->name);
 		snprintf(ask.node, sizeof ask.node, "%s", to->node);
-		endpoint_text(&e->ip, e->port, ask.authority);
+		endpoint_text(to, ask.authority);
 		outlet_open(t->outlet, e->fd, &ask);
 	} else {
 		close(e->fd);

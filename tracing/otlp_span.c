@@ -38,13 +38,8 @@ static void
 address(struct otlp_list *l, const char *key, const struct in6_addr *ip)
 {
 	char is[INET6_ADDRSTRLEN];
-	struct in_addr v4;
-	uint32_t host;
 
-	if (endpoint_is_far(ip, &host)) {
-		v4.s_addr = htonl(host);
-		inet_ntop(AF_INET, &v4, is, sizeof is);
-	} else if (IN6_IS_ADDR_V4MAPPED(ip)) {
+	if (IN6_IS_ADDR_V4MAPPED(ip)) {
 		inet_ntop(AF_INET, &ip->s6_addr[12], is, sizeof is);
 	} else {
 		inet_ntop(AF_INET6, ip, is, sizeof is);
@@ -147,8 +142,7 @@ write_answer(struct otlp_list *l, const struct trace_span *s)
 	if (s->has_endpoint) {
 		address(l, "network.peer.address", &s->endpoint_ip);
 		number(l, "network.peer.port", s->endpoint_port);
-		otlp_text(l, "edgeway.via",
-			endpoint_is_far(&s->endpoint_ip, NULL) ? "tunnel" : "direct");
+		otlp_text(l, "edgeway.via", s->endpoint_far ? "tunnel" : "direct");
 	}
 	if (s->status != 0)
 		number(l, "http.response.status_code", s->status);

@@ -10,6 +10,7 @@ import hashlib
 import http.server
 import os
 import select
+import socket
 import socketserver
 import threading
 import time
@@ -106,6 +107,7 @@ class Stream(socketserver.StreamRequestHandler):
 
 
 class Server(socketserver.ThreadingTCPServer):
+    address_family = property(lambda self: socket.AF_INET6 if ":" in options.bind else socket.AF_INET)
     allow_reuse_address = True
     daemon_threads = True
     request_queue_size = property(lambda self: options.backlog)

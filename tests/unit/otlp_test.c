@@ -154,7 +154,8 @@ what_differs(void **state)
 	has(&s, TEXT("url.full", "http://web.shop:8000/x"), true);
 	strcpy(s.path, "*");
 	has(&s, TEXT("url.full", "http://web.shop:8000"), true);
-	s.endpoint_ip = endpoint_far("edge-2", 0x0a000005);
+	s.endpoint_ip = v4(0x0a000005);
+	s.endpoint_far = true;
 	has(&s, TEXT("edgeway.via", "tunnel"), true);
 	has(&s, TEXT("network.peer.address", "10.0.0.5"), true);
 	assert_int_equal(inet_pton(AF_INET6, "2001:db8::1", &s.endpoint_ip), 1);

@@ -365,7 +365,11 @@ one_endpoint(void **state)
 			SERVICE("log",
 				"selector: {app: web}, ports: [{name: log, port: 514, protocol: "
 				"UDP}]") RUNNING("w-1", "edge-1", "172.17.0.2") RUNNING("w-2",
-				"edge-2", "172.17.0.3") RUNNING("w-3", "master", "10.244.0.9"));
+				"edge-2", "172.17.0.3") RUNNING("w-3", "master", "10.244.0.9")
+				RUNNING("w-6", "edge-2", "'2001:DB8::6'"));
+	assert_int_equal(find_endpoint("edge-1", "default/web", "edge-2", "[2001:db8::6]:8080"), 0);
+	assert_string_equal(ways.list[0].node, "edge-2");
+	assert_string_equal(ways.list[0].authority, "[2001:DB8::6]:8080");
 	assert_int_equal(find_endpoint("edge-1", "default/web", "edge-2", "172.17.0.3:8080"), 0);
 	assert_int_equal(ways.n, 1);
 	assert_string_equal(ways.list[0].node, "edge-2");
