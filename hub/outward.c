@@ -115,6 +115,17 @@ refuse(struct trip *t, unsigned status, const char *reason)
 	trip_free(t);
 }
 
+/* Its endpoint's node stops: the node that asked may hold an idle connection, for requests to come. */
+static void
+on_fading(void *arg)
+{
+	struct trip *t = arg;
+	struct stream *near = t->relays[0] != NULL ? relay_stream(t->relays[0]) : NULL;
+
+	if (near != NULL)
+		stream_fade(near);
+}
+
 static void
 join(struct trip *t, struct stream *far)
 {
@@ -139,6 +150,7 @@ join(struct trip *t, struct stream *far)
 	t->of->joined++;
 	t->n_relays = 2;
 	stream_answer(t->stream, 200, "");
+	stream_on_fading(far, on_fading, t);
 	near_setup.stream = take_ptr(&t->stream);
 	t->relays[0] = relay_join(&near_setup, fds[0]);
 	t->relays[1] = relay_join(&far_setup, fds[1]);

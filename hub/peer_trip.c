@@ -99,6 +99,17 @@ on_couple_ended(void *arg, const struct couple_report *report)
 	trip_free(t);
 }
 
+/* The node stops: whoever asked for the stream may have it for an idle connection. */
+static void
+on_fading(void *arg)
+{
+	const struct trip *t = arg;
+	struct stream *near = t->couple != NULL ? couple_stream(t->couple, 0) : NULL;
+
+	if (near != NULL)
+		stream_fade(near);
+}
+
 static void
 on_far_answered(void *arg, unsigned status, const char *reason)
 {
@@ -111,6 +122,7 @@ on_far_answered(void *arg, unsigned status, const char *reason)
 	}
 	t->of->passed++;
 	stream_answer(t->near, 200, "");
+	stream_on_fading(t->far, on_fading, t);
 	t->couple = couple_new(&(struct couple_setup){
 		.loop = t->of->config.loop,
 		.streams = {take_ptr(&t->near), take_ptr(&t->far)},

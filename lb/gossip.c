@@ -8,7 +8,7 @@ struct rumour {
 	uint64_t wait_ms;
 	uint16_t port;
 	uint8_t fault; /* enum target_fault */
-	bool ejected, answered;
+	bool ejected, answered, let_go;
 };
 
 static void
@@ -22,12 +22,27 @@ on_rumour(void *arg)
 		worker_enter(w);
 		t = targets_find(w->targets, &r->ip, r->port);
 	}
-	if (t != NULL && !r->ejected)
+	if (t != NULL && r->let_go)
+		pool_let_go(t);
+	else if (t != NULL && !r->ejected)
 		target_told_works(t, r->answered, w->now_ms);
 	else if (t != NULL &&
 		target_told_failed(t, (enum target_fault)r->fault, w->now_ms, r->wait_ms))
 		pool_clear(t);
 	free(r);
+}
+
+void
+gossip_let_go(const struct lb *lb, const struct in6_addr *ip, uint16_t port)
+{
+	const struct rumour what = {.let_go = true, .ip = *ip, .port = port};
+
+	for (size_t i = 0; i < lb->config.n_workers; i++) {
+		struct rumour *r = xmemdup(&what, sizeof what);
+
+		r->to = lb->workers[i];
+		loop_post(r->to->loop, on_rumour, r);
+	}
 }
 
 static void

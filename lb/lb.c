@@ -7,6 +7,7 @@
 
 #include "lb/affinity.h"
 #include "lb/crowd.h"
+#include "lb/gossip.h"
 #include "lb/listener.h"
 #include "lb/private.h"
 #include "lb/proxy.h"
@@ -191,6 +192,12 @@ lb_use(struct lb *lb, const struct snapshot *snapshot)
 	tallies_use(lb->tallies, lb->snapshot);
 	for (size_t i = 0; i < lb->config.n_workers; i++)
 		tell(lb->workers[i], on_use, &(struct message){.snapshot = snapshot_ref(snapshot)});
+}
+
+void
+lb_let_go(struct lb *lb, const struct in6_addr *ip, uint16_t port)
+{
+	gossip_let_go(lb, ip, port);
 }
 
 void

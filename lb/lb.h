@@ -74,6 +74,8 @@ struct lb_seen {
 void lb_look(struct lb *lb, const char *service, struct buf *out);
 /* JSON object; waits a little for each worker. lb NULL: null. */
 void lb_state(struct lb *lb, struct buf *out);
+/* Connections to the endpoint (as in struct endpoint) are not kept idle any more, but for those that are made from now on. */
+void lb_let_go(struct lb *lb, const struct in6_addr *ip, uint16_t port);
 /* Stops accepting, finishes what is in progress for at most drain_ms, then on_stopped on loop 0 and
  * *lb is gone. */
 void lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);

@@ -57,6 +57,7 @@ back_new(struct worker *w, int fd, struct target *t, struct exchange *ex)
 	b->connecting = true;
 	b->since_ms = w->now_ms;
 	b->from_ms = ex->want_ms;
+	b->era = t->era;
 	b->fresh = true;
 	t->n_fresh++;
 	list_init(&b->node);
@@ -187,7 +188,7 @@ pool_put(struct back *b)
 	struct target *t = b->target;
 
 	assert(!b->connecting);
-	if (t->n_idle >= POOL_IDLE_MAX || b->worker->draining) {
+	if (t->n_idle >= POOL_IDLE_MAX || b->worker->draining || b->era != t->era) {
 		close_late(b);
 		return;
 	}
@@ -198,6 +199,13 @@ pool_put(struct back *b)
 	list_add_after(&t->idle, &b->node);
 	t->n_idle++;
 	expiry_set(&b->worker->expiries, &b->expiry, SPAN_POOL, b->worker->now_ms);
+}
+
+void
+pool_let_go(struct target *t)
+{
+	t->era++;
+	pool_clear(t);
 }
 
 void

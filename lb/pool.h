@@ -29,5 +29,7 @@ struct back *pool_get(struct target *t, struct exchange *ex);
 void pool_put(struct back *b);
 /* Closes all idle connections to t. */
 void pool_clear(struct target *t);
+/* The same, and those that are in use now are not kept afterwards. */
+void pool_let_go(struct target *t);
 
 #endif

@@ -259,6 +259,7 @@ struct back {
 	uint64_t since_ms; /* begin of the dial, later of the request */
 	uint64_t from_ms; /* since when its exchange wanted this endpoint */
 	uint32_t scanned;
+	unsigned era; /* of the target, when it was dialled */
 	bool connecting;
 	bool fresh; /* a dial that may still be answered soon: one of target->n_fresh */
 	bool counted; /* in the client's share of the endpoint: target_end */

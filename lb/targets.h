@@ -38,6 +38,7 @@ struct target {
 	struct node ejected; /* in targets_ejected() from the ejection until it works again */
 	uint64_t ejected_ms, probe_ms; /* since when; when probe.c tries it next */
 	unsigned n_idle;
+	unsigned era; /* connections of an earlier one are not kept idle */
 	unsigned refs;
 	uint64_t heard_ms; /* when a connection was made, or an answer began */
 	uint16_t n_fresh; /* dials that may still be answered soon */

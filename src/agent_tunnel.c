@@ -92,6 +92,21 @@ agent_tunnel_reach(struct agent *a, const struct agent_options *o)
 		link_ask_anew(a->tunnel->link);
 }
 
+/* Its node stops, and waits for what others hold open. */
+static void
+on_fading(void *arg, const struct outlet_ask *ask)
+{
+	const struct agent *a = arg;
+	struct in6_addr ip;
+	struct addr addr;
+
+	if (a->lb == NULL || addr_parse(&addr, ask->authority, 0, NULL) < 0 ||
+		addr.sa.sa_family != AF_INET)
+		return;
+	ip = endpoint_far(ask->node, ntohl(addr.in.sin_addr.s_addr));
+	lb_let_go(a->lb, &ip, addr_port(&addr));
+}
+
 static void on_step(void *arg);
 
 int
@@ -124,6 +139,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	config.up_arg = t;
 	t->link = link_new(&config);
 	t->outlet = outlet_new(&config);
+	outlet_on_fading(t->outlet, on_fading, a);
 	if (netwatch_start(&t->watch, a->loop, on_network, t, &why) < 0)
 		log_warn("tunnel", "a tunnel that was lost may come back later than it could: %s",
 			why.text);

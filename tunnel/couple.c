@@ -155,6 +155,12 @@ couple_break(struct couple *c, const char *why)
 		finish(c, STREAM_BROKEN, why);
 }
 
+struct stream *
+couple_stream(const struct couple *c, unsigned which)
+{
+	return c->sides[which].stream;
+}
+
 void
 couple_free(struct couple **out)
 {

@@ -33,6 +33,8 @@ struct couple_setup {
 struct couple *couple_new(const struct couple_setup *setup);
 /* Resets both sides; `ended` will tell with this `why`, which stays the caller's. */
 void couple_break(struct couple *c, const char *why);
+/* A stream, to tell something of it; NULL: it has ended. */
+struct stream *couple_stream(const struct couple *c, unsigned which);
 void couple_free(struct couple **c);
 
 #endif

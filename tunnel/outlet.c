@@ -41,6 +41,8 @@ struct outlet {
 	struct trips waiting, asked, joined; /* for the hub, for its answer, carried */
 	unsigned n_pending, n_joined;
 	uint64_t results[RESULTS], to_hub, from_hub, repeated;
+	void (*on_fading)(void *arg, const struct outlet_ask *ask); /* NULL: nobody wants to know */
+	void *fading_arg;
 };
 
 /* --- ends ------------------------------------------------------------------------------------------- */
@@ -96,6 +98,15 @@ on_relay_ended(void *arg, const struct relay_report *report)
 /* --- asking the hub ---------------------------------------------------------------------------------- */
 
 static void
+on_fading(void *arg)
+{
+	const struct trip *t = arg;
+
+	if (t->of->on_fading != NULL)
+		t->of->on_fading(t->of->fading_arg, &t->ask);
+}
+
+static void
 join(struct trip *t)
 {
 	static const char joined = OUTLET_JOINED;
@@ -113,6 +124,7 @@ join(struct trip *t)
 	o->n_pending--;
 	o->n_joined++;
 	o->results[RESULT_OK]++;
+	stream_on_fading(t->stream, on_fading, t);
 	setup.stream = take_ptr(&t->stream);
 	t->relay = relay_join(&setup, take_fd(&t->fd));
 }
@@ -324,6 +336,13 @@ void
 outlet_use(struct outlet *o, const struct link_hub *hub)
 {
 	link_use(o->link, hub);
+}
+
+void
+outlet_on_fading(struct outlet *o, void (*fn)(void *arg, const struct outlet_ask *ask), void *arg)
+{
+	o->on_fading = fn;
+	o->fading_arg = arg;
 }
 
 /* --- telling ------------------------------------------------------------------------------------------ */

@@ -39,6 +39,9 @@ struct outlet *outlet_new(
 /* Closes what is open. */
 void outlet_free(struct outlet **o);
 void outlet_use(struct outlet *o, const struct link_hub *hub);
+/* fn is told of what leads to an endpoint whose node, or to a hub that, is about to stop: connections to it had better not be kept idle. */
+void outlet_on_fading(
+	struct outlet *o, void (*fn)(void *arg, const struct outlet_ask *ask), void *arg);
 /* fd: taken. */
 void outlet_open(struct outlet *o, int fd, const struct outlet_ask *ask);
 void outlet_metrics(const struct outlet *o, struct metrics *m);

@@ -352,6 +352,12 @@ relay_break(struct relay *r, const char *why)
 		finish(r, STREAM_BROKEN, why);
 }
 
+struct stream *
+relay_stream(const struct relay *r)
+{
+	return r->stream;
+}
+
 void
 relay_free(struct relay **relay)
 {

@@ -252,6 +252,7 @@ make_http2(struct session *s)
 	nghttp2_option_set_no_auto_window_update(option, 1);
 	nghttp2_option_set_no_closed_streams(option, 1);
 	nghttp2_option_set_peer_max_concurrent_streams(option, s->limits.max_streams);
+	nghttp2_option_set_user_recv_extension_type(option, SESSION_FADING);
 	nghttp2_option_set_stream_reset_rate_limit(option, RESET_BURST, RESET_RATE);
 	nghttp2_option_set_max_deflate_dynamic_table_size(option, 0); /* heads are few */
 	session_memory_init(&s->memory);

@@ -162,6 +162,12 @@ int stream_peek_all(struct stream *st, struct iovec *v);
 void stream_consume(struct stream *st, size_t n);
 /* The other end has half-closed and everything is consumed. */
 bool stream_eof(const struct stream *st);
+/* Server, once: where the stream leads will stop soon, so a client that holds it idle had better let go of it. Clients that do not know the
+ * word pass over it. */
+void stream_fade(struct stream *st);
+/* Client: fn is told so, or that the session's other end drains; at once (from a turn) where it was so before. NULL: nobody is. Goes on whoever
+ * uses the stream, until stream_close. */
+void stream_on_fading(struct stream *st, loop_fn *fn, void *arg);
 /* The session has ended, and what it left cannot be read: no `reset` tells of it any more, and no stream_eof. */
 bool stream_spoilt(const struct stream *st);
 /* The other end has half-closed; there may be something to consume yet. */

@@ -158,6 +158,26 @@ session_hear_parting(struct session *s, const uint8_t *bytes, size_t n)
 	}
 }
 
+static void
+hear_fading(struct stream *st)
+{
+	if (st->fading || st->session->server)
+		return;
+	st->fading = true;
+	stream_note(st, NOTE_FADING);
+}
+
+static void
+on_goaway(struct session *s, uint32_t code)
+{
+	struct stream *st;
+
+	s->peer_draining = true;
+	s->peer_code = code;
+	TAILQ_FOREACH(st, &s->streams, link)
+	hear_fading(st);
+}
+
 static int
 on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 {
@@ -169,14 +189,15 @@ on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 	if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
 		s->settled = true;
 	if (frame->hd.type == NGHTTP2_GOAWAY) {
-		s->peer_draining = true;
-		s->peer_code = frame->goaway.error_code;
+		on_goaway(s, frame->goaway.error_code);
 		return 0;
 	}
 	if (st == NULL)
 		return 0;
 	if (frame->hd.type == NGHTTP2_HEADERS)
 		on_head(s, st);
+	if (frame->hd.type == SESSION_FADING)
+		hear_fading(st);
 	if (frame->hd.type == NGHTTP2_RST_STREAM)
 		s->stats.resets_received++;
 	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
@@ -384,9 +405,33 @@ frames_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_
 	return (ssize_t)n;
 }
 
+/* SESSION_FADING has no payload; what one has all the same is passed over. */
+static ssize_t
+pack_nothing(nghttp2_session *ng, uint8_t *to, size_t len, const nghttp2_frame *frame, void *arg)
+{
+	(void)ng;
+	(void)to;
+	(void)len;
+	(void)frame;
+	(void)arg;
+	return 0;
+}
+
+static int
+unpack_nothing(nghttp2_session *ng, void **payload, const nghttp2_frame_hd *hd, void *arg)
+{
+	(void)ng;
+	(void)hd;
+	(void)arg;
+	*payload = NULL;
+	return 0;
+}
+
 void
 frames_set(nghttp2_session_callbacks *callbacks)
 {
+	nghttp2_session_callbacks_set_pack_extension_callback(callbacks, pack_nothing);
+	nghttp2_session_callbacks_set_unpack_extension_callback(callbacks, unpack_nothing);
 	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
 	nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
 	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);

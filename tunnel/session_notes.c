@@ -79,8 +79,10 @@ tell(struct session *s, struct stream *st, unsigned note)
 		st->events->readable(st->arg);
 	else if (note == NOTE_WRITABLE)
 		st->events->writable(st->arg);
-	else
+	else if (note == NOTE_RESET)
 		st->events->reset(st->arg, st->code);
+	else if (st->on_fading != NULL)
+		st->on_fading(st->fading_arg);
 }
 
 /* A stream may go, and others too, in whatever its owner is told. */

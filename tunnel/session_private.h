@@ -21,6 +21,7 @@
 #include "tunnel/session_memory.h"
 
 enum {
+	SESSION_FADING = 0xf1, /* a type of frame (doc/protocol.md) */
 	SESSION_OUT_HIGH =
 		8 * TLS_RECORD_BYTES, /* frames are made until so much waits for the wire */
 	STREAM_AUTHORITY_MAX = 255 + 6, /* a DNS name, a colon and a port */
@@ -35,7 +36,8 @@ enum note {
 	NOTE_ANSWERED = 2,
 	NOTE_READABLE = 4,
 	NOTE_WRITABLE = 8,
-	NOTE_RESET = 16,
+	NOTE_FADING = 16,
+	NOTE_RESET = 32,
 };
 
 struct head { /* of a request or a response, until it is told */
@@ -74,6 +76,9 @@ struct stream {
 	bool waits_turn; /* to send */
 	bool wants_room;
 	bool far_ended; /* the other end has half-closed */
+	bool fading; /* the other end has said so, or this one has */
+	loop_fn *on_fading; /* NULL: nobody wants to know */
+	void *fading_arg;
 };
 
 TAILQ_HEAD(stream_ring, stream);

@@ -423,6 +423,25 @@ stream_consume(struct stream *st, size_t n)
 }
 
 void
+stream_fade(struct stream *st)
+{
+	if (st->session == NULL || st->id == 0 || st->fading || !st->session->server)
+		return;
+	st->fading = true;
+	nghttp2_submit_extension(st->session->ng, SESSION_FADING, NGHTTP2_FLAG_NONE, st->id, NULL);
+	session_kick(st->session);
+}
+
+void
+stream_on_fading(struct stream *st, loop_fn *fn, void *arg)
+{
+	st->on_fading = fn;
+	st->fading_arg = arg;
+	if (st->fading && fn != NULL && st->session != NULL)
+		stream_note(st, NOTE_FADING);
+}
+
+void
 stream_close(struct stream **stream, unsigned code)
 {
 	struct stream *st = take_ptr(stream);

@@ -23,6 +23,8 @@ struct memory {
 struct owner {
 	struct stream *st;
 	bool refused; /* by us */
+	bool stays; /* when the stream fades */
+	unsigned faded;
 };
 
 static ssize_t
@@ -138,6 +140,18 @@ on_reset(void *arg, unsigned code)
 	let_go(arg, STREAM_DONE);
 }
 
+/* Every other owner lets go. */
+static void
+on_fading(void *arg)
+{
+	struct owner *o = arg;
+
+	o->faded++;
+	assert(o->faded == 1);
+	if (!o->stays)
+		let_go(o, STREAM_DONE);
+}
+
 static const struct stream_events stream_events = {on_answered, on_move, on_move, on_reset};
 
 static unsigned
@@ -155,6 +169,7 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	stream_accept(st, &stream_events, o);
 	o->refused = request->authority[0] == 'r';
 	stream_answer(st, o->refused ? 502 : 200, "by the fuzzer");
+	stream_fade(st);
 	return 0;
 }
 
@@ -208,6 +223,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		if (session_open(s, &(struct stream_request){.authority = "a:1"}, &stream_events, o,
 			    &o->st) < 0)
 			abort();
+		o->stays = i & 1;
+		stream_on_fading(o->st, on_fading, o);
 		if (stream_room(o->st) > 0) /* not before the answer, when it may be coded */
 			stream_write(o->st, "hello", 5);
 	}

@@ -251,6 +251,22 @@ except ConnectionResetError:
     wait_for("back", lambda: site.client.get("http://two/") == (200, "edge-2.web\n"), 90)
 
 
+def test_a_node_that_stops_does_not_wait_for_pools(site):
+    """Others keep connections to its pods for the next request, and use them all the time: they let go of them when it drains."""
+    node, agent = site.nodes[1], site.agents[1]
+    asking = site.client.start("asking", "sh", "-c", "while curl -sS -m 5 -o /dev/null http://two/ http://two/; do echo answered; done")
+    wait_for("requests", lambda: asking.log().count("answered") > 20)
+    open_before = site.outward()["joined"]
+    at = len(agent.process.log())
+    assert open_before > 0 and agent.stop() == 0
+    assert "streams are cut" not in agent.process.log()[at:]
+    wait_for("the pool is empty", lambda: site.outward()["joined"] == 0)
+    asking.kill()
+    agent.start()
+    site.wait_open()
+    wait_for("back", lambda: site.client.get("http://two/") == (200, f"{node.name}.web\n"), 90)
+
+
 def test_nothing_is_left(site):
     """What the pool holds goes with the agent; the hub is then as if nobody had asked."""
     site.wait_whole()

@@ -540,6 +540,41 @@ test_asks_anew(void **state)
 }
 
 static void
+on_fading(void *arg)
+{
+	++*(unsigned *)arg;
+}
+
+/* One stream of two is said to stop soon, once; then the session drains, and the other's owner is told as well, and one who asks late. */
+static void
+test_fading(void **state)
+{
+	struct bed b;
+	struct end e[3];
+	unsigned told[3] = {0};
+
+	(void)state;
+	bed_init(&b, true);
+	for (unsigned i = 0; i < 3; i++)
+		bed_open(&b, &e[i], "a:1");
+	bed_until(&b, e[0].status == 200 && e[1].status == 200 && e[2].status == 200);
+	stream_on_fading(e[0].st, on_fading, &told[0]);
+	stream_on_fading(e[1].st, on_fading, &told[1]);
+	stream_fade(e[1].st); /* a client's: nothing */
+	stream_fade(b.ends[0]->st);
+	stream_fade(b.ends[0]->st);
+	bed_write(&e[0], 100000); /* it goes on */
+	bed_until(&b, told[0] == 1 && b.ends[0]->got == 100000);
+	assert_int_equal(told[1], 0);
+	session_drain(b.far);
+	bed_until(&b, told[1] == 1);
+	stream_on_fading(e[2].st, on_fading, &told[2]);
+	bed_until(&b, told[2] == 1);
+	assert_int_equal(told[0], 1);
+	bed_fini_open(&b, e, 3);
+}
+
+static void
 test_garbage_ends_it(void **state)
 {
 	static const char junk[] = "GET / HTTP/1.1\r\nHost: a\r\n\r\n";
@@ -596,6 +631,7 @@ main(void)
 		cmocka_unit_test(test_dead_peer),
 		cmocka_unit_test(test_pings_keep_alive),
 		cmocka_unit_test(test_asks_anew),
+		cmocka_unit_test(test_fading),
 		cmocka_unit_test(test_garbage_ends_it),
 	};
 
