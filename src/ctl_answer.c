@@ -19,6 +19,18 @@ ctl_parse(struct buf *answer)
 	return t;
 }
 
+void
+ctl_flatten(const struct tree_node *n)
+{
+	char *text = (char *)(uintptr_t)n->text;
+
+	for (; n->kind == TREE_SCALAR && text != NULL && *text != '\0'; text++) {
+		if (*text == '\n')
+			*text = ' ';
+	}
+	tree_each(n, c) ctl_flatten(c);
+}
+
 const char *
 ctl_text(const struct tree_node *map, const char *path)
 {

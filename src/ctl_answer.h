@@ -14,6 +14,8 @@ enum ctl_format { CTL_TABLE, CTL_JSON, CTL_YAML };
 
 /* NULL when it is no JSON: stderr says so. Freed by tree_free. */
 struct tree *ctl_parse(struct buf *answer);
+/* For people: nobody's text goes on in a line of its own. */
+void ctl_flatten(const struct tree_node *n);
 /* `path` as of tree_path. */
 const char *ctl_text(const struct tree_node *map, const char *path);
 double ctl_number(const struct tree_node *map, const char *path);

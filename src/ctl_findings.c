@@ -5,6 +5,7 @@
 #include <stdlib.h>
 
 #include "model/json.h"
+#include "src/ctl_clean.h"
 #include "src/ctl_screen.h"
 
 static const char *const verdicts[] = {
@@ -32,7 +33,7 @@ findings_add(struct findings *f, const char *check, enum verdict verdict, const 
 	f->list = xrealloc(f->list, (f->n + 1) * sizeof *f->list);
 	f->list[f->n++] = (struct finding){.check = check,
 		.verdict = verdict,
-		.found = xstrdup(text),
+		.found = clean_line(text),
 		.remedy = verdict == VERDICT_OK ? NULL : remedy};
 }
 

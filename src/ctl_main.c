@@ -164,6 +164,8 @@ print(const struct request *r, struct buf *answer)
 		return 1;
 	top = tree_document(t, 0);
 	if (r->format == CTL_TABLE)
+		ctl_flatten(top);
+	if (r->format == CTL_TABLE)
 		return c->show(top, r->argument);
 	part = c->list[0] != '\0' ? tree_path(top, c->list) : top;
 	ctl_print_value(part != NULL ? part : &none, r->format,
@@ -231,7 +233,7 @@ run(const struct request *r)
 	struct screen_look look = {.out = -1, .err = -1};
 
 	if (endless && screen_is_terminal())
-		fputs("\033[2J", stdout);
+		screen_clear();
 	for (int rounds = 1;; rounds++) {
 		int rc, written;
 

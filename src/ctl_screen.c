@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "base/buf.h"
+#include "src/ctl_clean.h"
 
 enum { LOOK_MOST = 256 << 20, READ_BYTES = 65536 };
 
@@ -19,6 +20,73 @@ enum { LOOK_MOST = 256 << 20, READ_BYTES = 65536 };
 static struct {
 	bool terminal, colours;
 } screen;
+
+/* --- cleaned on its way ------------------------------------------------------------ */
+
+/* A descriptor behind a FILE; `rest` is the beginning of a character. */
+struct way {
+	int fd;
+	struct buf rest;
+};
+
+static const char *
+ink_of(char kind)
+{
+	static const char *const inks[] = {[INK_PLAIN] = "\033[0m",
+		[INK_GOOD] = "\033[32m",
+		[INK_NOTE] = "\033[33m",
+		[INK_BAD] = "\033[31m"};
+
+	return kind >= '0' && kind < '0' + (int)ARRAY_LEN(inks) ? inks[kind - '0'] : "";
+}
+
+static int
+write_out(int fd, struct buf *out)
+{
+	while (buf_len(out) > 0) {
+		ssize_t n = buf_write(out, fd);
+
+		if (n < 0 && n != -EINTR)
+			return (int)n;
+	}
+	return 0;
+}
+
+static ssize_t
+write_clean(void *arg, const char *bytes, size_t n)
+{
+	struct way *w = arg;
+	auto_buf struct buf out;
+	int rc;
+
+	buf_init(&out, BUF_UNLIMITED);
+	buf_add(&w->rest, bytes, n);
+	buf_consume(&w->rest,
+		clean_add(&out, buf_at(&w->rest), buf_len(&w->rest), false,
+			screen.colours ? ink_of : NULL));
+	rc = write_out(w->fd, &out);
+	if (rc == 0)
+		return (ssize_t)n;
+	errno = -rc;
+	return 0;
+}
+
+/* Lives as long as the process. */
+static void
+lead(FILE **stream, int fd, int mode)
+{
+	struct way *w = xcalloc(1, sizeof *w);
+	FILE *f = fopencookie(w, "w", (cookie_io_functions_t){.write = write_clean});
+
+	w->fd = fd;
+	buf_init(&w->rest, BUF_UNLIMITED);
+	if (f == NULL)
+		abort();
+	setvbuf(f, NULL, mode, BUFSIZ);
+	*stream = f;
+}
+
+/* --- a terminal? --------------------------------------------------------------------- */
 
 /* Nothing but that a pause ends. */
 static void
@@ -36,6 +104,8 @@ screen_open(void)
 	screen.terminal = isatty(STDOUT_FILENO) && term != NULL && term[0] != '\0' &&
 		strcmp(term, "dumb") != 0;
 	screen.colours = screen.terminal && (no_color == NULL || no_color[0] == '\0');
+	lead(&stdout, STDOUT_FILENO, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
+	lead(&stderr, STDERR_FILENO, _IOLBF);
 	sigaction(SIGWINCH, &resized, NULL);
 }
 
@@ -48,12 +118,16 @@ screen_is_terminal(void)
 const char *
 screen_ink(enum ink ink)
 {
-	static const char *const inks[] = {[INK_PLAIN] = "\033[0m",
-		[INK_GOOD] = "\033[32m",
-		[INK_NOTE] = "\033[33m",
-		[INK_BAD] = "\033[31m"};
+	static const char *const marks[] = {[INK_PLAIN] = "\xff"
+							  "0",
+		[INK_GOOD] = "\xff"
+			     "1",
+		[INK_NOTE] = "\xff"
+			     "2",
+		[INK_BAD] = "\xff"
+			    "3"};
 
-	return screen.colours ? inks[ink] : "";
+	return screen.colours ? marks[ink] : "";
 }
 
 enum ink
@@ -102,6 +176,7 @@ screen_begin(struct screen_look *look)
 	auto_fd int gathered = -1;
 
 	look->out = look->err = -1;
+	fflush(stderr);
 	if (!screen.terminal || fflush(stdout) != 0 ||
 		(gathered = memfd_create("look", MFD_CLOEXEC)) < 0)
 		return;
@@ -133,7 +208,7 @@ add_line(struct buf *out, const char *line, unsigned columns)
 		buf_add(out, line, n);
 		line += n;
 	}
-	buf_printf(out, "%s\033[K\n", screen_ink(INK_PLAIN));
+	buf_printf(out, "%s\033[K\n", screen.colours ? ink_of('0' + INK_PLAIN) : "");
 }
 
 /* The last row stays free for the cursor. */
@@ -162,6 +237,7 @@ screen_end(struct screen_look *look)
 
 	buf_init(&text, LOOK_MOST);
 	buf_init(&shown, BUF_UNLIMITED);
+	fflush(stderr);
 	if (fflush(stdout) != 0 || ferror(stdout))
 		return errno != 0 ? -errno : -EIO;
 	if (look->out < 0)
@@ -175,8 +251,17 @@ screen_end(struct screen_look *look)
 	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) < 0 || size.ws_row == 0 || size.ws_col == 0)
 		size = (struct winsize){.ws_row = 24, .ws_col = 80};
 	compose(&shown, buf_str(&text), &size);
-	fputs(buf_str(&shown), stdout);
-	return fflush(stdout) == 0 ? 0 : -errno;
+	return write_out(STDOUT_FILENO, &shown);
+}
+
+void
+screen_clear(void)
+{
+	auto_buf struct buf all;
+
+	buf_init(&all, BUF_UNLIMITED);
+	buf_adds(&all, "\033[2J");
+	write_out(STDOUT_FILENO, &all);
 }
 
 void

@@ -1,5 +1,6 @@
 /*
- * What edgewayctl writes on: a terminal or something else, with colours or without. A look that is repeated on a terminal is gathered
+ * What edgewayctl writes on: a terminal or something else, with colours or without. Whatever is written to stdout and stderr, by
+ * whom it may have been said, is cleaned there (ctl_clean.h): no control character but line feeds and tabs comes out, and no colour but by screen_ink. A look that is repeated on a terminal is gathered
  * and then put over the one before it, with what stderr had to say, as much of it as there is room for; elsewhere looks simply follow one another. Colours are
  * for a terminal that knows them (TERM neither unset nor "dumb") whose user wants them (NO_COLOR unset or empty).
  *
@@ -26,7 +27,9 @@ struct screen_look {
 void screen_open(void);
 /* Is it one, and may the cursor be moved on it? */
 bool screen_is_terminal(void);
-/* What turns the ink on, "" where there are no colours. */
+/* A whole one that nothing is written on. */
+void screen_clear(void);
+/* What turns the ink on once it is written, "" where there are no colours. Takes no room. */
 const char *screen_ink(enum ink ink);
 /* That of a word that daemons use for a state: "ejected", "dead". */
 enum ink screen_ink_of(const char *word);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/util.h"
+#include "src/ctl_clean.h"
 #include "src/ctl_screen.h"
 
 void
@@ -32,7 +33,7 @@ table_row(struct table *t, const char *const *cells)
 	}
 	for (size_t i = 0; i < t->n_columns; i++)
 		t->cells[t->n_rows * t->n_columns + i] =
-			xstrdup(cells[i] != NULL && cells[i][0] != '\0' ? cells[i] : "-");
+			clean_line(cells[i] != NULL && cells[i][0] != '\0' ? cells[i] : "-");
 	t->n_rows++;
 }
 
