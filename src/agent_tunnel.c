@@ -97,13 +97,13 @@ static void
 on_fading(void *arg, const struct outlet_ask *ask)
 {
 	const struct agent *a = arg;
-	struct in6_addr ip;
+	struct in6_addr ip, there;
 	struct addr addr;
 
 	if (a->lb == NULL || addr_parse(&addr, ask->authority, 0, NULL) < 0 ||
-		addr.sa.sa_family != AF_INET)
+		!addr_ip(&addr, &there))
 		return;
-	ip = endpoint_far(ask->node, ntohl(addr.in.sin_addr.s_addr));
+	ip = endpoint_far(ask->node, &there);
 	lb_let_go(a->lb, &ip, addr_port(&addr));
 }
 
