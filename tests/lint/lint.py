@@ -20,7 +20,7 @@ MAY = {  # arrows: base <- model <- the middle six <- src, hub
 LIBRARIES = {
     r"uv\.h": r"base/loop\.c",
     r"libwebsockets\.h": r"base/ws(_\w+)?\.[ch]",
-    r"ares(_\w+)?\.h": r"base/resolve\.c|dns/forward\.c",
+    r"ares(_\w+)?\.h": r"base/resolve(_\w+)?\.[ch]|dns/forward\.c",
     r"llhttp\.h": r"base/http1(_\w+)?\.[ch]",
     r"yaml\.h": r"base/tree_yaml\.c",
     r"cjson/.*": r"base/tree_json\.c|model/json\.c",
