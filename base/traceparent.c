@@ -1,6 +1,7 @@
 #include "base/traceparent.h"
 
 #include <string.h>
+#include <time.h>
 
 enum { VERSION_AT = 0, TRACE_AT = 3, SPAN_AT = 36, FLAGS_AT = 53, VERSION_BAD = 0xff };
 
@@ -84,4 +85,24 @@ traceparent_text(char to[TRACEPARENT_LEN + 1], const struct trace_context *c)
 	trace_hex(to + SPAN_AT, c->span, sizeof c->span);
 	to[FLAGS_AT - 1] = '-';
 	trace_hex(to + FLAGS_AT, &c->flags, 1);
+}
+
+uint64_t
+trace_clock_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+void
+trace_now(struct trace_moment *to)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_REALTIME, &ts);
+	to->unix_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
+	to->us = trace_clock_us();
+	random_bytes(to->random, sizeof to->random);
 }

@@ -24,6 +24,14 @@ struct trace_context {
 bool traceparent_parse(struct trace_context *to, const char *text, size_t len);
 /* As version 00. */
 void traceparent_text(char to[TRACEPARENT_LEN + 1], const struct trace_context *c);
+/* CLOCK_MONOTONIC. */
+uint64_t trace_clock_us(void);
+/* What a span begins with. */
+struct trace_moment {
+	uint64_t unix_ns, us; /* now, by both clocks */
+	uint64_t random[4];
+};
+void trace_now(struct trace_moment *to);
 /* 2 n lower-case digits and NUL. */
 void trace_hex(char *to, const uint8_t *from, size_t n);
 

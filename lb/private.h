@@ -99,7 +99,8 @@ enum {
 	X(checks, "health_checks_total", "", "Health checks made.")                                \
 	X(checks_bad, "health_checks_failed_total", "", "Health checks that failed.")              \
 	X(trace_limited, "traces_limited_total", "",                                               \
-		"Requests that were not recorded as spans because of tracing.limit.")              \
+		"Requests and connections that were not recorded as spans because of "             \
+		"tracing.limit.")                                                                  \
 	X(access_dropped, "access_log_dropped_total", "",                                          \
 		"Lines of the access log that were lost because nobody took them.")                \
 	X(bytes_up, "bytes_total", "direction=\"upstream\"", "Payload relayed.")                   \

@@ -10,6 +10,7 @@
 #include "lb/proxy.h"
 #include "lb/silence.h"
 #include "lb/splice.h"
+#include "lb/trace.h"
 
 static void
 touch(struct front *f)
@@ -42,6 +43,8 @@ relay_open(struct front *f)
 
 	ex->relay = true;
 	f->state = FRONT_RELAY;
+	if (w->traces)
+		trace_relay(ex);
 	touch(f);
 	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
 	if (balance_count(&f->group->balance) == 0) {
@@ -134,6 +137,10 @@ relay_greeted(struct exchange *ex, const char *data, size_t len)
 	struct front *f = ex->front;
 
 	touch(f);
+	if (f->worker->traces) {
+		trace_relay(ex);
+		trace_connected(ex);
+	}
 	count_bytes(ex, false, len);
 	access_first(ex);
 	if (peer_send_bytes(&f->peer, data, len) < 0)
@@ -145,6 +152,7 @@ relay_connected(struct exchange *ex)
 {
 	ex->back->peer.mind = true;
 	access_connected(ex);
+	trace_connected(ex);
 	if (target_is_suspect(ex->back->target))
 		gossip_worked(ex->front->worker, ex->back->target, true);
 	if (!ex->listening)

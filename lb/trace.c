@@ -1,26 +1,12 @@
 #include "lb/trace.h"
 
+#include <arpa/inet.h>
 #include <string.h>
 #include <time.h>
 
 #include "lb/answer.h"
 
 /* --- which requests ----------------------------------------------------------- */
-
-static bool
-read_parent(const struct http1_head *h, struct trace_context *parent)
-{
-	const struct http1_field *only = NULL;
-
-	for (size_t i = 0; i < h->n_fields; i++) {
-		if (h->fields[i].id != HTTP1_TRACEPARENT || h->fields[i].hop)
-			continue;
-		if (only != NULL)
-			return false; /* who is to be believed? */
-		only = &h->fields[i];
-	}
-	return only != NULL && traceparent_parse(parent, only->value.at, only->value.len);
-}
 
 /* All workers count in the same second; a few more may pass while it changes. */
 static bool
@@ -46,74 +32,31 @@ wanted(struct worker *w, bool has_parent, const struct trace_context *parent)
 	return sampled && within_limit(w);
 }
 
-/* Never all zero. */
-static void
-random_id(struct worker *w, uint8_t *to, size_t n)
-{
-	for (size_t i = 0; i < n; i += sizeof(uint64_t)) {
-		uint64_t v = worker_random(w);
-
-		memcpy(to + i, &v, sizeof v);
-	}
-	to[n - 1] |= to[0] == 0;
-}
-
 /* --- the span ------------------------------------------------------------------ */
 
-static void
-copy(char *to, size_t size, const char *from, size_t len)
-{
-	len = MIN(len, size - 1);
-	memcpy(to, from, len);
-	to[len] = '\0';
-}
-
-static size_t
-until(struct http1_str s, char stop)
-{
-	const char *end = s.len > 0 ? memchr(s.at, stop, s.len) : NULL;
-
-	return end != NULL ? (size_t)(end - s.at) : s.len;
-}
-
-static void
-copy_request(struct trace_span *s, const struct http1_head *h, const char *fallback)
-{
-	struct http1_str host = h->host, path = h->target;
-
-	if (host.len == 0)
-		host = (struct http1_str){fallback, strlen(fallback)};
-
-	copy(s->method, sizeof s->method, h->method.at, h->method.len);
-	host.len = host.len > 0 && host.at[0] == '[' ? MIN(until(host, ']') + 1, host.len)
-						     : until(host, ':');
-	copy(s->host, sizeof s->host, host.at, host.len);
-	path.len = until(path, '?');
-	copy(s->path, sizeof s->path, path.len > 0 ? path.at : "/", MAX(path.len, 1u));
-}
-
 static struct trace_span *
-span_new(const struct exchange *ex, const struct http1_head *h, const char *host)
+begin(struct exchange *ex, enum trace_part part, const struct trace_context *parent)
 {
 	const struct front *f = ex->front;
+	struct worker *w = f->worker;
 	const struct service *service = f->group->service;
-	struct trace_span *s = xmalloc(sizeof *s);
+	const uint64_t random[3] = {worker_random(w), worker_random(w), worker_random(w)};
+	struct trace_span *s = span_new(part);
 	struct timespec ts;
 
-	/* Not the events, which are most of it. */
-	memset(s, 0, offsetof(struct trace_span, events));
 	clock_gettime(CLOCK_REALTIME, &ts);
 	s->begin_ns = (uint64_t)ts.tv_sec * 1000000000 + (uint64_t)ts.tv_nsec;
 	s->begin_us = ex->begin_us;
 	s->client_ip = f->client_ip;
 	s->client_port = f->client_port;
 	s->port = f->group->port;
-	copy_request(s, h, host);
+	span_link(s, parent, random);
 	if (service != NULL) {
-		copy(s->namespace, sizeof s->namespace, service->namespace,
+		span_copy(s->namespace, sizeof s->namespace, service->namespace,
 			strlen(service->namespace));
-		copy(s->service, sizeof s->service, service->name, strlen(service->name));
+		span_copy(s->service, sizeof s->service, service->name, strlen(service->name));
 	}
+	ex->span = s;
 	return s;
 }
 
@@ -121,27 +64,31 @@ void
 trace_begin(struct exchange *ex, const struct http1_head *h, struct http1_forward *forward,
 	char text[TRACEPARENT_LEN + 1])
 {
-	struct worker *w = ex->front->worker;
-	struct trace_context context;
-	bool has_parent = read_parent(h, &context);
+	struct trace_context parent;
+	bool has_parent = span_parent(h, &parent);
 	struct trace_span *s;
 
-	if (!wanted(w, has_parent, &context))
+	if (!wanted(ex->front->worker, has_parent, &parent))
 		return;
-	s = span_new(ex, h, forward->host);
-	s->has_parent = has_parent;
-	if (has_parent) {
-		memcpy(s->parent, context.span, sizeof s->parent);
-	} else {
-		random_id(w, context.trace, sizeof context.trace);
-		context.flags = TRACE_SAMPLED | TRACE_RANDOM;
-	}
-	random_id(w, context.span, sizeof context.span);
-	s->context = context;
-	ex->span = s;
-	traceparent_text(text, &context);
+	s = begin(ex, TRACE_REQUEST, has_parent ? &parent : NULL);
+	span_request(s, h, forward->host);
+	traceparent_text(text, &s->context);
 	forward->traceparent = text;
 	forward->new_trace = !has_parent;
+}
+
+void
+trace_relay(struct exchange *ex)
+{
+	const struct group *g = ex->front->group;
+	struct in_addr ip = {.s_addr = htonl(g->ip)};
+	struct trace_span *s;
+
+	if (!wanted(ex->front->worker, false, NULL))
+		return;
+	s = begin(ex, TRACE_RELAY, NULL);
+	s->begin_ns -= (answer_clock_us() - ex->begin_us) * 1000; /* silence.h may have waited */
+	inet_ntop(AF_INET, &ip, s->host, sizeof s->host);
 }
 
 void

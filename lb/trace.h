@@ -1,6 +1,6 @@
 /*
- * Spans of HTTP requests (model/span.h), where tracing is configured: W3C Trace Context on the way to the endpoint, and what
- * became of the request for whoever exports it. A request with a parent is recorded when that says so, one without by chance
+ * Spans of HTTP requests and of relayed connections (model/span.h), where tracing is configured: W3C Trace Context on the way to
+ * the endpoint, and what became of the request for whoever exports it. A request with a parent is recorded when that says so, one without by chance
  * (lb_tracing); never more than so many a second. A request that is not recorded is sent on as it came.
  *
  *	trace_begin(ex, head, &forward, text);	// before the head is written for the endpoint
@@ -23,6 +23,8 @@ enum {
 /* The request is sent on with `text` as traceparent, where it is recorded. */
 void trace_begin(struct exchange *ex, const struct http1_head *h, struct http1_forward *forward,
 	char text[TRACEPARENT_LEN + 1]);
+/* A connection that will be relayed: as a request without a parent. */
+void trace_relay(struct exchange *ex);
 void trace_add(struct exchange *ex, enum trace_what what, const struct target *t);
 /* ex->back can be written to. */
 void trace_connected(struct exchange *ex);

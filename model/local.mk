@@ -31,7 +31,7 @@ model_libmodel_a_SOURCES = \
 	model/service_build.c \
 	model/shard.c model/shard.h \
 	model/snapshot.c model/snapshot.h \
-	model/span.h \
+	model/span.c model/span.h \
 	model/table.c model/table.h \
 	model/view.c model/view.h \
 	model/view_build.c \

@@ -64,7 +64,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 		dns_metrics(a->dns, &m);
 	if (a->lb != NULL)
 		lb_metrics(a->lb, &m);
-	tracing_metrics(a->tracing, &m);
+	tracing_metrics(a->tracing, &a->spans, &m);
 	if (a->ipt != NULL)
 		iptables_metrics(a->ipt, &m);
 	agent_tunnel_metrics(a, &m);

@@ -74,9 +74,9 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(LIST, tunnel_reach, "tunnel.reach", "", "nodes and networks beside this one that the cloud may reach through it: edge-2, 192.168.1.0/24:9100", \
 		.reload = true) \
 	X(STRING, tracing_endpoint, "tracing.endpoint", "", "collector of spans, OTLP over HTTP: http[s]://HOST[:PORT][/PATH]; \"\": none are made") \
-	X(STRING, tracing_sample, "tracing.sample", "0", "share of the requests without a parent that are recorded, 0 to 1", \
+	X(STRING, tracing_sample, "tracing.sample", "0", "share of the requests without a parent, and of connections, that are recorded, 0 to 1", \
 		.reload = true) \
-	X(UINT, tracing_limit, "tracing.limit", "100", "requests recorded in a second, at most", .min = 1, .max = 1000000, \
+	X(UINT, tracing_limit, "tracing.limit", "100", "requests and connections recorded in a second, at most", .min = 1, .max = 1000000, \
 		.reload = true) \
 	X(DURATION, tracing_delay, "tracing.delay", "5s", "how long spans gather before they are sent", .min = 10, .max = 3600000) \
 	X(LIST, tracing_headers, "tracing.headers", "", "header fields that the collector wants, NAME=VALUE") \

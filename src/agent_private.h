@@ -30,6 +30,7 @@ struct agent {
 	struct dns *dns;
 	struct lb *lb;
 	struct tracing *tracing; /* NULL: no spans */
+	struct span_source spans; /* of the tunnel's end here: loop 0 */
 	struct iptables *ipt;
 	struct admin *admin, *metrics; /* metrics: NULL without metrics.listen */
 	struct announce *announce; /* NULL: no service manager listens */
@@ -100,6 +101,8 @@ bool agent_tunnel_wanted(const struct agent_options *o);
 void agent_tunnel_hold(struct agent *a, bool held);
 /* No new streams from now on; what is open may finish until drainTimeout. */
 void agent_tunnel_drain(struct agent *a);
+/* Spans of what goes on: the last that is told of it. */
+void agent_tunnel_end_spans(struct agent *a);
 /* `ended` comes once nothing is left of it, perhaps at once. */
 void agent_tunnel_end(struct agent *a, loop_fn *ended);
 void agent_tunnel_metrics(const struct agent *a, struct metrics *m);

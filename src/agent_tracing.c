@@ -100,7 +100,10 @@ agent_tracing_open(struct agent *a, struct err *err)
 			err, rc, "tracing.ca: cannot read %s: %s", o->tracing_ca, strerror(-rc));
 	config.ca_pem = ca;
 	rc = tracing_new(&a->tracing, &config, err);
-	return rc < 0 ? err_wrap(err, rc, "tracing") : 0;
+	if (rc < 0)
+		return err_wrap(err, rc, "tracing");
+	a->spans = (struct span_source){.on = true, .take = tracing_take, .arg = a->tracing};
+	return 0;
 }
 
 void
@@ -111,12 +114,16 @@ agent_tracing_use(struct agent *a)
 		.per_s = (uint32_t)a->options->tracing_limit,
 	};
 
-	if (a->tracing != NULL)
-		lb_trace(a->lb, &tracing);
+	if (a->tracing == NULL)
+		return;
+	lb_trace(a->lb, &tracing);
+	a->spans.per_s = tracing.per_s;
 }
 
 void
 agent_tracing_end(struct agent *a, loop_fn *ended)
 {
+	agent_tunnel_end_spans(a);
+	a->spans.on = false;
 	tracing_stop(&a->tracing, FLUSH_MS, ended, a);
 }

@@ -64,6 +64,7 @@ start_serve(struct agent_tunnel *t, struct err *err)
 		.node = o->node,
 		.allow = (const char *const *)o->tunnel_allow,
 		.mark = MESH_MARK,
+		.spans = &t->agent->spans,
 	};
 	size_t n = 0;
 	int rc;
@@ -312,6 +313,13 @@ agent_tunnel_drain(struct agent *a)
 	timer_start(t->timer, a->options->drain_timeout, 0);
 	serve_drain(t->serve);
 	link_drain(t->link, on_drained, t);
+}
+
+void
+agent_tunnel_end_spans(struct agent *a)
+{
+	if (a->tunnel != NULL && a->tunnel->serve != NULL)
+		serve_end_spans(a->tunnel->serve);
 }
 
 void

@@ -2,7 +2,7 @@ noinst_LIBRARIES += tracing/libtracing.a
 tracing_libtracing_a_SOURCES = \
 	tracing/body.c tracing/body.h \
 	tracing/collector.c tracing/collector.h \
-	tracing/otlp.c tracing/otlp.h tracing/otlp_span.c tracing/otlp_span.h \
+	tracing/otlp.c tracing/otlp.h tracing/otlp_carried.c tracing/otlp_span.c tracing/otlp_span.h \
 	tracing/post.c tracing/post.h \
 	tracing/reply.c tracing/reply.h \
 	tracing/tracing.c tracing/tracing.h

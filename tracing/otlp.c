@@ -7,14 +7,14 @@
 #include "tracing/otlp_span.h"
 #include "tracing/reply.h"
 
-#define CONVENTIONS "https://opentelemetry.io/schemas/1.26.0"
+#define SCHEMA "\"schemaUrl\":\"https://opentelemetry.io/schemas/1.26.0\""
 
 void
 otlp_begin(struct otlp *o, const struct otlp_resource *who)
 {
 	struct otlp_list l = {&o->out, ""};
 
-	o->n = 0;
+	o->scope = NULL;
 	buf_adds(&o->out, "{\"resourceSpans\":[{\"resource\":{\"attributes\":[");
 	otlp_text(&l, "service.name", who->program);
 	otlp_text(&l, "service.version", EDGEWAY_VERSION);
@@ -22,23 +22,39 @@ otlp_begin(struct otlp *o, const struct otlp_resource *who)
 	otlp_text(&l, "host.name", who->name);
 	if (who->is_node)
 		otlp_text(&l, "k8s.node.name", who->name);
-	buf_adds(&o->out,
-		"]},\"scopeSpans\":[{\"scope\":{\"name\":\"edgeway.lb\",\"version\":"
-		"\"" EDGEWAY_VERSION "\"},\"spans\":[");
+	buf_adds(&o->out, "]},\"scopeSpans\":[");
+}
+
+/* Those of one part of the program stand together, as far as they come so. */
+static void
+begin_scope(struct otlp *o, const char *scope)
+{
+	if (o->scope != NULL)
+		buf_adds(&o->out, "]," SCHEMA "},");
+	buf_printf(&o->out,
+		"{\"scope\":{\"name\":\"%s\",\"version\":\"" EDGEWAY_VERSION "\"},\"spans\":[",
+		scope);
+	o->scope = scope;
 }
 
 void
 otlp_add(struct otlp *o, const struct trace_span *s)
 {
-	buf_adds(&o->out, o->n++ > 0 ? "," : "");
+	const char *scope = otlp_scope(s);
+
+	if (o->scope == NULL || strcmp(o->scope, scope) != 0)
+		begin_scope(o, scope);
+	else
+		buf_adds(&o->out, ",");
 	otlp_span(&o->out, s);
 }
 
 void
 otlp_end(struct otlp *o)
 {
-	buf_adds(&o->out,
-		"],\"schemaUrl\":\"" CONVENTIONS "\"}],\"schemaUrl\":\"" CONVENTIONS "\"}]}");
+	if (o->scope != NULL)
+		buf_adds(&o->out, "]," SCHEMA "}");
+	buf_adds(&o->out, "]," SCHEMA "}]}");
 }
 
 /* --- the answer ---------------------------------------------------------------- */

@@ -21,7 +21,7 @@ struct otlp_resource {
 
 struct otlp {
 	struct buf out; /* the caller's, who may empty it between two calls */
-	unsigned n; /* spans */
+	const char *scope; /* of the spans that are being written; NULL: none */
 };
 
 void otlp_begin(struct otlp *o, const struct otlp_resource *who);

@@ -7,7 +7,7 @@
 #include "model/json.h"
 #include "model/service.h"
 
-enum { KIND_CLIENT = 3, STATUS_ERROR = 2 };
+enum { KIND_SERVER = 2, KIND_CLIENT = 3, STATUS_ERROR = 2 };
 enum { REMOTE_KNOWN = 0x100, REMOTE = 0x200 }; /* Span.flags: is the parent another process's? */
 
 static void
@@ -26,8 +26,8 @@ otlp_text(struct otlp_list *l, const char *key, const char *value)
 	buf_adds(l->out, "}}");
 }
 
-static void
-number(struct otlp_list *l, const char *key, uint64_t value)
+void
+otlp_number(struct otlp_list *l, const char *key, uint64_t value)
 {
 	begin(l, key);
 	buf_printf(l->out, "\"intValue\":\"%llu\"}}",
@@ -112,47 +112,142 @@ write_url(struct otlp_list *l, const struct trace_span *s)
 
 	otlp_text(l, "url.full", url);
 	otlp_text(l, "server.address", s->host);
-	number(l, "server.port", s->port);
+	otlp_number(l, "server.port", s->port);
 }
 
-static void
-write_request(struct otlp_list *l, const struct trace_span *s)
+void
+otlp_method(struct otlp_list *l, const struct trace_span *s)
 {
 	bool known = known_method(s->method);
 
 	otlp_text(l, "http.request.method", known ? s->method : "_OTHER");
 	if (!known)
 		otlp_text(l, "http.request.method_original", s->method);
-	write_url(l, s);
-	otlp_text(l, "network.protocol.name", "http");
-	otlp_text(l, "network.protocol.version", "1.1");
-	ipv4(l, "client.address", s->client_ip);
-	number(l, "client.port", s->client_port);
-	if (s->service[0] != '\0') {
-		otlp_text(l, "k8s.namespace.name", s->namespace);
-		otlp_text(l, "edgeway.service", s->service);
-	}
+}
+
+void
+otlp_status(struct otlp_list *l, const struct trace_span *s)
+{
+	if (s->status != 0)
+		otlp_number(l, "http.response.status_code", s->status);
 }
 
 static void
-write_answer(struct otlp_list *l, const struct trace_span *s)
+write_service(struct otlp_list *l, const struct trace_span *s)
 {
-	char status[8];
+	if (s->service[0] == '\0')
+		return;
+	otlp_text(l, "k8s.namespace.name", s->namespace);
+	otlp_text(l, "edgeway.service", s->service);
+}
 
-	if (s->has_endpoint) {
-		address(l, "network.peer.address", &s->endpoint_ip);
-		number(l, "network.peer.port", s->endpoint_port);
-		otlp_text(l, "edgeway.via", s->endpoint_far ? "tunnel" : "direct");
-	}
-	if (s->status != 0)
-		number(l, "http.response.status_code", s->status);
-	snprintf(status, sizeof status, "%u", s->status);
-	if (ended_early(s) || s->status >= 400)
-		otlp_text(l, "error.type", s->status >= 400 ? status : s->end);
+/* "": nothing went wrong. Of a client's request 4xx is an error, of a server's answer 5xx. */
+static const char *
+error_of(const struct trace_span *s, char text[8])
+{
+	bool server = s->part == TRACE_SERVED || s->part == TRACE_ASKED;
+
+	snprintf(text, 8, "%u", s->status);
+	if (s->status >= (server ? 500 : 400))
+		return text;
+	if (s->carried == NULL)
+		return ended_early(s) ? s->end : "";
+	return s->carried->broken ? (s->status == 0 ? "cancelled" : "broken") : "";
+}
+
+/* --- the proxy's: requests and connections ----------------------------------------- */
+
+static void
+write_endpoint(struct otlp_list *l, const struct trace_span *s)
+{
+	if (!s->has_endpoint)
+		return;
+	address(l, "network.peer.address", &s->endpoint_ip);
+	otlp_number(l, "network.peer.port", s->endpoint_port);
+	otlp_text(l, "edgeway.via", s->endpoint_far ? "tunnel" : "direct");
+}
+
+static void
+write_client(struct otlp_list *l, const struct trace_span *s)
+{
+	ipv4(l, "client.address", s->client_ip);
+	otlp_number(l, "client.port", s->client_port);
+	write_service(l, s);
+	write_endpoint(l, s);
+}
+
+static void
+write_end(struct otlp_list *l, const struct trace_span *s)
+{
 	otlp_text(l, "edgeway.end", s->end[0] != '\0' ? s->end : "--");
-	number(l, "http.request.body.size", s->bytes_up);
-	number(l, "http.response.body.size", s->bytes_down);
-	number(l, "edgeway.retries", s->retries);
+}
+
+void
+otlp_sizes(struct otlp_list *l, const struct trace_span *s)
+{
+	otlp_number(l, "http.request.body.size", s->bytes_up);
+	otlp_number(l, "http.response.body.size", s->bytes_down);
+}
+
+void
+otlp_bytes(struct otlp_list *l, const struct trace_span *s)
+{
+	otlp_number(l, "edgeway.bytes.sent", s->bytes_up);
+	otlp_number(l, "edgeway.bytes.received", s->bytes_down);
+}
+
+static void
+request(struct otlp_list *l, const struct trace_span *s)
+{
+	otlp_method(l, s);
+	write_url(l, s);
+	otlp_text(l, "network.protocol.name", "http");
+	otlp_text(l, "network.protocol.version", "1.1");
+	write_client(l, s);
+	otlp_status(l, s);
+	write_end(l, s);
+	otlp_sizes(l, s);
+	otlp_number(l, "edgeway.retries", s->retries);
+}
+
+static void
+relayed(struct otlp_list *l, const struct trace_span *s)
+{
+	otlp_text(l, "network.transport", "tcp");
+	otlp_text(l, "server.address", s->host);
+	otlp_number(l, "server.port", s->port);
+	write_client(l, s);
+	write_end(l, s);
+	otlp_bytes(l, s);
+	otlp_number(l, "edgeway.retries", s->retries);
+}
+
+/* --- all of it --------------------------------------------------------------------------- */
+
+static const struct {
+	const char *name; /* NULL: the method */
+	int kind;
+	void (*write)(struct otlp_list *l, const struct trace_span *s);
+} parts[TRACE_PARTS] = {
+	[TRACE_REQUEST] = {NULL, KIND_CLIENT, request},
+	[TRACE_RELAY] = {"tcp", KIND_CLIENT, relayed},
+	[TRACE_SERVED] = {NULL, KIND_SERVER, otlp_served},
+	[TRACE_ASKED] = {NULL, KIND_SERVER, otlp_asked},
+	[TRACE_LED] = {"tcp", KIND_CLIENT, otlp_led},
+};
+
+const char *
+otlp_scope(const struct trace_span *s)
+{
+	switch ((enum trace_part)s->part) {
+	case TRACE_SERVED:
+		return "edgeway.tunnel";
+	case TRACE_ASKED:
+	case TRACE_LED:
+		return "edgeway.ingress";
+	default:
+		return "edgeway.lb";
+	}
 }
 
 static void
@@ -173,25 +268,13 @@ write_event(struct buf *out, const struct trace_span *s, const struct trace_even
 	buf_printf(out, "{\"timeUnixNano\":\"%llu\",\"name\":\"%s\",\"attributes\":[",
 		(unsigned long long)unix_ns(s, e->at_us), names[e->what]);
 	address(&l, "network.peer.address", &e->ip);
-	number(&l, "network.peer.port", e->port);
+	otlp_number(&l, "network.peer.port", e->port);
 	buf_adds(out, "]}");
 }
 
-void
-otlp_span(struct buf *out, const struct trace_span *s)
+static void
+write_events(struct buf *out, const struct trace_span *s)
 {
-	struct otlp_list l = {out, ""};
-
-	write_ids(out, s);
-	buf_adds(out, ",\"name\":");
-	json_add_text(out, known_method(s->method) ? s->method : "HTTP");
-	buf_printf(out,
-		",\"kind\":%d,\"startTimeUnixNano\":\"%llu\",\"endTimeUnixNano\":\"%llu\","
-		"\"attributes\":[",
-		KIND_CLIENT, (unsigned long long)s->begin_ns,
-		(unsigned long long)unix_ns(s, s->end_us));
-	write_request(&l, s);
-	write_answer(&l, s);
 	buf_adds(out, "],\"events\":[");
 	for (unsigned i = 0; i < s->n_events; i++) {
 		buf_adds(out, i > 0 ? "," : "");
@@ -200,8 +283,37 @@ otlp_span(struct buf *out, const struct trace_span *s)
 	buf_adds(out, "]");
 	if (s->n_lost > 0)
 		buf_printf(out, ",\"droppedEventsCount\":%u", s->n_lost);
+}
+
+static const char *
+name_of(const struct trace_span *s)
+{
+	if (parts[s->part].name != NULL)
+		return parts[s->part].name;
+	return known_method(s->method) ? s->method : "HTTP";
+}
+
+void
+otlp_span(struct buf *out, const struct trace_span *s)
+{
+	struct otlp_list l = {out, ""};
+	char text[8];
+	const char *error = error_of(s, text);
+
+	write_ids(out, s);
+	buf_adds(out, ",\"name\":");
+	json_add_text(out, name_of(s));
+	buf_printf(out,
+		",\"kind\":%d,\"startTimeUnixNano\":\"%llu\",\"endTimeUnixNano\":\"%llu\","
+		"\"attributes\":[",
+		parts[s->part].kind, (unsigned long long)s->begin_ns,
+		(unsigned long long)unix_ns(s, s->end_us));
+	parts[s->part].write(&l, s);
+	if (error[0] != '\0')
+		otlp_text(&l, "error.type", error);
+	write_events(out, s);
 	buf_adds(out, ",\"status\":{");
-	if (ended_early(s) || s->status >= 400)
+	if (error[0] != '\0')
 		buf_printf(out, "\"code\":%d", STATUS_ERROR);
 	buf_adds(out, "}}");
 }

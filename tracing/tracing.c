@@ -334,7 +334,7 @@ tracing_stop(struct tracing **out, uint64_t within_ms, loop_fn *stopped, void *a
 }
 
 void
-tracing_metrics(const struct tracing *t, struct metrics *m)
+tracing_metrics(const struct tracing *t, const struct span_source *from, struct metrics *m)
 {
 	static const char name[] = "edgeway_tracing_spans_total",
 			  help[] = "Spans, by what became of them.";
@@ -350,6 +350,10 @@ tracing_metrics(const struct tracing *t, struct metrics *m)
 		metric_counter(m, name, help, results[i], t->total[i]);
 	metric_gauge(m, "edgeway_tracing_queue_spans", "Spans that wait for the collector.", NULL,
 		t->waiting + t->batch);
+	metric_counter(m, "edgeway_tracing_limited_total",
+		"What the tunnel carries that was not recorded as spans because of "
+		"tracing.limit.",
+		NULL, from->limited);
 	metric_counter(m, "edgeway_tracing_requests_total", "Requests to the collector.", NULL,
 		t->requests);
 	metric_gauge(m, "edgeway_tracing_up", "1 unless the last request to the collector failed.",

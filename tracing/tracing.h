@@ -63,7 +63,8 @@ void tracing_take(void *tracing, struct trace_span *spans, unsigned dropped);
 void tracing_stop(struct tracing **t, uint64_t within_ms, loop_fn *stopped, void *arg);
 
 /* t NULL: nothing, null. */
-void tracing_metrics(const struct tracing *t, struct metrics *m);
+/* from: those that make them on loop 0. */
+void tracing_metrics(const struct tracing *t, const struct span_source *from, struct metrics *m);
 void tracing_state(const struct tracing *t, struct buf *out); /* JSON object */
 
 #endif

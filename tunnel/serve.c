@@ -49,6 +49,7 @@ struct visit {
 	uint64_t since_ms;
 	char authority[300], caller[TEXT_MAX];
 	char meant[MEANT_MAX + 1]; /* a node beside this one */
+	struct trace_span *span; /* NULL: it is not recorded */
 };
 
 struct serve {
@@ -60,6 +61,7 @@ struct serve {
 	struct snapshot *snapshot;
 	uint32_t mark;
 	struct serve_udp *udp;
+	struct span_source *spans;
 	struct ground ground;
 	uint64_t ground_ms; /* when it was looked at; 0: not yet */
 	LIST_HEAD(, visit) visits;
@@ -165,9 +167,30 @@ result_of(unsigned status)
 	}
 }
 
+/* to: "-" when it has come to no dial. */
+static void
+end_span(struct visit *v, const struct relay_report *report, const char *to)
+{
+	struct trace_carried *c = v->span->carried;
+	bool found = v->target.n_addrs > 0;
+
+	v->span->status = (uint16_t)report->status;
+	v->span->bytes_up = report->to_socket;
+	v->span->bytes_down = report->to_stream;
+	c->broken = report->status == 0 || (report->status == 200 && !report->whole);
+	span_copy(c->why, sizeof c->why, report->why, strlen(report->why));
+	if (found) {
+		const char *kind = allow_kind_name(v->target.kind);
+
+		span_copy(c->kind, sizeof c->kind, kind, strlen(kind));
+		span_copy(c->to, sizeof c->to, to, strlen(to));
+	}
+	span_end(v->of->spans, &v->span, trace_clock_us());
+}
+
 /* The audit: a line for each stream, whatever became of it. */
 static void
-tell(const struct visit *v, const struct relay_report *report)
+tell(struct visit *v, const struct relay_report *report)
 {
 	char to[ADDR_TEXT_MAX] = "-";
 	bool found = v->target.n_addrs > 0;
@@ -181,6 +204,8 @@ tell(const struct visit *v, const struct relay_report *report)
 		found ? allow_kind_name(v->target.kind) : "-", to, report->status,
 		(unsigned long long)report->to_socket, (unsigned long long)report->to_stream,
 		(unsigned long long)(loop_now_ms(v->of->loop) - v->since_ms), report->why);
+	if (v->span != NULL)
+		end_span(v, report, to);
 }
 
 static void
@@ -200,6 +225,7 @@ visit_free(struct visit *v)
 	relay_free(&v->relay);
 	stream_close(&v->stream, STREAM_CANCELLED);
 	LIST_REMOVE(v, link);
+	free(v->span);
 	free(v);
 }
 
@@ -337,6 +363,31 @@ field(const struct stream_request *r, const char *name)
 	return "";
 }
 
+/* The hub's span is the parent: who has asked the hub decides for both. */
+static void
+begin_span(struct visit *v, const struct stream_request *request)
+{
+	const char *text = field(request, "traceparent"), *colon = strrchr(request->authority, ':');
+	size_t len =
+		colon != NULL ? (size_t)(colon - request->authority) : strlen(request->authority);
+	struct trace_context parent;
+	struct trace_moment now;
+	struct trace_span *s;
+
+	if (!traceparent_parse(&parent, text, strlen(text)))
+		return;
+	trace_now(&now);
+	s = v->span = span_begin(v->of->spans, TRACE_SERVED, &parent, &now);
+	if (s == NULL)
+		return;
+	span_copy(s->method, sizeof s->method, "CONNECT", strlen("CONNECT"));
+	span_copy(s->host, sizeof s->host, request->authority, len);
+	s->port = colon != NULL ? (uint16_t)strtoul(colon + 1, NULL, 10) : 0;
+	span_copy(s->carried->node, sizeof s->carried->node, v->of->node, strlen(v->of->node));
+	span_copy(s->carried->caller, sizeof s->carried->caller, v->caller, strlen(v->caller));
+	span_copy(s->carried->meant, sizeof s->carried->meant, v->meant, strlen(v->meant));
+}
+
 /* Keeps those addresses that may be dialled. */
 static unsigned
 filter(const struct allow *allow, struct target *t, const char **reason)
@@ -390,6 +441,8 @@ serve_opened(
 	log_clean(v->caller, sizeof v->caller, field(request, "edgeway-caller"));
 	log_clean(v->meant, sizeof v->meant, ask.meant);
 	s->beside += ask.meant[0] != '\0';
+	if (s->spans != NULL && s->spans->on && !request->udp)
+		begin_span(v, request);
 	status = target_find(look_around(s), &ask, &v->target, reason);
 	if (status == 0)
 		status = filter(s->allow, &v->target, reason);
@@ -451,6 +504,7 @@ serve_new(const struct serve_config *config, struct serve **out, struct err *err
 	s->declaration = declaration_new(config->loop);
 	s->mark = config->mark;
 	s->udp = serve_udp_new(s->loop, s->mark);
+	s->spans = config->spans;
 	s->ground.node = s->node;
 	LIST_INIT(&s->visits);
 	*out = s;
@@ -475,6 +529,18 @@ serve_free(struct serve **out)
 	free(s->bridges);
 	free(s->node);
 	free(s);
+}
+
+void
+serve_end_spans(struct serve *s)
+{
+	const struct relay_report report = {
+		.status = 200, .why = "goes on while the agent stops", .whole = true};
+	struct visit *v;
+
+	LIST_FOREACH(v, &s->visits, link)
+	if (v->span != NULL)
+		end_span(v, &report, "");
 }
 
 void

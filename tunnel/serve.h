@@ -4,7 +4,8 @@
  * has left; 404 not on this node; 502 refused or unreachable; 504 silent for SERVE_DIAL_MS. One line in the log for
  * each stream: who asked (`edgeway-caller`), for what, bytes, and how it ended. Streams of datagrams are judged in the same way and
  * answered at once, since UDP has no dial (tunnel/serve_udp). Machines beside this node are dialled as tunnel.reach says
- * (tunnel/vicinity), which the hub is told when it asks (tunnel/declaration). Everything on the loop's thread.
+ * (tunnel/vicinity), which the hub is told when it asks (tunnel/declaration).
+ * A stream of TCP with a `traceparent` that says so has a span of its own. Everything on the loop's thread.
  *
  *	serve_new(&(struct serve_config){.loop = loop, .node = "edge-1", .allow = rules}, &serve, &err);
  *	link_new(&(struct link_config){.opened = serve_opened, .arg = serve, ...});
@@ -14,6 +15,7 @@
 
 #include "base/metric.h"
 #include "model/snapshot.h"
+#include "model/span.h"
 #include "tunnel/session.h"
 #include "tunnel/vicinity.h"
 
@@ -27,6 +29,8 @@ struct serve_config { /* copied */
 	const char *const *bridges; /* names and globs of the pods' bridges, ended by NULL */
 	const char *const *allow; /* rules, ended by NULL */
 	uint32_t mark; /* SO_MARK */
+	struct span_source
+		*spans; /* of streams with a traceparent; outlives it; NULL: none are made */
 };
 
 int serve_new(const struct serve_config *config, struct serve **out, struct err *err);
@@ -34,6 +38,8 @@ int serve_new(const struct serve_config *config, struct serve **out, struct err 
 void serve_free(struct serve **s);
 /* Flows of UDP end once they have been quiet for a moment; connections end by themselves. */
 void serve_drain(struct serve *s);
+/* Spans of what goes on are handed over as they are. */
+void serve_end_spans(struct serve *s);
 void serve_use(struct serve *s, const struct snapshot *snapshot);
 /* What is beside this node, from now on; taken. Is it another than before? Then the hub is to ask (link_ask_anew). */
 bool serve_declare(struct serve *s, struct vicinity **vicinity);

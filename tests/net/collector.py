@@ -58,7 +58,7 @@ def check_span(span):
     identity(span["spanId"], 16)
     if "parentSpanId" in span:
         identity(span["parentSpanId"], 16)
-    assert span["kind"] == 3 and isinstance(span["name"], str) and span["name"]
+    assert isinstance(span["name"], str) and span["name"]
     assert isinstance(span["flags"], int) and span["flags"] & 1 and span["flags"] < 1 << 10
     assert bool(span["flags"] & 0x200) == ("parentSpanId" in span) and span["flags"] & 0x100
     begin, end = uint64(span["startTimeUnixNano"]), uint64(span["endTimeUnixNano"])
@@ -69,9 +69,21 @@ def check_span(span):
         event["attributes"] = attributes(event["attributes"])
     assert set(span["status"]) <= {"code", "message"} and span["status"].get("code", 0) in (0, 1, 2)
     span["attributes"] = attributes(span["attributes"])
-    has = span["attributes"]
-    assert {"http.request.method", "url.full", "server.address", "server.port"} <= set(has)
-    assert (span["status"].get("code") == 2) == ("error.type" in has)
+    assert (span["status"].get("code") == 2) == ("error.type" in span["attributes"])
+
+
+def check_kind(span):
+    """By the semantic conventions: what spans of HTTP clients and servers must have, and those of connections."""
+    has, kind = span["attributes"], (span["scope"], span["kind"])
+    assert {"server.address", "server.port"} <= set(has)
+    if "http.request.method" not in has:
+        assert kind in (("edgeway.lb", 3), ("edgeway.ingress", 3)) and has["network.transport"] == "tcp" and span["name"] == "tcp"
+    elif span["kind"] == 3:
+        assert span["scope"] == "edgeway.lb" and "url.full" in has
+    else:
+        assert kind in (("edgeway.tunnel", 2), ("edgeway.ingress", 2)) and has["network.protocol.name"] == "http"
+        assert ("url.path" in has) == ("url.scheme" in has) == (has["http.request.method"] != "CONNECT")
+        assert span["status"].get("code") != 2 or has.get("http.response.status_code", 500) >= 500 or has["error.type"] == "broken"
 
 
 def read(body):
@@ -80,13 +92,14 @@ def read(body):
     for group in members(json.loads(body), ["resourceSpans"])["resourceSpans"]:
         members(group, ["resource", "scopeSpans"], ["schemaUrl"])
         resource = attributes(members(group["resource"], ["attributes"])["attributes"])
-        assert resource["service.name"] == "edgeway-agent" and resource["service.instance.id"]
+        assert resource["service.name"] in ("edgeway-agent", "edgeway-hub") and resource["service.instance.id"]
         for scope in group["scopeSpans"]:
             members(scope, ["scope", "spans"], ["schemaUrl"])
-            assert members(scope["scope"], ["name"], ["version"])["name"] == "edgeway.lb"
+            assert scope["spans"]
             for span in scope["spans"]:
                 check_span(span)
-                span["resource"] = resource
+                span["resource"], span["scope"] = resource, members(scope["scope"], ["name"], ["version"])["name"]
+                check_kind(span)
                 spans.append(span)
     assert spans
     return spans

@@ -32,18 +32,21 @@ class Bed:
         self.hub = Hub(lab)
         self.hub.write("web.yaml", service("one", ("http", 80, 8080)), service("two", ("http", 80, 8080)),
                        service("none", ("http", 80, 8080)),
+                       service("raw", ("tcp", 80, 8080)), service("away", ("tcp", 80, 8080)),
                        service("collector", ("otlp", 4318, 4318), namespace="observability"),
                        service("far", ("otlp", 4318, 4318), namespace="observability"),
                        pod("far", ("cloud-1", "192.0.2.30"), CLOUD, ("otlp", 4318, 0), namespace="observability"),
                        pod("c", self.node, self.collectors.address, ("otlp", 4318, 0), app="collector", namespace="observability"),
                        *[pod(f"p{i}", self.node, p.address, ("http", 8080, 0), app="two") for i, p in enumerate(self.pods)],
+                       pod("r", self.node, self.pods[0].address, ("tcp", 8080, 0), app="raw"),
+                       pod("s", self.node, self.pods[1].address, ("tcp", 8080, 0), app="away"),
                        pod("q", self.node, self.pods[0].address, ("http", 8080, 0), app="one"))
         self.collector = Collector(self.collectors)
         self.file = os.path.join(self.node.dir, "agent.yaml")
         self.configure()
         self.agent = Agent(self.node, self.hub, "--config", self.file, "--lb.policy", "round-robin", "--mesh.workers", "2")
         self.addresses = {}
-        for name in ("one", "two", "none"):
+        for name in ("one", "two", "none", "raw", "away"):
             wait_for(name, lambda: self.node.dns(f"{name}.default.svc.cluster.local", server=self.node.gateway)[1])
             self.addresses[name] = self.node.address_of(f"{name}.default.svc.cluster.local", f"@{self.node.gateway}")
 
@@ -169,6 +172,41 @@ def test_a_share_of_the_others_begins_traces(bed):
     bed.reconfigure(sample="0")
     head, _ = bed.ask()
     assert bed.of(head, "traceparent") == []
+
+
+def test_a_share_of_the_connections(bed):
+    """TCP that is relayed: by chance, since it brings no parent; its bytes, and what became of it."""
+    bed.reconfigure(sample="1.0")
+    client = bed.client("raw").put(b"hello")
+    wire = bed.ends[0].accept()
+    wire.expect(b"hello").put(b"world!")
+    client.expect(b"world!")
+    assert not bed.collector.find(lambda s: s["name"] == "tcp")  # it goes on
+    client.close()
+    wire.close()
+    made = bed.collector.wait(lambda s: s["name"] == "tcp")
+    has = made["attributes"]
+    assert "parentSpanId" not in made and made["status"] == {} and made["scope"] == "edgeway.lb"
+    assert (has["edgeway.bytes.sent"], has["edgeway.bytes.received"], has["edgeway.end"]) == (5, 6, "--")
+    assert has["edgeway.service"] == "raw" and has["server.address"] == bed.addresses["raw"] and has["server.port"] == 80
+    assert has["network.peer.address"] == bed.pods[0].address and has["client.address"] == bed.client_pod.address
+    assert [e["name"] for e in made["events"]] == ["edgeway.dial", "edgeway.connected"]
+    bed.ends[1].down()
+    try:
+        bed.client("away").gone()
+    except ConnectionResetError:
+        pass  # before connect() was told that it had worked
+    finally:
+        bed.ends[1].open()
+    made = bed.collector.wait(lambda s: s["attributes"].get("edgeway.service") == "away")
+    assert made["status"] == {"code": 2} and made["attributes"]["error.type"] == "SC"
+    bed.reconfigure(sample="0")
+    bed.client("raw").put(b"x").close()
+    bed.ends[0].accept().expect(b"x").close()
+    head, _ = bed.ask(f"traceparent: {PARENT}", target="/after")
+    bed.collector.wait(lambda s: s["attributes"].get("url.full", "").endswith("/after"))
+    assert len(bed.collector.find(lambda s: s["attributes"].get("edgeway.service") == "raw")) == 1
+    bed.ends[0].clear()
 
 
 def test_every_attempt_is_told(bed):

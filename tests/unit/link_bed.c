@@ -171,8 +171,11 @@ void
 bed_node_start(struct bed *b, struct bed_node *n, const char *name, const char *allow)
 {
 	const char *const rules[] = {allow, NULL}, *const bridges[] = {"nothing*", NULL};
-	struct serve_config serve = {
-		.loop = b->loop, .node = name, .bridges = bridges, .allow = rules};
+	struct serve_config serve = {.loop = b->loop,
+		.node = name,
+		.bridges = bridges,
+		.allow = rules,
+		.spans = &b->spans};
 	struct link_config link = {.loop = b->loop, .heartbeat_ms = 4000, .opened = serve_opened};
 
 	memset(n, 0, sizeof *n);
@@ -243,13 +246,31 @@ int
 bed_ask(struct bed *b, struct visitor *v, const char *node, const char *authority)
 {
 	auto_free char *own = xasprintf("%s:%u", node, b->port);
-	struct stream_field caller = {"edgeway-caller", "a \"test\""};
-	struct stream_request request = {
-		.authority = authority != NULL ? authority : own, .fields = &caller, .n_fields = 1};
+	struct stream_field fields[] = {
+		{"edgeway-caller", "a \"test\""}, {"traceparent", b->traceparent}};
+	struct stream_request request = {.authority = authority != NULL ? authority : own,
+		.fields = fields,
+		.n_fields = b->traceparent != NULL ? 2 : 1};
 
 	memset(v, 0, sizeof *v);
 	v->bed = b;
 	return tunnels_open(b->tunnels, node, &request, &events, v, &v->st);
+}
+
+static void
+on_spans(void *arg, struct trace_span *spans, unsigned dropped)
+{
+	struct bed *b = arg;
+
+	assert_true(spans != NULL && spans->next == NULL && dropped == 0);
+	spans->next = b->told;
+	b->told = spans;
+}
+
+void
+bed_spans(struct bed *b, uint32_t per_s)
+{
+	b->spans = (struct span_source){.on = true, .per_s = per_s, .take = on_spans, .arg = b};
 }
 
 void
@@ -317,6 +338,12 @@ link_bed_close(struct bed *b)
 	watch_stop(&b->accept);
 	close(b->target);
 	pki_ctx_free(&b->tls);
+	while (b->told != NULL) {
+		struct trace_span *s = b->told;
+
+		b->told = s->next;
+		free(s);
+	}
 	loop_free(&b->loop);
 	free(b->ca);
 	free(b->ca_key);

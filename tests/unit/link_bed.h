@@ -8,6 +8,7 @@
 #include "hub/listen.h"
 #include "hub/peek.h"
 #include "hub/tunnels.h"
+#include "model/span.h"
 
 enum { BED_VISITORS = 128 };
 
@@ -51,6 +52,9 @@ struct bed {
 	struct echo *echoes;
 	unsigned n_echoes;
 	uint16_t port; /* of the target */
+	struct span_source spans; /* of the nodes: off */
+	struct trace_span *told; /* what they told, the last one first */
+	const char *traceparent; /* of those who ask; NULL: none */
 	const char *revoked; /* serial number that the hub refuses */
 	bool drained;
 	int descriptors;
@@ -67,6 +71,8 @@ void bed_node_stop(struct bed_node *n);
 void bed_node_certify(struct bed_node *n, unsigned life_s, char serial[PKI_SERIAL_TEXT]);
 /* Asks for a stream to the node; authority NULL: the target by the node's name. */
 int bed_ask(struct bed *b, struct visitor *v, const char *node, const char *authority);
+/* Spans are wanted. */
+void bed_spans(struct bed *b, uint32_t per_s);
 void bed_say(struct visitor *v, const char *text);
 double bed_metric(struct bed *b, const struct bed_node *n, const char *name);
 

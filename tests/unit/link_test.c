@@ -107,6 +107,79 @@ test_answers(void **state)
 	link_bed_close(&b);
 }
 
+/* A stream with a traceparent that says so has a span, whatever became of it; others have none. */
+static void
+test_spans(void **state)
+{
+	static const char parent[] = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+	static const char *const none[] = {
+		NULL, "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-00", "01", ""};
+	struct bed_node n;
+	struct visitor v;
+	struct bed b;
+
+	(void)state;
+	link_bed_open(&b);
+	bed_node_start(&b, &n, "edge-1", "node:*");
+	b.traceparent = parent;
+	assert_int_equal(bed_ask(&b, &v, "edge-1", NULL), 0); /* while nobody wants any */
+	bed_until(&b, v.status == 200);
+	stream_close(&v.st, STREAM_CANCELLED);
+	bed_until(&b, bed_metric(&b, &n, "edgeway_tunnel_joined") == 0);
+	assert_null(b.told);
+	bed_spans(&b, 2);
+	for (size_t i = 0; i < ARRAY_LEN(none); i++) {
+		b.traceparent = none[i];
+		assert_int_equal(bed_ask(&b, &v, "edge-1", NULL), 0);
+		bed_until(&b, v.status == 200);
+		stream_close(&v.st, STREAM_CANCELLED);
+		bed_until(&b, bed_metric(&b, &n, "edgeway_tunnel_joined") == 0);
+		assert_null(b.told);
+	}
+	b.traceparent = parent;
+	assert_int_equal(bed_ask(&b, &v, "edge-1", NULL), 0);
+	bed_until(&b, v.status == 200);
+	bed_say(&v, "hello");
+	stream_end(v.st);
+	bed_until(&b, v.eof && b.told != NULL);
+	assert_int_equal(b.told->part, TRACE_SERVED);
+	assert_int_equal(b.told->status, 200);
+	assert_int_equal(b.told->bytes_up, 5);
+	assert_int_equal(b.told->bytes_down, 8);
+	assert_int_equal(b.told->port, b.port);
+	assert_string_equal(b.told->host, "edge-1");
+	assert_string_equal(b.told->carried->node, "edge-1");
+	assert_string_equal(b.told->carried->kind, "node");
+	assert_string_equal(b.told->carried->caller, "a ?test?");
+	assert_string_equal(b.told->carried->why, "done");
+	assert_false(b.told->carried->broken);
+	assert_true(b.told->has_parent && b.told->parent[7] == 0xb7 &&
+		b.told->context.trace[0] == 0x4b);
+	assert_memory_not_equal(b.told->context.span, b.told->parent, TRACE_SPAN_BYTES);
+	stream_close(&v.st, STREAM_DONE);
+	assert_int_equal(bed_ask(&b, &v, "edge-1", "nobody:1"), 0);
+	bed_until(&b, v.status == 404);
+	assert_int_equal(b.told->status, 404);
+	stream_close(&v.st, STREAM_DONE);
+	assert_int_equal(
+		bed_ask(&b, &v, "edge-1", NULL), 0); /* a third one: more than there may be */
+	bed_until(&b, v.status == 200);
+	serve_end_spans(n.serve);
+	assert_int_equal(b.told->status, 404);
+	assert_int_equal(b.spans.limited, 1);
+	b.spans.per_s = 100;
+	stream_close(&v.st, STREAM_CANCELLED);
+	assert_int_equal(bed_ask(&b, &v, "edge-1", NULL), 0);
+	bed_until(&b, v.status == 200);
+	serve_end_spans(n.serve); /* the agent stops, and the stream goes on */
+	assert_string_equal(b.told->carried->why, "goes on while the agent stops");
+	serve_end_spans(n.serve);
+	assert_int_equal(b.told->next->status, 404);
+	stream_close(&v.st, STREAM_CANCELLED);
+	bed_node_stop(&n);
+	link_bed_close(&b);
+}
+
 static void
 test_no_tunnel(void **state)
 {
@@ -420,6 +493,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_spans),
 		cmocka_unit_test(test_no_tunnel),
 		cmocka_unit_test(test_silent_target),
 		cmocka_unit_test(test_newer),

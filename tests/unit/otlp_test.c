@@ -171,6 +171,180 @@ what_differs(void **state)
 	has(&s, "/\xef\xbf\xbd\\\"\\\\\\n\\u0001", true);
 }
 
+/* All of it, with scopes. */
+static const char *
+all(struct otlp *o, const struct trace_span *const *spans, size_t n)
+{
+	struct json j;
+
+	buf_consume(&o->out, buf_len(&o->out));
+	otlp_begin(o, &(struct otlp_resource){"edgeway-hub", "hub-0", false});
+	for (size_t i = 0; i < n; i++)
+		otlp_add(o, spans[i]);
+	otlp_end(o);
+	json_init(&j, buf_at(&o->out), buf_len(&o->out));
+	assert_int_equal(json_finish(&j, NULL), 0);
+	return buf_str(&o->out);
+}
+
+static void
+relays(void **state)
+{
+	struct trace_span s = sample();
+	const struct trace_span *list[] = {&s};
+	struct otlp o = {0};
+	const char *text;
+
+	(void)state;
+	buf_init(&o.out, BUF_UNLIMITED);
+	s.part = TRACE_RELAY;
+	s.method[0] = '\0';
+	s.status = 0;
+	text = all(&o, list, 1);
+	assert_non_null(strstr(text, "\"name\":\"tcp\",\"kind\":3,"));
+	assert_non_null(strstr(text, INT("edgeway.bytes.sent", "3")));
+	assert_null(strstr(text, "http."));
+	assert_null(strstr(text, "error.type"));
+	assert_null(strstr(text, "k8s.node.name"));
+	strcpy(s.end, "SC");
+	assert_non_null(strstr(all(&o, list, 1), TEXT("error.type", "SC")));
+	buf_fini(&o.out);
+}
+
+static struct trace_span *
+carried(enum trace_part part)
+{
+	struct trace_span *s = span_new(part);
+
+	strcpy(s->method, "CONNECT");
+	strcpy(s->host, "edge-1");
+	strcpy(s->carried->node, "edge-1");
+	strcpy(s->carried->why, "done");
+	s->port = 10250;
+	s->has_endpoint = true;
+	s->status = 200;
+	return s;
+}
+
+static void
+of_the_tunnel(void **state)
+{
+	static const struct {
+		enum trace_part part;
+		unsigned status;
+		bool broken;
+		const char *name, *kind, *error; /* error "": none */
+	} rows[] = {
+		{TRACE_SERVED, 200, false, "CONNECT", "2", ""},
+		{TRACE_SERVED, 403, false, "CONNECT", "2", ""},
+		{TRACE_SERVED, 502, false, "CONNECT", "2", "502"},
+		{TRACE_SERVED, 0, true, "CONNECT", "2", "cancelled"},
+		{TRACE_SERVED, 200, true, "CONNECT", "2", "broken"},
+		{TRACE_ASKED, 200, false, "CONNECT", "2", ""},
+		{TRACE_ASKED, 404, false, "CONNECT", "2", ""},
+		{TRACE_ASKED, 503, false, "CONNECT", "2", "503"},
+		{TRACE_LED, 200, false, "tcp", "3", ""},
+		{TRACE_LED, 403, false, "tcp", "3", "403"},
+		{TRACE_LED, 200, true, "tcp", "3", "broken"},
+	};
+	struct otlp o = {0};
+
+	(void)state;
+	buf_init(&o.out, BUF_UNLIMITED);
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct trace_span *s = carried(rows[i].part);
+		auto_free char *name =
+			xasprintf("\"name\":\"%s\",\"kind\":%s,", rows[i].name, rows[i].kind);
+		auto_free char *error = xasprintf(TEXT("error.type", "%s"), rows[i].error);
+		const char *text;
+
+		s->status = (uint16_t)rows[i].status;
+		s->carried->broken = rows[i].broken;
+		text = all(&o, (const struct trace_span *const[]){s}, 1);
+		assert_non_null(strstr(text, name));
+		assert_non_null(strstr(text, TEXT("edgeway.node", "edge-1")));
+		if ((strstr(text, error) != NULL) != (rows[i].error[0] != '\0') ||
+			(strstr(text, "\"status\":{}") != NULL) == (rows[i].error[0] != '\0'))
+			fail_msg("row %zu: %s", i, text);
+		free(s);
+	}
+	buf_fini(&o.out);
+}
+
+static void
+which_way(void **state)
+{
+	struct trace_span *s = carried(TRACE_ASKED), *r = carried(TRACE_SERVED);
+	const struct trace_span *list[] = {s, s, r, s};
+	struct otlp o = {0};
+	const char *text;
+
+	(void)state;
+	buf_init(&o.out, BUF_UNLIMITED);
+	assert_non_null(strstr(all(&o, list, 1), TEXT("edgeway.via", "tunnel")));
+	strcpy(s->carried->replica, "hub-1");
+	assert_non_null(strstr(all(&o, list, 1), TEXT("edgeway.via", "replica")));
+	strcpy(s->carried->meant, "edge-2");
+	text = all(&o, list, 1);
+	assert_non_null(strstr(text, TEXT("edgeway.via", "neighbour")));
+	assert_non_null(strstr(text, TEXT("edgeway.beside", "edge-2")));
+	assert_non_null(strstr(text, TEXT("edgeway.replica", "hub-1")));
+	s->carried->node[0] = '\0';
+	assert_non_null(strstr(all(&o, list, 1), TEXT("edgeway.via", "hub")));
+	s->has_endpoint = false;
+	strcpy(s->method, "GET");
+	strcpy(s->path, "/x");
+	text = all(&o, list, 1);
+	assert_null(strstr(text, "edgeway.via"));
+	assert_non_null(strstr(text, TEXT("url.path", "/x")));
+	/* Each part of the program has a scope of its own. */
+	text = all(&o, list, 4);
+	for (int i = 0; i < 3; i++) {
+		text = strstr(text,
+			i == 1 ? "\"name\":\"edgeway.tunnel\"" : "\"name\":\"edgeway.ingress\"");
+		assert_non_null(text++);
+	}
+	assert_null(strstr(text, "\"scope\""));
+	text = all(&o, list, 0);
+	assert_non_null(strstr(text, "\"scopeSpans\":[]"));
+	free(s);
+	free(r);
+	buf_fini(&o.out);
+}
+
+static void
+sources(void **state)
+{
+	struct span_source from = {.on = true, .below = 1u << 31, .per_s = 2};
+	struct trace_moment now = {
+		.us = 5000000, .unix_ns = 7, .random = {0, 0, 0, (1ull << 63) - 1}};
+	struct trace_context parent = {.trace = {1}, .span = {2}, .flags = 0};
+	struct trace_span *s;
+
+	(void)state;
+	assert_null(span_begin(&from, TRACE_LED, &parent, &now)); /* who says no is believed */
+	s = span_begin(&from, TRACE_LED, NULL, &now);
+	assert_true(s != NULL && !s->has_parent && s->begin_ns == 7);
+	assert_int_equal(
+		s->context.trace[TRACE_ID_BYTES - 1] | s->context.trace[0], 1); /* never all 0 */
+	assert_int_equal(s->context.span[TRACE_SPAN_BYTES - 1], 1);
+	free(s);
+	now.random[3] = 1ull << 63;
+	assert_null(span_begin(&from, TRACE_LED, NULL, &now));
+	parent.flags = TRACE_SAMPLED;
+	s = span_begin(&from, TRACE_LED, &parent, &now);
+	assert_true(s != NULL && s->has_parent && s->parent[0] == 2 && s->context.trace[0] == 1);
+	free(s);
+	assert_null(span_begin(&from, TRACE_LED, &parent, &now));
+	assert_int_equal(from.limited, 1);
+	now.us += 1000000;
+	s = span_begin(&from, TRACE_LED, &parent, &now);
+	assert_non_null(s);
+	from.on = false;
+	span_end(&from, &s, now.us); /* nobody takes it any more */
+	assert_null(s);
+}
+
 /* In pieces or at once, with the former one thrown away half-done. */
 static void
 batches(void **state)
@@ -412,6 +586,10 @@ main(void)
 		cmocka_unit_test(a_whole_span),
 		cmocka_unit_test(what_differs),
 		cmocka_unit_test(batches),
+		cmocka_unit_test(relays),
+		cmocka_unit_test(of_the_tunnel),
+		cmocka_unit_test(which_way),
+		cmocka_unit_test(sources),
 		cmocka_unit_test(what_collectors_answer),
 		cmocka_unit_test(refused_at_length),
 		cmocka_unit_test(urls),
