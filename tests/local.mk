@@ -36,7 +36,8 @@ check-net: all
 check-packages:
 	top_builddir='$(abs_top_builddir)' /usr/bin/python3 -m pytest -p no:cacheprovider -q $(srcdir)/tests/packages
 .PHONY: check-packages
-EXTRA_DIST += tests/packages/conftest.py tests/packages/test_image_build.py tests/packages/test_packages.py tests/packages/tree.py
+EXTRA_DIST += tests/packages/booted.py tests/packages/conftest.py tests/packages/test_image_build.py tests/packages/test_packages.py \
+	tests/packages/test_systemd.py tests/packages/tree.py
 
 AM_TESTS_ENVIRONMENT += FUZZERS='$(FUZZERS)'; export FUZZERS;
 EXTRA_DIST += tests/run tests/emulate tests/emulated tests/fuzz/README.md tests/fuzz/replay.sh tests/fuzz/run.sh tests/fuzz/corpus tests/lint/lint.py \
@@ -48,6 +49,7 @@ EXTRA_DIST += tests/net/test_capture.py tests/net/test_kernel_attacks.py tests/n
 EXTRA_DIST += tests/net/test_dns_guests.py
 EXTRA_DIST += tests/net/collector.py tests/net/otlp.py tests/net/otlp_reader.js tests/net/test_otlp.py tests/net/test_tracing.py
 EXTRA_DIST += tests/net/test_lb_policies.py tests/net/test_destination_rules.py
+EXTRA_DIST += tests/net/kubetypes.py tests/net/npm.py tests/net/test_ctl_hostile.py tests/net/test_doctor_hub.py tests/net/test_edge_to_cloud_ipv6.py
 EXTRA_DIST += tests/net/test_takeover.py tests/net/test_scrape.py tests/net/test_doctor.py tests/net/test_documents.py
 EXTRA_DIST += tests/net/addrinfo.c tests/net/liar.py tests/net/test_dns_clients.py tests/net/test_upstreams.py
 EXTRA_DIST += tests/net/hostile_corpus.py tests/net/hostile_http.py tests/net/httpkit.py tests/net/test_http_hostile.py \

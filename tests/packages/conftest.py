@@ -1,9 +1,20 @@
 """One clean Debian for all: the image's base is taken from it before packages are installed there (files are run by name)."""
 import concurrent.futures
+import os
+import signal
+import sys
 
 import pytest
 
-from tree import Tree
+from tree import Tree, run
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
+
+
+def pytest_configure(config):
+    # A terminated run takes its tree and its machine down like an interrupted one.
+    signal.signal(signal.SIGTERM, lambda *a: sys.exit(1))
 
 
 @pytest.fixture(scope="session")
@@ -14,3 +25,12 @@ def clean():
         yield tree
         if tree.exception() is None:
             tree.result().close()
+
+
+@pytest.fixture(scope="session")
+def folder(clean):
+    """Of the packages, which are compiled while the clean Debian is fetched."""
+    # Quickly: how the code is compiled is seen to elsewhere, here it is packed.
+    env = {**os.environ, "DEB_BUILD_OPTIONS": f"nocheck noautodbgsym parallel={os.cpu_count()}", "DEB_CFLAGS_APPEND": "-O1 -g0"}
+    run(["make", "-C", BUILD, "packages"], 600, env=env)
+    return os.path.join(BUILD, "packages")

@@ -15,35 +15,16 @@ import pytest
 from tree import INSIDE, run
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
 PACKAGES = ["edgeway-agent", "edgeway-ctl", "edgeway-hub"]
 # A network of the command's own, with docker0 as Docker makes it, and nobody to serve there but us.
 APART_NETWORK = ["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", "ip link set lo up && ip link add docker0 type bridge && "
                  'ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up && exec "$0" "$@"']
 
 
-def build():
-    # Quickly: how the code is compiled is seen to elsewhere, here it is packed.
-    env = {**os.environ, "DEB_BUILD_OPTIONS": f"nocheck noautodbgsym parallel={os.cpu_count()}", "DEB_CFLAGS_APPEND": "-O1 -g0"}
-    run(["make", "-C", BUILD, "packages"], 600, env=env)
-    return os.path.join(BUILD, "packages")
-
-
 @pytest.fixture(scope="module")
-def made(clean):
-    """(folder of the packages, clean tree): the one is compiled while the other is fetched."""
-    return build(), clean.result()
-
-
-@pytest.fixture(scope="module")
-def folder(made):
-    return made[0]
-
-
-@pytest.fixture(scope="module")
-def installed(made):
+def installed(folder, clean):
     """The tree with all three packages, and what was in it before, their dependencies counted in."""
-    folder, tree = made
+    tree = clean.result()
     os.mkdir(tree.path("/packages"))
     for p in debs(folder):
         shutil.copy(p, tree.path("/packages"))
@@ -60,6 +41,17 @@ def debs(folder):
 def test_packages_are_complete(folder):
     names = [os.path.basename(p).split("_")[0] for p in debs(folder)]
     assert names == PACKAGES
+
+
+def test_tarball_has_all_sources(folder):
+    """What is not in it is in no package: a maintainer's script, once. (The chart's link is a folder there.)"""
+    if not os.path.exists(os.path.join(TOP, ".git")):
+        pytest.skip("no repository here")
+    [tarball] = glob.glob(f"{folder}/*.orig.tar.xz")
+    there = {line.partition("/")[2] for line in run(["tar", "-tf", tarball], 60)[1].splitlines()}
+    ours = run(["git", "-c", "safe.directory=*", "-C", TOP, "ls-files"], 60)[1].splitlines()
+    missing = [p for p in ours if p not in there and not p.startswith((".", "deploy/helm/edgeway/kubernetes"))]
+    assert len(ours) > 100 and missing == []
 
 
 def test_lintian_has_nothing_to_say(folder):
@@ -134,7 +126,7 @@ def test_agent_that_was_killed_is_undone_when_removed(installed):
         os.unlink(resolv)
     with open(resolv, "wb") as f:
         f.write(b"# of the machine\nnameserver 192.0.2.53\n")
-    os.makedirs(installed.path("/run/edgeway"))
+    os.makedirs(installed.path("/run/edgeway"), exist_ok=True)
     agent = subprocess.Popen([*APART_NETWORK, "sh", "-c", INSIDE, installed.root, "edgeway-agent", "--config",
                               "/etc/edgeway/agent.yaml"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

@@ -492,6 +492,8 @@ ten_thousand(void **state)
 	store_close(&store);
 }
 
+enum { KILLED_MOST = 60000 };
+
 /* Writes batches of ten, telling after each commit how many are in, until it is killed. */
 static void
 write_until_killed(_Atomic int *committed)
@@ -501,7 +503,7 @@ write_until_killed(_Atomic int *committed)
 
 	if (store_open(&store, path, &report, NULL) < 0)
 		_exit(1);
-	for (int i = *committed; i < 60000; i += 10) {
+	for (int i = *committed; i < KILLED_MOST; i += 10) {
 		put(store, i, i + 10);
 		*committed = i + 10;
 	}
@@ -515,7 +517,8 @@ killed(void **state)
 		mmap(NULL, 4096, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
 
 	(void)state;
-	for (int round = 0; round < 25; round++) {
+	/* where /tmp is in memory all may be written before the last round */
+	for (int round = 0; round < 25 && *committed < KILLED_MOST; round++) {
 		struct store *store;
 		struct load_result r;
 		uint16_t random;
@@ -530,7 +533,7 @@ killed(void **state)
 		usleep(5000 + random);
 		kill(child, SIGKILL);
 		waitpid(child, &status, 0);
-		assert_true(WIFSIGNALED(status));
+		assert_true(WIFSIGNALED(status) || (status == 0 && *committed == KILLED_MOST));
 		store = open_it(0);
 		r = load(store, 0);
 		n = snapshot_count(r.snapshot);

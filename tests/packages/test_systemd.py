@@ -1,0 +1,390 @@
+"""The packages on a machine with systemd (booted.py): how the units start, hang, crash, reload, stop, and that an upgrade loses
+nothing. One machine is cloud and edge node at once, with a container's network behind its docker0. Root; top_builddir names the
+configured build. The tests follow each other on that one machine.
+"""
+import glob
+import json
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+
+import pytest
+
+from booted import HERE, Booted, Process, wait_for
+from tree import run
+
+NET = os.path.join(os.path.dirname(HERE), "net")
+PYTHON = "/usr/bin/python3"
+AGENT, HUB = "edgeway-agent.service", "edgeway-hub.service"
+NAME = "web.default.svc.cluster.local"
+FORMER = b"# of the machine\nnameserver 192.0.2.53\n"
+WEB = """
+apiVersion: v1
+kind: Service
+metadata: {name: web, namespace: default}
+spec:
+  selector: {app: web}
+  ports: [{name: http, port: 80, targetPort: 8080}, {name: tcp, port: 7000, targetPort: 9090}]
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: web-1, namespace: default, labels: {app: web}}
+spec: {nodeName: edge-1, containers: [{name: main, image: test, ports: [{containerPort: 8080}, {containerPort: 9090}]}]}
+status: {phase: Running, hostIP: 127.0.0.1, podIP: 172.17.0.3, podIPs: [{ip: 172.17.0.3}], conditions: [{type: Ready, status: "True"}]}
+"""
+DOCKER0 = "ip link show docker0 || (ip link add docker0 type bridge && ip addr add 172.17.0.1/16 dev docker0 && ip link set docker0 up)"
+# What is ordered after the agent. The bridge is made by docker, as on a node.
+OTHERS = {"docker": DOCKER0, "kubelet": "true", "edgecore": "true"}
+OTHER = "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/sh -c '%s'\nExecStop=/bin/true\n[Install]\nWantedBy=multi-user.target\n"
+TALK = """
+import socket, sys
+f = socket.create_connection((sys.argv[1], 7000), 10).makefile("rwb")
+print(f.readline().decode().strip(), flush=True)
+for line in sys.stdin:
+    f.write(line.encode()); f.flush()
+    print(f.readline().decode().strip(), flush=True)
+"""
+
+
+class Node(Booted):
+    def show(self, unit, *names):
+        said = dict(line.split("=", 1) for line in self.run("systemctl", "show", unit, *[f"-p{n}" for n in names])[1].splitlines())
+        return [said[n] for n in names]
+
+    def main(self, unit=AGENT):
+        return self.show(unit, "MainPID")[0]
+
+    def said(self, match, text):
+        return text in self.run("journalctl", "--no-pager", "-o", "cat", "-b", match)[1]
+
+    def serves(self):
+        status, out = self.run("edgewayctl", "-o", "json", "status", check=False)
+        return status == 0 and '"program"' in out and self.resolv() != FORMER
+
+    def resolv(self):
+        with open(self.path("/etc/resolv.conf"), "rb") as f:
+            return f.read()
+
+    def table(self):
+        status, out = run(self.net("nft", "list", "table", "ip", "edgeway"), 20, check=False)
+        return out if status == 0 else None
+
+    def drop_in(self, unit, text):
+        folder = self.path(f"/etc/systemd/system/{unit}.d")
+        os.makedirs(folder, exist_ok=True)
+        with open(f"{folder}/test.conf", "w") as f:
+            f.write(text)
+        self.run("systemctl", "daemon-reload")
+
+    def install(self, folder, check=True):
+        """With dpkg, as apt does it: (status, output)."""
+        for p in glob.glob(f"{folder}/edgeway*.deb"):
+            shutil.copy(p, self.path("/root"))
+        names = [os.path.basename(p) for p in glob.glob(f"{folder}/edgeway*.deb")]
+        return self.run("dpkg", "-i", *[f"/root/{n}" for n in sorted(names)], seconds=90, check=check)
+
+
+class Pod:
+    """A network behind docker0."""
+
+    def __init__(self, node, number):
+        self.address = f"172.17.0.{number}"
+        self.log = node.path(f"/var/log/pod-{number}")
+        self.holder = Process("pod", node.net("unshare", "--net", "sleep", "100000"), self.log)
+        ours = os.stat("/proc/self/ns/net").st_ino, os.stat(f"/proc/{node.first()}/ns/net").st_ino
+        wait_for("a network", lambda: os.stat(f"/proc/{self.holder.pid}/ns/net").st_ino not in ours)
+        run(node.net("ip", "link", "add", f"veth{number}", "type", "veth", "peer", "name", "eth0", "netns", str(self.holder.pid)), 20)
+        run(node.net("ip", "link", "set", f"veth{number}", "master", "docker0", "up"), 20)
+        for words in ("link set lo up", f"addr add {self.address}/16 dev eth0", "link set eth0 up", "route add default via 172.17.0.1"):
+            run(self.words("ip", *words.split()), 20)
+
+    def words(self, *argv):
+        return ["nsenter", f"--net=/proc/{self.holder.pid}/ns/net", *argv]
+
+    def resolve(self):
+        return run(self.words("dig", "+short", "+time=2", "@172.17.0.1", NAME), 20)[1].strip()
+
+    def get(self):
+        return run(self.words("curl", "-s", "-m", "5", f"http://{self.resolve()}/"), 20)[1].strip()
+
+
+def repack(folder, revision, program=None):
+    """A folder of the same packages with another revision, and perhaps another file for the agent's program."""
+    made = tempfile.mkdtemp(prefix="edgeway-debs-")
+    for deb in sorted(glob.glob(f"{folder}/edgeway*.deb")):
+        files = f"{made}/files"
+        run(["dpkg-deb", "-R", deb, files], 60)
+        with open(f"{files}/DEBIAN/control", "r+") as f:
+            text = re.sub(r"^(Version: \S+-)\d+$", rf"\g<1>{revision}", f.read(), flags=re.M)
+            f.seek(0)
+            f.write(text)
+        if program and os.path.exists(f"{files}/usr/sbin/edgeway-agent"):
+            with open(f"{files}/usr/sbin/edgeway-agent", "w") as f:
+                f.write(program)
+        run(["dpkg-deb", "-b", "--root-owner-group", "-Znone", files, made], 60)
+        shutil.rmtree(files)
+    return made
+
+
+@pytest.fixture(scope="module")
+def tree(folder, clean):
+    """With systemd and what our packages depend on, but for those."""
+    tree = clean.result()
+    if os.path.lexists(tree.path("/etc/resolv.conf")):
+        os.unlink(tree.path("/etc/resolv.conf"))
+    shutil.copy("/etc/resolv.conf", tree.path("/etc"))  # other tests have written their own
+    depends = [run(["dpkg-deb", "-f", p, "Depends"], 20)[1].strip() for p in glob.glob(f"{folder}/edgeway*.deb")]
+    tree.run("apt-get", "update", "-q", seconds=120)
+    tree.run("apt-get", "satisfy", "-q", "-y", "--no-install-recommends", "systemd, iproute2", *depends, seconds=300)
+    with open(tree.path("/etc/resolv.conf"), "wb") as f:
+        f.write(FORMER)
+    return tree
+
+
+@pytest.fixture(scope="module")
+def node(tree):
+    node = Node(tree.root, "edge-1")
+    try:
+        yield node
+    finally:
+        node.close()
+
+
+@pytest.fixture(scope="module")
+def pods(node):
+    """(client, web), once the node serves."""
+    pods = [Pod(node, 2), Pod(node, 3)]
+    served = [Process("web", pods[1].words(PYTHON, f"{NET}/backend.py", "--name", "web-1", "--http", "8080", "--tcp", "9090"), pods[1].log)]
+    wait_for("the service", lambda: pods[0].get() == "web-1", 20)
+    yield pods
+    for p in [*served, *[pod.holder for pod in pods]]:
+        p.kill()
+
+
+def test_not_started_before_it_is_configured(node, folder):
+    node.install(folder)
+    for unit in (AGENT, HUB):
+        assert node.show(unit, "ActiveState", "UnitFileState") == ["inactive", "disabled"]
+
+
+def test_from_installed_to_enabled(node):
+    """The hub, a token of it, the agent's configuration: started by hand, and enabled."""
+    with open(node.path("/etc/edgeway/manifests/web.yaml"), "w") as f:
+        f.write(WEB)
+    set_key(node, "hub", "names", "[127.0.0.1]")
+    node.run("systemctl", "enable", "--now", HUB)
+    assert node.show(HUB, "ActiveState", "StatusText") == ["active", "serves"]
+    token = node.run("edgewayctl", "--socket", "/run/edgeway/hub.sock", "token", "create", "--node", "edge-1")[1].split()[-1]
+    set_key(node, "agent", "url", '"wss://127.0.0.1:10000"')
+    set_key(node, "agent", "token", f'"{token}"')
+    for name, command in OTHERS.items():
+        with open(node.path(f"/etc/systemd/system/{name}.service"), "w") as f:
+            f.write(OTHER % command)
+    node.run("systemctl", "enable", AGENT, *OTHERS)
+
+
+def set_key(node, program, key, value, indent="  "):
+    path = node.path(f"/etc/edgeway/{program}.yaml")
+    with open(path) as f:
+        text, n = re.subn(rf"^({indent}{key}: ).*$", lambda m: m.group(1) + value, f.read(), flags=re.M)
+    assert n == 1
+    with open(path, "w") as f:
+        f.write(text)
+
+
+def test_boot(node):
+    """The agent is ready before docker starts, though docker makes its bridge; what systemd reads of them has no fault."""
+    node.off()
+    node.start()
+    assert node.show(AGENT, "ActiveState", "Type", "NRestarts") == ["active", "notify", "0"]
+    wait_for("it serves", node.serves, 30)
+    wait_for("its status", lambda: node.show(AGENT, "StatusText") == ["serves 1 services"], 30)
+    [ready] = node.show(AGENT, "ActiveEnterTimestampMonotonic")
+    for other in OTHERS:
+        state, began = node.show(other, "ActiveState", "ExecMainStartTimestampMonotonic")
+        assert state == "active" and int(began) >= int(ready) > 0
+    assert re.search(r'Status: "serves 1 services"', node.run("systemctl", "status", "--no-pager", AGENT)[1])
+    assert node.show(HUB, "ActiveState", "StatusText", "User") == ["active", "serves", "edgeway-hub"]
+    out = node.run("systemd-analyze", "verify", "--man=no", AGENT, HUB, *[f"{o}.service" for o in OTHERS])[1]
+    assert not re.search("edgeway|cycle", out), out
+    listed = node.run("systemctl", "list-dependencies", "--plain", "--before", AGENT)[1].split()
+    assert {f"{o}.service" for o in OTHERS} <= set(listed)
+
+
+def test_hardening(node):
+    """What systemd thinks of the units as they run, and what a process in the agent's place may not do."""
+    for unit, most in ((AGENT, 3.5), (HUB, 2.0)):
+        out = node.run("systemd-analyze", "security", "--no-pager", unit)[1]
+        exposure = re.search(r"exposure level.*: ([\d.]+)", out).group(1)
+        print(f"{unit}: exposure {exposure}")
+        assert float(exposure) <= most
+        status = node.run("cat", f"/proc/{node.main(unit)}/status")[1]
+        assert re.search(r"^NoNewPrivs:\s+1$", status, re.M) and re.search(r"^Seccomp:\s+2$", status, re.M)
+    assert re.search(r"^CapEff:\s+0*1400$", node.run("cat", f"/proc/{node.main()}/status")[1], re.M)
+    for path in ("/usr/x", "/var/x", "/home/x"):
+        status, out = node.run("nsenter", "-t", node.main(), "-m", "touch", path, check=False)
+        assert status != 0 and ("Read-only" in out or "Permission denied" in out), out
+
+
+def test_reload(node):
+    with open(node.path("/etc/edgeway/agent.yaml"), "a") as f:
+        f.write("drainTimeout: 9s\n")
+    before = node.main()
+    node.run("systemctl", "reload", AGENT, HUB)
+    wait_for("both have read it", lambda: node.said(f"_PID={before}", "reloaded key=drainTimeout") and node.said(f"_PID={node.main(HUB)}", "reloaded"))
+    assert node.main() == before
+
+
+def test_stop(node):
+    """What was changed on the host is as it was."""
+    node.run("systemctl", "stop", AGENT)
+    assert node.show(AGENT, "ActiveState", "Result") == ["inactive", "success"]
+    assert node.resolv() == FORMER and node.table() is None
+    assert node.run("cat", "/proc/sys/net/ipv4/ip_local_reserved_ports")[1].strip() == ""
+    assert not os.path.lexists(f"/proc/{node.first()}/root/run/edgeway/agent.sock")
+    assert not re.search(r":53\b|:40001\b", run(node.net("ss", "-Hlntu"), 20)[1])
+    node.run("systemctl", "start", AGENT)
+    wait_for("it serves", node.serves, 30)
+
+
+def restarted(node, count):
+    return node.show(AGENT, "NRestarts", "ActiveState") == [str(count), "active"] and node.serves()
+
+
+def test_crash(node, pods):
+    """Killed, it starts again, and what is on the host stays as it is meanwhile."""
+    table, resolv, address = node.table(), node.resolv(), pods[0].resolve()
+    node.drop_in(AGENT, "[Service]\nRestartSec=3\n")
+    [count] = node.show(AGENT, "NRestarts")
+    node.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", AGENT)
+    wait_for("systemd has seen it", lambda: node.show(AGENT, "SubState") == ["auto-restart"])
+    assert (node.table() is None, node.resolv()) == (table is None, resolv) and table is not None
+    wait_for("it serves again", lambda: restarted(node, int(count) + 1), 30)
+    assert (node.resolv(), pods[0].resolve(), pods[0].get()) == (resolv, address, "web-1")
+
+
+def test_watchdog(node, pods):
+    node.drop_in(AGENT, "[Service]\nWatchdogSec=2\n")
+    node.run("systemctl", "restart", AGENT)
+    wait_for("it serves", node.serves, 30)
+    [count] = node.show(AGENT, "NRestarts")
+    node.run("systemctl", "kill", "--kill-whom=main", "--signal=STOP", AGENT)
+    wait_for("it serves again", lambda: restarted(node, int(count) + 1), 40)
+    assert node.said(f"UNIT={AGENT}", "Watchdog timeout") and pods[0].get() == "web-1"
+
+
+class Talk:
+    """A line there and back, on one connection."""
+
+    def __init__(self, pod):
+        self.popen = subprocess.Popen(pod.words(PYTHON, "-c", TALK, pod.resolve()), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+        assert self.popen.stdout.readline() == "web-1\n"
+
+    def ask(self, text):
+        self.popen.stdin.write(text + "\n")
+        self.popen.stdin.flush()
+        return self.popen.stdout.readline()
+
+    def close(self):
+        self.popen.kill()
+        self.popen.communicate()
+
+
+def load(pod, *options):
+    return subprocess.Popen(pod.words(PYTHON, f"{NET}/load.py", pod.resolve(), "80", "12", "4", "5", *options), stdout=subprocess.PIPE, text=True)
+
+
+def processes(node):
+    """Of the agent's unit, by their programs' names as the kernel has them."""
+    return sorted(node.run("sh", "-c", "cat /sys/fs/cgroup/system.slice/edgeway-agent.service/cgroup.procs | "
+                           "while read p; do readlink /proc/$p/exe; done")[1].split("\n")[:-1])
+
+
+def test_upgrade(node, pods, folder):
+    """All three packages at once, under requests: none is lost, a connection goes on, systemd has a new main process."""
+    node.drop_in(AGENT, "[Service]\nWatchdogSec=4\n")
+    node.run("systemctl", "restart", AGENT)
+    wait_for("it serves", node.serves, 30)
+    former, hub, resolv = node.main(), node.main(HUB), node.resolv()
+    unchanged = node.show(AGENT, "NRestarts", "ActiveEnterTimestampMonotonic", "InvocationID")
+    newer = repack(folder, 2)
+    talk, loads = Talk(pods[0]), [load(pods[0]), load(pods[0], "close")]
+    try:
+        assert talk.ask("before") == "before\n"
+        out = node.install(newer)[1]
+        assert "did not take over" not in out
+        assert node.main() not in (former, "0") and node.main(HUB) not in (hub, "0")
+        assert talk.ask("after") == "after\n"
+        results = [json.loads(p.communicate(timeout=60)[0]) for p in loads]
+    finally:
+        talk.close()
+        shutil.rmtree(newer)
+        for p in loads:
+            p.kill()
+            p.communicate()
+    print(f"{sum(map(len, results))} requests")
+    assert [r for some in results for r in some if r[2] != 200] == [] and min(map(len, results)) > 100
+    assert node.show(AGENT, "NRestarts", "ActiveEnterTimestampMonotonic", "InvocationID") == unchanged and node.resolv() == resolv
+    assert re.fullmatch(r"\S+-2\n", node.run("dpkg-query", "-W", "-f", "${Version}\n", "edgeway-agent")[1])
+    wait_for("the former has ended", lambda: processes(node) == ["/usr/sbin/edgeway-agent"] * 2, 40)
+
+
+def test_the_new_one_is_watched(node, pods):
+    """Its words count, its watchdog is fed, SIGHUP and the end of it reach systemd as those of the first."""
+    [fed] = node.show(AGENT, "WatchdogTimestampMonotonic")
+    wait_for("a word of it", lambda: int(node.show(AGENT, "WatchdogTimestampMonotonic")[0]) > int(fed) + 5_000_000, 20)
+    with open(node.path("/etc/edgeway/manifests/more.yaml"), "w") as f:
+        f.write(WEB.split("---")[0].replace("name: web,", "name: more,"))
+    wait_for("its status", lambda: node.show(AGENT, "StatusText") == ["serves 2 services"], 20)
+    set_key(node, "agent", "drainTimeout", "8s", "")
+    node.run("systemctl", "reload", AGENT)
+    wait_for("reloaded", lambda: node.said(f"_PID={node.main()}", "reloaded key=drainTimeout"))
+    [count] = node.show(AGENT, "NRestarts")
+    node.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", AGENT)
+    wait_for("it serves again", lambda: restarted(node, int(count) + 1), 30)
+    assert pods[0].get() == "web-1"
+
+
+def test_upgrade_to_one_that_does_not_run(node, pods, folder):
+    """dpkg says so, the former one goes on, and a good one takes over after that."""
+    former = node.main()
+    broken = repack(folder, 3, "#!/bin/sh\nexit 1\n")
+    try:
+        assert "did not take over" in node.install(broken)[1]
+    finally:
+        shutil.rmtree(broken)
+    assert node.main() == former and node.serves() and pods[0].get() == "web-1"
+    good = repack(folder, 4)
+    try:
+        assert "did not take over" not in node.install(good)[1]
+    finally:
+        shutil.rmtree(good)
+    assert node.main() not in (former, "0") and node.serves() and pods[0].get() == "web-1"
+
+
+def test_removed_while_it_runs(node):
+    node.run("systemctl", "start", AGENT)
+    wait_for("it serves", node.serves, 30)
+    node.run("dpkg", "-r", "edgeway-agent", "edgeway-hub", "edgeway-ctl")
+    assert node.resolv() == FORMER and node.table() is None
+    assert node.show(AGENT, "ActiveState") == ["inactive"] and node.show(HUB, "ActiveState") == ["inactive"]
+    assert os.path.exists(node.path("/etc/edgeway/agent.yaml")) and os.path.isdir(node.path("/var/lib/edgeway"))
+
+
+def test_purged(node, clean):
+    """Nothing is left but the hub's user, as Debian has it."""
+    shutil.rmtree(node.path("/etc/systemd/system/edgeway-agent.service.d"))
+    for path in glob.glob(node.path("/etc/edgeway/manifests/*")) + glob.glob(node.path("/root/*.deb")):
+        os.unlink(path)
+    node.run("dpkg", "-P", "edgeway-agent", "edgeway-hub", "edgeway-ctl")
+    assert {p for p in clean.result().files() if "edgeway" in p} == set()
+    assert "edgeway" not in node.run("systemctl", "list-unit-files", "--no-pager")[1]
+    assert node.run("ls", "/run")[1].count("edgeway") == 0
+    assert "edgeway-hub:" in node.run("cat", "/etc/passwd")[1]
+
+
+def test_it_ends_in_order(node):
+    node.off()
+    assert not os.path.exists(node.group)
