@@ -13,7 +13,7 @@ meta_libmeta_a_SOURCES = \
 	meta/meta.c meta/meta.h \
 	meta/places.c meta/places.h \
 	meta/mirror.c meta/mirror.h meta/mirror_names.c meta/mirror_private.h meta/mirror_take.c \
-	meta/store.c meta/store.h \
+	meta/store.c meta/store.h meta/store_open.c meta/store_private.h \
 	meta/writer.c meta/writer.h
 
 META_LDADD = meta/libmeta.a $(MODEL_LDADD) $(SQLITE_LIBS)
