@@ -57,7 +57,8 @@ hub_libhub_a_SOURCES = \
 	hub/roster.c hub/roster.h \
 	hub/route.c hub/route.h \
 	hub/secret.c hub/secret.h \
-	hub/share.c hub/share.h \
+	hub/share.c hub/share.h hub/share_ca.c hub/share_private.h \
+	hub/share_claims.c hub/share_claims.h \
 	hub/sight.c hub/sight.h \
 	hub/split.c hub/split.h \
 	hub/talk.c hub/talk.h hub/talk_compare.c hub/talk_private.h hub/talk_say.c hub/talk_tell.c \

@@ -1,0 +1,90 @@
+#include "hub/share_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/log.h"
+
+static void
+use_ca(struct share *s, const char *pem, const char *key)
+{
+	char *old_pem = s->ca_pem, *old_key = s->ca_key;
+
+	s->ca_pem = xstrdup(pem);
+	s->ca_key = xstrdup(key);
+	free(old_pem);
+	free(old_key);
+}
+
+static void
+take_ca(struct share *s)
+{
+	struct doc *d = &s->docs[SHARE_DOC_CA];
+	const char *pem = secret_value(d->secret, 0), *key = secret_value(d->secret, 1);
+	struct err err = {0};
+
+	if ((s->settled || s->had_ca) && s->ca_pem != NULL && strcmp(pem, s->ca_pem) == 0 &&
+		strcmp(key, s->ca_key) == 0) {
+		share_settle(s);
+		return;
+	}
+	if (pki_pair_check(pem, key, &err) < 0 ||
+		(!s->settled && certs_ca_save(s->config.data_dir, pem, key, &err) < 0)) {
+		share_complain(d,
+			"the CA in the Secret " SHARE_CA " (ca.pem, ca.key) cannot be used", &err);
+		if (s->had_ca)
+			share_settle(s);
+		return;
+	}
+	d->problem[0] = '\0';
+	log_info("hub", "using the CA of the Secret %s", SHARE_CA);
+	use_ca(s, pem, key);
+	if (s->settled)
+		s->config.ca_changed(s->config.arg, s->ca_pem, s->ca_key);
+	share_settle(s);
+}
+
+static void
+on_ca_written(void *arg, int rc, const char *why)
+{
+	struct doc *d = arg;
+	struct err err = {0};
+
+	if (rc == 0) {
+		d->failures = 0;
+		d->written++;
+		take_ca(d->share);
+	} else if (rc != -ESTALE) {
+		d->failed++;
+		err_set(&err, rc, "%s", why);
+		share_complain(d, "the CA cannot be put into the Secret " SHARE_CA, &err);
+		timer_start(d->retry, follow_backoff_ms(d->failures++), 0);
+		if (d->share->had_ca)
+			share_settle(d->share);
+	}
+}
+
+void
+share_on_ca(void *arg)
+{
+	struct doc *d = arg;
+	struct share *s = d->share;
+	const char *values[SECRET_KEYS_MAX];
+	struct err err = {0};
+
+	if (!secret_known(d->secret)) {
+		if (s->had_ca)
+			share_settle(s);
+	} else if (secret_exists(d->secret)) {
+		take_ca(s);
+	} else if (!secret_writing(d->secret) && !timer_active(d->retry)) {
+		/* Made once: the same one is offered again until somebody's is there. */
+		if (s->ca_pem == NULL && certs_ca_new(&s->ca_pem, &s->ca_key, &err) < 0) {
+			share_complain(d, "no CA", &err);
+			return;
+		}
+		values[0] = s->ca_pem;
+		values[1] = s->ca_key;
+		secret_write(d->secret, values, on_ca_written, d);
+	}
+}
