@@ -98,5 +98,10 @@ int pki_web_ctx(const char *ca_pem, struct ssl_ctx_st **ctx, struct err *err);
 void pki_ctx_floor(struct ssl_ctx_st *ctx, int64_t floor_s);
 /* Lets go of the context; connections keep it until they end. */
 void pki_ctx_free(struct ssl_ctx_st **ctx);
+/* One more owner; pki_ctx_free lets go. A joining context's ca_pem must outlive the last. */
+void pki_ctx_ref(struct ssl_ctx_st *ctx);
+/* Gives a server context that a library made the certificate, trust and settings of ours. 0 or
+ * -EINVAL. */
+int pki_ctx_copy(struct ssl_ctx_st *to, struct ssl_ctx_st *from);
 
 #endif

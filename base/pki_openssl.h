@@ -1,7 +1,7 @@
 /*
- * What base/pki.c (reading), base/pki_issue.c (making certificates) and base/pki_tls.c (contexts)
- * share: PEM into OpenSSL's objects and OpenSSL's errors into ours. For these files alone;
- *everybody else takes base/pki.h, which shows no OpenSSL type.
+ * What base/pki.c (reading), base/pki_issue.c (making certificates), base/pki_ctx.c (contexts), base/pki_trust.c
+ * and base/pki_tls.c (connections) share: PEM into OpenSSL's objects and OpenSSL's errors into ours. For these files alone;
+ * everybody else takes base/pki.h, which shows no OpenSSL type.
  *
  * Readers refuse more than PKI_PEM_LIMIT bytes and never ask a terminal for a pass phrase.
  *

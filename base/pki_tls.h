@@ -11,6 +11,7 @@
 
 #include "base/pki.h"
 
+struct ssl_ctx_st;
 struct ssl_st;
 struct x509_store_ctx_st;
 
@@ -35,14 +36,10 @@ char *pki_peer_name(const struct ssl_st *ssl);
 void pki_peer_serial(const struct ssl_st *ssl, char serial[PKI_SERIAL_TEXT]);
 /* When it ends, seconds since 1970; 0 when there is none. */
 int64_t pki_peer_not_after(const struct ssl_st *ssl);
+/* Every client's context, once: notes alerts for pki_peer_alert, and says no address as a server's name (RFC 6066 section 3). */
+void pki_watch_client(struct ssl_ctx_st *ctx);
 /* Client: the alert with which the server ended the connection, as a sentence; false when none
  * came. */
 bool pki_peer_alert(struct ssl_st *ssl, char *why, size_t size);
-
-/* One more owner; pki_ctx_free lets go. A joining context's ca_pem must outlive the last. */
-void pki_ctx_ref(struct ssl_ctx_st *ctx);
-/* Gives a server context that a library made the certificate, trust and settings of ours. 0 or
- * -EINVAL. */
-int pki_ctx_copy(struct ssl_ctx_st *to, struct ssl_ctx_st *from);
 
 #endif

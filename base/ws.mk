@@ -2,9 +2,11 @@ base_libbase_a_SOURCES += \
 	base/carrier.c base/carrier.h base/carrier_head.c base/carrier_head.h \
 	base/carriers.c base/carriers.h \
 	base/pki.c base/pki.h \
+	base/pki_ctx.c \
 	base/pki_issue.c \
 	base/pki_openssl.h \
 	base/pki_tls.c base/pki_tls.h \
+	base/pki_trust.c base/pki_trust.h \
 	base/tls_alpn.c base/tls_alpn.h \
 	base/tls_socket.c base/tls_socket.h \
 	base/tls_stream.c base/tls_stream.h base/tls_private.h base/tls_records.c \
