@@ -1,5 +1,6 @@
 /*
- * What the files of meta/apply share: apply.c is the spine (batches), apply_held.c keeps what cannot be written for now,
+ * What the files of meta/apply share: apply.c takes what comes, apply_batch.c is the spine
+ * (addresses, database, snapshot, acknowledgements), apply_held.c keeps what cannot be written for now,
  * apply_scan.c reads services from the database again, apply_tell.c says what this node holds. No other file includes it.
  */
 #ifndef EDGEWAY_META_APPLY_PRIVATE_H
@@ -81,10 +82,23 @@ self_of(const struct apply *a)
 		.node = a->node, .site = a->site, .zone = a->zone, .forward = a->config.forward};
 }
 
+/* Wall time that does not jump while we run. */
+uint64_t apply_clock_ms(const struct apply *a);
+
+/* --- apply_batch.c --- */
 /* Takes the item into the next batch. */
 void apply_add(struct apply *a, struct item *it);
 /* It is written, or never will be. */
 void apply_drop(struct apply *a, struct item *it);
+/* As apply_drop, of those linked by next. */
+void apply_drop_all(struct apply *a, struct item *items);
+void apply_free_run(struct run *run);
+/* Timer: what was gathered goes its way. */
+void apply_on_gather(void *apply);
+/* "Synced" is true only once all that came before it is in use. */
+void apply_settle(struct apply *a);
+/* Tells the owner the snapshot with all that is committed. */
+void apply_give(struct apply *a);
 /* Is something in use that is not in the database yet? Rows may be older than what is in use then. */
 bool apply_behind(const struct apply *a);
 
