@@ -96,8 +96,7 @@ admin_start(
 	a->loop = loop;
 	a->routes = config->routes;
 	a->arg = config->arg;
-	a->take_path = config->take_path;
-	a->take = config->take;
+	a->taken = config->taken;
 	a->tcp.fd = a->local.fd = -1;
 	if (config->listen[0] != '\0')
 		rc = listen_on(a, &a->tcp, config->listen, err);

@@ -29,10 +29,16 @@ typedef void admin_fn(void *arg, const struct admin_request *req, struct admin_r
 /* The connection is the handler's from now on: fd is non-blocking and nothing was answered. */
 typedef void admin_take_fn(void *arg, int fd);
 
+/* POST of the path on the Unix socket gives the connection away. A route of the same path is for the others. */
+struct admin_taken {
+	const char *path;
+	admin_take_fn *take;
+};
+
 struct admin_route {
 	const char *method; /* "GET" also serves HEAD */
 	const char *path; /* exact */
-	admin_fn *fn;
+	admin_fn *fn; /* NULL: taken */
 	bool local_only; /* 403 on TCP */
 };
 
@@ -41,10 +47,11 @@ struct admin_config {
 	const char *socket_path; /* its folder is made, "" for none */
 	const struct admin_route *routes; /* end with a NULL method; outlive the server */
 	void *arg; /* of the handlers; they must not call admin_stop */
-	const char *
-		take_path; /* POST of it on the Unix socket gives the connection to `take`; NULL: none */
-	admin_take_fn *take;
+	const struct admin_taken *taken; /* ended by a NULL path; outlives the server; NULL: none */
 };
+
+/* Answers a connection that was taken, and closes it. */
+void admin_answer(int fd, const struct admin_reply *reply);
 
 int admin_start(
 	struct admin **a, struct loop *loop, const struct admin_config *config, struct err *err);

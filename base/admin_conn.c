@@ -80,17 +80,37 @@ flush(struct admin_conn *c)
 }
 
 static void
-reply_with(struct admin_conn *c, struct admin_reply *reply, const char *allow)
+add_head(struct buf *out, const struct admin_reply *reply, const char *allow)
 {
 	const char *type = reply->type != NULL ? reply->type : "text/plain; charset=utf-8";
 
-	buf_printf(&c->out,
+	buf_printf(out,
 		"HTTP/1.1 %d %s\r\nContent-Type: %s\r\nContent-Length: %zu\r\nCache-Control: "
 		"no-store\r\n"
 		"X-Content-Type-Options: nosniff\r\n%s%s%sConnection: close\r\n\r\n",
 		reply->status, http1_reason(reply->status), type, buf_len(&reply->body),
 		allow != NULL ? "Allow: " : "", allow != NULL ? allow : "",
 		allow != NULL ? "\r\n" : "");
+}
+
+/* Small, and the socket is empty: it goes as a whole, or nobody reads. */
+void
+admin_answer(int fd, const struct admin_reply *reply)
+{
+	auto_fd int mine = fd;
+	auto_buf struct buf out;
+
+	buf_init(&out, BUF_UNLIMITED);
+	add_head(&out, reply, NULL);
+	buf_add(&out, buf_at(&reply->body), buf_len(&reply->body));
+	if (buf_write(&out, mine) > 0)
+		shutdown(mine, SHUT_WR);
+}
+
+static void
+reply_with(struct admin_conn *c, struct admin_reply *reply, const char *allow)
+{
+	add_head(&c->out, reply, allow);
 	if (!c->is_head)
 		buf_add(&c->out, buf_at(&reply->body), buf_len(&reply->body));
 	c->stage = STAGE_REPLY;
@@ -124,23 +144,28 @@ find_route(const struct admin_conn *c, const char **allow)
 	return NULL;
 }
 
-static bool
-is_taken(const struct admin_conn *c)
+static admin_take_fn *
+find_taker(const struct admin_conn *c)
 {
-	const struct admin *a = c->listener->admin;
+	const struct admin_taken *t = c->listener->admin->taken;
 
-	return c->listener->local && a->take_path != NULL && strcmp(c->path, a->take_path) == 0 &&
-		strcmp(c->method, "POST") == 0;
+	if (!c->listener->local || strcmp(c->method, "POST") != 0)
+		return NULL;
+	for (; t != NULL && t->path != NULL; t++) {
+		if (strcmp(c->path, t->path) == 0)
+			return t->take;
+	}
+	return NULL;
 }
 
 static void
-give_away(struct admin_conn *c)
+give_away(struct admin_conn *c, admin_take_fn *take)
 {
 	const struct admin *a = c->listener->admin;
 	int fd = take_fd(&c->fd);
 
 	admin_conn_free(c);
-	a->take(a->arg, fd);
+	take(a->arg, fd);
 }
 
 static void
@@ -151,9 +176,10 @@ answer(struct admin_conn *c)
 	struct admin_reply reply = {.status = 200};
 	const char *allow;
 	const struct admin_route *r = find_route(c, &allow);
+	admin_take_fn *take = find_taker(c);
 
-	if (is_taken(c)) {
-		give_away(c);
+	if (take != NULL) {
+		give_away(c, take);
 		return;
 	}
 	if (r == NULL) {

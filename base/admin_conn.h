@@ -22,8 +22,7 @@ struct admin {
 	struct loop *loop;
 	const struct admin_route *routes;
 	void *arg;
-	const char *take_path; /* NULL: none */
-	admin_take_fn *take;
+	const struct admin_taken *taken; /* NULL: none */
 	char *socket_path; /* removed at the end, NULL without one */
 	struct admin_listener tcp, local;
 	struct admin_conn *conns;

@@ -295,16 +295,20 @@ agent_admin_start(struct agent *a, struct err *err)
 		{"GET", "/log", log_admin_show, false},
 		{"POST", "/log/level", log_admin_level, true},
 		{"POST", "/log/access", on_access_log, true},
-		{"POST", "/upgrade", handover_upgrade, true},
+		{"POST", "/upgrade", NULL, true},
 		{NULL, NULL, NULL, false},
+	};
+	static const struct admin_taken taken[] = {
+		{"/takeover", handover_asked},
+		{"/upgrade", handover_upgrade},
+		{NULL, NULL},
 	};
 	const struct admin_config config = {
 		.listen = a->options->admin_listen,
 		.socket_path = a->options->admin_socket,
 		.routes = routes,
 		.arg = a,
-		.take_path = "/takeover",
-		.take = handover_asked,
+		.taken = taken,
 	};
 
 	return admin_start(&a->admin, a->loop, &config, err);

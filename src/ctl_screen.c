@@ -1,5 +1,6 @@
 #include "src/ctl_screen.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
@@ -23,11 +24,16 @@ static struct {
 
 /* --- cleaned on its way ------------------------------------------------------------ */
 
+enum { REST_MOST = 3 }; /* of clean_add */
+
 /* A descriptor behind a FILE; `rest` is the beginning of a character. */
 struct way {
 	int fd;
-	struct buf rest;
+	char rest[REST_MOST];
+	size_t n_rest;
 };
+
+static struct way to_stdout = {.fd = STDOUT_FILENO}, to_stderr = {.fd = STDERR_FILENO};
 
 static const char *
 ink_of(char kind)
@@ -56,14 +62,18 @@ static ssize_t
 write_clean(void *arg, const char *bytes, size_t n)
 {
 	struct way *w = arg;
-	auto_buf struct buf out;
+	auto_buf struct buf in, out;
 	int rc;
 
+	buf_init(&in, BUF_UNLIMITED);
 	buf_init(&out, BUF_UNLIMITED);
-	buf_add(&w->rest, bytes, n);
-	buf_consume(&w->rest,
-		clean_add(&out, buf_at(&w->rest), buf_len(&w->rest), false,
-			screen.colours ? ink_of : NULL));
+	buf_add(&in, w->rest, w->n_rest);
+	buf_add(&in, bytes, n);
+	buf_consume(&in,
+		clean_add(&out, buf_at(&in), buf_len(&in), false, screen.colours ? ink_of : NULL));
+	w->n_rest = buf_len(&in);
+	assert(w->n_rest <= REST_MOST);
+	memcpy(w->rest, buf_at(&in), w->n_rest);
 	rc = write_out(w->fd, &out);
 	if (rc == 0)
 		return (ssize_t)n;
@@ -71,15 +81,12 @@ write_clean(void *arg, const char *bytes, size_t n)
 	return 0;
 }
 
-/* Lives as long as the process. */
+/* For as long as the process lives. */
 static void
-lead(FILE **stream, int fd, int mode)
+lead(FILE **stream, struct way *w, int mode)
 {
-	struct way *w = xcalloc(1, sizeof *w);
 	FILE *f = fopencookie(w, "w", (cookie_io_functions_t){.write = write_clean});
 
-	w->fd = fd;
-	buf_init(&w->rest, BUF_UNLIMITED);
 	if (f == NULL)
 		abort();
 	setvbuf(f, NULL, mode, BUFSIZ);
@@ -104,8 +111,8 @@ screen_open(void)
 	screen.terminal = isatty(STDOUT_FILENO) && term != NULL && term[0] != '\0' &&
 		strcmp(term, "dumb") != 0;
 	screen.colours = screen.terminal && (no_color == NULL || no_color[0] == '\0');
-	lead(&stdout, STDOUT_FILENO, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
-	lead(&stderr, STDERR_FILENO, _IOLBF);
+	lead(&stdout, &to_stdout, isatty(STDOUT_FILENO) ? _IOLBF : _IOFBF);
+	lead(&stderr, &to_stderr, _IOLBF);
 	sigaction(SIGWINCH, &resized, NULL);
 }
 

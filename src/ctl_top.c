@@ -174,7 +174,8 @@ ctl_show_top(const struct tree_node *answer, const char *argument)
 	look(answer);
 	if (first)
 		return 0;
-	qsort(top.services, top.n, sizeof *top.services, busier_first);
+	if (top.n > 0)
+		qsort(top.services, top.n, sizeof *top.services, busier_first);
 	for (size_t i = 0; i < top.n; i++) {
 		if (top.services[i].seen)
 			add_row(&t, &top.services[i]);

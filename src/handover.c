@@ -26,7 +26,9 @@ struct handover {
 	struct watch *watch;
 	struct timer *timer;
 	uint64_t given_ms;
-	pid_t child; /* 0: somebody else has started it */
+	pid_t child; /* that we had started last; 0: none */
+	pid_t asker; /* whom we hand over to */
+	int waiting; /* who wants to hear whether one was started; -1: nobody */
 	bool term; /* to be stopped, as soon as that is possible */
 	bool over; /* all has ended but this */
 };
@@ -39,7 +41,7 @@ get(struct agent *a)
 	if (a->handover == NULL) {
 		a->handover = xcalloc(1, sizeof *a->handover);
 		a->handover->agent = a;
-		a->handover->fd = -1;
+		a->handover->fd = a->handover->waiting = -1;
 		a->handover->timer = timer_new(a->loop, on_timer, a->handover);
 	}
 	return a->handover;
@@ -69,20 +71,25 @@ take_back(struct handover *h, const char *why)
 	if (write(h->fd, TAKEOVER_MINE, sizeof TAKEOVER_MINE - 1) < 0)
 		log_debug("agent", "nobody is there to be told");
 	cleanup_fd(&h->fd);
-	if (h->child != 0 && !starter_runs(a->starter))
-		h->child = 0;
 	if (h->term)
 		agent_stop(a);
 }
 
 /* --- given ------------------------------------------------------------------ */
 
+/* Somebody else's is not ours to be the main process. */
+static bool
+is_child(const struct handover *h)
+{
+	return h->child != 0 && h->child == h->asker;
+}
+
 static void
 tell_manager(const struct handover *h)
 {
 	char line[64];
 
-	if (h->child == 0)
+	if (!is_child(h))
 		return;
 	snprintf(line, sizeof line, "MAINPID=%d", (int)h->child);
 	if (notify_send(line) < 0)
@@ -166,17 +173,13 @@ send_sockets(struct handover *h)
 	return rc;
 }
 
-/* Somebody else than the program that we have started, which must have ended then, asks: it is not ours to be the main process. */
-static void
-forget_child(struct handover *h, int fd)
+static pid_t
+who_asks(int fd)
 {
 	struct ucred who = {0};
 	socklen_t size = sizeof who;
 
-	if (h->child == 0 ||
-		(getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 && who.pid == h->child))
-		return;
-	h->child = 0;
+	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? who.pid : 0;
 }
 
 void
@@ -192,7 +195,7 @@ handover_asked(void *arg, int fd)
 		return;
 	}
 	log_info("agent", "hands over to a new agent");
-	forget_child(h, fd);
+	h->asker = who_asks(fd);
 	h->state = FROZEN;
 	h->fd = fd;
 	a->stopping = true;
@@ -208,41 +211,75 @@ handover_asked(void *arg, int fd)
 
 /* --- started by ourselves -------------------------------------------------------- */
 
-static const char *
-why_not(int rc)
+static char *
+why_not(const struct agent *a, int rc)
 {
 	switch (rc) {
 	case -EBUSY:
-		return "this agent stops, or another one is being started";
+		return xstrdup("this agent stops, or another one is being started");
 	case -ECHILD:
-		return "its process edgeway-starter has ended; start a new agent with --takeover, "
-		       "or restart this one";
+		return xstrdup("its process edgeway-starter has ended; start a new agent with "
+			       "--takeover, or restart this one");
+	case -ETIMEDOUT:
+		return xasprintf("its process edgeway-starter (pid %d) does not answer, and will "
+				 "start nothing; is it stopped (kill -CONT %d)? Or start a new "
+				 "agent with --takeover",
+			(int)starter_pid(a->starter), (int)starter_pid(a->starter));
 	default:
-		return strerror(-rc);
+		return xstrdup(strerror(-rc));
 	}
 }
 
+static void
+refuse(const struct agent *a, int fd, int rc)
+{
+	struct admin_reply reply = {.status = rc == -EBUSY ? 409 : 500};
+	auto_free char *why = why_not(a, rc);
+
+	buf_init(&reply.body, BUF_UNLIMITED);
+	buf_printf(&reply.body, "cannot start %s: %s\n", a->argv[0], why);
+	log_warn("agent", "cannot start a new agent: %s", why);
+	admin_answer(fd, &reply);
+	buf_fini(&reply.body);
+}
+
+static void
+on_started(void *arg, int rc, pid_t pid)
+{
+	struct handover *h = arg;
+	struct agent *a = h->agent;
+	struct admin_reply reply = {.status = 200};
+	int fd = take_fd(&h->waiting);
+
+	if (pid != 0)
+		h->child = pid;
+	if (rc < 0) {
+		refuse(a, fd, rc);
+		return;
+	}
+	log_info("agent", "started a new agent to hand over to program=%s pid=%d", a->argv[0],
+		(int)pid);
+	buf_init(&reply.body, BUF_UNLIMITED);
+	buf_printf(&reply.body,
+		"started %s as process %d; edgewayctl status tells when it serves\n", a->argv[0],
+		(int)pid);
+	admin_answer(fd, &reply);
+	buf_fini(&reply.body);
+}
+
 void
-handover_upgrade(void *arg, const struct admin_request *req, struct admin_reply *reply)
+handover_upgrade(void *arg, int fd)
 {
 	struct agent *a = arg;
 	struct handover *h = get(a);
 	int rc = -EBUSY;
 
-	(void)req;
 	if (h->state == IDLE && !a->stopping)
-		rc = starter_run(a->starter, &h->child);
-	if (rc < 0) {
-		reply->status = rc == -EBUSY ? 409 : 500;
-		buf_printf(&reply->body, "cannot start %s: %s\n", a->argv[0], why_not(rc));
-		log_warn("agent", "cannot start a new agent: %s", why_not(rc));
-		return;
-	}
-	log_info("agent", "started a new agent to hand over to program=%s pid=%d", a->argv[0],
-		(int)h->child);
-	buf_printf(&reply->body,
-		"started %s as process %d; edgewayctl status tells when it serves\n", a->argv[0],
-		(int)h->child);
+		rc = starter_run(a->starter, a->loop, on_started, h);
+	if (rc < 0)
+		refuse(a, fd, rc);
+	else
+		h->waiting = fd;
 }
 
 /* --- the end ---------------------------------------------------------------------- */
@@ -281,7 +318,7 @@ handover_waits(struct agent *a)
 {
 	struct handover *h = a->handover;
 
-	if (h == NULL || h->state == IDLE || h->term || h->child != 0)
+	if (h == NULL || h->state == IDLE || h->term || is_child(h))
 		return false;
 	h->over = true;
 	log_info("agent", "everything is handed over; waiting to be stopped");
@@ -298,5 +335,6 @@ handover_free(struct agent *a)
 	watch_stop(&h->watch);
 	timer_free(&h->timer);
 	cleanup_fd(&h->fd);
+	cleanup_fd(&h->waiting);
 	free(h);
 }

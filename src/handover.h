@@ -16,8 +16,8 @@ struct handover;
 
 /* admin_take_fn; arg is the agent. */
 void handover_asked(void *agent, int fd);
-/* admin_fn: starts the program again. */
-void handover_upgrade(void *agent, const struct admin_request *req, struct admin_reply *reply);
+/* The same: starts the program again, and answers once that is known. */
+void handover_upgrade(void *agent, int fd);
 /* SIGTERM: true when a handover is under way, which takes care of it. */
 bool handover_terminates(struct agent *a);
 /* Everything but DNS has ended: true when that shall go on for a while; agent_end follows. */

@@ -12,17 +12,28 @@
 
 #include "base/util.h"
 
-enum { FIRST_FD = STDERR_FILENO + 1 };
+/* A wish ends well before who waits for it gives up: nothing is started behind his back. */
+enum { FIRST_FD = STDERR_FILENO + 1, WISH_MS = STARTER_MS - 1000 };
 
-enum word { START, LOOK };
+struct wish {
+	uint64_t id;
+	uint64_t until_ms; /* mono_ms; later nobody waits for it any more */
+};
 
 struct answer {
-	int rc; /* START: 0 or -errno; LOOK: does it run? */
+	uint64_t id;
+	int rc; /* 0 or -errno */
 	pid_t pid;
 };
 
 struct starter {
 	int fd;
+	pid_t pid;
+	uint64_t id; /* of the last wish */
+	struct watch *watch; /* while an answer is awaited */
+	struct timer *timer;
+	starter_fn *done; /* NULL: nothing is under way */
+	void *arg;
 };
 
 /* --- the process ---------------------------------------------------------------- */
@@ -71,21 +82,20 @@ static void
 serve(int fd, char **argv)
 {
 	static const int not_ours[] = {SIGHUP, SIGINT, SIGTERM, SIGPIPE};
-	enum word word;
+	struct wish wish;
 	pid_t child = 0;
 
 	for (size_t i = 0; i < ARRAY_LEN(not_ours); i++)
 		signal(not_ours[i], SIG_IGN);
 	prctl(PR_SET_NAME, "edgeway-starter");
-	while (recv(fd, &word, sizeof word, 0) == (ssize_t)sizeof word) {
-		struct answer a = {0};
+	while (recv(fd, &wish, sizeof wish, 0) == (ssize_t)sizeof wish) {
+		struct answer a = {.id = wish.id};
 
 		if (child > 0 && waitpid(child, NULL, WNOHANG) != 0)
 			child = 0;
-		if (word == LOOK)
-			a.rc = child > 0;
-		else
-			a.rc = child > 0 ? -EBUSY : start_program(argv, &child);
+		if (mono_ms() >= wish.until_ms)
+			continue;
+		a.rc = child > 0 ? -EBUSY : start_program(argv, &child);
 		if (a.rc < 0 && a.rc != -EBUSY)
 			child = 0;
 		a.pid = child;
@@ -119,34 +129,67 @@ starter_new(struct starter **out, char **argv, struct err *err)
 	}
 	*out = xcalloc(1, sizeof **out);
 	(*out)->fd = fds[0];
+	(*out)->pid = pid;
 	return 0;
 }
 
-static int
-ask(struct starter *s, enum word word, struct answer *a)
+static void
+end(struct starter *s, int rc, pid_t pid)
 {
-	if (s == NULL || send(s->fd, &word, sizeof word, MSG_NOSIGNAL) < 0 ||
-		recv(s->fd, a, sizeof *a, 0) != (ssize_t)sizeof *a)
-		return -ECHILD;
-	return a->rc;
+	starter_fn *done = s->done;
+
+	s->done = NULL;
+	watch_stop(&s->watch);
+	timer_free(&s->timer);
+	done(s->arg, rc, pid);
+}
+
+static void
+on_answer(void *arg, int fd, unsigned events)
+{
+	struct starter *s = arg;
+	struct answer a;
+	ssize_t n = recv(fd, &a, sizeof a, MSG_DONTWAIT);
+
+	(void)events;
+	if (n < 0 && (errno == EAGAIN || errno == EINTR))
+		return;
+	if (n != (ssize_t)sizeof a)
+		end(s, -ECHILD, 0);
+	else if (a.id == s->id) /* else it comes too late for the wish before */
+		end(s, a.rc, a.pid);
+}
+
+static void
+on_silence(void *arg)
+{
+	end(arg, -ETIMEDOUT, 0);
 }
 
 int
-starter_run(struct starter *s, pid_t *pid)
+starter_run(struct starter *s, struct loop *loop, starter_fn *done, void *arg)
 {
-	struct answer a = {0};
-	int rc = ask(s, START, &a);
+	const struct wish wish = {.id = s != NULL ? s->id + 1 : 0, .until_ms = mono_ms() + WISH_MS};
 
-	*pid = a.pid;
-	return rc;
+	if (s == NULL)
+		return -ECHILD;
+	if (s->done != NULL)
+		return -EBUSY;
+	if (send(s->fd, &wish, sizeof wish, MSG_NOSIGNAL | MSG_DONTWAIT) < 0)
+		return errno == EAGAIN ? -ETIMEDOUT : -ECHILD;
+	s->id = wish.id;
+	s->done = done;
+	s->arg = arg;
+	s->watch = watch_start(loop, s->fd, WATCH_READ, on_answer, s);
+	s->timer = timer_new(loop, on_silence, s);
+	timer_start(s->timer, STARTER_MS, 0);
+	return 0;
 }
 
-bool
-starter_runs(struct starter *s)
+pid_t
+starter_pid(const struct starter *s)
 {
-	struct answer a = {0};
-
-	return ask(s, LOOK, &a) > 0;
+	return s != NULL ? s->pid : 0;
 }
 
 void
@@ -156,6 +199,8 @@ starter_free(struct starter **out)
 
 	if (s == NULL)
 		return;
+	watch_stop(&s->watch);
+	timer_free(&s->timer);
 	close(s->fd);
 	free(s);
 }

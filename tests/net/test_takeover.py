@@ -397,3 +397,37 @@ def test_upgrade_that_failed_and_then_another(mesh):
     with open(config, "w") as f:
         f.write("drainTimeout: 1s\n")
     old.start()
+
+
+def test_upgrade_whose_starter_is_stopped(mesh):
+    """The agent serves meanwhile and says why nothing is started; nor is anything later on."""
+    agent = mesh.agent1
+    children = open(f"/proc/{agent.process.pid}/task/{agent.process.pid}/children").read().split()
+    starter = next(int(c) for c in children if open(f"/proc/{c}/comm").read() == "edgeway-starter\n")
+    upgrade = mesh.node1.argv(mesh.lab.program("edgewayctl"), "--socket", agent.socket, "upgrade")
+    started = Said(agent, "hands over to a new agent")
+    os.kill(starter, signal.SIGSTOP)
+    try:
+        p = subprocess.Popen(upgrade, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+        looks = 0
+        while p.poll() is None:
+            assert agent.ready()
+            looks += 1
+            second = mesh.node1.run(*upgrade[len(mesh.node1.argv()):], check=False) if looks == 3 else None
+            assert second is None or (p.poll() is None and "another one is being started" in second.stderr)
+        assert p.returncode == 1 and looks > 3
+        assert f"edgeway-starter (pid {starter}) does not answer, and will start nothing; is it stopped (kill -CONT {starter})?" in p.stderr.read()
+    finally:
+        os.kill(starter, signal.SIGCONT)
+    wait_for("it listens", lambda: open(f"/proc/{starter}/wchan").read() != "" and "State:\tS" in open(f"/proc/{starter}/status").read())
+    assert not started() and agent.ready(), agent.process.log()[-2500:]
+    p = mesh.node1.run(*upgrade[len(mesh.node1.argv()):])  # the answer to the wish before is not taken for this one's
+    pid = int(re.search(r"as process (\d+)", p.stdout).group(1))
+    assert agent.process.wait(40) == 0
+    wait_for("ready", agent.ready)
+    assert agent.process.log().count("started a new agent to hand over to") >= 1 and open(f"/proc/{pid}/comm").read() == "edgeway-agent\n"
+    os.kill(pid, signal.SIGTERM)
+    wait_for("its end", lambda: not os.path.exists(f"/proc/{pid}") or "State:\tZ" in open(f"/proc/{pid}/status").read(), 20)
+    assert mesh.node1.clean()
+    agent.start()
+    wait_for("ready", agent.ready)
