@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from tree import Tree, run
+from tree import QUICKLY, Tree, run
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
@@ -30,7 +30,5 @@ def clean():
 @pytest.fixture(scope="session")
 def folder(clean):
     """Of the packages, which are compiled while the clean Debian is fetched."""
-    # Quickly: how the code is compiled is seen to elsewhere, here it is packed.
-    env = {**os.environ, "DEB_BUILD_OPTIONS": f"nocheck noautodbgsym parallel={os.cpu_count()}", "DEB_CFLAGS_APPEND": "-O1 -g0"}
-    run(["make", "-C", BUILD, "packages"], 600, env=env)
+    run(["make", "-C", BUILD, "packages"], 600, env={**os.environ, **QUICKLY})
     return os.path.join(BUILD, "packages")

@@ -2,6 +2,8 @@
 asked). Root; top_builddir names the configured build. The engine makes no bridge and no rules: what it runs has the network of
 this machine while it builds, and none afterwards.
 """
+import email.utils
+import functools
 import glob
 import hashlib
 import json
@@ -63,8 +65,9 @@ def engine(clean):
     try:
         engine.piped(f"tar -C {clean.result().root} -c .", "import", "-", "debian:12-slim", seconds=120)
         began = time.monotonic()
-        engine.piped(f"tar -C {folder} -c .", "build", "--network", "host", "--build-arg", "CFLAGS=-O1", "-t", "edgeway", "-f", "deploy/Dockerfile", "-",
-                     seconds=900)
+        engine.build = functools.partial(engine.piped, f"tar -C {folder} -c .", "build", "--network", "host", "--build-arg", "CFLAGS=-O1",
+                                         "-f", "deploy/Dockerfile", seconds=900)
+        engine.build("-t", "edgeway", "-")
         size = int(engine.docker("inspect", "-f", "{{.Size}}", "edgeway")[1])
         print(f"image built in {time.monotonic() - began:.0f} s, {size / 1e6:.1f} MB")
         yield engine
@@ -93,6 +96,21 @@ def test_what_the_image_says_of_itself(engine):
     assert inspected["Size"] < 40_000_000 and len(inspected["RootFS"]["Layers"]) == 1
     for program in PROGRAMS:
         assert engine.docker("run", "--rm", "--network", "none", "edgeway", program, "--version")[1] == f"{program} {version}\n"
+
+
+def test_the_same_sources_give_the_same_image(engine):
+    """The last steps again, without what the engine remembers of them: the time that they take from the changelog is given, and a revision.
+    That programs are compiled alike the packages show (test_packages.py)."""
+    def layers(name):
+        inspected = json.loads(engine.docker("inspect", name)[1])[0]
+        return inspected["RootFS"]["Layers"], inspected["Id"]
+    with open(os.path.join(TOP, "deploy", "debian", "changelog")) as f:
+        stamp = email.utils.parsedate_to_datetime(re.search(r"^ -- .*>  (.*)$", f.read(), re.M).group(1)).timestamp()
+    engine.build("-t", "again", "--build-arg", f"SOURCE_DATE_EPOCH={stamp:.0f}", "--build-arg", "REVISION=again", "-")
+    engine.build("-t", "earlier", "--build-arg", "SOURCE_DATE_EPOCH=86400", "-")
+    made, again, earlier = (layers(name) for name in ("edgeway", "again", "earlier"))
+    assert made[1] != again[1] and made[0] == again[0]
+    assert earlier[0] != made[0]
 
 
 def test_a_hub_serves_in_it(engine, tmp_path):

@@ -12,7 +12,7 @@ import time
 
 import pytest
 
-from tree import INSIDE, run
+from tree import INSIDE, QUICKLY, run
 
 TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 PACKAGES = ["edgeway-agent", "edgeway-ctl", "edgeway-hub"]
@@ -52,6 +52,20 @@ def test_tarball_has_all_sources(folder):
     ours = run(["git", "-c", "safe.directory=*", "-C", TOP, "ls-files"], 60)[1].splitlines()
     missing = [p for p in ours if p not in there and not p.startswith((".", "deploy/helm/edgeway/kubernetes"))]
     assert len(ours) > 100 and missing == []
+
+
+def test_the_same_tarball_gives_the_same_packages(folder, tmp_path):
+    """Compiled anew in another folder, at another hour, in another zone, language and umask."""
+    [tarball] = glob.glob(os.path.join(folder, "edgeway_*.orig.tar.xz"))
+    version = re.search(r"_(.*)[.]orig", tarball).group(1)
+    shutil.copy(tarball, tmp_path / f"edgeway-{version}.tar.xz")
+    env = {**os.environ, **QUICKLY, "TZ": "Pacific/Kiritimati", "LC_ALL": "C", "HOME": "/nonexistent", "USER": "nobody"}
+    run(["sh", "-c", 'umask 027; exec "$@"', "sh", os.path.join(TOP, "deploy", "make-packages"), str(tmp_path / f"edgeway-{version}.tar.xz"),
+         str(tmp_path / "elsewhere" / "packages")], 600, env=env)
+
+    def digests(where):
+        return {os.path.basename(p): hashlib.sha256(open(p, "rb").read()).hexdigest() for p in debs(where)}
+    assert len(digests(folder)) == len(PACKAGES) and digests(tmp_path / "elsewhere" / "packages") == digests(folder)
 
 
 def test_lintian_has_nothing_to_say(folder):

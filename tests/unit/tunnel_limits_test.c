@@ -662,16 +662,35 @@ take_far(struct bed *b, struct stream *st)
 }
 
 static void
-wave(struct crowd *c)
+wave(struct crowd *c, int n)
 {
-	unsigned wanted = c->n_far + WAVE;
+	unsigned wanted = c->n_far + (unsigned)n;
 
-	for (int i = 0; i < WAVE; i++)
+	for (int i = 0; i < n; i++)
 		bed_open(&c->b, &c->near[i], "a:1");
 	bed_until(&c->b, c->n_far == wanted);
-	for (int i = 0; i < WAVE; i++)
+	for (int i = 0; i < n; i++)
 		stream_close(&c->near[i].st, STREAM_CANCELLED);
 	bed_until(&c->b, session_stats(c->b.far)->streams == 0);
+}
+
+/* Where a whole wave comes in one read, TLS takes 115 kB of buffers for bulk on each side. They go after some small reads there,
+ * which answers are, and are not counted. */
+static size_t
+allocated_when_quiet(struct crowd *c)
+{
+	for (int i = 0; i < 20; i++) {
+		struct end *near = &c->near[0];
+
+		memset(near, 0, sizeof *near);
+		bed_open(&c->b, near, "a:1");
+		bed_until(&c->b, c->far[(c->n_far - 1) % WAVE].st != NULL);
+		stream_answer(c->far[(c->n_far - 1) % WAVE].st, 200, "");
+		bed_until(&c->b, near->status == 200);
+		stream_close(&near->st, STREAM_CANCELLED);
+		bed_until(&c->b, session_stats(c->b.far)->streams == 0);
+	}
+	return allocated();
 }
 
 static void
@@ -684,13 +703,13 @@ test_a_hundred_thousand_cancelled(void **state)
 	bed_init(&c->b, true);
 	c->b.take = take_far;
 	for (int i = 0; i < 10; i++)
-		wave(c); /* what is made at first use is made */
-	before = allocated();
+		wave(c, WAVE); /* what is made at first use is made */
+	before = allocated_when_quiet(c);
 	for (int i = 10; i < WAVES; i++)
-		wave(c);
-	assert_int_equal(c->n_far, WAVE * WAVES);
+		wave(c, WAVE);
+	assert_in_range(c->n_far, WAVE * WAVES, WAVE * WAVES + 100);
 	assert_int_equal(session_stats(c->b.near)->streams, 0);
-	assert_true(allocated() <= before + 64 * 1024);
+	assert_in_range(allocated_when_quiet(c), 0, before + 64 * 1024);
 	assert_int_equal(c->b.near_rc, 1);
 	assert_int_equal(c->b.far_rc, 1);
 	bed_fini(&c->b);
