@@ -192,6 +192,18 @@ tick_open(struct ws_conn *c, uint64_t now)
 }
 
 static void
+end_late(struct ws_conn *c, uint64_t now)
+{
+	if (c->wsi == NULL) {
+		ws_way_fail(c, NULL);
+		return;
+	}
+	c->since_ms = now;
+	kill_conn(c);
+	ws_end(c, "the connection ended");
+}
+
+static void
 tick_conn(struct ws_conn *c, uint64_t now)
 {
 	if (c->wsi == NULL && c->way == NULL)
@@ -206,13 +218,16 @@ tick_conn(struct ws_conn *c, uint64_t now)
 	if (c->state == WS_STARTING)
 		ws_set_why(c, "no answer to the TLS or websocket handshake within %llu ms",
 			(unsigned long long)c->ws->config.handshake_ms);
-	if (c->wsi == NULL) {
-		ws_way_fail(c, NULL);
+	end_late(c, now);
+}
+
+void
+ws_give_up(struct ws_conn *c, const char *why)
+{
+	if (c->state != WS_STARTING || (c->wsi == NULL && c->way == NULL))
 		return;
-	}
-	c->since_ms = now;
-	kill_conn(c);
-	ws_end(c, "the connection ended");
+	ws_set_why(c, "%s", why);
+	end_late(c, loop_now_ms(c->ws->loop));
 }
 
 bool

@@ -13,6 +13,7 @@
 enum {
 	HANDSHAKE_MS = 5 *
 		1000, /* TCP, TLS and upgrade: a frozen hub's kernel accepts, and there may be others */
+	HURRY_MS = 1000, /* the same in a first round, where another address may be better */
 	REFUSED_MS = 30 * 1000, /* the hub said no: somebody must do something first */
 	HIGH_WATER = 1024 * 1024,
 };
@@ -119,6 +120,32 @@ refuse_fake(const struct feed *f, const struct addr *a, struct err *err)
 		addr_text(a, text));
 }
 
+/* Addresses of this turn, and other places: each may be given up early once, before the first of them gets all the time that there is. */
+static void
+hurry(struct feed *f)
+{
+	uint64_t most_ms = MAX((uint64_t)HURRY_MS, 3 * f->handshake_ms);
+
+	f->dialled_ms = loop_now_ms(f->loop);
+	if (f->hurried < f->places.n - 1 + f->places.n_addrs - 1 && most_ms < HANDSHAKE_MS &&
+		f->proxy.host[0] == '\0')
+		timer_start(f->hurry, most_ms, 0);
+}
+
+static void
+on_hurry(void *arg)
+{
+	struct feed *f = arg;
+	char why[96];
+
+	if (f->state != DIALLING || f->conn == NULL)
+		return;
+	f->hurried++;
+	snprintf(why, sizeof why, "no answer within %llu ms; others may be quicker",
+		(unsigned long long)(loop_now_ms(f->loop) - f->dialled_ms));
+	ws_give_up(f->conn, why);
+}
+
 static void
 dial(struct feed *f)
 {
@@ -161,7 +188,9 @@ dial(struct feed *f)
 	if (f->conn == NULL) {
 		note_failure(f, err.text);
 		dial(f);
+		return;
 	}
+	hurry(f);
 }
 
 static void
@@ -175,6 +204,9 @@ on_open(void *arg, struct ws_conn *c)
 	}
 	assert(c == f->conn);
 	f->state = GREETING;
+	timer_cancel(f->hurry);
+	f->hurried = 0;
+	f->handshake_ms = loop_now_ms(f->loop) - f->dialled_ms;
 	f->opened_ms = f->last_contact_ms = loop_now_ms(f->loop);
 	f->connects++;
 	f->n_errors = 0;
@@ -267,6 +299,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	hubtime_closed(&f->hubtime);
 	if (f->stopping)
 		return;
+	timer_cancel(f->hurry);
 	if (was_open && !f->joining)
 		places_lived(&f->places, loop_now_ms(f->loop) - f->opened_ms, f->state == SYNCED);
 	if (f->joined) {
@@ -399,6 +432,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->retry = timer_new(f->loop, on_retry, f);
 	f->check = timer_new(f->loop, on_check, f);
 	f->flush = timer_new(f->loop, feed_flush, f);
+	f->hurry = timer_new(f->loop, on_hurry, f);
 	buf_init(&f->lines, BUF_UNLIMITED);
 	rc = take_urls(f, config, err);
 	if (rc == 0)
@@ -424,6 +458,7 @@ feed_free(struct feed **out)
 	timer_free(&f->retry);
 	timer_free(&f->check);
 	timer_free(&f->flush);
+	timer_free(&f->hurry);
 	buf_fini(&f->lines);
 	feed_renew_fini(f);
 	resolve_free(&f->resolve);

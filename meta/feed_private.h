@@ -69,7 +69,7 @@ struct feed {
 	struct ssl_ctx_st *tls, *join_tls;
 	struct ws *ws;
 	struct resolve *resolve;
-	struct timer *retry, *check, *flush;
+	struct timer *retry, *check, *flush, *hurry;
 
 	enum state state;
 	struct places places; /* with a proxy all addresses are its own */
@@ -97,6 +97,9 @@ struct feed {
 	bool bundles; /* the hub takes them (model/bundle.h) */
 	struct buf lines; /* acknowledgements that leave together once the loop turns */
 	uint64_t opened_ms, last_contact_ms, heartbeat_ms;
+	uint64_t dialled_ms,
+		handshake_ms; /* the last that was answered took so long; 0: none was */
+	size_t hurried; /* dials given up early since then */
 	char query[37]; /* id of the comparison under way, "" none */
 	bool query_detail;
 	struct hubtime hubtime;

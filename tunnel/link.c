@@ -305,7 +305,11 @@ void
 link_use(struct link *l, const struct link_hub *hub)
 {
 	bool another = hub->certificate != l->hub.certificate;
+	char address[ADDR_TEXT_MAX];
 
+	addr_text(&hub->addr, address);
+	if (l->dialling != NULL && strcmp(l->dialling->address, address) != 0)
+		line_free(take_ptr(&l->dialling)); /* a frozen one would be waited for */
 	pki_ctx_ref(hub->tls);
 	forget_hub(l);
 	l->hub = *hub;

@@ -431,6 +431,13 @@ ws_close(struct ws_conn *c, unsigned code, const char *reason)
 		break_end(c, net_random(LATENCY_MS));
 }
 
+void
+ws_give_up(struct ws_conn *c, const char *why)
+{
+	(void)why;
+	break_end(c, 0);
+}
+
 const char *
 ws_peer_addr(const struct ws_conn *c)
 {

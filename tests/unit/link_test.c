@@ -441,6 +441,40 @@ test_hub_returns(void **state)
 	link_bed_close(&b);
 }
 
+/* A frozen hub's kernel accepts, and nothing more comes: once another hub has greeted nobody waits for it. */
+static void
+test_another_hub(void **state)
+{
+	struct addr at = addr_ipv4(INADDR_LOOPBACK, 0), real;
+	auto_fd int frozen = -1, fd = -1;
+	struct bed b;
+	struct bed_node n;
+	char byte;
+
+	(void)state;
+	assert_int_equal(sock_listen(&at, 0, &frozen, NULL), 0);
+	assert_int_equal(getsockname(frozen, &at.sa, &at.len), 0);
+	link_bed_open(&b);
+	real = b.addr;
+	bed_hub_stop(&b);
+	b.addr = at;
+	bed_node_start(&b, &n, "edge-1", "node:*");
+	bed_until(&b, fd >= 0 || (fd = accept(frozen, NULL, NULL)) >= 0);
+	bed_until(&b, recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 1);
+	b.addr = real;
+	bed_hub_start(&b);
+	link_use(n.link,
+		&(struct link_hub){.addr = real,
+			.host = "hub.example",
+			.tls = n.tls,
+			.certificate = n.certificate});
+	bed_until(&b, tunnels_have(b.tunnels, "edge-1"));
+	assert_true(bed_metric(&b, &n, "edgeway_tunnel_connections_total{result=\"failed\"}") == 0);
+	bed_node_stop(&n);
+	close(take_fd(&fd));
+	link_bed_close(&b);
+}
+
 /* The node stops: no new stream, and what is open finishes. */
 static void
 test_node_drains(void **state)
@@ -503,6 +537,7 @@ main(void)
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_rotation),
 		cmocka_unit_test(test_hub_returns),
+		cmocka_unit_test(test_another_hub),
 		cmocka_unit_test(test_node_drains),
 		cmocka_unit_test(test_hub_drains),
 	};
