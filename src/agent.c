@@ -9,9 +9,6 @@
 #include "model/mesh.h"
 #include "src/agent_private.h"
 #include "src/limits.h"
-#include "src/lock.h"
-#include "src/reload.h"
-#include "src/rights.h"
 
 enum { WORKERS_MOST = 4 };
 
@@ -76,8 +73,8 @@ parse_upstreams(struct agent *a, struct err *err)
 	return 0;
 }
 
-static int
-open_meta(struct agent *a, struct err *err)
+int
+agent_open_meta(struct agent *a, struct err *err)
 {
 	const struct agent_options *o = a->options;
 	const struct meta_config config = {
@@ -175,8 +172,8 @@ open_lb(struct agent *a, struct err *err)
 	return lb_open(&a->lb, &config, err);
 }
 
-static int
-open_iptables(struct agent *a, struct err *err)
+int
+agent_open_iptables(struct agent *a, struct err *err)
 {
 	const struct agent_options *o = a->options;
 	const struct iptables_config config = {
@@ -213,64 +210,8 @@ start_canary(struct agent *a)
 	canary_start(&a->canary, &config);
 }
 
-/* The lists change places, so that each is freed with its struct. */
-static void
-use_reach(struct agent *a, struct agent_options *read)
-{
-	char **former = a->options->tunnel_reach;
-
-	a->options->tunnel_reach = read->tunnel_reach;
-	read->tunnel_reach = former;
-	agent_tunnel_reach(a, a->options);
-}
-
-static void
-use_access_log(struct agent *a)
-{
-	lb_access_log(a->lb, (enum lb_access_mode)a->options->lb_access_log,
-		(uint32_t)a->options->lb_access_log_sample);
-}
-
-static void
-use_sample(struct agent *a, struct agent_options *read)
-{
-	char *former = a->options->tracing_sample;
-
-	a->options->tracing_sample = read->tracing_sample;
-	read->tracing_sample = former;
-	a->options->tracing_limit = read->tracing_limit;
-	agent_tracing_use(a);
-}
-
-static void
-on_hup(void *arg)
-{
-	struct agent *a = arg;
-	struct agent_options read = {0};
-	struct err err = {0};
-	bool check;
-
-	if (agent_options_load(&read, a->argc, a->argv, &check, &err) != OPT_RUN) {
-		log_error("agent", "the configuration is not reloaded: %s", err.text);
-	} else {
-		reload_report("agent", &agent_program, a->options, &read);
-		a->options->log_level = read.log_level;
-		a->options->log_format = read.log_format;
-		a->options->drain_timeout = read.drain_timeout;
-		a->options->on_stop = read.on_stop;
-		use_reach(a, &read);
-		a->options->lb_access_log = read.lb_access_log;
-		a->options->lb_access_log_sample = read.lb_access_log_sample;
-		use_access_log(a);
-		use_sample(a, &read);
-		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);
-	}
-	agent_options_free(&read);
-}
-
-/* The hub is optional for serving: what is wrong there is said, and the node goes on from its database. */
-static void
-connect_hub(struct agent *a)
+void
+agent_connect_hub(struct agent *a)
 {
 	struct err err = {0};
 	const struct addr *upstreams;
@@ -294,7 +235,7 @@ open_parts(struct agent *a, struct err *err)
 	if (rc == 0)
 		rc = agent_carriers_open(a, err);
 	if (rc == 0)
-		rc = open_meta(a, err);
+		rc = agent_open_meta(a, err);
 	if (rc == 0)
 		rc = open_dns(a, err);
 	if (rc == 0)
@@ -307,48 +248,18 @@ open_parts(struct agent *a, struct err *err)
 		takeover_use(a->takeover, a->dns, a->lb);
 	dns_use(a->dns, a->snapshot);
 	lb_use(a->lb, a->snapshot);
-	use_access_log(a);
+	agent_use_access_log(a);
 	agent_tracing_use(a);
 	a->retry = timer_new(a->loop, agent_mesh_retry, a);
 	a->started_ms = loop_now_ms(a->loop);
 	start_canary(a);
-	rc = open_iptables(a, err);
+	rc = agent_open_iptables(a, err);
 	if (rc == 0)
 		rc = agent_tunnel_start(a, err);
 	if (rc == 0 && a->takeover == NULL)
 		rc = agent_admin_start(a, err);
 	if (rc == 0 && a->takeover == NULL)
 		rc = agent_metrics_start(a, err);
-	return rc;
-}
-
-/* The locks, or those of the agent that runs, with its sockets. */
-static int
-take_locks(struct agent *a, struct err *err)
-{
-	const struct agent_options *o = a->options;
-	int rc = 0;
-
-	if (o->takeover && o->admin_socket[0] != '\0')
-		rc = takeover_ask(o->admin_socket, &a->takeover, err);
-	if (rc == 0 && a->takeover != NULL) {
-		takeover_locks(a->takeover, &a->lock, &a->network_lock);
-		if (a->lock >= 0 && !lock_is_of(o->data_dir, a->lock))
-			return err_set(err, EINVAL,
-				"takeover: the agent that runs has another dataDir than %s; stop "
-				"it "
-				"first to change that",
-				o->data_dir);
-		lock_inherit(a->lock);
-		rights_reduce(o);
-		return 0;
-	}
-	if (rc == 0)
-		rc = lock_take(o->data_dir, &a->lock, err);
-	if (rc == 0)
-		rights_reduce(o); /* the folder is there now, threads are not yet */
-	if (rc == 0)
-		rc = lock_network(&a->network_lock, err);
 	return rc;
 }
 
@@ -361,86 +272,6 @@ settle_in(struct agent *a)
 	if (starter_new(&a->starter, a->argv, &err) < 0)
 		log_warn("agent", "edgewayctl upgrade will not work: %s", err.text);
 	confine_enter(&a->confine, (enum sandbox_mode)a->options->seccomp);
-}
-
-/* --- from one agent to the next -------------------------------------------- */
-
-/* It goes on, with what is on the host, in the database and at the hub. */
-static void
-leave_to_predecessor(struct agent *a)
-{
-	a->handed_over = true;
-	iptables_undo(a->ipt); /* what was the other one's still is */
-	agent_freeze(a);
-	takeover_free(&a->takeover); /* at its end the other one goes on, if it has not yet */
-}
-
-static void
-on_predecessor_gone(void *arg, bool ours)
-{
-	struct agent *a = arg;
-
-	if (ours) {
-		if (iptables_inherit(a->ipt, takeover_estate(a->takeover)) < 0)
-			log_warn("agent",
-				"the agent before this one did not say what is to be put back at "
-				"the end: its reserved port and its bridges' hairpin mode stay");
-		takeover_free(&a->takeover);
-		log_info("agent", "has taken over");
-		announce_again(a->announce);
-		agent_admin_open(a);
-		if (a->address == 0 && a->mesh_error[0] != '\0')
-			agent_address(a, 0); /* what is on the host is ours now, and misleads */
-		return;
-	}
-	log_error("agent", "came too late, the agent before goes on: it waits %d s",
-		HANDOVER_MS / 1000);
-	a->status = 1;
-	leave_to_predecessor(a);
-	agent_stop(a);
-}
-
-void
-agent_served(struct agent *a)
-{
-	if (a->takeover != NULL)
-		takeover_serving(a->takeover);
-}
-
-/* An agent before that does not serve either has nothing to lose. */
-void
-agent_tried(struct agent *a)
-{
-	if (a->takeover != NULL && takeover_workers(a->takeover) == 0)
-		agent_served(a);
-}
-
-void
-agent_freeze(struct agent *a)
-{
-	timer_cancel(a->retry);
-	dns_freeze(a->dns);
-	buf_init(&a->estate, BUF_UNLIMITED);
-	iptables_leave(&a->ipt, &a->estate);
-	meta_stop(&a->meta);
-	agent_tunnel_hold(a, true);
-}
-
-int
-agent_resume(struct agent *a, struct err *err)
-{
-	int rc = open_meta(a, err);
-
-	if (rc == 0)
-		rc = open_iptables(a, err);
-	if (rc < 0)
-		return rc;
-	iptables_inherit(a->ipt, buf_str(&a->estate));
-	buf_fini(&a->estate);
-	dns_thaw(a->dns);
-	agent_tunnel_hold(a, false);
-	connect_hub(a);
-	return 0;
 }
 
 int
@@ -456,7 +287,7 @@ agent_start(
 	a->lock = a->network_lock = -1;
 	signal(SIGPIPE, SIG_IGN);
 	limit_descriptors();
-	rc = take_locks(a, err);
+	rc = agent_take_locks(a, err);
 	if (rc == 0) {
 		settle_in(a);
 		rc = open_parts(a, err);
@@ -467,12 +298,12 @@ agent_start(
 	}
 	a->term = signal_start(a->loop, SIGTERM, agent_stop, a);
 	a->intr = signal_start(a->loop, SIGINT, agent_stop, a);
-	a->hup = signal_start(a->loop, SIGHUP, on_hup, a);
+	a->hup = signal_start(a->loop, SIGHUP, agent_reload, a);
 	confine_follow(a->confine, a->loop);
 	workers_run(a->workers);
-	connect_hub(a);
+	agent_connect_hub(a);
 	if (a->takeover != NULL)
-		takeover_follow(a->takeover, a->loop, on_predecessor_gone, a);
+		takeover_follow(a->takeover, a->loop, agent_predecessor_gone, a);
 	announce_start(&a->announce,
 		&(struct announce_config){
 			.loop = a->loop, .part = "agent", .ready = agent_announces, .arg = a});
@@ -554,7 +385,7 @@ agent_stop(void *arg)
 		return;
 	a->stopping = true;
 	if (a->takeover != NULL && !takeover_offered(a->takeover))
-		leave_to_predecessor(a);
+		agent_leave_to_predecessor(a);
 	announce_stopping(a->announce);
 	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)a->options->drain_timeout);

@@ -64,18 +64,34 @@ struct agent {
 
 /* agent.c */
 void agent_stop(void *agent);
-/* A successor comes: what only one may do ends, serving goes on. */
-void agent_freeze(struct agent *a);
-/* It has not come. */
-int agent_resume(struct agent *a, struct err *err);
+int agent_open_meta(struct agent *a, struct err *err);
+int agent_open_iptables(struct agent *a, struct err *err);
+/* The hub is optional for serving: what is wrong there is said, and the node goes on from its database. */
+void agent_connect_hub(struct agent *a);
 /* It serves: what is in progress ends. */
 void agent_hand_over(struct agent *a);
 /* After handover_lingers. */
 void agent_end(struct agent *a);
+
+/* agent_succeed.c: from one agent to the next */
+/* The locks, or those of the agent that runs, with its sockets. */
+int agent_take_locks(struct agent *a, struct err *err);
+/* As takeover_follow tells it. */
+void agent_predecessor_gone(void *agent, bool ours);
+/* It goes on, with what is on the host, in the database and at the hub. */
+void agent_leave_to_predecessor(struct agent *a);
+/* A successor comes: what only one may do ends, serving goes on. */
+void agent_freeze(struct agent *a);
+/* It has not come. */
+int agent_resume(struct agent *a, struct err *err);
 /* The mesh is served: the one before us may let go. */
 void agent_served(struct agent *a);
 /* It was tried, and cannot be yet. */
 void agent_tried(struct agent *a);
+
+/* agent_reload.c */
+void agent_reload(void *agent); /* SIGHUP */
+void agent_use_access_log(struct agent *a); /* lb.accessLog, as it is now */
 
 /* agent_mesh.c */
 void agent_address(void *agent, uint32_t address);

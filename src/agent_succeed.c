@@ -1,0 +1,112 @@
+#include <errno.h>
+
+#include "base/log.h"
+#include "src/agent_private.h"
+#include "src/lock.h"
+#include "src/rights.h"
+
+int
+agent_take_locks(struct agent *a, struct err *err)
+{
+	const struct agent_options *o = a->options;
+	int rc = 0;
+
+	if (o->takeover && o->admin_socket[0] != '\0')
+		rc = takeover_ask(o->admin_socket, &a->takeover, err);
+	if (rc == 0 && a->takeover != NULL) {
+		takeover_locks(a->takeover, &a->lock, &a->network_lock);
+		if (a->lock >= 0 && !lock_is_of(o->data_dir, a->lock))
+			return err_set(err, EINVAL,
+				"takeover: the agent that runs has another dataDir than %s; stop "
+				"it "
+				"first to change that",
+				o->data_dir);
+		lock_inherit(a->lock);
+		rights_reduce(o);
+		return 0;
+	}
+	if (rc == 0)
+		rc = lock_take(o->data_dir, &a->lock, err);
+	if (rc == 0)
+		rights_reduce(o); /* the folder is there now, threads are not yet */
+	if (rc == 0)
+		rc = lock_network(&a->network_lock, err);
+	return rc;
+}
+
+void
+agent_leave_to_predecessor(struct agent *a)
+{
+	a->handed_over = true;
+	iptables_undo(a->ipt); /* what was the other one's still is */
+	agent_freeze(a);
+	takeover_free(&a->takeover); /* at its end the other one goes on, if it has not yet */
+}
+
+void
+agent_predecessor_gone(void *arg, bool ours)
+{
+	struct agent *a = arg;
+
+	if (ours) {
+		if (iptables_inherit(a->ipt, takeover_estate(a->takeover)) < 0)
+			log_warn("agent",
+				"the agent before this one did not say what is to be put back at "
+				"the end: its reserved port and its bridges' hairpin mode stay");
+		takeover_free(&a->takeover);
+		log_info("agent", "has taken over");
+		announce_again(a->announce);
+		agent_admin_open(a);
+		if (a->address == 0 && a->mesh_error[0] != '\0')
+			agent_address(a, 0); /* what is on the host is ours now, and misleads */
+		return;
+	}
+	log_error("agent", "came too late, the agent before goes on: it waits %d s",
+		HANDOVER_MS / 1000);
+	a->status = 1;
+	agent_leave_to_predecessor(a);
+	agent_stop(a);
+}
+
+void
+agent_served(struct agent *a)
+{
+	if (a->takeover != NULL)
+		takeover_serving(a->takeover);
+}
+
+/* An agent before that does not serve either has nothing to lose. */
+void
+agent_tried(struct agent *a)
+{
+	if (a->takeover != NULL && takeover_workers(a->takeover) == 0)
+		agent_served(a);
+}
+
+void
+agent_freeze(struct agent *a)
+{
+	timer_cancel(a->retry);
+	dns_freeze(a->dns);
+	buf_init(&a->estate, BUF_UNLIMITED);
+	iptables_leave(&a->ipt, &a->estate);
+	meta_stop(&a->meta);
+	agent_tunnel_hold(a, true);
+}
+
+int
+agent_resume(struct agent *a, struct err *err)
+{
+	int rc = agent_open_meta(a, err);
+
+	if (rc == 0)
+		rc = agent_open_iptables(a, err);
+	if (rc < 0)
+		return rc;
+	iptables_inherit(a->ipt, buf_str(&a->estate));
+	buf_fini(&a->estate);
+	dns_thaw(a->dns);
+	agent_tunnel_hold(a, false);
+	agent_connect_hub(a);
+	return 0;
+}
