@@ -8,18 +8,15 @@ import os
 import re
 import shutil
 import subprocess
-import tempfile
 
 import pytest
 
-from booted import HERE, Booted, Process, wait_for
+from booted import HERE, Process, wait_for
+from edge import AGENT, FORMER, HUB, Node, Pod, repack
 from tree import run
 
 NET = os.path.join(os.path.dirname(HERE), "net")
 PYTHON = "/usr/bin/python3"
-AGENT, HUB = "edgeway-agent.service", "edgeway-hub.service"
-NAME = "web.default.svc.cluster.local"
-FORMER = b"# of the machine\nnameserver 192.0.2.53\n"
 WEB = """
 apiVersion: v1
 kind: Service
@@ -46,86 +43,6 @@ for line in sys.stdin:
     f.write(line.encode()); f.flush()
     print(f.readline().decode().strip(), flush=True)
 """
-
-
-class Node(Booted):
-    def show(self, unit, *names):
-        said = dict(line.split("=", 1) for line in self.run("systemctl", "show", unit, *[f"-p{n}" for n in names])[1].splitlines())
-        return [said[n] for n in names]
-
-    def main(self, unit=AGENT):
-        return self.show(unit, "MainPID")[0]
-
-    def said(self, match, text):
-        return text in self.run("journalctl", "--no-pager", "-o", "cat", "-b", match)[1]
-
-    def serves(self):
-        status, out = self.run("edgewayctl", "-o", "json", "status", check=False)
-        return status == 0 and '"program"' in out and self.resolv() != FORMER
-
-    def resolv(self):
-        with open(self.path("/etc/resolv.conf"), "rb") as f:
-            return f.read()
-
-    def table(self):
-        status, out = run(self.net("nft", "list", "table", "ip", "edgeway"), 20, check=False)
-        return out if status == 0 else None
-
-    def drop_in(self, unit, text):
-        folder = self.path(f"/etc/systemd/system/{unit}.d")
-        os.makedirs(folder, exist_ok=True)
-        with open(f"{folder}/test.conf", "w") as f:
-            f.write(text)
-        self.run("systemctl", "daemon-reload")
-
-    def install(self, folder, check=True):
-        """With dpkg, as apt does it: (status, output)."""
-        for p in glob.glob(f"{folder}/edgeway*.deb"):
-            shutil.copy(p, self.path("/root"))
-        names = [os.path.basename(p) for p in glob.glob(f"{folder}/edgeway*.deb")]
-        return self.run("dpkg", "-i", *[f"/root/{n}" for n in sorted(names)], seconds=90, check=check)
-
-
-class Pod:
-    """A network behind docker0."""
-
-    def __init__(self, node, number):
-        self.address = f"172.17.0.{number}"
-        self.log = node.path(f"/var/log/pod-{number}")
-        self.holder = Process("pod", node.net("unshare", "--net", "sleep", "100000"), self.log)
-        ours = os.stat("/proc/self/ns/net").st_ino, os.stat(f"/proc/{node.first()}/ns/net").st_ino
-        wait_for("a network", lambda: os.stat(f"/proc/{self.holder.pid}/ns/net").st_ino not in ours)
-        run(node.net("ip", "link", "add", f"veth{number}", "type", "veth", "peer", "name", "eth0", "netns", str(self.holder.pid)), 20)
-        run(node.net("ip", "link", "set", f"veth{number}", "master", "docker0", "up"), 20)
-        for words in ("link set lo up", f"addr add {self.address}/16 dev eth0", "link set eth0 up", "route add default via 172.17.0.1"):
-            run(self.words("ip", *words.split()), 20)
-
-    def words(self, *argv):
-        return ["nsenter", f"--net=/proc/{self.holder.pid}/ns/net", *argv]
-
-    def resolve(self):
-        return run(self.words("dig", "+short", "+time=2", "@172.17.0.1", NAME), 20)[1].strip()
-
-    def get(self):
-        return run(self.words("curl", "-s", "-m", "5", f"http://{self.resolve()}/"), 20)[1].strip()
-
-
-def repack(folder, revision, program=None):
-    """A folder of the same packages with another revision, and perhaps another file for the agent's program."""
-    made = tempfile.mkdtemp(prefix="edgeway-debs-")
-    for deb in sorted(glob.glob(f"{folder}/edgeway*.deb")):
-        files = f"{made}/files"
-        run(["dpkg-deb", "-R", deb, files], 60)
-        with open(f"{files}/DEBIAN/control", "r+") as f:
-            text = re.sub(r"^(Version: \S+-)\d+$", rf"\g<1>{revision}", f.read(), flags=re.M)
-            f.seek(0)
-            f.write(text)
-        if program and os.path.exists(f"{files}/usr/sbin/edgeway-agent"):
-            with open(f"{files}/usr/sbin/edgeway-agent", "w") as f:
-                f.write(program)
-        run(["dpkg-deb", "-b", "--root-owner-group", "-Znone", files, made], 60)
-        shutil.rmtree(files)
-    return made
 
 
 @pytest.fixture(scope="module")
@@ -263,6 +180,26 @@ def test_crash(node, pods):
     assert (node.table() is None, node.resolv()) == (table is None, resolv) and table is not None
     wait_for("it serves again", lambda: restarted(node, int(count) + 1), 30)
     assert (node.resolv(), pods[0].resolve(), pods[0].get()) == (resolv, address, "web-1")
+
+
+def test_crashes_again_and_again(node):
+    """It is never given up: six in ten seconds are systemd's usual limit."""
+    node.drop_in(AGENT, "[Service]\nRestartSec=100ms\n")
+    [count] = node.show(AGENT, "NRestarts")
+    for n in range(1, 9):
+        node.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", AGENT)
+        wait_for("the next one", lambda: node.show(AGENT, "NRestarts", "SubState") == [str(int(count) + n), "running"], 20)
+    wait_for("it serves", node.serves, 30)
+
+
+def test_wrong_configuration(node):
+    """Is told, and not tried again and again."""
+    set_key(node, "agent", "drainTimeout", "soon", "")
+    assert node.run("systemctl", "restart", AGENT, check=False)[0] != 0
+    assert node.show(AGENT, "ActiveState", "ExecMainStatus", "NRestarts") == ["failed", "2", "0"]
+    set_key(node, "agent", "drainTimeout", "9s", "")
+    node.run("systemctl", "start", AGENT)
+    wait_for("it serves", node.serves, 30)
 
 
 def test_watchdog(node, pods):
