@@ -10,10 +10,9 @@
 
 #include "base/port_holder.h"
 #include "base/sock.h"
+#include "src/ctl_doctor_parts.h"
 #include "src/ctl_kernel.h"
 #include "src/ctl_machine.h"
-#include "src/ctl_pods.h"
-#include "src/ctl_resolve.h"
 
 #define NO_INTERFACE "docker0"
 
@@ -22,9 +21,6 @@ enum {
 	CLOCK_YEAR_LEAST = 2026, /* when this was written */
 	CLOCK_NEAR_S = 5, /* the way of a message is in the difference */
 	CLOCK_FAR_S = 60,
-	PODS_TRIED = 3,
-	ARRIVAL_TRIES = 20,
-	ARRIVAL_PAUSE_US = 50 * 1000,
 };
 
 static const char *
@@ -178,146 +174,6 @@ check_ports(struct findings *f, const struct tree_node *state, uint32_t address)
 	check_port(f, "tcp", address, to != NULL ? (uint16_t)strtoul(to + 1, NULL, 10) : 0);
 }
 
-/* --- as pods see it -------------------------------------------------------------------- */
-
-/* What a pod is to be asked: the agent's DNS, and the first service that it relays itself. */
-struct trial {
-	struct pod_question question;
-	char service[300]; /* "shop/web at 9.251.0.7:80", "" none */
-	const char *dns; /* as text */
-	const char *socket;
-	const struct tree_node *captured; /* name servers for which we answer */
-};
-
-static void
-choose_service(struct trial *t, const struct tree_node *services)
-{
-	tree_each(tree_get(services, "services"), s)
-	{
-		tree_each(tree_get(s, "ports"), p)
-		{
-			char address[ADDR_TEXT_MAX];
-
-			snprintf(address, sizeof address, "%s:%s", ctl_text(s, "fakeIP"),
-				ctl_text(p, "port"));
-			if (strcmp(ctl_text(p, "mode"), "http") != 0 ||
-				addr_parse(&t->question.service, address, 0, NULL) < 0)
-				continue;
-			snprintf(t->service, sizeof t->service, "%.64s/%.100s at %.64s",
-				ctl_text(s, "namespace"), ctl_text(s, "name"), address);
-			return;
-		}
-	}
-	t->question.service.len = 0;
-}
-
-static double
-count_accepted(const char *socket)
-{
-	struct tree *state auto_tree = NULL;
-	const struct tree_node *counters;
-	struct err err;
-
-	if (ctl_ask_json(socket, "/debug/state", &state, &err) < 0)
-		return 0;
-	counters = tree_path(tree_document(state, 0), "lb.counters");
-	return ctl_number(counters, "accepted_http") + ctl_number(counters, "accepted_tcp");
-}
-
-/* A connection that was made may still have been led to somebody else. */
-static bool
-has_arrived(const struct trial *t, double before)
-{
-	for (int i = 0; i < ARRIVAL_TRIES; i++) {
-		if (count_accepted(t->socket) > before)
-			return true;
-		usleep(ARRIVAL_PAUSE_US);
-	}
-	return false;
-}
-
-/* Its name servers, as docker copied them when it was started. */
-static void
-check_servers(struct findings *f, const struct trial *t, const struct pod *p)
-{
-	for (size_t i = 0; i < p->n_servers; i++) {
-		char text[INET_ADDRSTRLEN];
-		bool ours;
-
-		inet_ntop(AF_INET, &p->servers[i], text, sizeof text);
-		ours = p->servers[i].s_addr == t->question.dns.in.sin_addr.s_addr;
-		tree_each(t->captured, c) ours |= strcmp(tree_text(c, ""), text) == 0;
-		if (!ours)
-			findings_add(f, "pods", VERDICT_NOTE,
-				"it was started before the agent, or with --dns: names of the "
-				"cluster are not known there; start it anew",
-				"%s asks the name server %s", p->who, text);
-	}
-}
-
-/* false: it does not get what the mesh should give it. */
-static bool
-try_one(struct findings *f, const struct trial *t, const struct pod *p, const char *check)
-{
-	double before = t->service[0] != '\0' ? count_accepted(t->socket) : 0;
-	struct pod_view view = {0};
-	auto_buf struct buf text;
-	bool lost = false;
-
-	buf_init(&text, BUF_UNLIMITED);
-	if (pod_try(p, &t->question, &view) < 0)
-		return true;
-	if (t->service[0] != '\0' && view.service_error == 0)
-		lost = !has_arrived(t, before);
-	buf_printf(&text, "%s: DNS at %s %s", p->who, t->dns,
-		view.dns_error == 0 ? "answers" : strerror(view.dns_error));
-	if (t->service[0] != '\0')
-		buf_printf(&text, "; %s %s", t->service,
-			view.service_error != 0 ? strerror(view.service_error)
-				: lost          ? "is led to somebody else"
-						: "is reached");
-	findings_add(f, check,
-		view.dns_error != 0 || view.service_error != 0 || lost ? VERDICT_BAD : VERDICT_OK,
-		"rules of others come before ours or drop what comes from the bridge (see rules "
-		"and firewall here, nft list ruleset, iptables-save), or a route is missing there",
-		"%s", buf_str(&text));
-	return view.dns_error == 0 && view.service_error == 0 && !lost;
-}
-
-static void
-check_view(struct findings *f, const struct tree_node *state, const char *socket)
-{
-	const char *dropped = ctl_text(state, "iptables.dropped_by");
-	struct trial t = {.dns = ctl_text(state, "dns.address"),
-		.socket = socket,
-		.captured = tree_path(state, "iptables.captured.upstreams")};
-	struct pod host = {.pid = getpid(), .who = "from this host"}, pods[PODS_TRIED];
-	struct tree *services auto_tree = NULL;
-	struct err err;
-	size_t n;
-	bool all_well;
-
-	if (!ctl_true(state, "iptables.installed") || t.dns[0] == '\0' ||
-		addr_parse(&t.question.dns, t.dns, DNS_PORT, NULL) < 0)
-		return;
-	if (ctl_ask_json(socket, "/debug/services", &services, &err) == 0)
-		choose_service(&t, tree_document(services, 0));
-	all_well = try_one(f, &t, &host, "host");
-	n = pods_find(bridge_of(state), pods, ARRAY_LEN(pods));
-	if (n == 0 && geteuid() == 0)
-		findings_add(f, "pods", VERDICT_OK, "", "no container that can be seen is on %s",
-			bridge_of(state));
-	for (size_t i = 0; i < n; i++) {
-		all_well &= try_one(f, &t, &pods[i], "pods");
-		check_servers(f, &t, &pods[i]);
-	}
-	if (dropped[0] != '\0')
-		findings_add(f, "firewall", all_well && n > 0 ? VERDICT_OK : VERDICT_NOTE,
-			"let it take what comes from the pods' bridge: port 53 (udp, tcp) and "
-			"mesh.listenPort (tcp) as input, and what is forwarded",
-			"drops what no rule of it takes: %s", dropped);
-}
-
 void
 doctor_machine(struct findings *f, const struct tree_node *state, const char *socket)
 {
@@ -329,7 +185,7 @@ doctor_machine(struct findings *f, const struct tree_node *state, const char *so
 	check_mtu(f, bridge, ctl_text(state, "meta.address"));
 	check_kernel(f);
 	if (state != NULL)
-		check_view(f, state, socket);
+		doctor_view(f, state, bridge, socket);
 }
 
 /* --- clock --------------------------------------------------------------------------------- */

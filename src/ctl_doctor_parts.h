@@ -1,6 +1,6 @@
 /*
- * The parts of edgewayctl doctor: ctl_doctor.c has the agent, ctl_doctor_hub.c the hub, ctl_doctor_disk.c a disk, ctl_doctor_machine.h
- * the machine. Each adds what it finds; nothing is changed.
+ * The parts of edgewayctl doctor: ctl_doctor.c has the agent, ctl_doctor_hub.c the hub, ctl_doctor_disk.c a disk, ctl_doctor_view.c
+ * how pods see the mesh, ctl_doctor_machine.h the machine. Each adds what it finds; nothing is changed.
  */
 #ifndef EDGEWAY_SRC_CTL_DOCTOR_PARTS_H
 #define EDGEWAY_SRC_CTL_DOCTOR_PARTS_H
@@ -11,6 +11,9 @@
 void doctor_hub(struct findings *f, const struct tree_node *top);
 /* Has the file system of the folder room and inodes, and can it be written? */
 void doctor_disk(struct findings *f, const char *folder);
+/* The mesh as this host and containers on the bridge see it, and what stands in their way. state: the agent's. */
+void doctor_view(
+	struct findings *f, const struct tree_node *state, const char *bridge, const char *socket);
 /* s: what a daemon says of its filter of system calls. */
 void doctor_seccomp(struct findings *f, const struct tree_node *s);
 

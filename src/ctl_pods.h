@@ -15,17 +15,17 @@
 
 #include "base/sock.h"
 
-enum { POD_WHO = 48, POD_SERVERS_MAX = 3, POD_PATIENCE_MS = 2000 };
+enum { POD_HERE = 0, POD_WHO = 48, POD_SERVERS_MAX = 3, POD_PATIENCE_MS = 2000 };
 
 struct pod {
-	int pid; /* a process of it */
+	int pid; /* a process of it; POD_HERE: our own network */
 	char who[POD_WHO]; /* "nginx (pid 17)" */
 	struct in_addr servers[POD_SERVERS_MAX]; /* IPv4 name servers of its resolv.conf */
 	size_t n_servers;
 };
 
-/* At most `most`, one a network. 0 also where they cannot be seen. */
-size_t pods_find(const char *bridge, struct pod *pods, size_t most);
+/* At most `most`, one a network, of those whose processes can be seen; *networks: how many hang on the bridge. */
+size_t pods_find(const char *bridge, struct pod *pods, size_t most, size_t *networks);
 
 struct pod_question {
 	struct addr dns; /* port 0: not to be asked */

@@ -92,6 +92,51 @@ def test_a_firewall_in_the_way(town):
     town.node.run("nft", "delete", "table", "ip", "wall")
 
 
+@pytest.mark.skipif(not os.path.exists("/usr/sbin/iptables-legacy"), reason="no iptables-legacy here")
+def test_iptables_of_old(town):
+    """xtables, which nothing that looks at nf_tables shows: what drops or is not tracked is named, also where its program is not installed."""
+    def legacy(*words):
+        town.node.run("iptables-legacy", *words)
+
+    if town.node.run("iptables-legacy", "-t", "raw", "-L", check=False).returncode != 0:
+        pytest.skip("this kernel has no ip_tables")
+    found = town.doctor()
+    assert "legacy" not in found and found["pods"][0][0] == "ok"
+    legacy("-t", "raw", "-A", "PREROUTING", "-i", "docker0", "-d", "9.251.0.0/16", "-j", "NOTRACK")
+    legacy("-A", "INPUT", "-i", "docker0", "-p", "udp", "--dport", "53", "-j", "DROP")
+    found = town.doctor()
+    assert found["host"][0][0] == "ok" and found["pods"][0][0] == "BAD" and "legacy here" in found["pods"][0][2]
+    verdict, said, remedy = found["legacy"][0]
+    assert verdict == "note" and "raw PREROUTING does not track (-d 9.251.0.0/16 -i docker0 -j " in said and "iptables-legacy-save" in remedy
+    assert "filter INPUT drops (-i docker0 -p udp -m udp --dport 53 -j DROP)" in said
+    hidden = ("unshare", "-m", "sh", "-c", 'for d in /usr/sbin /sbin; do mount -t tmpfs none $d; done; exec "$@"', "sh")
+    verdict, said, _ = town.doctor(before=hidden)["legacy"][0]
+    assert verdict == "note" and said.startswith("tables of iptables-legacy whose rules cannot be read here: ") and "raw" in said and "filter" in said
+    legacy("-t", "raw", "-F")
+    legacy("-D", "INPUT", "1")
+    legacy("-P", "FORWARD", "DROP")
+    found = town.doctor()
+    assert found["legacy"][0][:2] == ("ok", "iptables-legacy: filter FORWARD drops what no rule takes") and found["pods"][0][0] == "ok"
+    legacy("-P", "FORWARD", "ACCEPT")
+    assert "legacy" not in town.doctor() and town.bad() == set()
+
+
+def test_containers_that_it_cannot_look_into(town):
+    """As in a pod without hostPID, and without CAP_SYS_ADMIN: that nobody has looked is said, and vouches for nothing."""
+    town.rules("table ip wall {", "chain in {", "type filter hook forward priority 0; policy drop", "iifname docker0 accept", "oifname docker0 accept", "}", "}")
+    assert town.doctor()["firewall"][0][0] == "ok"
+    found = town.doctor(before=("unshare", "--pid", "--fork", "--mount-proc"))
+    verdict, said, remedy = found["pods"][0]
+    assert len(found["pods"]) == 1 and (verdict, said) == ("note", "containers are on docker0 (1), but no process of theirs is seen from here")
+    assert "hostPID: true" in remedy and found["firewall"][0][0] == "note" and found["host"][0][0] == "ok"
+    found = town.doctor(before=("setpriv", "--bounding-set", "-sys_admin"))
+    verdict, said, remedy = found["pods"][0]
+    assert verdict == "note" and said.endswith(": its network cannot be entered: Operation not permitted") and "CAP_SYS_ADMIN" in remedy
+    assert found["firewall"][0][0] == "note" and found["host"][0][0] == "ok"
+    town.node.run("nft", "delete", "table", "ip", "wall")
+    assert "firewall" not in town.doctor()
+
+
 def test_who_takes_our_rules_away(town):
     town.node.run("nft", "delete", "table", "ip", "edgeway")
     verdict, said, remedy = wait_for("seen", lambda: [f for f in town.doctor()["rules"] if " after nft " in f[1]])[0]
