@@ -1,5 +1,7 @@
 #include "hub/hub_private.h"
 
+#include <errno.h>
+
 static void
 on_changed(void *arg, const char *node)
 {
@@ -101,6 +103,14 @@ on_heard(void *arg, const void *from, const struct peer_said *said)
 			n, from, said->node, said->word == PEER_SAYS_REACH ? said->entry : NULL);
 }
 
+int
+hub_ask_node(void *arg, const char *node, const char *service, struct question *q)
+{
+	const struct hub *hub = arg;
+
+	return hub->nodes != NULL ? nodes_ask(hub->nodes, node, service, q) : -ENOTCONN;
+}
+
 void
 hub_declared(void *arg, const char *node)
 {
@@ -124,6 +134,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.joined = each_joined,
 		.declared = declared,
 		.heard = on_heard,
+		.ask = hub_ask_node,
 		.arg = hub,
 	});
 }

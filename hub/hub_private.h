@@ -85,6 +85,8 @@ int hub_nodes_start(struct hub *hub, struct err *err);
 int hub_ways_start(struct hub *hub, const struct hub_ways_in *config, struct err *err);
 
 /* --- hub_peers.c --- */
+/* nodes_ask, of the nodes once there are any. */
+int hub_ask_node(void *hub, const char *node, const char *service, struct question *q);
 /* What the node declares here to reach beside itself is another. */
 void hub_declared(void *hub, const char *node);
 void hub_peers_start(struct hub *hub, uint16_t port);

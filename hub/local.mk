@@ -41,12 +41,13 @@ hub_libhub_a_SOURCES = \
 	hub/node_sites.c hub/node_sites.h \
 	hub/nodes.c hub/nodes.h hub/nodes_private.h hub/nodes_tell.c \
 	hub/peek.c hub/peek.h \
-	hub/peer_guest.c hub/peer_line.c hub/peer_names.c hub/peer_names.h hub/peer_trip.c hub/peer_words.c hub/peer_words.h \
+	hub/peer_guest.c hub/peer_line.c hub/peer_names.c hub/peer_names.h hub/peer_ask.c hub/peer_trip.c hub/peer_words.c hub/peer_words.h \
 	hub/peers.c hub/peers.h hub/peers_private.h hub/peers_tell.c \
 	hub/outbox.c hub/outbox.h \
 	hub/outward.c hub/outward.h \
 	hub/own_service.c hub/own_service.h \
 	hub/pending.c hub/pending.h \
+	hub/questions.c hub/questions.h \
 	hub/quota.c hub/quota.h \
 	hub/reach.c hub/reach.h \
 	hub/redirect.c hub/redirect.h hub/redirect_private.h hub/redirect_rules.c hub/redirect_tell.c \
@@ -61,7 +62,7 @@ hub_libhub_a_SOURCES = \
 	hub/share_claims.c hub/share_claims.h \
 	hub/sight.c hub/sight.h \
 	hub/split.c hub/split.h \
-	hub/talk.c hub/talk.h hub/talk_compare.c hub/talk_private.h hub/talk_say.c hub/talk_tell.c \
+	hub/talk.c hub/talk.h hub/talk_ask.c hub/talk_compare.c hub/talk_private.h hub/talk_say.c hub/talk_tell.c \
 	hub/tokens.c hub/tokens.h \
 	hub/tunnels.c hub/tunnels.h hub/tunnels_private.h hub/tunnels_tell.c \
 	hub/unserved.c hub/unserved.h \
@@ -72,7 +73,7 @@ hub_libhub_a_SOURCES = \
 	hub/web_files.c hub/web_files.h \
 	hub/web_judge.c hub/web_judge.h \
 	hub/web_map.c hub/web_seen.c hub/web_tell.c hub/web_tell.h \
-	hub/web_probe.c hub/web_probe.h hub/web_probe_read.c \
+	hub/web_probe.c hub/web_probe.h \
 	hub/web_summary.c hub/web_summary.h \
 	hub/web_survey.c hub/web_survey.h \
 	hub/web_want.c hub/web_want.h
@@ -121,6 +122,7 @@ HUB_TESTS = \
 	tests/unit/neighbours_index_test \
 	tests/unit/nodes_test \
 	tests/unit/peek_test \
+	tests/unit/questions_test \
 	tests/unit/quota_test \
 	tests/unit/reflector_test \
 	tests/unit/roster_test \
@@ -174,6 +176,8 @@ tests_unit_roster_test_SOURCES = tests/unit/roster_test.c
 tests_unit_roster_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_share_test_SOURCES = tests/unit/share_test.c
 tests_unit_share_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_questions_test_SOURCES = tests/unit/questions_test.c
+tests_unit_questions_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_quota_test_SOURCES = tests/unit/quota_test.c
 tests_unit_quota_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_split_test_SOURCES = tests/unit/split_test.c
@@ -183,4 +187,4 @@ tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif
 EXTRA_DIST += tests/data/kubernetes tests/apiserver/kubelets.py tests/apiserver/objects.py tests/apiserver/server.py tests/apiserver/signing.py tests/apiserver/store.py \
 	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_approval.py tests/net/test_kubernetes.py tests/net/test_hosts_map.py tests/net/test_replicas.py tests/net/test_sites.py tests/net/test_zone.py \
-	tests/net/browser.py tests/net/looker.py tests/net/test_web.py
+	tests/net/browser.py tests/net/looker.py tests/net/page.py tests/net/pretender.py tests/net/test_web.py tests/net/test_web_nodes.py tests/net/test_web_rules.py

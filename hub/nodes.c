@@ -8,6 +8,7 @@
 #include "hub/admission.h"
 #include "hub/route.h"
 #include "model/bundle.h"
+#include "model/health.h"
 
 enum {
 	ADDRESSES_MAX = 4, /* that a node remembers */
@@ -34,6 +35,22 @@ nodes_find_talk(const struct nodes *n, const char *node)
 	return NULL;
 }
 
+/* A list of words parted by commas. */
+static bool
+names_word(const char *list, const char *word)
+{
+	size_t len = strlen(word), n;
+
+	for (; *list != '\0'; list += n + (list[n] == ',')) {
+		list += strspn(list, " ");
+		n = strcspn(list, ", ");
+		if (n == len && memcmp(list, word, n) == 0)
+			return true;
+		n += strspn(list + n, " ");
+	}
+	return false;
+}
+
 static struct talk *
 start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 {
@@ -55,6 +72,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 		.cluster_domain = n->config.cluster_domain,
 		.ready = n->config.ready,
 		.bundles = strcmp(ws_header(c, "edgeway-bundles"), BUNDLE_KIND) == 0,
+		.answers = names_word(ws_header(c, "edgeway-answers"), HEALTH_KIND),
 	};
 
 	pki_sha256_hex(ca, strlen(ca), ca_hash);
@@ -72,6 +90,8 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 	} else {
 		log_info("hub", "node connected node=%s peer=%s", node, ws_peer_addr(c));
 	}
+	if (n->config.others != NULL)
+		peers_tell_joined(n->config.others, node);
 	return talk_new(&config, c);
 }
 

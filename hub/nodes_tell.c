@@ -1,5 +1,7 @@
 #include "hub/nodes_private.h"
 
+#include <errno.h>
+
 #include "model/json.h"
 
 struct addr
@@ -67,6 +69,14 @@ nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk)
 	for (struct peer *p = n->peers; p != NULL; p = p->next)
 		if (nodes_talks(p))
 			fn(arg, p->talk);
+}
+
+int
+nodes_ask(const struct nodes *n, const char *node, const char *service, struct question *q)
+{
+	struct talk *s = nodes_find_talk(n, node);
+
+	return s != NULL ? talk_ask(s, service, q) : -ENOTCONN;
 }
 
 size_t

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "model/health.h"
 
 enum {
 	HANDSHAKES_MOST = PEERS_GUESTS_MOST / 2,
@@ -128,6 +129,15 @@ guest_tell_declared(struct guest *g, const char *node)
 	tell_on(g);
 }
 
+void
+guest_tell_joined(struct guest *g, const char *node)
+{
+	if (g->list == NULL || g->of->drain_ms != 0)
+		return;
+	peer_words_say(&g->out, PEER_SAYS_JOINED, node, 0);
+	tell_on(g);
+}
+
 static void
 on_list_reset(void *arg, unsigned code)
 {
@@ -221,6 +231,8 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 {
 	if (strcmp(request->authority, "nodes") == 0)
 		return begin_list(arg, st, request, reason);
+	if (strcmp(request->authority, HEALTH_KIND) == 0)
+		return asked_begin(arg, st, request, reason);
 	return trip_begin(arg, st, request, reason);
 }
 

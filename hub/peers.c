@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "model/health.h"
 
 enum {
 	STREAMS_MOST = 8192,
@@ -259,6 +260,17 @@ peers_tell_declared(struct peers *p, const char *node)
 	}
 }
 
+void
+peers_tell_joined(struct peers *p, const char *node)
+{
+	struct guest *g, *next;
+
+	for (g = TAILQ_FIRST(&p->guests); g != NULL; g = next) {
+		next = TAILQ_NEXT(g, link);
+		guest_tell_joined(g, node);
+	}
+}
+
 uint64_t
 peers_epoch(const struct peers *p, const char *node)
 {
@@ -272,6 +284,12 @@ bool
 peers_know(const struct peers *p, const char *node)
 {
 	return roster_knows(p->roster, node);
+}
+
+void
+peers_named(const struct peers *p, void (*fn)(void *arg, const char *node), void *arg)
+{
+	roster_named(p->roster, fn, arg);
 }
 
 bool
@@ -314,6 +332,40 @@ peers_open(struct peers *p, struct peers_ask *ask)
 	ask->at = l->name;
 	p->asked += rc == 0;
 	return rc == -ESHUTDOWN ? -ENOTCONN : rc;
+}
+
+/* The turn-th line that is open: the holder's, then the others'. NULL: there are not so many. */
+static struct line *
+line_in_turn(struct peers *p, const char *node, size_t turn)
+{
+	uint64_t epoch;
+	struct line *holder = roster_holder(p->roster, node, &epoch);
+	const struct peer *peer;
+	size_t nth = holder != NULL;
+
+	if (holder != NULL && turn == 0)
+		return holder;
+	TAILQ_FOREACH(peer, &p->all, link)
+	{
+		if (peer->now != NULL && peer->now != holder && nth++ == turn)
+			return peer->now;
+	}
+	return NULL;
+}
+
+int
+peers_ask_health(struct peers *p, struct peers_ask *ask, const char *service, size_t turn)
+{
+	struct line *l = line_in_turn(p, ask->node, turn);
+	const struct stream_field fields[] = {
+		{"edgeway-node", ask->node}, {"edgeway-service", service}};
+	const struct stream_request request = {
+		.authority = HEALTH_KIND, .fields = fields, .n_fields = ARRAY_LEN(fields)};
+
+	if (l == NULL)
+		return -ENOENT;
+	ask->at = l->name;
+	return session_open(l->session, &request, ask->events, ask->to, &ask->stream);
 }
 
 /* --- life -------------------------------------------------------------------------------------------- */
@@ -421,6 +473,7 @@ peers_new(const struct peers_config *config)
 	TAILQ_INIT(&p->handshakes);
 	TAILQ_INIT(&p->guests);
 	LIST_INIT(&p->trips);
+	LIST_INIT(&p->asked_here);
 	set_name(p);
 	p->drained = timer_new(config->loop, on_drained, p);
 	p->sweep = timer_new(config->loop, on_sweep, p);
@@ -448,6 +501,7 @@ peers_free(struct peers **out)
 	p->drain_ms = MAX(loop_now_ms(p->config.loop), 1u);
 	peer_names_free(&p->names);
 	trips_free(p);
+	asked_free_all(p);
 	while ((g = TAILQ_FIRST(&p->handshakes)) != NULL)
 		guest_free(g);
 	while ((g = TAILQ_FIRST(&p->guests)) != NULL)

@@ -17,6 +17,7 @@
 
 #include "base/metric.h"
 #include "hub/peer_words.h"
+#include "hub/questions.h"
 #include "hub/quota.h"
 #include "hub/roster.h"
 #include "hub/tunnels.h"
@@ -29,6 +30,8 @@ enum {
 	PEERS_PING_MS = 1000,
 	PEERS_DEAD_MS = 5000,
 	PEERS_MEMORY = 64 << 20,
+	PEERS_ASKED_MOST = 256, /* questions of others to nodes that are connected here */
+	PEERS_ASKED_MS = 4000, /* until a node has answered one */
 	PEERS_SETTLE_MS = 10000, /* by then it does not matter whether all have answered */
 };
 
@@ -47,6 +50,8 @@ struct peers_config {
 		void (*fn)(void *to, const char *node, const char *entry), void *to);
 	/* The replica `from` has been told so by a node. REACH has an entry; FORGETS without a node: all that it said before. */
 	void (*heard)(void *arg, const void *from, const struct peer_said *said);
+	/* As nodes_ask. */
+	int (*ask)(void *arg, const char *node, const char *service, struct question *q);
 	void *arg;
 };
 
@@ -65,9 +70,10 @@ void peers_use_quota(struct peers *p, struct quota *quota);
 void peers_adopt(struct peers *p, int fd);
 /* What this hub can do for the node has changed: others are told. */
 void peers_tell(struct peers *p, const char *node);
-
 /* The same of what the node declares. */
 void peers_tell_declared(struct peers *p, const char *node);
+/* The node has come with its certificate: others are told that it is one at the edge. */
+void peers_tell_joined(struct peers *p, const char *node);
 
 struct peers_ask {
 	const char *node;
@@ -82,12 +88,18 @@ struct peers_ask {
 
 /* As session_open; -ENOTCONN: no other replica has the node's tunnel. */
 int peers_open(struct peers *p, struct peers_ask *ask);
+/* A question how the endpoints of a service do on a node, to one replica after the other, that with the node's tunnel first: `turn` counts
+ * from 0, `request` is not looked at. The answer is the node's (model/health.h); 421: the node is not connected there. -ENOENT: that were all;
+ * others: this one cannot be asked. */
+int peers_ask_health(struct peers *p, struct peers_ask *ask, const char *service, size_t turn);
 /* A stream was answered with 421: it is not asked again for what it has claimed. */
 void peers_doubt(struct peers *p, const char *node, uint64_t epoch);
 /* Does another replica have a tunnel of its own of the node? Its epoch; 0: none. */
 uint64_t peers_epoch(const struct peers *p, const char *node);
 /* Has it been heard of as a node, by whomever? */
 bool peers_know(const struct peers *p, const char *node);
+/* Calls fn for each node that other replicas name now. */
+void peers_named(const struct peers *p, void (*fn)(void *arg, const char *node), void *arg);
 /* May the node be there again in a moment, here or at another replica? */
 bool peers_await(const struct peers *p, const char *node);
 /* Has every replica that is known said what it holds, or not answered? True without any. */

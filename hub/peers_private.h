@@ -1,6 +1,6 @@
 /*
  * What the files of the peers share: peers.c (who they are, what is asked of them), peer_line.c (a connection to one),
- * peer_guest.c (a connection from one), peer_trip.c (a stream that one asks for), peers_tell.c (state and metrics). Nothing
+ * peer_guest.c (a connection from one), peer_trip.c (a stream that one asks for), peer_ask.c (a question that one has), peers_tell.c (state and metrics). Nothing
  * outside of these includes it.
  *
  *   peer  WAITING ─timer─► DIALLING ─list is whole─► OPEN
@@ -83,6 +83,7 @@ struct guest {
 
 TAILQ_HEAD(guest_ring, guest);
 LIST_HEAD(trips, trip);
+LIST_HEAD(asked_list, asked);
 
 struct peers {
 	struct peers_config config;
@@ -97,7 +98,8 @@ struct peers {
 	TAILQ_HEAD(, peer) all;
 	struct guest_ring handshakes, guests;
 	struct trips trips;
-	size_t n_all, n_guests, n_trips; /* n_guests: with handshakes */
+	struct asked_list asked_here;
+	size_t n_all, n_guests, n_trips, n_asked; /* n_guests: with handshakes */
 	uint64_t began_ms; /* when there were certificates */
 	uint64_t forgot_ms; /* when names were looked at last */
 	uint64_t drain_ms; /* since when it drains; 0: it does not */
@@ -132,6 +134,7 @@ unsigned peer_streams(const struct peer *peer);
 /* --- peer_guest.c --- */
 void guest_tell(struct guest *g, const char *node);
 void guest_tell_declared(struct guest *g, const char *node);
+void guest_tell_joined(struct guest *g, const char *node);
 void guest_leave(struct guest *g);
 void guest_free(struct guest *g);
 
@@ -140,6 +143,12 @@ void guest_free(struct guest *g);
 unsigned trip_begin(struct guest *g, struct stream *st, const struct stream_request *request,
 	const char **reason);
 void trips_free(struct peers *p);
+/* --- peer_ask.c --- */
+/* As `opened` of session_events. */
+unsigned asked_begin(struct guest *g, struct stream *st, const struct stream_request *request,
+	const char **reason);
+void asked_free_all(struct peers *p);
+
 const char *peer_field(const struct stream_request *r, const char *name);
 
 #endif

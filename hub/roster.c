@@ -303,6 +303,19 @@ roster_claims(const struct roster_peer *p)
 }
 
 void
+roster_named(const struct roster *r, void (*fn)(void *arg, const char *node), void *arg)
+{
+	const struct known *k;
+
+	for (size_t i = 0; i < BUCKETS; i++)
+		LIST_FOREACH(k, &r->buckets[i], link)
+		{
+			if (!LIST_EMPTY(&k->claims))
+				fn(arg, k->name);
+		}
+}
+
+void
 roster_each(const struct roster_peer *p, void (*fn)(void *arg, const char *node), void *arg)
 {
 	const struct claim *c;

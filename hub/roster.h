@@ -49,6 +49,8 @@ bool roster_knows(const struct roster *r, const char *node);
 /* Was it lost lately, and may it come again in a moment? */
 bool roster_awaits(const struct roster *r, const char *node, uint64_t now_ms);
 size_t roster_claims(const struct roster_peer *p); /* NULL: 0 */
+/* Calls fn for each node that somebody claims, or says to have joined. */
+void roster_named(const struct roster *r, void (*fn)(void *arg, const char *node), void *arg);
 /* Calls fn for each node that is claimed. */
 void roster_each(const struct roster_peer *p, void (*fn)(void *arg, const char *node), void *arg);
 

@@ -179,9 +179,13 @@ on_query(struct talk *s, const struct envelope *e)
 static void
 on_message(struct talk *s, const struct envelope *e)
 {
+	bool answer = e->operation == OP_RESPONSE || e->operation == OP_ERROR;
+
+	if (answer && questions_answer(&s->questions, e))
+		return;
 	if (e->operation == OP_QUERY)
 		on_query(s, e);
-	else if (e->operation == OP_RESPONSE || e->operation == OP_ERROR)
+	else if (answer)
 		on_ack(s, e);
 	else if (e->operation == OP_INSERT && strcmp(e->resource, "node/unserved") == 0)
 		on_unserved(s, e);
@@ -294,6 +298,7 @@ talk_free(struct talk **out)
 	if (s == NULL)
 		return;
 	let_go(s);
+	questions_end(&s->questions);
 	unserved_fini(&s->unserved);
 	free((void *)(uintptr_t)s->config.cluster_domain);
 	free(s->node);

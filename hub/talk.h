@@ -18,6 +18,7 @@
 #include "base/ws.h"
 #include "hub/fanout.h"
 #include "hub/outbox.h"
+#include "hub/questions.h"
 
 enum {
 	TALK_ACK_MS = 60000, /* a message unacknowledged for so long ends the connection */
@@ -42,6 +43,7 @@ struct talk_config {
 	const struct kube_labels *labels; /* of the node, copied; NULL: none known */
 	bool ready; /* the source has been read */
 	bool bundles; /* the node takes them (model/bundle.h) */
+	bool answers; /* and questions (model/health.h) */
 };
 
 struct talk;
@@ -60,6 +62,9 @@ void talk_tick(struct talk *s, uint64_t now_ms);
 /* Ends the connection, with a reason for the node's log; `closed` follows. Nothing is sent after it. */
 void talk_end(struct talk *s, unsigned code, const char *why);
 
+/* What does the node make of the endpoints of this service, "namespace/name"? 0: q is told, later. -ENOTCONN; -EOPNOTSUPP: its agent is
+ * older; -EBUSY: too many questions wait. */
+int talk_ask(struct talk *s, const char *service, struct question *q);
 const char *talk_node(const struct talk *s);
 /* Are these the site and zone that its hello told? */
 bool talk_lives_in(const struct talk *s, const char *site, const char *zone);

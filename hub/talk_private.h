@@ -1,6 +1,6 @@
 /*
  * What the files of a talk share: talk.c (what comes, what is sent, beginning and end), talk_compare.c (digests), talk_say.c
- * (small messages) and talk_tell.c (what others ask about it). Nothing outside of these includes it.
+ * (small messages), talk_ask.c (questions) and talk_tell.c (what others ask about it). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_HUB_TALK_PRIVATE_H
 #define EDGEWAY_HUB_TALK_PRIVATE_H
@@ -35,6 +35,7 @@ struct talk {
 	struct outbox outbox;
 	uint64_t n_acks;
 	struct unserved unserved;
+	struct questions questions; /* that the node has not answered */
 };
 
 /* --- talk.c --- */
@@ -54,6 +55,7 @@ void talk_answer_held(struct talk *s);
 /* --- talk_say.c --- */
 void talk_say(struct talk *s, enum operation op, const char *resource, const char *parent,
 	struct buf *content);
+void talk_say_as(struct talk *s, const struct saying *say, const char *id);
 void talk_say_hello(struct talk *s);
 void talk_say_synced(struct talk *s, const char *parent);
 /* A node that sends faster than it reads the complaints is sent away. */

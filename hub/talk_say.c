@@ -8,6 +8,19 @@
 #include "model/mesh.h"
 
 void
+talk_say_as(struct talk *s, const struct saying *say, const char *id)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	if (s->ended)
+		return;
+	envelope_say(&b, say, id);
+	memcpy(outbox_begin(&s->outbox, buf_len(&b)), buf_at(&b), buf_len(&b));
+	outbox_end(&s->outbox, buf_len(&b));
+}
+
+void
 talk_say(struct talk *s, enum operation op, const char *resource, const char *parent,
 	struct buf *content)
 {
@@ -20,15 +33,9 @@ talk_say(struct talk *s, enum operation op, const char *resource, const char *pa
 		.content_len = buf_len(content),
 	};
 	char id[FANOUT_ID_LEN + 1];
-	auto_buf struct buf b = {0};
 
-	if (s->ended)
-		return;
 	envelope_new_id(id);
-	buf_init(&b, BUF_UNLIMITED);
-	envelope_say(&b, &say, id);
-	memcpy(outbox_begin(&s->outbox, buf_len(&b)), buf_at(&b), buf_len(&b));
-	outbox_end(&s->outbox, buf_len(&b));
+	talk_say_as(s, &say, id);
 }
 
 void

@@ -45,12 +45,11 @@ on_turn(void *arg)
 {
 	struct web *w = arg;
 	struct survey_sources from = sources_of(w);
-	struct tell tell = {w->survey, &from, w->started_ms, w->n_viewers, w->probes, NULL};
+	const struct tell tell = {w->survey, &from, w->started_ms, w->n_viewers, w->probes};
 	struct web_conn *c = find_due(w);
 
 	if (c == NULL)
 		return;
-	tell.caller = &c->caller;
 	c->viewer->due = false;
 	c->viewer->told_ms = loop_now_ms(w->config.loop);
 	timer_start(w->turn, TURN_MS, 0);
@@ -170,7 +169,10 @@ web_start(struct web **out, const struct web_config *config, struct err *err)
 	w->config = *config;
 	TAILQ_INIT(&w->conns);
 	w->started_ms = wall_ms();
-	w->probes = probes_new(config->loop, config->reach);
+	w->probes = probes_new(&(struct probes_config){.loop = config->loop,
+		.peers = config->peers,
+		.ask = config->ask,
+		.arg = config->arg});
 	w->tick = timer_new(config->loop, on_tick, w);
 	w->turn = timer_new(config->loop, on_turn, w);
 	rc = web_renew(w, err);
@@ -227,8 +229,6 @@ web_recheck(struct web *w)
 	struct web_conn *c, *next;
 	unsigned cut = 0;
 
-	if (w != NULL)
-		probes_forget(w->probes); /* it was asked for by other rules */
 	for (c = w != NULL ? TAILQ_FIRST(&w->conns) : NULL; c != NULL; c = next) {
 		next = TAILQ_NEXT(c, link);
 		if (c->viewer == NULL || access_check(w->config.access, &c->caller, &page))
@@ -268,6 +268,7 @@ web_metrics(const struct web *w, struct metrics *m)
 		"Viewers who were dropped: silent, not let in any more, or against the rules.",
 		NULL, w->dropped);
 	metric_counter(m, "edgeway_web_bytes_total", "Sent to those who look.", NULL, w->bytes);
+	probes_metrics(w->probes, m);
 }
 
 void

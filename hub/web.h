@@ -18,7 +18,7 @@
 #include "base/metric.h"
 #include "hub/access.h"
 #include "hub/hub.h"
-#include "hub/reach.h"
+#include "hub/web_probe.h"
 #include "hub/web_survey.h"
 
 enum {
@@ -37,7 +37,8 @@ struct web_config {
 	struct loop *loop;
 	struct web_options options; /* texts are borrowed */
 	const struct access *access; /* these two outlive it */
-	struct reach *reach; /* by which nodes are asked */
+	struct peers *peers; /* that are asked for their nodes */
+	probes_ask_fn *ask; /* nodes that are connected here, with arg */
 	/* What there is to see now. */
 	void (*sources)(void *arg, struct survey_sources *to);
 	void *arg;

@@ -1,39 +1,51 @@
 #include "hub/web_probe.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
-#include <sys/queue.h>
 
+#include "base/hash.h"
+#include "model/health.h"
 #include "model/json.h"
+
+static const char no_agent[] = "its agent does not answer as agents do",
+		  older[] = "its agent is older, and does not tell",
+		  late[] = "it does not answer in time", away[] = "it is connected to no hub";
+
+enum result { TOLD, REFUSED, OLDER, LATE, AWAY, RESULTS };
 
 struct probe {
 	TAILQ_ENTRY(probe) link;
 	struct probes *of;
-	char *key, *node, *service;
-	struct reaching *reaching; /* one of these two while it is asked */
+	char *node, *service;
+	uint64_t hash; /* of both */
+	struct question question; /* one of these two while it is asked */
 	struct stream *stream;
+	size_t turn; /* of replicas */
 	struct timer *timer;
 	struct buf in;
-	char *said, *why; /* NULL: not known */
-	uint64_t asked_ms, wanted_ms;
+	char *said, *why; /* members of JSON, a sentence; NULL: not known */
+	char asked_at[PEER_NAME_TEXT], at[PEER_NAME_TEXT]; /* "": here */
+	char older[PEER_NAME_TEXT]; /* a replica that does not ask for others; "": none */
+	uint64_t asked_ms, away_ms, wanted_ms;
 	bool asking;
 };
 
 struct probes {
-	struct loop *loop;
-	struct reach *reach;
+	struct probes_config config;
 	TAILQ_HEAD(, probe) all;
 	size_t n, n_asking;
+	uint64_t results[RESULTS];
 };
 
-/* --- asking ------------------------------------------------------------------------------- */
+/* --- what came of it ----------------------------------------------------------------------- */
 
 static void
 stop_asking(struct probe *p, unsigned code)
 {
 	p->of->n_asking -= p->asking;
 	p->asking = false;
-	reach_cancel(&p->reaching);
+	question_drop(&p->question);
 	stream_close(&p->stream, code);
 	timer_cancel(p->timer);
 	buf_consume(&p->in, buf_len(&p->in));
@@ -48,7 +60,6 @@ probe_free(struct probe *p)
 	p->of->n--;
 	timer_free(&p->timer);
 	buf_fini(&p->in);
-	free(p->key);
 	free(p->node);
 	free(p->service);
 	free(p->said);
@@ -56,111 +67,182 @@ probe_free(struct probe *p)
 	free(p);
 }
 
-/* said, why: one of them is NULL. */
+/* said is taken; one of said and why is NULL. */
 static void
-learn(struct probe *p, char *said, const char *why)
+learn(struct probe *p, enum result result, char *said, const char *why)
 {
 	free(p->said);
 	free(p->why);
 	p->said = said;
 	p->why = why != NULL ? xstrdup(why) : NULL;
+	memcpy(p->at, p->asked_at, sizeof p->at);
+	p->of->results[result]++;
+	p->away_ms = 0;
 	stop_asking(p, said != NULL ? STREAM_DONE : STREAM_CANCELLED);
+}
+
+static void
+fail(struct probe *p, enum result result, const char *why)
+{
+	learn(p, result, NULL, why);
 }
 
 static void
 on_late(void *arg)
 {
-	learn(arg, NULL, "no answer in time");
+	fail(arg, LATE, late);
+}
+
+static void
+take(struct probe *p, const char *json, size_t len)
+{
+	struct health_said said;
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	if (health_read(&said, json, len, NULL) == 0) {
+		buf_printf(&text, "\"known\":%s,\"more\":%u,\"said\":%s",
+			said.known ? "true" : "false", said.more, buf_str(&said.list));
+		learn(p, TOLD, buf_take_str(&text), NULL);
+	} else {
+		fail(p, REFUSED, no_agent);
+	}
+	health_fini(&said);
+}
+
+/* --- asking replicas ------------------------------------------------------------------------- */
+
+static void ask_replicas(struct probe *p);
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	struct probe *p = arg;
+
+	if (status == 200)
+		return;
+	if (status == 421 || status == 508) {
+		if (status == 508) /* it takes the question for a stream that came by another hub */
+			memcpy(p->older, p->asked_at, sizeof p->older);
+		stream_close(&p->stream, STREAM_CANCELLED);
+		ask_replicas(p);
+	} else if (status == 501) {
+		fail(p, OLDER, older);
+	} else if (status == 504) {
+		fail(p, LATE, late);
+	} else {
+		fail(p, REFUSED, *reason != '\0' ? reason : no_agent);
+	}
 }
 
 static void
 on_readable(void *arg)
 {
 	struct probe *p = arg;
-	auto_buf struct buf said;
-	const char *why;
 	const void *bytes;
 	size_t n;
 
-	buf_init(&said, BUF_UNLIMITED);
 	while ((n = stream_peek(p->stream, &bytes)) > 0) {
 		if (buf_add(&p->in, bytes, n) < 0) {
-			learn(p, NULL, "its agent says more than is listened to");
+			fail(p, REFUSED, no_agent);
 			return;
 		}
 		stream_consume(p->stream, n);
 	}
-	if (!stream_eof(p->stream))
-		return;
-	if (probe_read(buf_at(&p->in), buf_len(&p->in), &said, &why) == 0)
-		learn(p, buf_take_str(&said), NULL);
-	else
-		learn(p, NULL, why);
-}
-
-static void
-on_reset(void *arg, unsigned code)
-{
-	(void)code;
-	learn(arg, NULL, "its tunnel ended meanwhile");
-}
-
-static void
-on_answered(void *arg, unsigned status, const char *reason)
-{
-	(void)arg; /* reach has waited for it */
-	(void)status;
-	(void)reason;
+	if (stream_eof(p->stream))
+		take(p, buf_at(&p->in), buf_len(&p->in));
 }
 
 static void
 on_writable(void *arg)
 {
-	(void)arg; /* the request went whole */
+	(void)arg; /* nothing is said there */
 }
 
 static void
-on_reached(void *arg, const struct reach_answer *answer)
+on_reset(void *arg, unsigned code)
+{
+	struct probe *p = arg;
+
+	(void)code;
+	stream_close(&p->stream, STREAM_CANCELLED);
+	buf_consume(&p->in, buf_len(&p->in));
+	ask_replicas(p);
+}
+
+static void
+be_away(struct probe *p)
+{
+	auto_free char *why = NULL;
+
+	if (p->older[0] != '\0')
+		why = xasprintf("%s; or to %s, which is older and does not ask it", away, p->older);
+	p->asked_at[0] = '\0';
+	fail(p, AWAY, why != NULL ? why : away);
+	p->away_ms = loop_now_ms(p->of->config.loop);
+}
+
+/* The next one, with this turn's number; those that cannot be asked are passed over. */
+static void
+ask_replicas(struct probe *p)
 {
 	static const struct stream_events events = {
 		on_answered, on_readable, on_writable, on_reset};
-	struct probe *p = arg;
-	auto_free char *why = NULL, *request = NULL;
+	struct peers_ask ask = {.node = p->node, .events = &events, .to = p};
+	int rc;
 
-	p->reaching = NULL;
-	if (answer->status != 200) {
-		why = xasprintf("%u: %s", answer->status, answer->reason);
-		learn(p, NULL, why);
+	do
+		rc = peers_ask_health(p->of->config.peers, &ask, p->service, p->turn++);
+	while (rc < 0 && rc != -ENOENT);
+	if (rc < 0) {
+		be_away(p);
 		return;
 	}
-	/* The names are of objects that the hub has: nothing in them is to be encoded. */
-	request = xasprintf("GET /debug/endpoints?service=%s HTTP/1.1\r\nHost: %s\r\n"
-			    "Connection: close\r\n\r\n",
-		p->service, p->node);
-	p->stream = answer->stream;
-	stream_use(p->stream, &events, p);
-	if (stream_room(p->stream) < strlen(request)) {
-		learn(p, NULL, "its tunnel is full");
-		return;
-	}
-	stream_write(p->stream, request, strlen(request));
-	on_readable(p);
+	snprintf(p->asked_at, sizeof p->asked_at, "%s", ask.at);
+	p->stream = ask.stream;
+	stream_end(p->stream);
+}
+
+/* --- asking here ------------------------------------------------------------------------------- */
+
+static void
+on_told(void *arg, int rc, const char *text, size_t len)
+{
+	struct probe *p = arg;
+
+	if (rc == 0)
+		take(p, text, len);
+	else if (rc == -ENOTCONN)
+		ask_replicas(p); /* it may have gone to another one */
+	else
+		fail(p, REFUSED, text);
 }
 
 static void
-ask_node(struct probe *p, const struct probe_ask *ask)
+ask_node(struct probe *p)
 {
-	const struct reach_request request = {
-		.caller = ask->caller, .host = p->node, .port = PROBE_PORT};
+	struct probes *all = p->of;
+	uint64_t now = loop_now_ms(all->config.loop);
+	int rc;
 
 	p->asking = true;
-	p->of->n_asking++;
-	p->asked_ms = loop_now_ms(p->of->loop);
+	all->n_asking++;
+	p->asked_ms = now;
+	p->asked_at[0] = p->older[0] = '\0';
+	p->turn = 0;
 	timer_start(p->timer, PROBE_MS, 0);
-	p->reaching = reach_start(p->of->reach, &request, on_reached, p);
+	rc = all->config.ask(all->config.arg, p->node, p->service, &p->question);
+	if (rc == -EOPNOTSUPP)
+		fail(p, OLDER, older);
+	else if (rc == -EBUSY)
+		fail(p, REFUSED, "too many questions wait for it");
+	else if (rc < 0 && p->away_ms != 0 && now - p->away_ms < PROBE_AWAY_MS)
+		stop_asking(p, STREAM_CANCELLED); /* as before */
+	else if (rc < 0)
+		ask_replicas(p);
 }
 
-/* --- what is known -------------------------------------------------------------------------- */
+/* --- what is known -------------------------------------------------------------------------------- */
 
 /* Makes room: what nobody has looked at lately goes. False: there is none. */
 static bool
@@ -177,37 +259,38 @@ make_room(struct probes *all, uint64_t now)
 }
 
 static struct probe *
-find(struct probes *all, const struct probe_ask *ask)
+find(struct probes *all, const char *node, const char *service)
 {
-	char caller[ACCESS_NAME_MAX + 8];
-	auto_free char *key =
-		xasprintf("%s\n%s\n%s", caller_name(ask->caller, caller), ask->node, ask->service);
+	uint64_t hash = hash64(node, strlen(node), hash64(service, strlen(service), 0));
 	struct probe *p;
 
 	TAILQ_FOREACH(p, &all->all, link)
 	{
-		if (strcmp(p->key, key) == 0)
+		if (p->hash == hash && strcmp(p->node, node) == 0 &&
+			strcmp(p->service, service) == 0)
 			return p;
 	}
-	if (!make_room(all, loop_now_ms(all->loop)))
+	if (!make_room(all, loop_now_ms(all->config.loop)))
 		return NULL;
 	p = xcalloc(1, sizeof *p);
 	p->of = all;
-	p->key = take_ptr(&key);
-	p->node = xstrdup(ask->node);
-	p->service = xstrdup(ask->service);
-	p->timer = timer_new(all->loop, on_late, p);
-	buf_init(&p->in, PROBE_BYTES);
+	p->hash = hash;
+	p->node = xstrdup(node);
+	p->service = xstrdup(service);
+	p->question.answered = on_told;
+	p->question.arg = p;
+	p->timer = timer_new(all->config.loop, on_late, p);
+	buf_init(&p->in, HEALTH_BYTES_MAX);
 	TAILQ_INSERT_TAIL(&all->all, p, link);
 	all->n++;
 	return p;
 }
 
 void
-probes_tell(struct probes *all, const struct probe_ask *ask, struct buf *out)
+probes_tell(struct probes *all, const char *node, const char *service, struct buf *out)
 {
-	uint64_t now = loop_now_ms(all->loop);
-	struct probe *p = find(all, ask);
+	uint64_t now = loop_now_ms(all->config.loop);
+	struct probe *p = find(all, node, service);
 
 	if (p == NULL) {
 		buf_adds(out, "null");
@@ -216,27 +299,47 @@ probes_tell(struct probes *all, const struct probe_ask *ask, struct buf *out)
 	p->wanted_ms = now;
 	if (!p->asking && all->n_asking < PROBES_AT_ONCE &&
 		(p->asked_ms == 0 || now - p->asked_ms >= PROBE_FRESH_MS))
-		ask_node(p, ask);
-	if (p->said != NULL) {
-		buf_printf(out, "{\"said\":%s}", p->said);
-	} else if (p->why != NULL) {
-		buf_adds(out, "{\"why\":");
-		json_add_text(out, p->why);
-		buf_adds(out, "}");
-	} else {
+		ask_node(p);
+	if (p->said == NULL && p->why == NULL) {
 		buf_adds(out, "null");
+		return;
 	}
+	buf_adds(out, "{\"at\":");
+	json_add_text(out, p->at);
+	if (p->said != NULL) {
+		buf_printf(out, ",%s}", p->said);
+		return;
+	}
+	buf_adds(out, ",\"why\":");
+	json_add_text(out, p->why);
+	buf_adds(out, "}");
+}
+
+void
+probes_metrics(const struct probes *all, struct metrics *m)
+{
+	static const char *const labels[RESULTS] = {
+		[TOLD] = "result=\"told\"",
+		[REFUSED] = "result=\"refused\"",
+		[OLDER] = "result=\"older\"",
+		[LATE] = "result=\"late\"",
+		[AWAY] = "result=\"away\"",
+	};
+
+	for (int i = 0; i < RESULTS; i++)
+		metric_counter(m, "edgeway_web_questions_total",
+			"Nodes asked how a service's endpoints do there, for those who look at it.",
+			labels[i], all->results[i]);
 }
 
 /* --- life ------------------------------------------------------------------------------------- */
 
 struct probes *
-probes_new(struct loop *loop, struct reach *reach)
+probes_new(const struct probes_config *config)
 {
 	struct probes *all = xcalloc(1, sizeof *all);
 
-	all->loop = loop;
-	all->reach = reach;
+	all->config = *config;
 	TAILQ_INIT(&all->all);
 	return all;
 }

@@ -1,43 +1,50 @@
 /*
- * What nodes themselves make of a service's endpoints, for those who look at it (hub/web.h). Their agents are asked at their admin
- * port, through the tunnels, with the rights of him who looks: a rule of access must let him reach NODE:40002, and the node must
- * allow it (tunnel.allow). So the page shows nobody more than he could ask for himself. Bounded: PROBES_AT_ONCE nodes are asked at
- * a time, PROBES_KEPT answers are kept, and asked for anew after PROBE_FRESH_MS while somebody looks. On the hub's loop.
+ * What nodes themselves make of a service's endpoints, for those who look at it (hub/web.h). A node is asked on its websocket
+ * (doc/protocol.md, "Questions"), by this hub or, where it is connected to another replica, by that one. It needs no right: the agent
+ * tells its hub, as it tells it all else, and whoever sees the page sees it. Bounded: PROBES_AT_ONCE questions are under way, PROBES_KEPT
+ * answers are kept, and asked for anew after PROBE_FRESH_MS while somebody looks. On the hub's loop.
  *
- *	probes_tell(p, &(struct probe_ask){&caller, "edge-1", "default/web"}, out);	// what is known now
+ *	probes_tell(p, "edge-1", "default/web", out);	// what is known now
+ *
+ *	asks here ─ connected ─► answer
+ *	     └ not ─► asks replicas, one after the other ─► answer, or: connected to no hub
  */
 #ifndef EDGEWAY_HUB_WEB_PROBE_H
 #define EDGEWAY_HUB_WEB_PROBE_H
 
-#include "hub/reach.h"
+#include "base/metric.h"
+#include "hub/peers.h"
+#include "hub/questions.h"
 
 enum {
-	PROBES_AT_ONCE = 16,
-	PROBES_KEPT = 400,
-	PROBE_PORT = 40002, /* of agents' admin.listen */
-	PROBE_BYTES = 256 * 1024,
-	PROBE_ENDPOINTS = 500, /* that are told of */
+	PROBES_AT_ONCE = 64,
+	PROBES_KEPT = 1000,
 	PROBE_MS = 5000, /* for an answer */
 	PROBE_FRESH_MS = 3000,
+	PROBE_AWAY_MS =
+		10 * 1000, /* until replicas are asked again for a node that none of them had */
 	PROBE_KEEP_MS = 30 * 1000, /* that nobody looks */
 };
 
 struct probes;
 
-struct probe_ask {
-	const struct caller *caller;
-	const char *node, *service; /* service: NAMESPACE/NAME */
+/* As nodes_ask. */
+typedef int probes_ask_fn(void *arg, const char *node, const char *service, struct question *q);
+
+struct probes_config {
+	struct loop *loop;
+	struct peers *peers; /* outlives it */
+	probes_ask_fn *ask;
+	void *arg;
 };
 
-struct probes *probes_new(struct loop *loop, struct reach *reach);
+struct probes *probes_new(const struct probes_config *config);
 void probes_free(struct probes **p);
 /* All that is known counts no more, and what is asked now is not waited for. */
 void probes_forget(struct probes *p);
-/* {"said":[{"port","address","node","health"},...]}, {"why":...} or, not yet known, null. */
-void probes_tell(struct probes *p, const struct probe_ask *ask, struct buf *out);
-
-/* What an agent answered, bytes of a whole reply of HTTP/1.1, as the list that probes_tell says. 0, or -EBADMSG: *why says what is wrong, static.
- * A leaf, fed with bytes of nodes. */
-int probe_read(const char *data, size_t len, struct buf *said, const char **why);
+/* {"said":[{"port","address","node","health"},...],"known":true,"more":0,"at":"hub-2"} or {"why":"a sentence","at":""}; null: not known yet. at:
+ * the replica that the node is connected to, "" this one. */
+void probes_tell(struct probes *p, const char *node, const char *service, struct buf *out);
+void probes_metrics(const struct probes *p, struct metrics *m);
 
 #endif

@@ -210,10 +210,7 @@ add_seen(const struct tell *t, const struct seen *row, const struct view *v,
 	if (built != NULL)
 		service_unref(&built);
 	buf_adds(out, "],\"live\":");
-	if (row->node->tunnel)
-		probes_tell(t->probes, &(struct probe_ask){t->caller, self.node, item->key}, out);
-	else
-		buf_adds(out, "null");
+	probes_tell(t->probes, self.node, item->key, out);
 	buf_adds(out, "}");
 }
 

@@ -149,7 +149,16 @@ add_joined(struct survey *s, uint64_t now_ms)
 			s->joined[i].revoked ? SURVEY_REVOKED : SURVEY_DOWN;
 }
 
-/* By name; what is connected first, and then the newest tunnel. */
+/* Those that have joined at another replica alone are among them, where replicas have no ledger in common. */
+static void
+on_named(void *arg, const char *node)
+{
+	struct survey *s = arg;
+
+	add(&s->now, node)->health = SURVEY_DOWN;
+}
+
+/* By name; what is connected first, then the newest tunnel, then what is revoked. */
 static int
 compare_nodes(const void *a, const void *b, void *list)
 {
@@ -158,7 +167,9 @@ compare_nodes(const void *a, const void *b, void *list)
 
 	if (order == 0)
 		order = y->connected - x->connected;
-	return order != 0 ? order : (y->epoch > x->epoch) - (y->epoch < x->epoch);
+	if (order == 0)
+		order = (y->epoch > x->epoch) - (y->epoch < x->epoch);
+	return order != 0 ? order : x->health - y->health;
 }
 
 static void
@@ -252,6 +263,7 @@ take_nodes(struct survey *s, uint64_t now_ms)
 	if (s->from->nodes != NULL)
 		nodes_each(s->from->nodes, on_talk, s);
 	add_joined(s, now_ms);
+	peers_named(s->from->peers, on_named, s);
 	tunnels_look(s->from->tunnels, on_tunnel, s);
 	if (s->now.n > 1)
 		qsort_r(s->now.at, s->now.n, sizeof *s->now.at, compare_nodes, &s->now);

@@ -26,7 +26,6 @@ struct tell {
 	uint64_t started_ms; /* since 1970 */
 	size_t viewers;
 	struct probes *probes;
-	const struct caller *caller; /* who looks */
 };
 
 /* {"t":"top",...}: counts, traffic, replicas. */

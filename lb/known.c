@@ -6,7 +6,6 @@
 
 struct inquiry {
 	struct worker *worker;
-	char *only; /* "namespace/name" of the service that is asked for, as struct lb_seen; NULL: all, as JSON */
 	sem_t done;
 	_Atomic int refs; /* who asks, and who answers */
 	struct buf out;
@@ -20,7 +19,6 @@ inquiry_unref(struct inquiry *q)
 		return;
 	sem_destroy(&q->done);
 	buf_fini(&q->out);
-	free(q->only);
 	free(q);
 }
 
@@ -38,36 +36,21 @@ tier_name(const struct balance *b, uint32_t i)
 	return names[tier];
 }
 
-static enum lb_health
-health_of(const struct inquiry *q, const struct target *t)
+enum lb_health
+known_health(const struct worker *w, const struct target *t)
 {
 	const struct balance_node *n = &t->node;
 
-	if (n->down_until_ms > q->worker->now_ms)
+	if (n->down_until_ms > w->now_ms)
 		return LB_EJECTED;
 	return n->shared != NULL && atomic_load(&n->shared->ill) ? LB_ILL : LB_UP;
-}
-
-static void
-note_targets(struct inquiry *q, const struct group *g)
-{
-	auto_free char *key = xasprintf("%s/%s", g->service->namespace, g->service->name);
-	const struct balance *b = &g->balance;
-
-	for (uint32_t i = 0; i < balance_count(b) && strcmp(key, q->only) == 0; i++) {
-		const struct target *t = container_of(b->nodes[i], struct target, node);
-		const struct lb_seen seen = {
-			.ip = t->ip, .port = t->port, .health = health_of(q, t)};
-
-		buf_add(&q->out, &seen, sizeof seen);
-	}
 }
 
 static void
 write_target(struct inquiry *q, const struct target *t, const char *tier)
 {
 	const struct balance_node *n = &t->node;
-	enum lb_health health = health_of(q, t);
+	enum lb_health health = known_health(q->worker, t);
 	bool out = health == LB_EJECTED;
 	char text[ADDR_TEXT_MAX];
 
@@ -96,10 +79,6 @@ write_group(void *arg, const struct group *g)
 
 	if (g->service == NULL || q->n >= KNOWN_MOST)
 		return;
-	if (q->only != NULL) {
-		note_targets(q, g);
-		return;
-	}
 	buf_printf(&q->out, "%s{\"worker\":%u,\"service\":\"%s/%s\",\"port\":%u,\"policy\":\"%s\"",
 		buf_len(&q->out) > 0 ? "," : "", q->index, g->service->namespace, g->service->name,
 		g->port, lb_policy_name(worker_policy(q->worker, g)));
@@ -143,14 +122,13 @@ answered(struct inquiry *q)
 
 /* Asks the worker, and waits a little. The answer in `out`; false: none came. */
 static bool
-ask_worker(struct lb *lb, unsigned index, const char *only, struct buf *out)
+ask_worker(struct lb *lb, unsigned index, struct buf *out)
 {
 	struct inquiry *q = xcalloc(1, sizeof *q);
 	bool told;
 
 	q->worker = lb->workers[index];
 	q->index = index;
-	q->only = only != NULL ? xstrdup(only) : NULL;
 	atomic_init(&q->refs, 2);
 	sem_init(&q->done, 0, 0);
 	buf_init(&q->out, BUF_UNLIMITED);
@@ -175,20 +153,13 @@ known_write(struct lb *lb, struct buf *out)
 		auto_buf struct buf said;
 
 		buf_init(&said, BUF_UNLIMITED);
-		if (!ask_worker(lb, i, NULL, &said))
+		if (!ask_worker(lb, i, &said))
 			continue;
 		buf_adds(out, comma);
 		buf_add(out, buf_at(&said), buf_len(&said));
 		comma = ",";
 	}
 	buf_adds(out, "]");
-}
-
-void
-lb_look(struct lb *lb, const char *service, struct buf *out)
-{
-	for (unsigned i = 0; lb != NULL && i < lb->config.n_workers; i++)
-		(void)ask_worker(lb, i, service, out);
 }
 
 const char *

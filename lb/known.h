@@ -12,5 +12,7 @@ enum { KNOWN_WAIT_MS = 200, KNOWN_MOST = 2000 /* endpoints a worker tells of */ 
 
 /* A JSON list with an object for each service port and worker. */
 void known_write(struct lb *lb, struct buf *out);
+/* How the worker finds the endpoint; on its loop. */
+enum lb_health known_health(const struct worker *w, const struct target *t);
 
 #endif

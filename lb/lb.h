@@ -69,9 +69,18 @@ struct lb_seen {
 	uint16_t port;
 	uint8_t health; /* enum lb_health */
 };
-/* Appends a struct lb_seen for each endpoint of the service, "namespace/name", that a worker uses, and for each such worker. Waits a little
- * for each of them. lb NULL: nothing. */
-void lb_look(struct lb *lb, const char *service, struct buf *out);
+struct lb_question {
+	const char *ns, *name; /* of the service */
+};
+/* An lb_seen for each endpoint of the service that a worker uses, and for each such worker; `seen` is good for the call. */
+typedef void lb_asked_fn(void *arg, const struct lb_seen *seen, size_t n);
+struct lb_asking;
+/* Asks the workers, and holds up nobody: `asked` comes on loop 0, once, from the loop; a worker that does not answer within a second is left
+ * out. Also when the lb is stopped meanwhile. NULL: there is no lb. */
+struct lb_asking *lb_ask(
+	struct lb *lb, const struct lb_question *question, lb_asked_fn *asked, void *arg);
+/* `asked` does not come any more. */
+void lb_unask(struct lb_asking **asking);
 /* JSON object; waits a little for each worker. lb NULL: null. */
 void lb_state(struct lb *lb, struct buf *out);
 /* Connections to the endpoint (as in struct endpoint) are not kept idle any more, but for those that are made from now on. */

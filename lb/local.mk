@@ -15,7 +15,7 @@ lb_liblb_a_SOURCES = \
 	lb/gossip.c lb/gossip.h \
 	lb/hashkey.c lb/hashkey.h \
 	lb/health.c lb/health.h \
-	lb/known.c lb/known.h \
+	lb/known.c lb/known.h lb/look.c \
 	lb/line.c lb/line.h \
 	lb/lb.c lb/lb.h \
 	lb/list.h \

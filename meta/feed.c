@@ -8,6 +8,7 @@
 #include "base/log.h"
 #include "meta/feed_private.h"
 #include "model/bundle.h"
+#include "model/health.h"
 #include "model/json.h"
 
 enum {
@@ -154,7 +155,8 @@ dial(struct feed *f)
 		       *beat = xasprintf(
 			       "edgeway-heartbeat: %llu", (unsigned long long)f->heartbeat_ms);
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
-		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND, beat, NULL};
+		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND,
+		"edgeway-answers: " HEALTH_KIND, beat, NULL};
 	struct ws_dial d = {.headers = headers, .arg = f};
 	struct err err = {0};
 
@@ -213,6 +215,7 @@ on_open(void *arg, struct ws_conn *c)
 	f->query[0] = f->error[0] = f->mismatch[0] = '\0';
 	f->bundles = false;
 	f->unserved = 0;
+	f->n_unanswered = 0;
 	buf_consume(&f->lines, buf_len(&f->lines));
 	f->protocol->opened(f);
 }
@@ -419,6 +422,8 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->apply = config->apply;
 	f->hub_changed = config->hub_changed;
 	f->hub_arg = config->hub_arg;
+	f->asked = config->asked;
+	f->asked_arg = config->asked_arg;
 	f->mark = config->mark;
 	f->carriers = config->carriers;
 	f->subnet = config->subnet;
@@ -589,5 +594,7 @@ feed_status(const struct feed *f)
 		.messages = f->messages,
 		.refused = f->refused,
 		.acks = f->acks,
+		.answered = f->answered,
+		.declined = f->declined,
 	};
 }

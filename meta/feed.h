@@ -15,6 +15,7 @@
 #include "base/loop.h"
 #include "base/sock.h"
 #include "meta/hubtime.h"
+#include "meta/question.h"
 #include "model/mesh.h"
 
 struct apply;
@@ -25,6 +26,8 @@ struct feed_config { /* copied */
 	struct loop *loop;
 	loop_fn *hub_changed; /* feed_hub says something new; may be NULL */
 	void *hub_arg;
+	meta_asked_fn *asked; /* the hub has a question; NULL: none is answered */
+	void *asked_arg;
 	struct apply *apply;
 	bool cloudhub; /* hub.protocol: the hub is a KubeEdge CloudHub */
 	const char *node, *node_id; /* node_id "" = node */
@@ -57,6 +60,7 @@ struct feed_status {
 	struct hubtime hubtime;
 	uint64_t comparisons[2]; /* with the hub: all was the same, something differed */
 	uint64_t connects, failures, messages, refused, acks;
+	uint64_t answered, declined; /* questions */
 };
 
 int feed_new(struct feed **feed, const struct feed_config *config, struct err *err);
@@ -71,6 +75,8 @@ int feed_check_id(const char *node_id, struct err *err);
 void feed_ack(struct feed *feed, unsigned connection, const char *id, const char *resource);
 /* Other services may be in use now: tells the hub those that this node cannot serve, if they are others than before. */
 void feed_tell_unserved(struct feed *feed);
+/* json: model/health.h. Said only on the connection that the question came by. */
+void feed_answer(struct feed *feed, const struct meta_question *question, const char *json);
 /* Compare with the hub now. */
 void feed_resync(struct feed *feed);
 struct feed_status feed_status(const struct feed *feed);

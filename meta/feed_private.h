@@ -1,7 +1,7 @@
 /*
  * What the files of meta/feed share: feed.c is the spine (the connection), feed_talk.c the conversation once it is open,
  * feed_join.c how the node comes by its certificate, feed_renew.c how that is renewed while the connection stays,
- * cloudhub.c the conversation with a KubeEdge CloudHub. No other file includes it.
+ * feed_answer.c what is answered to its questions, cloudhub.c the conversation with a KubeEdge CloudHub. No other file includes it.
  */
 #ifndef EDGEWAY_META_FEED_PRIVATE_H
 #define EDGEWAY_META_FEED_PRIVATE_H
@@ -111,6 +111,12 @@ struct feed {
 	char waits_for[FEED_ERROR_MAX]; /* which approval, "" none */
 	char address[ADDR_TEXT_MAX];
 	uint64_t connects, failures, messages, refused, acks;
+	meta_asked_fn *asked;
+	void *asked_arg;
+	unsigned n_unanswered; /* questions of this connection */
+	uint64_t asked_ms; /* the second in which n_asked came */
+	unsigned n_asked;
+	uint64_t answered, declined;
 };
 
 /* id: the message's own, may be NULL. */
@@ -128,6 +134,9 @@ void feed_remember_addresses(struct feed *f, struct message_hello *hello);
 void feed_note_hub(struct feed *f);
 /* feed_hub says something new. */
 void feed_tell_hub(struct feed *f);
+
+/* --- feed_answer.c --- */
+void feed_on_question(struct feed *f, const struct envelope *e);
 
 /* Reads the token and the certificate of an earlier join. */
 int feed_take_identity(struct feed *f, const struct feed_config *config, struct err *err);

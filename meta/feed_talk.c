@@ -275,6 +275,8 @@ on_event(struct feed *f, const struct envelope *e)
 		feed_send_error(f, e, "hello must come first");
 	else if (e->operation == OP_RESPONSE)
 		on_response(f, e);
+	else if (e->operation == OP_QUERY)
+		feed_on_question(f, e);
 	else if (e->operation == OP_ERROR)
 		on_error(f, e);
 	else if (service &&

@@ -3,7 +3,7 @@ meta_libmeta_a_SOURCES = \
 	meta/age.c meta/age.h \
 	meta/apply.c meta/apply.h meta/apply_batch.c meta/apply_held.c meta/apply_private.h meta/apply_scan.c meta/apply_tell.c \
 	meta/cloudhub.c meta/cloudhub_ask.c meta/cloudhub_private.h meta/cloudhub_told.c \
-	meta/feed.c meta/feed.h meta/feed_join.c meta/feed_private.h meta/feed_renew.c \
+	meta/feed.c meta/feed.h meta/feed_answer.c meta/feed_join.c meta/feed_private.h meta/feed_renew.c \
 	meta/feed_talk.c \
 	meta/hubtime.c meta/hubtime.h \
 	meta/ipam.c meta/ipam.h \
@@ -12,6 +12,7 @@ meta_libmeta_a_SOURCES = \
 	meta/message.c meta/message.h \
 	meta/meta.c meta/meta.h \
 	meta/places.c meta/places.h \
+	meta/question.h \
 	meta/mirror.c meta/mirror.h meta/mirror_names.c meta/mirror_private.h meta/mirror_take.c \
 	meta/store.c meta/store.h meta/store_open.c meta/store_private.h \
 	meta/writer.c meta/writer.h

@@ -9,19 +9,21 @@
 #include "base/tree.h"
 #include "model/bundle.h"
 #include "model/check.h"
+#include "model/health.h"
 
 enum { HUB_PORT = 10000 };
 
-int
-message_service(struct message_service *to, const char *resource, struct err *err)
+/* "<ns>/<kind>/<name>" */
+static int
+read_resource(struct message_service *to, const char *resource, const char *kind, struct err *err)
 {
-	static const char middle[] = "/service/";
+	auto_free char *middle = xasprintf("/%s/", kind);
 	const char *at = strstr(resource, middle), *name;
 	size_t ns_len, name_len;
 
 	if (at == NULL)
-		return err_set(err, EINVAL, "resource is not <namespace>/service/<name>");
-	name = at + sizeof(middle) - 1;
+		return err_set(err, EINVAL, "resource is not <namespace>/%s/<name>", kind);
+	name = at + strlen(middle);
 	ns_len = (size_t)(at - resource);
 	name_len = strlen(name);
 	if (!check_label(resource, ns_len) || !check_service(name, name_len))
@@ -30,6 +32,18 @@ message_service(struct message_service *to, const char *resource, struct err *er
 	to->ns[ns_len] = '\0';
 	memcpy(to->name, name, name_len + 1);
 	return 0;
+}
+
+int
+message_service(struct message_service *to, const char *resource, struct err *err)
+{
+	return read_resource(to, resource, "service", err);
+}
+
+int
+message_health(struct message_service *to, const char *resource, struct err *err)
+{
+	return read_resource(to, resource, HEALTH_KIND, err);
 }
 
 static bool

@@ -13,6 +13,8 @@ struct message_service {
 	char name[MESH_SERVICE_MAX + 1];
 };
 int message_service(struct message_service *to, const char *resource, struct err *err);
+/* "<ns>/health/<name>", of a question */
+int message_health(struct message_service *to, const char *resource, struct err *err);
 
 enum { MESSAGE_ADDRESSES_MAX = 4, MESSAGE_ADDRESS_TEXT = 46 };
 

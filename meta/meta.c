@@ -51,6 +51,14 @@ on_ack(void *arg, unsigned connection, const char *id, const char *resource)
 		feed_ack(m->feed, connection, id, resource);
 }
 
+static void
+on_asked(void *arg, const struct meta_question *question)
+{
+	struct meta *m = arg;
+
+	m->config.asked(m->use_arg, question);
+}
+
 /* Before feed_new has returned there is nothing to ask. */
 static void
 on_hub(void *arg)
@@ -304,6 +312,8 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 	const struct feed_config config = {.loop = c->loop,
 		.hub_changed = c->hub_changed != NULL ? on_hub : NULL,
 		.hub_arg = m,
+		.asked = c->asked != NULL ? on_asked : NULL,
+		.asked_arg = m,
 		.apply = m->apply,
 		.node = c->node,
 		.node_id = c->node_id,
@@ -390,6 +400,13 @@ meta_hub(const struct meta *m, struct meta_hub *to)
 }
 
 void
+meta_answer(struct meta *m, const struct meta_question *question, const char *json)
+{
+	if (m->feed != NULL)
+		feed_answer(m->feed, question, json);
+}
+
+void
 meta_kick(struct meta *m)
 {
 	if (m->feed != NULL)
@@ -464,6 +481,12 @@ feed_metrics(const struct feed_status *f, struct metrics *out)
 		"Renewals of this node's certificate.", NULL, f->renewals);
 	metric_counter(out, "edgeway_meta_certificate_renewal_failures_total",
 		"Renewals that failed and are tried again.", NULL, f->renewal_failures);
+	metric_counter(out, "edgeway_meta_questions_total",
+		"Questions of the hub how a service's endpoints do here.", "result=\"answered\"",
+		f->answered);
+	metric_counter(out, "edgeway_meta_questions_total",
+		"Questions of the hub how a service's endpoints do here.", "result=\"declined\"",
+		f->declined);
 }
 
 static void

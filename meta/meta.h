@@ -14,6 +14,7 @@
 #include "base/loop.h"
 #include "base/metric.h"
 #include "base/sock.h"
+#include "meta/question.h"
 #include "model/mesh.h"
 #include "model/snapshot.h"
 
@@ -42,6 +43,7 @@ struct meta_config {
 	bool forward; /* the hub reaches for this node what it cannot dial itself */
 	loop_fn *
 		hub_changed; /* meta_hub says something new; called with the arg of `use`; may be NULL */
+	meta_asked_fn *asked; /* the hub has a question; the same arg; may be NULL */
 };
 
 typedef void meta_use_fn(
@@ -64,6 +66,8 @@ struct meta_hub {
 };
 /* False: none has greeted yet. */
 bool meta_hub(const struct meta *meta, struct meta_hub *to);
+/* json: model/health.h. A question of another connection, or of another time of this one: nothing. */
+void meta_answer(struct meta *meta, const struct meta_question *question, const char *json);
 /* The hub may be there again: do not wait for the next attempt. */
 void meta_kick(struct meta *meta);
 const struct snapshot *meta_snapshot(const struct meta *meta);

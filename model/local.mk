@@ -12,6 +12,7 @@ model_libmodel_a_SOURCES = \
 	model/cluster_rule.c \
 	model/digest.c model/digest.h \
 	model/envelope.c model/envelope.h \
+	model/health.c model/health.h \
 	model/json.c model/json.h \
 	model/json_guard.c \
 	model/json_private.h \
@@ -37,11 +38,13 @@ model_libmodel_a_SOURCES = \
 	model/view_build.c \
 	model/view_parse.c
 
-FUZZERS += tests/fuzz/bundle_fuzz tests/fuzz/envelope_fuzz tests/fuzz/manifest_fuzz tests/fuzz/view_fuzz
+FUZZERS += tests/fuzz/bundle_fuzz tests/fuzz/envelope_fuzz tests/fuzz/health_fuzz tests/fuzz/manifest_fuzz tests/fuzz/view_fuzz
 tests_fuzz_bundle_fuzz_SOURCES = tests/fuzz/bundle_fuzz.c
 tests_fuzz_bundle_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_envelope_fuzz_SOURCES = tests/fuzz/envelope_fuzz.c
 tests_fuzz_envelope_fuzz_LDADD = $(MODEL_LDADD)
+tests_fuzz_health_fuzz_SOURCES = tests/fuzz/health_fuzz.c
+tests_fuzz_health_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_manifest_fuzz_SOURCES = tests/fuzz/manifest_fuzz.c
 tests_fuzz_manifest_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_view_fuzz_SOURCES = tests/fuzz/view_fuzz.c
@@ -56,6 +59,7 @@ MODEL_TESTS = \
 	tests/unit/cluster_test \
 	tests/unit/digest_test \
 	tests/unit/envelope_test \
+	tests/unit/health_test \
 	tests/unit/json_test \
 	tests/unit/kube_rule_test \
 	tests/unit/kube_test \
@@ -73,6 +77,8 @@ tests_unit_digest_test_SOURCES = tests/unit/digest_test.c
 tests_unit_digest_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_envelope_test_SOURCES = tests/unit/envelope_test.c
 tests_unit_envelope_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_health_test_SOURCES = tests/unit/health_test.c
+tests_unit_health_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_check_test_SOURCES = tests/unit/check_test.c
 tests_unit_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_cluster_pod_test_SOURCES = tests/unit/cluster_pod_test.c $(KUBE_KIT)

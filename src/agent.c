@@ -98,6 +98,7 @@ agent_open_meta(struct agent *a, struct err *err)
 		.mark = MESH_MARK,
 		.forward = agent_tunnel_wanted(o),
 		.hub_changed = on_hub,
+		.asked = agent_asked,
 	};
 
 	return meta_open(&a->meta, &config, use, a, err);
@@ -420,6 +421,7 @@ agent_run(struct agent **out)
 	timer_free(&a->retry);
 	timer_free(&a->admin_retry);
 	handover_free(a);
+	agent_health_end(a);
 	buf_fini(&a->estate);
 	takeover_free(&a->takeover);
 	confine_free(&a->confine);

@@ -3,7 +3,6 @@
 #include "base/carriers.h"
 #include "base/log.h"
 #include "model/json.h"
-#include "model/mesh.h"
 #include "src/agent_private.h"
 #include "src/log_admin.h"
 #include "src/self.h"
@@ -186,69 +185,6 @@ on_services(void *arg, const struct admin_request *req, struct admin_reply *repl
 	buf_adds(out, "]}\n");
 }
 
-/* The worst that a worker says of it. */
-static enum lb_health
-health_of(const struct endpoint *e, const struct buf *seen)
-{
-	enum lb_health worst = LB_UNUSED;
-
-	for (size_t at = 0; at < buf_len(seen); at += sizeof(struct lb_seen)) {
-		struct lb_seen one;
-
-		memcpy(&one, buf_at(seen) + at, sizeof one);
-		if (one.port == e->port && memcmp(&one.ip, &e->ip, sizeof one.ip) == 0)
-			worst = MAX(worst, (enum lb_health)one.health);
-	}
-	return worst;
-}
-
-static void
-health_text(struct buf *out, const struct service *s, const struct buf *seen)
-{
-	const char *comma = "";
-	char text[ADDR_TEXT_MAX];
-
-	for (unsigned p = 0; p < s->n_ports; p++) {
-		for (unsigned i = 0; i < s->ports[p].n_endpoints; i++) {
-			const struct endpoint *e = &s->ports[p].endpoints[i];
-
-			buf_printf(out,
-				"%s{\"port\":%u,\"address\":\"%s\",\"health\":\"%s\",\"node\":",
-				comma, s->ports[p].port, endpoint_text(e, text),
-				lb_health_name(health_of(e, seen)));
-			json_add_text(out, e->node);
-			buf_adds(out, "}");
-			comma = ",";
-		}
-	}
-}
-
-/* What this node makes of one service's endpoints: for the hub's page. */
-static void
-on_endpoints(void *arg, const struct admin_request *req, struct admin_reply *reply)
-{
-	char key[MESH_NAME_MAX + MESH_SERVICE_MAX + 2] = "", *slash;
-	const struct agent *a = arg;
-	const struct service *s = NULL;
-	auto_buf struct buf seen;
-
-	buf_init(&seen, BUF_UNLIMITED);
-	if (admin_query(req->query, "service", key, sizeof key) != 1 ||
-		(slash = strchr(key, '/')) == NULL) {
-		reply->status = 400;
-		buf_adds(&reply->body, "service: NAMESPACE/NAME expected\n");
-		return;
-	}
-	s = snapshot_find(a->snapshot, key, (size_t)(slash - key), slash + 1, strlen(slash + 1));
-	reply->type = "application/json";
-	buf_printf(&reply->body, "{\"known\":%s,\"endpoints\":[", s != NULL ? "true" : "false");
-	if (s != NULL) {
-		lb_look(a->lb, key, &seen);
-		health_text(&reply->body, s, &seen);
-	}
-	buf_adds(&reply->body, "]}\n");
-}
-
 /* Until SIGHUP or the end, when lb.accessLog holds again. */
 static void
 on_access_log(void *arg, const struct admin_request *req, struct admin_reply *reply)
@@ -289,7 +225,6 @@ agent_admin_start(struct agent *a, struct err *err)
 		{"GET", "/metrics", on_metrics, false},
 		{"GET", "/debug/state", on_state, false},
 		{"GET", "/debug/services", on_services, false},
-		{"GET", "/debug/endpoints", on_endpoints, false},
 		{"GET", "/debug/events", self_events, true},
 		{"GET", "/debug/streams", on_streams, false},
 		{"GET", "/log", log_admin_show, false},

@@ -1,10 +1,12 @@
 /*
  * What the agent's files share: agent.c (start and stop), agent_mesh.c (following the mesh
  * address), agent_admin.c (what is told outside), agent_ready.c (may it be relied upon),
- * agent_tunnel.c (the cloud's way in). Loop 0 only.
+ * agent_health.c (what the hub asks), agent_tunnel.c (the cloud's way in). Loop 0 only.
  */
 #ifndef EDGEWAY_SRC_AGENT_PRIVATE_H
 #define EDGEWAY_SRC_AGENT_PRIVATE_H
+
+#include <sys/queue.h>
 
 #include "base/admin.h"
 #include "dns/dns.h"
@@ -60,6 +62,7 @@ struct agent {
 	struct confine *confine;
 	struct timer *admin_retry;
 	unsigned admin_tries;
+	LIST_HEAD(, agent_answer) answers; /* to the hub's questions, while the workers are asked */
 };
 
 /* agent.c */
@@ -134,6 +137,10 @@ int agent_tracing_open(struct agent *a, struct err *err);
 void agent_tracing_use(struct agent *a); /* tracing.sample and tracing.limit, as they are now */
 /* What is left goes out, for a moment at most; then `ended`. */
 void agent_tracing_end(struct agent *a, loop_fn *ended);
+
+/* agent_health.c: how a service's endpoints do here, for the hub */
+void agent_asked(void *agent, const struct meta_question *question); /* meta_config's `asked` */
+void agent_health_end(struct agent *a); /* what is asked now is not answered */
 
 /* agent_admin.c */
 int agent_admin_start(struct agent *a, struct err *err);

@@ -319,9 +319,11 @@ const STATES = {up: "up", ill: "fails its health check", ejected: "ejected", unu
 /** What the node itself says: words for its row, and the state of one endpoint. */
 function ownWords(live) {
   if (!live) return "…";
-  if (live.why) return `not told: ${live.why}`;
+  if (live.why) return `not told${live.at ? ` by ${live.at}` : ""}: ${live.why}`;
   const words = Object.keys(STATES).map((h) => [live.said.filter((e) => e.health === h).length, STATES[h]]);
-  return words.filter(([n]) => n).map(([n, word]) => `${count(n)} ${word}`).join(", ") || "no endpoint";
+  if (live.more) words.push([live.more, "more"]);
+  const text = words.filter(([n]) => n).map(([n, word]) => `${count(n)} ${word}`).join(", ") || (live.known ? "no endpoint" : "it does not know this service");
+  return live.at ? `${text} (by ${live.at})` : text;
 }
 
 function ownState(row, port, way) {
@@ -359,7 +361,7 @@ function oneService() {
     {label: "Node", make: (r) => make("a.name", {href: nodePath(r.name), title: r.name}, r.name), show: () => {}},
     {label: "Site", wide: true, show: (r) => r.site},
     {label: "This service", make: badge, show: (e, r) => {
-      const [word, text] = SHARES[r.share];
+      const [word, text] = SHARES[r.share === "away" && r.live && r.live.said ? "elsewhere" : r.share];
       attribute(e, "class", `badge ${word}`);
       set(e, text);
     }},
@@ -367,7 +369,7 @@ function oneService() {
     {label: "Says itself", wide: true, show: (r) => ownWords(r.live)},
   ], (r) => r.name, "No node is like that.");
   const rest = make("div", {}, why, about, ports, make("h2", {}, "As every node sees it"),
-    make("p.soft.tight", {}, "What each node dials, worked out by the hub as the node does it; and how that goes, asked of the node itself where you may reach its port 40002 and it lets you (tunnel.allow)."), make("div.tools", {}, searchBox("Search node or site"), turn), seen);
+    make("p.soft.tight", {}, "What each node dials, worked out by the hub as the node does it; and how that goes, which the node says itself."), make("div.tools", {}, searchBox("Search node or site"), turn), seen);
   const root = make("div", {}, make("div.head", {}, make("a.back", {href: "#/services"}, "‹ Services"), make("h1", {}, route.name)), gone, rest);
   const states = {ready: "good", leaving: "lags", "not ready": "down"};
   const places = () => table([

@@ -1,4 +1,4 @@
-/* What the agent reads in the hub's messages besides envelope and view: hello, resources, answers, and hub.url. */
+/* What the agent reads in the hub's messages besides envelope and view: hello, resources, questions, answers, and hub.url. */
 #include <assert.h>
 #include <string.h>
 
@@ -21,6 +21,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (message_service(&service, text, NULL) == 0)
 		assert(service.ns[0] != '\0' && service.name[0] != '\0' &&
 			strchr(service.ns, '/') == NULL);
+	if (message_health(&service, text, NULL) == 0)
+		assert(service.name[0] != '\0' && strchr(service.name, '/') == NULL);
 	if (message_url(&url, text, NULL) == 0)
 		assert(url.host[0] != '\0' && url.port != 0);
 	message_inside(text, "cluster.local");

@@ -1,7 +1,7 @@
 /*
  * What strangers say to the hub's page: a head, of which all is judged (method, Host, Origin, credentials, the handshake of a
  * websocket), and lines of what a viewer wants. Only GET and HEAD without a body and for a name of ours get through, and what a line
- * wants is within its bounds. And what a node answers that is asked about a service.
+ * wants is within its bounds.
  */
 #include <assert.h>
 #include <string.h>
@@ -9,7 +9,6 @@
 #include "base/wshake.h"
 #include "hub/web_files.h"
 #include "hub/web_judge.h"
-#include "hub/web_probe.h"
 #include "hub/web_want.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
@@ -39,20 +38,6 @@ read_head(const char *data, size_t len)
 	(void)web_file_find(h->target.at, h->target.len);
 }
 
-/* What a node says is passed on in our own words, or not at all. */
-static void
-read_answer(const char *data, size_t len)
-{
-	auto_buf struct buf said;
-	const char *why;
-
-	buf_init(&said, BUF_UNLIMITED);
-	if (probe_read(data, len, &said, &why) == 0)
-		assert(buf_at(&said)[0] == '[' && buf_at(&said)[buf_len(&said) - 1] == ']');
-	else
-		assert(*why != '\0');
-}
-
 int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
@@ -60,7 +45,6 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	struct want want;
 
 	read_head((const char *)data, len);
-	read_answer((const char *)data, len);
 	if (want_parse(&want, line) < 0)
 		assert(want.view == WANT_OVERVIEW && want.q[0] == '\0');
 	assert(want.view < WANT_VIEWS && want.sort < SORTS && strlen(want.q) < sizeof want.q &&

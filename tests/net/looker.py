@@ -5,6 +5,7 @@ import os
 import socket
 import ssl
 import struct
+import time
 
 from httpkit import socket_of
 
@@ -100,12 +101,15 @@ class Looker:
         else:
             self.text += payload
 
-    def next(self, kind, condition=lambda m: True):
+    def next(self, kind, condition=lambda m: True, seconds=60):
         """The next message of this kind, as an object."""
+        end = time.monotonic() + seconds
         while True:
             while b"\n" not in self.text:
                 if self.code is not None:
                     raise EOFError(self.code)
+                if time.monotonic() > end:  # a ping comes every 10 s
+                    raise TimeoutError(kind)
                 self.step()
             line, _, self.text = self.text.partition(b"\n")
             message = json.loads(line)

@@ -321,6 +321,8 @@ on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
 		answer_buckets(hub, &e);
 	else if (e.operation == OP_QUERY && strcmp(e.resource, "digest/services") == 0)
 		answer_services(hub, &e);
+	else if (e.operation == OP_RESPONSE && strstr(e.resource, "/health/") != NULL)
+		hub->saw.answers++;
 	else if (e.operation == OP_RESPONSE)
 		check_ack(hub, e.resource);
 	else if (e.operation == OP_ERROR) {

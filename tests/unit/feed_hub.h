@@ -12,6 +12,7 @@ struct hub;
 
 struct hub_saw {
 	unsigned joins, opens, closes, updates_sent, deletes_sent, acks, errors, buckets, synced;
+	unsigned answers; /* to questions */
 	unsigned acks_too_early; /* the row was not in the database when the ack came */
 	char error[256]; /* content of the last error message */
 };

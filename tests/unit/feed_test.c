@@ -25,6 +25,9 @@ struct world {
 	unsigned uses;
 	const char *token, *node, *domain, *proxy;
 	uint32_t subnet, mask;
+	unsigned questions; /* of the hub */
+	bool answers; /* at once */
+	struct meta_question question; /* the last one */
 };
 
 static void
@@ -36,6 +39,17 @@ on_use(void *arg, const struct snapshot *snapshot)
 		snapshot_unref((struct snapshot **)(uintptr_t)&w->used);
 	w->used = snapshot_ref(snapshot);
 	w->uses++;
+}
+
+static void
+on_asked(void *arg, const struct meta_question *question)
+{
+	struct world *w = arg;
+
+	w->questions++;
+	w->question = *question;
+	if (w->answers)
+		meta_answer(w->meta, question, "{\"known\":true,\"endpoints\":[],\"more\":0}");
 }
 
 static int
@@ -56,7 +70,8 @@ open_agent(struct world *w, struct err *err)
 		.node_id = "",
 		.proxy = w->proxy,
 		.cluster_domain = w->domain,
-		.heartbeat_ms = 1000};
+		.heartbeat_ms = 1000,
+		.asked = on_asked};
 	int rc = meta_open(&w->meta, &config, on_use, w, err);
 
 	assert_int_equal(rc, 0);
@@ -703,6 +718,54 @@ hub_is_frozen(void **state)
 	until(w, synced(w) && service(w, "default/web") != NULL);
 }
 
+/* A question is for the agent, and its answer for the hub; what makes no sense is refused. */
+static void
+questions(void **state)
+{
+	struct world *w = *state;
+	unsigned errors;
+
+	hub_put(w->hub, "shop/db-0.db", 1);
+	start_agent(w);
+	until(w, synced(w));
+	w->answers = true;
+	errors = hub_saw(w->hub).errors;
+	hub_send(w->hub, "query", "shop/health/db-0.db", "null");
+	until(w, hub_saw(w->hub).answers == 1);
+	assert_string_equal(w->question.service.ns, "shop");
+	assert_string_equal(w->question.service.name, "db-0.db");
+	hub_send(w->hub, "query", "shop/health/", "null");
+	hub_send(w->hub, "query", "shop/secret/x", "null");
+	until(w, hub_saw(w->hub).errors == errors + 2);
+	assert_non_null(strstr(hub_saw(w->hub).error, "<namespace>/health/<name>"));
+	/* One that is answered on another connection than it came by. */
+	w->answers = false;
+	hub_send(w->hub, "query", "shop/health/x", "null");
+	until(w, w->questions == 2);
+	hub_drop(w->hub);
+	until(w, !synced(w));
+	until(w, synced(w));
+	meta_answer(w->meta, &w->question, "{}");
+	hub_put(w->hub, "default/later", 1);
+	until(w, service(w, "default/later") != NULL);
+	assert_int_equal(hub_saw(w->hub).answers, 1);
+}
+
+/* A hub that asks without end is told so, and keeps the connection. */
+static void
+questions_without_end(void **state)
+{
+	struct world *w = *state;
+
+	start_agent(w);
+	until(w, synced(w));
+	for (int i = 0; i < 300; i++)
+		hub_send(w->hub, "query", "default/health/web", "null");
+	until(w, hub_saw(w->hub).errors == 300 - 32);
+	assert_int_equal(w->questions, 32);
+	assert_int_equal(hub_saw(w->hub).closes, 0);
+}
+
 int
 main(void)
 {
@@ -727,6 +790,8 @@ main(void)
 		CASE(small_subnet),
 		CASE(upstreams_change),
 		CASE(hub_is_frozen),
+		CASE(questions),
+		CASE(questions_without_end),
 	};
 
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);

@@ -40,10 +40,8 @@ static void
 open_tunnel(struct tunnels *t, struct loop *loop, size_t i)
 {
 	static const struct session_events events = {.ended = on_ended};
-	struct session_setup setup = {.loop = loop,
-		.role = SESSION_CLIENT,
-		.budget = &t->budget,
-		.events = &events};
+	struct session_setup setup = {
+		.loop = loop, .role = SESSION_CLIENT, .budget = &t->budget, .events = &events};
 	int pair[2];
 
 	assert_int_equal(

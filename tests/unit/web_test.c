@@ -1,6 +1,5 @@
 /*
- * The leaves of the hub's page: which requests are answered, what a viewer wants, the files that are part of the program, and what a
- * node answers.
+ * The leaves of the hub's page: which requests are answered, what a viewer wants, and the files that are part of the program.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -12,7 +11,6 @@
 
 #include "hub/web_files.h"
 #include "hub/web_judge.h"
-#include "hub/web_probe.h"
 #include "hub/web_want.h"
 
 static const char *const names[] = {"hub.test", NULL};
@@ -167,58 +165,6 @@ files(void **state)
 	}
 }
 
-static int
-reads(const char *body, const char *status, const char *want)
-{
-	auto_free char *reply = xasprintf(
-		"HTTP/1.1 %s\r\nContent-Length: %zu\r\n\r\n%s", status, strlen(body), body);
-	auto_buf struct buf said;
-	const char *why;
-	int rc;
-
-	buf_init(&said, BUF_UNLIMITED);
-	rc = probe_read(reply, strlen(reply), &said, &why);
-	if (rc == 0)
-		assert_string_equal(buf_str(&said), want);
-	else
-		assert_non_null(strstr(why, want));
-	return rc;
-}
-
-/* What a node says of endpoints: our own words for what is understood, nothing of the rest. */
-static void
-answers(void **state)
-{
-#define ONE "{\"port\":80,\"address\":\"192.0.2.1:80\",\"node\":\"a\",\"health\":\"up\"}"
-	auto_free char *many = NULL;
-	struct buf text;
-
-	(void)state;
-	assert_int_equal(
-		reads("{\"endpoints\":[" ONE "," ONE "],\"x\":1}", "200 OK", "[" ONE "," ONE "]"),
-		0);
-	assert_int_equal(reads("{\"endpoints\":[]}", "200 OK", "[]"), 0);
-	assert_int_equal(reads("{}", "200 OK", "[]"), 0);
-	assert_int_equal(reads("{}", "404 Not Found", "older"), -EBADMSG);
-	assert_int_equal(reads("[]", "200 OK", "as agents do"), -EBADMSG);
-	assert_int_equal(reads("{\"endpoints\":[{\"health\":\"<b>\"}]}", "200 OK", "as agents do"),
-		-EBADMSG);
-	assert_int_equal(reads("{\"endpoints\":[{\"port\":65536}]}", "200 OK", "agents"), -EBADMSG);
-	assert_int_equal(
-		reads("{\"endpoints\":[{\"node\":\"\\u0000\"}]}", "200 OK", "agents"), -EBADMSG);
-	buf_init(&text, BUF_UNLIMITED);
-	for (int i = 0; i < PROBE_ENDPOINTS; i++)
-		buf_adds(&text, i > 0 ? "," ONE : ONE);
-	many = xasprintf("{\"endpoints\":[%s," ONE "]}", buf_str(&text));
-	{
-		auto_free char *want = xasprintf("[%s]", buf_str(&text));
-
-		assert_int_equal(reads(many, "200 OK", want), 0);
-	}
-	buf_fini(&text);
-#undef ONE
-}
-
 int
 main(void)
 {
@@ -229,7 +175,6 @@ main(void)
 		cmocka_unit_test(secrets),
 		cmocka_unit_test(wants),
 		cmocka_unit_test(files),
-		cmocka_unit_test(answers),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
