@@ -9,7 +9,6 @@
 #include "meta/feed_private.h"
 #include "model/bundle.h"
 #include "model/health.h"
-#include "model/json.h"
 
 enum {
 	HANDSHAKE_MS = 5 *
@@ -85,25 +84,6 @@ on_retry(void *arg)
 		resolve_host(f->resolve, f->proxy.host, f->proxy.port, on_host, f);
 	else
 		resolve_host(f->resolve, p->at.host, p->at.port, on_host, f);
-}
-
-static void
-write_target(char *to, size_t size, const struct message_url *at)
-{
-	snprintf(to, size, strchr(at->host, ':') != NULL ? "[%s]:%u" : "%s:%u", at->host, at->port);
-}
-
-void
-feed_aim(struct feed *f, struct ws_dial *d)
-{
-	const struct message_url *at = &places_now(&f->places)->at;
-
-	d->host = at->host;
-	write_target(f->target, sizeof f->target, at);
-	d->target = f->target;
-	d->carriers = f->carriers;
-	if (f->proxy.host[0] != '\0')
-		d->proxy = &f->proxy;
 }
 
 /* The node's route leads fake IPs to our own listener: a connection to a hub there would end at ourselves. */
@@ -242,57 +222,12 @@ on_check(void *arg)
 	f->protocol->check(f);
 }
 
-/* TLS's word for it (RFC 8446 section 6.2), as base/pki_tls tells it. */
-static const char alert_expired[] = "refused the TLS connection: certificate expired";
-
-static bool
-certificate_refused(const char *why)
-{
-	return strstr(why, "status 410") != NULL || strstr(why, alert_expired) != NULL;
-}
-
-/* The hub answered, and said no: words that tell what to do about it. */
-static const char *
-remedy(const struct feed *f, const char *why)
-{
-	if (strstr(why, "status 401") != NULL && feed_by_approval(f))
-		return "the hub takes no node without a token: set join.approval on the hub, or "
-		       "make a token with `edgewayctl token create`";
-	if (strstr(why, "status 401") != NULL)
-		return "the hub refused the token (wrong or expired): make one with `edgewayctl "
-		       "token create` on the "
-		       "hub and set hub.token";
-	if (strstr(why, "status 403") != NULL && f->joining)
-		return "the hub has a certificate for this node's name already: make a token with "
-		       "`edgewayctl token "
-		       "create --node NAME` on the hub, or bring back node.crt and node.key";
-	if (strstr(why, "status 403") != NULL)
-		return "the hub refused this node's certificate: its name is not the node's; join "
-		       "again with a token";
-	if (strstr(why, "status 410") != NULL)
-		return f->has_token
-			? "the hub says that this node's certificate was revoked; joining again "
-			  "with hub.token"
-			: "the hub says that this node's certificate was revoked: make a token "
-			  "with `edgewayctl token create --node NAME` on the hub and set hub.token";
-	if (strstr(why, "status 426") != NULL)
-		return "the hub speaks another protocol than this agent: upgrade the older one of "
-		       "the two";
-	if (!f->joining && (feed_expired(f) || strstr(why, alert_expired) != NULL))
-		return f->has_token
-			? "this node's certificate has expired; joining again with hub.token"
-			: "this node's certificate has expired: make a token with `edgewayctl "
-			  "token "
-			  "create --node NAME` on the hub and set hub.token";
-	return NULL;
-}
-
 static void
 on_closed(void *arg, struct ws_conn *c, const char *why)
 {
 	struct feed *f = arg;
 	bool was_open = f->state >= GREETING;
-	const char *advice = was_open ? NULL : remedy(f, why);
+	const char *advice = was_open ? NULL : feed_remedy(f, why);
 
 	if (c == f->renewal.conn)
 		feed_renew_closed(f, why);
@@ -316,7 +251,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		places_reset(&f->places);
 		timer_cancel(f->check);
 		timer_start(f->retry, feed_ask_again_ms(f), 0);
-	} else if (!was_open && !f->joining && certificate_refused(why)) {
+	} else if (!was_open && !f->joining && feed_certificate_refused(why)) {
 		f->unwanted = f->has_token;
 		note_failure(f, advice);
 		retry_later(f, f->has_token ? 0 : REFUSED_MS);
@@ -495,76 +430,6 @@ void
 feed_resync(struct feed *f)
 {
 	f->protocol->compare(f);
-}
-
-void
-feed_remember_addresses(struct feed *f, struct message_hello *hello)
-{
-	const struct place *p = places_now(&f->places);
-	bool proxied = f->proxy.host[0] != '\0';
-	auto_free char *good = proxied ? xasprintf("proxy %s", f->proxy.host)
-				       : xasprintf("address %s", p->url),
-		       *told = xasprintf("addresses %s", p->url), *text = NULL;
-
-	if (places_good(&f->places, f->address))
-		apply_note(f->apply, good, f->address);
-	if (proxied || hello == NULL ||
-		!places_told(&f->places, hello->addresses, hello->n_addresses))
-		return;
-	text = places_told_text(p);
-	apply_note(f->apply, told, text);
-}
-
-void
-feed_tell_hub(struct feed *f)
-{
-	if (f->hub_changed != NULL && f->greeted != NULL)
-		f->hub_changed(f->hub_arg);
-}
-
-void
-feed_note_hub(struct feed *f)
-{
-	f->greeted = places_now(&f->places);
-	f->greeted_at = f->at;
-	feed_tell_hub(f);
-}
-
-bool
-feed_hub(const struct feed *f, struct feed_hub *to)
-{
-	if (f->greeted == NULL || f->tls == NULL)
-		return false;
-	*to = (struct feed_hub){
-		.addr = f->greeted_at,
-		.host = f->greeted->at.host,
-		.tls = f->tls,
-		.certificate = f->certificates,
-		.proxy = f->proxy.host[0] != '\0' ? &f->proxy : NULL,
-	};
-	write_target(to->target, sizeof to->target, &f->greeted->at);
-	return true;
-}
-
-void
-feed_places(const struct feed *f, struct buf *out)
-{
-	buf_adds(out, "[");
-	for (size_t i = 0; i < f->places.n; i++) {
-		const struct place *p = &f->places.place[i];
-
-		buf_adds(out, i > 0 ? ",{\"url\":" : "{\"url\":");
-		json_add_text(out, p->url);
-		buf_adds(out, ",\"last_good\":");
-		json_add_text(out, p->last_good != NULL ? p->last_good : "");
-		buf_adds(out, ",\"told\":[");
-		for (size_t k = 0; k < p->n_told; k++) {
-			buf_adds(out, k > 0 ? "," : "");
-			json_add_text(out, p->told[k]);
-		}
-		buf_adds(out, "]}");
-	}
-	buf_adds(out, "]");
 }
 
 struct feed_status

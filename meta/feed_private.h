@@ -1,5 +1,6 @@
 /*
  * What the files of meta/feed share: feed.c is the spine (the connection), feed_talk.c the conversation once it is open,
+ * feed_hub.c where the hub is, told and remembered, feed_refusal.c what its refusals mean,
  * feed_join.c how the node comes by its certificate, feed_renew.c how that is renewed while the connection stays,
  * feed_answer.c what is answered to its questions, cloudhub.c the conversation with a KubeEdge CloudHub. No other file includes it.
  */
@@ -164,5 +165,11 @@ void feed_renew_fini(struct feed *f);
 void feed_renew_open(struct feed *f);
 void feed_renew_text(struct feed *f, const char *text, size_t len);
 void feed_renew_closed(struct feed *f, const char *why);
+
+/* --- feed_refusal.c --- */
+/* Does the connection's last word say that our certificate counts no more? */
+bool feed_certificate_refused(const char *why);
+/* The hub answered, and said no: words that tell what to do about it. NULL: it did not. */
+const char *feed_remedy(const struct feed *f, const char *why);
 
 #endif
