@@ -10,7 +10,7 @@ meta_libmeta_a_SOURCES = \
 	meta/join.c meta/join.h \
 	meta/load.c meta/load.h \
 	meta/message.c meta/message.h \
-	meta/meta.c meta/meta.h \
+	meta/meta.c meta/meta.h meta/meta_private.h meta/meta_tell.c \
 	meta/places.c meta/places.h \
 	meta/question.h \
 	meta/mirror.c meta/mirror.h meta/mirror_names.c meta/mirror_private.h meta/mirror_take.c \

@@ -1,0 +1,33 @@
+/*
+ * What the files of meta's door share: meta.c (opens, connects, stops; asks) and meta_tell.c (state, metrics). Nothing outside of
+ * these includes it.
+ */
+#ifndef EDGEWAY_META_META_PRIVATE_H
+#define EDGEWAY_META_META_PRIVATE_H
+
+#include "meta/age.h"
+#include "meta/apply.h"
+#include "meta/feed.h"
+#include "meta/meta.h"
+#include "meta/writer.h"
+
+struct meta {
+	struct meta_config config; /* strings owned */
+	char **urls, **last_good, **told; /* of each url: what is remembered */
+	char *proxy_good; /* the proxy's last good address */
+	int64_t floor_s; /* the last time stored */
+	int64_t in_step_s; /* when this node was last in step with its hub, as the database has it; 0: never */
+	struct age *age;
+	char *path;
+	meta_use_fn *use;
+	void *use_arg;
+	struct apply *apply;
+	struct writer *writer;
+	struct feed *feed; /* NULL: cannot connect */
+	unsigned moved_aside;
+	uint64_t open_ms; /* how long reading the database took */
+	int open_error; /* errno, positive, of what kept it from being written at the start; 0: nothing */
+	char why_not[512]; /* why feed is NULL */
+};
+
+#endif
