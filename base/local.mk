@@ -1,6 +1,7 @@
 noinst_LIBRARIES += base/libbase.a
 base_libbase_a_SOURCES = \
 	base/admin.c base/admin.h base/admin_conn.c base/admin_conn.h base/admin_query.c \
+	base/arrival.c base/arrival.h \
 	base/base64.c base/base64.h \
 	base/buf.c base/buf.h \
 	base/doubling.c base/doubling.h \

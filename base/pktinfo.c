@@ -11,6 +11,7 @@ take_info4(const struct cmsghdr *h, struct pktinfo_way *way)
 	struct in_pktinfo info;
 
 	memcpy(&info, CMSG_DATA(h), sizeof info);
+	way->arrived = (unsigned)info.ipi_ifindex;
 	way->local.s6_addr[10] = way->local.s6_addr[11] = 0xff;
 	memcpy(&way->local.s6_addr[12], &info.ipi_spec_dst, sizeof info.ipi_spec_dst);
 }
@@ -21,6 +22,7 @@ take_info6(const struct cmsghdr *h, struct pktinfo_way *way)
 	struct in6_pktinfo info;
 
 	memcpy(&info, CMSG_DATA(h), sizeof info);
+	way->arrived = (unsigned)info.ipi6_ifindex;
 	if (IN6_IS_ADDR_MULTICAST(&info.ipi6_addr)) /* nothing leaves from there */
 		return;
 	way->local = info.ipi6_addr;

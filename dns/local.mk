@@ -4,7 +4,6 @@ dns_libdns_a_SOURCES = \
 	dns/answer_private.h \
 	dns/answer_reverse.c \
 	dns/answer_service.c \
-	dns/arrival.c dns/arrival.h \
 	dns/cache.c dns/cache.h \
 	dns/cookie.c dns/cookie.h \
 	dns/dns.c dns/dns.h dns/dns_private.h \

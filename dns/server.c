@@ -4,8 +4,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "base/arrival.h"
 #include "base/sock.h"
-#include "dns/arrival.h"
 #include "dns/cookie.h"
 #include "dns/rewrite.h"
 #include "dns/tcp.h"

@@ -14,7 +14,6 @@ hub_libhub_a_SOURCES = \
 	hub/detours.c hub/detours.h \
 	hub/fanout.c hub/fanout.h \
 	hub/flights.c hub/flights.h \
-	hub/flows.c hub/flows.h \
 	hub/follow.c hub/follow.h \
 	hub/hello.c hub/hello.h \
 	hub/hosts_map.c hub/hosts_map.h \
@@ -110,7 +109,6 @@ HUB_TESTS = \
 	tests/unit/access_test \
 	tests/unit/certs_test \
 	tests/unit/detours_test \
-	tests/unit/flows_test \
 	tests/unit/hosts_text_test \
 	tests/unit/hub_delivery_test \
 	tests/unit/hub_join_test \
@@ -148,8 +146,6 @@ tests_unit_hosts_text_test_SOURCES = tests/unit/hosts_text_test.c tests/unit/kub
 tests_unit_hosts_text_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_certs_test_SOURCES = tests/unit/certs_test.c
 tests_unit_certs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_flows_test_SOURCES = tests/unit/flows_test.c
-tests_unit_flows_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_delivery_test_SOURCES = tests/unit/hub_delivery_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h
 tests_unit_hub_delivery_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_hub_join_test_SOURCES = tests/unit/hub_join_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h

@@ -18,6 +18,8 @@ struct trip {
 		[2]; /* the node's stream, and the one that was reached, with a pair of sockets in between */
 	struct relay_report report; /* of the first */
 	unsigned n_relays;
+	struct dgram_couple *couple; /* of datagrams, in place of them */
+	bool udp;
 	struct account *share, *caller_account, *node_account; /* NULL: none */
 	struct access_target where; /* what the rules have opened; the texts follow */
 	char *where_text[2];
@@ -34,7 +36,7 @@ struct outward {
 	struct quota *shares; /* of MOST, by node */
 	LIST_HEAD(, trip) trips;
 	unsigned n_trips;
-	uint64_t asked, joined, limited;
+	uint64_t asked, joined, limited, dropped;
 };
 
 /* --- ends ------------------------------------------------------------------------------------- */
@@ -45,10 +47,10 @@ tell(const struct trip *t, unsigned status, const char *end)
 	char target[sizeof t->target], why[WAYS_REASON_MAX];
 
 	log_info("audit",
-		"door=outward caller=node:%s target=\"%s\" status=%u sent=%llu received=%llu "
+		"door=outward%s caller=node:%s target=\"%s\" status=%u sent=%llu received=%llu "
 		"ms=%llu "
 		"end=\"%s\"",
-		t->node, log_clean(target, sizeof target, t->target), status,
+		t->udp ? ".udp" : "", t->node, log_clean(target, sizeof target, t->target), status,
 		(unsigned long long)t->report.to_socket, (unsigned long long)t->report.to_stream,
 		(unsigned long long)(loop_now_ms(t->of->loop) - t->since_ms),
 		log_clean(why, sizeof why, end));
@@ -76,6 +78,7 @@ trip_free(struct trip *t)
 		reach_cancel(&t->reaching);
 	relay_free(&t->relays[0]);
 	relay_free(&t->relays[1]);
+	dgram_couple_free(&t->couple);
 	stream_close(&t->stream, STREAM_CANCELLED);
 	forget(t);
 }
@@ -103,6 +106,18 @@ on_far_ended(void *arg, const struct relay_report *report)
 	on_relay_ended(arg, 1, report);
 }
 
+static void
+on_couple_ended(void *arg, const struct dgram_couple_report *report)
+{
+	struct trip *t = arg;
+
+	t->report.to_socket = report->tally.to_stream.bytes;
+	t->report.to_stream = report->tally.from_stream.bytes;
+	t->of->dropped += dgram_dropped(&report->tally);
+	tell(t, 200, report->why);
+	trip_free(t);
+}
+
 static const char rules_changed[] = "the rules of access have changed";
 
 /* --- asking ------------------------------------------------------------------------------------ */
@@ -126,6 +141,29 @@ on_fading(void *arg)
 		stream_fade(near);
 }
 
+static struct rate *
+rate_of(struct account *a)
+{
+	return a != NULL ? quota_rate(a) : NULL;
+}
+
+static void
+couple(struct trip *t, struct stream *far)
+{
+	struct dgram_couple_setup setup = {
+		.loop = t->of->loop,
+		.rates = {rate_of(t->caller_account), rate_of(t->node_account)},
+		.ended = on_couple_ended,
+		.arg = t,
+	};
+
+	t->of->joined++;
+	stream_answer(t->stream, 200, "");
+	setup.streams[0] = take_ptr(&t->stream);
+	setup.streams[1] = far;
+	t->couple = dgram_couple_new(&setup);
+}
+
 static void
 join(struct trip *t, struct stream *far)
 {
@@ -133,8 +171,7 @@ join(struct trip *t, struct stream *far)
 		.loop = t->of->loop,
 		.ended = on_near_ended,
 		.arg = t,
-		.rates = {t->caller_account != NULL ? quota_rate(t->caller_account) : NULL,
-			t->node_account != NULL ? quota_rate(t->node_account) : NULL},
+		.rates = {rate_of(t->caller_account), rate_of(t->node_account)},
 	};
 	struct relay_setup far_setup = {
 		.loop = t->of->loop, .stream = far, .ended = on_far_ended, .arg = t};
@@ -206,6 +243,8 @@ on_reached(void *arg, const struct reach_answer *answer)
 		stream_close(&far, STREAM_CANCELLED);
 		t->of->limited++;
 		refuse(t, 429, "the endpoint's node has as many streams as it may");
+	} else if (t->udp) {
+		couple(t, far);
 	} else {
 		join(t, far);
 	}
@@ -275,6 +314,7 @@ outward_opened(void *arg, const char *node, struct stream *st, const struct stre
 		.host = request->authority,
 		.service = field(request, "edgeway-service"),
 		.dest = field(request, "edgeway-node"),
+		.udp = request->udp,
 	};
 	struct trip *t;
 
@@ -284,6 +324,7 @@ outward_opened(void *arg, const char *node, struct stream *st, const struct stre
 		return 503;
 	t = xcalloc(1, sizeof *t);
 	t->of = o;
+	t->udp = request->udp;
 	t->since_ms = loop_now_ms(o->loop);
 	snprintf(t->node, sizeof t->node, "%s", node);
 	snprintf(caller.node, sizeof caller.node, "%s", node);
@@ -343,10 +384,15 @@ outward_recheck(struct outward *o)
 
 	LIST_FOREACH(t, &o->trips, link)
 	{
-		if (t->relays[0] == NULL ||
-			opens(t, &t->where)) /* one that is dialled is judged at its answer */
+		bool dialled = t->relays[0] != NULL || t->couple != NULL;
+
+		if (!dialled || opens(t, &t->where)) /* the others are judged at their answer */
 			continue;
 		cut++;
+		if (t->couple != NULL) {
+			dgram_couple_break(t->couple, rules_changed);
+			continue;
+		}
 		relay_break(t->relays[0], rules_changed);
 		relay_break(t->relays[1], rules_changed);
 	}
@@ -366,6 +412,10 @@ outward_metrics(const struct outward *o, struct metrics *m)
 		"Connections refused: the node that asked, or the one of the endpoint, had as many "
 		"as it may.",
 		NULL, o->limited);
+	metric_counter(m, "edgeway_hub_outward_dropped_total",
+		"Datagrams of ended flows that were dropped: no room in a stream, or beyond a "
+		"rate.",
+		NULL, o->dropped);
 	metric_gauge(m, "edgeway_hub_outward_open", "Connections of nodes through the hub, now.",
 		NULL, (double)o->n_trips);
 }

@@ -500,8 +500,11 @@ struct reaching *
 reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void *arg)
 {
 	struct reaching *x = xcalloc(1, sizeof *x);
-	const struct ways_endpoint endpoint = {
-		.asker = q->caller->node, .service = q->service, .node = q->dest, .at = q->host};
+	const struct ways_endpoint endpoint = {.asker = q->caller->node,
+		.service = q->service,
+		.node = q->dest,
+		.at = q->host,
+		.udp = q->udp};
 	unsigned status;
 
 	x->reach = r;

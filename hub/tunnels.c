@@ -258,6 +258,7 @@ on_shaken(struct tunnel *u)
 		.budget = &t->budget,
 		.squeeze = t->setup.squeeze,
 		.limits = &t->limits,
+		.udp = t->setup.opened != NULL,
 		.events = t->setup.opened != NULL ? &forward_events : &session_events,
 		.arg = u,
 	};

@@ -1,10 +1,6 @@
 /*
- * UDP ways in (`ingress.udp`): a bound socket for each map. Who sends to it from one address and port, to one address of ours, has a
- * flow: a stream of datagrams (tunnel/dgram.h) to the map's target, found, judged and opened as for a TCP map (hub/reach.h).
- * Answers leave from the address that was asked. Nothing is queued but what comes while the target is reached, a handful; what there
- * is no room for is dropped and counted by reason. Flows end when they are idle; they are bounded for each map, and a
- * quarter of that for one source address: then the one that was idle longest ends. What was refused is not asked for
- * again within UDP_REFUSED_MS. On the hub's loop.
+ * UDP ways in (`ingress.udp`): a door (tunnel/udp_door.h) for each map. A flow's stream leads to the map's target, found, judged and opened
+ * as for a TCP map (hub/reach.h). On the hub's loop.
  *
  *	maps = udp_maps_new(&(struct udp_maps_config){.loop = loop, .reach = reach, .access = access, .quota = quota});
  *	rc = udp_maps_open(maps, &(struct udp_map_setup){.listen = addr, .host = "edge-1", .port = 53}, &err);
@@ -14,14 +10,6 @@
 
 #include "hub/quota.h"
 #include "hub/reach.h"
-
-enum {
-	UDP_IDLE_MS = 60 * 1000,
-	UDP_BRIEF_MS = 10 * 1000, /* idle time of a question that has its answer */
-	UDP_REFUSED_MS = 1000,
-	UDP_FLOWS = 1024,
-	UDP_DIALS = 64, /* of one map, under way */
-};
 
 struct udp_maps;
 

@@ -479,19 +479,20 @@ ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct w
 /* --- one endpoint of a service ------------------------------------------------------------- */
 
 static const struct view_endpoint *
-find_endpoint(const struct view *v, const char *node, const char *authority, uint16_t *port)
+find_endpoint(const struct view *v, const struct ways_endpoint *wanted, uint16_t *port)
 {
 	struct in6_addr ip, pod;
 	struct addr at;
 
-	if (addr_parse(&at, authority, 0, NULL) < 0 || !addr_ip(&at, &ip) || addr_port(&at) == 0)
+	if (addr_parse(&at, wanted->at, 0, NULL) < 0 || !addr_ip(&at, &ip) || addr_port(&at) == 0)
 		return NULL;
 	for (size_t i = 0; i < v->n_ports; i++)
 		for (size_t k = 0; k < v->ports[i].n_endpoints; k++) {
 			const struct view_endpoint *e = &v->ports[i].endpoints[k];
 
 			if (e->pod_port != addr_port(&at) || e->node == NULL ||
-				strcmp(e->node, node) != 0 || v->ports[i].mode == PORT_UDP ||
+				strcmp(e->node, wanted->node) != 0 ||
+				(v->ports[i].mode == PORT_UDP) != wanted->udp ||
 				!ip_parse(e->pod_ip, &pod) || memcmp(&pod, &ip, sizeof ip) != 0)
 				continue;
 			*port = v->ports[i].port;
@@ -521,11 +522,12 @@ ways_find_endpoint(struct ways_finder *f, const struct ways_endpoint *wanted, st
 	uint16_t port = 0;
 
 	memset(w, 0, sizeof *w);
+	w->udp = wanted->udp;
 	if (v == NULL)
 		return ways_refuse(w, 404, "%.200s is no service", wanted->service);
 	ways_set_target(w, TARGET_SERVICE, v->ns, v->name);
 	snprintf(w->service, sizeof w->service, "%s", item->key);
-	e = find_endpoint(v, wanted->node, wanted->at, &port);
+	e = find_endpoint(v, wanted, &port);
 	if (e == NULL)
 		return ways_refuse(w, 404, "the service %s has no endpoint %.60s on %.100s",
 			item->key, wanted->at, wanted->node);

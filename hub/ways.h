@@ -75,6 +75,7 @@ struct ways_endpoint {
 	const char *service; /* "namespace/name" */
 	const char *node; /* where the endpoint is */
 	const char *at; /* host:port */
+	bool udp; /* among the service's ports of UDP, else among the others */
 };
 unsigned ways_find_endpoint(
 	struct ways_finder *f, const struct ways_endpoint *wanted, struct ways *out);

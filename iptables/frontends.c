@@ -260,19 +260,29 @@ key_of(uint32_t ip, const struct service_port *p)
 }
 
 static void
+make_plan(struct frontends *f, const struct service *s, const struct service_port *p,
+	struct plan *plan)
+{
+	bool udp = p->mode == PORT_UDP;
+	struct plan_target to;
+
+	plan_make(plan, p, s->lb.affinity_s > 0, udp ? NULL : f->config.alive, f->config.arg);
+	if (plan->n == 0 && udp && f->config.relay != NULL &&
+		f->config.relay(f->config.relay_arg, s, p, &to))
+		plan_single(plan, &to);
+}
+
+static void
 want_port(struct frontends *f, const struct service *s, const struct service_port *p,
 	const uint32_t ips[2])
 {
-	bool udp = p->mode == PORT_UDP;
-
 	for (size_t i = 0; i < 2; i++) {
 		struct key k = key_of(ips[i], p);
 		struct plan plan;
 
 		if (ips[i] == 0)
 			continue;
-		plan_make(&plan, p, s->lb.affinity_s > 0, udp ? NULL : f->config.alive,
-			f->config.arg);
+		make_plan(f, s, p, &plan);
 		if (plan.n > 0)
 			want(f, &k, plan);
 	}

@@ -1,7 +1,8 @@
 /*
- * What the kernel carries by itself, as elements of the table's maps: UDP ports of services, TCP
- * ports that asked for it (datapath kernel) and whose endpoints can all be dialled directly, and the
- * ClusterIPs that are caught. Holds what the kernel should have, and what differs from it. The
+ * What the kernel carries by itself, as elements of the table's maps: UDP ports of services (where it
+ * can translate to none of the endpoints: to a port of the agent), TCP ports that asked for it
+ * (datapath kernel) and whose endpoints can all be dialled directly, and the ClusterIPs that are
+ * caught. Holds what the kernel should have, and what differs from it. The
  * table's owner (iptables.c) puts the differences into transactions; nothing here sends. Loop 0.
  *
  *	frontends_use(f, old, now);	// or frontends_again, when endpoints died or live again
@@ -24,11 +25,16 @@ struct frontends_config {
 	bool kernel; /* mesh.datapath: kernel, for TCP ports whose service says nothing */
 	uint32_t subnet, mask; /* of the fake IPs; flows to them are ours */
 	plan_alive_fn *alive; /* NULL: all are */
+	/* Who carries a UDP port none of whose endpoints the kernel can translate to: false: nobody. NULL: nobody carries any. */
+	bool (*relay)(void *arg, const struct service *s, const struct service_port *p,
+		struct plan_target *to);
+	void *relay_arg;
 	void *arg;
 };
 
 struct frontends_counts {
-	size_t udp, tcp, cluster_ips; /* ports, addresses */
+	size_t udp, tcp,
+		cluster_ips; /* ports, addresses; udp with those that are carried elsewhere */
 	size_t slots;
 	uint64_t flows_ended, flow_failures;
 };

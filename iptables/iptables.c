@@ -126,6 +126,8 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 		return rc;
 	ipt->address = address;
 	ipt->draining = false;
+	if (ipt->relay != NULL)
+		kernelpath_relays(ipt->kernelpath);
 	rc = install_table(ipt, err);
 	if (rc < 0)
 		return rc;
@@ -202,12 +204,29 @@ on_kernelpath(void *arg)
 	guard_repair_later(&ipt->guard);
 }
 
+static bool
+relay(void *arg, const struct service *s, const struct service_port *p, struct plan_target *to)
+{
+	struct iptables *ipt = arg;
+	uint16_t port = ipt->relay != NULL ? ipt->relay(ipt->relay_arg, s, p) : 0;
+
+	*to = (struct plan_target){ipt->address, port};
+	return port != 0 && ipt->address != 0;
+}
+
 void
 iptables_use(struct iptables *ipt, const struct snapshot *snapshot)
 {
 	kernelpath_use(ipt->kernelpath, snapshot);
 	if (ipt->guard.armed)
 		on_kernelpath(ipt);
+}
+
+void
+iptables_relays(struct iptables *ipt)
+{
+	kernelpath_relays(ipt->kernelpath);
+	on_kernelpath(ipt);
 }
 
 int
@@ -303,6 +322,8 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	ipt->dns_port = config->dns_port;
 	ipt->fn = fn;
 	ipt->arg = arg;
+	ipt->relay = config->relay;
+	ipt->relay_arg = config->relay_arg;
 	rc = copy_interfaces(ipt, config, err);
 	if (rc == 0)
 		rc = open_sockets(ipt, err);
@@ -313,7 +334,7 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	ipt->tend = timer_new(ipt->loop, tend, ipt);
 	kernelpath_new(&ipt->kernelpath,
 		&(struct kernelpath_config){
-			.iptables = config, .changed = on_kernelpath, .arg = ipt});
+			.iptables = config, .relay = relay, .changed = on_kernelpath, .arg = ipt});
 	estate_reserve(ipt);
 	*out = ipt;
 	return 0;

@@ -29,6 +29,10 @@ struct iptables_config {
 	uint32_t mark; /* connections with it are left alone */
 	bool kernel; /* mesh.datapath: kernel */
 	enum iptables_catch catch;
+	/* Where UDP for a service port goes whose endpoints the kernel cannot send to: a port of ours at the table's address. 0: it is refused.
+	 * NULL: as if all were 0. Asked for within iptables_use and iptables_install. */
+	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);
+	void *relay_arg;
 };
 
 /* Address of the mesh interface, host byte order; 0: none (no interface, down, or no IPv4). */
@@ -47,6 +51,8 @@ int iptables_capture(struct iptables *ipt, const uint32_t *upstreams, size_t n, 
 /* What the kernel carries by itself and which ClusterIPs are served: from this snapshot on, of which
  * a reference is taken. Before the table is installed as well. */
 void iptables_use(struct iptables *ipt, const struct snapshot *snapshot);
+/* config.relay says something else now. */
+void iptables_relays(struct iptables *ipt);
 /* The listener is about to close: new connections to it are refused; what the kernel carries goes on,
  * and connections that are there keep their translation. Until the next install. */
 int iptables_drain(struct iptables *ipt, struct err *err);

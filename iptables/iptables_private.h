@@ -38,6 +38,8 @@ struct iptables {
 	uint64_t tended_ms;
 	bool draining, old_kernel; /* as in struct rules */
 	uint64_t installs;
+	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);
+	void *relay_arg;
 };
 
 /* Reserves the port, which is ours to give back unless it was reserved already. */

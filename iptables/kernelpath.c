@@ -157,6 +157,8 @@ kernelpath_new(struct kernelpath **out, const struct kernelpath_config *config)
 		.subnet = c->subnet,
 		.mask = c->mask,
 		.alive = alive,
+		.relay = config->relay,
+		.relay_arg = config->arg,
 		.arg = d};
 
 	d->loop = c->loop;
@@ -210,6 +212,15 @@ kernelpath_all(struct kernelpath *d)
 		timer_start(d->look, LOOK_MS, LOOK_MS);
 	}
 	frontends_all(d->frontends);
+}
+
+void
+kernelpath_relays(struct kernelpath *d)
+{
+	if (d->snapshot != NULL)
+		frontends_again(d->frontends, d->snapshot);
+	if (d->resting)
+		frontends_skip(d->frontends);
 }
 
 bool

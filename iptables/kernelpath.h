@@ -15,11 +15,14 @@
 #include "base/metric.h"
 #include "iptables/batch.h"
 #include "iptables/iptables.h"
+#include "iptables/plan.h"
 
 struct kernelpath;
 
 struct kernelpath_config {
 	const struct iptables_config *iptables; /* borrowed for the call */
+	bool (*relay)(void *arg, const struct service *s, const struct service_port *p,
+		struct plan_target *to); /* with `arg`, as frontends.h has it */
 	loop_fn *changed; /* there is something to put */
 	void *arg;
 };
@@ -33,6 +36,8 @@ void kernelpath_all(struct kernelpath *d);
 bool kernelpath_put(struct kernelpath *d, struct batch *b);
 void kernelpath_settled(struct kernelpath *d);
 bool kernelpath_carries(const struct kernelpath *d); /* any port at all */
+/* `relay` says something else now; before kernelpath_all. */
+void kernelpath_relays(struct kernelpath *d);
 /* No table: nothing is watched or probed until kernelpath_all. */
 void kernelpath_rest(struct kernelpath *d);
 void kernelpath_metrics(const struct kernelpath *d, struct metrics *m);

@@ -161,6 +161,13 @@ plan_fini(struct plan *plan)
 	*plan = (struct plan){0};
 }
 
+void
+plan_single(struct plan *plan, const struct plan_target *t)
+{
+	*plan = (struct plan){.n = 1};
+	plan->slots = xmemdup(t, sizeof *t);
+}
+
 bool
 plan_same(const struct plan *a, const struct plan *b)
 {

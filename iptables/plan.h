@@ -43,6 +43,8 @@ struct plan_target plan_target(const struct endpoint *e); /* of one for which pl
 void plan_make(struct plan *plan, const struct service_port *p, bool by_client,
 	plan_alive_fn *alive, void *arg);
 void plan_fini(struct plan *plan);
+/* Everything goes to this one. */
+void plan_single(struct plan *plan, const struct plan_target *t);
 bool plan_same(const struct plan *a, const struct plan *b);
 bool plan_has(const struct plan *plan, const struct plan_target *t);
 

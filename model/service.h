@@ -15,7 +15,7 @@
 enum port_mode {
 	PORT_HTTP, /* HTTP/1.x, balanced per request */
 	PORT_TCP, /* relayed */
-	PORT_UDP, /* kernel */
+	PORT_UDP, /* kernel; through the hub, where that alone reaches the endpoints, the tunnel */
 };
 
 enum lb_policy {

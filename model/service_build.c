@@ -238,7 +238,7 @@ take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(
 			(b->view->local_only && !is_own(&from->endpoints[i], b->self)))
 			continue;
 		choose_way(&e, &from->endpoints[i], b->self);
-		if (e.via == VIA_TUNNEL && (e.port == 0 || from->mode == PORT_UDP)) {
+		if (e.via == VIA_TUNNEL && e.port == 0) {
 			unreachable++;
 			continue;
 		}

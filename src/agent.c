@@ -16,16 +16,19 @@ static void
 use(void *arg, const struct snapshot *snapshot)
 {
 	struct agent *a = arg;
+	struct snapshot *old = a->snapshot;
 
-	snapshot_unref(&a->snapshot);
 	a->snapshot = snapshot_ref(snapshot);
+	agent_tunnel_adopt(a, old);
 	if (a->dns != NULL)
 		dns_use(a->dns, snapshot);
 	if (a->lb != NULL)
 		lb_use(a->lb, snapshot);
 	if (a->ipt != NULL)
 		iptables_use(a->ipt, snapshot);
+	agent_tunnel_settle(a);
 	agent_tunnel_use(a);
+	snapshot_unref(&old);
 }
 
 static void
@@ -188,6 +191,8 @@ agent_open_iptables(struct agent *a, struct err *err)
 		.mark = MESH_MARK,
 		.kernel = o->mesh_datapath == MESH_DATAPATH_KERNEL,
 		.catch = (enum iptables_catch)o->mesh_catch_cluster_ips,
+		.relay = agent_tunnel_wanted(o) ? agent_tunnel_relay : NULL,
+		.relay_arg = a,
 	};
 	int rc = iptables_open(&a->ipt, &config, agent_address, a, err);
 
@@ -360,6 +365,10 @@ on_lb_stopped(void *arg)
 	struct agent *a = arg;
 	struct err err = {0};
 
+	if (stays(a) && a->ipt != NULL) { /* what is kept leads to no port that is another's soon */
+		agent_tunnel_listen(a, 0);
+		iptables_relays(a->ipt);
+	}
 	/* only now: without the table's translation what was in progress would have been reset */
 	if (!stays(a) && iptables_remove(a->ipt, &err) < 0)
 		log_error("agent", "cannot remove the nftables table: %s", err.text);

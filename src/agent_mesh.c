@@ -107,6 +107,7 @@ serve(struct agent *a, struct err *err)
 {
 	int rc = lb_listen(a->lb, a->address, err);
 
+	agent_tunnel_listen(a, a->address);
 	if (rc == 0)
 		rc = iptables_install(a->ipt, a->address, err);
 	if (rc == 0)
@@ -135,6 +136,7 @@ withdraw(struct agent *a)
 	dns_listen(a->dns, 0, NULL);
 	lb_listen(a->lb, 0, NULL);
 	iptables_remove(a->ipt, NULL);
+	agent_tunnel_listen(a, 0);
 }
 
 void

@@ -111,6 +111,13 @@ void agent_tunnel_hub(struct agent *a);
 void agent_tunnel_use(struct agent *a); /* a new snapshot */
 /* tunnel.reach, as it is now. */
 void agent_tunnel_reach(struct agent *a, const struct agent_options *o);
+/* Of the mesh, host byte order: where UDP for endpoints that only the hub reaches is taken; 0: nowhere. */
+void agent_tunnel_listen(struct agent *a, uint32_t address);
+/* A new snapshot is there: before iptables_use and after. old NULL: none before. */
+void agent_tunnel_adopt(struct agent *a, const struct snapshot *old);
+void agent_tunnel_settle(struct agent *a);
+/* iptables_config's `relay`. */
+uint16_t agent_tunnel_relay(void *agent, const struct service *s, const struct service_port *p);
 /* lb_config's `forward`. On any thread. */
 int agent_tunnel_forward(void *agent, const struct service *service, const struct in6_addr *ip,
 	uint16_t port, int *fd);

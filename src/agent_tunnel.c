@@ -16,6 +16,8 @@ struct agent_tunnel {
 	struct serve *serve;
 	struct link *link;
 	struct outlet *outlet;
+	struct outlet_udp *udp; /* what goes through it as datagrams */
+	const char **bridges; /* of the mesh, NULL-terminated */
 	struct netwatch *watch;
 	struct timer *timer; /* of the steps of the end */
 	enum step step;
@@ -58,7 +60,6 @@ static int
 start_serve(struct agent_tunnel *t, struct err *err)
 {
 	const struct agent_options *o = t->agent->options;
-	const char **bridges;
 	struct serve_config config = {
 		.loop = t->agent->loop,
 		.node = o->node,
@@ -67,18 +68,15 @@ start_serve(struct agent_tunnel *t, struct err *err)
 		.spans = &t->agent->spans,
 	};
 	size_t n = 0;
-	int rc;
 
 	while (o->mesh_interfaces[n] != NULL)
 		n++;
-	bridges = xcalloc(n + 2, sizeof *bridges);
-	bridges[0] = o->mesh_interface;
+	t->bridges = xcalloc(n + 2, sizeof *t->bridges);
+	t->bridges[0] = o->mesh_interface;
 	for (size_t i = 0; i < n; i++)
-		bridges[i + 1] = o->mesh_interfaces[i];
-	config.bridges = bridges;
-	rc = serve_new(&config, &t->serve, err);
-	free(bridges);
-	return rc;
+		t->bridges[i + 1] = o->mesh_interfaces[i];
+	config.bridges = t->bridges;
+	return serve_new(&config, &t->serve, err);
 }
 
 void
@@ -141,6 +139,9 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	t->link = link_new(&config);
 	t->outlet = outlet_new(&config);
 	outlet_on_fading(t->outlet, on_fading, a);
+	t->udp = outlet_udp_new(&(struct outlet_udp_config){
+		.loop = a->loop, .outlet = t->outlet, .interfaces = t->bridges});
+	agent_tunnel_adopt(a, NULL);
 	if (netwatch_start(&t->watch, a->loop, on_network, t, &why) < 0)
 		log_warn("tunnel", "a tunnel that was lost may come back later than it could: %s",
 			why.text);
@@ -165,6 +166,38 @@ agent_tunnel_use(struct agent *a)
 {
 	if (a->tunnel != NULL && a->tunnel->serve != NULL)
 		serve_use(a->tunnel->serve, a->snapshot);
+}
+
+/* --- UDP that the hub reaches --------------------------------------------------------------------------- */
+
+void
+agent_tunnel_listen(struct agent *a, uint32_t address)
+{
+	if (a->tunnel != NULL && a->tunnel->udp != NULL)
+		outlet_udp_listen(a->tunnel->udp, address);
+}
+
+void
+agent_tunnel_adopt(struct agent *a, const struct snapshot *old)
+{
+	if (a->tunnel != NULL && a->tunnel->udp != NULL)
+		outlet_udp_use(a->tunnel->udp, old, a->snapshot);
+}
+
+void
+agent_tunnel_settle(struct agent *a)
+{
+	if (a->tunnel != NULL && a->tunnel->udp != NULL)
+		outlet_udp_settle(a->tunnel->udp);
+}
+
+uint16_t
+agent_tunnel_relay(void *arg, const struct service *s, const struct service_port *p)
+{
+	struct agent *a = arg;
+
+	return a->tunnel != NULL && a->tunnel->udp != NULL ? outlet_udp_door(a->tunnel->udp, s, p)
+							   : 0;
 }
 
 /* --- endpoints that the hub reaches ------------------------------------------------------------------------- */
@@ -269,7 +302,9 @@ finish(struct agent_tunnel *t)
 	if (t->watch != NULL)
 		netwatch_stop(&t->watch);
 	serve_free(&t->serve);
+	outlet_udp_free(&t->udp);
 	outlet_free(&t->outlet);
+	free(t->bridges);
 	timer_free(&t->timer);
 	free(take_ptr(&a->tunnel));
 	ended(a);
@@ -312,6 +347,7 @@ agent_tunnel_drain(struct agent *a)
 	t->step = DRAINING;
 	timer_start(t->timer, a->options->drain_timeout, 0);
 	serve_drain(t->serve);
+	outlet_udp_drain(t->udp);
 	link_drain(t->link, on_drained, t);
 }
 
@@ -344,6 +380,7 @@ agent_tunnel_metrics(const struct agent *a, struct metrics *m)
 	link_metrics(a->tunnel->link, m);
 	serve_metrics(a->tunnel->serve, m);
 	outlet_metrics(a->tunnel->outlet, m);
+	outlet_udp_metrics(a->tunnel->udp, m);
 }
 
 void
@@ -359,6 +396,8 @@ agent_tunnel_state(const struct agent *a, struct buf *out)
 	serve_state(a->tunnel->serve, out);
 	buf_adds(out, ",\"outward\":");
 	outlet_state(a->tunnel->outlet, out);
+	buf_adds(out, ",\"outwardUdp\":");
+	outlet_udp_state(a->tunnel->udp, out);
 	buf_adds(out, "}");
 }
 

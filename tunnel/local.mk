@@ -6,7 +6,10 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/couple.c tunnel/couple.h \
 	tunnel/declaration.c tunnel/declaration.h \
 	tunnel/dgram.c tunnel/dgram.h \
+	tunnel/dgram_couple.c tunnel/dgram_couple.h \
+	tunnel/flows.c tunnel/flows.h \
 	tunnel/outlet.c tunnel/outlet.h \
+	tunnel/outlet_udp.c tunnel/outlet_udp.h tunnel/outlet_udp_choice.c tunnel/outlet_udp_choice.h tunnel/outlet_udp_flow.c tunnel/outlet_udp_private.h tunnel/outlet_udp_tell.c \
 	tunnel/link.c tunnel/link.h tunnel/link_dial.c tunnel/link_dial.h tunnel/link_private.h tunnel/link_tell.c \
 	tunnel/opening.c tunnel/opening.h \
 	tunnel/reception.c tunnel/reception.h \
@@ -17,6 +20,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/session_stream.c tunnel/session_tell.c tunnel/session_window.c tunnel/session_wire.c \
 	tunnel/target.c tunnel/target.h \
 	tunnel/tunnel.h \
+	tunnel/udp_door.c tunnel/udp_door.h \
 	tunnel/udp_path.c tunnel/udp_path.h \
 	tunnel/udp_relay.c tunnel/udp_relay.h \
 	tunnel/vicinity.c tunnel/vicinity.h \
@@ -36,9 +40,16 @@ tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
 TUNNEL_TESTS = tests/unit/allow_test tests/unit/carrier_test tests/unit/capsule_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/reception_test tests/unit/relay_test tests/unit/session_memory_test \
-	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test tests/unit/declaration_test tests/unit/vicinity_test tests/unit/udp_relay_test
+	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test tests/unit/declaration_test tests/unit/vicinity_test tests/unit/udp_relay_test \
+	tests/unit/dgram_couple_test tests/unit/flows_test tests/unit/outlet_udp_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
+tests_unit_outlet_udp_test_SOURCES = tests/unit/outlet_udp_test.c
+tests_unit_outlet_udp_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_dgram_couple_test_SOURCES = tests/unit/dgram_couple_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h
+tests_unit_dgram_couple_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_flows_test_SOURCES = tests/unit/flows_test.c
+tests_unit_flows_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_allow_test_SOURCES = tests/unit/allow_test.c
 tests_unit_allow_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_capsule_test_SOURCES = tests/unit/capsule_test.c

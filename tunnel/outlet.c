@@ -16,12 +16,17 @@ enum result { RESULT_OK, RESULT_REFUSED, RESULT_LATE, RESULT_NO_HUB, RESULT_CANC
 static const char *const result_names[RESULTS] = {
 	"ok", "refused", "timeout", "no_hub", "cancelled"};
 
-/* One connection, from the asking to its end. */
-struct trip {
-	LIST_ENTRY(trip) link;
+/* One connection, or flow of datagrams, from the asking to its end. */
+struct outlet_trip {
+	LIST_ENTRY(outlet_trip) link;
 	struct outlet *of;
 	struct outlet_ask ask;
-	int fd; /* until it is joined */
+	unsigned status; /* the hub's answer, 0: none yet */
+	int fd; /* until it is joined; -1: the stream itself is asked for */
+	outlet_reached_fn *reached; /* then: to be told */
+	void *arg;
+	bool is_joined;
+	int rc; /* why the stream cannot be opened */
 	struct watch *watch; /* has who asked gone? */
 	struct timer *deadline;
 	struct stream *stream;
@@ -32,7 +37,7 @@ struct trip {
 	bool soon; /* it is to be asked again in a moment */
 };
 
-LIST_HEAD(trips, trip);
+LIST_HEAD(trips, outlet_trip);
 
 struct outlet {
 	struct link_config config;
@@ -48,7 +53,7 @@ struct outlet {
 /* --- ends ------------------------------------------------------------------------------------------- */
 
 static void
-trip_free(struct trip *t)
+trip_free(struct outlet_trip *t)
 {
 	struct outlet *o = t->of;
 
@@ -66,10 +71,13 @@ trip_free(struct trip *t)
 }
 
 static void
-give_up(struct trip *t, enum result result, const char *why)
+give_up(struct outlet_trip *t, enum result result, const char *why)
 {
+	outlet_reached_fn *reached = t->reached;
 	char said[STREAM_REASON_MAX + 1];
 	struct outlet *o = t->of;
+	void *arg = t->arg;
+	unsigned status = t->status;
 
 	o->results[result]++;
 	o->n_pending--;
@@ -81,12 +89,14 @@ give_up(struct trip *t, enum result result, const char *why)
 			t->ask.service, t->ask.authority, t->ask.node,
 			log_clean(said, sizeof said, why));
 	trip_free(t);
+	if (reached != NULL)
+		reached(arg, NULL, status, why);
 }
 
 static void
 on_relay_ended(void *arg, const struct relay_report *report)
 {
-	struct trip *t = arg;
+	struct outlet_trip *t = arg;
 	struct outlet *o = t->of;
 
 	o->to_hub += report->to_stream;
@@ -100,30 +110,43 @@ on_relay_ended(void *arg, const struct relay_report *report)
 static void
 on_fading(void *arg)
 {
-	const struct trip *t = arg;
+	const struct outlet_trip *t = arg;
 
 	if (t->of->on_fading != NULL)
 		t->of->on_fading(t->of->fading_arg, &t->ask);
 }
 
 static void
-join(struct trip *t)
+count_joined(struct outlet_trip *t)
 {
-	static const char joined = OUTLET_JOINED;
 	struct outlet *o = t->of;
-	struct relay_setup setup = {.loop = o->config.loop, .ended = on_relay_ended, .arg = t};
 
-	if (write(t->fd, &joined, 1) != 1) {
-		give_up(t, RESULT_CANCELLED, "");
-		return;
-	}
-	watch_stop(&t->watch);
 	timer_cancel(t->deadline);
 	LIST_REMOVE(t, link);
 	LIST_INSERT_HEAD(&o->joined, t, link);
 	o->n_pending--;
 	o->n_joined++;
 	o->results[RESULT_OK]++;
+}
+
+static void
+join(struct outlet_trip *t)
+{
+	static const char joined = OUTLET_JOINED;
+	struct relay_setup setup = {.loop = t->of->config.loop, .ended = on_relay_ended, .arg = t};
+
+	if (t->reached != NULL) {
+		t->is_joined = true;
+		count_joined(t);
+		t->reached(t->arg, take_ptr(&t->stream), 200, "");
+		return;
+	}
+	if (write(t->fd, &joined, 1) != 1) {
+		give_up(t, RESULT_CANCELLED, "");
+		return;
+	}
+	watch_stop(&t->watch);
+	count_joined(t);
 	stream_on_fading(t->stream, on_fading, t);
 	setup.stream = take_ptr(&t->stream);
 	t->relay = relay_join(&setup, take_fd(&t->fd));
@@ -132,8 +155,9 @@ join(struct trip *t)
 static void
 on_answered(void *arg, unsigned status, const char *reason)
 {
-	struct trip *t = arg;
+	struct outlet_trip *t = arg;
 
+	t->status = status;
 	if (status == 200)
 		join(t);
 	else
@@ -148,16 +172,24 @@ on_moved(void *arg)
 }
 
 static uint64_t
-left_ms(const struct trip *t)
+left_ms(const struct outlet_trip *t)
 {
 	uint64_t now = loop_now_ms(t->of->config.loop);
 
 	return t->end_ms > now ? t->end_ms - now : 0;
 }
 
+static void
+wait_again(struct outlet_trip *t, bool soon)
+{
+	t->soon = soon;
+	timer_start(
+		t->deadline, MIN(left_ms(t), (uint64_t)(soon ? REFUSED_MS : OUTLET_OPEN_MS)), 0);
+}
+
 /* Nothing of who asked has gone out before the answer, so the hub may be asked again: once it is there, or, where it has refused, in a moment. */
 static void
-ask_again(struct trip *t, bool soon)
+ask_again(struct outlet_trip *t, bool soon)
 {
 	struct outlet *o = t->of;
 
@@ -165,17 +197,17 @@ ask_again(struct trip *t, bool soon)
 	LIST_REMOVE(t, link);
 	LIST_INSERT_HEAD(&o->waiting, t, link);
 	o->repeated++;
-	t->soon = soon;
-	timer_start(
-		t->deadline, MIN(left_ms(t), (uint64_t)(soon ? REFUSED_MS : OUTLET_OPEN_MS)), 0);
+	wait_again(t, soon);
 }
 
 static void
 on_reset(void *arg, unsigned code)
 {
-	struct trip *t = arg;
+	struct outlet_trip *t = arg;
 
-	if ((code == STREAM_LOST || code == STREAM_REFUSED) && t->breaks++ < BREAKS_MAX)
+	/* A flow of datagrams begins anew with the client's next one. */
+	if ((code == STREAM_REFUSED || (code == STREAM_LOST && t->reached == NULL)) &&
+		t->breaks++ < BREAKS_MAX)
 		ask_again(t, code == STREAM_REFUSED);
 	else
 		give_up(t, RESULT_NO_HUB,
@@ -186,15 +218,18 @@ on_reset(void *arg, unsigned code)
 static const struct stream_events stream_events = {on_answered, on_moved, on_moved, on_reset};
 
 static void
-ask_hub(struct trip *t)
+ask_hub(struct outlet_trip *t)
 {
 	struct outlet *o = t->of;
 	const struct stream_field fields[] = {
 		{"edgeway-service", t->ask.service}, {"edgeway-node", t->ask.node}};
-	const struct stream_request request = {
-		.authority = t->ask.authority, .fields = fields, .n_fields = ARRAY_LEN(fields)};
+	const struct stream_request request = {.authority = t->ask.authority,
+		.udp = t->reached != NULL,
+		.fields = fields,
+		.n_fields = ARRAY_LEN(fields)};
 	int rc = session_open(link_session(o->link), &request, &stream_events, t, &t->stream);
 
+	t->rc = 0;
 	t->soon = false;
 	if (t->end_ms == 0)
 		t->end_ms = loop_now_ms(o->config.loop) + OUTLET_ANSWER_MS;
@@ -202,9 +237,13 @@ ask_hub(struct trip *t)
 		ask_again(t, true);
 		return;
 	}
-	if (rc < 0) {
-		give_up(t, RESULT_NO_HUB,
-			rc == -EAGAIN ? "too many connections are open" : "the hub takes no more");
+	if (rc == -EINPROGRESS && left_ms(t) > 0) { /* it has not said yet what it carries */
+		wait_again(t, true);
+		return;
+	}
+	if (rc < 0) { /* told at another turn */
+		t->rc = rc;
+		timer_start(t->deadline, 0, 0);
 		return;
 	}
 	LIST_REMOVE(t, link);
@@ -216,7 +255,7 @@ static void
 on_up(void *arg)
 {
 	struct outlet *o = arg;
-	struct trip *t, *next;
+	struct outlet_trip *t, *next;
 
 	for (t = LIST_FIRST(&o->waiting); t != NULL; t = next) {
 		next = LIST_NEXT(t, link);
@@ -227,9 +266,14 @@ on_up(void *arg)
 static void
 on_deadline(void *arg)
 {
-	struct trip *t = arg;
+	struct outlet_trip *t = arg;
 
-	if (t->soon && link_session(t->of->link) != NULL) {
+	if (t->rc < 0) {
+		give_up(t, RESULT_NO_HUB,
+			t->rc == -EAGAIN                    ? "too many connections are open"
+				: t->rc == -EPROTONOSUPPORT ? "the hub carries no UDP for nodes"
+							    : "the hub takes no more");
+	} else if (t->soon && link_session(t->of->link) != NULL) {
 		ask_hub(t);
 	} else if (t->soon) {
 		t->soon = false;
@@ -247,7 +291,7 @@ on_deadline(void *arg)
 static void
 on_gone(void *arg, int fd, unsigned events)
 {
-	struct trip *t = arg;
+	struct outlet_trip *t = arg;
 	char byte;
 
 	if ((events & WATCH_READ) && recv(fd, &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0)
@@ -256,31 +300,79 @@ on_gone(void *arg, int fd, unsigned events)
 		give_up(t, RESULT_CANCELLED, "");
 }
 
-void
-outlet_open(struct outlet *o, int fd, const struct outlet_ask *ask)
+/* NULL: there are as many as there may be. */
+static struct outlet_trip *
+trip_new(struct outlet *o, const struct outlet_ask *ask)
 {
-	struct trip *t;
+	struct outlet_trip *t;
 
 	if (o->n_pending + o->n_joined >= OUTLET_MOST) {
 		o->results[RESULT_NO_HUB]++;
-		close(fd);
-		return;
+		return NULL;
 	}
 	t = xcalloc(1, sizeof *t);
 	t->of = o;
-	t->fd = fd;
+	t->fd = -1;
 	t->ask = *ask;
-	t->watch = watch_start(o->config.loop, fd, WATCH_READ, on_gone, t);
 	t->deadline = timer_new(o->config.loop, on_deadline, t);
 	LIST_INSERT_HEAD(&o->waiting, t, link);
 	o->n_pending++;
 	timer_cancel(o->idle);
-	if (link_session(o->link) != NULL) {
+	return t;
+}
+
+static void
+begin(struct outlet_trip *t)
+{
+	if (link_session(t->of->link) != NULL) {
 		ask_hub(t);
 		return;
 	}
 	timer_start(t->deadline, OUTLET_OPEN_MS, 0);
-	link_want(o->link, true);
+	link_want(t->of->link, true);
+}
+
+void
+outlet_open(struct outlet *o, int fd, const struct outlet_ask *ask)
+{
+	struct outlet_trip *t = trip_new(o, ask);
+
+	if (t == NULL) {
+		close(fd);
+		return;
+	}
+	t->fd = fd;
+	t->watch = watch_start(o->config.loop, fd, WATCH_READ, on_gone, t);
+	begin(t);
+}
+
+struct outlet_trip *
+outlet_reach(struct outlet *o, const struct outlet_ask *ask, outlet_reached_fn *reached, void *arg)
+{
+	struct outlet_trip *t = trip_new(o, ask);
+
+	if (t == NULL)
+		return NULL;
+	t->reached = reached;
+	t->arg = arg;
+	begin(t);
+	return t;
+}
+
+void
+outlet_leave(struct outlet_trip **out)
+{
+	struct outlet_trip *t = take_ptr(out);
+
+	if (t == NULL)
+		return;
+	if (t->is_joined) {
+		t->of->n_joined--;
+	} else {
+		t->of->n_pending--;
+		t->of->results[RESULT_CANCELLED]++;
+	}
+	trip_free(t);
 }
 
 /* --- life -------------------------------------------------------------------------------------------- */

@@ -16,13 +16,14 @@
 #include "tunnel/link.h"
 
 struct outlet;
+struct outlet_trip;
 
 enum {
 	OUTLET_IDLE_MS = 60 * 1000,
 	OUTLET_OPEN_MS = 4000, /* until the hub must have been reached */
 	OUTLET_ANSWER_MS =
 		9000, /* and then have answered, however often it is asked: more than the hub's own deadline */
-	OUTLET_MOST = 4096, /* asked for at a time */
+	OUTLET_MOST = 4096, /* asked for at a time, flows of datagrams included */
 	OUTLET_SERVICE_MAX = 2 * 253 + 1,
 };
 
@@ -44,6 +45,13 @@ void outlet_on_fading(
 	struct outlet *o, void (*fn)(void *arg, const struct outlet_ask *ask), void *arg);
 /* fd: taken. */
 void outlet_open(struct outlet *o, int fd, const struct outlet_ask *ask);
+/* status 200: a stream of datagrams (dgram.h), the receiver's. Else NULL, and the trip is gone: 0 where the hub gave no answer. */
+typedef void outlet_reached_fn(void *arg, struct stream *stream, unsigned status, const char *why);
+/* `reached` comes once, never from within this call, or never after outlet_leave, which is due once the stream is not used any more. NULL:
+ * too many. */
+struct outlet_trip *outlet_reach(
+	struct outlet *o, const struct outlet_ask *ask, outlet_reached_fn *reached, void *arg);
+void outlet_leave(struct outlet_trip **t);
 void outlet_metrics(const struct outlet *o, struct metrics *m);
 /* As session_streams. */
 void outlet_streams(const struct outlet *o, const char *node, const char **comma, struct buf *out);

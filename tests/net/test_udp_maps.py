@@ -189,7 +189,7 @@ def site():
 
 def no_flow(site):
     gauges = [v for d in (site.hub, *site.agents) for n, v in d.metrics().items() if "_udp_flows" in n and "total" not in n]
-    return len(gauges) == len(MAPS) + 2 and not any(gauges)
+    return len(gauges) == len(MAPS) + 4 and not any(gauges)
 
 
 def udp_sockets(site):

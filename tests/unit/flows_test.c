@@ -1,4 +1,4 @@
-#include "hub/flows.h"
+#include "tunnel/flows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -37,6 +37,9 @@ struct lab {
 	struct iptables *ipt;
 	struct snapshot *snapshot;
 	uint64_t seed;
+	uint16_t relay; /* carries UDP ports without endpoints; 0: nobody does */
+	unsigned relayed; /* ports, over time */
+	bool relays; /* addresses stay then: there is one service for each, as on a node */
 };
 
 static unsigned
@@ -93,7 +96,8 @@ make(struct lab *lab, unsigned i, const char *name)
 		fail_msg("%s: %s", buf_str(&json), err.text);
 	v->lb.affinity_s = draw(lab, 3) == 0 ? 10800 : 0;
 	/* addresses wander between services */
-	s = service_build(v, &self, SUBNET + 1 + (i + draw(lab, 2)) % SERVICES, lab->seed);
+	s = service_build(v, &self, SUBNET + 1 + (i + (lab->relays ? 0 : draw(lab, 2))) % SERVICES,
+		lab->seed);
 	view_free(&v);
 	return s;
 }
@@ -170,10 +174,38 @@ change(struct lab *lab, unsigned i, bool gone)
 	lab->snapshot = next;
 }
 
-static void
-kernel_follows_random_changes(void **state)
+static uint16_t
+relay(void *arg, const struct service *s, const struct service_port *p)
 {
-	struct lab lab = {.seed = 7, .snapshot = snapshot_new(true)};
+	const struct lab *lab = arg;
+
+	(void)s;
+	assert_int_equal(p->mode, PORT_UDP);
+	return lab->relay;
+}
+
+/* UDP ports without endpoints come, go elsewhere, and go. */
+static void
+change_relay(struct lab *lab, uint16_t port)
+{
+	unsigned without, with;
+
+	lab->relay = 0;
+	iptables_relays(lab->ipt);
+	check(lab);
+	without = elements_of(RULES_SERVICES);
+	lab->relay = port;
+	iptables_relays(lab->ipt);
+	check(lab);
+	with = elements_of(RULES_SERVICES);
+	assert_true(port != 0 ? with >= without : with == without);
+	lab->relayed += with - without;
+}
+
+static void
+follow(bool relays)
+{
+	struct lab lab = {.seed = 7, .snapshot = snapshot_new(true), .relays = relays};
 	const struct iptables_config config = {.interface = "lo",
 		.subnet = SUBNET,
 		.mask = 0xffff0000,
@@ -184,9 +216,10 @@ kernel_follows_random_changes(void **state)
 	struct iptables_config with_loop = config;
 	struct err err = {0};
 
-	(void)state;
 	assert_int_equal(loop_new(&lab.loop, NULL), 0);
 	with_loop.loop = lab.loop;
+	with_loop.relay = relay;
+	with_loop.relay_arg = &lab;
 	assert_int_equal(iptables_open(&lab.ipt, &with_loop, on_address, NULL, &err), 0);
 	for (int i = 0; i < 5; i++)
 		loop_turn(lab.loop);
@@ -195,9 +228,12 @@ kernel_follows_random_changes(void **state)
 	for (unsigned i = 0; i < STEPS; i++) {
 		change(&lab, draw(&lab, SERVICES), draw(&lab, 5) == 0);
 		check(&lab);
+		if (relays && i % 20 == 9)
+			change_relay(&lab, (uint16_t)(draw(&lab, 3) * 30000));
 		if (i % 100 == 99) /* the table anew, with all that is in it */
 			assert_int_equal(iptables_install(lab.ipt, ADDRESS, &err), 0);
 	}
+	assert_true(!relays || lab.relayed > 0);
 	for (unsigned i = 0; i < SERVICES; i++)
 		change(&lab, i, true);
 	check(&lab);
@@ -208,11 +244,26 @@ kernel_follows_random_changes(void **state)
 	loop_free(&lab.loop);
 }
 
+static void
+kernel_follows_random_changes(void **state)
+{
+	(void)state;
+	follow(false);
+}
+
+static void
+kernel_leads_to_relays(void **state)
+{
+	(void)state;
+	follow(true);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kernel_follows_random_changes),
+		cmocka_unit_test(kernel_leads_to_relays),
 	};
 
 	if (geteuid() != 0 || unshare(CLONE_NEWNET) < 0) {

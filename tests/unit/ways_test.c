@@ -263,7 +263,7 @@ yurts_destination(void **state)
 static unsigned
 find_endpoint(const char *asker, const char *service, const char *node, const char *at)
 {
-	const struct ways_endpoint wanted = {asker, service, node, at};
+	const struct ways_endpoint wanted = {asker, service, node, at, false};
 
 	return ways_find_endpoint(finder, &wanted, &ways);
 }
@@ -341,6 +341,14 @@ a_pods_address_is_what_the_pod_says(void **state)
 	assert_non_null(strstr(ways.reason, "has no address"));
 }
 
+static unsigned
+find_datagrams(const char *service, const char *at)
+{
+	const struct ways_endpoint wanted = {"edge-1", service, "edge-1", at, true};
+
+	return ways_find_endpoint(finder, &wanted, &ways);
+}
+
 /* The endpoint that a node asks for: the service must have it, there. */
 static void
 one_endpoint(void **state)
@@ -385,6 +393,11 @@ one_endpoint(void **state)
 			wrong[i].status);
 		assert_int_equal(ways.n, 0);
 	}
+	assert_int_equal(find_datagrams("default/log", "172.17.0.2:514"), 0);
+	assert_string_equal(ways.list[0].node, "edge-1");
+	assert_int_equal(ways.target.port, 514);
+	assert_true(ways.udp);
+	assert_int_equal(find_datagrams("default/web", "172.17.0.2:8080"), 404);
 }
 
 /* edgeway.io/nodes: what a node is not told of is no way for it. */

@@ -1,16 +1,16 @@
 /*
- * Did a query come by an interface of the mesh? The kernel takes what is for an address of the host
+ * Did a datagram come by an interface of the mesh? The kernel takes what is for an address of the host
  * by whichever interface it comes, and the node's LAN is not to be served. Allowed are lo, where the
  * host's own queries arrive, and the names and PREFIX* given. What was found out about an index is
  * good for a second: bridges come, go and are renamed.
  *
- * One per worker, used on its loop only.
+ * One per thread that asks.
  *
  *	arrival_init(&a, names);	// borrowed; NULL or none: any interface will do
  *	if (arrival_ok(&a, index, now_ms)) ...
  */
-#ifndef EDGEWAY_DNS_ARRIVAL_H
-#define EDGEWAY_DNS_ARRIVAL_H
+#ifndef EDGEWAY_BASE_ARRIVAL_H
+#define EDGEWAY_BASE_ARRIVAL_H
 
 #include "base/util.h"
 

@@ -1,4 +1,4 @@
-#include "dns/arrival.h"
+#include "base/arrival.h"
 
 #include <net/if.h>
 #include <stdio.h>
@@ -38,8 +38,8 @@ is_allowed(const struct arrival *a, unsigned index)
 		if (matches(*p, name))
 			return true;
 	}
-	log_limited(LOG_LEVEL_WARN, 1, "dns",
-		"a query by an interface that is not of the mesh (mesh.interface, "
+	log_limited(LOG_LEVEL_WARN, 1, "agent",
+		"a datagram by an interface that is not of the mesh (mesh.interface, "
 		"mesh.interfaces) is not answered interface=%s",
 		name);
 	return false;

@@ -1,4 +1,4 @@
-#include "hub/flows.h"
+#include "tunnel/flows.h"
 
 #include <assert.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /*
- * The flows of one UDP map, found by who sends and to which address: a table of bounded size. Each is in a class that says how
- * long it may be idle; within a class and for each source address they stand in the order of their last datagram. When the map, or
+ * The flows of one UDP socket, found by who sends and to which address: a table of bounded size. Each is in a class that says how
+ * long it may be idle; within a class and for each source address they stand in the order of their last datagram. When the socket, or
  * one source, has as many as it may, the one that was idle longest makes room. Pure; entries are part of their owner's
  * struct, who takes them out before they go.
  *
@@ -12,8 +12,8 @@
  *	while ((e = flows_expired(flows, now_ms)) != NULL)
  *		end_flow(e);
  */
-#ifndef EDGEWAY_HUB_FLOWS_H
-#define EDGEWAY_HUB_FLOWS_H
+#ifndef EDGEWAY_TUNNEL_FLOWS_H
+#define EDGEWAY_TUNNEL_FLOWS_H
 
 #include <netinet/in.h>
 #include <sys/queue.h>
