@@ -189,6 +189,12 @@ hub_drain(struct hub *hub, void (*done)(void *arg), void *arg)
 }
 
 void
+hub_end_spans(struct hub *hub)
+{
+	ingress_end_spans(hub->ingress);
+}
+
+void
 hub_stop(struct hub **out)
 {
 	struct hub *hub = take_ptr(out);

@@ -19,6 +19,7 @@
 #include "base/metric.h"
 #include "base/sock.h"
 #include "hub/quota.h"
+#include "model/span.h"
 
 struct hub;
 
@@ -37,6 +38,7 @@ struct hub_redirect {
 struct hub_ways_in {
 	struct quota_limits limits;
 	const char *const *peers; /* other replicas, HOST[:PORT], ended by NULL; NULL: none */
+	struct span_source *spans; /* of what is carried; outlives the hub; NULL: none */
 	const char *http; /* address and port; "": none */
 	const struct tree_node *egress, *tls, *tcp, *udp, *access; /* NULL: none */
 	struct hub_redirect redirect;
@@ -96,6 +98,9 @@ int hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *e
 void hub_sweep(void);
 /* Nodes get no new streams; `done` once the last has ended, not from within this call. */
 void hub_drain(struct hub *hub, void (*done)(void *arg), void *arg);
+
+/* Spans of what goes on are handed over as they are. */
+void hub_end_spans(struct hub *hub);
 
 /* Has the source been read, and can nodes come? They are told nothing before. */
 bool hub_ready(const struct hub *hub);

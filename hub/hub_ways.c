@@ -122,6 +122,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.reach = hub->reach,
 		.access = hub->access,
 		.quota = hub->quota,
+		.spans = config->spans,
 	});
 	hub->udp_maps = udp_maps_new(&(struct udp_maps_config){
 		.loop = hub->loop,

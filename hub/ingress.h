@@ -16,6 +16,7 @@
 
 #include "base/metric.h"
 #include "hub/reach.h"
+#include "model/span.h"
 
 enum { INGRESS_VISITS_MAX = 20000 };
 
@@ -44,6 +45,7 @@ struct ingress_config {
 	struct reach *reach; /* outlives it, as do access and quota */
 	const struct access *access;
 	struct quota *quota;
+	struct span_source *spans; /* of visits; NULL: none */
 };
 
 struct ingress *ingress_new(const struct ingress_config *config);
@@ -64,6 +66,8 @@ void ingress_renew(struct ingress *i, const char *name, unsigned nth, struct ssl
 	struct ssl_ctx_st *onward);
 /* Cuts what the rules, as they are now, would not open. How many visits. */
 unsigned ingress_recheck(struct ingress *i);
+/* Spans of visits that go on are handed over as they are. */
+void ingress_end_spans(struct ingress *i);
 /* No new callers; those that are there go on. */
 void ingress_drain(struct ingress *i);
 size_t ingress_visits(const struct ingress *i);

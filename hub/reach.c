@@ -27,6 +27,8 @@ struct reaching {
 	uint64_t
 		epoch; /* of the node's tunnel that the stream goes through; 0: it goes elsewhere */
 	bool elsewhere; /* that is another replica's */
+	char at[PEER_NAME_TEXT]; /* then: which one's */
+	char traceparent[TRACEPARENT_LEN + 1]; /* "" none */
 	unsigned refusals; /* of streams, by nodes that had not begun with them */
 	unsigned breaks; /* of tunnels, and of connections to replicas, while they were asked */
 	bool await; /* a node that it needs was lost a moment ago */
@@ -91,6 +93,8 @@ give(struct reaching *x)
 		.stream = x->status == 200 ? take_ptr(&x->stream) : NULL,
 		.target = x->target,
 		.via = x->next > 0 ? x->ways.list[x->next - 1].node : "",
+		.meant = x->next > 0 ? x->ways.list[x->next - 1].meant : "",
+		.at = x->elsewhere ? x->at : "",
 		.where = &x->ways.target,
 		.node = x->ways.target.kind == TARGET_NODE && x->ways.target.node != NULL
 			? x->ways.target.node
@@ -342,6 +346,7 @@ open_elsewhere(struct reaching *x, const char *node, const struct stream_request
 	x->stream = ask.stream;
 	x->epoch = ask.epoch;
 	x->elsewhere = true;
+	snprintf(x->at, sizeof x->at, "%s", ask.at);
 	snprintf(x->target + at, sizeof x->target - at, " at %s", ask.at);
 	return 0;
 }
@@ -350,7 +355,7 @@ static int
 open_way(struct reaching *x, const struct way *way)
 {
 	const struct reach_config *c = &x->reach->config;
-	struct stream_field fields[3] = {{.name = "edgeway-caller", .value = x->caller}};
+	struct stream_field fields[4] = {{.name = "edgeway-caller", .value = x->caller}};
 	struct stream_request request = {
 		.authority = way->authority, .fields = fields, .n_fields = 1, .udp = x->udp};
 	int rc;
@@ -362,6 +367,8 @@ open_way(struct reaching *x, const struct way *way)
 			(struct stream_field){"edgeway-service", x->ways.service};
 	if (way->meant[0] != '\0')
 		fields[request.n_fields++] = (struct stream_field){"edgeway-reach", way->meant};
+	if (x->traceparent[0] != '\0')
+		fields[request.n_fields++] = (struct stream_field){"traceparent", x->traceparent};
 
 	if (*way->node == '\0')
 		return cloud_open(c->cloud, &request, &events, x, &x->stream);
@@ -516,6 +523,8 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 	r->pending++;
 	LIST_INSERT_HEAD(&r->all, x, link);
 	caller_text(q->caller, x->caller);
+	if (q->trace != NULL)
+		traceparent_text(x->traceparent, q->trace);
 	snprintf(x->target, sizeof x->target, "%.200s:%u", q->host, q->port);
 	if (q->service != NULL)
 		status = ways_find_endpoint(r->config.ways, &endpoint, &x->ways);

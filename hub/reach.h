@@ -17,6 +17,7 @@
 #define EDGEWAY_HUB_REACH_H
 
 #include "base/metric.h"
+#include "base/traceparent.h"
 #include "hub/cloud.h"
 #include "hub/peers.h"
 #include "hub/tunnels.h"
@@ -51,6 +52,7 @@ struct reach_request {
 		service; /* then host is the endpoint, host:port, and dest its node; NULL: none in particular */
 	const char *dest; /* IP:port as the node `host` sees it, in place of port; NULL none */
 	bool udp; /* datagrams: the port is one of UDP, and so is the stream */
+	const struct trace_context *trace; /* the span that asks; NULL: none */
 	const char *full; /* why this caller gets nothing now (429); NULL: it may ask */
 };
 
@@ -64,6 +66,8 @@ struct reach_answer {
 	const char *node; /* the node that is meant; "" where it is something else */
 	const char
 		*via; /* with 200: the node whose tunnel it goes through; "" the hub's own dial */
+	const char *meant; /* with 200: the node beside that one which it dials; "" none */
+	const char *at; /* with 200: the replica where that tunnel ends; "" here */
 	const struct access_target *where; /* with 200: what the rules were asked for */
 };
 

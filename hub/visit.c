@@ -30,6 +30,8 @@ visit_audit(struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_ed
 		(unsigned long long)to_edge, (unsigned long long)from_edge,
 		(unsigned long long)(loop_now_ms(in->config.loop) - v->started_ms),
 		log_clean(why, sizeof why, end));
+	if (v->span != NULL)
+		visit_trace_end(v, &(struct visit_end){status, to_edge, from_edge, end});
 }
 
 static void
@@ -64,6 +66,8 @@ let_go(struct leg **leg, bool reset, bool near)
 static void
 visit_end(struct visit *v, bool reset)
 {
+	if (v->span != NULL) /* it came to no line of the audit */
+		visit_trace_end(v, &(struct visit_end){499, 0, 0, "broken off"});
 	reach_cancel(&v->reaching);
 	exchange_free(v);
 	let_go(&v->near, reset, true);
@@ -244,6 +248,8 @@ on_reached(void *arg, const struct reach_answer *given)
 	}
 	free(v->target);
 	v->target = xstrdup(answer->target);
+	if (v->span != NULL)
+		visit_trace_reached(v, answer);
 	if (v->h2 && answer->status == 200) {
 		visit_greet(v, answer->stream);
 	} else if (v->h2) {
@@ -263,7 +269,7 @@ on_reached(void *arg, const struct reach_answer *given)
 void
 visit_reach(struct visit *v, const char *host, uint16_t port, const char *dest)
 {
-	const struct reach_request request = {
+	struct reach_request request = {
 		.caller = &v->caller,
 		.host = host,
 		.port = port,
@@ -275,6 +281,9 @@ visit_reach(struct visit *v, const char *host, uint16_t port, const char *dest)
 	v->state = VISIT_REACHING;
 	v->ingress->requests++;
 	v->started_ms = loop_now_ms(v->ingress->config.loop);
+	if (visit_traces(v) && !v->talked) /* else its head has begun the span */
+		visit_trace_begin(v, NULL, host, port);
+	request.trace = v->span != NULL ? &v->span->context : NULL;
 	v->reaching = reach_start(v->ingress->config.reach, &request, on_reached, v);
 }
 

@@ -84,6 +84,7 @@ struct visit {
 	char *where_text[2];
 	uint64_t started_ms;
 	uint64_t fed; /* bytes that went to the stream before the relay began */
+	struct trace_span *span; /* NULL: it is not recorded */
 };
 
 struct ingress {
@@ -136,6 +137,25 @@ void visit_spend(struct visit *v, size_t n);
 /* Do the rules, as they are now, open this to the caller? It is kept for ingress_recheck. */
 bool visit_let_in(struct visit *v, const struct access_target *where);
 void visit_forget_target(struct visit *v);
+
+/* --- visit_trace.c --- */
+struct visit_end { /* as the audit has it */
+	unsigned status;
+	uint64_t to_edge, from_edge;
+	const char *why;
+};
+/* Only where visit_traces. h: the head that asks; NULL: none does. */
+void visit_trace_begin(
+	struct visit *v, const struct http1_head *h, const char *host, uint16_t port);
+/* These two only with a span. */
+void visit_trace_reached(struct visit *v, const struct reach_answer *answer);
+void visit_trace_end(struct visit *v, const struct visit_end *end);
+
+static inline bool
+visit_traces(const struct visit *v)
+{
+	return v->ingress->config.spans != NULL && v->ingress->config.spans->on;
+}
 
 /* --- visit_tls.c --- */
 /* A caller whose TLS ends here: the visit begins once the handshake is done. fd: taken. */

@@ -60,15 +60,21 @@ exchange_begin(struct visit *v, const char *client)
 {
 	const struct http1_head *h = &v->ingress->head;
 	struct exchange *x = xcalloc(1, sizeof *x);
-	const struct http1_forward forward = {
+	struct http1_forward forward = {
 		.client = client,
 		.via = "edgeway-hub",
 		.host = "",
 		.request_id = "",
 	};
-	char *head = xmalloc(HEAD_ROOM);
-	ssize_t n = http1_emit_request(head, HEAD_ROOM, h, &forward);
+	char *head = xmalloc(HEAD_ROOM), traceparent[TRACEPARENT_LEN + 1];
+	ssize_t n;
 
+	if (v->span != NULL) {
+		traceparent_text(traceparent, &v->span->context);
+		forward.traceparent = traceparent;
+		forward.new_trace = !v->span->has_parent;
+	}
+	n = http1_emit_request(head, HEAD_ROOM, h, &forward);
 	x->head = head;
 	x->head_len = n > 0 ? (size_t)n : 0;
 	x->client_minor = h->minor;
@@ -361,6 +367,8 @@ take_head(struct visit *v, const char *data, size_t len)
 	}
 	if (last)
 		x->status = h->status;
+	if (last && v->span != NULL)
+		v->span->status = h->status;
 	stream_consume(x->stream, (size_t)n);
 	if (x->status == 101)
 		switch_protocols(v);

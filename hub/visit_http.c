@@ -194,6 +194,8 @@ start_request(struct visit *v, struct http1_head *h, size_t head_len)
 		visit_http_refuse(v, 400, "expected HOST:PORT of a node, a pod or a service", true);
 		return;
 	}
+	if (visit_traces(v))
+		visit_trace_begin(v, h, asked.host, asked.port);
 	if (!h->is_connect) {
 		if (v->caller.addr.sa.sa_family == AF_INET)
 			inet_ntop(AF_INET, &v->caller.addr.in.sin_addr, client, sizeof client);

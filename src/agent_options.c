@@ -9,7 +9,6 @@
 #include "base/sock.h"
 #include "src/option_checks.h"
 #include "src/option_files.h"
-#include "tracing/tracing.h"
 #include "tunnel/tunnel.h"
 
 enum { HUB_PORT = 10000 };
@@ -259,35 +258,12 @@ check_tunnel(const struct agent_options *o, struct err *err)
 	return 0;
 }
 
-double
-agent_options_sample(const struct agent_options *o)
-{
-	const char *text = o->tracing_sample;
-	char *end;
-	double v = strtod(text, &end);
-
-	/* Digits and a point: no signs, no infinities. */
-	if (text[0] == '\0' || *end != '\0' || text[strspn(text, "0123456789.")] != '\0' || v > 1)
-		return -1;
-	return v;
-}
-
 static int
 check_tracing(const struct agent_options *o, struct err *err)
 {
-	struct err why = {0};
+	const struct tracing_keys keys = TRACING_KEYS(o);
 
-	if (agent_options_sample(o) < 0)
-		return complain(o, "tracing.sample", err,
-			"\"%.40s\" is no share: expected a number from 0 to 1, such as 0.01",
-			o->tracing_sample);
-	if (o->tracing_endpoint[0] == '\0')
-		return 0;
-	if (tracing_check(o->tracing_endpoint, (const char *const[]){NULL}, &why) < 0)
-		return complain(o, "tracing.endpoint", err, "%s", why.text);
-	if (tracing_check(o->tracing_endpoint, (const char *const *)o->tracing_headers, &why) < 0)
-		return complain(o, "tracing.headers", err, "%s", why.text);
-	return 0;
+	return tracing_keys_check(o, &keys, err);
 }
 
 /* What is secret may be in files of its own. A node that has joined needs no token any more, nor its file. */
@@ -304,8 +280,7 @@ read_files(struct agent_options *o, struct err *err)
 		rc = option_from_file(
 			&c, "hub.proxyFile", o->hub_proxy_file, "hub.proxy", &o->hub_proxy);
 	if (rc == 0)
-		rc = option_list_from_file(&c, "tracing.headersFile", o->tracing_headers_file,
-			"tracing.headers", &o->tracing_headers);
+		rc = tracing_keys_read(&c, o);
 	return rc;
 }
 

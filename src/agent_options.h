@@ -14,6 +14,7 @@
 
 #include "base/opt.h"
 #include "model/service.h"
+#include "src/tracing_options.h"
 
 /* Values of the enums, in the order of the words in the table. */
 enum { CATCH_AUTO, CATCH_TRUE, CATCH_FALSE };
@@ -73,15 +74,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		"what the cloud may reach: node, node:PORTS, pods, services; ! in front denies") \
 	X(LIST, tunnel_reach, "tunnel.reach", "", "nodes and networks beside this one that the cloud may reach through it: edge-2, 192.168.1.0/24:9100", \
 		.reload = true) \
-	X(STRING, tracing_endpoint, "tracing.endpoint", "", "collector of spans, OTLP over HTTP: http[s]://HOST[:PORT][/PATH]; \"\": none are made") \
-	X(STRING, tracing_sample, "tracing.sample", "0", "share of the requests without a parent, and of connections, that are recorded, 0 to 1", \
-		.reload = true) \
-	X(UINT, tracing_limit, "tracing.limit", "100", "requests and connections recorded in a second, at most", .min = 1, .max = 1000000, \
-		.reload = true) \
-	X(DURATION, tracing_delay, "tracing.delay", "5s", "how long spans gather before they are sent", .min = 10, .max = 3600000) \
-	X(LIST, tracing_headers, "tracing.headers", "", "header fields that the collector wants, NAME=VALUE") \
-	X(STRING, tracing_headers_file, "tracing.headersFile", "", "file of them instead, one a line") \
-	X(STRING, tracing_ca, "tracing.ca", "", "CAs of an https collector (PEM); default the system's") \
+	TRACING_OPTIONS(X) \
 	X(ADDRESS, admin_listen, "admin.listen", "127.0.0.1:40002", "health, metrics and state over HTTP; \"\": off") \
 	X(STRING, admin_socket, "admin.socket", "/run/edgeway/agent.sock", "the same for edgewayctl; \"\": off") \
 	X(ADDRESS, metrics_listen, "metrics.listen", "", "metrics, health and readiness alone, for others than this machine") \
@@ -109,9 +102,6 @@ enum opt_result agent_options_load(
 /* What types cannot say; fills in what is derived. Part of agent_options_load. */
 int agent_options_check(struct agent_options *o, struct err *err);
 void agent_options_free(struct agent_options *o);
-
-/* tracing.sample, 0 to 1; negative: it is none. */
-double agent_options_sample(const struct agent_options *o);
 
 static inline enum lb_policy
 agent_options_policy(const struct agent_options *o)

@@ -6,7 +6,7 @@
 #include "model/mesh.h"
 #include "src/agent_private.h"
 
-enum { CA_MOST = 1 << 20, FLUSH_MS = 2000 };
+enum { FLUSH_MS = 2000 };
 
 /* --- the collector as a service of the cluster ------------------------------------------- */
 
@@ -77,47 +77,33 @@ find(void *arg, struct tracing_way *way, struct err *err)
 int
 agent_tracing_open(struct agent *a, struct err *err)
 {
-	const struct agent_options *o = a->options;
-	auto_free char *ca = NULL;
-	struct tracing_config config = {
+	const struct tracing_keys keys = TRACING_KEYS(a->options);
+	const struct tracing_config config = {
 		.loop = a->loop,
-		.endpoint = o->tracing_endpoint,
-		.headers = (const char *const *)o->tracing_headers,
-		.who = {"edgeway-agent", o->node, true},
+		.who = {"edgeway-agent", a->options->node, true},
 		.mark = MESH_MARK,
-		.delay_ms = o->tracing_delay,
 		.find = find,
 		.find_arg = a,
 	};
-	int rc = 0;
+	int rc = tracing_keys_open(&a->tracing, &config, &keys, err);
 
-	if (o->tracing_endpoint[0] == '\0')
-		return 0;
-	if (o->tracing_ca[0] != '\0')
-		rc = file_read(o->tracing_ca, CA_MOST, &ca, NULL);
-	if (rc < 0)
-		return err_set(
-			err, rc, "tracing.ca: cannot read %s: %s", o->tracing_ca, strerror(-rc));
-	config.ca_pem = ca;
-	rc = tracing_new(&a->tracing, &config, err);
-	if (rc < 0)
-		return err_wrap(err, rc, "tracing");
-	a->spans = (struct span_source){.on = true, .take = tracing_take, .arg = a->tracing};
-	return 0;
+	if (rc == 0 && a->tracing != NULL)
+		a->spans =
+			(struct span_source){.on = true, .take = tracing_take, .arg = a->tracing};
+	return rc;
 }
 
 void
 agent_tracing_use(struct agent *a)
 {
-	const struct lb_tracing tracing = {
-		.below = (uint64_t)(agent_options_sample(a->options) * 4294967296.0),
-		.per_s = (uint32_t)a->options->tracing_limit,
-	};
+	const struct tracing_keys keys = TRACING_KEYS(a->options);
+	struct lb_tracing tracing;
 
 	if (a->tracing == NULL)
 		return;
+	tracing_keys_use(&keys, &a->spans);
+	tracing = (struct lb_tracing){.below = a->spans.below, .per_s = a->spans.per_s};
 	lb_trace(a->lb, &tracing);
-	a->spans.per_s = tracing.per_s;
 }
 
 void

@@ -191,8 +191,8 @@ check_endpoints(struct findings *f, const struct tree_node *top)
 		"edgewayctl health tells which and why", "%u are ejected", ejected);
 }
 
-static void
-check_traces(struct findings *f, const struct tree_node *tracing)
+void
+doctor_traces(struct findings *f, const struct tree_node *tracing)
 {
 	const char *error = ctl_text(tracing, "error");
 
@@ -250,7 +250,7 @@ check_agent(struct findings *f, const struct tree_node *top)
 	check_resolv_conf(f, tree_get(top, "dns"));
 	check_rules(f, tree_get(top, "iptables"));
 	check_endpoints(f, top);
-	check_traces(f, tree_get(top, "tracing"));
+	doctor_traces(f, tree_get(top, "tracing"));
 	doctor_seccomp(f, tree_get(top, "seccomp"));
 }
 

@@ -124,5 +124,6 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 		"edgewayctl status names them and their reasons",
 		"%u of %u cannot be served at the edge", unserved,
 		ctl_count(tree_get(hub, "services")));
+	doctor_traces(f, tree_get(top, "tracing"));
 	doctor_seccomp(f, tree_get(top, "seccomp"));
 }

@@ -486,6 +486,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_maps(tree_get(hub, "udpMaps"), line);
 	say_peers(tree_get(hub, "peers"), line, w);
 	say_naming(tree_get(hub, "naming"), line);
+	say_traces(tree_get(top, "tracing"), line);
 	say_seccomp(tree_get(top, "seccomp"), line);
 	say_page(tree_get(hub, "web"), line);
 	buf_printf(line, "%s", ctl_text(hub, "ca"));

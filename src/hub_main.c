@@ -11,6 +11,7 @@
 #include "src/confine.h"
 #include "src/hub_options.h"
 #include "src/hub_rights.h"
+#include "src/hub_tracing.h"
 #include "src/limits.h"
 #include "src/lock.h"
 #include "src/log_admin.h"
@@ -26,6 +27,7 @@ struct hub_main {
 	struct announce *announce; /* NULL: no service manager listens */
 	struct sigwatch *term, *intr, *hup;
 	struct confine *confine;
+	struct hub_tracing tracing;
 	struct timer *drain; /* the longest wait for streams at the end */
 	struct hub_options *options;
 	struct hub_options
@@ -35,7 +37,7 @@ struct hub_main {
 	uint64_t started_ms;
 	uint64_t reloaded, not_reloaded; /* by SIGHUP */
 	int lock; /* of dataDir, held until the process ends */
-	bool stopping;
+	bool stopping, drained;
 };
 
 static void
@@ -85,6 +87,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	metric_counter(&metrics, "edgeway_hub_reloads_total",
 		"SIGHUP: the configuration was read again.", "result=\"refused\"", m->not_reloaded);
 	hub_metrics(m->hub, &metrics);
+	tracing_metrics(m->tracing.exporter, &m->tracing.spans, &metrics);
 	confine_metrics(m->confine, &metrics);
 	self_metrics(&metrics, &m->loop, 1);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
@@ -105,6 +108,8 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 		hub_ready(m->hub) ? "true" : "false",
 		(unsigned long long)((loop_now_ms(m->loop) - m->started_ms) / 1000));
 	confine_state(m->confine, &reply->body);
+	buf_adds(&reply->body, ",\"tracing\":");
+	tracing_state(m->tracing.exporter, &reply->body);
 	buf_adds(&reply->body, ",\"hub\":");
 	hub_state(m->hub, &reply->body);
 	buf_adds(&reply->body, "}\n");
@@ -274,11 +279,24 @@ static const struct admin_route routes[] = {
 };
 
 static void
-on_drained(void *arg)
+on_spans_sent(void *arg)
 {
 	struct hub_main *m = arg;
 
 	loop_stop(m->loop);
+}
+
+/* Or drainTimeout is over. */
+static void
+on_drained(void *arg)
+{
+	struct hub_main *m = arg;
+
+	if (m->drained)
+		return;
+	m->drained = true;
+	hub_end_spans(m->hub);
+	hub_tracing_end(&m->tracing, on_spans_sent, m);
 }
 
 static void
@@ -310,7 +328,7 @@ limits_of(const struct hub_options *o)
 static void
 adopt(struct hub_options *to, struct hub_options *from)
 {
-	char **peers = to->peers;
+	char **peers = to->peers, *sample = to->tracing_sample;
 
 	to->log_level = from->log_level;
 	to->log_format = from->log_format;
@@ -318,6 +336,9 @@ adopt(struct hub_options *to, struct hub_options *from)
 	to->ingress_redirect = from->ingress_redirect;
 	to->peers = from->peers; /* on the heap: each has one of the two lists */
 	from->peers = peers;
+	to->tracing_sample = from->tracing_sample; /* and so are these */
+	from->tracing_sample = sample;
+	to->tracing_limit = from->tracing_limit;
 	to->ingress_limits_caller_streams = from->ingress_limits_caller_streams;
 	to->ingress_limits_caller_bytes = from->ingress_limits_caller_bytes;
 	to->ingress_limits_node_streams = from->ingress_limits_node_streams;
@@ -378,6 +399,7 @@ on_hup(void *arg)
 		m->reloaded++;
 		reload_report("hub", &hub_program, m->options, &read);
 		adopt(m->options, &read);
+		hub_tracing_use(&m->tracing, m->options);
 		log_setup((enum log_level)read.log_level, (enum log_format)read.log_format);
 		swap = m->reread;
 		m->reread = read;
@@ -389,7 +411,7 @@ on_hup(void *arg)
 static int
 start(struct hub_main *m, const struct hub_options *o, struct err *err)
 {
-	const struct hub_config config = {
+	struct hub_config config = {
 		.listen = o->listen,
 		.manifests = o->source_manifests,
 		.kubeconfig = o->source_kubernetes_kubeconfig,
@@ -437,6 +459,9 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		confine_enter(&m->confine, (enum sandbox_mode)o->seccomp);
 		rc = loop_new(&m->loop, err);
 	}
+	config.ways_in.spans = &m->tracing.spans;
+	if (rc == 0)
+		rc = hub_tracing_open(&m->tracing, m->loop, o, err);
 	if (rc == 0)
 		rc = hub_start(&m->hub, m->loop, &config, err);
 	if (rc == 0)
@@ -456,6 +481,14 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		&(struct announce_config){
 			.loop = m->loop, .part = "hub", .ready = announces, .arg = m});
 	return 0;
+}
+
+/* It needs the loop to free itself. */
+static void
+end_tracing(struct hub_main *m)
+{
+	hub_tracing_end(&m->tracing, on_spans_sent, m);
+	loop_run(m->loop);
 }
 
 static int
@@ -481,8 +514,10 @@ run(struct hub_main *m)
 	rc = start(m, o, &err);
 	if (rc < 0)
 		log_error("hub", "cannot start: %s", err.text);
-	else
+	if (rc == 0)
 		loop_run(m->loop);
+	else if (m->tracing.exporter != NULL)
+		end_tracing(m);
 	admin_stop(&m->admin);
 	admin_stop(&m->metrics);
 	announce_stop(&m->announce);

@@ -334,6 +334,16 @@ check_access(const struct hub_options *o, struct err *err)
 	return rc;
 }
 
+static int
+check_tracing(struct hub_options *o, struct err *err)
+{
+	struct option_check c = {.values = o, .err = err};
+	int rc = tracing_keys_read(&c, o);
+	const struct tracing_keys keys = TRACING_KEYS(o);
+
+	return rc == 0 ? tracing_keys_check(o, &keys, err) : rc;
+}
+
 int
 hub_options_check(struct hub_options *o, struct err *err)
 {
@@ -359,6 +369,8 @@ hub_options_check(struct hub_options *o, struct err *err)
 		rc = hub_options_check_naming(o, err);
 	if (rc == 0)
 		rc = hub_options_check_web(o, err);
+	if (rc == 0)
+		rc = check_tracing(o, err);
 	return rc;
 }
 

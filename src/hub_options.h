@@ -11,6 +11,7 @@
 #include "base/opt.h"
 #include "base/tree.h"
 #include "hub/hub.h"
+#include "src/tracing_options.h"
 
 enum { HUB_NODE_ADDRESSES_MAX = 32 };
 
@@ -76,6 +77,7 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 	X(STRING, ingress_hosts_key, "ingress.hostsKey", "tunnel-nodes", "its key: lines of a hosts file") \
 	X(TREE, access, "access", "[]", "who may reach what: [{from, to: [...]}]", .reload = true) \
 	X(LIST, peers, "peers", "", "other replicas, HOST[:PORT], or one name of them all", .reload = true) \
+	TRACING_OPTIONS(X) \
 	X(ADDRESS, admin_listen, "admin.listen", "127.0.0.1:10012", "health, metrics and state over HTTP; \"\": off") \
 	X(STRING, admin_socket, "admin.socket", "/run/edgeway/hub.sock", "the same for edgewayctl; \"\": off") \
 	X(ADDRESS, metrics_listen, "metrics.listen", "", "metrics, health and readiness alone, for others than this machine") \

@@ -5,6 +5,7 @@ src_libsrc_a_SOURCES = \
 	src/hub_options.c src/hub_options.h src/hub_naming_options.c src/hub_web_options.c \
 	src/option_checks.c src/option_checks.h src/option_files.c src/option_files.h \
 	src/check.c src/check.h \
+	src/tracing_options.c src/tracing_options.h \
 	src/confine.c src/confine.h \
 	src/log_admin.c src/log_admin.h src/reload.c src/reload.h src/self.c src/self.h
 
@@ -19,8 +20,8 @@ edgeway_agent_SOURCES = \
 edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a tracing/libtracing.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) \
 	$(MNL_LIBS) $(NFTNL_LIBS) $(SQLITE_LIBS)
 
-edgeway_hub_SOURCES = src/hub_main.c src/hub_rights.c src/hub_rights.h src/limits.c src/limits.h src/lock.c src/lock.h
-edgeway_hub_LDADD = src/libsrc.a $(HUB_LDADD)
+edgeway_hub_SOURCES = src/hub_main.c src/hub_rights.c src/hub_rights.h src/hub_tracing.c src/hub_tracing.h src/limits.c src/limits.h src/lock.c src/lock.h
+edgeway_hub_LDADD = src/libsrc.a tracing/libtracing.a $(HUB_LDADD)
 
 edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_ask.c src/ctl_ask.h src/ctl_clean.c src/ctl_clean.h src/ctl_show.c src/ctl_show.h \
 	src/ctl_doctor.c src/ctl_doctor.h src/ctl_doctor_disk.c src/ctl_doctor_hub.c src/ctl_doctor_machine.c src/ctl_doctor_machine.h src/ctl_doctor_parts.h src/ctl_doctor_view.c src/ctl_findings.c src/ctl_findings.h \

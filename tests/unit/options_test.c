@@ -340,6 +340,18 @@ hub_ok(const char *file)
 }
 
 static void
+hub_exports_spans(void **state)
+{
+	(void)state;
+	hub_ok("tracing: {endpoint: 'http://c:4318', sample: 0.01, limit: 5, headers: [a=b]}");
+	hub("tracing: {endpoint: 'grpc://c:4317'}", ":1: tracing.endpoint: expected http://");
+	hub("tracing: {endpoint: 'http://c', headers: [key]}",
+		":1: tracing.headers: expected NAME");
+	hub("tracing: {sample: 2}", ":1: tracing.sample: \"2\" is no share");
+	hub("tracing: {headers: [a=b], headersFile: /x}", ":1: tracing.headersFile: ");
+}
+
+static void
 hub_knows_what_node_names_mean(void **state)
 {
 	(void)state;
@@ -539,6 +551,7 @@ main(void)
 		cmocka_unit_test(agent_never_says_the_token),
 		cmocka_unit_test(node_name_comes_from_key_then_variable),
 		cmocka_unit_test(hub_takes_every_key_of_the_contract),
+		cmocka_unit_test(hub_exports_spans),
 		cmocka_unit_test(hub_knows_what_node_names_mean),
 		cmocka_unit_test(hub_names_key_and_remedy),
 		cmocka_unit_test(hub_reads_ports_of_the_redirect),

@@ -63,6 +63,9 @@ tracingHeaders: {volume: tracing, part: tracing, key: headers}
 {{- end -}}
 {{- end -}}
 {{- end -}}
+{{- if get (get $values.hub.config "tracing" | default dict) "headers" -}}
+{{- fail "hub.config.tracing.headers: many may read this: mount a Secret with hub.secretMounts, and name its file in tracing.headersFile" -}}
+{{- end -}}
 {{- range $part := list "hub" "agent" -}}
 {{- if contains " PRIVATE KEY-----" (toJson (pick (get $values $part) "config" "env" "podAnnotations")) -}}
 {{- fail (printf "%s: many may read a key that is written here: mount a Secret with %s.secretMounts, and name its file" $part $part) -}}
