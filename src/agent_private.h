@@ -1,6 +1,6 @@
 /*
- * What the agent's files share: agent.c (start and stop), agent_mesh.c (following the mesh
- * address), agent_admin.c (what is told outside), agent_ready.c (may it be relied upon),
+ * What the agent's files share: agent.c (start and stop), agent_succeed.c (from one agent to the next), agent_reload.c (SIGHUP),
+ * agent_mesh.c (following the mesh address), agent_admin.c (what is told outside), agent_ready.c (may it be relied upon),
  * agent_health.c (what the hub asks), agent_tunnel.c (the cloud's way in). Loop 0 only.
  */
 #ifndef EDGEWAY_SRC_AGENT_PRIVATE_H
