@@ -12,7 +12,7 @@
 
 enum {
 	CA_DAYS = 3650,
-	HUB_DAYS = 365,
+	HUB_DAYS = 90, /* nothing revokes it: who has stolen it is the hub for no longer */
 	PEM_MAX = 256 * 1024,
 };
 

@@ -14,6 +14,7 @@ enum {
 	STREAMS_MOST = 4096, /* of one tunnel */
 	HURRY_MS = 1000, /* for a handshake, while they are too many */
 	SWEEP_MS = 1000,
+	VOUCHED_MS = 60 * 1000, /* the newer tunnel may be lost, and come again, meanwhile */
 };
 
 static struct tunnel **
@@ -372,6 +373,32 @@ tunnels_renew(struct tunnels *t, struct ssl_ctx_st *tls)
 
 /* --- certificates ------------------------------------------------------------------------------------ */
 
+static bool
+is_revoked(const struct tunnel *u)
+{
+	const struct tunnels_setup *setup = &u->of->setup;
+
+	return setup->refuses != NULL && setup->refuses(setup->arg, u->node, u->serial);
+}
+
+/* Has the node shown since, here or at another hub, that it holds a newer certificate? Then its streams in the older tunnel go on: whoever
+ * has a stream of days need not know that certificates live shorter. */
+static bool
+is_vouched_for(struct tunnel *u, int64_t now_s)
+{
+	const struct tunnels *t = u->of;
+	const struct tunnel *at = newest(t, u->node);
+	uint64_t now_ms = loop_now_ms(t->setup.loop);
+	bool vouched =
+		t->setup.claimed != NULL && t->setup.claimed(t->setup.others, u->node) > u->epoch;
+
+	for (; at != NULL && at->came > u->came && !vouched; at = of_node(at->next, u->node))
+		vouched = now_s < at->ends_s && !is_revoked(at);
+	if (vouched)
+		u->vouched_ms = now_ms;
+	return u->vouched_ms != 0 && now_ms - u->vouched_ms < VOUCHED_MS;
+}
+
 void
 tunnels_check(struct tunnels *t)
 {
@@ -380,11 +407,10 @@ tunnels_check(struct tunnels *t)
 
 	for (u = TAILQ_FIRST(&t->open); u != NULL; u = next) {
 		next = TAILQ_NEXT(u, link);
-		if (now_s >= u->ends_s)
-			cut(u, "the certificate of this node has expired");
-		else if (t->setup.refuses != NULL &&
-			t->setup.refuses(t->setup.arg, u->node, u->serial))
+		if (is_revoked(u))
 			cut(u, "the certificate of this node was revoked");
+		else if (now_s >= u->ends_s && !is_vouched_for(u, now_s))
+			cut(u, "the certificate of this node has expired");
 	}
 }
 

@@ -1,7 +1,8 @@
 /*
  * The tunnels of the nodes that are connected to this hub, by the name in the node's certificate and nothing else. A newer
  * connection of a node takes its new streams (epochs: the order of their coming); the older one finishes those it has, and
- * its end, however late, touches the newer one no more. A tunnel is cut when its certificate is revoked or ends.
+ * its end, however late, touches the newer one no more. A tunnel is cut when its certificate is revoked, or ends and the node has no newer tunnel
+ * with one that is good: what runs in an older tunnel outlives its certificate as long as the node renews.
  * Epochs count among all hubs: a new one is above every one that is known, here and of other hubs, and not below the clock in ms.
  * Everything on the loop's thread.
  *
@@ -19,7 +20,7 @@ struct ssl_ctx_st;
 
 enum {
 	TUNNELS_MOST = 20000,
-	TUNNELS_OLDER_MOST = 4, /* of one node, that finish what they have */
+	TUNNELS_OLDER_MOST = 16, /* of one node, that finish what they have */
 	TUNNELS_MEMORY = 64 << 20,
 };
 

@@ -23,6 +23,8 @@ struct tunnel {
 	uint64_t came; /* order of coming at this hub */
 	uint64_t epoch; /* among all hubs */
 	uint64_t since_ms;
+	uint64_t
+		vouched_ms; /* since it has expired: when a newer certificate was last known to be in use; 0: never */
 	bool older; /* finishes what it has */
 	bool leaving; /* the node has said that it takes no new streams */
 };

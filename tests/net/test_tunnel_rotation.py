@@ -30,7 +30,9 @@ def test_three_times_under_a_hundred_streams(site):
 
     def renewed():
         return agent.metrics()["edgeway_tunnel_renewed_total"]
+    exec_ = connect(hub.machine, "edge-1:7002")  # as kubectl's, through all of it: its certificate ends meanwhile
     for i in range(ROUNDS):
+        echo(exec_, b"still there %d" % i)
         before, epoch = renewed(), tunnels(hub)["edge-1"]["epoch"]
         transfers = Transfers(hub.machine, "edge-1:7500", BULK)
         others = [connect(hub.machine, "edge-1:7002") for _ in range(IDLE)]
@@ -43,4 +45,6 @@ def test_three_times_under_a_hundred_streams(site):
         for s in others:
             echo(s, b"after %d" % i)
             s.close()
+    echo(exec_, b"to the end")
+    exec_.close()
     assert agent.metrics()["edgeway_tunnel_lost_total"] == 0

@@ -151,7 +151,8 @@ the_hub_certificate_is_made_anew_when_due(void **state)
 	open_certs(b);
 	first = hub_pem(b, now());
 	assert_false(certs_renew_due(b->certs, now()));
-	assert_true(certs_renew_due(b->certs, now() + (int64_t)300 * 86400));
+	assert_false(certs_renew_due(b->certs, now() + (int64_t)59 * 86400));
+	assert_true(certs_renew_due(b->certs, now() + (int64_t)61 * 86400));
 	open_certs(b);
 	second = hub_pem(b, now());
 	assert_string_equal(first, second);

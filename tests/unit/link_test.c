@@ -342,6 +342,37 @@ test_expired(void **state)
 }
 
 /* A certificate of somebody else, none at all, another CA: never a tunnel. */
+/* The node has renewed: what runs under the certificate before goes on when that ends, but not when it is revoked. */
+static void
+test_outlives_its_certificate(void **state)
+{
+	char serial[PKI_SERIAL_TEXT];
+	uint64_t ends_ms = mono_ms() + 3000;
+	struct bed b;
+	struct bed_node n;
+	struct visitor v;
+
+	(void)state;
+	link_bed_open(&b);
+	bed_node_start(&b, &n, "edge-1", "node:*");
+	bed_node_certify(&n, 3, serial);
+	bed_until(&b, bed_metric(&b, NULL, "edgeway_tunnel_replaced_total") == 1);
+	assert_int_equal(bed_ask(&b, &v, "edge-1", NULL), 0);
+	exchange(&b, &v, "x");
+	bed_node_certify(&n, 3600, NULL);
+	bed_until(&b, bed_metric(&b, NULL, "edgeway_tunnel_replaced_total") == 2);
+	bed_until(&b, v.reset || mono_ms() > ends_ms + 2500); /* it was looked at since */
+	exchange(&b, &v, "y");
+	assert_true(bed_metric(&b, NULL, "edgeway_tunnel_cut_total") == 0);
+	b.revoked = serial;
+	tunnels_check(b.tunnels);
+	assert_true(v.reset);
+	assert_true(bed_metric(&b, NULL, "edgeway_tunnel_cut_total") == 1);
+	assert_true(tunnels_have(b.tunnels, "edge-1"));
+	bed_node_stop(&n);
+	link_bed_close(&b);
+}
+
 static void
 test_strangers(void **state)
 {
@@ -534,6 +565,7 @@ main(void)
 		cmocka_unit_test(test_two_nodes),
 		cmocka_unit_test(test_revoked),
 		cmocka_unit_test(test_expired),
+		cmocka_unit_test(test_outlives_its_certificate),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_rotation),
 		cmocka_unit_test(test_hub_returns),
