@@ -278,6 +278,26 @@ def test_another_agent_takes_over(site):
         assert line.ask() == "edge-2.second"
 
 
+def test_what_is_kept_leads_to_no_closed_door(site):
+    """onStop: keep leaves the table; the door's port may be another program's soon."""
+    node, before = site.nodes[0], site.agents[0]
+    assert before.stop() == 0
+    keeper = labs.Agent(node, None, *before.options, "--onStop", "keep", token=before.token)
+    site.agents[0] = keeper
+    wait_for("served", lambda: site.ask("second") == ["edge-2.second"], 20)
+    address = site.client.address_of(f"second.{DOMAIN}")
+
+    def kept():
+        return node.run("nft", "list", "map", "ip", "edgeway", "single").stdout
+    assert f"{address} . udp . 53 : {node.gateway} . " in kept()
+    assert keeper.stop() == 0
+    assert f"{address} . udp . 53" not in kept() and f"udp . 53 : {site.echo[0].address} . 5000" in kept()
+    out = site.client.run(PYTHON, os.path.join(labs.HERE, "udpsend.py"), address, "53", "1").stdout
+    assert out == "none ConnectionRefusedError\n"
+    site.agents[0] = labs.Agent(node, None, *before.options, token=before.token)
+    wait_for("served again", lambda: site.ask("second") == ["edge-2.second"], 20)
+
+
 def udp_sockets(agent):
     return len(agent.node.run("ss", "-uanpH").stdout.split(f"pid={agent.process.pid},")) - 1
 
