@@ -365,7 +365,10 @@ function oneService() {
       attribute(e, "class", `badge ${word}`);
       set(e, text);
     }},
-    {label: "Dials", make: () => make("div"), show: (e, r) => showWays(e, r, state.data.ports.length > 1)},
+    {label: "Dials", make: () => make("div", {}, make("div"), make("p.soft.narrow-only")), show: (e, r) => {
+      showWays(e.firstChild, r, state.data.ports.length > 1);
+      set(e.lastChild, ownWords(r.live));
+    }},
     {label: "Says itself", wide: true, show: (r) => ownWords(r.live)},
   ], (r) => r.name, "No node is like that.");
   const rest = make("div", {}, why, about, ports, make("h2", {}, "As every node sees it"),

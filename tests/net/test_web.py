@@ -171,6 +171,9 @@ def test_widths_and_schemes(world, page, width, scheme):
     for where, text in (("#/", "of 2 connected"), ("#/nodes", "edge-1"), ("#/service/shop/web", "172.17.0.3:8080")):
         show(page, where, text)
         assert page.run("return document.documentElement.scrollWidth <= innerWidth"), where
+        if "service" in where:
+            wait_for("what nodes say is seen at every width", lambda: page.text("main").count("4 not used lately") == len(world.agents))
+            page.run("scrollTo(0, document.body.scrollHeight)")
         shot(world, page, f"{scheme}-{width}-{where.strip('#/').replace('/', '-') or 'overview'}")
     ink, paper = page.run("const s = getComputedStyle(document.body); return [s.color, s.backgroundColor].map((c) => c.match(/\\d+/g)[0] * 1)")
     assert (ink > 200 and paper < 60) if scheme == "dark" else (ink < 60 and paper > 200)
