@@ -11,7 +11,7 @@
 #include "base/util.h"
 
 static uint64_t
-socket_at(const char *protocol, uint32_t address, uint16_t port)
+socket_at(const char *protocol, uint32_t address, uint16_t port, unsigned *user)
 {
 	auto_free char *path = xasprintf("/proc/net/%s", protocol);
 	const unsigned listening = strcmp(protocol, "tcp") == 0
@@ -28,8 +28,8 @@ socket_at(const char *protocol, uint32_t address, uint16_t port)
 		unsigned at, state;
 		uint64_t inode;
 
-		if (sscanf(line, "%*d: %" SCNx32 ":%x %*x:%*x %x %*s %*s %*s %*s %*s %" SCNu64,
-			    &local, &at, &state, &inode) == 4 &&
+		if (sscanf(line, "%*d: %" SCNx32 ":%x %*x:%*x %x %*s %*s %*s %u %*s %" SCNu64,
+			    &local, &at, &state, user, &inode) == 5 &&
 			at == port && state == listening && (local == 0 || ntohl(local) == address))
 			found = inode;
 	}
@@ -62,7 +62,8 @@ holds(const char *pid, const char *link)
 bool
 port_holder(const char *protocol, uint32_t address, uint16_t port, char who[PORT_HOLDER_TEXT_MAX])
 {
-	uint64_t inode = socket_at(protocol, address, port);
+	unsigned user = 0;
+	uint64_t inode = socket_at(protocol, address, port, &user);
 	auto_free char *link = xasprintf("socket:[%" PRIu64 "]", inode);
 	DIR *d;
 	const struct dirent *e;
@@ -70,7 +71,7 @@ port_holder(const char *protocol, uint32_t address, uint16_t port, char who[PORT
 	who[0] = '\0';
 	if (inode == 0)
 		return false;
-	snprintf(who, PORT_HOLDER_TEXT_MAX, PORT_HOLDER_UNSEEN);
+	snprintf(who, PORT_HOLDER_TEXT_MAX, "a process of user %u " PORT_HOLDER_UNSEEN, user);
 	if ((d = opendir("/proc")) == NULL)
 		return true;
 	while ((e = readdir(d)) != NULL) {

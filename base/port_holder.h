@@ -14,9 +14,9 @@
 #include <stdint.h>
 
 enum { PORT_HOLDER_TEXT_MAX = 128 };
-#define PORT_HOLDER_UNSEEN "a process that cannot be seen from here"
+#define PORT_HOLDER_UNSEEN "that cannot be seen from here"
 
-/* "dnsmasq (pid 17)", or PORT_HOLDER_UNSEEN: whoever listens on the port at this address (host byte order) or at all; protocol "udp" or "tcp".
+/* "dnsmasq (pid 17)", or "a process of user 1000 " PORT_HOLDER_UNSEEN: whoever listens on the port at this address (host byte order) or at all; protocol "udp" or "tcp".
  * False, and "": nobody does. */
 bool port_holder(
 	const char *protocol, uint32_t address, uint16_t port, char who[PORT_HOLDER_TEXT_MAX]);

@@ -12,6 +12,7 @@ hubtime_told(struct hubtime *t, uint64_t sent_ms)
 		return;
 	t->known = true;
 	t->ahead_ms = (int64_t)(sent_ms - wall_ms());
+	t->told_ms = mono_ms();
 }
 
 void

@@ -12,6 +12,7 @@
 struct hubtime {
 	bool known;
 	int64_t ahead_ms; /* of the hub's clock, < 0: ours is */
+	uint64_t told_ms; /* mono_ms of that */
 	char followed[37]; /* id of a change, "": none is */
 	uint64_t arrived_ms; /* mono_ms */
 	uint64_t way_ms;

@@ -35,6 +35,9 @@ feed_metrics(const struct feed_status *f, struct metrics *out)
 	metric_gauge(out, "edgeway_meta_hub_clock_ahead_seconds",
 		"What the hub's clock is ahead of this node's, < 0: behind.", NULL,
 		(double)f->hubtime.ahead_ms / 1000);
+	metric_gauge(out, "edgeway_meta_hub_clock_age_seconds",
+		"How long ago the hub's clock was compared; 0: never.", NULL,
+		f->hubtime.known ? (double)(mono_ms() - f->hubtime.told_ms) / 1000 : 0);
 	metric_gauge(out, "edgeway_meta_certificate_expiry_timestamp_seconds",
 		"When this node's certificate ends, since 1970; 0: none.", NULL,
 		(double)f->certificate_not_after);
@@ -133,7 +136,9 @@ state_feed(const struct meta *m, struct buf *out)
 		buf_printf(out, ",\"last_contact_ms_ago\":%llu",
 			(unsigned long long)(now - f.last_contact_ms));
 	if (f.hubtime.known)
-		buf_printf(out, ",\"hub_clock_ahead_ms\":%lld", (long long)f.hubtime.ahead_ms);
+		buf_printf(out, ",\"hub_clock_ahead_ms\":%lld,\"hub_clock_compared_ms_ago\":%llu",
+			(long long)f.hubtime.ahead_ms,
+			(unsigned long long)(mono_ms() - f.hubtime.told_ms));
 	if (f.hubtime.changes > 0)
 		buf_printf(out, ",\"lag_ms\":%llu", (unsigned long long)f.hubtime.lag_ms);
 	buf_printf(out,

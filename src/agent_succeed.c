@@ -28,9 +28,9 @@ agent_take_locks(struct agent *a, struct err *err)
 	if (rc == 0)
 		rc = lock_take(o->data_dir, &a->lock, err);
 	if (rc == 0)
-		rights_reduce(o); /* the folder is there now, threads are not yet */
+		rc = lock_network(&a->network_lock, err); /* who has it is seen with all rights */
 	if (rc == 0)
-		rc = lock_network(&a->network_lock, err);
+		rights_reduce(o); /* the folder is there now, threads are not yet */
 	return rc;
 }
 

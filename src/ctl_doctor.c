@@ -1,5 +1,6 @@
 #include "src/ctl_doctor.h"
 
+#include <errno.h>
 #include <string.h>
 #include <time.h>
 #include <unistd.h>
@@ -266,6 +267,26 @@ check_silent_disks(struct findings *f)
 	}
 }
 
+static void
+check_silence(struct findings *f, const struct doctor_ask *ask)
+{
+	if (ask->error == EACCES || ask->error == EPERM)
+		findings_add(f, "daemon", VERDICT_NOTE,
+			"run the doctor as root or as the daemon's user: what the daemon itself "
+			"knows is missing here",
+			"%s", ask->silent);
+	else if (ask->error == EAGAIN || ask->error == ETIMEDOUT)
+		findings_add(f, "daemon", VERDICT_BAD,
+			"it is there and hangs, or is stopped (State: in /proc/PID/status, kill "
+			"-CONT): keep its log and a backtrace (gdb -p PID), then restart it",
+			"%s", ask->silent);
+	else
+		findings_add(f, "daemon", VERDICT_BAD,
+			"systemctl status edgeway-agent edgeway-hub, and their journal, tell why "
+			"it ended",
+			"%s", ask->silent);
+}
+
 int
 ctl_doctor(const struct tree_node *answer, const struct doctor_ask *ask, enum ctl_format format)
 {
@@ -275,10 +296,7 @@ ctl_doctor(const struct tree_node *answer, const struct doctor_ask *ask, enum ct
 	if (answer == NULL)
 		check_silent_disks(&f);
 	if (answer == NULL)
-		findings_add(&f, "daemon", VERDICT_BAD,
-			"systemctl status edgeway-agent edgeway-hub, and their journal, tell why "
-			"it ended",
-			"%s", ask->silent);
+		check_silence(&f, ask);
 	if (is_hub) {
 		doctor_hub(&f, answer);
 	} else {

@@ -10,6 +10,7 @@
 struct doctor_ask {
 	const char *socket; /* of the daemon */
 	const char *silent; /* why it did not answer */
+	int error; /* that as errno, positive; 0: it said something else */
 };
 
 /* `answer`: the daemon's state, or NULL and ask->silent says why there is none. 1 when something is bad, else 0. */

@@ -13,6 +13,7 @@
 #include "src/ctl_doctor_parts.h"
 #include "src/ctl_kernel.h"
 #include "src/ctl_machine.h"
+#include "src/lock.h"
 
 #define NO_INTERFACE "docker0"
 
@@ -21,6 +22,7 @@ enum {
 	CLOCK_YEAR_LEAST = 2026, /* when this was written */
 	CLOCK_NEAR_S = 5, /* the way of a message is in the difference */
 	CLOCK_FAR_S = 60,
+	CLOCK_OLD_S = 3600,
 };
 
 static const char *
@@ -153,7 +155,7 @@ check_port(struct findings *f, const char *protocol, uint32_t address, uint16_t 
 		findings_add(f, "port", VERDICT_NOTE,
 			"it is free for the agent, which does not serve it yet",
 			"%s %u: nobody listens", protocol, port);
-	else if (strcmp(who, PORT_HOLDER_UNSEEN) == 0)
+	else if (strstr(who, PORT_HOLDER_UNSEEN) != NULL)
 		findings_add(f, "port", VERDICT_NOTE,
 			"it may be the agent: run the doctor as root, where its processes are seen",
 			"%s %u: %s", protocol, port, who);
@@ -162,6 +164,27 @@ check_port(struct findings *f, const char *protocol, uint32_t address, uint16_t 
 			strncmp(who, "edgeway-agent", strlen("edgeway-agent")) == 0 ? VERDICT_OK
 										    : VERDICT_BAD,
 			make_way(who), "%s %u: %s", protocol, port, who);
+}
+
+/* Whoever has it keeps the next agent from starting. */
+static void
+check_lock(struct findings *f)
+{
+	long first = machine_number("/proc/sys/net/ipv4/ip_unprivileged_port_start");
+	char who[PORT_HOLDER_TEXT_MAX];
+
+	if (port_holder("udp", LOCK_NETWORK_ADDRESS, LOCK_NETWORK_PORT, who) &&
+		strncmp(who, "edgeway-agent", strlen("edgeway-agent")) != 0 &&
+		strstr(who, PORT_HOLDER_UNSEEN) == NULL)
+		findings_add(f, "lock", VERDICT_BAD,
+			"end it: UDP port 251 of 127.9.251.1 tells agents that one serves this "
+			"network namespace, and none starts",
+			"the agents' lock is held by %s", who);
+	if (first >= 0 && first <= LOCK_NETWORK_PORT)
+		findings_add(f, "lock", VERDICT_NOTE,
+			"sysctl -w net.ipv4.ip_unprivileged_port_start=1024 (more than 251): every "
+			"user may take UDP port 251 of 127.9.251.1, and no agent starts then",
+			"net.ipv4.ip_unprivileged_port_start is %ld", first);
 }
 
 static void
@@ -182,6 +205,7 @@ doctor_machine(struct findings *f, const struct tree_node *state, const char *so
 
 	check_interface(f, bridge, &address);
 	check_ports(f, state, address);
+	check_lock(f);
 	check_mtu(f, bridge, ctl_text(state, "meta.address"));
 	check_kernel(f);
 	if (state != NULL)
@@ -197,6 +221,17 @@ add_difference(struct buf *out, double ahead_s)
 	buf_printf(out, " %s the hub's clock", ahead_s < 0 ? "ahead of" : "behind");
 }
 
+/* Heartbeats tell no time: what was compared long ago is told with its age. */
+static void
+add_age(struct buf *out, double seconds)
+{
+	if (seconds < CLOCK_OLD_S)
+		return;
+	buf_adds(out, " ");
+	ctl_add_duration(out, seconds);
+	buf_adds(out, " ago");
+}
+
 void
 doctor_clock(struct findings *f, const struct tree_node *meta)
 {
@@ -205,10 +240,12 @@ doctor_clock(struct findings *f, const struct tree_node *meta)
 	       far_s = ahead_s < 0 ? -ahead_s : ahead_s;
 	bool compared = tree_get(meta, "hub_clock_ahead_ms") != NULL,
 	     kept = machine_clock_is_kept();
-	auto_buf struct buf text;
+	auto_buf struct buf text, age;
 	struct tm tm;
 
 	buf_init(&text, BUF_UNLIMITED);
+	buf_init(&age, BUF_UNLIMITED);
+	add_age(&age, ctl_number(meta, "hub_clock_compared_ms_ago") / 1000);
 	buf_add_utc(&text, now);
 	gmtime_r(&now, &tm);
 	if (tm.tm_year + 1900 < CLOCK_YEAR_LEAST ||
@@ -225,6 +262,7 @@ doctor_clock(struct findings *f, const struct tree_node *meta)
 	if (compared && far_s > CLOCK_NEAR_S) {
 		buf_adds(&text, ", ");
 		add_difference(&text, ahead_s);
+		buf_adds(&text, buf_str(&age));
 		findings_add(f, "clock", far_s > CLOCK_FAR_S ? VERDICT_BAD : VERDICT_NOTE,
 			"set the wrong one of the two (chrony, systemd-timesyncd): certificates "
 			"are made by the hub's clock, and what pods do with TLS goes by this one",
@@ -234,5 +272,5 @@ doctor_clock(struct findings *f, const struct tree_node *meta)
 	findings_add(f, "clock", kept || compared ? VERDICT_OK : VERDICT_NOTE,
 		"nothing keeps it true: run chrony or systemd-timesyncd, unless the host of this "
 		"machine does",
-		"%s%s", buf_str(&text), compared ? ", as the hub's" : "");
+		"%s%s%s", buf_str(&text), compared ? ", as the hub's" : "", buf_str(&age));
 }

@@ -198,7 +198,8 @@ run_once(const struct request *r)
 					       &answer, &err)) < 0) {
 		if (is_doctor)
 			return ctl_doctor(NULL,
-				&(struct doctor_ask){.socket = r->socket, .silent = err.text},
+				&(struct doctor_ask){
+					.socket = r->socket, .silent = err.text, .error = err.code},
 				r->format);
 		fprintf(stderr, "edgewayctl: %s\n", err.text);
 		return 1;
@@ -394,7 +395,8 @@ main(int argc, char **argv)
 	if (check_usage(&r, argc, argv) != 0)
 		return 2;
 	if (r.socket == NULL)
-		r.socket = access("/run/edgeway/agent.sock", F_OK) == 0 ? "/run/edgeway/agent.sock"
-									: "/run/edgeway/hub.sock";
+		r.socket = access("/run/edgeway/agent.sock", F_OK) == 0 || errno == EACCES
+			? "/run/edgeway/agent.sock"
+			: "/run/edgeway/hub.sock";
 	return run(&r);
 }

@@ -69,27 +69,23 @@ lock_take(const char *data_dir, int *out, struct err *err)
 	return 0;
 }
 
-/* A wildcard socket at the port, of anybody's, would count as well: so it is one that nothing is assigned to. */
-static const uint32_t network_address = 0x7f09fb01; /* 127.9.251.1 */
-enum { NETWORK_PORT = 251 };
-
 static int
 network_is_taken(struct err *err)
 {
 	char who[PORT_HOLDER_TEXT_MAX];
-	bool known = port_holder("udp", network_address, NETWORK_PORT, who);
+	bool known = port_holder("udp", LOCK_NETWORK_ADDRESS, LOCK_NETWORK_PORT, who);
 
 	return err_set(err, EBUSY,
 		"another edgeway-agent serves this network namespace, or UDP port %d of "
 		"127.9.251.1, "
 		"which tells that, is in use: by %s; stop it",
-		NETWORK_PORT, known ? who : "an unknown process");
+		LOCK_NETWORK_PORT, known ? who : "an unknown process");
 }
 
 int
 lock_network(int *out, struct err *err)
 {
-	const struct addr at = addr_ipv4(network_address, NETWORK_PORT);
+	const struct addr at = addr_ipv4(LOCK_NETWORK_ADDRESS, LOCK_NETWORK_PORT);
 	const int yes = 1, little = 0;
 	auto_fd int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
 
@@ -103,7 +99,7 @@ lock_network(int *out, struct err *err)
 		return err_set(err, errno,
 			"cannot take the lock of the network namespace, UDP port %d of "
 			"127.9.251.1: %s%s",
-			NETWORK_PORT, strerror(errno),
+			LOCK_NETWORK_PORT, strerror(errno),
 			errno == EACCES ? "; run as root or with CAP_NET_BIND_SERVICE" : "");
 	}
 	*out = take_fd(&fd);

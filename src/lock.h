@@ -14,6 +14,8 @@
  * that is full or can only be read the lock is taken where its file is there, and *fd stays as it is where not: a node
  * goes on with what it knows. */
 int lock_take(const char *data_dir, int *fd, struct err *err);
+/* UDP, in host byte order. A wildcard socket at the port, of anybody's, counts as well: so it is one that nothing is assigned to. */
+enum { LOCK_NETWORK_ADDRESS = 0x7f09fb01, LOCK_NETWORK_PORT = 251 };
 /* The same for the network namespace. The descriptor can be given to another process, which has the lock then too. */
 int lock_network(int *fd, struct err *err);
 /* Is it the lock of this folder? */

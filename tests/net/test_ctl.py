@@ -97,6 +97,42 @@ def test_doctor_of_another_user(mesh, agent):
     p = mesh.node1.run("setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", *ctl, check=False)
     ports = [(f["verdict"], f["remedy"]) for f in json.loads(p.stdout) if f["check"] == "port"]
     assert ports == [("note", "it may be the agent: run the doctor as root, where its processes are seen")] * 2
+    daemon = next(f for f in json.loads(p.stdout) if f["check"] == "daemon")
+    assert daemon["verdict"] == "note" and "permission denied" in daemon["found"] and daemon["remedy"].startswith("run the doctor as root")
+
+
+def test_doctor_of_one_that_hangs(mesh, agent):
+    mesh.agent1.process.popen.send_signal(signal.SIGSTOP)
+    try:
+        daemon = examined(agent)[1]["daemon"]
+    finally:
+        mesh.agent1.process.popen.send_signal(signal.SIGCONT)
+    assert daemon == [("BAD", "no whole answer from the daemon: it is silent")]
+    wait_for("all is well again", lambda: examined(agent)[0] == 0, 30)
+
+
+def test_doctor_and_who_may_take_the_lock(mesh, agent):
+    """UDP port 251 of 127.9.251.1 is the agents' lock: who may take it, and who has."""
+    node = mesh.node2
+    ctl = Ctl(mesh, mesh.agent2, node)
+    assert "lock" not in examined(ctl)[1]
+    node.run("sysctl", "-qw", "net.ipv4.ip_unprivileged_port_start=251")
+    mesh.agent2.stop()
+    taker = node.start("taker", "setpriv", "--reuid", "12345", "--regid", "12345", "--clear-groups", "/usr/bin/python3", "-c",
+                       "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('127.9.251.1', 251)); time.sleep(600)")
+    try:
+        wait_for("taken", lambda: len(examined(ctl)[1].get("lock", [])) == 2)
+        assert examined(ctl)[1]["lock"] == [("BAD", f"the agents' lock is held by python3 (pid {taker.pid})"),
+                                            ("note", "net.ipv4.ip_unprivileged_port_start is 251")]
+        p = node.run(*mesh.agent2.argv(), check=False)
+        assert p.returncode == 1 and f"is in use: by python3 (pid {taker.pid})" in p.stderr
+        p = node.run("unshare", "--pid", "--fork", "--mount-proc", *mesh.agent2.argv(), check=False)
+        assert p.returncode == 1 and "is in use: by a process of user 12345 that cannot be seen from here" in p.stderr
+    finally:
+        taker.stop()
+        node.run("sysctl", "-qw", "net.ipv4.ip_unprivileged_port_start=1024")
+        mesh.agent2.start()
+    wait_for("all is well again", lambda: "lock" not in examined(ctl)[1], 30)
 
 
 def test_doctor_finds_what_is_wrong_with_the_machine(mesh, agent):
