@@ -613,7 +613,7 @@ test_idle_streams_are_small(void **state)
 	each = (allocated() - before) / (N - 1);
 	if (before > 0) /* a sanitizer's malloc tells nothing */
 		assert_in_range(
-			each, 100, 2 * 1024 + sizeof(struct end)); /* both ends are in here */
+			each, 100, 2 * 1056 + sizeof(struct end)); /* both ends are in here */
 	bed_fini_open(&b, e, N);
 	free(e);
 }
