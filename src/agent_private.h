@@ -1,5 +1,5 @@
 /*
- * What the agent's files share: agent.c (start and stop), agent_succeed.c (from one agent to the next), agent_reload.c (SIGHUP),
+ * What the agent's files share: agent.c (start), agent_stop.c, agent_succeed.c (from one agent to the next), agent_reload.c (SIGHUP),
  * agent_mesh.c (following the mesh address), agent_admin.c (what is told outside), agent_ready.c (may it be relied upon),
  * agent_health.c (what the hub asks), agent_tunnel.c (the cloud's way in). Loop 0 only.
  */
@@ -66,11 +66,13 @@ struct agent {
 };
 
 /* agent.c */
-void agent_stop(void *agent);
 int agent_open_meta(struct agent *a, struct err *err);
 int agent_open_iptables(struct agent *a, struct err *err);
 /* The hub is optional for serving: what is wrong there is said, and the node goes on from its database. */
 void agent_connect_hub(struct agent *a);
+
+/* agent_stop.c: each part ends once what hangs on it has */
+void agent_stop(void *agent);
 /* It serves: what is in progress ends. */
 void agent_hand_over(struct agent *a);
 /* After handover_lingers. */
