@@ -399,6 +399,16 @@ is_vouched_for(struct tunnel *u, int64_t now_s)
 	return u->vouched_ms != 0 && now_ms - u->vouched_ms < VOUCHED_MS;
 }
 
+/* It carries what it has, and nothing new: whoever has stolen a certificate has no more of it than others once it has ended. */
+static void
+outlive(struct tunnel *u)
+{
+	if (u->older)
+		return;
+	retire(u);
+	tell_changed(u->of, u->node);
+}
+
 void
 tunnels_check(struct tunnels *t)
 {
@@ -411,6 +421,8 @@ tunnels_check(struct tunnels *t)
 			cut(u, "the certificate of this node was revoked");
 		else if (now_s >= u->ends_s && !is_vouched_for(u, now_s))
 			cut(u, "the certificate of this node has expired");
+		else if (now_s >= u->ends_s)
+			outlive(u);
 	}
 }
 

@@ -132,6 +132,8 @@ on_known(void *arg, int fd, enum hello kind, const char *from)
 
 	if (kind == HELLO_REVERSE)
 		tunnels_adopt(b->tunnels, fd, from);
+	else if (kind == HELLO_FORWARD && b->outward != NULL)
+		tunnels_adopt(b->outward, fd, from);
 	else
 		close(fd);
 }
@@ -158,11 +160,26 @@ bed_hub_start(struct bed *b)
 }
 
 void
+bed_hub_outward(struct bed *b,
+	unsigned (*opened)(void *bed, const char *node, struct stream *st,
+		const struct stream_request *request, const char **reason))
+{
+	b->outward = tunnels_new(&(struct tunnels_setup){.loop = b->loop,
+		.tls = b->tls,
+		.heartbeat_ms = 4000,
+		.refuses = refuses,
+		.opened = opened,
+		.opened_arg = b,
+		.arg = b});
+}
+
+void
 bed_hub_stop(struct bed *b)
 {
 	listen_stop(&b->listen);
 	peek_free(&b->peek);
 	tunnels_free(&b->tunnels);
+	tunnels_free(&b->outward);
 }
 
 /* --- nodes --------------------------------------------------------------------------------------------- */

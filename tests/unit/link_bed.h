@@ -46,6 +46,7 @@ struct bed {
 	struct listen *listen;
 	struct peek *peek;
 	struct tunnels *tunnels;
+	struct tunnels *outward; /* bed_hub_outward; NULL: none */
 	struct addr addr; /* of the hub */
 	int target; /* listens */
 	struct watch *accept;
@@ -63,6 +64,10 @@ struct bed {
 void link_bed_open(struct bed *b);
 void link_bed_close(struct bed *b);
 void bed_hub_start(struct bed *b);
+/* Takes connections in which the nodes open streams, too; as tunnels_setup has it, with the bed. */
+void bed_hub_outward(struct bed *b,
+	unsigned (*opened)(void *bed, const char *node, struct stream *st,
+		const struct stream_request *request, const char **reason));
 void bed_hub_stop(struct bed *b);
 /* allow: one rule. Connected when it returns, unless the hub does not run. */
 void bed_node_start(struct bed *b, struct bed_node *n, const char *name, const char *allow);
