@@ -7,11 +7,12 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "base/tree.h"
 #include "model/json.h"
 
-enum { PEM_MAX = 64 * 1024 };
+enum { PEM_MAX = 64 * 1024, ROOM_BYTES = 32 * 1024 };
 
 static char *
 path_of(const char *given, const char *data_dir, const char *name)
@@ -141,11 +142,39 @@ join_token_parse(struct join_token *token, const char *text, struct err *err)
 }
 
 static int
-save(const char *path, const char *pem, unsigned mode, struct err *err)
+save(const char *path, const char *bytes, size_t n, unsigned mode, struct err *err)
 {
-	int rc = file_write(path, pem, strlen(pem), mode);
+	int rc = file_write(path, bytes, n, mode);
 
 	return rc == 0 ? 0 : err_set(err, rc, "cannot write %s: %s", path, strerror(-rc));
+}
+
+static int
+save_text(const char *path, const char *text, unsigned mode, struct err *err)
+{
+	return save(path, text, strlen(text), mode, err);
+}
+
+/* The name is the node's once the hub has signed: a certificate that there is no room for would be lost, and the name with it. */
+static int
+keep_room(const struct join_files *files, struct err *err)
+{
+	auto_free char *path = xasprintf("%s.room", files->cert), *filling = NULL;
+	struct stat st;
+
+	if (stat(path, &st) == 0 && st.st_size == ROOM_BYTES)
+		return 0;
+	filling = xmalloc(ROOM_BYTES);
+	random_bytes(filling, ROOM_BYTES); /* nothing that a file system could pack */
+	return save(path, filling, ROOM_BYTES, 0600, err);
+}
+
+static void
+use_room(const struct join_files *files)
+{
+	auto_free char *path = xasprintf("%s.room", files->cert);
+
+	unlink(path);
 }
 
 int
@@ -159,9 +188,11 @@ join_key(const struct join_files *files, char **key_pem, struct err *err)
 		free(key);
 		key = NULL;
 		if ((rc = pki_key_new(&key, err)) < 0 ||
-			(rc = save(files->key, key, 0600, err)) < 0)
+			(rc = save_text(files->key, key, 0600, err)) < 0)
 			return rc;
 	}
+	if ((rc = keep_room(files, err)) < 0)
+		return rc;
 	*key_pem = take_ptr(&key);
 	return 0;
 }
@@ -173,7 +204,7 @@ join_key_fresh(const struct join_files *files, char **key_pem, struct err *err)
 	int rc = pki_key_new(&key, err);
 
 	if (rc == 0)
-		rc = save(path, key, 0600, err);
+		rc = save_text(path, key, 0600, err);
 	if (rc == 0)
 		*key_pem = take_ptr(&key);
 	return rc;
@@ -235,9 +266,11 @@ join_accept(const struct join_files *files, const struct join_answer *answer, st
 	tree_free(&t);
 	rc = check_answer(files, answer, id, err);
 	if (rc == 0)
-		rc = save(files->ca, id->ca, 0644, err);
+		use_room(files);
 	if (rc == 0)
-		rc = save(files->cert, id->cert, 0644, err);
+		rc = save_text(files->ca, id->ca, 0644, err);
+	if (rc == 0)
+		rc = save_text(files->cert, id->cert, 0644, err);
 	if (rc == 0 && answer->fresh)
 		rc = keep_fresh(files, err);
 	if (rc < 0)

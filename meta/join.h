@@ -40,7 +40,8 @@ void identity_fini(struct identity *id);
 int join_load(
 	const struct join_files *files, const char *node, struct identity *id, struct err *err);
 int join_token_parse(struct join_token *token, const char *text, struct err *err);
-/* The key that joining begins with: the saved one, or a new one that is saved now (0600). */
+/* The key that joining begins with: the saved one, or a new one that is saved now (0600), beside room for certificate and CA
+ * (<cert>.room, until join_accept): the hub signs once for a name. -ENOSPC: there is none. */
 int join_key(const struct join_files *files, char **key_pem, struct err *err);
 /* A new key beside the one in use, saved as <key>.new (0600); it takes the other's place when its certificate has come. */
 int join_key_fresh(const struct join_files *files, char **key_pem, struct err *err);

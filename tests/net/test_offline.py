@@ -149,6 +149,23 @@ def test_starts_on_a_full_disk(lab, lock):
     assert agent.stop() == 0 and node.clean()
 
 
+def test_joins_on_a_full_disk(lab):
+    """Room for a key and for no certificate: the hub, which gives a name once, is not asked before there is room for both."""
+    hub = Hub(lab)
+    hub.write("web.yaml", web(81))
+    agent = on_tmpfs(lab, hub)
+    agent.node.run("dd", "if=/dev/zero", f"of={agent.data}/little", "bs=4k", "count=2")
+    fill(agent)
+    agent.node.run("rm", f"{agent.data}/little")
+    agent.start(ready=False)
+    wait_for("said", lambda: "node.crt.room: No space left on device" in agent.process.log(), LATE)
+    assert "no metadata yet" in agent.ask("/readyz")[1] and "cannot write" in agent.node.run(
+        lab.program("edgewayctl"), "--socket", agent.socket, "status", check=False).stdout
+    agent.node.run("rm", f"{agent.data}/ballast")
+    wait_for("joined", lambda: port_of(agent, "web") == 81 and agent.ready(), LATE)
+    assert "join refused" not in hub.process.log() and "node.crt.room" not in agent.node.run("ls", agent.data).stdout
+
+
 def test_disk_becomes_read_only(lab):
     """As a file system with errors does it, while the agent runs."""
     hub = Hub(lab)

@@ -159,6 +159,27 @@ a_token_may_be_of_any_ca_of_the_bundle(void **state)
 	assert_false(pki_bundle_holds("nonsense", two));
 }
 
+static void
+the_hub_is_asked_once_there_is_room(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *key = NULL, *again = NULL, *room = xasprintf("%s.room", b->files.cert);
+	struct stat st;
+	struct err err = {0};
+
+	assert_int_equal(mkdir(room, 0700), 0); /* it cannot be written */
+	assert_true(join_key(&b->files, &key, &err) < 0);
+	assert_non_null(strstr(err.text, ".room"));
+	assert_int_equal(rmdir(room), 0);
+	assert_int_equal(join_key(&b->files, &key, NULL), 0);
+	assert_int_equal(stat(room, &st), 0);
+	assert_true(st.st_blocks * 512 >= 32 * 1024);
+	assert_int_equal(join_key(&b->files, &again, NULL), 0);
+	assert_string_equal(key, again);
+	assert_int_equal(accept_answer(b, key, b->ca, "", false), 0);
+	assert_int_equal(access(room, F_OK), -1);
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 int
@@ -168,6 +189,7 @@ main(void)
 		case_of(a_renewal_replaces_the_key_last),
 		case_of(a_crash_between_certificate_and_key_is_finished),
 		case_of(a_token_may_be_of_any_ca_of_the_bundle),
+		case_of(the_hub_is_asked_once_there_is_room),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
