@@ -309,6 +309,7 @@ def test_another_namespace_and_account():
     ({"agent": {"config": {"hub": {"token": "0123.s3cret"}}}}, ["agent.config.hub.token: many may read this: give agent.secrets.token"]),
     ({"agent": {"config": {"hub": {"proxy": "http://me:s3cret@proxy:3128"}}}}, ["agent.config.hub.proxy: many", "agent.secrets.proxy"]),
     ({"hub": {"config": {"tracing": {"headers": ["key=s3cret"]}}}}, ["hub.config.tracing.headers: many", "tracing.headersFile"]),
+    ({"hub": {"env": [{"name": "EDGEWAY_TRACING_HEADERS", "value": "key=s3cret"}]}}, ["hub.env: EDGEWAY_TRACING_HEADERS: many", "tracing.headersFile"]),
     ({"agent": {"config": {"tracing": {"headers": ["key=s3cret"]}}}}, ["agent.config.tracing.headers: many", "agent.secrets.tracingHeaders"]),
     ({"agent": {"env": [{"name": "EDGEWAY_HUB_TOKEN", "value": "0123.s3cret"}]}}, ["agent.env: EDGEWAY_HUB_TOKEN: many"]),
     ({"agent": {"env": [{"name": "EDGEWAY_HUB_PROXY", "value": "http://me:s3cret@proxy"}]}}, ["agent.env: EDGEWAY_HUB_PROXY: many"]),

@@ -66,6 +66,11 @@ tracingHeaders: {volume: tracing, part: tracing, key: headers}
 {{- if get (get $values.hub.config "tracing" | default dict) "headers" -}}
 {{- fail "hub.config.tracing.headers: many may read this: mount a Secret with hub.secretMounts, and name its file in tracing.headersFile" -}}
 {{- end -}}
+{{- range $values.hub.env -}}
+{{- if and (eq .name "EDGEWAY_TRACING_HEADERS") .value -}}
+{{- fail "hub.env: EDGEWAY_TRACING_HEADERS: many may read this: mount a Secret with hub.secretMounts, and name its file in tracing.headersFile" -}}
+{{- end -}}
+{{- end -}}
 {{- range $part := list "hub" "agent" -}}
 {{- if contains " PRIVATE KEY-----" (toJson (pick (get $values $part) "config" "env" "podAnnotations")) -}}
 {{- fail (printf "%s: many may read a key that is written here: mount a Secret with %s.secretMounts, and name its file" $part $part) -}}
