@@ -115,6 +115,7 @@ HUB_TESTS = \
 	tests/unit/hub_test \
 	tests/unit/kubeconfig_test \
 	tests/unit/link_forward_test \
+	tests/unit/reach_test \
 	tests/unit/link_test \
 	tests/unit/manifests_test \
 	tests/unit/neighbours_test \
@@ -155,6 +156,8 @@ tests_unit_hub_test_SOURCES = tests/unit/hub_test.c tests/unit/hub_bed.c tests/u
 tests_unit_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_kubeconfig_test_SOURCES = tests/unit/kubeconfig_test.c
 tests_unit_kubeconfig_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_reach_test_SOURCES = tests/unit/reach_test.c
+tests_unit_reach_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_link_forward_test_SOURCES = tests/unit/link_forward_test.c tests/unit/link_bed.c tests/unit/link_bed.h
 tests_unit_link_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_link_test_SOURCES = tests/unit/link_test.c tests/unit/link_bed.c tests/unit/link_bed.h

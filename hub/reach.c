@@ -501,6 +501,7 @@ on_deadline(void *arg)
 		answer_soon(x, 503, x->reason);
 	else
 		answer_soon(x, 504, "no answer from the node in time");
+	stop_waiting(x); /* who comes now is too late: nobody would end the dial */
 }
 
 struct reaching *

@@ -1,0 +1,271 @@
+/*
+ * Who reaches is answered when his time is over, whatever happens at that moment. The tunnels and all else that is asked are the test's own.
+ */
+#include "hub/reach.h"
+
+#include <errno.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+enum {
+	BREAKS_AFTER_MS = REACH_MS - REACH_AWAIT_MS + 500
+}; /* what waits then waits beyond its time */
+
+static struct bed {
+	struct loop *loop;
+	struct reach *reach;
+	bool has_tunnel;
+	unsigned opened;
+	const struct stream_events *events; /* of the stream that was opened last */
+	void *to;
+	unsigned status; /* of the answer; 0: none yet */
+} bed;
+
+static char stands_for_something;
+
+/* --- what hub/reach asks ------------------------------------------------------------------------ */
+
+int
+tunnels_open(struct tunnels *t, const char *node, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out)
+{
+	(void)t;
+	(void)node;
+	(void)request;
+	if (!bed.has_tunnel)
+		return -ENOTCONN;
+	bed.opened++;
+	bed.events = events;
+	bed.to = arg;
+	*out = (struct stream *)(void *)&stands_for_something;
+	return 0;
+}
+
+uint64_t
+tunnels_epoch(const struct tunnels *t, const char *node)
+{
+	(void)t;
+	(void)node;
+	return bed.has_tunnel;
+}
+
+void
+stream_close(struct stream **stream, unsigned code)
+{
+	(void)code;
+	*stream = NULL;
+}
+
+int
+peers_open(struct peers *p, struct peers_ask *ask)
+{
+	(void)p;
+	(void)ask;
+	return -ENOTCONN;
+}
+
+void
+peers_doubt(struct peers *p, const char *node, uint64_t epoch)
+{
+	(void)p;
+	(void)node;
+	(void)epoch;
+}
+
+uint64_t
+peers_epoch(const struct peers *p, const char *node)
+{
+	(void)p;
+	(void)node;
+	return 0;
+}
+
+bool
+peers_await(const struct peers *p, const char *node)
+{
+	(void)p;
+	(void)node;
+	return false;
+}
+
+int
+cloud_open(struct cloud *c, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out)
+{
+	(void)c;
+	(void)request;
+	(void)events;
+	(void)arg;
+	(void)out;
+	return -ENOTCONN;
+}
+
+static unsigned
+one_way(struct ways *to)
+{
+	memset(to, 0, sizeof *to);
+	snprintf(to->list[0].node, sizeof to->list[0].node, "edge-1");
+	snprintf(to->list[0].authority, sizeof to->list[0].authority, "edge-1:7");
+	to->n = 1;
+	return 0;
+}
+
+unsigned
+ways_find(struct ways_finder *f, const char *host, uint16_t port, struct ways *out)
+{
+	(void)f;
+	(void)host;
+	(void)port;
+	return one_way(out);
+}
+
+unsigned
+ways_find_udp(struct ways_finder *f, const char *host, uint16_t port, struct ways *out)
+{
+	return ways_find(f, host, port, out);
+}
+
+unsigned
+ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *out)
+{
+	(void)dest;
+	return ways_find(f, node, 0, out);
+}
+
+unsigned
+ways_find_endpoint(struct ways_finder *f, const struct ways_endpoint *wanted, struct ways *out)
+{
+	return ways_find(f, wanted->at, 0, out);
+}
+
+size_t
+ways_beside(struct ways_finder *f, struct ways *w, size_t at, const char **why)
+{
+	(void)f;
+	(void)w;
+	(void)at;
+	*why = NULL;
+	return 0;
+}
+
+bool
+access_check(
+	const struct access *a, const struct caller *caller, const struct access_target *target)
+{
+	(void)a;
+	(void)caller;
+	(void)target;
+	return true;
+}
+
+const char *
+caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
+{
+	(void)c;
+	to[0] = '\0';
+	return to;
+}
+
+void
+neighbours_result(
+	struct neighbours *n, const char *meant, const struct neighbours_way *way, bool worked)
+{
+	(void)n;
+	(void)meant;
+	(void)way;
+	(void)worked;
+}
+
+void
+neighbours_own(struct neighbours *n, const char *node)
+{
+	(void)n;
+	(void)node;
+}
+
+bool
+neighbours_stand_for(struct neighbours *n, const char *node)
+{
+	(void)n;
+	(void)node;
+	return false;
+}
+
+/* --- the test --------------------------------------------------------------------------------- */
+
+static void
+on_reached(void *arg, const struct reach_answer *answer)
+{
+	(void)arg;
+	bed.status = answer->status;
+	loop_stop(bed.loop);
+}
+
+static void
+on_break(void *arg)
+{
+	(void)arg;
+	bed.has_tunnel = false;
+	bed.events->reset(bed.to, STREAM_LOST);
+}
+
+/* In the very turn in which the caller's time is over. */
+static void
+on_return(void *arg)
+{
+	(void)arg;
+	bed.has_tunnel = true;
+	reach_changed(bed.reach, "edge-1");
+}
+
+static void
+on_never(void *arg)
+{
+	(void)arg;
+	loop_stop(bed.loop);
+}
+
+/* The node's tunnel broke while it was asked, it is waited for, and is back too late: nobody would end the new dial. */
+static void
+a_node_that_is_back_too_late(void **state)
+{
+	const struct caller caller = {0};
+	struct timer *breaks, *returns, *never;
+
+	(void)state;
+	assert_int_equal(loop_new(&bed.loop, NULL), 0);
+	bed.reach = reach_new(&(struct reach_config){
+		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+	breaks = timer_new(bed.loop, on_break, NULL);
+	returns = timer_new(bed.loop, on_return, NULL);
+	never = timer_new(bed.loop, on_never, NULL);
+	bed.has_tunnel = true;
+	reach_start(bed.reach,
+		&(struct reach_request){.caller = &caller, .host = "edge-1", .port = 7}, on_reached,
+		NULL);
+	timer_start(breaks, BREAKS_AFTER_MS, 0);
+	timer_start(returns, REACH_MS, 0); /* behind the deadline, which began before */
+	timer_start(never, 8 * REACH_MS, 0);
+	loop_run(bed.loop);
+	assert_int_equal(bed.status, 503);
+	assert_int_equal(bed.opened, 1);
+	timer_free(&breaks);
+	timer_free(&returns);
+	timer_free(&never);
+	reach_free(&bed.reach);
+	loop_free(&bed.loop);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {cmocka_unit_test(a_node_that_is_back_too_late)};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
