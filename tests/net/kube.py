@@ -100,6 +100,10 @@ class KubeHub(Hub):
         if self.wait:
             wait_for("hub healthy", lambda: self.process.alive() and self.ask("/healthz")[0] == 200)
 
+    def token(self, *options):
+        wait_for("the hub has read its Secrets", lambda: self.state()["hub"]["waits"] == "", 30)
+        return super().token(*options)
+
     def source(self):
         return self.state()["hub"]["source"]
 
