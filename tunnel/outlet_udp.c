@@ -196,6 +196,7 @@ outlet_udp_new(const struct outlet_udp_config *config)
 
 	u->config = *config;
 	TAILQ_INIT(&u->touched);
+	random_bytes(&u->seed, sizeof u->seed);
 	arrival_init(&u->arrival, config->interfaces);
 	return u;
 }

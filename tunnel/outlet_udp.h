@@ -14,7 +14,10 @@
 #include "model/snapshot.h"
 #include "tunnel/outlet.h"
 
-enum { OUTLET_UDP_FLOWS = 1024 /* of all ports together */ };
+enum {
+	OUTLET_UDP_FLOWS = 1024, /* of all ports together */
+	OUTLET_UDP_SHARE = OUTLET_UDP_FLOWS / 4, /* of those, one client's */
+};
 
 struct outlet_udp;
 

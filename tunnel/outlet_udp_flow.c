@@ -92,6 +92,13 @@ on_comes(void *arg, const struct pktinfo_way *way)
 	return arrival_ok(&p->of->arrival, way->arrived, now_ms(p));
 }
 
+static unsigned *
+share_of(struct outlet_udp *u, const struct flow_key *key)
+{
+	return &u->of_clients[hash64(&key->client, sizeof key->client, u->seed) %
+		OUTLET_UDP_CLIENTS];
+}
+
 static void
 on_begun(void *arg, struct udp_flow *f)
 {
@@ -100,11 +107,15 @@ on_begun(void *arg, struct udp_flow *f)
 
 	t->port = p;
 	t->flow = f;
+	t->share = share_of(p->of, &f->entry.key);
 	f->own = t;
-	if (p->of->n_flows++ < OUTLET_UDP_FLOWS)
-		ask(t);
-	else
+	++*t->share;
+	if (p->of->n_flows++ >= OUTLET_UDP_FLOWS)
 		refuse(t, 429, "too many flows");
+	else if (*t->share > OUTLET_UDP_SHARE)
+		refuse(t, 429, "too many flows of one client");
+	else
+		ask(t);
 }
 
 static void
@@ -117,6 +128,7 @@ on_over(void *arg, struct udp_flow *f, unsigned status, const char *why)
 	if (status == 200 && f->refusal == DROP_UNREACHABLE) /* nobody listens there */
 		choice_failed(&p->ill, &t->tried[t->n_tried - 1], now_ms(p));
 	p->of->n_flows--;
+	--*t->share;
 	outlet_leave(&t->trip);
 	free(t);
 }

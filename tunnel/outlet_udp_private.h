@@ -13,7 +13,7 @@
 #include "tunnel/outlet_udp_choice.h"
 #include "tunnel/udp_door.h"
 
-enum { OUTLET_UDP_TRIES = 3 };
+enum { OUTLET_UDP_TRIES = 3, OUTLET_UDP_CLIENTS = 512 };
 
 struct outlet_port {
 	struct table_node node; /* by service and number */
@@ -35,6 +35,9 @@ struct outlet_udp {
 	uint8_t *buffer; /* of the doors; NULL: there was none yet */
 	bool draining;
 	unsigned n_flows; /* that are asked for, or open */
+	unsigned of_clients
+		[OUTLET_UDP_CLIENTS]; /* of those, by a hash: a few clients may have a share together */
+	uint64_t seed; /* of that hash */
 	uint64_t opened;
 	struct dgram_tally past; /* of doors that are closed */
 };
@@ -43,6 +46,7 @@ struct outlet_flow { /* a flow's `own` while it is asked for or open */
 	struct outlet_port *port;
 	struct udp_flow *flow;
 	struct outlet_trip *trip;
+	unsigned *share; /* its client's, of of_clients */
 	struct choice_place tried[OUTLET_UDP_TRIES]; /* the last one is the one in use */
 	unsigned n_tried;
 };

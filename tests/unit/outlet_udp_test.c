@@ -12,6 +12,7 @@
 
 #include "model/view.h"
 #include "tunnel/outlet_udp_choice.h"
+#include "tunnel/udp_door.h"
 
 /* Which UDP ports have a door, and to whom flows go. */
 
@@ -284,6 +285,44 @@ flows_end_with_their_endpoint(void **state)
 	close(fds[1]);
 }
 
+static int
+sender(struct bed *b, const char *service, uint32_t from)
+{
+	const struct sockaddr_in own = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(from)},
+				 to = {.sin_family = AF_INET,
+					 .sin_port = htons(door(b, service)),
+					 .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+	int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+
+	assert_int_equal(bind(fd, (const struct sockaddr *)&own, sizeof own), 0);
+	assert_int_equal(sendto(fd, "x", 1, 0, (const struct sockaddr *)&to, sizeof to), 1);
+	return fd;
+}
+
+/* One client has a quarter of what all doors may carry together; the next one has room. */
+static void
+a_client_has_its_share(void **state)
+{
+	struct bed *b = *state;
+	int fds[OUTLET_UDP_SHARE + 2];
+
+	outlet_udp_listen(b->udp, INADDR_LOOPBACK);
+	for (unsigned i = 0; i < ARRAY_LEN(fds); i++) {
+		auto_free char *name = xasprintf("s%u", i / (UDP_DIALS - 1));
+		bool last = i == ARRAY_LEN(fds) - 1;
+
+		if (i % (UDP_DIALS - 1) == 0)
+			use(b, name, make(name, "udp", POD("b", "2")));
+		if (last)
+			turn_until(b, "\"dropped\":1");
+		fds[i] = sender(b, name, INADDR_LOOPBACK + last);
+	}
+	assert_true(says(b, false, "{\"flows\":256,"));
+	turn_until(b, "{\"flows\":257,");
+	for (unsigned i = 0; i < ARRAY_LEN(fds); i++)
+		close(fds[i]);
+}
+
 static void
 without_a_hub_it_is_refused(void **state)
 {
@@ -315,6 +354,7 @@ main(void)
 		T(doors_follow_the_services),
 		T(another_address_means_other_doors),
 		T(flows_end_with_their_endpoint),
+		T(a_client_has_its_share),
 		T(without_a_hub_it_is_refused),
 	};
 
