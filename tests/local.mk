@@ -62,7 +62,7 @@ EXTRA_DIST += tests/net/ingress_town.py tests/net/pki.py tests/net/test_egress.p
 EXTRA_DIST += tests/net/test_identity.py
 EXTRA_DIST += tests/net/test_neighbour_liars.py tests/net/test_neighbour_replicas.py
 EXTRA_DIST += tests/net/peer_liar.py tests/net/replicas.py tests/net/test_peers.py
-EXTRA_DIST += tests/net/test_cloud_to_edge.py tests/net/test_edge_to_cloud.py tests/net/test_transfers.py tests/net/test_tunnel.py tests/net/test_tunnel_compress.py \
+EXTRA_DIST += tests/net/test_cloud_to_edge.py tests/net/test_edge_to_cloud.py tests/net/test_edge_to_cloud_udp.py tests/net/test_transfers.py tests/net/test_tunnel.py tests/net/test_tunnel_compress.py \
 	tests/net/test_tunnel_faults.py tests/net/test_tunnel_hostile.py tests/net/test_tunnel_rules.py tests/net/test_tunnel_rotation.py tests/net/test_tunnel_again.py tests/net/tunnelkit.py
 EXTRA_DIST += tests/net/test_neighbours.py tests/net/test_notify.py tests/net/test_offline.py
 EXTRA_DIST += tests/net/test_hub_links.py tests/net/test_hub_proxy.py tests/net/test_privileges.py
