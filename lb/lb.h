@@ -72,7 +72,10 @@ struct lb_seen {
 struct lb_question {
 	const char *ns, *name; /* of the service */
 };
-/* An lb_seen for each endpoint of the service that a worker uses, and for each such worker; `seen` is good for the call. */
+/* By address and port, for qsort and bsearch of struct lb_seen. */
+int lb_seen_order(const void *a, const void *b);
+/* An lb_seen for each endpoint of the service that a worker uses, in lb_seen_order, the worst that one of them says; `seen` is good for the
+ * call. */
 typedef void lb_asked_fn(void *arg, const struct lb_seen *seen, size_t n);
 struct lb_asking;
 /* Asks the workers, and holds up nobody: `asked` comes on loop 0, once, from the loop; a worker that does not answer within a second is left

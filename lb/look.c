@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "lb/known.h"
@@ -69,12 +70,42 @@ release(struct lb_asking *a)
 	free(a);
 }
 
+int
+lb_seen_order(const void *a, const void *b)
+{
+	const struct lb_seen *one = a, *other = b;
+	int order = memcmp(&one->ip, &other->ip, sizeof one->ip);
+
+	return order != 0 ? order : (one->port > other->port) - (one->port < other->port);
+}
+
+/* What several workers say of an endpoint is one. */
+static void
+sum_up(struct lb_asking *a)
+{
+	size_t kept = 0;
+
+	if (a->n_seen == 0)
+		return;
+	qsort(a->seen, a->n_seen, sizeof *a->seen, lb_seen_order);
+	for (size_t i = 1; i < a->n_seen; i++) {
+		struct lb_seen *last = &a->seen[kept];
+
+		if (lb_seen_order(last, &a->seen[i]) == 0)
+			last->health = MAX(last->health, a->seen[i].health);
+		else
+			a->seen[++kept] = a->seen[i];
+	}
+	a->n_seen = kept + 1;
+}
+
 static void
 finish(struct lb_asking *a)
 {
 	lb_asked_fn *asked = a->asked;
 
 	timer_free(&a->late);
+	sum_up(a);
 	asked(a->arg, a->seen, a->n_seen);
 	release(a);
 }

@@ -1,3 +1,4 @@
+#include <stdlib.h>
 #include <string.h>
 
 #include "model/health.h"
@@ -11,16 +12,14 @@ struct agent_answer {
 	struct lb_asking *asking;
 };
 
-/* The worst that a worker says of it. */
 static enum lb_health
-worst_of(const struct endpoint *e, const struct lb_seen *seen, size_t n)
+health_of(const struct endpoint *e, const struct lb_seen *seen, size_t n)
 {
-	enum lb_health worst = LB_UNUSED;
+	const struct lb_seen wanted = {.ip = e->ip, .port = e->port};
+	const struct lb_seen *found =
+		n > 0 ? bsearch(&wanted, seen, n, sizeof *seen, lb_seen_order) : NULL;
 
-	for (size_t i = 0; i < n; i++)
-		if (seen[i].port == e->port && memcmp(&seen[i].ip, &e->ip, sizeof e->ip) == 0)
-			worst = MAX(worst, (enum lb_health)seen[i].health);
-	return worst;
+	return found != NULL ? (enum lb_health)found->health : LB_UNUSED;
 }
 
 static void
@@ -36,7 +35,7 @@ add_port(struct health_text *t, const struct service_port *p, const struct lb_se
 				.port = p->port,
 				.address = endpoint_text(e, text),
 				.node = e->node,
-				.health = lb_health_name(worst_of(e, seen, n)),
+				.health = lb_health_name(health_of(e, seen, n)),
 			});
 	}
 }
