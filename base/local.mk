@@ -57,6 +57,10 @@ base/libllhttp.a: $(LLHTTP_OBJS)
 	$(AM_V_AR)rm -f $@ && $(AR) cr $@ $(LLHTTP_OBJS) && $(RANLIB) $@
 endif
 
+# For tests whose time is its own: what both headers say.
+PATIENCE = tests/unit/patience.h
+CLOCK = tests/fake/clock.c tests/fake/clock.h $(PATIENCE)
+
 FUZZERS += tests/fuzz/tree_fuzz
 tests_fuzz_tree_fuzz_SOURCES = tests/fuzz/tree_fuzz.c
 tests_fuzz_tree_fuzz_LDADD = $(BASE_LDADD)

@@ -36,7 +36,7 @@ DNS_TESTS = tests/unit/dns_message_test tests/unit/dns_answer_test tests/unit/dn
 	tests/unit/dns_threads_test tests/unit/dns_cache_test tests/unit/dns_lookup_test \
 	tests/unit/nameanswer_test tests/unit/resolvtext_test tests/unit/resolvconf_test
 DNS_KIT = tests/unit/dns_kit.c tests/unit/dns_kit.h
-DNS_BED = $(DNS_KIT) tests/unit/dns_bed.c tests/unit/dns_bed.h
+DNS_BED = $(DNS_KIT) $(CLOCK) tests/unit/dns_bed.c tests/unit/dns_bed.h
 DNS_LDADD = dns/libdns.a $(MODEL_LDADD)
 if HAVE_CMOCKA
 check_PROGRAMS += $(DNS_TESTS)
@@ -53,7 +53,7 @@ tests_unit_dns_server_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_alloc_test_SOURCES = tests/unit/dns_alloc_test.c $(DNS_BED)
 tests_unit_dns_alloc_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_alloc_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
-tests_unit_dns_udp_test_SOURCES = tests/unit/dns_udp_test.c
+tests_unit_dns_udp_test_SOURCES = tests/unit/dns_udp_test.c $(CLOCK)
 tests_unit_dns_udp_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_dns_threads_test_SOURCES = tests/unit/dns_threads_test.c $(DNS_KIT)
 tests_unit_dns_threads_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)

@@ -1,4 +1,5 @@
-/* The whole of dns/ behind its door on 127.0.0.1, with two upstreams of the test's own and a client by UDP. */
+/* The whole of dns/ behind its door on 127.0.0.1, with two upstreams of the test's own and a client by UDP. Time passes by bed_turn alone
+ * (tests/fake/clock.h). */
 #ifndef EDGEWAY_TESTS_DNS_BED_H
 #define EDGEWAY_TESTS_DNS_BED_H
 

@@ -9,20 +9,19 @@
 #include "dns/lookup.h"
 #include "dns/share.h"
 
-/* The quickest of a few tries: a busy machine only ever adds time, so what is quick by design shows. A NULL
- * name: a fresh one each time. */
+/* The slowest of a few tries. A NULL name: a fresh one each time. */
 static uint64_t
-quickest_ms(struct bed *f, const char *name, const char *want)
+slowest_ms(struct bed *f, const char *name, const char *want)
 {
-	uint64_t best = UINT64_MAX;
+	uint64_t worst = 0;
 
 	for (unsigned i = 0; i < 8; i++) {
 		uint64_t start_ms = mono_ms();
 
 		assert_string_equal(bed_ask(f, name != NULL ? name : bed_fresh(f), 5000), want);
-		best = MIN(best, mono_ms() - start_ms);
+		worst = MAX(worst, mono_ms() - start_ms);
 	}
-	return best;
+	return worst;
 }
 
 static void
@@ -75,7 +74,7 @@ an_upstream_that_fails_or_lies_costs_nothing(void **state)
 	bed_start(f);
 	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
 		f->up[0].mode = modes[i];
-		assert_true(quickest_ms(f, NULL, SECOND) < 60);
+		assert_true(slowest_ms(f, NULL, SECOND) < 60);
 	}
 }
 
@@ -86,7 +85,7 @@ a_closed_upstream_costs_nothing(void **state)
 
 	bed_start(f);
 	bed_upstream_close(&f->up[0]);
-	assert_true(quickest_ms(f, NULL, SECOND) < 60);
+	assert_true(slowest_ms(f, NULL, SECOND) < 60);
 }
 
 static void
@@ -170,7 +169,7 @@ all_dead_from_the_start(void **state)
 		uint64_t start_ms = mono_ms();
 
 		assert_string_equal(bed_ask(f, bed_fresh(f), 5000), SERVFAIL);
-		assert_in_range(mono_ms() - start_ms, 1700, 2500); /* 1.8 s, on a busy machine */
+		assert_in_range(mono_ms() - start_ms, 1750, 1850);
 	}
 }
 
@@ -195,7 +194,7 @@ static void
 a_no_beside_a_dead_one_is_told_soon(void **state)
 {
 	struct bed *f = *state;
-	uint64_t best = UINT64_MAX;
+	uint64_t worst = 0;
 
 	f->up[0].mode = SILENT;
 	bed_start(f);
@@ -205,9 +204,9 @@ a_no_beside_a_dead_one_is_told_soon(void **state)
 		uint64_t start_ms = mono_ms();
 
 		assert_string_equal(bed_ask(f, bed_fresh(f), 5000), SERVFAIL);
-		best = MIN(best, mono_ms() - start_ms);
+		worst = MAX(worst, mono_ms() - start_ms);
 	}
-	assert_true(best < 1000);
+	assert_true(worst < 1000);
 }
 
 /* Beside a pod that asks for names that nobody answers, the others get their answers. */
@@ -364,14 +363,14 @@ old_answers_are_better_than_none(void **state)
 	usleep(1100000);
 	for (size_t i = 0; i < ARRAY_LEN(modes); i++) {
 		f->up[0].mode = f->up[1].mode = modes[i];
-		assert_true(quickest_ms(f, "www.example.org", STALE) < 150);
+		assert_true(slowest_ms(f, "www.example.org", STALE) < 150);
 		usleep(1100000);
 	}
 	/* one that used to be quick is known to be dead within 2 s */
 	start_ms = mono_ms();
 	assert_string_equal(bed_ask(f, bed_fresh(f), 5000), SERVFAIL);
 	assert_true(mono_ms() - start_ms < 3500);
-	assert_true(quickest_ms(f, f->name, SERVFAIL) < 100);
+	assert_true(slowest_ms(f, f->name, SERVFAIL) < 100);
 	/* back: the next query finds it out, the one after it gets the news */
 	f->up[0].mode = f->up[1].mode = ANSWER;
 	f->up[0].ip = f->up[1].ip = 9;

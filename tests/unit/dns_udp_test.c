@@ -16,6 +16,7 @@
 #include "dns/group.h"
 #include "dns/limit.h"
 #include "dns/pace.h"
+#include "tests/fake/clock.h"
 
 enum { CLIENTS = 3, ANSWER_MAX = 256 };
 
@@ -172,6 +173,7 @@ gathering_begins_with_a_rush_and_ends_with_it(void **state)
 			ask(w, 0, i, 50);
 		asked += 30;
 		loop_turn(w->loop);
+		clock_pass(500);
 		while (receive(w, 0) >= 0)
 			;
 	}
