@@ -89,7 +89,7 @@ BASE_TESTS = tests/unit/admin_test \
 	tests/unit/tree_test
 check_PROGRAMS += $(BASE_TESTS)
 TESTS += $(BASE_TESTS)
-tests_unit_admin_test_SOURCES = tests/unit/admin_test.c
+tests_unit_admin_test_SOURCES = tests/unit/admin_test.c $(CLOCK)
 tests_unit_admin_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_buf_test_SOURCES = tests/unit/buf_test.c
 tests_unit_buf_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
@@ -109,7 +109,7 @@ tests_unit_pack_test_SOURCES = tests/unit/pack_test.c
 tests_unit_pack_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_privileges_test_SOURCES = tests/unit/privileges_test.c
 tests_unit_privileges_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_proxy_test_SOURCES = tests/unit/proxy_test.c
+tests_unit_proxy_test_SOURCES = tests/unit/proxy_test.c $(CLOCK)
 tests_unit_proxy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_rate_test_SOURCES = tests/unit/rate_test.c
 tests_unit_rate_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)

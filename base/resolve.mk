@@ -4,6 +4,6 @@ base_libbase_a_SOURCES += base/resolve.c base/resolve.h base/resolve_channels.c 
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/resolve_test
 TESTS += tests/unit/resolve_test
-tests_unit_resolve_test_SOURCES = tests/unit/resolve_test.c
+tests_unit_resolve_test_SOURCES = tests/unit/resolve_test.c $(CLOCK)
 tests_unit_resolve_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 endif

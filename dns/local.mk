@@ -65,7 +65,7 @@ tests_unit_dns_cache_test_SOURCES = tests/unit/dns_cache_test.c $(DNS_KIT)
 tests_unit_dns_cache_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 tests_unit_resolvtext_test_SOURCES = tests/unit/resolvtext_test.c
 tests_unit_resolvtext_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_resolvconf_test_SOURCES = tests/unit/resolvconf_test.c
+tests_unit_resolvconf_test_SOURCES = tests/unit/resolvconf_test.c $(CLOCK)
 tests_unit_resolvconf_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 
 FUZZERS += tests/fuzz/dns_fuzz tests/fuzz/resolv_fuzz

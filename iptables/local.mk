@@ -30,7 +30,7 @@ check_PROGRAMS += tests/unit/divert_test tests/unit/frontends_test tests/unit/pl
 TESTS += tests/unit/divert_test tests/unit/frontends_test tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
 endif
 IPTABLES_TEST_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIBS) $(CMOCKA_LIBS)
-tests_unit_divert_test_SOURCES = tests/unit/divert_test.c
+tests_unit_divert_test_SOURCES = tests/unit/divert_test.c $(PATIENCE)
 tests_unit_divert_test_LDADD = $(IPTABLES_TEST_LDADD)
 tests_unit_frontends_test_SOURCES = tests/unit/frontends_test.c
 tests_unit_frontends_test_LDADD = $(IPTABLES_TEST_LDADD)
@@ -40,7 +40,7 @@ tests_unit_rules_test_SOURCES = tests/unit/rules_test.c
 tests_unit_rules_test_LDADD = $(IPTABLES_TEST_LDADD)
 tests_unit_reserve_test_SOURCES = tests/unit/reserve_test.c
 tests_unit_reserve_test_LDADD = $(IPTABLES_TEST_LDADD)
-tests_unit_iptables_test_SOURCES = tests/unit/iptables_test.c
+tests_unit_iptables_test_SOURCES = tests/unit/iptables_test.c $(PATIENCE)
 tests_unit_iptables_test_LDADD = $(IPTABLES_TEST_LDADD)
 
 FUZZERS += tests/fuzz/reserve_fuzz

@@ -30,7 +30,7 @@ TESTS += $(META_TESTS)
 tests_unit_age_test_SOURCES = tests/unit/age_test.c
 tests_unit_age_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_age_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mono_ms -Wl,--wrap=wall_ms
-tests_unit_feed_test_SOURCES = tests/unit/feed_test.c tests/unit/feed_hub.c tests/unit/feed_hub.h
+tests_unit_feed_test_SOURCES = tests/unit/feed_test.c tests/unit/feed_hub.c tests/unit/feed_hub.h $(PATIENCE)
 tests_unit_feed_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_ipam_test_SOURCES = tests/unit/ipam_test.c
 tests_unit_ipam_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)

@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/patience.h"
+
 #include "src/announce.h"
 
 enum { NEVER_MS = 3600000 };
@@ -19,7 +21,6 @@ struct bed {
 	struct announce *announce;
 	struct watch *watch; /* of fd */
 	struct buf heard; /* "READY=1|" for each datagram */
-	const char *until; /* the loop ends when this was heard */
 	const char *status;
 	int fd;
 	bool ready;
@@ -46,8 +47,6 @@ on_told(void *arg, int fd, unsigned events)
 		got[n] = '\0';
 		buf_printf(&b->heard, "%s|", got);
 	}
-	if (b->until != NULL && strstr(buf_str(&b->heard), b->until) != NULL)
-		loop_stop(b->loop);
 }
 
 static void
@@ -55,9 +54,7 @@ hear(struct bed *b, const char *text)
 {
 	buf_fini(&b->heard);
 	buf_init(&b->heard, BUF_UNLIMITED);
-	b->until = text;
-	loop_run(b->loop);
-	assert_non_null(strstr(buf_str(&b->heard), text));
+	patience_until(patience_turn(b->loop), strstr(buf_str(&b->heard), text) != NULL);
 }
 
 static int

@@ -18,8 +18,9 @@
 #include <cmocka.h>
 
 #include "hub/reflector.h"
+#include "tests/unit/patience.h"
 
-enum { API_ANSWERS = 64, API_WAIT_MS = 10000 };
+enum { API_ANSWERS = 64 };
 
 struct said {
 	const char *text; /* head and body; borrowed */
@@ -64,8 +65,7 @@ int api_teardown(void **state);
 
 #define api_until(b, condition)                                                                    \
 	do {                                                                                       \
-		uint64_t end_ = mono_ms() + API_WAIT_MS;                                           \
-		while (!(condition) && mono_ms() < end_)                                           \
+		for (unsigned turns_ = 0; !(condition) && turns_ < PATIENCE_TURNS; turns_++)       \
 			api_turn(b);                                                               \
 		if (!(condition))                                                                  \
 			fail_msg("%s:%d: not in time: %s; problem: %s", __FILE__, __LINE__,        \

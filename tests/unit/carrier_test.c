@@ -12,6 +12,7 @@
 #include "base/carrier.h"
 #include "base/carrier_head.h"
 #include "base/sock.h"
+#include "tests/unit/patience.h"
 #include "tests/unit/tunnel_bed.h"
 
 enum { PINGS_BYTES = 6 * 4096 };
@@ -92,14 +93,7 @@ close_two(struct two *t)
 	assert_int_equal(bed_descriptors(), t->descriptors);
 }
 
-#define until(t, condition)                                                                        \
-	do {                                                                                       \
-		uint64_t until_end = mono_ms() + 60000;                                            \
-		while (!(condition)) {                                                             \
-			assert_true(mono_ms() < until_end);                                        \
-			loop_turn((t)->loop);                                                      \
-		}                                                                                  \
-	} while (0)
+#define until(t, condition) patience_until(patience_turn((t)->loop), condition)
 
 /* What has come to the owner; true at its end. */
 static bool

@@ -17,8 +17,9 @@
 
 #include "base/log.h"
 #include "iptables/divert.h"
+#include "tests/unit/patience.h"
 
-enum { TEXT_MAX = 65536, WAIT_MS = 3000 };
+enum { TEXT_MAX = 65536 };
 
 struct lab {
 	struct loop *loop;
@@ -77,14 +78,7 @@ says(struct lab *lab, const char *text)
 static void
 wait_for(struct lab *lab, const char *text)
 {
-	uint64_t end = mono_ms() + WAIT_MS;
-
-	while (!says(lab, text)) {
-		if (mono_ms() > end)
-			fail_msg("not there within %d ms: %s", WAIT_MS, text);
-		loop_turn(lab->loop);
-		usleep(1000);
-	}
+	patience_until(patience_turn(lab->loop), says(lab, text));
 }
 
 static int

@@ -78,8 +78,7 @@ static const struct ws_events events = {
 void
 bed_turn(struct bed *b)
 {
-	loop_turn(b->loop);
-	usleep(500);
+	patience_turn(b->loop);
 }
 
 /* Lets things happen that should not. */

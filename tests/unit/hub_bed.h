@@ -21,8 +21,9 @@
 #include "base/ws.h"
 #include "hub/hub.h"
 #include "model/envelope.h"
+#include "tests/unit/patience.h"
 
-enum { WAIT_MS = 8000, MESSAGES_MAX = 4096 };
+enum { MESSAGES_MAX = 4096 };
 
 struct client {
 	struct ws_conn *conn;
@@ -52,13 +53,7 @@ struct identity {
 	char *key, *cert, *ca;
 };
 
-#define wait_for(b, condition)                                                                     \
-	do {                                                                                       \
-		uint64_t end_ = mono_ms() + WAIT_MS;                                               \
-		while (!(condition) && mono_ms() < end_)                                           \
-			bed_turn(b);                                                               \
-		assert_true(condition);                                                            \
-	} while (0)
+#define wait_for(b, condition) patience_until(bed_turn(b), condition)
 
 void bed_turn(struct bed *b);
 /* Lets things happen that should not. */

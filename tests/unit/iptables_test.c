@@ -31,11 +31,12 @@
 #include "iptables/iptables.h"
 #include "iptables/netlink.h"
 #include "iptables/rules.h"
+#include "tests/unit/patience.h"
 
 #define BRIDGE_ADDRESS 0xac110001u /* 172.17.0.1 */
 #define SUBNET 0x09fb0000u
 #define MASK 0xffff0000u
-enum { PORT = 40001, DNS_PORT = 53, MARK = 0x6564, WAIT_MS = 3000 };
+enum { PORT = 40001, DNS_PORT = 53, MARK = 0x6564 };
 
 struct lab {
 	struct loop *loop;
@@ -68,14 +69,7 @@ typedef bool condition_fn(struct lab *lab, uintptr_t want);
 static void
 wait_until(struct lab *lab, condition_fn *holds, uintptr_t want)
 {
-	uint64_t end = mono_ms() + WAIT_MS;
-
-	while (!holds(lab, want)) {
-		if (mono_ms() > end)
-			fail_msg("the condition did not come true within %d ms", WAIT_MS);
-		loop_turn(lab->loop);
-		usleep(1000);
-	}
+	patience_until(patience_turn(lab->loop), holds(lab, want));
 }
 
 static bool

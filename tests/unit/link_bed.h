@@ -9,6 +9,7 @@
 #include "hub/peek.h"
 #include "hub/tunnels.h"
 #include "model/span.h"
+#include "tests/unit/patience.h"
 
 enum { BED_VISITORS = 128 };
 
@@ -81,13 +82,6 @@ void bed_spans(struct bed *b, uint32_t per_s);
 void bed_say(struct visitor *v, const char *text);
 double bed_metric(struct bed *b, const struct bed_node *n, const char *name);
 
-#define bed_until(b, condition)                                                                    \
-	do {                                                                                       \
-		uint64_t bed_end = mono_ms() + 60000;                                              \
-		while (!(condition)) {                                                             \
-			assert_true(mono_ms() < bed_end);                                          \
-			loop_turn((b)->loop);                                                      \
-		}                                                                                  \
-	} while (0)
+#define bed_until(b, condition) patience_until(patience_turn((b)->loop), condition)
 
 #endif

@@ -23,8 +23,7 @@
 #include "base/log.h"
 #include "hub/manifest_file.h"
 #include "hub/manifests.h"
-
-enum { WAIT_MS = 8000 };
+#include "tests/unit/patience.h"
 
 struct bed {
 	char dir[64];
@@ -87,12 +86,8 @@ on_changed(void *arg)
 static void
 wait_services(struct bed *b, const char *want)
 {
-	uint64_t end = mono_ms() + WAIT_MS;
-
-	while (strcmp(b->services, want) != 0 && mono_ms() < end) {
-		loop_turn(b->loop);
-		usleep(500);
-	}
+	for (unsigned turns = 0; strcmp(b->services, want) != 0 && turns < PATIENCE_TURNS; turns++)
+		patience_turn(b->loop);
 	assert_string_equal(b->services, want);
 }
 
@@ -101,10 +96,8 @@ idle(struct bed *b, unsigned ms)
 {
 	uint64_t end = mono_ms() + ms;
 
-	while (mono_ms() < end) {
-		loop_turn(b->loop);
-		usleep(500);
-	}
+	while (mono_ms() < end)
+		patience_turn(b->loop);
 }
 
 static char *
@@ -621,7 +614,7 @@ copies_that_cannot_be_written_are_told(void **state)
 static void
 wait_problem(struct bed *b, const char *want)
 {
-	uint64_t end = mono_ms() + WAIT_MS + MANIFESTS_KEEP_AGAIN_MS;
+	uint64_t end = mono_ms() + 2 * MANIFESTS_KEEP_AGAIN_MS;
 	bool found = false;
 
 	while (!found && mono_ms() < end) {
@@ -653,7 +646,6 @@ copies_that_failed_are_tried_again(void **state)
 	uint64_t hash = hash64(b->folder, strlen(b->folder), 0);
 	auto_free char *way = xasprintf("%s/data/manifests/%016" PRIx64 "/a.yaml", b->dir, hash);
 	struct manifest_keep *keep;
-	uint64_t end = mono_ms() + WAIT_MS;
 
 	b->data_dir = xasprintf("%s/data", b->dir);
 	keep = manifest_keep_open(b->data_dir, b->folder);
@@ -661,9 +653,7 @@ copies_that_failed_are_tried_again(void **state)
 	put(b, "a.yaml", SERVICE("one", "1"));
 	put(b, "b.yaml", SERVICE("two", "2"));
 	start(b);
-	while (!is_kept(keep, "b.yaml") && mono_ms() < end)
-		idle(b, 20);
-	assert_true(is_kept(keep, "b.yaml"));
+	patience_until(patience_turn(b->loop), is_kept(keep, "b.yaml"));
 	assert_problem(b, "no copy of a.yaml can be kept under dataDir");
 	assert_int_equal(rmdir(way), 0);
 	wait_problem(b, "\"copies_problem\":\"\"");

@@ -13,8 +13,7 @@
 #include "base/log.h"
 #include "base/pki.h"
 #include "hub/nodes.h"
-
-enum { WAIT_MS = 8000 };
+#include "tests/unit/patience.h"
 
 struct bed {
 	char dir[64];
@@ -67,15 +66,11 @@ try_name(struct bed *b, const char *host)
 		.headers = (const char *const[]){NULL},
 		.tls = b->client,
 	};
-	uint64_t end = mono_ms() + WAIT_MS;
 	struct err err = {0};
 
 	b->why[0] = '\0';
 	assert_non_null(ws_dial(b->ws, &d, &err));
-	while (b->why[0] == '\0' && mono_ms() < end) {
-		loop_turn(b->loop);
-		usleep(500);
-	}
+	patience_until(patience_turn(b->loop), b->why[0] != '\0');
 	return b->why;
 }
 

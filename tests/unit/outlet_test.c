@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/patience.h"
+
 struct bed {
 	struct loop *loop;
 	struct outlet *outlet;
@@ -61,12 +63,7 @@ says(struct bed *b, const char *text)
 static void
 turn_until(struct bed *b, const char *text)
 {
-	uint64_t end = mono_ms() + 60000;
-
-	while (!says(b, text)) {
-		assert_true(mono_ms() < end);
-		loop_turn(b->loop);
-	}
+	patience_until(patience_turn(b->loop), says(b, text));
 }
 
 /* Neither the hub's time nor a stream is spent on who has gone, in whatever way. */

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include "model/view.h"
+#include "tests/unit/patience.h"
 #include "tunnel/outlet_udp_choice.h"
 #include "tunnel/udp_door.h"
 
@@ -191,12 +192,7 @@ says(struct bed *b, bool of_outlet, const char *text)
 static void
 turn_until(struct bed *b, const char *text)
 {
-	uint64_t end = mono_ms() + 60000;
-
-	while (!says(b, false, text)) {
-		assert_true(mono_ms() < end);
-		loop_turn(b->loop);
-	}
+	patience_until(patience_turn(b->loop), says(b, false, text));
 }
 
 /* A client that has sent one datagram there. */

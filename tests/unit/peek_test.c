@@ -14,6 +14,7 @@
 #include "base/carriers.h"
 #include "base/tls_stream.h"
 #include "hub/peek.h"
+#include "tests/unit/patience.h"
 #include "tests/unit/tunnel_bed.h"
 
 struct shape { /* bytes of a ClientHello */
@@ -253,14 +254,7 @@ metric(const struct desk *d, const char *name)
 	return value;
 }
 
-#define until(d, condition)                                                                        \
-	do {                                                                                       \
-		uint64_t end_ = mono_ms() + 60000;                                                 \
-		while (!(condition)) {                                                             \
-			assert_true(mono_ms() < end_);                                             \
-			loop_turn((d)->loop);                                                      \
-		}                                                                                  \
-	} while (0)
+#define until(d, condition) patience_until(patience_turn((d)->loop), condition)
 
 /* Byte by byte it is known at the last one, and not a byte is gone. */
 static void

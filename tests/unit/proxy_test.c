@@ -9,6 +9,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/patience.h"
+
 #include "base/proxy.h"
 
 static const char *
@@ -148,18 +150,16 @@ static const char *
 request(struct bed *b)
 {
 	static char text[1024];
-	uint64_t end = mono_ms() + 10000;
 	ssize_t n = -1;
 	int flags = SOCK_NONBLOCK | SOCK_CLOEXEC;
 
 	text[0] = '\0';
-	while (n <= 0 && b->calls == 0 && mono_ms() < end) {
-		loop_turn(b->loop);
+	for (unsigned turns = 0; n <= 0 && b->calls == 0 && turns < PATIENCE_TURNS; turns++) {
+		patience_turn(b->loop);
 		if (b->peer < 0)
 			b->peer = accept4(b->listener, NULL, NULL, flags);
 		else
 			n = read(b->peer, text, sizeof text - 1);
-		usleep(200);
 	}
 	text[n > 0 ? n : 0] = '\0';
 	return text;
@@ -168,12 +168,7 @@ request(struct bed *b)
 static void
 until_called(struct bed *b)
 {
-	uint64_t end = mono_ms() + 10000;
-
-	while (b->calls == 0 && mono_ms() < end) {
-		loop_turn(b->loop);
-		usleep(200);
-	}
+	patience_until(patience_turn(b->loop), b->calls != 0);
 	assert_int_equal(b->calls, 1);
 }
 

@@ -13,6 +13,8 @@
 
 #include <cmocka.h>
 
+#include "tests/unit/patience.h"
+
 enum {
 	BREAKS_AFTER_MS = REACH_MS - REACH_AWAIT_MS + 500
 }; /* what waits then waits beyond its time */
@@ -204,7 +206,6 @@ on_reached(void *arg, const struct reach_answer *answer)
 {
 	(void)arg;
 	bed.status = answer->status;
-	loop_stop(bed.loop);
 }
 
 static void
@@ -224,19 +225,12 @@ on_return(void *arg)
 	reach_changed(bed.reach, "edge-1");
 }
 
-static void
-on_never(void *arg)
-{
-	(void)arg;
-	loop_stop(bed.loop);
-}
-
 /* The node's tunnel broke while it was asked, it is waited for, and is back too late: nobody would end the new dial. */
 static void
 a_node_that_is_back_too_late(void **state)
 {
 	const struct caller caller = {0};
-	struct timer *breaks, *returns, *never;
+	struct timer *breaks, *returns;
 
 	(void)state;
 	assert_int_equal(loop_new(&bed.loop, NULL), 0);
@@ -244,20 +238,17 @@ a_node_that_is_back_too_late(void **state)
 		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
 	breaks = timer_new(bed.loop, on_break, NULL);
 	returns = timer_new(bed.loop, on_return, NULL);
-	never = timer_new(bed.loop, on_never, NULL);
 	bed.has_tunnel = true;
 	reach_start(bed.reach,
 		&(struct reach_request){.caller = &caller, .host = "edge-1", .port = 7}, on_reached,
 		NULL);
 	timer_start(breaks, BREAKS_AFTER_MS, 0);
 	timer_start(returns, REACH_MS, 0); /* behind the deadline, which began before */
-	timer_start(never, 8 * REACH_MS, 0);
-	loop_run(bed.loop);
+	patience_until(patience_turn(bed.loop), bed.status != 0);
 	assert_int_equal(bed.status, 503);
 	assert_int_equal(bed.opened, 1);
 	timer_free(&breaks);
 	timer_free(&returns);
-	timer_free(&never);
 	reach_free(&bed.reach);
 	loop_free(&bed.loop);
 }

@@ -14,6 +14,7 @@
 #include <cmocka.h>
 
 #include "dns/resolvwatch.h"
+#include "tests/unit/patience.h"
 
 #define ORIGINAL "# by hand\nnameserver 192.0.2.53\nsearch corp.example\noptions ndots:1"
 
@@ -517,20 +518,15 @@ says(const struct watching *w, const char *text)
 static void
 turn(struct watching *w)
 {
-	loop_turn(w->loop);
-	usleep(500);
+	patience_turn(w->loop);
 }
 
 static void
 wait_mended(struct watching *w, unsigned times)
 {
 	auto_free char *want = xasprintf("\"mended\":%u,", times);
-	uint64_t end = mono_ms() + 30000;
 
-	while (!says(w, want)) {
-		assert_true(mono_ms() < end);
-		turn(w);
-	}
+	patience_until(turn(w), says(w, want));
 	assert_true(is_ours(w->f->path));
 }
 
@@ -625,10 +621,8 @@ what_inotify_does_not_tell_is_seen_by_looking(void **state)
 static void
 fight(struct watching *w)
 {
-	uint64_t end = mono_ms() + 30000;
-
-	while (!says(w, "\"left\":true")) {
-		assert_true(mono_ms() < end);
+	for (unsigned turns = 0; !says(w, "\"left\":true"); turns++) {
+		assert_true(turns < PATIENCE_TURNS);
 		if (is_ours(w->f->path))
 			write_file(w->f->path, "nameserver 192.0.2.95\n", 0644);
 		turn(w);

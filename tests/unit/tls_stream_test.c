@@ -14,6 +14,7 @@
 
 #include "base/sock.h"
 #include "base/tls_stream.h"
+#include "tests/unit/patience.h"
 
 struct side {
 	struct tls_stream *stream;
@@ -97,14 +98,7 @@ on_tls(void *arg, enum tls_event event)
 	s->readable += event == TLS_READABLE;
 }
 
-#define until(p, condition)                                                                        \
-	do {                                                                                       \
-		uint64_t until_end = mono_ms() + 60000;                                            \
-		while (!(condition)) {                                                             \
-			assert_true(mono_ms() < until_end);                                        \
-			loop_turn((p)->loop);                                                      \
-		}                                                                                  \
-	} while (0)
+#define until(p, condition) patience_until(patience_turn((p)->loop), condition)
 
 static void
 connect_pair(struct pair *p)

@@ -344,5 +344,5 @@ bed_write(struct end *e, size_t n)
 void
 bed_wait(struct bed *b)
 {
-	loop_turn(b->loop);
+	patience_turn(b->loop);
 }

@@ -6,6 +6,7 @@
 #define EDGEWAY_TESTS_UNIT_TUNNEL_BED_H
 
 #include "base/sock.h"
+#include "tests/unit/patience.h"
 #include "tunnel/session.h"
 
 enum { BED_STREAMS = 2048 };
@@ -53,16 +54,8 @@ void bed_open(struct bed *b, struct end *e, const char *authority);
 void bed_write(struct end *e, size_t n);
 /* Takes what has come, as on `readable`: for an end that is stalled no more. */
 void bed_move(struct end *e);
-/* Turns the loop until the condition holds; fails after a minute. */
-#define bed_until(b, condition)                                                                    \
-	do {                                                                                       \
-		uint64_t bed_end = mono_ms() + 60000;                                              \
-		while (!(condition)) {                                                             \
-			assert_true(mono_ms() < bed_end);                                          \
-			bed_wait(b);                                                               \
-		}                                                                                  \
-	} while (0)
-/* One turn, at most some milliseconds of waiting. */
+#define bed_until(b, condition) patience_until(bed_wait(b), condition)
+/* One turn, and a pause. */
 void bed_wait(struct bed *b);
 int bed_descriptors(void);
 /* A connection on loopback: who dialled, who accepted. */

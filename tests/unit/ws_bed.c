@@ -217,16 +217,14 @@ bed_turn(struct world *w)
 	loop_turn(w->loop);
 	if (!w->frozen)
 		loop_turn(w->client_loop);
-	usleep(500);
+	usleep(PATIENCE_PAUSE_US);
 }
 
 void
 bed_wait_for(struct world *w, const int *count, int want)
 {
-	uint64_t until = mono_ms() + PATIENCE_MS;
-
-	while (*count < want) {
-		if (mono_ms() > until)
+	for (unsigned turns = 0; *count < want; turns++) {
+		if (turns >= PATIENCE_TURNS)
 			fail_msg("waited in vain: have %d, want %d; client says \"%s\", server "
 				 "says \"%s\"",
 				*count, want, w->at_client.why, w->at_server.why);

@@ -1,7 +1,7 @@
 /*
  * The bed of the tests of base/ws: a server and a client in one process on the loopback, each on a
  * loop of its own, on ports that the kernel chooses. What happens to either side is counted and
- * noted in a struct side. Every wait has an upper bound (PATIENCE_MS), ends as soon as its condition
+ * noted in a struct side. Every wait has an upper bound (tests/unit/patience.h), ends as soon as its condition
  * holds and fails the test otherwise.
  *
  *	bed_start(w);
@@ -17,8 +17,9 @@
 #include "base/pki.h"
 #include "base/sock.h"
 #include "base/ws.h"
+#include "tests/unit/patience.h"
 
-enum { PATIENCE_MS = 15000, LIMIT = 6 * 1024 * 1024, NOTE_MAX = 512 };
+enum { LIMIT = 6 * 1024 * 1024, NOTE_MAX = 512 };
 
 struct side {
 	int accepts, opens, texts, drains, closes;
