@@ -154,7 +154,7 @@ api_turn(struct api_bed *b)
 		answer(b);
 	else if (b->peer >= 0)
 		take_request(b);
-	loop_turn(b->loop);
+	patience_turn(b->loop);
 	n = cluster_count(b->cluster, b->kind);
 	if (n < b->least)
 		b->least = n;

@@ -198,7 +198,7 @@ await(struct raw *r, unsigned type, size_t *data)
 
 		used = (size_t)n;
 		if (n == 0)
-			loop_turn(r->loop);
+			patience_turn(r->loop);
 		else if (r->bytes[3] == type && (r->bytes[4] & ACK) == 0)
 			found = (int64_t)b[0] << 24 | b[1] << 16 | b[2] << 8 | b[3];
 		else if (data != NULL && r->bytes[3] == DATA)
@@ -482,6 +482,13 @@ test_ten_thousand_at_once(void **state)
 }
 
 static void
+write_pieces(struct end *e)
+{
+	for (int i = 0; i < 100; i++)
+		stream_write(e->st, "0123456789", MIN(10u, stream_room(e->st)));
+}
+
+static void
 test_fifty_of_a_hundred_stall(void **state)
 {
 	struct bed b;
@@ -495,9 +502,7 @@ test_fifty_of_a_hundred_stall(void **state)
 	for (int i = 0; i < 50; i++)
 		b.ends[i]->stalled = true;
 	for (int i = 0; i < 50; i++)
-		bed_until(&b,
-			(stream_write(e[i].st, "0123456789", MIN(10u, stream_room(e[i].st))),
-				stream_room(e[i].st) < STREAM_OUT_BYTES / 2));
+		bed_until(&b, (write_pieces(&e[i]), stream_room(e[i].st) < STREAM_OUT_BYTES / 2));
 	for (int i = 50; i < 100; i++)
 		bed_write(&e[i], 200000);
 	for (int i = 50; i < 100; i++)
@@ -537,7 +542,7 @@ test_pings_pass_bulk(void **state)
 	(void)state;
 	raw_init(&r, SESSION_CLIENT, &limits);
 	while (recv(r.fd, r.bytes, sizeof preface - 1, 0) < 0)
-		loop_turn(r.loop);
+		patience_turn(r.loop);
 	/* Windows of 2 GB, and never a word again: so a ping is due. */
 	frame(&r, SETTINGS, 0, 0, "\0\4\x7f\xff\xff\xff", 6);
 	frame(&r, WINDOW_UPDATE, 0, 0, "\x7f\0\0\0", 4);
@@ -550,7 +555,7 @@ test_pings_pass_bulk(void **state)
 		stream_write(e[i].st, zeros, stream_room(e[i].st));
 	}
 	while (session_stats(r.s)->pings < 2)
-		loop_turn(r.loop);
+		patience_turn(r.loop);
 	assert_true(r.budget.queued > 3 << 20);
 	assert_true(await(&r, PING, &data) >= 0);
 	assert_true(data < 1 << 20); /* what the socket held, and one buffer of the session */
@@ -569,7 +574,7 @@ test_takes_over_the_servers_heartbeat(void **state)
 	(void)state;
 	raw_init(&r, SESSION_CLIENT, &limits);
 	while (recv(r.fd, r.bytes, sizeof preface - 1, 0) < 0)
-		loop_turn(r.loop);
+		patience_turn(r.loop);
 	frame(&r, SETTINGS, 0, 0, "", 0);
 	assert_true(await(&r, PING, NULL) >= 0); /* the first, at the start */
 	frame(&r, PING, ACK, 0, "\0\0\0\0\0\0\0\0", 8);
@@ -578,7 +583,7 @@ test_takes_over_the_servers_heartbeat(void **state)
 	frame(&r, PING, 0, 0, "beat\x7f\xff\xff\xff", 8);
 	frame(&r, PING, 0, 0, "bear\0\0\1\0", 8);
 	while (r.rc == 1)
-		loop_turn(r.loop);
+		patience_turn(r.loop);
 	assert_int_equal(r.rc, -ETIMEDOUT);
 	assert_string_equal(r.why, "nothing was heard for 1200 ms");
 	raw_fini(&r);
