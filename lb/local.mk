@@ -49,7 +49,7 @@ LB_TESTS = \
 	tests/unit/lb_test
 check_PROGRAMS += $(LB_TESTS)
 TESTS += $(LB_TESTS)
-LB_FIXTURE = tests/fake/origdst.c tests/fake/origdst.h tests/unit/lb_fixture.c tests/unit/lb_fixture.h
+LB_FIXTURE = $(CLOCK) tests/fake/origdst.c tests/fake/origdst.h tests/unit/lb_fixture.c tests/unit/lb_fixture.h
 LB_LDADD = lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_balance_test_SOURCES = tests/unit/balance_test.c
 tests_unit_balance_test_LDADD = $(LB_LDADD)

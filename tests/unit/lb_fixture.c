@@ -10,12 +10,12 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
 #include "model/view.h"
+#include "tests/fake/clock.h"
 #include "tests/fake/origdst.h"
 
 enum { SUBNET = 0x09fb0000, MASK = 0xffff0000, FAKE_IP = 0x09fb0102, LOOPBACK = 0x7f000001 };
@@ -121,6 +121,15 @@ nothing(void *arg)
 }
 
 void
+time_passes(unsigned ms)
+{
+	while (ms-- > 0) {
+		clock_pass(1000);
+		on_loop(nothing, NULL);
+	}
+}
+
+void
 start_lb(void)
 {
 	on_loop(open_lb, NULL);
@@ -172,16 +181,12 @@ begin_stop_lb(uint64_t drain_ms)
 bool
 lb_is_gone(int wait_ms)
 {
-	struct timespec until;
-
-	clock_gettime(CLOCK_REALTIME, &until);
-	until.tv_sec += wait_ms / 1000;
-	until.tv_nsec += wait_ms % 1000 * 1000000L;
-	if (until.tv_nsec >= 1000000000) {
-		until.tv_sec++;
-		until.tv_nsec -= 1000000000;
+	while (sem_trywait(&fx.gone) < 0) {
+		if (wait_ms-- <= 0)
+			return false;
+		time_passes(1);
 	}
-	return sem_timedwait(&fx.gone, &until) == 0;
+	return true;
 }
 
 void
@@ -314,13 +319,9 @@ service_gone(void)
 }
 
 static int
-patient(int fd)
+at_once(int fd)
 {
-	const struct timeval t = {.tv_sec = WAIT_MS / 1000};
-
 	assert_true(fd >= 0);
-	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &t, sizeof t);
-	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &t, sizeof t);
 	sock_nodelay(fd);
 	return fd;
 }
@@ -335,7 +336,7 @@ int
 client_open_as(uint32_t ip)
 {
 	struct addr a = addr_ipv4(LOOPBACK, fx.port), from = addr_ipv4(ip, 0);
-	int fd = patient(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
+	int fd = at_once(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 
 	assert_int_equal(bind(fd, &from.sa, from.len), 0);
 	assert_int_equal(connect(fd, &a.sa, a.len), 0);
@@ -347,7 +348,22 @@ readable(int fd, int ms)
 {
 	struct pollfd p = {.fd = fd, .events = POLLIN};
 
-	return poll(&p, 1, ms) == 1;
+	while (poll(&p, 1, 0) != 1) {
+		if (ms-- <= 0)
+			return false;
+		time_passes(1);
+	}
+	return true;
+}
+
+/* As recv, of what comes within WAIT_MS. */
+static ssize_t
+receive(int fd, void *to, size_t n)
+{
+	if (readable(fd, WAIT_MS))
+		return recv(fd, to, n, 0);
+	errno = ETIMEDOUT;
+	return -1;
 }
 
 bool
@@ -361,7 +377,7 @@ endpoint_accept(int i)
 {
 	if (!endpoint_called(i, WAIT_MS))
 		fail_msg("endpoint %d is not called", i);
-	return patient(accept(fx.listen[i], NULL, NULL));
+	return at_once(accept(fx.listen[i], NULL, NULL));
 }
 
 void
@@ -372,6 +388,8 @@ put_bytes(int fd, const void *data, size_t len)
 	while (len > 0) {
 		ssize_t n = send(fd, at, len, MSG_NOSIGNAL);
 
+		if (n < 0 && errno == EINTR)
+			continue;
 		if (n <= 0)
 			fail_msg("send: %s", strerror(errno));
 		at += n;
@@ -391,7 +409,7 @@ expect(int fd, const char *text)
 	size_t want = strlen(text), got = 0;
 
 	while (got < want) {
-		ssize_t n = recv(fd, fx.text + got, want - got, 0);
+		ssize_t n = receive(fd, fx.text + got, want - got);
 
 		if (n <= 0) {
 			fx.text[got] = '\0';
@@ -410,7 +428,7 @@ read_until(int fd, const char *text)
 	size_t got = 0;
 
 	do {
-		ssize_t n = recv(fd, fx.text + got, 1, 0);
+		ssize_t n = receive(fd, fx.text + got, 1);
 
 		if (n <= 0)
 			fail_msg("wanted \"%s\", got \"%s\" and then %s", text, fx.text,
@@ -423,7 +441,7 @@ read_until(int fd, const char *text)
 void
 expect_eof(int fd)
 {
-	ssize_t n = recv(fd, fx.text, sizeof fx.text - 1, 0);
+	ssize_t n = receive(fd, fx.text, sizeof fx.text - 1);
 
 	fx.text[MAX(n, 0)] = '\0';
 	if (n != 0)
@@ -433,7 +451,7 @@ expect_eof(int fd)
 void
 expect_reset(int fd)
 {
-	ssize_t n = recv(fd, fx.text, sizeof fx.text - 1, 0);
+	ssize_t n = receive(fd, fx.text, sizeof fx.text - 1);
 
 	fx.text[MAX(n, 0)] = '\0';
 	if (n >= 0 || errno != ECONNRESET)

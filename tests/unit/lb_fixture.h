@@ -1,14 +1,15 @@
 /*
  * The proxy in process: one worker on a loop of its own thread, listening on 127.0.0.1, with one service
- * "default/web" on port 80. The test's thread plays the client and the endpoints with blocking sockets that give
- * up after WAIT_MS. tests/fake/origdst.c stands for NAT.
+ * "default/web" on port 80. The test's thread plays the client and the endpoints. tests/fake/origdst.c stands for NAT.
+ * Time (tests/fake/clock.h) passes only while the test waits here, a millisecond for each that the loop has seen; what waits gives up
+ * after WAIT_MS.
  */
 #ifndef EDGEWAY_TESTS_LB_FIXTURE_H
 #define EDGEWAY_TESTS_LB_FIXTURE_H
 
 #include "lb/lb.h"
 
-enum { WAIT_MS = 3000, ENDPOINTS = 3 };
+enum { WAIT_MS = 60000, ENDPOINTS = 3 };
 
 /* State of the group of tests: cmocka's setup and teardown. */
 int fixture_start(void **state);
@@ -56,5 +57,6 @@ void begin_stop_lb(uint64_t drain_ms);
 void stop_lb_here(void *drain_ms);
 bool lb_is_gone(int wait_ms);
 void start_lb(void);
+void time_passes(unsigned ms);
 
 #endif

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -316,7 +317,7 @@ send_big(void *arg)
 		ssize_t n = send(
 			s->fd, block + at, MIN(sizeof block - at, BIG - s->sent), MSG_NOSIGNAL);
 
-		if (n < 0 && errno == EAGAIN)
+		if (n < 0 && (errno == EAGAIN || errno == EINTR))
 			continue;
 		if (n <= 0)
 			break;
@@ -349,13 +350,14 @@ static void
 transfer(int from, int to, const char *head_in, const char *head_out)
 {
 	struct sender s = {.fd = from, .first = head_in};
+	static const struct timespec moment = {.tv_nsec = 200 * 1000 * 1000};
 	pthread_t thread;
 	size_t before;
 
 	assert_int_equal(pthread_create(&thread, NULL, send_big, &s), 0);
 	do {
 		before = s.sent;
-		usleep(200 * 1000);
+		nanosleep(&moment, NULL);
 	} while (s.sent != before);
 	if (before >= BIG - 1024 * 1024)
 		fail_msg("the sender was not stopped: %zu bytes sent", before);

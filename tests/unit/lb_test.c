@@ -368,7 +368,7 @@ dead_endpoint_costs_no_request(void **state)
 	endpoint_listen(0);
 	endpoint_listen(1);
 	service_gone();
-	usleep(2700 * 1000); /* both are in use again */
+	time_passes(2700); /* both are in use again */
 }
 
 static void
