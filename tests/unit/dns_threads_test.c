@@ -68,7 +68,7 @@ flood(uint16_t port)
 		plain = dup(fd);
 		setsockopt(plain, SOL_SOCKET, SO_RCVTIMEO, &wait, sizeof wait);
 		sendto(fd, m, len, 0, &to.sa, to.len);
-		for (unsigned tries = 0; tries < 2000; tries++) {
+		for (unsigned tries = 0; tries < 60000; tries++) {
 			if (recv(plain, in, sizeof in, 0) > 0) {
 				answered++;
 				break;

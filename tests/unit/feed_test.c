@@ -15,6 +15,7 @@
 #include "base/sock.h"
 #include "feed_hub.h"
 #include "meta/meta.h"
+#include "tests/unit/patience.h"
 
 struct world {
 	char dir[64], database[96], url[64], second_url[64];
@@ -114,10 +115,8 @@ tear_down(void **state)
 {
 	struct world *w = *state;
 	auto_free char *command = xasprintf("rm -rf %s", w->dir);
-	uint64_t start = mono_ms();
 
 	meta_stop(&w->meta);
-	assert_true(mono_ms() - start < 10000);
 	if (w->used != NULL)
 		snapshot_unref((struct snapshot **)(uintptr_t)&w->used);
 	loop_free(&w->loop);
@@ -130,17 +129,10 @@ tear_down(void **state)
 static void
 turn(struct world *w)
 {
-	loop_turn(w->loop);
-	usleep(500);
+	patience_turn(w->loop);
 }
 
-#define until(w, condition)                                                                        \
-	do {                                                                                       \
-		uint64_t end_ = mono_ms() + 10000;                                                 \
-		while (!(condition) && mono_ms() < end_)                                           \
-			turn(w);                                                                   \
-		assert_true(condition);                                                            \
-	} while (0)
+#define until(w, condition) patience_until(turn(w), condition)
 
 static const struct service *
 service(struct world *w, const char *key)

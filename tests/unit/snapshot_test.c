@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
@@ -264,7 +265,8 @@ ten_thousand_services(void **state)
 {
 	struct snapshot *s = make_many();
 	auto_free bool *seen = xcalloc(MANY, sizeof *seen);
-	uint64_t begin;
+	clock_t begin;
+	unsigned took_us;
 
 	(void)state;
 	assert_int_equal(snapshot_count(s), MANY);
@@ -274,16 +276,17 @@ ten_thousand_services(void **state)
 		assert_false(seen[at->fake_ip - 1]);
 		seen[at->fake_ip - 1] = true;
 	}
-	begin = mono_ms();
+	begin = clock();
 	for (uint32_t i = 0; i < 1000; i++) {
 		char name[16];
 
 		snprintf(name, sizeof name, "svc-%u", i * 7);
 		step(&s, "default", name, make("default", name, 20000 + i, ""));
 	}
-	print_message("# %u us an update of one among 10 000\n", (unsigned)(mono_ms() - begin));
-	/* 1000 updates; generous, for sanitizers and busy machines. */
-	assert_in_range(mono_ms() - begin, 0, 999);
+	took_us = (unsigned)((clock() - begin) * 1000 / CLOCKS_PER_SEC);
+	print_message("# %u us an update of one among 10 000\n", took_us);
+	/* Of the processor's time; generous, for sanitizers. */
+	assert_in_range(took_us, 0, 999);
 	assert_int_equal(snapshot_find_ip(s, 20999)->fake_ip, 20999);
 	assert_null(snapshot_find_ip(s, 7 * 999 + 1));
 	snapshot_unref(&s);
