@@ -33,9 +33,9 @@ tests_unit_pki_test_SOURCES = tests/unit/pki_test.c
 tests_unit_pki_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_tls_stream_test_SOURCES = tests/unit/tls_stream_test.c $(CLOCK)
 tests_unit_tls_stream_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_ws_test_SOURCES = tests/unit/ws_test.c $(CLOCK) tests/unit/ws_bed.c tests/unit/ws_bed.h
+tests_unit_ws_test_SOURCES = tests/unit/ws_test.c $(PATIENCE) tests/unit/ws_bed.c tests/unit/ws_bed.h
 tests_unit_ws_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_ws_hostile_test_SOURCES = tests/unit/ws_hostile_test.c $(CLOCK) tests/unit/ws_bed.c \
+tests_unit_ws_hostile_test_SOURCES = tests/unit/ws_hostile_test.c $(PATIENCE) tests/unit/ws_bed.c \
 	tests/unit/ws_bed.h
 tests_unit_ws_hostile_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 endif

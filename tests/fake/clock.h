@@ -5,7 +5,8 @@
  * usleep, which lets its time pass and really pauses now and then only, so that the kernel has a turn too. A wait of so many
  * milliseconds is therefore one of so many turns of the test's loop, and takes a small part of the time.
  *
- * Not for what waits for time in the kernel (epoll_wait with a time-out, SO_RCVTIMEO, timed locks): that goes by the real clock.
+ * Not for what waits for time in the kernel (epoll_wait with a time-out, SO_RCVTIMEO, timed locks), which goes by the real clock, nor for
+ * libwebsockets, which asks gettimeofday too.
  *
  *	while (mono_ms() < until) {
  *		loop_turn(loop);
