@@ -1,5 +1,6 @@
 #include "lb/gossip.h"
 
+#include "base/log.h"
 #include "lb/pool.h"
 
 struct rumour {
@@ -73,11 +74,16 @@ gossip_ejected(const struct worker *w, const struct target *t)
 }
 
 void
-gossip_worked(const struct worker *w, struct target *t, bool answered)
+gossip_worked(struct worker *w, struct target *t, bool answered)
 {
 	bool was_out = t->ejections > 0;
+	char text[ADDR_TEXT_MAX];
 
 	target_worked(t, w->now_ms);
-	if (was_out)
-		tell(w, t, &(struct rumour){.answered = answered});
+	if (!was_out)
+		return;
+	count(&w->counters.returns, 1);
+	log_limited(LOG_LEVEL_INFO, 20, "lb", "an endpoint is back address=%s after_ms=%llu",
+		target_text(t, text), (unsigned long long)(w->now_ms - t->ejected_ms));
+	tell(w, t, &(struct rumour){.answered = answered});
 }

@@ -95,7 +95,8 @@ enum {
 		"Requests and connections that waited for room at an endpoint.")                   \
 	X(ejections, "ejections_total", "", "Endpoints taken out for a while after failures.")     \
 	X(probes, "probes_total", "", "Connections made to see whether an endpoint is back.")      \
-	X(returns, "returns_total", "", "Endpoints back in use after a probe.")                    \
+	X(returns, "returns_total", "",                                                            \
+		"Endpoints back in use: a probe or a request got through.")                        \
 	X(checks, "health_checks_total", "", "Health checks made.")                                \
 	X(checks_bad, "health_checks_failed_total", "", "Health checks that failed.")              \
 	X(trace_limited, "traces_limited_total", "",                                               \

@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "base/log.h"
 #include "lb/gossip.h"
 
 enum {
@@ -74,17 +73,11 @@ worked(struct probe *p)
 {
 	struct target *t = p->target;
 	struct worker *w = p->worker;
-	char text[ADDR_TEXT_MAX];
 
-	if (t->fault == TARGET_RESET) {
+	if (t->fault == TARGET_RESET)
 		t->probe_ms = UINT64_MAX; /* until it fails again */
-	} else if (t->ejections > 0) {
-		count(&w->counters.returns, 1);
-		log_limited(LOG_LEVEL_INFO, 20, "lb",
-			"an endpoint is back address=%s after_ms=%llu", target_text(t, text),
-			(unsigned long long)(w->now_ms - t->ejected_ms));
+	else if (t->ejections > 0)
 		gossip_worked(w, t, false);
-	}
 	target_connected(t, w->now_ms - p->since_ms, w->now_ms);
 	end(p);
 }
