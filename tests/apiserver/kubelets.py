@@ -143,11 +143,13 @@ class Kubelets:
         chunked = fields.get("transfer-encoding") == "chunked"
         length = None if chunked else int(fields.get("content-length", 0))
         handler.head(status, fields.get("content-type", "text/plain"), length)
-        if self.body(handler, s, length):
-            self.keep(where, s)
-        else:
+        last = self.body(handler, s, length)
+        if last is None:
             s.close()
             handler.close_connection = True
+        else:  # first: who has read all of it may ask again at once, or have idle connections forgotten
+            self.keep(where, s)
+            handler.out(last)
 
     @staticmethod
     def wait(handler, s):
@@ -161,18 +163,18 @@ class Kubelets:
         return True
 
     def body(self, handler, s, length):
-        """True: whole."""
-        rest, left = b"", length
+        """The last piece of a whole answer, which is still to be passed on; None: it was cut off."""
+        rest, left, data = b"", length, b""
         while left is None or left > 0:
+            handler.out(data)
             if not self.wait(handler, s):
-                return False
+                return None
             data = s.recv(65536)
             if not data:
-                return False
-            handler.out(data)
+                return None
             if left is not None:
                 left -= len(data)
             rest = (rest + data)[-7:]
             if left is None and rest == b"\r\n0\r\n\r\n" or rest == b"0\r\n\r\n":
-                return True
-        return True
+                break
+        return data

@@ -31,7 +31,7 @@ class Browser:
         machine.run("sysctl", "-qw", "net.ipv6.conf.all.disable_ipv6=1")
         environment = {**os.environ, "HOME": folder, "TMPDIR": folder, "DBUS_SESSION_BUS_ADDRESS": "disabled:"}
         self.driver = machine.start("chromedriver", "chromedriver", f"--port={PORT}", "--allowed-ips=127.0.0.1", env=environment)
-        wait_for("chromedriver", lambda: self.call("GET", "/status")["ready"], 30)
+        wait_for("chromedriver", lambda: self.call("GET", "/status")["ready"])
         options = ["--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--hide-scrollbars",
                    "--disable-background-networking", "--disable-component-update", "--no-first-run", "--no-proxy-server",
                    f"--window-size={width},{height}", f"--user-data-dir={folder}/profile", *(["--force-dark-mode"] if dark else [])]

@@ -1,6 +1,11 @@
-"""What the namespace tests share: one lab a file, with two nodes, a hub, and the services of `mesh`."""
+"""What the namespace tests share: one lab a file, with two nodes, a hub, and the services of `mesh`.
+
+With several workers (pytest -n) a module's tests stay together, since they share its lab; where each test makes its own, every one goes where there
+is room. The modules that take longest begin first.
+"""
 import signal
 import sys
+import threading
 
 import pytest
 
@@ -8,9 +13,38 @@ import lab as labs
 from lab import Agent, Hub, Lab, Node, pod, service
 
 
+try:
+    from xdist.scheduler import LoadScopeScheduling
+except ImportError:  # one worker then
+    LoadScopeScheduling = object
+
+
+# Modules whose tests share nothing.
+APART = {f"test_{m}.py" for m in "approval doctor_hub fanout hub_links hub_proxy identity offline replicas sites".split()}
+LONGEST = [f"test_{m}.py" for m in """kubernetes lb_failures kernel_path kernel_attacks takeover sites approval cloudhub identity tunnel_rotation docker
+           upstreams chart offline replicas tunnel egress hosts_map transfers lb_policies deploy monitoring udp http_neighbours udp_maps""".split()]
+
+
 def pytest_configure(config):
-    # A terminated run takes its lab down like an interrupted one.
-    signal.signal(signal.SIGTERM, lambda *a: sys.exit(1))
+    # A terminated run takes its lab down like an interrupted one. (On a busy machine execnet gives a worker another thread than the first.)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, lambda *a: sys.exit(1))
+    config.addinivalue_line("markers", "plain_build: with the plain build alone; a sanitizer finds nothing here that it does not find elsewhere")
+
+
+class Scheduling(LoadScopeScheduling):
+    def _split_scope(self, nodeid):
+        module = nodeid.split("::")[0]
+        return nodeid if module.rpartition("/")[2] in APART else module
+
+
+def pytest_xdist_make_scheduler(config, log):
+    return Scheduling(config, log)
+
+
+def pytest_collection_modifyitems(items):
+    order = {name: i for i, name in enumerate(LONGEST)}
+    items.sort(key=lambda item: order.get(item.path.name, len(order)))
 
 
 class Mesh:

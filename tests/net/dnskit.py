@@ -6,6 +6,8 @@ import struct
 import threading
 import time
 
+from lab import PATIENCE_S
+
 SERVER, D = "172.17.0.1", "cluster.local"
 CLONE_NEWNET = 0x40000000
 A, AAAA = 1, 28
@@ -23,7 +25,7 @@ def socket_in(machine, kind, server=SERVER, port=53):
     thread = threading.Thread(target=enter)
     thread.start()
     thread.join()
-    made[0].settimeout(10)
+    made[0].settimeout(PATIENCE_S)
     made[0].connect((server, port))
     return made[0]
 
@@ -53,7 +55,7 @@ def plain_query(id, name, rtype=A):
 class Asked:
     """Many names, each for A and AAAA at once, one after the other in `seconds`, without a second try."""
 
-    def __init__(self, pod, names, seconds, patience=5.0):
+    def __init__(self, pod, names, seconds, patience=30.0):
         self.pod, self.names, self.seconds, self.patience = pod, names, seconds, patience
         self.took_ms, self.failures = [], []
         self.open = {}

@@ -73,7 +73,7 @@ class Container:
     def get(self, url):
         """What busybox's wget prints; None when it fails."""
         # not wget -T: Debian 12's static busybox crashes on it
-        p = self.run("timeout", "5", "wget", "-q", "-O-", url, check=False)
+        p = self.run("timeout", "30", "wget", "-q", "-O-", url, check=False)
         return p.stdout if p.returncode == 0 else None
 
 

@@ -5,8 +5,9 @@ import socket
 import struct
 import threading
 
+from lab import PATIENCE_S as PATIENCE
+
 CLONE_NEWNET = 0x40000000
-PATIENCE = 15
 
 
 def socket_of(machine):

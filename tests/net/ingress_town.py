@@ -55,24 +55,24 @@ class Town:
         assert self.get(WEB + "/") == (200, "server\n"), self.hub.process.log()[-3000:]  # the pair of sessions is there
         daemons = [self.hub, *([self.agent] if self.agent else [])]
         for d in daemons:
-            labs.wait_for("quiet", lambda d=d: tunnelkit.quiet(d), 20)
+            labs.wait_for("quiet", lambda d=d: tunnelkit.quiet(d))
         before = [(d.process.pid, tunnelkit.descriptors(d)) for d in daemons]
         yield
         for d, (pid, n) in zip(daemons, before):
-            labs.wait_for("nothing is left", lambda d=d: tunnelkit.quiet(d), 20)
+            labs.wait_for("nothing is left", lambda d=d: tunnelkit.quiet(d))
             if d.process.pid == pid:
-                labs.wait_for("descriptors", lambda d=d, n=n: not tunnelkit.descriptors(d) - n, 20)
+                labs.wait_for("descriptors", lambda d=d, n=n: not tunnelkit.descriptors(d) - n)
 
 
 def socket_to(town, where, machine=None):
     """A socket to (address, port) from the hub's machine or another one, or to a path."""
     if isinstance(where, str):
         s = socket.socket(socket.AF_UNIX)
-        s.settimeout(20)
+        s.settimeout(labs.PATIENCE_S)
         s.connect(where)
         return s
     s = socket_in(machine or town.hub.machine, socket.SOCK_STREAM, *where)
-    s.settimeout(20)
+    s.settimeout(labs.PATIENCE_S)
     return s
 
 

@@ -101,7 +101,7 @@ class KubeHub(Hub):
             wait_for("hub healthy", lambda: self.process.alive() and self.ask("/healthz")[0] == 200)
 
     def token(self, *options):
-        wait_for("the hub has read its Secrets", lambda: self.state()["hub"]["waits"] == "", 30)
+        wait_for("the hub has read its Secrets", lambda: self.state()["hub"]["waits"] == "")
         return super().token(*options)
 
     def source(self):

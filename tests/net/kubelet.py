@@ -206,7 +206,7 @@ class Forward:
 
     def connect(self, stream, port, error):
         try:
-            s = self.sockets[stream] = socket.create_connection(("127.0.0.1", port), 5)
+            s = self.sockets[stream] = socket.create_connection(("127.0.0.1", port), 60)
             s.settimeout(None)
             threading.Thread(target=self.copy, args=(s, stream, error), daemon=True).start()
         except OSError as e:

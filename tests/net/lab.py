@@ -30,6 +30,8 @@ HUB_ADDRESS, HUB_PORT = "192.0.2.1", 10000
 UPSTREAM_ADDRESS = "192.0.2.53"
 FAKE = re.compile(r"^9\.251\.\d+\.\d+$")
 PR_SET_PDEATHSIG = 1
+# How long anything waits for what must happen: not how fast it is, which depends on what else runs, but whether it hangs.
+PATIENCE_S = 90
 _libc = ctypes.CDLL(None, use_errno=True)
 
 
@@ -47,9 +49,10 @@ class Timeout(Exception):
     pass
 
 
-def wait_for(what, condition, seconds=10.0, pause=0.02):
+def wait_for(what, condition, seconds=PATIENCE_S, pause=0.02):
     """Polls until condition() is true and returns its value; an exception counts as false and is told at the end."""
-    end = time.monotonic() + seconds
+    end = time.monotonic() + max(seconds, PATIENCE_S)
+    longest_pause = 5 * pause
     last = None
     while True:
         try:
@@ -62,6 +65,7 @@ def wait_for(what, condition, seconds=10.0, pause=0.02):
         if time.monotonic() > end:
             raise Timeout(f"{what}: not within {seconds} s; last: {last!r}")
         time.sleep(pause)
+        pause = min(1.1 * pause, longest_pause)
 
 
 class Process:
@@ -82,13 +86,13 @@ class Process:
         with open(self.log_path, encoding="utf-8", errors="replace") as f:
             return f.read()
 
-    def wait(self, seconds=10):
+    def wait(self, seconds=PATIENCE_S):
         try:
-            return self.popen.wait(seconds)
+            return self.popen.wait(max(seconds, PATIENCE_S))
         except subprocess.TimeoutExpired:
             raise Timeout(f"{self.name} (pid {self.pid}) still runs after {seconds} s:\n{self.log()[-3000:]}") from None
 
-    def stop(self, sig=signal.SIGTERM, seconds=15):
+    def stop(self, sig=signal.SIGTERM, seconds=PATIENCE_S):
         if self.alive():
             self.popen.send_signal(sig)
         return self.wait(seconds)
@@ -114,7 +118,7 @@ class Dialogue:
 
     def __exit__(self, *exc):
         self.popen.stdin.close()
-        self.popen.wait(20)
+        self.popen.wait(PATIENCE_S)
 
 
 class Lab:
@@ -135,6 +139,20 @@ class Lab:
 
     def __exit__(self, *exc):
         self.close()
+
+    def copy_etc(self, to):
+        """What lies in it is linked, and shared by all machines; resolv.conf and hosts have lives of their own."""
+        os.mkdir(to)
+        for entry in os.scandir(self.etc):
+            if entry.name not in ("resolv.conf", "hosts"):
+                copy = os.path.join(to, entry.name)
+                if entry.is_dir(follow_symlinks=False):
+                    os.symlink(entry.path, copy)
+                else:
+                    os.link(entry.path, copy, follow_symlinks=False)
+        for name, text in (("resolv.conf", ""), ("hosts", "127.0.0.1 localhost\n")):
+            with open(os.path.join(to, name), "w") as f:
+                f.write(text)
 
     def program(self, name):
         path = os.path.join(self.build, name)
@@ -188,13 +206,7 @@ class Machine:
         self.dir = os.path.join(lab.dir, name)
         os.makedirs(self.dir)
         etc = os.path.join(self.dir, "etc")
-        subprocess.run(["cp", "-al", lab.etc, etc], check=True)
-        for f in ("resolv.conf", "hosts"):  # linked files are shared: these two get lives of their own
-            path = os.path.join(etc, f)
-            if os.path.lexists(path):
-                os.unlink(path)
-            with open(path, "w") as out:
-                out.write("127.0.0.1 localhost\n" if f == "hosts" else "")
+        lab.copy_etc(etc)
         script = f"mount --bind {etc} /etc && ip link set lo up && echo ready && exec sleep infinity"
         self.holder = subprocess.Popen(["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script],
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=_die_with_parent)
@@ -219,8 +231,8 @@ class Machine:
     def argv(self, *argv):
         return ["nsenter", "-t", str(self.holder.pid), "-m", "-n", "--", *map(str, argv)]
 
-    def run(self, *argv, seconds=20, check=True, input=None, env=None):
-        p = subprocess.run(self.argv(*argv), timeout=seconds, input=input, text=True, env=env, errors="replace",
+    def run(self, *argv, seconds=PATIENCE_S, check=True, input=None, env=None):
+        p = subprocess.run(self.argv(*argv), timeout=max(seconds, PATIENCE_S), input=input, text=True, env=env, errors="replace",
                            stdin=subprocess.DEVNULL if input is None else None,
                            stdout=subprocess.PIPE, stderr=subprocess.PIPE)
         if check and p.returncode != 0:
@@ -232,12 +244,12 @@ class Machine:
         self.lab.processes.append(p)
         return p
 
-    def python(self, script, *args, seconds=20):
+    def python(self, script, *args, seconds=PATIENCE_S):
         return self.run(PYTHON, "-c", script, *args, seconds=seconds)
 
     # --- what a client does -------------------------------------------------------
 
-    def get(self, url, *options, seconds=10):
+    def get(self, url, *options, seconds=30):
         """(status, body) of an HTTP request; status 0 when there was none, body then says why."""
         p = self.run("curl", "-sS", "-m", seconds, "-w", "\n%{http_code}", *options, url, seconds=seconds + 5, check=False)
         body, _, status = p.stdout.rpartition("\n")
@@ -246,7 +258,7 @@ class Machine:
     def dns(self, name, rtype="A", *options, server=None):
         """(status, [answers], [authority]) as dig tells; None when nobody answered."""
         where = [f"@{server}"] if server else []
-        p = self.run("dig", *where, "+tries=1", "+time=3", "-t", rtype, *options, name, check=False)
+        p = self.run("dig", *where, "+tries=1", "+time=10", "-t", rtype, *options, name, check=False)
         status = re.search(r"status: (\w+)", p.stdout)
         if status is None:
             return None
@@ -268,7 +280,7 @@ class Machine:
         """Through libc and resolv.conf with its search list, as a program does it."""
         return (self.run("getent", "ahostsv4", name, check=False).stdout.split() or [None])[0]
 
-    def send(self, host, port, data, seconds=5):
+    def send(self, host, port, data, seconds=30):
         """What a TCP server answers until it closes or is silent; None when refused."""
         p = self.run(PYTHON, os.path.join(HERE, "tcpsend.py"), host, port, data, seconds, seconds=seconds + 10, check=False)
         return p.stdout if p.returncode == 0 else None
@@ -353,7 +365,7 @@ class Node(Machine):
 class AdminSocket:
     """The administrative HTTP of a daemon through its Unix socket."""
 
-    def ask(self, path, method="GET", seconds=5):
+    def ask(self, path, method="GET", seconds=PATIENCE_S):
         connection = http.client.HTTPConnection("localhost", timeout=seconds)
         connection.sock = socket.socket(socket.AF_UNIX)
         connection.sock.settimeout(seconds)
@@ -437,20 +449,20 @@ class Agent(AdminSocket):
                 "--hub.url", f"wss://{HUB_ADDRESS}:{HUB_PORT}", "--hub.token", self.token or "",
                 "--admin.socket", self.socket, "--admin.listen", "127.0.0.1:40002", *self.options, *options]
 
-    def start(self, *options, ready=True, seconds=15):
+    def start(self, *options, ready=True, seconds=PATIENCE_S):
         self.process = self.node.start("agent", *self.argv(*options))
         if ready:
             self.wait_ready(seconds)
         return self
 
-    def wait_ready(self, seconds=45):
+    def wait_ready(self, seconds=PATIENCE_S):
         def check():
             if not self.process.alive():
                 raise RuntimeError(f"agent ended with {self.process.popen.returncode}:\n{self.process.log()[-2000:]}")
             return self.ready()
         wait_for(f"agent of {self.node.name} ready", check, seconds)
 
-    def attempt(self, *options, seconds=10):
+    def attempt(self, *options, seconds=PATIENCE_S):
         """Runs an agent that should end by itself: (status, output)."""
         p = self.node.run(*self.argv(*options), seconds=seconds, check=False)
         return p.returncode, p.stdout + p.stderr

@@ -8,6 +8,7 @@ import struct
 import time
 
 from httpkit import socket_of
+from lab import PATIENCE_S
 
 ADDRESS, PORT, SECRET = "192.0.2.1", 10014, "open-sesame"
 HOST = f"{ADDRESS}:{PORT}"
@@ -101,7 +102,7 @@ class Looker:
         else:
             self.text += payload
 
-    def next(self, kind, condition=lambda m: True, seconds=60):
+    def next(self, kind, condition=lambda m: True, seconds=PATIENCE_S):
         """The next message of this kind, as an object."""
         end = time.monotonic() + seconds
         while True:

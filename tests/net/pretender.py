@@ -13,7 +13,7 @@ import threading
 import uuid
 
 from dnskit import socket_in
-from lab import HUB_PORT
+from lab import HUB_PORT, PATIENCE_S
 
 PROJECT = "e632aba927ea4ac2b575ec1603d56f10"
 
@@ -48,7 +48,7 @@ class Pretender:
         with contextlib.suppress(OSError):
             self.s.shutdown(socket.SHUT_RDWR)
         self.s.close()
-        self.thread.join(10)
+        self.thread.join(PATIENCE_S)
 
     def alive(self):
         return self.thread.is_alive()

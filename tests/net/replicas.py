@@ -20,7 +20,7 @@ import pytest
 import lab as labs
 import tunnelkit
 from dnskit import socket_in
-from lab import HUB_PORT, PYTHON, Agent, Hub, Node, Timeout, wait_for
+from lab import HUB_PORT, PATIENCE_S, PYTHON, Agent, Hub, Node, Timeout, wait_for
 from pki import Authority
 
 ADDRESSES = ("192.0.2.1", "192.0.2.3", "192.0.2.4", "192.0.2.6")
@@ -57,10 +57,10 @@ def know_each_other(hubs):
     for h in hubs:
         others = {o.address for o in hubs if o is not h}
         wait_for(f"{h.machine.name} knows the others", lambda h=h, others=others: others <= {
-            a for a, p in peers(h).items() if p["state"] == "open"}, 20)
+            a for a, p in peers(h).items() if p["state"] == "open"})
 
 
-def request(hub, node, port=PORT, seconds=20):
+def request(hub, node, port=PORT, seconds=PATIENCE_S):
     """(status, body) of a request at this hub."""
     s = socket_in(hub.machine, socket.SOCK_STREAM, hub.address, 10080)
     s.settimeout(seconds)
@@ -92,7 +92,7 @@ class Asker:
         while not self.over.is_set():
             began = time.monotonic()  # measured, not judged
             try:
-                status, body = request(self.hub, self.node)
+                status, body = request(self.hub, self.node, seconds=20)
             except OSError as e:
                 status, body = 0, str(e)
             self.answers.append((began, time.monotonic() - began, status, body))
@@ -100,7 +100,7 @@ class Asker:
 
     def stop(self):
         self.over.set()
-        self.thread.join(30)
+        self.thread.join(PATIENCE_S)
         return self.answers
 
     def failed(self, since=0):
@@ -135,9 +135,9 @@ class Town:
         know_each_other(self.hubs)
         names = {n.name for n in self.nodes}
         for h in self.hubs:
-            wait_for("all nodes are known", lambda h=h: set(tunnelkit.tunnels(h)) | self.elsewhere(h) >= names, 40)
-        wait_for("each once", lambda: sum(len(json.loads(h.ask("/tunnels")[1])["tunnels"]) for h in self.hubs) == len(names), 60)
-        wait_for("metadata", lambda: all(a.state()["meta"]["synced"] for a in self.agents), 60)
+            wait_for("all nodes are known", lambda h=h: set(tunnelkit.tunnels(h)) | self.elsewhere(h) >= names)
+        wait_for("each once", lambda: sum(len(json.loads(h.ask("/tunnels")[1])["tunnels"]) for h in self.hubs) == len(names))
+        wait_for("metadata", lambda: all(a.state()["meta"]["synced"] for a in self.agents))
 
     def elsewhere(self, hub):
         """The nodes that this hub knows of at others."""
@@ -152,7 +152,7 @@ class Town:
         agent.stop()
         agent.options = ("--hub.url", url(hub, *[h for h in self.hubs if h is not hub]), *agent.options[2:])
         agent.start()
-        wait_for("home", lambda: self.at_home(agent, hub), 30)
+        wait_for("home", lambda: self.at_home(agent, hub))
 
     def at_home(self, agent, hub):
         name = agent.node.name
@@ -179,7 +179,7 @@ def as_before(town):
     town.wait_whole()
     daemons = [*town.hubs, *town.agents]
     for d in daemons:
-        wait_for("quiet", lambda d=d: quiet(d), 30)
+        wait_for("quiet", lambda d=d: quiet(d))
     before = [(d.process.pid, tunnelkit.descriptors(d)) for d in daemons]
     yield
     town.wait_whole()
@@ -187,12 +187,12 @@ def as_before(town):
         town.send_home(a, town.hubs[0 if i < 2 else 1])
     town.wait_whole()
     for d in daemons:
-        wait_for("no stream is left", lambda d=d: quiet(d), 30)
+        wait_for("no stream is left", lambda d=d: quiet(d))
     for d, (pid, n) in zip(daemons, before):
         if d.process.pid != pid:
             continue
         more = {}
         try:
-            wait_for("descriptors as before", lambda d=d, n=n: not (more.update(now=tunnelkit.descriptors(d) - n) or more["now"]), 30)
+            wait_for("descriptors as before", lambda d=d, n=n: not (more.update(now=tunnelkit.descriptors(d) - n) or more["now"]))
         except Timeout:
             pytest.fail(f"{d.socket}: more descriptors than before: {more}")

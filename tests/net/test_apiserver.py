@@ -13,6 +13,8 @@ import pytest
 
 from lab import TOP
 
+pytestmark = pytest.mark.plain_build  # the test server, which is no program of ours
+
 sys.path.insert(0, os.path.join(TOP, "tests", "apiserver"))
 import server as apiserver  # noqa: E402
 from store import LISTED  # noqa: E402

@@ -32,7 +32,7 @@ def api(lab):
 def hub(lab, api, i=0, *options):
     made = KubeHub(lab, api, "--join.approval", "true", *options, name=f"cloud-{i}", address=ADDRESSES[i],
                    kubeconfig=api.kubeconfig(f"hub-{i}.conf"))
-    wait_for("ready", made.ready, 30)
+    wait_for("ready", made.ready)
     return made
 
 
@@ -52,7 +52,7 @@ def the_request(api, node):
     """Its name, once it is there."""
     def find():
         return [n for n in requests(api) if n.startswith(f"edgeway-{node}-")]
-    wait_for(f"request of {node}", lambda: len(find()) == 1, 30)
+    wait_for(f"request of {node}", lambda: len(find()) == 1)
     return find()[0]
 
 
@@ -76,7 +76,7 @@ def test_approved(lab, api):
     cloud = hub(lab, api)
     made = agent(lab, "edge-1", 11, cloud)
     name = the_request(api, "edge-1")
-    wait_for("told", lambda: f"kubectl certificate approve {name}" in error(made), 30)
+    wait_for("told", lambda: f"kubectl certificate approve {name}" in error(made))
     assert f"this node waits for approval in the cluster: kubectl certificate approve {name}" in made.process.log()
     assert f"kubectl certificate approve {name}" in cloud.process.log()
     shown = cloud.machine.run(lab.program("edgewayctl"), "--socket", cloud.socket, "status", check=False).stdout
@@ -93,12 +93,12 @@ def test_approved(lab, api):
     made.stop()
     cloud.process.stop()
     cloud.start()
-    wait_for("ready", cloud.ready, 30)
+    wait_for("ready", cloud.ready)
     made.start(ready=False)
-    wait_for("told again", lambda: made.process.alive() and os.path.exists(made.socket) and name in error(made), 60)
+    wait_for("told again", lambda: made.process.alive() and os.path.exists(made.socket) and name in error(made))
     assert list(requests(api)) == [name]
     assert "approved" in api.kubectl("certificate", "approve", name)
-    wait_for("joined", in_step(made), 60)
+    wait_for("joined", in_step(made))
     with open(key) as f:
         assert f.read() == before
     pem = base64.b64decode(requests(api)[name]["status"]["certificate"])
@@ -111,7 +111,7 @@ def test_approved(lab, api):
     wait_for("counted", lambda: total(cloud, "issued") == 1)
     assert approvals(cloud)["pending"] == 0 and total(cloud, "failed") == 0
     api.apply(service("web", ("http", 80, 8080)))
-    wait_for("it is a node like any other", lambda: made.state()["services"] == 1, 30)
+    wait_for("it is a node like any other", lambda: made.state()["services"] == 1)
     assert {n["node"]: n["connected"] for n in json.loads(cloud.ask("/nodes")[1])["nodes"]} == {"edge-1": True}
 
 
@@ -120,19 +120,19 @@ def test_denied_and_taken(lab, api):
     made = agent(lab, "edge-1", 11, cloud)
     name = the_request(api, "edge-1")
     assert "denied" in api.kubectl("certificate", "deny", name)
-    wait_for("told", lambda: "an operator denied the request" in made.process.log(), 60)
-    wait_for("shown", lambda: "an operator denied the request" in error(made), 30)
+    wait_for("told", lambda: "an operator denied the request" in made.process.log())
+    wait_for("shown", lambda: "an operator denied the request" in error(made))
     assert "a request for a certificate was denied" in cloud.process.log()
     assert total(cloud, "denied") == 1 and approvals(cloud)["requests"][0]["state"] == "denied"
     assert not os.path.exists(os.path.join(made.data, "node.crt"))
     made.stop()
     # Another key for a name that holds a certificate is nobody's to approve.
     holder = agent(lab, "edge-2", 12, cloud, token=cloud.token())
-    wait_for("joined by a token", in_step(holder), 30)
+    wait_for("joined by a token", in_step(holder))
     thief = Agent(Node(lab, "thief", "192.0.2.13"), None, "--node", "edge-2",
                   token=f"{cloud.state()['hub']['ca']}.approval", start=False)
     thief.start(ready=False)
-    wait_for("refused", lambda: "the name holds a certificate" in thief.process.log(), 30)
+    wait_for("refused", lambda: "the name holds a certificate" in thief.process.log())
     assert list(requests(api)) == [name]
 
 
@@ -141,20 +141,20 @@ def test_revoked_is_not_given_again(lab, api):
     made = agent(lab, "edge-1", 11, cloud)
     name = the_request(api, "edge-1")
     api.kubectl("certificate", "approve", name)
-    wait_for("joined", in_step(made), 60)
+    wait_for("joined", in_step(made))
     cloud.machine.run(lab.program("edgewayctl"), "--socket", cloud.socket, "node", "revoke", "edge-1")
     made.stop()
     os.unlink(os.path.join(made.data, "node.crt"))
     made.start(ready=False)
-    wait_for("refused", lambda: "was revoked: make a token" in made.process.log(), 60)
+    wait_for("refused", lambda: "was revoked: make a token" in made.process.log())
     assert not os.path.exists(os.path.join(made.data, "node.crt"))
 
 
 def test_off(lab, api):
     cloud = KubeHub(lab, api)
-    wait_for("ready", cloud.ready, 30)
+    wait_for("ready", cloud.ready)
     made = agent(lab, "edge-1", 11, cloud)
-    wait_for("refused", lambda: "set join.approval on the hub" in error(made), 30)
+    wait_for("refused", lambda: "set join.approval on the hub" in error(made))
     assert requests(api) == {} and "approvals" not in cloud.state()["hub"]
 
 
@@ -176,7 +176,7 @@ def test_requests_of_others(lab, api):
               csr_object(lab.dir, "server", "/CN=edge-9", ["client auth", "server auth"]),
               csr_object(lab.dir, "no-name", "/CN=Not A Node", ["client auth"]),
               csr_object(lab.dir, "other", "/CN=edge-6", ["client auth"], "kubernetes.io/kube-apiserver-client"))
-    wait_for("seen", lambda: len(approvals(cloud)["requests"]) == 4, 30)
+    wait_for("seen", lambda: len(approvals(cloud)["requests"]) == 4)
     assert approvals(cloud)["pending"] == 0  # none is of a node that asked the hub
     api.kubectl("certificate", "approve", "good", "group", "server", "no-name", "other")
 
@@ -186,8 +186,8 @@ def test_requests_of_others(lab, api):
     def failed(name):
         return [c["message"] for c in status(name)["conditions"] if c["type"] == "Failed"]
 
-    wait_for("signed", lambda: "certificate" in status("good") and "certificate" in status("group"), 30)
-    wait_for("failed", lambda: failed("server") and failed("no-name"), 30)
+    wait_for("signed", lambda: "certificate" in status("good") and "certificate" in status("group"))
+    wait_for("failed", lambda: failed("server") and failed("no-name"))
     assert "usages" in failed("server")[0] and "name of a node" in failed("no-name")[0]
     assert [c["type"] for c in status("server")["conditions"]] == ["Approved", "Failed"]
     assert "certificate" not in status("server") and "certificate" not in status("other")
@@ -227,10 +227,10 @@ def test_strangers_are_bounded(lab, api):
     answers = [json.loads(line) for line in lines]
     assert [isinstance(a, dict) for a in answers] == [True] * 16 + [False] * 2
     assert "too many requests from this address" in answers[-1]
-    wait_for("all are there", lambda: len(requests(api)) == 16, 30)
+    wait_for("all are there", lambda: len(requests(api)) == 16)
     made = agent(lab, "edge-1", 11, cloud)
     api.kubectl("certificate", "approve", the_request(api, "edge-1"))
-    wait_for("joined", in_step(made), 60)
+    wait_for("joined", in_step(made))
     assert approvals(cloud)["pending"] == 16
 
 
@@ -238,15 +238,15 @@ def test_without_rights(lab, api):
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS)
     cloud = hub(lab, api)
     made = agent(lab, "edge-1", 11, cloud)
-    wait_for("told here", lambda: "rbac-approval.yaml" in approvals(cloud)["problem"], 30)
-    wait_for("and there", lambda: "rbac-approval.yaml" in made.process.log(), 60)
+    wait_for("told here", lambda: "rbac-approval.yaml" in approvals(cloud)["problem"])
+    wait_for("and there", lambda: "rbac-approval.yaml" in made.process.log())
     assert cloud.metrics()["edgeway_hub_approvals_trouble"] == 1
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights("rbac-approval.yaml"))
     name = the_request(api, "edge-1") if wait_for("asked", lambda: requests(api), 120) is None else the_request(api, "edge-1")
     # May it write the status and not sign, the reason is told as well.
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in optional_rights("rbac-approval.yaml") if r[0] != "sign"])
     api.kubectl("certificate", "approve", name)
-    wait_for("told", lambda: "sign on the signer" in approvals(cloud)["problem"], 30)
+    wait_for("told", lambda: "sign on the signer" in approvals(cloud)["problem"])
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights("rbac-approval.yaml"))
     wait_for("joined", in_step(made), 120)
 
@@ -258,10 +258,10 @@ def test_replicas_and_rights(lab, api):
     name = the_request(api, "edge-1")
     made.stop()
     api.kubectl("certificate", "approve", name)
-    wait_for("signed", lambda: "certificate" in requests(api)[name]["status"], 30)
+    wait_for("signed", lambda: "certificate" in requests(api)[name]["status"])
     other = Agent(made.node, None, "--hub.url", f"wss://{two.address}:{HUB_PORT}", token=made.token, start=False)
     other.start(ready=False)
-    wait_for("joined at the other", lambda: other.process.alive() and os.path.exists(other.socket) and in_step(other)(), 60)
+    wait_for("joined at the other", lambda: other.process.alive() and os.path.exists(other.socket) and in_step(other)())
     wait_for("counted", lambda: total(one, "issued") + total(two, "issued") == 1)
     used = {(verb, resource) for verb, _, resource, _, _, _ in api.ctl("used", user=ACCOUNT)}
     assert {(r[0], r[1]) for r in optional_rights("rbac-approval.yaml")} <= used
@@ -273,12 +273,12 @@ def test_goes_on_after_a_refusal(lab, api):
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + [r for r in optional_rights("rbac-approval.yaml") if r[0] != "create"])
     cloud = hub(lab, api)
     made = agent(lab, "edge-1", 11, cloud)
-    wait_for("told", lambda: "rbac-approval.yaml" in made.process.log(), 60)
+    wait_for("told", lambda: "rbac-approval.yaml" in made.process.log())
     made.stop()
-    wait_for("nothing to do", lambda: approvals(cloud)["problem"] == "", 60)
+    wait_for("nothing to do", lambda: approvals(cloud)["problem"] == "")
     api.apply(csr_object(lab.dir, "good", "/CN=edge-7", ["client auth"]))
     api.kubectl("certificate", "approve", "good")
-    wait_for("signed", lambda: "certificate" in requests(api)["good"]["status"], 60)
+    wait_for("signed", lambda: "certificate" in requests(api)["good"]["status"])
 
 
 def test_server_that_fails_while_it_is_written_to(lab, api):
@@ -319,9 +319,9 @@ async def ask():
         return json.loads(await ws.recv())["content"]
 async def main():
     first = await ask()
-    for i in range(100):
+    for i in range(400):
         again = await ask()
-        if again != first:
+        if again != first or isinstance(first, str):  # refused: that is all
             break
         await asyncio.sleep(0.2)
     print(json.dumps([first, again]))
@@ -349,16 +349,16 @@ def test_a_strangers_odd_request_is_its_own_trouble(lab, api):
     name = the_request(api, "edge-1")
     assert list(requests(api)) == [name]
     api.kubectl("certificate", "approve", name)
-    wait_for("joined", in_step(made), 60)
+    wait_for("joined", in_step(made))
 
 
 def test_one_that_cannot_be_written_holds_up_no_other(lab, api):
     cloud = hub(lab, api)
     api.ctl("fault", match="/bad/status", do="status", status=500, count=10000)
     api.apply(csr_object(lab.dir, "good", "/CN=edge-7", ["client auth"]), csr_object(lab.dir, "bad", "/CN=edge-8", ["client auth"]))
-    wait_for("seen", lambda: len(approvals(cloud)["requests"]) == 2, 30)
+    wait_for("seen", lambda: len(approvals(cloud)["requests"]) == 2)
     api.kubectl("certificate", "approve", "bad", "good")
-    wait_for("signed", lambda: "certificate" in requests(api)["good"]["status"], 30)
+    wait_for("signed", lambda: "certificate" in requests(api)["good"]["status"])
     api.ctl("no_faults")
     wait_for("and the other", lambda: "certificate" in requests(api)["bad"]["status"], 120)
 
@@ -370,11 +370,11 @@ def test_signed_and_its_request_gone(lab, api):
     name = the_request(api, "edge-1")
     made.stop()
     api.apply(csr_object(lab.dir, "rival", "/CN=edge-1", ["client auth"]))
-    wait_for("warned", lambda: "another request is for the same node" in cloud.process.log(), 30)
+    wait_for("warned", lambda: "another request is for the same node" in cloud.process.log())
     api.kubectl("certificate", "approve", name)
-    wait_for("signed", lambda: "certificate" in requests(api)[name]["status"], 30)
+    wait_for("signed", lambda: "certificate" in requests(api)[name]["status"])
     api.kubectl("delete", "csr", name)
-    wait_for("forgotten", lambda: len(approvals(cloud)["requests"]) == 1, 30)
+    wait_for("forgotten", lambda: len(approvals(cloud)["requests"]) == 1)
     made.start(ready=False)
-    wait_for("joined", lambda: made.process.alive() and os.path.exists(made.socket) and in_step(made)(), 60)
+    wait_for("joined", lambda: made.process.alive() and os.path.exists(made.socket) and in_step(made)())
     assert list(requests(api)) == ["rival"]

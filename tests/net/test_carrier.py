@@ -173,18 +173,18 @@ def test_proxy_restarted(site, stranger):
     front.process.kill()
     results = transfers.results()
     assert "whole" not in results and None not in results
-    wait_for("why", lambda: f"cannot connect to {FRONT}:443: Connection refused" in carriers(agent)["error"], 60)
+    wait_for("why", lambda: f"cannot connect to {FRONT}:443: Connection refused" in carriers(agent)["error"])
     status = agent.node.run(site.lab.program("edgewayctl"), "--socket", agent.socket, "status").stdout
     assert f"cannot connect to {FRONT}:443" in status and agent.ready()
     assert agent.metrics()['edgeway_carrier_dials_total{result="failed"}'] >= 1
     front.start(STRANGER)
     wait_for("refused", lambda: "not signed by the CA that we trust" in agent.state()["meta"]["error"] and
-             "of the websocket" not in agent.state()["meta"]["error"], 60)
+             "of the websocket" not in agent.state()["meta"]["error"])
     assert agent.ready() and "node connected" not in stranger.log() and "tunnel open" not in stranger.log()
     front.process.kill()
     front.start()
     site.wait_open("edge-2", seconds=60)
-    wait_for("metadata", lambda: agent.state()["meta"]["synced"], 60)
+    wait_for("metadata", lambda: agent.state()["meta"]["synced"])
     assert site.get("edge-2")[0] == 200
 
 
@@ -215,7 +215,7 @@ def test_what_is_in_front_refuses(site):
     a = Agent(probe, None, "--tunnel.carrier", "websocket", "--hub.carrierCA", site.front.ca.cert, "--hub.url", f"wss://{NAME}:8443",
               start=False, token=token)
     a.start(ready=False)
-    wait_for("metadata", lambda: a.state()["meta"]["synced"], 30)
+    wait_for("metadata", lambda: a.state()["meta"]["synced"])
     site.wait_open("edge-9")
     assert a.stop() == 0
     assert agent.ready()
@@ -227,7 +227,7 @@ def test_edge_to_cloud(site):
     fake = wait_for("its name", lambda: site.client.address_of("far.default.svc.cluster.local", f"@{site.nodes[1].gateway}"))
     got = site.client.python(f"""
 import hashlib, socket
-s = socket.create_connection(({fake!r}, 7500), 10)
+s = socket.create_connection(({fake!r}, 7500), 60)
 s.sendall(b"down 5000000\\n")
 data = b"".join(iter(lambda: s.recv(65536), b""))
 assert len(data) == 5000032 and hashlib.sha256(data[:-32]).digest() == data[-32:], len(data)
@@ -242,7 +242,7 @@ print("whole")""", seconds=40)
 def test_hub_killed(site):
     """Killed and back it has all nodes again."""
     site.hub.process.kill()
-    wait_for("the nodes know", lambda: all(a.state()["tunnel"]["state"] != "open" for a in site.agents), 30)
+    wait_for("the nodes know", lambda: all(a.state()["tunnel"]["state"] != "open" for a in site.agents))
     site.hub.start()
     site.wait_open(seconds=60)
 
@@ -264,7 +264,7 @@ def ask(site, *lines):
     """What the hub answers to a request without TLS."""
     return site.hub.machine.python(f"""
 import socket
-s = socket.create_connection(({HUB_ADDRESS!r}, {HUB_PORT}), 10)
+s = socket.create_connection(({HUB_ADDRESS!r}, {HUB_PORT}), 60)
 s.sendall({(chr(13) + chr(10)).join(lines) + chr(13) + chr(10) + chr(13) + chr(10)!r}.encode())
 print(s.recv(4096).decode())""").stdout
 
@@ -291,7 +291,7 @@ for what, data, code in (("text", frame(0x81, b"hello"), 1003), ("unmasked", fra
         ("reserved", frame(0xc2, b"x"), 1002), ("opcode", frame(0x83, b"x"), 1002), ("continuation", frame(0x80, b"x"), 1002),
         ("large", b"\\x82\\xff" + (1 << 40).to_bytes(8, "big") + b"abcdx", 1009), ("long ping", b"\\x89\\xfe\\x00\\x80abcdx", 0),
         ("nested", frame(0x82, request), None), ("garbage", frame(0x82, b"no tls at all"), None), ("truncated", frame(0x82, b"x" * 100)[:50], None)):
-    s = socket.create_connection(("{HUB_ADDRESS}", {HUB_PORT}), 10)
+    s = socket.create_connection(("{HUB_ADDRESS}", {HUB_PORT}), 60)
     s.sendall(request + data)
     if what == "truncated":
         s.shutdown(socket.SHUT_WR)

@@ -17,6 +17,8 @@ from kube import ApiServer
 from kubeschema import complaints
 from lab import TOP, Lab
 
+pytestmark = pytest.mark.plain_build  # helm and kubectl, and no daemon of ours for long
+
 HOST = {"host": "hub.example.org"}
 KINDS = ("deployments,daemonsets,services,configmaps,serviceaccounts,networkpolicies,poddisruptionbudgets,roles,rolebindings,"
          "clusterroles,clusterrolebindings")
@@ -248,7 +250,7 @@ def test_the_programs_read_their_configuration(tmp_path, values):
         path = tmp_path / "config.yaml"
         path.write_text(data(objects, daemon))
         p = subprocess.run([os.path.join(BUILD, daemon), "--config", str(path), "--check"], text=True, stdout=subprocess.PIPE,
-                           stderr=subprocess.STDOUT, timeout=20)
+                           stderr=subprocess.STDOUT, timeout=90)
         assert p.returncode == 0 and "the configuration is fine" in p.stdout, p.stdout
     hub, agent = (yaml.safe_load(data(objects, name)) for name in ("edgeway-hub", "edgeway-agent"))
     assert hub["tls"]["service"] == "prod/edgeway-hub"

@@ -6,7 +6,7 @@ import socket
 import pytest
 
 import cloudhub_pki as pki
-from lab import FAKE, HUB_ADDRESS, HUB_PORT, HERE, PYTHON, Agent, Lab, Machine, Node, pod, service, wait_for
+from lab import FAKE, HUB_ADDRESS, HUB_PORT, HERE, PATIENCE_S, PYTHON, Agent, Lab, Machine, Node, pod, service, wait_for
 
 NAME = "web.default.svc.cluster.local"
 
@@ -27,7 +27,7 @@ class CloudHub:
 
     def do(self, what, **more):
         with socket.socket(socket.AF_UNIX) as s:
-            s.settimeout(10)
+            s.settimeout(PATIENCE_S)
             s.connect(self.socket)
             s.sendall(json.dumps({"do": what, **more}).encode() + b"\n")
             return json.loads(s.makefile().readline())
@@ -64,7 +64,7 @@ class World:
         return self.agent.state()["meta"]
 
     def synced(self):
-        return wait_for("synced", lambda: self.meta()["synced"], 40)
+        return wait_for("synced", lambda: self.meta()["synced"])
 
 
 @pytest.fixture(scope="module")
@@ -137,11 +137,11 @@ def test_ten_thousand_in_one_list(world):
     keep = service("web", ("http", 80, "http"))
     world.hub.do("tell", operation="update", resource="namespace/servicelist/service", content=[keep, *many])
     # What each consists of is asked for and never said: the names are there all the same.
-    wait_for("all", lambda: world.meta()["services"] == 10001, 90)
+    wait_for("all", lambda: world.meta()["services"] == 10001)
     assert world.client.get("http://web/")[0] == 200
     world.hub.do("mute", types=[])
     world.hub.do("tell", operation="update", resource="namespace/servicelist/service", content=[keep])
-    wait_for("gone again", lambda: world.meta()["services"] == 1, 60)
+    wait_for("gone again", lambda: world.meta()["services"] == 1)
     assert world.client.get("http://web/")[0] == 200
 
 
@@ -156,7 +156,7 @@ def test_restart_without_the_cloud_and_what_happened_meanwhile(world):
     # A hub that tells nothing deletes nothing; and what it tells without pods does not take the place of what is stored.
     world.hub.start()
     world.hub.do("mute", types=["servicelist", "podlist", "endpoints"])
-    wait_for("connected", lambda: world.meta()["connected"], 60)
+    wait_for("connected", lambda: world.meta()["connected"])
     world.hub.put(service("web", ("http", 80, "http")))
     wait_for("acked", lambda: world.hub.do("stat")["acks"] >= 1)
     assert (world.address("gone"), world.address("web")) == before
@@ -164,7 +164,7 @@ def test_restart_without_the_cloud_and_what_happened_meanwhile(world):
     world.hub.do("mute", types=[])
     world.hub.put(world.pod, silent=True)
     world.hub.do("drop")
-    wait_for("gone is gone", lambda: world.address("gone") is None, 60)
+    wait_for("gone is gone", lambda: world.address("gone") is None)
     world.synced()
     assert world.address("web") == before[1]
     assert world.client.get("http://web/")[0] == 200
@@ -172,7 +172,7 @@ def test_restart_without_the_cloud_and_what_happened_meanwhile(world):
 
 def test_pings_keep_the_connection(world):
     before = world.hub.do("stat")
-    wait_for("two pings", lambda: world.hub.do("stat")["pings"] >= before["pings"] + 2, 60, pause=1)
+    wait_for("two pings", lambda: world.hub.do("stat")["pings"] >= before["pings"] + 2, pause=1)
     assert world.hub.do("stat")["connects"] == before["connects"]
 
 

@@ -41,8 +41,8 @@ def wait_services(mesh, node, want):
         found = fakes(node)
         assert found == want, f"{found}, not {want}"
         return True
-    wait_for("the same fake IPs", same, 30)
-    wait_for("call", lambda: node.get(f"http://{want['edge-nginx.default']}/")[0] == 200, 10)
+    wait_for("the same fake IPs", same)
+    wait_for("call", lambda: node.get(f"http://{want['edge-nginx.default']}/")[0] == 200)
 
 
 def test_kill_at_random_moments(mesh):
@@ -80,7 +80,7 @@ def test_kill_at_random_moments(mesh):
             assert known_fakes(node) == want
             assert node.table().count("dnat to 172.17.0.1:40001") == 1
             assert node.route().count("9.251.0.0/16") == 1
-            wait_for("resolv.conf", lambda: node.resolv().count(b"\nnameserver 172.17.0.1\n") == 1, 20)
+            wait_for("resolv.conf", lambda: node.resolv().count(b"\nnameserver 172.17.0.1\n") == 1)
     finally:
         stop.set()
         mover.join()
@@ -166,7 +166,7 @@ def test_hub_killed(mesh):
     assert mesh.node1.get("http://edge-nginx/")[0] == 200
     mesh.hub.start()
     mesh.hub.write("again.yaml", service("again", ("http", 80, 8080), selector="web"))
-    wait_for("agents are back", lambda: mesh.node1.get("http://again/")[0] == 200, 45)
+    wait_for("agents are back", lambda: mesh.node1.get("http://again/")[0] == 200)
     assert fakes(mesh.node1) == want
     mesh.hub.delete("again.yaml")
 
@@ -183,7 +183,7 @@ def test_hub_killed_with_a_broken_manifest(mesh):
     hub.start()
     wait_for("ready", hub.ready)
     assert any(s["name"] == "fragile" for s in hub.state()["hub"]["services"])
-    wait_for("in step", lambda: mesh.agent1.state()["meta"]["synced"], 30)
+    wait_for("in step", lambda: mesh.agent1.state()["meta"]["synced"])
     assert mesh.node1.address_of("fragile.shop.svc.cluster.local", f"@{mesh.node1.gateway}")
     hub.delete("fragile.yaml")
     wait_for("gone", lambda: not any(s["name"] == "fragile" for s in hub.state()["hub"]["services"]))
@@ -192,7 +192,7 @@ def test_hub_killed_with_a_broken_manifest(mesh):
 def test_new_node_joins_while_others_work(mesh):
     node = Node(mesh.lab, "edge-9", "192.0.2.19")
     agent = Agent(node, mesh.hub)
-    wait_for("call", lambda: node.get("http://edge-nginx/")[0] == 200, 10)
+    wait_for("call", lambda: node.get("http://edge-nginx/")[0] == 200)
     assert agent.stop() == 0 and node.clean()
 
 

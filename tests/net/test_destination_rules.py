@@ -8,6 +8,8 @@ import pytest
 from kube import ACCOUNT, RIGHTS, ApiServer, KubeHub, optional_rights
 from lab import Lab, service, wait_for
 
+pytestmark = pytest.mark.plain_build  # choices of the hub, which the units make with the sanitizers, too
+
 RIGHTS_FILE = "rbac-destinationrules.yaml"
 BY_USER = {"loadBalancer": {"consistentHash": {"httpHeaderName": "X-User"}}}
 
@@ -28,26 +30,26 @@ def rules_of(hub):
 def who(client, user, times=6):
     """Who answers this user, with a connection for each request, so that all workers get some."""
     urls = [f"http://ruled/{i}" for i in range(times)]
-    return set(client.run("curl", "-sS", "-m", 10, "-H", "Connection: close", "-H", f"X-User: {user}", *urls).stdout.split())
+    return set(client.run("curl", "-sS", "-m", 60, "-H", "Connection: close", "-H", f"X-User: {user}", *urls).stdout.split())
 
 
 def test_in_the_manifest_folder(mesh):
     mesh.hub.write("ruled.yaml", service("ruled", ("http", 80, "http"), selector="web"))
-    wait_for("name", lambda: mesh.client1.address_of("ruled.default.svc.cluster.local"), 5)
+    wait_for("name", lambda: mesh.client1.address_of("ruled.default.svc.cluster.local"))
     assert len(who(mesh.client1, "one", 24)) > 1
     mesh.hub.write("rule.yaml", rule("by-user", "ruled.default.svc.cluster.local", BY_USER))
-    wait_for("hashed", lambda: len(who(mesh.client1, "one", 24)) == 1, 10)
+    wait_for("hashed", lambda: len(who(mesh.client1, "one", 24)) == 1)
     chosen = [who(mesh.client1, f"user-{u}") for u in range(16)]
     assert {len(c) for c in chosen} == {1} and set.union(*chosen) == mesh.backends
     assert rules_of(mesh.hub)["by-user"] == {"namespace": "default", "name": "by-user", "service": "ruled", "counts": True, "problem": ""}
     # What does not count is told, and takes nothing away from what does.
     mesh.hub.write("rule.yaml", rule("by-user", "ruled", {**BY_USER, "outlierDetection": {"consecutive5xxErrors": 3}}))
-    wait_for("told", lambda: "outlierDetection is not supported" in status(mesh.hub), 10)
+    wait_for("told", lambda: "outlierDetection is not supported" in status(mesh.hub))
     assert re.search(r"/rule.yaml:\d+: trafficPolicy.outlierDetection is not supported", mesh.hub.process.log())
     assert mesh.hub.metrics()['edgeway_hub_destination_rules{counts="partly"}'] == 1
     assert len(who(mesh.client1, "one", 24)) == 1
     mesh.hub.delete("rule.yaml")
-    wait_for("as without it", lambda: len(who(mesh.client1, "one", 24)) > 1, 10)
+    wait_for("as without it", lambda: len(who(mesh.client1, "one", 24)) > 1)
     assert rules_of(mesh.hub) == {}
 
 
@@ -65,7 +67,7 @@ def api():
 def hub(api):
     made = KubeHub(api.lab, api)
     api.apply(service("web", ("http", 80, "http"), selector="web"))
-    wait_for("a Service", lambda: ("default", "web") in made.services(), 30)
+    wait_for("a Service", lambda: ("default", "web") in made.services())
     return made
 
 
@@ -73,7 +75,7 @@ def restart(hub, on):
     hub.process.stop()
     hub.options = ("--source.kubernetes.destinationRules", on)
     hub.start()
-    wait_for("a Service", lambda: hub.ready() and ("default", "web") in hub.services(), 30)
+    wait_for("a Service", lambda: hub.ready() and ("default", "web") in hub.services())
 
 
 def balancing(hub):
@@ -87,7 +89,7 @@ def test_off_nothing_is_asked(api, hub):
 
 def test_a_cluster_that_has_none(api, hub):
     restart(hub, "true")
-    wait_for("told", lambda: "does not know destinationrules.networking.istio.io" in status(hub), 30)
+    wait_for("told", lambda: "does not know destinationrules.networking.istio.io" in status(hub))
     assert hub.process.log().count("does not know destinationrules") == 1
     asked = [path.split("/")[3] for _, path in api.ctl("requests", match="destinationrules")]
     assert asked == ["v1alpha3", "v1beta1", "v1"]
@@ -96,10 +98,10 @@ def test_a_cluster_that_has_none(api, hub):
 def test_without_the_rights(api, hub):
     api.ctl("crds", there=True)
     restart(hub, "true")
-    wait_for("told", lambda: RIGHTS_FILE in hub.source()["destinationrules"]["problem"], 30)
+    wait_for("told", lambda: RIGHTS_FILE in hub.source()["destinationrules"]["problem"])
     assert RIGHTS_FILE in hub.process.log() and RIGHTS_FILE in status(hub)
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights(RIGHTS_FILE))
-    wait_for("read", lambda: hub.source()["destinationrules"]["listed"], 40)
+    wait_for("read", lambda: hub.source()["destinationrules"]["listed"])
     used = {(u[0], u[2]) for u in api.ctl("used", user=ACCOUNT) if u[1] == "networking.istio.io"}
     assert used <= {(r[0], r[1]) for r in optional_rights(RIGHTS_FILE)}
 
@@ -112,24 +114,24 @@ def events(api):
 def test_kubectl_alone(api, hub):
     before = balancing(hub)
     api.apply(rule("a-limits", "web", {"connectionPool": {"tcp": {"maxConnections": 7, "connectTimeout": "1.5s"}}, **BY_USER}))
-    wait_for("it counts", lambda: balancing(hub) != before, 20)
+    wait_for("it counts", lambda: balancing(hub) != before)
     with_rule = balancing(hub)
     assert "X-User" in json.dumps(with_rule) and {7, 1500} <= set(_numbers(with_rule)), with_rule
     # The Service's own word is first; the younger of two rules is last, and told; so is what is not supported.
     api.kubectl("annotate", "service", "web", "edgeway.io/max-connections=9")
-    wait_for("its own", lambda: {9, 1500} <= set(_numbers(balancing(hub))), 20)
+    wait_for("its own", lambda: {9, 1500} <= set(_numbers(balancing(hub))))
     api.apply(rule("b-second", "web.default", {"loadBalancer": {"simple": "RANDOM"}}))
-    wait_for("told", lambda: "a-limits is older and counts for Service web" in rules_of(hub).get("b-second", {}).get("problem", ""), 20)
-    wait_for("logged", lambda: "the oldest counts, a-limits, and not b-second service=default/web" in hub.process.log(), 10)
+    wait_for("told", lambda: "a-limits is older and counts for Service web" in rules_of(hub).get("b-second", {}).get("problem", ""))
+    wait_for("logged", lambda: "the oldest counts, a-limits, and not b-second service=default/web" in hub.process.log())
     assert "X-User" in json.dumps(balancing(hub))
-    said = wait_for("event", lambda: events(api).get("DestinationRulePartly"), 40, pause=0.5)
+    said = wait_for("event", lambda: events(api).get("DestinationRulePartly"), pause=0.5)
     assert "a-limits, and not b-second" in said and hub.source()["events"]["unreachable"] == 1  # for want of endpoints
     api.kubectl("delete", "destinationrule", "b-second")
-    wait_for("over", lambda: "DestinationRuleHonoured" in events(api), 40, pause=0.5)
+    wait_for("over", lambda: "DestinationRuleHonoured" in events(api), pause=0.5)
     assert "NotReachableOnEdge" in events(api) and "ReachableOnEdge" not in events(api)
     api.kubectl("annotate", "service", "web", "edgeway.io/max-connections-")
     api.kubectl("delete", "destinationrule", "a-limits")
-    wait_for("as before", lambda: balancing(hub) == before, 20)
+    wait_for("as before", lambda: balancing(hub) == before)
 
 
 def _numbers(value):

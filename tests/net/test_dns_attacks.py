@@ -192,7 +192,7 @@ class Town:
     def descriptors(self):
         return len(os.listdir(f"/proc/{self.agent.process.pid}/fd"))
 
-    def ask(self, name, pod=1, kind=socket.SOCK_DGRAM, patience=6, q=None):
+    def ask(self, name, pod=1, kind=socket.SOCK_DGRAM, patience=labs.PATIENCE_S, q=None):
         with socket_in(self.pods[pod], kind) as s:
             s.settimeout(patience)
             q = q or plain_query(random.randrange(65536), name)
@@ -234,7 +234,7 @@ def test_tcp_that_leads_nowhere_is_servfail(town, mode):
     assert rcode(town.ask(f"{mode}.test")) == SERVFAIL
     town.canary()
     assert town.agent.process.alive()
-    labs.wait_for("descriptors as before", lambda: town.descriptors() <= before + 2, 20)
+    labs.wait_for("descriptors as before", lambda: town.descriptors() <= before + 2)
 
 
 def test_4000_records_are_handed_on(town):
@@ -303,7 +303,7 @@ def test_5000_forged_answers_are_not_believed(town):
                 town.upstream.udp.sendto(struct.pack("!H", id) + forged[2:], client)
         town.upstream.mute.clear()
         town.upstream.udp.sendto(answer(q, [address(name)]), client)
-        s.settimeout(10)
+        s.settimeout(labs.PATIENCE_S)
         got = s.recv(65535)
     assert rcode(got) == 0 and got.endswith(GOOD_A) and LIE not in got
 
@@ -322,10 +322,10 @@ def test_a_flood_of_random_names_costs_others_nothing(town):
             town.canary()
             assert rcode(town.ask(f"good-{i}.test")) in (0, SERVFAIL)
             assert town.bounded(memory)
-    labs.wait_for("memory and descriptors", lambda: town.bounded(memory) and town.descriptors() <= files + 2, 15)
+    labs.wait_for("memory and descriptors", lambda: town.bounded(memory) and town.descriptors() <= files + 2)
     after = town.agent.metrics()
     assert sum(after[k] - before.get(k, 0) for k in after if k.startswith("edgeway_dns_cache_misses_total")) > 200
-    labs.wait_for("upstream serves again", lambda: town.ask("good-after.test").endswith(GOOD_A), 10)
+    labs.wait_for("upstream serves again", lambda: town.ask("good-after.test").endswith(GOOD_A))
 
 
 def test_pipelined_questions_whose_answers_are_not_read(town):

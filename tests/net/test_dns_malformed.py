@@ -172,7 +172,7 @@ class Batches:
         """Sends them and then the canary; the rest of the answers may come later."""
         wire, answers = self.canary(i), []
         with self.socket(socket.SOCK_DGRAM) as s, self.socket(socket.SOCK_DGRAM) as other:
-            other.settimeout(5)
+            other.settimeout(labs.PATIENCE_S)
             for q in batch:
                 s.send(q)
             other.send(wire)
@@ -202,7 +202,7 @@ class Batches:
         """Behind them a piece of one that is shorter than it says. Each that is a query is answered, then comes the end."""
         queries, answers = [q for q in messages if is_query(q)], []
         with self.socket(socket.SOCK_STREAM) as s:
-            s.settimeout(30)
+            s.settimeout(labs.PATIENCE_S)
             s.sendall(b"".join(framed(q) for q in messages) + b"\xff\xff" + messages[0])
             s.shutdown(socket.SHUT_WR)
             while len(answers) < len(queries):

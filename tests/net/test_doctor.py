@@ -2,12 +2,11 @@
 import glob
 import json
 import os
-import time
 
 import pytest
 
 import lab as labs
-from lab import Agent, Hub, Node, pod, service, wait_for
+from lab import PATIENCE_S, Agent, Hub, Node, pod, service, wait_for
 
 FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
 
@@ -161,17 +160,17 @@ def test_the_bridge_is_gone(town):
     assert "DNS          NOT LISTENING; " in town.ctl("status").stdout
     town.node.run("nft", "delete", "table", "ip", "lab")
     town.node.add_bridge()
-    wait_for("ready", lambda: town.agent.ready() and not town.bad(), 30)
+    wait_for("ready", lambda: town.agent.ready() and not town.bad())
     assert town.doctor()["pods"] == [("ok", "no container that can be seen is on docker0", "")]
     town.node.run("ip", "link", "set", "veth2", "master", "docker0", "up")
 
 
 def test_resolv_conf_is_fought_over(town):
-    end = time.monotonic() + 30
-    while time.monotonic() < end and "LEFT ALONE" not in town.ctl("status").stdout:
+    def left_alone():
         with open(town.node.resolv_conf, "w") as f:
             f.write("nameserver 192.0.2.53\n")
-        time.sleep(0.1)
+        return "LEFT ALONE" in town.ctl("status").stdout
+    wait_for("left alone", left_alone, pause=0.1)
     verdict, said, remedy = town.doctor()["resolv.conf"][0]
     assert verdict == "BAD" and said == "left alone: another program keeps changing it, our lines were put back 10 times"
     assert "NetworkManager" in remedy
@@ -188,7 +187,7 @@ def test_clocks_that_differ(town):
         fake = ["env", f"LD_PRELOAD={FAKETIME[0]}", "FAKETIME_DONT_FAKE_MONOTONIC=1", asan, f"FAKETIME={seconds:+d}"]
         town.agent.argv = lambda *more, f=fake: [*f, *plain(*more)]
         town.agent.start()
-        wait_for("in step", lambda: town.agent.state()["meta"]["synced"], 20)
+        wait_for("in step", lambda: town.agent.state()["meta"]["synced"])
         found = town.doctor(before=fake)["clock"][0]
         assert found[0] == verdict and words in found[1].replace("39 s", "40 s"), found
         assert ("between this clock and the hub's" in town.ctl("status", before=fake).stdout) == (verdict == "BAD")
@@ -209,7 +208,7 @@ def test_metadata_that_moves(town):
     town.hub.write("more.yaml", service("more", ("http", 80, 8080)))
     wait_for("measured", lambda: "lag_ms" in town.agent.state()["meta"])
     after = town.agent.metrics()
-    assert 0 <= after["edgeway_meta_lag_seconds"] < 10
+    assert 0 <= after["edgeway_meta_lag_seconds"] < PATIENCE_S
     assert after['edgeway_meta_comparisons_total{result="same"}'] == before['edgeway_meta_comparisons_total{result="same"}'] >= 1
     town.agent.process.kill()
     town.hub.write("most.yaml", service("most", ("http", 80, 8080)))

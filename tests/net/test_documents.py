@@ -9,6 +9,8 @@ import pytest
 
 from lab import TOP
 
+pytestmark = pytest.mark.plain_build  # documents
+
 BUILD = os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc")
 PAGES = sorted(os.path.basename(p) for p in glob.glob(os.path.join(TOP, "doc", "*.[578]")))
 WORDS_FOR_NOTHING = {"none", "off", "the interface's", "those of resolv.conf", "got by joining", "the node's name", "the system's",
@@ -21,13 +23,13 @@ def read(*path):
 
 
 def run(program, *argv):
-    return subprocess.run([os.path.join(BUILD, program), *argv], text=True, capture_output=True, timeout=30, check=True).stdout
+    return subprocess.run([os.path.join(BUILD, program), *argv], text=True, capture_output=True, timeout=90, check=True).stdout
 
 
 @pytest.mark.parametrize("page", PAGES)
 def test_lint(page):
     p = subprocess.run(["mandoc", "-T", "lint", page], cwd=os.path.join(TOP, "doc"), text=True, stdout=subprocess.PIPE,
-                       stderr=subprocess.STDOUT, timeout=30)
+                       stderr=subprocess.STDOUT, timeout=90)
     assert (p.returncode, p.stdout) == (0, "")
 
 

@@ -13,7 +13,7 @@ import pytest
 import lab as labs
 import tunnelkit
 from httpkit import socket_of
-from lab import PYTHON, Agent, Machine, pod, service, wait_for
+from lab import PATIENCE_S, PYTHON, Agent, Machine, pod, service, wait_for
 
 CLOUD = "192.0.2.31"
 FENCE = """table inet fence { chain out { type filter hook output priority 0; oifname "eth0" ip daddr != 192.0.2.1 drop; }
@@ -140,7 +140,7 @@ def test_the_local_one_first_and_the_far_one_when_it_is_dead(site):
         assert [site.client.get("http://web/") for _ in range(10)] == [(200, "edge-2.web\n")] * 10
     finally:
         site.servers[0] = site.webs[0].serve("--http", "8080", "--tcp", "9090", "--stream", "7500")
-    wait_for("back", lambda: site.client.get("http://web/") == (200, "edge-1.web\n"), 90)
+    wait_for("back", lambda: site.client.get("http://web/") == (200, "edge-1.web\n"))
 
 
 def test_a_target_that_refuses_is_told(site):
@@ -186,7 +186,7 @@ def test_two_agents_have_each_their_way(site):
     held = [site.echo() for _ in range(3)]
     two = Agent(one.node, None, *one.options, "--takeover", "true", token=one.token, start=False)
     two.start(ready=False)
-    wait_for("taken over", lambda: two.process.alive() and two.ready() and "has taken over" in two.process.log(), 30)
+    wait_for("taken over", lambda: two.process.alive() and two.ready() and "has taken over" in two.process.log())
     site.agents[0] = two
     before = log().count("way of a node to others open node=edge-1")
     for i in range(20):
@@ -199,7 +199,7 @@ def test_two_agents_have_each_their_way(site):
     assert log().count("way of a node to others open node=edge-1") <= before + 1 and "too many newer" not in log()
     for h in held:
         h.close()
-    wait_for("handed over", lambda: "waiting to be stopped" in one.process.log(), 40)
+    wait_for("handed over", lambda: "waiting to be stopped" in one.process.log())
     assert one.process.stop() == 0
     assert site.client.get("http://two/") == (200, "edge-2.web\n")
 
@@ -213,7 +213,7 @@ def test_the_hub_is_asked_again(site):
     site.wait_open()
     far.send_signal(signal.SIGSTOP)
     try:
-        thread = threading.Thread(target=lambda: answers.append(site.client.get("http://two/", seconds=20)), daemon=True)
+        thread = threading.Thread(target=lambda: answers.append(site.client.get("http://two/", seconds=60)), daemon=True)
         thread.start()
         wait_for("the hub is asked", lambda: site.hub.metrics()["edgeway_ingress_pending"] >= 1)
         site.hub.machine.run("ss", "-K", "dst", "192.0.2.11")
@@ -221,7 +221,7 @@ def test_the_hub_is_asked_again(site):
         wait_for("again under way", lambda: site.hub.metrics()["edgeway_ingress_pending"] >= 1)
     finally:
         far.send_signal(signal.SIGCONT)
-    thread.join(30)
+    thread.join(PATIENCE_S)
     assert answers == [(200, "edge-2.web\n")]
 
 
@@ -229,7 +229,7 @@ def test_a_break_is_no_end(site):
     """An endpoint that dies in the middle of its answer: a reset, also over there and back."""
     client = site.client.start("cut", PYTHON, "-c", """
 import socket, sys
-s = socket.create_connection(("two", 7001), 20)
+s = socket.create_connection(("two", 7001), 60)
 s.sendall(b"down 50000000\\n")
 n = len(s.recv(1000))
 print("began", flush=True)
@@ -243,12 +243,12 @@ except ConnectionResetError:
 """)
     wait_for("it runs", lambda: "began" in client.log())
     site.hub.process.kill()
-    wait_for("the client knows", lambda: "reset" in client.log() or "ended" in client.log(), 60)
+    wait_for("the client knows", lambda: "reset" in client.log() or "ended" in client.log())
     assert "reset" in client.log() or "ended 50000032" in client.log()
     status, why = site.client.get("http://two/", seconds=30)
     assert status in (502, 503, 504), why
     site.hub.start()
-    wait_for("back", lambda: site.client.get("http://two/") == (200, "edge-2.web\n"), 90)
+    wait_for("back", lambda: site.client.get("http://two/") == (200, "edge-2.web\n"))
 
 
 def test_a_node_that_stops_does_not_wait_for_pools(site):
@@ -264,7 +264,7 @@ def test_a_node_that_stops_does_not_wait_for_pools(site):
     asking.kill()
     agent.start()
     site.wait_open()
-    wait_for("back", lambda: site.client.get("http://two/") == (200, f"{node.name}.web\n"), 90)
+    wait_for("back", lambda: site.client.get("http://two/") == (200, f"{node.name}.web\n"))
 
 
 def test_nothing_is_left(site):

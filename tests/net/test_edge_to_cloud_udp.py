@@ -216,7 +216,7 @@ def test_rules_of_access(site):
         wait_for("cut", lambda: line.ask() == "TimeoutError")
         wait_for("denied", lambda: line.ask() == "TimeoutError" and site.dropped("denied") > before)
         site.reload("")
-        wait_for("open again", lambda: line.ask() == "edge-2.second", 20)
+        wait_for("open again", lambda: line.ask() == "edge-2.second")
 
 
 def test_a_node_is_a_caller_with_limits(site):
@@ -224,7 +224,7 @@ def test_a_node_is_a_caller_with_limits(site):
     site.reload("{from: 'node:edge-2', to: ['*']}")  # what is open goes
     site.reload("", 1)
     before = site.hub.metrics()[limited]
-    wait_for("a first one", lambda: site.ask("second", 1, "--from", "4001") == ["edge-2.second"], 20)
+    wait_for("a first one", lambda: site.ask("second", 1, "--from", "4001") == ["edge-2.second"])
     assert site.ask("second", 2) == ["none", "none"]
     assert site.hub.metrics()[limited] > before
     site.reload("")
@@ -239,7 +239,7 @@ for i in range(int(sys.argv[3])):
     s.sendto(b"x", (sys.argv[1], int(sys.argv[2])))
     made.append(s)
     if i % 50 == 49:
-        s.settimeout(5)
+        s.settimeout(60)
         s.recv(99)
 print(len(made), flush=True)
 sys.stdin.readline()
@@ -249,7 +249,7 @@ sys.stdin.readline()
 def test_flows_of_one_client_are_bounded(site):
     """400 flows of one pod: a quarter of a door's, 256; others are served meanwhile."""
     with Dialogue(site.client, FLOOD, site.client.address_of(f"second.{DOMAIN}"), 53, 400) as flood:
-        wait_for("sent", lambda: site.state()["datagrams_to_hub"] >= 400, 20)
+        wait_for("sent", lambda: site.state()["datagrams_to_hub"] >= 400)
         assert next(p for p in site.state()["ports"] if p["service"] == "default/second" and p["port"] == 53)["flows"] <= 256
         assert site.ask("second", 3, client=site.other) == ["edge-2.second"] * 3
         assert flood.ask() == "400"
@@ -261,7 +261,7 @@ def test_the_hub_comes_back(site):
         site.hub.process.kill()
         wait_for("known", lambda: line.ask() != "edge-2.second")
         site.hub.start()
-        wait_for("back", lambda: line.ask() == "edge-2.second", 60)
+        wait_for("back", lambda: line.ask() == "edge-2.second")
 
 
 def test_another_agent_takes_over(site):
@@ -270,10 +270,10 @@ def test_another_agent_takes_over(site):
     with Line(site.client, site.client.address_of(f"second.{DOMAIN}"), 53) as line:
         assert line.ask() == "edge-2.second"
         two.start(ready=False)
-        wait_for("taken over", lambda: two.process.alive() and two.ready() and "has taken over" in two.process.log(), 30)
+        wait_for("taken over", lambda: two.process.alive() and two.ready() and "has taken over" in two.process.log())
         site.agents[0] = two
-        wait_for("served by the new one", lambda: line.ask() == "edge-2.second" and site.state()["opened"] > 0, 20)
-        wait_for("handed over", lambda: "waiting to be stopped" in one.process.log(), 40)
+        wait_for("served by the new one", lambda: line.ask() == "edge-2.second" and site.state()["opened"] > 0)
+        wait_for("handed over", lambda: "waiting to be stopped" in one.process.log())
         assert one.process.stop() == 0
         assert line.ask() == "edge-2.second"
 
@@ -284,7 +284,7 @@ def test_what_is_kept_leads_to_no_closed_door(site):
     assert before.stop() == 0
     keeper = labs.Agent(node, None, *before.options, "--onStop", "keep", token=before.token)
     site.agents[0] = keeper
-    wait_for("served", lambda: site.ask("second") == ["edge-2.second"], 20)
+    wait_for("served", lambda: site.ask("second") == ["edge-2.second"])
     address = site.client.address_of(f"second.{DOMAIN}")
 
     def kept():
@@ -295,7 +295,7 @@ def test_what_is_kept_leads_to_no_closed_door(site):
     out = site.client.run(PYTHON, os.path.join(labs.HERE, "udpsend.py"), address, "53", "1").stdout
     assert out == "none ConnectionRefusedError\n"
     site.agents[0] = labs.Agent(node, None, *before.options, token=before.token)
-    wait_for("served again", lambda: site.ask("second") == ["edge-2.second"], 20)
+    wait_for("served again", lambda: site.ask("second") == ["edge-2.second"])
 
 
 def udp_sockets(agent):

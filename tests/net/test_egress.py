@@ -10,7 +10,7 @@ import pytest
 
 import lab as labs
 from ingress_town import ACCESS, HUB, SERVER, Refused, TlsOver, Town, client_context, http_connect, join_edge, node, socket_to
-from lab import Lab
+from lab import PATIENCE_S, Lab
 from pki import Authority
 
 PORT = 8131
@@ -86,7 +86,7 @@ def test_a_server_that_speaks_first_200_of_200(town, target, name):
         for t in threads:
             t.start()
         for t in threads:
-            t.join(60)
+            t.join(PATIENCE_S)
             assert not t.is_alive()
     assert wrong == []
 
@@ -120,7 +120,7 @@ def test_targets_that_say_nothing_are_given_up(town):
     for t in threads:
         t.start()
     for t in threads:
-        t.join(60)
+        t.join(PATIENCE_S)
     assert statuses == [504, 504]
 
 
@@ -163,7 +163,7 @@ def test_bytes_both_ways(town, size):
         got = b""
         while len(got) < size:
             got += s.recv(65536)
-        writer.join(60)
+        writer.join(PATIENCE_S)
     assert got == data
 
 

@@ -8,7 +8,7 @@ import pytest
 
 import lab as labs
 from ingress_town import ACCESS, FRIEND, HUB, SERVER, Town, join_edge, node, socket_to
-from lab import Lab
+from lab import PATIENCE_S, Lab
 from pki import Authority
 
 pytest.importorskip("grpc")
@@ -31,7 +31,7 @@ class Grpc(Town):
             for n, port in enumerate((50051, 50052)):
                 pair = self.ca.issue(f"{name}-grpc", f"subjectAltName=DNS:{name}") if n else ()
                 p = machine.start(f"grpc-{port}", labs.PYTHON, PEER, "server", name, port, *pair)
-                labs.wait_for("gRPC server", lambda p=p: "serving" in p.log(), 30)
+                labs.wait_for("gRPC server", lambda p=p: "serving" in p.log())
 
     def grpc(self, target, authority, *ca, machine=None, **env):
         p = (machine or self.friend).run(labs.PYTHON, PEER, "client", target, authority, *ca, seconds=120, env={**os.environ, **env})
@@ -132,7 +132,7 @@ def test_a_method_that_begins_as_the_preface(town, name, status):
 def test_a_preface_alone_is_given_up(town):
     with socket_to(town, (HUB, 10080), town.friend) as s:
         s.sendall(PREFACE + SETTINGS)
-        s.settimeout(60)
+        s.settimeout(PATIENCE_S)
         got = b""
         while more := s.recv(4096):
             got += more

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from httpkit import Endpoint, Wire, socket_of
+from httpkit import PATIENCE, Endpoint, Wire, socket_of
 from lab import Agent, Hub, Node, pod, service, wait_for
 
 HEAD = b"GET / HTTP/1.1\r\nHost: web\r\n"
@@ -126,7 +126,7 @@ def alone(bed):
     yield
     bed.mute.clear()
     assert bed.agent.process.alive()
-    wait_for("nobody left", lambda: bed.active() == 0, 20)
+    wait_for("nobody left", lambda: bed.active() == 0)
 
 
 @pytest.mark.parametrize("data", [b"", b"GET / HT", HEAD, b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 9\r\n\r\nabc"],
@@ -298,7 +298,7 @@ def test_strangers_at_the_listener(bed):
                 s.close()
     now = bed.agent.metrics()['edgeway_lb_connections_total{mode="refused"}']
     assert now >= refused + 100
-    wait_for("nothing is left", lambda: bed.active() == 0 and len(os.listdir(fds)) <= before + 10, 20)
+    wait_for("nothing is left", lambda: bed.active() == 0 and len(os.listdir(fds)) <= before + 10)
     assert "an address that is not in the mesh" in bed.agent.process.log()
 
 
@@ -315,6 +315,7 @@ def test_interim_answers_without_end(bed):
                 ends[0].put(b"HTTP/1.1 103 Early Hints\r\nLink: x\r\n\r\n" * 1000)
         except OSError:
             pass
+        ends[1].s.settimeout(PATIENCE)
         try:
             ends[1].put(b"HTTP/1.1 200 OK\r\n", b"X: y\r\n" * 100000)
         except OSError:

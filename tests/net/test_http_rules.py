@@ -25,9 +25,9 @@ class Bed:
         self.ends = [Endpoint(p, 8080) for p in self.pods]
         self.hub = Hub(lab)
         patient = service("patient", ("http", 80, 8080), selector="one")
-        patient["metadata"]["annotations"] = {"edgeway.io/request-timeout": "300ms"}
+        patient["metadata"]["annotations"] = {"edgeway.io/request-timeout": "1s"}
         brief = service("brief", ("tcp", 80, 8080), selector="one")
-        brief["metadata"]["annotations"] = {"edgeway.io/idle-timeout": "500ms"}
+        brief["metadata"]["annotations"] = {"edgeway.io/idle-timeout": "2s"}
         self.hub.write("web.yaml", patient, brief, service("one", ("http", 80, 8080)), service("two", ("http", 80, 8080)),
                        service("none", ("http", 80, 8080)), service("plain", ("tcp", 80, 8080), selector="one"),
                        service("greeter", ("http", 80, 8080), selector="one"),
@@ -644,7 +644,7 @@ def test_relays_and_their_idle_time(bed):
     client = bed.client("brief", b"a")
     end = bed.ends[0].accept()
     for _ in range(4):
-        end.expect(b"a").silent(0.2)
+        end.expect(b"a").silent(0.6)  # longer together than it may be idle
         client.put(b"a")
     end.expect(b"a")
     client.eof()

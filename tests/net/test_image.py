@@ -11,6 +11,8 @@ import pytest
 from cluster import PROGRAMS, image_root
 from lab import TOP
 
+pytestmark = pytest.mark.plain_build  # files of an image
+
 BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
 
 

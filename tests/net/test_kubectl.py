@@ -22,8 +22,10 @@ import tunnelkit
 from dnskit import socket_in
 from ingress_town import start_kubelet
 from kube import ApiServer, KubeHub, node_object
-from lab import HUB_ADDRESS, PYTHON, Agent, Lab, Node, pod, wait_for
+from lab import HUB_ADDRESS, PATIENCE_S, PYTHON, Agent, Lab, Node, pod, wait_for
 from pki import Authority
+
+pytestmark = pytest.mark.plain_build  # a real kubectl; test_kubelet_doors has the same streams
 
 as_before = tunnelkit.as_before
 PORT, WAYS = 8131, ("tls", "unix")
@@ -52,7 +54,7 @@ class Cluster(tunnelkit.Site):
         self.hub = KubeHub(lab, self.api, "--ingress.egress", f"{{{listen}}}", "--access", "[{from: local, to: ['*']}, "
                            "{from: 'cert:kube-apiserver', to: ['*']}]")
         self.nodes = [Node(lab, "edge-1", "192.0.2.11"), Node(lab, "edge-2", "192.0.2.12")]
-        self.agents = [Agent(n, self.hub, "--hub.heartbeat", "400ms") for n in self.nodes]
+        self.agents = [Agent(n, self.hub, "--hub.heartbeat", "2s") for n in self.nodes]
         self.logs_of, self.kubelets, self.begun = {}, {}, []
         for n in self.nodes:
             self.logs_of[n.name] = os.path.join(self.dir, f"{n.name}.log")
@@ -73,7 +75,7 @@ class Cluster(tunnelkit.Site):
             obj["spec"]["containers"][0]["stdin"] = True
             self.api.ctl("put", group="", resource="pods", obj=obj)
         self.wait_open()
-        wait_for("the API's way", lambda: self.kubectl("logs", "--tail=1", POD).stdout == b"line 10\n", 30)
+        wait_for("the API's way", lambda: self.kubectl("logs", "--tail=1", POD).stdout == b"line 10\n")
         self.api.ctl("forget_kubelets")
 
     def argv(self, *argv):
@@ -84,7 +86,7 @@ class Cluster(tunnelkit.Site):
                 "KUBECTL_REMOTE_COMMAND_WEBSOCKETS": str(edition == "websocket").lower(),
                 "KUBECTL_PORT_FORWARD_WEBSOCKETS": str(edition == "websocket").lower()}
 
-    def kubectl(self, *argv, edition="spdy", input=b"", seconds=60):
+    def kubectl(self, *argv, edition="spdy", input=b"", seconds=PATIENCE_S):
         return subprocess.run(self.argv(*argv), input=input, timeout=seconds, env=self.env(edition), stdout=subprocess.PIPE,
                               stderr=subprocess.PIPE)
 
@@ -133,7 +135,7 @@ def edition(request):
     return request.param
 
 
-def read_for(stream, until, seconds=30):
+def read_for(stream, until):
     """What comes until it ends so."""
     got = b""
 
@@ -146,14 +148,14 @@ def read_for(stream, until, seconds=30):
             raise AssertionError(f"ended after {got!r}")
         got += data
         return got.endswith(until)
-    wait_for(f"{until!r}", more, seconds)
+    wait_for(f"{until!r}", more)
     return got
 
 
 def stop(process):
     """Ctrl-C."""
     process.send_signal(signal.SIGINT)
-    process.communicate(timeout=30)
+    process.communicate(timeout=PATIENCE_S)
 
 
 # --- logs ----------------------------------------------------------------------------------------------
@@ -205,7 +207,7 @@ def test_a_tunnel_cut_under_logs(site):
     following = site.begin("logs", "-f", "--tail=1", "web-2")
     assert following.stdout.readline()
     site.agents[1].process.kill()
-    following.communicate(timeout=30)
+    following.communicate(timeout=PATIENCE_S)
     wait_for("the hub knows", lambda: "edge-2" not in tunnelkit.tunnels(site.hub))
     failed = site.kubectl("logs", "--tail=1", "web-2")
     assert failed.returncode != 0 and b"while dialing edge-2:10250, code 503: 503 " in failed.stderr
@@ -255,12 +257,12 @@ def test_exec_in_a_terminal(site, edition):
         while select.select([mine], [], [], 0.2)[0]:
             shown += os.read(mine, 65536)
         return size in shown
-    wait_for("the size", lambda: size_shown(b"40 100"), 30)
+    wait_for("the size", lambda: size_shown(b"40 100"))
     resize(50, 120)
     p.send_signal(signal.SIGWINCH)
-    wait_for("the other size", lambda: size_shown(b"50 120"), 30)
+    wait_for("the other size", lambda: size_shown(b"50 120"))
     os.write(mine, b"\4")  # Ctrl-D ends the shell
-    p.communicate(timeout=30)
+    p.communicate(timeout=PATIENCE_S)
     os.close(mine)
     assert p.returncode == 0
 
@@ -282,8 +284,8 @@ def test_idle_over_several_heartbeats(site, edition):
     p.stdin.flush()
     read_for(p.stdout, b"before\n")
     pings = site.hub.metrics()["edgeway_tunnel_pings_total"]
-    wait_for("heartbeats", lambda: site.hub.metrics()["edgeway_tunnel_pings_total"] >= pings + 3, 60)
-    out, _ = p.communicate(b"after\n", timeout=30)
+    wait_for("heartbeats", lambda: site.hub.metrics()["edgeway_tunnel_pings_total"] >= pings + 3)
+    out, _ = p.communicate(b"after\n", timeout=PATIENCE_S)
     assert out == b"after\n" and p.returncode == 0
 
 
@@ -317,7 +319,7 @@ def test_attach(site, edition):
         while select.select([p.stdout], [], [], 0.2)[0]:
             got += os.read(p.stdout.fileno(), 65536)
         return b"said " + line in got
-    wait_for("an answer", lambda: said(b"hello\n"), 30)
+    wait_for("an answer", lambda: said(b"hello\n"))
     stop(p)
     wait_for("in the log as well", lambda: b"said hello\n" in site.kubectl("logs", POD).stdout)
 
@@ -349,11 +351,11 @@ def test_port_forward(site, edition):
         if m:
             ports[int(m.group(2))] = int(m.group(1))
         return len(ports) == 3
-    wait_for("ports", forwarding, 30)
+    wait_for("ports", forwarding)
 
     def talk(results, size):
         with socket_in(site.api.machine, socket.SOCK_STREAM, "127.0.0.1", ports[9090]) as s:
-            s.settimeout(60)
+            s.settimeout(PATIENCE_S)
             data, got = os.urandom(size), b""
             writer = threading.Thread(target=s.sendall, args=(data,))
             writer.start()
@@ -366,11 +368,11 @@ def test_port_forward(site, edition):
     for t in threads:
         t.start()
     for t in threads:
-        t.join(90)
+        t.join()
     assert results == [True] * 4
-    assert site.api.machine.get(f"http://127.0.0.1:{ports[8080]}/bytes/300000", seconds=30) == (200, "x" * 300000)
+    assert site.api.machine.get(f"http://127.0.0.1:{ports[8080]}/bytes/300000", seconds=PATIENCE_S) == (200, "x" * 300000)
     with socket_in(site.api.machine, socket.SOCK_STREAM, "127.0.0.1", ports[1]) as s:  # nobody listens there
-        s.settimeout(30)
+        s.settimeout(PATIENCE_S)
         try:
             assert s.recv(100) == b""
         except ConnectionError:

@@ -14,7 +14,7 @@ import tunnelkit
 from dnskit import socket_in
 from ingress_town import client_context, start_kubelet
 from kubestreams import OverWebsocket, Spdy, Websocket, accept_key
-from lab import HUB_ADDRESS, PYTHON, wait_for
+from lab import HUB_ADDRESS, PATIENCE_S, PYTHON, wait_for
 from pki import Authority
 from splice import plain
 
@@ -53,7 +53,7 @@ class Site(tunnelkit.Site):
             return self.inner.wrap_socket(tunnelkit.connect(self.hub.machine, "edge-1:10250"), server_hostname="edge-1"), ""
         port = {"sni": THROUGH, "ended": ENDED, "map": MAP, "request": tunnelkit.INGRESS[1]}[door]
         s = socket_in(self.hub.machine, socket.SOCK_STREAM, HUB_ADDRESS, port)
-        s.settimeout(60)
+        s.settimeout(PATIENCE_S)
         if door == "request":
             return s, f"http://edge-1:{PLAIN}"
         return (self.outer if door == "ended" else self.inner).wrap_socket(s, server_hostname="edge-1"), ""

@@ -12,13 +12,13 @@ def declare(mesh, name, *more, ports=(("http", 80, "http"), ("tcp-echo", 7000, "
     made = service(name, *ports, selector=selector, **spec)
     made["metadata"]["annotations"] = {f"edgeway.io/{k}": v for k, v in (annotations or {}).items()}
     mesh.hub.write(f"{name}.yaml", made, *more)
-    wait_for(f"name {name}", lambda: mesh.client1.address_of(f"{name}.default.svc.cluster.local"), 5)
+    wait_for(f"name {name}", lambda: mesh.client1.address_of(f"{name}.default.svc.cluster.local"))
 
 
 def ask(client, name, times=1, *options, close=True):
     """Who answers; close: with a connection for each, so that all workers get some."""
     closing = ("-H", "Connection: close") if close else ()
-    return client.run("curl", "-sS", "-m", 10, *closing, *options, *[f"http://{name}/{i}" for i in range(times)]).stdout.split()
+    return client.run("curl", "-sS", "-m", 60, *closing, *options, *[f"http://{name}/{i}" for i in range(times)]).stdout.split()
 
 
 def knows(agent, name):
@@ -46,7 +46,7 @@ def test_ewma(mesh):
     for policy in ("ewma", "round-robin"):
         declare(mesh, policy, endpoint_slice(f"{policy}-1", policy, 8080, *[p.address for p in pods], port_name="http"),
                 ports=(("http", 80, 8080),), selector="none", annotations={"lb-policy": policy})
-        wait_for("first answer", lambda n=policy: mesh.client1.get(f"http://{n}/")[0] == 200, 5)
+        wait_for("first answer", lambda n=policy: mesh.client1.get(f"http://{n}/")[0] == 200)
         slow[policy] = sum(a.endswith("pace-1") for a in ask(mesh.client1, policy, 40, close=False))
     assert slow["ewma"] <= 6 and slow["round-robin"] == 20, slow
     for p in served:
@@ -78,7 +78,7 @@ for s in held[:100]:
 print("held", flush=True)
 time.sleep(60)
 """)
-    wait_for("all are held", lambda: "held" in holder.log(), 10)
+    wait_for("all are held", lambda: "held" in holder.log())
     assert len(ask(mesh.client1, "idle-hash", 20, "-H", "X-User: a")) == 20
     assert set(ask(mesh.client2, "edge-nginx", 64)) == mesh.backends
     holder.kill()
@@ -94,13 +94,13 @@ def test_hash_moves_few_when_one_is_gone(mesh):
     def who():
         return [ask(mesh.client1, "few", 1, "-H", f"X-User: {u}")[0] for u in range(40)]
     declare(mesh, "few", slices(2), ports=ports, selector="none", annotations={"hash-on": "header:X-User"})
-    wait_for("first answer", lambda: mesh.client1.get("http://few/")[0] == 200, 5)
+    wait_for("first answer", lambda: mesh.client1.get("http://few/")[0] == 200)
     before = who()
     assert len(set(before)) == 2
     declare(mesh, "few", slices(1), ports=ports, selector="none", annotations={"hash-on": "header:X-User"})
-    wait_for("one is left", lambda: len(set(ask(mesh.client1, "few", 8, "-H", "X-User: x"))) == 1 and len(set(who())) == 1, 5)
+    wait_for("one is left", lambda: len(set(ask(mesh.client1, "few", 8, "-H", "X-User: x"))) == 1 and len(set(who())) == 1)
     declare(mesh, "few", slices(2), ports=ports, selector="none", annotations={"hash-on": "header:X-User"})
-    wait_for("both as before", lambda: who() == before, 5)
+    wait_for("both as before", lambda: who() == before)
 
 
 def test_slow_start(mesh):
@@ -114,8 +114,8 @@ def test_slow_start(mesh):
     for more in ({"slow-start": "15m"}, {}):
         for n in (1, 2):
             declare(mesh, "slow", slices(n), ports=(("http", 80, 8080),), selector="none", annotations={"lb-policy": "round-robin", **more})
-            wait_for("all workers know", lambda n=n: ask(mesh.client1, "slow") and [len(g) for g in knows(mesh.agent1, "slow")] == [n] * workers, 20)
-        wait_for("it is used", lambda: "slow-1" in "".join(ask(mesh.client1, "slow", 40)), 20)
+            wait_for("all workers know", lambda n=n: ask(mesh.client1, "slow") and [len(g) for g in knows(mesh.agent1, "slow")] == [n] * workers)
+        wait_for("it is used", lambda: "slow-1" in "".join(ask(mesh.client1, "slow", 40)))
         share[len(more)] = sum(a.endswith("slow-1") for a in ask(mesh.client1, "slow", 400))
     assert 0 < share[1] < 60 and share[0] > 180, share  # a twentieth of 200
     for p in served:
@@ -129,7 +129,7 @@ def test_hash_balance(mesh):
     for name, more in (("hot", {}), ("eased", {"hash-balance": "125"})):
         ports, made = (("http", 80, 8080),), endpoint_slice(f"{name}-1", name, 8080, *[p.address for p in pods], port_name="http")
         declare(mesh, name, made, ports=ports, selector="none", annotations={"hash-on": "header:X-User", **more})
-        wait_for("first answer", lambda n=name: mesh.client1.get(f"http://{n}/")[0] == 200, 5)
+        wait_for("first answer", lambda n=name: mesh.client1.get(f"http://{n}/")[0] == 200)
     parallel = ("--parallel", "--parallel-immediate", "--parallel-max", "40")
 
     def of_each(name):  # HTTP/1.1 clients of their own connections, each a second long
@@ -159,10 +159,17 @@ def test_affinity(mesh):
 
 def test_affinity_ends_when_it_was_not_used(mesh):
     declare(mesh, "brief", sessionAffinity="ClientIP", sessionAffinityConfig={"clientIP": {"timeoutSeconds": 2}})
+    used = since = time.monotonic()
     first = ask(mesh.client1, "brief")[0]
-    for _ in range(12):  # each use starts the time anew
+    for _ in range(100):  # each use starts the time anew; what came later than that, on a busy machine, begins it
         time.sleep(0.4)
-        assert ask(mesh.client1, "brief") == [first]
+        before, used = used, time.monotonic()
+        who = ask(mesh.client1, "brief")[0]
+        if time.monotonic() - before >= 2:
+            first, since = who, used
+        assert who == first
+        if used - since > 4.8:
+            break
     seen = {first}
     for _ in range(8):  # a fresh choice each time
         time.sleep(3.1)
@@ -178,10 +185,11 @@ def test_affinity_moves_with_the_endpoint(mesh):
     wait_for("it serves", lambda: "serving" in server.log())
     slices = [endpoint_slice("moving-1", "moving", p, mesh.node1.address, port_name="http") for p in (8099,)]
     declare(mesh, "moving", *slices, ports=(("http", 80, 8099),), selector="none", sessionAffinity="ClientIP")
-    wait_for("first answer", lambda: set(ask(mesh.client1, "moving", 6)) == {"extra"}, 5)
+    wait_for("first answer", lambda: set(ask(mesh.client1, "moving", 6)) == {"extra"})
+    known = mesh.agent1.ask("/debug/services")[1].count("172.17.0.2")
     slices.append(endpoint_slice("moving-2", "moving", 8080, "172.17.0.2", port_name="http"))
     declare(mesh, "moving", *slices, ports=(("http", 80, 8099),), selector="none", sessionAffinity="ClientIP")
-    time.sleep(0.5)
+    wait_for("both are known", lambda: mesh.agent1.ask("/debug/services")[1].count("172.17.0.2") > known)
     assert set(ask(mesh.client1, "moving", 10)) == {"extra"}  # one more endpoint moves nobody
     server.kill()
     assert set(ask(mesh.client1, "moving", 10)) == {"edge-1.web-0"}
@@ -193,8 +201,8 @@ def test_internal_traffic_policy_local(mesh):
         assert set(ask(client, "local", 32)) == {f"{node}.web-0", f"{node}.web-1"}
     mesh.hub.write("there.yaml", service("there", ("http", 80, 8080), selector="there", internalTrafficPolicy="Local"),
                    pod("there-0", mesh.node2, "172.17.0.2", ("http", 8080, 30080), app="there"))
-    wait_for("elsewhere", lambda: mesh.client2.get("http://there/")[1].strip() == "edge-2.web-0", 5)
-    wait_for("not here", lambda: mesh.client1.get("http://there/")[0] == 503, 5)
+    wait_for("elsewhere", lambda: mesh.client2.get("http://there/")[1].strip() == "edge-2.web-0")
+    wait_for("not here", lambda: mesh.client1.get("http://there/")[0] == 503)
 
 
 def kill_and_revive(mesh, name, near, far):
@@ -209,7 +217,7 @@ def kill_and_revive(mesh, name, near, far):
     finally:
         for p in web:
             web[p] = p.serve("--http", "8080", "--tcp", "9090")
-    wait_for("the near ones are back", lambda: set(ask(mesh.client1, name, 16)) == near, 5)
+    wait_for("the near ones are back", lambda: set(ask(mesh.client1, name, 16)) == near)
 
 
 @pytest.fixture(scope="module")
@@ -235,7 +243,7 @@ def test_prefer_zone(mesh_with_handles):
         "status": {"addresses": [{"type": "InternalIP", "address": n.address}]}} for n in mesh.nodes])
     declare(mesh, "zoned", trafficDistribution="PreferClose")
     wait_for("zones are known", lambda: set(ask(mesh.client1, "zoned", 16)) == {"edge-1.web-0", "edge-1.web-1"} and all(
-        [e["tier"] for e in g] == ["zone", "zone", "rest", "rest"] for g in knows(mesh.agent1, "zoned")), 10)
+        [e["tier"] for e in g] == ["zone", "zone", "rest", "rest"] for g in knows(mesh.agent1, "zoned")))
     kill_and_revive(mesh, "zoned", {"edge-1.web-0", "edge-1.web-1"}, {"edge-2.web-0", "edge-2.web-1"})
     assert {e["tier"] for g in knows(mesh.agent1, "zoned") for e in g} == {"zone", "rest"}
     mesh.hub.delete("nodes.yaml")
@@ -247,7 +255,7 @@ def test_retries(mesh):
         declare(mesh, name, endpoint_slice(f"{name}-1", name, 8080, "172.17.0.2", port_name="http"),
                 endpoint_slice(f"{name}-2", name, port, "172.17.0.3", port_name="http"), ports=(("http", 80, 8080),),
                 selector="none", annotations={"retries": retries, "lb-policy": "round-robin"})
-        wait_for("known", lambda n=name: mesh.client1.get(f"http://{n}/")[0] == 200, 5)
+        wait_for("known", lambda n=name: mesh.client1.get(f"http://{n}/")[0] == 200)
         assert ask(mesh.client1, name, 24) == ["edge-1.web-0"] * 24
 
 
@@ -281,22 +289,22 @@ def in_flight(agent, service):
 def test_max_connections(mesh):
     """Who finds all in use waits for a connection; as long as one may take, then it is 503. No worker takes one too many."""
     assert mesh.agent1.state()["lb"]["workers"] > 1
-    for name, limit in (("narrow", "200ms"), ("patient", "20s")):
+    for name, limit in (("narrow", "200ms"), ("patient", "60s")):
         declare(mesh, name, endpoint_slice(f"{name}-1", name, 8080, "172.17.0.2", "172.17.0.3", port_name="http"),
                 ports=(("http", 80, 8080),), selector="none", annotations={"max-connections": "1", "connect-timeout": limit})
-        wait_for("first answer", lambda n=name: mesh.client1.get(f"http://{n}/")[0] == 200, 5)
+        wait_for("first answer", lambda n=name: mesh.client1.get(f"http://{n}/")[0] == 200)
     before = mesh.agent1.metrics()['edgeway_lb_errors_total{reason="max_connections"}']
     with Dialogue(mesh.client1, HANGING, mesh.client1.getent("narrow")) as hanging:
         assert hanging.ask() == "refused"
         assert in_flight(mesh.agent1, "default/narrow") == [1, 1]
-        p = mesh.client1.run("sh", "-c", "for i in 1 2; do curl -sSi -m 15 http://narrow/ & done; wait")
+        p = mesh.client1.run("sh", "-c", "for i in 1 2; do curl -sSi -m 60 http://narrow/ & done; wait")
         assert p.stdout.count("HTTP/1.1 503") == 2, p.stdout
         assert p.stdout.lower().count("retry-after: 1") == 2 and p.stdout.count("max-connections") == 2
     wait_for("both are free", lambda: in_flight(mesh.agent1, "default/narrow") == [0, 0])
     assert mesh.agent1.metrics()['edgeway_lb_errors_total{reason="max_connections"}'] == before + 12
-    p = mesh.client1.run("sh", "-c", "for i in 1 2 3 4; do curl -sSi -m 15 http://patient/slow & done; wait")
+    p = mesh.client1.run("sh", "-c", "for i in 1 2 3 4; do curl -sSi -m 90 http://patient/slow & done; wait")
     assert p.stdout.count("HTTP/1.1 200") == 4, p.stdout
-    assert len(ask(mesh.client1, "narrow", 6)) == 6
+    wait_for("both serve", lambda: len(ask(mesh.client1, "narrow", 6)) == 6)  # 200 ms may be short for a busy machine
 
 
 def of_service(agent, metric, name, more=""):
@@ -309,15 +317,15 @@ def test_metrics_of_services(mesh):
     declare(mesh, "counted", endpoint_slice("counted-1", "counted", 8080, "172.17.0.2", port_name="http"),
             endpoint_slice("counted-2", "counted", 9090, "172.17.0.2", port_name="tcp-echo"), ports=(("http", 80, 8080), ("tcp-echo", 7000, 9090)), selector="none")
     declare(mesh, "quiet", endpoint_slice("quiet-1", "quiet", 8080, "172.17.0.2", port_name="http"), ports=(("http", 80, 8080),), selector="none")
-    wait_for("names", lambda: all(mesh.client1.address_of(f"{n}.default.svc.cluster.local") for n in ("counted", "quiet")), 5)
+    wait_for("names", lambda: all(mesh.client1.address_of(f"{n}.default.svc.cluster.local") for n in ("counted", "quiet")))
     assert of_service(agent, "connections_total", "counted") == 0
     assert len(ask(mesh.client1, "counted", 20)) == 20
     assert mesh.client1.get("http://counted/", "-d", "x" * 1000)[0] == 200
-    assert "hello" in mesh.client1.send("counted", 7000, "hello", 1)
+    assert "hello" in mesh.client1.send("counted", 7000, "hello")
     assert of_service(agent, "requests_total", "counted", ',code_class="2xx"') == 21
     assert of_service(agent, "first_byte_seconds_count", "counted") == 21
     assert of_service(agent, "connections_total", "counted") >= 3
-    wait_for("closed", lambda: of_service(agent, "connections_active", "counted") == 0, 5)
+    wait_for("closed", lambda: of_service(agent, "connections_active", "counted") == 0)
     assert of_service(agent, "bytes_total", "counted", ',direction="upstream"') == 1005
     state = {s["service"]: s for s in agent.state()["lb"]["services"]}
     assert state["counted"]["requests"]["2xx"] == 21 and 0 < state["counted"]["p50_us"] <= state["counted"]["p99_us"]
@@ -332,16 +340,16 @@ def test_health_path(mesh):
     names = {p.name for p in extra}
     declare(mesh, "checked", endpoint_slice("checked-1", "checked", 8080, *[p.address for p in extra], port_name="http"),
             ports=(("http", 80, 8080),), selector="none", annotations={"health-path": "/health", "health-interval": "100ms"})
-    wait_for("both", lambda: set(ask(mesh.client1, "checked", 8)) == names, 5)
+    wait_for("both", lambda: set(ask(mesh.client1, "checked", 8)) == names)
     open(flag, "w").close()
-    wait_for("one is ill", lambda: any(e["state"] == "ill" for g in knows(mesh.agent1, "checked") for e in g), 5)
+    wait_for("one is ill", lambda: any(e["state"] == "ill" for g in knows(mesh.agent1, "checked") for e in g))
     assert set(ask(mesh.client1, "checked", 24)) == {extra[1].name}
     open(flag + "-2", "w").close()
-    wait_for("both are ill: better than nobody", lambda: set(ask(mesh.client1, "checked", 12)) == names, 5)
+    wait_for("both are ill: better than nobody", lambda: set(ask(mesh.client1, "checked", 12)) == names)
     os.unlink(flag)
-    wait_for("the other is back", lambda: set(ask(mesh.client1, "checked", 12)) == {extra[0].name}, 5)
+    wait_for("the other is back", lambda: set(ask(mesh.client1, "checked", 12)) == {extra[0].name})
     os.unlink(flag + "-2")
-    wait_for("both are back", lambda: set(ask(mesh.client1, "checked", 12)) == names, 5)
+    wait_for("both are back", lambda: set(ask(mesh.client1, "checked", 12)) == names)
     log = mesh.agent1.process.log()
     assert "a health check took an endpoint out" in log and "found an endpoint well again" in log
     p = mesh.node1.run(mesh.lab.program("edgewayctl"), "--socket", mesh.agent1.socket, "health", "default/checked")
@@ -352,11 +360,11 @@ def test_not_ready_and_terminating(mesh):
     """publishNotReadyAddresses; and those that still serve while they end, where nobody else is ready."""
     declare(mesh, "early", pod("early-0", mesh.node1, "172.17.0.2", ("http", 8080, 0), app="early", ready=False),
             ports=(("http", 80, 8080),), selector="early", publishNotReadyAddresses=True)
-    wait_for("not ready, published", lambda: mesh.client1.get("http://early/")[1].strip() == "edge-1.web-0", 5)
+    wait_for("not ready, published", lambda: mesh.client1.get("http://early/")[1].strip() == "edge-1.web-0")
     leaving = endpoint_slice("leaving-1", "leaving", 8080, "172.17.0.2", port_name="http")
     leaving["endpoints"][0]["conditions"] = {"ready": False, "serving": True, "terminating": True}
     ready = endpoint_slice("leaving-2", "leaving", 8080, "172.17.0.3", port_name="http")
     declare(mesh, "leaving", leaving, ready, ports=(("http", 80, 8080),), selector="none")
-    wait_for("the ready one", lambda: set(ask(mesh.client1, "leaving", 12)) == {"edge-1.web-1"}, 5)
+    wait_for("the ready one", lambda: set(ask(mesh.client1, "leaving", 12)) == {"edge-1.web-1"})
     declare(mesh, "leaving", leaving, ports=(("http", 80, 8080),), selector="none")
-    wait_for("the one that ends", lambda: set(ask(mesh.client1, "leaving", 12)) == {"edge-1.web-0"}, 5)
+    wait_for("the one that ends", lambda: set(ask(mesh.client1, "leaving", 12)) == {"edge-1.web-0"})

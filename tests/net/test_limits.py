@@ -152,7 +152,7 @@ def test_several_streams_share_the_rate_and_sighup_frees_them(town):
     for t in threads:
         t.start()
     labs.wait_for("all of them wait", lambda: town.hub.state()["hub"]["accounts"] != [] and
-                  next(a for a in town.hub.state()["hub"]["accounts"] if a["name"] == FRIEND)["streams"] == 4, 30)
+                  next(a for a in town.hub.state()["hub"]["accounts"] if a["name"] == FRIEND)["streams"] == 4)
     assert town.get("http://edge-9:8080/bytes/10000", machine=town.stranger, seconds=60)[0] == 200  # his burst, meanwhile
     assert got == []
     town.limit()

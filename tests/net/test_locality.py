@@ -6,6 +6,8 @@ import pytest
 
 from lab import endpoint_slice, service, wait_for
 
+pytestmark = pytest.mark.plain_build  # choices of the hub, which the units make with the sanitizers, too
+
 OWN = {1: {"edge-1.web-0", "edge-1.web-1"}, 2: {"edge-2.web-0", "edge-2.web-1"}}
 
 
@@ -37,12 +39,12 @@ def test_distribution(zones, distribution, first):
     zones.hub.write(f"{name}.yaml",
                     service(name, ("http", 80, "http"), selector="web", trafficDistribution=distribution))
     for number, (agent, client) in enumerate(((zones.agent1, zones.client1), (zones.agent2, zones.client2)), 1):
-        wait_for("tiers", lambda a=agent: tiers(a, name) == {first: 2, "rest": 2}, 45)  # nodes connect again for a new zone
+        wait_for("tiers", lambda a=agent: tiers(a, name) == {first: 2, "rest": 2})  # nodes connect again for a new zone
         assert who(client, name) == OWN[number]
 
 
 def test_without_a_wish_all_serve(zones):
-    wait_for("tiers", lambda: tiers(zones.agent1, "edge-nginx") == {"rest": 4}, 45)
+    wait_for("tiers", lambda: tiers(zones.agent1, "edge-nginx") == {"rest": 4})
     assert who(zones.client1, "edge-nginx", 96) == zones.backends
 
 
@@ -50,7 +52,7 @@ def test_local_traffic(zones):
     zones.hub.write("local.yaml",
                     service("local", ("http", 80, "http"), selector="web", internalTrafficPolicy="Local"))
     for number, (agent, client) in enumerate(((zones.agent1, zones.client1), (zones.agent2, zones.client2)), 1):
-        wait_for("local endpoints", lambda a=agent: tiers(a, "local") == {"rest": 2}, 5)
+        wait_for("local endpoints", lambda a=agent: tiers(a, "local") == {"rest": 2})
         assert who(client, "local") == OWN[number]
 
 
@@ -68,9 +70,9 @@ def test_hints(zones):
     # Crosswise, so that only the hints can be the reason.
     zones.hub.write("hinted.yaml", bare, hinted(zones, "b", "a"))
     for agent, client, want in ((zones.agent1, zones.client1, "edge-2.web-0"), (zones.agent2, zones.client2, "edge-1.web-0")):
-        wait_for("hints", lambda a=agent: tiers(a, "hinted") == {"zone": 1, "rest": 1}, 5)
+        wait_for("hints", lambda a=agent: tiers(a, "hinted") == {"zone": 1, "rest": 1})
         assert who(client, "hinted", 24) == {want}
     # An endpoint without hints: nobody's count.
     zones.hub.write("hinted.yaml", bare, hinted(zones, "b", None))
-    wait_for("no tiers", lambda: tiers(zones.agent1, "hinted") == {"rest": 2}, 5)
+    wait_for("no tiers", lambda: tiers(zones.agent1, "hinted") == {"rest": 2})
     assert who(zones.client1, "hinted", 48) == {"edge-1.web-0", "edge-2.web-0"}

@@ -47,7 +47,7 @@ class Town(replicas.Town):
         want = {(what, via) for via in REACH for what in REACH[via]}
         for h in self.hubs:
             wait_for("declarations", lambda h=h: self.declared(h) == {
-                (what, via): tunnel_of(h, via) is not None for what, via in want}, 20)
+                (what, via): tunnel_of(h, via) is not None for what, via in want})
 
 
 @pytest.fixture(scope="module")
@@ -95,8 +95,8 @@ def test_a_hub_is_killed(town):
     """What its nodes have told it counts no more; they tell the other one."""
     first, second = town.hubs
     first.process.kill()
-    wait_for("forgotten or told anew", lambda: all(town.declared(second).values()), 20)
-    wait_for("edge-1 has come", lambda: ("edge-2:7000", "edge-1") in town.declared(second), 30)
+    wait_for("forgotten or told anew", lambda: all(town.declared(second).values()))
+    wait_for("edge-1 has come", lambda: ("edge-2:7000", "edge-1") in town.declared(second))
     assert request(second, "plain-9", 10250) == (200, "plain-9\n") and request(second, PRINTER, 9100) == (200, "printer\n")
     os.unlink(first.socket)
     first.start()

@@ -14,7 +14,7 @@ import pytest
 
 import tunnelkit
 from dnskit import socket_in
-from lab import Agent, Hub, Machine, Node, pod, service, wait_for
+from lab import PATIENCE_S, Agent, Hub, Machine, Node, pod, service, wait_for
 
 as_before = tunnelkit.as_before
 PRINTERS = "192.168.1.48/28:9100"
@@ -212,7 +212,7 @@ def test_names_and_addresses_lead_to_the_hub(site):
     host = site.hub.machine
     host.run("ip", "route", "add", "192.168.1.0/24", "via", "192.0.2.250")
     try:
-        wait_for("led", lambda: host.get(f"http://{LAN['plain-4']}:10250/", seconds=2) == (200, "plain-4.kubelet\n"), 20)
+        wait_for("led", lambda: host.get(f"http://{LAN['plain-4']}:10250/", seconds=2) == (200, "plain-4.kubelet\n"))
     finally:
         host.run("ip", "route", "del", "192.168.1.0/24")
     assert host.dns("plain-4.edge.lab.test", "A", "-p", "10053", server="192.0.2.1")[1][0][4] == "192.0.2.1"
@@ -222,7 +222,7 @@ def test_datagrams(site):
     """A map of UDP to a machine beside a node: its ports are those of tunnel.reach, too."""
     said = site.log_since(site.agent["edge-1"])
     with socket_in(site.hub.machine, socket.SOCK_DGRAM, "192.0.2.1", 9161) as s:
-        s.settimeout(10)
+        s.settimeout(PATIENCE_S)
         s.send(b"status?")
         assert s.recv(100) == b"printer.snmp\nstatus?"
     wait_for("audit", lambda: "flow ended" in said() and "for=* kind=beside to=192.168.1.50:9100" in said())
@@ -254,11 +254,11 @@ def test_its_tunnel_breaks_while_it_is_asked(site):
     agent, answers = site.agent["edge-2"], []
     agent.node.run("nft", "-f", "-", input="table inet hole { chain out { type filter hook output priority 0; oif lo tcp dport 10250 drop; }\n}")
     try:
-        thread = threading.Thread(target=lambda: answers.append(site.get("http://edge-2:10250/", seconds=20)), daemon=True)
+        thread = threading.Thread(target=lambda: answers.append(site.get("http://edge-2:10250/", seconds=60)), daemon=True)
         thread.start()
         wait_for("the dial", lambda: agent.metrics()["edgeway_tunnel_dialling"] == 1)
         site.cut("edge-2")
-        thread.join(30)
+        thread.join(PATIENCE_S)
         assert answers == [(200, "edge-2.kubelet\n")]
     finally:
         agent.node.run("nft", "delete", "table", "inet", "hole")
@@ -341,9 +341,9 @@ def test_a_node_that_moves_is_told_so(site):
     moved = site.node_object("edge-2")
     moved["metadata"]["labels"]["edgeway.io/site"] = "b"
     site.hub.write("nodes.yaml", *others, moved)
-    wait_for("refused", lambda: (site.said("edge-3") or {}).get("edge-2") == "that node is of another site", 20)
+    wait_for("refused", lambda: (site.said("edge-3") or {}).get("edge-2") == "that node is of another site")
     site.hub.write("nodes.yaml", *map(site.node_object, SITES))
-    wait_for("accepted", lambda: all((site.said(name) or {}).get("edge-2") == "accepted" for name in REACH), 20)
+    wait_for("accepted", lambda: all((site.said(name) or {}).get("edge-2") == "accepted" for name in REACH))
 
 
 def test_it_is_shown(site):

@@ -7,6 +7,8 @@ import pytest
 import lab as labs
 from lab import Agent, Hub, Node, service, wait_for
 
+pytestmark = pytest.mark.plain_build  # a few lines to a service manager
+
 
 class Manager:
     """Keeps what it is told: `lines` in order."""

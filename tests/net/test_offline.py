@@ -106,6 +106,7 @@ def test_full_disk(lab, end):
     agent.node.run("rm", f"{agent.data}/ballast")
     if end == "restart":  # nothing to write makes no attempt
         hub.write("web.yaml", web(85))
+        wait_for("in use", lambda: port_of(agent, "web") == 85, LATE)  # or what follows is true before it has come
     wait_for("written", lambda: disk(agent)["state"] == "ok" and agent.metrics()["edgeway_meta_waiting_changes"] == 0, LATE)
     assert disk(agent)["trouble"] == ""
     if end == "room":
@@ -354,8 +355,9 @@ def test_killed_while_it_writes(lab):
 def test_ten_thousand_services_and_no_hub(lab):
     """All names are answered with the addresses of before, and a new service's endpoints are found when the hub is back."""
     hub = Hub(lab)
+    token = hub.token()  # while it has nothing else to do
     write_typical(hub, range(10000))
-    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub, token=token)
     wait_for("all", lambda: agent.state()["services"] == 10000 and agent.state()["meta"]["synced"] and not unacknowledged(hub), 120)
 
     def addresses():

@@ -6,6 +6,8 @@ import pytest
 
 import otlp
 
+pytestmark = pytest.mark.plain_build  # the reader of the tests
+
 TRACE, SPAN = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 
 

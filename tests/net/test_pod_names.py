@@ -110,9 +110,9 @@ def test_a_pod_that_is_not_ready_has_a_name_and_no_endpoint(db):
     assert FAKE.match(db.client.address_of(DB_2))
     assert db.client.get("http://db-2.db/")[0] == 503
     db.hub.write("db-2.yaml", member("db-2", db.nodes[0], db.pods[2], ready=True))
-    wait_for("db-2 answers", lambda: db.client.get("http://db-2.db/")[1].strip() == "edge-1.db-2", 5)
+    wait_for("db-2 answers", lambda: db.client.get("http://db-2.db/")[1].strip() == "edge-1.db-2")
     db.say(2)
-    wait_for("db-2 is not ready again", lambda: db.client.get("http://db-2.db/")[0] == 503, 5)
+    wait_for("db-2 is not ready again", lambda: db.client.get("http://db-2.db/")[0] == 503)
 
 
 def test_srv_lists_those_that_serve(db):
@@ -126,25 +126,25 @@ def test_srv_lists_those_that_serve(db):
 
 def test_declared_port_goes_with_its_declaration(db):
     db.say(0, admin=False)
-    wait_for("port is gone", lambda: db.client.send("db-0.db", 8888, "x") in (None, ""), 5)
+    wait_for("port is gone", lambda: db.client.send("db-0.db", 8888, "x") in (None, ""))
     assert who(db.client, "http://db-0.db/") == {"edge-1.db-0"}
     db.say(0)
-    wait_for("port is back", lambda: db.client.get("http://db-0.db:8888/")[1].strip() == "edge-1.db-0", 5)
+    wait_for("port is back", lambda: db.client.get("http://db-0.db:8888/")[1].strip() == "edge-1.db-0")
 
 
 def test_pod_goes_and_returns_with_its_address(db):
     before = db.addresses(db.client)
     db.hub.delete("db-1.yaml")
     for client in db.clients:
-        wait_for("name is gone", lambda c=client: c.dns(DB_1)[0] == "NXDOMAIN", 5)
+        wait_for("name is gone", lambda c=client: c.dns(DB_1)[0] == "NXDOMAIN")
         assert client.address_of(DB) == before[0] and client.address_of(DB_0) == before[1]
     assert db.client.run("dig", "-x", before[2], "+short").stdout == ""
     assert who(db.client, "http://db/") == {"edge-1.db-0"}
     db.say(1)
     for client in db.clients:
-        wait_for("name is back", lambda c=client: c.address_of(DB_1), 5)
+        wait_for("name is back", lambda c=client: c.address_of(DB_1))
         assert db.addresses(client) == before
-        wait_for("pod answers", lambda c=client: c.get("http://db-1.db/")[1].strip() == "edge-2.db-1", 5)
+        wait_for("pod answers", lambda c=client: c.get("http://db-1.db/")[1].strip() == "edge-2.db-1")
 
 
 def test_agent_restarted_without_the_hub(db):
@@ -167,12 +167,12 @@ def test_agent_restarted_without_the_hub(db):
 def test_names_go_with_headlessness_and_with_the_service(db):
     before = db.addresses(db.client)
     db.hub.write("service.yaml", service("db", ("http", 80, "http"), ("sql", 5432, 9090)))
-    wait_for("no names of pods", lambda: db.client.dns(DB_0)[0] == "NXDOMAIN", 45)  # the agent's pause between attempts
+    wait_for("no names of pods", lambda: db.client.dns(DB_0)[0] == "NXDOMAIN")  # the agent's pause between attempts
     assert db.client.address_of(DB) == before[0]
     assert db.client.dns(f"_sql._tcp.{DB}", "SRV")[1][0][4] == f"0 100 5432 {DB}."
     db.hub.delete("service.yaml")
-    wait_for("service is gone", lambda: db.client.dns(DB)[0] == "NXDOMAIN", 5)
+    wait_for("service is gone", lambda: db.client.dns(DB)[0] == "NXDOMAIN")
     assert db.client.dns(DB_0)[0] == "NXDOMAIN"
     db.hub.write("service.yaml", service("db", ("http", 80, "http"), ("sql", 5432, 9090), clusterIP="None"))
-    wait_for("all names are back", lambda: all(db.addresses(db.client)), 5)
+    wait_for("all names are back", lambda: all(db.addresses(db.client)))
     assert db.addresses(db.client) == before

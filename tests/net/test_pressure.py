@@ -13,7 +13,7 @@ WAITING = """
 import socket, sys
 question = b"\\0\\x11\\0\\1\\1\\0\\0\\1\\0\\0\\0\\0\\0\\0\\0\\0\\1\\0\\1" if sys.argv[2] == "53" else \
     b"GET / HTTP/1.0\\r\\n\\r\\n"
-every = [socket.create_connection((sys.argv[1], int(sys.argv[2])), 5) for _ in range(8)]
+every = [socket.create_connection((sys.argv[1], int(sys.argv[2])), 90) for _ in range(8)]
 for s in every:
     s.sendall(question)
 sys.exit(not all(s.recv(100) for s in every))
@@ -40,7 +40,7 @@ def test_nftables_events_lost(mesh):
         repairs = agent.metrics()["edgeway_iptables_repairs_total"]
         node.run("nft", "delete", "table", "ip", "edgeway")
         wait_for("repair", lambda: agent.metrics()["edgeway_iptables_repairs_total"] > repairs
-                 and node.table().count("dnat to 172.17.0.1:40001") == 1, 5)
+                 and node.table().count("dnat to 172.17.0.1:40001") == 1)
 
 
 def test_address_events_lost(mesh):
@@ -52,7 +52,7 @@ def test_address_events_lost(mesh):
             (("ip", "link", "del", "many"), None))
     for verb, served in (("del", 503), ("add", 200)):
         node.run("ip", "addr", verb, f"{node.gateway}/16", "dev", node.bridge)
-        wait_for(f"address {verb}", lambda: agent.ask("/readyz")[0] == served, 5)
+        wait_for(f"address {verb}", lambda: agent.ask("/readyz")[0] == served)
 
 
 def cpu_seconds(pid):
@@ -77,9 +77,9 @@ def test_out_of_descriptors(mesh, port):
     try:
         client = node.start("waiting", PYTHON, "-c", WAITING, target, str(port))
         time.sleep(0.5)
-        used = cpu_seconds(pid)
+        used, began = cpu_seconds(pid), time.monotonic()
         time.sleep(1)
-        assert cpu_seconds(pid) - used < 0.5
+        assert cpu_seconds(pid) - used < 0.5 * (time.monotonic() - began)
     finally:
         resource.prlimit(pid, resource.RLIMIT_NOFILE, before)
     assert client.wait(5) == 0  # all of them were served in the end
@@ -89,7 +89,7 @@ def test_route_deleted_by_another(mesh):
     """systemd-networkd and others drop routes that they do not know."""
     node = mesh.node1
     node.run("ip", "route", "del", "9.251.0.0/16")
-    wait_for("route again", lambda: "9.251.0.0/16" in node.route(), 5)
+    wait_for("route again", lambda: "9.251.0.0/16" in node.route())
 
 
 def test_second_agent_leaves_the_first_alone(mesh):
@@ -110,11 +110,11 @@ def test_resolv_conf_written_by_another(mesh, change):
     node, agent = mesh.node2, mesh.agent2
     node.run("sh", "-c", change)
     wanted = b"search default.svc.cluster.local svc.cluster.local cluster.local new.test"
-    wait_for("our lines", lambda: wanted in node.resolv() and node.gateway.encode() in node.resolv(), 5)
+    wait_for("our lines", lambda: wanted in node.resolv() and node.gateway.encode() in node.resolv())
     node.run("rm", "/etc/resolv.conf")
-    wait_for("our lines again", lambda: node.gateway.encode() in node.resolv(), 5)
+    wait_for("our lines again", lambda: node.gateway.encode() in node.resolv())
     node.run("sh", "-c", change)
-    wait_for("our lines once more", lambda: wanted in node.resolv(), 5)
+    wait_for("our lines once more", lambda: wanted in node.resolv())
     agent.stop()
     assert node.resolv() == b"nameserver 192.0.2.53\nsearch new.test\n"
     with open(node.resolv_conf, "wb") as f:

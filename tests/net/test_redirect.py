@@ -92,7 +92,7 @@ class Plane:
         self.hub.start()
         if redirect:
             self.wait_set(EDGE)
-        wait_for("tunnel", lambda: self.hub.metrics()["edgeway_tunnel_nodes"] == 1, 30)
+        wait_for("tunnel", lambda: self.hub.metrics()["edgeway_tunnel_nodes"] == 1)
 
     def on(self):
         """The hub runs with the usual redirect."""
@@ -172,8 +172,8 @@ def on(plane):
     yield plane
     if plane.hub.process.alive() and plane.hub.process.pid == pid:
         wait_for("quiet", lambda: plane.hub.metrics()["edgeway_ingress_connections"] == 0
-                 and plane.hub.metrics()["edgeway_ingress_pending"] == 0, 20)
-        wait_for("descriptors as before", lambda: not descriptors(pid) - before, 20)
+                 and plane.hub.metrics()["edgeway_ingress_pending"] == 0)
+        wait_for("descriptors as before", lambda: not descriptors(pid) - before)
 
 
 def test_a_hub_that_has_given_up_its_rights_says_so(plane):

@@ -81,7 +81,7 @@ def test_fight(mesh):
             write_over(node, text)
         return agent.metrics()["edgeway_dns_resolvconf_conflicts_total"] > 0
 
-    wait_for("left alone", fight, 30)
+    wait_for("left alone", fight)
     assert node.resolv() == text
     assert agent.state()["dns"]["resolvConf"]["trouble"] != ""
     assert "another program keeps changing resolv.conf" in agent.process.log()

@@ -177,7 +177,7 @@ def test_loop(node, start):
     assert node.address_of(WORLD, f"@{node.gateway}") == "203.0.113.7"
     local.stop()
     local = dnsmasq(node, labs.UPSTREAM_ADDRESS)
-    wait_for("in use again", lambda: upstreams(agent) == ["127.0.0.1:53", f"{labs.UPSTREAM_ADDRESS}:53"], 20)
+    wait_for("in use again", lambda: upstreams(agent) == ["127.0.0.1:53", f"{labs.UPSTREAM_ADDRESS}:53"])
     assert node.address_of(WORLD, f"@{node.gateway}") == "203.0.113.7"
     local.stop()
     assert agent.stop() == 0

@@ -12,6 +12,8 @@ import pytest
 
 from lab import TOP
 
+pytestmark = pytest.mark.plain_build  # a document
+
 BUILD = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
 PROGRAMS = ("edgeway-agent", "edgeway-hub", "edgewayctl")
 SCRIPT = os.path.join(TOP, "deploy", "sbom")

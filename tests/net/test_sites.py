@@ -33,7 +33,7 @@ def node_object(name, *addresses, labels=None):
 
 def hub(lab, api, *options):
     made = KubeHub(lab, api, *options)
-    wait_for("ready", made.ready, 30)
+    wait_for("ready", made.ready)
     return made
 
 
@@ -71,29 +71,29 @@ def test_two_sites_with_one_address(lab, api):
         "spec": {"nodeName": "edge-1", "containers": [{"name": "c", "image": "i", "ports": [
             {"name": "http", "containerPort": 8080, "hostPort": 30080, "protocol": "TCP"}]}]},
         "status": {"phase": "Running", "hostIP": PRIVATE, "podIP": "172.17.0.9", "conditions": [{"type": "Ready", "status": "True"}]}})
-    wait_for("the endpoint", lambda: endpoint(cloud, "web").get("hostIP") == PRIVATE, 30)
+    wait_for("the endpoint", lambda: endpoint(cloud, "web").get("hostIP") == PRIVATE)
     made = [agent(lab, cloud, f"edge-{i}", 10 + i) for i in (1, 2, 3)]
-    wait_for("noted", lambda: (note(api, "edge-1"), note(api, "edge-2")) == ("192.0.2.11", "192.0.2.12"), 30)
-    wait_for("told", lambda: sites(cloud) == {"edge-1": "192.0.2.11", "edge-2": "192.0.2.12", "edge-3": ""}, 30)
-    wait_for("in the view", lambda: endpoint(cloud, "web").get("site") == "192.0.2.11", 30)
+    wait_for("noted", lambda: (note(api, "edge-1"), note(api, "edge-2")) == ("192.0.2.11", "192.0.2.12"))
+    wait_for("told", lambda: sites(cloud) == {"edge-1": "192.0.2.11", "edge-2": "192.0.2.12", "edge-3": ""})
+    wait_for("in the view", lambda: endpoint(cloud, "web").get("site") == "192.0.2.11")
     assert note(api, "edge-3") is None  # it comes from its own address: nothing hides there
 
     def addresses(a):
         rows = [r for s in json.loads(a.ask("/debug/services")[1])["services"] if s["name"] == "web" for r in s["ports"]]
         return [e["address"] for r in rows for e in r["endpoints"]], sum(r["unreachable"] for r in rows)
 
-    wait_for("its own pod", lambda: addresses(made[0])[0] == ["172.17.0.9:8080"], 30)
+    wait_for("its own pod", lambda: addresses(made[0])[0] == ["172.17.0.9:8080"])
     for other in made[1:]:
-        wait_for("not the stranger", lambda other=other: f"{PRIVATE}:30080" not in addresses(other)[0], 30)
+        wait_for("not the stranger", lambda other=other: f"{PRIVATE}:30080" not in addresses(other)[0])
     # The same after a restart, before any node has come back: it stands on the Node.
     cloud.process.stop()
     cloud.start()
-    wait_for("ready", cloud.ready, 30)
+    wait_for("ready", cloud.ready)
     assert endpoint(cloud, "web")["site"] == "192.0.2.11"
     # Whoever gives it a site is believed, and the note is gone.
     api.kubectl("label", "node", "edge-1", "edgeway.io/site=hall")
-    wait_for("the label", lambda: endpoint(cloud, "web").get("site") == "hall", 30)
-    wait_for("no note", lambda: note(api, "edge-1") is None, 30)
+    wait_for("the label", lambda: endpoint(cloud, "web").get("site") == "hall")
+    wait_for("no note", lambda: note(api, "edge-1") is None)
     assert cloud.state()["hub"]["sites"]["problem"] == ""
 
 
@@ -102,13 +102,13 @@ def test_off_and_without_the_right(lab, api):
     cloud = hub(lab, api)
     api.apply(node_object("edge-1", PRIVATE))
     agent(lab, cloud, "edge-1", 11)
-    wait_for("said", lambda: "comes from behind NAT and has no site" in cloud.process.log(), 30)
+    wait_for("said", lambda: "comes from behind NAT and has no site" in cloud.process.log())
     assert note(api, "edge-1") is None and sites(cloud)["edge-1"] == ""
     cloud.process.stop()
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS)
     cloud.options = ("--source.kubernetes.sites", "true")
     cloud.start()
-    wait_for("told", lambda: "rbac-sites.yaml" in cloud.state()["hub"]["sites"]["problem"], 60)
+    wait_for("told", lambda: "rbac-sites.yaml" in cloud.state()["hub"]["sites"]["problem"])
     assert cloud.metrics()["edgeway_hub_node_sites_failed_total"] >= 1
 
 
@@ -117,7 +117,7 @@ def test_one_that_is_refused_holds_up_no_other(lab, api):
     api.apply(*(node_object(f"edge-{i}", PRIVATE) for i in (1, 2)))
     api.ctl("fault", match="/nodes/edge-1", do="status", status=500, count=10000)
     agent(lab, cloud, "edge-1", 11)
-    wait_for("refused", lambda: cloud.metrics()["edgeway_hub_node_sites_failed_total"] >= 1, 30)
+    wait_for("refused", lambda: cloud.metrics()["edgeway_hub_node_sites_failed_total"] >= 1)
     agent(lab, cloud, "edge-2", 12)
     wait_for("noted", lambda: note(api, "edge-2") == "192.0.2.12", 120)
     api.ctl("no_faults")

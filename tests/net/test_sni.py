@@ -9,7 +9,7 @@ import pytest
 
 import lab as labs
 from ingress_town import ACCESS, FRIEND, HUB, SERVER, TlsOver, Town, client_context, join_edge, node, socket_to, start_kubelet
-from lab import Lab
+from lab import PATIENCE_S, Lab
 from pki import Authority
 
 THROUGH, ENDED, CHECKED, DOUBTED, ASKED = 7443, 8443, 8444, 8445, 8446
@@ -138,7 +138,7 @@ def test_a_client_hello_in_pieces(town, size):
 def test_half_a_client_hello_is_given_up(town):
     with socket_to(town, (HUB, THROUGH), town.friend) as s:
         s.sendall(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03" + b"r" * 50)
-        s.settimeout(60)
+        s.settimeout(PATIENCE_S)
         assert s.recv(100) == b""
 
 
@@ -175,7 +175,7 @@ def test_many_at_once(town):
     for t in threads:
         t.start()
     for t in threads:
-        t.join(60)
+        t.join(PATIENCE_S)
     assert [(status, len(body)) for status, body in got] == [(200, 300000)] * 20
 
 

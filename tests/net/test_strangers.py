@@ -14,7 +14,7 @@ for i in range(int(sys.argv[2])):
     s.connect((sys.argv[1], 10000))
     kept.append(s)
 print("connected", flush=True)
-time.sleep(60)
+time.sleep(600)
 """
 
 
@@ -32,8 +32,8 @@ def test_mute_connections(lab, hub):
     wait_for("connections of the stranger", lambda: "connected" in mute.log())
     agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
     hub.write("web.yaml", service("web", ("http", 80, 8080)))
-    wait_for("the node has the service", lambda: agent.state()["services"] == 1, 8)
-    assert hub.ask("/healthz", seconds=1)[0] == 200
+    wait_for("the node has the service", lambda: agent.state()["services"] == 1)
+    assert hub.ask("/healthz")[0] == 200
     p = agent.node.run(lab.program("edgewayctl"), "--socket", agent.socket, "endpoints", "default/web")
     assert "80/http  none" in p.stdout
     assert len(os.listdir(f"/proc/{hub.process.pid}/fd")) < DESCRIPTORS // 2

@@ -9,7 +9,7 @@ import socket
 import subprocess
 import time
 
-from lab import HERE, PYTHON, Agent, Dialogue, service, wait_for
+from lab import HERE, PATIENCE_S, PYTHON, Agent, Dialogue, service, wait_for
 
 SECONDS = 6
 QUESTIONS = """
@@ -17,9 +17,9 @@ import socket, struct, sys, time
 server, seconds = sys.argv[1], float(sys.argv[2])
 name = b"".join(bytes([len(p)]) + p.encode() for p in "edge-nginx.default.svc.cluster.local".split(".")) + b"\\0"
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.settimeout(2)
+s.settimeout(30)
 end, asked, lost = time.monotonic() + seconds, 0, 0
-while time.monotonic() < end:
+while time.monotonic() < end or asked <= 100:
     asked += 1
     s.sendto(struct.pack(">6H", asked & 65535, 0x100, 1, 0, 0, 0) + name + b"\\0\\1\\0\\1", (server, 53))
     try:
@@ -32,7 +32,7 @@ print(asked, lost)
 """
 TALK = """
 import socket, sys
-s = socket.create_connection((sys.argv[1], 7000), 10)
+s = socket.create_connection((sys.argv[1], 7000), 60)
 f = s.makefile("rwb")
 who = f.readline()
 for line in sys.stdin:
@@ -80,8 +80,7 @@ class Said:
 
 def load(mesh, *options):
     target = mesh.client1.getent("edge-nginx")
-    return subprocess.Popen(mesh.client1.argv(PYTHON, os.path.join(HERE, "load.py"), target, 80, SECONDS, 4, 5, *options),
-                            stdout=subprocess.PIPE, text=True)
+    return mesh.client1.start("-".join(["load", *options]), PYTHON, os.path.join(HERE, "load.py"), target, 80, SECONDS, 4, 5, "least=101", *options)
 
 
 def test_under_load(mesh):
@@ -91,7 +90,7 @@ def test_under_load(mesh):
     asks = subprocess.Popen(mesh.client1.argv(PYTHON, "-c", QUESTIONS, mesh.node1.gateway, SECONDS), stdout=subprocess.PIPE, text=True)
     with Dialogue(mesh.client1, TALK, mesh.client1.getent("edge-nginx")) as talk:
         assert talk.ask("before").endswith(" before")
-        time.sleep(SECONDS / 4)
+        wait_for("load", lambda: all(p.log().count("\n") > 20 for p in loads))
         _, two = the_next(mesh)
         wait_for("taken over", has_taken_over(two))
         assert talk.ask("while").endswith(" while")
@@ -100,14 +99,15 @@ def test_under_load(mesh):
         wait_for("reloaded", lambda: "reloaded" in one.process.log())
         assert talk.ask("reloaded").endswith(" reloaded")
     for p in loads:
-        results = json.loads(p.communicate(timeout=30)[0])
+        assert p.wait() == 0, p.log()[-2000:]
+        results = [json.loads(line) for line in p.log().splitlines()]
         failed = [r for r in results if r[2] != 200]
         assert len(results) > 100 and failed == []
-    asked, lost = map(int, asks.communicate(timeout=30)[0].split())
+    asked, lost = map(int, asks.communicate(timeout=PATIENCE_S)[0].split())
     assert asked > 100 and lost == 0
     assert others_of(mesh) == unchanged
     # Who started both stops the first: until then it waits, and would not be started again.
-    wait_for("all handed over", lambda: "waiting to be stopped" in one.process.log(), 40)
+    wait_for("all handed over", lambda: "waiting to be stopped" in one.process.log())
     assert one.process.alive()
     assert one.process.stop() == 0
     assert others_of(mesh) == unchanged and two.ready()
@@ -131,7 +131,7 @@ def test_it_is_the_agent_now(mesh):
 
 def ask_for_it(agent):
     s = socket.socket(socket.AF_UNIX)
-    s.settimeout(30)
+    s.settimeout(PATIENCE_S)
     s.connect(agent.socket)
     s.sendall(b"POST /takeover HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
     text, fds, _, _ = socket.recv_fds(s, 256, 253)
@@ -143,7 +143,7 @@ def ask_for_it(agent):
 def serves(mesh, name):
     """All of it: a change of the hub's, a flush of the rules."""
     mesh.hub.write(f"{name}.yaml", service(name, ("http", 80, "http"), selector="web"))
-    wait_for("a new service", lambda: mesh.client1.get(f"http://{name}/")[0] == 200, 20)
+    wait_for("a new service", lambda: mesh.client1.get(f"http://{name}/")[0] == 200)
     mesh.node1.run("nft", "flush", "ruleset")
     wait_for("rules again", lambda: mesh.node1.table() != "")
     mesh.hub.delete(f"{name}.yaml")
@@ -190,7 +190,7 @@ def test_one_that_hangs(mesh):
 
 def another_is_refused(mesh):
     s = socket.socket(socket.AF_UNIX)
-    s.settimeout(5)
+    s.settimeout(PATIENCE_S)
     s.connect(mesh.agent1.socket)
     s.sendall(b"POST /takeover HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
     with s:
@@ -352,7 +352,7 @@ def test_upgrade(mesh):
     path = os.path.join(mesh.node1.dir, "notify")
     manager = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
     manager.bind(path)
-    manager.settimeout(20)
+    manager.settimeout(PATIENCE_S)
     mesh.agent1.process.stop()
     managed = Agent(mesh.node1, None, *mesh.agent1.options, token=mesh.agent1.token, start=False)
     mesh.agents[0] = mesh.agent1 = managed
@@ -368,7 +368,7 @@ def test_upgrade(mesh):
     assert mesh.client1.get("http://edge-nginx/")[0] == 200 and others_of(mesh) == unchanged
     wait_for("ready", managed.ready)
     os.kill(pid, signal.SIGTERM)
-    wait_for("its end", lambda: not os.path.exists(f"/proc/{pid}") or "State:\tZ" in open(f"/proc/{pid}/status").read(), 20)
+    wait_for("its end", lambda: not os.path.exists(f"/proc/{pid}") or "State:\tZ" in open(f"/proc/{pid}/status").read())
     assert mesh.node1.clean()
     manager.close()
     managed.start()
@@ -392,7 +392,7 @@ def test_upgrade_that_failed_and_then_another(mesh):
     s.sendall(b"serving\n")
     assert s.recv(64) == b"yours\n"
     s.close()
-    wait_for("it waits", lambda: old.process.log().count("waiting to be stopped") > lines, 40)
+    wait_for("it waits", lambda: old.process.log().count("waiting to be stopped") > lines)
     assert old.process.stop() == 0
     with open(config, "w") as f:
         f.write("drainTimeout: 1s\n")
@@ -427,7 +427,7 @@ def test_upgrade_whose_starter_is_stopped(mesh):
     wait_for("ready", agent.ready)
     assert agent.process.log().count("started a new agent to hand over to") >= 1 and open(f"/proc/{pid}/comm").read() == "edgeway-agent\n"
     os.kill(pid, signal.SIGTERM)
-    wait_for("its end", lambda: not os.path.exists(f"/proc/{pid}") or "State:\tZ" in open(f"/proc/{pid}/status").read(), 20)
+    wait_for("its end", lambda: not os.path.exists(f"/proc/{pid}") or "State:\tZ" in open(f"/proc/{pid}/status").read())
     assert mesh.node1.clean()
     agent.start()
     wait_for("ready", agent.ready)

@@ -15,7 +15,7 @@ import replicas
 from collector import Collector
 from dnskit import socket_in
 from httpkit import Endpoint, Wire
-from lab import Agent, Machine, Node, wait_for
+from lab import PATIENCE_S, Agent, Machine, Node, wait_for
 from pki import Authority
 from test_neighbours import PRINTER, Lan
 
@@ -51,10 +51,10 @@ class Bed:
             h.write("nodes.yaml", *[{"apiVersion": "v1", "kind": "Node", "metadata": {"name": n.name},
                                      "status": {"addresses": [{"type": "InternalIP", "address": n.address}]}} for n in self.nodes])
         replicas.know_each_other(self.hubs)
-        wait_for("tunnels", lambda: {t["node"] for t in self.hub.state()["hub"]["tunnels"]} == {"edge-1", "edge-2"}, 20)
+        wait_for("tunnels", lambda: {t["node"] for t in self.hub.state()["hub"]["tunnels"]} == {"edge-1", "edge-2"})
         for h in self.hubs:
-            wait_for("declarations", lambda h=h: h.state()["hub"]["neighbours"], 20)
-        wait_for("redirect", lambda: float(self.hub.state()["hub"]["redirect"]["addresses"]) == 2, 20)
+            wait_for("declarations", lambda h=h: h.state()["hub"]["neighbours"])
+        wait_for("redirect", lambda: float(self.hub.state()["hub"]["redirect"]["addresses"]) == 2)
 
     def tracing(self):
         return "--tracing.endpoint", f"http://{COLLECTOR}:4318", "--tracing.delay", "20ms", "--tracing.limit", "1000"
@@ -73,7 +73,7 @@ class Bed:
     def caller(self, hub=None, port=10080, address=None):
         hub = hub or self.hub
         s = socket_in(hub.machine, socket.SOCK_STREAM, address or hub.address, port)
-        s.settimeout(20)
+        s.settimeout(PATIENCE_S)
         return Wire(s)
 
     def ask(self, authority, *fields, hub=None, end=None, target="/x", method="GET"):
@@ -281,7 +281,7 @@ def test_a_collector_that_is_away(bed):
         said = bed.hub.machine.run(bed.lab.program("edgewayctl"), "--socket", bed.hub.socket, command, check=False).stdout
         assert re.search(r"traces.*Connection refused" if command == "doctor" else "traces", said), said
     bed.collector.up()
-    wait_for("both", lambda: len(bed.collector.find(lambda s: s["traceId"] == trace)) == 2, 30)
+    wait_for("both", lambda: len(bed.collector.find(lambda s: s["traceId"] == trace)) == 2)
     assert bed.hub.state()["tracing"]["error"] == ""
 
 
@@ -292,7 +292,7 @@ def test_what_goes_on_at_the_end_is_told_of(bed):
     wire = bed.ends[0].accept()
     hub = bed.hubs[0]
     hub.process.popen.send_signal(signal.SIGTERM)
-    wait_for("the end", lambda: not hub.process.alive(), 30)
+    wait_for("the end", lambda: not hub.process.alive())
     made = bed.hubs_span(lambda s: s["traceId"] == trace)
     assert made["attributes"]["edgeway.end"] == "goes on while the hub stops"
     assert "spans are lost" not in hub.process.log()

@@ -30,7 +30,7 @@ class Site(tunnelkit.Site):
 
     def wait_ends(self, *ends):
         """All ten have told, each half the same."""
-        wait_for("the server knows", lambda: len(self.ends()) == 10, 60)
+        wait_for("the server knows", lambda: len(self.ends()) == 10)
         assert sorted(self.ends()) == sorted(5 * ends)
 
     def get(self):
@@ -85,7 +85,7 @@ def test_link_cut_for_good(site):
     try:
         results = transfers.results()
         assert "whole" not in results and None not in results
-        wait_for("the agent has let go", lambda: tunnelkit.quiet(site.agents[0]), 60)
+        wait_for("the agent has let go", lambda: tunnelkit.quiet(site.agents[0]))
         site.wait_ends("down broken", "up broken")
     finally:
         node.run("ip", "link", "set", "eth0", "up")
@@ -105,12 +105,12 @@ def test_a_newer_connection(lab, site):
     shutil.copytree(site.agents[0].data, agent.data)
     agent.start()
     try:
-        wait_for("the newer tunnel", lambda: tunnels(site.hub)["edge-1"]["epoch"] > old, 30)
+        wait_for("the newer tunnel", lambda: tunnels(site.hub)["edge-1"]["epoch"] > old)
         assert site.get() == (200, "twin.server\n")
         wait_for("no others", lambda: site.hub.metrics()["edgeway_tunnel_streams"] == 10)
     finally:
         agent.process.kill()
-    wait_for("its end is known", lambda: "edge-1" not in tunnels(site.hub), 30)
+    wait_for("its end is known", lambda: "edge-1" not in tunnels(site.hub))
     assert site.get()[0] == 503
     whole(site, transfers)
     site.wait_open("edge-1")

@@ -1,6 +1,7 @@
 """The tunnel of a node: it opens by itself, tells when an end is gone, and comes back; each test ends where it began."""
 import json
 import signal
+import time
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_frozen_agent(site):
     agent = site.agents[0]
     agent.process.popen.send_signal(signal.SIGSTOP)
     try:
-        wait_for("the hub knows", lambda: "edge-1" not in tunnels(site.hub), 60)
+        wait_for("the hub knows", lambda: "edge-1" not in tunnels(site.hub))
     finally:
         agent.process.popen.send_signal(signal.SIGCONT)
     assert site.hub.metrics()["edgeway_tunnel_dead_total"] >= 1
@@ -46,22 +47,37 @@ def test_frozen_agent(site):
     site.wait_open("edge-1")
 
 
-@pytest.mark.parametrize("seconds", [5, 30])
-def test_cut_link(site, seconds):
-    """A cable that is pulled out: a short cut leaves the tunnel as it is, after a long one there is another."""
-    node, agent = site.nodes[0], site.agents[0]
-    since = tunnels(site.hub)["edge-1"]["epoch"]
-    node.run("ip", "link", "set", "eth0", "down")
+def cut(site, until):
+    """Of the cable; how long it took."""
+    began = time.monotonic()
+    site.nodes[0].run("ip", "link", "set", "eth0", "down")
     try:
-        node.run("sleep", seconds, seconds=seconds + 20)
-        if seconds > 10:
-            assert "edge-1" not in tunnels(site.hub)
+        until()
     finally:
-        node.run("ip", "link", "set", "eth0", "up")
+        site.nodes[0].run("ip", "link", "set", "eth0", "up")
+    return time.monotonic() - began
+
+
+def test_short_cut(site):
+    """The tunnel is afterwards as it was."""
+    for _ in range(5):
+        since = tunnels(site.hub)["edge-1"]["epoch"]
+        took = cut(site, lambda: time.sleep(5))
+        site.wait_open("edge-1")
+        wait_for("the agent knows", lambda: site.agents[0].state()["tunnel"]["state"] == "open")
+        if took < 6:  # else the machine was busy, and it may have been too long
+            assert tunnels(site.hub)["edge-1"]["epoch"] == since
+            return
+    pytest.fail(f"it took {took:.0f} s to sleep for five")
+
+
+def test_long_cut(site):
+    """Once both have given it up there is another."""
+    since, agent = tunnels(site.hub)["edge-1"]["epoch"], site.agents[0]
+    cut(site, lambda: wait_for("both know", lambda: "edge-1" not in tunnels(site.hub) and agent.state()["tunnel"]["state"] != "open"))
     site.wait_open("edge-1")
     wait_for("the agent knows", lambda: agent.state()["tunnel"]["state"] == "open")
-    if seconds < 9:
-        assert tunnels(site.hub)["edge-1"]["epoch"] == since
+    assert tunnels(site.hub)["edge-1"]["epoch"] > since
 
 
 def test_hub_killed(site):

@@ -13,7 +13,7 @@ import pytest
 import lab as labs
 import tunnelkit
 from dnskit import socket_in
-from lab import PYTHON, wait_for
+from lab import PATIENCE_S, PYTHON, wait_for
 from tunnelkit import tunnels
 
 as_before = tunnelkit.as_before
@@ -50,10 +50,10 @@ class Asked:
         wait_for("the dial", lambda: site.agents[0].metrics()["edgeway_tunnel_dialling"] == n)
 
     def run(self, site):
-        self.answer = site.hub.machine.get("http://edge-1:7001/", "-x", "http://192.0.2.1:10080", seconds=20)
+        self.answer = site.hub.machine.get("http://edge-1:7001/", "-x", "http://192.0.2.1:10080", seconds=60)
 
     def result(self):
-        self.thread.join(30)
+        self.thread.join(PATIENCE_S)
         return self.answer
 
 
@@ -119,7 +119,7 @@ def test_only_so_many_wait(site):
         assert len(told["reasons"]) == 1 and "too many others wait for it" in told["reasons"][0]
         assert site.metric("edgeway_ingress_crowded_total") == 300 - MAY_WAIT
     finally:
-        p.communicate("\n", timeout=60)
+        p.communicate("\n", timeout=PATIENCE_S)
 
 
 def test_who_goes_away_waits_no_more(site):
@@ -129,7 +129,7 @@ def test_who_goes_away_waits_no_more(site):
     site.agents[0].process.kill()
     wait_for("the caller waits", lambda: site.metric("edgeway_ingress_waiting") == 1)
     s.close()
-    wait_for("nobody waits", lambda: site.metric("edgeway_ingress_waiting") == 0 and site.metric("edgeway_ingress_pending") == 0, 3)
+    wait_for("nobody waits", lambda: site.metric("edgeway_ingress_waiting") == 0 and site.metric("edgeway_ingress_pending") == 0)
 
 
 def test_datagrams_are_not_asked_for_again(site):
@@ -140,7 +140,7 @@ def test_datagrams_are_not_asked_for_again(site):
         s.send(b"hello")
         wait_for("the dial", lambda: site.metric("edgeway_ingress_pending") == 1)
         agent.process.kill()
-        wait_for("its end", lambda: site.metric("edgeway_ingress_pending") == 0, 3)
+        wait_for("its end", lambda: site.metric("edgeway_ingress_pending") == 0)
         assert site.metric(REPEATED) == before and site.metric("edgeway_ingress_waiting") == 0
     finally:
         s.close()

@@ -4,7 +4,7 @@ import socket
 import pytest
 
 import tunnelkit
-from lab import wait_for
+from lab import PATIENCE_S, wait_for
 from tunnelkit import Transfers, connect
 
 as_before = tunnelkit.as_before
@@ -29,7 +29,7 @@ def test_text_is_smaller(site):
     ends = site.hub, site.agents[0]
     saved = [d.metrics()[SAVED] for d in ends]
     with connect(site.hub.machine, "edge-1:7600") as s:
-        s.settimeout(60)
+        s.settimeout(PATIENCE_S)
         got = b""
         while not got.endswith(b"\n"):  # its name
             got += s.recv(100)

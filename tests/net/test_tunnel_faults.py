@@ -13,7 +13,7 @@ import pytest
 
 import lab as labs
 import tunnelkit
-from lab import PYTHON, service, wait_for
+from lab import PATIENCE_S, PYTHON, service, wait_for
 from tunnelkit import Transfers, connect, tunnels
 
 as_before = tunnelkit.as_before
@@ -47,11 +47,11 @@ class Site(tunnelkit.Site):
             assert p.stdout.readline()
         for _ in range(n // wave):
             go()
-            wait_for("dials", lambda: agent.metrics()["edgeway_tunnel_dialling"] == wave, 60, pause=0.005)
+            wait_for("dials", lambda: agent.metrics()["edgeway_tunnel_dialling"] == wave, pause=0.005)
             go()
-            wait_for("none left", lambda: agent.metrics()["edgeway_tunnel_dialling"] == 0, 60, pause=0.005)
-        p.communicate(timeout=60)
-        wait_for("quiet", lambda: tunnelkit.quiet(self.hub) and tunnelkit.quiet(agent), 60)
+            wait_for("none left", lambda: agent.metrics()["edgeway_tunnel_dialling"] == 0, pause=0.005)
+        p.communicate(timeout=PATIENCE_S)
+        wait_for("quiet", lambda: tunnelkit.quiet(self.hub) and tunnelkit.quiet(agent))
 
     def stalls(self):
         return sum(d.metrics()["edgeway_tunnel_stalls_total"] for d in (self.hub, *self.agents))
@@ -104,8 +104,8 @@ def test_stalled_readers_among_a_hundred(site, n, way):
         for t in threads:
             t.start()
         for t in threads:
-            t.join(60)
-        wait_for("they stand still", lambda: site.stalls() >= before + n, 60)
+            t.join(PATIENCE_S)
+        wait_for("they stand still", lambda: site.stalls() >= before + n)
         threads = [threading.Thread(target=down if i % 2 else up, args=(s, results)) for i, s in enumerate(others)]
         for t in threads:
             t.start()
@@ -154,14 +154,14 @@ def test_frozen_hub(site):
     hub = site.hub
     hub.process.popen.send_signal(signal.SIGSTOP)
     try:
-        wait_for("the nodes know", lambda: all(a.state()["tunnel"]["state"] != "open" for a in site.agents), 60)
+        wait_for("the nodes know", lambda: all(a.state()["tunnel"]["state"] != "open" for a in site.agents))
     finally:
         hub.process.popen.send_signal(signal.SIGCONT)
     assert "nothing was heard for 5000 ms" in site.agents[0].process.log()
     site.wait_open()
     for name in ("edge-1", "edge-2"):
         wait_for("the way to it", lambda name=name: hub.machine.get(f"http://{name}:7001/", "-x", "http://192.0.2.1:10080") == (
-            200, f"{name}.server\n"), 30)
+            200, f"{name}.server\n"))
 
 
 def test_ten_thousand_opens_at_once(site):
@@ -174,7 +174,7 @@ def test_ten_thousand_opens_at_once(site):
         assert site.hub.metrics()["edgeway_tunnel_streams"] == MOST
         assert site.hub.machine.get("http://edge-2:7001/", "-x", "http://192.0.2.1:10080") == (200, "edge-2.server\n")
     finally:
-        process.communicate("\n", timeout=60)
+        process.communicate("\n", timeout=PATIENCE_S)
 
 
 def test_dials_that_nobody_waits_for(site):

@@ -10,7 +10,7 @@ import pytest
 
 import tunnelkit
 from dnskit import socket_in
-from lab import HUB_ADDRESS, HUB_PORT, Agent, Node, wait_for
+from lab import HUB_ADDRESS, HUB_PORT, PATIENCE_S, Agent, Node, wait_for
 
 as_before = tunnelkit.as_before
 DATA, HEADERS, RST_STREAM, SETTINGS, PUSH_PROMISE, PING, GOAWAY, WINDOW_UPDATE, CONTINUATION = 0, 1, 3, 4, 5, 6, 7, 8, 9
@@ -32,7 +32,7 @@ class Rogue:
         context.load_cert_chain(os.path.join(site.rogue.data, "node.crt"), os.path.join(site.rogue.data, "node.key"))
         context.set_alpn_protocols(["edgeway-tunnel-reverse/1"])
         self.s = context.wrap_socket(socket_in(site.rogue.node, socket.SOCK_STREAM, hub, HUB_PORT), server_hostname=hub)
-        self.s.settimeout(30)
+        self.s.settimeout(PATIENCE_S)
         assert self.s.selected_alpn_protocol() == "edgeway-tunnel-reverse/1"
         assert self.read(len(PREFACE)) == PREFACE
         self.s.sendall(frame(SETTINGS, 0, 0) + frame(SETTINGS, ACK, 0))
@@ -88,7 +88,7 @@ class Site(tunnelkit.Site):
     def caller(self):
         """One who asks for the rogue: its socket, before an answer."""
         s = socket_in(self.hub.machine, socket.SOCK_STREAM, *tunnelkit.INGRESS)
-        s.settimeout(30)
+        s.settimeout(PATIENCE_S)
         s.sendall(b"CONNECT edge-3:10250 HTTP/1.1\r\nHost: x\r\n\r\n")
         return s
 

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from lab import HERE, PYTHON, Agent, Dialogue, Hub, Lab, Node, pod, service, upstream, wait_for
+from lab import HERE, PATIENCE_S, PYTHON, Agent, Dialogue, Hub, Lab, Node, pod, service, upstream, wait_for
 
 DOMAIN = "default.svc.cluster.local"
 
@@ -16,7 +16,7 @@ class Line(Dialogue):
     SCRIPT = """
 import socket, sys
 s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-s.settimeout(1)
+s.settimeout(5)
 for line in sys.stdin:
     try:
         s.sendto(b"x", (sys.argv[1], int(sys.argv[2])))
@@ -162,7 +162,7 @@ def test_flow_leaves_an_endpoint_that_is_gone(world):
         assert first in EVERYONE and all(line.ask() == first for _ in range(5))
         world.show(*[n for n in "abc" if not first.endswith(n)])
         try:
-            second = wait_for("another endpoint", lambda: (lambda n: n in EVERYONE - {first} and n)(line.ask()), 5)
+            second = wait_for("another endpoint", lambda: (lambda n: n in EVERYONE - {first} and n)(line.ask()))
             assert all(line.ask() == second for _ in range(5))
             assert world.kernel()["flowsEnded"] > ended
         finally:
@@ -181,10 +181,10 @@ def test_nobody_serves(world):
         late = dict(world.objects["b"], metadata={"name": "late", "namespace": "default", "labels": {"app": "empty"}})
         world.hub.write("late.yaml", late)
         try:
-            wait_for("served", lambda: line.ask() == "edge-1.b", 5)
+            wait_for("served", lambda: line.ask() == "edge-1.b")
         finally:
             world.hub.delete("late.yaml")
-        wait_for("refused", lambda: refused(world, world.client, "empty", 7000), 5)
+        wait_for("refused", lambda: refused(world, world.client, "empty", 7000))
 
 
 def test_service_changes(world):
@@ -202,7 +202,7 @@ def test_service_changes(world):
 
 def test_table_flushed_by_somebody(world):
     world.near.run("nft", "flush", "ruleset")
-    wait_for("put back", lambda: set(world.names(world.client, "only-a", 7000, 2)) == {"edge-1.a"}, 5)
+    wait_for("put back", lambda: set(world.names(world.client, "only-a", 7000, 2)) == {"edge-1.a"})
     assert world.agent.metrics()["edgeway_iptables_repairs_total"] >= 1
     assert "by=\"nft" in world.agent.process.log()
 
@@ -216,5 +216,5 @@ def test_no_gap_while_the_agent_is_killed_and_started(world):
         world.agent.process.kill()
         world.agent.start()
     assert load.poll() is None  # it has seen all of it
-    seen = collections.Counter(line.split()[0] for line in load.communicate(timeout=60)[0].splitlines())
+    seen = collections.Counter(line.split()[0] for line in load.communicate(timeout=PATIENCE_S)[0].splitlines())
     assert set(seen) == EVERYONE and sum(seen.values()) == 3000

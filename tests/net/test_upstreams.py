@@ -2,12 +2,14 @@
 
 The first nameserver of the node's resolv.conf is broken in one way, the second is a real dnsmasq, unbound or knot. 200 names
 in 5 s, each for A and AAAA at once, without a second try of the client: no failure, and 99 of 100 answers within 100 ms
-(500 with sanitizers: still less than one time-out of an upstream).
+(500 with sanitizers: still less than one time-out of an upstream), beyond what a good upstream's answers take without us at that moment.
 Scenarios run several at a time, each on a node of its own; one that misses its bound is measured again, alone.
 """
 import concurrent.futures
+import itertools
 import os
 import socket
+import threading
 import time
 
 import pytest
@@ -15,9 +17,11 @@ import pytest
 import lab as labs
 from dnskit import A, AAAA, GOOD_A, GOOD_AAAA, SERVER, Asked, framed, plain_query, read_framed, socket_in
 
+pytestmark = pytest.mark.plain_build  # bounds of time; test_dns_attacks and the units have the code
+
 HERE = os.path.dirname(os.path.abspath(__file__))
 DNSMASQ, UNBOUND, KNOT, LIARS = (f"192.0.2.{n}" for n in (53, 54, 55, 60))
-NAMES, SECONDS, P99_MS, SANITIZED_MS, RUNS, AT_ONCE = 200, 5, 100, 500, 3, 9
+NAMES, SECONDS, P99_MS, SANITIZED_MS, BUSY_MS, RUNS, AT_ONCE = 200, 5, 100, 500, 50, 3, 9
 MODES = ["servfail", "refused", "notimp", "formerr", "other-question", "other-type", "wrong-id", "forged-first",
          "wrong-source", "tc", "tc-refused", "tc-silent", "slow:300", "slow:2000", "flapping", "garbage", "torn", "cut",
          "loop", "header", "slow:1500", "short"]
@@ -88,6 +92,44 @@ def broken_ones(lab):
     return machine
 
 
+class Beside(threading.Thread):
+    """Asks a good upstream directly until the block ends: what the machine takes for itself, in ms."""
+
+    def __init__(self, world):
+        super().__init__()
+        self.machine, self.took_ms, self.over = world.hub.machine, [], threading.Event()
+
+    def run(self):
+        while not self.took_ms or not self.over.wait(0.01):
+            self.took_ms.append(1000 * ask(self.machine, "beside.test", server=DNSMASQ)[2])
+
+    def __enter__(self):
+        self.start()
+        return self
+
+    def __exit__(self, *exc):
+        self.over.set()
+        self.join()
+
+    def slack(self, percentile=100):
+        """Several processes take part in an answer of ours, one after the other."""
+        ordered = sorted(self.took_ms)
+        return 5 * ordered[max(0, -(-len(ordered) * percentile // 100) - 1)]
+
+    def busy(self):
+        return self.slack() > 5 * BUSY_MS
+
+
+def best_of_runs(first, again):
+    """Each says (whether it is good, Beside, what to tell); those of a busy machine do not count, unless it is busy all the time."""
+    runs, counted = [first], 0
+    while not runs[-1][0]:
+        counted += not runs[-1][1].busy()
+        if counted == RUNS or len(runs) == 3 * RUNS:
+            pytest.fail(" / ".join(f"{told}, directly {beside.slack() / 5:.0f} ms" for _, beside, told in runs))
+        runs.append(again())
+
+
 class World:
     def __init__(self, lab):
         self.lab, self.agent = lab, None
@@ -115,9 +157,10 @@ class World:
         agent = self.start(i, ADDRESS[mode], good)
         with open(f"/proc/{agent.process.pid}/maps", "rb") as f:
             self.limit_ms = SANITIZED_MS if b"asan" in f.read() else P99_MS
-        asked = Asked(self.pods[i], [f"{mode.replace(':', '-')}-{n}.test" for n in range(NAMES)], SECONDS).run()
+        with Beside(self) as beside:
+            asked = Asked(self.pods[i], [f"{mode.replace(':', '-')}-{n}.test" for n in range(NAMES)], SECONDS).run()
         agent.stop()
-        return asked
+        return not asked.failures and asked.percentile(99) <= self.limit_ms + beside.slack(99), beside, asked
 
     def share(self, act, cases):
         """{case: act(node, case)}, several at a time."""
@@ -148,8 +191,8 @@ def world(lab):
 def results(world, request):
     made = world.share(world.measure, wanted(request, "scenario"))
     yield made
-    for scenario, asked in sorted(made.items()):
-        print(*scenario, asked)
+    for scenario, (_, beside, asked) in sorted(made.items()):
+        print(*scenario, asked, f"directly at most {beside.slack() / 5:.1f} ms")
 
 
 # --- tests ------------------------------------------------------------------------------
@@ -157,13 +200,7 @@ def results(world, request):
 
 @pytest.mark.parametrize("scenario", FIRST, ids=[f"{m}-{g}" for m, g in FIRST])
 def test_one_broken_upstream_costs_nothing(world, results, scenario):
-    for again in range(RUNS):
-        if again:
-            results[scenario] = world.measure(0, scenario)
-        asked = results[scenario]
-        if not asked.failures and asked.percentile(99) <= world.limit_ms:
-            return
-    pytest.fail(repr(asked))
+    best_of_runs(results[scenario], lambda: world.measure(0, scenario))
 
 
 # --- nobody answers -----------------------------------------------------------------------
@@ -171,10 +208,9 @@ def test_one_broken_upstream_costs_nothing(world, results, scenario):
 GOOD, SERVFAIL = "good", "SERVFAIL"
 
 
-def ask(pod, name, rtype=A, kind=socket.SOCK_DGRAM, patience=6):
+def ask(pod, name, rtype=A, kind=socket.SOCK_DGRAM, server=SERVER):
     """(what the answer says, its TTL, seconds)"""
-    with socket_in(pod, kind) as s:
-        s.settimeout(patience)
+    with socket_in(pod, kind, server) as s:
         start = time.monotonic()
         wire = plain_query(7, name, rtype)
         s.sendall(framed(wire) if kind == socket.SOCK_STREAM else wire)
@@ -205,25 +241,32 @@ def last_words(world, dead, how, names):
     """Each worker learns the names, they expire, and are asked again when the upstream is dead."""
     agent = world.start(0, ADDRESS["short"], ADDRESS["black-hole"])
     learned = [told for _ in range(24) for told in ask_at_once(world.pods[0], names)]
-    assert {(said, ttl) for said, ttl, _ in learned} == {(GOOD, 1)}
+    # On a busy machine one of them has expired meanwhile, and is asked for so slowly that the old answer is given.
+    assert (GOOD, 1) in {(said, ttl) for said, ttl, _ in learned} <= {(GOOD, 1), (GOOD, 30)}
     time.sleep(1.3)
     dead(how)
-    told = [ask(world.pods[0], name) for name in names]
-    told += ask_at_once(world.pods[0], names)
+    with Beside(world) as beside:
+        told = [ask(world.pods[0], name) for name in names]
+        told += ask_at_once(world.pods[0], names)
     agent.stop()
-    return told
+    assert {(said, ttl) for said, ttl, _ in told} == {(GOOD, 30)}
+    world.liars.run("nft", "flush", "set", "ip", "lab", how)
+    return within(100, told, beside)
+
+
+def within(bound_ms, told, beside):
+    slowest = 1000 * max(took for _, _, took in told)
+    return slowest <= bound_ms + beside.slack(), beside, f"{slowest:.0f} ms"
 
 
 @pytest.mark.parametrize("how", ["silent", "closed"])
 def test_all_dead_old_answers_within_100_ms(world, dead, how):
-    for again in range(RUNS):
-        told = last_words(world, dead, how, [f"old-{how}-{again}-{i}.test" for i in range(5)])
-        assert {(said, ttl) for said, ttl, _ in told} == {(GOOD, 30)}
-        slowest = max(took for _, _, took in told)
-        if slowest <= 0.1:
-            return
-        world.liars.run("nft", "flush", "set", "ip", "lab", how)
-    pytest.fail(f"{1000 * slowest:.0f} ms")
+    numbers = itertools.count()
+
+    def once():
+        again = next(numbers)
+        return last_words(world, dead, how, [f"old-{how}-{again}-{i}.test" for i in range(5)])
+    best_of_runs(once(), once)
 
 
 DEAD = [("black-hole",), ("no-such-host",), ("nothing-listens",), ("black-hole", "no-such-host"),
@@ -233,11 +276,12 @@ DEAD = [("black-hole",), ("no-such-host",), ("nothing-listens",), ("black-hole",
 def ask_dead(world, i, modes):
     """From the first query after the start on."""
     agent = world.start(i, *[ADDRESS[m] for m in modes])
-    told = [ask(world.pods[i], "first.test")]
-    told += ask_at_once(world.pods[i], [f"next-{n}.test" for n in range(5)])
-    told += ask_at_once(world.pods[i], ["tcp.test"], kind=socket.SOCK_STREAM)
+    with Beside(world) as beside:
+        told = [ask(world.pods[i], "first.test")]
+        told += ask_at_once(world.pods[i], [f"next-{n}.test" for n in range(5)])
+        told += ask_at_once(world.pods[i], ["tcp.test"], kind=socket.SOCK_STREAM)
     agent.stop()
-    return told
+    return told, beside
 
 
 @pytest.fixture(scope="module")
@@ -247,13 +291,10 @@ def said_by_dead(world, request):
 
 @pytest.mark.parametrize("dead_ones", DEAD, ids="-".join)
 def test_all_dead_servfail_within_2_s(world, said_by_dead, dead_ones):
-    for again in range(RUNS):
-        told = ask_dead(world, 0, dead_ones) if again else said_by_dead[dead_ones]
+    def judged(told, beside):
         assert {said for said, _, _ in told} == {SERVFAIL}
-        slowest = max(took for _, _, took in told)
-        if slowest <= 2:
-            return
-    pytest.fail(f"{1000 * slowest:.0f} ms")
+        return within(2000, told, beside)
+    best_of_runs(judged(*said_by_dead[dead_ones]), lambda: judged(*ask_dead(world, 0, dead_ones)))
 
 
 SLOW = [("slow:1500",), ("slow:2000",), ("black-hole", "slow:2000"), ("slow:2000", "nothing-listens"), ("servfail", "slow:1500")]
@@ -263,10 +304,13 @@ def ask_slow(world, i, modes):
     """One that takes longer than dead ones are waited for is known from the agent's own look at it."""
     agent = world.start(i, *[ADDRESS[m] for m in modes])
     if modes != SLOW[0]:
-        time.sleep(2.5)
-    told = ask_at_once(world.pods[i], ["patience.test", "virtue.test"])
+        slow = next(ADDRESS[m] for m in modes if m.startswith("slow"))
+        labs.wait_for("its look", lambda: agent.metrics()[f'edgeway_dns_upstream_alive{{upstream="{slow}:53"}}'] == 1)
+        time.sleep(0.5)  # each worker's
+    with Beside(world) as beside:
+        told = ask_at_once(world.pods[i], ["patience.test", "virtue.test"])
     agent.stop()
-    return told
+    return {said for said, _, _ in told} == {GOOD}, beside, told
 
 
 @pytest.fixture(scope="module")
@@ -275,8 +319,14 @@ def said_by_slow(world, request):
 
 
 @pytest.mark.parametrize("slow_ones", SLOW, ids="-".join)
-def test_a_slow_one_is_waited_for_while_nothing_better_answers(said_by_slow, slow_ones):
-    assert {said for said, _, _ in said_by_slow[slow_ones]} == {GOOD}
+def test_a_slow_one_is_waited_for_while_nothing_better_answers(world, said_by_slow, slow_ones):
+    """On a busy machine its answer may come later than anybody waits."""
+    said = said_by_slow[slow_ones]
+    for _ in range(3 * RUNS):
+        if said[0] or not said[1].busy():
+            break
+        said = ask_slow(world, 0, slow_ones)
+    assert said[0], said[2]
 
 
 # --- an upstream that sends our queries back to us -------------------------------------------

@@ -11,6 +11,8 @@ from lab import pod, service, wait_for
 from looker import HOST, SECRET
 from page import World, site
 
+pytestmark = pytest.mark.plain_build  # the page, in a browser; test_web_rules asks for the same
+
 PAGE = f"https://anybody:{SECRET}@{HOST}/"
 OWNED = "<img src=x onerror=\"window.owned=1\"><script>window.owned=2</script>"
 
@@ -66,7 +68,7 @@ def test_hub_restarts(world, page):
     world.hub.start()
     page.wait_text("live", "#link", seconds=40)
     wait_for("all are back", lambda: page.run("return document.getElementById('banner').hidden") and
-             chips(page) == {"edge-1": "dot good", "edge-2": "dot good"}, 40)
+             chips(page) == {"edge-1": "dot good", "edge-2": "dot good"})
 
 
 def test_overview(world, page):
@@ -118,7 +120,7 @@ def test_changes_come_by_themselves(world, page):
 
 def test_node_dies_and_comes_back(world, page):
     world.agent2.process.popen.send_signal(signal.SIGKILL)
-    wait_for("edge-2 is away", lambda: chips(page) == {"edge-1": "dot good", "edge-2": "dot down"}, 20)
+    wait_for("edge-2 is away", lambda: chips(page) == {"edge-1": "dot good", "edge-2": "dot down"})
     assert "1 away" in page.text(".tile")
     shot(world, page, "away")
     show(page, "#/nodes?troubled=1", "edge-2")
@@ -126,7 +128,7 @@ def test_node_dies_and_comes_back(world, page):
     world.agent2.process.wait()
     world.agent2.start()
     page.run("location.hash = '#/'")
-    wait_for("edge-2 is back", lambda: chips(page).get("edge-2") == "dot good", 20)
+    wait_for("edge-2 is back", lambda: chips(page).get("edge-2") == "dot good")
 
 
 def test_traffic(world, page):
@@ -199,17 +201,17 @@ def row_of(page, node):
 def test_what_nodes_say_themselves(world, page):
     """How its endpoints do, without any right on the node; test_web_nodes.py has the rest."""
     show(page, "#/service/shop/web", "edge-2")
-    wait_for("nothing was asked for yet", lambda: row_of(page, "edge-2") == "4 not used lately", 20)
+    wait_for("nothing was asked for yet", lambda: row_of(page, "edge-2") == "4 not used lately")
 
     def call():
         return world.client2.get("http://web.shop.svc.cluster.local:8000/")
-    wait_for("used", lambda: call()[0] == 200 and row_of(page, "edge-2") == "4 up", 20)
+    wait_for("used", lambda: call()[0] == 200 and row_of(page, "edge-2") == "4 up")
     next(p for p in world.lab.processes if p.name == "edge-2.web-0/backend").kill()
     wait_for("ejected", lambda: call()[0] == 200 and row_of(page, "edge-2") == "3 up, 1 ejected" and
-             page.text(".way.ejected").startswith("172.17.0.2:8080"), 20)
+             page.text(".way.ejected").startswith("172.17.0.2:8080"))
     shot(world, page, "ejected")
     world.agent1.stop()
-    wait_for("away", lambda: row_of(page, "edge-1") == "not told: it is connected to no hub", 20)
+    wait_for("away", lambda: row_of(page, "edge-1") == "not told: it is connected to no hub")
     shot(world, page, "not-told")
     world.agent1.start()
-    wait_for("again", lambda: row_of(page, "edge-1").startswith("4 "), 20)
+    wait_for("again", lambda: row_of(page, "edge-1").startswith("4 "))

@@ -9,6 +9,8 @@ from lab import Hub, Machine, wait_for
 from looker import ADDRESS, HOST, Looker
 from pki import Authority
 
+pytestmark = pytest.mark.plain_build  # test_web_rules and test_identity have the parts
+
 URL = f"https://{HOST}/"
 NAMED = "access: [{from: 'cert:ann', to: ['hub:web']}]\n"
 

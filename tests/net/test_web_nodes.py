@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from lab import Agent, Machine, Node, pod, service, wait_for
+from lab import PATIENCE_S, Agent, Machine, Node, pod, service, wait_for
 from looker import HOST, SECRET, Looker
 from pki import Authority
 from pretender import Pretender
@@ -39,7 +39,7 @@ class Pair:
         self.client = self.nodes[1].pod("client")
         know_each_other(self.hubs)
         for a in self.agents:
-            wait_for("in step", lambda a=a: a.state()["meta"]["synced"], 20)
+            wait_for("in step", lambda a=a: a.state()["meta"]["synced"])
 
     def call(self):
         return self.client.get("http://web.default.svc.cluster.local/")[0]
@@ -59,7 +59,7 @@ def pair(lab):
 @pytest.fixture
 def looker(pair):
     with Looker(pair.desk) as one:
-        one.s.settimeout(30)
+        one.s.settimeout(PATIENCE_S)
         yield one
 
 
@@ -72,7 +72,7 @@ def told(looker, node, condition, name="default/web"):
         found.update({r["name"]: r["live"] for r in message["rows"]} if message["found"] else {})
         return bool(found.get(node)) and condition(found[node])
     try:
-        looker.next("service", fits, seconds=20)
+        looker.next("service", fits)
     except TimeoutError:
         pytest.fail(f"{node}: {found}")
     return found[node]
@@ -99,7 +99,7 @@ def test_each_node_tells(pair, looker):
 
 def test_what_happens_there_is_told(pair, looker):
     told(looker, "edge-2", lambda live: "said" in live)
-    wait_for("served", lambda: pair.call() == 200, 20)
+    wait_for("served", lambda: pair.call() == 200)
     told(looker, "edge-2", lambda live: says("up", "up")(live))
     backend = next(p for p in pair.lab.processes if p.name == "edge-2.web/backend")
     backend.kill()

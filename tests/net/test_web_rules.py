@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from lab import service, wait_for
+from lab import PATIENCE_S, service, wait_for
 from looker import ADDRESS, BASIC, HOST, SECRET, Looker, ask, connect
 from page import RULES, VIEWERS, World
 
@@ -136,7 +136,6 @@ def test_who_asks_often(world):
                     one.want("view=nodes")
         thread = threading.Thread(target=ask_on)
         thread.start()
-        other.s.settimeout(5)
         try:
             world.hub.write("fresh.yaml", service("fresh", ("http", 80, 8080)))
             assert other.next("services")["total"] == 1
@@ -171,7 +170,7 @@ def test_slow_reader(world):
             slow.want("view=services")
             return world.hub.metrics()["edgeway_web_skipped_total"] > before
         assert slow.status == other.status == 101
-        wait_for("passed over", passed_over, 30)
+        wait_for("passed over", passed_over)
         other.want("view=node&name=edge-2")
         assert other.next("node")["name"] == "edge-2"
     world.hub.delete("many.yaml")
@@ -179,7 +178,7 @@ def test_slow_reader(world):
 
 def test_silent_viewer_is_dropped(world, silent):
     """Half a minute after he began, most of which other tests have had."""
-    silent.s.settimeout(45)
+    silent.s.settimeout(PATIENCE_S)
     with contextlib.suppress(ConnectionError):
         while silent.s.recv(65536):
             pass

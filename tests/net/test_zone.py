@@ -71,7 +71,7 @@ def world(lab):
     before = made.descriptors()
     yield made
     print(f"--- log of the hub\n{made.hub.process.log()[-4000:]}")
-    wait_for("descriptors as before", lambda: made.descriptors() <= before, 30)
+    wait_for("descriptors as before", lambda: made.descriptors() <= before)
     assert made.agent.process.stop() == 0 and made.hub.process.stop() == 0
 
 
@@ -207,7 +207,7 @@ def forwarder(world, kind, address):
                                    zone=f"{kind}-zone:\n    name: {ZONE}", key=f"{kind}-addr"))
         argv = ["unbound", "-d", "-c", path]
     process = machine.start("resolver", *argv)
-    wait_for(kind, lambda: process.alive() and world.caller.dns(f"cloud-1.{ZONE}", server=address)[0] == "NOERROR", 20)
+    wait_for(kind, lambda: process.alive() and world.caller.dns(f"cloud-1.{ZONE}", server=address)[0] == "NOERROR")
     return machine
 
 
@@ -252,7 +252,7 @@ def test_hostile_packets(world):
     answered = Hostile(world).send(everything)
     assert answered["udp"] > 300 and answered["tcp"] > 30
     assert world.hub.process.alive() and world.ask("edge-1") == [INGRESS]
-    wait_for("descriptors", lambda: world.descriptors() <= before, 30)
+    wait_for("descriptors", lambda: world.descriptors() <= before)
 
 
 def test_idle_and_many_connections(world):
@@ -271,7 +271,7 @@ def test_ten_thousand_nodes(world):
     n = 10000
     objects = [node(f"many-{i}" + (".far.away" if i % 3 == 0 else ""), f"10.{i >> 16}.{i >> 8 & 255}.{i & 255}") for i in range(n)]
     world.hub.write("many.yaml", *objects)
-    wait_for("the last one", lambda: world.ask(f"many-{n - 1}.far.away") == [objects[-1]["status"]["addresses"][0]["address"]], 60)
+    wait_for("the last one", lambda: world.ask(f"many-{n - 1}.far.away") == [objects[-1]["status"]["addresses"][0]["address"]])
     want = {f"{o['metadata']['name']}.{ZONE}": o["status"]["addresses"][0]["address"] for o in objects}
     names = list(want) + [f"none-{i}.{ZONE}" for i in range(1000)]
     random.Random(1).shuffle(names)
@@ -287,7 +287,7 @@ def test_ten_thousand_nodes(world):
     assert right == len(names)
     assert world.hub.state()["hub"]["naming"]["zone"]["names"] >= n
     world.hub.delete("many.yaml")
-    wait_for("they are gone", lambda: is_negative(world.dig(f"many-1.{ZONE}"), "NXDOMAIN"), 60)
+    wait_for("they are gone", lambda: is_negative(world.dig(f"many-1.{ZONE}"), "NXDOMAIN"))
     assert is_negative(world.dig(f"far.away.{ZONE}"), "NXDOMAIN")
 
 

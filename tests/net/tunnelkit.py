@@ -19,7 +19,7 @@ import pytest
 
 import lab as labs
 from dnskit import socket_in
-from lab import PYTHON, Agent, Hub, Node, Timeout, wait_for
+from lab import PATIENCE_S, PYTHON, Agent, Hub, Node, Timeout, wait_for
 
 INGRESS = "192.0.2.1", 10080
 INGRESS_OPTIONS = "--ingress.http", "192.0.2.1:10080", "--access", "[{from: local, to: ['*']}]"
@@ -96,7 +96,7 @@ class Transfers(list):
     def __init__(self, machine, target, n=10):
         super().__init__(Transfer(machine, target, up=i % 2 == 1) for i in range(n))
         for t in self:
-            assert t.began.wait(60), "a transfer does not begin"
+            assert t.began.wait(PATIENCE_S), "a transfer does not begin"
         assert all(t.result is None for t in self)
 
     def go_on(self):
@@ -147,15 +147,15 @@ class Site:
         wait_for(f"{name} of {node.name}", lambda: "serving" in p.log())
         return p
 
-    def wait_open(self, *names, seconds=20):
+    def wait_open(self, *names, seconds=PATIENCE_S):
         names = names or [n.name for n in self.nodes]
         wait_for(f"tunnels of {names}", lambda: set(names) <= set(tunnels(self.hub)), seconds)
 
     def wait_whole(self):
         """The metadata connections are there as well, and each is there once."""
         self.wait_open()
-        wait_for("metadata", lambda: all(a.state()["meta"]["synced"] for a in self.agents), 60)
-        wait_for("no former tunnel", lambda: len(json.loads(self.hub.ask("/tunnels")[1])["tunnels"]) == len(self.nodes), 60)
+        wait_for("metadata", lambda: all(a.state()["meta"]["synced"] for a in self.agents))
+        wait_for("no former tunnel", lambda: len(json.loads(self.hub.ask("/tunnels")[1])["tunnels"]) == len(self.nodes))
 
     def logs(self):
         for a in self.agents:
@@ -176,16 +176,16 @@ def as_before(site):
     daemons = [site.hub, *site.agents]
     site.wait_whole()
     for d in daemons:
-        wait_for("quiet", lambda d=d: quiet(d), 30)
+        wait_for("quiet", lambda d=d: quiet(d))
     before = [(d.process.pid, descriptors(d)) for d in daemons]
     yield
     site.wait_whole()
     for d in daemons:
-        wait_for("no stream is left", lambda d=d: quiet(d), 30)
+        wait_for("no stream is left", lambda d=d: quiet(d))
     for d, (pid, n) in zip(daemons, before):
         if d.process.pid == pid:
             more = {}
             try:
-                wait_for("descriptors as before", lambda d=d, n=n: not (more.update(now=descriptors(d) - n) or more["now"]), 30)
+                wait_for("descriptors as before", lambda d=d, n=n: not (more.update(now=descriptors(d) - n) or more["now"]))
             except Timeout:
                 pytest.fail(f"{d.socket}: more descriptors than before: {more}")

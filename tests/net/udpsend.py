@@ -18,7 +18,7 @@ host = socket.gethostbyname(o.host)
 
 def opened(connect):
     s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
-    s.settimeout(2)
+    s.settimeout(5)
     s.bind(("", o.source))
     if connect:
         s.connect((host, o.port))
