@@ -12,15 +12,23 @@ FUZZ_LIBS = tests/fuzz/libreplay.a
 check_LIBRARIES += tests/fuzz/libreplay.a
 tests_fuzz_libreplay_a_SOURCES = tests/fuzz/main.c
 TESTS += tests/fuzz/replay.sh
+tests/fuzz/replay.log: $(FUZZERS) $(wildcard $(top_srcdir)/tests/fuzz/corpus/*)
 endif
 # Target-specific, so that a fuzzer's own lines name nothing but its source and its folder's library.
 $(FUZZERS): LIBS += $(FUZZ_LIBS)
 $(FUZZERS): $(FUZZ_MAIN)
 
+# make fuzz FUZZ_SECONDS=600   so long each
+# make fuzz FUZZ_TOTAL=120     so long together, most where the code is new
 FUZZ_SECONDS = 20
 fuzz: $(FUZZERS)
-	@top_srcdir='$(abs_top_srcdir)' sh $(srcdir)/tests/fuzz/run.sh $(FUZZ_SECONDS) $(FUZZERS)
+	@top_srcdir='$(abs_top_srcdir)' /usr/bin/python3 $(srcdir)/tests/fuzz/run.py \
+		$(if $(FUZZ_TOTAL),--total $(FUZZ_TOTAL),--each $(FUZZ_SECONDS)) $(FUZZERS)
 .PHONY: fuzz
+
+# Tests are run again when what they read has changed (make check RECHECK_LOGS=).
+$(addprefix tests/unit/,$(addsuffix _test.log,cluster cluster_pod cluster_random detours hosts_text kube kube_rule neighbours neighbours_index reflector ways)): \
+	$(wildcard $(top_srcdir)/tests/data/*/*)
 
 # --- lints --------------------------------------------------------------------
 if !EMULATED
@@ -40,7 +48,9 @@ EXTRA_DIST += tests/packages/booted.py tests/packages/conftest.py tests/packages
 	tests/packages/test_systemd.py tests/packages/tree.py
 
 AM_TESTS_ENVIRONMENT += FUZZERS='$(FUZZERS)'; export FUZZERS;
-EXTRA_DIST += tests/run tests/emulate tests/emulated tests/fuzz/README.md tests/fuzz/replay.sh tests/fuzz/run.sh tests/fuzz/corpus tests/lint/lint.py \
+EXTRA_DIST += tests/run tests/driver tests/map tests/seen tests/pre-commit tests/emulate tests/emulated tests/fuzz/README.md tests/fuzz/replay.sh tests/fuzz/run.py tests/fuzz/corpus tests/lint/lint.py \
+	tests/runner/changed.py tests/runner/plugin.py tests/runner/process.py tests/runner/results.py tests/runner/run.py \
+	tests/runner/selftest.py tests/runner/stages.py \
 	tests/net/backend.py tests/net/conftest.py tests/net/dnskit.py tests/net/engine.py tests/net/lab.py tests/net/load.py \
 	tests/net/tcpsend.py \
 	tests/net/test_bad_input.py tests/net/test_crash.py tests/net/test_dns_attacks.py tests/net/test_dns_malformed.py tests/net/test_dns_table.py tests/net/test_docker.py tests/net/test_lb_failures.py tests/net/test_path.py \

@@ -23,8 +23,10 @@ patience_turn(struct loop *loop)
 /* turn: one that pauses. */
 #define patience_until(turn, condition)                                                            \
 	do {                                                                                       \
-		for (unsigned turns_ = 0; !(condition); turns_++) {                                \
-			assert_true(turns_ < PATIENCE_TURNS);                                      \
+		unsigned turns_ = 0;                                                               \
+                                                                                                   \
+		while (!(condition)) {                                                             \
+			assert_true(turns_++ < PATIENCE_TURNS);                                    \
 			turn;                                                                      \
 		}                                                                                  \
 	} while (0)
