@@ -4,6 +4,7 @@
 Each rule is a function from a tree (path -> text) to complaints, and comes with a bad sample that it must
 complain about: a rule that cannot fail fails here. `lint.py` looks at $top_srcdir, or at the tree it lies in.
 """
+import fnmatch
 import os
 import re
 import sys
@@ -241,6 +242,31 @@ def documents(tree):
             yield f"doc/: no manual page of {program}"
 
 
+def test_map(tree):
+    """tests/map, for tests/run changed: every file has a row, every module of tests/net is named by one, and no name leads nowhere."""
+    rows = [line.split() for line in tree.get("tests/map", "").splitlines() if line.strip() and not line.startswith("#")]
+    modules = {m[1] for m in (re.fullmatch(r"tests/net/test_(\w+)\.py", p) for p in tree) if m}
+    stages = re.findall(r'Stage\("([\w-]+)"', tree.get("tests/runner/stages.py", ""))
+    named = set()
+    for begin, *words in rows:
+        if not begin.startswith(".") and not any(p.startswith(begin) for p in tree):  # those are not in the tarball
+            yield f"tests/map: {begin}: there is no such file"
+        for word in words:
+            if not word.startswith("net:"):
+                if word not in stages:
+                    yield f"tests/map: {begin}: tests/runner/stages.py has no stage {word}"
+                continue
+            found = fnmatch.filter(modules, word[4:])
+            if not found:
+                yield f"tests/map: {begin}: tests/net has no module of {word}"
+            named.update(found if word != "net:*" else [])
+    for module in sorted(modules - named):
+        yield f"tests/map: no row names net:{module}"
+    for path in tree if rows else []:
+        if not any(path.startswith(row[0]) for row in rows):
+            yield f"tests/map: no row for {path}"
+
+
 LONG = "static void\nf(void)\n{\n" + "\tg();\n" * 120 + "}\n"
 RULES = {  # rule -> a tree that it must refuse
     arrows: {"model/a.c": '#include "dns/dns.h"\n'},
@@ -259,6 +285,7 @@ RULES = {  # rule -> a tree that it must refuse
     automatic: {"lb/a.c": "void\nf(int a)\n{\n\tauto_buf struct buf b;\n\n\tif (a)\n\t\treturn;\n\tbuf_init(&b, 0);\n}\n"},
     versions: {"configure.ac": "AC_INIT([edgeway], [0.2.0])", "deploy/helm/edgeway/Chart.yaml": "version: 0.2.0\nappVersion: 0.1.0\n"},
     documents: {"README.md": "x"},
+    test_map: {"tests/map": "dns/ net:none\n", "tests/net/test_a.py": ""},
 }
 GOOD = {
     "lb/a.h": "/*\n * What it is.\n * Who owns it.\n */\n#ifndef EDGEWAY_LB_A_H\n#define EDGEWAY_LB_A_H\n"
@@ -284,7 +311,8 @@ def read_tree(top):
                     continue
                 tree[os.path.relpath(path, top)] = path
     for name in os.listdir(top):
-        if name in ("README.md", "NEWS", "HACKING.md", "configure.ac", "Makefile.am", ".gitignore"):
+        if name in ("README.md", "NEWS", "HACKING.md", "CONTRIBUTING.md", "LICENSE", "SECURITY.md", "configure.ac", "Makefile.am", ".gitattributes",
+                    ".clang-format", ".gitignore"):
             tree[name] = os.path.join(top, name)
     texts = {}
     for path, where in sorted(tree.items()):

@@ -1,0 +1,144 @@
+"""The stages of tests/run as a table: what each needs, how long it may take, which of its tests are asked again. run.py carries them out.
+
+Only one `heavy` stage runs at a time, it keeps all processors busy. The others wait more than they work and run beside it.
+"""
+import os
+import re
+import shlex
+import sys
+
+TOP = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+BUILD = os.path.join(TOP, "build")
+LOG = os.path.join(BUILD, "log")
+PYTHON = "/usr/bin/python3"
+JOBS = os.cpu_count() or 1
+WAITERS = 4 * JOBS  # tests at once, of those that mostly wait
+FUZZ_TOTAL_S = int(os.environ.get("FUZZ_SECONDS") or 80)
+CROSS = os.environ.get("CROSS", "armhf arm64")
+# What crosses loops.
+IN_TARBALL = "tests/lint/lint.py tests/fuzz/replay.sh tests/unit/kube_test tests/unit/reflector_test"
+TSAN_TESTS = ("loop lines lb lb_relay lb_dial lb_turn balance dns_server dns_threads store feed").split()
+# All that run code of others quickly link with it: the programs of distcheck and of the packages have the usual linker.
+MOLD = "LDFLAGS=-fuse-ld=mold"
+BUILDS = {
+    "gcc": ["--enable-werror", MOLD],
+    "clang": ["--enable-werror", "CC=clang", "CFLAGS=-O1 -g0", MOLD],  # for what it says alone
+    # with characters as they are on ARM
+    "asan": ["--enable-werror", "--enable-sanitizers", "CFLAGS=-g1 -O1 -funsigned-char", MOLD],
+    "tsan": ["CC=clang", "--enable-sanitizers=thread", "CFLAGS=-g1 -O1", MOLD],
+    "fuzz": ["CC=clang", "--enable-fuzzing", "--enable-sanitizers", "CFLAGS=-g1 -O1", MOLD],
+}
+SANITIZED = ["-m", "not plain_build"]  # see tests/net/conftest.py
+ASAN_ENV = {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
+
+
+def scratch():
+    """Where tests make their folders: memory, where there is enough of it, and programs and devices may lie there. None: as usual."""
+    at, least_bytes = "/dev/shm", 8 << 30
+    room = os.statvfs(at) if os.access(at, os.W_OK) else None
+    fit = room and room.f_bavail * room.f_frsize >= least_bytes and not room.f_flag & (os.ST_NOEXEC | os.ST_NODEV)
+    return at if fit else None
+
+
+def folder(build):
+    return os.path.join(BUILD, build)
+
+
+def shell(*lines):
+    return ["bash", "-c", "set -e\n" + "\n".join(lines)]
+
+
+def build(kind, *goals):
+    """Configures, where that was not done or with other options, and makes one goal after the other: `all` is a make of its own, which another
+    goal beside it would race."""
+    at, options = folder(kind), shlex.join(BUILDS[kind])
+    said = shlex.quote(os.path.join(at, "options"))
+    return shell(f"mkdir -p {at} && cd {at}",
+                 f"if [ ! -f Makefile ] || [ \"$(cat {said} 2>/dev/null)\" != {shlex.quote(options)} ]; then",
+                 f"    {TOP}/configure {options} >configure.out 2>&1 || {{ tail -n 15 configure.out; exit 1; }}",
+                 f"    printf %s {shlex.quote(options)} >{said}",
+                 "fi", *(f"make -j{JOBS} {goal}" for goal in goals))
+
+
+def make(kind, *words, jobs=JOBS):
+    return ["make", "-C", folder(kind), f"-j{jobs}", *words]
+
+
+def check(kind):
+    """Tests whose program is not older than their last result, and passed, are not run again."""
+    return shell(f"cd {folder(kind)}",
+                 "grep -lE '^:test-global-result: (FAIL|ERROR)' $(find tests -name '*.trs') /dev/null | sed 's/trs$/log/' | xargs -r rm -f",
+                 f"exec make -j{WAITERS} -k check RECHECK_LOGS=")
+
+
+def pytest(kind, *words):
+    """The plugin tells the runner how each test went."""
+    return [PYTHON, "-m", "pytest", "-v", "-rfE", "--tb=short", "-p", "tests.runner.plugin", "-o", f"cache_dir={BUILD}/net-{kind}", *words]
+
+
+def net(kind, *words, at_once=WAITERS):
+    """words: modules (without any: all of them) and options of pytest."""
+    modules = [] if any(w.endswith(".py") for w in words) else ["tests/net"]
+    return pytest(kind, "-n", str(at_once), *modules, *words)
+
+
+class Stage:
+    def __init__(self, name, kind, limit_s, argv, needs=(), heavy=True, again=None, build=None, env=None):
+        """kind: how results.py counts; again: the command for those that failed; build: top_builddir of the tests, and their results."""
+        self.name, self.kind, self.limit_s, self.argv = name, kind, limit_s, argv
+        self.needs, self.heavy, self.again = list(needs), heavy, again
+        self.build = build and folder(build)
+        self.env = {**os.environ, **(env or {}), "top_srcdir": TOP, "TOLD": os.path.join(LOG, f"{name}.told"),
+                    # compiled once, and not beside the sources
+                    "PYTHONPYCACHEPREFIX": os.path.join(BUILD, "pycache"), "PYTHONDONTWRITEBYTECODE": ""}
+        if self.build:
+            self.env["top_builddir"] = self.build
+
+    @property
+    def log(self):
+        return os.path.join(LOG, f"{self.name}.log")
+
+    @property
+    def told(self):
+        """Lines `SECONDS NAME` of its tests."""
+        return self.env["TOLD"]
+
+
+def table(words=()):
+    """words: for pytest of tests/net."""
+    formatted = "find base model dns lb iptables meta tracing tunnel hub src tests bench -name '*.[ch]' | xargs clang-format --dry-run -Werror"
+    tsan = " ".join(f"tests/unit/{t}_test" for t in TSAN_TESTS)
+    fuzzers = "fuzz FUZZ_TOTAL=" + str(FUZZ_TOTAL_S)
+    stages = [
+        Stage("autoreconf", "one", 180, ["autoreconf", "-fi"]),
+        Stage("format", "one", 120, ["sh", "-c", formatted], heavy=False),
+        Stage("lint", "tap", 120, [PYTHON, "tests/lint/lint.py"], heavy=False),
+        Stage("runner", "tap", 120, [PYTHON, "tests/runner/selftest.py"], heavy=False),
+        Stage("collect", "one", 120, [PYTHON, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests/net"], heavy=False),
+        Stage("gcc", "one", 900, build("gcc", "all", "bench/agents"), ["autoreconf"]),
+        Stage("units", "automake", 900, check("gcc"), ["gcc"], again=make("gcc", "recheck"), build="gcc"),
+        Stage("asan", "one", 900, build("asan", "all", "bench/agents"), ["autoreconf"]),
+        Stage("net-gcc", "pytest", 2400, net("gcc", *words), ["gcc", "collect"], heavy=False, again=net("gcc", "--last-failed", at_once=0), build="gcc"),
+        Stage("net-asan", "pytest", 2400, net("asan", *SANITIZED, *words), ["asan", "collect"], heavy=False,
+              again=net("asan", *SANITIZED, "--last-failed", at_once=0),
+              build="asan", env=ASAN_ENV),
+        Stage("asan-units", "automake", 1200, check("asan"), ["asan"], again=make("asan", "recheck"), build="asan", env=ASAN_ENV),
+        Stage("clang", "one", 900, build("clang", "all", "tests"), ["autoreconf"]),
+        # Address randomisation off: clang 14's runtime does not know this kernel's layout.
+        Stage("tsan", "automake", 900, build("tsan", f"-k check TESTS='{tsan}' LOG_COMPILER='setarch -R'"), ["autoreconf"], build="tsan",
+              env={"TSAN_OPTIONS": "halt_on_error=1"}),
+        Stage("fuzz", "tap", 1200, build("fuzz", fuzzers), ["autoreconf"]),
+        # That the tarball is whole: it is built, installed, removed, and the tests are run that read other files than their own.
+        Stage("distcheck", "one", 1200, make("gcc", "distcheck", f"TESTS={IN_TARBALL}", "AM_DISTCHECK_CONFIGURE_FLAGS=CFLAGS=-O1"), ["gcc"]),
+        Stage("debian", "pytest", 1500, pytest("debian", "tests/packages"), ["gcc"], build="gcc"),
+        Stage("bench", "one", 900, make("gcc", "bench", "BENCH=smoke"), ["gcc"]),
+        Stage("quickstart", "one", 900, ["deploy/quickstart", "--build", folder("gcc")], ["gcc"]),
+        Stage("quickstart-plain", "one", 600, ["deploy/quickstart", "--plain", "--build", folder("gcc")], ["gcc"]),
+        Stage("cross", "automake", 3600, ["deploy/build-for", "--check", "--cflags", "-O1 -g0", *CROSS.split()]),
+    ]
+    return {s.name: s for s in stages}
+
+
+GROUPS = {"net": ["net-gcc", "net-asan"], "quickstarts": ["quickstart", "quickstart-plain"]}
+ON_REQUEST = ["cross"]  # only when named
+QUICK = ["format", "lint", "runner", "gcc", "units"]
