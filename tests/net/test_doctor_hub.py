@@ -1,14 +1,11 @@
 """edgewayctl doctor at a hub: certificates that end, and the disk under dataDir."""
-import glob
 import json
-import os
 
 import pytest
 
-from lab import HUB_ADDRESS, Hub, Lab
+from lab import HUB_ADDRESS, Hub, Lab, faketime
 from pki import Authority
 
-FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketime.so.1")
 DAY = 86400
 
 
@@ -20,8 +17,7 @@ def lab():
 
 def doctor(hub, later_s=0):
     """{check: (verdict, finding, remedy)}, as a doctor sees it later."""
-    asan = f"ASAN_OPTIONS={os.environ.get('ASAN_OPTIONS', '')}:verify_asan_link_order=0".replace("=:", "=", 1)
-    fake = ["env", f"LD_PRELOAD={FAKETIME[0]}", "FAKETIME_DONT_FAKE_MONOTONIC=1", asan, f"FAKETIME={later_s:+d}"] if later_s else []
+    fake = faketime(FAKETIME_DONT_FAKE_MONOTONIC=1, FAKETIME=f"{later_s:+d}") if later_s else []
     p = hub.machine.run(*fake, hub.lab.program("edgewayctl"), "--socket", hub.socket, "-o", "json", "doctor", check=False)
     return {f["check"]: (f["verdict"], f["found"], f["remedy"]) for f in json.loads(p.stdout)}
 

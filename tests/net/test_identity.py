@@ -7,7 +7,7 @@ import subprocess
 
 import pytest
 
-from lab import Agent, Hub, Lab, Node, service, wait_for
+from lab import Agent, Hub, Lab, Node, faketime, service, wait_for
 
 LIFE_S = 16
 
@@ -203,10 +203,7 @@ class LateAgent(Agent):
     """On a machine whose clock starts in 1970 with every boot."""
 
     def argv(self, *options):
-        # faketime preloads its library, the sanitizer wants to be the first of all; the order does not matter to either
-        asan = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
-        return ["env", "FAKETIME_DONT_FAKE_MONOTONIC=1", f"ASAN_OPTIONS={asan}",
-                "faketime", "-f", "@1970-01-01 00:10:00", *super().argv(*options)]
+        return [*faketime(FAKETIME="@1970-01-01 00:10:00", FAKETIME_DONT_FAKE_MONOTONIC=1), *super().argv(*options)]
 
 
 def test_clock_of_1970(lab):

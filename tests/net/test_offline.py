@@ -1,6 +1,5 @@
 """The node without what it leans on: a disk that is full or read-only, power that fails, no hub for a week, clocks that jump."""
 import datetime
-import glob
 import json
 import os
 import random
@@ -10,11 +9,10 @@ import signal
 import pytest
 
 from fleet import write_typical
-from lab import Agent, Hub, Lab, Node, pod, service, wait_for
+from lab import Agent, Hub, Lab, Node, faketime, pod, service, wait_for
 
 LATE = 60  # the machine may be busy with other things
 DAY_S = 24 * 3600
-FAKETIME = glob.glob("/usr/lib/*/faketime/libfaketimeMT.so.1")
 
 
 @pytest.fixture
@@ -210,10 +208,8 @@ class TimedAgent(Agent):
         os.rename(self.clock + ".new", self.clock)
 
     def argv(self, *options):
-        # faketime preloads its library, the sanitizer wants to be the first of all; the order does not matter to either
-        asan = ":".join(filter(None, [os.environ.get("ASAN_OPTIONS"), "verify_asan_link_order=0"]))
-        return ["env", f"LD_PRELOAD={FAKETIME[0]}", f"FAKETIME_TIMESTAMP_FILE={self.clock}", "FAKETIME_CACHE_DURATION=1",
-                *(["FAKETIME_DONT_FAKE_MONOTONIC=1"] if self.steady else []), f"ASAN_OPTIONS={asan}", *super().argv(*options)]
+        steady = {"FAKETIME_DONT_FAKE_MONOTONIC": 1} if self.steady else {}
+        return [*faketime(FAKETIME_TIMESTAMP_FILE=self.clock, FAKETIME_CACHE_DURATION=1, **steady), *super().argv(*options)]
 
 
 class Site:

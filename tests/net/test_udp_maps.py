@@ -522,7 +522,7 @@ def test_shown(site):
         shown = wait_for("shown", row)
         assert shown[1] == "%s:%d" % c.getsockname() and shown[2] == "edge-1:7001" and int(shown[6]) == int(shown[7]) > 0
         assert re.search(rf"UDP maps +{len(MAPS)}, \d+ flows, \d+ datagrams dropped", ctl("status"))
-        assert '"listen": "%s:%d"' % (HUB, ECHO) in ctl("-o", "json", "flows")
+        wait_for("as JSON", lambda: heard(c, b"y") and '"listen": "%s:%d"' % (HUB, ECHO) in ctl("-o", "json", "flows"))
     for direction in ("to-edge", "from-edge"):
         assert site.figure("datagrams_total", ECHO, direction=direction) > 0 and site.figure("bytes_total", ECHO, direction=direction) > 0
     m = site.agents[0].metrics()

@@ -261,6 +261,7 @@ def main(argv):
     scheduler = Scheduler(choose(names, every), report)
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(130))
     own = tempfile.mkdtemp(prefix="ew", dir=stages.scratch())
+    os.chmod(own, 0o755)  # some programs under test are not root
     for stage in scheduler.waiting:
         stage.env["TMPDIR"] = own
     try:

@@ -122,6 +122,7 @@ def table(words=()):
         Stage("net-asan", "pytest", 2400, net("asan", *SANITIZED, *words), ["asan", "collect"], heavy=False,
               again=net("asan", *SANITIZED, "--last-failed", at_once=0),
               build="asan", env=ASAN_ENV),
+        Stage("debian", "pytest", 2400, pytest("debian", "tests/packages"), ["gcc"], heavy=False, build="gcc"),
         Stage("asan-units", "automake", 1200, check("asan"), ["asan"], again=make("asan", "recheck"), build="asan", env=ASAN_ENV),
         Stage("clang", "one", 900, build("clang", "all", "tests"), ["autoreconf"]),
         # Address randomisation off: clang 14's runtime does not know this kernel's layout.
@@ -130,10 +131,10 @@ def table(words=()):
         Stage("fuzz", "tap", 1200, build("fuzz", fuzzers), ["autoreconf"]),
         # That the tarball is whole: it is built, installed, removed, and the tests are run that read other files than their own.
         Stage("distcheck", "one", 1200, make("gcc", "distcheck", f"TESTS={IN_TARBALL}", "AM_DISTCHECK_CONFIGURE_FLAGS=CFLAGS=-O1"), ["gcc"]),
-        Stage("debian", "pytest", 1500, pytest("debian", "tests/packages"), ["gcc"], build="gcc"),
         Stage("bench", "one", 900, make("gcc", "bench", "BENCH=smoke"), ["gcc"]),
-        Stage("quickstart", "one", 900, ["deploy/quickstart", "--build", folder("gcc")], ["gcc"]),
-        Stage("quickstart-plain", "one", 600, ["deploy/quickstart", "--plain", "--build", folder("gcc")], ["gcc"]),
+        Stage("quickstart", "one", 900, ["deploy/quickstart", "--build", folder("gcc")], ["gcc"], heavy=False),
+        Stage("quickstart-plain", "one", 600, ["deploy/quickstart", "--plain", "--build", folder("gcc")], ["gcc", "quickstart"],
+              heavy=False),
         Stage("cross", "automake", 3600, ["deploy/build-for", "--check", "--cflags", "-O1 -g0", *CROSS.split()]),
     ]
     return {s.name: s for s in stages}
