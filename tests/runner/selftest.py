@@ -24,7 +24,7 @@ ERROR: tests/unit/b_test - exited with status 139 (terminated by signal 11?)
 """
 PYTEST = """tests/net/test_a.py::test_x[1] PASSED
 FAILED tests/net/test_a.py::test_y[a - b] - AssertionError: assert 84 == 85
-ERROR tests/net/test_b.py::test_z - lab.Timeout: hub healthy
+ERROR tests/net/test_b.py::test_z - lab.Timeout: 20000 failed
 ===== 1 failed, 7 passed, 1 error in 3.21s =====
 """
 
