@@ -7,6 +7,8 @@ import pytest
 import lab as labs
 from lab import PATIENCE_S, Agent, Hub, Node, faketime, pod, service, wait_for
 
+pytestmark = pytest.mark.plain_build  # what edgewayctl reads; test_ctl and test_ctl_hostile have it
+
 
 
 class Town:

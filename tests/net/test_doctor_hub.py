@@ -6,6 +6,8 @@ import pytest
 from lab import HUB_ADDRESS, Hub, Lab, faketime
 from pki import Authority
 
+pytestmark = pytest.mark.plain_build  # what edgewayctl reads; test_ctl and test_ctl_hostile have it
+
 DAY = 86400
 
 

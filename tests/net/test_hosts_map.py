@@ -10,6 +10,8 @@ import yaml
 from kube import ACCOUNT, RIGHTS, ApiServer, KubeHub
 from lab import HUB_PORT, TOP, Agent, Node, service, wait_for
 
+pytestmark = pytest.mark.plain_build  # a ConfigMap by the client that test_kubernetes has; the units have its text
+
 NAMESPACE, NAME, KEY, INGRESS = "kube-system", "edgeway-nodes", "tunnel-nodes", "10.96.0.9"
 ZONE, PORT = "nodes.test", 10053
 ADDRESSES = ("192.0.2.1", "192.0.2.3")

@@ -11,6 +11,8 @@ import pytest
 
 from lab import HERE, PATIENCE_S, PYTHON, Agent, Hub, Lab, Machine, Node, Pod, pod, service, upstream, wait_for
 
+pytestmark = pytest.mark.plain_build  # what the kernel does with the table; test_kernel_attacks makes the same
+
 DOMAIN = "default.svc.cluster.local"
 KERNEL = {"edgeway.io/datapath": "kernel"}
 EVERYONE = {"edge-1.a", "edge-1.b", "edge-2.c"}

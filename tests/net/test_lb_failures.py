@@ -9,6 +9,8 @@ import pytest
 
 from lab import HERE, PYTHON, Agent, Hub, Lab, Node, endpoint_slice, service, wait_for
 
+pytestmark = pytest.mark.plain_build  # bounds of time; test_http_neighbours and test_lb_policies have the code
+
 WORST_MS, BACK_MS, BUSY_MS, RUNS = 500, 500, 50, 3
 PODS = 4
 DIALS = 'edgeway_lb_upstream_connections_total{origin="new"}'

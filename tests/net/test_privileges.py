@@ -6,6 +6,8 @@ import pytest
 
 from lab import Agent, Hub, Lab, Node, service, wait_for
 
+pytestmark = pytest.mark.plain_build  # capabilities
+
 NET_BIND_SERVICE, NET_ADMIN, DAC_OVERRIDE, CHOWN, FOWNER = 10, 12, 1, 0, 3
 USUAL = 1 << NET_ADMIN | 1 << NET_BIND_SERVICE
 FOREIGN = USUAL | 1 << DAC_OVERRIDE | 1 << CHOWN | 1 << FOWNER

@@ -10,7 +10,7 @@ import subprocess
 
 import pytest
 
-from lab import TOP
+from lab import PATIENCE_S, TOP
 
 pytestmark = pytest.mark.plain_build  # a document
 
@@ -21,7 +21,7 @@ EPOCH = {**os.environ, "SOURCE_DATE_EPOCH": "1700000000", "LC_ALL": "C"}
 
 
 def run(*argv, **more):
-    return subprocess.run(argv, text=True, capture_output=True, timeout=120, **more)
+    return subprocess.run(argv, text=True, capture_output=True, timeout=PATIENCE_S * 4, **more)
 
 
 @pytest.fixture(scope="module")

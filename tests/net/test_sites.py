@@ -7,6 +7,8 @@ import pytest
 from kube import ACCOUNT, RIGHTS, ApiServer, KubeHub, optional_rights
 from lab import Agent, Lab, Node, service, wait_for
 
+pytestmark = pytest.mark.plain_build  # notes on Nodes by the client that test_kubernetes has
+
 NOTE = "edgeway.io/source-address"
 PRIVATE = "10.0.0.5"  # of both: sites repeat
 

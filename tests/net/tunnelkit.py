@@ -155,6 +155,8 @@ class Site:
         """The metadata connections are there as well, and each is there once."""
         self.wait_open()
         wait_for("metadata", lambda: all(a.state()["meta"]["synced"] for a in self.agents))
+        wait_for("of which the hub knows", lambda: all(n["connected"] for n in json.loads(self.hub.ask("/nodes")[1])["nodes"]
+                                                       if n["node"] in {a.node.name for a in self.agents}))
         wait_for("no former tunnel", lambda: len(json.loads(self.hub.ask("/tunnels")[1])["tunnels"]) == len(self.nodes))
 
     def logs(self):

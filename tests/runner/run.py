@@ -155,14 +155,14 @@ class Report:
 
 
 class Scheduler:
-    """Stages in the order of the table, each as soon as what it needs is there: of the heavy ones one, beside it all others."""
+    """Stages in the order of the table, each as soon as what it needs is there and its lane is free."""
 
     def __init__(self, chosen, report):
         self.waiting, self.report = list(chosen), report
         self.running, self.over, self.broken, self.ask_again = [], set(), set(), []
 
     def due(self, stage):
-        return all(n in self.over for n in stage.needs) and not (stage.heavy and any(r.stage.heavy for r in self.running))
+        return all(n in self.over for n in stage.needs) and not (stage.lane and any(r.stage.lane == stage.lane for r in self.running))
 
     def start_due(self):
         for stage in list(self.waiting):

@@ -126,11 +126,11 @@ def a_broken_build_fails_what_needs_it():
     assert (report.failed, scheduler.waiting, scheduler.running) == (1, [], [])
 
 
-def one_heavy_stage_at_a_time():
-    heavy, light = stages.Stage("b", "one", 1, []), stages.Stage("c", "one", 1, [], heavy=False)
+def one_stage_at_a_time_in_a_lane():
+    same, other, free = (stages.Stage("b", "one", 1, [], lane=lane) for lane in ("work", "net", None))
     scheduler = run.Scheduler([], run.Report())
     scheduler.running = [FakeRunning(stages.Stage("a", "one", 1, []))]
-    assert not scheduler.due(heavy) and scheduler.due(light)
+    assert not scheduler.due(same) and scheduler.due(other) and scheduler.due(free)
 
 
 def the_longest_beginning_counts():
@@ -181,7 +181,7 @@ def fuzz_seconds_go_where_code_is_new():
 
 TESTS = [counts_automake, counts_pytest, counts_tap, counts_what_breaks_without_a_test, explains, slowest_first, a_stage_tells_status_and_output,
          a_stage_that_hangs_is_ended, orphans_are_counted_and_ended, asked_again_is_told, a_broken_build_fails_what_needs_it,
-         one_heavy_stage_at_a_time, the_longest_beginning_counts, helpers_lead_to_their_tests, new_files_are_changes,
+         one_stage_at_a_time_in_a_lane, the_longest_beginning_counts, helpers_lead_to_their_tests, new_files_are_changes,
          fuzz_seconds_go_where_code_is_new]
 
 

@@ -1,6 +1,6 @@
 """The stages of tests/run as a table: what each needs, how long it may take, which of its tests are asked again. run.py carries them out.
 
-Only one `heavy` stage runs at a time, it keeps all processors busy. The others wait more than they work and run beside it.
+Two lanes run beside each other: `work` keeps the processors busy, `net` waits more than it works. In a lane one stage runs at a time.
 """
 import os
 import re
@@ -83,10 +83,11 @@ def net(kind, *words, at_once=WAITERS):
 
 
 class Stage:
-    def __init__(self, name, kind, limit_s, argv, needs=(), heavy=True, again=None, build=None, env=None):
-        """kind: how results.py counts; again: the command for those that failed; build: top_builddir of the tests, and their results."""
+    def __init__(self, name, kind, limit_s, argv, needs=(), lane="work", again=None, build=None, env=None):
+        """kind: how results.py counts; lane: where one stage runs at a time, None: at any time; again: the command for those that failed;
+        build: top_builddir of the tests, and their results."""
         self.name, self.kind, self.limit_s, self.argv = name, kind, limit_s, argv
-        self.needs, self.heavy, self.again = list(needs), heavy, again
+        self.needs, self.lane, self.again = list(needs), lane, again
         self.build = build and folder(build)
         self.env = {**os.environ, **(env or {}), "top_srcdir": TOP, "TOLD": os.path.join(LOG, f"{name}.told"),
                     # compiled once, and not beside the sources
@@ -111,18 +112,18 @@ def table(words=()):
     fuzzers = "fuzz FUZZ_TOTAL=" + str(FUZZ_TOTAL_S)
     stages = [
         Stage("autoreconf", "one", 180, ["autoreconf", "-fi"]),
-        Stage("format", "one", 120, ["sh", "-c", formatted], heavy=False),
-        Stage("lint", "tap", 120, [PYTHON, "tests/lint/lint.py"], heavy=False),
-        Stage("runner", "tap", 120, [PYTHON, "tests/runner/selftest.py"], heavy=False),
-        Stage("collect", "one", 120, [PYTHON, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests/net"], heavy=False),
+        Stage("format", "one", 120, ["sh", "-c", formatted], lane=None),
+        Stage("lint", "tap", 120, [PYTHON, "tests/lint/lint.py"], lane=None),
+        Stage("runner", "tap", 120, [PYTHON, "tests/runner/selftest.py"], lane=None),
+        Stage("collect", "one", 120, [PYTHON, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests/net"], lane=None),
         Stage("gcc", "one", 900, build("gcc", "all", "bench/agents"), ["autoreconf"]),
         Stage("units", "automake", 900, check("gcc"), ["gcc"], again=make("gcc", "recheck"), build="gcc"),
         Stage("asan", "one", 900, build("asan", "all", "bench/agents"), ["autoreconf"]),
-        Stage("net-gcc", "pytest", 2400, net("gcc", *words), ["gcc", "collect"], heavy=False, again=net("gcc", "--last-failed", at_once=0), build="gcc"),
-        Stage("net-asan", "pytest", 2400, net("asan", *SANITIZED, *words), ["asan", "collect"], heavy=False,
+        Stage("net-gcc", "pytest", 2400, net("gcc", *words), ["gcc", "collect"], lane="net", again=net("gcc", "--last-failed", at_once=0), build="gcc"),
+        Stage("net-asan", "pytest", 2400, net("asan", *SANITIZED, *words), ["asan", "collect"], lane="net",
               again=net("asan", *SANITIZED, "--last-failed", at_once=0),
               build="asan", env=ASAN_ENV),
-        Stage("debian", "pytest", 2400, pytest("debian", "tests/packages"), ["gcc"], heavy=False, build="gcc"),
+        Stage("debian", "pytest", 2400, pytest("debian", "tests/packages"), ["gcc"], build="gcc"),
         Stage("asan-units", "automake", 1200, check("asan"), ["asan"], again=make("asan", "recheck"), build="asan", env=ASAN_ENV),
         Stage("clang", "one", 900, build("clang", "all", "tests"), ["autoreconf"]),
         # Address randomisation off: clang 14's runtime does not know this kernel's layout.
@@ -132,9 +133,8 @@ def table(words=()):
         # That the tarball is whole: it is built, installed, removed, and the tests are run that read other files than their own.
         Stage("distcheck", "one", 1200, make("gcc", "distcheck", f"TESTS={IN_TARBALL}", "AM_DISTCHECK_CONFIGURE_FLAGS=CFLAGS=-O1"), ["gcc"]),
         Stage("bench", "one", 900, make("gcc", "bench", "BENCH=smoke"), ["gcc"]),
-        Stage("quickstart", "one", 900, ["deploy/quickstart", "--build", folder("gcc")], ["gcc"], heavy=False),
-        Stage("quickstart-plain", "one", 600, ["deploy/quickstart", "--plain", "--build", folder("gcc")], ["gcc", "quickstart"],
-              heavy=False),
+        Stage("quickstart", "one", 900, ["deploy/quickstart", "--build", folder("gcc")], ["gcc"]),
+        Stage("quickstart-plain", "one", 600, ["deploy/quickstart", "--plain", "--build", folder("gcc")], ["gcc"]),
         Stage("cross", "automake", 3600, ["deploy/build-for", "--check", "--cflags", "-O1 -g0", *CROSS.split()]),
     ]
     return {s.name: s for s in stages}

@@ -341,6 +341,7 @@ an_upstream_that_folds_case_is_believed_the_second_time(void **state)
 	bed_start(f);
 	for (unsigned i = 0; i < 12; i++)
 		assert_string_equal(bed_ask(f, bed_fresh(f), 1000), FIRST);
+	assert_string_equal(bed_receive(f, 100), "nothing"); /* it has read all that was sent */
 	before = f->up[0].asked;
 	assert_true(before >= 12);
 	assert_string_equal(bed_ask(f, bed_fresh(f), 1000), FIRST);
