@@ -8,6 +8,7 @@ import os
 import re
 import shutil
 import subprocess
+import tempfile
 
 import pytest
 
@@ -230,7 +231,17 @@ class Talk:
 
 
 def load(pod, *options):
-    return subprocess.Popen(pod.words(PYTHON, f"{NET}/load.py", pod.resolve(), "80", "12", "4", "5", *options), stdout=subprocess.PIPE, text=True)
+    """It says each answer into `answers`, a file."""
+    answers = tempfile.TemporaryFile("w+")
+    p = subprocess.Popen(pod.words(PYTHON, f"{NET}/load.py", pod.resolve(), "80", "12", "4", "5", "least=101", *options), stdout=answers, text=True)
+    p.answers = answers
+    return p
+
+
+def results_of(p):
+    assert p.wait(timeout=90) == 0
+    p.answers.seek(0)
+    return [json.loads(line) for line in p.answers]
 
 
 def processes(node):
@@ -254,13 +265,14 @@ def test_upgrade(node, pods, folder):
         assert "did not take over" not in out
         assert node.main() not in (former, "0") and node.main(HUB) not in (hub, "0")
         assert talk.ask("after") == "after\n"
-        results = [json.loads(p.communicate(timeout=60)[0]) for p in loads]
+        results = [results_of(p) for p in loads]
     finally:
         talk.close()
         shutil.rmtree(newer)
         for p in loads:
             p.kill()
-            p.communicate()
+            p.wait()
+            p.answers.close()
     print(f"{sum(map(len, results))} requests")
     assert [r for some in results for r in some if r[2] != 200] == [] and min(map(len, results)) > 100
     assert node.show(AGENT, "NRestarts", "ActiveEnterTimestampMonotonic", "InvocationID") == unchanged and node.resolv() == resolv

@@ -21,7 +21,8 @@ _libc = ctypes.CDLL(None)
 
 
 class Process:
-    def __init__(self, argv, log, limit_s, env=None):
+    def __init__(self, argv, log, limit_s, env=None, nice=0):
+        """nice: of the stage as a whole, beside the sessions of others (sched(7), autogroup)."""
         self.started = time.monotonic()
         self.status = self.wall_s = self.cpu_s = None
         self.result, w = os.pipe()
@@ -29,7 +30,7 @@ class Process:
         if self.keeper == 0:
             try:
                 os.close(self.result)
-                _keep(argv, log, limit_s, env, w)
+                _keep(argv, log, limit_s, env, w, nice)
             finally:
                 os._exit(1)
         os.close(w)
@@ -88,8 +89,11 @@ def _wait_for(child):
             return os.waitstatus_to_exitcode(status)
 
 
-def _keep(argv, log, limit_s, env, w):
+def _keep(argv, log, limit_s, env, w, nice):
     os.setsid()
+    if nice and os.access("/proc/self/autogroup", os.W_OK):
+        with open("/proc/self/autogroup", "w") as f:
+            f.write(str(nice))
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -1,6 +1,7 @@
 """The stages of tests/run as a table: what each needs, how long it may take, which of its tests are asked again. run.py carries them out.
 
-Two lanes run beside each other: `work` keeps the processors busy, `net` waits more than it works. In a lane one stage runs at a time.
+Three lanes run beside each other: `work` keeps the processors busy, `net` waits more than it works, `serial` keeps one processor half busy. In
+a lane one stage runs at a time.
 """
 import os
 import re
@@ -68,7 +69,7 @@ def check(kind):
     """Tests whose program is not older than their last result, and passed, are not run again."""
     return shell(f"cd {folder(kind)}",
                  "grep -lE '^:test-global-result: (FAIL|ERROR)' $(find tests -name '*.trs') /dev/null | sed 's/trs$/log/' | xargs -r rm -f",
-                 f"exec make -j{WAITERS} -k check RECHECK_LOGS=")
+                 f"exec make -j{2 * JOBS} -k check RECHECK_LOGS=")
 
 
 def pytest(kind, *words):
@@ -123,7 +124,7 @@ def table(words=()):
         Stage("net-asan", "pytest", 2400, net("asan", *SANITIZED, *words), ["asan", "collect"], lane="net",
               again=net("asan", *SANITIZED, "--last-failed", at_once=0),
               build="asan", env=ASAN_ENV),
-        Stage("debian", "pytest", 2400, pytest("debian", "tests/packages"), ["gcc"], build="gcc"),
+        Stage("debian", "pytest", 2400, pytest("debian", "tests/packages"), ["gcc"], lane="serial", build="gcc"),
         Stage("asan-units", "automake", 1200, check("asan"), ["asan"], again=make("asan", "recheck"), build="asan", env=ASAN_ENV),
         Stage("clang", "one", 900, build("clang", "all", "tests"), ["autoreconf"]),
         # Address randomisation off: clang 14's runtime does not know this kernel's layout.
@@ -132,9 +133,9 @@ def table(words=()):
         Stage("fuzz", "tap", 1200, build("fuzz", fuzzers), ["autoreconf"]),
         # That the tarball is whole: it is built, installed, removed, and the tests are run that read other files than their own.
         Stage("distcheck", "one", 1200, make("gcc", "distcheck", f"TESTS={IN_TARBALL}", "AM_DISTCHECK_CONFIGURE_FLAGS=CFLAGS=-O1"), ["gcc"]),
-        Stage("bench", "one", 900, make("gcc", "bench", "BENCH=smoke"), ["gcc"]),
-        Stage("quickstart", "one", 900, ["deploy/quickstart", "--build", folder("gcc")], ["gcc"]),
-        Stage("quickstart-plain", "one", 600, ["deploy/quickstart", "--plain", "--build", folder("gcc")], ["gcc"]),
+        Stage("bench", "one", 900, make("gcc", "bench", "BENCH=smoke"), ["gcc"], lane="serial"),
+        Stage("quickstart", "one", 900, ["deploy/quickstart", "--build", folder("gcc")], ["gcc"], lane="serial"),
+        Stage("quickstart-plain", "one", 600, ["deploy/quickstart", "--plain", "--build", folder("gcc")], ["gcc"], lane="serial"),
         Stage("cross", "automake", 3600, ["deploy/build-for", "--check", "--cflags", "-O1 -g0", *CROSS.split()]),
     ]
     return {s.name: s for s in stages}
