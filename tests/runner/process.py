@@ -21,8 +21,7 @@ _libc = ctypes.CDLL(None)
 
 
 class Process:
-    def __init__(self, argv, log, limit_s, env=None, nice=0):
-        """nice: of the stage as a whole, beside the sessions of others (sched(7), autogroup)."""
+    def __init__(self, argv, log, limit_s, env=None):
         self.started = time.monotonic()
         self.status = self.wall_s = self.cpu_s = None
         self.result, w = os.pipe()
@@ -30,7 +29,7 @@ class Process:
         if self.keeper == 0:
             try:
                 os.close(self.result)
-                _keep(argv, log, limit_s, env, w, nice)
+                _keep(argv, log, limit_s, env, w)
             finally:
                 os._exit(1)
         os.close(w)
@@ -89,11 +88,8 @@ def _wait_for(child):
             return os.waitstatus_to_exitcode(status)
 
 
-def _keep(argv, log, limit_s, env, w, nice):
+def _keep(argv, log, limit_s, env, w):
     os.setsid()
-    if nice and os.access("/proc/self/autogroup", os.W_OK):
-        with open("/proc/self/autogroup", "w") as f:
-            f.write(str(nice))
     _libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
     _libc.prctl(PR_SET_CHILD_SUBREAPER, 1)
     signal.signal(signal.SIGINT, signal.SIG_IGN)

@@ -17,7 +17,6 @@ from process import TOOK_TOO_LONG, Process
 
 AGAIN_MOST = 12  # when more fail, it is no busy moment
 PAUSE_S = 0.2
-NICE = {"work": -5}  # each program of a lab is a session of its own; what builds is one of many
 SAID_MOST = 400  # lines that explain failures, of one stage
 
 
@@ -61,7 +60,7 @@ class Running:
                 os.unlink(path)
         self.complaints, self.failures = Tail(self.log), Tail(stage.told + ".failures")
         self.said, self.explained_logs = 0, set()
-        self.process = Process(argv or stage.argv, self.log, stage.limit_s, stage.env, NICE.get(stage.lane, 0))
+        self.process = Process(argv or stage.argv, self.log, stage.limit_s, stage.env)
 
     def tell_failures(self):
         found = self.failures.lines()
