@@ -1,14 +1,12 @@
 """What the changes since a commit can break: tests/map, read against git's names of files.
 
     choice = choose(top, None)      # since origin's main branch
-    choice.stages, choice.words     # for the scheduler, for pytest
+    choice.stages, choice.words     # besides the quick ones, for the scheduler; for pytest
 """
 import fnmatch
 import os
 import re
 import subprocess
-
-ALWAYS = ["format", "lint", "runner", "gcc", "units"]
 
 
 class Choice:
@@ -83,7 +81,7 @@ def choose(top, since):
             name = os.path.basename(path)
             net |= there if name in ("conftest.py", "lab.py") else importers(sources, name) & there
     net |= modules([w[4:] for w in words if w.startswith("net:")], there)
-    chosen = ALWAYS + sorted(w for w in words if not w.startswith("net:"))
+    chosen = sorted(w for w in words if not w.startswith("net:"))
     said = [f"changed since {base[:12]}: {len(paths)} files"]
     if net:
         chosen.append("net")

@@ -246,7 +246,7 @@ def main(argv):
     if names == ["changed"]:
         choice = changed.choose(stages.TOP, options.since)
         say("\n".join(choice.said))
-        names, words = choice.stages, choice.words + words
+        names, words = stages.QUICK + choice.stages, choice.words + words
     elif names == ["quick"]:
         names = stages.QUICK
     every = stages.table(words)
