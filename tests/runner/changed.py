@@ -79,7 +79,7 @@ def choose(top, since):
         words |= set(row[1] if row else ["net:*"])
         if path.startswith("tests/net/"):
             name = os.path.basename(path)
-            net |= there if name in ("conftest.py", "lab.py") else importers(sources, name) & there
+            net |= there if name in ("conftest.py", "fixtures.py", "lab.py") else importers(sources, name) & there
     net |= modules([w[4:] for w in words if w.startswith("net:")], there)
     chosen = sorted(w for w in words if not w.startswith("net:"))
     said = [f"changed since {base[:12]}: {len(paths)} files"]

@@ -29,7 +29,7 @@ BUILDS = {
     "tsan": ["CC=clang", "--enable-sanitizers=thread", "CFLAGS=-g1 -O1", MOLD],
     "fuzz": ["CC=clang", "--enable-fuzzing", "--enable-sanitizers", "CFLAGS=-g1 -O1", MOLD],
 }
-SANITIZED = ["-m", "not plain_build"]  # see tests/net/conftest.py
+SANITIZED = ["-m", "not plain_build"]  # see tests/net/fixtures.py
 ASAN_ENV = {"ASAN_OPTIONS": "detect_stack_use_after_return=1", "UBSAN_OPTIONS": "print_stacktrace=1"}
 
 
@@ -79,7 +79,8 @@ def pytest(kind, *words):
 
 def net(kind, *words, at_once=WAITERS):
     """words: modules (without any: all of them) and options of pytest."""
-    modules = [] if any(w.endswith(".py") for w in words) else ["tests/net"]
+    folders = ["tests/net", "tests/attacks"] if kind == "asan" else ["tests/net"]
+    modules = [] if any(w.endswith(".py") for w in words) else folders
     return pytest(kind, "-n", str(at_once), *modules, *words)
 
 
@@ -116,7 +117,7 @@ def table(words=()):
         Stage("format", "one", 120, ["sh", "-c", formatted], lane=None),
         Stage("lint", "tap", 120, [PYTHON, "tests/lint/lint.py"], lane=None),
         Stage("runner", "tap", 120, [PYTHON, "tests/runner/selftest.py"], lane=None),
-        Stage("collect", "one", 120, [PYTHON, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests/net"], lane=None),
+        Stage("collect", "one", 120, [PYTHON, "-m", "pytest", "-q", "--collect-only", "-p", "no:cacheprovider", "tests/net", "tests/attacks"], lane=None),
         Stage("gcc", "one", 900, build("gcc", "all", "bench/agents"), ["autoreconf"]),
         Stage("units", "automake", 900, check("gcc"), ["gcc"], again=make("gcc", "recheck"), build="gcc"),
         Stage("asan", "one", 900, build("asan", "all", "bench/agents"), ["autoreconf"]),
@@ -124,6 +125,7 @@ def table(words=()):
         Stage("net-asan", "pytest", 2400, net("asan", *SANITIZED, *words), ["asan", "collect"], lane="net",
               again=net("asan", *SANITIZED, "--last-failed", at_once=0),
               build="asan", env=ASAN_ENV),
+        Stage("attacks", "pytest", 2400, pytest("attacks", "-n", str(WAITERS), "tests/attacks"), ["asan", "collect"], lane="net", build="asan", env=ASAN_ENV),
         Stage("debian", "pytest", 2400, pytest("debian", "tests/packages"), ["gcc"], lane="serial", build="gcc"),
         Stage("asan-units", "automake", 1200, check("asan"), ["asan"], again=make("asan", "recheck"), build="asan", env=ASAN_ENV),
         Stage("clang", "one", 900, build("clang", "all", "tests"), ["autoreconf"]),
@@ -142,5 +144,5 @@ def table(words=()):
 
 
 GROUPS = {"net": ["net-gcc", "net-asan"], "quickstarts": ["quickstart", "quickstart-plain"]}
-ON_REQUEST = ["cross"]  # only when named
+ON_REQUEST = ["attacks", "cross"]  # only when named; net-asan has the attacks in it
 QUICK = ["format", "lint", "runner", "gcc", "units"]
