@@ -72,15 +72,17 @@ class Echo(socketserver.BaseRequestHandler):
 
 class Stream(socketserver.StreamRequestHandler):
     def handle(self):
+        # Each line is one write, for there are other threads.
         words = self.rfile.readline().split()
         if not words:
             return
         what, n, end = words[0].decode(), 0, "done"
+        print(f"begun {what}\n", end="", flush=True)
         try:
             n = self.down(int(words[1])) if what == "down" else self.hold() if what == "hold" else self.up()
         except OSError:
             end = "broken"
-        print(f"{what} {end} {n}\n", end="", flush=True)  # one write, for there are other threads
+        print(f"{what} {end} {n}\n", end="", flush=True)
 
     def down(self, size):
         digest, base = hashlib.sha256(), os.urandom(65536)

@@ -20,8 +20,11 @@ class Site(tunnelkit.Site):
         self.server = self.backend(self.nodes[0], "server", "--stream", "7500", "--http", "7001")
 
     def transfers(self):
+        """They have begun at the server, too: the callers are sooner."""
         self.told = len(self.server.log())
-        return Transfers(self.hub.machine, TARGET)
+        made = Transfers(self.hub.machine, TARGET)
+        wait_for("all have begun", lambda: self.server.log()[self.told:].count("begun ") == 10)
+        return made
 
     def ends(self):
         """What the server says of its transfers since then: up and down, done and broken."""
