@@ -267,6 +267,17 @@ def test_map(tree):
             yield f"tests/map: no row for {path}"
 
 
+def promises(tree):
+    """doc/security.md's table of promises: the function and the test that each names are there."""
+    for line in tree.get("doc/security.md", "").splitlines():
+        for path, function in re.findall(r"`([\w/.-]+\.c):(\w+)`", line):
+            if not re.search(rf"\b{function}\b", tree.get(path, "")):
+                yield f"doc/security.md: {path} has no {function}"
+        for path, test in re.findall(r"`(tests/[\w/]+\.py)::(\w+)`", line):
+            if f"def {test}(" not in tree.get(path, ""):
+                yield f"doc/security.md: {path} has no {test}"
+
+
 LONG = "static void\nf(void)\n{\n" + "\tg();\n" * 120 + "}\n"
 RULES = {  # rule -> a tree that it must refuse
     arrows: {"model/a.c": '#include "dns/dns.h"\n'},
@@ -285,6 +296,7 @@ RULES = {  # rule -> a tree that it must refuse
     automatic: {"lb/a.c": "void\nf(int a)\n{\n\tauto_buf struct buf b;\n\n\tif (a)\n\t\treturn;\n\tbuf_init(&b, 0);\n}\n"},
     versions: {"configure.ac": "AC_INIT([edgeway], [0.2.0])", "deploy/helm/edgeway/Chart.yaml": "version: 0.2.0\nappVersion: 0.1.0\n"},
     documents: {"README.md": "x"},
+    promises: {"doc/security.md": "| x | `base/a.c:f` | `tests/net/test_a.py::test_b` |"},
     test_map: {"tests/map": "dns/ net:none\n", "tests/net/test_a.py": ""},
 }
 GOOD = {
