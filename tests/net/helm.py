@@ -36,7 +36,7 @@ def from_npm():
 
 
 def helm(*argv, check=True, **more):
-    p = subprocess.run([program(), *argv], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, **more)
+    p = subprocess.run([program(), *argv], text=True, stdout=subprocess.PIPE, stderr=subprocess.PIPE, timeout=60, env={**os.environ, "GOGC": "off"}, **more)
     assert not check or p.returncode == 0, f"helm {' '.join(argv)}: {p.stderr}"
     return p
 

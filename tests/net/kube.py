@@ -60,7 +60,8 @@ class ApiServer:
 
     def kubectl(self, *argv, input=None, check=True):
         """The real one, as the cluster's administrator."""
-        env = {"PATH": os.environ["PATH"], "HOME": self.dir, "KUBECONFIG": os.path.join(self.dir, "admin.conf")}
+        env = {"PATH": os.environ["PATH"], "HOME": self.dir, "KUBECONFIG": os.path.join(self.dir, "admin.conf"),
+               "GOGC": "off"}  # it lives too short a time for a garbage collector
         p = self.machine.run(shutil.which("kubectl") or "kubectl", *argv, input=input, check=check, env=env, seconds=60)
         return p.stdout
 

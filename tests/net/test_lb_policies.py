@@ -8,6 +8,9 @@ import pytest
 from lab import Dialogue, endpoint_slice, pod, service, wait_for
 
 
+pytestmark = pytest.mark.plain_build  # choices of endpoints, which the units make with the sanitizers, too
+
+
 def declare(mesh, name, *more, ports=(("http", 80, "http"), ("tcp-echo", 7000, "echo")), annotations=None, selector="web", **spec):
     made = service(name, *ports, selector=selector, **spec)
     made["metadata"]["annotations"] = {f"edgeway.io/{k}": v for k, v in (annotations or {}).items()}

@@ -4,6 +4,8 @@ import pytest
 import lab as labs
 from lab import FAKE, Agent, Hub, Node, pod, service, wait_for
 
+pytestmark = pytest.mark.plain_build  # names and endpoints that the units build with the sanitizers, too
+
 D = "svc.cluster.local"
 DB, DB_0, DB_1, DB_2 = f"db.default.{D}", *(f"db-{i}.db.default.{D}" for i in range(3))
 

@@ -8,6 +8,8 @@ import pytest
 
 from lab import HERE, PATIENCE_S, PYTHON, Agent, Dialogue, Hub, Lab, Node, pod, service, upstream, wait_for
 
+pytestmark = pytest.mark.plain_build  # what the kernel does with the maps; test_kernel_attacks and test_udp_maps make them
+
 DOMAIN = "default.svc.cluster.local"
 
 

@@ -14,7 +14,7 @@ LOG = os.path.join(BUILD, "log")
 PYTHON = "/usr/bin/python3"
 JOBS = os.cpu_count() or 1
 WAITERS = 4 * JOBS  # tests at once, of those that mostly wait
-FUZZ_TOTAL_S = int(os.environ.get("FUZZ_SECONDS") or 60)
+FUZZ_TOTAL_S = int(os.environ.get("FUZZ_SECONDS") or 40)
 CROSS = os.environ.get("CROSS", "armhf arm64")
 # What crosses loops.
 IN_TARBALL = "tests/lint/lint.py tests/fuzz/replay.sh tests/unit/kube_test tests/unit/reflector_test"
