@@ -59,16 +59,19 @@ def cut(site, until):
 
 
 def test_short_cut(site):
-    """The tunnel is afterwards as it was."""
+    """The tunnel is afterwards as it was, unless the silence was so long after all: TCP sends again 6.2 s after the first loss, and a tunnel is given
+    up after 9; a busy machine takes the rest."""
+    logs = [site.hub.process.log, site.agents[0].process.log]
     for _ in range(5):
+        before = [len(log()) for log in logs]
         since = tunnels(site.hub)["edge-1"]["epoch"]
         took = cut(site, lambda: time.sleep(5))
         site.wait_open("edge-1")
         wait_for("the agent knows", lambda: site.agents[0].state()["tunnel"]["state"] == "open")
-        if took < 6:  # else the machine was busy, and it may have been too long
-            assert tunnels(site.hub)["edge-1"]["epoch"] == since
+        if tunnels(site.hub)["edge-1"]["epoch"] == since:
             return
-    pytest.fail(f"it took {took:.0f} s to sleep for five")
+        assert any("nothing was heard for 9000 ms" in log()[n:] for log, n in zip(logs, before))
+    pytest.fail(f"no tunnel outlived a cut of {took:.0f} s")
 
 
 def test_long_cut(site):
