@@ -1,5 +1,7 @@
 noinst_LIBRARIES += base/libbase.a
 base_libbase_a_SOURCES = \
+	base/address_list.c base/address_list.h \
+	base/addresses.c base/addresses.h \
 	base/admin.c base/admin.h base/admin_conn.c base/admin_conn.h base/admin_query.c \
 	base/arrival.c base/arrival.h \
 	base/base64.c base/base64.h \
@@ -27,6 +29,7 @@ base_libbase_a_SOURCES = \
 	base/procinfo.c base/procinfo.h \
 	base/rate.c base/rate.h \
 	base/sock.c base/sock.h \
+	base/special_addr.c base/special_addr.h \
 	base/traceparent.c base/traceparent.h \
 	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
 	base/util.c base/util.h \
@@ -72,7 +75,8 @@ TESTS += tests/unit/sandbox_test
 tests_unit_sandbox_test_SOURCES = tests/unit/sandbox_test.c
 tests_unit_sandbox_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 endif
-BASE_TESTS = tests/unit/admin_test \
+BASE_TESTS = tests/unit/addresses_test \
+	tests/unit/admin_test \
 	tests/unit/buf_test \
 	tests/unit/lines_test \
 	tests/unit/log_test \
@@ -85,10 +89,13 @@ BASE_TESTS = tests/unit/admin_test \
 	tests/unit/proxy_test \
 	tests/unit/rate_test \
 	tests/unit/sock_test \
+	tests/unit/special_addr_test \
 	tests/unit/traceparent_test \
 	tests/unit/tree_test
 check_PROGRAMS += $(BASE_TESTS)
 TESTS += $(BASE_TESTS)
+tests_unit_addresses_test_SOURCES = tests/unit/addresses_test.c $(PATIENCE)
+tests_unit_addresses_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_admin_test_SOURCES = tests/unit/admin_test.c $(CLOCK)
 tests_unit_admin_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_buf_test_SOURCES = tests/unit/buf_test.c
@@ -115,6 +122,8 @@ tests_unit_rate_test_SOURCES = tests/unit/rate_test.c
 tests_unit_rate_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_sock_test_SOURCES = tests/unit/sock_test.c
 tests_unit_sock_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_special_addr_test_SOURCES = tests/unit/special_addr_test.c
+tests_unit_special_addr_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_traceparent_test_SOURCES = tests/unit/traceparent_test.c
 tests_unit_traceparent_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_tree_test_SOURCES = tests/unit/tree_test.c

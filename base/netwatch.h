@@ -13,6 +13,11 @@ enum { NETWATCH_MS = 50 };
 
 struct netwatch;
 
+/* The socket alone, for an owner who looks for himself; groups: RTMGRP_*. Non-blocking. */
+int netwatch_open(unsigned groups, int *fd, struct err *err);
+/* Reads what waits in it. Has the kernel told of anything, or of more than there was room for? */
+bool netwatch_drain(int fd);
+
 int netwatch_start(
 	struct netwatch **w, struct loop *loop, loop_fn *changed, void *arg, struct err *err);
 void netwatch_stop(struct netwatch **w);

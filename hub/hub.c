@@ -110,6 +110,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	int rc;
 
 	hub->loop = loop;
+	hub->addresses = addresses_new(loop, NULL, NULL);
 	hub->cluster = cluster_new();
 	hub->fanout = fanout_new();
 	rc = start(hub, config, err);
@@ -225,5 +226,6 @@ hub_stop(struct hub **out)
 	kubernetes_stop(&hub->kubernetes);
 	fanout_free(&hub->fanout);
 	cluster_free(&hub->cluster);
+	addresses_free(&hub->addresses);
 	free(hub);
 }

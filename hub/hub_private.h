@@ -6,6 +6,7 @@
 #ifndef EDGEWAY_HUB_HUB_PRIVATE_H
 #define EDGEWAY_HUB_HUB_PRIVATE_H
 
+#include "base/addresses.h"
 #include "hub/authority.h"
 #include "hub/doors.h"
 #include "hub/fanout.h"
@@ -24,6 +25,7 @@
 
 struct hub {
 	struct loop *loop;
+	struct addresses *addresses; /* of this machine */
 	struct authority *authority;
 	struct cluster *cluster;
 	struct fanout *fanout;

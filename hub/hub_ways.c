@@ -58,6 +58,7 @@ start_redirect(struct hub *hub, const struct hub_redirect *wanted, struct err *e
 {
 	const struct redirect_config config = {
 		.loop = hub->loop,
+		.addresses = hub->addresses,
 		.cluster = hub->cluster,
 		.ingress = hub->ingress,
 		.at_edge = led,
@@ -94,6 +95,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		return rc;
 	hub->inquiries = inquiries_new(&(struct inquiries_config){
 		.loop = hub->loop,
+		.addresses = hub->addresses,
 		.cluster = hub->cluster,
 		.access = hub->access,
 		.tunnels = hub->tunnels,

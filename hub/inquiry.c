@@ -5,7 +5,6 @@
 #include <sys/queue.h>
 
 #include "base/log.h"
-#include "hub/home.h"
 
 /* One node's, until it may be asked for the next time. */
 struct inquiry {
@@ -20,7 +19,6 @@ struct inquiry {
 
 struct inquiries {
 	struct inquiries_config config;
-	struct home *home;
 	struct neighbours *neighbours;
 	struct timer *look;
 	TAILQ_HEAD(, inquiry) all;
@@ -231,7 +229,8 @@ ours(void *arg, const struct in6_addr *ip)
 {
 	const struct inquiries *q = arg;
 
-	return home_has(q->home, ip) || access_names_cloud(q->config.access, ip);
+	return addresses_on_net(q->config.addresses, ip) ||
+		access_names_cloud(q->config.access, ip);
 }
 
 struct inquiries *
@@ -240,7 +239,6 @@ inquiries_new(const struct inquiries_config *config)
 	struct inquiries *q = xcalloc(1, sizeof *q);
 
 	q->config = *config;
-	q->home = home_new(config->loop);
 	q->neighbours = neighbours_new(&(struct neighbours_config){
 		.loop = config->loop,
 		.cluster = config->cluster,
@@ -275,6 +273,5 @@ inquiries_free(struct inquiries **out)
 		inquiry_free(i);
 	timer_free(&q->look);
 	neighbours_free(&q->neighbours);
-	home_free(&q->home);
 	free(q);
 }

@@ -8,6 +8,7 @@
 #ifndef EDGEWAY_HUB_INQUIRY_H
 #define EDGEWAY_HUB_INQUIRY_H
 
+#include "base/addresses.h"
 #include "hub/access.h"
 #include "hub/neighbours.h"
 #include "hub/tunnels.h"
@@ -18,6 +19,8 @@ struct inquiries;
 
 struct inquiries_config { /* all of these outlive it, but for the tunnels: free those before, they tell it of their end */
 	struct loop *loop;
+	struct addresses *
+		addresses; /* of the hub's own machine: what lies in their networks is dialled from here */
 	const struct cluster *cluster;
 	const struct access *access;
 	struct tunnels *tunnels;

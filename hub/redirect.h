@@ -14,6 +14,7 @@
 #ifndef EDGEWAY_HUB_REDIRECT_H
 #define EDGEWAY_HUB_REDIRECT_H
 
+#include "base/addresses.h"
 #include "hub/hub.h"
 #include "hub/ingress.h"
 #include "model/cluster.h"
@@ -22,6 +23,7 @@ struct redirect;
 
 struct redirect_config {
 	struct loop *loop;
+	struct addresses *addresses; /* of this machine */
 	const struct cluster *cluster;
 	struct ingress *ingress;
 	bool (*at_edge)(void *arg, const char *node);

@@ -1,7 +1,6 @@
 #include "hub/redirect_private.h"
 
-#include <ifaddrs.h>
-#include <net/if.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,28 +15,25 @@ enum { TICK_MS = 1000, POKE_MS = 100, COST_MOST = 100 };
 void
 redirect_read_own(struct redirect *r)
 {
-	struct ifaddrs *all;
-	size_t n = 0, room = 0;
+	const struct address_list *own = addresses_list(r->config.addresses);
+	unsigned first = UINT_MAX;
+	size_t n = 0;
 
-	if (getifaddrs(&all) < 0) /* those of before will do */
-		return;
 	r->primary = 0;
-	for (const struct ifaddrs *i = all; i != NULL; i = i->ifa_next) {
-		const struct sockaddr_in *in = (const void *)i->ifa_addr;
-		uint32_t ip;
+	r->own = xrealloc(r->own, (own->n + 1) * sizeof *r->own);
+	for (size_t i = 0; i < own->n; i++) {
+		const struct own_address *at = &own->list[i];
+		const struct endpoint e = {.ip = at->ip};
+		const struct addr a = endpoint_addr(&e);
 
-		if (in == NULL || in->sin_family != AF_INET)
+		if (a.sa.sa_family != AF_INET)
 			continue;
-		ip = ntohl(in->sin_addr.s_addr);
-		if (r->primary == 0 && (i->ifa_flags & (IFF_LOOPBACK | IFF_UP)) == IFF_UP)
-			r->primary = ip;
-		if (n == room) {
-			room = room * 2 + 16;
-			r->own = xrealloc(r->own, room * sizeof *r->own);
-		}
-		r->own[n++] = ip;
+		r->own[n++] = ntohl(a.in.sin_addr.s_addr);
+		if (at->order >= first || (at->flags & (IFF_LOOPBACK | IFF_UP)) != IFF_UP)
+			continue;
+		first = at->order;
+		r->primary = r->own[n - 1];
 	}
-	freeifaddrs(all);
 	r->n_own = detours_sort(r->own, n);
 }
 

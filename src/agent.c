@@ -235,6 +235,8 @@ open_parts(struct agent *a, struct err *err)
 	int rc = loop_new(&a->loop, err);
 
 	if (rc == 0)
+		a->addresses = addresses_new(a->loop, NULL, NULL);
+	if (rc == 0)
 		rc = workers_new(&a->workers, worker_count(a), err);
 	if (rc == 0)
 		rc = parse_upstreams(a, err);
@@ -342,6 +344,7 @@ agent_run(struct agent **out)
 	confine_free(&a->confine);
 	starter_free(&a->starter);
 	snapshot_unref(&a->snapshot);
+	addresses_free(&a->addresses);
 	loop_free(&a->loop);
 	log_info("agent", "stopped node=%s", a->options->node);
 	free(a->upstreams);

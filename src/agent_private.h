@@ -8,6 +8,7 @@
 
 #include <sys/queue.h>
 
+#include "base/addresses.h"
 #include "base/admin.h"
 #include "dns/dns.h"
 #include "iptables/iptables.h"
@@ -26,6 +27,7 @@
 struct agent {
 	struct agent_options *options;
 	struct loop *loop;
+	struct addresses *addresses; /* of this machine */
 	struct workers *workers;
 	struct carriers *carriers; /* of every connection to the hub; NULL: none */
 	struct meta *meta;

@@ -42,7 +42,6 @@ on_network(void *arg)
 
 	if (t->link == NULL)
 		return;
-	serve_forget_addresses(t->serve);
 	if (link_open(t->link) || now - t->kicked_ms < KICK_MS)
 		return;
 	t->kicked_ms = now;
@@ -64,6 +63,7 @@ start_serve(struct agent_tunnel *t, struct err *err)
 		.loop = t->agent->loop,
 		.node = o->node,
 		.allow = (const char *const *)o->tunnel_allow,
+		.addresses = t->agent->addresses,
 		.mark = MESH_MARK,
 		.spans = &t->agent->spans,
 	};

@@ -4,6 +4,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/special_addr.h"
+
 struct rule {
 	enum allow_kind kind;
 	bool deny;
@@ -16,36 +18,6 @@ struct rule {
 struct allow {
 	size_t n;
 	struct rule rules[];
-};
-
-struct range { /* addresses as IPv6, IPv4 ones mapped */
-	const char *prefix;
-	unsigned bits;
-	const char *why;
-};
-
-static const char metadata[] = "cloud metadata is never a target";
-static const char link_local[] = "link-local addresses are never targets";
-static const char no_target[] = "this address is no target";
-
-static const struct range never[] = {
-	{"::ffff:169.254.169.254", 128, metadata},
-	{"::ffff:100.100.100.200", 128, metadata}, /* Alibaba */
-	{"::ffff:168.63.129.16", 128, metadata}, /* Azure */
-	{"::ffff:192.0.0.192", 128, metadata}, /* Oracle */
-	{"fd00:ec2::", 32, metadata}, /* Amazon */
-	{"fd20:ce::254", 128, metadata}, /* Google */
-	{"::ffff:169.254.0.0", 112, link_local},
-	{"fe80::", 10, link_local},
-	{"::ffff:0.0.0.0", 104, no_target},
-	{"::ffff:224.0.0.0", 99, no_target}, /* multicast, reserved, broadcast */
-	{"ff00::", 8, no_target},
-	{"::", 128, no_target},
-};
-
-static const struct range loopback[] = {
-	{"::ffff:127.0.0.0", 104, "loopback is the node's alone"},
-	{"::1", 128, "loopback is the node's alone"},
 };
 
 static const char *const kinds[] = {"node", "pods", "services"};
@@ -173,47 +145,6 @@ allow_free(struct allow **a)
 	free(take_ptr(a));
 }
 
-static bool
-to_v6(const struct addr *a, struct in6_addr *to)
-{
-	if (a->sa.sa_family == AF_INET6) {
-		*to = a->in6.sin6_addr;
-		return true;
-	}
-	memset(to, 0, sizeof *to);
-	to->s6_addr[10] = to->s6_addr[11] = 0xff;
-	memcpy(&to->s6_addr[12], &a->in.sin_addr, 4);
-	return a->sa.sa_family == AF_INET;
-}
-
-static bool
-within(const struct in6_addr *a, const struct in6_addr *prefix, unsigned bits)
-{
-	unsigned whole = bits / 8, rest = bits % 8;
-
-	if (memcmp(a, prefix, whole) != 0)
-		return false;
-	return rest == 0 || ((a->s6_addr[whole] ^ prefix->s6_addr[whole]) >> (8 - rest)) == 0;
-}
-
-static bool
-inside(const struct in6_addr *a, const struct range *range)
-{
-	struct in6_addr prefix;
-
-	inet_pton(AF_INET6, range->prefix, &prefix);
-	return within(a, &prefix, range->bits);
-}
-
-static const char *
-listed(const struct in6_addr *a, const struct range *ranges, size_t n)
-{
-	for (size_t i = 0; i < n; i++)
-		if (inside(a, &ranges[i]))
-			return ranges[i].why;
-	return NULL;
-}
-
 const char *
 allow_kind_name(enum allow_kind kind)
 {
@@ -227,32 +158,48 @@ allow_kind_name(enum allow_kind kind)
 	return names[kind];
 }
 
+/* Why nobody may be led there; loopback is the node itself, which is judged by its port. */
+static const char *refused_class(enum special_addr class)
+{
+	switch (class) {
+	case SPECIAL_NONE:
+	case SPECIAL_LOOPBACK:
+		return NULL;
+	case SPECIAL_METADATA:
+		return "cloud metadata is never a target";
+	case SPECIAL_LINK_LOCAL:
+		return "link-local addresses are never targets";
+	default:
+		return "this address is no target";
+	}
+}
+
 const char *
 allow_never(const struct addr *target)
 {
-	struct in6_addr v6;
+	struct in6_addr ip;
 
-	return to_v6(target, &v6) ? listed(&v6, never, ARRAY_LEN(never)) : no_target;
+	return refused_class(addr_ip(target, &ip) ? special_addr_class(&ip) : SPECIAL_UNSPECIFIED);
 }
 
 bool
 allow_check(
 	const struct allow *a, enum allow_kind kind, const struct addr *target, const char **why)
 {
-	uint16_t port = 0;
-	struct in6_addr v6;
+	uint16_t port = addr_port(target);
+	struct in6_addr ip;
 	bool allowed = kind == ALLOW_BESIDE;
 
-	*why = to_v6(target, &v6) ? listed(&v6, never, ARRAY_LEN(never)) : no_target;
-	if (*why == NULL && kind != ALLOW_NODE)
-		*why = listed(&v6, loopback, ARRAY_LEN(loopback));
+	*why = allow_never(target);
+	addr_ip(target, &ip);
+	if (*why == NULL && kind != ALLOW_NODE && special_addr_class(&ip) == SPECIAL_LOOPBACK)
+		*why = "loopback is the node's alone";
 	if (*why != NULL)
 		return false;
-	port = addr_port(target);
 	for (size_t i = 0; i < a->n; i++) {
 		const struct rule *r = &a->rules[i];
 
-		if (r->network ? !within(&v6, &r->prefix, r->bits)
+		if (r->network ? !special_addr_in_net(&ip, &r->prefix, r->bits)
 			       : r->kind != kind || port < r->first || port > r->last)
 			continue;
 		allowed = !r->deny;

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <ifaddrs.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/queue.h>
@@ -15,7 +14,6 @@
 #include "tunnel/target.h"
 
 enum {
-	GROUND_MS = 5000, /* addresses are looked at again at least so often */
 	TEXT_MAX = 200, /* of a caller's name in the log */
 	MEANT_MAX = 253,
 };
@@ -63,7 +61,8 @@ struct serve {
 	struct serve_udp *udp;
 	struct span_source *spans;
 	struct ground ground;
-	uint64_t ground_ms; /* when it was looked at; 0: not yet */
+	struct addresses *addresses;
+	struct address_list *own; /* of which the ground was made; NULL: of none yet */
 	LIST_HEAD(, visit) visits;
 	unsigned n_dialling, n_joined;
 	uint64_t results[RESULTS], to_node, from_node;
@@ -81,67 +80,35 @@ is_bridge(const struct serve *s, const char *name)
 	return false;
 }
 
-static unsigned
-count_bits(const struct sockaddr *mask)
-{
-	const uint8_t *at;
-	unsigned n = 0, bytes;
-
-	if (mask == NULL)
-		return 128;
-	bytes = mask->sa_family == AF_INET ? 4 : 16;
-	at = mask->sa_family == AF_INET
-		? (const uint8_t *)&((const struct sockaddr_in *)(const void *)mask)->sin_addr
-		: (const uint8_t *)&((const struct sockaddr_in6 *)(const void *)mask)->sin6_addr;
-	for (unsigned i = 0; i < bytes * 8 && (at[i / 8] >> (7 - i % 8) & 1); i++)
-		n++;
-	return n;
-}
-
 static void
-add_net(struct serve *s, const struct ifaddrs *i)
+add_net(struct serve *s, const struct own_address *own)
 {
 	struct ground_net *net = &s->ground.nets[s->ground.n_nets];
-	int family = i->ifa_addr != NULL ? i->ifa_addr->sa_family : AF_UNSPEC;
+	const struct endpoint e = {.ip = own->ip};
 
-	if ((family != AF_INET && family != AF_INET6) || s->ground.n_nets == GROUND_MAX)
+	if (s->ground.n_nets == GROUND_MAX)
 		return;
-	memset(net, 0, sizeof *net);
-	net->addr.len = family == AF_INET ? sizeof net->addr.in : sizeof net->addr.in6;
-	memcpy(&net->addr.sa, i->ifa_addr, net->addr.len);
-	net->bits = MIN(count_bits(i->ifa_netmask), family == AF_INET ? 32u : 128u);
-	net->bridge = is_bridge(s, i->ifa_name);
+	net->addr = endpoint_addr(&e);
+	net->bits = own->bits - (net->addr.sa.sa_family == AF_INET ? 96 : 0);
+	net->bridge = is_bridge(s, own->interface);
 	s->ground.n_nets++;
 }
 
 static const struct ground *
 look_around(struct serve *s)
 {
-	uint64_t now = loop_now_ms(s->loop);
-	struct ifaddrs *all, *at;
+	const struct address_list *own = addresses_list(s->addresses);
 
 	s->ground.snapshot = s->snapshot;
 	s->ground.vicinity = declaration_vicinity(s->declaration);
-	if (s->ground_ms != 0 && now - s->ground_ms < GROUND_MS)
+	if (own == s->own)
 		return &s->ground;
-	if (getifaddrs(&all) < 0) {
-		log_limited(LOG_LEVEL_ERROR, 6, "tunnel",
-			"cannot read this machine's addresses; going by those of before: %s",
-			strerror(errno));
-		return &s->ground;
-	}
+	address_list_unref(&s->own);
+	s->own = address_list_ref(own);
 	s->ground.n_nets = 0;
-	for (at = all; at != NULL; at = at->ifa_next)
-		add_net(s, at);
-	freeifaddrs(all);
-	s->ground_ms = MAX(now, (uint64_t)1);
+	for (size_t i = 0; i < own->n; i++)
+		add_net(s, &own->list[i]);
 	return &s->ground;
-}
-
-void
-serve_forget_addresses(struct serve *s)
-{
-	s->ground_ms = 0;
 }
 
 /* --- a visit's end ------------------------------------------------------------------------------------ */
@@ -502,6 +469,7 @@ serve_new(const struct serve_config *config, struct serve **out, struct err *err
 	s->bridges = copy_list(config->bridges);
 	s->allow = allow;
 	s->declaration = declaration_new(config->loop);
+	s->addresses = config->addresses;
 	s->mark = config->mark;
 	s->udp = serve_udp_new(s->loop, s->mark);
 	s->spans = config->spans;
@@ -522,6 +490,7 @@ serve_free(struct serve **out)
 		visit_free(LIST_FIRST(&s->visits));
 	serve_udp_free(&s->udp);
 	snapshot_unref(&s->snapshot);
+	address_list_unref(&s->own);
 	declaration_free(&s->declaration);
 	allow_free(&s->allow);
 	for (char **at = s->bridges; *at != NULL; at++)

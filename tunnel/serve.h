@@ -13,6 +13,7 @@
 #ifndef EDGEWAY_TUNNEL_SERVE_H
 #define EDGEWAY_TUNNEL_SERVE_H
 
+#include "base/addresses.h"
 #include "base/metric.h"
 #include "model/snapshot.h"
 #include "model/span.h"
@@ -28,6 +29,7 @@ struct serve_config { /* copied */
 	const char *node;
 	const char *const *bridges; /* names and globs of the pods' bridges, ended by NULL */
 	const char *const *allow; /* rules, ended by NULL */
+	struct addresses *addresses; /* of this machine; outlives it */
 	uint32_t mark; /* SO_MARK */
 	struct span_source
 		*spans; /* of streams with a traceparent; outlives it; NULL: none are made */
@@ -45,8 +47,6 @@ void serve_use(struct serve *s, const struct snapshot *snapshot);
 bool serve_declare(struct serve *s, struct vicinity **vicinity);
 /* As `to_be_asked` of link_config: is anything declared? */
 bool serve_to_be_asked(void *serve);
-/* The addresses of this machine may be others now. */
-void serve_forget_addresses(struct serve *s);
 unsigned serve_opened(
 	void *serve, struct stream *st, const struct stream_request *request, const char **reason);
 void serve_metrics(const struct serve *s, struct metrics *m);

@@ -192,6 +192,7 @@ bed_node_start(struct bed *b, struct bed_node *n, const char *name, const char *
 		.node = name,
 		.bridges = bridges,
 		.allow = rules,
+		.addresses = b->addresses,
 		.spans = &b->spans};
 	struct link_config link = {.loop = b->loop, .heartbeat_ms = 4000, .opened = serve_opened};
 
@@ -337,6 +338,7 @@ link_bed_open(struct bed *b)
 	b->descriptors = descriptors();
 	b->addr = a;
 	assert_int_equal(loop_new(&b->loop, NULL), 0);
+	b->addresses = addresses_new(b->loop, NULL, NULL);
 	assert_int_equal(pki_ca_new("test CA", 2, &b->ca, &b->ca_key, NULL), 0);
 	cert = sign(b, "hub.example", true, 3600, &key);
 	assert_int_equal(pki_server_ctx(cert, key, b->ca, &b->tls, NULL), 0);
@@ -361,6 +363,7 @@ link_bed_close(struct bed *b)
 		b->told = s->next;
 		free(s);
 	}
+	addresses_free(&b->addresses);
 	loop_free(&b->loop);
 	free(b->ca);
 	free(b->ca_key);

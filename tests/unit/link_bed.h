@@ -42,6 +42,7 @@ struct echo { /* one connection at the target */
 
 struct bed {
 	struct loop *loop;
+	struct addresses *addresses;
 	char *ca, *ca_key;
 	struct ssl_ctx_st *tls;
 	struct listen *listen;
