@@ -142,6 +142,7 @@ const char *special_addr_text(enum special_addr class)
 		[SPECIAL_UNSPECIFIED] = "an unspecified address",
 		[SPECIAL_MULTICAST] = "a multicast address",
 		[SPECIAL_RESERVED] = "a reserved address",
+		[SPECIAL_OWN] = "an address of this node",
 	};
 
 	return texts[class];
@@ -157,6 +158,7 @@ const char *special_addr_name(enum special_addr class)
 		[SPECIAL_UNSPECIFIED] = "unspecified",
 		[SPECIAL_MULTICAST] = "multicast",
 		[SPECIAL_RESERVED] = "reserved",
+		[SPECIAL_OWN] = "own",
 	};
 
 	return names[class];

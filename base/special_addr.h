@@ -22,6 +22,7 @@ enum special_addr {
 	SPECIAL_UNSPECIFIED, /* 0.0.0.0/8 and ::, which the kernel dials as loopback */
 	SPECIAL_MULTICAST, /* 224.0.0.0/4, ff00::/8 */
 	SPECIAL_RESERVED, /* 240.0.0.0/4 with 255.255.255.255 */
+	SPECIAL_OWN, /* of this machine: what base/addresses tells, never special_addr_class */
 	SPECIAL_CLASSES
 };
 

@@ -84,6 +84,9 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		(double)fanout_count(hub->fanout));
 	metric_counter(m, "edgeway_hub_service_changes_total", "Changes of service views.", NULL,
 		hub->n_changes);
+	metric_gauge(m, "edgeway_hub_refused_services",
+		"Services of which nodes refuse the address of some endpoint.", NULL,
+		(double)cluster_count_refused(hub->cluster));
 	rules_metrics(hub, m);
 	authority_metrics(hub->authority, m);
 	if (hub->manifests != NULL)

@@ -160,6 +160,8 @@ why_none(const struct group *g)
 	const struct service_port *p =
 		g->service != NULL ? service_port_find(g->service, g->port, false) : NULL;
 
+	if (p != NULL && p->n_refused > 0)
+		return "has endpoints that this node refuses to dial (lb.allow)";
 	return p != NULL && p->n_unreachable > 0
 		? "has no endpoints that this node can dial (no hostPort, or another site)"
 		: "has no endpoints";

@@ -19,6 +19,7 @@ enum { ACCESS_WAITING_BYTES = 4 * 1024 * 1024 };
 struct message {
 	struct worker *worker;
 	struct snapshot *snapshot;
+	struct dial_guard *guard;
 	int fd;
 	uint64_t drain_ms;
 	bool successor; /* has the sockets */
@@ -37,6 +38,16 @@ on_use(void *arg)
 	snapshot_unref(&w->snapshot);
 	w->snapshot = m->snapshot;
 	w->epoch++;
+	free(m);
+}
+
+static void
+on_guard(void *arg)
+{
+	struct message *m = arg;
+
+	dial_guard_unref(&m->worker->guard);
+	m->worker->guard = m->guard;
 	free(m);
 }
 
@@ -192,6 +203,13 @@ lb_use(struct lb *lb, const struct snapshot *snapshot)
 	tallies_use(lb->tallies, lb->snapshot);
 	for (size_t i = 0; i < lb->config.n_workers; i++)
 		tell(lb->workers[i], on_use, &(struct message){.snapshot = snapshot_ref(snapshot)});
+}
+
+void
+lb_guard(struct lb *lb, const struct dial_guard *guard)
+{
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		tell(lb->workers[i], on_guard, &(struct message){.guard = dial_guard_ref(guard)});
 }
 
 void

@@ -9,6 +9,7 @@
 
 #include "base/loop.h"
 #include "base/metric.h"
+#include "model/dial_guard.h"
 #include "model/snapshot.h"
 #include "model/span.h"
 
@@ -22,7 +23,7 @@ struct lb_tracing {
 	uint32_t per_s;
 };
 
-struct lb_config {
+struct lb_config { /* copied */
 	struct loop *main;
 	struct loop *const *workers;
 	size_t n_workers;
@@ -32,6 +33,8 @@ struct lb_config {
 				  refused (loops) */
 	size_t metric_services; /* that have metrics of their own */
 	uint32_t mark; /* SO_MARK of upstream connections */
+	const struct dial_guard
+		*guard; /* asked at each dial; referenced. NULL: static rules alone */
 	/* A connection to an endpoint VIA_TUNNEL: 0 and *fd, on which one byte comes when it is made, or that is closed; or -errno.
 	 * `service` names the endpoint, NULL: any. On a worker's thread. NULL: there is no such way. */
 	int (*forward)(void *arg, const struct service *service, const struct in6_addr *ip,
@@ -47,6 +50,8 @@ struct lb_config {
 
 int lb_open(struct lb **lb, const struct lb_config *config, struct err *err);
 void lb_use(struct lb *lb, const struct snapshot *snapshot); /* takes a reference of its own */
+/* Another guard at each dial from now on: this machine's addresses are others. */
+void lb_guard(struct lb *lb, const struct dial_guard *guard);
 /* Listens on address:port on every worker; again when the address changes (open connections stay);
  * 0: stop listening. A port in use is an error that says so. */
 int lb_listen(struct lb *lb, uint32_t address, struct err *err);

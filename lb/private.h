@@ -85,6 +85,9 @@ enum {
 		"Attempts after the first, for one request or connection.")                        \
 	X(short_of, "shortages_total", "",                                                         \
 		"Dials not made for want of descriptors, ports or memory on this node.")           \
+	X(dials_refused, "dials_refused_total", "",                                                \
+		"Endpoints that were not dialled because their address has become one that is "    \
+		"refused (lb.allow).")                                                             \
 	X(over_budget, "retries_refused_total", "",                                                \
 		"Attempts not made, because too many requests needed one.")                        \
 	X(hedges, "hedges_total", "",                                                              \
@@ -135,6 +138,7 @@ struct worker {
 	struct lb *lb;
 	struct loop *loop;
 	struct snapshot *snapshot; /* never NULL */
+	struct dial_guard *guard;
 	uint64_t epoch; /* of snapshot: changes with each */
 	uint64_t now_ms, rng;
 	struct targets *targets;
@@ -298,6 +302,9 @@ struct worker *worker_new(struct lb *lb, struct loop *loop, size_t index);
 void worker_start(void *worker); /* first thing on its loop */
 void worker_enter(struct worker *w); /* first thing in every callback of the loop */
 uint64_t worker_random(struct worker *w);
+/* sock_connect to an address of this node's own reach; -EPERM: it is refused (model/dial_guard.h), counted and told. All dials of
+ * this folder come here. */
+int worker_dial(struct worker *w, const struct addr *to, const struct service *s, int *fd);
 /* Begins a connection to t for the service (NULL: none in particular), as sock_connect. */
 int worker_connect(struct worker *w, const struct target *t, const struct service *s, int *fd);
 /* What an event on such a connection means: 0 made, -EAGAIN not yet, else -errno. */

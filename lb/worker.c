@@ -1,6 +1,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
+#include "base/log.h"
 #include "lb/access.h"
 #include "lb/health.h"
 #include "lb/listener.h"
@@ -57,7 +58,44 @@ worker_enter(struct worker *w)
 	}
 }
 
-/* xorshift64*: policies and ids, no secrets. */
+/* --- dials ------------------------------------------------------------------ */
+
+/* Does a hostNetwork pod of this node stand there, for this service, or for any? Asked for own addresses only. */
+static bool
+stands_host_network(
+	const struct worker *w, const struct in6_addr *ip, uint16_t port, const struct service *s)
+{
+	if (s != NULL)
+		return service_endpoint_find(s, ip, port, ENDPOINT_HOST_NETWORK) != NULL;
+	for (size_t i = 0; i < snapshot_count(w->snapshot); i++)
+		if (service_endpoint_find(
+			    snapshot_at(w->snapshot, i), ip, port, ENDPOINT_HOST_NETWORK) != NULL)
+			return true;
+	return false;
+}
+
+int
+worker_dial(struct worker *w, const struct addr *to, const struct service *s, int *fd)
+{
+	enum special_addr class;
+	char text[ADDR_TEXT_MAX];
+	struct in6_addr ip;
+
+	addr_ip(to, &ip);
+	class = dial_guard_check(w->guard, &ip, false);
+	if (class == SPECIAL_NONE ||
+		(class == SPECIAL_OWN && stands_host_network(w, &ip, addr_port(to), s)))
+		return sock_connect(to, w->lb->config.mark, fd);
+	count(&w->counters.dials_refused, 1);
+	log_limited(LOG_LEVEL_WARN, 6, "lb",
+		"an endpoint is not dialled since its address is %s; where that is meant, name it "
+		"in "
+		"lb.allow address=%s service=%s/%s",
+		special_addr_text(class), addr_text(to, text), s != NULL ? s->namespace : "",
+		s != NULL ? s->name : "");
+	return -EPERM;
+}
+
 int
 worker_connect(struct worker *w, const struct target *t, const struct service *s, int *fd)
 {
@@ -65,7 +103,7 @@ worker_connect(struct worker *w, const struct target *t, const struct service *s
 	const struct addr to = target_addr(t);
 
 	if (!target_is_far(t))
-		return sock_connect(&to, c->mark, fd);
+		return worker_dial(w, &to, s, fd);
 	return c->forward != NULL ? c->forward(c->forward_arg, s, &t->ip, t->port, fd)
 				  : -EHOSTUNREACH;
 }
@@ -85,6 +123,7 @@ worker_connected(const struct target *t, int fd)
 	return n < 0 ? -errno : -ECONNREFUSED;
 }
 
+/* xorshift64*: policies and ids, no secrets. */
 uint64_t
 worker_random(struct worker *w)
 {
@@ -138,6 +177,7 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	w->lb = lb;
 	w->loop = loop;
 	w->snapshot = snapshot_new(false);
+	w->guard = c->guard != NULL ? dial_guard_ref(c->guard) : NULL;
 	w->targets = targets_new(&lb->shares, lb->tallies, index);
 	w->listen_fd = w->pipe[0] = w->pipe[1] = -1;
 	list_init(&w->fronts);
@@ -199,6 +239,7 @@ worker_end(struct worker *w)
 	trace_flush(w);
 	targets_free(&w->targets);
 	snapshot_unref(&w->snapshot);
+	dial_guard_unref(&w->guard);
 	w->stopped = true;
 }
 

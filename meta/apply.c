@@ -50,6 +50,8 @@ read_services(struct apply *a, struct store *store, struct err *err)
 	a->counts.dropped = result.dropped;
 	a->counts.moved = result.moved;
 	a->counts.exhausted = result.exhausted;
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++)
+		apply_tell_refused(snapshot_at(a->snapshot, i));
 	if (result.dropped + result.moved + result.exhausted > 0)
 		log_warn("meta",
 			"the database was put right damaged_services=%zu new_addresses=%zu "
@@ -67,6 +69,7 @@ apply_new(
 
 	a->config = *config;
 	a->node = xstrdup(config->node);
+	a->guard = config->guard != NULL ? dial_guard_ref(config->guard) : NULL;
 	a->last = &a->first;
 	a->wall_at_start_ms = wall_ms();
 	a->mono_at_start_ms = mono_ms();
@@ -113,6 +116,7 @@ apply_free(struct apply **out, bool committed)
 		unref_snapshot(&a->snapshot);
 	if (a->used != NULL)
 		unref_snapshot(&a->used);
+	dial_guard_unref(&a->guard);
 	free(a->node);
 	free(a->site);
 	free(a->zone);

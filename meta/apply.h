@@ -18,6 +18,7 @@
 #include "meta/ipam.h"
 #include "meta/store.h"
 #include "meta/writer.h"
+#include "model/dial_guard.h"
 #include "model/digest.h"
 #include "model/snapshot.h"
 
@@ -39,6 +40,7 @@ struct apply_config {
 	const char *node;
 	uint32_t subnet, mask;
 	bool forward; /* struct self has it */
+	const struct dial_guard *guard; /* the same; referenced */
 	void (*use)(void *arg, const struct snapshot *snapshot);
 	void (*ack)(void *arg, unsigned connection, const char *id, const char *resource);
 	void (*synced)(void *arg); /* the hub says that it has told everything */
@@ -68,6 +70,8 @@ int apply_change(struct apply *apply, const struct apply_message *m, struct err 
 void apply_synced(struct apply *apply);
 /* Where this node is, from the hub's hello; rebuilds every service when it changed. */
 void apply_identity(struct apply *apply, const char *site, const char *zone);
+/* Another guard: builds services anew where it says something else of an endpoint. */
+void apply_guard(struct apply *apply, const struct dial_guard *guard);
 /* Remembers a fact (store_note). */
 void apply_note(struct apply *apply, const char *key, const char *value);
 
@@ -78,7 +82,8 @@ const struct snapshot *apply_snapshot(const struct apply *apply);
 void apply_digests(const struct apply *apply, struct digests *d);
 void apply_entries(const struct apply *apply, const bool of[DIGEST_BUCKETS],
 	struct digest_entry **entries, size_t *n);
-/* {"services":["default/web",..],"more":0}: those without a fake IP, APPLY_UNSERVED_MAX of them by name. How many. */
+/* {"services":["default/web",..],"more":0,"refused":[..]}: those without a fake IP, and those of which an endpoint is refused
+ * (model/dial_guard.h), APPLY_UNSERVED_MAX of each by name. How many. */
 size_t apply_unserved(const struct apply *apply, struct buf *out);
 struct apply_counts apply_count(const struct apply *apply);
 const char *apply_site(const struct apply *apply);

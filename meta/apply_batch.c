@@ -153,6 +153,7 @@ change_of(const struct apply *a, struct item *it, struct change *c)
 		return false;
 	if (it->kind != ITEM_DELETE) {
 		c->service = service_build(it->view, &self, it->ip, it->digest);
+		apply_tell_refused(c->service);
 		c->ns = c->service->namespace;
 		c->name = c->service->name;
 		view_free(&it->view);

@@ -1,7 +1,7 @@
 /*
  * What the files of meta/apply share: apply.c takes what comes, apply_batch.c is the spine
  * (addresses, database, snapshot, acknowledgements), apply_held.c keeps what cannot be written for now,
- * apply_scan.c reads services from the database again, apply_tell.c says what this node holds. No other file includes it.
+ * apply_guard.c follows this machine's addresses, apply_scan.c reads services from the database again, apply_tell.c says what this node holds. No other file includes it.
  */
 #ifndef EDGEWAY_META_APPLY_PRIVATE_H
 #define EDGEWAY_META_APPLY_PRIVATE_H
@@ -46,6 +46,7 @@ struct run { /* one batch on its way */
 struct apply {
 	struct apply_config config;
 	char *node, *site, *zone;
+	struct dial_guard *guard; /* NULL: static rules alone */
 	struct writer *writer;
 	struct ipam *ipam;
 	const struct snapshot *snapshot; /* with all that is committed */
@@ -79,11 +80,20 @@ static inline struct self
 self_of(const struct apply *a)
 {
 	return (struct self){
-		.node = a->node, .site = a->site, .zone = a->zone, .forward = a->config.forward};
+		.node = a->node,
+		.site = a->site,
+		.zone = a->zone,
+		.forward = a->config.forward,
+		.guard = a->guard,
+	};
 }
 
 /* Wall time that does not jump while we run. */
 uint64_t apply_clock_ms(const struct apply *a);
+
+/* --- apply_guard.c --- */
+/* Says in the log which endpoints of it are refused. */
+void apply_tell_refused(const struct service *s);
 
 /* --- apply_batch.c --- */
 /* Takes the item into the next batch. */

@@ -44,6 +44,7 @@ scan_row(struct apply *a, const struct store_row *row, struct change *c)
 		return false;
 	}
 	c->service = service_build(view, &self, ip, row->digest);
+	apply_tell_refused(c->service);
 	c->ns = c->service->namespace;
 	c->name = c->service->name;
 	view_free(&view);

@@ -133,6 +133,7 @@ read_store(struct meta *m, struct store **store, struct err *err)
 		.subnet = m->config.subnet,
 		.mask = m->config.mask,
 		.forward = m->config.forward,
+		.guard = m->config.guard,
 		.use = on_use,
 		.ack = on_ack,
 		.resync = on_resync,
@@ -380,6 +381,12 @@ meta_answer(struct meta *m, const struct meta_question *question, const char *js
 {
 	if (m->feed != NULL)
 		feed_answer(m->feed, question, json);
+}
+
+void
+meta_guard(struct meta *m, const struct dial_guard *guard)
+{
+	apply_guard(m->apply, guard);
 }
 
 void

@@ -15,6 +15,7 @@
 #include "base/metric.h"
 #include "base/sock.h"
 #include "meta/question.h"
+#include "model/dial_guard.h"
 #include "model/mesh.h"
 #include "model/snapshot.h"
 
@@ -41,6 +42,7 @@ struct meta_config {
 	uint64_t heartbeat_ms;
 	uint32_t mark;
 	bool forward; /* the hub reaches for this node what it cannot dial itself */
+	const struct dial_guard *guard; /* of endpoints; referenced. NULL: static rules alone */
 	loop_fn *
 		hub_changed; /* meta_hub says something new; called with the arg of `use`; may be NULL */
 	meta_asked_fn *asked; /* the hub has a question; the same arg; may be NULL */
@@ -68,6 +70,8 @@ struct meta_hub {
 bool meta_hub(const struct meta *meta, struct meta_hub *to);
 /* json: model/health.h. A question of another connection, or of another time of this one: nothing. */
 void meta_answer(struct meta *meta, const struct meta_question *question, const char *json);
+/* Another guard from now on: services that it concerns are built anew. */
+void meta_guard(struct meta *meta, const struct dial_guard *guard);
 /* The hub may be there again: do not wait for the next attempt. */
 void meta_kick(struct meta *meta);
 const struct snapshot *meta_snapshot(const struct meta *meta);

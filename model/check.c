@@ -95,6 +95,32 @@ ip_parse(const char *text, struct in6_addr *ip)
 }
 
 bool
+ip_net_parse(const char *text, struct in6_addr *prefix, unsigned *bits)
+{
+	const char *slash = strchr(text, '/');
+	size_t len = slash != NULL ? (size_t)(slash - text) : strlen(text);
+	char host[INET6_ADDRSTRLEN] = "";
+	unsigned most, n = 0;
+
+	if (len >= sizeof host)
+		return false;
+	memcpy(host, text, len);
+	if (!ip_parse(host, prefix))
+		return false;
+	most = strchr(host, ':') != NULL ? 128 : 32;
+	*bits = 128;
+	if (slash == NULL)
+		return true;
+	slash++;
+	if (*slash == '\0' || strlen(slash) > 3 || slash[strspn(slash, "0123456789")] != '\0')
+		return false;
+	for (; *slash != '\0'; slash++)
+		n = n * 10 + (unsigned)(*slash - '0');
+	*bits = n + 128 - most;
+	return n <= most;
+}
+
+bool
 check_ip(const char *text, size_t len)
 {
 	char copy[INET6_ADDRSTRLEN];

@@ -24,6 +24,8 @@ bool check_ip_or_empty(const char *text, size_t len);
 
 /* IPv4 as ::ffff:a.b.c.d; false when it is neither. */
 bool ip_parse(const char *text, struct in6_addr *ip);
+/* ADDRESS or ADDRESS/BITS, with bits of 128; the address may have bits beyond. */
+bool ip_net_parse(const char *text, struct in6_addr *prefix, unsigned *bits);
 /* In host byte order; 0 when it is no IPv4 address. */
 uint32_t ip_v4(const char *text);
 bool ip_is_loopback(const struct in6_addr *ip);

@@ -262,12 +262,31 @@ push(struct cluster *c, const struct joint *j, const char *name, struct joined *
 	TAILQ_INSERT_TAIL(&c->pending, p, entry);
 }
 
+void
+cluster_note(struct cluster *c, char *text)
+{
+	struct note *note = xcalloc(1, sizeof *note);
+
+	note->text = text;
+	TAILQ_INSERT_TAIL(&c->notes, note, entry);
+}
+
+static void
+note_refused(
+	struct cluster *c, const struct joint *j, const struct told *now, const struct told *before)
+{
+	if (now->refused &&
+		(before == NULL || !before->refused || strcmp(before->reason, now->reason) != 0))
+		cluster_note(c, xasprintf("%s service=%s/%s", now->reason, j->ns, now->name));
+}
+
 /* Takes over the view; before: what was told of it, NULL: nothing. */
 static struct told
 look_at(struct cluster *c, const struct joint *j, struct joined *now, const struct told *before)
 {
 	struct told told = {.name = xstrdup(now->view->name),
 		.reason = now->reason,
+		.refused = now->refused,
 		.nodes = hash64(now->nodes, strlen(now->nodes), 0)};
 	auto_buf struct buf json;
 
@@ -275,6 +294,8 @@ look_at(struct cluster *c, const struct joint *j, struct joined *now, const stru
 	told.digest = view_build(&json, now->view);
 	if (before == NULL || before->digest != told.digest || before->nodes != told.nodes)
 		push(c, j, told.name, now, &json);
+	note_refused(c, j, &told, before);
+	c->n_refused += told.refused;
 	view_free(&now->view);
 	return told;
 }
@@ -323,6 +344,8 @@ join_again(struct cluster *c, struct joint *j)
 		k += order == 0;
 	}
 	free(now);
+	for (k = 0; k < n_old; k++)
+		c->n_refused -= old[k].refused;
 	cluster_told_free(old, n_old);
 	cluster_rule_look(c, j, n > 0);
 	j->told = told;
@@ -402,6 +425,23 @@ cluster_reason(const struct cluster *c, const char *ns, const char *name)
 		if (strcmp(j->told[i].name, name) == 0 && j->told[i].reason != NULL)
 			return j->told[i].reason;
 	return "";
+}
+
+bool
+cluster_reason_refused(const struct cluster *c, const char *ns, const char *name)
+{
+	const struct joint *j = cluster_find_joint(c, ns, name);
+
+	for (size_t i = 0; j != NULL && i < j->n_told; i++)
+		if (strcmp(j->told[i].name, name) == 0)
+			return j->told[i].refused;
+	return false;
+}
+
+size_t
+cluster_count_refused(const struct cluster *c)
+{
+	return c->n_refused;
 }
 
 bool

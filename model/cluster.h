@@ -113,13 +113,17 @@ uint64_t cluster_node_changes(const struct cluster *c);
 /* Why some endpoint cannot be dialled from other nodes, or why there is none: a sentence; "" when
  * all is well or unknown. As of the service's last cluster_next_change. */
 const char *cluster_reason(const struct cluster *c, const char *ns, const char *name);
+/* Is it that nodes refuse an address of some endpoint (model/dial_guard.h)? */
+bool cluster_reason_refused(const struct cluster *c, const char *ns, const char *name);
+/* Services, and names of pods, of which that is so. */
+size_t cluster_count_refused(const struct cluster *c);
 /* Is that the service's edgeway.io/nodes, which cannot be read as a selector? */
 bool cluster_selector_wrong(const struct cluster *c, const char *ns, const char *name);
 size_t cluster_count(const struct cluster *c, enum kube_kind kind);
 
 /* --- DestinationRules: model/cluster_rule.c. Of several for one Service the oldest counts. --- */
 /* The next sentence for the log about rules that do not count since another does, or that are for a Service that is not
- * there; on the heap, NULL: none. As of cluster_next_change. What of a rule is not supported kube_read says. */
+ * there, and about addresses that nodes refuse; on the heap, NULL: none. As of cluster_next_change. What of a rule is not supported kube_read says. */
 char *cluster_next_note(struct cluster *c);
 /* What of the Service's rules does not count, on the heap, for a person; "" when all does. */
 char *cluster_rule_problem(const struct cluster *c, const char *ns, const char *service);

@@ -20,6 +20,66 @@ join_explain(struct joining *j, const char *fmt, ...)
 	j->reason = xasprintf("port %u: %s", j->at->port, text);
 }
 
+/* --- what nodes will not dial (model/dial_guard) ----------------------------------- */
+
+/* It counts more than what was found before: somebody may be trying to lead the nodes astray. */
+static void
+join_refuse(struct joining *j, const struct view_endpoint *e, const char *address, const char *what)
+{
+	if (j->refused || j->quiet || *j->service->nodes_wrong != '\0')
+		return;
+	free(take_ptr(&j->reason));
+	join_explain(j,
+		"nodes refuse the address %.45s of %s%.63s, since it is %s; where that is meant, "
+		"name it in lb.allow of the agents",
+		address, *e->pod != '\0' ? "pod " : "an endpoint without a pod", e->pod, what);
+	j->refused = j->reason != NULL;
+}
+
+static void
+check_address(struct joining *j, const struct view_endpoint *e, const char *address, uint16_t port)
+{
+	enum special_addr class;
+	struct in6_addr ip;
+
+	if (port == 0 || !ip_parse(address, &ip))
+		return;
+	class = special_addr_class(&ip);
+	/* A hostPort at loopback is for its own machine, which dials the pod itself. */
+	if (class == SPECIAL_LOOPBACK && address == e->host_ip && e->network != NETWORK_HOST)
+		return;
+	if (class != SPECIAL_NONE)
+		join_refuse(j, e, address, special_addr_text(class));
+}
+
+static bool
+is_nodes_own(const struct joining *j, const char *node, const char *address)
+{
+	const struct kube_object *o = cluster_find(j->c, KUBE_NODE, "", node);
+	struct in6_addr ip, own;
+
+	if (o == NULL || !ip_parse(address, &ip))
+		return false;
+	for (size_t i = 0; i < o->node.n_addresses; i++)
+		if (ip_parse(o->node.addresses[i], &own) && memcmp(&own, &ip, sizeof ip) == 0)
+			return true;
+	return false;
+}
+
+static void
+check_refused(struct joining *j, const struct view_endpoint *e)
+{
+	bool pod = *e->pod != '\0';
+
+	check_address(j, e, e->pod_ip, e->pod_port);
+	check_address(j, e, e->host_ip, e->host_port);
+	check_address(j, e, e->given_ip, e->given_port);
+	if (e->network != NETWORK_HOST && *e->node != '\0' &&
+		is_nodes_own(j, e->node, pod ? e->pod_ip : e->given_ip))
+		join_refuse(j, e, pod ? e->pod_ip : e->given_ip,
+			"the node's own, and no hostNetwork pod has it");
+}
+
 const struct kube_container_port *
 join_find_number(const struct kube_pod *p, uint16_t port, uint8_t protocol)
 {
@@ -129,6 +189,11 @@ join_add(struct joining *j, const struct member *m, uint16_t port)
 		e->given_port = port;
 	}
 	set_node(j, e, m->zone);
+	if (p != NULL && p->host_network)
+		e->network = NETWORK_HOST;
+	else if (p != NULL && view_endpoint_looks_host(e))
+		e->network = NETWORK_POD;
+	check_refused(j, e);
 }
 
 /* --- order and doubles ------------------------------------------------------------ */

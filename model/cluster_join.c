@@ -208,6 +208,7 @@ static void
 join_view(struct joining *j, const char *hostname, const struct members *members)
 {
 	j->reason = NULL;
+	j->refused = false;
 	j->ports_room = 0;
 	j->view = new_view(j, hostname);
 	if (*hostname == '\0' && *j->service->nodes_wrong != '\0')
@@ -223,7 +224,7 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 		join_declared(j, members);
 	j->quiet = false;
 	j->views = xrealloc(j->views, (j->n_views + 1) * sizeof *j->views);
-	j->views[j->n_views++] = (struct joined){j->view, j->reason, j->service->nodes};
+	j->views[j->n_views++] = (struct joined){j->view, j->reason, j->refused, j->service->nodes};
 }
 
 static int
@@ -258,6 +259,7 @@ join_named_pods(struct joining *j, const struct members *all)
 		group.n = n;
 		if (j->n_views > MESH_ENDPOINTS_MAX) {
 			free(j->views[0].reason);
+			j->views[0].refused = false;
 			j->views[0].reason =
 				xasprintf("more than %d hostnames, the rest has no names",
 					MESH_ENDPOINTS_MAX);

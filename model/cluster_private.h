@@ -43,6 +43,7 @@ struct told {
 	char *name; /* of the service, or <hostname>.<service> */
 	uint64_t digest, nodes; /* hash of the selector */
 	char *reason;
+	bool refused; /* the reason is that nodes refuse an address */
 };
 
 /* A sentence that cluster_next_note has yet to hand out. */
@@ -92,6 +93,7 @@ struct cluster {
 	TAILQ_HEAD(, note) notes;
 	uint64_t generation;
 	uint64_t node_changes;
+	size_t n_refused; /* of what is told */
 	size_t count[KUBE_KINDS];
 };
 
@@ -109,8 +111,13 @@ bool cluster_selects(const struct kube_labels *selector, const struct kube_label
 struct joined {
 	struct view *view;
 	char *reason;
+	bool refused; /* the reason is that nodes refuse an address */
 	const char *nodes; /* selector, the service's */
 };
+
+/* --- cluster.c --- */
+/* A sentence for the log; taken. */
+void cluster_note(struct cluster *c, char *text);
 
 /* --- cluster_join.c --- */
 /* The joint's views, on the heap: the service's own and those of its pods that have names; 0: none. */
@@ -171,6 +178,7 @@ struct joining {
 	struct view_port *port;
 	size_t room; /* endpoints of `port` */
 	char *reason;
+	bool refused; /* the reason is that nodes refuse an address: others do not take its place */
 	bool quiet; /* no reasons */
 };
 

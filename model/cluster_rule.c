@@ -70,7 +70,6 @@ void
 cluster_rule_look(struct cluster *c, struct joint *j, bool there)
 {
 	auto_buf struct buf text;
-	struct note *note;
 
 	buf_init(&text, BUF_UNLIMITED);
 	if (j->rules != NULL && !there)
@@ -84,9 +83,7 @@ cluster_rule_look(struct cluster *c, struct joint *j, bool there)
 	if (buf_len(&text) == 0)
 		return;
 	j->noted = xstrdup(buf_str(&text));
-	note = xcalloc(1, sizeof *note);
-	note->text = xasprintf("%s service=%s/%s", j->noted, j->ns, j->name);
-	TAILQ_INSERT_TAIL(&c->notes, note, entry);
+	cluster_note(c, xasprintf("%s service=%s/%s", j->noted, j->ns, j->name));
 }
 
 char *

@@ -10,6 +10,7 @@ model_libmodel_a_SOURCES = \
 	model/cluster_place.c \
 	model/cluster_private.h \
 	model/cluster_rule.c \
+	model/dial_guard.c model/dial_guard.h \
 	model/digest.c model/digest.h \
 	model/envelope.c model/envelope.h \
 	model/health.c model/health.h \
@@ -57,6 +58,7 @@ MODEL_TESTS = \
 	tests/unit/cluster_pod_test \
 	tests/unit/cluster_random_test \
 	tests/unit/cluster_test \
+	tests/unit/dial_guard_test \
 	tests/unit/digest_test \
 	tests/unit/envelope_test \
 	tests/unit/health_test \
@@ -73,6 +75,8 @@ check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)
 tests_unit_bundle_test_SOURCES = tests/unit/bundle_test.c
 tests_unit_bundle_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_dial_guard_test_SOURCES = tests/unit/dial_guard_test.c
+tests_unit_dial_guard_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_digest_test_SOURCES = tests/unit/digest_test.c
 tests_unit_digest_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_envelope_test_SOURCES = tests/unit/envelope_test.c

@@ -133,6 +133,21 @@ service_port_find(const struct service *s, uint16_t port, bool udp)
 	return NULL;
 }
 
+const struct endpoint *
+service_endpoint_find(
+	const struct service *s, const struct in6_addr *ip, uint16_t port, unsigned flags)
+{
+	for (size_t p = 0; p < s->n_ports; p++)
+		for (size_t i = 0; i < s->ports[p].n_endpoints; i++) {
+			const struct endpoint *e = &s->ports[p].endpoints[i];
+
+			if (e->port == port && (e->flags & flags) == flags &&
+				memcmp(&e->ip, ip, sizeof *ip) == 0)
+				return e;
+		}
+	return NULL;
+}
+
 struct addr
 endpoint_addr(const struct endpoint *e)
 {

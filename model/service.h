@@ -71,6 +71,7 @@ enum endpoint_via {
 	VIA_HOST, /* hostIP:hostPort, or hostNetwork */
 	VIA_GIVEN, /* address with no pod behind it, as the slice gives it */
 	VIA_TUNNEL, /* only through the hub; `ip` is made by endpoint_far */
+	VIA_REFUSED, /* not at all: model/dial_guard.h */
 };
 
 enum {
@@ -78,6 +79,8 @@ enum {
 	ENDPOINT_SERVING = 2,
 	ENDPOINT_TERMINATING = 4,
 	ENDPOINT_LOCAL = 8, /* on this node */
+	ENDPOINT_HOST_NETWORK =
+		16, /* a hostNetwork pod on this node: its addresses are this node's */
 };
 
 struct endpoint {
@@ -85,7 +88,7 @@ struct endpoint {
 	uint16_t port; /* host byte order */
 	uint8_t via; /* enum endpoint_via */
 	uint8_t flags;
-	uint8_t tier; /* enum endpoint_tier */
+	uint8_t tier; /* enum endpoint_tier; VIA_REFUSED: enum special_addr, why */
 	const char *node; /* "" when unknown */
 	const char *hostname; /* pod's hostname, "" when none */
 	const char *far; /* VIA_TUNNEL: its address over there, where that is of IPv6; else "" */
@@ -99,6 +102,8 @@ struct service_port {
 	uint16_t
 		n_endpoints; /* those that serve now: ready ones, else serving-and-terminating ones */
 	uint16_t n_unreachable; /* would serve, but this node has no way to them yet */
+	uint16_t
+		n_refused; /* would serve, but must not be dialled: they stand behind the others, VIA_REFUSED */
 	const struct endpoint *endpoints; /* the lower tiers first */
 };
 
@@ -123,6 +128,9 @@ struct service *service_ref(const struct service *s);
 void service_unref(struct service **s);
 /* The port with this number and transport (udp or not), or NULL. */
 const struct service_port *service_port_find(const struct service *s, uint16_t port, bool udp);
+/* The endpoint with this address and port, of any of its ports, for which all of `flags` are set; NULL. */
+const struct endpoint *service_endpoint_find(
+	const struct service *s, const struct in6_addr *ip, uint16_t port, unsigned flags);
 struct addr endpoint_addr(const struct endpoint *e);
 /* Stands for an address that means something on that node alone: unlike for each node, never on the wire, of no network. ip: IPv4 as
  * ::ffff:a.b.c.d. */

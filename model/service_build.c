@@ -6,6 +6,9 @@
 #include "model/view.h"
 
 /*
+ * The one place at which endpoints come to this node: which way each is dialled, and whether it may be (model/dial_guard). What is
+ * refused here is told, and nobody can dial it.
+ *
  * Two passes: the first chooses endpoints and collects each text once, the second lays service,
  * ports, endpoints and texts into one allocation. A node keeps 10 000 of these: their size is what
  * counts.
@@ -15,6 +18,8 @@ struct building {
 	const struct self *self;
 	struct endpoint *endpoints; /* of all ports, texts pointing into the view */
 	size_t n_endpoints;
+	struct endpoint *refused; /* of one port */
+	size_t n_refused;
 	struct service_port *ports;
 	/* Every distinct text and its place: a table with open addressing. */
 	const char **texts;
@@ -81,22 +86,115 @@ is_own(const struct view_endpoint *e, const struct self *self)
 	return *plain(e->node) != '\0' && same(e->node, self->node);
 }
 
+/* How this node is to reach an endpoint, while that is looked for. */
+struct way {
+	const struct view_endpoint *from;
+	const struct self *self;
+	struct endpoint *to;
+	bool own; /* of this node */
+	enum special_addr
+		refused; /* why the first way that there was must not be gone; SPECIAL_NONE */
+	struct in6_addr refused_ip;
+	uint16_t refused_port;
+};
+
+/* A hub that does not say whose network its pods use is believed where addresses and ports look like it: to refuse what it says of
+ * such pods would cut off each of them until it is upgraded. */
 static bool
-set_way(struct endpoint *e, enum endpoint_via via, const char *ip, uint16_t port)
+is_host_network(const struct view_endpoint *e)
 {
-	if (port == 0 || !ip_parse(plain(ip), &e->ip))
+	return *plain(e->pod) != '\0' &&
+		(e->network == NETWORK_HOST ||
+			(e->network == NETWORK_UNSAID && view_endpoint_looks_host(e)));
+}
+
+static void
+refuse_way(struct way *w, enum special_addr why, const struct in6_addr *ip, uint16_t port)
+{
+	if (w->refused != SPECIAL_NONE)
+		return;
+	w->refused = why;
+	w->refused_ip = *ip;
+	w->refused_port = port;
+}
+
+static bool
+set_way(struct way *w, enum endpoint_via via, const char *ip, uint16_t port)
+{
+	bool host_network = (w->to->flags & ENDPOINT_HOST_NETWORK) != 0;
+	enum special_addr why;
+	struct in6_addr to;
+
+	if (port == 0 || !ip_parse(plain(ip), &to))
 		return false;
-	e->via = (uint8_t)via;
-	e->port = port;
+	why = dial_guard_check(w->self->guard, &to, host_network);
+	if (why != SPECIAL_NONE) {
+		refuse_way(w, why, &to, port);
+		return false;
+	}
+	w->to->ip = to;
+	w->to->via = (uint8_t)via;
+	w->to->port = port;
 	return true;
 }
 
-/* How this node reaches the endpoint; VIA_TUNNEL when it has no way of its own, and then port 0 when the hub is none either. */
-static void
+/* Loopback of another node is not ours, and nobody's fault: a hostPort may be bound there. */
+static bool
+set_host_way(struct way *w)
+{
+	struct in6_addr ip;
+
+	if (!w->own && ip_parse(plain(w->from->host_ip), &ip) && ip_is_loopback(&ip))
+		return false;
+	return set_way(w, VIA_HOST, w->from->host_ip, w->from->host_port);
+}
+
+/* A way of this node's own. */
+static bool
+set_direct_way(struct way *w)
+{
+	const struct view_endpoint *from = w->from;
+
+	if (w->own && set_way(w, VIA_POD, from->pod_ip, from->pod_port))
+		return true;
+	if (set_way(w, VIA_GIVEN, from->given_ip, from->given_port))
+		return true;
+	if (w->own || same(from->site, w->self->site))
+		return set_host_way(w);
+	return set_way(w, VIA_HOST, from->public_ip, from->host_port) ||
+		(from->node_public && set_host_way(w));
+}
+
+/* Through the hub. The address is one of another node's: whether it is one of ours says nothing. */
+static bool
+set_tunnel_way(struct way *w)
+{
+	struct endpoint *e = w->to;
+	uint16_t port = w->from->pod_port;
+	enum special_addr why;
+	struct in6_addr there;
+
+	if (!w->self->forward || port == 0 || *e->node == '\0' || w->own ||
+		!ip_parse(plain(w->from->pod_ip), &there))
+		return false;
+	if ((why = special_addr_class(&there)) != SPECIAL_NONE) {
+		refuse_way(w, why, &there, port);
+		return false;
+	}
+	e->via = VIA_TUNNEL;
+	e->tier = TIER_TUNNEL;
+	e->port = port;
+	if (!IN6_IS_ADDR_V4MAPPED(&there))
+		e->far = w->from->pod_ip;
+	e->ip = endpoint_far(e->node, &there);
+	return true;
+}
+
+/* How this node reaches the endpoint. False: not at all, and port is 0 unless it was refused. */
+static bool
 choose_way(struct endpoint *e, const struct view_endpoint *from, const struct self *self)
 {
-	bool own = is_own(from, self);
-	struct in6_addr there;
+	struct way w = {.from = from, .self = self, .to = e, .own = is_own(from, self)};
 
 	*e = (struct endpoint){
 		.tier = TIER_REST,
@@ -105,33 +203,19 @@ choose_way(struct endpoint *e, const struct view_endpoint *from, const struct se
 		.hostname = plain(from->hostname),
 		.far = "",
 	};
-	if (own)
+	if (w.own)
 		e->flags |= ENDPOINT_LOCAL;
-	if (own && set_way(e, VIA_POD, from->pod_ip, from->pod_port))
-		return;
-	if (set_way(e, VIA_GIVEN, from->given_ip, from->given_port))
-		return;
-	if (own || same(from->site, self->site)) {
-		if (set_way(e, VIA_HOST, from->host_ip, from->host_port) &&
-			(own || !ip_is_loopback(&e->ip)))
-			return;
-	} else if (set_way(e, VIA_HOST, from->public_ip, from->host_port)) {
-		return;
-	} else if (from->node_public && set_way(e, VIA_HOST, from->host_ip, from->host_port) &&
-		!ip_is_loopback(&e->ip)) {
-		return;
+	if (w.own && is_host_network(from))
+		e->flags |= ENDPOINT_HOST_NETWORK;
+	if (set_direct_way(&w) || set_tunnel_way(&w))
+		return true;
+	if (w.refused != SPECIAL_NONE) {
+		e->via = VIA_REFUSED;
+		e->tier = (uint8_t)w.refused;
+		e->ip = w.refused_ip;
+		e->port = w.refused_port;
 	}
-	e->via = VIA_TUNNEL;
-	e->tier = TIER_TUNNEL;
-	e->port = from->pod_port;
-	if (!self->forward || from->pod_port == 0 || *e->node == '\0' || own ||
-		!ip_parse(plain(from->pod_ip), &there)) {
-		e->port = 0;
-		return;
-	}
-	if (!IN6_IS_ADDR_V4MAPPED(&there))
-		e->far = from->pod_ip;
-	e->ip = endpoint_far(e->node, &there);
+	return false;
 }
 
 static bool
@@ -143,7 +227,8 @@ is_ready(uint8_t flags)
 static bool
 is_leaving(uint8_t flags)
 {
-	return (flags & (ENDPOINT_SERVING | ENDPOINT_TERMINATING)) ==
+	return !is_ready(flags) &&
+		(flags & (ENDPOINT_SERVING | ENDPOINT_TERMINATING)) ==
 		(ENDPOINT_SERVING | ENDPOINT_TERMINATING);
 }
 
@@ -224,6 +309,14 @@ sort_tiers(struct building *b, size_t first)
 
 /* --- building --------------------------------------------------------------- */
 
+static void
+note_endpoint(struct building *b, const struct endpoint *e)
+{
+	note_text(b, e->node);
+	note_text(b, e->hostname);
+	note_text(b, e->far);
+}
+
 /* Adds those endpoints of the port that `wanted` accepts; returns how many cannot be reached. */
 static size_t
 take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(uint8_t flags))
@@ -237,20 +330,31 @@ take_endpoints(struct building *b, const struct view_port *from, bool (*wanted)(
 		if (!wanted(from->endpoints[i].flags) ||
 			(b->view->local_only && !is_own(&from->endpoints[i], b->self)))
 			continue;
-		choose_way(&e, &from->endpoints[i], b->self);
-		if (e.via == VIA_TUNNEL && e.port == 0) {
-			unreachable++;
+		if (!choose_way(&e, &from->endpoints[i], b->self)) {
+			if (e.port == 0) {
+				unreachable++;
+				continue;
+			}
+			note_endpoint(b, &e);
+			b->refused[b->n_refused++] = e;
 			continue;
 		}
 		if (e.via != VIA_TUNNEL)
 			e.tier = (uint8_t)choose_tier(&preference, &from->endpoints[i], b->self);
-		note_text(b, e.node);
-		note_text(b, e.hostname);
-		note_text(b, e.far);
+		note_endpoint(b, &e);
 		b->endpoints[b->n_endpoints++] = e;
 	}
 	sort_tiers(b, first);
 	return unreachable;
+}
+
+/* Behind the port's endpoints. */
+static void
+place_refused(struct building *b, struct service_port *p)
+{
+	memcpy(&b->endpoints[b->n_endpoints], b->refused, b->n_refused * sizeof *b->refused);
+	b->n_endpoints += b->n_refused;
+	p->n_refused = (uint16_t)b->n_refused;
 }
 
 static void
@@ -260,6 +364,7 @@ take_port(struct building *b, size_t i)
 	size_t before = b->n_endpoints, unreachable, leaving = 0;
 
 	note_text(b, from->name);
+	b->n_refused = 0;
 	unreachable = take_endpoints(b, from, is_ready);
 	if (b->n_endpoints == before)
 		leaving = take_endpoints(b, from, is_leaving);
@@ -273,36 +378,56 @@ take_port(struct building *b, size_t i)
 		.n_endpoints = (uint16_t)(b->n_endpoints - before),
 		.n_unreachable = (uint16_t)unreachable,
 	};
+	place_refused(b, &b->ports[i]);
 }
 
-static struct service *
-lay_out(struct building *b)
+static void
+begin_building(struct building *b, size_t n_ports, size_t most)
 {
-	const struct view *v = b->view;
-	size_t ports_at = sizeof(struct service);
-	size_t endpoints_at = ports_at + v->n_ports * sizeof(struct service_port);
-	size_t texts_at = endpoints_at + b->n_endpoints * sizeof(struct endpoint);
-	char *block = xmalloc(texts_at + b->text_bytes);
-	char *end = block + texts_at;
-	struct service *s = (void *)block;
-	struct service_port *ports = (void *)(block + ports_at);
-	struct endpoint *endpoints = (void *)(block + endpoints_at);
-	size_t next = 0;
+	for (b->n_slots = 8; b->n_slots < 2 * (5 + n_ports + 3 * most);)
+		b->n_slots *= 2;
+	b->texts = xcalloc(b->n_slots, sizeof *b->texts);
+	b->places = xcalloc(b->n_slots, sizeof *b->places);
+	b->endpoints = xcalloc(most + 1, sizeof *b->endpoints);
+	b->refused = xcalloc(most + 1, sizeof *b->refused);
+	b->ports = xcalloc(n_ports + 1, sizeof *b->ports);
+}
 
-	*s = (struct service){
-		.namespace = place_text(b, v->ns, &end),
-		.name = place_text(b, v->name, &end),
-		.external_name = place_text(b, v->external_name, &end),
-		.hash_key = place_text(b, v->hash_key, &end),
-		.health_path = place_text(b, v->health_path, &end),
-		.n_ports = (uint16_t)v->n_ports,
-		.ports = ports,
-	};
-	for (size_t i = 0; i < v->n_ports; i++) {
+/* One allocation of what has been chosen. head: all but references and ports, its texts anywhere. */
+static struct service *
+lay_out(struct building *b, const struct service *head)
+{
+	size_t ports_at = sizeof(struct service);
+	size_t endpoints_at = ports_at + head->n_ports * sizeof(struct service_port);
+	size_t texts_at = endpoints_at + b->n_endpoints * sizeof(struct endpoint);
+	const char *const texts[] = {head->namespace, head->name, head->external_name,
+		head->hash_key, head->health_path};
+	struct service_port *ports;
+	struct endpoint *endpoints;
+	char *block, *end;
+	size_t next = 0;
+	struct service *s;
+
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++)
+		note_text(b, texts[i]);
+	block = xmalloc(texts_at + b->text_bytes);
+	end = block + texts_at;
+	s = (void *)block;
+	ports = (void *)(block + ports_at);
+	endpoints = (void *)(block + endpoints_at);
+	memcpy(s, head, sizeof *s);
+	atomic_init(&s->refs, 1);
+	s->namespace = place_text(b, head->namespace, &end);
+	s->name = place_text(b, head->name, &end);
+	s->external_name = place_text(b, head->external_name, &end);
+	s->hash_key = place_text(b, head->hash_key, &end);
+	s->health_path = place_text(b, head->health_path, &end);
+	s->ports = ports;
+	for (size_t i = 0; i < head->n_ports; i++) {
 		ports[i] = b->ports[i];
 		ports[i].name = place_text(b, b->ports[i].name, &end);
 		ports[i].endpoints = &endpoints[next];
-		next += ports[i].n_endpoints;
+		next += ports[i].n_endpoints + ports[i].n_refused;
 	}
 	for (size_t i = 0; i < b->n_endpoints; i++) {
 		endpoints[i] = b->endpoints[i];
@@ -311,6 +436,11 @@ lay_out(struct building *b)
 		endpoints[i].far = place_text(b, b->endpoints[i].far, &end);
 	}
 	assert(end == block + texts_at + b->text_bytes);
+	free(b->ports);
+	free(b->refused);
+	free(b->endpoints);
+	free(b->places);
+	free(b->texts);
 	return s;
 }
 
@@ -327,39 +457,121 @@ names_pods(const struct view *v)
 	return false;
 }
 
+/* What is sent to a ClusterIP comes to the mesh: no word of the hub takes loopback or metadata away from who is there. */
+static uint32_t
+take_cluster_ip(const struct view *v)
+{
+	struct in6_addr ip;
+
+	if (!ip_parse(plain(v->cluster_ip), &ip) || special_addr_class(&ip) != SPECIAL_NONE)
+		return 0;
+	return ip_v4(v->cluster_ip);
+}
+
 struct service *
 service_build(const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest)
 {
+	const struct service head = {
+		.namespace = plain(v->ns),
+		.name = plain(v->name),
+		.digest = digest,
+		.fake_ip = fake_ip,
+		.cluster_ip = take_cluster_ip(v),
+		.headless = v->headless,
+		.named_pods = names_pods(v),
+		.lb = v->lb,
+		.hash_key = plain(v->hash_key),
+		.health_path = plain(v->health_path),
+		.external_name = plain(v->external_name),
+		.n_ports = (uint16_t)v->n_ports,
+	};
 	struct building b = {.view = v, .self = self};
 	size_t most = 0;
-	struct service *s;
 
 	for (size_t i = 0; i < v->n_ports; i++)
 		most += v->ports[i].n_endpoints;
-	for (b.n_slots = 8; b.n_slots < 2 * (5 + v->n_ports + 3 * most);)
-		b.n_slots *= 2;
-	b.texts = xcalloc(b.n_slots, sizeof *b.texts);
-	b.places = xcalloc(b.n_slots, sizeof *b.places);
-	b.endpoints = xcalloc(most + 1, sizeof *b.endpoints);
-	b.ports = xcalloc(v->n_ports + 1, sizeof *b.ports);
-	note_text(&b, v->ns);
-	note_text(&b, v->name);
-	note_text(&b, v->external_name);
-	note_text(&b, v->hash_key);
-	note_text(&b, v->health_path);
+	begin_building(&b, v->n_ports, most);
 	for (size_t i = 0; i < v->n_ports; i++)
 		take_port(&b, i);
-	s = lay_out(&b);
-	atomic_init(&s->refs, 1);
-	s->digest = digest;
-	s->fake_ip = fake_ip;
-	s->cluster_ip = ip_v4(plain(v->cluster_ip));
-	s->headless = v->headless;
-	s->named_pods = names_pods(v);
-	s->lb = v->lb;
-	free(b.ports);
-	free(b.endpoints);
-	free(b.places);
-	free(b.texts);
-	return s;
+	return lay_out(&b, &head);
+}
+
+/* --- when this node's addresses change --------------------------------------------------- */
+
+static enum special_addr
+recheck(const struct endpoint *e, const struct dial_guard *guard)
+{
+	return e->via == VIA_TUNNEL || e->via == VIA_REFUSED
+		? SPECIAL_NONE
+		: dial_guard_check(guard, &e->ip, (e->flags & ENDPOINT_HOST_NETWORK) != 0);
+}
+
+static bool
+has_newly_refused(const struct service *s, const struct dial_guard *guard)
+{
+	for (size_t p = 0; p < s->n_ports; p++)
+		for (size_t i = 0; i < s->ports[p].n_endpoints; i++)
+			if (recheck(&s->ports[p].endpoints[i], guard) != SPECIAL_NONE)
+				return true;
+	return false;
+}
+
+static void
+recheck_port(struct building *b, size_t at, const struct service_port *from,
+	const struct dial_guard *guard)
+{
+	size_t first = b->n_endpoints;
+
+	b->n_refused = 0;
+	note_text(b, from->name);
+	for (size_t i = 0; i < from->n_endpoints + (size_t)from->n_refused; i++) {
+		struct endpoint e = from->endpoints[i];
+		enum special_addr why = recheck(&e, guard);
+
+		note_endpoint(b, &e);
+		if (why != SPECIAL_NONE) {
+			e.via = VIA_REFUSED;
+			e.tier = (uint8_t)why;
+		}
+		if (e.via == VIA_REFUSED)
+			b->refused[b->n_refused++] = e;
+		else
+			b->endpoints[b->n_endpoints++] = e;
+	}
+	b->ports[at] = *from;
+	b->ports[at].n_endpoints = (uint16_t)(b->n_endpoints - first);
+	place_refused(b, &b->ports[at]);
+}
+
+struct service *
+service_recheck(const struct service *s, const struct dial_guard *guard)
+{
+	struct building b = {0};
+	size_t most = 0;
+
+	if (!has_newly_refused(s, guard))
+		return NULL;
+	for (size_t i = 0; i < s->n_ports; i++)
+		most += s->ports[i].n_endpoints + (size_t)s->ports[i].n_refused;
+	begin_building(&b, s->n_ports, most);
+	for (size_t i = 0; i < s->n_ports; i++)
+		recheck_port(&b, i, &s->ports[i], guard);
+	return lay_out(&b, s);
+}
+
+bool
+service_refused_in_vain(const struct service *s, const struct dial_guard *guard)
+{
+	for (size_t p = 0; p < s->n_ports; p++) {
+		const struct service_port *port = &s->ports[p];
+
+		for (size_t i = 0; i < port->n_refused; i++) {
+			const struct endpoint *e = &port->endpoints[port->n_endpoints + i];
+
+			if (e->tier == SPECIAL_OWN &&
+				dial_guard_check(guard, &e->ip, false) == SPECIAL_NONE)
+				return true;
+		}
+	}
+	return false;
 }

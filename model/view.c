@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "model/check.h"
 #include "model/mesh.h"
 
 const char *
@@ -56,6 +57,16 @@ view_names_fini(struct view_names *names)
 		free(names->list[i]);
 	free(names->list);
 	*names = (struct view_names){0};
+}
+
+bool
+view_endpoint_looks_host(const struct view_endpoint *e)
+{
+	struct in6_addr pod, host;
+
+	return e->pod_port != 0 && e->pod_port == e->host_port && e->pod_ip != NULL &&
+		e->host_ip != NULL && ip_parse(e->pod_ip, &pod) && ip_parse(e->host_ip, &host) &&
+		memcmp(&pod, &host, sizeof pod) == 0;
 }
 
 void

@@ -9,6 +9,7 @@
 #define EDGEWAY_MODEL_VIEW_H
 
 #include "base/buf.h"
+#include "model/dial_guard.h"
 #include "model/service.h"
 
 /* Whom a caller should prefer (trafficDistribution). */
@@ -18,6 +19,9 @@ struct view_names {
 	size_t n; /* at most MESH_HINTS_MAX */
 	char **list;
 };
+
+/* Whose network a pod uses. A hub that does not know of this leaves it out. */
+enum pod_network { NETWORK_UNSAID, NETWORK_POD, NETWORK_HOST };
 
 /* Where one pod (or bare address) serves one port. Ports 0 and empty addresses mean "no such way". */
 struct view_endpoint {
@@ -29,6 +33,7 @@ struct view_endpoint {
 	uint16_t pod_port;
 	char *host_ip; /* dialled from elsewhere in the site with host_port */
 	uint16_t host_port;
+	uint8_t network; /* enum pod_network; NETWORK_POD is said where the addresses alone would look like the host's */
 	char *public_ip; /* instead of host_ip from other sites, when the node has a public address of its own */
 	char *given_ip; /* address without a pod: dialled by everyone with given_port */
 	uint16_t given_port;
@@ -63,6 +68,7 @@ struct self {
 	const char *site; /* "" when nodes are not told apart: one site */
 	const char *zone;
 	bool forward; /* the hub reaches for this node what it cannot dial itself */
+	const struct dial_guard *guard; /* which addresses it may be led to */
 };
 
 void view_free(struct view **v);
@@ -75,10 +81,17 @@ void view_names_fini(struct view_names *names);
 const char *view_distribution_name(enum distribution distribution); /* "", "zone", "node" */
 /* Appends the canonical JSON and returns its digest. */
 uint64_t view_build(struct buf *out, const struct view *v);
+/* Pod and host have the same address and port: so it is with hostNetwork. */
+bool view_endpoint_looks_host(const struct view_endpoint *e);
 int view_parse(struct view **v, const char *json, size_t len, struct err *err);
 uint64_t view_digest(const char *json, size_t len);
 
+/* Every endpoint that must not be dialled is left out, and told of: model/dial_guard.h. */
 struct service *service_build(
 	const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest);
+/* The service without those endpoints that the guard refuses by now; NULL: there are none such. */
+struct service *service_recheck(const struct service *s, const struct dial_guard *guard);
+/* Was one refused for being this node's own, and is not any more? Then the service is to be built anew. */
+bool service_refused_in_vain(const struct service *s, const struct dial_guard *guard);
 
 #endif

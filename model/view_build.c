@@ -96,6 +96,9 @@ build_endpoint(struct buf *out, const struct view_endpoint *e)
 	number_member(out, "podPort", e->pod_port);
 	text_member(out, "hostIP", e->host_ip);
 	number_member(out, "hostPort", e->host_port);
+	if (e->network != NETWORK_UNSAID)
+		buf_printf(
+			out, ",\"hostNetwork\":%s", e->network == NETWORK_HOST ? "true" : "false");
 	text_member(out, "publicIP", e->public_ip);
 	text_member(out, "givenIP", e->given_ip);
 	number_member(out, "givenPort", e->given_port);

@@ -56,6 +56,16 @@ parse_hint_nodes(struct json *j, void *to)
 }
 
 static void
+parse_host_network(struct json *j, void *to)
+{
+	struct view_endpoint *e = to;
+	bool host;
+
+	if (json_bool(j, &host))
+		e->network = host ? NETWORK_HOST : NETWORK_POD;
+}
+
+static void
 parse_endpoint(struct json *j, struct view_endpoint *e)
 {
 	static const struct field fields[] = {
@@ -74,6 +84,7 @@ parse_endpoint(struct json *j, struct view_endpoint *e)
 		ENDPOINT_TEXT("publicIP", public_ip, check_ip_or_empty),
 		ENDPOINT_TEXT("givenIP", given_ip, check_ip_or_empty),
 		ENDPOINT_PORT("givenPort", given_port),
+		{"hostNetwork", FIELD_CUSTOM, 0, 0, NULL, parse_host_network},
 		{"hintZones", FIELD_CUSTOM, 0, 0, NULL, parse_hint_zones},
 		{"hintNodes", FIELD_CUSTOM, 0, 0, NULL, parse_hint_nodes},
 	};

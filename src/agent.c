@@ -37,6 +37,33 @@ on_hub(void *arg)
 	agent_tunnel_hub(arg);
 }
 
+/* This machine has other addresses now: each dial is to ask of them, and endpoints that this concerns come or go. */
+static void
+on_addresses(void *arg)
+{
+	struct agent *a = arg;
+	struct dial_guard *former = a->guard;
+
+	a->guard = dial_guard_with(former, addresses_list(a->addresses));
+	dial_guard_unref(&former);
+	if (a->lb != NULL)
+		lb_guard(a->lb, a->guard);
+	if (a->meta != NULL)
+		meta_guard(a->meta, a->guard);
+}
+
+static int
+open_addresses(struct agent *a, struct err *err)
+{
+	int rc = dial_guard_new((const char *const *)a->options->lb_allow, &a->guard, err);
+
+	if (rc < 0)
+		return err_wrap(err, rc, "lb.allow");
+	a->addresses = addresses_new(a->loop, on_addresses, a);
+	on_addresses(a);
+	return 0;
+}
+
 static size_t
 wanted_workers(const struct agent_options *o)
 {
@@ -100,6 +127,7 @@ agent_open_meta(struct agent *a, struct err *err)
 		.heartbeat_ms = o->hub_heartbeat,
 		.mark = MESH_MARK,
 		.forward = agent_tunnel_wanted(o),
+		.guard = a->guard,
 		.hub_changed = on_hub,
 		.asked = agent_asked,
 	};
@@ -167,6 +195,7 @@ open_lb(struct agent *a, struct err *err)
 		.mask = o->mesh_subnet.mask,
 		.metric_services = o->lb_metric_services,
 		.mark = MESH_MARK,
+		.guard = a->guard,
 		.forward = agent_tunnel_wanted(o) ? agent_tunnel_forward : NULL,
 		.forward_arg = a,
 		.take_spans = a->tracing != NULL ? tracing_take : NULL,
@@ -235,7 +264,7 @@ open_parts(struct agent *a, struct err *err)
 	int rc = loop_new(&a->loop, err);
 
 	if (rc == 0)
-		a->addresses = addresses_new(a->loop, NULL, NULL);
+		rc = open_addresses(a, err);
 	if (rc == 0)
 		rc = workers_new(&a->workers, worker_count(a), err);
 	if (rc == 0)
@@ -345,6 +374,7 @@ agent_run(struct agent **out)
 	starter_free(&a->starter);
 	snapshot_unref(&a->snapshot);
 	addresses_free(&a->addresses);
+	dial_guard_unref(&a->guard);
 	loop_free(&a->loop);
 	log_info("agent", "stopped node=%s", a->options->node);
 	free(a->upstreams);

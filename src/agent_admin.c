@@ -76,6 +76,17 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	metrics_fini(&m);
 }
 
+static size_t
+count_refused(const struct agent *a)
+{
+	size_t by_class[SPECIAL_CLASSES], n = 0;
+
+	agent_refused(a, by_class);
+	for (unsigned i = 0; i < SPECIAL_CLASSES; i++)
+		n += by_class[i];
+	return n;
+}
+
 static void
 on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
@@ -99,9 +110,9 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 	buf_consume(&why, buf_len(&why));
 	agent_degraded(a, &why);
 	json_add_text(out, buf_str(&why));
-	buf_printf(out, ",\"uptime_s\":%llu,\"services\":%zu,\"meta\":",
+	buf_printf(out, ",\"uptime_s\":%llu,\"services\":%zu,\"refused\":%zu,\"meta\":",
 		(unsigned long long)((loop_now_ms(a->loop) - a->started_ms) / 1000),
-		snapshot_count(a->snapshot));
+		snapshot_count(a->snapshot), count_refused(a));
 	if (a->meta != NULL)
 		meta_state(a->meta, out);
 	else
@@ -149,6 +160,17 @@ port_text(struct buf *out, const struct service_port *p)
 
 		buf_printf(out, "%s{\"address\":\"%s\",\"via\":\"%s\",\"tier\":\"%s\",\"node\":",
 			i > 0 ? "," : "", endpoint_text(e, text), vias[e->via], tiers[e->tier]);
+		json_add_text(out, e->node);
+		buf_adds(out, "}");
+	}
+	buf_adds(out, "],\"refused\":[");
+	for (unsigned i = 0; i < p->n_refused; i++) {
+		const struct endpoint *e = &p->endpoints[p->n_endpoints + i];
+		char text[ADDR_TEXT_MAX];
+
+		buf_printf(out,
+			"%s{\"address\":\"%s\",\"reason\":\"%s\",\"node\":", i > 0 ? "," : "",
+			endpoint_text(e, text), special_addr_text((enum special_addr)e->tier));
 		json_add_text(out, e->node);
 		buf_adds(out, "}");
 	}

@@ -7,6 +7,7 @@
 
 #include "base/proxy.h"
 #include "base/sock.h"
+#include "model/dial_guard.h"
 #include "src/option_checks.h"
 #include "src/option_files.h"
 #include "tunnel/tunnel.h"
@@ -205,6 +206,18 @@ check_proxy(struct agent_options *o, struct err *err)
 }
 
 static int
+check_lb(const struct agent_options *o, struct err *err)
+{
+	struct err why = {0};
+	struct dial_guard *guard;
+
+	if (dial_guard_new((const char *const *)o->lb_allow, &guard, &why) < 0)
+		return complain(o, "lb.allow", err, "%s", why.text);
+	dial_guard_unref(&guard);
+	return 0;
+}
+
+static int
 check_hub(struct agent_options *o, struct err *err)
 {
 	struct option_check c = {.values = o, .err = err};
@@ -303,6 +316,8 @@ agent_options_check(struct agent_options *o, struct err *err)
 		rc = check_mesh(o, err);
 	if (rc == 0)
 		rc = check_dns(o, err);
+	if (rc == 0)
+		rc = check_lb(o, err);
 	if (rc == 0)
 		rc = check_hub(o, err);
 	if (rc == 0)

@@ -54,6 +54,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.min = 1, .max = 1000000, .reload = true) \
 	X(UINT, lb_metric_services, "lb.metricServices", "100", "services with metrics of their own; the others are told together", \
 		.max = 10000) \
+	X(LIST, lb_allow, "lb.allow", "", \
+		"addresses and networks that endpoints may have although they are refused otherwise: loopback, link-local, metadata, this node's own") \
 	X(LIST, hub_url, "hub.url", "wss://hub:10000", "the hub, one or several") \
 	X(STRING, hub_ca, "hub.ca", "", "CA certificate of the hub (PEM); default the one got by joining") \
 	X(STRING, hub_cert, "hub.cert", "", "certificate of this node (PEM); default the one got by joining") \

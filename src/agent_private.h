@@ -28,6 +28,7 @@ struct agent {
 	struct agent_options *options;
 	struct loop *loop;
 	struct addresses *addresses; /* of this machine */
+	struct dial_guard *guard; /* which addresses endpoints may have, with those */
 	struct workers *workers;
 	struct carriers *carriers; /* of every connection to the hub; NULL: none */
 	struct meta *meta;
@@ -166,6 +167,8 @@ bool agent_degraded(const struct agent *a, struct buf *what);
 /* What is ordered after the agent need not wait for it: it serves, or lacks nothing but what comes after it, the bridge.
  * See announce_fn. */
 bool agent_announces(void *agent, struct buf *status);
+/* How many endpoints are refused because of their addresses (model/dial_guard.h), by class. */
+void agent_refused(const struct agent *a, size_t by_class[SPECIAL_CLASSES]);
 void agent_ready_metrics(const struct agent *a, struct metrics *m);
 
 #endif

@@ -66,6 +66,9 @@ find(void *arg, struct tracing_way *way, struct err *err)
 		rc = agent_tunnel_wanted(a->options)
 			? agent_tunnel_forward(a, s, &e->ip, e->port, &way->fd)
 			: -EHOSTUNREACH;
+	else if (dial_guard_check(a->guard, &e->ip, (e->flags & ENDPOINT_HOST_NETWORK) != 0) !=
+		SPECIAL_NONE)
+		rc = -EPERM;
 	else
 		rc = sock_connect(&to, MESH_MARK, &way->fd);
 	return rc < 0 ? err_set(err, rc, "service %s/%s: %s", s->namespace, s->name, strerror(-rc))

@@ -188,6 +188,13 @@ check_endpoints(struct findings *f, const struct tree_node *top)
 		tree_each(tree_get(g, "endpoints"), e) ejected +=
 			strcmp(ctl_text(e, "state"), "ejected") == 0;
 	}
+	if (ctl_number(top, "refused") > 0)
+		findings_add(f, "endpoints", VERDICT_NOTE,
+			"edgewayctl endpoints tells which and why: somebody leads this node to "
+			"addresses that no Service should have; where it is meant, name them in "
+			"lb.allow",
+			"%s are refused because of what their address is",
+			ctl_text(top, "refused"));
 	findings_add(f, "endpoints", ejected > 0 ? VERDICT_NOTE : VERDICT_OK,
 		"edgewayctl health tells which and why", "%u are ejected", ejected);
 }

@@ -67,6 +67,14 @@ add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
 			(const char *const[]){name, port, ctl_text(e, "address"),
 				ctl_text(e, "via"), ctl_text(e, "node")});
 	}
+	tree_each(tree_get(p, "refused"), e)
+	{
+		auto_free char *refused = xasprintf("%s REFUSED: it is %s (lb.allow)",
+			ctl_text(e, "address"), ctl_text(e, "reason"));
+
+		any = true;
+		table_row(t, (const char *const[]){name, port, refused, "", ctl_text(e, "node")});
+	}
 	if (some_unreachable)
 		table_row(t, (const char *const[]){name, port, unreachable, NULL, NULL});
 	else if (!any)

@@ -334,6 +334,9 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_seccomp(tree_get(top, "seccomp"), line);
 	warn_number(w, top, "meta.addresses.services_without",
 		"services have no address left: mesh.subnet is too small");
+	warn_number(w, top, "refused",
+		"endpoints are not dialled because of what their address is: edgewayctl endpoints "
+		"names them, lb.allow lets them in");
 	warn_clock(w, tree_get(top, "meta"));
 	warn_number(w, top, "lb.counters.no_service",
 		"connections were for no service that is known here");

@@ -191,6 +191,19 @@ write_endpoints(struct buf *out, const struct tree_node *state, const struct tre
 		buf_adds(out, "}");
 		comma = ",";
 	}
+	tree_each(tree_get(port, "refused"), e)
+	{
+		auto_free char *why =
+			xasprintf("REFUSED: it is %s (lb.allow)", ctl_text(e, "reason"));
+
+		buf_printf(out, "%s{\"address\":\"%s\",\"tier\":\"\",\"via\":\"\",\"node\":", comma,
+			ctl_text(e, "address"));
+		json_add_text(out, ctl_text(e, "node"));
+		buf_adds(out, ",\"health\":");
+		json_add_text(out, why);
+		buf_adds(out, "}");
+		comma = ",";
+	}
 	buf_adds(out, "]");
 }
 

@@ -1,10 +1,10 @@
 #include "tunnel/allow.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <string.h>
 
 #include "base/special_addr.h"
+#include "model/check.h"
 
 struct rule {
 	enum allow_kind kind;
@@ -56,36 +56,6 @@ parse_ports(const char *p, struct rule *r)
 	return *p == '\0' && r->first <= r->last;
 }
 
-/* ADDRESS/BITS; the address may have bits beyond. */
-static bool
-parse_network(const char *text, struct rule *r)
-{
-	const char *slash = strchr(text, '/');
-	char host[INET6_ADDRSTRLEN] = "";
-	struct in_addr v4;
-	unsigned most, bits = 0;
-
-	if (slash == NULL || (size_t)(slash - text) >= sizeof host || slash[1] == '\0' ||
-		slash[1 + strspn(slash + 1, "0123456789")] != '\0' || strlen(slash + 1) > 3)
-		return false;
-	memcpy(host, text, (size_t)(slash - text));
-	if (inet_pton(AF_INET, host, &v4) == 1) {
-		memset(&r->prefix, 0, sizeof r->prefix);
-		r->prefix.s6_addr[10] = r->prefix.s6_addr[11] = 0xff;
-		memcpy(&r->prefix.s6_addr[12], &v4, sizeof v4);
-		most = 32;
-	} else if (inet_pton(AF_INET6, host, &r->prefix) == 1) {
-		most = 128;
-	} else {
-		return false;
-	}
-	for (slash++; *slash != '\0'; slash++)
-		bits = bits * 10 + (unsigned)(*slash - '0');
-	r->bits = bits + 128 - most;
-	r->network = true;
-	return bits <= most;
-}
-
 /* Adds one rule, or two for a bare "node". */
 static bool
 add_rule(struct allow *a, const char *text)
@@ -101,8 +71,10 @@ add_rule(struct allow *a, const char *text)
 			break;
 	if (kind < ARRAY_LEN(kinds))
 		r.kind = (enum allow_kind)kind;
-	else if (!parse_network(text, &r))
+	else if (strchr(text, '/') == NULL || !ip_net_parse(text, &r.prefix, &r.bits))
 		return false;
+	else
+		r.network = true;
 	if (r.network) {
 		a->rules[a->n++] = r;
 		return true;

@@ -117,7 +117,11 @@ each_way_to_reach_a_pod(void **state)
 		const char *pod, *way;
 	} cases[] = {
 		{POD("a", "n", "hostNetwork: true", IPS("192.0.2.1", "192.0.2.1")),
-			"\"hostIP\":\"192.0.2.1\",\"hostPort\":8080"},
+			"\"hostIP\":\"192.0.2.1\",\"hostPort\":8080,\"hostNetwork\":true}"},
+		/* It looks like the host's, and is none. */
+		{POD("a", "n", "containers: [{ports: [{containerPort: 8080, hostPort: 8080}]}]",
+			 IPS("192.0.2.1", "192.0.2.1")),
+			"\"hostIP\":\"192.0.2.1\",\"hostPort\":8080,\"hostNetwork\":false}"},
 		{POD("a", "n", "containers: [{ports: [{containerPort: 8080, hostPort: 1}]}]",
 			 IPS("172.17.0.2", "192.0.2.1")),
 			"\"hostIP\":\"192.0.2.1\",\"hostPort\":1"},
@@ -156,6 +160,66 @@ each_way_to_reach_a_pod(void **state)
 	assert_string_equal(cluster_reason(cluster, "default", "s"),
 		"port 80: pod a has no hostPort for container port 8080: only its own node can "
 		"dial it, others go through the hub");
+}
+
+#define BARE(rest) SLICE("s-1", "s", "{port: 8080}", "{" rest "}")
+#define HOST_PORT(ip) "containers: [{ports: [{containerPort: 8080, hostPort: 1, hostIP: " ip "}]}]"
+
+/* What nodes will not dial is told with the service, and once as a note for the log. */
+static void
+refused_addresses_are_told(void **state)
+{
+	static const struct {
+		const char *objects, *what; /* NULL: nothing is to be said */
+	} cases[] = {
+		{BARE("addresses: [100.100.100.200]"),
+			"100.100.100.200 of an endpoint without a pod, since it is a cloud's "
+			"metadata"},
+		{BARE("addresses: [0.1.2.3]"), "since it is an unspecified address"},
+		{BARE("addresses: [255.255.255.255]"), "since it is a reserved address"},
+		{BARE("addresses: [192.0.2.9]"), NULL},
+		{BARE("addresses: [192.0.2.9], nodeName: n"), "since it is the node's own"},
+		{BARE("addresses: [192.0.2.8], nodeName: n"), NULL},
+		{POD("a", "n", HOST_PORT("169.254.169.254"), IPS("172.17.0.2", "192.0.2.1")),
+			"169.254.169.254 of pod a, since it is a cloud's metadata address"},
+		{POD("a", "n", HOST_PORT("127.0.0.1"), IPS("172.17.0.2", "192.0.2.1")), NULL},
+		{POD("a", "n", HOST_PORT("0.0.0.0"), IPS("172.17.0.2", "169.254.169.254")),
+			"169.254.169.254 of pod a, since it is a cloud's metadata address"},
+		{POD("a", "n", "hostNetwork: true", IPS("192.0.2.9", "192.0.2.9")), NULL},
+		{POD("a", "n", HOST_PORT("0.0.0.0"), IPS("192.0.2.9", "192.0.2.9")),
+			"192.0.2.9 of pod a, since it is the node's own"},
+	};
+
+	(void)state;
+	kit_say(cluster, "n.yaml",
+		"apiVersion: v1\nkind: Node\nmetadata: {name: n}\n"
+		"status: {addresses: [{type: InternalIP, address: 192.0.2.9}]}\n");
+	kit_say(cluster, "s.yaml", SERVICE("s", NUMBER));
+	drain(cluster);
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		bool refused = cases[i].what != NULL;
+		auto_free char *note = NULL;
+		const char *reason;
+
+		kit_say(cluster, "x.yaml", cases[i].objects);
+		drain(cluster);
+		reason = cluster_reason(cluster, "default", "s");
+		note = cluster_next_note(cluster);
+		if (cluster_reason_refused(cluster, "default", "s") != refused ||
+			(refused && strstr(reason, cases[i].what) == NULL))
+			fail_msg("case %zu: \"%s\"", i, reason);
+		assert_int_equal(cluster_count_refused(cluster), refused);
+		assert_true((note != NULL) == refused);
+		assert_true(note == NULL || strstr(note, reason) == note);
+		assert_true(note == NULL || strstr(note, " service=default/s") != NULL);
+		/* Joined again it is no news. */
+		kit_say(cluster, "s.yaml", SERVICE("s", NUMBER));
+		drain(cluster);
+		assert_null(cluster_next_note(cluster));
+		cluster_replace(cluster, "x.yaml", NULL);
+		drain(cluster);
+		assert_int_equal(cluster_count_refused(cluster), 0);
+	}
 }
 
 static void
@@ -597,6 +661,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		T(named_port_is_resolved_in_each_pod),
 		T(each_way_to_reach_a_pod),
+		T(refused_addresses_are_told),
 		T(conditions_of_pods),
 		T(slices_before_endpoints_before_selector),
 		T(slices_are_joined_to_pods),

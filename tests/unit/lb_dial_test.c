@@ -257,6 +257,44 @@ the_last_idle_connection_takes_its_target_along(void **state)
 	close(client);
 }
 
+static void
+use_guard(void *guard)
+{
+	lb_guard(*the_lb(), guard);
+}
+
+/* Endpoints that a service has, and that must not be dialled any more: for requests, connections and health checks. */
+static void
+each_dial_is_checked(void **state)
+{
+	struct service_lb options = {.retries = RETRIES_DEFAULT};
+	uint64_t before = metric("edgeway_lb_dials_refused_total ");
+	struct dial_guard *none;
+	int client;
+
+	(void)state;
+	assert_int_equal(dial_guard_new(NULL, &none, NULL), 0);
+	service_options(&options);
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 2);
+	on_loop(use_guard, none);
+	client = client_open();
+	put(client, GET);
+	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 50"));
+	close(client);
+	assert_true(metric("edgeway_lb_dials_refused_total ") >= before + 2);
+	service_use(PORT_TCP, LB_ROUND_ROBIN, 2);
+	before = metric("edgeway_lb_dials_refused_total ");
+	client = client_open();
+	put(client, "x");
+	expect_reset(client);
+	close(client);
+	assert_true(metric("edgeway_lb_dials_refused_total ") > before);
+	assert_false(endpoint_called(0, 50) || endpoint_called(1, 50));
+	on_loop(use_guard, (void *)(uintptr_t)the_guard());
+	dial_guard_unref(&none);
+	service_options(NULL);
+}
+
 int
 main(void)
 {
@@ -267,6 +305,7 @@ main(void)
 		cmocka_unit_test(connections_are_limited),
 		cmocka_unit_test(a_storm_of_retries_is_refused),
 		cmocka_unit_test(the_last_idle_connection_takes_its_target_along),
+		cmocka_unit_test(each_dial_is_checked),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_start, fixture_stop);

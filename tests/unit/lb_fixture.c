@@ -31,6 +31,7 @@ static struct {
 	sem_t gone;
 	struct service_lb options;
 	char text[64 * 1024];
+	struct dial_guard *guard; /* lets endpoints be at loopback */
 } fx;
 
 struct call {
@@ -100,6 +101,7 @@ open_lb(void *arg)
 		.subnet = SUBNET,
 		.mask = MASK,
 		.metric_services = 1,
+		.guard = fx.guard,
 		.connect_ms = 300,
 		.head_ms = 500,
 		.idle_ms = 1500,
@@ -139,6 +141,7 @@ start_lb(void)
 int
 fixture_start(void **state)
 {
+	static const char *const allowed[] = {"127.0.0.0/8", NULL};
 	struct err err;
 	int fd;
 
@@ -153,6 +156,7 @@ fixture_start(void **state)
 	close(fd);
 	sem_init(&fx.gone, 0, 0);
 	service_options(NULL);
+	assert_int_equal(dial_guard_new(allowed, &fx.guard, &err), 0);
 	assert_int_equal(loop_new(&fx.loop, &err), 0);
 	assert_int_equal(pthread_create(&fx.thread, NULL, run, fx.loop), 0);
 	start_lb();
@@ -212,9 +216,16 @@ fixture_stop(void **state)
 	pthread_join(fx.thread, NULL);
 	loop_free(&fx.loop);
 	snapshot_unref(&fx.snapshot);
+	dial_guard_unref(&fx.guard);
 	for (int i = 0; i < ENDPOINTS; i++)
 		endpoint_down(i);
 	return 0;
+}
+
+const struct dial_guard *
+the_guard(void)
+{
+	return fx.guard;
 }
 
 struct lb **
@@ -260,7 +271,7 @@ make_service(enum port_mode mode, enum lb_policy policy, int n)
 		.lb = fx.options,
 		.n_ports = 1,
 		.ports = &port};
-	const struct self self = {.node = self_node, .site = "", .zone = ""};
+	const struct self self = {.node = self_node, .site = "", .zone = "", .guard = fx.guard};
 
 	v.lb.policy = (uint8_t)policy;
 	memset(e, 0, sizeof e);

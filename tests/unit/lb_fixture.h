@@ -50,6 +50,8 @@ uint64_t metric(const char *line_start); /* value of a sample */
 /* Calls fn(arg) on the loop and waits for it. */
 void on_loop(loop_fn *fn, void *arg);
 struct lb **the_lb(void);
+/* By which the endpoints are let in. */
+const struct dial_guard *the_guard(void);
 /* lb_stop, and wait until it is gone. */
 void stop_lb(uint64_t drain_ms);
 void begin_stop_lb(uint64_t drain_ms);

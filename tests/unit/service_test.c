@@ -30,18 +30,18 @@ build(const char *endpoints, const char *node, const char *site)
 	return s;
 }
 
-/* "via address:port" of each endpoint, and "+N" for those out of reach. */
+/* "via address:port" of each endpoint, "refused address:port" of those that are, and "+N" for those out of reach. */
 static const char *
 ways(const char *endpoints, const char *node, const char *site)
 {
-	static const char *const via[] = {"pod", "host", "given", "tunnel"};
+	static const char *const via[] = {"pod", "host", "given", "tunnel", "refused"};
 	static char text[512];
 	struct service *s = build(endpoints, node, site);
 	const struct service_port *p = &s->ports[0];
 	size_t at = 0;
 
 	text[0] = '\0';
-	for (size_t i = 0; i < p->n_endpoints; i++) {
+	for (size_t i = 0; i < p->n_endpoints + (size_t)p->n_refused; i++) {
 		struct addr a = endpoint_addr(&p->endpoints[i]);
 		char to[ADDR_TEXT_MAX];
 
@@ -83,13 +83,13 @@ a_pod_without_host_port_needs_the_tunnel(void **state)
 }
 
 static void
-loopback_serves_its_own_node_only(void **state)
+loopback_is_nobodys(void **state)
 {
 	static const char pod[] = "{\"node\":\"a\",\"public\":true,\"flags\":3,\"hostIP\":\"127.0."
 				  "0.1\",\"hostPort\":80}";
 
 	(void)state;
-	assert_string_equal(ways(pod, "a", ""), "host 127.0.0.1:80");
+	assert_string_equal(ways(pod, "a", ""), "refused 127.0.0.1:80");
 	assert_string_equal(ways(pod, "b", ""), "+1");
 	assert_string_equal(ways(pod, "b", "elsewhere"), "+1");
 }
@@ -270,7 +270,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(each_node_dials_its_own_way),
 		cmocka_unit_test(a_pod_without_host_port_needs_the_tunnel),
-		cmocka_unit_test(loopback_serves_its_own_node_only),
+		cmocka_unit_test(loopback_is_nobodys),
 		cmocka_unit_test(public_nodes_are_dialled_from_other_sites),
 		cmocka_unit_test(given_addresses_are_dialled_as_given),
 		cmocka_unit_test(ready_ones_serve_else_leaving_ones),

@@ -51,6 +51,32 @@ canonical_bytes_survive(void **state)
 	assert_null(v);
 }
 
+/* Said, denied, and not said at all, as by a hub that knows nothing of it. */
+static void
+whose_network_survives(void **state)
+{
+	static const char json[] =
+		"{\"ns\":\"n\",\"name\":\"w\",\"ports\":[{\"port\":1,\"mode\":\"tcp\","
+		"\"endpoints\":["
+		"{\"node\":\"a\",\"flags\":3,\"hostIP\":\"192.0.2.7\",\"hostPort\":1,"
+		"\"hostNetwork\":true},"
+		"{\"node\":\"b\",\"flags\":3,\"hostIP\":\"192.0.2.8\",\"hostPort\":1,"
+		"\"hostNetwork\":false},"
+		"{\"node\":\"c\",\"flags\":3,\"hostIP\":\"192.0.2.9\",\"hostPort\":1}]}]}";
+	auto_buf struct buf out;
+	struct view *v;
+
+	(void)state;
+	buf_init(&out, BUF_UNLIMITED);
+	assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+	view_build(&out, v);
+	assert_string_equal(buf_str(&out), json);
+	assert_int_equal(v->ports[0].endpoints[0].network, NETWORK_HOST);
+	assert_int_equal(v->ports[0].endpoints[1].network, NETWORK_POD);
+	assert_int_equal(v->ports[0].endpoints[2].network, NETWORK_UNSAID);
+	view_free(&v);
+}
+
 static void
 policy_and_hints_survive(void **state)
 {
@@ -219,6 +245,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(canonical_bytes_survive),
 		cmocka_unit_test(policy_and_hints_survive),
+		cmocka_unit_test(whose_network_survives),
 		cmocka_unit_test(order_does_not_matter),
 		cmocka_unit_test(refuses_with_a_reason),
 		cmocka_unit_test(endpoints_are_bounded),

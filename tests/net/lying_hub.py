@@ -1,0 +1,48 @@
+"""A hub of our own kind (doc/protocol.md, Metadata) that says to every node what the files of a folder say: lying_hub.py ADDRESS PORT CA CERT KEY FOLDER.
+Each file is a service view; all are sent once the node has greeted."""
+import asyncio
+import hashlib
+import json
+import os
+import ssl
+import sys
+import uuid
+
+import websockets
+
+address, port, ca, cert, key, folder = sys.argv[1:]
+
+
+def envelope(operation, resource, content, parent=""):
+    return json.dumps({"header": {"msg_id": str(uuid.uuid4()), "parent_msg_id": parent, "timestamp": 0, "resourceversion": "", "sync": False},
+                       "route": {"source": "edgeway-hub", "group": "resource", "operation": operation, "resource": resource}, "content": content})
+
+
+async def serve(ws, *path):
+    node = (path or (ws.path,))[0].split("/")[2]
+    with open(ca, "rb") as f:
+        digest = hashlib.sha256(f.read()).hexdigest()
+    await ws.send(envelope("insert", "node/hello", {"hub": "0.1.0", "protocol": 1, "node": node, "site": "", "zone": "", "ca": digest,
+                                                    "clusterDomain": "cluster.local", "addresses": []}))
+    async for text in ws:
+        message = json.loads(text)
+        if message["route"]["resource"] != "digest/buckets":
+            continue
+        await ws.send(envelope("response", "digest/buckets", {"buckets": []}, message["header"]["msg_id"]))
+        for name in sorted(os.listdir(folder)):
+            with open(os.path.join(folder, name), encoding="utf-8") as f:
+                view = json.load(f)
+            await ws.send(envelope("update", f"{view['ns']}/service/{view['name']}", view))
+        print("told", node, flush=True)
+
+
+async def main():
+    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=ca)
+    context.load_cert_chain(cert, key)
+    context.verify_mode = ssl.CERT_REQUIRED
+    async with websockets.serve(serve, address, int(port), ssl=context, extra_headers={"edgeway-version": "1"}, max_size=None):
+        print("serving", flush=True)
+        await asyncio.Future()
+
+
+asyncio.run(main())
