@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { UNSERVED_MAX = 16384 }; /* services of nodes that are told by Events */
+enum { UNSERVED_MAX = 16384 }; /* services of nodes that are told by Events, for each reason */
 
 /* What nodes cannot serve, in order of services and then of nodes. */
 struct unserved_rows {
@@ -13,9 +13,9 @@ struct unserved_rows {
 };
 
 static void
-add_unserved(void *arg, const char *key, const char *node)
+add_unserved(void *arg, enum unserved_why why, const char *key, const char *node)
 {
-	struct unserved_rows *u = arg;
+	struct unserved_rows *u = &((struct unserved_rows *)arg)[why];
 
 	if (u->n == UNSERVED_MAX)
 		return;
@@ -50,26 +50,45 @@ find_unserved(const struct unserved_rows *u, const char *key)
 	return low < u->n && strcmp(u->rows[low].key, key) == 0 ? u->rows[low].node : NULL;
 }
 
+/* What nodes say of it, in words; on the heap. NULL: nothing. */
+static char *
+explain_unserved(const struct unserved_rows unserved[], const char *key, const char **kind)
+{
+	const char *node = find_unserved(&unserved[UNSERVED_ADDRESS], key);
+
+	if (node != NULL) {
+		*kind = EVENT_EXHAUSTED;
+		return xasprintf("no fake IP is left for it on some nodes, such as %s: its name "
+				 "does not exist there; choose a larger mesh.subnet",
+			node);
+	}
+	if ((node = find_unserved(&unserved[UNSERVED_REFUSED], key)) == NULL)
+		return NULL;
+	*kind = EVENT_REFUSED;
+	return xasprintf(
+		"some nodes, such as %s, refuse an endpoint because of what its address is "
+		"there; edgewayctl endpoints on the node names it; where that is meant, "
+		"name it in lb.allow of the agents",
+		node);
+}
+
 static void
 explain(const struct hub *hub, struct kube_events *events, const char *key,
-	const struct unserved_rows *unserved)
+	const struct unserved_rows unserved[])
 {
-	const char *name = strchr(key, '/') + 1, *node = find_unserved(unserved, key);
+	const char *name = strchr(key, '/') + 1, *kind = EVENT_UNREACHABLE;
 	auto_free char *ns = xstrndup(key, (size_t)(name - 1 - key));
 	const char *reason = cluster_reason(hub->cluster, ns, name);
 	auto_free char *text = NULL, *rules = cluster_rule_problem(hub->cluster, ns, name);
 
 	kube_events_tell(events, ns, name, EVENT_RULE, rules);
-	if (cluster_selector_wrong(hub->cluster, ns, name)) {
-		kube_events_tell(events, ns, name, EVENT_SELECTOR, reason);
-	} else if (node != NULL) {
-		text = xasprintf("no fake IP is left for it on some nodes, such as %s: its name "
-				 "does not exist there; choose a larger mesh.subnet",
-			node);
-		kube_events_tell(events, ns, name, EVENT_EXHAUSTED, text);
-	} else {
-		kube_events_tell(events, ns, name, EVENT_UNREACHABLE, reason);
-	}
+	if (cluster_selector_wrong(hub->cluster, ns, name))
+		kind = EVENT_SELECTOR;
+	else if (cluster_reason_refused(hub->cluster, ns, name))
+		kind = EVENT_REFUSED;
+	else
+		text = explain_unserved(unserved, key, &kind);
+	kube_events_tell(events, ns, name, kind, text != NULL ? text : reason);
 }
 
 static void
@@ -84,24 +103,27 @@ hub_explain(void *arg)
 	struct hub *hub = arg;
 	struct kube_events *events =
 		hub->kubernetes != NULL ? kubernetes_events(hub->kubernetes) : NULL;
-	struct unserved_rows unserved = {0};
+	struct unserved_rows unserved[UNSERVED_WHYS] = {0};
 
 	if (events == NULL)
 		return;
 	if (hub->nodes != NULL)
 		nodes_sources(hub->nodes, on_source, hub->sites);
 	if (hub->nodes != NULL)
-		nodes_unserved(hub->nodes, add_unserved, &unserved);
-	if (unserved.n > 1)
-		qsort(unserved.rows, unserved.n, sizeof *unserved.rows, compare_rows);
+		nodes_unserved(hub->nodes, add_unserved, unserved);
+	for (size_t i = 0; i < UNSERVED_WHYS; i++)
+		if (unserved[i].n > 1)
+			qsort(unserved[i].rows, unserved[i].n, sizeof *unserved[i].rows,
+				compare_rows);
 	kube_events_begin(events);
 	for (uint32_t i = 0; i < fanout_slots(hub->fanout); i++) {
 		const struct fanout_item *item = fanout_at(hub->fanout, i);
 
 		/* A name with a dot is of a pod's own view, not of a Service. */
 		if (item != NULL && item->present && strchr(strchr(item->key, '/'), '.') == NULL)
-			explain(hub, events, item->key, &unserved);
+			explain(hub, events, item->key, unserved);
 	}
 	kube_events_end(events);
-	free(unserved.rows);
+	for (size_t i = 0; i < UNSERVED_WHYS; i++)
+		free(unserved[i].rows);
 }

@@ -28,6 +28,8 @@ enum {
 
 #define EVENT_UNREACHABLE                                                                          \
 	"NotReachableOnEdge" /* some endpoint cannot be dialled, or there is none */
+#define EVENT_REFUSED                                                                              \
+	"EndpointRefused" /* nodes refuse the address of some endpoint: model/dial_guard.h */
 #define EVENT_SELECTOR "NodesSelectorInvalid" /* edgeway.io/nodes is no selector */
 #define EVENT_EXHAUSTED "FakeIPsExhausted" /* a node has no address left for it */
 #define EVENT_RULE                                                                                 \

@@ -56,9 +56,9 @@ void nodes_again(struct nodes *n, const char *why);
 void nodes_leave(struct nodes *n, const char *why);
 /* Ends the connections whose certificates have expired or are refused. Also from time to time by itself. */
 void nodes_check(struct nodes *n);
-/* Calls fn for each service that a connected node says it cannot serve (hub/talk.h). */
-void nodes_unserved(
-	const struct nodes *n, void (*fn)(void *arg, const char *key, const char *node), void *arg);
+/* Calls fn for each service that a connected node says it cannot serve, or not wholly (hub/talk.h). */
+typedef void nodes_unserved_fn(void *arg, enum unserved_why why, const char *key, const char *node);
+void nodes_unserved(const struct nodes *n, nodes_unserved_fn *fn, void *arg);
 /* Calls fn for each connected node with the address that it comes from. */
 void nodes_sources(const struct nodes *n,
 	void (*fn)(void *arg, const char *node, const char *address), void *arg);

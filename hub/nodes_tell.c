@@ -11,15 +11,16 @@ nodes_addr(const struct nodes *n)
 }
 
 void
-nodes_unserved(
-	const struct nodes *n, void (*fn)(void *arg, const char *key, const char *node), void *arg)
+nodes_unserved(const struct nodes *n, nodes_unserved_fn *fn, void *arg)
 {
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		const char *const *keys;
-		size_t n_keys = nodes_talks(p) ? talk_unserved(p->talk, &keys) : 0;
+		for (enum unserved_why why = 0; nodes_talks(p) && why < UNSERVED_WHYS; why++) {
+			const char *const *keys;
+			size_t n_keys = talk_unserved(p->talk, why, &keys);
 
-		for (size_t i = 0; i < n_keys; i++)
-			fn(arg, keys[i], talk_node(p->talk));
+			for (size_t i = 0; i < n_keys; i++)
+				fn(arg, why, keys[i], talk_node(p->talk));
+		}
 	}
 }
 

@@ -26,6 +26,8 @@ enum {
 	TALK_QUEUE_BYTES = 128 * 1024, /* high water of the websocket */
 };
 
+enum unserved_why { UNSERVED_ADDRESS, UNSERVED_REFUSED, UNSERVED_WHYS };
+
 /* Counters of all talks, kept by the hub. */
 struct talk_stats {
 	uint64_t updates, deletes, acks, refused, syncs, bad_messages, replaced, stalled;
@@ -70,8 +72,9 @@ const char *talk_node(const struct talk *s);
 bool talk_lives_in(const struct talk *s, const char *site, const char *zone);
 /* The labels of the node are these now: it is told of what they add, and that the rest is gone. */
 void talk_relabel(struct talk *s, const struct kube_labels *labels);
-/* Services ("namespace/name") that the node says it cannot serve, since no fake IP is left there; how many. */
-size_t talk_unserved(const struct talk *s, const char *const **keys);
+/* Services ("namespace/name") of which the node says that no fake IP is left there for them, or that it refuses an endpoint because of
+ * its address; how many. */
+size_t talk_unserved(const struct talk *s, enum unserved_why why, const char *const **keys);
 bool talk_ended(const struct talk *s);
 /* What it is about, for those who look on: texts are good until the loop's next turn. */
 struct talk_facts {

@@ -23,10 +23,13 @@ talk_ended(const struct talk *s)
 }
 
 size_t
-talk_unserved(const struct talk *s, const char *const **keys)
+talk_unserved(const struct talk *s, enum unserved_why why, const char *const **keys)
 {
-	*keys = (const char *const *)s->unserved.keys;
-	return s->unserved.n;
+	const struct unserved_keys *k =
+		why == UNSERVED_REFUSED ? &s->unserved.refused : &s->unserved.keys;
+
+	*keys = (const char *const *)k->list;
+	return k->n;
 }
 
 void
@@ -42,7 +45,7 @@ talk_facts(const struct talk *s, struct talk_facts *to)
 		.synced = s->synced,
 		.pending = s->pending.n,
 		.unacked = s->flights.n,
-		.unserved = s->unserved.n,
+		.unserved = s->unserved.keys.n,
 	};
 }
 
@@ -78,5 +81,6 @@ talk_state(const struct talk *s, struct buf *out)
 	buf_printf(out, "\",\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"acks\":%llu",
 		s->synced ? "true" : "false", s->pending.n, s->flights.n,
 		(unsigned long long)s->n_acks);
-	buf_printf(out, ",\"unserved\":%zu", s->unserved.n);
+	buf_printf(out, ",\"unserved\":%zu,\"refused\":%zu", s->unserved.keys.n,
+		s->unserved.refused.n);
 }

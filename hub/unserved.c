@@ -10,15 +10,15 @@
 static void
 take_key(struct json *j, void *to)
 {
-	struct unserved *u = to;
+	struct unserved_keys *k = to;
 	char *key = NULL;
 
 	if (!json_text(j, &key, MESH_NAME_MAX + MESH_SERVICE_MAX + 1))
 		return;
-	if (u->keys == NULL)
-		u->keys = xcalloc(UNSERVED_KEYS_MAX, sizeof *u->keys);
-	if (u->n < UNSERVED_KEYS_MAX)
-		u->keys[u->n++] = key;
+	if (k->list == NULL)
+		k->list = xcalloc(UNSERVED_KEYS_MAX, sizeof *k->list);
+	if (k->n < UNSERVED_KEYS_MAX)
+		k->list[k->n++] = key;
 	else
 		free(key);
 }
@@ -26,7 +26,13 @@ take_key(struct json *j, void *to)
 static void
 take_keys(struct json *j, void *to)
 {
-	json_list(j, take_key, to);
+	json_list(j, take_key, &((struct unserved *)to)->keys);
+}
+
+static void
+take_refused(struct json *j, void *to)
+{
+	json_list(j, take_key, &((struct unserved *)to)->refused);
 }
 
 int
@@ -34,6 +40,7 @@ unserved_read(struct unserved *u, const char *text, size_t len, struct err *err)
 {
 	static const struct field fields[] = {
 		{"services", FIELD_CUSTOM, 0, 0, NULL, take_keys},
+		{"refused", FIELD_CUSTOM, 0, 0, NULL, take_refused},
 	};
 	struct json j;
 	int rc;
@@ -52,16 +59,23 @@ unserved_read(struct unserved *u, const char *text, size_t len, struct err *err)
 bool
 unserved_has(const struct unserved *u, const char *key)
 {
-	for (size_t i = 0; i < u->n; i++)
-		if (strcmp(u->keys[i], key) == 0)
+	for (size_t i = 0; i < u->keys.n; i++)
+		if (strcmp(u->keys.list[i], key) == 0)
 			return true;
 	return false;
+}
+
+static void
+keys_fini(struct unserved_keys *k)
+{
+	while (k->n > 0)
+		free(k->list[--k->n]);
+	free(take_ptr(&k->list));
 }
 
 void
 unserved_fini(struct unserved *u)
 {
-	while (u->n > 0)
-		free(u->keys[--u->n]);
-	free(take_ptr(&u->keys));
+	keys_fini(&u->keys);
+	keys_fini(&u->refused);
 }

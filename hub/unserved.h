@@ -1,5 +1,5 @@
 /*
- * The services that a node says it cannot serve (doc/protocol.md, node/unserved). Part of hub/talk; pure.
+ * The services that a node says it cannot serve, or not wholly (doc/protocol.md, node/unserved). Part of hub/talk; pure.
  *
  *	rc = unserved_read(&u, content, len, &err);	// each message tells all of them
  */
@@ -14,8 +14,10 @@
 enum { UNSERVED_KEYS_MAX = 100 }; /* what is named beyond them is passed over */
 
 struct unserved {
-	char **keys; /* "namespace/name"; NULL: none */
-	size_t n;
+	struct unserved_keys {
+		char **list; /* "namespace/name"; NULL: none */
+		size_t n;
+	} keys, refused; /* refused: it serves them, but for an endpoint at an address that it does not dial */
 };
 
 /* In place of what it said before. -errno and the reason: then there are none. */

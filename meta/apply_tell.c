@@ -68,22 +68,47 @@ apply_entries(const struct apply *a, const bool of[DIGEST_BUCKETS], struct diges
 	}
 }
 
-size_t
-apply_unserved(const struct apply *a, struct buf *out)
+static bool
+is_without_address(const struct service *s)
+{
+	return s->fake_ip == 0;
+}
+
+static bool
+has_refused(const struct service *s)
+{
+	for (unsigned p = 0; p < s->n_ports; p++)
+		if (s->ports[p].n_refused > 0)
+			return true;
+	return false;
+}
+
+/* Appends the keys, APPLY_UNSERVED_MAX of them; returns how many there are. */
+static size_t
+add_keys(const struct apply *a, bool (*wanted)(const struct service *s), struct buf *out)
 {
 	size_t n = 0;
 
-	if (a->counts.exhausted == 0)
-		return 0;
-	buf_adds(out, "{\"services\":[");
 	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
 		const struct service *s = snapshot_at(a->snapshot, i);
 
-		if (s->fake_ip == 0 && n++ < APPLY_UNSERVED_MAX)
+		if (wanted(s) && n++ < APPLY_UNSERVED_MAX)
 			buf_printf(out, "%s\"%s/%s\"", n > 1 ? "," : "", s->namespace, s->name);
 	}
-	buf_printf(out, "],\"more\":%zu}", n - MIN(n, (size_t)APPLY_UNSERVED_MAX));
 	return n;
+}
+
+size_t
+apply_unserved(const struct apply *a, struct buf *out)
+{
+	size_t n, refused;
+
+	buf_adds(out, "{\"services\":[");
+	n = a->counts.exhausted > 0 ? add_keys(a, is_without_address, out) : 0;
+	buf_printf(out, "],\"more\":%zu,\"refused\":[", n - MIN(n, (size_t)APPLY_UNSERVED_MAX));
+	refused = add_keys(a, has_refused, out);
+	buf_adds(out, "]}");
+	return n + refused;
 }
 
 struct apply_counts

@@ -190,7 +190,7 @@ feed_tell_unserved(struct feed *f)
 	if (hash == f->unserved)
 		return;
 	f->unserved = hash;
-	m.content = buf_len(&content) > 0 ? buf_str(&content) : "{\"services\":[],\"more\":0}";
+	m.content = buf_str(&content);
 	feed_send(f, &m, NULL);
 }
 

@@ -9,7 +9,7 @@ import time
 import pytest
 
 from kube import ACCOUNT, API_ADDRESS, READS, RIGHTS, SECRETS, ApiServer, KubeHub, node_object
-from lab import FAKE, PYTHON, Agent, Lab, Node, pod, service, upstream, wait_for
+from lab import FAKE, PYTHON, Agent, Lab, Node, endpoint_slice, pod, service, upstream, wait_for
 
 SILENCE_S = 2
 
@@ -444,6 +444,17 @@ def test_event_on_a_service_that_the_edge_cannot_reach(world):
     world.api.apply(kube_pod("hidden-0", world.node, world.backend, ("http", 8080, 30080), app="hidden"))
     wait_for("well again", lambda: events_of(world, "hidden").get("ReachableOnEdge"), pause=0.5)
     world.api.kubectl("delete", "service/hidden", "pod/hidden-0")
+
+
+def test_event_on_an_address_that_nodes_refuse(world):
+    world.clear()
+    world.api.apply({k: v for k, v in service("astray", ("http", 80, 80)).items() if k != "spec"} | {
+        "spec": {"ports": [{"name": "http", "port": 80, "protocol": "TCP"}]}},
+        endpoint_slice("astray-1", "astray", 80, "100.100.100.200", port_name="http"))
+    found = wait_for("event", lambda: events_of(world, "astray").get("EndpointRefused"), pause=0.5)
+    assert "100.100.100.200" in found["message"] and "a cloud's metadata address" in found["message"]
+    assert "lb.allow" in found["message"] and found["type"] == "Warning"
+    world.api.kubectl("delete", "endpointslice/astray-1", "service/astray")
 
 
 def test_event_on_a_selector_that_is_none(world):
