@@ -12,6 +12,7 @@ struct exchange {
 	char *head; /* of the request, until it is written */
 	size_t head_len;
 	size_t scanned; /* of the answer's head */
+	bool waits; /* for the rest of that head, whatever there is of it */
 	struct http1_body up, down;
 	struct buf trailers_up, trailers_down;
 	struct buf out; /* of the request's body, framed, until the stream takes it */
@@ -424,11 +425,13 @@ pump_answer(struct visit *v)
 	const void *data;
 	size_t n;
 
+	x->waits = false;
 	while (step == STEP_MORE && buf_len(&v->out) < VISIT_OUT_FULL &&
 		(n = stream_peek(x->stream, &data)) > 0 && may_go(v))
 		step = x->status == 0 ? take_head(v, data, n) : take_body(v, data, n);
 	if (step == STEP_OVER)
 		return false;
+	x->waits = step == STEP_WAIT;
 	if (stream_spoilt(x->stream)) {
 		fail(v, 502, "what the node sent cannot be expanded");
 		return false;
@@ -451,7 +454,7 @@ exchange_pump(struct visit *v)
 		if (!pump_request(v) || !pump_answer(v) || !visit_flush(v))
 			return;
 	} while (buf_len(&v->out) == 0 && stream_peek(x->stream, &data) > 0 &&
-		!timer_active(v->timer) && (x->status != 0 || x->scanned == 0));
+		!timer_active(v->timer) && !x->waits);
 	/* Not visit_update: if that wrote the rest, because the caller has just read, nobody would pump the stream again. */
 	visit_wait(v);
 }
