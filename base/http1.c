@@ -25,22 +25,24 @@ http1_skip_blank(const char *data, size_t len)
 	return n;
 }
 
+/* A CR that no LF follows ends no line (RFC 9112 section 2.2), and none may pass: llhttp takes one in front of a value for the
+ * line's end, skips the byte behind it, and reads what comes then as a field of its own, which nobody else sees (CVE-2023-30589). */
 ssize_t
 http1_find_end(const char *data, size_t len, size_t *from)
 {
 	const char *lf;
 
 	while ((lf = memchr(data + *from, '\n', len - *from)) != NULL) {
-		size_t at = (size_t)(lf - data);
+		const char *line = data + *from;
+		size_t n = (size_t)(lf - line);
 
-		if (at == *from || lf[-1] != '\r')
+		if (n == 0 || memchr(line, '\r', n) != lf - 1)
 			return -EBADMSG;
-		if (at == *from + 1)
-			return *from == 0 ? -EBADMSG : (ssize_t)(at + 1);
-		/* CR CR LF: llhttp would end the head at the first CR. */
-		if (*from > 0 && (data[*from] == ' ' || data[*from] == '\t' || data[*from] == '\r'))
+		if (n == 1)
+			return *from == 0 ? -EBADMSG : (ssize_t)(*from + 2);
+		if (*from > 0 && (line[0] == ' ' || line[0] == '\t'))
 			return -EBADMSG;
-		*from = at + 1;
+		*from += n + 1;
 	}
 	return 0;
 }

@@ -1,6 +1,6 @@
 /*
  * HTTP/1.x messages (RFC 9110, 9112), pure: bytes in, structs out, no I/O, no clock. llhttp splits
- * a head into its parts; on top stands what a proxy must refuse and llhttp lets through (bare LF,
+ * a head into its parts; on top stands what a proxy must refuse and llhttp lets through (bare LF and CR,
  * NUL, obs-fold, blanks around names, doubtful lengths, wrong Host, odd versions). Whatever is
  * accepted can be emitted as a clean head of the same meaning. Heads are borrowed: a parsed head
  * points into the bytes that were given.
@@ -99,8 +99,8 @@ const struct http1_field *http1_find(const struct http1_head *h, enum http1_name
 
 /* Leading CRLFs, which a server skips before a request line (RFC 9112 section 2.2). */
 size_t http1_skip_blank(const char *data, size_t len);
-/* Bytes of the head with its empty line; 0: incomplete; -EBADMSG: a line does not end in CRLF, or
- * starts with a blank (obs-fold) or a bare CR. *from, 0 in the beginning, remembers how far the search came. */
+/* Bytes of the head with its empty line; 0: incomplete; -EBADMSG: a line does not end in CRLF, holds
+ * another CR, or starts with a blank (obs-fold). *from, 0 in the beginning, remembers how far the search came. */
 ssize_t http1_find_end(const char *data, size_t len, size_t *from);
 /* Status for an incomplete head that has reached HTTP1_HEAD_MAX: 414 or 431. */
 int http1_too_large(const char *data, size_t len);

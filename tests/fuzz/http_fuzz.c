@@ -1,7 +1,7 @@
 /*
  * HTTP/1.x heads and bodies. First byte: '>' a request, '<' a response, '^' a response to HEAD, 'c' a chunked body;
- * behind a head a chunked body may follow. Whatever is accepted must, once emitted, be read again as the same
- * message with nothing hop-by-hop in it; and a body must not depend on how it was cut.
+ * behind a head a chunked body may follow. Whatever is accepted must be read alike by an origin that forgives nothing (http1_strict.h)
+ * and, once emitted, be read again as the same message with nothing hop-by-hop in it; and a body must not depend on how it was cut.
  */
 #include <assert.h>
 #include <stdint.h>
@@ -9,16 +9,28 @@
 
 #include "base/buf.h"
 #include "base/http1.h"
+#include "tests/unit/http1_strict.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 
 static struct http1_head one, two;
+static struct strict_head strict;
 static char emitted[2 * HTTP1_HEAD_MAX];
 
 static bool
 same(struct http1_str a, struct http1_str b)
 {
 	return a.len == b.len && (a.len == 0 || memcmp(a.at, b.at, a.len) == 0);
+}
+
+/* `one` is what was read of these bytes. */
+static void
+check_strict(const char *data, size_t len, bool request)
+{
+	assert(strict_head(&strict, data, len, request) && strict.n == one.n_fields);
+	for (size_t i = 0; i < strict.n; i++)
+		assert(strict.names[i].at == one.fields[i].name.at &&
+			strict.values[i].len == one.fields[i].value.len);
 }
 
 static void
@@ -39,6 +51,7 @@ parse_again(size_t len, bool request, bool to_head)
 	size_t from = 0;
 
 	assert(http1_find_end(emitted, len, &from) == (ssize_t)len);
+	assert(strict_head(&strict, emitted, len, request));
 	assert((request ? http1_parse_request(&two, emitted, len)
 			: http1_parse_response(&two, emitted, len, to_head)) == 0);
 	assert(two.minor == 1);
@@ -151,6 +164,8 @@ body_again(const char *data, size_t len)
 		memcmp(buf_at(&whole), buf_at(&bytewise), buf_len(&whole)) == 0);
 	if (got != HTTP1_DONE)
 		return;
+	buf_consume(&bytewise, buf_len(&bytewise));
+	assert(strict_chunks(data, len, &bytewise) == a && buf_len(&bytewise) == buf_len(&whole));
 	assert(decode(buf_at(&framed), buf_len(&framed), 7, &third, NULL, &c) == HTTP1_DONE);
 	assert(c == buf_len(&framed) && buf_len(&third) == buf_len(&whole));
 	assert(buf_len(&whole) == 0 ||
@@ -177,11 +192,14 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		if (n <= 0 || n > HTTP1_HEAD_MAX)
 			return 0;
 	}
-	if (data[0] == '>' && http1_parse_request(&one, at, (size_t)n) == 0)
+	if (data[0] == '>' && http1_parse_request(&one, at, (size_t)n) == 0) {
+		check_strict(at, (size_t)n, true);
 		request_again();
-	else if ((data[0] == '<' || data[0] == '^') &&
-		http1_parse_response(&one, at, (size_t)n, data[0] == '^') == 0)
+	} else if ((data[0] == '<' || data[0] == '^') &&
+		http1_parse_response(&one, at, (size_t)n, data[0] == '^') == 0) {
+		check_strict(at, (size_t)n, false);
 		response_again(data[0] == '^');
+	}
 	body_again(at + n, left - (size_t)n);
 	return 0;
 }

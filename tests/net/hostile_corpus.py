@@ -6,10 +6,13 @@ requests() yields Case(kind, verdict, data): @ID@ in data becomes the connection
     EITHER  anything, as long as what goes upstream and what comes back is clean
 A target that starts with /smuggled/ must never be seen upstream as a request.
 responses() yields Answer(kind, verdict, data, close): what an endpoint says to GET.
+every_byte() and every_answer_byte() put each byte that means something to somebody at each place of a message. That is too much for
+a network: bare CRs and a part of the rest; tests/unit/http1_bytes_test.c has all of it.
 """
 import collections
 import itertools
 import random
+import re
 
 REFUSE, PASS, EITHER = "refuse", "pass", "either"
 Case = collections.namedtuple("Case", "kind verdict data")
@@ -344,10 +347,63 @@ def mutants(count):
         yield Case("mutant", EITHER, data)
 
 
+# Where one byte is put in, or in place of another. Some fields hold what would be a field behind a CR.
+TOKEN = rb"[!#$%&'*+\-.^_`|~0-9A-Za-z]+"
+TEXT = rb"[\t\x20-\x7e\x80-\xff]*"
+STRICT_FIELD = re.compile(rb"(" + TOKEN + rb"):[\t ]*(" + TEXT + rb")")
+STRICT_REQUEST = re.compile(TOKEN + rb" [\x21-\x7e]+ HTTP/1\.[01]")
+STRICT_STATUS = re.compile(rb"HTTP/1\.[01] [0-9]{3}( " + TEXT + rb")?")
+HOSTILE_BYTES = [bytes([c]) for c in (*range(32), *range(127, 256))]
+EVERY_BYTE = [
+    LINE + HOST + b"x: yTransfer-Encoding: chunked\r\nX-Some: value\r\n\r\n",
+    POST + HOST + b"Content-Length: 5\r\nx:\r\n\r\nhello",
+    POST + HOST + CHUNKED + b"Trailer: X-T\r\n\r\n3;e=1\r\nabc\r\n0\r\nX-T: 1\r\n\r\n",
+]
+EVERY_ANSWER_BYTE = [
+    b"HTTP/1.1 200 All right\r\nx: ySet-Cookie: a=b\r\nContent-Length: 2\r\n\r\nhi",
+    b"HTTP/1.1 200 OK\r\n" + CHUNKED + b"X:\r\n\r\n3;e=1\r\nabc\r\n0\r\nX-T: 1\r\n\r\n",
+]
+
+
+def strict_fields(data, first_line):
+    """Of a head, by the grammar and nothing else: [(lower-case name, value)]; None: it violates it."""
+    first, *lines = data.partition(b"\r\n\r\n")[0].split(b"\r\n")
+    found = [STRICT_FIELD.fullmatch(line) for line in lines]
+    if first_line.fullmatch(first) is None or None in found or b"\r\n\r\n" not in data:
+        return None
+    return [(m.group(1).lower(), m.group(2).strip(b"\t ")) for m in found]
+
+
+def with_each_byte(base, every):
+    """base with a bare CR at each place, and every nth of the others."""
+    n = 0
+    for at in range(len(base) + 1):
+        if b"@ID@" in base and base.index(b"@ID@") < at < base.index(b"@ID@") + 4:
+            continue
+        for bytes_ in (b"\rX", *HOSTILE_BYTES):
+            for gone in (0, 1):
+                n += 1
+                if (bytes_[0] == 13 and gone == 0 or n % every == 0) and at + gone <= len(base) and base[at:at + gone] not in (b"@", b"I", b"D"):
+                    yield base[:at] + bytes_ + base[at + gone:]
+
+
+def every_byte(every=199):
+    for base in EVERY_BYTE:
+        for data in with_each_byte(base, every):
+            yield Case("every byte", EITHER if strict_fields(data, STRICT_REQUEST) else REFUSE, data)
+
+
+def every_answer_byte(every=199):
+    for base in EVERY_ANSWER_BYTE:
+        for data in with_each_byte(base, every):
+            yield Answer("every byte", EITHER if strict_fields(data, STRICT_STATUS) else REFUSE, data, True)
+
+
 def requests():
     for make in (line_ends, bad_bytes, blanks, request_lines, targets, hosts, lengths, codings, chunks, trailers, giants, bodies, upgrades):
         yield from make()
     yield from mutants(1400)
+    yield from every_byte()
 
 
 # --- answers ----------------------------------------------------------------------------
@@ -477,3 +533,4 @@ def responses():
     for make in (status_lines, answer_lengths, answer_heads, answer_chunks, interim):
         yield from make()
     yield from answer_mutants(200)
+    yield from every_answer_byte()

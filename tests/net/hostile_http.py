@@ -1,8 +1,9 @@
 """Two ends around the proxy that forgive nothing (RFC 9112), for test_http_hostile.py.
 
     hostile_http.py origin PORT             answers and echoes each request's target in X-Id; /evil/N sends the Nth hostile
-                                            answer; whoever connects to PORT+1 gets a report: {"whole": [...], "violations": [...]}
+                                            answer; whoever connects to PORT+1 gets a report: {"whole": {target: fields}, "violations": [...]}
     hostile_http.py requests HOST PORT      replays the hostile requests and prints a report
+    hostile_http.py bytes HOST PORT         the same, of hostile_corpus.every_byte() alone
     hostile_http.py responses HOST PORT     asks for every hostile answer and prints a report
 
 Reports hold what was irregular as [case number, kind, why]; nothing irregular is the only good report.
@@ -127,7 +128,7 @@ async def read_body(reader, how):
 
 class Origin:
     def __init__(self):
-        self.whole, self.violations = [], []
+        self.whole, self.violations = {}, []
         self.answers = list(corpus.responses())
 
     async def request(self, reader, writer):
@@ -145,7 +146,7 @@ class Origin:
             writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
         await read_body(reader, how)
         text = target.decode("latin-1")
-        self.whole.append(text)
+        self.whole[text] = [[n.decode(), v.decode("latin-1")] for n, v in fields]
         if text.startswith("/smuggled"):
             raise Violation(f"smuggled {method!r} {text}")
         if text.startswith("/evil/"):
@@ -266,7 +267,7 @@ class Replay:
                 while not self.over:
                     k += 1
                     path = f"/i/canary-{n}-{k}/z"
-                    writer.write(f"GET {path} HTTP/1.1\r\nHost: canary\r\n\r\n".encode())
+                    writer.write(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
                     head = (await asyncio.wait_for(reader.readuntil(b"\r\n\r\n"), PATIENCE_S)).decode()
                     length = int(re.search(r"(?i)content-length: (\d+)", head).group(1))
                     body = (await asyncio.wait_for(reader.readexactly(length), PATIENCE_S)).decode()
@@ -361,8 +362,9 @@ def main():
         asyncio.run(origin(int(sys.argv[2])))
         return
     replay = Replay(sys.argv[2], int(sys.argv[3]))
-    if sys.argv[1] == "requests":
-        asyncio.run(replay.run(list(corpus.requests()), replay.one_request))
+    if sys.argv[1] in ("requests", "bytes"):
+        cases = corpus.requests() if sys.argv[1] == "requests" else corpus.every_byte()
+        asyncio.run(replay.run(list(cases), replay.one_request))
     else:
         asyncio.run(replay.run(list(corpus.responses()), replay.one_response))
 

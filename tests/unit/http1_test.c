@@ -132,6 +132,8 @@ bad_requests(void **state)
 		{B("GET / HTTP/1.1\n" H "\r\n"), 400},
 		{B("GET / HTTP/1.1\r\nHost: a\n\r\n"), 400},
 		{B("GET / HTTP/1.1\r\n" H "X: a\rb\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "x:\rXTransfer-Encoding: chunked\r\n\r\n"), 400},
+		{B("GET / HTTP/1.1\r\n" H "x:\r\r\nContent-Length: 3\r\n\r\n"), 400},
 		{B("GET / HTTP/1.1\r\n" H "X: a\0b\r\n\r\n"), 400},
 		{B("GET / HTTP/1.1\r\n" H "X\0: a\r\n\r\n"), 400},
 		{B("GET /\0 HTTP/1.1\r\n" H "\r\n"), 400},
