@@ -38,6 +38,7 @@ struct http1_str {
 /* Fields that this file or a proxy looks at; all others are HTTP1_OTHER. */
 enum http1_name {
 	HTTP1_OTHER,
+	HTTP1_CDN_LOOP,
 	HTTP1_CLOSE, /* no field of any standard, but "Connection: close" would name it */
 	HTTP1_CONNECTION,
 	HTTP1_CONTENT_LENGTH,
@@ -83,6 +84,7 @@ struct http1_head {
 	bool is_head; /* requests: HEAD */
 	bool is_connect; /* requests to a proxy: CONNECT, with target and host the authority */
 	uint16_t status; /* responses */
+	uint32_t ids; /* 1 << enum http1_name, of all fields */
 	uint64_t length; /* Content-Length, when has_length */
 	bool has_length;
 	struct http1_str method,
@@ -96,6 +98,9 @@ struct http1_head {
 bool http1_is(struct http1_str s, const char *lowercase); /* equal, ASCII case ignored */
 /* First field of that id, or NULL. */
 const struct http1_field *http1_find(const struct http1_head *h, enum http1_name id);
+
+/* How often programs of ours have passed this request on (base/hops.h): members of CDN-Loop with our name. */
+unsigned http1_passes(const struct http1_head *h);
 
 /* Leading CRLFs, which a server skips before a request line (RFC 9112 section 2.2). */
 size_t http1_skip_blank(const char *data, size_t len);
@@ -179,7 +184,7 @@ struct http1_forward {
 	bool new_trace; /* with traceparent: tracestate tells of another one, and is left out */
 };
 /* The request as the next hop gets it: HTTP/1.1, origin-form, one Host first, nothing hop-by-hop,
- * one framing field, lists joined. Upgrade is kept when h->upgrade, Trailer and TE: trailers where trailers
+ * one framing field, lists joined, us in CDN-Loop. Upgrade is kept when h->upgrade, Trailer and TE: trailers where trailers
  * are. Bytes written, or -ENOBUFS. */
 ssize_t http1_emit_request(
 	char *to, size_t size, const struct http1_head *h, const struct http1_forward *f);

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/hops.h"
 #include "base/http1.h"
 
 /* Appends while there is room; `full` once there was not. */
@@ -63,7 +64,7 @@ put_members(struct writer *w, const struct http1_head *h, enum http1_name id, co
 {
 	bool none = true;
 
-	for (size_t i = 0; i < h->n_fields; i++) {
+	for (size_t i = 0; i < h->n_fields && h->ids >> id & 1; i++) {
 		if (h->fields[i].id != id || h->fields[i].value.len == 0)
 			continue;
 		put_text(w, none ? name : ", ");
@@ -145,6 +146,7 @@ emitted_apart(const struct http1_head *h, const struct http1_field *f,
 	case HTTP1_TRANSFER_ENCODING:
 	case HTTP1_VIA:
 	case HTTP1_X_FORWARDED_FOR:
+	case HTTP1_CDN_LOOP:
 		return true;
 	case HTTP1_EXPECT: /* a 1.0 client cannot be sent 100 */
 		return h->minor == 0;
@@ -187,6 +189,8 @@ http1_emit_request(char *to, size_t size, const struct http1_head *h, const stru
 		"X-Forwarded-For: ", (const char *[2]){"", f->client});
 	put_list(&w, h, HTTP1_VIA,
 		"Via: ", (const char *[2]){h->minor == 0 ? "1.0 " : "1.1 ", f->via});
+	put_text(&w, put_members(&w, h, HTTP1_CDN_LOOP, "CDN-Loop: ") ? "CDN-Loop: " : ", ");
+	put_lit(&w, HOPS_CDN_ID "\r\n");
 	if (f->request_id[0] != '\0' && http1_find(h, HTTP1_X_REQUEST_ID) == NULL) {
 		put_lit(&w, "X-Request-Id: ");
 		put_text(&w, f->request_id);
@@ -296,6 +300,8 @@ http1_reason(int status)
 		return "Gateway Timeout";
 	case 505:
 		return "HTTP Version Not Supported";
+	case 508:
+		return "Loop Detected";
 	default:
 		return "Error";
 	}

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "base/hops.h"
+
 enum { CONNECTION_OPTIONS = 100 }; /* each costs a walk over the fields */
 
 struct http1_str
@@ -26,7 +28,7 @@ http1_is(struct http1_str s, const char *lowercase)
 const struct http1_field *
 http1_find(const struct http1_head *h, enum http1_name id)
 {
-	for (size_t i = 0; i < h->n_fields; i++) {
+	for (size_t i = 0; i < h->n_fields && h->ids >> id & 1; i++) {
 		if (h->fields[i].id == id)
 			return &h->fields[i];
 	}
@@ -46,6 +48,7 @@ name_id(struct http1_str n)
 		{"expect", 6, HTTP1_EXPECT},
 		{"upgrade", 7, HTTP1_UPGRADE},
 		{"trailer", 7, HTTP1_TRAILER},
+		{"cdn-loop", 8, HTTP1_CDN_LOOP},
 		{"connection", 10, HTTP1_CONNECTION},
 		{"keep-alive", 10, HTTP1_KEEP_ALIVE},
 		{"tracestate", 10, HTTP1_TRACESTATE},
@@ -77,6 +80,7 @@ http1_check_fields(struct http1_head *h)
 		if (!http1_valid_value(f->value))
 			return http1_refuse(h, 400, "a field value holds a control character");
 		f->id = name_id(f->name);
+		h->ids |= 1u << f->id;
 		f->hop = f->id == HTTP1_CONNECTION || f->id == HTTP1_KEEP_ALIVE ||
 			f->id == HTTP1_PROXY_CONNECTION || f->id == HTTP1_TE ||
 			f->id == HTTP1_UPGRADE || f->id == HTTP1_TRAILER ||
@@ -115,6 +119,29 @@ next_item(struct http1_str *list, struct http1_str *item)
 	list->len -= MIN(item->len + 1, list->len);
 	*item = http1_trim(*item);
 	return true;
+}
+
+/* RFC 8586 section 2: cdn-id, and parameters behind semicolons, which do not count. A comma in a quoted parameter parts it here,
+ * too, so it can only count for more. */
+unsigned
+http1_passes(const struct http1_head *h)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < h->n_fields && h->ids >> HTTP1_CDN_LOOP & 1; i++) {
+		struct http1_str list = h->fields[i].value, item;
+
+		if (h->fields[i].id != HTTP1_CDN_LOOP)
+			continue;
+		while (next_item(&list, &item)) {
+			const char *end = memchr(item.at, ';', item.len);
+
+			if (end != NULL)
+				item.len = (size_t)(end - item.at);
+			n += http1_is(http1_trim(item), HOPS_CDN_ID);
+		}
+	}
+	return n;
 }
 
 /* An Upgrade that names no protocol is none. */

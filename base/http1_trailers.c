@@ -9,12 +9,12 @@
 static bool
 may_stand(struct http1_str name)
 {
-	static const char *const denied[] = {"age", "authorization", "cache-control", "connection",
-		"content-encoding", "content-length", "content-location", "content-range",
-		"content-type", "cookie", "date", "expect", "expires", "forwarded", "host",
-		"http2-settings", "if-match", "if-modified-since", "if-none-match", "if-range",
-		"if-unmodified-since", "keep-alive", "location", "max-forwards", "pragma",
-		"proxy-authenticate", "proxy-authorization", "proxy-connection", "range",
+	static const char *const denied[] = {"age", "authorization", "cache-control", "cdn-loop",
+		"connection", "content-encoding", "content-length", "content-location",
+		"content-range", "content-type", "cookie", "date", "expect", "expires", "forwarded",
+		"host", "http2-settings", "if-match", "if-modified-since", "if-none-match",
+		"if-range", "if-unmodified-since", "keep-alive", "location", "max-forwards",
+		"pragma", "proxy-authenticate", "proxy-authorization", "proxy-connection", "range",
 		"retry-after", "set-cookie", "te", "trailer", "transfer-encoding", "upgrade",
 		"vary", "via", "warning", "www-authenticate", "x-forwarded-for", "x-forwarded-host",
 		"x-forwarded-proto", "x-request-id"};

@@ -10,6 +10,7 @@ base_libbase_a_SOURCES = \
 	base/err.c base/err.h \
 	base/fswatch.c base/fswatch.h \
 	base/hash.c base/hash.h \
+	base/hops.c base/hops.h \
 	base/lines.c base/lines.h \
 	base/log.c base/log.h \
 	base/loop.c base/loop.h \
@@ -87,6 +88,7 @@ BASE_TESTS = tests/unit/addresses_test \
 	tests/unit/squeeze_test \
 	tests/unit/privileges_test \
 	tests/unit/proxy_test \
+	tests/unit/hops_test \
 	tests/unit/rate_test \
 	tests/unit/sock_test \
 	tests/unit/special_addr_test \
@@ -118,6 +120,8 @@ tests_unit_privileges_test_SOURCES = tests/unit/privileges_test.c
 tests_unit_privileges_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_proxy_test_SOURCES = tests/unit/proxy_test.c $(CLOCK)
 tests_unit_proxy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_hops_test_SOURCES = tests/unit/hops_test.c
+tests_unit_hops_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_rate_test_SOURCES = tests/unit/rate_test.c
 tests_unit_rate_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_sock_test_SOURCES = tests/unit/sock_test.c

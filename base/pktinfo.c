@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/hops.h"
+
 enum { CONTROL_BYTES = 128 };
 
 static void
@@ -28,6 +30,15 @@ take_info6(const struct cmsghdr *h, struct pktinfo_way *way)
 	way->local = info.ipi6_addr;
 	if (IN6_IS_ADDR_LINKLOCAL(&info.ipi6_addr))
 		way->interface = (unsigned)info.ipi6_ifindex;
+}
+
+static void
+pktinfo_take_ttl(const struct cmsghdr *h, struct pktinfo_way *way)
+{
+	int ttl;
+
+	memcpy(&ttl, CMSG_DATA(h), sizeof ttl);
+	way->hops = hops_of_ttl(ttl);
 }
 
 ssize_t
@@ -58,6 +69,9 @@ pktinfo_recv(int fd, void *to, size_t size, struct pktinfo_way *way)
 			take_info4(h, way);
 		else if (h->cmsg_level == IPPROTO_IPV6 && h->cmsg_type == IPV6_PKTINFO)
 			take_info6(h, way);
+		else if ((h->cmsg_level == IPPROTO_IP && h->cmsg_type == IP_TTL) ||
+			(h->cmsg_level == IPPROTO_IPV6 && h->cmsg_type == IPV6_HOPLIMIT))
+			pktinfo_take_ttl(h, way);
 	}
 	return n;
 }

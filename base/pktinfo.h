@@ -15,6 +15,7 @@ struct pktinfo_way {
 	struct addr peer;
 	struct in6_addr local; /* IPv4 as ::ffff:a.b.c.d */
 	unsigned arrived; /* by the interface of this index; 0: not known */
+	unsigned hops; /* where the socket has SOCK_HOPS */
 	unsigned interface; /* where the address means something on this one alone; else 0 */
 };
 

@@ -9,6 +9,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/hops.h"
+
 enum { PAIR_BUFFER = 192 * 1024 };
 
 static int
@@ -217,6 +219,8 @@ open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err 
 			setsockopt(fd, SOL_IP, IP_FREEBIND, &on, sizeof on);
 		if (flags & SOCK_INTERFACE)
 			ask_interface(fd, a->sa.sa_family);
+		if (flags & SOCK_HOPS)
+			hops_ask(fd, a->sa.sa_family);
 	}
 	rc = bind(fd, &a->sa, a->len) < 0 ? -errno : 0;
 	if (a->sa.sa_family == AF_UNIX)
@@ -251,7 +255,7 @@ sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err)
 }
 
 static int
-open_connected(const struct addr *a, int type, uint32_t mark, int *out)
+open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, int *out)
 {
 	auto_fd int fd = socket(a->sa.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -259,6 +263,7 @@ open_connected(const struct addr *a, int type, uint32_t mark, int *out)
 		return -errno;
 	if (mark != 0 && setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof mark) < 0)
 		return -errno;
+	hops_mark(fd, a->sa.sa_family, hops);
 	if (a->sa.sa_family != AF_UNIX && type == SOCK_STREAM)
 		sock_nodelay(fd);
 	spare_pacing(fd, a);
@@ -271,13 +276,19 @@ open_connected(const struct addr *a, int type, uint32_t mark, int *out)
 int
 sock_connect(const struct addr *a, uint32_t mark, int *fd)
 {
-	return open_connected(a, SOCK_STREAM, mark, fd);
+	return open_connected(a, SOCK_STREAM, mark, 0, fd);
 }
 
 int
-sock_connect_udp(const struct addr *a, uint32_t mark, int *fd)
+sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
 {
-	return open_connected(a, SOCK_DGRAM, mark, fd);
+	return open_connected(a, SOCK_STREAM, mark, hops, fd);
+}
+
+int
+sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
+{
+	return open_connected(a, SOCK_DGRAM, mark, hops, fd);
 }
 
 /* Is it the other end of `from` that was accepted, and nobody who was quicker? */

@@ -38,6 +38,7 @@ enum {
 	SOCK_FREEBIND = 2, /* bind before the address exists (IP_FREEBIND) */
 	SOCK_INTERFACE =
 		4, /* UDP: each datagram comes with its interface and address here (IP_PKTINFO), from the very first */
+	SOCK_HOPS = 8, /* and with how often we have passed it on (base/hops.h) */
 };
 
 /* Listening TCP or Unix socket. A Unix socket that nobody answers on is replaced; created 0600. */
@@ -46,8 +47,10 @@ int sock_listen(const struct addr *a, unsigned flags, int *fd, struct err *err);
 int sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err);
 /* Starts a TCP or Unix connection: 0 (maybe still in progress) with *fd, or -errno. mark 0: none. */
 int sock_connect(const struct addr *a, uint32_t mark, int *fd);
+/* The same for somebody else's connection or request, which we have passed on so often, this time included (base/hops.h). */
+int sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, int *fd);
 /* A UDP socket that sends to this address and hears from it alone. */
-int sock_connect_udp(const struct addr *a, uint32_t mark, int *fd);
+int sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd);
 /* Two connected TCP sockets of this machine, non-blocking: a reset is one here, as it is not between Unix sockets.
  * What waits in them is bounded, to some hundred kB each. -errno. */
 int sock_pair(int fds[2]);

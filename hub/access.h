@@ -35,6 +35,7 @@ struct caller {
 	char token[ACCESS_NAME_MAX + 1]; /* "" none */
 	char node[ACCESS_NAME_MAX + 1]; /* a node, by its certificate of our own CA; "" none */
 	bool local; /* comes from the very address that it was accepted at, and nobody else can have said so */
+	unsigned hops; /* how often we have passed the connection on before (base/hops.h) */
 	bool admitted; /* the listener's clientCA has signed the certificate */
 };
 

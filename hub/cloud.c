@@ -5,6 +5,7 @@
 #include <sys/queue.h>
 #include <sys/socket.h>
 
+#include "base/hops.h"
 #include "base/log.h"
 
 enum { MEMORY = 64 * 1024 * 1024 };
@@ -87,16 +88,21 @@ on_flow_ended(void *arg, const struct udp_relay_report *report)
 }
 
 static void
-dial(struct dial *d, struct stream *st, bool udp, const struct addr *to)
+dial(struct dial *d, struct stream *st, const struct stream_request *request, const struct addr *to)
 {
 	struct loop *loop = d->cloud->loop;
+	unsigned hops = 0;
 
-	if (udp)
+	for (size_t i = 0; i < request->n_fields; i++)
+		if (strcmp(request->fields[i].name, HOPS_FIELD) == 0)
+			hops = hops_parse(request->fields[i].value);
+	if (request->udp)
 		d->udp = udp_relay_start(&(struct udp_relay_setup){.loop = loop,
 			.stream = st,
 			.to = to,
 			.n_to = 1,
 			.mark = d->cloud->mark,
+			.hops = hops,
 			.ended = on_flow_ended,
 			.arg = d});
 	else
@@ -104,7 +110,8 @@ dial(struct dial *d, struct stream *st, bool udp, const struct addr *to)
 					      .stream = st,
 					      .ended = on_dial_ended,
 					      .arg = d,
-					      .mark = d->cloud->mark},
+					      .mark = d->cloud->mark,
+					      .hops = hops},
 			to, 0);
 }
 
@@ -126,7 +133,7 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	d->cloud = c;
 	TAILQ_INSERT_TAIL(&c->dials, d, entry);
 	stream_accept(st, &none, d);
-	dial(d, st, request->udp, &to);
+	dial(d, st, request, &to);
 	return 0;
 }
 

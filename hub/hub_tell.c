@@ -241,6 +241,7 @@ hub_state(const struct hub *hub, struct buf *out)
 		buf_adds(out, ",\"carried\":");
 		nodes_carried(hub->nodes, out);
 	}
+	buf_printf(out, ",\"loops\":%llu", (unsigned long long)reach_loops(hub->reach));
 	buf_adds(out, ",\"visits\":");
 	ingress_state(hub->ingress, out);
 	buf_adds(out, ",\"redirect\":");

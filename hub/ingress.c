@@ -2,6 +2,7 @@
 
 #include <string.h>
 
+#include "base/hops.h"
 #include "base/log.h"
 #include "hub/visit.h"
 #include "model/json.h"
@@ -87,6 +88,7 @@ on_socket(void *arg, int fd)
 	if (getpeername(fd, &caller.addr.sa, &caller.addr.len) < 0)
 		return false;
 	caller.local = from_itself(fd, &caller.addr);
+	caller.hops = hops_of_socket(fd, caller.addr.sa.sa_family);
 	w->visits++;
 	if (w->door.tls != NULL)
 		leg_take(i, &w->door, fd, &caller);

@@ -5,6 +5,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "base/hops.h"
 #include "base/log.h"
 
 enum { MOST = 16384, OF_A_NODE = MOST / 8 };
@@ -328,6 +329,7 @@ outward_opened(void *arg, const char *node, struct stream *st, const struct stre
 	t->since_ms = loop_now_ms(o->loop);
 	snprintf(t->node, sizeof t->node, "%s", node);
 	snprintf(caller.node, sizeof caller.node, "%s", node);
+	caller.hops = hops_parse(field(request, HOPS_FIELD));
 	if ((*reason = account(t, &caller)) != NULL) {
 		forget(t);
 		return 429;

@@ -5,9 +5,12 @@
 #include <string.h>
 #include <sys/queue.h>
 
-enum { STATUSES = 9, UNSETTLED_MS = 10, REFUSALS_MAX = 5, BREAKS_MAX = 3 };
+#include "base/hops.h"
+#include "base/log.h"
 
-static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 503, 504};
+enum { STATUSES = 10, UNSETTLED_MS = 10, REFUSALS_MAX = 5, BREAKS_MAX = 3 };
+
+static const unsigned statuses[STATUSES] = {200, 400, 403, 404, 421, 429, 502, 503, 504, 508};
 
 struct reach {
 	struct reach_config config;
@@ -29,6 +32,7 @@ struct reaching {
 	bool elsewhere; /* that is another replica's */
 	char at[PEER_NAME_TEXT]; /* then: which one's */
 	char traceparent[TRACEPARENT_LEN + 1]; /* "" none */
+	char hops[HOPS_TEXT_MAX]; /* this hub included */
 	unsigned refusals; /* of streams, by nodes that had not begun with them */
 	unsigned breaks; /* of tunnels, and of connections to replicas, while they were asked */
 	bool await; /* a node that it needs was lost a moment ago */
@@ -355,9 +359,9 @@ static int
 open_way(struct reaching *x, const struct way *way)
 {
 	const struct reach_config *c = &x->reach->config;
-	struct stream_field fields[4] = {{.name = "edgeway-caller", .value = x->caller}};
+	struct stream_field fields[5] = {{"edgeway-caller", x->caller}, {HOPS_FIELD, x->hops}};
 	struct stream_request request = {
-		.authority = way->authority, .fields = fields, .n_fields = 1, .udp = x->udp};
+		.authority = way->authority, .fields = fields, .n_fields = 2, .udp = x->udp};
 	int rc;
 
 	x->epoch = 0;
@@ -504,6 +508,24 @@ on_deadline(void *arg)
 	stop_waiting(x); /* who comes now is too late: nobody would end the dial */
 }
 
+/* How often the caller's connection and its request have been passed on, whichever is more: the one is known through what
+ * passes packets on, the other one through proxies as well. */
+static bool
+reach_goes_round(struct reaching *x, const struct reach_request *q)
+{
+	unsigned hops = MAX(q->caller->hops, q->hops);
+	char target[WAYS_HOST_MAX + 8];
+
+	hops_text(hops + 1, x->hops);
+	if (hops < HOPS_MAX)
+		return false;
+	log_limited(LOG_LEVEL_WARN, 6, "ingress",
+		"ended what goes round: it has passed through Edgeway as often as it may; what is "
+		"asked for, or an endpoint on the way, leads back here caller=%s target=\"%s\"",
+		x->caller, log_clean(target, sizeof target, x->target));
+	return true;
+}
+
 struct reaching *
 reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void *arg)
 {
@@ -534,7 +556,9 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 	else
 		status = (q->udp ? ways_find_udp : ways_find)(
 			r->config.ways, q->host, q->port, &x->ways);
-	if (q->full != NULL) {
+	if (reach_goes_round(x, q)) {
+		answer_soon(x, 508, HOPS_REASON);
+	} else if (q->full != NULL) {
 		answer_soon(x, 429, q->full);
 	} else if (status != 0) {
 		answer_soon(x, status, x->ways.reason);
@@ -556,6 +580,15 @@ reach_cancel(struct reaching **out)
 		return;
 	x->reach->cancelled++;
 	free_reaching(x);
+}
+
+uint64_t
+reach_loops(const struct reach *r)
+{
+	for (size_t i = 0; i < STATUSES; i++)
+		if (statuses[i] == 508)
+			return r->answers[i];
+	return 0;
 }
 
 void

@@ -11,7 +11,7 @@
  * a moment ago is waited for, REACH_AWAIT_MS at most; and a dial that waits in a tunnel for an answer begins anew where the node has a newer one.
  * A stream that was refused before anything was done, as by one who drains, is asked for again a few times. A dial of TCP whose tunnel breaks under it
  * is begun again a few times, by all ways that there are, and the node is waited for as above also without replicas: nothing of the caller
- * has gone out before the answer. At most REACH_AWAIT_NODE wait for one node, REACH_AWAIT_MOST in all; the others are told 503 at once.
+ * has gone out before the answer. What goes round (base/hops.h) is 508. At most REACH_AWAIT_NODE wait for one node, REACH_AWAIT_MOST in all; the others are told 503 at once.
  */
 #ifndef EDGEWAY_HUB_REACH_H
 #define EDGEWAY_HUB_REACH_H
@@ -53,11 +53,12 @@ struct reach_request {
 	const char *dest; /* IP:port as the node `host` sees it, in place of port; NULL none */
 	bool udp; /* datagrams: the port is one of UDP, and so is the stream */
 	const struct trace_context *trace; /* the span that asks; NULL: none */
+	unsigned hops; /* of a request of HTTP: as caller->hops, by its CDN-Loop */
 	const char *full; /* why this caller gets nothing now (429); NULL: it may ask */
 };
 
 struct reach_answer {
-	unsigned status; /* 200, else 400, 403, 404, 421, 429, 502, 503 or 504 */
+	unsigned status; /* 200, else 400, 403, 404, 421, 429, 502, 503, 504 or 508 */
 	const char *reason; /* one line */
 	struct stream *
 		stream; /* with 200: the receiver's; nobody is told of its events until stream_use */
@@ -82,6 +83,8 @@ struct reaching *reach_start(
 void reach_cancel(struct reaching **x);
 /* The node can be reached in another way than before; NULL: this may be so for any. */
 void reach_changed(struct reach *r, const char *node);
+/* How often something was not reached since it goes round (508). */
+uint64_t reach_loops(const struct reach *r);
 void reach_metrics(const struct reach *r, struct metrics *m);
 
 #endif

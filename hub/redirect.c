@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/hops.h"
 #include "base/log.h"
 #include "model/mesh.h"
 
@@ -33,6 +34,7 @@ on_socket(void *arg, int fd)
 		return false;
 	}
 	caller.local = detours_in(r->own, r->n_own, ntohl(caller.addr.in.sin_addr.s_addr));
+	caller.hops = hops_of_socket(fd, caller.addr.sa.sa_family);
 	inet_ntop(AF_INET, &to.in.sin_addr, host, sizeof host);
 	if (!ingress_lead(r->config.ingress, &r->door,
 		    &(struct ingress_led){.fd = fd,

@@ -15,6 +15,7 @@ fill_caller(const struct udp_flow *f, struct caller *caller)
 {
 	memset(caller, 0, sizeof *caller);
 	caller->addr = f->way.peer;
+	caller->hops = f->way.hops;
 	caller->local = pktinfo_is_own(&f->way);
 }
 
@@ -78,6 +79,7 @@ refuse(struct udp_trip *t, unsigned status, const char *reason)
 {
 	enum dgram_drop why = status == 403 ? DROP_DENIED
 		: status == 429             ? DROP_LIMIT
+		: status == 508             ? DROP_LOOP
 					    : DROP_UNREACHABLE;
 
 	udp_flow_refuse(t->flow, why, status, reason);

@@ -274,6 +274,7 @@ visit_reach(struct visit *v, const char *host, uint16_t port, const char *dest)
 		.host = host,
 		.port = port,
 		.dest = dest,
+		.hops = v->passes,
 		.full = visit_account(v) ? NULL : "this caller has as many streams as it may",
 	};
 

@@ -72,6 +72,7 @@ struct visit {
 	bool eof; /* the caller has half-closed */
 	bool shut; /* and so have we */
 	struct reaching *reaching;
+	unsigned passes; /* of the request that is read, by its CDN-Loop */
 	struct stream *stream;
 	struct relay *relay;
 	struct exchange *exchange;

@@ -194,6 +194,7 @@ start_request(struct visit *v, struct http1_head *h, size_t head_len)
 		visit_http_refuse(v, 400, "expected HOST:PORT of a node, a pod or a service", true);
 		return;
 	}
+	v->passes = http1_passes(h);
 	if (visit_traces(v))
 		visit_trace_begin(v, h, asked.host, asked.port);
 	if (!h->is_connect) {

@@ -65,7 +65,7 @@ attempt(struct exchange *ex, struct target *t)
 	if (!target_may_dial(t))
 		return DIAL_HELD;
 	trace_note(ex, TRACE_DIAL, t);
-	rc = worker_connect(w, t, ex->front->group->service, &fd);
+	rc = worker_connect(w, t, ex, &fd);
 	if (rc == 0) {
 		line_leave(&ex->waiter);
 		count(&w->counters.dials, 1);

@@ -4,6 +4,7 @@
 #include <netinet/in.h>
 #include <stdio.h>
 
+#include "base/hops.h"
 #include "lb/access.h"
 #include "lb/answer.h"
 #include "lb/choice.h"
@@ -184,6 +185,14 @@ refuse_service(struct exchange *ex, const char *what, _Atomic uint64_t *counter)
 }
 
 static void
+exchange_refuse_loop(struct exchange *ex)
+{
+	worker_tell_loop(ex->front);
+	access_end(ex, "PR");
+	front_refuse(ex->front, 508, HOPS_REASON, !ex->request_done);
+}
+
+static void
 send_head(struct exchange *ex)
 {
 	ex->head_sent = true;
@@ -233,6 +242,10 @@ exchange_start(struct front *f, bool more)
 		return;
 	}
 	exchange_touch(ex);
+	if (http1_passes(h) >= HOPS_MAX) {
+		exchange_refuse_loop(ex);
+		return;
+	}
 	if (balance_count(&f->group->balance) == 0) {
 		refuse_service(ex, why_none(f->group),
 			f->group->service != NULL ? &w->counters.no_endpoints

@@ -144,7 +144,7 @@ start(struct worker *w, struct shared *s)
 	list_add_before(&w->checks, &c->node);
 	expiry_init(&c->expiry, on_expired, c);
 	count(&w->counters.checks, 1);
-	rc = worker_dial(w, &s->addr, NULL, &c->fd);
+	rc = worker_dial(w, &s->addr, NULL, 0, &c->fd);
 	if (rc < 0) { /* what this node is short of says nothing of the endpoint: as it was */
 		end(c, sock_short_of(rc) && !atomic_load(&s->ill), "it cannot be dialled");
 		return;

@@ -23,6 +23,13 @@ struct lb_tracing {
 	uint32_t per_s;
 };
 
+struct lb_forward { /* a connection to an endpoint VIA_TUNNEL */
+	const struct service *service; /* that names the endpoint; NULL: any may */
+	struct in6_addr ip;
+	uint16_t port;
+	unsigned hops; /* base/hops.h; 0: it has requests by turns, which count themselves */
+};
+
 struct lb_config { /* copied */
 	struct loop *main;
 	struct loop *const *workers;
@@ -36,9 +43,8 @@ struct lb_config { /* copied */
 	const struct dial_guard
 		*guard; /* asked at each dial; referenced. NULL: static rules alone */
 	/* A connection to an endpoint VIA_TUNNEL: 0 and *fd, on which one byte comes when it is made, or that is closed; or -errno.
-	 * `service` names the endpoint, NULL: any. On a worker's thread. NULL: there is no such way. */
-	int (*forward)(void *arg, const struct service *service, const struct in6_addr *ip,
-		uint16_t port, int *fd);
+	 * On a worker's thread. NULL: there is no such way. */
+	int (*forward)(void *arg, const struct lb_forward *to, int *fd);
 	void *forward_arg;
 	/* On loop 0: spans that are over, a list of the callee's (perhaps NULL), and how many were dropped before. NULL: no request is
 	 * recorded, whatever lb_trace says. */

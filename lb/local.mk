@@ -43,6 +43,7 @@ if HAVE_CMOCKA
 LB_TESTS = \
 	tests/unit/balance_test \
 	tests/unit/lb_dial_test \
+	tests/unit/lb_loop_test \
 	tests/unit/lb_relay_test \
 	tests/unit/lb_tally_test \
 	tests/unit/lb_turn_test \
@@ -55,6 +56,8 @@ tests_unit_balance_test_SOURCES = tests/unit/balance_test.c
 tests_unit_balance_test_LDADD = $(LB_LDADD)
 tests_unit_lb_dial_test_SOURCES = tests/unit/lb_dial_test.c $(LB_FIXTURE)
 tests_unit_lb_dial_test_LDADD = $(LB_LDADD)
+tests_unit_lb_loop_test_SOURCES = tests/unit/lb_loop_test.c $(LB_FIXTURE)
+tests_unit_lb_loop_test_LDADD = $(LB_LDADD)
 tests_unit_lb_relay_test_SOURCES = tests/unit/lb_relay_test.c $(LB_FIXTURE)
 tests_unit_lb_relay_test_LDADD = $(LB_LDADD)
 tests_unit_lb_tally_test_SOURCES = tests/unit/lb_tally_test.c $(LB_FIXTURE)

@@ -37,7 +37,8 @@ enum {
 	X(own_502, "own_answers_total", "status=\"502\"", OWN_HELP)                                \
 	X(own_503, "own_answers_total", "status=\"503\"", OWN_HELP)                                \
 	X(own_504, "own_answers_total", "status=\"504\"", OWN_HELP)                                \
-	X(own_505, "own_answers_total", "status=\"505\"", OWN_HELP)
+	X(own_505, "own_answers_total", "status=\"505\"", OWN_HELP)                                \
+	X(own_508, "own_answers_total", "status=\"508\"", OWN_HELP)
 #define OWN_HELP "Answers that came from the proxy itself."
 
 /* Counters, written by their worker alone, read by any thread: name, metric, labels, help. */
@@ -74,6 +75,7 @@ enum {
 		"Requests and connections that failed here.")                                      \
 	X(overloaded, "errors_total", "reason=\"max_connections\"",                                \
 		"Requests and connections that failed here.")                                      \
+	X(loops, "errors_total", "reason=\"loop\"", "Requests and connections that failed here.")  \
 	OWN_ANSWERS(X)                                                                             \
 	X(server_first, "server_first_total", "",                                                  \
 		"Times that a port called http was found to greet its clients.")                   \
@@ -236,6 +238,7 @@ struct exchange {
 	bool own; /* the front's expiry is in SPAN_OWN */
 	bool listening; /* a relay that waits for the endpoint's greeting: silence.h */
 	bool relay; /* bytes both ways, no HTTP (any more) */
+	uint8_t hops; /* of a relay: how often we had passed it on before (base/hops.h) */
 	bool head_sent;
 	bool request_done; /* all of it was taken from the client */
 	bool discard; /* the endpoint takes no more of the body; the client's rest is read and
@@ -302,11 +305,14 @@ struct worker *worker_new(struct lb *lb, struct loop *loop, size_t index);
 void worker_start(void *worker); /* first thing on its loop */
 void worker_enter(struct worker *w); /* first thing in every callback of the loop */
 uint64_t worker_random(struct worker *w);
-/* sock_connect to an address of this node's own reach; -EPERM: it is refused (model/dial_guard.h), counted and told. All dials of
+/* sock_connect_hops to an address of this node's own reach; -EPERM: it is refused (model/dial_guard.h), counted and told. All dials of
  * this folder come here. */
-int worker_dial(struct worker *w, const struct addr *to, const struct service *s, int *fd);
-/* Begins a connection to t for the service (NULL: none in particular), as sock_connect. */
-int worker_connect(struct worker *w, const struct target *t, const struct service *s, int *fd);
+int worker_dial(
+	struct worker *w, const struct addr *to, const struct service *s, unsigned hops, int *fd);
+/* Begins a connection to t for the exchange (NULL: for none in particular), as sock_connect. */
+int worker_connect(struct worker *w, const struct target *t, const struct exchange *ex, int *fd);
+/* What this client wants goes round: counted and told, and the caller ends it. */
+void worker_tell_loop(const struct front *f);
 /* What an event on such a connection means: 0 made, -EAGAIN not yet, else -errno. */
 int worker_connected(const struct target *t, int fd);
 void worker_bury(struct worker *w, struct grave *g);

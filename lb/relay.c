@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "base/hops.h"
 #include "lb/access.h"
 #include "lb/dial.h"
 #include "lb/exchange.h"
@@ -35,6 +36,16 @@ close_both(struct exchange *ex, bool reset)
 	front_close(f, reset);
 }
 
+bool
+relay_goes_round(struct exchange *ex)
+{
+	ex->hops = (uint8_t)hops_of_socket(ex->front->peer.fd, AF_INET);
+	if (ex->hops < HOPS_MAX)
+		return false;
+	worker_tell_loop(ex->front);
+	return true;
+}
+
 void
 relay_open(struct front *f)
 {
@@ -46,6 +57,12 @@ relay_open(struct front *f)
 	if (w->traces)
 		trace_relay(ex);
 	touch(f);
+	if (relay_goes_round(ex)) {
+		count(&f->group->cell->failures, 1);
+		access_end(ex, "PR");
+		close_both(ex, true);
+		return;
+	}
 	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
 	if (balance_count(&f->group->balance) == 0) {
 		count(f->group->service != NULL ? &w->counters.no_endpoints

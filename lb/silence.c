@@ -97,7 +97,7 @@ silence_over(struct front *f)
 	ex->relay = ex->listening = true;
 	f->state = FRONT_RELAY;
 	expiry_set(&w->expiries, &f->expiry, SPAN_HEAD, w->now_ms);
-	if (dial_start(ex, false) == DIAL_FAILED)
+	if (relay_goes_round(ex) || dial_start(ex, false) == DIAL_FAILED)
 		silence_end(f);
 }
 

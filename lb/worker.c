@@ -75,7 +75,8 @@ stands_host_network(
 }
 
 int
-worker_dial(struct worker *w, const struct addr *to, const struct service *s, int *fd)
+worker_dial(
+	struct worker *w, const struct addr *to, const struct service *s, unsigned hops, int *fd)
 {
 	enum special_addr class;
 	char text[ADDR_TEXT_MAX];
@@ -85,7 +86,7 @@ worker_dial(struct worker *w, const struct addr *to, const struct service *s, in
 	class = dial_guard_check(w->guard, &ip, false);
 	if (class == SPECIAL_NONE ||
 		(class == SPECIAL_OWN && stands_host_network(w, &ip, addr_port(to), s)))
-		return sock_connect(to, w->lb->config.mark, fd);
+		return sock_connect_hops(to, w->lb->config.mark, hops, fd);
 	count(&w->counters.dials_refused, 1);
 	log_limited(LOG_LEVEL_WARN, 6, "lb",
 		"an endpoint is not dialled since its address is %s; where that is meant, name it "
@@ -97,15 +98,36 @@ worker_dial(struct worker *w, const struct addr *to, const struct service *s, in
 }
 
 int
-worker_connect(struct worker *w, const struct target *t, const struct service *s, int *fd)
+worker_connect(struct worker *w, const struct target *t, const struct exchange *ex, int *fd)
 {
 	const struct lb_config *c = &w->lb->config;
 	const struct addr to = target_addr(t);
+	/* A connection for requests has them by turns, and each one its own count. */
+	unsigned hops = ex != NULL && ex->relay ? ex->hops + 1u : 0;
 
 	if (!target_is_far(t))
-		return worker_dial(w, &to, s, fd);
-	return c->forward != NULL ? c->forward(c->forward_arg, s, &t->ip, t->port, fd)
-				  : -EHOSTUNREACH;
+		return worker_dial(w, &to, ex != NULL ? ex->front->group->service : NULL, hops, fd);
+	return c->forward != NULL
+		? c->forward(c->forward_arg,
+			  &(struct lb_forward){ex != NULL ? ex->front->group->service : NULL, t->ip,
+				  t->port, hops},
+			  fd)
+		: -EHOSTUNREACH;
+}
+
+void
+worker_tell_loop(const struct front *f)
+{
+	const struct service *s = f->group->service;
+
+	count(&f->worker->counters.loops, 1);
+	log_limited(LOG_LEVEL_WARN, 6, "lb",
+		"ended what goes round: it has passed through Edgeway as often as it may; an "
+		"endpoint of this service, or of one on the way, leads back here "
+		"service=%s/%s port=%u client=%u.%u.%u.%u",
+		s != NULL ? s->namespace : "-", s != NULL ? s->name : "-", f->group->port,
+		f->client_ip >> 24, f->client_ip >> 16 & 255, f->client_ip >> 8 & 255,
+		f->client_ip & 255);
 }
 
 int

@@ -124,8 +124,7 @@ void agent_tunnel_settle(struct agent *a);
 /* iptables_config's `relay`. */
 uint16_t agent_tunnel_relay(void *agent, const struct service *s, const struct service_port *p);
 /* lb_config's `forward`. On any thread. */
-int agent_tunnel_forward(void *agent, const struct service *service, const struct in6_addr *ip,
-	uint16_t port, int *fd);
+int agent_tunnel_forward(void *agent, const struct lb_forward *to, int *fd);
 /* Does the hub reach for this node what it cannot dial? */
 bool agent_tunnel_wanted(const struct agent_options *o);
 /* A successor opens a tunnel of its own; or has not come. */

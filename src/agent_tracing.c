@@ -64,7 +64,8 @@ find(void *arg, struct tracing_way *way, struct err *err)
 	way->far = e->via == VIA_TUNNEL;
 	if (way->far)
 		rc = agent_tunnel_wanted(a->options)
-			? agent_tunnel_forward(a, s, &e->ip, e->port, &way->fd)
+			? agent_tunnel_forward(
+				  a, &(struct lb_forward){s, e->ip, e->port, 0}, &way->fd)
 			: -EHOSTUNREACH;
 	else if (dial_guard_check(a->guard, &e->ip, (e->flags & ENDPOINT_HOST_NETWORK) != 0) !=
 		SPECIAL_NONE)

@@ -205,9 +205,8 @@ agent_tunnel_relay(void *arg, const struct service *s, const struct service_port
 struct errand {
 	struct agent *agent;
 	int fd;
-	struct in6_addr ip;
-	uint16_t port;
-	struct service *service; /* with a reference; NULL: any that has the endpoint */
+	struct lb_forward to;
+	struct service *service; /* to.service with a reference; NULL: any that has the endpoint */
 };
 
 static const struct endpoint *
@@ -217,8 +216,8 @@ find_in(const struct service *s, const struct errand *e)
 		const struct service_port *port = &s->ports[p];
 
 		for (unsigned i = 0; i < port->n_endpoints; i++)
-			if (port->endpoints[i].port == e->port &&
-				memcmp(&port->endpoints[i].ip, &e->ip, sizeof e->ip) == 0)
+			if (port->endpoints[i].port == e->to.port &&
+				memcmp(&port->endpoints[i].ip, &e->to.ip, sizeof e->to.ip) == 0)
 				return &port->endpoints[i];
 	}
 	return NULL;
@@ -252,6 +251,7 @@ on_errand(void *arg)
 		snprintf(ask.service, sizeof ask.service, "%s/%s", s->namespace, s->name);
 		snprintf(ask.node, sizeof ask.node, "%s", to->node);
 		endpoint_text(to, ask.authority);
+		ask.hops = e->to.hops;
 		outlet_open(t->outlet, e->fd, &ask);
 	} else {
 		close(e->fd);
@@ -261,8 +261,7 @@ on_errand(void *arg)
 }
 
 int
-agent_tunnel_forward(
-	void *arg, const struct service *service, const struct in6_addr *ip, uint16_t port, int *fd)
+agent_tunnel_forward(void *arg, const struct lb_forward *to, int *fd)
 {
 	struct agent *a = arg;
 	struct errand *e;
@@ -271,9 +270,9 @@ agent_tunnel_forward(
 	if (rc < 0)
 		return rc;
 	e = xcalloc(1, sizeof *e);
-	*e = (struct errand){.agent = a, .fd = fds[1], .ip = *ip, .port = port};
-	if (service != NULL)
-		e->service = service_ref(service);
+	*e = (struct errand){.agent = a, .fd = fds[1], .to = *to};
+	if (to->service != NULL)
+		e->service = service_ref(to->service);
 	loop_post(a->loop, on_errand, e);
 	*fd = fds[0];
 	return 0;

@@ -13,6 +13,8 @@
 
 enum { LABEL_WIDTH = 13, CLOCK_FAR_S = 60 };
 
+#define LOOPS "requests, connections or flows were ended since they went round: the log says where"
+
 static void
 say(const char *label, struct buf *line)
 {
@@ -340,6 +342,9 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 	warn_clock(w, tree_get(top, "meta"));
 	warn_number(w, top, "lb.counters.no_service",
 		"connections were for no service that is known here");
+	warn_number(w, top, "lb.counters.loops", LOOPS);
+	warn_number(w, top, "tunnel.dials.loop", LOOPS);
+	warn_number(w, top, "tunnel.outwardUdp.loops", LOOPS);
 }
 
 /* --- hub ------------------------------------------------------------------------ */
@@ -503,6 +508,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 			ctl_text(hub, "approvals.pending"));
 		say("approvals", line);
 	}
+	warn_number(w, hub, "loops", LOOPS);
 	warn_number(w, hub, "naming.hosts.leftOut",
 		"names do not fit into the hosts ConfigMap: use ingress.dns");
 	tree_each(nodes, n)

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
-static const char *const names[DROPS] = {
-	"queue", "socket", "size", "send", "dialling", "denied", "unreachable", "limit", "rate"};
+static const char *const names[DROPS] = {"queue", "socket", "size", "send", "dialling", "denied",
+	"unreachable", "limit", "loop", "rate"};
 
 const char *
 dgram_drop_name(enum dgram_drop why)

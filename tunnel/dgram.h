@@ -35,6 +35,7 @@ enum dgram_drop {
 	DROP_DENIED, /* no rule of access opens the target to this caller */
 	DROP_UNREACHABLE, /* no way to the target */
 	DROP_LIMIT, /* too many flows, or ingress.limits */
+	DROP_LOOP, /* it goes round: base/hops.h */
 	DROP_RATE, /* ingress.limits, bytes */
 	DROPS,
 };

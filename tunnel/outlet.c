@@ -6,6 +6,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "base/hops.h"
 #include "base/log.h"
 #include "tunnel/relay.h"
 
@@ -221,8 +222,9 @@ static void
 ask_hub(struct outlet_trip *t)
 {
 	struct outlet *o = t->of;
-	const struct stream_field fields[] = {
-		{"edgeway-service", t->ask.service}, {"edgeway-node", t->ask.node}};
+	char hops[HOPS_TEXT_MAX];
+	const struct stream_field fields[] = {{"edgeway-service", t->ask.service},
+		{"edgeway-node", t->ask.node}, {HOPS_FIELD, hops_text(t->ask.hops, hops)}};
 	const struct stream_request request = {.authority = t->ask.authority,
 		.udp = t->reached != NULL,
 		.fields = fields,

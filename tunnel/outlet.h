@@ -33,6 +33,7 @@ struct outlet_ask { /* copied */
 	char service[OUTLET_SERVICE_MAX + 1]; /* "namespace/name" */
 	char node[254]; /* of the endpoint, "" when it has none */
 	char authority[ADDR_TEXT_MAX]; /* ip:port over there */
+	unsigned hops; /* base/hops.h, this time included */
 };
 
 struct outlet *outlet_new(

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "base/hops.h"
+#include "base/log.h"
 
 static void ask(struct outlet_flow *t);
 
@@ -32,6 +34,7 @@ refuse(struct outlet_flow *t, unsigned status, const char *why)
 	udp_flow_refuse(t->flow,
 		status == 403           ? DROP_DENIED
 			: status == 429 ? DROP_LIMIT
+			: status == 508 ? DROP_LOOP
 					: DROP_UNREACHABLE,
 		status, why);
 }
@@ -52,7 +55,7 @@ on_reached(void *arg, struct stream *stream, unsigned status, const char *why)
 		return;
 	}
 	choice_failed(&t->port->ill, &t->tried[t->n_tried - 1], now_ms(t->port));
-	if (status == 403 || status == 429 || t->n_tried == OUTLET_UDP_TRIES)
+	if (status == 403 || status == 429 || status == 508 || t->n_tried == OUTLET_UDP_TRIES)
 		refuse(t, status, why);
 	else
 		ask(t);
@@ -79,9 +82,23 @@ ask(struct outlet_flow *t)
 	snprintf(q.service, sizeof q.service, "%s/%s", s->namespace, s->name);
 	snprintf(q.node, sizeof q.node, "%s", e->node);
 	endpoint_text(e, q.authority);
+	q.hops = t->flow->way.hops + 1;
 	t->trip = outlet_reach(t->port->of->config.outlet, &q, on_reached, t);
 	if (t->trip == NULL)
 		refuse(t, 429, "too many connections are open");
+}
+
+static void
+flow_refuse_loop(struct outlet_flow *t)
+{
+	const struct service *s = t->port->service;
+
+	log_limited(LOG_LEVEL_WARN, 6, "tunnel",
+		"dropped datagrams that go round: they have passed through Edgeway as often as "
+		"they may; an endpoint of this service, or of one on the way, leads back here "
+		"service=%s/%s port=%u",
+		s->namespace, s->name, t->port->port->port);
+	refuse(t, 508, HOPS_REASON);
 }
 
 static bool
@@ -114,6 +131,8 @@ on_begun(void *arg, struct udp_flow *f)
 		refuse(t, 429, "too many flows");
 	else if (*t->share > OUTLET_UDP_SHARE)
 		refuse(t, 429, "too many flows of one client");
+	else if (f->way.hops >= HOPS_MAX)
+		flow_refuse_loop(t);
 	else
 		ask(t);
 }

@@ -72,10 +72,11 @@ outlet_udp_state(const struct outlet_udp *u, struct buf *out)
 
 	buf_printf(out,
 		"{\"flows\":%u,\"opened\":%llu,\"datagrams_to_hub\":%llu,"
-		"\"datagrams_from_hub\":%llu,\"dropped\":%llu,\"ports\":[",
+		"\"datagrams_from_hub\":%llu,\"dropped\":%llu,\"loops\":%llu,\"ports\":[",
 		u->n_flows, (unsigned long long)u->opened,
 		(unsigned long long)t.to_stream.datagrams,
-		(unsigned long long)t.from_stream.datagrams, (unsigned long long)dgram_dropped(&t));
+		(unsigned long long)t.from_stream.datagrams, (unsigned long long)dgram_dropped(&t),
+		(unsigned long long)t.dropped[DROP_LOOP]);
 	while (shown < SHOWN && (p = outlet_udp_next(u, &slot, p)) != NULL) {
 		buf_adds(out, shown++ > 0 ? "," : "");
 		add_port(u, p, out);

@@ -320,7 +320,7 @@ struct relay *
 relay_dial(const struct relay_setup *setup, const struct addr *to, unsigned timeout_ms)
 {
 	struct relay *r = make(setup);
-	int rc = sock_connect(to, setup->mark, &r->fd);
+	int rc = sock_connect_hops(to, setup->mark, setup->hops, &r->fd);
 
 	if (rc < 0) {
 		refuse(r, -rc);

@@ -37,6 +37,7 @@ struct relay_setup {
 	struct rate *rates
 		[RELAY_RATES]; /* what both ways together may move; NULL: no bound. They outlive it */
 	uint32_t mark; /* SO_MARK of what relay_dial dials, 0: none */
+	unsigned hops; /* base/hops.h, of the same */
 };
 
 /* timeout_ms 0: RELAY_DIAL_MS. */

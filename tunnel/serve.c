@@ -7,6 +7,7 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
+#include "base/hops.h"
 #include "base/log.h"
 #include "tunnel/declaration.h"
 #include "tunnel/relay.h"
@@ -25,12 +26,13 @@ enum result {
 	RESULT_UNKNOWN, /* 404 */
 	RESULT_REFUSED, /* 502 */
 	RESULT_LATE, /* 504 */
+	RESULT_LOOP, /* 508 */
 	RESULT_CANCELLED, /* by who asked, before there was an answer */
 	RESULTS,
 };
 
 static const char *const result_names[RESULTS] = {
-	"ok", "bad_request", "denied", "unknown", "refused", "timeout", "cancelled"};
+	"ok", "bad_request", "denied", "unknown", "refused", "timeout", "loop", "cancelled"};
 
 /* One stream, from its opening until both sides have let go. */
 struct visit {
@@ -44,6 +46,7 @@ struct visit {
 	struct target target;
 	size_t at; /* of its addresses */
 	int error; /* of the last dial */
+	unsigned hops; /* base/hops.h, before this node */
 	uint64_t since_ms;
 	char authority[300], caller[TEXT_MAX];
 	char meant[MEANT_MAX + 1]; /* a node beside this one */
@@ -127,6 +130,8 @@ result_of(unsigned status)
 		return RESULT_UNKNOWN;
 	case 504:
 		return RESULT_LATE;
+	case 508:
+		return RESULT_LOOP;
 	case 0:
 		return RESULT_CANCELLED;
 	default:
@@ -257,7 +262,8 @@ static void
 dial(struct visit *v)
 {
 	for (; v->at < v->target.n_addrs; v->at++) {
-		int rc = sock_connect(&v->target.addrs[v->at], v->of->mark, &v->fd);
+		int rc = sock_connect_hops(
+			&v->target.addrs[v->at], v->of->mark, v->hops + 1, &v->fd);
 
 		if (rc == 0) {
 			v->watch = watch_start(v->of->loop, v->fd, WATCH_WRITE, on_dialled, v);
@@ -378,6 +384,7 @@ open_flow(struct visit *v, struct stream *st)
 		&(struct serve_udp_ask){.caller = v->caller,
 			.authority = v->authority,
 			.meant = v->meant,
+			.hops = v->hops + 1,
 			.target = &v->target});
 
 	v->of->results[result_of(status)]++;
@@ -410,7 +417,9 @@ serve_opened(
 	s->beside += ask.meant[0] != '\0';
 	if (s->spans != NULL && s->spans->on && !request->udp)
 		begin_span(v, request);
-	status = target_find(look_around(s), &ask, &v->target, reason);
+	v->hops = hops_parse(field(request, HOPS_FIELD));
+	*reason = HOPS_REASON;
+	status = v->hops < HOPS_MAX ? target_find(look_around(s), &ask, &v->target, reason) : 508;
 	if (status == 0)
 		status = filter(s->allow, &v->target, reason);
 	if (status != 0) {

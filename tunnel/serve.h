@@ -1,7 +1,7 @@
 /*
  * The agent's side of streams that the hub opens: what each asks for (tunnel/target), whether it may (tunnel/allow), the dial,
  * and then the bytes (tunnel/relay). Answers: 200 once the target has accepted; 400 not host:port; 403 denied, and no packet
- * has left; 404 not on this node; 502 refused or unreachable; 504 silent for SERVE_DIAL_MS. One line in the log for
+ * has left; 404 not on this node; 502 refused or unreachable; 504 silent for SERVE_DIAL_MS; 508 it goes round (base/hops.h). One line in the log for
  * each stream: who asked (`edgeway-caller`), for what, bytes, and how it ended. Streams of datagrams are judged in the same way and
  * answered at once, since UDP has no dial (tunnel/serve_udp). Machines beside this node are dialled as tunnel.reach says
  * (tunnel/vicinity), which the hub is told when it asks (tunnel/declaration).

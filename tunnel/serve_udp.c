@@ -87,6 +87,7 @@ serve_udp_open(struct serve_udp *u, struct stream *st, const struct serve_udp_as
 		.to = ask->target->addrs,
 		.n_to = ask->target->n_addrs,
 		.mark = u->mark,
+		.hops = ask->hops,
 		.ended = on_ended,
 		.arg = f,
 	});

@@ -16,6 +16,7 @@ struct serve_udp;
 struct serve_udp_ask { /* copied */
 	const char *caller, *authority; /* fit for the log */
 	const char *meant; /* a node beside this one, or ""; the same */
+	unsigned hops; /* base/hops.h, this node included */
 	const struct target *target;
 };
 

@@ -11,6 +11,7 @@ struct udp_relay {
 	struct timer *timer; /* of trying, of draining, or of telling the end */
 	int fd;
 	uint32_t mark;
+	unsigned hops;
 	struct addr *to;
 	size_t n_to, at;
 	bool trying; /* it may be another address yet */
@@ -70,7 +71,7 @@ error_text(int error)
 static int
 open_socket(struct udp_relay *r)
 {
-	int rc = sock_connect_udp(&r->to[r->at], r->mark, &r->fd);
+	int rc = sock_connect_udp(&r->to[r->at], r->mark, r->hops, &r->fd);
 
 	if (rc < 0)
 		return -rc;
@@ -270,6 +271,7 @@ udp_relay_start(const struct udp_relay_setup *setup)
 	r->loop = setup->loop;
 	r->stream = setup->stream;
 	r->mark = setup->mark;
+	r->hops = setup->hops;
 	r->ended = setup->ended;
 	r->arg = setup->arg;
 	r->fd = -1;

@@ -36,6 +36,7 @@ struct udp_relay_setup {
 	const struct addr *to; /* copied */
 	size_t n_to; /* at least one */
 	uint32_t mark; /* SO_MARK */
+	unsigned hops; /* base/hops.h, of what leaves */
 	udp_relay_ended_fn *ended;
 	void *arg;
 };

@@ -242,7 +242,7 @@ def chunks():
 FORBIDDEN = (b"Host: b", b"Content-Length: 5", b"Transfer-Encoding: chunked", b"Connection: close", b"Authorization: x", b"Cookie: a=b",
              b"Trailer: x", b"TE: trailers", b"Upgrade: x", b"Keep-Alive: 1", b"Proxy-Connection: x", b"Content-Type: x", b"Via: 1.1 x",
              b"X-Forwarded-For: 1.1.1.1", b"Expect: 100-continue", b"Max-Forwards: 1", b"Range: x", b"Cache-Control: x", b"Content-Encoding: x",
-             b"Content-Range: x", b"If-Match: x", b"Set-Cookie: x", b"Proxy-Authorization: x", b"content-length: 0", b"hOST: c")
+             b"Content-Range: x", b"CDN-Loop: edgeway", b"If-Match: x", b"Set-Cookie: x", b"Proxy-Authorization: x", b"content-length: 0", b"hOST: c")
 
 
 def trailers():

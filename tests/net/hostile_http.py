@@ -90,7 +90,7 @@ def check_request(head):
     if host is None or HOST.fullmatch(host) is None:
         raise Violation(f"host {host!r}")
     check_hop(fields)
-    for name in (b"x-forwarded-for", b"via"):
+    for name in (b"x-forwarded-for", b"via", b"cdn-loop"):
         if not one(fields, name):
             raise Violation(f"no {name!r}")
     return m.group(1), m.group(2), fields, framing(fields)

@@ -486,7 +486,7 @@ def test_26_trace_fields(bed):
     head, *_, end = bed.ask(b"GET / HTTP/1.1\r\nHost: a\r\nX-Forwarded-For: 1.1.1.1\r\nX-Forwarded-For: 2.2.2.2\r\nVia: 1.0 p\r\n"
                             b"X-Request-Id: mine\r\n\r\n")
     assert f"\r\nX-Forwarded-For: 1.1.1.1, 2.2.2.2, {me}\r\n" in head and head.lower().count("x-forwarded-for") == 1
-    assert "\r\nVia: 1.0 p, 1.1 edgeway\r\n" in head and "\r\nX-Request-Id: mine\r\n" in head
+    assert "\r\nVia: 1.0 p, 1.1 edgeway\r\nCDN-Loop: edgeway\r\n" in head and "\r\nX-Request-Id: mine\r\n" in head
     bed.ends[0].clear()
     heads = []
     for _ in range(2):

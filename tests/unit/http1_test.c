@@ -425,7 +425,8 @@ clean_trailers(void **state)
 	static const char *const denied[] = {"Host: b", "content-length: 5",
 		"Transfer-Encoding: chunked", "Connection: close", "Authorization: x", "Cookie: x",
 		"Set-Cookie: x", "Content-Type: x", "Cache-Control: x", "Via: x",
-		"X-Forwarded-For: x", "TE: trailers", "Trailer: x", "Expect: x"};
+		"CDN-Loop: edgeway", "X-Forwarded-For: x", "TE: trailers", "Trailer: x",
+		"Expect: x"};
 	char text[128];
 
 	(void)state;
@@ -461,9 +462,10 @@ clean_requests(void **state)
 				   all = {"10.0.0.9", "edgeway", "dflt", "id1", NULL, false};
 
 	(void)state;
-	emit("GET / HTTP/1.0\r\n\r\n", &none, "GET / HTTP/1.1\r\nHost: dflt\r\n\r\n");
+	emit("GET / HTTP/1.0\r\n\r\n", &none,
+		"GET / HTTP/1.1\r\nHost: dflt\r\nCDN-Loop: edgeway\r\n\r\n");
 	emit("GET http://b?q HTTP/1.1\r\nhost: a\r\nExpect: 100-continue\r\n\r\n", &none,
-		"GET /?q HTTP/1.1\r\nHost: b\r\nExpect: 100-continue\r\n\r\n");
+		"GET /?q HTTP/1.1\r\nHost: b\r\nExpect: 100-continue\r\nCDN-Loop: edgeway\r\n\r\n");
 	emit("GET / HTTP/1.1\r\n" H
 	     "Connection: x-foo, host, content-length, x-forwarded-for,, close\r\nX-Foo: 1\r\n"
 	     "Keep-Alive: 3\r\nProxy-Connection: x\r\nTE: trailers\r\nUpgrade: h2c\r\nTrailer: "
@@ -473,25 +475,28 @@ clean_requests(void **state)
 		&all,
 		"GET / HTTP/1.1\r\nHost: a\r\nB: 2\r\nContent-Length: 4\r\n"
 		"X-Forwarded-For: 1.1.1.1, 2.2.2.2, 10.0.0.9\r\nVia: 1.0 p, 1.1 "
-		"edgeway\r\nX-Request-Id: id1\r\n\r\n");
+		"edgeway\r\nCDN-Loop: edgeway\r\nX-Request-Id: id1\r\n\r\n");
 	emit("GET / HTTP/1.1\r\n" H
 	     "X-Request-Id: mine\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
 		&all,
 		"GET / HTTP/1.1\r\nHost: a\r\nX-Request-Id: mine\r\nX-Forwarded-For: "
-		"10.0.0.9\r\nVia: 1.1 edgeway\r\n"
+		"10.0.0.9\r\nVia: 1.1 edgeway\r\nCDN-Loop: edgeway\r\n"
 		"Connection: upgrade\r\nUpgrade: websocket\r\n\r\n");
 	emit("PUT / HTTP/1.1\r\n" H "Connection: te\r\nTE: trailers\r\nTrailer: a, b\r\nTrailer: "
 	     "c\r\nTransfer-Encoding: chunked\r\n\r\n",
 		&none,
 		"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nTrailer: a, b, c\r\n"
-		"Connection: TE\r\nTE: trailers\r\n\r\n");
+		"CDN-Loop: edgeway\r\nConnection: TE\r\nTE: trailers\r\n\r\n");
 	emit("PUT / HTTP/1.1\r\n" H
 	     "Connection: a\r\nTE: trailers\r\nTrailer: a\r\nTransfer-Encoding: chunked\r\n\r\n",
-		&none, "PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n");
+		&none,
+		"PUT / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\nCDN-Loop: "
+		"edgeway\r\n\r\n");
 	emit("GET / HTTP/1.1\r\n" H
 	     "HTTP2-Settings: AA\r\nConnection: upgrade\r\nUpgrade: h2c\r\n\r\n",
 		&none,
-		"GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade, HTTP2-Settings\r\nUpgrade: "
+		"GET / HTTP/1.1\r\nHost: a\r\nCDN-Loop: edgeway\r\nConnection: upgrade, "
+		"HTTP2-Settings\r\nUpgrade: "
 		"h2c\r\nHTTP2-Settings: AA\r\n\r\n");
 }
 
@@ -507,18 +512,57 @@ traces(void **state)
 	(void)state;
 	emit(in, &f,
 		"GET / HTTP/1.1\r\nHost: a\r\nTraceParent: 1\r\nA: b\r\ntraceparent: 2\r\n"
-		"TraceState: c=d\r\n\r\n");
+		"TraceState: c=d\r\nCDN-Loop: edgeway\r\n\r\n");
 	f.traceparent = "00-x";
 	emit(in, &f,
-		"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\nTraceState: c=d\r\ntraceparent: "
+		"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\nTraceState: c=d\r\nCDN-Loop: "
+		"edgeway\r\ntraceparent: "
 		"00-x\r\n\r\n");
 	f.new_trace = true;
-	emit(in, &f, "GET / HTTP/1.1\r\nHost: a\r\nA: b\r\ntraceparent: 00-x\r\n\r\n");
+	emit(in, &f,
+		"GET / HTTP/1.1\r\nHost: a\r\nA: b\r\nCDN-Loop: edgeway\r\ntraceparent: "
+		"00-x\r\n\r\n");
 	f.traceparent = NULL;
 	f.new_trace = false;
 	emit("GET / HTTP/1.1\r\n" H
 	     "Connection: traceparent, tracestate\r\ntraceparent: 1\r\ntracestate: c=d\r\n\r\n",
-		&f, "GET / HTTP/1.1\r\nHost: a\r\n\r\n");
+		&f, "GET / HTTP/1.1\r\nHost: a\r\nCDN-Loop: edgeway\r\n\r\n");
+}
+
+/* RFC 8586: our name for each time that the request went through us, behind what others have said; Connection cannot take it away. */
+static void
+passes(void **state)
+{
+	static const struct {
+		const char *fields;
+		unsigned n;
+	} rows[] = {
+		{"", 0},
+		{"CDN-Loop: edgeway\r\n", 1},
+		{"cdn-loop: EdgeWay , other.example;n=edgeway, edgeway;a=b\r\nX: y\r\nCDN-LOOP: "
+		 "edgeway,,edgeway\r\n",
+			4},
+		{"CDN-Loop: edgeway-2, my.edgeway, edgeway:80\r\nVia: 1.1 edgeway\r\n", 0},
+		{"Connection: cdn-loop\r\nCDN-Loop: edgeway\r\n", 1},
+	};
+	const struct http1_forward forward = {"", "", "", "", NULL, false};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		auto_free char *in = xasprintf("GET / HTTP/1.1\r\n" H "%s\r\n", rows[i].fields);
+		char out[512];
+		ssize_t n;
+
+		assert_int_equal(parse_request(in, strlen(in)), 0);
+		assert_int_equal(http1_passes(&head), rows[i].n);
+		n = http1_emit_request(out, sizeof out, &head, &forward);
+		assert_true(n > 0);
+		assert_int_equal(parse_request(out, (size_t)n), 0);
+		assert_int_equal(http1_passes(&head), rows[i].n + 1);
+	}
+	emit("GET / HTTP/1.1\r\n" H "CDN-Loop: a.example;x=1\r\nCDN-Loop: edgeway\r\n\r\n",
+		&forward,
+		"GET / HTTP/1.1\r\nHost: a\r\nCDN-Loop: a.example;x=1, edgeway, edgeway\r\n\r\n");
 }
 
 static void
@@ -607,6 +651,7 @@ main(void)
 		cmocka_unit_test(clean_trailers),
 		cmocka_unit_test(clean_requests),
 		cmocka_unit_test(traces),
+		cmocka_unit_test(passes),
 		cmocka_unit_test(clean_responses),
 	};
 

@@ -14,6 +14,7 @@
 
 #include <cmocka.h>
 
+#include "base/hops.h"
 #include "model/view.h"
 #include "tests/fake/clock.h"
 #include "tests/fake/origdst.h"
@@ -343,15 +344,28 @@ client_open(void)
 	return client_open_as(LOOPBACK);
 }
 
-int
-client_open_as(uint32_t ip)
+static int
+open_client(uint32_t ip, unsigned hops)
 {
 	struct addr a = addr_ipv4(LOOPBACK, fx.port), from = addr_ipv4(ip, 0);
 	int fd = at_once(socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0));
 
 	assert_int_equal(bind(fd, &from.sa, from.len), 0);
+	hops_mark(fd, AF_INET, hops);
 	assert_int_equal(connect(fd, &a.sa, a.len), 0);
 	return fd;
+}
+
+int
+client_open_as(uint32_t ip)
+{
+	return open_client(ip, 0);
+}
+
+int
+client_open_hops(unsigned hops)
+{
+	return open_client(LOOPBACK, hops);
 }
 
 static bool

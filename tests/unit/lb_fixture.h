@@ -27,6 +27,8 @@ void service_options(const struct service_lb *options);
 int client_open(void);
 /* From this address of 127.0.0.0/8. */
 int client_open_as(uint32_t ip);
+/* That Edgeway has passed on so often before. */
+int client_open_hops(unsigned hops);
 /* A connection that the proxy made to endpoint i; fails the test after WAIT_MS. */
 int endpoint_accept(int i);
 /* Is there one, within ms? */

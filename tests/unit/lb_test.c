@@ -68,7 +68,7 @@ what_goes_upstream(void **state)
 	head = head_at(back);
 	assert_non_null(strstr(
 		head, "GET /x HTTP/1.1\r\nHost: b\r\nX-Forwarded-For: 1.2.3.4, 127.0.0.1\r\n"));
-	assert_non_null(strstr(head, "Via: 1.1 edgeway\r\nX-Request-Id: "));
+	assert_non_null(strstr(head, "Via: 1.1 edgeway\r\nCDN-Loop: edgeway\r\nX-Request-Id: "));
 	assert_null(strstr(head, "X-A"));
 	put(back, "HTTP/1.1 204 No\r\nConnection: x-b\r\nX-B: 1\r\nContent-Length: 3\r\n\r\n");
 	expect(client, "HTTP/1.1 204 No\r\n\r\n");

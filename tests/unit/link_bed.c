@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/hops.h"
 #include "base/log.h"
 #include "base/pki.h"
 
@@ -108,6 +109,7 @@ on_accept(void *arg, int fd, unsigned events)
 	e->bed = b;
 	e->fd = accept4(fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
 	assert_true(e->fd >= 0);
+	b->came_hops = hops_of_socket(e->fd, AF_INET);
 	e->next = b->echoes;
 	b->echoes = e;
 	b->n_echoes++;
@@ -264,12 +266,14 @@ int
 bed_ask(struct bed *b, struct visitor *v, const char *node, const char *authority)
 {
 	auto_free char *own = xasprintf("%s:%u", node, b->port);
-	struct stream_field fields[] = {
-		{"edgeway-caller", "a \"test\""}, {"traceparent", b->traceparent}};
-	struct stream_request request = {.authority = authority != NULL ? authority : own,
-		.fields = fields,
-		.n_fields = b->traceparent != NULL ? 2 : 1};
+	struct stream_field fields[3] = {{"edgeway-caller", "a \"test\""}};
+	struct stream_request request = {
+		.authority = authority != NULL ? authority : own, .fields = fields, .n_fields = 1};
 
+	if (b->traceparent != NULL)
+		fields[request.n_fields++] = (struct stream_field){"traceparent", b->traceparent};
+	if (b->hops != NULL)
+		fields[request.n_fields++] = (struct stream_field){HOPS_FIELD, b->hops};
 	memset(v, 0, sizeof *v);
 	v->bed = b;
 	return tunnels_open(b->tunnels, node, &request, &events, v, &v->st);

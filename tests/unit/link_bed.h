@@ -58,6 +58,8 @@ struct bed {
 	struct span_source spans; /* of the nodes: off */
 	struct trace_span *told; /* what they told, the last one first */
 	const char *traceparent; /* of those who ask; NULL: none */
+	const char *hops; /* the same: base/hops.h */
+	unsigned came_hops; /* of the last connection at the target */
 	const char *revoked; /* serial number that the hub refuses */
 	bool drained;
 	int descriptors;

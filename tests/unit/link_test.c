@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/hops.h"
 #include "tests/unit/link_bed.h"
 
 static void
@@ -103,6 +104,40 @@ test_answers(void **state)
 	}
 	assert_true(bed_metric(&b, &n, "edgeway_tunnel_dials_total{result=\"denied\"}") == 2);
 	assert_true(bed_metric(&b, &n, "edgeway_tunnel_dialling") == 0);
+	bed_node_stop(&n);
+	link_bed_close(&b);
+}
+
+/* What the hub says, and this node added, is in the TTL of the dial; as often as it may be, and nothing is dialled. */
+static void
+test_hops(void **state)
+{
+	static const struct {
+		const char *said;
+		unsigned came; /* 0: refused */
+	} table[] = {{NULL, 1}, {"0", 1}, {"3", 4}, {"11", HOPS_MAX}, {"12", 0}, {"999999999", 0},
+		{"1000000000000", 0}, {"-1", 0}};
+	struct bed b;
+	struct bed_node n;
+
+	(void)state;
+	link_bed_open(&b);
+	bed_node_start(&b, &n, "edge-1", "node:*");
+	for (size_t i = 0; i < ARRAY_LEN(table); i++) {
+		struct visitor v;
+
+		b.hops = table[i].said;
+		b.came_hops = 0;
+		assert_int_equal(bed_ask(&b, &v, "edge-1", NULL), 0);
+		bed_until(&b, v.status != 0);
+		assert_int_equal(v.status, table[i].came > 0 ? 200 : 508);
+		if (table[i].came > 0)
+			finish(&b, &v);
+		else
+			assert_string_equal(v.reason, HOPS_REASON);
+		assert_int_equal(b.came_hops, table[i].came);
+	}
+	assert_true(bed_metric(&b, &n, "edgeway_tunnel_dials_total{result=\"loop\"}") == 4);
 	bed_node_stop(&n);
 	link_bed_close(&b);
 }
@@ -558,6 +593,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stream),
 		cmocka_unit_test(test_answers),
+		cmocka_unit_test(test_hops),
 		cmocka_unit_test(test_spans),
 		cmocka_unit_test(test_no_tunnel),
 		cmocka_unit_test(test_silent_target),

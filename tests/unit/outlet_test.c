@@ -21,7 +21,7 @@ struct bed {
 static int
 set_up(void **state)
 {
-	static const struct outlet_ask ask = {"default/web", "edge-2", "172.17.0.2:8080"};
+	static const struct outlet_ask ask = {"default/web", "edge-2", "172.17.0.2:8080", 3};
 	struct bed *b = xcalloc(1, sizeof *b);
 	int fds[2];
 

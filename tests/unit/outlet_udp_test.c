@@ -202,7 +202,7 @@ client(uint16_t port)
 	const struct addr to = addr_ipv4(INADDR_LOOPBACK, port);
 	int fd;
 
-	assert_int_equal(sock_connect_udp(&to, 0, &fd), 0);
+	assert_int_equal(sock_connect_udp(&to, 0, 0, &fd), 0);
 	assert_int_equal(send(fd, "x", 1, 0), 1);
 	return fd;
 }

@@ -13,6 +13,7 @@
 
 #include <cmocka.h>
 
+#include "base/hops.h"
 #include "tests/unit/patience.h"
 
 enum {
@@ -27,6 +28,7 @@ static struct bed {
 	const struct stream_events *events; /* of the stream that was opened last */
 	void *to;
 	unsigned status; /* of the answer; 0: none yet */
+	char hops[HOPS_TEXT_MAX]; /* as the stream says */
 } bed;
 
 static char stands_for_something;
@@ -39,7 +41,9 @@ tunnels_open(struct tunnels *t, const char *node, const struct stream_request *r
 {
 	(void)t;
 	(void)node;
-	(void)request;
+	for (size_t i = 0; i < request->n_fields; i++)
+		if (strcmp(request->fields[i].name, HOPS_FIELD) == 0)
+			snprintf(bed.hops, sizeof bed.hops, "%s", request->fields[i].value);
 	if (!bed.has_tunnel)
 		return -ENOTCONN;
 	bed.opened++;
@@ -253,10 +257,51 @@ a_node_that_is_back_too_late(void **state)
 	loop_free(&bed.loop);
 }
 
+/* The connection's count or the request's, whichever is more, and this hub on top; with as many as there may be nobody is asked. */
+static void
+what_goes_round(void **state)
+{
+	static const struct {
+		unsigned connection, request, status;
+		const char *said;
+	} rows[] = {{0, 0, 200, "1"}, {3, 0, 200, "4"}, {1, 5, 200, "6"},
+		{HOPS_MAX - 1, 2, 200, "12"}, {HOPS_MAX, 0, 508, ""}, {0, HOPS_MAX, 508, ""},
+		{0, 4000000000u, 508, ""}};
+
+	(void)state;
+	assert_int_equal(loop_new(&bed.loop, NULL), 0);
+	bed.reach = reach_new(&(struct reach_config){.loop = bed.loop});
+	bed.has_tunnel = true;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		const struct caller caller = {.hops = rows[i].connection};
+
+		bed.opened = bed.status = 0;
+		bed.hops[0] = '\0';
+		reach_start(bed.reach,
+			&(struct reach_request){.caller = &caller,
+				.host = "edge-1",
+				.port = 7,
+				.hops = rows[i].request},
+			on_reached, NULL);
+		if (bed.opened > 0)
+			bed.events->answered(bed.to, 200, "");
+		patience_until(patience_turn(bed.loop), bed.status != 0);
+		assert_int_equal(bed.status, rows[i].status);
+		assert_string_equal(bed.hops, rows[i].said);
+		assert_int_equal(bed.opened, rows[i].status == 200);
+	}
+	assert_int_equal(reach_loops(bed.reach), 3);
+	reach_free(&bed.reach);
+	loop_free(&bed.loop);
+}
+
 int
 main(void)
 {
-	const struct CMUnitTest tests[] = {cmocka_unit_test(a_node_that_is_back_too_late)};
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_node_that_is_back_too_late),
+		cmocka_unit_test(what_goes_round),
+	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
