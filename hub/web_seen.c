@@ -153,7 +153,7 @@ add_dialled(const struct service_port *port, struct buf *out)
 	char text[ADDR_TEXT_MAX];
 
 	buf_printf(out, "{\"port\":%u,\"unreachable\":%u,\"n\":%u,\"endpoints\":[", port->port,
-		port->n_unreachable, port->n_endpoints);
+		port->n_unreachable + port->n_refused, port->n_endpoints);
 	for (unsigned i = 0; i < MIN(port->n_endpoints, (unsigned)TELL_SHOWN); i++) {
 		const struct endpoint *e = &port->endpoints[i];
 

@@ -4,10 +4,11 @@
  * its address is special (base/special_addr: loopback, link-local, a cloud's metadata, unspecified, multicast, reserved) or one
  * of this machine's own, unless `lb.allow` names it. At an own address a hostNetwork pod of this very node is what it says it is.
  *
- * It is asked at two places, and nowhere else an endpoint's address comes to be dialled:
+ * It is asked where an endpoint's address comes to this node, and again where it is dialled:
  *   service_build()   when a view is adopted. What it refuses is in no snapshot, and so not in what is made of one: clusters of the
  *                     workers, health checks, the kernel's maps, UDP relays, targets of the tunnel's end here (tunnel/target).
- *   worker_dial()     at each dial of a worker, against the list of the moment: an address may have become one of our own since.
+ *   worker_dial()     at each dial of a worker, against the list of the moment: an address may have become one of our own since. Spans
+ *                     that go to a collector in the cluster ask as well (src/agent_tracing).
  * When this machine's addresses change, the services that this concerns are built anew (meta/apply).
  *
  * Immutable and reference-counted, for any thread. No system call, no lock, no allocation in a check.
