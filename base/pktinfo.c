@@ -76,18 +76,6 @@ pktinfo_recv(int fd, void *to, size_t size, struct pktinfo_way *way)
 	return n;
 }
 
-bool
-pktinfo_is_own(const struct pktinfo_way *way)
-{
-	const uint8_t *ip = way->peer.sa.sa_family == AF_INET
-		? (const uint8_t *)&way->peer.in.sin_addr
-		: &way->peer.in6.sin6_addr.s6_addr[12];
-
-	if (way->peer.sa.sa_family == AF_INET6 && !IN6_IS_ADDR_V4MAPPED(&way->peer.in6.sin6_addr))
-		return false;
-	return IN6_IS_ADDR_V4MAPPED(&way->local) && memcmp(ip, &way->local.s6_addr[12], 4) == 0;
-}
-
 static size_t
 put_info(uint8_t *control, const struct pktinfo_way *way)
 {

@@ -21,9 +21,6 @@ struct pktinfo_way {
 
 /* Bytes, or -errno. */
 ssize_t pktinfo_recv(int fd, void *to, size_t size, struct pktinfo_way *way);
-/* Was it sent by this machine, to the very address that it comes from? By IPv4 alone, where the kernel drops what others send in the
- * machine's name; by IPv6 it takes that. */
-bool pktinfo_is_own(const struct pktinfo_way *way);
 /* 0 or -errno. */
 int pktinfo_send(int fd, const void *data, size_t n, const struct pktinfo_way *way);
 

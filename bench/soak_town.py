@@ -26,7 +26,7 @@ DOMAIN = "default.svc.cluster.local"
 FENCE = """table inet fence { chain out { type filter hook output priority 0; oifname "eth0" ip daddr 192.0.2.10-192.0.2.19 drop; }
     chain forward { type filter hook forward priority 0; oifname "eth0" ip daddr 192.0.2.10-192.0.2.19 drop; }
 }"""
-ACCESS = "[{from: local, to: ['*']}, {from: 'node:edge-1', to: ['*']}, {from: 'node:edge-2', to: ['*']}]"
+ACCESS = "[{from: 192.0.2.0/29, to: ['*']}, {from: 'node:edge-1', to: ['*']}, {from: 'node:edge-2', to: ['*']}]"
 PORTS = ("http", 8080, 0), ("echo", 9090, 0), ("bulk", 7500, 0)
 SERVED = ("http", 80, 8080), ("echo", 7000, 9090), ("bulk", 7001, 7500)
 MOVING = 20

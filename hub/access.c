@@ -1,6 +1,5 @@
 #include "hub/access.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fnmatch.h>
 #include <stdio.h>
@@ -348,36 +347,14 @@ access_count(const struct access *a)
 /* --- asking ------------------------------------------------------------------- */
 
 static bool
-caller_ip(const struct caller *c, struct in6_addr *ip)
-{
-	if (c->addr.sa.sa_family == AF_INET6) {
-		*ip = c->addr.in6.sin6_addr;
-		return true;
-	}
-	if (c->addr.sa.sa_family != AF_INET)
-		return false;
-	*ip = (struct in6_addr){.s6_addr = {[10] = 0xff, [11] = 0xff}};
-	memcpy(&ip->s6_addr[12], &c->addr.in.sin_addr, 4);
-	return true;
-}
-
-static bool
-of_this_machine(const struct caller *c)
-{
-	struct in6_addr ip;
-
-	return c->local || !caller_ip(c, &ip) || ip_is_loopback(&ip);
-}
-
-static bool
 is_from(const struct rule *r, const struct caller *c)
 {
 	struct in6_addr ip;
 
 	if (r->local)
-		return of_this_machine(c);
+		return c->local;
 	if (r->by_network)
-		return caller_ip(c, &ip) && network_holds(&r->network, &ip);
+		return addr_ip(&c->addr, &ip) && network_holds(&r->network, &ip);
 	if (r->node)
 		return c->node[0] != '\0' && fnmatch(r->name, c->node, 0) == 0;
 	return (r->cert && c->admitted && strcmp(r->name, c->cert) == 0) ||
@@ -440,12 +417,14 @@ check_node(const struct access *a, const struct caller *c, const struct access_t
 bool
 access_check(const struct access *a, const struct caller *c, const struct access_target *t)
 {
+	if (c->own_dial)
+		return false;
 	if (c->node[0] != '\0')
 		return check_node(a, c, t);
 	/* What no name of the cluster stands behind is dialled for those alone whom a rule allows it. */
 	if (a->n == 0 || (t->kind == TARGET_WEB && !access_names(a, TARGET_WEB)))
 		return t->kind != TARGET_CLOUD && t->kind != TARGET_SITE &&
-			(of_this_machine(c) || c->admitted);
+			(c->local || c->admitted);
 	for (size_t i = 0; i < a->n; i++) {
 		const struct rule *r = &a->rules[i];
 
@@ -482,6 +461,28 @@ access_names_cloud(const struct access *a, const struct in6_addr *ip)
 	return false;
 }
 
+bool
+access_names_address(
+	const struct access *a, const struct caller *c, const struct in6_addr *ip, uint16_t port)
+{
+	for (size_t i = 0; i < a->n; i++) {
+		const struct rule *r = &a->rules[i];
+
+		if (c != NULL && (c->own_dial || r->node != (c->node[0] != '\0') || !is_from(r, c)))
+			continue;
+		for (size_t k = 0; k < r->n_to; k++) {
+			const struct to *to = &r->to[k];
+			bool ports = to->from_port > 1 || to->to_port < UINT16_MAX;
+
+			if (to->kind == TARGET_CLOUD && !to->all && to->first == NULL && ports &&
+				to->network.bits == 128 && port >= to->from_port &&
+				port <= to->to_port && network_holds(&to->network, ip))
+				return true;
+		}
+	}
+	return false;
+}
+
 const char *
 access_token(const struct access *a, const char *secret, size_t len)
 {
@@ -493,32 +494,4 @@ access_token(const struct access *a, const char *secret, size_t len)
 		if (a->rules[i].sha256[0] != '\0' && pki_equal(a->rules[i].sha256, hash))
 			found = a->rules[i].name;
 	return found;
-}
-
-const char *
-caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
-{
-	char addr[ADDR_TEXT_MAX];
-
-	if (c->node[0] != '\0')
-		snprintf(to, ACCESS_NAME_MAX + 8, "node:%s", c->node);
-	else if (c->token[0] != '\0')
-		snprintf(to, ACCESS_NAME_MAX + 8, "token:%s", c->token);
-	else if (c->cert[0] != '\0')
-		snprintf(to, ACCESS_NAME_MAX + 8, "cert:%s", c->cert);
-	else
-		snprintf(to, ACCESS_NAME_MAX + 8, "%s", addr_text(&c->addr, addr));
-	return to;
-}
-
-const char *
-caller_name(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
-{
-	if (c->node[0] != '\0' || c->token[0] != '\0' || c->cert[0] != '\0')
-		return caller_text(c, to);
-	if (c->addr.sa.sa_family == AF_INET)
-		return inet_ntop(AF_INET, &c->addr.in.sin_addr, to, ACCESS_NAME_MAX + 8);
-	if (c->addr.sa.sa_family == AF_INET6)
-		return inet_ntop(AF_INET6, &c->addr.in6.sin6_addr, to, ACCESS_NAME_MAX + 8);
-	return strcpy(to, "unix");
 }

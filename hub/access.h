@@ -1,6 +1,6 @@
 /*
  * Who may reach what through the hub: the rules of `access` (doc/edgeway-hub.8). Closed unless a rule opens; with no rules at all
- * callers of this very machine, and those whom a listener's own clientCA has admitted, may reach everything. Pure.
+ * programs of this host, and those whom a listener's own clientCA has admitted, may reach everything. Pure.
  *
  *	from   192.0.2.0/24        a source address or network
  *	       cert:NAME           the common name of a client certificate that the listener's clientCA has signed
@@ -8,8 +8,8 @@
  *	       NAME                either of the two
  *	       node:NAME           a node that asks for endpoints of services; globs allowed. Without such rules every node may have those
  *	                           of all services
- *	       local               whoever is on this machine: by loopback, by an address of its own (not UDP by IPv6), by a Unix socket
- *	to     *                   everything
+ *	       local               a program of this host: by loopback, by a Unix socket, or by ingress.redirect (hub/caller.h)
+ *	to     *                   everything but addresses of the hub itself (hub/self_guard.h)
  *	       NODE[:PORTS]        a node, globs allowed: edge-1:10250, edge-*:9100-9105, *:10250
  *	       NAMESPACE/SERVICE[:PORTS], pod/NAMESPACE/POD[:PORTS]
  *	       cloud/HOST[:PORTS], cloud/CIDR[:PORTS]   dialled by the hub itself
@@ -24,20 +24,10 @@
 #define EDGEWAY_HUB_ACCESS_H
 
 #include "base/opt.h"
-#include "base/sock.h"
 #include "base/tree.h"
+#include "hub/caller.h"
 
-enum { ACCESS_RULES_MAX = 1024, ACCESS_NAME_MAX = 253 };
-
-struct caller {
-	struct addr addr; /* of the connection's other end; AF_UNIX: of this machine */
-	char cert[ACCESS_NAME_MAX + 1]; /* "" none */
-	char token[ACCESS_NAME_MAX + 1]; /* "" none */
-	char node[ACCESS_NAME_MAX + 1]; /* a node, by its certificate of our own CA; "" none */
-	bool local; /* comes from the very address that it was accepted at, and nobody else can have said so */
-	unsigned hops; /* how often we have passed the connection on before (base/hops.h) */
-	bool admitted; /* the listener's clientCA has signed the certificate */
-};
+enum { ACCESS_RULES_MAX = 1024 };
 
 enum target_kind { TARGET_NODE, TARGET_POD, TARGET_SERVICE, TARGET_CLOUD, TARGET_SITE, TARGET_WEB };
 
@@ -63,11 +53,10 @@ bool access_check(
 bool access_names(const struct access *a, enum target_kind kind);
 /* Does a rule name a network or address of the cloud that holds this one? Then the hub dials it. */
 bool access_names_cloud(const struct access *a, const struct in6_addr *ip);
+/* Does a rule name the address itself, no network, with ports that hold this one? Of the rules for the caller; NULL: of all. */
+bool access_names_address(const struct access *a, const struct caller *caller,
+	const struct in6_addr *ip, uint16_t port);
 /* The name of the bearer token with this secret; NULL: none. */
 const char *access_token(const struct access *a, const char *secret, size_t len);
-/* The same without the port: one text for all connections of a caller. */
-const char *caller_name(const struct caller *c, char to[ACCESS_NAME_MAX + 8]);
-/* "node:NAME", "cert:NAME", "token:NAME" or the address, for the audit; returns `to`. */
-const char *caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8]);
 
 #endif

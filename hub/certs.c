@@ -9,6 +9,7 @@
 #include "base/pki.h"
 #include "base/sock.h"
 #include "hub/names.h"
+#include "model/check.h"
 
 enum {
 	CA_DAYS = 3650,
@@ -332,6 +333,23 @@ certs_use_names(struct certs *c, const struct names *names)
 	names_fini(&c->more);
 	for (size_t i = 0; i < names->n; i++)
 		names_add(&c->more, names->name[i]);
+}
+
+static bool
+names_have_ip(const struct names *names, const struct in6_addr *ip)
+{
+	struct in6_addr one;
+
+	for (size_t i = 0; i < names->n; i++)
+		if (ip_parse(names->name[i], &one) && memcmp(&one, ip, sizeof one) == 0)
+			return true;
+	return false;
+}
+
+bool
+certs_named(const struct certs *c, const struct in6_addr *ip)
+{
+	return names_have_ip(&c->wanted, ip) || names_have_ip(&c->more, ip);
 }
 
 bool

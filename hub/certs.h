@@ -16,6 +16,8 @@
 #ifndef EDGEWAY_HUB_CERTS_H
 #define EDGEWAY_HUB_CERTS_H
 
+#include <netinet/in.h>
+
 #include "hub/ledger.h"
 #include "hub/names.h"
 
@@ -58,6 +60,8 @@ int certs_client_ctx(struct certs *c, struct ssl_ctx_st **ctx, struct err *err);
 int certs_check_peers(const struct certs *c, struct err *err);
 /* More names for it, in place of those of the last call; copied. */
 void certs_use_names(struct certs *c, const struct names *names);
+/* Is this one of the addresses in tls.names or of the last certs_use_names? */
+bool certs_named(const struct certs *c, const struct in6_addr *ip);
 struct certs_term {
 	int64_t from_s, to_s; /* since 1970; 0: unknown */
 	bool own; /* made by us, not the operator's */

@@ -15,10 +15,12 @@ struct dial {
 	struct cloud *cloud;
 	struct relay *relay;
 	struct udp_relay *udp; /* of datagrams, in place of it */
+	struct self_dial noted;
 };
 
 struct cloud {
 	struct loop *loop;
+	struct self_guard *guard;
 	uint32_t mark;
 	struct session_budget budget;
 	struct session *near, *far; /* NULL until first used */
@@ -26,11 +28,12 @@ struct cloud {
 };
 
 struct cloud *
-cloud_new(struct loop *loop)
+cloud_new(struct loop *loop, struct self_guard *guard)
 {
 	struct cloud *c = xcalloc(1, sizeof *c);
 
 	c->loop = loop;
+	c->guard = guard;
 	c->budget.limit = MEMORY;
 	TAILQ_INIT(&c->dials);
 	return c;
@@ -46,6 +49,7 @@ static void
 free_dial(struct dial *d)
 {
 	TAILQ_REMOVE(&d->cloud->dials, d, entry);
+	self_guard_ended(&d->noted);
 	relay_free(&d->relay);
 	udp_relay_free(&d->udp);
 	free(d);
@@ -91,6 +95,7 @@ static void
 dial(struct dial *d, struct stream *st, const struct stream_request *request, const struct addr *to)
 {
 	struct loop *loop = d->cloud->loop;
+	struct addr from;
 	unsigned hops = 0;
 
 	for (size_t i = 0; i < request->n_fields; i++)
@@ -113,6 +118,8 @@ dial(struct dial *d, struct stream *st, const struct stream_request *request, co
 					      .mark = d->cloud->mark,
 					      .hops = hops},
 			to, 0);
+	if (request->udp ? udp_relay_local(d->udp, &from) : relay_local(d->relay, &from))
+		self_guard_begun(d->cloud->guard, &d->noted, &from);
 }
 
 static unsigned
@@ -127,7 +134,9 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 		*reason = "not an address";
 		return 400;
 	}
-	if ((*reason = allow_never(&to)) != NULL)
+	/* Again, whoever has found the way: the last look before the kernel is asked. */
+	if ((*reason = allow_never(&to)) != NULL ||
+		(*reason = self_guard_refuses(c->guard, &to, NULL)) != NULL)
 		return 403;
 	d = xcalloc(1, sizeof *d);
 	d->cloud = c;

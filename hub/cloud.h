@@ -1,16 +1,18 @@
 /*
  * The hub's own dials, as streams: a pair of sessions that face each other over a pair of sockets, so that what the hub dials itself
  * behaves like what a node dials for it (deadline, 502 and 504, half-close, reset). Addresses that are never dialled (allow_never) are
- * refused with 403, whoever asks. On the loop's thread.
+ * refused with 403, whoever asks, and so are those of the hub itself (hub/self_guard.h). On the loop's thread.
  */
 #ifndef EDGEWAY_HUB_CLOUD_H
 #define EDGEWAY_HUB_CLOUD_H
 
+#include "hub/self_guard.h"
 #include "tunnel/tunnel.h"
 
 struct cloud;
 
-struct cloud *cloud_new(struct loop *loop);
+/* guard: outlives it. */
+struct cloud *cloud_new(struct loop *loop, struct self_guard *guard);
 void cloud_free(struct cloud **c);
 /* SO_MARK of dials from now on, 0: none, as at first. Needs CAP_NET_ADMIN. */
 void cloud_mark(struct cloud *c, uint32_t mark);

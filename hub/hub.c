@@ -62,6 +62,7 @@ start_web(struct hub *hub, const struct web_options *options, struct err *err)
 			.loop = hub->loop,
 			.options = *options,
 			.access = hub->access,
+			.guard = hub->guard,
 			.peers = hub->peers,
 			.ask = hub_ask_node,
 			.sources = hub_web_sources,
@@ -139,6 +140,7 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 		access_free(&fresh);
 		return rc;
 	}
+	hub_note_listeners(hub, ways_in);
 	redirect_commit(hub->redirect);
 	access_adopt(hub->access, &fresh);
 	quota_adopt(hub->quota, &ways_in->limits);
@@ -218,6 +220,7 @@ hub_stop(struct hub **out)
 	ways_free(&hub->ways);
 	tunnels_free(&hub->tunnels);
 	inquiries_free(&hub->inquiries);
+	self_guard_free(&hub->guard);
 	access_free(&hub->access);
 	quota_free(&hub->quota);
 	authority_stop(&hub->authority);

@@ -25,7 +25,7 @@ struct hub;
 
 struct tree_node;
 
-enum { HUB_REDIRECT_PORTS_MAX = 256 };
+enum { HUB_REDIRECT_PORTS_MAX = 256, HUB_OTHERS_MAX = 4 };
 /* `ingress.redirect` */
 struct hub_redirect {
 	bool on;
@@ -49,6 +49,8 @@ struct hub_ways_in {
 	unsigned dns_ttl_s;
 	const char *const
 		*addresses; /* that names of edge nodes mean, or a Service; ended by NULL */
+	/* Where the program listens besides, that the hub is not to dial there; ended by NULL. */
+	const char *others[HUB_OTHERS_MAX];
 	const char *hosts_map,
 		*hosts_key; /* namespace/name of a ConfigMap, and its key; "": none */
 };

@@ -20,6 +20,7 @@
 #include "hub/outward.h"
 #include "hub/peers.h"
 #include "hub/redirect.h"
+#include "hub/self_guard.h"
 #include "hub/web.h"
 #include "model/cluster.h"
 
@@ -42,6 +43,7 @@ struct hub {
 	void *drained_arg;
 	struct inquiries *inquiries; /* owns what neighbours have said */
 	struct access *access;
+	struct self_guard *guard;
 	struct quota *quota;
 	struct ways_finder *ways;
 	struct cloud *cloud;
@@ -85,6 +87,11 @@ int hub_nodes_start(struct hub *hub, struct err *err);
 /* --- hub_ways.c --- */
 /* Ingress, redirect and names; after the authority. */
 int hub_ways_start(struct hub *hub, const struct hub_ways_in *config, struct err *err);
+
+/* Why the node's tunnel leads nobody to host:port: the node is the hub's host, and the port one of the hub's; NULL: it may. */
+const char *hub_node_refuses(void *hub, const char *node, const char *authority);
+/* The listeners of the configuration are known to the guard from now on. */
+void hub_note_listeners(struct hub *hub, const struct hub_ways_in *config);
 
 /* --- hub_peers.c --- */
 /* nodes_ask, of the nodes once there are any. */

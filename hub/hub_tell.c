@@ -103,12 +103,13 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	peers_metrics(hub->peers, m);
 	ingress_metrics(hub->ingress, m);
 	redirect_metrics(hub->redirect, m);
+	self_guard_metrics(hub->guard, m);
 	udp_maps_metrics(hub->udp_maps, m);
 	naming_metrics(hub->naming, m);
 	web_metrics(hub->web, m);
 	quota_metrics(hub->quota, m);
 	metric_gauge(m, "edgeway_ingress_access_rules",
-		"Rules of access in force; 0: this machine's callers alone.", NULL,
+		"Rules of access in force; 0: programs of this host alone.", NULL,
 		(double)access_count(hub->access));
 	reach_metrics(hub->reach, m);
 }
@@ -246,6 +247,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	ingress_state(hub->ingress, out);
 	buf_adds(out, ",\"redirect\":");
 	redirect_state(hub->redirect, out);
+	buf_adds(out, ",\"selfDials\":");
+	self_guard_state(hub->guard, out);
 	buf_adds(out, ",\"udpMaps\":");
 	udp_maps_state(hub->udp_maps, out);
 	buf_adds(out, ",\"udpFlows\":");

@@ -1,5 +1,9 @@
 #include "hub/hub_private.h"
 
+#include <string.h>
+
+#include "model/check.h"
+
 static bool
 at_edge(void *arg, const char *node)
 {
@@ -53,6 +57,116 @@ mark_dials(void *arg, uint32_t mark)
 	cloud_mark(hub->cloud, mark);
 }
 
+/* --- the hub itself ------------------------------------------------------------------------------- */
+
+static bool
+is_named(void *arg, const struct in6_addr *ip)
+{
+	const struct hub *hub = arg;
+	const struct certs *certs = authority_certs(hub->authority);
+
+	return certs != NULL && certs_named(certs, ip);
+}
+
+static bool
+is_replica(void *arg, const struct in6_addr *ip)
+{
+	const struct hub *hub = arg;
+
+	return peers_at_address(hub->peers, ip);
+}
+
+/* A node whose tunnels are looked at: does one of them come from the hub's own host? */
+struct tunnel_source {
+	struct self_guard *guard;
+	const char *node;
+	bool is_hub;
+};
+
+static void
+look_at_tunnel(void *arg, const struct tunnel_facts *facts)
+{
+	struct tunnel_source *source = arg;
+	struct in6_addr ip;
+	struct addr from;
+
+	if (strcmp(facts->node, source->node) == 0 &&
+		addr_parse(&from, facts->address, 0, NULL) == 0 && addr_ip(&from, &ip))
+		source->is_hub |= self_guard_is_hub(source->guard, &ip);
+}
+
+/* Is the node the host of this hub, or of another replica? */
+static bool
+is_hubs_host(struct hub *hub, const char *node)
+{
+	struct tunnel_source source = {.guard = hub->guard, .node = node};
+	const char *const *addresses;
+	struct in6_addr ip;
+	size_t n;
+
+	addresses = cluster_node_addresses(hub->cluster, node, &n);
+	for (size_t i = 0; i < n; i++)
+		if (ip_parse(addresses[i], &ip) && self_guard_is_hub(hub->guard, &ip))
+			return true;
+	tunnels_look(hub->tunnels, look_at_tunnel, &source);
+	return source.is_hub;
+}
+
+const char *
+hub_node_refuses(void *arg, const char *node, const char *authority)
+{
+	struct hub *hub = arg;
+	const char *colon = strrchr(authority, ':');
+	unsigned long port = colon != NULL ? strtoul(colon + 1, NULL, 10) : 0;
+	struct in6_addr ip;
+	struct addr to;
+
+	if (hub->guard == NULL || port > UINT16_MAX ||
+		!self_guard_is_listener(hub->guard, (uint16_t)port))
+		return NULL;
+	if (addr_parse(&to, authority, 0, NULL) == 0 && addr_ip(&to, &ip) && !ip_is_loopback(&ip) &&
+		!self_guard_is_hub(hub->guard, &ip))
+		return NULL; /* a pod there may have the port, too */
+	return is_hubs_host(hub, node)
+		? "this node is the hub's own host, and the hub listens at this port"
+		: NULL;
+}
+
+static void
+note_listener(struct hub *hub, const char *listen)
+{
+	struct addr addr;
+
+	if (listen != NULL && addr_parse(&addr, listen, 0, NULL) == 0)
+		self_guard_listens(hub->guard, &addr);
+}
+
+static void
+note_listeners_of(struct hub *hub, const struct tree_node *list)
+{
+	tree_each(list, entry)
+	{
+		note_listener(hub, tree_text(tree_get(entry, "listen"), NULL));
+	}
+}
+
+void
+hub_note_listeners(struct hub *hub, const struct hub_ways_in *config)
+{
+	self_guard_listens(hub->guard, &hub->nodes_config.listen);
+	note_listener(hub, config->http);
+	note_listener(hub, config->dns_listen);
+	if (config->egress != NULL)
+		note_listener(hub, tree_text(tree_get(config->egress, "listen"), NULL));
+	note_listeners_of(hub, config->tls);
+	note_listeners_of(hub, config->tcp);
+	note_listeners_of(hub, config->udp);
+	if (config->redirect.on)
+		self_guard_listens(hub->guard, &config->redirect.listen);
+	for (size_t i = 0; config->others[i] != NULL; i++)
+		note_listener(hub, config->others[i]);
+}
+
 static int
 start_redirect(struct hub *hub, const struct hub_redirect *wanted, struct err *err)
 {
@@ -61,6 +175,7 @@ start_redirect(struct hub *hub, const struct hub_redirect *wanted, struct err *e
 		.addresses = hub->addresses,
 		.cluster = hub->cluster,
 		.ingress = hub->ingress,
+		.guard = hub->guard,
 		.at_edge = led,
 		.known = nodes_known,
 		.mark = mark_dials,
@@ -87,6 +202,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.at_edge = at_edge,
 		.edge_known = edge_known,
 		.tunnelled = tunnelled,
+		.refuses = hub_node_refuses,
 		.arg = hub,
 	};
 	int rc = access_new(config->access, &hub->access, err);
@@ -104,14 +220,23 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.changed = hub_declared,
 		.arg = hub,
 	});
+	hub->guard = self_guard_new(&(struct self_guard_config){
+		.addresses = hub->addresses,
+		.access = hub->access,
+		.named = is_named,
+		.replica = is_replica,
+		.arg = hub,
+	});
+	hub_note_listeners(hub, config);
 	ways.neighbours = inquiries_neighbours(hub->inquiries);
+	ways.access = hub->access;
+	ways.guard = hub->guard;
 	hub->quota = quota_new(&config->limits);
 	hub->ways = ways_new(&ways);
-	hub->cloud = cloud_new(hub->loop);
+	hub->cloud = cloud_new(hub->loop, hub->guard);
 	hub->reach = reach_new(&(struct reach_config){
 		.loop = hub->loop,
 		.ways = hub->ways,
-		.access = hub->access,
 		.tunnels = hub->tunnels,
 		.cloud = hub->cloud,
 		.peers = hub->peers,
@@ -123,6 +248,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.loop = hub->loop,
 		.reach = hub->reach,
 		.access = hub->access,
+		.guard = hub->guard,
 		.quota = hub->quota,
 		.spans = config->spans,
 	});
@@ -130,6 +256,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.loop = hub->loop,
 		.reach = hub->reach,
 		.access = hub->access,
+		.guard = hub->guard,
 		.quota = hub->quota,
 		.idle_ms = config->udp_idle_ms,
 		.flows = config->udp_flows,

@@ -2,7 +2,6 @@
 
 #include <string.h>
 
-#include "base/hops.h"
 #include "base/log.h"
 #include "hub/visit.h"
 #include "model/json.h"
@@ -51,20 +50,6 @@ ingress_free(struct ingress **out)
 	free(i);
 }
 
-/* Does the connection come from the very address that it was accepted at? */
-static bool
-from_itself(int fd, const struct addr *peer)
-{
-	struct addr own = {.len = sizeof own.un};
-
-	if (getsockname(fd, &own.sa, &own.len) < 0 || own.sa.sa_family != peer->sa.sa_family)
-		return false;
-	if (own.sa.sa_family == AF_INET)
-		return own.in.sin_addr.s_addr == peer->in.sin_addr.s_addr;
-	return own.sa.sa_family == AF_INET6 &&
-		IN6_ARE_ADDR_EQUAL(&own.in6.sin6_addr, &peer->in6.sin6_addr);
-}
-
 static bool
 has_room(struct ingress *i, const char *door)
 {
@@ -81,14 +66,12 @@ on_socket(void *arg, int fd)
 {
 	struct way_in *w = arg;
 	struct ingress *i = w->ingress;
-	struct caller caller = {.addr.len = sizeof caller.addr.un};
+	struct caller caller;
 
 	if (!has_room(i, w->name))
 		return false;
-	if (getpeername(fd, &caller.addr.sa, &caller.addr.len) < 0)
+	if (caller_accept(&caller, fd, CALLER_LISTENER, i->config.guard) < 0)
 		return false;
-	caller.local = from_itself(fd, &caller.addr);
-	caller.hops = hops_of_socket(fd, caller.addr.sa.sa_family);
 	w->visits++;
 	if (w->door.tls != NULL)
 		leg_take(i, &w->door, fd, &caller);

@@ -44,6 +44,7 @@ struct ingress_config {
 	struct loop *loop;
 	struct reach *reach; /* outlives it, as do access and quota */
 	const struct access *access;
+	struct self_guard *guard; /* outlives it */
 	struct quota *quota;
 	struct span_source *spans; /* of visits; NULL: none */
 };

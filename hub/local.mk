@@ -5,6 +5,7 @@ hub_libhub_a_SOURCES = \
 	hub/approvals.c hub/approvals.h hub/approvals_ask.c hub/approvals_private.h \
 	hub/authority.c hub/authority.h \
 	hub/bridge.c hub/bridge.h \
+	hub/caller.c hub/caller.h \
 	hub/carried.c hub/carried.h \
 	hub/certs.c hub/certs.h \
 	hub/claims.c hub/claims.h \
@@ -56,6 +57,7 @@ hub_libhub_a_SOURCES = \
 	hub/roster.c hub/roster.h \
 	hub/route.c hub/route.h \
 	hub/secret.c hub/secret.h \
+	hub/self_guard.c hub/self_guard.h \
 	hub/share.c hub/share.h hub/share_ca.c hub/share_private.h \
 	hub/share_claims.c hub/share_claims.h \
 	hub/sight.c hub/sight.h \
@@ -66,7 +68,7 @@ hub_libhub_a_SOURCES = \
 	hub/unserved.c hub/unserved.h \
 	hub/udp_flow.c hub/udp_maps.c hub/udp_maps.h hub/udp_maps_private.h \
 	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_trace.c hub/visit_where.c \
-	hub/ways.c hub/ways.h hub/ways_beside.c hub/ways_private.h \
+	hub/ways.c hub/ways.h hub/ways_beside.c hub/ways_judge.c hub/ways_private.h \
 	hub/web.c hub/web.h hub/web_conn.c hub/web_live.c hub/web_private.h \
 	hub/web_files.c hub/web_files.h \
 	hub/web_judge.c hub/web_judge.h \
@@ -125,6 +127,7 @@ HUB_TESTS = \
 	tests/unit/quota_test \
 	tests/unit/reflector_test \
 	tests/unit/roster_test \
+	tests/unit/self_guard_test \
 	tests/unit/share_test \
 	tests/unit/split_test \
 	tests/unit/tokens_test \
@@ -135,6 +138,8 @@ check_PROGRAMS += $(HUB_TESTS)
 TESTS += $(HUB_TESTS)
 tests_unit_access_test_SOURCES = tests/unit/access_test.c
 tests_unit_access_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_self_guard_test_SOURCES = tests/unit/self_guard_test.c
+tests_unit_self_guard_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_web_test_SOURCES = tests/unit/web_test.c
 tests_unit_web_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnels_tell_test_SOURCES = tests/unit/tunnels_tell_test.c

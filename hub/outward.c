@@ -197,9 +197,9 @@ join(struct trip *t, struct stream *far)
 static bool
 opens(const struct trip *t, const struct access_target *where)
 {
-	struct caller caller = {0};
+	struct caller caller;
 
-	snprintf(caller.node, sizeof caller.node, "%s", t->node);
+	caller_node(&caller, t->node);
 	return access_check(t->of->access, &caller, where);
 }
 
@@ -309,7 +309,7 @@ outward_opened(void *arg, const char *node, struct stream *st, const struct stre
 	const char **reason)
 {
 	struct outward *o = arg;
-	struct caller caller = {0};
+	struct caller caller;
 	struct reach_request q = {
 		.caller = &caller,
 		.host = request->authority,
@@ -328,7 +328,7 @@ outward_opened(void *arg, const char *node, struct stream *st, const struct stre
 	t->udp = request->udp;
 	t->since_ms = loop_now_ms(o->loop);
 	snprintf(t->node, sizeof t->node, "%s", node);
-	snprintf(caller.node, sizeof caller.node, "%s", node);
+	caller_node(&caller, node);
 	caller.hops = hops_parse(field(request, HOPS_FIELD));
 	if ((*reason = account(t, &caller)) != NULL) {
 		forget(t);

@@ -258,6 +258,11 @@ trip_begin(struct guest *g, struct stream *st, const struct stream_request *requ
 		refuse(t, 429, "the node has as many streams as it may");
 		return 0;
 	}
+	*reason = p->config.refuses(p->config.arg, t->node, t->target);
+	if (*reason != NULL) {
+		refuse(t, 403, *reason);
+		return 0;
+	}
 	rc = open_far(t, request);
 	if (rc == -ENOTCONN || rc == -ESHUTDOWN)
 		refuse(t, 421, "the node's tunnel is not here any more");

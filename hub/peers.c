@@ -286,6 +286,19 @@ peers_know(const struct peers *p, const char *node)
 	return roster_knows(p->roster, node);
 }
 
+bool
+peers_at_address(const struct peers *p, const struct in6_addr *ip)
+{
+	const struct peer *peer;
+	struct in6_addr its;
+
+	TAILQ_FOREACH(peer, &p->all, link)
+	if (peer->state != PEER_ITSELF && addr_ip(&peer->addr, &its) &&
+		memcmp(&its, ip, sizeof its) == 0)
+		return true;
+	return false;
+}
+
 void
 peers_named(const struct peers *p, void (*fn)(void *arg, const char *node), void *arg)
 {

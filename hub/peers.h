@@ -50,6 +50,8 @@ struct peers_config {
 		void (*fn)(void *to, const char *node, const char *entry), void *to);
 	/* The replica `from` has been told so by a node. REACH has an entry; FORGETS without a node: all that it said before. */
 	void (*heard)(void *arg, const void *from, const struct peer_said *said);
+	/* Why the node's tunnel leads nobody to host:port, whatever the node says (static text); NULL: it may. */
+	const char *(*refuses)(void *arg, const char *node, const char *authority);
 	/* As nodes_ask. */
 	int (*ask)(void *arg, const char *node, const char *service, struct question *q);
 	void *arg;
@@ -94,6 +96,8 @@ int peers_open(struct peers *p, struct peers_ask *ask);
 int peers_ask_health(struct peers *p, struct peers_ask *ask, const char *service, size_t turn);
 /* A stream was answered with 421: it is not asked again for what it has claimed. */
 void peers_doubt(struct peers *p, const char *node, uint64_t epoch);
+/* Is another replica at this address, by its name or by a connection? */
+bool peers_at_address(const struct peers *p, const struct in6_addr *ip);
 /* Does another replica have a tunnel of its own of the node? Its epoch; 0: none. */
 uint64_t peers_epoch(const struct peers *p, const char *node);
 /* Has it been heard of as a node, by whomever? */

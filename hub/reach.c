@@ -560,10 +560,8 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 		answer_soon(x, 508, HOPS_REASON);
 	} else if (q->full != NULL) {
 		answer_soon(x, 429, q->full);
-	} else if (status != 0) {
+	} else if (status != 0 || (status = ways_judge(r->config.ways, q->caller, &x->ways)) != 0) {
 		answer_soon(x, status, x->ways.reason);
-	} else if (!access_check(r->config.access, q->caller, &x->ways.target)) {
-		answer_soon(x, 403, "no rule of access opens this target to this caller");
 	} else {
 		timer_start(x->deadline, REACH_MS, 0);
 		try_next(x);

@@ -1,7 +1,6 @@
 /*
- * From a name at the ingress to a stream that is connected to it: finds the ways (hub/ways.h), asks the rules
- * (hub/access.h), opens a stream through a node's tunnel, another replica or the hub itself, and tries the next way when the first
- * cannot be dialled. A node's own tunnel comes first, here or at another replica; where there is none, its neighbours. On the hub's loop.
+ * From a name at the ingress to a stream that is connected to it: finds the ways and asks the rules (hub/ways.h), opens a stream
+ * through a node's tunnel, another replica or the hub itself, and tries the next way when the first cannot be dialled. A node's own tunnel comes first, here or at another replica; where there is none, its neighbours. On the hub's loop.
  *
  *	reaching = reach_start(reach, &(struct reach_request){.caller = &caller, .host = "edge-1", .port = 10250}, on_reached, c);
  *
@@ -35,8 +34,7 @@ struct reaching;
 
 struct reach_config {
 	struct loop *loop;
-	struct ways_finder *ways; /* these six outlive it */
-	const struct access *access;
+	struct ways_finder *ways; /* these five outlive it */
 	struct tunnels *tunnels;
 	struct cloud *cloud;
 	/* The other replicas; outlives it. NULL: there are none. */

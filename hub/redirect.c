@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/hops.h"
 #include "base/log.h"
 #include "model/mesh.h"
 
@@ -14,11 +13,11 @@ static bool
 on_socket(void *arg, int fd)
 {
 	struct redirect *r = arg;
-	struct caller caller = {.addr.len = sizeof caller.addr.un};
+	struct caller caller;
 	char host[INET_ADDRSTRLEN], text[ADDR_TEXT_MAX], wanted[ADDR_TEXT_MAX];
 	struct addr to;
 
-	if (getpeername(fd, &caller.addr.sa, &caller.addr.len) < 0 ||
+	if (caller_accept(&caller, fd, CALLER_REDIRECT, r->config.guard) < 0 ||
 		redirect_probe_arrived(r->probe, &caller.addr))
 		return false;
 	if (sock_original(fd, &to) <
@@ -33,8 +32,6 @@ on_socket(void *arg, int fd)
 			addr_text(&caller.addr, text), addr_text(&to, wanted));
 		return false;
 	}
-	caller.local = detours_in(r->own, r->n_own, ntohl(caller.addr.in.sin_addr.s_addr));
-	caller.hops = hops_of_socket(fd, caller.addr.sa.sa_family);
 	inet_ntop(AF_INET, &to.in.sin_addr, host, sizeof host);
 	if (!ingress_lead(r->config.ingress, &r->door,
 		    &(struct ingress_led){.fd = fd,

@@ -26,6 +26,7 @@ struct redirect_config {
 	struct addresses *addresses; /* of this machine */
 	const struct cluster *cluster;
 	struct ingress *ingress;
+	struct self_guard *guard; /* outlives it */
 	bool (*at_edge)(void *arg, const char *node);
 	/* Is it known which nodes there are, and which are at the edge? Until then the set stays as it is. */
 	bool (*known)(void *arg);

@@ -13,18 +13,17 @@ now_ms(const struct udp_map *m)
 static void
 fill_caller(const struct udp_flow *f, struct caller *caller)
 {
-	memset(caller, 0, sizeof *caller);
-	caller->addr = f->way.peer;
+	const struct udp_map *m = udp_door_owner(f->door);
+
+	caller_datagram(caller, &f->way.peer, m->maps->config.guard);
 	caller->hops = f->way.hops;
-	caller->local = pktinfo_is_own(&f->way);
 }
 
 const char *
 udp_flow_caller(const struct udp_flow *f, char to[ACCESS_NAME_MAX + 8])
 {
-	struct caller caller;
+	const struct caller caller = {.addr = f->way.peer};
 
-	fill_caller(f, &caller);
 	return caller_text(&caller, to);
 }
 

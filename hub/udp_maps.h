@@ -15,8 +15,9 @@ struct udp_maps;
 
 struct udp_maps_config {
 	struct loop *loop;
-	struct reach *reach; /* these three outlive it */
+	struct reach *reach; /* these four outlive it */
 	const struct access *access;
+	struct self_guard *guard;
 	struct quota *quota;
 	uint64_t idle_ms; /* 0: UDP_IDLE_MS */
 	unsigned flows; /* of a map; 0: UDP_FLOWS */

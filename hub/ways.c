@@ -194,6 +194,10 @@ add_endpoint(const struct ways_finder *f, struct ways *w, const struct view_endp
 	struct way *way = ways_add(w, ways_at_edge(f, e->node) ? e->node : "",
 		pod ? e->pod_ip : e->given_ip, pod ? e->pod_port : e->given_port);
 
+	way->given = !pod ||
+		!cluster_pod_serves(f->config.cluster,
+			&(struct cluster_place){.ns = w->target.ns, .pod = e->pod}, e->pod_ip,
+			e->pod_port, w->udp);
 	if (*way->node != '\0')
 		ways_set_beside(way, e->host_ip, e->host_port);
 }
@@ -404,6 +408,8 @@ ways_find_udp(struct ways_finder *f, const char *host, uint16_t port, struct way
 	w->udp = true;
 	return settle(f, w, find(f, host, port, w));
 }
+
+/* --- an address as a node sees it -------------------------------------------------------------- */
 
 /* Has the node this address, by its Node? Else *other is a node of its site that has, "" none. */
 static bool

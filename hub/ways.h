@@ -17,6 +17,7 @@
 #include "hub/access.h"
 #include "hub/fanout.h"
 #include "hub/neighbours.h"
+#include "hub/self_guard.h"
 #include "model/mesh.h"
 
 enum { WAYS_MAX = 3, WAYS_BESIDE_MAX = 3, WAYS_REASON_MAX = 512, WAYS_HOST_MAX = 253 };
@@ -29,6 +30,7 @@ struct way {
 	char meant[MESH_NODE_MAX +
 		1]; /* the node that `node` is to dial as a neighbour, or VICINITY_ANY; "": itself */
 	struct neighbours_way neighbour; /* then: which one that is */
+	bool given; /* the address is an EndpointSlice's word alone: no pod says that it serves there */
 };
 
 struct ways {
@@ -45,6 +47,8 @@ struct ways_config {
 	const struct cluster *cluster;
 	const struct fanout *fanout;
 	struct neighbours *neighbours; /* NULL: none */
+	const struct access *access; /* these two for ways_judge */
+	struct self_guard *guard;
 	const char *cluster_domain;
 	const char *suffix; /* zone of the node names; "" none */
 	/* Is it a node at the edge, which can be reached through a tunnel only? Else the hub dials it. */
@@ -53,6 +57,8 @@ struct ways_config {
 	bool (*edge_known)(void *arg);
 	/* Is there a tunnel now? Those nodes' endpoints come first. */
 	bool (*tunnelled)(void *arg, const char *node);
+	/* Why the node's tunnel leads nobody to host:port (static text); NULL: it may. */
+	const char *(*refuses)(void *arg, const char *node, const char *authority);
 	void *arg;
 };
 
@@ -66,6 +72,10 @@ unsigned ways_find(struct ways_finder *f, const char *host, uint16_t port, struc
 /* The same of datagrams: of a service its ports of UDP. */
 unsigned ways_find_udp(struct ways_finder *f, const char *host, uint16_t port, struct ways *out);
 unsigned ways_find_at(struct ways_finder *f, const char *node, const char *dest, struct ways *out);
+/* Once something is found, and before anything is dialled: 403 where the rules do not open the target to the caller. Leaves out ways that
+ * would end at the hub itself, and those on which an EndpointSlice leads to a port of a node itself, unless the caller may reach that port of
+ * that node; 403 when none is left. */
+unsigned ways_judge(struct ways_finder *f, const struct caller *caller, struct ways *w);
 /* The way `at` has found no tunnel: puts those through the node's neighbours behind it. How many; 0: *why (NULL: nobody has
  * declared the node). */
 size_t ways_beside(struct ways_finder *f, struct ways *w, size_t at, const char **why);

@@ -1,5 +1,5 @@
 /*
- * What ways.c (names and addresses) and ways_beside.c (neighbours of a node without a tunnel) share.
+ * What ways.c (names and addresses), ways_beside.c (neighbours of a node without a tunnel) and ways_judge.c (who may go which) share.
  */
 #ifndef EDGEWAY_HUB_WAYS_PRIVATE_H
 #define EDGEWAY_HUB_WAYS_PRIVATE_H

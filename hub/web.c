@@ -144,7 +144,7 @@ static bool
 on_socket(void *arg, int fd)
 {
 	struct web *w = arg;
-	struct caller caller = {.addr.len = sizeof caller.addr.un};
+	struct caller caller;
 
 	if (w->n_conns >= WEB_CONNECTIONS_MAX) {
 		w->refused_full++;
@@ -152,7 +152,7 @@ on_socket(void *arg, int fd)
 			w->n_conns);
 		return false;
 	}
-	if (getpeername(fd, &caller.addr.sa, &caller.addr.len) < 0)
+	if (caller_accept(&caller, fd, CALLER_LISTENER, w->config.guard) < 0)
 		return false;
 	web_conn_take(w, fd, &caller);
 	return true;

@@ -36,7 +36,8 @@ struct web;
 struct web_config {
 	struct loop *loop;
 	struct web_options options; /* texts are borrowed */
-	const struct access *access; /* these two outlive it */
+	const struct access *access; /* these three outlive it */
+	struct self_guard *guard;
 	struct peers *peers; /* that are asked for their nodes */
 	probes_ask_fn *ask; /* nodes that are connected here, with arg */
 	/* What there is to see now. */

@@ -80,6 +80,11 @@ bool cluster_pod_at(const struct cluster *c, const char *node, const char *addre
 /* Does the pod itself say that the address is its own, whatever EndpointSlices say of it? */
 bool cluster_pod_has(
 	const struct cluster *c, const char *ns, const char *name, const char *address);
+/* Does the pod itself, whatever EndpointSlices say of it, have this address and, where it is of its host's network, declare the port? */
+bool cluster_pod_serves(const struct cluster *c, const struct cluster_place *pod,
+	const char *address, uint16_t port, bool udp);
+/* A node's addresses, of all kinds, names too; *n: how many. Borrowed. */
+const char *const *cluster_node_addresses(const struct cluster *c, const char *name, size_t *n);
 /* A node's first IP address, its InternalIP where it says one, "" when it says none. Borrowed. */
 const char *cluster_node_address(const struct cluster *c, const char *name);
 /* Of a node, for the call only. */

@@ -121,6 +121,17 @@ cluster_pod_has(const struct cluster *c, const char *ns, const char *name, const
 		(o->pod.host_network && same_address(address, o->pod.host_ip));
 }
 
+bool
+cluster_pod_serves(const struct cluster *c, const struct cluster_place *pod, const char *address,
+	uint16_t port, bool udp)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_POD, pod->ns, pod->pod);
+	const uint8_t protocol = udp ? KUBE_UDP : KUBE_TCP;
+
+	return o != NULL && cluster_pod_has(c, pod->ns, pod->pod, address) &&
+		(!o->pod.host_network || join_find_number(&o->pod, port, protocol) != NULL);
+}
+
 int
 cluster_node_source(const struct cluster *c, const char *name, const char *address,
 	struct cluster_source *source)
@@ -155,6 +166,15 @@ cluster_has_sites(const struct cluster *c)
 			return true;
 	}
 	return false;
+}
+
+const char *const *
+cluster_node_addresses(const struct cluster *c, const char *name, size_t *n)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_NODE, "", name);
+
+	*n = o != NULL ? o->node.n_addresses : 0;
+	return o != NULL ? (const char *const *)o->node.addresses : NULL;
 }
 
 const char *

@@ -31,6 +31,23 @@ check_redirect(struct findings *f, const struct tree_node *redirect)
 			"put back %s times", ctl_text(redirect, "repairs"));
 }
 
+static void
+check_self_dials(struct findings *f, const struct tree_node *dials)
+{
+	if (ctl_number(dials, "cameBack") > 0)
+		findings_add(f, "loops", VERDICT_BAD,
+			"a NAT or load balancer leads there: put its address into tls.names, so "
+			"that the hub does not dial it",
+			"%s connections of the hub's own came back to it",
+			ctl_text(dials, "cameBack"));
+	if (ctl_number(dials, "refused") > 0)
+		findings_add(f, "loops", VERDICT_NOTE,
+			"the log names callers and targets; an address of the hub's host is "
+			"opened by a rule to cloud/ADDRESS:PORT alone",
+			"%s dials to the hub itself were refused, the last to %s",
+			ctl_text(dials, "refused"), ctl_text(dials, "last"));
+}
+
 /* Whose end is near: within `days`, or the share of its life that is given. */
 struct nearness {
 	unsigned bad_days, note_days, bad_share, note_share;
@@ -109,6 +126,7 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 	findings_add(f, "nodes", connected > 0 ? VERDICT_OK : VERDICT_NOTE,
 		"join one: edgewayctl token create", "%u connected", connected);
 	check_redirect(f, tree_get(hub, "redirect"));
+	check_self_dials(f, tree_get(hub, "selfDials"));
 	tree_each(tree_get(hub, "peers"), p)
 	{
 		if (strcmp(ctl_text(p, "state"), "away") == 0 ||

@@ -419,6 +419,18 @@ say_redirect(const struct tree_node *redirect, struct buf *line)
 }
 
 static void
+say_self_dials(const struct tree_node *dials, struct buf *line)
+{
+	if (ctl_number(dials, "refused") + ctl_number(dials, "cameBack") < 1)
+		return;
+	buf_printf(line, "%s dials to the hub itself refused, %s came back",
+		ctl_text(dials, "refused"), ctl_text(dials, "cameBack"));
+	if (ctl_text(dials, "last")[0] != '\0')
+		buf_printf(line, "; the last refused was to %s", ctl_text(dials, "last"));
+	say("loops", line);
+}
+
+static void
 say_maps(const struct tree_node *maps, struct buf *line)
 {
 	double flows = 0, dropped = 0;
@@ -491,6 +503,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 			count_with(tree_get(hub, "neighbours"), "state", "carried"));
 	say("tunnels", line);
 	say_redirect(tree_get(hub, "redirect"), line);
+	say_self_dials(tree_get(hub, "selfDials"), line);
 	say_maps(tree_get(hub, "udpMaps"), line);
 	say_peers(tree_get(hub, "peers"), line, w);
 	say_naming(tree_get(hub, "naming"), line);

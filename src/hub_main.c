@@ -363,6 +363,7 @@ ways_in_of(const struct hub_options *o)
 		.dns_listen = o->ingress_dns_listen,
 		.dns_ttl_s = o->ingress_dns_ttl,
 		.addresses = (const char *const *)o->node_addresses,
+		.others = {o->admin_listen, o->metrics_listen, o->web_listen},
 		.hosts_map = o->ingress_hosts_config_map,
 		.hosts_key = o->ingress_hosts_key,
 	};

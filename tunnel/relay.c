@@ -352,6 +352,14 @@ relay_break(struct relay *r, const char *why)
 		finish(r, STREAM_BROKEN, why);
 }
 
+bool
+relay_local(const struct relay *r, struct addr *to)
+{
+	memset(to, 0, sizeof *to);
+	to->len = sizeof to->un;
+	return r->fd >= 0 && getsockname(r->fd, &to->sa, &to->len) == 0;
+}
+
 struct stream *
 relay_stream(const struct relay *r)
 {

@@ -47,6 +47,8 @@ struct relay *relay_dial(
 struct relay *relay_join(const struct relay_setup *setup, int fd);
 /* Resets both sides; `ended` will tell with this `why`, which stays the caller's. */
 void relay_break(struct relay *r, const char *why);
+/* Where its socket is bound here. False: it has none. */
+bool relay_local(const struct relay *r, struct addr *to);
 /* The stream, to tell something of it; NULL: it has ended. */
 struct stream *relay_stream(const struct relay *r);
 void relay_free(struct relay **r);

@@ -306,6 +306,14 @@ udp_relay_to(const struct udp_relay *r)
 	return &r->to[r->at];
 }
 
+bool
+udp_relay_local(const struct udp_relay *r, struct addr *to)
+{
+	memset(to, 0, sizeof *to);
+	to->len = sizeof to->un;
+	return r->fd >= 0 && getsockname(r->fd, &to->sa, &to->len) == 0;
+}
+
 const struct dgram_tally *
 udp_relay_tally(const struct udp_relay *r)
 {

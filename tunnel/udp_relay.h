@@ -46,6 +46,8 @@ struct udp_relay *udp_relay_start(const struct udp_relay_setup *setup);
 unsigned udp_relay_status(const struct udp_relay *r);
 /* The address in use. */
 const struct addr *udp_relay_to(const struct udp_relay *r);
+/* As relay_local. */
+bool udp_relay_local(const struct udp_relay *r, struct addr *to);
 const struct dgram_tally *udp_relay_tally(const struct udp_relay *r);
 /* Ends it once it has been quiet for a moment. */
 void udp_relay_drain(struct udp_relay *r);

@@ -14,7 +14,7 @@ from lab import Agent, Hub, Machine, Node, endpoint_slice, service
 
 HUB, SERVER, FRIEND, STRANGER = "192.0.2.1", "192.0.2.31", "192.0.2.21", "192.0.2.22"
 SECRET = "open-sesame"
-ACCESS = ("{from: local, to: ['*']}", f"{{from: {FRIEND}, to: ['default/*', 'cloud/192.0.2.0/24:8080']}}",
+ACCESS = ("{from: 192.0.2.1, to: ['*']}", f"{{from: {FRIEND}, to: ['default/*', 'cloud/192.0.2.0/24:8080']}}",
           f"{{from: 'token:ann', tokenSHA256: {hashlib.sha256(SECRET.encode()).hexdigest()}, to: ['*']}}")
 WEB = "http://web.default"
 

@@ -38,7 +38,7 @@ def start_hub(lab, ca, i, *options, peers=NAME):
     named = ("--peers", peers) if peers is not None else ()
     return Hub(lab, "--tls.ca", ca.cert, "--tls.caKey", ca.key, *named, "--ingress.http", f"{address}:10080",
                "--ingress.udp", "[" + ", ".join(f"{{listen: '{address}:{UDP + i}', node: edge-{i}, target: {PORT}}}" for i in (1, 2, 3)) + "]",
-               "--ingress.udpIdle", "500ms", "--access", "[{from: local, to: ['*']}]", *options, name=f"hub-{i + 1}", address=address,
+               "--ingress.udpIdle", "500ms", "--access", "[{from: 192.0.2.0/29, to: ['*']}]", *options, name=f"hub-{i + 1}", address=address,
                before=("unshare", "--uts", "sh", "-c", f'hostname hub-{i + 1} && exec "$0" "$@"'))
 
 

@@ -20,7 +20,7 @@ class Site(tunnelkit.Site):
     def __init__(self, lab):
         super().__init__(lab, "--ingress.http", "192.0.2.1:10080", "--ingress.tcp",
                          "[{listen: '192.0.2.1:7001', node: edge-2, target: 7000}, {listen: '192.0.2.1:7002', service: 'echo.default:7000'}]",
-                         "--access", "[{from: local, to: ['*']}, {from: 192.0.2.21, to: ['default/*', 'edge-1:10250']}]")
+                         "--access", "[{from: 192.0.2.1, to: ['*']}, {from: 192.0.2.21, to: ['default/*', 'edge-1:10250']}]")
         self.pods = []
         for node in self.nodes:
             node.run("ip", "link", "add", "lan0", "type", "bridge")

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.plain_build  # documents
 BUILD = os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc")
 PAGES = sorted(os.path.basename(p) for p in glob.glob(os.path.join(TOP, "doc", "*.[578]")))
 WORDS_FOR_NOTHING = {"none", "off", "the interface's", "those of resolv.conf", "got by joining", "the node's name", "the system's",
-                     "$NODE_NAME, then the host name", "that of the pod", "of its own CA", "its own, under dataDir", "callers of this machine"}
+                     "$NODE_NAME, then the host name", "that of the pod", "of its own CA", "its own, under dataDir", "programs of this host"}
 
 
 def read(*path):

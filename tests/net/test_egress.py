@@ -28,7 +28,7 @@ class Egress(Town):
         cert, key = self.ca.issue("hub", f"subjectAltName=IP:{HUB},DNS:egress.test")
         self.pair = self.ca.issue("kube-apiserver", "extendedKeyUsage=clientAuth")
         listen = f"listen: 'unix:{self.path}'" if way == "unix" else f"listen: '{HUB}:{PORT}', cert: {cert}, key: {key}, clientCA: {self.ca.cert}"
-        super().__init__(lab, "--ingress.egress", f"{{{listen}}}", access=(*ACCESS, "{from: 'cert:kube-apiserver', to: ['*']}"))
+        super().__init__(lab, "--ingress.egress", f"{{{listen}}}", access=(*ACCESS, "{from: local, to: ['*']}", "{from: 'cert:kube-apiserver', to: ['*']}"))
         self.hub.write("twins.yaml", node("edge-5", "192.168.7.7"), node("edge-6", "192.168.7.7"))
         self.context = client_context(self.ca.cert, self.pair)
         self.kubelets = Authority(folder, "kubelets")

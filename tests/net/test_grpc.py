@@ -24,7 +24,7 @@ class Grpc(Town):
         self.ca = Authority(folder)
         super().__init__(lab, "--ingress.tls", f"[{{listen: '{TLS}', target: 50052}}]", "--ingress.tcp",
                          f"[{{listen: '{MAP}', node: edge-7, target: 50051}}, {{listen: '{NODE_MAP}', node: edge-9, target: 50051}}]",
-                         access=(*ACCESS, f"{{from: {FRIEND}, to: ['edge-*:50051-50052', 'nobody:*']}}"))
+                         access=(*ACCESS, f"{{from: {FRIEND}, to: ['edge-*:50051-50052', 'edge-7:8080', 'nobody:*']}}"))
         self.hub.write("nodes.yaml", node("edge-7", SERVER), node("edge-8", "192.0.2.98"))
         self.agent = join_edge(self, "edge-9", "192.0.2.19", self.ca, "--tunnel.allow", "node,node:50051-50052")
         for machine, name in ((self.server, "edge-7"), (self.agent.node, "edge-9")):

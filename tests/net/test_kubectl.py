@@ -51,7 +51,7 @@ class Cluster(tunnelkit.Site):
         path = os.path.join(self.dir, "egress.sock")
         listen = f"listen: 'unix:{path}'" if way == "unix" else f"listen: '{HUB_ADDRESS}:{PORT}', cert: {cert}, key: {key}, clientCA: {ca.cert}"
         self.api = ApiServer(lab)
-        self.hub = KubeHub(lab, self.api, "--ingress.egress", f"{{{listen}}}", "--access", "[{from: local, to: ['*']}, "
+        self.hub = KubeHub(lab, self.api, "--ingress.egress", f"{{{listen}}}", "--access", "[{from: local, to: ['*']}, {from: 192.0.2.1, to: ['*']}, "
                            "{from: 'cert:kube-apiserver', to: ['*']}]")
         self.nodes = [Node(lab, "edge-1", "192.0.2.11"), Node(lab, "edge-2", "192.0.2.12")]
         self.agents = [Agent(n, self.hub, "--hub.heartbeat", "2s") for n in self.nodes]

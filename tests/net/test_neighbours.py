@@ -48,7 +48,7 @@ class Site(tunnelkit.Site):
                        "--ingress.udpIdle", "1s",
                        "--ingress.udp", f"[{{listen: '192.0.2.1:9161', node: edge-1, target: '{PRINTER}:9100'}},"
                        " {listen: '192.0.2.1:5300', node: plain-4, target: 10250}]", "--access",
-                       "[{from: local, to: ['*']}, {from: 192.0.2.21, to: ['plain-4:10250']},"
+                       "[{from: 192.0.2.1, to: ['*']}, {from: 192.0.2.21, to: ['plain-4:10250']},"
                        " {from: 192.0.2.22, to: ['edge-1', 'site/b/192.168.1.0/24', 'cloud/*', 'site/a/192.168.1.0/24:80']}]")
         self.hub.write("nodes.yaml", *map(self.node_object, SITES))
         self.lans = {name: Lan(lab, name) for name in "ab"}

@@ -33,7 +33,7 @@ class Plane:
         self.lab = lab
         self.config = os.path.join(lab.dir, "hub.yaml")
         self.write(None)
-        self.hub = Hub(lab, "--config", self.config, "--ingress.http", "192.0.2.1:10080")
+        self.hub = Hub(lab, "--config", self.config, "--ingress.http", "127.0.0.1:10080")
         self.host = self.hub.machine
         self.host.run("ip", "route", "add", "192.168.0.0/16", "via", "192.0.2.254")
         self.host.run("sysctl", "-qw", "net.ipv4.ip_forward=1")
@@ -167,7 +167,7 @@ def is_reset(machine, address, port):
 def on(plane):
     """The redirect, and afterwards nothing is left of what was led through it."""
     plane.on()
-    assert plane.host.get("http://192.0.2.254:10255/", "-x", "http://192.0.2.1:10080") == (200, "stranger\n")  # its pair of sessions
+    assert plane.host.get("http://192.0.2.254:10255/", "-x", "http://127.0.0.1:10080") == (200, "stranger\n")  # its pair of sessions
     before, pid = descriptors(plane.hub.process.pid), plane.hub.process.pid
     yield plane
     if plane.hub.process.alive() and plane.hub.process.pid == pid:
@@ -325,7 +325,7 @@ def test_the_hubs_own_dials_go_their_own_way(on):
     try:
         wait_for("service", lambda: on.hub.state()["hub"]["services"])
         led = on.led()
-        assert on.host.get("http://bare.default/", "-x", "http://192.0.2.1:10080") == (200, "stranger\n")
+        assert on.host.get("http://bare.default/", "-x", "http://127.0.0.1:10080") == (200, "stranger\n")
         assert on.led() == led
     finally:
         on.hub.delete("bare.yaml")

@@ -14,7 +14,7 @@ from lab import Lab
 from pki import Authority
 
 EGRESS = 8131
-FRIENDLY = f"access:\n- {{from: local, to: ['*']}}\n- {{from: {FRIEND}, to: ['default/*', 'cloud/{SERVER}:*']}}\n"
+FRIENDLY = f"access:\n- {{from: 192.0.2.1, to: ['*']}}\n- {{from: {FRIEND}, to: ['default/*', 'cloud/{SERVER}:*']}}\n"
 STRANGE = FRIENDLY.replace(FRIEND, STRANGER)
 
 

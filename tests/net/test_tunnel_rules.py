@@ -12,7 +12,7 @@ from lab import Agent, Hub, Machine, Node, pod, service, wait_for
 as_before = tunnelkit.as_before
 FRIEND, STRANGER, LAN = "192.0.2.21", "192.0.2.22", "192.168.1.20"
 SECRET = "open-sesame"
-ACCESS = (f"[{{from: local, to: ['*']}}, {{from: {FRIEND}, to: ['edge-1:10250', 'edge-2:7000', 'default/web']}}, "
+ACCESS = (f"[{{from: 192.0.2.1, to: ['*']}}, {{from: {FRIEND}, to: ['edge-1:10250', 'edge-2:7000', 'default/web']}}, "
           f"{{from: 'token:ann', tokenSHA256: {hashlib.sha256(SECRET.encode()).hexdigest()}, to: ['edge-2:*', 'default/two']}}]")
 # Targets: the node that would dial, and what comes of it where `access` lets the caller.
 TARGETS = {

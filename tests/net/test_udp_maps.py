@@ -93,7 +93,7 @@ class Town(Site):
 
     def write(self, admitted=ADMITTED, **limits):
         with open(self.config, "w") as f:
-            f.write("access:\n- {from: local, to: ['*']}\n" + "".join(f"- {{from: '{a}', to: ['*']}}\n" for a in admitted))
+            f.write("access:\n- {from: 192.0.2.1, to: ['*']}\n" + "".join(f"- {{from: '{a}', to: ['*']}}\n" for a in admitted))
             if limits:
                 f.write("ingress:\n  limits: {" + ", ".join(f"{k}: {v}" for k, v in limits.items()) + "}\n")
 

@@ -22,7 +22,7 @@ from dnskit import socket_in
 from lab import PATIENCE_S, PYTHON, Agent, Hub, Node, Timeout, wait_for
 
 INGRESS = "192.0.2.1", 10080
-INGRESS_OPTIONS = "--ingress.http", "192.0.2.1:10080", "--access", "[{from: local, to: ['*']}]"
+INGRESS_OPTIONS = "--ingress.http", "192.0.2.1:10080", "--access", "[{from: 192.0.2.1, to: ['*']}]"
 ALLOW = "node,pods,services,node:7000-7999"
 
 

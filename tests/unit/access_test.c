@@ -38,9 +38,12 @@ teardown(void **state)
 static struct caller
 from(const char *addr, const char *cert, const char *token)
 {
-	struct caller c = {.admitted = *cert != '\0'};
+	struct caller c;
+	struct addr peer;
 
-	assert_int_equal(addr_parse(&c.addr, addr, 1, NULL), 0);
+	assert_int_equal(addr_parse(&peer, addr, 1, NULL), 0);
+	caller_datagram(&c, &peer, NULL);
+	c.admitted = *cert != '\0';
 	strcpy(c.cert, cert);
 	strcpy(c.token, token);
 	return c;
@@ -184,6 +187,79 @@ callers(void **state)
 	assert_false(node("[2001:db8:8000::1]:1", "", "", "edge-6", 1));
 }
 
+/* By loopback in each of its forms, or a Unix socket; that nothing is said of where somebody comes from is no proof. */
+static void
+this_host_is_loopback_and_unix_sockets(void **state)
+{
+	static const char *const local[] = {
+		"127.0.0.1", "127.255.255.254", "[::1]:1", "[::ffff:127.0.0.1]:1", "unix:/run/x"};
+	static const char *const other[] = {"192.0.2.1", "128.0.0.1", "[::ffff:192.0.2.1]:1",
+		"[::127.0.0.1]:1", "[fe80::1]:1", "[64:ff9b::7f00:1]:1", "0.0.0.0"};
+	const struct access_target t = {.kind = TARGET_NODE, .node = "edge-1", .port = 1};
+
+	(void)state;
+	for (int rules = 0; rules < 2; rules++) {
+		load(rules ? "[{from: local, to: ['*']}]" : "[]", NULL);
+		for (size_t i = 0; i < ARRAY_LEN(local); i++)
+			assert_true(node(local[i], "", "", "edge-1", 1));
+		for (size_t i = 0; i < ARRAY_LEN(other); i++)
+			assert_false(node(other[i], "", "", "edge-1", 1));
+		assert_false(access_check(access, &(struct caller){0}, &t));
+	}
+}
+
+/* Whatever the rules say of the address that it comes from. */
+static void
+a_dial_of_the_hubs_own_gets_nothing(void **state)
+{
+	struct caller c = from("127.0.0.1", "ann", "");
+
+	(void)state;
+	load("[{from: local, to: ['*', 'hub:web']}, {from: 127.0.0.1, to: ['*']}, {from: "
+	     "'cert:ann', to: ['*']}]",
+		NULL);
+	assert_true(access_check(access, &c, &(struct access_target){.kind = TARGET_WEB}));
+	c.own_dial = true;
+	assert_false(access_check(access, &c, &(struct access_target){.kind = TARGET_WEB}));
+	assert_false(access_check(access, &c,
+		&(struct access_target){.kind = TARGET_NODE, .node = "edge-1", .port = 1}));
+}
+
+static bool
+names_address(const char *caller, const char *ip, uint16_t port)
+{
+	struct caller c = from(caller, "", "");
+	struct in6_addr at;
+
+	assert_true(ip_parse(ip, &at));
+	return access_names_address(access, &c, &at, port);
+}
+
+/* An address of the hub's host: neither * nor a network means it. */
+static void
+an_address_by_itself(void **state)
+{
+	struct in6_addr at;
+
+	(void)state;
+	load("[{from: 192.0.2.7, to: ['*', 'cloud/10.0.0.0/24:*', 'cloud/10.0.0.2', "
+	     "'cloud/10.0.0.1:10250-10251', 'cloud/[fd00::1]:22']}, {from: 'node:*', to: "
+	     "['cloud/10.0.0.3:80']}]",
+		NULL);
+	assert_true(names_address("192.0.2.7", "10.0.0.1", 10250));
+	assert_true(names_address("192.0.2.7", "fd00::1", 22));
+	assert_false(names_address("192.0.2.7", "10.0.0.1", 10252));
+	assert_false(names_address("192.0.2.7", "10.0.0.2", 80)); /* no port is named */
+	assert_false(names_address("192.0.2.7", "10.0.0.3", 80));
+	assert_false(names_address("192.0.2.8", "10.0.0.1", 10250));
+	assert_true(ip_parse("10.0.0.1", &at));
+	assert_true(access_names_address(access, NULL, &at, 10250));
+	assert_false(access_names_address(access, NULL, &at, 22));
+	assert_false(access_names_address(access, &(struct caller){.node = "edge-1"}, &at, 10250));
+	assert_true(ip_parse("10.0.0.3", &at));
+	assert_true(access_names_address(access, &(struct caller){.node = "edge-1"}, &at, 80));
+}
+
 /* A name that no CA stands behind is nobody's. */
 static void
 a_certificate_counts_only_when_admitted(void **state)
@@ -318,6 +394,9 @@ main(void)
 		T(without_rules_this_machine_and_the_admitted),
 		T(the_page),
 		T(callers),
+		T(this_host_is_loopback_and_unix_sockets),
+		T(a_dial_of_the_hubs_own_gets_nothing),
+		T(an_address_by_itself),
 		T(a_certificate_counts_only_when_admitted),
 		T(targets),
 		T(addresses_of_a_site),

@@ -1,4 +1,3 @@
-#include <arpa/inet.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <net/if.h>
@@ -12,7 +11,6 @@
 
 #include <cmocka.h>
 
-#include "base/pktinfo.h"
 #include "base/sock.h"
 
 /* The address as text, or the complaint. */
@@ -143,34 +141,6 @@ the_first_datagram_has_its_interface(void **state)
 }
 
 /* A datagram that says to come from `from` and has come to `to`, as an IPv6 socket tells both. */
-static bool
-is_own(const char *from, const char *to)
-{
-	struct pktinfo_way way = {.peer.in6 = {.sin6_family = AF_INET6, .sin6_port = 7}};
-
-	assert_int_equal(inet_pton(AF_INET6, from, &way.peer.in6.sin6_addr), 1);
-	assert_int_equal(inet_pton(AF_INET6, to, &way.local), 1);
-	return pktinfo_is_own(&way);
-}
-
-/* Linux hands on what comes over the wire with an IPv6 address of the machine itself as its source. */
-static void
-nobody_speaks_in_the_machines_name(void **state)
-{
-	struct pktinfo_way way = {.peer = addr_ipv4(0x0a000001, 7)};
-
-	(void)state;
-	assert_false(is_own("fd00::2", "fd00::2"));
-	assert_true(is_own("::ffff:10.0.0.1", "::ffff:10.0.0.1"));
-	assert_false(is_own("::ffff:10.0.0.2", "::ffff:10.0.0.1"));
-	assert_false(is_own("::a00:1", "::ffff:10.0.0.1"));
-	assert_int_equal(inet_pton(AF_INET6, "::ffff:10.0.0.1", &way.local), 1);
-	assert_true(pktinfo_is_own(&way));
-	way.peer = addr_ipv4(0x0a000002, 7);
-	assert_false(pktinfo_is_own(&way));
-	assert_false(pktinfo_is_own(&(struct pktinfo_way){.peer = addr_ipv4(0, 7)}));
-}
-
 static void
 replaces_only_a_dead_unix_socket(void **state)
 {
@@ -239,7 +209,6 @@ main(void)
 		cmocka_unit_test(listens_and_connects),
 		cmocka_unit_test(nothing_is_paced_on_loopback),
 		cmocka_unit_test(the_first_datagram_has_its_interface),
-		cmocka_unit_test(nobody_speaks_in_the_machines_name),
 		cmocka_unit_test(replaces_only_a_dead_unix_socket),
 		cmocka_unit_test(a_pair_is_of_tcp),
 	};

@@ -1,5 +1,6 @@
 #include "kube_kit.h"
 
+#include <arpa/inet.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -22,6 +23,12 @@ static struct ways_finder *finder;
 static const char *edges, *tunnels; /* names between commas */
 static bool known;
 static struct ways ways;
+static struct loop *loop;
+static struct addresses *addresses;
+static struct self_guard *guard;
+static struct tree *tree;
+static struct access *rules;
+static const char *hubs, *replicas; /* addresses between commas */
 
 static bool
 listed(const char *list, const char *node)
@@ -53,6 +60,33 @@ tunnelled(void *arg, const char *node)
 	return listed(tunnels, node);
 }
 
+static bool
+is_hubs(void *arg, const struct in6_addr *ip)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	(void)arg;
+	return IN6_IS_ADDR_V4MAPPED(ip) &&
+		listed(hubs, inet_ntop(AF_INET, &ip->s6_addr[12], text, sizeof text));
+}
+
+static bool
+is_replicas(void *arg, const struct in6_addr *ip)
+{
+	char text[INET6_ADDRSTRLEN];
+
+	(void)arg;
+	return IN6_IS_ADDR_V4MAPPED(ip) &&
+		listed(replicas, inet_ntop(AF_INET, &ip->s6_addr[12], text, sizeof text));
+}
+
+static const char *
+refuses(void *arg, const char *node, const char *authority)
+{
+	(void)arg;
+	return strcmp(node, "edge-2") == 0 && strstr(authority, ":10080") != NULL ? "no" : NULL;
+}
+
 static void
 say(const char *source, const char *yaml)
 {
@@ -77,13 +111,28 @@ setup(void **state)
 		.at_edge = at_edge,
 		.edge_known = edge_known,
 		.tunnelled = tunnelled,
+		.refuses = refuses,
 	};
+	static const char allows[] =
+		"[{from: 127.0.0.1, to: ['*', 'cloud/10.0.0.1:10250']}, {from: 192.0.2.7, to: "
+		"['default/*', 'edge-1:9100', 'master:9100']}]";
+	struct addr listen = addr_ipv4(INADDR_ANY, 10080);
 
 	(void)state;
 	known = true;
 	edges = tunnels = ",edge-1,edge-2,";
 	config.cluster = cluster = cluster_new();
 	config.fanout = fanout = fanout_new();
+	hubs = replicas = "";
+	assert_int_equal(loop_new(&loop, NULL), 0);
+	addresses = addresses_new(loop, NULL, NULL);
+	assert_int_equal(tree_parse(&tree, "test", allows, strlen(allows), NULL), 0);
+	assert_int_equal(access_new(tree_document(tree, 0), &rules, NULL), 0);
+	guard = self_guard_new(&(struct self_guard_config){
+		.addresses = addresses, .access = rules, .named = is_hubs, .replica = is_replicas});
+	self_guard_listens(guard, &listen);
+	config.access = rules;
+	config.guard = guard;
 	finder = ways_new(&config);
 	say("nodes",
 		NODE("edge-1", "", IP("192.168.1.20") ", {type: Hostname, address: box-1}")
@@ -97,6 +146,11 @@ teardown(void **state)
 {
 	(void)state;
 	ways_free(&finder);
+	self_guard_free(&guard);
+	access_free(&rules);
+	tree_free(&tree);
+	addresses_free(&addresses);
+	loop_free(&loop);
 	fanout_free(&fanout);
 	cluster_free(&cluster);
 	return 0;
@@ -420,6 +474,122 @@ only_what_the_asker_knows(void **state)
 
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* --- who may ------------------------------------------------------------------------------- */
+
+/* What is left of the ways that were found for this caller: how many; 0: ways.reason says why. */
+static size_t
+judge(const char *address)
+{
+	struct caller caller;
+	struct addr peer;
+	unsigned status;
+
+	assert_int_equal(addr_parse(&peer, address, 1, NULL), 0);
+	caller_datagram(&caller, &peer, guard);
+	status = ways_judge(finder, &caller, &ways);
+	assert_int_equal(status, ways.n > 0 ? 0 : 403);
+	return ways.n;
+}
+
+static size_t
+may(const char *address, const char *host, uint16_t port)
+{
+	assert_int_equal(ways_find(finder, host, port, &ways), 0);
+	return judge(address);
+}
+
+#define HOST_POD(name, node, ip)                                                                   \
+	"---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", labels: {app: exporter}}\n"    \
+	"spec: {nodeName: " node                                                                   \
+	", hostNetwork: true, containers: [{name: c, ports: [{containerPort: 9200}]}]}\n"          \
+	"status: {phase: Running, hostIP: " ip ", podIP: " ip ", podIPs: [{ip: " ip                \
+	"}], conditions: [{type: Ready, status: 'True'}]}\n"
+
+/* Of any name by which it is asked for. */
+static void
+the_hub_is_not_dialled(void **state)
+{
+	(void)state;
+	assert_int_equal(may("127.0.0.1", "master", 10080), 1);
+	hubs = ",10.0.0.1,";
+	assert_int_equal(may("127.0.0.1", "master", 10080), 0);
+	assert_non_null(strstr(ways.reason, "10.0.0.1:10080: this is a listener of the hub"));
+	assert_int_equal(may("127.0.0.1", "10.0.0.1", 10080), 0);
+	assert_int_equal(may("127.0.0.1", "::ffff:10.0.0.1", 22), 0);
+	assert_int_equal(may("127.0.0.1", "::10.0.0.1", 22), 0);
+	assert_int_equal(may("127.0.0.1", "64:ff9b::a00:1", 22), 0);
+	assert_non_null(strstr(ways.reason, "only a rule to cloud/ADDRESS:PORT"));
+	assert_int_equal(may("127.0.0.1", "::127.0.0.1", 22), 0);
+	assert_int_equal(may("127.0.0.1", "master", 10250), 1); /* a rule names it by itself */
+	assert_int_equal(may("127.0.0.1", "203.0.113.7", 443), 1);
+	say("web",
+		SERVICE("web", "ports: [{name: http, port: 80, targetPort: 10080}]")
+			SLICE("web-1", "web", "{name: http, port: 10080}",
+				AT("10.0.0.1", "master") ", {addresses: [10.0.0.1]}, {addresses: "
+							 "[10.0.0.9]}"));
+	assert_int_equal(may("192.0.2.7", "web.default", 80), 1);
+	assert_string_equal(ways.list[0].authority, "10.0.0.9:10080");
+	hubs = ",10.0.0.1,10.0.0.9,";
+	assert_int_equal(may("192.0.2.7", "web.default", 80), 0);
+}
+
+/* Its host may be a node as others are. */
+static void
+no_listener_of_a_replica_is_dialled(void **state)
+{
+	(void)state;
+	replicas = ",10.0.0.1,";
+	assert_int_equal(may("127.0.0.1", "master", 10080), 0);
+	assert_non_null(strstr(ways.reason, "a listener of the hub or of a replica"));
+	assert_int_equal(may("127.0.0.1", "master", 22), 1);
+	/* The same through a node that is one's host. */
+	assert_int_equal(may("127.0.0.1", "edge-2", 10080), 0);
+	assert_int_equal(may("127.0.0.1", "edge-2", 10081), 1);
+}
+
+/* The rule for a Service opens no port of a node itself. */
+static void
+an_endpointslice_is_no_right_to_a_node(void **state)
+{
+	(void)state;
+	say("web",
+		SERVICE("web",
+			"ports: [{name: ssh, port: 22}, {name: metrics, port: 91, targetPort: "
+			"9100}]")
+			SLICE("web-1", "web", "{name: ssh, port: 22}, {name: metrics, port: 9100}",
+				AT("10.1.0.2", "edge-2") ", " AT(
+					"192.168.1.20", "edge-1") ", {addresses: [10.0.0.1]}"));
+	assert_int_equal(may("192.0.2.7", "web.default", 22), 0);
+	assert_non_null(strstr(ways.reason, "a port of a node itself"));
+	assert_int_equal(may("192.0.2.7", "web.default", 91), 2); /* edge-1 and master have rules */
+	for (size_t i = 0; i < ways.n; i++)
+		assert_string_not_equal(ways.list[i].node, "edge-2");
+	assert_int_equal(may("127.0.0.1", "web.default", 22), 3);
+	say("web",
+		SERVICE("web", "ports: [{name: ssh, port: 22}]") SLICE("web-1", "web",
+			"{name: ssh, port: 22}",
+			"{addresses: [10.1.0.2], nodeName: edge-2, targetRef: {kind: Pod, name: "
+			"waiting}}") "---\napiVersion: v1\nkind: Pod\nmetadata: {name: "
+				     "waiting}\nspec: "
+				     "{nodeName: edge-2}\nstatus: {phase: Pending}\n");
+	assert_int_equal(may("192.0.2.7", "web.default", 22), 0);
+}
+
+/* But a pod of the node's network does, at the ports that it declares. */
+static void
+a_pod_of_the_hosts_network_serves(void **state)
+{
+	(void)state;
+	say("exporter",
+		SERVICE("exporter",
+			"ports: [{name: metrics, port: 80, targetPort: 9200}, {name: ssh, port: "
+			"22}], selector: {app: exporter}") HOST_POD("exporter-2", "edge-2",
+			"10.1.0.2") HOST_POD("exporter-m", "master", "10.0.0.1"));
+	assert_int_equal(may("192.0.2.7", "exporter.default", 80), 2);
+	assert_int_equal(may("192.0.2.7", "exporter.default", 22), 0);
+	assert_non_null(strstr(ways.reason, "a port of a node itself"));
+}
+
 int
 main(void)
 {
@@ -438,6 +608,10 @@ main(void)
 		T(a_pods_address_is_what_the_pod_says),
 		T(one_endpoint),
 		T(only_what_the_asker_knows),
+		T(the_hub_is_not_dialled),
+		T(no_listener_of_a_replica_is_dialled),
+		T(an_endpointslice_is_no_right_to_a_node),
+		T(a_pod_of_the_hosts_network_serves),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
