@@ -40,7 +40,7 @@ tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
 TUNNEL_TESTS = tests/unit/allow_test tests/unit/carrier_test tests/unit/capsule_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/reception_test tests/unit/relay_test tests/unit/session_memory_test \
-	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test tests/unit/declaration_test tests/unit/vicinity_test tests/unit/udp_relay_test \
+	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test tests/unit/declaration_test tests/unit/target_test tests/unit/vicinity_test tests/unit/udp_relay_test \
 	tests/unit/dgram_couple_test tests/unit/flows_test tests/unit/outlet_udp_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
@@ -50,6 +50,8 @@ tests_unit_dgram_couple_test_SOURCES = tests/unit/dgram_couple_test.c tests/unit
 tests_unit_dgram_couple_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_flows_test_SOURCES = tests/unit/flows_test.c
 tests_unit_flows_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_target_test_SOURCES = tests/unit/target_test.c
+tests_unit_target_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_allow_test_SOURCES = tests/unit/allow_test.c
 tests_unit_allow_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_capsule_test_SOURCES = tests/unit/capsule_test.c

@@ -107,7 +107,7 @@ look_around(struct serve *s)
 	if (own == s->own)
 		return &s->ground;
 	address_list_unref(&s->own);
-	s->own = address_list_ref(own);
+	s->ground.own = s->own = address_list_ref(own);
 	s->ground.n_nets = 0;
 	for (size_t i = 0; i < own->n; i++)
 		add_net(s, &own->list[i]);

@@ -89,9 +89,10 @@ add_node(const struct ground *g, uint16_t port, struct target *to)
 		}
 }
 
-/* Has the service this endpoint? local: on this node; else on the one that is meant. */
-static bool
-serves_at(const struct service *s, const struct target_request *r, const struct addr *a, bool local)
+/* The service's endpoint with this address, NULL: none. local: on this node; else on the one that is meant. */
+static const struct endpoint *
+find_endpoint(
+	const struct service *s, const struct target_request *r, const struct addr *a, bool local)
 {
 	bool any = local || strcmp(r->meant, VICINITY_ANY) == 0;
 
@@ -107,10 +108,10 @@ serves_at(const struct service *s, const struct target_request *r, const struct 
 			if (((e->flags & ENDPOINT_LOCAL) != 0) == local && same(&at, a) &&
 				addr_port(&at) == addr_port(a) &&
 				(any || strcmp(r->meant, e->node) == 0))
-				return true;
+				return e;
 		}
 	}
-	return false;
+	return NULL;
 }
 
 static const struct service *
@@ -129,15 +130,14 @@ find_here(const struct ground *g, const struct addr *a, const struct target_requ
 	struct target *to)
 {
 	const struct service *s = find_service(g, r->service);
-	bool own = is_loopback(a), pod = false;
+	const struct endpoint *e = s != NULL ? find_endpoint(s, r, a, true) : NULL;
+	const struct in6_addr ip = to_v6(a);
+	bool own = is_loopback(a) || address_list_has(g->own, &ip), pod = false;
 
-	for (size_t i = 0; i < g->n_nets; i++) {
-		const struct ground_net *net = &g->nets[i];
-
-		own |= same(a, &net->addr);
-		pod |= net->bridge && on_net(a, net);
-	}
-	if (s != NULL && serves_at(s, r, a, true))
+	for (size_t i = 0; i < g->n_nets; i++)
+		pod |= g->nets[i].bridge && on_net(a, &g->nets[i]);
+	/* An address of the node's own is the node's affair, unless a pod has it in fact. */
+	if (e != NULL && (!own || (e->flags & ENDPOINT_HOST_NETWORK) != 0))
 		to->kind = ALLOW_SERVICES;
 	else if (own)
 		to->kind = ALLOW_NODE;
@@ -158,6 +158,7 @@ find_beside(const struct ground *g, const struct addr *a, const struct target_re
 	struct vicinity_ask beside = {.meant = r->meant, .ip = to_v6(a), .port = addr_port(a)};
 	bool any = strcmp(r->meant, VICINITY_ANY) == 0;
 	const struct service *s = find_service(g, r->service);
+	const struct endpoint *e = s != NULL ? find_endpoint(s, r, a, false) : NULL;
 	unsigned here = find_here(g, a, r, to);
 
 	if (here == 0 && !any) {
@@ -168,7 +169,8 @@ find_beside(const struct ground *g, const struct addr *a, const struct target_re
 	if (here == 0)
 		return 0;
 	to->kind = ALLOW_BESIDE;
-	if (s != NULL && serves_at(s, r, a, false)) {
+	/* The port of a pod over there; what an EndpointSlice alone says opens no port that tunnel.reach does not. */
+	if (e != NULL && e->via == VIA_HOST) {
 		to->kind = ALLOW_SERVICES;
 		beside.port = 0;
 	}

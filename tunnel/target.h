@@ -6,6 +6,8 @@
  *	192.0.2.7:22		an address of the node, or loopback: the node
  *	172.17.0.5:8080		an address on one of the node's bridges: a pod
  *	172.17.0.5:8080		with a service's name: an endpoint of that service that lives here
+ *	172.17.0.1:2375		an address of the node is the node also with a service's name, whatever an EndpointSlice says of it,
+ *				unless the endpoint is a pod of the host's network
  *	192.168.1.12:10250	with the name of a node beside this one, or "*": a machine that tunnel.reach names, or the
  *				endpoint of a service on one
  *
@@ -14,6 +16,7 @@
 #ifndef EDGEWAY_TUNNEL_TARGET_H
 #define EDGEWAY_TUNNEL_TARGET_H
 
+#include "base/addresses.h"
 #include "model/snapshot.h"
 #include "tunnel/allow.h"
 #include "tunnel/vicinity.h"
@@ -30,6 +33,7 @@ struct ground {
 	const char *node;
 	const struct snapshot *snapshot; /* NULL: none yet */
 	const struct vicinity *vicinity; /* what is beside this node */
+	const struct address_list *own; /* all addresses of this machine; NULL: none is known */
 	struct ground_net nets[GROUND_MAX];
 	size_t n_nets;
 };
