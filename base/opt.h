@@ -85,6 +85,10 @@ struct opt_program {
 enum opt_result { OPT_RUN, OPT_EXIT_OK, OPT_EXIT_BAD };
 enum { OPT_FILE_BYTES_MAX = 1024 * 1024 };
 
+/* First of all, with one thread: values of secret keys (opt_dump) and URLs with a password, given as flags or variables, are
+ * overwritten where other users see them (/proc/PID/cmdline) and where the process's own user does (environ). argv and environ
+ * point to copies on the heap, which stay until the process ends, so that they are read again as they were. */
+void opt_hide_secrets(const struct opt_program *p, int argc, char **argv);
 /* Fills *values (zeroed by the caller) from defaults, --config FILE, the environment and argv; does
  * --help and --version (prints, OPT_EXIT_OK). *check is set by --check. OPT_EXIT_BAD: err says why;
  * exit status 2. opt_free afterwards in every case. To re-read on SIGHUP load into a second struct.

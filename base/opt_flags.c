@@ -1,5 +1,7 @@
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
+#include <unistd.h>
 
 #include "base/opt_load.h"
 
@@ -131,4 +133,66 @@ opt_take_flags(struct opt_loading *l, int argc, char **argv)
 			return rc;
 	}
 	return 0;
+}
+
+/* --- secrets ------------------------------------------------------------------ */
+
+/* What /proc/PID/cmdline and environ show is the memory in which the kernel put arguments and variables: a copy takes the
+ * place of the text, and the text is overwritten. */
+static char *
+opt_move_text(char *text, char *secret)
+{
+	char *copy = xstrdup(text);
+
+	explicit_bzero(secret, strlen(secret));
+	return copy;
+}
+
+static bool
+opt_shows_secret(const struct opt *o, const char *value)
+{
+	const char *host = strstr(value, "://");
+
+	return value[0] != '\0' &&
+		(opt_is_secret(o) || (host != NULL && strchr(host, '@') != NULL));
+}
+
+static void
+opt_hide_flag(const struct opt *o, char **argv, int i)
+{
+	size_t len = strlen(o->key);
+	char *arg = argv[i];
+
+	if (strncmp(arg, "--", 2) != 0 || strncmp(arg + 2, o->key, len) != 0)
+		return;
+	if (arg[2 + len] == '=' && opt_shows_secret(o, arg + 3 + len))
+		argv[i] = opt_move_text(arg, arg + 3 + len);
+	else if (arg[2 + len] == '\0' && argv[i + 1] != NULL && opt_shows_secret(o, argv[i + 1]))
+		argv[i + 1] = opt_move_text(argv[i + 1], argv[i + 1]);
+}
+
+static void
+opt_hide_variable(const struct opt *o)
+{
+	char name[OPT_NAME_MAX];
+	size_t len;
+
+	opt_env_name(o->key, name);
+	len = strlen(name);
+	for (char **at = environ; at != NULL && *at != NULL; at++)
+		if (strncmp(*at, name, len) == 0 && (*at)[len] == '=' &&
+			opt_shows_secret(o, *at + len + 1))
+			*at = opt_move_text(*at, *at + len + 1);
+}
+
+void
+opt_hide_secrets(const struct opt_program *p, int argc, char **argv)
+{
+	for (size_t row = 0; row < p->n; row++) {
+		const struct opt *o = &p->table[row];
+
+		for (int i = 1; i < argc; i++)
+			opt_hide_flag(o, argv, i);
+		opt_hide_variable(o);
+	}
 }

@@ -41,6 +41,7 @@ main(int argc, char **argv)
 	int status;
 
 	open_standard_descriptors();
+	opt_hide_secrets(&agent_program, argc, argv);
 	status = run(&options, argc, argv);
 	agent_options_free(&options);
 	return status;

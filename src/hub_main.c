@@ -542,6 +542,7 @@ main(int argc, char **argv)
 	int status;
 
 	open_standard_descriptors();
+	opt_hide_secrets(&hub_program, argc, argv);
 	status = run(&m);
 	hub_options_free(&options);
 	hub_options_free(&m.reread);

@@ -361,6 +361,37 @@ dump_reads_back(void **state)
 	done(&again);
 }
 
+/* What others see of the process is overwritten; what it reads itself, again and again, is not. */
+static void
+hides_secrets(void **state)
+{
+	char flags[][64] = {"prog", "--hub.token", "s3cret-1", "--hub.token=s3cret-2", "--name",
+		"http://me:s3cret-3@proxy:1", "--dns.ttl", "31", "--hub.token"};
+	char variable[64] = "EDGEWAY_HUB_TOKEN=s3cret-4";
+	char *argv[ARRAY_LEN(flags) + 1] = {NULL};
+	char *no_environment[] = {variable, NULL}, **before = environ;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+		argv[i] = flags[i];
+	environ = no_environment;
+	opt_hide_secrets(&program, (int)ARRAY_LEN(flags), argv);
+	assert_string_equal(getenv("EDGEWAY_HUB_TOKEN"), "s3cret-4");
+	environ = before;
+	for (size_t i = 0; i < ARRAY_LEN(flags); i++)
+		for (size_t k = 0; k + 6 < sizeof flags[i]; k++)
+			assert_int_not_equal(memcmp(flags[i] + k, "s3cret", 6), 0);
+	assert_string_equal(variable, "EDGEWAY_HUB_TOKEN=");
+	assert_string_equal(argv[2], "s3cret-1");
+	assert_string_equal(argv[3], "--hub.token=s3cret-2");
+	assert_string_equal(argv[5], "http://me:s3cret-3@proxy:1");
+	assert_ptr_equal(argv[7], flags[7]);
+	free(argv[2]);
+	free(argv[3]);
+	free(argv[5]);
+	free(no_environment[0]);
+}
+
 static void
 finds_changes(void **state)
 {
@@ -394,6 +425,7 @@ main(void)
 		cmocka_unit_test(knows_what_was_given),
 		cmocka_unit_test(dumps_without_secrets),
 		cmocka_unit_test(dump_reads_back),
+		cmocka_unit_test(hides_secrets),
 		cmocka_unit_test(finds_changes),
 	};
 
