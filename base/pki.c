@@ -183,7 +183,12 @@ pki_cert_hash(const char *cert_pem, char hash[PKI_HASH_TEXT], struct err *err)
 void
 pki_x509_serial(const X509 *cert, char serial[PKI_SERIAL_TEXT])
 {
-	const ASN1_INTEGER *number = X509_get0_serialNumber(cert);
+	pki_serial_text(X509_get0_serialNumber(cert), serial);
+}
+
+void
+pki_serial_text(const ASN1_INTEGER *number, char serial[PKI_SERIAL_TEXT])
+{
 	size_t len = MIN((size_t)ASN1_STRING_length(number), (size_t)(PKI_SERIAL_TEXT - 1) / 2);
 	const unsigned char *bytes = ASN1_STRING_get0_data(number);
 

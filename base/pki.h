@@ -58,6 +58,8 @@ int pki_cert_info(const char *cert_pem, char **common_name, int64_t *not_before,
 	struct err *err);
 /* The serial number in lower-case hex: no two of our certificates share one. */
 int pki_cert_serial(const char *cert_pem, char serial[PKI_SERIAL_TEXT], struct err *err);
+/* The sha256 in hex of its public key, as pki_csr_info has it. */
+int pki_cert_key(const char *cert_pem, char key_hash[PKI_HASH_TEXT], struct err *err);
 /* Does it speak for a hub? */
 bool pki_cert_is_hub(const char *cert_pem);
 /* Did the CA sign it for the key of this hash (pki_csr_info), and is it good at now_s, seconds since 1970? */
@@ -96,6 +98,9 @@ int pki_web_ctx(const char *ca_pem, struct ssl_ctx_st **ctx, struct err *err);
  * 1970) certificates are checked as of floor_s, or of the start of the peer's own certificate if
  * that is later. In force until the context's last connection ends; may be called again. */
 void pki_ctx_floor(struct ssl_ctx_st *ctx, int64_t floor_s);
+/* A client context: refuses servers whose certificates have one of these serial numbers (pki_cert_serial, parted by commas), whoever has
+ * signed them; in place of those of the last call, for handshakes to come. */
+void pki_ctx_refuse(struct ssl_ctx_st *ctx, const char *serials);
 /* Lets go of the context; connections keep it until they end. */
 void pki_ctx_free(struct ssl_ctx_st **ctx);
 /* One more owner; pki_ctx_free lets go. A joining context's ca_pem must outlive the last. */

@@ -257,6 +257,7 @@ pki_carrier_ctx(SSL_CTX *inner, const char *ca_pem, SSL_CTX **out, struct err *e
 	if (trust_too(ctx, inner) < 0)
 		return pki_fail(err, "the CA's certificate");
 	trust->floor_s = known->floor_s;
+	trust->refused = known->refused != NULL ? xstrdup(known->refused) : NULL;
 	trust->also = true;
 	strcpy(trust->hash, known->hash);
 	*out = take_ptr(&ctx);
@@ -269,6 +270,15 @@ pki_ctx_floor(SSL_CTX *ctx, int64_t floor_s)
 	struct pki_trust *trust = pki_trust_of(ctx);
 
 	trust->floor_s = floor_s;
+}
+
+void
+pki_ctx_refuse(SSL_CTX *ctx, const char *serials)
+{
+	struct pki_trust *trust = pki_trust_of(ctx);
+
+	free(trust->refused);
+	trust->refused = serials[0] != '\0' ? xstrdup(serials) : NULL;
 }
 
 void

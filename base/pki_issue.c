@@ -413,6 +413,18 @@ pki_csr_plain(const char *csr_pem, char **plain_pem, struct err *err)
 	return 0;
 }
 
+int
+pki_cert_key(const char *cert_pem, char key_hash[PKI_HASH_TEXT], struct err *err)
+{
+	auto_x509 X509 *cert = pki_read_cert(cert_pem, "the certificate", err);
+
+	if (cert == NULL)
+		return -EINVAL;
+	return hash_key(X509_get0_pubkey(cert), key_hash)
+		? 0
+		: pki_fail(err, "the key of the certificate");
+}
+
 bool
 pki_cert_fits(const char *cert_pem, const char *ca_pem, const char *key_hash, int64_t now_s)
 {

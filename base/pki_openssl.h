@@ -1,6 +1,6 @@
 /*
- * What base/pki.c (reading), base/pki_issue.c (making certificates), base/pki_ctx.c (contexts), base/pki_trust.c
- * and base/pki_tls.c (connections) share: PEM into OpenSSL's objects and OpenSSL's errors into ours. For these files alone;
+ * What base/pki.c (reading), base/pki_issue.c (making certificates), base/pki_crl.c (lists of revoked ones), base/pki_ctx.c (contexts),
+ * base/pki_trust.c and base/pki_tls.c (connections) share: PEM into OpenSSL's objects and OpenSSL's errors into ours. For these files alone;
  * everybody else takes base/pki.h, which shows no OpenSSL type.
  *
  * Readers refuse more than PKI_PEM_LIMIT bytes and never ask a terminal for a pass phrase.
@@ -46,6 +46,7 @@ void pki_x509_hash(const X509 *cert, char hash[65]);
 int64_t pki_x509_begins(const X509 *cert);
 int64_t pki_x509_ends(const X509 *cert);
 void pki_x509_serial(const X509 *cert, char serial[41]);
+void pki_serial_text(const ASN1_INTEGER *number, char serial[41]);
 /* The name that the certificate speaks for, see pki_cert_info; heap, "" when it has none. */
 char *pki_x509_name(const X509 *cert);
 /* See pki_cert_is_hub. */

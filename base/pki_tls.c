@@ -54,6 +54,8 @@ verify_words(int code)
 	case X509_V_ERR_DEPTH_ZERO_SELF_SIGNED_CERT:
 	case X509_V_ERR_CERT_SIGNATURE_FAILURE:
 		return "it is not signed by the CA that we trust";
+	case X509_V_ERR_CERT_REVOKED:
+		return "it was revoked, so this may be somebody who has stolen it";
 	case X509_V_ERR_INVALID_PURPOSE:
 		return "it is not made for this side of a connection";
 	default:
@@ -135,6 +137,15 @@ pki_peer_serial(const SSL *ssl, char serial[PKI_SERIAL_TEXT])
 		serial[0] = '\0';
 	else
 		pki_x509_serial(cert, serial);
+}
+
+char *
+pki_peer_pem(const SSL *ssl)
+{
+	X509 *cert = SSL_get0_peer_certificate(ssl);
+
+	return cert != NULL && SSL_get_verify_result(ssl) == X509_V_OK ? pki_write_cert(cert)
+								       : NULL;
 }
 
 int64_t

@@ -34,6 +34,8 @@ enum pki_step pki_verify_hub_step(struct x509_store_ctx_st *chain, bool ok, char
 char *pki_peer_name(const struct ssl_st *ssl);
 /* Its serial number, see pki_cert_serial; "" when there is none. */
 void pki_peer_serial(const struct ssl_st *ssl, char serial[PKI_SERIAL_TEXT]);
+/* Itself as PEM (heap), NULL when there is none. */
+char *pki_peer_pem(const struct ssl_st *ssl);
 /* When it ends, seconds since 1970; 0 when there is none. */
 int64_t pki_peer_not_after(const struct ssl_st *ssl);
 /* Every client's context, once: notes alerts for pki_peer_alert, and says no address as a server's name (RFC 6066 section 3). */

@@ -37,6 +37,8 @@ on_ctx_freed(void *parent, void *data, CRYPTO_EX_DATA *all, int index, long argl
 	(void)index;
 	(void)argl;
 	(void)argp;
+	if (data != NULL)
+		free(((struct pki_trust *)data)->refused);
 	free(data);
 }
 
@@ -97,11 +99,28 @@ verify_join(X509_STORE_CTX *chain, struct pki_trust *join)
 	return ok == 1;
 }
 
-/* In place of X509_verify_cert, for every client. */
-static int
-verify_server(X509_STORE_CTX *chain, void *arg)
+static bool
+trust_refuses(const struct pki_trust *trust, const X509 *cert)
 {
-	struct pki_trust *trust = arg;
+	char serial[PKI_SERIAL_TEXT];
+	const char *at = trust->refused;
+	size_t len;
+
+	if (at == NULL || cert == NULL)
+		return false;
+	pki_x509_serial(cert, serial);
+	len = strlen(serial);
+	while ((at = strstr(at, serial)) != NULL) {
+		if ((at == trust->refused || at[-1] == ',') && (at[len] == '\0' || at[len] == ','))
+			return true;
+		at += len;
+	}
+	return false;
+}
+
+static int
+verify_chain(X509_STORE_CTX *chain, struct pki_trust *trust)
+{
 
 	if (trust->hash[0] != '\0' &&
 		(!trust->also ||
@@ -109,6 +128,17 @@ verify_server(X509_STORE_CTX *chain, void *arg)
 		return verify_join(chain, trust);
 	set_time(chain, trust->floor_s, NULL);
 	return X509_verify_cert(chain);
+}
+
+/* In place of X509_verify_cert, for every client. */
+static int
+verify_server(X509_STORE_CTX *chain, void *arg)
+{
+	if (!trust_refuses(arg, X509_STORE_CTX_get0_cert(chain)))
+		return verify_chain(chain, arg);
+	X509_STORE_CTX_set_error(chain, X509_V_ERR_CERT_REVOKED);
+	X509_STORE_CTX_get_verify_cb(chain)(0, chain);
+	return 0;
 }
 
 struct pki_trust *

@@ -14,6 +14,7 @@ struct pki_trust {
 	int64_t floor_s; /* see pki_ctx_floor */
 	char hash[PKI_HASH_TEXT]; /* of a joining context, else "" */
 	char **ca_pem; /* NULL: nobody wants to know it */
+	char *refused; /* serial numbers parted by commas, whose certificates are refused, see pki_ctx_refuse; NULL: none */
 	bool also; /* a chain without that CA may lead to another one that is trusted */
 };
 

@@ -95,6 +95,8 @@ const char *ws_peer_name(const struct ws_conn
 		*c); /* name of the verified client certificate (pki_cert_info), "" when none */
 const char *ws_peer_serial(
 	const struct ws_conn *c); /* its serial number (pki_cert_serial), "" when none */
+/* The certificate itself as PEM (heap), NULL when none; server, during accept and open. */
+char *ws_peer_cert(const struct ws_conn *c);
 /* When the peer last gave a sign of life, a pong for one; loop's clock. */
 uint64_t ws_heard_ms(const struct ws_conn *c);
 int64_t ws_peer_expires(const struct ws_conn *c); /* its end, seconds since 1970; 0 when none */

@@ -3,6 +3,7 @@ base_libbase_a_SOURCES += \
 	base/carriers.c base/carriers.h \
 	base/pki.c base/pki.h \
 	base/pki_ctx.c \
+	base/pki_crl.c base/pki_crl.h \
 	base/pki_issue.c \
 	base/pki_openssl.h \
 	base/pki_tls.c base/pki_tls.h \

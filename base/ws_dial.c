@@ -270,6 +270,12 @@ ws_peer_serial(const struct ws_conn *c)
 	return c->peer_serial;
 }
 
+char *
+ws_peer_cert(const struct ws_conn *c)
+{
+	return c->wsi != NULL ? pki_peer_pem((const struct ssl_st *)lws_get_ssl(c->wsi)) : NULL;
+}
+
 uint64_t
 ws_heard_ms(const struct ws_conn *c)
 {

@@ -10,7 +10,9 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
+#include "base/buf.h"
 #include "base/pki.h"
+#include "base/pki_crl.h"
 #include "base/pki_tls.h"
 
 static const char *const hub_names[] = {"hub.example", "192.0.2.1", "2001:db8::1", NULL};
@@ -230,6 +232,73 @@ test_node_cannot_play_the_hub(void **state)
 	free(cert);
 	pki_ctx_free(&client);
 	pki_ctx_free(&server);
+}
+
+static void
+test_revoked_hub_is_refused(void **state)
+{
+	struct world *w = *state;
+	char serial[PKI_SERIAL_TEXT], *list;
+	SSL_CTX *client = NULL;
+	struct result r;
+
+	assert_int_equal(pki_cert_serial(w->hub, serial, NULL), 0);
+	assert_int_equal(pki_client_ctx(w->ca, w->node, w->node_key, &client, NULL), 0);
+	serial[strlen(serial) - 1] = '\0'; /* a part of it is another one */
+	list = xasprintf("01,%s,ff", serial);
+	pki_ctx_refuse(client, list);
+	free(list);
+	r = handshake(client, w->server, "hub.example");
+	assert_true(r.client_ok && r.server_ok && r.verified);
+	free(r.client_name);
+	assert_int_equal(pki_cert_serial(w->hub, serial, NULL), 0);
+	list = xasprintf("01,%s", serial);
+	pki_ctx_refuse(client, list);
+	free(list);
+	r = handshake(client, w->server, "hub.example");
+	assert_false(r.client_ok || r.server_ok || r.verified);
+	assert_non_null(strstr(r.why, "it was revoked"));
+	free(r.client_name);
+	pki_ctx_free(&client);
+}
+
+static void
+add_serial(void *arg, const char *serial)
+{
+	buf_printf(arg, "%s ", serial);
+}
+
+/* Only the CA can say who is revoked. */
+static void
+test_revocation_list(void **state)
+{
+	static const char *const serials[] = {"0123456789abcdef", "7f"};
+	struct world *w = *state;
+	struct pki_crl crl = {w->ca, w->ca_key, serials, ARRAY_LEN(serials)};
+	auto_buf struct buf told;
+	struct err err = {0};
+	char *pem = NULL, *both;
+
+	buf_init(&told, BUF_UNLIMITED);
+	assert_int_equal(pki_crl_new(&crl, &pem, &err), 0);
+	assert_int_equal(pki_crl_read(pem, w->ca, add_serial, &told, &err), 0);
+	assert_non_null(strstr(buf_str(&told), "7f "));
+	assert_non_null(strstr(buf_str(&told), "123456789abcdef "));
+	both = xasprintf("%s%s", w->other_ca, w->ca); /* while CAs change */
+	assert_int_equal(pki_crl_read(pem, both, add_serial, &told, &err), 0);
+	free(both);
+	buf_consume(&told, buf_len(&told));
+	assert_int_equal(pki_crl_read(pem, w->other_ca, add_serial, &told, &err), -EPERM);
+	assert_int_equal(pki_crl_read("nonsense", w->ca, add_serial, &told, &err), -EINVAL);
+	assert_int_equal(pki_crl_read(w->ca, w->ca, add_serial, &told, &err), -EINVAL);
+	free(pem);
+	crl.ca_pem = w->other_ca; /* of the right name, with another key */
+	crl.ca_key_pem = w->other_ca_key;
+	pem = NULL;
+	assert_int_equal(pki_crl_new(&crl, &pem, &err), 0);
+	assert_int_equal(pki_crl_read(pem, w->ca, add_serial, &told, &err), -EPERM);
+	assert_int_equal(buf_len(&told), 0);
+	free(pem);
 }
 
 static struct result
@@ -566,6 +635,8 @@ main(void)
 		cmocka_unit_test(test_wrong_host_is_refused),
 		cmocka_unit_test(test_stranger_is_refused),
 		cmocka_unit_test(test_node_cannot_play_the_hub),
+		cmocka_unit_test(test_revoked_hub_is_refused),
+		cmocka_unit_test(test_revocation_list),
 		cmocka_unit_test(test_join_trusts_the_pinned_ca),
 		cmocka_unit_test(test_join_refuses_other_hashes),
 		cmocka_unit_test(test_join_needs_the_chain_to_match),
