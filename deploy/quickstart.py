@@ -191,8 +191,8 @@ class Show:
         step("an agent on each node joins with a token and gets a certificate of its own")
         self.agents = []
         for n in self.nodes:
-            command("cloud", "edgewayctl token create")
-            command(n.name, f"edgeway-agent --node {n.name} --hub.url wss://192.0.2.1:10000 --hub.token ...")
+            command("cloud", f"edgewayctl token create --node {n.name}")
+            command(n.name, f"edgeway-agent --node {n.name} --hub.url wss://192.0.2.1:10000 --hub.tokenFile ...")
             self.agents.append(Agent(n, self.hub))
             fake = wait_for("the service on the node", lambda n=n: n.address_of(NAME, "@172.17.0.1"))
             wait_for("resolv.conf", lambda n=n: b"nameserver 172.17.0.1" in n.resolv())

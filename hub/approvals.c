@@ -65,12 +65,20 @@ remove_named(struct approvals *a, const char *name)
 static void
 say(struct approvals *a, const struct csr *csr)
 {
+	struct err err = {0};
+	int rc;
+
 	switch (csr->state) {
 	case CSR_PENDING:
 		log_limited(LOG_LEVEL_INFO, 20, "hub",
 			"a node asks for its certificate: compare the name with the one in its log "
 			"and run `kubectl certificate approve %s`, or deny node=%s address=%s",
 			csr->name, csr->node, csr->address);
+		rc = csr->node[0] != '\0' ? a->config.bars(a->config.bars_arg, csr->node, &err) : 0;
+		if (rc < 0 && rc != -EAGAIN)
+			log_limited(LOG_LEVEL_WARN, 20, "hub",
+				"look twice before you approve: %s request=%s node=%s", err.text,
+				csr->name, csr->node);
 		if (approvals_rivals(a, csr))
 			log_limited(LOG_LEVEL_WARN, 20, "hub",
 				"another request is for the same node, or it holds a certificate: "
@@ -371,7 +379,9 @@ sign(struct approvals *a, struct held *h)
 		trouble(a, err.text);
 	} else if (a->config.share != NULL) {
 		a->step = STEP_CLAIM;
-		a->claim = share_claim(a->config.share, h->csr.node, &entry, false, on_claimed, a);
+		a->claim = share_claim(a->config.share,
+			&(struct share_wish){.node = h->csr.node, .entry = entry, .recorded = true},
+			on_claimed, a);
 	} else {
 		write_status(a, h);
 	}

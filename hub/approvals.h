@@ -8,7 +8,7 @@
  *
  * Requests that others made for this signer are signed as well, once they are approved. Who knows nothing of us may
  * ask: at most APPROVALS_PENDING_MAX of a hub's own are undecided, APPROVALS_ADDRESS_MAX of one address, and a name that holds
- * a certificate is asked for no more; one that was signed for the very key that asks is handed out. What the API server finds
+ * a certificate, or that only an operator's token may give away (join_bars_fn), is asked for no more; one that was signed for the very key that asks is handed out. What the API server finds
  * wrong with a request is this request's fault alone. The cluster forgets decided requests after an hour and undecided ones after a day.
  * On the hub's loop.
  *
@@ -25,11 +25,17 @@ enum { APPROVALS_PENDING_MAX = 64, APPROVALS_ADDRESS_MAX = 16, APPROVALS_HELD_MA
 
 struct approvals;
 
+/* May nobody have the name but by an operator's own word for it (a token that is made for the name)? 0: it is free; -EPERM, -EEXIST: it is
+ * not, err says why and what to do; -ENOENT: no more is known of it than the name; -EAGAIN: that is not known yet. */
+typedef int join_bars_fn(void *arg, const char *node, struct err *err);
+
 struct approvals_config {
 	struct loop *loop;
 	struct kube_api *api;
 	struct certs *certs;
 	struct share *share; /* NULL: no replicas */
+	join_bars_fn *bars; /* whose names are not to be asked for */
+	void *bars_arg;
 };
 
 enum approval { APPROVAL_WAITS, APPROVAL_GIVEN, APPROVAL_REFUSED };

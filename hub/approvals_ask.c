@@ -1,5 +1,6 @@
 #include "hub/approvals_private.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
@@ -146,13 +147,10 @@ static bool
 answer_recorded(const struct approvals *a, const char *node, const char *key,
 	struct approval_answer *answer)
 {
-	const struct certs *certs = a->config.certs;
-	auto_free char *cert = ledger_cert(certs_ledger(certs), node);
-	char serial[PKI_SERIAL_TEXT];
+	auto_free char *cert = NULL;
 
-	if (cert == NULL || pki_cert_serial(cert, serial, NULL) < 0 ||
-		certs_refuses(certs, node, serial) ||
-		!pki_cert_fits(cert, certs_ca_pem(certs), key, (int64_t)(wall_ms() / 1000)))
+	if (!certs_given(a->config.certs, node, key, (int64_t)(wall_ms() / 1000), &cert) ||
+		cert == NULL)
 		return false;
 	answer->result = APPROVAL_WAITS; /* until the replicas know of it */
 	if (a->claim != NULL)
@@ -163,7 +161,7 @@ answer_recorded(const struct approvals *a, const char *node, const char *key,
 }
 
 /* A new one, to be written in the next step. */
-static void
+static struct held *
 pass_on(struct approvals *a, const char *node, const char *key, char **request, char **address,
 	const char *name)
 {
@@ -178,6 +176,7 @@ pass_on(struct approvals *a, const char *node, const char *key, char **request, 
 	h->csr.why = xstrdup("");
 	h->csr.address = take_ptr(address);
 	timer_start(a->timer, 0, 0);
+	return h;
 }
 
 void
@@ -190,6 +189,7 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 	char key[PKI_HASH_TEXT];
 	struct err err = {0};
 	const char *why;
+	int rc;
 
 	*answer = (struct approval_answer){0};
 	if (pki_csr_info(csr_pem, &name, key, &err) < 0 || strcmp(name, node) != 0 ||
@@ -213,8 +213,14 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 		refuse(answer, "%s", why);
 		return;
 	}
+	/* Of a name that the cluster does not know the operator is told with the request, and decides. */
+	if ((rc = a->config.bars(a->config.bars_arg, node, &err)) < 0 && rc != -ENOENT) {
+		refuse(answer, "%s", err.text);
+		return;
+	}
 	answer->result = APPROVAL_WAITS;
-	pass_on(a, node, key, &plain, &host, answer->name);
+	pass_on(a, node, key, &plain, &host, answer->name)->csr.warning =
+		rc < 0 ? xstrdup(err.text) : NULL;
 }
 
 /* --- telling ----------------------------------------------------------------- */

@@ -60,11 +60,21 @@ renew(struct authority *a)
 	a->tls = ctx;
 }
 
+/* What was revoked, or merged, on a full disk. */
+static void
+keep_lists(struct authority *a)
+{
+	certs_keep(a->certs, now_s());
+	if (tokens_problem(a->tokens)[0] != '\0')
+		tokens_keep(a->tokens);
+}
+
 static void
 on_check(void *arg)
 {
 	struct authority *a = arg;
 
+	keep_lists(a);
 	if (certs_renew_due(a->certs, now_s()))
 		renew(a);
 }
@@ -108,6 +118,8 @@ begin(struct authority *a)
 			.api = a->config.api,
 			.certs = a->certs,
 			.share = a->share,
+			.bars = a->config.bars,
+			.bars_arg = a->config.arg,
 		});
 	a->check = timer_new(a->loop, on_check, a);
 	timer_start(a->check, AUTHORITY_CHECK_MS, AUTHORITY_CHECK_MS);
@@ -156,6 +168,7 @@ on_share_news(void *arg)
 {
 	struct authority *a = arg;
 
+	on_check(a); /* the hub's own certificate may be among those revoked */
 	a->config.revoked(a->config.arg);
 }
 
@@ -216,6 +229,8 @@ authority_stop(struct authority **out)
 	if (a == NULL)
 		return;
 	timer_free(&a->check);
+	if (a->ready)
+		keep_lists(a);
 	approvals_stop(&a->approvals);
 	share_stop(&a->share);
 	own_service_stop(&a->service);
@@ -288,7 +303,7 @@ check_ready(const struct authority *a, struct err *err)
 
 int
 authority_token_create(
-	struct authority *a, const char *node, uint64_t ttl_s, struct buf *out, struct err *err)
+	struct authority *a, const struct tokens_wish *wish, struct buf *out, struct err *err)
 {
 	char secret[TOKEN_SECRET_LEN + 1];
 	int rc = check_ready(a, err);
@@ -298,16 +313,18 @@ authority_token_create(
 	if (!certs_can_sign(a->certs))
 		return err_set(err, ENOTSUP,
 			"this hub signs no certificates: tls.ca is set and tls.caKey is not");
-	if (node[0] != '\0' && !node_name_ok(node))
+	if (wish->node[0] != '\0' && !node_name_ok(wish->node))
 		return err_set(err, EINVAL,
-			"\"%.80s\" cannot be the name of a node: a-z, 0-9, '-' and '.' only", node);
-	rc = tokens_create(a->tokens, node, ttl_s, now_s(), secret, err);
+			"\"%.80s\" cannot be the name of a node: a-z, 0-9, '-' and '.' only",
+			wish->node);
+	rc = tokens_create(a->tokens, wish, now_s(), secret, err);
 	if (rc < 0)
 		return rc;
 	if (a->share != NULL)
 		share_tell_tokens(a->share);
-	log_info("hub", "token made id=%.*s node=%s ttl_s=%llu", TOKEN_ID_LEN, secret,
-		node[0] != '\0' ? node : "(any)", (unsigned long long)ttl_s);
+	log_info("hub", "token made id=%.*s node=%s uses=%llu ttl_s=%llu", TOKEN_ID_LEN, secret,
+		wish->node[0] != '\0' ? wish->node : "(any)", (unsigned long long)wish->uses,
+		(unsigned long long)wish->ttl_s);
 	buf_printf(out, "%s.%s", certs_ca_hash(a->certs), secret);
 	return 0;
 }
@@ -317,7 +334,7 @@ authority_token_list(const struct authority *a, struct buf *out)
 {
 	buf_adds(out, "{\"tokens\":");
 	if (a->ready)
-		tokens_list(a->tokens, now_s(), out);
+		tokens_list(a->tokens, ledger_joins(certs_ledger(a->certs)), now_s(), out);
 	else
 		buf_adds(out, "[]");
 	buf_adds(out, "}\n");
@@ -347,9 +364,7 @@ authority_node_revoke(struct authority *a, const char *node, struct err *err)
 		return err_set(err, EINVAL, "\"%.80s\" cannot be the name of a node", node);
 	if ((rc = certs_revoke(a->certs, node, now_s(), err)) < 0)
 		return rc;
-	if ((rc = tokens_revoke_node(a->tokens, node, err)) < 0)
-		err_wrap(err, rc,
-			"the certificates are revoked, the tokens made for the node are not");
+	rc = (int)tokens_revoke_node(a->tokens, node);
 	if (a->share != NULL) {
 		share_tell_nodes(a->share);
 		share_tell_tokens(a->share);
@@ -357,13 +372,41 @@ authority_node_revoke(struct authority *a, const char *node, struct err *err)
 	return rc;
 }
 
+int
+authority_hub_revoke(struct authority *a, const char *serial, struct err *err)
+{
+	int rc = check_ready(a, err);
+
+	if (rc == 0)
+		rc = certs_revoke_hub(a->certs, serial, now_s(), err);
+	if (rc < 0)
+		return rc;
+	log_info("hub", "certificate of a hub revoked serial=%s", serial);
+	if (a->share != NULL)
+		share_tell_nodes(a->share);
+	on_check(a); /* it may be our own */
+	return 0;
+}
+
+const char *
+authority_unwritten(const struct authority *a)
+{
+	if (a->certs == NULL || a->tokens == NULL)
+		return "";
+	return certs_problem(a->certs)[0] != '\0' ? certs_problem(a->certs)
+						  : tokens_problem(a->tokens);
+}
+
 /* --- telling --------------------------------------------------------------------------- */
 
 static void
 add_term(const char *key, const struct certs_term *term, struct buf *out)
 {
-	buf_printf(out, "\"%s\":{\"notBefore\":%lld,\"notAfter\":%lld,\"own\":%s,\"expires\":\"",
-		key, (long long)term->from_s, (long long)term->to_s, term->own ? "true" : "false");
+	buf_printf(out,
+		"\"%s\":{\"serial\":\"%s\",\"notBefore\":%lld,\"notAfter\":%lld,\"own\":%s,"
+		"\"expires\":\"",
+		key, term->serial, (long long)term->from_s, (long long)term->to_s,
+		term->own ? "true" : "false");
 	if (term->to_s != 0)
 		buf_add_utc(out, term->to_s);
 	buf_adds(out, "\"},");
@@ -408,6 +451,8 @@ authority_state(const struct authority *a, struct buf *out)
 	json_add_text(out, authority_waits(a));
 	buf_adds(out, ",\"dataDir\":");
 	json_add_text(out, a->config.certs.data_dir);
+	buf_adds(out, ",\"unwritten\":");
+	json_add_text(out, authority_unwritten(a));
 	add_certificates(a, out);
 	if (a->share != NULL) {
 		buf_adds(out, ",\"shared\":");
@@ -428,6 +473,10 @@ authority_metrics(const struct authority *a, struct metrics *to)
 {
 	metric_gauge(to, "edgeway_hub_tokens", "Tokens that have not been removed.", NULL,
 		a->tokens != NULL ? (double)tokens_count(a->tokens) : 0);
+	metric_gauge(to, "edgeway_hub_lists_unwritten",
+		"1 while a revocation, or what another replica told, is in force and not on the "
+		"disk.",
+		NULL, authority_unwritten(a)[0] != '\0');
 	certificate_metrics(a, to);
 	if (a->share != NULL)
 		share_metrics(a->share, to);

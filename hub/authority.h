@@ -27,6 +27,7 @@ struct authority_config {
 	const char *ns; /* of the Secrets; "": nothing is shared */
 	const char *service; /* whose addresses the hub's certificate follows; "": none */
 	const char *cluster_domain;
+	join_bars_fn *bars; /* with `arg` */
 	bool approval; /* nodes may ask by CertificateSigningRequests; needs `api` */
 	loop_fn *ready;
 	/* Another certificate of the hub: 0 or -errno. Only after `ready`. */
@@ -55,13 +56,17 @@ struct ssl_ctx_st *authority_peer_tls(const struct authority *a); /* for diallin
 
 /* As hub_token_create and so on; -EAGAIN before it is ready. */
 int authority_token_create(
-	struct authority *a, const char *node, uint64_t ttl_s, struct buf *out, struct err *err);
+	struct authority *a, const struct tokens_wish *wish, struct buf *out, struct err *err);
 void authority_token_list(const struct authority *a, struct buf *out);
 int authority_token_revoke(struct authority *a, const char *id, struct err *err);
 /* Ends the tokens made for the node, too: how many, or -errno. */
 int authority_node_revoke(struct authority *a, const char *node, struct err *err);
+/* As certs_revoke_hub; a certificate that is in use here is replaced. */
+int authority_hub_revoke(struct authority *a, const char *serial, struct err *err);
+/* What is in force and not on the disk, "" nothing. */
+const char *authority_unwritten(const struct authority *a);
 
-/* Members of an object: ca, waits, dataDir, certificates, shared, service, approvals. */
+/* Members of an object: ca, waits, dataDir, unwritten, certificates, shared, service, approvals. */
 void authority_state(const struct authority *a, struct buf *out);
 void authority_metrics(const struct authority *a, struct metrics *to);
 

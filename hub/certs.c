@@ -6,14 +6,14 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/pki.h"
+#include "base/pki_crl.h"
 #include "base/sock.h"
 #include "hub/names.h"
 #include "model/check.h"
 
 enum {
 	CA_DAYS = 3650,
-	HUB_DAYS = 90, /* nothing revokes it: who has stolen it is the hub for no longer */
+	HUB_DAYS = 90, /* who has stolen it, and whom nobody revokes, is the hub for no longer */
 	PEM_MAX = 256 * 1024,
 };
 
@@ -30,6 +30,8 @@ struct certs {
 	struct names current; /* of the certificate in use */
 	struct certs_term term; /* its life */
 	bool own_ca;
+	char *crl; /* of hubs' certificates, NULL: none is revoked, or it is to be made anew */
+	uint64_t crl_changes; /* of the list that it was made of */
 };
 
 /* The operator's names first: they have a place even where the interfaces are many. */
@@ -158,6 +160,7 @@ certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err
 	c->ca_key = xstrdup(ca_key);
 	memcpy(c->ca_hash, hash, sizeof hash);
 	c->term = (struct certs_term){0}; /* the hub's certificate is of the former one */
+	free(take_ptr(&c->crl));
 	return 0;
 }
 
@@ -251,6 +254,7 @@ certs_close(struct certs **out)
 	free(c->cert);
 	free(c->key);
 	free(c->listen);
+	free(c->crl);
 	free(c);
 }
 
@@ -304,7 +308,8 @@ term_of(const char *cert)
 	auto_free char *name = NULL;
 	int64_t from, to;
 
-	if (pki_cert_info(cert, &name, &from, &to, NULL) < 0)
+	if (pki_cert_info(cert, &name, &from, &to, NULL) < 0 ||
+		pki_cert_serial(cert, term.serial, NULL) < 0)
 		return term;
 	term.from_s = from;
 	term.to_s = to;
@@ -361,7 +366,8 @@ certs_renew_due(const struct certs *c, int64_t now_s)
 	if (c->cert != NULL)
 		return false;
 	names_now(c, &now);
-	due = now_s >= renew_time(&c->term) || !names_hold(&c->current, &now);
+	due = now_s >= renew_time(&c->term) || !names_hold(&c->current, &now) ||
+		certs_refuses_hub(c, c->term.serial);
 	names_fini(&now);
 	return due;
 }
@@ -394,7 +400,8 @@ make_own(struct certs *c, char **cert, char **key, struct err *err)
 		(rc = names_write(names_path, c->ca_hash, &c->current, err)) < 0)
 		return err_wrap(err, rc, "cannot make the hub's certificate");
 	c->term = term_of(*cert);
-	log_info("hub", "made the hub's certificate names=%zu days=%d", c->current.n, HUB_DAYS);
+	log_info("hub", "made the hub's certificate serial=%s names=%zu days=%d", c->term.serial,
+		c->current.n, HUB_DAYS);
 	return 0;
 }
 
@@ -497,6 +504,15 @@ certs_ledger(const struct certs *c)
 }
 
 bool
+certs_given(
+	const struct certs *c, const char *node, const char *key_hash, int64_t now_s, char **cert)
+{
+	const struct ledger_key key = {.hash = key_hash, .ca_pem = c->ca_pem, .now_s = now_s};
+
+	return ledger_given(c->ledger, node, &key, cert);
+}
+
+bool
 certs_taken(const struct certs *c, const char *node)
 {
 	return ledger_taken(c->ledger, node);
@@ -514,6 +530,18 @@ certs_nodes(const struct certs *c, char ***names)
 	return ledger_nodes(c->ledger, names);
 }
 
+void
+certs_keep(struct certs *c, int64_t now_s)
+{
+	ledger_keep(c->ledger, now_s);
+}
+
+const char *
+certs_problem(const struct certs *c)
+{
+	return ledger_problem(c->ledger);
+}
+
 int
 certs_revoke(struct certs *c, const char *node, int64_t now_s, struct err *err)
 {
@@ -524,6 +552,59 @@ bool
 certs_refuses(const struct certs *c, const char *node, const char *serial)
 {
 	return revoked_refuses(ledger_revoked(c->ledger), node, serial);
+}
+
+/* --- certificates of hubs ---------------------------------------------------------- */
+
+bool
+certs_refuses_hub(const struct certs *c, const char *serial)
+{
+	return revoked_refuses_hub(ledger_revoked(c->ledger), serial);
+}
+
+int
+certs_revoke_hub(struct certs *c, const char *serial, int64_t now_s, struct err *err)
+{
+	bool own = strcmp(serial, c->term.serial) == 0;
+
+	if (!certs_can_sign(c))
+		return err_set(err, ENOTSUP,
+			"nodes believe a list of revoked hubs that the CA has signed, and this hub "
+			"has "
+			"no key of its CA: set tls.caKey, or make a new CA");
+	if (own && c->cert != NULL)
+		return err_set(err, EBUSY,
+			"this hub itself shows the certificate, which is tls.cert: put another one "
+			"there, restart the hub, and revoke the former one then");
+	return revoked_add_hub(ledger_revoked(c->ledger), serial,
+		own ? c->term.to_s : term_of(c->ca_pem).to_s, now_s, err);
+}
+
+const char *
+certs_crl(struct certs *c)
+{
+	const struct revoked *revoked = ledger_revoked(c->ledger);
+	const char *serials[REVOKED_HUBS_MAX];
+	const struct revoked_hub *hubs;
+	size_t n = revoked_hubs(revoked, &hubs);
+	struct err err = {0};
+
+	if (n == 0 || !certs_can_sign(c))
+		return "";
+	if (c->crl != NULL && c->crl_changes == revoked_hub_changes(revoked))
+		return c->crl;
+	free(take_ptr(&c->crl));
+	for (size_t i = 0; i < n; i++)
+		serials[i] = hubs[i].serial;
+	if (pki_crl_new(&(struct pki_crl){.ca_pem = c->ca_pem,
+				.ca_key_pem = c->ca_key,
+				.serials = serials,
+				.n = n},
+		    &c->crl, &err) < 0)
+		log_limited(LOG_LEVEL_ERROR, 1, "hub", "nodes are not told of revoked hubs: %s",
+			err.text);
+	c->crl_changes = revoked_hub_changes(revoked);
+	return c->crl != NULL ? c->crl : "";
 }
 
 bool

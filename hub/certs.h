@@ -64,6 +64,7 @@ void certs_use_names(struct certs *c, const struct names *names);
 bool certs_named(const struct certs *c, const struct in6_addr *ip);
 struct certs_term {
 	int64_t from_s, to_s; /* since 1970; 0: unknown */
+	char serial[PKI_SERIAL_TEXT]; /* "" unknown */
 	bool own; /* made by us, not the operator's */
 };
 /* Of the CA that signs, and of the hub's certificate in use. */
@@ -71,6 +72,9 @@ void certs_terms(const struct certs *c, struct certs_term *ca, struct certs_term
 /* Should the certificate in use be made anew? Always false when it is the operator's. */
 bool certs_renew_due(const struct certs *c, int64_t now_s);
 
+/* Was the name's last certificate signed for this key, and is it good? As ledger_given. */
+bool certs_given(
+	const struct certs *c, const char *node, const char *key_hash, int64_t now_s, char **cert);
 /* Does the name hold a certificate of ours? */
 bool certs_taken(const struct certs *c, const char *node);
 /* How often that may have changed, for any name. */
@@ -86,10 +90,19 @@ int certs_sign(
 	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
 /* Refuses whatever was signed for the node until now. -ENOENT: no node of this name is known. */
 int certs_revoke(struct certs *c, const char *node, int64_t now_s, struct err *err);
+/* Tries to write what was revoked and could not be written; what is not, "" nothing. */
+void certs_keep(struct certs *c, int64_t now_s);
+const char *certs_problem(const struct certs *c);
 bool certs_refuses(const struct certs *c, const char *node, const char *serial);
 /* Of the node's last certificate; false when there is none that can be read. */
 bool certs_node_info(const struct certs *c, const char *node, char serial[PKI_SERIAL_TEXT],
 	int64_t *not_after_s);
 size_t certs_revoked_count(const struct certs *c);
+/* Refuses the hub's certificate with this serial number, and has all nodes refuse it; the one in use is due to be made anew then. -EBUSY:
+ * it is the operator's, and in use; -ENOTSUP: this hub cannot sign what nodes are told; others as revoked_add_hub. */
+int certs_revoke_hub(struct certs *c, const char *serial, int64_t now_s, struct err *err);
+bool certs_refuses_hub(const struct certs *c, const char *serial);
+/* What nodes are told of them (base/pki_crl.h), "" when there are none; good until the next call. */
+const char *certs_crl(struct certs *c);
 
 #endif

@@ -129,6 +129,7 @@ csr_fini(struct csr *csr)
 	free(csr->why);
 	free(csr->address);
 	free(csr->wrong);
+	free(csr->warning);
 	*csr = (struct csr){0};
 }
 
@@ -169,6 +170,10 @@ csr_build(struct buf *out, const struct csr *csr)
 	json_add_text(out, csr->node);
 	buf_adds(out, ",\"" ADDRESS_KEY "\":");
 	json_add_text(out, csr->address);
+	if (csr->warning != NULL) {
+		buf_adds(out, ",\"edgeway.io/warning\":");
+		json_add_text(out, csr->warning);
+	}
 	buf_adds(out,
 		"}},\"spec\":{\"signerName\":\"" CSR_SIGNER "\",\"usages\":[\"client auth\","
 		"\"digital signature\"],\"request\":\"");

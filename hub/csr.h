@@ -40,6 +40,7 @@ struct csr { /* texts are owned, and "" when there is none, if nothing else is s
 	char *why; /* that it was denied or failed */
 	char *address; /* of the node that asked the hub */
 	bool ours; /* a hub made it for a node */
+	char *warning; /* of one that is made: what the operator should know; NULL: nothing */
 	char *wrong; /* why it must not be signed; NULL: it may */
 };
 

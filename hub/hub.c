@@ -4,6 +4,7 @@
 
 #include "base/log.h"
 #include "iptables/iptables.h"
+#include "model/selector.h"
 
 enum { PORT = 10000, HEARTBEAT_MS = 4000, EXPLAIN_MS = 2000 };
 
@@ -230,5 +231,7 @@ hub_stop(struct hub **out)
 	fanout_free(&hub->fanout);
 	cluster_free(&hub->cluster);
 	addresses_free(&hub->addresses);
+	selector_free(&hub->join_nodes);
+	free(hub->join_nodes_text);
 	free(hub);
 }

@@ -6,7 +6,7 @@
  *	struct hub_config config = {.listen = "0.0.0.0:10000", .manifests = "/etc/edgeway/manifests",
  *		.data_dir = "/var/lib/edgeway-hub"};
  *	hub_start(&hub, loop, &config, &err);
- *	hub_token_create(hub, "edge-1", 86400, &out, &err);
+ *	hub_token_create(hub, &(struct hub_token){"edge-1", 1, 86400}, &out, &err);
  *	loop_run(loop);
  *	hub_stop(&hub);
  *
@@ -77,6 +77,8 @@ struct hub_config {
 	const char *const *names; /* more names for the hub's certificate, ended by NULL */
 	const char *
 		service; /* namespace/name of the hub's own Service in Kubernetes: its addresses, too */
+	const char *
+		join_nodes; /* selector of Nodes that a token for any name, or an approval, may become; "": any */
 	bool approval; /* nodes may join by a CertificateSigningRequest, with Kubernetes */
 	const char *cluster_domain; /* "": cluster.local */
 	uint64_t node_life_s; /* of nodes' certificates; 0: a year */
@@ -124,14 +126,26 @@ void hub_tunnels(const struct hub *hub, struct buf *out);
 /* {"streams":[...]}: every stream of the nodes' tunnels, those that the hub has opened and those that they have. */
 void hub_streams(const struct hub *hub, struct buf *out);
 
-/* The whole token, `<sha256 of the CA>.<secret>`. node "": for any name that holds no certificate. */
+struct hub_token {
+	const char *node; /* "": for any name that is free */
+	uint64_t uses; /* joins that it is good for; 0: any number */
+	uint64_t ttl_s;
+};
+/* The whole token, `<sha256 of the CA>.<secret>`. */
 int hub_token_create(
-	struct hub *hub, const char *node, uint64_t ttl_s, struct buf *out, struct err *err);
-/* {"tokens":[{"id","node","expires"}]} */
+	struct hub *hub, const struct hub_token *token, struct buf *out, struct err *err);
+/* {"tokens":[{"id","node","uses","used","expires"}]} */
 void hub_token_list(const struct hub *hub, struct buf *out);
 int hub_token_revoke(struct hub *hub, const char *id, struct err *err);
 
 /* Refuses the node's certificates of until now, ends its connections and the tokens made for it. */
 int hub_node_revoke(struct hub *hub, const char *node, struct err *err);
+/* What was revoked, is in force and could not be written to the disk yet: a sentence; "" nothing. */
+const char *hub_unwritten(const struct hub *hub);
+/* Refuses a hub's certificate, and has other replicas and all nodes refuse it: name as in hub_hubs, or a serial number; out: the
+ * serial number. One that this hub shows itself is replaced. */
+int hub_hub_revoke(struct hub *hub, const char *name, struct buf *out, struct err *err);
+/* {"hubs":[{"hub","address","state","serial","since"}]}: this hub, those that it is connected to, and what is revoked. */
+void hub_hubs(const struct hub *hub, struct buf *out);
 
 #endif

@@ -1,10 +1,13 @@
 #include "hub/hub_private.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include "base/log.h"
+#include "model/json.h"
+#include "model/selector.h"
 
 enum { AGAIN_MS = 10 * 1000 };
 
@@ -35,6 +38,8 @@ hub_nodes_start(struct hub *hub, struct err *err)
 	config->tokens = authority_tokens(hub->authority);
 	config->share = authority_share(hub->authority);
 	config->approvals = authority_approvals(hub->authority);
+	config->bars = hub_bars_node;
+	config->bars_arg = hub;
 	config->tunnels = hub->tunnels;
 	config->outward = hub->outward_tunnels;
 	tunnels_renew(hub->tunnels, config->tls);
@@ -46,6 +51,47 @@ hub_nodes_start(struct hub *hub, struct err *err)
 	addr = nodes_addr(hub->nodes);
 	log_info("hub", "serving listen=%s services=%zu ca=%s", addr_text(&addr, text),
 		fanout_count(hub->fanout), certs_ca_hash(config->certs));
+	return 0;
+}
+
+/* --- whose names no stranger gets --------------------------------------------------- */
+
+/* A node by whose name the hub dials nobody itself: an edge node's, or one that nothing in the cluster knows. Pods of all others are
+ * dialled from here, and who takes the name draws their traffic. */
+int
+hub_bars_node(void *arg, const char *node, struct err *err)
+{
+	const struct hub *hub = arg;
+	const struct kube_labels *labels = cluster_node_labels(hub->cluster, node);
+	const char *text = hub->join_nodes_text;
+
+	if (!hub_source_ready(hub))
+		return err_set(err, EAGAIN, "the hub has not read its Nodes yet: try again");
+	if (tunnels_have(hub->tunnels, node) || peers_know(hub->peers, node))
+		return err_set(err, EEXIST,
+			"a node named %s is known already: make a token with `edgewayctl token "
+			"create "
+			"--node %s` on the hub",
+			node, node);
+	if (text[0] == '\0' || (labels != NULL && selector_matches(hub->join_nodes, labels)))
+		return 0;
+	if (labels != NULL)
+		return err_set(err, EPERM,
+			"the Node %s is not one of the edge, by join.nodes (%.100s): label it, or "
+			"make "
+			"a token with `edgewayctl token create --node %s` on the hub",
+			node, text, node);
+	if (hub->kubernetes != NULL)
+		return err_set(err, ENOENT,
+			"there is no Node %s in the cluster, and it could become one of the cloud: "
+			"make "
+			"a token with `edgewayctl token create --node %s` on the hub",
+			node, node);
+	if (cluster_names_node(hub->cluster, node))
+		return err_set(err, EPERM,
+			"the hub dials the pods of %s itself: make a token with `edgewayctl token "
+			"create --node %s` on the hub, or give it a Node that join.nodes selects",
+			node, node);
 	return 0;
 }
 
@@ -77,13 +123,24 @@ on_renewed(void *arg, struct ssl_ctx_st *tls)
 	return rc;
 }
 
+static const struct revoked *
+hub_revoked(const struct hub *hub)
+{
+	return ledger_revoked(certs_ledger(authority_certs(hub->authority)));
+}
+
 static void
 on_revoked(void *arg)
 {
 	struct hub *hub = arg;
 
+	peers_check(hub->peers);
 	if (hub->nodes != NULL)
 		nodes_check(hub->nodes);
+	if (hub->nodes != NULL && hub->crl_told != revoked_hub_changes(hub_revoked(hub))) {
+		hub->crl_told = revoked_hub_changes(hub_revoked(hub));
+		nodes_tell_crl(hub->nodes);
+	}
 	tunnels_check(hub->tunnels);
 	tunnels_check(hub->outward_tunnels);
 }
@@ -115,6 +172,7 @@ hub_authority_start(struct hub *hub, const struct hub_config *config, struct err
 		.ns = "",
 		.service = or_empty(config->service),
 		.approval = config->approval,
+		.bars = hub_bars_node,
 		.cluster_domain = hub->nodes_config.cluster_domain,
 		.ready = on_authority_ready,
 		.renewed = on_renewed,
@@ -122,8 +180,12 @@ hub_authority_start(struct hub *hub, const struct hub_config *config, struct err
 		.ca_changed = on_ca_changed,
 		.arg = hub,
 	};
-	int rc = mkdir_p(config->data_dir, 0700);
+	int rc;
 
+	hub->join_nodes_text = xstrdup(or_empty(config->join_nodes));
+	if ((rc = selector_parse(&hub->join_nodes, hub->join_nodes_text, err)) < 0)
+		return err_wrap(err, rc, "join.nodes");
+	rc = mkdir_p(config->data_dir, 0700);
 	if (rc < 0)
 		return err_set(err, rc,
 			"cannot make the data folder %s: %s; set dataDir to a folder that can be "
@@ -145,10 +207,12 @@ hub_authority_start(struct hub *hub, const struct hub_config *config, struct err
 /* --- tokens and nodes ------------------------------------------------------- */
 
 int
-hub_token_create(
-	struct hub *hub, const char *node, uint64_t ttl_s, struct buf *out, struct err *err)
+hub_token_create(struct hub *hub, const struct hub_token *token, struct buf *out, struct err *err)
 {
-	return authority_token_create(hub->authority, node, ttl_s, out, err);
+	const struct tokens_wish wish = {
+		.node = or_empty(token->node), .uses = token->uses, .ttl_s = token->ttl_s};
+
+	return authority_token_create(hub->authority, &wish, out, err);
 }
 
 void
@@ -175,8 +239,84 @@ hub_node_revoke(struct hub *hub, const char *node, struct err *err)
 		ended = nodes_revoked(hub->nodes, node) + tunnels_revoked(hub->tunnels, node) +
 			tunnels_revoked(hub->outward_tunnels, node);
 		log_info("hub", "node revoked node=%s connections=%u tokens=%d", node, ended, rc);
-	} else {
-		on_revoked(hub); /* the certificates may be revoked all the same */
 	}
 	return MIN(rc, 0);
+}
+
+const char *
+hub_unwritten(const struct hub *hub)
+{
+	return authority_unwritten(hub->authority);
+}
+
+/* --- certificates of hubs ------------------------------------------------------------ */
+
+/* Of this hub by the name that others know it by, of another one that is connected, or as it is. */
+static int
+find_serial(const struct hub *hub, const char *name, char serial[PKI_SERIAL_TEXT], struct err *err)
+{
+	struct certs_term ca, own;
+
+	certs_terms(authority_certs(hub->authority), &ca, &own);
+	if (strcmp(name, peers_own_name(hub->peers)) == 0) {
+		memcpy(serial, own.serial, sizeof own.serial);
+		return 0;
+	}
+	if (peers_serial(hub->peers, name, serial))
+		return 0;
+	if (strlen(name) >= PKI_SERIAL_TEXT || strspn(name, "0123456789abcdef") != strlen(name))
+		return err_set(err, ENOENT,
+			"\"%.80s\" is neither the name of a hub that is connected nor a serial "
+			"number: "
+			"see `edgewayctl hub list`",
+			name);
+	strcpy(serial, name);
+	return 0;
+}
+
+int
+hub_hub_revoke(struct hub *hub, const char *name, struct buf *out, struct err *err)
+{
+	char serial[PKI_SERIAL_TEXT];
+	int rc = authority_ready(hub->authority)
+		? 0
+		: err_set(err, EAGAIN, "the hub is not ready: %.300s", hub_waits(hub));
+
+	if (rc == 0)
+		rc = find_serial(hub, name, serial, err);
+	if (rc == 0)
+		rc = authority_hub_revoke(hub->authority, serial, err);
+	if (rc < 0)
+		return rc;
+	on_revoked(hub);
+	buf_adds(out, serial);
+	return 0;
+}
+
+void
+hub_hubs(const struct hub *hub, struct buf *out)
+{
+	const struct revoked_hub *hubs;
+	struct certs_term ca, own;
+	size_t n;
+
+	buf_adds(out, "{\"hubs\":[");
+	if (authority_ready(hub->authority)) {
+		certs_terms(authority_certs(hub->authority), &ca, &own);
+		n = revoked_hubs(hub_revoked(hub), &hubs);
+		buf_adds(out, "{\"hub\":");
+		json_add_text(out, peers_own_name(hub->peers));
+		buf_printf(out, ",\"address\":\"\",\"state\":\"this one\",\"serial\":\"%s\"}",
+			own.serial);
+		peers_serials(hub->peers, out);
+		for (size_t i = 0; i < n; i++) {
+			buf_printf(out,
+				",{\"hub\":\"\",\"address\":\"\",\"state\":\"revoked\",\"serial\":"
+				"\"%s\",\"since\":\"",
+				hubs[i].serial);
+			buf_add_utc(out, hubs[i].at_s);
+			buf_adds(out, "\"}");
+		}
+	}
+	buf_adds(out, "]}\n");
 }

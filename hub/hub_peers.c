@@ -122,6 +122,14 @@ hub_declared(void *arg, const char *node)
 	poke(hub);
 }
 
+static bool
+refuses_hub(void *arg, const char *serial)
+{
+	const struct hub *hub = arg;
+
+	return certs_refuses_hub(authority_certs(hub->authority), serial);
+}
+
 void
 hub_peers_start(struct hub *hub, uint16_t port)
 {
@@ -136,6 +144,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.heard = on_heard,
 		.refuses = hub_node_refuses,
 		.ask = hub_ask_node,
+		.revoked = refuses_hub,
 		.arg = hub,
 	});
 }

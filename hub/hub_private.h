@@ -60,6 +60,9 @@ struct hub {
 	bool ready; /* the source has been read, and nodes were told so */
 	uint64_t n_changes;
 	struct hub_ways_in ways_in;
+	struct selector *join_nodes; /* of Nodes that a token for any name may become; NULL: all */
+	char *join_nodes_text;
+	uint64_t crl_told; /* revoked_hub_changes, of what nodes were told */
 };
 
 /* A text of hub_config that may be NULL. */
@@ -81,6 +84,8 @@ void hub_explain(void *hub);
 /* --- hub_nodes.c --- */
 /* After the source; starts the nodes once the authority gets ready later. */
 int hub_authority_start(struct hub *hub, const struct hub_config *config, struct err *err);
+/* join_bars_fn: of this hub. */
+int hub_bars_node(void *hub, const char *node, struct err *err);
 /* With an authority that is ready. */
 int hub_nodes_start(struct hub *hub, struct err *err);
 

@@ -1,6 +1,8 @@
 #include "hub/join.h"
 
 #include <errno.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "model/envelope.h"
@@ -14,9 +16,12 @@ struct join {
 	char *node, *secret;
 	bool renews; /* the connection shows a certificate of this very name */
 	bool answered;
+	bool again; /* the key has been given the name before */
+	struct tokens_terms terms; /* of its token */
+	struct joins_entry use; /* of it; token "": it cannot be used up */
 	/* Signed, and waiting for the other replicas to know. */
 	struct share_claim *claim;
-	bool exclusive;
+	bool recorded; /* before that */
 	char *cert, *parent;
 };
 
@@ -26,24 +31,59 @@ now_s(void)
 	return (int64_t)(wall_ms() / 1000);
 }
 
+/* --- refusals ----------------------------------------------------------------------- */
+
+static const char *const reasons[JOIN_REASONS] = {
+	[JOIN_TOKEN] = "token",
+	[JOIN_USED_UP] = "used up",
+	[JOIN_TAKEN] = "name taken",
+	[JOIN_BARRED] = "not an edge node",
+	[JOIN_OTHER] = "other",
+};
+
+const char *
+join_reason_text(enum join_reason reason)
+{
+	return reasons[reason];
+}
+
+static void
+note_refusal(struct join_stats *stats, const char *node, const char *peer, enum join_reason reason,
+	const char *why)
+{
+	stats->refused[reason]++;
+	snprintf(stats->last_node, sizeof stats->last_node, "%s", node);
+	snprintf(stats->last_peer, sizeof stats->last_peer, "%s", peer);
+	snprintf(stats->last_why, sizeof stats->last_why, "%s", why);
+	stats->last_s = now_s();
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "join refused node=%s peer=%s reason=\"%s\"", node,
+		peer, why);
+}
+
+static int
+join_bars(const struct join_config *config, const char *node, struct err *err)
+{
+	return config->bars != NULL ? config->bars(config->bars_arg, node, err) : 0;
+}
+
+/* The token alone is judged here, as who has none is told nothing else; which key asks is known only later. */
 int
 join_allow(const struct join_config *config, const char *node, const char *secret,
 	const char *peer_name, const char *address)
 {
+	struct tokens_terms terms;
 	struct err err = {0};
-	int rc;
 
-	if (strcmp(peer_name, node) == 0 ||
-		(config->approvals != NULL && strcmp(secret, MESH_APPROVAL) == 0))
+	if (strcmp(peer_name, node) == 0)
 		return 0;
-	rc = tokens_check(
-		config->tokens, secret, node, certs_taken(config->certs, node), now_s(), &err);
-	if (rc == 0)
-		return 0;
-	config->stats->refused++;
-	log_limited(LOG_LEVEL_WARN, 20, "hub", "join refused node=%s peer=%s reason=\"%s\"", node,
-		address, err.text);
-	return rc == -EEXIST ? 403 : 401;
+	if (config->approvals != NULL && strcmp(secret, MESH_APPROVAL) == 0)
+		terms.any_name = true;
+	else if (tokens_check(config->tokens, secret, node, now_s(), &terms, &err) < 0) {
+		note_refusal(config->stats, node, address, JOIN_TOKEN, err.text);
+		return 401;
+	}
+	/* It comes again before long. */
+	return terms.any_name && join_bars(config, node, &err) == -EAGAIN ? 503 : 0;
 }
 
 static void
@@ -126,14 +166,30 @@ answer(struct join *j, enum operation op, const char *parent, struct buf *conten
 	ws_close(j->conn, op == OP_ERROR ? 1008 : 1000, end);
 }
 
+static enum join_reason
+reason_of(int rc)
+{
+	switch (rc) {
+	case -EACCES:
+		return JOIN_TOKEN;
+	case -EDQUOT:
+		return JOIN_USED_UP;
+	case -EEXIST:
+		return JOIN_TAKEN;
+	case -EPERM:
+	case -ENOENT:
+		return JOIN_BARRED;
+	default:
+		return JOIN_OTHER;
+	}
+}
+
 static void
-refuse(struct join *j, const char *parent, const char *why)
+refuse(struct join *j, const char *parent, int rc, const char *why)
 {
 	auto_buf struct buf c;
 
-	j->config.stats->refused++;
-	log_limited(LOG_LEVEL_WARN, 20, "hub", "join failed node=%s peer=%s reason=\"%s\"", j->node,
-		ws_peer_addr(j->conn), why);
+	note_refusal(j->config.stats, j->node, ws_peer_addr(j->conn), reason_of(rc), why);
 	buf_init(&c, BUF_UNLIMITED);
 	json_add_text(&c, why);
 	answer(j, OP_ERROR, parent, &c, "refused");
@@ -178,6 +234,14 @@ hand_out(struct join *j)
 	answer(j, OP_RESPONSE, j->parent, &c, "joined");
 }
 
+/* --- signing ------------------------------------------------------------------------ */
+
+static int
+record(struct join *j, struct err *err)
+{
+	return ledger_record(certs_ledger(j->config.certs), j->node, j->cert, err);
+}
+
 static void
 on_claimed(void *arg, int rc, const char *why)
 {
@@ -189,32 +253,126 @@ on_claimed(void *arg, int rc, const char *why)
 		return;
 	if (rc < 0)
 		err_set(&err, rc, "the name cannot be given: %.300s", why);
-	else if (j->exclusive)
-		rc = ledger_record(certs_ledger(j->config.certs), j->node, j->cert, &err);
+	else if (!j->recorded)
+		rc = record(j, &err);
 	if (rc < 0)
-		refuse(j, j->parent, err.text);
+		refuse(j, j->parent, rc, err.text);
 	else
 		hand_out(j);
 }
 
-/* Where there are replicas the certificate waits until they know, in the case of a name that a token for any
- * name gets until it is sure that none of them has given it. */
+/* Alone: on this disk before anybody has the certificate. */
+static int
+sign_alone(struct join *j, struct err *err)
+{
+	struct joins *joins = ledger_joins(certs_ledger(j->config.certs));
+	int rc = j->use.token[0] != '\0' ? joins_add(joins, &j->use, now_s(), err) : 0;
+
+	if (rc < 0 || (rc = record(j, err)) == 0)
+		return rc;
+	if (j->use.token[0] != '\0') {
+		joins_withdraw(joins, &j->use); /* the token is not used up by what was not given */
+		joins_keep(joins, now_s());
+	}
+	return rc;
+}
+
+/* With replicas the certificate waits until they know. What a token gives is claimed: of two that give one name, or one use
+ * of a token, one wins. */
+static int
+sign_with_others(struct join *j, struct err *err)
+{
+	struct ledger *ledger = certs_ledger(j->config.certs);
+	struct share_wish wish = {
+		.node = j->node,
+		.free_name = j->terms.any_name && !j->again,
+		.uses = j->use.token[0] != '\0' ? j->terms.uses : 0,
+		.join = j->use,
+	};
+	int rc;
+
+	j->recorded = j->renews || j->again;
+	wish.recorded = j->recorded;
+	if ((rc = ledger_entry(&wish.entry, j->cert, err)) < 0)
+		return rc;
+	/* Of a revoked node the new serial number is told with the claim, as good. */
+	rc = j->recorded ? record(j, err)
+			 : revoked_sign(ledger_revoked(ledger), j->node, wish.entry.serial, err);
+	if (rc == 0)
+		j->claim = share_claim(j->config.share, &wish, on_claimed, j);
+	return rc;
+}
+
 static int
 sign(struct join *j, const char *csr, struct err *err)
 {
-	struct roll_entry entry;
 	int rc = certs_issue(j->config.certs, j->node, csr, &j->cert, err);
 
-	j->exclusive = j->config.share != NULL && !j->renews &&
-		tokens_serves_any(j->config.tokens, j->secret);
-	if (rc == 0 && !j->exclusive)
-		rc = ledger_record(certs_ledger(j->config.certs), j->node, j->cert, err);
-	if (rc == 0)
-		rc = ledger_entry(&entry, j->cert, err);
-	if (rc == 0 && j->config.share != NULL)
-		j->claim =
-			share_claim(j->config.share, j->node, &entry, j->exclusive, on_claimed, j);
-	return rc;
+	if (rc < 0)
+		return rc;
+	return j->config.share != NULL ? sign_with_others(j, err) : sign_alone(j, err);
+}
+
+/* --- by a token ----------------------------------------------------------------------- */
+
+static int
+judge_use(struct join *j, struct err *err)
+{
+	const struct joins *joins = ledger_joins(certs_ledger(j->config.certs));
+	bool taken = certs_taken(j->config.certs, j->node);
+
+	/* A join that was cut off before its certificate was known to anybody goes on; a key that the node had once does not. */
+	if (joins_has(joins, &j->use) ? !taken : joins_count(joins, j->use.token) < j->terms.uses)
+		return 0;
+	return err_set(err, EDQUOT,
+		"the token %s is used up: make another one with `edgewayctl token create --node "
+		"%s` on the hub, or bring back node.crt and node.key",
+		j->terms.id, j->node);
+}
+
+static int
+judge_name(const struct join *j, struct err *err)
+{
+	if (!j->terms.any_name)
+		return 0;
+	if (certs_taken(j->config.certs, j->node))
+		return err_set(err, EEXIST,
+			"the name %s holds a certificate already: make a token with `edgewayctl "
+			"token "
+			"create --node %s` on the hub, or bring back node.crt and node.key",
+			j->node, j->node);
+	return join_bars(&j->config, j->node, err);
+}
+
+/* Who shows the key that the name was given to gets the same again: its answer was lost. */
+static int
+join_by_token(struct join *j, const char *csr, struct err *err)
+{
+	auto_free char *name = NULL;
+	char key[PKI_HASH_TEXT];
+	int rc = tokens_check(j->config.tokens, j->secret, j->node, now_s(), &j->terms, err);
+
+	if (rc < 0) /* the token has gone since the upgrade */
+		return err_wrap(err, rc, "not allowed any more");
+	if ((rc = pki_csr_info(csr, &name, key, err)) < 0)
+		return rc;
+	if (j->config.share != NULL && share_claim_pends(j->config.share, j->node))
+		return err_set(err, EAGAIN,
+			"another request for this name waits for the hub's API server: try again");
+	j->again = certs_given(j->config.certs, j->node, key, now_s(), &j->cert);
+	if (j->cert != NULL)
+		return 0;
+	if (j->terms.uses > 0 && !j->again) {
+		memcpy(j->use.token, j->terms.id, sizeof j->use.token);
+		ledger_short_key(j->use.key, key);
+		snprintf(j->use.node, sizeof j->use.node, "%s", j->node);
+		j->use.until_s = j->terms.expires_s;
+		if ((rc = judge_use(j, err)) < 0)
+			return rc;
+	}
+	if (!j->again && (rc = judge_name(j, err)) < 0)
+		return rc;
+	return sign(j, csr, err);
 }
 
 /* Whoever has no token: an operator decides, and the node comes again. */
@@ -254,14 +412,11 @@ take_request(struct join *j, const struct envelope *e, struct err *err)
 		return err_set(err, EBADMSG, "expected insert %s", want);
 	if (j->cert != NULL)
 		return err_set(err, EBADMSG, "one request is enough");
-	/* Again, now that it counts: two strangers may have come with one name, or the token has gone. */
-	if (!j->renews && !needs_approval(j) &&
-		(rc = tokens_check(j->config.tokens, j->secret, j->node,
-			 certs_taken(j->config.certs, j->node), now_s(), err)) < 0)
-		return err_wrap(err, rc, "not allowed any more");
 	rc = read_request(&r, e->content, e->content_len, err);
-	if (rc == 0)
-		rc = needs_approval(j) ? ask_approval(j, r.csr, e->id, err) : sign(j, r.csr, err);
+	if (rc == 0 && needs_approval(j))
+		rc = ask_approval(j, r.csr, e->id, err);
+	else if (rc == 0)
+		rc = j->renews ? sign(j, r.csr, err) : join_by_token(j, r.csr, err);
 	free(r.csr);
 	return rc;
 }
@@ -277,11 +432,11 @@ join_text(struct join *j, const char *text, size_t len)
 		return;
 	rc = envelope_parse(&e, text, len, &err);
 	if (rc < 0 && rc != -EOPNOTSUPP) {
-		refuse(j, "", err.text);
+		refuse(j, "", rc, err.text);
 		return;
 	}
-	if (rc < 0 || take_request(j, &e, &err) < 0) {
-		refuse(j, e.id, err.text);
+	if (rc < 0 || (rc = take_request(j, &e, &err)) < 0) {
+		refuse(j, e.id, rc, err.text);
 	} else {
 		j->parent = xstrdup(e.id);
 		if (j->claim == NULL && !j->answered)

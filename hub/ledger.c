@@ -2,6 +2,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@ enum {
 struct ledger {
 	char *dir; /* dataDir */
 	struct revoked *revoked;
+	struct joins *joins;
 	struct roll *roll; /* NULL: not shared */
 	uint64_t changes; /* of the files' names */
 };
@@ -84,6 +86,7 @@ ledger_open(struct ledger **out, const char *dir, struct err *err)
 {
 	struct ledger *l = xcalloc(1, sizeof *l);
 	auto_free char *nodes = xasprintf("%s/nodes", dir);
+	auto_free char *joins = xasprintf("%s/joins.json", dir);
 	int rc = mkdir_p(nodes, 0700);
 
 	l->dir = xstrdup(dir);
@@ -91,6 +94,8 @@ ledger_open(struct ledger **out, const char *dir, struct err *err)
 		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
 	else
 		rc = open_revoked(l, err);
+	if (rc == 0)
+		rc = joins_open(&l->joins, joins, err);
 	if (rc < 0)
 		ledger_close(&l);
 	*out = l;
@@ -105,6 +110,7 @@ ledger_close(struct ledger **out)
 	if (l == NULL)
 		return;
 	revoked_close(&l->revoked);
+	joins_close(&l->joins);
 	roll_free(&l->roll);
 	free(l->dir);
 	free(l);
@@ -179,11 +185,20 @@ ledger_nodes(const struct ledger *l, char ***names)
 int
 ledger_entry(struct roll_entry *entry, const char *cert_pem, struct err *err)
 {
-	int64_t from;
-	int rc = pki_cert_info(cert_pem, NULL, &from, &entry->expires_s, err);
+	char key[PKI_HASH_TEXT] = "";
+	int rc = pki_cert_info(cert_pem, NULL, NULL, &entry->expires_s, err);
 
 	entry->signed_s = (int64_t)(wall_ms() / 1000);
+	if (rc == 0)
+		rc = pki_cert_key(cert_pem, key, err);
+	ledger_short_key(entry->key, key);
 	return rc < 0 ? rc : pki_cert_serial(cert_pem, entry->serial, err);
+}
+
+void
+ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash)
+{
+	snprintf(to, JOINS_KEY_TEXT, "%s", key_hash);
 }
 
 int
@@ -211,7 +226,29 @@ ledger_revoke(struct ledger *l, const char *node, int64_t now_s, struct err *err
 		return err_set(err, ENOENT,
 			"no node named \"%.253s\" holds a certificate; see `edgewayctl node list`",
 			node);
-	return revoked_add(l->revoked, node, now_s, err);
+	revoked_add(l->revoked, node, now_s);
+	return 0;
+}
+
+bool
+ledger_given(const struct ledger *l, const char *node, const struct ledger_key *key, char **cert)
+{
+	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	auto_free char *pem = ledger_cert(l, node);
+	char serial[PKI_SERIAL_TEXT] = "", short_key[JOINS_KEY_TEXT];
+
+	*cert = NULL;
+	if (pem != NULL && pki_cert_serial(pem, serial, NULL) == 0 &&
+		(e == NULL || strcmp(e->serial, serial) == 0) &&
+		pki_cert_fits(pem, key->ca_pem, key->hash, key->now_s)) {
+		if (revoked_refuses(l->revoked, node, serial))
+			return false;
+		*cert = take_ptr(&pem);
+		return true;
+	}
+	ledger_short_key(short_key, key->hash);
+	return e != NULL && strcmp(e->key, short_key) == 0 && key->now_s < e->expires_s &&
+		!revoked_refuses(l->revoked, node, e->serial);
 }
 
 bool
@@ -244,6 +281,29 @@ struct revoked *
 ledger_revoked(const struct ledger *l)
 {
 	return l->revoked;
+}
+
+struct joins *
+ledger_joins(const struct ledger *l)
+{
+	return l->joins;
+}
+
+void
+ledger_keep(struct ledger *l, int64_t now_s)
+{
+	if (revoked_problem(l->revoked)[0] != '\0')
+		revoked_keep(l->revoked);
+	if (joins_problem(l->joins)[0] != '\0')
+		joins_keep(l->joins, now_s);
+}
+
+const char *
+ledger_problem(const struct ledger *l)
+{
+	const char *problem = revoked_problem(l->revoked);
+
+	return problem[0] != '\0' ? problem : joins_problem(l->joins);
 }
 
 /* --- replicas ------------------------------------------------------------------------ */
@@ -289,11 +349,25 @@ int
 ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err)
 {
 	struct reading r = {.ledger = l};
+	bool news2, lacks2;
 	int rc = roll_merge(l->roll, text, news, lacks, err);
 
+	if (rc == 0)
+		rc = joins_merge(l->joins, text, (int64_t)(wall_ms() / 1000), &news2, &lacks2, err);
 	if (rc < 0)
 		return rc;
 	each_file(l, add_file, &r);
-	*lacks |= r.any;
+	*news |= news2;
+	*lacks |= r.any || lacks2;
 	return 0;
+}
+
+void
+ledger_text(const struct ledger *l, struct buf *out)
+{
+	buf_adds(out, "{");
+	roll_text(l->roll, out);
+	buf_adds(out, ",\n");
+	joins_text(l->joins, out);
+	buf_adds(out, "}\n");
 }

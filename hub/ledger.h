@@ -1,6 +1,6 @@
 /*
  * Who holds a certificate of ours, and whose count no more. Files under dataDir: nodes/<node> (the node's last
- * certificate: the name is taken) and revoked.json (hub/revoked.h). Where replicas share through
+ * certificate: the name is taken), revoked.json (hub/revoked.h) and joins.json (hub/joins.h). Where replicas share through
  * Kubernetes (ledger_share) what the others know counts as well: hub/roll.h has their nodes.
  * Blocking file I/O, on the hub's loop, rare. Owned by hub/certs.
  *
@@ -10,6 +10,7 @@
 #ifndef EDGEWAY_HUB_LEDGER_H
 #define EDGEWAY_HUB_LEDGER_H
 
+#include "hub/joins.h"
 #include "hub/revoked.h"
 #include "hub/roll.h"
 
@@ -32,7 +33,23 @@ bool ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIA
 	int64_t *not_after_s);
 /* The last certificate that this hub signed for it: PEM on the heap, NULL when there is none. */
 char *ledger_cert(const struct ledger *l, const char *node);
+struct ledger_key {
+	const char *hash; /* pki_csr_info */
+	const char *ca_pem; /* that must have signed */
+	int64_t now_s;
+};
+/* Was the name's last certificate signed for this very key, and is it good and not revoked? *cert: its PEM on the heap, NULL: another
+ * replica has that. Whoever shows the key may have it again. */
+bool ledger_given(
+	const struct ledger *l, const char *node, const struct ledger_key *key, char **cert);
 struct revoked *ledger_revoked(const struct ledger *l);
+struct joins *ledger_joins(const struct ledger *l);
+/* Of pki_csr_info's, as much as is kept. */
+void ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash);
+/* Tries to write what could not be written. */
+void ledger_keep(struct ledger *l, int64_t now_s);
+/* Why what is known is not in the files, "" it is. */
+const char *ledger_problem(const struct ledger *l);
 
 /* From now on what other replicas tell counts, too. */
 void ledger_share(struct ledger *l);
@@ -40,6 +57,8 @@ void ledger_share(struct ledger *l);
 struct roll *ledger_roll(const struct ledger *l);
 /* The other replicas' nodes, by the text of their roll; ours that it lacks are read from their files. */
 int ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err);
+/* What is told to them: roll and joins. */
+void ledger_text(const struct ledger *l, struct buf *out);
 /* What the roll says of a certificate. */
 int ledger_entry(struct roll_entry *entry, const char *cert_pem, struct err *err);
 

@@ -24,11 +24,13 @@ hub_libhub_a_SOURCES = \
 	hub/ingress.c hub/ingress.h \
 	hub/inquiry.c hub/inquiry.h \
 	hub/join.c hub/join.h \
+	hub/joins.c hub/joins.h \
 	hub/kube_api.c hub/kube_api.h \
 	hub/kube_events.c hub/kube_events.h \
 	hub/kubeconfig.c hub/kubeconfig.h \
 	hub/kubernetes.c hub/kubernetes.h \
 	hub/ledger.c hub/ledger.h \
+	hub/list_file.c hub/list_file.h \
 	hub/listen.c hub/listen.h \
 	hub/manifest_file.c hub/manifest_file.h \
 	hub/manifest_keep.c hub/manifest_keep.h \

@@ -9,6 +9,7 @@
 #include "hub/route.h"
 #include "model/bundle.h"
 #include "model/health.h"
+#include "model/mesh.h"
 
 enum {
 	ADDRESSES_MAX = 4, /* that a node remembers */
@@ -51,6 +52,25 @@ names_word(const char *list, const char *word)
 	return false;
 }
 
+/* One that this hub has not signed, an operator with the CA or a replica without a list in common has: the name is no token's to give. */
+static void
+note_certificate(const struct nodes *n, struct ws_conn *c, const char *node)
+{
+	auto_free char *cert = NULL;
+	struct err err = {0};
+
+	if (certs_taken(n->config.certs, node) || (cert = ws_peer_cert(c)) == NULL)
+		return;
+	if (ledger_record(certs_ledger(n->config.certs), node, cert, &err) < 0)
+		log_limited(LOG_LEVEL_WARN, 4, "hub",
+			"a node's certificate is good, but not noted, and a token could give its "
+			"name "
+			"away while it is not connected node=%s error=\"%s\"",
+			node, err.text);
+	else if (n->config.share != NULL)
+		share_tell_nodes(n->config.share);
+}
+
 static struct talk *
 start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 {
@@ -73,8 +93,11 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 		.ready = n->config.ready,
 		.bundles = strcmp(ws_header(c, "edgeway-bundles"), BUNDLE_KIND) == 0,
 		.answers = names_word(ws_header(c, "edgeway-answers"), HEALTH_KIND),
+		.crl = certs_crl(n->config.certs),
+		.takes_crl = ws_header(c, MESH_CRL_HEADER)[0] != '\0',
 	};
 
+	note_certificate(n, c, node);
 	pki_sha256_hex(ca, strlen(ca), ca_hash);
 	cluster_node(n->config.cluster, node, &config.site, &config.zone);
 	if (carried_hides(ws_peer_addr(c)) && config.site[0] == '\0')
@@ -232,6 +255,16 @@ nodes_again(struct nodes *n, const char *why)
 }
 
 void
+nodes_tell_crl(struct nodes *n)
+{
+	const char *crl = certs_crl(n->config.certs);
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (nodes_talks(p))
+			talk_say_crl(p->talk, crl);
+}
+
+void
 nodes_leave(struct nodes *n, const char *why)
 {
 	n->accepted = listen_accepted(n->listen);
@@ -316,6 +349,8 @@ nodes_start(
 		.share = config->share,
 		.approvals = config->approvals,
 		.stats = &n->join_stats,
+		.bars = config->bars,
+		.bars_arg = config->bars_arg,
 	};
 	n->tick = timer_new(loop, on_tick, n);
 	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);

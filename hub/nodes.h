@@ -35,6 +35,8 @@ struct nodes_config {
 	struct peers *others; /* and what says that it is another replica */
 	struct share *share; /* NULL: no replicas */
 	struct approvals *approvals; /* NULL: no node joins without a token */
+	join_bars_fn *bars; /* of join_config */
+	void *bars_arg;
 	bool ready;
 };
 
@@ -50,6 +52,8 @@ void nodes_refresh(struct nodes *n);
 struct addr nodes_addr(const struct nodes *n); /* where it listens */
 /* The node's certificates are refused from now on: ends what they opened. How many connections. */
 unsigned nodes_revoked(struct nodes *n, const char *node);
+/* Tells the nodes which certificates of hubs are revoked now (certs_crl). */
+void nodes_tell_crl(struct nodes *n);
 /* Ends all connections: nodes come again, each after a random while. */
 void nodes_again(struct nodes *n, const char *why);
 /* This hub stops: nodes go to another one, and no new ones are taken. */
@@ -73,6 +77,8 @@ void nodes_joined(
 /* [{"node":..,"connected":..,"address":..,"pending":..}, ...]: those connected, then those known; with serial, expires and
  * revoked of their certificates when asked, which reads a file of each. */
 void nodes_state(const struct nodes *n, bool certificates, struct buf *out);
+/* {"issued","refused","last":{"node","address","reason","at"}} */
+void nodes_joins(const struct nodes *n, struct buf *out);
 void nodes_metrics(const struct nodes *n, struct metrics *to);
 /* Of connections in websockets (hub/carried). */
 void nodes_carried(const struct nodes *n, struct buf *out);

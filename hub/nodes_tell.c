@@ -148,6 +148,27 @@ nodes_carried(const struct nodes *n, struct buf *out)
 }
 
 void
+nodes_joins(const struct nodes *n, struct buf *out)
+{
+	const struct join_stats *s = &n->join_stats;
+	uint64_t refused = 0;
+
+	for (int i = 0; i < JOIN_REASONS; i++)
+		refused += s->refused[i];
+	buf_printf(out, "{\"issued\":%llu,\"refused\":%llu,\"last\":{\"node\":",
+		(unsigned long long)s->issued, (unsigned long long)refused);
+	json_add_text(out, s->last_node);
+	buf_adds(out, ",\"address\":");
+	json_add_text(out, s->last_peer);
+	buf_adds(out, ",\"reason\":");
+	json_add_text(out, s->last_why);
+	buf_adds(out, ",\"at\":\"");
+	if (s->last_s != 0)
+		buf_add_utc(out, s->last_s);
+	buf_adds(out, "\"}}");
+}
+
+void
 nodes_metrics(const struct nodes *n, struct metrics *to)
 {
 	const struct talk_stats *s = &n->stats;
@@ -188,6 +209,11 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 		(double)certs_revoked_count(n->config.certs));
 	metric_counter(to, "edgeway_hub_joins_total", "Certificates issued to nodes.", NULL,
 		n->join_stats.issued);
-	metric_counter(to, "edgeway_hub_joins_refused_total", "Attempts to join that were refused.",
-		NULL, n->join_stats.refused);
+	for (int i = 0; i < JOIN_REASONS; i++) {
+		char label[48];
+
+		metric_label(label, sizeof label, "reason", join_reason_text((enum join_reason)i));
+		metric_counter(to, "edgeway_hub_joins_refused_total",
+			"Attempts to join that were refused.", label, n->join_stats.refused[i]);
+	}
 }

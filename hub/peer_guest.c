@@ -262,10 +262,13 @@ on_shaken(struct guest *g)
 		.events = &session_events,
 		.arg = g,
 	};
-	char serial[PKI_SERIAL_TEXT];
 	struct session *session;
 
-	g->ends_s = tls_stream_peer_ends(g->tls, serial);
+	g->ends_s = tls_stream_peer_ends(g->tls, g->serial);
+	if (p->config.revoked(p->config.arg, g->serial)) {
+		turn_away(g, "its certificate was revoked");
+		return;
+	}
 	setup.wire = wire_tls(&g->tls);
 	if (session_new(&setup, &session) < 0) {
 		turn_away(g, "no HTTP/2 session can be made");

@@ -402,6 +402,11 @@ on_shaken(struct line *l)
 	const struct stream_request request = {
 		.authority = "nodes", .fields = fields, .n_fields = ARRAY_LEN(fields)};
 
+	tls_stream_peer_ends(l->tls, l->serial);
+	if (p->config.revoked(p->config.arg, l->serial)) {
+		fail(l, REFUSED_MOST_MS, "the peer's certificate is refused: it was revoked");
+		return;
+	}
 	snprintf(port, sizeof port, "%u", p->config.port);
 	setup.wire = wire_tls(&l->tls);
 	if (session_new(&setup, &l->session) < 0 ||
@@ -519,6 +524,31 @@ peer_leave(struct peer *peer)
 	if (peer->now != NULL)
 		leave(peer->now, false);
 	peer->state = PEER_WAITING;
+}
+
+void
+peer_check(struct peer *peer)
+{
+	const struct peers_config *c = &peer->of->config;
+	struct line *l, *next;
+
+	for (l = TAILQ_FIRST(&peer->leaving); l != NULL; l = next) {
+		next = TAILQ_NEXT(l, link);
+		if (!c->revoked(c->arg, l->serial))
+			continue;
+		TAILQ_REMOVE(&peer->leaving, l, link);
+		line_free(l);
+	}
+	if (peer->now == NULL || !c->revoked(c->arg, peer->now->serial))
+		return;
+	log_warn("hub",
+		"the connection to a replica is cut: its certificate was revoked peer=%s "
+		"address=%s",
+		peer->name, peer->address);
+	snprintf(peer->error, sizeof peer->error, "its certificate was revoked");
+	peer->backoff_ms = FIRST_MS;
+	line_free(take_ptr(&peer->now));
+	retry(peer, REFUSED_MOST_MS);
 }
 
 void

@@ -437,6 +437,49 @@ forget(struct peers *p)
 	peers_changed(p, NULL);
 }
 
+void
+peers_check(struct peers *p)
+{
+	struct guest *g, *next_guest;
+	struct peer *peer, *next;
+
+	for (g = TAILQ_FIRST(&p->guests); g != NULL; g = next_guest) {
+		next_guest = TAILQ_NEXT(g, link);
+		if (!p->config.revoked(p->config.arg, g->serial))
+			continue;
+		log_warn("hub",
+			"a replica's connection is cut: its certificate was revoked peer=%s "
+			"address=%s",
+			g->name, g->address);
+		guest_free(g);
+	}
+	for (peer = TAILQ_FIRST(&p->all); peer != NULL; peer = next) {
+		next = TAILQ_NEXT(peer, link);
+		peer_check(peer);
+	}
+}
+
+const char *
+peers_own_name(const struct peers *p)
+{
+	return p->name;
+}
+
+bool
+peers_serial(const struct peers *p, const char *name, char serial[PKI_SERIAL_TEXT])
+{
+	const struct peer *peer;
+
+	TAILQ_FOREACH(peer, &p->all, link)
+	{
+		if (peer->now != NULL && strcmp(peer->now->name, name) == 0) {
+			memcpy(serial, peer->now->serial, sizeof peer->now->serial);
+			return true;
+		}
+	}
+	return false;
+}
+
 /* A certificate ends a connection with it: the other end has a newer one long before, and another connection. */
 static void
 on_sweep(void *arg)

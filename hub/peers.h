@@ -16,6 +16,7 @@
 #define EDGEWAY_HUB_PEERS_H
 
 #include "base/metric.h"
+#include "base/pki.h"
 #include "hub/peer_words.h"
 #include "hub/questions.h"
 #include "hub/quota.h"
@@ -52,6 +53,8 @@ struct peers_config {
 	void (*heard)(void *arg, const void *from, const struct peer_said *said);
 	/* Why the node's tunnel leads nobody to host:port, whatever the node says (static text); NULL: it may. */
 	const char *(*refuses)(void *arg, const char *node, const char *authority);
+	/* Is a hub's certificate with this serial number revoked? */
+	bool (*revoked)(void *arg, const char *serial);
 	/* As nodes_ask. */
 	int (*ask)(void *arg, const char *node, const char *service, struct question *q);
 	void *arg;
@@ -111,6 +114,14 @@ bool peers_settled(const struct peers *p);
 /* Others are told first; `done` once nothing is passed on any more, not from within this call. */
 void peers_drain(struct peers *p, void (*done)(void *arg), void *arg);
 
+/* Certificates of hubs may have been revoked: connections that were made with them are cut. */
+void peers_check(struct peers *p);
+/* By what name other replicas know this hub. */
+const char *peers_own_name(const struct peers *p);
+/* The serial number of the certificate that the replica of this name shows; false: none is connected. */
+bool peers_serial(const struct peers *p, const char *name, char serial[PKI_SERIAL_TEXT]);
+/* Rows of hub_hubs, each with a comma in front. */
+void peers_serials(const struct peers *p, struct buf *out);
 /* [{"peer","address","state","nodes","streams","rtt_ms","since_s","error",...}] */
 void peers_state(const struct peers *p, struct buf *out);
 void peers_metrics(const struct peers *p, struct metrics *m);

@@ -42,6 +42,7 @@ struct line {
 	bool leaving;
 	uint64_t since_ms;
 	char id[PEER_ID_TEXT], name[PEER_NAME_TEXT];
+	char serial[PKI_SERIAL_TEXT]; /* of its certificate */
 };
 
 TAILQ_HEAD(lines, line);
@@ -79,6 +80,7 @@ struct guest {
 	char name[PEER_NAME_TEXT];
 	uint64_t since_ms;
 	int64_t ends_s; /* its certificate */
+	char serial[PKI_SERIAL_TEXT];
 };
 
 TAILQ_HEAD(guest_ring, guest);
@@ -129,6 +131,8 @@ void peer_renew(struct peer *peer);
 /* No new streams; what is open finishes. */
 void peer_leave(struct peer *peer);
 void peer_close(struct peer *peer);
+/* Cuts connections that were made with certificates that are revoked. */
+void peer_check(struct peer *peer);
 unsigned peer_streams(const struct peer *peer);
 
 /* --- peer_guest.c --- */

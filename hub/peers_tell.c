@@ -79,6 +79,22 @@ peers_state(const struct peers *p, struct buf *out)
 	buf_adds(out, "]");
 }
 
+void
+peers_serials(const struct peers *p, struct buf *out)
+{
+	const struct peer *peer;
+
+	TAILQ_FOREACH(peer, &p->all, link)
+	{
+		if (peer->now == NULL)
+			continue;
+		buf_adds(out, ",{\"hub\":");
+		json_add_text(out, peer->now->name);
+		buf_printf(out, ",\"address\":\"%s\",\"state\":\"connected\",\"serial\":\"%s\"}",
+			peer->address, peer->now->serial);
+	}
+}
+
 static void
 count_streams(const struct peers *p, struct metrics *m)
 {

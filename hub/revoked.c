@@ -5,6 +5,7 @@
 
 #include "base/pki.h"
 #include "base/tree.h"
+#include "hub/list_file.h"
 #include "model/json.h"
 
 struct node {
@@ -16,9 +17,12 @@ struct node {
 };
 
 struct revoked {
-	char *path;
+	struct list_file file;
 	struct node *all;
 	size_t n;
+	struct revoked_hub hubs[REVOKED_HUBS_MAX]; /* oldest first */
+	size_t n_hubs;
+	uint64_t hub_changes;
 };
 
 enum { FILE_MAX = 16 * 1024 * 1024 };
@@ -47,10 +51,16 @@ use(struct revoked *r, const char *name)
 }
 
 static bool
+is_serial(const char *text)
+{
+	return text[0] != '\0' && strlen(text) < PKI_SERIAL_TEXT &&
+		strspn(text, "0123456789abcdef") == strlen(text);
+}
+
+static bool
 add_good(struct node *n, const char *serial)
 {
-	if (serial[0] == '\0' || strlen(serial) >= PKI_SERIAL_TEXT ||
-		strspn(serial, "0123456789abcdef") != strlen(serial))
+	if (!is_serial(serial))
 		return false;
 	if (n->n_good == REVOKED_GOOD_MAX)
 		memmove(n->good[0], n->good[1], sizeof n->good[0] * --n->n_good);
@@ -58,6 +68,58 @@ add_good(struct node *n, const char *serial)
 	n->n_signed++;
 	return true;
 }
+
+/* --- hubs --------------------------------------------------------------------------- */
+
+bool
+revoked_refuses_hub(const struct revoked *r, const char *serial)
+{
+	for (size_t i = 0; i < r->n_hubs; i++)
+		if (strcmp(r->hubs[i].serial, serial) == 0)
+			return true;
+	return false;
+}
+
+/* False: it is there already, or there is no room. */
+static bool
+revoked_enter_hub(struct revoked *r, const struct revoked_hub *hub)
+{
+	if (revoked_refuses_hub(r, hub->serial) || r->n_hubs == REVOKED_HUBS_MAX)
+		return false;
+	r->hubs[r->n_hubs++] = *hub;
+	r->hub_changes++;
+	return true;
+}
+
+/* What has ended by itself is refused without a list. */
+static void
+revoked_drop_ended_hubs(struct revoked *r, int64_t now_s)
+{
+	size_t kept = 0;
+
+	for (size_t i = 0; i < r->n_hubs; i++)
+		if (r->hubs[i].until_s > now_s)
+			r->hubs[kept++] = r->hubs[i];
+	r->hub_changes += kept != r->n_hubs;
+	r->n_hubs = kept;
+}
+
+static int
+revoked_read_hub(struct revoked *r, const struct tree_node *map, struct err *err)
+{
+	const char *serial = tree_text(tree_get(map, "serial"), "");
+	struct revoked_hub hub = {0};
+
+	if (!is_serial(serial) || tree_int(tree_get(map, "at"), 0, INT64_MAX, &hub.at_s) < 0 ||
+		tree_int(tree_get(map, "until"), 0, INT64_MAX, &hub.until_s) < 0)
+		return err_set(err, EINVAL, "%s:%u: a hub's entry needs serial, at and until",
+			r->file.path, map->line);
+	strcpy(hub.serial, serial);
+	revoked_enter_hub(r, &hub);
+	return 0;
+}
+
+/* --- nodes -------------------------------------------------------------------------- */
 
 static int
 read_node(struct revoked *r, const struct tree_node *map, struct err *err)
@@ -68,14 +130,14 @@ read_node(struct revoked *r, const struct tree_node *map, struct err *err)
 
 	if (name[0] == '\0' || tree_int(tree_get(map, "at"), 0, INT64_MAX, &at_s) < 0)
 		return err_set(
-			err, EINVAL, "%s:%u: an entry needs node and at", r->path, map->line);
+			err, EINVAL, "%s:%u: an entry needs node and at", r->file.path, map->line);
 	n = use(r, name);
 	n->at_s = at_s;
 	tree_each(tree_get(map, "good"), serial)
 	{
 		if (!add_good(n, tree_text(serial, "")))
-			return err_set(
-				err, EINVAL, "%s:%u: not a serial number", r->path, serial->line);
+			return err_set(err, EINVAL, "%s:%u: not a serial number", r->file.path,
+				serial->line);
 	}
 	tree_int(tree_get(map, "signed"), 0, INT64_MAX, &n->n_signed);
 	return 0;
@@ -86,19 +148,24 @@ read_text(struct revoked *r, const char *text, size_t len, struct err *err)
 {
 	const struct tree_node *list;
 	struct tree *tree = NULL;
-	int rc = tree_parse(&tree, r->path, text, len, err);
+	int rc = tree_parse(&tree, r->file.path, text, len, err);
 
 	if (rc < 0)
 		return rc;
 	list = tree_get(tree_document(tree, 0), "revoked");
 	if (list == NULL || list->kind != TREE_LIST)
-		rc = err_set(err, EINVAL, "%s: there is no list \"revoked\"", r->path);
+		rc = err_set(err, EINVAL, "%s: there is no list \"revoked\"", r->file.path);
 	else
 		tree_each(list, map)
 		{
 			if ((rc = read_node(r, map, err)) < 0)
 				break;
 		}
+	tree_each(tree_get(tree_document(tree, 0), "hubs"), map)
+	{
+		if (rc < 0 || (rc = revoked_read_hub(r, map, err)) < 0)
+			break;
+	}
 	tree_free(&tree);
 	return rc;
 }
@@ -111,7 +178,7 @@ revoked_open(struct revoked **out, const char *path, struct err *err)
 	size_t len;
 	int rc = file_read(path, FILE_MAX, &text, &len);
 
-	r->path = xstrdup(path);
+	list_file_init(&r->file, path);
 	if (rc == -ENOENT)
 		rc = 0;
 	else if (rc < 0)
@@ -144,7 +211,7 @@ revoked_close(struct revoked **out)
 	while (r->n > 0)
 		pop(r);
 	free(r->all);
-	free(r->path);
+	list_file_fini(&r->file);
 	free(r);
 }
 
@@ -162,56 +229,85 @@ revoked_text(const struct revoked *r, struct buf *out)
 			buf_printf(out, "%s\"%s\"", k > 0 ? "," : "", n->good[k]);
 		buf_printf(out, "],\"signed\":%lld}", (long long)n->n_signed);
 	}
+	buf_adds(out, "],\"hubs\":[");
+	for (size_t i = 0; i < r->n_hubs; i++)
+		buf_printf(out, "%s\n{\"serial\":\"%s\",\"at\":%lld,\"until\":%lld}",
+			i > 0 ? "," : "", r->hubs[i].serial, (long long)r->hubs[i].at_s,
+			(long long)r->hubs[i].until_s);
 	buf_adds(out, "]}\n");
 }
 
 static int
-save(const struct revoked *r, struct err *err)
+save(struct revoked *r, struct err *err)
 {
 	auto_buf struct buf b;
-	int rc;
 
 	buf_init(&b, BUF_UNLIMITED);
 	revoked_text(r, &b);
-	rc = file_write(r->path, buf_at(&b), buf_len(&b), 0600);
-	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", r->path, strerror(-rc)) : 0;
+	return list_file_write(&r->file, &b, err);
 }
 
-int
-revoked_add(struct revoked *r, const char *name, int64_t now_s, struct err *err)
+void
+revoked_keep(struct revoked *r)
 {
-	bool known = find(r, name) != NULL;
-	struct node *n = use(r, name), before = *n;
-	int rc;
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	revoked_text(r, &b);
+	list_file_keep(&r->file, &b);
+}
+
+const char *
+revoked_problem(const struct revoked *r)
+{
+	return r->file.problem;
+}
+
+void
+revoked_add(struct revoked *r, const char *name, int64_t now_s)
+{
+	struct node *n = use(r, name);
 
 	n->at_s = MAX(now_s, n->at_s + 1); /* whatever the clock says: the latest one counts */
 	n->n_good = 0;
 	n->n_signed = 0;
-	rc = save(r, err);
-	if (rc == 0)
-		return 0;
-	if (known)
-		*n = before; /* as it will be after a restart */
-	else
-		pop(r);
-	return rc;
+	revoked_keep(r);
 }
 
 int
-revoked_sign(struct revoked *r, const char *name, const char *serial, struct err *err)
+revoked_add_hub(
+	struct revoked *r, const char *serial, int64_t until_s, int64_t now_s, struct err *err)
 {
-	struct node *n = find(r, name), before;
-	int rc;
+	struct revoked_hub hub = {.at_s = now_s, .until_s = until_s};
 
-	if (n == NULL)
-		return 0;
-	before = *n;
-	if (!add_good(n, serial))
-		return err_set(err, EINVAL, "not a serial number: \"%.50s\"", serial);
-	rc = save(r, err);
-	if (rc < 0)
-		*n = before;
-	return rc;
+	if (!is_serial(serial))
+		return err_set(err, EINVAL,
+			"\"%.80s\" is not the serial number of a certificate: hex digits in lower "
+			"case, as `edgewayctl hub list` shows them",
+			serial);
+	revoked_drop_ended_hubs(r, now_s);
+	strcpy(hub.serial, serial);
+	if (!revoked_enter_hub(r, &hub) && !revoked_refuses_hub(r, serial))
+		return err_set(err, ENOSPC,
+			"%d certificates of hubs are revoked, which is all that nodes remember: "
+			"make "
+			"a new CA (edgeway-hub(8), CERTIFICATES)",
+			REVOKED_HUBS_MAX);
+	revoked_keep(r);
+	return 0;
+}
+
+size_t
+revoked_hubs(const struct revoked *r, const struct revoked_hub **hubs)
+{
+	*hubs = r->hubs;
+	return r->n_hubs;
+}
+
+uint64_t
+revoked_hub_changes(const struct revoked *r)
+{
+	return r->hub_changes;
 }
 
 static bool
@@ -222,6 +318,23 @@ is_good(const struct node *n, const char *serial)
 			return true;
 	}
 	return false;
+}
+
+int
+revoked_sign(struct revoked *r, const char *name, const char *serial, struct err *err)
+{
+	struct node *n = find(r, name), before;
+	int rc;
+
+	if (n == NULL || is_good(n, serial))
+		return 0;
+	before = *n;
+	if (!add_good(n, serial))
+		return err_set(err, EINVAL, "not a serial number: \"%.50s\"", serial);
+	rc = save(r, err);
+	if (rc < 0)
+		*n = before;
+	return rc;
 }
 
 bool
@@ -273,6 +386,8 @@ merge_into(struct revoked *to, const struct revoked *from)
 
 	for (size_t i = 0; i < from->n; i++)
 		any |= merge_node(use(to, from->all[i].name), &from->all[i]);
+	for (size_t i = 0; i < from->n_hubs; i++)
+		any |= revoked_enter_hub(to, &from->hubs[i]);
 	return any;
 }
 
@@ -282,7 +397,7 @@ revoked_merge(struct revoked *r, const char *text, bool *news, bool *lacks, stru
 	struct revoked *theirs = xcalloc(1, sizeof *theirs);
 	int rc = 0;
 
-	theirs->path = xstrdup("revoked.json");
+	list_file_init(&theirs->file, "revoked.json");
 	*news = *lacks = false;
 	if (text[0] != '\0')
 		rc = read_text(theirs, text, strlen(text), err);
@@ -290,7 +405,7 @@ revoked_merge(struct revoked *r, const char *text, bool *news, bool *lacks, stru
 		*news = merge_into(r, theirs);
 		*lacks = merge_into(theirs, r);
 		if (*news)
-			rc = save(r, err);
+			revoked_keep(r);
 	}
 	revoked_close(&theirs);
 	return rc;

@@ -1,6 +1,7 @@
 #include "hub/roll.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "base/hash.h"
@@ -108,6 +109,15 @@ roll_sign(struct roll *r, const char *node, const struct roll_entry *entry)
 }
 
 void
+roll_put_back(struct roll *r, const char *node, const struct roll_entry *entry)
+{
+	struct entry *e = find(r, node);
+
+	if (e != NULL)
+		e->entry = *entry;
+}
+
+void
 roll_remove(struct roll *r, const char *node)
 {
 	struct entry *e = find(r, node);
@@ -150,23 +160,25 @@ roll_walk(const struct roll *r, size_t *at)
 void
 roll_text(const struct roll *r, struct buf *out)
 {
-	buf_adds(out, "{\"nodes\":[");
+	buf_adds(out, "\"nodes\":[");
 	for (size_t i = 0; i < r->n_all; i++) {
 		const struct entry *e = r->all[i];
 
 		buf_printf(out,
-			"%s\n{\"node\":\"%s\",\"serial\":\"%s\",\"signed\":%lld,\"expires\":%lld}",
+			"%s\n{\"node\":\"%s\",\"serial\":\"%s\",\"signed\":%lld,\"expires\":%lld,"
+			"\"key\":\"%s\"}",
 			i > 0 ? "," : "", e->name, e->entry.serial, (long long)e->entry.signed_s,
-			(long long)e->entry.expires_s);
+			(long long)e->entry.expires_s, e->entry.key);
 	}
-	buf_adds(out, "]}\n");
+	buf_adds(out, "]");
 }
 
 static int
 read_entry(struct roll *r, const struct tree_node *map, struct err *err)
 {
 	const char *name = tree_text(tree_get(map, "node"), ""),
-		   *serial = tree_text(tree_get(map, "serial"), "");
+		   *serial = tree_text(tree_get(map, "serial"), ""),
+		   *key = tree_text(tree_get(map, "key"), ""); /* older hubs say none */
 	struct roll_entry entry = {0};
 
 	if (!node_name_ok(name) || strlen(serial) >= sizeof entry.serial ||
@@ -177,6 +189,8 @@ read_entry(struct roll *r, const struct tree_node *map, struct err *err)
 			"nodes.json:%u: an entry needs node, serial, signed and expires",
 			map->line);
 	strcpy(entry.serial, serial);
+	if (strspn(key, "0123456789abcdef") == strlen(key))
+		snprintf(entry.key, sizeof entry.key, "%s", key);
 	roll_add(r, name, &entry);
 	return 0;
 }

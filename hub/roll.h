@@ -12,11 +12,13 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/pki.h"
+#include "hub/joins.h"
 
 struct roll;
 
 struct roll_entry {
 	char serial[PKI_SERIAL_TEXT];
+	char key[JOINS_KEY_TEXT]; /* of its key's SHA-256 the first half; "": not told */
 	int64_t signed_s, expires_s;
 };
 
@@ -26,6 +28,8 @@ void roll_free(struct roll **r);
 void roll_add(struct roll *r, const char *node, const struct roll_entry *entry);
 /* In place of what is known: two of one second, or of a clock that is behind, keep their order. */
 void roll_sign(struct roll *r, const char *node, const struct roll_entry *entry);
+/* As it was before roll_sign, whose claim of the name was not heard. */
+void roll_put_back(struct roll *r, const char *node, const struct roll_entry *entry);
 void roll_remove(struct roll *r, const char *node);
 /* NULL when there is none; good until the roll changes. */
 const struct roll_entry *roll_find(const struct roll *r, const char *node);
@@ -34,7 +38,7 @@ size_t roll_count(const struct roll *r);
 uint64_t roll_changes(const struct roll *r);
 /* Any order: *at starts at 0; NULL after the last. */
 const char *roll_walk(const struct roll *r, size_t *at);
-/* As text, and what another replica has as well. *news: it has what we did not; *lacks: and we what it has not. */
+/* As the member "nodes" of an object, and what another replica has as well. *news: it has what we did not; *lacks: and we what it has not. */
 void roll_text(const struct roll *r, struct buf *out);
 int roll_merge(struct roll *r, const char *text, bool *news, bool *lacks, struct err *err);
 

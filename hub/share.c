@@ -24,10 +24,10 @@ static void work(void *arg);
 
 /* --- writing -------------------------------------------------------------------------- */
 
-static struct roll *
-roll_of(const struct share *s)
+static struct ledger *
+ledger_of(const struct share *s)
 {
-	return ledger_roll(certs_ledger(s->certs));
+	return certs_ledger(s->certs);
 }
 
 static void
@@ -53,14 +53,13 @@ on_written(void *arg, int rc, const char *why)
 		timer_start(d->retry, follow_backoff_ms(d->failures++), 0);
 	}
 	if (d == &s->docs[SHARE_DOC_NODES])
-		share_claims_answer(&s->claims, roll_of(s), rc, why);
+		share_claims_answer(&s->claims, ledger_of(s), rc, why);
 	timer_start(s->work, 0, 0);
 }
 
 static void
 write_texts(struct share *s, int i)
 {
-	struct ledger *ledger = certs_ledger(s->certs);
 	auto_buf struct buf one;
 	auto_buf struct buf two;
 	const char *values[SECRET_KEYS_MAX] = {0};
@@ -70,9 +69,9 @@ write_texts(struct share *s, int i)
 	if (i == SHARE_DOC_TOKENS) {
 		tokens_text(s->tokens, &one);
 	} else {
-		share_claims_enter(&s->claims, roll_of(s));
-		roll_text(roll_of(s), &one);
-		revoked_text(ledger_revoked(ledger), &two);
+		share_claims_enter(&s->claims, ledger_of(s));
+		ledger_text(ledger_of(s), &one);
+		revoked_text(ledger_revoked(ledger_of(s)), &two);
 	}
 	values[0] = buf_str(&one);
 	values[1] = buf_str(&two);
@@ -95,7 +94,7 @@ work(void *arg)
 
 	if (s->claims.first != NULL && !nodes->merged)
 		share_claims_answer(
-			&s->claims, roll_of(s), -EAGAIN, "the API server has not been read");
+			&s->claims, ledger_of(s), -EAGAIN, "the API server has not been read");
 	for (int i = SHARE_DOC_TOKENS; i < SHARE_DOCS; i++) {
 		struct doc *d = &s->docs[i];
 
@@ -187,7 +186,7 @@ on_doc(void *arg)
 	int i = (int)(d - s->docs);
 
 	if (i == SHARE_DOC_NODES && secret_problem(d->secret)[0] != '\0')
-		share_claims_answer(&s->claims, roll_of(s), -EAGAIN, secret_problem(d->secret));
+		share_claims_answer(&s->claims, ledger_of(s), -EAGAIN, secret_problem(d->secret));
 	if (secret_known(d->secret)) {
 		d->stale = false;
 		if (merge(s, i, &news, &lacks, &err) < 0) {
@@ -223,15 +222,20 @@ share_tell_nodes(struct share *s)
 }
 
 struct share_claim *
-share_claim(struct share *s, const char *node, const struct roll_entry *entry, bool exclusive,
-	share_claimed_fn *claimed, void *arg)
+share_claim(struct share *s, const struct share_wish *wish, share_claimed_fn *claimed, void *arg)
 {
-	struct share_claim *c = share_claims_add(&s->claims, node, entry, exclusive, claimed, arg);
+	struct share_claim *c = share_claims_add(&s->claims, wish, claimed, arg);
 
-	if (!exclusive)
+	if (wish->recorded)
 		s->docs[SHARE_DOC_NODES].dirty = true;
 	timer_start(s->work, 0, 0);
 	return c;
+}
+
+bool
+share_claim_pends(const struct share *s, const char *node)
+{
+	return share_claims_pend(&s->claims, node);
 }
 
 void

@@ -3,12 +3,12 @@
  *
  *   edgeway-hub-ca       ca.pem, ca.key: create or read; whoever is first makes it, all others use it
  *   edgeway-hub-tokens   tokens.json
- *   edgeway-hub-nodes    nodes.json, revoked.json: who holds a certificate, and whose count no more
+ *   edgeway-hub-nodes    nodes.json: who holds a certificate, and which tokens were used; revoked.json: whose count no more
  *
  * Every replica has its own copy under dataDir and works with that; what others did is merged in as the API server
  * tells it, and what they lack is written, so that all end with the same, whoever was away meanwhile. Only
- * a name that somebody claims with a token for any name must not be given twice: such a claim is written before the
- * certificate is handed out (share_claim).
+ * a name that somebody claims with a token for any name, and a use of a token, must not be given twice: such a claim is written before
+ * the certificate is handed out (share_claim). The version of the Secret decides: of two replicas one wins, the other one reads again.
  *
  *   share_start ─ CA read or made ─► config.ready ─ share_begin ─ the others' lists read ─► config.synced
  *
@@ -43,7 +43,18 @@ struct share_config {
 	void *arg;
 };
 
-/* 0; -EEXIST: another replica gave the name away; other: the server does not answer. */
+/* What is claimed with a certificate that is signed. */
+struct share_wish {
+	const char *node; /* copied */
+	struct roll_entry entry; /* of the certificate */
+	bool recorded; /* it is known already (hub/ledger.h) and is only told, whatever comes of that */
+	bool free_name; /* only if no replica has given the name */
+	uint64_t uses; /* of the token; 0: it cannot be used up */
+	struct joins_entry
+		join; /* with `uses`: only if the token has a use left, or was used by this very join */
+};
+
+/* 0; -EEXIST: another replica gave the name away; -EDQUOT: the token is used up; other: the server does not answer. */
 typedef void share_claimed_fn(void *arg, int rc, const char *why);
 
 struct share *share_start(const struct share_config *config);
@@ -53,10 +64,11 @@ void share_begin(struct share *s, struct certs *certs, struct tokens *tokens);
 /* Something of ours has changed: tell the others. */
 void share_tell_tokens(struct share *s);
 void share_tell_nodes(struct share *s);
-/* `exclusive`: only if no replica has given the name, and it is not recorded yet (hub/ledger.h); else it is, and is only
- * told. One answer comes, unless share_unclaim did. */
-struct share_claim *share_claim(struct share *s, const char *node, const struct roll_entry *entry,
-	bool exclusive, share_claimed_fn *claimed, void *arg);
+/* One answer comes, unless share_unclaim did. What was claimed is not recorded then, unless it was before. */
+struct share_claim *share_claim(
+	struct share *s, const struct share_wish *wish, share_claimed_fn *claimed, void *arg);
+/* Is the name being claimed, so that nobody knows yet whose it is? */
+bool share_claim_pends(const struct share *s, const char *node);
 void share_unclaim(struct share *s, struct share_claim **claim);
 /* What nodes wait for, "" when nothing. */
 const char *share_waits(const struct share *s);

@@ -6,22 +6,25 @@
 struct share_claim {
 	struct share_claim *next;
 	char *node;
-	struct roll_entry entry;
-	bool exclusive;
+	struct share_wish wish; /* wish.node is `node` */
 	bool written; /* is in the write under way */
+	bool renamed; /* by it, in place of `before` */
+	bool used; /* by it, the token */
+	bool had_before;
+	struct roll_entry before;
 	share_claimed_fn *claimed;
 	void *arg;
 };
 
 struct share_claim *
-share_claims_add(struct share_claims *all, const char *node, const struct roll_entry *entry,
-	bool exclusive, share_claimed_fn *claimed, void *arg)
+share_claims_add(struct share_claims *all, const struct share_wish *wish, share_claimed_fn *claimed,
+	void *arg)
 {
 	struct share_claim *c = xcalloc(1, sizeof *c);
 
-	c->node = xstrdup(node);
-	c->entry = *entry;
-	c->exclusive = exclusive;
+	c->node = xstrdup(wish->node);
+	c->wish = *wish;
+	c->wish.node = c->node;
 	c->claimed = claimed;
 	c->arg = arg;
 	c->next = all->first;
@@ -38,10 +41,23 @@ share_claims_remove(struct share_claims *all, struct share_claim **claim)
 		return;
 	while (*at != c)
 		at = &(*at)->next;
+	if (c->written) {
+		c->claimed = NULL; /* what is being written is taken back if it does not hold */
+		return;
+	}
 	*at = c->next;
-	/* What is being written stays: the name may be given already, and a token made for it helps. */
 	free(c->node);
 	free(c);
+}
+
+bool
+share_claims_pend(const struct share_claims *all, const char *node)
+{
+	const struct share_claim *c = all->first;
+
+	while (c != NULL && (c->wish.recorded || strcmp(c->node, node) != 0))
+		c = c->next;
+	return c != NULL;
 }
 
 static void
@@ -54,53 +70,94 @@ end_claim(struct share_claim **at, int rc, const char *why)
 	*at = c->next;
 	free(c->node);
 	free(c);
-	claimed(arg, rc, why);
+	if (claimed != NULL)
+		claimed(arg, rc, why);
 }
 
-/* Its name is ours only when it has been written. */
+/* Name and token are ours only when they have been written. */
 static void
-withdraw(struct roll *roll, struct share_claim *c)
+withdraw(struct ledger *ledger, struct share_claim *c)
 {
+	struct roll *roll = ledger_roll(ledger);
+	const struct roll_entry *e = roll_find(roll, c->node);
+	bool ours = c->renamed && e != NULL && strcmp(e->serial, c->wish.entry.serial) == 0;
+
+	if (ours && c->had_before)
+		roll_put_back(roll, c->node, &c->before);
+	else if (ours)
+		roll_remove(roll, c->node);
+	if (c->used)
+		joins_withdraw(ledger_joins(ledger), &c->wish.join);
+	c->written = c->renamed = c->used = false;
+}
+
+static const char *
+objection(const struct ledger *ledger, const struct share_wish *w, int *rc)
+{
+	const struct joins *joins = ledger_joins(ledger);
+
+	*rc = -EEXIST;
+	if (w->free_name && roll_find(ledger_roll(ledger), w->node) != NULL)
+		return "another replica of the hub has given this name a certificate";
+	*rc = -EDQUOT;
+	if (w->uses > 0 && !joins_has(joins, &w->join) &&
+		joins_count(joins, w->join.token) >= w->uses)
+		return "the token was used up meanwhile";
+	return NULL;
+}
+
+static void
+enter(struct ledger *ledger, struct share_claim *c)
+{
+	struct roll *roll = ledger_roll(ledger);
 	const struct roll_entry *e = roll_find(roll, c->node);
 
-	if (c->exclusive && c->written && e != NULL && strcmp(e->serial, c->entry.serial) == 0)
-		roll_remove(roll, c->node);
-	c->written = false;
+	c->had_before = e != NULL;
+	if (e != NULL)
+		c->before = *e;
+	roll_sign(roll, c->node, &c->wish.entry);
+	c->renamed = true;
+	c->used = c->wish.uses > 0 && joins_enter(ledger_joins(ledger), &c->wish.join);
 }
 
 void
-share_claims_enter(struct share_claims *all, struct roll *roll)
+share_claims_enter(struct share_claims *all, struct ledger *ledger)
 {
 	for (struct share_claim **at = &all->first; *at != NULL;) {
 		struct share_claim *c = *at;
+		const char *why;
+		int rc;
 
-		if (c->exclusive && roll_find(roll, c->node) != NULL) {
-			end_claim(at, -EEXIST,
-				"another replica of the hub has given this name a certificate");
+		if (!c->wish.recorded && (why = objection(ledger, &c->wish, &rc)) != NULL) {
+			end_claim(at, rc, why);
 			continue;
 		}
-		if (c->exclusive)
-			roll_add(roll, c->node, &c->entry);
+		if (!c->wish.recorded)
+			enter(ledger, c);
 		c->written = true;
 		at = &c->next;
 	}
 }
 
 void
-share_claims_answer(struct share_claims *all, struct roll *roll, int rc, const char *why)
+share_claims_answer(struct share_claims *all, struct ledger *ledger, int rc, const char *why)
 {
-	if (rc == -ESTALE) {
+	bool used = false;
+
+	if (rc < 0)
 		for (struct share_claim *c = all->first; c != NULL; c = c->next)
-			withdraw(roll, c);
+			withdraw(ledger, c);
+	if (rc == -ESTALE)
 		return;
-	}
+	for (const struct share_claim *c = all->first; c != NULL; c = c->next)
+		used |= c->used;
+	if (used) /* the Secret has it; here it is for a start without the API server */
+		joins_keep(ledger_joins(ledger), (int64_t)(wall_ms() / 1000));
 	for (struct share_claim **at = &all->first; *at != NULL;) {
 		struct share_claim *c = *at;
 
-		if (rc < 0)
-			withdraw(roll, c);
 		if (rc < 0 || c->written)
-			end_claim(at, c->exclusive ? rc : 0, why);
+			end_claim(at, c->wish.recorded ? 0 : rc, why);
 		else
 			at = &c->next;
 	}
@@ -109,9 +166,11 @@ share_claims_answer(struct share_claims *all, struct roll *roll, int rc, const c
 void
 share_claims_fini(struct share_claims *all)
 {
-	while (all->first != NULL) {
-		struct share_claim *c = all->first;
+	struct share_claim *c;
 
-		share_claims_remove(all, &c);
+	while ((c = all->first) != NULL) {
+		all->first = c->next;
+		free(c->node);
+		free(c);
 	}
 }

@@ -267,6 +267,7 @@ talk_new(const struct talk_config *config, struct ws_conn *conn)
 	outbox_init(&s->outbox, conn, config->bundles, &config->stats->outbox);
 	flights_init(&s->flights);
 	talk_say_hello(s);
+	s->config.crl = NULL;
 	outbox_send(&s->outbox);
 	s->config.ca_hash = NULL; /* borrowed for hello, like the addresses */
 	s->config.n_addresses = 0;

@@ -45,6 +45,9 @@ struct talk_config {
 	const struct kube_labels *labels; /* of the node, copied; NULL: none known */
 	bool ready; /* the source has been read */
 	bool bundles; /* the node takes them (model/bundle.h) */
+	const char
+		*crl; /* revoked certificates of hubs, said in hello: borrowed; "" or NULL: none */
+	bool takes_crl; /* also later */
 	bool answers; /* and questions (model/health.h) */
 };
 
@@ -61,6 +64,8 @@ void talk_text(struct talk *s, const char *text, size_t len);
 void talk_drained(struct talk *s);
 /* From time to time: ends a connection whose node stopped acknowledging. */
 void talk_tick(struct talk *s, uint64_t now_ms);
+/* Other certificates of hubs are revoked; PEM, "" none. */
+void talk_say_crl(struct talk *s, const char *crl);
 /* Ends the connection, with a reason for the node's log; `closed` follows. Nothing is sent after it. */
 void talk_end(struct talk *s, unsigned code, const char *why);
 

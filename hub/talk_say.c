@@ -59,8 +59,28 @@ talk_say_hello(struct talk *s)
 		buf_adds(&c, i > 0 ? "," : "");
 		json_add_text(&c, s->config.addresses[i]);
 	}
-	buf_adds(&c, "],\"bundles\":\"" BUNDLE_KIND "\"}");
+	buf_adds(&c, "],\"bundles\":\"" BUNDLE_KIND "\"");
+	if (s->config.crl != NULL && s->config.crl[0] != '\0') {
+		buf_adds(&c, ",\"crl\":");
+		json_add_text(&c, s->config.crl);
+	}
+	buf_adds(&c, "}");
 	talk_say(s, OP_INSERT, "node/hello", "", &c);
+}
+
+void
+talk_say_crl(struct talk *s, const char *crl)
+{
+	auto_buf struct buf c;
+
+	buf_init(&c, BUF_UNLIMITED);
+	if (!s->config.takes_crl || crl[0] == '\0')
+		return;
+	buf_adds(&c, "{\"crl\":");
+	json_add_text(&c, crl);
+	buf_adds(&c, "}");
+	talk_say(s, OP_INSERT, "node/crl", "", &c);
+	outbox_send(&s->outbox);
 }
 
 void

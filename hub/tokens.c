@@ -5,6 +5,7 @@
 
 #include "base/pki.h"
 #include "base/tree.h"
+#include "hub/list_file.h"
 #include "model/json.h"
 
 struct token {
@@ -12,11 +13,12 @@ struct token {
 	char hash[PKI_HASH_TEXT]; /* of the whole secret */
 	char *node; /* "" any */
 	int64_t expires_s;
+	uint64_t uses; /* joins that it is good for; 0: any number */
 	bool revoked; /* remembered, so that no replica brings it back */
 };
 
 struct tokens {
-	char *path;
+	struct list_file file;
 	struct token *all;
 	size_t n;
 };
@@ -50,6 +52,7 @@ read_token(struct tokens *t, const struct tree_node *n, const char *path, struct
 	const char *id = tree_text(tree_get(n, "id"), ""),
 		   *hash = tree_text(tree_get(n, "sha256"), "");
 	struct token token = {0};
+	int64_t uses;
 
 	if (!is_hex(id, TOKEN_ID_LEN) || !is_hex(hash, PKI_HASH_TEXT - 1) ||
 		tree_int(tree_get(n, "expires"), 0, INT64_MAX, &token.expires_s) < 0)
@@ -60,6 +63,9 @@ read_token(struct tokens *t, const struct tree_node *n, const char *path, struct
 	memcpy(token.id, id, sizeof token.id);
 	memcpy(token.hash, hash, sizeof token.hash);
 	token.node = xstrdup(tree_text(tree_get(n, "node"), ""));
+	token.uses = token.node[0] != '\0'; /* those of before hubs counted */
+	if (tree_int(tree_get(n, "uses"), 0, INT64_MAX, &uses) == 0)
+		token.uses = (uint64_t)uses;
 	token.revoked = tree_bool(tree_get(n, "revoked"), false);
 	token_add(t, &token);
 	return 0;
@@ -87,13 +93,13 @@ read_file(struct tokens *t, struct err *err)
 {
 	auto_free char *text = NULL;
 	size_t len;
-	int rc = file_read(t->path, TOKENS_FILE_MAX, &text, &len);
+	int rc = file_read(t->file.path, TOKENS_FILE_MAX, &text, &len);
 
 	if (rc == -ENOENT)
 		return 0;
 	if (rc < 0)
-		return err_set(err, rc, "cannot read %s: %s", t->path, strerror(-rc));
-	return read_text(t, t->path, text, len, err);
+		return err_set(err, rc, "cannot read %s: %s", t->file.path, strerror(-rc));
+	return read_text(t, t->file.path, text, len, err);
 }
 
 int
@@ -102,7 +108,7 @@ tokens_open(struct tokens **out, const char *path, struct err *err)
 	struct tokens *t = xcalloc(1, sizeof *t);
 	int rc;
 
-	t->path = xstrdup(path);
+	list_file_init(&t->file, path);
 	if ((rc = read_file(t, err)) < 0)
 		tokens_close(&t);
 	*out = t;
@@ -119,7 +125,7 @@ tokens_close(struct tokens **out)
 	for (size_t i = 0; i < t->n; i++)
 		free(t->all[i].node);
 	free(t->all);
-	free(t->path);
+	list_file_fini(&t->file);
 	free(t);
 }
 
@@ -130,8 +136,11 @@ tokens_text(const struct tokens *t, struct buf *out)
 	for (size_t i = 0; i < t->n; i++) {
 		const struct token *k = &t->all[i];
 
-		buf_printf(out, "%s\n{\"id\":\"%s\",\"sha256\":\"%s\",\"expires\":%lld,\"node\":",
-			i > 0 ? "," : "", k->id, k->hash, (long long)k->expires_s);
+		buf_printf(out,
+			"%s\n{\"id\":\"%s\",\"sha256\":\"%s\",\"expires\":%lld,\"uses\":%llu,"
+			"\"node\":",
+			i > 0 ? "," : "", k->id, k->hash, (long long)k->expires_s,
+			(unsigned long long)k->uses);
 		json_add_text(out, k->node);
 		buf_adds(out, k->revoked ? ",\"revoked\":true}" : "}");
 	}
@@ -139,15 +148,29 @@ tokens_text(const struct tokens *t, struct buf *out)
 }
 
 static int
-save(const struct tokens *t, struct err *err)
+save(struct tokens *t, struct err *err)
 {
 	auto_buf struct buf b;
-	int rc;
 
 	buf_init(&b, BUF_UNLIMITED);
 	tokens_text(t, &b);
-	rc = file_write(t->path, buf_at(&b), buf_len(&b), 0600);
-	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", t->path, strerror(-rc)) : 0;
+	return list_file_write(&t->file, &b, err);
+}
+
+void
+tokens_keep(struct tokens *t)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	tokens_text(t, &b);
+	list_file_keep(&t->file, &b);
+}
+
+const char *
+tokens_problem(const struct tokens *t)
+{
+	return t->file.problem;
 }
 
 static struct token *
@@ -184,13 +207,13 @@ hex(char *to, size_t bytes)
 }
 
 int
-tokens_create(struct tokens *t, const char *node, uint64_t ttl_s, int64_t now_s,
+tokens_create(struct tokens *t, const struct tokens_wish *wish, int64_t now_s,
 	char secret[TOKEN_SECRET_LEN + 1], struct err *err)
 {
-	struct token token = {0};
+	struct token token = {.uses = wish->uses};
 	int rc;
 
-	if (ttl_s == 0 || ttl_s > (uint64_t)10 * 366 * 86400)
+	if (wish->ttl_s == 0 || wish->ttl_s > (uint64_t)10 * 366 * 86400)
 		return err_set(err, EINVAL, "a token lives between 1 s and 10 years");
 	drop_expired(t, now_s);
 	if (t->n >= TOKENS_MAX)
@@ -200,8 +223,8 @@ tokens_create(struct tokens *t, const char *node, uint64_t ttl_s, int64_t now_s,
 	while (find_id(t, secret) != NULL);
 	memcpy(token.id, secret, TOKEN_ID_LEN);
 	pki_sha256_hex(secret, TOKEN_SECRET_LEN, token.hash);
-	token.node = xstrdup(node);
-	token.expires_s = now_s + (int64_t)ttl_s;
+	token.node = xstrdup(wish->node);
+	token.expires_s = now_s + (int64_t)wish->ttl_s;
 	token_add(t, &token);
 	if ((rc = save(t, err)) < 0)
 		token_remove(t, t->n - 1);
@@ -209,8 +232,8 @@ tokens_create(struct tokens *t, const char *node, uint64_t ttl_s, int64_t now_s,
 }
 
 int
-tokens_check(const struct tokens *t, const char *secret, const char *node, bool taken,
-	int64_t now_s, struct err *err)
+tokens_check(const struct tokens *t, const char *secret, const char *node, int64_t now_s,
+	struct tokens_terms *terms, struct err *err)
 {
 	const struct token *k;
 	char hash[PKI_HASH_TEXT];
@@ -225,39 +248,28 @@ tokens_check(const struct tokens *t, const char *secret, const char *node, bool 
 		return err_set(err, EACCES, "token expired id=%s", k->id);
 	if (k->node[0] != '\0' && strcmp(k->node, node) != 0)
 		return err_set(err, EACCES, "token is for node %s id=%s", k->node, k->id);
-	if (k->node[0] == '\0' && taken)
-		return err_set(err, EEXIST,
-			"the name holds a certificate; make a token with --node for it id=%s",
-			k->id);
+	*terms = (struct tokens_terms){
+		.any_name = k->node[0] == '\0', .uses = k->uses, .expires_s = k->expires_s};
+	memcpy(terms->id, k->id, sizeof terms->id);
 	return 0;
-}
-
-bool
-tokens_serves_any(const struct tokens *t, const char *secret)
-{
-	const struct token *k = find_id(t, secret);
-
-	return k != NULL && k->node[0] == '\0';
 }
 
 int
 tokens_revoke(struct tokens *t, const char *id, struct err *err)
 {
 	struct token *k = strlen(id) == TOKEN_ID_LEN ? find_id(t, id) : NULL;
-	int rc;
 
 	if (k == NULL || k->revoked)
 		return err_set(err, ENOENT, "there is no token with the id \"%.32s\"", id);
 	k->revoked = true;
-	if ((rc = save(t, err)) < 0)
-		k->revoked = false; /* still valid after a restart: say so by keeping it */
-	return rc;
+	tokens_keep(t);
+	return 0;
 }
 
-int
-tokens_revoke_node(struct tokens *t, const char *node, struct err *err)
+unsigned
+tokens_revoke_node(struct tokens *t, const char *node)
 {
-	int n = 0, rc;
+	unsigned n = 0;
 
 	for (size_t i = 0; i < t->n; i++) {
 		if (t->all[i].revoked || strcmp(t->all[i].node, node) != 0)
@@ -265,8 +277,9 @@ tokens_revoke_node(struct tokens *t, const char *node, struct err *err)
 		t->all[i].revoked = true;
 		n++;
 	}
-	rc = n > 0 ? save(t, err) : 0;
-	return rc < 0 ? rc : n;
+	if (n > 0)
+		tokens_keep(t);
+	return n;
 }
 
 /* What `from` has and `to` has not. */
@@ -285,9 +298,15 @@ merge_into(struct tokens *to, const struct tokens *from, int64_t now_s)
 			copy.node = xstrdup(theirs->node);
 			token_add(to, &copy);
 			any = true;
-		} else if (theirs->revoked && !ours->revoked) {
-			ours->revoked = true;
-			any = true;
+		} else {
+			/* An older hub forgets how many uses are left: the least counts. */
+			bool fewer =
+				theirs->uses != 0 && (ours->uses == 0 || theirs->uses < ours->uses);
+
+			any |= (theirs->revoked && !ours->revoked) || fewer;
+			ours->revoked |= theirs->revoked;
+			if (fewer)
+				ours->uses = theirs->uses;
 		}
 	}
 	return any;
@@ -305,14 +324,14 @@ tokens_merge(
 		*news = merge_into(t, theirs, now_s);
 		*lacks = merge_into(theirs, t, now_s);
 		if (*news)
-			rc = save(t, err);
+			tokens_keep(t);
 	}
 	tokens_close(&theirs);
 	return rc;
 }
 
 void
-tokens_list(const struct tokens *t, int64_t now_s, struct buf *out)
+tokens_list(const struct tokens *t, const struct joins *joins, int64_t now_s, struct buf *out)
 {
 	const char *comma = "";
 
@@ -324,6 +343,8 @@ tokens_list(const struct tokens *t, int64_t now_s, struct buf *out)
 			continue;
 		buf_printf(out, "%s{\"id\":\"%s\",\"node\":", comma, k->id);
 		json_add_text(out, k->node);
+		buf_printf(out, ",\"uses\":%llu,\"used\":%zu", (unsigned long long)k->uses,
+			joins_count(joins, k->id));
 		buf_adds(out, ",\"expires\":\"");
 		buf_add_utc(out, k->expires_s);
 		buf_adds(out, "\"}");

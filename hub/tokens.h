@@ -3,19 +3,20 @@
  * reads it cannot join with it. A token as a person sees it is `<sha256 of the CA>.<secret>`; here
  * is only the secret: 8 characters of id, then 40 of chance, all hex.
  *
- * Rules (doc/protocol.md, "Joining"): a token made for a node serves that name alone, also again; a token
- * without a name serves only names that hold no certificate; every token ends after its time. The
- * clock is the caller's (seconds since 1970). Every change is on disk before the call returns.
+ * Here is what a token says: for which name it is, for how many joins, until when. Which names one without a name may
+ * take, and what has been used, is hub/join's to judge. The clock is the caller's (seconds since 1970). A new token is on disk
+ * before the call returns; what is revoked counts at once, and is written then or later (hub/list_file.h).
  * Owned by the hub, on its loop.
  *
- *	tokens_create(t, "edge-1", 3600, now, secret, &err);
- *	rc = tokens_check(t, secret, "edge-1", false, now, &err);	// 0, -EACCES, -EEXIST
+ *	tokens_create(t, &(struct tokens_wish){.node = "edge-1", .uses = 1, .ttl_s = 3600}, now, secret, &err);
+ *	rc = tokens_check(t, secret, "edge-1", now, &terms, &err);	// 0, -EACCES
  */
 #ifndef EDGEWAY_HUB_TOKENS_H
 #define EDGEWAY_HUB_TOKENS_H
 
 #include "base/buf.h"
 #include "base/err.h"
+#include "hub/joins.h"
 
 enum {
 	TOKEN_ID_LEN = 8,
@@ -29,21 +30,34 @@ struct tokens;
 int tokens_open(struct tokens **t, const char *path, struct err *err);
 void tokens_close(struct tokens **t);
 
-/* node "" : for any name that holds no certificate. -ENOSPC when there are too many. */
-int tokens_create(struct tokens *t, const char *node, uint64_t ttl_s, int64_t now_s,
+struct tokens_wish {
+	const char *node; /* "": any name that is free */
+	uint64_t uses; /* joins that it is good for; 0: any number, until it ends */
+	uint64_t ttl_s;
+};
+/* -ENOSPC when there are too many. */
+int tokens_create(struct tokens *t, const struct tokens_wish *wish, int64_t now_s,
 	char secret[TOKEN_SECRET_LEN + 1], struct err *err);
-/* May `secret` get a certificate for `node`? `taken`: the name holds one. 0; -EACCES unknown, expired or
- * made for another node; -EEXIST taken. The reason in err is for the log, it tells more than a peer should know. */
-int tokens_check(const struct tokens *t, const char *secret, const char *node, bool taken,
-	int64_t now_s, struct err *err);
-/* Is it a token for any name? Of one that tokens_check has allowed. */
-bool tokens_serves_any(const struct tokens *t, const char *secret);
+struct tokens_terms {
+	char id[TOKEN_ID_LEN + 1];
+	bool any_name;
+	uint64_t uses; /* 0: any number */
+	int64_t expires_s;
+};
+/* What does `secret` let the node do? 0; -EACCES: nothing, since it is unknown, expired or made for another node. The
+ * reason in err is for the log, it tells more than a peer should know. */
+int tokens_check(const struct tokens *t, const char *secret, const char *node, int64_t now_s,
+	struct tokens_terms *terms, struct err *err);
 /* -ENOENT when there is none with this id. */
 int tokens_revoke(struct tokens *t, const char *id, struct err *err);
-/* Ends those that were made for the node; how many, or -errno. */
-int tokens_revoke_node(struct tokens *t, const char *node, struct err *err);
-/* [{"id":"..","node":"..","expires":"2026-11-21T06:00:00Z"}, ...] */
-void tokens_list(const struct tokens *t, int64_t now_s, struct buf *out);
+/* Ends those that were made for the node; how many. */
+unsigned tokens_revoke_node(struct tokens *t, const char *node);
+/* Tries to write what could not be written. */
+void tokens_keep(struct tokens *t);
+/* Why what is known is not in the file, "" it is. */
+const char *tokens_problem(const struct tokens *t);
+/* [{"id":"..","node":"..","uses":1,"used":0,"expires":"2026-11-21T06:00:00Z"}, ...] */
+void tokens_list(const struct tokens *t, const struct joins *joins, int64_t now_s, struct buf *out);
 size_t tokens_count(const struct tokens *t);
 
 /* For replicas: all of it as text, and what another one has as well. A token that was revoked by one of them stays so until it

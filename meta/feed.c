@@ -136,7 +136,7 @@ dial(struct feed *f)
 			       "edgeway-heartbeat: %llu", (unsigned long long)f->heartbeat_ms);
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
 		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND,
-		"edgeway-answers: " HEALTH_KIND, beat, NULL};
+		"edgeway-answers: " HEALTH_KIND, MESH_CRL_HEADER ": 1", beat, NULL};
 	struct ws_dial d = {.headers = headers, .arg = f};
 	struct err err = {0};
 
@@ -367,6 +367,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->node_id = xstrdup(config->node_id[0] != '\0' ? config->node_id : config->node);
 	f->cluster_domain = xstrdup(config->cluster_domain);
 	f->floor_s = config->floor_s;
+	f->refused_hubs = xstrdup(config->refused_hubs != NULL ? config->refused_hubs : "");
 	f->heartbeat_ms = config->heartbeat_ms;
 	feed_renew_init(f);
 	f->retry = timer_new(f->loop, on_retry, f);
@@ -410,6 +411,7 @@ feed_free(struct feed **out)
 	join_files_fini(&f->files);
 	places_fini(&f->places);
 	proxy_fini(&f->proxy);
+	free(f->refused_hubs);
 	free(f->joining_key);
 	free(f->join_ca);
 	free(f->node);
@@ -448,6 +450,7 @@ feed_status(const struct feed *f)
 		.certificate_not_before = f->identity.not_before,
 		.certificate_not_after = f->identity.not_after,
 		.certificate_error = f->renewal.error,
+		.refused_hubs = feed_count_refused(f),
 		.renewals = f->renewal.renewals,
 		.renewal_failures = f->renewal.failures,
 		.last_contact_ms = connected ? MAX(f->last_contact_ms, ws_heard_ms(f->conn))

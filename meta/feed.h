@@ -22,6 +22,9 @@ struct apply;
 struct carriers;
 struct feed;
 
+#define FEED_REFUSED_NOTE                                                                          \
+	"revoked_hubs" /* serial numbers of hubs' certificates, parted by commas */
+
 struct feed_config { /* copied */
 	struct loop *loop;
 	loop_fn *hub_changed; /* feed_hub says something new; may be NULL */
@@ -33,6 +36,7 @@ struct feed_config { /* copied */
 	const char *node, *node_id; /* node_id "" = node */
 	const char *data_dir, *ca, *cert, *key, *token;
 	int64_t floor_s; /* the last time stored, seconds since 1970 */
+	const char *refused_hubs; /* the note FEED_REFUSED_NOTE, NULL: none */
 	const char *cluster_domain;
 	uint32_t subnet, mask; /* of fake IPs, host byte order: no hub is there */
 	const char *const *urls; /* NULL-terminated */
@@ -54,6 +58,7 @@ struct feed_status {
 	const char *proxy; /* host of hub.proxy, "" none */
 	const char *error; /* why the last attempt failed, "" none */
 	int64_t certificate_not_before, certificate_not_after; /* seconds since 1970, 0: none */
+	size_t refused_hubs; /* certificates of hubs that were revoked */
 	const char *certificate_error; /* why it was not renewed, "" none */
 	uint64_t renewals, renewal_failures;
 	uint64_t last_contact_ms; /* loop's clock; 0: never */

@@ -68,7 +68,7 @@ feed_on_join(struct feed *f, const struct envelope *e)
 		.node = f->node,
 		.ca_hash = f->token.ca_hash,
 		.key_pem = f->joining_key,
-		.fresh = f->tls != NULL};
+		.kind = f->tls != NULL ? JOIN_KEY_REJOIN : JOIN_KEY_FIRST};
 	struct identity id = {0};
 	struct err err = {0};
 	int rc;
@@ -122,12 +122,15 @@ feed_prepare_join(struct feed *f, struct err *err)
 	int rc = 0;
 
 	if (f->joining_key == NULL)
-		rc = f->tls != NULL ? join_key_fresh(&f->files, &f->joining_key, err)
-				    : join_key(&f->files, &f->joining_key, err);
+		rc = f->tls != NULL
+			? join_key_fresh(&f->files, JOIN_KEY_REJOIN, &f->joining_key, err)
+			: join_key(&f->files, &f->joining_key, err);
 	if (rc == 0 && f->join_tls == NULL)
 		rc = pki_join_ctx(f->token.ca_hash, &f->join_ca, &f->join_tls, err);
-	if (rc == 0)
+	if (rc == 0) {
 		pki_ctx_floor(f->join_tls, f->floor_s);
+		feed_use_refused(f, f->join_tls);
+	}
 	return rc;
 }
 

@@ -1,6 +1,6 @@
 /*
  * What the files of meta/feed share: feed.c is the spine (the connection), feed_talk.c the conversation once it is open,
- * feed_hub.c where the hub is, told and remembered, feed_refusal.c what its refusals mean,
+ * feed_hub.c where the hub is, told and remembered, feed_crl.c which hubs are refused, feed_refusal.c what its refusals mean,
  * feed_join.c how the node comes by its certificate, feed_renew.c how that is renewed while the connection stays,
  * feed_answer.c what is answered to its questions, cloudhub.c the conversation with a KubeEdge CloudHub. No other file includes it.
  */
@@ -68,6 +68,7 @@ struct feed {
 	struct identity identity; /* empty until joined */
 	char *joining_key, *join_ca;
 	struct ssl_ctx_st *tls, *join_tls;
+	char *refused_hubs; /* serial numbers of their certificates, parted by commas */
 	struct ws *ws;
 	struct resolve *resolve;
 	struct timer *retry, *check, *flush, *hurry;
@@ -165,6 +166,13 @@ void feed_renew_fini(struct feed *f);
 void feed_renew_open(struct feed *f);
 void feed_renew_text(struct feed *f, const char *text, size_t len);
 void feed_renew_closed(struct feed *f, const char *why);
+
+/* --- feed_crl.c --- */
+/* The hub's list of revoked certificates, if the message has one. */
+void feed_take_crl(struct feed *f, const struct envelope *e);
+/* A new context refuses what is known to be revoked; NULL: nothing. */
+void feed_use_refused(const struct feed *f, struct ssl_ctx_st *tls);
+size_t feed_count_refused(const struct feed *f);
 
 /* --- feed_refusal.c --- */
 /* Does the connection's last word say that our certificate counts no more? */

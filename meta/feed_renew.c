@@ -74,6 +74,7 @@ feed_use_identity(struct feed *f, struct identity *id, struct err *err)
 	f->identity = *id;
 	*id = (struct identity){0};
 	f->tls = tls;
+	feed_use_refused(f, tls);
 	f->unwanted = false;
 	feed_raise_floor(f, MAX(f->identity.not_before, f->identity.ca_begins));
 	f->renewal.due_s = due_time(&f->identity);
@@ -132,7 +133,7 @@ begin(struct feed *f)
 	free(take_ptr(&r->key));
 	r->started_ms = loop_now_ms(f->loop);
 	r->done = false;
-	rc = join_key_fresh(&f->files, &r->key, &err);
+	rc = join_key_fresh(&f->files, JOIN_KEY_RENEWAL, &r->key, &err);
 	if (rc == 0)
 		r->conn = ws_dial(f->ws, &d, &err);
 	if (r->conn == NULL)
@@ -207,7 +208,7 @@ take(struct feed *f, const struct envelope *e, struct err *err)
 		.node = f->node,
 		.ca_hash = "",
 		.key_pem = f->renewal.key,
-		.fresh = true};
+		.kind = JOIN_KEY_RENEWAL};
 	struct identity id = {0};
 	int rc;
 

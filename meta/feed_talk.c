@@ -168,6 +168,7 @@ on_hello(struct feed *f, const struct envelope *e)
 	feed_note_time(f, e->timestamp_ms);
 	hubtime_told(&f->hubtime, e->timestamp_ms);
 	feed_compare_bundle(f, hello.ca);
+	feed_take_crl(f, e);
 	apply_identity(f->apply, hello.site, hello.zone);
 	if (f->state == GREETING)
 		f->state = SYNCING;
@@ -273,6 +274,8 @@ on_event(struct feed *f, const struct envelope *e)
 		on_hello(f, e);
 	else if (f->state < SYNCING)
 		feed_send_error(f, e, "hello must come first");
+	else if (e->operation == OP_INSERT && strcmp(e->resource, "node/crl") == 0)
+		feed_take_crl(f, e);
 	else if (e->operation == OP_RESPONSE)
 		on_response(f, e);
 	else if (e->operation == OP_QUERY)

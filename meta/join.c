@@ -83,18 +83,25 @@ check(const struct join_files *files, const char *node, struct identity *id, str
 	return 0;
 }
 
-/* A renewal that ended between its two files: the new key belongs to the certificate. */
-static void
-finish_renewal(const struct join_files *files, struct identity *id)
+/* Where a key waits for its certificate, beside the one in use. */
+static char *
+key_path(const struct join_files *files, enum join_key_kind kind)
 {
-	auto_free char *path = xasprintf("%s.new", files->key), *key = NULL;
+	return xasprintf("%s.%s", files->key, kind == JOIN_KEY_RENEWAL ? "new" : "joining");
+}
 
-	if (pki_pair_check(id->cert, id->key, NULL) == 0 ||
-		file_read(path, PEM_MAX, &key, NULL) < 0 ||
-		pki_pair_check(id->cert, key, NULL) < 0 || rename(path, files->key) < 0)
-		return;
+/* A renewal that ended between its two files: the new key belongs to the certificate. */
+static bool
+finish_renewal(const struct join_files *files, struct identity *id, enum join_key_kind kind)
+{
+	auto_free char *path = key_path(files, kind), *key = NULL;
+
+	if (file_read(path, PEM_MAX, &key, NULL) < 0 || pki_pair_check(id->cert, key, NULL) < 0 ||
+		rename(path, files->key) < 0)
+		return false;
 	free(id->key);
 	id->key = take_ptr(&key);
+	return true;
 }
 
 int
@@ -108,8 +115,9 @@ join_load(const struct join_files *files, const char *node, struct identity *id,
 		rc = read_pem(files->cert, &id->cert, err);
 	if (rc == 0)
 		rc = read_pem(files->key, &id->key, err);
-	if (rc == 0)
-		finish_renewal(files, id);
+	if (rc == 0 && pki_pair_check(id->cert, id->key, NULL) < 0 &&
+		!finish_renewal(files, id, JOIN_KEY_RENEWAL))
+		finish_renewal(files, id, JOIN_KEY_REJOIN);
 	if (rc == 0)
 		rc = check(files, node, id, err);
 	if (rc < 0)
@@ -198,11 +206,20 @@ join_key(const struct join_files *files, char **key_pem, struct err *err)
 }
 
 int
-join_key_fresh(const struct join_files *files, char **key_pem, struct err *err)
+join_key_fresh(
+	const struct join_files *files, enum join_key_kind kind, char **key_pem, struct err *err)
 {
-	auto_free char *path = xasprintf("%s.new", files->key), *key = NULL;
-	int rc = pki_key_new(&key, err);
+	auto_free char *path = key_path(files, kind), *key = NULL, *csr = NULL;
+	int rc;
 
+	/* The hub has bound the token to it, if only its answer was lost. */
+	if (kind == JOIN_KEY_REJOIN && file_read(path, PEM_MAX, &key, NULL) == 0 &&
+		pki_csr_new(key, "probe", &csr, NULL) == 0) {
+		*key_pem = take_ptr(&key);
+		return 0;
+	}
+	free(take_ptr(&key));
+	rc = pki_key_new(&key, err);
 	if (rc == 0)
 		rc = save_text(path, key, 0600, err);
 	if (rc == 0)
@@ -237,9 +254,9 @@ check_answer(const struct join_files *files, const struct join_answer *answer, s
 }
 
 static int
-keep_fresh(const struct join_files *files, struct err *err)
+keep_fresh(const struct join_files *files, enum join_key_kind kind, struct err *err)
 {
-	auto_free char *path = xasprintf("%s.new", files->key);
+	auto_free char *path = key_path(files, kind);
 
 	return rename(path, files->key) == 0
 		? 0
@@ -271,8 +288,8 @@ join_accept(const struct join_files *files, const struct join_answer *answer, st
 		rc = save_text(files->ca, id->ca, 0644, err);
 	if (rc == 0)
 		rc = save_text(files->cert, id->cert, 0644, err);
-	if (rc == 0 && answer->fresh)
-		rc = keep_fresh(files, err);
+	if (rc == 0 && answer->kind != JOIN_KEY_FIRST)
+		rc = keep_fresh(files, answer->kind, err);
 	if (rc < 0)
 		identity_fini(id);
 	return rc;

@@ -43,8 +43,14 @@ int join_token_parse(struct join_token *token, const char *text, struct err *err
 /* The key that joining begins with: the saved one, or a new one that is saved now (0600), beside room for certificate and CA
  * (<cert>.room, until join_accept): the hub signs once for a name. -ENOSPC: there is none. */
 int join_key(const struct join_files *files, char **key_pem, struct err *err);
-/* A new key beside the one in use, saved as <key>.new (0600); it takes the other's place when its certificate has come. */
-int join_key_fresh(const struct join_files *files, char **key_pem, struct err *err);
+enum join_key_kind {
+	JOIN_KEY_FIRST, /* of join_key */
+	JOIN_KEY_RENEWAL, /* a new one for each attempt, <key>.new */
+	JOIN_KEY_REJOIN, /* by a token, of a node that had a certificate: the same until it has another one, <key>.joining */
+};
+/* A key beside the one in use, saved (0600); it takes the other's place when its certificate has come. */
+int join_key_fresh(
+	const struct join_files *files, enum join_key_kind kind, char **key_pem, struct err *err);
 /* {"csr":"<PEM>"} */
 int join_request(struct buf *out, const char *key_pem, const char *node, struct err *err);
 
@@ -53,7 +59,7 @@ struct join_answer {
 	size_t len;
 	const char *node, *key_pem;
 	const char *ca_hash; /* one of the CAs must have it; "": the connection was verified */
-	bool fresh; /* the key is one of join_key_fresh */
+	enum join_key_kind kind; /* of the key */
 };
 /* Checks and saves what the hub gave. */
 int join_accept(const struct join_files *files, const struct join_answer *answer,

@@ -98,6 +98,22 @@ message_hello(struct message_hello *to, const char *json, size_t len, struct err
 	return fits ? 0 : err_set(err, EINVAL, "a text in hello is too long");
 }
 
+char *
+message_crl(const char *json, size_t len)
+{
+	struct tree *t = NULL;
+	const char *crl;
+	char *copy;
+
+	if (len == 0 || json[0] != '{' ||
+		tree_parse(&t, "a list of revoked hubs", json, len, NULL) < 0)
+		return NULL;
+	crl = tree_text(tree_get(tree_document(t, 0), "crl"), "");
+	copy = crl[0] != '\0' ? xstrdup(crl) : NULL;
+	tree_free(&t);
+	return copy;
+}
+
 bool
 message_says_synced(const char *json, size_t len)
 {

@@ -29,6 +29,8 @@ struct message_hello {
 	char ca[65]; /* sha256 of its CAs as PEM text, hex; "" not said */
 };
 int message_hello(struct message_hello *to, const char *json, size_t len, struct err *err);
+/* The list of revoked certificates in hello or `node/crl` (PEM, heap); NULL: there is none. */
+char *message_crl(const char *json, size_t len);
 /* Does the content say {"synced":true}? */
 bool message_says_synced(const char *json, size_t len);
 

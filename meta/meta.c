@@ -94,6 +94,8 @@ read_last_good(struct meta *m, struct store *store)
 		m->proxy_good = read_proxy_good(m->config.proxy, store);
 	if (store != NULL && (time = store_note(store, "time")) != NULL)
 		m->floor_s = strtoll(time, NULL, 10);
+	if (store != NULL)
+		m->refused_hubs = store_note(store, FEED_REFUSED_NOTE);
 	if (store != NULL && (in_step = store_note(store, "in_step")) != NULL)
 		m->in_step_s = strtoll(in_step, NULL, 10);
 }
@@ -204,6 +206,7 @@ free_meta(struct meta *m)
 	free_text(m->config.node_id);
 	free_text(m->config.proxy);
 	free(m->proxy_good);
+	free(m->refused_hubs);
 	free_text(m->config.cluster_domain);
 	free(m->path);
 	free(m);
@@ -301,6 +304,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.key = c->key,
 		.token = c->token,
 		.floor_s = m->floor_s,
+		.refused_hubs = m->refused_hubs,
 		.cluster_domain = c->cluster_domain,
 		.subnet = c->subnet,
 		.mask = c->mask,

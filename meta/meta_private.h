@@ -14,6 +14,7 @@
 struct meta {
 	struct meta_config config; /* strings owned */
 	char **urls, **last_good, **told; /* of each url: what is remembered */
+	char *refused_hubs; /* FEED_REFUSED_NOTE, NULL: none */
 	char *proxy_good; /* the proxy's last good address */
 	int64_t floor_s; /* the last time stored */
 	int64_t in_step_s; /* when this node was last in step with its hub, as the database has it; 0: never */

@@ -41,6 +41,9 @@ feed_metrics(const struct feed_status *f, struct metrics *out)
 	metric_gauge(out, "edgeway_meta_certificate_expiry_timestamp_seconds",
 		"When this node's certificate ends, since 1970; 0: none.", NULL,
 		(double)f->certificate_not_after);
+	metric_gauge(out, "edgeway_meta_revoked_hubs",
+		"Certificates of hubs that were revoked, and that this node refuses.", NULL,
+		(double)f->refused_hubs);
 	metric_counter(out, "edgeway_meta_certificate_renewals_total",
 		"Renewals of this node's certificate.", NULL, f->renewals);
 	metric_counter(out, "edgeway_meta_certificate_renewal_failures_total",
@@ -147,8 +150,9 @@ state_feed(const struct meta *m, struct buf *out)
 		(long long)f.certificate_not_before, (long long)f.certificate_not_after);
 	if (f.certificate_not_after != 0)
 		buf_add_utc(out, f.certificate_not_after);
-	buf_printf(out, "\",\"certificate_renewals\":%llu,\"certificate_error\":",
-		(unsigned long long)f.renewals);
+	buf_printf(out,
+		"\",\"certificate_renewals\":%llu,\"revoked_hubs\":%zu,\"certificate_error\":",
+		(unsigned long long)f.renewals, f.refused_hubs);
 	json_add_text(out, f.certificate_error);
 }
 

@@ -111,6 +111,8 @@ int cluster_node_source(const struct cluster *c, const char *name, const char *a
 	struct cluster_source *source);
 /* Its labels, borrowed for the call only; NULL when it is unknown. */
 const struct kube_labels *cluster_node_labels(const struct cluster *c, const char *name);
+/* Does a pod or an endpoint say that it is on the node? Looks at all of them. */
+bool cluster_names_node(const struct cluster *c, const char *node);
 /* Does any Node name a site? Else all nodes are one. Looks at all of them. */
 bool cluster_has_sites(const struct cluster *c);
 /* Changes of Node objects that mattered, ever: their labels and addresses above all. */

@@ -177,6 +177,37 @@ cluster_node_addresses(const struct cluster *c, const char *name, size_t *n)
 	return o != NULL ? (const char *const *)o->node.addresses : NULL;
 }
 
+static bool
+slice_names_node(const struct kube_endpoints *e, const char *node)
+{
+	for (size_t i = 0; i < e->n_subsets; i++)
+		for (size_t k = 0; k < e->subsets[i].n_endpoints; k++)
+			if (strcmp(e->subsets[i].endpoints[k].node, node) == 0)
+				return true;
+	return false;
+}
+
+bool
+cluster_names_node(const struct cluster *c, const char *node)
+{
+	struct table_node *at = NULL;
+	size_t slot = 0;
+
+	while ((at = table_walk(&c->records, &slot, at)) != NULL) {
+		const struct record *r = node_of(struct record, at);
+
+		if (r->object == NULL)
+			continue;
+		if (r->kind == KUBE_POD && !r->object->pod.ended &&
+			strcmp(r->object->pod.node, node) == 0)
+			return true;
+		if ((r->kind == KUBE_SLICE || r->kind == KUBE_ENDPOINTS) &&
+			slice_names_node(&r->object->endpoints, node))
+			return true;
+	}
+	return false;
+}
+
 const char *
 cluster_node_address(const struct cluster *c, const char *name)
 {

@@ -108,6 +108,10 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 		findings_add(f, "authority", VERDICT_BAD, "nodes are not served before it is there",
 			"%s", waits);
 	check_certificates(f, tree_get(hub, "certificates"));
+	if (ctl_text(hub, "unwritten")[0] != '\0')
+		findings_add(f, "revocations", VERDICT_BAD,
+			"make room where the hub's dataDir is, before the hub restarts", "%s",
+			ctl_text(hub, "unwritten"));
 	if (ctl_text(hub, "dataDir")[0] != '\0')
 		doctor_disk(f, ctl_text(hub, "dataDir"));
 	findings_add(f, "source",

@@ -38,14 +38,18 @@ static const char usage[] =
 	"  upstreams                 who is asked for other names, and who answers (agent)\n"
 	"  state                     everything, as JSON\n"
 	"  metrics                   Prometheus text\n"
-	"  token create [--node NODE] [--ttl SECONDS]\n"
-	"                            a token to join with; alone on the last line (hub)\n"
+	"  token create [--node NODE] [--uses N] [--ttl SECONDS]\n"
+	"                            a token for one join, or N, or unlimited; alone on the last "
+	"line (hub)\n"
 	"  token list                tokens that have not ended (hub)\n"
 	"  token revoke ID           end a token now (hub)\n"
 	"  node list                 nodes that joined, which are connected, their certificates "
 	"(hub)\n"
 	"  node revoke NODE          refuse the certificates of a node and cut its connection "
 	"(hub)\n"
+	"  hub list                  this hub's certificate, those of others, and what is revoked "
+	"(hub)\n"
+	"  hub revoke NAME|SERIAL    have all nodes and hubs refuse a certificate of a hub (hub)\n"
 	"  tunnels                   tunnels of nodes: streams, bytes, round trips (hub)\n"
 	"  flows                     flows of UDP maps: who, whereto, datagrams, drops (hub)\n"
 	"  peers                     other replicas: state, nodes, streams, round trips (hub)\n"
@@ -98,6 +102,8 @@ static const struct command commands[] = {
 	{"token revoke", "POST", "/tokens/revoke", "id", NULL, NULL, NULL},
 	{"node list", "GET", "/nodes", "", "nodes", ctl_show_nodes, NULL},
 	{"node revoke", "POST", "/nodes/revoke", "name", NULL, NULL, NULL},
+	{"hub list", "GET", "/hubs", "", "hubs", ctl_show_hubs, NULL},
+	{"hub revoke", "POST", "/hubs/revoke", "name", NULL, NULL, NULL},
 	{"tunnels", "GET", "/tunnels", "", "tunnels", ctl_show_tunnels, NULL},
 	{"flows", "GET", "/debug/state", "", "hub.udpFlows", ctl_show_flows, NULL},
 	{"peers", "GET", "/peers", "", "peers", ctl_show_peers, NULL},
@@ -111,7 +117,7 @@ static const struct command commands[] = {
 
 struct request {
 	const char *socket;
-	const char *node, *ttl; /* of token create */
+	const char *node, *uses, *ttl; /* of token create */
 	const char *part; /* of log level */
 	const char *argument; /* free argument, NULL none */
 	const struct command *command;
@@ -135,7 +141,7 @@ build(const struct request *r, struct buf *out)
 	const struct {
 		const char *key, *value;
 	} all[] = {{r->command->argument, sent ? r->argument : NULL}, {"node", r->node},
-		{"ttl", r->ttl}, {"part", r->part}};
+		{"uses", r->uses}, {"ttl", r->ttl}, {"part", r->part}};
 	char separator = '?';
 
 	buf_adds(out, r->command->path);
@@ -313,8 +319,11 @@ check_usage(struct request *r, int argc, char **argv)
 		return bad_usage("token revoke needs an id from token list", "");
 	if (strcmp(words, "node revoke") == 0 && r->argument == NULL)
 		return bad_usage("node revoke needs the name of a node", "");
-	if ((r->node != NULL || r->ttl != NULL) && strcmp(words, "token create") != 0)
-		return bad_usage("--node and --ttl belong to token create", "");
+	if (strcmp(words, "hub revoke") == 0 && r->argument == NULL)
+		return bad_usage("hub revoke needs a name or a serial number from hub list", "");
+	if ((r->node != NULL || r->uses != NULL || r->ttl != NULL) &&
+		strcmp(words, "token create") != 0)
+		return bad_usage("--node, --uses and --ttl belong to token create", "");
 	if (r->part != NULL && strcmp(words, "log level") != 0)
 		return bad_usage("--part belongs to log level", "");
 	if (r->command->own != NULL && r->argument == NULL)
@@ -340,6 +349,7 @@ main(int argc, char **argv)
 	static const struct option flags[] = {
 		{"socket", required_argument, NULL, 's'},
 		{"node", required_argument, NULL, 'n'},
+		{"uses", required_argument, NULL, 'u'},
 		{"ttl", required_argument, NULL, 't'},
 		{"part", required_argument, NULL, 'p'},
 		{"output", required_argument, NULL, 'o'},
@@ -360,6 +370,9 @@ main(int argc, char **argv)
 			break;
 		case 'n':
 			r.node = optarg;
+			break;
+		case 'u':
+			r.uses = optarg;
 			break;
 		case 't':
 			r.ttl = optarg;

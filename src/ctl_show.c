@@ -167,8 +167,8 @@ ctl_show_upstreams(const struct tree_node *answer, const char *argument)
 int
 ctl_show_tokens(const struct tree_node *answer, const char *argument)
 {
-	static const char *const headers[] = {"ID", "NODE", "EXPIRES", NULL},
-				 *const members[] = {"id", "node", "expires", NULL};
+	static const char *const headers[] = {"ID", "NODE", "USED", "USES", "EXPIRES", NULL},
+				 *const members[] = {"id", "node", "used", "uses", "expires", NULL};
 
 	(void)argument;
 	return show_members(answer, "tokens", true, headers, members);
@@ -185,6 +185,17 @@ ctl_show_nodes(const struct tree_node *answer, const char *argument)
 
 	(void)argument;
 	return show_members(answer, "nodes", true, headers, members);
+}
+
+int
+ctl_show_hubs(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {"HUB", "ADDRESS", "STATE", "SINCE", "SERIAL", NULL},
+				 *const members[] = {
+					 "hub", "address", "state", "since", "serial", NULL};
+
+	(void)argument;
+	return show_members(answer, "hubs", true, headers, members);
 }
 
 int

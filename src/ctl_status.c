@@ -147,6 +147,9 @@ say_hub(const struct tree_node *meta, struct buf *line)
 		buf_printf(line, "until %s%s", until,
 			ctl_number(meta, "certificate_not_after") < (double)time(NULL) ? ", EXPIRED"
 										       : "");
+		if (ctl_number(meta, "revoked_hubs") > 0)
+			buf_printf(line, "; %s certificates of hubs are refused",
+				ctl_text(meta, "revoked_hubs"));
 		say("certificate", line);
 	}
 }
@@ -484,6 +487,21 @@ say_page(const struct tree_node *page, struct buf *line)
 }
 
 static void
+say_joins(const struct tree_node *joins, struct buf *line)
+{
+	const struct tree_node *last = tree_get(joins, "last");
+
+	if (ctl_number(joins, "issued") == 0 && ctl_number(joins, "refused") == 0)
+		return;
+	buf_printf(line, "%s certificates given, %s attempts refused", ctl_text(joins, "issued"),
+		ctl_text(joins, "refused"));
+	if (ctl_text(last, "at")[0] != '\0')
+		buf_printf(line, "; %s from %s at %s: %s", ctl_text(last, "node"),
+			ctl_text(last, "address"), ctl_text(last, "at"), ctl_text(last, "reason"));
+	say("joins", line);
+}
+
+static void
 show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 {
 	const struct tree_node *hub = tree_get(top, "hub");
@@ -495,6 +513,8 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	buf_printf(line, "%u connected, %u synced", count_with(nodes, "connected", "true"),
 		count_with(nodes, "synced", "true"));
 	say("nodes", line);
+	if (tree_get(hub, "joins") != NULL)
+		say_joins(tree_get(hub, "joins"), line);
 	buf_printf(line, "%u, %u requests through them now", ctl_count(tunnels),
 		ctl_count(tree_get(hub, "visits")));
 	if (ctl_count(tree_get(hub, "neighbours")) > 0)
@@ -522,6 +542,9 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 		say("approvals", line);
 	}
 	warn_number(w, hub, "loops", LOOPS);
+	snprintf(w->path, sizeof w->path, "revocations");
+	if (ctl_text(hub, "unwritten")[0] != '\0')
+		warn(w, ctl_text(hub, "unwritten"));
 	warn_number(w, hub, "naming.hosts.leftOut",
 		"names do not fit into the hosts ConfigMap: use ingress.dns");
 	tree_each(nodes, n)

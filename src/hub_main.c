@@ -18,7 +18,7 @@
 #include "src/reload.h"
 #include "src/self.h"
 
-enum { TOKEN_TTL_S = 24 * 3600, TOKEN_TTL_MOST_S = 365 * 24 * 3600 };
+enum { TOKEN_TTL_S = 24 * 3600, TOKEN_TTL_MOST_S = 365 * 24 * 3600, TOKEN_USES_MOST = 10000 };
 
 struct hub_main {
 	struct loop *loop;
@@ -166,8 +166,8 @@ static void
 on_token_create(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
 	struct hub_main *m = arg;
-	char node[256] = "", ttl[32] = "";
-	unsigned long ttl_s = TOKEN_TTL_S;
+	char node[256] = "", ttl[32] = "", uses[32] = "";
+	struct hub_token token = {.node = node, .uses = 1, .ttl_s = TOKEN_TTL_S};
 	struct err err = {0};
 	int rc;
 
@@ -178,13 +178,22 @@ on_token_create(void *arg, const struct admin_request *req, struct admin_reply *
 		return;
 	}
 	if ((rc = admin_query(req->query, "ttl", ttl, sizeof ttl)) == 1)
-		ttl_s = strtoul(ttl, NULL, 10);
-	if (rc < 0 || ttl[strspn(ttl, "0123456789")] != '\0' || ttl_s == 0 ||
-		ttl_s > TOKEN_TTL_MOST_S) {
+		token.ttl_s = strtoul(ttl, NULL, 10);
+	if (rc < 0 || ttl[strspn(ttl, "0123456789")] != '\0' || token.ttl_s == 0 ||
+		token.ttl_s > TOKEN_TTL_MOST_S) {
 		refuse(reply, 400, "ttl must be a number of seconds from 1 to 31536000");
 		return;
 	}
-	if (hub_token_create(m->hub, node, ttl_s, &reply->body, &err) < 0)
+	if ((rc = admin_query(req->query, "uses", uses, sizeof uses)) == 1)
+		token.uses = strcmp(uses, "unlimited") == 0 ? 0 : strtoul(uses, NULL, 10);
+	if (rc < 0 ||
+		(rc == 1 && strcmp(uses, "unlimited") != 0 &&
+			(uses[strspn(uses, "0123456789")] != '\0' || token.uses == 0 ||
+				token.uses > TOKEN_USES_MOST))) {
+		refuse(reply, 400, "uses must be a number of joins from 1 to 10000, or unlimited");
+		return;
+	}
+	if (hub_token_create(m->hub, &token, &reply->body, &err) < 0)
 		refuse(reply, 400, err.text);
 	else
 		buf_adds(&reply->body, "\n");
@@ -200,6 +209,17 @@ on_tokens(void *arg, const struct admin_request *req, struct admin_reply *reply)
 	hub_token_list(m->hub, &reply->body);
 }
 
+/* It is in force; the disk may be full. */
+static void
+say_revoked(const struct hub_main *m, struct admin_reply *reply, const char *what)
+{
+	const char *unwritten = hub_unwritten(m->hub);
+
+	buf_printf(&reply->body, "revoked %s\n", what);
+	if (unwritten[0] != '\0')
+		buf_printf(&reply->body, "but not on the disk yet: %s\n", unwritten);
+}
+
 static void
 on_token_revoke(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
@@ -212,7 +232,7 @@ on_token_revoke(void *arg, const struct admin_request *req, struct admin_reply *
 	else if (hub_token_revoke(m->hub, id, &err) < 0)
 		refuse(reply, 400, err.text);
 	else
-		buf_printf(&reply->body, "revoked %s\n", id);
+		say_revoked(m, reply, id);
 }
 
 static void
@@ -227,7 +247,34 @@ on_node_revoke(void *arg, const struct admin_request *req, struct admin_reply *r
 	else if (hub_node_revoke(m->hub, node, &err) < 0)
 		refuse(reply, 400, err.text);
 	else
-		buf_printf(&reply->body, "revoked %s\n", node);
+		say_revoked(m, reply, node);
+}
+
+static void
+on_hubs(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+
+	(void)req;
+	reply->type = "application/json";
+	hub_hubs(m->hub, &reply->body);
+}
+
+static void
+on_hub_revoke(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+	auto_buf struct buf serial;
+	struct err err = {0};
+	char name[256] = "";
+
+	buf_init(&serial, BUF_UNLIMITED);
+	if (admin_query(req->query, "name", name, sizeof name) != 1)
+		refuse(reply, 400, "name must be that of a hub, or a serial number");
+	else if (hub_hub_revoke(m->hub, name, &serial, &err) < 0)
+		refuse(reply, 400, err.text);
+	else
+		say_revoked(m, reply, buf_str(&serial));
 }
 
 /* The port is that of the agents' admin.listen or metrics.listen. */
@@ -266,6 +313,8 @@ static const struct admin_route routes[] = {
 	{"GET", "/debug/state", on_state, false},
 	{"GET", "/nodes", on_nodes, false},
 	{"POST", "/nodes/revoke", on_node_revoke, true},
+	{"GET", "/hubs", on_hubs, false},
+	{"POST", "/hubs/revoke", on_hub_revoke, true},
 	{"GET", "/tunnels", on_tunnels, false},
 	{"GET", "/debug/streams", on_streams, false},
 	{"GET", "/peers", on_peers, false},
@@ -430,6 +479,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.names = (const char *const *)o->tls_names,
 		.service = o->tls_service,
 		.approval = o->join_approval,
+		.join_nodes = o->join_nodes,
 		.node_life_s = o->tls_node_lifetime / 1000,
 		.cluster_domain = "",
 		.ways_in = ways_in_of(o),

@@ -6,6 +6,7 @@
 
 #include "base/sock.h"
 #include "model/check.h"
+#include "model/selector.h"
 #include "src/option_checks.h"
 
 #define ROW(type, member, ...) OPT_ROW(struct hub_options, type, member, __VA_ARGS__)
@@ -81,6 +82,17 @@ check_source(const struct hub_options *o, struct err *err)
 }
 
 static int
+check_join_nodes(const struct hub_options *o, struct err *err)
+{
+	struct selector *selector = NULL;
+	struct err why = {0};
+	int rc = selector_parse(&selector, o->join_nodes, &why);
+
+	selector_free(&selector);
+	return rc < 0 ? complain(o, "join.nodes", err, "%s", why.text) : 0;
+}
+
+static int
 check_tls(const struct hub_options *o, struct err *err)
 {
 	struct option_check c = {.values = o, .err = err};
@@ -95,6 +107,8 @@ check_tls(const struct hub_options *o, struct err *err)
 			"needs source.kubernetes: nodes ask by CertificateSigningRequests");
 	if (rc == 0 && o->join_approval && o->tls_ca[0] != '\0' && o->tls_ca_key[0] == '\0')
 		rc = complain(o, "join.approval", err, "needs tls.caKey: this hub signs nothing");
+	if (rc == 0)
+		rc = check_join_nodes(o, err);
 	for (char **at = o->tls_names; *at != NULL && rc == 0; at++) {
 		struct in6_addr a;
 

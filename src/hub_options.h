@@ -42,6 +42,8 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 		"NAMESPACE/NAME of the hub's Service in Kubernetes: its addresses as well") \
 	X(BOOL, join_approval, "join.approval", "false", \
 		"nodes without a token may ask; an operator approves with kubectl") \
+	X(STRING, join_nodes, "join.nodes", "node-role.kubernetes.io/edge", \
+		"label selector of the Nodes that a token for any name, or an approval, may become; \"\": all") \
 	X(STRING, data_dir, "dataDir", "/var/lib/edgeway-hub", "folder of CA, tokens and lists") \
 	X(BOOL, tunnel_compress, "tunnel.compress", "false", \
 		"clear text in streams is sent deflated between hub and nodes") \

@@ -180,8 +180,8 @@ class Container(AdminSocket):
     def alive(self):
         return self.process.alive()
 
-    def token(self):
-        p = self.machine.run(self.machine.lab.program("edgewayctl"), "--socket", self.socket, "token", "create")
+    def token(self, *options):
+        p = self.machine.run(self.machine.lab.program("edgewayctl"), "--socket", self.socket, "token", "create", *options)
         return p.stdout.strip().splitlines()[-1]
 
 

@@ -451,7 +451,7 @@ class Agent(AdminSocket):
         self.node, self.lab, self.options = node, node.lab, options
         self.data = os.path.join(node.dir, "data")
         self.socket = os.path.join(node.dir, "agent.sock")
-        self.token = token if token is not None or hub is None else hub.token()
+        self.token = token if token is not None or hub is None else hub.token("--node", node.name)
         self.process = None
         if start:
             self.start()

@@ -127,13 +127,29 @@ def test_denied_and_taken(lab, api):
     assert not os.path.exists(os.path.join(made.data, "node.crt"))
     made.stop()
     # Another key for a name that holds a certificate is nobody's to approve.
-    holder = agent(lab, "edge-2", 12, cloud, token=cloud.token())
+    holder = agent(lab, "edge-2", 12, cloud, token=cloud.token("--node", "edge-2"))
     wait_for("joined by a token", in_step(holder))
     thief = Agent(Node(lab, "thief", "192.0.2.13"), None, "--node", "edge-2",
                   token=f"{cloud.state()['hub']['ca']}.approval", start=False)
     thief.start(ready=False)
     wait_for("refused", lambda: "the name holds a certificate" in thief.process.log())
     assert list(requests(api)) == [name]
+
+
+def test_cloud_nodes_are_not_asked_for(lab, api):
+    """Nobody is asked to approve a Node that join.nodes does not select; that there is no Node of a name at all is said with the request."""
+    cloud = hub(lab, api)
+    api.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "cloud-1"}},
+              {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "edge-2", "labels": {"node-role.kubernetes.io/edge": ""}}})
+    wait_for("Nodes", lambda: cloud.metric("objects", "nodes") == 2)
+    thief = agent(lab, "cloud-1", 14, cloud)
+    wait_for("refused", lambda: "is not one of the edge, by join.nodes" in error(thief))
+    warnings = {}
+    for i, name in enumerate(("edge-1", "edge-2")):
+        agent(lab, name, 11 + i, cloud)
+        warnings[name] = requests(api)[the_request(api, name)]["metadata"]["annotations"].get("edgeway.io/warning", "")
+    assert warnings["edge-1"].startswith("there is no Node edge-1 in the cluster") and warnings["edge-2"] == ""
+    assert len(requests(api)) == 2
 
 
 def test_revoked_is_not_given_again(lab, api):

@@ -375,7 +375,7 @@ def test_access_log_while_it_runs(mesh, agent):
     (("log", "access"), "log access needs a mode"),
     (("--part", "dns", "status"), "--part belongs to log level"),
     (("status", "now"), "too many arguments at now"),
-    (("--ttl", "5", "status"), "--node and --ttl belong to token create")])
+    (("--ttl", "5", "status"), "--node, --uses and --ttl belong to token create")])
 def test_wrong_usage(agent, words, why):
     p = agent.run(*words, check=False)
     assert p.returncode == 2 and why in p.stderr and p.stdout == ""

@@ -2,6 +2,8 @@
 import json
 import os
 import re
+import shutil
+import signal
 import stat
 import subprocess
 
@@ -113,7 +115,7 @@ def test_expired_while_running(lab):
     """The hub is away for longer than the certificate lives."""
     hub = Hub(lab, "--tls.nodeLifetime", "10s")
     node = Node(lab, "edge-1", "192.0.2.11")
-    agent = Agent(node, hub, token=hub.token("--node", "edge-1"))
+    agent = Agent(node, hub, token=hub.token("--node", "edge-1", "--uses", "2"))
     wait_for("synced", lambda: agent.state()["meta"]["synced"])
     hub.process.kill()
     wait_for("said", lambda: "certificate has expired; joining again with hub.token" in agent.process.log())
@@ -166,6 +168,99 @@ def test_revocation(lab):
     with pytest.raises(Exception):
         hub.start()
     assert "cannot be told which nodes are revoked" in hub.process.log() and "revoked.json" in hub.process.log()
+
+
+def fill(path):
+    """A folder in the way stands for a full disk: nothing can be written there."""
+    os.unlink(path)
+    os.mkdir(path)
+
+
+def test_revocation_on_a_full_disk(lab):
+    """In force at once, told as not written by the answer, the log, status and doctor, and written as soon as that is possible."""
+    hub = Hub(lab)
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
+    wait_for("synced", lambda: agent.state()["meta"]["synced"])
+    paths = [os.path.join(hub.machine.dir, "data", name) for name in ("revoked.json", "tokens.json")]
+    for path in paths:
+        fill(path)
+    said = ctl(hub, "node", "revoke", "edge-1").stdout
+    assert said.startswith("revoked edge-1\nbut not on the disk yet: cannot write ") and "is lost if the hub ends before" in said
+    wait_for("cut", lambda: not agent.state()["meta"]["connected"])
+    wait_for("refused", lambda: "this node's certificate was revoked" in agent.process.log())
+    assert nodes(hub)["edge-1"]["revoked"]
+    assert "a list is not on the disk: cannot write" in hub.process.log()
+    assert "is tried again" in ctl(hub, "status").stdout and "is tried again" in ctl(hub, "doctor", check=False).stdout
+    assert hub.metrics()["edgeway_hub_lists_unwritten"] == 1
+    for path in paths:
+        os.rmdir(path)
+    wait_for("written", lambda: hub.metrics()["edgeway_hub_lists_unwritten"] == 0)
+    hub.process.kill()
+    hub.start()
+    assert nodes(hub)["edge-1"]["revoked"]
+    wait_for("refused still", lambda: "was revoked" in agent.state()["meta"]["error"])
+
+
+def test_the_process_shows_no_token(lab):
+    """Neither the arguments nor the environment that others may read, of the agent and of its helper; it reads it again at SIGHUP."""
+    hub = Hub(lab)
+    for i, way in enumerate(("flag", "variable")):
+        node = Node(lab, f"edge-{i}", f"192.0.2.{20 + i}")
+        agent = Agent(node, hub, "--hub.proxy", "", start=False)
+        token, agent.token = agent.token, agent.token if way == "flag" else ""
+        argv = agent.argv()
+        if way == "variable":
+            at = argv.index("--hub.token")
+            del argv[at:at + 2]
+        agent.process = node.start("agent", *argv, env={**os.environ, "EDGEWAY_HUB_TOKEN": token} if way == "variable" else None)
+        agent.wait_ready()
+        wait_for("joined", lambda: agent.state()["meta"]["synced"])
+        pids = [agent.process.pid, *map(int, subprocess.run(["pgrep", "-P", str(agent.process.pid)], text=True, stdout=subprocess.PIPE).stdout.split())]
+        assert len(pids) == 2
+        for pid in pids:
+            for name in ("cmdline", "environ"):
+                with open(f"/proc/{pid}/{name}", "rb") as f:
+                    shown = f.read()
+                assert token.split(".")[1].encode() not in shown and (name == "environ" or b"--dataDir" in shown), (way, name)
+        agent.process.popen.send_signal(signal.SIGHUP)
+        wait_for("read again", lambda: "reload" in agent.process.log())
+        assert "hub.token" not in agent.process.log()  # it is the same
+        assert agent.stop() == 0
+
+
+def test_a_hub_is_revoked_alone(lab):
+    """Its stolen certificate is refused by nodes that a good hub has told, also after a restart; the hub itself takes another one."""
+    hub = Hub(lab)
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
+    wait_for("synced", lambda: agent.state()["meta"]["synced"])
+    data, stolen = os.path.join(hub.machine.dir, "data"), os.path.join(lab.dir, "stolen")
+    shutil.copytree(data, stolen)
+    serial = hub.state()["hub"]["certificates"]["hub"]["serial"]
+    assert serial in ctl(hub, "hub", "list").stdout
+    assert ctl(hub, "hub", "revoke", "nobody", check=False).returncode == 1
+    assert ctl(hub, "hub", "revoke", serial).stdout == f"revoked {serial}\n"
+    assert hub.state()["hub"]["certificates"]["hub"]["serial"] != serial
+    assert re.search(rf"revoked\s+\S+\s+{serial}", ctl(hub, "hub", "list").stdout)
+    wait_for("the node knows", lambda: agent.metrics()["edgeway_meta_revoked_hubs"] == 1)
+    assert agent.state()["meta"]["connected"]
+    # The thief has certificate and key, and is where the hub was.
+    hub.process.stop()
+    for name in ("hub.pem", "hub.key", "hub.names"):
+        shutil.copy(os.path.join(stolen, name), os.path.join(data, name))
+    os.rename(os.path.join(data, "revoked.json"), os.path.join(data, "kept"))
+    hub.start()
+    assert hub.state()["hub"]["certificates"]["hub"]["serial"] == serial
+    wait_for("refused", lambda: "it was revoked" in agent.state()["meta"]["error"])
+    agent.stop()
+    agent.start()
+    wait_for("refused after a restart as well", lambda: "it was revoked" in agent.state()["meta"]["error"])
+    assert not agent.state()["meta"]["connected"] and agent.state()["meta"]["revoked_hubs"] == 1
+    assert "certificates of hubs are refused" in agent.node.run(lab.program("edgewayctl"), "--socket", agent.socket, "status", check=False).stdout
+    # The good one does not start with it again.
+    hub.process.stop()
+    os.rename(os.path.join(data, "kept"), os.path.join(data, "revoked.json"))
+    hub.start()
+    wait_for("the good one", lambda: agent.state()["meta"]["synced"])
 
 
 def test_secrets(lab):

@@ -351,7 +351,7 @@ def test_killed_while_it_writes(lab):
 def test_ten_thousand_services_and_no_hub(lab):
     """All names are answered with the addresses of before, and a new service's endpoints are found when the hub is back."""
     hub = Hub(lab)
-    token = hub.token()  # while it has nothing else to do
+    token = hub.token("--node", "edge-1")  # while it has nothing else to do
     write_typical(hub, range(10000))
     agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub, token=token)
     wait_for("all", lambda: agent.state()["services"] == 10000 and agent.state()["meta"]["synced"] and not unacknowledged(hub), 120)

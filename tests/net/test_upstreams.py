@@ -141,7 +141,7 @@ class World:
         self.hub.write("services.yaml", labs.service("web", ("http", 80, 8080)))
         self.nodes = [labs.Node(lab, f"edge-{i}", f"192.0.2.{10 + i}") for i in range(AT_ONCE)]
         self.pods = [node.pod("client") for node in self.nodes]
-        self.token = self.hub.token()
+        self.token = self.hub.token("--uses", "unlimited")
         self.results = {}
 
     def start(self, i, *upstreams, options=()):

@@ -96,7 +96,8 @@ def test_from_installed_to_enabled(node):
     assert node.show(HUB, "ActiveState", "StatusText") == ["active", "serves"]
     token = node.run("edgewayctl", "--socket", "/run/edgeway/hub.sock", "token", "create", "--node", "edge-1")[1].split()[-1]
     set_key(node, "agent", "url", '"wss://127.0.0.1:10000"')
-    set_key(node, "agent", "token", f'"{token}"')
+    with open(node.path("/etc/edgeway/token"), "w") as f:  # where the configuration that is installed looks for it
+        f.write(token + "\n")
     for name, command in OTHERS.items():
         with open(node.path(f"/etc/systemd/system/{name}.service"), "w") as f:
             f.write(OTHER % command)

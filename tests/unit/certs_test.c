@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
-#include "base/pki.h"
+#include "base/pki_crl.h"
 #include "hub/certs.h"
 
 struct bed {
@@ -271,6 +271,70 @@ what_was_revoked_stays_revoked(void **state)
 		free(take_ptr(&cert[i]));
 }
 
+/* A folder in the way stands for a full disk. */
+static void
+revoking_needs_no_disk(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *cert = NULL, *path = path_of(b, "revoked.json");
+	char serial[PKI_SERIAL_TEXT];
+	struct err err = {0};
+
+	open_certs(b);
+	sign(b, "edge-1", &cert, serial);
+	assert_int_equal(unlink(path), 0);
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(certs_revoke(b->certs, "edge-1", now(), &err), 0);
+	assert_true(certs_refuses(b->certs, "edge-1", serial));
+	assert_non_null(strstr(certs_problem(b->certs), "revoked.json"));
+	assert_int_equal(rmdir(path), 0);
+	certs_keep(b->certs, now());
+	assert_string_equal(certs_problem(b->certs), "");
+	open_certs(b);
+	assert_true(certs_refuses(b->certs, "edge-1", serial));
+}
+
+static void
+count_serial(void *arg, const char *serial)
+{
+	const char *wanted = arg;
+
+	assert_string_equal(serial, wanted);
+}
+
+static void
+a_hubs_certificate_is_revoked_alone(void **state)
+{
+	struct bed *b = *state;
+	struct ssl_ctx_st *ctx = NULL;
+	struct certs_term ca, hub;
+	struct err err = {0};
+	char former[PKI_SERIAL_TEXT];
+
+	open_certs(b);
+	assert_int_equal(certs_server_ctx(b->certs, now(), &ctx, &err), 0);
+	pki_ctx_free(&ctx);
+	certs_terms(b->certs, &ca, &hub);
+	memcpy(former, hub.serial, sizeof former);
+	assert_string_equal(certs_crl(b->certs), "");
+	assert_false(certs_renew_due(b->certs, now()));
+	assert_int_equal(certs_revoke_hub(b->certs, "not-a-serial", now(), &err), -EINVAL);
+	assert_int_equal(certs_revoke_hub(b->certs, former, now(), &err), 0);
+	assert_true(certs_refuses_hub(b->certs, former));
+	/* Its own is made anew at once, and by a restart as well. */
+	assert_true(certs_renew_due(b->certs, now()));
+	open_certs(b);
+	assert_true(certs_refuses_hub(b->certs, former));
+	assert_int_equal(certs_server_ctx(b->certs, now(), &ctx, &err), 0);
+	pki_ctx_free(&ctx);
+	certs_terms(b->certs, &ca, &hub);
+	assert_string_not_equal(hub.serial, former);
+	assert_false(certs_renew_due(b->certs, now()));
+	assert_int_equal(pki_crl_read(certs_crl(b->certs), certs_ca_pem(b->certs), count_serial,
+				 former, &err),
+		0);
+}
+
 static void assert_refused(struct bed *b, const char *why);
 
 static void
@@ -393,6 +457,8 @@ main(void)
 		case_of(files_that_do_not_fit_are_refused),
 		case_of(the_life_of_nodes_certificates_is_chosen),
 		case_of(what_was_revoked_stays_revoked),
+		case_of(revoking_needs_no_disk),
+		case_of(a_hubs_certificate_is_revoked_alone),
 		case_of(a_damaged_list_of_the_revoked_is_an_error),
 	};
 

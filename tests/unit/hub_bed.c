@@ -204,6 +204,7 @@ bed_start_hub(struct bed *b)
 		.manifests = b->folder,
 		.data_dir = b->data,
 		.heartbeat_ms = 2000,
+		.join_nodes = "node-role.kubernetes.io/edge",
 	};
 	struct err err = {0};
 	int rc = hub_start(&b->hub, b->loop, &config, &err);
@@ -282,14 +283,20 @@ bed_teardown(void **state)
 /* --- joining -------------------------------------------------------------- */
 
 char *
-bed_token(struct bed *b, const char *node, unsigned ttl_s)
+bed_token_of(struct bed *b, const struct hub_token *token)
 {
 	struct err err = {0};
 	struct buf out;
 
 	buf_init(&out, BUF_UNLIMITED);
-	assert_int_equal(hub_token_create(b->hub, node, ttl_s, &out, &err), 0);
+	assert_int_equal(hub_token_create(b->hub, token, &out, &err), 0);
 	return buf_take_str(&out);
+}
+
+char *
+bed_token(struct bed *b, const char *node, unsigned ttl_s)
+{
+	return bed_token_of(b, &(struct hub_token){.node = node, .uses = 1, .ttl_s = ttl_s});
 }
 
 struct client *
@@ -329,6 +336,20 @@ bed_request_cert(struct client *c, const char *node, const char *key)
 	json_add_text(&content, csr);
 	buf_adds(&content, "}");
 	bed_send(c, OP_INSERT, resource, "j1", "", buf_str(&content));
+}
+
+struct envelope *
+bed_ask_cert(struct bed *b, const char *node, const char *token, const char *key)
+{
+	struct client *c = bed_dial_join(b, node, token);
+	struct envelope *e;
+
+	wait_for(b, c->open || c->closed);
+	assert_true(c->open);
+	bed_request_cert(c, node, key);
+	e = bed_next(b, c);
+	wait_for(b, c->closed);
+	return e;
 }
 
 struct identity

@@ -40,7 +40,7 @@ struct bed {
 	struct loop *loop;
 	struct hub *hub;
 	struct ws *ws;
-	struct client *clients[8];
+	struct client *clients[32];
 	size_t n_clients;
 	struct ssl_ctx_st *contexts[32];
 	char *cas[32];
@@ -72,6 +72,10 @@ int bed_teardown(void **state);
 char *bed_token(struct bed *b, const char *node, unsigned ttl_s);
 struct client *bed_dial_join(struct bed *b, const char *node, const char *token);
 void bed_request_cert(struct client *c, const char *node, const char *key);
+/* What the hub says to a request with this token for this key. */
+struct envelope *bed_ask_cert(struct bed *b, const char *node, const char *token, const char *key);
+/* A token made as it says. */
+char *bed_token_of(struct bed *b, const struct hub_token *token);
 /* Joins with a token made for the node. */
 struct identity bed_join(struct bed *b, const char *node);
 void identity_fini(struct identity *id);

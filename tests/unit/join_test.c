@@ -76,7 +76,8 @@ answer_for(struct bed *b, const char *key, const char *cas)
 }
 
 static int
-accept_answer(struct bed *b, const char *key, const char *cas, const char *hash, bool fresh)
+accept_answer(
+	struct bed *b, const char *key, const char *cas, const char *hash, enum join_key_kind kind)
 {
 	auto_free char *json = answer_for(b, key, cas);
 	const struct join_answer answer = {.json = json,
@@ -84,7 +85,7 @@ accept_answer(struct bed *b, const char *key, const char *cas, const char *hash,
 		.node = "edge-1",
 		.key_pem = key,
 		.ca_hash = hash,
-		.fresh = fresh};
+		.kind = kind};
 	struct identity id = {0};
 	struct err err = {0};
 	int rc = join_accept(&b->files, &answer, &id, &err);
@@ -113,14 +114,14 @@ a_renewal_replaces_the_key_last(void **state)
 	struct stat st;
 
 	assert_int_equal(join_key(&b->files, &key, NULL), 0);
-	assert_int_equal(accept_answer(b, key, b->ca, "", false), 0);
+	assert_int_equal(accept_answer(b, key, b->ca, "", JOIN_KEY_FIRST), 0);
 	assert_key(b, key);
-	assert_int_equal(join_key_fresh(&b->files, &fresh, NULL), 0);
+	assert_int_equal(join_key_fresh(&b->files, JOIN_KEY_RENEWAL, &fresh, NULL), 0);
 	assert_string_not_equal(key, fresh);
 	assert_int_equal(stat(beside, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
 	assert_key(b, key); /* nothing came: the old pair */
-	assert_int_equal(accept_answer(b, fresh, b->ca, "", true), 0);
+	assert_int_equal(accept_answer(b, fresh, b->ca, "", JOIN_KEY_RENEWAL), 0);
 	assert_key(b, fresh);
 	assert_int_equal(access(beside, F_OK), -1);
 }
@@ -132,12 +133,35 @@ a_crash_between_certificate_and_key_is_finished(void **state)
 	auto_free char *key = NULL, *fresh = NULL, *beside = xasprintf("%s.new", b->files.key);
 
 	assert_int_equal(join_key(&b->files, &key, NULL), 0);
-	assert_int_equal(accept_answer(b, key, b->ca, "", false), 0);
-	assert_int_equal(join_key_fresh(&b->files, &fresh, NULL), 0);
-	assert_int_equal(accept_answer(b, fresh, b->ca, "", false), 0); /* no rename */
+	assert_int_equal(accept_answer(b, key, b->ca, "", JOIN_KEY_FIRST), 0);
+	assert_int_equal(join_key_fresh(&b->files, JOIN_KEY_RENEWAL, &fresh, NULL), 0);
+	assert_int_equal(accept_answer(b, fresh, b->ca, "", JOIN_KEY_FIRST), 0); /* no rename */
 	assert_key(b, fresh);
 	assert_int_equal(access(beside, F_OK), -1);
 	assert_key(b, fresh);
+}
+
+/* The hub binds the token to the key that asks: whoever lost the answer, or was restarted meanwhile, asks with the same. */
+static void
+a_rejoin_keeps_its_key_until_it_is_answered(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *key = NULL, *first = NULL, *second = NULL, *third = NULL;
+
+	assert_int_equal(join_key(&b->files, &key, NULL), 0);
+	assert_int_equal(accept_answer(b, key, b->ca, "", JOIN_KEY_FIRST), 0);
+	assert_int_equal(join_key_fresh(&b->files, JOIN_KEY_REJOIN, &first, NULL), 0);
+	assert_string_not_equal(first, key);
+	assert_int_equal(join_key_fresh(&b->files, JOIN_KEY_REJOIN, &second, NULL), 0);
+	assert_string_equal(first, second);
+	assert_key(b, key);
+	assert_int_equal(accept_answer(b, first, b->ca, "", JOIN_KEY_FIRST),
+		0); /* a crash before the rename */
+	assert_key(b, first);
+	assert_int_equal(join_key_fresh(&b->files, JOIN_KEY_REJOIN, &third, NULL), 0);
+	assert_string_not_equal(third, first);
+	assert_int_equal(accept_answer(b, third, b->ca, "", JOIN_KEY_REJOIN), 0);
+	assert_key(b, third);
 }
 
 static void
@@ -150,10 +174,10 @@ a_token_may_be_of_any_ca_of_the_bundle(void **state)
 	assert_int_equal(pki_cert_hash(b->ca, one, NULL), 0);
 	assert_int_equal(pki_cert_hash(b->other_ca, two, NULL), 0);
 	assert_int_equal(join_key(&b->files, &key, NULL), 0);
-	assert_int_equal(accept_answer(b, key, b->ca, two, false), -EPERM);
+	assert_int_equal(accept_answer(b, key, b->ca, two, JOIN_KEY_FIRST), -EPERM);
 	assert_int_equal(access(b->files.cert, F_OK), -1);
-	assert_int_equal(accept_answer(b, key, both, two, false), 0);
-	assert_int_equal(accept_answer(b, key, both, one, false), 0);
+	assert_int_equal(accept_answer(b, key, both, two, JOIN_KEY_FIRST), 0);
+	assert_int_equal(accept_answer(b, key, both, one, JOIN_KEY_FIRST), 0);
 	assert_true(pki_bundle_holds(both, two));
 	assert_false(pki_bundle_holds(b->ca, two));
 	assert_false(pki_bundle_holds("nonsense", two));
@@ -176,7 +200,7 @@ the_hub_is_asked_once_there_is_room(void **state)
 	assert_true(st.st_blocks * 512 >= 32 * 1024);
 	assert_int_equal(join_key(&b->files, &again, NULL), 0);
 	assert_string_equal(key, again);
-	assert_int_equal(accept_answer(b, key, b->ca, "", false), 0);
+	assert_int_equal(accept_answer(b, key, b->ca, "", JOIN_KEY_FIRST), 0);
 	assert_int_equal(access(room, F_OK), -1);
 }
 
@@ -188,6 +212,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		case_of(a_renewal_replaces_the_key_last),
 		case_of(a_crash_between_certificate_and_key_is_finished),
+		case_of(a_rejoin_keeps_its_key_until_it_is_answered),
 		case_of(a_token_may_be_of_any_ca_of_the_bundle),
 		case_of(the_hub_is_asked_once_there_is_room),
 	};

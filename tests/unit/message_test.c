@@ -34,6 +34,21 @@ hello_of(struct message_hello *h, const char *json)
 }
 
 static void
+lists_of_revoked_hubs(void **state)
+{
+	static const char *const none[] = {"", "[]", "{}", "{\"crl\":\"\"}", "{\"crl\":{}}"};
+	static const char hello[] = "{\"hub\":\"1\",\"crl\":\"PEM\\n\"}";
+	char *crl;
+
+	(void)state;
+	crl = message_crl(hello, strlen(hello));
+	assert_string_equal(crl, "PEM\n");
+	free(crl);
+	for (size_t i = 0; i < ARRAY_LEN(none); i++)
+		assert_null(message_crl(none[i], strlen(none[i])));
+}
+
+static void
 hellos(void **state)
 {
 	struct message_hello h;
@@ -145,6 +160,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(services),
 		cmocka_unit_test(hellos),
+		cmocka_unit_test(lists_of_revoked_hubs),
 		cmocka_unit_test(synced),
 		cmocka_unit_test(urls),
 		cmocka_unit_test(inside),

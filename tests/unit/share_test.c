@@ -13,15 +13,17 @@
 
 #include "base/base64.h"
 #include "base/log.h"
+#include "hub/ledger.h"
 #include "hub/revoked.h"
 #include "hub/roll.h"
+#include "hub/share_claims.h"
 #include "hub/tokens.h"
 
 enum { NOW = 1800000000 };
 
 struct bed {
 	char dir[64];
-	char *path[2];
+	char *path[2], *dirs[2];
 };
 
 static int
@@ -33,8 +35,10 @@ setup(void **state)
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
 	snprintf(b->dir, sizeof b->dir, "%.40s/share-XXXXXX", tmp != NULL ? tmp : "/tmp");
 	assert_non_null(mkdtemp(b->dir));
-	for (int i = 0; i < 2; i++)
+	for (int i = 0; i < 2; i++) {
 		b->path[i] = xasprintf("%s/%d.json", b->dir, i);
+		b->dirs[i] = xasprintf("%s/%d", b->dir, i);
+	}
 	*state = b;
 	return 0;
 }
@@ -45,8 +49,17 @@ teardown(void **state)
 	struct bed *b = *state;
 
 	for (int i = 0; i < 2; i++) {
+		static const char *const files[] = {"revoked.json", "joins.json", "nodes", ""};
+
+		for (size_t k = 0; k < ARRAY_LEN(files); k++) {
+			auto_free char *path = xasprintf("%s/%s", b->dirs[i], files[k]);
+
+			if (unlink(path) < 0)
+				rmdir(path);
+		}
 		unlink(b->path[i]);
 		free(b->path[i]);
+		free(b->dirs[i]);
 	}
 	rmdir(b->dir);
 	free(b);
@@ -74,22 +87,25 @@ tokens_meet(void **state)
 	struct bed *b = *state;
 	char one[TOKEN_SECRET_LEN + 1], two[TOKEN_SECRET_LEN + 1], old[TOKEN_SECRET_LEN + 1];
 	struct tokens *t[2];
+	struct tokens_terms terms;
 	struct err err = {0};
 	bool news, lacks;
 
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(tokens_open(&t[i], b->path[i], &err), 0);
-	assert_int_equal(tokens_create(t[0], "edge-1", 100, NOW, one, &err), 0);
-	assert_int_equal(tokens_create(t[1], "", 100, NOW, two, &err), 0);
-	assert_int_equal(tokens_create(t[1], "", 100, NOW - 200, old, &err), 0);
+	assert_int_equal(
+		tokens_create(t[0], &(struct tokens_wish){"edge-1", 1, 100}, NOW, one, &err), 0);
+	assert_int_equal(tokens_create(t[1], &(struct tokens_wish){"", 3, 100}, NOW, two, &err), 0);
+	assert_int_equal(
+		tokens_create(t[1], &(struct tokens_wish){"", 1, 100}, NOW - 200, old, &err), 0);
 	hear_tokens(t[0], t[1], true, true);
 	hear_tokens(t[1], t[0], true, false);
 	hear_tokens(t[0], t[1], false, false);
-	assert_int_equal(tokens_check(t[1], one, "edge-1", false, NOW, &err), 0);
-	assert_int_equal(tokens_check(t[0], two, "edge-2", false, NOW, &err), 0);
-	assert_true(tokens_serves_any(t[0], two));
-	assert_false(tokens_serves_any(t[0], one));
-	assert_int_equal(tokens_check(t[0], old, "edge-2", false, NOW, &err), -EACCES);
+	assert_int_equal(tokens_check(t[1], one, "edge-1", NOW, &terms, &err), 0);
+	assert_true(!terms.any_name && terms.uses == 1);
+	assert_int_equal(tokens_check(t[0], two, "edge-2", NOW, &terms, &err), 0);
+	assert_true(terms.any_name && terms.uses == 3);
+	assert_int_equal(tokens_check(t[0], old, "edge-2", NOW, &terms, &err), -EACCES);
 	/* Revoked at one: the other, which has it still, does not bring it back. */
 	two[TOKEN_ID_LEN] = '\0';
 	assert_int_equal(tokens_revoke(t[0], two, &err), 0);
@@ -133,10 +149,17 @@ revocations_meet(void **state)
 
 	for (int i = 0; i < 2; i++)
 		assert_int_equal(revoked_open(&r[i], b->path[i], &err), 0);
-	assert_int_equal(revoked_add(r[0], "edge-1", NOW, &err), 0);
+	revoked_add(r[0], "edge-1", NOW);
 	assert_int_equal(revoked_sign(r[0], "edge-1", "01", &err), 0);
 	hear_revoked(r[1], r[0], true, false);
 	assert_false(revoked_refuses(r[1], "edge-1", "01"));
+	/* A hub's certificate, revoked at one. */
+	assert_int_equal(revoked_add_hub(r[0], "ABC", NOW + 9, NOW, &err), -EINVAL);
+	assert_int_equal(revoked_add_hub(r[0], "abc", NOW + 9, NOW, &err), 0);
+	hear_revoked(r[1], r[0], true, false);
+	assert_true(revoked_refuses_hub(r[1], "abc"));
+	assert_false(revoked_refuses_hub(r[1], "ab"));
+	hear_revoked(r[0], r[1], false, false);
 	/* Each signs one: both are good. */
 	assert_int_equal(revoked_sign(r[0], "edge-1", "02", &err), 0);
 	assert_int_equal(revoked_sign(r[1], "edge-1", "03", &err), 0);
@@ -147,7 +170,7 @@ revocations_meet(void **state)
 		assert_false(revoked_refuses(r[i], "edge-1", "03"));
 	}
 	/* Revoked again, by a clock that is behind: nothing of before is good, whoever says it. */
-	assert_int_equal(revoked_add(r[1], "edge-1", NOW - 500, &err), 0);
+	revoked_add(r[1], "edge-1", NOW - 500);
 	hear_revoked(r[1], r[0], false, true);
 	hear_revoked(r[0], r[1], true, false);
 	assert_true(revoked_refuses(r[0], "edge-1", "02"));
@@ -165,6 +188,147 @@ revocations_meet(void **state)
 		revoked_close(&r[i]);
 }
 
+/* No more than nodes remember; what has ended by itself makes room. */
+static void
+revoked_hubs_are_bounded(void **state)
+{
+	struct bed *b = *state;
+	const struct revoked_hub *hubs;
+	struct revoked *r;
+	struct err err = {0};
+	char serial[8];
+
+	assert_int_equal(revoked_open(&r, b->path[0], &err), 0);
+	for (int i = 0; i < REVOKED_HUBS_MAX; i++) {
+		snprintf(serial, sizeof serial, "%04x", i);
+		assert_int_equal(revoked_add_hub(r, serial, NOW + 1 + i, NOW, &err), 0);
+	}
+	assert_int_equal(revoked_add_hub(r, "0000", NOW + 9, NOW, &err), 0); /* again */
+	assert_int_equal(revoked_add_hub(r, "ffff", NOW + 9, NOW, &err), -ENOSPC);
+	assert_int_equal(revoked_add_hub(r, "ffff", NOW + 9, NOW + 2, &err), 0);
+	assert_int_equal(revoked_hubs(r, &hubs), REVOKED_HUBS_MAX - 1);
+	assert_false(revoked_refuses_hub(r, "0000"));
+	revoked_close(&r);
+	assert_int_equal(revoked_open(&r, b->path[0], &err), 0);
+	assert_true(revoked_refuses_hub(r, "ffff"));
+	revoked_close(&r);
+}
+
+/* --- claims --------------------------------------------------------------------------- */
+
+struct answer {
+	int n, rc;
+};
+
+static void
+on_claimed(void *arg, int rc, const char *why)
+{
+	struct answer *a = arg;
+
+	(void)why;
+	a->n++;
+	a->rc = rc;
+}
+
+static struct share_wish
+wish_for(const char *node, const char *serial, const char *key)
+{
+	struct share_wish w = {.node = node, .uses = 1};
+
+	w.entry = (struct roll_entry){.signed_s = NOW, .expires_s = NOW + 9};
+	strcpy(w.entry.serial, serial);
+	memset(w.entry.key, key[0], sizeof w.entry.key - 1);
+	strcpy(w.join.token, "01234567");
+	memset(w.join.key, key[0], sizeof w.join.key - 1);
+	strcpy(w.join.node, node);
+	w.join.until_s = NOW * (int64_t)2;
+	return w;
+}
+
+/* What the other replica wrote is heard. */
+static void
+hear_ledger(struct ledger *to, const struct ledger *from)
+{
+	auto_buf struct buf text;
+	bool news, lacks;
+
+	buf_init(&text, BUF_UNLIMITED);
+	ledger_text(from, &text);
+	assert_int_equal(ledger_merge(to, buf_str(&text), &news, &lacks, NULL), 0);
+}
+
+/* Both give the token's one use away at the same moment: the API server takes one write, and the other replica reads that, and refuses. */
+static void
+one_of_two_uses_the_token(void **state)
+{
+	struct bed *b = *state;
+	struct share_wish first = wish_for("edge-1", "aa", "a"),
+			  second = wish_for("edge-2", "bb", "b");
+	struct share_claims claims[2] = {0};
+	struct answer answers[2] = {0};
+	struct ledger *l[2];
+	struct err err = {0};
+
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ledger_open(&l[i], b->dirs[i], &err), 0);
+		ledger_share(l[i]);
+	}
+	share_claims_add(&claims[0], &first, on_claimed, &answers[0]);
+	share_claims_add(&claims[1], &second, on_claimed, &answers[1]);
+	for (int i = 0; i < 2; i++)
+		share_claims_enter(&claims[i], l[i]);
+	assert_true(share_claims_pend(&claims[1], "edge-2"));
+	share_claims_answer(&claims[0], l[0], 0, "");
+	share_claims_answer(&claims[1], l[1], -ESTALE, "");
+	assert_int_equal(answers[0].n, 1);
+	assert_int_equal(answers[0].rc, 0);
+	assert_int_equal(answers[1].n, 0);
+	hear_ledger(l[1], l[0]);
+	share_claims_enter(&claims[1], l[1]);
+	assert_int_equal(answers[1].n, 1);
+	assert_int_equal(answers[1].rc, -EDQUOT);
+	assert_null(roll_find(ledger_roll(l[1]), "edge-2"));
+	assert_int_equal(joins_count(ledger_joins(l[1]), "01234567"), 1);
+	/* The same key again, whose answer was lost, at the other replica. */
+	share_claims_add(&claims[1], &first, on_claimed, &answers[1]);
+	share_claims_enter(&claims[1], l[1]);
+	share_claims_answer(&claims[1], l[1], 0, "");
+	assert_int_equal(answers[1].rc, 0);
+	for (int i = 0; i < 2; i++) {
+		share_claims_fini(&claims[i]);
+		ledger_close(&l[i]);
+	}
+}
+
+/* Who claims may go while the write is under way: if that fails the name and the token are as they were. */
+static void
+a_claim_that_was_left_is_taken_back(void **state)
+{
+	struct bed *b = *state;
+	struct share_wish wish = wish_for("edge-1", "bb", "b");
+	const struct roll_entry before = {.serial = "aa", .signed_s = NOW - 9, .expires_s = NOW};
+	struct share_claims claims = {0};
+	struct answer answer = {0};
+	struct share_claim *claim;
+	struct ledger *l;
+	struct err err = {0};
+
+	assert_int_equal(ledger_open(&l, b->dirs[0], &err), 0);
+	ledger_share(l);
+	roll_add(ledger_roll(l), "edge-1", &before);
+	claim = share_claims_add(&claims, &wish, on_claimed, &answer);
+	share_claims_enter(&claims, l);
+	assert_string_equal(roll_find(ledger_roll(l), "edge-1")->serial, "bb");
+	share_claims_remove(&claims, &claim);
+	assert_true(share_claims_pend(&claims, "edge-1"));
+	share_claims_answer(&claims, l, -EIO, "no server");
+	assert_false(share_claims_pend(&claims, "edge-1"));
+	assert_string_equal(roll_find(ledger_roll(l), "edge-1")->serial, "aa");
+	assert_int_equal(joins_count(ledger_joins(l), "01234567"), 0);
+	assert_int_equal(answer.n, 0);
+	ledger_close(&l);
+}
+
 /* --- the roll ---------------------------------------------------------------------------- */
 
 static void
@@ -179,12 +343,14 @@ rolls_meet(void **state)
 
 	(void)state;
 	buf_init(&text, BUF_UNLIMITED);
+	buf_adds(&text, "{");
 	roll_add(r[0], "edge-1", &e);
 	roll_add(r[0], "edge-2", &e);
 	e.signed_s++;
 	strcpy(e.serial, "bb");
 	roll_add(r[1], "edge-1", &e);
 	roll_text(r[1], &text);
+	buf_adds(&text, "}");
 	assert_int_equal(roll_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
 	assert_true(news && lacks);
 	assert_string_equal(roll_find(r[0], "edge-1")->serial, "bb");
@@ -225,11 +391,13 @@ rolls_keep_their_order(void **state)
 		struct err err = {0};
 
 		buf_init(&text, BUF_UNLIMITED);
+		buf_adds(&text, "{");
 		roll_sign(r[0], "edge-1", &signed_in_order[i]);
 		assert_string_equal(roll_find(r[0], "edge-1")->serial, serial);
 		roll_sign(r[0], "edge-1", &signed_in_order[i]); /* told again: nothing new */
 		assert_int_equal(roll_find(r[0], "edge-1")->signed_s, NOW + (int64_t)i);
 		roll_text(r[0], &text);
+		buf_adds(&text, "}");
 		assert_int_equal(roll_merge(r[1], buf_str(&text), &news, &lacks, &err), 0);
 		assert_true(news && !lacks);
 		assert_string_equal(roll_find(r[1], "edge-1")->serial, serial);
@@ -266,6 +434,10 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(tokens_meet, setup, teardown),
 		cmocka_unit_test_setup_teardown(revocations_meet, setup, teardown),
+		cmocka_unit_test_setup_teardown(revoked_hubs_are_bounded, setup, teardown),
+		cmocka_unit_test_setup_teardown(one_of_two_uses_the_token, setup, teardown),
+		cmocka_unit_test_setup_teardown(
+			a_claim_that_was_left_is_taken_back, setup, teardown),
 		cmocka_unit_test(rolls_meet),
 		cmocka_unit_test(rolls_keep_their_order),
 		cmocka_unit_test(base64_there_and_back),

@@ -12,6 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/pki.h"
 #include "hub/tokens.h"
 
 enum { NOW = 1700000000 };
@@ -21,6 +23,7 @@ struct bed {
 	char *path;
 	struct tokens *tokens;
 	char secret[TOKEN_SECRET_LEN + 1];
+	struct tokens_terms terms;
 };
 
 static int
@@ -31,6 +34,7 @@ setup(void **state)
 	struct err err = {0};
 
 	snprintf(b->dir, sizeof b->dir, "%.40s/tokens-XXXXXX", tmp != NULL ? tmp : "/tmp");
+	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
 	assert_non_null(mkdtemp(b->dir));
 	b->path = xasprintf("%s/tokens.json", b->dir);
 	assert_int_equal(tokens_open(&b->tokens, b->path, &err), 0);
@@ -54,51 +58,108 @@ teardown(void **state)
 static void
 make(struct bed *b, const char *node, uint64_t ttl_s)
 {
+	const struct tokens_wish wish = {.node = node, .uses = 1, .ttl_s = ttl_s};
 	struct err err = {0};
 
-	assert_int_equal(tokens_create(b->tokens, node, ttl_s, NOW, b->secret, &err), 0);
+	assert_int_equal(tokens_create(b->tokens, &wish, NOW, b->secret, &err), 0);
 	assert_int_equal(strlen(b->secret), TOKEN_SECRET_LEN);
 }
 
 static int
-check(struct bed *b, const char *secret, const char *node, bool taken, int64_t now)
+check(struct bed *b, const char *secret, const char *node, int64_t now)
 {
-	return tokens_check(b->tokens, secret, node, taken, now, NULL);
+	return tokens_check(b->tokens, secret, node, now, &b->terms, NULL);
 }
 
 static void
-a_token_serves_its_node_alone_and_again(void **state)
+a_token_serves_its_node_alone(void **state)
 {
 	struct bed *b = *state;
 
 	make(b, "edge-1", 60);
-	assert_int_equal(check(b, b->secret, "edge-1", false, NOW), 0);
-	assert_int_equal(check(b, b->secret, "edge-1", true, NOW), 0);
-	assert_int_equal(check(b, b->secret, "edge-2", false, NOW), -EACCES);
-	assert_int_equal(check(b, b->secret, "edge-11", false, NOW), -EACCES);
+	assert_int_equal(check(b, b->secret, "edge-1", NOW), 0);
+	assert_false(b->terms.any_name);
+	assert_int_equal(b->terms.uses, 1);
+	assert_int_equal(b->terms.expires_s, NOW + 60);
+	assert_memory_equal(b->terms.id, b->secret, TOKEN_ID_LEN);
+	assert_int_equal(check(b, b->secret, "edge-2", NOW), -EACCES);
+	assert_int_equal(check(b, b->secret, "edge-11", NOW), -EACCES);
 }
 
 static void
-a_token_without_a_name_takes_no_name_away(void **state)
+a_token_without_a_name_serves_any(void **state)
 {
 	struct bed *b = *state;
 
 	make(b, "", 60);
-	assert_int_equal(check(b, b->secret, "edge-1", false, NOW), 0);
-	assert_int_equal(check(b, b->secret, "edge-2", false, NOW), 0);
-	assert_int_equal(check(b, b->secret, "edge-1", true, NOW), -EEXIST);
+	assert_int_equal(check(b, b->secret, "edge-1", NOW), 0);
+	assert_true(b->terms.any_name);
+	assert_int_equal(check(b, b->secret, "edge-2", NOW), 0);
+}
+
+/* Files of before uses were counted: for a node one join, for any name as many as there are. */
+static void
+tokens_of_before_have_uses(void **state)
+{
+	static const char text[] =
+		"{\"tokens\":[{\"id\":\"%.8s\",\"sha256\":\"%s\",\"expires\":%d,\"node\":\"%s\"}]}";
+	struct bed *b = *state;
+	char secret[TOKEN_SECRET_LEN + 1], hash[PKI_HASH_TEXT];
+	struct err err = {0};
+
+	memset(secret, 'a', sizeof secret - 1);
+	secret[sizeof secret - 1] = '\0';
+	pki_sha256_hex(secret, strlen(secret), hash);
+	for (int named = 0; named < 2; named++) {
+		auto_free char *json =
+			xasprintf(text, secret, hash, NOW + 60, named ? "edge-1" : "");
+
+		tokens_close(&b->tokens);
+		assert_int_equal(file_write(b->path, json, strlen(json), 0600), 0);
+		assert_int_equal(tokens_open(&b->tokens, b->path, &err), 0);
+		assert_int_equal(check(b, secret, "edge-1", NOW), 0);
+		assert_int_equal(b->terms.uses, named);
+	}
+}
+
+/* A folder in the way stands for a full disk: what is revoked is so at once, is told, and is written as soon as that is possible. */
+static void
+revoking_needs_no_disk(void **state)
+{
+	struct bed *b = *state;
+	char id[TOKEN_ID_LEN + 1];
+	struct err err = {0};
+
+	make(b, "edge-1", 60);
+	snprintf(id, sizeof id, "%.8s", b->secret);
+	assert_int_equal(unlink(b->path), 0);
+	assert_int_equal(mkdir(b->path, 0700), 0);
+	assert_int_equal(tokens_revoke(b->tokens, id, &err), 0);
+	assert_int_equal(check(b, b->secret, "edge-1", NOW), -EACCES);
+	assert_non_null(strstr(tokens_problem(b->tokens), "tokens.json"));
+	tokens_keep(b->tokens);
+	assert_string_not_equal(tokens_problem(b->tokens), "");
+	assert_int_equal(rmdir(b->path), 0);
+	tokens_keep(b->tokens);
+	assert_string_equal(tokens_problem(b->tokens), "");
+	tokens_close(&b->tokens);
+	assert_int_equal(tokens_open(&b->tokens, b->path, &err), 0);
+	assert_int_equal(check(b, b->secret, "edge-1", NOW), -EACCES);
 }
 
 static void
 a_token_ends(void **state)
 {
 	struct bed *b = *state;
+	struct tokens_wish wish = {.node = ""};
 
 	make(b, "", 60);
-	assert_int_equal(check(b, b->secret, "edge-1", false, NOW + 59), 0);
-	assert_int_equal(check(b, b->secret, "edge-1", false, NOW + 60), -EACCES);
-	assert_int_equal(tokens_create(b->tokens, "", 0, NOW, b->secret, NULL), -EINVAL);
-	assert_int_equal(tokens_create(b->tokens, "", UINT64_MAX, NOW, b->secret, NULL), -EINVAL);
+	assert_int_equal(check(b, b->secret, "edge-1", NOW + 59), 0);
+	assert_int_equal(check(b, b->secret, "edge-1", NOW + 60), -EACCES);
+	wish.ttl_s = 0;
+	assert_int_equal(tokens_create(b->tokens, &wish, NOW, b->secret, NULL), -EINVAL);
+	wish.ttl_s = UINT64_MAX;
+	assert_int_equal(tokens_create(b->tokens, &wish, NOW, b->secret, NULL), -EINVAL);
 }
 
 static void
@@ -111,13 +172,13 @@ every_other_secret_is_refused(void **state)
 	for (size_t i = 0; i < TOKEN_SECRET_LEN; i++) {
 		snprintf(wrong, sizeof wrong, "%s", b->secret);
 		wrong[i] = wrong[i] == '0' ? '1' : '0';
-		assert_int_equal(check(b, wrong, "edge-1", false, NOW), -EACCES);
+		assert_int_equal(check(b, wrong, "edge-1", NOW), -EACCES);
 	}
 	snprintf(wrong, sizeof wrong, "%s0", b->secret);
-	assert_int_equal(check(b, wrong, "edge-1", false, NOW), -EACCES);
+	assert_int_equal(check(b, wrong, "edge-1", NOW), -EACCES);
 	snprintf(wrong, sizeof wrong, "%.8s", b->secret);
-	assert_int_equal(check(b, wrong, "edge-1", false, NOW), -EACCES);
-	assert_int_equal(check(b, "", "edge-1", false, NOW), -EACCES);
+	assert_int_equal(check(b, wrong, "edge-1", NOW), -EACCES);
+	assert_int_equal(check(b, "", "edge-1", NOW), -EACCES);
 }
 
 static void
@@ -132,7 +193,7 @@ a_revoked_token_is_gone(void **state)
 	assert_int_equal(tokens_revoke(b->tokens, "zzzzzzzz", NULL), -ENOENT);
 	assert_int_equal(tokens_revoke(b->tokens, id, NULL), 0);
 	assert_int_equal(tokens_revoke(b->tokens, id, NULL), -ENOENT);
-	assert_int_equal(check(b, b->secret, "edge-1", false, NOW), -EACCES);
+	assert_int_equal(check(b, b->secret, "edge-1", NOW), -EACCES);
 	assert_int_equal(tokens_count(b->tokens), 0);
 }
 
@@ -140,6 +201,7 @@ static void
 the_file_keeps_all_but_the_secret(void **state)
 {
 	struct bed *b = *state;
+	struct joins *joins = NULL;
 	auto_free char *text = NULL;
 	auto_buf struct buf out;
 	struct err err = {0};
@@ -152,15 +214,17 @@ the_file_keeps_all_but_the_secret(void **state)
 	assert_int_equal(st.st_mode & 0777, 0600);
 	tokens_close(&b->tokens);
 	assert_int_equal(tokens_open(&b->tokens, b->path, &err), 0);
-	assert_int_equal(check(b, b->secret, "edge-1", true, NOW), 0);
-	assert_int_equal(check(b, b->secret, "edge-2", true, NOW), -EACCES);
+	assert_int_equal(check(b, b->secret, "edge-1", NOW), 0);
+	assert_int_equal(check(b, b->secret, "edge-2", NOW), -EACCES);
 	buf_init(&out, BUF_UNLIMITED);
-	tokens_list(b->tokens, NOW, &out);
-	assert_non_null(
-		strstr(buf_str(&out), "\"node\":\"edge-1\",\"expires\":\"2023-11-14T22:14:20Z\""));
+	assert_int_equal(joins_open(&joins, "/nowhere/joins.json", &err), 0);
+	tokens_list(b->tokens, joins, NOW, &out);
+	assert_non_null(strstr(buf_str(&out),
+		"\"node\":\"edge-1\",\"uses\":1,\"used\":0,\"expires\":\"2023-11-14T22:14:20Z\""));
 	buf_consume(&out, buf_len(&out));
-	tokens_list(b->tokens, NOW + 60, &out);
+	tokens_list(b->tokens, joins, NOW + 60, &out);
 	assert_string_equal(buf_str(&out), "[]");
+	joins_close(&joins);
 }
 
 static void
@@ -187,8 +251,10 @@ int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
-		case_of(a_token_serves_its_node_alone_and_again),
-		case_of(a_token_without_a_name_takes_no_name_away),
+		case_of(a_token_serves_its_node_alone),
+		case_of(a_token_without_a_name_serves_any),
+		case_of(tokens_of_before_have_uses),
+		case_of(revoking_needs_no_disk),
 		case_of(a_token_ends),
 		case_of(every_other_secret_is_refused),
 		case_of(a_revoked_token_is_gone),
