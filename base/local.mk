@@ -6,8 +6,11 @@ base_libbase_a_SOURCES = \
 	base/arrival.c base/arrival.h \
 	base/base64.c base/base64.h \
 	base/buf.c base/buf.h \
+	base/cgroup.c base/cgroup.h \
+	base/descriptors.c base/descriptors.h \
 	base/doubling.c base/doubling.h \
 	base/err.c base/err.h \
+	base/fair_share.c base/fair_share.h \
 	base/fswatch.c base/fswatch.h \
 	base/hash.c base/hash.h \
 	base/hops.c base/hops.h \
@@ -79,6 +82,8 @@ endif
 BASE_TESTS = tests/unit/addresses_test \
 	tests/unit/admin_test \
 	tests/unit/buf_test \
+	tests/unit/cgroup_test \
+	tests/unit/fair_share_test \
 	tests/unit/lines_test \
 	tests/unit/log_test \
 	tests/unit/loop_test \
@@ -102,6 +107,10 @@ tests_unit_admin_test_SOURCES = tests/unit/admin_test.c $(CLOCK)
 tests_unit_admin_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_buf_test_SOURCES = tests/unit/buf_test.c
 tests_unit_buf_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_cgroup_test_SOURCES = tests/unit/cgroup_test.c
+tests_unit_cgroup_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_fair_share_test_SOURCES = tests/unit/fair_share_test.c
+tests_unit_fair_share_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_lines_test_SOURCES = tests/unit/lines_test.c
 tests_unit_lines_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_log_test_SOURCES = tests/unit/log_test.c

@@ -7,6 +7,7 @@
 #include "lb/exchange.h"
 #include "lb/gather.h"
 #include "lb/gossip.h"
+#include "lb/memory.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/relay.h"
@@ -88,7 +89,7 @@ client_lost(struct exchange *ex)
 static void
 hold_back(struct exchange *ex)
 {
-	if (peer_full(&ex->front->peer))
+	if (memory_full(ex->front, &ex->front->peer))
 		peer_pause(&ex->back->peer);
 	exchange_touch(ex);
 }
@@ -311,7 +312,8 @@ answer_splice(struct exchange *ex)
 	uint64_t left = ex->started ? http1_body_raw(&ex->down) : 0;
 	ssize_t n;
 
-	if (ex->step[0] == 0 || left < SCRATCH_BYTES || buf_len(&f->peer.out) > 0)
+	if (ex->step[0] == 0 || left < SCRATCH_BYTES || buf_len(&f->peer.out) > 0 ||
+		memory_allowance(f) < MEMORY_ALLOWANCE_MOST)
 		return -ENOSYS;
 	n = splice_move(f->worker, &ex->back->peer, &f->peer, MIN(left, (uint64_t)ex->step[0]));
 	if (n <= 0) {

@@ -11,6 +11,7 @@
 #include "lb/dial.h"
 #include "lb/gather.h"
 #include "lb/hashkey.h"
+#include "lb/memory.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/trace.h"
@@ -329,7 +330,7 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 		return 0;
 	/* After a failed write the next read tells whether there is an answer or another attempt.
 	 */
-	if (ex->discard ? !ex->started : peer_full(&b->peer))
+	if (ex->discard ? !ex->started : memory_full(f, &b->peer))
 		return 0;
 	gather_init(&g, ex->discard ? NULL : &b->peer);
 	if (!ex->head_sent) {
@@ -484,11 +485,12 @@ read_back(struct back *b, unsigned events)
 
 	/* After a hang-up there is no other event: all of it now. */
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
+		size_t most = memory_allowance(ex->front);
 		ssize_t n = answer_splice(ex);
 		bool copy = n == -ENOSYS;
 
 		if (copy)
-			n = peer_read(&b->peer, w->scratch, sizeof w->scratch);
+			n = peer_read(&b->peer, w->scratch, most);
 		if ((n == -EAGAIN && !(events & WATCH_HUP)) || b->grave.ended)
 			return;
 		if (n <= 0) {
@@ -496,12 +498,12 @@ read_back(struct back *b, unsigned events)
 			return;
 		}
 		if (copy) {
-			ex->step[0] = n == sizeof w->scratch ? SCRATCH_BYTES : 0;
+			ex->step[0] = n == SCRATCH_BYTES ? SCRATCH_BYTES : 0;
 			answer_input(ex, w->scratch, (size_t)n);
 		}
 		if (b->ex != ex || b->grave.ended || ex->relay || b->peer.paused)
 			return;
-		if (n < SCRATCH_BYTES && !(events & WATCH_HUP))
+		if ((size_t)n < most && !(events & WATCH_HUP))
 			return;
 	}
 }

@@ -12,7 +12,7 @@
  *sent └─ 503        └─ 502, 504
  *
  * The request's head is kept until the answer begins. Bodies are not: they are streamed with at
- *most PEER_FULL_BYTES waiting in each direction; beyond that the sender is not read.
+ *most memory_allowance() waiting in each direction; beyond that the sender is not read.
  */
 #ifndef EDGEWAY_LB_EXCHANGE_H
 #define EDGEWAY_LB_EXCHANGE_H

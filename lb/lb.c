@@ -6,9 +6,9 @@
 #include <unistd.h>
 
 #include "lb/affinity.h"
-#include "lb/crowd.h"
 #include "lb/gossip.h"
 #include "lb/listener.h"
+#include "lb/memory.h"
 #include "lb/private.h"
 #include "lb/proxy.h"
 
@@ -137,7 +137,8 @@ on_worker_quiet(void *arg)
 	lines_free(&lb->lines);
 	lb->on_stopped(lb->stopped_arg);
 	affinity_free(&lb->affinity);
-	crowd_free(&lb->crowd);
+	fair_share_free(&lb->connections);
+	memory_close(lb);
 	shares_fini(&lb->shares);
 	tallies_free(&lb->tallies);
 	snapshot_unref(&lb->snapshot);
@@ -182,7 +183,8 @@ lb_open(struct lb **out, const struct lb_config *config, struct err *err)
 	lb->n_running = config->n_workers;
 	lb->on_worker_gone = on_worker_gone;
 	lb->affinity = affinity_new();
-	lb->crowd = crowd_new(crowd_descriptors());
+	lb->connections = fair_share_new(listener_connections());
+	memory_open(lb);
 	shares_init(&lb->shares);
 	lb->tallies = tallies_new(config->n_workers, config->metric_services);
 	lb->workers = xcalloc(config->n_workers, sizeof(struct worker *));

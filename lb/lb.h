@@ -42,6 +42,9 @@ struct lb_config { /* copied */
 	uint32_t mark; /* SO_MARK of upstream connections */
 	const struct dial_guard
 		*guard; /* asked at each dial; referenced. NULL: static rules alone */
+	/* Most that is held for clients, in buffers and by the kernel in their sockets; 0: by the control group's limit or the machine's
+	 * memory (memory.h). */
+	uint64_t memory_bytes, socket_bytes;
 	/* A connection to an endpoint VIA_TUNNEL: 0 and *fd, on which one byte comes when it is made, or that is closed; or -errno.
 	 * On a worker's thread. NULL: there is no such way. */
 	int (*forward)(void *arg, const struct lb_forward *to, int *fd);

@@ -4,12 +4,28 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "base/descriptors.h"
 #include "base/log.h"
-#include "lb/crowd.h"
 #include "lb/origdst.h"
 #include "lb/proxy.h"
 
-enum { ACCEPT_BATCH = 64 };
+/*
+ * A proxied connection takes two descriptors; were they all gone, then new clients would wait, kept connections could reach no
+ * endpoint, and DNS and metadata would starve as well. So clients share (base/fair_share) a number below that.
+ */
+enum {
+	ACCEPT_BATCH = 64,
+	DESCRIPTORS_EACH = 2, /* that a connection takes, with the endpoint's */
+	DESCRIPTORS_KEPT = 8, /* one of so many is for everything else, and for second dials */
+};
+
+uint64_t
+listener_connections(void)
+{
+	uint64_t limit = descriptors_limit();
+
+	return (limit - limit / DESCRIPTORS_KEPT) / DESCRIPTORS_EACH;
+}
 
 static void
 refuse(int fd, _Atomic uint64_t *counter)
@@ -26,8 +42,8 @@ admit(struct worker *w, int fd, const struct sockaddr_in *from)
 {
 	const struct lb_config *c = &w->lb->config;
 	struct group *g = NULL;
-	uint16_t port = 0;
 	uint32_t ip = 0, client = ntohl(from->sin_addr.s_addr);
+	uint16_t port = 0, slot = fair_share_slot(&client, sizeof client, w->lb->client_seed);
 
 	if (origdst_get(fd, &ip, &port) == 0)
 		g = targets_group(w->targets, w->snapshot, w->epoch, ip, port);
@@ -40,7 +56,7 @@ admit(struct worker *w, int fd, const struct sockaddr_in *from)
 		refuse(fd, &w->counters.refused);
 		return;
 	}
-	if (!crowd_enter(w->lb->crowd, client)) {
+	if (!fair_share_take(w->lb->connections, slot, 1)) {
 		log_limited(LOG_LEVEL_WARN, 10, "lb",
 			"refused a connection, its client has too many; raise LimitNOFILE if it "
 			"needs them "

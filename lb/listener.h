@@ -15,4 +15,7 @@ void listener_finish(struct worker *w);
 /* On each tick: tries again after it ran out of descriptors. */
 void listener_tick(struct worker *w);
 
+/* How many connections of clients there may be, by the descriptors of this process. */
+uint64_t listener_connections(void);
+
 #endif

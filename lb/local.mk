@@ -7,7 +7,6 @@ lb_liblb_a_SOURCES = \
 	lb/blame.c lb/blame.h \
 	lb/budget.c lb/budget.h \
 	lb/choice.c lb/choice.h \
-	lb/crowd.c lb/crowd.h \
 	lb/dial.c lb/dial.h \
 	lb/exchange.c lb/exchange.h \
 	lb/expiry.c lb/expiry.h \
@@ -22,6 +21,7 @@ lb_liblb_a_SOURCES = \
 	lb/listener.c lb/listener.h \
 	lb/maglev.c lb/maglev.h \
 	lb/origdst.c lb/origdst.h \
+	lb/memory.c lb/memory.h \
 	lb/peer.c lb/peer.h \
 	lb/pool.c lb/pool.h \
 	lb/private.h \
@@ -44,6 +44,7 @@ LB_TESTS = \
 	tests/unit/balance_test \
 	tests/unit/lb_dial_test \
 	tests/unit/lb_loop_test \
+	tests/unit/lb_memory_test \
 	tests/unit/lb_relay_test \
 	tests/unit/lb_tally_test \
 	tests/unit/lb_turn_test \
@@ -58,6 +59,8 @@ tests_unit_lb_dial_test_SOURCES = tests/unit/lb_dial_test.c $(LB_FIXTURE)
 tests_unit_lb_dial_test_LDADD = $(LB_LDADD)
 tests_unit_lb_loop_test_SOURCES = tests/unit/lb_loop_test.c $(LB_FIXTURE)
 tests_unit_lb_loop_test_LDADD = $(LB_LDADD)
+tests_unit_lb_memory_test_SOURCES = tests/unit/lb_memory_test.c $(LB_FIXTURE)
+tests_unit_lb_memory_test_LDADD = $(LB_LDADD)
 tests_unit_lb_relay_test_SOURCES = tests/unit/lb_relay_test.c $(LB_FIXTURE)
 tests_unit_lb_relay_test_LDADD = $(LB_LDADD)
 tests_unit_lb_tally_test_SOURCES = tests/unit/lb_tally_test.c $(LB_FIXTURE)

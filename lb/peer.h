@@ -2,7 +2,7 @@
  * One socket of a worker, client's or upstream's: its watch and what could not be written yet. Data
  * is written at once where the socket takes it; only the rest is copied and waits for WATCH_WRITE.
  * So a connection without work owns no buffer. The other side must be paused while much is pending
- * (peer_full).
+ * (memory_full).
  */
 #ifndef EDGEWAY_LB_PEER_H
 #define EDGEWAY_LB_PEER_H
@@ -11,8 +11,6 @@
 
 #include "base/buf.h"
 #include "base/loop.h"
-
-enum { PEER_FULL_BYTES = 64 * 1024 };
 
 struct peer {
 	struct watch *watch;
@@ -48,11 +46,5 @@ void peer_resume(struct peer *p);
 uint64_t peer_unacked_bytes(const struct peer *p);
 /* reset: RST instead of FIN. Nothing happens when closed already. */
 void peer_close(struct peer *p, bool reset);
-
-static inline bool
-peer_full(const struct peer *p)
-{
-	return buf_len(&p->out) > PEER_FULL_BYTES;
-}
 
 #endif

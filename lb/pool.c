@@ -6,6 +6,7 @@
 
 #include "lb/dial.h"
 #include "lb/exchange.h"
+#include "lb/memory.h"
 #include "lb/relay.h"
 #include "lb/turn.h"
 
@@ -13,9 +14,11 @@ static void
 on_back(void *arg, int fd, unsigned events)
 {
 	struct back *b = arg;
+	struct front *f;
 
 	(void)fd;
 	worker_enter(b->worker);
+	f = b->ex != NULL ? b->ex->front : NULL;
 	if (b->connecting)
 		dial_on_event(b);
 	else if (b->ex == NULL)
@@ -24,6 +27,8 @@ on_back(void *arg, int fd, unsigned events)
 		relay_on_back(b, events);
 	else
 		exchange_on_back(b, events);
+	if (f != NULL)
+		memory_settle(f);
 	worker_leave(b->worker);
 }
 

@@ -11,6 +11,7 @@
 #ifndef EDGEWAY_LB_PRIVATE_H
 #define EDGEWAY_LB_PRIVATE_H
 
+#include "base/fair_share.h"
 #include "base/http1.h"
 #include "base/lines.h"
 #include "lb/expiry.h"
@@ -40,6 +41,11 @@ enum {
 	X(own_505, "own_answers_total", "status=\"505\"", OWN_HELP)                                \
 	X(own_508, "own_answers_total", "status=\"508\"", OWN_HELP)
 #define OWN_HELP "Answers that came from the proxy itself."
+#define EVICTIONS_HELP                                                                             \
+	"Connections closed because those of their client held more memory than its share."
+
+/* What the memory budget counts: memory.h. */
+enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 
 /* Counters, written by their worker alone, read by any thread: name, metric, labels, help. */
 #define LB_COUNTERS(X)                                                                             \
@@ -104,6 +110,8 @@ enum {
 		"Endpoints back in use: a probe or a request got through.")                        \
 	X(checks, "health_checks_total", "", "Health checks made.")                                \
 	X(checks_bad, "health_checks_failed_total", "", "Health checks that failed.")              \
+	X(evicted, "evictions_total", "memory=\"own\"", EVICTIONS_HELP)                            \
+	X(evicted_sockets, "evictions_total", "memory=\"sockets\"", EVICTIONS_HELP)                \
 	X(trace_limited, "traces_limited_total", "",                                               \
 		"Requests and connections that were not recorded as spans because of "             \
 		"tracing.limit.")                                                                  \
@@ -158,6 +166,7 @@ struct worker {
 	int pipe[2]; /* splice.h; -1: none */
 	bool no_splice;
 	bool listen_paused; /* out of descriptors */
+	uint64_t evict_ms, memory_peak; /* memory.c's */
 	bool draining, stopped;
 	uint64_t drain_until_ms;
 	struct node fronts;
@@ -198,12 +207,16 @@ struct front {
 	struct group *group;
 	struct exchange *ex; /* NULL between requests */
 	uint32_t scanned; /* how far the end of the head was looked for in grave.in */
+	uint64_t moved_ms; /* when bytes moved last, either way */
+	uint32_t charged[MEMORY_KINDS]; /* of its client's budget: memory.h */
 	uint32_t client_ip; /* host byte order */
 	uint16_t client_port;
+	uint16_t slot; /* the client's: base/fair_share.h */
 	uint8_t state; /* enum front_state */
 	bool silent; /* in SPAN_SILENCE */
 	bool taking; /* front_take is on the stack */
 	bool not_first; /* a request has been read: no guessing any more */
+	bool unread; /* the next request waits until the client has read its answers */
 };
 
 /* What the access log tells of an exchange: access.h. */
@@ -283,7 +296,8 @@ struct lb {
 	struct lb_config config;
 	struct shares shares;
 	struct affinity *affinity;
-	struct crowd *crowd;
+	uint64_t client_seed; /* of clients' slots */
+	struct fair_share *connections, *memory[MEMORY_KINDS]; /* clients' */
 	struct tallies *tallies;
 	struct snapshot *snapshot; /* the workers', as loop 0 knows it; NULL: none yet */
 	struct worker **workers;

@@ -4,8 +4,8 @@
 
 #include "lb/access.h"
 #include "lb/answer.h"
-#include "lb/crowd.h"
 #include "lb/exchange.h"
+#include "lb/memory.h"
 #include "lb/relay.h"
 #include "lb/silence.h"
 
@@ -30,7 +30,8 @@ front_close(struct front *f, bool reset)
 	peer_close(&f->peer, reset);
 	list_del(&f->node);
 	group_unref(&f->group, w->now_ms);
-	crowd_leave(w->lb->crowd, f->client_ip);
+	fair_share_give(w->lb->connections, f->slot, 1);
+	memory_leave(f);
 	count(&w->counters.active, (uint64_t)-1);
 	worker_bury(w, &f->grave);
 }
@@ -55,12 +56,14 @@ void
 front_gate(struct front *f)
 {
 	const struct exchange *ex = f->ex;
-	bool full = buf_len(&f->grave.in) >= PEER_FULL_BYTES;
+	/* A head must be read to its end, whatever there is room for. */
+	bool full = buf_len(&f->grave.in) >=
+		(f->state == FRONT_HEAD ? MEMORY_ALLOWANCE_MOST : memory_allowance(f));
 
 	if (f->grave.ended)
 		return;
 	if (ex != NULL && !ex->relay && !ex->request_done && ex->back != NULL)
-		full |= peer_full(&ex->back->peer);
+		full |= memory_full(f, &ex->back->peer);
 	if (full && f->state != FRONT_LINGER)
 		peer_pause(&f->peer);
 	else
@@ -190,6 +193,9 @@ front_take(struct front *f, const char *data, size_t len)
 
 	f->taking = true;
 	while (at < len && !f->grave.ended && f->state != FRONT_LINGER && f->state != FRONT_RELAY) {
+		f->unread = f->ex == NULL && memory_full(f, &f->peer);
+		if (f->unread)
+			break;
 		if (f->ex == NULL)
 			n = take_head(f, data + at, len - at);
 		else
@@ -212,9 +218,9 @@ settle(struct front *f)
 		free_input(f, buf_len(&f->grave.in));
 	else if (f->state == FRONT_RELAY)
 		relay_on_input(f);
-	else if (f->ex == NULL && f->peer.eof)
+	else if (f->ex == NULL && f->peer.eof && !f->unread)
 		linger(f);
-	else if (f->peer.eof && !f->ex->request_done && buf_len(&f->grave.in) == 0)
+	else if (f->ex != NULL && f->peer.eof && !f->ex->request_done && buf_len(&f->grave.in) == 0)
 		front_close(f, false);
 	else
 		front_gate(f);
@@ -280,7 +286,8 @@ on_eof(struct front *f)
 		return;
 	}
 	if (ex == NULL) {
-		front_close(f, false);
+		if (!f->unread)
+			front_close(f, false);
 		return;
 	}
 	/* Bytes may still wait for a connection to the endpoint; then the body may yet be whole. */
@@ -302,7 +309,8 @@ read_client(struct front *f, unsigned events)
 	}
 	/* After a hang-up there is no other event: all of it now. */
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
-		ssize_t n = peer_read(&f->peer, w->scratch, sizeof w->scratch);
+		size_t most = memory_allowance(f);
+		ssize_t n = peer_read(&f->peer, w->scratch, most);
 
 		if (n == -EAGAIN && !(events & WATCH_HUP))
 			return;
@@ -318,9 +326,21 @@ read_client(struct front *f, unsigned events)
 		front_input(f, w->scratch, (size_t)n);
 		if (f->grave.ended || f->state == FRONT_RELAY || f->peer.paused)
 			return;
-		if ((size_t)n < sizeof w->scratch && !(events & WATCH_HUP))
+		if ((size_t)n < most && !(events & WATCH_HUP))
 			return;
 	}
+}
+
+/* Between two requests: the answers of those before have moved on. */
+static void
+write_idle(struct front *f)
+{
+	struct worker *w = f->worker;
+
+	if (f->state == FRONT_IDLE)
+		expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
+	if (f->unread && !memory_full(f, &f->peer))
+		front_run(f);
 }
 
 static void
@@ -337,6 +357,8 @@ write_client(struct front *f)
 		exchange_touch(f->ex); /* slow, but alive */
 	else if (f->ex != NULL)
 		exchange_client_drained(f->ex);
+	else
+		write_idle(f);
 }
 
 static void
@@ -357,6 +379,7 @@ on_front(void *arg, int fd, unsigned events)
 		if (!f->grave.ended && events & (WATCH_READ | WATCH_HUP))
 			read_client(f, events);
 	}
+	memory_settle(f);
 	worker_leave(w);
 }
 
@@ -403,6 +426,8 @@ front_open(struct worker *w, int fd, struct group *g, const struct sockaddr_in *
 	f->group = g;
 	f->client_ip = ntohl(client->sin_addr.s_addr);
 	f->client_port = ntohs(client->sin_port);
+	f->slot = fair_share_slot(&f->client_ip, sizeof f->client_ip, w->lb->client_seed);
+	memory_enter(f);
 	list_add_before(&w->fronts, &f->node);
 	expiry_init(&f->expiry, on_expired, f);
 	expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
@@ -424,6 +449,10 @@ front_drain(struct front *f)
 	if (f->state == FRONT_RELAY && f->ex->listening)
 		silence_end(f);
 	/* A request that waits unread is in progress for its client. */
-	if (f->state == FRONT_IDLE && !peer_has_input(&f->peer))
+	if (f->state != FRONT_IDLE || f->unread || peer_has_input(&f->peer))
+		return;
+	if (buf_len(&f->peer.out) > 0)
+		linger(f); /* an answer is on its way */
+	else
 		front_close(f, false);
 }

@@ -7,6 +7,7 @@
 #include "lb/dial.h"
 #include "lb/exchange.h"
 #include "lb/gossip.h"
+#include "lb/memory.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/silence.h"
@@ -142,7 +143,7 @@ relay_on_input(struct front *f)
 		close_both(ex, true);
 		return;
 	}
-	if (peer_full(&ex->back->peer))
+	if (memory_full(f, &ex->back->peer))
 		peer_pause(&f->peer);
 	else
 		peer_resume(&f->peer);
@@ -195,13 +196,13 @@ relay_upgraded(struct exchange *ex, const char *data, size_t len)
 /* A piece from one to the other: bytes, 0 when a FIN was read, -errno. Copied, or spliced while there is much of it:
  * the step grows as long as the receiver keeps up. */
 static ssize_t
-move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step)
+move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step, size_t most)
 {
 	struct worker *w = ex->front->worker;
 	ssize_t n = -ENOSYS;
 	int rc;
 
-	if (*step > 0 && buf_len(&to->out) == 0)
+	if (*step > 0 && buf_len(&to->out) == 0 && most == MEMORY_ALLOWANCE_MOST)
 		n = splice_move(w, from, to, *step);
 	if (n > 0) {
 		*step = splice_next(*step, n, to);
@@ -209,10 +210,10 @@ move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step)
 	}
 	if (n != -ENOSYS)
 		return n;
-	n = peer_read(from, w->scratch, sizeof w->scratch);
+	n = peer_read(from, w->scratch, most);
 	if (n <= 0)
 		return n;
-	*step = n == sizeof w->scratch ? SCRATCH_BYTES : 0;
+	*step = n == SCRATCH_BYTES ? SCRATCH_BYTES : 0;
 	rc = peer_send_bytes(to, w->scratch, (size_t)n);
 	return rc < 0 ? rc : n;
 }
@@ -226,7 +227,8 @@ pump(struct exchange *ex, bool up, unsigned events)
 	struct peer *to = up ? &ex->back->peer : &ex->front->peer;
 
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
-		ssize_t n = move(ex, from, to, &ex->step[up]);
+		size_t most = memory_allowance(ex->front);
+		ssize_t n = move(ex, from, to, &ex->step[up], most);
 
 		if (n == -EAGAIN)
 			return events & WATCH_HUP ? -ECONNRESET : 0;
@@ -235,11 +237,11 @@ pump(struct exchange *ex, bool up, unsigned events)
 		if (n == 0)
 			return peer_shut(to);
 		count_bytes(ex, up, (uint64_t)n);
-		if (peer_full(to)) {
+		if (memory_full(ex->front, to)) {
 			peer_pause(from);
 			return 0;
 		}
-		if (n < SCRATCH_BYTES && !(events & WATCH_HUP))
+		if ((size_t)n < most && !(events & WATCH_HUP))
 			return 0;
 	}
 	return 0;
@@ -291,7 +293,7 @@ static void
 keep_early(struct front *f, unsigned events)
 {
 	struct worker *w = f->worker;
-	ssize_t n = peer_read(&f->peer, w->scratch, sizeof w->scratch);
+	ssize_t n = peer_read(&f->peer, w->scratch, memory_allowance(f));
 
 	if (n > 0)
 		buf_add(&f->grave.in, w->scratch, (size_t)n);

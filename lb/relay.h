@@ -1,6 +1,6 @@
 /*
  * Bytes both ways between a client and an upstream: TCP ports, TLS and HTTP/2 on http ports, and
- * connections that switched protocols (101). At most PEER_FULL_BYTES wait in each direction. One
+ * connections that switched protocols (101). At most memory_allowance() wait in each direction. One
  * side's FIN is handed on while the other direction goes on; a reset is handed on as a reset. Both
  * sides silent for the service's idle timeout or SPAN_TUNNEL: closed.
  */

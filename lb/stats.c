@@ -20,6 +20,34 @@ sum(const struct lb *lb, size_t offset)
 	return total;
 }
 
+static const char *const memory_names[MEMORY_KINDS] = {"own", "sockets"};
+
+static void
+stats_memory(const struct lb *lb, struct metrics *m)
+{
+	static const char *const labels[MEMORY_KINDS] = {"memory=\"own\"", "memory=\"sockets\""};
+
+	for (int i = 0; i < MEMORY_KINDS; i++)
+		metric_gauge(m, "edgeway_lb_memory_bytes",
+			"Held for clients: in buffers, and by the kernel in their sockets.",
+			labels[i], (double)fair_share_used(lb->memory[i]));
+	for (int i = 0; i < MEMORY_KINDS; i++)
+		metric_gauge(m, "edgeway_lb_memory_limit_bytes",
+			"Most of that; no client gets more than it leaves to the others.",
+			labels[i], (double)fair_share_limit(lb->memory[i]));
+}
+
+static void
+stats_memory_state(const struct lb *lb, struct buf *out)
+{
+	for (int i = 0; i < MEMORY_KINDS; i++)
+		buf_printf(out, "%s\"%s\":{\"used\":%llu,\"limit\":%llu}",
+			i == 0 ? "\"memory\":{" : ",", memory_names[i],
+			(unsigned long long)fair_share_used(lb->memory[i]),
+			(unsigned long long)fair_share_limit(lb->memory[i]));
+	buf_adds(out, "},");
+}
+
 void
 lb_metrics(struct lb *lb, struct metrics *m)
 {
@@ -35,6 +63,7 @@ lb_metrics(struct lb *lb, struct metrics *m)
 	metric_gauge(m, "edgeway_lb_endpoints_ejected",
 		"Endpoints left out now, each counted by every worker that knows it.", NULL,
 		(double)sum(lb, offsetof(struct counters, ejected)));
+	stats_memory(lb, m);
 	if (lb->snapshot != NULL)
 		tallies_use(lb->tallies, lb->snapshot);
 	tallies_metrics(lb->tallies, m);
@@ -51,11 +80,12 @@ lb_state(struct lb *lb, struct buf *out)
 		return;
 	}
 	buf_printf(out,
-		"{\"listen\":\"%u.%u.%u.%u:%u\",\"listening\":%s,\"workers\":%zu,\"active\":%llu,"
-		"\"counters\":{",
+		"{\"listen\":\"%u.%u.%u.%u:%u\",\"listening\":%s,\"workers\":%zu,\"active\":%llu,",
 		a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255, lb->config.port,
 		a != 0 ? "true" : "false", lb->config.n_workers,
 		(unsigned long long)sum(lb, offsetof(struct counters, active)));
+	stats_memory_state(lb, out);
+	buf_adds(out, "\"counters\":{");
 #define COUNTER_WRITE(name, metric, labels, help)                                                  \
 	buf_printf(out, "%s\"" #name "\":%llu", comma,                                             \
 		(unsigned long long)sum(lb, offsetof(struct counters, name)));                     \

@@ -5,6 +5,7 @@
 #include "lb/access.h"
 #include "lb/health.h"
 #include "lb/listener.h"
+#include "lb/memory.h"
 #include "lb/private.h"
 #include "lb/probe.h"
 #include "lb/proxy.h"
@@ -179,6 +180,7 @@ on_tick(void *arg)
 	access_flush(w);
 	trace_flush(w);
 	turn_run(w);
+	memory_tick(w);
 	if (++w->ticks % SWEEP_TICKS == 0)
 		targets_sweep(w->targets, w->now_ms);
 	worker_leave(w);

@@ -56,6 +56,8 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.max = 10000) \
 	X(LIST, lb_allow, "lb.allow", "", \
 		"addresses and networks that endpoints may have although they are refused otherwise: loopback, link-local, metadata, this node's own") \
+	X(UINT, lb_memory, "lb.memory", "0", "MiB that may be held for clients of the proxy; 0: by the memory that the agent may use, at most 48", \
+		.max = 65536) \
 	X(LIST, hub_url, "hub.url", "wss://hub:10000", "the hub, one or several") \
 	X(STRING, hub_ca, "hub.ca", "", "CA certificate of the hub (PEM); default the one got by joining") \
 	X(STRING, hub_cert, "hub.cert", "", "certificate of this node (PEM); default the one got by joining") \

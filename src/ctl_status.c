@@ -214,6 +214,31 @@ say_requests(const struct tree_node *lb, struct buf *line)
 }
 
 static void
+add_memory(const struct tree_node *lb, struct buf *line, const char *used, const char *limit)
+{
+	ctl_add_amount(line, ctl_number(lb, used));
+	buf_adds(line, "B of ");
+	ctl_add_amount(line, ctl_number(lb, limit));
+	buf_adds(line, "B");
+}
+
+static void
+say_memory(const struct tree_node *lb, struct buf *line)
+{
+	const struct tree_node *c = tree_get(lb, "counters");
+
+	if (tree_get(lb, "memory") == NULL)
+		return; /* a daemon that is older */
+	add_memory(lb, line, "memory.own.used", "memory.own.limit");
+	buf_adds(line, " held for clients, ");
+	add_memory(lb, line, "memory.sockets.used", "memory.sockets.limit");
+	buf_adds(line, " in their sockets; ");
+	ctl_add_amount(line, ctl_number(c, "evicted") + ctl_number(c, "evicted_sockets"));
+	buf_adds(line, " connections closed for it");
+	say("memory", line);
+}
+
+static void
 say_dns(const struct tree_node *dns, struct buf *line)
 {
 	buf_printf(line, "%s; others asked of",
@@ -331,6 +356,7 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_services(top, line);
 	say_endpoints(tree_get(top, "lb"), line);
 	say_requests(tree_get(top, "lb"), line);
+	say_memory(tree_get(top, "lb"), line);
 	say_traces(tree_get(top, "tracing"), line);
 	say_tunnel(tree_get(top, "tunnel"), line);
 	say_carriers(tree_get(top, "carriers"), line);

@@ -63,7 +63,7 @@ EXTRA_DIST += tests/net/test_lb_policies.py tests/net/test_destination_rules.py
 EXTRA_DIST += tests/net/kubetypes.py tests/net/npm.py tests/net/test_ctl_hostile.py tests/net/test_doctor_hub.py tests/net/test_edge_to_cloud_ipv6.py
 EXTRA_DIST += tests/net/test_takeover.py tests/net/test_scrape.py tests/net/test_doctor.py tests/net/test_documents.py
 EXTRA_DIST += tests/net/addrinfo.c tests/net/liar.py tests/net/test_dns_clients.py tests/net/test_upstreams.py
-EXTRA_DIST += tests/net/hostile_corpus.py tests/net/hostile_http.py tests/net/httpkit.py tests/net/test_http_hostile.py \
+EXTRA_DIST += tests/net/hostile_corpus.py tests/net/hostile_http.py tests/net/hog.py tests/net/httpkit.py tests/net/test_http_hostile.py \
 	tests/net/test_http_neighbours.py tests/net/test_http_rules.py
 EXTRA_DIST += tests/net/test_sbom.py
 EXTRA_DIST += tests/net/intruder.c tests/net/profiled.py tests/net/test_seccomp.py

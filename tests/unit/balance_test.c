@@ -9,7 +9,6 @@
 #include <cmocka.h>
 
 #include "lb/affinity.h"
-#include "lb/crowd.h"
 #include "lb/hashkey.h"
 #include "lb/maglev.h"
 #include "lb/targets.h"
@@ -644,35 +643,6 @@ back_off_grows(void **state)
 	shares_fini(&shares);
 }
 
-static unsigned
-enter_all(struct crowd *c, uint32_t client)
-{
-	unsigned n = 0;
-
-	while (n < 1000 && crowd_enter(c, client))
-		n++;
-	return n;
-}
-
-static void
-a_crowd_leaves_room(void **state)
-{
-	struct crowd *c = crowd_new(800); /* 350 connections */
-
-	(void)state;
-	assert_int_equal(enter_all(c, 1), 175);
-	assert_int_equal(enter_all(c, 2), 88); /* half of the rest */
-	assert_false(crowd_enter(c, 1));
-	assert_true(crowd_enter(c, 3));
-	for (int i = 0; i < 175; i++)
-		crowd_leave(c, 1);
-	assert_true(enter_all(c, 2) > 30);
-	crowd_free(&c);
-	c = crowd_new(SIZE_MAX);
-	assert_int_equal(enter_all(c, 1), 1000);
-	crowd_free(&c);
-}
-
 int
 main(void)
 {
@@ -695,7 +665,6 @@ main(void)
 		cmocka_unit_test(second_attempts_have_a_budget),
 		cmocka_unit_test(clients_stay),
 		cmocka_unit_test(clients_are_bounded),
-		cmocka_unit_test(a_crowd_leaves_room),
 		cmocka_unit_test(keys_come_from_fields_and_cookies),
 	};
 

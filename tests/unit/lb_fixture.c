@@ -31,6 +31,7 @@ static struct {
 	uint16_t ports[ENDPOINTS];
 	sem_t gone;
 	struct service_lb options;
+	uint64_t own_bytes, socket_bytes;
 	char text[64 * 1024];
 	struct dial_guard *guard; /* lets endpoints be at loopback */
 } fx;
@@ -107,6 +108,8 @@ open_lb(void *arg)
 		.head_ms = 500,
 		.idle_ms = 1500,
 		.upstream_idle_ms = 1000,
+		.memory_bytes = fx.own_bytes,
+		.socket_bytes = fx.socket_bytes,
 	};
 	struct err err;
 
@@ -137,6 +140,13 @@ start_lb(void)
 {
 	on_loop(open_lb, NULL);
 	on_loop(nothing, NULL); /* the listener is handed to the worker by a post */
+}
+
+void
+fixture_budget(uint64_t own_bytes, uint64_t socket_bytes)
+{
+	fx.own_bytes = own_bytes;
+	fx.socket_bytes = socket_bytes;
 }
 
 int

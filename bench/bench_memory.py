@@ -1,0 +1,120 @@
+#!/usr/bin/python3
+"""What one pod can take: connections of each hostile kind (tests/net/hog.py) from one pod, the agent's memory, and another pod beside it.
+
+    top_builddir=build/gcc /usr/bin/python3 bench/bench_memory.py [--connections 5000] [--rounds 3] [--kinds K...] [--smoke]
+
+Memory is the agent's anonymous memory (/proc/PID/smaps_rollup): before, the most seen while the flood lasts, and after it; beside it
+the kernel's memory of TCP in the node's namespace. The other pod asks for 1 KB each 5 ms on a kept connection, without and with the flood, in turn: only the
+ratio of the two means anything, and of that the part that the processors' other work has not made.
+"""
+import argparse
+import json
+import os
+import statistics
+import sys
+import threading
+import time
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "tests", "net")]
+import frame  # noqa: E402
+from lab import Agent, Hub, Lab, Node, pod, service, wait_for  # noqa: E402
+
+KINDS = ("pipelining", "readers", "heads", "bodies", "idle")
+HOG = os.path.join(os.path.dirname(HERE), "tests", "net", "hog.py")
+BAR_MB, BAR_P99 = 64, 2.0
+
+
+class Bench:
+    def __init__(self, lab, asks):
+        self.asks = asks
+        self.node = Node(lab, "edge-1", "192.0.2.11")
+        self.hostile, self.other = self.node.pod("hostile"), self.node.pod("other")
+        servers = {name: self.node.pod(name) for name in ("hog", "calm")}  # the other pod's own is not what is flooded
+        for server in servers.values():
+            serving = self.hog(server, "serve", "8080")
+            wait_for("the endpoint", lambda p=serving: "serving" in p.log())
+        hub = Hub(lab)
+        for name, server in servers.items():
+            hub.write(name + ".yaml", service(name, ("http", 80, 8080)), pod(name, self.node, server.address, ("http", 8080, 0)))
+        self.agent = Agent(self.node, hub)
+        self.address, self.calm = (wait_for(name, lambda n=name: self.node.address_of(n + ".default.svc.cluster.local", f"@{self.node.gateway}"))
+                                   for name in servers)
+        self.pids = frame.children_of(self.agent.process.pid)
+
+    def hog(self, machine, *args):
+        return machine.start(f"hog-{args[0]}", sys.executable, HOG, *map(str, args))
+
+    def anonymous_mb(self):
+        return frame.memory_kb([self.agent.process.pid])[2] / 1024
+
+    def sockets_mb(self):
+        """TCP's of the whole machine, in pages."""
+        with open("/proc/net/sockstat") as f:
+            return next(int(line.split()[-1]) for line in f if line.startswith("TCP:")) * os.sysconf("SC_PAGE_SIZE") / (1 << 20)
+
+    def p99_ms(self):
+        p = self.hog(self.other, "ask", self.calm, 80, self.asks, 5)
+        p.wait(300)
+        told = json.loads(p.log().splitlines()[-1])
+        return told["p99_ms"], told["failed"]
+
+    def flood(self, kind, n):
+        """(MB before, most, after; MB of sockets; p99 without and with; failed; evicted)."""
+        calm, _ = self.p99_ms()
+        before, sockets, evicted = self.anonymous_mb(), self.sockets_mb(), self.evicted()
+        most, over = [before], threading.Event()
+
+        def watch():
+            while not over.wait(0.05):
+                most.append(self.anonymous_mb())
+        watcher = threading.Thread(target=watch)
+        watcher.start()
+        hog = self.hog(self.hostile, kind, self.address, 80, n)
+        wait_for("the flood", lambda: "held" in hog.log() or not hog.alive(), 120)
+        with_it, failed = self.p99_ms()
+        sockets = self.sockets_mb() - sockets
+        hog.kill()
+        over.set()
+        watcher.join()
+        wait_for("the connections are gone", lambda: self.agent.metrics()["edgeway_lb_connections_active"] < 10, 60)
+        time.sleep(1)
+        return before, max(most), self.anonymous_mb(), sockets, calm, with_it, failed, self.evicted() - evicted
+
+    def evicted(self):
+        return sum(v for k, v in self.agent.metrics().items() if k.startswith("edgeway_lb_evictions_total"))
+
+
+def main():
+    p = argparse.ArgumentParser()
+    p.add_argument("--connections", type=int, default=5000)
+    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--asks", type=int, default=1000)
+    p.add_argument("--kinds", nargs="*", default=KINDS)
+    p.add_argument("--smoke", action="store_true", help="one round of 200 connections: only that it runs")
+    o = p.parse_args()
+    if o.smoke:
+        o.connections, o.rounds, o.asks = 200, 1, 100
+    rows = {kind: [] for kind in o.kinds}
+    with Lab() as lab:
+        bench = Bench(lab, o.asks)
+        for r in range(o.rounds):
+            for kind in o.kinds:
+                rows[kind].append(bench.flood(kind, o.connections))
+                print(f"  round {r + 1}/{o.rounds} {kind:12}", *(f"{x:.1f}" for x in rows[kind][-1]), flush=True)
+    print(f"\n{frame.machine()}\n\n### {o.connections} hostile connections of one pod, medians of {o.rounds} rounds (most: of all rounds)\n")
+    print("| kind | anonymous MB before | most | after | MB in sockets | p99 ms of another pod without | with | ratio | failed | connections closed |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    for kind, found in rows.items():
+        before, _, after, sockets, calm, with_it, failed, evicted = (statistics.median(column) for column in zip(*found))
+        ratio = statistics.median(x[5] / x[4] for x in found)
+        print(f"| {kind} | {before:.1f} | {max(x[1] for x in found):.1f} | {after:.1f} | {sockets:.0f} | {calm:.2f} | {with_it:.2f} | {ratio:.2f} | "
+              f"{sum(x[6] for x in found)} | {evicted:.0f} |")
+    most = max(x[1] for found in rows.values() for x in found)
+    ratio = max(statistics.median(x[5] / x[4] for x in found) for found in rows.values())
+    print(f"\nAnonymous memory: at most {most:.1f} MB (bar {BAR_MB}: {'met' if most < BAR_MB else 'missed'}); p99 at most {ratio:.2f} of that "
+          f"without the flood (bar {BAR_P99}: {'met' if ratio <= BAR_P99 else 'missed'}).")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,292 @@
+#include "lb/memory.h"
+
+#include <linux/sock_diag.h>
+#include <malloc.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/cgroup.h"
+#include "base/log.h"
+#include "lb/access.h"
+#include "lb/proxy.h"
+
+/*
+ * Counters that all workers share are touched only when a connection's buffers grow or shrink by MEMORY_SLACK: a request
+ * that is answered at once, with a head of usual size, costs none of that. What is below the slack is within
+ * MEMORY_FRONT, which every connection is charged with.
+ */
+enum {
+	MEMORY_FRONT = 2048, /* a connection with a request: front, exchange, back, their watches */
+	MEMORY_SLACK = 3072,
+	MEMORY_PARTS = 256, /* a connection may hold one of so many parts of its client's room */
+	MEMORY_STALLED_MS = 1000,
+	MEMORY_EVICT_MS = 10, /* after a search in vain: others' connections hold it all */
+	MEMORY_LOOK_TICKS = 1000 / EXPIRY_TICK_MS,
+	/* A slow download may fill megabytes of the kernel's, of its own accord: it is counted like any other. */
+	MEMORY_SOCKETS_MOST = 256 * 1024,
+	MEMORY_SOCKETS_LEAST = 8 * 1024, /* less than this is as good as nothing */
+	MEMORY_TRIM = 2 * 1024 * 1024,
+};
+
+static const uint64_t memory_own_most = 48u << 20, memory_own_least = 4u << 20;
+
+enum memory_pass { MEMORY_STALLED, MEMORY_IDLE, MEMORY_ANY };
+
+/* --- limits ----------------------------------------------------------------- */
+
+/* Of 128Mi, the limit of deploy/kubernetes, three eighths are for buffers and a quarter is for sockets; the rest is the agent's. */
+void
+memory_open(struct lb *lb)
+{
+	const struct lb_config *c = &lb->config;
+	uint64_t ram = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	uint64_t group = cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+	uint64_t all = MIN(group, ram / 2);
+	uint64_t own = MAX(MIN(all / 8 * 3, memory_own_most), memory_own_least);
+
+	random_bytes(&lb->client_seed, sizeof lb->client_seed);
+	lb->memory[MEMORY_OWN] = fair_share_new(c->memory_bytes != 0 ? c->memory_bytes : own);
+	lb->memory[MEMORY_SOCKETS] =
+		fair_share_new(c->socket_bytes != 0 ? c->socket_bytes : all / 4);
+}
+
+void
+memory_close(struct lb *lb)
+{
+	for (int i = 0; i < MEMORY_KINDS; i++)
+		fair_share_free(&lb->memory[i]);
+}
+
+/* --- accounts ----------------------------------------------------------------- */
+
+static void
+memory_charge(struct front *f, enum memory_kind kind, uint32_t n)
+{
+	struct fair_share *s = f->worker->lb->memory[kind];
+
+	if (n > f->charged[kind])
+		fair_share_charge(s, f->slot, n - f->charged[kind]);
+	else
+		fair_share_give(s, f->slot, f->charged[kind] - n);
+	f->charged[kind] = n;
+}
+
+void
+memory_enter(struct front *f)
+{
+	memory_charge(f, MEMORY_OWN, MEMORY_FRONT);
+	f->moved_ms = f->worker->now_ms;
+}
+
+void
+memory_leave(struct front *f)
+{
+	for (int i = 0; i < MEMORY_KINDS; i++)
+		memory_charge(f, (enum memory_kind)i, 0);
+}
+
+size_t
+memory_allowance(const struct front *f)
+{
+	uint64_t part = fair_share_room(f->worker->lb->memory[MEMORY_OWN], f->slot) / MEMORY_PARTS;
+
+	return (size_t)MIN(
+		MAX(part, (uint64_t)MEMORY_ALLOWANCE_LEAST), (uint64_t)MEMORY_ALLOWANCE_MOST);
+}
+
+bool
+memory_full(const struct front *f, const struct peer *p)
+{
+	size_t n = buf_len(&p->out);
+
+	return n > MEMORY_ALLOWANCE_LEAST && n > memory_allowance(f);
+}
+
+static size_t
+memory_held(const struct front *f)
+{
+	const struct exchange *ex = f->ex;
+	size_t n = f->grave.in.size + f->peer.out.size;
+
+	if (ex == NULL)
+		return n;
+	n += ex->head.size + ex->trailers_up.size + ex->trailers_down.size;
+	for (const struct back *b = ex->back; b != NULL; b = b->rival)
+		n += b->grave.in.size + b->peer.out.size;
+	return n;
+}
+
+/* --- who has to go ------------------------------------------------------------- */
+
+static bool
+memory_may_go(const struct front *f, enum memory_kind kind, enum memory_pass pass)
+{
+	bool moves = f->worker->now_ms - f->moved_ms < MEMORY_STALLED_MS;
+	uint32_t least = kind == MEMORY_OWN ? MEMORY_FRONT : 0;
+
+	switch (pass) {
+	case MEMORY_STALLED:
+		return !moves && f->charged[kind] > least;
+	case MEMORY_IDLE:
+		return !moves && f->ex == NULL && f->charged[kind] > 0;
+	case MEMORY_ANY:
+		return f->charged[kind] > 0;
+	}
+	return false;
+}
+
+static void
+memory_evict_one(struct front *f, enum memory_kind kind)
+{
+	struct worker *w = f->worker;
+	uint32_t ip = f->client_ip;
+
+	count(kind == MEMORY_OWN ? &w->counters.evicted : &w->counters.evicted_sockets, 1);
+	log_limited(LOG_LEVEL_WARN, 6, "lb",
+		"closed a connection: its client's connections hold more %s than its share "
+		"client=%u.%u.%u.%u bytes=%u used=%llu limit=%llu",
+		kind == MEMORY_OWN ? "memory" : "memory of sockets", ip >> 24, ip >> 16 & 255,
+		ip >> 8 & 255, ip & 255, f->charged[kind],
+		(unsigned long long)fair_share_used(w->lb->memory[kind]),
+		(unsigned long long)fair_share_limit(w->lb->memory[kind]));
+	if (f->ex != NULL)
+		access_end(f->ex, "PD");
+	front_close(f, true);
+}
+
+/* So much is made free at the limit that there is no search for every few bytes. */
+static uint64_t
+memory_nearly_all(const struct fair_share *s)
+{
+	return fair_share_limit(s) - fair_share_limit(s) / 64;
+}
+
+/* True: enough has gone. */
+static bool
+memory_evict_pass(struct worker *w, enum memory_kind kind, uint16_t slot, enum memory_pass pass)
+{
+	const struct fair_share *s = w->lb->memory[kind];
+
+	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
+		struct front *f = container_of(n, struct front, node);
+
+		next = n->next;
+		if (f->slot != slot || !memory_may_go(f, kind, pass))
+			continue;
+		memory_evict_one(f, kind);
+		if (fair_share_excess(s, slot) == 0 ||
+			(pass == MEMORY_ANY && fair_share_used(s) < memory_nearly_all(s)))
+			return true;
+	}
+	return false;
+}
+
+/* Of this worker's connections; other workers look after theirs. */
+static void
+memory_evict(struct worker *w, enum memory_kind kind)
+{
+	const struct fair_share *s = w->lb->memory[kind];
+	uint16_t slot;
+
+	if (fair_share_used(s) <= fair_share_limit(s) / 2)
+		return;
+	slot = fair_share_greediest(s);
+	if (fair_share_excess(s, slot) == 0 || memory_evict_pass(w, kind, slot, MEMORY_STALLED) ||
+		memory_evict_pass(w, kind, slot, MEMORY_IDLE))
+		return;
+	/* Sockets that bytes move through the kernel keeps within bounds by itself. */
+	if (kind == MEMORY_SOCKETS || fair_share_used(s) < fair_share_limit(s))
+		return;
+	if (!memory_evict_pass(w, kind, slot, MEMORY_ANY))
+		w->evict_ms = w->now_ms;
+}
+
+void
+memory_settle(struct front *f)
+{
+	struct worker *w = f->worker;
+	const struct fair_share *s = w->lb->memory[MEMORY_OWN];
+	size_t n;
+
+	if (f->grave.ended)
+		return;
+	f->moved_ms = w->now_ms;
+	n = MEMORY_FRONT + memory_held(f);
+	if (n + MEMORY_SLACK >= f->charged[MEMORY_OWN] &&
+		n <= f->charged[MEMORY_OWN] + MEMORY_SLACK)
+		return;
+	memory_charge(f, MEMORY_OWN, (uint32_t)MIN(n, (size_t)UINT32_MAX));
+	if (fair_share_used(s) >= fair_share_limit(s) && w->now_ms - w->evict_ms >= MEMORY_EVICT_MS)
+		memory_evict(w, MEMORY_OWN);
+}
+
+/* --- the kernel's part ------------------------------------------------------------ */
+
+static uint32_t
+memory_of_socket(const struct peer *p)
+{
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof info;
+
+	if (getsockopt(p->fd, SOL_SOCKET, SO_MEMINFO, info, &len) < 0)
+		return 0;
+	return info[SK_MEMINFO_RMEM_ALLOC] + info[SK_MEMINFO_WMEM_QUEUED];
+}
+
+static void
+memory_look_at(struct front *f)
+{
+	uint32_t n = memory_of_socket(&f->peer);
+
+	if (f->ex != NULL && f->ex->back != NULL && !f->ex->back->connecting)
+		n += memory_of_socket(&f->ex->back->peer);
+	n = MIN(n, (uint32_t)MEMORY_SOCKETS_MOST);
+	memory_charge(f, MEMORY_SOCKETS, n < MEMORY_SOCKETS_LEAST ? 0 : n);
+}
+
+/* Who has so few connections that they could not fill half of it is not looked at. */
+static void
+memory_look(struct worker *w)
+{
+	const struct fair_share *s = w->lb->memory[MEMORY_SOCKETS];
+
+	if (fair_share_used(w->lb->connections) * MEMORY_SOCKETS_MOST <= fair_share_limit(s) / 2 &&
+		fair_share_used(s) == 0)
+		return;
+	for (struct node *n = w->fronts.next; n != &w->fronts; n = n->next)
+		memory_look_at(container_of(n, struct front, node));
+}
+
+/* --- giving memory back --------------------------------------------------------------- */
+
+/* free() keeps pages for the next one who asks, wherever something else still stands behind them. */
+static void
+memory_trim(void *arg)
+{
+	(void)arg;
+	malloc_trim(0);
+}
+
+/* After a flood. One worker does it for all, on the loop that carries no traffic. */
+static void
+memory_trim_when_over(struct worker *w)
+{
+	uint64_t used = fair_share_used(w->lb->memory[MEMORY_OWN]);
+
+	w->memory_peak = MAX(w->memory_peak, used);
+	if (w->memory_peak < used * 2 + MEMORY_TRIM)
+		return;
+	w->memory_peak = used;
+	loop_post(w->lb->config.main, memory_trim, NULL);
+}
+
+void
+memory_tick(struct worker *w)
+{
+	if (w->ticks % MEMORY_LOOK_TICKS == 0)
+		memory_look(w);
+	for (int i = 0; i < MEMORY_KINDS; i++)
+		memory_evict(w, (enum memory_kind)i);
+	if (w == w->lb->workers[0])
+		memory_trim_when_over(w);
+}
