@@ -24,6 +24,7 @@ base_libbase_a_SOURCES = \
 	base/opt_value.c base/opt_value.h \
 	base/pack.c base/pack.h \
 	base/pktinfo.c base/pktinfo.h \
+	base/preauth.c base/preauth.h \
 	base/privileges.c base/privileges.h \
 	base/sandbox.h base/sandbox_table.c base/sandbox_table.h \
 	base/squeeze.c base/squeeze.h \
@@ -91,6 +92,7 @@ BASE_TESTS = tests/unit/addresses_test \
 	tests/unit/opt_test \
 	tests/unit/pack_test \
 	tests/unit/squeeze_test \
+	tests/unit/preauth_test \
 	tests/unit/privileges_test \
 	tests/unit/proxy_test \
 	tests/unit/hops_test \
@@ -125,6 +127,8 @@ tests_unit_squeeze_test_SOURCES = tests/unit/squeeze_test.c
 tests_unit_squeeze_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_pack_test_SOURCES = tests/unit/pack_test.c
 tests_unit_pack_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_preauth_test_SOURCES = tests/unit/preauth_test.c
+tests_unit_preauth_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_privileges_test_SOURCES = tests/unit/privileges_test.c
 tests_unit_privileges_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_proxy_test_SOURCES = tests/unit/proxy_test.c $(CLOCK)

@@ -13,7 +13,6 @@ enum {
 	DEADLINE_MS = 10 * 1000, /* TLS and upgrade; and the closing handshake */
 	TICK_MAX_MS = 500,
 	TICK_MIN_MS = 10,
-	RUSH_MS = 1000, /* for a handshake while there are too many of them */
 	CLIENT_FDS = 64, /* libwebsockets allocates tables for as many */
 };
 
@@ -230,29 +229,14 @@ ws_give_up(struct ws_conn *c, const char *why)
 	end_late(c, loop_now_ms(c->ws->loop));
 }
 
-bool
-ws_room(struct ws *ws)
+void
+ws_on_dropped(void *arg)
 {
-	uint64_t now = loop_now_ms(ws->loop);
-	struct ws_conn *c, *next;
+	struct ws_conn *c = arg;
 
-	if (ws->config.handshakes_max == 0 || ws->starting < ws->config.handshakes_max)
-		return true;
-	ws->starting = 0;
-	for (c = ws->conns; c != NULL; c = next) {
-		next = c->next;
-		if (!c->server || c->state != WS_STARTING)
-			continue;
-		ws->starting++;
-		if (c->wsi == NULL || now - c->since_ms < RUSH_MS)
-			continue;
-		ws->starting--;
-		ws_set_why(
-			c, "slow, while %zu handshakes are under way", ws->config.handshakes_max);
-		kill_conn(c);
-		ws_end(c, NULL);
-	}
-	return ws->starting < ws->config.handshakes_max;
+	ws_set_why(c, "its place was needed: too many handshakes are under way");
+	kill_conn(c);
+	ws_end(c, NULL);
 }
 
 static void

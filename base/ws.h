@@ -21,6 +21,7 @@
 struct ws; /* context */
 struct ws_conn; /* one connection */
 struct carriers;
+struct preauth;
 struct proxy;
 struct ssl_ctx_st;
 
@@ -43,7 +44,8 @@ struct ws_config {
 	uint64_t heartbeat_ms; /* 0: no pings, silence is borne */
 	uint64_t
 		handshake_ms; /* for TCP, TLS and upgrade, and for the closing handshake; 0: 10 s */
-	size_t handshakes_max; /* of ws_adopt at once, see there; 0: any number */
+	struct preauth
+		*preauth; /* places of ws_adopt until the upgrade; outlives it; NULL: any number */
 	size_t message_limit; /* bytes of one incoming message; more closes with 1009 */
 	size_t high_water; /* queued bytes above which ws_send returns 1 */
 };
@@ -54,8 +56,7 @@ int ws_new(struct ws **ws, struct loop *loop, const struct ws_config *config, st
 void ws_free(struct ws **ws);
 
 /* Takes over an accepted TCP socket, TLS handshake still to come. The descriptor is ws's at once, also
- * when the answer is -ECONNABORTED, or -EBUSY: while handshakes_max are under way each has 1 s instead of
- * handshake_ms, and what comes on top of them is refused. Strangers who say nothing keep nobody out for long. from: what ws_peer_addr
+ * when the answer is -ECONNABORTED, or -EBUSY: there is no place for it (base/preauth). from: what ws_peer_addr
  * is to say; NULL: the socket's other end. */
 int ws_adopt(struct ws *ws, int fd, const char *from);
 /* New connections get this certificate; those that are open stay as they are. 0 or -errno. */

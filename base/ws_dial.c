@@ -29,23 +29,25 @@ int
 ws_adopt(struct ws *ws, int fd, const char *from)
 {
 	struct ws_conn *c;
-	struct addr peer = {.len = sizeof peer.in6};
+	struct addr peer;
 	lws_adopt_desc_t desc = {
 		.vh = ws->server,
 		.type = LWS_ADOPT_HTTP | LWS_ADOPT_SOCKET | LWS_ADOPT_ALLOW_SSL,
 		.fd.sockfd = fd,
 	};
 
-	if (!ws_room(ws)) {
+	c = conn_new(ws, true);
+	desc.opaque = c;
+	peer = preauth_from(fd, from);
+	c->place = (struct preauth_conn){.drop = ws_on_dropped, .arg = c};
+	if (!preauth_enter(ws->config.preauth, &c->place, &peer, c->since_ms)) {
+		ws_conn_free(c);
 		close(fd);
 		return -EBUSY;
 	}
-	c = conn_new(ws, true);
-	desc.opaque = c;
-	ws->starting++;
 	if (from != NULL)
 		snprintf(c->peer_addr, sizeof c->peer_addr, "%s", from);
-	else if (getpeername(fd, &peer.sa, &peer.len) == 0)
+	else if (peer.sa.sa_family != AF_UNSPEC)
 		addr_text(&peer, c->peer_addr);
 	sock_nodelay(fd);
 	c->dialing = true;

@@ -13,6 +13,7 @@
 
 #include "base/buf.h"
 #include "base/pki.h"
+#include "base/preauth.h"
 #include "base/ws.h"
 
 enum {
@@ -69,6 +70,7 @@ struct ws_conn {
 	int64_t peer_expires_s;
 	char *request; /* client: header lines for the upgrade */
 	struct ws_field *fields;
+	struct preauth_conn place; /* server: until the upgrade */
 	struct ws_way *way; /* through a proxy: until libwebsockets has its end; else NULL */
 };
 
@@ -86,7 +88,6 @@ struct ws {
 	struct timer *tick, *reap;
 	struct ws_conn *conns;
 	struct ws_pipe *pipes; /* ws_proxy.c's */
-	size_t starting; /* handshakes of the server under way, at most: counted anew when they are many */
 	struct ws_old_vhost *old; /* destroyed on the next turn */
 	int fds[WS_FDS_OWN]; /* descriptors that libwebsockets opened for itself */
 	size_t fd_count;
@@ -123,8 +124,8 @@ void ws_way_free(struct ws_way **way);
 void ws_way_fail(struct ws_conn *c, const char *why);
 void ws_free_pipes(struct ws *ws);
 
-/* May one more peer begin a handshake? Ends those that take their time when they are many. */
-bool ws_room(struct ws *ws);
+/* Others need the place of its handshake. */
+void ws_on_dropped(void *c);
 /* The timer's callback. */
 void ws_reap_vhosts(void *arg);
 /* Which descriptors did libwebsockets open? See ws_free.c. */

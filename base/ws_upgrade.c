@@ -161,6 +161,7 @@ ws_on_open(struct ws_conn *c)
 	int lowat = NOTSENT_LOWAT;
 
 	c->state = c->state == WS_STARTING ? WS_OPEN : c->state;
+	preauth_leave(&c->place);
 	c->heard_ms = c->pinged_ms = loop_now_ms(c->ws->loop);
 	setsockopt(lws_get_socket_fd(c->wsi), IPPROTO_TCP, TCP_NOTSENT_LOWAT, &lowat, sizeof lowat);
 	if (c->state == WS_OPEN && c->ws->config.events->open != NULL)

@@ -9,13 +9,13 @@
 #include "base/carrier.h"
 #include "base/carrier_head.h"
 #include "base/log.h"
+#include "base/preauth.h"
 #include "base/sock.h"
 #include "hub/route.h"
 
-enum { STRANGERS_SHARE = 8 };
-
 struct one {
 	TAILQ_ENTRY(one) link; /* of strangers, or of those that are open */
+	struct preauth_conn place; /* of strangers */
 	struct carried *of;
 	struct tls_stream *tls; /* while it shakes hands */
 	struct wire *wire; /* while its head is read and answered */
@@ -53,6 +53,7 @@ one_free(struct one *o)
 		carrier_free(&o->carrier);
 	} else {
 		TAILQ_REMOVE(&c->strangers, o, link);
+		preauth_leave(&o->place);
 		c->n_strangers--;
 	}
 	tls_stream_free(&o->tls);
@@ -152,6 +153,7 @@ join(struct one *o, size_t head)
 		return;
 	}
 	TAILQ_REMOVE(&c->strangers, o, link);
+	preauth_leave(&o->place);
 	c->n_strangers--;
 	TAILQ_INSERT_TAIL(&c->open, o, link);
 	c->n_open++;
@@ -242,6 +244,12 @@ tell_address(struct one *o, int fd, bool proxied)
 	snprintf(o->from, sizeof o->from, "%s%s", proxied ? CARRIED_VIA : "", text);
 }
 
+static void
+carried_on_dropped(void *arg)
+{
+	drop(arg, "its place was needed: too many others are on their way");
+}
+
 void
 carried_take(struct carried *c, int fd, enum hello kind)
 {
@@ -254,20 +262,17 @@ carried_take(struct carried *c, int fd, enum hello kind)
 		.proof = TLS_ANYBODY, /* what is inside proves itself */
 		.on = on_tls,
 	};
+	const struct addr peer = preauth_from(fd, NULL);
 	struct err err = {0};
-	struct one *o;
+	struct one *o = xcalloc(1, sizeof *o);
 
-	if (c->n_strangers >= c->config.strangers_most)
-		drop_late(c, CARRIED_HURRY_MS);
-	if (c->n_strangers >= c->config.strangers_most) {
+	o->place = (struct preauth_conn){.drop = carried_on_dropped, .arg = o};
+	if (!preauth_enter(c->config.preauth, &o->place, &peer, loop_now_ms(c->config.loop))) {
 		c->refused++;
-		log_limited(LOG_LEVEL_WARN, 6, "hub",
-			"a websocket of a node was turned away: %zu others are on their way",
-			c->n_strangers);
+		free(o);
 		close(fd);
 		return;
 	}
-	o = xcalloc(1, sizeof *o);
 	o->of = c;
 	o->since_ms = loop_now_ms(c->config.loop);
 	buf_init(&o->in, BUF_UNLIMITED); /* a head, and what one read brings */
@@ -294,8 +299,6 @@ carried_new(const struct carried_config *config)
 	c->config = *config;
 	if (c->config.most == 0)
 		c->config.most = CARRIED_MOST;
-	if (c->config.strangers_most == 0)
-		c->config.strangers_most = MAX(c->config.most / STRANGERS_SHARE, (size_t)1);
 	TAILQ_INIT(&c->strangers);
 	TAILQ_INIT(&c->open);
 	c->timer = timer_new(config->loop, on_timer, c);

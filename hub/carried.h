@@ -20,17 +20,19 @@
 /* In front of the address of one that a proxy speaks for: who is behind it is not known. */
 #define CARRIED_VIA "via:"
 
-enum { CARRIED_MS = 10000, CARRIED_HURRY_MS = 1000, CARRIED_MOST = 20000 };
+enum { CARRIED_MS = 10000, CARRIED_MOST = 20000 };
 
 struct carried;
+struct preauth;
 struct ssl_ctx_st;
 
 struct carried_config {
 	struct loop *loop;
 	struct ssl_ctx_st *
 		tls; /* the hub's own server context; borrowed until carried_renew or carried_free */
-	size_t most,
-		strangers_most; /* open, and on their way to that; 0: CARRIED_MOST, an eighth of it */
+	size_t most; /* open; 0: CARRIED_MOST */
+	struct preauth
+		*preauth; /* places of those on their way to that; outlives it; NULL: any number */
 	/* Takes the descriptor over. `from`: address of the other end, with CARRIED_VIA where it is a proxy's; for the call. */
 	void (*fn)(void *arg, int fd, const char *from);
 	void *arg;

@@ -1,12 +1,17 @@
 #include "hub/hub_private.h"
 
-#include <sys/resource.h>
-
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "iptables/iptables.h"
 #include "model/selector.h"
 
-enum { PORT = 10000, HEARTBEAT_MS = 4000, EXPLAIN_MS = 2000 };
+enum {
+	PORT = 10000,
+	HEARTBEAT_MS = 4000,
+	EXPLAIN_MS = 2000,
+	PREAUTH_PART = 4, /* one of so many descriptors is for who has not authenticated */
+	PREAUTH_PLACES_MAX = 8192,
+};
 
 static bool
 refuses(void *arg, const char *node, const char *serial)
@@ -28,11 +33,11 @@ on_tunnel_news(void *arg, const char *node, enum tunnel_news news)
 static void
 start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 {
-	struct rlimit limit = {.rlim_cur = 1024};
 	struct tunnels_setup setup = {
 		.loop = hub->loop,
 		.heartbeat_ms = heartbeat_ms,
 		.squeeze = compress,
+		.preauth = hub->preauth,
 		.refuses = refuses,
 		.news = on_tunnel_news,
 		.arg = hub,
@@ -41,8 +46,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 		.others = hub,
 	};
 
-	getrlimit(RLIMIT_NOFILE, &limit);
-	setup.most = (size_t)MIN(limit.rlim_cur / 4, (rlim_t)TUNNELS_MOST);
+	setup.most = (size_t)MIN(descriptors_limit() / 4, (uint64_t)TUNNELS_MOST);
 	hub->tunnels = tunnels_new(&setup);
 	hub->outward = outward_new(hub->loop);
 	setup.changed = NULL; /* nobody opens streams in these */
@@ -83,6 +87,7 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 		.cluster_domain = domain[0] != '\0' ? domain : "cluster.local",
 		.fanout = hub->fanout,
 		.cluster = hub->cluster,
+		.preauth = hub->preauth,
 	};
 	if ((rc = addr_parse(&hub->nodes_config.listen, config->listen, PORT, err)) < 0)
 		return err_wrap(err, rc, "listen");
@@ -109,12 +114,16 @@ int
 hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, struct err *err)
 {
 	struct hub *hub = xcalloc(1, sizeof *hub);
+	uint64_t seed;
 	int rc;
 
 	hub->loop = loop;
 	hub->addresses = addresses_new(loop, NULL, NULL);
 	hub->cluster = cluster_new();
 	hub->fanout = fanout_new();
+	random_bytes(&seed, sizeof seed);
+	hub->preauth = preauth_new(
+		MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX), seed);
 	rc = start(hub, config, err);
 	if (rc < 0)
 		hub_stop(&hub);
@@ -220,6 +229,7 @@ hub_stop(struct hub **out)
 	cloud_free(&hub->cloud);
 	ways_free(&hub->ways);
 	tunnels_free(&hub->tunnels);
+	preauth_free(&hub->preauth);
 	inquiries_free(&hub->inquiries);
 	self_guard_free(&hub->guard);
 	access_free(&hub->access);

@@ -134,6 +134,7 @@ void
 hub_peers_start(struct hub *hub, uint16_t port)
 {
 	hub->peers = peers_new(&(struct peers_config){
+		.preauth = hub->preauth,
 		.loop = hub->loop,
 		.port = port,
 		.tunnels = hub->tunnels,

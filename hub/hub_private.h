@@ -7,6 +7,7 @@
 #define EDGEWAY_HUB_HUB_PRIVATE_H
 
 #include "base/addresses.h"
+#include "base/preauth.h"
 #include "hub/authority.h"
 #include "hub/doors.h"
 #include "hub/fanout.h"
@@ -45,6 +46,7 @@ struct hub {
 	struct access *access;
 	struct self_guard *guard;
 	struct quota *quota;
+	struct preauth *preauth; /* of all listeners but the page's */
 	struct ways_finder *ways;
 	struct cloud *cloud;
 	struct reach *reach;

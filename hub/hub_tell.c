@@ -97,6 +97,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		node_sites_metrics(hub->sites, m);
 	if (hub->nodes != NULL)
 		nodes_metrics(hub->nodes, m);
+	preauth_metrics(hub->preauth, m);
 	tunnels_metrics(hub->tunnels, m);
 	neighbours_metrics(inquiries_neighbours(hub->inquiries), m);
 	outward_metrics(hub->outward, m);
@@ -245,6 +246,8 @@ hub_state(const struct hub *hub, struct buf *out)
 		nodes_carried(hub->nodes, out);
 	}
 	buf_printf(out, ",\"loops\":%llu", (unsigned long long)reach_loops(hub->reach));
+	buf_adds(out, ",\"unauthenticated\":");
+	preauth_state(hub->preauth, out);
 	buf_adds(out, ",\"visits\":");
 	ingress_state(hub->ingress, out);
 	buf_adds(out, ",\"redirect\":");

@@ -245,6 +245,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 	peers_use_quota(hub->peers, hub->quota);
 	outward_use(hub->outward, hub->reach, hub->access, hub->quota);
 	hub->ingress = ingress_new(&(struct ingress_config){
+		.preauth = hub->preauth,
 		.loop = hub->loop,
 		.reach = hub->reach,
 		.access = hub->access,

@@ -2,9 +2,19 @@
 
 #include <string.h>
 
+#include "base/descriptors.h"
 #include "base/log.h"
 #include "hub/visit.h"
 #include "model/json.h"
+
+/*
+ * Callers have a part of the descriptors, and none of the last ones: nodes, replicas, files and the API go on
+ * whatever callers do.
+ */
+enum {
+	VISITS_PART = 4, /* one visit for so many descriptors of the process */
+	KEPT_PART = 4, /* one of so many descriptors is not for callers */
+};
 
 struct ingress *
 ingress_new(const struct ingress_config *config)
@@ -12,6 +22,9 @@ ingress_new(const struct ingress_config *config)
 	struct ingress *i = xcalloc(1, sizeof *i);
 
 	i->config = *config;
+	/* At most two descriptors each, with what it dials or its TLS. */
+	i->visits_most =
+		(size_t)MIN(descriptors_limit() / VISITS_PART, (uint64_t)INGRESS_VISITS_MAX);
 	TAILQ_INIT(&i->ways_in);
 	TAILQ_INIT(&i->visits);
 	TAILQ_INIT(&i->legs);
@@ -51,13 +64,18 @@ ingress_free(struct ingress **out)
 }
 
 static bool
-has_room(struct ingress *i, const char *door)
+ingress_has_room(struct ingress *i, const char *door, int fd)
 {
-	if (!i->draining && i->n_visits + i->n_legs < INGRESS_VISITS_MAX)
+	bool descriptors = descriptors_left(fd, KEPT_PART);
+
+	if (!i->draining && i->n_visits + i->n_legs < i->visits_most && descriptors)
 		return true;
 	i->full++;
-	log_limited(LOG_LEVEL_WARN, 1, "ingress", "a caller is turned away door=%s visits=%zu",
-		door, i->n_visits);
+	log_limited(LOG_LEVEL_WARN, 1, "ingress",
+		"a caller is turned away%s door=%s visits=%zu of=%zu",
+		descriptors ? ""
+			    : ": the descriptors that are left are for nodes, raise LimitNOFILE",
+		door, i->n_visits, i->visits_most);
 	return false;
 }
 
@@ -68,7 +86,7 @@ on_socket(void *arg, int fd)
 	struct ingress *i = w->ingress;
 	struct caller caller;
 
-	if (!has_room(i, w->name))
+	if (!ingress_has_room(i, w->name, fd))
 		return false;
 	if (caller_accept(&caller, fd, CALLER_LISTENER, i->config.guard) < 0)
 		return false;
@@ -85,9 +103,11 @@ ingress_lead(struct ingress *i, const struct door *door, const struct ingress_le
 {
 	struct visit *v;
 
-	if (!has_room(i, door->name))
+	if (!ingress_has_room(i, door->name, led->fd))
 		return false;
 	v = ingress_begin(i, door, led->fd, led->caller, NULL, NULL);
+	if (v == NULL)
+		return true;
 	visit_reach(v, led->host, led->port, NULL);
 	visit_update(v);
 	return true;

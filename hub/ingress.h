@@ -22,6 +22,7 @@ enum { INGRESS_VISITS_MAX = 20000 };
 
 enum door_kind { DOOR_HTTP, DOOR_EGRESS, DOOR_FIXED, DOOR_SNI, DOOR_REDIRECT };
 
+struct preauth;
 struct ssl_ctx_st;
 
 struct door {
@@ -46,6 +47,8 @@ struct ingress_config {
 	const struct access *access;
 	struct self_guard *guard; /* outlives it */
 	struct quota *quota;
+	struct preauth *
+		preauth; /* places of callers that no rule has let in yet; outlives it; NULL: any number */
 	struct span_source *spans; /* of visits; NULL: none */
 };
 

@@ -2,9 +2,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <sys/resource.h>
 
+#include "base/descriptors.h"
 #include "base/log.h"
+#include "base/preauth.h"
 #include "hub/admission.h"
 #include "hub/route.h"
 #include "model/bundle.h"
@@ -13,6 +14,7 @@
 
 enum {
 	ADDRESSES_MAX = 4, /* that a node remembers */
+	FILES_PART = 16, /* one of so many descriptors is for files and the admin socket */
 	CARRIED_DESCRIPTORS = 2, /* of a connection in a websocket, beyond its own */
 };
 
@@ -233,6 +235,13 @@ on_socket(void *arg, int fd)
 {
 	struct nodes *n = arg;
 
+	if (!descriptors_left(fd, FILES_PART)) {
+		log_limited(LOG_LEVEL_WARN, 6, "hub",
+			"a connection was turned away: the descriptors that are left are for files "
+			"and "
+			"the API; raise LimitNOFILE");
+		return false;
+	}
 	peek_take(n->peek, fd, NULL);
 	return true;
 }
@@ -304,18 +313,6 @@ on_tick(void *arg)
 
 /* --- start and stop ------------------------------------------------------- */
 
-/* Strangers get a quarter of the descriptors (half of it until they have said what they are), nodes a quarter, tunnels
- * another (hub.c): the rest is for what comes in, files and the admin socket. */
-static void
-share_descriptors(struct nodes *n, size_t *handshakes)
-{
-	struct rlimit limit = {.rlim_cur = 1024};
-
-	getrlimit(RLIMIT_NOFILE, &limit);
-	n->most = (size_t)MIN(limit.rlim_cur / 4, (rlim_t)NODES_CONNECTIONS_MAX);
-	*handshakes = (size_t)MIN(limit.rlim_cur / 8, (rlim_t)NODES_HANDSHAKES_MAX);
-}
-
 int
 nodes_start(
 	struct nodes **out, struct loop *loop, const struct nodes_config *config, struct err *err)
@@ -333,12 +330,14 @@ nodes_start(
 		.arg = n,
 		.server_tls = config->tls,
 		.heartbeat_ms = config->heartbeat_ms,
+		.preauth = config->preauth,
 		.message_limit = ENVELOPE_MAX_BYTES,
 		.high_water = TALK_QUEUE_BYTES,
 	};
 	int rc;
 
-	share_descriptors(n, &ws.handshakes_max);
+	/* Strangers have a part of the descriptors (hub.c), nodes a quarter, tunnels another. */
+	n->most = (size_t)MIN(descriptors_limit() / 4, (uint64_t)NODES_CONNECTIONS_MAX);
 	n->config = *config;
 	n->config.cluster_domain = xstrdup(config->cluster_domain);
 	n->loop = loop;
@@ -354,11 +353,12 @@ nodes_start(
 	};
 	n->tick = timer_new(loop, on_tick, n);
 	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);
-	n->peek = peek_new(loop, ws.handshakes_max, on_known, n);
+	n->peek = peek_new(loop, config->preauth, on_known, n);
 	n->carried = carried_new(&(struct carried_config){
 		.loop = loop,
 		.tls = config->tls,
 		.most = n->most / CARRIED_DESCRIPTORS,
+		.preauth = config->preauth,
 		.fn = on_carried,
 		.arg = n,
 	});

@@ -18,7 +18,7 @@
 #include "hub/tunnels.h"
 #include "model/cluster.h"
 
-enum { NODES_CONNECTIONS_MAX = 20000, NODES_HANDSHAKES_MAX = 2048, NODES_TICK_MS = 5000 };
+enum { NODES_CONNECTIONS_MAX = 20000, NODES_TICK_MS = 5000 };
 
 struct nodes;
 
@@ -37,6 +37,7 @@ struct nodes_config {
 	struct approvals *approvals; /* NULL: no node joins without a token */
 	join_bars_fn *bars; /* of join_config */
 	void *bars_arg;
+	struct preauth *preauth; /* places of those who have not proven who they are; outlives it */
 	bool ready;
 };
 

@@ -10,6 +10,7 @@
 
 struct guest {
 	TAILQ_ENTRY(guest) link;
+	struct preauth_conn place;
 	struct peek *peek;
 	struct watch *watch;
 	int fd;
@@ -24,7 +25,8 @@ struct peek {
 	struct loop *loop;
 	struct timer *timer; /* for the guest that waits longest */
 	struct guests guests; /* in the order of their coming */
-	size_t n, most;
+	struct preauth *preauth;
+	size_t n;
 	peek_fn *fn;
 	void *arg;
 	uint64_t late, ended, refused, tunnels, replicas, others, carriers;
@@ -51,6 +53,7 @@ release(struct guest *g)
 	int fd = g->fd;
 
 	TAILQ_REMOVE(&p->guests, g, link);
+	preauth_leave(&g->place);
 	p->n--;
 	if (g->watch != NULL)
 		watch_stop(&g->watch);
@@ -163,12 +166,12 @@ on_ready(void *arg, int fd, unsigned events)
 }
 
 struct peek *
-peek_new(struct loop *loop, size_t most, peek_fn *fn, void *arg)
+peek_new(struct loop *loop, struct preauth *preauth, peek_fn *fn, void *arg)
 {
 	struct peek *p = xcalloc(1, sizeof *p);
 
 	p->loop = loop;
-	p->most = most;
+	p->preauth = preauth;
 	p->fn = fn;
 	p->arg = arg;
 	TAILQ_INIT(&p->guests);
@@ -190,22 +193,28 @@ peek_free(struct peek **out)
 	free(p);
 }
 
+static void
+peek_on_dropped(void *arg)
+{
+	struct guest *g = arg;
+
+	g->peek->late++;
+	close(release(g));
+}
+
 void
 peek_take(struct peek *p, int fd, const char *from)
 {
-	struct guest *g;
+	const struct addr peer = preauth_from(fd, from);
+	struct guest *g = xcalloc(1, sizeof *g);
 
-	if (p->n >= p->most)
-		drop_late(p, PEEK_HURRY_MS);
-	if (p->n >= p->most) {
+	g->place = (struct preauth_conn){.drop = peek_on_dropped, .arg = g};
+	if (!preauth_enter(p->preauth, &g->place, &peer, loop_now_ms(p->loop))) {
 		p->refused++;
-		log_limited(LOG_LEVEL_WARN, 6, "hub",
-			"a connection was turned away: %zu others have not said what they are",
-			p->n);
+		free(g);
 		close(fd);
 		return;
 	}
-	g = xcalloc(1, sizeof *g);
 	g->peek = p;
 	g->fd = fd;
 	g->from = from != NULL ? xstrdup(from) : NULL;

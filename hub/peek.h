@@ -1,10 +1,9 @@
 /*
  * Looks at the first bytes of accepted connections without taking them (MSG_PEEK), and says by the ALPN in the ClientHello
  * to whom each belongs. Nothing is kept of a connection but its descriptor; who says nothing, or not enough, is
- * dropped after PEEK_MS, and after PEEK_HURRY_MS while `most` wait at once; what comes on top of them is
- * refused. On the hub's loop.
+ * dropped after PEEK_MS, or when others need its place (base/preauth). On the hub's loop.
  *
- *	peek = peek_new(loop, most, on_known, nodes);
+ *	peek = peek_new(loop, preauth, on_known, nodes);
  *	peek_take(peek, fd, NULL);	// on_known(nodes, fd, HELLO_OTHER, NULL) comes, or fd is closed
  */
 #ifndef EDGEWAY_HUB_PEEK_H
@@ -12,15 +11,17 @@
 
 #include "base/loop.h"
 #include "base/metric.h"
+#include "base/preauth.h"
 #include "hub/hello.h"
 
-enum { PEEK_MS = 10000, PEEK_HURRY_MS = 1000 };
+enum { PEEK_MS = 10000 };
 
 struct peek;
 /* Takes the descriptor over. `from`: as for peek_take, for the call. */
 typedef void peek_fn(void *arg, int fd, enum hello kind, const char *from);
 
-struct peek *peek_new(struct loop *loop, size_t most, peek_fn *fn, void *arg);
+/* preauth: outlives it; NULL: any number may wait. */
+struct peek *peek_new(struct loop *loop, struct preauth *preauth, peek_fn *fn, void *arg);
 /* Those that wait are closed. */
 void peek_free(struct peek **p);
 /* fd: accepted, taken. from: NULL, or where it comes from when it came inside of a websocket: then it cannot be one itself. The

@@ -9,8 +9,6 @@
 #include "model/health.h"
 
 enum {
-	HANDSHAKES_MOST = PEERS_GUESTS_MOST / 2,
-	HURRY_MS = 1000, /* for a handshake, while they are too many */
 	OUT_MOST = 8 << 20, /* of lists that wait for a replica that does not read */
 };
 
@@ -31,7 +29,8 @@ guest_free(struct guest *g)
 	struct peers *p = g->of;
 
 	TAILQ_REMOVE(g->session != NULL ? &p->guests : &p->handshakes, g, link);
-	p->n_guests--;
+	p->n_guests -= g->session != NULL;
+	preauth_leave(&g->place);
 	stream_close(&g->list, STREAM_CANCELLED);
 	session_free(&g->session);
 	tls_stream_free(&g->tls);
@@ -264,6 +263,10 @@ on_shaken(struct guest *g)
 	};
 	struct session *session;
 
+	if (p->n_guests >= PEERS_GUESTS_MOST) {
+		turn_away(g, "too many replicas are connected");
+		return;
+	}
 	g->ends_s = tls_stream_peer_ends(g->tls, g->serial);
 	if (p->config.revoked(p->config.arg, g->serial)) {
 		turn_away(g, "its certificate was revoked");
@@ -275,6 +278,8 @@ on_shaken(struct guest *g)
 		return;
 	}
 	TAILQ_REMOVE(&p->handshakes, g, link);
+	preauth_leave(&g->place);
+	p->n_guests++;
 	g->session = session;
 	TAILQ_INSERT_TAIL(&p->guests, g, link);
 	g->since_ms = loop_now_ms(p->config.loop);
@@ -291,29 +296,24 @@ on_tls(void *arg, enum tls_event event)
 		turn_away(g, tls_stream_why(g->tls));
 }
 
-/* Those that take their time make room. */
-static bool
-room(struct peers *p)
+static void
+guest_on_dropped(void *arg)
 {
-	struct guest *g = TAILQ_FIRST(&p->handshakes);
-
-	if (p->n_guests < HANDSHAKES_MOST || g == NULL)
-		return p->n_guests < PEERS_GUESTS_MOST;
-	if (loop_now_ms(p->config.loop) - g->since_ms < HURRY_MS)
-		return p->n_guests < PEERS_GUESTS_MOST;
-	turn_away(g, "the TLS handshake took too long while others wait");
-	return true;
+	turn_away(arg, "its place was needed: too many handshakes are under way");
 }
 
 static const char *
-objection(struct peers *p)
+objection(struct peers *p, struct guest *g)
 {
 	if (p->names == NULL)
 		return "it dials this hub, whose configuration names no peers: set peers here as "
 		       "there";
 	if (p->server == NULL || p->drain_ms != 0)
 		return p->server == NULL ? "this hub is not ready" : "this hub stops";
-	return room(p) ? NULL : "too many replicas are connected";
+	g->place = (struct preauth_conn){.drop = guest_on_dropped, .arg = g};
+	return preauth_enter(p->config.preauth, &g->place, &g->addr, g->since_ms)
+		? NULL
+		: "too many handshakes are under way";
 }
 
 void
@@ -339,9 +339,8 @@ peers_adopt(struct peers *p, int fd)
 		snprintf(g->address, sizeof g->address, "?");
 	else
 		addr_text(&g->addr, g->address);
-	why = objection(p);
+	why = objection(p, g);
 	TAILQ_INSERT_TAIL(&p->handshakes, g, link);
-	p->n_guests++;
 	setup.arg = g;
 	if (why != NULL) {
 		close(fd);

@@ -27,7 +27,7 @@ struct peers;
 
 enum {
 	PEERS_MOST = 256, /* addresses that are dialled */
-	PEERS_GUESTS_MOST = 256, /* connections of others, handshakes included */
+	PEERS_GUESTS_MOST = 256, /* connections of others */
 	PEERS_PING_MS = 1000,
 	PEERS_DEAD_MS = 5000,
 	PEERS_MEMORY = 64 << 20,
@@ -40,6 +40,7 @@ struct peers_config {
 	struct loop *loop;
 	uint16_t port; /* of other replicas that say none, and our own */
 	struct tunnels *tunnels; /* outlives it */
+	struct preauth *preauth; /* places of handshakes; outlives it; NULL: any number */
 	/* Other replicas reach the node in another way than before, or not any more; NULL: this is so for many nodes. */
 	void (*changed)(void *arg, const char *node);
 	/* Is there a Node object of this name? Then it is never forgotten. */

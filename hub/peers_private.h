@@ -12,6 +12,7 @@
 
 #include <sys/queue.h>
 
+#include "base/preauth.h"
 #include "hub/peer_names.h"
 #include "hub/peer_words.h"
 #include "hub/peers.h"
@@ -69,6 +70,7 @@ struct peer {
 /* One connection of another replica. */
 struct guest {
 	TAILQ_ENTRY(guest) link; /* of handshakes, or of those that are open */
+	struct preauth_conn place; /* while it shakes hands */
 	struct peers *of;
 	struct tls_stream *tls;
 	struct session *session;
@@ -101,7 +103,7 @@ struct peers {
 	struct guest_ring handshakes, guests;
 	struct trips trips;
 	struct asked_list asked_here;
-	size_t n_all, n_guests, n_trips, n_asked; /* n_guests: with handshakes */
+	size_t n_all, n_guests, n_trips, n_asked; /* n_guests: without handshakes */
 	uint64_t began_ms; /* when there were certificates */
 	uint64_t forgot_ms; /* when names were looked at last */
 	uint64_t drain_ms; /* since when it drains; 0: it does not */

@@ -569,6 +569,12 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 	return x;
 }
 
+bool
+reach_is_let_in(const struct reaching *x)
+{
+	return x->status == 0;
+}
+
 void
 reach_cancel(struct reaching **out)
 {

@@ -78,6 +78,8 @@ struct reach *reach_new(const struct reach_config *config);
 void reach_free(struct reach **r);
 struct reaching *reach_start(
 	struct reach *r, const struct reach_request *request, reach_fn *done, void *arg);
+/* Do the rules open the target to the caller, so that it is being dialled? */
+bool reach_is_let_in(const struct reaching *x);
 void reach_cancel(struct reaching **x);
 /* The node can be reached in another way than before; NULL: this may be so for any. */
 void reach_changed(struct reach *r, const char *node);

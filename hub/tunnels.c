@@ -12,7 +12,6 @@
 enum {
 	HEARTBEAT_MS = 4000,
 	STREAMS_MOST = 4096, /* of one tunnel */
-	HURRY_MS = 1000, /* for a handshake, while they are too many */
 	SWEEP_MS = 1000,
 	VOUCHED_MS = 60 * 1000, /* the newer tunnel may be lost, and come again, meanwhile */
 };
@@ -158,6 +157,7 @@ static void
 forget_handshake(struct tunnel *u)
 {
 	TAILQ_REMOVE(&u->of->handshakes, u, link);
+	preauth_leave(&u->place);
 	u->of->n_handshakes--;
 }
 
@@ -305,18 +305,10 @@ on_tls(void *arg, enum tls_event event)
 	tunnel_free(u);
 }
 
-/* Those that take their time make room. */
-static bool
-room(struct tunnels *t)
+static void
+tunnel_on_dropped(void *arg)
 {
-	struct tunnel *u = TAILQ_FIRST(&t->handshakes);
-
-	if (t->n_handshakes < t->setup.handshakes_most)
-		return true;
-	if (loop_now_ms(t->setup.loop) - u->since_ms < HURRY_MS)
-		return false;
-	turn_away(u, "?", "the TLS handshake took too long while many others wait");
-	return true;
+	turn_away(arg, "?", "its place was needed: too many handshakes are under way");
 }
 
 static void
@@ -340,17 +332,20 @@ tunnels_adopt(struct tunnels *t, int fd, const char *from)
 		.alpn = t->setup.opened != NULL ? TUNNEL_ALPN_FORWARD : TUNNEL_ALPN_REVERSE,
 		.on = on_tls,
 	};
+	const struct addr peer = preauth_from(fd, from);
 	struct err err = {0};
-	struct tunnel *u;
+	struct tunnel *u = xcalloc(1, sizeof *u);
 
-	if (t->draining || !room(t)) {
+	u->place = (struct preauth_conn){.drop = tunnel_on_dropped, .arg = u};
+	if (t->draining ||
+		!preauth_enter(t->setup.preauth, &u->place, &peer, loop_now_ms(t->setup.loop))) {
 		t->refused++;
 		log_limited(LOG_LEVEL_WARN, 6, "hub", "a tunnel was turned away: %s",
 			t->draining ? "this hub stops" : "too many handshakes are under way");
+		free(u);
 		close(fd);
 		return;
 	}
-	u = xcalloc(1, sizeof *u);
 	u->of = t;
 	u->came = t->last = MAX(t->last + 1, wall_ms());
 	u->since_ms = loop_now_ms(t->setup.loop);
@@ -551,8 +546,6 @@ tunnels_new(const struct tunnels_setup *setup)
 		t->setup.heartbeat_ms = HEARTBEAT_MS;
 	if (t->setup.most == 0)
 		t->setup.most = TUNNELS_MOST;
-	if (t->setup.handshakes_most == 0)
-		t->setup.handshakes_most = t->setup.most / 8;
 	heartbeat = (unsigned)t->setup.heartbeat_ms;
 	t->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000};
 	t->budget.limit = setup->memory_limit != 0 ? setup->memory_limit : TUNNELS_MEMORY;

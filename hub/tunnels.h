@@ -38,7 +38,8 @@ struct tunnels_setup {
 	uint64_t heartbeat_ms; /* 0: 4 s; a tunnel silent for twice that and 1 s is dead */
 	size_t memory_limit; /* of all sessions' windows beyond their base; 0: TUNNELS_MEMORY */
 	bool squeeze; /* ask nodes for clear text that is smaller on the wire */
-	size_t most, handshakes_most; /* 0: TUNNELS_MOST, an eighth of it */
+	size_t most; /* 0: TUNNELS_MOST */
+	struct preauth *preauth; /* places of handshakes; outlives it; NULL: any number */
 	/* Set: the nodes open the streams (TUNNEL_ALPN_FORWARD), as `opened` of session_events. NULL: the hub does. */
 	unsigned (*opened)(void *arg, const char *node, struct stream *st,
 		const struct stream_request *request, const char **reason);

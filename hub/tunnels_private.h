@@ -7,12 +7,14 @@
 
 #include <sys/queue.h>
 
+#include "base/preauth.h"
 #include "hub/tunnels.h"
 
 enum { TUNNELS_BUCKETS = 4096 };
 
 struct tunnel {
 	TAILQ_ENTRY(tunnel) link; /* of handshakes, or of all that are open */
+	struct preauth_conn place; /* while it shakes hands */
 	struct tunnel *next; /* of the bucket: those that came later first */
 	struct tunnels *of;
 	struct tls_stream *tls; /* until the handshake is done */

@@ -80,6 +80,7 @@ visit_end(struct visit *v, bool reset)
 	buf_fini(&v->in);
 	buf_fini(&v->out);
 	TAILQ_REMOVE(&v->ingress->visits, v, entry);
+	preauth_leave(&v->place);
 	v->ingress->n_visits--;
 	visit_forget_target(v);
 	visit_settle(v);
@@ -286,6 +287,8 @@ visit_reach(struct visit *v, const char *host, uint16_t port, const char *dest)
 		visit_trace_begin(v, NULL, host, port);
 	request.trace = v->span != NULL ? &v->span->context : NULL;
 	v->reaching = reach_start(v->ingress->config.reach, &request, on_reached, v);
+	if (reach_is_let_in(v->reaching))
+		preauth_leave(&v->place);
 }
 
 /* --- the caller's socket ---------------------------------------------------------------- */
@@ -519,6 +522,12 @@ begin(struct visit *v)
 	visit_update(v);
 }
 
+static void
+visit_on_dropped(void *arg)
+{
+	visit_abort(arg);
+}
+
 struct visit *
 ingress_begin(struct ingress *i, const struct door *door, int fd, const struct caller *caller,
 	struct leg *leg, const char *sni)
@@ -526,6 +535,14 @@ ingress_begin(struct ingress *i, const struct door *door, int fd, const struct c
 	struct visit *v = xcalloc(1, sizeof *v);
 	int on = 1;
 
+	v->place = (struct preauth_conn){.drop = visit_on_dropped, .arg = v};
+	if (!preauth_enter(
+		    i->config.preauth, &v->place, &caller->addr, loop_now_ms(i->config.loop))) {
+		i->full++;
+		free(v);
+		close(fd);
+		return NULL;
+	}
 	v->ingress = i;
 	v->door = door;
 	v->caller = *caller;

@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 
 #include "base/http1.h"
+#include "base/preauth.h"
 #include "hub/bridge.h"
 #include "hub/ingress.h"
 #include "hub/listen.h"
@@ -49,6 +50,7 @@ struct leg {
 	const struct door *door;
 	struct caller caller;
 	struct bridge *bridge;
+	struct preauth_conn place; /* while the caller shakes hands */
 	struct visit *visit; /* NULL: not yet, or no more */
 	int fd; /* the plain end, until a visit has it; -1 */
 };
@@ -79,6 +81,7 @@ struct visit {
 	char *sni; /* what the ClientHello named of a caller whose TLS has ended here, "" nothing; NULL: else */
 	struct leg *near, *far; /* TLS of the caller and to the target; NULL: none */
 	char *target; /* for the audit */
+	struct preauth_conn place; /* until a rule has let it in */
 	struct account *caller_account, *node_account; /* while something is asked for */
 	bool let_in; /* the rules have opened `where`, whose texts follow */
 	struct access_target where;
@@ -95,6 +98,7 @@ struct ingress {
 	TAILQ_HEAD(, leg) legs;
 	size_t n_legs;
 	size_t n_visits;
+	size_t visits_most; /* with legs */
 	bool draining;
 	uint64_t requests, refused, full, handshakes_failed, bytes_to_edge, bytes_from_edge;
 	struct http1_head head; /* of whoever is being read: 10 kB that no visit keeps */
@@ -102,7 +106,7 @@ struct ingress {
 
 /* --- visit.c --- */
 /* fd: taken. leg, sni: of a caller whose TLS ends here; else NULL. The visit goes its own way and may be gone already, but for a
- * DOOR_REDIRECT, of which visit_reach must be told. */
+ * DOOR_REDIRECT, of which visit_reach must be told. NULL: there is no place for it. */
 struct visit *ingress_begin(struct ingress *i, const struct door *door, int fd,
 	const struct caller *caller, struct leg *leg, const char *sni);
 void visit_free(struct visit *v);

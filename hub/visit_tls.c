@@ -25,6 +25,7 @@ leg_free(struct leg *l)
 {
 	(void)leave_visit(l);
 	TAILQ_REMOVE(&l->ingress->legs, l, entry);
+	preauth_leave(&l->place);
 	l->ingress->n_legs--;
 	bridge_free(&l->bridge);
 	if (l->fd >= 0)
@@ -75,9 +76,16 @@ on_caller_open(void *arg, const char *why, const char *sni, const char *peer)
 			l->door->name, caller_text(&l->caller, text), why);
 		return;
 	}
+	preauth_leave(&l->place); /* the visit gets one of its own */
 	l->caller.admitted = l->door->proven;
 	snprintf(l->caller.cert, sizeof l->caller.cert, "%s", l->door->proven ? peer : "");
 	ingress_begin(l->ingress, l->door, take_fd(&l->fd), &l->caller, l, sni);
+}
+
+static void
+leg_on_dropped(void *arg)
+{
+	leg_free(arg);
 }
 
 void
@@ -97,6 +105,14 @@ leg_take(struct ingress *i, const struct door *door, int fd, const struct caller
 	struct err err = {0};
 
 	l->caller = *caller;
+	l->place = (struct preauth_conn){.drop = leg_on_dropped, .arg = l};
+	if (!preauth_enter(
+		    i->config.preauth, &l->place, &caller->addr, loop_now_ms(i->config.loop))) {
+		i->full++;
+		leg_free(l);
+		close(fd);
+		return;
+	}
 	if (bridge_new(&setup, &l->bridge, &l->fd, &err) < 0) {
 		log_limited(LOG_LEVEL_ERROR, 6, "ingress", "door=%s: %s", door->name, err.text);
 		leg_free(l);

@@ -528,6 +528,18 @@ say_joins(const struct tree_node *joins, struct buf *line)
 }
 
 static void
+say_strangers(const struct tree_node *from, struct buf *line)
+{
+	if (from == NULL)
+		return; /* a daemon that is older */
+	buf_printf(line, "%s of %s places for connections that have not authenticated; ",
+		ctl_text(from, "waiting"), ctl_text(from, "places"));
+	add_amount(line, from, "dropped", "closed and ");
+	add_amount(line, from, "refused", "refused for want of one");
+	say("strangers", line);
+}
+
+static void
 show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 {
 	const struct tree_node *hub = tree_get(top, "hub");
@@ -548,6 +560,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 			ctl_count(tree_get(hub, "neighbours")),
 			count_with(tree_get(hub, "neighbours"), "state", "carried"));
 	say("tunnels", line);
+	say_strangers(tree_get(hub, "unauthenticated"), line);
 	say_redirect(tree_get(hub, "redirect"), line);
 	say_self_dials(tree_get(hub, "selfDials"), line);
 	say_maps(tree_get(hub, "udpMaps"), line);

@@ -22,10 +22,10 @@ WEB = "http://web.default"
 class Town:
     agent = None  # of a node behind its tunnel, where there is one
 
-    def __init__(self, lab, *options, access=ACCESS):
+    def __init__(self, lab, *options, access=ACCESS, before=()):
         self.lab = lab
         rules = ("--access", f"[{', '.join(access)}]") if access is not None else ()
-        self.hub = Hub(lab, "--ingress.http", HUB + ":10080", *rules, *options)
+        self.hub = Hub(lab, "--ingress.http", HUB + ":10080", *rules, *options, before=before)
         self.server = Machine(lab, "server", address=SERVER)
         self.backend = self.server.start("backend", labs.PYTHON, os.path.join(labs.HERE, "backend.py"), "--name", "server",
                                          "--http", "8080", "--tcp", "9090")

@@ -156,7 +156,7 @@ bed_hub_start(struct bed *b)
 		.loop = b->loop, .tls = b->tls, .heartbeat_ms = 4000, .refuses = refuses, .arg = b};
 
 	b->tunnels = tunnels_new(&setup);
-	b->peek = peek_new(b->loop, 100, on_known, b);
+	b->peek = peek_new(b->loop, NULL, on_known, b);
 	assert_int_equal(listen_start(&b->listen, b->loop, &b->addr, on_socket, b, NULL), 0);
 	b->addr = listen_addr(b->listen);
 }

@@ -205,6 +205,7 @@ test_no_hellos(void **state)
 
 struct desk {
 	struct loop *loop;
+	struct preauth *preauth;
 	struct peek *peek;
 	int fd[2]; /* ours, and the one that was handed over */
 	enum hello kind;
@@ -228,13 +229,15 @@ open_desk(struct desk *d, size_t most)
 {
 	memset(d, 0, sizeof *d);
 	assert_int_equal(loop_new(&d->loop, NULL), 0);
-	d->peek = peek_new(d->loop, most, on_known, d);
+	d->preauth = preauth_new(2 * most, 1); /* all of them are of one address, which gets a half */
+	d->peek = peek_new(d->loop, d->preauth, on_known, d);
 }
 
 static void
 close_desk(struct desk *d)
 {
 	peek_free(&d->peek);
+	preauth_free(&d->preauth);
 	loop_free(&d->loop);
 }
 

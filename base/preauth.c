@@ -1,0 +1,175 @@
+#include "base/preauth.h"
+
+#include <assert.h>
+#include <sys/socket.h>
+
+#include "base/log.h"
+
+TAILQ_HEAD(preauth_ring, preauth_conn);
+
+struct preauth {
+	struct fair_share *places;
+	struct preauth_ring all; /* the oldest first */
+	uint64_t seed, refused, dropped;
+};
+
+struct preauth *
+preauth_new(uint64_t places, uint64_t seed)
+{
+	struct preauth *p = xcalloc(1, sizeof *p);
+
+	p->places = fair_share_new(places);
+	p->seed = seed;
+	TAILQ_INIT(&p->all);
+	return p;
+}
+
+void
+preauth_free(struct preauth **out)
+{
+	struct preauth *p = take_ptr(out);
+
+	if (p == NULL)
+		return;
+	assert(TAILQ_EMPTY(&p->all));
+	fair_share_free(&p->places);
+	free(p);
+}
+
+void
+preauth_leave(struct preauth_conn *c)
+{
+	struct preauth *p = take_ptr(&c->of);
+
+	if (p == NULL)
+		return;
+	TAILQ_REMOVE(&p->all, c, link);
+	fair_share_give(p->places, c->slot, 1);
+}
+
+/* The oldest of those clients that have this many. */
+static struct preauth_conn *
+preauth_oldest(struct preauth *p, uint64_t held)
+{
+	struct preauth_conn *c;
+
+	TAILQ_FOREACH(c, &p->all, link)
+	{
+		if (fair_share_held(p->places, c->slot) >= held)
+			return c;
+	}
+	return NULL;
+}
+
+static struct preauth_conn *
+preauth_oldest_of(struct preauth *p, uint16_t slot)
+{
+	struct preauth_conn *c;
+
+	TAILQ_FOREACH(c, &p->all, link)
+	{
+		if (c->slot == slot)
+			return c;
+	}
+	return NULL;
+}
+
+/* Who makes room for one of this client: one of its own, unless another client has clearly more. NULL: nobody yet. */
+static struct preauth_conn *
+preauth_victim(struct preauth *p, uint16_t slot, uint64_t now_ms)
+{
+	uint64_t mine = fair_share_held(p->places, slot);
+	uint64_t most = fair_share_held(p->places, fair_share_greediest(p->places));
+	struct preauth_conn *c;
+
+	if (most > mine + 1)
+		return preauth_oldest(p, most);
+	c = mine > 0 ? preauth_oldest_of(p, slot) : preauth_oldest(p, most);
+	return c != NULL && now_ms - c->since_ms >= PREAUTH_LEAST_MS ? c : NULL;
+}
+
+static bool
+preauth_make_room(struct preauth *p, uint16_t slot, const struct addr *from, uint64_t now_ms)
+{
+	struct preauth_conn *victim = preauth_victim(p, slot, now_ms);
+	char text[ADDR_TEXT_MAX];
+
+	log_limited(LOG_LEVEL_WARN, 6, "hub",
+		"too many connections have not authenticated yet: the oldest are closed, or new "
+		"ones "
+		"refused client=%s places=%llu",
+		addr_text(from, text), (unsigned long long)fair_share_limit(p->places));
+	if (victim == NULL) {
+		p->refused++;
+		return false;
+	}
+	p->dropped++;
+	preauth_leave(victim);
+	victim->drop(victim->arg);
+	return true;
+}
+
+bool
+preauth_enter(struct preauth *p, struct preauth_conn *c, const struct addr *from, uint64_t now_ms)
+{
+	uint16_t slot;
+
+	if (p == NULL)
+		return true;
+	slot = fair_share_slot_of(from, p->seed);
+	if (fair_share_room(p->places, slot) == 0 && !preauth_make_room(p, slot, from, now_ms))
+		return false;
+	fair_share_charge(p->places, slot, 1);
+	c->of = p;
+	c->slot = slot;
+	c->since_ms = now_ms;
+	TAILQ_INSERT_TAIL(&p->all, c, link);
+	return true;
+}
+
+struct addr
+preauth_from(int fd, const char *from)
+{
+	struct addr a = {.len = sizeof a.un};
+	struct err err;
+
+	if (from != NULL) {
+		while (*from >= 'a' && *from <= 'z')
+			from++;
+		if (addr_parse(&a, *from == ':' ? from + 1 : from, 1, &err) < 0)
+			a.sa.sa_family = AF_UNSPEC;
+	} else if (getpeername(fd, &a.sa, &a.len) < 0)
+		a.sa.sa_family = AF_UNSPEC;
+	return a;
+}
+
+uint64_t
+preauth_waiting(const struct preauth *p)
+{
+	return fair_share_used(p->places);
+}
+
+void
+preauth_metrics(const struct preauth *p, struct metrics *m)
+{
+	metric_gauge(m, "edgeway_hub_unauthenticated_connections",
+		"Connections that have not authenticated yet.", NULL, (double)preauth_waiting(p));
+	metric_gauge(m, "edgeway_hub_unauthenticated_limit",
+		"Most of them; no address gets more than it leaves to the others.", NULL,
+		(double)fair_share_limit(p->places));
+	metric_counter(m, "edgeway_hub_unauthenticated_refused_total",
+		"Connections without a place for one that has not authenticated.",
+		"outcome=\"dropped\"", p->dropped);
+	metric_counter(m, "edgeway_hub_unauthenticated_refused_total",
+		"Connections without a place for one that has not authenticated.",
+		"outcome=\"refused\"", p->refused);
+}
+
+void
+preauth_state(const struct preauth *p, struct buf *out)
+{
+	buf_printf(out, "{\"waiting\":%llu,\"places\":%llu,\"refused\":%llu,\"dropped\":%llu}",
+		(unsigned long long)preauth_waiting(p),
+		(unsigned long long)fair_share_limit(p->places), (unsigned long long)p->refused,
+		(unsigned long long)p->dropped);
+}

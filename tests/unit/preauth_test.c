@@ -1,0 +1,163 @@
+#include "base/preauth.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+/* With this seed no two of the addresses below share a counter. */
+enum { SEED = 1, PLACES = 20, MANY = 40, GREEDY = 0x0a000001, OTHER = 0x0a000100 };
+
+static struct preauth_conn conns[MANY];
+static bool dropped[MANY];
+
+static void
+on_dropped(void *arg)
+{
+	*(bool *)arg = true;
+}
+
+static bool
+enter(struct preauth *p, int i, uint32_t ip, uint64_t now_ms)
+{
+	const struct addr a = addr_ipv4(ip, (uint16_t)(1000 + i));
+
+	conns[i] = (struct preauth_conn){.drop = on_dropped, .arg = &dropped[i]};
+	dropped[i] = false;
+	return preauth_enter(p, &conns[i], &a, now_ms);
+}
+
+static void
+each_has_a_counter(void **state)
+{
+	uint16_t slots[MANY + 1];
+
+	(void)state;
+	for (uint32_t i = 0; i <= MANY; i++) {
+		const struct addr a = addr_ipv4(i < MANY ? OTHER + i : GREEDY, 1);
+
+		slots[i] = fair_share_slot_of(&a, SEED);
+		for (uint32_t n = 0; n < i; n++)
+			assert_int_not_equal(slots[n], slots[i]);
+	}
+}
+
+static void
+leave_all(struct preauth **p)
+{
+	for (int i = 0; i < MANY; i++)
+		preauth_leave(&conns[i]);
+	assert_int_equal(preauth_waiting(*p), 0);
+	preauth_free(p);
+	memset(conns, 0, sizeof conns);
+}
+
+static void
+one_address_gets_a_half(void **state)
+{
+	struct preauth *p = preauth_new(PLACES, SEED);
+
+	(void)state;
+	for (int i = 0; i < PLACES / 2; i++)
+		assert_true(enter(p, i, GREEDY, 0));
+	assert_false(
+		enter(p, 10, GREEDY, PREAUTH_LEAST_MS - 1)); /* those before have their second */
+	assert_true(enter(p, 10, GREEDY, PREAUTH_LEAST_MS));
+	assert_true(dropped[0]); /* the oldest */
+	assert_false(dropped[1]);
+	for (int i = 11; i < 15; i++)
+		assert_true(enter(p, i, OTHER, PREAUTH_LEAST_MS));
+	assert_false(dropped[1]);
+	assert_int_equal(preauth_waiting(p), PLACES / 2 + 4);
+	preauth_leave(&conns[1]);
+	preauth_leave(&conns[1]);
+	assert_int_equal(preauth_waiting(p), PLACES / 2 + 3);
+	leave_all(&p);
+}
+
+/* However many addresses have filled it: a newcomer gets in, at the cost of whoever has most. */
+static void
+newcomers_get_in(void **state)
+{
+	struct preauth *p = preauth_new(PLACES, SEED);
+	int i = 0;
+
+	(void)state;
+	while (i < 10)
+		assert_true(enter(p, i++, GREEDY, 0));
+	for (uint32_t ip = OTHER; i < 25; ip++, i++)
+		assert_true(enter(p, i, ip, 0));
+	assert_true(preauth_waiting(p) <= PLACES);
+	assert_true(dropped[0]);
+	for (int n = 10; n < 25; n++)
+		assert_false(dropped[n]);
+	leave_all(&p);
+}
+
+/* Many addresses with one each: those that came first go, but not within their first second. */
+static void
+a_storm_of_newcomers(void **state)
+{
+	struct preauth *p = preauth_new(PLACES, SEED);
+	int in = 0;
+
+	(void)state;
+	for (int i = 0; i < MANY; i++)
+		in += enter(p, i, OTHER + (uint32_t)i, 0);
+	assert_in_range(in, PLACES - 1, PLACES);
+	for (int i = 0; i < in; i++)
+		assert_false(dropped[i]);
+	preauth_leave(&conns[MANY - 1]);
+	assert_true(enter(p, MANY - 1, GREEDY, PREAUTH_LEAST_MS));
+	assert_true(dropped[0]);
+	leave_all(&p);
+}
+
+static void
+without_bounds(void **state)
+{
+	struct metrics m;
+	struct preauth *p = preauth_new(0, SEED);
+
+	(void)state;
+	assert_true(enter(NULL, 0, GREEDY, 0));
+	assert_false(enter(p, 1, GREEDY, 0));
+	metrics_init(&m);
+	preauth_metrics(p, &m);
+	assert_non_null(strstr(buf_str(&m.out),
+		"edgeway_hub_unauthenticated_refused_total{outcome=\"refused\"} 1\n"));
+	metrics_fini(&m);
+	leave_all(&p);
+}
+
+static void
+from_texts(void **state)
+{
+	char text[ADDR_TEXT_MAX];
+	struct addr a = preauth_from(-1, "via:192.0.2.1:55");
+
+	(void)state;
+	assert_string_equal(addr_text(&a, text), "192.0.2.1:55");
+	a = preauth_from(-1, "[2001:db8::1]:55");
+	assert_string_equal(addr_text(&a, text), "[2001:db8::1]:55");
+	assert_int_equal(preauth_from(-1, "?").sa.sa_family, AF_UNSPEC);
+	assert_int_equal(preauth_from(-1, NULL).sa.sa_family, AF_UNSPEC);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(each_has_a_counter),
+		cmocka_unit_test(one_address_gets_a_half),
+		cmocka_unit_test(newcomers_get_in),
+		cmocka_unit_test(a_storm_of_newcomers),
+		cmocka_unit_test(without_bounds),
+		cmocka_unit_test(from_texts),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
