@@ -1,5 +1,7 @@
 """A stranger who opens connections to the hub and says nothing: nodes, callers and the API find descriptors all the same."""
+import contextlib
 import os
+import ssl
 
 import pytest
 
@@ -10,7 +12,7 @@ DESCRIPTORS, CONNECTIONS = 400, 600
 MUTE = """
 import resource, socket, sys, time
 resource.setrlimit(resource.RLIMIT_NOFILE, (4096, 4096))
-host, port, n, said = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4].encode().decode("unicode_escape").encode()
+host, port, n, said = sys.argv[1], int(sys.argv[2]), int(sys.argv[3]), sys.argv[4].encode().decode("unicode_escape").encode("latin-1")
 kept = []
 for i in range(n):
     s = socket.socket()
@@ -24,6 +26,15 @@ for i in range(n):
 print("opened", flush=True)
 time.sleep(600)
 """
+
+
+def hello(protocol):
+    """A whole ClientHello, as text for MUTE: what comes next never comes."""
+    context, sent = ssl.create_default_context(), ssl.MemoryBIO()
+    context.set_alpn_protocols([protocol])
+    with contextlib.suppress(ssl.SSLWantReadError):
+        context.wrap_bio(ssl.MemoryBIO(), sent, server_hostname="hub").do_handshake()
+    return "".join(f"\\x{byte:02x}" for byte in sent.read())
 
 
 class Poor(Town):
@@ -43,8 +54,9 @@ def town(lab):
     print(f"--- log of the hub\n{made.hub.process.log()[-4000:]}")
 
 
-@pytest.mark.parametrize("port,said", [(10080, ""), (10080, "CONNECT x:1 HTTP/1.1"), (10000, ""), (10000, "\\x16\\x03\\x01")],
-                         ids=["mute callers", "slow heads", "mute nodes", "slow hellos"])
+@pytest.mark.parametrize("port,said", [(10080, ""), (10080, "CONNECT x:1 HTTP/1.1"), (10000, ""), (10000, "\\x16\\x03\\x01"),
+                                       (10000, hello("http/1.1")), (10000, hello("edgeway-tunnel-reverse/1"))],
+                         ids=["mute callers", "slow heads", "mute nodes", "slow hellos", "half websockets", "half tunnels"])
 def test_mute_connections(town, port, said):
     mute = town.stranger.start("mute", PYTHON, "-c", MUTE, HUB, port, CONNECTIONS, said)
     try:
