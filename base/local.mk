@@ -19,6 +19,7 @@ base_libbase_a_SOURCES = \
 	base/loop.c base/loop.h \
 	base/metric.c base/metric.h \
 	base/netwatch.c base/netwatch.h \
+	base/network.c base/network.h \
 	base/notify.c base/notify.h \
 	base/opt.c base/opt.h base/opt_flags.c base/opt_load.h base/opt_print.c base/opt_text.c \
 	base/opt_value.c base/opt_value.h \

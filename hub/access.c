@@ -5,14 +5,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/network.h"
 #include "base/pki.h"
 #include "hub/hub.h"
 #include "model/check.h"
-
-struct network {
-	struct in6_addr ip;
-	unsigned bits; /* of 128 */
-};
 
 /* What a rule opens: kind and up to two globs. */
 struct to {
@@ -39,41 +35,6 @@ struct access {
 };
 
 /* --- reading ---------------------------------------------------------------- */
-
-static bool
-read_network(const char *text, struct network *to)
-{
-	char ip[INET6_ADDRSTRLEN];
-	const char *slash = strchr(text, '/');
-	size_t len = slash != NULL ? (size_t)(slash - text) : strlen(text);
-	unsigned long bits;
-	char *end;
-
-	if (len >= sizeof ip)
-		return false;
-	memcpy(ip, text, len);
-	ip[len] = '\0';
-	if (!ip_parse(ip, &to->ip))
-		return false;
-	to->bits = 128;
-	if (slash == NULL)
-		return true;
-	bits = strtoul(slash + 1, &end, 10);
-	if (end == slash + 1 || *end != '\0' || bits > (strchr(ip, ':') != NULL ? 128 : 32))
-		return false;
-	to->bits = (unsigned)bits + (strchr(ip, ':') != NULL ? 0 : 96);
-	return true;
-}
-
-static bool
-network_holds(const struct network *n, const struct in6_addr *ip)
-{
-	unsigned whole = n->bits / 8, rest = n->bits % 8;
-
-	if (memcmp(&n->ip, ip, whole) != 0)
-		return false;
-	return rest == 0 || ((n->ip.s6_addr[whole] ^ ip->s6_addr[whole]) >> (8 - rest)) == 0;
-}
 
 static bool
 read_port(const char *text, size_t len, uint16_t *port)
@@ -138,7 +99,7 @@ read_site(const char *text, struct to *to)
 
 	to->kind = TARGET_SITE;
 	if (slash == NULL || slash == text || (address = split_ports(slash + 1, to)) == NULL ||
-		!read_network(address, &to->network))
+		!network_parse(&to->network, address))
 		return false;
 	to->second = xstrndup(text, (size_t)(slash - text));
 	return true;
@@ -161,7 +122,7 @@ read_to(const char *text, struct to *to)
 		to->kind = TARGET_CLOUD;
 		if ((name = split_ports(text + 6, to)) == NULL || *name == '\0')
 			return false;
-		if (!read_network(name, &to->network))
+		if (!network_parse(&to->network, name))
 			to->first = take_ptr(&name);
 		return to->first == NULL || strchr(to->first, '/') == NULL;
 	}
@@ -187,7 +148,7 @@ read_from(const char *text, struct rule *rule)
 {
 	const char *name = text;
 
-	if (read_network(text, &rule->network)) {
+	if (network_parse(&rule->network, text)) {
 		rule->by_network = true;
 		return true;
 	}
