@@ -231,9 +231,9 @@ make_deletion(struct entry *e)
 	e->item.content_len = 0;
 }
 
-/* text: a selector that the model has read before, or "". */
+/* text: a selector that the model has read before, or "". restricted: not for all agents. */
 static void
-set_nodes(struct fanout *f, struct entry *e, const char *text)
+set_nodes(struct fanout *f, struct entry *e, const char *text, bool restricted)
 {
 	struct err err = {0};
 	int rc;
@@ -249,7 +249,8 @@ set_nodes(struct fanout *f, struct entry *e, const char *text)
 	rc = selector_parse(&e->nodes, text, &err);
 	assert(rc == 0);
 	e->item.nodes = e->nodes;
-	if (e->nodes == NULL)
+	e->item.restricted = restricted;
+	if (e->nodes == NULL && !restricted)
 		return;
 	e->next_narrowed = f->narrowed;
 	e->at_narrowed = &f->narrowed;
@@ -258,13 +259,15 @@ set_nodes(struct fanout *f, struct entry *e, const char *text)
 	f->narrowed = e;
 }
 
-/* Changes whom it is for, and tells; before: whether it was present. */
+/* Changes whom it is for, and tells; change NULL: it is gone; before: whether it was present. */
 static void
-settle_item(struct fanout *f, struct entry *e, const char *nodes, bool before)
+settle_item(struct fanout *f, struct entry *e, const struct cluster_change *change, bool before)
 {
 	struct selector *was = e->nodes;
 
-	set_nodes(f, e, nodes);
+	e->item.was_restricted = e->item.restricted;
+	set_nodes(f, e, change != NULL ? change->nodes : "",
+		change != NULL && view_restricted(change->view));
 	e->item.was_present = before;
 	e->item.was_nodes = was;
 	tell(f, e);
@@ -341,7 +344,7 @@ fanout_set(struct fanout *f, const struct cluster_change *change, struct err *er
 	e->item.content = e->frame + len - 1 - change->json_len;
 	e->item.content_len = change->json_len;
 	digest_toggle(&f->digests, key, strlen(key), change->digest);
-	settle_item(f, e, change->nodes, before);
+	settle_item(f, e, change, before);
 	return 1;
 }
 
@@ -357,7 +360,7 @@ fanout_remove(struct fanout *f, const char *ns, const char *name)
 	f->n_present--;
 	make_deletion(e);
 	e->holds++;
-	settle_item(f, e, "", true);
+	settle_item(f, e, NULL, true);
 	fanout_release(f, &e->item);
 	return true;
 }

@@ -34,9 +34,11 @@ struct fanout_item {
 	const char *content; /* the view's JSON within the frame */
 	size_t content_len;
 	const struct selector *nodes; /* who is to know of it; NULL: all */
+	bool restricted; /* not everybody may call it: only for agents that enforce that */
 	/* What it was before this change; only while `changed` tells of it. */
 	bool was_present;
 	const struct selector *was_nodes;
+	bool was_restricted;
 };
 
 typedef void fanout_fn(void *arg, struct fanout_item *item);

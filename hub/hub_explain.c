@@ -84,6 +84,8 @@ explain(const struct hub *hub, struct kube_events *events, const char *key,
 	kube_events_tell(events, ns, name, EVENT_RULE, rules);
 	if (cluster_selector_wrong(hub->cluster, ns, name))
 		kind = EVENT_SELECTOR;
+	else if (*cluster_allow_from_problem(hub->cluster, ns, name) != '\0')
+		kind = EVENT_ALLOW_FROM;
 	else if (cluster_reason_refused(hub->cluster, ns, name))
 		kind = EVENT_REFUSED;
 	else

@@ -28,6 +28,8 @@ on_changed(void *arg)
 	}
 	for (; (note = cluster_next_note(hub->cluster)) != NULL; free(note))
 		log_limited(LOG_LEVEL_WARN, 20, "hub", "%s", note);
+	if (hub->nodes != NULL)
+		nodes_tell_callers(hub->nodes);
 	fanout_settle(hub->fanout);
 	if (hub->redirect != NULL)
 		redirect_poke(hub->redirect);

@@ -31,6 +31,8 @@ enum {
 #define EVENT_REFUSED                                                                              \
 	"EndpointRefused" /* nodes refuse the address of some endpoint: model/dial_guard.h */
 #define EVENT_SELECTOR "NodesSelectorInvalid" /* edgeway.io/nodes is no selector */
+#define EVENT_ALLOW_FROM                                                                           \
+	"AllowFromInvalid" /* edgeway.io/allow-from cannot be read: nobody may call */
 #define EVENT_EXHAUSTED "FakeIPsExhausted" /* a node has no address left for it */
 #define EVENT_RULE                                                                                 \
 	"DestinationRulePartly" /* some of its DestinationRules does not count; told beside the others */

@@ -91,8 +91,8 @@ keep_said(struct manifest_file *f, const struct tree_node *n, const char *list_k
 
 		if (strcmp(kube_kind_name((enum kube_kind)k), kind) != 0)
 			continue;
-		claim = claims_find(
-			claims, (enum kube_kind)k, k == KUBE_NODE ? "" : ns, name, f->name);
+		claim = claims_find(claims, (enum kube_kind)k,
+			k == KUBE_NODE || k == KUBE_NAMESPACE ? "" : ns, name, f->name);
 		if (claim == NULL || claim->round == f->round)
 			continue;
 		claim->round = f->round;

@@ -8,6 +8,7 @@
 #include "base/preauth.h"
 #include "hub/admission.h"
 #include "hub/route.h"
+#include "model/allow_from.h"
 #include "model/bundle.h"
 #include "model/health.h"
 #include "model/mesh.h"
@@ -73,6 +74,38 @@ note_certificate(const struct nodes *n, struct ws_conn *c, const char *node)
 		share_tell_nodes(n->config.share);
 }
 
+static void
+tell_callers(const struct nodes *n, struct talk *talk)
+{
+	auto_buf struct buf callers;
+
+	buf_init(&callers, BUF_UNLIMITED);
+	if (!talk_enforces(talk))
+		return;
+	cluster_callers(n->config.cluster, talk_node(talk), &callers);
+	talk_callers(talk, &callers);
+}
+
+void
+nodes_tell_callers(struct nodes *n)
+{
+	bool before = n->callers_matter;
+	char *node;
+
+	n->callers_matter = cluster_restricted(n->config.cluster) > 0;
+	for (; (node = cluster_next_callers(n->config.cluster)) != NULL; free(node)) {
+		struct talk *talk = before && n->callers_matter ? nodes_find_talk(n, node) : NULL;
+
+		if (talk != NULL)
+			tell_callers(n, talk);
+	}
+	if (before || !n->callers_matter)
+		return;
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (nodes_talks(p))
+			tell_callers(n, p->talk);
+}
+
 static struct talk *
 start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 {
@@ -80,6 +113,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 	struct talk *old = nodes_find_talk(n, node);
 	const char *addresses[ADDRESSES_MAX];
 	char ca_hash[PKI_HASH_TEXT];
+	struct talk *talk;
 	struct talk_config config = {
 		.fanout = n->config.fanout,
 		.stats = &n->stats,
@@ -97,6 +131,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 		.answers = names_word(ws_header(c, "edgeway-answers"), HEALTH_KIND),
 		.crl = certs_crl(n->config.certs),
 		.takes_crl = ws_header(c, MESH_CRL_HEADER)[0] != '\0',
+		.enforces = names_word(ws_header(c, "edgeway-enforces"), ALLOW_FROM_KIND),
 	};
 
 	note_certificate(n, c, node);
@@ -117,7 +152,10 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 	}
 	if (n->config.others != NULL)
 		peers_tell_joined(n->config.others, node);
-	return talk_new(&config, c);
+	talk = talk_new(&config, c);
+	if (cluster_restricted(n->config.cluster) > 0)
+		tell_callers(n, talk);
+	return talk;
 }
 
 static void

@@ -28,7 +28,7 @@ struct nodes_config {
 	uint64_t heartbeat_ms;
 	const char *cluster_domain;
 	struct fanout *fanout;
-	const struct cluster *cluster;
+	struct cluster *cluster;
 	struct certs *certs;
 	struct tokens *tokens;
 	struct tunnels *tunnels, *outward; /* what asks for one by ALPN goes there */
@@ -50,6 +50,8 @@ void nodes_stop(struct nodes **n);
 int nodes_renew(struct nodes *n, struct ssl_ctx_st *tls);
 void nodes_ready(struct nodes *n);
 void nodes_refresh(struct nodes *n);
+/* Tells nodes of their callers (doc/protocol.md), before the services that these may not call. */
+void nodes_tell_callers(struct nodes *n);
 struct addr nodes_addr(const struct nodes *n); /* where it listens */
 /* The node's certificates are refused from now on: ends what they opened. How many connections. */
 unsigned nodes_revoked(struct nodes *n, const char *node);

@@ -29,6 +29,7 @@ struct nodes {
 	struct join_config join;
 	struct peer *peers;
 	uint64_t node_changes; /* of the cluster, looked at */
+	bool callers_matter; /* some service is not for every caller: nodes are told of their callers */
 	size_t n_peers, most;
 	uint64_t accepted, not_accepted; /* once it does not listen any more */
 	struct talk_stats stats;

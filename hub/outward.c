@@ -7,6 +7,7 @@
 
 #include "base/hops.h"
 #include "base/log.h"
+#include "model/allow_from.h"
 
 enum { MOST = 16384, OF_A_NODE = MOST / 8 };
 
@@ -315,6 +316,7 @@ outward_opened(void *arg, const char *node, struct stream *st, const struct stre
 		.host = request->authority,
 		.service = field(request, "edgeway-service"),
 		.dest = field(request, "edgeway-node"),
+		.enforces = strcmp(field(request, "edgeway-enforces"), ALLOW_FROM_KIND) == 0,
 		.udp = request->udp,
 	};
 	struct trip *t;

@@ -526,15 +526,35 @@ reach_goes_round(struct reaching *x, const struct reach_request *q)
 	return true;
 }
 
-struct reaching *
-reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void *arg)
+/* Finds the ways, for this caller: a service may not be for everybody. */
+static unsigned
+find_ways(struct reaching *x, const struct reach_request *q)
 {
-	struct reaching *x = xcalloc(1, sizeof *x);
+	struct ways_finder *f = x->reach->config.ways;
 	const struct ways_endpoint endpoint = {.asker = q->caller->node,
 		.service = q->service,
 		.node = q->dest,
 		.at = q->host,
 		.udp = q->udp};
+	struct ways_caller who;
+	unsigned status;
+
+	ways_caller_of(&who, q->caller, q->enforces);
+	ways_for(f, &who);
+	if (q->service != NULL)
+		status = ways_find_endpoint(f, &endpoint, &x->ways);
+	else if (q->dest != NULL)
+		status = ways_find_at(f, q->host, q->dest, &x->ways);
+	else
+		status = (q->udp ? ways_find_udp : ways_find)(f, q->host, q->port, &x->ways);
+	ways_for(f, NULL);
+	return status;
+}
+
+struct reaching *
+reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void *arg)
+{
+	struct reaching *x = xcalloc(1, sizeof *x);
 	unsigned status;
 
 	x->reach = r;
@@ -549,13 +569,7 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 	if (q->trace != NULL)
 		traceparent_text(x->traceparent, q->trace);
 	snprintf(x->target, sizeof x->target, "%.200s:%u", q->host, q->port);
-	if (q->service != NULL)
-		status = ways_find_endpoint(r->config.ways, &endpoint, &x->ways);
-	else if (q->dest != NULL)
-		status = ways_find_at(r->config.ways, q->host, q->dest, &x->ways);
-	else
-		status = (q->udp ? ways_find_udp : ways_find)(
-			r->config.ways, q->host, q->port, &x->ways);
+	status = find_ways(x, q);
 	if (reach_goes_round(x, q)) {
 		answer_soon(x, 508, HOPS_REASON);
 	} else if (q->full != NULL) {

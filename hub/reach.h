@@ -49,6 +49,7 @@ struct reach_request {
 	const char *
 		service; /* then host is the endpoint, host:port, and dest its node; NULL: none in particular */
 	const char *dest; /* IP:port as the node `host` sees it, in place of port; NULL none */
+	bool enforces; /* the node that asks lets only those of its pods through that may call the service */
 	bool udp; /* datagrams: the port is one of UDP, and so is the stream */
 	const struct trace_context *trace; /* the span that asks; NULL: none */
 	unsigned hops; /* of a request of HTTP: as caller->hops, by its CDN-Loop */

@@ -1,8 +1,9 @@
 #include "hub/sight.h"
 
 void
-sight_init(struct sight *s, const struct kube_labels *labels)
+sight_init(struct sight *s, const struct kube_labels *labels, bool enforces)
 {
+	s->enforces = enforces;
 	s->labels = kube_labels_copy(labels);
 }
 
@@ -15,13 +16,15 @@ sight_fini(struct sight *s)
 bool
 sight_has(const struct sight *s, const struct fanout_item *item)
 {
-	return item->present && selector_matches(item->nodes, &s->labels);
+	return item->present && (s->enforces || !item->restricted) &&
+		selector_matches(item->nodes, &s->labels);
 }
 
 bool
 sight_had(const struct sight *s, const struct fanout_item *item)
 {
-	return item->was_present && selector_matches(item->was_nodes, &s->labels);
+	return item->was_present && (s->enforces || !item->was_restricted) &&
+		selector_matches(item->was_nodes, &s->labels);
 }
 
 void

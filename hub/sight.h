@@ -1,5 +1,6 @@
 /*
- * What one node is to know of: services without a selector of nodes, and those whose selector takes the node's labels.
+ * What one node is to know of: services without a selector of nodes, and those whose selector takes the node's labels; those
+ * that not everybody may call only where the agent enforces that.
  * Part of hub/talk; pure.
  */
 #ifndef EDGEWAY_HUB_SIGHT_H
@@ -9,9 +10,10 @@
 
 struct sight {
 	struct kube_labels labels; /* of the node */
+	bool enforces; /* its agent keeps out who may not call: else it is not told of restricted services */
 };
 
-void sight_init(struct sight *s, const struct kube_labels *labels);
+void sight_init(struct sight *s, const struct kube_labels *labels, bool enforces);
 void sight_fini(struct sight *s);
 /* Is the node to hold the item as it is now? Was it, before the change that is being told? */
 bool sight_has(const struct sight *s, const struct fanout_item *item);

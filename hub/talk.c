@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "base/hash.h"
 #include "base/log.h"
 #include "model/bundle.h"
 
@@ -82,10 +83,22 @@ talk_finish_sync(struct talk *s)
 	free(take_ptr(&s->sync_id));
 }
 
+/* The newest alone, and before the services that these callers may not call. */
+static void
+send_callers(struct talk *s)
+{
+	if (s->ended || buf_len(&s->callers_next) == 0 || ws_queued(s->conn) > TALK_QUEUE_BYTES)
+		return;
+	talk_say(s, OP_UPDATE, "node/callers", "", &s->callers_next);
+	buf_consume(&s->callers_next, buf_len(&s->callers_next));
+	buf_release(&s->callers_next);
+}
+
 /* Sends what there is to send. */
 static void
 pump(struct talk *s)
 {
+	send_callers(s);
 	while (!s->ended && s->pending.n > 0 && s->flights.n < FLIGHTS_MOST &&
 		ws_queued(s->conn) <= TALK_QUEUE_BYTES) {
 		send_item(s, pending_pop(&s->pending));
@@ -261,8 +274,9 @@ talk_new(const struct talk_config *config, struct ws_conn *conn)
 	s->agent = xstrndup(config->agent != NULL ? config->agent : "", AGENT_MAX);
 	s->address = copy(ws_peer_addr(conn));
 	s->since_ms = wall_ms();
+	buf_init(&s->callers_next, BUF_UNLIMITED);
 	pending_init(&s->pending, config->fanout);
-	sight_init(&s->sight, config->labels);
+	sight_init(&s->sight, config->labels, config->enforces);
 	s->config.labels = NULL;
 	outbox_init(&s->outbox, conn, config->bundles, &config->stats->outbox);
 	flights_init(&s->flights);
@@ -309,10 +323,31 @@ talk_free(struct talk **out)
 	free(s->agent);
 	free(s->held_id);
 	free(s->sync_id);
+	buf_fini(&s->callers_next);
 	pending_fini(&s->pending);
 	sight_fini(&s->sight);
 	outbox_fini(&s->outbox);
 	free(s);
+}
+
+void
+talk_callers(struct talk *s, struct buf *callers)
+{
+	uint64_t hash = hash64(buf_at(callers), buf_len(callers), 1);
+
+	if (s->ended || !s->config.enforces || s->callers == hash)
+		return;
+	s->callers = hash;
+	buf_consume(&s->callers_next, buf_len(&s->callers_next));
+	buf_add(&s->callers_next, buf_at(callers), buf_len(callers));
+	send_callers(s);
+	outbox_send(&s->outbox);
+}
+
+bool
+talk_enforces(const struct talk *s)
+{
+	return s->config.enforces;
 }
 
 void
@@ -362,7 +397,7 @@ talk_relabel(struct talk *s, const struct kube_labels *labels)
 
 	if (s->ended || kube_labels_equal(&before.labels, labels))
 		return;
-	sight_init(&s->sight, labels);
+	sight_init(&s->sight, labels, s->config.enforces);
 	for (struct fanout_item *i = NULL; (i = fanout_narrowed(s->config.fanout, i)) != NULL;) {
 		if (!s->live || sight_has(&before, i) == sight_has(&s->sight, i))
 			continue;

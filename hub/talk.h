@@ -49,6 +49,7 @@ struct talk_config {
 		*crl; /* revoked certificates of hubs, said in hello: borrowed; "" or NULL: none */
 	bool takes_crl; /* also later */
 	bool answers; /* and questions (model/health.h) */
+	bool enforces; /* and keeps out who may not call a service (model/allow_from.h) */
 };
 
 struct talk;
@@ -80,6 +81,9 @@ void talk_relabel(struct talk *s, const struct kube_labels *labels);
 /* Services ("namespace/name") of which the node says that no fake IP is left there for them, or that it refuses an endpoint because of
  * its address; how many. */
 size_t talk_unserved(const struct talk *s, enum unserved_why why, const char *const **keys);
+/* The callers of the node (cluster_callers), unless they are those that it was told last; nothing for an agent that does not enforce. */
+void talk_callers(struct talk *s, struct buf *callers);
+bool talk_enforces(const struct talk *s);
 bool talk_ended(const struct talk *s);
 /* What it is about, for those who look on: texts are good until the loop's next turn. */
 struct talk_facts {

@@ -36,6 +36,8 @@ struct talk {
 	uint64_t n_acks;
 	struct unserved unserved;
 	struct questions questions; /* that the node has not answered */
+	uint64_t callers; /* hash of what it is told of them, 0: nothing */
+	struct buf callers_next; /* what of that could not be sent yet */
 };
 
 /* --- talk.c --- */

@@ -202,8 +202,15 @@ add_endpoint(const struct ways_finder *f, struct ways *w, const struct view_endp
 		ways_set_beside(way, e->host_ip, e->host_port);
 }
 
+static bool
+is_closed(const struct view_endpoint *e, uint64_t closed)
+{
+	return e->gate > 0 && (closed >> (e->gate - 1) & 1) != 0;
+}
+
 static void
-add_endpoints(struct ways_finder *f, struct ways *w, const struct view_port *p, bool ready)
+add_endpoints(struct ways_finder *f, struct ways *w, const struct view_port *p, uint64_t closed,
+	bool ready)
 {
 	for (int want = 3; want > 0; want--) {
 		size_t first = p->n_endpoints > 0 ? f->turn % p->n_endpoints : 0;
@@ -211,7 +218,7 @@ add_endpoints(struct ways_finder *f, struct ways *w, const struct view_port *p, 
 		for (size_t i = 0; i < p->n_endpoints && w->n < WAYS_MAX; i++) {
 			const struct view_endpoint *e = &p->endpoints[(first + i) % p->n_endpoints];
 
-			if (serves(e, ready) && rank(f, e) == want)
+			if (serves(e, ready) && rank(f, e) == want && !is_closed(e, closed))
 				add_endpoint(f, w, e);
 		}
 	}
@@ -222,6 +229,8 @@ to_service(struct ways_finder *f, const struct fanout_item *item, uint16_t port,
 {
 	const struct view *v = keep_view(f, item);
 	const struct view_port *p = NULL;
+	uint64_t closed;
+	unsigned status;
 
 	if (v == NULL)
 		return ways_refuse(w, 503, "the service %s cannot be read", item->key);
@@ -233,10 +242,16 @@ to_service(struct ways_finder *f, const struct fanout_item *item, uint16_t port,
 	if (p == NULL)
 		return ways_refuse(w, 404, "the service %s has no %s port %u", item->key,
 			w->udp ? "UDP" : "TCP", port);
+	if ((status = ways_permit(f, v, &closed, w)) != 0)
+		return status;
 	f->turn++;
-	add_endpoints(f, w, p, true);
+	add_endpoints(f, w, p, closed, true);
 	if (w->n == 0)
-		add_endpoints(f, w, p, false);
+		add_endpoints(f, w, p, closed, false);
+	if (w->n == 0 && closed != 0)
+		return ways_refuse(w, 403,
+			"a NetworkPolicy keeps this caller from the endpoints of service %s",
+			item->key);
 	if (w->n == 0)
 		return ways_refuse(
 			w, 503, "the service %s has no endpoint at port %u", item->key, port);
@@ -526,6 +541,8 @@ ways_find_endpoint(struct ways_finder *f, const struct ways_endpoint *wanted, st
 	const struct view *v = item != NULL ? keep_view(f, item) : NULL;
 	const struct view_endpoint *e;
 	uint16_t port = 0;
+	uint64_t closed;
+	unsigned status;
 
 	memset(w, 0, sizeof *w);
 	w->udp = wanted->udp;
@@ -538,6 +555,12 @@ ways_find_endpoint(struct ways_finder *f, const struct ways_endpoint *wanted, st
 		return ways_refuse(w, 404, "the service %s has no endpoint %.60s on %.100s",
 			item->key, wanted->at, wanted->node);
 	w->target.port = port;
+	if ((status = ways_permit(f, v, &closed, w)) != 0)
+		return status;
+	if (is_closed(e, closed))
+		return ways_refuse(w, 403,
+			"a NetworkPolicy keeps the pods of node %s from pod %s/%s", wanted->asker,
+			v->ns, e->pod);
 	/* What an EndpointSlice says of a pod without an address may be anything in the hub's own network. */
 	if (!ways_at_edge(f, e->node) &&
 		!cluster_pod_has(f->config.cluster, v->ns, e->pod, e->pod_ip))

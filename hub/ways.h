@@ -79,6 +79,17 @@ unsigned ways_judge(struct ways_finder *f, const struct caller *caller, struct w
 /* The way `at` has found no tunnel: puts those through the node's neighbours behind it. How many; 0: *why (NULL: nobody has
  * declared the node). */
 size_t ways_beside(struct ways_finder *f, struct ways *w, size_t at, const char **why);
+/* Whose call the next find is for: services that are not for everybody are left out for callers that may not call them, 403. NULL, as
+ * in the beginning: nobody's, and nothing is left out. Borrowed until the next ways_for. */
+struct ways_caller {
+	char node[ACCESS_NAME_MAX + 1]; /* "" none */
+	bool enforces; /* then: that node judges by pod itself */
+	char name[ACCESS_NAME_MAX + 8]; /* else: cert:NAME, token:NAME or local; "" none */
+	struct in6_addr address;
+	bool has_address;
+};
+void ways_caller_of(struct ways_caller *to, const struct caller *caller, bool enforces);
+void ways_for(struct ways_finder *f, const struct ways_caller *caller);
 struct ways_endpoint {
 	const char *
 		asker; /* the node that wants to reach it: it must be one that is told of the service */

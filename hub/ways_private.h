@@ -20,11 +20,15 @@ struct ways_finder {
 	struct ways_kept kept[WAYS_VIEWS_KEPT];
 	unsigned next; /* slot to use next */
 	uint64_t turn; /* spreads calls over a service's endpoints */
+	const struct ways_caller *caller; /* NULL: nobody in particular */
 };
 
 unsigned ways_refuse(struct ways *w, unsigned status, const char *fmt, ...) printf_like(3, 4);
 void ways_set_target(struct ways *w, enum target_kind kind, const char *first, const char *second);
 struct way *ways_add(struct ways *w, const char *node, const char *host, uint16_t port);
+
+/* In ways_callers.c. May the caller use the view, as the hub can tell? 0, with a bit of *closed for each gate that keeps it out, or 403. */
+unsigned ways_permit(struct ways_finder *f, const struct view *v, uint64_t *closed, struct ways *w);
 
 /* In ways_beside.c. Is the node one that the hub does not dial itself? */
 bool ways_at_edge(const struct ways_finder *f, const char *node);

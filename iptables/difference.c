@@ -23,18 +23,67 @@ same_chain(const struct difference *d)
 		d->before.by_client == d->after.by_client;
 }
 
+/* Of ports that everybody may use, of those for processes of the node, and of those for some pods there is a map each. */
+enum { MAP_SERVICES, MAP_HOSTS };
+
+static bool
+is_in(const struct plan *plan, int map)
+{
+	return map == MAP_SERVICES ? !plan->restricted : plan->restricted && plan->host;
+}
+
 static void
-put_service(struct elements *e, const struct difference *d, bool del)
+put_verdict(struct elements *e, const struct difference *d, bool del, int map)
 {
 	struct rules_key key = bytes_of(&d->key, 0);
 	char chain[RULES_CHAIN_MAX];
 	struct element one = {.key = &key, .key_len = RULES_SERVICE_KEY_BYTES};
+	bool was = d->was && is_in(&d->before, map), is = d->is && is_in(&d->after, map);
 
-	if (d->key.proto == 0 || same_chain(d) || !(del ? d->was : d->is))
+	if (d->key.proto == 0 || (was && is && same_chain(d)) || !(del ? was : is))
 		return;
 	if (!del)
 		one.chain = rules_chain(chain, d->after.by_client, d->after.n);
 	elements_add(e, &one);
+}
+
+static void
+put_service(struct elements *e, const struct difference *d, bool del)
+{
+	put_verdict(e, d, del, MAP_SERVICES);
+}
+
+static void
+put_host(struct elements *e, const struct difference *d, bool del)
+{
+	put_verdict(e, d, del, MAP_HOSTS);
+}
+
+static void
+put_callers(struct elements *e, const struct difference *d, bool del)
+{
+	const struct plan *plan = del ? &d->before : &d->after,
+			  *other = del ? &d->after : &d->before;
+	bool other_there = del ? d->is : d->was;
+	char chain[RULES_CHAIN_MAX];
+
+	if (!(del ? d->was : d->is) || !plan->restricted)
+		return;
+	for (uint32_t i = 0; i < plan->n_callers; i++) {
+		struct rules_key service = bytes_of(&d->key, 0);
+		struct rules_caller_key key = {.caller = htonl(plan->callers[i]),
+			.ip = service.ip,
+			.proto = service.proto,
+			.port = service.port};
+		struct element one = {.key = &key, .key_len = sizeof key};
+
+		if (same_chain(d) && other_there && other->restricted &&
+			plan_admits(other, plan->callers[i]))
+			continue;
+		if (!del)
+			one.chain = rules_chain(chain, plan->by_client, plan->n);
+		elements_add(e, &one);
+	}
 }
 
 static bool
@@ -112,6 +161,8 @@ difference_put(const struct difference *list, size_t n, struct batch *b)
 {
 	put_kind(b, RULES_CLUSTER_IPS, put_cluster_ip, list, n);
 	put_kind(b, RULES_SERVICES, put_service, list, n);
+	put_kind(b, RULES_HOSTS, put_host, list, n);
+	put_kind(b, RULES_CALLERS, put_callers, list, n);
 	put_kind(b, RULES_SINGLE, put_single, list, n);
 	put_kind(b, RULES_ENDPOINTS, put_endpoints, list, n);
 }

@@ -276,6 +276,16 @@ expr_verdict_map(struct nftnl_rule *r, const char *map)
 	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
 }
 
+void
+expr_verdict_map_of_caller(struct nftnl_rule *r, const char *map)
+{
+	load(r, EXPR_SADDR, NFT_REG_1);
+	load(r, EXPR_DADDR, NFT_REG32_01);
+	load(r, EXPR_L4PROTO, NFT_REG32_02);
+	load(r, EXPR_DPORT, NFT_REG32_03);
+	nftnl_expr_set_u32(look_up(r, map), NFTNL_EXPR_LOOKUP_DREG, NFT_REG_VERDICT);
+}
+
 static void
 draw_slot(struct nftnl_rule *r, bool by_client, uint16_t n)
 {

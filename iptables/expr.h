@@ -31,6 +31,8 @@ void expr_match_asked_set(struct nftnl_rule *r, const char *set);
 
 /* ip daddr . meta l4proto . th dport vmap @map */
 void expr_verdict_map(struct nftnl_rule *r, const char *map);
+/* ip saddr . ip daddr . meta l4proto . th dport vmap @map */
+void expr_verdict_map_of_caller(struct nftnl_rule *r, const char *map);
 /* dnat to ip daddr . meta l4proto . th dport map @map */
 void expr_dnat_single(struct nftnl_rule *r, const char *map);
 /* dnat to ip daddr . meta l4proto . th dport . SLOT map @map; the slot below n (more than one, or the

@@ -22,6 +22,7 @@ struct frontend {
 struct frontends {
 	struct frontends_config config;
 	enum frontends_catch catch;
+	const struct local_callers *callers; /* of the snapshot that is being looked at */
 	struct table table;
 	struct buf suspects; /* struct frontend * */
 	struct buf differences; /* struct difference */
@@ -138,6 +139,9 @@ count(struct frontends *f, const struct frontend *one, int sign)
 
 	*what += (size_t)sign;
 	f->counts.slots += (size_t)(sign * one->plan.n);
+	f->counts.restricted += (size_t)(sign * one->plan.restricted);
+	f->counts.hosts += (size_t)(sign * one->plan.host);
+	f->counts.callers += (size_t)sign * one->plan.n_callers;
 }
 
 static void
@@ -149,10 +153,12 @@ differ(struct frontends *f, const struct frontend *one, bool was, struct plan be
 	buf_add(&f->differences, &d, sizeof d);
 }
 
-/* Does the plan lack an endpoint that the other one has? */
+/* Does the plan lack an endpoint or a caller that the other one has? */
 static bool
 lost(const struct plan *before, const struct plan *after)
 {
+	if (plan_excludes(before, after))
+		return true;
 	for (uint16_t i = 0; i < before->n; i++)
 		if (!plan_has(after, &before->slots[i]))
 			return true;
@@ -240,7 +246,7 @@ is_kernels(const struct frontends *f, const struct service *s, const struct serv
 {
 	if (p->mode == PORT_UDP)
 		return true;
-	if (p->mode != PORT_TCP || p->n_endpoints == 0 || p->n_unreachable > 0)
+	if (p->mode != PORT_TCP || p->n_endpoints == 0 || p->n_unreachable > 0 || s->restricted)
 		return false;
 	if (s->lb.datapath == DATAPATH_PROXY ||
 		(s->lb.datapath == DATAPATH_DEFAULT && !f->config.kernel))
@@ -270,6 +276,8 @@ make_plan(struct frontends *f, const struct service *s, const struct service_por
 	if (plan->n == 0 && udp && f->config.relay != NULL &&
 		f->config.relay(f->config.relay_arg, s, p, &to))
 		plan_single(plan, &to);
+	if (udp)
+		plan_restrict(plan, s, p, f->callers);
 }
 
 static void
@@ -341,6 +349,7 @@ on_now(void *arg, const struct service *old, const struct service *now)
 void
 frontends_use(struct frontends *f, const struct snapshot *old, const struct snapshot *now)
 {
+	f->callers = snapshot_callers(now);
 	/* All that may go first: an address may pass from one service to another. */
 	snapshot_diff(old, now, on_old, f);
 	snapshot_diff(old, now, on_now, f);
@@ -353,6 +362,7 @@ frontends_again(struct frontends *f, const struct snapshot *now)
 	struct table_node *n = NULL;
 	size_t slot = 0;
 
+	f->callers = snapshot_callers(now);
 	while ((n = table_walk(&f->table, &slot, n)) != NULL)
 		suspect(f, container_of(n, struct frontend, node));
 	snapshot_diff(NULL, now, on_now, f);
@@ -404,7 +414,8 @@ frontends_put(struct frontends *f, struct batch *b)
 	if (all == 0)
 		return false;
 	for (; n < all && elements < ELEMENTS_AT_ONCE; n++)
-		elements += 2 + list[n].before.n + list[n].after.n;
+		elements += 2 + list[n].before.n + list[n].after.n + list[n].before.n_callers +
+			list[n].after.n_callers;
 	difference_put(list, n, b);
 	for (size_t i = 0; i < n; i++)
 		plan_fini(&list[i].before);
@@ -436,7 +447,7 @@ is_stale(void *arg, const struct conntrack_flow *flow)
 		return false;
 	one = find(&f->table, &k);
 	if (one != NULL)
-		return !plan_has(&one->plan, &server);
+		return !plan_has(&one->plan, &server) || !plan_admits(&one->plan, flow->src);
 	if (flow->server == flow->dst)
 		return flow->proto == IPPROTO_TCP && in_subnet(f, flow->dst);
 	return find(&f->gone, &k) != NULL ||

@@ -36,6 +36,8 @@ struct frontends_counts {
 	size_t udp, tcp,
 		cluster_ips; /* ports, addresses; udp with those that are carried elsewhere */
 	size_t slots;
+	size_t restricted, callers,
+		hosts; /* ports that are not for all; pods that may use them; those for the node's own processes */
 	uint64_t flows_ended, flow_failures;
 };
 

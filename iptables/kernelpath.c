@@ -196,7 +196,12 @@ kernelpath_use(struct kernelpath *d, const struct snapshot *s)
 	struct snapshot *old = d->snapshot;
 
 	d->snapshot = snapshot_ref(s);
-	frontends_use(d->frontends, old, s);
+	/* One of both: a key may differ once in a transaction. */
+	if (old != NULL && snapshot_callers(old) != snapshot_callers(s) &&
+		snapshot_restricted(s) > 0)
+		frontends_again(d->frontends, s);
+	else
+		frontends_use(d->frontends, old, s);
 	if (d->resting)
 		frontends_skip(d->frontends);
 	snapshot_unref(&old);
@@ -279,6 +284,8 @@ kernelpath_state(const struct kernelpath *d, struct buf *out)
 		"\"endpointsDead\":%zu,\"flowsEnded\":%llu,",
 		n->udp, n->tcp, n->slots, probes_count(d->probes), probes_dead(d->probes),
 		(unsigned long long)n->flows_ended);
+	buf_printf(out, "\"restrictedPorts\":%zu,\"callers\":%zu,\"portsOfTheNode\":%zu,",
+		n->restricted, n->callers, n->hosts);
 	buf_printf(out, "\"clusterIPs\":%zu,\"clusterIPsServedBy\":\"%s\"}", n->cluster_ips,
 		d->caught                    ? "edgeway"
 			: d->foreign != NULL ? d->foreign

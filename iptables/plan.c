@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "model/check.h"
 
 enum { SLOTS_EACH = 8 };
 
@@ -154,9 +155,77 @@ plan_make(struct plan *plan, const struct service_port *p, bool client, plan_ali
 	free(list);
 }
 
+/* --- for whom ---------------------------------------------------------------- */
+
+static int
+plan_compare_callers(const void *a, const void *b)
+{
+	uint32_t x = *(const uint32_t *)a, y = *(const uint32_t *)b;
+
+	return (x > y) - (x < y);
+}
+
+void
+plan_restrict(struct plan *plan, const struct service *s, const struct service_port *p,
+	const struct local_callers *callers)
+{
+	size_t n = local_callers_count(callers);
+	struct allow_caller who = {.on_node = true, .node = local_callers_node(callers)};
+
+	if (!s->restricted)
+		return;
+	plan->restricted = true;
+	plan->host = service_permits_all(s, p, &who);
+	plan->callers = xcalloc(n + 1, sizeof *plan->callers);
+	for (size_t i = 0; i < n; i++) {
+		const struct local_pod pod = local_callers_at(callers, i);
+		struct in6_addr ip;
+		uint32_t v4 = ip_v4(pod.ip);
+
+		if (v4 == 0 || !ip_parse(pod.ip, &ip))
+			continue;
+		local_callers_find(callers, &ip, &who);
+		if (service_permits_all(s, p, &who))
+			plan->callers[plan->n_callers++] = v4;
+	}
+	qsort(plan->callers, plan->n_callers, sizeof *plan->callers, plan_compare_callers);
+}
+
+bool
+plan_admits(const struct plan *plan, uint32_t caller)
+{
+	return !plan->restricted ||
+		(plan->n_callers > 0 &&
+			bsearch(&caller, plan->callers, plan->n_callers, sizeof *plan->callers,
+				plan_compare_callers) != NULL);
+}
+
+bool
+plan_excludes(const struct plan *before, const struct plan *after)
+{
+	if (!after->restricted)
+		return false;
+	if (!before->restricted || (before->host && !after->host))
+		return true;
+	for (uint32_t i = 0; i < before->n_callers; i++)
+		if (!plan_admits(after, before->callers[i]))
+			return true;
+	return false;
+}
+
+static bool
+plan_same_callers(const struct plan *a, const struct plan *b)
+{
+	return a->restricted == b->restricted && a->host == b->host &&
+		a->n_callers == b->n_callers &&
+		(a->n_callers == 0 ||
+			memcmp(a->callers, b->callers, a->n_callers * sizeof *a->callers) == 0);
+}
+
 void
 plan_fini(struct plan *plan)
 {
+	free(plan->callers);
 	free(plan->slots);
 	*plan = (struct plan){0};
 }
@@ -171,7 +240,7 @@ plan_single(struct plan *plan, const struct plan_target *t)
 bool
 plan_same(const struct plan *a, const struct plan *b)
 {
-	if (a->n != b->n || a->by_client != b->by_client)
+	if (a->n != b->n || a->by_client != b->by_client || !plan_same_callers(a, b))
 		return false;
 	for (uint16_t i = 0; i < a->n; i++)
 		if (!same_target(&a->slots[i], &b->slots[i]))

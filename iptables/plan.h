@@ -17,6 +17,7 @@
 #ifndef EDGEWAY_IPTABLES_PLAN_H
 #define EDGEWAY_IPTABLES_PLAN_H
 
+#include "model/local_callers.h"
 #include "model/service.h"
 
 enum { PLAN_EXACT = 16, PLAN_SLOTS_MAX = 1024 };
@@ -28,8 +29,12 @@ struct plan_target {
 
 struct plan {
 	bool by_client;
+	bool restricted; /* for `callers` and, where `host` says so, for processes of the node; else for all */
+	bool host;
 	uint16_t n;
+	uint32_t n_callers;
 	struct plan_target *slots;
+	uint32_t *callers; /* addresses of pods, host byte order, ascending */
 };
 
 /* false: leave it out, it is dead. */
@@ -42,6 +47,13 @@ struct plan_target plan_target(const struct endpoint *e); /* of one for which pl
  * alive. n 0: the port has no endpoint that the kernel could reach. */
 void plan_make(struct plan *plan, const struct service_port *p, bool by_client,
 	plan_alive_fn *alive, void *arg);
+/* Only for those who may call the service and all endpoints of the port (service_permits_all). Nothing for a service that everybody may call. callers NULL: none are known. */
+void plan_restrict(struct plan *plan, const struct service *s, const struct service_port *p,
+	const struct local_callers *callers);
+/* May this address use the port? false also for processes of the node. */
+bool plan_admits(const struct plan *plan, uint32_t caller);
+/* Did somebody use `before` who may not use `after`? */
+bool plan_excludes(const struct plan *before, const struct plan *after);
 void plan_fini(struct plan *plan);
 /* Everything goes to this one. */
 void plan_single(struct plan *plan, const struct plan_target *t);

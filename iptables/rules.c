@@ -22,6 +22,7 @@ enum {
 	TYPE_PORT = 13,
 	TYPE_BITS = 6, /* of each in a concatenation */
 	TYPE_SERVICE = (TYPE_IPV4 << TYPE_BITS | TYPE_PROTO) << TYPE_BITS | TYPE_PORT,
+	TYPE_CALLER = TYPE_IPV4 << 3 * TYPE_BITS | TYPE_SERVICE,
 	TYPE_SLOT = TYPE_SERVICE << TYPE_BITS | TYPE_INTEGER,
 	TYPE_ENDPOINT = TYPE_IPV4 << TYPE_BITS | TYPE_PORT,
 };
@@ -32,6 +33,7 @@ enum { DNS_PORT = 53 };
 #define LISTENED "listened"
 #define PROXY "proxy"
 #define EARLY "early"
+#define OWN "own"
 
 static void
 add_goto(struct batch *b, const char *from, const char *to)
@@ -91,7 +93,7 @@ add_entry(struct batch *b, const struct rules *rules)
 	r = expr_rule();
 	if (rules->mark != 0)
 		expr_match_not_mark(r, rules->mark);
-	expr_goto(r, "mesh");
+	expr_goto(r, OWN);
 	batch_rule(b, "output", r);
 }
 
@@ -125,7 +127,14 @@ add_mesh(struct batch *b, const struct rules *rules)
 
 	expr_verdict_map(r, RULES_SERVICES);
 	batch_rule(b, "mesh", r);
+	r = expr_rule();
+	expr_verdict_map_of_caller(r, RULES_CALLERS);
+	batch_rule(b, "mesh", r);
 	add_goto(b, "mesh", LISTENED);
+	r = expr_rule();
+	expr_verdict_map(r, RULES_HOSTS);
+	batch_rule(b, OWN, r);
+	add_goto(b, OWN, "mesh");
 	r = expr_rule();
 	expr_match_subnet(r, rules->subnet, rules->mask);
 	expr_goto(r, PROXY);
@@ -239,6 +248,10 @@ add_sets(struct batch *b)
 		{RULES_CLUSTER_IPS, 0, TYPE_IPV4, sizeof(uint32_t), 0, 0, NULL},
 		{RULES_SERVICES, NFT_SET_MAP, TYPE_SERVICE, RULES_SERVICE_KEY_BYTES,
 			NFT_DATA_VERDICT, 0, NULL},
+		{RULES_CALLERS, NFT_SET_MAP, TYPE_CALLER, sizeof(struct rules_caller_key),
+			NFT_DATA_VERDICT, 0, NULL},
+		{RULES_HOSTS, NFT_SET_MAP, TYPE_SERVICE, RULES_SERVICE_KEY_BYTES, NFT_DATA_VERDICT,
+			0, NULL},
 		{RULES_SINGLE, NFT_SET_MAP, TYPE_SERVICE, RULES_SERVICE_KEY_BYTES, TYPE_ENDPOINT,
 			sizeof(struct rules_endpoint), NULL},
 		{RULES_ENDPOINTS, NFT_SET_MAP, TYPE_SLOT, sizeof(struct rules_key), TYPE_ENDPOINT,
@@ -253,7 +266,7 @@ add_sets(struct batch *b)
 void
 rules_install(struct batch *b, const struct rules *rules)
 {
-	static const char *const inner[] = {PODS, GUESTS, "mesh", LISTENED, PROXY};
+	static const char *const inner[] = {PODS, GUESTS, OWN, "mesh", LISTENED, PROXY};
 
 	batch_table(b, NFT_MSG_NEWTABLE);
 	batch_table(b, NFT_MSG_DELTABLE);

@@ -6,6 +6,8 @@
  *		set upstreams { type ipv4_addr; flags timeout; }
  *		set clusterips { type ipv4_addr; }
  *		map services { type ipv4_addr . inet_proto . inet_service : verdict; }
+ *		map callers { type ipv4_addr . ipv4_addr . inet_proto . inet_service : verdict; }
+ *		map hosts { type ipv4_addr . inet_proto . inet_service : verdict; }
  *		map single { type ipv4_addr . inet_proto . inet_service : ipv4_addr . inet_service; }
  *		map endpoints { typeof ip daddr . meta l4proto . th dport . numgen inc mod 2
  *			: ip daddr . tcp dport; }
@@ -13,7 +15,8 @@
  *			iifname "docker0" goto pods
  *			iifname "br-*" meta l4proto tcp goto guests
  *			iifname "br-*" goto pods }
- *		chain output { type nat hook output priority dstnat - 5; meta mark != M goto mesh }
+ *		chain output { type nat hook output priority dstnat - 5; meta mark != M goto own }
+ *		chain own { ip daddr . meta l4proto . th dport vmap @hosts; goto mesh }
  *		chain pods {
  *			ip saddr != @upstreams ip daddr @upstreams udp dport 53 dnat to 172.17.0.1:53
  *			... the same for tcp
@@ -21,6 +24,7 @@
  *		chain guests { what `pods` has for tcp; goto listened }
  *		chain mesh {
  *			ip daddr . meta l4proto . th dport vmap @services
+ *			ip saddr . ip daddr . meta l4proto . th dport vmap @callers
  *			goto listened }
  *		chain listened {
  *			ip daddr 9.251.0.0/16 goto proxy
@@ -47,7 +51,7 @@
  * depend on the number of services: what the kernel carries is elements of `services` and `endpoints`
  * (frontends.h), the rest goes to the listener. Installing creates the table if it is missing,
  * deletes it and makes it anew, all in one transaction: what an earlier run left is replaced without
- * a gap. What is for us and is not translated (no such service, nobody to serve it) is refused, not
+ * a gap. What is for us and is not translated (no such service, nobody to serve it, a caller that may not) is refused, not
  * dropped, and early: routing would send an ICMP redirect first, after which the kernel's limit of
  * such messages swallows the refusal. `pods` leaves the upstreams' own queries alone: one may be a container here. Masquerading
  * lets a pod reach itself, a pod of its own bridge and what the host reaches, whatever Docker does.
@@ -66,6 +70,8 @@ enum { RULES_INTERFACES_MAX = 64, RULES_CHAIN_MAX = 32, RULES_PRIORITY = -105 /*
 #define RULES_SERVICES "services"
 #define RULES_SINGLE "single"
 #define RULES_ENDPOINTS "endpoints"
+#define RULES_CALLERS "callers"
+#define RULES_HOSTS "hosts"
 
 /* Keys and data of the maps' elements, as the kernel compares them. A row of one slot is in `single`. */
 struct rules_key {
@@ -75,6 +81,14 @@ struct rules_key {
 	uint32_t slot; /* of `endpoints`; host byte order */
 };
 enum { RULES_SERVICE_KEY_BYTES = offsetof(struct rules_key, slot) };
+
+/* The same with who calls in front: what only some pods may call is in `callers`, not in `services`. */
+struct rules_caller_key {
+	uint32_t caller; /* big-endian */
+	uint32_t ip;
+	uint8_t proto, pad[3];
+	uint16_t port, pad2;
+};
 
 struct rules_endpoint {
 	uint32_t ip;

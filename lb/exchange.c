@@ -12,6 +12,7 @@
 #include "lb/gather.h"
 #include "lb/hashkey.h"
 #include "lb/memory.h"
+#include "lb/permit.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/trace.h"
@@ -194,6 +195,16 @@ exchange_refuse_loop(struct exchange *ex)
 }
 
 static void
+refuse_caller(struct exchange *ex)
+{
+	char reason[PERMIT_REASON_MAX];
+
+	permit_refused(ex->front, reason);
+	access_end(ex, "PR");
+	front_refuse(ex->front, 403, reason, !ex->request_done);
+}
+
+static void
 send_head(struct exchange *ex)
 {
 	ex->head_sent = true;
@@ -223,6 +234,7 @@ exchange_start(struct front *f, bool more)
 	struct worker *w = f->worker;
 	const struct http1_head *h = &w->head;
 	struct exchange *ex = exchange_new(f);
+	bool may;
 
 	http1_body_init(&ex->up, h->framing, h->length);
 	if (!h->names_fields)
@@ -233,7 +245,7 @@ exchange_start(struct front *f, bool more)
 	ex->upgrade = h->upgrade;
 	ex->request_done = http1_body_done(&ex->up);
 	ex->has_body = !ex->request_done;
-	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
+	may = permit_check(f);
 	/* A service without retries has each request sent once at most. */
 	ex->idempotent = h->idempotent && choice_tries(f->group) > 1;
 	ex->key = hashkey_of(f->group->service, h, f->client_ip);
@@ -245,6 +257,10 @@ exchange_start(struct front *f, bool more)
 	exchange_touch(ex);
 	if (http1_passes(h) >= HOPS_MAX) {
 		exchange_refuse_loop(ex);
+		return;
+	}
+	if (!may) {
+		refuse_caller(ex);
 		return;
 	}
 	if (balance_count(&f->group->balance) == 0) {

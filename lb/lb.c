@@ -9,6 +9,7 @@
 #include "lb/gossip.h"
 #include "lb/listener.h"
 #include "lb/memory.h"
+#include "lb/permit.h"
 #include "lb/private.h"
 #include "lb/proxy.h"
 
@@ -38,6 +39,7 @@ on_use(void *arg)
 	snapshot_unref(&w->snapshot);
 	w->snapshot = m->snapshot;
 	w->epoch++;
+	permit_recheck(w);
 	free(m);
 }
 

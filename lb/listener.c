@@ -46,7 +46,7 @@ admit(struct worker *w, int fd, const struct sockaddr_in *from)
 	uint16_t port = 0, slot = fair_share_slot(&client, sizeof client, w->lb->client_seed);
 
 	if (origdst_get(fd, &ip, &port) == 0)
-		g = targets_group(w->targets, w->snapshot, w->epoch, ip, port);
+		g = targets_group(w->targets, w->snapshot, w->epoch, ip, port, 0);
 	if (g == NULL) {
 		log_limited(LOG_LEVEL_WARN, 10, "lb",
 			"refused a connection to %s to=%u.%u.%u.%u:%u",

@@ -23,6 +23,7 @@ lb_liblb_a_SOURCES = \
 	lb/origdst.c lb/origdst.h \
 	lb/memory.c lb/memory.h \
 	lb/peer.c lb/peer.h \
+	lb/permit.c lb/permit.h \
 	lb/pool.c lb/pool.h \
 	lb/private.h \
 	lb/probe.c lb/probe.h \

@@ -30,6 +30,7 @@ enum {
 /* Answers of our own. */
 #define OWN_ANSWERS(X)                                                                             \
 	X(own_400, "own_answers_total", "status=\"400\"", OWN_HELP)                                \
+	X(own_403, "own_answers_total", "status=\"403\"", OWN_HELP)                                \
 	X(own_405, "own_answers_total", "status=\"405\"", OWN_HELP)                                \
 	X(own_408, "own_answers_total", "status=\"408\"", OWN_HELP)                                \
 	X(own_414, "own_answers_total", "status=\"414\"", OWN_HELP)                                \
@@ -70,6 +71,8 @@ enum memory_kind { MEMORY_OWN, MEMORY_SOCKETS, MEMORY_KINDS };
 	X(no_endpoints, "errors_total", "reason=\"no_endpoints\"",                                 \
 		"Requests and connections that failed here.")                                      \
 	X(no_service, "errors_total", "reason=\"no_service\"",                                     \
+		"Requests and connections that failed here.")                                      \
+	X(denied, "errors_total", "reason=\"allow_from\"",                                         \
 		"Requests and connections that failed here.")                                      \
 	X(not_connected, "errors_total", "reason=\"connect\"",                                     \
 		"Requests and connections that failed here.")                                      \

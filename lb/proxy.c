@@ -75,11 +75,11 @@ count_own(struct front *f, int status)
 {
 	struct counters *c = &f->worker->counters;
 	struct tally_cell *of = f->group->cell;
-	_Atomic uint64_t *const all[] = {&c->own_400, &c->own_405, &c->own_408, &c->own_414,
-		&c->own_431, &c->own_501, &c->own_502, &c->own_503, &c->own_504, &c->own_505,
-		&c->own_508};
+	_Atomic uint64_t *const all[] = {&c->own_400, &c->own_403, &c->own_405, &c->own_408,
+		&c->own_414, &c->own_431, &c->own_501, &c->own_502, &c->own_503, &c->own_504,
+		&c->own_505, &c->own_508};
 	static const int statuses[ARRAY_LEN(all)] = {
-		400, 405, 408, 414, 431, 501, 502, 503, 504, 505, 508};
+		400, 403, 405, 408, 414, 431, 501, 502, 503, 504, 505, 508};
 
 	count(status < 500 ? &c->status_4xx : &c->status_5xx, 1);
 	count(&of->requests[status / 100], 1);

@@ -8,6 +8,7 @@
 #include "lb/exchange.h"
 #include "lb/gossip.h"
 #include "lb/memory.h"
+#include "lb/permit.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/silence.h"
@@ -48,10 +49,18 @@ relay_goes_round(struct exchange *ex)
 }
 
 void
+relay_cut(struct front *f)
+{
+	access_end(f->ex, "PR");
+	close_both(f->ex, true);
+}
+
+void
 relay_open(struct front *f)
 {
 	struct worker *w = f->worker;
 	struct exchange *ex = exchange_new(f);
+	char reason[PERMIT_REASON_MAX];
 
 	ex->relay = true;
 	f->state = FRONT_RELAY;
@@ -64,8 +73,10 @@ relay_open(struct front *f)
 		close_both(ex, true);
 		return;
 	}
-	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
-	if (balance_count(&f->group->balance) == 0) {
+	if (!permit_check(f)) {
+		permit_refused(f, reason);
+		relay_cut(f);
+	} else if (balance_count(&f->group->balance) == 0) {
 		count(f->group->service != NULL ? &w->counters.no_endpoints
 						: &w->counters.no_service,
 			1);

@@ -14,6 +14,8 @@
 void relay_open(struct front *f);
 /* Have we passed this client's connection on as often as it may be? Then it was told, and is to end. */
 bool relay_goes_round(struct exchange *ex);
+/* Its client may not call the service any more. */
+void relay_cut(struct front *f);
 /* The endpoint has agreed to another protocol: `data` is what it sent behind its answer. */
 void relay_upgraded(struct exchange *ex, const char *data, size_t len);
 /* The endpoint has spoken first: `data` is its greeting. */

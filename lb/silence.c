@@ -5,6 +5,7 @@
 #include "base/log.h"
 #include "lb/dial.h"
 #include "lb/exchange.h"
+#include "lb/permit.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
 #include "lb/relay.h"
@@ -88,7 +89,10 @@ silence_over(struct front *f)
 		relay_open(f);
 		return;
 	}
-	targets_refresh(w->targets, g, w->snapshot, w->epoch);
+	/* Who may not call is told so when it asks; nothing goes to an endpoint for it. */
+	if (!permit_check(f))
+		return;
+	g = f->group;
 	if (habit(g) == HABIT_HTTP || w->draining || asked_lately(g, w->now_ms))
 		return;
 	learn(g, HABIT_UNKNOWN);

@@ -152,11 +152,12 @@ group_clear(struct group *g)
 	service_unref(&g->service);
 }
 
-/* The endpoints that can be dialled, by tier. `beside`: those that nobody knew come to others. */
+/* The endpoints that can be dialled, by tier. Those that nobody knew, and that come to others, begin slowly. */
 static struct balance_node **
-collect(struct targets *ts, const struct service *s, const struct service_port *p,
-	uint16_t ends[BALANCE_TIERS], bool beside)
+collect(struct targets *ts, const struct group *g, const struct service *s,
+	const struct service_port *p, uint16_t ends[BALANCE_TIERS])
 {
+	bool beside = balance_count(&g->balance) > 0;
 	struct balance_node **nodes = xcalloc(p->n_endpoints + 1u, sizeof *nodes);
 	bool shared = s->lb.max_connections > 0 || s->health_path[0] != '\0';
 	uint16_t n = 0;
@@ -165,7 +166,8 @@ collect(struct targets *ts, const struct service *s, const struct service_port *
 		for (size_t i = 0; i < p->n_endpoints; i++) {
 			struct target *t;
 
-			if (p->endpoints[i].tier != tier)
+			if (p->endpoints[i].tier != tier ||
+				endpoint_is_closed(&p->endpoints[i], g->closed))
 				continue;
 			t = target_get(ts, &p->endpoints[i]);
 			if (beside && t->refs == 1)
@@ -197,7 +199,7 @@ group_fill(
 	struct targets *ts, struct group *g, const struct service *s, const struct service_port *p)
 {
 	uint16_t ends[BALANCE_TIERS];
-	struct balance_node **nodes = collect(ts, s, p, ends, balance_count(&g->balance) > 0);
+	struct balance_node **nodes = collect(ts, g, s, p, ends);
 
 	/* The old references go only now, so that targets in both keep their state. */
 	group_clear(g);
@@ -227,14 +229,14 @@ targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, u
 }
 
 struct group *
-targets_group(
-	struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip, uint16_t port)
+targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip,
+	uint16_t port, uint64_t closed)
 {
 	const uint32_t key[2] = {ip, port};
 	struct group **bucket = &ts->groups[hash64(key, sizeof key, ts->seed) % BUCKETS], *g;
 
 	for (g = *bucket; g != NULL; g = g->next) {
-		if (g->ip == ip && g->port == port)
+		if (g->ip == ip && g->port == port && g->closed == closed)
 			break;
 	}
 	if (g == NULL) {
@@ -245,6 +247,7 @@ targets_group(
 		g = xcalloc(1, sizeof *g);
 		g->ip = ip;
 		g->port = port;
+		g->closed = closed;
 		g->next = *bucket;
 		*bucket = g;
 	}

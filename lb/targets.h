@@ -5,7 +5,7 @@
  *connections (pool.h). Groups follow the snapshot lazily: the next look-up after a new epoch
  *compares the service's pointer and rebuilds what changed.
  *
- *	g = targets_group(ts, snapshot, epoch, ip, port);	// NULL: no such service port
+ *	g = targets_group(ts, snapshot, epoch, ip, port, 0);	// NULL: no such service port
  *	t = group_pick(g, &ask);				// NULL: none, or all tried
  *	target_begin(t, client, most) && ... target_end(t, client, counted);
  */
@@ -60,6 +60,8 @@ struct group {
 	struct group *next; /* in the hash */
 	uint32_t ip; /* fake or cluster IP, host byte order */
 	uint16_t port;
+	uint64_t
+		closed; /* for clients whom these gates of the service keep out (model/service.h) */
 	uint8_t habit; /* enum habit */
 	unsigned refs;
 	uint32_t epoch;
@@ -78,9 +80,9 @@ struct group {
 struct targets *targets_new(struct shares *shares, struct tallies *tallies, size_t worker);
 /* Every group and target must have been given back. */
 void targets_free(struct targets **ts);
-/* With a reference of the caller's. */
-struct group *targets_group(
-	struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip, uint16_t port);
+/* With a reference of the caller's. closed: without the endpoints behind these gates. */
+struct group *targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch,
+	uint32_t ip, uint16_t port, uint64_t closed);
 /* Brings a group up to the snapshot; cheap when the epoch is the same. */
 void targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, uint64_t epoch);
 void group_unref(struct group **g, uint64_t now_ms);

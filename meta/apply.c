@@ -6,6 +6,7 @@
 #include "base/log.h"
 #include "meta/apply_private.h"
 #include "meta/load.h"
+#include "model/local_callers.h"
 
 enum {
 	UNACKED_MAX = 4096, /* the hub's window is 256 */
@@ -60,6 +61,35 @@ read_services(struct apply *a, struct store *store, struct err *err)
 	return 0;
 }
 
+static void
+use_callers(struct apply *a, struct local_callers *callers)
+{
+	const struct snapshot *next = snapshot_with_callers(a->snapshot, callers);
+
+	unref_snapshot(&a->snapshot);
+	a->snapshot = next;
+}
+
+/* Those that were there when the hub was last heard of: who came since is not known, and kept out. */
+static void
+read_callers(struct apply *a, struct store *store)
+{
+	struct local_callers *callers;
+	struct err err = {0};
+
+	a->callers = store != NULL ? store_note(store, "callers") : NULL;
+	if (a->callers == NULL)
+		return;
+	if (local_callers_parse(&callers, a->callers, strlen(a->callers), &err) == 0)
+		use_callers(a, callers);
+	else
+		log_warn("meta",
+			"the pods of this node cannot be read from the database: services with "
+			"edgeway.io/allow-from are closed to them until the hub tells them "
+			"error=\"%s\"",
+			err.text);
+}
+
 int
 apply_new(
 	struct apply **out, const struct apply_config *config, struct store *store, struct err *err)
@@ -79,6 +109,8 @@ apply_new(
 	rc = ipam_new(&a->ipam, config->subnet, config->mask, err);
 	if (rc == 0)
 		rc = read_services(a, store, err);
+	if (rc == 0)
+		read_callers(a, store);
 	if (rc < 0)
 		apply_free(&a, true);
 	else
@@ -120,6 +152,7 @@ apply_free(struct apply **out, bool committed)
 	free(a->node);
 	free(a->site);
 	free(a->zone);
+	free(a->callers);
 	free(a);
 }
 
@@ -206,6 +239,25 @@ apply_identity(struct apply *a, const char *site, const char *zone)
 	apply_note(a, "site", site);
 	apply_note(a, "zone", zone);
 	apply_scan(a, true);
+}
+
+int
+apply_callers(struct apply *a, const char *json, size_t len, struct err *err)
+{
+	struct local_callers *callers;
+	int rc = local_callers_parse(&callers, json, len, err);
+
+	if (rc < 0)
+		return rc;
+	log_debug(
+		"meta", "the hub tells the pods of this node n=%zu", local_callers_count(callers));
+	free(a->callers);
+	a->callers = xstrndup(json, len);
+	apply_note(a, "callers", a->callers);
+	use_callers(a, callers);
+	if (a->known)
+		apply_give(a);
+	return 0;
 }
 
 const struct snapshot *

@@ -72,6 +72,8 @@ void apply_synced(struct apply *apply);
 void apply_identity(struct apply *apply, const char *site, const char *zone);
 /* Another guard: builds services anew where it says something else of an endpoint. */
 void apply_guard(struct apply *apply, const struct dial_guard *guard);
+/* Who calls from this node, as the hub tells it (model/local_callers.h); in use at once. -EBADMSG with the reason: refused. */
+int apply_callers(struct apply *apply, const char *json, size_t len, struct err *err);
 /* Remembers a fact (store_note). */
 void apply_note(struct apply *apply, const char *key, const char *value);
 

@@ -47,6 +47,7 @@ struct apply {
 	struct apply_config config;
 	char *node, *site, *zone;
 	struct dial_guard *guard; /* NULL: static rules alone */
+	char *callers; /* as the hub told them, NULL: never */
 	struct writer *writer;
 	struct ipam *ipam;
 	const struct snapshot *snapshot; /* with all that is committed */

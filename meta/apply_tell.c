@@ -22,6 +22,8 @@ hold_addresses(struct apply *a)
 	}
 	apply_note(a, "site", a->site);
 	apply_note(a, "zone", a->zone);
+	if (a->callers != NULL)
+		apply_note(a, "callers", a->callers);
 }
 
 void

@@ -7,6 +7,7 @@
 
 #include "base/log.h"
 #include "meta/feed_private.h"
+#include "model/allow_from.h"
 #include "model/bundle.h"
 #include "model/health.h"
 
@@ -136,7 +137,8 @@ dial(struct feed *f)
 			       "edgeway-heartbeat: %llu", (unsigned long long)f->heartbeat_ms);
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
 		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND,
-		"edgeway-answers: " HEALTH_KIND, MESH_CRL_HEADER ": 1", beat, NULL};
+		"edgeway-answers: " HEALTH_KIND, MESH_CRL_HEADER ": 1",
+		"edgeway-enforces: " ALLOW_FROM_KIND, beat, NULL};
 	struct ws_dial d = {.headers = headers, .arg = f};
 	struct err err = {0};
 

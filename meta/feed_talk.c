@@ -254,6 +254,16 @@ on_change(struct feed *f, const struct envelope *e)
 		hubtime_change(&f->hubtime, e->id, e->timestamp_ms);
 }
 
+/* Who calls from this node. */
+static void
+on_callers(struct feed *f, const struct envelope *e)
+{
+	struct err err = {0};
+
+	if (apply_callers(f->apply, e->content, e->content_len, &err) < 0)
+		feed_send_error(f, e, err.text);
+}
+
 static void
 on_error(struct feed *f, const struct envelope *e)
 {
@@ -282,6 +292,8 @@ on_event(struct feed *f, const struct envelope *e)
 		feed_on_question(f, e);
 	else if (e->operation == OP_ERROR)
 		on_error(f, e);
+	else if (e->operation == OP_UPDATE && strcmp(e->resource, "node/callers") == 0)
+		on_callers(f, e);
 	else if (service &&
 		(e->operation == OP_UPDATE || e->operation == OP_INSERT ||
 			e->operation == OP_DELETE))

@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "model/json.h"
+#include "model/local_callers.h"
 
 static void
 feed_metrics(const struct feed_status *f, struct metrics *out)
@@ -101,6 +102,13 @@ meta_metrics(struct meta *m, struct metrics *out)
 	age_metrics(m->age, out);
 	metric_gauge(out, "edgeway_meta_services", "Services in use.", NULL,
 		(double)snapshot_count(apply_snapshot(m->apply)));
+	metric_gauge(out, "edgeway_meta_callers",
+		"Pods of this node that the hub has told: those that edgeway.io/allow-from can "
+		"tell apart.",
+		NULL, (double)local_callers_count(snapshot_callers(apply_snapshot(m->apply))));
+	metric_gauge(out, "edgeway_meta_services_restricted",
+		"Services that not everybody may call.", NULL,
+		(double)snapshot_restricted(apply_snapshot(m->apply)));
 	apply_metrics(&c, out);
 	metric_counter(out, "edgeway_meta_database_commits_total", "Transactions written.", NULL,
 		w.commits);

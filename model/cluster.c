@@ -60,6 +60,10 @@ settle(struct cluster *c, struct record *r, struct kube_object *before)
 		cluster_mark_affected(c, r);
 		c->count[r->kind]++;
 	}
+	if (r->kind == KUBE_NODE &&
+		(old == NULL || r->object == NULL ||
+			!kube_labels_equal(&old->node.labels, &r->object->node.labels)))
+		cluster_callers_touch(c, r->name);
 	if (r->kind == KUBE_NODE && !same_node(old, r->object))
 		cluster_mark_all(c);
 	if (r->kind == KUBE_NODE &&
@@ -287,7 +291,8 @@ look_at(struct cluster *c, const struct joint *j, struct joined *now, const stru
 	struct told told = {.name = xstrdup(now->view->name),
 		.reason = now->reason,
 		.refused = now->refused,
-		.nodes = hash64(now->nodes, strlen(now->nodes), 0)};
+		.nodes = hash64(now->nodes, strlen(now->nodes), 0),
+		.restricted = view_restricted(now->view)};
 	auto_buf struct buf json;
 
 	buf_init(&json, BUF_UNLIMITED);
@@ -330,6 +335,8 @@ join_again(struct cluster *c, struct joint *j)
 	if (n > 1)
 		qsort(now, n, sizeof *now, compare_joined);
 	told = xcalloc(n + 1, sizeof *told);
+	for (size_t i = 0; i < n_old; i++)
+		c->n_restricted -= old[i].restricted;
 	for (size_t i = 0; i < n || k < n_old;) {
 		int order = i == n   ? 1
 			: k == n_old ? -1
@@ -340,6 +347,7 @@ join_again(struct cluster *c, struct joint *j)
 			continue;
 		}
 		told[i] = look_at(c, j, &now[i], order == 0 ? &old[k] : NULL);
+		c->n_restricted += told[i].restricted;
 		i++;
 		k += order == 0;
 	}
@@ -452,6 +460,14 @@ cluster_selector_wrong(const struct cluster *c, const char *ns, const char *name
 	return o != NULL && o->service.nodes_wrong[0] != '\0';
 }
 
+const char *
+cluster_allow_from_problem(const struct cluster *c, const char *ns, const char *name)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, ns, name);
+
+	return o != NULL ? o->service.allow_from_wrong : "";
+}
+
 size_t
 cluster_count(const struct cluster *c, enum kube_kind kind)
 {
@@ -466,6 +482,7 @@ cluster_new(void)
 	TAILQ_INIT(&c->waiting);
 	TAILQ_INIT(&c->pending);
 	TAILQ_INIT(&c->notes);
+	TAILQ_INIT(&c->callers_waiting);
 	return c;
 }
 
@@ -495,6 +512,7 @@ cluster_free(struct cluster **c)
 		table_remove(&gone->joints, n);
 		cluster_joint_free(node_of(struct joint, n));
 	}
+	cluster_callers_fini(gone);
 	table_fini(&gone->records);
 	table_fini(&gone->sources);
 	table_fini(&gone->joints);
@@ -505,5 +523,8 @@ cluster_free(struct cluster **c)
 	table_fini(&gone->by_address);
 	table_fini(&gone->nodes);
 	table_fini(&gone->rules);
+	table_fini(&gone->pods_by_node);
+	table_fini(&gone->policies);
+	table_fini(&gone->namespaces);
 	free(gone);
 }

@@ -23,6 +23,7 @@
 #include "model/kube.h"
 #include "model/view.h"
 
+struct allow_from;
 struct cluster;
 
 struct cluster *cluster_new(void);
@@ -126,7 +127,20 @@ bool cluster_reason_refused(const struct cluster *c, const char *ns, const char 
 size_t cluster_count_refused(const struct cluster *c);
 /* Is that the service's edgeway.io/nodes, which cannot be read as a selector? */
 bool cluster_selector_wrong(const struct cluster *c, const char *ns, const char *name);
+/* Why nobody may call the service, since its edgeway.io/allow-from cannot be read; "" when it can. Borrowed. */
+const char *cluster_allow_from_problem(const struct cluster *c, const char *ns, const char *name);
 size_t cluster_count(const struct cluster *c, enum kube_kind kind);
+
+/* --- who calls: model/cluster_callers.c --- */
+/* Views that not everybody may call, among those told by cluster_next_change. */
+size_t cluster_restricted(const struct cluster *c);
+/* The next node whose pods or labels are others now, on the heap; NULL: none. */
+char *cluster_next_callers(struct cluster *c);
+/* What the node is told of them (model/local_callers.h); equal callers give equal bytes. */
+void cluster_callers(const struct cluster *c, const char *node, struct buf *out);
+/* May any pod of the node, or the node itself, call? The node judges which of them; it is asked for an address by none. */
+bool cluster_node_may_call(
+	const struct cluster *c, const char *node, const struct allow_from *allow_from);
 
 /* --- DestinationRules: model/cluster_rule.c. Of several for one Service the oldest counts. --- */
 /* The next sentence for the log about rules that do not count since another does, or that are for a Service that is not

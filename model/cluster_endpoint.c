@@ -2,9 +2,11 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "model/allow_from.h"
 #include "model/check.h"
 #include "model/cluster_private.h"
 #include "model/mesh.h"
+#include "model/selector.h"
 
 void
 join_explain(struct joining *j, const char *fmt, ...)
@@ -161,6 +163,81 @@ new_endpoint(struct joining *j)
 	return &p->endpoints[p->n_endpoints++];
 }
 
+static const char *
+name_of_port(const struct kube_object *pod, uint16_t port, uint8_t protocol)
+{
+	const struct kube_container_port *p = join_find_number(&pod->pod, port, protocol);
+
+	return p != NULL ? p->name : "";
+}
+
+static bool
+is_like_the_last(const struct joining *j, const struct kube_object *pod, uint16_t port)
+{
+	const struct kube_object *last = j->gate_pod;
+	uint8_t protocol = j->at->protocol;
+
+	return last != NULL && j->gate_port == port && j->gate_protocol == protocol &&
+		last->pod.host_network == pod->pod.host_network &&
+		kube_labels_equal(&last->pod.labels, &pod->pod.labels) &&
+		strcmp(name_of_port(last, port, protocol), name_of_port(pod, port, protocol)) == 0;
+}
+
+/* The gate's number in the view. One too many is closed, for it is not told what it is. */
+static uint8_t
+find_gate(struct joining *j, const struct kube_object *pod, uint16_t port)
+{
+	auto_free char *text = cluster_netpolicy_gate(j->c, pod, port, j->at->protocol);
+	struct view *v = j->view;
+
+	if (text == NULL)
+		return 0;
+	for (size_t i = 0; i < v->n_gates; i++)
+		if (strcmp(v->gates[i], text) == 0)
+			return (uint8_t)(i + 1);
+	if (v->n_gates == ALLOW_FROM_GATES_MAX) {
+		join_explain(j,
+			"its pods are closed by more than %d different sets of NetworkPolicies, "
+			"the "
+			"rest counts as closed to everybody",
+			(int)ALLOW_FROM_GATES_MAX - 1);
+		return ALLOW_FROM_GATES_MAX;
+	}
+	if (v->n_gates == ALLOW_FROM_GATES_MAX - 1) {
+		free(take_ptr(&text));
+		text = xstrdup(ALLOW_FROM_NONE);
+	}
+	v->gates = xrealloc(v->gates, (v->n_gates + 1) * sizeof *v->gates);
+	v->gates[v->n_gates++] = take_ptr(&text);
+	return (uint8_t)v->n_gates;
+}
+
+static int
+compare_gates(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+/* In order of their texts, so that the view does not depend on who came first. */
+void
+join_sort_gates(struct view *v)
+{
+	char *before[ALLOW_FROM_GATES_MAX];
+	uint8_t number[ALLOW_FROM_GATES_MAX + 1] = {0};
+
+	if (v->n_gates < 2)
+		return;
+	memcpy(before, v->gates, v->n_gates * sizeof *before);
+	qsort(v->gates, v->n_gates, sizeof *v->gates, compare_gates);
+	for (size_t i = 0; i < v->n_gates; i++)
+		for (size_t k = 0; k < v->n_gates; k++)
+			if (before[i] == v->gates[k])
+				number[i + 1] = (uint8_t)(k + 1);
+	for (size_t i = 0; i < v->n_ports; i++)
+		for (size_t k = 0; k < v->ports[i].n_endpoints; k++)
+			v->ports[i].endpoints[k].gate = number[v->ports[i].endpoints[k].gate];
+}
+
 void
 join_add(struct joining *j, const struct member *m, uint16_t port)
 {
@@ -179,6 +256,13 @@ join_add(struct joining *j, const struct member *m, uint16_t port)
 		e->pod_ip = copy(p->pod_ip, m->ip);
 		e->pod_port = port;
 		e->given_ip = xstrdup("");
+		if (!is_like_the_last(j, m->pod, port)) {
+			j->gate = find_gate(j, m->pod, port);
+			j->gate_pod = m->pod;
+			j->gate_port = port;
+			j->gate_protocol = j->at->protocol;
+		}
+		e->gate = j->gate;
 		set_host_way(j, e, m->pod, port);
 	} else {
 		e->node = xstrdup(m->node);

@@ -226,6 +226,8 @@ link_pod(struct cluster *c, struct record *r, const struct kube_pod *p)
 		link_add(r, &c->pods_by_ip, cluster_ip_hash(p->node, p->pod_ip), r);
 	if (!p->host_network && *p->pod_ip != '\0' && *p->node != '\0' && !p->ended)
 		link_add(r, &c->by_address, cluster_address_hash(p->pod_ip), r);
+	if (!p->host_network && *p->pod_ip != '\0' && *p->node != '\0' && !p->ended)
+		link_add(r, &c->pods_by_node, cluster_callers_hash(p->node), r);
 }
 
 static void
@@ -262,6 +264,13 @@ cluster_link(struct cluster *c, struct record *r)
 		break;
 	case KUBE_NODE:
 		link_node(c, r, &o->node);
+		break;
+	case KUBE_NETPOLICY:
+		if (o->netpolicy.ingress)
+			link_add(r, &c->policies, cluster_netpolicy_hash(r->ns), r);
+		break;
+	case KUBE_NAMESPACE:
+		link_add(r, &c->namespaces, cluster_hash('N', r->name, "", ""), r);
 		break;
 	case KUBE_RULE:
 		if (*o->rule.service != '\0')
@@ -307,17 +316,35 @@ mark_selecting(struct cluster *c, const char *ns, const struct kube_labels *labe
 	}
 }
 
+/* Policies come and go seldom: which of the namespace's services they close or open is found when these are joined. */
+static void
+mark_namespace(struct cluster *c, const char *ns)
+{
+	size_t slot = 0;
+
+	for (struct table_node *n = NULL; (n = table_walk(&c->joints, &slot, n)) != NULL;)
+		if (strcmp(node_of(struct joint, n)->ns, ns) == 0)
+			mark(c, node_of(struct joint, n));
+}
+
 void
 cluster_mark_affected(struct cluster *c, const struct record *r)
 {
 	const struct kube_pod *p = &r->object->pod;
 
 	mark(c, r->joint);
+	if (r->kind == KUBE_NETPOLICY)
+		mark_namespace(c, r->ns);
+	/* Which namespaces a policy means may be others now. */
+	if (r->kind == KUBE_NAMESPACE && c->policies.n > 0)
+		cluster_mark_all(c);
 	if (r->kind != KUBE_POD)
 		return;
 	mark_linked(c, cluster_pod_hash(r->ns, r->name));
 	mark_linked(c, cluster_ip_hash(p->node, p->pod_ip));
 	mark_selecting(c, r->ns, &p->labels);
+	if (*p->node != '\0')
+		cluster_callers_touch(c, p->node);
 }
 
 /* Kubelets write their Node often, but what matters here changes once in a while: then look at everything. */

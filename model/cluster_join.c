@@ -199,6 +199,7 @@ new_view(struct joining *j, const char *hostname)
 	/* Who names a pod means that one, wherever it runs. */
 	v->local_only = own && s->local_only;
 	v->distribution = s->distribution;
+	v->allow_from = xstrdup(s->allow_from);
 	cluster_rule_apply(j->joint, s, v);
 	return v;
 }
@@ -209,10 +210,13 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 {
 	j->reason = NULL;
 	j->refused = false;
+	j->gate_pod = NULL;
 	j->ports_room = 0;
 	j->view = new_view(j, hostname);
 	if (*hostname == '\0' && *j->service->nodes_wrong != '\0')
 		j->reason = xstrdup(j->service->nodes_wrong);
+	else if (*hostname == '\0' && *j->service->allow_from_wrong != '\0')
+		j->reason = xstrdup(j->service->allow_from_wrong);
 	for (size_t i = 0; i < j->service->n_ports; i++)
 		if (j->service->ports[i].protocol != KUBE_SCTP)
 			join_port(j, &j->service->ports[i], members);
@@ -223,6 +227,7 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 	if (*hostname != '\0')
 		join_declared(j, members);
 	j->quiet = false;
+	join_sort_gates(j->view);
 	j->views = xrealloc(j->views, (j->n_views + 1) * sizeof *j->views);
 	j->views[j->n_views++] = (struct joined){j->view, j->reason, j->refused, j->service->nodes};
 }

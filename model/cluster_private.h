@@ -42,6 +42,7 @@ struct link {
 struct told {
 	char *name; /* of the service, or <hostname>.<service> */
 	uint64_t digest, nodes; /* hash of the selector */
+	bool restricted; /* not everybody may call it */
 	char *reason;
 	bool refused; /* the reason is that nodes refuse an address */
 };
@@ -88,6 +89,12 @@ struct cluster {
 	struct table pods_by_label, pods_by_ip;
 	struct table by_address; /* nodes, pods and services */
 	struct table nodes, rules;
+	struct table policies; /* NetworkPolicies, by namespace */
+	struct table namespaces;
+	struct table pods_by_node; /* those that can be told from others by their address */
+	struct table callers_changed; /* nodes, until cluster_next_callers */
+	TAILQ_HEAD(, changed_node) callers_waiting;
+	size_t n_restricted; /* views told that not everybody may call */
 	TAILQ_HEAD(, joint) waiting;
 	TAILQ_HEAD(, pending) pending;
 	TAILQ_HEAD(, note) notes;
@@ -96,6 +103,18 @@ struct cluster {
 	size_t n_refused; /* of what is told */
 	size_t count[KUBE_KINDS];
 };
+
+/* --- cluster_netpolicy.c --- */
+uint64_t cluster_netpolicy_hash(const char *ns);
+/* Who may call this port of the pod by the NetworkPolicies that select it, on the heap; NULL: everybody. */
+char *cluster_netpolicy_gate(
+	const struct cluster *c, const struct kube_object *pod, uint16_t port, uint8_t protocol);
+
+/* --- cluster_callers.c --- */
+uint64_t cluster_callers_hash(const char *node);
+/* Pods or labels of this node are others now. */
+void cluster_callers_touch(struct cluster *c, const char *node);
+void cluster_callers_fini(struct cluster *c);
 
 uint64_t cluster_hash(char what, const char *a, const char *b, const char *c);
 /* Hashes of the indexes. */
@@ -177,6 +196,10 @@ struct joining {
 	bool declared; /* `at` is what some pod declares, no port of the service */
 	struct view_port *port;
 	size_t room; /* endpoints of `port` */
+	/* Of the pod that was looked at last, in this view: most of a service's pods are alike. */
+	const struct kube_object *gate_pod; /* NULL: none yet */
+	uint16_t gate_port;
+	uint8_t gate_protocol, gate;
 	char *reason;
 	bool refused; /* the reason is that nodes refuse an address: others do not take its place */
 	bool quiet; /* no reasons */
@@ -194,6 +217,8 @@ void join_explain(struct joining *j, const char *fmt, ...) printf_like(2, 3);
 const struct kube_container_port *join_find_number(
 	const struct kube_pod *p, uint16_t port, uint8_t protocol);
 void join_add(struct joining *j, const struct member *m, uint16_t port);
+/* Puts the view's gates in order. */
+void join_sort_gates(struct view *v);
 /* Orders the port's endpoints, and makes one of those that several slices name. */
 void join_dedupe(struct joining *j);
 

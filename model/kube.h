@@ -1,6 +1,6 @@
 /*
- * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node, and Istio's
- * DestinationRule.
+ * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node, NetworkPolicy,
+ * Namespace, and Istio's DestinationRule.
  * Decoded from a parsed document (base/tree.h), so that every complaint says "file:line: what".
  * Other kinds are skipped politely; List, ServiceList and so on are expanded.
  *
@@ -20,8 +20,17 @@
 #include "base/tree.h"
 #include "model/view.h"
 
-enum kube_kind { KUBE_SERVICE, KUBE_POD, KUBE_SLICE, KUBE_ENDPOINTS, KUBE_NODE, KUBE_RULE };
-enum { KUBE_KINDS = KUBE_RULE + 1, KUBE_NODE_ADDRESSES_MAX = 16 };
+enum kube_kind {
+	KUBE_SERVICE,
+	KUBE_POD,
+	KUBE_SLICE,
+	KUBE_ENDPOINTS,
+	KUBE_NODE,
+	KUBE_RULE,
+	KUBE_NETPOLICY,
+	KUBE_NAMESPACE,
+};
+enum { KUBE_KINDS = KUBE_NAMESPACE + 1, KUBE_NODE_ADDRESSES_MAX = 16 };
 
 enum kube_protocol { KUBE_TCP, KUBE_UDP, KUBE_SCTP };
 
@@ -54,6 +63,8 @@ struct kube_service {
 	struct kube_labels selector; /* empty: endpoints are given by hand */
 	char *nodes; /* selector (model/selector.h) of the nodes that are told; "": all */
 	char *nodes_wrong; /* what is wrong with the one that was given; "": nothing */
+	char *allow_from; /* who may call (model/allow_from.h); "": everybody */
+	char *allow_from_wrong; /* as nodes_wrong; then nobody may */
 	size_t n_ports;
 	struct kube_service_port *ports;
 };
@@ -125,15 +136,51 @@ struct kube_rule {
 	uint32_t max_connections, connect_ms;
 };
 
+/* Selectors are texts of model/selector.h, "*" for all. */
+struct kube_netpolicy_peer {
+	char *addresses; /* as allow-from has them; NULL: pods */
+	char *namespaces; /* NULL: the policy's own */
+	char *pods;
+};
+
+struct kube_netpolicy_port {
+	uint8_t protocol; /* enum kube_protocol */
+	uint16_t from, to;
+	char *name; /* instead of numbers; "" none */
+};
+
+struct kube_netpolicy_rule {
+	bool anybody, any_port;
+	size_t n_peers, n_ports;
+	struct kube_netpolicy_peer *peers;
+	struct kube_netpolicy_port *ports;
+};
+
+/* The ingress part of a NetworkPolicy. */
+struct kube_netpolicy {
+	bool ingress; /* else it closes nothing here */
+	char *pods; /* which it closes */
+	size_t n_rules;
+	struct kube_netpolicy_rule *rules;
+};
+
+#define KUBE_NAMESPACE_NAME "kubernetes.io/metadata.name" /* label of every namespace */
+
+struct kube_namespace {
+	struct kube_labels labels; /* its name among them */
+};
+
 struct kube_object {
 	enum kube_kind kind;
-	char *ns, *name; /* ns "" for a Node */
+	char *ns, *name; /* ns "" for a Node and a Namespace */
 	union {
 		struct kube_service service;
 		struct kube_pod pod;
 		struct kube_endpoints endpoints; /* KUBE_SLICE and KUBE_ENDPOINTS */
 		struct kube_node node;
 		struct kube_rule rule;
+		struct kube_netpolicy netpolicy;
+		struct kube_namespace namespace;
 	};
 };
 

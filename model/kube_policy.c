@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/opt_value.h"
+#include "model/allow_from.h"
 #include "model/check.h"
 #include "model/kube_private.h"
 #include "model/mesh.h"
@@ -66,8 +67,8 @@ static void
 decode_unknown(struct decoder *d, const struct tree_node *annotations)
 {
 	static const char ours[] = "edgeway.io/",
-			  *const others[] = {
-				  "lb-policy", "hash-on", "health-path", "mesh", "nodes"};
+			  *const others[] = {"lb-policy", "hash-on", "health-path", "mesh", "nodes",
+				  "allow-from"};
 
 	tree_each(annotations, n)
 	{
@@ -170,6 +171,35 @@ decode_nodes(struct decoder *d, const struct tree_node *annotations, struct kube
 	s->nodes = xstrdup(tree_text(n, ""));
 }
 
+/* Closed when it cannot be read: whoever wrote it wanted to keep somebody out. */
+static void
+decode_allow_from(struct decoder *d, const struct tree_node *meta, struct kube_service *s)
+{
+	static const char key[] = "edgeway.io/allow-from";
+	const struct tree_node *n = tree_get(tree_get(meta, "annotations"), key);
+	const char *text = tree_text(n, "?");
+	struct allow_from *parsed = NULL;
+	struct err err = {0};
+
+	s->allow_from = xstrdup("");
+	s->allow_from_wrong = xstrdup("");
+	if (n == NULL)
+		return;
+	free(s->allow_from);
+	if (strlen(text) > ALLOW_FROM_TEXT_MAX)
+		err_set(&err, EINVAL, "longer than %d bytes", (int)ALLOW_FROM_TEXT_MAX);
+	else
+		allow_from_parse(&parsed, tree_is_null(n) ? "" : text,
+			tree_text(tree_get(meta, "namespace"), "default"), &err);
+	s->allow_from = xstrdup(parsed != NULL ? text : ALLOW_FROM_NONE);
+	if (parsed == NULL) {
+		free(s->allow_from_wrong);
+		s->allow_from_wrong = xasprintf("%s: %s; nobody may call it", key, err.text);
+		kube_note(d, n, "%s", s->allow_from_wrong);
+	}
+	allow_from_unref(&parsed);
+}
+
 static void
 decode_affinity(struct decoder *d, const struct tree_node *spec, struct kube_service *s)
 {
@@ -228,6 +258,7 @@ kube_policy_decode(struct decoder *d, const struct tree_node *n, struct kube_ser
 	decode_hash(d, annotations, s);
 	decode_health(d, annotations, s);
 	decode_nodes(d, annotations, s);
+	decode_allow_from(d, tree_get(n, "metadata"), s);
 	decode_affinity(d, spec, s);
 	decode_locality(d, spec, s);
 }

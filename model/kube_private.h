@@ -48,6 +48,10 @@ void kube_node_decode(struct decoder *d, const struct tree_node *n, struct kube_
 void kube_rule_decode(
 	struct decoder *d, const struct tree_node *n, const char *ns, struct kube_rule *r);
 
+void kube_netpolicy_decode(struct decoder *d, const struct tree_node *n, struct kube_netpolicy *p);
+void kube_namespace_decode(struct decoder *d, const struct tree_node *n, struct kube_namespace *ns);
+
+void kube_netpolicy_fini(struct kube_netpolicy *p);
 void kube_service_fini(struct kube_service *s);
 void kube_pod_fini(struct kube_pod *p);
 void kube_endpoints_fini(struct kube_endpoints *e);

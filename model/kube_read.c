@@ -176,6 +176,8 @@ static const struct {
 	[KUBE_RULE] = {"DestinationRule",
 		{"networking.istio.io/v1alpha3", "networking.istio.io/v1beta1",
 			"networking.istio.io/v1"}},
+	[KUBE_NETPOLICY] = {"NetworkPolicy", {"networking.k8s.io/v1"}},
+	[KUBE_NAMESPACE] = {"Namespace", {"v1"}},
 };
 
 const char *
@@ -194,7 +196,7 @@ decode_names(struct decoder *d, const struct tree_node *n, struct kube_object *o
 	if (*o->name == '\0')
 		kube_wrong(d, meta != NULL ? meta : n, "%s without metadata.name",
 			kinds[o->kind].kind);
-	if (o->kind == KUBE_NODE) {
+	if (o->kind == KUBE_NODE || o->kind == KUBE_NAMESPACE) {
 		o->ns = xstrdup("");
 		return;
 	}
@@ -230,6 +232,12 @@ decode_rest(struct decoder *d, const struct tree_node *n, struct kube_object *o)
 		break;
 	case KUBE_RULE:
 		kube_rule_decode(d, n, o->ns, &o->rule);
+		break;
+	case KUBE_NETPOLICY:
+		kube_netpolicy_decode(d, n, &o->netpolicy);
+		break;
+	case KUBE_NAMESPACE:
+		kube_namespace_decode(d, n, &o->namespace);
 		break;
 	}
 }
@@ -319,6 +327,12 @@ kube_object_free(struct kube_object **o)
 		break;
 	case KUBE_RULE:
 		kube_rule_fini(&gone->rule);
+		break;
+	case KUBE_NETPOLICY:
+		kube_netpolicy_fini(&gone->netpolicy);
+		break;
+	case KUBE_NAMESPACE:
+		kube_labels_fini(&gone->namespace.labels);
 		break;
 	}
 	free(gone->ns);

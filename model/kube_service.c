@@ -151,5 +151,7 @@ kube_service_fini(struct kube_service *s)
 	free(s->health_path);
 	free(s->nodes);
 	free(s->nodes_wrong);
+	free(s->allow_from);
+	free(s->allow_from_wrong);
 	kube_labels_fini(&s->selector);
 }

@@ -1,12 +1,15 @@
 noinst_LIBRARIES += model/libmodel.a
 model_libmodel_a_SOURCES = \
+	model/allow_from.c model/allow_from.h \
 	model/bundle.c model/bundle.h \
 	model/check.c model/check.h \
 	model/cluster.c model/cluster.h \
+	model/cluster_callers.c \
 	model/cluster_endpoint.c \
 	model/cluster_index.c \
 	model/cluster_join.c \
 	model/cluster_member.c \
+	model/cluster_netpolicy.c \
 	model/cluster_place.c \
 	model/cluster_private.h \
 	model/cluster_rule.c \
@@ -20,6 +23,7 @@ model_libmodel_a_SOURCES = \
 	model/json_write.c \
 	model/kube.h \
 	model/kube_endpoints.c \
+	model/kube_netpolicy.c \
 	model/kube_node.c \
 	model/kube_pod.c \
 	model/kube_policy.c \
@@ -27,6 +31,7 @@ model_libmodel_a_SOURCES = \
 	model/kube_read.c \
 	model/kube_rule.c \
 	model/kube_service.c \
+	model/local_callers.c model/local_callers.h \
 	model/mesh.h \
 	model/service.c model/service.h \
 	model/selector.c model/selector.h \
@@ -39,9 +44,11 @@ model_libmodel_a_SOURCES = \
 	model/view_build.c \
 	model/view_parse.c
 
-FUZZERS += tests/fuzz/bundle_fuzz tests/fuzz/envelope_fuzz tests/fuzz/health_fuzz tests/fuzz/manifest_fuzz tests/fuzz/view_fuzz
+FUZZERS += tests/fuzz/bundle_fuzz tests/fuzz/callers_fuzz tests/fuzz/envelope_fuzz tests/fuzz/health_fuzz tests/fuzz/manifest_fuzz tests/fuzz/view_fuzz
 tests_fuzz_bundle_fuzz_SOURCES = tests/fuzz/bundle_fuzz.c
 tests_fuzz_bundle_fuzz_LDADD = $(MODEL_LDADD)
+tests_fuzz_callers_fuzz_SOURCES = tests/fuzz/callers_fuzz.c
+tests_fuzz_callers_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_envelope_fuzz_SOURCES = tests/fuzz/envelope_fuzz.c
 tests_fuzz_envelope_fuzz_LDADD = $(MODEL_LDADD)
 tests_fuzz_health_fuzz_SOURCES = tests/fuzz/health_fuzz.c
@@ -65,6 +72,7 @@ MODEL_TESTS = \
 	tests/unit/json_test \
 	tests/unit/kube_rule_test \
 	tests/unit/kube_test \
+	tests/unit/allow_from_test \
 	tests/unit/selector_test \
 	tests/unit/service_test \
 	tests/unit/service_tier_test \
@@ -97,6 +105,8 @@ tests_unit_kube_rule_test_SOURCES = tests/unit/kube_rule_test.c $(KUBE_KIT)
 tests_unit_kube_rule_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_kube_test_SOURCES = tests/unit/kube_test.c $(KUBE_KIT)
 tests_unit_kube_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_allow_from_test_SOURCES = tests/unit/allow_from_test.c $(KUBE_KIT)
+tests_unit_allow_from_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_selector_test_SOURCES = tests/unit/selector_test.c
 tests_unit_selector_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_service_tier_test_SOURCES = tests/unit/service_tier_test.c

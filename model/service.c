@@ -6,6 +6,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "model/allow_from.h"
 #include "model/check.h"
 
 static const char *const policies[] = {
@@ -120,8 +121,43 @@ service_unref(struct service **s)
 	struct service *gone = *s;
 
 	*s = NULL;
-	if (gone != NULL && atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) == 1)
-		free(gone);
+	if (gone == NULL || atomic_fetch_sub_explicit(&gone->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	service_drop_restriction(gone);
+	free(gone);
+}
+
+void
+service_drop_restriction(struct service *s)
+{
+	allow_from_unref(&s->allow_from);
+	for (size_t i = 0; i < s->n_gates; i++)
+		allow_from_unref(&s->gates[i]);
+	free(s->gates);
+}
+
+bool
+service_permits(const struct service *s, const struct allow_caller *caller, uint64_t *closed)
+{
+	*closed = 0;
+	for (size_t i = 0; i < s->n_gates; i++)
+		if (!allow_from_permits(s->gates[i], caller))
+			*closed |= UINT64_C(1) << i;
+	return s->allow_from == NULL || allow_from_permits(s->allow_from, caller);
+}
+
+bool
+service_permits_all(
+	const struct service *s, const struct service_port *p, const struct allow_caller *caller)
+{
+	uint64_t closed;
+
+	if (!service_permits(s, caller, &closed))
+		return false;
+	for (size_t i = 0; i < p->n_endpoints; i++)
+		if (endpoint_is_closed(&p->endpoints[i], closed))
+			return false;
+	return true;
 }
 
 const struct service_port *

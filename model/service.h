@@ -12,6 +12,9 @@
 
 #include "base/sock.h"
 
+struct allow_caller;
+struct allow_from;
+
 enum port_mode {
 	PORT_HTTP, /* HTTP/1.x, balanced per request */
 	PORT_TCP, /* relayed */
@@ -89,6 +92,7 @@ struct endpoint {
 	uint8_t via; /* enum endpoint_via */
 	uint8_t flags;
 	uint8_t tier; /* enum endpoint_tier; VIA_REFUSED: enum special_addr, why */
+	uint8_t gate; /* 0: open to all who may call the service; i: to those of gates[i - 1] */
 	const char *node; /* "" when unknown */
 	const char *hostname; /* pod's hostname, "" when none */
 	const char *far; /* VIA_TUNNEL: its address over there, where that is of IPv6; else "" */
@@ -120,12 +124,30 @@ struct service {
 	const char *hash_key; /* name of the header field or cookie, "" for HASH_ON_SOURCE_IP */
 	const char *health_path; /* active health check by GET, "" none */
 	const char *external_name; /* "" unless type ExternalName */
+	/* Who may call (model/allow_from.h). NULL: everybody; `gates` are of some endpoints. Ask service_permits. */
+	struct allow_from *allow_from;
+	struct allow_from **gates;
+	uint8_t n_gates;
+	bool restricted; /* one of both is there */
+	const char *allow_text; /* as the hub said it, "" */
 	uint16_t n_ports;
 	const struct service_port *ports;
 };
 
 struct service *service_ref(const struct service *s);
 void service_unref(struct service **s);
+/* For who builds one: gives back what `allow_from` and `gates` hold. */
+void service_drop_restriction(struct service *s);
+/* May this one call a service that is `restricted`? *closed gets a bit for each gate that keeps it out: 1 << (gate - 1). */
+bool service_permits(const struct service *s, const struct allow_caller *caller, uint64_t *closed);
+/* The service and all endpoints of the port: where the endpoint is drawn by somebody who does not know the caller. */
+bool service_permits_all(
+	const struct service *s, const struct service_port *p, const struct allow_caller *caller);
+static inline bool
+endpoint_is_closed(const struct endpoint *e, uint64_t closed)
+{
+	return e->gate > 0 && (closed >> (e->gate - 1) & 1) != 0;
+}
 /* The port with this number and transport (udp or not), or NULL. */
 const struct service_port *service_port_find(const struct service *s, uint16_t port, bool udp);
 /* The endpoint with this address and port, of any of its ports, for which all of `flags` are set; NULL. */

@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "base/hash.h"
+#include "model/allow_from.h"
 #include "model/check.h"
 #include "model/view.h"
 
@@ -202,6 +203,7 @@ choose_way(struct endpoint *e, const struct view_endpoint *from, const struct se
 		.node = plain(from->node),
 		.hostname = plain(from->hostname),
 		.far = "",
+		.gate = from->gate,
 	};
 	if (w.own)
 		e->flags |= ENDPOINT_LOCAL;
@@ -384,13 +386,47 @@ take_port(struct building *b, size_t i)
 static void
 begin_building(struct building *b, size_t n_ports, size_t most)
 {
-	for (b->n_slots = 8; b->n_slots < 2 * (5 + n_ports + 3 * most);)
+	for (b->n_slots = 8; b->n_slots < 2 * (6 + n_ports + 3 * most);)
 		b->n_slots *= 2;
 	b->texts = xcalloc(b->n_slots, sizeof *b->texts);
 	b->places = xcalloc(b->n_slots, sizeof *b->places);
 	b->endpoints = xcalloc(most + 1, sizeof *b->endpoints);
 	b->refused = xcalloc(most + 1, sizeof *b->refused);
 	b->ports = xcalloc(n_ports + 1, sizeof *b->ports);
+}
+
+/* What this version cannot read keeps everybody out. */
+static struct allow_from *
+read_allow_from(const struct view *v, const char *text)
+{
+	struct allow_from *a;
+
+	return allow_from_parse(&a, text, v->ns, NULL) < 0 ? allow_from_nobody() : a;
+}
+
+static void
+read_restriction(struct service *s, const struct view *v)
+{
+	if (!view_restricted(v))
+		return;
+	s->restricted = true;
+	if (*plain(v->allow_from) != '\0')
+		s->allow_from = read_allow_from(v, v->allow_from);
+	s->gates = xcalloc(v->n_gates + 1, sizeof *s->gates);
+	for (; s->n_gates < v->n_gates; s->n_gates++)
+		s->gates[s->n_gates] = read_allow_from(v, v->gates[s->n_gates]);
+}
+
+/* to: has the members of `from` as they are, and gets references of its own. */
+static void
+share_restriction(struct service *to, const struct service *from)
+{
+	if (!from->restricted)
+		return;
+	to->allow_from = allow_from_ref(from->allow_from);
+	to->gates = xcalloc(from->n_gates + 1u, sizeof *to->gates);
+	for (size_t i = 0; i < from->n_gates; i++)
+		to->gates[i] = allow_from_ref(from->gates[i]);
 }
 
 /* One allocation of what has been chosen. head: all but references and ports, its texts anywhere. */
@@ -401,7 +437,7 @@ lay_out(struct building *b, const struct service *head)
 	size_t endpoints_at = ports_at + head->n_ports * sizeof(struct service_port);
 	size_t texts_at = endpoints_at + b->n_endpoints * sizeof(struct endpoint);
 	const char *const texts[] = {head->namespace, head->name, head->external_name,
-		head->hash_key, head->health_path};
+		head->hash_key, head->health_path, head->allow_text};
 	struct service_port *ports;
 	struct endpoint *endpoints;
 	char *block, *end;
@@ -422,6 +458,8 @@ lay_out(struct building *b, const struct service *head)
 	s->external_name = place_text(b, head->external_name, &end);
 	s->hash_key = place_text(b, head->hash_key, &end);
 	s->health_path = place_text(b, head->health_path, &end);
+	s->allow_text = place_text(b, head->allow_text, &end);
+	share_restriction(s, head);
 	s->ports = ports;
 	for (size_t i = 0; i < head->n_ports; i++) {
 		ports[i] = b->ports[i];
@@ -471,7 +509,7 @@ take_cluster_ip(const struct view *v)
 struct service *
 service_build(const struct view *v, const struct self *self, uint32_t fake_ip, uint64_t digest)
 {
-	const struct service head = {
+	struct service head = {
 		.namespace = plain(v->ns),
 		.name = plain(v->name),
 		.digest = digest,
@@ -483,17 +521,22 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 		.hash_key = plain(v->hash_key),
 		.health_path = plain(v->health_path),
 		.external_name = plain(v->external_name),
+		.allow_text = plain(v->allow_from),
 		.n_ports = (uint16_t)v->n_ports,
 	};
 	struct building b = {.view = v, .self = self};
+	struct service *s;
 	size_t most = 0;
 
+	read_restriction(&head, v);
 	for (size_t i = 0; i < v->n_ports; i++)
 		most += v->ports[i].n_endpoints;
 	begin_building(&b, v->n_ports, most);
 	for (size_t i = 0; i < v->n_ports; i++)
 		take_port(&b, i);
-	return lay_out(&b, &head);
+	s = lay_out(&b, &head);
+	service_drop_restriction(&head);
+	return s;
 }
 
 /* --- when this node's addresses change --------------------------------------------------- */

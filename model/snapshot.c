@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "base/hash.h"
+#include "model/local_callers.h"
 #include "model/shard.h"
 
 /*
@@ -25,6 +26,8 @@ struct snapshot {
 	uint64_t version;
 	uint32_t first[SHARDS + 1]; /* services before each shard of by_name */
 	struct index by_name, by_ip, by_ns;
+	size_t n_restricted;
+	struct local_callers *callers; /* with a reference */
 };
 
 /* Namespaces are counted, not listed: an entry's value is the number of services in it. */
@@ -122,6 +125,7 @@ snapshot_unref(struct snapshot **s)
 		borrowing_shard_unref(gone->by_ns.shard[i]);
 		name_shard_unref(gone->by_name.shard[i]);
 	}
+	local_callers_unref(&gone->callers);
 	free(gone);
 }
 
@@ -297,8 +301,15 @@ make_plans(const struct change *changes, size_t n)
 	return plans;
 }
 
+static size_t
+count_restricted(const struct service *s)
+{
+	return s != NULL && s->restricted;
+}
+
 static void
-plan_steps(const struct snapshot *base, const struct plan *p, struct steps steps[3])
+plan_steps(const struct snapshot *base, const struct plan *p, struct steps steps[3],
+	size_t *restricted)
 {
 	const struct change *c = p->change;
 	size_t ns_len = strlen(c->ns);
@@ -306,6 +317,7 @@ plan_steps(const struct snapshot *base, const struct plan *p, struct steps steps
 
 	if (old == NULL && c->service == NULL)
 		return;
+	*restricted += count_restricted(c->service) - count_restricted(old);
 	add_step(&steps[0], (struct step){.hash = p->hash, .add = c->service, .gone = old});
 	if (old != NULL)
 		ip_steps(&steps[1], old, false);
@@ -325,6 +337,7 @@ share(const struct snapshot *base)
 	atomic_init(&s->refs, 1);
 	s->synced = true;
 	s->version = base->version + 1;
+	s->callers = local_callers_ref(base->callers);
 	for (size_t i = 0; i < SHARDS; i++) {
 		shard_ref(s->by_name.shard[i]);
 		shard_ref(s->by_ip.shard[i]);
@@ -343,7 +356,7 @@ snapshot_next(const struct snapshot *base, const struct change *changes, size_t 
 
 	for (size_t i = 0; i < n; i++)
 		if (!superseded(plans, n, i))
-			plan_steps(base, &plans[i], steps);
+			plan_steps(base, &plans[i], steps, &s->n_restricted);
 	apply_steps(&s->by_name, &steps[0], true, apply_pointer);
 	apply_steps(&s->by_ip, &steps[1], false, apply_pointer);
 	apply_steps(&s->by_ns, &steps[2], false, apply_count);
@@ -361,7 +374,30 @@ snapshot_next(const struct snapshot *base, const struct change *changes, size_t 
 	return s;
 }
 
+struct snapshot *
+snapshot_with_callers(const struct snapshot *base, struct local_callers *callers)
+{
+	struct snapshot *s = share(base);
+
+	s->synced = base->synced;
+	local_callers_unref(&s->callers);
+	s->callers = callers;
+	return s;
+}
+
 /* --- reading ------------------------------------------------------------- */
+
+const struct local_callers *
+snapshot_callers(const struct snapshot *s)
+{
+	return s->callers;
+}
+
+size_t
+snapshot_restricted(const struct snapshot *s)
+{
+	return s->n_restricted;
+}
 
 bool
 snapshot_synced(const struct snapshot *s)

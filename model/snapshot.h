@@ -15,6 +15,7 @@
 #include "model/service.h"
 
 struct snapshot;
+struct local_callers;
 
 struct change {
 	const char *ns, *name;
@@ -26,6 +27,12 @@ struct snapshot *snapshot_new(bool synced);
 struct snapshot *snapshot_next(const struct snapshot *base, const struct change *changes, size_t n);
 struct snapshot *snapshot_ref(const struct snapshot *s);
 void snapshot_unref(struct snapshot **s);
+
+/* The same services, with other callers of this node (model/local_callers.h); takes over the reference. */
+struct snapshot *snapshot_with_callers(const struct snapshot *base, struct local_callers *callers);
+/* NULL: the hub has told of none. */
+const struct local_callers *snapshot_callers(const struct snapshot *s);
+size_t snapshot_restricted(const struct snapshot *s); /* services that not everybody may call */
 
 bool snapshot_synced(const struct snapshot *s);
 uint64_t snapshot_version(const struct snapshot *s); /* grows by one with each snapshot_next */

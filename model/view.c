@@ -107,7 +107,17 @@ view_free(struct view **v)
 	free(gone->external_name);
 	free(gone->hash_key);
 	free(gone->health_path);
+	free(gone->allow_from);
+	for (size_t i = 0; i < gone->n_gates; i++)
+		free(gone->gates[i]);
+	free(gone->gates);
 	free(gone);
+}
+
+bool
+view_restricted(const struct view *v)
+{
+	return v->n_gates > 0 || (v->allow_from != NULL && *v->allow_from != '\0');
 }
 
 uint64_t

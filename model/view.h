@@ -38,6 +38,7 @@ struct view_endpoint {
 	char *given_ip; /* address without a pod: dialled by everyone with given_port */
 	uint16_t given_port;
 	struct view_names hint_zones, hint_nodes; /* for whom the endpoint is meant */
+	uint8_t gate; /* 0: open to all who may call the service; i: to those of gates[i - 1] */
 };
 
 struct view_port {
@@ -58,6 +59,9 @@ struct view {
 	char *hash_key, *health_path; /* as in struct service */
 	bool local_only; /* internalTrafficPolicy Local: a node uses its own endpoints only */
 	uint8_t distribution; /* enum distribution */
+	char *allow_from; /* who may call (model/allow_from.h); "": everybody */
+	size_t n_gates; /* at most ALLOW_FROM_GATES_MAX */
+	char **gates; /* the same of some endpoints */
 	size_t n_ports;
 	struct view_port *ports;
 };
@@ -72,6 +76,8 @@ struct self {
 };
 
 void view_free(struct view **v);
+/* May not everybody call it? */
+bool view_restricted(const struct view *v);
 void view_endpoint_fini(struct view_endpoint *e);
 /* Keeps names in order, each once; false when there is no room for another. */
 bool view_names_add(struct view_names *names, const char *name);

@@ -104,6 +104,7 @@ build_endpoint(struct buf *out, const struct view_endpoint *e)
 	number_member(out, "givenPort", e->given_port);
 	names_member(out, "hintZones", &e->hint_zones);
 	names_member(out, "hintNodes", &e->hint_nodes);
+	number_member(out, "gate", e->gate);
 	open_bracket(out, at, '{');
 	buf_adds(out, "}");
 }
@@ -158,6 +159,13 @@ build_policy(struct buf *out, const struct view *v)
 	if (v->local_only)
 		buf_adds(out, ",\"localOnly\":true");
 	text_member(out, "distribution", view_distribution_name(v->distribution));
+	text_member(out, "allowFrom", v->allow_from);
+	for (size_t i = 0; i < v->n_gates; i++) {
+		buf_adds(out, i == 0 ? ",\"gates\":[" : ",");
+		json_add_text(out, v->gates[i]);
+	}
+	if (v->n_gates > 0)
+		buf_adds(out, "]");
 }
 
 uint64_t

@@ -1,5 +1,6 @@
 #include <errno.h>
 
+#include "model/allow_from.h"
 #include "model/check.h"
 #include "model/json.h"
 #include "model/mesh.h"
@@ -87,6 +88,8 @@ parse_endpoint(struct json *j, struct view_endpoint *e)
 		{"hostNetwork", FIELD_CUSTOM, 0, 0, NULL, parse_host_network},
 		{"hintZones", FIELD_CUSTOM, 0, 0, NULL, parse_hint_zones},
 		{"hintNodes", FIELD_CUSTOM, 0, 0, NULL, parse_hint_nodes},
+		{"gate", FIELD_UINT8, offsetof(struct view_endpoint, gate), ALLOW_FROM_GATES_MAX,
+			NULL, NULL},
 	};
 	char **const texts[] = {&e->node, &e->site, &e->zone, &e->pod, &e->hostname, &e->pod_ip,
 		&e->host_ip, &e->public_ip, &e->given_ip};
@@ -236,6 +239,39 @@ parse_distribution(struct json *j, void *to)
 			v->distribution = i;
 }
 
+static void
+add_gate(struct json *j, void *to)
+{
+	struct view *v = to;
+	char *text = NULL;
+
+	if (v->n_gates == ALLOW_FROM_GATES_MAX) {
+		json_wrong(j, "more than %d gates", (int)ALLOW_FROM_GATES_MAX);
+		return;
+	}
+	if (!json_text(j, &text, ALLOW_FROM_TEXT_MAX))
+		return;
+	v->gates = grow(v->gates, v->n_gates, sizeof *v->gates);
+	v->gates[v->n_gates++] = text;
+}
+
+static void
+parse_gates(struct json *j, void *to)
+{
+	json_list(j, add_gate, to);
+}
+
+/* An endpoint behind a gate that nobody described would be open. */
+static bool
+gates_are_there(const struct view *v)
+{
+	for (size_t i = 0; i < v->n_ports; i++)
+		for (size_t k = 0; k < v->ports[i].n_endpoints; k++)
+			if (v->ports[i].endpoints[k].gate > v->n_gates)
+				return false;
+	return true;
+}
+
 #define LB_NUMBER(name, kind, member, max)                                                         \
 	{                                                                                          \
 		name, kind, offsetof(struct view, lb.member), max, NULL, NULL                      \
@@ -269,10 +305,14 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 		{"datapath", FIELD_CUSTOM, 0, 0, NULL, parse_datapath},
 		{"localOnly", FIELD_BOOL, offsetof(struct view, local_only), 0, NULL, NULL},
 		{"distribution", FIELD_CUSTOM, 0, 0, NULL, parse_distribution},
+		{"allowFrom", FIELD_TEXT, offsetof(struct view, allow_from), ALLOW_FROM_TEXT_MAX,
+			NULL, NULL},
+		{"gates", FIELD_CUSTOM, 0, 0, NULL, parse_gates},
 		{"ports", FIELD_CUSTOM, 0, 0, NULL, parse_ports},
 	};
 	struct view *v = xcalloc(1, sizeof *v);
-	char **const texts[] = {&v->cluster_ip, &v->external_name, &v->hash_key, &v->health_path};
+	char **const texts[] = {
+		&v->cluster_ip, &v->external_name, &v->hash_key, &v->health_path, &v->allow_from};
 	struct json j;
 	int rc;
 
@@ -283,6 +323,8 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 	rc = json_finish(&j, err);
 	if (rc == 0 && (v->ns == NULL || v->name == NULL))
 		rc = err_set(err, EBADMSG, "no ns or no name");
+	if (rc == 0 && !gates_are_there(v))
+		rc = err_set(err, EBADMSG, "a gate that is not there");
 	if (rc < 0) {
 		view_free(&v);
 		return err_wrap(err, rc, "service view");

@@ -2,7 +2,9 @@
 
 #include "base/carriers.h"
 #include "base/log.h"
+#include "model/check.h"
 #include "model/json.h"
+#include "model/local_callers.h"
 #include "src/agent_private.h"
 #include "src/log_admin.h"
 #include "src/self.h"
@@ -177,6 +179,35 @@ port_text(struct buf *out, const struct service_port *p)
 	buf_adds(out, "]}");
 }
 
+/* Who may call a service that is not for everybody: processes of this node, and its pods. */
+static void
+callers_text(struct buf *out, const struct service *s, const struct snapshot *snapshot)
+{
+	const struct local_callers *callers = snapshot_callers(snapshot);
+	struct allow_caller who = {.on_node = true, .node = local_callers_node(callers)};
+	uint64_t closed;
+
+	buf_adds(out, ",\"allowFrom\":");
+	json_add_text(out, s->allow_text);
+	buf_printf(out, ",\"policies\":%u,\"callers\":{\"node\":\"%s\",\"pods\":[", s->n_gates,
+		!service_permits(s, &who, &closed) ? "denied"
+			: closed != 0              ? "partly"
+						   : "allowed");
+	for (size_t i = 0; i < local_callers_count(callers); i++) {
+		const struct local_pod pod = local_callers_at(callers, i);
+		struct in6_addr ip = {0};
+
+		ip_parse(pod.ip, &ip);
+		local_callers_find(callers, &ip, &who);
+		buf_printf(out, "%s{\"pod\":\"%s/%s\",\"address\":\"%s\",\"call\":\"%s\"}",
+			i > 0 ? "," : "", pod.ns, pod.name, pod.ip,
+			!service_permits(s, &who, &closed) ? "denied"
+				: closed != 0              ? "partly"
+							   : "allowed");
+	}
+	buf_adds(out, "]}");
+}
+
 static void
 on_services(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
@@ -202,7 +233,10 @@ on_services(void *arg, const struct admin_request *req, struct admin_reply *repl
 				buf_adds(out, ",");
 			port_text(out, &s->ports[p]);
 		}
-		buf_adds(out, "]}");
+		buf_adds(out, "]");
+		if (s->restricted)
+			callers_text(out, s, a->snapshot);
+		buf_adds(out, "}");
 	}
 	buf_adds(out, "]}\n");
 }

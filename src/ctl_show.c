@@ -295,6 +295,8 @@ ctl_show_trace(const struct tree_node *answer, const char *argument)
 		ctl_text(answer, "resolve_ms"));
 	printf("service   %s\nrule      %s\n", service[0] != '\0' ? service : "none of the mesh",
 		ctl_text(answer, "rule"));
+	if (ctl_text(answer, "callers")[0] != '\0')
+		printf("callers   %s\n", ctl_text(answer, "callers"));
 	if (error[0] != '\0')
 		printf("request   failed: %s\n", error);
 	else

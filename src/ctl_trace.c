@@ -207,6 +207,29 @@ write_endpoints(struct buf *out, const struct tree_node *state, const struct tre
 	buf_adds(out, "]");
 }
 
+/* Who may call it, in words; "" where everybody may. The request below is one of the node's own processes. */
+static void
+write_callers(struct buf *out, const struct tree_node *service)
+{
+	const struct tree_node *callers = tree_get(service, "callers");
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	if (callers != NULL) {
+		const char *rule = ctl_text(service, "allowFrom");
+
+		if (rule[0] != '\0')
+			buf_printf(&text, "edgeway.io/allow-from \"%s\"; ", rule);
+		if (ctl_number(service, "policies") > 0)
+			buf_adds(&text, "NetworkPolicies; ");
+		buf_printf(&text, "processes of this node: %s", ctl_text(callers, "node"));
+		tree_each(tree_get(callers, "pods"), p)
+			buf_printf(&text, ", pod %s: %s", ctl_text(p, "pod"), ctl_text(p, "call"));
+	}
+	buf_adds(out, ",\"callers\":");
+	json_add_text(out, buf_str(&text));
+}
+
 /* Which rule takes it, in words. */
 static void
 write_way(struct buf *out, const struct tree_node *state, const struct tree_node *service,
@@ -231,6 +254,7 @@ write_way(struct buf *out, const struct tree_node *state, const struct tree_node
 	json_add_text(out, service != NULL ? name : "");
 	buf_adds(out, ",\"rule\":");
 	json_add_text(out, buf_str(&way));
+	write_callers(out, service);
 	write_endpoints(out, state, port, name);
 }
 

@@ -8,6 +8,7 @@
 
 #include "base/hops.h"
 #include "base/log.h"
+#include "model/allow_from.h"
 #include "tunnel/relay.h"
 
 enum { BREAKS_MAX = 3, REFUSED_MS = 20 };
@@ -224,7 +225,8 @@ ask_hub(struct outlet_trip *t)
 	struct outlet *o = t->of;
 	char hops[HOPS_TEXT_MAX];
 	const struct stream_field fields[] = {{"edgeway-service", t->ask.service},
-		{"edgeway-node", t->ask.node}, {HOPS_FIELD, hops_text(t->ask.hops, hops)}};
+		{"edgeway-node", t->ask.node}, {HOPS_FIELD, hops_text(t->ask.hops, hops)},
+		{"edgeway-enforces", ALLOW_FROM_KIND}};
 	const struct stream_request request = {.authority = t->ask.authority,
 		.udp = t->reached != NULL,
 		.fields = fields,

@@ -77,7 +77,17 @@ on_change(void *arg, const struct service *old, const struct service *now)
 void
 outlet_udp_use(struct outlet_udp *u, const struct snapshot *old, const struct snapshot *now)
 {
+	struct outlet_port *p = NULL;
+	size_t slot = 0;
+
 	snapshot_diff(old, now, on_change, u);
+	if (snapshot_callers(now) == u->callers)
+		return;
+	local_callers_unref(&u->callers);
+	u->callers = local_callers_ref(snapshot_callers(now));
+	while ((p = outlet_udp_next(u, &slot, p)) != NULL)
+		if (p->service->restricted)
+			touch(p, p->stale);
 }
 
 /* --- doors ---------------------------------------------------------------------------------------- */
@@ -214,6 +224,7 @@ outlet_udp_free(struct outlet_udp **out)
 		port_free(p, "the agent stops");
 		slot = 0;
 	}
+	local_callers_unref(&u->callers);
 	table_fini(&u->ports);
 	free(u->buffer);
 	free(u);

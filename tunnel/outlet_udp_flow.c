@@ -116,6 +116,18 @@ share_of(struct outlet_udp *u, const struct flow_key *key)
 		OUTLET_UDP_CLIENTS];
 }
 
+/* The kernel leads only those here who may call, but anybody in a pod can send to the door itself. */
+static bool
+may_call(const struct outlet_port *p, const struct udp_flow *f)
+{
+	struct allow_caller who;
+
+	if (!p->service->restricted)
+		return true;
+	local_callers_find(p->of->callers, &f->entry.key.client, &who);
+	return service_permits_all(p->service, p->port, &who);
+}
+
 static void
 on_begun(void *arg, struct udp_flow *f)
 {
@@ -129,6 +141,8 @@ on_begun(void *arg, struct udp_flow *f)
 	++*t->share;
 	if (p->of->n_flows++ >= OUTLET_UDP_FLOWS)
 		refuse(t, 429, "too many flows");
+	else if (!may_call(p, f))
+		refuse(t, 403, "edgeway.io/allow-from or a NetworkPolicy keeps this caller out");
 	else if (*t->share > OUTLET_UDP_SHARE)
 		refuse(t, 429, "too many flows of one client");
 	else if (f->way.hops >= HOPS_MAX)
@@ -164,7 +178,11 @@ outlet_flows_settle(struct outlet_port *p)
 		const struct outlet_flow *t = f->own;
 
 		next = udp_door_next(p->door, f);
-		if (t != NULL && t->n_tried > 0 && !choice_has(p->port, &t->tried[t->n_tried - 1]))
+		if (t == NULL)
+			continue;
+		if (!may_call(p, f))
+			udp_flow_end(f, "its client may not call the service any more");
+		else if (t->n_tried > 0 && !choice_has(p->port, &t->tried[t->n_tried - 1]))
 			udp_flow_end(f, "its endpoint is gone");
 	}
 }

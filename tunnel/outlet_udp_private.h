@@ -8,6 +8,7 @@
 #include <sys/queue.h>
 
 #include "base/arrival.h"
+#include "model/local_callers.h"
 #include "model/table.h"
 #include "tunnel/outlet_udp.h"
 #include "tunnel/outlet_udp_choice.h"
@@ -29,6 +30,7 @@ struct outlet_port {
 struct outlet_udp {
 	struct outlet_udp_config config;
 	uint32_t address;
+	struct local_callers *callers; /* of the snapshot in use; NULL: none are known */
 	struct table ports;
 	TAILQ_HEAD(, outlet_port) touched;
 	struct arrival arrival;
@@ -59,7 +61,7 @@ struct outlet_port *outlet_udp_next(
 /* --- outlet_udp_flow.c --- */
 /* arg of the door: struct outlet_port. */
 extern const struct udp_door_events outlet_udp_events;
-/* Ends those whose endpoint the port has no more. */
+/* Ends those whose endpoint the port has no more, and those of callers that may not call it any more. */
 void outlet_flows_settle(struct outlet_port *p);
 
 #endif

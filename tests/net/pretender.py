@@ -19,7 +19,7 @@ PROJECT = "e632aba927ea4ac2b575ec1603d56f10"
 
 
 class Pretender:
-    def __init__(self, machine, address, ca, name, answer):
+    def __init__(self, machine, address, ca, name, answer, *headers):
         """answer: of a question's resource, (operation, content), or None: it is not answered."""
         self.answer, self.left, self.asked = answer, b"", []
         cert, key = ca.issue(name, "extendedKeyUsage=clientAuth")
@@ -31,7 +31,7 @@ class Pretender:
         self.s = context.wrap_socket(s)
         lines = [f"GET /{PROJECT}/{name}/events HTTP/1.1", f"Host: {address}", "Upgrade: websocket", "Connection: Upgrade",
                  "Sec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==", "Sec-WebSocket-Version: 13", f"node_id: {name}", f"project_id: {PROJECT}",
-                 "connectionuse: msg", "edgeway-version: 1", "edgeway-agent: 0.0.9", *(["edgeway-answers: health"] if answer else [])]
+                 "connectionuse: msg", "edgeway-version: 1", "edgeway-agent: 0.0.9", *(["edgeway-answers: health"] if answer else []), *headers]
         self.s.sendall(("\r\n".join(lines) + "\r\n\r\n").encode())
         while b"\r\n\r\n" not in self.left:
             self.left += self.s.recv(4096)

@@ -26,6 +26,7 @@
 #include "iptables/iptables.h"
 #include "iptables/netlink.h"
 #include "iptables/rules.h"
+#include "model/local_callers.h"
 #include "model/view.h"
 
 #define SUBNET 0x09fb0000u
@@ -39,7 +40,9 @@ struct lab {
 	uint64_t seed;
 	uint16_t relay; /* carries UDP ports without endpoints; 0: nobody does */
 	unsigned relayed; /* ports, over time */
-	bool relays; /* addresses stay then: there is one service for each, as on a node */
+	bool relays; /* addresses stay then and with the next: there is one service for each, as on a node */
+	bool restricts; /* some services are not for everybody, and pods come and go */
+	unsigned restricted; /* elements for callers that were seen, over time */
 };
 
 static unsigned
@@ -71,6 +74,8 @@ static struct service *
 make(struct lab *lab, unsigned i, const char *name)
 {
 	static const char *const modes[] = {"udp", "tcp", "http"};
+	static const char *const rules[] = {"", "", "none", "nodes=*", "namespaces=a",
+		"namespaces=a,b; pods=x | nodes=*; namespaces=c"};
 	const struct self self = {.node = "n", .site = "", .zone = ""};
 	unsigned ports = draw(lab, 4);
 	auto_buf struct buf json;
@@ -84,7 +89,8 @@ make(struct lab *lab, unsigned i, const char *name)
 		draw(lab, 4) > 0 ? "kernel" : "proxy");
 	if (draw(lab, 2) == 0)
 		buf_printf(&json, "10.96.0.%u", i + 1);
-	buf_adds(&json, "\",\"ports\":[");
+	buf_printf(&json, "\",\"allowFrom\":\"%s\",\"ports\":[",
+		lab->restricts ? rules[draw(lab, 6)] : "");
 	for (unsigned p = 0; p < ports; p++) {
 		buf_printf(&json, "%s{\"port\":%u,\"mode\":\"%s\",\"endpoints\":[",
 			p > 0 ? "," : "", 80 + p, modes[draw(lab, 3)]);
@@ -96,7 +102,8 @@ make(struct lab *lab, unsigned i, const char *name)
 		fail_msg("%s: %s", buf_str(&json), err.text);
 	v->lb.affinity_s = draw(lab, 3) == 0 ? 10800 : 0;
 	/* addresses wander between services */
-	s = service_build(v, &self, SUBNET + 1 + (i + (lab->relays ? 0 : draw(lab, 2))) % SERVICES,
+	s = service_build(v, &self,
+		SUBNET + 1 + (i + (lab->relays || lab->restricts ? 0 : draw(lab, 2))) % SERVICES,
 		lab->seed);
 	view_free(&v);
 	return s;
@@ -155,7 +162,11 @@ check(struct lab *lab)
 	assert_int_equal(told(state, "failures"), 0);
 	assert_int_equal(told(state, "repairs"), 0);
 	assert_int_equal(elements_of(RULES_SERVICES),
-		told(state, "kernel.udpPorts") + told(state, "kernel.tcpPorts"));
+		told(state, "kernel.udpPorts") + told(state, "kernel.tcpPorts") -
+			told(state, "kernel.restrictedPorts"));
+	assert_int_equal(elements_of(RULES_CALLERS), told(state, "kernel.callers"));
+	assert_int_equal(elements_of(RULES_HOSTS), told(state, "kernel.portsOfTheNode"));
+	lab->restricted += elements_of(RULES_CALLERS);
 	assert_int_equal(elements_of(RULES_SINGLE) + elements_of(RULES_ENDPOINTS),
 		told(state, "kernel.slots"));
 	assert_int_equal(elements_of(RULES_CLUSTER_IPS), told(state, "kernel.clusterIPs"));
@@ -172,6 +183,35 @@ change(struct lab *lab, unsigned i, bool gone)
 	iptables_use(lab->ipt, next);
 	snapshot_unref(&lab->snapshot);
 	lab->snapshot = next;
+}
+
+/* Pods of three namespaces, with and without a label. */
+static void
+change_callers(struct lab *lab)
+{
+	struct local_callers *callers;
+	auto_buf struct buf json;
+	struct snapshot *next;
+	const char *comma = "";
+
+	buf_init(&json, BUF_UNLIMITED);
+	buf_adds(&json, "{\"pods\":[");
+	for (unsigned i = 0; i < 9; i++) {
+		if (draw(lab, 3) == 0)
+			continue;
+		buf_printf(&json,
+			"%s{\"ns\":\"%c\",\"name\":\"p\",\"ip\":\"172.17.0.%u\",\"labels\":{%s}}",
+			comma, (char)('a' + draw(lab, 3)), i + 2,
+			draw(lab, 2) == 0 ? "" : "\"x\":\"y\"");
+		comma = ",";
+	}
+	buf_adds(&json, "]}");
+	assert_int_equal(local_callers_parse(&callers, buf_at(&json), buf_len(&json), NULL), 0);
+	next = snapshot_with_callers(lab->snapshot, callers);
+	iptables_use(lab->ipt, next);
+	snapshot_unref(&lab->snapshot);
+	lab->snapshot = next;
+	check(lab);
 }
 
 static uint16_t
@@ -203,9 +243,12 @@ change_relay(struct lab *lab, uint16_t port)
 }
 
 static void
-follow(bool relays)
+follow(bool relays, bool restricts)
 {
-	struct lab lab = {.seed = 7, .snapshot = snapshot_new(true), .relays = relays};
+	struct lab lab = {.seed = 7,
+		.snapshot = snapshot_new(true),
+		.relays = relays,
+		.restricts = restricts};
 	const struct iptables_config config = {.interface = "lo",
 		.subnet = SUBNET,
 		.mask = 0xffff0000,
@@ -228,12 +271,15 @@ follow(bool relays)
 	for (unsigned i = 0; i < STEPS; i++) {
 		change(&lab, draw(&lab, SERVICES), draw(&lab, 5) == 0);
 		check(&lab);
+		if (restricts && draw(&lab, 4) == 0)
+			change_callers(&lab);
 		if (relays && i % 20 == 9)
 			change_relay(&lab, (uint16_t)(draw(&lab, 3) * 30000));
 		if (i % 100 == 99) /* the table anew, with all that is in it */
 			assert_int_equal(iptables_install(lab.ipt, ADDRESS, &err), 0);
 	}
 	assert_true(!relays || lab.relayed > 0);
+	assert_true((lab.restricted > 0) == restricts);
 	for (unsigned i = 0; i < SERVICES; i++)
 		change(&lab, i, true);
 	check(&lab);
@@ -248,14 +294,21 @@ static void
 kernel_follows_random_changes(void **state)
 {
 	(void)state;
-	follow(false);
+	follow(false, false);
+}
+
+static void
+kernel_knows_who_may_call(void **state)
+{
+	(void)state;
+	follow(false, true);
 }
 
 static void
 kernel_leads_to_relays(void **state)
 {
 	(void)state;
-	follow(true);
+	follow(true, false);
 }
 
 int
@@ -264,6 +317,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(kernel_follows_random_changes),
 		cmocka_unit_test(kernel_leads_to_relays),
+		cmocka_unit_test(kernel_knows_who_may_call),
 	};
 
 	if (geteuid() != 0 || unshare(CLONE_NEWNET) < 0) {

@@ -137,9 +137,13 @@ entry(void **state)
 	rule_of(&s, "guests", "lookup reg 1 set upstreams ]");
 	rule_of(&s, "guests", "goto -> listened");
 	/* the output chain leaves our own connections alone */
-	rule = rule_of(&s, "output", "goto -> mesh");
+	rule = rule_of(&s, "output", "goto -> own");
 	assert_null(strstr(rule, "iifname"));
 	assert_non_null(strstr(rule, "cmp neq reg 1 0x00006564"));
+	/* what only some may call: by the caller's address, or for processes of the node */
+	rule_of(&s, "own", "set hosts dreg 0");
+	rule_of(&s, "own", "goto -> mesh");
+	rule_of(&s, "mesh", "set callers dreg 0");
 }
 
 static void
@@ -212,7 +216,7 @@ no_mark_no_test_of_it(void **state)
 	(void)state;
 	r.mark = 0;
 	install(&s, &r);
-	assert_null(strstr(rule_of(&s, "output", "goto -> mesh"), "meta load mark"));
+	assert_null(strstr(rule_of(&s, "output", "goto -> own"), "meta load mark"));
 }
 
 /* Old elements go and new ones come in one batch: renewing works on every kernel. */

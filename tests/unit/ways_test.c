@@ -472,6 +472,121 @@ only_what_the_asker_knows(void **state)
 	assert_int_equal(find_endpoint("nobody", "default/web", "edge-2", "172.17.0.3:8080"), 404);
 }
 
+/* --- services that are not for everybody ------------------------------------------ */
+
+#define CALLER(ns, name, node, ip)                                                                 \
+	"---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", namespace: " ns                \
+	"}\nspec: {nodeName: " node "}\nstatus: {phase: Running, podIP: " ip "}\n"
+
+static unsigned
+ask_endpoint(const char *node, bool enforces)
+{
+	struct caller caller = {0};
+	struct ways_caller who;
+	unsigned status;
+
+	snprintf(caller.node, sizeof caller.node, "%s", node);
+	ways_caller_of(&who, &caller, enforces);
+	ways_for(finder, &who);
+	status = find_endpoint(node, "default/web", "edge-2", "172.17.0.3:8080");
+	ways_for(finder, NULL);
+	return status;
+}
+
+static unsigned
+ask_at_ingress(const char *address, const char *cert)
+{
+	struct caller caller = {0};
+	struct ways_caller who;
+	unsigned status;
+
+	assert_int_equal(addr_parse(&caller.addr, address, 1, NULL), 0);
+	snprintf(caller.cert, sizeof caller.cert, "%s", cert);
+	ways_caller_of(&who, &caller, false);
+	ways_for(finder, &who);
+	status = ways_find(finder, "web.default", 80, &ways);
+	ways_for(finder, NULL);
+	return status;
+}
+
+/* The hub judges which node asks, and callers at its own door; which pod it is the node judges. */
+static void
+services_that_are_not_for_everybody(void **state)
+{
+	static const struct {
+		const char *rule;
+		unsigned one, two, from_ten, from_ops;
+	} cases[] = {
+		{"namespaces=shop", 0, 403, 403, 403},
+		{"namespaces=ops", 403, 0, 403, 403},
+		{"nodes=site=berlin", 0, 403, 403, 403},
+		{"namespaces=*; nodes=site=berlin", 0, 403, 403, 403},
+		{"addresses=10.0.0.0/8", 0, 0, 0, 403},
+		{"callers=cert:ops", 403, 403, 403, 0},
+		{"none", 403, 403, 403, 403},
+	};
+
+	(void)state;
+	say("nodes",
+		NODE("edge-1", "site: berlin", IP("192.168.1.20"))
+			NODE("edge-2", "", IP("10.1.0.2")));
+	say("callers",
+		CALLER("shop", "a", "edge-1", "172.17.0.9")
+			CALLER("ops", "b", "edge-2", "172.17.0.9"));
+	for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+		auto_free char *objects =
+			xasprintf("---\napiVersion: v1\nkind: Service\nmetadata: {name: web, "
+				  "annotations: {edgeway.io/allow-from: '%s'}}\nspec: {selector: "
+				  "{app: web}, ports: "
+				  "[{name: http, port: 80, targetPort: 8080}]}\n%s",
+				cases[i].rule, RUNNING("w-2", "edge-2", "172.17.0.3"));
+
+		say("web", objects);
+		if (ask_endpoint("edge-1", true) != cases[i].one ||
+			ask_endpoint("edge-2", true) != cases[i].two ||
+			ask_at_ingress("10.9.9.9", "") != cases[i].from_ten ||
+			ask_at_ingress("192.0.2.9", "ops") != cases[i].from_ops)
+			fail_msg("%s", cases[i].rule);
+		/* Its agent would let every pod through. */
+		assert_int_equal(ask_endpoint("edge-1", false), 403);
+		assert_int_equal(ask_endpoint("edge-2", false), 403);
+	}
+	assert_non_null(strstr(ways.reason, "upgrade it"));
+	say("web",
+		SERVICE("web",
+			"selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]")
+			RUNNING("w-2", "edge-2", "172.17.0.3"));
+	assert_int_equal(ask_endpoint("edge-1", false), 0);
+	assert_int_equal(ask_at_ingress("192.0.2.9", ""), 0);
+}
+
+static void
+policies_leave_out_endpoints(void **state)
+{
+	(void)state;
+	say("callers",
+		CALLER("shop", "a", "edge-1", "172.17.0.9")
+			CALLER("ops", "b", "edge-2", "172.17.0.9"));
+	say("web",
+		SERVICE("web",
+			"selector: {app: web}, ports: [{name: http, port: 80, targetPort: 8080}]")
+			RUNNING("w-2", "edge-2", "172.17.0.3")
+				RUNNING("w-1", "edge-1", "172.17.0.4"));
+	say("policies",
+		"---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: "
+		"p}\nspec: {podSelector: "
+		"{matchLabels: {app: web}}, ingress: [{from: [{namespaceSelector: {matchLabels: "
+		"{kubernetes.io/metadata.name: shop}}}]}]}\n");
+	assert_int_equal(ask_endpoint("edge-1", true), 0);
+	assert_int_equal(ask_endpoint("edge-2", true), 403);
+	assert_int_equal(ask_at_ingress("10.9.9.9", ""), 403);
+	say("policies",
+		"---\napiVersion: networking.k8s.io/v1\nkind: NetworkPolicy\nmetadata: {name: p}\n"
+		"spec: {podSelector: {}, ingress: [{from: [{ipBlock: {cidr: 10.0.0.0/8}}]}]}\n");
+	assert_int_equal(ask_at_ingress("10.9.9.9", ""), 0);
+	assert_int_equal(ask_at_ingress("11.9.9.9", ""), 403);
+}
+
 #define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
 /* --- who may ------------------------------------------------------------------------------- */
@@ -612,6 +727,8 @@ main(void)
 		T(no_listener_of_a_replica_is_dialled),
 		T(an_endpointslice_is_no_right_to_a_node),
 		T(a_pod_of_the_hosts_network_serves),
+		T(services_that_are_not_for_everybody),
+		T(policies_leave_out_endpoints),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,131 @@
+#include "lb/permit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/log.h"
+#include "lb/relay.h"
+#include "model/local_callers.h"
+
+static struct in6_addr
+permit_address(const struct front *f)
+{
+	struct in6_addr ip = {.s6_addr[10] = 0xff, .s6_addr[11] = 0xff};
+	uint32_t v4 = htonl(f->client_ip);
+
+	memcpy(&ip.s6_addr[12], &v4, sizeof v4);
+	return ip;
+}
+
+static bool
+permit_judge(const struct front *f, uint64_t *closed)
+{
+	const struct in6_addr ip = permit_address(f);
+	struct allow_caller who;
+
+	local_callers_find(snapshot_callers(f->worker->snapshot), &ip, &who);
+	return service_permits(f->group->service, &who, closed);
+}
+
+/* The front's group, but with the endpoints that are open to this client. */
+static bool
+permit_move(struct front *f, uint64_t closed)
+{
+	struct worker *w = f->worker;
+	struct group *old = f->group,
+		     *g = targets_group(
+			     w->targets, w->snapshot, w->epoch, old->ip, old->port, closed);
+
+	if (g == NULL)
+		return false;
+	f->group = g;
+	group_unref(&old, w->now_ms);
+	return true;
+}
+
+bool
+permit_check(struct front *f)
+{
+	struct worker *w = f->worker;
+	uint64_t closed = 0;
+
+	targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
+	if (f->group->service == NULL || (!f->group->service->restricted && f->group->closed == 0))
+		return true;
+	if (f->group->service->restricted && !permit_judge(f, &closed))
+		return false;
+	if (closed != f->group->closed && !permit_move(f, closed))
+		return false;
+	return closed == 0 || balance_count(&f->group->balance) > 0 ||
+		f->group->port_of->n_endpoints == 0;
+}
+
+void
+permit_refused(struct front *f, char reason[PERMIT_REASON_MAX])
+{
+	const struct service *s = f->group->service;
+	const struct in6_addr ip = permit_address(f);
+	struct allow_caller who;
+	const struct addr client = addr_ipv4(f->client_ip, f->client_port);
+	char text[ADDR_TEXT_MAX];
+
+	local_callers_find(snapshot_callers(f->worker->snapshot), &ip, &who);
+	count(&f->worker->counters.denied, 1);
+	count(&f->group->cell->failures, 1);
+	addr_text(&client, text);
+	snprintf(reason, PERMIT_REASON_MAX,
+		"%s%s may not call service %s/%s port %u (edgeway.io/allow-from or a "
+		"NetworkPolicy)",
+		who.ns != NULL ? "a pod of namespace "
+			       : "a process of the node, or a pod that the hub has not told of,",
+		who.ns != NULL ? who.ns : "", s->namespace, s->name, f->group->port);
+	log_limited(LOG_LEVEL_WARN, 10, "lb",
+		"a call was denied client=%s namespace=%s service=%s/%s port=%u rule=\"%.200s\"",
+		text, who.ns != NULL ? who.ns : "-", s->namespace, s->name, f->group->port,
+		s->allow_text);
+}
+
+/* --- relays that are open ------------------------------------------------------ */
+
+static bool
+permit_is_closed(const struct front *f, uint64_t closed)
+{
+	const struct service_port *p = f->group->port_of;
+	const struct back *b = f->ex->back;
+
+	if (b == NULL || b->connecting)
+		return closed != f->group->closed;
+	for (size_t i = 0; p != NULL && i < p->n_endpoints; i++) {
+		const struct endpoint *e = &p->endpoints[i];
+
+		if (e->port == b->target->port &&
+			memcmp(&e->ip, &b->target->ip, sizeof e->ip) == 0 &&
+			endpoint_is_closed(e, closed))
+			return true;
+	}
+	return false;
+}
+
+void
+permit_recheck(struct worker *w)
+{
+	char reason[PERMIT_REASON_MAX];
+
+	if (snapshot_restricted(w->snapshot) == 0)
+		return;
+	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
+		struct front *f = container_of(n, struct front, node);
+		uint64_t closed = 0;
+
+		next = n->next;
+		if (f->state != FRONT_RELAY)
+			continue;
+		targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
+		if (f->group->service == NULL || !f->group->service->restricted)
+			continue;
+		if (permit_judge(f, &closed) && !permit_is_closed(f, closed))
+			continue;
+		permit_refused(f, reason);
+		relay_cut(f);
+	}
+}

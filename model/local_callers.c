@@ -1,0 +1,279 @@
+#include "model/local_callers.h"
+
+#include <stdatomic.h>
+#include <string.h>
+
+#include "model/check.h"
+#include "model/json.h"
+#include "model/mesh.h"
+#include "model/selector.h"
+
+enum { CALLERS_KEY_MAX = 253 + 1 + 63, CALLERS_VALUE_MAX = 253 };
+
+struct callers_pod {
+	struct in6_addr address;
+	char *ns, *name, *ip;
+	struct kube_labels labels;
+};
+
+struct local_callers {
+	_Atomic unsigned refs;
+	struct kube_labels node;
+	size_t n;
+	struct callers_pod *pods; /* by address */
+};
+
+/* --- reading ---------------------------------------------------------------- */
+
+static void
+callers_add_label(struct json *j, void *to)
+{
+	struct kube_labels *labels = to;
+	auto_free char *value = NULL;
+
+	if (labels->n == LOCAL_CALLERS_LABELS_MAX) {
+		json_wrong(j, "more than %d labels", (int)LOCAL_CALLERS_LABELS_MAX);
+		return;
+	}
+	if (strlen(j->key) > CALLERS_KEY_MAX) {
+		json_wrong(j, "the label's name is too long");
+		return;
+	}
+	if (!json_text(j, &value, CALLERS_VALUE_MAX))
+		return;
+	labels->list = xrealloc(labels->list, (labels->n + 1) * sizeof *labels->list);
+	labels->list[labels->n++] = (struct kube_label){xstrdup(j->key), take_ptr(&value)};
+}
+
+static void
+callers_read_labels(struct json *j, void *to)
+{
+	struct callers_pod *p = to;
+
+	json_map(j, callers_add_label, &p->labels);
+}
+
+static void
+callers_read_node(struct json *j, void *to)
+{
+	struct local_callers *c = to;
+
+	json_map(j, callers_add_label, &c->node);
+}
+
+static void
+callers_add_pod(struct json *j, void *to)
+{
+	static const struct field fields[] = {
+		{"ns", FIELD_TEXT, offsetof(struct callers_pod, ns), MESH_NAME_MAX, check_label,
+			NULL},
+		{"name", FIELD_TEXT, offsetof(struct callers_pod, name), MESH_NODE_MAX,
+			check_subdomain, NULL},
+		{"ip", FIELD_TEXT, offsetof(struct callers_pod, ip), INET6_ADDRSTRLEN, check_ip,
+			NULL},
+		{"labels", FIELD_CUSTOM, 0, 0, NULL, callers_read_labels},
+	};
+	struct local_callers *c = to;
+	struct callers_pod *p;
+
+	if (c->n == LOCAL_CALLERS_MAX) {
+		json_wrong(j, "more than %d pods", (int)LOCAL_CALLERS_MAX);
+		return;
+	}
+	c->pods = xrealloc(c->pods, (c->n + 1) * sizeof *c->pods);
+	p = &c->pods[c->n++];
+	*p = (struct callers_pod){0};
+	json_fields(j, fields, ARRAY_LEN(fields), p);
+	if (p->ns == NULL || p->name == NULL || p->ip == NULL || !ip_parse(p->ip, &p->address))
+		json_wrong(j, "a pod without ns, name or ip");
+}
+
+static void
+callers_read_pods(struct json *j, void *to)
+{
+	json_list(j, callers_add_pod, to);
+}
+
+static int
+callers_compare(const void *a, const void *b)
+{
+	const struct callers_pod *x = a, *y = b;
+
+	return memcmp(&x->address, &y->address, sizeof x->address);
+}
+
+static void
+callers_pod_fini(struct callers_pod *p)
+{
+	free(p->ns);
+	free(p->name);
+	free(p->ip);
+	kube_labels_free(&p->labels);
+}
+
+/* An address that two pods claim names neither of them. */
+static void
+callers_sort(struct local_callers *c)
+{
+	size_t kept = 0, n;
+
+	if (c->n == 0)
+		return;
+	qsort(c->pods, c->n, sizeof *c->pods, callers_compare);
+	for (size_t i = 0; i < c->n; i += n) {
+		for (n = 1; i + n < c->n && callers_compare(&c->pods[i], &c->pods[i + n]) == 0;)
+			n++;
+		if (n == 1) {
+			c->pods[kept++] = c->pods[i];
+			continue;
+		}
+		for (size_t k = 0; k < n; k++)
+			callers_pod_fini(&c->pods[i + k]);
+	}
+	c->n = kept;
+}
+
+int
+local_callers_parse(struct local_callers **out, const char *json, size_t len, struct err *err)
+{
+	static const struct field fields[] = {
+		{"node", FIELD_CUSTOM, 0, 0, NULL, callers_read_node},
+		{"pods", FIELD_CUSTOM, 0, 0, NULL, callers_read_pods},
+	};
+	struct local_callers *c = xcalloc(1, sizeof *c);
+	struct json j;
+	int rc;
+
+	*out = NULL;
+	atomic_init(&c->refs, 1);
+	json_init(&j, json, len);
+	json_fields(&j, fields, ARRAY_LEN(fields), c);
+	rc = json_finish(&j, err);
+	if (rc < 0) {
+		local_callers_unref(&c);
+		return err_wrap(err, rc, "callers");
+	}
+	callers_sort(c);
+	*out = c;
+	return 0;
+}
+
+struct local_callers *
+local_callers_ref(const struct local_callers *c)
+{
+	struct local_callers *counted = (struct local_callers *)(uintptr_t)c;
+
+	if (counted != NULL)
+		atomic_fetch_add_explicit(&counted->refs, 1, memory_order_relaxed);
+	return counted;
+}
+
+void
+local_callers_unref(struct local_callers **out)
+{
+	struct local_callers *c = take_ptr(out);
+
+	if (c == NULL || atomic_fetch_sub_explicit(&c->refs, 1, memory_order_acq_rel) != 1)
+		return;
+	for (size_t i = 0; i < c->n; i++)
+		callers_pod_fini(&c->pods[i]);
+	free(c->pods);
+	kube_labels_free(&c->node);
+	free(c);
+}
+
+/* --- looking up --------------------------------------------------------------- */
+
+void
+local_callers_find(
+	const struct local_callers *c, const struct in6_addr *ip, struct allow_caller *who)
+{
+	const struct callers_pod wanted = {.address = *ip}, *found = NULL;
+
+	*who = (struct allow_caller){.on_node = true, .node = local_callers_node(c), .address = ip};
+	if (c != NULL && c->n > 0)
+		found = bsearch(&wanted, c->pods, c->n, sizeof *c->pods, callers_compare);
+	if (found == NULL)
+		return;
+	who->ns = found->ns;
+	who->labels = &found->labels;
+}
+
+size_t
+local_callers_count(const struct local_callers *c)
+{
+	return c != NULL ? c->n : 0;
+}
+
+struct local_pod
+local_callers_at(const struct local_callers *c, size_t i)
+{
+	const struct callers_pod *p = &c->pods[i];
+
+	return (struct local_pod){p->ns, p->name, p->ip, &p->labels};
+}
+
+const struct kube_labels *
+local_callers_node(const struct local_callers *c)
+{
+	return c != NULL ? &c->node : NULL;
+}
+
+/* --- writing ------------------------------------------------------------------ */
+
+static bool
+callers_labels_fit(const struct kube_labels *labels)
+{
+	if (labels == NULL)
+		return true;
+	for (size_t i = 0; i < labels->n; i++)
+		if (strlen(labels->list[i].key) > CALLERS_KEY_MAX)
+			return false;
+	return labels->n <= LOCAL_CALLERS_LABELS_MAX;
+}
+
+static void
+callers_write_labels(struct buf *out, const char *name, const struct kube_labels *labels)
+{
+	buf_printf(out, "\"%s\":{", name);
+	for (size_t i = 0; labels != NULL && i < labels->n; i++) {
+		buf_adds(out, i > 0 ? "," : "");
+		json_add_text(out, labels->list[i].key);
+		buf_adds(out, ":");
+		json_add_text(out, labels->list[i].value);
+	}
+	buf_adds(out, "}");
+}
+
+void
+local_callers_begin(struct buf *out, const struct kube_labels *node)
+{
+	buf_adds(out, "{");
+	callers_write_labels(out, "node", callers_labels_fit(node) ? node : NULL);
+	buf_adds(out, ",\"pods\":[");
+}
+
+/* Half of its labels could let a pod in that all of them keep out. */
+void
+local_callers_add(struct buf *out, const struct local_pod *pod)
+{
+	if (!callers_labels_fit(pod->labels))
+		return;
+	if (buf_at(out)[buf_len(out) - 1] == '}')
+		buf_adds(out, ",");
+	buf_adds(out, "{\"ns\":");
+	json_add_text(out, pod->ns);
+	buf_adds(out, ",\"name\":");
+	json_add_text(out, pod->name);
+	buf_adds(out, ",\"ip\":");
+	json_add_text(out, pod->ip);
+	buf_adds(out, ",");
+	callers_write_labels(out, "labels", pod->labels);
+	buf_adds(out, "}");
+}
+
+void
+local_callers_end(struct buf *out)
+{
+	buf_adds(out, "]}");
+}
