@@ -70,6 +70,7 @@ struct hub_config {
 	uint64_t kubernetes_silence_ms; /* of its watches; 0: the default */
 	bool kubernetes_alone; /* CA, tokens and revocations are not shared by Secrets */
 	bool kubernetes_rules; /* read DestinationRules, too */
+	bool kubernetes_policies; /* and NetworkPolicies */
 	bool kubernetes_sites; /* note source addresses on Nodes, see hub/node_sites.h */
 	const char *kubernetes_namespace; /* of these Secrets; "": of the pod or the kubeconfig */
 	const char *data_dir; /* made when missing */

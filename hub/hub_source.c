@@ -56,6 +56,7 @@ hub_source_start(struct hub *hub, const struct hub_config *config, struct err *e
 	const struct kubernetes_config kubernetes = {
 		.kubeconfig = or_empty(config->kubeconfig),
 		.rules = config->kubernetes_rules,
+		.policies = config->kubernetes_policies,
 		.silence_ms = config->kubernetes_silence_ms,
 		.cluster = hub->cluster,
 		.changed = on_changed,

@@ -8,7 +8,7 @@
 #include "model/json.h"
 
 /* Endpoints begin only when there are no slices. */
-enum { SERVICES, SLICES, PODS, NODES, ENDPOINTS, RULES, RESOURCES };
+enum { SERVICES, SLICES, PODS, NODES, ENDPOINTS, RULES, POLICIES, NAMESPACES, RESOURCES };
 
 /* All mean the same here; EdgeMesh brings the first two. */
 static const char *const istio_versions[] = {"v1alpha3", "v1beta1", "v1", NULL};
@@ -41,6 +41,16 @@ static const struct resource {
 		.kind = KUBE_RULE,
 		.versions = istio_versions,
 		.rights = "deploy/kubernetes/rbac-destinationrules.yaml"},
+	[POLICIES] = {.name = "networkpolicies",
+		.group = "networking.k8s.io",
+		.select = "",
+		.kind = KUBE_NETPOLICY,
+		.rights = "deploy/kubernetes/rbac-networkpolicies.yaml"},
+	[NAMESPACES] = {.name = "namespaces",
+		.group = "",
+		.select = "",
+		.kind = KUBE_NAMESPACE,
+		.rights = "deploy/kubernetes/rbac-networkpolicies.yaml"},
 };
 
 struct kubernetes {
@@ -90,11 +100,22 @@ rules_settled(const struct kubernetes *k)
 		reflector_refused(k->reflectors[RULES]);
 }
 
+/* Without the policies services would be open that somebody has closed: they are waited for. Without the namespaces' labels a policy
+ * lets nobody in who is meant by them. */
+static bool
+policies_settled(const struct kubernetes *k)
+{
+	return k->reflectors[POLICIES] == NULL ||
+		(listed(k, POLICIES) &&
+			(listed(k, NAMESPACES) || reflector_refused(k->reflectors[NAMESPACES])));
+}
+
 static bool
 all_listed(const struct kubernetes *k)
 {
 	return listed(k, SERVICES) && listed(k, PODS) && listed(k, NODES) &&
-		(listed(k, SLICES) || listed(k, ENDPOINTS)) && rules_settled(k);
+		(listed(k, SLICES) || listed(k, ENDPOINTS)) && rules_settled(k) &&
+		policies_settled(k);
 }
 
 /* Slices that came with an upgrade of the cluster make Endpoints needless, and a server without slices needs them. */
@@ -167,6 +188,10 @@ kubernetes_start(struct kubernetes **out, struct loop *loop, const struct kubern
 		start_reflector(k, i);
 	if (config->rules)
 		start_reflector(k, RULES);
+	if (config->policies) {
+		start_reflector(k, POLICIES);
+		start_reflector(k, NAMESPACES);
+	}
 	return 0;
 }
 

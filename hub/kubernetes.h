@@ -27,6 +27,7 @@ struct kubernetes;
 struct kubernetes_config {
 	const char *kubeconfig; /* "": in-cluster */
 	bool rules; /* DestinationRules, too */
+	bool policies; /* NetworkPolicies and Namespaces, too; nothing is told before they are read */
 	uint64_t silence_ms; /* of a watch; 0: the default of hub/reflector.h */
 	struct cluster *cluster;
 	loop_fn *changed;

@@ -83,6 +83,7 @@ def test_monitoring_is_that_of_the_kustomization():
 
 @pytest.mark.parametrize("config, file", [
     ({"source": {"kubernetes": {"destinationRules": True}}}, "rbac-destinationrules.yaml"),
+    ({"source": {"kubernetes": {"networkPolicies": True}}}, "rbac-networkpolicies.yaml"),
     ({"source": {"kubernetes": {"sites": True}}}, "rbac-sites.yaml"),
     ({"ingress": {"hostsConfigMap": "kube-system/edgeway-nodes"}}, "rbac-hosts.yaml")])
 def test_rights_follow_from_the_configuration(config, file):

@@ -49,7 +49,7 @@ def test_every_object_is_one_that_kubernetes_knows(objects):
             assert o["metadata"]["namespace"] == "edgeway"
 
 
-@pytest.mark.parametrize("name", ["rbac-destinationrules.yaml", "rbac-hosts.yaml", "rbac-sites.yaml"])
+@pytest.mark.parametrize("name", ["rbac-destinationrules.yaml", "rbac-hosts.yaml", "rbac-networkpolicies.yaml", "rbac-sites.yaml"])
 def test_rights_that_are_not_for_all(objects, name):
     """Files that kustomization.yaml names for those who need them: read as the others are, for the hub's own account."""
     with open(os.path.join(cluster.FOLDER, name)) as f:
