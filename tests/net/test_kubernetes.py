@@ -454,6 +454,12 @@ def test_event_on_an_address_that_nodes_refuse(world):
     found = wait_for("event", lambda: events_of(world, "astray").get("EndpointRefused"), pause=0.5)
     assert "100.100.100.200" in found["message"] and "a cloud's metadata address" in found["message"]
     assert "lb.allow" in found["message"] and found["type"] == "Warning"
+    # What only the node can know it says itself.
+    world.api.apply(endpoint_slice("astray-1", "astray", 80, world.node.address, port_name="http"))
+    found = wait_for("the node's word", lambda: next(
+        (e for e in json.loads(world.api.kubectl("get", "events", "-o", "json"))["items"]
+         if e["reason"] == "EndpointRefused" and f"such as {world.node.name}," in e["message"]), None), pause=0.5)
+    assert found["involvedObject"]["name"] == "astray" and "edgewayctl endpoints" in found["message"]
     world.api.kubectl("delete", "endpointslice/astray-1", "service/astray")
 
 
