@@ -2,44 +2,47 @@
 
 #include <errno.h>
 #include <libgen.h>
+#include <netinet/tcp.h>
 #include <stdio.h>
 #include <unistd.h>
 
 #include "base/admin_conn.h"
 #include "base/log.h"
-#include "base/sock.h"
 
 enum {
 	CONNS_MAX = 32, /* a listener */
 	PAUSE_MS = 200,
+	TAKEN_MS = 1000,
 };
 
-static void
-pause_accepting(struct admin_listener *l)
-{
-	watch_set(l->watch, 0);
-	timer_start(l->pause, PAUSE_MS, 0);
-}
+/* --- connections ---------------------------------------------------------------- */
 
 static void
-on_pause_over(void *arg)
+admin_make_room(struct admin_listener *l)
 {
-	struct admin_listener *l = arg;
-
-	watch_set(l->watch, WATCH_READ);
+	if (l->n_conns < CONNS_MAX)
+		return;
+	l->evicted++;
+	log_limited(LOG_LEVEL_WARN, 6, "admin",
+		"too many connections, the oldest of whoever has most is ended listener=%s",
+		l->key);
+	admin_conn_free(admin_conn_victim(l));
 }
 
+/* No more in a turn than there are places: whoever came by this turn is looked at before he could have to go. */
 static void
 on_accept(void *arg, int listen_fd, unsigned events)
 {
 	struct admin_listener *l = arg;
-	int fd;
 
 	(void)events;
-	while (l->conns < CONNS_MAX) {
-		fd = accept4(listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC);
+	for (unsigned i = 0; i < CONNS_MAX; i++) {
+		struct addr peer = {.len = sizeof peer.un};
+		int fd = accept4(listen_fd, &peer.sa, &peer.len, SOCK_NONBLOCK | SOCK_CLOEXEC);
+
 		if (fd >= 0) {
-			admin_conn_start(l, fd);
+			admin_make_room(l);
+			admin_conn_start(l, fd, &peer);
 			continue;
 		}
 		if (errno == EINTR || errno == ECONNABORTED)
@@ -47,27 +50,78 @@ on_accept(void *arg, int listen_fd, unsigned events)
 		if (errno != EAGAIN) {
 			log_limited(LOG_LEVEL_WARN, 6, "admin", "cannot accept error=\"%s\"",
 				strerror(errno));
-			pause_accepting(l);
+			watch_set(l->watch, 0);
+			timer_start(l->pause, PAUSE_MS, 0);
 		}
 		return;
 	}
-	pause_accepting(l);
+}
+
+/* --- the address ------------------------------------------------------------------ */
+
+/* Whoever has it is no reason to be without the rest. Told once: to find out who it is costs a look at every process. */
+static void
+admin_tell_holder(struct admin_listener *l)
+{
+	const struct addr *at = &l->address;
+	char text[ADDR_TEXT_MAX];
+
+	if (at->sa.sa_family != AF_INET ||
+		!port_holder("tcp", ntohl(at->in.sin_addr.s_addr), addr_port(at), l->holder))
+		snprintf(l->holder, sizeof l->holder, "another process");
+	log_warn("admin",
+		"another process has the address of %s: no probes, metrics or state there until it "
+		"ends, everything else serves; stop it, or set another address address=%s "
+		"by=\"%s\"",
+		l->key, addr_text(at, text), l->holder);
 }
 
 static int
-listen_on(struct admin *a, struct admin_listener *l, const char *address, struct err *err)
+admin_bind(struct admin_listener *l, struct err *err)
 {
-	struct addr addr;
-	int rc = addr_parse(&addr, address, 0, err);
+	static const int defer_s = 5;
+	int rc = sock_listen(&l->address, 0, &l->fd, err);
 
-	if (rc == 0)
-		rc = sock_listen(&addr, 0, &l->fd, err);
 	if (rc < 0)
 		return rc;
-	l->admin = a;
-	l->local = addr.sa.sa_family == AF_UNIX;
-	l->pause = timer_new(a->loop, on_pause_over, l);
-	l->watch = watch_start(a->loop, l->fd, WATCH_READ, on_accept, l);
+	/* Without a byte of a request it gets no place: a probe, which comes with all of it, then cannot lose one. */
+	if (!l->local)
+		(void)setsockopt(l->fd, IPPROTO_TCP, TCP_DEFER_ACCEPT, &defer_s, sizeof defer_s);
+	if (l->holder[0] != '\0')
+		log_info("admin", "%s is served after all", l->key);
+	l->holder[0] = '\0';
+	l->watch = watch_start(l->admin->loop, l->fd, WATCH_READ, on_accept, l);
+	return 0;
+}
+
+static void
+on_pause_over(void *arg)
+{
+	struct admin_listener *l = arg;
+	struct err err = {0};
+
+	if (l->watch != NULL)
+		watch_set(l->watch, WATCH_READ);
+	else if (admin_bind(l, &err) < 0)
+		timer_start(l->pause, TAKEN_MS, 0);
+}
+
+static int
+listen_on(struct admin_listener *l, const char *address, struct err *err)
+{
+	int rc = addr_parse(&l->address, address, 0, err);
+
+	if (rc < 0)
+		return rc;
+	l->local = l->address.sa.sa_family == AF_UNIX;
+	rc = admin_bind(l, err);
+	if (rc < 0 && (rc != -EADDRINUSE || l->local))
+		return rc;
+	l->pause = timer_new(l->admin->loop, on_pause_over, l);
+	if (rc < 0) {
+		admin_tell_holder(l);
+		timer_start(l->pause, TAKEN_MS, 0);
+	}
 	return 0;
 }
 
@@ -80,10 +134,19 @@ listen_local(struct admin *a, const char *path, struct err *err)
 
 	if (rc < 0)
 		return err_set(err, rc, "cannot make the folder %s: %s", folder, strerror(-rc));
-	rc = listen_on(a, &a->local, address, err);
+	rc = listen_on(&a->local, address, err);
 	if (rc == 0)
 		a->socket_path = xstrdup(path);
 	return rc;
+}
+
+static void
+listener_init(struct admin_listener *l, struct admin *a, const char *key)
+{
+	l->admin = a;
+	l->key = key;
+	l->fd = -1;
+	TAILQ_INIT(&l->conns);
 }
 
 int
@@ -97,9 +160,15 @@ admin_start(
 	a->routes = config->routes;
 	a->arg = config->arg;
 	a->taken = config->taken;
-	a->tcp.fd = a->local.fd = -1;
+	memcpy(a->names, config->names, sizeof a->names);
+	if (gethostname(a->host_name, sizeof a->host_name - 1) < 0)
+		strcpy(a->host_name, "localhost");
+	a->own[0] = a->host_name;
+	a->own[1] = config->name;
+	listener_init(&a->tcp, a, config->key);
+	listener_init(&a->local, a, "admin.socket");
 	if (config->listen[0] != '\0')
-		rc = listen_on(a, &a->tcp, config->listen, err);
+		rc = listen_on(&a->tcp, config->listen, err);
 	if (rc == 0 && config->socket_path[0] != '\0')
 		rc = listen_local(a, config->socket_path, err);
 	if (rc < 0) {
@@ -113,6 +182,10 @@ admin_start(
 static void
 listener_stop(struct admin_listener *l)
 {
+	struct admin_conn *c;
+
+	while ((c = TAILQ_FIRST(&l->conns)) != NULL)
+		admin_conn_free(c);
 	watch_stop(&l->watch);
 	timer_free(&l->pause);
 	if (l->fd >= 0)
@@ -126,8 +199,6 @@ admin_stop(struct admin **out)
 
 	if (a == NULL)
 		return;
-	while (a->conns != NULL)
-		admin_conn_free(a->conns);
 	/* Before it is closed: a successor that finds nobody there puts its own in this place. */
 	if (a->socket_path != NULL)
 		unlink(a->socket_path);
@@ -135,4 +206,44 @@ admin_stop(struct admin **out)
 	listener_stop(&a->local);
 	free(a->socket_path);
 	free(a);
+}
+
+/* --- telling ------------------------------------------------------------------------ */
+
+bool
+admin_trouble(const struct admin *a, struct buf *why)
+{
+	char text[ADDR_TEXT_MAX];
+
+	if (a == NULL || a->tcp.holder[0] == '\0')
+		return false;
+	buf_printf(why,
+		"%s%s: %s is held by %s: no probes, metrics or state there until it ends; stop it, "
+		"or set another address",
+		buf_len(why) > 0 ? "; " : "", a->tcp.key, addr_text(&a->tcp.address, text),
+		a->tcp.holder);
+	return true;
+}
+
+void
+admin_metrics(const struct admin *all, const struct admin *metrics, struct metrics *m)
+{
+	const struct admin *const of[] = {all, metrics};
+	static const char *const labels[] = {"listener=\"admin\"", "listener=\"metrics\""};
+
+	for (size_t i = 0; i < ARRAY_LEN(of); i++)
+		if (of[i] != NULL)
+			metric_counter(m, "edgeway_admin_evicted_total",
+				"Connections ended to make room for others.", labels[i],
+				of[i]->tcp.evicted + of[i]->local.evicted);
+	for (size_t i = 0; i < ARRAY_LEN(of); i++)
+		if (of[i] != NULL)
+			metric_counter(m, "edgeway_admin_misnamed_total",
+				"Requests whose Host is none of our names, refused.", labels[i],
+				of[i]->tcp.misnamed);
+	for (size_t i = 0; i < ARRAY_LEN(of); i++)
+		if (of[i] != NULL)
+			metric_gauge(m, "edgeway_admin_port_taken",
+				"1 while another process has the address.", labels[i],
+				of[i]->tcp.holder[0] != '\0');
 }

@@ -5,22 +5,26 @@
 #include <unistd.h>
 
 #include "base/http1.h"
-#include "base/sock.h"
+#include "base/log.h"
+#include "base/own_host.h"
 
 enum {
 	HEAD_MAX = 8 * 1024,
 	BODY_MAX = 64 * 1024,
-	REQUEST_MS = 5000,
+	REQUEST_MS = 5000, /* until it is there; a reply must go on within it, too */
+	REPLY_MS = 60000,
 	LINGER_MS = 1000,
 };
 
 enum stage { STAGE_HEAD, STAGE_BODY, STAGE_REPLY, STAGE_LINGER };
 
 struct admin_conn {
-	struct admin_conn *next, **link;
+	TAILQ_ENTRY(admin_conn) entry;
 	struct admin_listener *listener;
+	struct in6_addr peer; /* all zero by the Unix socket */
 	struct watch *watch;
 	struct timer *timer;
+	uint64_t end_ms; /* of this stage, however much comes */
 	int fd;
 	enum stage stage;
 	bool is_head;
@@ -32,10 +36,8 @@ struct admin_conn {
 void
 admin_conn_free(struct admin_conn *c)
 {
-	*c->link = c->next;
-	if (c->next != NULL)
-		c->next->link = c->link;
-	c->listener->conns--;
+	TAILQ_REMOVE(&c->listener->conns, c, entry);
+	c->listener->n_conns--;
 	watch_stop(&c->watch);
 	timer_free(&c->timer);
 	cleanup_fd(&c->fd);
@@ -48,10 +50,58 @@ admin_conn_free(struct admin_conn *c)
 	free(c);
 }
 
+/* --- places ------------------------------------------------------------------ */
+
+static unsigned
+admin_conn_count(const struct admin_listener *l, const struct in6_addr *peer)
+{
+	const struct admin_conn *c;
+	unsigned n = 0;
+
+	TAILQ_FOREACH(c, &l->conns, entry)
+	n += IN6_ARE_ADDR_EQUAL(&c->peer, peer);
+	return n;
+}
+
+/* What is lost with it: a wait for the peer, a request that may never come, a reply. */
+static unsigned
+admin_conn_worth(const struct admin_conn *c)
+{
+	return c->stage == STAGE_LINGER ? 0 : c->stage == STAGE_REPLY ? 2 : 1;
+}
+
+struct admin_conn *
+admin_conn_victim(const struct admin_listener *l)
+{
+	struct admin_conn *c, *victim = NULL;
+	unsigned most = 0;
+
+	TAILQ_FOREACH(c, &l->conns, entry)
+	{
+		unsigned n = admin_conn_count(l, &c->peer);
+
+		if (n > most || (n == most && admin_conn_worth(c) < admin_conn_worth(victim)))
+			victim = c;
+		most = MAX(most, n);
+	}
+	return victim;
+}
+
+/* --- one request --------------------------------------------------------------- */
+
 static void
 on_deadline(void *arg)
 {
 	admin_conn_free(arg);
+}
+
+/* Whoever goes on a byte at a time ends with the stage. */
+static void
+set_deadline(struct admin_conn *c)
+{
+	uint64_t now = loop_now_ms(c->listener->admin->loop);
+
+	timer_start(c->timer, c->end_ms > now ? MIN(c->end_ms - now, (uint64_t)REQUEST_MS) : 0, 0);
 }
 
 /* Sends what is queued. The reply is followed by a short wait for the peer's end, since closing over unread
@@ -62,7 +112,7 @@ flush(struct admin_conn *c)
 	ssize_t n = 0;
 
 	while (buf_len(&c->out) > 0 && (n = buf_write(&c->out, c->fd)) > 0)
-		timer_start(c->timer, REQUEST_MS, 0);
+		set_deadline(c);
 	if (n < 0 && n != -EAGAIN) {
 		admin_conn_free(c);
 		return;
@@ -114,6 +164,7 @@ reply_with(struct admin_conn *c, struct admin_reply *reply, const char *allow)
 	if (!c->is_head)
 		buf_add(&c->out, buf_at(&reply->body), buf_len(&reply->body));
 	c->stage = STAGE_REPLY;
+	c->end_ms = loop_now_ms(c->listener->admin->loop) + REPLY_MS;
 	flush(c);
 }
 
@@ -237,6 +288,27 @@ use_head(struct admin_conn *c, const struct http1_head *h)
 	http1_body_init(&c->framing, (enum http1_framing)h->framing, h->length);
 }
 
+/* What no page in a browser can send: it came by the Unix socket, or without a name (HTTP/1.0). */
+static bool
+is_asked_for(struct admin_conn *c, const struct http1_head *h)
+{
+	struct admin_listener *l = c->listener;
+	char name[80], clean[80];
+
+	if (l->local || h->host.len == 0 || own_host(h->host, l->admin->own))
+		return true;
+	for (size_t i = 0; i < ARRAY_LEN(l->admin->names); i++)
+		if (own_host(h->host, l->admin->names[i]))
+			return true;
+	l->misnamed++;
+	snprintf(name, sizeof name, "%.*s", (int)MIN(h->host.len, sizeof name - 1), h->host.at);
+	log_limited(LOG_LEVEL_WARN, 6, "admin",
+		"refused a request for a name that is not ours; admin.names takes more of them "
+		"listener=%s host=\"%s\"",
+		l->key, log_clean(clean, sizeof clean, name));
+	return false;
+}
+
 static void
 take_head(struct admin_conn *c)
 {
@@ -260,6 +332,14 @@ take_head(struct admin_conn *c)
 	status = http1_parse_request(&h, buf_at(&c->in), (size_t)n);
 	if (status != 0) {
 		refuse(c, status, h.why, NULL);
+		return;
+	}
+	if (!is_asked_for(c, &h)) {
+		refuse(c, 421,
+			"this is none of our names: ask by an address, by localhost, or put the "
+			"name "
+			"into admin.names",
+			NULL);
 		return;
 	}
 	if (h.has_length && h.length > BODY_MAX) {
@@ -312,22 +392,22 @@ on_ready(void *arg, int fd, unsigned events)
 }
 
 void
-admin_conn_start(struct admin_listener *l, int fd)
+admin_conn_start(struct admin_listener *l, int fd, const struct addr *peer)
 {
 	struct admin_conn *c = xcalloc(1, sizeof *c);
 
 	c->listener = l;
 	c->fd = fd;
+	if (addr_ip(peer, &c->peer) && !IN6_IS_ADDR_V4MAPPED(&c->peer))
+		memset(&c->peer.s6_addr[8], 0, 8); /* a machine has as many as it likes of those */
 	buf_init(&c->in, HEAD_MAX + 4096);
 	buf_init(&c->body, BODY_MAX);
 	buf_init(&c->out, BUF_UNLIMITED);
-	c->link = &l->admin->conns;
-	c->next = *c->link;
-	if (c->next != NULL)
-		c->next->link = &c->next;
-	*c->link = c;
-	l->conns++;
+	TAILQ_INSERT_TAIL(&l->conns, c, entry);
+	l->n_conns++;
 	c->timer = timer_new(l->admin->loop, on_deadline, c);
+	c->end_ms = loop_now_ms(l->admin->loop) + REQUEST_MS;
 	timer_start(c->timer, REQUEST_MS, 0);
 	c->watch = watch_start(l->admin->loop, fd, WATCH_READ, on_ready, c);
+	on_readable(c);
 }

@@ -23,6 +23,7 @@ base_libbase_a_SOURCES = \
 	base/notify.c base/notify.h \
 	base/opt.c base/opt.h base/opt_flags.c base/opt_load.h base/opt_print.c base/opt_text.c \
 	base/opt_value.c base/opt_value.h \
+	base/own_host.c base/own_host.h \
 	base/pack.c base/pack.h \
 	base/pktinfo.c base/pktinfo.h \
 	base/preauth.c base/preauth.h \

@@ -10,28 +10,44 @@
 
 #include "base/util.h"
 
-static uint64_t
-socket_at(const char *protocol, uint32_t address, uint16_t port, unsigned *user)
+/* As /proc/net has it: IPv4 in 8 digits, IPv6 in 32. An IPv6 socket at any address takes IPv4 as well. */
+static bool
+port_holder_covers(const char *local, uint32_t address)
 {
-	auto_free char *path = xasprintf("/proc/net/%s", protocol);
-	const unsigned listening = strcmp(protocol, "tcp") == 0
+	static const char any[] = "00000000000000000000000000000000",
+			  mapped[] = "0000000000000000FFFF0000";
+	uint32_t ip;
+
+	if (strcmp(local, any) == 0 || strcmp(local, "00000000") == 0)
+		return true;
+	if (strlen(local) == sizeof any - 1 && strncmp(local, mapped, sizeof mapped - 1) == 0)
+		local += sizeof mapped - 1;
+	return strlen(local) == 8 && sscanf(local, "%" SCNx32, &ip) == 1 && ntohl(ip) == address;
+}
+
+static uint64_t
+socket_at(const char *path, uint32_t address, uint16_t port, unsigned *user)
+{
+	const unsigned listening = strstr(path, "tcp") != NULL
 		? 10
 		: 7; /* TCP_LISTEN; a bound datagram socket is TCP_CLOSE */
 	FILE *f = fopen(path, "re");
-	char line[512];
+	char line[512], local[40];
 	uint64_t found = 0;
 
 	if (f == NULL)
 		return 0;
 	while (found == 0 && fgets(line, sizeof line, f) != NULL) {
-		uint32_t local;
-		unsigned at, state;
+		unsigned at, state, uid;
 		uint64_t inode;
 
-		if (sscanf(line, "%*d: %" SCNx32 ":%x %*x:%*x %x %*s %*s %*s %u %*s %" SCNu64,
-			    &local, &at, &state, user, &inode) == 5 &&
-			at == port && state == listening && (local == 0 || ntohl(local) == address))
+		if (sscanf(line,
+			    "%*d: %39[0-9A-F]:%x %*[0-9A-F]:%*x %x %*s %*s %*s %u %*s %" SCNu64,
+			    local, &at, &state, &uid, &inode) == 5 &&
+			at == port && state == listening && port_holder_covers(local, address)) {
 			found = inode;
+			*user = uid;
+		}
 	}
 	fclose(f);
 	return found;
@@ -63,28 +79,35 @@ bool
 port_holder(const char *protocol, uint32_t address, uint16_t port, char who[PORT_HOLDER_TEXT_MAX])
 {
 	unsigned user = 0;
-	uint64_t inode = socket_at(protocol, address, port, &user);
-	auto_free char *link = xasprintf("socket:[%" PRIu64 "]", inode);
+	auto_free char *path = xasprintf("/proc/net/%s", protocol), *six = xasprintf("%s6", path);
+	uint64_t inode = socket_at(path, address, port, &user);
+	auto_free char *link = NULL;
 	DIR *d;
 	const struct dirent *e;
 
 	who[0] = '\0';
 	if (inode == 0)
+		inode = socket_at(six, address, port, &user);
+	if (inode == 0)
 		return false;
+	link = xasprintf("socket:[%" PRIu64 "]", inode);
 	snprintf(who, PORT_HOLDER_TEXT_MAX, "a process of user %u " PORT_HOLDER_UNSEEN, user);
 	if ((d = opendir("/proc")) == NULL)
 		return true;
 	while ((e = readdir(d)) != NULL) {
 		if (isdigit((unsigned char)e->d_name[0]) && holds(e->d_name, link)) {
-			auto_free char *path = xasprintf("/proc/%s/comm", e->d_name);
-			FILE *f = fopen(path, "re");
-			char name[64] = "";
+			auto_free char *comm = xasprintf("/proc/%s/comm", e->d_name);
+			FILE *f = fopen(comm, "re");
+			char name[64] = "", of[24] = "";
 
 			if (f != NULL && fscanf(f, "%63[^\n]", name) != 1)
 				name[0] = '\0';
 			if (f != NULL)
 				fclose(f);
-			snprintf(who, PORT_HOLDER_TEXT_MAX, "%s (pid %.12s)", name, e->d_name);
+			if (user != 0)
+				snprintf(of, sizeof of, ", user %u", user);
+			snprintf(
+				who, PORT_HOLDER_TEXT_MAX, "%s (pid %.12s%s)", name, e->d_name, of);
 			break;
 		}
 	}

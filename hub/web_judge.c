@@ -1,60 +1,11 @@
 #include "hub/web_judge.h"
 
-#include <netinet/in.h>
 #include <string.h>
 #include <strings.h>
 
 #include "base/base64.h"
+#include "base/own_host.h"
 #include "base/wshake.h"
-#include "model/check.h"
-
-/* Without the port; of an IPv6 address without brackets. Of nothing, nothing. */
-static struct http1_str
-host_of(struct http1_str authority)
-{
-	const char *colon;
-
-	if (authority.len == 0)
-		return authority;
-	if (authority.at[0] == '[') {
-		const char *end = memchr(authority.at, ']', authority.len);
-
-		if (end == NULL)
-			return (struct http1_str){authority.at, 0};
-		return (struct http1_str){authority.at + 1, (size_t)(end - authority.at) - 1};
-	}
-	colon = memchr(authority.at, ':', authority.len);
-	if (colon != NULL)
-		authority.len = (size_t)(colon - authority.at);
-	return authority;
-}
-
-static bool
-same(struct http1_str a, const char *b)
-{
-	return a.len == strlen(b) && strncasecmp(a.at, b, a.len) == 0;
-}
-
-static bool
-is_ours(struct http1_str authority, const char *const *names)
-{
-	struct http1_str host = host_of(authority);
-	char text[INET6_ADDRSTRLEN];
-	struct in6_addr ip;
-
-	if (host.len == 0)
-		return false;
-	if (same(host, "localhost"))
-		return true;
-	for (; names != NULL && *names != NULL; names++)
-		if (same(host, *names))
-			return true;
-	if (host.len >= sizeof text)
-		return false;
-	memcpy(text, host.at, host.len);
-	text[host.len] = '\0';
-	return ip_parse(text, &ip);
-}
 
 /* RFC 6454 section 7: scheme, host and port, as the page itself has them. */
 static bool
@@ -80,7 +31,7 @@ web_judge(const struct http1_head *h, const char *const *names, bool secure, con
 		return 400;
 	*why = "this name is not the page's: ask for an address, for localhost, or put the name "
 	       "into web.names";
-	if (!is_ours(h->host, names))
+	if (!own_host(h->host, names))
 		return 421;
 	*why = "another page may not ask for this one";
 	if (origin != NULL && !is_own_origin(origin->value, h->host, secure))

@@ -72,6 +72,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	if (a->carriers != NULL)
 		carriers_metrics(a->carriers, &m);
 	loops_metrics(a, &m);
+	admin_metrics(a->admin, a->metrics, &m);
 	confine_metrics(a->confine, &m);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&m.out), buf_len(&m.out));
@@ -121,6 +122,8 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 		buf_adds(out, "null");
 	buf_adds(out, ",\"seccomp\":");
 	confine_state(a->confine, out);
+	buf_adds(out, ",\"admin\":");
+	self_admin_state(a->admin, a->metrics, out);
 	buf_adds(out, ",\"dns\":");
 	if (a->dns != NULL)
 		dns_state(a->dns, out);
@@ -295,7 +298,10 @@ agent_admin_start(struct agent *a, struct err *err)
 		{NULL, NULL},
 	};
 	const struct admin_config config = {
+		.key = "admin.listen",
 		.listen = a->options->admin_listen,
+		.names = {(const char *const *)a->options->admin_names, NULL},
+		.name = a->options->node,
 		.socket_path = a->options->admin_socket,
 		.routes = routes,
 		.arg = a,
@@ -314,7 +320,10 @@ agent_metrics_start(struct agent *a, struct err *err)
 		{"GET", "/metrics", on_metrics, false},
 		{NULL, NULL, NULL, false},
 	};
-	const struct admin_config config = {.listen = a->options->metrics_listen,
+	const struct admin_config config = {.key = "metrics.listen",
+		.listen = a->options->metrics_listen,
+		.names = {(const char *const *)a->options->admin_names, NULL},
+		.name = a->options->node,
 		.socket_path = "",
 		.routes = routes,
 		.arg = a};

@@ -81,6 +81,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	TRACING_OPTIONS(X) \
 	X(ADDRESS, admin_listen, "admin.listen", "127.0.0.1:40002", "health, metrics and state over HTTP; \"\": off") \
 	X(STRING, admin_socket, "admin.socket", "/run/edgeway/agent.sock", "the same for edgewayctl; \"\": off") \
+	X(LIST, admin_names, "admin.names", "", "more names by which that port and metrics.listen may be asked; addresses, localhost, node and the host name always are") \
 	X(ADDRESS, metrics_listen, "metrics.listen", "", "metrics, health and readiness alone, for others than this machine") \
 	X(ENUM, log_level, "log.level", "info", "how much is said", .words = "error|warn|info|debug", .reload = true) \
 	X(ENUM, log_format, "log.format", "text", "lines for people or for machines", .words = "text|json", \

@@ -214,6 +214,19 @@ doctor_traces(struct findings *f, const struct tree_node *tracing)
 }
 
 void
+doctor_admin(struct findings *f, const struct tree_node *admin)
+{
+	const char *trouble = ctl_text(admin, "trouble");
+
+	if (trouble[0] != '\0')
+		findings_add(f, "admin port", VERDICT_BAD,
+			"the daemon serves without it and tries it every second; `ss -antp` as "
+			"root "
+			"names the program",
+			"%s", trouble);
+}
+
+void
 doctor_seccomp(struct findings *f, const struct tree_node *s)
 {
 	const char *error = ctl_text(s, "error");
@@ -260,6 +273,7 @@ check_agent(struct findings *f, const struct tree_node *top)
 	check_endpoints(f, top);
 	doctor_traces(f, tree_get(top, "tracing"));
 	doctor_seccomp(f, tree_get(top, "seccomp"));
+	doctor_admin(f, tree_get(top, "admin"));
 }
 
 /* A full disk may be why nobody answers. */

@@ -148,4 +148,5 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 		ctl_count(tree_get(hub, "services")));
 	doctor_traces(f, tree_get(top, "tracing"));
 	doctor_seccomp(f, tree_get(top, "seccomp"));
+	doctor_admin(f, tree_get(top, "admin"));
 }

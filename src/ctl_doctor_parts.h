@@ -17,6 +17,7 @@ void doctor_view(
 /* What a daemon says of its spans. */
 void doctor_traces(struct findings *f, const struct tree_node *tracing);
 /* s: what a daemon says of its filter of system calls. */
+void doctor_admin(struct findings *f, const struct tree_node *admin);
 void doctor_seccomp(struct findings *f, const struct tree_node *s);
 
 #endif

@@ -38,6 +38,7 @@ static const char usage[] =
 	"  upstreams                 who is asked for other names, and who answers (agent)\n"
 	"  state                     everything, as JSON\n"
 	"  metrics                   Prometheus text\n"
+	"  alive                     does the daemon answer? For probes of containers\n"
 	"  token create [--node NODE] [--uses N] [--ttl SECONDS]\n"
 	"                            a token for one join, or N, or unlimited; alone on the last "
 	"line (hub)\n"
@@ -97,6 +98,7 @@ static const struct command commands[] = {
 	{"upstreams", "GET", "/debug/state", "", "dns.forwarding", ctl_show_upstreams, NULL},
 	{"state", "GET", "/debug/state", "", "", NULL, NULL},
 	{"metrics", "GET", "/metrics", "", NULL, NULL, NULL},
+	{"alive", "GET", "/healthz", "", NULL, NULL, NULL},
 	{"token create", "POST", "/tokens/create", "", NULL, NULL, NULL},
 	{"token list", "GET", "/tokens", "", "tokens", ctl_show_tokens, NULL},
 	{"token revoke", "POST", "/tokens/revoke", "id", NULL, NULL, NULL},

@@ -88,6 +88,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 		"SIGHUP: the configuration was read again.", "result=\"refused\"", m->not_reloaded);
 	hub_metrics(m->hub, &metrics);
 	tracing_metrics(m->tracing.exporter, &m->tracing.spans, &metrics);
+	admin_metrics(m->admin, m->metrics, &metrics);
 	confine_metrics(m->confine, &metrics);
 	self_metrics(&metrics, &m->loop, 1);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
@@ -108,6 +109,8 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 		hub_ready(m->hub) ? "true" : "false",
 		(unsigned long long)((loop_now_ms(m->loop) - m->started_ms) / 1000));
 	confine_state(m->confine, &reply->body);
+	buf_adds(&reply->body, ",\"admin\":");
+	self_admin_state(m->admin, m->metrics, &reply->body);
 	buf_adds(&reply->body, ",\"tracing\":");
 	tracing_state(m->tracing.exporter, &reply->body);
 	buf_adds(&reply->body, ",\"hub\":");
@@ -492,13 +495,21 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 			.viewers = o->web_viewers},
 	};
 	const struct admin_config admin = {
+		.key = "admin.listen",
 		.listen = o->admin_listen,
+		.names = {(const char *const *)o->admin_names, (const char *const *)o->tls_names},
 		.socket_path = o->admin_socket,
 		.routes = routes,
 		.arg = m,
 	};
 	const struct admin_config metrics = {
-		.listen = o->metrics_listen, .socket_path = "", .routes = for_prometheus, .arg = m};
+		.key = "metrics.listen",
+		.listen = o->metrics_listen,
+		.names = {(const char *const *)o->admin_names, (const char *const *)o->tls_names},
+		.socket_path = "",
+		.routes = for_prometheus,
+		.arg = m,
+	};
 	int rc;
 
 	signal(SIGPIPE, SIG_IGN);

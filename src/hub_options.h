@@ -84,6 +84,7 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 	TRACING_OPTIONS(X) \
 	X(ADDRESS, admin_listen, "admin.listen", "127.0.0.1:10012", "health, metrics and state over HTTP; \"\": off") \
 	X(STRING, admin_socket, "admin.socket", "/run/edgeway/hub.sock", "the same for edgewayctl; \"\": off") \
+	X(LIST, admin_names, "admin.names", "", "more names by which that port and metrics.listen may be asked; addresses, localhost, tls.names and the host name always are") \
 	X(ADDRESS, metrics_listen, "metrics.listen", "", "metrics, health and readiness alone, for others than this machine") \
 	X(ADDRESS, web_listen, "web.listen", "", "a page that shows nodes, tunnels and services to browsers; \"\": off") \
 	X(STRING, web_cert, "web.cert", "", "certificate of the page (PEM); a must beyond this machine") \

@@ -47,6 +47,19 @@ self_metrics(struct metrics *m, struct loop *const *loops, size_t n)
 	procinfo_metrics(m);
 }
 
+void
+self_admin_state(const struct admin *all, const struct admin *metrics, struct buf *out)
+{
+	auto_buf struct buf trouble;
+
+	buf_init(&trouble, BUF_UNLIMITED);
+	admin_trouble(all, &trouble);
+	admin_trouble(metrics, &trouble);
+	buf_adds(out, "{\"trouble\":");
+	json_add_text(out, buf_str(&trouble));
+	buf_adds(out, "}");
+}
+
 struct chosen {
 	struct buf *out;
 	char part[WORD_MAX], level[WORD_MAX];

@@ -12,6 +12,8 @@
 #include "base/metric.h"
 
 void self_metrics(struct metrics *m, struct loop *const *loops, size_t n);
+/* What keeps the admin ports (either may be NULL) from being served, for edgewayctl: {"trouble"}. */
+void self_admin_state(const struct admin *all, const struct admin *metrics, struct buf *out);
 /* {"events":[{"time","level","part","event"}]}, the oldest first; `part` and `level` of the query choose. */
 admin_fn self_events;
 

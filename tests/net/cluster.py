@@ -171,7 +171,11 @@ class Container(AdminSocket):
                                           env=self.variables())
 
     def probe(self, name):
-        """Does the kubelet see 200? From the node for its host network, else at the pod's address."""
+        """Does the kubelet see 200, or the command succeed? From the node for its host network, else at the pod's address."""
+        if "exec" in self.spec[name]:
+            command = self.spec[name]["exec"]["command"]
+            program = self.machine.lab.program(command[0])
+            return self.machine.run(program, "--socket", self.socket, *command[1:], check=False).returncode == 0
         get = self.spec[name]["httpGet"]
         port = get["port"] if isinstance(get["port"], int) else next(
             p["containerPort"] for p in self.spec["ports"] if p["name"] == get["port"])

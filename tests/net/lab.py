@@ -33,6 +33,8 @@ FAKE = re.compile(r"^9\.251\.\d+\.\d+$")
 PR_SET_PDEATHSIG = 1
 # How long anything waits for what must happen: not how fast it is, which depends on what else runs, but whether it hangs.
 PATIENCE_S = 90
+# What runs a program for an account of a machine that has no rights there.
+NOBODY = ("setpriv", "--reuid", "65534", "--regid", "65534", "--clear-groups", "--inh-caps=-all", "--bounding-set=-all", "--no-new-privs")
 _libc = ctypes.CDLL(None, use_errno=True)
 
 

@@ -122,10 +122,10 @@ def test_doctor_and_who_may_take_the_lock(mesh, agent):
                        "import socket, time; s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM); s.bind(('127.9.251.1', 251)); time.sleep(600)")
     try:
         wait_for("taken", lambda: len(examined(ctl)[1].get("lock", [])) == 2)
-        assert examined(ctl)[1]["lock"] == [("BAD", f"the agents' lock is held by python3 (pid {taker.pid})"),
+        assert examined(ctl)[1]["lock"] == [("BAD", f"the agents' lock is held by python3 (pid {taker.pid}, user 12345)"),
                                             ("note", "net.ipv4.ip_unprivileged_port_start is 251")]
         p = node.run(*mesh.agent2.argv(), check=False)
-        assert p.returncode == 1 and f"is in use: by python3 (pid {taker.pid})" in p.stderr
+        assert p.returncode == 1 and f"is in use: by python3 (pid {taker.pid}, user 12345)" in p.stderr
         p = node.run("unshare", "--pid", "--fork", "--mount-proc", *mesh.agent2.argv(), check=False)
         assert p.returncode == 1 and "is in use: by a process of user 12345 that cannot be seen from here" in p.stderr
     finally:

@@ -307,6 +307,7 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
     api.kubectl("certificate", "approve", api.kubectl("get", "csr", "-o", "name").strip().split("/")[1])
     wait_for("the agent is ready", ready(agent), 120)
     wait_for("joined", lambda: agent.state()["meta"]["synced"])
+    assert agent.probe("livenessProbe") and agent.probe("startupProbe")
     by_token = Agent(Node(lab, "edge-2", "192.0.2.12"), None, token=hubs[0].token("--node", "edge-2"), start=False)
     by_token.start(ready=False)
     wait_for("joined by a token", lambda: os.path.exists(by_token.socket) and by_token.state()["meta"]["synced"])

@@ -1,4 +1,5 @@
 #include <errno.h>
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -63,8 +64,12 @@ static int
 start(struct admin **a, struct fixture *f, const char *listen, const char *socket_path,
 	struct err *err)
 {
+	static const char *const names[] = {"agent.example", NULL};
 	const struct admin_config config = {
+		.key = "admin.listen",
 		.listen = listen,
+		.names = {names, NULL},
+		.name = "edge-1",
 		.socket_path = socket_path,
 		.routes = routes,
 		.arg = f,
@@ -169,6 +174,7 @@ ask(struct fixture *f, const struct addr *a, const char *request)
 	return receive(f, fd);
 }
 
+#define GET(host) "GET /hello HTTP/1.1\r\nHost: " host "\r\n\r\n"
 #define assert_says(text, what)                                                                    \
 	do {                                                                                       \
 		if (strstr(text, what) == NULL)                                                    \
@@ -179,7 +185,7 @@ static void
 serves_both_ways(void **state)
 {
 	struct fixture *f = *state;
-	const char *got = ask(f, &f->tcp, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	const char *got = ask(f, &f->tcp, "GET /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	struct stat st;
 
 	assert_int_equal(strncmp(got, "HTTP/1.1 200 OK\r\n", 17), 0);
@@ -187,7 +193,7 @@ serves_both_ways(void **state)
 	assert_says(got, "\r\nConnection: close\r\n");
 	assert_says(got, "\r\nContent-Type: text/plain; charset=utf-8\r\n");
 	assert_says(got, "\r\n\r\nhello nobody\n");
-	got = ask(f, &f->local, "GET /hello?x=1&name=a%2Fb+c HTTP/1.1\r\nHost: a\r\n\r\n");
+	got = ask(f, &f->local, "GET /hello?x=1&name=a%2Fb+c HTTP/1.1\r\nHost: localhost\r\n\r\n");
 	assert_says(got, "\r\n\r\nhello a/b c (local)\n");
 	assert_int_equal(stat(f->path, &st), 0);
 	assert_int_equal(st.st_mode & 0777, 0600);
@@ -199,7 +205,7 @@ static void
 answers_head_without_a_body(void **state)
 {
 	struct fixture *f = *state;
-	const char *got = ask(f, &f->tcp, "HEAD /hello HTTP/1.1\r\nHost: a\r\n\r\n");
+	const char *got = ask(f, &f->tcp, "HEAD /hello HTTP/1.1\r\nHost: localhost\r\n\r\n");
 
 	assert_says(got, "Content-Length: 13\r\n");
 	assert_string_equal(got + strlen(got) - 4, "\r\n\r\n");
@@ -210,9 +216,9 @@ static void
 takes_bodies(void **state)
 {
 	struct fixture *f = *state;
-	const char *got =
-		ask(f, &f->tcp, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 5\r\n\r\n12345");
-	static const char asking[] = "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: "
+	const char *got = ask(f, &f->tcp,
+		"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 5\r\n\r\n12345");
+	static const char asking[] = "POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: "
 				     "2\r\nExpect: 100-continue\r\n\r\n";
 	int fd;
 
@@ -220,7 +226,7 @@ takes_bodies(void **state)
 	assert_says(got, "Content-Type: application/json\r\n");
 	assert_says(got, "\r\n\r\n12345");
 	got = ask(f, &f->tcp,
-		"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "
+		"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
 		"chunked\r\n\r\n3\r\nabc\r\n2\r\nde\r\n0\r\n\r\n");
 	assert_says(got, "Content-Length: 5\r\n");
 	assert_says(got, "\r\n\r\nabcde");
@@ -240,7 +246,7 @@ takes_requests_byte_by_byte(void **state)
 {
 	struct fixture *f = *state;
 	static const char request[] =
-		"POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 3\r\n\r\nabc";
+		"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\n\r\nabc";
 	int fd = dial(&f->local);
 
 	for (size_t i = 0; i < sizeof request - 1; i++) {
@@ -254,7 +260,7 @@ static void
 sends_large_replies(void **state)
 {
 	struct fixture *f = *state;
-	const char *got = ask(f, &f->tcp, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n");
+	const char *got = ask(f, &f->tcp, "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n");
 
 	assert_says(got, "Content-Length: 3200000\r\n");
 	assert_int_equal(strlen(strstr(got, "\r\n\r\n")), 4 + 3200000);
@@ -266,27 +272,33 @@ refuses_with_a_reason(void **state)
 	struct fixture *f = *state;
 	auto_free char *large = xcalloc(1, 80 * 1024);
 
-	assert_says(ask(f, &f->tcp, "GET /nothing HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 404 ");
-	assert_says(ask(f, &f->tcp, "GET /echo HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 405 ");
+	assert_says(ask(f, &f->tcp, "GET /nothing HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+		"HTTP/1.1 404 ");
 	assert_says(
-		ask(f, &f->tcp, "GET /echo HTTP/1.1\r\nHost: a\r\n\r\n"), "\r\nAllow: POST\r\n");
-	assert_says(ask(f, &f->tcp, "GET /secret HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 403 ");
-	assert_says(ask(f, &f->local, "GET /secret HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 200 ");
+		ask(f, &f->tcp, "GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n"), "HTTP/1.1 405 ");
+	assert_says(ask(f, &f->tcp, "GET /echo HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+		"\r\nAllow: POST\r\n");
+	assert_says(ask(f, &f->tcp, "GET /secret HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+		"HTTP/1.1 403 ");
+	assert_says(ask(f, &f->local, "GET /secret HTTP/1.1\r\nHost: localhost\r\n\r\n"),
+		"HTTP/1.1 200 ");
 	assert_says(ask(f, &f->tcp, "\x16\x03\x01 garbage\n\n\n"), "HTTP/1.1 400 ");
 	assert_says(ask(f, &f->tcp, "GET /hello HTTP/1.1\r\n\r\n"), "HTTP/1.1 400 ");
 	assert_says(
-		ask(f, &f->tcp, "POST /echo HTTP/1.1\r\nHost: a\r\nContent-Length: 65537\r\n\r\n"),
+		ask(f, &f->tcp,
+			"POST /echo HTTP/1.1\r\nHost: localhost\r\nContent-Length: 65537\r\n\r\n"),
 		"HTTP/1.1 413 ");
 	assert_says(ask(f, &f->tcp,
-			    "POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: "
+			    "POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
 			    "chunked\r\n\r\nzz\r\n"),
 		"HTTP/1.1 400 ");
 	strcpy(large,
-		"POST /echo HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\n11000\r\n");
+		"POST /echo HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: "
+		"chunked\r\n\r\n11000\r\n");
 	memset(large + strlen(large), 'x', 0x11000);
 	assert_says(ask(f, &f->tcp, large), "HTTP/1.1 413 ");
 	memset(large, 0, 80 * 1024);
-	strcpy(large, "GET /hello HTTP/1.1\r\nHost: a\r\nX: ");
+	strcpy(large, "GET /hello HTTP/1.1\r\nHost: localhost\r\nX: ");
 	memset(large + strlen(large), 'x', 9000);
 	assert_says(ask(f, &f->tcp, large), "HTTP/1.1 431 ");
 }
@@ -303,21 +315,89 @@ ends_slow_and_silent_connections(void **state)
 	assert_in_range(mono_ms() - start, 4500, 5500);
 }
 
-/* Many who say nothing on TCP do not keep an operator from the Unix socket, and one gone makes room. */
+/* Each byte in time, and never the whole. */
+static void
+ends_who_drips(void **state)
+{
+	struct fixture *f = *state;
+	uint64_t start = mono_ms();
+	int fd = dial(&f->tcp);
+	ssize_t n = -1;
+	char c;
+
+	for (unsigned turns = 0; n < 0 && errno != ECONNRESET && turns < PATIENCE_TURNS; turns++) {
+		if (turns % 100 == 0)
+			send_all(f, fd, "G", 1);
+		patience_turn(f->loop);
+		n = recv(fd, &c, 1, MSG_DONTWAIT);
+	}
+	assert_true(n <= 0);
+	assert_in_range(mono_ms() - start, 4500, 5500);
+	close(fd);
+}
+
+/* Many who say nothing, or a byte, keep nobody out: not an operator, nor a probe, which sends its request at once. */
 static void
 bounds_connections(void **state)
 {
 	struct fixture *f = *state;
-	int idle[40];
+	int idle[80];
 
 	for (size_t i = 0; i < ARRAY_LEN(idle); i++) {
 		idle[i] = dial(&f->tcp);
+		if (i % 2 == 0)
+			send_all(f, idle[i], "G", 1);
 		loop_turn(f->loop);
 	}
-	assert_says(ask(f, &f->local, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 200 ");
+	assert_says(ask(f, &f->local, GET("localhost")), "HTTP/1.1 200 ");
+	assert_says(ask(f, &f->tcp, GET("localhost")), "HTTP/1.1 200 ");
 	for (size_t i = 0; i < ARRAY_LEN(idle); i++)
 		close(idle[i]);
-	assert_says(ask(f, &f->tcp, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 200 ");
+	assert_says(ask(f, &f->tcp, GET("localhost")), "HTTP/1.1 200 ");
+}
+
+/* A request that comes in two parts has its place, however many another address opens meanwhile. */
+static void
+takes_places_of_who_has_most(void **state)
+{
+	struct fixture *f = *state;
+	const struct addr other = addr_ipv4(0x7f000002, 0);
+	int idle[80], fd = socket(AF_INET, SOCK_STREAM, 0);
+
+	assert_int_equal(bind(fd, &other.sa, other.len), 0);
+	assert_int_equal(connect(fd, &f->tcp.sa, f->tcp.len), 0);
+	send_all(f, fd, "GET /hello HTTP/1.1\r\n", 21);
+	for (size_t i = 0; i < ARRAY_LEN(idle); i++) {
+		idle[i] = dial(&f->tcp);
+		send_all(f, idle[i], "G", 1);
+	}
+	send_all(f, fd, "Host: localhost\r\n\r\n", 19);
+	assert_int_equal(fcntl(fd, F_SETFL, O_NONBLOCK), 0);
+	assert_says(receive(f, fd), "HTTP/1.1 200 ");
+	for (size_t i = 0; i < ARRAY_LEN(idle); i++)
+		close(idle[i]);
+}
+
+/* A page's name that points here (DNS rebinding) is none of ours; what says nothing of a name is no browser. */
+static void
+answers_to_its_own_names(void **state)
+{
+	static const char *const ours[] = {GET("localhost:40002"), GET("127.0.0.1"),
+		GET("[::1]:40002"), GET("edge-1:40002"), GET("AGENT.example"),
+		"GET /hello HTTP/1.0\r\n\r\n"};
+	static const char *const others[] = {GET("evil.example:40002"),
+		GET("localhost.evil.example"), GET("edge-1.evil.example"),
+		GET("127.0.0.1.evil.example"),
+		"GET http://evil.example/hello HTTP/1.1\r\nHost: localhost\r\n\r\n"};
+	struct fixture *f = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(ours); i++)
+		assert_says(ask(f, &f->tcp, ours[i]), "HTTP/1.1 200 ");
+	f->calls = 0;
+	for (size_t i = 0; i < ARRAY_LEN(others); i++)
+		assert_says(ask(f, &f->tcp, others[i]), "HTTP/1.1 421 ");
+	assert_int_equal(f->calls, 0);
+	assert_says(ask(f, &f->local, others[0]), "HTTP/1.1 200 ");
 }
 
 static void
@@ -327,7 +407,7 @@ stops_with_connections_open(void **state)
 	int fd = dial(&f->tcp);
 	char c;
 
-	send_all(f, fd, "GET /large HTTP/1.1\r\nHost: a\r\n\r\n", 32);
+	send_all(f, fd, "GET /large HTTP/1.1\r\nHost: localhost\r\n\r\n", 40);
 	loop_turn(f->loop);
 	admin_stop(&f->admin);
 	loop_turn(f->loop);
@@ -337,20 +417,43 @@ stops_with_connections_open(void **state)
 	close(fd);
 }
 
+/* The rest serves meanwhile, and the address is taken once it is free. */
 static void
-says_that_an_address_is_taken(void **state)
+lives_without_an_address_that_is_taken(void **state)
 {
 	struct fixture *f = *state;
 	struct admin *second = NULL;
+	auto_free char *path = xasprintf("%s/run/second", f->folder);
+	auto_free char *local = xasprintf("unix:%s", path);
+	struct addr second_local;
+	auto_buf struct buf why;
 	char text[ADDR_TEXT_MAX];
 	struct err err = {0};
 
-	assert_int_equal(start(&second, f, addr_text(&f->tcp, text), "", &err), -EADDRINUSE);
-	assert_null(second);
-	assert_says(err.text, "admin: cannot bind 127.0.0.1:");
+	buf_init(&why, BUF_UNLIMITED);
+	assert_int_equal(addr_parse(&second_local, local, 0, &err), 0);
+	assert_int_equal(start(&second, f, addr_text(&f->tcp, text), path, &err), 0);
+	assert_true(admin_trouble(second, &why));
+	assert_says(buf_str(&why), "admin.listen: 127.0.0.1:");
+	assert_says(buf_str(&why), "is held by ");
+	assert_false(admin_trouble(f->admin, &why));
+	assert_says(ask(f, &second_local, GET("localhost")), "HTTP/1.1 200 ");
+	admin_stop(&f->admin);
+	patience_until(patience_turn(f->loop), !admin_trouble(second, &why));
+	assert_says(ask(f, &f->tcp, GET("localhost")), "HTTP/1.1 200 ");
+	admin_stop(&second);
+}
+
+static void
+says_that_a_socket_is_taken(void **state)
+{
+	struct fixture *f = *state;
+	struct admin *second = NULL;
+	struct err err = {0};
+
 	assert_int_equal(start(&second, f, "", f->path, &err), -EADDRINUSE);
 	/* and the first one's socket file is still there */
-	assert_says(ask(f, &f->local, "GET /hello HTTP/1.1\r\nHost: a\r\n\r\n"), "HTTP/1.1 200 ");
+	assert_says(ask(f, &f->local, GET("localhost")), "HTTP/1.1 200 ");
 	assert_int_equal(start(&second, f, "", "", &err), 0);
 	admin_stop(&second);
 }
@@ -389,9 +492,13 @@ main(void)
 		with_server(sends_large_replies),
 		with_server(refuses_with_a_reason),
 		with_server(ends_slow_and_silent_connections),
+		with_server(ends_who_drips),
 		with_server(bounds_connections),
+		with_server(takes_places_of_who_has_most),
+		with_server(answers_to_its_own_names),
 		with_server(stops_with_connections_open),
-		with_server(says_that_an_address_is_taken),
+		with_server(lives_without_an_address_that_is_taken),
+		with_server(says_that_a_socket_is_taken),
 		cmocka_unit_test(decodes_queries),
 	};
 
