@@ -227,6 +227,8 @@ open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err 
 		umask(mask);
 	if (rc < 0)
 		return err_set(err, rc, "cannot bind %s: %s", addr_text(a, text), strerror(-rc));
+	if (flags & SOCK_TRANSPARENT) /* only now: with it any address could be bound */
+		sock_transparent(fd);
 	*out = take_fd(&fd);
 	return 0;
 }
@@ -406,13 +408,28 @@ sock_original(int fd, struct addr *to)
 	return getsockopt(fd, SOL_IP, ORIGINAL_DST, &to->in, &to->len) < 0 ? -errno : 0;
 }
 
+void
+sock_transparent(int fd)
+{
+	int on = 1;
+
+	(void)setsockopt(fd, SOL_IP, IP_TRANSPARENT, &on, sizeof on);
+}
+
+uint16_t
+sock_port_at(int fd, uint32_t address)
+{
+	struct addr at = {.len = sizeof at.un};
+
+	if (fd < 0 || getsockname(fd, &at.sa, &at.len) < 0 || at.sa.sa_family != AF_INET ||
+		ntohl(at.in.sin_addr.s_addr) != address)
+		return 0;
+	return ntohs(at.in.sin_port);
+}
+
 bool
 sock_bound_to(int fd, const struct addr *a)
 {
-	struct addr at = {0};
-
-	at.len = sizeof at.un;
-	return fd >= 0 && getsockname(fd, &at.sa, &at.len) == 0 && at.sa.sa_family == AF_INET &&
-		a->sa.sa_family == AF_INET && at.in.sin_port == a->in.sin_port &&
-		at.in.sin_addr.s_addr == a->in.sin_addr.s_addr;
+	return a->sa.sa_family == AF_INET && a->in.sin_port != 0 &&
+		htons(sock_port_at(fd, ntohl(a->in.sin_addr.s_addr))) == a->in.sin_port;
 }

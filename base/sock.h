@@ -39,6 +39,7 @@ enum {
 	SOCK_INTERFACE =
 		4, /* UDP: each datagram comes with its interface and address here (IP_PKTINFO), from the very first */
 	SOCK_HOPS = 8, /* and with how often we have passed it on (base/hops.h) */
+	SOCK_TRANSPARENT = 16, /* IPv4: sock_transparent */
 };
 
 /* Listening TCP or Unix socket. A Unix socket that nobody answers on is replaced; created 0600. */
@@ -59,6 +60,11 @@ int sock_error(int fd);
 /* Does this -errno of sock_connect tell of this machine (descriptors, ports, memory), not of the other end? */
 bool sock_short_of(int rc);
 int sock_nodelay(int fd);
+/* IP_TRANSPARENT, which needs CAP_NET_ADMIN or CAP_NET_RAW: by it our nftables rules know a socket of ours from that of whoever else
+ * has the port (iptables/rules.h). Without the right nothing is done; there are no rules of ours then. */
+void sock_transparent(int fd);
+/* The port at which it is bound to this very address; 0: it is not. IPv4, host byte order. */
+uint16_t sock_port_at(int fd, uint32_t address);
 /* Is it bound to this very address and port? */
 bool sock_bound_to(int fd, const struct addr *a);
 /* Index of the interface by which the peer of an accepted IPv4 connection came in; 0: not known. */

@@ -315,6 +315,8 @@ use_adopted(struct dns *d, const struct addr *a)
 	for (size_t i = 0; i < 2 * d->n_servers; i++)
 		if (d->adopted == NULL || !sock_bound_to(d->adopted[i], a))
 			return false;
+	for (size_t i = 0; i < 2 * d->n_servers; i++)
+		sock_transparent(d->adopted[i]);
 	memcpy(d->sockets, d->adopted, 2 * d->n_servers * sizeof *d->sockets);
 	free(take_ptr(&d->adopted));
 	return true;
@@ -332,7 +334,7 @@ bind_all(struct dns *d, uint32_t address, struct err *err)
 	drop_adopted(d);
 	code = address != d->last_address ? probe_free(&a, err) : 0;
 	for (size_t i = 0; code == 0 && i < d->n_servers; i++)
-		code = bind_pair(&a, SOCK_REUSEPORT | SOCK_FREEBIND, &b, err);
+		code = bind_pair(&a, SOCK_REUSEPORT | SOCK_FREEBIND | SOCK_TRANSPARENT, &b, err);
 	if (code == 0)
 		return 0;
 	close_bound(&b);

@@ -87,7 +87,9 @@ listen_start(struct listen **out, struct loop *loop, const struct addr *addr, li
 	void *arg, struct err *err)
 {
 	struct listen *l;
-	int fd, rc = sock_listen(addr, 0, &fd, err);
+	int fd,
+		rc = sock_listen(
+			addr, SOCK_TRANSPARENT, &fd, err); /* for ingress.redirect's rules */
 
 	if (rc < 0)
 		return rc;

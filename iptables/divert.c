@@ -10,15 +10,18 @@
 #include <linux/netfilter_ipv4.h>
 #include <string.h>
 
+#include "base/log.h"
 #include "iptables/elements.h"
 #include "iptables/expr.h"
 #include "iptables/guard.h"
 #include "iptables/others.h"
+#include "iptables/rules.h"
 
 #define ADDRESSES "addresses"
 #define PORTS "ports"
 #define OUTPUT "output"
 #define PREROUTING "prerouting"
+#define INPUT "input"
 /* Types of keys as nft(8) knows them, so that it can print our sets. */
 enum { TYPE_IPV4 = 7, TYPE_PORT = 13 };
 enum { PRIORITY = NF_IP_PRI_NAT_DST - 10 };
@@ -28,6 +31,7 @@ struct divert {
 	struct divert_rules rules; /* in force; its lists are ours */
 	uint32_t *addresses, *ports;
 	bool draining;
+	bool no_sockets; /* as in struct rules (rules.h) */
 	uint64_t changes;
 };
 
@@ -48,6 +52,21 @@ add_rule(struct batch *b, const char *chain, const struct divert_rules *r, uint3
 	expr_match_set(rule, EXPR_DPORT, PORTS, false);
 	expr_dnat(rule, to, r->port);
 	batch_rule(b, chain, rule);
+}
+
+/* The table outlives a hub that is killed; whoever has its port then gets nothing: see rules.h. */
+static void
+add_input(struct batch *b, const struct divert_rules *r)
+{
+	struct nftnl_rule *rule = expr_rule();
+
+	expr_match_l4proto(rule, IPPROTO_TCP);
+	expr_match_dport(rule, r->port);
+	expr_match_translated(rule);
+	expr_match_asked_set(rule, ADDRESSES);
+	expr_match_foreign_socket(rule);
+	expr_reject(rule, false);
+	batch_rule(b, INPUT, rule);
 }
 
 static void
@@ -96,7 +115,7 @@ put_difference(struct batch *b, const struct divert_rules *was, const struct div
 }
 
 static void
-put_table(struct batch *b, const struct divert_rules *r, bool draining)
+put_table(struct batch *b, const struct divert_rules *r, const struct divert *d)
 {
 	static const struct batch_set sets[] = {
 		{.name = ADDRESSES, .key_type = TYPE_IPV4, .key_len = sizeof(uint32_t)},
@@ -104,6 +123,7 @@ put_table(struct batch *b, const struct divert_rules *r, bool draining)
 	};
 	static const struct batch_hook output = {"nat", NF_INET_LOCAL_OUT, PRIORITY};
 	static const struct batch_hook prerouting = {"nat", NF_INET_PRE_ROUTING, PRIORITY};
+	static const struct batch_hook input = {"filter", NF_INET_LOCAL_IN, RULES_INPUT_PRIORITY};
 	static const struct divert_rules nothing;
 
 	batch_table(b, NFT_MSG_NEWTABLE);
@@ -113,23 +133,42 @@ put_table(struct batch *b, const struct divert_rules *r, bool draining)
 		batch_set(b, &sets[i]);
 	batch_chain(b, OUTPUT, &output);
 	batch_chain(b, PREROUTING, &prerouting);
+	batch_chain(b, INPUT, &input);
 	add_rule(b, OUTPUT, r, r->local);
 	add_rule(b, PREROUTING, r, r->others);
-	if (!draining)
+	if (!d->no_sockets)
+		add_input(b, r);
+	if (!d->draining)
 		put_difference(b, &nothing, r);
 }
 
 /* --- the table ----------------------------------------------------------------------- */
 
 static int
-make_anew(struct divert *d, const struct divert_rules *r)
+commit_table(struct divert *d, const struct divert_rules *r)
 {
 	struct transaction t;
-	int rc;
 
 	guard_begin(&d->guard, &t);
-	put_table(&t.batch, r, d->draining);
-	rc = guard_commit(&d->guard, &t);
+	put_table(&t.batch, r, d);
+	return guard_commit(&d->guard, &t);
+}
+
+static int
+make_anew(struct divert *d, const struct divert_rules *r)
+{
+	int rc = commit_table(d, r);
+
+	if (rc == -ENOENT && !d->no_sockets) {
+		d->no_sockets = true;
+		rc = commit_table(d, r);
+		if (rc == 0)
+			log_warn("iptables",
+				"the kernel cannot tell our sockets from others' "
+				"(CONFIG_NFT_SOCKET, modprobe nft_socket): "
+				"whoever takes the port of ingress.redirect after the hub was "
+				"killed gets what is led there");
+	}
 	if (rc == 0)
 		guard_replaced(&d->guard);
 	return rc;

@@ -171,6 +171,26 @@ expr_match_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask)
 	match_net(r, subnet, mask);
 }
 
+void
+expr_match_address(struct nftnl_rule *r, uint32_t address)
+{
+	uint32_t be = htonl(address);
+
+	load(r, EXPR_DADDR, NFT_REG_1);
+	compare(r, NFT_CMP_EQ, &be, sizeof be);
+}
+
+void
+expr_match_foreign_socket(struct nftnl_rule *r)
+{
+	struct nftnl_expr *e = add(r, "socket");
+	uint8_t no = 0;
+
+	nftnl_expr_set_u32(e, NFTNL_EXPR_SOCKET_KEY, NFT_SOCKET_TRANSPARENT);
+	nftnl_expr_set_u32(e, NFTNL_EXPR_SOCKET_DREG, NFT_REG_1);
+	compare(r, NFT_CMP_EQ, &no, sizeof no);
+}
+
 static struct nftnl_expr *
 look_up(struct nftnl_rule *r, const char *set)
 {
@@ -190,6 +210,15 @@ expr_match_set(struct nftnl_rule *r, enum expr_field field, const char *set, boo
 	e = look_up(r, set);
 	if (inverted)
 		nftnl_expr_set_u32(e, NFTNL_EXPR_LOOKUP_FLAGS, NFT_LOOKUP_F_INV);
+}
+
+/* Four-byte registers: parts of NFT_REG_1 in a row. */
+void
+expr_match_port_set(struct nftnl_rule *r, const char *set)
+{
+	load(r, EXPR_L4PROTO, NFT_REG_1);
+	load(r, EXPR_DPORT, NFT_REG32_01);
+	look_up(r, set);
 }
 
 static void

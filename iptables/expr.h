@@ -21,6 +21,11 @@ void expr_match_not_mark(struct nftnl_rule *r, uint32_t mark);
 void expr_match_l4proto(struct nftnl_rule *r, uint8_t proto);
 void expr_match_dport(struct nftnl_rule *r, uint16_t port);
 void expr_match_subnet(struct nftnl_rule *r, uint32_t subnet, uint32_t mask); /* ip daddr */
+void expr_match_address(struct nftnl_rule *r, uint32_t address); /* ip daddr */
+/* meta l4proto . th dport @set */
+void expr_match_port_set(struct nftnl_rule *r, const char *set);
+/* socket transparent 0: there is one, and it has not IP_TRANSPARENT. Linux 4.18 with nft_socket; else -ENOENT. */
+void expr_match_foreign_socket(struct nftnl_rule *r);
 /* ip saddr or daddr @set; `inverted`: != @set */
 void expr_match_set(struct nftnl_rule *r, enum expr_field field, const char *set, bool inverted);
 

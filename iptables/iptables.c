@@ -29,6 +29,46 @@ tend(void *arg)
 		hairpin_tend(&ipt->hairpin, ipt->interfaces);
 }
 
+/* --- ports of ours where UDP is relayed -------------------------------------------- */
+
+enum { RELAY_PORTS = 65536 };
+
+static void
+relay_ports_note(struct iptables *ipt, uint16_t port)
+{
+	uint8_t *at = &ipt->relay_ports[port / 8], bit = (uint8_t)(1u << port % 8);
+
+	if (*at & bit)
+		return;
+	*at |= bit;
+	buf_add(&ipt->new_relay_ports, &port, sizeof port);
+}
+
+static void
+relay_ports_all(struct iptables *ipt)
+{
+	buf_consume(&ipt->new_relay_ports, buf_len(&ipt->new_relay_ports));
+	for (unsigned port = 0; port < RELAY_PORTS; port++) {
+		const uint16_t number = (uint16_t)port;
+
+		if (ipt->relay_ports[port / 8] >> port % 8 & 1)
+			buf_add(&ipt->new_relay_ports, &number, sizeof number);
+	}
+}
+
+static void
+relay_ports_put(struct iptables *ipt, struct batch *b)
+{
+	size_t bytes = buf_len(&ipt->new_relay_ports);
+
+	if (bytes > 0)
+		rules_own(b, IPPROTO_UDP, (const void *)buf_at(&ipt->new_relay_ports),
+			bytes / sizeof(uint16_t));
+	buf_consume(&ipt->new_relay_ports, bytes);
+}
+
+/* --- the table ------------------------------------------------------------------------ */
+
 /* In steps that are small enough for the socket; our own events are read between them. */
 static int
 put_kernelpath(struct iptables *ipt)
@@ -45,6 +85,7 @@ put_kernelpath(struct iptables *ipt)
 			guard_abandon(&c);
 			break;
 		}
+		relay_ports_put(ipt, &c.batch);
 		rc = guard_commit(&ipt->guard, &c);
 		guard_read(&ipt->guard);
 	}
@@ -66,16 +107,19 @@ commit_rules(struct iptables *ipt)
 		.subnet = ipt->subnet,
 		.mask = ipt->mask,
 		.address = ipt->address,
-		.port = ipt->port,
+		.port = ipt->proxy_port,
 		.dns_port = ipt->dns_port,
 		.mark = ipt->mark,
 		.draining = ipt->draining,
-		.old_kernel = ipt->old_kernel};
+		.old_kernel = ipt->old_kernel,
+		.no_sockets = ipt->no_sockets};
 	struct transaction c;
 
 	guard_begin(&ipt->guard, &c);
 	rules_install(&c.batch, &rules);
 	capture_put(&ipt->capture, &c.batch, mono_ms());
+	relay_ports_all(ipt);
+	relay_ports_put(ipt, &c.batch);
 	/* What the maps hold goes along, the rest of a great many follows. */
 	kernelpath_all(ipt->kernelpath);
 	(void)kernelpath_put(ipt->kernelpath, &c.batch);
@@ -91,6 +135,12 @@ install_table(void *arg, struct err *err)
 	if (rc == -EOPNOTSUPP && !ipt->old_kernel) {
 		ipt->old_kernel = true;
 		rc = commit_rules(ipt);
+	}
+	if (rc == -ENOENT && !ipt->no_sockets) {
+		ipt->no_sockets = true;
+		rc = commit_rules(ipt);
+		if (rc == 0)
+			log_warn("iptables", IPTABLES_NO_SOCKETS);
 	}
 	if (rc < 0)
 		return guard_explain(err, rc, "install");
@@ -117,6 +167,12 @@ install_route(struct iptables *ipt, struct err *err)
 	return route_set(&route, err);
 }
 
+void
+iptables_use_port(struct iptables *ipt, uint16_t port)
+{
+	ipt->proxy_port = port;
+}
+
 int
 iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 {
@@ -124,6 +180,8 @@ iptables_install(struct iptables *ipt, uint32_t address, struct err *err)
 
 	if (rc < 0)
 		return rc;
+	if (address != ipt->address)
+		memset(ipt->relay_ports, 0, RELAY_PORTS / 8);
 	ipt->address = address;
 	ipt->draining = false;
 	if (ipt->relay != NULL)
@@ -211,7 +269,10 @@ relay(void *arg, const struct service *s, const struct service_port *p, struct p
 	uint16_t port = ipt->relay != NULL ? ipt->relay(ipt->relay_arg, s, p) : 0;
 
 	*to = (struct plan_target){ipt->address, port};
-	return port != 0 && ipt->address != 0;
+	if (port == 0 || ipt->address == 0)
+		return false;
+	relay_ports_note(ipt, port);
+	return true;
 }
 
 void
@@ -318,7 +379,9 @@ iptables_open(struct iptables **out, const struct iptables_config *config, iptab
 	ipt->subnet = config->subnet;
 	ipt->mask = config->mask;
 	ipt->mark = config->mark;
-	ipt->port = config->port;
+	ipt->port = ipt->proxy_port = config->port;
+	ipt->relay_ports = xcalloc(1, RELAY_PORTS / 8);
+	buf_init(&ipt->new_relay_ports, BUF_UNLIMITED);
 	ipt->dns_port = config->dns_port;
 	ipt->fn = fn;
 	ipt->arg = arg;
@@ -351,6 +414,8 @@ iptables_close(struct iptables **out)
 	guard_close(&ipt->guard);
 	timer_free(&ipt->tend);
 	buf_fini(&ipt->hairpin.ports);
+	buf_fini(&ipt->new_relay_ports);
+	free(ipt->relay_ports);
 	kernelpath_free(&ipt->kernelpath);
 	estate_give_back(ipt);
 	for (size_t i = 1; ipt->interfaces != NULL && ipt->interfaces[i] != NULL; i++)

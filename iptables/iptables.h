@@ -24,7 +24,7 @@ struct iptables_config {
 	const char *interface; /* mesh.interface: address and route */
 	const char *const *interfaces; /* more bridges, globs; NULL-terminated, may be NULL */
 	uint32_t subnet, mask; /* host byte order */
-	uint16_t port; /* of the listener */
+	uint16_t port; /* of the listener; reserved */
 	uint16_t dns_port; /* of our DNS, on the same address */
 	uint32_t mark; /* connections with it are left alone */
 	bool kernel; /* mesh.datapath: kernel */
@@ -42,6 +42,8 @@ typedef void iptables_address_fn(void *arg, uint32_t address);
  * Reserves the port. */
 int iptables_open(struct iptables **ipt, const struct iptables_config *config,
 	iptables_address_fn *fn, void *arg, struct err *err);
+/* The proxy listens on this port, not on config.port: for the next iptables_install. */
+void iptables_use_port(struct iptables *ipt, uint16_t port);
 /* One transaction: replaces our table (also one that an earlier run left), and the route. */
 int iptables_install(struct iptables *ipt, uint32_t address, struct err *err);
 /* From now on and for ten seconds queries of pods to port 53 of these upstreams (host byte order) come

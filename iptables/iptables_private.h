@@ -13,12 +13,18 @@
 #include "iptables/kernelpath.h"
 #include "iptables/obstacles.h"
 
+#define IPTABLES_NO_SOCKETS                                                                        \
+	"the kernel cannot tell our sockets from others' (CONFIG_NFT_SOCKET, modprobe "            \
+	"nft_socket): whoever "                                                                    \
+	"takes the agent's ports after it was killed gets what pods send to services"
+
 struct iptables {
 	struct loop *loop;
 	char *interface;
 	const char **interfaces; /* all of them, strings of our own, NULL-terminated */
 	uint32_t subnet, mask, mark;
-	uint16_t port, dns_port;
+	uint16_t port, dns_port; /* port: mesh.listenPort, which is reserved */
+	uint16_t proxy_port; /* the rules lead there */
 	bool port_ours; /* we put it into the reserved ports */
 
 	iptables_address_fn *fn;
@@ -36,7 +42,10 @@ struct iptables {
 	struct obstacles obstacles;
 	struct timer *tend; /* to ports of bridges and to obstacles */
 	uint64_t tended_ms;
-	bool draining, old_kernel; /* as in struct rules */
+	bool draining, old_kernel, no_sockets; /* as in struct rules */
+	uint8_t *
+		relay_ports; /* a bit for each UDP port that `relay` has named since the table's address is this one */
+	struct buf new_relay_ports; /* uint16_t: those that the table does not know yet */
 	uint64_t installs;
 	uint16_t (*relay)(void *arg, const struct service *s, const struct service_port *p);
 	void *relay_arg;

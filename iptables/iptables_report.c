@@ -17,6 +17,9 @@ iptables_metrics(struct iptables *ipt, struct metrics *m)
 		ipt->guard.repairs);
 	metric_counter(m, "edgeway_iptables_failures_total",
 		"Transactions that the kernel refused.", NULL, ipt->guard.failures);
+	metric_gauge(m, "edgeway_iptables_sockets_checked",
+		"1 while what the table leads to our ports reaches no socket but ours.", NULL,
+		ipt->guard.armed && !ipt->no_sockets);
 	metric_gauge(m, "edgeway_iptables_hairpin_ports",
 		"Ports of bridges that we put into hairpin mode.", NULL,
 		(double)hairpin_count(&ipt->hairpin));
@@ -44,7 +47,7 @@ others_state(struct buf *out)
 void
 iptables_state(struct iptables *ipt, struct buf *out)
 {
-	struct addr address = addr_ipv4(ipt->address, ipt->port);
+	struct addr address = addr_ipv4(ipt->address, ipt->proxy_port);
 	char text[ADDR_TEXT_MAX];
 
 	/* Names of interfaces need no escapes, rules_check saw to that. */
@@ -58,6 +61,7 @@ iptables_state(struct iptables *ipt, struct buf *out)
 		(unsigned long long)ipt->guard.repairs, (unsigned long long)ipt->guard.failures,
 		ipt->port_ours ? "true" : "false");
 	obstacles_state(&ipt->obstacles, out);
+	buf_printf(out, ",\"warning\":\"%s\"", ipt->no_sockets ? IPTABLES_NO_SOCKETS : "");
 	if (ipt->guard.repairs > 0) {
 		buf_printf(out, ",\"repaired_ms_ago\":%llu,\"repaired_after\":",
 			(unsigned long long)(mono_ms() - ipt->guard.repaired_ms));

@@ -25,6 +25,7 @@ enum {
 	TYPE_CALLER = TYPE_IPV4 << 3 * TYPE_BITS | TYPE_SERVICE,
 	TYPE_SLOT = TYPE_SERVICE << TYPE_BITS | TYPE_INTEGER,
 	TYPE_ENDPOINT = TYPE_IPV4 << TYPE_BITS | TYPE_PORT,
+	TYPE_OWN = TYPE_PROTO << TYPE_BITS | TYPE_PORT,
 };
 enum { DNS_PORT = 53 };
 #define UPSTREAMS "upstreams"
@@ -34,6 +35,13 @@ enum { DNS_PORT = 53 };
 #define PROXY "proxy"
 #define EARLY "early"
 #define OWN "own"
+#define INPUT "input"
+
+/* An element of `own`, as the kernel compares it. */
+struct own_port {
+	uint8_t proto, pad[3];
+	uint16_t port, pad2; /* big-endian */
+};
 
 static void
 add_goto(struct batch *b, const char *from, const char *to)
@@ -57,6 +65,7 @@ add_bases(struct batch *b)
 		{EARLY, {"filter", NF_INET_PRE_ROUTING, NF_IP_PRI_NAT_DST + 50}},
 		{"forward", {"filter", NF_INET_FORWARD, NF_IP_PRI_FILTER}},
 		{"local", {"filter", NF_INET_LOCAL_OUT, NF_IP_PRI_FILTER}},
+		{INPUT, {"filter", NF_INET_LOCAL_IN, RULES_INPUT_PRIORITY}},
 	};
 
 	for (size_t i = 0; i < ARRAY_LEN(bases); i++)
@@ -200,6 +209,26 @@ add_refusal(struct batch *b, const struct rules *rules, const char *chain)
 	add_one_refusal(b, rules, chain, false);
 }
 
+static void
+add_own(struct batch *b, const struct rules *rules)
+{
+	const uint16_t dns[] = {rules->dns_port};
+	struct nftnl_rule *r;
+
+	rules_own(b, IPPROTO_TCP, &rules->port, 1);
+	rules_own(b, IPPROTO_TCP, dns, 1);
+	rules_own(b, IPPROTO_UDP, dns, 1);
+	if (rules->no_sockets)
+		return;
+	r = expr_rule();
+	expr_match_address(r, rules->address);
+	expr_match_translated(r);
+	expr_match_port_set(r, RULES_OWN);
+	expr_match_foreign_socket(r);
+	expr_reject(r, false);
+	batch_rule(b, INPUT, r);
+}
+
 /* On lo a packet is for this machine itself, and its source is right as it is. */
 static void
 add_masquerade(struct batch *b, const struct rules *rules)
@@ -246,6 +275,7 @@ add_sets(struct batch *b)
 	const struct batch_set sets[] = {
 		{UPSTREAMS, NFT_SET_TIMEOUT, TYPE_IPV4, sizeof(uint32_t), 0, 0, NULL},
 		{RULES_CLUSTER_IPS, 0, TYPE_IPV4, sizeof(uint32_t), 0, 0, NULL},
+		{RULES_OWN, 0, TYPE_OWN, sizeof(struct own_port), 0, 0, NULL},
 		{RULES_SERVICES, NFT_SET_MAP, TYPE_SERVICE, RULES_SERVICE_KEY_BYTES,
 			NFT_DATA_VERDICT, 0, NULL},
 		{RULES_CALLERS, NFT_SET_MAP, TYPE_CALLER, sizeof(struct rules_caller_key),
@@ -286,6 +316,7 @@ rules_install(struct batch *b, const struct rules *rules)
 	add_refusal(b, rules, "forward");
 	add_refusal(b, rules, "local");
 	add_masquerade(b, rules);
+	add_own(b, rules);
 	add_entry(b, rules);
 }
 
@@ -307,6 +338,20 @@ rules_remove(struct batch *b)
 {
 	batch_table(b, NFT_MSG_NEWTABLE); /* so that deleting cannot fail */
 	batch_table(b, NFT_MSG_DELTABLE);
+}
+
+void
+rules_own(struct batch *b, uint8_t proto, const uint16_t *ports, size_t n)
+{
+	struct elements e;
+
+	elements_open(&e, b, NFT_MSG_NEWSETELEM, RULES_OWN);
+	for (size_t i = 0; i < n; i++) {
+		const struct own_port key = {.proto = proto, .port = htons(ports[i])};
+
+		elements_add(&e, &(struct element){.key = &key, .key_len = sizeof key});
+	}
+	elements_close(&e);
 }
 
 void

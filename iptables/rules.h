@@ -45,6 +45,10 @@
  *			... the same for @clusterips }
  *		chain forward { the same at hook forward, for old kernels }
  *		chain local { the same at hook output }
+ *		set own { type inet_proto . inet_service; }
+ *		chain input { type filter hook input priority srcnat + 50;
+ *			ip daddr 172.17.0.1 ct status dnat meta l4proto . th dport @own
+ *				socket transparent 0 reject }
  *	}
  *
  * dstnat - 5 puts us in front of iptables, Docker and kube-proxy. The number of rules does not
@@ -55,6 +59,13 @@
  * dropped, and early: routing would send an ICMP redirect first, after which the kernel's limit of
  * such messages swallows the refusal. `pods` leaves the upstreams' own queries alone: one may be a container here. Masquerading
  * lets a pod reach itself, a pod of its own bridge and what the host reaches, whatever Docker does.
+ *
+ * The table outlives an agent that is killed, and the ports that it leads to are free then: any user of the host may bind them. So
+ * `input` asks for what we have translated to one of them (`own`) whether the socket that will get it is ours: IP_TRANSPARENT
+ * (sock_transparent) is what other users may not set. A stranger's gets nothing from the first moment on, and where nobody listens
+ * the kernel refuses as ever. Behind srcnat, or our own masquerading would find
+ * the refusal to be the first packet of a flow; by ICMP, for a reset to what came by a bridge is sent past all translation where br_netfilter
+ * is loaded. At `input`, since packets of a connection have their socket by then (early demux).
  */
 #ifndef EDGEWAY_IPTABLES_RULES_H
 #define EDGEWAY_IPTABLES_RULES_H
@@ -64,8 +75,14 @@
 #include "base/err.h"
 #include "iptables/batch.h"
 
-enum { RULES_INTERFACES_MAX = 64, RULES_CHAIN_MAX = 32, RULES_PRIORITY = -105 /* dstnat - 5 */ };
+enum {
+	RULES_INTERFACES_MAX = 64,
+	RULES_CHAIN_MAX = 32,
+	RULES_PRIORITY = -105 /* dstnat - 5 */,
+	RULES_INPUT_PRIORITY = 150 /* srcnat + 50 */
+};
 #define RULES_TABLE "edgeway"
+#define RULES_OWN "own"
 #define RULES_CLUSTER_IPS "clusterips"
 #define RULES_SERVICES "services"
 #define RULES_SINGLE "single"
@@ -104,6 +121,7 @@ struct rules {
 	uint32_t mark; /* connections with it are left alone; 0: none are */
 	bool draining; /* as after rules_drain */
 	bool old_kernel; /* before 5.9, which cannot reject at prerouting */
+	bool no_sockets; /* a kernel without nft_socket: whoever has our ports gets what is for us */
 };
 
 /* Is it a name of an interface, or the start of one followed by '*'? -EINVAL says what is wrong. */
@@ -115,6 +133,8 @@ void rules_drain(struct batch *b);
 /* The chain that draws from a row of n slots, for the elements of `services`; returns `to`. */
 const char *rules_chain(char to[RULES_CHAIN_MAX], bool by_client, uint16_t n);
 void rules_remove(struct batch *b);
+/* Ports of ours that our own rules lead to, host byte order: added to what the table knows. */
+void rules_own(struct batch *b, uint8_t proto, const uint16_t *ports, size_t n);
 /* Upstreams (host byte order) to capture for timeout_ms from now; replaces what was in the set. */
 void rules_capture(struct batch *b, const uint32_t *upstreams, size_t n, uint64_t timeout_ms);
 

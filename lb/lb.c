@@ -2,9 +2,12 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/log.h"
+#include "base/port_holder.h"
 #include "lb/affinity.h"
 #include "lb/gossip.h"
 #include "lb/listener.h"
@@ -245,22 +248,92 @@ lb_trace(struct lb *lb, const struct lb_tracing *tracing)
 		tell(lb->workers[i], on_trace, &(struct message){.tracing = *tracing});
 }
 
-/* Each in its worker's place. The predecessor's are used where they are bound to this address. */
+/* Where all of the predecessor's sockets are bound to this address: their port; else 0. */
+static uint16_t
+lb_adopted_port(const struct lb *lb, uint32_t address)
+{
+	uint16_t port = lb->adopted != NULL ? sock_port_at(lb->adopted[0], address) : 0;
+
+	for (size_t i = 1; port != 0 && i < lb->config.n_workers; i++)
+		if (sock_port_at(lb->adopted[i], address) != port)
+			port = 0;
+	return port;
+}
+
+static void
+lb_use_adopted(struct lb *lb, int *fds)
+{
+	for (size_t i = 0; i < lb->config.n_workers; i++) {
+		fds[i] = take_fd(&lb->adopted[i]);
+		sock_transparent(fds[i]);
+	}
+}
+
+/* port 0: one that is free, the same for all. Tried without SO_REUSEPORT first, which would let us in beside another process of our user. */
+static int
+lb_bind_sockets(const struct lb *lb, uint32_t address, uint16_t port, int *fds, struct err *err)
+{
+	const struct addr whole = addr_ipv4(address, port);
+	int rc = sock_listen(&whole, 0, &fds[0], err);
+
+	cleanup_fd(&fds[0]);
+	for (size_t i = 0; i < lb->config.n_workers && rc == 0; i++) {
+		const struct addr a = addr_ipv4(address, port);
+
+		rc = sock_listen(&a, SOCK_REUSEPORT | SOCK_TRANSPARENT, &fds[i], err);
+		if (rc == 0)
+			port = sock_port_at(fds[i], address);
+	}
+	return rc;
+}
+
+/* Whoever is at our port may stay there for ever, and gets nothing of ours (iptables/rules.h): we go to another one. */
+static int
+lb_move_listener(struct lb *lb, uint32_t address, int *fds, struct err *err)
+{
+	char who[PORT_HOLDER_TEXT_MAX];
+	uint16_t adopted = lb_adopted_port(lb, address);
+	int rc = 0;
+
+	if (adopted != 0)
+		lb_use_adopted(lb, fds);
+	else
+		rc = lb_bind_sockets(lb, address, 0, fds, err);
+	if (rc < 0)
+		return rc;
+	if (!port_holder("tcp", address, lb->config.port, who))
+		snprintf(who, sizeof who, "a connection or a socket that does not listen");
+	snprintf(lb->moved, sizeof lb->moved,
+		"mesh.listenPort %u is held by %s: the proxy listens on port %u until a restart; "
+		"stop "
+		"that program (`ss -antp sport = :%u` names it), then restart the agent, and let a "
+		"firewall pass both",
+		lb->config.port, who, sock_port_at(fds[0], address), lb->config.port);
+	log_warn("lb", "%s", lb->moved);
+	return 0;
+}
+
+/* Each in its worker's place: the first choice, by the predecessor's sockets or new ones, else another port. */
 static int
 open_sockets(struct lb *lb, uint32_t address, int *fds, struct err *err)
 {
-	const struct addr a = addr_ipv4(address, lb->config.port);
-	int rc = 0;
+	int rc;
 
-	for (size_t i = 0; i < lb->config.n_workers; i++) {
+	for (size_t i = 0; i < lb->config.n_workers; i++)
 		fds[i] = -1;
-		if (address != 0 && rc == 0 && lb->adopted != NULL &&
-			sock_bound_to(lb->adopted[i], &a))
-			fds[i] = take_fd(&lb->adopted[i]);
-		else if (address != 0 && rc == 0)
-			rc = sock_listen(&a, SOCK_REUSEPORT, &fds[i], err);
+	lb->moved[0] = '\0';
+	if (address == 0)
+		return 0;
+	if (lb_adopted_port(lb, address) == lb->config.port) {
+		lb_use_adopted(lb, fds);
+		return 0;
 	}
-	return rc;
+	rc = lb_bind_sockets(lb, address, lb->config.port, fds, err);
+	if (rc != -EADDRINUSE)
+		return rc;
+	for (size_t i = 0; i < lb->config.n_workers; i++)
+		cleanup_fd(&fds[i]);
+	return lb_move_listener(lb, address, fds, err);
 }
 
 void
@@ -297,13 +370,17 @@ lb_listen(struct lb *lb, uint32_t address, struct err *err)
 		else
 			cleanup_fd(&fds[i]);
 	}
-	if (rc == -EADDRINUSE)
-		err_wrap(err, rc, "another process holds the port, see `ss -antp sport = :%u`",
-			lb->config.port);
 	if (rc < 0)
 		return err_wrap(err, rc, "the proxy's listener");
 	lb->address = address;
+	lb->port = sock_port_at(fds[0], address);
 	return 0;
+}
+
+uint16_t
+lb_port(const struct lb *lb)
+{
+	return lb->port;
 }
 
 bool

@@ -34,7 +34,7 @@ struct lb_config { /* copied */
 	struct loop *main;
 	struct loop *const *workers;
 	size_t n_workers;
-	uint16_t port; /* listenPort */
+	uint16_t port; /* listenPort: the first choice */
 	enum lb_policy policy; /* of services that name none */
 	uint32_t subnet, mask; /* fake range, host byte order: other original destinations are
 				  refused (loops) */
@@ -62,9 +62,11 @@ void lb_use(struct lb *lb, const struct snapshot *snapshot); /* takes a referenc
 /* Another guard at each dial from now on: this machine's addresses are others. */
 void lb_guard(struct lb *lb, const struct dial_guard *guard);
 /* Listens on address:port on every worker; again when the address changes (open connections stay);
- * 0: stop listening. A port in use is an error that says so. */
+ * 0: stop listening. Where another process has the port: on one that is free, which the log and lb_state tell. */
 int lb_listen(struct lb *lb, uint32_t address, struct err *err);
 bool lb_listening(const struct lb *lb);
+/* Where it listens. */
+uint16_t lb_port(const struct lb *lb);
 /* The workers' listening sockets, to hand them to a successor; they stay the lb's. How many: all or, while it does not listen, 0. */
 size_t lb_sockets(const struct lb *lb, int *fds);
 /* A predecessor's: lb_listen uses them when they are bound to its address, else closes them. Taken; n is n_workers. */

@@ -308,6 +308,8 @@ struct lb {
 	_Atomic uint64_t trace_second, traced; /* requests recorded within it */
 	_Atomic unsigned spans_waiting; /* on their way to loop 0 */
 	uint32_t address; /* listened on, 0 none */
+	uint16_t port; /* and where */
+	char moved[400]; /* why that is not config.port, "" when it is */
 	int *sockets; /* of the workers, which own them; only while it listens */
 	int *adopted; /* a predecessor's, until it listens; NULL: none */
 	loop_fn *on_worker_gone; /* posted to loop 0 by each worker, with itself */

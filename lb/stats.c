@@ -4,6 +4,7 @@
 
 #include "lb/known.h"
 #include "lb/private.h"
+#include "model/json.h"
 
 static uint64_t
 sum(const struct lb *lb, size_t offset)
@@ -60,6 +61,9 @@ lb_metrics(struct lb *lb, struct metrics *m)
 #undef COUNTER_WRITE
 	metric_gauge(m, "edgeway_lb_connections_active", "Connections of clients now.", NULL,
 		(double)sum(lb, offsetof(struct counters, active)));
+	metric_gauge(m, "edgeway_lb_port_taken",
+		"1 while another process has mesh.listenPort, and the proxy listens elsewhere.",
+		NULL, lb->moved[0] != '\0');
 	metric_gauge(m, "edgeway_lb_endpoints_ejected",
 		"Endpoints left out now, each counted by every worker that knows it.", NULL,
 		(double)sum(lb, offsetof(struct counters, ejected)));
@@ -81,7 +85,7 @@ lb_state(struct lb *lb, struct buf *out)
 	}
 	buf_printf(out,
 		"{\"listen\":\"%u.%u.%u.%u:%u\",\"listening\":%s,\"workers\":%zu,\"active\":%llu,",
-		a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255, lb->config.port,
+		a >> 24, a >> 16 & 255, a >> 8 & 255, a & 255, a != 0 ? lb->port : lb->config.port,
 		a != 0 ? "true" : "false", lb->config.n_workers,
 		(unsigned long long)sum(lb, offsetof(struct counters, active)));
 	stats_memory_state(lb, out);
@@ -92,7 +96,9 @@ lb_state(struct lb *lb, struct buf *out)
 	comma = ",";
 	LB_COUNTERS(COUNTER_WRITE)
 #undef COUNTER_WRITE
-	buf_adds(out, "},\"services\":");
+	buf_printf(out, "},\"listenPort\":%u,\"trouble\":", lb->config.port);
+	json_add_text(out, lb->moved);
+	buf_adds(out, ",\"services\":");
 	tallies_state(lb->tallies, out);
 	buf_adds(out, ",\"endpoints\":");
 	known_write(lb, out);

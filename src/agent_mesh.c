@@ -108,8 +108,10 @@ serve(struct agent *a, struct err *err)
 	int rc = lb_listen(a->lb, a->address, err);
 
 	agent_tunnel_listen(a, a->address);
-	if (rc == 0)
+	if (rc == 0) {
+		iptables_use_port(a->ipt, lb_port(a->lb));
 		rc = iptables_install(a->ipt, a->address, err);
+	}
 	if (rc == 0)
 		rc = dns_listen(a->dns, a->address, err);
 	if (rc == 0 && a->canary != NULL)
@@ -165,8 +167,8 @@ agent_mesh_retry(void *arg)
 	}
 	a->mesh_error[0] = '\0';
 	log_info("agent", "serving the mesh address=%s dns=%s:%u listener=%s:%u services=%zu",
-		dotted(a->address, text), text, a->options->dns_port, text,
-		a->options->mesh_listen_port, snapshot_count(a->snapshot));
+		dotted(a->address, text), text, a->options->dns_port, text, lb_port(a->lb),
+		snapshot_count(a->snapshot));
 	agent_served(a);
 }
 

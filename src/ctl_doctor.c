@@ -165,6 +165,10 @@ check_rules(struct findings *f, const struct tree_node *ipt)
 			"it clears the whole ruleset: let it replace its own tables alone (no "
 			"`flush ruleset`)",
 			"table %s is installed, %s", ctl_text(ipt, "table"), buf_str(&repairs));
+	if (ctl_text(ipt, "warning")[0] != '\0')
+		findings_add(f, "rules", VERDICT_NOTE,
+			"load the module, or keep other users from the node", "%s",
+			ctl_text(ipt, "warning"));
 	tree_each(tree_get(ipt, "obstacles"), o)
 		findings_add(f, "rules", VERDICT_BAD, "as it says", "%s", tree_text(o, ""));
 	if (first[0] != '\0')
@@ -172,6 +176,14 @@ check_rules(struct findings *f, const struct tree_node *ipt)
 			"what they take of mesh.subnet and of port 53 does not come to us: see "
 			"`nft list chain ip TABLE CHAIN`, and move them behind dstnat - 5",
 			"translate addresses before ours do: %s", first);
+}
+
+static void
+check_listener(struct findings *f, const struct tree_node *lb)
+{
+	if (ctl_text(lb, "trouble")[0] != '\0')
+		findings_add(
+			f, "listener", VERDICT_NOTE, "as it says", "%s", ctl_text(lb, "trouble"));
 }
 
 static void
@@ -270,6 +282,7 @@ check_agent(struct findings *f, const struct tree_node *top)
 	check_upstreams(f, tree_get(top, "dns"));
 	check_resolv_conf(f, tree_get(top, "dns"));
 	check_rules(f, tree_get(top, "iptables"));
+	check_listener(f, tree_get(top, "lb"));
 	check_endpoints(f, top);
 	doctor_traces(f, tree_get(top, "tracing"));
 	doctor_seccomp(f, tree_get(top, "seccomp"));

@@ -191,10 +191,14 @@ static void
 check_ports(struct findings *f, const struct tree_node *state, uint32_t address)
 {
 	const char *to = strrchr(ctl_text(state, "iptables.to"), ':');
+	uint16_t port = to != NULL ? (uint16_t)strtoul(to + 1, NULL, 10) : 0;
+	uint16_t first = (uint16_t)ctl_number(state, "lb.listenPort");
 
 	check_port(f, "udp", address, DNS_PORT);
 	check_port(f, "tcp", address, DNS_PORT);
-	check_port(f, "tcp", address, to != NULL ? (uint16_t)strtoul(to + 1, NULL, 10) : 0);
+	check_port(f, "tcp", address, port);
+	if (first != port)
+		check_port(f, "tcp", address, first);
 }
 
 void

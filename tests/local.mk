@@ -57,7 +57,7 @@ EXTRA_DIST += tests/run tests/driver tests/map tests/seen tests/pre-commit tests
 	tests/net/test_pressure.py tests/net/test_resolv.py tests/net/test_resolv_kinds.py tests/net/test_stop.py tests/net/test_strangers.py
 EXTRA_DIST += tests/net/test_capture.py tests/net/test_kernel_attacks.py tests/net/test_kernel_path.py tests/net/test_udp.py tests/net/test_udp_maps.py tests/net/udpsend.py
 EXTRA_DIST += tests/net/test_dns_guests.py
-EXTRA_DIST += tests/attacks
+EXTRA_DIST += tests/attacks tests/net/thief.py
 EXTRA_DIST += tests/net/collector.py tests/net/otlp.py tests/net/otlp_reader.js tests/net/test_otlp.py tests/net/test_tracing.py tests/net/test_tracing_hub.py
 EXTRA_DIST += tests/net/test_lb_policies.py tests/net/test_destination_rules.py
 EXTRA_DIST += tests/net/kubetypes.py tests/net/npm.py tests/net/test_ctl_hostile.py tests/net/test_doctor_hub.py tests/net/test_edge_to_cloud_ipv6.py

@@ -329,7 +329,9 @@ udp_door_open(const struct udp_door_setup *setup, struct udp_door **out, struct 
 	uint64_t idle_ms = setup->idle_ms > 0 ? setup->idle_ms : (uint64_t)UDP_IDLE_MS;
 	unsigned flows = setup->flows > 0 ? setup->flows : (unsigned)UDP_FLOWS;
 	struct udp_door *d;
-	int fd, rc = sock_udp(setup->listen, SOCK_INTERFACE | SOCK_HOPS, &fd, err);
+	int fd,
+		rc = sock_udp(
+			setup->listen, SOCK_INTERFACE | SOCK_HOPS | SOCK_TRANSPARENT, &fd, err);
 
 	if (rc < 0)
 		return rc;

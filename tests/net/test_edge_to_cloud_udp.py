@@ -12,7 +12,7 @@ import pytest
 import lab as labs
 import tunnelkit
 from dnskit import socket_in
-from lab import PYTHON, Dialogue, Machine, pod, service, wait_for
+from lab import NOBODY, PYTHON, Dialogue, Machine, pod, service, wait_for
 from test_edge_to_cloud import CLOUD, FENCE
 from test_udp import Line
 
@@ -296,6 +296,48 @@ def test_what_is_kept_leads_to_no_closed_door(site):
     assert out == "none ConnectionRefusedError\n"
     site.agents[0] = labs.Agent(node, None, *before.options, token=before.token)
     wait_for("served again", lambda: site.ask("second") == ["edge-2.second"])
+
+
+THIEF = """
+import select, socket, sys, time
+left, bound = sys.argv[1:], []
+while left:
+    s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+    try:
+        s.bind(("0.0.0.0", int(left[-1])))
+        bound.append(s)
+        left.pop()
+    except OSError:
+        s.close()
+        time.sleep(0.001)
+print("bound", flush=True)
+while True:
+    for s in select.select(bound, [], [])[0]:
+        data, who = s.recvfrom(99)
+        print("got", data, who, flush=True)
+        s.sendto(b"thief\\n", who)
+"""
+
+
+def test_ports_of_a_killed_agent(site):
+    """An account without rights that takes them gets nothing, neither of flows that were there nor of new ones."""
+    agent, node = site.agents[0], site.nodes[0]
+    address = site.client.address_of(f"second.{DOMAIN}")
+    with Line(site.client, address, 53) as line:
+        assert line.ask() == "edge-2.second"
+        thief = node.start("thief", *NOBODY, PYTHON, "-c", THIEF, *[door.rpartition(":")[2] for door in site.doors().values()])
+        agent.process.kill()
+        wait_for("the thief has the ports", lambda: thief.log() == "bound\n")
+        out = node.run("nft", "list", "map", "ip", "edgeway", "single").stdout
+        assert f"{address} . udp . 53 : {node.gateway} . " in out
+        for _ in range(3):
+            assert line.ask() in ("ConnectionRefusedError", "timeout", "TimeoutError")
+        for machine in (site.client, node):
+            assert machine.run(PYTHON, os.path.join(labs.HERE, "udpsend.py"), address, "53", "1").stdout.startswith("none ")
+        assert thief.log() == "bound\n"
+        thief.kill()
+        agent.start()
+        wait_for("served again", lambda: line.ask() == "edge-2.second")
 
 
 def udp_sockets(agent):

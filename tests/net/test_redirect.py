@@ -12,8 +12,9 @@ import lab as labs
 import replicas
 from dnskit import socket_in
 from ingress_town import start_kubelet
-from lab import PYTHON, Agent, Hub, Lab, Machine, Node, wait_for
+from lab import NOBODY, PYTHON, Agent, Hub, Lab, Machine, Node, wait_for
 from pki import Authority
+from thief import THIEF
 
 EDGE, SHARED, PUBLIC, POD = "192.168.1.11", "192.168.1.99", "192.0.2.12", "10.244.0.2"
 OTHERS = "table ip others { chain post { type nat hook postrouting priority 100; ip saddr 10.9.0.0/16 masquerade; }; }"
@@ -369,8 +370,14 @@ def test_without_the_right_it_does_not_start(plane):
 
 def test_a_killed_hub_leaves_nothing_to_the_next(on):
     before = on.table()
+    thief = on.host.start("thief", *NOBODY, PYTHON, "-c", THIEF, "0.0.0.0", "10260")
     on.hub.process.kill()
     assert on.table() == before  # nobody is there to take them away
+    wait_for("an account without rights has the port", lambda: thief.log() == "bound\n")
+    for machine in (on.host, on.pod):
+        assert on.kubelet(machine)[0] == 0
+    assert thief.log() == "bound\n"
+    thief.kill()
     on.start(REDIRECT)
     assert on.table() == before and on.kubelet(on.host)[0] == 200
     on.hub.process.kill()

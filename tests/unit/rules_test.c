@@ -165,6 +165,27 @@ listener(void **state)
 	assert_non_null(strstr(rule, "proto_min reg 2"));
 }
 
+/* What is translated to a port of ours reaches a socket of ours, or none. */
+static void
+foreign_sockets(void **state)
+{
+	struct rules r = sample;
+	struct seen s = {0}, without = {0};
+	const char *rule;
+
+	(void)state;
+	install(&s, &r);
+	rule = rule_of(&s, "input", "reject type 0 code 3");
+	assert_non_null(strstr(rule, "cmp eq reg 1 0x010011ac"));
+	assert_non_null(strstr(rule, "lookup reg 1 set own ]"));
+	assert_non_null(strstr(rule, "socket load transparent => reg 1 ]"));
+	assert_non_null(strstr(rule, "cmp eq reg 1 0x00000000 ]"));
+	r.no_sockets = true;
+	install(&without, &r);
+	for (unsigned i = 0; i < without.n_rules; i++)
+		assert_null(strstr(without.rules[i], "socket load"));
+}
+
 /* What is for the range and was not translated. */
 static void
 refusal(void **state)
@@ -311,6 +332,7 @@ main(void)
 		cmocka_unit_test(install_is_one_batch),
 		cmocka_unit_test(entry),
 		cmocka_unit_test(listener),
+		cmocka_unit_test(foreign_sockets),
 		cmocka_unit_test(refusal),
 		cmocka_unit_test(captures_only_pods),
 		cmocka_unit_test(capture_replaces),
