@@ -8,6 +8,7 @@
 #include <sys/un.h>
 #include <unistd.h>
 
+#include "base/fdpass.h"
 #include "base/util.h"
 
 /* "/path", or "@name" in the abstract namespace. */
@@ -36,7 +37,7 @@ notify_wanted(void)
 }
 
 int
-notify_send(const char *lines)
+notify_send_fds(const char *lines, const int *fds, size_t n)
 {
 	struct sockaddr_un to;
 	auto_fd int fd = -1;
@@ -48,10 +49,15 @@ notify_send(const char *lines)
 	if ((rc = manager_address(&to, &len)) < 0)
 		return rc;
 	fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (fd < 0 ||
-		sendto(fd, lines, strlen(lines), MSG_NOSIGNAL, (struct sockaddr *)&to, len) < 0)
+	if (fd < 0 || connect(fd, (struct sockaddr *)&to, len) < 0)
 		return -errno;
-	return 0;
+	return fdpass_send(fd, lines, strlen(lines), fds, n);
+}
+
+int
+notify_send(const char *lines)
+{
+	return notify_send_fds(lines, NULL, 0);
 }
 
 /* A positive decimal number, else 0. */

@@ -79,7 +79,8 @@ static size_t
 worker_count(const struct agent *a)
 {
 	size_t wanted = wanted_workers(a->options);
-	size_t had = a->takeover != NULL ? takeover_workers(a->takeover) : 0;
+	size_t had = a->takeover != NULL ? takeover_workers(a->takeover)
+					 : socket_store_workers(a->sockets);
 
 	if (had == 0 || had == wanted)
 		return wanted;
@@ -284,6 +285,9 @@ open_parts(struct agent *a, struct err *err)
 		return rc;
 	if (a->takeover != NULL)
 		takeover_use(a->takeover, a->dns, a->lb);
+	else
+		socket_store_use(a->sockets, workers_count(a->workers),
+			(uint16_t)a->options->dns_port, a->dns, a->lb);
 	dns_use(a->dns, a->snapshot);
 	lb_use(a->lb, a->snapshot);
 	agent_use_access_log(a);
@@ -324,6 +328,7 @@ agent_start(
 	a->argv = argv;
 	a->lock = a->network_lock = -1;
 	signal(SIGPIPE, SIG_IGN);
+	socket_store_new(&a->sockets);
 	limit_descriptors();
 	rc = agent_take_locks(a, err);
 	if (rc == 0) {
@@ -371,6 +376,7 @@ agent_run(struct agent **out)
 	agent_health_end(a);
 	buf_fini(&a->estate);
 	takeover_free(&a->takeover);
+	socket_store_free(&a->sockets);
 	confine_free(&a->confine);
 	starter_free(&a->starter);
 	snapshot_unref(&a->snapshot);

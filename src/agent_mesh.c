@@ -114,6 +114,8 @@ serve(struct agent *a, struct err *err)
 	}
 	if (rc == 0)
 		rc = dns_listen(a->dns, a->address, err);
+	if (rc == 0 && a->takeover == NULL)
+		socket_store_put(a->sockets, a->dns, a->lb);
 	if (rc == 0 && a->canary != NULL)
 		canary_ask(a->canary, a->address);
 	if (rc < 0 || !a->options->dns_manage_resolv_conf)
@@ -133,6 +135,7 @@ withdraw(struct agent *a)
 	if (a->takeover != NULL) /* it is the one's before, who goes on if we do not come up */
 		return;
 	agent_capture_end(a);
+	socket_store_drop(a->sockets);
 	if (a->options->dns_manage_resolv_conf && dns_resolvconf_restore(a->dns, &err) < 0)
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);
 	dns_listen(a->dns, 0, NULL);

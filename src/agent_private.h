@@ -19,6 +19,7 @@
 #include "src/canary.h"
 #include "src/confine.h"
 #include "src/handover.h"
+#include "src/socket_store.h"
 #include "src/starter.h"
 #include "src/takeover.h"
 #include "src/workers.h"
@@ -59,6 +60,7 @@ struct agent {
 	bool stopping;
 	bool handed_over; /* a successor serves: nothing of the host is undone */
 	struct buf estate; /* of iptables_leave(), while a successor comes */
+	struct socket_store *sockets; /* at the service manager */
 	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
 	struct handover *handover; /* NULL: nobody has asked */
 	struct starter *starter; /* of the next one; NULL: there is no process for that */

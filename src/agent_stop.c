@@ -83,6 +83,8 @@ agent_stop(void *arg)
 	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)a->options->drain_timeout);
 	timer_cancel(a->retry);
+	if (!a->handed_over)
+		socket_store_drop(a->sockets);
 	if (!stays(a))
 		agent_capture_end(a);
 	if (a->options->dns_manage_resolv_conf && !stays(a) &&

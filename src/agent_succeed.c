@@ -56,6 +56,7 @@ agent_predecessor_gone(void *arg, bool ours)
 		takeover_free(&a->takeover);
 		log_info("agent", "has taken over");
 		announce_again(a->announce);
+		socket_store_put(a->sockets, a->dns, a->lb); /* we are the main process now */
 		agent_admin_open(a);
 		if (a->address == 0 && a->mesh_error[0] != '\0')
 			agent_address(a, 0); /* what is on the host is ours now, and misleads */

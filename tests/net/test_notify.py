@@ -75,6 +75,86 @@ def test_agent_waits_until_it_serves(lab, hub):
     assert manager.hear().index("STOPPING=1") > manager.lines.index("READY=1")
 
 
+START = """
+import fcntl, os, sys
+given = [int(fd) for fd in sys.argv[1].split(",")]
+fds = [fcntl.fcntl(fd, fcntl.F_DUPFD, 500) for fd in given]
+for fd in given:
+    os.close(fd)
+for to, fd in enumerate(fds, 3):
+    os.dup2(fd, to)
+    os.close(fd)
+os.environ.update(LISTEN_PID=str(os.getpid()), LISTEN_FDS=str(len(fds)), LISTEN_FDNAMES=":".join(["edgeway"] * len(fds)))
+os.execv(sys.argv[2], sys.argv[2:])
+"""
+CALL = "import socket, sys; s = socket.create_connection((sys.argv[1], 80), 60); print('connected', flush=True); " \
+       "s.sendall(b'GET / HTTP/1.0\\r\\nHost: a\\r\\n\\r\\n'); print(s.recv(99), flush=True)"
+
+
+class Keeper(Manager):
+    """Keeps sockets as well (the file descriptor store of systemd), and gives them to the next."""
+    kept = ()
+
+    def hear(self):
+        while True:
+            try:
+                text, fds, _, _ = socket.recv_fds(self.socket, 4096, 253)
+            except BlockingIOError:
+                return self.lines
+            self.lines += text.decode().split("\n")
+            if "FDSTOREREMOVE=1" in text.decode():
+                self.forget()
+            self.kept = [*self.kept, *fds]
+
+    def forget(self):
+        for fd in self.kept:
+            os.close(fd)
+        self.kept = ()
+
+    def start_next(self, machine, argv):
+        p = labs.Process("next", machine.argv(labs.PYTHON, "-c", START, ",".join(map(str, self.kept)), *argv),
+                         os.path.join(machine.dir, "next.log"), pass_fds=self.kept, env={**os.environ, "NOTIFY_SOCKET": self.path})
+        machine.lab.processes.append(p)
+        return p
+
+
+def test_sockets_outlive_a_killed_agent(lab, hub):
+    """Calls and questions wait for the next agent; nobody else can take the ports meanwhile."""
+    node = Node(lab, "edge-3", "192.0.2.13")
+    server, client = node.pod("web"), node.pod("client")
+    server.serve("--http", "8080")
+    hub.write("web.yaml", service("web", ("http", 80, 8080)), labs.pod("web", node, server.address, ("http", 8080, 0)))
+    agent, manager = Agent(node, hub, "--mesh.workers", "2", start=False), Keeper(lab, "edge-3")
+    agent.process = manager.start(node, "agent", agent.argv())
+    agent.wait_ready(30)
+    wait_for("the service", lambda: client.address_of("web.default.svc.cluster.local", f"@{node.gateway}"))
+    address = client.address_of("web.default.svc.cluster.local", f"@{node.gateway}")
+    wait_for("a call", lambda: client.get(f"http://{address}/")[0] == 200)
+    wait_for("the sockets", lambda: manager.hear() and len(manager.kept) == 6)
+    agent.process.kill()
+    calls = [client.start(f"call-{i}", labs.PYTHON, "-c", CALL, address) for i in range(3)]
+    wait_for("calls wait", lambda: all(c.log() == "connected\n" for c in calls))
+    asks = client.start("dig", "dig", f"@{node.gateway}", "+tries=1", "+time=60", "+short", "web.default.svc.cluster.local")
+    for port in (40001, 53):
+        p = node.run(labs.PYTHON, "-c", f"import socket; socket.socket().bind(('172.17.0.1', {port}))", check=False)
+        assert "Address already in use" in p.stderr
+    agent.process = manager.start_next(node, agent.argv("--mesh.workers", "2"))
+    agent.wait_ready(30)
+    wait_for("answers", lambda: all("200 OK" in c.log() for c in calls) and asks.log().strip() == address)
+    assert "goes on with the sockets of the agent before" in agent.process.log()
+    assert len(manager.hear()) and len(manager.kept) == 6  # they are the same, and told once
+    # A socket that nobody reads would lose what it gets: as many workers until it is stopped, which ends the keeping.
+    agent.process.kill()
+    agent.process = manager.start_next(node, agent.argv("--mesh.workers", "1"))
+    agent.wait_ready(30)
+    assert "workers=2 wanted=1" in agent.process.log()
+    assert {client.get(f"http://{address}/")[0] for _ in range(8)} == {200}
+    assert agent.stop() == 0
+    manager.hear()
+    assert not manager.kept and node.clean()
+    hub.delete("web.yaml")
+
+
 def test_hub(lab, hub):
     assert hub.process.stop() == 0
     manager = Manager(lab, "hub")

@@ -172,15 +172,26 @@ def restarted(node, count):
     return node.show(AGENT, "NRestarts", "ActiveState") == [str(count), "active"] and node.serves()
 
 
+CALL = "import socket, sys; s = socket.create_connection((sys.argv[1], 80), 60); print('connected', flush=True); " \
+       "s.sendall(b'GET / HTTP/1.0\\r\\nHost: a\\r\\n\\r\\n'); print(s.recv(99), flush=True)"
+
+
 def test_crash(node, pods):
-    """Killed, it starts again, and what is on the host stays as it is meanwhile."""
+    """Killed, it starts again, and what is on the host stays as it is meanwhile: the sockets as well, so that calls wait, and nobody else has the
+    ports."""
     table, resolv, address = node.table(), node.resolv(), pods[0].resolve()
     node.drop_in(AGENT, "[Service]\nRestartSec=3\n")
     [count] = node.show(AGENT, "NRestarts")
     node.run("systemctl", "kill", "--kill-whom=main", "--signal=KILL", AGENT)
     wait_for("systemd has seen it", lambda: node.show(AGENT, "SubState") == ["auto-restart"])
     assert (node.table() is None, node.resolv()) == (table is None, resolv) and table is not None
+    listening = run(node.net("ss", "-Hlntu"), 20)[1]
+    assert re.search(r"172\.17\.0\.1:40001\b", listening) and re.search(r"^udp.*172\.17\.0\.1:53\b", listening, re.M)
+    call = subprocess.Popen(pods[0].words(PYTHON, "-c", CALL, address), stdout=subprocess.PIPE, text=True)
+    assert call.stdout.readline() == "connected\n"
+    assert node.show(AGENT, "SubState") == ["auto-restart"]
     wait_for("it serves again", lambda: restarted(node, int(count) + 1), 30)
+    assert "200 OK" in call.communicate(timeout=60)[0]
     assert (node.resolv(), pods[0].resolve(), pods[0].get()) == (resolv, address, "web-1")
 
 

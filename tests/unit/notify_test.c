@@ -5,11 +5,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <unistd.h>
 
 #include <cmocka.h>
 
+#include "base/fdpass.h"
 #include "base/notify.h"
 #include "base/util.h"
 
@@ -129,6 +131,31 @@ knows_the_watchdog(void **state)
 	assert_int_equal(notify_watchdog_ms(), 0);
 }
 
+static void
+gives_descriptors(void **state)
+{
+	auto_free char *name = xasprintf("@edgeway-notify-test-%d", (int)getpid());
+	struct fdpass got = {0};
+	struct stat mine, theirs;
+	char text[64] = "";
+	int ends[2], fd;
+
+	(void)state;
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM, 0, ends), 0);
+	fd = manager(name);
+	assert_int_equal(notify_send_fds("FDSTORE=1\nFDNAME=a", ends, 2), 0);
+	assert_int_equal(fdpass_receive(fd, text, sizeof text - 1, &got), 18);
+	assert_string_equal(text, "FDSTORE=1\nFDNAME=a");
+	assert_int_equal(got.n, 2);
+	assert_int_equal(fstat(ends[1], &mine), 0);
+	assert_int_equal(fstat(got.at[1], &theirs), 0);
+	assert_true(mine.st_ino == theirs.st_ino);
+	fdpass_close(&got);
+	close(ends[0]);
+	close(ends[1]);
+	close(fd);
+}
+
 int
 main(void)
 {
@@ -137,6 +164,7 @@ main(void)
 		cmocka_unit_test(never_waits),
 		cmocka_unit_test(without_a_manager),
 		cmocka_unit_test(knows_the_watchdog),
+		cmocka_unit_test(gives_descriptors),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
