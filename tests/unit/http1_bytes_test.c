@@ -108,7 +108,7 @@ check_chunks(const char *data, size_t len)
 	if (whole != at + used)
 		fail_at("the origin sees another end of the body", data, len);
 	if (buf_len(&ours) != buf_len(&theirs) ||
-		memcmp(buf_at(&ours), buf_at(&theirs), buf_len(&ours)) != 0)
+		(buf_len(&ours) > 0 && memcmp(buf_at(&ours), buf_at(&theirs), buf_len(&ours)) != 0))
 		fail_at("the origin reads another body", data, len);
 }
 
