@@ -45,7 +45,7 @@ class HubBed(Bed):
     """A hub that forwards requests to a node of the cloud, which all of the corpus call `a`."""
 
     def __init__(self, lab):
-        self.daemon = Hub(lab, "--ingress.http", "192.0.2.1:10080", "--access", "[{from: local, to: ['*']}]")
+        self.daemon = Hub(lab, "--ingress.http", "192.0.2.1:10080", "--access", "[{from: 192.0.2.1, to: ['*']}]")
         self.client, self.origin = self.daemon.machine, Machine(lab, "origin", address="192.0.2.31")
         self.process = self.origin.start("origin", PYTHON, SCRIPT, "origin", "80")
         self.report = self.origin.address, 81
