@@ -1,7 +1,6 @@
 #include "hub/fanout.h"
 
 #include <assert.h>
-#include <errno.h>
 
 #include "base/hash.h"
 #include "model/bundle.h"
@@ -311,8 +310,8 @@ drop(struct fanout *f, struct entry *e)
 	entry_free(e);
 }
 
-int
-fanout_set(struct fanout *f, const struct cluster_change *change, struct err *err)
+bool
+fanout_set(struct fanout *f, const struct cluster_change *change)
 {
 	auto_free char *key = xasprintf("%s/%s", change->ns, change->name);
 	struct entry *e = *place(f, key);
@@ -323,13 +322,10 @@ fanout_set(struct fanout *f, const struct cluster_change *change, struct err *er
 	buf_init(&b, BUF_UNLIMITED);
 	if (e != NULL && e->item.present && e->item.digest == change->digest &&
 		strcmp(e->nodes_text, change->nodes) == 0)
-		return 0;
+		return false;
 	build(&b, key, change->json, change->json_len, ID_PLACE);
 	len = buf_len(&b);
-	if (len > ENVELOPE_MAX_BYTES)
-		return err_set(err, EMSGSIZE,
-			"service %s needs a message of %zu bytes, at most %d are allowed", key, len,
-			ENVELOPE_MAX_BYTES);
+	assert(len <= ENVELOPE_MAX_BYTES); /* the cluster refuses what is larger */
 	if (e == NULL)
 		e = insert(f, key);
 	before = e->item.present;
@@ -345,7 +341,7 @@ fanout_set(struct fanout *f, const struct cluster_change *change, struct err *er
 	e->item.content_len = change->json_len;
 	digest_toggle(&f->digests, key, strlen(key), change->digest);
 	settle_item(f, e, change, before);
-	return 1;
+	return true;
 }
 
 bool

@@ -9,7 +9,7 @@
  *
  * On the hub's loop. Items belong to the fanout; fanout_hold keeps one alive.
  *
- *	fanout_set(f, &change, &err);	// tells the watchers
+ *	fanout_set(f, &change);		// tells the watchers
  *	fanout_remove(f, "default", "web");
  *	fanout_settle(f);		// those were all for now: what they make of it may leave together
  */
@@ -66,9 +66,8 @@ void fanout_watch_start(struct fanout *f, struct fanout_watch *w, fanout_fn *cha
 	fanout_settled_fn *settled, void *arg);
 void fanout_watch_stop(struct fanout_watch *w);
 
-/* Takes up a view (change->view is not NULL). 1 changed, 0 the same as before, -EMSGSIZE: more than a frame
- * holds, the former view stays. */
-int fanout_set(struct fanout *f, const struct cluster_change *change, struct err *err);
+/* Takes up a view (change->view is not NULL). False: the same as before. */
+bool fanout_set(struct fanout *f, const struct cluster_change *change);
 /* False when there was none. */
 bool fanout_remove(struct fanout *f, const char *ns, const char *name);
 /* To be called after every series of the two above. */

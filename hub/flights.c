@@ -43,6 +43,7 @@ flights_begin(struct flights *f, const struct flight *flight, char id[FANOUT_ID_
 	f->slot[slot] = *flight;
 	f->slot[slot].seq = ++f->seq;
 	f->n++;
+	f->bytes += flight->len;
 	snprintf(id, FANOUT_ID_LEN + 1, "%.24s%08x%04x", f->prefix, f->seq, slot % FLIGHTS_MOST);
 }
 
@@ -73,6 +74,7 @@ flights_end(struct flights *f, struct flight *flight)
 {
 	flight->item = NULL;
 	f->n--;
+	f->bytes -= flight->len;
 }
 
 struct fanout_item *

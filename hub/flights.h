@@ -11,13 +11,18 @@
 
 #include "hub/fanout.h"
 
-enum { FLIGHTS_MOST = 256 };
+enum {
+	FLIGHTS_MOST = 256,
+	FLIGHTS_BYTES = 1
+		<< 20, /* then nothing follows: a node has all of it in memory until it is written */
+};
 
 /* A message under way. */
 struct flight {
 	struct fanout_item *item; /* NULL: free */
 	uint32_t seq;
 	bool present; /* an update, else a delete */
+	size_t len; /* of the frame */
 	uint64_t digest, sent_ms;
 };
 
@@ -25,12 +30,19 @@ struct flight {
 struct flights {
 	struct flight *slot; /* grown up to FLIGHTS_MOST; NULL while nothing is under way */
 	unsigned n_slots, n;
+	size_t bytes; /* of all that is under way */
 	uint32_t seq;
 	char prefix[25]; /* first 24 characters of every msg_id */
 };
 
 void flights_init(struct flights *f);
-/* Fewer than FLIGHTS_MOST are under way. `seq` of the flight is given here. */
+static inline bool
+flights_room(const struct flights *f)
+{
+	return f->n < FLIGHTS_MOST && f->bytes < FLIGHTS_BYTES;
+}
+
+/* There is room. `seq` of the flight is given here. */
 void flights_begin(struct flights *f, const struct flight *flight, char id[FANOUT_ID_LEN + 1]);
 /* The one that a parent id means; NULL: not one of ours, or answered before. */
 struct flight *flights_find(struct flights *f, const char *parent);

@@ -2,26 +2,41 @@
 
 #include <string.h>
 
-enum { UNSERVED_MAX = 16384 }; /* services of nodes that are told by Events, for each reason */
+enum {
+	UNSERVED_MAX = 16384, /* services of nodes that are told by Events, for each reason */
+	EXPLAIN_HELD =
+		UNSERVED_WHYS, /* beside why nodes do not serve it: they refuse it as it is */
+	EXPLAIN_ROWS,
+};
 
 /* What nodes cannot serve, in order of services and then of nodes. */
 struct unserved_rows {
 	struct row {
-		const char *key, *node; /* borrowed */
+		const char *key, *node, *reason; /* borrowed; reason: of those that are held back */
 	} * rows;
 	size_t n;
 };
 
 static void
-add_unserved(void *arg, enum unserved_why why, const char *key, const char *node)
+explain_add_row(struct unserved_rows *u, const char *key, const char *node, const char *reason)
 {
-	struct unserved_rows *u = &((struct unserved_rows *)arg)[why];
-
 	if (u->n == UNSERVED_MAX)
 		return;
 	if ((u->n & (u->n - 1)) == 0)
 		u->rows = xrealloc(u->rows, MAX(u->n * 2, (size_t)1) * sizeof *u->rows);
-	u->rows[u->n++] = (struct row){key, node};
+	u->rows[u->n++] = (struct row){key, node, reason};
+}
+
+static void
+add_unserved(void *arg, enum unserved_why why, const char *key, const char *node)
+{
+	explain_add_row(&((struct unserved_rows *)arg)[why], key, node, NULL);
+}
+
+static void
+explain_add_held(void *arg, const char *key, const char *node, const char *reason)
+{
+	explain_add_row(&((struct unserved_rows *)arg)[EXPLAIN_HELD], key, node, reason);
 }
 
 static int
@@ -34,7 +49,7 @@ compare_rows(const void *a, const void *b)
 }
 
 /* The first node that cannot serve it: the same one for as long as it says so, since each text is an Event. NULL: none. */
-static const char *
+static const struct row *
 find_unserved(const struct unserved_rows *u, const char *key)
 {
 	size_t low = 0, high = u->n;
@@ -47,29 +62,35 @@ find_unserved(const struct unserved_rows *u, const char *key)
 		else
 			high = mid;
 	}
-	return low < u->n && strcmp(u->rows[low].key, key) == 0 ? u->rows[low].node : NULL;
+	return low < u->n && strcmp(u->rows[low].key, key) == 0 ? &u->rows[low] : NULL;
 }
 
 /* What nodes say of it, in words; on the heap. NULL: nothing. */
 static char *
 explain_unserved(const struct unserved_rows unserved[], const char *key, const char **kind)
 {
-	const char *node = find_unserved(&unserved[UNSERVED_ADDRESS], key);
+	const struct row *row = find_unserved(&unserved[EXPLAIN_HELD], key);
 
-	if (node != NULL) {
+	if (row != NULL) {
+		*kind = EVENT_HELD;
+		return xasprintf("some nodes, such as %s, refuse it as it is, and keep what they "
+				 "knew of it before: %s",
+			row->node, row->reason);
+	}
+	if ((row = find_unserved(&unserved[UNSERVED_ADDRESS], key)) != NULL) {
 		*kind = EVENT_EXHAUSTED;
 		return xasprintf("no fake IP is left for it on some nodes, such as %s: its name "
 				 "does not exist there; choose a larger mesh.subnet",
-			node);
+			row->node);
 	}
-	if ((node = find_unserved(&unserved[UNSERVED_REFUSED], key)) == NULL)
+	if ((row = find_unserved(&unserved[UNSERVED_REFUSED], key)) == NULL)
 		return NULL;
 	*kind = EVENT_REFUSED;
 	return xasprintf(
 		"some nodes, such as %s, refuse an endpoint because of what its address is "
 		"there; edgewayctl endpoints on the node names it; where that is meant, "
 		"name it in lb.allow of the agents",
-		node);
+		row->node);
 }
 
 static void
@@ -82,7 +103,9 @@ explain(const struct hub *hub, struct kube_events *events, const char *key,
 	auto_free char *text = NULL, *rules = cluster_rule_problem(hub->cluster, ns, name);
 
 	kube_events_tell(events, ns, name, EVENT_RULE, rules);
-	if (cluster_selector_wrong(hub->cluster, ns, name))
+	if (cluster_beyond(hub->cluster, ns, name))
+		kind = EVENT_LIMITS;
+	else if (cluster_selector_wrong(hub->cluster, ns, name))
 		kind = EVENT_SELECTOR;
 	else if (*cluster_allow_from_problem(hub->cluster, ns, name) != '\0')
 		kind = EVENT_ALLOW_FROM;
@@ -91,6 +114,23 @@ explain(const struct hub *hub, struct kube_events *events, const char *key,
 	else
 		text = explain_unserved(unserved, key, &kind);
 	kube_events_tell(events, ns, name, kind, text != NULL ? text : reason);
+}
+
+struct explaining {
+	const struct hub *hub;
+	struct kube_events *events;
+};
+
+/* One that nodes were never told of: no item says that it is there. */
+static void
+explain_beyond(void *arg, const char *ns, const char *name, const char *reason)
+{
+	const struct explaining *to = arg;
+	auto_free char *key = xasprintf("%s/%s", ns, name);
+	const struct fanout_item *item = fanout_find(to->hub->fanout, key);
+
+	if (strchr(name, '.') == NULL && (item == NULL || !item->present))
+		kube_events_tell(to->events, ns, name, EVENT_LIMITS, reason);
 }
 
 static void
@@ -105,7 +145,8 @@ hub_explain(void *arg)
 	struct hub *hub = arg;
 	struct kube_events *events =
 		hub->kubernetes != NULL ? kubernetes_events(hub->kubernetes) : NULL;
-	struct unserved_rows unserved[UNSERVED_WHYS] = {0};
+	struct unserved_rows unserved[EXPLAIN_ROWS] = {0};
+	struct explaining to = {hub, events};
 
 	if (events == NULL)
 		return;
@@ -113,7 +154,9 @@ hub_explain(void *arg)
 		nodes_sources(hub->nodes, on_source, hub->sites);
 	if (hub->nodes != NULL)
 		nodes_unserved(hub->nodes, add_unserved, unserved);
-	for (size_t i = 0; i < UNSERVED_WHYS; i++)
+	if (hub->nodes != NULL)
+		nodes_held(hub->nodes, explain_add_held, unserved);
+	for (size_t i = 0; i < EXPLAIN_ROWS; i++)
 		if (unserved[i].n > 1)
 			qsort(unserved[i].rows, unserved[i].n, sizeof *unserved[i].rows,
 				compare_rows);
@@ -125,7 +168,8 @@ hub_explain(void *arg)
 		if (item != NULL && item->present && strchr(strchr(item->key, '/'), '.') == NULL)
 			explain(hub, events, item->key, unserved);
 	}
+	cluster_each_beyond(hub->cluster, explain_beyond, &to);
 	kube_events_end(events);
-	for (size_t i = 0; i < UNSERVED_WHYS; i++)
+	for (size_t i = 0; i < EXPLAIN_ROWS; i++)
 		free(unserved[i].rows);
 }

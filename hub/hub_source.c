@@ -15,15 +15,14 @@ on_changed(void *arg)
 {
 	struct hub *hub = arg;
 	struct cluster_change change;
-	struct err err = {0};
 	char *note;
 
 	while (cluster_next_change(hub->cluster, &change)) {
 		hub->n_changes++;
 		if (change.view == NULL)
 			fanout_remove(hub->fanout, change.ns, change.name);
-		else if (fanout_set(hub->fanout, &change, &err) < 0)
-			log_error("hub", "a service stays as it was: %s", err.text);
+		else
+			fanout_set(hub->fanout, &change);
 		cluster_change_fini(&change);
 	}
 	for (; (note = cluster_next_note(hub->cluster)) != NULL; free(note))

@@ -77,6 +77,24 @@ rules_metrics(const struct hub *hub, struct metrics *m)
 	metric_gauge(m, "edgeway_hub_destination_rules", help, "counts=\"partly\"", n.wrong);
 }
 
+static void
+tell_count_one(void *arg, const char *ns, const char *name, const char *reason)
+{
+	(void)ns;
+	(void)name;
+	(void)reason;
+	*(double *)arg += 1;
+}
+
+static double
+tell_count_beyond(const struct hub *hub)
+{
+	double n = 0;
+
+	cluster_each_beyond(hub->cluster, tell_count_one, &n);
+	return n;
+}
+
 void
 hub_metrics(const struct hub *hub, struct metrics *m)
 {
@@ -87,6 +105,9 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	metric_gauge(m, "edgeway_hub_refused_services",
 		"Services of which nodes refuse the address of some endpoint.", NULL,
 		(double)cluster_count_refused(hub->cluster));
+	metric_gauge(m, "edgeway_hub_services_beyond_limits",
+		"Services beyond what a node takes, of which nodes are not told.", NULL,
+		tell_count_beyond(hub));
 	rules_metrics(hub, m);
 	authority_metrics(hub->authority, m);
 	if (hub->manifests != NULL)
@@ -121,6 +142,8 @@ add_reason(const struct hub *hub, const char *key, const char *slash, struct buf
 	auto_free char *ns = xstrndup(key, (size_t)(slash - key));
 
 	json_add_text(out, cluster_reason(hub->cluster, ns, slash + 1));
+	if (cluster_beyond(hub->cluster, ns, slash + 1))
+		buf_adds(out, ",\"beyond\":true");
 }
 
 static void
@@ -148,7 +171,7 @@ add_services(const struct hub *hub, struct buf *out)
 	}
 }
 
-struct rules_text {
+struct list_text {
 	struct buf *out;
 	const char *comma;
 };
@@ -156,7 +179,7 @@ struct rules_text {
 static void
 add_rule(void *arg, const struct cluster_rule *rule)
 {
-	struct rules_text *t = arg;
+	struct list_text *t = arg;
 
 	buf_printf(t->out,
 		"%s{\"namespace\":\"%s\",\"name\":\"%s\",\"service\":\"%s\",\"counts\":%s,"
@@ -170,11 +193,23 @@ add_rule(void *arg, const struct cluster_rule *rule)
 static void
 add_rules(const struct hub *hub, struct buf *out)
 {
-	struct rules_text t = {out, ""};
+	struct list_text t = {out, ""};
 
 	buf_adds(out, ",\"destinationRules\":[");
 	cluster_each_rule(hub->cluster, add_rule, &t);
 	buf_adds(out, "]");
+}
+
+static void
+tell_add_beyond(void *arg, const char *ns, const char *name, const char *reason)
+{
+	struct list_text *t = arg;
+
+	buf_printf(
+		t->out, "%s{\"namespace\":\"%s\",\"name\":\"%s\",\"reason\":", t->comma, ns, name);
+	json_add_text(t->out, reason);
+	buf_adds(t->out, "}");
+	t->comma = ",";
 }
 
 static void
@@ -265,7 +300,9 @@ hub_state(const struct hub *hub, struct buf *out)
 	buf_adds(out, ",\"web\":");
 	web_state(hub->web, out);
 	add_rules(hub, out);
-	buf_adds(out, ",\"services\":[");
+	buf_adds(out, ",\"beyondLimits\":[");
+	cluster_each_beyond(hub->cluster, tell_add_beyond, &(struct list_text){out, ""});
+	buf_adds(out, "],\"services\":[");
 	add_services(hub, out);
 	buf_adds(out, "]}");
 }

@@ -34,6 +34,9 @@ enum {
 #define EVENT_ALLOW_FROM                                                                           \
 	"AllowFromInvalid" /* edgeway.io/allow-from cannot be read: nobody may call */
 #define EVENT_EXHAUSTED "FakeIPsExhausted" /* a node has no address left for it */
+#define EVENT_LIMITS                                                                               \
+	"BeyondEdgeLimits" /* it is larger than nodes take (model/limits.h), and not told */
+#define EVENT_HELD "RefusedByNodes" /* a node does not take it as it is */
 #define EVENT_RULE                                                                                 \
 	"DestinationRulePartly" /* some of its DestinationRules does not count; told beside the others */
 #define EVENT_RULE_WELL "DestinationRuleHonoured" /* all of it does, or there is none any more */

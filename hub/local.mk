@@ -53,6 +53,7 @@ hub_libhub_a_SOURCES = \
 	hub/reach.c hub/reach.h \
 	hub/redirect.c hub/redirect.h hub/redirect_private.h hub/redirect_rules.c hub/redirect_tell.c \
 	hub/redirect_probe.c hub/redirect_probe.h \
+	hub/refusals.c hub/refusals.h \
 	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
 	hub/revoked.c hub/revoked.h \
 	hub/roll.c hub/roll.h \

@@ -66,6 +66,9 @@ void nodes_check(struct nodes *n);
 /* Calls fn for each service that a connected node says it cannot serve, or not wholly (hub/talk.h). */
 typedef void nodes_unserved_fn(void *arg, enum unserved_why why, const char *key, const char *node);
 void nodes_unserved(const struct nodes *n, nodes_unserved_fn *fn, void *arg);
+/* Calls fn for each service that a connected node does not take as it is, with its reason (hub/refusals.h). */
+typedef void nodes_held_fn(void *arg, const char *key, const char *node, const char *reason);
+void nodes_held(const struct nodes *n, nodes_held_fn *fn, void *arg);
 /* Calls fn for each connected node with the address that it comes from. */
 void nodes_sources(const struct nodes *n,
 	void (*fn)(void *arg, const char *node, const char *address), void *arg);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 
+#include "hub/refusals.h"
 #include "model/json.h"
 
 struct addr
@@ -22,6 +23,28 @@ nodes_unserved(const struct nodes *n, nodes_unserved_fn *fn, void *arg)
 				fn(arg, why, keys[i], talk_node(p->talk));
 		}
 	}
+}
+
+void
+nodes_held(const struct nodes *n, nodes_held_fn *fn, void *arg)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		const struct refusals *held = nodes_talks(p) ? talk_refusals(p->talk) : NULL;
+
+		for (size_t i = 0; held != NULL && i < held->n; i++)
+			fn(arg, held->list[i].service, talk_node(p->talk), held->list[i].reason);
+	}
+}
+
+static size_t
+nodes_count_refused(const struct nodes *n)
+{
+	size_t count = 0;
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (nodes_talks(p))
+			count += refusals_count(talk_refusals(p->talk));
+	return count;
 }
 
 void
@@ -203,6 +226,10 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 		to, "edgeway_hub_acks_total", "Changes acknowledged or refused.", NULL, s->acks);
 	metric_counter(to, "edgeway_hub_changes_refused_total", "Changes that a node refused.",
 		NULL, s->refused);
+	metric_gauge(to, "edgeway_hub_changes_held",
+		"Services that nodes refuse as they are, held back until they change: of all nodes "
+		"together.",
+		NULL, (double)nodes_count_refused(n));
 	metric_counter(to, "edgeway_hub_bad_messages_total",
 		"Messages of nodes answered with an error.", NULL, s->bad_messages);
 	metric_gauge(to, "edgeway_hub_nodes_revoked", "Nodes that were revoked.", NULL,

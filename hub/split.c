@@ -38,7 +38,7 @@ keep(struct split *s, const char *from, const char *to)
 {
 	size_t n = (size_t)(to - from);
 
-	if (n == 0)
+	if (n == 0 || s->deep > 0)
 		return 0;
 	if (s->in_value) {
 		if (s->too_large || buf_len(&s->value) + n > s->value_max) {
@@ -54,6 +54,20 @@ keep(struct split *s, const char *from, const char *to)
 	return 0;
 }
 
+static void
+split_replace_nul(char *text, size_t len)
+{
+	char *end = text + len;
+
+	for (char *at = text; at < end; at += 2) {
+		at = memchr(at, '\\', (size_t)(end - at));
+		if (at == NULL)
+			return;
+		if (end - at > 6 && memcmp(at + 1, "u0000", 5) == 0)
+			memcpy(at + 1, "ufffd", 5);
+	}
+}
+
 static int
 give(struct split *s)
 {
@@ -63,6 +77,7 @@ give(struct split *s)
 	s->in_value = s->too_large = false;
 	if (too_large)
 		return s->fn(s->arg, NULL, 0);
+	split_replace_nul(buf_at(&s->value), buf_len(&s->value));
 	/* With its NUL, without which buf_str would move it. */
 	rc = s->fn(s->arg, buf_str(&s->value), buf_len(&s->value));
 	buf_consume(&s->value, buf_len(&s->value));
@@ -91,10 +106,13 @@ open_bracket(struct split *s, const char *at, const char **from)
 {
 	int rc = 0;
 
-	if (s->ended || s->depth == SPLIT_DEPTH_MAX || (s->depth == 0 && *at != '{') ||
-		(s->in_items && s->depth == 2 && *at != '{'))
+	if (s->ended || (s->depth == SPLIT_DEPTH_MAX && !s->in_value) ||
+		(s->depth == 0 && *at != '{') || (s->in_items && s->depth == 2 && *at != '{'))
 		return -EBADMSG;
-	if (begins_value(s, *at)) {
+	if (s->in_value && s->depth == SPLIT_DEPTH_KEPT && s->deep == 0) {
+		rc = keep(s, *from, at + 1);
+		s->deep = s->depth;
+	} else if (begins_value(s, *at)) {
 		rc = keep(s, *from, at);
 		*from = at;
 		s->in_value = true;
@@ -115,6 +133,10 @@ close_bracket(struct split *s, const char *at, const char **from)
 	if (s->depth == 0)
 		return -EBADMSG;
 	s->depth--;
+	if (s->deep > 0 && s->depth == s->deep) {
+		s->deep = 0;
+		*from = at;
+	}
 	if (s->in_value && s->depth == (s->mode == SPLIT_STREAM ? 0 : 2)) {
 		rc = keep(s, *from, at + 1);
 		*from = at + 1;

@@ -6,7 +6,9 @@
  *   SPLIT_LIST     one object; the elements of its member "items" come one by one, the rest is kept
  *
  * Only brackets and strings are looked at: whoever parses a value checks it. A value of more than
- * `value_max` bytes is passed over and told as text NULL. Leaf; bytes of the network.
+ * `value_max` bytes is passed over and told as text NULL. One object that no parser takes would spoil the whole list, and with
+ * it the work of everybody else's: so what is nested deeper than SPLIT_DEPTH_KEPT (metadata.managedFields may be) is left out, its
+ * bracket stays empty, and \u0000, which Kubernetes lets stand in an annotation, becomes \ufffd. Leaf; bytes of the network.
  *
  *	split_init(&s, SPLIT_LIST, on_item, arg);
  *	rc = split_feed(&s, data, len);	// 0, -EBADMSG, or what on_item returned
@@ -22,7 +24,8 @@
 enum {
 	SPLIT_VALUE_MAX = 4 << 20, /* etcd takes 1.5 MB; JSON may be some times as long */
 	SPLIT_REST_MAX = 64 << 10,
-	SPLIT_DEPTH_MAX = 1000,
+	SPLIT_DEPTH_KEPT = 48, /* of a value; nothing that is read has 20 */
+	SPLIT_DEPTH_MAX = 1000, /* outside of values */
 };
 
 enum split_mode { SPLIT_STREAM, SPLIT_LIST };
@@ -36,7 +39,7 @@ struct split {
 	void *arg;
 	size_t value_max;
 	struct buf value, rest;
-	unsigned depth;
+	unsigned depth, deep; /* deep: what is within this depth is left out; 0: nothing */
 	bool in_string, escaped, in_items, in_value, too_large, ended;
 	char word[8]; /* last string at depth 1, cut */
 	size_t word_len;

@@ -60,6 +60,7 @@ send_item(struct talk *s, struct fanout_item *item)
 		&(struct flight){
 			.item = item,
 			.present = has,
+			.len = item->frame_len,
 			.digest = item->digest,
 			.sent_ms = mono_ms(),
 		},
@@ -99,7 +100,7 @@ static void
 pump(struct talk *s)
 {
 	send_callers(s);
-	while (!s->ended && s->pending.n > 0 && s->flights.n < FLIGHTS_MOST &&
+	while (!s->ended && s->pending.n > 0 && flights_room(&s->flights) &&
 		ws_queued(s->conn) <= TALK_QUEUE_BYTES) {
 		send_item(s, pending_pop(&s->pending));
 		talk_finish_sync(s);
@@ -109,6 +110,18 @@ pump(struct talk *s)
 	outbox_send(&s->outbox);
 }
 
+/* It is another by now: the node may take it. */
+static void
+talk_forget_refusal(struct talk *s, const struct fanout_item *item)
+{
+	uint8_t *st = pending_state(&s->pending, item);
+
+	if (!(*st & PENDING_REFUSED))
+		return;
+	*st &= (uint8_t)~PENDING_REFUSED;
+	refusals_drop(&s->refusals, item->key);
+}
+
 static void
 on_changed(void *arg, struct fanout_item *item)
 {
@@ -116,7 +129,7 @@ on_changed(void *arg, struct fanout_item *item)
 
 	if (s->ended)
 		return;
-	*pending_state(&s->pending, item) &= (uint8_t)~PENDING_REFUSED;
+	talk_forget_refusal(s, item);
 	if (sight_had(&s->sight, item) || sight_has(&s->sight, item))
 		pending_add(&s->pending, item);
 }
@@ -139,12 +152,55 @@ talk_go_live(struct talk *s)
 /* --- acknowledgements ---------------------------------------------------- */
 
 static void
+talk_on_refusal(struct talk *s, const struct flight *f, const struct envelope *e)
+{
+	struct fanout_item *item = f->item;
+	uint8_t *st = pending_state(&s->pending, item);
+	char why[REFUSALS_REASON_MAX];
+
+	s->config.stats->refused++;
+	log_limited(LOG_LEVEL_WARN, 10, "hub",
+		"a node refuses a service, which is held back until it changes node=%s service=%s "
+		"reason=\"%s\"",
+		s->node, item->key, log_clean(why, sizeof why, e->content));
+	if (!item->present || !f->present || item->digest != f->digest)
+		return;
+	*st |= PENDING_REFUSED;
+	refusals_add(&s->refusals, item->key, e->content, e->content_len);
+}
+
+/* The node cannot open a bundle, so that nobody knows which of its messages it means: each goes again, by itself. */
+static void
+talk_send_unbundled(struct talk *s)
+{
+	struct fanout_item *item;
+
+	if (!s->outbox.bundles)
+		return;
+	log_limited(LOG_LEVEL_WARN, 10, "hub",
+		"a node cannot open a bundle, it gets none on this connection node=%s", s->node);
+	s->outbox.bundles = false;
+	while ((item = flights_take(&s->flights)) != NULL) {
+		uint8_t *st = pending_state(&s->pending, item);
+
+		*st &= (uint8_t)~PENDING_FLIGHT;
+		if (*st & PENDING_WAITS)
+			pending_again(&s->pending, item);
+		else
+			pending_add(&s->pending, item);
+		fanout_release(s->config.fanout, item);
+	}
+}
+
+static void
 on_ack(struct talk *s, const struct envelope *e)
 {
 	struct flight *f = flights_find(&s->flights, e->parent_id);
 	struct fanout_item *item;
 	uint8_t *st;
 
+	if (f == NULL && e->operation == OP_ERROR && strcmp(e->resource, BUNDLE_RESOURCE) == 0)
+		talk_send_unbundled(s);
 	if (f == NULL)
 		return;
 	item = f->item;
@@ -152,14 +208,8 @@ on_ack(struct talk *s, const struct envelope *e)
 	*st &= (uint8_t)~PENDING_FLIGHT;
 	s->n_acks++;
 	s->config.stats->acks++;
-	if (e->operation == OP_ERROR) {
-		s->config.stats->refused++;
-		log_limited(LOG_LEVEL_WARN, 10, "hub",
-			"node refused a change node=%s service=%s reason=%.300s", s->node,
-			item->key, e->content);
-		if (item->present && f->present && item->digest == f->digest)
-			*st |= PENDING_REFUSED;
-	}
+	if (e->operation == OP_ERROR)
+		talk_on_refusal(s, f, e);
 	if (*st & PENDING_WAITS)
 		pending_again(&s->pending, item);
 	flights_end(&s->flights, f);
@@ -217,11 +267,12 @@ on_text(struct talk *s, const char *text, size_t len, const struct envelope *bun
 	struct err err = {0};
 	int rc = envelope_parse(&e, text, len, &err);
 
-	if (bundle != NULL && (rc == 0 || rc == -EOPNOTSUPP))
+	bool known = rc == 0 || rc == -EOPNOTSUPP || envelope_head(&e, text, len);
+
+	if (bundle != NULL && known)
 		bundle_inherit(&e, bundle);
 	if (rc < 0)
-		talk_complain(s, rc == -EOPNOTSUPP ? e.id : "", rc == -EOPNOTSUPP ? e.resource : "",
-			err.text);
+		talk_complain(s, known ? e.id : "", known ? e.resource : "", err.text);
 	else if (!bundle_is(&e))
 		on_message(s, &e);
 	else if (bundle != NULL)
@@ -315,6 +366,7 @@ talk_free(struct talk **out)
 	let_go(s);
 	questions_end(&s->questions);
 	unserved_fini(&s->unserved);
+	refusals_fini(&s->refusals);
 	free((void *)(uintptr_t)s->config.cluster_domain);
 	free(s->node);
 	free(s->site);
@@ -374,7 +426,8 @@ talk_tick(struct talk *s, uint64_t now_ms)
 
 	if (f == NULL)
 		return;
-	log_warn("hub", "node stopped acknowledging node=%s service=%s", s->node, f->item->key);
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "node stopped acknowledging node=%s service=%s",
+		s->node, f->item->key);
 	s->config.stats->stalled++;
 	talk_end(s, 1011, "a change was not acknowledged in time");
 }
@@ -401,7 +454,7 @@ talk_relabel(struct talk *s, const struct kube_labels *labels)
 	for (struct fanout_item *i = NULL; (i = fanout_narrowed(s->config.fanout, i)) != NULL;) {
 		if (!s->live || sight_has(&before, i) == sight_has(&s->sight, i))
 			continue;
-		*pending_state(&s->pending, i) &= (uint8_t)~PENDING_REFUSED;
+		talk_forget_refusal(s, i);
 		pending_add(&s->pending, i);
 	}
 	sight_fini(&before);

@@ -84,6 +84,9 @@ size_t talk_unserved(const struct talk *s, enum unserved_why why, const char *co
 /* The callers of the node (cluster_callers), unless they are those that it was told last; nothing for an agent that does not enforce. */
 void talk_callers(struct talk *s, struct buf *callers);
 bool talk_enforces(const struct talk *s);
+/* Services that the node does not take as they are (hub/refusals.h); borrowed. */
+struct refusals;
+const struct refusals *talk_refusals(const struct talk *s);
 bool talk_ended(const struct talk *s);
 /* What it is about, for those who look on: texts are good until the loop's next turn. */
 struct talk_facts {
@@ -91,7 +94,7 @@ struct talk_facts {
 	uint64_t since_ms; /* since 1970 */
 	bool synced;
 	unsigned pending, unacked;
-	size_t unserved;
+	size_t unserved, held;
 };
 void talk_facts(const struct talk *s, struct talk_facts *to);
 /* What the node has of a service. */

@@ -8,6 +8,7 @@
 #include "hub/flights.h"
 #include "hub/outbox.h"
 #include "hub/pending.h"
+#include "hub/refusals.h"
 #include "hub/sight.h"
 #include "hub/talk.h"
 #include "hub/unserved.h"
@@ -35,6 +36,7 @@ struct talk {
 	struct outbox outbox;
 	uint64_t n_acks;
 	struct unserved unserved;
+	struct refusals refusals; /* those of PENDING_REFUSED */
 	struct questions questions; /* that the node has not answered */
 	uint64_t callers; /* hash of what it is told of them, 0: nothing */
 	struct buf callers_next; /* what of that could not be sent yet */

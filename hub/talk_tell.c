@@ -32,6 +32,12 @@ talk_unserved(const struct talk *s, enum unserved_why why, const char *const **k
 	return k->n;
 }
 
+const struct refusals *
+talk_refusals(const struct talk *s)
+{
+	return &s->refusals;
+}
+
 void
 talk_facts(const struct talk *s, struct talk_facts *to)
 {
@@ -46,6 +52,7 @@ talk_facts(const struct talk *s, struct talk_facts *to)
 		.pending = s->pending.n,
 		.unacked = s->flights.n,
 		.unserved = s->unserved.keys.n,
+		.held = refusals_count(&s->refusals),
 	};
 }
 
@@ -81,6 +88,17 @@ talk_state(const struct talk *s, struct buf *out)
 	buf_printf(out, "\",\"synced\":%s,\"pending\":%u,\"unacked\":%u,\"acks\":%llu",
 		s->synced ? "true" : "false", s->pending.n, s->flights.n,
 		(unsigned long long)s->n_acks);
-	buf_printf(out, ",\"unserved\":%zu,\"refused\":%zu", s->unserved.keys.n,
-		s->unserved.refused.n);
+	buf_printf(out, ",\"unserved\":%zu,\"refused\":%zu,\"held\":%zu", s->unserved.keys.n,
+		s->unserved.refused.n, refusals_count(&s->refusals));
+	if (s->refusals.n == 0)
+		return;
+	buf_adds(out, ",\"heldChanges\":[");
+	for (size_t i = 0; i < s->refusals.n; i++) {
+		buf_adds(out, i > 0 ? ",{\"service\":" : "{\"service\":");
+		json_add_text(out, s->refusals.list[i].service);
+		buf_adds(out, ",\"reason\":");
+		json_add_text(out, s->refusals.list[i].reason);
+		buf_adds(out, "}");
+	}
+	buf_adds(out, "]");
 }

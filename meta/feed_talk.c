@@ -17,6 +17,7 @@ enum {
 		75, /* not more often than that: 5 minutes at 4 s, an hour and more on a metered link */
 	CHECK_AGAIN_MS = 10 * 1000, /* after an error in a comparison */
 	ERRORS_MAX = 64, /* messages on one connection that we did not understand: more is no hub */
+	REFUSALS_QUEUED_MAX = 1 << 20, /* bytes that the hub has not taken */
 };
 
 void
@@ -62,6 +63,14 @@ feed_send(struct feed *f, const struct message *m, char id[37])
 	feed_flush(f);
 }
 
+static bool
+feed_is_change(const struct envelope *e)
+{
+	return strstr(e->resource, "/service/") != NULL &&
+		(e->operation == OP_UPDATE || e->operation == OP_INSERT ||
+			e->operation == OP_DELETE);
+}
+
 void
 feed_send_error(struct feed *f, const struct envelope *e, const char *reason)
 {
@@ -77,6 +86,10 @@ feed_send_error(struct feed *f, const struct envelope *e, const char *reason)
 	f->refused++;
 	log_limited(LOG_LEVEL_WARN, 10, "meta",
 		"refused a message of the hub resource=\"%s\" reason=\"%s\"", m.resource, reason);
+	/* The hub holds back what is refused, however many services that are; one that never reads the refusals does not. */
+	if (e != NULL && feed_is_change(e) && f->state >= SYNCING && f->conn != NULL &&
+		ws_queued(f->conn) < REFUSALS_QUEUED_MAX)
+		return;
 	if (++f->n_errors > ERRORS_MAX && f->conn != NULL)
 		ws_close(f->conn, 1008, "too many messages that are not understood");
 }
@@ -158,9 +171,11 @@ on_hello(struct feed *f, const struct envelope *e)
 	}
 	if (hello.cluster_domain[0] != '\0' &&
 		strcasecmp(hello.cluster_domain, f->cluster_domain) != 0)
-		log_warn("meta", "the hub has another cluster domain than this node hub=%s here=%s",
+		log_limited(LOG_LEVEL_WARN, 6, "meta",
+			"the hub has another cluster domain than this node hub=%s here=%s",
 			hello.cluster_domain, f->cluster_domain);
-	log_info("meta", "connected to the hub url=%s address=%s version=\"%s\"",
+	log_limited(LOG_LEVEL_INFO, 12, "meta",
+		"connected to the hub url=%s address=%s version=\"%s\"",
 		places_now(&f->places)->url, f->address, hello.hub);
 	f->bundles = hello.bundles;
 	feed_remember_addresses(f, &hello);
@@ -199,7 +214,7 @@ static void
 on_synced(struct feed *f)
 {
 	if (f->state == SYNCING)
-		log_info("meta", "the hub has told everything");
+		log_limited(LOG_LEVEL_INFO, 12, "meta", "the hub has told everything");
 	f->state = SYNCED;
 	f->query[0] = '\0';
 	apply_synced(f->apply);
@@ -276,8 +291,6 @@ on_error(struct feed *f, const struct envelope *e)
 static void
 on_event(struct feed *f, const struct envelope *e)
 {
-	bool service = strstr(e->resource, "/service/") != NULL;
-
 	if (e->operation == OP_KEEPALIVE)
 		return;
 	if (e->operation == OP_INSERT && strcmp(e->resource, "node/hello") == 0)
@@ -294,9 +307,7 @@ on_event(struct feed *f, const struct envelope *e)
 		on_error(f, e);
 	else if (e->operation == OP_UPDATE && strcmp(e->resource, "node/callers") == 0)
 		on_callers(f, e);
-	else if (service &&
-		(e->operation == OP_UPDATE || e->operation == OP_INSERT ||
-			e->operation == OP_DELETE))
+	else if (feed_is_change(e))
 		on_change(f, e);
 	else
 		feed_send_error(f, e, "operation or resource is not known to this agent");
@@ -327,11 +338,12 @@ read_text(struct feed *f, const char *text, size_t len, const struct envelope *b
 	struct envelope e = {0};
 	struct err err;
 	int rc = envelope_parse(&e, text, len, &err);
+	bool known = rc == 0 || rc == -EOPNOTSUPP || envelope_head(&e, text, len);
 
-	if (bundle != NULL && (rc == 0 || rc == -EOPNOTSUPP))
+	if (bundle != NULL && known)
 		bundle_inherit(&e, bundle);
-	if (rc < 0) /* of one with an operation that is not known here the rest can be read */
-		feed_send_error(f, rc == -EOPNOTSUPP ? &e : NULL, err.text);
+	if (rc < 0)
+		feed_send_error(f, known ? &e : NULL, err.text);
 	else if (f->joining) {
 		if (!f->joined && strcmp(e.parent_id, f->query) == 0)
 			feed_on_join(f, &e);

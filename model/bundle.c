@@ -5,12 +5,10 @@
 
 #include "base/pack.h"
 
-static const char bundle_resource[] = "bundle/" BUNDLE_KIND;
-
 void
 bundle_build(struct buf *out, const char *source, const char *id, const struct buf *lines)
 {
-	struct saying say = {.source = source, .operation = OP_INSERT, .resource = bundle_resource};
+	struct saying say = {.source = source, .operation = OP_INSERT, .resource = BUNDLE_RESOURCE};
 	auto_buf struct buf content;
 	char fresh[37];
 
@@ -37,7 +35,7 @@ bundle_inherit(struct envelope *inner, const struct envelope *bundle)
 bool
 bundle_is(const struct envelope *e)
 {
-	return e->operation == OP_INSERT && strcmp(e->resource, bundle_resource) == 0;
+	return e->operation == OP_INSERT && strcmp(e->resource, BUNDLE_RESOURCE) == 0;
 }
 
 static int

@@ -16,12 +16,12 @@
 #include "model/envelope.h"
 
 #define BUNDLE_KIND "zlib" /* what a peer that takes them says */
+#define BUNDLE_RESOURCE "bundle/" BUNDLE_KIND
 
 enum {
 	BUNDLE_LEAST_BYTES = 1024, /* smaller is sent as it is */
 	BUNDLE_MOST_BYTES =
 		256 * 1024, /* lines that are bundled at once, unless a single one has more */
-	BUNDLE_LINES_MAX = 65536, /* messages that a peer may put in one */
 };
 
 /* Appends the frame. lines: not empty, each ended by a line feed. id: the bundle's own, and that of messages in it that

@@ -284,23 +284,46 @@ note_refused(
 		cluster_note(c, xasprintf("%s service=%s/%s", now->reason, j->ns, now->name));
 }
 
+/* Nodes keep what they were told before. `told` of this time is for the next. */
+static void
+cluster_hold_back(
+	struct cluster *c, const struct joint *j, struct told *told, const struct told *before)
+{
+	told->beyond = true;
+	told->digest = before != NULL ? before->digest : 0;
+	told->nodes = before != NULL ? before->nodes : 0;
+	if (before == NULL || !before->beyond)
+		cluster_note(c,
+			xasprintf("a service is refused, nodes keep what they know of it; split "
+				  "it, or take endpoints or ports away service=%s/%s reason=\"%s\"",
+				j->ns, told->name, told->reason));
+}
+
 /* Takes over the view; before: what was told of it, NULL: nothing. */
 static struct told
 look_at(struct cluster *c, const struct joint *j, struct joined *now, const struct told *before)
 {
 	struct told told = {.name = xstrdup(now->view->name),
-		.reason = now->reason,
-		.refused = now->refused,
 		.nodes = hash64(now->nodes, strlen(now->nodes), 0),
 		.restricted = view_restricted(now->view)};
 	auto_buf struct buf json;
 
 	buf_init(&json, BUF_UNLIMITED);
-	told.digest = view_build(&json, now->view);
-	if (before == NULL || before->digest != told.digest || before->nodes != told.nodes)
+	if (!now->beyond)
+		told.digest = view_build(&json, now->view);
+	cluster_check_limits(now, &json);
+	told.reason = now->reason;
+	told.refused = now->refused && !now->beyond;
+	if (now->beyond)
+		cluster_hold_back(c, j, &told, before);
+	else if (before == NULL || before->digest != told.digest || before->nodes != told.nodes)
 		push(c, j, told.name, now, &json);
 	note_refused(c, j, &told, before);
 	c->n_refused += told.refused;
+	if (!now->beyond && before != NULL && before->beyond)
+		cluster_note(c,
+			xasprintf("a service is within the limits again service=%s/%s", j->ns,
+				told.name));
 	view_free(&now->view);
 	return told;
 }
@@ -421,18 +444,6 @@ uint64_t
 cluster_node_changes(const struct cluster *c)
 {
 	return c->node_changes;
-}
-
-const char *
-cluster_reason(const struct cluster *c, const char *ns, const char *name)
-{
-	const char *dot = strchr(name, '.');
-	const struct joint *j = cluster_find_joint(c, ns, dot != NULL ? dot + 1 : name);
-
-	for (size_t i = 0; j != NULL && i < j->n_told; i++)
-		if (strcmp(j->told[i].name, name) == 0 && j->told[i].reason != NULL)
-			return j->told[i].reason;
-	return "";
 }
 
 bool

@@ -125,6 +125,11 @@ const char *cluster_reason(const struct cluster *c, const char *ns, const char *
 bool cluster_reason_refused(const struct cluster *c, const char *ns, const char *name);
 /* Services, and names of pods, of which that is so. */
 size_t cluster_count_refused(const struct cluster *c);
+/* Is that reason a bound of model/limits.h? Then nodes keep what they were told before, if anything was. */
+bool cluster_beyond(const struct cluster *c, const char *ns, const char *name);
+typedef void cluster_beyond_fn(void *arg, const char *ns, const char *name, const char *reason);
+/* All of them, in any order. */
+void cluster_each_beyond(const struct cluster *c, cluster_beyond_fn *fn, void *arg);
 /* Is that the service's edgeway.io/nodes, which cannot be read as a selector? */
 bool cluster_selector_wrong(const struct cluster *c, const char *ns, const char *name);
 /* Why nobody may call the service, since its edgeway.io/allow-from cannot be read; "" when it can. Borrowed. */
@@ -142,10 +147,12 @@ void cluster_callers(const struct cluster *c, const char *node, struct buf *out)
 bool cluster_node_may_call(
 	const struct cluster *c, const char *node, const struct allow_from *allow_from);
 
-/* --- DestinationRules: model/cluster_rule.c. Of several for one Service the oldest counts. --- */
-/* The next sentence for the log about rules that do not count since another does, or that are for a Service that is not
- * there, and about addresses that nodes refuse; on the heap, NULL: none. As of cluster_next_change. What of a rule is not supported kube_read says. */
+/* The next sentence for the log: about a service beyond model/limits.h, about addresses that nodes refuse, about DestinationRules that
+ * do not count since another does, or that are for a Service that is not there; on the heap, NULL: none. As of
+ * cluster_next_change. What of a rule is not supported kube_read says. */
 char *cluster_next_note(struct cluster *c);
+
+/* --- DestinationRules: model/cluster_rule.c. Of several for one Service the oldest counts. --- */
 /* What of the Service's rules does not count, on the heap, for a person; "" when all does. */
 char *cluster_rule_problem(const struct cluster *c, const char *ns, const char *service);
 struct cluster_rule { /* for the call only */

@@ -22,6 +22,19 @@ join_explain(struct joining *j, const char *fmt, ...)
 	j->reason = xasprintf("port %u: %s", j->at->port, text);
 }
 
+void
+join_beyond(struct joining *j, const char *fmt, ...)
+{
+	char text[256];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	if (j->beyond == NULL)
+		j->beyond = xasprintf("beyond what a node takes: %s", text);
+}
+
 /* --- what nodes will not dial (model/dial_guard) ----------------------------------- */
 
 /* It counts more than what was found before: somebody may be trying to lead the nodes astray. */
@@ -359,4 +372,8 @@ join_dedupe(struct joining *j)
 		p->endpoints[kept++] = p->endpoints[i];
 	}
 	p->n_endpoints = kept;
+	j->n_endpoints += kept;
+	if (j->n_endpoints > VIEW_MAX_ENDPOINTS)
+		join_beyond(
+			j, "its ports have more than %d endpoints together", VIEW_MAX_ENDPOINTS);
 }

@@ -62,13 +62,9 @@ cluster_selects(const struct kube_labels *selector, const struct kube_labels *la
 {
 	for (size_t i = 0; i < selector->n; i++) {
 		const struct kube_label *want = &selector->list[i];
-		size_t k = 0;
+		const char *value = kube_labels_find(labels, want->key);
 
-		while (k < labels->n &&
-			(strcmp(labels->list[k].key, want->key) != 0 ||
-				strcmp(labels->list[k].value, want->value) != 0))
-			k++;
-		if (k == labels->n)
+		if (value == NULL || strcmp(value, want->value) != 0)
 			return false;
 	}
 	return selector->n > 0;

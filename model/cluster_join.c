@@ -65,7 +65,7 @@ new_port(struct joining *j, const struct kube_service_port *sp, uint16_t number)
 static void
 add_members(struct joining *j, const struct members *members)
 {
-	for (size_t i = 0; i < members->n; i++) {
+	for (size_t i = 0; i < members->n && j->beyond == NULL; i++) {
 		uint16_t port = join_member_port(j, members->list[i], j->at);
 
 		if (port != 0)
@@ -211,7 +211,7 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 	j->reason = NULL;
 	j->refused = false;
 	j->gate_pod = NULL;
-	j->ports_room = 0;
+	j->ports_room = j->n_endpoints = 0;
 	j->view = new_view(j, hostname);
 	if (*hostname == '\0' && *j->service->nodes_wrong != '\0')
 		j->reason = xstrdup(j->service->nodes_wrong);
@@ -229,7 +229,13 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 	j->quiet = false;
 	join_sort_gates(j->view);
 	j->views = xrealloc(j->views, (j->n_views + 1) * sizeof *j->views);
-	j->views[j->n_views++] = (struct joined){j->view, j->reason, j->refused, j->service->nodes};
+	j->views[j->n_views++] =
+		(struct joined){j->view, j->reason, j->refused, j->service->nodes, false};
+	if (j->beyond == NULL)
+		return;
+	free(j->reason);
+	j->views[j->n_views - 1].reason = take_ptr(&j->beyond);
+	j->views[j->n_views - 1].beyond = true;
 }
 
 static int
@@ -290,11 +296,13 @@ cluster_join(const struct cluster *c, const struct joint *joint, struct joined *
 	all.list = xcalloc(j.n_members + 1, sizeof *all.list);
 	for (; all.n < j.n_members; all.n++)
 		all.list[all.n] = &j.members[all.n];
+	if (all.n > VIEW_MAX_MEMBERS)
+		join_beyond(&j, "it has more than %d pods and addresses", VIEW_MAX_MEMBERS);
 	join_view(&j, "", &all);
-	if (o->service.headless)
+	if (o->service.headless && all.n <= VIEW_MAX_MEMBERS)
 		join_named_pods(&j, &all);
 	free(all.list);
-	free(j.members);
+	join_members_free(&j);
 	*views = j.views;
 	return j.n_views;
 }

@@ -1,6 +1,7 @@
 #include <string.h>
 
 #include "model/cluster_private.h"
+#include "model/limits.h"
 
 static uint16_t
 find_target(const struct kube_pod *p, const struct kube_service_port *sp)
@@ -49,6 +50,8 @@ find_pod(const struct joining *j, const struct kube_endpoint *e)
 static void
 add_member(struct joining *j, const struct member *m)
 {
+	if (j->n_members > VIEW_MAX_MEMBERS)
+		return; /* one more than may be: it is refused */
 	if (j->n_members == j->members_room) {
 		j->members_room = MAX(j->members_room * 2, (size_t)8);
 		j->members = xrealloc(j->members, j->members_room * sizeof *j->members);
@@ -56,11 +59,38 @@ add_member(struct joining *j, const struct member *m)
 	j->members[j->n_members++] = *m;
 }
 
+/* Slices and Endpoints carry ports that are resolved already, under the service port's name. */
+static uint16_t
+subset_port(const struct kube_subset *s, const struct kube_service_port *sp)
+{
+	for (size_t i = 0; i < s->n_ports; i++) {
+		const struct kube_endpoint_port *p = &s->ports[i];
+
+		if (p->protocol == sp->protocol && strcmp(p->name, sp->name) == 0)
+			return p->port != 0 ? p->port : sp->port;
+	}
+	return 0;
+}
+
+/* Once for all endpoints of the subset: a slice may have a thousand of them, and twenty thousand ports. */
+static const uint16_t *
+subset_targets(struct joining *j, const struct kube_subset *s)
+{
+	uint16_t *targets = xcalloc(j->service->n_ports + 1, sizeof *targets);
+
+	for (size_t i = 0; i < j->service->n_ports; i++)
+		targets[i] = subset_port(s, &j->service->ports[i]);
+	j->targets = xrealloc(j->targets, (j->n_targets + 1) * sizeof *j->targets);
+	j->targets[j->n_targets++] = targets;
+	return targets;
+}
+
 static void
 gather_endpoints(struct joining *j, const struct kube_endpoints *endpoints)
 {
 	for (size_t i = 0; i < endpoints->n_subsets; i++) {
 		const struct kube_subset *s = &endpoints->subsets[i];
+		const uint16_t *targets = s->n_endpoints > 0 ? subset_targets(j, s) : NULL;
 
 		for (size_t k = 0; k < s->n_endpoints; k++) {
 			const struct kube_endpoint *e = &s->endpoints[k];
@@ -73,6 +103,7 @@ gather_endpoints(struct joining *j, const struct kube_endpoints *endpoints)
 				.hint_zones = &e->hint_zones,
 				.hint_nodes = &e->hint_nodes,
 				.subset = s,
+				.targets = targets,
 				.flags = e->flags,
 			};
 
@@ -139,17 +170,13 @@ join_gather(struct joining *j, const struct joint *joint)
 	}
 }
 
-/* Slices and Endpoints carry ports that are resolved already, under the service port's name. */
-static uint16_t
-subset_port(const struct kube_subset *s, const struct kube_service_port *sp)
+void
+join_members_free(struct joining *j)
 {
-	for (size_t i = 0; i < s->n_ports; i++) {
-		const struct kube_endpoint_port *p = &s->ports[i];
-
-		if (p->protocol == sp->protocol && strcmp(p->name, sp->name) == 0)
-			return p->port != 0 ? p->port : sp->port;
-	}
-	return 0;
+	while (j->n_targets > 0)
+		free(j->targets[--j->n_targets]);
+	free(j->targets);
+	free(j->members);
 }
 
 uint16_t
@@ -163,7 +190,7 @@ join_member_port(struct joining *j, const struct member *m, const struct kube_se
 			? sp->port
 			: 0;
 	if (m->subset != NULL)
-		return subset_port(m->subset, sp);
+		return m->targets[sp - j->service->ports];
 	port = find_target(&m->pod->pod, sp);
 	if (port == 0)
 		join_explain(

@@ -41,10 +41,11 @@ struct link {
 /* A view as it was told last. */
 struct told {
 	char *name; /* of the service, or <hostname>.<service> */
-	uint64_t digest, nodes; /* hash of the selector */
+	uint64_t digest, nodes; /* hash of the selector; 0: nothing was told yet */
 	bool restricted; /* not everybody may call it */
 	char *reason;
 	bool refused; /* the reason is that nodes refuse an address */
+	bool beyond; /* what it is now is beyond model/limits.h, and is not told */
 };
 
 /* A sentence that cluster_next_note has yet to hand out. */
@@ -132,11 +133,15 @@ struct joined {
 	char *reason;
 	bool refused; /* the reason is that nodes refuse an address */
 	const char *nodes; /* selector, the service's */
+	bool beyond; /* beyond model/limits.h, as the reason says; the view is not whole */
 };
 
 /* --- cluster.c --- */
 /* A sentence for the log; taken. */
 void cluster_note(struct cluster *c, char *text);
+/* --- cluster_limits.c --- */
+/* Refuses the view, with the reason, when its JSON is beyond model/limits.h. */
+void cluster_check_limits(struct joined *now, const struct buf *json);
 
 /* --- cluster_join.c --- */
 /* The joint's views, on the heap: the service's own and those of its pods that have names; 0: none. */
@@ -171,6 +176,8 @@ struct member {
 	const char *ip, *node, *zone, *hostname; /* zone: NULL or "" when not said */
 	const struct view_names *hint_zones, *hint_nodes; /* NULL: none */
 	const struct kube_subset *subset; /* whose ports it serves; NULL: its pod says */
+	const uint16_t *
+		targets; /* of the subset, by port of the service (0: none); j->targets owns them */
 	uint8_t flags;
 };
 
@@ -187,6 +194,8 @@ struct joining {
 	const struct kube_service *service;
 	struct member *members;
 	size_t n_members, members_room;
+	uint16_t **targets; /* of each subset */
+	size_t n_targets;
 	bool nobody; /* nothing says who the members are */
 	struct joined *views;
 	size_t n_views;
@@ -200,13 +209,16 @@ struct joining {
 	const struct kube_object *gate_pod; /* NULL: none yet */
 	uint16_t gate_port;
 	uint8_t gate_protocol, gate;
+	size_t n_endpoints; /* of all ports of `view` */
+	char *beyond; /* beyond which limit `view` is; NULL: it may be told */
 	char *reason;
 	bool refused; /* the reason is that nodes refuse an address: others do not take its place */
 	bool quiet; /* no reasons */
 };
 
-/* Fills j->members. */
+/* Fills j->members, VIEW_MAX_MEMBERS of them. */
 void join_gather(struct joining *j, const struct joint *joint);
+void join_members_free(struct joining *j);
 /* Where the member serves sp; 0: nowhere. */
 uint16_t join_member_port(
 	struct joining *j, const struct member *m, const struct kube_service_port *sp);
@@ -214,6 +226,8 @@ uint16_t join_member_port(
 /* --- cluster_endpoint.c --- */
 /* Why the service cannot be reached, for a person: the first reason is kept. */
 void join_explain(struct joining *j, const char *fmt, ...) printf_like(2, 3);
+/* The view is not told. The first reason is kept. */
+void join_beyond(struct joining *j, const char *fmt, ...) printf_like(2, 3);
 const struct kube_container_port *join_find_number(
 	const struct kube_pod *p, uint16_t port, uint8_t protocol);
 void join_add(struct joining *j, const struct member *m, uint16_t port);

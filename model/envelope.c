@@ -5,7 +5,7 @@
 
 #include "model/json.h"
 
-enum { ID_MAX = 128, RESOURCE_MAX = 1024, OTHER_MAX = 256 };
+enum { ID_MAX = 128, RESOURCE_MAX = 1024, OTHER_MAX = 256, HEAD_MAX = 8192 };
 
 static const char *const operations[] = {
 	[OP_INSERT] = "insert",
@@ -141,6 +141,43 @@ envelope_parse(struct envelope *e, const char *text, size_t len, struct err *err
 	fill_empty(&p.e);
 	*e = p.e;
 	return rc;
+}
+
+/* To the end of the second object in the object that the text is; 0: there are no two. */
+static size_t
+envelope_head_len(const char *text, size_t len)
+{
+	unsigned depth = 0, ended = 0;
+	bool in_string = false;
+
+	for (size_t i = 0; i < len; i++) {
+		if (in_string && text[i] == '\\')
+			i++;
+		else if (text[i] == '"')
+			in_string = !in_string;
+		else if (!in_string && text[i] == '{')
+			depth++;
+		else if (!in_string && text[i] == '}' && depth-- == 2 && ++ended == 2)
+			return i + 1;
+	}
+	return 0;
+}
+
+bool
+envelope_head(struct envelope *e, const char *text, size_t len)
+{
+	size_t n = envelope_head_len(text, MIN(len, (size_t)HEAD_MAX));
+	auto_buf struct buf head;
+	int rc = -EBADMSG;
+
+	*e = (struct envelope){0};
+	buf_init(&head, BUF_UNLIMITED);
+	if (n > 0) {
+		buf_add(&head, text, n);
+		buf_adds(&head, "}");
+		rc = envelope_parse(e, buf_at(&head), buf_len(&head), NULL);
+	}
+	return rc == 0 || rc == -EOPNOTSUPP;
 }
 
 static void

@@ -20,8 +20,7 @@
 
 #include "base/buf.h"
 #include "base/err.h"
-
-enum { JSON_DEPTH_MAX = 64, JSON_VALUES_MAX = 200000 };
+#include "model/limits.h"
 
 /* Up to here every whole number is a double of its own. */
 #define JSON_NUMBER_MAX ((UINT64_C(1) << 53) - 1)
@@ -78,6 +77,9 @@ struct field {
 
 /* An object. Texts that were NULL before and are absent stay NULL. */
 void json_fields(struct json *j, const struct field *fields, size_t n, void *to);
+
+/* Values of a text that we wrote: never more than JSON_VALUES_MAX in one that a peer takes. */
+size_t json_values(const char *text, size_t len);
 
 /* Appends a string with its quotes, in the bytes that json_print has for it; bytes that are not UTF-8
  * become U+FFFD. NULL is "". */

@@ -190,7 +190,7 @@ guard_value(struct guard *g)
 			return "unexpected character";
 	}
 	g->at++;
-	return g->values > JSON_VALUES_MAX ? "too many values" : NULL;
+	return NULL;
 }
 
 bool
@@ -199,9 +199,22 @@ json_guard(struct json *j, const char *text, size_t len)
 	struct guard g = {.at = text, .end = text + len, .values = 1};
 	const char *why = NULL;
 
-	while (g.at < g.end && why == NULL)
+	while (g.at < g.end && why == NULL) {
 		why = guard_value(&g);
+		if (why == NULL && g.values > JSON_VALUES_MAX)
+			why = "too many values";
+	}
 	if (why == NULL && g.depth > 0)
 		why = "the text ends too early";
 	return why == NULL || json_wrong(j, "byte %zu: %s", (size_t)(g.at - text), why);
+}
+
+size_t
+json_values(const char *text, size_t len)
+{
+	struct guard g = {.at = text, .end = text + len, .values = 1};
+
+	while (g.at < g.end && guard_value(&g) == NULL) {
+	}
+	return g.values;
 }

@@ -40,7 +40,7 @@ struct kube_label {
 
 struct kube_labels {
 	size_t n;
-	struct kube_label *list;
+	struct kube_label *list; /* by key, each once: an object may have tens of thousands */
 };
 
 struct kube_service_port {
@@ -185,6 +185,8 @@ struct kube_object {
 };
 
 const char *kube_kind_name(enum kube_kind kind);
+/* The label's value, NULL when there is none. labels may be NULL. */
+const char *kube_labels_find(const struct kube_labels *labels, const char *key);
 void kube_object_free(struct kube_object **o);
 
 /*

@@ -123,6 +123,23 @@ kube_count(const struct tree_node *list)
 	return n;
 }
 
+static int
+kube_compare_labels(const void *a, const void *b)
+{
+	return strcmp(((const struct kube_label *)a)->key, ((const struct kube_label *)b)->key);
+}
+
+const char *
+kube_labels_find(const struct kube_labels *labels, const char *key)
+{
+	const struct kube_label wanted = {(char *)(uintptr_t)key, NULL}, *found = NULL;
+
+	if (labels != NULL && labels->n > 0)
+		found = bsearch(
+			&wanted, labels->list, labels->n, sizeof wanted, kube_compare_labels);
+	return found != NULL ? found->value : NULL;
+}
+
 struct kube_labels
 kube_labels(struct decoder *d, const struct tree_node *map)
 {
@@ -137,6 +154,7 @@ kube_labels(struct decoder *d, const struct tree_node *map)
 	l.list = xcalloc(kube_count(map) + 1, sizeof *l.list);
 	tree_each(map, n) l.list[l.n++] =
 		(struct kube_label){xstrdup(n->key), text_of(d, n, n->key, NULL)};
+	qsort(l.list, l.n, sizeof *l.list, kube_compare_labels);
 	return l;
 }
 

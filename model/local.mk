@@ -8,6 +8,7 @@ model_libmodel_a_SOURCES = \
 	model/cluster_endpoint.c \
 	model/cluster_index.c \
 	model/cluster_join.c \
+	model/cluster_limits.c \
 	model/cluster_member.c \
 	model/cluster_netpolicy.c \
 	model/cluster_place.c \
@@ -31,6 +32,7 @@ model_libmodel_a_SOURCES = \
 	model/kube_read.c \
 	model/kube_rule.c \
 	model/kube_service.c \
+	model/limits.h \
 	model/local_callers.c model/local_callers.h \
 	model/mesh.h \
 	model/service.c model/service.h \

@@ -176,19 +176,10 @@ selector_free(struct selector **out)
 
 /* --- matching --------------------------------------------------------------------------------------- */
 
-static const char *
-value_of(const struct kube_labels *labels, const char *key)
-{
-	for (size_t i = 0; labels != NULL && i < labels->n; i++)
-		if (strcmp(labels->list[i].key, key) == 0)
-			return labels->list[i].value;
-	return NULL;
-}
-
 static bool
 holds(const struct requirement *q, const struct kube_labels *labels)
 {
-	const char *value = value_of(labels, q->key);
+	const char *value = kube_labels_find(labels, q->key);
 	bool in = false;
 
 	if (q->relation == EXISTS || q->relation == ABSENT)
@@ -236,7 +227,7 @@ kube_labels_equal(const struct kube_labels *a, const struct kube_labels *b)
 	if ((a != NULL ? a->n : 0) != n_b)
 		return false;
 	for (size_t i = 0; i < n_b; i++) {
-		const char *value = value_of(a, b->list[i].key);
+		const char *value = kube_labels_find(a, b->list[i].key);
 
 		if (value == NULL || strcmp(value, b->list[i].value) != 0)
 			return false;

@@ -95,6 +95,27 @@ check_certificates(struct findings *f, const struct tree_node *certificates)
 			ctl_text(own, "expires"));
 }
 
+/* What nodes are not told, and what they do not take. */
+static void
+doctor_check_limits(struct findings *f, const struct tree_node *hub)
+{
+	tree_each(tree_get(hub, "beyondLimits"), s) findings_add(f, "limits", VERDICT_BAD,
+		"split the Service, or take ports or endpoints away: nodes are not told of it, and "
+		"keep what they knew before",
+		"%s/%s is %s", ctl_text(s, "namespace"), ctl_text(s, "name"),
+		ctl_text(s, "reason"));
+	tree_each(tree_get(hub, "nodes"), n)
+	{
+		if (ctl_number(n, "held") > 0)
+			findings_add(f, "limits", VERDICT_BAD,
+				"edgewayctl status has the reasons; hub and agent may be of "
+				"versions "
+				"too far apart",
+				"%s refuses %s services as they are", ctl_text(n, "node"),
+				ctl_text(n, "held"));
+	}
+}
+
 void
 doctor_hub(struct findings *f, const struct tree_node *top)
 {
@@ -146,6 +167,7 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 		"edgewayctl status names them and their reasons",
 		"%u of %u cannot be served at the edge", unserved,
 		ctl_count(tree_get(hub, "services")));
+	doctor_check_limits(f, hub);
 	doctor_traces(f, tree_get(top, "tracing"));
 	doctor_seccomp(f, tree_get(top, "seccomp"));
 	doctor_admin(f, tree_get(top, "admin"));

@@ -540,13 +540,46 @@ say_strangers(const struct tree_node *from, struct buf *line)
 }
 
 static void
+status_warn_node(struct warnings *w, const struct tree_node *n)
+{
+	auto_free char *lacks = xasprintf(
+			       "no fake IP is left there for %s services", ctl_text(n, "unserved")),
+		       *refuses = xasprintf("it refuses %s services as they are, and keeps what it "
+					    "knew of them before",
+			       ctl_text(n, "held"));
+
+	snprintf(w->path, sizeof w->path, "%s", ctl_text(n, "node"));
+	if (ctl_number(n, "unserved") > 0)
+		warn(w, lacks);
+	if (ctl_number(n, "held") > 0)
+		warn(w, refuses);
+	tree_each(tree_get(n, "heldChanges"), one)
+	{
+		snprintf(w->path, sizeof w->path, "%s %s", ctl_text(n, "node"),
+			ctl_text(one, "service"));
+		warn(w, ctl_text(one, "reason"));
+	}
+}
+
+static void
+status_warn_service(struct warnings *w, const struct tree_node *s)
+{
+	snprintf(w->path, sizeof w->path, "%s/%s", ctl_text(s, "namespace"), ctl_text(s, "name"));
+	if (ctl_text(s, "reason")[0] != '\0')
+		warn(w, ctl_text(s, "reason"));
+}
+
+static void
 show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 {
 	const struct tree_node *hub = tree_get(top, "hub");
 	const struct tree_node *nodes = tree_get(hub, "nodes"), *tunnels = tree_get(hub, "tunnels");
+	const struct tree_node *refused = tree_get(hub, "beyondLimits");
 
 	say_source(tree_get(hub, "source"), line);
 	buf_printf(line, "%u", ctl_count(tree_get(hub, "services")));
+	if (ctl_count(refused) > 0)
+		buf_printf(line, "; %u REFUSED, beyond what a node takes", ctl_count(refused));
 	say("services", line);
 	buf_printf(line, "%u connected, %u synced", count_with(nodes, "connected", "true"),
 		count_with(nodes, "synced", "true"));
@@ -586,21 +619,12 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 		warn(w, ctl_text(hub, "unwritten"));
 	warn_number(w, hub, "naming.hosts.leftOut",
 		"names do not fit into the hosts ConfigMap: use ingress.dns");
-	tree_each(nodes, n)
-	{
-		auto_free char *what = xasprintf(
-			"no fake IP is left there for %s services", ctl_text(n, "unserved"));
-
-		snprintf(w->path, sizeof w->path, "%s", ctl_text(n, "node"));
-		if (strtoul(ctl_text(n, "unserved"), NULL, 10) > 0)
-			warn(w, what);
-	}
+	tree_each(nodes, n) status_warn_node(w, n);
+	tree_each(refused, s) status_warn_service(w, s);
 	tree_each(tree_get(hub, "services"), s)
 	{
-		snprintf(w->path, sizeof w->path, "%s/%s", ctl_text(s, "namespace"),
-			ctl_text(s, "name"));
-		if (ctl_text(s, "reason")[0] != '\0')
-			warn(w, ctl_text(s, "reason"));
+		if (!ctl_true(s, "beyond"))
+			status_warn_service(w, s);
 	}
 }
 

@@ -89,4 +89,11 @@ TESTS += tests/unit/converge_test
 tests_unit_converge_test_SOURCES = tests/unit/converge_test.c tests/fake/net.c tests/fake/net.h
 tests_unit_converge_test_LDADD = hub/libhub.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(META_LDADD) $(CMOCKA_LIBS)
 tests_unit_converge_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mono_ms -Wl,--wrap=wall_ms -Wl,--wrap=random_bytes
+
+# --- objects of all shapes, from the API server's bytes to an agent's snapshot: EDGEWAY_OBJECTS says how many ---
+check_PROGRAMS += tests/unit/objects_random_test
+TESTS += tests/unit/objects_random_test
+tests_unit_objects_random_test_SOURCES = tests/unit/objects_random_test.c tests/fake/net.c tests/fake/net.h
+tests_unit_objects_random_test_LDADD = $(tests_unit_converge_test_LDADD)
+tests_unit_objects_random_test_LDFLAGS = $(tests_unit_converge_test_LDFLAGS)
 endif

@@ -1,5 +1,6 @@
 #include "tests/fake/net.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -405,6 +406,7 @@ ws_send(struct ws_conn *c, const char *text, size_t len)
 
 	if (c->peer == NULL || c->closing)
 		return -ENOTCONN;
+	assert(c->peer->ws == NULL || len <= c->peer->ws->config.message_limit);
 	net.frames++;
 	if (c->ws == NULL && net.eat != NULL && strcmp(c->node, net.eaten) == 0 &&
 		net.eat(net.arg, c, text, len))

@@ -21,6 +21,8 @@ envelope(const char *text, size_t len)
 		assert(err.text[0] != '\0');
 		assert(rc == -EOPNOTSUPP || e.id == NULL);
 		envelope_fini(&e);
+		assert(envelope_head(&e, text, len) == (e.id != NULL));
+		envelope_fini(&e);
 		return;
 	}
 	buf_init(&out, BUF_UNLIMITED);

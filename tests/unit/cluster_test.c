@@ -653,6 +653,84 @@ life_of_a_pod(void **state)
 	kube_batch_fini(&b);
 }
 
+static char *
+many_endpoints(unsigned n)
+{
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	buf_adds(&text, "apiVersion: v1\nkind: Service\nmetadata: {name: big}\nspec: {ports: [");
+	for (unsigned i = 0; i < 10; i++)
+		buf_printf(&text, "%s{name: p%u, port: %u}", i > 0 ? ", " : "", i, 80 + i);
+	buf_adds(&text,
+		"]}\n---\napiVersion: v1\nkind: Endpoints\nmetadata: {name: big}\nsubsets: "
+		"[{ports: [");
+	for (unsigned i = 0; i < 10; i++)
+		buf_printf(&text, "%s{name: p%u, port: %u}", i > 0 ? ", " : "", i, 8000 + i);
+	buf_adds(&text, "], addresses: [");
+	for (unsigned i = 0; i < n; i++)
+		buf_printf(&text, "%s{ip: 10.1.%u.%u}", i > 0 ? ", " : "", i / 250, 1 + i % 250);
+	buf_adds(&text, "]}]\n");
+	return buf_take_str(&text);
+}
+
+static void
+note_is(const char *what)
+{
+	auto_free char *note = cluster_next_note(cluster);
+
+	if (note == NULL || strncmp(note, what, strlen(what)) != 0)
+		fail_msg("\"%s\", not \"%s\"", note != NULL ? note : "nothing", what);
+	assert_null(cluster_next_note(cluster));
+}
+
+/* What is just within the limits every node can read; beyond them it is not told, and what was told before stays. */
+static void
+limits_of_a_view(void **state)
+{
+	auto_free char *least = many_endpoints(1), *most = many_endpoints(4995),
+		       *beyond = many_endpoints(5000), *far = many_endpoints(6000);
+	struct cluster_change change;
+	struct view *v;
+	struct err err = {0};
+
+	(void)state;
+	kit_say(cluster, "big", beyond);
+	assert_int_equal(drain(cluster), 0);
+	assert_true(cluster_beyond(cluster, "default", "big"));
+	assert_string_equal(cluster_reason(cluster, "default", "big"),
+		"beyond what a node takes: its 50000 endpoints at 10 ports need a message of "
+		"200054 JSON values, at most 199936 are "
+		"allowed");
+	note_is("a service is refused, nodes keep what they know of it; split it");
+	kit_say(cluster, "big", most);
+	assert_true(cluster_next_change(cluster, &change));
+	if (view_parse(&v, change.json, change.json_len, &err) < 0)
+		fail_msg("%s", err.text);
+	view_free(&v);
+	cluster_change_fini(&change);
+	assert_false(cluster_beyond(cluster, "default", "big"));
+	note_is("a service is within the limits again service=default/big");
+	/* 5000 at each port are kept, of more than are told. */
+	kit_say(cluster, "big", far);
+	assert_int_equal(drain(cluster), 0);
+	assert_true(cluster_beyond(cluster, "default", "big"));
+	note_is("a service is refused");
+	kit_say(cluster, "big", beyond);
+	assert_int_equal(drain(cluster), 0);
+	assert_null(cluster_next_note(cluster));
+	/* As it was told last: no change. */
+	kit_say(cluster, "big", most);
+	assert_int_equal(drain(cluster), 0);
+	assert_false(cluster_beyond(cluster, "default", "big"));
+	free(cluster_next_note(cluster));
+	kit_say(cluster, "big", least);
+	assert_int_equal(drain(cluster), 1);
+	kit_say(cluster, "big", beyond);
+	cluster_replace(cluster, "big", NULL);
+	assert_string_equal(only_change(cluster), "gone");
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -676,6 +754,7 @@ main(void)
 		T(annotations_are_in_the_view),
 		T(endpoints_give_the_same_as_slices),
 		T(life_of_a_pod),
+		T(limits_of_a_view),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

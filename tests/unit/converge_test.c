@@ -219,13 +219,12 @@ static void
 tell(struct world *w)
 {
 	struct cluster_change change;
-	struct err err = {0};
 
 	while (cluster_next_change(w->cluster, &change)) {
 		if (change.view == NULL)
 			fanout_remove(w->fanout, change.ns, change.name);
 		else
-			assert_true(fanout_set(w->fanout, &change, &err) >= 0);
+			fanout_set(w->fanout, &change);
 		cluster_change_fini(&change);
 	}
 	fanout_settle(w->fanout);

@@ -170,6 +170,38 @@ bounds_depth_and_length(void **state)
 	assert_int_equal(envelope_parse(&e, deep, (size_t)ENVELOPE_MAX_BYTES + 1, &err), -EMSGSIZE);
 }
 
+/* Of what is refused as a whole. */
+static void
+heads_are_read_by_themselves(void **state)
+{
+	static const char *const texts[] = {
+		"{\"header\":{\"msg_id\":\"a-1\",\"parent_msg_id\":\"}{\\\"\\\\\"},\"route\":{"
+		"\"operation\":\"update\",\"resource\":\"r\"},"
+		"\"content\":[[[",
+		" {\"header\":{\"msg_id\":\"a-1\",\"x\":{}},\"route\":{\"operation\":\"explode\","
+		"\"resource\":\"r\"}",
+	};
+	static const char *const not [] = {"", "{", "}}{{}}", "{\"header\":{\"msg_id\":\"a-1\"}",
+		"[{},{}]",
+		"{\"content\":{},\"header\":{\"msg_id\":\"a-1\"},\"route\":{\"operation\":"
+		"\"update\"}}",
+		"{\"header\":{\"msg_id\":\"\x01\"},\"route\":{\"operation\":\"update\"}}"};
+	struct envelope e;
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(texts); i++) {
+		assert_true(envelope_head(&e, texts[i], strlen(texts[i])));
+		assert_string_equal(e.id, "a-1");
+		assert_string_equal(e.resource, "r");
+		assert_string_equal(e.content, "");
+		envelope_fini(&e);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(not ); i++) {
+		assert_false(envelope_head(&e, not [i], strlen(not [i])));
+		assert_null(e.id);
+	}
+}
+
 static void
 ids_are_version_4_and_differ(void **state)
 {
@@ -194,6 +226,7 @@ main(void)
 		cmocka_unit_test(unknown_operation_keeps_the_id),
 		cmocka_unit_test(refuses_with_a_reason),
 		cmocka_unit_test(bounds_depth_and_length),
+		cmocka_unit_test(heads_are_read_by_themselves),
 		cmocka_unit_test(ids_are_version_4_and_differ),
 	};
 

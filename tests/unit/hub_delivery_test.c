@@ -317,6 +317,154 @@ bombs_are_refused(void **state)
 	identity_fini(&id);
 }
 
+static bool
+hub_says(struct bed *b, const char *what)
+{
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	hub_state(b->hub, &text);
+	return strstr(buf_str(&text), what) != NULL;
+}
+
+static double
+metric_of(struct bed *b, const char *name)
+{
+	struct metrics m;
+	const char *at;
+	double value;
+
+	metrics_init(&m);
+	hub_metrics(b->hub, &m);
+	at = strstr(buf_str(&m.out), name);
+	assert_non_null(at);
+	value = strtod(at + strlen(name), NULL);
+	metrics_fini(&m);
+	return value;
+}
+
+/* What a node refuses is held back until it changes, and told with the reason; the rest goes on. */
+static void
+what_a_node_refuses_is_held_back(void **state)
+{
+	bool want[DIGEST_BUCKETS] = {false};
+	struct bed *b = *state;
+	auto_buf struct buf content;
+	struct identity id;
+	struct envelope *e;
+	struct client *c;
+
+	bed_start_hub(b);
+	id = bed_join(b, "edge-1");
+	c = bed_connect(b, "edge-1", &id);
+	compare(b, c, 0, 0);
+	write_service(b, "", 80);
+	e = bed_next(b, c);
+	bed_send(c, OP_ERROR, e->resource, "n", e->id, "\"more than 3 \\\"ports\\\"\"");
+	wait_for(b, hub_says(b, "\"held\":1"));
+	assert_true(hub_says(b,
+		"\"heldChanges\":[{\"service\":\"shop/chosen\",\"reason\":\"more than 3 ?ports?\"}]"));
+	assert_true(metric_of(b, "\nedgeway_hub_changes_held ") == 1);
+	/* Nor does a comparison bring it back. */
+	compare(b, c, 0, 1);
+	want[digest_bucket("shop/chosen", 11)] = true;
+	buf_init(&content, BUF_UNLIMITED);
+	digest_entries_build(&content, want, NULL, 0);
+	bed_send(c, OP_QUERY, "digest/services", "q2", "", buf_str(&content));
+	assert_string_equal(bed_next(b, c)->content, "{\"synced\":true}");
+	bed_write_services(b, "a.yaml", 0, 1, 80);
+	e = bed_next(b, c);
+	assert_string_equal(e->resource, "default/service/s0");
+	bed_ack(c, e);
+	write_service(b, "", 81);
+	told(b, c, OP_UPDATE);
+	wait_for(b, hub_says(b, "\"held\":0"));
+	assert_true(metric_of(b, "\nedgeway_hub_changes_held ") == 0);
+	assert_false(c->closed);
+	identity_fini(&id);
+}
+
+/* An error that names a bundle says nothing of its messages: they go again, each by itself. */
+static void
+bundles_that_are_refused_go_unbundled(void **state)
+{
+	struct bed *b = *state;
+	struct identity id;
+	struct envelope *e;
+	struct client *c;
+
+	b->bundles = true;
+	bed_start_hub(b);
+	id = bed_join(b, "edge-1");
+	c = bed_connect(b, "edge-1", &id);
+	compare(b, c, 0, 0);
+	bed_write_services(b, "a.yaml", 0, 50, 80);
+	for (int i = 0; i < 50; i++)
+		bed_next(b, c);
+	assert_true(c->bundles > 0);
+	c->bundles = 0;
+	bed_send(c, OP_ERROR, "bundle/zlib", "n", "some-bundle", "\"it cannot be opened\"");
+	for (int i = 0; i < 50; i++) {
+		e = bed_next(b, c);
+		assert_int_equal(e->operation, OP_UPDATE);
+		bed_ack(c, e);
+	}
+	assert_int_equal(c->bundles, 0);
+	wait_for(b, hub_says(b, "\"unacked\":0,\"acks\":50"));
+	identity_fini(&id);
+}
+
+/* A service that no node takes costs no node its connection: it is told to none, and why. What they knew before stays. */
+static void
+what_is_beyond_the_limits_is_not_told(void **state)
+{
+	struct bed *b = *state;
+	auto_buf struct buf text;
+	struct identity id;
+	struct envelope *e;
+	struct client *c;
+
+	bed_start_hub(b);
+	id = bed_join(b, "edge-1");
+	c = bed_connect(b, "edge-1", &id);
+	compare(b, c, 0, 0);
+	write_service(b, "", 80);
+	told(b, c, OP_UPDATE);
+	buf_init(&text, BUF_UNLIMITED);
+	buf_adds(&text,
+		"{\"apiVersion\":\"v1\",\"kind\":\"List\",\"items\":[{\"apiVersion\":\"v1\","
+		"\"kind\":\"Service\","
+		"\"metadata\":{\"name\":\"chosen\",\"namespace\":\"shop\"},\"spec\":{\"ports\":[");
+	for (int i = 0; i < 20; i++)
+		buf_printf(&text, "%s{\"name\":\"p%d\",\"port\":%d}", i > 0 ? "," : "", i, 80 + i);
+	buf_adds(&text,
+		"]}},{\"apiVersion\":\"v1\",\"kind\":\"Endpoints\",\"metadata\":{\"name\":"
+		"\"chosen\","
+		"\"namespace\":\"shop\"},\"subsets\":[{\"ports\":[");
+	for (int i = 0; i < 20; i++)
+		buf_printf(
+			&text, "%s{\"name\":\"p%d\",\"port\":%d}", i > 0 ? "," : "", i, 8000 + i);
+	buf_adds(&text, "],\"addresses\":[");
+	for (int i = 0; i < 5000; i++)
+		buf_printf(
+			&text, "%s{\"ip\":\"10.1.%d.%d\"}", i > 0 ? "," : "", i / 250, 1 + i % 250);
+	buf_adds(&text, "]}]}]}");
+	bed_write(b, "service.yaml", buf_str(&text));
+	wait_for(b,
+		hub_says(b, "\"beyondLimits\":[{\"namespace\":\"shop\",\"name\":\"chosen\","));
+	assert_true(hub_says(b, "more than 50000 endpoints together"));
+	assert_true(metric_of(b, "\nedgeway_hub_services_beyond_limits ") == 1);
+	bed_write_services(b, "a.yaml", 0, 1, 80);
+	e = bed_next(b, c);
+	assert_string_equal(e->resource, "default/service/s0");
+	bed_ack(c, e);
+	write_service(b, "", 82);
+	told(b, c, OP_UPDATE);
+	assert_true(hub_says(b, "\"beyondLimits\":[]"));
+	assert_false(c->closed);
+	identity_fini(&id);
+}
+
 #define case_of(f) cmocka_unit_test_setup_teardown(f, bed_setup, bed_teardown)
 
 int
@@ -329,6 +477,9 @@ main(void)
 		case_of(only_who_takes_bundles_gets_them),
 		case_of(a_large_view_is_compressed_for_all),
 		case_of(bombs_are_refused),
+		case_of(what_a_node_refuses_is_held_back),
+		case_of(bundles_that_are_refused_go_unbundled),
+		case_of(what_is_beyond_the_limits_is_not_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/tree.h"
 #include "hub/split.h"
 
 struct got {
@@ -134,9 +135,47 @@ no_json(void **state)
 	refuses(SPLIT_LIST, "{}{}");
 	memset(deep, '{', 2 * SPLIT_DEPTH_MAX);
 	deep[2 * SPLIT_DEPTH_MAX] = '\0';
-	refuses(SPLIT_STREAM, deep);
 	refuses(SPLIT_LIST, deep);
 	assert_int_equal(cut(SPLIT_LIST, "{\"items\":[{}", 0, 0, &got), -EAGAIN);
+}
+
+/* What a tenant writes into an object of his must not spoil the list for all: the parser takes 64 levels, and no NUL. */
+static void
+objects_of_tenants(void **state)
+{
+	auto_buf struct buf text, kept;
+	struct tree *tree = NULL;
+	struct err err = {0};
+
+	(void)state;
+	buf_init(&text, BUF_UNLIMITED);
+	buf_init(&kept, BUF_UNLIMITED);
+	for (int i = 0; i < 20000; i++) {
+		buf_adds(&text, "{\"f:a\":");
+		buf_adds(&kept,
+			i < SPLIT_DEPTH_KEPT            ? "{\"f:a\":"
+				: i == SPLIT_DEPTH_KEPT ? "{"
+							: "");
+	}
+	buf_adds(&text, "[{\"b\":\"}\\\"]\"}]");
+	for (int i = 0; i < 20000; i++) {
+		buf_adds(&text, ",\"c\":1}");
+		buf_adds(&kept, i == 0 ? "}" : i <= SPLIT_DEPTH_KEPT ? ",\"c\":1}" : "");
+	}
+	buf_adds(&kept, "\n");
+	for (size_t piece = 1; piece < 100; piece += 49) {
+		struct got g = {0};
+
+		buf_init(&g.text, BUF_UNLIMITED);
+		assert_int_equal(run(SPLIT_STREAM, buf_str(&text), 0, piece, &g), 0);
+		assert_string_equal(buf_str(&g.text), buf_str(&kept));
+		assert_int_equal(
+			tree_parse(&tree, "object", buf_str(&g.text), buf_len(&g.text), &err), 0);
+		tree_free(&tree);
+		buf_fini(&g.text);
+	}
+	gives(SPLIT_LIST, "{\"items\":[{\"a\":\"\\u0000\\\\u0000\\\\\\u0000\"},{\"b\":1}]}",
+		"{\"a\":\"\\ufffd\\\\u0000\\\\\\ufffd\"}\n{\"b\":1}\n{\"items\":[]}");
 }
 
 /* Whoever sends without end is held to a bound, and the values behind are still found. */
@@ -187,6 +226,7 @@ main(void)
 		cmocka_unit_test(streams),
 		cmocka_unit_test(lists),
 		cmocka_unit_test(no_json),
+		cmocka_unit_test(objects_of_tenants),
 		cmocka_unit_test(bounds),
 		cmocka_unit_test(stops),
 	};

@@ -95,7 +95,7 @@ say(const char *source, const char *yaml)
 	kit_say(cluster, source, yaml);
 	while (cluster_next_change(cluster, &change)) {
 		if (change.view != NULL)
-			assert_true(fanout_set(fanout, &change, NULL) >= 0);
+			fanout_set(fanout, &change);
 		else
 			fanout_remove(fanout, change.ns, change.name);
 		cluster_change_fini(&change);
