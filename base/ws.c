@@ -223,7 +223,8 @@ tick_conn(struct ws_conn *c, uint64_t now)
 void
 ws_give_up(struct ws_conn *c, const char *why)
 {
-	if (c->state != WS_STARTING || (c->wsi == NULL && c->way == NULL))
+	if ((c->state != WS_STARTING && c->state != WS_CLOSING) ||
+		(c->wsi == NULL && c->way == NULL))
 		return;
 	ws_set_why(c, "%s", why);
 	end_late(c, loop_now_ms(c->ws->loop));

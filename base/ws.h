@@ -85,7 +85,8 @@ size_t ws_queued(const struct ws_conn *c);
 /* Sends a close frame with the code and reason after what is queued, then `closed` comes. */
 void ws_close(struct ws_conn *c, unsigned code, const char *reason);
 
-/* A dial whose outcome nobody waits for any more: `closed` comes from within, so not to be called from a callback of ws. Nothing once it is open. */
+/* A dial whose outcome, or a close whose answer nobody waits for any more: `closed` comes from within, so not to be called from a callback of
+ * ws. Nothing while it is open. */
 void ws_give_up(struct ws_conn *c, const char *why);
 /* Of this connection alone, > 0; where the context's own is not 0. */
 void ws_set_heartbeat(struct ws_conn *c, uint64_t ms);

@@ -229,8 +229,8 @@ hand_out(struct join *j)
 	json_add_text(&c, certs_ca_pem(j->config.certs));
 	buf_adds(&c, "}");
 	j->config.stats->issued++;
-	log_info("hub", "node joined node=%s peer=%s renewed=%s", j->node, ws_peer_addr(j->conn),
-		j->renews ? "yes" : "no");
+	log_limited(LOG_LEVEL_INFO, 120, "hub", "node joined node=%s peer=%s renewed=%s", j->node,
+		ws_peer_addr(j->conn), j->renews ? "yes" : "no");
 	answer(j, OP_RESPONSE, j->parent, &c, "joined");
 }
 

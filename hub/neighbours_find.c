@@ -243,7 +243,7 @@ neighbours_own(struct neighbours *n, const char *node)
 
 	if (c == NULL || c->via[0] == '\0')
 		return;
-	log_info("hub",
+	log_limited(LOG_LEVEL_INFO, 20, "hub",
 		"a node's own tunnel takes over; what its neighbour carries finishes node=%s "
 		"via=%s",
 		node, c->via);

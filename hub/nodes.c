@@ -143,12 +143,14 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 			"label its Node edgeway.io/site node=%s peer=%s",
 			node, ws_peer_addr(c));
 	if (old != NULL) {
-		log_info("hub", "a newer connection replaces that of node=%s peer=%s", node,
+		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub",
+			"a newer connection replaces that of node=%s peer=%s", node,
 			ws_peer_addr(c));
 		n->stats.replaced++;
 		talk_end(old, 4001, "a newer connection of this node replaces this one");
 	} else {
-		log_info("hub", "node connected node=%s peer=%s", node, ws_peer_addr(c));
+		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub", "node connected node=%s peer=%s",
+			node, ws_peer_addr(c));
 	}
 	if (n->config.others != NULL)
 		peers_tell_joined(n->config.others, node);
@@ -156,6 +158,43 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 	if (cluster_restricted(n->config.cluster) > 0)
 		tell_callers(n, talk);
 	return talk;
+}
+
+/*
+ * A node has a talk and one that is being closed, and one renewal. What it opened before them is cut without waiting for the node, which
+ * would hold the places of others for as long as it does not answer a close. Who has not proved its name crowds out nobody.
+ */
+static void
+nodes_crowd_out(struct nodes *n, bool talks, const char *node)
+{
+	bool any = false;
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		bool surplus = talks ? p->talk != NULL && talk_ended(p->talk) : p->join != NULL;
+
+		if (!surplus || p->crowded || !p->proven || strcmp(p->node, node) != 0)
+			continue;
+		p->crowded = any = true;
+		n->n_cut++;
+	}
+	if (any)
+		timer_start(n->cut, 0, 0);
+}
+
+/* Not within the callback of another connection, which ws does not bear. */
+static void
+nodes_on_cut(void *arg)
+{
+	static const char why[] = "newer connections of this node";
+	struct nodes *n = arg;
+
+	for (struct peer *p = n->peers, *next; p != NULL; p = next) {
+		next = p->next;
+		if (!p->crowded)
+			continue;
+		ws_close(p->conn, 1008, why);
+		ws_give_up(p->conn, why);
+	}
 }
 
 static void
@@ -169,12 +208,17 @@ on_open(void *arg, struct ws_conn *c)
 		return; /* was let in: cannot be */
 	p = xcalloc(1, sizeof *p);
 	p->conn = c;
-	if (route.kind == ROUTE_EVENTS)
+	p->proven = strcmp(admission_proven_name(n->join.certs, c), route.node) == 0;
+	if (p->proven)
+		nodes_crowd_out(n, route.kind == ROUTE_EVENTS, route.node);
+	if (route.kind == ROUTE_EVENTS) {
 		p->talk = start_talk(n, c, route.node);
-	else
+		p->node = talk_node(p->talk);
+	} else {
 		p->join = join_new(&n->join, c, route.node,
-			route_bearer(ws_header(c, "authorization")),
-			admission_proven_name(n->join.certs, c));
+			route_bearer(ws_header(c, "authorization")), p->proven ? route.node : "");
+		p->node = join_node(p->join);
+	}
 	p->next = n->peers;
 	p->at = &n->peers;
 	if (p->next != NULL)
@@ -232,7 +276,8 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		return; /* let in, but it went before it was open */
 	ws_set_arg(c, NULL);
 	if (p->talk != NULL)
-		log_info("hub", "node disconnected node=%s peer=%s why=\"%s\"", talk_node(p->talk),
+		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub",
+			"node disconnected node=%s peer=%s why=\"%s\"", talk_node(p->talk),
 			ws_peer_addr(c), why);
 	peer_free(n, p);
 	if (n->listen != NULL)
@@ -390,6 +435,7 @@ nodes_start(
 		.bars_arg = config->bars_arg,
 	};
 	n->tick = timer_new(loop, on_tick, n);
+	n->cut = timer_new(loop, nodes_on_cut, n);
 	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);
 	n->peek = peek_new(loop, config->preauth, on_known, n);
 	n->carried = carried_new(&(struct carried_config){
@@ -421,6 +467,7 @@ nodes_stop(struct nodes **out)
 	carried_free(&n->carried);
 	timer_free(&n->tick);
 	ws_free(&n->ws);
+	timer_free(&n->cut);
 	while (n->peers != NULL) /* none: each was closed */
 		peer_free(n, n->peers);
 	free((void *)(uintptr_t)n->config.cluster_domain);

@@ -16,6 +16,9 @@ struct peer {
 	struct ws_conn *conn;
 	struct talk *talk;
 	struct join *join;
+	const char *node; /* the talk's or the join's */
+	bool proven; /* the certificate says that it is this node */
+	bool crowded; /* the node has newer connections: this one is cut once the loop turns */
 };
 
 struct nodes {
@@ -25,7 +28,8 @@ struct nodes {
 	struct listen *listen;
 	struct peek *peek;
 	struct carried *carried;
-	struct timer *tick;
+	struct timer *tick, *cut;
+	uint64_t n_cut; /* connections that were crowded */
 	struct join_config join;
 	struct peer *peers;
 	uint64_t node_changes; /* of the cluster, looked at */
@@ -35,6 +39,10 @@ struct nodes {
 	struct talk_stats stats;
 	struct join_stats join_stats;
 };
+
+enum {
+	NODES_LOGGED = 120
+}; /* lines a minute of each kind: a node comes and goes as often as it likes */
 
 /* Has the connection a talk that goes on? */
 static inline bool

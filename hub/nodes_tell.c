@@ -207,6 +207,9 @@ nodes_metrics(const struct nodes *n, struct metrics *to)
 	carried_metrics(n->carried, to);
 	metric_counter(to, "edgeway_hub_sessions_replaced_total",
 		"Sessions replaced by a newer connection.", NULL, s->replaced);
+	metric_counter(to, "edgeway_hub_connections_crowded_total",
+		"Connections of nodes that were cut since the node had opened newer ones.", NULL,
+		n->n_cut);
 	metric_counter(to, "edgeway_hub_sessions_stalled_total",
 		"Sessions ended for want of acknowledgements.", NULL, s->stalled);
 	metric_counter(to, "edgeway_hub_bundles_sent_total", "Compressed bundles of messages sent.",

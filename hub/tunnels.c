@@ -104,7 +104,8 @@ drop(struct tunnel *u)
 static void
 cut(struct tunnel *u, const char *why)
 {
-	log_warn("hub", "tunnel cut node=%s peer=%s streams=%u why=\"%s\"", u->node, u->address,
+	log_limited(LOG_LEVEL_WARN, TUNNELS_LOGGED, "hub",
+		"tunnel cut node=%s peer=%s streams=%u why=\"%s\"", u->node, u->address,
 		session_stats(u->session)->streams, why);
 	u->of->cut++;
 	drop(u);
@@ -116,7 +117,8 @@ on_ended(void *arg, int rc, const char *why)
 	struct tunnel *u = arg;
 
 	u->of->dead += rc == -ETIMEDOUT;
-	log_info("hub", "tunnel closed node=%s peer=%s epoch=%llu why=\"%s\"", u->node, u->address,
+	log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub",
+		"tunnel closed node=%s peer=%s epoch=%llu why=\"%s\"", u->node, u->address,
 		(unsigned long long)u->epoch, why);
 	drop(u);
 }
@@ -281,7 +283,7 @@ on_shaken(struct tunnel *u)
 	u->epoch = next_epoch(u);
 	t->last = MAX(t->last, u->epoch);
 	insert(u);
-	log_info("hub", "%s open node=%s peer=%s epoch=%llu",
+	log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub", "%s open node=%s peer=%s epoch=%llu",
 		t->setup.opened != NULL ? "way of a node to others" : "tunnel", u->node, u->address,
 		(unsigned long long)u->epoch);
 	retire_older(u);
@@ -499,7 +501,7 @@ tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch)
 	for (; u != NULL; u = of_node(u->next, node)) {
 		if (u->older || u->epoch >= epoch)
 			continue;
-		log_info("hub",
+		log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub",
 			"another replica has a newer tunnel; this one finishes what it has node=%s "
 			"peer=%s epoch=%llu newer=%llu",
 			node, u->address, (unsigned long long)u->epoch, (unsigned long long)epoch);

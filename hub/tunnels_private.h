@@ -10,7 +10,11 @@
 #include "base/preauth.h"
 #include "hub/tunnels.h"
 
-enum { TUNNELS_BUCKETS = 4096 };
+enum {
+	TUNNELS_BUCKETS = 4096,
+	TUNNELS_LOGGED =
+		120, /* lines a minute of each kind: a node comes and goes as often as it likes */
+};
 
 struct tunnel {
 	TAILQ_ENTRY(tunnel) link; /* of handshakes, or of all that are open */

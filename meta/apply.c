@@ -230,8 +230,9 @@ apply_identity(struct apply *a, const char *site, const char *zone)
 {
 	if (strcmp(site, a->site) == 0 && strcmp(zone, a->zone) == 0)
 		return;
-	log_info("meta", "the hub says where this node is site=\"%s\" zone=\"%s\" before=\"%s\"",
-		site, zone, a->site);
+	log_limited(LOG_LEVEL_INFO, 12, "meta",
+		"the hub says where this node is site=\"%s\" zone=\"%s\" before=\"%s\"", site, zone,
+		a->site);
 	free(a->site);
 	free(a->zone);
 	a->site = xstrdup(site);

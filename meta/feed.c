@@ -263,7 +263,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		note_failure(f, advice);
 		retry_later(f, REFUSED_MS);
 	} else if (was_open) {
-		log_warn("meta",
+		log_limited(LOG_LEVEL_WARN, 12, "meta",
 			"lost the connection to the hub; serving what is known url=%s why=\"%s\"",
 			places_now(&f->places)->url, why);
 		snprintf(f->error, sizeof(f->error), "%s", why);

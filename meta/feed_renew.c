@@ -272,7 +272,8 @@ feed_compare_bundle(struct feed *f, const char *hash)
 		return;
 	random_bytes(&random, sizeof(random));
 	timer_start(f->renewal.tick, 1 + random % BUNDLE_MS, tick_ms(f));
-	log_info("meta", "the hub has other CAs than this node; renewing to learn them");
+	log_limited(LOG_LEVEL_INFO, 12, "meta",
+		"the hub has other CAs than this node; renewing to learn them");
 }
 
 void

@@ -92,10 +92,11 @@ hear(struct declaration *d, size_t i, const char *line, size_t len)
 	log_clean(clean, sizeof clean, fine ? "" : *text != '\0' ? text : "refused");
 	if (d->verdicts[i] == NULL || strcmp(d->verdicts[i], clean) != 0) {
 		if (fine)
-			log_info("tunnel", "the hub may reach through this node entry=%s",
+			log_limited(LOG_LEVEL_INFO, 20, "tunnel",
+				"the hub may reach through this node entry=%s",
 				d->vicinity->list[i].text);
 		else
-			log_warn("tunnel",
+			log_limited(LOG_LEVEL_WARN, 20, "tunnel",
 				"the hub does not take an entry of tunnel.reach entry=%s "
 				"reason=\"%s\"",
 				d->vicinity->list[i].text, clean);

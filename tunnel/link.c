@@ -78,7 +78,7 @@ lost(struct link *l, const struct line *n, int rc, const char *why)
 	uint64_t lived = loop_now_ms(l->config.loop) - n->since_ms;
 
 	if (l->held) {
-		log_info("tunnel",
+		log_limited(LOG_LEVEL_INFO, 12, "tunnel",
 			"the tunnel has ended; another process has this node's address=%s",
 			n->address);
 		return;
@@ -108,8 +108,8 @@ on_ended(void *arg, int rc, const char *why)
 			lost(l, n, rc, why);
 	} else {
 		TAILQ_REMOVE(&l->leaving, n, next);
-		log_info("tunnel", "the former tunnel has ended address=%s why=\"%s\"", n->address,
-			why);
+		log_limited(LOG_LEVEL_INFO, 12, "tunnel",
+			"the former tunnel has ended address=%s why=\"%s\"", n->address, why);
 	}
 	line_free(n);
 	say_drained(l);
@@ -181,7 +181,7 @@ on_shaken(struct line *n, struct tls_stream *tls)
 	l->renewed += l->now != NULL;
 	l->error[0] = '\0';
 	n->since_ms = loop_now_ms(l->config.loop);
-	log_info("tunnel", "%s hub=%s address=%s",
+	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "%s hub=%s address=%s",
 		l->now != NULL ? "tunnel open with the new certificate; the former one finishes"
 			       : "tunnel open",
 		l->hub.host, n->address);
