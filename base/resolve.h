@@ -26,6 +26,7 @@ struct resolve_config {
 	/* SERVFAIL, REFUSED and NOTIMP are answers like others (the owner has its own next server);
 	 * without it the next of `servers` is asked. */
 	bool every_rcode;
+	bool tcp; /* never UDP: nobody who is not on the way can answer */
 };
 /* status 0 with the answer's bytes, or -ETIMEDOUT, -ECONNREFUSED, -ECANCELED (being freed), -EIO; for
  * hosts also -ENOENT: there is no such name. */

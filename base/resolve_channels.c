@@ -163,6 +163,8 @@ open_channel(struct channel *c, const struct resolve_config *config)
 	o.flags = ARES_FLAG_EDNS | ARES_FLAG_NOSEARCH;
 	if (config->every_rcode)
 		o.flags |= ARES_FLAG_NOCHECKRESP;
+	if (config->tcp)
+		o.flags |= ARES_FLAG_USEVC;
 	o.timeout = (int)(config->timeout_ms > 0 ? config->timeout_ms : 2000);
 	o.tries = (int)(config->tries > 0 ? config->tries : 2);
 	o.ndots = 1;

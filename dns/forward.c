@@ -131,15 +131,15 @@ settle(struct question *q, const uint8_t *answer, size_t len)
 static void on_upstream(void *arg, int status, const uint8_t *answer, size_t len);
 
 static void
-ask_one(struct question *q, unsigned i, bool plain)
+ask_one(struct question *q, unsigned i, enum ask_how how)
 {
 	struct forward *f = q->f;
 	struct ask *a = xcalloc(1, sizeof *a + q->len);
 	uint8_t coins[DNS_COINS] = {0};
 
 	a->u = f->up[i];
-	a->plain = plain || a->u->health.folds >= HEALTH_FOLDS_MAX;
-	if (!a->plain)
+	a->how = how == ASK_MIXED && a->u->health.folds >= HEALTH_FOLDS_MAX ? ASK_PLAIN : how;
+	if (a->how != ASK_PLAIN)
 		random_bytes(coins, sizeof coins);
 	a->len = q->len;
 	memcpy(a->sent, q->bytes, q->len);
@@ -149,13 +149,14 @@ ask_one(struct question *q, unsigned i, bool plain)
 	a->start_ms = loop_now_ms(f->loop);
 	a->next = q->asks;
 	q->asks = a;
-	if (q->asked != 0 && !plain)
+	if (q->asked != 0 && how == ASK_MIXED)
 		add(&f->count->seconds, 1);
 	q->asked |= 1u << i;
 	q->waiting++;
 	if (a->u->open++ == 0)
 		forward_beat_within(f, UPSTREAM_BEAT_MS);
-	upstream_ask(a->u, a->sent, a->len, on_upstream, a);
+	upstream_ask(a->u, a->how == ASK_TCP ? UPSTREAM_TCP : UPSTREAM_UDP, a->sent, a->len,
+		on_upstream, a);
 }
 
 /* The next that was not asked: good ones in their order, then those that lost too often. */
@@ -195,7 +196,7 @@ forward_go_on(struct question *q)
 	int i = next_upstream(q);
 
 	if (i >= 0)
-		ask_one(q, (unsigned)i, false);
+		ask_one(q, (unsigned)i, ASK_MIXED);
 	if (next_upstream(q) >= 0)
 		timer_start(q->timer, SECOND_MS, 0);
 	else if (q->waiting > 0)
@@ -241,7 +242,7 @@ probe(struct question *q)
 	for (unsigned i = 0; i < f->n; i++) {
 		if (!(q->asked & 1u << i) && askable(f->up[i], now) &&
 			health_probe(&f->up[i]->health, now))
-			ask_one(q, i, false);
+			ask_one(q, i, ASK_MIXED);
 	}
 }
 
@@ -289,26 +290,49 @@ keep_score(struct forward *f, unsigned asked, struct upstream *winner)
 	}
 }
 
-/* Whether it kept the case that we sent. One that never does is no longer asked to. */
+/* One that never keeps the case is no longer asked to. */
+static void
+forward_note_folds(struct upstream *u, unsigned more)
+{
+	char text[ADDR_TEXT_MAX];
+	bool before = u->health.folds >= HEALTH_FOLDS_MAX;
+
+	u->health.folds += more;
+	if (!before && u->health.folds >= HEALTH_FOLDS_MAX)
+		log_limited(LOG_LEVEL_INFO, 6, "dns",
+			"upstream does not keep the case of names, it is asked in lower case "
+			"address=%s",
+			addr_text(&u->addr, text));
+}
+
+/*
+ * Whether the answer may be believed: it kept the case that we sent, which a forger does not know, or came by a way that needs no such proof. An
+ * answer by TCP is the upstream's own, so that it tells whether the upstream folds, or somebody else answers in its place.
+ */
 static bool
 kept_case(const struct ask *a, const uint8_t *answer, size_t len)
 {
 	struct upstream *u = a->u;
 	char text[ADDR_TEXT_MAX];
+	bool same;
 
-	if (a->plain)
+	if (a->how == ASK_PLAIN)
 		return true;
-	if (dns_forward_same(answer, len, a->sent, a->len)) {
-		u->health.folds = 0;
-		return true;
-	}
-	add(&a->f->count->folded, 1);
-	if (++u->health.folds == HEALTH_FOLDS_MAX)
-		log_limited(LOG_LEVEL_INFO, 6, "dns",
-			"upstream does not keep the case of names, it is asked in lower case "
-			"address=%s",
+	same = dns_forward_same(answer, len, a->sent, a->len);
+	if (same && a->how == ASK_TCP) {
+		add(&a->f->count->forged, 1);
+		log_limited(LOG_LEVEL_WARN, 6, "dns",
+			"an answer by UDP did not keep the case of the name, the upstream does by "
+			"TCP: somebody may forge its answers address=%s",
 			addr_text(&u->addr, text));
-	return false;
+	}
+	if (same)
+		u->health.folds = 0;
+	else if (a->how == ASK_TCP)
+		forward_note_folds(u, HEALTH_FOLDS_MAX);
+	else
+		add(&a->f->count->folded, 1);
+	return same || a->how == ASK_TCP;
 }
 
 enum heard { HEARD_NOTHING, HEARD_BAD, HEARD_FOLDED, HEARD_GOOD };
@@ -316,6 +340,10 @@ enum heard { HEARD_NOTHING, HEARD_BAD, HEARD_FOLDED, HEARD_GOOD };
 static enum heard
 judge(const struct ask *a, int status, const uint8_t *answer, size_t len)
 {
+	if (status < 0 && a->how == ASK_TCP) {
+		upstream_no_tcp(a->u);
+		return HEARD_FOLDED;
+	}
 	if (status < 0) {
 		upstream_failed(a->u, status);
 		return HEARD_NOTHING;
@@ -324,6 +352,17 @@ judge(const struct ask *a, int status, const uint8_t *answer, size_t len)
 	if (!kept_case(a, answer, len))
 		return HEARD_FOLDED;
 	return good(answer, len) ? HEARD_GOOD : HEARD_BAD;
+}
+
+/* By TCP, where nobody who is not on the way can answer; of one that has none, by UDP without the case, with another id and port. */
+static void
+forward_ask_folded(struct question *q, const struct ask *a)
+{
+	bool tcp = upstream_has_tcp(a->u);
+
+	if (!tcp)
+		forward_note_folds(a->u, 1);
+	ask_one(q, forward_index(q->f, a->u), tcp ? ASK_TCP : ASK_PLAIN);
 }
 
 /* One that others stood in for is back when it answers as fast as the others wait. */
@@ -363,7 +402,7 @@ on_upstream(void *arg, int status, const uint8_t *answer, size_t len)
 		keep_score(f, health_lost(&a->u->health) ? 0 : q->asked, a->u);
 		settle(q, answer, len);
 	} else if (heard == HEARD_FOLDED) {
-		ask_one(q, forward_index(f, a->u), true);
+		forward_ask_folded(q, a);
 	} else {
 		q->bad |= heard == HEARD_BAD;
 		if (next_upstream(q) >= 0 || q->waiting == 0 || q->bad)

@@ -9,6 +9,13 @@
 
 struct question;
 
+/* How a question goes to an upstream. */
+enum ask_how {
+	ASK_MIXED, /* by UDP, letters in random case (0x20), which an answer must keep */
+	ASK_TCP, /* the same by TCP, since an answer by UDP did not: any case will do */
+	ASK_PLAIN, /* by UDP in lower case: any case will do */
+};
+
 /* One upstream being asked one question; outlives the question when another was faster. */
 struct ask {
 	struct ask *next; /* of the same question */
@@ -16,7 +23,7 @@ struct ask {
 	struct forward *f;
 	struct upstream *u;
 	uint64_t start_ms;
-	bool plain; /* in lower case: any case of the answer will do */
+	enum ask_how how;
 	bool wanted; /* the question ended without an answer */
 	size_t len;
 	uint8_t sent[];

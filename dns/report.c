@@ -58,6 +58,10 @@ static const struct column columns[] = {
 	COUNTER("forward_case_folded_total",
 		"Answers of upstreams that did not keep the case of the question.", NULL,
 		lookup.forward.folded),
+	COUNTER("forward_case_forged_total",
+		"Answers that did not keep the case of the question, of upstreams that keep it by "
+		"TCP: somebody may forge them.",
+		NULL, lookup.forward.forged),
 	COUNTER("cache_hits_total", "Forwarded names answered from the cache.", NULL, lookup.hits),
 	COUNTER("cache_misses_total", "Questions that went upstream.", NULL, lookup.misses),
 	COUNTER("cache_stale_total",
@@ -147,6 +151,10 @@ static const struct column unanswered_shown[] = {
 	COUNTER("foreign", NULL, NULL, outcome[SERVER_FOREIGN]),
 	COUNTER("limited", NULL, NULL, udp.limited),
 };
+static const struct column folded_shown[] = {
+	COUNTER("folded", NULL, NULL, lookup.forward.folded),
+	COUNTER("forged", NULL, NULL, lookup.forward.forged),
+};
 
 static void
 counts_state(const struct dns *d, const struct column *shown, size_t n, struct buf *out)
@@ -168,6 +176,8 @@ dns_state(struct dns *d, struct buf *out)
 	roster_state(d->roster, out);
 	buf_adds(out, ",\"unanswered\":");
 	counts_state(d, unanswered_shown, ARRAY_LEN(unanswered_shown), out);
+	buf_adds(out, ",\"case\":");
+	counts_state(d, folded_shown, ARRAY_LEN(folded_shown), out);
 	buf_adds(out, ",\"cache\":");
 	counts_state(d, cache_shown, ARRAY_LEN(cache_shown), out);
 	buf_adds(out, ",\"resolvConf\":");

@@ -9,6 +9,7 @@
 enum {
 	TRY_MS = 600, /* per try, doubled for each further one */
 	TRIES = 4, /* 9 s in all: what comes after the clients have gone is good for the cache */
+	NO_TCP_MS = 10 * 60 * 1000,
 	PULSE_GAP_MS = 1000,
 	PULSE_DEAD_MS = 2000,
 	PULSE_IDLE_MS = 30000,
@@ -87,6 +88,7 @@ upstream_new(struct upstream **out, struct loop *loop, const struct addr *addr, 
 		return rc;
 	}
 	u->loop = loop;
+	u->mark = mark;
 	u->addr = *addr;
 	u->count = count;
 	atomic_store_explicit(&count->state, UPSTREAM_UNKNOWN, memory_order_relaxed);
@@ -102,15 +104,47 @@ upstream_free(struct upstream **out)
 	if (u == NULL)
 		return;
 	resolve_free(&u->resolve);
+	resolve_free(&u->tcp);
 	free(u);
 }
 
+static struct resolve *
+upstream_tcp(struct upstream *u)
+{
+	const struct resolve_config c = {
+		.servers = &u->addr,
+		.n_servers = 1,
+		.timeout_ms = TRY_MS,
+		.tries = 1,
+		.mark = u->mark,
+		.every_rcode = true,
+		.tcp = true,
+	};
+
+	if (u->tcp == NULL)
+		resolve_new(&u->tcp, u->loop, &c, NULL);
+	return u->tcp;
+}
+
 void
-upstream_ask(struct upstream *u, const uint8_t *query, size_t len, resolve_answer_fn *fn, void *arg)
+upstream_ask(struct upstream *u, enum upstream_way way, const uint8_t *query, size_t len,
+	resolve_answer_fn *fn, void *arg)
 {
 	health_asked(&u->health, loop_now_ms(u->loop));
 	add(&u->count->queries);
-	resolve_query(u->resolve, query, len, fn, arg);
+	resolve_query(way == UPSTREAM_TCP ? u->tcp : u->resolve, query, len, fn, arg);
+}
+
+bool
+upstream_has_tcp(struct upstream *u)
+{
+	return loop_now_ms(u->loop) >= u->no_tcp_until_ms && upstream_tcp(u) != NULL;
+}
+
+void
+upstream_no_tcp(struct upstream *u)
+{
+	u->no_tcp_until_ms = loop_now_ms(u->loop) + NO_TCP_MS;
 }
 
 static void

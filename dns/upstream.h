@@ -6,7 +6,7 @@
  * one that waits for others, and that before a client has to find it out. On the worker's loop only.
  *
  *	upstream_new(&u, loop, &addr, mark, count);	// NULL when no DNS client can be made
- *	upstream_ask(u, query, len, on_answer, me);
+ *	upstream_ask(u, UPSTREAM_UDP, query, len, on_answer, me);
  *	next_ms = upstream_beat(u);	// from a timer; again after next_ms
  *	upstream_free(&u);	// what is open ends with -ECANCELED first
  */
@@ -17,6 +17,8 @@
 
 #include "base/resolve.h"
 #include "dns/health.h"
+
+enum upstream_way { UPSTREAM_UDP, UPSTREAM_TCP };
 
 enum upstream_state { UPSTREAM_UNKNOWN, UPSTREAM_ALIVE, UPSTREAM_DEAD };
 
@@ -34,8 +36,11 @@ struct upstream_count {
 
 struct upstream {
 	struct loop *loop;
+	uint32_t mark;
 	struct addr addr;
 	struct resolve *resolve;
+	struct resolve *tcp; /* made when it is first needed */
+	uint64_t no_tcp_until_ms; /* it did not answer by TCP; 0: nobody has tried */
 	struct health health;
 	struct upstream_count *count;
 	unsigned open; /* queries of clients; the owner of their answers counts */
@@ -49,8 +54,12 @@ bool upstream_is(const struct upstream *u, const struct addr *a);
 int upstream_new(struct upstream **u, struct loop *loop, const struct addr *addr, uint32_t mark,
 	struct upstream_count *count);
 void upstream_free(struct upstream **u);
-void upstream_ask(
-	struct upstream *u, const uint8_t *query, size_t len, resolve_answer_fn *fn, void *arg);
+/* By UDP, a truncated answer again by TCP; or by TCP alone, in one try, after upstream_has_tcp. */
+void upstream_ask(struct upstream *u, enum upstream_way way, const uint8_t *query, size_t len,
+	resolve_answer_fn *fn, void *arg);
+/* False for some time after upstream_no_tcp: its TCP did not answer. */
+bool upstream_has_tcp(struct upstream *u);
+void upstream_no_tcp(struct upstream *u);
 /* What became of a query that was sent at start_ms. `good`: the rcode is one to hand on. */
 void upstream_heard(struct upstream *u, uint64_t start_ms, bool good);
 void upstream_failed(struct upstream *u, int status);

@@ -369,6 +369,9 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 		"endpoints are not dialled because of what their address is: edgewayctl endpoints "
 		"names them, lb.allow lets them in");
 	warn_clock(w, tree_get(top, "meta"));
+	warn_number(w, top, "dns.case.forged",
+		"answers of upstreams by UDP were not what they say by TCP: somebody may forge "
+		"them");
 	warn_number(w, top, "lb.counters.no_service",
 		"connections were for no service that is known here");
 	warn_number(w, top, "lb.counters.loops", LOOPS);

@@ -68,11 +68,11 @@ answer(struct bed_upstream *u, struct held *h)
 	else if (m[3] == 0x80 && m[DNS_HEADER] != 0) {
 		memcpy(m + end, rr, sizeof rr);
 		m[end + 9] = u->ttl_s;
-		m[end + sizeof rr] = u->ip;
+		m[end + sizeof rr] = u->mode == FORGE ? 66 : u->ip;
 		end += sizeof rr + 1;
 		m[7] = 1;
 	}
-	for (size_t i = DNS_HEADER; u->mode == FOLD && i < end; i++) {
+	for (size_t i = DNS_HEADER; (u->mode == FOLD || u->mode == FORGE) && i < end; i++) {
 		if (m[i] >= 'A' && m[i] <= 'Z')
 			m[i] |= 0x20;
 	}
@@ -146,6 +146,59 @@ on_query(void *arg, int fd, unsigned events)
 	timer_start(h->later, u->delay_ms, 0);
 }
 
+static void
+tcp_close_peer(struct bed_upstream *u)
+{
+	watch_stop(&u->tcp_peer_watch);
+	if (u->tcp_peer >= 0)
+		close(take_fd(&u->tcp_peer));
+}
+
+/* One question a connection, which comes in one piece on the loopback. */
+static void
+on_tcp_query(void *arg, int fd, unsigned events)
+{
+	struct bed_upstream *u = arg;
+	enum bed_mode mode = u->mode;
+	struct held h;
+	uint8_t prefix[2];
+	ssize_t n = recv(fd, prefix, sizeof prefix, 0);
+
+	(void)events;
+	n = n == sizeof prefix ? recv(fd, h.m, sizeof h.m - 32, 0) : 0;
+	if (n > DNS_HEADER) {
+		u->tcp_asked++;
+		h.len = (size_t)n;
+		if (mode == FORGE)
+			u->mode = ANSWER; /* it is the upstream itself */
+		answer(u, &h);
+		u->mode = mode;
+		dns_put16(prefix, (uint16_t)h.len);
+		assert_int_equal(send(fd, prefix, sizeof prefix, MSG_MORE), sizeof prefix);
+		assert_int_equal(send(fd, h.m, h.len, 0), h.len);
+	}
+	tcp_close_peer(u);
+}
+
+static void
+on_tcp_connection(void *arg, int fd, unsigned events)
+{
+	struct bed_upstream *u = arg;
+
+	(void)events;
+	tcp_close_peer(u);
+	u->tcp_peer = accept(fd, NULL, NULL);
+	assert_true(u->tcp_peer >= 0);
+	u->tcp_peer_watch = watch_start(u->loop, u->tcp_peer, WATCH_READ, on_tcp_query, u);
+}
+
+void
+bed_upstream_tcp(struct bed_upstream *u)
+{
+	assert_int_equal(sock_listen(&u->addr, 0, &u->tcp, NULL), 0);
+	u->tcp_watch = watch_start(u->loop, u->tcp, WATCH_READ, on_tcp_connection, u);
+}
+
 /* A port that is free for UDP and TCP alike, and that the kernel gives nobody meanwhile: below those that it chooses from. Tests beside
  * this one begin elsewhere. */
 static uint16_t
@@ -174,6 +227,7 @@ upstream_open(struct bed *f, struct bed_upstream *u, uint8_t ip)
 
 	u->ip = ip;
 	u->ttl_s = 60;
+	u->tcp = u->tcp_peer = -1;
 	u->delay_ms = 300;
 	assert_int_equal(sock_udp(&any, 0, &u->fd, NULL), 0);
 	u->addr.len = sizeof u->addr.in;
@@ -187,6 +241,10 @@ void
 bed_upstream_close(struct bed_upstream *u)
 {
 	watch_stop(&u->watch);
+	watch_stop(&u->tcp_watch);
+	tcp_close_peer(u);
+	if (u->tcp >= 0)
+		close(take_fd(&u->tcp));
 	while (u->held != NULL)
 		held_free(u->held);
 	if (u->fd >= 0)

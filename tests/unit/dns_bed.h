@@ -14,7 +14,8 @@
 #include "dns_kit.h"
 
 /* SLOW_NAMES: it lives, but others that it asks are slow. */
-enum bed_mode { ANSWER, SILENT, FAIL, REFUSE, LIE, SLOW, SLOW_NAMES, FOLD, LOOP, TRUNCATE };
+/* FORGE: by UDP somebody else answers, with another address, who does not know the case of the question. */
+enum bed_mode { ANSWER, SILENT, FAIL, REFUSE, LIE, SLOW, SLOW_NAMES, FOLD, FORGE, LOOP, TRUNCATE };
 
 struct held;
 
@@ -23,7 +24,10 @@ struct bed_upstream {
 	struct addr addr;
 	struct watch *watch;
 	enum bed_mode mode;
+	int tcp, tcp_peer; /* -1: none */
+	struct watch *tcp_watch, *tcp_peer_watch;
 	unsigned asked; /* pulses and questions that find loops do not count */
+	unsigned tcp_asked;
 	uint8_t flags, ad_cd; /* of the last query */
 	bool edns_do;
 	const uint16_t *port; /* of the DNS under test */
@@ -64,6 +68,8 @@ void bed_start(struct bed *f);
 void bed_stop(struct bed *f);
 void bed_turn(struct bed *f);
 void bed_upstream_close(struct bed_upstream *u);
+/* From now on it answers by TCP, too. */
+void bed_upstream_tcp(struct bed_upstream *u);
 
 void bed_send(struct bed *f, const uint8_t *m, size_t len);
 /* The next answer as kit_describe says it, or "nothing" after wait_ms. */

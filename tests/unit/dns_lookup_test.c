@@ -348,6 +348,38 @@ an_upstream_that_folds_case_is_believed_the_second_time(void **state)
 	assert_int_equal(f->up[0].asked, before + 1);
 }
 
+/* By TCP it is sure that the upstream folds: it is asked so no more. */
+static void
+an_upstream_that_folds_case_is_found_out_by_tcp(void **state)
+{
+	struct bed *f = *state;
+
+	f->up[0].mode = FOLD;
+	f->up[1].mode = SILENT;
+	bed_upstream_tcp(&f->up[0]);
+	bed_start(f);
+	for (unsigned i = 0; i < 5; i++)
+		assert_string_equal(bed_ask(f, bed_fresh(f), 1000), FIRST);
+	assert_true(
+		f->up[0].tcp_asked >= 1 && f->up[0].tcp_asked <= 2); /* each worker finds it out */
+}
+
+/* Whoever guesses id and port, and not the case, is not believed, however often he tries, and does not end the asking by it. */
+static void
+forged_answers_that_fold_are_not_believed(void **state)
+{
+	struct bed *f = *state;
+
+	f->up[0].mode = FORGE;
+	f->up[1].mode = SILENT;
+	bed_upstream_tcp(&f->up[0]);
+	bed_start(f);
+	for (unsigned i = 1; i <= 30; i++) {
+		assert_string_equal(bed_ask(f, bed_fresh(f), 1000), FIRST);
+		assert_int_equal(f->up[0].tcp_asked, i);
+	}
+}
+
 #define STALE "NOERROR an=1 ns=0 ar=0 A 192.0.2.1 ttl=30"
 
 static void
@@ -416,6 +448,8 @@ main(void)
 		T(each_client_gets_its_own_words),
 		T(equal_questions_are_asked_once),
 		T(an_upstream_that_folds_case_is_believed_the_second_time),
+		T(an_upstream_that_folds_case_is_found_out_by_tcp),
+		T(forged_answers_that_fold_are_not_believed),
 		T(old_answers_are_better_than_none),
 		T(a_very_slow_upstream_is_waited_for),
 		T(one_that_lives_is_waited_for),
