@@ -45,6 +45,7 @@ approvals_add(struct approvals *a)
 
 	h->next = a->held;
 	h->round = a->follow != NULL ? follow_round(a->follow) : 0;
+	h->asked_ms = loop_now_ms(a->config.loop);
 	a->held = h;
 	a->n_held++;
 	return h;
@@ -59,6 +60,21 @@ remove_named(struct approvals *a, const char *name)
 			return;
 		}
 	}
+}
+
+void
+approvals_give_up(struct approvals *a, struct held *h)
+{
+	log_limited(LOG_LEVEL_WARN, 20, "hub",
+		"a request that nobody approved gives way to others request=%s node=%s address=%s",
+		h->csr.name, h->csr.node, h->csr.address);
+	a->expired++;
+	if (h->asked && !h->sent && (a->step != STEP_CREATE || strcmp(a->at, h->csr.name) != 0)) {
+		remove_named(a, h->csr.name);
+		return;
+	}
+	h->given_up = true;
+	timer_start(a->timer, 0, 0);
 }
 
 /* What an operator should see of it. */
@@ -109,6 +125,7 @@ forget_other_key(struct held *h, const struct csr *csr)
 	free(take_ptr(&h->cert));
 	h->due_ms = 0;
 	h->failures = 0;
+	h->given_up = false;
 }
 
 static void
@@ -144,6 +161,7 @@ on_object(void *arg, const struct tree_node *object, bool gone)
 		free(take_ptr(&h->cert));
 	csr_fini(&h->csr);
 	h->csr = csr;
+	h->source = approvals_source(csr.address);
 }
 
 static void
@@ -291,7 +309,7 @@ on_patched(void *arg, const struct https_answer *answer)
 		memcpy(h->tried, a->version, sizeof h->tried);
 	if (answer->status == 200) {
 		a->issued += gives;
-		a->failed += !gives;
+		a->failed += !gives && (h == NULL || !h->given_up);
 	}
 	if (answer->status == 200 && gives)
 		log_info("hub", "signed what was approved request=%s", a->at);
@@ -337,7 +355,10 @@ write_status(struct approvals *a, const struct held *h)
 	a->step = STEP_WRITE;
 	a->gives = h->cert != NULL;
 	memcpy(a->version, h->csr.version, sizeof a->version);
-	if (h->cert != NULL) {
+	if (approvals_yields(h)) {
+		csr_build_given_up(&b, &h->csr);
+		send_step(a, "PATCH", path, "application/merge-patch+json", &b);
+	} else if (h->cert != NULL) {
 		csr_build_issued(&b, &h->csr, h->cert);
 		send_step(a, "PATCH", path, "application/merge-patch+json", &b);
 	} else {
@@ -402,7 +423,8 @@ is_due(const struct approvals *a, struct held *h, uint64_t *wait_ms)
 {
 	uint64_t now = loop_now_ms(a->config.loop);
 
-	if (h->csr.state != CSR_APPROVED || strcmp(h->tried, h->csr.version) == 0)
+	if ((h->csr.state != CSR_APPROVED && !approvals_yields(h)) || h->asked ||
+		strcmp(h->tried, h->csr.version) == 0)
 		return false;
 	if (h->due_ms == 0)
 		h->due_ms = draw_turn(a);
@@ -418,7 +440,7 @@ begin(struct approvals *a, struct held *h)
 	snprintf(a->at, sizeof a->at, "%s", h->csr.name);
 	if (h->asked)
 		create(a, h);
-	else if (h->csr.wrong != NULL || h->cert != NULL)
+	else if (h->csr.wrong != NULL || h->cert != NULL || approvals_yields(h))
 		write_status(a, h);
 	else
 		sign(a, h);

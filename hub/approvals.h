@@ -7,8 +7,10 @@
  *                               └─deny─► DENIED                └─ breaks the signer's rules ─► FAILED
  *
  * Requests that others made for this signer are signed as well, once they are approved. Who knows nothing of us may
- * ask: at most APPROVALS_PENDING_MAX of a hub's own are undecided, APPROVALS_ADDRESS_MAX of one address, and a name that holds
- * a certificate, or that only an operator's token may give away (join_bars_fn), is asked for no more; one that was signed for the very key that asks is handed out. What the API server finds
+ * ask: at most APPROVALS_PENDING_MAX of a hub's own are undecided, APPROVALS_ADDRESS_MAX of one address (of IPv6: of one /64),
+ * and a name that holds a certificate, or that only an operator's token may give away (join_bars_fn), is asked for no more; one that was signed for the very key that asks is handed out. Where places are
+ * scarce one whose node has not asked for APPROVALS_STALE_MS gives way, else one of the address that has the most, by two or
+ * more than the address that asks: it fails, and says so. What the API server finds
  * wrong with a request is this request's fault alone. The cluster forgets decided requests after an hour and undecided ones after a day.
  * On the hub's loop.
  *
@@ -21,7 +23,12 @@
 #include "hub/csr.h"
 #include "hub/share.h"
 
-enum { APPROVALS_PENDING_MAX = 64, APPROVALS_ADDRESS_MAX = 16, APPROVALS_HELD_MAX = 4096 };
+enum {
+	APPROVALS_PENDING_MAX = 256,
+	APPROVALS_ADDRESS_MAX = 16,
+	APPROVALS_STALE_MS = 10 * 60 * 1000, /* a node asks every minute */
+	APPROVALS_HELD_MAX = 4096,
+};
 
 struct approvals;
 

@@ -5,6 +5,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "base/hash.h"
+#include "model/check.h"
 #include "model/json.h"
 
 /* --- nodes ask ------------------------------------------------------------------------- */
@@ -20,17 +22,101 @@ host_end(const char *address)
 static bool
 is_pending(const struct held *h)
 {
-	return h->csr.state == CSR_PENDING && (h->asked || h->csr.ours);
+	return h->csr.state == CSR_PENDING && (h->asked || h->csr.ours) && !h->given_up;
+}
+
+uint64_t
+approvals_source(const char *address)
+{
+	size_t len = strlen(address);
+	char plain[INET6_ADDRSTRLEN];
+	struct in6_addr ip;
+
+	if (address[0] == '[' && address[len - 1] == ']') {
+		address++;
+		len -= 2;
+	}
+	snprintf(plain, sizeof plain, "%.*s", (int)MIN(len, sizeof plain - 1), address);
+	if (!ip_parse(plain, &ip))
+		return hash64(address, len, 0);
+	return hash64(&ip, IN6_IS_ADDR_V4MAPPED(&ip) ? sizeof ip : sizeof ip / 2, 1);
 }
 
 static size_t
-count_pending(const struct approvals *a, const char *address)
+count_pending(const struct approvals *a)
 {
 	size_t n = 0;
 
 	for (const struct held *h = a->held; h != NULL; h = h->next)
-		n += is_pending(h) && (address == NULL || strcmp(h->csr.address, address) == 0);
+		n += is_pending(h);
 	return n;
+}
+
+static size_t
+approvals_count_from(const struct approvals *a, uint64_t source)
+{
+	size_t n = 0;
+
+	for (const struct held *h = a->held; h != NULL; h = h->next)
+		n += is_pending(h) && h->source == source;
+	return n;
+}
+
+/* --- whose place another gets -------------------------------------------------------- */
+
+/* One whose node seems to have gone: the longest ago. source NULL: of any. */
+static struct held *
+approvals_find_stale(const struct approvals *a, const uint64_t *source)
+{
+	uint64_t now = loop_now_ms(a->config.loop);
+	struct held *found = NULL;
+
+	for (struct held *h = a->held; h != NULL; h = h->next)
+		if (is_pending(h) && now - h->asked_ms >= APPROVALS_STALE_MS &&
+			(source == NULL || h->source == *source) &&
+			(found == NULL || h->asked_ms < found->asked_ms))
+			found = h;
+	return found;
+}
+
+/* Of the address that has the most, and at least two more than `mine`: the one that was asked for the longest ago. */
+static struct held *
+approvals_find_greedy(const struct approvals *a, size_t mine)
+{
+	struct held *found = NULL;
+	size_t most = mine + 1;
+
+	for (struct held *h = a->held; h != NULL; h = h->next) {
+		size_t n = is_pending(h) ? approvals_count_from(a, h->source) : 0;
+
+		if (n > most || (n == most && found != NULL && h->asked_ms < found->asked_ms)) {
+			most = n;
+			found = h;
+		}
+	}
+	return found;
+}
+
+const char *
+approvals_make_room(struct approvals *a, const char *host)
+{
+	uint64_t source = approvals_source(host);
+	size_t mine = approvals_count_from(a, source);
+	struct held *victim;
+
+	if (mine >= APPROVALS_ADDRESS_MAX) {
+		if ((victim = approvals_find_stale(a, &source)) == NULL)
+			return "too many requests from this address wait for approval: approve or "
+			       "deny some (kubectl get csr)";
+	} else if (count_pending(a) < APPROVALS_PENDING_MAX) {
+		return NULL;
+	} else if ((victim = approvals_find_stale(a, NULL)) == NULL &&
+		(victim = approvals_find_greedy(a, mine)) == NULL) {
+		return "too many requests wait for approval: approve or deny some (kubectl get "
+		       "csr)";
+	}
+	approvals_give_up(a, victim);
+	return NULL;
 }
 
 static void refuse(struct approval_answer *answer, const char *fmt, ...) printf_like(2, 3);
@@ -86,7 +172,7 @@ answer_known(const struct approvals *a, const struct held *h, struct approval_an
 }
 
 static const char *
-why_not_ask(const struct approvals *a, const char *node, const char *host)
+why_not_ask(struct approvals *a, const char *node, const char *host)
 {
 	if (a->problem[0] != '\0')
 		return a->problem;
@@ -97,19 +183,13 @@ why_not_ask(const struct approvals *a, const char *node, const char *host)
 	if (certs_taken(a->config.certs, node))
 		return "the name holds a certificate: make a token with `edgewayctl token create "
 		       "--node NAME`";
-	if (count_pending(a, NULL) >= APPROVALS_PENDING_MAX)
-		return "too many requests wait for approval: approve or deny some (kubectl get "
-		       "csr)";
-	if (count_pending(a, host) >= APPROVALS_ADDRESS_MAX)
-		return "too many requests from this address wait for approval: approve or deny "
-		       "some (kubectl get csr)";
-	return NULL;
+	return approvals_make_room(a, host);
 }
 
-static const struct held *
+static struct held *
 find_asked(const struct approvals *a, const char *node, const char *key)
 {
-	for (const struct held *h = a->held; h != NULL; h = h->next) {
+	for (struct held *h = a->held; h != NULL; h = h->next) {
 		if (strcmp(h->csr.key, key) == 0 && strcmp(h->csr.node, node) == 0)
 			return h;
 	}
@@ -175,6 +255,7 @@ pass_on(struct approvals *a, const char *node, const char *key, char **request, 
 	h->csr.cert = xstrdup("");
 	h->csr.why = xstrdup("");
 	h->csr.address = take_ptr(address);
+	h->source = approvals_source(h->csr.address);
 	timer_start(a->timer, 0, 0);
 	return h;
 }
@@ -185,7 +266,7 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 {
 	auto_free char *host = xstrndup(address, (size_t)(host_end(address) - address));
 	auto_free char *name = NULL, *plain = NULL;
-	const struct held *known;
+	struct held *known;
 	char key[PKI_HASH_TEXT];
 	struct err err = {0};
 	const char *why;
@@ -202,6 +283,7 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 	}
 	csr_name(answer->name, node, key);
 	if ((known = find_asked(a, node, key)) != NULL) {
+		known->asked_ms = loop_now_ms(a->config.loop);
 		snprintf(answer->name, sizeof answer->name, "%s", known->csr.name);
 		answer_known(a, known, answer);
 		return;
@@ -236,7 +318,7 @@ approvals_state(const struct approvals *a, struct buf *out)
 {
 	const char *comma = "";
 
-	buf_printf(out, "{\"pending\":%zu,\"problem\":", count_pending(a, NULL));
+	buf_printf(out, "{\"pending\":%zu,\"problem\":", count_pending(a));
 	json_add_text(out, problem_of(a));
 	buf_adds(out, ",\"requests\":[");
 	for (const struct held *h = a->held; h != NULL; h = h->next) {
@@ -259,15 +341,16 @@ approvals_metrics(const struct approvals *a, struct metrics *to)
 {
 	static const char name[] = "edgeway_hub_approvals_total";
 	static const char help[] = "Requests for certificates that this replica signed, refused to "
-				   "sign, or saw denied.";
+				   "sign, saw denied, or gave up in favour of others.";
 
 	metric_gauge(to, "edgeway_hub_approvals_pending",
 		"Nodes' requests for certificates that wait for kubectl certificate approve.", NULL,
-		(double)count_pending(a, NULL));
+		(double)count_pending(a));
 	metric_gauge(to, "edgeway_hub_approvals_trouble",
 		"1 while CertificateSigningRequests cannot be read or written.", NULL,
 		problem_of(a)[0] != '\0');
 	metric_counter(to, name, help, "result=\"issued\"", a->issued);
 	metric_counter(to, name, help, "result=\"failed\"", a->failed);
 	metric_counter(to, name, help, "result=\"denied\"", a->denied);
+	metric_counter(to, name, help, "result=\"expired\"", a->expired);
 }

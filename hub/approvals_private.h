@@ -11,8 +11,12 @@
 struct held {
 	struct held *next;
 	struct csr csr;
+	uint64_t source; /* of the address that asked (approvals_source) */
 	bool asked; /* by us, and not seen at the server yet */
 	bool sent; /* it has been written */
+	bool given_up; /* another got its place: it is to fail, unless somebody decides before */
+	uint64_t
+		asked_ms; /* loop's clock: when its node asked here last; of others when it was seen first */
 	char *cert; /* signed, not written yet; NULL */
 	uint64_t due_ms; /* loop's clock: when it is our turn to sign; 0: not drawn */
 	unsigned failures; /* of writing its status */
@@ -45,7 +49,7 @@ struct approvals {
 	char version[FOLLOW_VERSION_MAX + 1]; /* STEP_WRITE: of the request then */
 	bool gives; /* STEP_WRITE: a certificate, else a refusal */
 	unsigned failures;
-	uint64_t issued, failed, denied;
+	uint64_t issued, failed, denied, expired;
 	char problem[400]; /* of the last step, "" */
 	uint64_t problem_ms; /* loop's clock: when that was */
 	bool listed, overflow_said;
@@ -53,6 +57,19 @@ struct approvals {
 	size_t next_refused;
 };
 
+/* Is it to fail, so that another has its place? */
+static inline bool
+approvals_yields(const struct held *h)
+{
+	return h->given_up && h->csr.state == CSR_PENDING;
+}
+
+/* Room for one more of this address, at the cost of others if need be. NULL: there is; else why not. */
+const char *approvals_make_room(struct approvals *a, const char *host);
+/* Another is to have the place of one that waits: *h may be gone afterwards. */
+void approvals_give_up(struct approvals *a, struct held *h);
+/* The same for all addresses of one asker: whoever has an IPv6 address has the whole /64. What is no address is one of its own. */
+uint64_t approvals_source(const char *address);
 /* A new request to be known, empty. */
 struct held *approvals_add(struct approvals *a);
 /* Has its node a certificate by now, or another request that waits? */

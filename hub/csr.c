@@ -190,20 +190,39 @@ csr_build_issued(struct buf *out, const struct csr *csr, const char *cert_pem)
 	buf_adds(out, "\"}}");
 }
 
-void
-csr_build_failed(struct buf *out, const struct csr *csr)
+static void
+csr_add_failed(struct buf *out, const char *reason, const char *message)
 {
 	int64_t now_s = (int64_t)(wall_ms() / 1000);
 
 	buf_printf(out,
-		"[{\"op\":\"test\",\"path\":\"/metadata/resourceVersion\",\"value\":\"%s\"},"
-		"{\"op\":\"add\",\"path\":\"/status/conditions/-\",\"value\":{\"type\":\"Failed\","
-		"\"status\":\"True\",\"reason\":\"SignerValidationFailure\",\"message\":",
-		csr->version);
-	json_add_text(out, csr->wrong);
+		"{\"type\":\"Failed\",\"status\":\"True\",\"reason\":\"%s\",\"message\":", reason);
+	json_add_text(out, message);
 	buf_adds(out, ",\"lastUpdateTime\":\"");
 	buf_add_utc(out, now_s);
 	buf_adds(out, "\",\"lastTransitionTime\":\"");
 	buf_add_utc(out, now_s);
-	buf_adds(out, "\"}}]");
+	buf_adds(out, "\"}");
+}
+
+void
+csr_build_failed(struct buf *out, const struct csr *csr)
+{
+	buf_printf(out,
+		"[{\"op\":\"test\",\"path\":\"/metadata/resourceVersion\",\"value\":\"%s\"},"
+		"{\"op\":\"add\",\"path\":\"/status/conditions/-\",\"value\":",
+		csr->version);
+	csr_add_failed(out, "SignerValidationFailure", csr->wrong);
+	buf_adds(out, "}]");
+}
+
+void
+csr_build_given_up(struct buf *out, const struct csr *csr)
+{
+	buf_printf(out, "{\"metadata\":{\"resourceVersion\":\"%s\"},\"status\":{\"conditions\":[",
+		csr->version);
+	csr_add_failed(out, "NotApproved",
+		"nobody approved it, and too many others wait: delete it (kubectl delete csr NAME) "
+		"and its node asks again");
+	buf_adds(out, "]}}");
 }

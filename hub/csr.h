@@ -57,5 +57,7 @@ void csr_build(struct buf *out, const struct csr *csr);
 void csr_build_issued(struct buf *out, const struct csr *csr, const char *cert_pem);
 /* JSON patch (RFC 6902) that adds the condition Failed with csr->wrong. */
 void csr_build_failed(struct buf *out, const struct csr *csr);
+/* Merge patch as of csr_build_issued, of one that nobody has decided: it failed since others needed its place. */
+void csr_build_given_up(struct buf *out, const struct csr *csr);
 
 #endif

@@ -118,6 +118,7 @@ HUB_TESTS = \
 	tests/unit/hub_join_test \
 	tests/unit/hub_test \
 	tests/unit/kubeconfig_test \
+	tests/unit/approvals_test \
 	tests/unit/link_forward_test \
 	tests/unit/reach_test \
 	tests/unit/link_test \
@@ -139,6 +140,8 @@ HUB_TESTS = \
 	tests/unit/web_test
 check_PROGRAMS += $(HUB_TESTS)
 TESTS += $(HUB_TESTS)
+tests_unit_approvals_test_SOURCES = tests/unit/approvals_test.c $(CLOCK)
+tests_unit_approvals_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_access_test_SOURCES = tests/unit/access_test.c
 tests_unit_access_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_self_guard_test_SOURCES = tests/unit/self_guard_test.c
