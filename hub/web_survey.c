@@ -77,9 +77,8 @@ on_talk(void *arg, const struct talk *talk)
 	n->pending = f.pending;
 	n->unacked = f.unacked;
 	n->unserved = (unsigned)f.unserved;
-	n->health = !f.synced || f.pending + f.unacked > 0 || f.unserved + f.held > 0
-		? SURVEY_LAGS
-		: SURVEY_BARE;
+	n->health = !f.synced || f.pending + f.unacked > 0 || f.unserved + f.held > 0 ? SURVEY_LAGS
+										      : SURVEY_BARE;
 }
 
 static void

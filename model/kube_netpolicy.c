@@ -227,14 +227,7 @@ kube_netpolicy_fini(struct kube_netpolicy *p)
 void
 kube_namespace_decode(struct decoder *d, const struct tree_node *n, struct kube_namespace *ns)
 {
-	static const char key[] = KUBE_NAMESPACE_NAME;
-	const char *name = tree_text(tree_path(n, "metadata.name"), "");
-	struct kube_labels *l = &ns->labels;
-
-	*l = kube_labels(d, tree_path(n, "metadata.labels"));
-	for (size_t i = 0; i < l->n; i++)
-		if (strcmp(l->list[i].key, key) == 0)
-			return;
-	l->list = xrealloc(l->list, (l->n + 1) * sizeof *l->list);
-	l->list[l->n++] = (struct kube_label){xstrdup(key), xstrdup(name)};
+	ns->labels = kube_labels(d, tree_path(n, "metadata.labels"));
+	kube_labels_default(
+		&ns->labels, KUBE_NAMESPACE_NAME, tree_text(tree_path(n, "metadata.name"), ""));
 }

@@ -28,6 +28,8 @@ char *kube_text(
 uint16_t kube_port(struct decoder *d, const struct tree_node *map, const char *key);
 uint8_t kube_protocol(struct decoder *d, const struct tree_node *map);
 struct kube_labels kube_labels(struct decoder *d, const struct tree_node *map);
+/* Adds the label unless there is one with that key. */
+void kube_labels_default(struct kube_labels *l, const char *key, const char *value);
 /* The list map.key; NULL when absent, or when it is no list, which makes the object wrong. */
 const struct tree_node *kube_list(struct decoder *d, const struct tree_node *map, const char *key);
 size_t kube_count(const struct tree_node *list);

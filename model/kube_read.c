@@ -313,6 +313,16 @@ kube_decode(struct kube_object **o, const char *file, const struct tree_node *n,
 }
 
 void
+kube_labels_default(struct kube_labels *l, const char *key, const char *value)
+{
+	if (kube_labels_find(l, key) != NULL)
+		return;
+	l->list = xrealloc(l->list, (l->n + 1) * sizeof *l->list);
+	l->list[l->n++] = (struct kube_label){xstrdup(key), xstrdup(value)};
+	qsort(l->list, l->n, sizeof *l->list, kube_compare_labels);
+}
+
+void
 kube_labels_fini(struct kube_labels *l)
 {
 	for (size_t i = 0; i < l->n; i++) {

@@ -661,8 +661,11 @@ static void
 say_endless(struct world *w, unsigned i, unsigned values)
 {
 	auto_free char *name = xasprintf("endless-%u", i);
-	struct cluster_change change = {
-		.ns = (char[]){"default"}, .name = name, .nodes = (char[]){""}};
+	struct view unrestricted = {0};
+	struct cluster_change change = {.ns = (char[]){"default"},
+		.name = name,
+		.view = &unrestricted,
+		.nodes = (char[]){""}};
 	auto_buf struct buf json;
 
 	buf_init(&json, BUF_UNLIMITED);
