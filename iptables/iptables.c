@@ -62,7 +62,7 @@ relay_ports_put(struct iptables *ipt, struct batch *b)
 	size_t bytes = buf_len(&ipt->new_relay_ports);
 
 	if (bytes > 0)
-		rules_own(b, IPPROTO_UDP, (const void *)buf_at(&ipt->new_relay_ports),
+		rules_ports(b, IPPROTO_UDP, (const void *)buf_at(&ipt->new_relay_ports),
 			bytes / sizeof(uint16_t));
 	buf_consume(&ipt->new_relay_ports, bytes);
 }

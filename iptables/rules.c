@@ -25,7 +25,7 @@ enum {
 	TYPE_CALLER = TYPE_IPV4 << 3 * TYPE_BITS | TYPE_SERVICE,
 	TYPE_SLOT = TYPE_SERVICE << TYPE_BITS | TYPE_INTEGER,
 	TYPE_ENDPOINT = TYPE_IPV4 << TYPE_BITS | TYPE_PORT,
-	TYPE_OWN = TYPE_PROTO << TYPE_BITS | TYPE_PORT,
+	TYPE_PORTS = TYPE_PROTO << TYPE_BITS | TYPE_PORT,
 };
 enum { DNS_PORT = 53 };
 #define UPSTREAMS "upstreams"
@@ -37,8 +37,8 @@ enum { DNS_PORT = 53 };
 #define OWN "own"
 #define INPUT "input"
 
-/* An element of `own`, as the kernel compares it. */
-struct own_port {
+/* An element of `ports`, as the kernel compares it. */
+struct port_key {
 	uint8_t proto, pad[3];
 	uint16_t port, pad2; /* big-endian */
 };
@@ -210,20 +210,20 @@ add_refusal(struct batch *b, const struct rules *rules, const char *chain)
 }
 
 static void
-add_own(struct batch *b, const struct rules *rules)
+add_input(struct batch *b, const struct rules *rules)
 {
 	const uint16_t dns[] = {rules->dns_port};
 	struct nftnl_rule *r;
 
-	rules_own(b, IPPROTO_TCP, &rules->port, 1);
-	rules_own(b, IPPROTO_TCP, dns, 1);
-	rules_own(b, IPPROTO_UDP, dns, 1);
+	rules_ports(b, IPPROTO_TCP, &rules->port, 1);
+	rules_ports(b, IPPROTO_TCP, dns, 1);
+	rules_ports(b, IPPROTO_UDP, dns, 1);
 	if (rules->no_sockets)
 		return;
 	r = expr_rule();
 	expr_match_address(r, rules->address);
 	expr_match_translated(r);
-	expr_match_port_set(r, RULES_OWN);
+	expr_match_port_set(r, RULES_PORTS);
 	expr_match_foreign_socket(r);
 	expr_reject(r, false);
 	batch_rule(b, INPUT, r);
@@ -275,7 +275,7 @@ add_sets(struct batch *b)
 	const struct batch_set sets[] = {
 		{UPSTREAMS, NFT_SET_TIMEOUT, TYPE_IPV4, sizeof(uint32_t), 0, 0, NULL},
 		{RULES_CLUSTER_IPS, 0, TYPE_IPV4, sizeof(uint32_t), 0, 0, NULL},
-		{RULES_OWN, 0, TYPE_OWN, sizeof(struct own_port), 0, 0, NULL},
+		{RULES_PORTS, 0, TYPE_PORTS, sizeof(struct port_key), 0, 0, NULL},
 		{RULES_SERVICES, NFT_SET_MAP, TYPE_SERVICE, RULES_SERVICE_KEY_BYTES,
 			NFT_DATA_VERDICT, 0, NULL},
 		{RULES_CALLERS, NFT_SET_MAP, TYPE_CALLER, sizeof(struct rules_caller_key),
@@ -316,7 +316,7 @@ rules_install(struct batch *b, const struct rules *rules)
 	add_refusal(b, rules, "forward");
 	add_refusal(b, rules, "local");
 	add_masquerade(b, rules);
-	add_own(b, rules);
+	add_input(b, rules);
 	add_entry(b, rules);
 }
 
@@ -341,13 +341,13 @@ rules_remove(struct batch *b)
 }
 
 void
-rules_own(struct batch *b, uint8_t proto, const uint16_t *ports, size_t n)
+rules_ports(struct batch *b, uint8_t proto, const uint16_t *ports, size_t n)
 {
 	struct elements e;
 
-	elements_open(&e, b, NFT_MSG_NEWSETELEM, RULES_OWN);
+	elements_open(&e, b, NFT_MSG_NEWSETELEM, RULES_PORTS);
 	for (size_t i = 0; i < n; i++) {
-		const struct own_port key = {.proto = proto, .port = htons(ports[i])};
+		const struct port_key key = {.proto = proto, .port = htons(ports[i])};
 
 		elements_add(&e, &(struct element){.key = &key, .key_len = sizeof key});
 	}

@@ -45,9 +45,9 @@
  *			... the same for @clusterips }
  *		chain forward { the same at hook forward, for old kernels }
  *		chain local { the same at hook output }
- *		set own { type inet_proto . inet_service; }
+ *		set ports { type inet_proto . inet_service; }
  *		chain input { type filter hook input priority srcnat + 50;
- *			ip daddr 172.17.0.1 ct status dnat meta l4proto . th dport @own
+ *			ip daddr 172.17.0.1 ct status dnat meta l4proto . th dport @ports
  *				socket transparent 0 reject }
  *	}
  *
@@ -61,7 +61,7 @@
  * lets a pod reach itself, a pod of its own bridge and what the host reaches, whatever Docker does.
  *
  * The table outlives an agent that is killed, and the ports that it leads to are free then: any user of the host may bind them. So
- * `input` asks for what we have translated to one of them (`own`) whether the socket that will get it is ours: IP_TRANSPARENT
+ * `input` asks for what we have translated to one of them (`ports`) whether the socket that will get it is ours: IP_TRANSPARENT
  * (sock_transparent) is what other users may not set. A stranger's gets nothing from the first moment on, and where nobody listens
  * the kernel refuses as ever. Behind srcnat, or our own masquerading would find
  * the refusal to be the first packet of a flow; by ICMP, for a reset to what came by a bridge is sent past all translation where br_netfilter
@@ -82,7 +82,7 @@ enum {
 	RULES_INPUT_PRIORITY = 150 /* srcnat + 50 */
 };
 #define RULES_TABLE "edgeway"
-#define RULES_OWN "own"
+#define RULES_PORTS "ports"
 #define RULES_CLUSTER_IPS "clusterips"
 #define RULES_SERVICES "services"
 #define RULES_SINGLE "single"
@@ -134,7 +134,7 @@ void rules_drain(struct batch *b);
 const char *rules_chain(char to[RULES_CHAIN_MAX], bool by_client, uint16_t n);
 void rules_remove(struct batch *b);
 /* Ports of ours that our own rules lead to, host byte order: added to what the table knows. */
-void rules_own(struct batch *b, uint8_t proto, const uint16_t *ports, size_t n);
+void rules_ports(struct batch *b, uint8_t proto, const uint16_t *ports, size_t n);
 /* Upstreams (host byte order) to capture for timeout_ms from now; replaces what was in the set. */
 void rules_capture(struct batch *b, const uint32_t *upstreams, size_t n, uint64_t timeout_ms);
 

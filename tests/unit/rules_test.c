@@ -177,7 +177,7 @@ foreign_sockets(void **state)
 	install(&s, &r);
 	rule = rule_of(&s, "input", "reject type 0 code 3");
 	assert_non_null(strstr(rule, "cmp eq reg 1 0x010011ac"));
-	assert_non_null(strstr(rule, "lookup reg 1 set own ]"));
+	assert_non_null(strstr(rule, "lookup reg 1 set ports ]"));
 	assert_non_null(strstr(rule, "socket load transparent => reg 1 ]"));
 	assert_non_null(strstr(rule, "cmp eq reg 1 0x00000000 ]"));
 	r.no_sockets = true;
