@@ -21,6 +21,7 @@ enum {
 	MEMORY_PARTS = 256, /* a connection may hold one of so many parts of its client's room */
 	MEMORY_STALLED_MS = 1000,
 	MEMORY_EVICT_MS = 10, /* after a search in vain: others' connections hold it all */
+	MEMORY_EVICT_MOST = 32, /* at once: to close what holds much takes the kernel its time */
 	MEMORY_LOOK_TICKS = 1000 / EXPIRY_TICK_MS,
 	/* A slow download may fill megabytes of the kernel's, of its own accord: it is counted like any other. */
 	MEMORY_SOCKETS_MOST = 256 * 1024,
@@ -161,11 +162,12 @@ memory_nearly_all(const struct fair_share *s)
 	return fair_share_limit(s) - fair_share_limit(s) / 64;
 }
 
-/* True: enough has gone. */
+/* True: enough has gone, for now. */
 static bool
 memory_evict_pass(struct worker *w, enum memory_kind kind, uint16_t slot, enum memory_pass pass)
 {
 	const struct fair_share *s = w->lb->memory[kind];
+	unsigned evicted = 0;
 
 	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
 		struct front *f = container_of(n, struct front, node);
@@ -174,7 +176,7 @@ memory_evict_pass(struct worker *w, enum memory_kind kind, uint16_t slot, enum m
 		if (f->slot != slot || !memory_may_go(f, kind, pass))
 			continue;
 		memory_evict_one(f, kind);
-		if (fair_share_excess(s, slot) == 0 ||
+		if (++evicted == MEMORY_EVICT_MOST || fair_share_excess(s, slot) == 0 ||
 			(pass == MEMORY_ANY && fair_share_used(s) < memory_nearly_all(s)))
 			return true;
 	}

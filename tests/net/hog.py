@@ -19,7 +19,7 @@ GET = b"GET %s HTTP/1.1\r\nHost: hog\r\n\r\n"
 SMALL = b"HTTP/1.1 200 OK\r\nContent-Length: 1024\r\n\r\n" + b"x" * 1024
 MEDIUM = b"HTTP/1.1 200 OK\r\nContent-Length: 65536\r\n\r\n" + b"x" * 65536
 BIG, PIECE = 1 << 30, b"x" * 65536
-AT_ONCE, AGAIN_S, BYTE_S, PARTS = 100, 0.01, 1, 50
+AT_ONCE, AGAIN_S, BYTE_S, PARTS = 100, 0.01, 1, 500
 FIRST = {
     "pipelining": (GET % b"/medium") * 200,
     "readers": GET % b"/big",
@@ -163,7 +163,7 @@ class Hog:
                 self.cut -= 1
                 again = now + AGAIN_S
                 self.begin()
-            for key, events in self.selector.select(AGAIN_S):
+            for key, events in self.selector.select(BYTE_S / PARTS if self.kind == "bodies" else AGAIN_S):
                 try:
                     self.on(key.fileobj, key.data, events)
                 except BlockingIOError:
