@@ -363,7 +363,8 @@ what_a_node_refuses_is_held_back(void **state)
 	bed_send(c, OP_ERROR, e->resource, "n", e->id, "\"more than 3 \\\"ports\\\"\"");
 	wait_for(b, hub_says(b, "\"held\":1"));
 	assert_true(hub_says(b,
-		"\"heldChanges\":[{\"service\":\"shop/chosen\",\"reason\":\"more than 3 ?ports?\"}]"));
+		"\"heldChanges\":[{\"service\":\"shop/chosen\",\"reason\":\"more than 3 "
+		"?ports?\"}]"));
 	assert_true(metric_of(b, "\nedgeway_hub_changes_held ") == 1);
 	/* Nor does a comparison bring it back. */
 	compare(b, c, 0, 1);
@@ -450,8 +451,7 @@ what_is_beyond_the_limits_is_not_told(void **state)
 			&text, "%s{\"ip\":\"10.1.%d.%d\"}", i > 0 ? "," : "", i / 250, 1 + i % 250);
 	buf_adds(&text, "]}]}]}");
 	bed_write(b, "service.yaml", buf_str(&text));
-	wait_for(b,
-		hub_says(b, "\"beyondLimits\":[{\"namespace\":\"shop\",\"name\":\"chosen\","));
+	wait_for(b, hub_says(b, "\"beyondLimits\":[{\"namespace\":\"shop\",\"name\":\"chosen\","));
 	assert_true(hub_says(b, "more than 50000 endpoints together"));
 	assert_true(metric_of(b, "\nedgeway_hub_services_beyond_limits ") == 1);
 	bed_write_services(b, "a.yaml", 0, 1, 80);
