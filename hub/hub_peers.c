@@ -123,7 +123,7 @@ hub_declared(void *arg, const char *node)
 }
 
 static bool
-refuses_hub(void *arg, const char *serial)
+hub_certificate_revoked(void *arg, const char *serial)
 {
 	const struct hub *hub = arg;
 
@@ -145,7 +145,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.heard = on_heard,
 		.refuses = hub_node_refuses,
 		.ask = hub_ask_node,
-		.revoked = refuses_hub,
+		.revoked = hub_certificate_revoked,
 		.arg = hub,
 	});
 }
