@@ -197,6 +197,5 @@ tests_unit_split_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c
 tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif
-EXTRA_DIST += tests/data/kubernetes tests/apiserver/kubelets.py tests/apiserver/objects.py tests/apiserver/server.py tests/apiserver/signing.py tests/apiserver/store.py \
-	tests/net/kube.py tests/net/test_apiserver.py tests/net/test_approval.py tests/net/test_kubernetes.py tests/net/test_hosts_map.py tests/net/test_replicas.py tests/net/test_sites.py tests/net/test_zone.py \
-	tests/net/browser.py tests/net/looker.py tests/net/page.py tests/net/pretender.py tests/net/test_web.py tests/net/test_web_certs.py tests/net/test_web_nodes.py tests/net/test_web_rules.py
+EXTRA_DIST += tests/data/kubernetes tests/apiserver/kubelets.py tests/apiserver/objects.py tests/apiserver/server.py \
+	tests/apiserver/signing.py tests/apiserver/store.py

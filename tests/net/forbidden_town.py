@@ -68,7 +68,7 @@ class Town:
             table ip lab {{
                 chain in {{
                     type filter hook input priority 0;
-                    ip daddr {{ {METADATA}, {ALIBABA} }} counter
+                    ip daddr {{ {METADATA}, {ALIBABA} }} ct state new counter
                 }}
             }}""")
         self.serve(self.forbidden, "forbidden", "--http", "80", "--http", str(OWN_PORT), "--tcp", "81", "--udp", "53")
@@ -94,7 +94,7 @@ class Town:
         return self.client.get(f"http://{name}.{DOMAIN}/", *options)
 
     def touched(self):
-        """Packets that came to the forbidden addresses."""
+        """Connections and flows that were begun with the forbidden addresses."""
         text = self.forbidden.run("nft", "list", "table", "ip", "lab").stdout
         return int(text.split("counter packets ")[1].split()[0])
 

@@ -183,17 +183,16 @@ def test_affinity_ends_when_it_was_not_used(mesh):
 
 
 def test_affinity_moves_with_the_endpoint(mesh):
-    server = mesh.node1.start("extra", "/usr/bin/python3", os.path.join(os.path.dirname(__file__), "backend.py"), "--name", "extra",
-                              "--http", "8099")
-    wait_for("it serves", lambda: "serving" in server.log())
-    slices = [endpoint_slice("moving-1", "moving", p, mesh.node1.address, port_name="http") for p in (8099,)]
+    extra = mesh.node1.pod("extra")
+    server = extra.serve("--http", "8099")
+    slices = [endpoint_slice("moving-1", "moving", 8099, extra.address, port_name="http")]
     declare(mesh, "moving", *slices, ports=(("http", 80, 8099),), selector="none", sessionAffinity="ClientIP")
-    wait_for("first answer", lambda: set(ask(mesh.client1, "moving", 6)) == {"extra"})
+    wait_for("first answer", lambda: set(ask(mesh.client1, "moving", 6)) == {"edge-1.extra"})
     known = mesh.agent1.ask("/debug/services")[1].count("172.17.0.2")
     slices.append(endpoint_slice("moving-2", "moving", 8080, "172.17.0.2", port_name="http"))
     declare(mesh, "moving", *slices, ports=(("http", 80, 8099),), selector="none", sessionAffinity="ClientIP")
     wait_for("both are known", lambda: mesh.agent1.ask("/debug/services")[1].count("172.17.0.2") > known)
-    assert set(ask(mesh.client1, "moving", 10)) == {"extra"}  # one more endpoint moves nobody
+    assert set(ask(mesh.client1, "moving", 10)) == {"edge-1.extra"}  # one more endpoint moves nobody
     server.kill()
     assert set(ask(mesh.client1, "moving", 10)) == {"edge-1.web-0"}
 
