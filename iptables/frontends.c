@@ -293,6 +293,8 @@ want_port(struct frontends *f, const struct service *s, const struct service_por
 		make_plan(f, s, p, &plan);
 		if (plan.n > 0)
 			want(f, &k, plan);
+		else
+			plan_fini(&plan);
 	}
 }
 

@@ -1,7 +1,7 @@
 """Very many CONNECTs at once from one process, in the network namespace that it is started in.
 
     many.py serve PORT                     gives every byte back, on 127.0.0.1
-    many.py ADDRESS PORT TARGET N          open N: each that is answered 200 sends a byte and waits for it to come back (behind the
+    many.py ADDRESS PORT TARGET N          open N, TOGETHER of them unanswered (an address has no more places): each that is answered 200 sends a byte and waits for it to come back (behind the
                                            server's greeting, if there is one), then all wait for a line on standard input and close
                                            says a line of JSON: {"statuses": {"200": ..}, "reasons": [..], "served": ..}
     many.py ADDRESS PORT TARGET N cancel   at a line on standard input asks N times, at the next one gives all of them up, most by a
@@ -14,6 +14,7 @@ import struct
 import sys
 
 RESET = struct.pack("ii", 1, 0)
+TOGETHER = 500
 
 
 def serve(port):
@@ -50,13 +51,13 @@ def begin():
 
 def open_all():
     statuses, reasons, served = collections.Counter(), set(), 0
-    poll, asked = select.epoll(), {}
-    for i in range(N):
-        s = begin()
-        asked[s.fileno()] = [s, None]  # what it was answered; None: it has not asked yet
-        poll.register(s, select.EPOLLOUT)
-    waiting = set(asked)
-    while waiting:
+    poll, asked, waiting = select.epoll(), {}, set()
+    while waiting or len(asked) < N:
+        while len(waiting) < TOGETHER and len(asked) < N:
+            s = begin()
+            asked[s.fileno()] = [s, None]  # what it was answered; None: it has not asked yet
+            waiting.add(s.fileno())
+            poll.register(s, select.EPOLLOUT)
         events = poll.poll(60)
         if not events:
             statuses["silent"] += len(waiting)

@@ -13,7 +13,11 @@ OWN = {1: {"edge-1.web-0", "edge-1.web-1"}, 2: {"edge-2.web-0", "edge-2.web-1"}}
 
 @pytest.fixture(scope="module")
 def zones(mesh):
-    """edge-1 in zone a, edge-2 in zone b; the same site, so that each can dial the other."""
+    """edge-1 in zone a, edge-2 in zone b; the same site, so that each can dial the other. Slices may name the nodes' published ports."""
+    for agent in mesh.agents:
+        agent.process.stop()
+        agent.options += ("--lb.allow", "192.0.2.0/24")
+        agent.start()
     mesh.hub.write("nodes.yaml", *[
         {"apiVersion": "v1", "kind": "Node",
          "metadata": {"name": n.name, "labels": {"edgeway.io/site": "plant", "topology.kubernetes.io/zone": z}}}

@@ -21,6 +21,7 @@ STREAMS, SIZE = 100, 1 << 20
 MANY = os.path.join(labs.HERE, "many.py")
 CANCELLED = int(os.environ.get("EDGEWAY_CANCELLED", "10000"))
 MOST = 4096  # streams of a tunnel (doc/protocol.md)
+OPENS = MOST + 500  # a hub with 20 000 descriptors, as in some containers, lets in 5 000
 
 
 class Site(tunnelkit.Site):
@@ -164,12 +165,12 @@ def test_frozen_hub(site):
             200, f"{name}.server\n"))
 
 
-def test_ten_thousand_opens_at_once(site):
-    """As many as a tunnel carries are served, the others are told at once and why; the other node is not concerned."""
-    process = site.many("edge-1:7600", 10000)
+def test_more_opens_than_a_tunnel_carries(site):
+    """As many as it carries are served, the others are told at once and why; the other node is not concerned."""
+    process = site.many("edge-1:7600", OPENS)
     try:
         told = json.loads(process.stdout.readline())
-        assert told["statuses"] == {"200": MOST, "503": 10000 - MOST} and told["served"] == MOST
+        assert told["statuses"] == {"200": MOST, "503": OPENS - MOST} and told["served"] == MOST
         assert told["reasons"] == ["node edge-1 has as many streams as its tunnel carries\n"]
         assert site.hub.metrics()["edgeway_tunnel_streams"] == MOST
         assert site.hub.machine.get("http://edge-2:7001/", "-x", "http://192.0.2.1:10080") == (200, "edge-2.server\n")

@@ -183,8 +183,8 @@ heads_are_read_by_themselves(void **state)
 	};
 	static const char *const not [] = {"", "{", "}}{{}}", "{\"header\":{\"msg_id\":\"a-1\"}",
 		"[{},{}]",
-		"{\"content\":{},\"header\":{\"msg_id\":\"a-1\"},\"route\":{\"operation\":"
-		"\"update\"}}",
+		("{\"content\":{},\"header\":{\"msg_id\":\"a-1\"},\"route\":{\"operation\":"
+		 "\"update\"}}"),
 		"{\"header\":{\"msg_id\":\"\x01\"},\"route\":{\"operation\":\"update\"}}"};
 	struct envelope e;
 
