@@ -199,8 +199,9 @@ chunked_bodies(void **state)
 {
 	static const char *const texts[] = {
 		"c5\r\nhello\r\n0\r\n\r\n",
-		"c3;e=1\r\nabc\r\n1F "
-		";f=\"g;\\\"h\"\r\n0123456789abcdef0123456789abcde\r\n0;z\r\nX-T: 1\r\nY:\r\n\r\n",
+		("c3;e=1\r\nabc\r\n1F "
+		 ";f=\"g;\\\"h\"\r\n0123456789abcdef0123456789abcde\r\n0;z\r\nX-T: "
+		 "1\r\nY:\r\n\r\n"),
 		"c00\r\nx: yTransfer-Encoding: chunked\r\n\r\n",
 	};
 
