@@ -20,6 +20,11 @@ enum {
 	VIEW_MAX_ENDPOINTS = 50000, /* of all its ports: an endpoint has four values at least */
 	VIEW_MAX_MEMBERS = 50000, /* pods and addresses of a service, doubles included */
 
+	/* node/callers, which together stay within a message. A pod beyond these is left out, so that it is nobody the node knows. */
+	LOCAL_CALLERS_MAX = 1024, /* pods of one node */
+	LOCAL_CALLERS_LABELS_MAX = 128, /* of a pod, of the node */
+	LOCAL_CALLERS_POD_BYTES = 7 * 1024,
+
 	MESH_NAME_MAX = 63, /* DNS label: service and namespace */
 	MESH_SERVICE_MAX = 127, /* <service>, or <hostname>.<service> for single pods */
 	MESH_NODE_MAX = 253, /* DNS subdomain: node */

@@ -227,7 +227,8 @@ callers_labels_fit(const struct kube_labels *labels)
 	if (labels == NULL)
 		return true;
 	for (size_t i = 0; i < labels->n; i++)
-		if (strlen(labels->list[i].key) > CALLERS_KEY_MAX)
+		if (strlen(labels->list[i].key) > CALLERS_KEY_MAX ||
+			strlen(labels->list[i].value) > CALLERS_VALUE_MAX)
 			return false;
 	return labels->n <= LOCAL_CALLERS_LABELS_MAX;
 }
@@ -257,19 +258,22 @@ local_callers_begin(struct buf *out, const struct kube_labels *node)
 void
 local_callers_add(struct buf *out, const struct local_pod *pod)
 {
+	auto_buf struct buf one;
+
+	buf_init(&one, BUF_UNLIMITED);
 	if (!callers_labels_fit(pod->labels))
 		return;
-	if (buf_at(out)[buf_len(out) - 1] == '}')
-		buf_adds(out, ",");
-	buf_adds(out, "{\"ns\":");
-	json_add_text(out, pod->ns);
-	buf_adds(out, ",\"name\":");
-	json_add_text(out, pod->name);
-	buf_adds(out, ",\"ip\":");
-	json_add_text(out, pod->ip);
-	buf_adds(out, ",");
-	callers_write_labels(out, "labels", pod->labels);
-	buf_adds(out, "}");
+	buf_adds(&one, buf_at(out)[buf_len(out) - 1] == '}' ? ",{\"ns\":" : "{\"ns\":");
+	json_add_text(&one, pod->ns);
+	buf_adds(&one, ",\"name\":");
+	json_add_text(&one, pod->name);
+	buf_adds(&one, ",\"ip\":");
+	json_add_text(&one, pod->ip);
+	buf_adds(&one, ",");
+	callers_write_labels(&one, "labels", pod->labels);
+	buf_adds(&one, "}");
+	if (buf_len(&one) <= LOCAL_CALLERS_POD_BYTES)
+		buf_add(out, buf_at(&one), buf_len(&one));
 }
 
 void

@@ -13,8 +13,7 @@
 
 #include "base/buf.h"
 #include "model/allow_from.h"
-
-enum { LOCAL_CALLERS_MAX = 4096 /* pods of one node */, LOCAL_CALLERS_LABELS_MAX = 256 };
+#include "model/limits.h"
 
 struct local_callers;
 
@@ -34,7 +33,7 @@ size_t local_callers_count(const struct local_callers *c);
 struct local_pod local_callers_at(const struct local_callers *c, size_t i);
 const struct kube_labels *local_callers_node(const struct local_callers *c);
 
-/* The JSON form, piece by piece; `node`: its labels, NULL: none. A pod with more labels than are taken is left out. */
+/* The JSON form, piece by piece; `node`: its labels, NULL: none. A pod beyond model/limits.h is left out. */
 void local_callers_begin(struct buf *out, const struct kube_labels *node);
 void local_callers_add(struct buf *out, const struct local_pod *pod);
 void local_callers_end(struct buf *out);

@@ -57,8 +57,9 @@ def test_a_hub_that_cannot_read_them_tells_no_services(api, hub):
     assert not hub.ready() and RIGHTS_FILE in hub.process.log()
     api.ctl("grant", user=ACCOUNT, rights=RIGHTS + optional_rights(RIGHTS_FILE))
     wait_for("closed", lambda: hub.ready() and gates(hub) == ["none"])
-    used = {(u[0], u[2]) for u in api.ctl("used", user=ACCOUNT) if u[2] in ("networkpolicies", "namespaces")}
-    assert used == {(r[0], r[1]) for r in optional_rights(RIGHTS_FILE)}
+    wait_for("the rights are used, all of them", lambda: {(u[0], u[2]) for u in api.ctl("used", user=ACCOUNT)
+                                                          if u[2] in ("networkpolicies", "namespaces")} == {
+        (r[0], r[1]) for r in optional_rights(RIGHTS_FILE)})
 
 
 def test_labels_of_namespaces(api, hub):

@@ -204,6 +204,43 @@ bad_callers_are_refused(void **state)
 		assert_int_equal(local_callers_parse(&c, bad[i], strlen(bad[i]), NULL), -EBADMSG);
 }
 
+/* As many pods as a node may have, each as large as it may be: a message of which an agent takes all. One beyond is nobody. */
+static void
+callers_stay_within_a_message(void **state)
+{
+	enum { VALUE = 253 };
+	struct kube_label list[LOCAL_CALLERS_LABELS_MAX + 1];
+	struct kube_labels fit = {20, list}, many = {ARRAY_LEN(list), list}, large = {60, list};
+	char keys[ARRAY_LEN(list)][64], value[VALUE + 1];
+	auto_buf struct buf json;
+	struct local_callers *c;
+
+	(void)state;
+	memset(value, 'v', VALUE);
+	value[VALUE] = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(list); i++) {
+		snprintf(keys[i], sizeof keys[i], "example.org/%08zu", i);
+		list[i] = (struct kube_label){keys[i], value};
+	}
+	buf_init(&json, BUF_UNLIMITED);
+	local_callers_begin(&json, NULL);
+	for (unsigned i = 0; i < LOCAL_CALLERS_MAX; i++) {
+		char ip[INET_ADDRSTRLEN];
+
+		snprintf(ip, sizeof ip, "172.17.%u.%u", i / 250, 2 + i % 250);
+		local_callers_add(&json, &(struct local_pod){"a", "b", ip, &fit});
+	}
+	local_callers_add(&json, &(struct local_pod){"a", "many", "172.18.0.1", &many});
+	local_callers_add(&json, &(struct local_pod){"a", "large", "172.18.0.2", &large});
+	local_callers_end(&json);
+	assert_in_range(buf_len(&json), 4 << 20, VIEW_MAX_BYTES);
+	c = read_callers(buf_str(&json));
+	assert_int_equal(local_callers_count(c), LOCAL_CALLERS_MAX);
+	assert_null(find(c, "172.18.0.1").ns);
+	assert_null(find(c, "172.18.0.2").ns);
+	local_callers_unref(&c);
+}
+
 /* --- of a cluster --------------------------------------------------------------------- */
 
 static struct cluster *cluster;
@@ -634,6 +671,7 @@ main(void)
 		cmocka_unit_test(what_cannot_be_read_is_refused_with_its_place),
 		cmocka_unit_test(callers_are_known_by_their_address),
 		cmocka_unit_test(bad_callers_are_refused),
+		cmocka_unit_test(callers_stay_within_a_message),
 		cmocka_unit_test_setup_teardown(
 			the_annotation_travels_and_closes_when_it_is_wrong, setup, teardown),
 		cmocka_unit_test_setup_teardown(the_text_is_part_of_the_view, setup, teardown),
