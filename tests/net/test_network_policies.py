@@ -50,6 +50,7 @@ def test_off_nothing_is_asked(api, hub):
 
 def test_a_hub_that_cannot_read_them_tells_no_services(api, hub):
     """They would be open: it waits, and says which rights it lacks."""
+    api.apply(policy("closed", podSelector={}))
     hub.process.stop()
     hub.options = ("--source.kubernetes.networkPolicies", "true")
     hub.start()
