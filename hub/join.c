@@ -237,7 +237,7 @@ hand_out(struct join *j)
 /* --- signing ------------------------------------------------------------------------ */
 
 static int
-record(struct join *j, struct err *err)
+join_record(struct join *j, struct err *err)
 {
 	return ledger_record(certs_ledger(j->config.certs), j->node, j->cert, err);
 }
@@ -254,7 +254,7 @@ on_claimed(void *arg, int rc, const char *why)
 	if (rc < 0)
 		err_set(&err, rc, "the name cannot be given: %.300s", why);
 	else if (!j->recorded)
-		rc = record(j, &err);
+		rc = join_record(j, &err);
 	if (rc < 0)
 		refuse(j, j->parent, rc, err.text);
 	else
@@ -268,7 +268,7 @@ sign_alone(struct join *j, struct err *err)
 	struct joins *joins = ledger_joins(certs_ledger(j->config.certs));
 	int rc = j->use.token[0] != '\0' ? joins_add(joins, &j->use, now_s(), err) : 0;
 
-	if (rc < 0 || (rc = record(j, err)) == 0)
+	if (rc < 0 || (rc = join_record(j, err)) == 0)
 		return rc;
 	if (j->use.token[0] != '\0') {
 		joins_withdraw(joins, &j->use); /* the token is not used up by what was not given */
@@ -296,7 +296,7 @@ sign_with_others(struct join *j, struct err *err)
 	if ((rc = ledger_entry(&wish.entry, j->cert, err)) < 0)
 		return rc;
 	/* Of a revoked node the new serial number is told with the claim, as good. */
-	rc = j->recorded ? record(j, err)
+	rc = j->recorded ? join_record(j, err)
 			 : revoked_sign(ledger_revoked(ledger), j->node, wish.entry.serial, err);
 	if (rc == 0)
 		j->claim = share_claim(j->config.share, &wish, on_claimed, j);

@@ -303,7 +303,7 @@ guest_on_dropped(void *arg)
 }
 
 static const char *
-objection(struct peers *p, struct guest *g)
+guest_objection(struct peers *p, struct guest *g)
 {
 	if (p->names == NULL)
 		return "it dials this hub, whose configuration names no peers: set peers here as "
@@ -339,7 +339,7 @@ peers_adopt(struct peers *p, int fd)
 		snprintf(g->address, sizeof g->address, "?");
 	else
 		addr_text(&g->addr, g->address);
-	why = objection(p, g);
+	why = guest_objection(p, g);
 	TAILQ_INSERT_TAIL(&p->handshakes, g, link);
 	setup.arg = g;
 	if (why != NULL) {

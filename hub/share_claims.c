@@ -76,7 +76,7 @@ end_claim(struct share_claim **at, int rc, const char *why)
 
 /* Name and token are ours only when they have been written. */
 static void
-withdraw(struct ledger *ledger, struct share_claim *c)
+claim_withdraw(struct ledger *ledger, struct share_claim *c)
 {
 	struct roll *roll = ledger_roll(ledger);
 	const struct roll_entry *e = roll_find(roll, c->node);
@@ -92,7 +92,7 @@ withdraw(struct ledger *ledger, struct share_claim *c)
 }
 
 static const char *
-objection(const struct ledger *ledger, const struct share_wish *w, int *rc)
+claim_objection(const struct ledger *ledger, const struct share_wish *w, int *rc)
 {
 	const struct joins *joins = ledger_joins(ledger);
 
@@ -107,7 +107,7 @@ objection(const struct ledger *ledger, const struct share_wish *w, int *rc)
 }
 
 static void
-enter(struct ledger *ledger, struct share_claim *c)
+claim_enter(struct ledger *ledger, struct share_claim *c)
 {
 	struct roll *roll = ledger_roll(ledger);
 	const struct roll_entry *e = roll_find(roll, c->node);
@@ -128,12 +128,12 @@ share_claims_enter(struct share_claims *all, struct ledger *ledger)
 		const char *why;
 		int rc;
 
-		if (!c->wish.recorded && (why = objection(ledger, &c->wish, &rc)) != NULL) {
+		if (!c->wish.recorded && (why = claim_objection(ledger, &c->wish, &rc)) != NULL) {
 			end_claim(at, rc, why);
 			continue;
 		}
 		if (!c->wish.recorded)
-			enter(ledger, c);
+			claim_enter(ledger, c);
 		c->written = true;
 		at = &c->next;
 	}
@@ -146,7 +146,7 @@ share_claims_answer(struct share_claims *all, struct ledger *ledger, int rc, con
 
 	if (rc < 0)
 		for (struct share_claim *c = all->first; c != NULL; c = c->next)
-			withdraw(ledger, c);
+			claim_withdraw(ledger, c);
 	if (rc == -ESTALE)
 		return;
 	for (const struct share_claim *c = all->first; c != NULL; c = c->next)

@@ -10,10 +10,10 @@
 static struct in6_addr
 permit_address(const struct front *f)
 {
-	struct in6_addr ip = {.s6_addr[10] = 0xff, .s6_addr[11] = 0xff};
-	uint32_t v4 = htonl(f->client_ip);
+	const struct addr client = addr_ipv4(f->client_ip, f->client_port);
+	struct in6_addr ip;
 
-	memcpy(&ip.s6_addr[12], &v4, sizeof v4);
+	addr_ip(&client, &ip);
 	return ip;
 }
 

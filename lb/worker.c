@@ -91,8 +91,7 @@ worker_dial(
 	count(&w->counters.dials_refused, 1);
 	log_limited(LOG_LEVEL_WARN, 6, "lb",
 		"an endpoint is not dialled since its address is %s; where that is meant, name it "
-		"in "
-		"lb.allow address=%s service=%s/%s",
+		"in lb.allow address=%s service=%s/%s",
 		special_addr_text(class), addr_text(to, text), s != NULL ? s->namespace : "",
 		s != NULL ? s->name : "");
 	return -EPERM;

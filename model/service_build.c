@@ -542,7 +542,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 /* --- when this node's addresses change --------------------------------------------------- */
 
 static enum special_addr
-recheck(const struct endpoint *e, const struct dial_guard *guard)
+service_recheck_endpoint(const struct endpoint *e, const struct dial_guard *guard)
 {
 	return e->via == VIA_TUNNEL || e->via == VIA_REFUSED
 		? SPECIAL_NONE
@@ -554,7 +554,8 @@ has_newly_refused(const struct service *s, const struct dial_guard *guard)
 {
 	for (size_t p = 0; p < s->n_ports; p++)
 		for (size_t i = 0; i < s->ports[p].n_endpoints; i++)
-			if (recheck(&s->ports[p].endpoints[i], guard) != SPECIAL_NONE)
+			if (service_recheck_endpoint(&s->ports[p].endpoints[i], guard) !=
+				SPECIAL_NONE)
 				return true;
 	return false;
 }
@@ -569,7 +570,7 @@ recheck_port(struct building *b, size_t at, const struct service_port *from,
 	note_text(b, from->name);
 	for (size_t i = 0; i < from->n_endpoints + (size_t)from->n_refused; i++) {
 		struct endpoint e = from->endpoints[i];
-		enum special_addr why = recheck(&e, guard);
+		enum special_addr why = service_recheck_endpoint(&e, guard);
 
 		note_endpoint(b, &e);
 		if (why != SPECIAL_NONE) {
