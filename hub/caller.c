@@ -19,7 +19,8 @@ caller_set(struct caller *c, enum caller_way way, struct self_guard *guard)
 		c->local = c->addr.sa.sa_family == AF_UNIX;
 		return;
 	}
-	c->own_dial = guard != NULL && self_guard_dialled(guard, &c->addr);
+	/* All that the hub dials has a count; a program of this host may have got the same port, towards here. */
+	c->own_dial = guard != NULL && c->hops > 0 && self_guard_dialled(guard, &c->addr);
 	c->local = !c->own_dial &&
 		(ip_is_loopback(&ip) ||
 			(way == CALLER_REDIRECT && guard != NULL &&
@@ -39,10 +40,12 @@ caller_accept(struct caller *c, int fd, enum caller_way way, struct self_guard *
 }
 
 void
-caller_datagram(struct caller *c, const struct addr *peer, struct self_guard *guard)
+caller_datagram(
+	struct caller *c, const struct addr *peer, unsigned hops, struct self_guard *guard)
 {
 	memset(c, 0, sizeof *c);
 	c->addr = *peer;
+	c->hops = hops;
 	caller_set(c, CALLER_LISTENER, guard);
 }
 

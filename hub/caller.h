@@ -34,7 +34,8 @@ enum caller_way { CALLER_LISTENER, CALLER_REDIRECT };
 /* Of an accepted connection. guard NULL: the hub dials nothing. -errno: it has ended already. */
 int caller_accept(struct caller *c, int fd, enum caller_way way, struct self_guard *guard);
 /* Of a datagram: the address is what the packet says, which the kernel vouches for where it is loopback. */
-void caller_datagram(struct caller *c, const struct addr *peer, struct self_guard *guard);
+void caller_datagram(
+	struct caller *c, const struct addr *peer, unsigned hops, struct self_guard *guard);
 /* Of a stream that a node opens. */
 void caller_node(struct caller *c, const char *node);
 

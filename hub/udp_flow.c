@@ -15,8 +15,7 @@ fill_caller(const struct udp_flow *f, struct caller *caller)
 {
 	const struct udp_map *m = udp_door_owner(f->door);
 
-	caller_datagram(caller, &f->way.peer, m->maps->config.guard);
-	caller->hops = f->way.hops;
+	caller_datagram(caller, &f->way.peer, f->way.hops, m->maps->config.guard);
 }
 
 const char *

@@ -42,7 +42,7 @@ from(const char *addr, const char *cert, const char *token)
 	struct addr peer;
 
 	assert_int_equal(addr_parse(&peer, addr, 1, NULL), 0);
-	caller_datagram(&c, &peer, NULL);
+	caller_datagram(&c, &peer, 0, NULL);
 	c.admitted = *cert != '\0';
 	strcpy(c.cert, cert);
 	strcpy(c.token, token);

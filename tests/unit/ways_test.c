@@ -600,7 +600,7 @@ judge(const char *address)
 	unsigned status;
 
 	assert_int_equal(addr_parse(&peer, address, 1, NULL), 0);
-	caller_datagram(&caller, &peer, guard);
+	caller_datagram(&caller, &peer, 0, guard);
 	status = ways_judge(finder, &caller, &ways);
 	assert_int_equal(status, ways.n > 0 ? 0 : 403);
 	return ways.n;
