@@ -22,7 +22,7 @@ enum {
 	MEMORY_STALLED_MS = 1000,
 	MEMORY_EVICT_MS = 10, /* after a search in vain: others' connections hold it all */
 	MEMORY_EVICT_MOST = 32, /* at once: to close what holds much takes the kernel its time */
-	MEMORY_LOOK_TICKS = 1000 / EXPIRY_TICK_MS,
+	MEMORY_LOOK_TICKS = 1000 / EXPIRY_TICK_MS, /* in which every connection is looked at */
 	/* A slow download may fill megabytes of the kernel's, of its own accord: it is counted like any other. */
 	MEMORY_SOCKETS_MOST = 256 * 1024,
 	MEMORY_SOCKETS_LEAST = 8 * 1024, /* less than this is as good as nothing */
@@ -246,17 +246,25 @@ memory_look_at(struct front *f)
 	memory_charge(f, MEMORY_SOCKETS, n < MEMORY_SOCKETS_LEAST ? 0 : n);
 }
 
-/* Who has so few connections that they could not fill half of it is not looked at. */
+/*
+ * A part of the connections at each tick, so that thousands of them hold up nobody; each goes to the end of the list. Who
+ * has so few that they could not fill half of it is not looked at.
+ */
 static void
 memory_look(struct worker *w)
 {
 	const struct fair_share *s = w->lb->memory[MEMORY_SOCKETS];
+	uint64_t all = fair_share_used(w->lb->connections);
 
-	if (fair_share_used(w->lb->connections) * MEMORY_SOCKETS_MOST <= fair_share_limit(s) / 2 &&
-		fair_share_used(s) == 0)
+	if (all * MEMORY_SOCKETS_MOST <= fair_share_limit(s) / 2 && fair_share_used(s) == 0)
 		return;
-	for (struct node *n = w->fronts.next; n != &w->fronts; n = n->next)
-		memory_look_at(container_of(n, struct front, node));
+	for (uint64_t n = all / MEMORY_LOOK_TICKS + 1; n > 0 && !list_empty(&w->fronts); n--) {
+		struct front *f = container_of(w->fronts.next, struct front, node);
+
+		list_del(&f->node);
+		list_add_before(&w->fronts, &f->node);
+		memory_look_at(f);
+	}
 }
 
 /* --- giving memory back --------------------------------------------------------------- */
@@ -285,8 +293,7 @@ memory_trim_when_over(struct worker *w)
 void
 memory_tick(struct worker *w)
 {
-	if (w->ticks % MEMORY_LOOK_TICKS == 0)
-		memory_look(w);
+	memory_look(w);
 	for (int i = 0; i < MEMORY_KINDS; i++)
 		memory_evict(w, (enum memory_kind)i);
 	if (w == w->lb->workers[0])
