@@ -2,7 +2,7 @@
 """What recording requests as spans costs: 1 KB answers on kept connections through agents that differ in nothing but tracing.*,
 each on a node of its own: off, on for nobody, for one request in a hundred, for all. The collector is an nginx that says 200.
 
-    bench/bench_tracing.py [--smoke] [--rounds N] [--seconds S] [--before AGENT]
+    bench/bench_tracing.py [--smoke] [--rounds N] [--seconds S] [--before AGENT] [--only NAME...]
 
 --before: another build of edgeway-agent beside them. CPU is that of the agents' processes, all threads, with what encodes and sends
 the spans. Prints a table for bench/RESULTS.md. Root; everything lives in namespaces of the bench's own.
@@ -42,6 +42,7 @@ def bench(args):
     endpoint = ("--tracing.endpoint", f"http://{COLLECTOR}:4318", "--tracing.limit", "1000000", "--tracing.sample")
     wanted = {"off": (), "0": (*endpoint, "0"), "1 in 100": (*endpoint, "0.01"), "all": (*endpoint, "1"),
               "all, limit 100": ("--tracing.endpoint", f"http://{COLLECTOR}:4318", "--tracing.sample", "1")}
+    wanted = {name: options for name, options in wanted.items() if name in ["off", *(wanted if args.only is None else args.only)]}
     with labs.Lab() as lab:
         for address in bench_http.BACKENDS:
             m = labs.Machine(lab, f"backend-{address[-1]}", address=address)
@@ -75,6 +76,7 @@ def main():
     parser.add_argument("--rounds", type=int, default=9)
     parser.add_argument("--seconds", type=int, default=1)
     parser.add_argument("--before")
+    parser.add_argument("--only", nargs="*", help="these and `off`; nobody: two builds of the agent")
     args = parser.parse_args()
     if args.smoke:
         args.rounds = 1
