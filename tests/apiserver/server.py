@@ -573,6 +573,10 @@ class Control:
         except Refused:
             return None
 
+    def all(self, group, resource):
+        """Of all namespaces."""
+        return [self.store.copy((group, resource), *key) for key in list(self.store.objects[(group, resource)])]
+
     def remove(self, group, resource, ns, name):
         return self.store.remove((group, resource), ns, name).rev
 

@@ -58,7 +58,7 @@ def test_a_real_node_gets_its_place(lab):
     made.start(ready=False)
 
     def request():
-        found = json.loads(api.kubectl("get", "csr", "-o", "json"))["items"]
+        found = api.read_all("certificatesigningrequests", group="certificates.k8s.io")
         return next((o["metadata"]["name"] for o in found if o["metadata"]["name"].startswith("edgeway-edge-1-")), None)
 
     name = wait_for("asked", request, 120, pause=0.5)
@@ -68,7 +68,7 @@ def test_a_real_node_gets_its_place(lab):
     assert hub.metrics()['edgeway_hub_approvals_total{result="expired"}'] >= 1
 
     def given_up():
-        found = json.loads(api.kubectl("get", "csr", "-o", "json"))["items"]
+        found = api.read_all("certificatesigningrequests", group="certificates.k8s.io")
         return [c["message"] for o in found for c in o["status"].get("conditions", []) if c["type"] == "Failed"]
 
     wait_for("told", lambda: any("too many others wait" in m for m in given_up()), pause=0.5)

@@ -1,5 +1,4 @@
 """A tenant writes Services larger than a node takes, and objects that parsers stumble over: no node is cut, and nobody else's Services suffer."""
-import json
 import re
 
 import pytest
@@ -80,7 +79,7 @@ def test_service_beyond_the_limits(world):
     assert world.address_of(f"{BIG[0]}.tenant") and world.address_of(f"{BIG[1]}.tenant") is None
 
     def events():
-        found = json.loads(world.api.kubectl("get", "events", "-n", "tenant", "-o", "json"))["items"]
+        found = world.api.read_all("events", "tenant")
         return {e["involvedObject"]["name"]: e["message"] for e in found if e["reason"] == "BeyondEdgeLimits"}
 
     wait_for("events", lambda: set(events()) == set(BIG), pause=0.5)

@@ -58,6 +58,15 @@ class ApiServer:
             raise RuntimeError(answer["error"])
         return answer["answer"]
 
+    def read(self, resource, name, namespace="", group=""):
+        """What is there, without the cost of a kubectl, for what is asked again and again; None: it is not there."""
+        return self.ctl("get", group=group, resource=resource, ns=namespace, name=name)
+
+    def read_all(self, resource, namespace=None, group=""):
+        """None: of all namespaces."""
+        found = self.ctl("all", group=group, resource=resource)
+        return [o for o in found if namespace in (None, o["metadata"].get("namespace"))]
+
     def kubectl(self, *argv, input=None, check=True):
         """The real one, as the cluster's administrator."""
         env = {"PATH": os.environ["PATH"], "HOME": self.dir, "KUBECONFIG": os.path.join(self.dir, "admin.conf"),
@@ -80,9 +89,8 @@ class ApiServer:
 
     def services(self):
         """namespace/name of all Services that a mesh is to know."""
-        return {tuple(line.split()) for line in self.kubectl(
-            "get", "services", "-A", "-o", "jsonpath={range .items[*]}{.metadata.namespace} {.metadata.name}\n{end}",
-            "-l", "!service.kubernetes.io/service-proxy-name").splitlines() if line.strip()}
+        return {(o["metadata"]["namespace"], o["metadata"]["name"]) for o in self.read_all("services")
+                if "service.kubernetes.io/service-proxy-name" not in o["metadata"].get("labels", {})}
 
 
 class KubeHub(Hub):

@@ -11,6 +11,7 @@ in the machine that runs the tests, so that there is nothing to clean up once th
 Machines hang on one switch, 192.0.2.0/24. A pod's resolv.conf is copied from the node's, as Docker does it.
 """
 import ctypes
+import functools
 import glob
 import http.client
 import json
@@ -23,6 +24,8 @@ import subprocess
 import sys
 import tempfile
 import time
+
+from forked import Forked
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
@@ -83,11 +86,10 @@ def wait_for(what, condition, seconds=PATIENCE_S, pause=0.02):
 
 
 class Process:
-    def __init__(self, name, argv, log, **more):
+    def __init__(self, name, argv, log, begin=subprocess.Popen, **more):
         self.name, self.log_path = name, log
         with open(log, "ab") as out:
-            self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out,
-                                          preexec_fn=_die_with_parent, **more)
+            self.popen = begin(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=_die_with_parent, **more)
 
     @property
     def pid(self):
@@ -140,8 +142,8 @@ class Lab:
         self.build = os.path.abspath(os.environ.get("top_builddir") or os.path.join(TOP, "build", "gcc"))
         self.dir = tempfile.mkdtemp(prefix=f"ew-{os.getpid()}-")
         self.processes, self.machines, self.closers = [], [], []
-        self.etc = os.path.join(self.dir, "etc")
-        shutil.copytree("/etc", self.etc, symlinks=True, ignore_dangling_symlinks=True)
+        self.etc = os.path.join(self.dir, "etc")  # this machine's, in each of ours
+        os.mkdir(self.etc)
         self.switch = Machine(self, "switch", attach=False)
         self.switch.run("ip", "link", "add", "net0", "type", "bridge")
         self.switch.run("ip", "link", "set", "net0", "up")
@@ -155,15 +157,11 @@ class Lab:
         self.close()
 
     def copy_etc(self, to):
-        """What lies in it is linked, and shared by all machines; resolv.conf and hosts have lives of their own."""
+        """What lies in it is linked, to be read only; resolv.conf and hosts have lives of their own."""
         os.mkdir(to)
-        for entry in os.scandir(self.etc):
-            if entry.name not in ("resolv.conf", "hosts"):
-                copy = os.path.join(to, entry.name)
-                if entry.is_dir(follow_symlinks=False):
-                    os.symlink(entry.path, copy)
-                else:
-                    os.link(entry.path, copy, follow_symlinks=False)
+        for name in os.listdir("/etc"):
+            if name not in ("resolv.conf", "hosts"):
+                os.symlink(f"{self.etc}/{name}", f"{to}/{name}")
         for name, text in (("resolv.conf", ""), ("hosts", "127.0.0.1 localhost\n")):
             with open(os.path.join(to, name), "w") as f:
                 f.write(text)
@@ -221,7 +219,7 @@ class Machine:
         os.makedirs(self.dir)
         etc = os.path.join(self.dir, "etc")
         lab.copy_etc(etc)
-        script = f"mount --bind {etc} /etc && ip link set lo up && echo ready && exec sleep infinity"
+        script = f"mount --bind -o ro /etc {lab.etc} && mount --bind {etc} /etc && ip link set lo up && echo ready && exec sleep infinity"
         self.holder = subprocess.Popen(["unshare", "--net", "--mount", "--propagation", "private", "sh", "-c", script],
                                        stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, preexec_fn=_die_with_parent)
         lab.machines.append(self)
@@ -254,7 +252,11 @@ class Machine:
         return p
 
     def start(self, name, *argv, env=None):
-        p = Process(f"{self.name}/{name}", self.argv(*argv), os.path.join(self.dir, f"{name}.log"), env=env)
+        argv, log = list(map(str, argv)), os.path.join(self.dir, f"{name}.log")
+        if argv[0] == PYTHON and argv[1].endswith(".py") and env is None:
+            p = Process(f"{self.name}/{name}", argv[1:], log, functools.partial(Forked, self.holder.pid))
+        else:
+            p = Process(f"{self.name}/{name}", self.argv(*argv), log, env=env)
         self.lab.processes.append(p)
         return p
 

@@ -45,7 +45,7 @@ def agent(lab, name, number, to, token=None):
 
 
 def requests(api):
-    return {o["metadata"]["name"]: o for o in json.loads(api.kubectl("get", "csr", "-o", "json"))["items"]}
+    return {o["metadata"]["name"]: o for o in api.read_all("certificatesigningrequests", group="certificates.k8s.io")}
 
 
 def the_request(api, node):
@@ -147,7 +147,8 @@ def test_cloud_nodes_are_not_asked_for(lab, api):
     warnings = {}
     for i, name in enumerate(("edge-1", "edge-2")):
         agent(lab, name, 11 + i, cloud)
-        warnings[name] = requests(api)[the_request(api, name)]["metadata"]["annotations"].get("edgeway.io/warning", "")
+        request = the_request(api, name)
+        warnings[name] = requests(api)[request]["metadata"]["annotations"].get("edgeway.io/warning", "")
     assert warnings["edge-1"].startswith("there is no Node edge-1 in the cluster") and warnings["edge-2"] == ""
     assert len(requests(api)) == 2
 

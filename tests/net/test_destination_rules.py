@@ -107,8 +107,7 @@ def test_without_the_rights(api, hub):
 
 
 def events(api):
-    found = json.loads(api.kubectl("get", "events", "-o", "json"))["items"]
-    return {e["reason"]: e["message"] for e in found if e["involvedObject"]["name"] == "web"}
+    return {e["reason"]: e["message"] for e in api.read_all("events", "default") if e["involvedObject"]["name"] == "web"}
 
 
 def test_kubectl_alone(api, hub):

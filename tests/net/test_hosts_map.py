@@ -91,7 +91,7 @@ def config_map(data, **more):
 
 
 def read(api):
-    return json.loads(api.kubectl("get", "configmap", "-n", NAMESPACE, NAME, "-o", "json"))
+    return api.read("configmaps", NAME, NAMESPACE)
 
 
 def text(api, key=KEY):

@@ -420,9 +420,8 @@ def test_server_without_slices(world):
 
 
 def events_of(world, name):
-    found = json.loads(world.api.kubectl("get", "events", "-o", "json", "--field-selector",
-                                         f"involvedObject.kind=Service,involvedObject.name={name}"))["items"]
-    return {e["reason"]: e for e in found}
+    return {e["reason"]: e for e in world.api.read_all("events", "default")
+            if e["involvedObject"]["kind"] == "Service" and e["involvedObject"]["name"] == name}
 
 
 def test_event_on_a_service_that_the_edge_cannot_reach(world):
@@ -457,7 +456,7 @@ def test_event_on_an_address_that_nodes_refuse(world):
     # What only the node can know it says itself.
     world.api.apply(endpoint_slice("astray-1", "astray", 80, world.node.address, port_name="http"))
     found = wait_for("the node's word", lambda: next(
-        (e for e in json.loads(world.api.kubectl("get", "events", "-o", "json"))["items"]
+        (e for e in world.api.read_all("events", "default")
          if e["reason"] == "EndpointRefused" and f"such as {world.node.name}," in e["message"]), None), pause=0.5)
     assert found["involvedObject"]["name"] == "astray" and "edgewayctl endpoints" in found["message"]
     world.api.kubectl("delete", "endpointslice/astray-1", "service/astray")
@@ -488,8 +487,7 @@ def test_event_on_a_service_without_an_address(world):
         return {n["node"]: n["unserved"] for n in world.hub.state()["hub"]["nodes"] if n["connected"]}
 
     def exhausted():
-        found = json.loads(world.api.kubectl("get", "events", "-o", "json"))["items"]
-        return next((e for e in found if e["reason"] == "FakeIPsExhausted"), None)
+        return next((e for e in world.api.read_all("events", "default") if e["reason"] == "FakeIPsExhausted"), None)
 
     wait_for("told", lambda: rows().get("edge-2", 0) >= 270 - 254 and rows()["edge-1"] == 0)
     found = wait_for("event", exhausted, pause=0.5)
@@ -530,6 +528,7 @@ def test_events_are_forbidden(world):
 MEMORY_MOST_KB = 200 * 1024
 
 
+@pytest.mark.plain_build
 def test_memory_of_a_large_cluster(world):
     """10 000 services with 100 000 endpoints on 10 000 pods, listed anew as well."""
     world.api.ctl("bulk", services=10000, endpoints=10, pods=10000)

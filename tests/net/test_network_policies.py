@@ -1,6 +1,5 @@
 """NetworkPolicies of a cluster (tests/net/test_allow_from.py has what they do): read only where that is wished, never passed over where it is, and
 compiled with the labels of namespaces; and the Event of an annotation that cannot be read."""
-import json
 
 import pytest
 
@@ -38,8 +37,7 @@ def gates(hub):
 
 
 def events(api):
-    found = json.loads(api.kubectl("get", "events", "-o", "json"))["items"]
-    return {e["reason"]: e["message"] for e in found if e["involvedObject"]["name"] == "web"}
+    return {e["reason"]: e["message"] for e in api.read_all("events", "default") if e["involvedObject"]["name"] == "web"}
 
 
 def test_off_nothing_is_asked(api, hub):

@@ -348,6 +348,7 @@ def test_killed_while_it_writes(lab):
     assert agent.state()["services"] == 101
 
 
+@pytest.mark.plain_build
 def test_ten_thousand_services_and_no_hub(lab):
     """All names are answered with the addresses of before, and a new service's endpoints are found when the hub is back."""
     hub = Hub(lab)

@@ -427,6 +427,6 @@ def test_through_another_replica_and_through_a_neighbour(two):
     Agent(edge, two[1], "--hub.url", replicas.url(two[1]), "--tunnel.reach", "edge-2")
     for h in two:
         wait_for("redirected", lambda h=h: EDGE in h.machine.run("nft", "list", "table", "ip", "edgeway-hub").stdout)
-        assert h.machine.get(f"http://{EDGE}:10255/") == (200, "edge-1\n")
+        wait_for("the other replica knows of its tunnel", lambda h=h: h.machine.get(f"http://{EDGE}:10255/") == (200, "edge-1\n"))
     wait_for("the neighbour", lambda: two[1].state()["hub"]["redirect"]["addresses"] == 2)
     assert two[1].machine.get(f"http://{beside}:10255/") == (200, "edge-2\n")

@@ -50,7 +50,7 @@ def connected(made):
 
 
 def secret(api, name):
-    found = json.loads(api.kubectl("get", "secret", "-n", NAMESPACE, name, "-o", "json"))
+    found = api.read("secrets", name, NAMESPACE)
     return {k: base64.b64decode(v).decode() for k, v in found["data"].items()}, found
 
 
@@ -230,8 +230,7 @@ def test_a_secret_is_deleted_or_replaced(lab, api):
     wait_for("joined", connected(made))
     before = secret(api, "edgeway-hub-ca")[0]
     api.kubectl("delete", "secret", "-n", NAMESPACE, "--all")
-    wait_for("written anew", lambda: len(json.loads(api.kubectl(
-        "get", "secrets", "-n", NAMESPACE, "-o", "json"))["items"]) == 3)
+    wait_for("written anew", lambda: len(api.read_all("secrets", NAMESPACE)) == 3)
     assert secret(api, "edgeway-hub-ca")[0] == before
     wait_for("with the node", lambda: "edge-1" in secret(api, "edgeway-hub-nodes")[0]["nodes.json"])
     # A list that is not understood is left alone, and told.

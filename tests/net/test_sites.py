@@ -44,7 +44,7 @@ def agent(lab, hub, name, number):
 
 
 def note(api, name):
-    return (json.loads(api.kubectl("get", "node", name, "-o", "json"))["metadata"].get("annotations") or {}).get(NOTE)
+    return (api.read("nodes", name)["metadata"].get("annotations") or {}).get(NOTE)
 
 
 def sites(hub):

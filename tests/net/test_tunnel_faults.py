@@ -186,12 +186,15 @@ def test_dials_that_nobody_waits_for(site):
         }""")
     try:
         site.cancel(10000)  # what malloc takes for so many at a time it has taken
-        before, memory = site.agents[0].metrics(), [tunnelkit.memory(d) for d in (site.hub, site.agents[0])]
-        site.cancel(CANCELLED)
-        cancelled = 'edgeway_tunnel_dials_total{result="cancelled"}'
-        assert site.agents[0].metrics()[cancelled] - before[cancelled] == CANCELLED
-        for d, n in zip((site.hub, site.agents[0]), memory):
-            assert tunnelkit.memory(d) - n < 4 << 20 or "asan" in site.lab.build  # which keeps what was freed
+        cancelled, daemons = 'edgeway_tunnel_dials_total{result="cancelled"}', (site.hub, site.agents[0])
+        for last in (False, False, True):  # what is kept of each would be kept again
+            before, memory = site.agents[0].metrics(), [tunnelkit.memory(d) for d in daemons]
+            site.cancel(CANCELLED)
+            assert site.agents[0].metrics()[cancelled] - before[cancelled] == CANCELLED
+            grown = [tunnelkit.memory(d) - n for d, n in zip(daemons, memory)]
+            if max(grown) < 4 << 20:
+                break
+            assert not last or "asan" in site.lab.build, grown  # which keeps what was freed
         assert tunnels(site.hub)["edge-1"]["epoch"] == epoch
     finally:
         site.nodes[0].run("nft", "delete", "table", "inet", "hole")

@@ -65,7 +65,7 @@ def engine(clean):
     try:
         engine.piped(f"tar -C {clean.result().root} -c .", "import", "-", "debian:12-slim", seconds=120)
         began = time.monotonic()
-        engine.build = functools.partial(engine.piped, f"tar -C {folder} -c .", "build", "--network", "host", "--build-arg", "CFLAGS=-O1",
+        engine.build = functools.partial(engine.piped, f"tar -C {folder} -c .", "build", "--network", "host", "--build-arg", "CFLAGS=-O0",
                                          "-f", "deploy/Dockerfile", seconds=900)
         engine.build("-t", "edgeway", "-")
         size = int(engine.docker("inspect", "-f", "{{.Size}}", "edgeway")[1])
