@@ -40,8 +40,7 @@ caller_accept(struct caller *c, int fd, enum caller_way way, struct self_guard *
 }
 
 void
-caller_datagram(
-	struct caller *c, const struct addr *peer, unsigned hops, struct self_guard *guard)
+caller_datagram(struct caller *c, const struct addr *peer, unsigned hops, struct self_guard *guard)
 {
 	memset(c, 0, sizeof *c);
 	c->addr = *peer;
