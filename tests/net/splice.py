@@ -82,5 +82,6 @@ def plain(s):
     if not isinstance(s, ssl.SSLSocket):
         return s
     mine, its = socket.socketpair()
+    mine.settimeout(s.gettimeout())
     threading.Thread(target=splice, args=(s, its), daemon=True).start()
     return mine

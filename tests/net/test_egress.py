@@ -12,6 +12,7 @@ import lab as labs
 from ingress_town import ACCESS, HUB, SERVER, Refused, TlsOver, Town, client_context, http_connect, join_edge, node, socket_to
 from lab import PATIENCE_S, Lab
 from pki import Authority
+from splice import plain
 
 PORT = 8131
 ECHO, FAR_ECHO, WAYS = f"{SERVER}:9090", "edge-9:9090", ("unix", "tls")
@@ -156,7 +157,7 @@ def test_webhooks_go_to_a_cluster_ip(town):
 @pytest.mark.parametrize("size", [1, 16384, 16385, 3000000])
 def test_bytes_both_ways(town, size):
     data = os.urandom(size)
-    with town.dial(ECHO) as s:
+    with plain(town.dial(ECHO)) as s:
         assert read_until(s, b"\n") == b"server\n"
         writer = threading.Thread(target=s.sendall, args=(data,))
         writer.start()
