@@ -247,8 +247,8 @@ memory_look_at(struct front *f)
 }
 
 /*
- * A part of the connections at each tick, so that thousands of them hold up nobody; each goes to the end of the list. Who
- * has so few that they could not fill half of it is not looked at.
+ * A part of the connections at each tick, so that thousands of them hold up nobody. Where they are so few that they could not
+ * fill half of it, nothing is looked at.
  */
 static void
 memory_look(struct worker *w)
@@ -258,12 +258,10 @@ memory_look(struct worker *w)
 
 	if (all * MEMORY_SOCKETS_MOST <= fair_share_limit(s) / 2 && fair_share_used(s) == 0)
 		return;
-	for (uint64_t n = all / MEMORY_LOOK_TICKS + 1; n > 0 && !list_empty(&w->fronts); n--) {
-		struct front *f = container_of(w->fronts.next, struct front, node);
-
-		list_del(&f->node);
-		list_add_before(&w->fronts, &f->node);
-		memory_look_at(f);
+	for (uint64_t n = all / MEMORY_LOOK_TICKS + 1; n > 0; n--) {
+		w->looked_at = w->looked_at->next; /* from the head to the oldest */
+		if (w->looked_at != &w->fronts)
+			memory_look_at(container_of(w->looked_at, struct front, node));
 	}
 }
 

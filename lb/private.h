@@ -172,7 +172,8 @@ struct worker {
 	uint64_t evict_ms, memory_peak; /* memory.c's */
 	bool draining, stopped;
 	uint64_t drain_until_ms;
-	struct node fronts;
+	struct node fronts; /* the oldest first */
+	struct node *looked_at; /* of fronts, or their head: memory.c goes on behind it */
 	struct grave *dead; /* fronts and backs to be freed */
 	struct exchange *dead_exchanges, *spare;
 	unsigned n_spare;

@@ -28,6 +28,8 @@ front_close(struct front *f, bool reset)
 		exchange_abort(f->ex);
 	expiry_cancel(&f->expiry);
 	peer_close(&f->peer, reset);
+	if (w->looked_at == &f->node)
+		w->looked_at = f->node.prev;
 	list_del(&f->node);
 	group_unref(&f->group, w->now_ms);
 	fair_share_give(w->lb->connections, f->slot, 1);

@@ -204,6 +204,7 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	w->targets = targets_new(&lb->shares, lb->tallies, index);
 	w->listen_fd = w->pipe[0] = w->pipe[1] = -1;
 	list_init(&w->fronts);
+	w->looked_at = &w->fronts;
 	list_init(&w->turns);
 	w->spans_last = &w->spans;
 	random_bytes(&w->rng, sizeof w->rng);
