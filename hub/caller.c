@@ -74,11 +74,15 @@ caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
 const char *
 caller_name(const struct caller *c, char to[ACCESS_NAME_MAX + 8])
 {
+	struct in6_addr ip;
+
 	if (c->node[0] != '\0' || c->token[0] != '\0' || c->cert[0] != '\0')
 		return caller_text(c, to);
-	if (c->addr.sa.sa_family == AF_INET)
-		return inet_ntop(AF_INET, &c->addr.in.sin_addr, to, ACCESS_NAME_MAX + 8);
-	if (c->addr.sa.sa_family == AF_INET6)
-		return inet_ntop(AF_INET6, &c->addr.in6.sin6_addr, to, ACCESS_NAME_MAX + 8);
-	return strcpy(to, "unix");
+	if (!addr_ip(&c->addr, &ip))
+		return strcpy(to, "unix");
+	if (IN6_IS_ADDR_V4MAPPED(&ip))
+		return inet_ntop(AF_INET, &ip.s6_addr[12], to, ACCESS_NAME_MAX + 8);
+	memset(&ip.s6_addr[8], 0, 8);
+	inet_ntop(AF_INET6, &ip, to, ACCESS_NAME_MAX);
+	return strcat(to, "/64");
 }

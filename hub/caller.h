@@ -39,7 +39,7 @@ void caller_datagram(
 /* Of a stream that a node opens. */
 void caller_node(struct caller *c, const char *node);
 
-/* The same without the port: one text for all connections of a caller. */
+/* The same without the port: one text for all connections of a caller, who has a whole /64 of IPv6. */
 const char *caller_name(const struct caller *c, char to[ACCESS_NAME_MAX + 8]);
 /* "node:NAME", "cert:NAME", "token:NAME" or the address, for the audit; returns `to`. */
 const char *caller_text(const struct caller *c, char to[ACCESS_NAME_MAX + 8]);

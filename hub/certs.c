@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "base/own_host.h"
 #include "base/pki_crl.h"
 #include "base/sock.h"
 #include "hub/names.h"
@@ -349,6 +350,14 @@ names_have_ip(const struct names *names, const struct in6_addr *ip)
 		if (ip_parse(names->name[i], &one) && memcmp(&one, ip, sizeof one) == 0)
 			return true;
 	return false;
+}
+
+bool
+certs_known_as(const struct certs *c, struct http1_str host)
+{
+	return own_host(host, (const char *const *)c->current.name) ||
+		own_host(host, (const char *const *)c->wanted.name) ||
+		own_host(host, (const char *const *)c->more.name);
 }
 
 bool

@@ -18,6 +18,7 @@
 
 #include <netinet/in.h>
 
+#include "base/http1.h"
 #include "hub/ledger.h"
 #include "hub/names.h"
 
@@ -60,6 +61,8 @@ int certs_client_ctx(struct certs *c, struct ssl_ctx_st **ctx, struct err *err);
 int certs_check_peers(const struct certs *c, struct err *err);
 /* More names for it, in place of those of the last call; copied. */
 void certs_use_names(struct certs *c, const struct names *names);
+/* Is the hub known by this Host: tls.names, those of certs_use_names, those of its certificate? */
+bool certs_known_as(const struct certs *c, struct http1_str host);
 /* Is this one of the addresses in tls.names or of the last certs_use_names? */
 bool certs_named(const struct certs *c, const struct in6_addr *ip);
 struct certs_term {

@@ -69,6 +69,15 @@ is_named(void *arg, const struct in6_addr *ip)
 }
 
 static bool
+is_known_as(void *arg, struct http1_str host)
+{
+	const struct hub *hub = arg;
+	const struct certs *certs = authority_certs(hub->authority);
+
+	return certs != NULL && certs_known_as(certs, host);
+}
+
+static bool
 is_replica(void *arg, const struct in6_addr *ip)
 {
 	const struct hub *hub = arg;
@@ -252,6 +261,8 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.guard = hub->guard,
 		.quota = hub->quota,
 		.spans = config->spans,
+		.known_as = is_known_as,
+		.arg = hub,
 	});
 	hub->udp_maps = udp_maps_new(&(struct udp_maps_config){
 		.loop = hub->loop,

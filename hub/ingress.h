@@ -14,6 +14,7 @@
 #ifndef EDGEWAY_HUB_INGRESS_H
 #define EDGEWAY_HUB_INGRESS_H
 
+#include "base/http1.h"
 #include "base/metric.h"
 #include "hub/reach.h"
 #include "model/span.h"
@@ -50,6 +51,9 @@ struct ingress_config {
 	struct preauth *
 		preauth; /* places of callers that no rule has let in yet; outlives it; NULL: any number */
 	struct span_source *spans; /* of visits; NULL: none */
+	/* Is the hub known by this Host, besides addresses and localhost? NULL: by none. */
+	bool (*known_as)(void *arg, struct http1_str host);
+	void *arg;
 };
 
 struct ingress *ingress_new(const struct ingress_config *config);

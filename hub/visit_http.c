@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "base/own_host.h"
 #include "hub/visit.h"
 
 enum { HTTP_PORT = 80, ANSWER_MAX = WAYS_REASON_MAX + 512 };
@@ -16,6 +17,7 @@ struct asked {
 	char host[WAYS_HOST_MAX + 1];
 	uint16_t port;
 	char dest[ADDR_TEXT_MAX]; /* "" none */
+	bool by_field; /* by X-Tunnel-Proxy-Host, and not by Host */
 };
 
 void
@@ -129,6 +131,7 @@ read_tunnel_fields(struct asked *a, struct http1_head *h)
 
 	if (host.len == 0)
 		return true;
+	a->by_field = true;
 	if (!http1_valid_host(host) || !read_authority(a, host, a->port))
 		return false;
 	if (dest.len >= sizeof a->dest)
@@ -147,6 +150,21 @@ read_asked(struct asked *a, struct http1_head *h)
 	if (h->host.len > 0 && !read_authority(a, h->host, h->is_connect ? 0 : HTTP_PORT))
 		return false;
 	return read_tunnel_fields(a, h);
+}
+
+/*
+ * With X-Tunnel-Proxy-Host the target does not stand in Host, so a browser's page from elsewhere could ask here as well, by a name of
+ * its own that leads to this address (DNS rebinding). Such a request has that name; one with a URL in its first line is of a client
+ * that knows this to be a proxy.
+ */
+static bool
+is_for_us(const struct visit *v, const struct http1_head *h, const struct asked *a)
+{
+	const struct ingress_config *c = &v->ingress->config;
+	const char *const node[] = {a->host, NULL}, *target = buf_at(&v->in) + h->method.len + 1;
+
+	return !a->by_field || h->host.len == 0 || *target != '/' || own_host(h->host, node) ||
+		(c->known_as != NULL && c->known_as(c->arg, h->host));
 }
 
 /* A bearer token names the caller from here on. False: it is nobody's. */
@@ -192,6 +210,14 @@ start_request(struct visit *v, struct http1_head *h, size_t head_len)
 	}
 	if (!read_asked(&asked, h)) {
 		visit_http_refuse(v, 400, "expected HOST:PORT of a node, a pod or a service", true);
+		return;
+	}
+	if (!is_for_us(v, h, &asked)) {
+		visit_http_refuse(v, 421,
+			"with X-Tunnel-Proxy-Host, Host must be an address of the hub, localhost, "
+			"a "
+			"name in tls.names, or the node",
+			true);
 		return;
 	}
 	v->passes = http1_passes(h);

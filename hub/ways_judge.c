@@ -9,13 +9,15 @@
 #include "base/special_addr.h"
 #include "hub/ways_private.h"
 
-/* The node whose own address the way leads to, by its Node object; NULL: none. Where the hub dials, it is one of those that it dials. */
-static const char *
-ways_owner(const struct ways_finder *f, const struct way *way, const struct in6_addr *ip)
+/* Whose address the way leads to where an EndpointSlice says so: a node's own, by its Node object, or that of a pod of another namespace
+ * than `ns`. Where the hub dials, the node is one of those that it dials. */
+static bool
+ways_owner(const struct ways_finder *f, const struct way *way, const struct in6_addr *ip,
+	const char *ns, struct cluster_place *owner)
 {
 	char host[INET6_ADDRSTRLEN];
 	struct cluster_place *places;
-	const char *owner = NULL;
+	bool found = false;
 	size_t n;
 
 	if (IN6_IS_ADDR_V4MAPPED(ip))
@@ -25,20 +27,54 @@ ways_owner(const struct ways_finder *f, const struct way *way, const struct in6_
 	n = cluster_places(f->config.cluster, host, NULL, 0);
 	places = xcalloc(n + 1, sizeof *places);
 	n = cluster_places(f->config.cluster, host, places, n);
-	for (size_t i = 0; i < n && owner == NULL; i++)
-		if (*places[i].pod == '\0' &&
-			(*way->node != '\0' ? strcmp(places[i].node, way->node) == 0
-					    : !ways_at_edge(f, places[i].node)))
-			owner = places[i].node;
+	for (size_t i = 0; i < n && !found; i++) {
+		const struct cluster_place *p = &places[i];
+
+		if (*p->pod != '\0' && strcmp(p->ns, ns) == 0)
+			continue;
+		found = *way->node != '\0' ? strcmp(p->node, way->node) == 0
+					   : !ways_at_edge(f, p->node);
+		*owner = *p;
+	}
 	free(places);
-	return owner;
+	return found;
+}
+
+/* The same takes a rule as it would without the EndpointSlice, which whoever may write a Service writes himself. */
+static const char *
+ways_owner_objects(struct ways_finder *f, const struct caller *caller, const struct way *way,
+	const struct in6_addr *ip, uint16_t port, const char *ns)
+{
+	struct access_target target = {.kind = TARGET_NODE, .port = port};
+	struct cluster_place owner;
+	bool of_node;
+
+	if (!ways_owner(f, way, ip, ns, &owner))
+		return NULL;
+	of_node = *owner.pod == '\0';
+	/* What a node may have of a Service is between it and the Service: a policy closes the pod to it (model/cluster_callers). */
+	if (!of_node && caller->node[0] != '\0')
+		return NULL;
+	target.node = owner.node;
+	if (!of_node) {
+		target.kind = TARGET_POD;
+		target.ns = owner.ns;
+		target.name = owner.pod;
+	}
+	if (access_check(f->config.access, caller, &target))
+		return NULL;
+	return of_node
+		? "an EndpointSlice leads to a port of a node itself, which takes a rule to "
+		  "NODE:PORT, or a pod of the host's network that declares the port"
+		: "an EndpointSlice leads to a pod of another namespace, which takes a rule to "
+		  "pod/NAMESPACE/POD";
 }
 
 /* Why this way is not gone; NULL: it may be. */
 static const char *
-ways_objection(struct ways_finder *f, const struct caller *caller, const struct way *way)
+ways_objection(struct ways_finder *f, const struct caller *caller, const struct way *way,
+	const struct access_target *asked)
 {
-	struct access_target port_of = {.kind = TARGET_NODE};
 	const char *why = NULL;
 	struct in6_addr ip;
 	struct addr to;
@@ -50,13 +86,10 @@ ways_objection(struct ways_finder *f, const struct caller *caller, const struct 
 	ip = special_addr_inner(&ip);
 	if (*way->node == '\0')
 		why = self_guard_refuses(f->config.guard, &to, caller);
-	if (why != NULL || !way->given || (port_of.node = ways_owner(f, way, &ip)) == NULL)
+	if (why != NULL || !way->given)
 		return why;
-	port_of.port = addr_port(&to);
-	return access_check(f->config.access, caller, &port_of)
-		? NULL
-		: "an EndpointSlice leads to a port of a node itself, which takes a rule to "
-		  "NODE:PORT, or a pod of the host's network that declares the port";
+	return ways_owner_objects(
+		f, caller, way, &ip, addr_port(&to), asked->ns != NULL ? asked->ns : "");
 }
 
 unsigned
@@ -71,7 +104,7 @@ ways_judge(struct ways_finder *f, const struct caller *caller, struct ways *w)
 	if (!access_check(f->config.access, caller, &w->target))
 		return ways_refuse(w, 403, "no rule of access opens this target to this caller");
 	for (size_t i = 0; i < w->n; i++) {
-		if ((why = ways_objection(f, caller, &w->list[i])) == NULL) {
+		if ((why = ways_objection(f, caller, &w->list[i], &w->target)) == NULL) {
 			if (kept != i)
 				w->list[kept] = w->list[i];
 			kept++;

@@ -6,11 +6,23 @@
 struct rumour {
 	struct worker *to;
 	struct in6_addr ip;
-	uint64_t wait_ms;
+	uint64_t owner, wait_ms;
 	uint16_t port;
 	uint8_t fault; /* enum target_fault */
 	bool ejected, answered, let_go;
 };
+
+/* Whoever's services name it. */
+static void
+let_go(struct worker *w, const struct rumour *r)
+{
+	struct target *t = targets_next(w->targets, NULL, &r->ip, r->port), *next;
+
+	for (; t != NULL; t = next) {
+		next = targets_next(w->targets, t, &r->ip, r->port);
+		pool_let_go(t);
+	}
+}
 
 static void
 on_rumour(void *arg)
@@ -21,11 +33,12 @@ on_rumour(void *arg)
 
 	if (!w->stopped) {
 		worker_enter(w);
-		t = targets_find(w->targets, &r->ip, r->port);
+		if (r->let_go)
+			let_go(w, r);
+		else
+			t = targets_find(w->targets, r->owner, &r->ip, r->port);
 	}
-	if (t != NULL && r->let_go)
-		pool_let_go(t);
-	else if (t != NULL && !r->ejected)
+	if (t != NULL && !r->ejected)
 		target_told_works(t, r->answered, w->now_ms);
 	else if (t != NULL &&
 		target_told_failed(t, (enum target_fault)r->fault, w->now_ms, r->wait_ms))
@@ -59,6 +72,7 @@ tell(const struct worker *w, const struct target *t, const struct rumour *what)
 		r = xmemdup(what, sizeof *what);
 		r->to = lb->workers[i];
 		r->ip = t->ip;
+		r->owner = t->owner;
 		r->port = t->port;
 		loop_post(r->to->loop, on_rumour, r);
 	}

@@ -4,6 +4,8 @@
 #include <string.h>
 
 #include "base/log.h"
+#include "lb/access.h"
+#include "lb/proxy.h"
 #include "lb/relay.h"
 #include "model/local_callers.h"
 
@@ -85,7 +87,7 @@ permit_refused(struct front *f, char reason[PERMIT_REASON_MAX])
 		s->allow_text);
 }
 
-/* --- relays that are open ------------------------------------------------------ */
+/* --- relays and requests that are open ------------------------------------------------------ */
 
 static bool
 permit_is_closed(const struct front *f, uint64_t closed)
@@ -118,7 +120,7 @@ permit_recheck(struct worker *w)
 		uint64_t closed = 0;
 
 		next = n->next;
-		if (f->state != FRONT_RELAY)
+		if (f->ex == NULL)
 			continue;
 		targets_refresh(w->targets, f->group, w->snapshot, w->epoch);
 		if (f->group->service == NULL || !f->group->service->restricted)
@@ -126,6 +128,11 @@ permit_recheck(struct worker *w)
 		if (permit_judge(f, &closed) && !permit_is_closed(f, closed))
 			continue;
 		permit_refused(f, reason);
-		relay_cut(f);
+		if (f->state == FRONT_RELAY) {
+			relay_cut(f);
+		} else {
+			access_end(f->ex, "PR");
+			front_close(f, true);
+		}
 	}
 }

@@ -3,10 +3,13 @@
 #include <assert.h>
 #include <string.h>
 
+#include "base/hash.h"
+
 void
 shares_init(struct shares *all)
 {
 	pthread_mutex_init(&all->lock, NULL);
+	random_bytes(&all->seed, sizeof all->seed);
 	all->first = NULL;
 	atomic_init(&all->n_checks, 0);
 }
@@ -24,17 +27,25 @@ same(const struct addr *a, const struct addr *b)
 	return a->len == b->len && memcmp(&a->sa, &b->sa, a->len) == 0;
 }
 
+uint64_t
+shares_owner(const struct shares *all, const char *ns)
+{
+	return hash64(ns, strlen(ns), all->seed);
+}
+
 struct shared *
-shares_get(struct shares *all, const struct addr *a)
+shares_get(struct shares *all, uint64_t owner, const struct addr *a)
 {
 	struct shared *s;
 
 	pthread_mutex_lock(&all->lock);
-	for (s = all->first; s != NULL && !same(&s->addr, a);)
+	for (s = all->first; s != NULL && (s->owner != owner || !same(&s->addr, a));)
 		s = s->next;
 	if (s == NULL) {
 		s = xcalloc(1, sizeof *s);
 		s->addr = *a;
+		s->owner = owner;
+		random_bytes(&s->seed, sizeof s->seed);
 		s->next = all->first;
 		all->first = s;
 	}

@@ -1,11 +1,13 @@
 /*
  * What all workers together know of an endpoint: connections in use, for services that limit them,
  * and the verdict of the health check, for services that have one. One for each address that such a
- * service names while some worker uses it; all other endpoints are known by each worker alone.
+ * service names while some worker uses it; all other endpoints are known by each worker alone. What
+ * services of a namespace say and meet counts in that namespace only (`owner`): who may write a slice
+ * with the address of another's pod is not to speak for it.
  * Getting one and giving it back takes a lock and happens when endpoints change; reading and
  * counting does not. Any thread; what health.c keeps in it is its own, under the lock.
  *
- *	s = shares_get(all, &addr);
+ *	s = shares_get(all, shares_owner(all, service->namespace), &addr);
  *	if (shared_take(s, client, most))
  *		... shared_give(s, client);
  *	shares_put(all, &s);
@@ -31,8 +33,10 @@ struct shared {
 	_Atomic bool ill;
 	_Atomic uint64_t well_ms; /* since when it is not any more; 0: it never was */
 	_Atomic uint16_t by_client[SHARED_CLIENTS]; /* of in_use */
+	uint32_t seed; /* who has a counter in common with whom cannot be foretold */
 	struct shared *next;
 	struct addr addr;
+	uint64_t owner; /* shares_owner() */
 	unsigned refs;
 	/* --- the health check: shares_check sets it --- */
 	char *host, *path; /* NULL: none */
@@ -44,6 +48,7 @@ struct shared {
 
 struct shares {
 	pthread_mutex_t lock;
+	uint64_t seed;
 	struct shared *first; /* a list: services that want this are few */
 	_Atomic unsigned n_checks; /* how many have a path */
 };
@@ -51,10 +56,12 @@ struct shares {
 void shares_init(struct shares *all);
 /* All must have been given back. */
 void shares_fini(struct shares *all);
-struct shared *shares_get(struct shares *all, const struct addr *a);
+/* A namespace, in a word that nobody outside can foretell. Until shares_fini. */
+uint64_t shares_owner(const struct shares *all, const char *ns);
+struct shared *shares_get(struct shares *all, uint64_t owner, const struct addr *a);
 void shares_put(struct shares *all, struct shared **s);
-/* Its health is checked by GET path, as Host: host; the first service that names the address
- * decides. */
+/* Its health is checked by GET path, as Host: host; the first service of the namespace that
+ * names the address decides. */
 void shares_check(struct shares *all, struct shared *s, const char *host, const char *path,
 	uint32_t interval_ms);
 
@@ -68,7 +75,7 @@ shared_count(struct shared *s, int n)
 static inline _Atomic uint16_t *
 shared_client(struct shared *s, uint32_t client)
 {
-	return &s->by_client[client * 0x9e3779b1u >> 26];
+	return &s->by_client[((client ^ s->seed) * 0x9e3779b1u) >> 26];
 }
 
 /* Of `most` connections, those that one client may have: where there are a few, that is all. */

@@ -41,33 +41,52 @@ place_hash(const struct in6_addr *ip, uint16_t port, uint64_t seed)
 	return hash64(bytes, sizeof bytes, seed);
 }
 
+static bool
+is_at(const struct target *t, const struct in6_addr *ip, uint16_t port)
+{
+	return t->port == port && memcmp(&t->ip, ip, sizeof t->ip) == 0;
+}
+
 static struct target **
-place_of(struct targets *ts, const struct in6_addr *ip, uint16_t port)
+place_of(struct targets *ts, uint64_t owner, const struct in6_addr *ip, uint16_t port)
 {
 	struct target **at = &ts->targets[place_hash(ip, port, ts->seed) % BUCKETS];
 
-	while (*at != NULL && ((*at)->port != port || memcmp(&(*at)->ip, ip, sizeof(*at)->ip) != 0))
+	while (*at != NULL && ((*at)->owner != owner || !is_at(*at, ip, port)))
 		at = &(*at)->next;
 	return at;
 }
 
 struct target *
-targets_find(struct targets *ts, const struct in6_addr *ip, uint16_t port)
+targets_find(struct targets *ts, uint64_t owner, const struct in6_addr *ip, uint16_t port)
 {
-	return *place_of(ts, ip, port);
+	return *place_of(ts, owner, ip, port);
+}
+
+struct target *
+targets_next(
+	struct targets *ts, const struct target *after, const struct in6_addr *ip, uint16_t port)
+{
+	struct target *t =
+		after != NULL ? after->next : ts->targets[place_hash(ip, port, ts->seed) % BUCKETS];
+
+	while (t != NULL && !is_at(t, ip, port))
+		t = t->next;
+	return t;
 }
 
 /* With a reference. Consistent hashing wants the same order on every node and worker, so its hash
  * has no seed. */
 static struct target *
-target_get(struct targets *ts, const struct endpoint *e)
+target_get(struct targets *ts, uint64_t owner, const struct endpoint *e)
 {
-	struct target **end = place_of(ts, &e->ip, e->port), *t = *end;
+	struct target **end = place_of(ts, owner, &e->ip, e->port), *t = *end;
 
 	if (t != NULL)
 		return target_ref(t);
 	t = xcalloc(1, sizeof *t);
 	t->all = ts;
+	t->owner = owner;
 	t->ip = e->ip;
 	t->shown = endpoint_ip(e);
 	t->port = e->port;
@@ -116,7 +135,7 @@ target_unref(struct target **out)
 	if (t == NULL || --t->refs > 0)
 		return;
 	assert(list_empty(&t->idle) && t->node.in_flight == 0);
-	at = place_of(t->all, &t->ip, t->port);
+	at = place_of(t->all, t->owner, &t->ip, t->port);
 	*at = t->next;
 	list_del(&t->ejected);
 	shares_put(t->all->shares, &t->node.shared);
@@ -131,7 +150,7 @@ share(struct target *t, const struct service *s)
 	const struct addr a = target_addr(t);
 
 	if (t->node.shared == NULL) {
-		t->node.shared = shares_get(shares, &a);
+		t->node.shared = shares_get(shares, t->owner, &a);
 		shared_count(t->node.shared, (int)t->node.in_flight);
 	}
 	if (s->health_path[0] != '\0' && !target_is_far(t))
@@ -160,6 +179,7 @@ collect(struct targets *ts, const struct group *g, const struct service *s,
 	bool beside = balance_count(&g->balance) > 0;
 	struct balance_node **nodes = xcalloc(p->n_endpoints + 1u, sizeof *nodes);
 	bool shared = s->lb.max_connections > 0 || s->health_path[0] != '\0';
+	uint64_t owner = shares_owner(ts->shares, s->namespace);
 	uint16_t n = 0;
 
 	for (int tier = 0; tier < BALANCE_TIERS; tier++) {
@@ -169,7 +189,7 @@ collect(struct targets *ts, const struct group *g, const struct service *s,
 			if (p->endpoints[i].tier != tier ||
 				endpoint_is_closed(&p->endpoints[i], g->closed))
 				continue;
-			t = target_get(ts, &p->endpoints[i]);
+			t = target_get(ts, owner, &p->endpoints[i]);
 			if (beside && t->refs == 1)
 				t->node.back_ms = BALANCE_NEW;
 			if (shared)

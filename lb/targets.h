@@ -1,7 +1,7 @@
 /*
  * What one worker knows of the endpoints, all of it mutable and its own: a `group` for each service
  *port that has been asked for (by the address that clients dial), a `target` for each endpoint
- *address, shared by the groups that name it: requests in flight, failures and ejection, idle
+ *address and namespace, shared by the groups that name it: requests in flight, failures and ejection, idle
  *connections (pool.h). Groups follow the snapshot lazily: the next look-up after a new epoch
  *compares the service's pointer and rebuilds what changed.
  *
@@ -31,6 +31,7 @@ struct target {
 	struct balance_node node;
 	struct target *next; /* in the hash */
 	struct targets *all;
+	uint64_t owner; /* the namespace of the services that name it: shared.h */
 	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d; what stands for a far one */
 	struct in6_addr shown; /* the same as people know it */
 	uint16_t port;
@@ -98,7 +99,11 @@ struct target *group_find(struct group *g, const struct balance_ask *ask,
 void target_try(struct target *t, uint64_t now_ms);
 
 /* NULL: this worker does not know it. */
-struct target *targets_find(struct targets *ts, const struct in6_addr *ip, uint16_t port);
+struct target *targets_find(
+	struct targets *ts, uint64_t owner, const struct in6_addr *ip, uint16_t port);
+/* Those of all namespaces: NULL gives the first one; NULL: no more. */
+struct target *targets_next(
+	struct targets *ts, const struct target *after, const struct in6_addr *ip, uint16_t port);
 struct target *target_ref(struct target *t);
 /* Where it is dialled. */
 struct addr target_addr(const struct target *t);

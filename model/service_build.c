@@ -26,6 +26,7 @@ struct building {
 	const char **texts;
 	char **places;
 	size_t n_slots, text_bytes;
+	uint64_t seed; /* others choose the texts */
 };
 
 static const char *
@@ -43,7 +44,7 @@ same(const char *a, const char *b)
 static size_t
 text_slot(const struct building *b, const char *text)
 {
-	size_t i = hash64(text, strlen(text), 0) & (b->n_slots - 1);
+	size_t i = hash64(text, strlen(text), b->seed) & (b->n_slots - 1);
 
 	while (b->texts[i] != NULL && strcmp(b->texts[i], text) != 0)
 		i = (i + 1) & (b->n_slots - 1);
@@ -528,6 +529,7 @@ service_build(const struct view *v, const struct self *self, uint32_t fake_ip, u
 	struct service *s;
 	size_t most = 0;
 
+	random_bytes(&b.seed, sizeof b.seed);
 	read_restriction(&head, v);
 	for (size_t i = 0; i < v->n_ports; i++)
 		most += v->ports[i].n_endpoints;
@@ -595,6 +597,7 @@ service_recheck(const struct service *s, const struct dial_guard *guard)
 
 	if (!has_newly_refused(s, guard))
 		return NULL;
+	random_bytes(&b.seed, sizeof b.seed);
 	for (size_t i = 0; i < s->n_ports; i++)
 		most += s->ports[i].n_endpoints + (size_t)s->ports[i].n_refused;
 	begin_building(&b, s->n_ports, most);

@@ -3,6 +3,7 @@ hub for what goes through it; who may not is refused at once, and nothing goes t
 """
 import json
 import os
+import select
 import uuid
 
 import pytest
@@ -97,11 +98,15 @@ def test_changes_apply_at_run_time(site):
     assert held.recv(100) == b"edge-1.db\n"
     held.sendall(b"still here")
     assert held.recv(100) == b"still here"
+    asks = socket_of(site.friend)
+    asks.connect((site.address(site.nodes[0], "db"), 80))
+    asks.sendall(b"GET /hang HTTP/1.1\r\nHost: db\r\n\r\n")
+    assert not select.select([asks], [], [], 0.5)[0]
     site.show_services("namespaces=ops")
-    held.settimeout(60)
-    with pytest.raises(ConnectionResetError):  # what was open before ends as well
-        held.recv(100)
-    held.close()
+    for open_before in (held, asks):
+        with pytest.raises(ConnectionResetError):  # what was open before ends as well, a request like a connection
+            assert open_before.recv(100) is None
+        open_before.close()
     settled(site, site.friend, 403)
     assert site.http(site.foe) == (200, "edge-1.db\n")
     wait_for("UDP", lambda: site.udp(site.foe) == "edge-1.db")

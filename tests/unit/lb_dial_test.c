@@ -217,13 +217,13 @@ clear_pool(void *arg)
 {
 	struct targets *ts = (*the_lb())->workers[0]->targets;
 	struct clearing *c = arg;
-	struct target *t = targets_find(ts, &c->ip, c->port);
+	struct target *t = targets_next(ts, NULL, &c->ip, c->port);
 
 	if (t == NULL)
 		return;
 	c->refs = t->refs;
 	pool_clear(t);
-	c->gone = targets_find(ts, &c->ip, c->port) == NULL;
+	c->gone = targets_next(ts, NULL, &c->ip, c->port) == NULL;
 }
 
 /* Another worker says that the endpoint is down, when no service has it any more. */

@@ -690,6 +690,32 @@ an_endpointslice_is_no_right_to_a_node(void **state)
 	assert_int_equal(may("192.0.2.7", "web.default", 22), 0);
 }
 
+/* Nor does it open a pod of another namespace, through a node's tunnel or where the hub dials. */
+static void
+an_endpointslice_is_no_right_to_others_pods(void **state)
+{
+	(void)state;
+	say("db",
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: db, namespace: prod}\n"
+		"spec: {nodeName: edge-1}\nstatus: {phase: Running, podIP: 10.244.1.5, podIPs: "
+		"[{ip: 10.244.1.5}]}\n---\n"
+		"apiVersion: v1\nkind: Pod\nmetadata: {name: far, namespace: prod}\n"
+		"spec: {nodeName: master}\nstatus: {phase: Running, podIP: 10.244.0.5, podIPs: "
+		"[{ip: 10.244.0.5}]}\n");
+	say("web",
+		SERVICE("web", "ports: [{name: http, port: 80}]")
+			SLICE("web-1", "web", "{name: http, port: 80}",
+				AT("10.244.1.5", "edge-1") ", {addresses: [10.244.0.5]}"));
+	assert_int_equal(may("192.0.2.7", "web.default", 80), 0);
+	assert_non_null(strstr(ways.reason, "a pod of another namespace"));
+	assert_int_equal(may("127.0.0.1", "web.default", 80), 2); /* a rule opens all to it */
+	say("web",
+		SERVICE("web", "ports: [{name: http, port: 80}]")
+			SLICE("web-1", "web", "{name: http, port: 80}",
+				AT("10.244.1.6", "edge-1") ", {addresses: [10.244.0.6]}"));
+	assert_int_equal(may("192.0.2.7", "web.default", 80), 2); /* nobody's that we know */
+}
+
 /* But a pod of the node's network does, at the ports that it declares. */
 static void
 a_pod_of_the_hosts_network_serves(void **state)
@@ -726,6 +752,7 @@ main(void)
 		T(the_hub_is_not_dialled),
 		T(no_listener_of_a_replica_is_dialled),
 		T(an_endpointslice_is_no_right_to_a_node),
+		T(an_endpointslice_is_no_right_to_others_pods),
 		T(a_pod_of_the_hosts_network_serves),
 		T(services_that_are_not_for_everybody),
 		T(policies_leave_out_endpoints),
