@@ -43,6 +43,13 @@ class Wire:
         self.left += data
         return data
 
+    def begins(self):
+        """False: it ends without a byte."""
+        try:
+            return self.more() != b""
+        except ConnectionResetError:
+            return False
+
     def until(self, end=b"\r\n\r\n"):
         """Everything up to and with `end`."""
         while end not in self.left:
@@ -136,17 +143,12 @@ class Endpoint:
     def called(self, seconds=0.0):
         return bool(select.select([self.listener], [], [], seconds)[0])
 
-    def accept(self):
-        wire = Wire(self.listener.accept()[0])
-        self.wires.append(wire)
-        return wire
-
-    def asked(self):
-        """The next one that brings a request, whose head is read: of two dials at once one is given up without a byte."""
+    def accept(self, speaks=True):
+        """The next connection; speaks: that brings a byte. (Of two dials at once one is given up without, and an endpoint is tried by one.)"""
         while True:
-            wire = self.accept()
-            if wire.more():
-                wire.until()
+            wire = Wire(self.listener.accept()[0])
+            self.wires.append(wire)
+            if not speaks or wire.begins():
                 return wire
 
     def clear(self):

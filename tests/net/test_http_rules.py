@@ -116,7 +116,8 @@ def test_01_persistent_connections(bed):
     assert client.reply()[1]["connection"] == "keep-alive"
     client.put(b"GET / HTTP/1.0\r\n\r\n")
     end.eof()  # the endpoint's wish is its own
-    end = bed.ends[0].asked()
+    end = bed.ends[0].accept()
+    end.until()
     end.put(OK)
     assert client.reply()[1]["connection"] == "close"
     client.eof()
@@ -197,7 +198,8 @@ def test_08_chunks(bed):
     assert client.reply()[0] == 400
     client.eof()
     client = bed.client("one", GET)
-    end = bed.ends[0].asked()
+    end = bed.ends[0].accept()
+    end.until()
     end.put(CHUNKED + b"5\nhello\n0\n\n")
     client.reset()
     assert b"hello" not in client.left and b"\r\n0\r\n" not in client.left
@@ -290,7 +292,8 @@ def test_13_upgrade(bed):
     end.put(b"last").shut()
     client.expect(b"last").eof()
     client = bed.client("one", UPGRADE)
-    end = bed.ends[0].asked()
+    end = bed.ends[0].accept()
+    end.until()
     end.put(b"HTTP/1.1 426 No\r\nContent-Length: 0\r\n\r\n")
     assert client.reply()[0] == 426
     client.put(GET)  # HTTP as before
@@ -392,12 +395,14 @@ def test_21_errors(bed):
     bed.ends[0].accept().until()
     assert client.reply()[0] == 504
     client = bed.client("one", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
-    end = bed.ends[0].asked()
+    end = bed.ends[0].accept()
+    end.until()
     end.close()
     assert client.reply()[0] == 502
     for answer in (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok", CHUNKED + b"2\r\nok\r\n"):
         client = bed.client("one", GET)
-        end = bed.ends[0].asked()
+        end = bed.ends[0].accept()
+        end.until()
         end.put(answer).close()
         client.reset()
         assert client.left.endswith(b"ok") or client.left.endswith(b"ok\r\n")
@@ -420,7 +425,8 @@ def test_22_second_attempts(bed):
     try:
         for _ in range(4):  # nobody listens at one of two
             client = bed.client("two", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
-            end = bed.ends[0].asked()
+            end = bed.ends[0].accept()
+            end.until()
             end.expect(b"hi").put(OK)
             assert client.reply()[0] == 200
             bed.ends[0].clear()
@@ -430,7 +436,8 @@ def test_22_second_attempts(bed):
     client.put(GET)  # the pooled connection dies with the request in it
     end.until()
     end.close(hard=True)
-    end = bed.ends[0].asked()
+    end = bed.ends[0].accept()
+    end.until()
     end.put(OK)
     assert client.reply()[0] == 200
     client.put(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
@@ -442,7 +449,8 @@ def test_22_second_attempts(bed):
     _, _, client, end = bed.ask(GET)
     end.close()
     client.put(b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 2\r\n\r\nhi")
-    end = bed.ends[0].asked()
+    end = bed.ends[0].accept()
+    end.until()
     end.expect(b"hi").put(OK)
     assert client.reply()[0] == 200
 
@@ -519,7 +527,8 @@ def test_27_access_log(bed):
     client.close(hard=True)
     assert " end=CH " in access(bed, "/gone")
     client = bed.client("one", b"GET /cut HTTP/1.1\r\nHost: a\r\n\r\n")
-    end = bed.ends[0].asked()
+    end = bed.ends[0].accept()
+    end.until()
     end.put(b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nok").close(hard=True)
     client.reset()
     assert "status=200 end=SD " in access(bed, "/cut")
@@ -572,7 +581,8 @@ def test_27_access_log_sample(bed):
 def test_28_early_answer(bed):
     """A 413 in the middle of an upload reaches the client, which has not finished."""
     client = bed.client("one", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 100000000\r\n\r\n", b"x" * 100000)
-    end = bed.ends[0].asked()
+    end = bed.ends[0].accept()
+    end.until()
     end.take(1000)
     end.put(b"HTTP/1.1 413 No\r\nContent-Length: 3\r\n\r\nbig").close()
     status, fields, body = client.reply()
@@ -582,7 +592,8 @@ def test_28_early_answer(bed):
 def test_28_both_directions_at_once(bed):
     """An echo of more than all buffers hold: each side is read while the other is written."""
     client = bed.client("one", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 33554432\r\n\r\n")
-    end = bed.ends[0].asked()
+    end = bed.ends[0].accept()
+    end.until()
     end.put(b"HTTP/1.1 200 OK\r\nContent-Length: 33554432\r\n\r\n")
     client.until()
     for i in range(256):
@@ -606,7 +617,7 @@ def test_31_server_speaks_first(bed):
     """A greeting behind a port called http: the silent client gets it, and so do all later ones."""
     before = bed.metric("server_first_total")
     client = bed.client("greeter")
-    end = bed.ends[0].accept()
+    end = bed.ends[0].accept(speaks=False)
     end.put(b"220 ready\r\n")
     client.expect(b"220 ready\r\n").put(b"QUIT\r\n")
     end.expect(b"QUIT\r\n").put(b"221 bye\r\n").shut()
@@ -614,7 +625,7 @@ def test_31_server_speaks_first(bed):
     assert bed.metric("server_first_total") == before + 1
     # A plain TCP port needs no thinking at all.
     client = bed.client("plain")
-    bed.ends[0].accept().put(b"220 plain\r\n")
+    bed.ends[0].accept(speaks=False).put(b"220 plain\r\n")
     client.expect(b"220 plain\r\n")
 
 

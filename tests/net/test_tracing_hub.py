@@ -289,7 +289,7 @@ def test_what_goes_on_at_the_end_is_told_of(bed):
     trace = "5" * 32
     caller = bed.connect("edge-1:7000", f"traceparent: 00-{trace}-{SPAN}-01")
     assert caller.until().startswith(b"HTTP/1.1 200 ")
-    wire = bed.ends[0].accept()
+    wire = bed.ends[0].accept(speaks=False)
     hub = bed.hubs[0]
     hub.process.popen.send_signal(signal.SIGTERM)
     wait_for("the end", lambda: not hub.process.alive())
