@@ -93,11 +93,11 @@ class CloudHub:
             await node.close(1008, "no")
             return
         self.stat["connects"] += 1
-        if node_id in self.nodes:
-            self.stat["replaced"] += 1
-            await self.nodes[node_id].close()
-        self.nodes[node_id] = node
         node.queue = asyncio.Queue()
+        older, self.nodes[node_id] = self.nodes.get(node_id), node  # at once: the older one is back before close() has ended
+        if older is not None:
+            self.stat["replaced"] += 1
+            await older.close()
         task = asyncio.create_task(self.deliver(node, node.queue))
         try:
             while True:
