@@ -124,7 +124,7 @@ forget_other_key(struct held *h, const struct csr *csr)
 		return;
 	free(take_ptr(&h->cert));
 	h->due_ms = 0;
-	h->failures = 0;
+	kube_wait_reset(&h->wait);
 	h->given_up = false;
 }
 
@@ -196,13 +196,13 @@ trouble(struct approvals *a, const char *why)
 		log_limited(LOG_LEVEL_WARN, 20, "kubernetes", "%s", why);
 	snprintf(a->problem, sizeof a->problem, "%s", why);
 	a->problem_ms = loop_now_ms(a->config.loop);
-	finish(a, follow_backoff_ms(a->failures++));
+	finish(a, kube_wait_ms(&a->wait, NULL));
 }
 
 static void
 well(struct approvals *a)
 {
-	a->failures = 0;
+	kube_wait_reset(&a->wait);
 	a->problem[0] = '\0';
 	finish(a, 1);
 }
@@ -285,8 +285,7 @@ on_created(void *arg, const struct https_answer *answer)
 static void
 put_off(const struct approvals *a, struct held *h)
 {
-	h->due_ms = loop_now_ms(a->config.loop) + follow_backoff_ms(a->failures) +
-		follow_backoff_ms(h->failures++);
+	h->due_ms = loop_now_ms(a->config.loop) + KUBE_WAIT_MOST_MS + kube_wait_ms(&h->wait, NULL);
 }
 
 static void
@@ -474,7 +473,7 @@ work(void *arg)
 			return;
 		}
 	}
-	a->failures = 0;
+	kube_wait_reset(&a->wait);
 	wait_ms = MIN(wait_ms, forget_problem(a));
 	if (wait_ms != UINT64_MAX)
 		timer_start(a->timer, wait_ms, 0);
@@ -485,7 +484,7 @@ on_told(void *arg)
 {
 	struct approvals *a = arg;
 
-	if (a->step == STEP_NONE && a->failures == 0)
+	if (a->step == STEP_NONE && a->wait.failures == 0)
 		work(a);
 }
 

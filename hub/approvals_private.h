@@ -19,7 +19,7 @@ struct held {
 		asked_ms; /* loop's clock: when its node asked here last; of others when it was seen first */
 	char *cert; /* signed, not written yet; NULL */
 	uint64_t due_ms; /* loop's clock: when it is our turn to sign; 0: not drawn */
-	unsigned failures; /* of writing its status */
+	struct kube_wait wait; /* of writing its status */
 	/* Version whose status was written: wait for the next. */
 	char tried[FOLLOW_VERSION_MAX + 1];
 	unsigned round;
@@ -48,7 +48,7 @@ struct approvals {
 	struct share_claim *claim;
 	char version[FOLLOW_VERSION_MAX + 1]; /* STEP_WRITE: of the request then */
 	bool gives; /* STEP_WRITE: a certificate, else a refusal */
-	unsigned failures;
+	struct kube_wait wait;
 	uint64_t issued, failed, denied, expired;
 	char problem[400]; /* of the last step, "" */
 	uint64_t problem_ms; /* loop's clock: when that was */

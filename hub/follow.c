@@ -14,7 +14,8 @@ struct follow {
 	struct timer *tell; /* calls `told`, which may want to start something */
 	struct split split;
 	bool watching;
-	unsigned failures, round;
+	struct kube_wait wait;
+	unsigned round;
 	char version[FOLLOW_VERSION_MAX + 1]; /* to watch from */
 	char problem[400];
 };
@@ -22,17 +23,6 @@ struct follow {
 static void begin(void *arg);
 
 /* --- trouble ------------------------------------------------------------------------ */
-
-uint64_t
-follow_backoff_ms(unsigned failures)
-{
-	uint64_t ms = MIN(
-		(uint64_t)FOLLOW_BACKOFF_MS << MIN(failures, 9u), (uint64_t)FOLLOW_BACKOFF_MOST_MS);
-	uint32_t random;
-
-	random_bytes(&random, sizeof random);
-	return ms - ms / 2 * (random % 1024) / 1024;
-}
 
 void
 follow_describe(
@@ -65,7 +55,7 @@ trouble(struct follow *f, const struct https_answer *a)
 static void
 well(struct follow *f)
 {
-	f->failures = 0;
+	kube_wait_reset(&f->wait);
 	if (f->problem[0] != '\0')
 		log_limited(LOG_LEVEL_INFO, 20, "kubernetes", "all is well again with %s",
 			f->config.what);
@@ -171,7 +161,7 @@ on_done(void *arg, const struct https_answer *a)
 	timer_start(f->tell, 0, 0);
 	if (watched && a->status == 200 && a->whole) {
 		/* The watch came to its end; the next one goes on from there. */
-		timer_start(f->timer, follow_backoff_ms(0), 0);
+		timer_start(f->timer, kube_wait_ms(&f->wait, NULL), 0);
 		return;
 	}
 	f->watching = false;
@@ -182,9 +172,11 @@ on_done(void *arg, const struct https_answer *a)
 		begin(f);
 		return;
 	}
-	if (!watched || a->status != 200)
+	if (!(f->version[0] != '\0' &&
+		    kube_wait_doubts(&f->wait, a, loop_now_ms(f->config.loop))) &&
+		(!watched || a->status != 200))
 		trouble(f, a);
-	timer_start(f->timer, follow_backoff_ms(f->failures++), 0);
+	timer_start(f->timer, kube_wait_ms(&f->wait, a), 0);
 }
 
 static void

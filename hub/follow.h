@@ -2,7 +2,7 @@
  * A few objects of the API server, followed: listed, then watched from the list's version on, again and again. For
  * what is too little or too special for hub/reflector.h; a list is one page.
  *
- *   LIST ──► WATCH ──came to its end──► WATCH      failed, 410, follow_anew: ──► LIST, after 100 ms to 30 s with jitter
+ *   LIST ──► WATCH ──came to its end──► WATCH      failed, 410, follow_anew: ──► LIST, after kube_wait_ms
  *
  * `object` comes for each object of a list and each change, out of a request: nothing may be started or stopped
  * there. `listed` then says that what has not come since the list began is not there. `told` comes from the
@@ -20,8 +20,6 @@ enum {
 	FOLLOW_WATCH_S = 120,
 	FOLLOW_SILENCE_MS = 130 * 1000,
 	FOLLOW_ANSWER_MS = 8000, /* of a list */
-	FOLLOW_BACKOFF_MS = 100,
-	FOLLOW_BACKOFF_MOST_MS = 30000,
 	FOLLOW_VERSION_MAX = 63,
 };
 
@@ -54,7 +52,5 @@ bool follow_version(char to[FOLLOW_VERSION_MAX + 1], const struct tree_node *obj
 /* What an answer that is no success means; `rights` for 403. */
 void follow_describe(const struct https_answer *answer, const char *what, const char *rights,
 	char *to, size_t size);
-/* The n-th wait after failures in a row. */
-uint64_t follow_backoff_ms(unsigned failures);
 
 #endif

@@ -40,7 +40,8 @@ struct hosts_map {
 	bool in_step, full_told;
 	uint64_t lines_hash, wrote_hash; /* of the lines, now and at the last write */
 	uint64_t wrote_ms;
-	unsigned contested, failures;
+	unsigned contested;
+	struct kube_wait wait;
 	uint64_t writes, conflicts, failed;
 	char problem[400];
 };
@@ -199,7 +200,7 @@ on_written(struct hosts_map *m)
 	m->wrote_hash = m->lines_hash;
 	m->wrote_ms = loop_now_ms(m->config.loop);
 	m->writes++;
-	m->failures = 0;
+	kube_wait_reset(&m->wait);
 	m->problem[0] = '\0';
 	log_info("kubernetes", "hosts ConfigMap written name=%s/%s key=%s names=%zu version=%s",
 		m->ns, m->name, m->key, m->made.names, m->version);
@@ -218,10 +219,7 @@ on_refused(struct hosts_map *m, const struct https_answer *a)
 	m->failed++;
 	follow_describe(a, m->what, m->rights, why, sizeof why);
 	complain(m, why);
-	wait_ms(m,
-		a->status == 403 || a->status == 404 ? HOSTS_RETRY_MS
-						     : 1000 + follow_backoff_ms(m->failures));
-	m->failures++;
+	wait_ms(m, kube_wait_ms(&m->wait, a));
 }
 
 static void
@@ -232,7 +230,7 @@ on_write_done(void *arg, const struct https_answer *a)
 	m->write = NULL;
 	if (a->status == 409 || (a->status == 404 && m->exists)) {
 		m->conflicts++;
-		wait_ms(m, follow_backoff_ms(m->failures++));
+		wait_ms(m, kube_wait_ms(&m->wait, NULL));
 		follow_anew(m->follow);
 	} else if (a->status / 100 == 2 && a->whole) {
 		on_written(m);
@@ -309,7 +307,7 @@ settle(struct hosts_map *m)
 	if (!m->in_step && m->problem[0] != '\0' && m->contested < CONTESTED)
 		log_info("kubernetes", "hosts ConfigMap: all is well again with %s", m->what);
 	m->in_step = true;
-	m->failures = 0;
+	kube_wait_reset(&m->wait);
 	if (loop_now_ms(m->config.loop) - m->wrote_ms > CALM_MS)
 		m->contested = 0;
 	if (m->contested < CONTESTED)

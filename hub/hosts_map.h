@@ -24,7 +24,6 @@
 enum {
 	HOSTS_PAUSE_MS = 2000,
 	HOSTS_PAUSE_MOST_MS = 300 * 1000,
-	HOSTS_RETRY_MS = 3 * 1000, /* a right or the namespace is missing */
 	HOSTS_BYTES_MAX = 1 << 20, /* of all values of a ConfigMap */
 };
 

@@ -23,6 +23,7 @@ struct https {
 	unsigned inside; /* libcurl is at work further up the stack */
 	struct https_request *dead; /* stopped while it was */
 	size_t n_requests;
+	unsigned unreached; /* requests in a row to which nobody answered */
 };
 
 struct socket {
@@ -273,6 +274,8 @@ finish(struct https_request *r, CURLcode code)
 	struct https_answer answer = {.status = r->status, .whole = code == CURLE_OK, .text = ""};
 	curl_off_t retry = 0;
 
+	r->https->unreached = r->status != 0 ? 0 : r->https->unreached + 1;
+
 	curl_easy_getinfo(r->easy, CURLINFO_RETRY_AFTER, &retry);
 	answer.retry_after_s = (unsigned)MIN(MAX(retry, 0), 3600);
 	answer.body = buf_str(&r->body);
@@ -418,7 +421,8 @@ set_transport(struct https_request *r)
 	curl_easy_setopt(r->easy, CURLOPT_SUPPRESS_CONNECT_HEADERS, 1L);
 	curl_easy_setopt(r->easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
 	curl_easy_setopt(r->easy, CURLOPT_BUFFERSIZE, (long)BUFFER_BYTES);
-	curl_easy_setopt(r->easy, CURLOPT_CONNECTTIMEOUT_MS, (long)HTTPS_CONNECT_MS);
+	curl_easy_setopt(r->easy, CURLOPT_CONNECTTIMEOUT_MS,
+		r->https->unreached % 4 == 0 ? (long)HTTPS_CONNECT_MS : (long)HTTPS_RECONNECT_MS);
 	curl_easy_setopt(r->easy, CURLOPT_TCP_KEEPALIVE, 1L);
 	curl_easy_setopt(r->easy, CURLOPT_TCP_KEEPIDLE, (long)KEEPALIVE_IDLE_S);
 	curl_easy_setopt(r->easy, CURLOPT_TCP_KEEPINTVL, (long)KEEPALIVE_INTERVAL_S);

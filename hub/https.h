@@ -8,6 +8,9 @@
  * before. It may be stopped from any callback; others are started from none but `done`. Requests borrow
  * nothing after https_start.
  *
+ * A connection may take HTTPS_CONNECT_MS. Once one could not be made, three of four attempts are given up after HTTPS_RECONNECT_MS:
+ * what the kernel sends again ever more rarely would find a server that is back late.
+ *
  *	r = https_start(https, &call);
  *	https_stop(&r);		// no callback comes any more
  */
@@ -17,7 +20,12 @@
 #include "base/buf.h"
 #include "base/loop.h"
 
-enum { HTTPS_ERROR_BYTES = 8192, HTTPS_CONNECT_MS = 10000, HTTPS_TOKEN_MAX = 16384 };
+enum {
+	HTTPS_ERROR_BYTES = 8192,
+	HTTPS_CONNECT_MS = 10000,
+	HTTPS_RECONNECT_MS = 2000,
+	HTTPS_TOKEN_MAX = 16384
+};
 
 struct https;
 struct https_request;

@@ -77,6 +77,47 @@ kube_api_start(struct kube_api *api, const struct https_call *call)
 	return https_start(api->https, &full);
 }
 
+uint64_t
+kube_wait_ms(struct kube_wait *w, const struct https_answer *answer)
+{
+	bool refused = answer != NULL && answer->status >= 300;
+	uint64_t most = KUBE_WAIT_MOST_MS, ms = w->first_ms != 0 ? w->first_ms : KUBE_WAIT_FIRST_MS;
+	uint32_t random;
+
+	if (refused != w->refused)
+		w->failures = 0;
+	w->refused = refused;
+	if (refused && w->failures >= KUBE_WAIT_REFUSALS)
+		most = KUBE_WAIT_REFUSED_MS;
+	ms = MIN(ms << MIN(w->failures, 9u), most);
+	w->failures++;
+	random_bytes(&random, sizeof random);
+	ms -= ms / 2 * (random % 1024) / 1024;
+	if (answer != NULL && answer->retry_after_s > 0)
+		ms = MAX(ms, answer->retry_after_s * 1000ul + random % KUBE_WAIT_SPREAD_MS);
+	return ms;
+}
+
+void
+kube_wait_reset(struct kube_wait *w)
+{
+	w->failures = 0;
+	w->refused = false;
+	w->doubt_ms = 0;
+}
+
+bool
+kube_wait_doubts(struct kube_wait *w, const struct https_answer *answer, uint64_t now_ms)
+{
+	if (answer->status != 403 && answer->status != 404) {
+		w->doubt_ms = 0;
+		return false;
+	}
+	if (w->doubt_ms == 0)
+		w->doubt_ms = now_ms;
+	return now_ms - w->doubt_ms < KUBE_WAIT_DOUBT_MS;
+}
+
 const char *
 kube_api_server(const struct kube_api *api)
 {

@@ -42,6 +42,7 @@ struct kube_events {
 	char *ns, *name, *text; /* what is being said */
 	struct table services;
 	uint64_t round, paced_ms;
+	struct kube_wait wait;
 	uint64_t sent, failed;
 	size_t n_unreachable;
 	char host[65];
@@ -275,6 +276,7 @@ finish(struct kube_events *e, bool sent)
 		t->said_ms = loop_now_ms(e->loop);
 	}
 	e->problem[0] = '\0';
+	kube_wait_reset(&e->wait);
 	wait_ms(e, pace(e));
 }
 
@@ -307,6 +309,10 @@ refused(struct kube_events *e, const struct https_answer *a)
 	char before[sizeof e->problem];
 
 	e->failed++;
+	if (e->sent > 0 && kube_wait_doubts(&e->wait, a, loop_now_ms(e->loop))) {
+		wait_ms(e, kube_wait_ms(&e->wait, a));
+		return;
+	}
 	memcpy(before, e->problem, sizeof before);
 	if (a->status == 403)
 		snprintf(e->problem, sizeof e->problem,
@@ -320,7 +326,7 @@ refused(struct kube_events *e, const struct https_answer *a)
 			a->status, a->text);
 	if (strcmp(before, e->problem) != 0)
 		log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "%s", e->problem);
-	wait_ms(e, a->status == 403 ? KUBE_EVENTS_FORBIDDEN_MS : KUBE_EVENTS_RETRY_MS);
+	wait_ms(e, a->status == 403 ? KUBE_EVENTS_FORBIDDEN_MS : kube_wait_ms(&e->wait, a));
 }
 
 /* A namespace that ends takes no Events any more. */

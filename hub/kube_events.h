@@ -22,8 +22,7 @@ enum {
 	KUBE_EVENTS_REPEAT_MS = 50 * 60 * 1000, /* the API server keeps them for an hour */
 	KUBE_EVENTS_PACE_MS = 2000,
 	KUBE_EVENTS_BURST = 20,
-	KUBE_EVENTS_RETRY_MS = 30 * 1000,
-	KUBE_EVENTS_FORBIDDEN_MS = 3600 * 1000,
+	KUBE_EVENTS_FORBIDDEN_MS = 30 * 1000,
 };
 
 #define EVENT_UNREACHABLE                                                                          \

@@ -22,6 +22,7 @@ struct node_sites {
 	size_t n_waiting;
 	struct https_request *request; /* for the first one */
 	struct timer *timer;
+	struct kube_wait wait;
 	uint64_t noted, failed;
 	char problem[400];
 };
@@ -101,6 +102,7 @@ on_done(void *arg, const struct https_answer *answer)
 	if (answer->status == 200 || answer->status == 404) {
 		s->noted += answer->status == 200;
 		s->problem[0] = '\0';
+		kube_wait_reset(&s->wait);
 		drop_first(s);
 		timer_start(s->timer, 0, 0);
 		return;
@@ -112,7 +114,7 @@ on_done(void *arg, const struct https_answer *answer)
 		log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "%s", why);
 	memcpy(s->problem, why, sizeof why);
 	first_to_tail(s);
-	timer_start(s->timer, NODE_SITES_RETRY_MS, 0);
+	timer_start(s->timer, kube_wait_ms(&s->wait, answer), 0);
 }
 
 static void

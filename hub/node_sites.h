@@ -14,7 +14,7 @@
 #include "hub/kube_api.h"
 #include "model/cluster.h"
 
-enum { NODE_SITES_WAITING_MAX = 4096, NODE_SITES_RETRY_MS = 30 * 1000 };
+enum { NODE_SITES_WAITING_MAX = 4096 };
 
 struct node_sites;
 

@@ -13,25 +13,11 @@ static void begin(void *arg);
 
 /* --- trouble ---------------------------------------------------------------------- */
 
-/* Between half of it and all of it: many hubs do not come back at the same moment. */
-static uint64_t
-jitter(uint64_t ms)
-{
-	uint32_t random;
-
-	random_bytes(&random, sizeof random);
-	return ms - ms / 2 * (random % 1024) / 1024;
-}
-
+/* a: what was answered; NULL: no answer is to blame. */
 static void
-again(struct reflector *r, uint64_t least_ms)
+again(struct reflector *r, const struct https_answer *a, uint64_t least_ms)
 {
-	uint64_t ms = REFLECTOR_BACKOFF_MOST_MS;
-
-	if (r->failures < 9)
-		ms = MIN(ms, r->config.backoff_ms << r->failures);
-	r->failures++;
-	timer_start(r->timer, MAX(jitter(ms), least_ms + ms - jitter(ms)), 0);
+	timer_start(r->timer, MAX(kube_wait_ms(&r->wait, a), least_ms), 0);
 }
 
 static void
@@ -93,9 +79,9 @@ on_page(struct reflector *r)
 
 	if (reflector_take_rest(r, version, &next) < 0) {
 		r->stats.errors++;
-		reflector_trouble(r, "%.400s", r->wrong.text);
+		reflector_trouble(r, LOG_LEVEL_WARN, "%.400s", r->wrong.text);
 		list_anew(r);
-		again(r, 0);
+		again(r, NULL, 0);
 		return;
 	}
 	if (r->list_version[0] == '\0')
@@ -106,7 +92,7 @@ on_page(struct reflector *r)
 		finish_list(r);
 		return;
 	}
-	r->failures = 0;
+	kube_wait_reset(&r->wait);
 	begin(r);
 }
 
@@ -129,7 +115,7 @@ on_probe(struct reflector *r)
 	if (reflector_take_rest(r, version, &next) < 0) {
 		list_anew(r);
 	} else if (is_before(version, r->version)) {
-		reflector_trouble(r,
+		reflector_trouble(r, LOG_LEVEL_WARN,
 			"the API server is back at version %s after %s: all is read anew", version,
 			r->version);
 		list_anew(r);
@@ -146,12 +132,9 @@ on_watch_end(struct reflector *r, const struct https_answer *a)
 
 	if (a->code == 0 && split_whole(&r->split)) {
 		r->step = r->spoke ? STEP_WATCH : STEP_PROBE;
-		if (!brief) {
+		if (!brief)
 			reflector_well(r);
-			timer_start(r->timer, jitter(r->config.backoff_ms), 0);
-			return;
-		}
-		again(r, 0);
+		again(r, NULL, 0);
 		return;
 	}
 	if (a->code == -ETIMEDOUT && r->open) {
@@ -167,47 +150,51 @@ on_watch_end(struct reflector *r, const struct https_answer *a)
 		log_info("kubernetes", "the history is over, listing again resource=%s version=%s",
 			r->config.resource, r->version);
 		list_anew(r);
+		if (!brief)
+			kube_wait_reset(&r->wait);
 	} else if (a->code == -EBADMSG || a->code == -EMSGSIZE) {
-		reflector_trouble(
-			r, "%.400s", r->wrong.text[0] != '\0' ? r->wrong.text : "not JSON");
+		reflector_trouble(r, LOG_LEVEL_WARN, "%.400s",
+			r->wrong.text[0] != '\0' ? r->wrong.text : "not JSON");
 		list_anew(r);
 	} else if (a->code == -EAGAIN) {
-		reflector_trouble(r, "%.400s", r->wrong.text);
+		reflector_trouble(r, LOG_LEVEL_WARN, "%.400s", r->wrong.text);
 		if (++r->error_events >= ERRORS_MOST)
 			list_anew(r);
 	} else {
-		reflector_trouble(r, "the watch was cut off: %.300s", a->text);
+		reflector_trouble(r, LOG_LEVEL_WARN, "the watch was cut off: %.300s", a->text);
 	}
-	again(r, a->code == -EMSGSIZE ? TOO_LARGE_MS : 0);
+	again(r, NULL, a->code == -EMSGSIZE ? TOO_LARGE_MS : 0);
 }
 
 static void
 explain_status(struct reflector *r, const struct https_answer *a)
 {
 	struct tree *tree = NULL;
-	const char *message = "";
+	const char *message =
+		a->body; /* of a proxy, or of a server that sheds load: a line of text */
 
 	if (a->body[0] == '{' && tree_parse(&tree, "answer", a->body, a->body_len, NULL) == 0 &&
 		tree_count(tree) == 1)
 		message = tree_text(tree_get(tree_document(tree, 0), "message"), "");
 	if (a->status == 403)
-		reflector_trouble(r,
+		reflector_trouble(r, LOG_LEVEL_WARN,
 			"forbidden: give the hub's ClusterRole the verbs list and watch on %s "
 			"(apiGroups: [\"%s\"]%s%s); the server says: %.250s",
 			r->config.resource, r->config.group,
 			r->config.rights != NULL ? "; they are in " : "",
 			r->config.rights != NULL ? r->config.rights : "", message);
 	else if (a->status == 401)
-		reflector_trouble(r,
+		reflector_trouble(r, LOG_LEVEL_WARN,
 			"the API server does not know us: the token or certificate has ended or "
 			"was "
 			"revoked; it is read again before each attempt");
 	else if (a->status == 404)
-		reflector_trouble(r,
+		reflector_trouble(r, LOG_LEVEL_WARN,
 			"the API server does not know %s%s%s; it is asked again from time to time",
 			r->config.resource, r->config.group[0] != '\0' ? "." : "", r->config.group);
 	else
-		reflector_trouble(r, "the API server answers %d: %.250s", a->status, message);
+		reflector_trouble(
+			r, LOG_LEVEL_WARN, "the API server answers %d: %.250s", a->status, message);
 	tree_free(&tree);
 }
 
@@ -223,11 +210,11 @@ try_next_version(struct reflector *r)
 	return false;
 }
 
-/* A status that is not 2xx. While a server starts, 403 and 429 pass. */
+/* A status that is not 2xx. */
 static void
 on_refused(struct reflector *r, const struct https_answer *a)
 {
-	uint64_t least_ms = (uint64_t)a->retry_after_s * 1000;
+	uint64_t least_ms = 0;
 
 	r->stats.errors++;
 	if (a->status == 410) {
@@ -237,12 +224,18 @@ on_refused(struct reflector *r, const struct https_answer *a)
 			r->config.resource);
 		r->at_once = r->step == STEP_LIST;
 		list_anew(r);
-		again(r, 0);
+		again(r, a, 0);
 		return;
 	}
 	if (a->status == 404 && try_next_version(r)) {
 		list_anew(r);
 		begin(r);
+		return;
+	}
+	if (r->listed && kube_wait_doubts(&r->wait, a, loop_now_ms(r->config.loop))) {
+		reflector_trouble(r, LOG_LEVEL_INFO,
+			"the API server answers %d; it may be starting", a->status);
+		again(r, a, 0);
 		return;
 	}
 	explain_status(r, a);
@@ -254,7 +247,7 @@ on_refused(struct reflector *r, const struct https_answer *a)
 	r->config.changed(r->config.arg);
 	if (a->status == 400 || a->status == 404 || a->status == 422 || a->status == 500)
 		list_anew(r);
-	again(r, least_ms);
+	again(r, a, least_ms);
 }
 
 static void
@@ -271,11 +264,11 @@ on_done(void *arg, const struct https_answer *a)
 		r->stats.errors++;
 		if (a->code == -EBADMSG)
 			list_anew(r);
-		reflector_trouble(r, "%.400s",
+		reflector_trouble(r, LOG_LEVEL_WARN, "%.400s",
 			a->text[0] != '\0'                 ? a->text
 				: r->wrong.text[0] != '\0' ? r->wrong.text
 							   : "not JSON");
-		again(r, 0);
+		again(r, a, 0);
 	} else if (r->step == STEP_LIST) {
 		on_page(r);
 	} else {
@@ -363,8 +356,7 @@ reflector_start(const struct reflector_config *config)
 	r->config = *config;
 	if (r->config.silence_ms == 0)
 		r->config.silence_ms = REFLECTOR_SILENCE_MS;
-	if (r->config.backoff_ms == 0)
-		r->config.backoff_ms = REFLECTOR_BACKOFF_MS;
+	r->wait.first_ms = config->backoff_ms;
 	r->timer = timer_new(config->loop, begin, r);
 	r->next = xstrdup("");
 	split_init(&r->split, SPLIT_LIST, reflector_take, r);

@@ -10,7 +10,7 @@
  *
  * A list removes what it does not hold only at its end, so that there is no moment without services; an object that
  * is not understood goes on as it was understood last. A watch's end proves nothing, so every watch goes on from the last
- * version seen. Whatever fails is tried again, after 100 ms to 30 s with jitter, or Retry-After.
+ * version seen. Whatever fails is tried again, after kube_wait_ms.
  *
  * Spine, on the hub's loop. `changed` comes when the cluster may have changed, also at the end of a list.
  */
@@ -26,8 +26,6 @@ enum {
 	REFLECTOR_WATCH_S = 240, /* and up to as much again by half */
 	REFLECTOR_SILENCE_MS = 130000, /* bookmarks come each 60 s, if there is something to say */
 	REFLECTOR_LIST_SILENCE_MS = 30000,
-	REFLECTOR_BACKOFF_MS = 100,
-	REFLECTOR_BACKOFF_MOST_MS = 30000,
 	REFLECTOR_ABSENT_MS = 60000,
 };
 
@@ -43,7 +41,7 @@ struct reflector_config {
 	const char *select; /* selectors as in a query, encoded; "" */
 	enum kube_kind kind;
 	uint64_t silence_ms; /* of a watch; 0: REFLECTOR_SILENCE_MS */
-	uint64_t backoff_ms; /* first wait after a failure; 0: REFLECTOR_BACKOFF_MS */
+	uint64_t backoff_ms; /* first wait after a failure; 0: KUBE_WAIT_FIRST_MS */
 	loop_fn *changed; /* also when the server refuses to say anything */
 	void *arg;
 };

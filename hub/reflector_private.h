@@ -5,6 +5,7 @@
 #ifndef EDGEWAY_HUB_REFLECTOR_PRIVATE_H
 #define EDGEWAY_HUB_REFLECTOR_PRIVATE_H
 
+#include "base/log.h"
 #include "hub/reflector.h"
 #include "hub/split.h"
 
@@ -28,7 +29,7 @@ struct reflector {
 	char version[VERSION_MAX + 1]; /* watched from */
 	bool listed, absent, refused, open;
 	bool spoke; /* this watch has said something */
-	unsigned failures; /* in a row */
+	struct kube_wait wait;
 	unsigned version_at; /* of config.versions */
 	unsigned error_events;
 	/* Of the list under way. */
@@ -43,7 +44,8 @@ struct reflector {
 };
 
 /* Logs when it is another problem than before. */
-void reflector_trouble(struct reflector *r, const char *fmt, ...) printf_like(2, 3);
+void reflector_trouble(struct reflector *r, enum log_level level, const char *fmt, ...)
+	printf_like(3, 4);
 /* All is well: what waits next waits shortly. */
 void reflector_well(struct reflector *r);
 

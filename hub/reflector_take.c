@@ -7,7 +7,7 @@
 #include "hub/reflector_private.h"
 
 void
-reflector_trouble(struct reflector *r, const char *fmt, ...)
+reflector_trouble(struct reflector *r, enum log_level level, const char *fmt, ...)
 {
 	char text[sizeof r->problem];
 	va_list ap;
@@ -18,13 +18,13 @@ reflector_trouble(struct reflector *r, const char *fmt, ...)
 	if (strcmp(text, r->problem) == 0)
 		return;
 	memcpy(r->problem, text, sizeof text);
-	log_limited(LOG_LEVEL_WARN, 30, "kubernetes", "%s resource=%s", text, r->config.resource);
+	log_limited(level, 30, "kubernetes", "%s resource=%s", text, r->config.resource);
 }
 
 void
 reflector_well(struct reflector *r)
 {
-	r->failures = 0;
+	kube_wait_reset(&r->wait);
 	if (r->problem[0] == '\0')
 		return;
 	r->problem[0] = '\0';

@@ -260,12 +260,12 @@ secret_problem(const struct secret *s)
 }
 
 void
-secret_state(const struct secret *s, struct buf *out)
+secret_state(const struct secret *s, const char *problem, struct buf *out)
 {
 	buf_printf(out,
 		"{\"name\":\"%s\",\"known\":%s,\"exists\":%s,\"version\":\"%s\",\"problem\":",
 		s->config.name, s->known ? "true" : "false", s->exists ? "true" : "false",
 		s->version);
-	json_add_text(out, follow_problem(s->follow));
+	json_add_text(out, problem);
 	buf_adds(out, "}");
 }

@@ -58,6 +58,6 @@ bool secret_writing(const struct secret *s);
 /* Why it cannot be read at the moment, with the remedy; "". */
 const char *secret_problem(const struct secret *s);
 /* {"name","known","exists","version","problem"} */
-void secret_state(const struct secret *s, struct buf *out);
+void secret_state(const struct secret *s, const char *problem, struct buf *out);
 
 #endif

@@ -6,6 +6,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "model/json.h"
 
 static const char *const ca_keys[] = {"ca.pem", "ca.key", NULL};
 static const char *const token_keys[] = {"tokens.json", NULL};
@@ -37,7 +38,7 @@ on_written(void *arg, int rc, const char *why)
 	struct share *s = d->share;
 
 	if (rc == 0) {
-		d->failures = 0;
+		kube_wait_reset(&d->wait);
 		d->written++;
 		d->problem[0] = '\0';
 	} else {
@@ -50,7 +51,7 @@ on_written(void *arg, int rc, const char *why)
 			log_limited(LOG_LEVEL_WARN, 20, "kubernetes",
 				"what this replica knows is not told to the others: %s", why);
 		snprintf(d->problem, sizeof d->problem, "%s", why);
-		timer_start(d->retry, follow_backoff_ms(d->failures++), 0);
+		timer_start(d->retry, kube_wait_ms(&d->wait, NULL), 0);
 	}
 	if (d == &s->docs[SHARE_DOC_NODES])
 		share_claims_answer(&s->claims, ledger_of(s), rc, why);
@@ -195,7 +196,7 @@ on_doc(void *arg)
 		} else {
 			d->merged = true;
 			d->dirty |= lacks || !secret_exists(d->secret);
-			if (d->failures == 0)
+			if (d->wait.failures == 0)
 				d->problem[0] = '\0';
 		}
 		if (news && s->synced)
@@ -333,20 +334,31 @@ share_stop(struct share **out)
 
 /* --- telling ----------------------------------------------------------------------------------- */
 
+static const char *
+doc_problem(const struct doc *d)
+{
+	if (d->secret != NULL && secret_problem(d->secret)[0] != '\0')
+		return secret_problem(d->secret);
+	return d->problem;
+}
+
+const char *
+share_problem(const struct share *s)
+{
+	const char *problem = "";
+
+	for (int i = 0; i < SHARE_DOCS && problem[0] == '\0'; i++)
+		problem = doc_problem(&s->docs[i]);
+	return problem;
+}
+
 const char *
 share_waits(const struct share *s)
 {
 	if (s->synced)
 		return "";
-	for (int i = 0; i < SHARE_DOCS; i++) {
-		const struct doc *d = &s->docs[i];
-
-		if (d->secret != NULL && secret_problem(d->secret)[0] != '\0')
-			return secret_problem(d->secret);
-		if (d->problem[0] != '\0')
-			return d->problem;
-	}
-	return "the Secrets of the hub have not been read yet";
+	return share_problem(s)[0] != '\0' ? share_problem(s)
+					   : "the Secrets of the hub have not been read yet";
 }
 
 void
@@ -354,13 +366,15 @@ share_state(const struct share *s, struct buf *out)
 {
 	const char *comma = "";
 
-	buf_printf(out, "{\"namespace\":\"%s\",\"synced\":%s,\"secrets\":[", s->config.ns,
+	buf_printf(out, "{\"namespace\":\"%s\",\"synced\":%s,\"problem\":", s->config.ns,
 		s->synced ? "true" : "false");
+	json_add_text(out, share_problem(s));
+	buf_adds(out, ",\"secrets\":[");
 	for (int i = 0; i < SHARE_DOCS; i++) {
 		if (s->docs[i].secret == NULL)
 			continue;
 		buf_adds(out, comma);
-		secret_state(s->docs[i].secret, out);
+		secret_state(s->docs[i].secret, doc_problem(&s->docs[i]), out);
 		comma = ",";
 	}
 	buf_adds(out, "]}");
@@ -378,7 +392,7 @@ share_metrics(const struct share *s, struct metrics *to)
 		metric_label(label, sizeof label, "secret", kinds[i].name);
 		metric_gauge(to, "edgeway_hub_secret_trouble",
 			"1 while a Secret that replicas share cannot be read or written.", label,
-			secret_problem(d->secret)[0] != '\0' || d->problem[0] != '\0');
+			doc_problem(d)[0] != '\0');
 	}
 	for (int i = 0; i < SHARE_DOCS; i++) {
 		const struct doc *d = &s->docs[i];

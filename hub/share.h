@@ -72,6 +72,8 @@ bool share_claim_pends(const struct share *s, const char *node);
 void share_unclaim(struct share *s, struct share_claim **claim);
 /* What nodes wait for, "" when nothing. */
 const char *share_waits(const struct share *s);
+/* Why some Secret cannot be read or written at the moment, with the remedy; "": all can. */
+const char *share_problem(const struct share *s);
 void share_state(const struct share *s, struct buf *out);
 void share_metrics(const struct share *s, struct metrics *to);
 

@@ -51,14 +51,14 @@ on_ca_written(void *arg, int rc, const char *why)
 	struct err err = {0};
 
 	if (rc == 0) {
-		d->failures = 0;
+		kube_wait_reset(&d->wait);
 		d->written++;
 		take_ca(d->share);
 	} else if (rc != -ESTALE) {
 		d->failed++;
 		err_set(&err, rc, "%s", why);
 		share_complain(d, "the CA cannot be put into the Secret " SHARE_CA, &err);
-		timer_start(d->retry, follow_backoff_ms(d->failures++), 0);
+		timer_start(d->retry, kube_wait_ms(&d->wait, NULL), 0);
 		if (d->share->had_ca)
 			share_settle(d->share);
 	}

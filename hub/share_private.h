@@ -16,7 +16,7 @@ struct doc {
 	struct share *share;
 	struct secret *secret; /* NULL: not begun */
 	struct timer *retry;
-	unsigned failures;
+	struct kube_wait wait;
 	bool dirty; /* we know what the Secret does not hold */
 	bool merged; /* what it holds is in ours */
 	bool stale; /* somebody else wrote; it is being read again */

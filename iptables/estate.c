@@ -11,11 +11,22 @@ void
 estate_reserve(struct iptables *ipt)
 {
 	struct err err;
-	int rc = reserve_take(ipt->port, &err);
+	int rc;
 
+	if (ipt->port_read_only)
+		return;
+	rc = reserve_take(ipt->port, &err);
 	if (rc > 0)
 		ipt->port_ours = true;
-	if (rc < 0)
+	ipt->port_read_only = rc == -EROFS || rc == -EACCES || rc == -EPERM;
+	if (ipt->port_read_only) /* in a pod without privileges */
+		log_info("iptables",
+			"the listener's port cannot be reserved from here, and need not be: set "
+			"net.ipv4.ip_local_reserved_ports=%u on the host, so that no client "
+			"connection of the host takes it "
+			"while the agent is away error=\"%s\"",
+			ipt->port, err.text);
+	else if (rc < 0)
 		log_limited(LOG_LEVEL_WARN, 1, "iptables",
 			"the listener's port is not reserved, a client connection may take it "
 			"port=%u error=\"%s\"",

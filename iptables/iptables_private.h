@@ -26,6 +26,7 @@ struct iptables {
 	uint16_t port, dns_port; /* port: mesh.listenPort, which is reserved */
 	uint16_t proxy_port; /* the rules lead there */
 	bool port_ours; /* we put it into the reserved ports */
+	bool port_read_only; /* we may not; told once, not tried again */
 
 	iptables_address_fn *fn;
 	void *arg;

@@ -128,6 +128,16 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 	if (waits[0] != '\0')
 		findings_add(f, "authority", VERDICT_BAD, "nodes are not served before it is there",
 			"%s", waits);
+	tree_each(tree_path(hub, "shared.secrets"), s)
+	{
+		if (ctl_text(s, "problem")[0] != '\0')
+			findings_add(f, "secrets", VERDICT_BAD,
+				"give the hub's Role its rights (deploy/kubernetes/rbac.yaml), or "
+				"mend the Secret: "
+				"until then replicas do not know each other's nodes, tokens and "
+				"revocations",
+				"%s: %s", ctl_text(s, "name"), ctl_text(s, "problem"));
+	}
 	check_certificates(f, tree_get(hub, "certificates"));
 	if (ctl_text(hub, "unwritten")[0] != '\0')
 		findings_add(f, "revocations", VERDICT_BAD,

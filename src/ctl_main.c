@@ -191,6 +191,25 @@ examine(const struct request *r, struct buf *answer)
 	return ctl_doctor(t != NULL ? tree_document(t, 0) : NULL, &ask, r->format);
 }
 
+/* What was changed at one hub and cannot be told to its replicas yet. */
+static void
+warn_unshared(const char *socket)
+{
+	auto_buf struct buf answer;
+	struct tree *t auto_tree = NULL;
+	const char *problem;
+
+	buf_init(&answer, ANSWER_MOST);
+	if (ctl_ask(socket, "GET", "/debug/state", &answer, NULL) < 0 ||
+		(t = ctl_parse(&answer)) == NULL)
+		return;
+	problem = ctl_text(tree_document(t, 0), "hub.shared.problem");
+	if (problem[0] != '\0')
+		fprintf(stderr,
+			"edgewayctl: the other replicas of the hub do not know it yet: %s\n",
+			problem);
+}
+
 static int
 run_once(const struct request *r)
 {
@@ -212,6 +231,8 @@ run_once(const struct request *r)
 		fprintf(stderr, "edgewayctl: %s\n", err.text);
 		return 1;
 	}
+	if (strncmp(r->command->path, "/tokens/", 8) == 0)
+		warn_unshared(r->socket);
 	return is_doctor ? examine(r, &answer) : print(r, &answer);
 }
 

@@ -620,6 +620,9 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	snprintf(w->path, sizeof w->path, "revocations");
 	if (ctl_text(hub, "unwritten")[0] != '\0')
 		warn(w, ctl_text(hub, "unwritten"));
+	snprintf(w->path, sizeof w->path, "shared");
+	if (ctl_text(hub, "shared.problem")[0] != '\0')
+		warn(w, ctl_text(hub, "shared.problem"));
 	warn_number(w, hub, "naming.hosts.leftOut",
 		"names do not fit into the hosts ConfigMap: use ingress.dns");
 	tree_each(nodes, n) status_warn_node(w, n);

@@ -64,12 +64,11 @@ def test_by_default_it_is_the_kustomization():
 def test_on_control_plane_hosts_it_is_the_patched_kustomization(tmp_path):
     folder = tmp_path / "kubernetes"
     shutil.copytree(cluster.FOLDER, folder)
-    path = folder / "kustomization.yaml"
-    path.write_text(path.read_text().replace("# patchesStrategicMerge:", "patchesStrategicMerge:"))
+    cluster.on_control_plane_hosts(folder)
     wanted = plain(cluster.render(str(folder)))
     assert plain(template(values={**HOST, "namespace": {"create": True}, "hub": {"redirect": True}})) == wanted
     own = {"listen": "127.0.0.1:10261", "ports": [10250]}
-    made = cluster.find(template(values={**HOST, "hub": {"redirect": True, "config": {"ingress": {"redirect": own}}}}), "Deployment", "edgeway-hub")
+    made = cluster.find(template(values={**HOST, "hub": {"redirect": True, "config": {"ingress": {"redirect": own}}}}), "DaemonSet", "edgeway-hub")
     assert "env" not in cluster.pod_of(made)["containers"][0]  # a variable would win over the file
 
 

@@ -185,15 +185,14 @@ def test_the_patch_for_control_plane_hosts(tmp_path, lab):
     """Named in kustomization.yaml, as it says there: Kubernetes knows all of it, and the hub reads what it is told."""
     folder = tmp_path / "kubernetes"
     shutil.copytree(cluster.FOLDER, folder)
-    path = folder / "kustomization.yaml"
-    text = path.read_text()
-    assert "\n# patchesStrategicMerge: [redirect.yaml]" in text
-    path.write_text(text.replace("# patchesStrategicMerge:", "patchesStrategicMerge:"))
+    cluster.on_control_plane_hosts(folder)
     objects = render(str(folder))
-    hub = find(objects, "Deployment", "edgeway-hub")
+    hub = find(objects, "DaemonSet", "edgeway-hub")
+    assert not [o for o in objects if o["kind"] in ("Deployment", "PodDisruptionBudget")]  # a budget counts no DaemonSet's pods
     pod, container = pod_of(hub), pod_of(hub)["containers"][0]
     assert complaints(hub) == []
-    assert pod["hostNetwork"] and hub["spec"]["strategy"]["rollingUpdate"] == {"maxSurge": 0, "maxUnavailable": 1}
+    # One host's ports are one pod's: with one control-plane host too the new one follows the old one.
+    assert pod["hostNetwork"] and hub["spec"]["updateStrategy"]["rollingUpdate"] == {"maxUnavailable": 1} and "affinity" not in pod
     assert container["securityContext"]["capabilities"] == {"drop": ["ALL"], "add": ["NET_ADMIN"]}
     assert pod["securityContext"]["runAsUser"] == 0 and not pod["securityContext"]["runAsNonRoot"]
     env = {e["name"]: e["value"] for e in container["env"]}
@@ -213,7 +212,7 @@ def test_the_page(tmp_path, lab):
     shutil.copytree(cluster.FOLDER, folder)
     path = folder / "kustomization.yaml"
     path.write_text(path.read_text().replace("  # - web.yaml,", "  - web.yaml #").replace(
-        "# patchesStrategicMerge: [redirect.yaml]", "patchesStrategicMerge: [web-hub.yaml]"))
+        "\n# patches:", "\npatches: [path: web-hub.yaml] #"))
     objects = render(str(folder))
     hub, page, policy = find(objects, "Deployment", "edgeway-hub"), find(objects, "Service", "edgeway-hub-web"), find(objects, "NetworkPolicy", "edgeway-hub-web")
     assert [complaints(o) for o in (hub, page, policy)] == [[], [], []]

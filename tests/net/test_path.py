@@ -246,3 +246,13 @@ def test_nothing_is_left_after_stop(mesh):
     assert mesh.node2.resolv() == mesh.node2.original
     reserved = mesh.node2.run("sysctl", "-n", "net.ipv4.ip_local_reserved_ports").stdout.strip()
     assert reserved == ""
+
+
+def test_sysctls_may_be_read_only(mesh):
+    """As in a pod: told once, as no warning, with what to do on the host."""
+    mesh.node2.run("mount", "--bind", "/proc/sys", "/proc/sys")
+    mesh.node2.run("mount", "-o", "remount,bind,ro", "/proc/sys")
+    mesh.agent2.start()
+    told = [line for line in mesh.agent2.process.log().splitlines() if "ip_local_reserved_ports" in line]
+    assert len(told) == 1 and " info " in told[0] and "set net.ipv4.ip_local_reserved_ports=" in told[0]
+    assert mesh.agent2.stop() == 0

@@ -190,7 +190,10 @@ def test_server_away(lab, api):
     api.ctl("down")
     revoke(one, "edge-2")
     revoke(two, "edge-1")
-    local = two.token()
+    p = two.machine.run(lab.program("edgewayctl"), "--socket", two.socket, "token", "create")
+    local = p.stdout.strip()
+    assert "the other replicas of the hub do not know it yet: the API server does not answer" in p.stderr
+    assert "the API server does not answer" in two.machine.run(lab.program("edgewayctl"), "--socket", two.socket, "status").stdout
     wait_for("cut at once where it was said", lambda: nodes(one)["edge-2"]["revoked"] and nodes(two)["edge-1"]["revoked"])
     assert not nodes(one)["edge-1"]["revoked"]
     # Neither a name nor the use of a token is given twice: without the server nobody can know.
@@ -238,6 +241,9 @@ def test_a_secret_is_deleted_or_replaced(lab, api):
                 json.dumps({"data": {"tokens.json": base64.b64encode(b'{"tokens":[{"id":1}]}').decode()}}))
     wait_for("told", lambda: all(
         h.metrics()['edgeway_hub_secret_trouble{secret="edgeway-hub-tokens"}'] == 1 for h in (one, two)))
+    for h in (one, two):
+        doctor = h.machine.run(lab.program("edgewayctl"), "--socket", h.socket, "doctor", check=False).stdout
+        assert "edgeway-hub-tokens: tokens.json:1: a token needs id, sha256 and expires" in doctor
     one.token()
     assert secret(api, "edgeway-hub-tokens")[0]["tokens.json"] == '{"tokens":[{"id":1}]}'
     api.kubectl("delete", "secret", "-n", NAMESPACE, "edgeway-hub-tokens")

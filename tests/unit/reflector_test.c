@@ -1,5 +1,6 @@
 /* The reflector against answers of a real API server, cut at every border and lost at every byte, and its faults. */
 #include "tests/unit/api_bed.h"
+#include <errno.h>
 
 #include <stdio.h>
 #include <string.h>
@@ -357,6 +358,56 @@ refusals(void **state)
 	}
 }
 
+/* What was granted a moment ago is refused while the server starts: no rights are missing. */
+static void
+refusals_while_it_starts(void **state)
+{
+	static const char *const answers[] = {"30-403-nobody", "30-404-path-admin"};
+	struct api_bed *b = *state;
+
+	for (size_t i = 0; i < ARRAY_LEN(answers); i++) {
+		api_reset(b);
+		begin_with_two(b, 0);
+		api_say_recorded(b, answers[i], 0);
+		api_until(b, stats(b)->errors == 1);
+		assert_non_null(strstr(reflector_problem(b->reflector), "it may be starting"));
+		assert_false(reflector_refused(b->reflector));
+		assert_false(reflector_absent(b->reflector));
+		api_until(b, b->n_requests == 3);
+	}
+}
+
+static void
+waits(void **state)
+{
+	static const struct https_answer none = {.code = -ECONNREFUSED},
+					 forbidden = {.status = 403},
+					 busy = {.status = 429, .retry_after_s = 3};
+	struct kube_wait w = {0};
+	uint64_t ms;
+
+	(void)state;
+	for (int i = 0; i < 5000; i++) {
+		ms = kube_wait_ms(&w, &none);
+		assert_in_range(ms, i < 4 ? KUBE_WAIT_FIRST_MS / 2 : KUBE_WAIT_MOST_MS / 2,
+			KUBE_WAIT_MOST_MS);
+	}
+	assert_in_range(kube_wait_ms(&w, &forbidden), KUBE_WAIT_FIRST_MS / 2, KUBE_WAIT_FIRST_MS);
+	for (int i = 1; i < KUBE_WAIT_REFUSALS; i++)
+		assert_in_range(kube_wait_ms(&w, &forbidden), 1, KUBE_WAIT_MOST_MS);
+	assert_in_range(
+		kube_wait_ms(&w, &forbidden), KUBE_WAIT_REFUSED_MS / 2, KUBE_WAIT_REFUSED_MS);
+	assert_in_range(kube_wait_ms(&w, &none), KUBE_WAIT_FIRST_MS / 2, KUBE_WAIT_FIRST_MS);
+	kube_wait_reset(&w);
+	for (int i = 0; i < 100; i++)
+		assert_in_range(kube_wait_ms(&w, &busy), 3000, 3000 + KUBE_WAIT_SPREAD_MS);
+	assert_true(kube_wait_doubts(&w, &forbidden, 5000));
+	assert_true(kube_wait_doubts(&w, &forbidden, 4999 + KUBE_WAIT_DOUBT_MS));
+	assert_false(kube_wait_doubts(&w, &forbidden, 5000 + KUBE_WAIT_DOUBT_MS));
+	assert_false(kube_wait_doubts(&w, &none, 40000));
+	assert_true(kube_wait_doubts(&w, &forbidden, 40000));
+}
+
 static void
 waits_as_it_is_told(void **state)
 {
@@ -577,6 +628,8 @@ main(void)
 		cmocka_unit_test(page_is_lost),
 		cmocka_unit_test(error_events),
 		cmocka_unit_test(refusals),
+		cmocka_unit_test(refusals_while_it_starts),
+		cmocka_unit_test(waits),
 		cmocka_unit_test(waits_as_it_is_told),
 		cmocka_unit_test(forbidden_watch),
 		cmocka_unit_test(unknown_resource),
