@@ -18,6 +18,7 @@ struct dump {
 	void *arg;
 	unsigned n, most;
 	struct buf picked; /* a message for each that deletes it */
+	struct conntrack_flow *found; /* NULL: those that are picked are to be deleted */
 };
 
 struct tuple {
@@ -135,8 +136,14 @@ on_flow(const struct nlmsghdr *nlh, void *arg)
 		.dport = to.dport,
 		.server = from.src,
 		.server_port = from.sport};
-	if (d->n < d->most && d->pick(d->arg, &flow))
+	if (d->n == d->most || !d->pick(d->arg, &flow))
+		return MNL_CB_OK;
+	if (d->found != NULL) {
+		*d->found = flow;
+		d->n++;
+	} else {
 		pick(d, all.of[CTA_TUPLE_ORIG], all.of[CTA_ID]);
+	}
 	return MNL_CB_OK;
 }
 
@@ -187,4 +194,21 @@ conntrack_delete(
 		return err_set(
 			err, rc, "cannot end flows of the old way (ctnetlink): %s", strerror(-rc));
 	return rc;
+}
+
+int
+conntrack_find(uint8_t proto, conntrack_pick_fn *pick_fn, void *arg, struct conntrack_flow *found,
+	struct err *err)
+{
+	struct dump d = {.proto = proto, .pick = pick_fn, .arg = arg, .most = 1, .found = found};
+	auto_nl struct mnl_socket *nl = NULL;
+	char bytes[64];
+	int rc = nl_open(&nl, NETLINK_NETFILTER, 0, err);
+
+	if (rc == 0)
+		rc = nl_request(nl, message(bytes, IPCTNL_MSG_CT_GET, NLM_F_DUMP), on_flow, &d);
+	if (rc < 0)
+		return err_set(
+			err, rc, "cannot read the kernel's flows (ctnetlink): %s", strerror(-rc));
+	return (int)d.n;
 }

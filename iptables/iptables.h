@@ -60,6 +60,18 @@ void iptables_relays(struct iptables *ipt);
 int iptables_drain(struct iptables *ipt, struct err *err);
 /* Removes table and route; fine when they are not there. */
 int iptables_remove(struct iptables *ipt, struct err *err);
+/* What the kernel has made of a flow from this port to this address. Host byte order. */
+struct iptables_flow {
+	bool udp; /* else TCP */
+	uint16_t from_port;
+	uint32_t to;
+	uint16_t to_port;
+	uint32_t server; /* found: who really answers, and did he? */
+	uint16_t server_port;
+	bool replied;
+};
+/* 1: found; 0: there is no such flow; -errno. Reads the kernel's whole table: for operators. */
+int iptables_flow(struct iptables_flow *flow, struct err *err);
 bool iptables_installed(const struct iptables *ipt);
 void iptables_metrics(struct iptables *ipt, struct metrics *m);
 void iptables_state(struct iptables *ipt, struct buf *out); /* JSON object */

@@ -2,7 +2,7 @@ noinst_LIBRARIES += iptables/libiptables.a
 iptables_libiptables_a_SOURCES = \
 	iptables/batch.c iptables/batch.h \
 	iptables/capture.c iptables/capture.h \
-	iptables/conntrack.c iptables/conntrack.h \
+	iptables/conntrack.c iptables/conntrack.h iptables/flow.c \
 	iptables/describe.c iptables/describe.h \
 	iptables/divert.c iptables/divert.h \
 	iptables/elements.c iptables/elements.h \

@@ -6,14 +6,17 @@
 
 #include "base/log.h"
 #include "lb/answer.h"
+#include "lb/tap.h"
 
 enum { FLUSH_BYTES = 16 * 1024, REQUEST_MAX_BYTES = 1024, ID_MAX_BYTES = 128 };
 
 void
 access_begin(struct exchange *ex)
 {
+	const struct worker *w = ex->front->worker;
+
 	ex->begin_us = answer_clock_us();
-	if (ex->front->worker->access_mode != ACCESS_OFF)
+	if (w->access_mode != ACCESS_OFF || w->tap != NULL)
 		ex->access.begin_us = ex->begin_us;
 }
 
@@ -27,6 +30,8 @@ access_connected(struct exchange *ex)
 	a->connected_us = answer_clock_us();
 	target_unref(&a->endpoint);
 	a->endpoint = target_ref(ex->back->target);
+	if (ex->relay && !ex->listening && ex->front->worker->tap != NULL)
+		tap_note(ex, TAP_OPEN);
 }
 
 void
@@ -133,8 +138,8 @@ close_line(struct entry *l, struct worker *w)
 }
 
 /* The first line of the head as it was sent, without the version. */
-static struct http1_str
-request_of(const struct exchange *ex)
+struct http1_str
+access_request(const struct exchange *ex)
 {
 	const char *at = buf_at(&ex->head), *end = memchr(at, '\r', buf_len(&ex->head));
 	size_t len = end != NULL ? (size_t)(end - at) : 0, version = sizeof " HTTP/1.1" - 1;
@@ -237,12 +242,14 @@ access_write(struct exchange *ex)
 	struct entry l = {&w->access, log_format_now() == LOG_FORMAT_JSON};
 	char endpoint[ADDR_TEXT_MAX];
 
+	if (w->tap != NULL && a->begin_us != 0 && !ex->listening)
+		tap_note(ex, TAP_DONE);
 	if (wanted(ex)) {
 		open_line(&l, ex->front);
 		if (a->endpoint != NULL)
 			plain(&l, "endpoint", target_text(a->endpoint, endpoint));
 		if (buf_len(&ex->head) > 0) {
-			quoted(&l, "request", request_of(ex));
+			quoted(&l, "request", access_request(ex));
 			quoted(&l, "id", field_of(ex, "\r\nx-request-id: "));
 			trace(&l, ex);
 			number(&l, "status", a->status);

@@ -34,6 +34,8 @@ void access_end(struct exchange *ex, const char *code);
 void access_write(struct exchange *ex);
 /* A head that could not be read. */
 void access_refused(const struct front *f, int status);
+/* Method and target of the request as it was sent on, borrowed; empty: a relay. */
+struct http1_str access_request(const struct exchange *ex);
 /* Hands over what has gathered: at every tick, and at the end. */
 void access_flush(struct worker *w);
 

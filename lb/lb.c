@@ -15,6 +15,7 @@
 #include "lb/permit.h"
 #include "lb/private.h"
 #include "lb/proxy.h"
+#include "lb/tap.h"
 
 enum { ACCESS_WAITING_BYTES = 4 * 1024 * 1024 };
 
@@ -140,6 +141,7 @@ on_worker_quiet(void *arg)
 	for (size_t i = 0; i < lb->config.n_workers; i++)
 		free(lb->workers[i]);
 	lines_free(&lb->lines);
+	tap_free(lb);
 	lb->on_stopped(lb->stopped_arg);
 	affinity_free(&lb->affinity);
 	fair_share_free(&lb->connections);
@@ -394,6 +396,7 @@ stop(struct lb *lb, const struct message *how, loop_fn *on_stopped, void *arg)
 {
 	if (lb == NULL)
 		return;
+	tap_stop(lb);
 	lb->on_stopped = on_stopped;
 	lb->stopped_arg = arg;
 	for (size_t i = 0; i < lb->config.n_workers; i++)

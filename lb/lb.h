@@ -74,6 +74,17 @@ void lb_adopt(struct lb *lb, const int *fds, size_t n);
 /* The access log, on stderr: off in the beginning. Of those that went well ACCESS_ALL writes one in `sample` (at least 1), on each worker.
  * lb NULL, as from lb_stop on: nothing. */
 void lb_access_log(struct lb *lb, enum lb_access_mode mode, uint32_t sample);
+/* Requests and relayed connections as they go (lb/tap.h): what came since, as a JSON object. The look lasts while it is asked for again, at
+ * least every few seconds. */
+struct lb_tap_ask {
+	const char *id; /* of the asker's own choice, the same each time */
+	const char *service; /* "namespace/name"; "": all */
+	uint16_t client_port; /* of the client's connection; 0: all */
+	uint64_t after; /* `next` of the answer before; 0: from the beginning */
+	bool last; /* the look ends with this answer */
+};
+/* 0; -EBUSY: others look on already; -EINVAL: texts that are too long; -ENOENT: lb is NULL. */
+int lb_tap(struct lb *lb, const struct lb_tap_ask *ask, struct buf *out);
 /* Off in the beginning. lb NULL: nothing. */
 void lb_trace(struct lb *lb, const struct lb_tracing *tracing);
 void lb_metrics(struct lb *lb, struct metrics *m); /* lb NULL: nothing */

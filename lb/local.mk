@@ -34,6 +34,7 @@ lb_liblb_a_SOURCES = \
 	lb/splice.c lb/splice.h \
 	lb/stats.c \
 	lb/tally.c lb/tally.h \
+	lb/tap.c lb/tap.h \
 	lb/target.c \
 	lb/targets.c lb/targets.h \
 	lb/trace.c lb/trace.h \
@@ -48,6 +49,7 @@ LB_TESTS = \
 	tests/unit/lb_memory_test \
 	tests/unit/lb_relay_test \
 	tests/unit/lb_tally_test \
+	tests/unit/lb_tap_test \
 	tests/unit/lb_turn_test \
 	tests/unit/lb_test
 check_PROGRAMS += $(LB_TESTS)
@@ -66,6 +68,8 @@ tests_unit_lb_relay_test_SOURCES = tests/unit/lb_relay_test.c $(LB_FIXTURE)
 tests_unit_lb_relay_test_LDADD = $(LB_LDADD)
 tests_unit_lb_tally_test_SOURCES = tests/unit/lb_tally_test.c $(LB_FIXTURE)
 tests_unit_lb_tally_test_LDADD = $(LB_LDADD)
+tests_unit_lb_tap_test_SOURCES = tests/unit/lb_tap_test.c $(LB_FIXTURE)
+tests_unit_lb_tap_test_LDADD = $(LB_LDADD)
 tests_unit_lb_turn_test_SOURCES = tests/unit/lb_turn_test.c $(LB_FIXTURE)
 tests_unit_lb_turn_test_LDADD = $(LB_LDADD)
 tests_unit_lb_test_SOURCES = tests/unit/lb_test.c $(LB_FIXTURE)

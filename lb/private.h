@@ -180,6 +180,8 @@ struct worker {
 	enum lb_access_mode access_mode;
 	uint32_t access_sample,
 		access_skip; /* of good ones one in so many; those still to pass over */
+	struct tap *tap; /* tap.h; NULL: nobody looks on */
+	_Atomic unsigned tap_parcels; /* tap.c's, on their way to loop 0 */
 	struct lines *lines; /* the lb's */
 	struct buf access; /* lines that gather */
 	unsigned access_lines;
@@ -223,7 +225,7 @@ struct front {
 	bool unread; /* the next request waits until the client has read its answers */
 };
 
-/* What the access log tells of an exchange: access.h. */
+/* What the access log, and who looks on (tap.h), are told of an exchange: access.h. */
 struct access {
 	uint64_t begin_us, connected_us, first_us; /* 0: not (yet), or nobody wants a line */
 	struct target *endpoint; /* with a reference */
@@ -306,6 +308,7 @@ struct lb {
 	struct snapshot *snapshot; /* the workers', as loop 0 knows it; NULL: none yet */
 	struct worker **workers;
 	struct lines *lines; /* of the access log; NULL: it was never on */
+	struct taps *taps; /* tap.c's; NULL: nobody has looked on yet */
 	_Atomic uint64_t trace_second, traced; /* requests recorded within it */
 	_Atomic unsigned spans_waiting; /* on their way to loop 0 */
 	uint32_t address; /* listened on, 0 none */

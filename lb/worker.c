@@ -11,6 +11,7 @@
 #include "lb/proxy.h"
 #include "lb/silence.h"
 #include "lb/splice.h"
+#include "lb/tap.h"
 #include "lb/trace.h"
 #include "lb/turn.h"
 
@@ -177,6 +178,7 @@ on_tick(void *arg)
 	if (w == w->lb->workers[0])
 		health_tick(w);
 	access_flush(w);
+	tap_flush(w);
 	trace_flush(w);
 	turn_run(w);
 	memory_tick(w);
@@ -260,6 +262,7 @@ worker_end(struct worker *w)
 		buf_fini(&ex->head);
 		free(ex);
 	}
+	tap_worker_end(w);
 	trace_flush(w);
 	targets_free(&w->targets);
 	snapshot_unref(&w->snapshot);

@@ -216,20 +216,27 @@ on_services(void *arg, const struct admin_request *req, struct admin_reply *repl
 {
 	struct agent *a = arg;
 	struct buf *out = &reply->body;
-	char ip[INET_ADDRSTRLEN];
+	const struct opt_cidr *subnet = &a->options->mesh_subnet;
+	struct in_addr range = {.s_addr = htonl(subnet->address)};
+	char ip[INET_ADDRSTRLEN], cluster_ip[INET_ADDRSTRLEN];
 
 	(void)req;
 	reply->type = "application/json";
-	buf_adds(out, "{\"services\":[");
+	buf_printf(out, "{\"subnet\":\"%s/%u\",\"services\":[",
+		inet_ntop(AF_INET, &range, ip, sizeof ip), subnet->bits);
 	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
 		const struct service *s = snapshot_at(a->snapshot, i);
-		struct in_addr in = {.s_addr = htonl(s->fake_ip)};
+		struct in_addr in = {.s_addr = htonl(s->fake_ip)},
+			       cluster = {.s_addr = htonl(s->cluster_ip)};
 
 		buf_printf(out,
-			"%s\n{\"namespace\":\"%s\",\"name\":\"%s\",\"fakeIP\":\"%s\",\"headless\":%"
-			"s,\"ports\":[",
+			"%s\n{\"namespace\":\"%s\",\"name\":\"%s\",\"fakeIP\":\"%s\","
+			"\"clusterIP\":\"%s\",\"headless\":%s,\"ports\":[",
 			i > 0 ? "," : "", s->namespace, s->name,
 			s->fake_ip != 0 ? inet_ntop(AF_INET, &in, ip, sizeof ip) : "",
+			s->cluster_ip != 0
+				? inet_ntop(AF_INET, &cluster, cluster_ip, sizeof cluster_ip)
+				: "",
 			s->headless ? "true" : "false");
 		for (unsigned p = 0; p < s->n_ports; p++) {
 			if (p > 0)
@@ -286,6 +293,8 @@ agent_admin_start(struct agent *a, struct err *err)
 		{"GET", "/debug/services", on_services, false},
 		{"GET", "/debug/events", self_events, true},
 		{"GET", "/debug/streams", on_streams, false},
+		{"GET", "/debug/tap", agent_debug_tap, true},
+		{"GET", "/debug/flow", agent_debug_flow, true},
 		{"GET", "/log", log_admin_show, false},
 		{"POST", "/log/level", log_admin_level, true},
 		{"POST", "/log/access", on_access_log, true},

@@ -1,7 +1,7 @@
 /*
  * What the agent's files share: agent.c (start), agent_stop.c, agent_succeed.c (from one agent to the next), agent_reload.c (SIGHUP),
  * agent_mesh.c (following the mesh address), agent_admin.c (what is told outside), agent_ready.c (may it be relied upon),
- * agent_health.c (what the hub asks), agent_tunnel.c (the cloud's way in). Loop 0 only.
+ * agent_debug.c (single requests, for an operator), agent_health.c (what the hub asks), agent_tunnel.c (the cloud's way in). Loop 0 only.
  */
 #ifndef EDGEWAY_SRC_AGENT_PRIVATE_H
 #define EDGEWAY_SRC_AGENT_PRIVATE_H
@@ -160,6 +160,10 @@ int agent_admin_start(struct agent *a, struct err *err);
 int agent_metrics_start(struct agent *a, struct err *err);
 /* The same, again and again for a while: the agent before us lets its address go. */
 void agent_admin_open(void *agent);
+
+/* agent_debug.c: admin_fn, with the agent */
+void agent_debug_tap(void *agent, const struct admin_request *req, struct admin_reply *reply);
+void agent_debug_flow(void *agent, const struct admin_request *req, struct admin_reply *reply);
 
 /* agent_ready.c */
 bool agent_ready(const struct agent *a, struct buf *why);

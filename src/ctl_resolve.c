@@ -121,7 +121,9 @@ ctl_service_at(const struct tree_node *services, const char *address)
 {
 	tree_each(tree_get(services, "services"), s)
 	{
-		if (address[0] != '\0' && strcmp(ctl_text(s, "fakeIP"), address) == 0)
+		if (address[0] != '\0' &&
+			(strcmp(ctl_text(s, "fakeIP"), address) == 0 ||
+				strcmp(ctl_text(s, "clusterIP"), address) == 0))
 			return s;
 	}
 	return NULL;

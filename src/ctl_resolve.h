@@ -4,7 +4,7 @@
  * JSON like the daemons' own, so that they are shown and printed by the same code.
  *
  *	rc = ctl_resolve(socket, "web.shop", &answer, &err);	// {"name","asked","server","rcode","ms","records":[...],"meaning"}
- *	rc = ctl_trace(socket, "http://web.shop/x", &answer, &err);
+ *	rc = ctl_trace(socket, "http://web.shop/x", &answer, &err);	// tcp://, udp://, grpc://; an address instead of a name
  */
 #ifndef EDGEWAY_SRC_CTL_RESOLVE_H
 #define EDGEWAY_SRC_CTL_RESOLVE_H
@@ -33,7 +33,7 @@ int ctl_ask_json(const char *socket, const char *target, struct tree **to, struc
 double ctl_now_ms(void);
 /* server: IP:PORT. Only what is no question of DNS is an error. */
 int ctl_lookup(const char *server, const char *name, struct lookup *to, struct err *err);
-/* The service with this fake IP, NULL: none. services: the agent's /debug/services. */
+/* The service with this fake IP or ClusterIP, NULL: none. services: the agent's /debug/services. */
 const struct tree_node *ctl_service_at(const struct tree_node *services, const char *address);
 int ctl_resolve(const char *socket, const char *name, struct buf *answer, struct err *err);
 int ctl_trace(const char *socket, const char *url, struct buf *answer, struct err *err);

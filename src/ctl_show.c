@@ -281,6 +281,18 @@ ctl_show_resolve(const struct tree_node *answer, const char *argument)
 	return ctl_count(tree_get(answer, "records")) > 0 ? 0 : 1;
 }
 
+/* Which endpoint it was, and why that one. */
+static void
+show_answered(const struct tree_node *answered)
+{
+	const char *endpoint = ctl_text(answered, "endpoint"), *node = ctl_text(answered, "node");
+
+	if (ctl_text(answered, "why")[0] == '\0')
+		return;
+	printf("endpoint  %s%s%s: %s\n", endpoint[0] != '\0' ? endpoint : "none",
+		node[0] != '\0' ? " on " : "", node, ctl_text(answered, "why"));
+}
+
 int
 ctl_show_trace(const struct tree_node *answer, const char *argument)
 {
@@ -299,12 +311,15 @@ ctl_show_trace(const struct tree_node *answer, const char *argument)
 		printf("callers   %s\n", ctl_text(answer, "callers"));
 	if (error[0] != '\0')
 		printf("request   failed: %s\n", error);
+	else if (ctl_text(answer, "said")[0] != '\0')
+		printf("request   %s\n", ctl_text(answer, "said"));
 	else
 		printf("request   status %s, connected after %s ms, first byte %s ms, all of %s "
 		       "bytes %s ms\n",
 			ctl_text(answer, "status"), ctl_text(answer, "connect_ms"),
 			ctl_text(answer, "first_byte_ms"), ctl_text(answer, "bytes"),
 			ctl_text(answer, "total_ms"));
+	show_answered(tree_get(answer, "answered"));
 	if (ctl_count(tree_get(answer, "endpoints")) > 0) {
 		puts("");
 		show_members(answer, "endpoints", false, headers, members);

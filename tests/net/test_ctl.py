@@ -367,9 +367,13 @@ def test_access_log_while_it_runs(mesh, agent):
 @pytest.mark.parametrize("words,why", [
     (("-o", "xml", "status"), "-o: table, json or yaml expected, not xml"),
     (("-o", "json", "metrics"), "-o: there is but one form of metrics"),
-    (("--watch=0", "status"), "--watch: seconds from 1 to 86400 expected, not 0"),
-    (("--watch=-1", "status"), "--watch: seconds from 1 to 86400 expected, not -1"),
-    (("--watch=1x", "status"), "--watch: seconds from 1 to 86400 expected, not 1x"),
+    (("--watch=0", "status"), "--watch: a time from 1s to 1d expected, such as 90s, 30m, 1h or 7d, not 0"),
+    (("--watch=-1", "status"), "--watch: a time from 1s to 1d expected, such as 90s, 30m, 1h or 7d, not -1"),
+    (("--watch=1x", "status"), "--watch: a time from 1s to 1d expected, such as 90s, 30m, 1h or 7d, not 1x"),
+    (("--watch=25h", "status"), "--watch: a time from 1s to 1d expected, such as 90s, 30m, 1h or 7d, not 25h"),
+    (("token", "create", "--ttl", "0s"), "--ttl: a time from 1s to 365d expected, such as 90s, 30m, 1h or 7d, not 0s"),
+    (("token", "create", "--ttl", "9000h"), "--ttl: a time from 1s to 365d expected, such as 90s, 30m, 1h or 7d, not 9000h"),
+    (("token", "create", "--ttl", "1w"), "--ttl: a time from 1s to 365d expected, such as 90s, 30m, 1h or 7d, not 1w"),
     (("--watch", "token", "create"), "--watch: would do it again and again: token create"),
     (("log", "level"), "log level needs a level"),
     (("log", "access"), "log access needs a mode"),
@@ -463,9 +467,9 @@ def test_trace(mesh, agent):
     p = agent.run("trace", "http://empty/", check=False)
     assert p.returncode == 1 and "status 503" in p.stdout
     p = agent.run("trace", "http://edge-nginx:81/", check=False)
-    assert p.returncode == 1 and "the service has no such port" in p.stdout and "failed: " in p.stdout
+    assert p.returncode == 1 and "the service has no TCP port 81" in p.stdout and "failed: " in p.stdout
     p = agent.run("trace", "http://nobody.nowhere/", check=False)
     assert p.returncode == 1 and "the name has no address" in p.stdout
-    for bad in ("https://edge-nginx/", "http://edge-nginx:99999/", "http://edge-nginx:x/", "http:///x", "http://edge-nginx/a b"):
+    for bad in ("https://edge-nginx/", "tcp://edge-nginx", "tcp://edge-nginx:7000/x", "http://edge-nginx:99999/", "http://edge-nginx:x/", "http:///x", "http://edge-nginx/a b"):
         p = agent.run("trace", bad, check=False)
         assert p.returncode == 1 and len(p.stderr.splitlines()) == 1 and p.stderr.startswith("edgewayctl: "), bad
