@@ -13,9 +13,13 @@ struct flag {
 static int
 split_flag(const char *arg, struct flag *f, struct err *err)
 {
-	const char *equals = strchr(arg, '=');
-	size_t len = equals != NULL ? (size_t)(equals - arg) : strlen(arg);
+	const char *equals;
+	size_t len;
 
+	if (strcmp(arg, "-h") == 0)
+		arg = "--help";
+	equals = strchr(arg, '=');
+	len = equals != NULL ? (size_t)(equals - arg) : strlen(arg);
 	if (strncmp(arg, "--", 2) != 0 || len < 3)
 		return err_set(err, EINVAL,
 			"unexpected argument \"%.80s\": options look like --dns.ttl 30", arg);

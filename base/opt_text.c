@@ -131,7 +131,7 @@ opt_help(const struct opt_program *p, struct buf *out)
 	help_line("check", "", "validate the configuration and exit", NULL, out);
 	if (p->action != NULL)
 		help_line(p->action, "", p->action_help, NULL, out);
-	help_line("help", "", "print this and exit", NULL, out);
+	help_line("help", "", "print this and exit; also -h", NULL, out);
 	help_line("version", "", "print the version and exit", NULL, out);
 	buf_adds(out,
 		"\nKeys, with defaults in brackets. dns.ttl is the flag --dns.ttl 30 or "

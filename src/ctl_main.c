@@ -17,60 +17,13 @@
 #include "src/ctl_screen.h"
 #include "src/ctl_show.h"
 #include "src/ctl_top.h"
+#include "src/ctl_usage.h"
 
-enum { ANSWER_MOST = 256 * 1024 * 1024, WATCH_MAX_S = 86400 };
-
-static const char usage[] =
-	"Usage: edgewayctl [--socket PATH] [-o FORMAT] [--watch[=SECONDS]] COMMAND\n"
-	"\n"
-	"  status                    one screen: is it ready, how is each part, what is wrong\n"
-	"  doctor                    what this node or hub can get wrong, with the remedy; also "
-	"when "
-	"the daemon is down\n"
-	"  services [NS/NAME]        services with their addresses and ports (agent)\n"
-	"  endpoints [NS/NAME]       where requests go (agent)\n"
-	"  health [NS/NAME]          how the endpoints in use are, as each worker sees them "
-	"(agent)\n"
-	"  top                       requests, errors and bytes by service, now (agent)\n"
-	"  resolve NAME              ask the agent's DNS, and say what the answer means (agent)\n"
-	"  trace URL                 which address, rule and endpoints a request meets, and a real "
-	"one (agent)\n"
-	"  upstreams                 who is asked for other names, and who answers (agent)\n"
-	"  state                     everything, as JSON\n"
-	"  metrics                   Prometheus text\n"
-	"  alive                     does the daemon answer? For probes of containers\n"
-	"  token create [--node NODE] [--uses N] [--ttl SECONDS]\n"
-	"                            a token for one join, or N, or unlimited; alone on the last "
-	"line (hub)\n"
-	"  token list                tokens that have not ended (hub)\n"
-	"  token revoke ID           end a token now (hub)\n"
-	"  node list                 nodes that joined, which are connected, their certificates "
-	"(hub)\n"
-	"  node revoke NODE          refuse the certificates of a node and cut its connection "
-	"(hub)\n"
-	"  hub list                  this hub's certificate, those of others, and what is revoked "
-	"(hub)\n"
-	"  hub revoke NAME|SERIAL    have all nodes and hubs refuse a certificate of a hub (hub)\n"
-	"  tunnels                   tunnels of nodes: streams, bytes, round trips (hub)\n"
-	"  flows                     flows of UDP maps: who, whereto, datagrams, drops (hub)\n"
-	"  peers                     other replicas: state, nodes, streams, round trips (hub)\n"
-	"  streams                   every stream of the tunnels: target, age, bytes, windows, "
-	"what waits\n"
-	"  events [PART]             what happened lately: the last lines of the log, of one part "
-	"or all\n"
-	"  log list                  how much each part of the daemon says\n"
-	"  log level LEVEL [--part PART]\n"
-	"                            error, warn, info or debug, until SIGHUP or a restart\n"
-	"  log access MODE           the access log: off, errors or all (agent)\n"
-	"  upgrade                   start the installed program and hand over to it (agent)\n"
-	"\n"
-	"  --socket PATH             admin socket of the daemon; else /run/edgeway/agent.sock or, "
-	"where "
-	"there is\n"
-	"                            none, /run/edgeway/hub.sock\n"
-	"  -o, --output FORMAT       table (for people), json or yaml\n"
-	"  -w, --watch[=SECONDS]     again every so many seconds (2), until interrupted\n"
-	"  --version, --help\n";
+enum {
+	ANSWER_MOST = 256 * 1024 * 1024,
+	WATCH_MAX_S = 86400,
+	TTL_MAX_S = 365 * 86400, /* the hub's own bound */
+};
 
 typedef int ctl_own_fn(
 	const char *socket, const char *argument, struct buf *answer, struct err *err);
@@ -120,6 +73,7 @@ static const struct command commands[] = {
 struct request {
 	const char *socket;
 	const char *node, *uses, *ttl; /* of token create */
+	char ttl_text[16];
 	const char *part; /* of log level */
 	const char *argument; /* free argument, NULL none */
 	const struct command *command;
@@ -309,23 +263,32 @@ bad_usage(const char *why, const char *word)
 	return 2;
 }
 
+/* The hub takes seconds alone. */
 static bool
-read_watch(const char *text, unsigned *seconds)
+read_ttl(struct request *r, const char *text)
 {
-	char *end;
-	unsigned long v;
+	struct err err;
+	unsigned seconds;
 
-	if (text == NULL) {
-		*seconds = 2;
-		return true;
-	}
-	errno = 0;
-	v = strtoul(text, &end, 10);
-	if (text[0] < '0' || text[0] > '9' || *end != '\0' || errno != 0 || v < 1 ||
-		v > WATCH_MAX_S)
+	if (ctl_read_seconds(text, 1, TTL_MAX_S, &seconds, &err) < 0) {
+		bad_usage("--ttl:", err.text);
 		return false;
-	*seconds = (unsigned)v;
+	}
+	snprintf(r->ttl_text, sizeof r->ttl_text, "%u", seconds);
+	r->ttl = r->ttl_text;
 	return true;
+}
+
+static bool
+read_watch(struct request *r, const char *text)
+{
+	struct err err;
+
+	r->watch_s = 2;
+	if (text == NULL || ctl_read_seconds(text, 1, WATCH_MAX_S, &r->watch_s, &err) == 0)
+		return true;
+	bad_usage("--watch:", err.text);
+	return false;
 }
 
 static int
@@ -398,7 +361,8 @@ main(int argc, char **argv)
 			r.uses = optarg;
 			break;
 		case 't':
-			r.ttl = optarg;
+			if (!read_ttl(&r, optarg))
+				return 2;
 			break;
 		case 'p':
 			r.part = optarg;
@@ -407,15 +371,14 @@ main(int argc, char **argv)
 			r.output = optarg;
 			break;
 		case 'w':
-			if (!read_watch(optarg, &r.watch_s))
-				return bad_usage(
-					"--watch: seconds from 1 to 86400 expected, not", optarg);
+			if (!read_watch(&r, optarg))
+				return 2;
 			break;
 		case 'v':
 			puts("edgewayctl " EDGEWAY_VERSION);
 			return 0;
 		case 'h':
-			fputs(usage, stdout);
+			fputs(ctl_usage, stdout);
 			return 0;
 		default:
 			return 2;

@@ -59,7 +59,8 @@ def test_wrong_variable(mesh, spare):
 def test_version_and_help(mesh, spare):
     for program in ("edgeway-agent", "edgeway-hub", "edgewayctl"):
         assert "0.1.0" in spare.run(mesh.lab.program(program), "--version").stdout
-        assert "--" in spare.run(mesh.lab.program(program), "--help").stdout
+        said = spare.run(mesh.lab.program(program), "--help").stdout
+        assert "--" in said and spare.run(mesh.lab.program(program), "-h").stdout == said
 
 
 def test_neither_ca_nor_token(mesh, spare):
