@@ -12,6 +12,7 @@
 
 #include "src/ctl_answer.h"
 #include "src/ctl_ask.h"
+#include "src/ctl_bundle.h"
 #include "src/ctl_doctor.h"
 #include "src/ctl_resolve.h"
 #include "src/ctl_screen.h"
@@ -48,6 +49,7 @@ static const struct command commands[] = {
 	{"top", "GET", "/debug/state", "", "lb.services", ctl_show_top, NULL},
 	{"resolve", "GET", "", "name", "", ctl_show_resolve, ctl_resolve},
 	{"trace", "GET", "", "url", "", ctl_show_trace, ctl_trace},
+	{"bundle", "POST", "", "file", "", ctl_show_bundle, ctl_bundle},
 	{"upstreams", "GET", "/debug/state", "", "dns.forwarding", ctl_show_upstreams, NULL},
 	{"state", "GET", "/debug/state", "", "", NULL, NULL},
 	{"metrics", "GET", "/metrics", "", NULL, NULL, NULL},
@@ -312,7 +314,7 @@ check_usage(struct request *r, int argc, char **argv)
 		return bad_usage("--node, --uses and --ttl belong to token create", "");
 	if (r->part != NULL && strcmp(words, "log level") != 0)
 		return bad_usage("--part belongs to log level", "");
-	if (r->command->own != NULL && r->argument == NULL)
+	if (r->command->own != NULL && r->command->own != ctl_bundle && r->argument == NULL)
 		return bad_usage("a name or a URL is missing behind", words);
 	if (strcmp(words, "log level") == 0 && r->argument == NULL)
 		return bad_usage("log level needs a level: error, warn, info or debug", "");

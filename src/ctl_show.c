@@ -340,3 +340,18 @@ ctl_show_streams(const struct tree_node *answer, const char *argument)
 	(void)argument;
 	return show_members(answer, "streams", true, headers, members);
 }
+
+int
+ctl_show_bundle(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {"MEMBER", "BYTES", "PROBLEM", NULL},
+				 *const members[] = {"member", "bytes", "problem", NULL};
+
+	show_members(answer, "members", false, headers, members);
+	(void)argument;
+	printf("\n%s: %s bytes, %s secrets taken out. Names and addresses of nodes, services and "
+	       "pods "
+	       "are in it: look at it before you give it away.\n",
+		ctl_text(answer, "file"), ctl_text(answer, "bytes"), ctl_text(answer, "removed"));
+	return 0;
+}

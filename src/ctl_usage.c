@@ -14,6 +14,7 @@ const char ctl_usage[] =
 	"                            the daemon is down\n"
 	"  events [PART]             what happened lately: the last lines of the log, of one part "
 	"or all\n"
+	"  bundle [FILE]             all of this in one archive without secrets, for a bug report\n"
 	"\n"
 	"Follow one name or one request\n"
 	"  resolve NAME              ask the agent's DNS, and say what the answer means (agent)\n"

@@ -23,21 +23,23 @@ edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.
 edgeway_hub_SOURCES = src/hub_main.c src/hub_rights.c src/hub_rights.h src/hub_tracing.c src/hub_tracing.h src/limits.c src/limits.h src/lock.c src/lock.h
 edgeway_hub_LDADD = src/libsrc.a tracing/libtracing.a $(HUB_LDADD)
 
-edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_ask.c src/ctl_ask.h src/ctl_attempt.c src/ctl_attempt.h src/ctl_clean.c src/ctl_clean.h src/ctl_show.c src/ctl_show.h \
+edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_ask.c src/ctl_ask.h src/ctl_attempt.c src/ctl_attempt.h src/ctl_bundle.c src/ctl_bundle.h src/ctl_clean.c src/ctl_clean.h src/ctl_show.c src/ctl_show.h \
 	src/ctl_doctor.c src/ctl_doctor.h src/ctl_doctor_disk.c src/ctl_doctor_hub.c src/ctl_doctor_machine.c src/ctl_doctor_machine.h src/ctl_doctor_parts.h src/ctl_doctor_view.c src/ctl_findings.c src/ctl_findings.h \
-	src/ctl_kernel.c src/ctl_kernel.h src/ctl_legacy.c src/ctl_legacy.h src/ctl_pods.c src/ctl_pods.h \
-	src/ctl_machine.c src/ctl_machine.h src/ctl_resolve.c src/ctl_resolve.h src/ctl_screen.c src/ctl_screen.h src/ctl_trace.c src/ctl_status.c src/ctl_table.c src/ctl_table.h src/ctl_top.c src/ctl_top.h src/ctl_usage.c src/ctl_usage.h
+	src/ctl_kernel.c src/ctl_kernel.h src/ctl_legacy.c src/ctl_legacy.h src/ctl_pods.c src/ctl_pods.h src/ctl_redact.c src/ctl_redact.h \
+	src/ctl_machine.c src/ctl_machine.h src/ctl_resolve.c src/ctl_resolve.h src/ctl_run.c src/ctl_run.h src/ctl_screen.c src/ctl_screen.h src/ctl_trace.c src/ctl_status.c src/ctl_table.c src/ctl_table.h src/ctl_tar.c src/ctl_tar.h src/ctl_top.c src/ctl_top.h src/ctl_usage.c src/ctl_usage.h
 edgewayctl_LDADD = $(MODEL_LDADD) -lresolv
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/announce_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/option_files_test tests/unit/options_test tests/unit/takeover_test
-TESTS += tests/unit/announce_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/option_files_test tests/unit/options_test tests/unit/takeover_test
+check_PROGRAMS += tests/unit/announce_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/ctl_redact_test tests/unit/option_files_test tests/unit/options_test tests/unit/takeover_test
+TESTS += tests/unit/announce_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/ctl_redact_test tests/unit/option_files_test tests/unit/options_test tests/unit/takeover_test
 tests_unit_announce_test_SOURCES = tests/unit/announce_test.c $(CLOCK)
 tests_unit_announce_test_LDADD = src/libsrc.a $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_ctl_clean_test_SOURCES = tests/unit/ctl_clean_test.c src/ctl_clean.c src/ctl_clean.h
 tests_unit_ctl_clean_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_ctl_legacy_test_SOURCES = tests/unit/ctl_legacy_test.c src/ctl_legacy.c src/ctl_legacy.h
 tests_unit_ctl_legacy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_ctl_redact_test_SOURCES = tests/unit/ctl_redact_test.c src/ctl_redact.c src/ctl_redact.h
+tests_unit_ctl_redact_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_takeover_test_SOURCES = tests/unit/takeover_test.c src/takeover.c src/takeover.h
 tests_unit_takeover_test_LDADD = dns/libdns.a lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_option_files_test_SOURCES = tests/unit/option_files_test.c

@@ -1,6 +1,5 @@
 """edgewayctl where one request is looked at: trace of every protocol and of addresses, requests as they go, who may call whom, a node's
 agent asked through the hub, and the archive for a bug report."""
-import glob
 import json
 import os
 import re
@@ -110,3 +109,66 @@ def test_help_is_grouped(hub):
     groups = re.findall(r"^([A-Z][^\n:]+)\n((?:  .*\n)+)", hub("--help"), re.M)
     assert len(groups) > 5 and groups[0][0] == "Find out what is wrong" and groups[-1][0] == "Options"
     assert all(re.match(r"  status ", lines) for title, lines in groups[:1]) and max(len(line) for _, lines in groups for line in lines.splitlines()) <= 100
+
+
+# What must not leave the machine, planted where it could get into an archive.
+SECRETS = {"proxy": "Pl4nted+Proxy", "variable": "Pl4nted-Variable", "header": "Pl4ntedHeader0001", "key": "UGw0bnRlZEtleQpl4nted0123456789",
+           "file": "Pl4nted_In_File"}
+
+
+def members(archive):
+    with tarfile.open(archive) as tar:
+        return {m.name.split("/", 1)[1]: tar.extractfile(m).read().decode(errors="replace") for m in tar.getmembers()}
+
+
+def test_bundle(mesh, agent):
+    """One archive that any tar opens, with what the daemon and the machine say, and no secret, wherever it was."""
+    node, token = mesh.node2, mesh.agent2.token
+    config = os.path.join(node.dir, "bundled.yaml")
+    with open(config, "w") as f:
+        f.write(f"# key: |\n#   -----BEGIN EC PRIVATE KEY-----\n#   {SECRETS['key']}\n#   -----END EC PRIVATE KEY-----\n"
+                f"hub:\n  token: {token}\n# password: {SECRETS['file']}\n")
+    mesh.agent2.stop()
+    before = mesh.agent2.options
+    mesh.agent2.options = ("--config", config, "--hub.proxy", f"http://me:{SECRETS['proxy']}@192.0.2.99:3128", "--tracing.endpoint", "http://192.0.2.99:4318",
+                           "--tracing.headers", f"Authorization=Bearer {SECRETS['header']}")
+    os.environ["EDGEWAY_NOTHING_TOKEN"] = SECRETS["variable"]
+    try:
+        mesh.agent2.start()
+    finally:
+        del os.environ["EDGEWAY_NOTHING_TOKEN"]
+    file = os.path.join(node.dir, "bundle.tar.gz")
+    ctl = Ctl(mesh, mesh.agent2, node)
+    said = json.loads(ctl("-o", "json", "bundle", file))
+    assert said["file"] == file and oct(os.stat(file).st_mode & 0o777) == "0o600" and said["removed"] > 0
+    found, listed = members(file), {m["member"]: m for m in said["members"]}
+    assert {"about.txt", "config.yaml", "state.json", "services.json", "events.json", "streams.json", "metrics.txt", "doctor.json",
+            "process/cmdline", "process/variables", "machine/nft", "machine/routes", "machine/resolv.conf"} <= set(found)
+    assert json.loads(found["state.json"])["node"] == "edge-2" and json.loads(found["doctor.json"]) and "table ip edgeway" in found["machine/nft"]
+    assert all(listed[name]["bytes"] == len(text.encode()) for name, text in found.items())
+    # They were there to be found, and are gone.
+    with open(f"/proc/{mesh.agent2.process.pid}/environ") as f:
+        assert SECRETS["variable"] in f.read()
+    assert "[removed]" in found["config.yaml"] and "[removed]" in found["process/variables"]
+    everything = "\n".join(found.values())
+    leaked = [name for name, secret in {**SECRETS, "token": token.split(".")[1]}.items() if secret in everything]
+    assert leaked == []
+    p = ctl.run("bundle", file, check=False)
+    assert p.returncode == 1 and p.stderr == f"edgewayctl: cannot make {file}: File exists\n"
+    mesh.agent2.stop()
+    # It is of use when the daemon is down, too.
+    down = os.path.join(node.dir, "down.tar.gz")
+    said = ctl("bundle", down)
+    assert re.search(r"^state.json +0 +cannot reach the daemon at ", said, re.M) and "look at it before you give it away" in said
+    assert "machine/addresses" in members(down)
+    mesh.agent2.options = before
+    mesh.agent2.start()
+
+
+def test_bundle_of_a_hub(mesh, hub):
+    file = os.path.join(mesh.hub.machine.dir, "bundle.tar.gz")
+    secret = mesh.hub.token("--node", "edge-9").split(".")[1]
+    hub("bundle", file)
+    found = members(file)
+    assert {n["node"] for n in json.loads(found["nodes.json"])["nodes"]} >= {"edge-1", "edge-2"} and "edgeway_hub_info" in found["metrics.txt"]
+    assert secret not in "\n".join(found.values()) and "PRIVATE KEY" not in "\n".join(found.values())

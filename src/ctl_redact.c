@@ -1,0 +1,379 @@
+#include "src/ctl_redact.h"
+
+#include <ctype.h>
+#include <string.h>
+#include <strings.h>
+
+enum {
+	KNOWN_MOST = 256,
+	KNOWN_LEAST_BYTES = 8, /* a shorter one would blacken words that mean nothing */
+	NAME_MOST = 64,
+	HASH_DIGITS = 64, /* of a join token, in front of its secret */
+};
+
+struct redact_text {
+	struct redactor *r;
+	struct buf *out;
+	const char *at, *end;
+};
+
+static bool
+redact_is_name(char c)
+{
+	return isalnum((unsigned char)c) || c == '_' || c == '-' || c == '.';
+}
+
+/* base64, base64url, hex, and what passwords are made of, but what ends a value in YAML, JSON, a shell or a log line. */
+static bool
+redact_is_value(char c)
+{
+	return (unsigned char)c > ' ' && strchr("\"',;&\\<>()[]{}|", c) == NULL;
+}
+
+/* No word of a sentence. */
+static bool
+redact_looks_random(const char *value, size_t len)
+{
+	for (size_t i = 0; i < len; i++)
+		if ((value[i] < 'a' || value[i] > 'z') && value[i] != ' ')
+			return true;
+	return false;
+}
+
+static void
+redact_remember(struct redactor *r, const char *value, size_t len)
+{
+	if (len < KNOWN_LEAST_BYTES || r->n_known == KNOWN_MOST || !redact_looks_random(value, len))
+		return;
+	for (size_t i = 0; i < r->n_known; i++)
+		if (strlen(r->known[i]) == len && memcmp(r->known[i], value, len) == 0)
+			return;
+	r->known = xrealloc(r->known, (r->n_known + 1) * sizeof *r->known);
+	r->known[r->n_known++] = xstrndup(value, len);
+}
+
+/* In place of the next `len` bytes. */
+static void
+redact_drop(struct redact_text *t, size_t len, bool remember)
+{
+	if (remember)
+		redact_remember(t->r, t->at, len);
+	buf_adds(t->out, REDACTED);
+	t->r->removed++;
+	t->at += len;
+}
+
+static void
+redact_keep(struct redact_text *t, size_t len)
+{
+	buf_add(t->out, t->at, len);
+	t->at += len;
+}
+
+static size_t
+redact_span(const struct redact_text *t, const char *from, bool (*is)(char c))
+{
+	size_t n = 0;
+
+	while (from + n < t->end && is(from[n]))
+		n++;
+	return n;
+}
+
+static bool
+redact_starts(const struct redact_text *t, const char *from, const char *word)
+{
+	size_t n = strlen(word);
+
+	return (size_t)(t->end - from) >= n && strncasecmp(from, word, n) == 0;
+}
+
+/* --- PEM ------------------------------------------------------------------------------------- */
+
+/* "-----BEGIN EC PRIVATE KEY-----" to the end of the END line, or of the text where there is none. Line feeds may be written \n. */
+static bool
+redact_pem(struct redact_text *t)
+{
+	static const char begin[] = "-----BEGIN ", end[] = "-----END ";
+	const char *line, *last;
+
+	if (!redact_starts(t, t->at, begin))
+		return false;
+	line = memmem(
+		t->at, MIN((size_t)(t->end - t->at), (size_t)NAME_MOST), "PRIVATE KEY-----", 16);
+	if (line == NULL)
+		return false;
+	last = memmem(line, (size_t)(t->end - line), end, sizeof end - 1);
+	if (last != NULL) {
+		last += sizeof end - 1;
+		last = memmem(last, (size_t)(t->end - last), "-----", 5);
+	}
+	redact_drop(t, (size_t)((last != NULL ? last + 5 : t->end) - t->at), false);
+	return true;
+}
+
+/* --- what is a secret by its form ---------------------------------------------------------------- */
+
+static bool
+redact_is_hex(char c)
+{
+	return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'f');
+}
+
+/* <sha256 of the CA>.<secret>: the first half is public. */
+static bool
+redact_join_token(struct redact_text *t)
+{
+	size_t n;
+
+	if (redact_span(t, t->at, redact_is_hex) != HASH_DIGITS || t->at + HASH_DIGITS >= t->end ||
+		t->at[HASH_DIGITS] != '.')
+		return false;
+	n = redact_span(t, t->at + HASH_DIGITS + 1, redact_is_value);
+	redact_keep(t, HASH_DIGITS + 1);
+	if (n > 0)
+		redact_drop(t, n, true);
+	return true;
+}
+
+/* A JSON Web Token, as service accounts have them: three parts, of which the first is a JSON object. */
+static bool
+redact_jwt(struct redact_text *t)
+{
+	size_t n = redact_starts(t, t->at, "eyJ") ? redact_span(t, t->at, redact_is_name) : 0;
+
+	if (n < 20 || memchr(t->at, '.', n) == NULL)
+		return false;
+	redact_drop(t, n, true);
+	return true;
+}
+
+/* "Bearer X", "Basic X": how credentials stand in a header field. */
+static bool
+redact_scheme(struct redact_text *t)
+{
+	size_t word = redact_starts(t, t->at, "bearer ") ? 7
+		: redact_starts(t, t->at, "basic ")      ? 6
+							 : 0;
+	size_t n = word > 0 ? redact_span(t, t->at + word, redact_is_value) : 0;
+
+	if (n < KNOWN_LEAST_BYTES || !redact_looks_random(t->at + word, n))
+		return false;
+	redact_keep(t, word);
+	redact_drop(t, n, true);
+	return true;
+}
+
+static bool
+redact_is_userinfo(char c)
+{
+	return (unsigned char)c > ' ' && strchr("\"'/\\<>", c) == NULL;
+}
+
+/* scheme://USER:PASSWORD@host */
+static bool
+redact_userinfo(struct redact_text *t)
+{
+	size_t n =
+		redact_starts(t, t->at, "://") ? redact_span(t, t->at + 3, redact_is_userinfo) : 0;
+	const char *sign = n > 0 ? memrchr(t->at + 3, '@', n) : NULL, *colon;
+
+	if (sign == NULL)
+		return false;
+	redact_keep(t, 3);
+	if ((colon = memchr(t->at, ':', (size_t)(sign - t->at))) != NULL)
+		redact_remember(t->r, colon + 1, (size_t)(sign - colon - 1));
+	redact_drop(t, (size_t)(sign - t->at), true);
+	return true;
+}
+
+static bool
+redact_known(struct redact_text *t)
+{
+	for (size_t i = 0; i < t->r->n_known; i++) {
+		size_t n = strlen(t->r->known[i]);
+
+		if ((size_t)(t->end - t->at) >= n && memcmp(t->at, t->r->known[i], n) == 0) {
+			redact_drop(t, n, false);
+			return true;
+		}
+	}
+	return false;
+}
+
+/* --- what is a secret by its name ------------------------------------------------------------------ */
+
+static bool
+redact_has_word(const char *name, size_t len, const char *word)
+{
+	size_t n = strlen(word);
+
+	for (size_t i = 0; i + n <= len; i++)
+		if (strncasecmp(name + i, word, n) == 0)
+			return true;
+	return false;
+}
+
+static bool
+redact_names_secret(const char *name, size_t len)
+{
+	static const char *const words[] = {"password", "passwd", "secret", "token", "credential",
+		"authorization", "cookie", "apikey", "api-key", "api_key", "signature"};
+
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (redact_has_word(name, len, words[i]))
+			return true;
+	return false;
+}
+
+/* A quote, perhaps behind the backslash that it has within a JSON text. */
+static size_t
+redact_quote(const struct redact_text *t, const char *at)
+{
+	size_t escaped = at < t->end && *at == '\\';
+
+	return at + escaped < t->end && (at[escaped] == '"' || at[escaped] == '\'') ? escaped + 1
+										    : 0;
+}
+
+struct redact_value {
+	const char *at;
+	size_t len;
+	char quote; /* '\0': it is bare */
+	bool escaped; /* the quote is */
+	bool line; /* a bare one behind a colon: YAML, or a header field, up to the line's end */
+};
+
+/* Behind `: `, `=`, `": "`, or a blank where the name is a flag's. False: there is none. */
+static bool
+redact_find_value(const struct redact_text *t, size_t name_len, struct redact_value *v)
+{
+	const char *at = t->at + name_len;
+	size_t quote = redact_quote(t, at);
+
+	*v = (struct redact_value){0};
+	at += quote;
+	if (at < t->end && (*at == ':' || *at == '='))
+		v->line = *at++ == ':';
+	else if (quote != 0 || strncmp(t->at, "--", MIN(name_len, (size_t)2)) != 0 ||
+		at >= t->end || *at != ' ')
+		return false;
+	while (at < t->end && (*at == ' ' || *at == '\t'))
+		at++;
+	if ((quote = redact_quote(t, at)) != 0) {
+		at += quote;
+		v->quote = at[-1];
+		v->escaped = quote == 2;
+	}
+	v->at = at;
+	return at < t->end;
+}
+
+static bool
+redact_value_ends(const struct redact_text *t, const struct redact_value *v, const char *at)
+{
+	if (v->escaped)
+		return *at == '\\' && at + 1 < t->end && at[1] == v->quote;
+	if (v->quote != '\0')
+		return *at == v->quote;
+	if (v->line)
+		return strchr("\"\\", *at) != NULL;
+	return (unsigned char)*at <= ' ' || strchr("\"'&\\<>", *at) != NULL;
+}
+
+static void
+redact_measure(const struct redact_text *t, struct redact_value *v)
+{
+	const char *at = v->at;
+
+	for (; at < t->end && *at != '\n' && *at != '\r'; at++) {
+		bool doubled =
+			v->quote == '\'' && at + 1 < t->end && at[0] == '\'' && at[1] == '\'';
+
+		if (!doubled && redact_value_ends(t, v, at))
+			break;
+		at += doubled || (*at == '\\' && v->quote == '"');
+	}
+	v->len = (size_t)(MIN(at, t->end) - v->at);
+	while (v->len > 0 && v->at[v->len - 1] == ' ')
+		v->len--;
+}
+
+/* A file, a list or an object, a number or a word of JSON says no secret. */
+static bool
+redact_is_harmless(const char *value, size_t len)
+{
+	static const char *const words[] = {
+		"null", "true", "false", "null,", "true,", "false,", "~"};
+
+	if (len == 0 || strchr("/[{", value[0]) != NULL)
+		return true;
+	for (size_t i = 0; i < len && strchr("0123456789.,}]", value[i]) != NULL; i++)
+		if (i + 1 == len)
+			return true;
+	for (size_t i = 0; i < ARRAY_LEN(words); i++)
+		if (len == strlen(words[i]) && strncmp(value, words[i], len) == 0)
+			return true;
+	return false;
+}
+
+/* Something called key may be one of a map. */
+static bool
+redact_may_be_key(const char *value, size_t len)
+{
+	return len >= 16 && (memchr(value, '/', len) == NULL || len >= 40) &&
+		memchr(value, ' ', len) == NULL;
+}
+
+static bool
+redact_named(struct redact_text *t)
+{
+	size_t len = redact_span(t, t->at, redact_is_name);
+	struct redact_value v;
+	bool certain;
+
+	if (len < 3 || len > NAME_MOST)
+		return false;
+	certain = redact_names_secret(t->at, len);
+	if ((!certain && strncasecmp(t->at + len - 3, "key", 3) != 0) ||
+		!redact_find_value(t, len, &v))
+		return false;
+	redact_measure(t, &v);
+	if (redact_is_harmless(v.at, v.len) || (!certain && !redact_may_be_key(v.at, v.len)))
+		return false;
+	redact_keep(t, (size_t)(v.at - t->at));
+	redact_drop(t, v.len, true);
+	return true;
+}
+
+/* ---------------------------------------------------------------------------------------------------- */
+
+void
+redact(struct redactor *r, struct buf *out, const char *text, size_t len)
+{
+	struct redact_text t = {r, out, text, text + len};
+
+	while (t.at < t.end) {
+		bool within = t.at > text && redact_is_name(t.at[-1]) && redact_is_name(*t.at);
+
+		/* A join token's digits are looked for at the beginning of a word alone, as names are. */
+		if (redact_pem(&t) || redact_userinfo(&t) || redact_known(&t))
+			continue;
+		if (!within &&
+			(redact_join_token(&t) || redact_jwt(&t) || redact_scheme(&t) ||
+				redact_named(&t)))
+			continue;
+		redact_keep(&t, 1);
+	}
+}
+
+void
+redactor_fini(struct redactor *r)
+{
+	for (size_t i = 0; i < r->n_known; i++) {
+		explicit_bzero(r->known[i], strlen(r->known[i]));
+		free(r->known[i]);
+	}
+	free(r->known);
+	*r = (struct redactor){0};
+}

@@ -1,0 +1,124 @@
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/ctl_redact.h"
+
+#define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
+static const char *
+redacted(struct redactor *r, const char *text)
+{
+	static struct buf out;
+
+	buf_fini(&out);
+	buf_init(&out, BUF_UNLIMITED);
+	redact(r, &out, text, strlen(text));
+	return buf_str(&out);
+}
+
+struct sample {
+	const char *text, *without;
+};
+
+static void
+check_all(const struct sample *samples, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		struct redactor r = {0};
+
+		assert_string_equal(redacted(&r, samples[i].text), samples[i].without);
+		assert_int_equal(r.removed > 0, strcmp(samples[i].text, samples[i].without) != 0);
+		redactor_fini(&r);
+	}
+}
+
+static void
+secrets_go(void **state)
+{
+	static const struct sample samples[] = {
+		{"hub:\n  token: " HASH ".s3cr3t-Of_It\n  url: wss://hub:10000\n",
+			"hub:\n  token: " REDACTED "\n  url: wss://hub:10000\n"},
+		{"joined with " HASH ".s3cr3tOfIt now", "joined with " HASH "." REDACTED " now"},
+		{"EDGEWAY_HUB_TOKEN=abc,d;e f", "EDGEWAY_HUB_TOKEN=" REDACTED " f"},
+		{"--hub.token abc --node n", "--hub.token " REDACTED " --node n"},
+		{"--hub.token=abc --node n", "--hub.token=" REDACTED " --node n"},
+		{"password: p#a;s, s{w}ord\nx: 1", "password: " REDACTED "\nx: 1"},
+		{"password: 'it''s'\n", "password: '" REDACTED "'\n"},
+		{"{\"password\":\"a\\\"b c\",\"x\":1}", "{\"password\":\"" REDACTED "\",\"x\":1}"},
+		{"{\"event\":\"it said \\\"secret\\\":\\\"h&m\\\" to=x\"}",
+			"{\"event\":\"it said \\\"secret\\\":\\\"" REDACTED "\\\" to=x\"}"},
+		{"Authorization: Basic dXNlcjpwYXNz\r\nHost: a\r\n",
+			"Authorization: " REDACTED "\r\nHost: a\r\n"},
+		{"proxy says Basic dXNlcjpwYXNz", "proxy says Basic " REDACTED},
+		{"with bearer 0123456789abcdef.", "with bearer " REDACTED},
+		{"Cookie: a=b; c=d\nx", "Cookie: " REDACTED "\nx"},
+		{"http://user:p,a;ss@proxy:3128/x", "http://" REDACTED "@proxy:3128/x"},
+		{"GET /x?token=abc&y=1", "GET /x?token=" REDACTED "&y=1"},
+		{"jwt eyJhbGciOiJSUzI1NiJ9.eyJzdWIiOiJ4In0.c2ln end", "jwt " REDACTED " end"},
+		{"-----BEGIN EC PRIVATE KEY-----\nMHcCAQEE\nI/x=\n-----END EC PRIVATE "
+		 "KEY-----\nnext",
+			REDACTED "\nnext"},
+		{"{\"pem\":\"-----BEGIN PRIVATE KEY-----\\nMHc\\n-----END PRIVATE KEY-----\\n\"}",
+			"{\"pem\":\"" REDACTED "\\n\"}"},
+		{"a -----BEGIN RSA PRIVATE KEY-----\ncut", "a " REDACTED},
+		{"psk_key: QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo=", "psk_key: " REDACTED},
+	};
+
+	(void)state;
+	check_all(samples, ARRAY_LEN(samples));
+}
+
+/* A bundle in which nothing can be read helps nobody. */
+static void
+other_things_stay(void **state)
+{
+	static const struct sample samples[] = {
+		{"", ""},
+		{"tokenFile: /etc/edgeway/token\n", "tokenFile: /etc/edgeway/token\n"},
+		{"tls:\n  key: /etc/edgeway/hub.key\n", "tls:\n  key: /etc/edgeway/hub.key\n"},
+		{"{\"tokens\":[{\"uses\":1}],\"secrets\":{},\"token\":null,\"keys\":3}",
+			"{\"tokens\":[{\"uses\":1}],\"secrets\":{},\"token\":null,\"keys\":3}"},
+		{"edgeway_hub_tokens 3\n", "edgeway_hub_tokens 3\n"},
+		{"the key: default/web", "the key: default/web"},
+		{"basic authentication", "basic authentication"},
+		{"sha256 " HASH " of the CA", "sha256 " HASH " of the CA"},
+		{"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
+			"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"},
+		{"wss://hub.example:10000/x@y", "wss://hub.example:10000/x@y"},
+	};
+
+	(void)state;
+	check_all(samples, ARRAY_LEN(samples));
+}
+
+/* What the configuration calls a password is one in the log as well. */
+static void
+what_was_seen_is_known(void **state)
+{
+	struct redactor r = {0};
+
+	(void)state;
+	redacted(&r, "proxy: http://me:Tr0ub4dor&3@proxy:3128\npassword: short1\n");
+	assert_string_equal(
+		redacted(&r, "407 for Tr0ub4dor&3, short1"), "407 for " REDACTED ", short1");
+	redacted(&r, "token: expected something\n");
+	assert_string_equal(redacted(&r, "expected something"), "expected something");
+	redactor_fini(&r);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(secrets_go),
+		cmocka_unit_test(other_things_stay),
+		cmocka_unit_test(what_was_seen_is_known),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
