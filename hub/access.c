@@ -17,6 +17,7 @@ struct to {
 	char *first, *second; /* node, or namespace and name, or host; NULL: `network` */
 	struct network network;
 	uint16_t from_port, to_port;
+	char *text; /* as it was written, for those who ask which rule it was */
 };
 
 struct rule {
@@ -27,6 +28,8 @@ struct rule {
 	char *sha256; /* of the token, "" none */
 	struct to *to;
 	size_t n_to;
+	char *from; /* as it was written */
+	unsigned line;
 };
 
 struct access {
@@ -198,17 +201,21 @@ read_rule(const struct tree_node *entry, struct rule *rule, struct reading *r)
 			"expected the sha256 of the token's secret, 64 digits of a-f and 0-9, with "
 			"from: token:NAME");
 	rule->sha256 = xstrdup(sha256);
+	rule->from = xstrdup(from);
+	rule->line = entry->line;
 	tree_each(to, one)
 	{
 		const char *text = tree_text(one, "");
 
 		r->at = one;
 		rule->to = xrealloc(rule->to, (rule->n_to + 1) * sizeof *rule->to);
+		rule->to[rule->n_to] = (struct to){0};
 		if (!read_to(text, &rule->to[rule->n_to++]))
 			return wrong(r, text,
 				"expected *, NODE[:PORTS], NAMESPACE/SERVICE[:PORTS], "
 				"pod/NAMESPACE/POD[:PORTS], cloud/HOST[:PORTS], "
 				"site/SITE/CIDR[:PORTS] or hub:web");
+		rule->to[rule->n_to - 1].text = xstrdup(text);
 	}
 	return 0;
 }
@@ -280,9 +287,11 @@ access_free(struct access **out)
 		for (size_t k = 0; k < r->n_to; k++) {
 			free(r->to[k].first);
 			free(r->to[k].second);
+			free(r->to[k].text);
 		}
 		free(r->to);
 		free(r->name);
+		free(r->from);
 		free(r->sha256);
 	}
 	free(a->rules);
@@ -358,44 +367,99 @@ opens(const struct to *to, const struct access_target *t)
 	return false;
 }
 
-/* A node sees the services anyway, and what it asks for is one's endpoint. */
+/* Why a target is open to a caller, or is not. */
+enum access_ground {
+	ACCESS_RULE, /* a rule opens it */
+	ACCESS_NODES_SERVICES, /* a node sees the services anyway, and what it asks for is one's endpoint */
+	ACCESS_NO_RULES, /* there are none, and it is a program of this host, or admitted by a clientCA */
+	ACCESS_NOBODY, /* no rule opens it */
+	ACCESS_RULES_MISSING, /* there are none, and the caller comes from elsewhere */
+	ACCESS_RULE_NEEDED, /* what no name of the cluster stands behind is dialled for those alone whom a rule allows it */
+	ACCESS_OWN_DIAL,
+};
+
+struct access_found {
+	const struct rule *rule; /* of ACCESS_RULE */
+	const struct to *to;
+};
+
+/* Of the rules for nodes, or of the others. */
 static bool
-check_node(const struct access *a, const struct caller *c, const struct access_target *t)
+access_find_rule(const struct access *a, const struct caller *c, const struct access_target *t,
+	struct access_found *found)
 {
-	bool said = false;
+	bool node = c->node[0] != '\0';
 
 	for (size_t i = 0; i < a->n; i++) {
 		const struct rule *r = &a->rules[i];
 
-		said |= r->node;
-		for (size_t k = 0; r->node && is_from(r, c) && k < r->n_to; k++)
-			if (opens(&r->to[k], t))
+		for (size_t k = 0; (r->node || !node) && is_from(r, c) && k < r->n_to; k++)
+			if (opens(&r->to[k], t)) {
+				*found = (struct access_found){r, &r->to[k]};
 				return true;
+			}
 	}
-	return !said && t->kind == TARGET_SERVICE;
+	return false;
+}
+
+static enum access_ground
+access_ground(const struct access *a, const struct caller *c, const struct access_target *t,
+	struct access_found *found)
+{
+	bool said = false;
+
+	if (c->own_dial)
+		return ACCESS_OWN_DIAL;
+	if (c->node[0] != '\0') {
+		for (size_t i = 0; i < a->n; i++)
+			said |= a->rules[i].node;
+		if (access_find_rule(a, c, t, found))
+			return ACCESS_RULE;
+		return !said && t->kind == TARGET_SERVICE ? ACCESS_NODES_SERVICES : ACCESS_NOBODY;
+	}
+	if (a->n == 0 || (t->kind == TARGET_WEB && !access_names(a, TARGET_WEB))) {
+		if (t->kind == TARGET_CLOUD || t->kind == TARGET_SITE)
+			return ACCESS_RULE_NEEDED;
+		return c->local || c->admitted ? ACCESS_NO_RULES : ACCESS_RULES_MISSING;
+	}
+	return access_find_rule(a, c, t, found) ? ACCESS_RULE : ACCESS_NOBODY;
 }
 
 bool
 access_check(const struct access *a, const struct caller *c, const struct access_target *t)
 {
-	if (c->own_dial)
-		return false;
-	if (c->node[0] != '\0')
-		return check_node(a, c, t);
-	/* What no name of the cluster stands behind is dialled for those alone whom a rule allows it. */
-	if (a->n == 0 || (t->kind == TARGET_WEB && !access_names(a, TARGET_WEB)))
-		return t->kind != TARGET_CLOUD && t->kind != TARGET_SITE &&
-			(c->local || c->admitted);
-	for (size_t i = 0; i < a->n; i++) {
-		const struct rule *r = &a->rules[i];
+	struct access_found found;
 
-		if (!is_from(r, c))
-			continue;
-		for (size_t k = 0; k < r->n_to; k++)
-			if (opens(&r->to[k], t))
-				return true;
-	}
-	return false;
+	return access_ground(a, c, t, &found) <= ACCESS_NO_RULES;
+}
+
+bool
+access_explain(const struct access *a, const struct caller *c, const struct access_target *t,
+	struct buf *why)
+{
+	static const char *const texts[] = {
+		[ACCESS_NODES_SERVICES] =
+			"no rule is for nodes: each may have the endpoints of all services",
+		[ACCESS_NO_RULES] =
+			"no rule says anything of this target: programs of the hub's host, and who "
+			"was admitted by a listener's clientCA, may",
+		[ACCESS_NOBODY] = "no rule of access opens this target to this caller",
+		[ACCESS_RULES_MISSING] =
+			"there is no rule of access for this target: only programs of the "
+			"hub's host may",
+		[ACCESS_RULE_NEEDED] =
+			"a target that is no object of the cluster needs a rule of access",
+		[ACCESS_OWN_DIAL] = "the hub has dialled itself: nothing is opened to it",
+	};
+	struct access_found found;
+	enum access_ground ground = access_ground(a, c, t, &found);
+
+	if (ground == ACCESS_RULE)
+		buf_printf(why, "access, line %u: from %s to %s", found.rule->line,
+			found.rule->from, found.to->text);
+	else
+		buf_adds(why, texts[ground]);
+	return ground <= ACCESS_NO_RULES;
 }
 
 bool

@@ -23,6 +23,7 @@
 #ifndef EDGEWAY_HUB_ACCESS_H
 #define EDGEWAY_HUB_ACCESS_H
 
+#include "base/buf.h"
 #include "base/opt.h"
 #include "base/tree.h"
 #include "hub/caller.h"
@@ -49,6 +50,9 @@ void access_adopt(struct access *a, struct access **fresh);
 size_t access_count(const struct access *a);
 bool access_check(
 	const struct access *a, const struct caller *caller, const struct access_target *target);
+/* The same, and which rule opens it, or why none does: appends a sentence. */
+bool access_explain(const struct access *a, const struct caller *caller,
+	const struct access_target *target, struct buf *why);
 /* Does a rule name this kind of target by itself, and not by *? */
 bool access_names(const struct access *a, enum target_kind kind);
 /* Does a rule name a network or address of the cloud that holds this one? Then the hub dials it. */

@@ -127,6 +127,10 @@ void hub_tunnels(const struct hub *hub, struct buf *out);
 /* {"streams":[...]}: every stream of the nodes' tunnels, those that the hub has opened and those that they have. */
 void hub_streams(const struct hub *hub, struct buf *out);
 
+/* May this caller reach the target, by the rules that are in force now, and which of them says so? from: an address, local, cert:NAME, token:NAME
+ * or node:NAME; to: HOST:PORT as at the ingress, NAMESPACE/SERVICE:PORT, or hub:web. A JSON object. -EINVAL. */
+int hub_access(struct hub *hub, const char *from, const char *to, struct buf *out, struct err *err);
+
 struct hub_token {
 	const char *node; /* "": for any name that is free */
 	uint64_t uses; /* joins that it is good for; 0: any number */

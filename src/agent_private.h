@@ -1,7 +1,7 @@
 /*
  * What the agent's files share: agent.c (start), agent_stop.c, agent_succeed.c (from one agent to the next), agent_reload.c (SIGHUP),
  * agent_mesh.c (following the mesh address), agent_admin.c (what is told outside), agent_ready.c (may it be relied upon),
- * agent_debug.c (single requests, for an operator), agent_health.c (what the hub asks), agent_tunnel.c (the cloud's way in). Loop 0 only.
+ * agent_access.c (who may call whom), agent_debug.c (single requests), agent_health.c (what the hub asks), agent_tunnel.c (the cloud's way in). Loop 0 only.
  */
 #ifndef EDGEWAY_SRC_AGENT_PRIVATE_H
 #define EDGEWAY_SRC_AGENT_PRIVATE_H
@@ -140,6 +140,8 @@ void agent_tunnel_end(struct agent *a, loop_fn *ended);
 void agent_tunnel_metrics(const struct agent *a, struct metrics *m);
 void agent_tunnel_streams(const struct agent *a, struct buf *out); /* JSON object */
 void agent_tunnel_state(const struct agent *a, struct buf *out); /* JSON object */
+/* Does tunnel.allow let the hub's callers reach host:port? JSON object. */
+void agent_tunnel_judge(const struct agent *a, const char *authority, struct buf *out);
 
 /* agent_carrier.c: with tunnel.carrier websocket all connections to the hub go inside of websockets */
 int agent_carriers_open(struct agent *a, struct err *err);
@@ -160,6 +162,9 @@ int agent_admin_start(struct agent *a, struct err *err);
 int agent_metrics_start(struct agent *a, struct err *err);
 /* The same, again and again for a while: the agent before us lets its address go. */
 void agent_admin_open(void *agent);
+
+/* agent_access.c: admin_fn, with the agent */
+void agent_access_check(void *agent, const struct admin_request *req, struct admin_reply *reply);
 
 /* agent_debug.c: admin_fn, with the agent */
 void agent_debug_tap(void *agent, const struct admin_request *req, struct admin_reply *reply);

@@ -383,6 +383,12 @@ agent_tunnel_metrics(const struct agent *a, struct metrics *m)
 }
 
 void
+agent_tunnel_judge(const struct agent *a, const char *authority, struct buf *out)
+{
+	serve_judge(a->tunnel->serve, authority, out);
+}
+
+void
 agent_tunnel_state(const struct agent *a, struct buf *out)
 {
 	if (a->tunnel == NULL || a->tunnel->link == NULL) {

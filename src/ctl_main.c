@@ -49,6 +49,7 @@ static const struct command commands[] = {
 	{"top", "GET", "/debug/state", "", "lb.services", ctl_show_top, NULL},
 	{"resolve", "GET", "", "name", "", ctl_show_resolve, ctl_resolve},
 	{"trace", "GET", "", "url", "", ctl_show_trace, ctl_trace},
+	{"access check", "GET", "/access/check", "from", "", ctl_show_access, NULL},
 	{"bundle", "POST", "", "file", "", ctl_show_bundle, ctl_bundle},
 	{"upstreams", "GET", "/debug/state", "", "dns.forwarding", ctl_show_upstreams, NULL},
 	{"state", "GET", "/debug/state", "", "", NULL, NULL},
@@ -78,6 +79,7 @@ struct request {
 	char ttl_text[16];
 	const char *part; /* of log level */
 	const char *argument; /* free argument, NULL none */
+	const char *to; /* the second one, of access check */
 	const struct command *command;
 	const char *output; /* -o, NULL not given */
 	enum ctl_format format;
@@ -99,7 +101,7 @@ build(const struct request *r, struct buf *out)
 	const struct {
 		const char *key, *value;
 	} all[] = {{r->command->argument, sent ? r->argument : NULL}, {"node", r->node},
-		{"uses", r->uses}, {"ttl", r->ttl}, {"part", r->part}};
+		{"uses", r->uses}, {"ttl", r->ttl}, {"part", r->part}, {"to", r->to}};
 	char separator = '?';
 
 	buf_adds(out, r->command->path);
@@ -300,9 +302,14 @@ check_usage(struct request *r, int argc, char **argv)
 		[CTL_TABLE] = "table", [CTL_JSON] = "json", [CTL_YAML] = "yaml"};
 	const char *words = r->command->words;
 
-	if (argc > (r->command->argument[0] != '\0' ? 1 : 0))
+	bool is_access = strcmp(words, "access check") == 0;
+
+	if (is_access && argc != 2)
+		return bad_usage("access check needs two: who calls, and whom", "");
+	if (argc > (r->command->argument[0] != '\0' ? 1 : 0) + is_access)
 		return bad_usage("too many arguments at", argv[argc - 1]);
 	r->argument = argc > 0 ? argv[0] : NULL;
+	r->to = is_access ? argv[1] : NULL;
 	if (strcmp(words, "token revoke") == 0 && r->argument == NULL)
 		return bad_usage("token revoke needs an id from token list", "");
 	if (strcmp(words, "node revoke") == 0 && r->argument == NULL)

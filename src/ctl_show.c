@@ -355,3 +355,28 @@ ctl_show_bundle(const struct tree_node *answer, const char *argument)
 		ctl_text(answer, "file"), ctl_text(answer, "bytes"), ctl_text(answer, "removed"));
 	return 0;
 }
+
+/* The exit status is the answer: 0 it may, 1 it may not. */
+int
+ctl_show_access(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {"ENDPOINT", "NODE", "ALLOWED", "WHY", NULL},
+				 *const members[] = {"endpoint", "node", "allowed", "why", NULL};
+	const char *rule = ctl_text(answer, "rule"), *reason = ctl_text(answer, "reason");
+	bool allowed = ctl_true(answer, "allowed");
+
+	(void)argument;
+	printf("from      %s\n", ctl_text(answer, "from"));
+	printf("to        %s%s%s\n", ctl_text(answer, "to"),
+		ctl_text(answer, "target")[0] != '\0' ? ": " : "", ctl_text(answer, "target"));
+	printf("%s\n", allowed ? "allowed" : "DENIED");
+	if (rule[0] != '\0')
+		printf("rule      %s\n", rule);
+	if (reason[0] != '\0' && strcmp(reason, rule) != 0)
+		printf("reason    %s\n", reason);
+	if (ctl_count(tree_get(answer, "ways")) > 0) {
+		puts("");
+		show_members(answer, "ways", false, headers, members);
+	}
+	return allowed ? 0 : 1;
+}

@@ -21,6 +21,7 @@ const char ctl_usage[] =
 	"  trace URL                 which address, rule and endpoint a real request meets, and "
 	"why:\n"
 	"                            http://, tcp://, udp:// or grpc://NAME[:PORT] (agent)\n"
+	"  access check FROM TO      may FROM call TO, and which rule says so\n"
 	"\n"
 	"Look at a node\n"
 	"  services [NS/NAME]        services with their addresses and ports (agent)\n"

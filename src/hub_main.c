@@ -280,6 +280,22 @@ on_hub_revoke(void *arg, const struct admin_request *req, struct admin_reply *re
 		say_revoked(m, reply, buf_str(&serial));
 }
 
+static void
+on_access_check(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct hub_main *m = arg;
+	struct err err = {0};
+	char from[512] = "", to[512] = "";
+
+	if (admin_query(req->query, "from", from, sizeof from) != 1 ||
+		admin_query(req->query, "to", to, sizeof to) != 1)
+		refuse(reply, 400, "from and to: who calls, and whom");
+	else if (hub_access(m->hub, from, to, &reply->body, &err) < 0)
+		refuse(reply, 400, err.text);
+	else
+		reply->type = "application/json";
+}
+
 /* The port is that of the agents' admin.listen or metrics.listen. */
 static void
 on_targets(void *arg, const struct admin_request *req, struct admin_reply *reply)
@@ -324,6 +340,7 @@ static const struct admin_route routes[] = {
 	{"GET", "/tokens", on_tokens, true},
 	{"POST", "/tokens/create", on_token_create, true},
 	{"POST", "/tokens/revoke", on_token_revoke, true},
+	{"GET", "/access/check", on_access_check, true},
 	{"GET", "/debug/events", self_events, true},
 	{"GET", "/log", log_admin_show, false},
 	{"POST", "/log/level", log_admin_level, true},

@@ -14,7 +14,7 @@ bin_PROGRAMS += edgewayctl
 
 edgeway_agent_SOURCES = \
 	src/agent.c src/agent.h src/agent_carrier.c src/agent_private.h src/agent_reload.c src/agent_stop.c src/agent_succeed.c \
-	src/agent_admin.c src/agent_main.c src/agent_debug.c src/agent_health.c src/agent_mesh.c src/agent_ready.c src/agent_tracing.c src/agent_tunnel.c \
+	src/agent_access.c src/agent_admin.c src/agent_main.c src/agent_debug.c src/agent_health.c src/agent_mesh.c src/agent_ready.c src/agent_tracing.c src/agent_tunnel.c \
 	src/canary.c src/canary.h src/handover.c src/handover.h src/limits.c src/limits.h src/lock.c src/lock.h src/restore.c src/restore.h \
 	src/rights.c src/rights.h src/socket_store.c src/socket_store.h src/starter.c src/starter.h src/takeover.c src/takeover.h src/workers.c src/workers.h
 edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a tracing/libtracing.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) \

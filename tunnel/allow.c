@@ -154,13 +154,50 @@ allow_never(const struct addr *target)
 	return refused_class(addr_ip(target, &ip) ? special_addr_class(&ip) : SPECIAL_UNSPECIFIED);
 }
 
+/* The rule that decides: a denial, wherever it stands, or else the last one that allows; NULL: none names the target. */
+static const struct rule *
+allow_find(const struct allow *a, enum allow_kind kind, const struct in6_addr *ip, uint16_t port)
+{
+	const struct rule *found = NULL;
+
+	for (size_t i = 0; i < a->n; i++) {
+		const struct rule *r = &a->rules[i];
+
+		if (r->network ? !special_addr_in_net(ip, &r->prefix, r->bits)
+			       : r->kind != kind || port < r->first || port > r->last)
+			continue;
+		found = r;
+		if (r->deny)
+			break;
+	}
+	return found;
+}
+
+void
+allow_explain(
+	const struct allow *a, enum allow_kind kind, const struct addr *target, struct buf *out)
+{
+	const struct rule *r;
+	struct in6_addr ip;
+
+	if (!addr_ip(target, &ip) || (r = allow_find(a, kind, &ip, addr_port(target))) == NULL)
+		return;
+	buf_printf(out, "tunnel.allow: %s%s", r->deny ? "!" : "",
+		r->network ? "the network of this address" : kinds[r->kind]);
+	if (!r->network && r->first == r->last)
+		buf_printf(out, ":%u", r->first);
+	else if (!r->network && (r->first != 1 || r->last != UINT16_MAX))
+		buf_printf(out, ":%u-%u", r->first, r->last);
+}
+
 bool
 allow_check(
 	const struct allow *a, enum allow_kind kind, const struct addr *target, const char **why)
 {
 	uint16_t port = addr_port(target);
+	const struct rule *r;
 	struct in6_addr ip;
-	bool allowed = kind == ALLOW_BESIDE;
+	bool allowed;
 
 	*why = allow_never(target);
 	addr_ip(target, &ip);
@@ -168,16 +205,8 @@ allow_check(
 		*why = "loopback is the node's alone";
 	if (*why != NULL)
 		return false;
-	for (size_t i = 0; i < a->n; i++) {
-		const struct rule *r = &a->rules[i];
-
-		if (r->network ? !special_addr_in_net(&ip, &r->prefix, r->bits)
-			       : r->kind != kind || port < r->first || port > r->last)
-			continue;
-		allowed = !r->deny;
-		if (r->deny)
-			break;
-	}
+	r = allow_find(a, kind, &ip, port);
+	allowed = r != NULL ? !r->deny : kind == ALLOW_BESIDE;
 	*why = allowed                 ? NULL
 		: kind == ALLOW_BESIDE ? "tunnel.allow denies this target"
 				       : "tunnel.allow does not name this target";

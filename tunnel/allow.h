@@ -16,6 +16,7 @@
 #ifndef EDGEWAY_TUNNEL_ALLOW_H
 #define EDGEWAY_TUNNEL_ALLOW_H
 
+#include "base/buf.h"
 #include "base/sock.h"
 
 struct allow;
@@ -31,6 +32,9 @@ void allow_free(struct allow **a);
 /* kind: what the caller knows the target to be. `why` is static text, set when denied. */
 bool allow_check(
 	const struct allow *a, enum allow_kind kind, const struct addr *target, const char **why);
+/* Which rule decides, in words; "": none does. */
+void allow_explain(
+	const struct allow *a, enum allow_kind kind, const struct addr *target, struct buf *out);
 /* "node", "pod", "service", "beside": for the audit. */
 const char *allow_kind_name(enum allow_kind kind);
 /* Why nobody may ever be led to the address, whatever the rules say (static text; loopback is not meant); NULL: it may be. */

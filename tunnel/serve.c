@@ -9,6 +9,7 @@
 
 #include "base/hops.h"
 #include "base/log.h"
+#include "model/json.h"
 #include "tunnel/declaration.h"
 #include "tunnel/relay.h"
 #include "tunnel/serve_udp.h"
@@ -442,6 +443,40 @@ serve_opened(
 	timer_start(v->timer, SERVE_DIAL_MS, 0);
 	dial(v);
 	return 0;
+}
+
+void
+serve_judge(struct serve *s, const char *authority, struct buf *out)
+{
+	const struct target_request ask = {.authority = authority, .service = "", .meant = ""};
+	struct target target = {0};
+	const char *reason = "";
+	unsigned status = target_find(look_around(s), &ask, &target, &reason);
+	auto_buf struct buf rule;
+
+	buf_init(&rule, BUF_UNLIMITED);
+	if (status == 0)
+		allow_explain(s->allow, target.kind, &target.addrs[0], &rule);
+	if (status == 0)
+		status = filter(s->allow, &target, &reason);
+	buf_adds(out, "{\"from\":\"hub\",\"to\":");
+	json_add_text(out, authority);
+	buf_printf(out, ",\"target\":\"%s\",\"allowed\":%s,\"status\":%u,\"rule\":",
+		target.n_addrs > 0 ? allow_kind_name(target.kind) : "",
+		status == 0 ? "true" : "false", status);
+	json_add_text(out, buf_str(&rule));
+	buf_adds(out, ",\"reason\":");
+	json_add_text(out, status == 0 || reason == NULL ? "" : reason);
+	buf_adds(out, ",\"ways\":[");
+	for (size_t i = 0; status == 0 && i < target.n_addrs; i++) {
+		char text[ADDR_TEXT_MAX];
+
+		buf_printf(out, "%s{\"endpoint\":\"%s\",\"node\":", i > 0 ? "," : "",
+			addr_text(&target.addrs[i], text));
+		json_add_text(out, s->node);
+		buf_adds(out, ",\"allowed\":true,\"why\":\"\"}");
+	}
+	buf_adds(out, "]}\n");
 }
 
 /* --- life ---------------------------------------------------------------------------------------------- */

@@ -49,6 +49,8 @@ bool serve_declare(struct serve *s, struct vicinity **vicinity);
 bool serve_to_be_asked(void *serve);
 unsigned serve_opened(
 	void *serve, struct stream *st, const struct stream_request *request, const char **reason);
+/* What would become of a stream to host:port, up to the dial: an object with allowed, target and the rule or the reason. */
+void serve_judge(struct serve *s, const char *authority, struct buf *out);
 void serve_metrics(const struct serve *s, struct metrics *m);
 /* Members of an object, without its braces. */
 void serve_state(const struct serve *s, struct buf *out);

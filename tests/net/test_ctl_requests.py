@@ -7,10 +7,22 @@ import tarfile
 
 import pytest
 
-from lab import PYTHON, endpoint_slice, service, wait_for
+from fixtures import Mesh
+from lab import PYTHON, endpoint_slice, pod, service, wait_for
 from test_ctl import Ctl, rows
 
 HERE = os.path.dirname(os.path.abspath(__file__))
+
+
+ACCESS = """[{from: 192.0.2.53, to: ["edge-1:10250", "shop/*:8000"]}, {from: "cert:ops", to: ["*"]}]"""
+
+
+@pytest.fixture(scope="module")
+def mesh(lab):
+    made = Mesh(lab, "--access", ACCESS)
+    yield made
+    for daemon in (made.agent1, made.agent2, made.hub):
+        print(f"--- log\n{daemon.process.log()[-4000:]}")
 
 
 @pytest.fixture(scope="module")
@@ -172,3 +184,66 @@ def test_bundle_of_a_hub(mesh, hub):
     found = members(file)
     assert {n["node"] for n in json.loads(found["nodes.json"])["nodes"]} >= {"edge-1", "edge-2"} and "edgeway_hub_info" in found["metrics.txt"]
     assert secret not in "\n".join(found.values()) and "PRIVATE KEY" not in "\n".join(found.values())
+
+
+def judged(ctl, *words):
+    """Exit status and the answer."""
+    p = ctl.run("-o", "json", "access", "check", *words, check=False)
+    return json.loads(p.stdout)
+
+
+def test_access_check_at_the_hub(mesh, hub):
+    """Which rule opens what, and that the answer is what a real call would get."""
+    wait_for("tunnels", lambda: len(json.loads(hub("-o", "json", "tunnels"))) == 2)
+    for caller, target, allowed, rule in (
+            ("192.0.2.53", "edge-1:10250", True, "access, line 1: from 192.0.2.53 to edge-1:10250"),
+            ("192.0.2.53", "edge-2:10250", False, "no rule of access opens this target to this caller"),
+            ("192.0.2.54", "edge-1:10250", False, "no rule of access opens this target to this caller"),
+            ("192.0.2.53", "shop/web:8000", True, "access, line 1: from 192.0.2.53 to shop/*:8000"),
+            ("192.0.2.53", "web.shop.svc.cluster.local:8000", True, "access, line 1: from 192.0.2.53 to shop/*:8000"),
+            ("cert:ops", "edge-2:22", True, "access, line 1: from cert:ops to *"),
+            ("cert:dev", "edge-2:22", False, "no rule of access opens this target to this caller"),
+            ("local", "edge-2:22", False, "no rule of access opens this target to this caller"),
+            ("node:edge-1", "shop/web:8000", True, "no rule is for nodes: each may have the endpoints of all services"),
+            ("node:edge-1", "edge-2:10250", False, "no rule of access opens this target to this caller"),
+            ("192.0.2.53", "hub:web", False, "there is no rule of access for this target: only programs of the hub's host may"),
+            ("local", "hub:web", True, "no rule says anything of this target: programs of the hub's host, and who was admitted by a listener's clientCA, may")):
+        said = judged(hub, caller, target)
+        assert (said["allowed"], said["rule"]) == (allowed, rule), (caller, target, said)
+    said = judged(hub, "192.0.2.53", "edge-1:10250")
+    assert said["target"] == "node edge-1 port 10250" and said["ways"] == [
+        {"endpoint": "edge-1:10250", "node": "edge-1", "allowed": True, "why": "through the node's tunnel; its tunnel.allow is asked there"}]
+    none = judged(hub, "cert:ops", "edge-7:22")
+    assert not none["allowed"] and none["status"] == 404 and none["reason"].startswith("edge-7 is neither a node")
+    assert hub.run("access", "check", "local", "edge-2:22", check=False).returncode == 1
+    assert hub("access", "check", "cert:ops", "edge-2:22").splitlines()[:4] == [
+        "from      cert:ops", "to        edge-2:22: node edge-2 port 22", "allowed", "rule      access, line 1: from cert:ops to *"]
+    for words, why in ((("local",), "access check needs two: who calls, and whom"), (("somebody", "edge-1:1"), "FROM: expected an address, local, "),
+                       (("local", "edge-1"), "TO: expected NODE:PORT, NAMESPACE/SERVICE:PORT, "), (("local", "edge-1:0"), "TO: expected NODE:PORT"),
+                       (("local", "edge-1:70000"), "TO: expected NODE:PORT")):
+        p = hub.run("access", "check", *words, check=False)
+        assert p.returncode in (1, 2) and why in p.stderr and p.stdout == "", words
+
+
+def test_access_check_at_the_node(mesh, agent):
+    mesh.hub.write("callers.yaml", pod("caller", mesh.node1, mesh.client1.address, namespace="ops"),
+                   service("closed", ("http", 80, "http"), selector="web", annotations={"edgeway.io/allow-from": "namespaces=ops"}))
+    open_to_all = judged(agent, "node", "default/edge-nginx:80")
+    assert open_to_all["allowed"] and open_to_all["rule"].startswith("none: ") and len(open_to_all["ways"]) == 4
+    wait_for("the pod is known", lambda: judged(agent, "ops/caller", "default/closed")["allowed"])
+    assert mesh.client1.get("http://closed/")[0] == 200
+    assert judged(agent, mesh.client1.address, "closed.default:80")["rule"] == "edgeway.io/allow-from: namespaces=ops"
+    said = judged(agent, "node", "default/closed")
+    assert not said["allowed"] and said["reason"] == "edgeway.io/allow-from does not name this caller" and said["ways"] == []
+    assert mesh.node1.get("http://closed/")[0] == 403
+    for target, allowed, rule in (("edge-1:10250", True, "tunnel.allow: node:10250"), ("edge-1:22", False, ""),
+                                  (f"{mesh.node1.gateway}:10255", True, "tunnel.allow: node:10255"),
+                                  (f"{mesh.client1.address}:8080", True, "tunnel.allow: pods")):
+        said = judged(agent, "hub", target)
+        assert (said["allowed"], said["rule"]) == (allowed, rule), said
+    assert judged(agent, "hub", "edge-1:22")["reason"] == "tunnel.allow does not name this target"
+    for words, why in ((("node", "default/nobody"), 'this node knows no service "default/nobody"'), (("node", "x"), "TO: expected NAMESPACE/SERVICE"),
+                       (("ops/nobody", "default/closed"), "FROM: expected node, NAMESPACE/POD or the address of a pod")):
+        p = agent.run("access", "check", *words, check=False)
+        assert p.returncode == 1 and why in p.stderr
+    mesh.hub.delete("callers.yaml")
