@@ -47,6 +47,48 @@ http1_find_end(const char *data, size_t len, size_t *from)
 	return 0;
 }
 
+/* From the beginning each time: it is asked again only where an endpoint writes like that. */
+static ssize_t
+clean_line_ends(const char *data, size_t len, struct buf *clean)
+{
+	const char *lf;
+	size_t at = 0;
+
+	while ((lf = memchr(data + at, '\n', len - at)) != NULL) {
+		const char *line = data + at;
+		size_t n = (size_t)(lf - line);
+
+		if (n > 0 && line[n - 1] == '\r')
+			n--;
+		if (memchr(line, '\r', n) != NULL || (n == 0 && at == 0) ||
+			(n > 0 && at > 0 && (line[0] == ' ' || line[0] == '\t')))
+			return -EBADMSG;
+		buf_add(clean, line, n);
+		buf_add(clean, "\r\n", 2);
+		at = (size_t)(lf + 1 - data);
+		if (n == 0)
+			return (ssize_t)at;
+	}
+	buf_consume(clean, buf_len(clean));
+	return 0;
+}
+
+ssize_t
+http1_find_answer_end(
+	const char *data, size_t len, size_t *from, struct buf *clean, struct http1_str *head)
+{
+	ssize_t n = http1_find_end(data, len, from);
+
+	*head = (struct http1_str){data, (size_t)MAX(n, 0)};
+	if (n != -EBADMSG)
+		return n;
+	/* *from stays before that line, so that it is met again when more has come. */
+	n = clean_line_ends(data, len, clean);
+	if (n > 0)
+		*head = (struct http1_str){buf_at(clean), buf_len(clean)};
+	return n;
+}
+
 int
 http1_too_large(const char *data, size_t len)
 {
@@ -298,6 +340,9 @@ http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to
 		http1_check_fields(h) != 0 || http1_read_framing(h) != 0 ||
 		http1_read_connection(h) != 0)
 		return 502;
+	/* 426 and offers name protocols; some servers forget the option of Connection that belongs to it. */
+	if (h->status >= 200)
+		h->upgrade = h->minor == 1 && http1_names_protocol(h);
 	bodyless = h->status < 200 || h->status == 204 || h->status == 304;
 	if (!to_head && !bodyless && h->framing == HTTP1_EMPTY) {
 		h->framing = HTTP1_UNTIL_CLOSE;

@@ -76,7 +76,7 @@ struct http1_head {
 	uint8_t minor; /* HTTP/1.minor: 0 or 1 */
 	uint8_t framing; /* enum http1_framing */
 	bool keep_alive; /* the sender can go on with this connection after this message */
-	bool upgrade; /* Upgrade with Connection: upgrade, in HTTP/1.1 */
+	bool upgrade; /* Upgrade with Connection: upgrade, in HTTP/1.1; of an answer but 101 Upgrade is enough */
 	bool names_fields; /* Connection names fields that are not its own: trailers may be among them */
 	bool takes_trailers; /* requests: TE: trailers, named by Connection */
 	bool expects; /* Expect: 100-continue, in HTTP/1.1 */
@@ -107,6 +107,10 @@ size_t http1_skip_blank(const char *data, size_t len);
 /* Bytes of the head with its empty line; 0: incomplete; -EBADMSG: a line does not end in CRLF, holds
  * another CR, or starts with a blank (obs-fold). *from, 0 in the beginning, remembers how far the search came. */
 ssize_t http1_find_end(const char *data, size_t len, size_t *from);
+/* The same of an answer, whose lines may end in LF alone (RFC 9112 section 2.2): shells and embedded servers write so. *head is
+ * what is to be parsed: these bytes or, where lines do, the same with CRLF in `clean`, which is empty before. */
+ssize_t http1_find_answer_end(
+	const char *data, size_t len, size_t *from, struct buf *clean, struct http1_str *head);
 /* Status for an incomplete head that has reached HTTP1_HEAD_MAX: 414 or 431. */
 int http1_too_large(const char *data, size_t len);
 
@@ -193,6 +197,7 @@ struct http1_reply {
 	uint8_t framing; /* enum http1_framing towards the client */
 	bool close; /* Connection: close */
 	bool keep_alive; /* Connection: keep-alive, for HTTP/1.0 clients */
+	bool upgrade; /* the client may be told which protocols are offered (RFC 9110 section 7.8): not in HTTP/1.0 */
 };
 /* The response as the client gets it. Bytes written, or -ENOBUFS. */
 ssize_t http1_emit_response(

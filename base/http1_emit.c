@@ -217,6 +217,15 @@ put_connection(struct writer *w, const struct http1_reply *r)
 		put_lit(w, "Connection: keep-alive\r\n");
 }
 
+/* Which protocols the server offers (RFC 9110 section 7.8), or demands (426, section 15.5.22). */
+static void
+put_offer(struct writer *w, const struct http1_head *h, const struct http1_reply *r)
+{
+	put_text(w, r->close ? "Connection: close, upgrade\r\n" : "Connection: upgrade\r\n");
+	if (!put_members(w, h, HTTP1_UPGRADE, "Upgrade: "))
+		put_lit(w, "\r\n");
+}
+
 /* Fields of a response that this file writes itself. A Host in a response means nothing and is let
  * through. */
 static bool
@@ -255,6 +264,8 @@ http1_emit_response(char *to, size_t size, const struct http1_head *h, const str
 	}
 	if (switching)
 		put_upgrade(&w, h);
+	else if (h->status >= 200 && h->upgrade && r->upgrade)
+		put_offer(&w, h, r);
 	else if (h->status >= 200)
 		put_connection(&w, r);
 	return finish(&w, to);

@@ -145,10 +145,10 @@ http1_passes(const struct http1_head *h)
 }
 
 /* An Upgrade that names no protocol is none. */
-static bool
-names_protocol(const struct http1_head *h)
+bool
+http1_names_protocol(const struct http1_head *h)
 {
-	for (size_t i = 0; i < h->n_fields; i++) {
+	for (size_t i = 0; i < h->n_fields && h->ids >> HTTP1_UPGRADE & 1; i++) {
 		if (h->fields[i].id == HTTP1_UPGRADE && h->fields[i].value.len > 0)
 			return true;
 	}
@@ -187,7 +187,7 @@ http1_read_connection(struct http1_head *h)
 		}
 	}
 	h->keep_alive = !close && (h->minor == 1 || keep);
-	h->upgrade = upgrade && h->minor == 1 && names_protocol(h);
+	h->upgrade = upgrade && h->minor == 1 && http1_names_protocol(h);
 	h->takes_trailers =
 		te && h->minor == 1 && codings != NULL && http1_is(codings->value, "trailers");
 	return 0;

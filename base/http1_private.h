@@ -21,6 +21,8 @@ struct http1_str http1_trim(struct http1_str s);
 int http1_check_fields(struct http1_head *h);
 /* Connection, and what it says of Upgrade and TE. */
 int http1_read_connection(struct http1_head *h);
+/* Is there an Upgrade that names a protocol? */
+bool http1_names_protocol(const struct http1_head *h);
 /* RFC 9112 section 6: one Content-Length, or one Transfer-Encoding that is "chunked", in HTTP/1.1,
  * never both. */
 int http1_read_framing(struct http1_head *h);

@@ -63,7 +63,7 @@ exchange_begin(struct visit *v, const char *client)
 	struct exchange *x = xcalloc(1, sizeof *x);
 	struct http1_forward forward = {
 		.client = client,
-		.via = "edgeway-hub",
+		.via = "", /* many servers compress nothing for a request that has it */
 		.host = "",
 		.request_id = "",
 	};
@@ -312,6 +312,7 @@ plan(struct exchange *x, const struct http1_head *h)
 	x->keep = x->keep && x->up_done;
 	r.close = !x->keep;
 	r.keep_alive = x->keep && x->client_minor == 0;
+	r.upgrade = x->client_minor == 1;
 	return r;
 }
 
@@ -346,14 +347,16 @@ take_head(struct visit *v, const char *data, size_t len)
 {
 	struct exchange *x = v->exchange;
 	struct http1_head *h = &v->ingress->head;
-	ssize_t n = http1_find_end(data, len, &x->scanned);
+	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
+	struct http1_str text;
+	ssize_t n = http1_find_answer_end(data, len, &x->scanned, &clean, &text);
 	struct http1_reply reply = {.framing = HTTP1_EMPTY};
 	bool last;
 
 	if (n == 0 && len < HTTP1_HEAD_MAX && !stream_far_ended(x->stream))
 		return STEP_WAIT;
-	if (n <= 0 || n > HTTP1_HEAD_MAX ||
-		http1_parse_response(h, data, (size_t)n, x->is_head) != 0 ||
+	if (n <= 0 || text.len > HTTP1_HEAD_MAX ||
+		http1_parse_response(h, text.at, text.len, x->is_head) != 0 ||
 		(h->status == 101 && (!x->upgrade || !h->upgrade || !x->up_done))) {
 		fail(v, 502, "the answer is not HTTP");
 		return STEP_OVER;

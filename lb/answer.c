@@ -137,6 +137,7 @@ plan(struct exchange *ex, const struct http1_head *h)
 	ex->keep = ex->keep && ex->request_done && !ex->front->worker->draining;
 	r.close = !ex->keep;
 	r.keep_alive = ex->keep && ex->client_minor == 0;
+	r.upgrade = ex->client_minor == 1;
 	return r;
 }
 
@@ -236,20 +237,22 @@ take_head(struct exchange *ex, const char *data, size_t len)
 	struct worker *w = ex->front->worker;
 	struct back *b = ex->back;
 	size_t from = b->scanned, head_len;
-	ssize_t n = http1_find_end(data, len, &from);
+	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
+	struct http1_str text;
+	ssize_t n = http1_find_answer_end(data, len, &from, &clean, &text);
 
 	if (n == 0 && len < HTTP1_HEAD_MAX) {
 		b->scanned = (uint32_t)from;
 		return 0;
 	}
 	b->scanned = 0;
-	if (n <= 0 || n > HTTP1_HEAD_MAX) {
+	if (n <= 0 || text.len > HTTP1_HEAD_MAX) {
 		bad_answer(ex,
 			n < 0 ? "the endpoint's answer is not HTTP"
 			      : "the endpoint's head is too large");
 		return 0;
 	}
-	if (http1_parse_response(&w->head, data, (size_t)n, ex->is_head) != 0) {
+	if (http1_parse_response(&w->head, text.at, text.len, ex->is_head) != 0) {
 		bad_answer(ex, "the endpoint's answer is not HTTP");
 		return 0;
 	}

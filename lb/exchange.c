@@ -138,8 +138,10 @@ write_head(struct exchange *ex, const struct http1_head *h)
 	struct worker *w = f->worker;
 	char from[INET_ADDRSTRLEN], to[INET_ADDRSTRLEN], host[INET_ADDRSTRLEN + 8] = "", id[17];
 	char traceparent[TRACEPARENT_LEN + 1];
-	struct http1_forward forward = {
-		.client = from, .via = "edgeway", .host = host, .request_id = id};
+	struct http1_forward forward = {.client = from,
+		.via = w->lb->config.via ? "edgeway" : "",
+		.host = host,
+		.request_id = id};
 	ssize_t n;
 
 	ipv4_text(from, f->client_ip);

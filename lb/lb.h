@@ -39,6 +39,7 @@ struct lb_config { /* copied */
 	uint32_t subnet, mask; /* fake range, host byte order: other original destinations are
 				  refused (loops) */
 	size_t metric_services; /* that have metrics of their own */
+	bool via; /* we name ourselves in Via (RFC 9110 section 7.6.3); many servers compress nothing then */
 	uint32_t mark; /* SO_MARK of upstream connections */
 	const struct dial_guard
 		*guard; /* asked at each dial; referenced. NULL: static rules alone */

@@ -51,6 +51,7 @@ LB_TESTS = \
 	tests/unit/lb_tally_test \
 	tests/unit/lb_tap_test \
 	tests/unit/lb_turn_test \
+	tests/unit/lb_answer_test \
 	tests/unit/lb_test
 check_PROGRAMS += $(LB_TESTS)
 TESTS += $(LB_TESTS)
@@ -72,6 +73,8 @@ tests_unit_lb_tap_test_SOURCES = tests/unit/lb_tap_test.c $(LB_FIXTURE)
 tests_unit_lb_tap_test_LDADD = $(LB_LDADD)
 tests_unit_lb_turn_test_SOURCES = tests/unit/lb_turn_test.c $(LB_FIXTURE)
 tests_unit_lb_turn_test_LDADD = $(LB_LDADD)
+tests_unit_lb_answer_test_SOURCES = tests/unit/lb_answer_test.c $(LB_FIXTURE)
+tests_unit_lb_answer_test_LDADD = $(LB_LDADD)
 tests_unit_lb_test_SOURCES = tests/unit/lb_test.c $(LB_FIXTURE)
 tests_unit_lb_test_LDADD = $(LB_LDADD)
 endif

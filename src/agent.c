@@ -195,6 +195,7 @@ open_lb(struct agent *a, struct err *err)
 		.subnet = o->mesh_subnet.address,
 		.mask = o->mesh_subnet.mask,
 		.metric_services = o->lb_metric_services,
+		.via = o->lb_via,
 		.memory_bytes = (uint64_t)o->lb_memory << 20,
 		.mark = MESH_MARK,
 		.guard = a->guard,

@@ -54,6 +54,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 		.min = 1, .max = 1000000, .reload = true) \
 	X(UINT, lb_metric_services, "lb.metricServices", "100", "services with metrics of their own; the others are told together", \
 		.max = 10000) \
+	X(BOOL, lb_via, "lb.via", "false", "name this proxy in the requests' Via; many servers send answers uncompressed then") \
 	X(LIST, lb_allow, "lb.allow", "", \
 		"addresses and networks that endpoints may have although they are refused otherwise: loopback, link-local, metadata, this node's own") \
 	X(UINT, lb_memory, "lb.memory", "0", "MiB that may be held for clients of the proxy; 0: by the memory that the agent may use, at most 48", \

@@ -87,7 +87,8 @@ request_again(void)
 static void
 response_again(bool to_head)
 {
-	struct http1_reply reply = {.framing = one.framing, .close = !one.keep_alive};
+	struct http1_reply reply = {
+		.framing = one.framing, .close = !one.keep_alive, .upgrade = true};
 	ssize_t n;
 
 	if (reply.framing == HTTP1_UNTIL_CLOSE)
@@ -102,7 +103,7 @@ response_again(bool to_head)
 		assert(two.framing == reply.framing && two.length == one.length);
 	else
 		assert(two.framing == HTTP1_EMPTY);
-	check_clean(&two, one.status == 101);
+	check_clean(&two, one.upgrade);
 }
 
 /* Decodes in pieces of `step` bytes; payload behind what is in out, whole frames in reframed. */
@@ -176,6 +177,8 @@ int
 LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	const char *at = (const char *)data + 1;
+	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
+	struct http1_str text = {NULL, 0};
 	size_t from = 0, left;
 	ssize_t n = 0;
 
@@ -188,16 +191,17 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		at += blank;
 		left -= blank;
 		(void)http1_guess(at, left);
-		n = http1_find_end(at, left, &from);
-		if (n <= 0 || n > HTTP1_HEAD_MAX)
+		n = data[0] == '>' ? http1_find_end(at, left, &from)
+				   : http1_find_answer_end(at, left, &from, &clean, &text);
+		if (n <= 0 || MAX((size_t)n, text.len) > HTTP1_HEAD_MAX)
 			return 0;
 	}
 	if (data[0] == '>' && http1_parse_request(&one, at, (size_t)n) == 0) {
 		check_strict(at, (size_t)n, true);
 		request_again();
 	} else if ((data[0] == '<' || data[0] == '^') &&
-		http1_parse_response(&one, at, (size_t)n, data[0] == '^') == 0) {
-		check_strict(at, (size_t)n, false);
+		http1_parse_response(&one, text.at, text.len, data[0] == '^') == 0) {
+		check_strict(text.at, text.len, false);
 		response_again(data[0] == '^');
 	}
 	body_again(at + n, left - (size_t)n);

@@ -365,6 +365,11 @@ EVERY_ANSWER_BYTE = [
 ]
 
 
+def lines_of_answer(data):
+    """An answer whose lines may end in LF alone, with CRLF."""
+    return data.replace(b"\r\n", b"\n").replace(b"\n", b"\r\n")
+
+
 def strict_fields(data, first_line):
     """Of a head, by the grammar and nothing else: [(lower-case name, value)]; None: it violates it."""
     first, *lines = data.partition(b"\r\n\r\n")[0].split(b"\r\n")
@@ -396,7 +401,7 @@ def every_byte(every=199):
 def every_answer_byte(every=199):
     for base in EVERY_ANSWER_BYTE:
         for data in with_each_byte(base, every):
-            yield Answer("every byte", EITHER if strict_fields(data, STRICT_STATUS) else REFUSE, data, True)
+            yield Answer("every byte", EITHER if strict_fields(lines_of_answer(data), STRICT_STATUS) else REFUSE, data, True)
 
 
 def requests():
@@ -455,14 +460,16 @@ def answer_heads():
     lines = head.split(b"\r\n") + [b""]
     for at, end in itertools.product(range(len(lines)), (b"\n", b"\r", b"\n\r", b"\r\r\n", b"\0\r\n")):
         out = b"".join(line + (end if i == at else b"\r\n") for i, line in enumerate(lines))
-        yield Answer("line end", REFUSE, out + body, True)
+        yield Answer("line end", PASS if end == b"\n" else EITHER if (at, end) == (len(lines) - 1, b"\n\r") else REFUSE, out + body, True)
+    yield Answer("line ends", PASS, full.replace(b"\r\n", b"\n"), True)
+    yield Answer("line ends 1.0", PASS, b"HTTP/1.0 200 OK\nX: y\n\nhi", True)
     for byte in CONTROLS:
         yield Answer("control in a value", REFUSE, OK + b"X: a" + byte + b"b\r\nContent-Length: 2\r\n\r\nhi", True)
         yield Answer("control in a name", REFUSE, OK + b"X" + byte + b"Y: b\r\nContent-Length: 2\r\n\r\nhi", True)
         yield Answer("control in a length", REFUSE, OK + b"Content-Length: 2" + byte + b"\r\n\r\nhi", True)
     for name in (b"X Y", b"X ", b"", b"X(", b"X\xff", b" X", b"\tX", b"X\r\n Y", b"Content-Length ", b"Transfer-Encoding\t", b"{X}"):
         yield Answer("field name", REFUSE, OK + name + b": 2\r\nContent-Length: 2\r\n\r\nhi", True)
-    for line in (b"garbage", b": v", b"X: a\r\n folded", b"X: a\r\n\tfolded", b"X: a\nSet-Cookie: b", b"X: a\rSet-Cookie: b"):
+    for line in (b"garbage", b": v", b"X: a\r\n folded", b"X: a\r\n\tfolded", b"X: a\rSet-Cookie: b"):
         yield Answer("no field", REFUSE, OK + line + b"\r\nContent-Length: 2\r\n\r\nhi", True)
     for line in (b"Connection: x-a\r\nX-A: 1", b"Connection: content-length", b"Connection: transfer-encoding, host", b"Keep-Alive: 5",
                  b"Proxy-Connection: close", b"TE: trailers", b"Upgrade: h2c", b"Upgrade: h2c\r\nConnection: upgrade", b"Trailer: X-T",

@@ -90,10 +90,19 @@ def check_request(head):
     if host is None or HOST.fullmatch(host) is None:
         raise Violation(f"host {host!r}")
     check_hop(fields)
-    for name in (b"x-forwarded-for", b"via", b"cdn-loop"):
+    for name in (b"x-forwarded-for", b"cdn-loop"):
         if not one(fields, name):
             raise Violation(f"no {name!r}")
     return m.group(1), m.group(2), fields, framing(fields)
+
+
+def offered(fields):
+    """Those of an answer, whose Connection also says what becomes of the connection."""
+    for name, value in fields:
+        if name == b"connection":
+            value = b",".join(o for o in value.split(b",") if o.strip() not in (b"close", b"keep-alive"))
+        if name != b"connection" or value:
+            yield name, value
 
 
 async def read_chunks(reader):
@@ -204,7 +213,7 @@ async def read_replies(data, ended):
             if m is None:
                 raise Violation(f"status line {first[:60]!r}")
             fields = fields_of(rest)
-            check_hop([(n, v) for n, v in fields if n != b"connection"])
+            check_hop(list(offered(fields)))
             status, how, method = int(m.group(1)), framing(fields), one(fields, b"x-method")
             if (status < 200 or status == 204) and how is not None:
                 raise Violation(f"{status} with a length")

@@ -13,7 +13,7 @@ SCRIPT = os.path.join(HERE, "hostile_http.py")
 
 # Fields that the proxy writes itself, and must have been told of all the same.
 FRAMING = "content-length", "transfer-encoding", "host", "te", "trailer"
-OUR_OWN = "x-forwarded-for", "via", "cdn-loop", "x-request-id", "connection"
+OUR_OWN = "x-forwarded-for", "cdn-loop", "x-request-id", "connection"
 
 
 class Bed:

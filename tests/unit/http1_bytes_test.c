@@ -55,22 +55,43 @@ check_same(const char *data, size_t len, bool request)
 		fail_at("the origin reads another reason", data, len);
 }
 
+/* Is `text` these bytes with each LF that stands alone made CRLF, and nothing else? */
+static void
+check_line_ends(const char *data, size_t len, struct http1_str text)
+{
+	char made[2 * MOST];
+	size_t n = 0;
+
+	for (size_t i = 0; i < len; i++) {
+		if (data[i] == '\n' && (i == 0 || data[i - 1] != '\r'))
+			made[n++] = '\r';
+		made[n++] = data[i];
+	}
+	if (n != text.len || memcmp(made, text.at, n) != 0)
+		fail_at("another head than was sent", data, len);
+}
+
 static void
 check_head(const char *data, size_t len, bool request)
 {
 	const struct http1_forward forward = {"192.0.2.1", "edgeway", "a", "1", NULL, false};
 	struct http1_reply reply = {0};
+	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
+	struct http1_str text = {data, 0};
 	size_t from = 0;
-	ssize_t n = http1_find_end(data, len, &from);
+	ssize_t n = request ? http1_find_end(data, len, &from)
+			    : http1_find_answer_end(data, len, &from, &clean, &text);
 
 	if (n <= 0 ||
 		(request ? http1_parse_request(&head, data, (size_t)n)
-			 : http1_parse_response(&head, data, (size_t)n, false)) != 0) {
+			 : http1_parse_response(&head, text.at, text.len, false)) != 0) {
 		refused++;
 		return;
 	}
 	accepted++;
-	check_same(data, (size_t)n, request);
+	if (text.at != data)
+		check_line_ends(data, (size_t)n, text);
+	check_same(text.at, request ? (size_t)n : text.len, request);
 	reply.framing = head.framing;
 	n = request ? http1_emit_request(emitted, sizeof emitted, &head, &forward)
 		    : http1_emit_response(emitted, sizeof emitted, &head, &reply);

@@ -299,6 +299,51 @@ responses(void **state)
 	}
 }
 
+/* In answers, and there alone, LF ends a line as CRLF does (RFC 9112 section 2.2), however the bytes come. */
+static void
+answers_with_bare_lf(void **state)
+{
+	static const struct {
+		const char *in, *out; /* NULL: refused */
+	} rows[] = {
+		{"HTTP/1.0 200 OK\nX: y\n\n", "HTTP/1.0 200 OK\r\nX: y\r\n\r\n"},
+		{"HTTP/1.1 200 OK\r\nX: y\n\r\n", "HTTP/1.1 200 OK\r\nX: y\r\n\r\n"},
+		{"HTTP/1.1 200 OK\nX: y\r\n\n", "HTTP/1.1 200 OK\r\nX: y\r\n\r\n"},
+		{"HTTP/1.1 200 OK\r\nX: y\r\n\r\n", ""},
+		{"HTTP/1.1 200 OK\nX: y\n folded\n\n", NULL},
+		{"HTTP/1.1 200 OK\nX: a\rb\n\n", NULL},
+		{"HTTP/1.1 200 OK\nX: y\r\r\n\n", NULL},
+		{"\nHTTP/1.1 200 OK\n\n", NULL},
+		{"\r\nHTTP/1.1 200 OK\n\n", NULL},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		size_t len = strlen(rows[i].in), from = 0, strict_from = 0;
+		auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
+		struct http1_str text;
+		ssize_t n = 0;
+
+		for (size_t cut = 1; cut <= len && n == 0; cut++)
+			n = http1_find_answer_end(rows[i].in, cut, &from, &clean, &text);
+		if (rows[i].out == NULL) {
+			assert_int_equal(n, -EBADMSG);
+			continue;
+		}
+		assert_int_equal(n, len);
+		assert_int_equal(buf_len(&clean), strlen(rows[i].out));
+		if (rows[i].out[0] == '\0') {
+			assert_ptr_equal(text.at, rows[i].in);
+			continue;
+		}
+		assert_memory_equal(buf_at(&clean), rows[i].out, buf_len(&clean));
+		assert_ptr_equal(text.at, buf_at(&clean));
+		assert_int_equal(http1_parse_response(&head, text.at, text.len, false), 0);
+		assert_int_equal(head.n_fields, 1);
+		assert_int_equal(http1_find_end(rows[i].in, len, &strict_from), -EBADMSG);
+	}
+}
+
 /* Decodes text cut in two at `cut`; the payload into out. Returns what the decoder said last. */
 static enum http1_got
 decode(const char *text, size_t len, size_t cut, char *out, size_t *out_len, size_t *consumed)
@@ -574,17 +619,38 @@ clean_responses(void **state)
 		const char *out;
 	} rows[] = {
 		{"HTTP/1.0 200\r\nConnection: x-a\r\nX-A: 1\r\nContent-Length: 03\r\nB:c\r\n\r\n",
-			{HTTP1_LENGTH, false, false},
+			{HTTP1_LENGTH, false, false, false},
 			"HTTP/1.1 200 \r\nB: c\r\nContent-Length: 3\r\n\r\n"},
-		{"HTTP/1.1 200 OK\r\n\r\n", {HTTP1_CHUNKED, false, false},
+		{"HTTP/1.1 200 OK\r\n\r\n", {HTTP1_CHUNKED, false, false, false},
 			"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"},
-		{"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n", {HTTP1_EMPTY, true, false},
+		{"HTTP/1.1 204 No Content\r\nContent-Length: 5\r\n\r\n",
+			{HTTP1_EMPTY, true, false, false},
 			"HTTP/1.1 204 No Content\r\nConnection: close\r\n\r\n"},
 		{"HTTP/1.1 103 Early\r\nLink: x\r\nContent-Length: 5\r\n\r\n",
-			{HTTP1_EMPTY, true, false}, "HTTP/1.1 103 Early\r\nLink: x\r\n\r\n"},
+			{HTTP1_EMPTY, true, false, false}, "HTTP/1.1 103 Early\r\nLink: x\r\n\r\n"},
 		{"HTTP/1.1 101 Sw\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n",
-			{HTTP1_EMPTY, false, false},
+			{HTTP1_EMPTY, false, false, false},
 			"HTTP/1.1 101 Sw\r\nConnection: upgrade\r\nUpgrade: websocket\r\n\r\n"},
+		/* RFC 9110 sections 7.8 and 15.5.22: what the server offers, with the option that belongs to it. */
+		{"HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nContent-Length: "
+		 "0\r\n\r\n",
+			{HTTP1_LENGTH, true, false, true},
+			"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\n"
+			"Connection: close, upgrade\r\nUpgrade: websocket\r\n\r\n"},
+		{"HTTP/1.1 200 OK\r\nConnection: Upgrade\r\nUpgrade: h2c\r\nUpgrade: "
+		 "x/1\r\nContent-Length: 0\r\n\r\n",
+			{HTTP1_LENGTH, false, false, true},
+			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n"
+			"Connection: upgrade\r\nUpgrade: h2c, x/1\r\n\r\n"},
+		{"HTTP/1.1 200 OK\r\nUpgrade: h2c\r\nContent-Length: 0\r\n\r\n",
+			{HTTP1_LENGTH, false, true, false},
+			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n"},
+		{"HTTP/1.1 200 OK\r\nUpgrade: \r\nContent-Length: 0\r\n\r\n",
+			{HTTP1_LENGTH, false, false, true},
+			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
+		{"HTTP/1.0 200 OK\r\nUpgrade: h2c\r\nContent-Length: 0\r\n\r\n",
+			{HTTP1_LENGTH, false, false, true},
+			"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"},
 	};
 	char out[512];
 
@@ -646,6 +712,7 @@ main(void)
 		cmocka_unit_test(end_of_head_at_every_split),
 		cmocka_unit_test(guesses),
 		cmocka_unit_test(responses),
+		cmocka_unit_test(answers_with_bare_lf),
 		cmocka_unit_test(chunks_at_every_split),
 		cmocka_unit_test(trailers_are_bounded),
 		cmocka_unit_test(clean_trailers),

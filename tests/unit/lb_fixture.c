@@ -32,6 +32,7 @@ static struct {
 	sem_t gone;
 	struct service_lb options;
 	uint64_t own_bytes, socket_bytes;
+	bool via;
 	char text[64 * 1024];
 	struct dial_guard *guard; /* lets endpoints be at loopback */
 } fx;
@@ -110,6 +111,7 @@ open_lb(void *arg)
 		.upstream_idle_ms = 1000,
 		.memory_bytes = fx.own_bytes,
 		.socket_bytes = fx.socket_bytes,
+		.via = fx.via,
 	};
 	struct err err;
 
@@ -147,6 +149,12 @@ fixture_budget(uint64_t own_bytes, uint64_t socket_bytes)
 {
 	fx.own_bytes = own_bytes;
 	fx.socket_bytes = socket_bytes;
+}
+
+void
+fixture_via(bool via)
+{
+	fx.via = via;
 }
 
 int

@@ -13,6 +13,8 @@ enum { WAIT_MS = 60000, ENDPOINTS = 3 };
 
 /* Before fixture_start: lb_config.memory_bytes and socket_bytes. */
 void fixture_budget(uint64_t own_bytes, uint64_t socket_bytes);
+/* Before start_lb: lb_config.via. */
+void fixture_via(bool via);
 /* State of the group of tests: cmocka's setup and teardown. */
 int fixture_start(void **state);
 int fixture_stop(void **state);

@@ -68,7 +68,9 @@ what_goes_upstream(void **state)
 	head = head_at(back);
 	assert_non_null(strstr(
 		head, "GET /x HTTP/1.1\r\nHost: b\r\nX-Forwarded-For: 1.2.3.4, 127.0.0.1\r\n"));
-	assert_non_null(strstr(head, "Via: 1.1 edgeway\r\nCDN-Loop: edgeway\r\nX-Request-Id: "));
+	/* No Via: what compresses for nobody behind a proxy would not for this client. */
+	assert_non_null(strstr(head, "127.0.0.1\r\nCDN-Loop: edgeway\r\nX-Request-Id: "));
+	assert_null(strstr(head, "Via"));
 	assert_null(strstr(head, "X-A"));
 	put(back, "HTTP/1.1 204 No\r\nConnection: x-b\r\nX-B: 1\r\nContent-Length: 3\r\n\r\n");
 	expect(client, "HTTP/1.1 204 No\r\n\r\n");
@@ -501,7 +503,7 @@ bad_answers(void **state)
 	static const char *const answers[] = {
 		"SSH-2.0-OpenSSH\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nContent-Length: 2\r\n\r\n",
-		"HTTP/1.1 200 OK\nContent-Length: 1\n\n1",
+		"HTTP/1.1 200 OK\nContent-Length: 1\n\r1\n\n",
 		"HTTP/1.1 101 Switching\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nTransfer-Encoding: gzip\r\n\r\n",
 		"HTTP/1.1 200 OK\r\nContent-Length: 1\r\nTransfer-Encoding: chunked\r\n\r\n",

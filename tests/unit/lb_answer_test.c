@@ -1,0 +1,103 @@
+#include "tests/unit/lb_fixture.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#define GET "GET /x HTTP/1.1\r\nHost: web\r\n\r\n"
+
+/* What endpoints are told, what becomes of their answers: how these may be written, what of them goes on, when another one is asked. */
+
+/* Reads a request's head at an endpoint. */
+static const char *
+head_at(int fd)
+{
+	return read_until(fd, "\r\n\r\n");
+}
+
+/* A shell's answer: taken, and sent on clean; a client that writes so is refused. */
+static void
+answers_with_bare_lf(void **state)
+{
+	int client, back;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	put(client, GET);
+	back = endpoint_accept(0);
+	head_at(back);
+	put(back, "HTTP/1.1 100 Go on\n\nHTTP/1.1 20");
+	expect(client, "HTTP/1.1 100 Go on\r\n\r\n");
+	put(back, "0 OK\nContent-Length: 3\nX: y\n\na\nb");
+	expect(client, "HTTP/1.1 200 OK\r\nX: y\r\nContent-Length: 3\r\n\r\na\nb");
+	put(client, "GET /x HTTP/1.1\nHost: web\n\n");
+	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 400 "));
+	close(client);
+	close(back);
+}
+
+/* RFC 9110 section 15.5.22: a 426 without Upgrade tells nobody what is wanted. */
+static void
+offered_protocols(void **state)
+{
+	int client, back;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	put(client, GET);
+	back = endpoint_accept(0);
+	head_at(back);
+	put(back,
+		"HTTP/1.1 426 Upgrade Required\r\nUpgrade: websocket\r\nContent-Length: 0\r\n\r\n");
+	expect(client,
+		"HTTP/1.1 426 Upgrade Required\r\nContent-Length: 0\r\nConnection: "
+		"upgrade\r\nUpgrade: websocket\r\n\r\n");
+	put(client, "GET / HTTP/1.0\r\nConnection: keep-alive\r\n\r\n");
+	head_at(back);
+	put(back,
+		"HTTP/1.1 200 OK\r\nUpgrade: h2c\r\nConnection: upgrade\r\nContent-Length: "
+		"0\r\n\r\n");
+	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\nConnection: keep-alive\r\n\r\n");
+	close(client);
+	close(back);
+}
+
+/* lb.via */
+static void
+via_for_who_wants_it(void **state)
+{
+	int client, back;
+
+	(void)state;
+	stop_lb(0);
+	fixture_via(true);
+	start_lb();
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	put(client, "GET / HTTP/1.1\r\nHost: a\r\nVia: 1.0 p\r\n\r\n");
+	back = endpoint_accept(0);
+	assert_non_null(
+		strstr(head_at(back), "\r\nVia: 1.0 p, 1.1 edgeway\r\nCDN-Loop: edgeway\r\n"));
+	close(client);
+	close(back);
+	stop_lb(0);
+	fixture_via(false);
+	start_lb();
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(answers_with_bare_lf),
+		cmocka_unit_test(offered_protocols),
+		cmocka_unit_test(via_for_who_wants_it),
+	};
+
+	return cmocka_run_group_tests(tests, fixture_start, fixture_stop);
+}
