@@ -16,6 +16,7 @@ struct check {
 	struct shared *of; /* with a reference */
 	struct watch *watch;
 	uint64_t since_ms;
+	unsigned check; /* of->check when it began */
 	size_t n;
 	int fd;
 	bool sent;
@@ -54,8 +55,10 @@ end(struct check *c, bool good, const char *why)
 	count(&w->counters.checks_bad, good ? 0 : 1);
 	pthread_mutex_lock(&all->lock);
 	s->running = false;
-	s->due_ms = c->since_ms + s->interval_ms - worker_random(w) % (s->interval_ms / 8 + 1);
-	if (judge(s, good, w->now_ms))
+	if (s->check == c->check)
+		s->due_ms =
+			c->since_ms + s->interval_ms - worker_random(w) % (s->interval_ms / 8 + 1);
+	if (s->check == c->check && judge(s, good, w->now_ms))
 		log_limited(good ? LOG_LEVEL_INFO : LOG_LEVEL_WARN, 20, "lb",
 			"a health check %s address=%s host=%s path=%s reason=\"%s\"",
 			good ? "found an endpoint well again"
@@ -69,13 +72,21 @@ end(struct check *c, bool good, const char *why)
 static bool
 send_request(struct check *c)
 {
+	struct shares *all = &c->worker->lb->shares;
+	const struct shared *s = c->of;
 	char request[REQUEST_BYTES];
-	int n = snprintf(request, sizeof request,
-		"GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: edgeway\r\nConnection: close\r\n\r\n",
-		c->of->path, c->of->host);
+	int n = 0;
 
+	pthread_mutex_lock(&all->lock);
+	if (s->check == c->check)
+		n = snprintf(request, sizeof request,
+			"GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: edgeway\r\nConnection: "
+			"close\r\n\r\n",
+			s->path, s->host);
+	pthread_mutex_unlock(&all->lock);
 	c->sent = true;
-	return n < (int)sizeof request && send(c->fd, request, (size_t)n, MSG_NOSIGNAL) == n;
+	return n > 0 && n < (int)sizeof request &&
+		send(c->fd, request, (size_t)n, MSG_NOSIGNAL) == n;
 }
 
 static void
@@ -131,14 +142,22 @@ on_expired(void *arg)
 		end(c, false, "no answer in time");
 }
 
+/* A check that is due: of whom, with a reference, and which one. */
+struct due {
+	struct shared *of;
+	unsigned check;
+};
+
 static void
-start(struct worker *w, struct shared *s)
+start(struct worker *w, const struct due *due)
 {
+	struct shared *s = due->of;
 	struct check *c = xcalloc(1, sizeof *c);
 	int rc;
 
 	c->worker = w;
 	c->of = s;
+	c->check = due->check;
 	c->since_ms = w->now_ms;
 	c->fd = -1;
 	list_add_before(&w->checks, &c->node);
@@ -155,7 +174,7 @@ start(struct worker *w, struct shared *s)
 
 /* At most `most` endpoints whose check is due, each with a reference. */
 static size_t
-take_due(struct shares *all, uint64_t now_ms, struct shared **due, size_t most)
+take_due(struct shares *all, uint64_t now_ms, struct due *due, size_t most)
 {
 	size_t n = 0;
 
@@ -165,7 +184,7 @@ take_due(struct shares *all, uint64_t now_ms, struct shared **due, size_t most)
 			continue;
 		s->running = true;
 		s->refs++;
-		due[n++] = s;
+		due[n++] = (struct due){s, s->check};
 	}
 	pthread_mutex_unlock(&all->lock);
 	return n;
@@ -174,14 +193,14 @@ take_due(struct shares *all, uint64_t now_ms, struct shared **due, size_t most)
 void
 health_tick(struct worker *w)
 {
-	struct shared *due[CHECKS_MAX];
+	struct due due[CHECKS_MAX];
 	size_t n;
 
 	if (w->draining || atomic_load_explicit(&w->lb->shares.n_checks, memory_order_relaxed) == 0)
 		return;
 	n = take_due(&w->lb->shares, w->now_ms, due, ARRAY_LEN(due));
 	for (size_t i = 0; i < n; i++)
-		start(w, due[i]);
+		start(w, &due[i]);
 }
 
 void

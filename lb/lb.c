@@ -43,6 +43,7 @@ on_use(void *arg)
 	snapshot_unref(&w->snapshot);
 	w->snapshot = m->snapshot;
 	w->epoch++;
+	targets_follow(w->targets, w->snapshot, w->epoch);
 	permit_recheck(w);
 	free(m);
 }

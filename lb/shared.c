@@ -28,9 +28,11 @@ same(const struct addr *a, const struct addr *b)
 }
 
 uint64_t
-shares_owner(const struct shares *all, const char *ns)
+shares_owner(const struct shares *all, const struct service *s)
 {
-	return hash64(ns, strlen(ns), all->seed);
+	uint64_t ns = hash64(s->namespace, strlen(s->namespace), all->seed);
+
+	return s->health_path[0] == '\0' ? ns : hash64(s->name, strlen(s->name), ns);
 }
 
 struct shared *
@@ -62,10 +64,7 @@ drop(struct shares *all, struct shared *s)
 	while (*at != s)
 		at = &(*at)->next;
 	*at = s->next;
-	if (s->path != NULL)
-		atomic_fetch_sub(&all->n_checks, 1);
-	free(s->host);
-	free(s->path);
+	assert(s->path == NULL);
 	free(s);
 }
 
@@ -82,16 +81,40 @@ shares_put(struct shares *all, struct shared **out)
 	pthread_mutex_unlock(&all->lock);
 }
 
+/* Which check there is, with the lock; path NULL: none. */
+static void
+set_check(struct shares *all, struct shared *s, const char *host, const char *path)
+{
+	atomic_fetch_add(&all->n_checks, (unsigned)(path != NULL) - (unsigned)(s->path != NULL));
+	free(s->host);
+	free(s->path);
+	s->host = path != NULL ? xstrdup(host) : NULL;
+	s->path = path != NULL ? xstrdup(path) : NULL;
+	s->check++;
+	s->good = s->bad = 0;
+	s->due_ms = 0;
+	atomic_store(&s->ill, false);
+}
+
 void
-shares_check(struct shares *all, struct shared *s, const char *host, const char *path,
-	uint32_t interval_ms)
+shares_check(struct shares *all, struct shared *s, const struct service *service)
+{
+	uint32_t interval_ms = service->lb.health_interval_ms;
+
+	pthread_mutex_lock(&all->lock);
+	s->checkers++;
+	if (s->path == NULL || strcmp(s->path, service->health_path) != 0)
+		set_check(all, s, service->name, service->health_path);
+	s->interval_ms = interval_ms > 0 ? interval_ms : HEALTH_INTERVAL_MS;
+	pthread_mutex_unlock(&all->lock);
+}
+
+void
+shares_uncheck(struct shares *all, struct shared *s)
 {
 	pthread_mutex_lock(&all->lock);
-	if (s->path == NULL) {
-		s->host = xstrdup(host);
-		s->path = xstrdup(path);
-		s->interval_ms = interval_ms > 0 ? interval_ms : HEALTH_INTERVAL_MS;
-		atomic_fetch_add(&all->n_checks, 1);
-	}
+	assert(s->checkers > 0);
+	if (--s->checkers == 0)
+		set_check(all, s, NULL, NULL);
 	pthread_mutex_unlock(&all->lock);
 }

@@ -3,11 +3,12 @@
  * and the verdict of the health check, for services that have one. One for each address that such a
  * service names while some worker uses it; all other endpoints are known by each worker alone. What
  * services of a namespace say and meet counts in that namespace only (`owner`): who may write a slice
- * with the address of another's pod is not to speak for it.
+ * with the address of another's pod is not to speak for it. A service that has its endpoints judged by
+ * what they answer, by health checks, is alone with what it knows: another one may ask them for other things.
  * Getting one and giving it back takes a lock and happens when endpoints change; reading and
  * counting does not. Any thread; what health.c keeps in it is its own, under the lock.
  *
- *	s = shares_get(all, shares_owner(all, service->namespace), &addr);
+ *	s = shares_get(all, shares_owner(all, service), &addr);
  *	if (shared_take(s, client, most))
  *		... shared_give(s, client);
  *	shares_put(all, &s);
@@ -19,6 +20,7 @@
 #include <stdatomic.h>
 
 #include "base/sock.h"
+#include "model/service.h"
 
 enum {
 	HEALTH_INTERVAL_MS = 2000, /* of services that say nothing */
@@ -39,6 +41,8 @@ struct shared {
 	uint64_t owner; /* shares_owner() */
 	unsigned refs;
 	/* --- the health check: shares_check sets it --- */
+	unsigned checkers; /* groups of endpoints that want it */
+	unsigned check; /* which one it is: what an earlier one found does not count */
 	char *host, *path; /* NULL: none */
 	uint32_t interval_ms;
 	uint64_t due_ms;
@@ -56,14 +60,14 @@ struct shares {
 void shares_init(struct shares *all);
 /* All must have been given back. */
 void shares_fini(struct shares *all);
-/* A namespace, in a word that nobody outside can foretell. Until shares_fini. */
-uint64_t shares_owner(const struct shares *all, const char *ns);
+/* Whose knowledge it is, the namespace's or the service's own, in a word that nobody outside can foretell. Until shares_fini. */
+uint64_t shares_owner(const struct shares *all, const struct service *s);
 struct shared *shares_get(struct shares *all, uint64_t owner, const struct addr *a);
 void shares_put(struct shares *all, struct shared **s);
-/* Its health is checked by GET path, as Host: host; the first service of the namespace that
- * names the address decides. */
-void shares_check(struct shares *all, struct shared *s, const char *host, const char *path,
-	uint32_t interval_ms);
+/* Its health is checked as this service wants it, whose own it is, from now on and until as many shares_uncheck. A check that
+ * is another than before begins anew: with an endpoint that is well. */
+void shares_check(struct shares *all, struct shared *s, const struct service *service);
+void shares_uncheck(struct shares *all, struct shared *s);
 
 static inline void
 shared_count(struct shared *s, int n)

@@ -13,7 +13,7 @@ struct targets {
 	struct shares *shares;
 	struct tallies *tallies;
 	size_t worker; /* its index */
-	struct node ejected;
+	struct node ejected, checked;
 	struct group *groups[BUCKETS];
 	struct target *targets[BUCKETS];
 };
@@ -27,6 +27,7 @@ targets_new(struct shares *shares, struct tallies *tallies, size_t worker)
 	ts->tallies = tallies;
 	ts->worker = worker;
 	list_init(&ts->ejected);
+	list_init(&ts->checked);
 	random_bytes(&ts->seed, sizeof ts->seed);
 	return ts;
 }
@@ -142,6 +143,12 @@ target_unref(struct target **out)
 	free(t);
 }
 
+static bool
+is_checked(const struct target *t, const struct service *s)
+{
+	return s->health_path[0] != '\0' && !target_is_far(t);
+}
+
 /* From now on all workers know of it together. */
 static void
 share(struct target *t, const struct service *s)
@@ -153,9 +160,8 @@ share(struct target *t, const struct service *s)
 		t->node.shared = shares_get(shares, t->owner, &a);
 		shared_count(t->node.shared, (int)t->node.in_flight);
 	}
-	if (s->health_path[0] != '\0' && !target_is_far(t))
-		shares_check(
-			shares, t->node.shared, s->name, s->health_path, s->lb.health_interval_ms);
+	if (is_checked(t, s))
+		shares_check(shares, t->node.shared, s);
 }
 
 static void
@@ -164,9 +170,12 @@ group_clear(struct group *g)
 	for (size_t i = 0; i < balance_count(&g->balance); i++) {
 		struct target *t = container_of(g->balance.nodes[i], struct target, node);
 
+		if (is_checked(t, g->service))
+			shares_uncheck(t->all->shares, t->node.shared);
 		target_unref(&t);
 	}
 	balance_fini(&g->balance);
+	list_del(&g->checked);
 	g->port_of = NULL;
 	service_unref(&g->service);
 }
@@ -179,7 +188,7 @@ collect(struct targets *ts, const struct group *g, const struct service *s,
 	bool beside = balance_count(&g->balance) > 0;
 	struct balance_node **nodes = xcalloc(p->n_endpoints + 1u, sizeof *nodes);
 	bool shared = s->lb.max_connections > 0 || s->health_path[0] != '\0';
-	uint64_t owner = shares_owner(ts->shares, s->namespace);
+	uint64_t owner = shares_owner(ts->shares, s);
 	uint16_t n = 0;
 
 	for (int tier = 0; tier < BALANCE_TIERS; tier++) {
@@ -226,6 +235,8 @@ group_fill(
 	balance_init(&g->balance, nodes, ends);
 	g->service = service_ref(s);
 	g->port_of = p;
+	if (s->health_path[0] != '\0')
+		list_add_before(&ts->checked, &g->checked);
 	group_count(ts, g, s);
 }
 
@@ -248,6 +259,15 @@ targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, u
 		group_fill(ts, g, service, port);
 }
 
+void
+targets_follow(struct targets *ts, const struct snapshot *s, uint64_t epoch)
+{
+	for (struct node *n = ts->checked.next, *next; n != &ts->checked; n = next) {
+		next = n->next;
+		targets_refresh(ts, container_of(n, struct group, checked), s, epoch);
+	}
+}
+
 struct group *
 targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint32_t ip,
 	uint16_t port, uint64_t closed)
@@ -268,6 +288,7 @@ targets_group(struct targets *ts, const struct snapshot *s, uint64_t epoch, uint
 		g->ip = ip;
 		g->port = port;
 		g->closed = closed;
+		list_init(&g->checked);
 		g->next = *bucket;
 		*bucket = g;
 	}

@@ -1,7 +1,7 @@
 /*
  * What one worker knows of the endpoints, all of it mutable and its own: a `group` for each service
  *port that has been asked for (by the address that clients dial), a `target` for each endpoint
- *address and namespace, shared by the groups that name it: requests in flight, failures and ejection, idle
+ *address and namespace (or service: shares_owner), shared by the groups that name it: requests in flight, failures and ejection, idle
  *connections (pool.h). Groups follow the snapshot lazily: the next look-up after a new epoch
  *compares the service's pointer and rebuilds what changed.
  *
@@ -31,7 +31,8 @@ struct target {
 	struct balance_node node;
 	struct target *next; /* in the hash */
 	struct targets *all;
-	uint64_t owner; /* the namespace of the services that name it: shared.h */
+	uint64_t
+		owner; /* the namespace of the services that name it, or the only service: shared.h */
 	struct in6_addr ip; /* IPv4 as ::ffff:a.b.c.d; what stands for a far one */
 	struct in6_addr shown; /* the same as people know it */
 	uint16_t port;
@@ -76,6 +77,7 @@ struct group {
 	struct tally *tally; /* with a reference; `cell` is this worker's in it */
 	struct tally_cell *cell;
 	struct turn *turn; /* turn.h; NULL: nobody waits */
+	struct node checked; /* among those whose endpoints are checked */
 };
 
 struct targets *targets_new(struct shares *shares, struct tallies *tallies, size_t worker);
@@ -86,6 +88,8 @@ struct group *targets_group(struct targets *ts, const struct snapshot *s, uint64
 	uint32_t ip, uint16_t port, uint64_t closed);
 /* Brings a group up to the snapshot; cheap when the epoch is the same. */
 void targets_refresh(struct targets *ts, struct group *g, const struct snapshot *s, uint64_t epoch);
+/* The same for all groups whose endpoints are checked: that ends with the service, whether or not anybody still asks for it. */
+void targets_follow(struct targets *ts, const struct snapshot *s, uint64_t epoch);
 void group_unref(struct group **g, uint64_t now_ms);
 /* Forgets groups that nobody has used for a minute. */
 void targets_sweep(struct targets *ts, uint64_t now_ms);

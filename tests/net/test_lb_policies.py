@@ -356,6 +356,52 @@ def test_health_path(mesh):
     assert "a health check took an endpoint out" in log and "found an endpoint well again" in log
     p = mesh.node1.run(mesh.lab.program("edgewayctl"), "--socket", mesh.agent1.socket, "health", "default/checked")
     assert f"{extra[0].address}:8080" in p.stdout and " up " in p.stdout
+    mesh.hub.delete("checked.yaml")
+
+
+def test_health_checks_belong_to_their_service(mesh):
+    """Another Service keeps an endpoint that this one's check finds ill; what the annotation says counts at once, and checks end with their
+    Service, though a connection to it stays."""
+    flag = os.path.join(mesh.lab.dir, "ill-too")
+    extra = [mesh.node1.pod(f"judged-{i}") for i in range(2)]
+    served = [p.serve("--http", "8080", "--ill-if", flag if i == 0 else "") for i, p in enumerate(extra)]
+    names = {p.name for p in extra}
+
+    def checked(path=None):
+        told = {"health-path": path, "health-interval": "100ms"} if path else {}
+        declare(mesh, "judged", endpoint_slice("judged-1", "judged", 8080, *[p.address for p in extra], port_name="http"),
+                ports=(("http", 80, 8080),), selector="none", annotations=told)
+
+    def states(name="judged"):
+        return {e["state"] for g in knows(mesh.agent1, name) for e in g}
+    declare(mesh, "unjudged", endpoint_slice("unjudged-1", "unjudged", 8080, *[p.address for p in extra], port_name="http"),
+            ports=(("http", 80, 8080),), selector="none")
+    checked("/health")
+    wait_for("both", lambda: set(ask(mesh.client1, "judged", 8)) == names and set(ask(mesh.client1, "unjudged", 8)) == names)
+    open(flag, "w").close()
+    wait_for("one is ill", lambda: states() == {"up", "ill"})
+    assert set(ask(mesh.client1, "judged", 24)) == {extra[1].name}
+    assert set(ask(mesh.client1, "unjudged", 24)) == names and states("unjudged") == {"up"}
+    checked("/")
+    wait_for("well by the new path", lambda: states() == {"up"})
+    assert set(ask(mesh.client1, "judged", 24)) == names
+    checked("/health")
+    wait_for("ill by the old one", lambda: states() == {"up", "ill"})
+    checked()
+    wait_for("nobody asks", lambda: states() == {"up"} and set(ask(mesh.client1, "judged", 24)) == names)
+    checked("/health")
+    wait_for("ill again", lambda: ask(mesh.client1, "judged") and states() == {"up", "ill"})
+    held = mesh.client1.start("held", "curl", "-sS", "http://judged/hang")
+    wait_for("it hangs", lambda: any(e["in_flight"] for g in knows(mesh.agent1, "judged") for e in g))
+    mesh.hub.delete("judged.yaml")
+    wait_for("gone", lambda: not knows(mesh.agent1, "judged"))
+    made = mesh.agent1.metrics()["edgeway_lb_health_checks_total"]
+    time.sleep(1)  # of ten checks there is none
+    assert mesh.agent1.metrics()["edgeway_lb_health_checks_total"] == made
+    held.kill()
+    mesh.hub.delete("unjudged.yaml")
+    for p in served:
+        p.kill()
 
 
 def test_not_ready_and_terminating(mesh):
