@@ -138,6 +138,10 @@ parse_duration(const struct opt *o, const char *text, uint64_t *v, struct err *e
 			*v = n * units[i].ms;
 		return rc;
 	}
+	if (*at == '\0' && n == 0 && o->min == 0) {
+		*v = 0;
+		return 0;
+	}
 	if (*at == '\0')
 		return err_set(err, EINVAL,
 			"expected a time with its unit, such as %.20ss or %.20sms, not \"%.20s\"",

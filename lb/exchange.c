@@ -77,20 +77,26 @@ exchange_not_due(struct exchange *ex)
 	return true;
 }
 
-/* When the service gives its endpoints a time for the answer's head: from the request's last byte on. */
+/* From the request's last byte to the answer's head. A request that wants another protocol may wait for it. */
 static bool
 touch_waiting(struct exchange *ex)
 {
-	const struct service *s = ex->front->group->service;
+	struct front *f = ex->front;
+	const struct service *s = f->group->service;
+	uint32_t request_ms = s != NULL ? s->lb.request_ms : REQUEST_MS_DEFAULT;
 
-	if (ex->started || s == NULL || s->lb.request_ms == 0)
+	if (ex->started || request_ms == 0 || (request_ms == REQUEST_MS_DEFAULT && ex->upgrade))
 		return false;
-	exchange_due(
-		ex, ex->due_ms != 0 ? ex->due_ms : ex->front->worker->now_ms + s->lb.request_ms);
+	if (request_ms == REQUEST_MS_DEFAULT) {
+		ex->own = false;
+		expiry_set(&f->worker->expiries, &f->expiry, SPAN_ANSWER, f->worker->now_ms);
+	} else {
+		exchange_due(ex, ex->due_ms != 0 ? ex->due_ms : f->worker->now_ms + request_ms);
+	}
 	return true;
 }
 
-/* The client waits for the endpoint as long as that thinks; but who neither sends nor reads has
+/* The client waits for the endpoint as long as its service lets it; but who neither sends nor reads has
  * SPAN_IDLE. */
 void
 exchange_touch(struct exchange *ex)

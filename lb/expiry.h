@@ -22,6 +22,7 @@ enum span {
 	SPAN_TUNNEL, /* a relay without traffic, or a request whose answer the endpoint thinks over
 		      */
 	SPAN_SILENCE, /* a new client of an http port has said nothing yet */
+	SPAN_ANSWER, /* an endpoint has a request of a service without a deadline of its own */
 	SPAN_OWN, /* a service's own deadline is looked at again: exchange_due() */
 	SPAN_COUNT,
 };

@@ -54,7 +54,7 @@ struct lb_config { /* copied */
 	 * recorded, whatever lb_trace says. */
 	void (*take_spans)(void *arg, struct trace_span *spans, unsigned dropped);
 	void *spans_arg;
-	uint32_t connect_ms, head_ms, idle_ms, upstream_idle_ms,
+	uint32_t connect_ms, head_ms, answer_ms, idle_ms, upstream_idle_ms,
 		tunnel_idle_ms; /* 0: the defaults of CHECKLISTS section 1 */
 };
 

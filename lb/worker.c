@@ -219,6 +219,7 @@ worker_new(struct lb *lb, struct loop *loop, size_t index)
 	w->expiries.span_ms[SPAN_ACK] = 150;
 	w->expiries.span_ms[SPAN_PROBE] = 300;
 	w->expiries.span_ms[SPAN_HEAD] = either(c->head_ms, 10000);
+	w->expiries.span_ms[SPAN_ANSWER] = either(c->answer_ms, 60000);
 	w->expiries.span_ms[SPAN_IDLE] = either(c->idle_ms, 60000);
 	w->expiries.span_ms[SPAN_POOL] =
 		MAX(either(c->upstream_idle_ms, 4000), 2u * EXPIRY_TICK_MS) - EXPIRY_TICK_MS;

@@ -30,7 +30,7 @@ static const struct opt rows[] = {
 	ROW(UINT, retries, "edgeway.io/retries", .max = MESH_RETRIES_MAX)
 	ROW(UINT, max_connections, "edgeway.io/max-connections", .min = 1, .max = MESH_CONNECTIONS_MAX)
 	ROW(DURATION, connect_ms, "edgeway.io/connect-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS)
-	ROW(DURATION, request_ms, "edgeway.io/request-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS)
+	ROW(DURATION, request_ms, "edgeway.io/request-timeout", .max = MESH_TIMEOUT_MAX_MS)
 	ROW(DURATION, idle_ms, "edgeway.io/idle-timeout", .min = 1, .max = MESH_TIMEOUT_MAX_MS)
 	ROW(DURATION, health_interval_ms, "edgeway.io/health-interval", .min = 100, .max = MESH_TIMEOUT_MAX_MS)
 	ROW(DURATION, slow_start_ms, "edgeway.io/slow-start", .min = 100, .max = MESH_SLOW_START_MAX_MS)
@@ -42,7 +42,8 @@ static const struct opt rows[] = {
 static void
 decode_values(struct decoder *d, const struct tree_node *annotations, struct service_lb *lb)
 {
-	struct values v = {.retries = RETRIES_DEFAULT, .datapath = -1};
+	struct values v = {
+		.retries = RETRIES_DEFAULT, .request_ms = REQUEST_MS_DEFAULT, .datapath = -1};
 
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
 		const struct tree_node *n = tree_get(annotations, rows[i].key);

@@ -40,6 +40,7 @@ enum datapath {
 };
 
 enum { RETRIES_DEFAULT = UINT8_MAX };
+#define REQUEST_MS_DEFAULT UINT32_MAX
 
 /* How a service's requests are spread and guarded: its annotations and session affinity. 0: the
  * node's default. */
@@ -50,7 +51,8 @@ struct service_lb {
 	uint8_t retries; /* after the first attempt; RETRIES_DEFAULT: the node's default */
 	uint32_t affinity_s; /* sessionAffinity ClientIP timeout, 0: none */
 	uint32_t connect_ms; /* of one dial */
-	uint32_t request_ms; /* from the request's last byte to the answer's head */
+	uint32_t
+		request_ms; /* from the request's last byte to the answer's head; 0: no limit; REQUEST_MS_DEFAULT: the node's default */
 	uint32_t idle_ms; /* of a relay or tunnel without a byte */
 	uint32_t max_connections; /* to one endpoint from this node, 0: no limit */
 	uint32_t health_interval_ms;

@@ -148,7 +148,8 @@ build_policy(struct buf *out, const struct view *v)
 	if (lb->retries != RETRIES_DEFAULT)
 		buf_printf(out, ",\"retries\":%u", lb->retries);
 	number_member(out, "connectMs", lb->connect_ms);
-	number_member(out, "requestMs", lb->request_ms);
+	if (lb->request_ms != REQUEST_MS_DEFAULT)
+		buf_printf(out, ",\"requestMs\":%u", lb->request_ms);
 	number_member(out, "idleMs", lb->idle_ms);
 	number_member(out, "maxConnections", lb->max_connections);
 	text_member(out, "healthPath", v->health_path);

@@ -318,6 +318,7 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 
 	*out = NULL;
 	v->lb.retries = RETRIES_DEFAULT;
+	v->lb.request_ms = REQUEST_MS_DEFAULT;
 	json_init(&j, json, len);
 	json_fields(&j, fields, ARRAY_LEN(fields), v);
 	rc = json_finish(&j, err);

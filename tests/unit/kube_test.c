@@ -408,16 +408,19 @@ annotations_of_balancing(void **state)
 			"    edgeway.io/hash-on: source-ip\n    edgeway.io/lb-policy: "
 			"consistent-hash\n") "spec: {trafficDistribution: "
 					     "PreferSameNode}\n---\n" ANNOTATED("u",
-						     "    edgeway.io/datapath: proxy\n") "spec: "
-											 "{internal"
-											 "TrafficPo"
-											 "licy: "
-											 "Cluster}"
-											 "\n");
+						     "    edgeway.io/datapath: proxy\n    "
+						     "edgeway.io/request-timeout: 0\n") "spec: "
+											"{internal"
+											"TrafficPo"
+											"licy: "
+											"Cluster}"
+											"\n");
 	assert_int_equal(b.n_complaints, 0);
 	s = &named(&b, "t")->service;
 	assert_int_equal(s->lb.hash_on, HASH_ON_SOURCE_IP);
 	assert_int_equal(s->lb.retries, RETRIES_DEFAULT);
+	assert_int_equal(s->lb.request_ms, REQUEST_MS_DEFAULT);
+	assert_int_equal(named(&b, "u")->service.lb.request_ms, 0); /* no limit */
 	assert_int_equal(s->distribution, DISTRIBUTE_NODE);
 	assert_false(named(&b, "u")->service.local_only);
 	assert_int_equal(named(&b, "u")->service.lb.datapath, DATAPATH_PROXY);
@@ -471,8 +474,9 @@ a_slip_in_an_annotation_is_told_and_the_default_serves(void **state)
 		s = &b.objects[0]->service;
 		assert_int_equal(s->lb.policy, LB_DEFAULT);
 		assert_int_equal(s->lb.retries, RETRIES_DEFAULT);
-		assert_int_equal(s->lb.connect_ms | s->lb.request_ms | s->lb.idle_ms |
-				s->lb.health_interval_ms | s->lb.max_connections,
+		assert_int_equal(s->lb.request_ms, REQUEST_MS_DEFAULT);
+		assert_int_equal(s->lb.connect_ms | s->lb.idle_ms | s->lb.health_interval_ms |
+				s->lb.max_connections,
 			0);
 		assert_string_equal(s->health_path, "");
 		assert_string_equal(s->hash_key, "");

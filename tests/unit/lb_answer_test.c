@@ -90,12 +90,64 @@ via_for_who_wants_it(void **state)
 	start_lb();
 }
 
+/* An endpoint that says nothing holds a request for 60 s (here 800 ms), not for an hour; what has begun is not touched. */
+static void
+silent_endpoints(void **state)
+{
+	const struct service_lb plain = {
+		.request_ms = REQUEST_MS_DEFAULT, .retries = RETRIES_DEFAULT};
+	const struct service_lb patient = {.request_ms = 0, .retries = RETRIES_DEFAULT};
+	uint64_t timeouts = metric("edgeway_lb_errors_total{reason=\"timeout\"} ");
+	int client, back;
+
+	(void)state;
+	service_options(&plain);
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	client = client_open();
+	put(client, GET);
+	back = endpoint_accept(0);
+	head_at(back);
+	expect_silence(client, 400);
+	put(back, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
+	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\na");
+	expect_silence(client, 1200);
+	put(back, "b");
+	expect(client, "b");
+	put(client, GET);
+	head_at(back);
+	assert_non_null(strstr(read_until(client, "\r\n\r\n"), "HTTP/1.1 504 Gateway Timeout\r\n"));
+	expect(client, "the endpoint did not answer in time\n");
+	expect_reset(back);
+	close(back);
+	assert_int_equal(metric("edgeway_lb_errors_total{reason=\"timeout\"} "), timeouts + 1);
+	/* Who wants another protocol may wait for it, and so may everybody where the Service says so. */
+	put(client, "GET / HTTP/1.1\r\nHost: a\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n");
+	back = endpoint_accept(0);
+	head_at(back);
+	expect_silence(client, 1200);
+	put(back, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	close(back);
+	service_options(&patient);
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	put(client, GET);
+	back = endpoint_accept(0);
+	head_at(back);
+	expect_silence(client, 1200);
+	put(back, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	expect(client, "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+	close(client);
+	close(back);
+	service_options(NULL);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(answers_with_bare_lf),
 		cmocka_unit_test(offered_protocols),
+		cmocka_unit_test(silent_endpoints),
 		cmocka_unit_test(via_for_who_wants_it),
 	};
 

@@ -107,6 +107,7 @@ open_lb(void *arg)
 		.guard = fx.guard,
 		.connect_ms = 300,
 		.head_ms = 500,
+		.answer_ms = 800,
 		.idle_ms = 1500,
 		.upstream_idle_ms = 1000,
 		.memory_bytes = fx.own_bytes,

@@ -77,6 +77,23 @@ whose_network_survives(void **state)
 	view_free(&v);
 }
 
+/* 0 is said: no limit, to agents of before as well, which had none by default. */
+static void
+no_limit_is_said(void **state)
+{
+	static const char json[] = "{\"ns\":\"n\",\"name\":\"w\",\"requestMs\":0,\"ports\":[]}";
+	auto_buf struct buf out;
+	struct view *v;
+
+	(void)state;
+	buf_init(&out, BUF_UNLIMITED);
+	assert_int_equal(view_parse(&v, json, strlen(json), NULL), 0);
+	assert_int_equal(v->lb.request_ms, 0);
+	view_build(&out, v);
+	assert_string_equal(buf_str(&out), json);
+	view_free(&v);
+}
+
 static void
 policy_and_hints_survive(void **state)
 {
@@ -110,6 +127,7 @@ policy_and_hints_survive(void **state)
 	/* Absent is the default; words of a later version are, too. */
 	assert_int_equal(view_parse(&v, later, strlen(later), NULL), 0);
 	assert_int_equal(v->lb.retries, RETRIES_DEFAULT);
+	assert_int_equal(v->lb.request_ms, REQUEST_MS_DEFAULT);
 	assert_int_equal(v->lb.hash_on, HASH_ON_SOURCE_IP);
 	assert_int_equal(v->lb.datapath, DATAPATH_DEFAULT);
 	assert_int_equal(v->distribution, DISTRIBUTE_ALL);
@@ -245,6 +263,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(canonical_bytes_survive),
 		cmocka_unit_test(policy_and_hints_survive),
+		cmocka_unit_test(no_limit_is_said),
 		cmocka_unit_test(whose_network_survives),
 		cmocka_unit_test(order_does_not_matter),
 		cmocka_unit_test(refuses_with_a_reason),
