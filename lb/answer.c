@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "lb/access.h"
+#include "lb/blame.h"
 #include "lb/exchange.h"
 #include "lb/gather.h"
 #include "lb/gossip.h"
@@ -170,13 +171,31 @@ begin(struct exchange *ex)
 	count_status(ex, w->head.status);
 	now_us = answer_clock_us();
 	tally_took(ex->front->group->cell, now_us - ex->begin_us);
-	t->heard_ms = w->now_ms;
-	if (target_is_suspect(t))
-		gossip_worked(w, t, true);
 	if (ex->sent_us != 0)
 		balance_observe(&t->node, (uint32_t)MIN(now_us - ex->sent_us, (uint64_t)UINT32_MAX),
 			w->now_ms);
 	return (size_t)n;
+}
+
+/* What the final answer says of its endpoint. Where the service counts errors, one that is out for them is not back by another. */
+static void
+judge_endpoint(struct exchange *ex)
+{
+	struct worker *w = ex->front->worker;
+	const struct service *s = ex->front->group->service;
+	unsigned most = s != NULL ? s->lb.outlier_5xx : 0;
+	struct target *t = ex->back->target;
+
+	t->heard_ms = w->now_ms;
+	if (most == 0 || w->head.status < 500) {
+		t->errors = 0;
+	} else if (++t->errors >= most || (t->ejections > 0 && t->fault == TARGET_ERRORS)) {
+		t->errors = 0;
+		blame_target(w, t, TARGET_ERRORS, ex);
+		return;
+	}
+	if (target_is_suspect(t))
+		gossip_worked(w, t, true);
 }
 
 /* 101: the bytes behind it, and those that the client sent behind its request, belong to the new
@@ -263,6 +282,11 @@ take_head(struct exchange *ex, const char *data, size_t len)
 	if (w->head.status < 200) {
 		relay_interim(ex);
 		return ex->ended ? 0 : (size_t)n;
+	}
+	judge_endpoint(ex);
+	if (exchange_may_ask_another(ex, w->head.status)) {
+		exchange_ask_another(ex);
+		return 0;
 	}
 	head_len = begin(ex);
 	if (head_len > 0)

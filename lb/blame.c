@@ -13,6 +13,9 @@ remedy(enum target_fault fault)
 		return "refuses connections: does its container run and listen there?";
 	case TARGET_SILENT:
 		return "does not answer on the network: is its node up, does a firewall drop?";
+	case TARGET_ERRORS:
+		return "answers with 5xx again and again (edgeway.io/outlier-5xx): see its "
+		       "container's log";
 	case TARGET_RESET:
 		break;
 	}
@@ -24,7 +27,8 @@ blame_target(struct worker *w, struct target *t, enum target_fault fault, struct
 {
 	char text[ADDR_TEXT_MAX];
 
-	trace_note(ex, trace_fault(fault), t);
+	if (fault != TARGET_ERRORS) /* which is in the span's status */
+		trace_note(ex, trace_fault(fault), t);
 	if (!target_failed(t, fault, w->now_ms, worker_random(w)))
 		return;
 	count(&w->counters.ejections, 1);

@@ -267,7 +267,7 @@ dial_on_event(struct back *b)
 	peer_connected(&b->peer);
 	target_connected(t, took_ms(b), w->now_ms);
 	turn_due(w);
-	if (target_is_suspect(t) && t->fault != TARGET_RESET)
+	if (target_is_suspect(t) && !target_fault_needs_answer((enum target_fault)t->fault))
 		gossip_worked(w, t, false);
 	if (b->ex == NULL) {
 		pool_put(b);

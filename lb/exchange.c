@@ -440,6 +440,37 @@ exchange_may_retry(const struct exchange *ex)
 	return ex->idempotent || (b->reused && ex->has_body);
 }
 
+bool
+exchange_may_ask_another(const struct exchange *ex, unsigned status)
+{
+	const struct service *s = ex->front->group->service;
+
+	return s != NULL && s->lb.retry_on != 0 && (s->lb.retry_on & retry_on_bit(status)) != 0 &&
+		ex->idempotent && exchange_may_retry(ex) && choice_may_charge(ex) &&
+		choice_another(ex, ex->back);
+}
+
+/* False: nobody is left to be asked. */
+static bool
+dial_again(struct exchange *ex, bool may_reuse)
+{
+	enum dial d = dial_next(ex, may_reuse);
+
+	if (d == DIAL_READY)
+		exchange_connected(ex);
+	return d != DIAL_FAILED;
+}
+
+void
+exchange_ask_another(struct exchange *ex)
+{
+	choice_avoid(ex, ex->back->target);
+	ex->moves = false;
+	back_close(ex->back, false);
+	if (!dial_again(ex, true))
+		exchange_dial_failed(ex);
+}
+
 /* Has it taken no byte of the request? */
 static bool
 untouched(const struct exchange *ex)
@@ -464,18 +495,8 @@ retry_or_refuse(struct exchange *ex)
 		ex->moves = again && untouched(ex);
 	}
 	back_close(b, false);
-	if (again) {
-		switch (dial_next(ex, false)) {
-		case DIAL_WAIT:
-		case DIAL_HELD:
-			return;
-		case DIAL_READY:
-			exchange_connected(ex);
-			return;
-		case DIAL_FAILED:
-			break;
-		}
-	}
+	if (again && dial_again(ex, false))
+		return;
 	count(&f->worker->counters.upstream_lost, 1);
 	access_end(ex, "SH");
 	front_refuse(f, silent ? 504 : 502,

@@ -53,7 +53,7 @@ failed(struct probe *p)
 	struct worker *w = p->worker;
 
 	t->probe_ms = MAX(p->since_ms + interval_ms(w, t), w->now_ms);
-	if (t->fault == TARGET_RESET) /* it is gone, which is why it hung up */
+	if (target_fault_needs_answer((enum target_fault)t->fault)) /* it is gone: that was why */
 		t->fault = TARGET_REFUSED;
 	/* Its back-off does not end before it is heard of. */
 	t->node.down_until_ms = MAX(t->node.down_until_ms, t->probe_ms + 1000);
@@ -74,7 +74,7 @@ worked(struct probe *p)
 	struct target *t = p->target;
 	struct worker *w = p->worker;
 
-	if (t->fault == TARGET_RESET)
+	if (target_fault_needs_answer((enum target_fault)t->fault))
 		t->probe_ms = UINT64_MAX; /* until it fails again */
 	else if (t->ejections > 0)
 		gossip_worked(w, t, false);

@@ -32,7 +32,9 @@ shares_owner(const struct shares *all, const struct service *s)
 {
 	uint64_t ns = hash64(s->namespace, strlen(s->namespace), all->seed);
 
-	return s->health_path[0] == '\0' ? ns : hash64(s->name, strlen(s->name), ns);
+	return s->health_path[0] == '\0' && s->lb.outlier_5xx == 0
+		? ns
+		: hash64(s->name, strlen(s->name), ns);
 }
 
 struct shared *

@@ -4,7 +4,7 @@
  * service names while some worker uses it; all other endpoints are known by each worker alone. What
  * services of a namespace say and meet counts in that namespace only (`owner`): who may write a slice
  * with the address of another's pod is not to speak for it. A service that has its endpoints judged by
- * what they answer, by health checks, is alone with what it knows: another one may ask them for other things.
+ * what they answer (health checks, outlier-5xx) is alone with what it knows: another one may ask them for other things.
  * Getting one and giving it back takes a lock and happens when endpoints change; reading and
  * counting does not. Any thread; what health.c keeps in it is its own, under the lock.
  *

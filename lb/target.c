@@ -49,7 +49,8 @@ target_fault_text(enum target_fault fault)
 {
 	static const char *const texts[] = {[TARGET_REFUSED] = "refused",
 		[TARGET_SILENT] = "silent",
-		[TARGET_RESET] = "no answer"};
+		[TARGET_RESET] = "no answer",
+		[TARGET_ERRORS] = "answers of 5xx"};
 
 	return texts[fault];
 }
@@ -63,13 +64,14 @@ leave_out(struct target *t, uint64_t now_ms, uint64_t wait_ms)
 		t->ejected_ms = now_ms;
 		list_add_before(targets_ejected(t->all), &t->ejected);
 	}
-	t->probe_ms = now_ms + (t->fault == TARGET_RESET ? 0 : PROBE_FIRST_MS);
+	t->probe_ms = now_ms +
+		(target_fault_needs_answer((enum target_fault)t->fault) ? 0 : PROBE_FIRST_MS);
 }
 
 bool
 target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t random)
 {
-	uint64_t wait;
+	uint64_t first = BACKOFF_MS, wait;
 
 	t->failures++;
 	balance_punish(&t->node, now_ms);
@@ -79,9 +81,12 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 		return false;
 	t->on_trial = false;
 	t->fault = (uint8_t)fault;
-	if (fault != TARGET_REFUSED && t->failures < SILENT_TIMES && t->ejections == 0)
+	if (fault != TARGET_REFUSED && fault != TARGET_ERRORS && t->failures < SILENT_TIMES &&
+		t->ejections == 0)
 		return false;
-	wait = MIN((uint64_t)BACKOFF_MS << MIN(t->ejections, 10u), (uint64_t)BACKOFF_MAX_MS);
+	if (fault == TARGET_ERRORS && t->outlier_ms > 0)
+		first = t->outlier_ms;
+	wait = MIN(first << MIN(t->ejections, 10u), MAX(first, (uint64_t)BACKOFF_MAX_MS));
 	wait += random % (wait / 4);
 	leave_out(t, now_ms, wait);
 	return true;
@@ -90,7 +95,8 @@ target_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64
 bool
 target_told_failed(struct target *t, enum target_fault fault, uint64_t now_ms, uint64_t wait_ms)
 {
-	bool heard = now_ms - t->heard_ms < HEARD_MS;
+	/* Answers that are errors here, too, say the same. */
+	bool heard = now_ms - t->heard_ms < HEARD_MS && !(fault == TARGET_ERRORS && t->errors > 0);
 
 	if (t->node.down_until_ms > now_ms || (fault != TARGET_REFUSED && heard))
 		return false;
@@ -103,7 +109,8 @@ target_told_failed(struct target *t, enum target_fault fault, uint64_t now_ms, u
 void
 target_told_works(struct target *t, bool answered, uint64_t now_ms)
 {
-	if (t->ejections > 0 && (t->fault != TARGET_RESET || answered))
+	if (t->ejections > 0 &&
+		(!target_fault_needs_answer((enum target_fault)t->fault) || answered))
 		target_worked(t, now_ms);
 }
 

@@ -199,6 +199,7 @@ collect(struct targets *ts, const struct group *g, const struct service *s,
 				endpoint_is_closed(&p->endpoints[i], g->closed))
 				continue;
 			t = target_get(ts, owner, &p->endpoints[i]);
+			t->outlier_ms = s->lb.outlier_ms;
 			if (beside && t->refs == 1)
 				t->node.back_ms = BALANCE_NEW;
 			if (shared)

@@ -24,7 +24,14 @@ enum target_fault {
 	TARGET_REFUSED, /* ejects at once */
 	TARGET_SILENT, /* does not answer on the level of TCP: ejects when it happens twice in a row */
 	TARGET_RESET, /* reset before an answer, or no answer in time: the same */
+	TARGET_ERRORS, /* too many answers of 5xx in a row, where the service counts them: ejects at once */
 };
+/* That it takes connections is no news of such an endpoint: an answer must show that it is back. */
+static inline bool
+target_fault_needs_answer(enum target_fault fault)
+{
+	return fault == TARGET_RESET || fault == TARGET_ERRORS;
+}
 const char *target_fault_text(enum target_fault fault);
 
 struct target {
@@ -46,6 +53,9 @@ struct target {
 	uint16_t n_fresh; /* dials that may still be answered soon */
 	uint16_t window; /* most of those at once, 0: any number; see turn.h */
 	unsigned failures; /* in a row */
+	unsigned errors; /* answers of 5xx in a row, where its service counts them */
+	uint32_t
+		outlier_ms; /* the back-off after those, as its service has it; 0: as after others */
 	unsigned ejections; /* since the last success: exponent of the back-off */
 	uint32_t connect_ms; /* moving average of the time that a connection takes */
 	uint8_t fault; /* enum target_fault, of the last failure */

@@ -36,6 +36,10 @@ cluster_rule_apply(const struct joint *joint, const struct kube_service *s, stru
 		v->lb.max_connections = rule->max_connections;
 	if (v->lb.connect_ms == 0)
 		v->lb.connect_ms = rule->connect_ms;
+	if (v->lb.outlier_5xx == 0)
+		v->lb.outlier_5xx = rule->outlier_5xx;
+	if (v->lb.outlier_ms == 0)
+		v->lb.outlier_ms = rule->outlier_ms;
 	if (v->lb.policy == LB_DEFAULT)
 		v->lb.policy = rule->policy;
 	if (v->lb.policy != LB_CONSISTENT_HASH || rule->policy != LB_CONSISTENT_HASH ||

@@ -133,7 +133,8 @@ struct kube_rule {
 	char *partly; /* what of it does not count, for a person; "": all of it does */
 	uint8_t policy, hash_on; /* as in struct service_lb */
 	char *hash_key;
-	uint32_t max_connections, connect_ms;
+	uint32_t max_connections, connect_ms, outlier_ms;
+	uint16_t outlier_5xx;
 };
 
 /* Selectors are texts of model/selector.h, "*" for all. */

@@ -18,8 +18,8 @@ enum { AFFINITY_DEFAULT_S = 10800 };
 
 /* Annotations that are one number, time or word. */
 struct values {
-	unsigned retries, max_connections, hash_balance;
-	uint64_t connect_ms, request_ms, idle_ms, health_interval_ms, slow_start_ms;
+	unsigned retries, max_connections, hash_balance, outlier_5xx;
+	uint64_t connect_ms, request_ms, idle_ms, health_interval_ms, slow_start_ms, outlier_ms;
 	int datapath; /* enum datapath less 1 */
 };
 
@@ -35,6 +35,8 @@ static const struct opt rows[] = {
 	ROW(DURATION, health_interval_ms, "edgeway.io/health-interval", .min = 100, .max = MESH_TIMEOUT_MAX_MS)
 	ROW(DURATION, slow_start_ms, "edgeway.io/slow-start", .min = 100, .max = MESH_SLOW_START_MAX_MS)
 	ROW(UINT, hash_balance, "edgeway.io/hash-balance", .min = 101, .max = MESH_HASH_BALANCE_MAX)
+	ROW(UINT, outlier_5xx, "edgeway.io/outlier-5xx", .min = 1, .max = MESH_OUTLIER_MAX)
+	ROW(DURATION, outlier_ms, "edgeway.io/outlier-time", .min = 1, .max = MESH_TIMEOUT_MAX_MS)
 	ROW(ENUM, datapath, "edgeway.io/datapath", .words = "proxy|kernel")
 };
 /* clang-format on */
@@ -60,6 +62,8 @@ decode_values(struct decoder *d, const struct tree_node *annotations, struct ser
 	lb->health_interval_ms = (uint32_t)v.health_interval_ms;
 	lb->slow_start_ms = (uint32_t)v.slow_start_ms;
 	lb->hash_balance = (uint16_t)v.hash_balance;
+	lb->outlier_5xx = (uint16_t)v.outlier_5xx;
+	lb->outlier_ms = (uint32_t)v.outlier_ms;
 	lb->datapath = (uint8_t)(v.datapath + 1);
 }
 
@@ -69,7 +73,7 @@ decode_unknown(struct decoder *d, const struct tree_node *annotations)
 {
 	static const char ours[] = "edgeway.io/",
 			  *const others[] = {"lb-policy", "hash-on", "health-path", "mesh", "nodes",
-				  "allow-from"};
+				  "allow-from", "retry-on"};
 
 	tree_each(annotations, n)
 	{
@@ -98,6 +102,24 @@ decode_policy(struct decoder *d, const struct tree_node *annotations, struct ser
 			key, tree_text(n, ""));
 	else
 		lb->policy = (uint8_t)policy;
+}
+
+static void
+decode_retry_on(struct decoder *d, const struct tree_node *annotations, struct service_lb *lb)
+{
+	static const char key[] = "edgeway.io/retry-on";
+	const struct tree_node *n = tree_get(annotations, key);
+	int bits = retry_on_parse(tree_text(n, ""));
+
+	if (tree_is_null(n))
+		return;
+	if (bits < 0)
+		kube_note(d, n,
+			"%s: '%.40s', expected some of 500, 502, 503 and 504, such as \"503\" or "
+			"\"502,503\"; no answer is asked for again",
+			key, tree_text(n, ""));
+	else
+		lb->retry_on = (uint8_t)bits;
 }
 
 static void
@@ -256,6 +278,7 @@ kube_policy_decode(struct decoder *d, const struct tree_node *n, struct kube_ser
 	decode_unknown(d, annotations);
 	decode_values(d, annotations, &s->lb);
 	decode_policy(d, annotations, &s->lb);
+	decode_retry_on(d, annotations, &s->lb);
 	decode_hash(d, annotations, s);
 	decode_health(d, annotations, s);
 	decode_nodes(d, annotations, s);

@@ -13,7 +13,10 @@
  * rest is named, with its place, and does not count; it must not take away what does.
  */
 
-enum { PARTLY_MAX = 300 };
+enum {
+	PARTLY_MAX = 300,
+	OUTLIER_5XX_DEFAULT = 5 /* as with Istio, where outlierDetection is there */
+};
 
 /* One rule being read. */
 struct reading {
@@ -248,6 +251,20 @@ parse_duration(const char *text, uint64_t *ms)
 }
 
 static void
+read_time(struct reading *g, const struct tree_node *n, const char *what, uint32_t *to)
+{
+	uint64_t ms = 0;
+
+	if (tree_is_null(n))
+		return;
+	if (parse_duration(tree_text(n, ""), &ms) < 0 || ms < 1 || ms > MESH_TIMEOUT_MAX_MS)
+		leave_out(g, n, "%s: '%.40s', a time such as 250ms or 3s expected, up to a day",
+			what, tree_text(n, ""));
+	else
+		*to = (uint32_t)ms;
+}
+
+static void
 read_pool(struct reading *g, const struct tree_node *policy)
 {
 	const struct tree_node *pool = open_map(g, policy, "connectionPool", "tcp");
@@ -255,21 +272,39 @@ read_pool(struct reading *g, const struct tree_node *policy)
 	const struct tree_node *most = tree_get(tcp, "maxConnections");
 	const struct tree_node *timeout = tree_get(tcp, "connectTimeout");
 	int64_t v = 0;
-	uint64_t ms = 0;
 
 	if (!tree_is_null(most) && tree_int(most, 1, MESH_CONNECTIONS_MAX, &v) < 0)
 		leave_out(g, most, "tcp.maxConnections: 1 to %d expected", MESH_CONNECTIONS_MAX);
 	else
 		g->r->max_connections = (uint32_t)v;
-	if (tree_is_null(timeout))
+	read_time(g, timeout, "tcp.connectTimeout", &g->r->connect_ms);
+}
+
+/* --- who fails ------------------------------------------------------------------- */
+
+/* Answers of 5xx in a row, and for how long the endpoint is out then. Istio looks every `interval`, we at each answer; where too
+ * many are out, all are used, as if maxEjectionPercent were 100. */
+static void
+read_outlier(struct reading *g, const struct tree_node *policy)
+{
+	const struct tree_node *outlier = open_map(g, policy, "outlierDetection",
+		"consecutive5xxErrors|baseEjectionTime|interval|maxEjectionPercent");
+	const struct tree_node *n = tree_get(outlier, "consecutive5xxErrors");
+	const struct tree_node *percent = tree_get(outlier, "maxEjectionPercent");
+	int64_t v = OUTLIER_5XX_DEFAULT;
+
+	if (outlier == NULL)
 		return;
-	if (parse_duration(tree_text(timeout, ""), &ms) < 0 || ms < 1 || ms > MESH_TIMEOUT_MAX_MS)
-		leave_out(g, timeout,
-			"tcp.connectTimeout: '%.40s', a time such as 250ms or 3s expected, up to a "
-			"day",
-			tree_text(timeout, ""));
-	else
-		g->r->connect_ms = (uint32_t)ms;
+	if (!tree_is_null(n) && tree_int(n, 0, MESH_OUTLIER_MAX, &v) < 0) {
+		leave_out(g, n, "outlierDetection.consecutive5xxErrors: 0 to %d expected",
+			MESH_OUTLIER_MAX);
+		return;
+	}
+	g->r->outlier_5xx = (uint16_t)v;
+	read_time(g, tree_get(outlier, "baseEjectionTime"), "outlierDetection.baseEjectionTime",
+		&g->r->outlier_ms);
+	if (!tree_is_null(percent) && (tree_int(percent, 0, 100, &v) < 0 || v != 100))
+		leave_out(g, percent, "outlierDetection.maxEjectionPercent other than 100");
 }
 
 /* --- all of it ------------------------------------------------------------------- */
@@ -300,11 +335,13 @@ kube_rule_decode(struct decoder *d, const struct tree_node *n, const char *ns, s
 	r->created = read_created(n);
 	spec = open_map(&g, n, "spec", "host|trafficPolicy");
 	read_host(&g, spec, n);
-	policy = open_map(&g, spec, "trafficPolicy", "loadBalancer|connectionPool");
+	policy =
+		open_map(&g, spec, "trafficPolicy", "loadBalancer|connectionPool|outlierDetection");
 	balancer = open_map(&g, policy, "loadBalancer", "simple|consistentHash");
 	read_simple(&g, balancer);
 	read_hash(&g, balancer);
 	read_pool(&g, policy);
+	read_outlier(&g, policy);
 	r->partly = buf_take_str(&g.partly);
 }
 

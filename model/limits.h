@@ -38,6 +38,7 @@ enum {
 	MESH_TIMEOUT_MAX_MS = 86400000,
 	MESH_SLOW_START_MAX_MS = 900000,
 	MESH_HASH_BALANCE_MAX = 1000, /* percent */
+	MESH_OUTLIER_MAX = 1000, /* answers of 5xx in a row */
 };
 
 #endif

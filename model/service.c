@@ -4,6 +4,7 @@
 #include "base/pki.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "model/allow_from.h"
@@ -106,6 +107,54 @@ static struct service *
 counted(const struct service *s)
 {
 	return (struct service *)(uintptr_t)s;
+}
+
+static const struct {
+	unsigned status, bit;
+} retry_rows[] = {
+	{500, RETRY_ON_500}, {502, RETRY_ON_502}, {503, RETRY_ON_503}, {504, RETRY_ON_504}};
+
+unsigned
+retry_on_bit(unsigned status)
+{
+	for (size_t i = 0; i < ARRAY_LEN(retry_rows); i++)
+		if (retry_rows[i].status == status)
+			return retry_rows[i].bit;
+	return 0;
+}
+
+int
+retry_on_parse(const char *text)
+{
+	unsigned bits = 0;
+
+	for (const char *at = text;; at++) {
+		unsigned status = 0, bit;
+
+		at += strspn(at, " ");
+		for (; *at >= '0' && *at <= '9' && status < 1000; at++)
+			status = status * 10 + (unsigned)(*at - '0');
+		bit = retry_on_bit(status);
+		at += strspn(at, " ");
+		if (bit == 0 || (*at != '\0' && *at != ','))
+			return -EINVAL;
+		bits |= bit;
+		if (*at == '\0')
+			return (int)bits;
+	}
+}
+
+const char *
+retry_on_text(unsigned bits, char to[RETRY_ON_TEXT_MAX])
+{
+	int n = 0;
+
+	to[0] = '\0';
+	for (size_t i = 0; i < ARRAY_LEN(retry_rows); i++)
+		if (bits & retry_rows[i].bit)
+			n += snprintf(to + n, (size_t)(RETRY_ON_TEXT_MAX - n), "%s%u",
+				n > 0 ? "," : "", retry_rows[i].status);
+	return to;
 }
 
 struct service *

@@ -39,6 +39,10 @@ enum datapath {
 	DATAPATH_KERNEL,
 };
 
+/* Answers after which another endpoint is asked; bits. */
+enum { RETRY_ON_500 = 1, RETRY_ON_502 = 2, RETRY_ON_503 = 4, RETRY_ON_504 = 8 };
+enum { RETRY_ON_TEXT_MAX = 32 };
+
 enum { RETRIES_DEFAULT = UINT8_MAX };
 #define REQUEST_MS_DEFAULT UINT32_MAX
 
@@ -60,6 +64,9 @@ struct service_lb {
 		slow_start_ms; /* an endpoint that is new, or back, gets more and more for so long */
 	uint16_t
 		hash_balance; /* consistent hash: most of an endpoint's load, percent of the mean; 0: any */
+	uint16_t outlier_5xx; /* answers of 5xx in a row that put an endpoint out; 0: any number */
+	uint32_t outlier_ms; /* for how long, the first time */
+	uint8_t retry_on; /* RETRY_ON_...: another endpoint is asked where that is safe */
 };
 
 /* Which endpoints go first (DESIGN.md section 5); lower is better. */
@@ -174,6 +181,11 @@ int hash_on_parse(const char *text, char **key);
 /* "proxy", "kernel", "" for DATAPATH_DEFAULT; the other way: -EINVAL. */
 const char *datapath_name(enum datapath datapath);
 int datapath_parse(const char *word);
+/* "500,502,503,504" or some of them, in any order; the other way: in this one, "" for none. -EINVAL. */
+int retry_on_parse(const char *text);
+const char *retry_on_text(unsigned bits, char to[RETRY_ON_TEXT_MAX]);
+/* The bit of an answer's status, 0: none. */
+unsigned retry_on_bit(unsigned status);
 /* "http", "tcp", "udp"; the other way: -EINVAL. */
 const char *port_mode_name(enum port_mode mode);
 int port_mode_parse(const char *word);

@@ -140,6 +140,7 @@ build_policy(struct buf *out, const struct view *v)
 		[HASH_ON_HEADER] = "header:",
 		[HASH_ON_COOKIE] = "cookie:"};
 	const struct service_lb *lb = &v->lb;
+	char retry_on[RETRY_ON_TEXT_MAX];
 
 	text_member(out, "policy", lb_policy_name(lb->policy));
 	number_member(out, "affinity", lb->affinity_s);
@@ -156,6 +157,9 @@ build_policy(struct buf *out, const struct view *v)
 	number_member(out, "healthMs", lb->health_interval_ms);
 	number_member(out, "slowStartMs", lb->slow_start_ms);
 	number_member(out, "hashBalance", lb->hash_balance);
+	number_member(out, "outlier5xx", lb->outlier_5xx);
+	number_member(out, "outlierMs", lb->outlier_ms);
+	text_member(out, "retryOn", retry_on_text(lb->retry_on, retry_on));
 	text_member(out, "datapath", datapath_name(lb->datapath));
 	if (v->local_only)
 		buf_adds(out, ",\"localOnly\":true");

@@ -226,6 +226,19 @@ parse_datapath(struct json *j, void *to)
 }
 
 static void
+parse_retry_on(struct json *j, void *to)
+{
+	struct view *v = to;
+	auto_free char *text = NULL;
+	int bits;
+
+	if (!json_text(j, &text, MESH_NODE_MAX))
+		return;
+	bits = retry_on_parse(text);
+	v->lb.retry_on = (uint8_t)MAX(bits, 0);
+}
+
+static void
 parse_distribution(struct json *j, void *to)
 {
 	struct view *v = to;
@@ -302,6 +315,9 @@ view_parse(struct view **out, const char *json, size_t len, struct err *err)
 		LB_NUMBER("healthMs", FIELD_UINT32, health_interval_ms, MESH_TIMEOUT_MAX_MS),
 		LB_NUMBER("slowStartMs", FIELD_UINT32, slow_start_ms, MESH_SLOW_START_MAX_MS),
 		LB_NUMBER("hashBalance", FIELD_UINT16, hash_balance, MESH_HASH_BALANCE_MAX),
+		LB_NUMBER("outlier5xx", FIELD_UINT16, outlier_5xx, MESH_OUTLIER_MAX),
+		LB_NUMBER("outlierMs", FIELD_UINT32, outlier_ms, MESH_TIMEOUT_MAX_MS),
+		{"retryOn", FIELD_CUSTOM, 0, 0, NULL, parse_retry_on},
 		{"datapath", FIELD_CUSTOM, 0, 0, NULL, parse_datapath},
 		{"localOnly", FIELD_BOOL, offsetof(struct view, local_only), 0, NULL, NULL},
 		{"distribution", FIELD_CUSTOM, 0, 0, NULL, parse_distribution},

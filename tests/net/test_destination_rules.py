@@ -1,12 +1,13 @@
 """Istio's DestinationRules, as EdgeMesh's users have them: what of them counts is what edge nodes do, in the manifest folder and from a
 cluster; what does not is told where an operator looks."""
 import json
+import os
 import re
 
 import pytest
 
 from kube import ACCOUNT, RIGHTS, ApiServer, KubeHub, optional_rights
-from lab import Lab, service, wait_for
+from lab import Lab, endpoint_slice, service, wait_for
 
 pytestmark = pytest.mark.plain_build  # choices of the hub, which the units make with the sanitizers, too
 
@@ -43,14 +44,45 @@ def test_in_the_manifest_folder(mesh):
     assert {len(c) for c in chosen} == {1} and set.union(*chosen) == mesh.backends
     assert rules_of(mesh.hub)["by-user"] == {"namespace": "default", "name": "by-user", "service": "ruled", "counts": True, "problem": ""}
     # What does not count is told, and takes nothing away from what does.
-    mesh.hub.write("rule.yaml", rule("by-user", "ruled", {**BY_USER, "outlierDetection": {"consecutive5xxErrors": 3}}))
-    wait_for("told", lambda: "outlierDetection is not supported" in status(mesh.hub))
-    assert re.search(r"/rule.yaml:\d+: trafficPolicy.outlierDetection is not supported", mesh.hub.process.log())
+    mesh.hub.write("rule.yaml", rule("by-user", "ruled", {**BY_USER, "tls": {"mode": "DISABLE"}}))
+    wait_for("told", lambda: "trafficPolicy.tls is not supported" in status(mesh.hub))
+    assert re.search(r"/rule.yaml:\d+: trafficPolicy.tls is not supported", mesh.hub.process.log())
     assert mesh.hub.metrics()['edgeway_hub_destination_rules{counts="partly"}'] == 1
     assert len(who(mesh.client1, "one", 24)) == 1
     mesh.hub.delete("rule.yaml")
     wait_for("as without it", lambda: len(who(mesh.client1, "one", 24)) > 1)
     assert rules_of(mesh.hub) == {}
+
+
+def test_outlier_detection(mesh):
+    """Answers of 5xx in a row put an endpoint out, though it takes connections; other Services go on using it."""
+    flag = os.path.join(mesh.lab.dir, "failing")
+    pods = [mesh.node1.pod(f"failing-{i}") for i in range(2)]
+    served = [p.serve("--http", "8080", "--ill-if", flag if i == 0 else "") for i, p in enumerate(pods)]
+    for name in ("failing", "lenient"):
+        mesh.hub.write(f"{name}.yaml", service(name, ("http", 80, 8080), selector="none"),
+                       endpoint_slice(f"{name}-1", name, 8080, *[p.address for p in pods], port_name="http"))
+    mesh.hub.write("rule.yaml", rule("out", "failing", {"outlierDetection": {"consecutive5xxErrors": 2, "baseEjectionTime": "10m"}}))
+    wait_for("rule", lambda: rules_of(mesh.hub).get("out", {}).get("counts"))
+
+    def states(name):
+        return {e["state"] for g in mesh.agent1.state()["lb"]["endpoints"] if g["service"] == f"default/{name}" for e in g["endpoints"]}
+
+    def answers(name, times):
+        return mesh.client1.run("curl", "-sS", "-m", 60, "-H", "Connection: close", "-w", "%{http_code}\n", *[f"http://{name}/health"] * times).stdout.split()
+    for name in ("failing", "lenient"):
+        wait_for(f"first answer of {name}", lambda n=name: mesh.client1.get(f"http://{n}/health")[0] == 204)
+    open(flag, "w").close()
+    wait_for("it is out", lambda: "503" not in answers("failing", 16))
+    assert states("failing") == {"up", "ejected"}
+    assert "503" in answers("lenient", 16) and states("lenient") == {"up"}
+    assert "answers with 5xx again and again" in mesh.agent1.process.log()
+    assert "503" not in answers("failing", 24)
+    os.unlink(flag)
+    for name in ("failing.yaml", "lenient.yaml", "rule.yaml"):
+        mesh.hub.delete(name)
+    for p in served:
+        p.kill()
 
 
 # --- in a cluster -------------------------------------------------------------------------

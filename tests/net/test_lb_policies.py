@@ -404,6 +404,24 @@ def test_health_checks_belong_to_their_service(mesh):
         p.kill()
 
 
+def test_retry_on(mesh):
+    """An endpoint that says 503 costs no request that another may answer; ten attempts more are within the budget."""
+    flag = os.path.join(mesh.lab.dir, "busy")
+    extra = [mesh.node1.pod(f"busy-{i}") for i in range(2)]
+    served = [p.serve("--http", "8080", "--ill-if", flag if i == 0 else "") for i, p in enumerate(extra)]
+    open(flag, "w").close()
+    said = {}
+    for name, told in (("busy", {}), ("eager", {"retry-on": "503"})):
+        declare(mesh, name, endpoint_slice(f"{name}-1", name, 8080, *[p.address for p in extra], port_name="http"),
+                ports=(("http", 80, 8080),), selector="none", annotations={"lb-policy": "round-robin", **told})
+        wait_for("first answer", lambda n=name: mesh.client1.get(f"http://{n}/health")[0] == 204)
+        said[name] = collections.Counter(mesh.client1.run("curl", "-sS", "-w", "%{http_code}\n", *[f"http://{name}/health"] * 10).stdout.split())
+        mesh.hub.delete(f"{name}.yaml")
+    assert said["busy"] == {"204": 5, "503": 5} and said["eager"] == {"204": 10}
+    for p in served:
+        p.kill()
+
+
 def test_not_ready_and_terminating(mesh):
     """publishNotReadyAddresses; and those that still serve while they end, where nobody else is ready."""
     declare(mesh, "early", pod("early-0", mesh.node1, "172.17.0.2", ("http", 8080, 0), app="early", ready=False),

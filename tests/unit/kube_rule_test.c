@@ -58,6 +58,12 @@ what_counts(void **state)
 		{RULE("r", TCP("connectTimeout: 1m30.5s")), {.connect_ms = 90500}, ""},
 		{RULE("r", TCP("connectTimeout: 24h")), {.connect_ms = 86400000}, ""},
 		{RULE("r", TCP("connectTimeout: 1ms")), {.connect_ms = 1}, ""},
+		{RULE("r", POLICY("outlierDetection: {}")), {.outlier_5xx = 5}, ""},
+		{RULE("r",
+			 POLICY("outlierDetection: {consecutive5xxErrors: 3, interval: 10s, "
+				"baseEjectionTime: 30s, maxEjectionPercent: 100}")),
+			{.outlier_5xx = 3, .outlier_ms = 30000}, ""},
+		{RULE("r", POLICY("outlierDetection: {consecutive5xxErrors: 0}")), {0}, ""},
 	};
 
 	(void)state;
@@ -70,9 +76,12 @@ what_counts(void **state)
 		assert_string_equal(r->service, "s");
 		if (r->policy != rows[i].is.policy || r->hash_on != rows[i].is.hash_on ||
 			r->max_connections != rows[i].is.max_connections ||
-			r->connect_ms != rows[i].is.connect_ms)
-			fail_msg("%s: policy=%u hash=%u most=%u connect=%u", rows[i].text,
-				r->policy, r->hash_on, r->max_connections, r->connect_ms);
+			r->connect_ms != rows[i].is.connect_ms ||
+			r->outlier_5xx != rows[i].is.outlier_5xx ||
+			r->outlier_ms != rows[i].is.outlier_ms)
+			fail_msg("%s: policy=%u hash=%u most=%u connect=%u outlier=%u,%u",
+				rows[i].text, r->policy, r->hash_on, r->max_connections,
+				r->connect_ms, r->outlier_5xx, r->outlier_ms);
 		assert_string_equal(r->hash_key, rows[i].key);
 		kube_batch_fini(&b);
 	}
@@ -114,8 +123,15 @@ what_does_not_is_told_with_its_line(void **state)
 		{RULE("r", TCP("tcpKeepalive: {time: 1s}")), "tcp.tcpKeepalive is not supported"},
 		{RULE("r", POLICY("connectionPool: {http: {maxRetries: 1}}")),
 			"connectionPool.http is not supported"},
-		{RULE("r", POLICY("outlierDetection: {baseEjectionTime: 1s}")),
-			"m.yaml:5: trafficPolicy.outlierDetection is not supported"},
+		{RULE("r", POLICY("outlierDetection: {consecutiveGatewayErrors: 3}")),
+			"m.yaml:5: outlierDetection.consecutiveGatewayErrors is not supported"},
+		{RULE("r", POLICY("outlierDetection: {consecutive5xxErrors: -1}")),
+			"outlierDetection.consecutive5xxErrors: 0 to 1000 expected"},
+		{RULE("r", POLICY("outlierDetection: {baseEjectionTime: 3}")),
+			"outlierDetection.baseEjectionTime: '3', a time"},
+		{RULE("r", POLICY("outlierDetection: {maxEjectionPercent: 10}")),
+			"outlierDetection.maxEjectionPercent other than 100"},
+		{RULE("r", POLICY("tls: {mode: DISABLE}")), "trafficPolicy.tls is not supported"},
 		{RULE("r", "host: s, subsets: [{name: v1}], exportTo: ['.']"),
 			"spec.subsets is not supported; m.yaml:5: spec.exportTo is not supported"},
 		{RULE("r", "host: s, '': 1"), "spec. is not supported"},
@@ -375,14 +391,13 @@ the_oldest_of_several_counts(void **state)
 	assert_note("c, and not a and 1 more");
 	say("d.yaml",
 		RULE_AT("d", CREATED("2025-11-21T10:00:00Z"),
-			POLICY("loadBalancer: {simple: RANDOM}, outlierDetection: {}")));
+			POLICY("loadBalancer: {simple: RANDOM}, tls: {}")));
 	next(&lb, key);
 	assert_int_equal(lb.policy, LB_RANDOM);
 	assert_note("d, and not c and 2 more");
-	assert_problem(
-		"DestinationRule d counts in part: trafficPolicy.outlierDetection is not "
-		"supported; several DestinationRules are for it, of which the oldest counts, d, "
-		"and not c and 2 more");
+	assert_problem("DestinationRule d counts in part: trafficPolicy.tls is not supported; "
+		       "several DestinationRules are for it, of which the oldest counts, d, "
+		       "and not c and 2 more");
 	/* The order in which they come does not matter. */
 	cluster_replace(cluster, "d.yaml", NULL);
 	cluster_replace(cluster, "a.yaml", NULL);

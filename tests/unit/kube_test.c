@@ -381,6 +381,9 @@ annotations_of_balancing(void **state)
 			"    edgeway.io/max-connections: 64\n"
 			"    edgeway.io/slow-start: 30s\n"
 			"    edgeway.io/hash-balance: 125\n"
+			"    edgeway.io/outlier-5xx: 5\n"
+			"    edgeway.io/outlier-time: 30s\n"
+			"    edgeway.io/retry-on: \"503, 502\"\n"
 			"    edgeway.io/datapath: kernel\n") "spec:\n  internalTrafficPolicy: "
 							     "Local\n"
 							     "  trafficDistribution: "
@@ -399,6 +402,9 @@ annotations_of_balancing(void **state)
 	assert_int_equal(s->lb.max_connections, 64);
 	assert_int_equal(s->lb.slow_start_ms, 30000);
 	assert_int_equal(s->lb.hash_balance, 125);
+	assert_int_equal(s->lb.outlier_5xx, 5);
+	assert_int_equal(s->lb.outlier_ms, 30000);
+	assert_int_equal(s->lb.retry_on, RETRY_ON_502 | RETRY_ON_503);
 	assert_int_equal(s->lb.datapath, DATAPATH_KERNEL);
 	assert_true(s->local_only);
 	assert_int_equal(s->distribution, DISTRIBUTE_ZONE);
@@ -450,6 +456,10 @@ a_slip_in_an_annotation_is_told_and_the_default_serves(void **state)
 		{"max-connections: 0", "expected a whole number from 1 to 1000000"},
 		{"slow-start: 1h", "expected a time from"},
 		{"hash-balance: 100", "expected a whole number from 101 to 1000"},
+		{"outlier-5xx: 0", "expected a whole number from 1 to 1000"},
+		{"outlier-time: 5", "expected a time with its unit"},
+		{"retry-on: 404", "expected some of 500, 502, 503 and 504"},
+		{"retry-on: \"503,\"", "expected some of"},
 		{"datapath: fast", "expected one of proxy|kernel"},
 		{"lb-polcy: random", "no such annotation"},
 	};

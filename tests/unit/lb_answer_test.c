@@ -3,6 +3,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -141,6 +142,131 @@ silent_endpoints(void **state)
 	service_options(NULL);
 }
 
+/* Which of the first two endpoints has a request now; it is read there. */
+static int
+asked(int backs[2])
+{
+	char byte;
+
+	for (int ms = 0; ms < WAIT_MS; ms++) {
+		for (int i = 0; i < 2; i++) {
+			if (endpoint_called(i, 0)) {
+				if (backs[i] >= 0)
+					close(backs[i]);
+				backs[i] = endpoint_accept(i);
+			}
+			if (backs[i] >= 0 &&
+				recv(backs[i], &byte, 1, MSG_PEEK | MSG_DONTWAIT) > 0) {
+				head_at(backs[i]);
+				return i;
+			}
+		}
+		time_passes(1);
+	}
+	fail_msg("nobody was asked");
+	return -1;
+}
+
+#define ANSWER(status) "HTTP/1.1 " status "\r\nContent-Length: 0\r\n\r\n"
+
+/* edgeway.io/retry-on: another endpoint is asked where that is safe, and there is one; what the first one said goes nowhere. */
+static void
+asks_another_on_503(void **state)
+{
+	const struct service_lb again = {.retries = RETRIES_DEFAULT, .retry_on = RETRY_ON_503};
+	uint64_t retries = metric("edgeway_lb_retries_total ");
+	int client, backs[2] = {-1, -1}, first, second;
+
+	(void)state;
+	service_options(&again);
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 2);
+	client = client_open();
+	put(client, GET);
+	first = asked(backs);
+	put(backs[first],
+		"HTTP/1.1 100 Go on\r\n\r\nHTTP/1.1 503 Busy\r\nContent-Length: 4\r\n\r\nbu");
+	expect(client, "HTTP/1.1 100 Go on\r\n\r\n");
+	second = asked(backs);
+	assert_int_not_equal(second, first);
+	put(backs[second], ANSWER("200 OK"));
+	expect(client, ANSWER("200 OK"));
+	assert_int_equal(metric("edgeway_lb_retries_total "), retries + 1);
+	/* Another status, what may not be sent twice, and the last one's answer go on. */
+	put(client, GET);
+	put(backs[asked(backs)], ANSWER("502 Bad"));
+	expect(client, ANSWER("502 Bad"));
+	put(client, "POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n");
+	put(backs[asked(backs)], ANSWER("503 Busy"));
+	expect(client, ANSWER("503 Busy"));
+	assert_int_equal(metric("edgeway_lb_retries_total "), retries + 1);
+	put(client, GET);
+	first = asked(backs);
+	put(backs[first], ANSWER("503 First"));
+	second = asked(backs);
+	assert_int_not_equal(second, first);
+	put(backs[second], ANSWER("503 Second"));
+	expect(client, ANSWER("503 Second"));
+	close(client);
+	close(backs[0]);
+	close(backs[1]);
+	service_options(NULL);
+}
+
+/* edgeway.io/outlier-5xx: so many in a row, and it is out until an answer shows that it is well; that it listens is no news. */
+static void
+out_for_errors(void **state)
+{
+	const struct service_lb strict = {.retries = RETRIES_DEFAULT, .outlier_5xx = 2};
+	uint64_t ejections = metric("edgeway_lb_ejections_total ");
+	int client, backs[2] = {-1, -1}, n_bad = 0, who;
+
+	(void)state;
+	service_options(&strict);
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 2);
+	client = client_open();
+	while (n_bad < 2) {
+		put(client, GET);
+		who = asked(backs);
+		n_bad += who == 0;
+		put(backs[who], who == 0 ? ANSWER("500 No") : ANSWER("200 OK"));
+		expect(client, who == 0 ? ANSWER("500 No") : ANSWER("200 OK"));
+	}
+	assert_int_equal(metric("edgeway_lb_ejections_total "), ejections + 1);
+	time_passes(500); /* probes find that it listens */
+	for (int i = 0; i < 4; i++) {
+		put(client, GET);
+		assert_int_equal(asked(backs), 1);
+		put(backs[1], ANSWER("200 OK"));
+		expect(client, ANSWER("200 OK"));
+	}
+	/* One request when the time is over; one more error puts it out again, for longer. */
+	time_passes(1000);
+	for (who = 1; who == 1;) {
+		put(client, GET);
+		who = asked(backs);
+		put(backs[who], who == 0 ? ANSWER("500 No") : ANSWER("200 OK"));
+		expect(client, who == 0 ? ANSWER("500 No") : ANSWER("200 OK"));
+	}
+	assert_int_equal(metric("edgeway_lb_ejections_total "), ejections + 2);
+	time_passes(1500);
+	put(client, GET);
+	assert_int_equal(asked(backs), 1);
+	put(backs[1], ANSWER("200 OK"));
+	expect(client, ANSWER("200 OK"));
+	time_passes(1500);
+	for (int n_good = 0; n_good < 3;) {
+		put(client, GET);
+		who = asked(backs);
+		n_good += who == 0;
+		put(backs[who], ANSWER("404 Well"));
+		expect(client, ANSWER("404 Well"));
+	}
+	close(client);
+	close(backs[0]);
+	close(backs[1]);
+	service_options(NULL);
+}
+
 int
 main(void)
 {
@@ -148,6 +274,8 @@ main(void)
 		cmocka_unit_test(answers_with_bare_lf),
 		cmocka_unit_test(offered_protocols),
 		cmocka_unit_test(silent_endpoints),
+		cmocka_unit_test(asks_another_on_503),
+		cmocka_unit_test(out_for_errors),
 		cmocka_unit_test(via_for_who_wants_it),
 	};
 
