@@ -4,11 +4,11 @@
 
 #include "base/hash.h"
 
-enum { SLOTS = 4096, IPV6_PREFIX_BYTES = 8 };
+enum { IPV6_PREFIX_BYTES = 8 };
 
 struct fair_share {
 	uint64_t limit;
-	_Atomic uint64_t used, of[SLOTS];
+	_Atomic uint64_t used, of[FAIR_SHARE_SLOTS];
 };
 
 struct fair_share *
@@ -29,7 +29,7 @@ fair_share_free(struct fair_share **s)
 uint16_t
 fair_share_slot(const void *key, size_t len, uint64_t seed)
 {
-	return (uint16_t)(hash64(key, len, seed) % SLOTS);
+	return (uint16_t)(hash64(key, len, seed) % FAIR_SHARE_SLOTS);
 }
 
 uint16_t
@@ -108,7 +108,7 @@ fair_share_greediest(const struct fair_share *s)
 {
 	uint16_t most = 0;
 
-	for (uint16_t i = 1; i < SLOTS; i++) {
+	for (uint16_t i = 1; i < FAIR_SHARE_SLOTS; i++) {
 		if (fair_share_load(&s->of[i]) > fair_share_load(&s->of[most]))
 			most = i;
 	}

@@ -17,6 +17,8 @@
 
 struct fair_share;
 
+enum { FAIR_SHARE_SLOTS = 4096 };
+
 struct fair_share *fair_share_new(uint64_t limit);
 void fair_share_free(struct fair_share **s);
 /* The counter of a client; the same for all supplies with this seed, which clients must not know. */

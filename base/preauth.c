@@ -11,16 +11,81 @@ struct preauth {
 	struct fair_share *places;
 	struct preauth_ring all; /* the oldest first */
 	uint64_t seed, refused, dropped;
+	struct preauth_ring waiting; /* for a step, by rounds */
+	struct timer *turn;
+	uint64_t *last; /* by slot: the round of its last step */
+	uint64_t round, n_waiting, steps;
 };
 
+/* --- steps ------------------------------------------------------------------------------------------- */
+
+void
+preauth_cancel(struct preauth_conn *c)
+{
+	if (c->step == NULL)
+		return;
+	c->step = NULL;
+	TAILQ_REMOVE(&c->of->waiting, c, waits);
+	c->of->n_waiting--;
+}
+
+static void
+preauth_on_turn(void *arg)
+{
+	struct preauth *p = arg;
+	struct preauth_conn *c = TAILQ_FIRST(&p->waiting);
+	loop_fn *step;
+
+	if (c == NULL)
+		return;
+	step = c->step;
+	p->round = c->round;
+	p->steps++;
+	preauth_cancel(c);
+	if (!TAILQ_EMPTY(&p->waiting))
+		timer_start(p->turn, 0, 0);
+	step(c->step_arg);
+}
+
+/* Each client has one step in a round: its next one is in the round behind its last, or in this one. */
+bool
+preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
+{
+	struct preauth *p = c->of;
+	struct preauth_conn *before;
+
+	if (p == NULL)
+		return false;
+	assert(c->step == NULL);
+	c->step = step;
+	c->step_arg = arg;
+	c->round = p->last[c->slot] = MAX(p->last[c->slot] + 1, p->round);
+	before = TAILQ_LAST(&p->waiting, preauth_ring);
+	while (before != NULL && before->round > c->round)
+		before = TAILQ_PREV(before, preauth_ring, waits);
+	if (before != NULL)
+		TAILQ_INSERT_AFTER(&p->waiting, before, c, waits);
+	else
+		TAILQ_INSERT_HEAD(&p->waiting, c, waits);
+	p->n_waiting++;
+	if (!timer_active(p->turn))
+		timer_start(p->turn, 0, 0);
+	return true;
+}
+
+/* --- places ------------------------------------------------------------------------------------------ */
+
 struct preauth *
-preauth_new(uint64_t places, uint64_t seed)
+preauth_new(struct loop *loop, uint64_t places, uint64_t seed)
 {
 	struct preauth *p = xcalloc(1, sizeof *p);
 
 	p->places = fair_share_new(places);
 	p->seed = seed;
 	TAILQ_INIT(&p->all);
+	TAILQ_INIT(&p->waiting);
+	p->turn = timer_new(loop, preauth_on_turn, p);
+	p->last = xcalloc(FAIR_SHARE_SLOTS, sizeof *p->last);
 	return p;
 }
 
@@ -32,6 +97,8 @@ preauth_free(struct preauth **out)
 	if (p == NULL)
 		return;
 	assert(TAILQ_EMPTY(&p->all));
+	timer_free(&p->turn);
+	free(p->last);
 	fair_share_free(&p->places);
 	free(p);
 }
@@ -39,10 +106,12 @@ preauth_free(struct preauth **out)
 void
 preauth_leave(struct preauth_conn *c)
 {
-	struct preauth *p = take_ptr(&c->of);
+	struct preauth *p = c->of;
 
 	if (p == NULL)
 		return;
+	preauth_cancel(c);
+	c->of = NULL;
 	TAILQ_REMOVE(&p->all, c, link);
 	fair_share_give(p->places, c->slot, 1);
 }
@@ -163,13 +232,20 @@ preauth_metrics(const struct preauth *p, struct metrics *m)
 	metric_counter(m, "edgeway_hub_unauthenticated_refused_total",
 		"Connections without a place for one that has not authenticated.",
 		"outcome=\"refused\"", p->refused);
+	metric_counter(m, "edgeway_hub_handshake_steps_total",
+		"Steps of handshakes, of which each turn of the loop takes one.", NULL, p->steps);
+	metric_gauge(m, "edgeway_hub_handshake_steps_waiting",
+		"Connections that wait for one, of all addresses in turn.", NULL,
+		(double)p->n_waiting);
 }
 
 void
 preauth_state(const struct preauth *p, struct buf *out)
 {
-	buf_printf(out, "{\"waiting\":%llu,\"places\":%llu,\"refused\":%llu,\"dropped\":%llu}",
+	buf_printf(out,
+		"{\"waiting\":%llu,\"places\":%llu,\"refused\":%llu,\"dropped\":%llu,\"steps\":%"
+		"llu}",
 		(unsigned long long)preauth_waiting(p),
 		(unsigned long long)fair_share_limit(p->places), (unsigned long long)p->refused,
-		(unsigned long long)p->dropped);
+		(unsigned long long)p->dropped, (unsigned long long)p->n_waiting);
 }

@@ -14,6 +14,7 @@ struct tls_stream {
 	struct loop *loop;
 	struct watch *watch;
 	struct timer *deadline;
+	struct preauth_conn *place; /* NULL: no step of the handshake waits for its turn */
 	SSL *ssl;
 	struct tls_socket socket;
 	bool open;

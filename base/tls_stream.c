@@ -106,6 +106,16 @@ ask(struct tls_stream *s)
 		set_interest(s, interest != 0 ? interest : WATCH_HUP);
 }
 
+/* The handshake is over: whoever has the place may give it back. */
+static void
+tls_forget_place(struct tls_stream *s)
+{
+	struct preauth_conn *place = take_ptr(&s->place);
+
+	if (place != NULL)
+		preauth_cancel(place);
+}
+
 /* The last word; the stream may be gone afterwards. */
 static void
 fail(struct tls_stream *s, const char *why)
@@ -115,6 +125,7 @@ fail(struct tls_stream *s, const char *why)
 	ERR_clear_error();
 	timer_cancel(s->deadline);
 	watch_stop(&s->watch);
+	tls_forget_place(s);
 	s->broken = true;
 	s->on(s->arg, TLS_FAILED);
 }
@@ -163,10 +174,29 @@ shake(struct tls_stream *s)
 		return;
 	}
 	timer_cancel(s->deadline);
+	tls_forget_place(s);
 	s->peer = pki_peer_name(s->ssl);
 	s->open = true;
 	set_interest(s, WATCH_READ);
 	s->on(s->arg, TLS_OPEN);
+}
+
+static void
+tls_on_step(void *arg)
+{
+	shake(arg);
+}
+
+/* A step of a handshake takes as long as many requests: it comes when it is its client's turn. */
+static void
+tls_shake_in_turn(struct tls_stream *s, unsigned events)
+{
+	if (s->place != NULL && events == WATCH_HUP)
+		preauth_cancel(s->place);
+	if (s->place == NULL || events == WATCH_HUP || !preauth_step(s->place, tls_on_step, s))
+		shake(s);
+	else
+		set_interest(s, WATCH_HUP);
 }
 
 static void
@@ -182,7 +212,7 @@ on_watch(void *arg, int fd, unsigned events)
 
 	(void)fd;
 	if (!s->open)
-		shake(s);
+		tls_shake_in_turn(s, events);
 	else if (events & WATCH_WRITE)
 		s->on(s->arg, TLS_WRITABLE); /* its owner reads as well, if there is something */
 	else
@@ -213,6 +243,7 @@ tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct er
 	s->arg = setup->arg;
 	s->alpn = setup->alpn != NULL ? xstrdup(setup->alpn) : NULL;
 	s->offers = setup->offers;
+	s->place = setup->place;
 	s->key_records = setup->key_records > 0 ? setup->key_records : (uint64_t)TLS_KEY_RECORDS;
 	s->host = setup->host != NULL ? xstrdup(setup->host) : NULL;
 	s->ssl = SSL_new(setup->ctx);
@@ -253,6 +284,7 @@ tls_stream_free(struct tls_stream **stream)
 	if (s->open && !s->broken)
 		SSL_shutdown(s->ssl);
 	ERR_clear_error();
+	tls_forget_place(s);
 	if (s->deadline != NULL)
 		timer_free(&s->deadline);
 	if (s->watch != NULL)

@@ -19,6 +19,7 @@
 
 #include "base/loop.h"
 #include "base/pki.h"
+#include "base/preauth.h"
 
 struct tls_stream;
 
@@ -42,6 +43,9 @@ struct tls_setup {
 	const char *const *offers;
 	enum tls_proof proof;
 	unsigned deadline_ms; /* of the handshake; 0: 10 s */
+	/* Server: the peer's place until it has authenticated, whose turn each step of the handshake waits for; outlives the handshake, or
+	 * the stream. NULL, or one without a place: none waits. */
+	struct preauth_conn *place;
 	uint64_t key_records; /* that are written by one key; 0: TLS_KEY_RECORDS */
 	tls_event_fn *on;
 	void *arg;

@@ -99,24 +99,30 @@ xasprintf(const char *fmt, ...)
 }
 
 static uint64_t
-clock_ms(clockid_t id)
+clock_us(clockid_t id)
 {
 	struct timespec ts;
 
 	clock_gettime(id, &ts);
-	return (uint64_t)ts.tv_sec * 1000 + (uint64_t)ts.tv_nsec / 1000000;
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+uint64_t
+mono_us(void)
+{
+	return clock_us(CLOCK_MONOTONIC);
 }
 
 uint64_t
 mono_ms(void)
 {
-	return clock_ms(CLOCK_MONOTONIC);
+	return mono_us() / 1000;
 }
 
 uint64_t
 wall_ms(void)
 {
-	return clock_ms(CLOCK_REALTIME);
+	return clock_us(CLOCK_REALTIME) / 1000;
 }
 
 void

@@ -48,6 +48,8 @@ char *xasprintf(const char *fmt, ...) printf_like(1, 2);
 
 /* CLOCK_MONOTONIC and CLOCK_REALTIME in milliseconds. On a loop prefer loop_now_ms(). */
 uint64_t mono_ms(void);
+/* The former in microseconds: how long a turn has taken so far. */
+uint64_t mono_us(void);
 uint64_t wall_ms(void);
 
 /* Cryptographically good random bytes (getrandom); never fails. */

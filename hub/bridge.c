@@ -218,6 +218,7 @@ bridge_new(const struct bridge_setup *setup, struct bridge **out, int *other, st
 		.ctx = setup->ctx,
 		.host = setup->host,
 		.proof = setup->proof,
+		.place = setup->place,
 		.on = on_tls,
 		.arg = b,
 	};

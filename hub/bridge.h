@@ -22,6 +22,7 @@ struct bridge_setup {
 	struct ssl_ctx_st *ctx;
 	const char *host; /* client: the name to ask for; NULL: server */
 	enum tls_proof proof;
+	struct preauth_conn *place; /* as in tls_setup */
 	/* why: NULL when open. sni, peer: "" none. */
 	void (*opened)(void *arg, const char *why, const char *sni, const char *peer);
 	void (*ended)(void *arg, bool broken);

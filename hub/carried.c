@@ -283,6 +283,7 @@ carried_take(struct carried *c, int fd, enum hello kind)
 	if (!timer_active(c->timer))
 		set_timer(c);
 	setup.arg = o;
+	setup.place = &o->place;
 	if (kind == HELLO_PLAIN)
 		listen_to(o, wire_socket(c->config.loop, fd));
 	else if (tls_stream_new(&setup, &o->tls, &err) < 0)

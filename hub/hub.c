@@ -38,6 +38,7 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 		.heartbeat_ms = heartbeat_ms,
 		.squeeze = compress,
 		.preauth = hub->preauth,
+		.floods = hub->floods,
 		.refuses = refuses,
 		.news = on_tunnel_news,
 		.arg = hub,
@@ -121,9 +122,10 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	hub->addresses = addresses_new(loop, NULL, NULL);
 	hub->cluster = cluster_new();
 	hub->fanout = fanout_new();
+	hub->floods = floods_new();
 	random_bytes(&seed, sizeof seed);
 	hub->preauth = preauth_new(
-		MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX), seed);
+		loop, MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX), seed);
 	rc = start(hub, config, err);
 	if (rc < 0)
 		hub_stop(&hub);
@@ -230,6 +232,7 @@ hub_stop(struct hub **out)
 	ways_free(&hub->ways);
 	tunnels_free(&hub->tunnels);
 	preauth_free(&hub->preauth);
+	floods_free(&hub->floods);
 	inquiries_free(&hub->inquiries);
 	self_guard_free(&hub->guard);
 	access_free(&hub->access);

@@ -11,6 +11,7 @@
 #include "hub/authority.h"
 #include "hub/doors.h"
 #include "hub/fanout.h"
+#include "hub/floods.h"
 #include "hub/hub.h"
 #include "hub/inquiry.h"
 #include "hub/kubernetes.h"
@@ -35,6 +36,7 @@ struct hub {
 	struct kubernetes *kubernetes;
 	struct node_sites *sites; /* with Kubernetes */
 	struct nodes *nodes; /* NULL until the authority is ready */
+	struct floods *floods;
 	struct tunnels *tunnels; /* takes none before */
 	struct peers *peers;
 	struct tunnels *outward_tunnels; /* by which nodes ask `outward` */

@@ -120,6 +120,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		nodes_metrics(hub->nodes, m);
 	preauth_metrics(hub->preauth, m);
 	tunnels_metrics(hub->tunnels, m);
+	floods_metrics(hub->floods, m);
 	neighbours_metrics(inquiries_neighbours(hub->inquiries), m);
 	outward_metrics(hub->outward, m);
 	peers_metrics(hub->peers, m);
@@ -272,6 +273,8 @@ hub_state(const struct hub *hub, struct buf *out)
 	neighbours_state(inquiries_neighbours(hub->inquiries), out);
 	buf_adds(out, ",\"outward\":");
 	tunnels_state(hub->outward_tunnels, out);
+	buf_adds(out, ",\"floods\":");
+	floods_state(hub->floods, loop_now_ms(hub->loop), out);
 	buf_adds(out, ",\"peers\":");
 	peers_state(hub->peers, out);
 	if (hub->nodes != NULL) {

@@ -15,6 +15,7 @@ hub_libhub_a_SOURCES = \
 	hub/detours.c hub/detours.h \
 	hub/fanout.c hub/fanout.h \
 	hub/flights.c hub/flights.h \
+	hub/floods.c hub/floods.h \
 	hub/follow.c hub/follow.h \
 	hub/hello.c hub/hello.h \
 	hub/hosts_map.c hub/hosts_map.h \

@@ -17,6 +17,7 @@ struct guest {
 	char *from; /* came inside of a websocket; else NULL */
 	size_t need; /* bytes that were waited for; 0: the first */
 	uint64_t since_ms;
+	bool waits, due; /* for its turn; it has come */
 };
 
 TAILQ_HEAD(guests, guest);
@@ -133,6 +134,20 @@ may_be_carried(enum hello kind)
 	return kind == HELLO_OTHER || kind == HELLO_REVERSE || kind == HELLO_FORWARD;
 }
 
+static void peek_on_step(void *guest);
+
+/* libwebsockets answers a ClientHello as soon as it gets it, all in one turn; other TLS waits for its turns by itself (tls_setup). */
+static bool
+peek_waits_for_turn(struct guest *g)
+{
+	if (g->waits)
+		return !g->due;
+	g->waits = preauth_step(&g->place, peek_on_step, g);
+	if (g->waits)
+		watch_set(g->watch, WATCH_HUP);
+	return g->waits;
+}
+
 static void
 look(struct guest *g)
 {
@@ -153,8 +168,17 @@ look(struct guest *g)
 		wait_for(g, need);
 	else if (g->from != NULL && !may_be_carried(kind))
 		give_up(g);
-	else
+	else if (kind != HELLO_OTHER || !peek_waits_for_turn(g))
 		hand_over(g, kind);
+}
+
+static void
+peek_on_step(void *arg)
+{
+	struct guest *g = arg;
+
+	g->due = true;
+	look(g);
 }
 
 static void

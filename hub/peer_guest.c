@@ -342,6 +342,7 @@ peers_adopt(struct peers *p, int fd)
 	why = guest_objection(p, g);
 	TAILQ_INSERT_TAIL(&p->handshakes, g, link);
 	setup.arg = g;
+	setup.place = &g->place;
 	if (why != NULL) {
 		close(fd);
 		turn_away(g, why);

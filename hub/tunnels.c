@@ -7,6 +7,7 @@
 
 #include "base/hash.h"
 #include "base/log.h"
+#include "hub/floods.h"
 #include "hub/route.h"
 
 enum {
@@ -111,15 +112,34 @@ cut(struct tunnel *u, const char *why)
 	drop(u);
 }
 
+/* Of no use to anybody, a broken agent or an attack: in the next tunnel it would be the same. */
+static void
+tunnel_flooded(const struct tunnel *u, const char *why)
+{
+	const struct tunnels_setup *setup = &u->of->setup;
+
+	log_limited(LOG_LEVEL_WARN, TUNNELS_LOGGED, "hub",
+		"tunnel cut, and the node gets no other one for %d s: it floods this hub; update "
+		"its "
+		"agent, or revoke it if its certificate is in other hands (edgewayctl node revoke) "
+		"node=%s peer=%s why=\"%s\"",
+		FLOODS_REST_MS / 1000, u->node, u->address, why);
+	if (setup->floods != NULL)
+		floods_note(setup->floods, u->node, loop_now_ms(setup->loop));
+}
+
 static void
 on_ended(void *arg, int rc, const char *why)
 {
 	struct tunnel *u = arg;
 
 	u->of->dead += rc == -ETIMEDOUT;
-	log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub",
-		"tunnel closed node=%s peer=%s epoch=%llu why=\"%s\"", u->node, u->address,
-		(unsigned long long)u->epoch, why);
+	if (rc == -EDQUOT)
+		tunnel_flooded(u, why);
+	else
+		log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub",
+			"tunnel closed node=%s peer=%s epoch=%llu why=\"%s\"", u->node, u->address,
+			(unsigned long long)u->epoch, why);
 	drop(u);
 }
 
@@ -244,6 +264,8 @@ objection(struct tunnel *u)
 		return "the certificate was revoked";
 	if (t->draining)
 		return "this hub stops";
+	if (floods_rests(t->setup.floods, node, loop_now_ms(t->setup.loop)))
+		return "a tunnel of this node was cut a moment ago: it floods this hub";
 	if (t->n_open >= t->setup.most)
 		return "too many tunnels";
 	newer = newest(t, node);
@@ -356,6 +378,7 @@ tunnels_adopt(struct tunnels *t, int fd, const char *from)
 	else
 		tell_address(fd, u->address);
 	setup.arg = u;
+	setup.place = &u->place;
 	TAILQ_INSERT_TAIL(&t->handshakes, u, link);
 	t->n_handshakes++;
 	if (tls_stream_new(&setup, &u->tls, &err) < 0)

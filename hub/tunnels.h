@@ -16,6 +16,7 @@
 #include "tunnel/tunnel.h"
 
 struct tunnels;
+struct floods;
 struct ssl_ctx_st;
 
 enum {
@@ -40,6 +41,7 @@ struct tunnels_setup {
 	bool squeeze; /* ask nodes for clear text that is smaller on the wire */
 	size_t most; /* 0: TUNNELS_MOST */
 	struct preauth *preauth; /* places of handshakes; outlives it; NULL: any number */
+	struct floods *floods; /* nodes that rest; outlives it; NULL: none do */
 	/* Set: the nodes open the streams (TUNNEL_ALPN_FORWARD), as `opened` of session_events. NULL: the hub does. */
 	unsigned (*opened)(void *arg, const char *node, struct stream *st,
 		const struct stream_request *request, const char **reason);

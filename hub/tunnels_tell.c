@@ -100,6 +100,9 @@ count_streams(const struct session_stats *s, struct metrics *m)
 		"Bytes of clear text that tunnel.compress kept off the wire, both ways.", NULL,
 		s->saved);
 	metric_counter(m, "edgeway_tunnel_pings_total", "Pings sent.", NULL, s->pings);
+	metric_counter(m, "edgeway_tunnel_useless_frames_total",
+		"Frames of nodes that carried nothing; a large head counts for many.", NULL,
+		s->useless);
 }
 
 static void

@@ -98,6 +98,7 @@ leg_take(struct ingress *i, const struct door *door, int fd, const struct caller
 		.plain = -1,
 		.ctx = door->tls,
 		.proof = door->proven ? TLS_PROVEN : TLS_ANYBODY,
+		.place = &l->place,
 		.opened = on_caller_open,
 		.ended = on_ended,
 		.arg = l,

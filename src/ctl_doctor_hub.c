@@ -160,6 +160,11 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 	tree_each(tree_get(hub, "nodes"), n) connected += ctl_true(n, "connected");
 	findings_add(f, "nodes", connected > 0 ? VERDICT_OK : VERDICT_NOTE,
 		"join one: edgewayctl token create", "%u connected", connected);
+	if (ctl_text(hub, "floods.trouble")[0] != '\0')
+		findings_add(f, "tunnels", VERDICT_BAD,
+			"update its agent; if its certificate is in other hands: edgewayctl node "
+			"revoke",
+			"%s", ctl_text(hub, "floods.trouble"));
 	check_redirect(f, tree_get(hub, "redirect"));
 	check_self_dials(f, tree_get(hub, "selfDials"));
 	tree_each(tree_get(hub, "peers"), p)

@@ -8,6 +8,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/dgram.c tunnel/dgram.h \
 	tunnel/dgram_couple.c tunnel/dgram_couple.h \
 	tunnel/flows.c tunnel/flows.h \
+	tunnel/frame_budget.c tunnel/frame_budget.h \
 	tunnel/outlet.c tunnel/outlet.h \
 	tunnel/outlet_udp.c tunnel/outlet_udp.h tunnel/outlet_udp_choice.c tunnel/outlet_udp_choice.h tunnel/outlet_udp_flow.c tunnel/outlet_udp_private.h tunnel/outlet_udp_tell.c \
 	tunnel/link.c tunnel/link.h tunnel/link_dial.c tunnel/link_dial.h tunnel/link_private.h tunnel/link_tell.c \
@@ -39,8 +40,8 @@ tests_fuzz_vicinity_fuzz_SOURCES = tests/fuzz/vicinity_fuzz.c
 tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
-TUNNEL_TESTS = tests/unit/allow_test tests/unit/carrier_test tests/unit/capsule_test tests/unit/chain_test tests/unit/opening_test tests/unit/outlet_test tests/unit/reception_test tests/unit/relay_test tests/unit/session_memory_test \
-	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_coding_test tests/unit/declaration_test tests/unit/target_test tests/unit/vicinity_test tests/unit/udp_relay_test \
+TUNNEL_TESTS = tests/unit/allow_test tests/unit/carrier_test tests/unit/capsule_test tests/unit/chain_test tests/unit/frame_budget_test tests/unit/opening_test tests/unit/outlet_test tests/unit/reception_test tests/unit/relay_test tests/unit/session_memory_test \
+	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_waves_test tests/unit/tunnel_coding_test tests/unit/declaration_test tests/unit/target_test tests/unit/vicinity_test tests/unit/udp_relay_test \
 	tests/unit/dgram_couple_test tests/unit/flows_test tests/unit/outlet_udp_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
@@ -50,6 +51,8 @@ tests_unit_dgram_couple_test_SOURCES = tests/unit/dgram_couple_test.c tests/unit
 tests_unit_dgram_couple_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_flows_test_SOURCES = tests/unit/flows_test.c
 tests_unit_flows_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_frame_budget_test_SOURCES = tests/unit/frame_budget_test.c
+tests_unit_frame_budget_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_target_test_SOURCES = tests/unit/target_test.c
 tests_unit_target_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_allow_test_SOURCES = tests/unit/allow_test.c
@@ -64,6 +67,8 @@ tests_unit_chain_test_SOURCES = tests/unit/chain_test.c
 tests_unit_chain_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_limits_test_SOURCES = tests/unit/tunnel_limits_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h $(CLOCK)
 tests_unit_tunnel_limits_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_waves_test_SOURCES = tests/unit/tunnel_waves_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h $(CLOCK)
+tests_unit_tunnel_waves_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_opening_test_SOURCES = tests/unit/opening_test.c
 tests_unit_opening_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_outlet_test_SOURCES = tests/unit/outlet_test.c $(CLOCK)

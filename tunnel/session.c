@@ -87,9 +87,18 @@ lose_streams(struct session *s)
 }
 
 static void
+session_set_late(struct session *s, bool late)
+{
+	s->budget->late += late;
+	s->budget->late -= s->late;
+	s->late = late;
+}
+
+static void
 shut(struct session *s)
 {
 	s->ended = true;
+	session_set_late(s, false);
 	spare_release(&s->budget->spare);
 	if (s->kick != NULL)
 		timer_free(&s->kick);
@@ -150,7 +159,7 @@ conclude(struct session *s, int rc)
 		s->why[0] = '\0';
 		end(s, 0);
 	} else if (rc < 0) {
-		end(s, rc);
+		end(s, s->flooded ? -EDQUOT : rc);
 	} else if (idle && !drains(s) && !nghttp2_session_want_read(s->ng)) {
 		snprintf(s->why, sizeof s->why, "%s broke the rules of HTTP/2 (code %u)",
 			s->peer_code != 0 ? "the peer says that we" : "the peer", s->peer_code);
@@ -171,7 +180,11 @@ bound_queue(struct session *s)
 	return -EPROTO;
 }
 
-/* One turn: read, tell, write. What owners do about what they are told goes out at once. */
+/*
+ * One turn: read, tell, write. What owners do about what they are told goes out at once. Neither bytes nor time of it are without bound: what is
+ * left, to be told or to be read, has the next turn, and all others have theirs before; many that are late have together as much as one, or a node
+ * with many connections would have many turns.
+ */
 static void
 turn(struct session *s, bool reading)
 {
@@ -179,18 +192,21 @@ turn(struct session *s, bool reading)
 
 	s->busy++;
 	s->collecting = true;
-	if (reading || s->unread) {
+	s->turn_ends_us = mono_us() + SESSION_TURN_US / MAX(s->budget->late, 1u);
+	s->unread |= reading;
+	if (s->unread && !s->behind) {
 		rc = session_read_wire(s);
 		s->unread = rc > 0;
 	}
-	session_tell_all(s);
+	session_tell(s, rc < 0);
 	s->collecting = false;
 	if (!s->freed)
 		sent = session_write_wire(s); /* a GOAWAY with the reason, when reading failed */
-	if (!s->freed)
-		session_tell_all(s); /* writable, and streams that have gone */
+	if (!s->freed && !s->behind)
+		session_tell(s, rc < 0); /* writable, and streams that have gone */
 	if (!s->freed) {
-		if (rc > 0)
+		session_set_late(s, rc >= 0 && (s->unread || s->behind));
+		if (s->late)
 			session_kick(s);
 		if (rc >= 0 && sent == 0)
 			sent = bound_queue(s);
@@ -204,7 +220,8 @@ on_wire(void *arg)
 {
 	struct session *s = arg;
 
-	if (!s->ended)
+	/* Who is behind has one turn in each of the loop's, and not one more for what waits in the socket. */
+	if (!s->ended && !(timer_active(s->kick) && (s->unread || s->behind)))
 		turn(s, true);
 }
 
@@ -333,6 +350,7 @@ session_new(const struct session_setup *setup, struct session **out)
 	TAILQ_INIT(&s->streams);
 	TAILQ_INIT(&s->noted);
 	TAILQ_INIT(&s->waiting);
+	frame_budget_init(&s->frames, s->server ? NGHTTP2_CLIENT_MAGIC_LEN : 0, s->heard_ms);
 	buf_init(&s->out, BUF_UNLIMITED); /* one frame beyond OUT_HIGH */
 	rc = make_http2(s);
 	if (rc == 0)
@@ -417,5 +435,6 @@ session_stats_add(struct session_stats *to, const struct session_stats *s)
 	to->stalls += s->stalls;
 	to->pings += s->pings;
 	to->saved += s->saved;
+	to->useless += s->useless;
 	to->streams += s->streams;
 }

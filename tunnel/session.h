@@ -9,6 +9,8 @@
  * STREAM_OUT_BYTES (less while memory is short); `writable` tells when there is room again. stream_end is half-close, stream_close with a code
  * a reset that the other end sees. `reset` is the last that is told of a stream.
  *
+ * A turn of the loop is bounded for each session, by bytes and by time, and so are frames that carry nothing: who sends too many is cut off.
+ *
  * Memory: all sessions of a budget together hold its `limit`, beyond a base window per stream. Windows grow to the
  * bandwidth-delay product while the budget lasts and shrink when it is short; then new streams are refused (retry elsewhere).
  *
@@ -75,7 +77,8 @@ struct session_events {
 	void (*draining)(void *arg);
 	/* Client: the server wants to be asked what it has to say (session_ask_anew). May be NULL. */
 	void (*asked)(void *arg);
-	/* The end, after every stream was told: 0 when drained, else -errno. Call session_free, now or later. */
+	/* The end, after every stream was told: 0 when drained, else -errno; -EDQUOT: the other end sent too many frames that carry nothing
+	 * (tunnel/frame_budget.h). Call session_free, now or later. */
 	void (*ended)(void *arg, int rc, const char *why);
 };
 
@@ -84,6 +87,7 @@ struct session_budget {
 	size_t held; /* bytes that wait for a reader */
 	size_t granted; /* windows beyond their base */
 	size_t queued; /* bytes that wait for the wire */
+	unsigned late; /* sessions whose turn was too short: they share the time of one */
 	struct spare
 		spare; /* buffers that its sessions hand to one another; none while all are silent */
 };
@@ -114,6 +118,7 @@ struct session_stats {
 	uint64_t stalls; /* times a writer found no room */
 	uint64_t pings;
 	uint64_t saved; /* bytes that squeezing kept off the wire, both ways */
+	uint64_t useless; /* frames that came and carried nothing */
 	unsigned streams; /* now */
 	unsigned rtt_ms; /* of the last ping */
 };

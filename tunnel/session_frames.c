@@ -65,14 +65,16 @@ on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint8_t *name, 
 {
 	struct stream *st = find(ng, frame->hd.stream_id);
 	struct head *h = st != NULL ? st->head : NULL;
+	struct session *s = arg;
 
 	(void)flags;
-	(void)arg;
 	if (h == NULL) /* a trailer, or a stream that nobody wants any more */
 		return 0;
 	h->bytes += name_len + len + 32; /* as in RFC 9113 section 6.5.2 */
-	if (h->bytes > HEAD_BYTES)
+	if (h->bytes > HEAD_BYTES) {
+		s->large_heads++;
 		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	}
 	if (is(name, name_len, ":authority"))
 		set_text(&h->authority, value, len);
 	else if (is(name, name_len, ":method"))
@@ -310,6 +312,7 @@ send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t
 	s->held_up = false;
 	s->made += len;
 	s->paced += len;
+	frame_budget_sent(&s->frames, len);
 	chain_consume(&st->out, len);
 	s->budget->queued -= len;
 	s->stats.bytes_out += len;

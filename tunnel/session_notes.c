@@ -87,10 +87,11 @@ tell(struct session *s, struct stream *st, unsigned note)
 
 /* A stream may go, and others too, in whatever its owner is told. */
 void
-session_tell_all(struct session *s)
+session_tell(struct session *s, bool all)
 {
 	struct stream *st;
 
+	s->behind = false;
 	while (!s->freed && (st = TAILQ_FIRST(&s->noted)) != NULL) {
 		unsigned note = st->notes & -st->notes;
 
@@ -98,6 +99,10 @@ session_tell_all(struct session *s)
 		if (st->notes == 0)
 			TAILQ_REMOVE(&s->noted, st, noted);
 		tell(s, st, note);
+		if (!all && !s->freed && session_turn_is_over(s)) {
+			s->behind = !TAILQ_EMPTY(&s->noted);
+			break;
+		}
 	}
 	if (!s->freed && s->asked) {
 		s->asked = false;

@@ -16,6 +16,7 @@
 #include "base/buf.h"
 #include "base/squeeze.h"
 #include "tunnel/chain.h"
+#include "tunnel/frame_budget.h"
 #include "tunnel/reception.h"
 #include "tunnel/session.h"
 #include "tunnel/session_memory.h"
@@ -27,6 +28,8 @@ enum {
 	STREAM_AUTHORITY_MAX = 255 + 6, /* a DNS name, a colon and a port */
 	SESSION_PING_BYTES = 9 + 8, /* a PING with its head */
 	SESSION_TURN = 256 * 1024, /* of reading, and of writing, before others have their turn */
+	SESSION_TURN_US =
+		300, /* of reading and of telling owners, the same, for all of a budget that are late */
 	SESSION_BULK = 4 * 1024, /* so much at a time is not copied */
 };
 
@@ -118,6 +121,12 @@ struct session {
 	uint64_t dry_ms; /* since when there is nothing to read, 0: there may be */
 	uint64_t idle_ms; /* since that ping: for how long there was not */
 	struct reception reception;
+	struct frame_budget frames;
+	unsigned large_heads; /* beyond all limits, in the bytes that are being read */
+	bool flooded; /* the budget is used up */
+	uint64_t turn_ends_us; /* mono_us */
+	bool behind; /* not all that happened was told within the last turn; nothing is read before that */
+	bool late; /* its turn was over before it was done */
 	bool draining, peer_draining, peer_draining_told, ended;
 	unsigned busy; /* callbacks on the stack */
 	bool freed; /* while busy */
@@ -150,8 +159,15 @@ void stream_unbudget(struct stream *st);
 struct stream *stream_create(struct session *s);
 void head_free(struct head **h);
 
-/* In session_notes.c: owners are told of all that has been noted. They may free the session. */
-void session_tell_all(struct session *s);
+/* Others have their turn now. */
+static inline bool
+session_turn_is_over(const struct session *s)
+{
+	return mono_us() >= s->turn_ends_us;
+}
+
+/* In session_notes.c: owners are told of what has been noted, as much as a turn may, or `all` of it. They may free the session. */
+void session_tell(struct session *s, bool all);
 
 /* In session_wire.c. Reads as much as a turn may: 0; 1: there may be more; or the end: -errno. */
 int session_read_wire(struct session *s);

@@ -30,6 +30,7 @@ stream_create(struct session *s)
 {
 	struct stream *st = xcalloc(1, sizeof *st);
 
+	frame_budget_stream(&s->frames);
 	st->session = s;
 	st->window = STREAM_WINDOW_BASE;
 	st->mark_ms = st->since_ms = loop_now_ms(s->loop);

@@ -15,6 +15,27 @@ reading_place(struct session *s, uint8_t small[WIRE_READ_BYTES])
 	return piece_bytes(s->reading);
 }
 
+/* The end: we say why, if the peer still listens. */
+static void
+session_cut_off(struct session *s, const char *kind)
+{
+	snprintf(s->why, sizeof s->why, "more than %d frames a second that carry nothing (%s)",
+		FRAME_BUDGET_RATE, kind);
+	s->flooded = true;
+	nghttp2_session_terminate_session(s->ng, NGHTTP2_ENHANCE_YOUR_CALM);
+}
+
+static bool
+session_within_budget(struct session *s, const uint8_t *bytes, size_t n)
+{
+	const char *kind = frame_budget_read(&s->frames, bytes, n, s->heard_ms);
+
+	s->stats.useless = s->frames.useless;
+	if (kind != NULL)
+		session_cut_off(s, kind);
+	return kind == NULL;
+}
+
 /* > 0: so many bytes were read and heeded; 0: none for now; or the end: -errno. */
 static ssize_t
 read_some(struct session *s)
@@ -36,7 +57,16 @@ read_some(struct session *s)
 	s->read_bytes = (size_t)n;
 	if (s->parting_ms != 0)
 		session_hear_parting(s, bytes, (size_t)n);
+	if (!session_within_budget(s, bytes, (size_t)n))
+		return -EPROTO;
 	took = nghttp2_session_mem_recv(s->ng, bytes, (size_t)n);
+	if (s->large_heads > 0 &&
+		!frame_budget_spend(
+			&s->frames, s->large_heads * FRAME_BUDGET_LARGE_HEAD, s->heard_ms)) {
+		session_cut_off(s, "large HEADERS");
+		return -EPROTO;
+	}
+	s->large_heads = 0;
 	if (took < 0) {
 		snprintf(s->why, sizeof s->why, "HTTP/2: %s", nghttp2_strerror((int)took));
 		return -EPROTO;
@@ -54,7 +84,7 @@ session_read_wire(struct session *s)
 	do {
 		n = read_some(s);
 		total += n > 0 ? (size_t)n : 0;
-	} while (n > 0 && total < SESSION_TURN);
+	} while (n > 0 && total < SESSION_TURN && !session_turn_is_over(s));
 	piece_drop(&s->budget->spare, &s->reading);
 	return n < 0 ? (int)n : n > 0; /* a wire may hold bytes that no event announces */
 }

@@ -28,6 +28,22 @@ time.sleep(600)
 """
 
 
+STORM = """
+import socket, sys
+host, port, said = sys.argv[1], int(sys.argv[2]), sys.argv[3].encode().decode("unicode_escape").encode("latin-1")
+print("storms", flush=True)
+while True:
+    s = socket.socket()
+    try:
+        s.connect((host, port))
+        s.sendall(said)
+        s.recv(1)
+    except OSError:
+        pass
+    s.close()
+"""
+
+
 def hello(protocol):
     """A whole ClientHello, as text for MUTE: what comes next never comes."""
     context, sent = ssl.create_default_context(), ssl.MemoryBIO()
@@ -99,3 +115,23 @@ def test_callers_that_are_let_in_leave_the_rest(town):
     finally:
         held.kill()
     assert "Too many open files" not in town.hub.process.log()
+
+
+@pytest.mark.parametrize("protocol", ["http/1.1", "edgeway-tunnel-reverse/1"])
+def test_a_storm_of_hellos(town, protocol):
+    """Whole ClientHellos, each of which the hub has to answer with a signature: they have their turns, and others theirs."""
+    def steps():
+        return town.hub.metrics()["edgeway_hub_handshake_steps_total"]
+    storm = [town.stranger.start(f"storm-{i}", PYTHON, "-c", STORM, HUB, 10000, hello(protocol)) for i in range(4)]
+    try:
+        wait_for("the storm", lambda: all("storms" in s.log() for s in storm))
+        before = steps()
+        node = Node(town.lab, f"edge-{protocol[:4]}", "192.0.2.13" if protocol == "http/1.1" else "192.0.2.14")
+        agent = Agent(node, town.hub)
+        wait_for("the node has its services", lambda: agent.state()["services"] == 2)
+        wait_for("its tunnel", lambda: agent.state()["tunnel"]["state"] == "open")
+        assert [town.get(WEB + "/", machine=town.friend) for _ in range(20)] == [(200, "server\n")] * 20
+        wait_for("hundreds of handshakes", lambda: steps() - before > 300)
+    finally:
+        for s in storm:
+            s.kill()

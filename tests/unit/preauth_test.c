@@ -11,6 +11,7 @@
 /* With this seed no two of the addresses below share a counter. */
 enum { SEED = 1, PLACES = 20, MANY = 40, GREEDY = 0x0a000001, OTHER = 0x0a000100 };
 
+static struct loop *loop;
 static struct preauth_conn conns[MANY];
 static bool dropped[MANY];
 
@@ -58,7 +59,7 @@ leave_all(struct preauth **p)
 static void
 one_address_gets_a_half(void **state)
 {
-	struct preauth *p = preauth_new(PLACES, SEED);
+	struct preauth *p = preauth_new(loop, PLACES, SEED);
 
 	(void)state;
 	for (int i = 0; i < PLACES / 2; i++)
@@ -82,7 +83,7 @@ one_address_gets_a_half(void **state)
 static void
 newcomers_get_in(void **state)
 {
-	struct preauth *p = preauth_new(PLACES, SEED);
+	struct preauth *p = preauth_new(loop, PLACES, SEED);
 	int i = 0;
 
 	(void)state;
@@ -101,7 +102,7 @@ newcomers_get_in(void **state)
 static void
 a_storm_of_newcomers(void **state)
 {
-	struct preauth *p = preauth_new(PLACES, SEED);
+	struct preauth *p = preauth_new(loop, PLACES, SEED);
 	int in = 0;
 
 	(void)state;
@@ -120,7 +121,7 @@ static void
 without_bounds(void **state)
 {
 	struct metrics m;
-	struct preauth *p = preauth_new(0, SEED);
+	struct preauth *p = preauth_new(loop, 0, SEED);
 
 	(void)state;
 	assert_true(enter(NULL, 0, GREEDY, 0));
@@ -147,6 +148,76 @@ from_texts(void **state)
 	assert_int_equal(preauth_from(-1, NULL).sa.sa_family, AF_UNSPEC);
 }
 
+/* --- steps ------------------------------------------------------------------------------------------- */
+
+static int order[MANY], stepped;
+
+static void
+on_step(void *arg)
+{
+	order[stepped++] = (int)((bool *)arg - dropped);
+}
+
+/* Ten connections of one address want a step each, then one of another address: it waits for one of theirs and not for ten. */
+static void
+steps_go_round(void **state)
+{
+	struct preauth *p = preauth_new(loop, MANY, SEED);
+
+	(void)state;
+	stepped = 0;
+	for (int i = 0; i < 11; i++) {
+		assert_true(enter(p, i, i < 10 ? GREEDY : OTHER, 0));
+		assert_true(preauth_step(&conns[i], on_step, &dropped[i]));
+	}
+	assert_int_equal(stepped, 0); /* never from within */
+	loop_turn(loop);
+	assert_int_equal(stepped, 1); /* and then others have the loop's turn */
+	loop_turn(loop);
+	assert_int_equal(stepped, 2);
+	assert_int_equal(order[0], 0);
+	assert_int_equal(order[1], 10);
+	assert_true(preauth_step(
+		&conns[10], on_step, &dropped[10])); /* its next is no round later than theirs */
+	preauth_leave(&conns[4]);
+	preauth_cancel(&conns[5]);
+	while (stepped < 10)
+		loop_turn(loop);
+	assert_int_equal(order[3], 10);
+	for (int i = 0; i < stepped; i++)
+		assert_true(order[i] != 4 && order[i] != 5);
+	loop_turn(loop);
+	assert_int_equal(stepped, 10);
+	assert_false(preauth_step(&conns[4], on_step, NULL)); /* without a place nobody waits */
+	leave_all(&p);
+}
+
+/* Who comes after a long storm does not pay for the rounds that have been. */
+static void
+steps_after_a_storm(void **state)
+{
+	struct preauth *p = preauth_new(loop, MANY, SEED);
+
+	(void)state;
+	stepped = 0;
+	assert_true(enter(p, 0, GREEDY, 0));
+	for (int i = 0; i < 10; i++) {
+		assert_true(preauth_step(&conns[0], on_step, &dropped[0]));
+		loop_turn(loop);
+	}
+	assert_int_equal(stepped, 10);
+	for (int i = 1; i < 10; i++) {
+		assert_true(enter(p, i, OTHER, 0));
+		assert_true(preauth_step(&conns[i], on_step, &dropped[i]));
+	}
+	assert_true(preauth_step(&conns[0], on_step, &dropped[0]));
+	while (stepped < 13)
+		loop_turn(loop);
+	assert_int_equal(order[10], 1);
+	assert_int_equal(order[12], 0);
+	leave_all(&p);
+}
+
 int
 main(void)
 {
@@ -157,7 +228,14 @@ main(void)
 		cmocka_unit_test(a_storm_of_newcomers),
 		cmocka_unit_test(without_bounds),
 		cmocka_unit_test(from_texts),
+		cmocka_unit_test(steps_go_round),
+		cmocka_unit_test(steps_after_a_storm),
 	};
+	int failed;
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	if (loop_new(&loop, NULL) < 0)
+		return 1;
+	failed = cmocka_run_group_tests(tests, NULL, NULL);
+	loop_free(&loop);
+	return failed;
 }
