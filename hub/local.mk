@@ -68,7 +68,7 @@ hub_libhub_a_SOURCES = \
 	hub/split.c hub/split.h \
 	hub/talk.c hub/talk.h hub/talk_ask.c hub/talk_compare.c hub/talk_private.h hub/talk_say.c hub/talk_tell.c \
 	hub/tokens.c hub/tokens.h \
-	hub/tunnels.c hub/tunnels.h hub/tunnels_private.h hub/tunnels_tell.c \
+	hub/tunnels.c hub/tunnels.h hub/tunnels_private.h hub/tunnels_lost.c hub/tunnels_tell.c \
 	hub/unserved.c hub/unserved.h \
 	hub/udp_flow.c hub/udp_maps.c hub/udp_maps.h hub/udp_maps_private.h \
 	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_trace.c hub/visit_where.c \

@@ -239,6 +239,7 @@ give_up_node(struct reaching *x, const char *reason)
 	const struct reach_config *c = &x->reach->config;
 
 	x->await |= (x->breaks > 0 && x->breaks <= BREAKS_MAX) ||
+		tunnels_await(c->tunnels, x->ways.list[x->next - 1].node) ||
 		(c->peers != NULL && peers_await(c->peers, x->ways.list[x->next - 1].node));
 	give_up_way(x, 503, reason);
 }
@@ -625,8 +626,9 @@ reach_metrics(const struct reach *r, struct metrics *m)
 	metric_counter(m, "edgeway_ingress_cancelled_total",
 		"Callers that went away before the answer.", NULL, r->cancelled);
 	metric_counter(m, "edgeway_ingress_awaited_total",
-		"Callers that waited for a node whose tunnel was lost a moment ago.", NULL,
-		r->awaited);
+		"Callers that waited for a node: its tunnel was lost, or the hub started, a moment "
+		"ago.",
+		NULL, r->awaited);
 	metric_counter(m, "edgeway_ingress_crowded_total",
 		"Callers that could not wait for a node, since too many others did.", NULL,
 		r->crowded);

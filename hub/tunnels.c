@@ -83,7 +83,7 @@ tell_news(const struct tunnels *t, const char *node, enum tunnel_news news)
 
 /* The streams are told first: what they open meanwhile must not land here. */
 static void
-drop(struct tunnel *u)
+drop(struct tunnel *u, int rc)
 {
 	struct tunnels *t = u->of;
 	struct tunnel **at = bucket(t, u->node);
@@ -95,8 +95,10 @@ drop(struct tunnel *u)
 	TAILQ_REMOVE(&t->open, u, link);
 	t->n_open--;
 	session_stats_add(&t->past, session_stats(u->session));
-	if (newest(t, node) == NULL)
+	if (newest(t, node) == NULL) {
+		tunnels_note_lost(t, node, rc);
 		tell_news(t, node, TUNNEL_GONE);
+	}
 	tunnel_free(u);
 	tell_changed(t, node);
 	say_drained(t);
@@ -109,7 +111,7 @@ cut(struct tunnel *u, const char *why)
 		"tunnel cut node=%s peer=%s streams=%u why=\"%s\"", u->node, u->address,
 		session_stats(u->session)->streams, why);
 	u->of->cut++;
-	drop(u);
+	drop(u, 0);
 }
 
 /* Of no use to anybody, a broken agent or an attack: in the next tunnel it would be the same. */
@@ -140,7 +142,7 @@ on_ended(void *arg, int rc, const char *why)
 		log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub",
 			"tunnel closed node=%s peer=%s epoch=%llu why=\"%s\"", u->node, u->address,
 			(unsigned long long)u->epoch, why);
-	drop(u);
+	drop(u, rc);
 }
 
 static void
@@ -388,6 +390,9 @@ tunnels_adopt(struct tunnels *t, int fd, const char *from)
 void
 tunnels_renew(struct tunnels *t, struct ssl_ctx_st *tls)
 {
+	if (!t->started)
+		t->started_ms = loop_now_ms(t->setup.loop);
+	t->started = true;
 	t->setup.tls = tls;
 }
 
@@ -450,6 +455,7 @@ static void
 on_sweep(void *arg)
 {
 	tunnels_check(arg);
+	tunnels_forget_lost(arg, false);
 }
 
 unsigned
@@ -573,6 +579,8 @@ tunnels_new(const struct tunnels_setup *setup)
 		t->setup.most = TUNNELS_MOST;
 	heartbeat = (unsigned)t->setup.heartbeat_ms;
 	t->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000};
+	t->started = setup->tls != NULL;
+	t->started_ms = loop_now_ms(setup->loop);
 	t->budget.limit = setup->memory_limit != 0 ? setup->memory_limit : TUNNELS_MEMORY;
 	TAILQ_INIT(&t->handshakes);
 	TAILQ_INIT(&t->open);
@@ -605,9 +613,10 @@ tunnels_free(struct tunnels **out)
 	t->setup.changed = NULL;
 	end_handshakes(t);
 	while (!TAILQ_EMPTY(&t->open))
-		drop(TAILQ_FIRST(&t->open));
+		drop(TAILQ_FIRST(&t->open), 0);
 	timer_free(&t->sweep);
 	timer_free(&t->drained);
+	tunnels_forget_lost(t, true);
 	free(t);
 	*out = NULL;
 }

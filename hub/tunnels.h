@@ -22,6 +22,8 @@ struct ssl_ctx_st;
 enum {
 	TUNNELS_MOST = 20000,
 	TUNNELS_OLDER_MOST = 16, /* of one node, that finish what they have */
+	TUNNELS_LATELY_MS = 15 *
+		1000, /* a node that was lost, or has not come since the start, is expected for so long */
 	TUNNELS_MEMORY = 64 << 20,
 };
 
@@ -79,6 +81,9 @@ int tunnels_open(struct tunnels *t, const char *node, const struct stream_reques
 	const struct stream_events *events, void *arg, struct stream **out);
 /* Would it take a stream? */
 bool tunnels_have(const struct tunnels *t, const char *node);
+/* It does not: did the node's tunnel break a moment ago, or has it not come yet since this hub began to take tunnels a moment ago? Then
+ * it may come any moment. Not when it left in good order or was cut. */
+bool tunnels_await(const struct tunnels *t, const char *node);
 /* The epoch of the tunnel that would; 0: none. */
 uint64_t tunnels_epoch(const struct tunnels *t, const char *node);
 /* Calls fn for each node of which tunnels_have is true. */

@@ -1,5 +1,5 @@
 /*
- * What the files of the tunnels share: tunnels.c (their life, streams) and tunnels_tell.c (state and metrics).
+ * What the files of the tunnels share: tunnels.c (their life, streams), tunnels_lost.c (who is expected back) and tunnels_tell.c (state and metrics).
  * Nothing outside of these includes it. Tunnels of a node hang in one chain of its bucket, those that came later first.
  */
 #ifndef EDGEWAY_HUB_TUNNELS_PRIVATE_H
@@ -45,6 +45,10 @@ struct tunnels {
 	struct tunnel_ring handshakes, open;
 	size_t n_handshakes, n_open;
 	struct tunnel *buckets[TUNNELS_BUCKETS];
+	struct tunnel_lost
+		*lost[TUNNELS_BUCKETS]; /* nodes whose last tunnel has ended, for a while */
+	uint64_t started_ms; /* since then nodes can come */
+	bool started;
 	uint64_t last; /* the highest `came` and `epoch` */
 	bool draining;
 	void (*done)(void *arg);
@@ -52,5 +56,10 @@ struct tunnels {
 	struct session_stats past; /* of sessions that have ended */
 	uint64_t opened, failed, refused, replaced, late, cut, dead, missed;
 };
+
+/* In tunnels_lost.c. The node's last tunnel has ended like this: 0 or -errno. */
+void tunnels_note_lost(struct tunnels *t, const char *node, int rc);
+/* Those that are not expected any more, or all. */
+void tunnels_forget_lost(struct tunnels *t, bool all);
 
 #endif

@@ -296,17 +296,18 @@ with socket.create_connection((host, 10000), 60) as s:
     said = None
     while said is None:
         try:
-            t.do_handshake()
-            s.sendall(goes.read())
-            said = "data" if t.read(100) else "closed"
-        except ssl.SSLWantReadError:
-            if goes.pending:
+            try:
+                t.do_handshake()
                 s.sendall(goes.read())
-                sys.stdin.readline()
-                print("begun", flush=True)
-                sys.stdin.readline()
-            data = s.recv(65536)
-            came.write(data) if data else came.write_eof()
+                said = "data" if t.read(100) else "closed"
+            except ssl.SSLWantReadError:
+                if goes.pending:
+                    s.sendall(goes.read())
+                    sys.stdin.readline()
+                    print("begun", flush=True)
+                    sys.stdin.readline()
+                data = s.recv(65536)
+                came.write(data) if data else came.write_eof()
         except OSError:
             said = "refused"
     print(said, flush=True)

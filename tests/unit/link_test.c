@@ -376,6 +376,29 @@ test_expired(void **state)
 	link_bed_close(&b);
 }
 
+/* After the start every node is, then those whose tunnel breaks; not who leaves in good order. */
+static void
+test_who_is_expected(void **state)
+{
+	struct bed b;
+	struct bed_node n;
+
+	(void)state;
+	link_bed_open(&b);
+	assert_true(tunnels_await(b.tunnels, "edge-1"));
+	bed_node_start(&b, &n, "edge-1", "node:*");
+	bed_node_stop(&n);
+	bed_until(&b, !tunnels_have(b.tunnels, "edge-1"));
+	assert_true(tunnels_await(b.tunnels, "edge-1"));
+	bed_node_start(&b, &n, "edge-1", "node:*");
+	link_drain(n.link, on_done, &n.drained);
+	bed_until(&b, n.drained && tunnels_count(b.tunnels) == 0);
+	bed_until(&b, !tunnels_await(b.tunnels, "edge-1"));
+	assert_true(tunnels_await(b.tunnels, "edge-2")); /* that has not come yet */
+	bed_node_stop(&n);
+	link_bed_close(&b);
+}
+
 /* A certificate of somebody else, none at all, another CA: never a tunnel. */
 /* The node has renewed: what runs under the certificate before goes on when that ends, but not when it is revoked. */
 static void
@@ -602,6 +625,7 @@ main(void)
 		cmocka_unit_test(test_revoked),
 		cmocka_unit_test(test_expired),
 		cmocka_unit_test(test_outlives_its_certificate),
+		cmocka_unit_test(test_who_is_expected),
 		cmocka_unit_test(test_strangers),
 		cmocka_unit_test(test_rotation),
 		cmocka_unit_test(test_hub_returns),

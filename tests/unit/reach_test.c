@@ -23,7 +23,7 @@ enum {
 static struct bed {
 	struct loop *loop;
 	struct reach *reach;
-	bool has_tunnel;
+	bool has_tunnel, expected;
 	unsigned opened;
 	const struct stream_events *events; /* of the stream that was opened last */
 	void *to;
@@ -51,6 +51,14 @@ tunnels_open(struct tunnels *t, const char *node, const struct stream_request *r
 	bed.to = arg;
 	*out = (struct stream *)(void *)&stands_for_something;
 	return 0;
+}
+
+bool
+tunnels_await(const struct tunnels *t, const char *node)
+{
+	(void)t;
+	(void)node;
+	return bed.expected;
 }
 
 uint64_t
@@ -308,12 +316,51 @@ what_goes_round(void **state)
 	loop_free(&bed.loop);
 }
 
+/* It was lost a moment ago, or the hub has just started: whoever asks now waits for it; for others nobody waits. */
+static void
+a_node_that_is_on_its_way(void **state)
+{
+	const struct caller caller = {0};
+	const struct reach_request request = {.caller = &caller, .host = "edge-1", .port = 7};
+
+	(void)state;
+	assert_int_equal(loop_new(&bed.loop, NULL), 0);
+	bed.reach = reach_new(&(struct reach_config){
+		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+	bed.has_tunnel = false;
+	bed.opened = bed.status = 0;
+	reach_start(bed.reach, &request, on_reached, NULL);
+	for (int i = 0; i < 10; i++)
+		patience_turn(bed.loop);
+	assert_int_equal(bed.status, 503);
+	bed.expected = true;
+	bed.status = 0;
+	reach_start(bed.reach, &request, on_reached, NULL);
+	for (int i = 0; i < 100; i++)
+		patience_turn(bed.loop);
+	assert_int_equal(bed.status, 0);
+	on_return(NULL);
+	assert_int_equal(bed.opened, 1);
+	bed.events->answered(bed.to, 200, "");
+	assert_int_equal(bed.status, 200);
+	bed.has_tunnel = false;
+	bed.status = 0;
+	reach_start(
+		bed.reach, &request, on_reached, NULL); /* one that does not come: not for ever */
+	patience_until(patience_turn(bed.loop), bed.status != 0);
+	assert_int_equal(bed.status, 503);
+	bed.expected = false;
+	reach_free(&bed.reach);
+	loop_free(&bed.loop);
+}
+
 int
 main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(a_node_that_is_back_too_late),
 		cmocka_unit_test(what_goes_round),
+		cmocka_unit_test(a_node_that_is_on_its_way),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
