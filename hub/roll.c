@@ -14,6 +14,8 @@ struct entry {
 	struct table_node node;
 	struct roll_entry entry;
 	size_t place; /* in `all` */
+	bool in_first; /* the first text has this very certificate */
+	uint64_t archived_ms; /* since when its archive has, as we have seen; 0: it has not */
 	char name[];
 };
 
@@ -22,6 +24,9 @@ struct roll {
 	struct entry **all;
 	size_t n_all;
 	uint64_t changes; /* of names */
+	uint64_t now_ms;
+	bool archives;
+	bool read[ROLL_ARCHIVES]; /* what it holds is known */
 };
 
 struct roll *
@@ -85,6 +90,8 @@ add(struct roll *r, const char *node, const struct roll_entry *entry)
 		r->changes++;
 	}
 	e->entry = *entry;
+	e->in_first = false;
+	e->archived_ms = 0;
 	return true;
 }
 
@@ -157,20 +164,61 @@ roll_walk(const struct roll *r, size_t *at)
 	return *at < r->n_all ? r->all[(*at)++]->name : NULL;
 }
 
+/* --- texts ---------------------------------------------------------------------------- */
+
+static unsigned
+roll_home(const struct entry *e)
+{
+	return (unsigned)(hash64(e->name, strlen(e->name), 0) % ROLL_ARCHIVES);
+}
+
+static bool
+roll_is_first(const struct roll *r, const struct entry *e)
+{
+	if (!r->archives)
+		return true;
+	if (e->archived_ms == 0)
+		return r->read[roll_home(e)] || e->in_first;
+	return e->in_first && r->now_ms - e->archived_ms < ROLL_MOVED_MS;
+}
+
+static void
+roll_add_text(const struct entry *e, const char **comma, struct buf *out)
+{
+	buf_printf(out,
+		"%s\n{\"node\":\"%s\",\"serial\":\"%s\",\"signed\":%lld,\"expires\":%lld,"
+		"\"key\":\"%s\"}",
+		*comma, e->name, e->entry.serial, (long long)e->entry.signed_s,
+		(long long)e->entry.expires_s, e->entry.key);
+	*comma = ",";
+}
+
 void
 roll_text(const struct roll *r, struct buf *out)
 {
+	const char *comma = "";
+
+	if (r->archives)
+		buf_printf(out, "\"archives\":%d,", ROLL_ARCHIVES);
 	buf_adds(out, "\"nodes\":[");
 	for (size_t i = 0; i < r->n_all; i++) {
-		const struct entry *e = r->all[i];
-
-		buf_printf(out,
-			"%s\n{\"node\":\"%s\",\"serial\":\"%s\",\"signed\":%lld,\"expires\":%lld,"
-			"\"key\":\"%s\"}",
-			i > 0 ? "," : "", e->name, e->entry.serial, (long long)e->entry.signed_s,
-			(long long)e->entry.expires_s, e->entry.key);
+		if (roll_is_first(r, r->all[i]))
+			roll_add_text(r->all[i], &comma, out);
 	}
 	buf_adds(out, "]");
+}
+
+void
+roll_archive_text(const struct roll *r, unsigned i, struct buf *out)
+{
+	const char *comma = "";
+
+	buf_adds(out, "{\"nodes\":[");
+	for (size_t k = 0; k < r->n_all; k++) {
+		if (roll_home(r->all[k]) == i)
+			roll_add_text(r->all[k], &comma, out);
+	}
+	buf_adds(out, "]}\n");
 }
 
 static int
@@ -203,6 +251,7 @@ read_text(struct roll *r, const char *text, struct err *err)
 
 	if (rc < 0)
 		return rc;
+	r->archives = tree_get(tree_document(tree, 0), "archives") != NULL;
 	tree_each(tree_get(tree_document(tree, 0), "nodes"), map)
 	{
 		if ((rc = read_entry(r, map, err)) < 0)
@@ -222,6 +271,14 @@ merge_into(struct roll *to, const struct roll *from)
 	return any;
 }
 
+static bool
+roll_has(const struct roll *r, const struct entry *of)
+{
+	const struct entry *e = find(r, of->name);
+
+	return e != NULL && !is_later(&of->entry, &e->entry);
+}
+
 int
 roll_merge(struct roll *r, const char *text, bool *news, bool *lacks, struct err *err)
 {
@@ -231,8 +288,62 @@ roll_merge(struct roll *r, const char *text, bool *news, bool *lacks, struct err
 	*news = *lacks = false;
 	if (rc == 0) {
 		*news = merge_into(r, theirs);
-		*lacks = merge_into(theirs, r);
+		r->archives |= theirs->archives || r->n_all > ROLL_ARCHIVES_FROM;
+		*lacks = r->archives && !theirs->archives;
+		for (size_t i = 0; i < r->n_all; i++) {
+			struct entry *e = r->all[i];
+
+			e->in_first = roll_has(theirs, e);
+			*lacks |= !e->in_first && roll_is_first(r, e);
+		}
 	}
 	roll_free(&theirs);
 	return rc;
+}
+
+bool
+roll_has_archives(const struct roll *r)
+{
+	return r->archives;
+}
+
+void
+roll_set_now(struct roll *r, uint64_t now_ms)
+{
+	r->now_ms = now_ms;
+}
+
+int
+roll_merge_archive(
+	struct roll *r, unsigned i, const char *text, bool *news, bool *lacks, struct err *err)
+{
+	struct roll *theirs = roll_new();
+	int rc = text[0] != '\0' ? read_text(theirs, text, err) : 0;
+
+	*news = *lacks = false;
+	if (rc == 0) {
+		r->read[i] = true;
+		*news = merge_into(r, theirs);
+		for (size_t k = 0; k < r->n_all; k++) {
+			struct entry *e = r->all[k];
+
+			if (roll_home(e) != i)
+				continue;
+			if (!roll_has(theirs, e))
+				e->archived_ms = 0;
+			else if (e->archived_ms == 0)
+				e->archived_ms = MAX(r->now_ms, (uint64_t)1);
+			*lacks |= e->archived_ms == 0;
+		}
+	}
+	roll_free(&theirs);
+	return rc;
+}
+
+void
+roll_archives_lack(const struct roll *r, bool lack[ROLL_ARCHIVES])
+{
+	memset(lack, 0, ROLL_ARCHIVES * sizeof *lack);
+	for (size_t i = 0; i < r->n_all; i++)
+		lack[roll_home(r->all[i])] |= r->all[i]->archived_ms == 0;
 }

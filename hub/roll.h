@@ -3,8 +3,14 @@
  * certificate's serial number, when it was signed and when it ends. Grows only; the later signature counts.
  * Owned by hub/certs, on the hub's loop. Leaf.
  *
+ * One Secret has room for some 8 000 names (1 MiB, Kubernetes' bound). Beyond ROLL_ARCHIVES_FROM of them there are ROLL_ARCHIVES more texts: every name has a home among
+ * those, by its hash. A name is claimed in the first text, which all replicas read before they claim one, and leaves it ROLL_MOVED_MS
+ * after it was seen in its home: until then every replica has seen it there as well, or has heard that it cannot read.
+ *
  *	roll_add(r, "edge-1", &(struct roll_entry){serial, signed_s, expires_s});
  *	roll_merge(r, text, &news, &lacks, &err);
+ *	if (roll_has_archives(r))
+ *		roll_merge_archive(r, i, text, &news, &lacks, &err);
  */
 #ifndef EDGEWAY_HUB_ROLL_H
 #define EDGEWAY_HUB_ROLL_H
@@ -13,6 +19,12 @@
 #include "base/err.h"
 #include "base/pki.h"
 #include "hub/joins.h"
+
+enum {
+	ROLL_ARCHIVES = 8,
+	ROLL_ARCHIVES_FROM = 4000, /* names */
+	ROLL_MOVED_MS = 180 * 1000, /* more than a watch may be silent (hub/follow.h) */
+};
 
 struct roll;
 
@@ -41,5 +53,15 @@ const char *roll_walk(const struct roll *r, size_t *at);
 /* As the member "nodes" of an object, and what another replica has as well. *news: it has what we did not; *lacks: and we what it has not. */
 void roll_text(const struct roll *r, struct buf *out);
 int roll_merge(struct roll *r, const char *text, bool *news, bool *lacks, struct err *err);
+/* Another replica has them, or there are so many names. */
+bool roll_has_archives(const struct roll *r);
+/* now_ms: of a clock that only goes on; for what leaves the first text. */
+void roll_set_now(struct roll *r, uint64_t now_ms);
+/* As roll_text and roll_merge, of the i-th archive. */
+void roll_archive_text(const struct roll *r, unsigned i, struct buf *out);
+int roll_merge_archive(
+	struct roll *r, unsigned i, const char *text, bool *news, bool *lacks, struct err *err);
+/* Which archives do not have what we know? */
+void roll_archives_lack(const struct roll *r, bool lack[ROLL_ARCHIVES]);
 
 #endif

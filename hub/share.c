@@ -11,6 +11,7 @@
 static const char *const ca_keys[] = {"ca.pem", "ca.key", NULL};
 static const char *const token_keys[] = {"tokens.json", NULL};
 static const char *const node_keys[] = {"nodes.json", "revoked.json", NULL};
+static const char *const archive_keys[] = {"nodes.json", NULL};
 
 static const struct kind {
 	const char *name;
@@ -19,9 +20,21 @@ static const struct kind {
 	[SHARE_DOC_CA] = {SHARE_CA, ca_keys},
 	[SHARE_DOC_TOKENS] = {SHARE_TOKENS, token_keys},
 	[SHARE_DOC_NODES] = {SHARE_NODES, node_keys},
+	[SHARE_DOC_ARCHIVE] = {SHARE_NODES "-1", archive_keys},
+	{SHARE_NODES "-2", archive_keys},
+	{SHARE_NODES "-3", archive_keys},
+	{SHARE_NODES "-4", archive_keys},
+	{SHARE_NODES "-5", archive_keys},
+	{SHARE_NODES "-6", archive_keys},
+	{SHARE_NODES "-7", archive_keys},
+	{SHARE_NODES "-8", archive_keys},
 };
 
+/* Names gather for so long before they go into their archive. */
+enum { ARCHIVE_PAUSE_MS = 10 * 1000 };
+
 static void work(void *arg);
+static void start_doc(struct share *s, int i);
 
 /* --- writing -------------------------------------------------------------------------- */
 
@@ -69,13 +82,17 @@ write_texts(struct share *s, int i)
 	buf_init(&two, BUF_UNLIMITED);
 	if (i == SHARE_DOC_TOKENS) {
 		tokens_text(s->tokens, &one);
+	} else if (i >= SHARE_DOC_ARCHIVE) {
+		roll_archive_text(
+			ledger_roll(ledger_of(s)), (unsigned)(i - SHARE_DOC_ARCHIVE), &one);
 	} else {
 		share_claims_enter(&s->claims, ledger_of(s));
 		ledger_text(ledger_of(s), &one);
 		revoked_text(ledger_revoked(ledger_of(s)), &two);
 	}
 	values[0] = buf_str(&one);
-	values[1] = buf_str(&two);
+	if (i == SHARE_DOC_NODES)
+		values[1] = buf_str(&two);
 	s->docs[i].dirty = false;
 	secret_write(s->docs[i].secret, values, on_written, &s->docs[i]);
 }
@@ -86,17 +103,57 @@ on_retry(void *arg)
 	work(((struct doc *)arg)->share);
 }
 
+/* Names that no archive has yet go there, together with those of some seconds. */
+static void
+archive(struct share *s)
+{
+	bool lack[ROLL_ARCHIVES];
+
+	if (s->docs[SHARE_DOC_ARCHIVE].secret == NULL)
+		return;
+	roll_archives_lack(ledger_roll(ledger_of(s)), lack);
+	for (int i = 0; i < ROLL_ARCHIVES; i++) {
+		struct doc *d = &s->docs[SHARE_DOC_ARCHIVE + i];
+
+		if (!lack[i] || d->dirty)
+			continue;
+		d->dirty = true;
+		if (!timer_active(d->retry))
+			timer_start(d->retry, ARCHIVE_PAUSE_MS, 0);
+	}
+}
+
+/* Is every name known that another replica may have given? Else why not. */
+static const char *
+names_unknown(const struct share *s)
+{
+	for (int i = SHARE_DOC_NODES; i < SHARE_DOCS; i++) {
+		const struct doc *d = &s->docs[i];
+
+		if (i >= SHARE_DOC_ARCHIVE && d->secret == NULL)
+			break;
+		if (!d->merged)
+			return "the API server has not been read";
+		if (i >= SHARE_DOC_ARCHIVE && secret_problem(d->secret)[0] != '\0')
+			return secret_problem(d->secret);
+	}
+	return NULL;
+}
+
 /* Whatever is to be written and can be. */
 static void
 work(void *arg)
 {
 	struct share *s = arg;
-	struct doc *nodes = &s->docs[SHARE_DOC_NODES];
+	const char *unknown = names_unknown(s);
 
-	if (s->claims.first != NULL && !nodes->merged)
-		share_claims_answer(
-			&s->claims, ledger_of(s), -EAGAIN, "the API server has not been read");
-	for (int i = SHARE_DOC_TOKENS; i < SHARE_DOCS; i++) {
+	if (s->certs == NULL)
+		return;
+	if (s->claims.first != NULL && unknown != NULL)
+		share_claims_answer(&s->claims, ledger_of(s), -EAGAIN, unknown);
+	roll_set_now(ledger_roll(ledger_of(s)), loop_now_ms(s->config.loop));
+	archive(s);
+	for (int i = SHARE_DOC_TOKENS; i < SHARE_DOCS && s->docs[i].secret != NULL; i++) {
 		struct doc *d = &s->docs[i];
 
 		if (d->merged && !d->stale && !secret_writing(d->secret) &&
@@ -138,7 +195,7 @@ mark_path(const struct share *s)
 static void
 check_synced(struct share *s)
 {
-	for (int i = SHARE_DOC_TOKENS; i < SHARE_DOCS; i++) {
+	for (int i = SHARE_DOC_TOKENS; i < SHARE_DOCS && s->docs[i].secret != NULL; i++) {
 		const struct doc *d = &s->docs[i];
 
 		if (!d->merged &&
@@ -165,6 +222,10 @@ merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
 	bool news2 = false, lacks2 = false;
 	int rc;
 
+	roll_set_now(ledger_roll(ledger), loop_now_ms(s->config.loop));
+	if (i >= SHARE_DOC_ARCHIVE)
+		return roll_merge_archive(ledger_roll(ledger), (unsigned)(i - SHARE_DOC_ARCHIVE),
+			secret_value(secret, 0), news, lacks, err);
 	if (i == SHARE_DOC_TOKENS)
 		return tokens_merge(s->tokens, secret_value(secret, 0), (int64_t)(wall_ms() / 1000),
 			news, lacks, err);
@@ -175,6 +236,15 @@ merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
 	*news |= news2;
 	*lacks |= lacks2;
 	return rc;
+}
+
+static void
+start_archives(struct share *s)
+{
+	for (int i = SHARE_DOC_ARCHIVE; i < SHARE_DOCS; i++) {
+		if (s->docs[i].secret == NULL)
+			start_doc(s, i);
+	}
 }
 
 static void
@@ -195,7 +265,12 @@ on_doc(void *arg)
 			d->merged = false; /* nothing is written over what is not understood */
 		} else {
 			d->merged = true;
-			d->dirty |= lacks || !secret_exists(d->secret);
+			if (i < SHARE_DOC_ARCHIVE || !secret_exists(d->secret))
+				d->dirty |= lacks || !secret_exists(d->secret);
+			else if (!lacks) /* else archive() will see */
+				d->dirty = false;
+			if (i == SHARE_DOC_NODES && roll_has_archives(ledger_roll(ledger_of(s))))
+				start_archives(s);
 			if (d->wait.failures == 0)
 				d->problem[0] = '\0';
 		}

@@ -10,7 +10,13 @@
 #include "hub/share.h"
 #include "hub/share_claims.h"
 
-enum { SHARE_DOC_CA, SHARE_DOC_TOKENS, SHARE_DOC_NODES, SHARE_DOCS };
+enum {
+	SHARE_DOC_CA,
+	SHARE_DOC_TOKENS,
+	SHARE_DOC_NODES,
+	SHARE_DOC_ARCHIVE, /* of names (hub/roll.h): the first of ROLL_ARCHIVES */
+	SHARE_DOCS = SHARE_DOC_ARCHIVE + ROLL_ARCHIVES
+};
 
 struct doc {
 	struct share *share;

@@ -20,7 +20,8 @@ READS = [[verb, what] for verb in ("list", "watch") for what in ("services", "en
 EVENTS = [[verb, "events"] for verb in ("create", "patch")]
 NAMESPACE = "edgeway"
 SECRETS = [["create", "secrets", "", NAMESPACE]] + [
-    [verb, "secrets", f"edgeway-hub-{name}", NAMESPACE] for verb in ("list", "watch", "patch") for name in ("ca", "tokens", "nodes")
+    [verb, "secrets", f"edgeway-hub-{name}", NAMESPACE] for verb in ("list", "watch", "patch")
+    for name in ("ca", "tokens", "nodes", *(f"nodes-{i}" for i in range(1, 9)))
     if (verb, name) != ("patch", "ca")]
 RIGHTS = READS + EVENTS + SECRETS
 

@@ -406,6 +406,99 @@ rolls_keep_their_order(void **state)
 	roll_free(&r[1]);
 }
 
+enum { SECRET_MOST = 1024 * 1024, MANY = 50000 };
+
+/* What the Secrets of the names hold. */
+struct secrets {
+	struct buf first, archives[ROLL_ARCHIVES];
+};
+
+static void
+write_first(const struct roll *r, struct secrets *s)
+{
+	buf_fini(&s->first);
+	buf_init(&s->first, BUF_UNLIMITED);
+	buf_adds(&s->first, "{");
+	roll_text(r, &s->first);
+	buf_adds(&s->first, "}");
+	assert_true(buf_len(&s->first) < SECRET_MOST);
+}
+
+static void
+write_archives(const struct roll *r, struct secrets *s)
+{
+	for (unsigned i = 0; i < ROLL_ARCHIVES; i++) {
+		buf_fini(&s->archives[i]);
+		buf_init(&s->archives[i], BUF_UNLIMITED);
+		roll_archive_text(r, i, &s->archives[i]);
+		assert_true(buf_len(&s->archives[i]) < SECRET_MOST);
+	}
+}
+
+static bool
+read_all(struct roll *r, struct secrets *s, uint64_t now_ms)
+{
+	bool news, lacks, any;
+	struct err err = {0};
+
+	roll_set_now(r, now_ms);
+	assert_int_equal(roll_merge(r, buf_str(&s->first), &news, &any, &err), 0);
+	for (unsigned i = 0; i < ROLL_ARCHIVES; i++) {
+		assert_int_equal(
+			roll_merge_archive(r, i, buf_str(&s->archives[i]), &news, &lacks, &err), 0);
+		any |= lacks;
+	}
+	return any;
+}
+
+/* As many names as a large fleet has, a thousand a minute: no Secret ever holds more than it may, and whoever begins anew knows them all. */
+static void
+rolls_of_a_large_fleet(void **state)
+{
+	struct roll *r = roll_new(), *other = roll_new();
+	struct secrets s = {0};
+	struct roll_entry e = {.serial = "0123456789abcdef0123456789abcdef01234567",
+		.key = "0123456789abcdef0123456789abcdef",
+		.expires_s = NOW + 9};
+	uint64_t now_ms = 1;
+
+	(void)state;
+	for (int n = 0; n < MANY; n += 1000, now_ms += 60000) {
+		for (int i = n; i < n + 1000; i++) {
+			char name[32];
+
+			snprintf(name, sizeof name, "edge-%05d.example.org", i);
+			e.signed_s = NOW + i;
+			roll_sign(r, name, &e);
+		}
+		write_first(r, &s);
+		assert_int_equal(roll_has_archives(r), n >= ROLL_ARCHIVES_FROM + 1000);
+		read_all(r, &s, now_ms);
+		if (roll_has_archives(r)) {
+			write_archives(r, &s);
+			assert_false(read_all(r, &s, now_ms));
+		}
+	}
+	now_ms += ROLL_MOVED_MS;
+	roll_set_now(r, now_ms);
+	write_first(r, &s);
+	assert_true(buf_len(&s.first) < 1000); /* all are at home */
+	assert_false(read_all(other, &s, now_ms));
+	assert_int_equal(roll_count(other), MANY);
+	/* What is signed anew is in the first one again, and forgotten by none while an archive cannot be read. */
+	e.signed_s = NOW + MANY;
+	roll_sign(other, "edge-00007.example.org", &e);
+	write_first(other, &s);
+	assert_non_null(strstr(buf_str(&s.first), "edge-00007"));
+	assert_true(read_all(r, &s, now_ms));
+	assert_int_equal(roll_find(r, "edge-00007.example.org")->signed_s, NOW + MANY);
+	roll_free(&r);
+	roll_free(&other);
+	buf_fini(&s.first);
+	for (unsigned i = 0; i < ROLL_ARCHIVES; i++)
+		buf_fini(&s.archives[i]);
+}
+
 /* RFC 4648 section 10. */
 static void
 base64_there_and_back(void **state)
@@ -440,6 +533,7 @@ main(void)
 			a_claim_that_was_left_is_taken_back, setup, teardown),
 		cmocka_unit_test(rolls_meet),
 		cmocka_unit_test(rolls_keep_their_order),
+		cmocka_unit_test(rolls_of_a_large_fleet),
 		cmocka_unit_test(base64_there_and_back),
 	};
 
