@@ -3,7 +3,7 @@
  * certificate's serial number, when it was signed and when it ends. Grows only; the later signature counts.
  * Owned by hub/certs, on the hub's loop. Leaf.
  *
- * One Secret has room for some 8 000 names (1 MiB, Kubernetes' bound). Beyond ROLL_ARCHIVES_FROM of them there are ROLL_ARCHIVES more texts: every name has a home among
+ * One Secret has room for some 6 000 names (1 MiB, Kubernetes' bound). Beyond ROLL_ARCHIVES_FROM of them there are ROLL_ARCHIVES more texts: every name has a home among
  * those, by its hash. A name is claimed in the first text, which all replicas read before they claim one, and leaves it ROLL_MOVED_MS
  * after it was seen in its home: until then every replica has seen it there as well, or has heard that it cannot read.
  *
@@ -21,8 +21,8 @@
 #include "hub/joins.h"
 
 enum {
-	ROLL_ARCHIVES = 8,
-	ROLL_ARCHIVES_FROM = 4000, /* names */
+	ROLL_ARCHIVES = 16,
+	ROLL_ARCHIVES_FROM = 2000, /* names */
 	ROLL_MOVED_MS = 180 * 1000, /* more than a watch may be silent (hub/follow.h) */
 };
 

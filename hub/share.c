@@ -28,6 +28,14 @@ static const struct kind {
 	{SHARE_NODES "-6", archive_keys},
 	{SHARE_NODES "-7", archive_keys},
 	{SHARE_NODES "-8", archive_keys},
+	{SHARE_NODES "-9", archive_keys},
+	{SHARE_NODES "-10", archive_keys},
+	{SHARE_NODES "-11", archive_keys},
+	{SHARE_NODES "-12", archive_keys},
+	{SHARE_NODES "-13", archive_keys},
+	{SHARE_NODES "-14", archive_keys},
+	{SHARE_NODES "-15", archive_keys},
+	{SHARE_NODES "-16", archive_keys},
 };
 
 /* Names gather for so long before they go into their archive. */

@@ -4,7 +4,7 @@
  *   edgeway-hub-ca       ca.pem, ca.key: create or read; whoever is first makes it, all others use it
  *   edgeway-hub-tokens   tokens.json
  *   edgeway-hub-nodes    nodes.json: who holds a certificate, and which tokens were used; revoked.json: whose count no more
- *   edgeway-hub-nodes-1 to -8   nodes.json: names that do not fit into the one above; only where there are thousands (hub/roll.h)
+ *   edgeway-hub-nodes-1 to -16   nodes.json: names that do not fit into the one above; only where there are thousands (hub/roll.h)
  *
  * Every replica has its own copy under dataDir and works with that; what others did is merged in as the API server
  * tells it, and what they lack is written, so that all end with the same, whoever was away meanwhile. Only

@@ -21,7 +21,7 @@ EVENTS = [[verb, "events"] for verb in ("create", "patch")]
 NAMESPACE = "edgeway"
 SECRETS = [["create", "secrets", "", NAMESPACE]] + [
     [verb, "secrets", f"edgeway-hub-{name}", NAMESPACE] for verb in ("list", "watch", "patch")
-    for name in ("ca", "tokens", "nodes", *(f"nodes-{i}" for i in range(1, 9)))
+    for name in ("ca", "tokens", "nodes", *(f"nodes-{i}" for i in range(1, 17)))
     if (verb, name) != ("patch", "ca")]
 RIGHTS = READS + EVENTS + SECRETS
 

@@ -258,23 +258,26 @@ def test_a_secret_is_deleted_or_replaced(lab, api):
 
 
 def test_thousands_of_nodes(lab, api):
-    """Beyond what one Secret may hold there are eight more; a name that is there alone is taken, at a replica that never saw it elsewhere."""
+    """Beyond what one Secret may hold there are more; a name that is there alone is taken, at a replica that never saw it elsewhere."""
     one = hub(lab, api, 0)
     wait_for("written", lambda: api.read("secrets", "edgeway-hub-nodes", NAMESPACE))
     names = [f"edge-{i}" for i in range(4100)]
     roll = {"nodes": [{"node": n, "serial": f"{i + 1:040x}", "signed": 1700000000, "expires": 4000000000, "key": ""}
                       for i, n in enumerate(names)]}
-    api.kubectl("patch", "secret", "-n", NAMESPACE, "edgeway-hub-nodes", "--type", "merge", "-p",
-                json.dumps({"data": {"nodes.json": base64.b64encode(json.dumps(roll).encode()).decode()}}))
+
+    def put(text):
+        found = api.read("secrets", "edgeway-hub-nodes", NAMESPACE)
+        found["data"]["nodes.json"] = base64.b64encode(text.encode()).decode()
+        api.ctl("put", group="", resource="secrets", obj=found)
+    put(json.dumps(roll))
 
     def archived():
-        there = [f"edgeway-hub-nodes-{i}" for i in range(1, 9) if api.read("secrets", f"edgeway-hub-nodes-{i}", NAMESPACE)]
+        there = [f"edgeway-hub-nodes-{i}" for i in range(1, 17) if api.read("secrets", f"edgeway-hub-nodes-{i}", NAMESPACE)]
         return [n["node"] for name in there for n in json.loads(secret(api, name)[0]["nodes.json"])["nodes"]]
     wait_for("all are in the archives", lambda: sorted(archived()) == sorted(names))
     one.process.stop()
     # As it is minutes later: they have left the first one.
-    api.kubectl("patch", "secret", "-n", NAMESPACE, "edgeway-hub-nodes", "--type", "merge", "-p",
-                json.dumps({"data": {"nodes.json": base64.b64encode(b'{"archives":8,"nodes":[],"joins":[]}').decode()}}))
+    put('{"archives":16,"nodes":[],"joins":[]}')
     two = hub(lab, api, 1)
     made, taken = agent(lab, "fresh-1", 11, two, two.token()), agent(lab, "edge-77", 12, two, two.token())
     wait_for("a new name is given", connected(made))

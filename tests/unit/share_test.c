@@ -472,10 +472,11 @@ rolls_of_a_large_fleet(void **state)
 			roll_sign(r, name, &e);
 		}
 		write_first(r, &s);
-		assert_int_equal(roll_has_archives(r), n >= ROLL_ARCHIVES_FROM + 1000);
+		assert_int_equal(roll_has_archives(r), n > ROLL_ARCHIVES_FROM);
 		read_all(r, &s, now_ms);
 		if (roll_has_archives(r)) {
 			write_archives(r, &s);
+			write_first(r, &s);
 			assert_false(read_all(r, &s, now_ms));
 		}
 	}
@@ -487,6 +488,7 @@ rolls_of_a_large_fleet(void **state)
 	assert_int_equal(roll_count(other), MANY);
 	/* What is signed anew is in the first one again, and forgotten by none while an archive cannot be read. */
 	e.signed_s = NOW + MANY;
+	e.serial[0] = 'f';
 	roll_sign(other, "edge-00007.example.org", &e);
 	write_first(other, &s);
 	assert_non_null(strstr(buf_str(&s.first), "edge-00007"));
