@@ -11,6 +11,7 @@ base_libbase_a_SOURCES = \
 	base/doubling.c base/doubling.h \
 	base/err.c base/err.h \
 	base/fair_share.c base/fair_share.h \
+	base/finding.h \
 	base/fswatch.c base/fswatch.h \
 	base/hash.c base/hash.h \
 	base/hops.c base/hops.h \
