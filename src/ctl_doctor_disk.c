@@ -4,13 +4,17 @@
 #include <string.h>
 #include <sys/statvfs.h>
 
-enum { DISK_LEAST_MB = 64, INODES_LEAST = 100 };
+/*
+ * What is left is judged by the volume's size: a daemon writes some megabytes at most, and a small volume that was made for it alone,
+ * as the hub's emptyDir of 16 MiB, is not full because a large one would be.
+ */
+enum { DISK_LEAST_MB = 64, DISK_LEAST_PART = 8, DISK_NEED_KB = 2048, INODES_LEAST = 100 };
 
 void
 doctor_disk(struct findings *f, const char *folder)
 {
 	struct statvfs fs;
-	unsigned long long mb;
+	unsigned long long kb, least_kb;
 
 	if (statvfs(folder, &fs) < 0) {
 		findings_add(f, "disk", VERDICT_NOTE,
@@ -18,7 +22,10 @@ doctor_disk(struct findings *f, const char *folder)
 			"%s: %s", folder, strerror(errno));
 		return;
 	}
-	mb = (unsigned long long)fs.f_bavail * fs.f_frsize >> 20;
+	kb = (unsigned long long)fs.f_bavail * fs.f_frsize >> 10;
+	least_kb = MIN((unsigned long long)fs.f_blocks * fs.f_frsize / 1024 / DISK_LEAST_PART,
+		DISK_LEAST_MB * 1024ull);
+	least_kb = MAX(least_kb, (unsigned long long)DISK_NEED_KB);
 	if ((fs.f_flag & ST_RDONLY) != 0)
 		findings_add(f, "disk", VERDICT_BAD,
 			"mount it for writing (dmesg tells whether it is broken): changes could "
@@ -28,9 +35,10 @@ doctor_disk(struct findings *f, const char *folder)
 		findings_add(f, "disk", VERDICT_BAD,
 			"remove files, it has no inodes for more (df -i): changes could not be "
 			"kept",
-			"%s: %llu MB, but only %llu files left", folder, mb,
+			"%s: %llu MB, but only %llu files left", folder, kb >> 10,
 			(unsigned long long)fs.f_favail);
 	else
-		findings_add(f, "disk", mb < DISK_LEAST_MB ? VERDICT_BAD : VERDICT_OK,
-			"make room: changes could not be kept", "%s: %llu MB left", folder, mb);
+		findings_add(f, "disk", kb < least_kb ? VERDICT_BAD : VERDICT_OK,
+			"make room: changes could not be kept", "%s: %llu MB left of %llu", folder,
+			kb >> 10, (unsigned long long)fs.f_blocks * fs.f_frsize >> 20);
 }

@@ -49,7 +49,13 @@ def test_its_own_ones_and_its_disk(lab):
     data = hub.state()["hub"]["dataDir"]
     assert found["disk"][0] == "ok" and found["disk"][1].startswith(f"{data}: ")
     hub.machine.run("mount", "-t", "tmpfs", "-o", "size=1m", "tmpfs", data)
-    assert doctor(hub)["disk"] == ("BAD", f"{data}: 1 MB left", "make room: changes could not be kept")
+    assert doctor(hub)["disk"] == ("BAD", f"{data}: 1 MB left of 1", "make room: changes could not be kept")
+    # The volume of the official Deployment is small, and not full.
+    hub.machine.run("mount", "-o", "remount,size=16m", data)
+    assert doctor(hub)["disk"][:2] == ("ok", f"{data}: 16 MB left of 16")
+    hub.machine.run("dd", "if=/dev/zero", f"of={data}/ballast", "bs=1M", "count=15")
+    assert doctor(hub)["disk"][:2] == ("BAD", f"{data}: 1 MB left of 16")
+    hub.machine.run("rm", f"{data}/ballast")
     hub.machine.run("mount", "-o", "remount,size=200m,nr_inodes=50", data)
     assert doctor(hub)["disk"][0] == "BAD" and "files left" in doctor(hub)["disk"][1]
     hub.machine.run("mount", "-o", "remount,ro", data)
