@@ -123,6 +123,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	hub->cluster = cluster_new();
 	hub->fanout = fanout_new();
 	hub->floods = floods_new();
+	hub->presence = presence_new();
 	random_bytes(&seed, sizeof seed);
 	hub->preauth = preauth_new(
 		loop, MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX), seed);
@@ -242,6 +243,7 @@ hub_stop(struct hub **out)
 	node_sites_stop(&hub->sites);
 	kubernetes_stop(&hub->kubernetes);
 	fanout_free(&hub->fanout);
+	presence_free(&hub->presence);
 	cluster_free(&hub->cluster);
 	addresses_free(&hub->addresses);
 	selector_free(&hub->join_nodes);

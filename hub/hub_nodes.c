@@ -46,6 +46,7 @@ hub_nodes_start(struct hub *hub, struct err *err)
 	tunnels_renew(hub->outward_tunnels, config->tls);
 	peers_use(hub->peers, config->tls, authority_peer_tls(hub->authority));
 	config->others = hub->peers;
+	config->presence = hub->presence;
 	if ((rc = nodes_start(&hub->nodes, hub->loop, config, err)) < 0)
 		return rc;
 	addr = nodes_addr(hub->nodes);

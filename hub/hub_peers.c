@@ -143,6 +143,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.joined = each_joined,
 		.declared = declared,
 		.heard = on_heard,
+		.presence = hub->presence,
 		.refuses = hub_node_refuses,
 		.ask = hub_ask_node,
 		.revoked = hub_certificate_revoked,

@@ -39,6 +39,7 @@ struct hub {
 	struct floods *floods;
 	struct tunnels *tunnels; /* takes none before */
 	struct peers *peers;
+	struct presence *presence; /* of nodes, here and at other replicas */
 	struct tunnels *outward_tunnels; /* by which nodes ask `outward` */
 	struct outward *outward;
 	unsigned draining; /* of these three, how many are not at their end */

@@ -45,6 +45,7 @@ hub_libhub_a_SOURCES = \
 	hub/peek.c hub/peek.h \
 	hub/peer_guest.c hub/peer_line.c hub/peer_names.c hub/peer_names.h hub/peer_ask.c hub/peer_trip.c hub/peer_words.c hub/peer_words.h \
 	hub/peers.c hub/peers.h hub/peers_private.h hub/peers_tell.c \
+	hub/presence.c hub/presence.h \
 	hub/outbox.c hub/outbox.h \
 	hub/outward.c hub/outward.h \
 	hub/own_service.c hub/own_service.h \
@@ -131,6 +132,7 @@ HUB_TESTS = \
 	tests/unit/questions_test \
 	tests/unit/quota_test \
 	tests/unit/reflector_test \
+	tests/unit/presence_test \
 	tests/unit/roster_test \
 	tests/unit/self_guard_test \
 	tests/unit/share_test \
@@ -185,6 +187,8 @@ tests_unit_peek_test_SOURCES = tests/unit/peek_test.c tests/unit/tunnel_bed.c te
 tests_unit_peek_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_reflector_test_SOURCES = tests/unit/reflector_test.c tests/unit/api_bed.c tests/unit/api_bed.h $(CLOCK)
 tests_unit_reflector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_presence_test_SOURCES = tests/unit/presence_test.c
+tests_unit_presence_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_roster_test_SOURCES = tests/unit/roster_test.c
 tests_unit_roster_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_share_test_SOURCES = tests/unit/share_test.c

@@ -198,6 +198,19 @@ nodes_on_cut(void *arg)
 }
 
 static void
+nodes_note_here(struct nodes *n, struct peer *p)
+{
+	p->since_ms = (int64_t)wall_ms();
+	presence_here(n->config.presence,
+		&(struct presence_row){.node = p->node,
+			.address = ws_peer_addr(p->conn),
+			.version = ws_header(p->conn, "edgeway-agent"),
+			.since_ms = p->since_ms});
+	if (n->config.others != NULL)
+		peers_tell_presence(n->config.others, p->node);
+}
+
+static void
 on_open(void *arg, struct ws_conn *c)
 {
 	struct nodes *n = arg;
@@ -214,6 +227,7 @@ on_open(void *arg, struct ws_conn *c)
 	if (route.kind == ROUTE_EVENTS) {
 		p->talk = start_talk(n, c, route.node);
 		p->node = talk_node(p->talk);
+		nodes_note_here(n, p);
 	} else {
 		p->join = join_new(&n->join, c, route.node,
 			route_bearer(ws_header(c, "authorization")), p->proven ? route.node : "");
@@ -279,6 +293,11 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub",
 			"node disconnected node=%s peer=%s why=\"%s\"", talk_node(p->talk),
 			ws_peer_addr(c), why);
+	if (p->talk != NULL &&
+		presence_gone(n->config.presence, talk_node(p->talk), p->since_ms, why,
+			(int64_t)wall_ms()) &&
+		n->config.others != NULL)
+		peers_tell_presence(n->config.others, talk_node(p->talk));
 	peer_free(n, p);
 	if (n->listen != NULL)
 		listen_room(n->listen, n->n_peers < n->most);

@@ -33,6 +33,7 @@ struct nodes_config {
 	struct tokens *tokens;
 	struct tunnels *tunnels, *outward; /* what asks for one by ALPN goes there */
 	struct peers *others; /* and what says that it is another replica */
+	struct presence *presence; /* of nodes, to be kept true; outlives it */
 	struct share *share; /* NULL: no replicas */
 	struct approvals *approvals; /* NULL: no node joins without a token */
 	join_bars_fn *bars; /* of join_config */

@@ -129,35 +129,107 @@ add_certificate(const struct nodes *n, const char *node, struct buf *out)
 	buf_adds(out, "\"");
 }
 
+/* --- all nodes ----------------------------------------------------------------------- */
+
+struct nodes_text {
+	const struct nodes *nodes;
+	struct buf *out;
+	const char *own; /* this replica's name; "" there are no others */
+	const char *comma;
+	bool certificates;
+};
+
+/* Of one that is not connected here; since_ms 0: not since this hub was started. */
+static void
+nodes_add_row(struct nodes_text *t, const struct presence_row *row)
+{
+	struct buf *out = t->out;
+
+	buf_printf(out, "%s{\"node\":", t->comma);
+	t->comma = ",";
+	json_add_text(out, row->node);
+	buf_printf(out, ",\"connected\":%s,\"at\":", row->connected ? "true" : "false");
+	json_add_text(out, row->at[0] != '\0' ? row->at : t->own);
+	buf_adds(out, ",\"address\":");
+	json_add_text(out, row->address);
+	buf_adds(out, ",\"version\":");
+	json_add_text(out, row->version);
+	buf_adds(out, ",\"since\":\"");
+	if (row->since_ms != 0)
+		buf_add_utc(out, row->since_ms / 1000);
+	buf_adds(out, "\",\"lastWords\":");
+	json_add_text(out, row->words);
+	buf_adds(out, ",\"pending\":0");
+	if (t->certificates)
+		add_certificate(t->nodes, row->node, out);
+	else if (!row->connected && is_revoked(t->nodes, row->node))
+		buf_adds(out, ",\"revoked\":true");
+	buf_adds(out, "}");
+}
+
+static void
+nodes_add_other(void *arg, const struct presence_row *row)
+{
+	if (!row->connected || row->at[0] != '\0')
+		nodes_add_row(arg, row);
+}
+
+/* The talk has ended, and the connection is still to be closed. */
+static void
+nodes_add_closing(struct nodes_text *t, const struct peer *p)
+{
+	struct presence_row row;
+
+	if (!presence_find(t->nodes->config.presence, p->node, &row) || !row.connected ||
+		row.at[0] != '\0' || row.since_ms != p->since_ms)
+		return;
+	row.connected = false;
+	row.words = "its connection is being closed";
+	nodes_add_row(t, &row);
+}
+
+static void
+nodes_add_here(struct nodes_text *t, const struct talk *talk)
+{
+	buf_adds(t->out, t->comma);
+	buf_adds(t->out, "{");
+	talk_state(talk, t->out);
+	buf_adds(t->out, ",\"at\":");
+	json_add_text(t->out, t->own);
+	if (t->certificates)
+		add_certificate(t->nodes, talk_node(talk), t->out);
+	buf_adds(t->out, "}");
+	t->comma = ",";
+}
+
 void
 nodes_state(const struct nodes *n, bool certificates, struct buf *out)
 {
-	const char *comma = "";
+	struct presence_row row;
 	char **names;
 	size_t n_names = certs_nodes(n->config.certs, &names);
+	struct nodes_text t = {n, out,
+		n->config.others != NULL && peers_any(n->config.others)
+			? peers_own_name(n->config.others)
+			: "",
+		"", certificates};
 
 	buf_adds(out, "[");
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {
-		if (!nodes_talks(p))
-			continue;
-		buf_adds(out, comma);
-		buf_adds(out, "{");
-		talk_state(p->talk, out);
-		if (certificates)
-			add_certificate(n, talk_node(p->talk), out);
-		buf_adds(out, "}");
-		comma = ",";
+		if (nodes_talks(p))
+			nodes_add_here(&t, p->talk);
+		else if (p->talk != NULL)
+			nodes_add_closing(&t, p);
 	}
+	presence_each(n->config.presence, nodes_add_other, &t);
 	for (size_t i = 0; i < n_names; i++) {
-		if (nodes_find_talk(n, names[i]) == NULL) {
-			buf_printf(out, "%s{\"node\":", comma);
-			json_add_text(out, names[i]);
-			buf_adds(out, ",\"connected\":false,\"address\":\"\",\"pending\":0");
-			if (certificates)
-				add_certificate(n, names[i], out);
-			buf_adds(out, "}");
-			comma = ",";
-		}
+		if (!presence_find(n->config.presence, names[i], &row))
+			nodes_add_row(&t,
+				&(struct presence_row){.node = names[i],
+					.at = "",
+					.address = "",
+					.version = "",
+					.words = ""});
 		free(names[i]);
 	}
 	free(names);

@@ -137,6 +137,23 @@ guest_tell_joined(struct guest *g, const char *node)
 	tell_on(g);
 }
 
+void
+guest_tell_presence(struct guest *g, const struct presence_row *row)
+{
+	if (g->list == NULL || g->of->drain_ms != 0)
+		return;
+	peer_words_presence(&g->out, row);
+	tell_on(g);
+}
+
+/* Of those that are connected, the own ones; of those that are away, all: the replica that saw them last may be gone. */
+static void
+add_presence(void *arg, const struct presence_row *row)
+{
+	if (!row->connected || row->at[0] == '\0')
+		peer_words_presence(arg, row);
+}
+
 static void
 on_list_reset(void *arg, unsigned code)
 {
@@ -217,6 +234,7 @@ begin_list(struct guest *g, struct stream *st, const struct stream_request *requ
 	tunnels_each(p->config.tunnels, add_holds, &g->out);
 	p->config.joined(p->config.arg, add_joined, &g->out);
 	p->config.declared(p->config.arg, NULL, add_declared, &g->out);
+	presence_each(p->config.presence, add_presence, &g->out);
 	peer_words_say(&g->out, PEER_SAYS_WHOLE, "", 0);
 	tell_on(g);
 	learn_address(g, request);

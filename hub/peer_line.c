@@ -25,8 +25,13 @@ forget(struct line *l, bool taken_over)
 	const struct peers_config *c = &l->of->of->config;
 	const struct peer_said all = {.word = PEER_SAYS_FORGETS};
 
+	char why[PEER_NAME_TEXT + 64];
+
 	if (l->claims == NULL)
 		return;
+	snprintf(why, sizeof why, "its hub %s %s", l->name,
+		l->stops ? "stopped" : "cannot be reached from the one that is asked");
+	presence_lost(c->presence, l, why, (int64_t)wall_ms());
 	roster_leave(&l->claims, loop_now_ms(c->loop), taken_over);
 	c->heard(c->arg, l, &all);
 }
@@ -245,6 +250,21 @@ on_whole(struct line *l)
 	return true;
 }
 
+static void
+heed_presence(struct line *l, const struct peer_said *said)
+{
+	const struct presence_row row = {
+		.node = said->node,
+		.address = said->address,
+		.version = said->version,
+		.words = said->words,
+		.since_ms = said->since_ms,
+		.connected = said->word == PEER_SAYS_THERE,
+	};
+
+	presence_heard(l->of->of->config.presence, l, l->name, &row, l == l->of->now);
+}
+
 /* 0; -EPROTO with `why`; 1: the line is gone. */
 static int
 heed(struct line *l, struct peer_said *said)
@@ -269,7 +289,12 @@ heed(struct line *l, struct peer_said *said)
 	}
 	if (said->word == PEER_SAYS_WHOLE)
 		return on_whole(l) ? 0 : 1;
+	if (said->word == PEER_SAYS_THERE || said->word == PEER_SAYS_AWAY) {
+		heed_presence(l, said);
+		return 0;
+	}
 	if (said->word == PEER_SAYS_LEAVING) {
+		l->stops = true;
 		forget(l, false);
 		peers_changed(p, NULL);
 		return 0;

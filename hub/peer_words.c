@@ -8,7 +8,14 @@
 enum { EPOCH_DIGITS = 19 };
 
 /* How a line goes on after its first word. */
-enum shape { SHAPE_ALONE, SHAPE_NODE, SHAPE_EPOCH_NODE, SHAPE_ID_NAME, SHAPE_NODE_ENTRY };
+enum shape {
+	SHAPE_ALONE,
+	SHAPE_NODE,
+	SHAPE_EPOCH_NODE,
+	SHAPE_ID_NAME,
+	SHAPE_NODE_ENTRY,
+	SHAPE_PRESENCE
+};
 
 static const struct {
 	const char *text;
@@ -21,6 +28,8 @@ static const struct {
 	[PEER_SAYS_DECLARES] = {"declares", SHAPE_NODE},
 	[PEER_SAYS_REACH] = {"reach", SHAPE_NODE_ENTRY},
 	[PEER_SAYS_FORGETS] = {"forgets", SHAPE_NODE},
+	[PEER_SAYS_THERE] = {"there", SHAPE_PRESENCE},
+	[PEER_SAYS_AWAY] = {"away", SHAPE_PRESENCE},
 	[PEER_SAYS_WHOLE] = {"whole", SHAPE_ALONE},
 	[PEER_SAYS_LEAVING] = {"leaving", SHAPE_ALONE},
 };
@@ -62,14 +71,45 @@ take_node(struct cursor *c, struct peer_said *to)
 }
 
 static bool
-take_epoch(struct cursor *c, struct peer_said *to)
+take_number(struct cursor *c, uint64_t *number)
 {
 	char digits[EPOCH_DIGITS + 1];
 
 	if (!take_text(c, digits, sizeof digits) || strspn(digits, "0123456789") != strlen(digits))
 		return false;
-	to->epoch = strtoull(digits, NULL, 10);
-	return to->epoch >= 1 && to->epoch <= PEER_EPOCH_MAX;
+	*number = strtoull(digits, NULL, 10);
+	return *number >= 1 && *number <= PEER_EPOCH_MAX;
+}
+
+/* A text that may be empty, "-". */
+static bool
+take_word(struct cursor *c, char *to, size_t size)
+{
+	if (!take_text(c, to, size))
+		return false;
+	if (strcmp(to, "-") == 0)
+		to[0] = '\0';
+	return true;
+}
+
+/* What is behind the version is the reason, blanks and all. */
+static bool
+take_presence(struct cursor *c, struct peer_said *to)
+{
+	uint64_t since;
+	size_t n;
+
+	if (!take_node(c, to) || !take_number(c, &since) ||
+		!take_word(c, to->address, sizeof to->address) ||
+		!take_word(c, to->version, sizeof to->version))
+		return false;
+	n = MIN((size_t)(c->end - c->at), sizeof to->words - 1);
+	if (memchr(c->at, '\0', n) != NULL)
+		return false;
+	memcpy(to->words, c->at, n);
+	to->words[n] = '\0';
+	to->since_ms = (int64_t)since;
+	return true;
 }
 
 bool
@@ -93,11 +133,13 @@ take_rest(struct cursor *c, enum shape shape, struct peer_said *to)
 {
 	switch (shape) {
 	case SHAPE_EPOCH_NODE:
-		return take_epoch(c, to) && take_node(c, to);
+		return take_number(c, &to->epoch) && take_node(c, to);
 	case SHAPE_NODE:
 		return take_node(c, to);
 	case SHAPE_NODE_ENTRY: /* its text is checked where it is taken */
 		return take_node(c, to) && take_text(c, to->entry, sizeof to->entry);
+	case SHAPE_PRESENCE:
+		return take_presence(c, to);
 	case SHAPE_ID_NAME:
 		return take_text(c, to->id, sizeof to->id) && peer_words_id_ok(to->id) &&
 			take_text(c, to->name, sizeof to->name) && peer_words_name_ok(to->name);
@@ -160,6 +202,7 @@ peer_words_say(struct buf *to, enum peer_word word, const char *node, uint64_t e
 		break;
 	case SHAPE_ID_NAME:
 	case SHAPE_NODE_ENTRY:
+	case SHAPE_PRESENCE:
 		break;
 	}
 }
@@ -168,4 +211,31 @@ void
 peer_words_reach(struct buf *to, const char *node, const char *entry)
 {
 	buf_printf(to, "%s %s %s\n", words[PEER_SAYS_REACH].text, node, entry);
+}
+
+/* Blanks part what is behind a word, and the line feed ends it: `blank` stands for what cannot be said. */
+static void
+add_printable(struct buf *to, const char *text, size_t most, char blank)
+{
+	for (size_t i = 0; i < most && text[i] != '\0'; i++) {
+		unsigned char c = (unsigned char)text[i];
+		char said = c < ' ' || c == 0x7f || (c == ' ' && blank != ' ') ? blank : text[i];
+
+		buf_add(to, &said, 1);
+	}
+}
+
+void
+peer_words_presence(struct buf *to, const struct presence_row *row)
+{
+	buf_printf(to, "%s %s %llu ", words[row->connected ? PEER_SAYS_THERE : PEER_SAYS_AWAY].text,
+		row->node, (unsigned long long)MAX(row->since_ms, (int64_t)1));
+	add_printable(to, row->address[0] != '\0' ? row->address : "-", PRESENCE_ADDRESS_MAX, '_');
+	buf_adds(to, " ");
+	add_printable(to, row->version[0] != '\0' ? row->version : "-", PRESENCE_VERSION_MAX, '_');
+	if (!row->connected) {
+		buf_adds(to, " ");
+		add_printable(to, row->words, PRESENCE_WORDS_MAX, ' ');
+	}
+	buf_adds(to, "\n");
 }

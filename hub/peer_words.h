@@ -11,6 +11,7 @@
 #define EDGEWAY_HUB_PEER_WORDS_H
 
 #include "base/buf.h"
+#include "hub/presence.h"
 #include "model/mesh.h"
 #include "tunnel/tunnel.h"
 
@@ -31,6 +32,8 @@ enum peer_word {
 	PEER_SAYS_DECLARES, /* node: what it reaches beside itself follows, in place of what was said before */
 	PEER_SAYS_REACH, /* node, entry: that (tunnel/vicinity.h) */
 	PEER_SAYS_FORGETS, /* node: it declares nothing there any more */
+	PEER_SAYS_THERE, /* node, since, address, version: it is connected there */
+	PEER_SAYS_AWAY, /* node, since, address, version, words: it was, and is not any more */
 	PEER_SAYS_WHOLE, /* everything has been said once; what follows are changes */
 	PEER_SAYS_LEAVING, /* this hub stops: its nodes go to others */
 	PEER_SAYS_OTHER,
@@ -43,6 +46,9 @@ struct peer_said {
 	char entry[VICINITY_ENTRY_MAX + 1];
 	char id[PEER_ID_TEXT];
 	char name[PEER_NAME_TEXT];
+	int64_t since_ms; /* of THERE and AWAY, in milliseconds since 1970 */
+	char address[PRESENCE_ADDRESS_MAX + 1], version[PRESENCE_VERSION_MAX + 1];
+	char words[PRESENCE_WORDS_MAX + 1];
 	const char *why; /* with -EPROTO */
 };
 
@@ -59,5 +65,7 @@ void peer_words_hub(struct buf *to, const char *id, const char *name);
 /* HOLDS; GONE, JOINED do without the epoch; WHOLE, LEAVING without the node. */
 void peer_words_say(struct buf *to, enum peer_word word, const char *node, uint64_t epoch);
 void peer_words_reach(struct buf *to, const char *node, const char *entry);
+/* THERE or AWAY. Its texts are a node's: what does not fit into a line is left out. */
+void peer_words_presence(struct buf *to, const struct presence_row *row);
 
 #endif

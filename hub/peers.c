@@ -271,6 +271,20 @@ peers_tell_joined(struct peers *p, const char *node)
 	}
 }
 
+void
+peers_tell_presence(struct peers *p, const char *node)
+{
+	struct presence_row row;
+	struct guest *g, *next;
+
+	if (!presence_find(p->config.presence, node, &row))
+		return;
+	for (g = TAILQ_FIRST(&p->guests); g != NULL; g = next) {
+		next = TAILQ_NEXT(g, link);
+		guest_tell_presence(g, &row);
+	}
+}
+
 uint64_t
 peers_epoch(const struct peers *p, const char *node)
 {

@@ -52,6 +52,8 @@ struct peers_config {
 		void (*fn)(void *to, const char *node, const char *entry), void *to);
 	/* The replica `from` has been told so by a node. REACH has an entry; FORGETS without a node: all that it said before. */
 	void (*heard)(void *arg, const void *from, const struct peer_said *said);
+	/* What is known of nodes that are connected to hubs, or were; outlives it. */
+	struct presence *presence;
 	/* Why the node's tunnel leads nobody to host:port, whatever the node says (static text); NULL: it may. */
 	const char *(*refuses)(void *arg, const char *node, const char *authority);
 	/* Is a hub's certificate with this serial number revoked? */
@@ -80,6 +82,9 @@ void peers_tell(struct peers *p, const char *node);
 void peers_tell_declared(struct peers *p, const char *node);
 /* The node has come with its certificate: others are told that it is one at the edge. */
 void peers_tell_joined(struct peers *p, const char *node);
+
+/* The node has come here, or has gone (hub/presence.h): others are told. */
+void peers_tell_presence(struct peers *p, const char *node);
 
 struct peers_ask {
 	const char *node;

@@ -41,6 +41,7 @@ struct line {
 	struct roster_peer *claims; /* NULL: none, before it says who it is and when it leaves */
 	int fd; /* while it connects, else -1 */
 	bool leaving;
+	bool stops; /* the replica says so */
 	uint64_t since_ms;
 	char id[PEER_ID_TEXT], name[PEER_NAME_TEXT];
 	char serial[PKI_SERIAL_TEXT]; /* of its certificate */
@@ -141,6 +142,7 @@ unsigned peer_streams(const struct peer *peer);
 void guest_tell(struct guest *g, const char *node);
 void guest_tell_declared(struct guest *g, const char *node);
 void guest_tell_joined(struct guest *g, const char *node);
+void guest_tell_presence(struct guest *g, const struct presence_row *row);
 void guest_leave(struct guest *g);
 void guest_free(struct guest *g);
 

@@ -177,11 +177,12 @@ ctl_show_tokens(const struct tree_node *answer, const char *argument)
 int
 ctl_show_nodes(const struct tree_node *answer, const char *argument)
 {
-	static const char *const headers[] = {"NODE", "CONNECTED", "ADDRESS", "VERSION", "SYNCED",
-		"SINCE", "PENDING", "REVOKED", "CERTIFICATE UNTIL", "SERIAL", NULL},
-				 *const members[] = {"node", "connected", "address", "version",
-					 "synced", "since", "pending", "revoked", "expires",
-					 "serial", NULL};
+	static const char *const headers[] = {"NODE", "CONNECTED", "AT", "ADDRESS", "VERSION",
+		"SYNCED", "SINCE", "PENDING", "REVOKED", "CERTIFICATE UNTIL", "SERIAL",
+		"LAST WORDS", NULL},
+				 *const members[] = {"node", "connected", "at", "address",
+					 "version", "synced", "since", "pending", "revoked",
+					 "expires", "serial", "lastWords", NULL};
 
 	(void)argument;
 	return show_members(answer, "nodes", true, headers, members);

@@ -156,7 +156,7 @@ class Town:
 
     def at_home(self, agent, hub):
         name = agent.node.name
-        return tunnel_of(hub, name) and any(n["node"] == name and n["connected"] for n in json.loads(hub.ask("/nodes")[1])["nodes"])
+        return tunnel_of(hub, name) and any(n["node"] == name and n["connected"] and n["at"] == hub.machine.name for n in json.loads(hub.ask("/nodes")[1])["nodes"])
 
     def logs(self):
         for a in self.agents:

@@ -205,12 +205,17 @@ what_is_said_is_read(void **state)
 	peer_words_say(&b, PEER_SAYS_DECLARES, "edge-4", 0);
 	peer_words_reach(&b, "edge-5", "192.168.1.0/24:9100");
 	peer_words_say(&b, PEER_SAYS_FORGETS, "edge-6", 0);
+	peer_words_presence(
+		&b, &(struct presence_row){"edge-7", "", "192.0.2.7:1", "1.0", "", 5, true});
+	peer_words_presence(&b,
+		&(struct presence_row){
+			"edge-8", "", "192.0.2.8:1", "1.0", "it was reset", 6, false});
 	peer_words_say(&b, PEER_SAYS_WHOLE, "", 0);
 	peer_words_say(&b, PEER_SAYS_LEAVING, "", 0);
 	buf_adds(&b, "later 1 2 3\n");
 	for (int i = 0; i < PEER_SAYS_OTHER + 1; i++) {
-		static const char *const nodes[] = {
-			"", "edge-1", "edge-2", "edge-3", "edge-4", "edge-5", "edge-6"};
+		static const char *const nodes[] = {"", "edge-1", "edge-2", "edge-3", "edge-4",
+			"edge-5", "edge-6", "edge-7", "edge-8"};
 
 		n = (size_t)((char *)memchr(buf_at(&b), '\n', buf_len(&b)) - buf_at(&b)) + 1;
 		for (size_t part = 0; part < n; part++)
@@ -222,6 +227,8 @@ what_is_said_is_read(void **state)
 			assert_string_equal(said.node, nodes[i]);
 		if (i == PEER_SAYS_REACH)
 			assert_string_equal(said.entry, "192.168.1.0/24:9100");
+		if (i == PEER_SAYS_AWAY)
+			assert_string_equal(said.words, "it was reset");
 		if (i == PEER_SAYS_HUB)
 			assert_string_equal(said.id, ID);
 		if (i == PEER_SAYS_HUB)

@@ -1,0 +1,62 @@
+/*
+ * Which nodes are connected, to which replica, and what was last known of those that are away: since when, their last address,
+ * why their last connection ended. Of this hub's own connections and of what other replicas tell of theirs, so that every
+ * replica can tell the whole. A leaf of hub/nodes and hub/peers: pure, times are given, in milliseconds since 1970.
+ *
+ *	presence_here(p, &(struct presence_row){.node = "edge-1", .address = "192.0.2.7:5122", .version = "1.0", .since_ms = now});
+ *	presence_gone(p, "edge-1", since, "the connection was reset", now);
+ *	presence_heard(p, line, "hub-b", &row, true);	// row.connected or not
+ *	presence_lost(p, line, "hub-b was lost", now);	// its nodes count as away until they come elsewhere
+ *
+ * Of what replicas tell at first the newest counts, and then what is told last: their clocks may differ. Bounded: PRESENCE_NODES_MAX nodes, of which PRESENCE_AWAY_MAX away;
+ * who has been away for longest is forgotten first.
+ */
+#ifndef EDGEWAY_HUB_PRESENCE_H
+#define EDGEWAY_HUB_PRESENCE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+enum {
+	PRESENCE_NODES_MAX = 65536,
+	PRESENCE_AWAY_MAX = 8192,
+	PRESENCE_ADDRESS_MAX = 63,
+	PRESENCE_VERSION_MAX = 63,
+	PRESENCE_WORDS_MAX = 159,
+};
+
+/* Texts are borrowed, until the next change where presence gives them; what is too long is cut. */
+struct presence_row {
+	const char *node;
+	const char *at; /* the replica that has it or had it last; "" this hub */
+	const char *address, *version;
+	const char *words; /* why its last connection ended; "" while it is connected */
+	int64_t since_ms; /* connected, or away */
+	bool connected;
+};
+
+struct presence;
+
+struct presence *presence_new(void);
+void presence_free(struct presence **p);
+/* At this hub. */
+void presence_here(struct presence *p, const struct presence_row *row);
+/* Its connection here, since since_ms, has ended. False: nothing changes, it has a newer one here or elsewhere. */
+bool presence_gone(
+	struct presence *p, const char *node, int64_t since_ms, const char *words, int64_t now_ms);
+/* from: who says so, until presence_lost; now: it has just happened. */
+void presence_heard(struct presence *p, const void *from, const char *at,
+	const struct presence_row *row, bool now);
+void presence_lost(struct presence *p, const void *from, const char *words, int64_t now_ms);
+/* The node is no node any more. */
+void presence_forget(struct presence *p, const char *node);
+/* False: nothing is known of it. */
+bool presence_find(const struct presence *p, const char *node, struct presence_row *to);
+/* Nodes that are connected to another replica. */
+size_t presence_elsewhere(const struct presence *p);
+/* All; those that are away in the order in which they went. fn changes nothing. */
+void presence_each(
+	const struct presence *p, void (*fn)(void *arg, const struct presence_row *row), void *arg);
+
+#endif
