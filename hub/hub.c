@@ -124,6 +124,7 @@ hub_start(struct hub **out, struct loop *loop, const struct hub_config *config, 
 	hub->fanout = fanout_new();
 	hub->floods = floods_new();
 	hub->presence = presence_new();
+	hub->began_ms = loop_now_ms(loop);
 	random_bytes(&seed, sizeof seed);
 	hub->preauth = preauth_new(
 		loop, MIN(descriptors_limit() / PREAUTH_PART, (uint64_t)PREAUTH_PLACES_MAX), seed);
@@ -248,5 +249,7 @@ hub_stop(struct hub **out)
 	addresses_free(&hub->addresses);
 	selector_free(&hub->join_nodes);
 	free(hub->join_nodes_text);
+	free(hub->said);
+	free(hub->ways_kept);
 	free(hub);
 }

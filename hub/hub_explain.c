@@ -1,8 +1,14 @@
 #include "hub/hub_private.h"
 
+#include <stdio.h>
 #include <string.h>
 
+#include "base/log.h"
+
 enum {
+	EXPLAIN_LOG_ROUNDS =
+		5, /* it must have held for so long: a Service is often there before its pods */
+	EXPLAIN_LOG_ALONE = 3, /* more of a kind at once share a line */
 	UNSERVED_MAX = 16384, /* services of nodes that are told by Events, for each reason */
 	EXPLAIN_HELD =
 		UNSERVED_WHYS, /* beside why nodes do not serve it: they refuse it as it is */
@@ -93,28 +99,111 @@ explain_unserved(const struct unserved_rows unserved[], const char *key, const c
 		row->node);
 }
 
+/* The Event's reason where the hub itself has found something. */
+static const char *
+explain_event(const struct hub_service *found)
+{
+	static const char *const kinds[HUB_SERVICE_KINDS] = {
+		[CLUSTER_LIMITS] = EVENT_LIMITS,
+		[CLUSTER_NODES_SELECTOR] = EVENT_SELECTOR,
+		[CLUSTER_ALLOW_FROM] = EVENT_ALLOW_FROM,
+		[CLUSTER_REFUSED] = EVENT_REFUSED,
+	};
+
+	return kinds[found->kind] != NULL ? kinds[found->kind] : EVENT_UNREACHABLE;
+}
+
 static void
 explain(const struct hub *hub, struct kube_events *events, const char *key,
 	const struct unserved_rows unserved[])
 {
-	const char *name = strchr(key, '/') + 1, *kind = EVENT_UNREACHABLE;
+	const char *name = strchr(key, '/') + 1, *kind;
 	auto_free char *ns = xstrndup(key, (size_t)(name - 1 - key));
-	const char *reason = cluster_reason(hub->cluster, ns, name);
 	auto_free char *text = NULL, *rules = cluster_rule_problem(hub->cluster, ns, name);
+	struct hub_service found;
 
+	hub_service_look(hub, ns, name, &found);
+	kind = explain_event(&found);
 	kube_events_tell(events, ns, name, EVENT_RULE, rules);
-	if (cluster_beyond(hub->cluster, ns, name))
-		kind = EVENT_LIMITS;
-	else if (cluster_selector_wrong(hub->cluster, ns, name))
-		kind = EVENT_SELECTOR;
-	else if (*cluster_allow_from_problem(hub->cluster, ns, name) != '\0')
-		kind = EVENT_ALLOW_FROM;
-	else if (cluster_reason_refused(hub->cluster, ns, name))
-		kind = EVENT_REFUSED;
-	else
+	if (strcmp(kind, EVENT_UNREACHABLE) == 0)
 		text = explain_unserved(unserved, key, &kind);
-	kube_events_tell(events, ns, name, kind, text != NULL ? text : reason);
+	if (text == NULL)
+		text = xstrdup(found.class != FINDING_INFO ? found.text : "");
+	kube_events_tell(events, ns, name, kind, text);
 }
+
+/* --- the log -------------------------------------------------------------------------- */
+
+/* Services of one kind that have held for long enough to be told. */
+struct explain_fresh {
+	size_t n;
+	char *lines[EXPLAIN_LOG_ALONE]; /* the first of them */
+};
+
+static void
+explain_note(struct hub *hub, uint32_t index, const char *key, struct explain_fresh fresh[])
+{
+	const char *name = strchr(key, '/') + 1;
+	auto_free char *ns = xstrndup(key, (size_t)(name - 1 - key));
+	struct hub_service_said *said = &hub->said[index];
+	struct explain_fresh *to;
+	struct hub_service found;
+
+	hub_service_look(hub, ns, name, &found);
+	hub->service_counts[found.kind]++;
+	if (said->kind != found.kind)
+		*said = (struct hub_service_said){.kind = (uint8_t)found.kind};
+	if (found.class == FINDING_INFO || said->rounds > EXPLAIN_LOG_ROUNDS ||
+		said->rounds++ < EXPLAIN_LOG_ROUNDS)
+		return;
+	to = &fresh[found.kind];
+	if (to->n++ < EXPLAIN_LOG_ALONE)
+		to->lines[to->n - 1] = xasprintf("service=%s reason=\"%s\"", key, found.text);
+}
+
+static void
+explain_log(struct explain_fresh *fresh, enum hub_service_kind kind)
+{
+	const char *class = finding_word(hub_service_class(kind)), *word = hub_service_word(kind);
+
+	if (fresh->n > EXPLAIN_LOG_ALONE)
+		log_limited(LOG_LEVEL_WARN, 20, "hub",
+			"services do not work as they are; edgewayctl status names them class=%s "
+			"problem=%s services=%zu such as %s",
+			class, word, fresh->n, fresh->lines[0]);
+	for (size_t i = 0; i < MIN(fresh->n, (size_t)EXPLAIN_LOG_ALONE); i++) {
+		if (fresh->n <= EXPLAIN_LOG_ALONE)
+			log_limited(LOG_LEVEL_WARN, 20, "hub",
+				"a service does not work as it is class=%s problem=%s %s", class,
+				word, fresh->lines[i]);
+		free(fresh->lines[i]);
+	}
+}
+
+/* Counts the services by what is to be said of them, and tells the log what is new. */
+static void
+explain_count(struct hub *hub)
+{
+	struct explain_fresh fresh[HUB_SERVICE_KINDS] = {0};
+	uint32_t slots = fanout_slots(hub->fanout);
+
+	if (slots > hub->n_said) {
+		hub->said = xrealloc(hub->said, slots * sizeof *hub->said);
+		memset(hub->said + hub->n_said, 0, (slots - hub->n_said) * sizeof *hub->said);
+		hub->n_said = slots;
+	}
+	memset(hub->service_counts, 0, sizeof hub->service_counts);
+	for (uint32_t i = 0; i < slots; i++) {
+		const struct fanout_item *item = fanout_at(hub->fanout, i);
+
+		if (item != NULL && item->present && strchr(strchr(item->key, '/'), '.') == NULL)
+			explain_note(hub, i, item->key, fresh);
+	}
+	for (unsigned kind = 0; kind < HUB_SERVICE_KINDS; kind++)
+		explain_log(&fresh[kind], (enum hub_service_kind)kind);
+}
+
+/* --- Events ----------------------------------------------------------------------------- */
 
 struct explaining {
 	const struct hub *hub;
@@ -139,23 +228,17 @@ on_source(void *arg, const char *node, const char *address)
 	node_sites_saw(arg, node, address);
 }
 
-void
-hub_explain(void *arg)
+static void
+explain_events(const struct hub *hub, struct kube_events *events)
 {
-	struct hub *hub = arg;
-	struct kube_events *events =
-		hub->kubernetes != NULL ? kubernetes_events(hub->kubernetes) : NULL;
 	struct unserved_rows unserved[EXPLAIN_ROWS] = {0};
 	struct explaining to = {hub, events};
 
-	if (events == NULL)
-		return;
-	if (hub->nodes != NULL)
+	if (hub->nodes != NULL) {
 		nodes_sources(hub->nodes, on_source, hub->sites);
-	if (hub->nodes != NULL)
 		nodes_unserved(hub->nodes, add_unserved, unserved);
-	if (hub->nodes != NULL)
 		nodes_held(hub->nodes, explain_add_held, unserved);
+	}
 	for (size_t i = 0; i < EXPLAIN_ROWS; i++)
 		if (unserved[i].n > 1)
 			qsort(unserved[i].rows, unserved[i].n, sizeof *unserved[i].rows,
@@ -172,4 +255,18 @@ hub_explain(void *arg)
 	kube_events_end(events);
 	for (size_t i = 0; i < EXPLAIN_ROWS; i++)
 		free(unserved[i].rows);
+}
+
+void
+hub_explain(void *arg)
+{
+	struct hub *hub = arg;
+	struct kube_events *events =
+		hub->kubernetes != NULL ? kubernetes_events(hub->kubernetes) : NULL;
+
+	hub_service_begin(hub);
+	cluster_look_near(hub->cluster);
+	explain_count(hub);
+	if (events != NULL)
+		explain_events(hub, events);
 }

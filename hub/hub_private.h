@@ -26,6 +26,27 @@
 #include "hub/web.h"
 #include "model/cluster.h"
 
+/* What is to be said of a Service: enum cluster_problem, and what only the hub knows. */
+enum hub_service_kind {
+	HUB_SERVICE_WELL = CLUSTER_WELL,
+	HUB_SERVICE_NO_WAY, /* pods without hostPort, and no tunnel to their node */
+	HUB_SERVICE_THROUGH_HUB, /* pods without hostPort, reached through the hub */
+	HUB_SERVICE_KINDS,
+};
+
+struct hub_service {
+	enum finding_class class;
+	enum hub_service_kind kind;
+	const char *
+		text; /* "": nothing; borrowed until the next change of the cluster, or it is `own` */
+	char own[640];
+};
+
+/* What the log has told of a service, or is to tell. */
+struct hub_service_said {
+	uint8_t kind, rounds;
+};
+
 struct hub {
 	struct loop *loop;
 	struct addresses *addresses; /* of this machine */
@@ -62,6 +83,12 @@ struct hub {
 	char listen_host[INET6_ADDRSTRLEN];
 	struct timer *again; /* tries to listen again */
 	struct timer *explain;
+	uint64_t began_ms;
+	struct hub_service_said *said; /* by fanout_item's index; hub_explain.c */
+	size_t n_said;
+	struct hub_way_kept *ways_kept; /* hub_service.c */
+	uint64_t explain_round;
+	size_t service_counts[HUB_SERVICE_KINDS]; /* as hub_explain found them last */
 	bool ready; /* the source has been read, and nodes were told so */
 	uint64_t n_changes;
 	struct hub_ways_in ways_in;
@@ -86,6 +113,15 @@ bool hub_source_ready(const struct hub *hub);
 /* Tells the Kubernetes source what is to be said of its Services and Nodes; of a timer. */
 void hub_explain(void *hub);
 
+/* --- hub_service.c --- */
+/* Of a timer: what is known of nodes' tunnels is asked anew. */
+void hub_service_begin(struct hub *hub);
+void hub_service_look(
+	const struct hub *hub, const char *ns, const char *name, struct hub_service *to);
+const char *hub_service_word(enum hub_service_kind kind);
+enum finding_class hub_service_class(enum hub_service_kind kind);
+void hub_service_metrics(const struct hub *hub, struct metrics *m);
+
 /* --- hub_nodes.c --- */
 /* After the source; starts the nodes once the authority gets ready later. */
 int hub_authority_start(struct hub *hub, const struct hub_config *config, struct err *err);
@@ -98,6 +134,8 @@ int hub_nodes_start(struct hub *hub, struct err *err);
 /* Ingress, redirect and names; after the authority. */
 int hub_ways_start(struct hub *hub, const struct hub_ways_in *config, struct err *err);
 
+/* Is it a node at the edge without a tunnel? False as well while that is not known. */
+bool hub_lacks_way(const struct hub *hub, const char *node);
 /* Why the node's tunnel leads nobody to host:port: the node is the hub's host, and the port one of the hub's; NULL: it may. */
 const char *hub_node_refuses(void *hub, const char *node, const char *authority);
 /* The listeners of the configuration are known to the guard from now on. */

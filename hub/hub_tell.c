@@ -108,6 +108,7 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 	metric_gauge(m, "edgeway_hub_services_beyond_limits",
 		"Services beyond what a node takes, of which nodes are not told.", NULL,
 		tell_count_beyond(hub));
+	hub_service_metrics(hub, m);
 	rules_metrics(hub, m);
 	authority_metrics(hub->authority, m);
 	if (hub->manifests != NULL)
@@ -141,8 +142,17 @@ static void
 add_reason(const struct hub *hub, const char *key, const char *slash, struct buf *out)
 {
 	auto_free char *ns = xstrndup(key, (size_t)(slash - key));
+	struct hub_service found;
 
-	json_add_text(out, cluster_reason(hub->cluster, ns, slash + 1));
+	hub_service_look(hub, ns, slash + 1, &found);
+	json_add_text(out, found.class != FINDING_INFO ? found.text : "");
+	if (found.text[0] != '\0')
+		buf_printf(out, ",\"class\":\"%s\",\"kind\":\"%s\"", finding_word(found.class),
+			hub_service_word(found.kind));
+	if (found.text[0] != '\0' && found.class == FINDING_INFO) {
+		buf_adds(out, ",\"information\":");
+		json_add_text(out, found.text);
+	}
 	if (cluster_beyond(hub->cluster, ns, slash + 1))
 		buf_adds(out, ",\"beyond\":true");
 }

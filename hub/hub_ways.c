@@ -43,6 +43,14 @@ tunnelled(void *arg, const char *node)
 	return tunnels_have(hub->tunnels, node) || peers_epoch(hub->peers, node) != 0;
 }
 
+bool
+hub_lacks_way(const struct hub *hub, const char *node)
+{
+	void *arg = (void *)(uintptr_t)hub;
+
+	return edge_known(arg) && at_edge(arg, node) && !tunnelled(arg, node);
+}
+
 static bool
 nodes_known(void *arg)
 {

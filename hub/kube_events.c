@@ -208,7 +208,7 @@ event_json(const struct kube_events *e)
 	bool well = e->text[0] == '\0', rule = is_rule(e->kind);
 	const char *well_kind = rule ? EVENT_RULE_WELL : EVENT_WELL;
 	const char *well_text = rule ? "nothing of its DestinationRules is left out any more"
-				     : "every endpoint can be dialled by the edge nodes";
+				     : "every endpoint can be reached from the edge nodes";
 	auto_buf struct buf b;
 
 	buf_init(&b, BUF_UNLIMITED);
@@ -475,9 +475,8 @@ void
 kube_events_metrics(const struct kube_events *e, struct metrics *to)
 {
 	metric_gauge(to, "edgeway_hub_kubernetes_unreachable_services",
-		"Services of which some endpoint cannot be dialled by the nodes, or that have "
-		"none.",
-		NULL, (double)e->n_unreachable);
+		"Services that have no endpoint, or one that nodes cannot reach.", NULL,
+		(double)e->n_unreachable);
 	metric_counter(to, "edgeway_hub_kubernetes_notes_total", "Events written to Services.",
 		NULL, e->sent);
 	metric_counter(to, "edgeway_hub_kubernetes_notes_failed_total",

@@ -26,7 +26,7 @@ enum {
 };
 
 #define EVENT_UNREACHABLE                                                                          \
-	"NotReachableOnEdge" /* some endpoint cannot be dialled, or there is none */
+	"NotReachableOnEdge" /* there is no way to some endpoint, or no endpoint */
 #define EVENT_REFUSED                                                                              \
 	"EndpointRefused" /* nodes refuse the address of some endpoint: model/dial_guard.h */
 #define EVENT_SELECTOR "NodesSelectorInvalid" /* edgeway.io/nodes is no selector */

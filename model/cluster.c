@@ -244,6 +244,7 @@ release_joint(struct cluster *c, struct joint *j)
 {
 	if (j->n_records > 0 || j->n_told > 0 || j->dirty)
 		return;
+	cluster_near_forget(c, j);
 	table_remove(&c->joints, &j->node);
 	cluster_joint_free(j);
 }
@@ -279,9 +280,10 @@ static void
 note_refused(
 	struct cluster *c, const struct joint *j, const struct told *now, const struct told *before)
 {
-	if (now->refused &&
-		(before == NULL || !before->refused || strcmp(before->reason, now->reason) != 0))
-		cluster_note(c, xasprintf("%s service=%s/%s", now->reason, j->ns, now->name));
+	if (now->why.problem == CLUSTER_REFUSED &&
+		(before == NULL || before->why.problem != CLUSTER_REFUSED ||
+			strcmp(before->why.text, now->why.text) != 0))
+		cluster_note(c, xasprintf("%s service=%s/%s", now->why.text, j->ns, now->name));
 }
 
 /* Nodes keep what they were told before. `told` of this time is for the next. */
@@ -296,7 +298,7 @@ cluster_hold_back(
 		cluster_note(c,
 			xasprintf("a service is refused, nodes keep what they know of it; split "
 				  "it, or take endpoints or ports away service=%s/%s reason=\"%s\"",
-				j->ns, told->name, told->reason));
+				j->ns, told->name, told->why.text));
 }
 
 /* Takes over the view; before: what was told of it, NULL: nothing. */
@@ -312,14 +314,15 @@ look_at(struct cluster *c, const struct joint *j, struct joined *now, const stru
 	if (!now->beyond)
 		told.digest = view_build(&json, now->view);
 	cluster_check_limits(now, &json);
-	told.reason = now->reason;
-	told.refused = now->refused && !now->beyond;
+	told.why = now->why;
+	told.why.refused &= !now->beyond;
+	told.reason_len = told.why.text != NULL ? strlen(told.why.text) : 0;
 	if (now->beyond)
 		cluster_hold_back(c, j, &told, before);
 	else if (before == NULL || before->digest != told.digest || before->nodes != told.nodes)
 		push(c, j, told.name, now, &json);
 	note_refused(c, j, &told, before);
-	c->n_refused += told.refused;
+	c->n_refused += told.why.refused;
 	if (!now->beyond && before != NULL && before->beyond)
 		cluster_note(c,
 			xasprintf("a service is within the limits again service=%s/%s", j->ns,
@@ -376,11 +379,12 @@ join_again(struct cluster *c, struct joint *j)
 	}
 	free(now);
 	for (k = 0; k < n_old; k++)
-		c->n_refused -= old[k].refused;
+		c->n_refused -= old[k].why.refused;
 	cluster_told_free(old, n_old);
 	cluster_rule_look(c, j, n > 0);
 	j->told = told;
 	j->n_told = n;
+	cluster_near_mark(c, j);
 }
 
 bool
@@ -446,37 +450,10 @@ cluster_node_changes(const struct cluster *c)
 	return c->node_changes;
 }
 
-bool
-cluster_reason_refused(const struct cluster *c, const char *ns, const char *name)
-{
-	const struct joint *j = cluster_find_joint(c, ns, name);
-
-	for (size_t i = 0; j != NULL && i < j->n_told; i++)
-		if (strcmp(j->told[i].name, name) == 0)
-			return j->told[i].refused;
-	return false;
-}
-
 size_t
 cluster_count_refused(const struct cluster *c)
 {
 	return c->n_refused;
-}
-
-bool
-cluster_selector_wrong(const struct cluster *c, const char *ns, const char *name)
-{
-	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, ns, name);
-
-	return o != NULL && o->service.nodes_wrong[0] != '\0';
-}
-
-const char *
-cluster_allow_from_problem(const struct cluster *c, const char *ns, const char *name)
-{
-	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, ns, name);
-
-	return o != NULL ? o->service.allow_from_wrong : "";
 }
 
 size_t
@@ -491,6 +468,7 @@ cluster_new(void)
 	struct cluster *c = xcalloc(1, sizeof *c);
 
 	TAILQ_INIT(&c->waiting);
+	TAILQ_INIT(&c->unmatched);
 	TAILQ_INIT(&c->pending);
 	TAILQ_INIT(&c->notes);
 	TAILQ_INIT(&c->callers_waiting);
@@ -531,6 +509,7 @@ cluster_free(struct cluster **c)
 	table_fini(&gone->joints_by_selector);
 	table_fini(&gone->pods_by_label);
 	table_fini(&gone->pods_by_ip);
+	table_fini(&gone->pods_by_namespace);
 	table_fini(&gone->by_address);
 	table_fini(&gone->nodes);
 	table_fini(&gone->rules);

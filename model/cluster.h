@@ -20,6 +20,7 @@
 #ifndef EDGEWAY_MODEL_CLUSTER_H
 #define EDGEWAY_MODEL_CLUSTER_H
 
+#include "base/finding.h"
 #include "model/kube.h"
 #include "model/view.h"
 
@@ -118,11 +119,37 @@ bool cluster_names_node(const struct cluster *c, const char *node);
 bool cluster_has_sites(const struct cluster *c);
 /* Changes of Node objects that mattered, ever: their labels and addresses above all. */
 uint64_t cluster_node_changes(const struct cluster *c);
-/* Why some endpoint cannot be dialled from other nodes, or why there is none: a sentence; "" when
- * all is well or unknown. As of the service's last cluster_next_change. */
+enum { CLUSTER_BEHIND_MAX = 64 };
+
+/* What a service's reason is about. Of several problems the one that stands first here is told. */
+enum cluster_problem {
+	CLUSTER_LIMITS, /* beyond model/limits.h */
+	CLUSTER_NODES_SELECTOR, /* edgeway.io/nodes is no selector */
+	CLUSTER_ALLOW_FROM, /* edgeway.io/allow-from cannot be read */
+	CLUSTER_REFUSED, /* nodes refuse an address of some endpoint (model/dial_guard.h) */
+	CLUSTER_TARGET_PORT, /* targetPort is the name of no container port */
+	CLUSTER_NO_ENDPOINTS,
+	CLUSTER_PARTLY, /* something of it is left out */
+	CLUSTER_WELL,
+	CLUSTER_PROBLEMS = CLUSTER_WELL,
+};
+/* The word in JSON and in labels of metrics; "" of CLUSTER_WELL. */
+const char *cluster_problem_word(enum cluster_problem problem);
+enum finding_class cluster_problem_class(enum cluster_problem problem);
+enum cluster_problem cluster_problem(const struct cluster *c, const char *ns, const char *name);
+/* The problem as a sentence; "" when all is well or unknown. As of the service's last cluster_next_change. */
 const char *cluster_reason(const struct cluster *c, const char *ns, const char *name);
-/* Is it that nodes refuse an address of some endpoint (model/dial_guard.h)? */
-bool cluster_reason_refused(const struct cluster *c, const char *ns, const char *name);
+/* Why others than their own nodes reach some pods of the service through the hub alone: information, a sentence; "": all have a
+ * hostPort, or nothing is known. *nodes, when not NULL: those nodes in order, CLUSTER_BEHIND_MAX at most. Borrowed until the next change. */
+struct cluster_behind {
+	const char *text;
+	const char *const *nodes;
+	size_t n_nodes;
+};
+struct cluster_behind cluster_behind(const struct cluster *c, const char *ns, const char *name);
+/* Adds to the reasons of services that have no pod which label of their selector no pod has, and the nearest that one has. Looks at a
+ * bounded number of pods, at the newest problems first: to be called again and again. */
+void cluster_look_near(struct cluster *c);
 /* Services, and names of pods, of which that is so. */
 size_t cluster_count_refused(const struct cluster *c);
 /* Is that reason a bound of model/limits.h? Then nodes keep what they were told before, if anything was. */
@@ -130,10 +157,6 @@ bool cluster_beyond(const struct cluster *c, const char *ns, const char *name);
 typedef void cluster_beyond_fn(void *arg, const char *ns, const char *name, const char *reason);
 /* All of them, in any order. */
 void cluster_each_beyond(const struct cluster *c, cluster_beyond_fn *fn, void *arg);
-/* Is that the service's edgeway.io/nodes, which cannot be read as a selector? */
-bool cluster_selector_wrong(const struct cluster *c, const char *ns, const char *name);
-/* Why nobody may call the service, since its edgeway.io/allow-from cannot be read; "" when it can. Borrowed. */
-const char *cluster_allow_from_problem(const struct cluster *c, const char *ns, const char *name);
 size_t cluster_count(const struct cluster *c, enum kube_kind kind);
 
 /* --- who calls: model/cluster_callers.c --- */

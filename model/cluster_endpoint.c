@@ -1,5 +1,3 @@
-#include <stdarg.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "model/allow_from.h"
@@ -8,47 +6,18 @@
 #include "model/mesh.h"
 #include "model/selector.h"
 
-void
-join_explain(struct joining *j, const char *fmt, ...)
-{
-	char text[512];
-	va_list ap;
-
-	if (j->reason != NULL || j->quiet)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	j->reason = xasprintf("port %u: %s", j->at->port, text);
-}
-
-void
-join_beyond(struct joining *j, const char *fmt, ...)
-{
-	char text[256];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof text, fmt, ap);
-	va_end(ap);
-	if (j->beyond == NULL)
-		j->beyond = xasprintf("beyond what a node takes: %s", text);
-}
-
 /* --- what nodes will not dial (model/dial_guard) ----------------------------------- */
 
-/* It counts more than what was found before: somebody may be trying to lead the nodes astray. */
 static void
 join_refuse(struct joining *j, const struct view_endpoint *e, const char *address, const char *what)
 {
-	if (j->refused || j->quiet || *j->service->nodes_wrong != '\0')
+	if (j->quiet)
 		return;
-	free(take_ptr(&j->reason));
-	join_explain(j,
+	join_explain(j, CLUSTER_REFUSED,
 		"nodes refuse the address %.45s of %s%.63s, since it is %s; where that is meant, "
 		"name it in lb.allow of the agents",
 		address, *e->pod != '\0' ? "pod " : "an endpoint without a pod", e->pod, what);
-	j->refused = j->reason != NULL;
+	j->why.refused = true;
 }
 
 static void
@@ -131,16 +100,14 @@ set_host_way(
 	}
 	if (cp == NULL || cp->host_port == 0) {
 		e->host_ip = xstrdup("");
-		join_explain(j,
-			"pod %s has no hostPort for container port %u: only its own node can dial "
-			"it, others go through the hub",
-			pod->name, port);
+		join_behind(j, pod->name, e->node, port);
 		return;
 	}
 	e->host_ip = copy(cp->host_ip, p->host_ip);
 	e->host_port = *e->host_ip != '\0' ? cp->host_port : 0;
 	if (e->host_port == 0)
-		join_explain(j, "pod %s has a hostPort, but no status.hostIP", pod->name);
+		join_explain(j, CLUSTER_PARTLY, "pod %s has a hostPort, but no status.hostIP",
+			pod->name);
 }
 
 static void
@@ -209,7 +176,7 @@ find_gate(struct joining *j, const struct kube_object *pod, uint16_t port)
 		if (strcmp(v->gates[i], text) == 0)
 			return (uint8_t)(i + 1);
 	if (v->n_gates == ALLOW_FROM_GATES_MAX) {
-		join_explain(j,
+		join_explain(j, CLUSTER_PARTLY,
 			"its pods are closed by more than %d different sets of NetworkPolicies, "
 			"the "
 			"rest counts as closed to everybody",
@@ -364,7 +331,8 @@ join_dedupe(struct joining *j)
 
 		if (twice || kept == MESH_ENDPOINTS_MAX) {
 			if (!twice)
-				join_explain(j, "more than %d endpoints, the rest is left out",
+				join_explain(j, CLUSTER_PARTLY,
+					"more than %d endpoints, the rest is left out",
 					MESH_ENDPOINTS_MAX);
 			view_endpoint_fini(&p->endpoints[i]);
 			continue;

@@ -105,7 +105,7 @@ cluster_told_free(struct told *told, size_t n)
 {
 	for (size_t i = 0; i < n; i++) {
 		free(told[i].name);
-		free(told[i].reason);
+		cluster_reasons_fini(&told[i].why);
 	}
 	free(told);
 }
@@ -216,6 +216,7 @@ link_endpoints(struct cluster *c, struct record *r, const struct kube_endpoints 
 static void
 link_pod(struct cluster *c, struct record *r, const struct kube_pod *p)
 {
+	link_add(r, &c->pods_by_namespace, cluster_namespace_hash(r->ns), r);
 	for (size_t i = 0; i < p->labels.n; i++)
 		link_add(r, &c->pods_by_label, cluster_label_hash(r->ns, &p->labels.list[i]), r);
 	if (!p->host_network && *p->pod_ip != '\0')

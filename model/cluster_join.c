@@ -88,12 +88,14 @@ join_port(struct joining *j, const struct kube_service_port *sp, const struct me
 	if (port->n_endpoints > 0)
 		return;
 	if (j->nobody)
-		join_explain(j, "no selector, no EndpointSlice and no Endpoints of this name");
-	else if (members->n > 0)
-		join_explain(j, "its slices or Endpoints have no port named '%s' of this protocol",
+		join_explain(j, CLUSTER_NO_ENDPOINTS,
+			"no selector, no EndpointSlice and no Endpoints of this name");
+	else if (members->n == 0)
+		join_explain(j, CLUSTER_NO_ENDPOINTS, "no pod with an address");
+	else if (!join_explain_target(j, sp, members))
+		join_explain(j, CLUSTER_TARGET_PORT,
+			"its slices or Endpoints have no port named '%s' of this protocol",
 			sp->name);
-	else
-		join_explain(j, "no pod with an address");
 }
 
 /* --- ports that the service itself does not have ----------------------------------- */
@@ -208,15 +210,16 @@ new_view(struct joining *j, const char *hostname)
 static void
 join_view(struct joining *j, const char *hostname, const struct members *members)
 {
-	j->reason = NULL;
-	j->refused = false;
+	j->why = (struct reasons){.problem = CLUSTER_WELL};
 	j->gate_pod = NULL;
 	j->ports_room = j->n_endpoints = 0;
 	j->view = new_view(j, hostname);
 	if (*hostname == '\0' && *j->service->nodes_wrong != '\0')
-		j->reason = xstrdup(j->service->nodes_wrong);
+		cluster_reasons_set(
+			&j->why, CLUSTER_NODES_SELECTOR, xstrdup(j->service->nodes_wrong));
 	else if (*hostname == '\0' && *j->service->allow_from_wrong != '\0')
-		j->reason = xstrdup(j->service->allow_from_wrong);
+		cluster_reasons_set(
+			&j->why, CLUSTER_ALLOW_FROM, xstrdup(j->service->allow_from_wrong));
 	for (size_t i = 0; i < j->service->n_ports; i++)
 		if (j->service->ports[i].protocol != KUBE_SCTP)
 			join_port(j, &j->service->ports[i], members);
@@ -229,12 +232,10 @@ join_view(struct joining *j, const char *hostname, const struct members *members
 	j->quiet = false;
 	join_sort_gates(j->view);
 	j->views = xrealloc(j->views, (j->n_views + 1) * sizeof *j->views);
-	j->views[j->n_views++] =
-		(struct joined){j->view, j->reason, j->refused, j->service->nodes, false};
+	j->views[j->n_views++] = (struct joined){j->view, j->why, j->service->nodes, false};
 	if (j->beyond == NULL)
 		return;
-	free(j->reason);
-	j->views[j->n_views - 1].reason = take_ptr(&j->beyond);
+	cluster_reasons_set(&j->views[j->n_views - 1].why, CLUSTER_LIMITS, take_ptr(&j->beyond));
 	j->views[j->n_views - 1].beyond = true;
 }
 
@@ -269,11 +270,9 @@ join_named_pods(struct joining *j, const struct members *all)
 			n++;
 		group.n = n;
 		if (j->n_views > MESH_ENDPOINTS_MAX) {
-			free(j->views[0].reason);
-			j->views[0].refused = false;
-			j->views[0].reason =
+			cluster_reasons_set(&j->views[0].why, CLUSTER_PARTLY,
 				xasprintf("more than %d hostnames, the rest has no names",
-					MESH_ENDPOINTS_MAX);
+					MESH_ENDPOINTS_MAX));
 			break;
 		}
 		join_view(j, hostname, &group);

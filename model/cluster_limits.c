@@ -36,15 +36,15 @@ cluster_check_limits(struct joined *now, const struct buf *json)
 			VIEW_MAX_VALUES);
 	else
 		return;
-	free(now->reason);
-	now->reason = xasprintf("beyond what a node takes: its %zu endpoints at %zu ports need %s",
-		limits_count_endpoints(now->view), now->view->n_ports, why);
+	cluster_reasons_set(&now->why, CLUSTER_LIMITS,
+		xasprintf("beyond what a node takes: its %zu endpoints at %zu ports need %s",
+			limits_count_endpoints(now->view), now->view->n_ports, why));
 	now->beyond = true;
 	free(why);
 }
 
-static const struct told *
-limits_find_told(const struct cluster *c, const char *ns, const char *name)
+const struct told *
+cluster_find_told(const struct cluster *c, const char *ns, const char *name)
 {
 	const char *dot = strchr(name, '.');
 	const struct joint *j = cluster_find_joint(c, ns, dot != NULL ? dot + 1 : name);
@@ -55,18 +55,10 @@ limits_find_told(const struct cluster *c, const char *ns, const char *name)
 	return NULL;
 }
 
-const char *
-cluster_reason(const struct cluster *c, const char *ns, const char *name)
-{
-	const struct told *told = limits_find_told(c, ns, name);
-
-	return told != NULL && told->reason != NULL ? told->reason : "";
-}
-
 bool
 cluster_beyond(const struct cluster *c, const char *ns, const char *name)
 {
-	const struct told *told = limits_find_told(c, ns, name);
+	const struct told *told = cluster_find_told(c, ns, name);
 
 	return told != NULL && told->beyond;
 }
@@ -81,6 +73,6 @@ cluster_each_beyond(const struct cluster *c, cluster_beyond_fn *fn, void *arg)
 
 		for (size_t i = 0; i < j->n_told; i++)
 			if (j->told[i].beyond)
-				fn(arg, j->ns, j->told[i].name, j->told[i].reason);
+				fn(arg, j->ns, j->told[i].name, j->told[i].why.text);
 	}
 }

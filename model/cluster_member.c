@@ -3,8 +3,8 @@
 #include "model/cluster_private.h"
 #include "model/limits.h"
 
-static uint16_t
-find_target(const struct kube_pod *p, const struct kube_service_port *sp)
+uint16_t
+join_find_target(const struct kube_pod *p, const struct kube_service_port *sp)
 {
 	if (sp->target != 0)
 		return sp->target;
@@ -191,9 +191,9 @@ join_member_port(struct joining *j, const struct member *m, const struct kube_se
 			: 0;
 	if (m->subset != NULL)
 		return m->targets[sp - j->service->ports];
-	port = find_target(&m->pod->pod, sp);
+	port = join_find_target(&m->pod->pod, sp);
 	if (port == 0)
-		join_explain(
-			j, "pod %s has no container port named %s", m->pod->name, sp->target_name);
+		join_explain(j, CLUSTER_PARTLY, "pod %s has no container port named %s",
+			m->pod->name, sp->target_name);
 	return port;
 }

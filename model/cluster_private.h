@@ -38,13 +38,23 @@ struct link {
 	void *target; /* joint or record */
 };
 
+/* What is to be said of a view, for a person; texts are on the heap, NULL when there is nothing to say. */
+struct reasons {
+	enum cluster_problem problem;
+	char *text;
+	bool refused; /* nodes refuse an address, whatever the text is about */
+	char *behind; /* why some pods are reached through the hub alone */
+	char **nodes; /* of those pods, in order */
+	size_t n_nodes;
+};
+
 /* A view as it was told last. */
 struct told {
 	char *name; /* of the service, or <hostname>.<service> */
 	uint64_t digest, nodes; /* hash of the selector; 0: nothing was told yet */
 	bool restricted; /* not everybody may call it */
-	char *reason;
-	bool refused; /* the reason is that nodes refuse an address */
+	struct reasons why;
+	size_t reason_len; /* of why.text, without what cluster_look_near has added */
 	bool beyond; /* what it is now is beyond model/limits.h, and is not told */
 };
 
@@ -63,7 +73,8 @@ struct pending {
 struct joint {
 	struct table_node node;
 	TAILQ_ENTRY(joint) waiting;
-	bool dirty;
+	TAILQ_ENTRY(joint) unmatched; /* while its selector takes no pod with an address */
+	bool dirty, is_unmatched;
 	struct told *told; /* the service itself, then names of pods in order */
 	size_t n_told;
 	size_t n_records;
@@ -87,7 +98,7 @@ struct cluster {
 	struct table records, sources, joints;
 	struct table joints_by_pod; /* endpoints that name a pod, or a node and an address */
 	struct table joints_by_selector; /* first pair of the selector */
-	struct table pods_by_label, pods_by_ip;
+	struct table pods_by_label, pods_by_ip, pods_by_namespace;
 	struct table by_address; /* nodes, pods and services */
 	struct table nodes, rules;
 	struct table policies; /* NetworkPolicies, by namespace */
@@ -97,6 +108,8 @@ struct cluster {
 	TAILQ_HEAD(, changed_node) callers_waiting;
 	size_t n_restricted; /* views told that not everybody may call */
 	TAILQ_HEAD(, joint) waiting;
+	TAILQ_HEAD(, joint)
+	unmatched; /* those that cluster_look_near has not looked at for longest first */
 	TAILQ_HEAD(, pending) pending;
 	TAILQ_HEAD(, note) notes;
 	uint64_t generation;
@@ -127,11 +140,10 @@ const struct kube_object *cluster_find(
 	const struct cluster *c, enum kube_kind kind, const char *ns, const char *name);
 bool cluster_selects(const struct kube_labels *selector, const struct kube_labels *labels);
 
-/* A view and why some endpoint of it cannot be dialled: on the heap, NULL when there is nothing to say. */
+/* A view and what is to be said of it. */
 struct joined {
 	struct view *view;
-	char *reason;
-	bool refused; /* the reason is that nodes refuse an address */
+	struct reasons why;
 	const char *nodes; /* selector, the service's */
 	bool beyond; /* beyond model/limits.h, as the reason says; the view is not whole */
 };
@@ -140,6 +152,8 @@ struct joined {
 /* A sentence for the log; taken. */
 void cluster_note(struct cluster *c, char *text);
 /* --- cluster_limits.c --- */
+/* What was told of the service, or of the name of pods; NULL: nothing. */
+const struct told *cluster_find_told(const struct cluster *c, const char *ns, const char *name);
 /* Refuses the view, with the reason, when its JSON is beyond model/limits.h. */
 void cluster_check_limits(struct joined *now, const struct buf *json);
 
@@ -211,23 +225,41 @@ struct joining {
 	uint8_t gate_protocol, gate;
 	size_t n_endpoints; /* of all ports of `view` */
 	char *beyond; /* beyond which limit `view` is; NULL: it may be told */
-	char *reason;
-	bool refused; /* the reason is that nodes refuse an address: others do not take its place */
+	struct reasons why; /* of `view` */
 	bool quiet; /* no reasons */
 };
 
 /* Fills j->members, VIEW_MAX_MEMBERS of them. */
 void join_gather(struct joining *j, const struct joint *joint);
 void join_members_free(struct joining *j);
+/* The container port that the service's port means; 0: the pod has none of this name. */
+uint16_t join_find_target(const struct kube_pod *p, const struct kube_service_port *sp);
 /* Where the member serves sp; 0: nowhere. */
 uint16_t join_member_port(
 	struct joining *j, const struct member *m, const struct kube_service_port *sp);
 
-/* --- cluster_endpoint.c --- */
-/* Why the service cannot be reached, for a person: the first reason is kept. */
-void join_explain(struct joining *j, const char *fmt, ...) printf_like(2, 3);
+/* --- cluster_reason.c --- */
+void cluster_reasons_fini(struct reasons *why);
+/* Takes the text unless a problem that counts more, or the same, has been told. */
+void cluster_reasons_set(struct reasons *why, enum cluster_problem problem, char *text);
+/* The same, of the port at which we are. */
+void join_explain(struct joining *j, enum cluster_problem problem, const char *fmt, ...)
+	printf_like(3, 4);
+/* A pod of `node` without a hostPort for this container port. */
+void join_behind(struct joining *j, const char *pod, const char *node, uint16_t port);
+/* No container of the members' pods has a port of the name that sp targets: says so. False: that is not it. */
+bool join_explain_target(
+	struct joining *j, const struct kube_service_port *sp, const struct members *members);
 /* The view is not told. The first reason is kept. */
 void join_beyond(struct joining *j, const char *fmt, ...) printf_like(2, 3);
+
+/* --- cluster_near.c --- */
+/* The joint has been looked at: has its selector found no pod? */
+void cluster_near_mark(struct cluster *c, struct joint *j);
+void cluster_near_forget(struct cluster *c, struct joint *j);
+uint64_t cluster_namespace_hash(const char *ns);
+
+/* --- cluster_endpoint.c --- */
 const struct kube_container_port *join_find_number(
 	const struct kube_pod *p, uint16_t port, uint8_t protocol);
 void join_add(struct joining *j, const struct member *m, uint16_t port);

@@ -11,7 +11,7 @@ model_libmodel_a_SOURCES = \
 	model/cluster_limits.c \
 	model/cluster_member.c \
 	model/cluster_netpolicy.c \
-	model/cluster_place.c \
+	model/cluster_place.c model/cluster_near.c model/cluster_reason.c \
 	model/cluster_private.h \
 	model/cluster_rule.c \
 	model/dial_guard.c model/dial_guard.h \
@@ -66,6 +66,7 @@ MODEL_TESTS = \
 	tests/unit/check_test \
 	tests/unit/cluster_pod_test \
 	tests/unit/cluster_random_test \
+	tests/unit/cluster_reason_test \
 	tests/unit/cluster_test \
 	tests/unit/dial_guard_test \
 	tests/unit/digest_test \
@@ -97,6 +98,8 @@ tests_unit_check_test_SOURCES = tests/unit/check_test.c
 tests_unit_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_cluster_pod_test_SOURCES = tests/unit/cluster_pod_test.c $(KUBE_KIT)
 tests_unit_cluster_pod_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_cluster_reason_test_SOURCES = tests/unit/cluster_reason_test.c $(KUBE_KIT)
+tests_unit_cluster_reason_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_cluster_random_test_SOURCES = tests/unit/cluster_random_test.c $(KUBE_KIT)
 tests_unit_cluster_random_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_cluster_test_SOURCES = tests/unit/cluster_test.c $(KUBE_KIT)

@@ -3,6 +3,8 @@
 #include <string.h>
 #include <time.h>
 
+#include "src/ctl_hub_findings.h"
+
 static void
 check_redirect(struct findings *f, const struct tree_node *redirect)
 {
@@ -95,33 +97,11 @@ check_certificates(struct findings *f, const struct tree_node *certificates)
 			ctl_text(own, "expires"));
 }
 
-/* What nodes are not told, and what they do not take. */
-static void
-doctor_check_limits(struct findings *f, const struct tree_node *hub)
-{
-	tree_each(tree_get(hub, "beyondLimits"), s) findings_add(f, "limits", VERDICT_BAD,
-		"split the Service, or take ports or endpoints away: nodes are not told of it, and "
-		"keep what they knew before",
-		"%s/%s is %s", ctl_text(s, "namespace"), ctl_text(s, "name"),
-		ctl_text(s, "reason"));
-	tree_each(tree_get(hub, "nodes"), n)
-	{
-		if (ctl_number(n, "held") > 0)
-			findings_add(f, "limits", VERDICT_BAD,
-				"edgewayctl status has the reasons; hub and agent may be of "
-				"versions "
-				"too far apart",
-				"%s refuses %s services as they are", ctl_text(n, "node"),
-				ctl_text(n, "held"));
-	}
-}
-
 void
 doctor_hub(struct findings *f, const struct tree_node *top)
 {
 	const struct tree_node *hub = tree_get(top, "hub"), *source = tree_get(hub, "source");
 	const char *problem = ctl_text(source, "problem"), *waits = ctl_text(hub, "waits");
-	unsigned unserved = 0, connected = 0;
 
 	findings_add(f, "hub", ctl_true(top, "ready") ? VERDICT_OK : VERDICT_BAD,
 		"what follows tells why", "%s", ctl_true(top, "ready") ? "ready" : "not ready");
@@ -157,9 +137,7 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 				"what it held before stays in use until it is mended", "%s: %s",
 				ctl_text(file, "file"), ctl_text(file, "problem"));
 	}
-	tree_each(tree_get(hub, "nodes"), n) connected += ctl_true(n, "connected");
-	findings_add(f, "nodes", connected > 0 ? VERDICT_OK : VERDICT_NOTE,
-		"join one: edgewayctl token create", "%u connected", connected);
+	hub_findings_nodes(f, hub);
 	if (ctl_text(hub, "floods.trouble")[0] != '\0')
 		findings_add(f, "tunnels", VERDICT_BAD,
 			"update its agent; if its certificate is in other hands: edgewayctl node "
@@ -177,12 +155,7 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 				"%s %s is away: %s", ctl_text(p, "peer"), ctl_text(p, "address"),
 				ctl_text(p, "error"));
 	}
-	tree_each(tree_get(hub, "services"), s) unserved += ctl_text(s, "reason")[0] != '\0';
-	findings_add(f, "services", unserved > 0 ? VERDICT_NOTE : VERDICT_OK,
-		"edgewayctl status names them and their reasons",
-		"%u of %u cannot be served at the edge", unserved,
-		ctl_count(tree_get(hub, "services")));
-	doctor_check_limits(f, hub);
+	hub_findings_services(f, hub);
 	doctor_traces(f, tree_get(top, "tracing"));
 	doctor_seccomp(f, tree_get(top, "seccomp"));
 	doctor_admin(f, tree_get(top, "admin"));

@@ -8,6 +8,7 @@
 #include <time.h>
 
 #include "src/ctl_answer.h"
+#include "src/ctl_hub_findings.h"
 #include "src/ctl_screen.h"
 #include "src/ctl_show.h"
 
@@ -542,34 +543,23 @@ say_strangers(const struct tree_node *from, struct buf *line)
 	say("strangers", line);
 }
 
+/* As the doctor finds them, what is worse first. */
 static void
-status_warn_node(struct warnings *w, const struct tree_node *n)
+status_warn_findings(struct warnings *w, const struct tree_node *hub)
 {
-	auto_free char *lacks = xasprintf(
-			       "no fake IP is left there for %s services", ctl_text(n, "unserved")),
-		       *refuses = xasprintf("it refuses %s services as they are, and keeps what it "
-					    "knew of them before",
-			       ctl_text(n, "held"));
+	struct findings found = {0};
 
-	snprintf(w->path, sizeof w->path, "%s", ctl_text(n, "node"));
-	if (ctl_number(n, "unserved") > 0)
-		warn(w, lacks);
-	if (ctl_number(n, "held") > 0)
-		warn(w, refuses);
-	tree_each(tree_get(n, "heldChanges"), one)
-	{
-		snprintf(w->path, sizeof w->path, "%s %s", ctl_text(n, "node"),
-			ctl_text(one, "service"));
-		warn(w, ctl_text(one, "reason"));
+	hub_findings_services(&found, hub);
+	hub_findings_nodes(&found, hub);
+	for (enum verdict verdict = VERDICT_BAD; verdict >= VERDICT_NOTE; verdict--) {
+		for (size_t i = 0; i < found.n; i++) {
+			if (found.list[i].verdict != verdict)
+				continue;
+			snprintf(w->path, sizeof w->path, "%s", found.list[i].check);
+			warn(w, found.list[i].found);
+		}
 	}
-}
-
-static void
-status_warn_service(struct warnings *w, const struct tree_node *s)
-{
-	snprintf(w->path, sizeof w->path, "%s/%s", ctl_text(s, "namespace"), ctl_text(s, "name"));
-	if (ctl_text(s, "reason")[0] != '\0')
-		warn(w, ctl_text(s, "reason"));
+	findings_fini(&found);
 }
 
 static void
@@ -578,14 +568,18 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	const struct tree_node *hub = tree_get(top, "hub");
 	const struct tree_node *nodes = tree_get(hub, "nodes"), *tunnels = tree_get(hub, "tunnels");
 	const struct tree_node *refused = tree_get(hub, "beyondLimits");
+	unsigned through = hub_findings_through_hub(tree_get(hub, "services"));
 
 	say_source(tree_get(hub, "source"), line);
 	buf_printf(line, "%u", ctl_count(tree_get(hub, "services")));
+	if (through > 0)
+		buf_printf(line, "; %u with pods that are reached through the hub (no hostPort)",
+			through);
 	if (ctl_count(refused) > 0)
 		buf_printf(line, "; %u REFUSED, beyond what a node takes", ctl_count(refused));
 	say("services", line);
-	buf_printf(line, "%u connected, %u synced", count_with(nodes, "connected", "true"),
-		count_with(nodes, "synced", "true"));
+	hub_findings_add_nodes(line, nodes);
+	buf_printf(line, ", %u synced", count_with(nodes, "synced", "true"));
 	say("nodes", line);
 	if (tree_get(hub, "joins") != NULL)
 		say_joins(tree_get(hub, "joins"), line);
@@ -625,13 +619,7 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 		warn(w, ctl_text(hub, "shared.problem"));
 	warn_number(w, hub, "naming.hosts.leftOut",
 		"names do not fit into the hosts ConfigMap: use ingress.dns");
-	tree_each(nodes, n) status_warn_node(w, n);
-	tree_each(refused, s) status_warn_service(w, s);
-	tree_each(tree_get(hub, "services"), s)
-	{
-		if (!ctl_true(s, "beyond"))
-			status_warn_service(w, s);
-	}
+	status_warn_findings(w, hub);
 }
 
 int

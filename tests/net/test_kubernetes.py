@@ -427,25 +427,72 @@ def events_of(world, name):
             if e["involvedObject"]["kind"] == "Service" and e["involvedObject"]["name"] == name}
 
 
-def test_event_on_a_service_that_the_edge_cannot_reach(world):
+def unreachable(world):
+    return world.hub.source()["events"]["unreachable"]
+
+
+def test_pods_behind_the_hub_are_no_alarm(world):
+    """Pods without hostPort, of the edge and of the cloud, are reached through the hub: no Event says otherwise, so that the one on
+    a selector that takes no pod stands alone, with the nearest label, in the log, status and doctor as well."""
     world.clear()
-    world.api.apply(service("hidden", ("http", 80, "http"), selector="hidden"),
-                    kube_pod("hidden-0", world.node, world.backend, ("http", 8080, 0), app="hidden"))
-    found = wait_for("event", lambda: events_of(world, "hidden").get("NotReachableOnEdge"), pause=0.5)
-    uid = world.api.kubectl("get", "service", "hidden", "-o", "jsonpath={.metadata.uid}")
-    assert "pod hidden-0 has no hostPort" in found["message"] and found["type"] == "Warning"
-    assert found["involvedObject"]["uid"] == uid and found["count"] == 1
-    assert found["source"]["component"] == "edgeway-hub"
-    assert events_of(world, "steady") == {}
-    assert world.hub.source()["events"]["unreachable"] >= 1
+    cloud = dict(kube_pod("cloud-0", world.node, world.backend, ("http", 8080, 0), app="cloud"))
+    cloud["spec"] = dict(cloud["spec"], nodeName="cloud-1")
+    many = [f"behind-{i}" for i in range(12)]
+    world.api.apply(*[service(n, ("http", 80, "http"), selector="behind") for n in many], service("cloud", ("http", 80, "http"), selector="cloud"), cloud,
+                    kube_pod("behind-0", world.node, world.backend, ("http", 8080, 0), app="behind"))
+    world.api.apply(service("typo", ("http", 80, "http"), selector="behnid"))
+    found = wait_for("event", lambda: events_of(world, "typo").get("NotReachableOnEdge"), pause=0.5)
+    wait_for("named", lambda: "no pod has the label app=behnid of its selector; the nearest, behind-0, has app=behind" in
+             events_of(world, "typo")["NotReachableOnEdge"]["message"], pause=0.5)
+    uid = world.api.kubectl("get", "service", "typo", "-o", "jsonpath={.metadata.uid}")
+    assert found["involvedObject"]["uid"] == uid and found["type"] == "Warning" and found["source"]["component"] == "edgeway-hub"
+    assert unreachable(world) == 1 and not any(events_of(world, n) for n in (*many, "cloud", "steady"))
+    rows = {s["name"]: s for s in world.hub.state()["hub"]["services"]}
+    for name in (*many, "cloud"):
+        assert rows[name]["reason"] == "" and rows[name]["class"] == "information" and "has no hostPort" in rows[name]["information"]
+    assert rows["typo"]["class"] == "warning" and rows["typo"]["kind"] == "no_endpoints"
+    metrics = world.hub.metrics()
+    assert metrics['edgeway_hub_service_findings{class="warning",problem="no_endpoints"}'] == 1
+    assert metrics['edgeway_hub_service_findings{class="information",problem="through_hub"}'] == len(many) + 1
+    wait_for("logged", lambda: re.search(r"problem=no_endpoints service=default/typo reason=.*has app=behind", world.hub.process.log()))
+    shown = world.hub.machine.run(world.lab.program("edgewayctl"), "--socket", world.hub.socket, "status").stdout
+    assert "default/typo: port 80: no pod with an address" in shown and "has app=behind" in shown and "behind-1" not in shown, shown
+    assert f"; {len(many) + 1} with pods that are reached through the hub" in shown, shown
     # A hub that starts anew counts the same one up.
+    before = events_of(world, "typo")["NotReachableOnEdge"]
     world.hub.process.stop()
     world.hub.start()
-    wait_for("counted", lambda: events_of(world, "hidden")["NotReachableOnEdge"]["count"] == 2, pause=0.5)
-    world.api.kubectl("delete", "pod", "hidden-0")
-    world.api.apply(kube_pod("hidden-0", world.node, world.backend, ("http", 8080, 30080), app="hidden"))
-    wait_for("well again", lambda: events_of(world, "hidden").get("ReachableOnEdge"), pause=0.5)
-    world.api.kubectl("delete", "service/hidden", "pod/hidden-0")
+    wait_for("counted", lambda: any(e["count"] > 1 for e in [events_of(world, "typo")["NotReachableOnEdge"]]), pause=0.5)
+    assert before["count"] == 1
+    world.api.apply(service("typo", ("http", 80, "http"), selector="behind"))
+    wait_for("well again", lambda: events_of(world, "typo").get("ReachableOnEdge"), pause=0.5)
+    world.api.kubectl("delete", *[f"service/{n}" for n in many[1:]], "service/typo", "service/cloud", "pod/cloud-0")
+    # Without a tunnel nobody else reaches the pod, and that is an alarm.
+    world.agent.stop()
+    options, world.agent.options = world.agent.options, (*world.agent.options, "--tunnel.enabled", "false")
+    world.agent.start()
+    try:
+        found = wait_for("no way", lambda: events_of(world, many[0]).get("NotReachableOnEdge"), pause=0.5)
+        assert "node edge-1 have no hostPort, and the node has no tunnel" in found["message"]
+    finally:
+        world.agent.stop()
+        world.agent.options = options
+        world.agent.start()
+    wait_for("a way again", lambda: events_of(world, many[0]).get("ReachableOnEdge"), pause=0.5)
+    world.api.kubectl("delete", f"service/{many[0]}", "pod/behind-0")
+
+
+def test_event_on_a_target_port_that_no_container_has(world):
+    world.clear()
+    world.web("misnamed")
+    world.api.apply(service("misnamed", ("http", 80, "htpp"), selector="misnamed"))
+    found = wait_for("event", lambda: events_of(world, "misnamed").get("NotReachableOnEdge"), pause=0.5)
+    assert 'targetPort "htpp" is the name of no container port of its pods; misnamed-0 has http (8080)' in found["message"]
+    shown = world.hub.machine.run(world.lab.program("edgewayctl"), "--socket", world.hub.socket, "doctor", check=False).stdout
+    assert re.search(r"BAD +services +default/misnamed: port 80: targetPort", shown), shown
+    world.web("misnamed")
+    wait_for("well again", lambda: events_of(world, "misnamed").get("ReachableOnEdge"), pause=0.5)
+    world.api.kubectl("delete", "service/misnamed", "pod/misnamed-0")
 
 
 def test_event_on_an_address_that_nodes_refuse(world):

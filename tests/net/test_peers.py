@@ -1,6 +1,8 @@
 """Replicas of the hub, each with tunnels of its own: a caller at any of them reaches every node, whatever happens to the others."""
+import json
 import os
 import random
+import re
 import shutil
 import signal
 import socket
@@ -72,6 +74,41 @@ def test_any_replica_answers(town):
     # Both hubs write who has had what.
     assert 'target="edge-3:7000 via edge-3 at hub-2" status=200' in a.process.log()
     assert 'door=peer peer=hub-1 caller="192.0.2.1:' in b.process.log() and 'target="edge-3:7000 via edge-3" status=200' in b.process.log()
+
+
+def nodes_at(hub):
+    return {n["node"]: n for n in json.loads(hub.ask("/nodes")[1])["nodes"]}
+
+
+def test_each_replica_tells_of_all_nodes(town):
+    """Who is connected where, and of one that is away since when, its last address and its last words, also at a replica that was not
+    there then."""
+    a, b = town.hubs
+    home = {"edge-1": "hub-1", "edge-2": "hub-1", "edge-3": "hub-2"}
+    for h in town.hubs:
+        wait_for("all nodes", lambda h=h: {n: r["at"] for n, r in nodes_at(h).items() if r["connected"]} == home)
+        assert "3 connected: " in ctl(h, "status") and re.search(r"ok +nodes +3 connected: ", ctl(h, "doctor", check=False))
+        table = [line.split() for line in ctl(h, "node", "list").splitlines()]
+        assert table[0][:4] == ["NODE", "CONNECTED", "AT", "ADDRESS"] and {r[0]: r[2] for r in table[1:]} == home
+    town.agents[2].stop()
+    try:
+        for h in town.hubs:
+            row = wait_for("away", lambda h=h: next((r for r in [nodes_at(h)["edge-3"]] if not r["connected"]), None))
+            assert row["at"] == "hub-2" and row["address"].startswith(town.nodes[2].address) and row["since"] and row["lastWords"]
+        said = ctl(a, "doctor", check=False)
+        assert re.search(r"note +nodes +1 of 3 away: edge-3 \(since 20\S+, last at 192.0.2.13:\d+ and hub-2: ", said), said
+        assert "nodes: 1 of 3 away: edge-3" in ctl(a, "status")
+        before = nodes_at(a)["edge-3"]
+        b.process.stop()
+        wait_for("its last words stay", lambda: nodes_at(a)["edge-3"] == before)
+        b.start()
+        replicas.know_each_other(town.hubs)
+        wait_for("told to the new one", lambda: nodes_at(b).get("edge-3", {}).get("lastWords") == before["lastWords"])
+        assert nodes_at(b)["edge-3"]["since"] == before["since"]
+    finally:
+        town.agents[2].start()
+    for h in town.hubs:
+        wait_for("back", lambda h=h: nodes_at(h)["edge-3"]["connected"])
 
 
 def test_datagrams_at_any_replica(town):

@@ -121,10 +121,11 @@ each_hostname_has_a_view(void **state)
 		cluster_change_fini(&change);
 	}
 	assert_true(seen);
-	assert_string_equal(cluster_reason(cluster, "default", "db-1.db"),
+	assert_string_equal(cluster_behind(cluster, "default", "db-1.db").text,
 		"port 80: pod db-1 has no hostPort for container port 8080: only its own node can "
 		"dial it, others go through the hub");
-	assert_string_equal(cluster_reason(cluster, "default", "db-2.db"), "");
+	assert_string_equal(cluster_reason(cluster, "default", "db-1.db"), "");
+	assert_string_equal(cluster_behind(cluster, "default", "db-2.db").text, "");
 }
 
 static void

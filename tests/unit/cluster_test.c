@@ -157,7 +157,7 @@ each_way_to_reach_a_pod(void **state)
 	assert_string_equal(endpoints_of(cluster),
 		"[{\"node\":\"n\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
 		"8080}]}]}");
-	assert_string_equal(cluster_reason(cluster, "default", "s"),
+	assert_string_equal(cluster_behind(cluster, "default", "s").text,
 		"port 80: pod a has no hostPort for container port 8080: only its own node can "
 		"dial it, others go through the hub");
 }
@@ -205,7 +205,7 @@ refused_addresses_are_told(void **state)
 		drain(cluster);
 		reason = cluster_reason(cluster, "default", "s");
 		note = cluster_next_note(cluster);
-		if (cluster_reason_refused(cluster, "default", "s") != refused ||
+		if ((cluster_problem(cluster, "default", "s") == CLUSTER_REFUSED) != refused ||
 			(refused && strstr(reason, cases[i].what) == NULL))
 			fail_msg("case %zu: \"%s\"", i, reason);
 		assert_int_equal(cluster_count_refused(cluster), refused);

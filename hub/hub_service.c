@@ -1,0 +1,124 @@
+/*
+ * What is to be said of a Service, by class: what its objects say (model/cluster), and whether this hub has a way to the pods
+ * that have no hostPort. Such a pod is nothing to be warned of while it can be reached: through its node's tunnel, here or
+ * at another replica, or, where its node is none of the edge, by the hub's own dial.
+ */
+#include "hub/hub_private.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/hash.h"
+
+enum {
+	NO_WAY_AFTER_MS =
+		30 * 1000, /* nodes come back, and go to another replica, sooner than that */
+	WAYS_KEPT = 1024,
+};
+
+/* Many services have pods on the same nodes, and whether one has joined may have to be asked of the disk. */
+struct hub_way_kept {
+	uint64_t hash, round;
+	bool lacks;
+};
+
+static bool
+service_lacks_way(const struct hub *hub, const char *node)
+{
+	uint64_t hash = hash64(node, strlen(node), 'w');
+	struct hub_way_kept *kept = &hub->ways_kept[hash % WAYS_KEPT];
+
+	if (kept->round != hub->explain_round || kept->hash != hash)
+		*kept = (struct hub_way_kept){hash, hub->explain_round, hub_lacks_way(hub, node)};
+	return kept->lacks;
+}
+
+void
+hub_service_begin(struct hub *hub)
+{
+	if (hub->ways_kept == NULL)
+		hub->ways_kept = xcalloc(WAYS_KEPT, sizeof *hub->ways_kept);
+	hub->explain_round++;
+}
+
+/* The first node at the edge without a tunnel, for so long that it is no moment's; NULL: none. */
+static const char *
+service_find_lost(const struct hub *hub, const struct cluster_behind *behind)
+{
+	struct presence_row row;
+
+	if (hub->ways_kept == NULL || loop_now_ms(hub->loop) - hub->began_ms < NO_WAY_AFTER_MS)
+		return NULL;
+	for (size_t i = 0; i < behind->n_nodes; i++) {
+		const char *node = behind->nodes[i];
+
+		if (!service_lacks_way(hub, node))
+			continue;
+		if (presence_find(hub->presence, node, &row) &&
+			(int64_t)wall_ms() - row.since_ms < NO_WAY_AFTER_MS)
+			continue;
+		return node;
+	}
+	return NULL;
+}
+
+void
+hub_service_look(const struct hub *hub, const char *ns, const char *name, struct hub_service *to)
+{
+	enum cluster_problem problem = cluster_problem(hub->cluster, ns, name);
+	struct cluster_behind behind = cluster_behind(hub->cluster, ns, name);
+	const char *lost;
+
+	*to = (struct hub_service){.class = cluster_problem_class(problem),
+		.kind = (enum hub_service_kind)problem,
+		.text = cluster_reason(hub->cluster, ns, name)};
+	if (problem != CLUSTER_WELL || behind.text[0] == '\0')
+		return;
+	to->kind = HUB_SERVICE_THROUGH_HUB;
+	to->text = behind.text;
+	if ((lost = service_find_lost(hub, &behind)) == NULL)
+		return;
+	to->class = FINDING_WARNING;
+	to->kind = HUB_SERVICE_NO_WAY;
+	snprintf(to->own, sizeof to->own,
+		"pods of it on node %s have no hostPort, and the node has no tunnel: only that "
+		"node "
+		"itself can dial them; see edgewayctl node list",
+		lost);
+	to->text = to->own;
+}
+
+const char *
+hub_service_word(enum hub_service_kind kind)
+{
+	if (kind == HUB_SERVICE_THROUGH_HUB)
+		return "through_hub";
+	return kind == HUB_SERVICE_NO_WAY ? "no_way"
+					  : cluster_problem_word((enum cluster_problem)kind);
+}
+
+enum finding_class
+hub_service_class(enum hub_service_kind kind)
+{
+	if (kind == HUB_SERVICE_THROUGH_HUB)
+		return FINDING_INFO;
+	return kind == HUB_SERVICE_NO_WAY ? FINDING_WARNING
+					  : cluster_problem_class((enum cluster_problem)kind);
+}
+
+void
+hub_service_metrics(const struct hub *hub, struct metrics *m)
+{
+	for (unsigned kind = 0; kind < HUB_SERVICE_KINDS; kind++) {
+		char label[96];
+
+		if (kind == HUB_SERVICE_WELL)
+			continue;
+		snprintf(label, sizeof label, "class=\"%s\",problem=\"%s\"",
+			finding_word(hub_service_class((enum hub_service_kind)kind)),
+			hub_service_word((enum hub_service_kind)kind));
+		metric_gauge(m, "edgeway_hub_service_findings",
+			"Services by what is to be said of them: the worst of each.", label,
+			(double)hub->service_counts[kind]);
+	}
+}

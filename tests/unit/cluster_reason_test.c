@@ -1,0 +1,247 @@
+/* What is said of a Service that is not served as it is: problem, class, and what an operator needs to mend it. */
+#include "kube_kit.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#define POD(name, node, labels, ports, ip)                                                         \
+	"---\napiVersion: v1\nkind: Pod\nmetadata: {name: " name ", labels: {" labels "}}\n"       \
+	"spec: {nodeName: " node ", containers: [{ports: [" ports "]}]}\n"                         \
+	"status: {phase: Running, " ip "hostIP: 192.0.2.1}\n"
+#define AT(ip) "podIP: " ip ", "
+#define WEB "{name: http, containerPort: 8080, hostPort: 30080}"
+#define BY(labels) SERVICE("s", "selector: {" labels "}, ports: [{port: 80, targetPort: http}]")
+
+static struct cluster *cluster;
+
+static int
+setup(void **state)
+{
+	(void)state;
+	cluster = cluster_new();
+	return 0;
+}
+
+static int
+teardown(void **state)
+{
+	(void)state;
+	cluster_free(&cluster);
+	return 0;
+}
+
+static void
+adopt(void)
+{
+	struct cluster_change change;
+
+	while (cluster_next_change(cluster, &change))
+		cluster_change_fini(&change);
+	cluster_look_near(cluster);
+}
+
+static void
+says(enum cluster_problem problem, const char *reason)
+{
+	adopt();
+	assert_string_equal(cluster_reason(cluster, "default", "s"), reason);
+	assert_string_equal(cluster_problem_word(cluster_problem(cluster, "default", "s")),
+		cluster_problem_word(problem));
+}
+
+/* That only its own node can dial a pod is no problem: the hub may have a way. It asks for which nodes. */
+static void
+a_pod_without_a_host_port_is_no_problem(void **state)
+{
+	struct cluster_behind behind;
+
+	(void)state;
+	kit_say(cluster, "s", BY("app: web"));
+	kit_say(cluster, "p",
+		POD("a", "n2", "app: web", "{name: http, containerPort: 8080}", AT("172.17.0.2"))
+			POD("b", "n1", "app: web", "{name: http, containerPort: 8080}",
+				AT("172.17.0.2")) POD("c", "n2", "app: web",
+				"{name: http, containerPort: 8080}", AT("172.17.0.3"))
+				POD("d", "n3", "app: web", WEB, AT("172.17.0.2")));
+	says(CLUSTER_WELL, "");
+	behind = cluster_behind(cluster, "default", "s");
+	assert_non_null(strstr(behind.text, "has no hostPort for container port 8080"));
+	assert_int_equal(behind.n_nodes, 2);
+	assert_string_equal(behind.nodes[0], "n1");
+	assert_string_equal(behind.nodes[1], "n2");
+	kit_say(cluster, "p", POD("d", "n3", "app: web", WEB, AT("172.17.0.2")));
+	says(CLUSTER_WELL, "");
+	assert_int_equal(cluster_behind(cluster, "default", "s").n_nodes, 0);
+	assert_string_equal(cluster_behind(cluster, "default", "s").text, "");
+}
+
+static void
+nodes_behind_are_bounded(void **state)
+{
+	auto_buf struct buf pods;
+
+	(void)state;
+	buf_init(&pods, BUF_UNLIMITED);
+	for (unsigned i = 0; i < CLUSTER_BEHIND_MAX + 10; i++)
+		buf_printf(&pods,
+			POD("p%u", "n%u", "app: web", "{name: http, containerPort: 8080}",
+				AT("172.17.0.2")),
+			i, i);
+	kit_say(cluster, "s", BY("app: web"));
+	kit_say(cluster, "p", buf_str(&pods));
+	says(CLUSTER_WELL, "");
+	assert_int_equal(cluster_behind(cluster, "default", "s").n_nodes, CLUSTER_BEHIND_MAX);
+}
+
+static void
+what_counts_more_is_told(void **state)
+{
+	(void)state;
+	kit_say(cluster, "s", BY("app: web"));
+	/* Some pod has no such port: in part. None has: the targetPort is wrong. */
+	kit_say(cluster, "p",
+		POD("a", "n1", "app: web", "{name: web, containerPort: 1}", AT("172.17.0.2"))
+			POD("b", "n1", "app: web", WEB, AT("172.17.0.3")));
+	says(CLUSTER_PARTLY, "port 80: pod a has no container port named http");
+	kit_say(cluster, "p",
+		POD("a", "n1", "app: web", "{name: web, containerPort: 1}, {containerPort: 2}",
+			AT("172.17.0.2")) POD("b", "n1", "app: web", "", AT("172.17.0.3")));
+	says(CLUSTER_TARGET_PORT,
+		"port 80: targetPort \"http\" is the name of no container port of its pods; a has "
+		"web (1), 2 without a name");
+	assert_int_equal(cluster_problem_class(CLUSTER_TARGET_PORT), FINDING_FAULT);
+}
+
+/* The controller leaves out of its slices what it cannot resolve. */
+static void
+a_target_port_that_slices_leave_out(void **state)
+{
+	static const char by_name[] =
+		"{addresses: [172.17.0.2], targetRef: {kind: Pod, name: a}, conditions: {ready: "
+		"true}}";
+	auto_free char *slice =
+		xasprintf("%s", SLICE("s-1", "s", "", "@") /* the endpoints follow */);
+	char *at = strchr(slice, '@');
+	auto_free char *whole = xasprintf("%.*s%s%s", (int)(at - slice), slice, by_name, at + 1);
+
+	(void)state;
+	kit_say(cluster, "s", BY("app: web"));
+	kit_say(cluster, "p", POD("a", "n1", "app: web", "", AT("172.17.0.2")));
+	kit_say(cluster, "e", whole);
+	says(CLUSTER_TARGET_PORT,
+		"port 80: targetPort \"http\" is the name of no container port of its pods; a has "
+		"none at all");
+}
+
+#define NOBODY "port 80: no pod with an address; "
+
+static void
+a_selector_names_the_nearest_label(void **state)
+{
+	static const struct {
+		const char *selector, *pods, *says;
+	} cases[] = {
+		{"app: web", "", "its selector is app=web, but the namespace has no pods"},
+		{"app: wbe",
+			POD("db-0", "n", "app: db", WEB, AT("172.17.0.2"))
+				POD("web-0", "n", "app: web", WEB, AT("172.17.0.3")),
+			"no pod has the label app=wbe of its selector; the nearest, web-0, has "
+			"app=web"},
+		/* Another value of the same key, however far, before nothing at all. */
+		{"app: web", POD("db-0", "n", "app: database", WEB, AT("172.17.0.2")),
+			"no pod has the label app=web of its selector; the nearest, db-0, has "
+			"app=database"},
+		{"app: web", POD("web-0", "n", "apps: web", WEB, AT("172.17.0.2")),
+			"no pod has the label app=web of its selector; the nearest, web-0, has "
+			"apps=web"},
+		{"app: web", POD("x", "n", "tier: web", WEB, AT("172.17.0.2")),
+			"no pod has a label of its selector, app=web"},
+		{"app: web, tier: front",
+			POD("w", "n", "app: web, tier: back", WEB, AT("172.17.0.2"))
+				POD("x", "n", "app: wex, tier: frnt", WEB, AT("172.17.0.3")),
+			"no pod has all labels of its selector; the nearest, w, has tier=back in "
+			"place of tier=front"},
+		{"app: web, tier: front", POD("w", "n", "app: web", WEB, AT("172.17.0.2")),
+			"no pod has all labels of its selector; the nearest, w, has nothing in "
+			"place of tier=front"},
+		{"app: web", POD("w", "n", "app: web", WEB, ""),
+			"its selector takes 1 pods, such as w, but none of them has an address"},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
+		auto_free char *service = xasprintf(BY("%s"), cases[i].selector);
+		auto_free char *reason = xasprintf(NOBODY "%s", cases[i].says);
+
+		kit_say(cluster, "s", service);
+		cluster_replace(cluster, "p", NULL);
+		if (cases[i].pods[0] != '\0')
+			kit_say(cluster, "p", cases[i].pods);
+		says(CLUSTER_NO_ENDPOINTS, reason);
+	}
+	/* Pods often come after their Service: nothing of it is joined again, and still it is found. */
+	cluster_replace(cluster, "p", NULL);
+	kit_say(cluster, "s", BY("app: wbe"));
+	says(CLUSTER_NO_ENDPOINTS, NOBODY "its selector is app=wbe, but the namespace has no pods");
+	kit_say(cluster, "p", POD("web-0", "n", "app: web", WEB, AT("172.17.0.2")));
+	says(CLUSTER_NO_ENDPOINTS,
+		NOBODY
+		"no pod has the label app=wbe of its selector; the nearest, web-0, has app=web");
+	kit_say(cluster, "s", BY("app: web"));
+	says(CLUSTER_WELL, "");
+	cluster_replace(cluster, "s", NULL);
+	says(CLUSTER_WELL, "");
+}
+
+/* Thousands without a pod in a namespace with thousands of pods: a round is bounded, and rounds come to all. */
+static void
+rounds_come_to_all(void **state)
+{
+	enum { SERVICES = 20, PODS = 2500 };
+	unsigned named = 0, rounds = 0;
+	auto_buf struct buf text;
+	struct cluster_change change;
+
+	(void)state;
+	buf_init(&text, BUF_UNLIMITED);
+	for (unsigned i = 0; i < SERVICES; i++)
+		buf_printf(&text, SERVICE("s%u", "selector: {app: wbe}, ports: [{port: 80}]"), i);
+	kit_say(cluster, "s", buf_str(&text));
+	buf_consume(&text, buf_len(&text));
+	for (unsigned i = 0; i < PODS; i++)
+		buf_printf(&text, POD("p%u", "n", "app: web", WEB, AT("172.17.0.2")), i);
+	kit_say(cluster, "p", buf_str(&text));
+	while (cluster_next_change(cluster, &change))
+		cluster_change_fini(&change);
+	for (; named < SERVICES && rounds < SERVICES; rounds++) {
+		cluster_look_near(cluster);
+		named = 0;
+		for (unsigned i = 0; i < SERVICES; i++) {
+			char name[8];
+
+			snprintf(name, sizeof name, "s%u", i);
+			named += strstr(cluster_reason(cluster, "default", name),
+					 "the nearest, p0, has app=web") != NULL;
+		}
+		assert_true(rounds > 0 || named < SERVICES);
+	}
+	assert_int_equal(named, SERVICES);
+	assert_true(rounds > 1);
+}
+
+#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		T(a_pod_without_a_host_port_is_no_problem),
+		T(nodes_behind_are_bounded),
+		T(what_counts_more_is_told),
+		T(a_target_port_that_slices_leave_out),
+		T(a_selector_names_the_nearest_label),
+		T(rounds_come_to_all),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
