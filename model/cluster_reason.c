@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "model/cluster_private.h"
+#include "model/limits.h"
 #include "model/mesh.h"
 
 static const struct {
@@ -132,6 +133,7 @@ join_explain_target(
 	struct joining *j, const struct kube_service_port *sp, const struct members *members)
 {
 	const struct kube_object *first = NULL;
+	auto_free char *why = NULL;
 	auto_buf struct buf ports;
 
 	buf_init(&ports, BUF_UNLIMITED);
@@ -148,9 +150,12 @@ join_explain_target(
 	if (first == NULL)
 		return false;
 	reason_add_ports(&ports, &first->pod);
-	join_explain(j, CLUSTER_TARGET_PORT,
-		"targetPort \"%s\" is the name of no container port of its pods; %s has %s",
+	why = xasprintf("targetPort \"%s\" is the name of no container port of its pods; %s has %s",
 		sp->target_name, first->name, buf_str(&ports));
+	join_explain(j, CLUSTER_TARGET_PORT, "%s", why);
+	/* The pods are not told to nodes, which could say no more than that there is none. */
+	if (strlen(why) <= VIEW_WHY_MAX)
+		j->port->why = take_ptr(&why);
 	return true;
 }
 

@@ -25,6 +25,7 @@ enum {
 	LOCAL_CALLERS_LABELS_MAX = 128, /* of a pod, of the node */
 	LOCAL_CALLERS_POD_BYTES = 7 * 1024,
 
+	VIEW_WHY_MAX = 255, /* bytes of a sentence */
 	MESH_NAME_MAX = 63, /* DNS label: service and namespace */
 	MESH_SERVICE_MAX = 127, /* <service>, or <hostname>.<service> for single pods */
 	MESH_NODE_MAX = 253, /* DNS subdomain: node */

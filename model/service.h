@@ -112,6 +112,7 @@ struct service_port {
 	uint16_t port;
 	uint8_t mode; /* enum port_mode */
 	bool extra; /* a port of the pods that the service does not have: served, but not in SRV */
+	const char *why; /* there are no endpoints, as the hub says; "" it says nothing */
 	uint16_t
 		n_endpoints; /* those that serve now: ready ones, else serving-and-terminating ones */
 	uint16_t n_unreachable; /* would serve, but this node has no way to them yet */

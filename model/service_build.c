@@ -367,6 +367,7 @@ take_port(struct building *b, size_t i)
 	size_t before = b->n_endpoints, unreachable, leaving = 0;
 
 	note_text(b, from->name);
+	note_text(b, plain(from->why));
 	b->n_refused = 0;
 	unreachable = take_endpoints(b, from, is_ready);
 	if (b->n_endpoints == before)
@@ -375,6 +376,7 @@ take_port(struct building *b, size_t i)
 		unreachable = leaving;
 	b->ports[i] = (struct service_port){
 		.name = plain(from->name),
+		.why = plain(from->why),
 		.port = from->port,
 		.mode = from->mode,
 		.extra = from->extra,
@@ -387,7 +389,7 @@ take_port(struct building *b, size_t i)
 static void
 begin_building(struct building *b, size_t n_ports, size_t most)
 {
-	for (b->n_slots = 8; b->n_slots < 2 * (6 + n_ports + 3 * most);)
+	for (b->n_slots = 8; b->n_slots < 2 * (6 + 2 * n_ports + 3 * most);)
 		b->n_slots *= 2;
 	b->texts = xcalloc(b->n_slots, sizeof *b->texts);
 	b->places = xcalloc(b->n_slots, sizeof *b->places);
@@ -465,6 +467,7 @@ lay_out(struct building *b, const struct service *head)
 	for (size_t i = 0; i < head->n_ports; i++) {
 		ports[i] = b->ports[i];
 		ports[i].name = place_text(b, b->ports[i].name, &end);
+		ports[i].why = place_text(b, b->ports[i].why, &end);
 		ports[i].endpoints = &endpoints[next];
 		next += ports[i].n_endpoints + ports[i].n_refused;
 	}
@@ -570,6 +573,7 @@ recheck_port(struct building *b, size_t at, const struct service_port *from,
 
 	b->n_refused = 0;
 	note_text(b, from->name);
+	note_text(b, from->why);
 	for (size_t i = 0; i < from->n_endpoints + (size_t)from->n_refused; i++) {
 		struct endpoint e = from->endpoints[i];
 		enum special_addr why = service_recheck_endpoint(&e, guard);

@@ -99,6 +99,7 @@ view_free(struct view **v)
 			view_endpoint_fini(&port->endpoints[k]);
 		free(port->endpoints);
 		free(port->name);
+		free(port->why);
 	}
 	free(gone->ports);
 	free(gone->ns);

@@ -46,6 +46,7 @@ struct view_port {
 	uint16_t port;
 	uint8_t mode; /* enum port_mode */
 	bool extra; /* a port of the pods, which the service does not have */
+	char *why; /* why it has no endpoints, for a person, where the node cannot tell; "" or NULL: not said */
 	size_t n_endpoints;
 	struct view_endpoint *endpoints;
 };

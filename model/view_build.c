@@ -122,6 +122,10 @@ build_port(struct buf *out, const struct view_port *p)
 	buf_printf(out, ",\"port\":%u,\"mode\":\"%s\"", p->port, port_mode_name(p->mode));
 	if (p->extra)
 		buf_adds(out, ",\"extra\":true");
+	if (p->why != NULL && p->why[0] != '\0') {
+		buf_adds(out, ",\"why\":");
+		json_add_text(out, p->why);
+	}
 	buf_adds(out, ",\"endpoints\":[");
 	open_bracket(out, at, '{');
 	for (size_t i = 0; i < p->n_endpoints; i++) {

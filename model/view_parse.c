@@ -151,9 +151,10 @@ parse_port(struct json *j, struct view *v, struct view_port *p)
 		{"port", FIELD_UINT16, offsetof(struct view_port, port), UINT16_MAX, NULL, NULL},
 		{"mode", FIELD_CUSTOM, 0, 0, NULL, parse_mode},
 		{"extra", FIELD_BOOL, offsetof(struct view_port, extra), 0, NULL, NULL},
+		{"why", FIELD_TEXT, offsetof(struct view_port, why), VIEW_WHY_MAX, NULL, NULL},
 		{"endpoints", FIELD_CUSTOM, 0, 0, NULL, parse_endpoints},
 	};
-	char **const texts[] = {&p->name};
+	char **const texts[] = {&p->name, &p->why};
 
 	p->mode = UINT8_MAX;
 	json_fields(j, fields, ARRAY_LEN(fields), p);

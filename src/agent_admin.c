@@ -157,8 +157,10 @@ port_text(struct buf *out, const struct service_port *p)
 
 	buf_printf(out,
 		"{\"name\":\"%s\",\"port\":%u,\"mode\":\"%s\",\"extra\":%s,\"unreachable\":%u,"
-		"\"endpoints\":[",
+		"\"why\":",
 		p->name, p->port, modes[p->mode], p->extra ? "true" : "false", p->n_unreachable);
+	json_add_text(out, p->why);
+	buf_adds(out, ",\"endpoints\":[");
 	for (unsigned i = 0; i < p->n_endpoints; i++) {
 		const struct endpoint *e = &p->endpoints[i];
 		char text[ADDR_TEXT_MAX];

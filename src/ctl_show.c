@@ -58,6 +58,9 @@ add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
 	auto_free char *unreachable =
 		xasprintf("%s that this node cannot dial (no hostPort, or another site)",
 			ctl_text(p, "unreachable"));
+	auto_free char *none = xasprintf("none (%s)",
+		ctl_text(p, "why")[0] != '\0' ? ctl_text(p, "why")
+					      : "no pod, or none with an address");
 	bool any = false;
 
 	tree_each(tree_get(p, "endpoints"), e)
@@ -78,9 +81,7 @@ add_endpoints_of(struct table *t, const char *name, const struct tree_node *p)
 	if (some_unreachable)
 		table_row(t, (const char *const[]){name, port, unreachable, NULL, NULL});
 	else if (!any)
-		table_row(t,
-			(const char *const[]){
-				name, port, "none (no pod, or none with an address)", NULL, NULL});
+		table_row(t, (const char *const[]){name, port, none, NULL, NULL});
 }
 
 int

@@ -490,6 +490,9 @@ def test_event_on_a_target_port_that_no_container_has(world):
     assert 'targetPort "htpp" is the name of no container port of its pods; misnamed-0 has http (8080)' in found["message"]
     shown = world.hub.machine.run(world.lab.program("edgewayctl"), "--socket", world.hub.socket, "doctor", check=False).stdout
     assert re.search(r"BAD +services +default/misnamed: port 80: targetPort", shown), shown
+    # The node, which is told of no pods, has it from the hub.
+    on_node = (world.lab.program("edgewayctl"), "--socket", world.agent.socket, "endpoints", "default/misnamed")
+    wait_for("the node says so", lambda: 'none (targetPort "htpp" is the name of no container port' in world.node.run(*on_node).stdout)
     world.web("misnamed")
     wait_for("well again", lambda: events_of(world, "misnamed").get("ReachableOnEdge"), pause=0.5)
     world.api.kubectl("delete", "service/misnamed", "pod/misnamed-0")

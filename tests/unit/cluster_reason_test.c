@@ -40,6 +40,29 @@ adopt(void)
 	cluster_look_near(cluster);
 }
 
+/* What nodes are told of the service's port. */
+static const char *
+told_why(void)
+{
+	static char text[512];
+	struct cluster_change change;
+
+	text[0] = '\0';
+	while (cluster_next_change(cluster, &change)) {
+		struct view *v = NULL;
+		struct service *s;
+		const struct self self = {.node = "edge-1", .site = "", .zone = ""};
+
+		assert_int_equal(view_parse(&v, change.json, change.json_len, NULL), 0);
+		s = service_build(v, &self, 0, change.digest);
+		snprintf(text, sizeof text, "%s", s->ports[0].why);
+		service_unref(&s);
+		view_free(&v);
+		cluster_change_fini(&change);
+	}
+	return text;
+}
+
 static void
 says(enum cluster_problem problem, const char *reason)
 {
@@ -128,6 +151,9 @@ a_target_port_that_slices_leave_out(void **state)
 	kit_say(cluster, "s", BY("app: web"));
 	kit_say(cluster, "p", POD("a", "n1", "app: web", "", AT("172.17.0.2")));
 	kit_say(cluster, "e", whole);
+	assert_string_equal(told_why(),
+		"targetPort \"http\" is the name of no container port of its pods; a has none at "
+		"all");
 	says(CLUSTER_TARGET_PORT,
 		"port 80: targetPort \"http\" is the name of no container port of its pods; a has "
 		"none at all");
