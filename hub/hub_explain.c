@@ -257,6 +257,43 @@ explain_events(const struct hub *hub, struct kube_events *events)
 		free(unserved[i].rows);
 }
 
+/* --- other replicas -------------------------------------------------------------------- */
+
+static void
+explain_count_lacking(void *arg, const struct talk *talk)
+{
+	struct talk_facts facts;
+
+	talk_facts(talk, &facts);
+	*(size_t *)arg += facts.held > 0 || facts.unserved > 0;
+}
+
+/* What only this replica knows: whoever asks another one is to be told, too. */
+static void
+explain_tell_peers(const struct hub *hub)
+{
+	const char *waits = hub_waits(hub), *unwritten = hub_unwritten(hub),
+		   *source = hub->kubernetes != NULL ? kubernetes_problem(hub->kubernetes) : "";
+	size_t broken = hub->manifests != NULL ? manifests_broken(hub->manifests) : 0, lacking = 0;
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	if (waits[0] != '\0')
+		buf_printf(&text, "; not ready: %s", waits);
+	if (source[0] != '\0')
+		buf_printf(&text, "; Kubernetes: %s", source);
+	if (broken > 0)
+		buf_printf(&text, "; %zu manifests with errors", broken);
+	if (unwritten[0] != '\0')
+		buf_printf(&text, "; %s", unwritten);
+	if (hub->nodes != NULL)
+		nodes_each(hub->nodes, explain_count_lacking, &lacking);
+	if (lacking > 0)
+		buf_printf(&text, "; %zu of its nodes refuse services or have no address for some",
+			lacking);
+	peers_tell_trouble(hub->peers, buf_len(&text) > 0 ? buf_str(&text) + 2 : "");
+}
+
 void
 hub_explain(void *arg)
 {
@@ -267,6 +304,7 @@ hub_explain(void *arg)
 	hub_service_begin(hub);
 	cluster_look_near(hub->cluster);
 	explain_count(hub);
+	explain_tell_peers(hub);
 	if (events != NULL)
 		explain_events(hub, events);
 }

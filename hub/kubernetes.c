@@ -291,6 +291,17 @@ age_of(const struct kubernetes *k, int i)
 	return heard_ms == 0 ? -1 : (double)(loop_now_ms(k->loop) - heard_ms) / 1000;
 }
 
+const char *
+kubernetes_problem(const struct kubernetes *k)
+{
+	const char *problem = kube_api_problem(k->api);
+
+	for (int i = 0; problem[0] == '\0' && i < RESOURCES; i++)
+		if (k->reflectors[i] != NULL)
+			problem = reflector_problem(k->reflectors[i]);
+	return problem;
+}
+
 static double
 trouble_of(const struct kubernetes *k, int i)
 {

@@ -45,6 +45,8 @@ bool kubernetes_ready(const struct kubernetes *k);
 struct kube_events *kubernetes_events(struct kubernetes *k);
 /* For other requests to the same server; until kubernetes_stop. */
 struct kube_api *kubernetes_api(const struct kubernetes *k);
+/* The first thing that is wrong with what is read; "": nothing. Borrowed for the call. */
+const char *kubernetes_problem(const struct kubernetes *k);
 /* {"server":..,"ready":..,"problem":..,"services":{..},"endpointslices":{..},...} */
 void kubernetes_state(const struct kubernetes *k, struct buf *out);
 void kubernetes_metrics(const struct kubernetes *k, struct metrics *to);

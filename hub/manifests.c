@@ -412,17 +412,24 @@ manifests_state(const struct manifests *m, struct buf *out)
 	buf_adds(out, "}");
 }
 
-void
-manifests_metrics(const struct manifests *m, struct metrics *to)
+size_t
+manifests_broken(const struct manifests *m)
 {
 	size_t bad = 0;
 
 	for (size_t i = 0; i < m->n_files; i++)
 		bad += m->files[i]->problem != NULL;
+	return bad;
+}
+
+void
+manifests_metrics(const struct manifests *m, struct metrics *to)
+{
 	metric_gauge(to, "edgeway_hub_manifest_files", "Files of the manifest folder.", NULL,
 		(double)m->n_files);
 	metric_gauge(to, "edgeway_hub_manifest_files_bad",
-		"Files whose last content did not load as it stands.", NULL, (double)bad);
+		"Files whose last content did not load as it stands.", NULL,
+		(double)manifests_broken(m));
 	metric_gauge(to, "edgeway_hub_manifest_objects", "Objects that count, of all files.", NULL,
 		(double)claims_count(m->claims));
 	metric_counter(to, "edgeway_hub_manifest_loads_total", "Files read.", NULL, m->n_loads);

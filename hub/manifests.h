@@ -46,6 +46,8 @@ int manifests_start(struct manifests **m, struct loop *loop, const struct manife
 void manifests_stop(struct manifests **m);
 /* Has the folder been read? */
 bool manifests_ready(const struct manifests *m);
+/* Files that have a problem. */
+size_t manifests_broken(const struct manifests *m);
 /* {"folder":..,"ready":..,"files":[{"file","objects","problem"}]} */
 void manifests_state(const struct manifests *m, struct buf *out);
 void manifests_metrics(const struct manifests *m, struct metrics *to);

@@ -134,7 +134,7 @@ add_certificate(const struct nodes *n, const char *node, struct buf *out)
 struct nodes_text {
 	const struct nodes *nodes;
 	struct buf *out;
-	const char *own; /* this replica's name; "" there are no others */
+	const char *own; /* this replica's name */
 	const char *comma;
 	bool certificates;
 };
@@ -149,7 +149,7 @@ nodes_add_row(struct nodes_text *t, const struct presence_row *row)
 	t->comma = ",";
 	json_add_text(out, row->node);
 	buf_printf(out, ",\"connected\":%s,\"at\":", row->connected ? "true" : "false");
-	json_add_text(out, row->at[0] != '\0' ? row->at : t->own);
+	json_add_text(out, row->at[0] != '\0' || row->since_ms == 0 ? row->at : t->own);
 	buf_adds(out, ",\"address\":");
 	json_add_text(out, row->address);
 	buf_adds(out, ",\"version\":");
@@ -209,10 +209,7 @@ nodes_state(const struct nodes *n, bool certificates, struct buf *out)
 	char **names;
 	size_t n_names = certs_nodes(n->config.certs, &names);
 	struct nodes_text t = {n, out,
-		n->config.others != NULL && peers_any(n->config.others)
-			? peers_own_name(n->config.others)
-			: "",
-		"", certificates};
+		n->config.others != NULL ? peers_own_name(n->config.others) : "", "", certificates};
 
 	buf_adds(out, "[");
 	for (struct peer *p = n->peers; p != NULL; p = p->next) {

@@ -146,6 +146,15 @@ guest_tell_presence(struct guest *g, const struct presence_row *row)
 	tell_on(g);
 }
 
+void
+guest_tell_trouble(struct guest *g)
+{
+	if (g->list == NULL || g->of->drain_ms != 0)
+		return;
+	peer_words_trouble(&g->out, g->of->trouble);
+	tell_on(g);
+}
+
 /* Of those that are connected, the own ones; of those that are away, all: the replica that saw them last may be gone. */
 static void
 add_presence(void *arg, const struct presence_row *row)
@@ -235,6 +244,8 @@ begin_list(struct guest *g, struct stream *st, const struct stream_request *requ
 	p->config.joined(p->config.arg, add_joined, &g->out);
 	p->config.declared(p->config.arg, NULL, add_declared, &g->out);
 	presence_each(p->config.presence, add_presence, &g->out);
+	if (p->trouble[0] != '\0')
+		peer_words_trouble(&g->out, p->trouble);
 	peer_words_say(&g->out, PEER_SAYS_WHOLE, "", 0);
 	tell_on(g);
 	learn_address(g, request);

@@ -214,6 +214,7 @@ on_hub(struct line *l, const struct peer_said *said)
 	memcpy(l->id, said->id, sizeof l->id);
 	memcpy(l->name, said->name, sizeof l->name);
 	memcpy(peer->name, said->name, sizeof peer->name);
+	peer->trouble[0] = '\0';
 	l->claims = roster_join(peer->of->roster, l, l->id);
 	return true;
 }
@@ -291,6 +292,10 @@ heed(struct line *l, struct peer_said *said)
 		return on_whole(l) ? 0 : 1;
 	if (said->word == PEER_SAYS_THERE || said->word == PEER_SAYS_AWAY) {
 		heed_presence(l, said);
+		return 0;
+	}
+	if (said->word == PEER_SAYS_TROUBLE) {
+		memcpy(l->of->trouble, said->words, sizeof l->of->trouble);
 		return 0;
 	}
 	if (said->word == PEER_SAYS_LEAVING) {

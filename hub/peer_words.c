@@ -14,7 +14,8 @@ enum shape {
 	SHAPE_EPOCH_NODE,
 	SHAPE_ID_NAME,
 	SHAPE_NODE_ENTRY,
-	SHAPE_PRESENCE
+	SHAPE_PRESENCE,
+	SHAPE_TEXT
 };
 
 static const struct {
@@ -30,6 +31,7 @@ static const struct {
 	[PEER_SAYS_FORGETS] = {"forgets", SHAPE_NODE},
 	[PEER_SAYS_THERE] = {"there", SHAPE_PRESENCE},
 	[PEER_SAYS_AWAY] = {"away", SHAPE_PRESENCE},
+	[PEER_SAYS_TROUBLE] = {"trouble", SHAPE_TEXT},
 	[PEER_SAYS_WHOLE] = {"whole", SHAPE_ALONE},
 	[PEER_SAYS_LEAVING] = {"leaving", SHAPE_ALONE},
 };
@@ -92,24 +94,31 @@ take_word(struct cursor *c, char *to, size_t size)
 	return true;
 }
 
-/* What is behind the version is the reason, blanks and all. */
+/* The rest of the line, blanks and all. */
+static bool
+take_words(struct cursor *c, struct peer_said *to)
+{
+	size_t n = MIN((size_t)(c->end - c->at), sizeof to->words - 1);
+
+	if (memchr(c->at, '\0', n) != NULL)
+		return false;
+	memcpy(to->words, c->at, n);
+	to->words[n] = '\0';
+	return true;
+}
+
+/* What is behind the version is the reason. */
 static bool
 take_presence(struct cursor *c, struct peer_said *to)
 {
 	uint64_t since;
-	size_t n;
 
 	if (!take_node(c, to) || !take_number(c, &since) ||
 		!take_word(c, to->address, sizeof to->address) ||
 		!take_word(c, to->version, sizeof to->version))
 		return false;
-	n = MIN((size_t)(c->end - c->at), sizeof to->words - 1);
-	if (memchr(c->at, '\0', n) != NULL)
-		return false;
-	memcpy(to->words, c->at, n);
-	to->words[n] = '\0';
 	to->since_ms = (int64_t)since;
-	return true;
+	return take_words(c, to);
 }
 
 bool
@@ -140,6 +149,8 @@ take_rest(struct cursor *c, enum shape shape, struct peer_said *to)
 		return take_node(c, to) && take_text(c, to->entry, sizeof to->entry);
 	case SHAPE_PRESENCE:
 		return take_presence(c, to);
+	case SHAPE_TEXT:
+		return take_words(c, to);
 	case SHAPE_ID_NAME:
 		return take_text(c, to->id, sizeof to->id) && peer_words_id_ok(to->id) &&
 			take_text(c, to->name, sizeof to->name) && peer_words_name_ok(to->name);
@@ -203,6 +214,7 @@ peer_words_say(struct buf *to, enum peer_word word, const char *node, uint64_t e
 	case SHAPE_ID_NAME:
 	case SHAPE_NODE_ENTRY:
 	case SHAPE_PRESENCE:
+	case SHAPE_TEXT:
 		break;
 	}
 }
@@ -237,5 +249,13 @@ peer_words_presence(struct buf *to, const struct presence_row *row)
 		buf_adds(to, " ");
 		add_printable(to, row->words, PRESENCE_WORDS_MAX, ' ');
 	}
+	buf_adds(to, "\n");
+}
+
+void
+peer_words_trouble(struct buf *to, const char *text)
+{
+	buf_printf(to, "%s ", words[PEER_SAYS_TROUBLE].text);
+	add_printable(to, text, PRESENCE_WORDS_MAX, ' ');
 	buf_adds(to, "\n");
 }

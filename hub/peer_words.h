@@ -34,6 +34,7 @@ enum peer_word {
 	PEER_SAYS_FORGETS, /* node: it declares nothing there any more */
 	PEER_SAYS_THERE, /* node, since, address, version: it is connected there */
 	PEER_SAYS_AWAY, /* node, since, address, version, words: it was, and is not any more */
+	PEER_SAYS_TROUBLE, /* words: what is wrong with that hub itself; "" nothing any more */
 	PEER_SAYS_WHOLE, /* everything has been said once; what follows are changes */
 	PEER_SAYS_LEAVING, /* this hub stops: its nodes go to others */
 	PEER_SAYS_OTHER,
@@ -65,6 +66,8 @@ void peer_words_hub(struct buf *to, const char *id, const char *name);
 /* HOLDS; GONE, JOINED do without the epoch; WHOLE, LEAVING without the node. */
 void peer_words_say(struct buf *to, enum peer_word word, const char *node, uint64_t epoch);
 void peer_words_reach(struct buf *to, const char *node, const char *entry);
+/* PRESENCE_WORDS_MAX bytes of it. */
+void peer_words_trouble(struct buf *to, const char *text);
 /* THERE or AWAY. Its texts are a node's: what does not fit into a line is left out. */
 void peer_words_presence(struct buf *to, const struct presence_row *row);
 

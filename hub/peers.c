@@ -285,6 +285,22 @@ peers_tell_presence(struct peers *p, const char *node)
 	}
 }
 
+void
+peers_tell_trouble(struct peers *p, const char *text)
+{
+	char before[sizeof p->trouble];
+	struct guest *g, *next;
+
+	memcpy(before, p->trouble, sizeof before);
+	snprintf(p->trouble, sizeof p->trouble, "%s", text);
+	if (strcmp(before, p->trouble) == 0)
+		return;
+	for (g = TAILQ_FIRST(&p->guests); g != NULL; g = next) {
+		next = TAILQ_NEXT(g, link);
+		guest_tell_trouble(g);
+	}
+}
+
 uint64_t
 peers_epoch(const struct peers *p, const char *node)
 {

@@ -86,6 +86,9 @@ void peers_tell_joined(struct peers *p, const char *node);
 /* The node has come here, or has gone (hub/presence.h): others are told. */
 void peers_tell_presence(struct peers *p, const char *node);
 
+/* What is wrong with this hub itself, "": nothing; others are told when it is another text. */
+void peers_tell_trouble(struct peers *p, const char *text);
+
 struct peers_ask {
 	const char *node;
 	const struct stream_request *request;

@@ -66,6 +66,8 @@ struct peer {
 	uint64_t backoff_ms;
 	char name[PEER_NAME_TEXT]; /* as it last called itself; "" never */
 	char error[256]; /* "" none */
+	char trouble[PRESENCE_WORDS_MAX +
+		1]; /* what it says of itself, while it is connected; "" none */
 };
 
 /* One connection of another replica. */
@@ -111,6 +113,7 @@ struct peers {
 	void (*done)(void *arg);
 	void *done_arg;
 	char id[PEER_ID_TEXT], name[PEER_NAME_TEXT];
+	char trouble[PRESENCE_WORDS_MAX + 1]; /* of this hub, as others were told */
 	struct session_stats past; /* of lines that have ended */
 	uint64_t lost, failed, refused; /* lines, guests */
 	uint64_t asked, misdirected; /* streams to others */
@@ -143,6 +146,7 @@ void guest_tell(struct guest *g, const char *node);
 void guest_tell_declared(struct guest *g, const char *node);
 void guest_tell_joined(struct guest *g, const char *node);
 void guest_tell_presence(struct guest *g, const struct presence_row *row);
+void guest_tell_trouble(struct guest *g);
 void guest_leave(struct guest *g);
 void guest_free(struct guest *g);
 

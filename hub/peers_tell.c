@@ -39,6 +39,8 @@ add_peer(const struct peer *peer, struct buf *out)
 		s != NULL ? (unsigned long long)s->bytes_out : 0,
 		l != NULL ? (unsigned long long)((now - l->since_ms) / 1000) : 0);
 	json_add_text(out, peer->error);
+	buf_adds(out, ",\"says\":");
+	json_add_text(out, l != NULL ? peer->trouble : "");
 	buf_adds(out, "}");
 }
 

@@ -147,6 +147,10 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 	check_self_dials(f, tree_get(hub, "selfDials"));
 	tree_each(tree_get(hub, "peers"), p)
 	{
+		if (ctl_text(p, "says")[0] != '\0')
+			findings_add(f, "peers", VERDICT_NOTE,
+				"edgewayctl doctor at that replica has the remedy", "%s says: %s",
+				ctl_text(p, "peer"), ctl_text(p, "says"));
 		if (strcmp(ctl_text(p, "state"), "away") == 0 ||
 			strcmp(ctl_text(p, "state"), "not found") == 0)
 			findings_add(f, "peers", VERDICT_BAD,

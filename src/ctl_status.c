@@ -494,6 +494,10 @@ say_peers(const struct tree_node *peers, struct buf *line, struct warnings *w)
 		open += strcmp(ctl_text(p, "state"), "open") == 0;
 		nodes += (unsigned)strtoul(ctl_text(p, "nodes"), NULL, 10);
 		away += is_away;
+		if (ctl_text(p, "says")[0] != '\0') {
+			snprintf(w->path, sizeof w->path, "peer %s", ctl_text(p, "peer"));
+			warn(w, ctl_text(p, "says"));
+		}
 		if (!is_away)
 			continue;
 		auto_free char *what = xasprintf("this replica is away: %s", ctl_text(p, "error"));

@@ -160,7 +160,7 @@ def test_revocation(lab):
     assert read(one, "node.key") != key
     assert not nodes(hub)["edge-1"]["revoked"]
     shown = ctl(hub, "node", "list").stdout
-    assert re.search(r"edge-1\s+true\s+192\.0\.2\.11\S*\s+\S+\s+true", shown), shown
+    assert re.search(r"edge-1\s+true\s+\S+\s+192\.0\.2\.11\S*\s+\S+\s+true", shown), shown
     # Damage is an error with a remedy, never an empty list.
     hub.process.stop()
     with open(path, "w") as f:

@@ -90,6 +90,12 @@ def test_each_replica_tells_of_all_nodes(town):
         assert "3 connected: " in ctl(h, "status") and re.search(r"ok +nodes +3 connected: ", ctl(h, "doctor", check=False))
         table = [line.split() for line in ctl(h, "node", "list").splitlines()]
         assert table[0][:4] == ["NODE", "CONNECTED", "AT", "ADDRESS"] and {r[0]: r[2] for r in table[1:]} == home
+    # What is wrong at one is told at the other.
+    b.write("broken.yaml", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": "Not A Name"}})
+    wait_for("told", lambda: "peer hub-2: 1 manifests with errors" in ctl(a, "status"))
+    assert "hub-2 says: 1 manifests with errors" in ctl(a, "doctor", check=False)
+    b.delete("broken.yaml")
+    wait_for("told", lambda: "with errors" not in ctl(a, "status"))
     town.agents[2].stop()
     try:
         for h in town.hubs:

@@ -210,6 +210,7 @@ what_is_said_is_read(void **state)
 	peer_words_presence(&b,
 		&(struct presence_row){
 			"edge-8", "", "192.0.2.8:1", "1.0", "it was reset", 6, false});
+	peer_words_trouble(&b, "not ready:\nit waits");
 	peer_words_say(&b, PEER_SAYS_WHOLE, "", 0);
 	peer_words_say(&b, PEER_SAYS_LEAVING, "", 0);
 	buf_adds(&b, "later 1 2 3\n");
@@ -227,6 +228,8 @@ what_is_said_is_read(void **state)
 			assert_string_equal(said.node, nodes[i]);
 		if (i == PEER_SAYS_REACH)
 			assert_string_equal(said.entry, "192.168.1.0/24:9100");
+		if (i == PEER_SAYS_TROUBLE)
+			assert_string_equal(said.words, "not ready: it waits");
 		if (i == PEER_SAYS_AWAY)
 			assert_string_equal(said.words, "it was reset");
 		if (i == PEER_SAYS_HUB)
