@@ -272,6 +272,7 @@ explain_count_lacking(void *arg, const struct talk *talk)
 static void
 explain_tell_peers(const struct hub *hub)
 {
+	const struct share *share = authority_share(hub->authority);
 	const char *waits = hub_waits(hub), *unwritten = hub_unwritten(hub),
 		   *source = hub->kubernetes != NULL ? kubernetes_problem(hub->kubernetes) : "";
 	size_t broken = hub->manifests != NULL ? manifests_broken(hub->manifests) : 0, lacking = 0;
@@ -282,6 +283,8 @@ explain_tell_peers(const struct hub *hub)
 		buf_printf(&text, "; not ready: %s", waits);
 	if (source[0] != '\0')
 		buf_printf(&text, "; Kubernetes: %s", source);
+	if (share != NULL && share_problem(share)[0] != '\0')
+		buf_printf(&text, "; shared Secrets: %s", share_problem(share));
 	if (broken > 0)
 		buf_printf(&text, "; %zu manifests with errors", broken);
 	if (unwritten[0] != '\0')
