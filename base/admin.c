@@ -208,6 +208,30 @@ admin_stop(struct admin **out)
 	free(a);
 }
 
+/* --- asking without a connection ------------------------------------------------------ */
+
+void
+admin_ask(const struct admin *a, const char *target, struct admin_reply *reply)
+{
+	size_t len = strcspn(target, "?");
+	auto_free char *path = xstrndup(target, len);
+	const struct admin_request req = {
+		.path = path, .query = target[len] == '?' ? target + len + 1 : "", .body = ""};
+	const struct admin_route *r = a->routes;
+
+	while (r->method != NULL && (strcmp(r->path, path) != 0 || strcmp(r->method, "GET") != 0))
+		r++;
+	if (r->method != NULL && !r->local_only && r->fn != NULL) {
+		r->fn(a->arg, &req, reply);
+		return;
+	}
+	reply->status = r->method != NULL ? 403 : 404;
+	buf_adds(&reply->body,
+		r->method != NULL
+			? "only on the agent's own Unix socket: run edgewayctl on the node"
+			: "the agent has nothing of this name");
+}
+
 /* --- telling ------------------------------------------------------------------------ */
 
 bool

@@ -31,8 +31,8 @@ struct admin_request {
 };
 
 typedef void admin_fn(void *arg, const struct admin_request *req, struct admin_reply *reply);
-/* The connection is the handler's from now on: fd is non-blocking and nothing was answered. */
-typedef void admin_take_fn(void *arg, int fd);
+/* The connection is the handler's from now on: fd is non-blocking and nothing was answered. query: for the call. */
+typedef void admin_take_fn(void *arg, int fd, const char *query);
 
 /* POST of the path on the Unix socket gives the connection away. A route of the same path is for the others. */
 struct admin_taken {
@@ -59,6 +59,8 @@ struct admin_config {
 	const struct admin_taken *taken; /* ended by a NULL path; outlives the server; NULL: none */
 };
 
+/* What a GET of the target (path and query) would get over TCP; reply->body is initialised, status 200. */
+void admin_ask(const struct admin *a, const char *target, struct admin_reply *reply);
 /* Answers a connection that was taken, and closes it. */
 void admin_answer(int fd, const struct admin_reply *reply);
 

@@ -213,10 +213,11 @@ static void
 give_away(struct admin_conn *c, admin_take_fn *take)
 {
 	const struct admin *a = c->listener->admin;
+	auto_free char *query = take_ptr(&c->query);
 	int fd = take_fd(&c->fd);
 
 	admin_conn_free(c);
-	take(a->arg, fd);
+	take(a->arg, fd, query);
 }
 
 static void

@@ -225,6 +225,7 @@ hub_stop(struct hub **out)
 	naming_stop(&hub->naming);
 	ingress_free(&hub->ingress);
 	redirect_free(&hub->redirect);
+	hub_asks_end(hub);
 	udp_maps_free(&hub->udp_maps);
 	tunnels_free(&hub->outward_tunnels);
 	outward_free(&hub->outward);

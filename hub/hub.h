@@ -127,6 +127,9 @@ void hub_tunnels(const struct hub *hub, struct buf *out);
 /* {"streams":[...]}: every stream of the nodes' tunnels, those that the hub has opened and those that they have. */
 void hub_streams(const struct hub *hub, struct buf *out);
 
+/* Passes what an operator asks of a node's agent on, and the answer back: query: node=NAME&target=PATH; fd, with a request of HTTP that waits
+ * for its reply, is taken (admin_take_fn). */
+void hub_ask_agent(struct hub *hub, int fd, const char *query);
 /* May this caller reach the target, by the rules that are in force now, and which of them says so? from: an address, local, cert:NAME, token:NAME
  * or node:NAME; to: HOST:PORT as at the ingress, NAMESPACE/SERVICE:PORT, or hub:web. A JSON object. -EINVAL. */
 int hub_access(struct hub *hub, const char *from, const char *to, struct buf *out, struct err *err);

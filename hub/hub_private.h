@@ -6,6 +6,8 @@
 #ifndef EDGEWAY_HUB_HUB_PRIVATE_H
 #define EDGEWAY_HUB_HUB_PRIVATE_H
 
+#include <sys/queue.h>
+
 #include "base/addresses.h"
 #include "base/preauth.h"
 #include "hub/authority.h"
@@ -49,6 +51,8 @@ struct hub_service_said {
 
 struct hub {
 	struct loop *loop;
+	LIST_HEAD(, hub_ask) asks; /* of operators to agents: hub_ask.c */
+	unsigned n_asks;
 	struct addresses *addresses; /* of this machine */
 	struct authority *authority;
 	struct cluster *cluster;
@@ -152,6 +156,10 @@ int hub_peers_configure(struct hub *hub, const char *const *names, struct err *e
 /* What `others` of tunnels_setup is the hub for. */
 void hub_tunnel_changed(void *hub, const char *node);
 uint64_t hub_tunnel_claimed(void *hub, const char *node);
+
+/* --- hub_ask.c --- */
+/* What operators ask of agents, while it is under way. */
+void hub_asks_end(struct hub *hub);
 
 /* --- hub_tell.c --- */
 /* `sources` of web_config. */

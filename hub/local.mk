@@ -21,7 +21,7 @@ hub_libhub_a_SOURCES = \
 	hub/hosts_map.c hub/hosts_map.h \
 	hub/hosts_text.c hub/hosts_text.h \
 	hub/https.c hub/https.h \
-	hub/hub.c hub/hub.h hub/hub_access.c hub/hub_explain.c hub/hub_nodes.c hub/hub_peers.c hub/hub_private.h hub/hub_service.c hub/hub_source.c hub/hub_tell.c hub/hub_ways.c \
+	hub/hub.c hub/hub.h hub/hub_access.c hub/hub_ask.c hub/hub_explain.c hub/hub_nodes.c hub/hub_peers.c hub/hub_private.h hub/hub_service.c hub/hub_source.c hub/hub_tell.c hub/hub_ways.c \
 	hub/ingress.c hub/ingress.h \
 	hub/inquiry.c hub/inquiry.h \
 	hub/join.c hub/join.h \

@@ -296,7 +296,7 @@ agent_admin_start(struct agent *a, struct err *err)
 		{"GET", "/debug/events", self_events, true},
 		{"GET", "/debug/streams", on_streams, false},
 		{"GET", "/debug/tap", agent_debug_tap, true},
-		{"GET", "/access/check", agent_access_check, true},
+		{"GET", "/access/check", agent_access_check, false},
 		{"GET", "/debug/flow", agent_debug_flow, true},
 		{"GET", "/log", log_admin_show, false},
 		{"POST", "/log/level", log_admin_level, true},

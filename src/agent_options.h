@@ -75,7 +75,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(BOOL, tunnel_enabled, "tunnel.enabled", "true", "let the cloud reach this node") \
 	X(ENUM, tunnel_carrier, "tunnel.carrier", "tls", "websocket: all that goes to the hub passes what lets only those through", \
 		.words = "tls|websocket") \
-	X(LIST, tunnel_allow, "tunnel.allow", "node,pods,services", \
+	X(LIST, tunnel_allow, "tunnel.allow", "node,pods,services,agent", \
 		"what the cloud may reach: node, node:PORTS, pods, services; ! in front denies") \
 	X(LIST, tunnel_reach, "tunnel.reach", "", "nodes and networks beside this one that the cloud may reach through it: edge-2, 192.168.1.0/24:9100", \
 		.reload = true) \

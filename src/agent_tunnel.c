@@ -55,6 +55,27 @@ agent_tunnel_wanted(const struct agent_options *o)
 	return o->tunnel_enabled && o->hub_protocol != PROTOCOL_CLOUDHUB;
 }
 
+/* What the admin port would tell, as it does to whoever is let in there. */
+static unsigned
+on_hub_asks(void *arg, const char *target, struct buf *out)
+{
+	const struct agent *a = arg;
+	struct admin_reply reply = {.status = 200};
+
+	if (a->admin == NULL) {
+		buf_adds(out, "the agent is starting, or hands over");
+		return 503;
+	}
+	buf_init(&reply.body, BUF_UNLIMITED);
+	admin_ask(a->admin, target, &reply);
+	if (buf_add(out, buf_at(&reply.body), buf_len(&reply.body)) < 0) {
+		reply.status = 502;
+		buf_adds(out, "the answer is too long");
+	}
+	buf_fini(&reply.body);
+	return (unsigned)reply.status;
+}
+
 static int
 start_serve(struct agent_tunnel *t, struct err *err)
 {
@@ -69,6 +90,8 @@ start_serve(struct agent_tunnel *t, struct err *err)
 	};
 	size_t n = 0;
 
+	config.answer = on_hub_asks;
+	config.arg = t->agent;
 	while (o->mesh_interfaces[n] != NULL)
 		n++;
 	t->bridges = xcalloc(n + 2, sizeof *t->bridges);

@@ -94,14 +94,23 @@ add_query(struct buf *out, char separator, const char *key, const char *value)
 		buf_printf(out, "%%%02X", (unsigned char)*value);
 }
 
+/* --node asks that node's agent; of a token it says whose it is to be. */
+static bool
+is_remote(const struct request *r)
+{
+	return r->node != NULL && strcmp(r->command->words, "token create") != 0;
+}
+
 static void
 build(const struct request *r, struct buf *out)
 {
 	const bool sent = r->argument != NULL && strcmp(r->command->argument, "only") != 0;
+	const bool remote = is_remote(r);
 	const struct {
 		const char *key, *value;
-	} all[] = {{r->command->argument, sent ? r->argument : NULL}, {"node", r->node},
-		{"uses", r->uses}, {"ttl", r->ttl}, {"part", r->part}, {"to", r->to}};
+	} all[] = {{r->command->argument, sent ? r->argument : NULL},
+		{"node", remote ? NULL : r->node}, {"uses", r->uses}, {"ttl", r->ttl},
+		{"part", r->part}, {"to", r->to}};
 	char separator = '?';
 
 	buf_adds(out, r->command->path);
@@ -111,6 +120,24 @@ build(const struct request *r, struct buf *out)
 		add_query(out, separator, all[i].key, all[i].value);
 		separator = '&';
 	}
+}
+
+/* The hub passes the question on. */
+static const char *
+build_method(const struct request *r, struct buf *out)
+{
+	auto_buf struct buf target;
+
+	buf_init(&target, BUF_UNLIMITED);
+	build(r, out);
+	if (!is_remote(r))
+		return r->command->method;
+	buf_adds(&target, buf_str(out));
+	buf_consume(out, buf_len(out));
+	buf_adds(out, "/nodes/ask");
+	add_query(out, '?', "node", r->node);
+	add_query(out, '&', "target", buf_str(&target));
+	return "POST";
 }
 
 /* A part that this daemon has not is an empty list, as where it has it and it is empty. */
@@ -174,13 +201,14 @@ run_once(const struct request *r)
 	bool is_doctor = strcmp(r->command->words, "doctor") == 0;
 	auto_buf struct buf target, answer;
 	struct err err = {0};
+	const char *method;
 
 	buf_init(&target, BUF_UNLIMITED);
 	buf_init(&answer, ANSWER_MOST);
-	build(r, &target);
-	if ((r->command->own != NULL ? r->command->own(r->socket, r->argument, &answer, &err)
-				     : ctl_ask(r->socket, r->command->method, buf_str(&target),
-					       &answer, &err)) < 0) {
+	method = build_method(r, &target);
+	if ((r->command->own != NULL
+			    ? r->command->own(r->socket, r->argument, &answer, &err)
+			    : ctl_ask(r->socket, method, buf_str(&target), &answer, &err)) < 0) {
 		if (is_doctor)
 			return ctl_doctor(NULL,
 				&(struct doctor_ask){
@@ -316,9 +344,12 @@ check_usage(struct request *r, int argc, char **argv)
 		return bad_usage("node revoke needs the name of a node", "");
 	if (strcmp(words, "hub revoke") == 0 && r->argument == NULL)
 		return bad_usage("hub revoke needs a name or a serial number from hub list", "");
-	if ((r->node != NULL || r->uses != NULL || r->ttl != NULL) &&
-		strcmp(words, "token create") != 0)
-		return bad_usage("--node, --uses and --ttl belong to token create", "");
+	if ((r->uses != NULL || r->ttl != NULL) && strcmp(words, "token create") != 0)
+		return bad_usage("--uses and --ttl belong to token create", "");
+	if (is_remote(r) &&
+		(strcmp(r->command->method, "GET") != 0 || r->command->own != NULL ||
+			strcmp(words, "doctor") == 0))
+		return bad_usage("--node: run it on the node itself:", words);
 	if (r->part != NULL && strcmp(words, "log level") != 0)
 		return bad_usage("--part belongs to log level", "");
 	if (r->command->own != NULL && r->command->own != ctl_bundle && r->argument == NULL)
@@ -403,7 +434,8 @@ main(int argc, char **argv)
 	if (check_usage(&r, argc, argv) != 0)
 		return 2;
 	if (r.socket == NULL)
-		r.socket = access("/run/edgeway/agent.sock", F_OK) == 0 || errno == EACCES
+		r.socket = !is_remote(&r) &&
+				(access("/run/edgeway/agent.sock", F_OK) == 0 || errno == EACCES)
 			? "/run/edgeway/agent.sock"
 			: "/run/edgeway/hub.sock";
 	return run(&r);

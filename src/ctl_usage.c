@@ -5,7 +5,7 @@
 #include <string.h>
 
 const char ctl_usage[] =
-	"Usage: edgewayctl [--socket PATH] [-o FORMAT] [--watch[=TIME]] COMMAND\n"
+	"Usage: edgewayctl [--socket PATH] [--node NODE] [-o FORMAT] [--watch[=TIME]] COMMAND\n"
 	"\n"
 	"Find out what is wrong\n"
 	"  status                    one screen: is it ready, how is each part, what is wrong\n"
@@ -68,6 +68,7 @@ const char ctl_usage[] =
 	"  --socket PATH             admin socket of the daemon; else /run/edgeway/agent.sock or, "
 	"where\n"
 	"                            there is none, /run/edgeway/hub.sock\n"
+	"  --node NODE               at a hub: ask the agent of this node, through its tunnel\n"
 	"  -o, --output FORMAT       table (for people), json or yaml\n"
 	"  -w, --watch[=TIME]        again and again, every 2s or so often, until interrupted\n"
 	"  --version                 say the version\n"

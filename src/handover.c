@@ -183,12 +183,13 @@ who_asks(int fd)
 }
 
 void
-handover_asked(void *arg, int fd)
+handover_asked(void *arg, int fd, const char *query)
 {
 	struct agent *a = arg;
 	struct handover *h = get(a);
 	int rc;
 
+	(void)query;
 	if (h->state != IDLE || a->stopping) {
 		log_warn("agent", "another agent wants to take over, but this one stops already");
 		close(fd);
@@ -268,12 +269,13 @@ on_started(void *arg, int rc, pid_t pid)
 }
 
 void
-handover_upgrade(void *arg, int fd)
+handover_upgrade(void *arg, int fd, const char *query)
 {
 	struct agent *a = arg;
 	struct handover *h = get(a);
 	int rc = -EBUSY;
 
+	(void)query;
 	if (h->state == IDLE && !a->stopping)
 		rc = starter_run(a->starter, a->loop, on_started, h);
 	if (rc < 0)

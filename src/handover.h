@@ -15,9 +15,9 @@ struct agent;
 struct handover;
 
 /* admin_take_fn; arg is the agent. */
-void handover_asked(void *agent, int fd);
+void handover_asked(void *agent, int fd, const char *query);
 /* The same: starts the program again, and answers once that is known. */
-void handover_upgrade(void *agent, int fd);
+void handover_upgrade(void *agent, int fd, const char *query);
 /* SIGTERM: true when a handover is under way, which takes care of it. */
 bool handover_terminates(struct agent *a);
 /* Everything but DNS has ended: true when that shall go on for a while; agent_end follows. */

@@ -316,6 +316,14 @@ on_targets(void *arg, const struct admin_request *req, struct admin_reply *reply
 	hub_targets(m->hub, (unsigned)port, &reply->body);
 }
 
+static void
+on_ask_agent(void *arg, int fd, const char *query)
+{
+	struct hub_main *m = arg;
+
+	hub_ask_agent(m->hub, fd, query);
+}
+
 static const struct admin_route for_prometheus[] = {
 	{"GET", "/healthz", on_healthz, false},
 	{"GET", "/readyz", on_readyz, false},
@@ -332,6 +340,7 @@ static const struct admin_route routes[] = {
 	{"GET", "/debug/state", on_state, false},
 	{"GET", "/nodes", on_nodes, false},
 	{"POST", "/nodes/revoke", on_node_revoke, true},
+	{"POST", "/nodes/ask", NULL, true},
 	{"GET", "/hubs", on_hubs, false},
 	{"POST", "/hubs/revoke", on_hub_revoke, true},
 	{"GET", "/tunnels", on_tunnels, false},
@@ -481,6 +490,7 @@ on_hup(void *arg)
 static int
 start(struct hub_main *m, const struct hub_options *o, struct err *err)
 {
+	static const struct admin_taken taken[] = {{"/nodes/ask", on_ask_agent}, {NULL, NULL}};
 	struct hub_config config = {
 		.listen = o->listen,
 		.manifests = o->source_manifests,
@@ -518,6 +528,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.socket_path = o->admin_socket,
 		.routes = routes,
 		.arg = m,
+		.taken = taken,
 	};
 	const struct admin_config metrics = {
 		.key = "metrics.listen",

@@ -20,7 +20,7 @@ struct allow {
 	struct rule rules[];
 };
 
-static const char *const kinds[] = {"node", "pods", "services"};
+static const char *const kinds[] = {"node", "pods", "services", "agent"};
 
 static bool
 parse_port(const char **text, uint16_t *port)
@@ -79,6 +79,8 @@ add_rule(struct allow *a, const char *text)
 		a->rules[a->n++] = r;
 		return true;
 	}
+	if (text[len] == ':' && r.kind == ALLOW_AGENT)
+		return false;
 	if (text[len] == ':') {
 		if (!parse_ports(text + len + 1, &r))
 			return false;
@@ -104,7 +106,7 @@ allow_new(const char *const *rules, size_t n, struct allow **out, struct err *er
 			allow_free(&a);
 			return err_set(err, EINVAL,
 				"\"%.80s\": want [!]node, pods or services, with :PORT, "
-				":FIRST-LAST or :*, or a network",
+				":FIRST-LAST or :*, agent, or a network",
 				rules[i]);
 		}
 	*out = a;
@@ -124,6 +126,7 @@ allow_kind_name(enum allow_kind kind)
 		[ALLOW_NODE] = "node",
 		[ALLOW_PODS] = "pod",
 		[ALLOW_SERVICES] = "service",
+		[ALLOW_AGENT] = "agent",
 		[ALLOW_BESIDE] = "beside",
 	};
 
@@ -171,6 +174,21 @@ allow_find(const struct allow *a, enum allow_kind kind, const struct in6_addr *i
 			break;
 	}
 	return found;
+}
+
+bool
+allow_agent(const struct allow *a)
+{
+	bool named = false;
+
+	for (size_t i = 0; i < a->n; i++) {
+		if (a->rules[i].network || a->rules[i].kind != ALLOW_AGENT)
+			continue;
+		if (a->rules[i].deny)
+			return false;
+		named = true;
+	}
+	return named;
 }
 
 void

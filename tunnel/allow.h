@@ -4,6 +4,7 @@
  *	node               the node itself, ports 10250 and 10255
  *	node:10255-10260   these ports; node:22 one; node:* all
  *	pods, services     pods of this node, known services; ports may follow as for node (none: all)
+ *	agent              what the agent's admin port tells, for an operator at the hub
  *	192.168.1.0/24     what of the node, its pods and services has an address in this network; all ports
  *	!node:10250        deny; denials count before everything else, wherever they stand
  *
@@ -22,7 +23,7 @@
 struct allow;
 
 /* ALLOW_BESIDE: machines beside this one, which tunnel.reach has opened (vicinity.h): denials count for them, too. */
-enum allow_kind { ALLOW_NODE, ALLOW_PODS, ALLOW_SERVICES, ALLOW_BESIDE };
+enum allow_kind { ALLOW_NODE, ALLOW_PODS, ALLOW_SERVICES, ALLOW_AGENT, ALLOW_BESIDE };
 
 enum { ALLOW_RULES_MAX = 256 };
 
@@ -32,6 +33,8 @@ void allow_free(struct allow **a);
 /* kind: what the caller knows the target to be. `why` is static text, set when denied. */
 bool allow_check(
 	const struct allow *a, enum allow_kind kind, const struct addr *target, const char **why);
+/* Is `agent` named, and not denied? */
+bool allow_agent(const struct allow *a);
 /* Which rule decides, in words; "": none does. */
 void allow_explain(
 	const struct allow *a, enum allow_kind kind, const struct addr *target, struct buf *out);

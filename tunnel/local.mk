@@ -4,6 +4,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/capsule.c tunnel/capsule.h \
 	tunnel/chain.c tunnel/chain.h \
 	tunnel/couple.c tunnel/couple.h \
+	tunnel/agent_query.c tunnel/agent_query.h \
 	tunnel/declaration.c tunnel/declaration.h \
 	tunnel/dgram.c tunnel/dgram.h \
 	tunnel/dgram_couple.c tunnel/dgram_couple.h \

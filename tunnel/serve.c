@@ -60,6 +60,7 @@ struct serve {
 	char **bridges;
 	struct allow *allow;
 	struct declaration *declaration;
+	struct agent_queries *queries; /* NULL: the agent answers none */
 	struct snapshot *snapshot;
 	uint32_t mark;
 	struct serve_udp *udp;
@@ -392,6 +393,19 @@ open_flow(struct visit *v, struct stream *st)
 	free(v);
 }
 
+/* No target: what is beside the node, or what its agent knows. */
+static unsigned
+serve_asked(struct serve *s, struct stream *st, const struct stream_request *request,
+	const char **reason)
+{
+	if (s->queries == NULL || strcmp(field(request, DECLARATION_ASK), AGENT_QUERY_ASK) != 0)
+		return declaration_opened(s->declaration, st, request, reason);
+	if (allow_agent(s->allow))
+		return agent_query_opened(s->queries, st, request, reason);
+	*reason = "tunnel.allow of the node does not name agent";
+	return 403;
+}
+
 unsigned
 serve_opened(
 	void *arg, struct stream *st, const struct stream_request *request, const char **reason)
@@ -407,7 +421,7 @@ serve_opened(
 	unsigned status;
 
 	if (!request->udp && *field(request, DECLARATION_ASK) != '\0')
-		return declaration_opened(s->declaration, st, request, reason);
+		return serve_asked(s, st, request, reason);
 	v = xcalloc(1, sizeof *v);
 	v->of = s;
 	v->fd = -1;
@@ -513,6 +527,8 @@ serve_new(const struct serve_config *config, struct serve **out, struct err *err
 	s->bridges = copy_list(config->bridges);
 	s->allow = allow;
 	s->declaration = declaration_new(config->loop);
+	if (config->answer != NULL)
+		s->queries = agent_queries_new(config->loop, config->answer, config->arg);
 	s->addresses = config->addresses;
 	s->mark = config->mark;
 	s->udp = serve_udp_new(s->loop, s->mark);
@@ -535,6 +551,7 @@ serve_free(struct serve **out)
 	serve_udp_free(&s->udp);
 	snapshot_unref(&s->snapshot);
 	address_list_unref(&s->own);
+	agent_queries_free(&s->queries);
 	declaration_free(&s->declaration);
 	allow_free(&s->allow);
 	for (char **at = s->bridges; *at != NULL; at++)

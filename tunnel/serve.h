@@ -17,6 +17,7 @@
 #include "base/metric.h"
 #include "model/snapshot.h"
 #include "model/span.h"
+#include "tunnel/agent_query.h"
 #include "tunnel/session.h"
 #include "tunnel/vicinity.h"
 
@@ -31,6 +32,9 @@ struct serve_config { /* copied */
 	const char *const *allow; /* rules, ended by NULL */
 	struct addresses *addresses; /* of this machine; outlives it */
 	uint32_t mark; /* SO_MARK */
+	agent_answer_fn *
+		answer; /* what the hub asks of the agent, where tunnel.allow names `agent`; NULL: nothing */
+	void *arg; /* of it */
 	struct span_source
 		*spans; /* of streams with a traceparent; outlives it; NULL: none are made */
 };

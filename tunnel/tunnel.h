@@ -9,6 +9,7 @@
 #ifndef EDGEWAY_TUNNEL_TUNNEL_H
 #define EDGEWAY_TUNNEL_TUNNEL_H
 
+#include "tunnel/agent_query.h"
 #include "tunnel/allow.h"
 #include "tunnel/couple.h"
 #include "tunnel/declaration.h"

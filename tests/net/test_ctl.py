@@ -381,7 +381,10 @@ def test_access_log_while_it_runs(mesh, agent):
     (("log", "access"), "log access needs a mode"),
     (("--part", "dns", "status"), "--part belongs to log level"),
     (("status", "now"), "too many arguments at now"),
-    (("--ttl", "5", "status"), "--node, --uses and --ttl belong to token create")])
+    (("--ttl", "5", "status"), "--uses and --ttl belong to token create"),
+    (("--node", "edge-1", "doctor"), "--node: run it on the node itself: doctor"),
+    (("--node", "edge-1", "log", "level", "debug"), "--node: run it on the node itself: log level"),
+    (("--node", "edge-1", "trace", "web.shop"), "--node: run it on the node itself: trace")])
 def test_wrong_usage(agent, words, why):
     p = agent.run(*words, check=False)
     assert p.returncode == 2 and why in p.stderr and p.stdout == ""

@@ -247,3 +247,37 @@ def test_access_check_at_the_node(mesh, agent):
         p = agent.run("access", "check", *words, check=False)
         assert p.returncode == 1 and why in p.stderr
     mesh.hub.delete("callers.yaml")
+
+
+def refused(ctl, *words):
+    p = ctl.run(*words, check=False)
+    assert p.returncode == 1 and p.stdout == "", p.stdout
+    return p.stderr
+
+
+def test_a_node_is_asked_through_the_hub(mesh, hub):
+    """What its admin port would tell, through its tunnel, where tunnel.allow says so; nothing that changes or that is the socket's alone."""
+    wait_for("tunnels", lambda: len(json.loads(hub("-o", "json", "tunnels"))) == 2)
+    assert hub("--node", "edge-1", "status").startswith("edge-1: ready, edgeway-agent ")
+    assert json.loads(hub("-o", "json", "--node", "edge-2", "state"))["node"] == "edge-2"
+    assert "shop/web" in hub("--node", "edge-2", "services") and "edgeway_agent_info" in hub("--node", "edge-1", "metrics")
+    assert "allowed" in hub("--node", "edge-1", "access", "check", "hub", "edge-1:10250")
+    assert "the hub has asked this agent target=\"/debug/services\" status=200" in mesh.agent2.process.log()
+    assert "door=admin caller=\"local\" target=\"agent of edge-2 /debug/services\"" in mesh.hub.process.log()
+    assert "only on the agent's own Unix socket" in refused(hub, "--node", "edge-1", "events")
+    assert "the agent has nothing of this name" in refused(hub, "--node", "edge-1", "tunnels")
+    assert refused(hub, "--node", "edge-7", "status") == "edgewayctl: node edge-7: it has no tunnel to any hub now\n"
+    for target in ("/debug/tap?id=x", "/log/level?level=debug", "/upgrade", "debug/state", "/debug/state%20x"):
+        assert mesh.hub.ask(f"/nodes/ask?node=edge-1&target={target}", "POST")[0] in (400, 403, 404, 502), target
+    assert mesh.hub.ask("/nodes/ask?node=edge-1&target=/debug/state")[0] == 405
+
+
+def test_a_node_that_does_not_let_itself_be_asked(mesh, hub):
+    mesh.agent2.stop()
+    before = mesh.agent2.options
+    mesh.agent2.options = ("--tunnel.allow", "node,pods,services")
+    mesh.agent2.start()
+    wait_for("its tunnel", lambda: "tunnel.allow of the node does not name agent" in refused(hub, "--node", "edge-2", "status"))
+    mesh.agent2.stop()
+    mesh.agent2.options = before
+    mesh.agent2.start()

@@ -136,6 +136,15 @@ def test_shown(town):
     assert "a replica tells of its nodes peer=hub-2" in a.process.log()
 
 
+def test_any_replica_asks_a_nodes_agent(town):
+    """edgewayctl --node at a hub that has no tunnel of the node."""
+    program = town.hubs[0].lab.program("edgewayctl")
+    for hub in town.hubs:
+        for node in town.nodes:
+            said = hub.machine.run(program, "--socket", hub.socket, "--node", node.name, "status").stdout
+            assert said.startswith(f"{node.name}: ready, edgeway-agent "), said
+
+
 def test_services_and_nodes_of_another_replica(town):
     """A service whose endpoint is behind the other replica: from the cloud, and from a node of this one."""
     assert request(town.hubs[0], "far.default", 80) == (200, "edge-3.web\n")

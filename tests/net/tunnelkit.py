@@ -23,7 +23,7 @@ from lab import PATIENCE_S, PYTHON, Agent, Hub, Node, Timeout, wait_for
 
 INGRESS = "192.0.2.1", 10080
 INGRESS_OPTIONS = "--ingress.http", "192.0.2.1:10080", "--access", "[{from: 192.0.2.1, to: ['*']}]"
-ALLOW = "node,pods,services,node:7000-7999"
+ALLOW = "node,pods,services,agent,node:7000-7999"
 
 
 def connect(machine, target):

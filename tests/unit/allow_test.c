@@ -91,9 +91,9 @@ test_table(void **state)
 static void
 test_bad_rules(void **state)
 {
-	static const char *const bad[] = {"", "!", "nodes", "node:", "node:0", "node:65536",
-		"node:1-", "node:2-1", "node:1-2-3", "node:**", "pods:x", "Node", "node ",
-		"node:1 ", "!!node", "node:99999999999999999999"};
+	static const char *const bad[] = {"agent:80", "", "!", "nodes", "node:", "node:0",
+		"node:65536", "node:1-", "node:2-1", "node:1-2-3", "node:**", "pods:x", "Node",
+		"node ", "node:1 ", "!!node", "node:99999999999999999999"};
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(bad); i++) {
@@ -141,6 +141,39 @@ test_never(void **state)
 	}
 }
 
+/* The agent itself is no target: nothing else opens it. */
+static void
+test_agent(void **state)
+{
+	static const struct {
+		const char *rules[4];
+		bool open;
+	} rows[] = {
+		{{"node", "pods", "services"}, false},
+		{{"node:*", "0.0.0.0/0"}, false},
+		{{"agent"}, true},
+		{{"agent", "!agent"}, false},
+		{{"!agent", "agent"}, false},
+		{{"!node:10250", "agent"}, true},
+	};
+
+	(void)state;
+	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
+		struct allow *a;
+		struct addr kubelet = addr_ipv4(0x7f000001, 10250);
+		const char *why;
+		size_t n = 0;
+
+		while (n < ARRAY_LEN(rows[i].rules) && rows[i].rules[n] != NULL)
+			n++;
+		assert_int_equal(allow_new(rows[i].rules, n, &a, NULL), 0);
+		if (allow_agent(a) != rows[i].open)
+			fail_msg("row %zu", i);
+		assert_int_equal(allow_check(a, ALLOW_NODE, &kubelet, &why), i < 2);
+		allow_free(&a);
+	}
+}
+
 int
 main(void)
 {
@@ -148,6 +181,7 @@ main(void)
 		cmocka_unit_test(test_table),
 		cmocka_unit_test(test_bad_rules),
 		cmocka_unit_test(test_never),
+		cmocka_unit_test(test_agent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,198 @@
+/*
+ * An operator's question to a node's agent, by way of the hub (edgewayctl --node): it comes at the hub's Unix socket, goes through the node's
+ * tunnel, here or at another replica, as a stream of its own (tunnel/agent_query.h), and the answer goes back to the socket as it comes. The
+ * node's tunnel.allow says whether it answers, and only what its admin port would tell is told. On the hub's loop.
+ */
+#include "hub/hub_private.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/admin.h"
+#include "base/log.h"
+#include "hub/route.h"
+#include "tunnel/tunnel.h"
+
+enum { HUB_ASK_MS = 15 * 1000, HUB_ASKS_MOST = 16 };
+
+struct hub_ask {
+	LIST_ENTRY(hub_ask) link;
+	struct hub *hub;
+	char *node;
+	struct stream *stream; /* until it is joined */
+	struct relay *relay;
+	struct timer *deadline;
+	int fd; /* the operator's; -1: the relay has it */
+};
+
+static void
+ask_free(struct hub_ask *a)
+{
+	LIST_REMOVE(a, link);
+	a->hub->n_asks--;
+	relay_free(&a->relay);
+	stream_close(&a->stream, STREAM_CANCELLED);
+	timer_free(&a->deadline);
+	cleanup_fd(&a->fd);
+	free(a->node);
+	free(a);
+}
+
+static void ask_answer(int fd, int status, const char *fmt, ...) printf_like(3, 4);
+
+static void
+ask_answer(int fd, int status, const char *fmt, ...)
+{
+	struct admin_reply reply = {.status = status};
+	char text[512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof text, fmt, ap);
+	va_end(ap);
+	buf_init(&reply.body, BUF_UNLIMITED);
+	buf_printf(&reply.body, "%s\n", text);
+	admin_answer(fd, &reply);
+	buf_fini(&reply.body);
+}
+
+static void
+ask_refuse(struct hub_ask *a, int status, const char *why)
+{
+	ask_answer(take_fd(&a->fd), status, "node %.100s: %.300s", a->node, why);
+	ask_free(a);
+}
+
+static void
+on_ask_ended(void *arg, const struct relay_report *report)
+{
+	(void)report;
+	ask_free(arg);
+}
+
+/* An agent that knows nothing of such questions says 404. */
+static const char *
+ask_reason(unsigned status, const char *reason)
+{
+	if (status == 404 && strcmp(reason, "this agent does not know the question") == 0)
+		return "its agent is older and cannot be asked through the hub: upgrade it, or run "
+		       "edgewayctl on the node";
+	return *reason != '\0' ? reason : "its agent refuses, and does not say why";
+}
+
+static void
+on_ask_answered(void *arg, unsigned status, const char *reason)
+{
+	static const char head[] = "HTTP/1.1 200 OK\r\nConnection: close\r\n\r\n";
+	struct hub_ask *a = arg;
+	struct relay_setup setup = {.loop = a->hub->loop, .ended = on_ask_ended, .arg = a};
+
+	if (status != 200) {
+		ask_refuse(a, status == 404 ? 502 : (int)status, ask_reason(status, reason));
+		return;
+	}
+	/* The socket is new and empty: so few bytes fit. */
+	if (write(a->fd, head, sizeof head - 1) != (ssize_t)sizeof head - 1) {
+		ask_free(a);
+		return;
+	}
+	timer_cancel(a->deadline);
+	setup.stream = take_ptr(&a->stream);
+	a->relay = relay_join(&setup, take_fd(&a->fd));
+}
+
+static void
+on_ask_moved(void *arg)
+{
+	(void)arg; /* what comes waits until it is joined */
+}
+
+static void
+on_ask_reset(void *arg, unsigned code)
+{
+	ask_refuse(arg, 502,
+		code == STREAM_LOST ? "its tunnel broke" : "its agent has broken off the answer");
+}
+
+static void
+on_ask_late(void *arg)
+{
+	ask_refuse(arg, 504, "its agent does not answer");
+}
+
+static int
+ask_open(struct hub_ask *a, const char *target)
+{
+	static const struct stream_events events = {
+		on_ask_answered, on_ask_moved, on_ask_moved, on_ask_reset};
+	const struct stream_field fields[] = {
+		{DECLARATION_ASK, AGENT_QUERY_ASK}, {AGENT_QUERY_TARGET, target}};
+	const struct stream_request request = {.authority = DECLARATION_AUTHORITY,
+		.fields = fields,
+		.n_fields = ARRAY_LEN(fields)};
+	struct peers_ask other = {.node = a->node, .request = &request, .events = &events, .to = a};
+	int rc = tunnels_open(a->hub->tunnels, a->node, &request, &events, a, &a->stream);
+
+	if (rc == -ENOTCONN && (rc = peers_open(a->hub->peers, &other)) == 0)
+		a->stream = other.stream;
+	return rc;
+}
+
+/* A path and a query, as it stands in a request's first line. */
+static bool
+ask_target_ok(const char *target)
+{
+	if (*target != '/')
+		return false;
+	for (const char *c = target; *c != '\0'; c++)
+		if (*c <= ' ' || *c >= 0x7f)
+			return false;
+	return true;
+}
+
+void
+hub_ask_agent(struct hub *hub, int fd, const char *query)
+{
+	char node[MESH_NODE_MAX + 1] = "", target[512] = "";
+	struct hub_ask *a;
+	int rc;
+
+	if (admin_query(query, "node", node, sizeof node) != 1 || !node_name_ok(node) ||
+		admin_query(query, "target", target, sizeof target) != 1 ||
+		!ask_target_ok(target)) {
+		ask_answer(
+			fd, 400, "node and target: a node's name, and what is asked of its agent");
+		return;
+	}
+	if (hub->n_asks >= HUB_ASKS_MOST) {
+		ask_answer(fd, 503, "too many ask agents at the same time");
+		return;
+	}
+	a = xcalloc(1, sizeof *a);
+	a->hub = hub;
+	a->fd = fd;
+	a->node = xstrdup(node);
+	a->deadline = timer_new(hub->loop, on_ask_late, a);
+	LIST_INSERT_HEAD(&hub->asks, a, link);
+	hub->n_asks++;
+	timer_start(a->deadline, HUB_ASK_MS, 0);
+	if ((rc = ask_open(a, target)) == -ENOTCONN)
+		ask_refuse(a, 502, "it has no tunnel to any hub now");
+	else if (rc < 0)
+		ask_refuse(a, 503, strerror(-rc));
+	else
+		log_info("audit", "door=admin caller=\"local\" target=\"agent of %s %s\"", node,
+			target);
+}
+
+void
+hub_asks_end(struct hub *hub)
+{
+	struct hub_ask *a;
+
+	while ((a = LIST_FIRST(&hub->asks)) != NULL)
+		ask_free(a);
+}
