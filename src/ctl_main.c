@@ -17,6 +17,7 @@
 #include "src/ctl_resolve.h"
 #include "src/ctl_screen.h"
 #include "src/ctl_show.h"
+#include "src/ctl_tap.h"
 #include "src/ctl_top.h"
 #include "src/ctl_usage.h"
 
@@ -51,6 +52,7 @@ static const struct command commands[] = {
 	{"trace", "GET", "", "url", "", ctl_show_trace, ctl_trace},
 	{"access check", "GET", "/access/check", "from", "", ctl_show_access, NULL},
 	{"bundle", "POST", "", "file", "", ctl_show_bundle, ctl_bundle},
+	{"tap", "GET", "", "service", "", NULL, NULL},
 	{"upstreams", "GET", "/debug/state", "", "dns.forwarding", ctl_show_upstreams, NULL},
 	{"state", "GET", "/debug/state", "", "", NULL, NULL},
 	{"metrics", "GET", "/metrics", "", NULL, NULL, NULL},
@@ -348,7 +350,7 @@ check_usage(struct request *r, int argc, char **argv)
 		return bad_usage("--uses and --ttl belong to token create", "");
 	if (is_remote(r) &&
 		(strcmp(r->command->method, "GET") != 0 || r->command->own != NULL ||
-			strcmp(words, "doctor") == 0))
+			strcmp(words, "doctor") == 0 || strcmp(words, "tap") == 0))
 		return bad_usage("--node: run it on the node itself:", words);
 	if (r->part != NULL && strcmp(words, "log level") != 0)
 		return bad_usage("--part belongs to log level", "");
@@ -364,6 +366,8 @@ check_usage(struct request *r, int argc, char **argv)
 	}
 	if (r->format != CTL_TABLE && r->command->list == NULL)
 		return bad_usage("-o: there is but one form of", words);
+	if (strcmp(words, "tap") == 0 && (r->format == CTL_YAML || r->watch_s > 0))
+		return bad_usage("it goes on by itself, as a table or as lines of JSON:", words);
 	if (r->watch_s > 0 && strcmp(r->command->method, "GET") != 0)
 		return bad_usage("--watch: would do it again and again:", words);
 	return 0;
@@ -438,5 +442,6 @@ main(int argc, char **argv)
 				(access("/run/edgeway/agent.sock", F_OK) == 0 || errno == EACCES)
 			? "/run/edgeway/agent.sock"
 			: "/run/edgeway/hub.sock";
-	return run(&r);
+	return strcmp(r.command->words, "tap") == 0 ? ctl_tap(r.socket, r.argument, r.format)
+						    : run(&r);
 }

@@ -22,6 +22,8 @@ const char ctl_usage[] =
 	"why:\n"
 	"                            http://, tcp://, udp:// or grpc://NAME[:PORT] (agent)\n"
 	"  access check FROM TO      may FROM call TO, and which rule says so\n"
+	"  tap [NS/NAME]             requests as they go, of one service or all, until interrupted "
+	"(agent)\n"
 	"\n"
 	"Look at a node\n"
 	"  services [NS/NAME]        services with their addresses and ports (agent)\n"

@@ -27,7 +27,7 @@ edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_as
 	src/ctl_doctor.c src/ctl_doctor.h src/ctl_doctor_disk.c src/ctl_doctor_hub.c src/ctl_doctor_machine.c src/ctl_doctor_machine.h src/ctl_doctor_parts.h src/ctl_doctor_view.c src/ctl_findings.c src/ctl_findings.h \
 	src/ctl_hub_findings.c src/ctl_hub_findings.h \
 	src/ctl_kernel.c src/ctl_kernel.h src/ctl_legacy.c src/ctl_legacy.h src/ctl_pods.c src/ctl_pods.h src/ctl_redact.c src/ctl_redact.h \
-	src/ctl_machine.c src/ctl_machine.h src/ctl_resolve.c src/ctl_resolve.h src/ctl_run.c src/ctl_run.h src/ctl_screen.c src/ctl_screen.h src/ctl_trace.c src/ctl_status.c src/ctl_table.c src/ctl_table.h src/ctl_tar.c src/ctl_tar.h src/ctl_top.c src/ctl_top.h src/ctl_usage.c src/ctl_usage.h
+	src/ctl_machine.c src/ctl_machine.h src/ctl_resolve.c src/ctl_resolve.h src/ctl_run.c src/ctl_run.h src/ctl_screen.c src/ctl_screen.h src/ctl_trace.c src/ctl_status.c src/ctl_table.c src/ctl_table.h src/ctl_tap.c src/ctl_tap.h src/ctl_tar.c src/ctl_tar.h src/ctl_top.c src/ctl_top.h src/ctl_usage.c src/ctl_usage.h
 edgewayctl_LDADD = $(MODEL_LDADD) -lresolv
 
 if HAVE_CMOCKA

@@ -382,6 +382,8 @@ def test_access_log_while_it_runs(mesh, agent):
     (("--part", "dns", "status"), "--part belongs to log level"),
     (("status", "now"), "too many arguments at now"),
     (("--ttl", "5", "status"), "--uses and --ttl belong to token create"),
+    (("-o", "yaml", "tap"), "it goes on by itself, as a table or as lines of JSON: tap"),
+    (("--watch", "tap"), "it goes on by itself, as a table or as lines of JSON: tap"),
     (("--node", "edge-1", "doctor"), "--node: run it on the node itself: doctor"),
     (("--node", "edge-1", "log", "level", "debug"), "--node: run it on the node itself: log level"),
     (("--node", "edge-1", "trace", "web.shop"), "--node: run it on the node itself: trace")])

@@ -281,3 +281,31 @@ def test_a_node_that_does_not_let_itself_be_asked(mesh, hub):
     mesh.agent2.stop()
     mesh.agent2.options = before
     mesh.agent2.start()
+
+
+def test_tap(mesh, agent):
+    """Requests and connections as they go, of one service, without their queries; and the look ends when nobody looks."""
+    web, everything = [mesh.node1.start(f"tap-{i}", agent.program, "--socket", agent.socket, *words)
+                       for i, words in enumerate((("tap", "shop/web"), ("-o", "json", "tap")))]
+    wait_for("it looks", lambda: web.log().startswith("TIME"))
+
+    def lines():
+        return [json.loads(line) for line in everything.log().splitlines()]
+
+    def asked():  # until the workers have been told
+        mesh.client1.get("http://web.shop:8000/seen?token=secret")
+        return [r for r in lines() if r.get("request") == "GET /seen"]
+    one = wait_for("a request", asked)[0]
+    assert one["service"] == "shop/web" and one["port"] == 8000 and one["status"] == 200 and one["client"].startswith(mesh.client1.address)
+    assert one["endpoint"] and one["node"] in ("edge-1", "edge-2") and one["attempts"] == 0 and one["total_ms"] > 0
+    mesh.client1.get("http://empty/none")
+    mesh.client1.send("edge-nginx", 7000, "x")
+    wait_for("those of others", lambda: {"default/empty", "default/edge-nginx"} <= {r.get("service") for r in lines()})
+    assert [r["status"] for r in lines() if r.get("request") == "GET /none"] == [503]
+    wait_for("both ends of a connection", lambda: {"open", "done"} <= {r["state"] for r in lines() if r.get("service") == "default/edge-nginx"})
+    wait_for("a line", lambda: re.search(r"shop/web +[\d.]+:\d+ +200  --  +[\d.]+ ms  GET /seen$", web.log(), re.M))
+    assert "secret" not in web.log() + everything.log() and "default/" not in web.log()
+    for p in (web, everything):
+        p.stop()
+    p = mesh.hub.machine.run(agent.program, "--socket", mesh.hub.socket, "tap", check=False)
+    assert p.returncode == 1 and "does not know the command" in p.stderr
