@@ -394,6 +394,8 @@ def test_wrong_usage(agent, words, why):
 
 OFFERS = [
     ("edgewayctl to", {"top", "token"}),
+    ("edgewayctl access ", {"check"}),
+    ("edgewayctl --socket SOCKET tap default/", {"default/edge-nginx", "default/empty"}),
     ("edgewayctl -o ", {"table", "json", "yaml"}),
     ("edgewayctl --socket SOCKET endpoints default/", {"default/edge-nginx", "default/empty"}),
     ("edgewayctl --socket SOCKET log level debug --part dn", {"dns"}),
