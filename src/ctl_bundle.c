@@ -289,6 +289,28 @@ bundle_add_machine(struct bundle *b)
 
 /* --- the archive ---------------------------------------------------------------------------------------- */
 
+static bool
+bundle_is_stdout(const char *file)
+{
+	return strcmp(file, "-") == 0;
+}
+
+/* -errno where it cannot be written. */
+static int
+bundle_open(const char *file, struct err *err)
+{
+	int fd;
+
+	if (bundle_is_stdout(file) && isatty(STDOUT_FILENO))
+		return err_set(err, EINVAL, "an archive does not go to a terminal: give a FILE");
+	fd = bundle_is_stdout(file) ? dup(STDOUT_FILENO)
+				    : open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	return fd >= 0 ? fd
+		       : err_set(err, errno,
+				 "cannot make %s: %s; give another FILE, or - for standard output",
+				 file, strerror(errno));
+}
+
 static int
 bundle_write(struct bundle *b, const char *file, struct buf *packed, struct err *err)
 {
@@ -300,14 +322,14 @@ bundle_write(struct bundle *b, const char *file, struct buf *packed, struct err 
 	tar_end(&b->tar);
 	gzip_add(g, packed, buf_at(&b->tar), buf_len(&b->tar));
 	gzip_end(&g, packed);
-	fd = open(file, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	if (fd < 0)
-		return err_set(err, errno, "cannot make %s: %s", file, strerror(errno));
+	if ((fd = bundle_open(file, err)) < 0)
+		return fd;
 	for (left = buf_len(packed); left > 0 && n >= 0; left -= (size_t)MAX(n, (ssize_t)0))
 		n = write(fd, buf_at(packed) + buf_len(packed) - left, left);
-	if (n < 0 || fsync(fd) < 0) {
+	if (n < 0 || (fsync(fd) < 0 && errno != EINVAL)) { /* a pipe has nothing to sync */
 		n = errno;
-		unlink(file);
+		if (!bundle_is_stdout(file))
+			unlink(file);
 		return err_set(err, (int)n, "cannot write %s: %s", file, strerror((int)n));
 	}
 	return 0;
@@ -336,7 +358,7 @@ ctl_bundle(const char *socket, const char *file, struct buf *answer, struct err 
 	bundle_add_machine(&b);
 	if ((rc = bundle_write(&b, file, &packed, err)) == 0) {
 		buf_adds(answer, "{\"file\":");
-		json_add_text(answer, file);
+		json_add_text(answer, bundle_is_stdout(file) ? "standard output" : file);
 		buf_printf(answer, ",\"bytes\":%zu,\"removed\":%zu,\"members\":[%s\n]}\n",
 			buf_len(&packed), b.redactor.removed, buf_str(&b.list));
 	}

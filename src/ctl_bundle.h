@@ -9,7 +9,7 @@
 #include "base/buf.h"
 #include "base/err.h"
 
-/* file NULL: a name is made, in the current folder. An existing file is not overwritten. Answers
+/* file NULL: a name is made, in the current folder; "-": standard output, for a pod's. An existing file is not overwritten. Answers
  * {"file","bytes","removed","members":[{"member","bytes","problem"}]}. */
 int ctl_bundle(const char *socket, const char *file, struct buf *answer, struct err *err);
 

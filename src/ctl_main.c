@@ -368,6 +368,9 @@ check_usage(struct request *r, int argc, char **argv)
 		return bad_usage("-o: there is but one form of", words);
 	if (strcmp(words, "tap") == 0 && (r->format == CTL_YAML || r->watch_s > 0))
 		return bad_usage("it goes on by itself, as a table or as lines of JSON:", words);
+	if (strcmp(words, "bundle") == 0 && r->output != NULL && r->argument != NULL &&
+		strcmp(r->argument, "-") == 0)
+		return bad_usage("-o: the archive itself goes to standard output:", words);
 	if (r->watch_s > 0 && strcmp(r->command->method, "GET") != 0)
 		return bad_usage("--watch: would do it again and again:", words);
 	return 0;

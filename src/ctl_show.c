@@ -348,12 +348,16 @@ ctl_show_bundle(const struct tree_node *answer, const char *argument)
 {
 	static const char *const headers[] = {"MEMBER", "BYTES", "PROBLEM", NULL},
 				 *const members[] = {"member", "bytes", "problem", NULL};
+	bool to_stdout = argument != NULL && strcmp(argument, "-") == 0;
 
-	show_members(answer, "members", false, headers, members);
-	(void)argument;
-	printf("\n%s: %s bytes, %s secrets taken out. Names and addresses of nodes, services and "
-	       "pods "
-	       "are in it: look at it before you give it away.\n",
+	if (!to_stdout) {
+		show_members(answer, "members", false, headers, members);
+		puts("");
+	}
+	fprintf(to_stdout ? stderr : stdout,
+		"%s: %s bytes, %s secrets taken out. Names and addresses of nodes, services and "
+		"pods "
+		"are in it: look at it before you give it away.\n",
 		ctl_text(answer, "file"), ctl_text(answer, "bytes"), ctl_text(answer, "removed"));
 	return 0;
 }

@@ -166,7 +166,10 @@ def test_bundle(mesh, agent):
     leaked = [name for name, secret in {**SECRETS, "token": token.split(".")[1]}.items() if secret in everything]
     assert leaked == []
     p = ctl.run("bundle", file, check=False)
-    assert p.returncode == 1 and p.stderr == f"edgewayctl: cannot make {file}: File exists\n"
+    assert p.returncode == 1 and p.stderr == f"edgewayctl: cannot make {file}: File exists; give another FILE, or - for standard output\n"
+    piped = os.path.join(node.dir, "piped.tar.gz")
+    p = node.run("sh", "-c", f"exec {ctl.program} --socket {ctl.socket} bundle - > {piped}")
+    assert set(members(piped)) >= {"state.json", "doctor.json"} and p.stderr.startswith("standard output: ") and p.stdout == ""
     mesh.agent2.stop()
     # It is of use when the daemon is down, too.
     down = os.path.join(node.dir, "down.tar.gz")
