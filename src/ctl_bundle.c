@@ -3,7 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <sys/fsuid.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/utsname.h>
 #include <time.h>
 #include <unistd.h>
@@ -21,6 +23,7 @@
 enum {
 	MEMBER_MOST = 64 << 20,
 	FILE_MOST = 4 << 20,
+	FILE_PIECE = 64 << 10,
 	FOLDER_TEXT = 64,
 };
 
@@ -108,8 +111,8 @@ bundle_add_answer(struct bundle *b, const char *name, const char *target)
 
 /* --- the daemon ---------------------------------------------------------------------------------- */
 
-/* Who listens at the socket; 0: it cannot be said, as of another container. */
-static pid_t
+/* Who listens at the socket; pid 0: it cannot be said, as of another container. */
+static struct ucred
 bundle_daemon(const struct bundle *b)
 {
 	auto_free char *text = xasprintf("unix:%s", b->socket);
@@ -120,8 +123,8 @@ bundle_daemon(const struct bundle *b)
 
 	if (fd < 0 || addr_parse(&at, text, 0, NULL) < 0 || connect(fd, &at.sa, at.len) < 0 ||
 		getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &len) < 0)
-		return 0;
-	return who.pid;
+		return (struct ucred){0};
+	return who;
 }
 
 /* The variables that are ours; the others are nobody's business. */
@@ -140,11 +143,40 @@ bundle_add_variables(struct bundle *b, pid_t pid)
 	bundle_add(b, "process/variables", &text, rc < 0 ? strerror(-rc) : "");
 }
 
+/* The daemon says itself, by its arguments, which file that is: with its rights and no others, lest one that was taken over has root put a file
+ * of root's into the archive. */
+static void
+bundle_read_config(struct bundle *b, const struct ucred *daemon, const char *config)
+{
+	auto_free char *where =
+		xasprintf("/proc/%d/%s", (int)daemon->pid, config[0] == '/' ? "root" : "cwd");
+	auto_fd int base = open(where, O_PATH | O_DIRECTORY | O_CLOEXEC), fd = -1;
+	auto_buf struct buf text;
+	struct stat st;
+	const char *problem = "";
+	int group, user;
+
+	buf_init(&text, FILE_MOST);
+	config += strspn(config, "/");
+	group = setfsgid(daemon->gid);
+	user = setfsuid(daemon->uid);
+	fd = base >= 0 ? openat(base, config, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
+	if (fd < 0)
+		problem = strerror(errno);
+	setfsuid((uid_t)user);
+	setfsgid((gid_t)group);
+	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
+		problem = "no regular file";
+	while (*problem == '\0' && buf_read(&text, fd, FILE_PIECE) > 0)
+		;
+	bundle_add(b, "config.yaml", &text, problem);
+}
+
 /* The file that stands behind --config, as the daemon sees it. */
 static void
-bundle_add_config(struct bundle *b, pid_t pid)
+bundle_add_config(struct bundle *b, const struct ucred *daemon)
 {
-	auto_free char *path = xasprintf("/proc/%d/cmdline", (int)pid), *data = NULL, *file = NULL;
+	auto_free char *path = xasprintf("/proc/%d/cmdline", (int)daemon->pid), *data = NULL;
 	const char *config = NULL;
 	size_t len = 0;
 
@@ -158,10 +190,8 @@ bundle_add_config(struct bundle *b, pid_t pid)
 		else if (strcmp(argument, "--config") == 0 && next < data + len)
 			config = next;
 	}
-	if (config == NULL)
-		return;
-	file = xasprintf("/proc/%d/%s/%s", (int)pid, config[0] == '/' ? "root" : "cwd", config);
-	bundle_add_file(b, "config.yaml", file);
+	if (config != NULL)
+		bundle_read_config(b, daemon, config);
 }
 
 /* First, so that the secrets in it are known in all that follows. */
@@ -169,15 +199,15 @@ static void
 bundle_add_process(struct bundle *b)
 {
 	static const char *const files[] = {"cmdline", "status", "limits", "cgroup"};
-	pid_t pid = bundle_daemon(b);
+	const struct ucred daemon = bundle_daemon(b);
 
-	if (pid <= 0)
+	if (daemon.pid <= 0)
 		return;
-	bundle_add_config(b, pid);
-	bundle_add_variables(b, pid);
+	bundle_add_config(b, &daemon);
+	bundle_add_variables(b, daemon.pid);
 	for (size_t i = 0; i < ARRAY_LEN(files); i++) {
 		auto_free char *name = xasprintf("process/%s", files[i]),
-			       *path = xasprintf("/proc/%d/%s", (int)pid, files[i]);
+			       *path = xasprintf("/proc/%d/%s", (int)daemon.pid, files[i]);
 
 		bundle_add_file(b, name, path);
 	}
