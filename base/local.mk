@@ -33,6 +33,7 @@ base_libbase_a_SOURCES = \
 	base/squeeze.c base/squeeze.h \
 	base/proxy.c base/proxy.h base/proxy_url.c \
 	base/fdpass.c base/fdpass.h \
+	base/inherited.c base/inherited.h \
 	base/port_holder.c base/port_holder.h \
 	base/procinfo.c base/procinfo.h \
 	base/rate.c base/rate.h \

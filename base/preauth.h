@@ -53,6 +53,11 @@ bool preauth_enter(
 	struct preauth *p, struct preauth_conn *c, const struct addr *from, uint64_t now_ms);
 /* Nothing happens when it has no place. A step that it waits for does not come. */
 void preauth_leave(struct preauth_conn *c);
+static inline bool
+preauth_has_place(const struct preauth_conn *c)
+{
+	return c->of != NULL;
+}
 /* `step` comes when it is its turn, never from within this call. One at a time. False: it has no place, and need not wait. */
 bool preauth_step(struct preauth_conn *c, loop_fn *step, void *arg);
 /* It does not come. */

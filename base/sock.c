@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "base/hops.h"
+#include "base/inherited.h"
 
 enum { PAIR_BUFFER = 192 * 1024 };
 
@@ -200,11 +201,16 @@ ask_interface(int fd, int family)
 static int
 open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err *err)
 {
-	auto_fd int fd = socket(a->sa.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	auto_fd int fd = inherited_take(a, type);
 	char text[ADDR_TEXT_MAX];
 	int on = 1, rc;
 	mode_t mask = 0;
 
+	if (fd >= 0) { /* it is bound, with the same options */
+		*out = take_fd(&fd);
+		return 0;
+	}
+	fd = socket(a->sa.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 	if (fd < 0)
 		return err_set(err, errno, "socket: %s", strerror(errno));
 	if (a->sa.sa_family == AF_UNIX) {

@@ -11,6 +11,8 @@ enum {
 	EXPLAIN_MS = 2000,
 	PREAUTH_PART = 4, /* one of so many descriptors is for who has not authenticated */
 	PREAUTH_PLACES_MAX = 8192,
+	SETTLE_TICK_MS = 10,
+	SETTLE_MS = 1000, /* who says no more in so long after he was accepted is told 503 */
 };
 
 static bool
@@ -101,6 +103,7 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 	if (authority_ready(hub->authority) && (rc = hub_nodes_start(hub, err)) < 0)
 		return rc;
 	hub->ways_in = config->ways_in;
+	hub->held = config->held;
 	rc = hub_ways_start(hub, &config->ways_in, err);
 	if (rc == 0)
 		rc = start_web(hub, &config->web, err);
@@ -165,6 +168,38 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 	return 0;
 }
 
+/* --- from one hub to the next ------------------------------------------------------------------------ */
+
+void
+hub_open(struct hub *hub)
+{
+	hub->held = false;
+	ingress_hold(hub->ingress, false);
+}
+
+int
+hub_hold(struct hub *hub, bool held, struct err *err)
+{
+	int rc;
+
+	if (hub->nodes != NULL)
+		nodes_hold(hub->nodes, held);
+	if (held) {
+		redirect_leave(hub->redirect);
+		return 0;
+	}
+	rc = redirect_prepare(hub->redirect, &hub->ways_in.redirect, err);
+	if (rc == 0)
+		redirect_commit(hub->redirect);
+	return rc;
+}
+
+void
+hub_leave(struct hub *hub)
+{
+	hub->leaves = true;
+}
+
 void
 hub_sweep(void)
 {
@@ -188,6 +223,32 @@ on_drained(void *arg)
 		hub->drained(hub->drained_arg);
 }
 
+static void
+hub_drain_tunnels(struct hub *hub)
+{
+	peers_drain(hub->peers, on_drained, hub); /* first: others wait for the nodes then */
+	if (hub->nodes != NULL && (hub->leaves || peers_any(hub->peers)))
+		nodes_leave(hub->nodes,
+			hub->leaves ? "this hub hands over to a new one at its address"
+				    : "this replica of the hub stops, another one serves");
+	udp_maps_drain(hub->udp_maps);
+	tunnels_drain(hub->tunnels, on_drained, hub);
+	tunnels_drain(hub->outward_tunnels, on_drained, hub);
+}
+
+/* Who was accepted here before the next hub served has the nodes here as well, until he has been led to one. */
+static void
+hub_on_settle(void *arg)
+{
+	struct hub *hub = arg;
+	bool settled = ingress_settle(hub->ingress) == 0 && reach_pending(hub->reach) == 0;
+
+	if (settled || loop_now_ms(hub->loop) >= hub->settle_until_ms)
+		hub_drain_tunnels(hub);
+	else
+		timer_start(hub->settle, SETTLE_TICK_MS, 0);
+}
+
 void
 hub_drain(struct hub *hub, void (*done)(void *arg), void *arg)
 {
@@ -197,12 +258,13 @@ hub_drain(struct hub *hub, void (*done)(void *arg), void *arg)
 	web_leave(hub->web);
 	redirect_drain(hub->redirect);
 	ingress_drain(hub->ingress);
-	peers_drain(hub->peers, on_drained, hub); /* first: others wait for the nodes then */
-	if (peers_any(hub->peers) && hub->nodes != NULL)
-		nodes_leave(hub->nodes, "this replica of the hub stops, another one serves");
-	udp_maps_drain(hub->udp_maps);
-	tunnels_drain(hub->tunnels, on_drained, hub);
-	tunnels_drain(hub->outward_tunnels, on_drained, hub);
+	if (!hub->leaves) {
+		hub_drain_tunnels(hub);
+		return;
+	}
+	hub->settle_until_ms = loop_now_ms(hub->loop) + SETTLE_MS;
+	hub->settle = timer_new(hub->loop, hub_on_settle, hub);
+	timer_start(hub->settle, 0, 0);
 }
 
 void
@@ -219,6 +281,7 @@ hub_stop(struct hub **out)
 	if (hub == NULL)
 		return;
 	timer_free(&hub->again);
+	timer_free(&hub->settle);
 	timer_free(&hub->explain);
 	web_stop(&hub->web);
 	nodes_stop(&hub->nodes);

@@ -87,6 +87,7 @@ struct hub_config {
 	bool compress; /* clear text in the tunnels is sent deflated */
 	struct hub_ways_in ways_in;
 	struct web_options web; /* good until hub_stop */
+	bool held; /* callers wait in the kernel's queues until hub_open: another hub still serves them */
 };
 
 int hub_start(
@@ -101,6 +102,13 @@ const struct tree_node *hub_check_access(const struct tree_node *rules, struct e
 int hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err);
 /* Before rights are given up: removes rules of the kernel that an earlier run with ingress.redirect has left. */
 void hub_sweep(void);
+/* Callers are taken from now on, with `held`. */
+void hub_open(struct hub *hub);
+/* Another hub has this one's dataDir, or not any more: nothing is written, so nobody joins, and the kernel's rules of ingress.redirect are left
+ * as they are. -errno: what was given up cannot be had again. */
+int hub_hold(struct hub *hub, bool held, struct err *err);
+/* The next hub_drain sends the nodes away, too, for another hub serves at this one's address; it takes new callers. */
+void hub_leave(struct hub *hub);
 /* Nodes get no new streams; `done` once the last has ended, not from within this call. */
 void hub_drain(struct hub *hub, void (*done)(void *arg), void *arg);
 

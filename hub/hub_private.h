@@ -93,6 +93,10 @@ struct hub {
 	struct hub_way_kept *ways_kept; /* hub_service.c */
 	uint64_t explain_round;
 	size_t service_counts[HUB_SERVICE_KINDS]; /* as hub_explain found them last */
+	struct timer *settle; /* while it hands over */
+	uint64_t settle_until_ms;
+	bool held; /* callers wait until hub_open */
+	bool leaves; /* another hub serves in its place */
 	bool ready; /* the source has been read, and nodes were told so */
 	uint64_t n_changes;
 	struct hub_ways_in ways_in;

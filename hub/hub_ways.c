@@ -281,6 +281,7 @@ start_ingress(struct hub *hub, const struct hub_ways_in *config, const char *clu
 		.idle_ms = config->udp_idle_ms,
 		.flows = config->udp_flows,
 	});
+	ingress_hold(hub->ingress, hub->held);
 	rc = doors_open(hub->ingress, hub->udp_maps, config, err);
 	return rc < 0 ? rc : start_redirect(hub, &config->redirect, err);
 }

@@ -132,8 +132,19 @@ ingress_listen(struct ingress *i, const struct door *door, struct err *err)
 		free_way_in(w);
 		return rc;
 	}
+	listen_room(w->listen, !i->held);
 	log_info("ingress", "serving door=%s listen=%s", w->name, addr_text(&door->listen, text));
 	return 0;
+}
+
+void
+ingress_hold(struct ingress *i, bool held)
+{
+	struct way_in *w;
+
+	i->held = held;
+	TAILQ_FOREACH(w, &i->ways_in, entry)
+	listen_room(w->listen, !held);
 }
 
 void
@@ -162,6 +173,26 @@ ingress_drain(struct ingress *i)
 	i->draining = true;
 	TAILQ_FOREACH(w, &i->ways_in, entry)
 	listen_stop(&w->listen);
+}
+
+unsigned
+ingress_settle(struct ingress *i)
+{
+	struct visit *v, *next;
+	const struct leg *l;
+	unsigned n = 0;
+
+	for (v = TAILQ_FIRST(&i->visits); v != NULL; v = next) {
+		next = TAILQ_NEXT(v, entry);
+		if (v->state == VISIT_HEAD && v->talked && v->exchange == NULL &&
+			buf_len(&v->in) + buf_len(&v->out) == 0)
+			visit_free(v);
+		else
+			n += v->state == VISIT_HEAD || v->state == VISIT_REACHING;
+	}
+	TAILQ_FOREACH(l, &i->legs, entry)
+	n += preauth_has_place(&l->place);
+	return n;
 }
 
 size_t

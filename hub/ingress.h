@@ -76,6 +76,10 @@ void ingress_renew(struct ingress *i, const char *name, unsigned nth, struct ssl
 unsigned ingress_recheck(struct ingress *i);
 /* Spans of visits that go on are handed over as they are. */
 void ingress_end_spans(struct ingress *i);
+/* Who comes waits in the kernel's queue, at the listeners that there are and those to come, until it is not held any more. */
+void ingress_hold(struct ingress *i, bool held);
+/* Ends connections that wait for another request, and tells how many wait for their first target. */
+unsigned ingress_settle(struct ingress *i);
 /* No new callers; those that are there go on. */
 void ingress_drain(struct ingress *i);
 size_t ingress_visits(const struct ingress *i);

@@ -74,6 +74,8 @@ join_allow(const struct join_config *config, const char *node, const char *secre
 	struct tokens_terms terms;
 	struct err err = {0};
 
+	if (config->held) /* it comes again before long */
+		return 503;
 	if (strcmp(peer_name, node) == 0)
 		return 0;
 	if (config->approvals != NULL && strcmp(secret, MESH_APPROVAL) == 0)

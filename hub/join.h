@@ -48,6 +48,7 @@ struct join_config {
 	join_bars_fn *bars; /* NULL: every free name is a token's to give */
 	void *bars_arg;
 	struct join_stats *stats;
+	bool held; /* nobody gets a certificate now: 503 */
 };
 
 struct join;

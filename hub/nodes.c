@@ -376,6 +376,12 @@ nodes_tell_crl(struct nodes *n)
 }
 
 void
+nodes_hold(struct nodes *n, bool held)
+{
+	n->join.held = held;
+}
+
+void
 nodes_leave(struct nodes *n, const char *why)
 {
 	n->accepted = listen_accepted(n->listen);

@@ -60,6 +60,8 @@ unsigned nodes_revoked(struct nodes *n, const char *node);
 void nodes_tell_crl(struct nodes *n);
 /* Ends all connections: nodes come again, each after a random while. */
 void nodes_again(struct nodes *n, const char *why);
+/* Nobody joins, and no certificate is renewed: what would be noted of it is another hub's to note. */
+void nodes_hold(struct nodes *n, bool held);
 /* This hub stops: nodes go to another one, and no new ones are taken. */
 void nodes_leave(struct nodes *n, const char *why);
 /* Ends the connections whose certificates have expired or are refused. Also from time to time by itself. */

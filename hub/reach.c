@@ -601,6 +601,12 @@ reach_cancel(struct reaching **out)
 	free_reaching(x);
 }
 
+unsigned
+reach_pending(const struct reach *r)
+{
+	return r->pending;
+}
+
 uint64_t
 reach_loops(const struct reach *r)
 {

@@ -84,6 +84,8 @@ bool reach_is_let_in(const struct reaching *x);
 void reach_cancel(struct reaching **x);
 /* The node can be reached in another way than before; NULL: this may be so for any. */
 void reach_changed(struct reach *r, const char *node);
+/* How many are being reached. */
+unsigned reach_pending(const struct reach *r);
 /* How often something was not reached since it goes round (508). */
 uint64_t reach_loops(const struct reach *r);
 void reach_metrics(const struct reach *r, struct metrics *m);

@@ -169,6 +169,19 @@ redirect_commit(struct redirect *r)
 	redirect_poke(r);
 }
 
+void
+redirect_leave(struct redirect *r)
+{
+	listen_stop(&r->listen);
+	timer_cancel(r->tick);
+	r->poked = false;
+	redirect_probe_to(r->probe, NULL);
+	netwatch_stop(&r->network);
+	divert_close(&r->divert);
+	detours_fini(&r->detours);
+	r->now.on = false;
+}
+
 struct redirect *
 redirect_new(const struct redirect_config *config)
 {

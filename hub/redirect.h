@@ -37,6 +37,8 @@ struct redirect_config {
 
 struct redirect *redirect_new(const struct redirect_config *config);
 void redirect_free(struct redirect **r);
+/* Lets go of listener and rules; the rules stay in the kernel, another hub's. redirect_prepare and redirect_commit take them up again. */
+void redirect_leave(struct redirect *r);
 /* Takes what `wanted` needs: the listener's address, and where there were no rules yet those for no node. */
 int redirect_prepare(struct redirect *r, const struct hub_redirect *wanted, struct err *err);
 void redirect_commit(struct redirect *r);

@@ -99,7 +99,7 @@ struct ingress {
 	size_t n_legs;
 	size_t n_visits;
 	size_t visits_most; /* with legs */
-	bool draining;
+	bool draining, held; /* held: no callers are accepted yet */
 	uint64_t requests, refused, full, handshakes_failed, bytes_to_edge, bytes_from_edge;
 	struct http1_head head; /* of whoever is being read: 10 kB that no visit keeps */
 };

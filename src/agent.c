@@ -285,7 +285,7 @@ open_parts(struct agent *a, struct err *err)
 	if (rc < 0)
 		return rc;
 	if (a->takeover != NULL)
-		takeover_use(a->takeover, a->dns, a->lb);
+		agent_use_sockets(a);
 	else
 		socket_store_use(a->sockets, workers_count(a->workers),
 			(uint16_t)a->options->dns_port, a->dns, a->lb);

@@ -86,6 +86,8 @@ void agent_end(struct agent *a);
 /* agent_succeed.c: from one agent to the next */
 /* The locks, or those of the agent that runs, with its sockets. */
 int agent_take_locks(struct agent *a, struct err *err);
+/* Those that the agent before gave, before they listen. */
+void agent_use_sockets(struct agent *a);
 /* As takeover_follow tells it. */
 void agent_predecessor_gone(void *agent, bool ours);
 /* It goes on, with what is on the host, in the database and at the hub. */

@@ -12,7 +12,7 @@ agent_take_locks(struct agent *a, struct err *err)
 	int rc = 0;
 
 	if (o->takeover && o->admin_socket[0] != '\0')
-		rc = takeover_ask(o->admin_socket, &a->takeover, err);
+		rc = takeover_ask(o->admin_socket, "agent", &a->takeover, err);
 	if (rc == 0 && a->takeover != NULL) {
 		takeover_locks(a->takeover, &a->lock, &a->network_lock);
 		if (a->lock >= 0 && !lock_is_of(o->data_dir, a->lock))
@@ -32,6 +32,18 @@ agent_take_locks(struct agent *a, struct err *err)
 	if (rc == 0)
 		rights_reduce(o); /* the folder is there now, threads are not yet */
 	return rc;
+}
+
+void
+agent_use_sockets(struct agent *a)
+{
+	size_t n, workers = takeover_workers(a->takeover);
+	int *fds = takeover_sockets(a->takeover, &n);
+
+	if (workers == 0)
+		return;
+	lb_adopt(a->lb, fds, workers);
+	dns_adopt(a->dns, fds + workers, 2 * workers);
 }
 
 void

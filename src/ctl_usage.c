@@ -59,7 +59,7 @@ const char ctl_usage[] =
 	"  log level LEVEL [--part PART]\n"
 	"                            error, warn, info or debug, until SIGHUP or a restart\n"
 	"  log access MODE           the access log: off, errors or all (agent)\n"
-	"  upgrade                   start the installed program and hand over to it (agent)\n"
+	"  upgrade                   start the installed program and hand over to it\n"
 	"\n"
 	"For programs\n"
 	"  state                     everything, as JSON\n"

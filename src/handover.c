@@ -1,16 +1,14 @@
 #include "src/handover.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
-#include <sys/socket.h>
 #include <unistd.h>
 
 #include "base/fdpass.h"
 #include "base/log.h"
-#include "base/notify.h"
 #include "src/agent_private.h"
 #include "src/takeover.h"
+#include "src/upgrade.h"
 
 enum {
 	TUNNEL_MS = 3000, /* the new one's tunnel is open by then, and ours is the older one */
@@ -26,9 +24,8 @@ struct handover {
 	struct watch *watch;
 	struct timer *timer;
 	uint64_t given_ms;
-	pid_t child; /* that we had started last; 0: none */
+	struct upgrade upgrade;
 	pid_t asker; /* whom we hand over to */
-	int waiting; /* who wants to hear whether one was started; -1: nobody */
 	bool term; /* to be stopped, as soon as that is possible */
 	bool over; /* all has ended but this */
 };
@@ -41,7 +38,8 @@ get(struct agent *a)
 	if (a->handover == NULL) {
 		a->handover = xcalloc(1, sizeof *a->handover);
 		a->handover->agent = a;
-		a->handover->fd = a->handover->waiting = -1;
+		a->handover->fd = -1;
+		upgrade_init(&a->handover->upgrade, a->loop, a->starter, "agent", a->argv[0]);
 		a->handover->timer = timer_new(a->loop, on_timer, a->handover);
 	}
 	return a->handover;
@@ -77,26 +75,6 @@ take_back(struct handover *h, const char *why)
 
 /* --- given ------------------------------------------------------------------ */
 
-/* Somebody else's is not ours to be the main process. */
-static bool
-is_child(const struct handover *h)
-{
-	return h->child != 0 && h->child == h->asker;
-}
-
-static void
-tell_manager(const struct handover *h)
-{
-	char line[64];
-
-	if (!is_child(h))
-		return;
-	snprintf(line, sizeof line, "MAINPID=%d", (int)h->child);
-	if (notify_send(line) < 0)
-		log_warn("agent", "the service manager was not told of the new agent pid=%d",
-			(int)h->child);
-}
-
 static void
 give(struct handover *h)
 {
@@ -107,7 +85,7 @@ give(struct handover *h)
 	h->state = GIVEN;
 	h->given_ms = loop_now_ms(a->loop);
 	watch_stop(&h->watch);
-	tell_manager(h);
+	upgrade_tell_manager(&h->upgrade, h->asker);
 	dns_hand_over(a->dns);
 	admin_stop(&a->metrics);
 	admin_stop(&a->admin); /* the new one waits for its address */
@@ -173,15 +151,6 @@ send_sockets(struct handover *h)
 	return rc;
 }
 
-static pid_t
-who_asks(int fd)
-{
-	struct ucred who = {0};
-	socklen_t size = sizeof who;
-
-	return getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &who, &size) == 0 ? who.pid : 0;
-}
-
 void
 handover_asked(void *arg, int fd, const char *query)
 {
@@ -196,7 +165,7 @@ handover_asked(void *arg, int fd, const char *query)
 		return;
 	}
 	log_info("agent", "hands over to a new agent");
-	h->asker = who_asks(fd);
+	h->asker = upgrade_who_asks(fd);
 	h->state = FROZEN;
 	h->fd = fd;
 	a->stopping = true;
@@ -212,76 +181,14 @@ handover_asked(void *arg, int fd, const char *query)
 
 /* --- started by ourselves -------------------------------------------------------- */
 
-static char *
-why_not(const struct agent *a, int rc)
-{
-	switch (rc) {
-	case -EBUSY:
-		return xstrdup("this agent stops, or another one is being started");
-	case -ECHILD:
-		return xstrdup("its process edgeway-starter has ended; start a new agent with "
-			       "--takeover, or restart this one");
-	case -ETIMEDOUT:
-		return xasprintf("its process edgeway-starter (pid %d) does not answer, and will "
-				 "start nothing; is it stopped (kill -CONT %d)? Or start a new "
-				 "agent with --takeover",
-			(int)starter_pid(a->starter), (int)starter_pid(a->starter));
-	default:
-		return xstrdup(strerror(-rc));
-	}
-}
-
-static void
-refuse(const struct agent *a, int fd, int rc)
-{
-	struct admin_reply reply = {.status = rc == -EBUSY ? 409 : 500};
-	auto_free char *why = why_not(a, rc);
-
-	buf_init(&reply.body, BUF_UNLIMITED);
-	buf_printf(&reply.body, "cannot start %s: %s\n", a->argv[0], why);
-	log_warn("agent", "cannot start a new agent: %s", why);
-	admin_answer(fd, &reply);
-	buf_fini(&reply.body);
-}
-
-static void
-on_started(void *arg, int rc, pid_t pid)
-{
-	struct handover *h = arg;
-	struct agent *a = h->agent;
-	struct admin_reply reply = {.status = 200};
-	int fd = take_fd(&h->waiting);
-
-	if (pid != 0)
-		h->child = pid;
-	if (rc < 0) {
-		refuse(a, fd, rc);
-		return;
-	}
-	log_info("agent", "started a new agent to hand over to program=%s pid=%d", a->argv[0],
-		(int)pid);
-	buf_init(&reply.body, BUF_UNLIMITED);
-	buf_printf(&reply.body,
-		"started %s as process %d; edgewayctl status tells when it serves\n", a->argv[0],
-		(int)pid);
-	admin_answer(fd, &reply);
-	buf_fini(&reply.body);
-}
-
 void
 handover_upgrade(void *arg, int fd, const char *query)
 {
 	struct agent *a = arg;
 	struct handover *h = get(a);
-	int rc = -EBUSY;
 
 	(void)query;
-	if (h->state == IDLE && !a->stopping)
-		rc = starter_run(a->starter, a->loop, on_started, h);
-	if (rc < 0)
-		refuse(a, fd, rc);
-	else
-		h->waiting = fd;
+	upgrade_asked(&h->upgrade, fd, h->state != IDLE || a->stopping);
 }
 
 /* --- the end ---------------------------------------------------------------------- */
@@ -320,7 +227,7 @@ handover_waits(struct agent *a)
 {
 	struct handover *h = a->handover;
 
-	if (h == NULL || h->state == IDLE || h->term || is_child(h))
+	if (h == NULL || h->state == IDLE || h->term || upgrade_is_child(&h->upgrade, h->asker))
 		return false;
 	h->over = true;
 	log_info("agent", "everything is handed over; waiting to be stopped");
@@ -337,6 +244,6 @@ handover_free(struct agent *a)
 	watch_stop(&h->watch);
 	timer_free(&h->timer);
 	cleanup_fd(&h->fd);
-	cleanup_fd(&h->waiting);
+	upgrade_fini(&h->upgrade);
 	free(h);
 }

@@ -2,13 +2,16 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "base/admin.h"
+#include "base/inherited.h"
 #include "base/log.h"
 #include "hub/hub.h"
 #include "src/announce.h"
 #include "src/check.h"
 #include "src/confine.h"
+#include "src/hub_handover.h"
 #include "src/hub_options.h"
 #include "src/hub_rights.h"
 #include "src/hub_tracing.h"
@@ -17,8 +20,14 @@
 #include "src/log_admin.h"
 #include "src/reload.h"
 #include "src/self.h"
+#include "src/takeover.h"
 
-enum { TOKEN_TTL_S = 24 * 3600, TOKEN_TTL_MOST_S = 365 * 24 * 3600, TOKEN_USES_MOST = 10000 };
+enum {
+	TOKEN_TTL_S = 24 * 3600,
+	TOKEN_TTL_MOST_S = 365 * 24 * 3600,
+	TOKEN_USES_MOST = 10000,
+	READY_MS = 20
+};
 
 struct hub_main {
 	struct loop *loop;
@@ -37,6 +46,11 @@ struct hub_main {
 	uint64_t started_ms;
 	uint64_t reloaded, not_reloaded; /* by SIGHUP */
 	int lock; /* of dataDir, held until the process ends */
+	int status; /* of the process */
+	struct starter *starter; /* of the next one; NULL: there is no process for that */
+	struct hub_handover *handover; /* to the next one */
+	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
+	struct timer *ready; /* while there is one: looks whether we serve */
 	bool stopping, drained;
 };
 
@@ -351,6 +365,7 @@ static const struct admin_route routes[] = {
 	{"POST", "/tokens/revoke", on_token_revoke, true},
 	{"GET", "/access/check", on_access_check, true},
 	{"GET", "/debug/events", self_events, true},
+	{"POST", "/upgrade", NULL, true},
 	{"GET", "/log", log_admin_show, false},
 	{"POST", "/log/level", log_admin_level, true},
 	{NULL, NULL, NULL, false},
@@ -370,7 +385,7 @@ on_drained(void *arg)
 {
 	struct hub_main *m = arg;
 
-	if (m->drained)
+	if (m->drained || hub_handover_waits(m->handover))
 		return;
 	m->drained = true;
 	hub_end_spans(m->hub);
@@ -382,7 +397,7 @@ on_stop(void *arg)
 {
 	struct hub_main *m = arg;
 
-	if (m->stopping)
+	if (m->stopping || hub_handover_terminates(m->handover))
 		return;
 	m->stopping = true;
 	announce_stopping(m->announce);
@@ -390,6 +405,123 @@ on_stop(void *arg)
 		(unsigned long long)m->options->drain_timeout);
 	timer_start(m->drain, m->options->drain_timeout, 0);
 	hub_drain(m->hub, on_drained, m);
+}
+
+/* --- from one hub to the next ------------------------------------------------------------------------ */
+
+static void
+on_handed_over(void *arg)
+{
+	struct hub_main *m = arg;
+
+	m->stopping = true;
+	admin_stop(&m->admin); /* the new one waits for its address */
+	admin_stop(&m->metrics);
+	hub_leave(m->hub);
+	timer_start(m->drain, m->options->drain_timeout, 0);
+	hub_drain(m->hub, on_drained, m);
+}
+
+/* To be stopped, after all; or everything is drained already. */
+static void
+on_handover_ended(void *arg, int status)
+{
+	struct hub_main *m = arg;
+
+	m->status = status;
+	if (m->stopping)
+		on_drained(m);
+	else
+		on_stop(m);
+}
+
+static void
+on_takeover(void *arg, int fd, const char *query)
+{
+	struct hub_main *m = arg;
+
+	(void)query;
+	hub_handover_asked(m->handover, fd);
+}
+
+static void
+on_upgrade(void *arg, int fd, const char *query)
+{
+	struct hub_main *m = arg;
+
+	(void)query;
+	hub_handover_upgrade(m->handover, fd);
+}
+
+static int start_admin(struct hub_main *m, struct err *err);
+
+/* Callers are taken only now: the hub before this one knew where their nodes were. */
+static void
+on_ready_tick(void *arg)
+{
+	struct hub_main *m = arg;
+
+	if (!hub_ready(m->hub) || takeover_offered(m->takeover))
+		return;
+	hub_open(m->hub);
+	takeover_serving(m->takeover);
+}
+
+static void
+on_predecessor_gone(void *arg, bool ours)
+{
+	struct hub_main *m = arg;
+	struct err err = {0};
+
+	timer_free(&m->ready);
+	takeover_free(&m->takeover);
+	if (ours) {
+		log_info("hub", "has taken over");
+		hub_open(m->hub);
+		announce_again(m->announce);
+		if (start_admin(m, &err) == 0)
+			return;
+		log_error("hub", "%s", err.text);
+	} else {
+		log_error("hub", "came too late, the hub before goes on: it waits %d s",
+			HANDOVER_MS / 1000);
+	}
+	m->status = 1;
+	on_stop(m);
+}
+
+static int
+take_lock(struct hub_main *m, struct err *err)
+{
+	const struct hub_options *o = m->options;
+	struct fdpass fds = {0};
+	int none, rc = 0, *sockets;
+
+	if (o->takeover)
+		rc = takeover_ask(o->admin_socket, "hub", &m->takeover, err);
+	if (rc < 0 || m->takeover == NULL)
+		return rc < 0 ? rc : lock_take(o->data_dir, &m->lock, err);
+	takeover_locks(m->takeover, &m->lock, &none);
+	if (!lock_is_of(o->data_dir, m->lock))
+		return err_set(err, EINVAL,
+			"takeover: the hub that runs has another dataDir than %s; stop it first to "
+			"change that",
+			o->data_dir);
+	lock_inherit(m->lock);
+	sockets = takeover_sockets(m->takeover, &fds.n);
+	memcpy(fds.at, sockets, fds.n * sizeof *sockets);
+	inherited_use(&fds);
+	return 0;
+}
+
+static void
+follow_predecessor(struct hub_main *m)
+{
+	if (m->takeover == NULL)
+		return;
+	takeover_follow(m->takeover, m->loop, on_predecessor_gone, m);
+	m->ready = timer_new(m->loop, on_ready_tick, m);
+	timer_start(m->ready, 0, READY_MS);
 }
 
 static struct quota_limits
@@ -488,9 +620,44 @@ on_hup(void *arg)
 }
 
 static int
+start_admin(struct hub_main *m, struct err *err)
+{
+	static const struct admin_taken taken[] = {
+		{"/nodes/ask", on_ask_agent},
+		{"/takeover", on_takeover},
+		{"/upgrade", on_upgrade},
+		{NULL, NULL},
+	};
+	const struct hub_options *o = m->options;
+	const struct admin_config admin = {
+		.key = "admin.listen",
+		.listen = o->admin_listen,
+		.names = {(const char *const *)o->admin_names, (const char *const *)o->tls_names},
+		.socket_path = o->admin_socket,
+		.routes = routes,
+		.arg = m,
+		.taken = taken,
+	};
+	const struct admin_config metrics = {
+		.key = "metrics.listen",
+		.listen = o->metrics_listen,
+		.names = {(const char *const *)o->admin_names, (const char *const *)o->tls_names},
+		.socket_path = "",
+		.routes = for_prometheus,
+		.arg = m,
+	};
+	int rc = admin_start(&m->admin, m->loop, &admin, err);
+
+	if (rc == 0 && o->metrics_listen[0] != '\0' &&
+		(rc = admin_start(&m->metrics, m->loop, &metrics, err)) < 0)
+		err_wrap(err, rc, "metrics.listen");
+	inherited_drop();
+	return rc;
+}
+
+static int
 start(struct hub_main *m, const struct hub_options *o, struct err *err)
 {
-	static const struct admin_taken taken[] = {{"/nodes/ask", on_ask_agent}, {NULL, NULL}};
 	struct hub_config config = {
 		.listen = o->listen,
 		.manifests = o->source_manifests,
@@ -521,32 +688,18 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 			.names = (const char *const *)o->web_names,
 			.viewers = o->web_viewers},
 	};
-	const struct admin_config admin = {
-		.key = "admin.listen",
-		.listen = o->admin_listen,
-		.names = {(const char *const *)o->admin_names, (const char *const *)o->tls_names},
-		.socket_path = o->admin_socket,
-		.routes = routes,
-		.arg = m,
-		.taken = taken,
-	};
-	const struct admin_config metrics = {
-		.key = "metrics.listen",
-		.listen = o->metrics_listen,
-		.names = {(const char *const *)o->admin_names, (const char *const *)o->tls_names},
-		.socket_path = "",
-		.routes = for_prometheus,
-		.arg = m,
-	};
 	int rc;
 
 	signal(SIGPIPE, SIG_IGN);
 	limit_descriptors();
-	rc = lock_take(o->data_dir, &m->lock, err);
+	rc = take_lock(m, err);
+	config.held = m->takeover != NULL;
 	if (rc == 0 && o->ingress_redirect == NULL)
 		hub_sweep(); /* while it may */
 	if (rc == 0) { /* the folder is there now, threads are not yet */
 		hub_rights_reduce(o);
+		if (o->admin_socket[0] != '\0' && starter_new(&m->starter, m->argv, err) < 0)
+			log_warn("hub", "edgewayctl upgrade will not work: %s", err->text);
 		confine_enter(&m->confine, (enum sandbox_mode)o->seccomp);
 		rc = loop_new(&m->loop, err);
 	}
@@ -555,13 +708,22 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		rc = hub_tracing_open(&m->tracing, m->loop, o, err);
 	if (rc == 0)
 		rc = hub_start(&m->hub, m->loop, &config, err);
-	if (rc == 0)
-		rc = admin_start(&m->admin, m->loop, &admin, err);
-	if (rc == 0 && o->metrics_listen[0] != '\0' &&
-		(rc = admin_start(&m->metrics, m->loop, &metrics, err)) < 0)
-		err_wrap(err, rc, "metrics.listen");
+	if (rc == 0 && m->takeover == NULL)
+		rc = start_admin(m, err);
 	if (rc < 0)
 		return rc;
+	hub_handover_new(&m->handover,
+		&(struct hub_handover_config){
+			.loop = m->loop,
+			.hub = m->hub,
+			.lock = m->lock,
+			.starter = m->starter,
+			.program = m->argv[0],
+			.replicas = o->peers[0] != NULL,
+			.given = on_handed_over,
+			.ended = on_handover_ended,
+			.arg = m,
+		});
 	m->started_ms = loop_now_ms(m->loop);
 	confine_follow(m->confine, m->loop);
 	m->drain = timer_new(m->loop, on_drained, m);
@@ -571,6 +733,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	announce_start(&m->announce,
 		&(struct announce_config){
 			.loop = m->loop, .part = "hub", .ready = announces, .arg = m});
+	follow_predecessor(m);
 	return 0;
 }
 
@@ -612,23 +775,27 @@ run(struct hub_main *m)
 	admin_stop(&m->admin);
 	admin_stop(&m->metrics);
 	announce_stop(&m->announce);
+	hub_handover_free(&m->handover);
+	timer_free(&m->ready);
+	takeover_free(&m->takeover);
 	hub_stop(&m->hub);
 	timer_free(&m->drain);
 	signal_stop(&m->term);
 	signal_stop(&m->intr);
 	signal_stop(&m->hup);
 	confine_free(&m->confine);
+	starter_free(&m->starter);
 	loop_free(&m->loop);
 	if (rc == 0)
 		log_info("hub", "stopped");
-	return rc < 0;
+	return rc < 0 ? 1 : m->status;
 }
 
 int
 main(int argc, char **argv)
 {
 	struct hub_options options = {0};
-	struct hub_main m = {.options = &options, .argc = argc, .argv = argv};
+	struct hub_main m = {.options = &options, .argc = argc, .argv = argv, .lock = -1};
 	int status;
 
 	open_standard_descriptors();

@@ -370,6 +370,9 @@ hub_options_check(struct hub_options *o, struct err *err)
 	if (o->data_dir[0] != '/')
 		return complain(
 			o, "dataDir", err, "expected a full path such as /var/lib/edgeway-hub");
+	if (o->takeover && o->admin_socket[0] == '\0')
+		return opt_complain(o, "takeover", NULL, err,
+			"needs admin.socket: by it the hub that runs is asked for its sockets");
 	if (o->admin_socket[0] != '\0' && o->admin_socket[0] != '/')
 		return complain(o, "admin.socket", err,
 			"expected a full path such as /run/edgeway/hub.sock, or \"\"");

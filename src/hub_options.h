@@ -92,6 +92,7 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 	X(STRING, web_client_ca, "web.clientCA", "", "CA (PEM) that has signed the certificates of those who may look") \
 	X(LIST, web_names, "web.names", "", "names by which browsers ask for the page; addresses and localhost always are") \
 	X(UINT, web_viewers, "web.viewers", "16", "who may look at a time", .min = 1, .max = 100) \
+	X(BOOL, takeover, "takeover", "false", "take the sockets over from the hub that runs, if one does") \
 	X(ENUM, log_level, "log.level", "info", "how much is said", .words = "error|warn|info|debug", .reload = true) \
 	X(ENUM, log_format, "log.format", "text", "lines for people or for machines", .words = "text|json", \
 		.reload = true) \

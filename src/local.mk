@@ -16,11 +16,11 @@ edgeway_agent_SOURCES = \
 	src/agent.c src/agent.h src/agent_carrier.c src/agent_private.h src/agent_reload.c src/agent_stop.c src/agent_succeed.c \
 	src/agent_access.c src/agent_admin.c src/agent_main.c src/agent_debug.c src/agent_health.c src/agent_mesh.c src/agent_ready.c src/agent_tracing.c src/agent_tunnel.c \
 	src/canary.c src/canary.h src/handover.c src/handover.h src/limits.c src/limits.h src/lock.c src/lock.h src/restore.c src/restore.h \
-	src/rights.c src/rights.h src/socket_store.c src/socket_store.h src/starter.c src/starter.h src/takeover.c src/takeover.h src/workers.c src/workers.h
+	src/rights.c src/rights.h src/socket_store.c src/socket_store.h src/starter.c src/starter.h src/takeover.c src/takeover.h src/upgrade.c src/upgrade.h src/workers.c src/workers.h
 edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a tracing/libtracing.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) \
 	$(MNL_LIBS) $(NFTNL_LIBS) $(SQLITE_LIBS)
 
-edgeway_hub_SOURCES = src/hub_main.c src/hub_rights.c src/hub_rights.h src/hub_tracing.c src/hub_tracing.h src/limits.c src/limits.h src/lock.c src/lock.h
+edgeway_hub_SOURCES = src/hub_main.c src/hub_handover.c src/hub_handover.h src/starter.c src/starter.h src/takeover.c src/takeover.h src/upgrade.c src/upgrade.h src/hub_rights.c src/hub_rights.h src/hub_tracing.c src/hub_tracing.h src/limits.c src/limits.h src/lock.c src/lock.h
 edgeway_hub_LDADD = src/libsrc.a tracing/libtracing.a $(HUB_LDADD)
 
 edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_ask.c src/ctl_ask.h src/ctl_attempt.c src/ctl_attempt.h src/ctl_bundle.c src/ctl_bundle.h src/ctl_clean.c src/ctl_clean.h src/ctl_show.c src/ctl_show.h \

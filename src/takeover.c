@@ -18,6 +18,7 @@ enum {
 
 struct takeover {
 	int fd;
+	const char *who;
 	size_t workers;
 	struct fdpass fds;
 	char *estate;
@@ -50,35 +51,58 @@ wait_for(int fd, char *text, size_t size, struct fdpass *fds)
 	return fdpass_receive(fd, text, size, fds);
 }
 
+/* Its first line: how many sockets there are behind the locks. False: it is none of ours. */
+static bool
+takeover_read_head(struct takeover *t, const char *text, size_t *sockets)
+{
+	int lock = 0, used = 0;
+
+	if (strcmp(t->who, "hub") == 0) {
+		t->first = 1;
+		return sscanf(text, TAKEOVER_HUB_HEAD, sockets) == 1;
+	}
+	if (sscanf(text, TAKEOVER_HEAD "%n", &lock, &t->workers, &used) != 2 || used == 0 ||
+		t->workers > FDPASS_MOST)
+		return false;
+	t->first = lock ? 2 : 1;
+	t->estate = xstrdup(text + used);
+	*sockets = SOCKETS_EACH * t->workers;
+	return true;
+}
+
 /* What came: a head of ours with all sockets, or why not. */
 static int
 understand(struct takeover *t, const char *text, ssize_t n, struct err *err)
 {
-	int lock = 0, used = 0;
+	size_t sockets = 0;
 
 	if (n == 0 || n == -ECONNRESET)
 		return err_set(err, ECONNRESET,
-			"the agent that runs has hung up: it stops, or hands over to another one; "
-			"try again");
+			"the %s that runs has hung up: it stops, or hands over to another one; "
+			"try again",
+			t->who);
 	if (n < 0)
-		return err_set(err, (int)-n,
-			"the agent that runs does not answer: %s; stop it first",
-			strerror((int)-n));
-	if (sscanf(text, TAKEOVER_HEAD "%n", &lock, &t->workers, &used) != 2 || used == 0)
-		return err_set(err, EPROTO,
-			"the agent that runs does not know how to hand over (\"%.*s\"): it is "
-			"older; stop it first",
+		return err_set(err, (int)-n, "the %s that runs does not answer: %s; stop it first",
+			t->who, strerror((int)-n));
+	if (strncmp(text, "HTTP/1.1 409", 12) == 0 && strstr(text, "\r\n\r\n") != NULL) {
+		text = strstr(text, "\r\n\r\n") + 4;
+		return err_set(err, EBUSY, "the %s that runs refuses: %.*s", t->who,
 			(int)strcspn(text, "\r\n"), text);
-	t->first = lock ? 2 : 1;
-	t->estate = xstrdup(text + used);
-	if (t->workers > FDPASS_MOST || t->fds.n != t->first + SOCKETS_EACH * t->workers)
-		return err_set(err, EPROTO, "the agent that runs gave %zu sockets for %zu workers",
-			t->fds.n, t->workers);
+	}
+	if (!takeover_read_head(t, text, &sockets))
+		return err_set(err, EPROTO,
+			"the %s that runs does not know how to hand over (\"%.*s\"): it is "
+			"older; stop it first",
+			t->who, (int)strcspn(text, "\r\n"), text);
+	if (t->fds.n != t->first + sockets)
+		return err_set(err, EPROTO,
+			"the %s that runs gave %zu descriptors where %zu were due", t->who,
+			t->fds.n, t->first + sockets);
 	return 0;
 }
 
 int
-takeover_ask(const char *path, struct takeover **out, struct err *err)
+takeover_ask(const char *path, const char *who, struct takeover **out, struct err *err)
 {
 	static const char request[] =
 		"POST /takeover HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n";
@@ -88,6 +112,7 @@ takeover_ask(const char *path, struct takeover **out, struct err *err)
 
 	*out = NULL;
 	t->fd = -1;
+	t->who = who;
 	rc = dial(path, &t->fd, err);
 	if (rc == -ENOENT || rc == -ECONNREFUSED) {
 		takeover_free(&t);
@@ -96,16 +121,16 @@ takeover_ask(const char *path, struct takeover **out, struct err *err)
 	if (rc == 0 && write(t->fd, request, sizeof request - 1) != (ssize_t)sizeof request - 1)
 		rc = -EPIPE;
 	if (rc < 0)
-		err_set(err, rc, "cannot ask the agent that runs: %s", strerror(-rc));
+		err_set(err, rc, "cannot ask the %s that runs: %s", who, strerror(-rc));
 	else
-		log_info("agent", "asks the agent that runs for its sockets path=%s", path);
+		log_info(who, "asks the %s that runs for its sockets path=%s", who, path);
 	if (rc == 0)
 		rc = understand(t, text, wait_for(t->fd, text, TEXT_MAX - 1, &t->fds), err);
 	if (rc < 0) {
 		takeover_free(&t);
 		return err_wrap(err, rc, "takeover by %s", path);
 	}
-	log_info("agent", "takes over workers=%zu", t->workers);
+	log_info(who, "takes over sockets=%zu", t->fds.n - t->first);
 	*out = t;
 	return 0;
 }
@@ -125,20 +150,18 @@ takeover_estate(const struct takeover *t)
 void
 takeover_locks(struct takeover *t, int *lock, int *network_lock)
 {
-	*network_lock = take_fd(&t->fds.at[0]);
-	*lock = t->first > 1 ? take_fd(&t->fds.at[1]) : -1;
+	bool hub = strcmp(t->who, "hub") == 0;
+
+	*network_lock = hub ? -1 : take_fd(&t->fds.at[0]);
+	*lock = hub || t->first > 1 ? take_fd(&t->fds.at[t->first - 1]) : -1;
 }
 
-void
-takeover_use(struct takeover *t, struct dns *dns, struct lb *lb)
+int *
+takeover_sockets(struct takeover *t, size_t *n)
 {
-	int *at = t->fds.at + t->first;
-
-	if (t->workers == 0)
-		return;
-	lb_adopt(lb, at, t->workers);
-	dns_adopt(dns, at + t->workers, 2 * t->workers);
+	*n = t->fds.n - t->first;
 	t->fds.n = t->first;
+	return t->fds.at + t->first;
 }
 
 static void
@@ -153,9 +176,9 @@ on_word(void *arg, int fd, unsigned events)
 		return;
 	watch_stop(&t->watch);
 	if (n <= 0)
-		log_warn("agent",
-			"the agent before this one has died while it handed over; this one goes "
-			"on");
+		log_warn(t->who,
+			"the %s before this one has died while it handed over; this one goes on",
+			t->who);
 	t->done(t->arg, strcmp(text, TAKEOVER_MINE) != 0);
 }
 
@@ -177,8 +200,7 @@ takeover_serving(struct takeover *t)
 	t->offered = true;
 	/* When nobody is there to read it, the watch tells. */
 	if (write(t->fd, word, sizeof word - 1) < 0)
-		log_debug(
-			"agent", "the agent before this one does not listen: %s", strerror(errno));
+		log_debug(t->who, "the one before this one does not listen: %s", strerror(errno));
 }
 
 bool

@@ -1,5 +1,5 @@
 /*
- * A new agent takes over from the one that runs (handover.h), over its admin socket:
+ * A new agent takes over from the one that runs (handover.h), over its admin socket, and a new hub from a hub (hub_handover.h) in the same way:
  *
  *	new					old
  *	POST /takeover ────────────────────────►  closes its database and its connection to the hub, leaves rules and resolv.conf
@@ -13,16 +13,15 @@
  * one says "mine" and goes on as if nothing had been. Who hears "mine", serving or not, ends. An end without a word is the other's death: who is left goes on. The sockets are the same in both, so no
  * connection that waits in one is lost. Loop 0, but for takeover_ask, which comes before there is one and waits.
  *
- *	takeover_ask(path, &t, err);	// 0 and NULL: nobody is there
- *	takeover_use(t, dns, lb);
+ *	takeover_ask(path, "agent", &t, err);	// 0 and NULL: nobody is there
+ *	fds = takeover_sockets(t, &n);
  *	takeover_follow(t, loop, on_done, a);
  *	takeover_serving(t);
  */
 #ifndef EDGEWAY_SRC_TAKEOVER_H
 #define EDGEWAY_SRC_TAKEOVER_H
 
-#include "dns/dns.h"
-#include "lb/lb.h"
+#include "base/loop.h"
 
 enum { HANDOVER_MS = 10 * 1000 };
 
@@ -30,21 +29,24 @@ enum { HANDOVER_MS = 10 * 1000 };
 #define TAKEOVER_YOURS "yours\n"
 #define TAKEOVER_MINE "mine\n"
 #define TAKEOVER_HEAD "edgeway-takeover 1 lock=%d workers=%zu\n"
+#define TAKEOVER_HUB_HEAD                                                                          \
+	"edgeway-takeover 1 hub sockets=%zu\n" /* and the lock of its dataDir before them */
 
 struct takeover;
 
 /* done: is it ours? */
 typedef void takeover_fn(void *arg, bool ours);
 
-int takeover_ask(const char *path, struct takeover **out, struct err *err);
+/* who: "agent" or "hub", static; the two do not take over from one another. */
+int takeover_ask(const char *path, const char *who, struct takeover **out, struct err *err);
 /* The number of workers whose sockets come; 0: the other one does not listen. */
 size_t takeover_workers(const struct takeover *t);
-/* The locks, taken; *lock may be -1 (lock.h). */
+/* The locks, taken; *lock may be -1 (lock.h), and *network_lock is, of a hub. */
 void takeover_locks(struct takeover *t, int *lock, int *network_lock);
 /* What is to be put back at the end, for iptables_inherit(); "": the other one does not say. */
 const char *takeover_estate(const struct takeover *t);
-/* Before they listen. */
-void takeover_use(struct takeover *t, struct dns *dns, struct lb *lb);
+/* Those behind the locks, how many, and taken: an agent's, of each worker the proxy's, and then two of DNS each; a hub's, in any order. */
+int *takeover_sockets(struct takeover *t, size_t *n);
 /* `done` follows, whether or not we serve by then, and not from within this call. */
 void takeover_follow(struct takeover *t, struct loop *loop, takeover_fn *done, void *arg);
 /* We serve. Again: nothing. */

@@ -11,6 +11,7 @@
 
 #include <cmocka.h>
 
+#include "base/inherited.h"
 #include "base/sock.h"
 
 /* The address as text, or the complaint. */
@@ -200,6 +201,47 @@ a_pair_is_of_tcp(void **state)
 	close(next[1]);
 }
 
+/* A socket that waits for whoever comes goes from one process to the next: the one of the very address and type, and no other. */
+static void
+test_inherited(void **state)
+{
+	struct addr at = addr_ipv4(INADDR_LOOPBACK, 0), other;
+	int listener, udp, dialled, again, fds[64], n, seen = 0;
+	struct fdpass given = {.n = 2};
+
+	(void)state;
+	assert_int_equal(sock_listen(&at, 0, &listener, NULL), 0);
+	assert_int_equal(getsockname(listener, &at.sa, &at.len), 0);
+	assert_int_equal(sock_udp(&at, 0, &udp, NULL), 0);
+	assert_int_equal(sock_connect(&at, 0, &dialled), 0);
+	n = inherited_list(fds, 64);
+	for (int i = 0; i < n; i++) {
+		assert_int_not_equal(fds[i], dialled);
+		seen += fds[i] == listener || fds[i] == udp;
+	}
+	assert_int_equal(seen, 2);
+	assert_int_equal(inherited_list(fds, 1), -E2BIG);
+	assert_int_equal(sock_listen(&at, 0, &again, NULL), -EADDRINUSE);
+	given.at[0] = dup(udp);
+	given.at[1] = dup(listener);
+	n = given.at[1];
+	inherited_use(&given);
+	assert_int_equal(given.n, 0);
+	other = addr_ipv4(INADDR_LOOPBACK + 1, addr_port(&at));
+	assert_int_equal(sock_listen(&other, 0, &again, NULL), 0);
+	assert_int_not_equal(again, n);
+	close(again);
+	assert_int_equal(sock_listen(&at, 0, &again, NULL), 0);
+	assert_int_equal(again, n);
+	close(again);
+	assert_int_equal(sock_listen(&at, 0, &again, NULL), -EADDRINUSE); /* it was given once */
+	inherited_drop();
+	assert_int_equal(sock_udp(&at, 0, &again, NULL), -EADDRINUSE);
+	close(dialled);
+	close(udp);
+	close(listener);
+}
+
 int
 main(void)
 {
@@ -210,6 +252,7 @@ main(void)
 		cmocka_unit_test(nothing_is_paced_on_loopback),
 		cmocka_unit_test(the_first_datagram_has_its_interface),
 		cmocka_unit_test(replaces_only_a_dead_unix_socket),
+		cmocka_unit_test(test_inherited),
 		cmocka_unit_test(a_pair_is_of_tcp),
 	};
 

@@ -61,7 +61,7 @@ ask(struct old *old)
 	assert_int_equal(bind(old->listener, &at.sa, at.len), 0);
 	assert_int_equal(listen(old->listener, 1), 0);
 	assert_int_equal(pthread_create(&old->thread, NULL, answer_one, old), 0);
-	assert_int_equal(takeover_ask(old->path, &t, &err), 0);
+	assert_int_equal(takeover_ask(old->path, "agent", &t, &err), 0);
 	pthread_join(old->thread, NULL);
 	assert_non_null(t);
 	assert_int_equal(takeover_workers(t), 0);
@@ -162,7 +162,7 @@ nobody_is_there(void **state)
 	struct err err = {0};
 
 	(void)state;
-	assert_int_equal(takeover_ask("/nonexistent/edgeway.sock", &t, &err), 0);
+	assert_int_equal(takeover_ask("/nonexistent/edgeway.sock", "hub", &t, &err), 0);
 	assert_null(t);
 }
 
