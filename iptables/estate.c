@@ -52,21 +52,27 @@ iptables_undo(struct iptables *ipt)
 }
 
 void
+iptables_estate(const struct iptables *ipt, struct buf *estate)
+{
+	buf_printf(estate, "port=%u hairpin=", ipt->port_ours ? ipt->port : 0);
+	for (size_t i = 0; i < hairpin_count(&ipt->hairpin); i++) {
+		int index;
+
+		memcpy(&index, (const char *)buf_at(&ipt->hairpin.ports) + i * sizeof index,
+			sizeof index);
+		buf_printf(estate, "%s%d", i > 0 ? "," : "", index);
+	}
+	buf_adds(estate, "\n");
+}
+
+void
 iptables_leave(struct iptables **ipt, struct buf *estate)
 {
 	struct iptables *left = *ipt;
 
 	if (left == NULL)
 		return;
-	buf_printf(estate, "port=%u hairpin=", left->port_ours ? left->port : 0);
-	for (size_t i = 0; i < hairpin_count(&left->hairpin); i++) {
-		int index;
-
-		memcpy(&index, (const char *)buf_at(&left->hairpin.ports) + i * sizeof index,
-			sizeof index);
-		buf_printf(estate, "%s%d", i > 0 ? "," : "", index);
-	}
-	buf_adds(estate, "\n");
+	iptables_estate(left, estate);
 	left->port_ours = false;
 	iptables_close(ipt);
 }

@@ -79,8 +79,9 @@ void iptables_state(struct iptables *ipt, struct buf *out); /* JSON object */
 void iptables_undo(struct iptables *ipt);
 /* Does not remove the rules; gives the port's reservation back. */
 void iptables_close(struct iptables **ipt);
-/* The same, but nothing is given back: what is to be put back at the end (the reserved port, ports of bridges in hairpin
- * mode) is written to `estate`, a line of its own, for the one that goes on. *ipt NULL: nothing. */
+/* What is to be put back at the end (the reserved port, ports of bridges in hairpin mode): a line for iptables_inherit. */
+void iptables_estate(const struct iptables *ipt, struct buf *estate);
+/* The same as iptables_close, but nothing is given back: that line is written to `estate` for the one that goes on. *ipt NULL: nothing. */
 void iptables_leave(struct iptables **ipt, struct buf *estate);
 /* It is this one's to put back now. -EINVAL: no such line, and nothing has changed. */
 int iptables_inherit(struct iptables *ipt, const char *estate);

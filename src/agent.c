@@ -297,6 +297,10 @@ open_parts(struct agent *a, struct err *err)
 	a->started_ms = loop_now_ms(a->loop);
 	start_canary(a);
 	rc = agent_open_iptables(a, err);
+	if (rc == 0) {
+		agent_find_estate(a);
+		agent_note_estate(a);
+	}
 	if (rc == 0)
 		rc = agent_tunnel_start(a, err);
 	if (rc == 0 && a->takeover == NULL)
@@ -376,6 +380,7 @@ agent_run(struct agent **out)
 	handover_free(a);
 	agent_health_end(a);
 	buf_fini(&a->estate);
+	free(a->noted);
 	takeover_free(&a->takeover);
 	socket_store_free(&a->sockets);
 	confine_free(&a->confine);

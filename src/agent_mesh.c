@@ -169,6 +169,7 @@ agent_mesh_retry(void *arg)
 		return;
 	}
 	a->mesh_error[0] = '\0';
+	agent_note_estate(a);
 	log_info("agent", "serving the mesh address=%s dns=%s:%u listener=%s:%u services=%zu",
 		dotted(a->address, text), text, a->options->dns_port, text, lb_port(a->lb),
 		snapshot_count(a->snapshot));

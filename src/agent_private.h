@@ -60,6 +60,7 @@ struct agent {
 	bool stopping;
 	bool handed_over; /* a successor serves: nothing of the host is undone */
 	struct buf estate; /* of iptables_leave(), while a successor comes */
+	char *noted; /* of it, in the database; NULL: nothing */
 	struct socket_store *sockets; /* at the service manager */
 	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
 	struct handover *handover; /* NULL: nobody has asked */
@@ -86,6 +87,10 @@ void agent_end(struct agent *a);
 /* agent_succeed.c: from one agent to the next */
 /* The locks, or those of the agent that runs, with its sockets. */
 int agent_take_locks(struct agent *a, struct err *err);
+/* What an agent that was killed has left is found, and what this one would leave noted; nothing is left any more. */
+void agent_find_estate(struct agent *a);
+void agent_note_estate(struct agent *a);
+void agent_forget_estate(struct agent *a);
 /* Those that the agent before gave, before they listen. */
 void agent_use_sockets(struct agent *a);
 /* As takeover_follow tells it. */

@@ -56,6 +56,8 @@ on_lb_stopped(void *arg)
 	if (!stays(a) && iptables_remove(a->ipt, &err) < 0)
 		log_error("agent", "cannot remove the nftables table: %s", err.text);
 	iptables_close(&a->ipt);
+	if (!a->handed_over)
+		agent_forget_estate(a);
 	canary_stop(&a->canary);
 	agent_tracing_end(a, on_spans_sent);
 }

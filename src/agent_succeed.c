@@ -1,4 +1,6 @@
 #include <errno.h>
+#include <stdlib.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "src/agent_private.h"
@@ -66,6 +68,7 @@ agent_predecessor_gone(void *arg, bool ours)
 				"the agent before this one did not say what is to be put back at "
 				"the end: its reserved port and its bridges' hairpin mode stay");
 		takeover_free(&a->takeover);
+		agent_note_estate(a);
 		log_info("agent", "has taken over");
 		announce_again(a->announce);
 		socket_store_put(a->sockets, a->dns, a->lb); /* we are the main process now */
@@ -94,6 +97,66 @@ agent_tried(struct agent *a)
 {
 	if (a->takeover != NULL && takeover_workers(a->takeover) == 0)
 		agent_served(a);
+}
+
+/* --- after one that was killed ----------------------------------------------------------------------- */
+
+#define ESTATE_KEY "host.estate"
+#define BOOT_ID "/proc/sys/kernel/random/boot_id"
+
+/* What the kernel was told is gone with it: the line counts for one boot of the machine. */
+static void
+agent_add_boot(struct buf *to)
+{
+	auto_free char *boot = NULL;
+
+	if (file_read(BOOT_ID, 128, &boot, NULL) == 0)
+		buf_add(to, boot, strcspn(boot, "\n"));
+	buf_adds(to, " ");
+}
+
+void
+agent_find_estate(struct agent *a)
+{
+	auto_free char *kept = NULL;
+	auto_buf struct buf boot;
+	size_t len = 0;
+
+	buf_init(&boot, BUF_UNLIMITED);
+	agent_add_boot(&boot);
+	if (a->takeover != NULL || meta_keep_get(a->meta, ESTATE_KEY, &kept, &len) != 0 ||
+		kept == NULL || strncmp(kept, buf_str(&boot), buf_len(&boot)) != 0)
+		return;
+	if (iptables_inherit(a->ipt, kept + buf_len(&boot)) == 0)
+		log_info("agent",
+			"an agent before this one was killed: what it had changed on the host is "
+			"this one's to put back");
+}
+
+void
+agent_note_estate(struct agent *a)
+{
+	auto_buf struct buf now;
+
+	buf_init(&now, BUF_UNLIMITED);
+	if (a->takeover != NULL || a->meta == NULL || a->ipt == NULL)
+		return;
+	agent_add_boot(&now);
+	iptables_estate(a->ipt, &now);
+	if (a->noted != NULL && strcmp(a->noted, buf_str(&now)) == 0)
+		return;
+	free(a->noted);
+	a->noted = xstrdup(buf_str(&now));
+	if (meta_keep_put(a->meta, ESTATE_KEY, a->noted, buf_len(&now)) < 0)
+		log_debug("agent", "a restart after a crash will not know what is to be put back");
+}
+
+void
+agent_forget_estate(struct agent *a)
+{
+	if (a->meta != NULL)
+		(void)meta_keep_del(a->meta, ESTATE_KEY);
+	free(take_ptr(&a->noted));
 }
 
 void

@@ -218,3 +218,31 @@ def test_disk_that_can_only_be_read(mesh):
         assert node.resolv() == node.original
     agent.stop()
     assert node.clean()
+
+
+def test_what_a_killed_agent_has_left(mesh):
+    """The reserved port is the next one's to give back, and one that nobody listens at any more is given back at once."""
+    node, agent = mesh.node2, mesh.agent2
+
+    def reserved():
+        return node.run("sysctl", "-n", "net.ipv4.ip_local_reserved_ports").stdout.strip()
+    agent.stop()
+    assert reserved() == ""
+    agent.start()
+    wait_for("reserved", lambda: reserved() == "40001")
+    agent.process.kill()
+    assert reserved() == "40001"
+    agent.start("--mesh.listenPort", "40005")
+    wait_for("the other one alone", lambda: reserved() == "40005")
+    agent.process.kill()
+    agent.start("--mesh.listenPort", "40005")
+    agent.stop()
+    assert reserved() == ""
+    node.run("sysctl", "-qw", "net.ipv4.ip_local_reserved_ports=40001")  # an operator's
+    agent.start()
+    agent.process.kill()
+    agent.start()
+    agent.stop()
+    assert reserved() == "40001"
+    node.run("sysctl", "-qw", "net.ipv4.ip_local_reserved_ports=")
+    agent.start()
