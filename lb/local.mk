@@ -52,6 +52,7 @@ LB_TESTS = \
 	tests/unit/lb_tap_test \
 	tests/unit/lb_turn_test \
 	tests/unit/lb_answer_test \
+	tests/unit/lb_workers_test \
 	tests/unit/lb_test
 check_PROGRAMS += $(LB_TESTS)
 TESTS += $(LB_TESTS)
@@ -75,6 +76,8 @@ tests_unit_lb_turn_test_SOURCES = tests/unit/lb_turn_test.c $(LB_FIXTURE)
 tests_unit_lb_turn_test_LDADD = $(LB_LDADD)
 tests_unit_lb_answer_test_SOURCES = tests/unit/lb_answer_test.c $(LB_FIXTURE)
 tests_unit_lb_answer_test_LDADD = $(LB_LDADD)
+tests_unit_lb_workers_test_SOURCES = tests/unit/lb_workers_test.c $(LB_FIXTURE)
+tests_unit_lb_workers_test_LDADD = $(LB_LDADD)
 tests_unit_lb_test_SOURCES = tests/unit/lb_test.c $(LB_FIXTURE)
 tests_unit_lb_test_LDADD = $(LB_LDADD)
 endif

@@ -82,6 +82,8 @@ leave_exchange(struct back *b)
 		at = &(*at)->rival;
 	*at = take_ptr(&b->rival);
 	target_end(b->target, b->ex->front->client_ip, b->counted);
+	if (b->counted)
+		turn_freed(b->worker);
 	b->ex = NULL;
 	turn_due(b->worker);
 }

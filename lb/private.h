@@ -160,6 +160,8 @@ struct worker {
 	unsigned n_probes;
 	struct node turns; /* groups with a waiting line: turn.c's */
 	bool turns_due;
+	_Atomic bool crowded; /* somebody waits: for the other workers (turn_freed) */
+	_Atomic bool woken; /* and one of them has told us that there may be room */
 	struct expiries expiries;
 	struct timer *tick;
 	struct timer *hurry; /* silence_tick */

@@ -17,6 +17,7 @@ turn_of(struct worker *w, struct group *g)
 		g->turn->group = g;
 		line_init(&g->turn->line);
 		list_add_before(&w->turns, &g->turn->node);
+		atomic_store_explicit(&w->crowded, true, memory_order_relaxed);
 	}
 	return g->turn;
 }
@@ -99,5 +100,36 @@ turn_run(struct worker *w)
 		list_del(n);
 		t->group->turn = NULL;
 		free(t);
+	}
+	if (list_empty(&w->turns))
+		atomic_store_explicit(&w->crowded, false, memory_order_relaxed);
+}
+
+/* --- from worker to worker ----------------------------------------------------------------------- */
+
+static void
+turn_on_woken(void *arg)
+{
+	struct worker *w = arg;
+
+	atomic_store_explicit(&w->woken, false, memory_order_relaxed);
+	if (w->stopped)
+		return;
+	worker_enter(w);
+	turn_run(w);
+	worker_leave(w);
+}
+
+void
+turn_freed(const struct worker *w)
+{
+	const struct lb *lb = w->lb;
+
+	for (size_t i = 0; i < lb->config.n_workers; i++) {
+		struct worker *other = lb->workers[i];
+
+		if (other != w && atomic_load_explicit(&other->crowded, memory_order_relaxed) &&
+			!atomic_exchange_explicit(&other->woken, true, memory_order_relaxed))
+			loop_post(other->loop, turn_on_woken, other);
 	}
 }

@@ -26,6 +26,10 @@ bool turn_crowded(const struct group *g);
 /* Everybody whose turn can come now: at the end of a callback after turn_due(), and at every tick. */
 void turn_run(struct worker *w);
 
+/* A connection to an endpoint that services limit is not in use any more: who waits for it at another worker has his turn now, and not at that worker's
+ * next tick. */
+void turn_freed(const struct worker *w);
+
 /* There may be room again. */
 static inline void
 turn_due(struct worker *w)

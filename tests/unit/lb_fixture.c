@@ -19,10 +19,12 @@
 #include "tests/fake/clock.h"
 #include "tests/fake/origdst.h"
 
+enum { WORKERS_MOST = 2 };
 enum { SUBNET = 0x09fb0000, MASK = 0xffff0000, FAKE_IP = 0x09fb0102, LOOPBACK = 0x7f000001 };
 
 static struct {
-	struct loop *loop;
+	struct loop *loop, *of_workers[WORKERS_MOST]; /* all the same one */
+	size_t n_workers; /* 0: one */
 	pthread_t thread;
 	struct lb *lb;
 	struct snapshot *snapshot;
@@ -97,8 +99,8 @@ open_lb(void *arg)
 {
 	struct lb_config c = {
 		.main = fx.loop,
-		.workers = &fx.loop,
-		.n_workers = 1,
+		.workers = fx.of_workers,
+		.n_workers = MAX(fx.n_workers, (size_t)1),
 		.port = fx.port,
 		.policy = LB_LEAST_REQUEST,
 		.subnet = SUBNET,
@@ -117,6 +119,8 @@ open_lb(void *arg)
 	struct err err;
 
 	(void)arg;
+	for (size_t i = 0; i < WORKERS_MOST; i++)
+		fx.of_workers[i] = fx.loop;
 	if (lb_open(&fx.lb, &c, &err) < 0 || lb_listen(fx.lb, LOOPBACK, &err) < 0) {
 		print_error("%s\n", err.text);
 		abort();
@@ -156,6 +160,12 @@ void
 fixture_via(bool via)
 {
 	fx.via = via;
+}
+
+void
+fixture_workers(size_t n)
+{
+	fx.n_workers = n;
 }
 
 int
