@@ -1,3 +1,5 @@
+#include "src/hub_main_private.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -7,52 +9,15 @@
 #include "base/admin.h"
 #include "base/inherited.h"
 #include "base/log.h"
-#include "hub/hub.h"
-#include "src/announce.h"
 #include "src/check.h"
-#include "src/confine.h"
-#include "src/hub_handover.h"
-#include "src/hub_options.h"
 #include "src/hub_rights.h"
-#include "src/hub_tracing.h"
 #include "src/limits.h"
 #include "src/lock.h"
 #include "src/log_admin.h"
 #include "src/reload.h"
 #include "src/self.h"
-#include "src/takeover.h"
 
-enum {
-	TOKEN_TTL_S = 24 * 3600,
-	TOKEN_TTL_MOST_S = 365 * 24 * 3600,
-	TOKEN_USES_MOST = 10000,
-	READY_MS = 20
-};
-
-struct hub_main {
-	struct loop *loop;
-	struct hub *hub;
-	struct admin *admin, *metrics; /* metrics: NULL without metrics.listen */
-	struct announce *announce; /* NULL: no service manager listens */
-	struct sigwatch *term, *intr, *hup;
-	struct confine *confine;
-	struct hub_tracing tracing;
-	struct timer *drain; /* the longest wait for streams at the end */
-	struct hub_options *options;
-	struct hub_options
-		reread; /* holds the trees that options has, once SIGHUP has changed them */
-	int argc;
-	char **argv;
-	uint64_t started_ms;
-	uint64_t reloaded, not_reloaded; /* by SIGHUP */
-	int lock; /* of dataDir, held until the process ends */
-	int status; /* of the process */
-	struct starter *starter; /* of the next one; NULL: there is no process for that */
-	struct hub_handover *handover; /* to the next one */
-	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
-	struct timer *ready; /* while there is one: looks whether we serve */
-	bool stopping, drained;
-};
+enum { TOKEN_TTL_S = 24 * 3600, TOKEN_TTL_MOST_S = 365 * 24 * 3600, TOKEN_USES_MOST = 10000 };
 
 static void
 on_healthz(void *arg, const struct admin_request *req, struct admin_reply *reply)
@@ -380,8 +345,8 @@ on_spans_sent(void *arg)
 }
 
 /* Or drainTimeout is over. */
-static void
-on_drained(void *arg)
+void
+hub_main_drained(void *arg)
 {
 	struct hub_main *m = arg;
 
@@ -392,8 +357,8 @@ on_drained(void *arg)
 	hub_tracing_end(&m->tracing, on_spans_sent, m);
 }
 
-static void
-on_stop(void *arg)
+void
+hub_main_stop(void *arg)
 {
 	struct hub_main *m = arg;
 
@@ -404,124 +369,7 @@ on_stop(void *arg)
 	log_info("hub", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)m->options->drain_timeout);
 	timer_start(m->drain, m->options->drain_timeout, 0);
-	hub_drain(m->hub, on_drained, m);
-}
-
-/* --- from one hub to the next ------------------------------------------------------------------------ */
-
-static void
-on_handed_over(void *arg)
-{
-	struct hub_main *m = arg;
-
-	m->stopping = true;
-	admin_stop(&m->admin); /* the new one waits for its address */
-	admin_stop(&m->metrics);
-	hub_leave(m->hub);
-	timer_start(m->drain, m->options->drain_timeout, 0);
-	hub_drain(m->hub, on_drained, m);
-}
-
-/* To be stopped, after all; or everything is drained already. */
-static void
-on_handover_ended(void *arg, int status)
-{
-	struct hub_main *m = arg;
-
-	m->status = status;
-	if (m->stopping)
-		on_drained(m);
-	else
-		on_stop(m);
-}
-
-static void
-on_takeover(void *arg, int fd, const char *query)
-{
-	struct hub_main *m = arg;
-
-	(void)query;
-	hub_handover_asked(m->handover, fd);
-}
-
-static void
-on_upgrade(void *arg, int fd, const char *query)
-{
-	struct hub_main *m = arg;
-
-	(void)query;
-	hub_handover_upgrade(m->handover, fd);
-}
-
-static int start_admin(struct hub_main *m, struct err *err);
-
-/* Callers are taken only now: the hub before this one knew where their nodes were. */
-static void
-on_ready_tick(void *arg)
-{
-	struct hub_main *m = arg;
-
-	if (!hub_ready(m->hub) || takeover_offered(m->takeover))
-		return;
-	hub_open(m->hub);
-	takeover_serving(m->takeover);
-}
-
-static void
-on_predecessor_gone(void *arg, bool ours)
-{
-	struct hub_main *m = arg;
-	struct err err = {0};
-
-	timer_free(&m->ready);
-	takeover_free(&m->takeover);
-	if (ours) {
-		log_info("hub", "has taken over");
-		hub_open(m->hub);
-		announce_again(m->announce);
-		if (start_admin(m, &err) == 0)
-			return;
-		log_error("hub", "%s", err.text);
-	} else {
-		log_error("hub", "came too late, the hub before goes on: it waits %d s",
-			HANDOVER_MS / 1000);
-	}
-	m->status = 1;
-	on_stop(m);
-}
-
-static int
-take_lock(struct hub_main *m, struct err *err)
-{
-	const struct hub_options *o = m->options;
-	struct fdpass fds = {0};
-	int none, rc = 0, *sockets;
-
-	if (o->takeover)
-		rc = takeover_ask(o->admin_socket, "hub", &m->takeover, err);
-	if (rc < 0 || m->takeover == NULL)
-		return rc < 0 ? rc : lock_take(o->data_dir, &m->lock, err);
-	takeover_locks(m->takeover, &m->lock, &none);
-	if (!lock_is_of(o->data_dir, m->lock))
-		return err_set(err, EINVAL,
-			"takeover: the hub that runs has another dataDir than %s; stop it first to "
-			"change that",
-			o->data_dir);
-	lock_inherit(m->lock);
-	sockets = takeover_sockets(m->takeover, &fds.n);
-	memcpy(fds.at, sockets, fds.n * sizeof *sockets);
-	inherited_use(&fds);
-	return 0;
-}
-
-static void
-follow_predecessor(struct hub_main *m)
-{
-	if (m->takeover == NULL)
-		return;
-	takeover_follow(m->takeover, m->loop, on_predecessor_gone, m);
-	m->ready = timer_new(m->loop, on_ready_tick, m);
-	timer_start(m->ready, 0, READY_MS);
+	hub_drain(m->hub, hub_main_drained, m);
 }
 
 static struct quota_limits
@@ -619,13 +467,13 @@ on_hup(void *arg)
 	hub_options_free(&read);
 }
 
-static int
-start_admin(struct hub_main *m, struct err *err)
+int
+hub_main_start_admin(struct hub_main *m, struct err *err)
 {
 	static const struct admin_taken taken[] = {
 		{"/nodes/ask", on_ask_agent},
-		{"/takeover", on_takeover},
-		{"/upgrade", on_upgrade},
+		{"/takeover", hub_main_takeover},
+		{"/upgrade", hub_main_upgrade},
 		{NULL, NULL},
 	};
 	const struct hub_options *o = m->options;
@@ -692,7 +540,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 
 	signal(SIGPIPE, SIG_IGN);
 	limit_descriptors();
-	rc = take_lock(m, err);
+	rc = hub_main_take_lock(m, err);
 	config.held = m->takeover != NULL;
 	if (rc == 0 && o->ingress_redirect == NULL)
 		hub_sweep(); /* while it may */
@@ -709,31 +557,19 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 	if (rc == 0)
 		rc = hub_start(&m->hub, m->loop, &config, err);
 	if (rc == 0 && m->takeover == NULL)
-		rc = start_admin(m, err);
+		rc = hub_main_start_admin(m, err);
 	if (rc < 0)
 		return rc;
-	hub_handover_new(&m->handover,
-		&(struct hub_handover_config){
-			.loop = m->loop,
-			.hub = m->hub,
-			.lock = m->lock,
-			.starter = m->starter,
-			.program = m->argv[0],
-			.replicas = o->peers[0] != NULL,
-			.given = on_handed_over,
-			.ended = on_handover_ended,
-			.arg = m,
-		});
 	m->started_ms = loop_now_ms(m->loop);
 	confine_follow(m->confine, m->loop);
-	m->drain = timer_new(m->loop, on_drained, m);
-	m->term = signal_start(m->loop, SIGTERM, on_stop, m);
-	m->intr = signal_start(m->loop, SIGINT, on_stop, m);
+	m->drain = timer_new(m->loop, hub_main_drained, m);
+	m->term = signal_start(m->loop, SIGTERM, hub_main_stop, m);
+	m->intr = signal_start(m->loop, SIGINT, hub_main_stop, m);
 	m->hup = signal_start(m->loop, SIGHUP, on_hup, m);
 	announce_start(&m->announce,
 		&(struct announce_config){
 			.loop = m->loop, .part = "hub", .ready = announces, .arg = m});
-	follow_predecessor(m);
+	hub_main_follow(m);
 	return 0;
 }
 

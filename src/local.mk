@@ -20,7 +20,7 @@ edgeway_agent_SOURCES = \
 edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a tracing/libtracing.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) \
 	$(MNL_LIBS) $(NFTNL_LIBS) $(SQLITE_LIBS)
 
-edgeway_hub_SOURCES = src/hub_main.c src/hub_handover.c src/hub_handover.h src/starter.c src/starter.h src/takeover.c src/takeover.h src/upgrade.c src/upgrade.h src/hub_rights.c src/hub_rights.h src/hub_tracing.c src/hub_tracing.h src/limits.c src/limits.h src/lock.c src/lock.h
+edgeway_hub_SOURCES = src/hub_main.c src/hub_main_private.h src/hub_succeed.c src/hub_handover.c src/hub_handover.h src/starter.c src/starter.h src/takeover.c src/takeover.h src/upgrade.c src/upgrade.h src/hub_rights.c src/hub_rights.h src/hub_tracing.c src/hub_tracing.h src/limits.c src/limits.h src/lock.c src/lock.h
 edgeway_hub_LDADD = src/libsrc.a tracing/libtracing.a $(HUB_LDADD)
 
 edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_ask.c src/ctl_ask.h src/ctl_attempt.c src/ctl_attempt.h src/ctl_bundle.c src/ctl_bundle.h src/ctl_clean.c src/ctl_clean.h src/ctl_show.c src/ctl_show.h \

@@ -1,0 +1,137 @@
+/* From one hub to the next: this one takes over, and hands over. */
+#include "src/hub_main_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/admin.h"
+#include "base/inherited.h"
+#include "base/log.h"
+#include "src/lock.h"
+
+enum { READY_MS = 20 };
+
+static void
+succeed_on_handed_over(void *arg)
+{
+	struct hub_main *m = arg;
+
+	m->stopping = true;
+	admin_stop(&m->admin); /* the new one waits for its address */
+	admin_stop(&m->metrics);
+	hub_leave(m->hub);
+	timer_start(m->drain, m->options->drain_timeout, 0);
+	hub_drain(m->hub, hub_main_drained, m);
+}
+
+/* To be stopped, after all; or everything is drained already. */
+static void
+succeed_on_ended(void *arg, int status)
+{
+	struct hub_main *m = arg;
+
+	m->status = status;
+	if (m->stopping)
+		hub_main_drained(m);
+	else
+		hub_main_stop(m);
+}
+
+void
+hub_main_takeover(void *arg, int fd, const char *query)
+{
+	struct hub_main *m = arg;
+
+	(void)query;
+	hub_handover_asked(m->handover, fd);
+}
+
+void
+hub_main_upgrade(void *arg, int fd, const char *query)
+{
+	struct hub_main *m = arg;
+
+	(void)query;
+	hub_handover_upgrade(m->handover, fd);
+}
+
+/* Callers are taken only now: the hub before this one knew where their nodes were. */
+static void
+succeed_on_tick(void *arg)
+{
+	struct hub_main *m = arg;
+
+	if (!hub_ready(m->hub) || takeover_offered(m->takeover))
+		return;
+	hub_open(m->hub);
+	takeover_serving(m->takeover);
+}
+
+static void
+succeed_on_gone(void *arg, bool ours)
+{
+	struct hub_main *m = arg;
+	struct err err = {0};
+
+	timer_free(&m->ready);
+	takeover_free(&m->takeover);
+	if (ours) {
+		log_info("hub", "has taken over");
+		hub_open(m->hub);
+		announce_again(m->announce);
+		if (hub_main_start_admin(m, &err) == 0)
+			return;
+		log_error("hub", "%s", err.text);
+	} else {
+		log_error("hub", "came too late, the hub before goes on: it waits %d s",
+			HANDOVER_MS / 1000);
+	}
+	m->status = 1;
+	hub_main_stop(m);
+}
+
+int
+hub_main_take_lock(struct hub_main *m, struct err *err)
+{
+	const struct hub_options *o = m->options;
+	struct fdpass fds = {0};
+	int none, rc = 0, *sockets;
+
+	if (o->takeover)
+		rc = takeover_ask(o->admin_socket, "hub", &m->takeover, err);
+	if (rc < 0 || m->takeover == NULL)
+		return rc < 0 ? rc : lock_take(o->data_dir, &m->lock, err);
+	takeover_locks(m->takeover, &m->lock, &none);
+	if (!lock_is_of(o->data_dir, m->lock))
+		return err_set(err, EINVAL,
+			"takeover: the hub that runs has another dataDir than %s; stop it first to "
+			"change that",
+			o->data_dir);
+	lock_inherit(m->lock);
+	sockets = takeover_sockets(m->takeover, &fds.n);
+	memcpy(fds.at, sockets, fds.n * sizeof *sockets);
+	inherited_use(&fds);
+	return 0;
+}
+
+void
+hub_main_follow(struct hub_main *m)
+{
+	hub_handover_new(&m->handover,
+		&(struct hub_handover_config){
+			.loop = m->loop,
+			.hub = m->hub,
+			.lock = m->lock,
+			.starter = m->starter,
+			.program = m->argv[0],
+			.replicas = m->options->peers[0] != NULL,
+			.given = succeed_on_handed_over,
+			.ended = succeed_on_ended,
+			.arg = m,
+		});
+	if (m->takeover == NULL)
+		return;
+	takeover_follow(m->takeover, m->loop, succeed_on_gone, m);
+	m->ready = timer_new(m->loop, succeed_on_tick, m);
+	timer_start(m->ready, 0, READY_MS);
+}
