@@ -22,7 +22,7 @@ sys.path[:0] = [HERE, os.path.join(os.path.dirname(HERE), "tests", "net")]
 import frame  # noqa: E402
 from lab import Agent, Hub, Lab, Node, pod, service, wait_for  # noqa: E402
 
-KINDS = ("pipelining", "readers", "heads", "bodies", "idle")
+KINDS = ("pipelining", "readers", "sips", "heads", "bodies", "idle")
 HOG = os.path.join(os.path.dirname(HERE), "tests", "net", "hog.py")
 BAR_MB, BAR_P99 = 64, 2.0
 CPUS = sorted(os.sched_getaffinity(0))

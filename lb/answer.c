@@ -90,7 +90,7 @@ client_lost(struct exchange *ex)
 static void
 hold_back(struct exchange *ex)
 {
-	if (memory_full(ex->front, &ex->front->peer))
+	if (memory_full(&ex->front->peer))
 		peer_pause(&ex->back->peer);
 	exchange_touch(ex);
 }
@@ -337,12 +337,16 @@ answer_splice(struct exchange *ex)
 {
 	struct front *f = ex->front;
 	uint64_t left = ex->started ? http1_body_raw(&ex->down) : 0;
+	size_t step;
 	ssize_t n;
 
 	if (ex->step[0] == 0 || left < SCRATCH_BYTES || buf_len(&f->peer.out) > 0 ||
 		memory_allowance(f) < MEMORY_ALLOWANCE_MOST)
 		return -ENOSYS;
-	n = splice_move(f->worker, &ex->back->peer, &f->peer, MIN(left, (uint64_t)ex->step[0]));
+	step = memory_step(&f->peer, ex->step[0]);
+	if (step < SCRATCH_BYTES)
+		return -ENOSYS;
+	n = splice_move(f->worker, &ex->back->peer, &f->peer, MIN(left, (uint64_t)step));
 	if (n <= 0) {
 		if (f->peer.broken)
 			client_lost(ex);

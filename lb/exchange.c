@@ -15,6 +15,7 @@
 #include "lb/permit.h"
 #include "lb/pool.h"
 #include "lb/proxy.h"
+#include "lb/splice.h"
 #include "lb/trace.h"
 
 struct exchange *
@@ -354,7 +355,7 @@ exchange_body(struct exchange *ex, const char *data, size_t len)
 		return 0;
 	/* After a failed write the next read tells whether there is an answer or another attempt.
 	 */
-	if (ex->discard ? !ex->started : memory_full(f, &b->peer))
+	if (ex->discard ? !ex->started : memory_full(&b->peer))
 		return 0;
 	gather_init(&g, ex->discard ? NULL : &b->peer);
 	if (!ex->head_sent) {
@@ -534,6 +535,8 @@ read_back(struct back *b, unsigned events)
 		ssize_t n = answer_splice(ex);
 		bool copy = n == -ENOSYS;
 
+		if (copy && ex->step[0] > 0)
+			most = memory_step(&ex->front->peer, most);
 		if (copy)
 			n = peer_read(&b->peer, w->scratch, most);
 		if ((n == -EAGAIN && !(events & WATCH_HUP)) || b->grave.ended)
@@ -543,7 +546,7 @@ read_back(struct back *b, unsigned events)
 			return;
 		}
 		if (copy) {
-			ex->step[0] = n == SCRATCH_BYTES ? SCRATCH_BYTES : 0;
+			ex->step[0] = splice_first(n, most);
 			answer_input(ex, w->scratch, (size_t)n);
 		}
 		if (b->ex != ex || b->grave.ended || ex->relay || b->peer.paused)

@@ -8,6 +8,7 @@ gather_init(struct gather *g, struct peer *to)
 	g->n = 0;
 	g->n_chunks = 0;
 	g->payload = 0;
+	g->merged_from = g->merged = 0;
 }
 
 int
@@ -17,6 +18,8 @@ gather_flush(struct gather *g)
 		g->rc = peer_send(g->to, g->iov, g->n);
 	g->n = 0;
 	g->n_chunks = 0;
+	if (g->merged_from == g->merged)
+		g->merged_from = g->merged = 0;
 	return g->rc;
 }
 
@@ -45,6 +48,37 @@ add_chunk(struct gather *g, const struct http1_str *piece)
 }
 
 static void
+add_piece(struct gather *g, const struct http1_str *piece, bool chunked_out)
+{
+	if (chunked_out)
+		add_chunk(g, piece);
+	else
+		gather_add(g, piece->at, piece->len);
+}
+
+static void
+add_merged(struct gather *g, bool chunked_out)
+{
+	const struct http1_str piece = {g->small + g->merged_from, g->merged - g->merged_from};
+
+	if (piece.len == 0)
+		return;
+	add_piece(g, &piece, chunked_out); /* it may flush what stands before */
+	g->merged_from = g->merged;
+}
+
+static void
+merge_piece(struct gather *g, const struct http1_str *piece, bool chunked_out)
+{
+	if (g->merged + piece->len > sizeof g->small) {
+		add_merged(g, chunked_out);
+		gather_flush(g);
+	}
+	memcpy(g->small + g->merged, piece->at, piece->len);
+	g->merged += piece->len;
+}
+
+static void
 add_last_chunk(struct gather *g, const struct http1_body *body)
 {
 	if (body->kept == NULL || buf_len(body->kept) == 0) {
@@ -66,10 +100,12 @@ gather_body(struct gather *g, struct http1_body *body, bool chunked_out, const c
 	while ((got = http1_body_next(body, data + at, len - at, &n, &piece)) == HTTP1_DATA) {
 		at += n;
 		g->payload += piece.len;
-		if (chunked_out)
-			add_chunk(g, &piece);
-		else
-			gather_add(g, piece.at, piece.len);
+		if (piece.len < GATHER_SMALL && body->framing == HTTP1_CHUNKED) {
+			merge_piece(g, &piece, chunked_out);
+		} else {
+			add_merged(g, chunked_out);
+			add_piece(g, &piece, chunked_out);
+		}
 		/* A body whose length is known is done with its last byte, no need to ask again. */
 		if (http1_body_done(body)) {
 			got = HTTP1_DONE;
@@ -77,6 +113,7 @@ gather_body(struct gather *g, struct http1_body *body, bool chunked_out, const c
 			break;
 		}
 	}
+	add_merged(g, chunked_out);
 	*used = at + n;
 	if (got == HTTP1_DONE && chunked_out)
 		add_last_chunk(g, body);

@@ -1,7 +1,7 @@
 /*
  * Body bytes on their way from one socket to another: decoded, re-framed, and gathered into as few
  * writes as possible. Lives on the stack during one call; nothing is copied unless the socket does
- * not take it.
+ * not take it, but for small chunks that came together: those are put together to larger ones.
  */
 #ifndef EDGEWAY_LB_GATHER_H
 #define EDGEWAY_LB_GATHER_H
@@ -9,7 +9,12 @@
 #include "base/http1.h"
 #include "lb/peer.h"
 
-enum { GATHER_IOV = 48, GATHER_CHUNKS = 16 };
+enum {
+	GATHER_IOV = 48,
+	GATHER_CHUNKS = 16,
+	GATHER_SMALL = 512, /* pieces below that are copied */
+	GATHER_MERGED = 8192,
+};
 
 struct gather {
 	struct peer *to; /* NULL: everything is dropped */
@@ -19,6 +24,9 @@ struct gather {
 	uint64_t payload; /* bytes */
 	struct iovec iov[GATHER_IOV];
 	char chunks[GATHER_CHUNKS][HTTP1_CHUNK_HEAD];
+	size_t merged_from,
+		merged; /* of `small`: what waits to become a chunk; before it is what is in iov */
+	char small[GATHER_MERGED];
 };
 
 void gather_init(struct gather *g, struct peer *to);

@@ -27,6 +27,7 @@ enum {
 	MEMORY_SOCKETS_MOST = 256 * 1024,
 	MEMORY_SOCKETS_LEAST = 8 * 1024, /* less than this is as good as nothing */
 	MEMORY_TRIM = 2 * 1024 * 1024,
+	MEMORY_TRIM_TICKS = 1000 / EXPIRY_TICK_MS,
 };
 
 static const uint64_t memory_own_most = 48u << 20, memory_own_least = 4u << 20;
@@ -95,12 +96,20 @@ memory_allowance(const struct front *f)
 		MAX(part, (uint64_t)MEMORY_ALLOWANCE_LEAST), (uint64_t)MEMORY_ALLOWANCE_MOST);
 }
 
-bool
-memory_full(const struct front *f, const struct peer *p)
+size_t
+memory_step(const struct peer *to, size_t want)
 {
-	size_t n = buf_len(&p->out);
+	if (want <= MEMORY_STEP_LEAST)
+		return want;
+	if (buf_len(&to->out) > 0)
+		return MEMORY_STEP_LEAST;
+	return MIN(want, MAX(peer_room(to) / 2, (size_t)MEMORY_STEP_LEAST));
+}
 
-	return n > MEMORY_ALLOWANCE_LEAST && n > memory_allowance(f);
+bool
+memory_full(const struct peer *p)
+{
+	return buf_len(&p->out) > MEMORY_ALLOWANCE_LEAST;
 }
 
 static size_t
@@ -267,25 +276,19 @@ memory_look(struct worker *w)
 
 /* --- giving memory back --------------------------------------------------------------- */
 
-/* free() keeps pages for the next one who asks, wherever something else still stands behind them. */
+/* free() keeps pages for the next one who asks, wherever something else still stands behind them. What was held by clients, or
+ * known of services that are gone, goes back to the system when that has become much. On the loop that carries no traffic. */
 static void
 memory_trim(void *arg)
 {
-	(void)arg;
-	malloc_trim(0);
-}
+	struct lb *lb = arg;
+	uint64_t used = mallinfo2().uordblks;
 
-/* After a flood. One worker does it for all, on the loop that carries no traffic. */
-static void
-memory_trim_when_over(struct worker *w)
-{
-	uint64_t used = fair_share_used(w->lb->memory[MEMORY_OWN]);
-
-	w->memory_peak = MAX(w->memory_peak, used);
-	if (w->memory_peak < used * 2 + MEMORY_TRIM)
+	lb->memory_peak = MAX(lb->memory_peak, used);
+	if (lb->memory_peak < used + used / 4 + MEMORY_TRIM)
 		return;
-	w->memory_peak = used;
-	loop_post(w->lb->config.main, memory_trim, NULL);
+	lb->memory_peak = used;
+	malloc_trim(0);
 }
 
 void
@@ -294,6 +297,6 @@ memory_tick(struct worker *w)
 	memory_look(w);
 	for (int i = 0; i < MEMORY_KINDS; i++)
 		memory_evict(w, (enum memory_kind)i);
-	if (w == w->lb->workers[0])
-		memory_trim_when_over(w);
+	if (w == w->lb->workers[0] && w->ticks % MEMORY_TRIM_TICKS == 0)
+		loop_post(w->lb->config.main, memory_trim, w->lb);
 }

@@ -1,6 +1,7 @@
 #include "lb/peer.h"
 
 #include <errno.h>
+#include <linux/sock_diag.h>
 #include <linux/tcp.h>
 #include <netinet/in.h>
 #include <sys/socket.h>
@@ -171,6 +172,17 @@ peer_resume(struct peer *p)
 		return;
 	p->paused = false;
 	want(p);
+}
+
+size_t
+peer_room(const struct peer *p)
+{
+	uint32_t info[SK_MEMINFO_VARS] = {0};
+	socklen_t len = sizeof info;
+
+	if (getsockopt(p->fd, SOL_SOCKET, SO_MEMINFO, info, &len) < 0)
+		return SIZE_MAX;
+	return info[SK_MEMINFO_SNDBUF] - MIN(info[SK_MEMINFO_SNDBUF], info[SK_MEMINFO_WMEM_QUEUED]);
 }
 
 uint64_t

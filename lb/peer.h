@@ -41,6 +41,8 @@ int peer_flush(struct peer *p);
 int peer_shut(struct peer *p);
 void peer_pause(struct peer *p);
 void peer_resume(struct peer *p);
+/* About how many bytes more its socket takes now. */
+size_t peer_room(const struct peer *p);
 /* How many of the bytes sent the other side's kernel has not acknowledged, told also after a reset; 0 where this kernel cannot
  * tell (before 4.19). */
 uint64_t peer_unacked_bytes(const struct peer *p);

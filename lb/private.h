@@ -171,7 +171,7 @@ struct worker {
 	int pipe[2]; /* splice.h; -1: none */
 	bool no_splice;
 	bool listen_paused; /* out of descriptors */
-	uint64_t evict_ms, memory_peak; /* memory.c's */
+	uint64_t evict_ms; /* memory.c's */
 	bool draining, stopped;
 	uint64_t drain_until_ms;
 	struct node fronts; /* the oldest first */
@@ -306,6 +306,7 @@ struct lb {
 	struct affinity *affinity;
 	uint64_t client_seed; /* of clients' slots */
 	struct fair_share *connections, *memory[MEMORY_KINDS]; /* clients' */
+	uint64_t memory_peak; /* memory.c's */
 	struct tallies *tallies;
 	struct snapshot *snapshot; /* the workers', as loop 0 knows it; NULL: none yet */
 	struct worker **workers;

@@ -8,6 +8,7 @@
 #include "lb/memory.h"
 #include "lb/relay.h"
 #include "lb/silence.h"
+#include "lb/splice.h"
 
 static void
 free_input(struct front *f, size_t used)
@@ -65,7 +66,7 @@ front_gate(struct front *f)
 	if (f->grave.ended)
 		return;
 	if (ex != NULL && !ex->relay && !ex->request_done && ex->back != NULL)
-		full |= memory_full(f, &ex->back->peer);
+		full |= memory_full(&ex->back->peer);
 	if (full && f->state != FRONT_LINGER)
 		peer_pause(&f->peer);
 	else
@@ -195,7 +196,7 @@ front_take(struct front *f, const char *data, size_t len)
 
 	f->taking = true;
 	while (at < len && !f->grave.ended && f->state != FRONT_LINGER && f->state != FRONT_RELAY) {
-		f->unread = f->ex == NULL && memory_full(f, &f->peer);
+		f->unread = f->ex == NULL && memory_full(&f->peer);
 		if (f->unread)
 			break;
 		if (f->ex == NULL)
@@ -311,9 +312,14 @@ read_client(struct front *f, unsigned events)
 	}
 	/* After a hang-up there is no other event: all of it now. */
 	for (int round = 0; round < READ_ROUNDS || events & WATCH_HUP; round++) {
+		struct exchange *ex = f->ex;
+		bool upload = ex != NULL && ex->back != NULL && !ex->back->connecting;
 		size_t most = memory_allowance(f);
-		ssize_t n = peer_read(&f->peer, w->scratch, most);
+		ssize_t n;
 
+		if (upload && ex->step[1] > 0)
+			most = memory_step(&ex->back->peer, most);
+		n = peer_read(&f->peer, w->scratch, most);
 		if (n == -EAGAIN && !(events & WATCH_HUP))
 			return;
 		if (n < 0) {
@@ -325,6 +331,8 @@ read_client(struct front *f, unsigned events)
 			on_eof(f);
 			return;
 		}
+		if (upload)
+			ex->step[1] = splice_first(n, most);
 		front_input(f, w->scratch, (size_t)n);
 		if (f->grave.ended || f->state == FRONT_RELAY || f->peer.paused)
 			return;
@@ -341,7 +349,7 @@ write_idle(struct front *f)
 
 	if (f->state == FRONT_IDLE)
 		expiry_set(&w->expiries, &f->expiry, SPAN_IDLE, w->now_ms);
-	if (f->unread && !memory_full(f, &f->peer))
+	if (f->unread && !memory_full(&f->peer))
 		front_run(f);
 }
 

@@ -154,7 +154,7 @@ relay_on_input(struct front *f)
 		close_both(ex, true);
 		return;
 	}
-	if (memory_full(f, &ex->back->peer))
+	if (memory_full(&ex->back->peer))
 		peer_pause(&f->peer);
 	else
 		peer_resume(&f->peer);
@@ -210,21 +210,23 @@ static ssize_t
 move(struct exchange *ex, struct peer *from, struct peer *to, uint32_t *step, size_t most)
 {
 	struct worker *w = ex->front->worker;
+	size_t room = *step > 0 ? memory_step(to, *step) : most;
 	ssize_t n = -ENOSYS;
 	int rc;
 
-	if (*step > 0 && buf_len(&to->out) == 0 && most == MEMORY_ALLOWANCE_MOST)
-		n = splice_move(w, from, to, *step);
+	if (*step > 0 && room >= SCRATCH_BYTES && most == MEMORY_ALLOWANCE_MOST)
+		n = splice_move(w, from, to, room);
 	if (n > 0) {
 		*step = splice_next(*step, n, to);
 		return n;
 	}
 	if (n != -ENOSYS)
 		return n;
+	most = MIN(most, room);
 	n = peer_read(from, w->scratch, most);
 	if (n <= 0)
 		return n;
-	*step = n == SCRATCH_BYTES ? SCRATCH_BYTES : 0;
+	*step = splice_first(n, most);
 	rc = peer_send_bytes(to, w->scratch, (size_t)n);
 	return rc < 0 ? rc : n;
 }
@@ -248,7 +250,7 @@ pump(struct exchange *ex, bool up, unsigned events)
 		if (n == 0)
 			return peer_shut(to);
 		count_bytes(ex, up, (uint64_t)n);
-		if (memory_full(ex->front, to)) {
+		if (memory_full(to)) {
 			peer_pause(from);
 			return 0;
 		}

@@ -91,6 +91,12 @@ splice_move(struct worker *w, struct peer *from, struct peer *to, size_t most)
 }
 
 uint32_t
+splice_first(ssize_t n, size_t most)
+{
+	return (size_t)n >= MIN(most, (size_t)SCRATCH_BYTES / 4) ? SCRATCH_BYTES : 0;
+}
+
+uint32_t
 splice_next(uint32_t step, ssize_t n, const struct peer *to)
 {
 	if (n < SCRATCH_BYTES / 4)

@@ -5,7 +5,7 @@
     hog.py KIND ADDRESS PORT N         N connections of one kind, those that are cut are opened again, 100 a second; "held" once all were there
     hog.py ask ADDRESS PORT N MS       N times /small on one connection, one every MS; then JSON: p50_ms, p99_ms, failed
 
-KIND: pipelining (requests as fast as they are taken, no answer read), readers (of /big, that read nothing), heads (15 kB, not whole), bodies (a
+KIND: pipelining (requests as fast as they are taken, no answer read), readers (of /big, that read nothing), sips (of /big, 16 kB a second), heads (15 kB, not whole), bodies (a
 byte a second), idle (one request, answered, and no more).
 """
 import json
@@ -23,6 +23,7 @@ AT_ONCE, AGAIN_S, BYTE_S, PARTS = 100, 0.01, 1, 500
 FIRST = {
     "pipelining": (GET % b"/medium") * 200,
     "readers": GET % b"/big",
+    "sips": GET % b"/big",
     "heads": b"GET / HTTP/1.1\r\nHost: hog\r\n" + b"".join(b"X-%d: %s\r\n" % (i, b"y" * 990) for i in range(15)),
     "bodies": b"POST /none HTTP/1.1\r\nHost: hog\r\nContent-Length: 1000000000\r\n\r\nbody",
     "idle": GET % b"/small",
@@ -98,7 +99,7 @@ class Hog:
     def begin(self):
         s = socket.socket()
         s.setblocking(False)
-        if self.kind in ("pipelining", "readers"):
+        if self.kind in ("pipelining", "readers", "sips"):
             s.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
         s.connect_ex(self.to)
         self.connecting.add(s)
@@ -127,8 +128,8 @@ class Hog:
         wants = selectors.EVENT_WRITE if left else selectors.EVENT_READ
         if events & selectors.EVENT_READ and not s.recv(65536 if self.kind == "idle" else 1):
             raise ConnectionError
-        if self.kind in ("readers", "pipelining") and not left:
-            self.selector.unregister(s)  # it never reads; a reset is found when there is a new one
+        if self.kind in ("readers", "sips", "pipelining") and not left:
+            self.selector.unregister(s)  # it never reads, or in its turn; a reset is found when there is a new one
         else:
             self.selector.modify(s, wants, left)
 
@@ -138,7 +139,10 @@ class Hog:
         self.turn += 1
         for s in [s for s in self.open if s.fileno() % PARTS == part]:
             try:
-                s.send(b"b")
+                if self.kind == "bodies":
+                    s.send(b"b")
+                else:
+                    s.recv(16384)
             except BlockingIOError:
                 pass
             except OSError:
@@ -163,7 +167,7 @@ class Hog:
                 self.cut -= 1
                 again = now + AGAIN_S
                 self.begin()
-            for key, events in self.selector.select(BYTE_S / PARTS if self.kind == "bodies" else AGAIN_S):
+            for key, events in self.selector.select(BYTE_S / PARTS if self.kind in ("bodies", "sips") else AGAIN_S):
                 try:
                     self.on(key.fileobj, key.data, events)
                 except BlockingIOError:
@@ -173,7 +177,7 @@ class Hog:
             if now > next_s:
                 next_s = now + BYTE_S
                 self.find_cut()
-            if self.kind == "bodies" and now > next_part:
+            if self.kind in ("bodies", "sips") and now > next_part:
                 next_part = now + BYTE_S / PARTS
                 self.drip()
 

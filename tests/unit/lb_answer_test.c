@@ -2,6 +2,7 @@
 
 #include <setjmp.h>
 #include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -267,6 +268,92 @@ out_for_errors(void **state)
 	service_options(NULL);
 }
 
+/* Of a long answer no more is read than its client's socket has room for: what waits here for one that reads slowly is little. */
+static void
+slow_readers_hold_little(void **state)
+{
+	enum { SLOW = 4, PIECE = 64 * 1024, MOST = 28 * 1024 };
+	static const int little = 4096;
+	static char piece[PIECE];
+	int clients[SLOW], backs[SLOW];
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	for (int i = 0; i < SLOW; i++) {
+		clients[i] = client_open();
+		setsockopt(clients[i], SOL_SOCKET, SO_RCVBUF, &little, sizeof little);
+		put(clients[i], GET);
+		backs[i] = endpoint_accept(0);
+		head_at(backs[i]);
+		put(backs[i], "HTTP/1.1 200 OK\r\nContent-Length: 1000000000\r\n\r\n");
+	}
+	for (int stalled = 0; stalled < 50;) {
+		bool more = false;
+
+		for (int i = 0; i < SLOW; i++) {
+			more |= send(backs[i], piece, sizeof piece, MSG_DONTWAIT) > 0;
+			if (stalled % 10 == 0)
+				(void)!recv(clients[i], piece, sizeof piece, MSG_DONTWAIT);
+		}
+		stalled = more ? 0 : stalled + 1;
+		if (metric("edgeway_lb_bytes_total{direction=\"client\"} ") > 64u << 20)
+			break;
+		time_passes(1);
+	}
+	assert_in_range(metric("edgeway_lb_memory_bytes{memory=\"own\"} "), 1, SLOW * MOST);
+	for (int i = 0; i < SLOW; i++) {
+		close(clients[i]);
+		close(backs[i]);
+	}
+}
+
+/* All of a text at once, while the proxy reads nothing. */
+struct put_all {
+	int fd;
+	const char *text;
+};
+
+static void
+put_all(void *arg)
+{
+	const struct put_all *p = arg;
+
+	put(p->fd, p->text);
+}
+
+/* Chunks of a byte each cost a frame each, and a system call for a few of them: those that come together go on together. */
+static void
+small_chunks_are_merged(void **state)
+{
+	enum { N = 9000, MERGED = 8192 };
+	static char in[N * 6 + 1], body[N], out[N + 64];
+	int client, back, n = 0;
+
+	(void)state;
+	service_use(PORT_HTTP, LB_ROUND_ROBIN, 1);
+	for (int i = 0; i < N; i++) {
+		body[i] = (char)('a' + i % 26);
+		n += snprintf(in + n, sizeof in - (size_t)n, "1\r\n%c\r\n", body[i]);
+	}
+	client = client_open();
+	put(client, GET);
+	back = endpoint_accept(0);
+	head_at(back);
+	put(back, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n");
+	put(back, "1\r\nx\r\n2\r\nyz\r\n");
+	expect(client, "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n3\r\nxyz\r\n");
+	on_loop(put_all, &(struct put_all){back, in});
+	snprintf(out, sizeof out, "2000\r\n%.*s\r\n%x\r\n%.*s\r\n", MERGED, body, N - MERGED,
+		N - MERGED, body + MERGED);
+	expect(client, out);
+	put(back, "1\r\nx\r\n400\r\n");
+	put_bytes(back, body, 1024);
+	put(back, "\r\n1\r\ny\r\n0\r\nA: b\r\n\r\n");
+	assert_non_null(strstr(read_until(client, "A: b\r\n\r\n"), "\r\n1\r\ny\r\n0\r\n"));
+	close(client);
+	close(back);
+}
+
 int
 main(void)
 {
@@ -276,6 +363,8 @@ main(void)
 		cmocka_unit_test(silent_endpoints),
 		cmocka_unit_test(asks_another_on_503),
 		cmocka_unit_test(out_for_errors),
+		cmocka_unit_test(small_chunks_are_merged),
+		cmocka_unit_test(slow_readers_hold_little),
 		cmocka_unit_test(via_for_who_wants_it),
 	};
 
