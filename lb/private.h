@@ -306,7 +306,7 @@ struct lb {
 	struct affinity *affinity;
 	uint64_t client_seed; /* of clients' slots */
 	struct fair_share *connections, *memory[MEMORY_KINDS]; /* clients' */
-	uint64_t memory_peak; /* memory.c's */
+	uint64_t memory_used, memory_peak; /* memory.c's */
 	struct tallies *tallies;
 	struct snapshot *snapshot; /* the workers', as loop 0 knows it; NULL: none yet */
 	struct worker **workers;

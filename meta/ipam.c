@@ -15,7 +15,26 @@ struct entry {
 	char key[];
 };
 
+/*
+ * Entries outlive their services, for as long as their addresses rest. Between what is freed with the services each would hold a
+ * page of the heap, so those with short keys have blocks of their own.
+ */
+enum { SLOT_BYTES = 96, BLOCK_SLOTS = 512 };
+
+union slot {
+	union slot *next; /* free */
+	struct entry entry;
+	char bytes[SLOT_BYTES];
+};
+
+struct block {
+	struct block *next;
+	union slot slots[BLOCK_SLOTS];
+};
+
 struct ipam {
+	struct block *blocks;
+	union slot *free_slots;
 	uint32_t subnet; /* first address, itself never given */
 	uint32_t size; /* addresses that can be given: subnet + 1 .. subnet + size */
 	uint64_t last_ms;
@@ -89,11 +108,52 @@ find_ip(const struct ipam *ipam, uint32_t ip)
 	return e;
 }
 
+static bool
+has_slot(size_t key_len)
+{
+	return sizeof(struct entry) + key_len + 1 <= SLOT_BYTES;
+}
+
+static struct entry *
+entry_new(struct ipam *ipam, size_t key_len)
+{
+	union slot *slot = ipam->free_slots;
+	struct block *block;
+
+	if (!has_slot(key_len))
+		return xcalloc(1, sizeof(struct entry) + key_len + 1);
+	if (slot == NULL) {
+		block = xcalloc(1, sizeof(*block));
+		block->next = ipam->blocks;
+		ipam->blocks = block;
+		for (slot = block->slots; slot < block->slots + BLOCK_SLOTS - 1; slot++)
+			slot->next = slot + 1;
+		slot = block->slots;
+	}
+	ipam->free_slots = slot->next;
+	memset(slot, 0, sizeof(*slot));
+	return &slot->entry;
+}
+
+static void
+entry_free(struct ipam *ipam, struct entry *e)
+{
+	union slot *slot;
+
+	if (!has_slot(strlen(e->key))) {
+		free(e);
+		return;
+	}
+	slot = container_of(e, union slot, entry);
+	slot->next = ipam->free_slots;
+	ipam->free_slots = slot;
+}
+
 static struct entry *
 add(struct ipam *ipam, const char *key, uint32_t ip)
 {
 	size_t len = strlen(key);
-	struct entry *e = xcalloc(1, sizeof(*e) + len + 1);
+	struct entry *e = entry_new(ipam, len);
 
 	grow(ipam);
 	memcpy(e->key, key, len);
@@ -146,7 +206,7 @@ drop(struct ipam *ipam, struct entry *e)
 		p = &(*p)->next_ip;
 	*p = e->next_ip;
 	ipam->used--;
-	free(e);
+	entry_free(ipam, e);
 }
 
 /* The clock went backwards: nothing can have been released in the future, so those rest from now on. */
@@ -200,8 +260,14 @@ ipam_free(struct ipam **out)
 	for (size_t i = 0; i < ipam->buckets; i++) {
 		for (struct entry *e = ipam->by_key[i], *next; e != NULL; e = next) {
 			next = e->next_key;
-			free(e);
+			entry_free(ipam, e);
 		}
+	}
+	while (ipam->blocks != NULL) {
+		struct block *b = ipam->blocks;
+
+		ipam->blocks = b->next;
+		free(b);
 	}
 	free(ipam->by_key);
 	free(ipam->by_ip);

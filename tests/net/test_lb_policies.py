@@ -434,3 +434,19 @@ def test_not_ready_and_terminating(mesh):
     wait_for("the ready one", lambda: set(ask(mesh.client1, "leaving", 12)) == {"edge-1.web-1"})
     declare(mesh, "leaving", leaving, ports=(("http", 80, 8080),), selector="none")
     wait_for("the one that ends", lambda: set(ask(mesh.client1, "leaving", 12)) == {"edge-1.web-0"})
+
+
+def test_removed_services_give_their_memory_back(mesh):
+    """But for what is kept of their addresses, which rest."""
+    def anonymous_kb():
+        with open(f"/proc/{mesh.agent1.process.pid}/smaps_rollup") as f:
+            return next(int(line.split()[1]) for line in f if line.startswith("Anonymous:"))
+    n, last = 6000, "many-5999.default.svc.cluster.local"
+    before = anonymous_kb()
+    mesh.hub.write("many.yaml", *[service(f"many-{i}", ("http", 80, 8080), ("tcp", 81, 8081), selector="web") for i in range(n)])
+    wait_for("all of them", lambda: mesh.client1.address_of(last))
+    held = anonymous_kb() - before
+    mesh.hub.delete("many.yaml")
+    wait_for("none of them", lambda: not mesh.client1.address_of(last))
+    wait_for("memory", lambda: anonymous_kb() - before < held * 0.6)
+    assert held > 2500
