@@ -97,6 +97,25 @@ check_certificates(struct findings *f, const struct tree_node *certificates)
 			ctl_text(own, "expires"));
 }
 
+static void
+check_manifests(struct findings *f, const struct tree_node *files)
+{
+	enum { NAMED_MOST = 5 };
+	static const char remedy[] = "what it held before stays in use until it is mended";
+	unsigned broken = 0;
+
+	tree_each(files, file)
+	{
+		if (ctl_text(file, "problem")[0] != '\0' && broken++ < NAMED_MOST)
+			findings_add(f, "manifest", VERDICT_BAD, remedy, "%s: %s",
+				ctl_text(file, "file"), ctl_text(file, "problem"));
+	}
+	if (broken > NAMED_MOST)
+		findings_add(f, "manifest", VERDICT_BAD, remedy,
+			"%u more files have errors: edgewayctl state names them",
+			broken - NAMED_MOST);
+}
+
 void
 doctor_hub(struct findings *f, const struct tree_node *top)
 {
@@ -130,13 +149,7 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 		"see the hub's log for the place", "%s%s%s",
 		ctl_text(source, tree_get(source, "folder") != NULL ? "folder" : "server"),
 		problem[0] != '\0' ? ": " : "", problem);
-	tree_each(tree_get(source, "files"), file)
-	{
-		if (ctl_text(file, "problem")[0] != '\0')
-			findings_add(f, "manifest", VERDICT_BAD,
-				"what it held before stays in use until it is mended", "%s: %s",
-				ctl_text(file, "file"), ctl_text(file, "problem"));
-	}
+	check_manifests(f, tree_get(source, "files"));
 	hub_findings_nodes(f, hub);
 	if (ctl_text(hub, "floods.trouble")[0] != '\0')
 		findings_add(f, "tunnels", VERDICT_BAD,

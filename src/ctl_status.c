@@ -12,7 +12,7 @@
 #include "src/ctl_screen.h"
 #include "src/ctl_show.h"
 
-enum { LABEL_WIDTH = 13, CLOCK_FAR_S = 60 };
+enum { LABEL_WIDTH = 13, CLOCK_FAR_S = 60, ALIKE_MOST = 5 };
 
 #define LOOPS "requests, connections or flows were ended since they went round: the log says where"
 
@@ -45,11 +45,16 @@ count_with(const struct tree_node *list, const char *member, const char *value)
 struct warnings {
 	struct buf text;
 	char path[256];
+	unsigned n;
+	bool quiet; /* they are counted alone */
 };
 
 static void
 warn(struct warnings *w, const char *what)
 {
+	w->n++;
+	if (w->quiet)
+		return;
 	buf_printf(&w->text, "  %-*s%s%s%s\n", LABEL_WIDTH,
 		buf_len(&w->text) == 0 ? "warnings" : "", w->path, w->path[0] != '\0' ? ": " : "",
 		what);
@@ -68,12 +73,19 @@ tells_trouble(const char *key)
 	return false;
 }
 
+/* Of a list, which may have thousands of rows, the first that have trouble are told, and how many more there are. */
 static void
 find_trouble(struct warnings *w, const struct tree_node *n, const char *parent)
 {
+	const bool outer = w->quiet;
+	unsigned rows = 0;
+
 	tree_each(n, c)
 	{
 		const char *name = ctl_text(c, "name");
+		const unsigned before = w->n;
+
+		w->quiet = outer || (n->kind == TREE_LIST && rows >= ALIKE_MOST);
 
 		snprintf(w->path, sizeof w->path, "%s", parent);
 		if (c->kind == TREE_SCALAR && c->key != NULL && tells_trouble(c->key) &&
@@ -84,7 +96,15 @@ find_trouble(struct warnings *w, const struct tree_node *n, const char *parent)
 			warn(w, c->text);
 		else if (c->kind != TREE_SCALAR)
 			find_trouble(w, c, c->key != NULL ? c->key : *name != '\0' ? name : parent);
+		rows += w->n > before;
 	}
+	w->quiet = outer;
+	if (n->kind != TREE_LIST || rows <= ALIKE_MOST)
+		return;
+	auto_free char *more = xasprintf("and %u more like these", rows - ALIKE_MOST);
+
+	snprintf(w->path, sizeof w->path, "%s", parent);
+	warn(w, more);
 }
 
 static void

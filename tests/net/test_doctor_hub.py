@@ -1,9 +1,10 @@
 """edgewayctl doctor at a hub: certificates that end, and the disk under dataDir."""
 import json
+import re
 
 import pytest
 
-from lab import HUB_ADDRESS, Hub, Lab, faketime
+from lab import HUB_ADDRESS, Hub, Lab, faketime, service, wait_for
 from pki import Authority
 
 pytestmark = pytest.mark.plain_build  # what edgewayctl reads; test_ctl and test_ctl_hostile have it
@@ -62,3 +63,20 @@ def test_its_own_ones_and_its_disk(lab):
     assert doctor(hub)["disk"][:2] == ("BAD", f"{data} can only be read")
     status = hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "status").stdout
     assert "; the hub's certificate until 20" in status
+
+
+def test_what_is_alike_is_bounded(lab):
+    """Of files with errors, and Services without endpoints, some are named and the rest is counted: one of another kind is not buried."""
+    hub = Hub(lab)
+    for i in range(9):
+        hub.write(f"broken-{i}.yaml", {"apiVersion": "v1", "kind": "Service", "metadata": {"name": f"Broken {i}"}})
+    hub.write("many.yaml", *[service(f"many-{i}", ("http", 80, 80), selector="nobody") for i in range(40)],
+              service("wrong", ("http", 80, 80), annotations={"edgeway.io/nodes": "tier in ("}))
+    status = wait_for("read", lambda: next((s for s in [hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "status").stdout] if "40 have no" in s), None))
+    assert "files: and 4 more like these" in status and status.count("Broken ") == 5, status
+    assert re.search(r"services: 40 have no endpoints: (default/many-\d+, ){4}default/many-\d+ and 35 more; the first: port 80: ", status), status
+    assert "services: default/wrong: " in status and status.index("default/wrong") < status.index("40 have no endpoints"), status
+    assert len(status) < 4000, status
+    found = doctor(hub)
+    assert found["manifest"][:2] == ("BAD", "4 more files have errors: edgewayctl state names them")
+    assert found["services"][0] == "note" and "40 have no endpoints" in found["services"][1] and "spec.selector" in found["services"][2]
