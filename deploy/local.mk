@@ -27,9 +27,9 @@ dist_kubernetes_DATA = deploy/kubernetes/kustomization.yaml deploy/kubernetes/na
 	deploy/kubernetes/network-policy.yaml deploy/kubernetes/rbac-destinationrules.yaml deploy/kubernetes/rbac-hosts.yaml deploy/kubernetes/rbac-networkpolicies.yaml deploy/kubernetes/rbac-sites.yaml deploy/kubernetes/redirect.yaml \
 	deploy/kubernetes/web.yaml deploy/kubernetes/web-hub.yaml
 kubernetesmonitoringdir = $(docdir)/kubernetes/monitoring
-dist_kubernetesmonitoring_DATA = deploy/kubernetes/monitoring/kustomization.yaml deploy/kubernetes/monitoring/alerts.yaml \
+dist_kubernetesmonitoring_DATA = deploy/kubernetes/monitoring/kustomization.yaml deploy/kubernetes/monitoring/alerts.yaml deploy/kubernetes/monitoring/rules.yaml \
 	deploy/kubernetes/monitoring/servicemonitor.yaml deploy/kubernetes/monitoring/dashboard.json
-EXTRA_DIST += deploy/kubernetes/monitoring/alerts_test.yaml
+EXTRA_DIST += deploy/kubernetes/monitoring/rules_test.yaml
 dist_kubernetesconfig_DATA = deploy/kubernetes/config/hub.yaml deploy/kubernetes/config/agent.yaml
 
 # The chart has the manifests by a link that leads there from the sources and from $(docdir) alike.

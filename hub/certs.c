@@ -623,6 +623,22 @@ certs_node_info(
 	return ledger_info(c->ledger, node, serial, not_after_s);
 }
 
+uint64_t
+certs_node_life_s(const struct certs *c)
+{
+	return c->node_life_s;
+}
+
+bool
+certs_node_revoked(const struct certs *c, const char *node)
+{
+	char serial[PKI_SERIAL_TEXT];
+	int64_t until;
+
+	return certs_refuses(c, node, "") && certs_node_info(c, node, serial, &until) &&
+		certs_refuses(c, node, serial);
+}
+
 size_t
 certs_revoked_count(const struct certs *c)
 {

@@ -72,6 +72,8 @@ struct certs_term {
 };
 /* Of the CA that signs, and of the hub's certificate in use. */
 void certs_terms(const struct certs *c, struct certs_term *ca, struct certs_term *hub);
+/* For how long nodes' certificates are signed. */
+uint64_t certs_node_life_s(const struct certs *c);
 /* Should the certificate in use be made anew? Always false when it is the operator's. */
 bool certs_renew_due(const struct certs *c, int64_t now_s);
 
@@ -100,6 +102,8 @@ bool certs_refuses(const struct certs *c, const char *node, const char *serial);
 /* Of the node's last certificate; false when there is none that can be read. */
 bool certs_node_info(const struct certs *c, const char *node, char serial[PKI_SERIAL_TEXT],
 	int64_t *not_after_s);
+/* Is the node's last certificate refused? It is read only of nodes of which anything was revoked. */
+bool certs_node_revoked(const struct certs *c, const char *node);
 size_t certs_revoked_count(const struct certs *c);
 /* Refuses the hub's certificate with this serial number, and has all nodes refuse it; the one in use is due to be made anew then. -EBUSY:
  * it is the operator's, and in use; -ENOTSUP: this hub cannot sign what nodes are told; others as revoked_add_hub. */

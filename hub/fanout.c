@@ -1,6 +1,8 @@
 #include "hub/fanout.h"
 
 #include <assert.h>
+#include <stdio.h>
+#include <string.h>
 
 #include "base/hash.h"
 #include "model/bundle.h"
@@ -274,6 +276,28 @@ settle_item(struct fanout *f, struct entry *e, const struct cluster_change *chan
 	selector_free(&was);
 }
 
+/* The name of a pod of a headless service has a dot: not each of them is told of as idle, the service is. */
+static struct fanout_counts
+fanout_count_view(const struct view *v, const char *name)
+{
+	struct fanout_counts c = {.headless = v->headless,
+		.external = v->external_name != NULL && v->external_name[0] != '\0'};
+
+	for (size_t p = 0; p < v->n_ports; p++) {
+		const struct view_port *port = &v->ports[p];
+		uint16_t ready = 0;
+
+		c.ports += !port->extra;
+		for (size_t e = 0; e < port->n_endpoints; e++)
+			ready += (port->endpoints[e].flags & (ENDPOINT_READY | ENDPOINT_SERVING)) !=
+				0;
+		c.endpoints = (uint16_t)MAX((size_t)c.endpoints, port->n_endpoints);
+		c.ready = MAX(c.ready, ready);
+	}
+	c.idle = c.ports > 0 && c.ready == 0 && !c.external && strchr(name, '.') == NULL;
+	return c;
+}
+
 static struct entry *
 insert(struct fanout *f, const char *key)
 {
@@ -336,6 +360,7 @@ fanout_set(struct fanout *f, const struct cluster_change *change)
 	set_frame(e, buf_take_str(&b), len);
 	e->item.present = true;
 	e->item.digest = change->digest;
+	e->item.counts = fanout_count_view(change->view, change->name);
 	/* the envelope ends with its content */
 	e->item.content = e->frame + len - 1 - change->json_len;
 	e->item.content_len = change->json_len;
@@ -469,4 +494,44 @@ fanout_release(struct fanout *f, struct fanout_item *item)
 	assert(e->holds > 0);
 	if (--e->holds == 0 && !e->item.present)
 		drop(f, e);
+}
+
+static bool
+fanout_is_idle(const struct fanout *f, uint32_t index)
+{
+	const struct entry *e = f->slot[index];
+
+	return e != NULL && e->item.present && e->item.counts.idle;
+}
+
+static void
+fanout_tell_idle(const char *key, struct metrics *m)
+{
+	const char *slash = strchr(key, '/');
+	auto_free char *ns = xstrndup(key, (size_t)(slash - key));
+	char labels[512], of[128], name[300];
+
+	snprintf(labels, sizeof labels, "%s,%s", metric_label(of, sizeof of, "namespace", ns),
+		metric_label(name, sizeof name, "service", slash + 1));
+	metric_gauge(m, "edgeway_hub_service_without_endpoints",
+		"1 for each service without an endpoint that serves; of many, some.", labels, 1);
+}
+
+void
+fanout_metrics(const struct fanout *f, struct metrics *m)
+{
+	unsigned idle = 0, told = 0;
+
+	for (uint32_t i = 0; i < f->n_slots; i++)
+		idle += fanout_is_idle(f, i);
+	metric_gauge(m, "edgeway_hub_services", "Services that nodes are told of.", NULL,
+		(double)f->n_present);
+	metric_gauge(m, "edgeway_hub_services_without_endpoints",
+		"Services with ports, and without an endpoint that serves.", NULL, (double)idle);
+	for (uint32_t i = 0; i < f->n_slots && told < FANOUT_IDLE_TOLD; i++) {
+		if (!fanout_is_idle(f, i))
+			continue;
+		fanout_tell_idle(f->slot[i]->item.key, m);
+		told++;
+	}
 }

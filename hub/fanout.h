@@ -16,13 +16,25 @@
 #ifndef EDGEWAY_HUB_FANOUT_H
 #define EDGEWAY_HUB_FANOUT_H
 
+#include "base/metric.h"
 #include "model/cluster.h"
 #include "model/digest.h"
 #include "model/selector.h"
 
-enum { FANOUT_ID_LEN = 36 }; /* a UUID */
+enum {
+	FANOUT_ID_LEN = 36, /* a UUID */
+	FANOUT_IDLE_TOLD = 200, /* services without endpoints that have series of their own */
+};
 
 struct fanout;
+
+/* Of a view, for lists and metrics. */
+struct fanout_counts {
+	uint16_t ports, endpoints,
+		ready; /* endpoints: places that serve or might, at the port that has most */
+	bool headless, external;
+	bool idle; /* it has ports, and no endpoint at any of them serves */
+};
 
 struct fanout_item {
 	const char *key; /* "ns/name" */
@@ -33,6 +45,7 @@ struct fanout_item {
 	size_t frame_len, id_at;
 	const char *content; /* the view's JSON within the frame */
 	size_t content_len;
+	struct fanout_counts counts;
 	const struct selector *nodes; /* who is to know of it; NULL: all */
 	bool restricted; /* not everybody may call it: only for agents that enforce that */
 	/* What it was before this change; only while `changed` tells of it. */
@@ -95,5 +108,7 @@ void fanout_say_gone(struct buf *out, const struct fanout_item *item, const char
 
 void fanout_hold(struct fanout_item *item);
 void fanout_release(struct fanout *f, struct fanout_item *item);
+
+void fanout_metrics(const struct fanout *f, struct metrics *m);
 
 #endif

@@ -98,8 +98,7 @@ tell_count_beyond(const struct hub *hub)
 void
 hub_metrics(const struct hub *hub, struct metrics *m)
 {
-	metric_gauge(m, "edgeway_hub_services", "Services that nodes are told of.", NULL,
-		(double)fanout_count(hub->fanout));
+	fanout_metrics(hub->fanout, m);
 	metric_counter(m, "edgeway_hub_service_changes_total", "Changes of service views.", NULL,
 		hub->n_changes);
 	metric_gauge(m, "edgeway_hub_refused_services",
@@ -117,8 +116,10 @@ hub_metrics(const struct hub *hub, struct metrics *m)
 		kubernetes_metrics(hub->kubernetes, m);
 	if (hub->sites != NULL)
 		node_sites_metrics(hub->sites, m);
-	if (hub->nodes != NULL)
+	if (hub->nodes != NULL) {
 		nodes_metrics(hub->nodes, m);
+		nodes_known_metrics(hub->nodes, m);
+	}
 	preauth_metrics(hub->preauth, m);
 	tunnels_metrics(hub->tunnels, m);
 	floods_metrics(hub->floods, m);

@@ -41,7 +41,7 @@ hub_libhub_a_SOURCES = \
 	hub/neighbours.c hub/neighbours.h hub/neighbours_find.c hub/neighbours_index.c hub/neighbours_private.h hub/neighbours_tell.c \
 	hub/node_book.c hub/node_book.h \
 	hub/node_sites.c hub/node_sites.h \
-	hub/nodes.c hub/nodes.h hub/nodes_private.h hub/nodes_tell.c \
+	hub/nodes.c hub/nodes.h hub/nodes_known.c hub/nodes_private.h hub/nodes_tell.c \
 	hub/peek.c hub/peek.h \
 	hub/peer_guest.c hub/peer_line.c hub/peer_names.c hub/peer_names.h hub/peer_ask.c hub/peer_trip.c hub/peer_words.c hub/peer_words.h \
 	hub/peers.c hub/peers.h hub/peers_private.h hub/peers_tell.c \

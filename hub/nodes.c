@@ -459,6 +459,7 @@ nodes_start(
 		.bars = config->bars,
 		.bars_arg = config->bars_arg,
 	};
+	n->started_ms = wall_ms();
 	n->tick = timer_new(loop, on_tick, n);
 	n->cut = timer_new(loop, nodes_on_cut, n);
 	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);

@@ -89,6 +89,10 @@ void nodes_state(const struct nodes *n, bool certificates, struct buf *out);
 /* {"issued","refused","last":{"node","address","reason","at"}} */
 void nodes_joins(const struct nodes *n, struct buf *out);
 void nodes_metrics(const struct nodes *n, struct metrics *to);
+/* How many nodes there are and are away, and when each was seen last; METRIC_NODES_MAX of them, those that are away first. */
+void nodes_known_metrics(const struct nodes *n, struct metrics *to);
+/* As presence_find. */
+bool nodes_presence(const struct nodes *n, const char *node, struct presence_row *to);
 /* Of connections in websockets (hub/carried). */
 void nodes_carried(const struct nodes *n, struct buf *out);
 

@@ -1,6 +1,6 @@
 /*
- * What the files of the nodes share: nodes.c (connections that come, are let in and end) and nodes_tell.c (what others ask
- * about them). Nothing outside of these includes it.
+ * What the files of the nodes share: nodes.c (connections that come, are let in and end), nodes_tell.c (what others ask
+ * about them) and nodes_known.c (which nodes there are, and who is away). Nothing outside of these includes it.
  */
 #ifndef EDGEWAY_HUB_NODES_PRIVATE_H
 #define EDGEWAY_HUB_NODES_PRIVATE_H
@@ -31,6 +31,7 @@ struct nodes {
 	struct carried *carried;
 	struct timer *tick, *cut;
 	uint64_t n_cut; /* connections that were crowded */
+	uint64_t started_ms; /* since 1970 */
 	struct join_config join;
 	struct peer *peers;
 	uint64_t node_changes; /* of the cluster, looked at */

@@ -57,18 +57,6 @@ nodes_sources(const struct nodes *n, void (*fn)(void *arg, const char *node, con
 	}
 }
 
-/* The serial number may have to be read from a file, so only of those of whom anything was revoked. */
-static bool
-is_revoked(const struct nodes *n, const char *node)
-{
-	char serial[PKI_SERIAL_TEXT];
-	int64_t until;
-
-	return certs_refuses(n->config.certs, node, "") &&
-		certs_node_info(n->config.certs, node, serial, &until) &&
-		certs_refuses(n->config.certs, node, serial);
-}
-
 void
 nodes_joined(
 	const struct nodes *n, void (*fn)(void *arg, const char *node, bool revoked), void *arg)
@@ -81,7 +69,7 @@ nodes_joined(
 			fn(arg, talk_node(p->talk), false);
 	for (size_t i = 0; i < n_names; i++) {
 		if (nodes_find_talk(n, names[i]) == NULL)
-			fn(arg, names[i], is_revoked(n, names[i]));
+			fn(arg, names[i], certs_node_revoked(n->config.certs, names[i]));
 		free(names[i]);
 	}
 	free(names);
@@ -162,7 +150,7 @@ nodes_add_row(struct nodes_text *t, const struct presence_row *row)
 	buf_adds(out, ",\"pending\":0");
 	if (t->certificates)
 		add_certificate(t->nodes, row->node, out);
-	else if (!row->connected && is_revoked(t->nodes, row->node))
+	else if (!row->connected && certs_node_revoked(t->nodes->config.certs, row->node))
 		buf_adds(out, ",\"revoked\":true");
 	buf_adds(out, "}");
 }

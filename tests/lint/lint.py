@@ -279,7 +279,19 @@ def promises(tree):
 
 
 LONG = "static void\nf(void)\n{\n" + "\tg();\n" * 120 + "}\n"
+MONITORING = "deploy/kubernetes/monitoring/"
+
+
+def alert_rules(tree):
+    """The PrometheusRule's spec is rules.yaml, two columns to the right."""
+    plain, wrapped = (tree.get(MONITORING + name, "") for name in ("rules.yaml", "alerts.yaml"))
+    wanted = "".join(f"  {line}\n" for line in plain.partition("groups:\n")[2].splitlines())
+    if wrapped.partition("spec:\n  groups:\n")[2] != wanted:
+        yield f"{MONITORING}alerts.yaml: below spec: it is not rules.yaml, two columns to the right"
+
+
 RULES = {  # rule -> a tree that it must refuse
+    alert_rules: {MONITORING + "rules.yaml": "groups:\n  - name: a\n", MONITORING + "alerts.yaml": "spec:\n  groups:\n    - name: b\n"},
     arrows: {"model/a.c": '#include "dns/dns.h"\n'},
     doors: {"src/a.c": '#include "lb/pool.h"\n'},
     own_header_first: {"lb/a.h": "", "lb/a.c": '#include "base/buf.h"\n#include "lb/a.h"\n'},
@@ -300,6 +312,7 @@ RULES = {  # rule -> a tree that it must refuse
     test_map: {"tests/map": "dns/ net:none\n", "tests/net/test_a.py": ""},
 }
 GOOD = {
+    MONITORING + "rules.yaml": "groups:\n  - name: a\n", MONITORING + "alerts.yaml": "spec:\n  groups:\n    - name: a\n",
     "lb/a.h": "/*\n * What it is.\n * Who owns it.\n */\n#ifndef EDGEWAY_LB_A_H\n#define EDGEWAY_LB_A_H\n"
               "typedef void a_fn(void *arg);\n",
     "lb/a.c": '#include "lb/a.h"\n\n#include <errno.h>\n\n#include "base/buf.h"\n\nint\nf(int a)\n{\n\treturn a;\n}\n',
