@@ -3,7 +3,7 @@
  * its own (signed here with the hub's CA), the upgrade, hello, digests, changes and their acknowledgements as doc/protocol.md says.
  * What a node holds is kept as keys and digests of the views, so that `check` can ask the hub whether all is in step.
  *
- *	agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain]	(plain: no bundles)
+ *	agents ADDRESS PORT HOSTNAME CA.pem CA.key [plain]	(plain: no bundles, and it does not say that it has no tunnel)
  *
  * Commands on stdin, one JSON line as the answer of each:
  *	connect N [STAGGER_MS]	N nodes are connected and in step; those that were before stay
@@ -206,7 +206,9 @@ on_handshake(struct node *n)
 		"Connection: Upgrade\r\nSec-WebSocket-Key: dGhlIHNhbXBsZSBub25jZQ==\r\n"
 		"Sec-WebSocket-Version: 13\r\nnode_id: %s\r\nproject_id: " MESH_PROJECT "\r\n"
 		"ConnectionUse: msg\r\nedgeway-version: 1\r\nedgeway-agent: bench\r\n%s\r\n",
-		n->name, w.host, n->name, w.plain ? "" : "edgeway-bundles: " BUNDLE_KIND "\r\n");
+		n->name, w.host, n->name,
+		w.plain ? ""
+			: "edgeway-bundles: " BUNDLE_KIND "\r\n" MESH_TUNNEL_HEADER ": off\r\n");
 	flush(n);
 }
 

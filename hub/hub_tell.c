@@ -36,6 +36,7 @@ void
 hub_web_sources(void *arg, struct survey_sources *to)
 {
 	const struct hub *hub = arg;
+	const struct addr at = hub_addr(hub);
 
 	*to = (struct survey_sources){
 		.nodes = hub->nodes,
@@ -44,9 +45,13 @@ hub_web_sources(void *arg, struct survey_sources *to)
 		.peers = hub->peers,
 		.fanout = hub->fanout,
 		.cluster = hub->cluster,
+		.manifests = hub->manifests,
+		.kubernetes = hub->kubernetes,
 		.ready = hub_ready(hub),
 		.waits = hub_waits(hub),
+		.port = addr_port(&at),
 	};
+	ingress_count(hub->ingress, &to->requests, &to->refused);
 }
 
 struct rule_counts {

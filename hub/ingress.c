@@ -237,6 +237,13 @@ metrics_of_doors(const struct ingress *i, struct metrics *m)
 }
 
 void
+ingress_count(const struct ingress *i, uint64_t *requests, uint64_t *refused)
+{
+	*requests = i->requests;
+	*refused = i->refused;
+}
+
+void
 ingress_metrics(const struct ingress *i, struct metrics *m)
 {
 	metrics_of_doors(i, m);

@@ -83,6 +83,8 @@ unsigned ingress_settle(struct ingress *i);
 /* No new callers; those that are there go on. */
 void ingress_drain(struct ingress *i);
 size_t ingress_visits(const struct ingress *i);
+/* What was asked for until now, and what of it was not answered with a stream. */
+void ingress_count(const struct ingress *i, uint64_t *requests, uint64_t *refused);
 void ingress_metrics(const struct ingress *i, struct metrics *m);
 /* [{"door","caller","target","age_ms",...}] of the visits that carry bytes. */
 void ingress_state(const struct ingress *i, struct buf *out);

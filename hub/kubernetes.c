@@ -231,6 +231,19 @@ kubernetes_api(const struct kubernetes *k)
 /* --- telling ------------------------------------------------------------------------ */
 
 void
+kubernetes_each_problem(const struct kubernetes *k,
+	void (*fn)(void *arg, const char *resource, const char *problem), void *arg)
+{
+	for (int i = 0; i < RESOURCES; i++) {
+		const char *problem =
+			k->reflectors[i] != NULL ? reflector_problem(k->reflectors[i]) : "";
+
+		if (problem[0] != '\0')
+			fn(arg, resources[i].name, problem);
+	}
+}
+
+void
 kubernetes_state(const struct kubernetes *k, struct buf *out)
 {
 	buf_adds(out, "{\"server\":");

@@ -47,6 +47,9 @@ struct kube_events *kubernetes_events(struct kubernetes *k);
 struct kube_api *kubernetes_api(const struct kubernetes *k);
 /* The first thing that is wrong with what is read; "": nothing. Borrowed for the call. */
 const char *kubernetes_problem(const struct kubernetes *k);
+/* Calls fn for each resource that cannot be read now. Texts are borrowed. */
+void kubernetes_each_problem(const struct kubernetes *k,
+	void (*fn)(void *arg, const char *resource, const char *problem), void *arg);
 /* {"server":..,"ready":..,"problem":..,"services":{..},"endpointslices":{..},...} */
 void kubernetes_state(const struct kubernetes *k, struct buf *out);
 void kubernetes_metrics(const struct kubernetes *k, struct metrics *to);

@@ -394,6 +394,15 @@ manifests_ready(const struct manifests *m)
 }
 
 void
+manifests_each_problem(const struct manifests *m,
+	void (*fn)(void *arg, const char *file, const char *problem), void *arg)
+{
+	for (size_t i = 0; i < m->n_files; i++)
+		if (m->files[i]->problem != NULL)
+			fn(arg, m->files[i]->name, m->files[i]->problem);
+}
+
+void
 manifests_state(const struct manifests *m, struct buf *out)
 {
 	buf_adds(out, "{\"folder\":");

@@ -48,6 +48,9 @@ void manifests_stop(struct manifests **m);
 bool manifests_ready(const struct manifests *m);
 /* Files that have a problem. */
 size_t manifests_broken(const struct manifests *m);
+/* Calls fn for each file whose last content did not load as it stands. Texts are borrowed. */
+void manifests_each_problem(const struct manifests *m,
+	void (*fn)(void *arg, const char *file, const char *problem), void *arg);
 /* {"folder":..,"ready":..,"files":[{"file","objects","problem"}]} */
 void manifests_state(const struct manifests *m, struct buf *out);
 void manifests_metrics(const struct manifests *m, struct metrics *to);

@@ -1,7 +1,5 @@
 #include "hub/nodes_private.h"
 
-#include "hub/presence.h"
-
 struct known_node {
 	const char *name;
 	uint64_t seen_ms; /* since 1970; 0: it is connected here */
@@ -17,7 +15,7 @@ nodes_presence(const struct nodes *n, const char *node, struct presence_row *to)
 static bool
 known_look(const struct nodes *n, struct known_node *to)
 {
-	struct presence_row row;
+	struct presence_row row = {.at = ""};
 
 	if (!presence_find(n->config.presence, to->name, &row))
 		to->seen_ms = n->started_ms;

@@ -49,6 +49,7 @@ struct talk_config {
 		*crl; /* revoked certificates of hubs, said in hello: borrowed; "" or NULL: none */
 	bool takes_crl; /* also later */
 	bool answers; /* and questions (model/health.h) */
+	bool no_tunnel; /* its tunnel is switched off */
 	bool enforces; /* and keeps out who may not call a service (model/allow_from.h) */
 };
 
@@ -92,7 +93,7 @@ bool talk_ended(const struct talk *s);
 struct talk_facts {
 	const char *node, *site, *zone, *version, *address;
 	uint64_t since_ms; /* since 1970 */
-	bool synced;
+	bool synced, no_tunnel;
 	unsigned pending, unacked;
 	size_t unserved, held;
 };

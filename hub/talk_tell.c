@@ -49,6 +49,7 @@ talk_facts(const struct talk *s, struct talk_facts *to)
 		.address = s->address,
 		.since_ms = s->since_ms,
 		.synced = s->synced,
+		.no_tunnel = s->config.no_tunnel,
 		.pending = s->pending.n,
 		.unacked = s->flights.n,
 		.unserved = s->unserved.keys.n,

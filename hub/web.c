@@ -11,7 +11,6 @@ enum {
 	PEM_MAX = 256 * 1024,
 	TURN_MS = 1,
 	HURRY_MS = 50,
-	UNREAD_MS = 100, /* until the next survey, while views are to be read */
 };
 
 /* --- turns: a survey, then one viewer after the other, each in a turn of the loop of his own ---- */
@@ -70,7 +69,7 @@ on_tick(void *arg)
 			c->viewer->due = true;
 	}
 	timer_start(w->turn, TURN_MS, 0);
-	timer_start(w->tick, survey_unread(w->survey) ? UNREAD_MS : WEB_TICK_MS, 0);
+	timer_start(w->tick, WEB_TICK_MS, 0);
 }
 
 void

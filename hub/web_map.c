@@ -61,12 +61,10 @@ add_site(const struct survey *s, const struct site *site, struct buf *out)
 {
 	buf_adds(out, "{\"site\":");
 	json_add_text(out, survey_text(s, site->name));
-	buf_printf(out, ",\"nodes\":%zu,\"in\":%llu,\"out\":%llu,\"health\":{", site->nodes,
+	buf_printf(out, ",\"nodes\":%zu,\"in\":%llu,\"out\":%llu,\"health\":", site->nodes,
 		(unsigned long long)site->in, (unsigned long long)site->out);
-	for (int i = 0; i < SURVEY_HEALTHS; i++)
-		buf_printf(out, "%s\"%s\":%zu", i > 0 ? "," : "",
-			tell_health((enum survey_health)i), site->health[i]);
-	buf_adds(out, "}}");
+	tell_healths(site->health, out);
+	buf_adds(out, "}");
 }
 
 static void
@@ -79,8 +77,8 @@ add_drawn(struct sites *all, const struct survey *s, const struct survey_node *n
 		(unsigned long long)(n->rate_in + n->rate_out));
 }
 
-/* {"t":"overview","sites":[...],"beyond":n,"drawn":[[name, index of its site or -1, health, bytes a second], ...]}; drawn is empty where
- * there are too many to be told apart. */
+/* {"t":"overview","sites":[...],"beyond":n,"drawn":[[name, index of its site or -1, health, bytes a second], ...],"attention":[...]}; drawn
+ * is empty where there are too many to be told apart. */
 void
 tell_map(const struct tell *t, struct buf *out)
 {
@@ -100,5 +98,7 @@ tell_map(const struct tell *t, struct buf *out)
 		buf_adds(out, i > 0 ? "," : "");
 		add_drawn(all, t->survey, &list[i], out);
 	}
-	buf_adds(out, "]}\n");
+	buf_adds(out, "],");
+	tell_attention(t, out);
+	buf_adds(out, "}\n");
 }

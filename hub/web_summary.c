@@ -4,39 +4,10 @@
 
 struct summary {
 	struct service_summary *services; /* by the fanout's numbers */
-	uint32_t n_services, next; /* next: where reading of views goes on */
+	uint32_t n_services;
 	const struct service_summary **sorted; /* those that are there */
 	size_t n_sorted;
 };
-
-static bool
-serves(const struct view_endpoint *e)
-{
-	return (e->flags & (ENDPOINT_READY | ENDPOINT_SERVING)) != 0;
-}
-
-static void
-read_view(struct service_summary *to, const struct fanout_item *item)
-{
-	struct view *v;
-	struct err err = {0};
-
-	to->known = true;
-	if (view_parse(&v, item->content, item->content_len, &err) < 0)
-		return; /* our own words: not to be */
-	to->headless = v->headless;
-	to->external = v->external_name != NULL && v->external_name[0] != '\0';
-	for (size_t p = 0; p < v->n_ports; p++) {
-		uint16_t ready = 0;
-
-		to->ports += !v->ports[p].extra;
-		for (size_t e = 0; e < v->ports[p].n_endpoints; e++)
-			ready += serves(&v->ports[p].endpoints[e]);
-		to->endpoints = (uint16_t)MAX((size_t)to->endpoints, v->ports[p].n_endpoints);
-		to->ready = MAX(to->ready, ready);
-	}
-	view_free(&v);
-}
 
 static void
 forget(struct service_summary *s)
@@ -69,38 +40,19 @@ sort_services(struct summary *s)
 static bool
 follow(struct service_summary *to, const struct fanout_item *item)
 {
-	bool there = item != NULL && item->present;
+	bool there = item != NULL && item->present, changed;
 
-	if (to->key != NULL && (!there || strcmp(to->key, item->key) != 0)) {
+	changed = to->key != NULL && (!there || strcmp(to->key, item->key) != 0);
+	if (changed)
 		forget(to);
-		if (!there)
-			return true;
-	}
 	if (!there)
-		return false;
-	if (to->key != NULL) {
-		if (to->digest != item->digest)
-			*to = (struct service_summary){.key = to->key, .digest = item->digest};
-		return false;
+		return changed;
+	if (to->key == NULL) {
+		to->key = xstrdup(item->key);
+		changed = true;
 	}
-	*to = (struct service_summary){.key = xstrdup(item->key), .digest = item->digest};
-	return true;
-}
-
-static void
-read_views(struct summary *s, const struct fanout *f)
-{
-	unsigned read = 0;
-
-	for (uint32_t i = 0; i < s->n_services && read < SUMMARY_VIEWS; i++) {
-		uint32_t at = (s->next + i) % s->n_services;
-
-		if (s->services[at].key == NULL || s->services[at].known)
-			continue;
-		read_view(&s->services[at], fanout_at(f, at));
-		if (++read == SUMMARY_VIEWS)
-			s->next = at;
-	}
+	to->counts = item->counts;
+	return changed;
 }
 
 void
@@ -118,7 +70,6 @@ summary_take(struct summary *s, const struct fanout *f)
 	}
 	for (uint32_t i = 0; i < s->n_services; i++)
 		changed |= follow(&s->services[i], i < slots ? fanout_at(f, i) : NULL);
-	read_views(s, f);
 	if (changed)
 		sort_services(s);
 }
@@ -128,12 +79,6 @@ summary_list(const struct summary *s, const struct service_summary *const **list
 {
 	*list = s->sorted;
 	return s->n_sorted;
-}
-
-bool
-summary_is_idle(const struct service_summary *s)
-{
-	return s->known && s->ready == 0 && !s->external;
 }
 
 struct summary *

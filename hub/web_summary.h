@@ -1,6 +1,6 @@
 /*
- * A short form of each service, for the lists of the hub's page: made anew only when its digest is another, and SUMMARY_VIEWS views
- * are read a time at most, so that ten thousand services hold nothing up. A part of hub/web_survey; on the hub's loop.
+ * The services of the hub's page, as they were at the last survey: keys are copies, in order. A part of hub/web_survey; on the hub's
+ * loop.
  *
  *	summary_take(s, fanout);
  *	n = summary_list(s, &list);
@@ -10,13 +10,9 @@
 
 #include "hub/fanout.h"
 
-enum { SUMMARY_VIEWS = 400 };
-
 struct service_summary {
 	const char *key; /* NULL: none has this number */
-	uint64_t digest;
-	uint16_t ports, endpoints, ready; /* endpoints: places that serve or might */
-	bool headless, external, known; /* known: these numbers are read */
+	struct fanout_counts counts;
 };
 
 struct summary;
@@ -26,7 +22,12 @@ void summary_free(struct summary **s);
 void summary_take(struct summary *s, const struct fanout *f);
 /* In order of their keys; good until the next summary_take. */
 size_t summary_list(const struct summary *s, const struct service_summary *const **list);
-/* Has it endpoints, and none of them serves? */
-bool summary_is_idle(const struct service_summary *s);
+
+/* Do some of its endpoints serve, and others not? */
+static inline bool
+service_is_partly(const struct service_summary *s)
+{
+	return s->counts.ready > 0 && s->counts.ready < s->counts.endpoints;
+}
 
 #endif

@@ -76,9 +76,11 @@ on_talk(void *arg, const struct talk *talk)
 	n->since_ms = f.since_ms;
 	n->pending = f.pending;
 	n->unacked = f.unacked;
-	n->unserved = (unsigned)f.unserved;
-	n->health = !f.synced || f.pending + f.unacked > 0 || f.unserved + f.held > 0 ? SURVEY_LAGS
-										      : SURVEY_BARE;
+	n->unserved = (unsigned)(f.unserved + f.held);
+	n->no_tunnel = f.no_tunnel;
+	n->health = !f.synced || f.pending + f.unacked > 0 || n->unserved > 0 ? SURVEY_LAGS
+		: f.no_tunnel                                                 ? SURVEY_GOOD
+									      : SURVEY_BARE;
 }
 
 static void
@@ -96,6 +98,7 @@ on_tunnel(void *arg, const struct tunnel_facts *f)
 	n->rtt_ms = f->stats->rtt_ms;
 	n->bytes_in = f->stats->bytes_in;
 	n->bytes_out = f->stats->bytes_out;
+	n->ends_s = f->ends_s;
 }
 
 static void
@@ -105,17 +108,6 @@ forget_joined(struct survey *s)
 		free(s->joined[i].name);
 	free(take_ptr(&s->joined));
 	s->n_joined = 0;
-}
-
-/* The serial number is in a file, which is read only of those of whom anything was revoked. */
-static bool
-is_revoked(const struct certs *certs, const char *node)
-{
-	char serial[PKI_SERIAL_TEXT];
-	int64_t until;
-
-	return certs_refuses(certs, node, "") && certs_node_info(certs, node, serial, &until) &&
-		certs_refuses(certs, node, serial);
 }
 
 static void
@@ -132,7 +124,7 @@ find_joined(struct survey *s, uint64_t now_ms)
 	s->n_joined = certs_nodes(certs, &names);
 	s->joined = xcalloc(s->n_joined + 1, sizeof *s->joined);
 	for (size_t i = 0; i < s->n_joined; i++)
-		s->joined[i] = (struct joined){names[i], is_revoked(certs, names[i])};
+		s->joined[i] = (struct joined){names[i], certs_node_revoked(certs, names[i])};
 	free(names);
 	s->joined_changes = changes;
 	s->joined_ms = now_ms;
@@ -184,6 +176,7 @@ take_tunnel(struct survey_node *to, const struct survey_node *from)
 	to->rtt_ms = from->rtt_ms;
 	to->bytes_in = from->bytes_in;
 	to->bytes_out = from->bytes_out;
+	to->ends_s = from->ends_s;
 }
 
 /* Several entries of one name become one. */
@@ -201,6 +194,25 @@ merge(struct nodes_list *l)
 	l->n = n;
 }
 
+/* It is at another replica, or away. */
+static void
+look_for(struct survey *s, struct survey_node *n)
+{
+	struct presence_row row;
+
+	if (s->from->nodes == NULL ||
+		!nodes_presence(s->from->nodes, text_of(&s->now, n->name), &row))
+		return;
+	n->at = keep(&s->now, row.at);
+	n->version = keep(&s->now, row.version);
+	n->address = keep(&s->now, row.address);
+	n->words = keep(&s->now, row.words);
+	if (row.connected && row.at[0] != '\0' && n->health != SURVEY_REVOKED)
+		n->health = SURVEY_ELSEWHERE;
+	if (!row.connected)
+		n->seen_ms = (uint64_t)row.since_ms;
+}
+
 static void
 judge(struct survey *s, struct survey_node *n)
 {
@@ -211,10 +223,14 @@ judge(struct survey *s, struct survey_node *n)
 		n->site = keep(&s->now, site);
 		n->zone = keep(&s->now, zone);
 	}
+	if (!n->connected)
+		look_for(s, n);
 	if (n->connected && n->health == SURVEY_BARE && n->tunnel)
 		n->health = SURVEY_GOOD;
 	if (!n->connected && peers_epoch(s->from->peers, text_of(&s->now, n->name)) != 0)
-		n->health = SURVEY_ELSEWHERE;
+		n->health = SURVEY_ELSEWHERE; /* replicas that are older tell of tunnels alone */
+	if (n->health == SURVEY_LAGS)
+		n->lags_since_ms = wall_ms();
 	s->totals.health[n->health]++;
 	s->totals.tunnels += n->tunnel;
 }
@@ -225,7 +241,7 @@ rate(uint64_t now, uint64_t before, uint64_t ms)
 	return now > before && ms > 0 ? (now - before) * 1000 / ms : 0;
 }
 
-/* Both lists are in the order of names. */
+/* What of it the survey before tells. Both lists are in the order of names. */
 static void
 find_rates(struct survey *s, uint64_t ms)
 {
@@ -240,7 +256,11 @@ find_rates(struct survey *s, uint64_t ms)
 			k++;
 		if (k == b->n)
 			break;
-		if (b->at[k].epoch != n->epoch || strcmp(text_of(b, b->at[k].name), name) != 0)
+		if (strcmp(text_of(b, b->at[k].name), name) != 0)
+			continue;
+		if (n->lags_since_ms != 0 && b->at[k].lags_since_ms != 0)
+			n->lags_since_ms = b->at[k].lags_since_ms;
+		if (b->at[k].epoch != n->epoch)
 			continue;
 		n->rate_in = rate(n->bytes_in, b->at[k].bytes_in, ms);
 		n->rate_out = rate(n->bytes_out, b->at[k].bytes_out, ms);
@@ -311,8 +331,8 @@ count_services(struct survey *s)
 
 	s->totals.services = summary_list(s->summary, &list);
 	for (size_t i = 0; i < s->totals.services; i++) {
-		s->totals.unread += !list[i]->known;
-		s->totals.idle += summary_is_idle(list[i]);
+		s->totals.idle += list[i]->counts.idle;
+		s->totals.partly += service_is_partly(list[i]);
 	}
 }
 
@@ -326,12 +346,6 @@ survey_take(struct survey *s, const struct survey_sources *from, uint64_t now_ms
 	count_services(s);
 	s->taken_ms = now_ms;
 	s->from = NULL;
-}
-
-bool
-survey_unread(const struct survey *s)
-{
-	return s->totals.unread > 0;
 }
 
 uint64_t

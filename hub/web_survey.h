@@ -11,6 +11,8 @@
 #define EDGEWAY_HUB_WEB_SURVEY_H
 
 #include "hub/certs.h"
+#include "hub/kubernetes.h"
+#include "hub/manifests.h"
 #include "hub/nodes.h"
 #include "hub/web_summary.h"
 
@@ -25,15 +27,19 @@ struct survey_sources {
 	const struct peers *peers;
 	const struct fanout *fanout;
 	const struct cluster *cluster;
+	const struct manifests *manifests; /* one of these two is NULL */
+	const struct kubernetes *kubernetes;
 	bool ready;
 	const char *waits; /* for what, when not ready */
+	uint16_t port; /* that nodes dial */
+	uint64_t requests, refused; /* ingress_count */
 };
 
 enum survey_health {
 	SURVEY_REVOKED, /* its certificate is refused: it is no node any more */
 	SURVEY_DOWN, /* it has joined, and is not connected */
 	SURVEY_LAGS, /* connected, and changes are under way, or some of its services not served */
-	SURVEY_BARE, /* connected, without a tunnel */
+	SURVEY_BARE, /* connected, without a tunnel, which is not switched off */
 	SURVEY_ELSEWHERE, /* at another replica */
 	SURVEY_GOOD,
 	SURVEY_HEALTHS,
@@ -41,10 +47,16 @@ enum survey_health {
 
 struct survey_node {
 	uint32_t name, site, zone, version, address; /* survey_text */
+	uint32_t at,
+		words; /* of one that is not connected here: the replica that has it, or had it; its last words */
 	uint8_t health; /* enum survey_health */
-	bool connected, tunnel;
+	bool connected, tunnel, no_tunnel; /* no_tunnel: it is switched off */
 	unsigned pending, unacked, unserved, streams, rtt_ms;
 	uint64_t since_ms, tunnel_since_ms; /* since 1970; 0: not connected, no tunnel */
+	uint64_t
+		seen_ms; /* since 1970, when it was connected last and is not; 0: not since the hub started */
+	int64_t ends_s; /* the certificate of its newest tunnel, since 1970; 0: unknown */
+	uint64_t lags_since_ms; /* since 1970, as surveys saw it; 0: it does not */
 	uint64_t epoch;
 	uint64_t bytes_in, bytes_out; /* of its newest tunnel; in: from the node */
 	uint64_t rate_in,
@@ -55,8 +67,7 @@ struct survey_totals {
 	size_t nodes, health[SURVEY_HEALTHS];
 	size_t tunnels, streams;
 	uint64_t rate_in, rate_out;
-	size_t services, idle,
-		unread; /* idle: without an endpoint that serves; unread: not looked at yet */
+	size_t services, idle, partly; /* without an endpoint that serves; some of them do not */
 };
 
 struct survey;
@@ -65,8 +76,6 @@ struct survey *survey_new(void);
 void survey_free(struct survey **s);
 /* now_ms: of the loop. */
 void survey_take(struct survey *s, const struct survey_sources *from, uint64_t now_ms);
-/* Are there views that no time was for? */
-bool survey_unread(const struct survey *s);
 /* When it was taken last, of the loop; 0: never. */
 uint64_t survey_taken_ms(const struct survey *s);
 

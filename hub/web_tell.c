@@ -20,6 +20,15 @@ tell_health(enum survey_health health)
 	return words[health];
 }
 
+void
+tell_healths(const size_t of[SURVEY_HEALTHS], struct buf *out)
+{
+	for (int i = 0; i < SURVEY_HEALTHS; i++)
+		buf_printf(out, "%s\"%s\":%zu", i > 0 ? "," : "{",
+			tell_health((enum survey_health)i), of[i]);
+	buf_adds(out, "}");
+}
+
 /* --- for every viewer ------------------------------------------------------------------------ */
 
 void
@@ -32,15 +41,15 @@ tell_top(const struct tell *t, struct buf *out)
 		"\",\"started\":%llu,\"viewers\":%zu,\"ready\":%s,\"waits\":",
 		(unsigned long long)t->started_ms, t->viewers, t->from->ready ? "true" : "false");
 	json_add_text(out, t->from->waits);
-	buf_printf(out, ",\"nodes\":%zu,\"health\":{", n->nodes);
-	for (int i = 0; i < SURVEY_HEALTHS; i++)
-		buf_printf(out, "%s\"%s\":%zu", i > 0 ? "," : "",
-			tell_health((enum survey_health)i), n->health[i]);
+	buf_printf(out, ",\"nodes\":%zu,\"health\":", n->nodes);
+	tell_healths(n->health, out);
 	buf_printf(out,
-		"},\"tunnels\":%zu,\"streams\":%zu,\"in\":%llu,\"out\":%llu,\"services\":%zu,"
-		"\"idle\":%zu,\"unread\":%zu,\"peers\":",
+		",\"tunnels\":%zu,\"streams\":%zu,\"in\":%llu,\"out\":%llu,\"services\":%zu,"
+		"\"idle\":%zu,\"partly\":%zu,\"port\":%u,\"requests\":%llu,\"refused\":%llu,"
+		"\"peers\":",
 		n->tunnels, n->streams, (unsigned long long)n->rate_in,
-		(unsigned long long)n->rate_out, n->services, n->idle, n->unread);
+		(unsigned long long)n->rate_out, n->services, n->idle, n->partly, t->from->port,
+		(unsigned long long)t->from->requests, (unsigned long long)t->from->refused);
 	peers_state(t->from->peers, out);
 	buf_adds(out, "}\n");
 }
@@ -92,15 +101,37 @@ tell_node_row(const struct survey *s, const struct survey_node *n, struct buf *o
 	json_add_text(out, survey_text(s, n->version));
 	buf_adds(out, ",\"address\":");
 	json_add_text(out, survey_text(s, n->address));
+	buf_adds(out, ",\"at\":");
+	json_add_text(out, survey_text(s, n->at));
+	buf_adds(out, ",\"words\":");
+	json_add_text(out, survey_text(s, n->words));
 	buf_printf(out,
-		",\"health\":\"%s\",\"connected\":%s,\"tunnel\":%s,\"pending\":%u,\"unserved\":%u,"
+		",\"health\":\"%s\",\"connected\":%s,\"tunnel\":%s,\"noTunnel\":%s,\"pending\":%u,"
+		"\"unserved\":%u,"
 		"\"streams\":%u,\"rtt\":%u,\"in\":%llu,\"out\":%llu,\"totalIn\":%llu,"
-		"\"totalOut\":%llu,\"since\":%llu",
+		"\"totalOut\":%llu,\"since\":%llu,\"seen\":%llu",
 		tell_health((enum survey_health)n->health), n->connected ? "true" : "false",
-		n->tunnel ? "true" : "false", n->pending + n->unacked, n->unserved, n->streams,
-		n->rtt_ms, (unsigned long long)n->rate_in, (unsigned long long)n->rate_out,
+		n->tunnel ? "true" : "false", n->no_tunnel ? "true" : "false",
+		n->pending + n->unacked, n->unserved, n->streams, n->rtt_ms,
+		(unsigned long long)n->rate_in, (unsigned long long)n->rate_out,
 		(unsigned long long)n->bytes_in, (unsigned long long)n->bytes_out,
-		(unsigned long long)n->since_ms);
+		(unsigned long long)n->since_ms, (unsigned long long)n->seen_ms);
+}
+
+/* In what order nodes stand that are sorted by health: what asks for somebody first. */
+static int
+rank_of(const struct survey_node *n)
+{
+	static const uint8_t ranks[SURVEY_HEALTHS] = {
+		[SURVEY_DOWN] = 0,
+		[SURVEY_LAGS] = 1,
+		[SURVEY_BARE] = 2,
+		[SURVEY_GOOD] = 3,
+		[SURVEY_ELSEWHERE] = 4,
+		[SURVEY_REVOKED] = 5,
+	};
+
+	return ranks[n->health];
 }
 
 struct order {
@@ -127,7 +158,7 @@ compare_nodes(const void *a, const void *b, void *arg)
 		order = strcmp(survey_text(o->survey, x->site), survey_text(o->survey, y->site));
 		break;
 	case SORT_HEALTH:
-		order = x->health - y->health;
+		order = rank_of(x) - rank_of(y);
 		break;
 	case SORT_STREAMS:
 		order = compare_numbers(x->streams, y->streams);
@@ -186,23 +217,49 @@ static void
 tell_nodes(const struct tell *t, const struct want *want, struct buf *out)
 {
 	const struct survey_node *all;
-	size_t total = survey_nodes(t->survey, &all), n = 0, from;
+	size_t total = survey_nodes(t->survey, &all), n = 0, from, of[SURVEY_HEALTHS] = {0};
 	auto_free const struct survey_node **list = xcalloc(total + 1, sizeof *list);
 	struct order order = {t->survey, want};
 
 	for (size_t i = 0; i < total; i++)
-		if (wants_node(t, want, &all[i]))
+		if (wants_node(t, want, &all[i])) {
+			of[all[i].health]++;
 			list[n++] = &all[i];
+		}
 	if (n > 1 && (want->sort != SORT_NAME || want->desc))
 		qsort_r(list, n, sizeof *list, compare_nodes, &order);
 	from = first_row(want, n);
-	buf_printf(out, "{\"t\":\"nodes\",\"total\":%zu,\"from\":%zu,\"rows\":[", n, from);
+	buf_printf(out, "{\"t\":\"nodes\",\"total\":%zu,\"from\":%zu,\"health\":", n, from);
+	tell_healths(of, out);
+	buf_adds(out, ",\"rows\":[");
 	for (size_t i = from; i < MIN(n, from + TELL_ROWS); i++) {
 		buf_adds(out, i > from ? ",{" : "{");
 		tell_node_row(t->survey, list[i], out);
 		buf_adds(out, "}");
 	}
 	buf_adds(out, "]}\n");
+}
+
+static const char *
+reason_of(const struct tell *t, const struct service_summary *s)
+{
+	const char *slash = strchr(s->key, '/');
+	auto_free char *ns = xstrndup(s->key, (size_t)(slash - s->key));
+
+	return cluster_reason(t->from->cluster, ns, slash + 1);
+}
+
+static bool
+is_troubled_service(const struct service_summary *s)
+{
+	return s->counts.idle || service_is_partly(s);
+}
+
+/* As rank_of: no endpoint serves; some do not; all do. */
+static int
+rank_of_service(const struct service_summary *s)
+{
+	return s->counts.idle ? 0 : service_is_partly(s) ? 1 : 2;
 }
 
 static int
@@ -213,10 +270,12 @@ compare_services(const void *a, const void *b, void *arg)
 	const struct want *w = arg;
 	int order = 0;
 
-	if (w->sort == SORT_ENDPOINTS)
-		order = x->endpoints - y->endpoints;
+	if (w->sort == SORT_HEALTH)
+		order = rank_of_service(x) - rank_of_service(y);
+	else if (w->sort == SORT_ENDPOINTS)
+		order = x->counts.endpoints - y->counts.endpoints;
 	else if (w->sort == SORT_READY)
-		order = x->ready - y->ready;
+		order = x->counts.ready - y->counts.ready;
 	if (order == 0 && w->sort != SORT_NAME)
 		return strcmp(x->key, y->key);
 	if (order == 0)
@@ -227,17 +286,15 @@ compare_services(const void *a, const void *b, void *arg)
 static void
 add_service_row(const struct tell *t, const struct service_summary *s, struct buf *out)
 {
-	const char *slash = strchr(s->key, '/');
-	auto_free char *ns = xstrndup(s->key, (size_t)(slash - s->key));
-
 	buf_adds(out, "{\"name\":");
 	json_add_text(out, s->key);
 	buf_printf(out,
 		",\"ports\":%u,\"endpoints\":%u,\"ready\":%u,\"headless\":%s,\"external\":%s,"
-		"\"known\":%s,\"reason\":",
-		s->ports, s->endpoints, s->ready, s->headless ? "true" : "false",
-		s->external ? "true" : "false", s->known ? "true" : "false");
-	json_add_text(out, cluster_reason(t->from->cluster, ns, slash + 1));
+		"\"idle\":%s,\"reason\":",
+		s->counts.ports, s->counts.endpoints, s->counts.ready,
+		s->counts.headless ? "true" : "false", s->counts.external ? "true" : "false",
+		s->counts.idle ? "true" : "false");
+	json_add_text(out, reason_of(t, s));
 	buf_adds(out, "}");
 }
 
@@ -251,7 +308,7 @@ tell_services(const struct tell *t, const struct want *want, struct buf *out)
 
 	for (size_t i = 0; i < total; i++)
 		if ((want->q[0] == '\0' || strstr(all[i]->key, want->q) != NULL) &&
-			(!want->troubled || summary_is_idle(all[i])))
+			(!want->troubled || is_troubled_service(all[i])))
 			list[n++] = all[i];
 	if (n > 1 && (want->sort != SORT_NAME || want->desc))
 		qsort_r(list, n, sizeof *list, compare_services, &order);

@@ -1,7 +1,7 @@
 /*
  * The hub's page as data (hub/web.h): JSON, an object a line, each with its kind in "t". web_tell.c has what every viewer gets and
- * the lists, web_map.c sites and nodes for the map, web_seen.c one node, one service and how each node sees it. All of it is
- * bounded, whatever the size of the cluster: TELL_ROWS rows, TELL_DRAWN nodes, TELL_SHOWN endpoints. Names come from the cluster and
+ * the lists, web_attention.c what is not well, web_map.c sites and nodes for the map, web_seen.c one node, one service and how each node
+ * sees it. All of it is bounded, whatever the size of the cluster: TELL_ROWS rows, TELL_DRAWN nodes, TELL_SHOWN endpoints. Names come from the cluster and
  * from nodes: they are texts, never markup. On the hub's loop.
  */
 #ifndef EDGEWAY_HUB_WEB_TELL_H
@@ -13,6 +13,7 @@
 
 enum {
 	TELL_ROWS = 50,
+	TELL_NAMED = 6, /* of each kind of trouble, by name */
 	TELL_SITES = 120,
 	TELL_DRAWN = 400, /* nodes that are drawn one by one */
 	TELL_SHOWN = 16, /* endpoints of a port, as one node sees it */
@@ -39,8 +40,11 @@ void tell_events(size_t *seen, struct buf *out);
 /* The members of a node's row, without braces. */
 void tell_node_row(const struct survey *s, const struct survey_node *n, struct buf *out);
 void tell_map(const struct tell *t, struct buf *out);
+void tell_attention(const struct tell *t, struct buf *out);
 void tell_node(const struct tell *t, const struct want *want, struct buf *out);
 void tell_service(const struct tell *t, const struct want *want, struct buf *out);
 const char *tell_health(enum survey_health health);
+/* {"good":12,...} */
+void tell_healths(const size_t of[SURVEY_HEALTHS], struct buf *out);
 
 #endif

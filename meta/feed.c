@@ -138,7 +138,8 @@ dial(struct feed *f)
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
 		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND,
 		"edgeway-answers: " HEALTH_KIND, MESH_CRL_HEADER ": 1",
-		"edgeway-enforces: " ALLOW_FROM_KIND, beat, NULL};
+		"edgeway-enforces: " ALLOW_FROM_KIND, beat,
+		f->no_tunnel ? MESH_TUNNEL_HEADER ": off" : NULL, NULL};
 	struct ws_dial d = {.headers = headers, .arg = f};
 	struct err err = {0};
 
@@ -361,6 +362,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->hub_arg = config->hub_arg;
 	f->asked = config->asked;
 	f->asked_arg = config->asked_arg;
+	f->no_tunnel = config->no_tunnel;
 	f->mark = config->mark;
 	f->carriers = config->carriers;
 	f->subnet = config->subnet;

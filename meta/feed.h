@@ -31,6 +31,7 @@ struct feed_config { /* copied */
 	void *hub_arg;
 	meta_asked_fn *asked; /* the hub has a question; NULL: none is answered */
 	void *asked_arg;
+	bool no_tunnel; /* it is switched off: the hub does not wait for one */
 	struct apply *apply;
 	bool cloudhub; /* hub.protocol: the hub is a KubeEdge CloudHub */
 	const char *node, *node_id; /* node_id "" = node */

@@ -115,6 +115,7 @@ struct feed {
 	uint64_t connects, failures, messages, refused, acks;
 	meta_asked_fn *asked;
 	void *asked_arg;
+	bool no_tunnel;
 	unsigned n_unanswered; /* questions of this connection */
 	uint64_t asked_ms; /* the second in which n_asked came */
 	unsigned n_asked;

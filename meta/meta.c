@@ -294,6 +294,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.hub_arg = m,
 		.asked = c->asked != NULL ? on_asked : NULL,
 		.asked_arg = m,
+		.no_tunnel = !c->forward,
 		.apply = m->apply,
 		.node = c->node,
 		.node_id = c->node_id,

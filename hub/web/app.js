@@ -1,9 +1,11 @@
 // The page of an Edgeway hub: what it says over the websocket, shown as it changes. Read-only.
-import {HEALTH, attribute, bytes, count, keyed, make, map, nodePath, rate, set, since, spark} from "./draw.js";
+import {HEALTH, attribute, bytes, count, keyed, make, map, nodePath, perSecond, rate, set, since, spark} from "./draw.js";
 
 const HISTORY = 120, EVENTS = 500, PAGE = 50;
 const main = document.getElementById("main"), foot = document.getElementById("foot");
-const state = {top: null, data: {}, events: [], live: false, told: 0, history: [], node: {name: "", history: []}};
+const AVERAGED = 5; // seconds of which a rate of requests is the average
+const BY_TROUBLE = "health"; // lists come like that unless something else is asked for
+const state = {top: null, data: {}, events: [], live: false, told: 0, history: [], counted: null, node: {name: "", history: []}};
 let route = {view: "overview", name: "", want: {}}, shown = null;
 
 // --- where we are: the part of the address behind # ------------------------------------------------------------------
@@ -57,6 +59,7 @@ function ask() {
   if (!socket || socket.readyState !== WebSocket.OPEN) return;
   const want = new URLSearchParams({view: route.view, ...route.want});
   if (route.name) want.set("name", route.name);
+  if (!want.has("sort") && shown.sorted) want.set("sort", shown.sorted);
   socket.send(new TextEncoder().encode(`${want}\n`));
 }
 
@@ -139,32 +142,35 @@ function showHealth(e, health) {
   set(e, HEALTH[health] || health);
 }
 
-/** Columns: {label, sort, num, wide, make, show}. Rows keep their elements. */
-function table(columns, key, empty) {
+/** Columns: {label, sort, num, wide, area, make, show}. Rows keep their elements. sorted: by what they come unless something else is asked for;
+ * group: (row) => what stands above it and those like it, or ""; show is given the element of its heading. */
+function table(columns, key, empty, {sorted = "name", group = null, heading = null} = {}) {
   const heads = columns.map((c) => {
     const th = make(`th${c.num ? ".num" : ""}${c.wide ? ".wide-only" : ""}`, {scope: "col"});
     th.append(c.sort ? make("button", {type: "button", click: () => sortBy(c)}, c.label) : c.label);
     return th;
   });
   const body = make("tbody"), root = make("div.frame", {}, make("table", {}, make("thead", {}, make("tr", {}, ...heads)), body));
+  const inOrder = () => route.want.sort || sorted;
+  const grouped = (rows) => rows.flatMap((r, i) => (i && group(rows[i - 1]) === group(r) ? [r] : [{group: group(r)}, r]));
+  function sortBy(column) {
+    const desc = inOrder() === column.sort ? !route.want.desc : Boolean(column.num);
+    writeRoute({sort: column.sort === sorted ? "" : column.sort, desc, from: 0});
+  }
+  const cell = (c, r) => make(`td${c.num ? ".num" : ""}${c.wide ? ".wide-only" : ""}${c.area ? `.${c.area}` : ""}`, {}, c.make ? c.make(r) : null);
   root.update = (rows) => {
-    columns.forEach((c, i) => {
-      const sorted = c.sort && (route.want.sort || "name") === c.sort;
-      attribute(heads[i], "aria-sort", sorted ? (route.want.desc ? "descending" : "ascending") : null);
-    });
-    const items = rows && !rows.length ? [null] : rows || [];
-    keyed(body, items, (r) => (r ? key(r) : "\u0000"), (r) => {
+    columns.forEach((c, i) => attribute(heads[i], "aria-sort", c.sort && inOrder() === c.sort ? (route.want.desc ? "descending" : "ascending") : null));
+    const items = rows && !rows.length ? [null] : group && rows && inOrder() === sorted ? grouped(rows) : rows || [];
+    keyed(body, items, (r) => (!r ? "\u0000" : r.group ? `\u0001${r.group}` : key(r)), (r) => {
       if (!r) return make("tr", {}, make("td.empty", {colspan: columns.length}, empty));
-      return make("tr", {}, ...columns.map((c) => make(`td${c.num ? ".num" : ""}${c.wide ? ".wide-only" : ""}`, {}, c.make ? c.make(r) : null)));
-    }, (tr, r) => r && columns.forEach((c, i) => (c.make ? c.show(tr.children[i].firstChild, r) : set(tr.children[i], c.show(r)))));
+      if (r.group) return make("tr.group", {}, make("th", {colspan: columns.length, scope: "rowgroup"}, badge(), make("span")));
+      return make("tr", {}, ...columns.map((c) => cell(c, r)));
+    }, (tr, r) => {
+      if (r && r.group) heading(tr.firstChild.firstChild, tr.firstChild.lastChild, r.group);
+      else if (r) columns.forEach((c, i) => (c.make ? c.show(tr.children[i].firstChild, r) : set(tr.children[i], c.show(r))));
+    });
   };
   return root;
-}
-
-function sortBy(column) {
-  const same = (route.want.sort || "name") === column.sort;
-  const desc = same ? !route.want.desc : Boolean(column.num);
-  writeRoute({sort: column.sort === "name" ? "" : column.sort, desc, from: 0});
 }
 
 let typed = 0;
@@ -201,20 +207,32 @@ function facts(names) {
   return root;
 }
 
-function traffic(whom) {
-  const halves = ["in", "out"].map((way) => {
-    const value = make("div.value"), line = spark(way, `${way === "in" ? "from" : "to"} ${whom}, the last two minutes`);
-    const root = make("div", {}, make("div.label", {}, make(`i.key.${way}`), `${way === "in" ? "From" : "To"} ${whom}`), value, line);
-    return {way, value, line, root};
+/** Numbers with their curves: [{key, label, text}]; text: of the last values. */
+function curves(of) {
+  const parts = of.map(({key, label, text}) => {
+    const value = make("div.value"), line = spark(key, `${label}, the last two minutes`);
+    return {key, text, value, line, root: make("div", {}, make("div.label", {}, make(`i.key.${key}`), label), value, line)};
   });
-  const root = make("div.traffic", {}, ...halves.map((h) => h.root));
-  root.update = (history) => halves.forEach((h) => {
-    const values = history.map((p) => p[h.way]);
-    set(h.value, rate(values.at(-1) || 0));
-    h.line.draw(values, HISTORY);
+  const root = make("div.traffic", {}, ...parts.map((p) => p.root));
+  root.update = (history) => parts.forEach((p) => {
+    const values = history.map((h) => h[p.key]);
+    set(p.value, p.text(values));
+    p.line.draw(values, HISTORY);
   });
   return root;
 }
+
+const traffic = (whom) => curves([
+  {key: "in", label: `From ${whom}`, text: (v) => rate(v.at(-1) || 0)},
+  {key: "out", label: `To ${whom}`, text: (v) => rate(v.at(-1) || 0)},
+]);
+
+const average = (values) => perSecond(values.slice(-AVERAGED).reduce((a, b) => a + b, 0) / Math.max(1, Math.min(values.length, AVERAGED)));
+
+const requests = () => curves([
+  {key: "asked", label: "Requests", text: average},
+  {key: "refused", label: "Refused or failed", text: average},
+]);
 
 function tile(label, href) {
   const value = make("div.value"), note = make("div.note"), root = make(href ? "a.tile" : "div.tile", {href}, make("div.label", {}, label), value, note);
@@ -231,35 +249,120 @@ function tile(label, href) {
 
 // --- views -------------------------------------------------------------------------------------------------------------------
 
+/** What needs attention: each kind with its names as links. Kinds come from the hub, the worst first; two more are known here. */
+const ATTENTION = {
+  hub: {mark: "down", title: () => "The hub is not ready", all: "#/events"},
+  hubCertificates: {mark: "down", title: () => "A certificate of the hub ends soon", all: "#/events", text: (r) => `${ends(r.since)}; ${r.text}`},
+  replicas: {mark: "down", title: (n) => `${many(n, "replica")} away`, all: "#/events"},
+  away: {mark: "down", title: (n) => `${many(n, "node")} away`, all: "#/nodes?troubled=1", link: nodePath, text: (r) => [r.since ? `for ${since(r.since)}` : "since before the hub started", r.text].filter(Boolean).join(", ")},
+  idle: {mark: "down", title: (n) => `${many(n, "service")} without an endpoint that serves`, all: "#/services?troubled=1", link: service, text: (r) => r.text},
+  manifests: {mark: "lags", title: (n) => `${many(n, "manifest file")} cannot be read; what was said before counts on`, all: "#/events?q=manifests", link: (name) => `#/events?q=${encodeURIComponent(name)}`, text: (r) => r.text},
+  kubernetes: {mark: "lags", title: (n) => `${many(n, "resource")} of the API server cannot be read`, all: "#/events?q=kubernetes", link: (name) => `#/events?q=${encodeURIComponent(name)}`, text: (r) => r.text},
+  dead: {mark: "lags", title: (n) => `${many(n, "endpoint")} that nodes find dead`, all: "#/services", link: service, text: (r) => r.text},
+  partly: {mark: "lags", title: (n) => `${many(n, "service")} with endpoints that do not serve`, all: "#/services?troubled=1", link: service, text: (r) => r.text},
+  behind: {mark: "lags", title: (n) => `${many(n, "node")} behind with what the cluster says`, all: "#/nodes?troubled=1", link: nodePath, text: (r) => r.text},
+  bare: {mark: "bare", title: (n) => `${many(n, "node")} without a tunnel: the cloud does not reach ${n === 1 ? "it" : "them"}`, all: "#/nodes?troubled=1", link: nodePath, text: (r) => r.text},
+  nodeCertificates: {mark: "lags", title: (n) => (n === 1 ? "A certificate of a node ends soon and was not renewed" : `${count(n)} certificates of nodes end soon and were not renewed`), all: "#/nodes", link: nodePath, text: (r) => ends(r.since)},
+};
+const many = (n, what) => `${count(n)} ${what}${n === 1 ? "" : "s"}`;
+const ends = (ms) => (ms > Date.now() ? `ends in ${since(2 * Date.now() - ms)}` : `ended ${since(ms)} ago`);
+
+/** Those of the hub itself and of replicas are in every message. */
+function attentionNow(top, told) {
+  const list = [...told], away = top.peers.filter((p) => !["open", "itself", "twin"].includes(p.state));
+  if (away.length) list.unshift({kind: "replicas", total: away.length, rows: away.slice(0, 6).map((p) => ({name: p.peer || p.address, text: p.error || p.state}))});
+  if (!top.ready) list.unshift({kind: "hub", total: 1, rows: [{name: "", text: top.waits}]});
+  return list.filter((a) => ATTENTION[a.kind]);
+}
+
+function attention() {
+  const title = make("h2.first", {}, "Needs attention"), well = make("p.well", {}, make("i.dot.good"), make("span")), list = make("ul.attention");
+  const root = make("section", {"aria-label": "Needs attention"}, title, well, list);
+  root.update = (top, told) => {
+    const items = attentionNow(top, told), nodes = top.nodes - top.health.revoked;
+    well.hidden = items.length > 0;
+    list.hidden = !items.length;
+    set(well.lastChild, nodes ? "Nothing does: all nodes are connected, all services have endpoints." : "Nothing does; no node has joined yet.");
+    keyed(list, items, (a) => a.kind, (a) => make(`li.${ATTENTION[a.kind].mark}`, {}, make("a.what", {href: ATTENTION[a.kind].all}, make(`i.dot.${ATTENTION[a.kind].mark}`), make("span")), make("ul")), (li, a) => {
+      const kind = ATTENTION[a.kind], more = a.total - a.rows.length;
+      set(li.firstChild.lastChild, kind.title(a.total));
+      const rows = more > 0 ? [...a.rows, {more}] : a.rows;
+      keyed(li.lastChild, rows, (r) => r.name ?? "\u0000more", (r) => (r.more ? make("li", {}, make("a", {href: kind.all}))
+        : make("li", {}, kind.link ? make("a.name", {href: kind.link(r.name)}, r.name) : make("b", {}, r.name), make("span"))), (e, r) => {
+        if (r.more) set(e.firstChild, `and ${count(r.more)} more`);
+        else set(e.lastChild, ` ${kind.text ? kind.text(r) : r.text}`);
+      });
+    });
+  };
+  return root;
+}
+
+/** No node has joined: the two commands that change that. */
+function firstNode() {
+  const hub = make("pre"), node = make("pre"), nearby = /^(localhost|127\..*|\[::1\])$/.test(location.hostname); // no node finds it there
+  const root = make("section.start", {hidden: true}, make("h2", {}, "Join the first node"), make("ol", {},
+    make("li", {}, "On this hub's machine make a token for the node. It is the last line that this prints, and good for one join:", hub,
+      make("p.soft", {}, "In Kubernetes: ", make("code", {}, "kubectl -n edgeway exec deploy/edgeway-hub -- edgewayctl token create --node edge-1"))),
+    make("li", {}, "On the node put that line into /etc/edgeway/token, and start the agent:", node,
+      make("p.soft", {}, "The name after wss:// must lead the node to this hub, and be one of its tls.names. The unit of the package does the same with /etc/edgeway/agent.yaml."))));
+  root.update = (top) => {
+    set(hub, "edgewayctl --socket /run/edgeway/hub.sock token create --node edge-1");
+    set(node, `edgeway-agent --node edge-1 --hub.url wss://${nearby ? "HUB" : location.hostname}:${top.port} --hub.tokenFile /etc/edgeway/token`);
+  };
+  return root;
+}
+
 function overview() {
-  const nodes = tile("Nodes", "#/nodes"), services = tile("Services", "#/services"), flow = traffic("nodes"), drawn = map();
-  const root = make("div", {}, make("h1.sr", {hidden: true}, "Overview"), make("div.tiles", {}, nodes, services, make("div.tile.wide", {}, flow)), make("h2", {}, "Hub, sites and nodes"), drawn);
+  const nodes = tile("Nodes", "#/nodes"), services = tile("Services", "#/services"), asked = requests(), flow = traffic("nodes"), drawn = map();
+  const needs = attention(), start = firstNode(), places = make("section", {}, make("h2", {}, "Hub, sites and nodes"), drawn);
+  const root = make("div", {}, make("h1.sr", {hidden: true}, "Overview"), needs, start,
+    make("div.tiles", {}, nodes, services, make("div.tile.wide", {title: "What callers ask of this hub for the edge, and what of it was answered with an error"}, asked), make("div.tile.full", {}, flow)), places);
   return {root, update() {
     const top = state.top;
     if (!top) return;
     const h = top.health, all = top.nodes - h.revoked, ill = [[h.down, "away"], [h.lags, "behind"], [h.bare, "without tunnel"]].filter((x) => x[0]);
-    nodes.update(count(all - h.down), `of ${count(all)} connected`, ill.map(([n, what]) => `${count(n)} ${what}`).join(", ") || "all are well", h.down ? "bad" : ill.length ? "warn" : "");
-    services.update(count(top.services), "", top.unread ? "counting…" : top.idle ? `${count(top.idle)} without an endpoint` : "all have endpoints", top.idle ? "warn" : "");
+    nodes.update(count(all - h.down), `of ${count(all)} connected`, ill.map(([n, what]) => `${count(n)} ${what}`).join(", ") || (all ? "all are well" : "none has joined"), h.down ? "bad" : ill.length ? "warn" : "");
+    services.update(count(top.services), "", top.idle ? `${count(top.idle)} without an endpoint` : top.services ? "all have endpoints" : "none is known", top.idle ? "warn" : "");
+    asked.update(state.history);
     flow.update(state.history);
-    if (state.data.sites) drawn.update(top, state.data);
+    start.hidden = all > 0;
+    places.hidden = !all;
+    start.update(top);
+    if (!state.data.sites) return;
+    needs.update(top, state.data.attention || []);
+    drawn.update(top, state.data);
   }};
+}
+
+/** Why it is as its health says. */
+function whyNode(r) {
+  if (r.health === "down") return r.seen ? `away for ${since(r.seen)}${r.words ? `: ${r.words}` : ""}` : "not seen since the hub started";
+  if (r.health === "elsewhere") return r.at ? `connected to ${r.at}` : "";
+  if (r.health === "lags") return r.unserved ? `${many(r.unserved, "service")} refused or without an address` : r.pending ? `${many(r.pending, "change")} under way` : "is brought up to date";
+  if (r.health === "bare") return "nothing opens a tunnel: something on the way may pass websockets alone";
+  return r.noTunnel ? "its tunnel is switched off" : "";
 }
 
 function nodes() {
   const list = table([
-    {label: "Node", sort: "name", make: (r) => make("a.name", {href: nodePath(r.name), title: r.name}, r.name), show: () => {}},
-    {label: "Health", sort: "health", make: badge, show: (e, r) => showHealth(e, r.health)},
+    {label: "Node", sort: "name", area: "who", make: (r) => make("a.name", {href: nodePath(r.name), title: r.name}, r.name), show: () => {}},
+    {label: "State", sort: "health", area: "state", make: badge, show: (e, r) => showHealth(e, r.health)},
+    {label: "Why", area: "why", show: whyNode},
     {label: "Site", sort: "site", wide: true, show: (r) => r.site},
     {label: "Version", wide: true, show: (r) => r.version},
-    {label: "From nodes", sort: "in", num: true, show: (r) => (r.tunnel ? rate(r.in) : "")},
-    {label: "To nodes", sort: "out", num: true, show: (r) => (r.tunnel ? rate(r.out) : "")},
+    {label: "From nodes", sort: "in", num: true, wide: true, show: (r) => (r.tunnel ? rate(r.in) : "")},
+    {label: "To nodes", sort: "out", num: true, wide: true, show: (r) => (r.tunnel ? rate(r.out) : "")},
     {label: "Streams", sort: "streams", num: true, wide: true, show: (r) => (r.tunnel ? count(r.streams) : "")},
     {label: "RTT", sort: "rtt", num: true, wide: true, show: (r) => (r.tunnel ? `${r.rtt} ms` : "")},
     {label: "Connected", sort: "since", num: true, wide: true, show: (r) => since(r.since)},
-  ], (r) => r.name, "No node is like that.");
+  ], (r) => r.name, "No node is like that.", {sorted: BY_TROUBLE, group: (r) => r.health, heading: (e, text, health) => {
+    showHealth(e, health);
+    set(text, count(state.data.health[health]));
+  }});
+  list.classList.add("cards");
   const turn = pages(), site = make("button", {type: "button", click: () => writeRoute({site: null, from: 0})});
   const root = make("div", {}, make("h1", {}, "Nodes"), make("div.tools", {}, searchBox("Search name, site, address, version"), checkBox("troubled", "not well"), site, turn), list);
-  return {root, update() {
+  return {root, sorted: BY_TROUBLE, update() {
     site.hidden = route.want.site == null;
     set(site, `site: ${route.want.site || "none"} ✕`);
     turn.update(state.data);
@@ -267,21 +370,25 @@ function nodes() {
   }};
 }
 
+const SERVES = {down: "no endpoint serves", lags: "some do not serve", bare: "another name", good: "serves", said: "see why"};
+const serviceState = (r) => (r.external ? "bare" : r.ready === 0 ? "down" : r.ready < r.endpoints ? "lags" : r.reason ? "said" : "good");
+function showService(e, word) {
+  attribute(e, "class", `badge ${word === "said" ? "lags" : word}`);
+  set(e, SERVES[word]);
+}
+
 function services() {
   const list = table([
-    {label: "Service", sort: "name", make: (r) => make("a.name", {href: service(r.name), title: r.name}, r.name), show: () => {}},
-    {label: "Ready", sort: "ready", num: true, show: (r) => (r.external ? "external" : r.known ? count(r.ready) : "…")},
-    {label: "Endpoints", sort: "endpoints", num: true, show: (r) => (r.external ? "" : r.known ? count(r.endpoints) : "…")},
-    {label: "Ports", num: true, wide: true, show: (r) => (r.known ? r.ports : "…")},
-    {label: "State", make: badge, show: (e, r) => {
-      const word = r.external ? "bare" : !r.known ? "" : r.ready === 0 ? "down" : r.ready < r.endpoints || r.reason ? "lags" : "good";
-      attribute(e, "class", `badge ${word}`);
-      set(e, {bare: "another name", down: "no endpoint serves", lags: r.ready < r.endpoints ? "some not ready" : "see why", good: "serves"}[word] || "…");
-    }},
-    {label: "Why", wide: true, show: (r) => r.reason},
-  ], (r) => r.name, "No service is like that.");
-  const turn = pages(), root = make("div", {}, make("h1", {}, "Services"), make("div.tools", {}, searchBox("Search namespace/name"), checkBox("troubled", "without an endpoint"), turn), list);
-  return {root, update() {
+    {label: "Service", sort: "name", area: "who", make: (r) => make("a.name", {href: service(r.name), title: r.name}, r.name), show: () => {}},
+    {label: "State", sort: "health", area: "state", make: badge, show: (e, r) => showService(e, serviceState(r))},
+    {label: "Why", area: "why", show: (r) => r.reason || (serviceState(r) === "lags" ? `${count(r.endpoints - r.ready)} of ${count(r.endpoints)} endpoints do not serve` : "")},
+    {label: "Ready", sort: "ready", num: true, wide: true, show: (r) => (r.external ? "external" : count(r.ready))},
+    {label: "Endpoints", sort: "endpoints", num: true, wide: true, show: (r) => (r.external ? "" : count(r.endpoints))},
+    {label: "Ports", num: true, wide: true, show: (r) => r.ports},
+  ], (r) => r.name, "No service is like that.", {sorted: BY_TROUBLE});
+  list.classList.add("cards");
+  const turn = pages(), root = make("div", {}, make("h1", {}, "Services"), make("div.tools", {}, searchBox("Search namespace/name"), checkBox("troubled", "not well"), turn), list);
+  return {root, sorted: BY_TROUBLE, update() {
     turn.update(state.data);
     list.update(state.data.rows);
   }};
@@ -306,8 +413,8 @@ function node() {
     health.hidden = !d.found;
     if (!d.found) return;
     showHealth(health, d.health);
-    about.update([d.site, d.zone, d.address, d.version, since(d.since), d.connected ? (d.pending ? `${count(d.pending)} changes under way` : d.unserved ? `${count(d.unserved)} services without an address` : "up to date") : "",
-      since(d.tunnelSince), d.tunnel ? `${d.rtt} ms` : "", d.tunnel ? count(d.streams) : "", d.tunnel ? `${bytes(d.totalIn)} / ${bytes(d.totalOut)}` : ""]);
+    about.update([d.site, d.zone, d.address, d.version, since(d.since), d.connected ? (d.pending ? `${count(d.pending)} changes under way` : d.unserved ? `${many(d.unserved, "service")} refused or without an address` : "up to date") : whyNode(d),
+      d.noTunnel ? "switched off" : since(d.tunnelSince), d.tunnel ? `${d.rtt} ms` : "", d.tunnel ? count(d.streams) : "", d.tunnel ? `${bytes(d.totalIn)} / ${bytes(d.totalOut)}` : ""]);
     flow.update(state.node.history);
     tunnels.update(d.tunnels);
   }};
@@ -441,9 +548,11 @@ function update() {
 setInterval(() => {
   showLink();
   if (!state.live || !state.top) return;
-  const keep = (list, p) => list.push({in: p.in, out: p.out}) > HISTORY && list.shift();
-  keep(state.history, state.top);
-  if (route.view === "node" && state.data.found) keep(state.node.history, state.data);
+  const keep = (list, p) => list.push(p) > HISTORY && list.shift();
+  const {in: from, out: to, requests: all, refused: bad} = state.top, before = state.counted || state.top;
+  keep(state.history, {in: from, out: to, asked: Math.max(0, all - before.requests), refused: Math.max(0, bad - before.refused)});
+  state.counted = {requests: all, refused: bad};
+  if (route.view === "node" && state.data.found) keep(state.node.history, {in: state.data.in, out: state.data.out});
   update();
 }, 1000);
 addEventListener("hashchange", onRoute);

@@ -60,6 +60,7 @@ export function bytes(n) {
 }
 
 export const rate = (n) => `${bytes(n)}/s`;
+export const perSecond = (n) => `${n === 0 ? "0" : n < 10 ? n.toFixed(1) : count(Math.round(n))} /s`;
 export const count = (n) => n.toLocaleString("en").replaceAll(",", "\u202f");
 
 export function since(ms, now = Date.now()) {
@@ -94,6 +95,8 @@ export const HEALTH = {
 };
 const ORDER = ["down", "lags", "bare", "good", "elsewhere", "revoked"];
 const NAMED = 60; // nodes that have their names beside them
+const TOGETHER = 4; // sites that are one group, in one row of a wide window
+const NAMED_ILL = 8; // of a site, where the others are marks alone
 
 export const nodePath = (name) => `#/node/${encodeURIComponent(name)}`;
 
@@ -102,21 +105,26 @@ function worst(health) {
 }
 
 function siteCard() {
-  const name = make("a"), note = make("span"), body = make("div.dots"), bar = make("div.share");
-  const card = make("section.site", {}, make("header", {}, name, note), body, bar);
-  Object.assign(card, {name, note, body, bar});
+  const name = make("a"), note = make("span"), body = make("div.dots"), bar = make("div.share"), ill = make("p.ill");
+  const card = make("section.site", {}, make("header", {}, name, note), ill, body, bar);
+  Object.assign(card, {name, note, body, bar, ill});
   return card;
 }
 
+const rank = (node) => ORDER.indexOf(node[2]);
+const isIll = (health) => ["down", "lags", "bare"].includes(health);
+
+/** Those in trouble first. Where there are too many for names the first of these have one, and the others are marks. */
 function drawNodes(body, nodes, named) {
-  keyed(body, nodes, (n) => n[0] + named, (n) => (named
-    ? make("a.chip", {href: nodePath(n[0])}, make("i.dot"), make("b", {}, n[0]), make("span"))
-    : make("a.dot", {href: nodePath(n[0])})), (e, n) => {
+  const items = [...nodes].sort((a, b) => rank(a) - rank(b)).map((n, i) => ({n, named: named || (isIll(n[2]) && i < NAMED_ILL)}));
+  keyed(body, items, (i) => i.n[0] + i.named, (i) => (i.named
+    ? make("a.chip", {href: nodePath(i.n[0])}, make("i.dot"), make("b", {}, i.n[0]), make("span"))
+    : make("a.mark", {href: nodePath(i.n[0])}, make("i.dot"))), (e, {n, named: long}) => {
     const said = `${n[0]}: ${HEALTH[n[2]]}${n[3] ? `, ${rate(n[3])}` : ""}`;
     attribute(e, "aria-label", said);
     attribute(e, "title", said);
-    attribute(named ? e.firstChild : e, "class", `dot ${n[2]}`);
-    if (named) set(e.lastChild, n[2] === "good" ? (n[3] ? rate(n[3]) : "") : HEALTH[n[2]]);
+    attribute(e.firstChild, "class", `dot ${n[2]}`);
+    if (long) set(e.lastChild, n[2] === "good" ? (n[3] ? rate(n[3]) : "") : HEALTH[n[2]]);
   });
 }
 
@@ -139,15 +147,21 @@ function updateSite(card, {site, nodes, named}) {
   drawNodes(card.body, nodes, named);
   drawShares(card.bar, site);
   card.health = worst(site.health);
+  const ill = ORDER.filter((h) => isIll(h) && site.health[h] > 0).map((h) => `${count(site.health[h])} ${HEALTH[h]}`).join(", ");
+  card.ill.hidden = !ill || named;
+  set(card.ill, ill);
+  attribute(card, "class", `site ${card.health}`);
   card.flows = site.in + site.out > 0;
 }
 
-/** Lines from the hub to each site, under the cards. */
+/** Lines from the hub to each site, where all sites stand in one row below it: behind a row of cards nobody would see them. */
 function drawLines(map, svg, hub, cards) {
   const frame = map.getBoundingClientRect(), from = hub.getBoundingClientRect();
   const x0 = from.left + from.width / 2 - frame.left, y0 = from.bottom - frame.top;
-  const lines = [];
-  for (const card of cards) {
+  const tops = cards.map((card) => card.getBoundingClientRect());
+  const lines = [], oneRow = tops.every((t) => Math.abs(t.top - tops[0].top) < 1);
+  map.classList.toggle("lined", oneRow);
+  for (const card of oneRow ? cards : []) {
     const to = card.getBoundingClientRect(), x = to.left + to.width / 2 - frame.left, y = to.top - frame.top;
     const d = `M${x0.toFixed(1)} ${y0.toFixed(1)}C${x0.toFixed(1)} ${(y0 + 40).toFixed(1)} ${x.toFixed(1)} ${(y - 46).toFixed(1)} ${x.toFixed(1)} ${y.toFixed(1)}`;
     lines.push({d, classes: card.health, key: `${card.name.textContent}`});
@@ -159,15 +173,25 @@ function drawLines(map, svg, hub, cards) {
   });
 }
 
+/** Sites with trouble, the worst and largest first; where there are many those where all is well stand apart, below. */
+function siteGroups(items) {
+  const trouble = (i) => ORDER.filter(isIll).findIndex((h) => i.site.health[h] > 0);
+  const place = (i) => (trouble(i) < 0 ? ORDER.length : trouble(i));
+  items.sort((a, b) => place(a) - place(b) || b.site.health.down - a.site.health.down || b.site.nodes - a.site.nodes || (a.site.site < b.site.site ? -1 : 1));
+  if (items.length <= TOGETHER) return [{key: "all", title: "", items}];
+  const ill = items.filter((i) => trouble(i) >= 0), well = items.filter((i) => trouble(i) < 0);
+  return [{key: "ill", title: `Sites with trouble: ${count(ill.length)}`, items: ill}, {key: "well", title: `Sites where all is well: ${count(well.length)}`, items: well}].filter((g) => g.items.length);
+}
+
 export function map() {
-  const svg = make("svg", {"aria-hidden": "true"}), hubs = make("div.hubs"), sites = make("div.sites");
+  const svg = make("svg", {"aria-hidden": "true"}), hubs = make("div.hubs"), sites = make("div.groups");
   const legend = make("p.legend", {}, ...["good", "lags", "bare", "down", "elsewhere"].map((h) => make("span", {}, make(`i.dot.${h}`), HEALTH[h])));
   const beyond = make("p.soft", {hidden: true});
   const root = make("div", {}, make("div.map", {}, svg, hubs, sites), beyond, legend);
   const frame = root.firstChild;
   const lines = () => {
     const own = hubs.querySelector(".own");
-    if (own) drawLines(frame, svg, own, [...sites.children]);
+    if (own) drawLines(frame, svg, own, [...sites.querySelectorAll(".site")]);
   };
   root.update = (top, data) => {
     const others = top.peers.filter((p) => p.state !== "itself" && p.state !== "twin");
@@ -177,10 +201,15 @@ export function map() {
         : `${count(top.tunnels)} tunnel${top.tunnels === 1 ? "" : "s"}, ${count(top.streams)} stream${top.streams === 1 ? "" : "s"}`);
       e.classList.toggle("away", !!p && p.state !== "open");
     });
-    const named = data.drawn.length <= NAMED;
-    const items = data.sites.map((site, i) => ({site, named, nodes: data.drawn.filter((n) => n[1] === i)}));
-    items.sort((a, b) => b.site.nodes - a.site.nodes || (a.site.site < b.site.site ? -1 : 1));
-    keyed(sites, items, (i) => i.site.site, siteCard, updateSite);
+    const named = data.drawn.length <= NAMED, of = data.sites.map((site) => ({site, named, nodes: []}));
+    data.drawn.forEach((n) => n[1] >= 0 && of[n[1]].nodes.push(n));
+    const groups = siteGroups(of);
+    keyed(sites, groups, (g) => g.key, () => make("div.group", {}, make("h3"), make("div.sites")), (e, g) => {
+      set(e.firstChild, g.title);
+      e.classList.toggle("many", of.length > TOGETHER);
+      e.firstChild.hidden = !g.title;
+      keyed(e.lastChild, g.items, (i) => i.site.site, siteCard, updateSite);
+    });
     beyond.hidden = !data.beyond;
     set(beyond, `${count(data.beyond)} nodes of more sites than are drawn here: see the list of nodes.`);
     lines();

@@ -151,7 +151,7 @@ files(void **state)
 		assert_true(f->len > 100 && f->data[f->len - 1] == '\n');
 		sum += f->len;
 	}
-	assert_true(sum < 60 * 1024);
+	assert_true(sum < 72 * 1024);
 	assert_memory_equal(page->data, "<!DOCTYPE html>", 15);
 	web_file_etag(page, etag);
 	web_file_etag(web_file_find("/app.js", 7), other);
