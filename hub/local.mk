@@ -75,6 +75,7 @@ hub_libhub_a_SOURCES = \
 	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_trace.c hub/visit_where.c \
 	hub/ways.c hub/ways.h hub/ways_beside.c hub/ways_callers.c hub/ways_judge.c hub/ways_private.h \
 	hub/web.c hub/web.h hub/web_attention.c hub/web_conn.c hub/web_live.c hub/web_private.h \
+	hub/web_dead.c hub/web_dead.h \
 	hub/web_files.c hub/web_files.h \
 	hub/web_judge.c hub/web_judge.h \
 	hub/web_map.c hub/web_seen.c hub/web_tell.c hub/web_tell.h \

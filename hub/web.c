@@ -44,7 +44,8 @@ on_turn(void *arg)
 {
 	struct web *w = arg;
 	struct survey_sources from = sources_of(w);
-	const struct tell tell = {w->survey, &from, w->started_ms, w->n_viewers, w->probes};
+	const struct tell tell = {
+		w->survey, &from, w->started_ms, w->n_viewers, w->probes, w->dead};
 	struct web_conn *c = find_due(w);
 
 	if (c == NULL)
@@ -63,6 +64,7 @@ on_tick(void *arg)
 	struct web_conn *c;
 
 	survey_take(w->survey, &from, loop_now_ms(w->config.loop));
+	dead_sweep(w->dead, w->survey, loop_now_ms(w->config.loop));
 	TAILQ_FOREACH(c, &w->conns, link)
 	{
 		if (c->viewer != NULL)
@@ -83,6 +85,7 @@ web_viewers_changed(struct web *w)
 		timer_cancel(w->turn);
 		survey_free(&w->survey);
 		probes_forget(w->probes);
+		dead_forget(w->dead);
 	}
 }
 
@@ -172,6 +175,7 @@ web_start(struct web **out, const struct web_config *config, struct err *err)
 		.peers = config->peers,
 		.ask = config->ask,
 		.arg = config->arg});
+	w->dead = dead_new(config->ask, config->arg);
 	w->tick = timer_new(config->loop, on_tick, w);
 	w->turn = timer_new(config->loop, on_turn, w);
 	rc = web_renew(w, err);
@@ -202,6 +206,7 @@ web_stop(struct web **out)
 	timer_free(&w->turn);
 	survey_free(&w->survey);
 	probes_free(&w->probes);
+	dead_free(&w->dead);
 	pki_ctx_free(&w->tls);
 	free(w);
 }

@@ -132,6 +132,30 @@ attention_services(struct attention *a, const char *kind, bool idle)
 	attention_end(a);
 }
 
+/* A row for each service, whichever of its nodes says so. */
+static void
+attention_dead(struct attention *a)
+{
+	const struct dead_row *list;
+	size_t n = dead_list(a->tell->dead, &list), next;
+
+	attention_begin(a, "dead");
+	for (size_t i = 0; i < n; i = next) {
+		auto_free char *text = NULL;
+		unsigned most = 0;
+
+		for (next = i; next < n && strcmp(list[next].service, list[i].service) == 0; next++)
+			most = MAX(most, list[next].endpoints);
+		text = next - i > 1 ? xasprintf("%u endpoint%s, say %s and %zu other node%s", most,
+					      most == 1 ? "" : "s", list[i].node, next - i - 1,
+					      next - i == 2 ? "" : "s")
+				    : xasprintf("%u endpoint%s, says %s", most,
+					      most == 1 ? "" : "s", list[i].node);
+		attention_add(a, list[i].service, text, 0);
+	}
+	attention_end(a);
+}
+
 /* --- where it comes from, certificates -------------------------------------------------------- */
 
 static void
@@ -200,6 +224,7 @@ tell_attention(const struct tell *t, struct buf *out)
 	attention_nodes(&a, "away", attention_away);
 	attention_services(&a, "idle", true);
 	attention_sources(&a);
+	attention_dead(&a);
 	attention_services(&a, "partly", false);
 	attention_nodes(&a, "behind", attention_behind);
 	attention_nodes(&a, "bare", attention_bare);

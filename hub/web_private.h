@@ -56,6 +56,7 @@ struct web {
 	size_t n_conns, n_viewers;
 	struct survey *survey; /* NULL: nobody looks */
 	struct probes *probes;
+	struct dead *dead;
 	struct timer *tick; /* until the next survey; while somebody looks */
 	struct timer *turn; /* until the turn of the next viewer who is due */
 	uint64_t started_ms; /* since 1970 */

@@ -7,6 +7,7 @@
 #ifndef EDGEWAY_HUB_WEB_TELL_H
 #define EDGEWAY_HUB_WEB_TELL_H
 
+#include "hub/web_dead.h"
 #include "hub/web_probe.h"
 #include "hub/web_survey.h"
 #include "hub/web_want.h"
@@ -27,6 +28,7 @@ struct tell {
 	uint64_t started_ms; /* since 1970 */
 	size_t viewers;
 	struct probes *probes;
+	const struct dead *dead;
 };
 
 /* {"t":"top",...}: counts, traffic, replicas. */

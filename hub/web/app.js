@@ -258,7 +258,7 @@ const ATTENTION = {
   idle: {mark: "down", title: (n) => `${many(n, "service")} without an endpoint that serves`, all: "#/services?troubled=1", link: service, text: (r) => r.text},
   manifests: {mark: "lags", title: (n) => `${many(n, "manifest file")} cannot be read; what was said before counts on`, all: "#/events?q=manifests", link: (name) => `#/events?q=${encodeURIComponent(name)}`, text: (r) => r.text},
   kubernetes: {mark: "lags", title: (n) => `${many(n, "resource")} of the API server cannot be read`, all: "#/events?q=kubernetes", link: (name) => `#/events?q=${encodeURIComponent(name)}`, text: (r) => r.text},
-  dead: {mark: "lags", title: (n) => `${many(n, "endpoint")} that nodes find dead`, all: "#/services", link: service, text: (r) => r.text},
+  dead: {mark: "down", title: (n) => `${many(n, "service")} with endpoints that nodes find dead`, all: "#/services", link: service, text: (r) => r.text},
   partly: {mark: "lags", title: (n) => `${many(n, "service")} with endpoints that do not serve`, all: "#/services?troubled=1", link: service, text: (r) => r.text},
   behind: {mark: "lags", title: (n) => `${many(n, "node")} behind with what the cluster says`, all: "#/nodes?troubled=1", link: nodePath, text: (r) => r.text},
   bare: {mark: "bare", title: (n) => `${many(n, "node")} without a tunnel: the cloud does not reach ${n === 1 ? "it" : "them"}`, all: "#/nodes?troubled=1", link: nodePath, text: (r) => r.text},

@@ -209,6 +209,12 @@ def test_what_nodes_say_themselves(world, page):
     wait_for("ejected", lambda: call()[0] == 200 and row_of(page, "edge-2") == "3 up, 1 ejected" and
              page.text(".way.ejected").startswith("172.17.0.2:8080"))
     shot(world, page, "ejected")
+    page.run("location.hash = '#/'")
+    page.wait("what is dead", "return [...document.querySelectorAll('.attention > li')].some((li) => li.querySelector('.what').textContent == "
+              "'1 service with endpoints that nodes find dead' && li.querySelector(':scope > ul a').getAttribute('href') == '#/service/shop/web' && "
+              "li.querySelector(':scope > ul li').textContent == 'shop/web 1 endpoint, says edge-2')", seconds=90)
+    shot(world, page, "dead")
+    show(page, "#/service/shop/web", "edge-2")
     world.agent1.stop()
     wait_for("away", lambda: row_of(page, "edge-1") == "not told: it is connected to no hub")
     shot(world, page, "not-told")
