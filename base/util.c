@@ -179,6 +179,17 @@ file_read(const char *path, size_t limit, char **data, size_t *len)
 	return 0;
 }
 
+char *
+file_in(const char *path, const char *name, const char *other)
+{
+	auto_free char *named = xasprintf("%s/%s", path, name);
+	struct stat st;
+
+	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+		return xstrdup(path);
+	return access(named, F_OK) == 0 ? take_ptr(&named) : xasprintf("%s/%s", path, other);
+}
+
 static int
 write_all(int fd, const char *at, size_t len)
 {

@@ -59,6 +59,9 @@ void random_bytes(void *p, size_t n);
  * the NUL. Returns 0 or -errno; -EFBIG when the file is larger than limit. */
 int file_read(const char *path, size_t limit, char **data, size_t *len);
 
+/* Of a folder its file `name`, or `other` where there is none; the path itself when it is no folder. On the heap. */
+char *file_in(const char *path, const char *name, const char *other);
+
 /* Replace a file atomically: temporary file in the same folder, fsync, rename. 0 or -errno. */
 int file_write(const char *path, const void *data, size_t len, unsigned mode);
 

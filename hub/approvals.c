@@ -44,7 +44,6 @@ approvals_add(struct approvals *a)
 	struct held *h = xcalloc(1, sizeof *h);
 
 	h->next = a->held;
-	h->round = a->follow != NULL ? follow_round(a->follow) : 0;
 	h->asked_ms = loop_now_ms(a->config.loop);
 	a->held = h;
 	a->n_held++;
@@ -95,11 +94,17 @@ say(struct approvals *a, const struct csr *csr)
 			log_limited(LOG_LEVEL_WARN, 20, "hub",
 				"look twice before you approve: %s request=%s node=%s", err.text,
 				csr->name, csr->node);
+		if (csr->replaces)
+			log_limited(LOG_LEVEL_WARN, 20, "hub",
+				"the request is for a name that another key holds a certificate "
+				"for: approve it only if this node was installed anew or revoked, "
+				"and its own log names this request=%s node=%s address=%s",
+				csr->name, csr->node, csr->address);
 		if (approvals_rivals(a, csr))
 			log_limited(LOG_LEVEL_WARN, 20, "hub",
-				"another request is for the same node, or it holds a certificate: "
-				"approve none but the one that the node's own log names, deny the "
-				"others request=%s node=%s address=%s",
+				"another request is for the same node: approve none but the one "
+				"that the node's own log names, deny the others request=%s node=%s "
+				"address=%s",
 				csr->name, csr->node, csr->address);
 		break;
 	case CSR_DENIED:
@@ -131,7 +136,8 @@ forget_other_key(struct held *h, const struct csr *csr)
 static void
 on_object(void *arg, const struct tree_node *object, bool gone)
 {
-	struct approvals *a = arg;
+	const struct approvals_list *list = arg;
+	struct approvals *a = list->approvals;
 	struct held *h;
 	struct csr csr;
 
@@ -142,6 +148,7 @@ on_object(void *arg, const struct tree_node *object, bool gone)
 		if (!gone && !a->overflow_said)
 			log_error("hub",
 				"more than %d CertificateSigningRequests of " CSR_SIGNER
+				" and " CSR_SIGNER_REPLACEMENT
 				": the others are not looked at; delete some",
 				APPROVALS_HELD_MAX);
 		a->overflow_said |= !gone;
@@ -156,7 +163,7 @@ on_object(void *arg, const struct tree_node *object, bool gone)
 	else
 		forget_other_key(h, &csr);
 	h->asked = false;
-	h->round = follow_round(a->follow);
+	h->round = follow_round(list->follow);
 	if (csr.state != CSR_APPROVED)
 		free(take_ptr(&h->cert));
 	csr_fini(&h->csr);
@@ -167,13 +174,15 @@ on_object(void *arg, const struct tree_node *object, bool gone)
 static void
 on_listed(void *arg)
 {
-	struct approvals *a = arg;
+	struct approvals_list *list = arg;
+	struct approvals *a = list->approvals;
 
-	a->listed = true;
+	list->listed = true;
 	for (struct held **at = &a->held; *at != NULL;) {
 		struct held *h = *at;
 
-		if (h->round != follow_round(a->follow) && !(h->asked && !h->sent))
+		if (h->csr.replaces == list->replaces && h->round != follow_round(list->follow) &&
+			!(h->asked && !h->sent))
 			drop(a, at);
 		else
 			at = &h->next;
@@ -221,7 +230,8 @@ failed_answer(struct approvals *a, const struct https_answer *answer)
 
 	follow_describe(answer, "CertificateSigningRequests",
 		"what deploy/kubernetes/rbac-approval.yaml has: create, list and watch on "
-		"certificatesigningrequests, patch on their status, sign on the signer " CSR_SIGNER,
+		"certificatesigningrequests, patch on their status, sign on the signers " CSR_SIGNER
+		" and " CSR_SIGNER_REPLACEMENT,
 		why, sizeof why);
 	if (answer->status / 100 == 4 && answer->status != 403)
 		describe_refusal(answer, why, sizeof why);
@@ -439,7 +449,8 @@ begin(struct approvals *a, struct held *h)
 	snprintf(a->at, sizeof a->at, "%s", h->csr.name);
 	if (h->asked)
 		create(a, h);
-	else if (h->csr.wrong != NULL || h->cert != NULL || approvals_yields(h))
+	else if (h->csr.wrong != NULL || h->cert != NULL || approvals_yields(h) ||
+		(h->csr.wrong = approvals_objection(a, &h->csr)) != NULL)
 		write_status(a, h);
 	else
 		sign(a, h);
@@ -482,7 +493,7 @@ work(void *arg)
 static void
 on_told(void *arg)
 {
-	struct approvals *a = arg;
+	struct approvals *a = ((const struct approvals_list *)arg)->approvals;
 
 	if (a->step == STEP_NONE && a->wait.failures == 0)
 		work(a);
@@ -490,26 +501,38 @@ on_told(void *arg)
 
 /* --- start and stop ----------------------------------------------------------------- */
 
-struct approvals *
-approvals_start(const struct approvals_config *config)
+#define OF_SIGNER CSR_PATH "?fieldSelector=spec.signerName%3Dedgeway.io%2Fagent"
+
+static void
+approvals_follow(struct approvals *a, bool replaces)
 {
-	struct approvals *a = xcalloc(1, sizeof *a);
+	struct approvals_list *list = &a->lists[replaces];
 	const struct follow_config follow = {
-		.loop = config->loop,
-		.api = config->api,
-		.path = CSR_PATH "?fieldSelector=spec.signerName%3Dedgeway.io%2Fagent",
+		.loop = a->config.loop,
+		.api = a->config.api,
+		.path = replaces ? OF_SIGNER "-replacement" : OF_SIGNER,
 		.what = "CertificateSigningRequests",
 		.rights = "the verbs list and watch on certificatesigningrequests "
 			  "(deploy/kubernetes/rbac-approval.yaml)",
 		.object = on_object,
 		.listed = on_listed,
 		.told = on_told,
-		.arg = a,
+		.arg = list,
 	};
+
+	*list = (struct approvals_list){.approvals = a, .replaces = replaces};
+	list->follow = follow_start(&follow);
+}
+
+struct approvals *
+approvals_start(const struct approvals_config *config)
+{
+	struct approvals *a = xcalloc(1, sizeof *a);
 
 	a->config = *config;
 	a->timer = timer_new(config->loop, work, a);
-	a->follow = follow_start(&follow);
+	approvals_follow(a, false);
+	approvals_follow(a, true);
 	return a;
 }
 
@@ -520,7 +543,8 @@ approvals_stop(struct approvals **out)
 
 	if (a == NULL)
 		return;
-	follow_stop(&a->follow);
+	for (size_t i = 0; i < ARRAY_LEN(a->lists); i++)
+		follow_stop(&a->lists[i].follow);
 	https_stop(&a->request);
 	if (a->config.share != NULL)
 		share_unclaim(a->config.share, &a->claim);

@@ -1,15 +1,16 @@
 /*
  * The other way of joining: a node without a token asks, an operator approves (`kubectl certificate approve`), and the
- * hub signs. Through CertificateSigningRequests of the signer edgeway.io/agent (hub/csr.h), which every replica
- * follows, so that a node may ask at any of them:
+ * hub signs. Through CertificateSigningRequests of the signers edgeway.io/agent and, for a name that holds a certificate of another
+ * key, edgeway.io/agent-replacement (hub/csr.h), which every replica follows, so that a node may ask at any of them:
  *
  *   approvals_ask ─► POST ─► PENDING ─approve─► APPROVED ─► recorded, told to the replicas ─► PATCH status ─► ISSUED
  *                               └─deny─► DENIED                └─ breaks the signer's rules ─► FAILED
  *
- * Requests that others made for this signer are signed as well, once they are approved. Who knows nothing of us may
+ * Requests that others made for these signers are signed as well, once they are approved. Who knows nothing of us may
  * ask: at most APPROVALS_PENDING_MAX of a hub's own are undecided, APPROVALS_ADDRESS_MAX of one address (of IPv6: of one /64),
- * and a name that holds a certificate, or that only an operator's token may give away (join_bars_fn), is asked for no more; one that was signed for the very key that asks is handed out. Where places are
- * scarce one whose node has not asked for APPROVALS_STALE_MS gives way, else one of the address that has the most, by two or
+ * and a name that is connected, or that only an operator's token may give away (join_bars_fn), is not asked for; one that was signed for
+ * the very key that asks is handed out. Whose the name is counts when it is signed, too: what was approved for edgeway.io/agent fails when another
+ * key has got the name meanwhile, whoever approved it. Where places are scarce one whose node has not asked for APPROVALS_STALE_MS gives way, else one of the address that has the most, by two or
  * more than the address that asks: it fails, and says so. What the API server finds
  * wrong with a request is this request's fault alone. The cluster forgets decided requests after an hour and undecided ones after a day.
  * On the hub's loop.
@@ -59,7 +60,7 @@ void approvals_stop(struct approvals **a);
 /* May the node have its certificate by now? Asks for it when nobody did. address: of the node, with its port. */
 void approvals_ask(struct approvals *a, const char *node, const char *address, const char *csr_pem,
 	struct approval_answer *answer);
-/* {"pending","problem","requests":[{"name","node","state","address","why"}]} */
+/* {"pending","replacements","problem","requests":[{"name","node","state","replaces","address","why"}]} */
 void approvals_state(const struct approvals *a, struct buf *out);
 void approvals_metrics(const struct approvals *a, struct metrics *to);
 

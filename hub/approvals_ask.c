@@ -52,6 +52,17 @@ count_pending(const struct approvals *a)
 	return n;
 }
 
+/* Of them those for names that hold a certificate. */
+static size_t
+approvals_count_replacements(const struct approvals *a)
+{
+	size_t n = 0;
+
+	for (const struct held *h = a->held; h != NULL; h = h->next)
+		n += is_pending(h) && h->csr.replaces;
+	return n;
+}
+
 static size_t
 approvals_count_from(const struct approvals *a, uint64_t source)
 {
@@ -154,7 +165,8 @@ answer_known(const struct approvals *a, const struct held *h, struct approval_an
 			certs_refuses(a->config.certs, csr->node, serial))
 			refuse(answer,
 				"the certificate of the request %s was revoked: make a token with "
-				"`edgewayctl token create --node NAME`",
+				"`edgewayctl token create --node NAME`, or remove node.key of this "
+				"node, so that it asks with another key",
 				csr->name);
 		else
 			answer->cert = xstrdup(csr->cert);
@@ -171,27 +183,75 @@ answer_known(const struct approvals *a, const struct held *h, struct approval_an
 	}
 }
 
+const char *
+approvals_unread(const struct approvals *a)
+{
+	for (size_t i = 0; i < ARRAY_LEN(a->lists); i++) {
+		const char *problem = follow_problem(a->lists[i].follow);
+
+		if (problem[0] != '\0')
+			return problem;
+	}
+	return "";
+}
+
 static const char *
-why_not_ask(struct approvals *a, const char *node, const char *host)
+why_not_ask(struct approvals *a, enum ledger_holder holder, const char *host)
 {
 	if (a->problem[0] != '\0')
 		return a->problem;
-	if (follow_problem(a->follow)[0] != '\0')
-		return follow_problem(a->follow);
-	if (!a->listed)
+	if (approvals_unread(a)[0] != '\0')
+		return approvals_unread(a);
+	if (!a->lists[false].listed || !a->lists[true].listed)
 		return "CertificateSigningRequests have not been read yet";
-	if (certs_taken(a->config.certs, node))
-		return "the name holds a certificate: make a token with `edgewayctl token create "
-		       "--node NAME`";
+	if (holder == LEDGER_REVOKED)
+		return "the certificate of this key was revoked: make a token with `edgewayctl "
+		       "token create --node NAME`, or remove node.key of this node, so that it "
+		       "asks with another key";
 	return approvals_make_room(a, host);
 }
 
+/* Is there no more to come of it for a node that needs one of the other signer? */
+static bool
+approvals_is_void(const struct csr *csr)
+{
+	return csr->state == CSR_PENDING || csr->state == CSR_APPROVED || csr->state == CSR_FAILED;
+}
+
+/* replaces: the name is another key's. */
 static struct held *
-find_asked(const struct approvals *a, const char *node, const char *key)
+find_asked(const struct approvals *a, const char *node, const char *key, bool replaces)
 {
 	for (struct held *h = a->held; h != NULL; h = h->next) {
-		if (strcmp(h->csr.key, key) == 0 && strcmp(h->csr.node, node) == 0)
+		if (strcmp(h->csr.key, key) == 0 && strcmp(h->csr.node, node) == 0 &&
+			!(replaces && !h->csr.replaces && approvals_is_void(&h->csr)))
 			return h;
+	}
+	return NULL;
+}
+
+static enum ledger_holder
+approvals_holder(const struct approvals *a, const char *node, const char *key)
+{
+	return ledger_holder(certs_ledger(a->config.certs), node, key);
+}
+
+char *
+approvals_objection(const struct approvals *a, const struct csr *csr)
+{
+	switch (approvals_holder(a, csr->node, csr->key)) {
+	case LEDGER_REVOKED:
+		return xstrdup("the certificate of this key was revoked: only another key can be "
+			       "signed for the name");
+	case LEDGER_ANOTHER:
+		return csr->replaces
+			? NULL
+			: xstrdup("the name holds a certificate of another key by now: such a name "
+				  "is given by the signer " CSR_SIGNER_REPLACEMENT
+				  ", for which the node asks by itself");
+	case LEDGER_FREE:
+	case LEDGER_OWN:
+		break;
 	}
 	return NULL;
 }
@@ -206,7 +266,7 @@ approvals_rivals(const struct approvals *a, const struct csr *csr)
 			strcmp(h->csr.node, csr->node) == 0 && strcmp(h->csr.name, csr->name) != 0)
 			return true;
 	}
-	return certs_taken(a->config.certs, csr->node);
+	return false;
 }
 
 /* "" when the API server has not refused it lately. */
@@ -243,12 +303,12 @@ answer_recorded(const struct approvals *a, const char *node, const char *key,
 /* A new one, to be written in the next step. */
 static struct held *
 pass_on(struct approvals *a, const char *node, const char *key, char **request, char **address,
-	const char *name)
+	bool replaces)
 {
 	struct held *h = approvals_add(a);
 
 	h->asked = true;
-	memcpy(h->csr.name, name, sizeof h->csr.name);
+	csr_name(h->csr.name, node, key, replaces);
 	memcpy(h->csr.key, key, sizeof h->csr.key);
 	h->csr.request = take_ptr(request);
 	h->csr.node = xstrdup(node);
@@ -256,8 +316,40 @@ pass_on(struct approvals *a, const char *node, const char *key, char **request, 
 	h->csr.why = xstrdup("");
 	h->csr.address = take_ptr(address);
 	h->source = approvals_source(h->csr.address);
+	h->csr.replaces = replaces;
+	h->round = follow_round(a->lists[replaces].follow);
 	timer_start(a->timer, 0, 0);
 	return h;
+}
+
+/* What the operator sees of it in `kubectl describe csr`; *barred: what join_bars_fn says, "" nothing. NULL: there is nothing to say. */
+static char *
+approvals_warning(const struct approvals *a, const char *node, bool replaces, const char *barred)
+{
+	char serial[PKI_SERIAL_TEXT] = "";
+	auto_buf struct buf b;
+	int64_t until_s = 0;
+
+	buf_init(&b, BUF_UNLIMITED);
+	if (replaces && certs_node_info(a->config.certs, node, serial, &until_s)) {
+		buf_printf(&b, "%s holds a certificate of another key (serial number %s, until ",
+			node, serial);
+		buf_add_utc(&b, until_s);
+		if (certs_refuses(a->config.certs, node, serial))
+			buf_adds(&b, ", revoked): ");
+		else
+			buf_printf(&b,
+				"), which counts until then or `edgewayctl node revoke %s`: ",
+				node);
+		buf_adds(&b,
+			"approve only if the node was installed anew or revoked, and its own log "
+			"names this request");
+	} else if (replaces) {
+		buf_printf(&b, "%s holds a certificate of another key", node);
+	}
+	if (barred[0] != '\0')
+		buf_printf(&b, "%s%s", buf_len(&b) > 0 ? "; " : "", barred);
+	return buf_len(&b) > 0 ? xstrdup(buf_str(&b)) : NULL;
 }
 
 void
@@ -266,10 +358,12 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 {
 	auto_free char *host = xstrndup(address, (size_t)(host_end(address) - address));
 	auto_free char *name = NULL, *plain = NULL;
+	enum ledger_holder holder;
 	struct held *known;
 	char key[PKI_HASH_TEXT];
 	struct err err = {0};
 	const char *why;
+	bool replaces;
 	int rc;
 
 	*answer = (struct approval_answer){0};
@@ -281,8 +375,10 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 					      "64 bytes, which needs a token");
 		return;
 	}
-	csr_name(answer->name, node, key);
-	if ((known = find_asked(a, node, key)) != NULL) {
+	holder = approvals_holder(a, node, key);
+	replaces = holder == LEDGER_ANOTHER;
+	csr_name(answer->name, node, key, replaces);
+	if ((known = find_asked(a, node, key, replaces)) != NULL) {
 		known->asked_ms = loop_now_ms(a->config.loop);
 		snprintf(answer->name, sizeof answer->name, "%s", known->csr.name);
 		answer_known(a, known, answer);
@@ -290,19 +386,23 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 	}
 	if (answer_recorded(a, node, key, answer))
 		return;
-	if ((why = why_refused(a, answer->name))[0] != '\0' ||
-		(why = why_not_ask(a, node, host)) != NULL) {
+	if ((why = why_refused(a, answer->name))[0] != '\0') {
 		refuse(answer, "%s", why);
 		return;
 	}
-	/* Of a name that the cluster does not know the operator is told with the request, and decides. */
+	/* Of a name that the cluster does not know the operator is told with the request, and decides. Before a place is made: who may not
+	 * ask takes nobody's. */
 	if ((rc = a->config.bars(a->config.bars_arg, node, &err)) < 0 && rc != -ENOENT) {
 		refuse(answer, "%s", err.text);
 		return;
 	}
+	if ((why = why_not_ask(a, holder, host)) != NULL) {
+		refuse(answer, "%s", why);
+		return;
+	}
 	answer->result = APPROVAL_WAITS;
-	pass_on(a, node, key, &plain, &host, answer->name)->csr.warning =
-		rc < 0 ? xstrdup(err.text) : NULL;
+	pass_on(a, node, key, &plain, &host, replaces)->csr.warning =
+		approvals_warning(a, node, replaces, rc < 0 ? err.text : "");
 }
 
 /* --- telling ----------------------------------------------------------------- */
@@ -310,7 +410,7 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 static const char *
 problem_of(const struct approvals *a)
 {
-	return a->problem[0] != '\0' ? a->problem : follow_problem(a->follow);
+	return a->problem[0] != '\0' ? a->problem : approvals_unread(a);
 }
 
 void
@@ -318,7 +418,8 @@ approvals_state(const struct approvals *a, struct buf *out)
 {
 	const char *comma = "";
 
-	buf_printf(out, "{\"pending\":%zu,\"problem\":", count_pending(a));
+	buf_printf(out, "{\"pending\":%zu,\"replacements\":%zu,\"problem\":", count_pending(a),
+		approvals_count_replacements(a));
 	json_add_text(out, problem_of(a));
 	buf_adds(out, ",\"requests\":[");
 	for (const struct held *h = a->held; h != NULL; h = h->next) {
@@ -326,7 +427,8 @@ approvals_state(const struct approvals *a, struct buf *out)
 		json_add_text(out, h->csr.name);
 		buf_adds(out, ",\"node\":");
 		json_add_text(out, h->csr.node);
-		buf_printf(out, ",\"state\":\"%s\",\"address\":", csr_state_text(h->csr.state));
+		buf_printf(out, ",\"state\":\"%s\",\"replaces\":%s,\"address\":",
+			csr_state_text(h->csr.state), h->csr.replaces ? "true" : "false");
 		json_add_text(out, h->csr.address);
 		buf_adds(out, ",\"why\":");
 		json_add_text(out, h->csr.why);
@@ -346,6 +448,9 @@ approvals_metrics(const struct approvals *a, struct metrics *to)
 	metric_gauge(to, "edgeway_hub_approvals_pending",
 		"Nodes' requests for certificates that wait for kubectl certificate approve.", NULL,
 		(double)count_pending(a));
+	metric_gauge(to, "edgeway_hub_approvals_replacements_pending",
+		"Those of them for names that hold a certificate of another key.", NULL,
+		(double)approvals_count_replacements(a));
 	metric_gauge(to, "edgeway_hub_approvals_trouble",
 		"1 while CertificateSigningRequests cannot be read or written.", NULL,
 		problem_of(a)[0] != '\0');

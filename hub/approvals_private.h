@@ -36,9 +36,17 @@ enum { APPROVALS_REFUSED_MAX = 8, APPROVALS_REFUSED_MS = 120 * 1000 };
 
 enum step { STEP_NONE, STEP_CREATE, STEP_CLAIM, STEP_WRITE };
 
+/* The requests of one signer. */
+struct approvals_list {
+	struct approvals *approvals;
+	struct follow *follow;
+	bool replaces; /* of CSR_SIGNER_REPLACEMENT */
+	bool listed;
+};
+
 struct approvals {
 	struct approvals_config config;
-	struct follow *follow;
+	struct approvals_list lists[2]; /* by csr.replaces */
 	struct held *held;
 	size_t n_held;
 	struct timer *timer; /* the next step */
@@ -52,7 +60,7 @@ struct approvals {
 	uint64_t issued, failed, denied, expired;
 	char problem[400]; /* of the last step, "" */
 	uint64_t problem_ms; /* loop's clock: when that was */
-	bool listed, overflow_said;
+	bool overflow_said;
 	struct refused refused[APPROVALS_REFUSED_MAX]; /* the last ones, in turn */
 	size_t next_refused;
 };
@@ -72,7 +80,11 @@ void approvals_give_up(struct approvals *a, struct held *h);
 uint64_t approvals_source(const char *address);
 /* A new request to be known, empty. */
 struct held *approvals_add(struct approvals *a);
-/* Has its node a certificate by now, or another request that waits? */
+/* Is there another request for its node that waits? */
 bool approvals_rivals(const struct approvals *a, const struct csr *csr);
+/* Why it must not be signed for whose the name is: on the heap; NULL: it may. */
+char *approvals_objection(const struct approvals *a, const struct csr *csr);
+/* Why the requests cannot be read at the moment, "". */
+const char *approvals_unread(const struct approvals *a);
 
 #endif

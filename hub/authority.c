@@ -353,8 +353,10 @@ authority_token_revoke(struct authority *a, const char *id, struct err *err)
 	return 0;
 }
 
-int
-authority_node_revoke(struct authority *a, const char *node, struct err *err)
+typedef int authority_end_fn(struct certs *c, const char *node, int64_t now_s, struct err *err);
+
+static int
+authority_end_node(struct authority *a, const char *node, authority_end_fn *end, struct err *err)
 {
 	int rc = check_ready(a, err);
 
@@ -362,7 +364,7 @@ authority_node_revoke(struct authority *a, const char *node, struct err *err)
 		return rc;
 	if (!node_name_ok(node))
 		return err_set(err, EINVAL, "\"%.80s\" cannot be the name of a node", node);
-	if ((rc = certs_revoke(a->certs, node, now_s(), err)) < 0)
+	if ((rc = end(a->certs, node, now_s(), err)) < 0)
 		return rc;
 	rc = (int)tokens_revoke_node(a->tokens, node);
 	if (a->share != NULL) {
@@ -370,6 +372,18 @@ authority_node_revoke(struct authority *a, const char *node, struct err *err)
 		share_tell_tokens(a->share);
 	}
 	return rc;
+}
+
+int
+authority_node_revoke(struct authority *a, const char *node, struct err *err)
+{
+	return authority_end_node(a, node, certs_revoke, err);
+}
+
+int
+authority_node_forget(struct authority *a, const char *node, struct err *err)
+{
+	return authority_end_node(a, node, certs_forget, err);
 }
 
 int

@@ -61,6 +61,8 @@ void authority_token_list(const struct authority *a, struct buf *out);
 int authority_token_revoke(struct authority *a, const char *id, struct err *err);
 /* Ends the tokens made for the node, too: how many, or -errno. */
 int authority_node_revoke(struct authority *a, const char *node, struct err *err);
+/* The same, and the name is free for whoever asks next. */
+int authority_node_forget(struct authority *a, const char *node, struct err *err);
 /* As certs_revoke_hub; a certificate that is in use here is replaced. */
 int authority_hub_revoke(struct authority *a, const char *serial, struct err *err);
 /* What is in force and not on the disk, "" nothing. */

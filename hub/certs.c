@@ -557,6 +557,18 @@ certs_revoke(struct certs *c, const char *node, int64_t now_s, struct err *err)
 	return ledger_revoke(c->ledger, node, now_s, err);
 }
 
+int
+certs_forget(struct certs *c, const char *node, int64_t now_s, struct err *err)
+{
+	return ledger_forget(c->ledger, node, now_s, err);
+}
+
+bool
+certs_revoked(const struct certs *c, const char *node)
+{
+	return revoked_refuses(ledger_revoked(c->ledger), node, "");
+}
+
 bool
 certs_refuses(const struct certs *c, const char *node, const char *serial)
 {

@@ -95,10 +95,14 @@ int certs_sign(
 	struct certs *c, const char *node, const char *csr_pem, char **cert_pem, struct err *err);
 /* Refuses whatever was signed for the node until now. -ENOENT: no node of this name is known. */
 int certs_revoke(struct certs *c, const char *node, int64_t now_s, struct err *err);
+/* The same, and the name is free: as ledger_forget. */
+int certs_forget(struct certs *c, const char *node, int64_t now_s, struct err *err);
 /* Tries to write what was revoked and could not be written; what is not, "" nothing. */
 void certs_keep(struct certs *c, int64_t now_s);
 const char *certs_problem(const struct certs *c);
 bool certs_refuses(const struct certs *c, const char *node, const char *serial);
+/* Was the node revoked, or forgotten, ever? */
+bool certs_revoked(const struct certs *c, const char *node);
 /* Of the node's last certificate; false when there is none that can be read. */
 bool certs_node_info(const struct certs *c, const char *node, char serial[PKI_SERIAL_TEXT],
 	int64_t *not_after_s);

@@ -80,10 +80,12 @@ static void
 check(struct csr *csr, const struct tree_node *spec)
 {
 	const char *usage = wrong_usage(spec);
+	const char *signer = tree_text(tree_get(spec, "signerName"), "");
 	struct err err = {0};
 
 	csr->wrong = NULL;
-	if (strcmp(tree_text(tree_get(spec, "signerName"), ""), CSR_SIGNER) != 0)
+	csr->replaces = strcmp(signer, CSR_SIGNER_REPLACEMENT) == 0;
+	if (!csr->replaces && strcmp(signer, CSR_SIGNER) != 0)
 		csr->wrong = xstrdup("the signer is another");
 	else if (pki_csr_info(csr->request, &csr->node, csr->key, &err) < 0)
 		csr->wrong = xstrdup(err.text);
@@ -150,13 +152,14 @@ csr_state_text(enum csr_state state)
 /* --- writing ------------------------------------------------------------------------ */
 
 void
-csr_name(char name[CSR_NAME_MAX + 1], const char *node, const char *key)
+csr_name(char name[CSR_NAME_MAX + 1], const char *node, const char *key, bool replaces)
 {
 	int len = (int)strnlen(node, NODE_IN_NAME_MAX);
 
 	while (len > 0 && (node[len - 1] == '.' || node[len - 1] == '-'))
 		len--;
-	snprintf(name, CSR_NAME_MAX + 1, "edgeway-%.*s-%.*s", len, node, KEY_IN_NAME, key);
+	snprintf(name, CSR_NAME_MAX + 1, "edgeway-%.*s-%.*s%s", len, node, KEY_IN_NAME, key,
+		replaces ? "-replacement" : "");
 }
 
 void
@@ -174,9 +177,10 @@ csr_build(struct buf *out, const struct csr *csr)
 		buf_adds(out, ",\"edgeway.io/warning\":");
 		json_add_text(out, csr->warning);
 	}
-	buf_adds(out,
-		"}},\"spec\":{\"signerName\":\"" CSR_SIGNER "\",\"usages\":[\"client auth\","
-		"\"digital signature\"],\"request\":\"");
+	buf_printf(out,
+		"}},\"spec\":{\"signerName\":\"%s\",\"usages\":[\"client auth\","
+		"\"digital signature\"],\"request\":\"",
+		csr->replaces ? CSR_SIGNER_REPLACEMENT : CSR_SIGNER);
 	base64_add(out, csr->request, strlen(csr->request));
 	buf_adds(out, "\"}}");
 }

@@ -1,7 +1,9 @@
 /*
- * A CertificateSigningRequest of Kubernetes (certificates.k8s.io/v1) for the signer edgeway.io/agent: what it says, and the
- * bodies that make one and write its status. The signer's rules: the request's common name is the node's name and nothing
- * else of it counts, "client auth" is among the usages, which name no other use than a client's needs. Leaf.
+ * A CertificateSigningRequest of Kubernetes (certificates.k8s.io/v1) for one of the hub's signers: what it says, and the
+ * bodies that make one and write its status. The signers' rules: the request's common name is the node's name and nothing
+ * else of it counts, "client auth" is among the usages, which name no other use than a client's needs. edgeway.io/agent gives
+ * a name that is free; edgeway.io/agent-replacement one that holds a certificate of another key, too: a right of its own
+ * (the verb approve), so that who approves the first kind, a person in bulk or a program, gives nobody's name away. Leaf.
  *
  *	struct csr csr;
  *	csr_read(&csr, object);
@@ -18,6 +20,7 @@
 #include "hub/follow.h"
 
 #define CSR_SIGNER "edgeway.io/agent"
+#define CSR_SIGNER_REPLACEMENT "edgeway.io/agent-replacement"
 #define CSR_PATH "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
 enum { CSR_NAME_MAX = 253 };
@@ -40,6 +43,7 @@ struct csr { /* texts are owned, and "" when there is none, if nothing else is s
 	char *why; /* that it was denied or failed */
 	char *address; /* of the node that asked the hub */
 	bool ours; /* a hub made it for a node */
+	bool replaces; /* it is for CSR_SIGNER_REPLACEMENT */
 	char *warning; /* of one that is made: what the operator should know; NULL: nothing */
 	char *wrong; /* why it must not be signed; NULL: it may */
 };
@@ -49,9 +53,9 @@ bool csr_read(struct csr *csr, const struct tree_node *object);
 void csr_fini(struct csr *csr);
 const char *csr_state_text(enum csr_state state);
 
-/* edgeway-<node>-<16 digits of the key's hash>: the same for whoever asks with this key. */
-void csr_name(char name[CSR_NAME_MAX + 1], const char *node, const char *key);
-/* The new object, of name, node, address and request. */
+/* edgeway-<node>-<16 digits of the key's hash>, and -replacement: the same for whoever asks with this key. */
+void csr_name(char name[CSR_NAME_MAX + 1], const char *node, const char *key, bool replaces);
+/* The new object, of name, node, address, request, replaces and warning. */
 void csr_build(struct buf *out, const struct csr *csr);
 /* Merge patch of its status, for the version that was read: the server says 409 when it is another by now. */
 void csr_build_issued(struct buf *out, const struct csr *csr, const char *cert_pem);

@@ -156,6 +156,8 @@ int hub_token_revoke(struct hub *hub, const char *id, struct err *err);
 
 /* Refuses the node's certificates of until now, ends its connections and the tokens made for it. */
 int hub_node_revoke(struct hub *hub, const char *node, struct err *err);
+/* The same, and the name is free: the next one that asks for it is a new node. */
+int hub_node_forget(struct hub *hub, const char *node, struct err *err);
 /* What was revoked, is in force and could not be written to the disk yet: a sentence; "" nothing. */
 const char *hub_unwritten(const struct hub *hub);
 /* Refuses a hub's certificate, and has other replicas and all nodes refuse it: name as in hub_hubs, or a serial number; out: the

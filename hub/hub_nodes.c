@@ -68,11 +68,11 @@ hub_bars_node(void *arg, const char *node, struct err *err)
 
 	if (!hub_source_ready(hub))
 		return err_set(err, EAGAIN, "the hub has not read its Nodes yet: try again");
-	if (tunnels_have(hub->tunnels, node) || peers_know(hub->peers, node))
+	if (tunnels_have(hub->tunnels, node) || peers_know(hub->peers, node) ||
+		(hub->nodes != NULL && nodes_have(hub->nodes, node)))
 		return err_set(err, EEXIST,
-			"a node named %s is known already: make a token with `edgewayctl token "
-			"create "
-			"--node %s` on the hub",
+			"a node named %s is connected: stop that one if this is to take its place, "
+			"or make a token with `edgewayctl token create --node %s` on the hub",
 			node, node);
 	if (text[0] == '\0' || (labels != NULL && selector_matches(hub->join_nodes, labels)))
 		return 0;
@@ -228,10 +228,11 @@ hub_token_revoke(struct hub *hub, const char *id, struct err *err)
 	return authority_token_revoke(hub->authority, id, err);
 }
 
-int
-hub_node_revoke(struct hub *hub, const char *node, struct err *err)
+static int
+hub_end_node(struct hub *hub, const char *node, bool forget, struct err *err)
 {
-	int rc = authority_node_revoke(hub->authority, node, err);
+	int rc = forget ? authority_node_forget(hub->authority, node, err)
+			: authority_node_revoke(hub->authority, node, err);
 	unsigned ended = 0;
 
 	if (hub->nodes == NULL)
@@ -239,9 +240,22 @@ hub_node_revoke(struct hub *hub, const char *node, struct err *err)
 	if (rc >= 0) {
 		ended = nodes_revoked(hub->nodes, node) + tunnels_revoked(hub->tunnels, node) +
 			tunnels_revoked(hub->outward_tunnels, node);
-		log_info("hub", "node revoked node=%s connections=%u tokens=%d", node, ended, rc);
+		log_info("hub", "node %s node=%s connections=%u tokens=%d",
+			forget ? "forgotten" : "revoked", node, ended, rc);
 	}
 	return MIN(rc, 0);
+}
+
+int
+hub_node_revoke(struct hub *hub, const char *node, struct err *err)
+{
+	return hub_end_node(hub, node, false, err);
+}
+
+int
+hub_node_forget(struct hub *hub, const char *node, struct err *err)
+{
+	return hub_end_node(hub, node, true, err);
 }
 
 const char *

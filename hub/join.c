@@ -323,8 +323,10 @@ judge_use(struct join *j, struct err *err)
 	const struct joins *joins = ledger_joins(certs_ledger(j->config.certs));
 	bool taken = certs_taken(j->config.certs, j->node);
 
-	/* A join that was cut off before its certificate was known to anybody goes on; a key that the node had once does not. */
-	if (joins_has(joins, &j->use) ? !taken : joins_count(joins, j->use.token) < j->terms.uses)
+	/* A join that was cut off before its certificate was known to anybody goes on; a key that the node had once does not, nor one of
+	 * before the name was forgotten. */
+	if (joins_has(joins, &j->use) ? !taken && !certs_revoked(j->config.certs, j->node)
+				      : joins_count(joins, j->use.token) < j->terms.uses)
 		return 0;
 	return err_set(err, EDQUOT,
 		"the token %s is used up: make another one with `edgewayctl token create --node "

@@ -251,6 +251,76 @@ ledger_given(const struct ledger *l, const char *node, const struct ledger_key *
 		!revoked_refuses(l->revoked, node, e->serial);
 }
 
+enum ledger_holder
+ledger_holder(const struct ledger *l, const char *node, const char *key_hash)
+{
+	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	auto_free char *pem = ledger_cert(l, node);
+	char serial[PKI_SERIAL_TEXT] = "", key[PKI_HASH_TEXT] = "";
+
+	if (!ledger_taken(l, node))
+		return LEDGER_FREE;
+	if (pem != NULL && pki_cert_serial(pem, serial, NULL) == 0)
+		pki_cert_key(pem, key, NULL);
+	if (e != NULL && strcmp(e->serial, serial) != 0) { /* the last one is another replica's */
+		snprintf(serial, sizeof serial, "%s", e->serial);
+		snprintf(key, sizeof key, "%s", e->key);
+	}
+	if (key[0] == '\0' || strncmp(key, key_hash, JOINS_KEY_TEXT - 1) != 0)
+		return LEDGER_ANOTHER;
+	return revoked_refuses(l->revoked, node, serial) ? LEDGER_REVOKED : LEDGER_OWN;
+}
+
+/* --- forgetting ------------------------------------------------------------------------ */
+
+static int
+remove_file(struct ledger *l, const char *node, struct err *err)
+{
+	auto_free char *path = record_path(l, node);
+
+	if (unlink(path) < 0 && errno != ENOENT)
+		return err_set(err, errno, "cannot remove %s: %s", path, strerror(errno));
+	l->changes++;
+	return 0;
+}
+
+int
+ledger_forget(struct ledger *l, const char *node, int64_t now_s, struct err *err)
+{
+	int rc = ledger_revoke(l, node, now_s, err);
+
+	if (rc == 0)
+		rc = remove_file(l, node, err);
+	if (rc == 0 && l->roll != NULL)
+		roll_forget(l->roll, node, now_s);
+	return rc;
+}
+
+/* One whose certificate is good was signed since, and its replica was cut off before it could tell. */
+void
+ledger_drop_forgotten(struct ledger *l)
+{
+	const char *node;
+	size_t at = 0;
+
+	while ((node = roll_walk_forgotten(l->roll, &at)) != NULL) {
+		auto_free char *pem = ledger_cert(l, node);
+		char serial[PKI_SERIAL_TEXT];
+		struct roll_entry entry;
+		struct err err = {0};
+
+		if (pem == NULL || pki_cert_serial(pem, serial, NULL) < 0)
+			continue;
+		if (!revoked_refuses(l->revoked, node, serial)) {
+			if (ledger_entry(&entry, pem, NULL) == 0)
+				roll_sign(l->roll, node, &entry);
+		} else if (remove_file(l, node, &err) < 0) {
+			log_limited(LOG_LEVEL_ERROR, 4, "hub", "a node is not forgotten here: %s",
+				err.text);
+		}
+	}
+}
+
 bool
 ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEXT],
 	int64_t *not_after_s)
@@ -336,9 +406,9 @@ add_file(void *arg, const char *file)
 	struct roll_entry entry;
 	int64_t from;
 
-	if (roll_find(r->ledger->roll, file) != NULL || file_read(path, PEM_MAX, &pem, NULL) < 0 ||
+	if (roll_last(r->ledger->roll, file) != NULL || file_read(path, PEM_MAX, &pem, NULL) < 0 ||
 		pki_cert_info(pem, &name, &from, NULL, NULL) < 0 ||
-		roll_find(r->ledger->roll, name) != NULL || ledger_entry(&entry, pem, NULL) < 0)
+		roll_last(r->ledger->roll, name) != NULL || ledger_entry(&entry, pem, NULL) < 0)
 		return;
 	entry.signed_s = from;
 	roll_add(r->ledger->roll, name, &entry);

@@ -42,6 +42,19 @@ struct ledger_key {
  * replica has that. Whoever shows the key may have it again. */
 bool ledger_given(
 	const struct ledger *l, const char *node, const struct ledger_key *key, char **cert);
+/* Whose the name is, as one sees who asks for it with this key (pki_csr_info). */
+enum ledger_holder {
+	LEDGER_FREE, /* nobody's */
+	LEDGER_OWN, /* this key's */
+	LEDGER_REVOKED, /* this key's, whose certificate was revoked: the key is not to be signed again */
+	LEDGER_ANOTHER, /* another key's, or one that is not known */
+};
+enum ledger_holder ledger_holder(const struct ledger *l, const char *node, const char *key_hash);
+/* The name is nobody's any more, for all replicas, and what was signed for it counts no more. -ENOENT: no node of this name is
+ * known; other: its file cannot be removed. */
+int ledger_forget(struct ledger *l, const char *node, int64_t now_s, struct err *err);
+/* Removes the files of nodes that another replica forgot; after the lists of both have been merged. */
+void ledger_drop_forgotten(struct ledger *l);
 struct revoked *ledger_revoked(const struct ledger *l);
 struct joins *ledger_joins(const struct ledger *l);
 /* Of pki_csr_info's, as much as is kept. */

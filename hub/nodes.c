@@ -39,6 +39,12 @@ nodes_find_talk(const struct nodes *n, const char *node)
 	return NULL;
 }
 
+bool
+nodes_have(const struct nodes *n, const char *node)
+{
+	return nodes_find_talk(n, node) != NULL;
+}
+
 /* A list of words parted by commas. */
 static bool
 names_word(const char *list, const char *word)

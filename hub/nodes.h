@@ -77,6 +77,7 @@ void nodes_sources(const struct nodes *n,
 	void (*fn)(void *arg, const char *node, const char *address), void *arg);
 /* As talk_ask, of the node's connection here; -ENOTCONN: there is none. */
 int nodes_ask(const struct nodes *n, const char *node, const char *service, struct question *q);
+bool nodes_have(const struct nodes *n, const char *node); /* is it connected here? */
 size_t nodes_connected(const struct nodes *n);
 /* Calls fn for each connected node's talk. */
 void nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk), void *arg);

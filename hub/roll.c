@@ -89,6 +89,7 @@ add(struct roll *r, const char *node, const struct roll_entry *entry)
 		r->all[r->n_all++] = e;
 		r->changes++;
 	}
+	r->changes += (e->entry.serial[0] == '\0') != (entry->serial[0] == '\0');
 	e->entry = *entry;
 	e->in_first = false;
 	e->archived_ms = 0;
@@ -139,11 +140,34 @@ roll_remove(struct roll *r, const char *node)
 }
 
 const struct roll_entry *
-roll_find(const struct roll *r, const char *node)
+roll_last(const struct roll *r, const char *node)
 {
 	const struct entry *e = find(r, node);
 
 	return e != NULL ? &e->entry : NULL;
+}
+
+static bool
+roll_is_forgotten(const struct roll_entry *entry)
+{
+	return entry->serial[0] == '\0';
+}
+
+const struct roll_entry *
+roll_find(const struct roll *r, const char *node)
+{
+	const struct roll_entry *e = roll_last(r, node);
+
+	return e != NULL && !roll_is_forgotten(e) ? e : NULL;
+}
+
+void
+roll_forget(struct roll *r, const char *node, int64_t now_s)
+{
+	const struct roll_entry *e = roll_last(r, node);
+
+	add(r, node,
+		&(struct roll_entry){.signed_s = e != NULL ? MAX(now_s, e->signed_s + 1) : now_s});
 }
 
 uint64_t
@@ -158,10 +182,28 @@ roll_count(const struct roll *r)
 	return r->n_all;
 }
 
+static const char *
+roll_walk_those(const struct roll *r, bool forgotten, size_t *at)
+{
+	while (*at < r->n_all) {
+		const struct entry *e = r->all[(*at)++];
+
+		if (roll_is_forgotten(&e->entry) == forgotten)
+			return e->name;
+	}
+	return NULL;
+}
+
 const char *
 roll_walk(const struct roll *r, size_t *at)
 {
-	return *at < r->n_all ? r->all[(*at)++]->name : NULL;
+	return roll_walk_those(r, false, at);
+}
+
+const char *
+roll_walk_forgotten(const struct roll *r, size_t *at)
+{
+	return roll_walk_those(r, true, at);
 }
 
 /* --- texts ---------------------------------------------------------------------------- */

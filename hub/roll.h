@@ -1,6 +1,7 @@
 /*
  * The names that hold a certificate, as the replicas of a hub tell each other: of each node its last
- * certificate's serial number, when it was signed and when it ends. Grows only; the later signature counts.
+ * certificate's serial number, when it was signed and when it ends. Grows only; the later signature counts. A name that was
+ * forgotten stays, with no serial number, so that every replica learns of it; to roll_find and roll_walk it is not there.
  * Owned by hub/certs, on the hub's loop. Leaf.
  *
  * One Secret has room for some 6 000 names (1 MiB, Kubernetes' bound). Beyond ROLL_ARCHIVES_FROM of them there are ROLL_ARCHIVES more texts: every name has a home among
@@ -29,7 +30,7 @@ enum {
 struct roll;
 
 struct roll_entry {
-	char serial[PKI_SERIAL_TEXT];
+	char serial[PKI_SERIAL_TEXT]; /* "": the name was forgotten */
 	char key[JOINS_KEY_TEXT]; /* of its key's SHA-256 the first half; "": not told */
 	int64_t signed_s, expires_s;
 };
@@ -43,6 +44,12 @@ void roll_sign(struct roll *r, const char *node, const struct roll_entry *entry)
 /* As it was before roll_sign, whose claim of the name was not heard. */
 void roll_put_back(struct roll *r, const char *node, const struct roll_entry *entry);
 void roll_remove(struct roll *r, const char *node);
+/* Nobody's from now on. */
+void roll_forget(struct roll *r, const char *node, int64_t now_s);
+/* As roll_find, also of a name that was forgotten. */
+const struct roll_entry *roll_last(const struct roll *r, const char *node);
+/* As roll_walk, of those that were forgotten. */
+const char *roll_walk_forgotten(const struct roll *r, size_t *at);
 /* NULL when there is none; good until the roll changes. */
 const struct roll_entry *roll_find(const struct roll *r, const char *node);
 size_t roll_count(const struct roll *r);

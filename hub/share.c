@@ -241,6 +241,8 @@ merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
 	if (rc == 0)
 		rc = revoked_merge(
 			ledger_revoked(ledger), secret_value(secret, 1), &news2, &lacks2, err);
+	if (rc == 0)
+		ledger_drop_forgotten(ledger);
 	*news |= news2;
 	*lacks |= lacks2;
 	return rc;

@@ -110,7 +110,7 @@ static void
 claim_enter(struct ledger *ledger, struct share_claim *c)
 {
 	struct roll *roll = ledger_roll(ledger);
-	const struct roll_entry *e = roll_find(roll, c->node);
+	const struct roll_entry *e = roll_last(roll, c->node);
 
 	c->had_before = e != NULL;
 	if (e != NULL)

@@ -147,6 +147,13 @@ dial(struct feed *f)
 		retry_later(f, 0);
 		return;
 	}
+	if (f->tls == NULL || f->unwanted || feed_expired(f))
+		feed_read_token(f);
+	if (f->tls == NULL && !f->has_token) {
+		f->failures++; /* the reason has been told */
+		retry_later(f, 0);
+		return;
+	}
 	feed_aim(f, &d);
 	f->joining = f->tls == NULL || (f->has_token && (f->unwanted || feed_expired(f)));
 	f->joined = f->unwanted = f->waits = false;
@@ -250,12 +257,13 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		timer_start(f->retry, 0, 0);
 	} else if (f->waits) {
 		f->state = WAITING;
+		f->unwanted = f->tls != NULL; /* as before: the certificate at hand was refused */
 		snprintf(f->error, sizeof(f->error), "%s", f->waits_for);
 		places_reset(&f->places);
 		timer_cancel(f->check);
 		timer_start(f->retry, feed_ask_again_ms(f), 0);
 	} else if (!was_open && !f->joining && feed_certificate_refused(why)) {
-		f->unwanted = f->has_token;
+		f->unwanted = f->has_token || f->token_file[0] != '\0';
 		note_failure(f, advice);
 		retry_later(f, f->has_token ? 0 : REFUSED_MS);
 	} else if (advice != NULL || f->mismatch[0] != '\0') {
@@ -367,6 +375,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->carriers = config->carriers;
 	f->subnet = config->subnet;
 	f->mask = config->mask;
+	f->token_file = xstrdup(config->token_file != NULL ? config->token_file : "");
 	f->node = xstrdup(config->node);
 	f->node_id = xstrdup(config->node_id[0] != '\0' ? config->node_id : config->node);
 	f->cluster_domain = xstrdup(config->cluster_domain);
@@ -418,6 +427,7 @@ feed_free(struct feed **out)
 	free(f->refused_hubs);
 	free(f->joining_key);
 	free(f->join_ca);
+	free(f->token_file);
 	free(f->node);
 	free(f->node_id);
 	free(f->cluster_domain);

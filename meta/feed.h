@@ -35,7 +35,7 @@ struct feed_config { /* copied */
 	struct apply *apply;
 	bool cloudhub; /* hub.protocol: the hub is a KubeEdge CloudHub */
 	const char *node, *node_id; /* node_id "" = node */
-	const char *data_dir, *ca, *cert, *key, *token;
+	const char *data_dir, *ca, *cert, *key, *token, *token_file;
 	int64_t floor_s; /* the last time stored, seconds since 1970 */
 	const char *refused_hubs; /* the note FEED_REFUSED_NOTE, NULL: none */
 	const char *cluster_domain;

@@ -134,6 +134,32 @@ feed_prepare_join(struct feed *f, struct err *err)
 	return rc;
 }
 
+void
+feed_read_token(struct feed *f)
+{
+	struct join_token token;
+	struct err err = {0};
+
+	if (f->token_file[0] == '\0')
+		return;
+	if (join_token_read(&token, f->token_file, f->node, &err) < 0) {
+		if (!f->has_token)
+			snprintf(f->error, sizeof(f->error), "%.300s", err.text);
+		log_limited(LOG_LEVEL_WARN, 6, "meta", "%s%s", err.text,
+			f->has_token ? "; the token of before serves" : "");
+		return;
+	}
+	if (f->has_token && strcmp(token.secret, f->token.secret) == 0 &&
+		strcmp(token.ca_hash, f->token.ca_hash) == 0)
+		return;
+	log_info("meta", "%s file=%s",
+		f->has_token ? "hub.tokenFile has another token" : "hub.tokenFile has a token",
+		f->token_file);
+	f->token = token;
+	f->has_token = true;
+	pki_ctx_free(&f->join_tls); /* it trusts the CA of the former one; connections keep it */
+}
+
 /* What the operator should know when both are there: the certificate of an earlier join is used. */
 static void
 compare_token(const struct feed *f)
@@ -174,6 +200,13 @@ feed_take_identity(struct feed *f, const struct feed_config *config, struct err 
 		log_info("meta",
 			"no certificate that can be used; joining with the token reason=\"%s\"",
 			why.text);
+		return 0;
+	}
+	if (f->token_file[0] != '\0') {
+		log_warn("meta",
+			"no certificate that can be used, and no token yet: waiting for "
+			"hub.tokenFile file=%s reason=\"%s\"",
+			f->token_file, why.text);
 		return 0;
 	}
 	if (rc != -ENOENT)

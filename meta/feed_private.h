@@ -62,6 +62,7 @@ struct feed {
 	char *node, *node_id, *cluster_domain;
 	struct join_files files;
 	struct join_token token;
+	char *token_file; /* "" none */
 	bool has_token;
 	bool own_ca; /* so does the CA */
 	bool own_files; /* certificate and key lie where joining puts them: ours to renew */
@@ -141,6 +142,8 @@ void feed_tell_hub(struct feed *f);
 /* --- feed_answer.c --- */
 void feed_on_question(struct feed *f, const struct envelope *e);
 
+/* An attempt to join begins: hub.tokenFile may have another token by now. What was read before serves while it cannot be read. */
+void feed_read_token(struct feed *f);
 /* Reads the token and the certificate of an earlier join. */
 int feed_take_identity(struct feed *f, const struct feed_config *config, struct err *err);
 /* Takes over; certificate and connections from now on. */

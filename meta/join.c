@@ -12,7 +12,7 @@
 #include "base/tree.h"
 #include "model/json.h"
 
-enum { PEM_MAX = 64 * 1024, ROOM_BYTES = 32 * 1024 };
+enum { PEM_MAX = 64 * 1024, ROOM_BYTES = 32 * 1024, TOKEN_FILE_MAX = 16 * 1024 };
 
 static char *
 path_of(const char *given, const char *data_dir, const char *name)
@@ -147,6 +147,23 @@ join_token_parse(struct join_token *token, const char *text, struct err *err)
 	token->ca_hash[n] = '\0';
 	snprintf(token->secret, sizeof(token->secret), "%s", secret);
 	return 0;
+}
+
+int
+join_token_read(struct join_token *token, const char *path, const char *node, struct err *err)
+{
+	auto_free char *at = file_in(path, node, "token"), *text = NULL;
+	size_t len, n;
+	int rc = file_read(at, TOKEN_FILE_MAX, &text, &len);
+
+	if (rc < 0)
+		return err_set(err, rc, "hub.tokenFile: cannot read %s: %s", at, strerror(-rc));
+	n = strspn(text, " \t\r\n");
+	while (len > n && strchr(" \t\r\n", text[len - 1]) != NULL)
+		text[--len] = '\0';
+	rc = join_token_parse(token, text + n, err);
+	explicit_bzero(text, len);
+	return rc < 0 ? err_wrap(err, rc, "hub.tokenFile %s", at) : 0;
 }
 
 static int

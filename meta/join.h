@@ -40,6 +40,9 @@ void identity_fini(struct identity *id);
 int join_load(
 	const struct join_files *files, const char *node, struct identity *id, struct err *err);
 int join_token_parse(struct join_token *token, const char *text, struct err *err);
+/* The token in the file; in a folder in that of the node's name, else in `token`. -ENOENT, -EACCES, ...: it cannot be read;
+ * -EINVAL: it holds none. The reason names the file, and nothing of what it holds. */
+int join_token_read(struct join_token *token, const char *path, const char *node, struct err *err);
 /* The key that joining begins with: the saved one, or a new one that is saved now (0600), beside room for certificate and CA
  * (<cert>.room, until join_accept): the hub signs once for a name. -ENOSPC: there is none. */
 int join_key(const struct join_files *files, char **key_pem, struct err *err);

@@ -167,6 +167,7 @@ copy_config(struct meta *m, const struct meta_config *c)
 	m->config.cert = xstrdup(c->cert);
 	m->config.key = xstrdup(c->key);
 	m->config.token = xstrdup(c->token);
+	m->config.token_file = xstrdup(c->token_file != NULL ? c->token_file : "");
 	m->config.node_id = xstrdup(c->node_id);
 	m->config.proxy = xstrdup(c->proxy);
 	m->config.cluster_domain = xstrdup(c->cluster_domain);
@@ -203,6 +204,7 @@ free_meta(struct meta *m)
 	free_text(m->config.cert);
 	free_text(m->config.key);
 	free_text(m->config.token);
+	free_text(m->config.token_file);
 	free_text(m->config.node_id);
 	free_text(m->config.proxy);
 	free(m->proxy_good);
@@ -304,6 +306,7 @@ meta_start(struct meta *m, const struct addr *upstreams, size_t n, struct err *e
 		.cert = c->cert,
 		.key = c->key,
 		.token = c->token,
+		.token_file = c->token_file,
 		.floor_s = m->floor_s,
 		.refused_hubs = m->refused_hubs,
 		.cluster_domain = c->cluster_domain,

@@ -33,6 +33,8 @@ struct meta_config {
 	const char *const *hub_urls; /* wss://host:port, NULL-terminated */
 	const char *ca, *cert, *key; /* files, "" for those under data_dir */
 	const char *token; /* "" or <sha256 of the CA>.<secret> */
+	const char *
+		token_file; /* read at each attempt to join, as join_token_read; "" or NULL: none */
 	const char *node_id; /* header; "" = node */
 	bool cloudhub; /* the hub is a KubeEdge CloudHub: node_id, ca, cert and key must be given */
 	const char *cluster_domain; /* a hub name inside it is an error */

@@ -120,6 +120,7 @@ agent_open_meta(struct agent *a, struct err *err)
 		.cert = o->hub_cert,
 		.key = o->hub_key,
 		.token = o->hub_token,
+		.token_file = o->hub_token_file,
 		.node_id = o->hub_node_id,
 		.cloudhub = o->hub_protocol == PROTOCOL_CLOUDHUB,
 		.cluster_domain = o->mesh_cluster_domain,

@@ -284,7 +284,7 @@ static int
 read_files(struct agent_options *o, struct err *err)
 {
 	struct option_check c = {.values = o, .err = err};
-	const char *token = o->hub_token_file;
+	auto_free char *token = file_in(o->hub_token_file, o->node, "token");
 	int rc = 0;
 
 	if (token[0] != '/' || access(token, F_OK) == 0 || errno != ENOENT)

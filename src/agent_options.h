@@ -64,7 +64,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(STRING, hub_cert, "hub.cert", "", "certificate of this node (PEM); default the one got by joining") \
 	X(STRING, hub_key, "hub.key", "", "its key (PEM)") \
 	X(STRING, hub_token, "hub.token", "", "token to join with: <sha256 of the CA>.<secret>, or .approval") \
-	X(STRING, hub_token_file, "hub.tokenFile", "", "file of the token instead; none there: no token") \
+	X(STRING, hub_token_file, "hub.tokenFile", "", "file of the token instead, or a folder; read at each attempt") \
 	X(STRING, hub_node_id, "hub.nodeId", "", "name towards the hub; default the node's name") \
 	X(DURATION, hub_heartbeat, "hub.heartbeat", "4s", "how often a sign of life goes out", \
 		.min = 100, .max = 300000) \

@@ -1,3 +1,5 @@
+#include <string.h>
+
 #include "base/log.h"
 #include "src/agent_private.h"
 #include "src/reload.h"
@@ -31,6 +33,17 @@ use_sample(struct agent *a, struct agent_options *read)
 	agent_tracing_use(a);
 }
 
+/* A file is read at each attempt to join: another token in it waits for no restart. */
+static void
+reload_keep_token(const struct agent *a, struct agent_options *read)
+{
+	if (read->hub_token_file[0] == '\0' ||
+		strcmp(read->hub_token_file, a->options->hub_token_file) != 0)
+		return;
+	free(read->hub_token);
+	read->hub_token = xstrdup(a->options->hub_token);
+}
+
 void
 agent_reload(void *arg)
 {
@@ -42,6 +55,7 @@ agent_reload(void *arg)
 	if (agent_options_load(&read, a->argc, a->argv, &check, &err) != OPT_RUN) {
 		log_error("agent", "the configuration is not reloaded: %s", err.text);
 	} else {
+		reload_keep_token(a, &read);
 		reload_report("agent", &agent_program, a->options, &read);
 		a->options->log_level = read.log_level;
 		a->options->log_format = read.log_format;

@@ -62,6 +62,7 @@ static const struct command commands[] = {
 	{"token revoke", "POST", "/tokens/revoke", "id", NULL, NULL, NULL},
 	{"node list", "GET", "/nodes", "", "nodes", ctl_show_nodes, NULL},
 	{"node revoke", "POST", "/nodes/revoke", "name", NULL, NULL, NULL},
+	{"node forget", "POST", "/nodes/forget", "name", NULL, NULL, NULL},
 	{"hub list", "GET", "/hubs", "", "hubs", ctl_show_hubs, NULL},
 	{"hub revoke", "POST", "/hubs/revoke", "name", NULL, NULL, NULL},
 	{"tunnels", "GET", "/tunnels", "", "tunnels", ctl_show_tunnels, NULL},
@@ -342,8 +343,9 @@ check_usage(struct request *r, int argc, char **argv)
 	r->to = is_access ? argv[1] : NULL;
 	if (strcmp(words, "token revoke") == 0 && r->argument == NULL)
 		return bad_usage("token revoke needs an id from token list", "");
-	if (strcmp(words, "node revoke") == 0 && r->argument == NULL)
-		return bad_usage("node revoke needs the name of a node", "");
+	if ((strcmp(words, "node revoke") == 0 || strcmp(words, "node forget") == 0) &&
+		r->argument == NULL)
+		return bad_usage("the name of a node is missing behind", words);
 	if (strcmp(words, "hub revoke") == 0 && r->argument == NULL)
 		return bad_usage("hub revoke needs a name or a serial number from hub list", "");
 	if ((r->uses != NULL || r->ttl != NULL) && strcmp(words, "token create") != 0)

@@ -632,6 +632,11 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 	if (tree_get(hub, "approvals") != NULL) {
 		buf_printf(line, "%s wait for kubectl certificate approve",
 			ctl_text(hub, "approvals.pending"));
+		if (ctl_number(hub, "approvals.replacements") > 0)
+			buf_printf(line,
+				", %s of them for names that hold a certificate (kubectl describe "
+				"csr says what to look at)",
+				ctl_text(hub, "approvals.replacements"));
 		say("approvals", line);
 	}
 	warn_number(w, hub, "loops", LOOPS);

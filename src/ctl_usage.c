@@ -50,6 +50,7 @@ const char ctl_usage[] =
 	"  token revoke ID           end a token now (hub)\n"
 	"  node revoke NODE          refuse the certificates of a node and cut its connection "
 	"(hub)\n"
+	"  node forget NODE          the same, and its name is free for a new one (hub)\n"
 	"  hub list                  this hub's certificate, those of others, and what is revoked "
 	"(hub)\n"
 	"  hub revoke NAME|SERIAL    have all nodes and hubs refuse a certificate of a hub (hub)\n"

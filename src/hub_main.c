@@ -193,11 +193,11 @@ on_tokens(void *arg, const struct admin_request *req, struct admin_reply *reply)
 
 /* It is in force; the disk may be full. */
 static void
-say_revoked(const struct hub_main *m, struct admin_reply *reply, const char *what)
+say_ended(const struct hub_main *m, struct admin_reply *reply, const char *verb, const char *what)
 {
 	const char *unwritten = hub_unwritten(m->hub);
 
-	buf_printf(&reply->body, "revoked %s\n", what);
+	buf_printf(&reply->body, "%s %s\n", verb, what);
 	if (unwritten[0] != '\0')
 		buf_printf(&reply->body, "but not on the disk yet: %s\n", unwritten);
 }
@@ -214,22 +214,38 @@ on_token_revoke(void *arg, const struct admin_request *req, struct admin_reply *
 	else if (hub_token_revoke(m->hub, id, &err) < 0)
 		refuse(reply, 400, err.text);
 	else
-		say_revoked(m, reply, id);
+		say_ended(m, reply, "revoked", id);
+}
+
+static void
+end_node(const struct hub_main *m, const struct admin_request *req, struct admin_reply *reply,
+	bool forget)
+{
+	struct err err = {0};
+	char node[256] = "";
+	int rc;
+
+	if (admin_query(req->query, "name", node, sizeof node) != 1) {
+		refuse(reply, 400, "name must be that of a node");
+		return;
+	}
+	rc = forget ? hub_node_forget(m->hub, node, &err) : hub_node_revoke(m->hub, node, &err);
+	if (rc < 0)
+		refuse(reply, 400, err.text);
+	else
+		say_ended(m, reply, forget ? "forgotten" : "revoked", node);
 }
 
 static void
 on_node_revoke(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
-	struct hub_main *m = arg;
-	struct err err = {0};
-	char node[256] = "";
+	end_node(arg, req, reply, false);
+}
 
-	if (admin_query(req->query, "name", node, sizeof node) != 1)
-		refuse(reply, 400, "name must be that of a node");
-	else if (hub_node_revoke(m->hub, node, &err) < 0)
-		refuse(reply, 400, err.text);
-	else
-		say_revoked(m, reply, node);
+static void
+on_node_forget(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	end_node(arg, req, reply, true);
 }
 
 static void
@@ -256,7 +272,7 @@ on_hub_revoke(void *arg, const struct admin_request *req, struct admin_reply *re
 	else if (hub_hub_revoke(m->hub, name, &serial, &err) < 0)
 		refuse(reply, 400, err.text);
 	else
-		say_revoked(m, reply, buf_str(&serial));
+		say_ended(m, reply, "revoked", buf_str(&serial));
 }
 
 static void
@@ -320,6 +336,7 @@ static const struct admin_route routes[] = {
 	{"GET", "/nodes", on_nodes, false},
 	{"POST", "/nodes/revoke", on_node_revoke, true},
 	{"POST", "/nodes/ask", NULL, true},
+	{"POST", "/nodes/forget", on_node_forget, true},
 	{"GET", "/hubs", on_hubs, false},
 	{"POST", "/hubs/revoke", on_hub_revoke, true},
 	{"GET", "/tunnels", on_tunnels, false},

@@ -3,6 +3,7 @@ edgeway.io/agent), with no more rights than deploy/kubernetes/rbac.yaml and rbac
 import base64
 import json
 import os
+import shutil
 import subprocess
 
 import pytest
@@ -126,14 +127,54 @@ def test_denied_and_taken(lab, api):
     assert total(cloud, "denied") == 1 and approvals(cloud)["requests"][0]["state"] == "denied"
     assert not os.path.exists(os.path.join(made.data, "node.crt"))
     made.stop()
-    # Another key for a name that holds a certificate is nobody's to approve.
+    # Nobody is asked for the name of a node that is connected.
     holder = agent(lab, "edge-2", 12, cloud, token=cloud.token("--node", "edge-2"))
     wait_for("joined by a token", in_step(holder))
     thief = Agent(Node(lab, "thief", "192.0.2.13"), None, "--node", "edge-2",
                   token=f"{cloud.state()['hub']['ca']}.approval", start=False)
     thief.start(ready=False)
-    wait_for("refused", lambda: "the name holds a certificate" in thief.process.log())
+    wait_for("refused", lambda: "a node named edge-2 is connected" in thief.process.log())
     assert list(requests(api)) == [name]
+
+
+def replacement(api, node):
+    """The request for a name that holds a certificate, once it is there."""
+    def find():
+        return [n for n in requests(api) if n.startswith(f"edgeway-{node}-") and n.endswith("-replacement")]
+    wait_for(f"request of {node}", lambda: len(find()) == 1)
+    return find()[0]
+
+
+def test_installed_anew_or_revoked(lab, api):
+    """The operator is asked for a name that holds a certificate, and sees so: a signer of its own, a warning, a line in log and status."""
+    cloud = hub(lab, api)
+    made = agent(lab, "edge-1", 11, cloud)
+    api.kubectl("certificate", "approve", the_request(api, "edge-1"))
+    wait_for("joined", in_step(made))
+    made.stop()
+    shutil.rmtree(made.data)
+    made.start(ready=False)
+    name = replacement(api, "edge-1")
+    asked = requests(api)[name]
+    assert asked["spec"]["signerName"] == f"{SIGNER}-replacement"
+    warning = asked["metadata"]["annotations"]["edgeway.io/warning"]
+    assert "edge-1 holds a certificate of another key (serial number" in warning and "edgewayctl node revoke edge-1" in warning
+    assert f"a name that another key holds a certificate for: approve it only if this node was installed anew or revoked, " \
+        f"and its own log names this request={name} node=edge-1" in cloud.process.log()
+    shown = cloud.machine.run(lab.program("edgewayctl"), "--socket", cloud.socket, "status", check=False).stdout
+    assert "1 wait for kubectl certificate approve, 1 of them for names that hold a certificate" in shown
+    assert cloud.metrics()["edgeway_hub_approvals_replacements_pending"] == 1
+    wait_for("told", lambda: f"kubectl certificate approve {name}" in error(made))
+    api.kubectl("certificate", "approve", name)
+    wait_for("joined again", in_step(made))
+    # A revoked one asks by itself, with another key.
+    cloud.machine.run(lab.program("edgewayctl"), "--socket", cloud.socket, "node", "revoke", "edge-1")
+    wait_for("asked", lambda: len([n for n in requests(api) if n.endswith("-replacement")]) == 2)
+    again = next(n for n in requests(api) if n.endswith("-replacement") and n != name)
+    assert ", revoked): approve only if" in requests(api)[again]["metadata"]["annotations"]["edgeway.io/warning"]
+    wait_for("told", lambda: again in error(made))
+    api.kubectl("certificate", "approve", again)
+    wait_for("back", in_step(made), 120)
 
 
 def test_cloud_nodes_are_not_asked_for(lab, api):

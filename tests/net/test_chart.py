@@ -216,6 +216,9 @@ def test_a_secret_is_a_file_that_the_configuration_names(what):
         return made, yaml.safe_load(data(made, "edgeway-agent")).get(part, {}).get(key)
     made, path = named(name="theirs", key="its.key")
     assert file_of(made, path) == ("theirs", "its.key") and not [o for o in made if o["kind"] == "Secret"]
+    if what == "token":  # each node the key of its name
+        made, path = named(name="theirs", key="")
+        assert file_of(made, path + "/edge-1") == ("theirs", "edge-1")
     made, path = named(name="", value="f00d-and-more")
     name, key = file_of(made, path)
     [secret] = [o for o in made if o["kind"] == "Secret"]

@@ -402,6 +402,7 @@ OFFERS = [
     ("edgewayctl token ", {"create", "list", "revoke"}),
     ("edgewayctl log access ", {"off", "errors", "all"}),
     ("edgewayctl -o json node re", {"revoke"}),
+    ("edgewayctl node ", {"list", "revoke", "forget"}),
     ("edgewayctl --w", {"--watch"}),
     ("edgewayctl services --w", {"--watch"}),
     ("edgewayctl status -o y", {"yaml"}),

@@ -165,7 +165,7 @@ def test_no_secret_is_in_a_config_map(objects):
     [volume] = [v["secret"] for v in pod["volumes"] if "secret" in v]
     [path] = [m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] == "join"]
     assert volume == {"secretName": "edgeway-join", "defaultMode": 0o400}
-    assert data["agent.yaml"]["hub"]["tokenFile"] == f"{path}/token"
+    assert data["agent.yaml"]["hub"]["tokenFile"] == path  # of the folder the file of the node's name, else token
     assert [e["name"] for e in pod["containers"][0]["env"]] == ["NODE_NAME"]
 
 

@@ -371,3 +371,30 @@ def test_the_hubs_certificate_follows_its_addresses(lab):
 
     assert "192.0.2.1" in names() and "192.0.2.99" not in names()
     wait_for("the new address", lambda: "192.0.2.99" in names(), 90, 1)
+
+
+def test_the_tokens_file_is_read_at_each_attempt(lab):
+    """A token that comes later, or in place of a wrong one, needs no restart; in a folder the file of the node's name goes first."""
+    hub = Hub(lab)
+    folder = os.path.join(lab.dir, "join")
+    agent = Agent(Node(lab, "edge-1", "192.0.2.11"), None, "--hub.tokenFile", folder, token="", start=False)
+    os.mkdir(folder)
+    agent.start(ready=False)
+
+    def put(name, token):
+        with open(os.path.join(folder, name + ".new"), "w") as f:
+            f.write(token + "\n")
+        os.rename(f.name, os.path.join(folder, name))
+
+    def error():
+        return agent.process.alive() and os.path.exists(agent.socket) and agent.state()["meta"]["error"]
+
+    wait_for("it waits", lambda: f"cannot read {folder}/token: No such file" in (error() or ""))
+    put("token", hub.token("--node", "edge-2"))
+    wait_for("refused", lambda: "refused the token" in error(), 60)
+    put("edge-1", hub.token("--node", "edge-1"))
+    wait_for("joined", lambda: agent.state()["meta"]["synced"], 120)
+    ctl(hub, "node", "revoke", "edge-1")
+    wait_for("revoked", lambda: "revoked" in error(), 60)
+    put("edge-1", hub.token("--node", "edge-1"))
+    wait_for("back", lambda: agent.state()["meta"]["synced"], 120)

@@ -3,6 +3,7 @@ no more rights than deploy/kubernetes/rbac.yaml gives."""
 import base64
 import json
 import os
+import shutil
 
 import pytest
 
@@ -354,3 +355,37 @@ with socket.create_connection((sys.argv[2], int(sys.argv[3])), 60) as s:
     with context.wrap_socket(s, server_hostname=sys.argv[2]) as t:
         print(t.getpeercert()["subjectAltName"])
 """
+
+
+def test_a_forgotten_name_is_free_at_all(lab, api):
+    """Forgotten at one: what was signed counts no more at any, and a token for any name gives the name at the other."""
+    one, two = both(lab, api)
+    made = agent(lab, "edge-1", 11, one, one.token())
+    wait_for("joined", connected(made))
+    made.stop()
+    wait_for("known", lambda: "edge-1" in nodes(two))
+    said = one.machine.run(lab.program("edgewayctl"), "--socket", one.socket, "node", "forget", "edge-1").stdout
+    assert said == "forgotten edge-1\n"
+    for h in (one, two):
+        wait_for("forgotten", lambda h=h: "edge-1" not in nodes(h))
+        assert os.listdir(os.path.join(h.machine.dir, "data", "nodes")) == []
+    # The same at a replica that starts with what it had, and with a file of before.
+    two.process.stop()
+    shutil.copy(os.path.join(made.data, "node.crt"), os.path.join(two.machine.dir, "data", "nodes", "edge-1"))
+    two.start()
+    wait_for("ready", two.ready)
+    assert nodes(two) == {}
+    former = os.path.join(made.node.dir, "former")
+    shutil.copytree(made.data, former)
+    shutil.rmtree(made.data)
+    again = Agent(made.node, None, "--hub.url", f"wss://{two.address}:{HUB_PORT}", token=two.token(), start=False)
+    again.start(ready=False)
+    wait_for("joined at the other", connected(again))
+    again.stop()
+    shutil.rmtree(again.data)
+    shutil.copytree(former, again.data)
+    again.token = ""
+    again.start(ready=False)
+    wait_for("the former certificate is refused", lambda: "this node's certificate was revoked" in again.process.log())
+    p = one.machine.run(lab.program("edgewayctl"), "--socket", one.socket, "node", "forget", "nobody", check=False)
+    assert p.returncode != 0 and "no node named" in p.stderr

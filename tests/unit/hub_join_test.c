@@ -208,6 +208,25 @@ a_token_is_for_one_key(void **state)
 	}
 }
 
+/* The name is free for another key; the key and the certificate of before are nobody's. */
+static void
+a_forgotten_name_is_free(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *key = new_key(), *other = new_key(), *token = NULL, *again = NULL;
+
+	bed_start_hub(b);
+	token = bed_token(b, "", 60);
+	assert_int_equal(bed_ask_cert(b, "edge-1", token, key)->operation, OP_RESPONSE);
+	again = bed_token(b, "", 60);
+	assert_says(bed_ask_cert(b, "edge-1", again, other), "holds a certificate already");
+	assert_int_equal(hub_node_forget(b->hub, "edge-1", NULL), 0);
+	assert_true(hub_node_forget(b->hub, "edge-1", NULL) < 0);
+	assert_says(bed_ask_cert(b, "edge-1", token, key), "is used up");
+	assert_int_equal(bed_ask_cert(b, "edge-1", again, other)->operation, OP_RESPONSE);
+	hub_stop(&b->hub);
+}
+
 static void
 a_token_serves_as_often_as_it_says(void **state)
 {
@@ -319,6 +338,7 @@ main(void)
 		case_of(events_need_the_certificate_of_the_name),
 		case_of(a_restart_keeps_what_matters),
 		case_of(a_token_is_for_one_key),
+		case_of(a_forgotten_name_is_free),
 		case_of(a_token_serves_as_often_as_it_says),
 		case_of(a_token_for_any_name_takes_no_cloud_node),
 		case_of(a_certificate_that_was_seen_takes_its_name),

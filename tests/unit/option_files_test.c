@@ -142,6 +142,36 @@ a_value_and_a_file_are_one_too_many(void **state)
 		":1: tracing.headersFile: tracing.headers is given as well", "");
 }
 
+/* A Secret that is mounted: each node has the key of its name, or all the same one. */
+static void
+of_a_folder_the_nodes_own_file_goes_first(void **state)
+{
+	static const char other[] =
+		"0000000000000000000000000000000000000000000000000000000000000000.s";
+	char dir[] = "/tmp/option-files-XXXXXX";
+	const char *const names[] = {"token", "edge-1"}, *const texts[] = {other, TOKEN};
+	auto_free char *yaml = NULL;
+
+	(void)state;
+	assert_non_null(mkdtemp(dir));
+	yaml = xasprintf("node: edge-1\nhub: {tokenFile: %s}", dir);
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		auto_free char *path = xasprintf("%s/%s", dir, names[i]);
+		struct agent_options o = {0};
+
+		assert_int_equal(file_write(path, texts[i], strlen(texts[i]), 0600), 0);
+		assert_string_equal(load(&o, yaml), "");
+		assert_string_equal(o.hub_token, texts[i]);
+		agent_options_free(&o);
+	}
+	for (size_t i = 0; i < ARRAY_LEN(names); i++) {
+		auto_free char *path = xasprintf("%s/%s", dir, names[i]);
+
+		unlink(path);
+	}
+	rmdir(dir);
+}
+
 /* It was taken away after the node had joined. */
 static void
 a_token_that_is_gone_is_none(void **state)
@@ -161,6 +191,7 @@ main(void)
 		cmocka_unit_test(secrets_come_from_files_and_are_not_shown),
 		cmocka_unit_test(a_file_that_holds_none_is_told),
 		cmocka_unit_test(a_value_and_a_file_are_one_too_many),
+		cmocka_unit_test(of_a_folder_the_nodes_own_file_goes_first),
 		cmocka_unit_test(a_token_that_is_gone_is_none),
 	};
 

@@ -329,6 +329,76 @@ a_claim_that_was_left_is_taken_back(void **state)
 	ledger_close(&l);
 }
 
+static void
+hear_all(struct ledger *to, struct ledger *from)
+{
+	auto_buf struct buf text;
+	bool news, lacks;
+
+	buf_init(&text, BUF_UNLIMITED);
+	revoked_text(ledger_revoked(from), &text);
+	hear_ledger(to, from);
+	assert_int_equal(revoked_merge(ledger_revoked(to), buf_str(&text), &news, &lacks, NULL), 0);
+	ledger_drop_forgotten(to);
+}
+
+static char *
+new_cert(const char *ca, const char *ca_key)
+{
+	const struct pki_issue issue = {.ca_cert_pem = ca,
+		.ca_key_pem = ca_key,
+		.common_name = "edge-1",
+		.client = true,
+		.life_s = 3000};
+	auto_free char *key = NULL;
+	char *cert;
+
+	assert_int_equal(pki_key_new(&key, NULL), 0);
+	assert_int_equal(pki_sign_key(&issue, key, &cert, NULL), 0);
+	return cert;
+}
+
+/* Forgotten at one replica: the other frees the name and removes its file; a certificate that was signed later takes it again, at both. */
+static void
+a_forgotten_name_is_told(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *ca = NULL, *ca_key = NULL, *first = NULL, *second = NULL;
+	int64_t now_s = (int64_t)(wall_ms() / 1000);
+	char serial[PKI_SERIAL_TEXT];
+	struct ledger *l[2];
+	struct err err = {0};
+
+	assert_int_equal(pki_ca_new("one", 10, &ca, &ca_key, NULL), 0);
+	first = new_cert(ca, ca_key);
+	second = new_cert(ca, ca_key);
+	for (int i = 0; i < 2; i++) {
+		assert_int_equal(ledger_open(&l[i], b->dirs[i], &err), 0);
+		ledger_share(l[i]);
+		assert_int_equal(ledger_record(l[i], "edge-1", first, &err), 0);
+	}
+	assert_int_equal(ledger_forget(l[0], "edge-1", now_s, &err), 0);
+	assert_int_equal(ledger_forget(l[0], "edge-1", now_s, &err), -ENOENT);
+	hear_all(l[1], l[0]);
+	assert_int_equal(pki_cert_serial(first, serial, NULL), 0);
+	for (int i = 0; i < 2; i++) {
+		assert_false(ledger_taken(l[i], "edge-1"));
+		assert_null(ledger_cert(l[i], "edge-1"));
+		assert_true(revoked_refuses(ledger_revoked(l[i]), "edge-1", serial));
+	}
+	hear_all(l[0], l[1]);
+	assert_false(ledger_taken(l[0], "edge-1"));
+	assert_int_equal(ledger_record(l[1], "edge-1", second, &err), 0);
+	hear_all(l[0], l[1]);
+	for (int i = 0; i < 2; i++) {
+		auto_free char *path = xasprintf("%s/nodes/edge-1", b->dirs[i]);
+
+		assert_true(ledger_taken(l[i], "edge-1"));
+		unlink(path);
+		ledger_close(&l[i]);
+	}
+}
+
 /* --- the roll ---------------------------------------------------------------------------- */
 
 static void
@@ -533,6 +603,7 @@ main(void)
 		cmocka_unit_test_setup_teardown(one_of_two_uses_the_token, setup, teardown),
 		cmocka_unit_test_setup_teardown(
 			a_claim_that_was_left_is_taken_back, setup, teardown),
+		cmocka_unit_test_setup_teardown(a_forgotten_name_is_told, setup, teardown),
 		cmocka_unit_test(rolls_meet),
 		cmocka_unit_test(rolls_keep_their_order),
 		cmocka_unit_test(rolls_of_a_large_fleet),

@@ -44,7 +44,7 @@ tracingHeaders: {volume: tracing, part: tracing, key: headers}
 {{- range $what, $row := include "edgeway.agent-secrets" . | fromYaml -}}
 {{- $given := get $secrets $what -}}
 {{- if include "edgeway.secret-name" (list $given $row.volume) -}}
-{{- $path := printf "/run/secrets/edgeway-%s/%s" $row.volume $given.key -}}
+{{- $path := printf "/run/secrets/edgeway-%s/%s" $row.volume $given.key | trimSuffix "/" -}}
 {{- $_ := set $config $row.part (merge (get $config $row.part | default dict) (dict (printf "%sFile" $row.key) $path)) -}}
 {{- end -}}
 {{- end -}}
