@@ -331,23 +331,43 @@ pki_x509_ends(const X509 *cert)
 	return seconds_of(X509_get0_notAfter(cert));
 }
 
-bool
-pki_bundle_holds(const char *pem, const char *hash)
+void
+pki_bundle_each(const char *pem, void (*each)(void *arg, const char *hash), void *arg)
 {
 	auto_bio BIO *bio = pki_bio(pem, "the bundle", NULL);
-	bool found = false;
 
-	while (bio != NULL && !found) {
+	while (bio != NULL) {
 		auto_x509 X509 *cert = PEM_read_bio_X509(bio, NULL, pki_no_pass_phrase, NULL);
-		char have[PKI_HASH_TEXT];
+		char hash[PKI_HASH_TEXT];
 
 		if (cert == NULL)
 			break;
-		pki_x509_hash(cert, have);
-		found = pki_equal(have, hash);
+		pki_x509_hash(cert, hash);
+		each(arg, hash);
 	}
 	ERR_clear_error();
-	return found;
+}
+
+struct bundle_search {
+	const char *hash;
+	bool found;
+};
+
+static void
+compare_hash(void *arg, const char *hash)
+{
+	struct bundle_search *s = arg;
+
+	s->found |= pki_equal(hash, s->hash);
+}
+
+bool
+pki_bundle_holds(const char *pem, const char *hash)
+{
+	struct bundle_search s = {.hash = hash};
+
+	pki_bundle_each(pem, compare_hash, &s);
+	return s.found;
 }
 
 int

@@ -65,6 +65,8 @@ bool pki_cert_is_hub(const char *cert_pem);
 /* Did the CA sign it for the key of this hash (pki_csr_info), and is it good at now_s, seconds since 1970? */
 bool pki_cert_fits(const char *cert_pem, const char *ca_pem, const char *key_hash, int64_t now_s);
 /* Is one of the certificates in the text the one with this hash? */
+/* The SHA-256 of each certificate of the bundle, in its order. */
+void pki_bundle_each(const char *pem, void (*each)(void *arg, const char *hash), void *arg);
 bool pki_bundle_holds(const char *pem, const char *hash);
 /* Does the key belong to the certificate? 0 or -EINVAL. */
 int pki_pair_check(const char *cert_pem, const char *key_pem, struct err *err);

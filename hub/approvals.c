@@ -403,7 +403,7 @@ sign(struct approvals *a, struct held *h)
 	if (rc == 0)
 		rc = ledger_record(certs_ledger(certs), h->csr.node, h->cert, &err);
 	if (rc == 0)
-		rc = ledger_entry(&entry, h->cert, &err);
+		rc = ledger_entry(certs_ledger(certs), &entry, h->cert, &err);
 	if (rc < 0) {
 		free(take_ptr(&h->cert));
 		trouble(a, err.text);

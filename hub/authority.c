@@ -9,6 +9,8 @@
 #include "hub/route.h"
 #include "model/json.h"
 
+enum { CA_NAMED = 20 };
+
 struct authority {
 	struct loop *loop;
 	struct authority_config config;
@@ -21,6 +23,8 @@ struct authority {
 	struct timer *check;
 	bool ready;
 	char problem[512];
+	bool ca_forced; /* whatever nodes another CA cuts off */
+	char ca_refused[768]; /* why the CA of the Secret is not used, "" it is */
 	char unrenewed[512]; /* why the hub's certificate is not renewed, "" when it is */
 };
 
@@ -77,6 +81,10 @@ on_check(void *arg)
 	keep_lists(a);
 	if (certs_renew_due(a->certs, now_s()))
 		renew(a);
+	if (a->share != NULL) {
+		a->ca_refused[0] = '\0';
+		share_ca_again(a->share);
+	}
 }
 
 static void
@@ -147,6 +155,36 @@ on_share_synced(void *arg)
 
 	begin(a);
 	a->config.ready(a->config.arg);
+	share_ca_again(a->share);
+}
+
+/* Nobody is cut off but by an operator's own word. */
+static int
+on_ca_allowed(void *arg, const char *ca_pem, struct err *err)
+{
+	struct authority *a = arg;
+	auto_buf struct buf names;
+	size_t n;
+
+	buf_init(&names, BUF_UNLIMITED);
+	n = certs_cut_off(a->certs, ca_pem, now_s(), &names);
+	a->ca_refused[0] = '\0';
+	if (n == 0)
+		return 0;
+	if (a->ca_forced) {
+		log_warn("hub",
+			"another CA cuts off nodes, as was asked for nodes=%zu names=\"%s\"", n,
+			buf_str(&names));
+		return 0;
+	}
+	snprintf(a->ca_refused, sizeof a->ca_refused,
+		"it would cut off %zu nodes that have not got it, or whose certificates are of one "
+		"that "
+		"is not there any more: %.400s; see `edgewayctl ca list`, or lose them by "
+		"`edgewayctl ca "
+		"use --force`",
+		n, buf_str(&names));
+	return err_set(err, EBUSY, "%s", a->ca_refused);
 }
 
 static void
@@ -201,6 +239,7 @@ authority_start(struct authority **out, struct loop *loop, const struct authorit
 		.ca = config->certs.ca[0] == '\0',
 		.ready = on_share_ready,
 		.synced = on_share_synced,
+		.ca_allowed = on_ca_allowed,
 		.ca_changed = on_ca_changed,
 		.news = on_share_news,
 		.arg = a,
@@ -402,6 +441,54 @@ authority_hub_revoke(struct authority *a, const char *serial, struct err *err)
 	return 0;
 }
 
+/* --- exchange of the CA --------------------------------------------------------------- */
+
+int
+authority_ca_use(struct authority *a, bool force, struct err *err)
+{
+	int rc = check_ready(a, err);
+	const char *why;
+
+	if (rc < 0)
+		return rc;
+	if (a->share == NULL)
+		return err_set(err, ENOTSUP,
+			"the CA of this hub is a file: it is read at the start; tls.caForce makes "
+			"the "
+			"hub take it whomever that cuts off");
+	a->ca_forced = force;
+	a->ca_refused[0] = '\0';
+	why = share_ca_again(a->share);
+	a->ca_forced = false;
+	if (a->ca_refused[0] != '\0')
+		why = a->ca_refused;
+	return why[0] == '\0' ? 0 : err_set(err, EBUSY, "%s", why);
+}
+
+static void
+add_holders(const struct authority *a, size_t most, struct buf *out)
+{
+	auto_buf struct buf lacking;
+	struct certs_holders n;
+
+	buf_init(&lacking, BUF_UNLIMITED);
+	n = certs_ca_holders(a->certs, now_s(), most, &lacking);
+	buf_printf(out, "{\"cas\":\"%s\",\"have\":%zu,\"lack\":%zu,\"lacking\":[%s],\"refused\":",
+		certs_ca_list(a->certs), n.have, n.lack, buf_str(&lacking));
+	json_add_text(out, a->ca_refused);
+	buf_adds(out, "}");
+}
+
+void
+authority_ca_list(const struct authority *a, struct buf *out)
+{
+	if (a->ready)
+		add_holders(a, SIZE_MAX, out);
+	else
+		buf_adds(out, "{\"lacking\":[]}");
+	buf_adds(out, "\n");
+}
+
 const char *
 authority_unwritten(const struct authority *a)
 {
@@ -445,7 +532,19 @@ add_certificates(const struct authority *a, struct buf *out)
 static void
 certificate_metrics(const struct authority *a, struct metrics *to)
 {
+	static const char name[] = "edgeway_hub_ca_nodes";
+	static const char help[] = "Nodes whose certificates count, by whether they were given the "
+				   "CAs in use, and a certificate of the first.";
 	struct certs_term ca = {0}, hub = {0};
+	struct certs_holders n = {0};
+
+	if (a->ready)
+		n = certs_ca_holders(a->certs, now_s(), 0, NULL);
+	metric_gauge(to, name, help, "has=\"yes\"", (double)n.have);
+	metric_gauge(to, name, help, "has=\"no\"", (double)n.lack);
+	metric_gauge(to, "edgeway_hub_ca_refused",
+		"1 while the CA of the Secret is not used since it would cut off nodes.", NULL,
+		a->ca_refused[0] != '\0');
 
 	if (a->certs != NULL)
 		certs_terms(a->certs, &ca, &hub);
@@ -468,6 +567,10 @@ authority_state(const struct authority *a, struct buf *out)
 	buf_adds(out, ",\"unwritten\":");
 	json_add_text(out, authority_unwritten(a));
 	add_certificates(a, out);
+	if (a->ready) {
+		buf_adds(out, ",\"caNodes\":");
+		add_holders(a, CA_NAMED, out);
+	}
 	if (a->share != NULL) {
 		buf_adds(out, ",\"shared\":");
 		share_state(a->share, out);

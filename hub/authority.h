@@ -65,10 +65,15 @@ int authority_node_revoke(struct authority *a, const char *node, struct err *err
 int authority_node_forget(struct authority *a, const char *node, struct err *err);
 /* As certs_revoke_hub; a certificate that is in use here is replaced. */
 int authority_hub_revoke(struct authority *a, const char *serial, struct err *err);
+/* Tries again to use the CA of the Secret; force: whomever that cuts off. -EBUSY: it would cut off nodes, which err names; -ENOTSUP: it
+ * is none of a Secret. */
+int authority_ca_use(struct authority *a, bool force, struct err *err);
+/* {"cas","have","lack","lacking":[{"node","cas"}],"refused"}: which nodes were given the CAs in use. */
+void authority_ca_list(const struct authority *a, struct buf *out);
 /* What is in force and not on the disk, "" nothing. */
 const char *authority_unwritten(const struct authority *a);
 
-/* Members of an object: ca, waits, dataDir, unwritten, certificates, shared, service, approvals. */
+/* Members of an object: ca, waits, dataDir, unwritten, certificates, caNodes (as authority_ca_list), shared, service, approvals. */
 void authority_state(const struct authority *a, struct buf *out);
 void authority_metrics(const struct authority *a, struct metrics *to);
 

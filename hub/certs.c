@@ -30,6 +30,7 @@ struct certs {
 	struct names more; /* certs_use_names */
 	struct names current; /* of the certificate in use */
 	struct certs_term term; /* its life */
+	char cas[CA_LIST_TEXT]; /* the CAs in use */
 	bool own_ca;
 	char *crl; /* of hubs' certificates, NULL: none is revoked, or it is to be made anew */
 	uint64_t crl_changes; /* of the list that it was made of */
@@ -160,6 +161,8 @@ certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err
 	c->ca_pem = xstrdup(ca_pem);
 	c->ca_key = xstrdup(ca_key);
 	memcpy(c->ca_hash, hash, sizeof hash);
+	ca_list(c->cas, ca_pem);
+	ledger_use_cas(c->ledger, c->cas);
 	c->term = (struct certs_term){0}; /* the hub's certificate is of the former one */
 	free(take_ptr(&c->crl));
 	return 0;
@@ -205,6 +208,33 @@ check_config(const struct certs_config *config, struct err *err)
 }
 
 static int
+use_list(struct certs *c)
+{
+	ca_list(c->cas, c->ca_pem);
+	ledger_use_cas(c->ledger, c->cas);
+	return 0;
+}
+
+/* At the start: which CAs there were before is known by what nodes were given alone. */
+static int
+check_cut_off(struct certs *c, struct err *err)
+{
+	auto_buf struct buf names;
+	size_t n;
+
+	buf_init(&names, BUF_UNLIMITED);
+	n = certs_cut_off(c, c->ca_pem, (int64_t)(wall_ms() / 1000), &names);
+	if (n > 0)
+		return err_set(err, EBUSY,
+			"another CA, and it would cut off %zu nodes that have not got it, or whose "
+			"certificates are of one that is not there any more: %.500s; take the "
+			"former CAs back until `edgewayctl ca list` names nobody, or set "
+			"tls.caForce to lose them",
+			n, buf_str(&names));
+	return use_list(c);
+}
+
+static int
 load(struct certs *c, const struct certs_config *config, struct err *err)
 {
 	int rc = check_config(config, err);
@@ -218,7 +248,9 @@ load(struct certs *c, const struct certs_config *config, struct err *err)
 		rc = pki_cert_hash(c->ca_pem, c->ca_hash, err);
 	if (rc == 0 && config->cert[0] != '\0')
 		rc = given_cert(c, config, err);
-	return rc < 0 ? rc : ledger_open(&c->ledger, c->dir, err);
+	if (rc < 0 || (rc = ledger_open(&c->ledger, c->dir, err)) < 0)
+		return rc;
+	return config->ca_force ? use_list(c) : check_cut_off(c, err);
 }
 
 int
@@ -257,6 +289,77 @@ certs_close(struct certs **out)
 	free(c->listen);
 	free(c->crl);
 	free(c);
+}
+
+/* --- who has which CAs ---------------------------------------------------------- */
+
+enum { CUT_OFF_NAMED = 20 };
+
+struct cut_off {
+	const char *now;
+	char next[CA_LIST_TEXT];
+	size_t n;
+	struct buf *names;
+};
+
+static void
+add_cut_off(void *arg, const char *node, const char *cas)
+{
+	struct cut_off *c = arg;
+
+	if (ca_list_keeps(cas, c->now, c->next))
+		return;
+	if (c->n++ < CUT_OFF_NAMED)
+		buf_printf(c->names, "%s%s", c->n > 1 ? ", " : "", node);
+}
+
+size_t
+certs_cut_off(const struct certs *c, const char *ca_pem, int64_t now_s, struct buf *names)
+{
+	struct cut_off all = {.now = c->cas, .names = names};
+
+	ca_list(all.next, ca_pem);
+	ledger_each_cas(c->ledger, now_s, add_cut_off, &all);
+	if (all.n > CUT_OFF_NAMED)
+		buf_printf(names, " and %zu more", all.n - CUT_OFF_NAMED);
+	return all.n;
+}
+
+struct holders {
+	const char *now;
+	struct certs_holders n;
+	size_t most;
+	struct buf *lacking;
+};
+
+static void
+add_holder(void *arg, const char *node, const char *cas)
+{
+	struct holders *h = arg;
+
+	if (ca_list_is_current(cas, h->now)) {
+		h->n.have++;
+		return;
+	}
+	if (h->lacking != NULL && h->n.lack < h->most)
+		buf_printf(h->lacking, "%s{\"node\":\"%s\",\"cas\":\"%s\"}",
+			h->n.lack > 0 ? "," : "", node, cas);
+	h->n.lack++;
+}
+
+struct certs_holders
+certs_ca_holders(const struct certs *c, int64_t now_s, size_t most, struct buf *lacking)
+{
+	struct holders all = {.now = c->cas, .most = most, .lacking = lacking};
+
+	ledger_each_cas(c->ledger, now_s, add_holder, &all);
+	return all.n;
+}
+
+const char *
+certs_ca_list(const struct certs *c)
+{
+	return c->cas;
 }
 
 const char *

@@ -33,6 +33,7 @@ struct certs_config {
 	const char *const *names; /* ended by NULL; may be NULL */
 	const char *listen; /* host part of the listen address, "" when it is any */
 	uint64_t node_life_s; /* of nodes' certificates; 0: CERTS_NODE_LIFE_S */
+	bool ca_force; /* tls.caForce: whatever nodes another CA cuts off */
 };
 
 /* Makes or loads the CA. */
@@ -46,6 +47,16 @@ int certs_ca_load(const char *data_dir, char **ca_pem, char **ca_key, struct err
 /* Another CA in place of our own; the hub's certificate is due then. */
 int certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err *err);
 
+/* Whom other CAs would cut off (hub/ca_holders.h), by what is known now: how many nodes; their names are added to *names. */
+size_t certs_cut_off(const struct certs *c, const char *ca_pem, int64_t now_s, struct buf *names);
+struct certs_holders {
+	size_t have, lack; /* nodes with the CAs in use, and a certificate of the first; without */
+};
+/* lacking: {"node":..,"cas":..} of each that lacks them, at most `most`, parted by commas; may be NULL. */
+struct certs_holders certs_ca_holders(
+	const struct certs *c, int64_t now_s, size_t most, struct buf *lacking);
+/* The CAs in use (hub/ca_holders.h). */
+const char *certs_ca_list(const struct certs *c);
 const char *certs_ca_pem(const struct certs *c);
 const char *certs_ca_hash(const struct certs *c); /* sha256 of the DER, hex */
 /* Where nodes reach this hub by its own word: the addresses among tls.names and the one it listens on. At most n of them,

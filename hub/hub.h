@@ -83,6 +83,7 @@ struct hub_config {
 	bool approval; /* nodes may join by a CertificateSigningRequest, with Kubernetes */
 	const char *cluster_domain; /* "": cluster.local */
 	uint64_t node_life_s; /* of nodes' certificates; 0: a year */
+	bool ca_force; /* tls.caForce: start with another CA whatever nodes that cuts off */
 	uint64_t heartbeat_ms; /* 0: 4000 */
 	bool compress; /* clear text in the tunnels is sent deflated */
 	struct hub_ways_in ways_in;
@@ -158,6 +159,9 @@ int hub_token_revoke(struct hub *hub, const char *id, struct err *err);
 int hub_node_revoke(struct hub *hub, const char *node, struct err *err);
 /* The same, and the name is free: the next one that asks for it is a new node. */
 int hub_node_forget(struct hub *hub, const char *node, struct err *err);
+/* As authority_ca_use and authority_ca_list. */
+int hub_ca_use(struct hub *hub, bool force, struct err *err);
+void hub_ca_list(const struct hub *hub, struct buf *out);
 /* What was revoked, is in force and could not be written to the disk yet: a sentence; "" nothing. */
 const char *hub_unwritten(const struct hub *hub);
 /* Refuses a hub's certificate, and has other replicas and all nodes refuse it: name as in hub_hubs, or a serial number; out: the

@@ -169,6 +169,7 @@ hub_authority_start(struct hub *hub, const struct hub_config *config, struct err
 				.names = config->names,
 				.listen = listen_host(&hub->nodes_config.listen, hub->listen_host),
 				.node_life_s = config->node_life_s,
+				.ca_force = config->ca_force,
 			},
 		.ns = "",
 		.service = or_empty(config->service),
@@ -256,6 +257,18 @@ int
 hub_node_forget(struct hub *hub, const char *node, struct err *err)
 {
 	return hub_end_node(hub, node, true, err);
+}
+
+int
+hub_ca_use(struct hub *hub, bool force, struct err *err)
+{
+	return authority_ca_use(hub->authority, force, err);
+}
+
+void
+hub_ca_list(const struct hub *hub, struct buf *out)
+{
+	authority_ca_list(hub->authority, out);
 }
 
 const char *

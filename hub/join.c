@@ -295,7 +295,7 @@ sign_with_others(struct join *j, struct err *err)
 
 	j->recorded = j->renews || j->again;
 	wish.recorded = j->recorded;
-	if ((rc = ledger_entry(&wish.entry, j->cert, err)) < 0)
+	if ((rc = ledger_entry(ledger, &wish.entry, j->cert, err)) < 0)
 		return rc;
 	/* Of a revoked node the new serial number is told with the claim, as good. */
 	rc = j->recorded ? join_record(j, err)

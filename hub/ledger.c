@@ -8,6 +8,9 @@
 
 #include "base/log.h"
 
+/* In a node's file, before its certificate: the CAs that the node was given with it. */
+#define CAS_LINE "edgeway-ca: "
+
 enum {
 	PEM_MAX = 256 * 1024,
 	RECORD_NAME_MAX = 200, /* leaves room for the suffix of file_write within NAME_MAX */
@@ -18,6 +21,8 @@ struct ledger {
 	struct revoked *revoked;
 	struct joins *joins;
 	struct roll *roll; /* NULL: not shared */
+	struct roll *files; /* what the files say, where it is not; NULL: not read yet */
+	char cas[CA_LIST_TEXT];
 	uint64_t changes; /* of the files' names */
 };
 
@@ -112,6 +117,7 @@ ledger_close(struct ledger **out)
 	revoked_close(&l->revoked);
 	joins_close(&l->joins);
 	roll_free(&l->roll);
+	roll_free(&l->files);
 	free(l->dir);
 	free(l);
 }
@@ -183,10 +189,15 @@ ledger_nodes(const struct ledger *l, char ***names)
 /* --- certificates --------------------------------------------------------------------- */
 
 int
-ledger_entry(struct roll_entry *entry, const char *cert_pem, struct err *err)
+ledger_entry(
+	const struct ledger *l, struct roll_entry *entry, const char *cert_pem, struct err *err)
 {
 	char key[PKI_HASH_TEXT] = "";
-	int rc = pki_cert_info(cert_pem, NULL, NULL, &entry->expires_s, err);
+	int rc;
+
+	*entry = (struct roll_entry){0};
+	strcpy(entry->cas, l->cas);
+	rc = pki_cert_info(cert_pem, NULL, NULL, &entry->expires_s, err);
 
 	entry->signed_s = (int64_t)(wall_ms() / 1000);
 	if (rc == 0)
@@ -206,15 +217,19 @@ ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct e
 {
 	auto_free char *path = record_path(l, node);
 	bool taken = ledger_taken(l, node);
+	/* Text before a PEM block is no part of it (RFC 7468 section 2). */
+	auto_free char *text = xasprintf(CAS_LINE "%s\n%s", l->cas, cert_pem);
 	struct roll_entry entry;
-	int rc = ledger_entry(&entry, cert_pem, err);
+	int rc = ledger_entry(l, &entry, cert_pem, err);
 
 	if (rc == 0)
 		rc = revoked_sign(l->revoked, node, entry.serial, err);
-	if (rc == 0 && (rc = file_write(path, cert_pem, strlen(cert_pem), 0644)) < 0)
+	if (rc == 0 && (rc = file_write(path, text, strlen(text), 0644)) < 0)
 		rc = err_set(err, rc, "cannot write %s: %s", path, strerror(-rc));
 	if (rc == 0 && l->roll != NULL)
 		roll_sign(l->roll, node, &entry);
+	else if (rc == 0 && l->files != NULL)
+		roll_sign(l->files, node, &entry);
 	l->changes += !taken;
 	return rc;
 }
@@ -293,6 +308,8 @@ ledger_forget(struct ledger *l, const char *node, int64_t now_s, struct err *err
 		rc = remove_file(l, node, err);
 	if (rc == 0 && l->roll != NULL)
 		roll_forget(l->roll, node, now_s);
+	else if (rc == 0 && l->files != NULL)
+		roll_remove(l->files, node);
 	return rc;
 }
 
@@ -312,7 +329,7 @@ ledger_drop_forgotten(struct ledger *l)
 		if (pem == NULL || pki_cert_serial(pem, serial, NULL) < 0)
 			continue;
 		if (!revoked_refuses(l->revoked, node, serial)) {
-			if (ledger_entry(&entry, pem, NULL) == 0)
+			if (ledger_entry(l, &entry, pem, NULL) == 0)
 				roll_sign(l->roll, node, &entry);
 		} else if (remove_file(l, node, &err) < 0) {
 			log_limited(LOG_LEVEL_ERROR, 4, "hub", "a node is not forgotten here: %s",
@@ -338,13 +355,17 @@ ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEX
 		pki_cert_info(pem, NULL, NULL, not_after_s, NULL) == 0;
 }
 
+/* What stands before the block is ours. */
 char *
 ledger_cert(const struct ledger *l, const char *node)
 {
-	auto_free char *path = record_path(l, node);
-	char *pem = NULL;
+	auto_free char *path = record_path(l, node), *text = NULL;
+	const char *block;
 
-	return file_read(path, PEM_MAX, &pem, NULL) == 0 ? pem : NULL;
+	if (file_read(path, PEM_MAX, &text, NULL) < 0)
+		return NULL;
+	block = strstr(text, "-----BEGIN");
+	return xstrdup(block != NULL ? block : text);
 }
 
 struct revoked *
@@ -393,8 +414,26 @@ ledger_roll(const struct ledger *l)
 
 struct reading {
 	struct ledger *ledger;
+	struct roll *roll;
 	bool any;
 };
+
+/* The list of CAs that the file says, "" none. */
+static void
+read_cas(char cas[CA_LIST_TEXT], const char *text)
+{
+	const char *at = text + strlen(CAS_LINE);
+	size_t len;
+
+	cas[0] = '\0';
+	if (strncmp(text, CAS_LINE, strlen(CAS_LINE)) != 0)
+		return;
+	len = strcspn(at, "\r\n");
+	if (len < CA_LIST_TEXT)
+		snprintf(cas, CA_LIST_TEXT, "%.*s", (int)len, at);
+	if (!ca_list_ok(cas))
+		cas[0] = '\0';
+}
 
 /* A file of a node that the roll does not know. When it was signed is told by its beginning. */
 static void
@@ -406,19 +445,20 @@ add_file(void *arg, const char *file)
 	struct roll_entry entry;
 	int64_t from;
 
-	if (roll_last(r->ledger->roll, file) != NULL || file_read(path, PEM_MAX, &pem, NULL) < 0 ||
+	if (roll_last(r->roll, file) != NULL || file_read(path, PEM_MAX, &pem, NULL) < 0 ||
 		pki_cert_info(pem, &name, &from, NULL, NULL) < 0 ||
-		roll_last(r->ledger->roll, name) != NULL || ledger_entry(&entry, pem, NULL) < 0)
+		roll_last(r->roll, name) != NULL || ledger_entry(r->ledger, &entry, pem, NULL) < 0)
 		return;
 	entry.signed_s = from;
-	roll_add(r->ledger->roll, name, &entry);
+	read_cas(entry.cas, pem);
+	roll_add(r->roll, name, &entry);
 	r->any = true;
 }
 
 int
 ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err)
 {
-	struct reading r = {.ledger = l};
+	struct reading r = {.ledger = l, .roll = l->roll};
 	bool news2, lacks2;
 	int rc = roll_merge(l->roll, text, news, lacks, err);
 
@@ -440,4 +480,34 @@ ledger_text(const struct ledger *l, struct buf *out)
 	buf_adds(out, ",\n");
 	joins_text(l->joins, out);
 	buf_adds(out, "}\n");
+}
+
+/* --- CAs ------------------------------------------------------------------------------- */
+
+void
+ledger_use_cas(struct ledger *l, const char *list)
+{
+	snprintf(l->cas, sizeof l->cas, "%s", list);
+}
+
+void
+ledger_each_cas(struct ledger *l, int64_t now_s, ledger_cas_fn *each, void *arg)
+{
+	const struct roll *roll = l->roll;
+	const char *node;
+	size_t at = 0;
+
+	if (roll == NULL && l->files == NULL) {
+		struct reading r = {.ledger = l, .roll = l->files = roll_new()};
+
+		each_file(l, add_file, &r);
+	}
+	if (roll == NULL)
+		roll = l->files;
+	while ((node = roll_walk(roll, &at)) != NULL) {
+		const struct roll_entry *e = roll_find(roll, node);
+
+		if (now_s < e->expires_s && !revoked_refuses(l->revoked, node, e->serial))
+			each(arg, node, e->cas);
+	}
 }

@@ -72,7 +72,14 @@ struct roll *ledger_roll(const struct ledger *l);
 int ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err);
 /* What is told to them: roll and joins. */
 void ledger_text(const struct ledger *l, struct buf *out);
-/* What the roll says of a certificate. */
-int ledger_entry(struct roll_entry *entry, const char *cert_pem, struct err *err);
+/* What the roll says of a certificate that is being signed. */
+int ledger_entry(
+	const struct ledger *l, struct roll_entry *entry, const char *cert_pem, struct err *err);
+
+/* The CAs that nodes are given with a certificate from now on (hub/ca_holders.h). */
+void ledger_use_cas(struct ledger *l, const char *list);
+typedef void ledger_cas_fn(void *arg, const char *node, const char *cas);
+/* Of each node with a certificate that counts: which CAs it was given. */
+void ledger_each_cas(struct ledger *l, int64_t now_s, ledger_cas_fn *each, void *arg);
 
 #endif

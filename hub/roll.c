@@ -68,7 +68,9 @@ is_later(const struct roll_entry *a, const struct roll_entry *b)
 {
 	if (a->signed_s != b->signed_s)
 		return a->signed_s > b->signed_s;
-	return strcmp(a->serial, b->serial) > 0;
+	if (strcmp(a->serial, b->serial) != 0)
+		return strcmp(a->serial, b->serial) > 0;
+	return a->cas[0] != '\0' && b->cas[0] == '\0'; /* an older hub wrote it anew */
 }
 
 /* Was it news? */
@@ -229,9 +231,9 @@ roll_add_text(const struct entry *e, const char **comma, struct buf *out)
 {
 	buf_printf(out,
 		"%s\n{\"node\":\"%s\",\"serial\":\"%s\",\"signed\":%lld,\"expires\":%lld,"
-		"\"key\":\"%s\"}",
+		"\"key\":\"%s\",\"cas\":\"%s\"}",
 		*comma, e->name, e->entry.serial, (long long)e->entry.signed_s,
-		(long long)e->entry.expires_s, e->entry.key);
+		(long long)e->entry.expires_s, e->entry.key, e->entry.cas);
 	*comma = ",";
 }
 
@@ -268,7 +270,8 @@ read_entry(struct roll *r, const struct tree_node *map, struct err *err)
 {
 	const char *name = tree_text(tree_get(map, "node"), ""),
 		   *serial = tree_text(tree_get(map, "serial"), ""),
-		   *key = tree_text(tree_get(map, "key"), ""); /* older hubs say none */
+		   *key = tree_text(tree_get(map, "key"), ""), /* older hubs say none */
+			   *cas = tree_text(tree_get(map, "cas"), ""); /* nor these */
 	struct roll_entry entry = {0};
 
 	if (!node_name_ok(name) || strlen(serial) >= sizeof entry.serial ||
@@ -281,6 +284,8 @@ read_entry(struct roll *r, const struct tree_node *map, struct err *err)
 	strcpy(entry.serial, serial);
 	if (strspn(key, "0123456789abcdef") == strlen(key))
 		snprintf(entry.key, sizeof entry.key, "%s", key);
+	if (ca_list_ok(cas))
+		strcpy(entry.cas, cas);
 	roll_add(r, name, &entry);
 	return 0;
 }

@@ -39,6 +39,8 @@ struct share_config {
 	bool ca; /* share the CA as well; not when it is the operator's */
 	loop_fn *ready; /* once: the CA lies under data_dir, certs_open may come */
 	loop_fn *synced; /* once, after share_begin: what others know is known */
+	/* May the CA be used in place of the one in use? 0, or -errno and why not; asked again by share_ca_again. */
+	int (*ca_allowed)(void *arg, const char *ca_pem, struct err *err);
 	void (*ca_changed)(void *arg, const char *ca_pem, const char *ca_key);
 	loop_fn *news; /* others revoked or signed something */
 	void *arg;
@@ -62,6 +64,8 @@ struct share *share_start(const struct share_config *config);
 void share_stop(struct share **s);
 /* Both live until share_stop. */
 void share_begin(struct share *s, struct certs *certs, struct tokens *tokens);
+/* The CA of the Secret, if it is another one than that in use: may it be used by now? Why it is not, "": it is. */
+const char *share_ca_again(struct share *s);
 /* Something of ours has changed: tell the others. */
 void share_tell_tokens(struct share *s);
 void share_tell_nodes(struct share *s);

@@ -25,6 +25,12 @@ take_ca(struct share *s)
 
 	if ((s->settled || s->had_ca) && s->ca_pem != NULL && strcmp(pem, s->ca_pem) == 0 &&
 		strcmp(key, s->ca_key) == 0) {
+		d->problem[0] = '\0';
+		share_settle(s);
+		return;
+	}
+	/* Whom another one cuts off is known when the lists have been read: share_ca_again comes then. */
+	if (s->had_ca && !s->synced) {
 		share_settle(s);
 		return;
 	}
@@ -34,6 +40,10 @@ take_ca(struct share *s)
 			"the CA in the Secret " SHARE_CA " (ca.pem, ca.key) cannot be used", &err);
 		if (s->had_ca)
 			share_settle(s);
+		return;
+	}
+	if (s->settled && s->config.ca_allowed(s->config.arg, pem, &err) < 0) {
+		share_complain(d, "the CA in the Secret " SHARE_CA " is not used", &err);
 		return;
 	}
 	d->problem[0] = '\0';
@@ -62,6 +72,16 @@ on_ca_written(void *arg, int rc, const char *why)
 		if (d->share->had_ca)
 			share_settle(d->share);
 	}
+}
+
+const char *
+share_ca_again(struct share *s)
+{
+	const struct doc *d = &s->docs[SHARE_DOC_CA];
+
+	if (d->secret != NULL && secret_known(d->secret) && secret_exists(d->secret))
+		take_ca(s);
+	return d->problem;
 }
 
 void

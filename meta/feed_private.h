@@ -27,6 +27,9 @@ struct renewal { /* of the certificate, by a second connection */
 	char query[37];
 	bool done; /* its answer has come */
 	bool bundle; /* the hub's CAs differ from ours */
+	char bundle_of[PKI_HASH_TEXT]; /* the hub's CAs that bundle_ms was drawn for, "" none */
+	uint64_t
+		bundle_ms; /* loop's clock: from when on they are asked for, on whichever connection */
 	bool expiry_said;
 	int64_t due_s; /* seconds since 1970 */
 	uint64_t started_ms, next_ms,

@@ -13,7 +13,9 @@ enum {
 	ANSWER_MS = 20 * 1000, /* from dialling to the certificate */
 	WAIT_FIRST_MS = 5 * 1000,
 	WAIT_MOST_MS = 60 * 60 * 1000,
-	BUNDLE_MS = 10 * 1000, /* nodes learn of a new CA all at once: they ask within this time */
+	BUNDLE_MS = 2000, /* nodes learn of a new CA all at once: they ask within this time */
+	BUNDLE_AGAIN_MS = 30 *
+		1000, /* at most between two attempts: without it the next step cuts this node off */
 	NOTE_S = 24 * 3600, /* the time is stored so often while connected */
 };
 
@@ -108,9 +110,13 @@ put_off(struct feed *f, const char *why)
 	uint64_t random;
 
 	random_bytes(&random, sizeof(random));
+	if (r->bundle)
+		r->wait_ms = MIN(r->wait_ms, (uint64_t)BUNDLE_AGAIN_MS);
 	r->next_ms = loop_now_ms(f->loop) + r->wait_ms / 2 + random % (r->wait_ms / 2 + 1);
 	r->wait_ms = MIN(r->wait_ms * 2, (uint64_t)WAIT_MOST_MS);
 	r->failures++;
+	if (r->bundle)
+		timer_start(r->tick, r->next_ms - loop_now_ms(f->loop) + 1, tick_ms(f));
 	snprintf(r->error, sizeof(r->error), "%s", why);
 	log_limited(LOG_LEVEL_WARN, 6, "meta",
 		"cannot renew the certificate; trying again, the old one is used "
@@ -261,17 +267,27 @@ feed_renew_closed(struct feed *f, const char *why)
 void
 feed_compare_bundle(struct feed *f, const char *hash)
 {
+	struct renewal *r = &f->renewal;
+	uint64_t random, now_ms = loop_now_ms(f->loop);
 	char mine[PKI_HASH_TEXT];
-	uint64_t random;
 
 	if (hash[0] == '\0' || f->identity.ca == NULL || !f->own_ca)
 		return;
 	pki_sha256_hex(f->identity.ca, strlen(f->identity.ca), mine);
-	f->renewal.bundle = strcmp(mine, hash) != 0;
-	if (!f->renewal.bundle || !f->own_files)
+	r->bundle = strcmp(mine, hash) != 0;
+	if (!r->bundle || !f->own_files)
 		return;
-	random_bytes(&random, sizeof(random));
-	timer_start(f->renewal.tick, 1 + random % BUNDLE_MS, tick_ms(f));
+	/* Once for these CAs: who comes again, and again, would never ask if the time were drawn anew. */
+	if (strcmp(r->bundle_of, hash) != 0) {
+		random_bytes(&random, sizeof(random));
+		snprintf(r->bundle_of, sizeof(r->bundle_of), "%s", hash);
+		r->bundle_ms = now_ms + random % BUNDLE_MS;
+	}
+	r->next_ms = r->bundle_ms; /* an earlier failure was another connection's */
+	r->wait_ms = WAIT_FIRST_MS;
+	timer_start(r->tick, r->bundle_ms > now_ms ? r->bundle_ms - now_ms : 1, tick_ms(f));
+	if (now_ms >= r->bundle_ms && r->conn == NULL && !feed_expired(f) && !f->joining)
+		begin(f); /* before this connection ends as the last one did */
 	log_limited(LOG_LEVEL_INFO, 12, "meta",
 		"the hub has other CAs than this node; renewing to learn them");
 }

@@ -116,6 +116,24 @@ check_manifests(struct findings *f, const struct tree_node *files)
 			broken - NAMED_MOST);
 }
 
+/* Of one CA for another: nodes that would not come back after the next step. */
+static void
+check_exchange(struct findings *f, const struct tree_node *nodes)
+{
+	if (ctl_text(nodes, "refused")[0] != '\0')
+		findings_add(f, "CA exchange", VERDICT_BAD,
+			"wait until those nodes have come (edgewayctl ca list), forget those that "
+			"are gone (edgewayctl node forget), or lose them: edgewayctl ca use "
+			"--force",
+			"the CA of the Secret is not used: %s", ctl_text(nodes, "refused"));
+	else if (ctl_number(nodes, "lack") > 0)
+		findings_add(f, "CA exchange", VERDICT_NOTE,
+			"a CA that they have not got must not sign yet, nor one be left out: "
+			"edgewayctl ca list names them",
+			"%s nodes have the CAs in use, %s do not", ctl_text(nodes, "have"),
+			ctl_text(nodes, "lack"));
+}
+
 void
 doctor_hub(struct findings *f, const struct tree_node *top)
 {
@@ -138,6 +156,7 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 				"%s: %s", ctl_text(s, "name"), ctl_text(s, "problem"));
 	}
 	check_certificates(f, tree_get(hub, "certificates"));
+	check_exchange(f, tree_get(hub, "caNodes"));
 	if (ctl_text(hub, "unwritten")[0] != '\0')
 		findings_add(f, "revocations", VERDICT_BAD,
 			"make room where the hub's dataDir is, before the hub restarts", "%s",

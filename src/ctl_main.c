@@ -63,6 +63,8 @@ static const struct command commands[] = {
 	{"node list", "GET", "/nodes", "", "nodes", ctl_show_nodes, NULL},
 	{"node revoke", "POST", "/nodes/revoke", "name", NULL, NULL, NULL},
 	{"node forget", "POST", "/nodes/forget", "name", NULL, NULL, NULL},
+	{"ca list", "GET", "/ca", "", "lacking", ctl_show_ca, NULL},
+	{"ca use", "POST", "/ca/use", "", NULL, NULL, NULL},
 	{"hub list", "GET", "/hubs", "", "hubs", ctl_show_hubs, NULL},
 	{"hub revoke", "POST", "/hubs/revoke", "name", NULL, NULL, NULL},
 	{"tunnels", "GET", "/tunnels", "", "tunnels", ctl_show_tunnels, NULL},
@@ -81,6 +83,7 @@ struct request {
 	const char *node, *uses, *ttl; /* of token create */
 	char ttl_text[16];
 	const char *part; /* of log level */
+	const char *force; /* of ca use: "yes", NULL not given */
 	const char *argument; /* free argument, NULL none */
 	const char *to; /* the second one, of access check */
 	const struct command *command;
@@ -113,7 +116,7 @@ build(const struct request *r, struct buf *out)
 		const char *key, *value;
 	} all[] = {{r->command->argument, sent ? r->argument : NULL},
 		{"node", remote ? NULL : r->node}, {"uses", r->uses}, {"ttl", r->ttl},
-		{"part", r->part}, {"to", r->to}};
+		{"part", r->part}, {"to", r->to}, {"force", r->force}};
 	char separator = '?';
 
 	buf_adds(out, r->command->path);
@@ -354,6 +357,8 @@ check_usage(struct request *r, int argc, char **argv)
 		(strcmp(r->command->method, "GET") != 0 || r->command->own != NULL ||
 			strcmp(words, "doctor") == 0 || strcmp(words, "tap") == 0))
 		return bad_usage("--node: run it on the node itself:", words);
+	if (r->force != NULL && strcmp(words, "ca use") != 0)
+		return bad_usage("--force belongs to ca use", "");
 	if (r->part != NULL && strcmp(words, "log level") != 0)
 		return bad_usage("--part belongs to log level", "");
 	if (r->command->own != NULL && r->command->own != ctl_bundle && r->argument == NULL)
@@ -387,6 +392,7 @@ main(int argc, char **argv)
 		{"uses", required_argument, NULL, 'u'},
 		{"ttl", required_argument, NULL, 't'},
 		{"part", required_argument, NULL, 'p'},
+		{"force", no_argument, NULL, 'f'},
 		{"output", required_argument, NULL, 'o'},
 		{"watch", optional_argument, NULL, 'w'},
 		{"version", no_argument, NULL, 'v'},
@@ -415,6 +421,9 @@ main(int argc, char **argv)
 			break;
 		case 'p':
 			r.part = optarg;
+			break;
+		case 'f':
+			r.force = "yes";
 			break;
 		case 'o':
 			r.output = optarg;

@@ -190,6 +190,20 @@ ctl_show_nodes(const struct tree_node *answer, const char *argument)
 }
 
 int
+ctl_show_ca(const struct tree_node *answer, const char *argument)
+{
+	static const char *const headers[] = {"NODE", "CAS", NULL},
+				 *const members[] = {"node", "cas", NULL};
+
+	(void)argument;
+	printf("CAs in use: %s; %s nodes have them, %s do not%s%s\n", ctl_text(answer, "cas"),
+		ctl_text(answer, "have"), ctl_text(answer, "lack"),
+		ctl_text(answer, "refused")[0] != '\0' ? "; that of the Secret is not used: " : "",
+		ctl_text(answer, "refused"));
+	return show_members(answer, "lacking", true, headers, members);
+}
+
+int
 ctl_show_hubs(const struct tree_node *answer, const char *argument)
 {
 	static const char *const headers[] = {"HUB", "ADDRESS", "STATE", "SINCE", "SERIAL", NULL},

@@ -629,6 +629,11 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 			ctl_text(hub, "certificates.ca.expires"),
 			ctl_text(hub, "certificates.hub.expires"));
 	say("CA", line);
+	if (ctl_number(hub, "caNodes.lack") > 0) {
+		buf_printf(line, "%s nodes have the CAs in use, %s do not: edgewayctl ca list",
+			ctl_text(hub, "caNodes.have"), ctl_text(hub, "caNodes.lack"));
+		say("CA exchange", line);
+	}
 	if (tree_get(hub, "approvals") != NULL) {
 		buf_printf(line, "%s wait for kubectl certificate approve",
 			ctl_text(hub, "approvals.pending"));
@@ -640,6 +645,9 @@ show_hub(const struct tree_node *top, struct buf *line, struct warnings *w)
 		say("approvals", line);
 	}
 	warn_number(w, hub, "loops", LOOPS);
+	snprintf(w->path, sizeof w->path, "the CA of the Secret is not used");
+	if (ctl_text(hub, "caNodes.refused")[0] != '\0')
+		warn(w, ctl_text(hub, "caNodes.refused"));
 	snprintf(w->path, sizeof w->path, "revocations");
 	if (ctl_text(hub, "unwritten")[0] != '\0')
 		warn(w, ctl_text(hub, "unwritten"));

@@ -291,6 +291,31 @@ on_access_check(void *arg, const struct admin_request *req, struct admin_reply *
 		reply->type = "application/json";
 }
 
+static void
+on_ca(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	const struct hub_main *m = arg;
+
+	(void)req;
+	reply->type = "application/json";
+	hub_ca_list(m->hub, &reply->body);
+}
+
+static void
+on_ca_use(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	const struct hub_main *m = arg;
+	struct err err = {0};
+	char force[8] = "";
+
+	if (admin_query(req->query, "force", force, sizeof force) < 0)
+		refuse(reply, 400, "force: yes expected");
+	else if (hub_ca_use(m->hub, strcmp(force, "yes") == 0, &err) < 0)
+		refuse(reply, 400, err.text);
+	else
+		buf_adds(&reply->body, "using the CA of the Secret\n");
+}
+
 /* The port is that of the agents' admin.listen or metrics.listen. */
 static void
 on_targets(void *arg, const struct admin_request *req, struct admin_reply *reply)
@@ -339,6 +364,8 @@ static const struct admin_route routes[] = {
 	{"POST", "/nodes/forget", on_node_forget, true},
 	{"GET", "/hubs", on_hubs, false},
 	{"POST", "/hubs/revoke", on_hub_revoke, true},
+	{"GET", "/ca", on_ca, false},
+	{"POST", "/ca/use", on_ca_use, true},
 	{"GET", "/tunnels", on_tunnels, false},
 	{"GET", "/debug/streams", on_streams, false},
 	{"GET", "/peers", on_peers, false},
@@ -539,6 +566,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		.key = o->tls_key,
 		.ca = o->tls_ca,
 		.ca_key = o->tls_ca_key,
+		.ca_force = o->tls_ca_force,
 		.names = (const char *const *)o->tls_names,
 		.service = o->tls_service,
 		.approval = o->join_approval,

@@ -37,6 +37,7 @@ enum { HUB_NODE_ADDRESSES_MAX = 32 };
 	X(STRING, tls_key, "tls.key", "", "its key (PEM)") \
 	X(STRING, tls_ca, "tls.ca", "", "CA that signs nodes (PEM); default its own under dataDir") \
 	X(STRING, tls_ca_key, "tls.caKey", "", "its key (PEM)") \
+	X(BOOL, tls_ca_force, "tls.caForce", "false", "start with another CA whatever nodes that cuts off") \
 	X(DURATION, tls_node_lifetime, "tls.nodeLifetime", "365d", \
 		"life of nodes' certificates; they renew at two thirds", .min = 5000) \
 	X(LIST, tls_names, "tls.names", "", "DNS names and addresses for the hub's own certificate") \

@@ -165,7 +165,7 @@ def test_no_secret_is_in_a_config_map(objects):
     [volume] = [v["secret"] for v in pod["volumes"] if "secret" in v]
     [path] = [m["mountPath"] for m in pod["containers"][0]["volumeMounts"] if m["name"] == "join"]
     assert volume == {"secretName": "edgeway-join", "defaultMode": 0o400}
-    assert data["agent.yaml"]["hub"]["tokenFile"] == path  # of the folder the file of the node's name, else token
+    assert data["agent.yaml"]["hub"]["tokenFile"] == f"{path}/token"
     assert [e["name"] for e in pod["containers"][0]["env"]] == ["NODE_NAME"]
 
 
@@ -310,6 +310,14 @@ def test_pods_with_these_rights_and_no_others(lab, api, objects):
     by_token = Agent(Node(lab, "edge-2", "192.0.2.12"), None, token=hubs[0].token("--node", "edge-2"), start=False)
     by_token.start(ready=False)
     wait_for("joined by a token", lambda: os.path.exists(by_token.socket) and by_token.state()["meta"]["synced"])
+    by_token.stop()
+    shutil.rmtree(by_token.data)
+    by_token.token = f"{ca_hash(api)}.approval"
+    by_token.start(ready=False)
+    asks = wait_for("asks for the name that it has lost", lambda: next(
+        (n for n in api.kubectl("get", "csr", "-o", "name").split() if n.endswith("-replacement")), None))
+    api.kubectl("certificate", "approve", asks.split("/")[1])
+    wait_for("joined anew", lambda: os.path.exists(by_token.socket) and by_token.state()["meta"]["synced"])
     api.apply(service("lonely", ("http", 80, "http"), selector="nobody"))
     wait_for("event", lambda: "NotReachableOnEdge" in api.kubectl("get", "events", "-o", "jsonpath={.items[*].reason}"))
     for h in hubs:

@@ -345,6 +345,15 @@ def test_rotation_of_the_ca(lab):
     hub = Hub(lab, "--tls.ca", bundle, "--tls.caKey", old_key)
     agent = Agent(Node(lab, "edge-1", "192.0.2.11"), hub)
     wait_for("synced", lambda: agent.state()["meta"]["synced"])
+    # A step that cuts nodes off is not taken: the hub says whom.
+    hub.process.stop()
+    with open(bundle, "w") as f:
+        f.write(new + old)
+    refused = hub.machine.run(lab.program("edgeway-hub"), "--listen", f"{hub.address}:10000", "--source.manifests", hub.manifests,
+                              "--dataDir", os.path.join(hub.machine.dir, "data"), "--admin.listen", "", "--admin.socket", hub.socket,
+                              "--tls.ca", bundle, "--tls.caKey", new_key, check=False)
+    assert refused.returncode != 0 and "it would cut off 1 nodes" in refused.stdout + refused.stderr
+    assert "edge-1" in refused.stdout + refused.stderr and "tls.caForce" in refused.stdout + refused.stderr
     rotate(old + new, old_key)
     wait_for("both are known", lambda: read(agent, "ca.pem") == old + new)
     certificate = read(agent, "node.crt")

@@ -309,14 +309,49 @@ def test_rotation_of_the_shared_ca(lab, api):
         with open(os.path.join(made.data, "ca.pem")) as f:
             return f.read()
 
-    for pem, key in ((old["ca.pem"] + new["ca.pem"], old["ca.key"]), (new["ca.pem"] + old["ca.pem"], new["ca.key"]),
-                     (new["ca.pem"], new["ca.key"])):
+    away = agent(lab, "edge-2", 12, two, two.token())
+    wait_for("joined", connected(away))
+    away.stop()
+
+    def lacking(h):
+        return {n["node"] for n in json.loads(h.ask("/ca")[1])["lacking"]}
+
+    def ctl(h, *words):
+        return h.machine.run(lab.program("edgewayctl"), "--socket", h.socket, *words, check=False)
+
+    put(old["ca.pem"] + new["ca.pem"], old["ca.key"])
+    wait_for("the agent trusts", lambda: trusts() == old["ca.pem"] + new["ca.pem"])
+    for h in (one, two):
+        wait_for("who has them is known", lambda h=h: lacking(h) == {"edge-2"})
+        assert h.metrics()['edgeway_hub_ca_nodes{has="no"}'] == 1
+    # The next step would cut off the one that is away: it is told by name, and waits for it.
+    put(new["ca.pem"] + old["ca.pem"], new["ca.key"])
+    for h in (one, two):
+        wait_for("refused", lambda h=h: h.metrics()["edgeway_hub_ca_refused"] == 1)
+        assert "would cut off 1 nodes" in ctl(h, "status").stdout and "edge-2" in ctl(h, "ca", "list").stdout
+        assert "edge-2" in ctl(h, "doctor").stdout and "edge-1" not in ctl(h, "ca", "use").stderr
+        assert verify(one, os.path.join(one.machine.dir, "data", "ca.pem"), h) == "ok"
+    assert trusts() == old["ca.pem"] + new["ca.pem"]
+    away.start(ready=False)
+    for pem, key in ((new["ca.pem"] + old["ca.pem"], new["ca.key"]), (new["ca.pem"], new["ca.key"])):
         put(pem, key)
-        wait_for("the agent trusts", lambda pem=pem: trusts() == pem)
+        wait_for("the agent trusts", lambda pem=pem: trusts() == pem, 120)
         wait_for("in step", connected(made))
+        wait_for("the other as well", connected(away))
+        for h in (one, two):
+            wait_for("all have them", lambda h=h: lacking(h) == set(), 120)
     for h in (one, two):
         assert verify(one, os.path.join(folder, "ca.pem"), h) == "ok"
+        assert h.metrics()["edgeway_hub_ca_refused"] == 0
     assert "HTTP status" not in made.process.log()
+    # An exchange that loses all is one for who says so.
+    put(old["ca.pem"], old["ca.key"])
+    for h in (one, two):
+        wait_for("refused", lambda h=h: h.metrics()["edgeway_hub_ca_refused"] == 1)
+    p = ctl(one, "ca", "use")
+    assert p.returncode != 0 and "would cut off 2 nodes" in p.stderr
+    assert ctl(one, "ca", "use", "--force").returncode == 0
+    assert one.state()["hub"]["ca"] != two.state()["hub"]["ca"]
 
 
 def test_the_hubs_certificate_follows_its_service(lab, api):

@@ -445,6 +445,76 @@ files_that_do_not_fit_are_refused(void **state)
 
 #define case_of(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
 
+/* By what each was given: whether it trusts the CA that signs from then on, and whether its own is still trusted. */
+static void
+lists_say_who_is_cut_off(void **state)
+{
+	static const char a[] = "aaaaaaaa", ab[] = "aaaaaaaa,bbbbbbbb", ba[] = "bbbbbbbb,aaaaaaaa",
+			  b[] = "bbbbbbbb";
+
+	(void)state;
+	assert_true(ca_list_keeps(a, a, ab)); /* one more harms nobody */
+	assert_false(ca_list_keeps(a, ab, ba)); /* it has not got the one that signs */
+	assert_true(ca_list_keeps(ab, ab, ba));
+	assert_false(ca_list_keeps(ab, ba, b)); /* its certificate is of the one that goes */
+	assert_true(ca_list_keeps(ba, ba, b));
+	assert_false(ca_list_keeps(a, a, b));
+	/* Of a hub of before: as if it had no more than what was in use. */
+	assert_true(ca_list_keeps("", a, ab));
+	assert_false(ca_list_keeps("", ab, ba));
+	assert_false(ca_list_keeps("", ab, a));
+	assert_true(ca_list_keeps("", "", b)); /* at a start nothing is known */
+	assert_true(ca_list_is_current("", a));
+	assert_false(ca_list_is_current("", ab));
+	assert_false(ca_list_is_current(ab, ba));
+	assert_true(ca_list_is_current(ba, ba));
+}
+
+static void
+another_ca_cuts_nobody_off_unsaid(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *ca = NULL, *ca_key = NULL, *key = NULL, *csr = NULL, *cert = NULL;
+	auto_free char *both = NULL, *turned = NULL, *signer = NULL;
+	auto_free char *path = path_of(b, "ca.key");
+	int64_t now_s = (int64_t)(wall_ms() / 1000);
+	auto_buf struct buf names;
+	struct err err = {0};
+
+	buf_init(&names, BUF_UNLIMITED);
+	assert_int_equal(certs_ca_new(&ca, &ca_key, NULL), 0);
+	open_certs(b);
+	assert_int_equal(file_read(path, 1 << 20, &signer, NULL), 0);
+	assert_int_equal(pki_key_new(&key, NULL), 0);
+	assert_int_equal(pki_csr_new(key, "edge-1", &csr, NULL), 0);
+	assert_int_equal(certs_sign(b->certs, "edge-1", csr, &cert, NULL), 0);
+	both = xasprintf("%s%s", certs_ca_pem(b->certs), ca);
+	turned = xasprintf("%s%s", ca, certs_ca_pem(b->certs));
+	assert_int_equal(certs_cut_off(b->certs, both, now_s, &names), 0);
+	assert_int_equal(certs_cut_off(b->certs, turned, now_s, &names), 1);
+	assert_string_equal(buf_str(&names), "edge-1");
+	/* Who was given both is not. */
+	assert_int_equal(certs_use_ca(b->certs, both, signer, &err), 0);
+	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).lack, 1);
+	free(take_ptr(&cert));
+	assert_int_equal(certs_sign(b->certs, "edge-1", csr, &cert, NULL), 0);
+	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).have, 1);
+	assert_int_equal(certs_cut_off(b->certs, turned, now_s, &names), 0);
+	assert_int_equal(certs_cut_off(b->certs, ca, now_s, &names), 1);
+	/* The same at a start, by the files. */
+	certs_close(&b->certs);
+	assert_int_equal(certs_ca_save(b->dir, ca, ca_key, &err), 0);
+	assert_int_equal(certs_open(&b->certs, &b->config, &err), -EBUSY);
+	assert_non_null(strstr(err.text, "would cut off 1 nodes"));
+	assert_non_null(strstr(err.text, "edge-1"));
+	b->config.ca_force = true;
+	open_certs(b);
+	/* A revoked one is nobody's loss. */
+	b->config.ca_force = false;
+	assert_int_equal(certs_revoke(b->certs, "edge-1", now_s, &err), 0);
+	open_certs(b);
+}
+
 int
 main(void)
 {
@@ -460,6 +530,8 @@ main(void)
 		case_of(revoking_needs_no_disk),
 		case_of(a_hubs_certificate_is_revoked_alone),
 		case_of(a_damaged_list_of_the_revoked_is_an_error),
+		case_of(lists_say_who_is_cut_off),
+		case_of(another_ca_cuts_nobody_off_unsaid),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

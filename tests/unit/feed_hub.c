@@ -38,6 +38,8 @@ struct hub {
 	size_t n;
 	int refuse, protocol;
 	char site[64];
+	char cas[PKI_HASH_TEXT]; /* said in hello, "" not */
+	bool drops; /* closes each connection behind its hello */
 	char *database;
 	struct hub_saw saw;
 };
@@ -277,6 +279,8 @@ on_accept(void *arg, struct ws_conn *c)
 	} else if (strstr(ws_path(c), "/join") != NULL) {
 		if (hub->refuse != 0)
 			status = hub->refuse;
+		else if (ws_peer_name(c)[0] != '\0') /* renews */
+			status = 0;
 		else if (strncmp(bearer, "Bearer ", 7) != 0 ||
 			strcmp(bearer + 7, strchr(hub->token, '.') + 1) != 0)
 			status = 401;
@@ -300,9 +304,11 @@ on_open(void *arg, struct ws_conn *c)
 	hub->saw.opens++;
 	hello = xasprintf(
 		"{\"hub\":\"test\",\"protocol\":%d,\"node\":\"%s\",\"site\":\"%s\",\"zone\":\"\","
-		"\"clusterDomain\":\"cluster.local\"}",
-		hub->protocol, ws_peer_name(c), hub->site);
+		"\"ca\":\"%s\",\"clusterDomain\":\"cluster.local\"}",
+		hub->protocol, ws_peer_name(c), hub->site, hub->cas);
 	send_to(c, OP_INSERT, "node/hello", "", hello);
+	if (hub->drops)
+		ws_close(c, 1012, "come again");
 	pthread_mutex_unlock(&hub->lock);
 }
 
@@ -511,6 +517,15 @@ hub_refuse(struct hub *hub, int status)
 {
 	pthread_mutex_lock(&hub->lock);
 	hub->refuse = status;
+	pthread_mutex_unlock(&hub->lock);
+}
+
+void
+hub_other_cas(struct hub *hub, const char *hash, bool drops)
+{
+	pthread_mutex_lock(&hub->lock);
+	snprintf(hub->cas, sizeof(hub->cas), "%s", hash);
+	hub->drops = drops;
 	pthread_mutex_unlock(&hub->lock);
 }
 
