@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -174,6 +175,41 @@ compare(struct feed *f)
 	cloudhub_pump(f);
 }
 
+/* No version is ever said: what is known of versions goes by whether the list comes. */
+void
+cloudhub_judge_list(struct feed *f)
+{
+	struct cloudhub *c = f->cloudhub;
+	bool was = c->problem[0] != '\0';
+
+	if (mirror_has_list(c->mirror)) {
+		c->problem[0] = c->refusal[0] = '\0';
+		if (was)
+			log_info("meta", "the CloudHub has told the list of services after all");
+		return;
+	}
+	if (c->ticks < LIST_RETRY_TICKS && c->refusal[0] == '\0')
+		return;
+	snprintf(c->problem, sizeof(c->problem),
+		"the CloudHub does not tell the list of services%s%s: that of KubeEdge 1.8.0 and "
+		"later "
+		"has none, up to 1.7 it comes only when a Node %s turns Ready; new services are "
+		"missing, "
+		"and what was deleted while there was no connection is served until it comes: run "
+		"edgeway-hub in the cluster and set hub.protocol to edgeway, or, up to 1.7, have a "
+		"Node of "
+		"that name turn Ready",
+		c->refusal[0] != '\0' ? ", it says " : "", c->refusal, f->node_id);
+	if (!was)
+		log_warn("meta", "%s", c->problem);
+}
+
+static const char *
+on_untold(const struct feed *f)
+{
+	return f->cloudhub->problem;
+}
+
 static void
 on_open(struct feed *f)
 {
@@ -182,6 +218,7 @@ on_open(struct feed *f)
 	cloudhub_forget_all(c);
 	drop_acks(c);
 	c->n_silent = c->ticks = 0;
+	c->problem[0] = c->refusal[0] = '\0';
 	mirror_begin(c->mirror);
 	f->state = SYNCING;
 	log_info("meta", "connected to the CloudHub url=%s address=%s node_id=%s",
@@ -216,13 +253,9 @@ on_check(struct feed *f)
 		c->window += WINDOW;
 	cloudhub_expire(f);
 	if (c->ticks - c->list_tick >= (listed ? LIST_TICKS : LIST_RETRY_TICKS)) {
-		if (!listed)
-			log_limited(LOG_LEVEL_WARN, 6, "meta",
-				"the CloudHub has not told the list of services yet: nothing that "
-				"is "
-				"stored is deleted before");
 		compare(f);
 	}
+	cloudhub_judge_list(f);
 	cloudhub_ask(f);
 	cloudhub_pump(f);
 }
@@ -326,4 +359,5 @@ const struct feed_protocol feed_cloudhub = {
 	.compare = compare,
 	.committed = on_committed,
 	.closed = on_closed,
+	.untold = on_untold,
 };

@@ -39,6 +39,8 @@ struct cloudhub {
 	unsigned n_silent, n_short, ticks, list_tick;
 	uint64_t handed, committed, window; /* changes by number */
 	char list_id[37];
+	char refusal[160]; /* what it said in place of the list of services, "" */
+	char problem[640]; /* why services may be missing or out of date, "" */
 };
 
 /* A message, borrowed from its tree. */
@@ -50,6 +52,8 @@ struct told {
 /* --- cloudhub.c --- */
 /* Acknowledges the message once everything before now is committed. */
 void cloudhub_want_ack(struct cloudhub *c, const char *id, const char *resource);
+/* Has the list of services come? Says what it means when not. */
+void cloudhub_judge_list(struct feed *f);
 /* Hands on what differs from the store, as far as there is room. */
 void cloudhub_pump(struct feed *f);
 

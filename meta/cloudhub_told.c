@@ -105,10 +105,13 @@ split(char *copy, struct told *t)
 static void
 on_error(struct feed *f, const struct told *t, const char *resource)
 {
-	struct asked *a = cloudhub_find_asked(f->cloudhub, t);
+	struct cloudhub *c = f->cloudhub;
+	struct asked *a = cloudhub_find_asked(c, t);
 
 	if (a != NULL)
 		cloudhub_give_up(f, a);
+	else if (strcmp(t->type, "servicelist") == 0 || strcmp(t->parent, c->list_id) == 0)
+		snprintf(c->refusal, sizeof(c->refusal), "\"%.140s\"", tree_text(t->content, "no"));
 	else
 		log_limited(LOG_LEVEL_WARN, 10, "meta",
 			"the CloudHub refused a message resource=\"%.200s\" reason=\"%.200s\"",
@@ -152,6 +155,7 @@ on_message(struct feed *f, const struct tree_node *frame)
 			resource, rc, err.text);
 	if (rc >= 0 && is_word(t.operation, "insert", "update", "delete"))
 		cloudhub_want_ack(f->cloudhub, t.id, resource);
+	cloudhub_judge_list(f);
 	cloudhub_ask(f);
 	cloudhub_pump(f);
 }

@@ -461,6 +461,7 @@ feed_status(const struct feed *f)
 		.address = connected ? f->address : "",
 		.proxy = f->proxy.host,
 		.error = f->error,
+		.untold = connected && f->protocol->untold != NULL ? f->protocol->untold(f) : "",
 		.certificate_not_before = f->identity.not_before,
 		.certificate_not_after = f->identity.not_after,
 		.certificate_error = f->renewal.error,

@@ -53,6 +53,8 @@ struct feed_protocol {
 		struct feed *f, unsigned connection, const char *id, const char *resource);
 	/* After an open connection ended: ms to wait at least. */
 	uint64_t (*closed)(struct feed *f);
+	/* What this hub does not tell, with the remedy; "". NULL: it tells all. */
+	const char *(*untold)(const struct feed *f);
 };
 
 extern const struct feed_protocol feed_edgeway, feed_cloudhub;

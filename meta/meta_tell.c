@@ -11,6 +11,9 @@ feed_metrics(const struct feed_status *f, struct metrics *out)
 	metric_gauge(
 		out, "edgeway_meta_connected", "1 while connected to the hub.", NULL, f->connected);
 	metric_gauge(out, "edgeway_meta_synced", "1 while in step with the hub.", NULL, f->synced);
+	metric_gauge(out, "edgeway_meta_cloudhub_list_missing",
+		"1 while a CloudHub does not tell the list of services.", NULL,
+		f->untold != NULL && f->untold[0] != '\0');
 	metric_counter(out, "edgeway_meta_connections_total",
 		"Connections to the hub that were opened.", NULL, f->connects);
 	metric_counter(out, "edgeway_meta_connection_failures_total",
@@ -139,6 +142,10 @@ state_feed(const struct meta *m, struct buf *out)
 	json_add_text(out, f.address);
 	buf_adds(out, ",\"error\":");
 	json_add_text(out, f.error);
+	if (f.untold[0] != '\0') {
+		buf_adds(out, ",\"cloudhub_problem\":");
+		json_add_text(out, f.untold);
+	}
 	buf_adds(out, ",\"proxy\":");
 	json_add_text(out, f.proxy);
 	buf_adds(out, ",\"hubs\":");

@@ -21,7 +21,11 @@ check_hub(struct findings *f, const struct tree_node *meta)
 {
 	const char *error = ctl_text(meta, "error");
 
-	if (ctl_true(meta, "connected"))
+	if (ctl_text(meta, "cloudhub_problem")[0] != '\0')
+		findings_add(f, "hub", VERDICT_BAD,
+			"edgeway-hub in the cluster, and hub.protocol: edgeway here", "%s",
+			ctl_text(meta, "cloudhub_problem"));
+	else if (ctl_true(meta, "connected"))
 		findings_add(f, "hub", ctl_true(meta, "synced") ? VERDICT_OK : VERDICT_NOTE,
 			"its list is still on the way; look again", "connected to %s",
 			ctl_text(meta, "url"));

@@ -172,6 +172,39 @@ def test_restart_without_the_cloud_and_what_happened_meanwhile(world):
     assert world.client.get("http://web/")[0] == 200
 
 
+def test_a_hub_that_tells_no_services(world):
+    """As CloudCore of KubeEdge 1.8.0 and later: connected, and silent about them. What was deleted meanwhile is served, and that is said."""
+    world.hub.put(service("late", ("http", 80, "http"), selector="web"))
+    wait_for("late", lambda: world.address("late"))
+    world.hub.do("mute", types=["servicelist", "podlist", "endpoints"])
+    world.hub.do("delete", kind="Service", namespace="default", name="late", silent=True)
+    connects = world.hub.do("stat")["connects"]
+    world.hub.do("drop")
+    wait_for("connected again", lambda: world.hub.do("stat")["connects"] > connects and world.meta()["connected"])
+
+    def ctl(word):
+        return world.node.run(world.lab.program("edgewayctl"), "--socket", world.agent.socket, word, check=False).stdout
+
+    # An agent says it when the list has not come within 30 s, or at once when something else comes in its place.
+    world.hub.do("tell", operation="error", resource="namespace/servicelist/service", content="servicelist unsupported")
+    wait_for("told", lambda: "cloudhub_problem" in world.meta())
+    says = world.meta()["cloudhub_problem"]
+    assert "KubeEdge 1.8.0 and later" in says and 'it says "servicelist unsupported"' in says and "a Node edge-1-mesh turns Ready" in says
+    assert says in world.agent.process.log() and says in ctl("status")
+    assert "BAD" in next(line for line in ctl("doctor").splitlines() if "does not tell the list of services" in line)
+    assert world.agent.metrics()["edgeway_meta_cloudhub_list_missing"] == 1
+    assert world.address("late") and world.client.get("http://web/")[0] == 200
+    world.hub.do("drop")
+    wait_for("connected again", lambda: world.meta()["connected"] and "cloudhub_problem" not in world.meta())
+    wait_for("silence is told as well", lambda: "does not tell the list of services: that of" in world.meta().get("cloudhub_problem", ""))
+    wait_for("how old the data is", lambda: " old, as of " in ctl("status"))
+    world.hub.do("mute", types=[])
+    world.hub.do("drop")
+    wait_for("the deletion is noticed", lambda: world.address("late") is None)
+    wait_for("nothing is wrong", lambda: "cloudhub_problem" not in world.meta())
+    assert world.agent.metrics()["edgeway_meta_cloudhub_list_missing"] == 0
+
+
 def test_pings_keep_the_connection(world):
     before = world.hub.do("stat")
     wait_for("two pings", lambda: world.hub.do("stat")["pings"] >= before["pings"] + 2, pause=1)
