@@ -348,6 +348,26 @@ pki_bundle_each(const char *pem, void (*each)(void *arg, const char *hash), void
 	ERR_clear_error();
 }
 
+bool
+pki_bundle_signer(const char *pem, const char *cert_pem, char hash[PKI_HASH_TEXT])
+{
+	auto_x509 X509 *cert = pki_read_cert(cert_pem, "the certificate", NULL);
+	auto_bio BIO *bio = pki_bio(pem, "the bundle", NULL);
+	bool found = false;
+
+	while (cert != NULL && bio != NULL && !found) {
+		auto_x509 X509 *ca = PEM_read_bio_X509(bio, NULL, pki_no_pass_phrase, NULL);
+
+		if (ca == NULL)
+			break;
+		found = X509_verify(cert, X509_get0_pubkey(ca)) == 1;
+		if (found)
+			pki_x509_hash(ca, hash);
+	}
+	ERR_clear_error();
+	return found;
+}
+
 struct bundle_search {
 	const char *hash;
 	bool found;

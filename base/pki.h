@@ -67,6 +67,8 @@ bool pki_cert_fits(const char *cert_pem, const char *ca_pem, const char *key_has
 /* Is one of the certificates in the text the one with this hash? */
 /* The SHA-256 of each certificate of the bundle, in its order. */
 void pki_bundle_each(const char *pem, void (*each)(void *arg, const char *hash), void *arg);
+/* The SHA-256 of the one of them that has signed the certificate; false: none. */
+bool pki_bundle_signer(const char *pem, const char *cert_pem, char hash[PKI_HASH_TEXT]);
 bool pki_bundle_holds(const char *pem, const char *hash);
 /* Does the key belong to the certificate? 0 or -EINVAL. */
 int pki_pair_check(const char *cert_pem, const char *key_pem, struct err *err);

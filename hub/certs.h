@@ -47,7 +47,7 @@ int certs_ca_load(const char *data_dir, char **ca_pem, char **ca_key, struct err
 /* Another CA in place of our own; the hub's certificate is due then. */
 int certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err *err);
 
-/* Whom other CAs would cut off (hub/ca_holders.h), by what is known now: how many nodes; their names are added to *names. */
+/* Whom other CAs would cut off (model/ca_list.h), by what is known now: how many nodes; their names are added to *names. */
 size_t certs_cut_off(const struct certs *c, const char *ca_pem, int64_t now_s, struct buf *names);
 struct certs_holders {
 	size_t have, lack; /* nodes with the CAs in use, and a certificate of the first; without */
@@ -55,7 +55,7 @@ struct certs_holders {
 /* lacking: {"node":..,"cas":..} of each that lacks them, at most `most`, parted by commas; may be NULL. */
 struct certs_holders certs_ca_holders(
 	const struct certs *c, int64_t now_s, size_t most, struct buf *lacking);
-/* The CAs in use (hub/ca_holders.h). */
+/* The CAs in use (model/ca_list.h). */
 const char *certs_ca_list(const struct certs *c);
 const char *certs_ca_pem(const struct certs *c);
 const char *certs_ca_hash(const struct certs *c); /* sha256 of the DER, hex */

@@ -212,26 +212,48 @@ ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash)
 	snprintf(to, JOINS_KEY_TEXT, "%s", key_hash);
 }
 
-int
-ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
+/* Text before a PEM block is no part of it (RFC 7468 section 2). */
+static int
+write_record(const struct ledger *l, const char *node, const char *cert_pem, const char *cas,
+	struct err *err)
 {
 	auto_free char *path = record_path(l, node);
+	auto_free char *text = xasprintf(CAS_LINE "%s\n%s", cas, cert_pem);
+	int rc = file_write(path, text, strlen(text), 0644);
+
+	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", path, strerror(-rc)) : 0;
+}
+
+static int
+record(struct ledger *l, const char *node, const char *cert_pem, const char *cas, struct err *err)
+{
 	bool taken = ledger_taken(l, node);
-	/* Text before a PEM block is no part of it (RFC 7468 section 2). */
-	auto_free char *text = xasprintf(CAS_LINE "%s\n%s", l->cas, cert_pem);
 	struct roll_entry entry;
 	int rc = ledger_entry(l, &entry, cert_pem, err);
 
+	snprintf(entry.cas, sizeof entry.cas, "%s", cas);
 	if (rc == 0)
 		rc = revoked_sign(l->revoked, node, entry.serial, err);
-	if (rc == 0 && (rc = file_write(path, text, strlen(text), 0644)) < 0)
-		rc = err_set(err, rc, "cannot write %s: %s", path, strerror(-rc));
+	if (rc == 0)
+		rc = write_record(l, node, cert_pem, cas, err);
 	if (rc == 0 && l->roll != NULL)
 		roll_sign(l->roll, node, &entry);
 	else if (rc == 0 && l->files != NULL)
 		roll_sign(l->files, node, &entry);
 	l->changes += !taken;
 	return rc;
+}
+
+int
+ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
+{
+	return record(l, node, cert_pem, l->cas, err);
+}
+
+int
+ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
+{
+	return record(l, node, cert_pem, "", err);
 }
 
 int
@@ -488,6 +510,51 @@ void
 ledger_use_cas(struct ledger *l, const char *list)
 {
 	snprintf(l->cas, sizeof l->cas, "%s", list);
+}
+
+/* What is known of the node: its certificate's serial number and its CAs. */
+static bool
+find_cas(const struct ledger *l, const char *node, struct roll_entry *known)
+{
+	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	auto_free char *path = record_path(l, node), *text = NULL;
+
+	if (e != NULL) {
+		*known = *e;
+		return true;
+	}
+	if (l->roll != NULL || file_read(path, PEM_MAX, &text, NULL) < 0 ||
+		ledger_entry(l, known, text, NULL) < 0)
+		return false;
+	read_cas(known->cas, text);
+	return true;
+}
+
+bool
+ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const char *cas)
+{
+	auto_free char *file = ledger_cert(l, node);
+	struct roll_entry known;
+	char serial[PKI_SERIAL_TEXT];
+
+	if (cas[0] == '\0' || !ca_list_ok(cas) || !find_cas(l, node, &known) ||
+		strcmp(known.cas, cas) == 0)
+		return false;
+	/* While there is one CA and all have it nothing is to be remembered. */
+	if (known.cas[0] == '\0' && ca_list_is_current("", l->cas) && strcmp(cas, l->cas) == 0)
+		return false;
+	if (pki_cert_serial(cert_pem, serial, NULL) < 0 || strcmp(known.serial, serial) != 0)
+		return false;
+	strcpy(known.cas, cas);
+	known.signed_s++; /* what is told later counts with the others */
+	if (l->roll != NULL)
+		roll_add(l->roll, node, &known);
+	else if (l->files != NULL)
+		roll_add(l->files, node, &known);
+	if (file != NULL && pki_cert_serial(file, serial, NULL) == 0 &&
+		strcmp(known.serial, serial) == 0)
+		write_record(l, node, file, cas, NULL); /* else a restart does not know it */
+	return l->roll != NULL;
 }
 
 void

@@ -76,8 +76,12 @@ void ledger_text(const struct ledger *l, struct buf *out);
 int ledger_entry(
 	const struct ledger *l, struct roll_entry *entry, const char *cert_pem, struct err *err);
 
-/* The CAs that nodes are given with a certificate from now on (hub/ca_holders.h). */
+/* The CAs that nodes are given with a certificate from now on (model/ca_list.h). */
 void ledger_use_cas(struct ledger *l, const char *list);
+/* One that somebody else has signed: which CAs its node has nobody knows. */
+int ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err);
+/* A node comes with this certificate, and says these CAs: true when that is news, which the others are to be told. */
+bool ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const char *cas);
 typedef void ledger_cas_fn(void *arg, const char *node, const char *cas);
 /* Of each node with a certificate that counts: which CAs it was given. */
 void ledger_each_cas(struct ledger *l, int64_t now_s, ledger_cas_fn *each, void *arg);

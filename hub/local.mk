@@ -7,7 +7,7 @@ hub_libhub_a_SOURCES = \
 	hub/bridge.c hub/bridge.h \
 	hub/caller.c hub/caller.h \
 	hub/carried.c hub/carried.h \
-	hub/ca_holders.c hub/ca_holders.h hub/certs.c hub/certs.h \
+	hub/certs.c hub/certs.h \
 	hub/claims.c hub/claims.h \
 	hub/cloud.c hub/cloud.h \
 	hub/csr.c hub/csr.h \

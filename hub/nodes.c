@@ -70,13 +70,25 @@ note_certificate(const struct nodes *n, struct ws_conn *c, const char *node)
 
 	if (certs_taken(n->config.certs, node) || (cert = ws_peer_cert(c)) == NULL)
 		return;
-	if (ledger_record(certs_ledger(n->config.certs), node, cert, &err) < 0)
+	if (ledger_note(certs_ledger(n->config.certs), node, cert, &err) < 0)
 		log_limited(LOG_LEVEL_WARN, 4, "hub",
 			"a node's certificate is good, but not noted, and a token could give its "
 			"name "
 			"away while it is not connected node=%s error=\"%s\"",
 			node, err.text);
 	else if (n->config.share != NULL)
+		share_tell_nodes(n->config.share);
+}
+
+/* Which CAs the node has, by its own word. */
+static void
+nodes_note_cas(const struct nodes *n, struct ws_conn *c, const char *node)
+{
+	const char *cas = ws_header(c, CA_LIST_HEADER);
+	auto_free char *cert = cas[0] != '\0' ? ws_peer_cert(c) : NULL;
+
+	if (cert != NULL && ledger_note_cas(certs_ledger(n->config.certs), node, cert, cas) &&
+		n->config.share != NULL)
 		share_tell_nodes(n->config.share);
 }
 
@@ -142,6 +154,7 @@ start_talk(struct nodes *n, struct ws_conn *c, const char *node)
 	};
 
 	note_certificate(n, c, node);
+	nodes_note_cas(n, c, node);
 	pki_sha256_hex(ca, strlen(ca), ca_hash);
 	cluster_node(n->config.cluster, node, &config.site, &config.zone);
 	if (carried_hides(ws_peer_addr(c)) && config.site[0] == '\0')

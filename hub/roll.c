@@ -64,10 +64,18 @@ find(const struct roll *r, const char *node)
 }
 
 static bool
+roll_is_forgotten(const struct roll_entry *entry)
+{
+	return entry->serial[0] == '\0';
+}
+
+static bool
 is_later(const struct roll_entry *a, const struct roll_entry *b)
 {
 	if (a->signed_s != b->signed_s)
 		return a->signed_s > b->signed_s;
+	if (roll_is_forgotten(a) != roll_is_forgotten(b))
+		return roll_is_forgotten(a);
 	if (strcmp(a->serial, b->serial) != 0)
 		return strcmp(a->serial, b->serial) > 0;
 	return a->cas[0] != '\0' && b->cas[0] == '\0'; /* an older hub wrote it anew */
@@ -91,7 +99,7 @@ add(struct roll *r, const char *node, const struct roll_entry *entry)
 		r->all[r->n_all++] = e;
 		r->changes++;
 	}
-	r->changes += (e->entry.serial[0] == '\0') != (entry->serial[0] == '\0');
+	r->changes += roll_is_forgotten(&e->entry) != roll_is_forgotten(entry);
 	e->entry = *entry;
 	e->in_first = false;
 	e->archived_ms = 0;
@@ -147,12 +155,6 @@ roll_last(const struct roll *r, const char *node)
 	const struct entry *e = find(r, node);
 
 	return e != NULL ? &e->entry : NULL;
-}
-
-static bool
-roll_is_forgotten(const struct roll_entry *entry)
-{
-	return entry->serial[0] == '\0';
 }
 
 const struct roll_entry *

@@ -19,8 +19,8 @@
 #include "base/buf.h"
 #include "base/err.h"
 #include "base/pki.h"
-#include "hub/ca_holders.h"
 #include "hub/joins.h"
+#include "model/ca_list.h"
 
 enum {
 	ROLL_ARCHIVES = 16,
@@ -33,7 +33,7 @@ struct roll;
 struct roll_entry {
 	char serial[PKI_SERIAL_TEXT]; /* "": the name was forgotten */
 	char key[JOINS_KEY_TEXT]; /* of its key's SHA-256 the first half; "": not told */
-	char cas[CA_LIST_TEXT]; /* that the node was given with it (hub/ca_holders.h); "": not told */
+	char cas[CA_LIST_TEXT]; /* that the node was given with it (model/ca_list.h); "": not told */
 	int64_t signed_s, expires_s;
 };
 

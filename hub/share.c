@@ -231,9 +231,12 @@ merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
 	int rc;
 
 	roll_set_now(ledger_roll(ledger), loop_now_ms(s->config.loop));
-	if (i >= SHARE_DOC_ARCHIVE)
-		return roll_merge_archive(ledger_roll(ledger), (unsigned)(i - SHARE_DOC_ARCHIVE),
+	if (i >= SHARE_DOC_ARCHIVE) {
+		rc = roll_merge_archive(ledger_roll(ledger), (unsigned)(i - SHARE_DOC_ARCHIVE),
 			secret_value(secret, 0), news, lacks, err);
+		ledger_drop_forgotten(ledger);
+		return rc;
+	}
 	if (i == SHARE_DOC_TOKENS)
 		return tokens_merge(s->tokens, secret_value(secret, 0), (int64_t)(wall_ms() / 1000),
 			news, lacks, err);

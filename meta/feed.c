@@ -134,12 +134,13 @@ dial(struct feed *f)
 	auto_free char *path = NULL, *first = NULL,
 		       *version = xasprintf("edgeway-version: %d", MESH_PROTOCOL),
 		       *beat = xasprintf(
-			       "edgeway-heartbeat: %llu", (unsigned long long)f->heartbeat_ms);
+			       "edgeway-heartbeat: %llu", (unsigned long long)f->heartbeat_ms),
+		       *cas = xasprintf(CA_LIST_HEADER ": %s", f->cas);
 	const char *headers[] = {NULL, "project_id: " MESH_PROJECT, "connectionuse: msg", version,
 		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND,
 		"edgeway-answers: " HEALTH_KIND, MESH_CRL_HEADER ": 1",
 		"edgeway-enforces: " ALLOW_FROM_KIND, beat,
-		f->no_tunnel ? MESH_TUNNEL_HEADER ": off" : NULL, NULL};
+		f->no_tunnel ? MESH_TUNNEL_HEADER ": off" : NULL, f->cas[0] != '\0' ? cas : NULL, NULL};
 	struct ws_dial d = {.headers = headers, .arg = f};
 	struct err err = {0};
 

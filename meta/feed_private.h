@@ -15,6 +15,7 @@
 #include "meta/join.h"
 #include "meta/message.h"
 #include "meta/places.h"
+#include "model/ca_list.h"
 
 enum { FEED_ERROR_MAX = 384 }; /* the name of a CertificateSigningRequest fits in */
 
@@ -72,6 +73,7 @@ struct feed {
 	bool own_ca; /* so does the CA */
 	bool own_files; /* certificate and key lie where joining puts them: ours to renew */
 	struct identity identity; /* empty until joined */
+	char cas[CA_LIST_TEXT]; /* its CAs, the one that signed it first; "" not known */
 	char *joining_key, *join_ca;
 	struct ssl_ctx_st *tls, *join_tls;
 	char *refused_hubs; /* serial numbers of their certificates, parted by commas */

@@ -76,6 +76,7 @@ feed_use_identity(struct feed *f, struct identity *id, struct err *err)
 	f->identity = *id;
 	*id = (struct identity){0};
 	f->tls = tls;
+	ca_list_of(f->cas, f->identity.ca, f->identity.cert);
 	feed_use_refused(f, tls);
 	f->unwanted = false;
 	feed_raise_floor(f, MAX(f->identity.not_before, f->identity.ca_begins));
@@ -269,12 +270,14 @@ feed_compare_bundle(struct feed *f, const char *hash)
 {
 	struct renewal *r = &f->renewal;
 	uint64_t random, now_ms = loop_now_ms(f->loop);
-	char mine[PKI_HASH_TEXT];
+	char mine[PKI_HASH_TEXT], cas[CA_LIST_TEXT];
 
 	if (hash[0] == '\0' || f->identity.ca == NULL || !f->own_ca)
 		return;
 	pki_sha256_hex(f->identity.ca, strlen(f->identity.ca), mine);
-	r->bundle = strcmp(mine, hash) != 0;
+	ca_list(cas, f->identity.ca);
+	/* Our certificate may be of one that is to go, if it was signed before the CAs that came with it. */
+	r->bundle = strcmp(mine, hash) != 0 || (f->cas[0] != '\0' && strcmp(f->cas, cas) != 0);
 	if (!r->bundle || !f->own_files)
 		return;
 	/* Once for these CAs: who comes again, and again, would never ask if the time were drawn anew. */

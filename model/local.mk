@@ -2,6 +2,7 @@ noinst_LIBRARIES += model/libmodel.a
 model_libmodel_a_SOURCES = \
 	model/allow_from.c model/allow_from.h \
 	model/bundle.c model/bundle.h \
+	model/ca_list.c model/ca_list.h \
 	model/check.c model/check.h \
 	model/cluster.c model/cluster.h \
 	model/cluster_callers.c \

@@ -475,8 +475,10 @@ another_ca_cuts_nobody_off_unsaid(void **state)
 {
 	struct bed *b = *state;
 	auto_free char *ca = NULL, *ca_key = NULL, *key = NULL, *csr = NULL, *cert = NULL;
-	auto_free char *both = NULL, *turned = NULL, *signer = NULL;
+	auto_free char *both = NULL, *turned = NULL, *signer = NULL, *second = NULL;
 	auto_free char *path = path_of(b, "ca.key");
+	char list[CA_LIST_TEXT];
+	struct ledger *ledger;
 	int64_t now_s = (int64_t)(wall_ms() / 1000);
 	auto_buf struct buf names;
 	struct err err = {0};
@@ -484,6 +486,7 @@ another_ca_cuts_nobody_off_unsaid(void **state)
 	buf_init(&names, BUF_UNLIMITED);
 	assert_int_equal(certs_ca_new(&ca, &ca_key, NULL), 0);
 	open_certs(b);
+	ledger = certs_ledger(b->certs);
 	assert_int_equal(file_read(path, 1 << 20, &signer, NULL), 0);
 	assert_int_equal(pki_key_new(&key, NULL), 0);
 	assert_int_equal(pki_csr_new(key, "edge-1", &csr, NULL), 0);
@@ -501,17 +504,33 @@ another_ca_cuts_nobody_off_unsaid(void **state)
 	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).have, 1);
 	assert_int_equal(certs_cut_off(b->certs, turned, now_s, &names), 0);
 	assert_int_equal(certs_cut_off(b->certs, ca, now_s, &names), 1);
+	/* Of what somebody else has signed nothing is known before the node says it. */
+	free(take_ptr(&csr));
+	assert_int_equal(pki_csr_new(key, "edge-2", &csr, NULL), 0);
+	assert_int_equal(certs_issue(b->certs, "edge-2", csr, &second, NULL), 0);
+	assert_int_equal(ledger_note(ledger, "edge-2", second, &err), 0);
+	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).lack, 1);
+	ledger_note_cas(
+		ledger, "edge-2", cert, certs_ca_list(b->certs)); /* by another certificate */
+	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).lack, 1);
+	ca_list_of(list, both, second);
+	assert_string_equal(list, certs_ca_list(b->certs));
+	ca_list_of(list, turned, second);
+	assert_string_equal(list, certs_ca_list(b->certs));
+	ledger_note_cas(ledger, "edge-2", second, list);
+	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).have, 2);
 	/* The same at a start, by the files. */
 	certs_close(&b->certs);
 	assert_int_equal(certs_ca_save(b->dir, ca, ca_key, &err), 0);
 	assert_int_equal(certs_open(&b->certs, &b->config, &err), -EBUSY);
-	assert_non_null(strstr(err.text, "would cut off 1 nodes"));
+	assert_non_null(strstr(err.text, "would cut off 2 nodes"));
 	assert_non_null(strstr(err.text, "edge-1"));
 	b->config.ca_force = true;
 	open_certs(b);
 	/* A revoked one is nobody's loss. */
 	b->config.ca_force = false;
 	assert_int_equal(certs_revoke(b->certs, "edge-1", now_s, &err), 0);
+	assert_int_equal(certs_forget(b->certs, "edge-2", now_s, &err), 0);
 	open_certs(b);
 }
 

@@ -1,4 +1,4 @@
-#include "hub/ca_holders.h"
+#include "model/ca_list.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +23,33 @@ ca_list(char to[CA_LIST_TEXT], const char *bundle_pem)
 {
 	to[0] = '\0';
 	pki_bundle_each(bundle_pem, ca_list_add, to);
+}
+
+struct ca_rest {
+	char *to;
+	const char *first;
+};
+
+static void
+ca_list_add_other(void *arg, const char *hash)
+{
+	const struct ca_rest *rest = arg;
+
+	if (strcmp(hash, rest->first) != 0)
+		ca_list_add(rest->to, hash);
+}
+
+void
+ca_list_of(char to[CA_LIST_TEXT], const char *bundle_pem, const char *cert_pem)
+{
+	char signer[PKI_HASH_TEXT];
+	struct ca_rest rest = {.to = to, .first = signer};
+
+	to[0] = '\0';
+	if (!pki_bundle_signer(bundle_pem, cert_pem, signer))
+		return;
+	ca_list_add(to, signer);
+	pki_bundle_each(bundle_pem, ca_list_add_other, &rest);
 }
 
 bool
