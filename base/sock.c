@@ -355,6 +355,35 @@ sock_pair(int fds[2])
 }
 
 bool
+sock_drains(int fd, unsigned within_ms)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof info;
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && info.tcpi_unacked > 0 &&
+		info.tcpi_last_ack_recv < within_ms;
+}
+
+bool
+sock_rerouted(int fd)
+{
+	struct addr from = {.len = sizeof from.in6}, to = {.len = sizeof to.in6};
+	struct addr now = {.len = sizeof now.in6};
+	struct in6_addr was, is;
+	uint32_t mark = 0;
+	socklen_t len = sizeof mark;
+	auto_fd int udp = -1;
+
+	if (getsockname(fd, &from.sa, &from.len) < 0 || getpeername(fd, &to.sa, &to.len) < 0 ||
+		!addr_ip(&from, &was))
+		return false;
+	(void)getsockopt(fd, SOL_SOCKET, SO_MARK, &mark, &len);
+	return sock_connect_udp(&to, mark, 0, &udp) == 0 &&
+		getsockname(udp, &now.sa, &now.len) == 0 && addr_ip(&now, &is) &&
+		memcmp(&was, &is, sizeof is) != 0;
+}
+
+bool
 sock_short_of(int rc)
 {
 	return rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS || rc == -ENOMEM ||

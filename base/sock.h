@@ -57,6 +57,10 @@ int sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd
 int sock_pair(int fds[2]);
 /* Pending error of a socket, 0 or positive errno. */
 int sock_error(int fd);
+/* Does what was written to this TCP connection still wait for the other end's kernel, which has taken some of it within so many ms? */
+bool sock_drains(int fd, unsigned within_ms);
+/* Would a connection to this one's other end begin at another address of this machine now? False also where there is no way at all. */
+bool sock_rerouted(int fd);
 /* Does this -errno of sock_connect tell of this machine (descriptors, ports, memory), not of the other end? */
 bool sock_short_of(int rc);
 int sock_nodelay(int fd);

@@ -331,6 +331,12 @@ tls_stream_hold(struct tls_stream *s, bool held)
 	ask(s);
 }
 
+int
+tls_stream_fd(const struct tls_stream *s)
+{
+	return s->socket.fd;
+}
+
 const char *
 tls_stream_sni(const struct tls_stream *s)
 {

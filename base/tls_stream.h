@@ -70,6 +70,8 @@ int tls_stream_send(struct tls_stream *s);
 void tls_stream_want(struct tls_stream *s, bool writable);
 /* While held, TLS_READABLE does not come. */
 void tls_stream_hold(struct tls_stream *s, bool held);
+/* Its socket; borrowed. */
+int tls_stream_fd(const struct tls_stream *s);
 /* Half-close: close_notify, after which reading goes on (RFC 8446 section 6.1). 0, or -EAGAIN: once more when writable. */
 int tls_stream_end(struct tls_stream *s);
 /* Server: the name that the client asks for (RFC 6066 section 3), "" when it says none. */

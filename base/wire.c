@@ -47,6 +47,12 @@ hold_tls(struct wire *w, bool held)
 	tls_stream_hold(of(w)->stream, held);
 }
 
+static int
+fd_tls(struct wire *w)
+{
+	return tls_stream_fd(of(w)->stream);
+}
+
 static void
 free_tls(struct wire *w)
 {
@@ -63,6 +69,7 @@ static const struct wire_ops tls_ops = {
 	.send = send_tls,
 	.want = want_tls,
 	.hold = hold_tls,
+	.fd = fd_tls,
 	.free = free_tls,
 };
 

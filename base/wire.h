@@ -30,6 +30,8 @@ struct wire_ops {
 	void (*want)(struct wire *w, bool writable);
 	/* While held, nothing is told of what may be read. NULL: it cannot be held. */
 	void (*hold)(struct wire *w, bool held);
+	/* The socket, to be asked how its line is (sock_drains, sock_rerouted). NULL: there is none. */
+	int (*fd)(struct wire *w);
 	void (*free)(struct wire *w);
 };
 

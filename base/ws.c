@@ -190,6 +190,22 @@ tick_open(struct ws_conn *c, uint64_t now)
 	}
 }
 
+void
+ws_drop(struct ws_conn *c, const char *why)
+{
+	if (c->wsi == NULL)
+		return;
+	ws_set_why(c, "%s", why);
+	kill_conn(c);
+	ws_end(c, NULL);
+}
+
+int
+ws_fd(const struct ws_conn *c)
+{
+	return c->wsi != NULL ? lws_get_socket_fd(c->wsi) : -1;
+}
+
 static void
 end_late(struct ws_conn *c, uint64_t now)
 {

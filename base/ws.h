@@ -88,6 +88,10 @@ void ws_close(struct ws_conn *c, unsigned code, const char *reason);
 /* A dial whose outcome, or a close whose answer nobody waits for any more: `closed` comes from within, so not to be called from a callback of
  * ws. Nothing while it is open. */
 void ws_give_up(struct ws_conn *c, const char *why);
+/* Ends an open one at once, as when its peer is dead: `closed` comes from within, so not to be called from a callback of ws. */
+void ws_drop(struct ws_conn *c, const char *why);
+/* Its socket; -1 when it has none now. */
+int ws_fd(const struct ws_conn *c);
 /* Of this connection alone, > 0; where the context's own is not 0. */
 void ws_set_heartbeat(struct ws_conn *c, uint64_t ms);
 const char *ws_path(const struct ws_conn *c); /* server, "" else */

@@ -26,7 +26,7 @@ hub_tunnel_claimed(void *arg, const char *node)
 {
 	const struct hub *hub = arg;
 
-	return hub->peers != NULL ? peers_epoch(hub->peers, node) : 0;
+	return hub->peers != NULL ? peers_claimed(hub->peers, node) : 0;
 }
 
 static bool

@@ -138,9 +138,10 @@ on_fading(void *arg)
 {
 	struct trip *t = arg;
 	struct stream *near = t->relays[0] != NULL ? relay_stream(t->relays[0]) : NULL;
+	const struct stream *far = t->relays[1] != NULL ? relay_stream(t->relays[1]) : NULL;
 
 	if (near != NULL)
-		stream_fade(near);
+		stream_fade(near, far != NULL && stream_is_doubted(far));
 }
 
 static struct rate *

@@ -161,7 +161,26 @@ on_draining(void *arg)
 	retry(peer, MOST_MS);
 }
 
-static const struct session_events session_events = {.draining = on_draining, .ended = on_ended};
+/* What it claims stands; streams go to others, until it is heard again. */
+static void
+on_silent(void *arg, bool is_silent)
+{
+	struct line *l = arg;
+	struct peers *p = l->of->of;
+
+	if (l != l->of->now || l->claims == NULL)
+		return;
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "%s peer=%s address=%s nodes=%zu",
+		is_silent ? "a replica does not answer; streams go other ways"
+			  : "a replica answers again",
+		l->name, l->of->address, roster_claims(l->claims));
+	roster_suspend(l->claims, is_silent);
+	trips_look(p);
+	peers_changed(p, NULL);
+}
+
+static const struct session_events session_events = {
+	.draining = on_draining, .silent = on_silent, .ended = on_ended};
 
 /* --- what it tells ----------------------------------------------------------------------------------- */
 

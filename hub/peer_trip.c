@@ -105,9 +105,10 @@ on_fading(void *arg)
 {
 	const struct trip *t = arg;
 	struct stream *near = t->couple != NULL ? couple_stream(t->couple, 0) : NULL;
+	const struct stream *far = t->couple != NULL ? couple_stream(t->couple, 1) : NULL;
 
 	if (near != NULL)
-		stream_fade(near);
+		stream_fade(near, far != NULL && stream_is_doubted(far));
 }
 
 static void
@@ -173,17 +174,30 @@ static const struct stream_events near_events = {ignore_answer, ignore, ignore, 
 static const struct stream_events far_events = {on_far_answered, ignore, ignore, on_far_reset};
 
 /* As it came, without what is meant for this hub. */
+static struct stream_request
+trip_request(const struct stream_request *request, struct stream_field fields[STREAM_FIELDS_MAX])
+{
+	static const char *const ours[] = {"edgeway-node", "edgeway-hop", PEER_BETWEEN};
+	struct stream_request on = {
+		.authority = request->authority, .udp = request->udp, .fields = fields};
+
+	for (size_t i = 0; i < request->n_fields; i++) {
+		bool is_ours = false;
+
+		for (size_t k = 0; k < ARRAY_LEN(ours); k++)
+			is_ours |= strcmp(request->fields[i].name, ours[k]) == 0;
+		if (!is_ours)
+			fields[on.n_fields++] = request->fields[i];
+	}
+	return on;
+}
+
 static int
 open_far(struct trip *t, const struct stream_request *request)
 {
 	struct stream_field fields[STREAM_FIELDS_MAX];
-	struct stream_request on = {
-		.authority = request->authority, .udp = request->udp, .fields = fields};
+	const struct stream_request on = trip_request(request, fields);
 
-	for (size_t i = 0; i < request->n_fields; i++)
-		if (strcmp(request->fields[i].name, "edgeway-node") != 0 &&
-			strcmp(request->fields[i].name, "edgeway-hop") != 0)
-			fields[on.n_fields++] = request->fields[i];
 	return tunnels_open(t->of->config.tunnels, t->node, &on, &far_events, t, &t->far);
 }
 
@@ -236,6 +250,21 @@ why_not(int rc)
 	}
 }
 
+/* Another replica has the node, and whoever asks cannot reach it. */
+static int
+open_beyond(struct trip *t, const struct stream_request *request)
+{
+	struct peers *p = t->of;
+	struct stream_field fields[STREAM_FIELDS_MAX];
+	const struct stream_request on = trip_request(request, fields);
+	struct peers_ask ask = {.node = t->node, .request = &on, .events = &far_events, .to = t};
+	struct line *l = roster_holder(p->roster, t->node, &ask.epoch);
+	int rc = peers_open_at(p, l, &ask, false);
+
+	t->far = ask.stream;
+	return rc;
+}
+
 unsigned
 trip_begin(struct guest *g, struct stream *st, const struct stream_request *request,
 	const char **reason)
@@ -264,11 +293,26 @@ trip_begin(struct guest *g, struct stream *st, const struct stream_request *requ
 		return 0;
 	}
 	rc = open_far(t, request);
+	if ((rc == -ENOTCONN || rc == -ESHUTDOWN) &&
+		strcmp(peer_field(request, PEER_BETWEEN), "1") == 0)
+		rc = open_beyond(t, request);
 	if (rc == -ENOTCONN || rc == -ESHUTDOWN)
 		refuse(t, 421, "the node's tunnel is not here any more");
 	else if (rc < 0)
 		refuse(t, rc == -EINVAL ? 400 : 503, why_not(rc));
 	return 0;
+}
+
+void
+trips_look(struct peers *p)
+{
+	struct trip *t, *next;
+
+	for (t = LIST_FIRST(&p->trips); t != NULL; t = next) {
+		next = LIST_NEXT(t, link);
+		if (t->far != NULL && stream_is_silent(t->far))
+			refuse(t, 421, "the node's tunnel does not answer");
+	}
 }
 
 void

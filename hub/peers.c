@@ -239,6 +239,7 @@ peers_tell(struct peers *p, const char *node)
 {
 	struct guest *g, *next;
 
+	trips_look(p);
 	if (p->names == NULL)
 		return;
 	if (!tunnels_have(p->config.tunnels, node))
@@ -310,6 +311,12 @@ peers_epoch(const struct peers *p, const char *node)
 	return epoch;
 }
 
+uint64_t
+peers_claimed(const struct peers *p, const char *node)
+{
+	return roster_claimed(p->roster, node);
+}
+
 bool
 peers_know(const struct peers *p, const char *node)
 {
@@ -351,10 +358,57 @@ peers_doubt(struct peers *p, const char *node, uint64_t epoch)
 
 /* --- streams ----------------------------------------------------------------------------------------- */
 
+static bool
+line_answers(const struct peer *peer)
+{
+	return peer->now != NULL && !session_is_silent(peer->now->session);
+}
+
+/* Is there a replica that cannot be reached from here? Others may. */
+static bool
+is_cut_off(const struct peers *p)
+{
+	const struct peer *peer;
+
+	TAILQ_FOREACH(peer, &p->all, link)
+	{
+		if ((peer->names != 0 || peer->guests > 0) && peer->state != PEER_ITSELF &&
+			peer->state != PEER_TWIN && !line_answers(peer))
+			return true;
+	}
+	return false;
+}
+
+/* The replica in between whose turn it is; NULL: there is none, or no need. */
+static struct line *
+line_between(const struct peers *p, unsigned turn)
+{
+	const struct peer *peer;
+
+	if (!is_cut_off(p))
+		return NULL;
+	TAILQ_FOREACH(peer, &p->all, link)
+	{
+		if (line_answers(peer) && turn-- == 0)
+			return peer->now;
+	}
+	return NULL;
+}
+
 int
 peers_open(struct peers *p, struct peers_ask *ask)
 {
 	struct line *l = roster_holder(p->roster, ask->node, &ask->epoch);
+	bool between = l == NULL;
+
+	if (between)
+		l = line_between(p, ask->between);
+	return peers_open_at(p, l, ask, between);
+}
+
+int
+peers_open_at(struct peers *p, struct line *l, struct peers_ask *ask, bool between)
+{
 	struct stream_field fields[STREAM_FIELDS_MAX];
 	struct stream_request request = {
 		.authority = ask->request->authority,
@@ -366,11 +420,13 @@ peers_open(struct peers *p, struct peers_ask *ask)
 
 	if (l == NULL)
 		return -ENOTCONN;
-	if (request.n_fields + 2 > STREAM_FIELDS_MAX)
+	if (request.n_fields + 3 > STREAM_FIELDS_MAX)
 		return -EINVAL;
 	memcpy(fields, ask->request->fields, request.n_fields * sizeof *fields);
 	fields[request.n_fields++] = (struct stream_field){"edgeway-node", ask->node};
 	fields[request.n_fields++] = (struct stream_field){"edgeway-hop", "1"};
+	if (between)
+		fields[request.n_fields++] = (struct stream_field){PEER_BETWEEN, "1"};
 	rc = session_open(l->session, &request, ask->events, ask->to, &ask->stream);
 	ask->at = l->name;
 	p->asked += rc == 0;
@@ -553,7 +609,7 @@ peers_new(const struct peers_config *config)
 
 	p->config = *config;
 	p->budget.limit = PEERS_MEMORY;
-	p->limits = (struct session_limits){STREAMS_MOST, PEERS_PING_MS, PEERS_DEAD_MS};
+	p->limits = (struct session_limits){STREAMS_MOST, PEERS_PING_MS, PEERS_DEAD_MS, 0};
 	p->roster = roster_new();
 	TAILQ_INIT(&p->all);
 	TAILQ_INIT(&p->handshakes);

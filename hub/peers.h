@@ -2,7 +2,8 @@
  * The other replicas of this hub (doc/protocol.md, "Between replicas"). Each replica dials each other one, at the addresses of
  * `peers` and at those that other replicas come from, and asks it which nodes it holds: told at once when that changes (hub/roster.h).
  * A stream for a node of another replica is passed on to it, once: what comes from a replica is opened in a tunnel of this
- * hub or refused with 421, so that two replicas that believe each other cannot send it round. On the hub's loop.
+ * hub or refused with 421, so that two replicas that believe each other cannot send it round. Where a replica cannot be reached from here,
+ * the others are asked, one after the other, to pass a stream on for this hub, once more. On the hub's loop.
  *
  *	peers = peers_new(&(struct peers_config){.loop = loop, .port = 10000, .tunnels = tunnels, .changed = on_changed, .arg = hub});
  *	rc = peers_configure(peers, names, &err);	// at the start and at SIGHUP
@@ -10,7 +11,8 @@
  *	peers_adopt(peers, fd);	// a socket whose ClientHello asks for PEER_ALPN
  *	rc = peers_open(peers, &(struct peers_ask){.node = "edge-1", .request = &r, .events = &e, .to = me});
  *
- * A replica that is not heard for PEERS_DEAD_MS is away; what was not answered by then is told STREAM_LOST.
+ * A replica that does not answer (tunnel/session.h, `silent`: two seconds) is asked for nothing; one that is not heard for PEERS_DEAD_MS is away, and what
+ * was not answered by then is told STREAM_LOST.
  */
 #ifndef EDGEWAY_HUB_PEERS_H
 #define EDGEWAY_HUB_PEERS_H
@@ -94,10 +96,12 @@ struct peers_ask {
 	const struct stream_request *request;
 	const struct stream_events *events;
 	void *to;
+	/* Which of the replicas in between is asked, where one cannot be reached that may have the node: counts from 0, on with each 421. */
+	unsigned between;
 	/* Answers: */
 	struct stream *stream;
 	const char *at; /* the replica's name; for the call only */
-	uint64_t epoch; /* of what it claims */
+	uint64_t epoch; /* of what it claims; 0: it is one in between */
 };
 
 /* As session_open; -ENOTCONN: no other replica has the node's tunnel. */
@@ -110,8 +114,10 @@ int peers_ask_health(struct peers *p, struct peers_ask *ask, const char *service
 void peers_doubt(struct peers *p, const char *node, uint64_t epoch);
 /* Is another replica at this address, by its name or by a connection? */
 bool peers_at_address(const struct peers *p, const struct in6_addr *ip);
-/* Does another replica have a tunnel of its own of the node? Its epoch; 0: none. */
+/* Does another replica that answers have a tunnel of its own of the node? Its epoch; 0: none. */
 uint64_t peers_epoch(const struct peers *p, const char *node);
+/* The highest epoch that any claims, also one that does not answer now. */
+uint64_t peers_claimed(const struct peers *p, const char *node);
 /* Has it been heard of as a node, by whomever? */
 bool peers_know(const struct peers *p, const char *node);
 /* Calls fn for each node that other replicas name now. */

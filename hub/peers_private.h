@@ -17,6 +17,9 @@
 #include "hub/peer_words.h"
 #include "hub/peers.h"
 
+/* A field of a request: whoever gets it may pass it on to one more replica. */
+#define PEER_BETWEEN "edgeway-between"
+
 enum peer_state {
 	PEER_WAITING,
 	PEER_DIALLING,
@@ -127,6 +130,8 @@ struct peer *peers_at(struct peers *p, const struct addr *addr);
 void peers_release(struct peer *peer);
 /* Something has ended: is all that drains at its end? */
 void peers_say_drained(struct peers *p);
+/* As peers_open, of a replica that may be NULL; between: it may pass it on. */
+int peers_open_at(struct peers *p, struct line *l, struct peers_ask *ask, bool between);
 /* A claim has come, gone or changed. */
 void peers_changed(struct peers *p, const char *node);
 
@@ -154,6 +159,8 @@ void guest_free(struct guest *g);
 /* As `opened` of session_events. */
 unsigned trip_begin(struct guest *g, struct stream *st, const struct stream_request *request,
 	const char **reason);
+/* Those whose answer is to come from where nothing is answered now are given back. */
+void trips_look(struct peers *p);
 void trips_free(struct peers *p);
 /* --- peer_ask.c --- */
 /* As `opened` of session_events. */

@@ -30,6 +30,8 @@ struct reaching {
 	uint64_t
 		epoch; /* of the node's tunnel that the stream goes through; 0: it goes elsewhere */
 	bool elsewhere; /* that is another replica's */
+	unsigned
+		between; /* replicas that were asked to pass it on to one that cannot be reached from here */
 	char at[PEER_NAME_TEXT]; /* then: which one's */
 	char traceparent[TRACEPARENT_LEN + 1]; /* "" none */
 	char hops[HOPS_TEXT_MAX]; /* this hub included */
@@ -240,6 +242,7 @@ give_up_node(struct reaching *x, const char *reason)
 
 	x->await |= (x->breaks > 0 && x->breaks <= BREAKS_MAX) ||
 		tunnels_await(c->tunnels, x->ways.list[x->next - 1].node) ||
+		tunnels_silent(c->tunnels, x->ways.list[x->next - 1].node) ||
 		(c->peers != NULL && peers_await(c->peers, x->ways.list[x->next - 1].node));
 	give_up_way(x, 503, reason);
 }
@@ -264,7 +267,10 @@ on_answered(void *arg, unsigned status, const char *reason)
 	if (x->status != 0 && timer_active(x->soon))
 		return;
 	if (status == 421 && x->elsewhere) {
-		peers_doubt(x->reach->config.peers, way->node, x->epoch);
+		if (x->epoch != 0)
+			peers_doubt(x->reach->config.peers, way->node, x->epoch);
+		else
+			x->between++;
 		stream_close(&x->stream, STREAM_CANCELLED);
 		x->next--; /* another replica may have it */
 		try_next(x);
@@ -293,6 +299,7 @@ ask_again(struct reaching *x)
 {
 	stream_close(&x->stream, STREAM_CANCELLED);
 	x->reach->repeated++;
+	x->between = 0;
 	x->next--;
 	x->status = 0;
 	timer_start(x->soon, 0, 0);
@@ -342,7 +349,11 @@ static const struct stream_events events = {
 static int
 open_elsewhere(struct reaching *x, const char *node, const struct stream_request *request)
 {
-	struct peers_ask ask = {.node = node, .request = request, .events = &events, .to = x};
+	struct peers_ask ask = {.node = node,
+		.request = request,
+		.events = &events,
+		.to = x,
+		.between = x->between};
 	int rc = peers_open(x->reach->config.peers, &ask);
 	size_t at = strlen(x->target);
 
@@ -352,7 +363,8 @@ open_elsewhere(struct reaching *x, const char *node, const struct stream_request
 	x->epoch = ask.epoch;
 	x->elsewhere = true;
 	snprintf(x->at, sizeof x->at, "%s", ask.at);
-	snprintf(x->target + at, sizeof x->target - at, " at %s", ask.at);
+	snprintf(x->target + at, sizeof x->target - at, "%s%s",
+		ask.epoch != 0 ? " at " : " by way of ", ask.at);
 	return 0;
 }
 
@@ -431,14 +443,15 @@ try_next(struct reaching *x)
 	give_up_way(x, 503, text);
 }
 
-/* Is there a newer tunnel of its node than the one that it waits for an answer in? */
+/* Is there a newer tunnel of its node than the one that it waits for an answer in, or does that one answer nothing any more? */
 static bool
 passed_by(const struct reaching *x, const char *node)
 {
 	const struct reach_config *c = &x->reach->config;
 	uint64_t here = tunnels_epoch(c->tunnels, node), there = peers_epoch(c->peers, node);
 
-	return x->stream != NULL && x->epoch != 0 && MAX(here, there) > x->epoch;
+	return x->stream != NULL &&
+		((x->epoch != 0 && MAX(here, there) > x->epoch) || stream_is_silent(x->stream));
 }
 
 /* Begins with the way that it is at, or, after it has waited, with the first. */
@@ -453,6 +466,7 @@ look_again(struct reaching *x)
 		x->next--;
 	timer_cancel(x->soon);
 	stop_waiting(x);
+	x->between = 0;
 	x->await = false;
 	x->status = 0;
 	try_next(x);

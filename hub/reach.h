@@ -10,7 +10,7 @@
  * replica, or that has not come yet to a hub that has just started, is waited for, REACH_AWAIT_MS at most; and a dial that waits in a tunnel for an answer begins anew where the node has a newer one.
  * A stream that was refused before anything was done, as by one who drains, is asked for again a few times. A dial of TCP whose tunnel breaks under it
  * is begun again a few times, by all ways that there are, and the node is waited for as above also without replicas: nothing of the caller
- * has gone out before the answer. What goes round (base/hops.h) is 508. At most REACH_AWAIT_NODE wait for one node, REACH_AWAIT_MOST in all; the others are told 503 at once.
+ * has gone out before the answer. The same where a tunnel, or a replica, answers neither the dial nor a ping (tunnel/session.h, `silent`). What goes round (base/hops.h) is 508. At most REACH_AWAIT_NODE wait for one node, REACH_AWAIT_MOST in all; the others are told 503 at once.
  */
 #ifndef EDGEWAY_HUB_REACH_H
 #define EDGEWAY_HUB_REACH_H

@@ -33,6 +33,7 @@ struct roster_peer {
 	const char *id;
 	struct claims claims;
 	size_t n; /* with an epoch */
+	bool suspended;
 };
 
 struct roster {
@@ -276,10 +277,41 @@ roster_holder(const struct roster *r, const char *node, uint64_t *epoch)
 	const struct claim *c, *best = NULL;
 
 	for (c = k != NULL ? LIST_FIRST(&k->claims) : NULL; c != NULL; c = LIST_NEXT(c, of_node))
-		if (c->epoch != 0 && better(c, best))
+		if (c->epoch != 0 && !c->peer->suspended && better(c, best))
 			best = c;
 	*epoch = best != NULL ? best->epoch : 0;
 	return best != NULL ? best->peer->owner : NULL;
+}
+
+void
+roster_suspend(struct roster_peer *p, bool suspended)
+{
+	p->suspended = suspended;
+}
+
+uint64_t
+roster_claimed(const struct roster *r, const char *node)
+{
+	const struct known *k = find(r, node);
+	const struct claim *c;
+	uint64_t epoch = 0;
+
+	if (k != NULL)
+		LIST_FOREACH(c, &k->claims, of_node)
+	epoch = MAX(epoch, c->epoch);
+	return epoch;
+}
+
+/* By one who does not answer now. */
+static bool
+is_suspended(const struct known *k)
+{
+	const struct claim *c;
+
+	LIST_FOREACH(c, &k->claims, of_node)
+	if (c->epoch != 0 && c->peer->suspended)
+		return true;
+	return false;
 }
 
 bool
@@ -293,7 +325,8 @@ roster_awaits(const struct roster *r, const char *node, uint64_t now_ms)
 {
 	const struct known *k = find(r, node);
 
-	return k != NULL && k->lost_ms != 0 && now_ms - k->lost_ms < ROSTER_LATELY_MS;
+	return k != NULL &&
+		(is_suspended(k) || (k->lost_ms != 0 && now_ms - k->lost_ms < ROSTER_LATELY_MS));
 }
 
 size_t

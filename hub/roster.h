@@ -43,6 +43,10 @@ void roster_lost(struct roster *r, const char *node, uint64_t now_ms);
 size_t roster_forget(
 	struct roster *r, uint64_t now_ms, bool (*wanted)(void *arg, const char *node), void *arg);
 
+/* The replica does not answer now, or does again: its claims stand, and count for roster_claimed alone. */
+void roster_suspend(struct roster_peer *p, bool suspended);
+/* The highest epoch that anybody claims, 0: none; of those who answer, roster_holder's. */
+uint64_t roster_claimed(const struct roster *r, const char *node);
 void *roster_holder(const struct roster *r, const char *node, uint64_t *epoch);
 /* Has it been heard of? */
 bool roster_knows(const struct roster *r, const char *node);

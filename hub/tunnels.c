@@ -38,13 +38,19 @@ newest(const struct tunnels *t, const char *node)
 	return of_node(t->buckets[hash64(node, strlen(node), 0) % TUNNELS_BUCKETS], node);
 }
 
+bool
+tunnels_takes(const struct tunnel *u)
+{
+	return !u->leaving && !u->older && !session_is_silent(u->session);
+}
+
 /* The one that takes the node's new streams; NULL: none. */
 static const struct tunnel *
 taking(const struct tunnels *t, const char *node)
 {
 	const struct tunnel *u = t->draining ? NULL : newest(t, node);
 
-	while (u != NULL && (u->leaving || u->older))
+	while (u != NULL && !tunnels_takes(u))
 		u = of_node(u->next, node);
 	return u;
 }
@@ -154,6 +160,21 @@ on_draining(void *arg)
 	tell_changed(u->of, u->node);
 }
 
+/* Streams are opened by others of the node's ways, until it is heard again. */
+static void
+on_silent(void *arg, bool is_silent)
+{
+	struct tunnel *u = arg;
+
+	u->of->silent += is_silent;
+	log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub", "%s node=%s peer=%s streams=%u",
+		is_silent
+			? "a tunnel answers neither a stream nor a ping; new streams go another way"
+			: "a tunnel answers again",
+		u->node, u->address, session_stats(u->session)->streams);
+	tell_changed(u->of, u->node);
+}
+
 static void
 on_asked(void *arg)
 {
@@ -172,7 +193,7 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 }
 
 static const struct session_events session_events = {
-	.draining = on_draining, .asked = on_asked, .ended = on_ended};
+	.draining = on_draining, .asked = on_asked, .silent = on_silent, .ended = on_ended};
 static const struct session_events forward_events = {.opened = on_opened, .ended = on_ended};
 
 /* --- their beginning -------------------------------------------------------------------------------- */
@@ -486,6 +507,8 @@ tunnels_open(struct tunnels *t, const char *node, const struct stream_request *r
 	if (t->draining)
 		return -ESHUTDOWN;
 	for (; u != NULL; u = of_node(u->next, node)) {
+		if (session_is_silent(u->session))
+			continue;
 		rc = session_open(u->session, request, events, arg, out);
 		if (rc != -ESHUTDOWN)
 			break;
@@ -498,6 +521,17 @@ bool
 tunnels_have(const struct tunnels *t, const char *node)
 {
 	return taking(t, node) != NULL;
+}
+
+bool
+tunnels_silent(const struct tunnels *t, const char *node)
+{
+	const struct tunnel *u = newest(t, node);
+
+	for (; u != NULL; u = of_node(u->next, node))
+		if (session_is_silent(u->session) && !u->leaving && !u->older)
+			return true;
+	return false;
 }
 
 uint64_t
@@ -578,7 +612,7 @@ tunnels_new(const struct tunnels_setup *setup)
 	if (t->setup.most == 0)
 		t->setup.most = TUNNELS_MOST;
 	heartbeat = (unsigned)t->setup.heartbeat_ms;
-	t->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000};
+	t->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0};
 	t->started = setup->tls != NULL;
 	t->started_ms = loop_now_ms(setup->loop);
 	t->budget.limit = setup->memory_limit != 0 ? setup->memory_limit : TUNNELS_MEMORY;

@@ -84,6 +84,8 @@ bool tunnels_have(const struct tunnels *t, const char *node);
 /* It does not: did the node's tunnel break a moment ago, or has it not come yet since this hub began to take tunnels a moment ago? Then
  * it may come any moment. Not when it left in good order or was cut. */
 bool tunnels_await(const struct tunnels *t, const char *node);
+/* Is there one that would, if its node answered? */
+bool tunnels_silent(const struct tunnels *t, const char *node);
 /* The epoch of the tunnel that would; 0: none. */
 uint64_t tunnels_epoch(const struct tunnels *t, const char *node);
 /* Calls fn for each node of which tunnels_have is true. */

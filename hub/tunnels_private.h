@@ -54,12 +54,14 @@ struct tunnels {
 	void (*done)(void *arg);
 	void *done_arg;
 	struct session_stats past; /* of sessions that have ended */
-	uint64_t opened, failed, refused, replaced, late, cut, dead, missed;
+	uint64_t opened, failed, refused, replaced, late, cut, dead, silent, missed;
 };
 
 /* In tunnels_lost.c. The node's last tunnel has ended like this: 0 or -errno. */
 void tunnels_note_lost(struct tunnels *t, const char *node, int rc);
 /* Those that are not expected any more, or all. */
 void tunnels_forget_lost(struct tunnels *t, bool all);
+/* New streams. */
+bool tunnels_takes(const struct tunnel *u);
 
 #endif

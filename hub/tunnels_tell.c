@@ -10,7 +10,7 @@ tunnels_count(const struct tunnels *t)
 
 	TAILQ_FOREACH(u, &t->open, link)
 	{
-		n += !u->older && !u->leaving;
+		n += tunnels_takes(u);
 	}
 	return n;
 }
@@ -31,7 +31,7 @@ tunnels_look(
 				.since_ms = u->since_ms,
 				.epoch = u->epoch,
 				.ends_s = u->ends_s,
-				.takes = !u->older && !u->leaving,
+				.takes = tunnels_takes(u),
 			});
 	}
 }
@@ -64,9 +64,10 @@ tunnels_state(const struct tunnels *t, struct buf *out)
 			"\"bytes_in\":%llu,\"bytes_out\":%llu,\"opened\":%llu,\"stalls\":%llu,"
 			"\"since_s\":%llu,\"epoch\":%llu,\"certificate_expires\":\"",
 			u->address,
-			u->leaving         ? "leaving"
-				: u->older ? "older"
-					   : "open",
+			u->leaving                              ? "leaving"
+				: u->older                      ? "older"
+				: session_is_silent(u->session) ? "silent"
+								: "open",
 			s->streams, s->rtt_ms, (unsigned long long)s->bytes_in,
 			(unsigned long long)s->bytes_out, (unsigned long long)s->opened,
 			(unsigned long long)s->stalls,
@@ -122,6 +123,10 @@ count_ends(const struct tunnels *t, struct metrics *m)
 		t->cut);
 	metric_counter(
 		m, "edgeway_tunnel_dead_total", "Tunnels whose node fell silent.", NULL, t->dead);
+	metric_counter(m, "edgeway_tunnel_silent_total",
+		"Times that a tunnel answered neither a stream nor a ping, so that new streams "
+		"went another way.",
+		NULL, t->silent);
 	metric_counter(m, "edgeway_tunnel_missed_total",
 		"Streams that found no tunnel of their node.", NULL, t->missed);
 }

@@ -397,8 +397,8 @@ on_end(struct visit *v)
 		visit_free(v);
 		return false;
 	case VISIT_REACHING:
-		/* Who asked by CONNECT waits for an answer with the line open; others may have said all. */
-		if (speaks_first(v) || v->exchange != NULL)
+		/* Who asked by CONNECT and said nothing behind it waits for an answer with the line open; others may have said all. */
+		if (speaks_first(v) || v->exchange != NULL || buf_len(&v->in) > 0)
 			return true;
 		visit_audit(v, 499, 0, 0, "the caller went away");
 		visit_free(v);

@@ -100,7 +100,8 @@ struct ingress {
 	size_t n_visits;
 	size_t visits_most; /* with legs */
 	bool draining, held; /* held: no callers are accepted yet */
-	uint64_t requests, refused, full, handshakes_failed, bytes_to_edge, bytes_from_edge;
+	uint64_t requests, repeated, refused, full, handshakes_failed, bytes_to_edge,
+		bytes_from_edge;
 	struct http1_head head; /* of whoever is being read: 10 kB that no visit keeps */
 };
 
@@ -192,7 +193,8 @@ void visit_h2_refuse(struct visit *v, unsigned status, const char *line);
 
 /* --- visit_exchange.c --- */
 /* A request whose head was parsed into ingress->head; its bytes are still in `in`. */
-void exchange_begin(struct visit *v, const char *via_client);
+void exchange_begin(
+	struct visit *v, const char *via_client, const char *host, uint16_t port, const char *dest);
 void exchange_reached(struct visit *v, struct stream *stream);
 /* More of the request's body, or room in `out`, or the caller's end. */
 void exchange_pump(struct visit *v);

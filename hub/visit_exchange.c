@@ -5,12 +5,15 @@
 #include "base/log.h"
 #include "hub/visit.h"
 
-enum { HEAD_ROOM = HTTP1_HEAD_MAX + 4096, FAREWELL_MS = 5000, PIECE = 16 * 1024 };
+enum { HEAD_ROOM = HTTP1_HEAD_MAX + 4096, FAREWELL_MS = 5000, PIECE = 16 * 1024, REPEATS_MOST = 2 };
 
 struct exchange {
 	struct stream *stream;
-	char *head; /* of the request, until it is written */
+	char *head; /* of the request, until it is written, or, where it may be sent twice, until its answer begins */
 	size_t head_len;
+	char *host, *dest; /* as visit_reach was told; dest NULL: none */
+	uint16_t port;
+	uint8_t repeats;
 	size_t scanned; /* of the answer's head */
 	bool waits; /* for the rest of that head, whatever there is of it */
 	struct http1_body up, down;
@@ -19,7 +22,7 @@ struct exchange {
 	uint64_t sent, received; /* payload */
 	unsigned status; /* of the answer that has begun */
 	uint8_t client_minor;
-	bool is_head, upgrade, expects, up_chunked, down_chunked, up_done, keep;
+	bool repeatable, is_head, upgrade, expects, up_chunked, down_chunked, up_done, keep;
 };
 
 void
@@ -32,6 +35,8 @@ exchange_free(struct visit *v)
 	if (x->stream != NULL)
 		stream_close(&x->stream, STREAM_CANCELLED);
 	free(x->head);
+	free(x->host);
+	free(x->dest);
 	buf_fini(&x->out);
 	buf_fini(&x->trailers_up);
 	buf_fini(&x->trailers_down);
@@ -57,7 +62,8 @@ exchange_is_head(const struct visit *v)
 }
 
 void
-exchange_begin(struct visit *v, const char *client)
+exchange_begin(
+	struct visit *v, const char *client, const char *host, uint16_t port, const char *dest)
 {
 	const struct http1_head *h = &v->ingress->head;
 	struct exchange *x = xcalloc(1, sizeof *x);
@@ -78,6 +84,9 @@ exchange_begin(struct visit *v, const char *client)
 	n = http1_emit_request(head, HEAD_ROOM, h, &forward);
 	x->head = head;
 	x->head_len = n > 0 ? (size_t)n : 0;
+	x->host = xstrdup(host);
+	x->port = port;
+	x->dest = dest != NULL ? xstrdup(dest) : NULL;
 	x->client_minor = h->minor;
 	x->is_head = h->is_head;
 	x->upgrade = h->upgrade;
@@ -91,7 +100,38 @@ exchange_begin(struct visit *v, const char *client)
 	if (!h->names_fields)
 		http1_body_keep(&x->up, &x->trailers_up);
 	x->up_done = http1_body_done(&x->up);
+	x->repeatable = h->idempotent && x->up_done && !x->upgrade;
 	v->exchange = x;
+}
+
+/* The way that it went is lost, and nothing of the answer has come: the request goes again, if it may (RFC 9110 section 9.2.2). False: it may not. */
+static bool
+exchange_repeat(struct visit *v)
+{
+	struct exchange *x = v->exchange;
+	uint64_t started_ms = v->started_ms;
+	const void *data;
+
+	if (!x->repeatable || x->status != 0 || x->repeats >= REPEATS_MOST ||
+		stream_peek(x->stream, &data) > 0)
+		return false;
+	x->repeats++;
+	stream_close(&x->stream, STREAM_CANCELLED);
+	v->ingress->repeated++;
+	v->ingress->requests--; /* it was counted */
+	visit_reach(v, x->host, x->port, x->dest);
+	v->started_ms = started_ms;
+	visit_update(v);
+	return true;
+}
+
+static void
+exchange_on_fading(void *arg)
+{
+	struct visit *v = arg;
+
+	if (stream_is_doubted(v->exchange->stream))
+		exchange_repeat(v);
 }
 
 /* --- a stream that has done its work ------------------------------------------------------- */
@@ -153,6 +193,7 @@ bid_farewell(struct loop *loop, struct stream *stream)
 	struct farewell *f = xcalloc(1, sizeof *f);
 
 	f->stream = stream;
+	stream_on_fading(stream, NULL, NULL);
 	f->timer = timer_new(loop, on_farewell_late, f);
 	timer_start(f->timer, FAREWELL_MS, 0);
 	stream_use(stream, &events, f);
@@ -322,6 +363,7 @@ switch_protocols(struct visit *v)
 {
 	struct stream *stream = take_ptr(&v->exchange->stream);
 
+	stream_on_fading(stream, NULL, NULL);
 	exchange_free(v);
 	visit_greet(v, stream);
 }
@@ -369,8 +411,10 @@ take_head(struct visit *v, const char *data, size_t len)
 		fail(v, 502, "the answer's head is too large");
 		return STEP_OVER;
 	}
-	if (last)
+	if (last) {
 		x->status = h->status;
+		free(take_ptr(&x->head));
+	}
 	if (last && v->span != NULL)
 		v->span->status = h->status;
 	stream_consume(x->stream, (size_t)n);
@@ -471,6 +515,8 @@ on_moved(void *arg)
 static void
 on_reset(void *arg, unsigned code)
 {
+	if (code == STREAM_LOST && exchange_repeat(arg))
+		return;
 	fail(arg, 502,
 		code == STREAM_LOST ? "the node's tunnel broke" : "the connection was reset");
 }
@@ -492,6 +538,11 @@ exchange_reached(struct visit *v, struct stream *stream)
 		return;
 	}
 	stream_write(stream, x->head, x->head_len);
-	free(take_ptr(&x->head));
+	if (x->repeatable) {
+		x->head = xrealloc(x->head, x->head_len);
+		stream_on_fading(stream, exchange_on_fading, v);
+	} else {
+		free(take_ptr(&x->head));
+	}
 	exchange_pump(v);
 }

@@ -228,7 +228,8 @@ start_request(struct visit *v, struct http1_head *h, size_t head_len)
 			inet_ntop(AF_INET, &v->caller.addr.in.sin_addr, client, sizeof client);
 		else if (v->caller.addr.sa.sa_family == AF_INET6)
 			inet_ntop(AF_INET6, &v->caller.addr.in6.sin6_addr, client, sizeof client);
-		exchange_begin(v, client);
+		exchange_begin(v, client, asked.host, asked.port,
+			asked.dest[0] != '\0' ? asked.dest : NULL);
 	}
 	buf_consume(&v->in, head_len);
 	visit_reach(v, asked.host, asked.port, asked.dest[0] != '\0' ? asked.dest : NULL);

@@ -15,7 +15,8 @@
 #include "lb/turn.h"
 
 enum {
-	FAR_CONNECT_MS = 5000, /* the hub's dial, or another node's, and the way there */
+	FAR_CONNECT_MS =
+		9500, /* the hub's dial, or another node's, and the way there, which may have to be another one: more than tunnel/outlet.h waits */
 	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual time is known */
 	SILENT_MS = 140, /* more than an endpoint's delayed acknowledgement, less than our RTO */
 	RETRANSMITTED_MS = 500, /* less than the time after which a SYN is sent again */

@@ -479,16 +479,37 @@ untouched(const struct exchange *ex)
 	return ex->discard || peer_unacked_bytes(&ex->back->peer) >= buf_len(&ex->head);
 }
 
+static void
+exchange_refuse_lost(struct exchange *ex, bool silent)
+{
+	struct front *f = ex->front;
+
+	count(&f->worker->counters.upstream_lost, 1);
+	access_end(ex, "SH");
+	front_refuse(f, silent ? 504 : 502,
+		silent ? "the endpoint is not reachable any more"
+		       : "the endpoint closed the connection without an answer",
+		!ex->request_done);
+}
+
+/* To hang up right after an idle time is a server's right, and what goes by the hub may have lost its way there: no fault of the endpoint. */
+static bool
+exchange_is_stale(const struct exchange *ex, bool again)
+{
+	const struct back *b = ex->back;
+
+	return (b->reused && !b->silent && !b->acked) ||
+		(again && ex->n_stale == 0 && target_is_far(b->target));
+}
+
 /* The connection ended before the answer began. */
 static void
 retry_or_refuse(struct exchange *ex)
 {
-	struct front *f = ex->front;
 	struct back *b = ex->back;
 	bool again = exchange_may_retry(ex), silent = b->silent;
 
-	/* To hang up right after an idle time is a server's right: no fault. */
-	if (b->reused && !silent && !b->acked) {
+	if (exchange_is_stale(ex, again)) {
 		ex->n_stale++;
 		trace_note(ex, TRACE_STALE, b->target);
 	} else {
@@ -496,14 +517,20 @@ retry_or_refuse(struct exchange *ex)
 		ex->moves = again && untouched(ex);
 	}
 	back_close(b, false);
-	if (again && dial_again(ex, false))
+	if (!again || !dial_again(ex, false))
+		exchange_refuse_lost(ex, silent);
+}
+
+void
+exchange_ask_again(struct exchange *ex)
+{
+	if (!exchange_may_retry(ex))
 		return;
-	count(&f->worker->counters.upstream_lost, 1);
-	access_end(ex, "SH");
-	front_refuse(f, silent ? 504 : 502,
-		silent ? "the endpoint is not reachable any more"
-		       : "the endpoint closed the connection without an answer",
-		!ex->request_done);
+	ex->n_stale++;
+	trace_note(ex, TRACE_STALE, ex->back->target);
+	back_close(ex->back, true);
+	if (!dial_again(ex, false))
+		exchange_refuse_lost(ex, false);
 }
 
 static void

@@ -42,6 +42,8 @@ void exchange_timeout(struct exchange *ex);
 bool exchange_may_ask_another(const struct exchange *ex, unsigned status);
 void exchange_ask_another(struct exchange *ex);
 bool exchange_may_retry(const struct exchange *ex);
+/* The way to its endpoint is another one now: sends the request again, if it may be sent twice. It has a connection that is not connecting. */
+void exchange_ask_again(struct exchange *ex);
 /* The client is gone. */
 void exchange_abort(struct exchange *ex);
 /* The client has read what was pending. */

@@ -1,6 +1,9 @@
 #include "lb/gossip.h"
 
+#include <string.h>
+
 #include "base/log.h"
+#include "lb/exchange.h"
 #include "lb/pool.h"
 
 struct rumour {
@@ -9,7 +12,7 @@ struct rumour {
 	uint64_t owner, wait_ms;
 	uint16_t port;
 	uint8_t fault; /* enum target_fault */
-	bool ejected, answered, let_go;
+	bool ejected, answered, let_go, reroute;
 };
 
 /* Whoever's services name it. */
@@ -24,6 +27,23 @@ let_go(struct worker *w, const struct rumour *r)
 	}
 }
 
+/* Requests that endpoints beyond the hub have not answered yet; let_go: that one alone. */
+static void
+gossip_ask_again(struct worker *w, const struct rumour *r)
+{
+	for (struct node *n = w->fronts.next, *next; n != &w->fronts; n = next) {
+		struct front *f = container_of(n, struct front, node);
+		const struct back *b = f->ex != NULL && !f->ex->relay ? f->ex->back : NULL;
+
+		next = n->next;
+		if (b != NULL && !b->connecting && target_is_far(b->target) &&
+			(!r->let_go ||
+				(b->target->port == r->port &&
+					memcmp(&b->target->ip, &r->ip, sizeof r->ip) == 0)))
+			exchange_ask_again(f->ex);
+	}
+}
+
 static void
 on_rumour(void *arg)
 {
@@ -35,7 +55,9 @@ on_rumour(void *arg)
 		worker_enter(w);
 		if (r->let_go)
 			let_go(w, r);
-		else
+		if (r->reroute)
+			gossip_ask_again(w, r);
+		else if (!r->let_go)
 			t = targets_find(w->targets, r->owner, &r->ip, r->port);
 	}
 	if (t != NULL && !r->ejected)
@@ -47,14 +69,26 @@ on_rumour(void *arg)
 }
 
 void
-gossip_let_go(const struct lb *lb, const struct in6_addr *ip, uint16_t port)
+gossip_let_go(const struct lb *lb, const struct in6_addr *ip, uint16_t port, bool doubted)
 {
-	const struct rumour what = {.let_go = true, .ip = *ip, .port = port};
+	const struct rumour what = {.let_go = true, .reroute = doubted, .ip = *ip, .port = port};
 
 	for (size_t i = 0; i < lb->config.n_workers; i++) {
 		struct rumour *r = xmemdup(&what, sizeof what);
 
 		r->to = lb->workers[i];
+		loop_post(r->to->loop, on_rumour, r);
+	}
+}
+
+void
+gossip_reroute(const struct lb *lb)
+{
+	for (size_t i = 0; i < lb->config.n_workers; i++) {
+		struct rumour *r = xcalloc(1, sizeof *r);
+
+		r->to = lb->workers[i];
+		r->reroute = true;
 		loop_post(r->to->loop, on_rumour, r);
 	}
 }

@@ -13,6 +13,9 @@ void gossip_ejected(const struct worker *w, const struct target *t);
 /* t works: it is used again here, and elsewhere where it was left out. `answered`: a request, not only a dial. */
 void gossip_worked(struct worker *w, struct target *t, bool answered);
 /* Every worker is told by loop 0: lb_let_go. */
-void gossip_let_go(const struct lb *lb, const struct in6_addr *ip, uint16_t port);
+void gossip_let_go(const struct lb *lb, const struct in6_addr *ip, uint16_t port, bool doubted);
+
+/* The same: lb_reroute. */
+void gossip_reroute(const struct lb *lb);
 
 #endif

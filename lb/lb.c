@@ -223,9 +223,15 @@ lb_guard(struct lb *lb, const struct dial_guard *guard)
 }
 
 void
-lb_let_go(struct lb *lb, const struct in6_addr *ip, uint16_t port)
+lb_let_go(struct lb *lb, const struct in6_addr *ip, uint16_t port, bool doubted)
 {
-	gossip_let_go(lb, ip, port);
+	gossip_let_go(lb, ip, port, doubted);
+}
+
+void
+lb_reroute(struct lb *lb)
+{
+	gossip_reroute(lb);
 }
 
 void

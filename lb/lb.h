@@ -114,8 +114,12 @@ struct lb_asking *lb_ask(
 void lb_unask(struct lb_asking **asking);
 /* JSON object; waits a little for each worker. lb NULL: null. */
 void lb_state(struct lb *lb, struct buf *out);
-/* Connections to the endpoint (as in struct endpoint) are not kept idle any more, but for those that are made from now on. */
-void lb_let_go(struct lb *lb, const struct in6_addr *ip, uint16_t port);
+/* Connections to the endpoint (as in struct endpoint) are not kept idle any more, but for those that are made from now on. doubted: and the way that they
+ * went by may be lost: as lb_reroute. */
+void lb_let_go(struct lb *lb, const struct in6_addr *ip, uint16_t port, bool doubted);
+/* `forward` goes by another way now, and what the former one carried may never be answered: requests to endpoints there whose answers have not
+ * begun are sent again, where they may be sent twice. */
+void lb_reroute(struct lb *lb);
 /* Stops accepting, finishes what is in progress for at most drain_ms, then on_stopped on loop 0 and
  * *lb is gone. */
 void lb_stop(struct lb **lb, uint64_t drain_ms, loop_fn *on_stopped, void *arg);

@@ -16,6 +16,8 @@ enum {
 		1000, /* TCP, TLS and upgrade: a frozen hub's kernel accepts, and there may be others */
 	HURRY_MS = 1000, /* the same in a first round, where another address may be better */
 	REFUSED_MS = 30 * 1000, /* the hub said no: somebody must do something first */
+	MOVE_LEAST_MS = 10 * 1000,
+	MOVE_MOST_MS = 10 * 60 * 1000,
 	HIGH_WATER = 1024 * 1024,
 };
 
@@ -342,6 +344,38 @@ feed_kick(struct feed *f)
 		return;
 	places_reset(&f->places);
 	timer_start(f->retry, 0, 0);
+}
+
+void
+feed_network(struct feed *f)
+{
+	if (f->state >= GREETING && f->conn != NULL && !f->stopping &&
+		sock_rerouted(ws_fd(f->conn)))
+		ws_drop(f->conn, "this machine's way to the hub is another now");
+	feed_kick(f);
+}
+
+/* A line that fails for some seconds again and again is not worth a new connection each time. */
+void
+feed_move(struct feed *f)
+{
+	uint64_t now = loop_now_ms(f->loop), since = now - f->moved_ms;
+
+	if (f->stopping || f->joining || f->state < GREETING || f->conn == NULL) {
+		feed_kick(f);
+		return;
+	}
+	if (f->places.n < 2 && f->places.n_addrs < 2)
+		return;
+	if (f->moved_ms == 0 || since >= 4 * f->move_wait_ms)
+		f->move_wait_ms = MOVE_LEAST_MS;
+	else if (since < f->move_wait_ms)
+		return;
+	else
+		f->move_wait_ms = MIN(2 * f->move_wait_ms, (uint64_t)MOVE_MOST_MS);
+	f->moved_ms = now;
+	places_avoid(&f->places, &f->at);
+	ws_drop(f->conn, "its tunnel does not answer; trying another hub");
 }
 
 static int

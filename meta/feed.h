@@ -76,6 +76,10 @@ void feed_free(struct feed **feed);
 void feed_use_upstreams(struct feed *feed, const struct addr *upstreams, size_t n);
 /* The hub may be there again: do not wait for the next attempt. */
 void feed_kick(struct feed *feed);
+/* The network has changed: the same, and a connection whose way begins at another address now is made anew. */
+void feed_network(struct feed *feed);
+/* The hub does not answer: another one is dialled at once, if there is one, the last one last. Not often. */
+void feed_move(struct feed *feed);
 /* Does an EdgeCore on this machine go by this node id? A CloudHub would cut one of the two off. -EEXIST with the reason. */
 int feed_check_id(const char *node_id, struct err *err);
 /* The change is committed. Said only on the connection that it came by. */

@@ -53,6 +53,7 @@ feed_note_hub(struct feed *f)
 {
 	f->greeted = places_now(&f->places);
 	f->greeted_at = f->at;
+	places_avoid(&f->places, NULL);
 	feed_tell_hub(f);
 }
 

@@ -106,6 +106,8 @@ struct feed {
 	unsigned n_errors;
 	bool bundles; /* the hub takes them (model/bundle.h) */
 	struct buf lines; /* acknowledgements that leave together once the loop turns */
+	uint64_t moved_ms,
+		move_wait_ms; /* when feed_move did, 0: never; and how long it does not again */
 	uint64_t opened_ms, last_contact_ms, heartbeat_ms;
 	uint64_t dialled_ms,
 		handshake_ms; /* the last that was answered took so long; 0: none was */

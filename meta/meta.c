@@ -404,6 +404,20 @@ meta_kick(struct meta *m)
 		feed_kick(m->feed);
 }
 
+void
+meta_network(struct meta *m)
+{
+	if (m->feed != NULL)
+		feed_network(m->feed);
+}
+
+void
+meta_move(struct meta *m)
+{
+	if (m->feed != NULL)
+		feed_move(m->feed);
+}
+
 bool
 meta_connected(const struct meta *m)
 {

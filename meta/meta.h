@@ -76,6 +76,10 @@ void meta_answer(struct meta *meta, const struct meta_question *question, const 
 void meta_guard(struct meta *meta, const struct dial_guard *guard);
 /* The hub may be there again: do not wait for the next attempt. */
 void meta_kick(struct meta *meta);
+/* The network has changed: the same, and a connection whose way begins at another address of this machine now is made anew. */
+void meta_network(struct meta *meta);
+/* The hub does not answer: another one is looked for, where there is one. */
+void meta_move(struct meta *meta);
 const struct snapshot *meta_snapshot(const struct meta *meta);
 bool meta_connected(const struct meta *meta);
 /* Small values that must outlive the agent, written through (synchronous): resolv.conf's original. */

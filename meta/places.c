@@ -127,7 +127,22 @@ places_found(struct places *p, const struct addr *found, size_t n)
 	add_text(p, now->last_good);
 	for (size_t i = 0; i < now->n_told; i++)
 		add_text(p, now->told[i]);
+	for (size_t i = 0; p->avoids && i + 1 < p->n_addrs; i++)
+		if (same_addr(&p->addrs[i], &p->avoided)) {
+			memmove(&p->addrs[i], &p->addrs[i + 1],
+				(p->n_addrs - i - 1) * sizeof *p->addrs);
+			p->addrs[p->n_addrs - 1] = p->avoided;
+			break;
+		}
 	return p->n_addrs;
+}
+
+void
+places_avoid(struct places *p, const struct addr *a)
+{
+	p->avoids = a != NULL;
+	if (a != NULL)
+		p->avoided = *a;
 }
 
 bool

@@ -37,6 +37,8 @@ struct places {
 	size_t n, now; /* now: whose turn it is */
 	struct addr addrs[PLACE_ADDRS_MAX]; /* of that place, in this turn */
 	size_t n_addrs, at;
+	struct addr avoided;
+	bool avoids;
 	uint64_t backoff_ms;
 };
 
@@ -51,6 +53,8 @@ struct place *places_now(const struct places *p);
 void places_recall(struct places *p, size_t i, const char *last_good, const char *told);
 /* Its name resolves to these, at most PLACE_FOUND_MAX are taken; with those that are remembered, how many there are. */
 size_t places_found(struct places *p, const struct addr *found, size_t n);
+/* This one comes last, wherever it is found, until the next call; NULL: none does. */
+void places_avoid(struct places *p, const struct addr *a);
 /* The next address to try in this turn; false: there is none left. */
 bool places_next(struct places *p, struct addr *to);
 bool places_left(const struct places *p);

@@ -20,6 +20,7 @@ struct agent_tunnel {
 	const char **bridges; /* of the mesh, NULL-terminated */
 	struct netwatch *watch;
 	struct timer *timer; /* of the steps of the end */
+	struct timer *network; /* a change of the network, to be looked at in a moment */
 	enum step step;
 	uint64_t kicked_ms;
 	loop_fn *ended; /* NULL: nobody waits for the end yet */
@@ -40,13 +41,29 @@ on_network(void *arg)
 	struct agent_tunnel *t = arg;
 	uint64_t now = loop_now_ms(t->agent->loop);
 
-	if (t->link == NULL)
+	if (t->link == NULL || t->agent->stopping)
 		return;
-	if (link_open(t->link) || now - t->kicked_ms < KICK_MS)
+	if (now - t->kicked_ms < KICK_MS) {
+		timer_start(t->network, KICK_MS - (now - t->kicked_ms), 0);
 		return;
+	}
 	t->kicked_ms = now;
-	link_kick(t->link);
-	on_up(t);
+	link_network(t->link);
+	outlet_network(t->outlet);
+	meta_network(t->agent->meta);
+}
+
+/* One connection's hub does not answer: the others' neither, and metadata goes first to another one. */
+static void
+on_doubted(void *arg)
+{
+	struct agent_tunnel *t = arg;
+
+	if (t->agent->stopping || t->link == NULL)
+		return;
+	link_probe(t->link);
+	outlet_probe(t->outlet);
+	meta_move(t->agent->meta);
 }
 
 bool
@@ -114,9 +131,9 @@ agent_tunnel_reach(struct agent *a, const struct agent_options *o)
 		link_ask_anew(a->tunnel->link);
 }
 
-/* Its node stops, and waits for what others hold open. */
+/* Its node stops, and waits for what others hold open; or the way there is lost. */
 static void
-on_fading(void *arg, const struct outlet_ask *ask)
+on_fading(void *arg, const struct outlet_ask *ask, bool doubted)
 {
 	const struct agent *a = arg;
 	struct in6_addr ip, there;
@@ -126,7 +143,16 @@ on_fading(void *arg, const struct outlet_ask *ask)
 		!addr_ip(&addr, &there))
 		return;
 	ip = endpoint_far(ask->node, &there);
-	lb_let_go(a->lb, &ip, addr_port(&addr));
+	lb_let_go(a->lb, &ip, addr_port(&addr), doubted);
+}
+
+static void
+on_rerouted(void *arg)
+{
+	const struct agent *a = arg;
+
+	if (a->lb != NULL)
+		lb_reroute(a->lb);
 }
 
 static void on_step(void *arg);
@@ -143,6 +169,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 		.opened = serve_opened,
 		.to_be_asked = serve_to_be_asked,
 		.up = on_up,
+		.doubted = on_doubted,
 	};
 	struct agent_tunnel *t;
 	struct err why = {0};
@@ -153,6 +180,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	t->agent = a;
 	a->tunnel = t;
 	t->timer = timer_new(a->loop, on_step, t);
+	t->network = timer_new(a->loop, on_network, t);
 	if (start_serve(t, err) < 0)
 		return err_wrap(err, err->code, "tunnel.allow");
 	serve_use(t->serve, a->snapshot);
@@ -162,6 +190,7 @@ agent_tunnel_start(struct agent *a, struct err *err)
 	t->link = link_new(&config);
 	t->outlet = outlet_new(&config);
 	outlet_on_fading(t->outlet, on_fading, a);
+	outlet_on_rerouted(t->outlet, on_rerouted, a);
 	t->udp = outlet_udp_new(&(struct outlet_udp_config){
 		.loop = a->loop, .outlet = t->outlet, .interfaces = t->bridges});
 	agent_tunnel_adopt(a, NULL);
@@ -328,6 +357,7 @@ finish(struct agent_tunnel *t)
 	outlet_free(&t->outlet);
 	free(t->bridges);
 	timer_free(&t->timer);
+	timer_free(&t->network);
 	free(take_ptr(&a->tunnel));
 	ended(a);
 }

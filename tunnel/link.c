@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <stdio.h>
+#include <string.h>
 
 #include "base/log.h"
 #include "base/pki_tls.h"
@@ -138,9 +139,55 @@ on_draining(void *arg)
 	retry(l, LINK_MOST_MS);
 }
 
+static void
+link_doubt(struct link *l, const char *why)
+{
+	struct line *n = l->now;
+
+	log_limited(
+		LOG_LEVEL_WARN, 12, "tunnel", "%s hub=%s address=%s", why, l->hub.host, n->address);
+	if (n->doubted)
+		return;
+	n->doubted = true;
+	l->doubted++;
+	if (l->config.doubted != NULL)
+		l->config.doubted(l->config.up_arg);
+}
+
+static bool
+link_is_elsewhere(const struct link *l)
+{
+	char address[ADDR_TEXT_MAX];
+
+	return strcmp(addr_text(&l->hub.addr, address), l->now->address) != 0;
+}
+
+static void
+on_silent(void *arg, bool is_silent)
+{
+	struct line *n = arg;
+	struct link *l = n->of;
+
+	if (n != l->now)
+		return;
+	if (is_silent) {
+		link_doubt(
+			l, "the hub answers neither a stream nor a ping; looking for another way");
+		if (l->now != NULL && link_is_elsewhere(l))
+			dial(l);
+		return;
+	}
+	n->doubted = false;
+	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "the hub answers again hub=%s address=%s",
+		l->hub.host, n->address);
+	if (l->config.up != NULL)
+		l->config.up(l->config.up_arg);
+}
+
 static const struct session_events session_events = {
-	.opened = on_opened, .draining = on_draining, .ended = on_ended};
-static const struct session_events forward_events = {.draining = on_draining, .ended = on_ended};
+	.opened = on_opened, .draining = on_draining, .silent = on_silent, .ended = on_ended};
+static const struct session_events forward_events = {
+	.draining = on_draining, .silent = on_silent, .ended = on_ended};
 
 /* --- the way up -------------------------------------------------------------------------------------- */
 
@@ -182,8 +229,10 @@ on_shaken(struct line *n, struct tls_stream *tls)
 	l->error[0] = '\0';
 	n->since_ms = loop_now_ms(l->config.loop);
 	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "%s hub=%s address=%s",
-		l->now != NULL ? "tunnel open with the new certificate; the former one finishes"
-			       : "tunnel open",
+		l->now == NULL ? "tunnel open"
+			: l->now->doubted
+			? "another tunnel is open; the former one finishes"
+			: "tunnel open with the new certificate; the former one finishes",
 		l->hub.host, n->address);
 	leave(l);
 	l->now = n;
@@ -238,7 +287,7 @@ on_retry(void *arg)
 {
 	struct link *l = arg;
 
-	if (l->now == NULL || l->now->certificate != l->hub.certificate)
+	if (l->now == NULL || l->now->certificate != l->hub.certificate || l->now->doubted)
 		dial(l);
 }
 
@@ -263,7 +312,7 @@ link_new(const struct link_config *config)
 
 	l->config = *config;
 	l->wanted = !config->forward;
-	l->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000};
+	l->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0};
 	l->budget.limit = config->memory_limit != 0 ? config->memory_limit : LINK_MEMORY;
 	l->backoff_ms = LINK_FIRST_MS;
 	TAILQ_INIT(&l->leaving);
@@ -319,7 +368,7 @@ link_use(struct link *l, const struct link_hub *hub)
 		l->backoff_ms = LINK_FIRST_MS;
 	if (l->now == NULL)
 		link_kick(l);
-	else if (l->now->certificate != hub->certificate)
+	else if (l->now->certificate != hub->certificate || l->now->doubted)
 		dial(l);
 }
 
@@ -338,6 +387,24 @@ link_kick(struct link *l)
 	}
 	l->backoff_ms = MIN(l->backoff_ms, LINK_UNANSWERED_MS);
 	timer_start(l->retry, jitter(KICK_JITTER_MS), 0);
+}
+
+void
+link_network(struct link *l)
+{
+	if (l->now == NULL) {
+		link_kick(l);
+	} else if (session_is_rerouted(l->now->session)) {
+		link_doubt(l, "this machine's way to the hub is another now; dialling anew");
+		dial(l);
+	}
+}
+
+void
+link_probe(struct link *l)
+{
+	if (l->now != NULL)
+		session_probe(l->now->session);
 }
 
 void
@@ -367,7 +434,7 @@ link_ask_anew(struct link *l)
 struct session *
 link_session(const struct link *l)
 {
-	return l->now != NULL ? l->now->session : NULL;
+	return l->now != NULL && !l->now->doubted ? l->now->session : NULL;
 }
 
 void
@@ -392,6 +459,12 @@ link_drain(struct link *l, loop_fn *done, void *arg)
 	line_free(take_ptr(&l->dialling));
 	leave(l);
 	say_drained(l);
+}
+
+uint64_t
+link_opened(const struct link *l)
+{
+	return l->opened;
 }
 
 bool

@@ -6,8 +6,8 @@
  *      └── 100 ms doubling, full jitter: at most 1.5 s while nobody answers, 30 s when the hub does and cuts
  *
  * Where the hub is says the metadata connection, which looks for it (link_use). A new certificate means a
- * new connection: it takes the new streams, the old one ends with its last. A hub that is not heard for two heartbeats and
- * 1 s is dead. Everything on the loop's thread.
+ * new connection: it takes the new streams, the old one ends with its last; so does another hub while this one does not answer,
+ * and another address of this machine. A hub that is not heard for two heartbeats and 1 s is dead. Everything on the loop's thread.
  *
  *	link = link_new(&(struct link_config){.loop = loop, .heartbeat_ms = 4000, .opened = serve_opened, .arg = serve});
  *	link_use(link, &(struct link_hub){addr, "hub.example", tls, 1});
@@ -49,8 +49,11 @@ struct link_config {
 	void *arg;
 	/* Has the node something to say that the hub must ask for? Then each connection begins so. NULL: never. */
 	bool (*to_be_asked)(void *arg);
-	loop_fn *up; /* a tunnel has opened: the hub is there; may be NULL */
-	void *up_arg;
+	loop_fn *up; /* a tunnel has opened, or answers again: the hub is there; may be NULL */
+	/* The hub does not answer (session_events' `silent`), or the machine's way to it is another now: no streams are opened until `up`. A hub that
+	 * link_use has named meanwhile is dialled by itself. May be NULL. */
+	loop_fn *doubted;
+	void *up_arg; /* of both */
 };
 
 struct link_hub {
@@ -69,10 +72,14 @@ void link_free(struct link **l);
 void link_use(struct link *l, const struct link_hub *hub);
 /* Of a forward link: whether it is needed. When it is not any more, what is open finishes. */
 void link_want(struct link *l, bool wanted);
-/* To open streams in; NULL: not open now. For the call only. */
+/* To open streams in; NULL: not open now, or in doubt. For the call only. */
 struct session *link_session(const struct link *l);
 /* The network may work again: do not wait. */
 void link_kick(struct link *l);
+/* The network has changed: the same, and where the way to the hub begins at another address now, another connection takes the new streams. */
+void link_network(struct link *l);
+/* Is the hub there? Else `doubted` comes, within seconds. */
+void link_probe(struct link *l);
 /* The hub is to ask anew. */
 void link_ask_anew(struct link *l);
 /* Held, what is open goes on, and nothing is dialled: another process has this node's tunnel, or is about to. */
@@ -81,6 +88,8 @@ void link_hold(struct link *l, bool held);
 void link_drain(struct link *l, loop_fn *done, void *arg);
 
 bool link_open(const struct link *l);
+/* How many connections there have been. */
+uint64_t link_opened(const struct link *l);
 unsigned link_streams(const struct link *l);
 void link_metrics(const struct link *l, struct metrics *m);
 /* As session_streams, of all connections. */

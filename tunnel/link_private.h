@@ -18,6 +18,7 @@ struct line {
 	struct session *session;
 	uint64_t certificate, since_ms;
 	char address[ADDR_TEXT_MAX];
+	bool doubted; /* takes no new streams: whether anybody is there is not known */
 };
 
 TAILQ_HEAD(lines, line);
@@ -39,7 +40,7 @@ struct link {
 	void *done_arg;
 	char error[256]; /* why the last attempt failed, "" none */
 	struct session_stats past;
-	uint64_t opened, failed, lost, renewed, dead;
+	uint64_t opened, failed, lost, renewed, dead, doubted;
 };
 
 #endif

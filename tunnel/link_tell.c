@@ -41,6 +41,10 @@ link_metrics(const struct link *l, struct metrics *m)
 		l->lost);
 	metric_counter(
 		m, "edgeway_tunnel_dead_total", "Tunnels whose hub fell silent.", NULL, l->dead);
+	metric_counter(m, "edgeway_tunnel_doubted_total",
+		"Times that the hub answered neither a stream nor a ping, or that the way to it "
+		"began at another address, so that another connection was looked for.",
+		NULL, l->doubted);
 	metric_counter(m, "edgeway_tunnel_renewed_total",
 		"Tunnels that took another's place with a new certificate.", NULL, l->renewed);
 	metric_gauge(

@@ -18,7 +18,7 @@ tunnel_libtunnel_a_SOURCES = \
 	tunnel/relay.c tunnel/relay.h \
 	tunnel/serve.c tunnel/serve.h tunnel/serve_udp.c tunnel/serve_udp.h \
 	tunnel/session.c tunnel/session.h tunnel/session_frames.c tunnel/session_private.h \
-	tunnel/session_coding.c tunnel/session_memory.c tunnel/session_memory.h tunnel/session_notes.c \
+	tunnel/session_coding.c tunnel/session_life.c tunnel/session_memory.c tunnel/session_memory.h tunnel/session_notes.c \
 	tunnel/session_stream.c tunnel/session_tell.c tunnel/session_window.c tunnel/session_wire.c \
 	tunnel/target.c tunnel/target.h \
 	tunnel/tunnel.h \

@@ -43,13 +43,20 @@ LIST_HEAD(trips, outlet_trip);
 
 struct outlet {
 	struct link_config config;
+	loop_fn *doubted; /* the owner's */
+	void *doubted_arg;
 	struct link *link;
 	struct timer *idle;
 	struct trips waiting, asked, joined; /* for the hub, for its answer, carried */
 	unsigned n_pending, n_joined;
 	uint64_t results[RESULTS], to_hub, from_hub, repeated;
-	void (*on_fading)(void *arg, const struct outlet_ask *ask); /* NULL: nobody wants to know */
+	void (*on_fading)(void *arg, const struct outlet_ask *ask,
+		bool doubted); /* NULL: nobody wants to know */
 	void *fading_arg;
+	loop_fn *on_rerouted; /* NULL: the same */
+	void *rerouted_arg;
+	uint64_t
+		doubted_at; /* how many connections the link had opened when the last one came into doubt; 0: it is not */
 };
 
 /* --- ends ------------------------------------------------------------------------------------------- */
@@ -113,9 +120,11 @@ static void
 on_fading(void *arg)
 {
 	const struct outlet_trip *t = arg;
+	const struct stream *st = t->relay != NULL ? relay_stream(t->relay) : NULL;
+	bool doubted = st != NULL && stream_is_doubted(st) && !stream_is_silent(st);
 
 	if (t->of->on_fading != NULL)
-		t->of->on_fading(t->of->fading_arg, &t->ask);
+		t->of->on_fading(t->of->fading_arg, &t->ask, doubted);
 }
 
 static void
@@ -260,11 +269,34 @@ on_up(void *arg)
 {
 	struct outlet *o = arg;
 	struct outlet_trip *t, *next;
+	bool rerouted = o->doubted_at != 0 && link_opened(o->link) != o->doubted_at;
 
+	o->doubted_at = 0;
+	if (rerouted && o->on_rerouted != NULL)
+		o->on_rerouted(o->rerouted_arg);
 	for (t = LIST_FIRST(&o->waiting); t != NULL; t = next) {
 		next = LIST_NEXT(t, link);
 		ask_hub(t);
 	}
+}
+
+/* Another hub is looked for, or another way to this one. */
+static void
+on_doubted(void *arg)
+{
+	struct outlet *o = arg;
+	struct outlet_trip *t;
+
+	o->doubted_at = link_opened(o->link);
+	while ((t = LIST_FIRST(&o->asked)) != NULL) {
+		stream_close(&t->stream, STREAM_CANCELLED);
+		LIST_REMOVE(t, link);
+		LIST_INSERT_HEAD(&o->waiting, t, link);
+		o->repeated++;
+		timer_start(t->deadline, left_ms(t), 0);
+	}
+	if (o->doubted != NULL)
+		o->doubted(o->doubted_arg);
 }
 
 static void
@@ -396,7 +428,10 @@ outlet_new(const struct link_config *config)
 
 	o->config = *config;
 	o->config.forward = true;
+	o->doubted = config->doubted;
+	o->doubted_arg = config->up_arg;
 	o->config.up = on_up;
+	o->config.doubted = on_doubted;
 	o->config.up_arg = o;
 	o->link = link_new(&o->config);
 	o->idle = timer_new(config->loop, on_idle, o);
@@ -435,10 +470,30 @@ outlet_use(struct outlet *o, const struct link_hub *hub)
 }
 
 void
-outlet_on_fading(struct outlet *o, void (*fn)(void *arg, const struct outlet_ask *ask), void *arg)
+outlet_network(struct outlet *o)
+{
+	link_network(o->link);
+}
+
+void
+outlet_probe(struct outlet *o)
+{
+	link_probe(o->link);
+}
+
+void
+outlet_on_fading(struct outlet *o,
+	void (*fn)(void *arg, const struct outlet_ask *ask, bool doubted), void *arg)
 {
 	o->on_fading = fn;
 	o->fading_arg = arg;
+}
+
+void
+outlet_on_rerouted(struct outlet *o, loop_fn *fn, void *arg)
+{
+	o->on_rerouted = fn;
+	o->rerouted_arg = arg;
 }
 
 /* --- telling ------------------------------------------------------------------------------------------ */

@@ -5,8 +5,8 @@
  *
  * Who wants to talk to an endpoint holds one end of a pair of connected sockets (sock_pair) and gives the other end here: one byte,
  * OUTLET_JOINED, comes when the endpoint is connected, and from then on every byte is the endpoint's; a pair that is closed instead
- * was refused, for the reason in the log. A hub that is lost before it has answered is asked again once it is back: nothing of who asked
- * has gone out by then.
+ * was refused, for the reason in the log. A hub that is lost before it has answered, or that does not answer, is asked again once it is back,
+ * or another one: nothing of who asked has gone out by then.
  *
  *	outlet_open(outlet, fd, &(struct outlet_ask){.service = "default/web", .node = "edge-2", .authority = "172.17.0.2:8080"});
  */
@@ -36,14 +36,20 @@ struct outlet_ask { /* copied */
 	unsigned hops; /* base/hops.h, this time included */
 };
 
-struct outlet *outlet_new(
-	const struct link_config *config); /* its loop, heartbeat, mark and memory */
+struct outlet *outlet_new(const struct link_config
+		*config); /* its loop, heartbeat, mark and memory; `doubted` with up_arg */
 /* Closes what is open. */
 void outlet_free(struct outlet **o);
 void outlet_use(struct outlet *o, const struct link_hub *hub);
-/* fn is told of what leads to an endpoint whose node, or to a hub that, is about to stop: connections to it had better not be kept idle. */
-void outlet_on_fading(
-	struct outlet *o, void (*fn)(void *arg, const struct outlet_ask *ask), void *arg);
+/* As link_network and link_probe. */
+void outlet_network(struct outlet *o);
+void outlet_probe(struct outlet *o);
+/* fn is told of what leads to an endpoint whose node, or to a hub that, is about to stop: connections to it had better not be kept idle; doubted: or
+ * does not answer, though others may lead there. */
+void outlet_on_fading(struct outlet *o,
+	void (*fn)(void *arg, const struct outlet_ask *ask, bool doubted), void *arg);
+/* fn is told when another connection has taken the place of one that did not answer: what was asked by that one may never be answered. */
+void outlet_on_rerouted(struct outlet *o, loop_fn *fn, void *arg);
 /* fd: taken. */
 void outlet_open(struct outlet *o, int fd, const struct outlet_ask *ask);
 /* status 200: a stream of datagrams (dgram.h), the receiver's. Else NULL, and the trip is gone: 0 where the hub gave no answer. */

@@ -1,6 +1,5 @@
 #include "tunnel/session_private.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -8,9 +7,8 @@
 enum {
 	MAX_STREAMS = 4096,
 	PING_MS = 4000,
-	BEAT_LEAST_MS = 100,
-	BEAT_MOST_MS = 5 * 60 * 1000,
 	DEAD_MS = 9000,
+	PROBE_MS = 1000,
 	HEADER_LIST_MAX = 8 * 1024,
 	RESET_BURST = 1000000, /* cancelled dials are normal: no limit that an honest peer meets */
 	RESET_RATE = 100000,
@@ -21,8 +19,6 @@ enum {
 const uint8_t session_parting[8] = "parting";
 const uint8_t session_leaving[8] = "leaving";
 const uint8_t session_asking[8] = "reach";
-/* Before the heartbeat of a server that says it, ms in network byte order. */
-static const uint8_t beat[4] = {'b', 'e', 'a', 't'};
 
 void
 session_kick(struct session *s)
@@ -238,22 +234,21 @@ static void
 on_life(void *arg)
 {
 	struct session *s = arg;
-	uint64_t now = loop_now_ms(s->loop), silent = now - s->heard_ms, next;
 
 	spare_release(&s->budget->spare);
-	if (silent >= s->limits.dead_ms) {
+	s->busy++;
+	if (session_is_due(s))
+		turn(s, true); /* while this program was held up it may have come */
+	if (!s->ended && session_is_dead(s)) {
 		snprintf(s->why, sizeof s->why, "nothing was heard for %u ms", s->limits.dead_ms);
-		s->busy++;
 		end(s, -ETIMEDOUT);
-		leave(s);
-		return;
+	} else if (!s->ended) {
+		if (s->bulk && s->ping_ms == 0)
+			session_ping(s);
+		session_look(s);
+		session_tell_all(s);
 	}
-	if ((silent >= s->limits.ping_ms || s->bulk) && s->ping_ms == 0)
-		session_ping(s);
-	if (s->parting_ms != 0)
-		session_kick(s);
-	next = s->ping_ms != 0 ? s->limits.dead_ms : s->limits.ping_ms;
-	timer_start(s->life, next > silent ? next - silent : 1, 0);
+	leave(s);
 }
 
 static int
@@ -282,25 +277,9 @@ out:
 	return rc;
 }
 
-void
-session_heed_beat(struct session *s, const uint8_t payload[8])
-{
-	uint32_t ms;
-
-	memcpy(&ms, payload + sizeof ms, sizeof ms);
-	ms = ntohl(ms);
-	if (s->server || memcmp(payload, beat, sizeof beat) != 0 || ms < BEAT_LEAST_MS ||
-		ms > BEAT_MOST_MS)
-		return;
-	s->limits.ping_ms = ms + ms / 8; /* or both would ask at the same moment */
-	s->limits.dead_ms = 2 * ms + 1000;
-	timer_start(s->life, s->ping_ms != 0 ? s->limits.dead_ms : s->limits.ping_ms, 0);
-}
-
 static int
 say_hello(struct session *s, bool says_beat)
 {
-	uint32_t ms = htonl(s->limits.ping_ms);
 	uint8_t payload[8] = {0};
 
 	nghttp2_settings_entry settings[] = {
@@ -320,10 +299,8 @@ say_hello(struct session *s, bool says_beat)
 	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, n) != 0 ||
 		session_window_init(s) < 0)
 		return -EINVAL;
-	if (says_beat) {
-		memcpy(payload, beat, sizeof beat);
-		memcpy(payload + sizeof beat, &ms, sizeof ms);
-	}
+	if (says_beat)
+		session_say_beat(s, payload);
 	/* the first round trip is known early */
 	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, payload);
 	session_ping_sent(s);
@@ -333,7 +310,7 @@ say_hello(struct session *s, bool says_beat)
 int
 session_new(const struct session_setup *setup, struct session **out)
 {
-	static const struct session_limits usual = {MAX_STREAMS, PING_MS, DEAD_MS};
+	static const struct session_limits usual = {MAX_STREAMS, PING_MS, DEAD_MS, PROBE_MS};
 	struct session *s = xcalloc(1, sizeof *s);
 	int rc;
 
@@ -344,6 +321,8 @@ session_new(const struct session_setup *setup, struct session **out)
 	s->squeeze = setup->squeeze;
 	s->udp = setup->udp;
 	s->limits = setup->limits != NULL ? *setup->limits : usual;
+	if (s->limits.probe_ms == 0)
+		s->limits.probe_ms = PROBE_MS;
 	s->events = setup->events;
 	s->arg = setup->arg;
 	s->heard_ms = loop_now_ms(s->loop);
@@ -362,7 +341,7 @@ session_new(const struct session_setup *setup, struct session **out)
 	}
 	s->kick = timer_new(s->loop, on_kick, s);
 	s->life = timer_new(s->loop, on_life, s);
-	timer_start(s->life, MIN(s->limits.ping_ms, s->limits.dead_ms), 0);
+	session_look(s);
 	s->wire->arg = s;
 	s->wire->on = on_wire;
 	s->unread = true; /* what came before we looked */
@@ -383,6 +362,27 @@ session_free(struct session **session)
 	shut(s);
 	lose_streams(s);
 	leave(s);
+}
+
+void
+session_probe(struct session *s)
+{
+	if (s->ended || s->silent || s->ping_ms != 0)
+		return;
+	session_ping(s);
+	session_look(s);
+}
+
+bool
+session_is_silent(const struct session *s)
+{
+	return s->silent;
+}
+
+bool
+stream_is_silent(const struct stream *st)
+{
+	return st->session != NULL && st->session->silent;
 }
 
 void

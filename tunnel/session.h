@@ -11,6 +11,10 @@
  *
  * A turn of the loop is bounded for each session, by bytes and by time, and so are frames that carry nothing: who sends too many is cut off.
  *
+ * A peer that may be gone is found out long before it counts as dead: when nothing is heard for probe_ms after a stream was opened, or bytes were sent, it is sent
+ * a ping, and when that is not answered for probe_ms either the session is silent. Its owner is told (`silent`), opens streams elsewhere, and goes on with
+ * those that are there: one that was only slow is heard again.
+ *
  * Memory: all sessions of a budget together hold its `limit`, beyond a base window per stream. Windows grow to the
  * bandwidth-delay product while the budget lasts and shrink when it is short; then new streams are refused (retry elsewhere).
  *
@@ -77,6 +81,8 @@ struct session_events {
 	void (*draining)(void *arg);
 	/* Client: the server wants to be asked what it has to say (session_ask_anew). May be NULL. */
 	void (*asked)(void *arg);
+	/* The peer answers neither the opening of a stream nor a ping; false: it is heard again. May be NULL. */
+	void (*silent)(void *arg, bool is_silent);
 	/* The end, after every stream was told: 0 when drained, else -errno; -EDQUOT: the other end sent too many frames that carry nothing
 	 * (tunnel/frame_budget.h). Call session_free, now or later. */
 	void (*ended)(void *arg, int rc, const char *why);
@@ -96,6 +102,8 @@ struct session_limits {
 	unsigned max_streams; /* open at a time, either way */
 	unsigned ping_ms; /* silence after which a ping is sent */
 	unsigned dead_ms; /* silence after which the peer counts as dead */
+	unsigned
+		probe_ms; /* until something is heard after a stream was opened, and then a ping is answered; 0: 1 s */
 };
 
 struct session_setup {
@@ -132,6 +140,11 @@ void session_drain(struct session *s);
 void session_send_away(struct session *s);
 /* Server: tells the client by a ping that there is something to be asked for. */
 void session_ask_anew(struct session *s);
+/* Is the peer there? It has probe_ms to answer. */
+void session_probe(struct session *s);
+bool session_is_silent(const struct session *s);
+/* As sock_rerouted. */
+bool session_is_rerouted(const struct session *s);
 const struct session_stats *session_stats(const struct session *s);
 /* Every stream as a JSON object behind the others of a list, with `node` in it: target, age, bytes, windows and what waits. *comma is
  * "" before the first one. */
@@ -167,12 +180,16 @@ int stream_peek_all(struct stream *st, struct iovec *v);
 void stream_consume(struct stream *st, size_t n);
 /* The other end has half-closed and everything is consumed. */
 bool stream_eof(const struct stream *st);
-/* Server, once: where the stream leads will stop soon, so a client that holds it idle had better let go of it. Clients that do not know the
- * word pass over it. */
-void stream_fade(struct stream *st);
+/* Server: where the stream leads will stop soon, so a client that holds it idle had better let go of it. doubted: or it does not answer now, and what
+ * was asked by it may not be either. Clients that do not know the word pass over it. */
+void stream_fade(struct stream *st, bool doubted);
+/* Client: has that been said, with `doubted`, or is its own session silent? */
+bool stream_is_doubted(const struct stream *st);
 /* Client: fn is told so, or that the session's other end drains; at once (from a turn) where it was so before. NULL: nobody is. Goes on whoever
  * uses the stream, until stream_close. */
 void stream_on_fading(struct stream *st, loop_fn *fn, void *arg);
+/* As session_is_silent, of the stream's session. */
+bool stream_is_silent(const struct stream *st);
 /* The session has ended, and what it left cannot be read: no `reset` tells of it any more, and no stream_eof. */
 bool stream_spoilt(const struct stream *st);
 /* The other end has half-closed; there may be something to consume yet. */

@@ -160,12 +160,13 @@ session_hear_parting(struct session *s, const uint8_t *bytes, size_t n)
 	}
 }
 
-static void
-hear_fading(struct stream *st)
+void
+frames_hear_fading(struct stream *st, bool doubted)
 {
-	if (st->fading || st->session->server)
+	if (st->session->server || (st->fading && (st->doubted || !doubted)))
 		return;
 	st->fading = true;
+	st->doubted |= doubted;
 	stream_note(st, NOTE_FADING);
 }
 
@@ -177,7 +178,7 @@ on_goaway(struct session *s, uint32_t code)
 	s->peer_draining = true;
 	s->peer_code = code;
 	TAILQ_FOREACH(st, &s->streams, link)
-	hear_fading(st);
+	frames_hear_fading(st, false);
 }
 
 static int
@@ -199,7 +200,7 @@ on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
 	if (frame->hd.type == NGHTTP2_HEADERS)
 		on_head(s, st);
 	if (frame->hd.type == SESSION_FADING)
-		hear_fading(st);
+		frames_hear_fading(st, frame->hd.flags & SESSION_FADING_DOUBTED);
 	if (frame->hd.type == NGHTTP2_RST_STREAM)
 		s->stats.resets_received++;
 	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
@@ -310,6 +311,7 @@ send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t
 		return NGHTTP2_ERR_WOULDBLOCK;
 	}
 	s->held_up = false;
+	session_asked(s);
 	s->made += len;
 	s->paced += len;
 	frame_budget_sent(&s->frames, len);

@@ -109,6 +109,11 @@ session_tell(struct session *s, bool all)
 		if (s->events->asked != NULL)
 			s->events->asked(s->arg);
 	}
+	if (!s->freed && s->silent != s->silent_told) {
+		s->silent_told = s->silent;
+		if (s->events->silent != NULL)
+			s->events->silent(s->arg, s->silent);
+	}
 	if (!s->freed && s->peer_draining && !s->peer_draining_told) {
 		s->peer_draining_told = true;
 		if (s->events->draining != NULL)

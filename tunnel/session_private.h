@@ -1,6 +1,6 @@
 /*
  * What the files of a session share: session.c (life), session_wire.c (reading and writing the wire), session_frames.c (what nghttp2
- * calls), session_notes.c (what owners are told), session_stream.c (what they call), session_window.c (how much may come), and
+ * calls), session_life.c (is the peer there), session_notes.c (what owners are told), session_stream.c (what they call), session_window.c (how much may come), and
  * session_coding.c. Nothing outside of these includes it.
  *
  * A stream leaves when both have let go: its owner by stream_close, and HTTP/2 by on_stream_close (`id` is 0 then).
@@ -23,6 +23,7 @@
 
 enum {
 	SESSION_FADING = 0xf1, /* a type of frame (doc/protocol.md) */
+	SESSION_FADING_DOUBTED = 0x1, /* its flag */
 	SESSION_OUT_HIGH =
 		8 * TLS_RECORD_BYTES, /* frames are made until so much waits for the wire */
 	STREAM_AUTHORITY_MAX = 255 + 6, /* a DNS name, a colon and a port */
@@ -80,6 +81,7 @@ struct stream {
 	bool wants_room;
 	bool far_ended; /* the other end has half-closed */
 	bool fading; /* the other end has said so, or this one has */
+	bool doubted; /* the same, for where it leads does not answer */
 	loop_fn *on_fading; /* NULL: nobody wants to know */
 	void *fading_arg;
 };
@@ -118,6 +120,12 @@ struct session {
 	bool parted; /* client: the ping that it sent then was answered */
 	uint8_t parting_heard[SESSION_PING_BYTES]; /* what came last since then */
 	uint64_t heard_ms, ping_ms; /* ping_ms: when the one that is out was sent, 0: none */
+	uint64_t
+		asked_ms; /* when a stream was opened, or bytes were sent, first since anything was heard; 0: none were */
+	uint64_t look_ms; /* when `life` is due */
+	uint64_t
+		drained_ms; /* when the line was seen to take bytes that wait in front of the ping */
+	bool silent, silent_told;
 	uint64_t dry_ms; /* since when there is nothing to read, 0: there may be */
 	uint64_t idle_ms; /* since that ping: for how long there was not */
 	struct reception reception;
@@ -145,8 +153,6 @@ extern const uint8_t session_leaving[8];
 void session_hear_parting(struct session *s, const uint8_t *bytes, size_t n);
 /* Payload of session_ask_anew. */
 extern const uint8_t session_asking[8];
-/* A ping came: with its server's heartbeat in it a client takes that over. */
-void session_heed_beat(struct session *s, const uint8_t payload[8]);
 /* Something waits to be sent or told. */
 void session_kick(struct session *s);
 void stream_note(struct stream *st, enum note note);
@@ -188,6 +194,19 @@ void session_ping_answered(struct session *s);
 /* So much of what came is not held any more: window for the other end. */
 void stream_took(struct stream *st, size_t n);
 
+/* In session_life.c. A ping came: with its server's heartbeat in it a client takes that over. */
+void session_heed_beat(struct session *s, const uint8_t payload[8]);
+/* What a server's first ping says of its heartbeat. */
+void session_say_beat(const struct session *s, uint8_t payload[8]);
+/* Something has come; and a stream was opened, or bytes were sent. */
+void session_heard(struct session *s);
+void session_asked(struct session *s);
+/* Is something due, a ping or an answer to one? */
+bool session_is_due(const struct session *s);
+bool session_is_dead(const struct session *s);
+/* Pings if it is time, finds out that the peer is silent, and looks again when it is time. */
+void session_look(struct session *s);
+
 /* In session_coding.c: what owners write and read, when the stream is coded. */
 void coding_start(struct stream *st);
 void coding_unbudget(struct stream *st);
@@ -205,6 +224,8 @@ bool coding_empty(const struct stream *st);
 void frames_pace(struct session *s);
 /* nghttp2 has nothing more to send: does another stream have a turn now? */
 bool frames_next_turn(struct session *s);
+/* The server has said so, or is silent itself. */
+void frames_hear_fading(struct stream *st, bool doubted);
 void frames_forget(struct stream *st);
 void frames_set(nghttp2_session_callbacks *callbacks);
 ssize_t frames_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *flags,

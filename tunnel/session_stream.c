@@ -214,6 +214,7 @@ session_open(struct session *s, const struct stream_request *request,
 	}
 	st->target = xstrdup(request->authority);
 	s->stats.opened++;
+	session_asked(s);
 	session_kick(s);
 	*out = st;
 	return 0;
@@ -424,13 +425,22 @@ stream_consume(struct stream *st, size_t n)
 }
 
 void
-stream_fade(struct stream *st)
+stream_fade(struct stream *st, bool doubted)
 {
-	if (st->session == NULL || st->id == 0 || st->fading || !st->session->server)
+	if (st->session == NULL || st->id == 0 || !st->session->server ||
+		(st->fading && (st->doubted || !doubted)))
 		return;
 	st->fading = true;
-	nghttp2_submit_extension(st->session->ng, SESSION_FADING, NGHTTP2_FLAG_NONE, st->id, NULL);
+	st->doubted = doubted;
+	nghttp2_submit_extension(st->session->ng, SESSION_FADING,
+		doubted ? SESSION_FADING_DOUBTED : NGHTTP2_FLAG_NONE, st->id, NULL);
 	session_kick(st->session);
+}
+
+bool
+stream_is_doubted(const struct stream *st)
+{
+	return st->doubted;
 }
 
 void

@@ -52,7 +52,7 @@ read_some(struct session *s)
 	if (n <= 0)
 		return n == 0 ? -ECONNRESET : n;
 	session_wire_dry(s, false);
-	s->heard_ms = loop_now_ms(s->loop);
+	session_heard(s);
 	s->bulk = n >= WIRE_READ_BYTES / 2;
 	s->read_bytes = (size_t)n;
 	if (s->parting_ms != 0)

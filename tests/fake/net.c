@@ -440,6 +440,19 @@ ws_give_up(struct ws_conn *c, const char *why)
 	break_end(c, 0);
 }
 
+void
+ws_drop(struct ws_conn *c, const char *why)
+{
+	ws_give_up(c, why);
+}
+
+int
+ws_fd(const struct ws_conn *c)
+{
+	(void)c;
+	return -1;
+}
+
 const char *
 ws_peer_addr(const struct ws_conn *c)
 {

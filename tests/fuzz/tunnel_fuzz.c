@@ -169,7 +169,7 @@ on_opened(void *arg, struct stream *st, const struct stream_request *request, co
 	stream_accept(st, &stream_events, o);
 	o->refused = request->authority[0] == 'r';
 	stream_answer(st, o->refused ? 502 : 200, "by the fuzzer");
-	stream_fade(st);
+	stream_fade(st, false);
 	return 0;
 }
 

@@ -98,6 +98,23 @@ def test_bytes_behind_the_connect_are_not_lost(town):
         assert read_until(s, b"early").endswith(b"server\nearly")
 
 
+@pytest.mark.parametrize("target", [ECHO, FAR_ECHO], ids=["dialled", "tunnel"])
+def test_connect_bytes_and_the_end_together(town, target):
+    """All that the caller has to say, in one piece, its half-close behind it."""
+    for _ in range(5):
+        with socket_to(town, town.path if town.way == "unix" else (HUB, PORT), town.stranger) as below:
+            s = below if town.way == "unix" else TlsOver(below, town.context, HUB)
+            s.sendall(f"CONNECT {target} HTTP/1.1\r\nHost: {target}\r\n\r\nearly".encode())
+            if town.way == "unix":
+                s.shutdown(socket.SHUT_WR)
+            else:
+                s.end()
+            got = b""
+            while more := s.recv(65536):
+                got += more
+            assert got.startswith(b"HTTP/1.1 200 ") and got.endswith(b"\nearly"), got
+
+
 @pytest.mark.parametrize("target,status", [(f"{SERVER}:1", 502), ("nobody:1", 404), ("10.96.0.99:443", 502), ("[2001:db8::21]:10250", 502),
                                            ("127.0.0.2:1", 403), ("edge-9:10255", 502), ("edge-9:22", 403), ("192.168.7.7:10250", 421)])
 def test_it_answers_always(town, target, status):

@@ -2,6 +2,7 @@
 that nothing but the ingress is tested here; test_tunnel.py goes through the tunnel.
 """
 import os
+import socket
 
 import pytest
 
@@ -95,6 +96,18 @@ def test_heads_without_end(town):
         except OSError:
             pass
     assert answer == b"" or b" 431 " in answer
+
+
+def test_connect_bytes_and_the_end_together(town):
+    """Carried, as at a port that leads to a service; a CONNECT with nothing behind it but the end is a caller that has gone."""
+    for _ in range(20):
+        with socket_to(town, (HUB, 10080)) as s:
+            s.sendall(b"CONNECT 192.0.2.31:9090 HTTP/1.1\r\nHost: 192.0.2.31:9090\r\n\r\nearly")
+            s.shutdown(socket.SHUT_WR)
+            answer = b""
+            while chunk := s.recv(4096):
+                answer += chunk
+            assert answer.startswith(b"HTTP/1.1 200 ") and answer.endswith(b"server\nearly"), answer
 
 
 def test_a_refused_request_is_read_to_its_end(town):

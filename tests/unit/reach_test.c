@@ -20,16 +20,22 @@ enum {
 	BREAKS_AFTER_MS = REACH_MS - REACH_AWAIT_MS + 500
 }; /* what waits then waits beyond its time */
 
-static struct bed {
+struct bed {
 	struct loop *loop;
 	struct reach *reach;
 	bool has_tunnel, expected;
+	bool silent; /* that answers nothing */
+	unsigned
+		replicas; /* that pass on what is for a node of one that cannot be reached; the last of them can */
+	unsigned asked; /* of those */
 	unsigned opened;
 	const struct stream_events *events; /* of the stream that was opened last */
 	void *to;
 	unsigned status; /* of the answer; 0: none yet */
 	char hops[HOPS_TEXT_MAX]; /* as the stream says */
-} bed;
+};
+
+static struct bed bed;
 
 static char stands_for_something;
 
@@ -44,7 +50,7 @@ tunnels_open(struct tunnels *t, const char *node, const struct stream_request *r
 	for (size_t i = 0; i < request->n_fields; i++)
 		if (strcmp(request->fields[i].name, HOPS_FIELD) == 0)
 			snprintf(bed.hops, sizeof bed.hops, "%s", request->fields[i].value);
-	if (!bed.has_tunnel)
+	if (!bed.has_tunnel || bed.silent)
 		return -ENOTCONN;
 	bed.opened++;
 	bed.events = events;
@@ -66,7 +72,23 @@ tunnels_epoch(const struct tunnels *t, const char *node)
 {
 	(void)t;
 	(void)node;
-	return bed.has_tunnel;
+	return bed.has_tunnel && !bed.silent;
+}
+
+bool
+tunnels_silent(const struct tunnels *t, const char *node)
+{
+	(void)t;
+	(void)node;
+	return bed.silent;
+}
+
+/* The stream that is open is the one in the tunnel. */
+bool
+stream_is_silent(const struct stream *st)
+{
+	(void)st;
+	return bed.silent && bed.asked == 0;
 }
 
 void
@@ -80,8 +102,15 @@ int
 peers_open(struct peers *p, struct peers_ask *ask)
 {
 	(void)p;
-	(void)ask;
-	return -ENOTCONN;
+	if (ask->between >= bed.replicas)
+		return -ENOTCONN;
+	bed.asked++;
+	bed.events = ask->events;
+	bed.to = ask->to;
+	ask->stream = (struct stream *)(void *)&stands_for_something;
+	ask->at = "hub-9";
+	ask->epoch = 0;
+	return 0;
 }
 
 void
@@ -354,6 +383,40 @@ a_node_that_is_on_its_way(void **state)
 	loop_free(&bed.loop);
 }
 
+/* The tunnel answers neither the stream nor a ping: replicas are asked, one after the other, and, where none knows, the node is waited for. */
+static void
+a_silent_tunnel_is_left(void **state)
+{
+	const struct caller caller = {0};
+	const struct reach_request request = {.caller = &caller, .host = "edge-1", .port = 7};
+
+	(void)state;
+	for (unsigned replicas = 0; replicas <= 2; replicas++) {
+		bed = (struct bed){.has_tunnel = true, .replicas = replicas};
+		assert_int_equal(loop_new(&bed.loop, NULL), 0);
+		bed.reach = reach_new(&(struct reach_config){
+			.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+		reach_start(bed.reach, &request, on_reached, NULL);
+		assert_int_equal(bed.opened, 1);
+		bed.silent = true;
+		reach_changed(bed.reach, "edge-1");
+		assert_int_equal(bed.asked, replicas > 0);
+		while (bed.asked > 0 && bed.asked < replicas)
+			bed.events->answered(bed.to, 421, "not here");
+		assert_int_equal(bed.asked, replicas);
+		if (replicas == 0) { /* it answers again */
+			bed.silent = false;
+			reach_changed(bed.reach, "edge-1");
+			assert_int_equal(bed.opened, 2);
+		}
+		bed.events->answered(bed.to, 200, "");
+		patience_until(patience_turn(bed.loop), bed.status != 0);
+		assert_int_equal(bed.status, 200);
+		reach_free(&bed.reach);
+		loop_free(&bed.loop);
+	}
+}
+
 int
 main(void)
 {
@@ -361,6 +424,7 @@ main(void)
 		cmocka_unit_test(a_node_that_is_back_too_late),
 		cmocka_unit_test(what_goes_round),
 		cmocka_unit_test(a_node_that_is_on_its_way),
+		cmocka_unit_test(a_silent_tunnel_is_left),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -48,6 +48,32 @@ the_newest_claim_counts(void **state)
 	roster_free(&r);
 }
 
+/* A replica that does not answer keeps its claims, and nobody is led there by them. */
+static void
+who_does_not_answer_is_passed_over(void **state)
+{
+	struct roster *r = roster_new();
+	struct roster_peer *a = roster_join(r, &a_line, "aa"), *b = roster_join(r, &b_line, "bb");
+	uint64_t epoch;
+
+	(void)state;
+	assert_int_equal(roster_claim(a, "edge-1", 100, 1), 0);
+	roster_suspend(a, true);
+	assert_null(roster_holder(r, "edge-1", &epoch));
+	assert_int_equal(epoch, 0);
+	assert_int_equal(roster_claimed(r, "edge-1"), 100);
+	assert_true(roster_awaits(r, "edge-1", 1 + ROSTER_LATELY_MS));
+	assert_int_equal(roster_claim(b, "edge-1", 99, 2), 0);
+	assert_ptr_equal(roster_holder(r, "edge-1", &epoch), &b_line);
+	assert_int_equal(epoch, 99);
+	roster_suspend(a, false);
+	assert_ptr_equal(roster_holder(r, "edge-1", &epoch), &a_line);
+	assert_false(roster_awaits(r, "edge-1", 3));
+	roster_leave(&a, 4, false);
+	roster_leave(&b, 5, false);
+	roster_free(&r);
+}
+
 static void
 who_was_lost_lately_is_awaited(void **state)
 {
@@ -294,6 +320,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(the_newest_claim_counts),
+		cmocka_unit_test(who_does_not_answer_is_passed_over),
 		cmocka_unit_test(who_was_lost_lately_is_awaited),
 		cmocka_unit_test(a_claim_that_proved_wrong_is_dropped),
 		cmocka_unit_test(it_is_bounded),

@@ -414,7 +414,7 @@ test_not_what_was_agreed_at_the_end(void **state)
 static void
 test_answers_that_nobody_reads(void **state)
 {
-	static const struct session_limits limits = {16, 60000, 120000};
+	static const struct session_limits limits = {16, 60000, 120000, 0};
 	uint32_t id;
 	struct raw r;
 

@@ -487,6 +487,95 @@ test_dead_peer(void **state)
 	assert_int_equal(bed_descriptors(), descriptors);
 }
 
+static struct {
+	bool is_silent;
+	unsigned told;
+} silence;
+
+static void
+on_silent(void *arg, bool is_silent)
+{
+	(void)arg;
+	silence.is_silent = is_silent;
+	silence.told++;
+}
+
+/* A peer that answers nothing is found out by the first stream, long before it counts as dead, and is forgiven when it is heard. */
+static void
+test_silent_peer(void **state)
+{
+	static const uint8_t hello[9 + 17] = {
+		0, 0, 0, 4, 0, 0, 0, 0, 0, 0, 0, 8, 6, 1}; /* SETTINGS, and the answer to a ping */
+	static const uint8_t ping[17] = {0, 0, 8, 6};
+	struct session_budget budget = {.limit = 1 << 20};
+	struct session_limits limits = {.max_streams = 10, .ping_ms = 60000, .dead_ms = 120000};
+	struct session_events events = {.ended = never, .silent = on_silent};
+	struct bed b = {0};
+	struct session *s;
+	struct end e;
+	int fd[2], rc = 1;
+	uint64_t start;
+
+	(void)state;
+	silence.told = 0;
+	assert_int_equal(loop_new(&b.loop, NULL), 0);
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK, 0, fd), 0);
+	assert_int_equal(session_new(&(struct session_setup){.loop = b.loop,
+					     .role = SESSION_CLIENT,
+					     .wire = wire_socket(b.loop, fd[0]),
+					     .budget = &budget,
+					     .limits = &limits,
+					     .events = &events,
+					     .arg = &rc},
+				 &s),
+		0);
+	assert_int_equal(write(fd[1], hello, sizeof hello), sizeof hello);
+	for (int i = 0; i < 10; i++)
+		bed_wait(&b);
+	assert_false(session_is_silent(s));
+	b.near = s;
+	start = mono_ms();
+	bed_open(&b, &e, "a:1");
+	bed_until(&b, session_is_silent(s));
+	assert_true(silence.is_silent && stream_is_silent(e.st));
+	assert_true(mono_ms() - start >= 2000 &&
+		mono_ms() - start < 10000); /* by the test's own clock */
+	assert_int_equal(write(fd[1], ping, sizeof ping), sizeof ping);
+	bed_until(&b, !session_is_silent(s));
+	bed_until(&b, silence.told == 2);
+	assert_false(silence.is_silent);
+	assert_int_equal(rc, 1); /* and the stream goes on */
+	assert_false(e.reset);
+	stream_close(&e.st, STREAM_CANCELLED);
+	session_free(&s);
+	close(fd[1]);
+	loop_free(&b.loop);
+}
+
+/* A target that takes its time is no sign of anything: the peer answers pings. */
+static void
+test_slow_answer_is_not_silence(void **state)
+{
+	struct bed b;
+	struct end e;
+	uint64_t until;
+
+	(void)state;
+	bed_init(&b, false);
+	b.silent = true;
+	for (int i = 0; i < 10; i++)
+		bed_wait(&b);
+	bed_open(&b, &e, "a:1");
+	until = mono_ms() + 3500;
+	while (mono_ms() < until) {
+		bed_wait(&b);
+		assert_false(session_is_silent(b.near) || session_is_silent(b.far));
+	}
+	assert_int_equal(
+		session_stats(b.near)->pings, 2); /* the first of all, and that for the stream */
+	bed_fini_open(&b, &e, 1);
+}
+
 static void
 test_pings_keep_alive(void **state)
 {
@@ -560,9 +649,9 @@ test_fading(void **state)
 	bed_until(&b, e[0].status == 200 && e[1].status == 200 && e[2].status == 200);
 	stream_on_fading(e[0].st, on_fading, &told[0]);
 	stream_on_fading(e[1].st, on_fading, &told[1]);
-	stream_fade(e[1].st); /* a client's: nothing */
-	stream_fade(b.ends[0]->st);
-	stream_fade(b.ends[0]->st);
+	stream_fade(e[1].st, false); /* a client's: nothing */
+	stream_fade(b.ends[0]->st, false);
+	stream_fade(b.ends[0]->st, false);
 	bed_write(&e[0], 100000); /* it goes on */
 	bed_until(&b, told[0] == 1 && b.ends[0]->got == 100000);
 	assert_int_equal(told[1], 0);
@@ -629,6 +718,8 @@ main(void)
 		cmocka_unit_test(test_drain_idle),
 		cmocka_unit_test(test_lost_session_tells_streams),
 		cmocka_unit_test(test_dead_peer),
+		cmocka_unit_test(test_silent_peer),
+		cmocka_unit_test(test_slow_answer_is_not_silence),
 		cmocka_unit_test(test_pings_keep_alive),
 		cmocka_unit_test(test_asks_anew),
 		cmocka_unit_test(test_fading),
