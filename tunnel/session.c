@@ -246,7 +246,7 @@ on_life(void *arg)
 		if (s->bulk && s->ping_ms == 0)
 			session_ping(s);
 		session_look(s);
-		session_tell_all(s);
+		session_tell(s, true);
 	}
 	leave(s);
 }

@@ -41,12 +41,12 @@ def test_mute_connections(lab, hub):
 
 
 @pytest.mark.parametrize("options", [("--node", "a" * 300), ("--node", ""), ("--node", "Edge_1"), ("--node", "../x"),
-                                     ("--ttl", "-18446744073709551615"), ("--ttl", "1h"), ("--ttl", "9" * 40)])
+                                     ("--ttl", "-18446744073709551615"), ("--ttl", "1x"), ("--ttl", "9" * 40)])
 def test_token_for_nonsense(lab, hub, options):
     """Refused: never a token for any node, or for a day, instead."""
     before = hub.ask("/tokens")[1]
     p = hub.machine.run(lab.program("edgewayctl"), "--socket", hub.socket, "token", "create", *options, check=False)
-    assert p.returncode == 1 and p.stdout == "" and options[0].lstrip("-") in p.stderr
+    assert p.returncode in (1, 2) and p.stdout == "" and options[0].lstrip("-") in p.stderr
     assert hub.ask("/tokens")[1] == before
 
 
