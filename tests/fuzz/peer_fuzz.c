@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "hub/peer_words.h"
+#include "hub/presence.h"
 #include "hub/roster.h"
 #include "hub/route.h"
 
@@ -26,6 +27,33 @@ check(const struct peer_said *said)
 		assert(said->epoch >= 1 && said->epoch <= PEER_EPOCH_MAX);
 }
 
+/* What it says is told on to others, who must be able to read it. */
+static void
+note(struct presence *p, const struct peer_said *said)
+{
+	struct presence_row row = {.node = said->node,
+		.address = said->address,
+		.version = said->version,
+		.words = said->words,
+		.since_ms = said->since_ms,
+		.connected = said->word == PEER_SAYS_THERE};
+	struct peer_said again = {0};
+	auto_buf struct buf line;
+	size_t used;
+
+	buf_init(&line, BUF_UNLIMITED);
+	if (said->word != PEER_SAYS_THERE && said->word != PEER_SAYS_AWAY)
+		return;
+	assert(node_name_ok(said->node));
+	presence_heard(p, p, "hub-b", &row, said->since_ms % 2 == 0);
+	assert(presence_find(p, said->node, &row));
+	peer_words_presence(&line, &row);
+	assert(buf_len(&line) <= PEER_LINE_MAX);
+	assert(peer_words_read(buf_at(&line), buf_len(&line), &used, &again) == 1);
+	assert(used == buf_len(&line) && strcmp(again.node, row.node) == 0);
+	assert(again.since_ms == row.since_ms);
+}
+
 static void
 claim(struct roster_peer *p, const struct peer_said *said)
 {
@@ -40,6 +68,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 {
 	struct roster *r = roster_new();
 	struct roster_peer *p = roster_join(r, &r, "id");
+	struct presence *presence = presence_new();
 	const char *at = (const char *)data;
 	struct peer_said said = {0}, part = {0};
 	size_t used, other;
@@ -49,6 +78,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		assert(used > 0 && used <= len && at[used - 1] == '\n');
 		check(&said);
 		claim(p, &said);
+		note(presence, &said);
 		for (size_t n = 0; n < used; n++)
 			assert(peer_words_read(at, n, &other, &part) == 0);
 		assert(peer_words_read(at, used, &other, &part) == 1 && part.word == said.word);
@@ -56,6 +86,8 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		len -= used;
 	}
 	assert(rc == 0 || (rc == -EPROTO && said.why != NULL));
+	presence_lost(presence, presence, "lost", 2);
+	presence_free(&presence);
 	roster_leave(&p, 2, false);
 	roster_free(&r);
 	return 0;
