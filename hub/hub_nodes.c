@@ -243,6 +243,8 @@ hub_end_node(struct hub *hub, const char *node, bool forget, struct err *err)
 			tunnels_revoked(hub->outward_tunnels, node);
 		log_info("hub", "node %s node=%s connections=%u tokens=%d",
 			forget ? "forgotten" : "revoked", node, ended, rc);
+		if (forget)
+			presence_forget(hub->presence, node);
 	}
 	return MIN(rc, 0);
 }

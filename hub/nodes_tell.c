@@ -155,11 +155,23 @@ nodes_add_row(struct nodes_text *t, const struct presence_row *row)
 	buf_adds(out, "}");
 }
 
+static bool
+nodes_is_known(const struct nodes *n, const char *node)
+{
+	return certs_taken(n->config.certs, node) ||
+		(n->config.others != NULL && peers_know(n->config.others, node));
+}
+
 static void
 nodes_add_other(void *arg, const struct presence_row *row)
 {
+	struct nodes_text *t = arg;
+
+	/* One that was forgotten here or at another replica is no node any more. */
+	if (!row->connected && !nodes_is_known(t->nodes, row->node))
+		return;
 	if (!row->connected || row->at[0] != '\0')
-		nodes_add_row(arg, row);
+		nodes_add_row(t, row);
 }
 
 /* The talk has ended, and the connection is still to be closed. */
