@@ -108,8 +108,28 @@ attention_nodes(struct attention *a, const char *kind, attention_node_fn *fn)
 
 /* --- services -------------------------------------------------------------------------------- */
 
+typedef bool attention_service_fn(const struct service_summary *s);
+
+static bool
+attention_idle(const struct service_summary *s)
+{
+	return s->counts.idle && !s->fault;
+}
+
+static bool
+attention_fault(const struct service_summary *s)
+{
+	return s->fault;
+}
+
+static bool
+attention_partly(const struct service_summary *s)
+{
+	return service_is_partly(s) && !s->fault;
+}
+
 static void
-attention_services(struct attention *a, const char *kind, bool idle)
+attention_services(struct attention *a, const char *kind, attention_service_fn *fn)
 {
 	const struct service_summary *const *list;
 	size_t n = survey_services(a->tell->survey, &list);
@@ -120,14 +140,15 @@ attention_services(struct attention *a, const char *kind, bool idle)
 		const char *slash = strchr(s->key, '/');
 		auto_free char *ns = NULL, *text = NULL;
 
-		if (idle ? !s->counts.idle : !service_is_partly(s))
+		if (!fn(s))
 			continue;
 		ns = xstrndup(s->key, (size_t)(slash - s->key));
-		if (!idle)
+		if (fn == attention_partly)
 			text = xasprintf("%u of %u endpoints do not serve",
 				s->counts.endpoints - s->counts.ready, s->counts.endpoints);
 		attention_add(a, s->key,
-			idle ? cluster_reason(a->tell->from->cluster, ns, slash + 1) : text, 0);
+			text != NULL ? text : cluster_reason(a->tell->from->cluster, ns, slash + 1),
+			0);
 	}
 	attention_end(a);
 }
@@ -222,10 +243,11 @@ tell_attention(const struct tell *t, struct buf *out)
 	buf_adds(out, "\"attention\":[");
 	attention_certificates(&a);
 	attention_nodes(&a, "away", attention_away);
-	attention_services(&a, "idle", true);
+	attention_services(&a, "faults", attention_fault);
+	attention_services(&a, "idle", attention_idle);
 	attention_sources(&a);
 	attention_dead(&a);
-	attention_services(&a, "partly", false);
+	attention_services(&a, "partly", attention_partly);
 	attention_nodes(&a, "behind", attention_behind);
 	attention_nodes(&a, "bare", attention_bare);
 	attention_node_certificates(&a);

@@ -2,6 +2,8 @@
 
 #include <string.h>
 
+#include "model/mesh.h"
+
 struct summary {
 	struct service_summary *services; /* by the fanout's numbers */
 	uint32_t n_services;
@@ -55,8 +57,20 @@ follow(struct service_summary *to, const struct fanout_item *item)
 	return changed;
 }
 
+static bool
+has_fault(const struct cluster *c, const char *key)
+{
+	const char *slash = strchr(key, '/');
+	char ns[MESH_NAME_MAX + 1] = "";
+
+	if ((size_t)(slash - key) >= sizeof ns)
+		return false;
+	memcpy(ns, key, (size_t)(slash - key));
+	return cluster_problem_class(cluster_problem(c, ns, slash + 1)) == FINDING_FAULT;
+}
+
 void
-summary_take(struct summary *s, const struct fanout *f)
+summary_take(struct summary *s, const struct fanout *f, const struct cluster *c)
 {
 	uint32_t slots = fanout_slots(f);
 	bool changed = false;
@@ -68,8 +82,11 @@ summary_take(struct summary *s, const struct fanout *f)
 		s->n_services = slots;
 		changed = true; /* they may have moved */
 	}
-	for (uint32_t i = 0; i < s->n_services; i++)
+	for (uint32_t i = 0; i < s->n_services; i++) {
 		changed |= follow(&s->services[i], i < slots ? fanout_at(f, i) : NULL);
+		if (s->services[i].key != NULL)
+			s->services[i].fault = has_fault(c, s->services[i].key);
+	}
 	if (changed)
 		sort_services(s);
 }

@@ -342,7 +342,7 @@ survey_take(struct survey *s, const struct survey_sources *from, uint64_t now_ms
 	s->from = from;
 	s->totals = (struct survey_totals){0};
 	take_nodes(s, now_ms);
-	summary_take(s->summary, from->fanout);
+	summary_take(s->summary, from->fanout, from->cluster);
 	count_services(s);
 	s->taken_ms = now_ms;
 	s->from = NULL;

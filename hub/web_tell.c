@@ -252,14 +252,14 @@ reason_of(const struct tell *t, const struct service_summary *s)
 static bool
 is_troubled_service(const struct service_summary *s)
 {
-	return s->counts.idle || service_is_partly(s);
+	return s->counts.idle || s->fault || service_is_partly(s);
 }
 
-/* As rank_of: no endpoint serves; some do not; all do. */
+/* As rank_of: no endpoint serves; something is to be mended; some do not serve; all is well. */
 static int
 rank_of_service(const struct service_summary *s)
 {
-	return s->counts.idle ? 0 : service_is_partly(s) ? 1 : 2;
+	return s->counts.idle ? 0 : s->fault ? 1 : service_is_partly(s) ? 2 : 3;
 }
 
 static int
@@ -290,10 +290,10 @@ add_service_row(const struct tell *t, const struct service_summary *s, struct bu
 	json_add_text(out, s->key);
 	buf_printf(out,
 		",\"ports\":%u,\"endpoints\":%u,\"ready\":%u,\"headless\":%s,\"external\":%s,"
-		"\"idle\":%s,\"reason\":",
+		"\"idle\":%s,\"fault\":%s,\"reason\":",
 		s->counts.ports, s->counts.endpoints, s->counts.ready,
 		s->counts.headless ? "true" : "false", s->counts.external ? "true" : "false",
-		s->counts.idle ? "true" : "false");
+		s->counts.idle ? "true" : "false", s->fault ? "true" : "false");
 	json_add_text(out, reason_of(t, s));
 	buf_adds(out, "}");
 }

@@ -256,6 +256,7 @@ const ATTENTION = {
   replicas: {mark: "down", title: (n) => `${many(n, "replica")} away`, all: "#/events"},
   away: {mark: "down", title: (n) => `${many(n, "node")} away`, all: "#/nodes?troubled=1", link: nodePath, text: (r) => [r.since ? `for ${since(r.since)}` : "since before the hub started", r.text].filter(Boolean).join(", ")},
   idle: {mark: "down", title: (n) => `${many(n, "service")} without an endpoint that serves`, all: "#/services?troubled=1", link: service, text: (r) => r.text},
+  faults: {mark: "down", title: (n) => `${many(n, "service")} with a fault in ${n === 1 ? "its" : "their"} definition`, all: "#/services?troubled=1", link: service, text: (r) => r.text},
   manifests: {mark: "lags", title: (n) => `${many(n, "manifest file")} cannot be read; what was said before counts on`, all: "#/events?q=manifests", link: (name) => `#/events?q=${encodeURIComponent(name)}`, text: (r) => r.text},
   kubernetes: {mark: "lags", title: (n) => `${many(n, "resource")} of the API server cannot be read`, all: "#/events?q=kubernetes", link: (name) => `#/events?q=${encodeURIComponent(name)}`, text: (r) => r.text},
   dead: {mark: "down", title: (n) => `${many(n, "service")} with endpoints that nodes find dead`, all: "#/services", link: service, text: (r) => r.text},
@@ -370,10 +371,10 @@ function nodes() {
   }};
 }
 
-const SERVES = {down: "no endpoint serves", lags: "some do not serve", bare: "another name", good: "serves", said: "see why"};
-const serviceState = (r) => (r.external ? "bare" : r.ready === 0 ? "down" : r.ready < r.endpoints ? "lags" : r.reason ? "said" : "good");
+const SERVES = {down: "no endpoint serves", lags: "some do not serve", bare: "another name", good: "serves", said: "see why", fault: "fault"};
+const serviceState = (r) => (r.external ? "bare" : r.idle ? "down" : r.fault ? "fault" : r.ready < r.endpoints ? "lags" : r.reason ? "said" : "good");
 function showService(e, word) {
-  attribute(e, "class", `badge ${word === "said" ? "lags" : word}`);
+  attribute(e, "class", `badge ${{said: "lags", fault: "down"}[word] || word}`);
   set(e, SERVES[word]);
 }
 

@@ -142,6 +142,13 @@ def test_a_node_that_does_not_know_it(pair, looker):
         assert live["said"] == [] and live["known"] is False
 
 
+def test_a_node_without_a_tunnel_at_another_replica_is_not_away(pair, looker):
+    """Replicas tell each other of connections, not of tunnels alone."""
+    looker.want("view=nodes&q=edge-2")
+    row = looker.next("nodes", lambda m: m["rows"] and m["rows"][0]["health"] != "down")["rows"][0]
+    assert (row["health"], row["at"], row["tunnel"]) == ("elsewhere", "hub-2", False)
+
+
 def test_a_node_comes_to_another_replica(pair, looker):
     """Its hub stops: it is asked where it has gone to."""
     assert told(looker, "edge-2", lambda live: "said" in live)["at"] == "hub-2"

@@ -140,6 +140,7 @@ def many(world, page):
         objects += [service(f"app-{i:02d}", ("http", 80, 8080), selector=f"app-{i}")]
         objects += [pod(f"app-{i}-{k}", (f"node-{i + k}", "192.168.7.2"), f"172.17.0.{k + 2}", ("http", 8080, 30080), app=f"app-{i}", ready=i != 7 or k == 0)
                     for k in range(0 if i < 3 else 2)]
+    objects += [service("typo", ("http", 80, "htpp"), selector="app-5")]
     hub.write("services.yaml", *objects)
     hub.write("broken.yaml", "kind: [\n")
     fleet = Fleet(hub)
@@ -147,27 +148,29 @@ def many(world, page):
     fleet.ask("drop")
     fleet.ask("connect", 280)
     page.run("location.hash = '#/'")
-    page.wait_text("280 of 302 connected", ".tile", seconds=60)
-    yield fleet
+    known = int(hub.metrics()["edgeway_hub_nodes_known"])  # with those of the test before, where that was run
+    page.wait_text(f"280 of {known} connected", ".tile", seconds=60)
+    yield known - 280
     fleet.close()
 
 
 def test_what_needs_attention_comes_first_and_leads_there(world, page, many):
     said = needs(page)
-    assert list(said) == ["A certificate of the hub ends soon", "22 nodes away", "3 services without an endpoint that serves",
-                          "1 manifest file cannot be read; what was said before counts on", "1 service with endpoints that do not serve"]
+    assert list(said) == ["A certificate of the hub ends soon", f"{many} nodes away", "1 service with a fault in its definition",
+                          "3 services without an endpoint that serves", "1 manifest file cannot be read; what was said before counts on", "1 service with endpoints that do not serve"]
     assert said["A certificate of the hub ends soon"][0][1].startswith("hub ends in 5 d")
     assert said["3 services without an endpoint that serves"][0][0] == "#/service/default/app-00"
-    assert said["22 nodes away"][-1] == ["#/nodes?troubled=1", "and 16 more"] and len(said["22 nodes away"]) == 7
+    assert said["1 service with a fault in its definition"][0][0] == "#/service/default/typo" and "htpp" in said["1 service with a fault in its definition"][0][1]
+    assert said[f"{many} nodes away"][-1] == ["#/nodes?troubled=1", f"and {many - 6} more"] and len(said[f"{many} nodes away"]) == 7
     assert "broken.yaml:2:" in said["1 manifest file cannot be read; what was said before counts on"][0][1]
     assert said["1 service with endpoints that do not serve"][0][1] == "default/app-07 1 of 2 endpoints do not serve"
     assert page.run("return document.querySelector('.attention').getBoundingClientRect().top < document.querySelector('.tiles').getBoundingClientRect().top")
-    shots(world, page, "300-nodes", text="22 nodes away")
+    shots(world, page, "300-nodes", text="nodes away")
 
 
 def test_many_nodes_are_grouped_and_sorted_by_trouble(world, page, many):
     page.run("location.hash = '#/'")
-    page.wait_text("Sites with trouble: 2", "main")
+    page.wait_text("Sites with trouble", "main")
     groups = page.run("return [...document.querySelectorAll('.group')].map((g) => [g.querySelector('h3').innerText, g.querySelectorAll('.site').length])")
     assert groups[0][0].startswith("Sites with trouble") and groups[1] == ["Sites where all is well: 25", 25]
     assert page.run("return [...document.querySelector('.site').querySelectorAll('.dots > *')].slice(0, 8).every((e) => e.className == 'chip' && e.querySelector('.dot.down'))")
@@ -175,15 +178,15 @@ def test_many_nodes_are_grouped_and_sorted_by_trouble(world, page, many):
     page.run("location.hash = '#/nodes'")
     page.wait_text("away", "tr.group")
     rows = page.run("return [...document.querySelectorAll('tbody tr')].map((r) => r.className || r.querySelector('.badge').className)")
-    assert rows[:23] == ["group"] + ["badge down"] * 22 and rows[23:25] == ["group", "badge good"]
-    assert page.run("return [...document.querySelector('tr.group th').children].map((e) => e.innerText)") == ["away", "22"]
+    assert rows[:many + 3] == ["group"] + ["badge down"] * many + ["group", "badge good"]
+    assert page.run("return [...document.querySelector('tr.group th').children].map((e) => e.innerText)") == ["away", str(many)]
     shots(world, page, "300-nodes-list", "#/nodes", "away")
 
 
 def test_states_differ_by_shape(world, page, many):
     """Whatever the colours are: without them no two look alike, on the map and in lists."""
     page.run("location.hash = '#/'")
-    page.wait_text("280 of 302", ".tile")
+    page.wait_text("280 of", ".tile")
     for kind, pseudo in (("dot", None), ("badge", "::before")):
         shapes = page.run("""return ["good", "lags", "bare", "down", "elsewhere", "revoked"].map((state) => {
             const e = document.createElement("i");
