@@ -94,6 +94,7 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 	};
 	if ((rc = addr_parse(&hub->nodes_config.listen, config->listen, PORT, err)) < 0)
 		return err_wrap(err, rc, "listen");
+	hub->held = config->held;
 	start_tunnels(hub, hub->nodes_config.heartbeat_ms, config->compress);
 	hub_peers_start(hub, addr_port(&hub->nodes_config.listen));
 	if ((rc = hub_source_start(hub, config, err)) < 0 ||
@@ -103,7 +104,6 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 	if (authority_ready(hub->authority) && (rc = hub_nodes_start(hub, err)) < 0)
 		return rc;
 	hub->ways_in = config->ways_in;
-	hub->held = config->held;
 	rc = hub_ways_start(hub, &config->ways_in, err);
 	if (rc == 0)
 		rc = start_web(hub, &config->web, err);
@@ -171,10 +171,14 @@ hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err)
 /* --- from one hub to the next ------------------------------------------------------------------------ */
 
 void
-hub_open(struct hub *hub)
+hub_open(struct hub *hub, bool joins)
 {
-	hub->held = false;
 	ingress_hold(hub->ingress, false);
+	if (!joins)
+		return;
+	hub->held = false;
+	if (hub->nodes != NULL)
+		nodes_hold(hub->nodes, false);
 }
 
 int

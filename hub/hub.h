@@ -88,7 +88,7 @@ struct hub_config {
 	bool compress; /* clear text in the tunnels is sent deflated */
 	struct hub_ways_in ways_in;
 	struct web_options web; /* good until hub_stop */
-	bool held; /* callers wait in the kernel's queues until hub_open: another hub still serves them */
+	bool held; /* callers wait in the kernel's queues, and nobody joins, until hub_open: another hub still serves here */
 };
 
 int hub_start(
@@ -103,8 +103,8 @@ const struct tree_node *hub_check_access(const struct tree_node *rules, struct e
 int hub_reload(struct hub *hub, const struct hub_ways_in *ways_in, struct err *err);
 /* Before rights are given up: removes rules of the kernel that an earlier run with ingress.redirect has left. */
 void hub_sweep(void);
-/* Callers are taken from now on, with `held`. */
-void hub_open(struct hub *hub);
+/* With `held`: callers are taken from now on; joins: nodes may join, too, for the other hub has let go of the disk. */
+void hub_open(struct hub *hub, bool joins);
 /* Another hub has this one's dataDir, or not any more: nothing is written, so nobody joins, and the kernel's rules of ingress.redirect are left
  * as they are. -errno: what was given up cannot be had again. */
 int hub_hold(struct hub *hub, bool held, struct err *err);

@@ -49,6 +49,7 @@ hub_nodes_start(struct hub *hub, struct err *err)
 	config->presence = hub->presence;
 	if ((rc = nodes_start(&hub->nodes, hub->loop, config, err)) < 0)
 		return rc;
+	nodes_hold(hub->nodes, hub->held);
 	addr = nodes_addr(hub->nodes);
 	log_info("hub", "serving listen=%s services=%zu ca=%s", addr_text(&addr, text),
 		fanout_count(hub->fanout), certs_ca_hash(config->certs));

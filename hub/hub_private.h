@@ -95,7 +95,7 @@ struct hub {
 	size_t service_counts[HUB_SERVICE_KINDS]; /* as hub_explain found them last */
 	struct timer *settle; /* while it hands over */
 	uint64_t settle_until_ms;
-	bool held; /* callers wait until hub_open */
+	bool held; /* until hub_open: another hub has the disk */
 	bool leaves; /* another hub serves in its place */
 	bool ready; /* the source has been read, and nodes were told so */
 	uint64_t n_changes;

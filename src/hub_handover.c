@@ -114,16 +114,16 @@ hub_handover_refuse(int fd, const char *why)
 }
 
 void
-hub_handover_asked(struct hub_handover *h, int fd)
+hub_handover_asked(struct hub_handover *h, int fd, bool stops)
 {
 	struct err err = {0};
 	int rc;
 
-	if (h->state != IDLE || h->config.replicas) {
+	if (stops || h->state != IDLE || h->config.replicas) {
 		hub_handover_refuse(fd,
 			h->config.replicas ? "it has replicas (peers), which serve while it is "
 					     "restarted"
-					   : "it hands over already");
+					   : "it stops, or hands over already");
 		return;
 	}
 	log_info("hub", "hands over to a new hub");
@@ -141,14 +141,20 @@ hub_handover_asked(struct hub_handover *h, int fd)
 }
 
 void
-hub_handover_upgrade(struct hub_handover *h, int fd)
+hub_handover_upgrade(struct hub_handover *h, int fd, bool stops)
 {
 	if (h->config.replicas)
 		hub_handover_refuse(fd,
 			"it has replicas (peers), which serve while it is "
 			"restarted: restart it");
 	else
-		upgrade_asked(&h->upgrade, fd, h->state != IDLE);
+		upgrade_asked(&h->upgrade, fd, stops || h->state != IDLE);
+}
+
+bool
+hub_handover_is_under_way(const struct hub_handover *h)
+{
+	return h != NULL && h->state != IDLE;
 }
 
 bool

@@ -31,8 +31,11 @@ struct hub_handover_config {
 
 void hub_handover_new(struct hub_handover **h, const struct hub_handover_config *config);
 void hub_handover_free(struct hub_handover **h);
-void hub_handover_asked(struct hub_handover *h, int fd);
-void hub_handover_upgrade(struct hub_handover *h, int fd);
+/* stops: this hub does already. */
+void hub_handover_asked(struct hub_handover *h, int fd, bool stops);
+void hub_handover_upgrade(struct hub_handover *h, int fd, bool stops);
+/* A new one reads what is on the disk: nothing is to be changed there. */
+bool hub_handover_is_under_way(const struct hub_handover *h);
 /* SIGTERM: true when a handover is under way, after which the end comes by itself. */
 bool hub_handover_terminates(struct hub_handover *h);
 /* All is drained: true when it waits to be stopped; `ended` follows. */

@@ -144,6 +144,16 @@ refuse(struct admin_reply *reply, int status, const char *why)
 	buf_printf(&reply->body, "%s\n", why);
 }
 
+/* The next hub has read the disk, or does: what is changed now would be lost. */
+static bool
+hub_main_hands_over(const struct hub_main *m, struct admin_reply *reply)
+{
+	if (!hub_handover_is_under_way(m->handover))
+		return false;
+	refuse(reply, 503, "this hub hands over to a new one: try again");
+	return true;
+}
+
 static void
 on_token_create(void *arg, const struct admin_request *req, struct admin_reply *reply)
 {
@@ -153,6 +163,8 @@ on_token_create(void *arg, const struct admin_request *req, struct admin_reply *
 	struct err err = {0};
 	int rc;
 
+	if (hub_main_hands_over(m, reply))
+		return;
 	/* A name that was not understood must not end as a token for any name. */
 	if ((rc = admin_query(req->query, "node", node, sizeof node)) < 0 ||
 		(rc == 1 && node[0] == '\0')) {
@@ -209,6 +221,8 @@ on_token_revoke(void *arg, const struct admin_request *req, struct admin_reply *
 	struct err err = {0};
 	char id[64] = "";
 
+	if (hub_main_hands_over(m, reply))
+		return;
 	if (admin_query(req->query, "id", id, sizeof id) != 1)
 		refuse(reply, 400, "id must be that of a token");
 	else if (hub_token_revoke(m->hub, id, &err) < 0)
@@ -225,6 +239,8 @@ end_node(const struct hub_main *m, const struct admin_request *req, struct admin
 	char node[256] = "";
 	int rc;
 
+	if (hub_main_hands_over(m, reply))
+		return;
 	if (admin_query(req->query, "name", node, sizeof node) != 1) {
 		refuse(reply, 400, "name must be that of a node");
 		return;
@@ -267,6 +283,8 @@ on_hub_revoke(void *arg, const struct admin_request *req, struct admin_reply *re
 	char name[256] = "";
 
 	buf_init(&serial, BUF_UNLIMITED);
+	if (hub_main_hands_over(m, reply))
+		return;
 	if (admin_query(req->query, "name", name, sizeof name) != 1)
 		refuse(reply, 400, "name must be that of a hub, or a serial number");
 	else if (hub_hub_revoke(m->hub, name, &serial, &err) < 0)

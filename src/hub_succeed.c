@@ -43,7 +43,7 @@ hub_main_takeover(void *arg, int fd, const char *query)
 	struct hub_main *m = arg;
 
 	(void)query;
-	hub_handover_asked(m->handover, fd);
+	hub_handover_asked(m->handover, fd, m->stopping);
 }
 
 void
@@ -52,7 +52,7 @@ hub_main_upgrade(void *arg, int fd, const char *query)
 	struct hub_main *m = arg;
 
 	(void)query;
-	hub_handover_upgrade(m->handover, fd);
+	hub_handover_upgrade(m->handover, fd, m->stopping);
 }
 
 /* Callers are taken only now: the hub before this one knew where their nodes were. */
@@ -63,7 +63,7 @@ succeed_on_tick(void *arg)
 
 	if (!hub_ready(m->hub) || takeover_offered(m->takeover))
 		return;
-	hub_open(m->hub);
+	hub_open(m->hub, false);
 	takeover_serving(m->takeover);
 }
 
@@ -77,7 +77,7 @@ succeed_on_gone(void *arg, bool ours)
 	takeover_free(&m->takeover);
 	if (ours) {
 		log_info("hub", "has taken over");
-		hub_open(m->hub);
+		hub_open(m->hub, true);
 		announce_again(m->announce);
 		if (hub_main_start_admin(m, &err) == 0)
 			return;
