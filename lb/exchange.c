@@ -5,6 +5,7 @@
 #include <stdio.h>
 
 #include "base/hops.h"
+#include "base/log.h"
 #include "lb/access.h"
 #include "lb/answer.h"
 #include "lb/choice.h"
@@ -394,6 +395,20 @@ exchange_abort(struct exchange *ex)
 	exchange_end(ex);
 }
 
+static void
+tell_silence(const struct exchange *ex, const struct target *t)
+{
+	const struct service *s = ex->front->group->service;
+	char text[ADDR_TEXT_MAX];
+
+	log_limited(LOG_LEVEL_WARN, 6, "lb",
+		"an endpoint took a request and did not answer in time: see its container's log; "
+		"edgeway.io/request-timeout says how long that may be, 0 for ever address=%s "
+		"service=%s/%s port=%u",
+		target_text(t, text), s != NULL ? s->namespace : "-", s != NULL ? s->name : "-",
+		ex->front->group->port);
+}
+
 void
 exchange_timeout(struct exchange *ex)
 {
@@ -408,8 +423,10 @@ exchange_timeout(struct exchange *ex)
 		front_close(f, true);
 		return;
 	}
-	if (ex->request_done && ex->back != NULL && !ex->back->connecting)
+	if (ex->request_done && ex->back != NULL && !ex->back->connecting) {
+		tell_silence(ex, ex->back->target);
 		dial_blame(ex, ex->back->target, TARGET_RESET);
+	}
 	if (ex->back != NULL)
 		back_close(ex->back, true);
 	if (ex->request_done)

@@ -395,6 +395,7 @@ def test_21_errors(bed):
     client = bed.client("patient", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
     bed.ends[0].accept().until()
     assert client.reply()[0] == 504
+    assert re.search(r"did not answer in time: .* service=default/patient port=80", bed.agent.process.log())
     client = bed.client("one", b"POST / HTTP/1.1\r\nHost: a\r\nContent-Length: 0\r\n\r\n")
     end = bed.ends[0].accept()
     end.until()
