@@ -228,28 +228,51 @@ roll_is_first(const struct roll *r, const struct entry *e)
 	return e->in_first && r->now_ms - e->archived_ms < ROLL_MOVED_MS;
 }
 
+/* The CAs that most have (the majority's vote of Boyer and Moore): said once, and of the others beside their names. */
+static const char *
+roll_usual_cas(const struct roll *r)
+{
+	const char *usual = "";
+	size_t votes = 0;
+
+	for (size_t i = 0; i < r->n_all; i++) {
+		const char *cas = r->all[i]->entry.cas;
+
+		if (votes == 0)
+			usual = cas;
+		if (strcmp(cas, usual) == 0)
+			votes++;
+		else
+			votes--;
+	}
+	return usual;
+}
+
 static void
-roll_add_text(const struct entry *e, const char **comma, struct buf *out)
+roll_add_text(const struct entry *e, const char *usual, const char **comma, struct buf *out)
 {
 	buf_printf(out,
 		"%s\n{\"node\":\"%s\",\"serial\":\"%s\",\"signed\":%lld,\"expires\":%lld,"
-		"\"key\":\"%s\",\"cas\":\"%s\"}",
+		"\"key\":\"%s\"",
 		*comma, e->name, e->entry.serial, (long long)e->entry.signed_s,
-		(long long)e->entry.expires_s, e->entry.key, e->entry.cas);
+		(long long)e->entry.expires_s, e->entry.key);
+	if (strcmp(e->entry.cas, usual) != 0)
+		buf_printf(out, ",\"cas\":\"%s\"", e->entry.cas);
+	buf_adds(out, "}");
 	*comma = ",";
 }
 
 void
 roll_text(const struct roll *r, struct buf *out)
 {
-	const char *comma = "";
+	const char *comma = "", *usual = roll_usual_cas(r);
 
 	if (r->archives)
 		buf_printf(out, "\"archives\":%d,", ROLL_ARCHIVES);
-	buf_adds(out, "\"nodes\":[");
+	buf_printf(out, "\"cas\":\"%s\",\"nodes\":[", usual);
 	for (size_t i = 0; i < r->n_all; i++) {
 		if (roll_is_first(r, r->all[i]))
-			roll_add_text(r->all[i], &comma, out);
+			roll_add_text(r->all[i], usual, &comma, out);
 	}
 	buf_adds(out, "]");
 }
@@ -257,23 +280,23 @@ roll_text(const struct roll *r, struct buf *out)
 void
 roll_archive_text(const struct roll *r, unsigned i, struct buf *out)
 {
-	const char *comma = "";
+	const char *comma = "", *usual = roll_usual_cas(r);
 
-	buf_adds(out, "{\"nodes\":[");
+	buf_printf(out, "{\"cas\":\"%s\",\"nodes\":[", usual);
 	for (size_t k = 0; k < r->n_all; k++) {
 		if (roll_home(r->all[k]) == i)
-			roll_add_text(r->all[k], &comma, out);
+			roll_add_text(r->all[k], usual, &comma, out);
 	}
 	buf_adds(out, "]}\n");
 }
 
 static int
-read_entry(struct roll *r, const struct tree_node *map, struct err *err)
+read_entry(struct roll *r, const struct tree_node *map, const char *usual, struct err *err)
 {
 	const char *name = tree_text(tree_get(map, "node"), ""),
 		   *serial = tree_text(tree_get(map, "serial"), ""),
 		   *key = tree_text(tree_get(map, "key"), ""), /* older hubs say none */
-			   *cas = tree_text(tree_get(map, "cas"), ""); /* nor these */
+			   *cas = tree_text(tree_get(map, "cas"), usual); /* nor these */
 	struct roll_entry entry = {0};
 
 	if (!node_name_ok(name) || strlen(serial) >= sizeof entry.serial ||
@@ -297,13 +320,15 @@ read_text(struct roll *r, const char *text, struct err *err)
 {
 	struct tree *tree = NULL;
 	int rc = tree_parse(&tree, "nodes.json", text, strlen(text), err);
+	const char *usual;
 
 	if (rc < 0)
 		return rc;
+	usual = tree_text(tree_get(tree_document(tree, 0), "cas"), "");
 	r->archives = tree_get(tree_document(tree, 0), "archives") != NULL;
 	tree_each(tree_get(tree_document(tree, 0), "nodes"), map)
 	{
-		if ((rc = read_entry(r, map, err)) < 0)
+		if ((rc = read_entry(r, map, usual, err)) < 0)
 			break;
 	}
 	tree_free(&tree);

@@ -418,6 +418,7 @@ rolls_meet(void **state)
 	roll_add(r[0], "edge-2", &e);
 	e.signed_s++;
 	strcpy(e.serial, "bb");
+	strcpy(e.cas, "01234567");
 	roll_add(r[1], "edge-1", &e);
 	roll_text(r[1], &text);
 	buf_adds(&text, "}");
@@ -425,6 +426,8 @@ rolls_meet(void **state)
 	assert_true(news && lacks);
 	assert_string_equal(roll_find(r[0], "edge-1")->serial, "bb");
 	assert_string_equal(roll_find(r[0], "edge-2")->serial, "aa");
+	assert_string_equal(roll_find(r[0], "edge-1")->cas, "01234567");
+	assert_string_equal(roll_find(r[0], "edge-2")->cas, "");
 	assert_int_equal(roll_merge(r[0], buf_str(&text), &news, &lacks, &err), 0);
 	assert_true(!news && lacks);
 	roll_remove(r[0], "edge-2");
@@ -529,6 +532,7 @@ rolls_of_a_large_fleet(void **state)
 	struct secrets s = {0};
 	struct roll_entry e = {.serial = "0123456789abcdef0123456789abcdef01234567",
 		.key = "0123456789abcdef0123456789abcdef",
+		.cas = "01234567",
 		.expires_s = NOW + 9};
 	uint64_t now_ms = 1;
 
