@@ -26,6 +26,7 @@ struct roll {
 	uint64_t changes; /* of names */
 	uint64_t now_ms;
 	bool archives;
+	uint64_t older_until_ms;
 	bool read[ROLL_ARCHIVES]; /* what it holds is known */
 };
 
@@ -225,6 +226,8 @@ roll_is_first(const struct roll *r, const struct entry *e)
 		return true;
 	if (e->archived_ms == 0)
 		return r->read[roll_home(e)] || e->in_first;
+	if (r->now_ms < r->older_until_ms)
+		return e->in_first;
 	return e->in_first && r->now_ms - e->archived_ms < ROLL_MOVED_MS;
 }
 
@@ -362,8 +365,10 @@ roll_merge(struct roll *r, const char *text, bool *news, bool *lacks, struct err
 	*news = *lacks = false;
 	if (rc == 0) {
 		*news = merge_into(r, theirs);
-		r->archives |= theirs->archives || r->n_all > ROLL_ARCHIVES_FROM;
 		*lacks = r->archives && !theirs->archives;
+		if (*lacks && text[0] != '\0')
+			r->older_until_ms = r->now_ms + ROLL_OLDER_MS;
+		r->archives |= theirs->archives;
 		for (size_t i = 0; i < r->n_all; i++) {
 			struct entry *e = r->all[i];
 
@@ -373,6 +378,18 @@ roll_merge(struct roll *r, const char *text, bool *news, bool *lacks, struct err
 	}
 	roll_free(&theirs);
 	return rc;
+}
+
+bool
+roll_wants_archives(const struct roll *r)
+{
+	return r->archives || r->n_all > ROLL_ARCHIVES_FROM;
+}
+
+void
+roll_begin_archives(struct roll *r)
+{
+	r->archives = true;
 }
 
 bool

@@ -25,6 +25,8 @@
 enum {
 	ROLL_ARCHIVES = 16,
 	ROLL_ARCHIVES_FROM = 2000, /* names */
+	ROLL_OLDER_MS = 3600 *
+		1000, /* no name leaves the first text after a hub that knows no archives wrote it */
 	ROLL_MOVED_MS = 180 * 1000, /* more than a watch may be silent (hub/follow.h) */
 };
 
@@ -62,7 +64,11 @@ const char *roll_walk(const struct roll *r, size_t *at);
 /* As the member "nodes" of an object, and what another replica has as well. *news: it has what we did not; *lacks: and we what it has not. */
 void roll_text(const struct roll *r, struct buf *out);
 int roll_merge(struct roll *r, const char *text, bool *news, bool *lacks, struct err *err);
-/* Another replica has them, or there are so many names. */
+/* There are so many names, or another replica has archives: they are to be read. */
+bool roll_wants_archives(const struct roll *r);
+/* All of them have been read once, so names may leave the first text. */
+void roll_begin_archives(struct roll *r);
+/* Names may be in an archive alone. */
 bool roll_has_archives(const struct roll *r);
 /* now_ms: of a clock that only goes on; for what leaves the first text. */
 void roll_set_now(struct roll *r, uint64_t now_ms);

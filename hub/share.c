@@ -131,15 +131,20 @@ archive(struct share *s)
 	}
 }
 
+/* Whose names count: until a name has left the first Secret, archives that cannot be read do no harm. */
+static int
+docs_needed(const struct share *s)
+{
+	return roll_has_archives(ledger_roll(ledger_of(s))) ? SHARE_DOCS : SHARE_DOC_ARCHIVE;
+}
+
 /* Is every name known that another replica may have given? Else why not. */
 static const char *
 names_unknown(const struct share *s)
 {
-	for (int i = SHARE_DOC_NODES; i < SHARE_DOCS; i++) {
+	for (int i = SHARE_DOC_NODES, n = docs_needed(s); i < n; i++) {
 		const struct doc *d = &s->docs[i];
 
-		if (i >= SHARE_DOC_ARCHIVE && d->secret == NULL)
-			break;
 		if (!d->merged)
 			return "the API server has not been read";
 		if (i >= SHARE_DOC_ARCHIVE && secret_problem(d->secret)[0] != '\0')
@@ -153,10 +158,11 @@ static void
 work(void *arg)
 {
 	struct share *s = arg;
-	const char *unknown = names_unknown(s);
+	const char *unknown;
 
 	if (s->certs == NULL)
 		return;
+	unknown = names_unknown(s);
 	if (s->claims.first != NULL && unknown != NULL)
 		share_claims_answer(&s->claims, ledger_of(s), -EAGAIN, unknown);
 	roll_set_now(ledger_roll(ledger_of(s)), loop_now_ms(s->config.loop));
@@ -203,7 +209,7 @@ mark_path(const struct share *s)
 static void
 check_synced(struct share *s)
 {
-	for (int i = SHARE_DOC_TOKENS; i < SHARE_DOCS && s->docs[i].secret != NULL; i++) {
+	for (int i = SHARE_DOC_TOKENS, n = docs_needed(s); i < n; i++) {
 		const struct doc *d = &s->docs[i];
 
 		if (!d->merged &&
@@ -251,12 +257,23 @@ merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
 	return rc;
 }
 
+/* Where there are many names: reads all archives, and uses them once all can be read. */
 static void
-start_archives(struct share *s)
+tend_archives(struct share *s)
 {
+	struct roll *roll = ledger_roll(ledger_of(s));
+	bool all = true;
+
+	if (!roll_wants_archives(roll))
+		return;
 	for (int i = SHARE_DOC_ARCHIVE; i < SHARE_DOCS; i++) {
 		if (s->docs[i].secret == NULL)
 			start_doc(s, i);
+		all &= s->docs[i].merged;
+	}
+	if (all && !roll_has_archives(roll)) {
+		roll_begin_archives(roll);
+		s->docs[SHARE_DOC_NODES].dirty = true;
 	}
 }
 
@@ -282,8 +299,8 @@ on_doc(void *arg)
 				d->dirty |= lacks || !secret_exists(d->secret);
 			else if (!lacks) /* else archive() will see */
 				d->dirty = false;
-			if (i == SHARE_DOC_NODES && roll_has_archives(ledger_roll(ledger_of(s))))
-				start_archives(s);
+			if (i >= SHARE_DOC_NODES)
+				tend_archives(s);
 			if (d->wait.failures == 0)
 				d->problem[0] = '\0';
 		}

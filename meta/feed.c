@@ -142,7 +142,8 @@ dial(struct feed *f)
 		"edgeway-agent: " EDGEWAY_VERSION, "edgeway-bundles: " BUNDLE_KIND,
 		"edgeway-answers: " HEALTH_KIND, MESH_CRL_HEADER ": 1",
 		"edgeway-enforces: " ALLOW_FROM_KIND, beat,
-		f->no_tunnel ? MESH_TUNNEL_HEADER ": off" : NULL, f->cas[0] != '\0' ? cas : NULL, NULL};
+		f->no_tunnel ? MESH_TUNNEL_HEADER ": off" : NULL, f->cas[0] != '\0' ? cas : NULL,
+		NULL};
 	struct ws_dial d = {.headers = headers, .arg = f};
 	struct err err = {0};
 

@@ -535,6 +535,7 @@ rolls_of_a_large_fleet(void **state)
 		.cas = "01234567",
 		.expires_s = NOW + 9};
 	uint64_t now_ms = 1;
+	bool news, lacks;
 
 	(void)state;
 	for (int n = 0; n < MANY; n += 1000, now_ms += 60000) {
@@ -548,7 +549,8 @@ rolls_of_a_large_fleet(void **state)
 		write_first(r, &s);
 		assert_int_equal(roll_has_archives(r), n > ROLL_ARCHIVES_FROM);
 		read_all(r, &s, now_ms);
-		if (roll_has_archives(r)) {
+		if (roll_wants_archives(r)) {
+			roll_begin_archives(r);
 			write_archives(r, &s);
 			write_first(r, &s);
 			assert_false(read_all(r, &s, now_ms));
@@ -568,6 +570,21 @@ rolls_of_a_large_fleet(void **state)
 	assert_non_null(strstr(buf_str(&s.first), "edge-00007"));
 	assert_true(read_all(r, &s, now_ms));
 	assert_int_equal(roll_find(r, "edge-00007.example.org")->signed_s, NOW + MANY);
+	/* A hub of before writes the first text: what is there stays, so that the two do not write against each other. */
+	buf_fini(&s.first);
+	buf_init(&s.first, BUF_UNLIMITED);
+	buf_adds(&s.first,
+		"{\"nodes\":[{\"node\":\"edge-00009.example.org\",\"serial\":\"ab\",\"signed\":1,"
+		"\"expires\":2}]}");
+	assert_true(read_all(other, &s, now_ms)); /* that there are archives */
+	write_first(other, &s);
+	assert_non_null(strstr(buf_str(&s.first), "\"archives\""));
+	roll_set_now(other, now_ms + ROLL_OLDER_MS - 1);
+	write_first(other, &s);
+	assert_null(strstr(buf_str(&s.first), "edge-00009")); /* it is an older certificate */
+	assert_non_null(strstr(buf_str(&s.first), "edge-00007"));
+	assert_int_equal(roll_merge(r, buf_str(&s.first), &news, &lacks, NULL), 0);
+	assert_false(news || lacks);
 	roll_free(&r);
 	roll_free(&other);
 	buf_fini(&s.first);
