@@ -14,7 +14,7 @@
 #include "base/loop.h"
 #include "base/sock.h"
 
-enum { LISTEN_BATCH = 16, LISTEN_REST_MS = 1000 };
+enum { LISTEN_BATCH = 4, LISTEN_REST_MS = 1000 };
 
 struct listen;
 /* Takes the descriptor over. False: not taken, it is closed here. */
