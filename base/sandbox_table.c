@@ -1,5 +1,6 @@
 #include "base/sandbox_table.h"
 
+#include <linux/if_tun.h>
 #include <sched.h>
 #include <sys/ioctl.h>
 #include <sys/mman.h>
@@ -71,6 +72,9 @@ const struct sandbox_bound sandbox_bounds[] = {
 	{"ioctl", 1, WHOLE, TIOCGWINSZ},
 	{"ioctl", 1, WHOLE, SIOCGIFINDEX},
 	{"ioctl", 1, WHOLE, SIOCGIFNAME},
+	/* the agent's own port of the pods' bridge (iptables/bridge_port.c) */
+	{"ioctl", 1, WHOLE, TUNSETIFF},
+	{"ioctl", 1, WHOLE, TUNATTACHFILTER},
 	/* threads, no processes */
 	{"clone", 0, CLONE_THREAD, CLONE_THREAD},
 	/* no memory that is both written and executed, and none that is executed after it was written */

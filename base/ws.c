@@ -206,6 +206,21 @@ ws_fd(const struct ws_conn *c)
 	return c->wsi != NULL ? lws_get_socket_fd(c->wsi) : -1;
 }
 
+/* Where a dial stands that has taken too long. */
+static const char *
+dial_stage(const struct ws_conn *c)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof info;
+
+	if (c->server || c->way != NULL || c->wsi == NULL ||
+		getsockopt(lws_get_socket_fd(c->wsi), IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return "no answer to the TLS or websocket handshake";
+	return info.tcpi_state == TCP_SYN_SENT
+		? "no answer to the connection's first packet"
+		: "it takes the connection, and does not answer the TLS or websocket handshake";
+}
+
 static void
 end_late(struct ws_conn *c, uint64_t now)
 {
@@ -231,7 +246,8 @@ tick_conn(struct ws_conn *c, uint64_t now)
 	if (now - c->since_ms <= c->ws->config.handshake_ms)
 		return;
 	if (c->state == WS_STARTING)
-		ws_set_why(c, "no answer to the TLS or websocket handshake within %llu ms",
+		ws_set_why(c, "%s%s%s within %llu ms", c->server ? "" : c->peer_addr,
+			c->server ? "" : ": ", dial_stage(c),
 			(unsigned long long)c->ws->config.handshake_ms);
 	end_late(c, now);
 }
@@ -242,7 +258,10 @@ ws_give_up(struct ws_conn *c, const char *why)
 	if ((c->state != WS_STARTING && c->state != WS_CLOSING) ||
 		(c->wsi == NULL && c->way == NULL))
 		return;
-	ws_set_why(c, "%s", why);
+	if (c->server || c->state != WS_STARTING)
+		ws_set_why(c, "%s", why);
+	else
+		ws_set_why(c, "%s: %s %s", c->peer_addr, dial_stage(c), why);
 	end_late(c, loop_now_ms(c->ws->loop));
 }
 

@@ -62,6 +62,9 @@ int ws_adopt(struct ws *ws, int fd, const char *from);
 /* New connections get this certificate; those that are open stay as they are. 0 or -errno. */
 int ws_renew(struct ws *ws, struct ssl_ctx_st *server_tls);
 
+/* In the reason of a dial where TCP does not stand: which of both it is, is not known here. */
+#define WS_REFUSED_OR_UNREACHABLE "refused or unreachable"
+
 struct ws_dial {
 	struct addr addr;
 	const char *host; /* name in the Host field, SNI and the certificate's check */
@@ -86,7 +89,7 @@ size_t ws_queued(const struct ws_conn *c);
 void ws_close(struct ws_conn *c, unsigned code, const char *reason);
 
 /* A dial whose outcome, or a close whose answer nobody waits for any more: `closed` comes from within, so not to be called from a callback of
- * ws. Nothing while it is open. */
+ * ws. Nothing while it is open. Of a dial the reason given to `closed` says where it stood, and then `why`. */
 void ws_give_up(struct ws_conn *c, const char *why);
 /* Ends an open one at once, as when its peer is dead: `closed` comes from within, so not to be called from a callback of ws. */
 void ws_drop(struct ws_conn *c, const char *why);

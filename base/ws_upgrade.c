@@ -181,8 +181,8 @@ ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_t len
 	else if (ssl != NULL && pki_peer_alert(ssl, why, sizeof why))
 		ws_set_why(c, "%s", why);
 	else if (ssl == NULL)
-		ws_set_why(
-			c, "cannot connect to %s: refused, unreachable or no answer", c->peer_addr);
+		/* libwebsockets 4.1 has read the socket's error away; silence ends by our own clock (ws.c) */
+		ws_set_why(c, "cannot connect to %s: " WS_REFUSED_OR_UNREACHABLE, c->peer_addr);
 	else
 		ws_set_why(c, "the handshake with %s failed: %.*s", c->peer_addr,
 			in != NULL ? (int)MIN(len, (size_t)200) : INT_MAX,

@@ -116,7 +116,7 @@ check(const struct bench *b, unsigned n)
 	auto_buf struct buf state;
 
 	buf_init(&state, BUF_UNLIMITED);
-	iptables_state(b->ipt, &state);
+	iptables_state(b->ipt, &state, true);
 	if (strstr(buf_str(&state), want) == NULL ||
 		strstr(buf_str(&state), "\"failures\":0") == NULL) {
 		fprintf(stderr, "bench/maps: not %u ports: %s\n", n, buf_str(&state));
@@ -162,7 +162,7 @@ repairs(const struct bench *b)
 	const char *at;
 
 	buf_init(&state, BUF_UNLIMITED);
-	iptables_state(b->ipt, &state);
+	iptables_state(b->ipt, &state, true);
 	at = strstr(buf_str(&state), word);
 	return at == NULL ? 0 : strtoull(at + strlen(word), NULL, 10);
 }

@@ -10,6 +10,7 @@
 
 #include "base/loop.h"
 #include "base/metric.h"
+#include "iptables/bridge_port.h"
 #include "iptables/divert.h"
 #include "model/snapshot.h"
 
@@ -74,7 +75,8 @@ struct iptables_flow {
 int iptables_flow(struct iptables_flow *flow, struct err *err);
 bool iptables_installed(const struct iptables *ipt);
 void iptables_metrics(struct iptables *ipt, struct metrics *m);
-void iptables_state(struct iptables *ipt, struct buf *out); /* JSON object */
+/* JSON object. others: also whose chains and rules have their say about our packets, which costs more the more rules there are. */
+void iptables_state(struct iptables *ipt, struct buf *out, bool others);
 /* Puts back what iptables_inherit() is about. */
 void iptables_undo(struct iptables *ipt);
 /* Does not remove the rules; gives the port's reservation back. */

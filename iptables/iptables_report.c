@@ -28,6 +28,14 @@ iptables_metrics(struct iptables *ipt, struct metrics *m)
 	kernelpath_metrics(ipt->kernelpath, m);
 }
 
+static void
+others_member(struct buf *out, const char *name, struct buf *text)
+{
+	buf_printf(out, ",\"%s\":", name);
+	json_add_text(out, buf_str(text));
+	buf_consume(text, buf_len(text));
+}
+
 /* Who has the first word about what is ours. */
 static void
 others_state(struct buf *out)
@@ -36,16 +44,17 @@ others_state(struct buf *out)
 
 	buf_init(&text, BUF_UNLIMITED);
 	others_translating(RULES_TABLE, RULES_PRIORITY, &text);
-	buf_adds(out, ",\"translated_first_by\":");
-	json_add_text(out, buf_str(&text));
-	buf_consume(&text, buf_len(&text));
+	others_member(out, "translated_first_by", &text);
 	others_dropping(&text);
-	buf_adds(out, ",\"dropped_by\":");
-	json_add_text(out, buf_str(&text));
+	others_member(out, "dropped_by", &text);
+	others_drop_rules(RULES_TABLE, &text);
+	others_member(out, "drop_rules", &text);
+	others_legacy(&text);
+	others_member(out, "legacy_tables", &text);
 }
 
 void
-iptables_state(struct iptables *ipt, struct buf *out)
+iptables_state(struct iptables *ipt, struct buf *out, bool others)
 {
 	struct addr address = addr_ipv4(ipt->address, ipt->proxy_port);
 	char text[ADDR_TEXT_MAX];
@@ -67,7 +76,8 @@ iptables_state(struct iptables *ipt, struct buf *out)
 			(unsigned long long)(mono_ms() - ipt->guard.repaired_ms));
 		json_add_text(out, ipt->guard.blamed);
 	}
-	others_state(out);
+	if (others)
+		others_state(out);
 	buf_adds(out, ",\"captured\":");
 	capture_state(&ipt->capture, out, mono_ms());
 	buf_adds(out, ",\"kernel\":");

@@ -1,6 +1,7 @@
 noinst_LIBRARIES += iptables/libiptables.a
 iptables_libiptables_a_SOURCES = \
 	iptables/batch.c iptables/batch.h \
+	iptables/bridge_port.c iptables/bridge_port.h \
 	iptables/capture.c iptables/capture.h \
 	iptables/conntrack.c iptables/conntrack.h iptables/flow.c \
 	iptables/describe.c iptables/describe.h \

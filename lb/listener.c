@@ -1,6 +1,7 @@
 #include "lb/listener.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -37,6 +38,26 @@ refuse(int fd, _Atomic uint64_t *counter)
 	count(counter, 1);
 }
 
+void
+lb_canary(struct lb *lb, uint32_t client, uint64_t number)
+{
+	if (lb == NULL)
+		return;
+	atomic_store(&lb->canary_number, number);
+	atomic_store(&lb->canary, client);
+}
+
+static void
+listener_answer_canary(struct worker *w, int fd)
+{
+	unsigned long long number = atomic_load(&w->lb->canary_number);
+	char text[32];
+	int n = snprintf(text, sizeof text, "%016llx\n", number);
+
+	(void)send(fd, text, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT);
+	close(fd);
+}
+
 static void
 admit(struct worker *w, int fd, const struct sockaddr_in *from)
 {
@@ -54,6 +75,11 @@ admit(struct worker *w, int fd, const struct sockaddr_in *from)
 						    : "an address that is not in the mesh",
 			ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255, port);
 		refuse(fd, &w->counters.refused);
+		return;
+	}
+	if (client != 0 && client == atomic_load_explicit(&w->lb->canary, memory_order_relaxed)) {
+		listener_answer_canary(w, fd);
+		group_unref(&g, w->now_ms);
 		return;
 	}
 	if (!fair_share_take(w->lb->connections, slot, 1)) {

@@ -21,6 +21,20 @@ sum(const struct lb *lb, size_t offset)
 	return total;
 }
 
+uint64_t
+lb_down(struct lb *lb)
+{
+	uint64_t n = 0;
+
+	if (lb == NULL)
+		return 0;
+	pthread_mutex_lock(&lb->shares.lock);
+	for (const struct shared *s = lb->shares.first; s != NULL; s = s->next)
+		n += atomic_load(&s->ill);
+	pthread_mutex_unlock(&lb->shares.lock);
+	return n + sum(lb, offsetof(struct counters, ejected));
+}
+
 static const char *const memory_names[MEMORY_KINDS] = {"own", "sockets"};
 
 static void
@@ -74,7 +88,7 @@ lb_metrics(struct lb *lb, struct metrics *m)
 }
 
 void
-lb_state(struct lb *lb, struct buf *out)
+lb_state(struct lb *lb, struct buf *out, bool lists)
 {
 	const uint32_t a = lb == NULL ? 0 : lb->address;
 	const char *comma = "";
@@ -98,9 +112,11 @@ lb_state(struct lb *lb, struct buf *out)
 #undef COUNTER_WRITE
 	buf_printf(out, "},\"listenPort\":%u,\"trouble\":", lb->config.port);
 	json_add_text(out, lb->moved);
-	buf_adds(out, ",\"services\":");
-	tallies_state(lb->tallies, out);
-	buf_adds(out, ",\"endpoints\":");
-	known_write(lb, out);
+	if (lists) {
+		buf_adds(out, ",\"services\":");
+		tallies_state(lb->tallies, out);
+		buf_adds(out, ",\"endpoints\":");
+		known_write(lb, out);
+	}
 	buf_adds(out, "}");
 }

@@ -56,6 +56,7 @@ on_host(void *arg, int status, const struct addr *addrs, size_t n)
 	n = status == 0 ? n : 0;
 	f->nameless = places_found(&f->places, addrs, n) == 0;
 	if (f->nameless) {
+		f->cause = feed_cause("cannot resolve");
 		note_failure(f,
 			proxied               ? "cannot resolve the name in hub.proxy"
 				: status == 0 ? "the hub's name has no address"
@@ -125,7 +126,7 @@ on_hurry(void *arg)
 	if (f->state != DIALLING || f->conn == NULL)
 		return;
 	f->hurried++;
-	snprintf(why, sizeof why, "no answer within %llu ms; others may be quicker",
+	snprintf(why, sizeof why, "within %llu ms; others may be quicker",
 		(unsigned long long)(loop_now_ms(f->loop) - f->dialled_ms));
 	ws_give_up(f->conn, why);
 }
@@ -182,6 +183,7 @@ dial(struct feed *f)
 		f->conn = ws_dial(f->ws, &d, &err);
 	}
 	if (f->conn == NULL) {
+		f->cause = feed_cause(err.text);
 		note_failure(f, err.text);
 		dial(f);
 		return;
@@ -206,6 +208,8 @@ on_open(void *arg, struct ws_conn *c)
 	f->opened_ms = f->last_contact_ms = loop_now_ms(f->loop);
 	f->connects++;
 	f->n_errors = 0;
+	f->cause = NULL;
+	feed_why_end(f);
 	f->query[0] = f->error[0] = f->mismatch[0] = '\0';
 	f->bundles = false;
 	f->unserved = 0;
@@ -251,6 +255,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 	hubtime_closed(&f->hubtime);
 	if (f->stopping)
 		return;
+	f->cause = feed_cause(f->mismatch[0] != '\0' ? f->mismatch : f->waits ? f->waits_for : why);
 	timer_cancel(f->hurry);
 	if (was_open && !f->joining)
 		places_lived(&f->places, loop_now_ms(f->loop) - f->opened_ms, f->state == SYNCED);
@@ -283,6 +288,8 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 		retry_later(f, f->protocol->closed(f));
 	} else {
 		note_failure(f, why);
+		if (strstr(why, WS_REFUSED_OR_UNREACHABLE) != NULL)
+			feed_why_ask(f, &f->at);
 		dial(f);
 	}
 }
@@ -399,6 +406,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	struct feed *f = xcalloc(1, sizeof(*f));
 	int rc;
 
+	f->why_fd = -1;
 	f->protocol = config->cloudhub ? &feed_cloudhub : &feed_edgeway;
 	f->loop = config->loop;
 	f->apply = config->apply;
@@ -420,6 +428,7 @@ feed_new(struct feed **out, const struct feed_config *config, struct err *err)
 	f->heartbeat_ms = config->heartbeat_ms;
 	feed_renew_init(f);
 	f->retry = timer_new(f->loop, on_retry, f);
+	f->why_later = timer_new(f->loop, feed_why_dial, f);
 	f->check = timer_new(f->loop, on_check, f);
 	f->flush = timer_new(f->loop, feed_flush, f);
 	f->hurry = timer_new(f->loop, on_hurry, f);
@@ -450,6 +459,8 @@ feed_free(struct feed **out)
 	timer_free(&f->flush);
 	timer_free(&f->hurry);
 	buf_fini(&f->lines);
+	feed_why_end(f);
+	timer_free(&f->why_later);
 	feed_renew_fini(f);
 	resolve_free(&f->resolve);
 	ws_free(&f->ws);
@@ -498,6 +509,8 @@ feed_status(const struct feed *f)
 		.proxy = f->proxy.host,
 		.error = f->error,
 		.untold = connected && f->protocol->untold != NULL ? f->protocol->untold(f) : "",
+		.problem = f->cause != NULL ? f->cause->problem : "",
+		.remedy = f->cause != NULL ? f->cause->remedy : "",
 		.certificate_not_before = f->identity.not_before,
 		.certificate_not_after = f->identity.not_after,
 		.certificate_error = f->renewal.error,

@@ -59,6 +59,8 @@ struct feed_status {
 	const char *proxy; /* host of hub.proxy, "" none */
 	const char *error; /* why the last attempt failed, "" none */
 	const char *untold; /* what a CloudHub does not tell, with the remedy; "" nothing */
+	const char *problem,
+		*remedy; /* what stands behind that: a label, and what helps; "" none */
 	int64_t certificate_not_before, certificate_not_after; /* seconds since 1970, 0: none */
 	size_t refused_hubs; /* certificates of hubs that were revoked */
 	const char *certificate_error; /* why it was not renewed, "" none */

@@ -1,6 +1,7 @@
 /*
  * What the files of meta/feed share: feed.c is the spine (the connection), feed_talk.c the conversation once it is open,
- * feed_hub.c where the hub is, told and remembered, feed_crl.c which hubs are refused, feed_refusal.c what its refusals mean,
+ * feed_hub.c where the hub is, told and remembered, feed_crl.c which hubs are refused, feed_refusal.c what its refusals mean, feed_why.c why
+ * there is no connection,
  * feed_join.c how the node comes by its certificate, feed_renew.c how that is renewed while the connection stays,
  * feed_answer.c what is answered to its questions, cloudhub.c the conversation with a KubeEdge CloudHub. No other file includes it.
  */
@@ -118,6 +119,11 @@ struct feed {
 	uint64_t comparisons[2]; /* with the hub: all was the same, something differed */
 	uint64_t unserved; /* hash of what was told on this connection, 0: nothing */
 	char error[FEED_ERROR_MAX];
+	const struct feed_cause *cause; /* of it, NULL: none */
+	struct timer *why_later;
+	struct watch *why_watch; /* feed_why.c's, of an address that does not take connections */
+	struct addr why_addr;
+	int why_fd; /* -1: none */
 	char mismatch
 		[400]; /* why the hub will not have us: another protocol, a refusal to sign; "" none */
 	char waits_for[FEED_ERROR_MAX]; /* which approval, "" none */
@@ -187,7 +193,20 @@ void feed_take_crl(struct feed *f, const struct envelope *e);
 void feed_use_refused(const struct feed *f, struct ssl_ctx_st *tls);
 size_t feed_count_refused(const struct feed *f);
 
+/* --- feed_why.c --- */
+/* The error that says WS_REFUSED_OR_UNREACHABLE says before long which of both. */
+void feed_why_ask(struct feed *f, const struct addr *to);
+void feed_why_end(struct feed *f);
+void feed_why_dial(void *feed); /* the timer's */
+
 /* --- feed_refusal.c --- */
+/* What stands behind the words with which a connection, or an attempt, ended; never NULL. */
+struct feed_cause {
+	const char *words; /* that are in them */
+	const char *problem; /* a label, the same for ever */
+	const char *remedy;
+};
+const struct feed_cause *feed_cause(const char *why);
 /* Does the connection's last word say that our certificate counts no more? */
 bool feed_certificate_refused(const char *why);
 /* The hub answered, and said no: words that tell what to do about it. NULL: it did not. */

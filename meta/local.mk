@@ -4,7 +4,7 @@ meta_libmeta_a_SOURCES = \
 	meta/apply.c meta/apply.h meta/apply_batch.c meta/apply_guard.c meta/apply_held.c meta/apply_private.h meta/apply_scan.c meta/apply_tell.c \
 	meta/cloudhub.c meta/cloudhub_ask.c meta/cloudhub_private.h meta/cloudhub_told.c \
 	meta/feed.c meta/feed.h meta/feed_answer.c meta/feed_crl.c meta/feed_join.c meta/feed_private.h meta/feed_renew.c \
-	meta/feed_hub.c meta/feed_refusal.c meta/feed_talk.c \
+	meta/feed_hub.c meta/feed_refusal.c meta/feed_talk.c meta/feed_why.c \
 	meta/hubtime.c meta/hubtime.h \
 	meta/ipam.c meta/ipam.h \
 	meta/join.c meta/join.h \

@@ -146,6 +146,8 @@ state_feed(const struct meta *m, struct buf *out)
 		buf_adds(out, ",\"cloudhub_problem\":");
 		json_add_text(out, f.untold);
 	}
+	buf_printf(out, ",\"problem\":\"%s\",\"remedy\":", f.problem);
+	json_add_text(out, f.remedy);
 	buf_adds(out, ",\"proxy\":");
 	json_add_text(out, f.proxy);
 	buf_adds(out, ",\"hubs\":");
@@ -227,7 +229,9 @@ meta_state(struct meta *m, struct buf *out)
 	if (m->feed != NULL) {
 		state_feed(m, out);
 	} else {
-		buf_adds(out, "\"connected\":false,\"synced\":false,\"error\":");
+		buf_adds(out,
+			"\"connected\":false,\"synced\":false,\"problem\":\"hub-identity\","
+			"\"remedy\":\"as it says\",\"error\":");
 		json_add_text(out, m->why_not);
 	}
 	buf_adds(out, ",\"data\":");

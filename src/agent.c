@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "base/carriers.h"
@@ -234,6 +235,48 @@ agent_open_iptables(struct agent *a, struct err *err)
 	return rc;
 }
 
+/* One of those that the listener serves: the kernel leads TCP of others to their endpoints. */
+static bool
+choose_target(void *arg, struct pod_canary_target *to)
+{
+	const struct agent *a = arg;
+
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
+		const struct service *s = snapshot_at(a->snapshot, i);
+
+		for (unsigned p = 0; p < s->n_ports && s->fake_ip != 0; p++) {
+			if (s->ports[p].mode != PORT_HTTP)
+				continue;
+			snprintf(to->name, sizeof to->name, "%s.%s.svc", s->name, s->namespace);
+			to->ip = s->fake_ip;
+			to->port = s->ports[p].port;
+			return true;
+		}
+	}
+	return false;
+}
+
+static void
+expect_canary(void *arg, uint32_t ip, uint64_t number)
+{
+	lb_canary(((struct agent *)arg)->lb, ip, number);
+}
+
+static void
+start_pod_canary(struct agent *a)
+{
+	const struct pod_canary_config config = {.loop = a->loop,
+		.interface = a->options->mesh_interface,
+		.domain = a->options->mesh_cluster_domain,
+		.dns_port = (uint16_t)a->options->dns_port,
+		.choose = choose_target,
+		.expect = expect_canary,
+		.arg = a};
+
+	if (a->options->mesh_canary)
+		pod_canary_start(&a->pods, &config);
+}
+
 static void
 start_canary(struct agent *a)
 {
@@ -297,6 +340,7 @@ open_parts(struct agent *a, struct err *err)
 	a->retry = timer_new(a->loop, agent_mesh_retry, a);
 	a->started_ms = loop_now_ms(a->loop);
 	start_canary(a);
+	start_pod_canary(a);
 	rc = agent_open_iptables(a, err);
 	if (rc == 0) {
 		agent_find_estate(a);
@@ -349,6 +393,7 @@ agent_start(
 	a->intr = signal_start(a->loop, SIGINT, agent_stop, a);
 	a->hup = signal_start(a->loop, SIGHUP, agent_reload, a);
 	confine_follow(a->confine, a->loop);
+	agent_findings_start(a);
 	workers_run(a->workers);
 	agent_connect_hub(a);
 	if (a->takeover != NULL)
@@ -377,6 +422,7 @@ agent_run(struct agent **out)
 	signal_stop(&a->intr);
 	signal_stop(&a->hup);
 	timer_free(&a->retry);
+	agent_findings_end(a);
 	timer_free(&a->admin_retry);
 	handover_free(a);
 	agent_health_end(a);

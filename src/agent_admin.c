@@ -74,6 +74,7 @@ on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply
 	loops_metrics(a, &m);
 	admin_metrics(a->admin, a->metrics, &m);
 	confine_metrics(a->confine, &m);
+	findings_metrics(&a->findings, &m);
 	reply->type = "text/plain; version=0.0.4; charset=utf-8";
 	buf_add(&reply->body, buf_at(&m.out), buf_len(&m.out));
 	metrics_fini(&m);
@@ -90,18 +91,14 @@ count_refused(const struct agent *a)
 	return n;
 }
 
-static void
-on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
+void
+agent_state_write(struct agent *a, struct buf *out, bool whole)
 {
-	struct agent *a = arg;
-	struct buf *out = &reply->body;
 	struct in_addr in = {.s_addr = htonl(a->address)};
 	char address[INET_ADDRSTRLEN];
 	auto_buf struct buf why;
 
-	(void)req;
 	buf_init(&why, BUF_UNLIMITED);
-	reply->type = "application/json";
 	buf_adds(out,
 		"{\"program\":\"edgeway-agent\",\"version\":\"" EDGEWAY_VERSION "\",\"node\":");
 	json_add_text(out, a->options->node);
@@ -131,21 +128,32 @@ on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
 		buf_adds(out, "null");
 	buf_adds(out, ",\"lb\":");
 	if (a->lb != NULL)
-		lb_state(a->lb, out);
+		lb_state(a->lb, out, whole || lb_down(a->lb) > 0);
 	else
 		buf_adds(out, "null");
 	buf_adds(out, ",\"tracing\":");
 	tracing_state(a->tracing, out);
 	buf_adds(out, ",\"iptables\":");
 	if (a->ipt != NULL)
-		iptables_state(a->ipt, out);
+		iptables_state(a->ipt, out, whole || pod_canary_failing(a->pods));
 	else
 		buf_adds(out, "null");
 	buf_adds(out, ",\"tunnel\":");
 	agent_tunnel_state(a, out);
+	buf_adds(out, ",\"canary\":");
+	pod_canary_state(a->pods, out);
 	buf_adds(out, ",\"carriers\":");
 	agent_carriers_state(a, out);
-	buf_adds(out, "}\n");
+}
+
+static void
+on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	(void)req;
+	reply->type = "application/json";
+	agent_state_write(arg, &reply->body, true);
+	agent_findings_write(arg, &reply->body);
+	buf_adds(&reply->body, "}\n");
 }
 
 static void

@@ -118,6 +118,8 @@ serve(struct agent *a, struct err *err)
 		socket_store_put(a->sockets, a->dns, a->lb);
 	if (rc == 0 && a->canary != NULL)
 		canary_ask(a->canary, a->address);
+	if (rc == 0)
+		pod_canary_use(a->pods, a->address);
 	if (rc < 0 || !a->options->dns_manage_resolv_conf)
 		return rc;
 	rc = write_resolv_conf(a, err);
@@ -135,6 +137,7 @@ withdraw(struct agent *a)
 	if (a->takeover != NULL) /* it is the one's before, who goes on if we do not come up */
 		return;
 	agent_capture_end(a);
+	pod_canary_use(a->pods, 0);
 	socket_store_drop(a->sockets);
 	if (a->options->dns_manage_resolv_conf && dns_resolvconf_restore(a->dns, &err) < 0)
 		log_error("agent", "cannot restore resolv.conf: %s", err.text);

@@ -38,6 +38,7 @@ enum { ON_STOP_RESTORE, ON_STOP_KEEP };
 	X(ENUM, mesh_catch_cluster_ips, "mesh.catchClusterIPs", "auto", \
 		"serve ClusterIPs too: auto where nothing else does", .words = "auto|true|false") \
 	X(ENUM, mesh_datapath, "mesh.datapath", "proxy", "who carries TCP that is not HTTP", .words = "proxy|kernel") \
+	X(BOOL, mesh_canary, "mesh.canary", "true", "try the mesh from the pods' side all the time") \
 	X(UINT, mesh_workers, "mesh.workers", "0", "threads for traffic; 0: number of cores, at most 4", .max = 64) \
 	X(UINT, dns_port, "dns.port", "53", "port of the DNS server on the mesh address", .min = 1, .max = 65535) \
 	X(UINT, dns_ttl, "dns.ttl", "30", "seconds that clients may keep an answer", .max = 86400) \

@@ -18,7 +18,9 @@
 #include "src/announce.h"
 #include "src/canary.h"
 #include "src/confine.h"
+#include "src/findings.h"
 #include "src/handover.h"
+#include "src/pod_canary.h"
 #include "src/socket_store.h"
 #include "src/starter.h"
 #include "src/takeover.h"
@@ -43,6 +45,7 @@ struct agent {
 	struct agent_tunnel *tunnel; /* NULL: none is wanted */
 	struct snapshot *snapshot; /* the newest one */
 	struct canary *canary; /* NULL: nothing is captured */
+	struct pod_canary *pods; /* tries the mesh as pods have it */
 	struct timer *retry; /* until every step of the address has worked */
 	struct sigwatch *term, *intr, *hup;
 	struct addr *upstreams; /* configured */
@@ -68,6 +71,8 @@ struct agent {
 	struct confine *confine;
 	struct timer *admin_retry;
 	unsigned admin_tries;
+	struct timer *look; /* at itself */
+	struct findings findings, findings_seen; /* what is told; of the last look */
 	LIST_HEAD(, agent_answer) answers; /* to the hub's questions, while the workers are asked */
 };
 
@@ -169,6 +174,15 @@ int agent_admin_start(struct agent *a, struct err *err);
 int agent_metrics_start(struct agent *a, struct err *err);
 /* The same, again and again for a while: the agent before us lets its address go. */
 void agent_admin_open(void *agent);
+/* The state as a JSON object without its closing brace. Unless it is to be whole, what costs time is there only where something is wrong
+ * that it explains: the workers' lists of endpoints, others' rules. */
+void agent_state_write(struct agent *a, struct buf *out, bool whole);
+
+/* agent_findings.c: what is wrong, by agent_checks.h */
+void agent_findings_start(struct agent *a);
+void agent_findings_end(struct agent *a);
+/* state: as of agent_state_write; adds the list as JSON. */
+void agent_findings_write(const struct agent *a, struct buf *state);
 
 /* agent_access.c: admin_fn, with the agent */
 void agent_access_check(void *agent, const struct admin_request *req, struct admin_reply *reply);

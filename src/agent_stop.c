@@ -59,6 +59,7 @@ on_lb_stopped(void *arg)
 	if (!a->handed_over)
 		agent_forget_estate(a);
 	canary_stop(&a->canary);
+	pod_canary_stop(&a->pods);
 	agent_tracing_end(a, on_spans_sent);
 }
 
@@ -66,6 +67,7 @@ void
 agent_hand_over(struct agent *a)
 {
 	a->handed_over = true;
+	pod_canary_use(a->pods, 0);
 	announce_stop(&a->announce);
 	lb_hand_over(&a->lb, a->options->drain_timeout, on_lb_stopped, a);
 }
@@ -85,6 +87,7 @@ agent_stop(void *arg)
 	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)a->options->drain_timeout);
 	timer_cancel(a->retry);
+	pod_canary_use(a->pods, 0);
 	if (!a->handed_over)
 		socket_store_drop(a->sockets);
 	if (!stays(a))

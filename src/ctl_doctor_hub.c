@@ -4,6 +4,7 @@
 #include <time.h>
 
 #include "src/ctl_hub_findings.h"
+#include "src/checks.h"
 
 static void
 check_redirect(struct findings *f, const struct tree_node *redirect)
@@ -192,7 +193,7 @@ doctor_hub(struct findings *f, const struct tree_node *top)
 				ctl_text(p, "error"));
 	}
 	hub_findings_services(f, hub);
-	doctor_traces(f, tree_get(top, "tracing"));
-	doctor_seccomp(f, tree_get(top, "seccomp"));
-	doctor_admin(f, tree_get(top, "admin"));
+	check_traces(f, tree_get(top, "tracing"));
+	check_seccomp(f, tree_get(top, "seccomp"));
+	check_admin(f, tree_get(top, "admin"));
 }

@@ -14,10 +14,5 @@ void doctor_disk(struct findings *f, const char *folder);
 /* The mesh as this host and containers on the bridge see it, and what stands in their way. state: the agent's. */
 void doctor_view(
 	struct findings *f, const struct tree_node *state, const char *bridge, const char *socket);
-/* What a daemon says of its spans. */
-void doctor_traces(struct findings *f, const struct tree_node *tracing);
-/* s: what a daemon says of its filter of system calls. */
-void doctor_admin(struct findings *f, const struct tree_node *admin);
-void doctor_seccomp(struct findings *f, const struct tree_node *s);
 
 #endif

@@ -11,6 +11,7 @@
 #include "src/ctl_hub_findings.h"
 #include "src/ctl_screen.h"
 #include "src/ctl_show.h"
+#include "src/findings.h"
 
 enum { LABEL_WIDTH = 13, CLOCK_FAR_S = 60, ALIKE_MOST = 5 };
 
@@ -47,11 +48,24 @@ struct warnings {
 	char path[256];
 	unsigned n;
 	bool quiet; /* they are counted alone */
+	struct findings found; /* what the daemon finds of itself */
 };
+
+static bool
+is_found(const struct warnings *w, const char *what)
+{
+	for (size_t i = 0; i < w->found.n; i++) {
+		if (strstr(w->found.list[i].found, what) != NULL)
+			return true;
+	}
+	return false;
+}
 
 static void
 warn(struct warnings *w, const char *what)
 {
+	if (is_found(w, what))
+		return;
 	w->n++;
 	if (w->quiet)
 		return;
@@ -87,6 +101,8 @@ find_trouble(struct warnings *w, const struct tree_node *n, const char *parent)
 
 		w->quiet = outer || (n->kind == TREE_LIST && rows >= ALIKE_MOST);
 
+		if (c->key != NULL && strcmp(c->key, "findings") == 0)
+			continue;
 		snprintf(w->path, sizeof w->path, "%s", parent);
 		if (c->kind == TREE_SCALAR && c->key != NULL && tells_trouble(c->key) &&
 			c->quoted && c->text[0] != '\0')
@@ -131,14 +147,47 @@ warn_clock(struct warnings *w, const struct tree_node *meta)
 		warn(w, buf_str(&text));
 }
 
+static unsigned
+status_count(const struct findings *f, enum verdict verdict)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < f->n; i++)
+		n += f->list[i].verdict == verdict;
+	return n;
+}
+
+/* Those of one class, each with what helps. */
+static void
+say_findings(const struct findings *f, enum verdict verdict, const char *label, enum ink ink)
+{
+	for (size_t i = 0; i < f->n; i++) {
+		const struct finding *one = &f->list[i];
+
+		if (one->verdict != verdict)
+			continue;
+		printf("  %s%-*s%s: %s%s\n", screen_ink(ink), LABEL_WIDTH, label, one->check,
+			one->found, screen_ink(INK_PLAIN));
+		printf("  %-*s-> %s\n", LABEL_WIDTH, "", one->remedy);
+		label = "";
+	}
+}
+
 static void
 say_warnings(struct warnings *w)
 {
-	if (buf_len(&w->text) == 0)
+	bool noted = status_count(&w->found, VERDICT_NOTE) > 0;
+
+	say_findings(&w->found, VERDICT_BAD, "faults", INK_BAD);
+	say_findings(&w->found, VERDICT_NOTE, "warnings", INK_NOTE);
+	if (buf_len(&w->text) > 0)
+		printf("%s%.*s%s%s", screen_ink(INK_NOTE), LABEL_WIDTH + 2,
+			noted ? "                " : buf_str(&w->text),
+			buf_str(&w->text) + LABEL_WIDTH + 2, screen_ink(INK_PLAIN));
+	else if (!noted && status_count(&w->found, VERDICT_BAD) == 0)
 		printf("  %-*snone\n", LABEL_WIDTH, "warnings");
-	else
-		printf("%s%s%s", screen_ink(INK_NOTE), buf_str(&w->text), screen_ink(INK_PLAIN));
 	buf_fini(&w->text);
+	findings_fini(&w->found);
 }
 
 /* --- agent --------------------------------------------------------------------- */
@@ -384,11 +433,6 @@ show_agent(const struct tree_node *top, struct buf *line, struct warnings *w)
 	say_dns(tree_get(top, "dns"), line);
 	say_rules(tree_get(top, "iptables"), line);
 	say_seccomp(tree_get(top, "seccomp"), line);
-	warn_number(w, top, "meta.addresses.services_without",
-		"services have no address left: mesh.subnet is too small");
-	warn_number(w, top, "refused",
-		"endpoints are not dialled because of what their address is: edgewayctl endpoints "
-		"names them, lb.allow lets them in");
 	warn_clock(w, tree_get(top, "meta"));
 	warn_number(w, top, "dns.case.forged",
 		"answers of upstreams by UDP were not what they say by TCP: somebody may forge "
@@ -664,21 +708,26 @@ ctl_show_status(const struct tree_node *top, const char *argument)
 {
 	bool ready = ctl_true(top, "ready"), degraded = ctl_text(top, "degraded")[0] != '\0';
 	struct warnings w = {0};
+	unsigned faults;
 	auto_buf struct buf line;
 
 	(void)argument;
 	buf_init(&line, BUF_UNLIMITED);
 	buf_init(&w.text, BUF_UNLIMITED);
 	ctl_add_duration(&line, ctl_number(top, "uptime_s"));
-	printf("%s: %s%s%s, %s %s, up %s\n", ctl_text(top, "node"),
-		screen_ink(!ready          ? INK_BAD
-				: degraded ? INK_NOTE
-					   : INK_GOOD),
+	findings_read(&w.found, tree_get(top, "findings"));
+	faults = status_count(&w.found, VERDICT_BAD);
+	printf("%s: %s%s", ctl_text(top, "node"),
+		screen_ink(!ready || faults > 0 ? INK_BAD
+				: degraded      ? INK_NOTE
+						: INK_GOOD),
 		!ready             ? "NOT READY"
 			: degraded ? "ready, DEGRADED"
-				   : "ready",
-		screen_ink(INK_PLAIN), ctl_text(top, "program"), ctl_text(top, "version"),
-		buf_str(&line));
+				   : "ready");
+	if (faults > 0)
+		printf(", %u FAULT%s", faults, faults > 1 ? "S" : "");
+	printf("%s, %s %s, up %s\n", screen_ink(INK_PLAIN), ctl_text(top, "program"),
+		ctl_text(top, "version"), buf_str(&line));
 	buf_consume(&line, buf_len(&line));
 	find_trouble(&w, top, "");
 	if (tree_get(top, "hub") != NULL)

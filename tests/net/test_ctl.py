@@ -50,20 +50,21 @@ def test_status_is_one_screen(mesh, agent, hub):
     assert said.startswith("edge-1: ready, edgeway-agent ") and len(said.splitlines()) < 24
     for line in ("connected to wss://192.0.2.1:10000", "table ip edgeway installed", "192.0.2.53:53 (alive)"):
         assert line in said
-    assert re.search(r"^  resolv.conf  ours$", said, re.M) and re.search(r"^  warnings     none$", said, re.M)
+    assert re.search(r"^  resolv.conf  ours$", said, re.M) and re.search(r"^  warnings     services: no endpoint is ready of default/empty$", said, re.M)
     said = hub("status")
     assert "2 connected, 2 synced" in said and "default/empty: port 80: no pod with an address" in said
 
 
 def test_status_says_what_is_wrong(mesh, agent, hub):
-    """The hub is stopped: the agent serves on, so that it is ready, and the reason stands among the warnings."""
+    """The hub is stopped: the agent serves on, so that it is ready, and the reason stands among the faults."""
     mesh.hub.process.stop(signal.SIGKILL)
     try:
-        wait_for("warning", lambda: re.search(r"warnings +meta: .*192\.0\.2\.1:10000", agent("status")))
+        wait_for("fault", lambda: re.search(r"faults +hub: .*192\.0\.2\.1:10000: Connection refused\n +-> nothing listens there", agent("status")))
+        assert agent("status").startswith("edge-1: ready, 1 FAULT, ")
         assert "NOT CONNECTED to wss://192.0.2.1:10000" in agent("status")
     finally:
         mesh.hub.start()
-    wait_for("no warning", lambda: "warnings     none" in agent("status"))
+    wait_for("no fault", lambda: "faults" not in agent("status"))
     wait_for("both are back", lambda: "2 connected, 2 synced" in hub("status"))
 
 
@@ -274,7 +275,7 @@ def test_screen(mesh, agent):
     seen = len(t.text)
     t.resize(50, 200)
     wide = wait_for("another look, long before its time", lambda: t.look(seen))
-    assert any(line.startswith("  warnings     none") for line in wide) and max(map(len, wide)) > 80
+    assert any(line.startswith("  warnings     services: ") for line in wide) and max(map(len, wide)) > 80
     assert "\x1b[32mready\x1b[0m" in t.text
     assert t.end() == -signal.SIGINT
     t = Terminal(agent, "--socket", "/nowhere", "--watch=60", "status")
@@ -286,7 +287,7 @@ def test_screen(mesh, agent):
 def test_without_colours(agent, env):
     """TERM=dumb neither moves the cursor."""
     t = Terminal(agent, "--watch=1", "status", env=env)
-    wait_for("two looks", lambda: t.read().count("warnings     none") >= 2)
+    wait_for("two looks", lambda: t.read().count("services: no endpoint is ready of") >= 2)
     t.end()
     assert "edge-1: ready, " in t.text and not re.search(r"\x1b\[[0-9;]*m", t.text.replace("\x1b[0m", "?"))
     assert ("\x1b" in t.text) == (env == ("NO_COLOR=1",))

@@ -156,7 +156,7 @@ check(struct lab *lab)
 	struct err err = {0};
 
 	buf_init(&json, BUF_UNLIMITED);
-	iptables_state(lab->ipt, &json);
+	iptables_state(lab->ipt, &json, true);
 	assert_int_equal(tree_parse(&t, "state", buf_at(&json), buf_len(&json), &err), 0);
 	state = tree_document(t, 0);
 	assert_int_equal(told(state, "failures"), 0);

@@ -387,7 +387,7 @@ repairs_what_others_delete(void **state)
 		delete_as_another_program();
 		wait_until(lab, rules_are, rules_wanted());
 		buf_init(&told, BUF_UNLIMITED);
-		iptables_state(lab->ipt, &told);
+		iptables_state(lab->ipt, &told, true);
 		assert_non_null(strstr(buf_str(&told), "\"installed\":true"));
 	}
 	assert_int_equal(iptables_remove(lab->ipt, &err), 0);
@@ -431,7 +431,7 @@ captures_upstreams(void **state)
 	assert_int_equal(iptables_capture(lab->ipt, first, 2, &err), 0); /* renewed */
 	assert_int_equal(captured("192.0.2.53"), 1);
 	buf_init(&told, BUF_UNLIMITED);
-	iptables_state(lab->ipt, &told);
+	iptables_state(lab->ipt, &told, true);
 	assert_non_null(strstr(buf_str(&told), "\"captured\":{\"upstreams\":[\"192.0.2.53\"]"));
 	assert_int_equal(iptables_capture(lab->ipt, then, 1, &err), 0);
 	assert_int_equal(captured("192.0.2.53"), 0);

@@ -1,0 +1,82 @@
+"""What keeps a node from its hub: told apart, and named with cause and remedy in log, status, doctor and metric."""
+import time
+
+import pytest
+
+from lab import HUB_ADDRESS, faketime
+from troubles import Town, gone, told
+
+pytestmark = pytest.mark.plain_build  # what is told; what does it has tests of its own
+
+
+@pytest.fixture(scope="module")
+def town(lab):
+    made = Town(lab)
+    yield made
+    print(made.agent.process.log()[-3000:])
+
+
+def test_hub_port_refused(town):
+    town.hub.process.kill()
+    told(town.agent, "hub-refused", "fault", f"{HUB_ADDRESS}:10000", "Connection refused")
+    town.hub.start()
+    gone(town.agent, "hub-refused")
+
+
+def test_hub_port_dropped(town):
+    town.hub.machine.run("nft", "-f", "-", input="table ip wall { chain in { type filter hook input priority 0; tcp dport 10000 drop; }\n}\n")
+    told(town.agent, "hub-silent", "fault", f"{HUB_ADDRESS}:10000", "no answer to the connection's first packet")
+    town.hub.machine.run("nft", "delete", "table", "ip", "wall")
+    gone(town.agent, "hub-silent")
+
+
+def test_hub_unreachable(town):
+    """As a router says it of a machine that is down."""
+    town.hub.machine.run("nft", "-f", "-", input="table ip wall { chain in { type filter hook input priority 0; "
+                         "tcp dport 10000 reject with icmp host-unreachable; }\n}\n")
+    town.hub.machine.run("ss", "-K", "sport", "=", ":10000", check=False)
+    told(town.agent, "hub-unreachable", "fault", f"{HUB_ADDRESS}:10000", "No route to host")
+    town.hub.machine.run("nft", "delete", "table", "ip", "wall")
+    gone(town.agent, "hub-unreachable")
+
+
+def test_hub_down(town):
+    """Nobody says so."""
+    town.hub.machine.run("ip", "link", "set", "eth0", "down")
+    told(town.agent, "hub-silent", "fault", f"{HUB_ADDRESS}:10000", "no answer to the connection's first packet")
+    town.hub.machine.run("ip", "link", "set", "eth0", "up")
+    gone(town.agent, "hub-silent")
+
+
+def test_hub_frozen(town):
+    """Its kernel takes connections, it does not."""
+    town.hub.process.popen.send_signal(19)
+    told(town.agent, "hub-frozen", "fault", "it takes the connection")
+    town.hub.process.popen.send_signal(18)
+    gone(town.agent, "hub-frozen")
+
+
+JOINS = {
+    "wrong CA": ("hub-ca", "the CA of the join token is not in its chain"),
+    "expired token": ("hub-token", "the hub refused the token"),
+    "another node's token": ("hub-token", "the hub refused the token"),
+    "wrong clock": ("hub-clock", "it has expired (or this machine's clock is wrong); here it is "),
+}
+
+
+@pytest.mark.parametrize("what", JOINS)
+def test_joining(town, what):
+    problem, words = JOINS[what]
+    token, before = town.hub.token(), ()
+    if what == "wrong CA":
+        token = f"{'0' * 64}.{token.partition('.')[2]}"
+    elif what == "expired token":
+        token = town.hub.token("--ttl", "1")
+        time.sleep(1.1)
+    elif what == "another node's token":
+        token = town.hub.token("--node", "edge-9")
+    elif what == "wrong clock":
+        before = faketime(FAKETIME_DONT_FAKE_MONOTONIC=1, FAKETIME="+800d")
+    agent = town.newcomer(token=token, before=before)
+    told(agent, problem, "fault", words)
+    agent.stop()
