@@ -246,7 +246,8 @@ on_life(void *arg)
 		if (s->bulk && s->ping_ms == 0)
 			session_ping(s);
 		session_look(s);
-		session_tell(s, true);
+		if (s->silent != s->silent_told)
+			session_kick(s);
 	}
 	leave(s);
 }

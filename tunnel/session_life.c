@@ -114,7 +114,8 @@ session_look(struct session *s)
 	if (now >= life_ping_at(s))
 		session_ping(s);
 	if (now >= life_silent_at(s)) {
-		if (sock_drains(life_fd(s), (unsigned)life_patience_ms(s)))
+		if (s->unread || s->behind || /* what has come waits for its turn here */
+			sock_drains(life_fd(s), (unsigned)life_patience_ms(s)))
 			s->drained_ms = now;
 		else
 			life_fall_silent(s);
@@ -122,6 +123,8 @@ session_look(struct session *s)
 	if (s->parting_ms != 0)
 		session_kick(s);
 	next = MIN(MIN(life_ping_at(s), life_silent_at(s)), s->heard_ms + s->limits.dead_ms);
+	next = MIN(
+		next, now + s->limits.ping_ms); /* the one that is out may be answered meanwhile */
 	s->look_ms = MAX(next, now + 1);
 	timer_start(s->life, s->look_ms - now, 0);
 }
