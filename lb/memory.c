@@ -99,11 +99,15 @@ memory_allowance(const struct front *f)
 size_t
 memory_step(const struct peer *to, size_t want)
 {
+	size_t room;
+
 	if (want <= MEMORY_STEP_LEAST)
 		return want;
 	if (buf_len(&to->out) > 0)
 		return MEMORY_STEP_LEAST;
-	return MIN(want, MAX(peer_room(to) / 2, (size_t)MEMORY_STEP_LEAST));
+	room = peer_room(to) /
+		2; /* once: MIN and MAX would ask again, and what they get may be more */
+	return MIN(want, MAX(room, (size_t)MEMORY_STEP_LEAST));
 }
 
 bool
