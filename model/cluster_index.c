@@ -125,6 +125,8 @@ mark(struct cluster *c, struct joint *j)
 {
 	if (j == NULL || j->dirty)
 		return;
+	cluster_near_forget(
+		c, j); /* its Service may be another, or none, until it is joined again */
 	j->dirty = true;
 	TAILQ_INSERT_TAIL(&c->waiting, j, waiting);
 }

@@ -173,6 +173,8 @@ near_look(const struct cluster *c, struct joint *j)
 	struct table_node *n;
 	size_t looked = 0;
 
+	if (o == NULL || o->service.selector.n == 0 || j->n_told == 0)
+		return 0;
 	n = table_first(&c->pods_by_namespace, cluster_namespace_hash(j->ns));
 	for (; n != NULL && looked < NEAR_PODS_A_SERVICE; n = table_next(n), looked++) {
 		const struct record *r = node_of(struct link, n)->target;

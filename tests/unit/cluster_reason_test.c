@@ -255,6 +255,25 @@ rounds_come_to_all(void **state)
 	assert_true(rounds > 1);
 }
 
+/* Between an event and the next change, which a list in pages may hold up for seconds, a Service may have gone or have no selector any more. */
+static void
+a_service_that_goes_is_looked_at_no_more(void **state)
+{
+	(void)state;
+	kit_say(cluster, "p", POD("web-0", "n", "app: web", WEB, AT("172.17.0.2")));
+	kit_say(cluster, "s", BY("app: wbe"));
+	adopt();
+	cluster_replace(cluster, "s", NULL);
+	cluster_look_near(cluster);
+	says(CLUSTER_WELL, "");
+	kit_say(cluster, "s", BY("app: wbe"));
+	adopt();
+	kit_say(cluster, "s", SERVICE("s", "ports: [{port: 80, targetPort: http}]"));
+	cluster_look_near(cluster);
+	adopt();
+	assert_null(strstr(cluster_reason(cluster, "default", "s"), "nearest"));
+}
+
 #define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
 
 int
@@ -267,6 +286,7 @@ main(void)
 		T(a_target_port_that_slices_leave_out),
 		T(a_selector_names_the_nearest_label),
 		T(rounds_come_to_all),
+		T(a_service_that_goes_is_looked_at_no_more),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
