@@ -255,6 +255,100 @@ rounds_come_to_all(void **state)
 	assert_true(rounds > 1);
 }
 
+/* Not pods alone make work: with as many as before, selectors and pods of many labels have more rounds. */
+static void
+rounds_are_bounded_by_labels(void **state)
+{
+	enum { SERVICES = 8, PODS = 500, LABELS = 30 };
+	auto_buf struct buf labels, text;
+	unsigned named = 0;
+
+	(void)state;
+	buf_init(&labels, BUF_UNLIMITED);
+	buf_init(&text, BUF_UNLIMITED);
+	for (unsigned k = 0; k < LABELS; k++)
+		buf_printf(&labels, "k%u: v, ", k);
+	for (unsigned i = 0; i < SERVICES; i++)
+		buf_printf(&text, SERVICE("s%u", "selector: {%sz: wbe}, ports: [{port: 80}]"), i,
+			buf_str(&labels));
+	kit_say(cluster, "s", buf_str(&text));
+	buf_consume(&text, buf_len(&text));
+	for (unsigned i = 0; i < PODS; i++)
+		buf_printf(&text, POD("p%u", "n", "%sz: web", WEB, AT("172.17.0.2")), i,
+			buf_str(&labels));
+	kit_say(cluster, "p", buf_str(&text));
+	adopt();
+	for (unsigned i = 0; i < SERVICES; i++) {
+		char name[8];
+
+		snprintf(name, sizeof name, "s%u", i);
+		named +=
+			strstr(cluster_reason(cluster, "default", name), "the nearest, p0") != NULL;
+	}
+	assert_in_range(named, 1, SERVICES - 1);
+}
+
+/* Edits of one letter or of two neighbours, by the plain matrix. */
+static unsigned
+edits_between(const char *a, const char *b)
+{
+	size_t n = strlen(a), m = strlen(b);
+	unsigned d[12][12] = {0};
+
+	for (size_t i = 0; i <= n; i++)
+		for (size_t k = 0; k <= m; k++) {
+			if (i == 0 || k == 0) {
+				d[i][k] = (unsigned)(i + k);
+				continue;
+			}
+			d[i][k] = MIN(MIN(d[i - 1][k], d[i][k - 1]) + 1,
+				d[i - 1][k - 1] + (a[i - 1] != b[k - 1]));
+			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+				d[i][k] = MIN(d[i][k], d[i - 2][k - 2] + 1);
+		}
+	return d[n][m];
+}
+
+/* Whoever cannot be nearest any more is not compared to the end: the one that is found is nearest all the same. */
+static void
+the_nearest_of_many_by_any_order(void **state)
+{
+	enum { TIMES = 300, PODS = 6 };
+
+	(void)state;
+	srandom(7);
+	for (unsigned t = 0; t < TIMES; t++) {
+		char values[PODS + 1][10];
+		auto_buf struct buf text;
+		auto_free char *service = NULL, *says_so = NULL;
+		unsigned best = 0;
+
+		buf_init(&text, BUF_UNLIMITED);
+		for (unsigned i = 0; i <= PODS; i++) {
+			size_t n = 1 + (size_t)random() % 8;
+
+			for (size_t k = 0; k < n; k++)
+				values[i][k] = "xyz"[random() % 3];
+			values[i][n] = '\0';
+		}
+		for (unsigned i = 0; i < PODS; i++) {
+			if (strcmp(values[i], values[PODS]) == 0)
+				strcpy(values[i], "w");
+			if (edits_between(values[i], values[PODS]) <
+				edits_between(values[best], values[PODS]))
+				best = i;
+			buf_printf(&text, POD("p%u", "n", "app: %s", WEB, AT("172.17.0.2")), i,
+				values[i]);
+		}
+		service = xasprintf(BY("app: %s"), values[PODS]);
+		kit_say(cluster, "s", service);
+		kit_say(cluster, "p", buf_str(&text));
+		adopt();
+		says_so = xasprintf("the nearest, p%u, has app=%s", best, values[best]);
+		assert_non_null(strstr(cluster_reason(cluster, "default", "s"), says_so));
+	}
+}
+
 /* Between an event and the next change, which a list in pages may hold up for seconds, a Service may have gone or have no selector any more. */
 static void
 a_service_that_goes_is_looked_at_no_more(void **state)
@@ -286,6 +380,8 @@ main(void)
 		T(a_target_port_that_slices_leave_out),
 		T(a_selector_names_the_nearest_label),
 		T(rounds_come_to_all),
+		T(rounds_are_bounded_by_labels),
+		T(the_nearest_of_many_by_any_order),
 		T(a_service_that_goes_is_looked_at_no_more),
 	};
 
