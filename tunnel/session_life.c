@@ -1,7 +1,8 @@
 /*
  * Is the peer there? Any byte of it is a sign of life. An idle peer is asked by a ping each heartbeat; one that owes the answer to a stream's
  * opening is asked sooner. A ping that is not answered within probe_ms makes the session silent: streams are opened elsewhere then, where there is
- * a way, but nothing is cut before dead_ms, since a line may be slow for some seconds and go on.
+ * a way, but nothing is cut before dead_ms, since a line may be slow for some seconds and go on. A session that is behind reads nothing, so that its
+ * peer cannot be heard: it is neither silent nor dead then.
  */
 #include "tunnel/session_private.h"
 
@@ -85,7 +86,7 @@ session_is_rerouted(const struct session *s)
 bool
 session_is_dead(const struct session *s)
 {
-	return loop_now_ms(s->loop) - s->heard_ms >= s->limits.dead_ms;
+	return !s->behind && loop_now_ms(s->loop) - s->heard_ms >= s->limits.dead_ms;
 }
 
 bool
@@ -122,7 +123,8 @@ session_look(struct session *s)
 	}
 	if (s->parting_ms != 0)
 		session_kick(s);
-	next = MIN(MIN(life_ping_at(s), life_silent_at(s)), s->heard_ms + s->limits.dead_ms);
+	next = (s->behind ? now : s->heard_ms) + s->limits.dead_ms;
+	next = MIN(MIN(life_ping_at(s), life_silent_at(s)), next);
 	next = MIN(
 		next, now + s->limits.ping_ms); /* the one that is out may be answered meanwhile */
 	s->look_ms = MAX(next, now + 1);

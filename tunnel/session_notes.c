@@ -2,6 +2,12 @@
 #include "tunnel/session_private.h"
 #include "tunnel/udp_path.h"
 
+enum {
+	NOTES_LEAST = 32, /* in a turn */
+	NOTES_LEAST_OF_ALL = 256, /* of all of a budget that are late together */
+	NOTES_LEAST_OF_MANY = 4, /* and still of each */
+};
+
 static void
 refuse(struct stream *st, unsigned status, const char *reason)
 {
@@ -85,10 +91,20 @@ tell(struct session *s, struct stream *st, unsigned note)
 		st->on_fading(st->fading_arg);
 }
 
+/* However short the turn is, some are told: many that are late together would else spend their turns on anything but that. */
+static unsigned
+notes_least(const struct session *s)
+{
+	return MIN((unsigned)NOTES_LEAST,
+		MAX((unsigned)NOTES_LEAST_OF_MANY, NOTES_LEAST_OF_ALL / MAX(s->budget->late, 1u)));
+}
+
 /* A stream may go, and others too, in whatever its owner is told. */
 void
 session_tell(struct session *s, bool all)
 {
+	unsigned least = notes_least(s), told = 0;
+	bool was_behind = s->behind;
 	struct stream *st;
 
 	s->behind = false;
@@ -99,11 +115,13 @@ session_tell(struct session *s, bool all)
 		if (st->notes == 0)
 			TAILQ_REMOVE(&s->noted, st, noted);
 		tell(s, st, note);
-		if (!all && !s->freed && session_turn_is_over(s)) {
+		if (++told >= least && !all && !s->freed && session_turn_is_over(s)) {
 			s->behind = !TAILQ_EMPTY(&s->noted);
 			break;
 		}
 	}
+	if (!s->freed && was_behind && !s->behind)
+		s->heard_ms = loop_now_ms(s->loop); /* nothing was read meanwhile */
 	if (!s->freed && s->asked) {
 		s->asked = false;
 		if (s->events->asked != NULL)
