@@ -18,6 +18,7 @@ enum { END_STREAM = 0x1, PADDED = 0x8 };
 
 enum {
 	STREAM_CREDIT = 8, /* a reset, a word of its end, window updates of its last bytes */
+	STREAM_FADINGS = 2, /* it stops soon; where it leads does not answer */
 	SENT_A_CREDIT = 512, /* bytes; honest peers give their windows back by tens of kilobytes */
 	CREDIT_MOST = 1 << 20,
 	HEAD_FREE = 2 * 1024, /* a field section of ours has less than 1 KB */
@@ -96,6 +97,10 @@ frame_budget_take(struct frame_budget *b, uint64_t now_ms)
 	unsigned type = b->head[3], cost = frame_budget_cost(b->head);
 	bool earned = type == RST_STREAM || type == WINDOW_UPDATE || type == FADING;
 
+	if (type == FADING && b->fadings > 0) {
+		b->fadings--;
+		return true;
+	}
 	if (earned && b->credit > 0) {
 		b->credit--;
 		return true;
@@ -138,6 +143,7 @@ void
 frame_budget_stream(struct frame_budget *b)
 {
 	frame_budget_earn(b, STREAM_CREDIT);
+	b->fadings = MIN(b->fadings + STREAM_FADINGS, (unsigned)CREDIT_MOST);
 }
 
 void

@@ -25,6 +25,8 @@ struct frame_budget {
 	uint64_t filled_ms; /* up to when `left` was filled */
 	unsigned left;
 	unsigned credit; /* of window updates, resets and the like: earned by streams and bytes */
+	unsigned
+		fadings; /* that streams may still have: thousands of quiet ones have them at once when nodes drain */
 	unsigned sent_bytes; /* that have not earned any yet */
 	size_t skip; /* bytes until the next head */
 	unsigned have; /* bytes of it */

@@ -19,7 +19,8 @@ enum {
 	PING,
 	GOAWAY,
 	WINDOW_UPDATE,
-	CONTINUATION
+	CONTINUATION,
+	FADING = 0xf1
 };
 
 static struct frame_budget budget;
@@ -117,6 +118,26 @@ test_what_is_earned(void **state)
 	assert_non_null(read_frame(PRIORITY, 0, 5, 14, 0));
 }
 
+/* A node that drains has two frames for each of its streams, all at once, however long they have been quiet and whatever they carried. */
+static void
+test_all_streams_fade(void **state)
+{
+	enum { STREAMS = 20000 };
+
+	(void)state;
+	frame_budget_init(&budget, 0, 0);
+	for (int i = 0; i < STREAMS; i++)
+		frame_budget_stream(&budget);
+	while (budget.useless == 0)
+		assert_null(read_frame(WINDOW_UPDATE, 0, 4, 13, 0));
+	for (int i = 0; i < 2 * STREAMS; i++)
+		assert_null(read_frame(FADING, 0, 0, 9, 0));
+	assert_int_equal(budget.useless, 1);
+	for (int i = 1; i < FRAME_BUDGET_BURST; i++)
+		assert_null(read_frame(FADING, 0, 0, 9, 0));
+	assert_non_null(read_frame(FADING, 0, 0, 9, 0));
+}
+
 /* However the bytes are cut, and with a preface before them. */
 static void
 test_pieces(void **state)
@@ -156,6 +177,7 @@ main(void)
 		cmocka_unit_test(test_what_costs),
 		cmocka_unit_test(test_a_second_later),
 		cmocka_unit_test(test_what_is_earned),
+		cmocka_unit_test(test_all_streams_fade),
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_spent_by_others),
 	};
