@@ -278,7 +278,7 @@ heed_presence(struct line *l, const struct peer_said *said)
 		.address = said->address,
 		.version = said->version,
 		.words = said->words,
-		.since_ms = said->since_ms,
+		.since_ms = MIN(said->since_ms, (int64_t)wall_ms()), /* its clock may be ahead */
 		.connected = said->word == PEER_SAYS_THERE,
 	};
 

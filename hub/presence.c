@@ -21,6 +21,8 @@ struct presence_entry {
 struct presence {
 	struct table entries;
 	TAILQ_HEAD(presence_list, presence_entry) away; /* who went first, first */
+	struct presence_entry
+		*entered; /* there last, or what came after it in the list; NULL: none did */
 	size_t n_away, n_elsewhere;
 };
 
@@ -49,6 +51,8 @@ static void
 presence_leave_state(struct presence *p, struct presence_entry *e)
 {
 	if (!e->connected) {
+		if (p->entered == e)
+			p->entered = TAILQ_NEXT(e, away);
 		TAILQ_REMOVE(&p->away, e, away);
 		p->n_away--;
 	} else if (e->at[0] != '\0') {
@@ -68,18 +72,36 @@ presence_drop(struct presence *p, struct presence_entry *e)
 	free(e);
 }
 
-/* Replicas tell of the past in any order. */
+/*
+ * Replicas tell of the past, thousands of nodes at once, each in its order: the place is looked for from the last one on. From the end
+ * each would cost a walk past all that went later, by this clock or by another.
+ */
+static struct presence_entry *
+presence_find_before(const struct presence *p, int64_t since_ms)
+{
+	struct presence_entry *at = TAILQ_LAST(&p->away, presence_list), *next;
+
+	if (at == NULL || at->since_ms <= since_ms)
+		return at;
+	if (p->entered != NULL)
+		at = p->entered;
+	while (at != NULL && at->since_ms > since_ms)
+		at = TAILQ_PREV(at, presence_list, away);
+	while (at != NULL && (next = TAILQ_NEXT(at, away)) != NULL && next->since_ms <= since_ms)
+		at = next;
+	return at;
+}
+
 static void
 presence_enter_away(struct presence *p, struct presence_entry *e)
 {
-	struct presence_entry *before = TAILQ_LAST(&p->away, presence_list);
+	struct presence_entry *before = presence_find_before(p, e->since_ms);
 
-	while (before != NULL && before->since_ms > e->since_ms)
-		before = TAILQ_PREV(before, presence_list, away);
 	if (before != NULL)
 		TAILQ_INSERT_AFTER(&p->away, before, e, away);
 	else
 		TAILQ_INSERT_HEAD(&p->away, e, away);
+	p->entered = e;
 	if (++p->n_away > PRESENCE_AWAY_MAX)
 		presence_drop(p, TAILQ_FIRST(&p->away));
 }

@@ -164,6 +164,68 @@ it_is_bounded(void **state)
 	presence_free(&p);
 }
 
+struct order {
+	int64_t last_ms;
+	unsigned n;
+};
+
+static void
+check_order(void *arg, const struct presence_row *r)
+{
+	struct order *o = arg;
+
+	if (r->connected)
+		return;
+	assert_true(r->since_ms >= o->last_ms);
+	o->last_ms = r->since_ms;
+	o->n++;
+}
+
+static unsigned
+count_in_order(const struct presence *p)
+{
+	struct order o = {INT64_MIN, 0};
+
+	presence_each(p, check_order, &o);
+	return o.n;
+}
+
+/* Those that are away are in order, in whatever order replicas tell of them and whichever come back meanwhile. */
+static void
+who_went_first_is_first(void **state)
+{
+	struct presence *p = presence_new();
+	char node[16];
+
+	(void)state;
+	srandom(3);
+	for (int i = 0; i < 3000; i++) {
+		snprintf(node, sizeof node, "edge-%ld", random() % 300);
+		if (random() % 3 == 0)
+			presence_here(p, row(node, "192.0.2.1:1", 1000));
+		else if (random() % 3 == 0)
+			presence_forget(p, node);
+		else
+			presence_heard(
+				p, &line_b, "hub-b", gone(node, 1000 + random() % 200), false);
+		if (i % 50 == 0)
+			assert_in_range(count_in_order(p), 0, 300);
+		if (i % 50 == 0)
+			presence_lost(p, &line_b, "lost", 1100);
+	}
+	presence_free(&p);
+	p = presence_new();
+	/* This hub's are newer than all that a replica tells, which has as many. */
+	for (int i = 0; i < 2 * PRESENCE_AWAY_MAX; i++) {
+		snprintf(node, sizeof node, "edge-%d", i);
+		presence_heard(p, &line_b, "hub-b",
+			gone(node, i < PRESENCE_AWAY_MAX ? 1000000 + i : i), false);
+	}
+	assert_int_equal(count_in_order(p), PRESENCE_AWAY_MAX);
+	assert_string_equal(told(p, "edge-0"), "away hub-b  @1000000 reset");
+	presence_free(&p);
+}
+
 /* --- between replicas ------------------------------------------------------------------ */
 
 static void
@@ -231,6 +293,7 @@ main(void)
 		cmocka_unit_test(replicas_tell_of_theirs),
 		cmocka_unit_test(the_nodes_of_a_lost_replica_are_away),
 		cmocka_unit_test(it_is_bounded),
+		cmocka_unit_test(who_went_first_is_first),
 		cmocka_unit_test(what_is_said_is_read),
 	};
 
