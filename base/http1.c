@@ -1,5 +1,6 @@
 #include "base/http1.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <llhttp.h>
 #include <string.h>
@@ -47,46 +48,63 @@ http1_find_end(const char *data, size_t len, size_t *from)
 	return 0;
 }
 
-/* From the beginning each time: it is asked again only where an endpoint writes like that. */
+/* How long the line at s->line is without its end, once its LF is there; -EAGAIN: not yet; -EBADMSG: it is none of a head. */
 static ssize_t
-clean_line_ends(const char *data, size_t len, struct buf *clean)
+answer_line(const char *data, size_t len, struct http1_scan *s)
+{
+	const char *line = data + s->line, *lf = memchr(data + s->seen, '\n', len - s->seen);
+	size_t n;
+
+	s->seen = (uint32_t)len;
+	if (lf == NULL)
+		return -EAGAIN;
+	s->seen = (uint32_t)(lf + 1 - data);
+	n = (size_t)(lf - line);
+	if (n > 0 && line[n - 1] == '\r')
+		n--;
+	else
+		s->bare = true;
+	if (memchr(line, '\r', n) != NULL || (n == 0 && s->line == 0) ||
+		(n > 0 && s->line > 0 && (line[0] == ' ' || line[0] == '\t')))
+		return -EBADMSG;
+	return (ssize_t)n;
+}
+
+/* The lines of a whole head, each with CRLF. */
+static void
+answer_clean(const char *data, size_t len, struct buf *clean)
 {
 	const char *lf;
-	size_t at = 0;
 
-	while ((lf = memchr(data + at, '\n', len - at)) != NULL) {
-		const char *line = data + at;
-		size_t n = (size_t)(lf - line);
-
-		if (n > 0 && line[n - 1] == '\r')
-			n--;
-		if (memchr(line, '\r', n) != NULL || (n == 0 && at == 0) ||
-			(n > 0 && at > 0 && (line[0] == ' ' || line[0] == '\t')))
-			return -EBADMSG;
-		buf_add(clean, line, n);
+	for (const char *at = data; at < data + len; at = lf + 1) {
+		lf = memchr(at, '\n', (size_t)(data + len - at));
+		assert(lf != NULL);
+		buf_add(clean, at, (size_t)(lf - at) - (lf > at && lf[-1] == '\r'));
 		buf_add(clean, "\r\n", 2);
-		at = (size_t)(lf + 1 - data);
-		if (n == 0)
-			return (ssize_t)at;
 	}
-	buf_consume(clean, buf_len(clean));
-	return 0;
 }
 
 ssize_t
-http1_find_answer_end(
-	const char *data, size_t len, size_t *from, struct buf *clean, struct http1_str *head)
+http1_find_answer_end(const char *data, size_t len, struct http1_scan *s, struct buf *clean,
+	struct http1_str *head)
 {
-	ssize_t n = http1_find_end(data, len, from);
+	ssize_t n;
 
-	*head = (struct http1_str){data, (size_t)MAX(n, 0)};
-	if (n != -EBADMSG)
-		return n;
-	/* *from stays before that line, so that it is met again when more has come. */
-	n = clean_line_ends(data, len, clean);
-	if (n > 0)
+	assert(s->seen <= len && len <= UINT32_MAX);
+	*head = (struct http1_str){data, 0};
+	while ((n = answer_line(data, len, s)) > 0) {
+		s->line = s->seen;
+		if (s->lines++ > HTTP1_FIELDS_MAX) /* the first is no field's */
+			return -E2BIG;
+	}
+	if (n < 0)
+		return n == -EAGAIN ? 0 : n;
+	head->len = s->seen;
+	if (s->bare) {
+		answer_clean(data, s->seen, clean);
 		*head = (struct http1_str){buf_at(clean), buf_len(clean)};
-	return n;
+	}
+	return (ssize_t)s->seen;
 }
 
 int

@@ -108,9 +108,16 @@ size_t http1_skip_blank(const char *data, size_t len);
  * another CR, or starts with a blank (obs-fold). *from, 0 in the beginning, remembers how far the search came. */
 ssize_t http1_find_end(const char *data, size_t len, size_t *from);
 /* The same of an answer, whose lines may end in LF alone (RFC 9112 section 2.2): shells and embedded servers write so. *head is
- * what is to be parsed: these bytes or, where lines do, the same with CRLF in `clean`, which is empty before. */
-ssize_t http1_find_answer_end(
-	const char *data, size_t len, size_t *from, struct buf *clean, struct http1_str *head);
+ * what is to be parsed: these bytes or, where lines do, the same with CRLF in `clean`, which is empty before. -E2BIG: more lines
+ * than fields are taken. A call looks at the bytes alone that are new since the last, and at the line that they end. */
+struct http1_scan { /* all 0 in the beginning, and for the next head */
+	uint32_t line,
+		seen; /* where the first line begins whose end has not come; bytes that were looked at */
+	uint16_t lines;
+	bool bare; /* a line ends in LF alone */
+};
+ssize_t http1_find_answer_end(const char *data, size_t len, struct http1_scan *s, struct buf *clean,
+	struct http1_str *head);
 /* Status for an incomplete head that has reached HTTP1_HEAD_MAX: 414 or 431. */
 int http1_too_large(const char *data, size_t len);
 

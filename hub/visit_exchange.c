@@ -14,7 +14,7 @@ struct exchange {
 	char *host, *dest; /* as visit_reach was told; dest NULL: none */
 	uint16_t port;
 	uint8_t repeats;
-	size_t scanned; /* of the answer's head */
+	struct http1_scan scan; /* of the answer's head */
 	bool waits; /* for the rest of that head, whatever there is of it */
 	struct http1_body up, down;
 	struct buf trailers_up, trailers_down;
@@ -391,7 +391,7 @@ take_head(struct visit *v, const char *data, size_t len)
 	struct http1_head *h = &v->ingress->head;
 	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
 	struct http1_str text;
-	ssize_t n = http1_find_answer_end(data, len, &x->scanned, &clean, &text);
+	ssize_t n = http1_find_answer_end(data, len, &x->scan, &clean, &text);
 	struct http1_reply reply = {.framing = HTTP1_EMPTY};
 	bool last;
 
@@ -403,7 +403,7 @@ take_head(struct visit *v, const char *data, size_t len)
 		fail(v, 502, "the answer is not HTTP");
 		return STEP_OVER;
 	}
-	x->scanned = 0;
+	x->scan = (struct http1_scan){0};
 	last = h->status >= 200 || h->status == 101;
 	if (h->status >= 200)
 		reply = plan(x, h);

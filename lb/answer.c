@@ -255,20 +255,18 @@ take_head(struct exchange *ex, const char *data, size_t len)
 {
 	struct worker *w = ex->front->worker;
 	struct back *b = ex->back;
-	size_t from = b->scanned, head_len;
+	size_t head_len;
 	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
 	struct http1_str text;
-	ssize_t n = http1_find_answer_end(data, len, &from, &clean, &text);
+	ssize_t n = http1_find_answer_end(data, len, &b->scan, &clean, &text);
 
-	if (n == 0 && len < HTTP1_HEAD_MAX) {
-		b->scanned = (uint32_t)from;
+	if (n == 0 && len < HTTP1_HEAD_MAX)
 		return 0;
-	}
-	b->scanned = 0;
+	b->scan = (struct http1_scan){0};
 	if (n <= 0 || text.len > HTTP1_HEAD_MAX) {
 		bad_answer(ex,
-			n < 0 ? "the endpoint's answer is not HTTP"
-			      : "the endpoint's head is too large");
+			n == -EBADMSG ? "the endpoint's answer is not HTTP"
+				      : "the endpoint's head is too large");
 		return 0;
 	}
 	if (http1_parse_response(&w->head, text.at, text.len, ex->is_head) != 0) {
@@ -328,7 +326,13 @@ answer_input(struct exchange *ex, const char *data, size_t len)
 		len = buf_len(&pieces);
 	}
 	input(ex, data, len, &used);
-	if (used < len)
+	if (used == len)
+		return;
+	if (buf_len(&pieces) > 0) {
+		buf_consume(&pieces, used);
+		b->grave.in = pieces;
+		buf_init(&pieces, BUF_UNLIMITED);
+	} else
 		buf_add(&b->grave.in, data + used, len - used);
 }
 

@@ -201,7 +201,7 @@ pool_put(struct back *b)
 	}
 	if (b->ex != NULL)
 		leave_exchange(b);
-	b->scanned = 0;
+	b->scan = (struct http1_scan){0};
 	peer_resume(&b->peer);
 	list_add_after(&t->idle, &b->node);
 	t->n_idle++;

@@ -288,7 +288,7 @@ struct back {
 	struct back *rival; /* the next older one that ex dials */
 	uint64_t since_ms; /* begin of the dial, later of the request */
 	uint64_t from_ms; /* since when its exchange wanted this endpoint */
-	uint32_t scanned;
+	struct http1_scan scan; /* of the answer's head */
 	unsigned era; /* of the target, when it was dialled */
 	bool connecting;
 	bool fresh; /* a dial that may still be answered soon: one of target->n_fresh */

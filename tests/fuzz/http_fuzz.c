@@ -179,6 +179,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 	const char *at = (const char *)data + 1;
 	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
 	struct http1_str text = {NULL, 0};
+	struct http1_scan scan = {0};
 	size_t from = 0, left;
 	ssize_t n = 0;
 
@@ -192,7 +193,7 @@ LLVMFuzzerTestOneInput(const uint8_t *data, size_t len)
 		left -= blank;
 		(void)http1_guess(at, left);
 		n = data[0] == '>' ? http1_find_end(at, left, &from)
-				   : http1_find_answer_end(at, left, &from, &clean, &text);
+				   : http1_find_answer_end(at, left, &scan, &clean, &text);
 		if (n <= 0 || MAX((size_t)n, text.len) > HTTP1_HEAD_MAX)
 			return 0;
 	}

@@ -78,9 +78,10 @@ check_head(const char *data, size_t len, bool request)
 	struct http1_reply reply = {0};
 	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
 	struct http1_str text = {data, 0};
+	struct http1_scan scan = {0};
 	size_t from = 0;
 	ssize_t n = request ? http1_find_end(data, len, &from)
-			    : http1_find_answer_end(data, len, &from, &clean, &text);
+			    : http1_find_answer_end(data, len, &scan, &clean, &text);
 
 	if (n <= 0 ||
 		(request ? http1_parse_request(&head, data, (size_t)n)

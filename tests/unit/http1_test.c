@@ -319,13 +319,14 @@ answers_with_bare_lf(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(rows); i++) {
-		size_t len = strlen(rows[i].in), from = 0, strict_from = 0;
+		size_t len = strlen(rows[i].in), strict_from = 0;
+		struct http1_scan scan = {0};
 		auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
 		struct http1_str text;
 		ssize_t n = 0;
 
 		for (size_t cut = 1; cut <= len && n == 0; cut++)
-			n = http1_find_answer_end(rows[i].in, cut, &from, &clean, &text);
+			n = http1_find_answer_end(rows[i].in, cut, &scan, &clean, &text);
 		if (rows[i].out == NULL) {
 			assert_int_equal(n, -EBADMSG);
 			continue;
@@ -342,6 +343,39 @@ answers_with_bare_lf(void **state)
 		assert_int_equal(head.n_fields, 1);
 		assert_int_equal(http1_find_end(rows[i].in, len, &strict_from), -EBADMSG);
 	}
+}
+
+/* An endpoint that sends its head a byte at a time costs a look at each byte: what was looked at may be anything later, until the end
+ * is there and the head is built. */
+static void
+answers_in_dribbles(void **state)
+{
+	static const char *const lines[] = {"X: y\n", "X: y\r\n"};
+	static char sent[HTTP1_FIELDS_MAX * 8], seen[sizeof sent];
+	struct http1_scan scan = {0};
+	auto_buf struct buf clean = {.limit = BUF_UNLIMITED};
+	struct http1_str text;
+	size_t len = (size_t)snprintf(sent, sizeof sent, "HTTP/1.1 200 OK\n");
+
+	(void)state;
+	for (int i = 0; i < HTTP1_FIELDS_MAX; i++)
+		len += (size_t)snprintf(sent + len, sizeof sent - len, "%s", lines[i % 2]);
+	memcpy(sent + len, "\n", 2);
+	len++;
+	for (size_t n = 1; n < len; n++) {
+		seen[n - 1] = sent[n - 1];
+		assert_int_equal(http1_find_answer_end(seen, n, &scan, &clean, &text), 0);
+		assert_int_equal(scan.seen, n);
+		assert_int_equal(buf_len(&clean), 0);
+		if (sent[n - 1] == '\n')
+			memset(seen, '\r', n);
+	}
+	assert_int_equal(http1_find_answer_end(sent, len, &scan, &clean, &text), len);
+	assert_int_equal(http1_parse_response(&head, text.at, text.len, false), 0);
+	assert_int_equal(head.n_fields, HTTP1_FIELDS_MAX);
+	memcpy(sent + len - 1, "X: y\n", 6);
+	scan = (struct http1_scan){0};
+	assert_int_equal(http1_find_answer_end(sent, len + 4, &scan, &clean, &text), -E2BIG);
 }
 
 /* Decodes text cut in two at `cut`; the payload into out. Returns what the decoder said last. */
@@ -713,6 +747,7 @@ main(void)
 		cmocka_unit_test(guesses),
 		cmocka_unit_test(responses),
 		cmocka_unit_test(answers_with_bare_lf),
+		cmocka_unit_test(answers_in_dribbles),
 		cmocka_unit_test(chunks_at_every_split),
 		cmocka_unit_test(trailers_are_bounded),
 		cmocka_unit_test(clean_trailers),
