@@ -14,7 +14,7 @@ enum {
 struct redact_text {
 	struct redactor *r;
 	struct buf *out;
-	const char *at, *end;
+	const char *begin, *at, *end;
 };
 
 static bool
@@ -165,6 +165,12 @@ redact_scheme(struct redact_text *t)
 }
 
 static bool
+redact_is_between(char c)
+{
+	return strchr(" ,\t\r\n", c) != NULL && c != '\0';
+}
+
+static bool
 redact_is_userinfo(char c)
 {
 	return (unsigned char)c > ' ' && strchr("\"'/\\<>", c) == NULL;
@@ -217,13 +223,26 @@ redact_has_word(const char *name, size_t len, const char *word)
 static bool
 redact_names_secret(const char *name, size_t len)
 {
-	static const char *const words[] = {"password", "passwd", "secret", "token", "credential",
-		"authorization", "cookie", "apikey", "api-key", "api_key", "signature"};
+	static const char *const words[] = {"password", "passwd", "passphrase", "secret", "token",
+		"credential", "authorization", "cookie", "apikey", "api-key", "api_key",
+		"privatekey", "private-key", "private_key", "signature"};
 
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (redact_has_word(name, len, words[i]))
 			return true;
 	return false;
+}
+
+/* tokenFile, token-file, TOKEN_FILE, secretPath: where a secret is, and no profile. */
+static bool
+redact_names_file(const char *name, size_t len)
+{
+	const char *last = name + len - 4;
+
+	return len > 4 &&
+		(strncasecmp(last, "file", 4) == 0 || strncasecmp(last, "path", 4) == 0) &&
+		(strchr("_-.", last[-1]) != NULL ||
+			(isupper((unsigned char)*last) && islower((unsigned char)last[-1])));
 }
 
 /* A quote, perhaps behind the backslash that it has within a JSON text. */
@@ -241,6 +260,7 @@ struct redact_value {
 	size_t len;
 	char quote; /* '\0': it is bare */
 	bool escaped; /* the quote is */
+	bool json; /* a bare one behind a quoted name */
 	bool line; /* a bare one behind a colon: YAML, or a header field, up to the line's end */
 };
 
@@ -249,7 +269,7 @@ static bool
 redact_find_value(const struct redact_text *t, size_t name_len, struct redact_value *v)
 {
 	const char *at = t->at + name_len;
-	size_t quote = redact_quote(t, at);
+	size_t quote = redact_quote(t, at), name_quote = quote;
 
 	*v = (struct redact_value){0};
 	at += quote;
@@ -266,6 +286,7 @@ redact_find_value(const struct redact_text *t, size_t name_len, struct redact_va
 		v->escaped = quote == 2;
 	}
 	v->at = at;
+	v->json = name_quote != 0 && v->quote == '\0';
 	return at < t->end;
 }
 
@@ -295,26 +316,31 @@ redact_measure(const struct redact_text *t, struct redact_value *v)
 		at += doubled || (*at == '\\' && v->quote == '"');
 	}
 	v->len = (size_t)(MIN(at, t->end) - v->at);
-	while (v->len > 0 && v->at[v->len - 1] == ' ')
+	while (v->len > 0 && strchr(v->json ? " ,]}" : " ", v->at[v->len - 1]) != NULL)
 		v->len--;
 }
 
-/* A file, a list or an object, a number or a word of JSON says no secret. */
+/* A word that says that there is none, or nothing within braces. */
 static bool
-redact_is_harmless(const char *value, size_t len)
+redact_is_none(const char *value, size_t len)
 {
-	static const char *const words[] = {
-		"null", "true", "false", "null,", "true,", "false,", "~"};
+	static const char *const words[] = {"null", "true", "false", "~", "{}", "[]"};
 
-	if (len == 0 || strchr("/[{", value[0]) != NULL)
-		return true;
-	for (size_t i = 0; i < len && strchr("0123456789.,}]", value[i]) != NULL; i++)
-		if (i + 1 == len)
-			return true;
 	for (size_t i = 0; i < ARRAY_LEN(words); i++)
 		if (len == strlen(words[i]) && strncmp(value, words[i], len) == 0)
 			return true;
-	return false;
+	return len == 0;
+}
+
+/* A file, a list or an object, or a number: of what is called key, which may be one of a map. */
+static bool
+redact_is_harmless(const char *value, size_t len)
+{
+	size_t n = 0;
+
+	while (n < len && value[n] != '\0' && strchr("0123456789.,}]", value[n]) != NULL)
+		n++;
+	return redact_is_none(value, len) || strchr("/[{", value[0]) != NULL || n == len;
 }
 
 /* Something called key may be one of a map. */
@@ -325,6 +351,99 @@ redact_may_be_key(const char *value, size_t len)
 		memchr(value, ' ', len) == NULL;
 }
 
+/* Strings of a list in JSON go one by one, of objects what their own names say. False: it is neither list nor object. */
+static bool
+redact_json(struct redact_text *t, const struct redact_value *v)
+{
+	struct redact_value item;
+	size_t quote;
+
+	if (!v->json || (*v->at != '[' && *v->at != '{'))
+		return false;
+	redact_keep(t, (size_t)(v->at + 1 - t->at));
+	if (t->at[-1] == '{')
+		return true;
+	for (;;) {
+		redact_keep(t, redact_span(t, t->at, redact_is_between));
+		if ((quote = redact_quote(t, t->at)) == 0)
+			return true;
+		redact_keep(t, quote);
+		item = (struct redact_value){
+			.at = t->at, .quote = t->at[-1], .escaped = quote == 2};
+		redact_measure(t, &item);
+		if (item.len > 0)
+			redact_drop(t, item.len, true);
+		redact_keep(t, MIN(quote, (size_t)(t->end - t->at)));
+	}
+}
+
+/* The column of what stands first in this line, behind the dashes of lists. */
+static size_t
+redact_column(const struct redact_text *t)
+{
+	const char *line = memrchr(t->begin, '\n', (size_t)(t->at - t->begin));
+	size_t n = 0;
+
+	line = line != NULL ? line + 1 : t->begin;
+	while (line + n < t->at && (line[n] == ' ' || line[n] == '-'))
+		n++;
+	return n;
+}
+
+/* The lines of a block scalar of YAML, "name: |": those that stand further to the right. */
+static void
+redact_block(struct redact_text *t, size_t column)
+{
+	while (t->at < t->end) {
+		const char *lf = memchr(t->at, '\n', (size_t)(t->end - t->at));
+		size_t len = (size_t)((lf != NULL ? lf : t->end) - t->at), n = 0;
+
+		if (len > 0 && t->at[len - 1] == '\r')
+			len--;
+		while (n < len && t->at[n] == ' ')
+			n++;
+		if (n < len && n <= column)
+			return;
+		redact_keep(t, n);
+		if (n < len)
+			redact_drop(t, len - n, true);
+		redact_keep(t, (size_t)((lf != NULL ? lf + 1 : t->end) - t->at));
+	}
+}
+
+/* "|", ">-", "|2 # why" */
+static bool
+redact_begins_block(const struct redact_value *v)
+{
+	size_t n = 1;
+
+	if (!v->line || v->quote != '\0' || v->len == 0 || strchr("|>", v->at[0]) == NULL)
+		return false;
+	while (n < v->len && strchr("+-0123456789", v->at[n]) != NULL)
+		n++;
+	return n == v->len || v->at[n] == ' ' || v->at[n] == '\t';
+}
+
+/* False: nothing was done. */
+static bool
+redact_take_block(struct redact_text *t, const struct redact_value *v, bool certain)
+{
+	size_t column = redact_column(t);
+	const char *lf = memchr(v->at, '\n', (size_t)(t->end - v->at)), *first = lf;
+	size_t n;
+
+	if (lf == NULL || !redact_begins_block(v))
+		return false;
+	while (first < t->end && (unsigned char)*first <= ' ')
+		first++;
+	n = redact_span(t, first, redact_is_value);
+	if (!certain && !redact_may_be_key(first, n))
+		return false;
+	redact_keep(t, (size_t)(lf + 1 - t->at));
+	redact_block(t, column);
+	return true;
+}
+
 static bool
 redact_named(struct redact_text *t)
 {
@@ -332,14 +451,17 @@ redact_named(struct redact_text *t)
 	struct redact_value v;
 	bool certain;
 
-	if (len < 3 || len > NAME_MOST)
+	if (len < 3 || len > NAME_MOST || redact_names_file(t->at, len))
 		return false;
 	certain = redact_names_secret(t->at, len);
 	if ((!certain && strncasecmp(t->at + len - 3, "key", 3) != 0) ||
 		!redact_find_value(t, len, &v))
 		return false;
 	redact_measure(t, &v);
-	if (redact_is_harmless(v.at, v.len) || (!certain && !redact_may_be_key(v.at, v.len)))
+	if (redact_take_block(t, &v, certain) || (certain && redact_json(t, &v)))
+		return true;
+	if (certain ? redact_is_none(v.at, v.len)
+		    : redact_is_harmless(v.at, v.len) || !redact_may_be_key(v.at, v.len))
 		return false;
 	redact_keep(t, (size_t)(v.at - t->at));
 	redact_drop(t, v.len, true);
@@ -351,7 +473,7 @@ redact_named(struct redact_text *t)
 void
 redact(struct redactor *r, struct buf *out, const char *text, size_t len)
 {
-	struct redact_text t = {r, out, text, text + len};
+	struct redact_text t = {r, out, text, text, text + len};
 
 	while (t.at < t.end) {
 		bool within = t.at > text && redact_is_name(t.at[-1]) && redact_is_name(*t.at);

@@ -62,6 +62,19 @@ static const struct sample secrets[] = {
 	{"{\"pem\":\"-----BEGIN PRIVATE KEY-----\\nMHc\\n-----END PRIVATE KEY-----\\n\"}",
 		"{\"pem\":\"" REDACTED "\\n\"}"},
 	{"a -----BEGIN RSA PRIVATE KEY-----\ncut", "a " REDACTED},
+	{"password: /x-1Kc\npassword: [x, y\n", "password: " REDACTED "\npassword: " REDACTED "\n"},
+	{"secret: {a}\ntoken: 12345678\n", "secret: " REDACTED "\ntoken: " REDACTED "\n"},
+	{"{\"password\":12345,\"x\":1}", "{\"password\":" REDACTED ",\"x\":1}"},
+	{"{\"passwords\":[\"a\", \"/b\"],\"x\":\"y\"}",
+		"{\"passwords\":[\"" REDACTED "\", \"" REDACTED "\"],\"x\":\"y\"}"},
+	{"secretprofile: /a", "secretprofile: " REDACTED},
+	{"private_key: /a", "private_key: " REDACTED},
+	{"a:\n  password: |\n    l1 x\n\n      l2\n  user: me\n",
+		"a:\n  password: |\n    " REDACTED "\n\n      " REDACTED "\n  user: me\n"},
+	{"- token: >2- # why\n    abc\r\n  user: me",
+		"- token: >2- # why\n    " REDACTED "\r\n  user: me"},
+	{"psk_key: |\n  QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo=\nx: 1",
+		"psk_key: |\n  " REDACTED "\nx: 1"},
 	{"psk_key: QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo=", "psk_key: " REDACTED},
 };
 
@@ -99,9 +112,16 @@ other_things_stay(void **state)
 	static const struct sample samples[] = {
 		{"", ""},
 		{"tokenFile: /etc/edgeway/token\n", "tokenFile: /etc/edgeway/token\n"},
+		{"EDGEWAY_HUB_TOKEN_FILE=/a\nhub.token-file: b\nsecretPath: c\n",
+			"EDGEWAY_HUB_TOKEN_FILE=/a\nhub.token-file: b\nsecretPath: c\n"},
+		{"password: null\ntoken: false\nsecret: ~\npassword:\nx: 1",
+			"password: null\ntoken: false\nsecret: ~\npassword:\nx: 1"},
+		{"data:\n  key: |\n    some text\n", "data:\n  key: |\n    some text\n"},
 		{"tls:\n  key: /etc/edgeway/hub.key\n", "tls:\n  key: /etc/edgeway/hub.key\n"},
-		{"{\"tokens\":[{\"uses\":1}],\"secrets\":{},\"token\":null,\"keys\":3}",
-			"{\"tokens\":[{\"uses\":1}],\"secrets\":{},\"token\":null,\"keys\":3}"},
+		{"{\"tokens\":[{\"uses\":1}],\"secrets\":{},\"token\":null,\"keys\":3,\"secret\":"
+		 "false}",
+			"{\"tokens\":[{\"uses\":1}],\"secrets\":{},\"token\":null,\"keys\":3,"
+			"\"secret\":false}"},
 		{"edgeway_hub_tokens 3\n", "edgeway_hub_tokens 3\n"},
 		{"the key: default/web", "the key: default/web"},
 		{"basic authentication", "basic authentication"},
@@ -125,6 +145,9 @@ what_was_seen_is_known(void **state)
 	redacted(&r, "proxy: http://me:Tr0ub4dor&3@proxy:3128\npassword: short1\n");
 	assert_string_equal(
 		redacted(&r, "407 for Tr0ub4dor&3, short1"), "407 for " REDACTED ", short1");
+	redacted(&r, "password: /Ab3-x9Z1\ntoken: |\n  in-A-Block\n");
+	assert_string_equal(
+		redacted(&r, "sent /Ab3-x9Z1 and in-A-Block"), "sent " REDACTED " and " REDACTED);
 	redacted(&r, "token: expected something\n");
 	assert_string_equal(redacted(&r, "expected something"), "expected something");
 	redactor_fini(&r);
