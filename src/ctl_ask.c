@@ -8,7 +8,7 @@
 
 #include "base/sock.h"
 
-enum { PATIENCE_S = 10 };
+enum { PATIENCE_S = 10 }; /* more than HUB_ASK_MS of hub/hub_ask.c */
 
 static int
 open_socket(const char *path, int *out, struct err *err)
