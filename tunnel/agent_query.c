@@ -20,6 +20,7 @@ struct agent_queries {
 	void *arg;
 	LIST_HEAD(, agent_query) all;
 	unsigned n;
+	uint64_t spent_ms; /* until when the questions that came have used up the rate */
 };
 
 static void
@@ -102,6 +103,17 @@ query_field(const struct stream_request *r, const char *name)
 	return "";
 }
 
+static bool
+query_may_come(struct agent_queries *all)
+{
+	uint64_t now = loop_now_ms(all->loop), spent = MAX(all->spent_ms, now);
+
+	if (spent - now > (AGENT_QUERY_BURST - 1) * AGENT_QUERY_EVERY_MS)
+		return false;
+	all->spent_ms = spent + AGENT_QUERY_EVERY_MS;
+	return true;
+}
+
 unsigned
 agent_query_opened(struct agent_queries *all, struct stream *st,
 	const struct stream_request *request, const char **reason)
@@ -114,6 +126,13 @@ agent_query_opened(struct agent_queries *all, struct stream *st,
 	*reason = "too many ask this agent at the same time";
 	if (all->n >= AGENT_QUERIES_MOST)
 		return 503;
+	*reason = "this agent is asked too often: four times a second at most";
+	if (!query_may_come(all)) {
+		log_limited(LOG_LEVEL_WARN, 6, "tunnel",
+			"the hub asks this agent too often: refused per_s=%d",
+			1000 / AGENT_QUERY_EVERY_MS);
+		return 429;
+	}
 	q = xcalloc(1, sizeof *q);
 	q->of = all;
 	q->stream = st;
@@ -124,7 +143,8 @@ agent_query_opened(struct agent_queries *all, struct stream *st,
 	stream_accept(st, &query_events, q);
 	timer_start(q->deadline, AGENT_QUERY_MS, 0);
 	status = all->answer(all->arg, target, &q->out);
-	log_info("tunnel", "the hub has asked this agent target=\"%s\" status=%u bytes=%zu",
+	log_limited(LOG_LEVEL_INFO, 6, "tunnel",
+		"the hub has asked this agent target=\"%s\" status=%u bytes=%zu",
 		log_clean(clean, sizeof clean, target), status, buf_len(&q->out));
 	if (status == 200) {
 		stream_answer(st, 200, "");
