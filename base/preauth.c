@@ -19,14 +19,48 @@ struct preauth {
 
 /* --- steps ------------------------------------------------------------------------------------------- */
 
+static void
+preauth_end_wait(struct preauth_conn *c)
+{
+	c->step = NULL;
+	TAILQ_REMOVE(&c->of->waiting, c, waits);
+	c->of->n_waiting--;
+}
+
+/* Its client's next ones come a round earlier each: whoever has gone is not paid for by those that share the address. */
+static void
+preauth_give_back(struct preauth_conn *c)
+{
+	struct preauth_ring *waiting = &c->of->waiting;
+	struct preauth_conn *other, *next;
+	uint64_t round;
+
+	for (other = TAILQ_NEXT(c, waits); other != NULL; other = next) {
+		next = TAILQ_NEXT(other, waits);
+		if (other->slot != c->slot || other->kept)
+			continue;
+		TAILQ_REMOVE(waiting, other, waits);
+		TAILQ_INSERT_BEFORE(c, other, waits);
+		TAILQ_REMOVE(waiting, c, waits);
+		if (next != NULL)
+			TAILQ_INSERT_BEFORE(next, c, waits);
+		else
+			TAILQ_INSERT_TAIL(waiting, c, waits);
+		round = other->round;
+		other->round = c->round;
+		c->round = round;
+	}
+	c->of->last[c->slot] = c->round - 1;
+}
+
 void
 preauth_cancel(struct preauth_conn *c)
 {
 	if (c->step == NULL)
 		return;
-	c->step = NULL;
-	TAILQ_REMOVE(&c->of->waiting, c, waits);
-	c->of->n_waiting--;
+	if (!c->kept)
+		preauth_give_back(c);
+	preauth_end_wait(c);
 }
 
 static void
@@ -39,15 +73,17 @@ preauth_on_turn(void *arg)
 	if (c == NULL)
 		return;
 	step = c->step;
-	p->round = c->round;
+	p->round = MAX(p->round, c->round);
 	p->steps++;
-	preauth_cancel(c);
+	c->n_steps += c->n_steps < 2;
+	preauth_end_wait(c);
 	if (!TAILQ_EMPTY(&p->waiting))
 		timer_start(p->turn, 0, 0);
 	step(c->step_arg);
 }
 
-/* Each client has one step in a round: its next one is in the round behind its last, or in this one. */
+/* Each client has one step in a round: its next one is in the round behind its last, or in this one. A connection's second step, with
+ * which most handshakes are done, is in the round of its first: what was begun does not wait for all that its address has begun since. */
 bool
 preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 {
@@ -59,7 +95,9 @@ preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
 	assert(c->step == NULL);
 	c->step = step;
 	c->step_arg = arg;
-	c->round = p->last[c->slot] = MAX(p->last[c->slot] + 1, p->round);
+	c->kept = c->n_steps == 1;
+	if (!c->kept)
+		c->round = p->last[c->slot] = MAX(p->last[c->slot] + 1, p->round);
 	before = TAILQ_LAST(&p->waiting, preauth_ring);
 	while (before != NULL && before->round > c->round)
 		before = TAILQ_PREV(before, preauth_ring, waits);

@@ -5,7 +5,7 @@
  * whoever only opens connections keeps nobody else out.
  *
  * What they ask for that costs much, as the answer to a ClientHello, is rationed as well: one such step in a turn of the loop, of one client after
- * another, however many connections each has. So those that have authenticated wait for one handshake at most, and a newcomer for one of each
+ * another, however many connections each has (a connection's second step comes with its first). So those that have authenticated wait for one handshake at most, and a newcomer for one of each
  * other client. One loop's.
  *
  *	struct guest { struct preauth_conn place; ... };
@@ -42,6 +42,8 @@ struct preauth_conn {
 	loop_fn *step; /* NULL: it wants none */
 	void *step_arg;
 	uint64_t round; /* whose step comes in an earlier one comes first */
+	uint8_t n_steps; /* that it had, as far as 2 */
+	bool kept; /* it waits for its second, in the round of its first */
 };
 
 /* seed: clients must not know it. */

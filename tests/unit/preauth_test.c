@@ -177,18 +177,68 @@ steps_go_round(void **state)
 	assert_int_equal(stepped, 2);
 	assert_int_equal(order[0], 0);
 	assert_int_equal(order[1], 10);
-	assert_true(preauth_step(
-		&conns[10], on_step, &dropped[10])); /* its next is no round later than theirs */
+	/* Its second belongs to the round of its first. */
+	assert_true(preauth_step(&conns[10], on_step, &dropped[10]));
 	preauth_leave(&conns[4]);
 	preauth_cancel(&conns[5]);
 	while (stepped < 10)
 		loop_turn(loop);
-	assert_int_equal(order[3], 10);
+	assert_int_equal(order[2], 10);
 	for (int i = 0; i < stepped; i++)
 		assert_true(order[i] != 4 && order[i] != 5);
 	loop_turn(loop);
 	assert_int_equal(stepped, 10);
 	assert_false(preauth_step(&conns[4], on_step, NULL)); /* without a place nobody waits */
+	leave_all(&p);
+}
+
+/* Behind one address ten connections wait and go, the first of them first: who comes from there later waits for no round of theirs. */
+static void
+steps_of_those_that_went(void **state)
+{
+	struct preauth *p = preauth_new(loop, MANY, SEED);
+
+	(void)state;
+	stepped = 0;
+	for (int i = 0; i < 12; i++) {
+		assert_true(enter(p, i, i == 0 ? OTHER : GREEDY, 0));
+		assert_true(preauth_step(&conns[i], on_step, &dropped[i]));
+	}
+	for (int i = 1; i < 10; i++)
+		preauth_leave(&conns[i]); /* 10 and 11 have their rounds */
+	for (int i = 12; i < 16; i++) {
+		assert_true(enter(p, i, i == 15 ? GREEDY : OTHER, 0));
+		assert_true(preauth_step(&conns[i], on_step, &dropped[i]));
+	}
+	while (stepped < 7)
+		loop_turn(loop);
+	for (int i = 0; i < 7; i++)
+		assert_int_equal(order[i], ((const int[]){0, 10, 11, 12, 13, 15, 14})[i]);
+	leave_all(&p);
+}
+
+/* A connection's second step does not wait for all that its address has begun since, its third does. */
+static void
+steps_of_one_handshake(void **state)
+{
+	struct preauth *p = preauth_new(loop, MANY, SEED);
+
+	(void)state;
+	stepped = 0;
+	for (int i = 0; i < 5; i++) {
+		assert_true(enter(p, i, GREEDY, 0));
+		assert_true(preauth_step(&conns[i], on_step, &dropped[i]));
+	}
+	for (int i = 0; i < 2; i++) {
+		loop_turn(loop);
+		assert_true(preauth_step(&conns[0], on_step, &dropped[0]));
+	}
+	preauth_cancel(&conns[0]);
+	assert_true(preauth_step(&conns[0], on_step, &dropped[0]));
+	while (stepped < 7)
+		loop_turn(loop);
+	for (int i = 0; i < 7; i++)
+		assert_int_equal(order[i], ((const int[]){0, 0, 1, 2, 3, 4, 0})[i]);
 	leave_all(&p);
 }
 
@@ -229,6 +279,8 @@ main(void)
 		cmocka_unit_test(without_bounds),
 		cmocka_unit_test(from_texts),
 		cmocka_unit_test(steps_go_round),
+		cmocka_unit_test(steps_of_those_that_went),
+		cmocka_unit_test(steps_of_one_handshake),
 		cmocka_unit_test(steps_after_a_storm),
 	};
 	int failed;
