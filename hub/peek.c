@@ -16,7 +16,7 @@ struct guest {
 	int fd;
 	char *from; /* came inside of a websocket; else NULL */
 	size_t need; /* bytes that were waited for; 0: the first */
-	uint64_t since_ms;
+	uint64_t since_ms; /* here, or, once its ClientHello is whole, waiting for its turn */
 	bool waits, due; /* for its turn; it has come */
 };
 
@@ -25,12 +25,12 @@ TAILQ_HEAD(guests, guest);
 struct peek {
 	struct loop *loop;
 	struct timer *timer; /* for the guest that waits longest */
-	struct guests guests; /* in the order of their coming */
+	struct guests guests; /* in the order of since_ms */
 	struct preauth *preauth;
 	size_t n;
 	peek_fn *fn;
 	void *arg;
-	uint64_t late, ended, refused, tunnels, replicas, others, carriers;
+	uint64_t late, unserved, ended, refused, tunnels, replicas, others, carriers;
 };
 
 static void
@@ -63,6 +63,14 @@ release(struct guest *g)
 	return fd;
 }
 
+/* It was silent, or what it said was not looked at in time. */
+static void
+peek_count_drop(const struct guest *g)
+{
+	g->peek->late += !g->waits;
+	g->peek->unserved += g->waits;
+}
+
 /* Guests that have been there for so long. */
 static void
 drop_late(struct peek *p, uint64_t ms)
@@ -71,12 +79,19 @@ drop_late(struct peek *p, uint64_t ms)
 	uint64_t now = loop_now_ms(p->loop);
 
 	while ((g = TAILQ_FIRST(&p->guests)) != NULL && now - g->since_ms >= ms) {
+		if (g->waits)
+			log_limited(LOG_LEVEL_WARN, 6, "hub",
+				"dropped a connection whose TLS handshake did not get its turn: "
+				"too many others want one (edgeway_hub_handshake_steps_waiting) "
+				"after_ms=%llu",
+				(unsigned long long)ms);
+		else
+			log_limited(LOG_LEVEL_WARN, 6, "hub",
+				"dropped a connection that did not say what it is (no whole TLS "
+				"ClientHello) after_ms=%llu",
+				(unsigned long long)ms);
+		peek_count_drop(g);
 		close(release(g));
-		p->late++;
-		log_limited(LOG_LEVEL_WARN, 6, "hub",
-			"dropped a connection that did not say what it is (no whole TLS "
-			"ClientHello) after_ms=%llu",
-			(unsigned long long)ms);
 	}
 }
 
@@ -143,9 +158,15 @@ peek_waits_for_turn(struct guest *g)
 	if (g->waits)
 		return !g->due;
 	g->waits = preauth_step(&g->place, peek_on_step, g);
-	if (g->waits)
-		watch_set(g->watch, WATCH_HUP);
-	return g->waits;
+	if (!g->waits)
+		return false;
+	watch_set(g->watch, WATCH_HUP);
+	/* From here on it is we who take time. */
+	TAILQ_REMOVE(&g->peek->guests, g, link);
+	g->since_ms = loop_now_ms(g->peek->loop);
+	TAILQ_INSERT_TAIL(&g->peek->guests, g, link);
+	set_timer(g->peek);
+	return true;
 }
 
 static void
@@ -222,7 +243,7 @@ peek_on_dropped(void *arg)
 {
 	struct guest *g = arg;
 
-	g->peek->late++;
+	peek_count_drop(g);
 	close(release(g));
 }
 
@@ -262,6 +283,7 @@ peek_metrics(const struct peek *p, struct metrics *m)
 	metric_counter(m, name, help, "is=\"replica\"", p->replicas);
 	metric_counter(m, name, help, "is=\"carrier\"", p->carriers);
 	metric_counter(m, name, help, "is=\"silent\"", p->late);
+	metric_counter(m, name, help, "is=\"unserved\"", p->unserved);
 	metric_counter(m, name, help, "is=\"gone\"", p->ended);
 	metric_counter(m, name, help, "is=\"too_many\"", p->refused);
 	metric_gauge(m, "edgeway_hub_strangers_waiting",

@@ -1,7 +1,8 @@
 /*
  * Looks at the first bytes of accepted connections without taking them (MSG_PEEK), and says by the ALPN in the ClientHello
  * to whom each belongs. Nothing is kept of a connection but its descriptor; who says nothing, or not enough, is
- * dropped after PEEK_MS, or when others need its place (base/preauth). On the hub's loop.
+ * dropped after PEEK_MS, or when others need its place (base/preauth). Who has said it has PEEK_MS more to get its turn. On
+ * the hub's loop.
  *
  *	peek = peek_new(loop, preauth, on_known, nodes);
  *	peek_take(peek, fd, NULL);	// on_known(nodes, fd, HELLO_OTHER, NULL) comes, or fd is closed

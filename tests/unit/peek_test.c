@@ -14,6 +14,7 @@
 #include "base/carriers.h"
 #include "base/tls_stream.h"
 #include "hub/peek.h"
+#include "tests/fake/clock.h"
 #include "tests/unit/patience.h"
 #include "tests/unit/tunnel_bed.h"
 
@@ -340,6 +341,53 @@ test_silent(void **state)
 }
 
 static void
+on_other_step(void *arg)
+{
+	(void)arg;
+}
+
+/* Who said late what it is, and waits for its turn then, is not taken for one who said nothing. */
+static void
+test_waits_for_turn(void **state)
+{
+	struct preauth_conn others[20];
+	struct desk d;
+	int fd[2];
+
+	(void)state;
+	open_desk(&d, 40);
+	bed_tcp_pair(fd);
+	peek_take(d.peek, fd[1], NULL);
+	clock_pass((PEEK_MS - 100) * 1000);
+	loop_turn(d.loop);
+	for (uint32_t i = 0; i < ARRAY_LEN(others); i++) {
+		const struct addr a = addr_ipv4(0x0a000100 + i, 1);
+
+		others[i] = (struct preauth_conn){.drop = on_other_step};
+		assert_true(preauth_enter(d.preauth, &others[i], &a, loop_now_ms(d.loop)));
+		assert_true(preauth_step(&others[i], on_other_step, NULL));
+	}
+	assert_int_equal(write(fd[0], "SSH-2.0-x\r\n", 11), 11);
+	loop_turn(d.loop);
+	loop_turn(d.loop);
+	clock_pass(200 * 1000);
+	loop_turn(d.loop);
+	loop_turn(d.loop);
+	assert_true(metric(&d, "total{is=\"silent\"} ") == 0);
+	assert_true(metric(&d, "\nedgeway_hub_strangers_waiting ") == 1);
+	clock_pass(PEEK_MS * 1000);
+	loop_turn(d.loop);
+	loop_turn(d.loop);
+	assert_true(metric(&d, "total{is=\"silent\"} ") == 0);
+	assert_true(metric(&d, "total{is=\"unserved\"} ") == 1);
+	assert_int_equal(d.n, 0);
+	for (uint32_t i = 0; i < ARRAY_LEN(others); i++)
+		preauth_leave(&others[i]);
+	close(fd[0]);
+	close_desk(&d);
+}
+
+static void
 test_garbage(void **state)
 {
 	struct desk d;
@@ -397,6 +445,7 @@ main(void)
 		cmocka_unit_test(test_pieces),
 		cmocka_unit_test(test_half),
 		cmocka_unit_test(test_silent),
+		cmocka_unit_test(test_waits_for_turn),
 		cmocka_unit_test(test_garbage),
 		cmocka_unit_test(test_nested),
 	};
