@@ -141,9 +141,9 @@ on_flow(const struct nlmsghdr *nlh, void *arg)
 	if (d->found != NULL) {
 		*d->found = flow;
 		d->n++;
-	} else {
-		pick(d, all.of[CTA_TUPLE_ORIG], all.of[CTA_ID]);
+		return MNL_CB_STOP; /* the kernel reads on for who asks on: the socket is closed */
 	}
+	pick(d, all.of[CTA_TUPLE_ORIG], all.of[CTA_ID]);
 	return MNL_CB_OK;
 }
 

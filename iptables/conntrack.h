@@ -33,7 +33,7 @@ typedef bool conntrack_pick_fn(void *arg, const struct conntrack_flow *flow);
  * Needs CAP_NET_ADMIN and nf_conntrack_netlink. */
 int conntrack_delete(
 	uint8_t proto, conntrack_pick_fn *pick, void *arg, unsigned most, struct err *err);
-/* The first IPv4 flow of this protocol that `pick` wants: 1 and *found, 0: there is none, or -errno. Needs the same. */
+/* The first IPv4 flow of this protocol that `pick` wants: 1 and *found, 0: there is none, or -errno. Needs the same. The dump ends with it. */
 int conntrack_find(uint8_t proto, conntrack_pick_fn *pick, void *arg, struct conntrack_flow *found,
 	struct err *err);
 

@@ -71,7 +71,7 @@ struct iptables_flow {
 	uint16_t server_port;
 	bool replied;
 };
-/* 1: found; 0: there is no such flow; -errno. Reads the kernel's whole table: for operators. */
+/* 1: found; 0: there is no such flow; -errno. Reads the kernel's table as far as it, all of it for 0: for operators. */
 int iptables_flow(struct iptables_flow *flow, struct err *err);
 bool iptables_installed(const struct iptables *ipt);
 void iptables_metrics(struct iptables *ipt, struct metrics *m);
