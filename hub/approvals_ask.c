@@ -390,9 +390,10 @@ approvals_ask(struct approvals *a, const char *node, const char *address, const 
 		refuse(answer, "%s", why);
 		return;
 	}
-	/* Of a name that the cluster does not know the operator is told with the request, and decides. Before a place is made: who may not
+	/* Of a name that the cluster does not know, or that a node had which is away, the operator is told with the request, and decides. Before a place is made: who may not
 	 * ask takes nobody's. */
-	if ((rc = a->config.bars(a->config.bars_arg, node, &err)) < 0 && rc != -ENOENT) {
+	if ((rc = a->config.bars(a->config.bars_arg, node, &err)) < 0 && rc != -ENOENT &&
+		!(rc == -EEXIST && replaces)) {
 		refuse(answer, "%s", err.text);
 		return;
 	}

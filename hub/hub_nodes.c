@@ -69,11 +69,17 @@ hub_bars_node(void *arg, const char *node, struct err *err)
 
 	if (!hub_source_ready(hub))
 		return err_set(err, EAGAIN, "the hub has not read its Nodes yet: try again");
-	if (tunnels_have(hub->tunnels, node) || peers_know(hub->peers, node) ||
+	if (tunnels_have(hub->tunnels, node) || peers_claimed(hub->peers, node) != 0 ||
 		(hub->nodes != NULL && nodes_have(hub->nodes, node)))
-		return err_set(err, EEXIST,
+		return err_set(err, EBUSY,
 			"a node named %s is connected: stop that one if this is to take its place, "
 			"or make a token with `edgewayctl token create --node %s` on the hub",
+			node, node);
+	if (peers_know(hub->peers, node))
+		return err_set(err, EEXIST,
+			"another replica of the hub knows a node named %s: make a token with "
+			"`edgewayctl token create "
+			"--node %s` on the hub",
 			node, node);
 	if (text[0] == '\0' || (labels != NULL && selector_matches(hub->join_nodes, labels)))
 		return 0;

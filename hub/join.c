@@ -177,6 +177,7 @@ reason_of(int rc)
 	case -EDQUOT:
 		return JOIN_USED_UP;
 	case -EEXIST:
+	case -EBUSY:
 		return JOIN_TAKEN;
 	case -EPERM:
 	case -ENOENT:
