@@ -220,12 +220,11 @@ nodes_on_cut(void *arg)
 static void
 nodes_note_here(struct nodes *n, struct peer *p)
 {
-	p->since_ms = (int64_t)wall_ms();
-	presence_here(n->config.presence,
+	p->presence = presence_here(n->config.presence,
 		&(struct presence_row){.node = p->node,
 			.address = ws_peer_addr(p->conn),
 			.version = ws_header(p->conn, "edgeway-agent"),
-			.since_ms = p->since_ms});
+			.since_ms = (int64_t)wall_ms()});
 	if (n->config.others != NULL)
 		peers_tell_presence(n->config.others, p->node);
 }
@@ -314,7 +313,7 @@ on_closed(void *arg, struct ws_conn *c, const char *why)
 			"node disconnected node=%s peer=%s why=\"%s\"", talk_node(p->talk),
 			ws_peer_addr(c), why);
 	if (p->talk != NULL &&
-		presence_gone(n->config.presence, talk_node(p->talk), p->since_ms, why,
+		presence_gone(n->config.presence, talk_node(p->talk), p->presence, why,
 			(int64_t)wall_ms()) &&
 		n->config.others != NULL)
 		peers_tell_presence(n->config.others, talk_node(p->talk));

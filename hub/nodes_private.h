@@ -17,7 +17,7 @@ struct peer {
 	struct talk *talk;
 	struct join *join;
 	const char *node; /* the talk's or the join's */
-	int64_t since_ms; /* of a talk, as the presence of the node has it */
+	uint64_t presence; /* the number of a talk's connection there */
 	bool proven; /* the certificate says that it is this node */
 	bool crowded; /* the node has newer connections: this one is cut once the loop turns */
 };

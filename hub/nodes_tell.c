@@ -181,7 +181,7 @@ nodes_add_closing(struct nodes_text *t, const struct peer *p)
 	struct presence_row row;
 
 	if (!presence_find(t->nodes->config.presence, p->node, &row) || !row.connected ||
-		row.at[0] != '\0' || row.since_ms != p->since_ms)
+		row.conn != p->presence)
 		return;
 	row.connected = false;
 	row.words = "its connection is being closed";

@@ -13,6 +13,7 @@ struct presence_entry {
 	bool connected;
 	const void *from; /* who said so last; NULL: this hub, or one that was lost since */
 	int64_t since_ms;
+	uint64_t conn;
 	char *at; /* "" this hub */
 	char *address, *version, *words;
 	char name[];
@@ -24,6 +25,7 @@ struct presence {
 	struct presence_entry
 		*entered; /* there last, or what came after it in the list; NULL: none did */
 	size_t n_away, n_elsewhere;
+	uint64_t conns; /* of this hub, ever */
 };
 
 static uint64_t
@@ -144,6 +146,7 @@ presence_set(struct presence *p, const void *from, const char *at, const struct 
 	e->from = from;
 	e->since_ms = row->since_ms;
 	e->connected = row->connected;
+	e->conn = row->conn;
 	free(e->at);
 	e->at = xstrdup(at);
 	presence_set_text(&e->address, row->address, PRESENCE_ADDRESS_MAX);
@@ -180,22 +183,24 @@ presence_free(struct presence **out)
 	free(p);
 }
 
-void
+uint64_t
 presence_here(struct presence *p, const struct presence_row *row)
 {
 	struct presence_row here = *row;
 
 	here.connected = true;
+	here.conn = ++p->conns;
 	presence_set(p, NULL, "", &here);
+	return here.conn;
 }
 
 bool
 presence_gone(
-	struct presence *p, const char *node, int64_t since_ms, const char *words, int64_t now_ms)
+	struct presence *p, const char *node, uint64_t conn, const char *words, int64_t now_ms)
 {
 	const struct presence_entry *e = presence_entry_of(p, node);
 
-	if (e == NULL || !e->connected || e->at[0] != '\0' || e->since_ms != since_ms)
+	if (e == NULL || !e->connected || e->conn != conn)
 		return false;
 	presence_set(p, NULL, "",
 		&(struct presence_row){.node = node,
@@ -268,6 +273,7 @@ presence_row_of(const struct presence_entry *e)
 		.version = e->version,
 		.words = e->words,
 		.since_ms = e->since_ms,
+		.conn = e->conn,
 		.connected = e->connected,
 	};
 }

@@ -3,8 +3,8 @@
  * why their last connection ended. Of this hub's own connections and of what other replicas tell of theirs, so that every
  * replica can tell the whole. A leaf of hub/nodes and hub/peers: pure, times are given, in milliseconds since 1970.
  *
- *	presence_here(p, &(struct presence_row){.node = "edge-1", .address = "192.0.2.7:5122", .version = "1.0", .since_ms = now});
- *	presence_gone(p, "edge-1", since, "the connection was reset", now);
+ *	conn = presence_here(p, &(struct presence_row){.node = "edge-1", .address = "192.0.2.7:5122", .version = "1.0", .since_ms = now});
+ *	presence_gone(p, "edge-1", conn, "the connection was reset", now);
  *	presence_heard(p, line, "hub-b", &row, true);	// row.connected or not
  *	presence_lost(p, line, "hub-b was lost", now);	// its nodes count as away until they come elsewhere
  *
@@ -33,6 +33,7 @@ struct presence_row {
 	const char *address, *version;
 	const char *words; /* why its last connection ended; "" while it is connected */
 	int64_t since_ms; /* connected, or away */
+	uint64_t conn; /* which one of this hub's, 0: none; as presence_here has given it */
 	bool connected;
 };
 
@@ -40,11 +41,11 @@ struct presence;
 
 struct presence *presence_new(void);
 void presence_free(struct presence **p);
-/* At this hub. */
-void presence_here(struct presence *p, const struct presence_row *row);
-/* Its connection here, since since_ms, has ended. False: nothing changes, it has a newer one here or elsewhere. */
+/* At this hub. Returns the connection's number, unlike that of any other: two may be of the same millisecond. */
+uint64_t presence_here(struct presence *p, const struct presence_row *row);
+/* This connection of it has ended. False: nothing changes, it has a newer one here or elsewhere. */
 bool presence_gone(
-	struct presence *p, const char *node, int64_t since_ms, const char *words, int64_t now_ms);
+	struct presence *p, const char *node, uint64_t conn, const char *words, int64_t now_ms);
 /* from: who says so, until presence_lost; now: it has just happened. */
 void presence_heard(struct presence *p, const void *from, const char *at,
 	const struct presence_row *row, bool now);

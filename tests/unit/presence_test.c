@@ -58,16 +58,17 @@ static void
 who_is_away_is_remembered(void **state)
 {
 	struct presence *p = presence_new();
+	uint64_t older, newer;
 
 	(void)state;
 	assert_string_equal(told(p, "edge-1"), "unknown");
-	presence_here(p, row("edge-1", "192.0.2.1:1", 5));
+	older = presence_here(p, row("edge-1", "192.0.2.1:1", 5));
 	assert_string_equal(told(p, "edge-1"), "here 192.0.2.1:1 @5");
-	/* A newer connection replaces it, and then the older one is closed. */
-	presence_here(p, row("edge-1", "192.0.2.1:2", 6));
-	assert_false(presence_gone(p, "edge-1", 5, "a newer connection", 7));
-	assert_string_equal(told(p, "edge-1"), "here 192.0.2.1:2 @6");
-	assert_true(presence_gone(p, "edge-1", 6, "reset by peer", 8));
+	/* A newer connection replaces it in the same millisecond, and then the older one is closed. */
+	newer = presence_here(p, row("edge-1", "192.0.2.1:2", 5));
+	assert_false(presence_gone(p, "edge-1", older, "a newer connection", 7));
+	assert_string_equal(told(p, "edge-1"), "here 192.0.2.1:2 @5");
+	assert_true(presence_gone(p, "edge-1", newer, "reset by peer", 8));
 	assert_string_equal(told(p, "edge-1"), "away here 192.0.2.1:2 @8 reset by peer");
 	presence_forget(p, "edge-1");
 	assert_string_equal(told(p, "edge-1"), "unknown");
@@ -78,19 +79,20 @@ static void
 replicas_tell_of_theirs(void **state)
 {
 	struct presence *p = presence_new();
+	uint64_t here;
 
 	(void)state;
 	presence_heard(p, &line_b, "hub-b", row("edge-1", "192.0.2.1:1", 5), false);
 	assert_string_equal(told(p, "edge-1"), "hub-b 192.0.2.1:1 @5");
 	assert_int_equal(presence_elsewhere(p), 1);
 	/* It moves to this hub; what hub-b sees the end of then is the past, by whatever clock. */
-	presence_here(p, row("edge-1", "192.0.2.1:9", 7));
+	here = presence_here(p, row("edge-1", "192.0.2.1:9", 7));
 	assert_int_equal(presence_elsewhere(p), 0);
 	presence_heard(p, &line_b, "hub-b", gone("edge-1", 99), true);
 	assert_string_equal(told(p, "edge-1"), "here 192.0.2.1:9 @7");
 	/* And away again, to one whose clock is behind. */
 	presence_heard(p, &line_c, "hub-c", row("edge-1", "192.0.2.1:3", 2), true);
-	assert_false(presence_gone(p, "edge-1", 7, "reset", 8));
+	assert_false(presence_gone(p, "edge-1", here, "reset", 8));
 	assert_string_equal(told(p, "edge-1"), "hub-c 192.0.2.1:3 @2");
 	/* What a list says at first is of the past: the newest counts. */
 	presence_heard(p, &line_b, "hub-b", row("edge-1", "192.0.2.1:4", 1), false);
@@ -142,8 +144,8 @@ it_is_bounded(void **state)
 		char node[16];
 
 		snprintf(node, sizeof node, "edge-%d", i);
-		presence_here(p, row(node, "192.0.2.1:1", i));
-		assert_true(presence_gone(p, node, i, "gone", 1000000 + i));
+		assert_true(presence_gone(p, node, presence_here(p, row(node, "192.0.2.1:1", i)),
+			"gone", 1000000 + i));
 	}
 	assert_string_equal(told(p, "edge-4"), "unknown");
 	assert_string_equal(told(p, "edge-5"), "away here 192.0.2.1:1 @1000005 gone");
