@@ -11,7 +11,6 @@
 
 #include "tests/fake/clock.h"
 #include "tests/unit/tunnel_bed.h"
-#include "tunnel/agent_query.h"
 #include "tunnel/reception.h"
 
 /* --- a peer that speaks frames, right or wrong ------------------------------------------------------ */
@@ -811,75 +810,6 @@ test_idle_sessions_are_small(void **state)
 		bed_fini(&b[i]);
 }
 
-/* --- questions for the agent ---------------------------------------------------------------------- */
-
-static struct agent_queries *queries;
-static unsigned asked;
-
-static unsigned
-on_asked(void *arg, const char *target, struct buf *out)
-{
-	(void)arg;
-	assert_string_equal(target, "/debug/state");
-	buf_adds(out, "{}");
-	asked++;
-	return 200;
-}
-
-static bool
-on_question(struct bed *b, struct stream *st)
-{
-	const struct stream_field field = {AGENT_QUERY_TARGET, "/debug/state"};
-	const struct stream_request request = {.fields = &field, .n_fields = 1};
-	static struct end refused;
-	const char *reason = "";
-	unsigned status = agent_query_opened(queries, st, &request, &reason);
-
-	(void)b;
-	if (status != 0) {
-		stream_accept(st, &stream_events, &refused);
-		stream_answer(st, status, reason);
-		stream_close(&st, STREAM_DONE);
-	}
-	return true;
-}
-
-static unsigned
-ask_once(struct bed *b)
-{
-	struct end e = {0};
-	unsigned status;
-
-	bed_open(b, &e, "edgeway-ask:1");
-	bed_until(b, e.status != 0);
-	status = e.status;
-	stream_close(&e.st, STREAM_CANCELLED);
-	bed_until(b, session_stats(b->far)->streams == 0);
-	return status;
-}
-
-/* Each answer is made on the loop that does the agent's other work. */
-static void
-test_questions_have_a_rate(void **state)
-{
-	struct bed b;
-
-	(void)state;
-	bed_init(&b, false);
-	b.take = on_question;
-	queries = agent_queries_new(b.loop, on_asked, NULL);
-	asked = 0;
-	for (int i = 0; i < AGENT_QUERY_BURST; i++)
-		assert_int_equal(ask_once(&b), 200);
-	assert_int_equal(ask_once(&b), 429);
-	assert_int_equal(asked, AGENT_QUERY_BURST);
-	clock_pass(AGENT_QUERY_EVERY_MS * 1000);
-	assert_int_equal(ask_once(&b), 200);
-	assert_int_equal(ask_once(&b), 429);
-	agent_queries_free(&queries);
-	bed_fini(&b);
-}
-
 int
 main(void)
 {
@@ -904,7 +834,6 @@ main(void)
 		cmocka_unit_test(test_takes_over_the_servers_heartbeat),
 		cmocka_unit_test(test_idle_streams_are_small),
 		cmocka_unit_test(test_idle_sessions_are_small),
-		cmocka_unit_test(test_questions_have_a_rate),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
