@@ -3,8 +3,8 @@
 #include <string.h>
 #include <time.h>
 
-#include "src/ctl_hub_findings.h"
 #include "src/checks.h"
+#include "src/ctl_hub_findings.h"
 
 static void
 check_redirect(struct findings *f, const struct tree_node *redirect)

@@ -42,7 +42,7 @@ tests_fuzz_vicinity_fuzz_LDADD = $(TUNNEL_LDADD)
 
 if HAVE_CMOCKA
 TUNNEL_TESTS = tests/unit/agent_query_test tests/unit/allow_test tests/unit/carrier_test tests/unit/capsule_test tests/unit/chain_test tests/unit/frame_budget_test tests/unit/opening_test tests/unit/outlet_test tests/unit/reception_test tests/unit/relay_test tests/unit/session_memory_test \
-	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_waves_test tests/unit/tunnel_coding_test tests/unit/declaration_test tests/unit/target_test tests/unit/vicinity_test tests/unit/udp_relay_test \
+	tests/unit/tunnel_test tests/unit/tunnel_limits_test tests/unit/tunnel_waves_test tests/unit/tunnel_idle_test tests/unit/tunnel_coding_test tests/unit/declaration_test tests/unit/target_test tests/unit/vicinity_test tests/unit/udp_relay_test \
 	tests/unit/dgram_couple_test tests/unit/flows_test tests/unit/outlet_udp_test
 check_PROGRAMS += $(TUNNEL_TESTS)
 TESTS += $(TUNNEL_TESTS)
@@ -72,6 +72,8 @@ tests_unit_tunnel_limits_test_SOURCES = tests/unit/tunnel_limits_test.c tests/un
 tests_unit_tunnel_limits_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_tunnel_waves_test_SOURCES = tests/unit/tunnel_waves_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h $(CLOCK)
 tests_unit_tunnel_waves_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_idle_test_SOURCES = tests/unit/tunnel_idle_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h $(CLOCK)
+tests_unit_tunnel_idle_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_opening_test_SOURCES = tests/unit/opening_test.c
 tests_unit_opening_test_LDADD = $(TUNNEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_outlet_test_SOURCES = tests/unit/outlet_test.c $(CLOCK)
