@@ -232,10 +232,10 @@ what_is_said_is_read(void **state)
 	peer_words_reach(&b, "edge-5", "192.168.1.0/24:9100");
 	peer_words_say(&b, PEER_SAYS_FORGETS, "edge-6", 0);
 	peer_words_presence(
-		&b, &(struct presence_row){"edge-7", "", "192.0.2.7:1", "1.0", "", 5, true});
+		&b, &(struct presence_row){"edge-7", "", "192.0.2.7:1", "1.0", "", 5, 0, true});
 	peer_words_presence(&b,
 		&(struct presence_row){
-			"edge-8", "", "192.0.2.8:1", "1.0", "it was reset", 6, false});
+			"edge-8", "", "192.0.2.8:1", "1.0", "it was reset", 6, 0, false});
 	peer_words_trouble(&b, "not ready:\nit waits");
 	peer_words_say(&b, PEER_SAYS_WHOLE, "", 0);
 	peer_words_say(&b, PEER_SAYS_LEAVING, "", 0);
