@@ -45,13 +45,12 @@ hub_service_begin(struct hub *hub)
 static const char *
 service_find_lost(const struct hub *hub, const struct cluster_behind *behind)
 {
+	const char *node = behind->nodes;
 	struct presence_row row;
 
 	if (hub->ways_kept == NULL || loop_now_ms(hub->loop) - hub->began_ms < NO_WAY_AFTER_MS)
 		return NULL;
-	for (size_t i = 0; i < behind->n_nodes; i++) {
-		const char *node = behind->nodes[i];
-
+	for (size_t i = 0; i < behind->n_nodes; i++, node += strlen(node) + 1) {
 		if (!service_lacks_way(hub, node))
 			continue;
 		if (presence_find(hub->presence, node, &row) &&

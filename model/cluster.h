@@ -140,10 +140,11 @@ enum cluster_problem cluster_problem(const struct cluster *c, const char *ns, co
 /* The problem as a sentence; "" when all is well or unknown. As of the service's last cluster_next_change. */
 const char *cluster_reason(const struct cluster *c, const char *ns, const char *name);
 /* Why others than their own nodes reach some pods of the service through the hub alone: information, a sentence; "": all have a
- * hostPort, or nothing is known. *nodes, when not NULL: those nodes in order, CLUSTER_BEHIND_MAX at most. Borrowed until the next change. */
+ * hostPort, or nothing is known. nodes: of those pods in order, each with its NUL, CLUSTER_BEHIND_MAX at most; none for the name of a pod.
+ * Borrowed until the next change. */
 struct cluster_behind {
 	const char *text;
-	const char *const *nodes;
+	const char *nodes;
 	size_t n_nodes;
 };
 struct cluster_behind cluster_behind(const struct cluster *c, const char *ns, const char *name);

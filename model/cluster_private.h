@@ -44,7 +44,7 @@ struct reasons {
 	char *text;
 	bool refused; /* nodes refuse an address, whatever the text is about */
 	char *behind; /* why some pods are reached through the hub alone */
-	char **nodes; /* of those pods, in order */
+	char *nodes; /* of those pods, in order, each with its NUL; of the service itself alone */
 	size_t n_nodes;
 };
 

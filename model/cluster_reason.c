@@ -41,8 +41,6 @@ cluster_reasons_fini(struct reasons *why)
 {
 	free(why->text);
 	free(why->behind);
-	while (why->n_nodes > 0)
-		free(why->nodes[--why->n_nodes]);
 	free(why->nodes);
 	*why = (struct reasons){.problem = CLUSTER_WELL};
 }
@@ -86,11 +84,33 @@ join_beyond(struct joining *j, const char *fmt, ...)
 		j->beyond = xasprintf("beyond what a node takes: %s", text);
 }
 
+/* One block for all of them: tens of thousands of services may have as many as there may be. */
+static void
+reason_keep_node(struct reasons *why, const char *node)
+{
+	size_t len = strlen(node) + 1, at = 0, bytes = 0;
+
+	if (why->n_nodes == CLUSTER_BEHIND_MAX)
+		return;
+	for (size_t i = 0; i < why->n_nodes; i++) {
+		int order = strcmp(why->nodes + bytes, node);
+
+		if (order == 0)
+			return;
+		bytes += strlen(why->nodes + bytes) + 1;
+		if (order < 0)
+			at = bytes;
+	}
+	why->nodes = xrealloc(why->nodes, bytes + len);
+	memmove(why->nodes + at + len, why->nodes + at, bytes - at);
+	memcpy(why->nodes + at, node, len);
+	why->n_nodes++;
+}
+
 void
 join_behind(struct joining *j, const char *pod, const char *node, uint16_t port)
 {
 	struct reasons *why = &j->why;
-	size_t at = 0;
 
 	if (j->quiet)
 		return;
@@ -99,15 +119,8 @@ join_behind(struct joining *j, const char *pod, const char *node, uint16_t port)
 			"port %u: pod %s has no hostPort for container port %u: only its own node "
 			"can dial it, others go through the hub",
 			j->at->port, pod, port);
-	while (at < why->n_nodes && strcmp(why->nodes[at], node) < 0)
-		at++;
-	if (why->n_nodes == CLUSTER_BEHIND_MAX ||
-		(at < why->n_nodes && strcmp(why->nodes[at], node) == 0))
-		return;
-	why->nodes = xrealloc(why->nodes, (why->n_nodes + 1) * sizeof *why->nodes);
-	memmove(&why->nodes[at + 1], &why->nodes[at], (why->n_nodes - at) * sizeof *why->nodes);
-	why->nodes[at] = xstrdup(node);
-	why->n_nodes++;
+	if (j->n_views == 0) /* the service itself is joined first */
+		reason_keep_node(why, node);
 }
 
 /* "http (8080), metrics (9090)" */
@@ -189,6 +202,6 @@ cluster_behind(const struct cluster *c, const char *ns, const char *name)
 {
 	const struct reasons *why = reason_find(c, ns, name);
 
-	return (struct cluster_behind){why->behind != NULL ? why->behind : "",
-		(const char *const *)why->nodes, why->n_nodes};
+	return (struct cluster_behind){
+		why->behind != NULL ? why->behind : "", why->nodes, why->n_nodes};
 }
