@@ -261,7 +261,7 @@ def refused(ctl, *words):
 def test_a_node_is_asked_through_the_hub(mesh, hub):
     """What its admin port would tell, through its tunnel, where tunnel.allow says so; nothing that changes or that is the socket's alone."""
     wait_for("tunnels", lambda: len(json.loads(hub("-o", "json", "tunnels"))) == 2)
-    assert hub("--node", "edge-1", "status").startswith("edge-1: ready, edgeway-agent ")
+    assert hub("--node", "edge-1", "status").startswith("edge-1: ready, ")
     assert json.loads(hub("-o", "json", "--node", "edge-2", "state"))["node"] == "edge-2"
     assert "shop/web" in hub("--node", "edge-2", "services") and "edgeway_agent_info" in hub("--node", "edge-1", "metrics")
     assert "allowed" in hub("--node", "edge-1", "access", "check", "hub", "edge-1:10250")
