@@ -630,12 +630,6 @@ certs_taken(const struct certs *c, const char *node)
 	return ledger_taken(c->ledger, node);
 }
 
-bool
-certs_knows(const struct certs *c, const char *node)
-{
-	return ledger_knows(c->ledger, node);
-}
-
 uint64_t
 certs_changes(const struct certs *c)
 {

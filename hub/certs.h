@@ -93,8 +93,6 @@ bool certs_given(
 	const struct certs *c, const char *node, const char *key_hash, int64_t now_s, char **cert);
 /* Does the name hold a certificate of ours? */
 bool certs_taken(const struct certs *c, const char *node);
-/* As ledger_knows. */
-bool certs_knows(const struct certs *c, const char *node);
 /* How often that may have changed, for any name. */
 uint64_t certs_changes(const struct certs *c);
 /* The names that hold one, sorted; the caller frees each and the list. */

@@ -16,7 +16,7 @@ enum {
 	WAYS_KEPT = 1024,
 };
 
-/* Many services have pods on the same nodes. */
+/* Many services have pods on the same nodes, and whether one has joined may have to be asked of the disk. */
 struct hub_way_kept {
 	uint64_t hash, round;
 	bool lacks;

@@ -11,7 +11,7 @@ at_edge(void *arg, const char *node)
 
 	const struct certs *certs = authority_certs(hub->authority);
 
-	return tunnels_have(hub->tunnels, node) || (certs != NULL && certs_knows(certs, node)) ||
+	return tunnels_have(hub->tunnels, node) || (certs != NULL && certs_taken(certs, node)) ||
 		peers_know(hub->peers, node);
 }
 
@@ -48,7 +48,7 @@ hub_lacks_way(const struct hub *hub, const char *node)
 {
 	void *arg = (void *)(uintptr_t)hub;
 
-	return edge_known(arg) && !tunnelled(arg, node) && at_edge(arg, node);
+	return edge_known(arg) && at_edge(arg, node) && !tunnelled(arg, node);
 }
 
 static bool

@@ -4,26 +4,16 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
 #include "base/log.h"
-#include "model/table.h"
 
 /* In a node's file, before its certificate: the CAs that the node was given with it. */
 #define CAS_LINE "edgeway-ca: "
 
 enum {
 	PEM_MAX = 256 * 1024,
-	NAMES_LOOK_MS = 2000, /* so often at most: did another process change the files? */
 	RECORD_NAME_MAX = 200, /* leaves room for the suffix of file_write within NAME_MAX */
-};
-
-/* A file of nodes/, by its name. */
-struct names_file {
-	struct table_node node;
-	char name[];
 };
 
 struct ledger {
@@ -34,9 +24,6 @@ struct ledger {
 	struct roll *files; /* what the files say, where it is not; NULL: not read yet */
 	char cas[CA_LIST_TEXT];
 	uint64_t changes; /* of the files' names */
-	struct table names; /* of the files, as ledger_knows asks */
-	struct timespec names_changed; /* when the folder was last, as it was read */
-	uint64_t names_looked_ms; /* 0: not yet */
 };
 
 static char *
@@ -53,7 +40,7 @@ record_path(const struct ledger *l, const char *node)
 typedef void file_fn(void *arg, const char *file);
 
 /* Neither what file_write left behind nor what is no name. */
-static bool
+static void
 each_file(const struct ledger *l, file_fn *fn, void *arg)
 {
 	auto_free char *path = xasprintf("%s/nodes", l->dir);
@@ -66,84 +53,6 @@ each_file(const struct ledger *l, file_fn *fn, void *arg)
 	}
 	if (dir != NULL)
 		closedir(dir);
-	return dir != NULL;
-}
-
-/* --- names of files, in memory ------------------------------------------------------------ */
-
-static struct names_file *
-names_find(const struct ledger *l, const char *file)
-{
-	struct table_node *n = table_first(&l->names, hash64(file, strlen(file), 0));
-
-	for (; n != NULL; n = table_next(n))
-		if (strcmp(container_of(n, struct names_file, node)->name, file) == 0)
-			return container_of(n, struct names_file, node);
-	return NULL;
-}
-
-static void
-names_add(void *arg, const char *file)
-{
-	struct ledger *l = arg;
-	size_t len = strlen(file);
-	struct names_file *f;
-
-	if (names_find(l, file) != NULL)
-		return;
-	f = xcalloc(1, sizeof *f + len + 1);
-	memcpy(f->name, file, len + 1);
-	table_add(&l->names, &f->node, hash64(file, len, 0));
-}
-
-static void
-names_remove(struct ledger *l, const char *file)
-{
-	struct names_file *f = names_find(l, file);
-
-	if (f == NULL)
-		return;
-	table_remove(&l->names, &f->node);
-	free(f);
-}
-
-static void
-names_free(struct table *names)
-{
-	struct table_node *n;
-
-	for (size_t slot = 0; (n = table_walk(names, &slot, NULL)) != NULL;) {
-		table_remove(names, n);
-		free(container_of(n, struct names_file, node));
-	}
-	table_fini(names);
-}
-
-/* Where the folder cannot be read, what was known stays. A change of the last moment may be followed by one of the same time. */
-static void
-names_look(struct ledger *l)
-{
-	auto_free char *path = xasprintf("%s/nodes", l->dir);
-	struct table before = l->names;
-	uint64_t now = mono_ms();
-	struct stat st;
-
-	if (l->names_looked_ms != 0 && now - l->names_looked_ms < NAMES_LOOK_MS)
-		return;
-	l->names_looked_ms = MAX(now, (uint64_t)1);
-	if (stat(path, &st) < 0 ||
-		(st.st_mtim.tv_sec == l->names_changed.tv_sec &&
-			st.st_mtim.tv_nsec == l->names_changed.tv_nsec))
-		return;
-	l->names = (struct table){0};
-	if (!each_file(l, names_add, l)) {
-		l->names = before;
-		return;
-	}
-	names_free(&before);
-	l->names_changed = (int64_t)(wall_ms() / 1000) - st.st_mtim.tv_sec > 1
-		? st.st_mtim
-		: (struct timespec){0};
 }
 
 /* --- open and close ---------------------------------------------------------------- */
@@ -209,7 +118,6 @@ ledger_close(struct ledger **out)
 	joins_close(&l->joins);
 	roll_free(&l->roll);
 	roll_free(&l->files);
-	names_free(&l->names);
 	free(l->dir);
 	free(l);
 }
@@ -225,18 +133,6 @@ ledger_taken(const struct ledger *l, const char *node)
 		return true;
 	/* What cannot be looked at counts as taken: doubt must not give a name away. */
 	return access(path, F_OK) == 0 || errno != ENOENT;
-}
-
-bool
-ledger_knows(struct ledger *l, const char *node)
-{
-	auto_free char *path = NULL;
-
-	if (l->roll != NULL && roll_find(l->roll, node) != NULL)
-		return true;
-	names_look(l);
-	path = record_path(l, node);
-	return names_find(l, strrchr(path, '/') + 1) != NULL;
 }
 
 uint64_t
@@ -340,11 +236,6 @@ record(struct ledger *l, const char *node, const char *cert_pem, const char *cas
 		rc = revoked_sign(l->revoked, node, entry.serial, err);
 	if (rc == 0)
 		rc = write_record(l, node, cert_pem, cas, err);
-	if (rc == 0 && l->names_looked_ms != 0) {
-		auto_free char *path = record_path(l, node);
-
-		names_add(l, strrchr(path, '/') + 1);
-	}
 	if (rc == 0 && l->roll != NULL)
 		roll_sign(l->roll, node, &entry);
 	else if (rc == 0 && l->files != NULL)
@@ -426,7 +317,6 @@ remove_file(struct ledger *l, const char *node, struct err *err)
 
 	if (unlink(path) < 0 && errno != ENOENT)
 		return err_set(err, errno, "cannot remove %s: %s", path, strerror(errno));
-	names_remove(l, strrchr(path, '/') + 1);
 	l->changes++;
 	return 0;
 }

@@ -19,10 +19,7 @@ struct ledger;
 int ledger_open(struct ledger **l, const char *dir, struct err *err);
 void ledger_close(struct ledger **l);
 
-/* May nobody else have the name? Asks the disk: a name that is in doubt is taken. */
 bool ledger_taken(const struct ledger *l, const char *node);
-/* Is it the name of a node that has joined, as far as is known in memory? For what is asked often and decides about no certificate. */
-bool ledger_knows(struct ledger *l, const char *node);
 /* How often a name may have come or gone. */
 uint64_t ledger_changes(const struct ledger *l);
 /* The names, sorted; the caller frees each and the list. */

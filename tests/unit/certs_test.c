@@ -470,39 +470,6 @@ lists_say_who_is_cut_off(void **state)
 	assert_true(ca_list_is_current(ba, ba));
 }
 
-/* Who is asked for with each request and in each round is not asked of the disk, which another process may change. */
-static void
-names_are_known_in_memory(void **state)
-{
-	struct bed *b = *state;
-	auto_free char *key = NULL, *csr = NULL, *cert = NULL, *other = NULL;
-	auto_free char *nodes = path_of(b, "nodes"), *aside = path_of(b, "aside");
-	uint64_t until;
-	struct err err = {0};
-
-	open_certs(b);
-	assert_false(certs_knows(b->certs, "edge-1"));
-	assert_int_equal(pki_key_new(&key, NULL), 0);
-	assert_int_equal(pki_csr_new(key, "edge-1", &csr, NULL), 0);
-	assert_int_equal(certs_sign(b->certs, "edge-1", csr, &cert, NULL), 0);
-	assert_true(certs_knows(b->certs, "edge-1"));
-	assert_int_equal(rename(nodes, aside), 0);
-	assert_false(certs_taken(b->certs, "edge-1"));
-	assert_true(certs_knows(b->certs, "edge-1"));
-	assert_int_equal(rename(aside, nodes), 0);
-	other = xasprintf("%s/edge-2", nodes);
-	assert_int_equal(file_write(other, cert, strlen(cert), 0600), 0);
-	for (until = mono_ms() + 60000; mono_ms() < until && !certs_knows(b->certs, "edge-2");)
-		usleep(10000);
-	assert_true(certs_knows(b->certs, "edge-2"));
-	assert_true(certs_knows(b->certs, "edge-1"));
-	assert_int_equal(
-		ledger_forget(certs_ledger(b->certs), "edge-1", (int64_t)(wall_ms() / 1000), &err),
-		0);
-	assert_false(certs_knows(b->certs, "edge-1"));
-	assert_false(certs_knows(b->certs, "edge-3"));
-}
-
 static void
 another_ca_cuts_nobody_off_unsaid(void **state)
 {
@@ -583,7 +550,6 @@ main(void)
 		case_of(a_hubs_certificate_is_revoked_alone),
 		case_of(a_damaged_list_of_the_revoked_is_an_error),
 		case_of(lists_say_who_is_cut_off),
-		case_of(names_are_known_in_memory),
 		case_of(another_ca_cuts_nobody_off_unsaid),
 	};
 
