@@ -138,7 +138,8 @@ on_rule(const struct nlmsghdr *nlh, void *arg)
 {
 	struct rule_search *s = arg;
 	const struct nfgenmsg *gen = mnl_nlmsg_get_payload(nlh);
-	const struct nlattr *list = nl_attr(nlh, sizeof *gen, NFTA_RULE_EXPRESSIONS), *e;
+	const struct nlattr *list = nl_attr(nlh, sizeof *gen, NFTA_RULE_EXPRESSIONS);
+	struct nlattr *e;
 	const char *table = nl_text(nlh, sizeof *gen, NFTA_RULE_TABLE),
 		   *chain = nl_text(nlh, sizeof *gen, NFTA_RULE_CHAIN);
 	auto_free char *where = xasprintf("%.64s %.64s", table, chain);

@@ -11,7 +11,6 @@ in the machine that runs the tests, so that there is nothing to clean up once th
 Machines hang on one switch, 192.0.2.0/24. A pod's resolv.conf is copied from the node's, as Docker does it.
 """
 import ctypes
-import functools
 import glob
 import http.client
 import json
@@ -25,7 +24,6 @@ import sys
 import tempfile
 import time
 
-from forked import Forked
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 TOP = os.path.dirname(os.path.dirname(HERE))
@@ -86,10 +84,10 @@ def wait_for(what, condition, seconds=PATIENCE_S, pause=0.02):
 
 
 class Process:
-    def __init__(self, name, argv, log, begin=subprocess.Popen, **more):
+    def __init__(self, name, argv, log, **more):
         self.name, self.log_path = name, log
         with open(log, "ab") as out:
-            self.popen = begin(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=_die_with_parent, **more)
+            self.popen = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stdout=out, stderr=out, preexec_fn=_die_with_parent, **more)
 
     @property
     def pid(self):
@@ -253,10 +251,7 @@ class Machine:
 
     def start(self, name, *argv, env=None):
         argv, log = list(map(str, argv)), os.path.join(self.dir, f"{name}.log")
-        if argv[0] == PYTHON and argv[1].endswith(".py") and env is None:
-            p = Process(f"{self.name}/{name}", argv[1:], log, functools.partial(Forked, self.holder.pid))
-        else:
-            p = Process(f"{self.name}/{name}", self.argv(*argv), log, env=env)
+        p = Process(f"{self.name}/{name}", self.argv(*argv), log, env=env)
         self.lab.processes.append(p)
         return p
 
