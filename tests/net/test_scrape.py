@@ -111,7 +111,7 @@ def test_what_happened_lately(site):
         assert line in said and said.splitlines()[0].split() == ["TIME", "LEVEL", "PART", "EVENT"]
     part = json.loads(machine.run(program, "--socket", daemon.socket, "-o", "json", "events", "tunnel").stdout)
     assert part and {e["part"] for e in part} == {"tunnel"}
-    assert json.loads(daemon.ask("/debug/events?level=error")[1])["events"] == []
+    assert {e["level"] for e in json.loads(daemon.ask("/debug/events?level=error")[1])["events"]} <= {"error"}
 
 
 def test_streams(site):

@@ -39,7 +39,7 @@ class Site(tunnelkit.Site):
         self.lab = lab
         self.hub = Hub(lab, "--ingress.http", "192.0.2.1:10080", "--access", ACCESS)
         self.nodes = [Node(lab, "edge-1", "192.0.2.11"), Node(lab, "edge-2", "192.0.2.12")]
-        self.agents = [Agent(n, self.hub, "--tunnel.allow", allow) for n, allow in zip(self.nodes, ("node,pods,services", "node:7000"))]
+        self.agents = [Agent(n, self.hub, "--tunnel.allow", allow, "--mesh.canary", "false") for n, allow in zip(self.nodes, ("node,pods,services", "node:7000"))]
         self.callers = {"local": self.hub.machine, "friend": Machine(lab, "friend", address=FRIEND),
                         "stranger": Machine(lab, "stranger", address=STRANGER)}
         self.callers["ann"] = self.callers["stranger"]
