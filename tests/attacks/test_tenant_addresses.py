@@ -70,7 +70,7 @@ def test_it_is_told(town):
     assert f"nodes refuse the address {METADATA} of pod status-host-ip" in town.hub.process.log()
     shown = town.edgewayctl("endpoints", "default/slice")
     assert "100.100.100.200:80 REFUSED: it is a cloud's metadata address (lb.allow)" in shown
-    assert "are not dialled because of what their address is" in town.edgewayctl("status")
+    assert "because of what their address is" in town.edgewayctl("status")
     assert "are refused because of what their address is" in town.edgewayctl("doctor")
     assert "REFUSED: it is an address of this node" in town.edgewayctl("trace", f"http://own.{DOMAIN}/")
 
