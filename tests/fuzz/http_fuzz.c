@@ -43,8 +43,7 @@ check_clean(const struct http1_head *h, bool switching)
 		if (f->hop && !switching && f->id != HTTP1_CONNECTION)
 			assert((f->id == HTTP1_TRAILER && h->framing == HTTP1_CHUNKED) ||
 				(f->id == HTTP1_TE && h->takes_trailers) ||
-				(f->id == HTTP1_UPGRADE &&
-					h->upgrade) || /* what an answer offers */
+				f->id == HTTP1_UPGRADE || /* what an answer offers */
 				(f->name.len == 5 &&
 					strncasecmp(f->name.at, "close", 5) ==
 						0)); /* our own option */
