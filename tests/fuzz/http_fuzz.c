@@ -108,7 +108,7 @@ response_again(bool to_head)
 		assert(two.framing == reply.framing && two.length == one.length);
 	else
 		assert(two.framing == HTTP1_EMPTY);
-	check_clean(&two, one.upgrade);
+	check_clean(&two, one.upgrade || one.status == 101);
 }
 
 /* Decodes in pieces of `step` bytes; payload behind what is in out, whole frames in reframed. */
