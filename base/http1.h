@@ -39,7 +39,7 @@ struct http1_str {
 enum http1_name {
 	HTTP1_OTHER,
 	HTTP1_CDN_LOOP,
-	HTTP1_CLOSE, /* no field of any standard, but "Connection: close" would name it */
+	HTTP1_CLOSE, /* reserved by RFC 9110 section 9.6: "Connection: close" would name it */
 	HTTP1_CONNECTION,
 	HTTP1_CONTENT_LENGTH,
 	HTTP1_EXPECT,

@@ -45,6 +45,7 @@ name_id(struct http1_str n)
 		{"te", 2, HTTP1_TE},
 		{"via", 3, HTTP1_VIA},
 		{"host", 4, HTTP1_HOST},
+		{"close", 5, HTTP1_CLOSE},
 		{"expect", 6, HTTP1_EXPECT},
 		{"upgrade", 7, HTTP1_UPGRADE},
 		{"trailer", 7, HTTP1_TRAILER},
@@ -81,9 +82,9 @@ http1_check_fields(struct http1_head *h)
 			return http1_refuse(h, 400, "a field value holds a control character");
 		f->id = name_id(f->name);
 		h->ids |= 1u << f->id;
-		f->hop = f->id == HTTP1_CONNECTION || f->id == HTTP1_KEEP_ALIVE ||
-			f->id == HTTP1_PROXY_CONNECTION || f->id == HTTP1_TE ||
-			f->id == HTTP1_UPGRADE || f->id == HTTP1_TRAILER ||
+		f->hop = f->id == HTTP1_CONNECTION || f->id == HTTP1_CLOSE ||
+			f->id == HTTP1_KEEP_ALIVE || f->id == HTTP1_PROXY_CONNECTION ||
+			f->id == HTTP1_TE || f->id == HTTP1_UPGRADE || f->id == HTTP1_TRAILER ||
 			f->id == HTTP1_HTTP2_SETTINGS;
 	}
 	return 0;

@@ -47,6 +47,18 @@ lb_canary(struct lb *lb, uint32_t client, uint64_t number)
 	atomic_store(&lb->canary, client);
 }
 
+/* The service is looked up as for everybody, but no group is made of it: the canary's call is no use of the service. */
+static bool
+listener_is_canary(const struct worker *w, uint32_t client, uint32_t ip, uint16_t port)
+{
+	const struct service *s;
+
+	if (client == 0 || client != atomic_load_explicit(&w->lb->canary, memory_order_relaxed))
+		return false;
+	s = snapshot_find_ip(w->snapshot, ip);
+	return s != NULL && service_port_find(s, port, false) != NULL;
+}
+
 static void
 listener_answer_canary(struct worker *w, int fd)
 {
@@ -66,8 +78,13 @@ admit(struct worker *w, int fd, const struct sockaddr_in *from)
 	uint32_t ip = 0, client = ntohl(from->sin_addr.s_addr);
 	uint16_t port = 0, slot = fair_share_slot(&client, sizeof client, w->lb->client_seed);
 
-	if (origdst_get(fd, &ip, &port) == 0)
+	if (origdst_get(fd, &ip, &port) == 0) {
+		if (listener_is_canary(w, client, ip, port)) {
+			listener_answer_canary(w, fd);
+			return;
+		}
 		g = targets_group(w->targets, w->snapshot, w->epoch, ip, port, 0);
+	}
 	if (g == NULL) {
 		log_limited(LOG_LEVEL_WARN, 10, "lb",
 			"refused a connection to %s to=%u.%u.%u.%u:%u",
@@ -75,11 +92,6 @@ admit(struct worker *w, int fd, const struct sockaddr_in *from)
 						    : "an address that is not in the mesh",
 			ip >> 24, ip >> 16 & 255, ip >> 8 & 255, ip & 255, port);
 		refuse(fd, &w->counters.refused);
-		return;
-	}
-	if (client != 0 && client == atomic_load_explicit(&w->lb->canary, memory_order_relaxed)) {
-		listener_answer_canary(w, fd);
-		group_unref(&g, w->now_ms);
 		return;
 	}
 	if (!fair_share_take(w->lb->connections, slot, 1)) {

@@ -60,6 +60,7 @@ link_metrics(const struct link *l, struct metrics *m)
 	metric_counter(m, "edgeway_tunnel_saved_bytes_total",
 		"Bytes of clear text that the hub's tunnel.compress kept off the wire.", NULL,
 		s.saved);
+	metric_counter(m, "edgeway_tunnel_pings_total", "Pings sent.", NULL, s.pings);
 	metric_gauge(m, "edgeway_tunnel_rtt_seconds", "Round trip to the hub, by the last ping.",
 		NULL, s.rtt_ms / 1000.0);
 	metric_gauge(m, "edgeway_tunnel_memory_bytes",

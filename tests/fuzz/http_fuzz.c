@@ -6,7 +6,6 @@
 #include <assert.h>
 #include <stdint.h>
 #include <string.h>
-#include <strings.h>
 
 #include "base/buf.h"
 #include "base/http1.h"
@@ -43,10 +42,7 @@ check_clean(const struct http1_head *h, bool switching)
 		if (f->hop && !switching && f->id != HTTP1_CONNECTION)
 			assert((f->id == HTTP1_TRAILER && h->framing == HTTP1_CHUNKED) ||
 				(f->id == HTTP1_TE && h->takes_trailers) ||
-				f->id == HTTP1_UPGRADE || /* what an answer offers */
-				(f->name.len == 5 &&
-					strncasecmp(f->name.at, "close", 5) ==
-						0)); /* our own option */
+				(f->id == HTTP1_UPGRADE && h->upgrade)); /* offered */
 	}
 }
 
@@ -108,7 +104,8 @@ response_again(bool to_head)
 		assert(two.framing == reply.framing && two.length == one.length);
 	else
 		assert(two.framing == HTTP1_EMPTY);
-	check_clean(&two, one.upgrade || one.status == 101);
+	assert(!two.upgrade || one.upgrade || one.status == 101);
+	check_clean(&two, one.status == 101);
 }
 
 /* Decodes in pieces of `step` bytes; payload behind what is in out, whole frames in reframed. */

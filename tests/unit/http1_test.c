@@ -547,7 +547,8 @@ clean_requests(void **state)
 		"GET /?q HTTP/1.1\r\nHost: b\r\nExpect: 100-continue\r\nCDN-Loop: edgeway\r\n\r\n");
 	emit("GET / HTTP/1.1\r\n" H
 	     "Connection: x-foo, host, content-length, x-forwarded-for,, close\r\nX-Foo: 1\r\n"
-	     "Keep-Alive: 3\r\nProxy-Connection: x\r\nTE: trailers\r\nUpgrade: h2c\r\nTrailer: "
+	     "Close: 3\r\nKeep-Alive: 3\r\nProxy-Connection: x\r\nTE: trailers\r\nUpgrade: "
+	     "h2c\r\nTrailer: "
 	     "t\r\nB: \t2 \r\n"
 	     "X-Forwarded-For: 1.1.1.1\r\nContent-Length: 004\r\nX-Forwarded-For: 2.2.2.2\r\nVia: "
 	     "1.0 p\r\n\r\n",
