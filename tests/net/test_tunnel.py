@@ -59,8 +59,8 @@ def cut(site, until):
 
 
 def test_short_cut(site):
-    """The tunnel is afterwards as it was, unless the silence was so long after all: TCP sends again 6.2 s after the first loss, and a tunnel is given
-    up after 9; a busy machine takes the rest."""
+    """The tunnel is afterwards as it was, or finishes beside another one that was dialled sooner than TCP sent again (6.2 s after the first loss),
+    unless the silence was so long after all: a tunnel is given up after 9; a busy machine takes the rest."""
     logs = [site.hub.process.log, site.agents[0].process.log]
     for _ in range(5):
         before = [len(log()) for log in logs]
@@ -68,7 +68,7 @@ def test_short_cut(site):
         took = cut(site, lambda: time.sleep(5))
         site.wait_open("edge-1")
         wait_for("the agent knows", lambda: site.agents[0].state()["tunnel"]["state"] == "open")
-        if tunnels(site.hub)["edge-1"]["epoch"] == since:
+        if tunnels(site.hub)["edge-1"]["epoch"] == since or "the former one finishes" in logs[1]()[before[1]:]:
             return
         told = [log()[n:] for log, n in zip(logs, before)]
         assert any("nothing was heard for 9000 ms" in t for t in told), told
