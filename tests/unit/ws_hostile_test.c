@@ -135,7 +135,7 @@ test_peer_that_ignores_the_close(void **state)
 {
 	struct world *w = *state;
 
-	bed_start_with(w, 4000, 300);
+	bed_start_with(w, 4000, 3000);
 	bed_open_pair(w);
 	w->frozen = true;
 	ws_close(w->at_server.conn, 1000, "bye");
@@ -242,7 +242,7 @@ test_garbage_over_tls_is_dropped(void **state)
 	char junk[6000], reply[2048];
 	size_t i;
 
-	bed_start_with(w, 4000, 500);
+	bed_start_with(w, 4000, 3000);
 	for (i = 0; i < sizeof junk; i++)
 		junk[i] = (char)(i * 7 + i / 256);
 	talk_tls(w, junk, sizeof junk, reply, sizeof reply);
@@ -281,7 +281,7 @@ test_bad_frames_end_the_connection(void **state)
 	char reply[4096];
 	size_t i;
 
-	bed_start_with(w, 4000, 500);
+	bed_start_with(w, 4000, 3000);
 	for (i = 0; i < ARRAY_LEN(frames); i++) {
 		talk_tls(w, frames[i], strlen(frames[i]), reply, sizeof reply);
 		bed_wait_for(w, &w->at_server.closes, (int)i + 1);
