@@ -14,6 +14,7 @@ base_libbase_a_SOURCES = \
 	base/finding.h \
 	base/fswatch.c base/fswatch.h \
 	base/hash.c base/hash.h \
+	base/heap.c base/heap.h \
 	base/hops.c base/hops.h \
 	base/lines.c base/lines.h \
 	base/log.c base/log.h \
@@ -99,6 +100,7 @@ BASE_TESTS = tests/unit/addresses_test \
 	tests/unit/preauth_test \
 	tests/unit/privileges_test \
 	tests/unit/proxy_test \
+	tests/unit/heap_test \
 	tests/unit/hops_test \
 	tests/unit/rate_test \
 	tests/unit/sock_test \
@@ -137,6 +139,8 @@ tests_unit_privileges_test_SOURCES = tests/unit/privileges_test.c
 tests_unit_privileges_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_proxy_test_SOURCES = tests/unit/proxy_test.c $(CLOCK)
 tests_unit_proxy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_heap_test_SOURCES = tests/unit/heap_test.c
+tests_unit_heap_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_hops_test_SOURCES = tests/unit/hops_test.c
 tests_unit_hops_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_rate_test_SOURCES = tests/unit/rate_test.c

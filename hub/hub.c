@@ -8,7 +8,7 @@
 enum {
 	PORT = 10000,
 	HEARTBEAT_MS = 4000,
-	EXPLAIN_MS = 2000,
+	LOOK_MS = 2000,
 	PREAUTH_PART = 4, /* one of so many descriptors is for who has not authenticated */
 	PREAUTH_PLACES_MAX = 8192,
 	SETTLE_TICK_MS = 10,
@@ -60,6 +60,15 @@ start_tunnels(struct hub *hub, uint64_t heartbeat_ms, bool compress)
 	hub->outward_tunnels = tunnels_new(&setup);
 }
 
+static void
+on_look(void *arg)
+{
+	struct hub *hub = arg;
+
+	hub_explain(hub);
+	heap_give_back(&hub->heap); /* of nodes that are gone */
+}
+
 static int
 start_web(struct hub *hub, const struct web_options *options, struct err *err)
 {
@@ -109,8 +118,8 @@ start(struct hub *hub, const struct hub_config *config, struct err *err)
 		rc = start_web(hub, &config->web, err);
 	if (rc < 0)
 		return rc;
-	hub->explain = timer_new(hub->loop, hub_explain, hub);
-	timer_start(hub->explain, EXPLAIN_MS, EXPLAIN_MS);
+	hub->look = timer_new(hub->loop, on_look, hub);
+	timer_start(hub->look, LOOK_MS, LOOK_MS);
 	return 0;
 }
 
@@ -286,7 +295,7 @@ hub_stop(struct hub **out)
 		return;
 	timer_free(&hub->again);
 	timer_free(&hub->settle);
-	timer_free(&hub->explain);
+	timer_free(&hub->look);
 	web_stop(&hub->web);
 	nodes_stop(&hub->nodes);
 	naming_stop(&hub->naming);

@@ -298,9 +298,8 @@ explain_tell_peers(const struct hub *hub)
 }
 
 void
-hub_explain(void *arg)
+hub_explain(struct hub *hub)
 {
-	struct hub *hub = arg;
 	struct kube_events *events =
 		hub->kubernetes != NULL ? kubernetes_events(hub->kubernetes) : NULL;
 

@@ -9,6 +9,7 @@
 #include <sys/queue.h>
 
 #include "base/addresses.h"
+#include "base/heap.h"
 #include "base/preauth.h"
 #include "hub/authority.h"
 #include "hub/doors.h"
@@ -86,7 +87,8 @@ struct hub {
 	struct nodes_config nodes_config;
 	char listen_host[INET6_ADDRSTRLEN];
 	struct timer *again; /* tries to listen again */
-	struct timer *explain;
+	struct timer *look;
+	struct heap_peak heap;
 	uint64_t began_ms;
 	struct hub_service_said *said; /* by fanout_item's index; hub_explain.c */
 	size_t n_said;
@@ -119,7 +121,7 @@ bool hub_source_ready(const struct hub *hub);
 
 /* --- hub_explain.c --- */
 /* Tells the Kubernetes source what is to be said of its Services and Nodes; of a timer. */
-void hub_explain(void *hub);
+void hub_explain(struct hub *hub);
 
 /* --- hub_service.c --- */
 /* Of a timer: what is known of nodes' tunnels is asked anew. */

@@ -30,6 +30,8 @@ struct reaching {
 	uint64_t
 		epoch; /* of the node's tunnel that the stream goes through; 0: it goes elsewhere */
 	bool elsewhere; /* that is another replica's */
+	const struct buf *first; /* of the request */
+	size_t sent; /* of that, in this stream */
 	unsigned
 		between; /* replicas that were asked to pass it on to one that cannot be reached from here */
 	char at[PEER_NAME_TEXT]; /* then: which one's */
@@ -102,6 +104,7 @@ give(struct reaching *x)
 		.meant = x->next > 0 ? x->ways.list[x->next - 1].meant : "",
 		.at = x->elsewhere ? x->at : "",
 		.where = &x->ways.target,
+		.sent = x->sent,
 		.node = x->ways.target.kind == TARGET_NODE && x->ways.target.node != NULL
 			? x->ways.target.node
 			: "",
@@ -312,6 +315,12 @@ on_reset(void *arg, unsigned code)
 
 	if (x->status != 0 && timer_active(x->soon))
 		return;
+	if (code == STREAM_LOST && x->sent > 0) { /* whether the target has got it nobody knows */
+		stream_close(&x->stream, STREAM_CANCELLED);
+		answer_soon(x, 502,
+			"the node's tunnel broke after the caller's first bytes had gone out");
+		return;
+	}
 	if (code == STREAM_LOST && !x->udp && *x->ways.list[x->next - 1].node != '\0' &&
 		x->breaks++ < BREAKS_MAX) {
 		ask_again(x);
@@ -396,6 +405,19 @@ open_way(struct reaching *x, const struct way *way)
 	return rc;
 }
 
+/* Without the answer's round trip. Not into a tunnel that seems dead, since it could not be left for another one then. */
+static void
+send_first(struct reaching *x)
+{
+	size_t n;
+
+	if (x->first == NULL || x->stream == NULL || stream_is_doubted(x->stream))
+		return;
+	n = MIN(buf_len(x->first) - x->sent, stream_room(x->stream));
+	stream_write(x->stream, (const char *)buf_at(x->first) + x->sent, n);
+	x->sent += n;
+}
+
 static void
 tell_without(const struct reaching *x, const char *node, char text[WAYS_REASON_MAX])
 {
@@ -420,8 +442,11 @@ try_next(struct reaching *x)
 	snprintf(x->target, sizeof x->target, "%s%s%s%s%s", way->authority,
 		way->meant[0] != '\0' ? " for " : "", way->meant,
 		*way->node != '\0' ? " via " : " from the hub", way->node);
-	if ((rc = open_way(x, way)) == 0)
+	x->sent = 0;
+	if ((rc = open_way(x, way)) == 0) {
+		send_first(x);
 		return;
+	}
 	if (rc == -EINPROGRESS) {
 		wait_a_little(x);
 		return;
@@ -450,7 +475,7 @@ passed_by(const struct reaching *x, const char *node)
 	const struct reach_config *c = &x->reach->config;
 	uint64_t here = tunnels_epoch(c->tunnels, node), there = peers_epoch(c->peers, node);
 
-	return x->stream != NULL &&
+	return x->stream != NULL && x->sent == 0 &&
 		((x->epoch != 0 && MAX(here, there) > x->epoch) || stream_is_silent(x->stream));
 }
 
@@ -576,6 +601,7 @@ reach_start(struct reach *r, const struct reach_request *q, reach_fn *done, void
 	x->done = done;
 	x->arg = arg;
 	x->udp = q->udp;
+	x->first = q->first;
 	x->soon = timer_new(r->config.loop, on_soon, x);
 	x->deadline = timer_new(r->config.loop, on_deadline, x);
 	r->pending++;
@@ -602,6 +628,12 @@ bool
 reach_is_let_in(const struct reaching *x)
 {
 	return x->status == 0;
+}
+
+void
+reach_more(struct reaching *x)
+{
+	send_first(x);
 }
 
 void

@@ -9,8 +9,8 @@
  * A node's ways are tried in this order: its own tunnel here, its own tunnel at another replica. A node that was lost a moment ago, here or at another
  * replica, or that has not come yet to a hub that has just started, is waited for, REACH_AWAIT_MS at most; and a dial that waits in a tunnel for an answer begins anew where the node has a newer one.
  * A stream that was refused before anything was done, as by one who drains, is asked for again a few times. A dial of TCP whose tunnel breaks under it
- * is begun again a few times, by all ways that there are, and the node is waited for as above also without replicas: nothing of the caller
- * has gone out before the answer. The same where a tunnel, or a replica, answers neither the dial nor a ping (tunnel/session.h, `silent`). What goes round (base/hops.h) is 508. At most REACH_AWAIT_NODE wait for one node, REACH_AWAIT_MOST in all; the others are told 503 at once.
+ * is begun again a few times, by all ways that there are, and the node is waited for as above also without replicas, unless bytes of the caller
+ * have gone out in it: a map's caller need not wait for a second round trip, but nothing is sent twice. The same where a tunnel, or a replica, answers neither the dial nor a ping (tunnel/session.h, `silent`). What goes round (base/hops.h) is 508. At most REACH_AWAIT_NODE wait for one node, REACH_AWAIT_MOST in all; the others are told 503 at once.
  */
 #ifndef EDGEWAY_HUB_REACH_H
 #define EDGEWAY_HUB_REACH_H
@@ -54,6 +54,8 @@ struct reach_request {
 	const struct trace_context *trace; /* the span that asks; NULL: none */
 	unsigned hops; /* of a request of HTTP: as caller->hops, by its CDN-Loop */
 	const char *full; /* why this caller gets nothing now (429); NULL: it may ask */
+	const struct buf *
+		first; /* what the caller has said: goes with the dial, and stays in it; outlives the reaching. NULL: it waits for the answer */
 };
 
 struct reach_answer {
@@ -69,6 +71,7 @@ struct reach_answer {
 	const char *meant; /* with 200: the node beside that one which it dials; "" none */
 	const char *at; /* with 200: the replica where that tunnel ends; "" here */
 	const struct access_target *where; /* with 200: what the rules were asked for */
+	size_t sent; /* with 200: so much of `first` has gone out in the stream */
 };
 
 /* The texts are the answer's: for the call only. The reaching is gone afterwards. */
@@ -81,6 +84,8 @@ struct reaching *reach_start(
 	struct reach *r, const struct reach_request *request, reach_fn *done, void *arg);
 /* Do the rules open the target to the caller, so that it is being dialled? */
 bool reach_is_let_in(const struct reaching *x);
+/* There is more in `first`. */
+void reach_more(struct reaching *x);
 void reach_cancel(struct reaching **x);
 /* The node can be reached in another way than before; NULL: this may be so for any. */
 void reach_changed(struct reach *r, const char *node);

@@ -8,7 +8,10 @@
 
 #include "base/log.h"
 
-enum { TARGET_TEXT_MAX = 640 /* node, namespace and name, or a host and what is dialled there */ };
+enum {
+	TARGET_TEXT_MAX = 640, /* node, namespace and name, or a host and what is dialled there */
+	AUDIT_EMPTY_PER_MINUTE = 60,
+};
 
 static void on_ready(void *arg, int fd, unsigned events);
 
@@ -17,12 +20,13 @@ visit_audit(struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_ed
 {
 	char caller[ACCESS_NAME_MAX + 8], target[TARGET_TEXT_MAX], why[WAYS_REASON_MAX];
 	struct ingress *in = v->ingress;
+	auto_buf struct buf line = {.limit = BUF_UNLIMITED};
 
 	in->bytes_to_edge += to_edge;
 	in->bytes_from_edge += from_edge;
 	if (status != 200)
 		in->refused++;
-	log_info("audit",
+	buf_printf(&line,
 		"door=%s caller=%s target=\"%s\" status=%u sent=%llu received=%llu ms=%llu "
 		"end=\"%s\"",
 		v->door->name, caller_text(&v->caller, caller),
@@ -30,6 +34,10 @@ visit_audit(struct visit *v, unsigned status, uint64_t to_edge, uint64_t from_ed
 		(unsigned long long)to_edge, (unsigned long long)from_edge,
 		(unsigned long long)(loop_now_ms(in->config.loop) - v->started_ms),
 		log_clean(why, sizeof why, end));
+	if (v->target != NULL)
+		log_info("audit", "%s", buf_str(&line));
+	else /* a stranger who asks for nothing would fill the log */
+		log_limited(LOG_LEVEL_INFO, AUDIT_EMPTY_PER_MINUTE, "audit", "%s", buf_str(&line));
 	if (v->span != NULL)
 		visit_trace_end(v, &(struct visit_end){status, to_edge, from_edge, end});
 }
@@ -139,7 +147,7 @@ join(struct visit *v, struct stream *stream, const char *host)
 
 	timer_cancel(v->timer);
 	watch_stop(&v->watch);
-	/* Nothing was written before: VISIT_IN_MAX fits, even while memory is short and stream_room says less. */
+	/* With what the dial has taken of it VISIT_IN_MAX fits, even while memory is short and stream_room says less. */
 	if (buf_len(&v->in) > 0 && v->door->onward == NULL) {
 		stream_write(stream, buf_at(&v->in), buf_len(&v->in));
 		v->fed += buf_len(&v->in);
@@ -238,6 +246,8 @@ on_reached(void *arg, const struct reach_answer *given)
 	struct visit *v = arg;
 
 	v->reaching = NULL;
+	v->fed += answer->sent;
+	buf_consume(&v->in, answer->sent);
 	if (answer->status == 200 && !visit_let_in(v, answer->where)) {
 		stream_close(&checked.stream, STREAM_CANCELLED);
 		checked.status = 403;
@@ -267,6 +277,14 @@ on_reached(void *arg, const struct reach_answer *given)
 	}
 }
 
+/* Did the caller come with what it wants to say, and need no answer of ours? */
+static bool
+speaks_first(const struct visit *v)
+{
+	return v->door->kind == DOOR_FIXED || v->door->kind == DOOR_SNI ||
+		v->door->kind == DOOR_REDIRECT;
+}
+
 void
 visit_reach(struct visit *v, const char *host, uint16_t port, const char *dest)
 {
@@ -277,6 +295,7 @@ visit_reach(struct visit *v, const char *host, uint16_t port, const char *dest)
 		.dest = dest,
 		.hops = v->passes,
 		.full = visit_account(v) ? NULL : "this caller has as many streams as it may",
+		.first = speaks_first(v) && v->door->onward == NULL ? &v->in : NULL,
 	};
 
 	timer_cancel(v->timer);
@@ -379,14 +398,6 @@ visit_update(struct visit *v)
 	visit_wait(v);
 }
 
-/* Did the caller come with what it wants to say, and need no answer of ours? */
-static bool
-speaks_first(const struct visit *v)
-{
-	return v->door->kind == DOOR_FIXED || v->door->kind == DOOR_SNI ||
-		v->door->kind == DOOR_REDIRECT;
-}
-
 /* The caller has half-closed. False: the visit is gone. */
 static bool
 on_end(struct visit *v)
@@ -452,6 +463,10 @@ proceed(struct visit *v)
 		return;
 	case VISIT_EXCHANGE:
 		exchange_pump(v);
+		return;
+	case VISIT_REACHING:
+		reach_more(v->reaching);
+		visit_update(v);
 		return;
 	default:
 		visit_update(v);

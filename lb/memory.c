@@ -1,7 +1,6 @@
 #include "lb/memory.h"
 
 #include <linux/sock_diag.h>
-#include <malloc.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -26,7 +25,6 @@ enum {
 	/* A slow download may fill megabytes of the kernel's, of its own accord: it is counted like any other. */
 	MEMORY_SOCKETS_MOST = 256 * 1024,
 	MEMORY_SOCKETS_LEAST = 8 * 1024, /* less than this is as good as nothing */
-	MEMORY_TRIM = 1024 * 1024,
 	MEMORY_TRIM_TICKS = 1000 / EXPIRY_TICK_MS,
 };
 
@@ -280,21 +278,11 @@ memory_look(struct worker *w)
 
 /* --- giving memory back --------------------------------------------------------------- */
 
-/* free() keeps pages for the next one who asks, wherever something else still stands behind them. What was held by clients, or
- * known of services that are gone, goes back to the system when it was much and no more is freed. On the loop that carries no
- * traffic. */
+/* What was held by clients, or known of services that are gone. On the loop that carries no traffic. */
 static void
 memory_trim(void *arg)
 {
-	struct lb *lb = arg;
-	uint64_t used = mallinfo2().uordblks, before = lb->memory_used;
-
-	lb->memory_used = used;
-	lb->memory_peak = MAX(lb->memory_peak, used);
-	if (lb->memory_peak < used + used / 4 + MEMORY_TRIM || used + used / 16 < before)
-		return;
-	lb->memory_peak = used;
-	malloc_trim(0);
+	heap_give_back(&((struct lb *)arg)->heap);
 }
 
 void

@@ -12,6 +12,7 @@
 #define EDGEWAY_LB_PRIVATE_H
 
 #include "base/fair_share.h"
+#include "base/heap.h"
 #include "base/http1.h"
 #include "base/lines.h"
 #include "lb/expiry.h"
@@ -306,7 +307,7 @@ struct lb {
 	struct affinity *affinity;
 	uint64_t client_seed; /* of clients' slots */
 	struct fair_share *connections, *memory[MEMORY_KINDS]; /* clients' */
-	uint64_t memory_used, memory_peak; /* memory.c's */
+	struct heap_peak heap; /* memory.c's */
 	struct tallies *tallies;
 	struct snapshot *snapshot; /* the workers', as loop 0 knows it; NULL: none yet */
 	struct worker **workers;

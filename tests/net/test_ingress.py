@@ -153,6 +153,17 @@ def test_access(town):
     assert SECRET not in town.hub.process.log()
 
 
+def test_strangers_who_ask_for_nothing_do_not_fill_the_log(town):
+    """A few lines a minute, and a number; the metric counts all."""
+    before, refused = len(town.hub.process.log()), town.hub.metrics()["edgeway_ingress_refused_total"]
+    for _ in range(150):
+        with socket_to(town, (HUB, 10080), town.stranger) as s:
+            s.sendall(b"GARBAGE\r\n\r\n")
+            s.recv(100)
+    labs.wait_for("counted", lambda: town.hub.metrics()["edgeway_ingress_refused_total"] >= refused + 150)
+    assert 0 < town.hub.process.log()[before:].count("audit: ") < 130  # a minute may end in between
+
+
 def test_every_stream_has_a_line_in_the_audit(town):
     before = len(town.hub.process.log())
     town.get(WEB + "/", "-p", machine=town.friend)

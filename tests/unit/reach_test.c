@@ -33,6 +33,8 @@ struct bed {
 	void *to;
 	unsigned status; /* of the answer; 0: none yet */
 	char hops[HOPS_TEXT_MAX]; /* as the stream says */
+	char written[64]; /* into the stream that was opened last */
+	size_t sent; /* as the answer says */
 };
 
 static struct bed bed;
@@ -53,6 +55,7 @@ tunnels_open(struct tunnels *t, const char *node, const struct stream_request *r
 	if (!bed.has_tunnel || bed.silent)
 		return -ENOTCONN;
 	bed.opened++;
+	bed.written[0] = '\0';
 	bed.events = events;
 	bed.to = arg;
 	*out = (struct stream *)(void *)&stands_for_something;
@@ -89,6 +92,27 @@ stream_is_silent(const struct stream *st)
 {
 	(void)st;
 	return bed.silent && bed.asked == 0;
+}
+
+bool
+stream_is_doubted(const struct stream *st)
+{
+	(void)st;
+	return bed.silent;
+}
+
+size_t
+stream_room(struct stream *st)
+{
+	(void)st;
+	return sizeof bed.written - 1 - strlen(bed.written);
+}
+
+void
+stream_write(struct stream *st, const void *data, size_t n)
+{
+	(void)st;
+	strncat(bed.written, data, n);
 }
 
 void
@@ -260,6 +284,7 @@ on_reached(void *arg, const struct reach_answer *answer)
 {
 	(void)arg;
 	bed.status = answer->status;
+	bed.sent = answer->sent;
 }
 
 static void
@@ -417,6 +442,52 @@ a_silent_tunnel_is_left(void **state)
 	}
 }
 
+/* A map's caller does not wait for the answer; and what has gone out once does not go out again. */
+static void
+first_bytes_go_with_the_dial(void **state)
+{
+	const struct caller caller = {0};
+	auto_buf struct buf first = {.limit = BUF_UNLIMITED};
+	const struct reach_request request = {
+		.caller = &caller, .host = "edge-1", .port = 7, .first = &first};
+	struct reaching *x;
+
+	(void)state;
+	bed = (struct bed){.has_tunnel = true};
+	assert_int_equal(loop_new(&bed.loop, NULL), 0);
+	bed.reach = reach_new(&(struct reach_config){
+		.loop = bed.loop, .peers = (struct peers *)(void *)&stands_for_something});
+	buf_adds(&first, "hello");
+	x = reach_start(bed.reach, &request, on_reached, NULL);
+	assert_string_equal(bed.written, "hello");
+	buf_adds(&first, ", node");
+	reach_more(x);
+	assert_string_equal(bed.written, "hello, node");
+	bed.events->answered(bed.to, 200, "");
+	assert_int_equal(bed.status, 200);
+	assert_int_equal(bed.sent, 11);
+
+	bed.status = 0;
+	reach_start(bed.reach, &request, on_reached, NULL);
+	bed.silent = true; /* its tunnel: not asked for elsewhere */
+	reach_changed(bed.reach, "edge-1");
+	bed.events->reset(bed.to, STREAM_LOST);
+	patience_until(patience_turn(bed.loop), bed.status != 0);
+	assert_int_equal(bed.status, 502);
+	assert_int_equal(bed.opened, 2);
+
+	bed.silent = false;
+	bed.status = 0;
+	buf_consume(&first, buf_len(&first)); /* nothing has been said yet: asked for again */
+	reach_start(bed.reach, &request, on_reached, NULL);
+	bed.events->reset(bed.to, STREAM_LOST);
+	patience_until(patience_turn(bed.loop), bed.opened == 4);
+	bed.events->answered(bed.to, 200, "");
+	assert_int_equal(bed.status, 200);
+	reach_free(&bed.reach);
+	loop_free(&bed.loop);
+}
+
 int
 main(void)
 {
@@ -425,6 +496,7 @@ main(void)
 		cmocka_unit_test(what_goes_round),
 		cmocka_unit_test(a_node_that_is_on_its_way),
 		cmocka_unit_test(a_silent_tunnel_is_left),
+		cmocka_unit_test(first_bytes_go_with_the_dial),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

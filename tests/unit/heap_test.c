@@ -1,0 +1,64 @@
+/* What was held for a moment does not stay with the process, even where something stands behind it. */
+#include "base/heap.h"
+
+#include <malloc.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+enum { BLOCKS = 32 * 1024, BLOCK = 1024, MEGABYTE = 1024 * 1024 };
+
+static size_t
+resident(void)
+{
+	unsigned long size, pages;
+	FILE *f = fopen("/proc/self/statm", "r");
+
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%lu %lu", &size, &pages), 2);
+	fclose(f);
+	return pages * (size_t)getpagesize();
+}
+
+static void
+a_peak_is_given_back(void **state)
+{
+	struct heap_peak peak = {0};
+	static char *blocks[BLOCKS];
+	size_t before, most;
+
+	(void)state;
+	if (mallinfo2().uordblks == 0)
+		skip(); /* a sanitizer's heap */
+	heap_give_back(&peak);
+	before = resident();
+	for (int i = 0; i < BLOCKS; i++) {
+		blocks[i] = malloc(BLOCK);
+		memset(blocks[i], i, BLOCK);
+	}
+	heap_give_back(&peak);
+	for (int i = 0; i < BLOCKS - 1; i++)
+		free(blocks[i]);
+	most = resident();
+	assert_true(most > before + BLOCKS * BLOCK * 3 / 4); /* free() alone does not do it */
+	heap_give_back(&peak); /* perhaps more will be freed */
+	heap_give_back(&peak);
+	assert_true(resident() < before + 4 * MEGABYTE);
+	free(blocks[BLOCKS - 1]);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(a_peak_is_given_back),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
