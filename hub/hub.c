@@ -190,21 +190,12 @@ hub_open(struct hub *hub, bool joins)
 		nodes_hold(hub->nodes, false);
 }
 
-int
-hub_hold(struct hub *hub, bool held, struct err *err)
+void
+hub_hold(struct hub *hub, bool held)
 {
-	int rc;
-
 	if (hub->nodes != NULL)
 		nodes_hold(hub->nodes, held);
-	if (held) {
-		redirect_leave(hub->redirect);
-		return 0;
-	}
-	rc = redirect_prepare(hub->redirect, &hub->ways_in.redirect, err);
-	if (rc == 0)
-		redirect_commit(hub->redirect);
-	return rc;
+	redirect_hold(hub->redirect, held);
 }
 
 void

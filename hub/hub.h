@@ -106,8 +106,8 @@ void hub_sweep(void);
 /* With `held`: callers are taken from now on; joins: nodes may join, too, for the other hub has let go of the disk. */
 void hub_open(struct hub *hub, bool joins);
 /* Another hub has this one's dataDir, or not any more: nothing is written, so nobody joins, and the kernel's rules of ingress.redirect are left
- * as they are. -errno: what was given up cannot be had again. */
-int hub_hold(struct hub *hub, bool held, struct err *err);
+ * as they are. */
+void hub_hold(struct hub *hub, bool held);
 /* The next hub_drain sends the nodes away, too, for another hub serves at this one's address; it takes new callers. */
 void hub_leave(struct hub *hub);
 /* Nodes get no new streams; `done` once the last has ended, not from within this call. */

@@ -56,13 +56,10 @@ static int
 open_kernel(struct redirect *r, const struct hub_redirect *wanted, struct err *err)
 {
 	struct divert_rules rules;
-	int rc = r->divert != NULL ? 0 : divert_open(&r->divert, r->config.loop, err);
+	int rc = redirect_attach(r, err);
 
-	if (rc == 0 && r->network == NULL)
-		rc = netwatch_start(&r->network, r->config.loop, redirect_on_network, r, err);
 	if (rc < 0 || r->now.on)
 		return rc;
-	redirect_read_own(r);
 	rules = redirect_rules(r, wanted);
 	rc = divert_use(r->divert, &rules, err);
 	r->installed_by_next = rc == 0;
@@ -92,6 +89,10 @@ redirect_prepare(struct redirect *r, const struct hub_redirect *wanted, struct e
 
 	if (r->draining)
 		return 0;
+	if (r->held && (r->now.on || wanted->on))
+		return err_set(err, EBUSY,
+			"ingress.redirect: another hub is to take over, and has the rules; try "
+			"again once it has");
 	r->next = *wanted;
 	if (!wanted->on)
 		return 0;
@@ -169,17 +170,25 @@ redirect_commit(struct redirect *r)
 	redirect_poke(r);
 }
 
+/* The listener stays open: the other hub's is the same socket, and nobody could bind the address anew as long as that one listens. */
 void
-redirect_leave(struct redirect *r)
+redirect_hold(struct redirect *r, bool held)
 {
-	listen_stop(&r->listen);
+	r->held = held;
+	if (!r->now.on)
+		return;
+	if (r->listen != NULL)
+		listen_room(r->listen, !held);
+	if (!held) {
+		redirect_refresh(r);
+		redirect_poke(r);
+		return;
+	}
 	timer_cancel(r->tick);
 	r->poked = false;
 	redirect_probe_to(r->probe, NULL);
 	netwatch_stop(&r->network);
 	divert_close(&r->divert);
-	detours_fini(&r->detours);
-	r->now.on = false;
 }
 
 struct redirect *
@@ -202,7 +211,7 @@ redirect_drain(struct redirect *r)
 	r->draining = true;
 	listen_stop(&r->listen);
 	redirect_probe_to(r->probe, NULL);
-	if (r->now.on && divert_drain(r->divert, &err) < 0)
+	if (r->divert != NULL && divert_drain(r->divert, &err) < 0)
 		log_warn("ingress", "ingress.redirect: %s", err.text);
 }
 
@@ -215,8 +224,7 @@ redirect_free(struct redirect **out)
 		return;
 	r->draining = true;
 	redirect_abandon(r);
-	if (r->divert != NULL)
-		switch_off(r);
+	switch_off(r);
 	timer_free(&r->tick);
 	redirect_probe_free(&r->probe);
 	free(r->own);

@@ -37,8 +37,9 @@ struct redirect_config {
 
 struct redirect *redirect_new(const struct redirect_config *config);
 void redirect_free(struct redirect **r);
-/* Lets go of listener and rules; the rules stay in the kernel, another hub's. redirect_prepare and redirect_commit take them up again. */
-void redirect_leave(struct redirect *r);
+/* Another hub has the same listener, and the rules: nothing is accepted or changed here; or it has not come, and this one goes on. What
+ * cannot be had again then is told as any trouble with the rules, and tried again. */
+void redirect_hold(struct redirect *r, bool held);
 /* Takes what `wanted` needs: the listener's address, and where there were no rules yet those for no node. */
 int redirect_prepare(struct redirect *r, const struct hub_redirect *wanted, struct err *err);
 void redirect_commit(struct redirect *r);

@@ -31,12 +31,15 @@ struct redirect {
 	uint32_t primary; /* the first of them that others can send to, 0: none */
 	uint64_t rests_ms; /* no refresh before, mono_ms */
 	bool poked, draining;
+	bool held; /* another hub has the rules */
 	char problem[PROBLEMS][PROBLEM_MAX];
 	char told[DETOURS_TEXT_MAX]; /* ambiguous addresses that the log has told of */
 	uint64_t connections, strangers, failures;
 };
 
 /* --- redirect_rules.c --- */
+/* The kernel's rules and this host's addresses are followed, if they are not yet. */
+int redirect_attach(struct redirect *r, struct err *err);
 /* The addresses of this host, anew. */
 void redirect_read_own(struct redirect *r);
 /* Where connections of others are led: never to loopback, where the kernel would drop them. 0: they are not. */

@@ -37,6 +37,17 @@ redirect_read_own(struct redirect *r)
 	r->n_own = detours_sort(r->own, n);
 }
 
+int
+redirect_attach(struct redirect *r, struct err *err)
+{
+	int rc = r->divert != NULL ? 0 : divert_open(&r->divert, r->config.loop, err);
+
+	if (rc < 0 || r->network != NULL)
+		return rc;
+	redirect_read_own(r);
+	return netwatch_start(&r->network, r->config.loop, redirect_on_network, r, err);
+}
+
 /* --- the rules ------------------------------------------------------------------------------- */
 
 static void
@@ -105,13 +116,14 @@ aim_probe(struct redirect *r, const struct divert_rules *rules)
 void
 redirect_refresh(struct redirect *r)
 {
-	struct divert_report before, after;
+	struct divert_report before = {0}, after;
 	struct divert_rules rules;
 	struct err err = {0};
 	int rc;
 
-	if (r->draining || !r->now.on)
+	if (r->draining || r->held || !r->now.on)
 		return;
+	rc = redirect_attach(r, &err);
 	if (r->config.known(r->config.arg))
 		detours_find(&r->detours,
 			&(struct detours_question){.cluster = r->config.cluster,
@@ -122,8 +134,11 @@ redirect_refresh(struct redirect *r)
 	rules = redirect_rules(r, &r->now);
 	rules.addresses = r->detours.list;
 	rules.n_addresses = r->detours.n;
-	divert_report(r->divert, &before);
-	if ((rc = divert_use(r->divert, &rules, &err)) < 0) {
+	if (rc == 0) {
+		divert_report(r->divert, &before);
+		rc = divert_use(r->divert, &rules, &err);
+	}
+	if (rc < 0) {
 		r->failures++;
 		set_problem(r, PROBLEM_KERNEL, err.text);
 		return;
@@ -166,7 +181,7 @@ redirect_poke(struct redirect *r)
 {
 	uint64_t now = mono_ms();
 
-	if (!r->now.on || r->draining || r->poked)
+	if (!r->now.on || r->draining || r->held || r->poked)
 		return;
 	r->poked = true;
 	timer_start(r->tick, MAX((uint64_t)POKE_MS, r->rests_ms > now ? r->rests_ms - now : 0), 0);

@@ -8,9 +8,10 @@ redirect_metrics(const struct redirect *r, struct metrics *m)
 	struct divert_report d = {0};
 	char label[48];
 
-	if (!r->now.on)
+	if (!r->now.on || r->held)
 		return;
-	divert_report(r->divert, &d);
+	if (r->divert != NULL)
+		divert_report(r->divert, &d);
 	metric_gauge(m, "edgeway_redirect_installed",
 		"1 while the rules of ingress.redirect are in place.", NULL, d.installed ? 1 : 0);
 	metric_gauge(m, "edgeway_redirect_arrives",
@@ -46,11 +47,12 @@ redirect_state(const struct redirect *r, struct buf *out)
 	struct divert_report d = {0};
 	char text[ADDR_TEXT_MAX];
 
-	if (!r->now.on) {
+	if (!r->now.on || r->held) {
 		buf_adds(out, "null");
 		return;
 	}
-	divert_report(r->divert, &d);
+	if (r->divert != NULL)
+		divert_report(r->divert, &d);
 	buf_printf(out,
 		"{\"table\":\"ip " DIVERT_TABLE "\",\"installed\":%s,\"listen\":\"%s\",\"pods\":%s,"
 		"\"probe\":\"%s\",\"ports\":[",

@@ -194,6 +194,9 @@ guard_replaced(struct guard *g)
 	g->replaced = true;
 	guard_read(g);
 	g->replaced = false;
+	if (g->damaged) /* since, by another hub or agent that has not heard yet that the table is ours */
+		guard_repair_later(g);
+	g->damaged = false;
 }
 
 void

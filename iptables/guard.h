@@ -59,7 +59,7 @@ void guard_abandon(struct transaction *t);
 /* What the kernel's refusal means; `what` was tried with the table: "install". Returns rc. */
 int guard_explain(struct err *err, int rc, const char *what);
 
-/* Right after the transaction that makes the table anew: reads what was done before it, which needs no repair any more. */
+/* Right after the transaction that makes the table anew: reads what was done before it, which needs no repair any more, and since. */
 void guard_replaced(struct guard *g);
 /* Reads what others have changed meanwhile, and notes whether it concerns us (`damaged`). */
 void guard_read(struct guard *g);

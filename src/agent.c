@@ -396,8 +396,7 @@ agent_start(
 	agent_findings_start(a);
 	workers_run(a->workers);
 	agent_connect_hub(a);
-	if (a->takeover != NULL)
-		takeover_follow(a->takeover, a->loop, agent_predecessor_gone, a);
+	agent_follow(a);
 	announce_start(&a->announce,
 		&(struct announce_config){
 			.loop = a->loop, .part = "agent", .ready = agent_announces, .arg = a});
@@ -424,7 +423,8 @@ agent_run(struct agent **out)
 	timer_free(&a->retry);
 	agent_findings_end(a);
 	timer_free(&a->admin_retry);
-	handover_free(a);
+	handover_free(&a->handover);
+	timer_free(&a->given);
 	agent_health_end(a);
 	buf_fini(&a->estate);
 	free(a->noted);

@@ -313,8 +313,8 @@ agent_admin_start(struct agent *a, struct err *err)
 		{NULL, NULL, NULL, false},
 	};
 	static const struct admin_taken taken[] = {
-		{"/takeover", handover_asked},
-		{"/upgrade", handover_upgrade},
+		{"/takeover", agent_takeover},
+		{"/upgrade", agent_upgrade},
 		{NULL, NULL},
 	};
 	const struct admin_config config = {

@@ -66,7 +66,10 @@ struct agent {
 	char *noted; /* of it, in the database; NULL: nothing */
 	struct socket_store *sockets; /* at the service manager */
 	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
-	struct handover *handover; /* NULL: nobody has asked */
+	struct handover *handover; /* to the next one */
+	struct timer *
+		given; /* after that: until the tunnel is the next one's, then until DNS has answered */
+	uint64_t answers_until_ms; /* on the loop's clock; 0: nobody is waited for */
 	struct starter *starter; /* of the next one; NULL: there is no process for that */
 	struct confine *confine;
 	struct timer *admin_retry;
@@ -84,12 +87,14 @@ void agent_connect_hub(struct agent *a);
 
 /* agent_stop.c: each part ends once what hangs on it has */
 void agent_stop(void *agent);
-/* It serves: what is in progress ends. */
-void agent_hand_over(struct agent *a);
-/* After handover_lingers. */
-void agent_end(struct agent *a);
+/* A successor serves: what is in progress ends. */
+void agent_give(void *agent);
 
 /* agent_succeed.c: from one agent to the next */
+void agent_follow(struct agent *a);
+/* admin_take_fn */
+void agent_takeover(void *agent, int fd, const char *query);
+void agent_upgrade(void *agent, int fd, const char *query);
 /* The locks, or those of the agent that runs, with its sockets. */
 int agent_take_locks(struct agent *a, struct err *err);
 /* What an agent that was killed has left is found, and what this one would leave noted; nothing is left any more. */
@@ -98,14 +103,8 @@ void agent_note_estate(struct agent *a);
 void agent_forget_estate(struct agent *a);
 /* Those that the agent before gave, before they listen. */
 void agent_use_sockets(struct agent *a);
-/* As takeover_follow tells it. */
-void agent_predecessor_gone(void *agent, bool ours);
 /* It goes on, with what is on the host, in the database and at the hub. */
 void agent_leave_to_predecessor(struct agent *a);
-/* A successor comes: what only one may do ends, serving goes on. */
-void agent_freeze(struct agent *a);
-/* It has not come. */
-int agent_resume(struct agent *a, struct err *err);
 /* The mesh is served: the one before us may let go. */
 void agent_served(struct agent *a);
 /* It was tried, and cannot be yet. */

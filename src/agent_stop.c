@@ -2,6 +2,11 @@
 #include "base/log.h"
 #include "src/agent_private.h"
 
+enum {
+	TUNNEL_MS = 3000, /* the new agent's tunnel is open by then, and ours is the older one */
+	ANSWERS_MS = 5000, /* DNS answers that are waited for have come, or will not */
+};
+
 static void
 on_dns_stopped(void *arg)
 {
@@ -10,13 +15,14 @@ on_dns_stopped(void *arg)
 	if (a->meta != NULL)
 		meta_stop(&a->meta);
 	carriers_free(&a->carriers);
-	if (!handover_waits(a))
-		loop_stop(a->loop);
+	handover_drained(a->handover);
 }
 
-void
-agent_end(struct agent *a)
+static void
+stop_dns(void *arg)
 {
+	struct agent *a = arg;
+
 	dns_stop(&a->dns, on_dns_stopped, a);
 }
 
@@ -24,9 +30,15 @@ static void
 on_tunnel_ended(void *arg)
 {
 	struct agent *a = arg;
+	uint64_t now = loop_now_ms(a->loop);
 
-	if (!handover_lingers(a))
-		agent_end(a);
+	timer_free(&a->given);
+	if (now >= a->answers_until_ms) {
+		stop_dns(a);
+		return;
+	}
+	a->given = timer_new(a->loop, stop_dns, a);
+	timer_start(a->given, a->answers_until_ms - now, 0);
 }
 
 /* What was changed on the host is left to the next agent. */
@@ -63,9 +75,23 @@ on_lb_stopped(void *arg)
 	agent_tracing_end(a, on_spans_sent);
 }
 
-void
-agent_hand_over(struct agent *a)
+static void
+on_tunnel_is_theirs(void *arg)
 {
+	agent_tunnel_drain(arg);
+}
+
+void
+agent_give(void *arg)
+{
+	struct agent *a = arg;
+
+	dns_hand_over(a->dns);
+	admin_stop(&a->metrics);
+	admin_stop(&a->admin); /* the new one waits for its address */
+	a->answers_until_ms = loop_now_ms(a->loop) + ANSWERS_MS;
+	a->given = timer_new(a->loop, on_tunnel_is_theirs, a);
+	timer_start(a->given, TUNNEL_MS, 0);
 	a->handed_over = true;
 	pod_canary_use(a->pods, 0);
 	announce_stop(&a->announce);
@@ -78,7 +104,7 @@ agent_stop(void *arg)
 	struct agent *a = arg;
 	struct err err = {0};
 
-	if (handover_terminates(a) || a->stopping)
+	if (!handover_terminate(a->handover))
 		return;
 	a->stopping = true;
 	if (a->takeover != NULL && !takeover_offered(a->takeover))

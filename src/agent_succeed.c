@@ -2,10 +2,110 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "base/fdpass.h"
 #include "base/log.h"
 #include "src/agent_private.h"
 #include "src/lock.h"
 #include "src/rights.h"
+
+/* --- to the next one ----------------------------------------------------------------------------- */
+
+static void
+agent_freeze(void *arg)
+{
+	struct agent *a = arg;
+
+	a->stopping = true;
+	timer_cancel(a->retry);
+	dns_freeze(a->dns);
+	buf_init(&a->estate, BUF_UNLIMITED);
+	iptables_leave(&a->ipt, &a->estate);
+	meta_stop(&a->meta);
+	agent_tunnel_hold(a, true);
+}
+
+static int
+agent_resume(void *arg, struct err *err)
+{
+	struct agent *a = arg;
+	int rc;
+
+	a->stopping = false;
+	rc = agent_open_meta(a, err);
+	if (rc == 0)
+		rc = agent_open_iptables(a, err);
+	if (rc < 0)
+		return rc;
+	iptables_inherit(a->ipt, buf_str(&a->estate));
+	buf_fini(&a->estate);
+	dns_thaw(a->dns);
+	agent_tunnel_hold(a, false);
+	agent_connect_hub(a);
+	return 0;
+}
+
+static int
+agent_sockets(void *arg, struct buf *head, int *fds)
+{
+	struct agent *a = arg;
+	size_t workers = workers_count(a->workers);
+	int n = 0;
+
+	if (!lb_listening(a->lb) || !dns_listening(a->dns))
+		workers = 0;
+	if (2 + 3 * workers > FDPASS_MOST)
+		return -E2BIG;
+	buf_printf(head, TAKEOVER_HEAD "%s", a->lock >= 0, workers, buf_str(&a->estate));
+	fds[n++] = a->network_lock;
+	if (a->lock >= 0)
+		fds[n++] = a->lock;
+	if (workers > 0) {
+		n += (int)lb_sockets(a->lb, fds + n);
+		n += (int)dns_sockets(a->dns, fds + n);
+	}
+	return n;
+}
+
+static void
+agent_stop_after(void *arg, int status)
+{
+	struct agent *a = arg;
+
+	if (status !=
+		0) { /* without these parts nothing on the host can be undone: the next one that is started does */
+		a->status = status;
+		a->handed_over = true;
+	}
+	agent_stop(a);
+}
+
+static void
+agent_ended(void *arg)
+{
+	const struct agent *a = arg;
+
+	loop_stop(a->loop);
+}
+
+void
+agent_takeover(void *arg, int fd, const char *query)
+{
+	const struct agent *a = arg;
+
+	(void)query;
+	handover_asked(a->handover, fd);
+}
+
+void
+agent_upgrade(void *arg, int fd, const char *query)
+{
+	const struct agent *a = arg;
+
+	(void)query;
+	handover_upgrade(a->handover, fd);
+}
+
+/* --- from the one before -------------------------------------------------------------------------- */
 
 int
 agent_take_locks(struct agent *a, struct err *err)
@@ -57,7 +157,7 @@ agent_leave_to_predecessor(struct agent *a)
 	takeover_free(&a->takeover); /* at its end the other one goes on, if it has not yet */
 }
 
-void
+static void
 agent_predecessor_gone(void *arg, bool ours)
 {
 	struct agent *a = arg;
@@ -82,6 +182,27 @@ agent_predecessor_gone(void *arg, bool ours)
 	a->status = 1;
 	agent_leave_to_predecessor(a);
 	agent_stop(a);
+}
+
+void
+agent_follow(struct agent *a)
+{
+	if (a->takeover != NULL)
+		takeover_follow(a->takeover, a->loop, agent_predecessor_gone, a);
+	handover_new(&a->handover,
+		&(struct handover_config){
+			.loop = a->loop,
+			.who = "agent",
+			.starter = a->starter,
+			.program = a->argv[0],
+			.freeze = agent_freeze,
+			.sockets = agent_sockets,
+			.resume = agent_resume,
+			.give = agent_give,
+			.stop = agent_stop_after,
+			.end = agent_ended,
+			.arg = a,
+		});
 }
 
 void
@@ -157,32 +278,4 @@ agent_forget_estate(struct agent *a)
 	if (a->meta != NULL)
 		(void)meta_keep_del(a->meta, ESTATE_KEY);
 	free(take_ptr(&a->noted));
-}
-
-void
-agent_freeze(struct agent *a)
-{
-	timer_cancel(a->retry);
-	dns_freeze(a->dns);
-	buf_init(&a->estate, BUF_UNLIMITED);
-	iptables_leave(&a->ipt, &a->estate);
-	meta_stop(&a->meta);
-	agent_tunnel_hold(a, true);
-}
-
-int
-agent_resume(struct agent *a, struct err *err)
-{
-	int rc = agent_open_meta(a, err);
-
-	if (rc == 0)
-		rc = agent_open_iptables(a, err);
-	if (rc < 0)
-		return rc;
-	iptables_inherit(a->ipt, buf_str(&a->estate));
-	buf_fini(&a->estate);
-	dns_thaw(a->dns);
-	agent_tunnel_hold(a, false);
-	agent_connect_hub(a);
-	return 0;
 }

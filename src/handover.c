@@ -1,103 +1,85 @@
 #include "src/handover.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "base/admin.h"
 #include "base/fdpass.h"
 #include "base/log.h"
-#include "src/agent_private.h"
 #include "src/takeover.h"
 #include "src/upgrade.h"
 
-enum {
-	TUNNEL_MS = 3000, /* the new one's tunnel is open by then, and ours is the older one */
-	ANSWERS_MS = 5000, /* DNS answers that are waited for have come, or will not */
-};
-
-enum state { IDLE, FROZEN, GIVEN, ENDING };
+/*
+ *	   ┌─ it ends, or is late ─┐
+ *	   ▼                       │                  ┌─ drained, and SIGTERM came or it is our child ─┐
+ *	SERVING ──it asks──────► HELD ──"serving"──► GIVEN ──drained──► WAITING ──SIGTERM───────────► ENDED
+ *	   └──────SIGTERM──────► STOPPING ──drained──────────────────────────────────────────────────►─┘
+ *
+ * SIGTERM in HELD or GIVEN is remembered: it stops who is back in SERVING, and ends who has drained. All else in any state is nothing.
+ */
+enum handover_state { SERVING, STOPPING, HELD, GIVEN, WAITING, ENDED };
 
 struct handover {
-	struct agent *agent;
-	enum state state;
-	int fd;
-	struct watch *watch;
-	struct timer *timer;
-	uint64_t given_ms;
+	struct handover_config config;
+	enum handover_state state;
 	struct upgrade upgrade;
-	pid_t asker; /* whom we hand over to */
-	bool term; /* to be stopped, as soon as that is possible */
-	bool over; /* all has ended but this */
+	pid_t successor;
+	int fd; /* the talk with it, in HELD */
+	struct watch *watch;
+	struct timer *late;
+	bool terminated; /* by SIGTERM, in HELD or GIVEN */
 };
 
-static void on_timer(void *arg);
-
-static struct handover *
-get(struct agent *a)
+/* The last word: HELD is over. */
+static void
+handover_say(struct handover *h, const char *word)
 {
-	if (a->handover == NULL) {
-		a->handover = xcalloc(1, sizeof *a->handover);
-		a->handover->agent = a;
-		a->handover->fd = -1;
-		upgrade_init(&a->handover->upgrade, a->loop, a->starter, "agent", a->argv[0]);
-		a->handover->timer = timer_new(a->loop, on_timer, a->handover);
-	}
-	return a->handover;
+	if (write(h->fd, word, strlen(word)) < 0)
+		log_warn(h->config.who, "the new %s has gone: %s", h->config.who, strerror(errno));
+	cleanup_fd(&h->fd);
 }
 
-/* --- taken back ------------------------------------------------------------ */
+static void
+handover_leave_held(struct handover *h, enum handover_state state)
+{
+	h->state = state;
+	timer_cancel(h->late);
+	watch_stop(&h->watch);
+}
 
 static void
-take_back(struct handover *h, const char *why)
+handover_take_back(struct handover *h, const char *why)
 {
-	struct agent *a = h->agent;
+	const struct handover_config *c = &h->config;
 	struct err err = {0};
+	int rc;
 
-	log_error("agent", "a new agent did not take over, this one goes on: %s", why);
-	h->state = IDLE;
-	timer_cancel(h->timer);
-	watch_stop(&h->watch);
-	a->stopping = false;
-	if (agent_resume(a, &err) < 0) {
-		log_error("agent", "cannot go on: %s", err.text);
-		a->status = 1;
-		a->handed_over = true; /* to the one that is started next: without these parts
-					  nothing on the host can be undone */
-		h->term = true;
-	}
-	/* Only now: the new one lets go of the database at this word. */
-	if (write(h->fd, TAKEOVER_MINE, sizeof TAKEOVER_MINE - 1) < 0)
-		log_debug("agent", "nobody is there to be told");
-	cleanup_fd(&h->fd);
-	if (h->term)
-		agent_stop(a);
+	log_error(c->who, "a new %s did not take over, this one goes on: %s", c->who, why);
+	handover_leave_held(h, SERVING);
+	rc = c->resume(c->arg, &err);
+	if (rc < 0)
+		log_error(c->who, "cannot go on: %s", err.text);
+	handover_say(h, TAKEOVER_MINE); /* only now: at this word it lets go of the database */
+	if (h->terminated || rc < 0)
+		c->stop(c->arg, rc < 0);
 }
 
-/* --- given ------------------------------------------------------------------ */
-
 static void
-give(struct handover *h)
+handover_give(struct handover *h)
 {
-	struct agent *a = h->agent;
+	const struct handover_config *c = &h->config;
 
-	log_info("agent", "a new agent serves: finishing what is in progress drain_ms=%llu",
-		(unsigned long long)a->options->drain_timeout);
-	h->state = GIVEN;
-	h->given_ms = loop_now_ms(a->loop);
-	watch_stop(&h->watch);
-	upgrade_tell_manager(&h->upgrade, h->asker);
-	dns_hand_over(a->dns);
-	admin_stop(&a->metrics);
-	admin_stop(&a->admin); /* the new one waits for its address */
-	if (write(h->fd, TAKEOVER_YOURS, sizeof TAKEOVER_YOURS - 1) < 0)
-		log_warn("agent", "the new agent has gone: %s", strerror(errno));
-	cleanup_fd(&h->fd);
-	timer_start(h->timer, TUNNEL_MS, 0);
-	agent_hand_over(a);
+	log_info(c->who, "a new %s serves: finishing what is in progress", c->who);
+	handover_leave_held(h, GIVEN);
+	upgrade_tell_manager(&h->upgrade, h->successor);
+	c->give(c->arg);
+	handover_say(h, TAKEOVER_YOURS);
 }
 
 static void
-on_word(void *arg, int fd, unsigned events)
+handover_on_word(void *arg, int fd, unsigned events)
 {
 	struct handover *h = arg;
 	char text[16] = "";
@@ -107,142 +89,151 @@ on_word(void *arg, int fd, unsigned events)
 	if (n < 0 && (errno == EAGAIN || errno == EINTR))
 		return;
 	if (n > 0 && strcmp(text, TAKEOVER_SERVING) == 0)
-		give(h);
+		handover_give(h);
 	else
-		take_back(h, n > 0 ? "it said something else" : "it has ended, its log says why");
+		handover_take_back(
+			h, n > 0 ? "it said something else" : "it has ended, its log says why");
 }
 
 static void
-on_timer(void *arg)
+handover_on_late(void *arg)
 {
-	struct handover *h = arg;
-
-	if (h->state == FROZEN)
-		take_back(h, "it did not serve in time");
-	else if (h->state == GIVEN)
-		agent_tunnel_drain(h->agent);
-	else if (h->state == ENDING)
-		agent_end(h->agent);
+	handover_take_back(arg, "it did not serve in time");
 }
 
-/* --- asked -------------------------------------------------------------------- */
-
 static int
-send_sockets(struct handover *h)
+handover_send_sockets(const struct handover *h)
 {
-	struct agent *a = h->agent;
-	size_t workers = workers_count(a->workers), n = 0;
-	int *fds = xcalloc(2 + 3 * workers, sizeof *fds), rc;
-	auto_buf struct buf text;
+	int fds[FDPASS_MOST], n;
+	auto_buf struct buf head;
 
-	fds[n++] = a->network_lock;
-	if (a->lock >= 0)
-		fds[n++] = a->lock;
-	if (!lb_listening(a->lb) || !dns_listening(a->dns))
-		workers = 0;
-	if (workers > 0) {
-		n += lb_sockets(a->lb, fds + n);
-		n += dns_sockets(a->dns, fds + n);
-	}
-	buf_init(&text, BUF_UNLIMITED);
-	buf_printf(&text, TAKEOVER_HEAD "%s", a->lock >= 0, workers, buf_str(&a->estate));
-	rc = n <= FDPASS_MOST ? fdpass_send(h->fd, buf_at(&text), buf_len(&text), fds, n) : -E2BIG;
-	free(fds);
-	return rc;
+	buf_init(&head, BUF_UNLIMITED);
+	n = h->config.sockets(h->config.arg, &head, fds);
+	return n < 0 ? n : fdpass_send(h->fd, buf_at(&head), buf_len(&head), fds, (size_t)n);
+}
+
+/* Why not, to whoever asks: the new one shows it as it is. */
+static void
+handover_refuse(const struct handover *h, int fd)
+{
+	struct admin_reply reply = {.status = 409};
+
+	log_warn(h->config.who, "does not hand over to a new %s: %s", h->config.who,
+		h->config.refusal);
+	buf_init(&reply.body, BUF_UNLIMITED);
+	buf_printf(&reply.body, "%s\n", h->config.refusal);
+	admin_answer(fd, &reply);
+	buf_fini(&reply.body);
 }
 
 void
-handover_asked(void *arg, int fd, const char *query)
+handover_asked(struct handover *h, int fd)
 {
-	struct agent *a = arg;
-	struct handover *h = get(a);
+	const struct handover_config *c = &h->config;
 	int rc;
 
-	(void)query;
-	if (h->state != IDLE || a->stopping) {
-		log_warn("agent", "another agent wants to take over, but this one stops already");
+	if (c->refusal != NULL) {
+		handover_refuse(h, fd);
+		return;
+	}
+	if (h->state != SERVING) {
+		log_warn(c->who,
+			"another %s wants to take over, but this one stops, or hands over already",
+			c->who);
 		close(fd);
 		return;
 	}
-	log_info("agent", "hands over to a new agent");
-	h->asker = upgrade_who_asks(fd);
-	h->state = FROZEN;
+	log_info(c->who, "hands over to a new %s", c->who);
+	h->successor = upgrade_who_asks(fd);
+	h->state = HELD;
 	h->fd = fd;
-	a->stopping = true;
-	agent_freeze(a);
-	rc = send_sockets(h);
+	c->freeze(c->arg);
+	rc = handover_send_sockets(h);
 	if (rc < 0) {
-		take_back(h, strerror(-rc));
+		handover_take_back(h, strerror(-rc));
 		return;
 	}
-	h->watch = watch_start(a->loop, fd, WATCH_READ, on_word, h);
-	timer_start(h->timer, HANDOVER_MS, 0);
+	h->watch = watch_start(c->loop, fd, WATCH_READ, handover_on_word, h);
+	timer_start(h->late, HANDOVER_MS, 0);
 }
-
-/* --- started by ourselves -------------------------------------------------------- */
 
 void
-handover_upgrade(void *arg, int fd, const char *query)
+handover_upgrade(struct handover *h, int fd)
 {
-	struct agent *a = arg;
-	struct handover *h = get(a);
-
-	(void)query;
-	upgrade_asked(&h->upgrade, fd, h->state != IDLE || a->stopping);
-}
-
-/* --- the end ---------------------------------------------------------------------- */
-
-bool
-handover_terminates(struct agent *a)
-{
-	struct handover *h = a->handover;
-
-	if (h == NULL || h->state == IDLE)
-		return false;
-	h->term = true;
-	if (h->over)
-		loop_stop(a->loop);
-	return true;
+	if (h->config.refusal != NULL)
+		handover_refuse(h, fd);
+	else
+		upgrade_asked(&h->upgrade, fd, h->state != SERVING);
 }
 
 bool
-handover_lingers(struct agent *a)
+handover_is_under_way(const struct handover *h)
 {
-	struct handover *h = a->handover;
-	uint64_t now = loop_now_ms(a->loop);
+	return h != NULL && h->state != SERVING && h->state != STOPPING;
+}
 
-	if (h == NULL || h->state == IDLE)
-		return false;
-	if (h->state == GIVEN && now - h->given_ms < ANSWERS_MS) {
-		h->state = ENDING;
-		timer_start(h->timer, ANSWERS_MS - (now - h->given_ms), 0);
+static void
+handover_end(struct handover *h)
+{
+	h->state = ENDED;
+	h->config.end(h->config.arg);
+}
+
+bool
+handover_terminate(struct handover *h)
+{
+	switch (h->state) {
+	case SERVING:
+		h->state = STOPPING;
 		return true;
+	case HELD:
+	case GIVEN:
+		h->terminated = true;
+		return false;
+	case WAITING:
+		handover_end(h);
+		return false;
+	case STOPPING:
+	case ENDED:
+		break;
 	}
 	return false;
 }
 
-bool
-handover_waits(struct agent *a)
+void
+handover_drained(struct handover *h)
 {
-	struct handover *h = a->handover;
-
-	if (h == NULL || h->state == IDLE || h->term || upgrade_is_child(&h->upgrade, h->asker))
-		return false;
-	h->over = true;
-	log_info("agent", "everything is handed over; waiting to be stopped");
-	return true;
+	if (h->state == STOPPING ||
+		(h->state == GIVEN &&
+			(h->terminated || upgrade_is_child(&h->upgrade, h->successor)))) {
+		handover_end(h);
+	} else if (h->state == GIVEN) {
+		h->state = WAITING;
+		log_info(h->config.who, "everything is handed over; waiting to be stopped");
+	}
 }
 
 void
-handover_free(struct agent *a)
+handover_new(struct handover **out, const struct handover_config *config)
 {
-	struct handover *h = take_ptr(&a->handover);
+	struct handover *h = xcalloc(1, sizeof *h);
+
+	h->config = *config;
+	h->fd = -1;
+	h->late = timer_new(config->loop, handover_on_late, h);
+	upgrade_init(&h->upgrade, config->loop, config->starter, config->who, config->program);
+	*out = h;
+}
+
+void
+handover_free(struct handover **out)
+{
+	struct handover *h = take_ptr(out);
 
 	if (h == NULL)
 		return;
 	watch_stop(&h->watch);
-	timer_free(&h->timer);
+	timer_free(&h->late);
 	cleanup_fd(&h->fd);
 	upgrade_fini(&h->upgrade);
 	free(h);

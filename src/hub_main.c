@@ -148,7 +148,7 @@ refuse(struct admin_reply *reply, int status, const char *why)
 static bool
 hub_main_hands_over(const struct hub_main *m, struct admin_reply *reply)
 {
-	if (!hub_handover_is_under_way(m->handover))
+	if (!handover_is_under_way(m->handover))
 		return false;
 	refuse(reply, 503, "this hub hands over to a new one: try again");
 	return true;
@@ -406,17 +406,29 @@ on_spans_sent(void *arg)
 	loop_stop(m->loop);
 }
 
-/* Or drainTimeout is over. */
 void
-hub_main_drained(void *arg)
+hub_main_end(void *arg)
 {
 	struct hub_main *m = arg;
 
-	if (m->drained || hub_handover_waits(m->handover))
-		return;
-	m->drained = true;
 	hub_end_spans(m->hub);
 	hub_tracing_end(&m->tracing, on_spans_sent, m);
+}
+
+/* Or drainTimeout is over. */
+static void
+on_drained(void *arg)
+{
+	const struct hub_main *m = arg;
+
+	handover_drained(m->handover);
+}
+
+void
+hub_main_drain(struct hub_main *m)
+{
+	timer_start(m->drain, m->options->drain_timeout, 0);
+	hub_drain(m->hub, on_drained, m);
 }
 
 void
@@ -424,14 +436,14 @@ hub_main_stop(void *arg)
 {
 	struct hub_main *m = arg;
 
-	if (m->stopping || hub_handover_terminates(m->handover))
+	if (!handover_terminate(m->handover))
 		return;
-	m->stopping = true;
+	if (m->takeover != NULL && !takeover_offered(m->takeover))
+		hub_hold(m->hub, true); /* the rules are the hub's before this one, which goes on */
 	announce_stopping(m->announce);
 	log_info("hub", "stopping: finishing what is in progress drain_ms=%llu",
 		(unsigned long long)m->options->drain_timeout);
-	timer_start(m->drain, m->options->drain_timeout, 0);
-	hub_drain(m->hub, hub_main_drained, m);
+	hub_main_drain(m);
 }
 
 static struct quota_limits
@@ -625,7 +637,7 @@ start(struct hub_main *m, const struct hub_options *o, struct err *err)
 		return rc;
 	m->started_ms = loop_now_ms(m->loop);
 	confine_follow(m->confine, m->loop);
-	m->drain = timer_new(m->loop, hub_main_drained, m);
+	m->drain = timer_new(m->loop, on_drained, m);
 	m->term = signal_start(m->loop, SIGTERM, hub_main_stop, m);
 	m->intr = signal_start(m->loop, SIGINT, hub_main_stop, m);
 	m->hup = signal_start(m->loop, SIGHUP, on_hup, m);
@@ -674,7 +686,7 @@ run(struct hub_main *m)
 	admin_stop(&m->admin);
 	admin_stop(&m->metrics);
 	announce_stop(&m->announce);
-	hub_handover_free(&m->handover);
+	handover_free(&m->handover);
 	timer_free(&m->ready);
 	takeover_free(&m->takeover);
 	hub_stop(&m->hub);

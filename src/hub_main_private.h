@@ -10,7 +10,7 @@
 #include "hub/hub.h"
 #include "src/announce.h"
 #include "src/confine.h"
-#include "src/hub_handover.h"
+#include "src/handover.h"
 #include "src/hub_options.h"
 #include "src/hub_tracing.h"
 #include "src/takeover.h"
@@ -34,18 +34,18 @@ struct hub_main {
 	int lock; /* of dataDir, held until the process ends */
 	int status; /* of the process */
 	struct starter *starter; /* of the next one; NULL: there is no process for that */
-	struct hub_handover *handover; /* to the next one */
+	struct handover *handover; /* to the next one */
 	struct takeover *takeover; /* until the one before us has let go; NULL: there was none */
 	struct timer *ready; /* while there is one: looks whether we serve */
-	bool stopping, drained;
 };
 
 /* --- hub_main.c --- */
 int hub_main_start_admin(struct hub_main *m, struct err *err);
-/* SIGTERM: drains, and ends then. */
+/* SIGTERM: drains, and ends then, unless handover.h has it otherwise. */
 void hub_main_stop(void *m);
-/* Everything is drained, or drainTimeout is over. */
-void hub_main_drained(void *m);
+/* Within drainTimeout; hub_main_end follows, unless it is to wait (handover.h). */
+void hub_main_drain(struct hub_main *m);
+void hub_main_end(void *m);
 
 /* --- hub_succeed.c --- */
 /* m->lock; m->takeover, if another hub runs and is to hand over. */

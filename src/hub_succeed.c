@@ -11,30 +11,57 @@
 
 enum { READY_MS = 20 };
 
+/* --- to the next one ------------------------------------------------------------------------------------ */
+
 static void
-succeed_on_handed_over(void *arg)
+succeed_freeze(void *arg)
+{
+	const struct hub_main *m = arg;
+
+	hub_hold(m->hub, true);
+}
+
+static int
+succeed_resume(void *arg, struct err *err)
+{
+	const struct hub_main *m = arg;
+
+	(void)err;
+	hub_hold(m->hub, false);
+	return 0;
+}
+
+static int
+succeed_sockets(void *arg, struct buf *head, int *fds)
+{
+	const struct hub_main *m = arg;
+	int n = inherited_list(fds + 1, FDPASS_MOST - 1);
+
+	if (n < 0)
+		return n;
+	fds[0] = m->lock;
+	buf_printf(head, TAKEOVER_HUB_HEAD, (size_t)n);
+	return n + 1;
+}
+
+static void
+succeed_give(void *arg)
 {
 	struct hub_main *m = arg;
 
-	m->stopping = true;
 	admin_stop(&m->admin); /* the new one waits for its address */
 	admin_stop(&m->metrics);
 	hub_leave(m->hub);
-	timer_start(m->drain, m->options->drain_timeout, 0);
-	hub_drain(m->hub, hub_main_drained, m);
+	hub_main_drain(m);
 }
 
-/* To be stopped, after all; or everything is drained already. */
 static void
-succeed_on_ended(void *arg, int status)
+succeed_stop(void *arg, int status)
 {
 	struct hub_main *m = arg;
 
 	m->status = status;
-	if (m->stopping)
-		hub_main_drained(m);
-	else
-		hub_main_stop(m);
+	hub_main_stop(m);
 }
 
 void
@@ -43,7 +70,7 @@ hub_main_takeover(void *arg, int fd, const char *query)
 	struct hub_main *m = arg;
 
 	(void)query;
-	hub_handover_asked(m->handover, fd, m->stopping);
+	handover_asked(m->handover, fd);
 }
 
 void
@@ -52,8 +79,10 @@ hub_main_upgrade(void *arg, int fd, const char *query)
 	struct hub_main *m = arg;
 
 	(void)query;
-	hub_handover_upgrade(m->handover, fd, m->stopping);
+	handover_upgrade(m->handover, fd);
 }
+
+/* --- from the one before -------------------------------------------------------------------------------- */
 
 /* Callers are taken only now: the hub before this one knew where their nodes were. */
 static void
@@ -85,6 +114,7 @@ succeed_on_gone(void *arg, bool ours)
 	} else {
 		log_error("hub", "came too late, the hub before goes on: it waits %d s",
 			HANDOVER_MS / 1000);
+		hub_hold(m->hub, true); /* its rules stay */
 	}
 	m->status = 1;
 	hub_main_stop(m);
@@ -117,16 +147,22 @@ hub_main_take_lock(struct hub_main *m, struct err *err)
 void
 hub_main_follow(struct hub_main *m)
 {
-	hub_handover_new(&m->handover,
-		&(struct hub_handover_config){
+	handover_new(&m->handover,
+		&(struct handover_config){
 			.loop = m->loop,
-			.hub = m->hub,
-			.lock = m->lock,
+			.who = "hub",
 			.starter = m->starter,
 			.program = m->argv[0],
-			.replicas = m->options->peers[0] != NULL,
-			.given = succeed_on_handed_over,
-			.ended = succeed_on_ended,
+			.refusal = m->options->peers[0] == NULL
+				? NULL
+				: "it has replicas (peers), which serve while it is restarted: "
+				  "restart it",
+			.freeze = succeed_freeze,
+			.sockets = succeed_sockets,
+			.resume = succeed_resume,
+			.give = succeed_give,
+			.stop = succeed_stop,
+			.end = hub_main_end,
 			.arg = m,
 		});
 	if (m->takeover == NULL)

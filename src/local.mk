@@ -21,7 +21,7 @@ edgeway_agent_SOURCES = \
 edgeway_agent_LDADD = src/libsrc.a dns/libdns.a lb/liblb.a iptables/libiptables.a meta/libmeta.a tracing/libtracing.a tunnel/libtunnel.a $(NGHTTP2_LIBS) $(MODEL_LDADD) \
 	$(MNL_LIBS) $(NFTNL_LIBS) $(SQLITE_LIBS)
 
-edgeway_hub_SOURCES = src/hub_main.c src/hub_main_private.h src/hub_succeed.c src/hub_handover.c src/hub_handover.h src/starter.c src/starter.h src/takeover.c src/takeover.h src/upgrade.c src/upgrade.h src/hub_rights.c src/hub_rights.h src/hub_tracing.c src/hub_tracing.h src/limits.c src/limits.h src/lock.c src/lock.h
+edgeway_hub_SOURCES = src/hub_main.c src/hub_main_private.h src/hub_succeed.c src/handover.c src/handover.h src/starter.c src/starter.h src/takeover.c src/takeover.h src/upgrade.c src/upgrade.h src/hub_rights.c src/hub_rights.h src/hub_tracing.c src/hub_tracing.h src/limits.c src/limits.h src/lock.c src/lock.h
 edgeway_hub_LDADD = src/libsrc.a tracing/libtracing.a $(HUB_LDADD)
 
 edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_ask.c src/ctl_ask.h src/ctl_attempt.c src/ctl_attempt.h src/ctl_bundle.c src/ctl_bundle.h src/ctl_clean.c src/ctl_clean.h src/ctl_show.c src/ctl_show.h \
@@ -32,8 +32,8 @@ edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_as
 edgewayctl_LDADD = $(MODEL_LDADD) -lresolv
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/announce_test tests/unit/canary_frame_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/ctl_redact_test tests/unit/option_files_test tests/unit/options_test tests/unit/takeover_test
-TESTS += tests/unit/announce_test tests/unit/canary_frame_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/ctl_redact_test tests/unit/option_files_test tests/unit/options_test tests/unit/takeover_test
+check_PROGRAMS += tests/unit/announce_test tests/unit/canary_frame_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/ctl_redact_test tests/unit/handover_test tests/unit/option_files_test tests/unit/options_test tests/unit/takeover_test
+TESTS += tests/unit/announce_test tests/unit/canary_frame_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/ctl_redact_test tests/unit/handover_test tests/unit/option_files_test tests/unit/options_test tests/unit/takeover_test
 tests_unit_canary_frame_test_SOURCES = tests/unit/canary_frame_test.c src/canary_frame.c src/canary_frame.h
 tests_unit_canary_frame_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_announce_test_SOURCES = tests/unit/announce_test.c $(CLOCK)
@@ -44,6 +44,8 @@ tests_unit_ctl_legacy_test_SOURCES = tests/unit/ctl_legacy_test.c src/ctl_legacy
 tests_unit_ctl_legacy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_ctl_redact_test_SOURCES = tests/unit/ctl_redact_test.c src/ctl_redact.c src/ctl_redact.h
 tests_unit_ctl_redact_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_handover_test_SOURCES = tests/unit/handover_test.c src/handover.c src/handover.h src/starter.c src/starter.h src/upgrade.c src/upgrade.h $(CLOCK)
+tests_unit_handover_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 tests_unit_takeover_test_SOURCES = tests/unit/takeover_test.c src/takeover.c src/takeover.h
 tests_unit_takeover_test_LDADD = dns/libdns.a lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_option_files_test_SOURCES = tests/unit/option_files_test.c

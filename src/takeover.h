@@ -1,5 +1,5 @@
 /*
- * A new agent takes over from the one that runs (handover.h), over its admin socket, and a new hub from a hub (hub_handover.h) in the same way:
+ * A new agent takes over from the one that runs (handover.h), over its admin socket, and a new hub from a hub in the same way:
  *
  *	new					old
  *	POST /takeover ────────────────────────►  closes its database and its connection to the hub, leaves rules and resolv.conf

@@ -5,6 +5,7 @@ import os
 import re
 import signal
 import threading
+import time
 
 import pytest
 
@@ -14,7 +15,7 @@ from lab import Agent, Node, service, wait_for
 
 @pytest.fixture(scope="module")
 def site(lab):
-    made = tunnelkit.Site(lab, *tunnelkit.INGRESS_OPTIONS)
+    made = tunnelkit.Site(lab, *tunnelkit.INGRESS_OPTIONS, "--drainTimeout", "1h")  # what ends, ends before
     made.backend(made.nodes[0], "server", "--http", "7001", "--stream", "7002")
     made.hub.write("web.yaml", service("web", ("http", 80, 8080)))
     yield made
@@ -97,10 +98,22 @@ def test_takeover(site):
         assert streams.results() == {"whole": 2}
     assert set(callers.statuses) == {200}
     wait_for("all handed over", lambda: "everything is handed over; waiting to be stopped" in one.log())
-    assert one.alive()  # whoever started both would start it again
-    assert one.stop() == 0
+    assert one.alive() and one.stop() == 0
     joins(site, "edge-4", "192.0.2.14", token)
     assert site.hub.ready()
+
+
+def test_it_waits_to_be_stopped(site):
+    """Whoever started it would start it again, and that one would take over: it waits, drainTimeout or not."""
+    log = site.hub.process.log  # of all of them
+    for options in (("--drainTimeout", "1s"), ()):
+        given, one = log().count("everything is handed over; waiting to be stopped"), site.hub.process
+        site.hub.process = the_next(site.hub, *options)
+        wait_for("all handed over", lambda n=given: log().count("everything is handed over; waiting to be stopped") > n)
+        if options:
+            one.stop()
+    time.sleep(1.5)
+    assert one.alive() and one.stop() == 0
 
 
 def test_upgrade(site):

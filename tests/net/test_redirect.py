@@ -3,6 +3,7 @@ this network the node's address is a stranger's, so that each answer tells which
 """
 import collections
 import os
+import resource
 import shlex
 import signal
 
@@ -295,6 +296,42 @@ def test_rules_are_put_back(on, harm):
     if harm[1] == "ruleset":
         on.host.run("nft", "-f", "-", input=OTHERS)
     assert on.kubelet(on.host)[0] == 200
+
+
+def test_a_late_successor_ends_and_the_first_goes_on(on):
+    """The next hub has the listener as well, and does not serve in its time: its source cannot be read. It leaves the rules as they are."""
+    one, before, led = on.hub.process, on.table(), on.led()
+    config = os.path.join(on.lab.dir, "nowhere.yaml")
+    with open(config, "w") as f:
+        f.write("apiVersion: v1\nkind: Config\ncurrent-context: c\ncontexts: [{name: c, context: {cluster: k, user: u}}]\n"
+                "clusters: [{name: k, cluster: {server: 'https://127.0.0.1:1'}}]\nusers: [{name: u, user: {token: t}}]\n")
+    two = on.host.start("next", on.lab.program("edgeway-hub"), "--config", on.config, "--takeover", "true", "--listen", f"{on.hub.address}:10000",
+                        "--source.kubernetes.kubeconfig", config, "--dataDir", os.path.join(on.host.dir, "data"), "--admin.listen", "",
+                        "--admin.socket", on.hub.socket, "--ingress.http", "127.0.0.1:10080")
+    assert two.wait() == 1 and "came too late, the hub before goes on" in two.log(), two.log()
+    assert "did not take over, this one goes on: it did not serve in time" in one.log()
+    wait_for("rules", lambda: on.table() == before and on.state()["problem"] == "")
+    assert on.kubelet(on.host)[0] == 200 and on.led() == led + 1
+    assert one.alive()
+
+
+def test_rules_that_cannot_be_had_again_at_once(on):
+    """No descriptor is left when a next hub has not come: the hub goes on without the rules, says so, and has them as soon as it can."""
+    one, limit, at = on.hub.process, resource.prlimit(on.hub.process.pid, resource.RLIMIT_NOFILE), on.at()
+    with labs.socket.socket(labs.socket.AF_UNIX) as s:
+        s.settimeout(labs.PATIENCE_S)
+        s.connect(on.hub.socket)
+        s.sendall(b"POST /takeover HTTP/1.1\r\nHost: localhost\r\nContent-Length: 0\r\n\r\n")
+        for fd in labs.socket.recv_fds(s, 256, 250)[1]:
+            os.close(fd)
+        resource.prlimit(one.pid, resource.RLIMIT_NOFILE, (3, limit[1]))
+    try:
+        wait_for("told", lambda: "ingress: ingress.redirect: " in one.log()[at:])
+        assert "did not take over, this one goes on: it has ended" in one.log()[at:]
+    finally:
+        resource.prlimit(one.pid, resource.RLIMIT_NOFILE, limit)
+    wait_for("had again", lambda: "no longer so: ingress.redirect: " in one.log()[at:])
+    assert on.kubelet(on.host)[0] == 200 and on.state()["problem"] == "" and one.alive()
 
 
 def test_what_keeps_connections_away_is_found(on):
