@@ -1,6 +1,6 @@
 """A server that says who it is. --http PORT: any GET is answered with its name; POST gives the body back; /headers the
-request's head, /slow answers after a second, /hang after a minute, /hangup never: it closes;
-/hits tells how many times it did. --delay MS: each answer waits. --backlog N: connections that
+request's head, /slow answers after a second, /hang (POST too) after a minute, /hangup never: it closes;
+/hits tells how many times it was asked for either of these two. --delay MS: each answer waits. --backlog N: connections that
 wait to be accepted. --bind ADDRESS: all by default. /health is 503 while the file of --ill-if is there.
 --tcp PORT: sends its name and a line end, then echoes. --stream PORT: "down N" sends N bytes and their sha256, "up" takes bytes until
 their end and answers their sha256, "hold" reads no byte more until the connection breaks; what became of each is told on standard output. --udp PORT: answers each datagram with its name, a line end and the
@@ -38,6 +38,7 @@ class Web(http.server.BaseHTTPRequestHandler):
         if self.path == "/slow":
             time.sleep(1)
         if self.path == "/hang":
+            hits.append(1)
             time.sleep(60)
         if self.path == "/hangup":
             hits.append(1)
@@ -54,7 +55,11 @@ class Web(http.server.BaseHTTPRequestHandler):
             self.answer(f"{options.name}\n".encode())
 
     def do_POST(self):
-        self.answer(self.rfile.read(int(self.headers.get("Content-Length", 0))))
+        body = self.rfile.read(int(self.headers.get("Content-Length", 0)))
+        if self.path == "/hang":
+            hits.append(1)
+            time.sleep(60)
+        self.answer(body)
 
     def log_message(self, *args):
         pass

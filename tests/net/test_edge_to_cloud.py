@@ -5,6 +5,7 @@ import hashlib
 import json
 import os
 import signal
+import subprocess
 import threading
 import time
 
@@ -223,6 +224,30 @@ def test_the_hub_is_asked_again(site):
         far.send_signal(signal.SIGCONT)
     thread.join(PATIENCE_S)
     assert answers == [(200, "edge-2.web\n")]
+
+
+@pytest.mark.parametrize("options, times", [(("-d", "hi"), 1), (("-X", "POST"), 1), ((), 2)], ids=["body", "no body", "idempotent"])
+def test_what_has_arrived_is_not_sent_again(site, options, times):
+    """The endpoint has the request, and the node's way to the hub breaks before its answer: once more only what may be executed twice."""
+    def hits():
+        return int(site.webs[1].get("http://127.0.0.1:8080/hits")[1])
+    answers, before = [], hits()
+    caller = subprocess.Popen(site.client.argv("curl", "-s", "-m", PATIENCE_S, "-o", "/dev/null", "-w", "%{http_code}", *options, "http://two/hang"),
+                              stdout=subprocess.PIPE, text=True)
+    try:
+        wait_for("arrived", lambda: hits() == before + 1)
+        site.hub.machine.run("ss", "-K", "dst", "192.0.2.11")
+        site.wait_open()
+        if times == 1:
+            answers.append(caller.communicate(timeout=PATIENCE_S)[0])
+        else:
+            wait_for("arrived again", lambda: hits() == before + times)
+    finally:
+        caller.kill()
+        caller.communicate()
+    assert answers == ["502"] * (2 - times)
+    assert site.client.get("http://two/")[0] == 200
+    assert hits() == before + times
 
 
 def test_a_break_is_no_end(site):

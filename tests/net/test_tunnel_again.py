@@ -5,6 +5,7 @@ import json
 import os
 import signal
 import socket
+import struct
 import subprocess
 import threading
 
@@ -130,6 +131,31 @@ def test_who_goes_away_waits_no_more(site):
     wait_for("the caller waits", lambda: site.metric("edgeway_ingress_waiting") == 1)
     s.close()
     wait_for("nobody waits", lambda: site.metric("edgeway_ingress_waiting") == 0 and site.metric("edgeway_ingress_pending") == 0)
+
+
+def hits(site):
+    """How often a request has come to the endpoint that is to be silent."""
+    return int(site.nodes[0].get("http://127.0.0.1:7001/hits")[1])
+
+
+@pytest.mark.parametrize("request_, times", [("POST /hang HTTP/1.1\r\nContent-Length: 2", 1), ("POST /hang HTTP/1.1\r\nContent-Length: 0", 1),
+                                            ("GET /hang HTTP/1.1\r\nX: y", 2)], ids=["body", "no body", "idempotent"])
+def test_what_has_arrived_is_not_sent_again(site, request_, times):
+    """Once more only what may be executed twice (RFC 9110, 9.2.2): the endpoint has the request, and the tunnel breaks before its answer."""
+    site.dig()
+    before, epoch = hits(site), tunnels(site.hub)["edge-1"]["epoch"]
+    with socket_in(site.hub.machine, socket.SOCK_STREAM, *tunnelkit.INGRESS) as s:
+        s.sendall(f"{request_}\r\nHost: edge-1:7001\r\n\r\n".encode() + (b"hi" if "h: 2" in request_ else b""))
+        wait_for("arrived", lambda: hits(site) == before + 1)
+        site.hub.machine.run("ss", "-K", "dst", "192.0.2.11")
+        wait_for("another tunnel", lambda: tunnels(site.hub)["edge-1"]["epoch"] > epoch)
+        if times == 1:
+            assert s.recv(100).startswith(b"HTTP/1.1 502 ")
+        else:
+            wait_for("arrived again", lambda: hits(site) == before + times)
+            s.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))  # a reset: it waits no longer
+    assert site.hub.machine.get("http://edge-1:7001/", "-x", "http://192.0.2.1:10080")[0] == 200  # after anything sent again
+    assert hits(site) == before + times
 
 
 def test_datagrams_are_not_asked_for_again(site):
