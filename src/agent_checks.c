@@ -222,6 +222,26 @@ check_listener(struct findings *f, const struct tree_node *lb)
 			f, "listener", VERDICT_NOTE, "as it says", "%s", ctl_text(lb, "trouble"));
 }
 
+/* Both ways: the cloud's to this node, and this node's to what the hub reaches. */
+static void
+check_tunnel(struct findings *f, const struct tree_node *tunnel)
+{
+	const char *in = ctl_text(tunnel, "doubt"), *out = ctl_text(tunnel, "outward.doubt");
+
+	if (in[0] == '\0' && out[0] == '\0')
+		return;
+	findings_add(f, "tunnel", VERDICT_BAD,
+		"new streams wait, or go by another replica; after two heartbeats it is dialled "
+		"anew. Is the hub frozen or overloaded (edgewayctl status there), does a firewall "
+		"between drop what belongs to a connection that is open?",
+		"%s: %s %s",
+		in[0] == '\0'            ? "this node's way to others by the hub"
+			: out[0] == '\0' ? "the cloud's way to this node"
+					 : "the tunnels, both ways",
+		ctl_text(tunnel, in[0] != '\0' ? "hub" : "outward.hub"), in[0] != '\0' ? in : out);
+	findings_name(f, "tunnel-silent");
+}
+
 /* --- endpoints ------------------------------------------------------------------------ */
 
 /* Names of what is alike, as many as are good to read. */
@@ -458,6 +478,7 @@ agent_checks(struct findings *f, const struct tree_node *top)
 			ctl_true(top, "ready") ? "ready" : "not ready",
 			error[0] != '\0' ? ": " : "", error);
 	check_hub(f, meta);
+	check_tunnel(f, tree_get(top, "tunnel"));
 	check_certificate(f, meta);
 	check_database(f, meta);
 	check_upstreams(f, tree_get(top, "dns"));

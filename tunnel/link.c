@@ -146,9 +146,9 @@ link_doubt(struct link *l, const char *why)
 
 	log_limited(
 		LOG_LEVEL_WARN, 12, "tunnel", "%s hub=%s address=%s", why, l->hub.host, n->address);
-	if (n->doubted)
+	if (n->doubt != NULL)
 		return;
-	n->doubted = true;
+	n->doubt = why;
 	l->doubted++;
 	if (l->config.doubted != NULL)
 		l->config.doubted(l->config.up_arg);
@@ -177,7 +177,7 @@ on_silent(void *arg, bool is_silent)
 			dial(l);
 		return;
 	}
-	n->doubted = false;
+	n->doubt = NULL;
 	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "the hub answers again hub=%s address=%s",
 		l->hub.host, n->address);
 	if (l->config.up != NULL)
@@ -230,7 +230,7 @@ on_shaken(struct line *n, struct tls_stream *tls)
 	n->since_ms = loop_now_ms(l->config.loop);
 	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "%s hub=%s address=%s",
 		l->now == NULL ? "tunnel open"
-			: l->now->doubted
+			: l->now->doubt != NULL
 			? "another tunnel is open; the former one finishes"
 			: "tunnel open with the new certificate; the former one finishes",
 		l->hub.host, n->address);
@@ -287,7 +287,7 @@ on_retry(void *arg)
 {
 	struct link *l = arg;
 
-	if (l->now == NULL || l->now->certificate != l->hub.certificate || l->now->doubted)
+	if (l->now == NULL || l->now->certificate != l->hub.certificate || l->now->doubt != NULL)
 		dial(l);
 }
 
@@ -368,7 +368,7 @@ link_use(struct link *l, const struct link_hub *hub)
 		l->backoff_ms = LINK_FIRST_MS;
 	if (l->now == NULL)
 		link_kick(l);
-	else if (l->now->certificate != hub->certificate || l->now->doubted)
+	else if (l->now->certificate != hub->certificate || l->now->doubt != NULL)
 		dial(l);
 }
 
@@ -434,7 +434,7 @@ link_ask_anew(struct link *l)
 struct session *
 link_session(const struct link *l)
 {
-	return l->now != NULL && !l->now->doubted ? l->now->session : NULL;
+	return l->now != NULL && l->now->doubt == NULL ? l->now->session : NULL;
 }
 
 void

@@ -18,7 +18,8 @@ struct line {
 	struct session *session;
 	uint64_t certificate, since_ms;
 	char address[ADDR_TEXT_MAX];
-	bool doubted; /* takes no new streams: whether anybody is there is not known */
+	/* Why it takes no new streams: whether anybody is there is not known. NULL: it takes them. */
+	const char *doubt;
 };
 
 TAILQ_HEAD(lines, line);

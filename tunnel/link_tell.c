@@ -116,4 +116,6 @@ link_state(const struct link *l, struct buf *out)
 		(unsigned long long)s.bytes_out, (unsigned long long)l->opened,
 		(unsigned long long)l->failed);
 	json_add_text(out, l->error);
+	buf_adds(out, ",\"doubt\":");
+	json_add_text(out, l->now != NULL && l->now->doubt != NULL ? l->now->doubt : "");
 }

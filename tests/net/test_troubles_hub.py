@@ -3,8 +3,8 @@ import time
 
 import pytest
 
-from lab import HUB_ADDRESS, faketime
-from troubles import Town, gone, told
+from lab import HUB_ADDRESS, faketime, wait_for
+from troubles import Town, gone, told, well
 
 pytestmark = pytest.mark.plain_build  # what is told; what does it has tests of its own
 
@@ -54,6 +54,19 @@ def test_hub_frozen(town):
     told(town.agent, "hub-frozen", "fault", "it takes the connection")
     town.hub.process.popen.send_signal(18)
     gone(town.agent, "hub-frozen")
+
+
+def test_tunnel_silent(town):
+    """The same, of the tunnel, between the first ping without an answer and its end: here for twenty seconds."""
+    agent = town.newcomer("--hub.heartbeat", "20s", token=town.hub.token())
+    wait_for("tunnel", lambda: agent.state()["tunnel"]["state"] == "open")
+    assert agent.state()["tunnel"]["doubt"] == ""
+    town.hub.process.popen.send_signal(19)
+    told(agent, "tunnel-silent", "fault", "the cloud's way to this node", f"{HUB_ADDRESS}:10000", "neither a stream nor a ping")
+    town.hub.process.popen.send_signal(18)
+    gone(agent, "tunnel-silent")
+    agent.stop()
+    well(town)
 
 
 JOINS = {
