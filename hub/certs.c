@@ -30,7 +30,6 @@ struct certs {
 	struct names more; /* certs_use_names */
 	struct names current; /* of the certificate in use */
 	struct certs_term term; /* its life */
-	char cas[CA_LIST_TEXT]; /* the CAs in use */
 	bool own_ca;
 	char *crl; /* of hubs' certificates, NULL: none is revoked, or it is to be made anew */
 	uint64_t crl_changes; /* of the list that it was made of */
@@ -147,7 +146,7 @@ own_ca(struct certs *c, struct err *err)
 int
 certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err *err)
 {
-	char hash[PKI_HASH_TEXT];
+	char hash[PKI_HASH_TEXT], cas[CA_LIST_TEXT];
 	int rc = pki_pair_check(ca_pem, ca_key, err);
 
 	if (rc == 0)
@@ -161,8 +160,8 @@ certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err
 	c->ca_pem = xstrdup(ca_pem);
 	c->ca_key = xstrdup(ca_key);
 	memcpy(c->ca_hash, hash, sizeof hash);
-	ca_list(c->cas, ca_pem);
-	ledger_use_cas(c->ledger, c->cas);
+	ca_list(cas, ca_pem);
+	ledger_use_cas(c->ledger, cas);
 	c->term = (struct certs_term){0}; /* the hub's certificate is of the former one */
 	free(take_ptr(&c->crl));
 	return 0;
@@ -207,23 +206,18 @@ check_config(const struct certs_config *config, struct err *err)
 	return 0;
 }
 
+/* At the start. While the CAs are those of the last one nobody is asked: what nodes say of theirs keeps no hub from starting. */
 static int
-use_list(struct certs *c)
-{
-	ca_list(c->cas, c->ca_pem);
-	ledger_use_cas(c->ledger, c->cas);
-	return 0;
-}
-
-/* At the start: which CAs there were before is known by what nodes were given alone. */
-static int
-check_cut_off(struct certs *c, struct err *err)
+use_list(struct certs *c, bool force, struct err *err)
 {
 	auto_buf struct buf names;
-	size_t n;
+	char cas[CA_LIST_TEXT];
+	size_t n = 0;
 
 	buf_init(&names, BUF_UNLIMITED);
-	n = certs_cut_off(c, c->ca_pem, (int64_t)(wall_ms() / 1000), &names);
+	ca_list(cas, c->ca_pem);
+	if (!force && strcmp(cas, ledger_cas(c->ledger)) != 0)
+		n = certs_cut_off(c, c->ca_pem, (int64_t)(wall_ms() / 1000), &names);
 	if (n > 0)
 		return err_set(err, EBUSY,
 			"another CA, and it would cut off %zu nodes that have not got it, or whose "
@@ -231,7 +225,8 @@ check_cut_off(struct certs *c, struct err *err)
 			"former CAs back until `edgewayctl ca list` names nobody, or set "
 			"tls.caForce to lose them",
 			n, buf_str(&names));
-	return use_list(c);
+	ledger_use_cas(c->ledger, cas);
+	return 0;
 }
 
 static int
@@ -250,7 +245,7 @@ load(struct certs *c, const struct certs_config *config, struct err *err)
 		rc = given_cert(c, config, err);
 	if (rc < 0 || (rc = ledger_open(&c->ledger, c->dir, err)) < 0)
 		return rc;
-	return config->ca_force ? use_list(c) : check_cut_off(c, err);
+	return use_list(c, config->ca_force, err);
 }
 
 int
@@ -316,7 +311,7 @@ add_cut_off(void *arg, const char *node, const char *cas)
 size_t
 certs_cut_off(const struct certs *c, const char *ca_pem, int64_t now_s, struct buf *names)
 {
-	struct cut_off all = {.now = c->cas, .names = names};
+	struct cut_off all = {.now = ledger_cas(c->ledger), .names = names};
 
 	ca_list(all.next, ca_pem);
 	ledger_each_cas(c->ledger, now_s, add_cut_off, &all);
@@ -350,7 +345,7 @@ add_holder(void *arg, const char *node, const char *cas)
 struct certs_holders
 certs_ca_holders(const struct certs *c, int64_t now_s, size_t most, struct buf *lacking)
 {
-	struct holders all = {.now = c->cas, .most = most, .lacking = lacking};
+	struct holders all = {.now = ledger_cas(c->ledger), .most = most, .lacking = lacking};
 
 	ledger_each_cas(c->ledger, now_s, add_holder, &all);
 	return all.n;
@@ -359,7 +354,18 @@ certs_ca_holders(const struct certs *c, int64_t now_s, size_t most, struct buf *
 const char *
 certs_ca_list(const struct certs *c)
 {
-	return c->cas;
+	return ledger_cas(c->ledger);
+}
+
+int
+certs_note_cas(struct certs *c, const char *node, const char *cert_pem, const char *cas)
+{
+	char signer[CA_LIST_TEXT];
+
+	ca_list_of(signer, c->ca_pem, cert_pem);
+	if (!ca_list_ok(cas) || !ca_list_same_first(cas, signer))
+		return -EINVAL;
+	return ledger_note_cas(c->ledger, node, cert_pem, cas);
 }
 
 const char *

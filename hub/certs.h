@@ -55,6 +55,8 @@ struct certs_holders {
 /* lacking: {"node":..,"cas":..} of each that lacks them, at most `most`, parted by commas; may be NULL. */
 struct certs_holders certs_ca_holders(
 	const struct certs *c, int64_t now_s, size_t most, struct buf *lacking);
+/* As ledger_note_cas. -EINVAL: the list does not begin with the CA that signed the certificate; it counts for nothing. */
+int certs_note_cas(struct certs *c, const char *node, const char *cert_pem, const char *cas);
 /* The CAs in use (model/ca_list.h). */
 const char *certs_ca_list(const struct certs *c);
 const char *certs_ca_pem(const struct certs *c);

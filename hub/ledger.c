@@ -7,6 +7,7 @@
 #include <unistd.h>
 
 #include "base/log.h"
+#include "hub/list_file.h"
 
 /* In a node's file, before its certificate: the CAs that the node was given with it. */
 #define CAS_LINE "edgeway-ca: "
@@ -22,7 +23,8 @@ struct ledger {
 	struct joins *joins;
 	struct roll *roll; /* NULL: not shared */
 	struct roll *files; /* what the files say, where it is not; NULL: not read yet */
-	char cas[CA_LIST_TEXT];
+	char cas[CA_LIST_TEXT]; /* in use; until ledger_use_cas those of the last start */
+	struct list_file cas_file;
 	uint64_t changes; /* of the files' names */
 };
 
@@ -86,6 +88,19 @@ open_revoked(struct ledger *l, struct err *err)
 	return revoked_open(&l->revoked, path, err);
 }
 
+static void
+ledger_read_cas(struct ledger *l)
+{
+	auto_free char *path = xasprintf("%s/ca.list", l->dir), *text = NULL;
+
+	list_file_init(&l->cas_file, path);
+	if (file_read(path, CA_LIST_TEXT + 1, &text, NULL) < 0)
+		return;
+	text[strcspn(text, "\n")] = '\0';
+	if (ca_list_ok(text))
+		strcpy(l->cas, text);
+}
+
 int
 ledger_open(struct ledger **out, const char *dir, struct err *err)
 {
@@ -95,6 +110,7 @@ ledger_open(struct ledger **out, const char *dir, struct err *err)
 	int rc = mkdir_p(nodes, 0700);
 
 	l->dir = xstrdup(dir);
+	ledger_read_cas(l);
 	if (rc < 0)
 		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
 	else
@@ -118,6 +134,7 @@ ledger_close(struct ledger **out)
 	joins_close(&l->joins);
 	roll_free(&l->roll);
 	roll_free(&l->files);
+	list_file_fini(&l->cas_file);
 	free(l->dir);
 	free(l);
 }
@@ -402,9 +419,21 @@ ledger_joins(const struct ledger *l)
 	return l->joins;
 }
 
+static void
+ledger_keep_cas(struct ledger *l)
+{
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	buf_printf(&text, "%s\n", l->cas);
+	list_file_keep(&l->cas_file, &text);
+}
+
 void
 ledger_keep(struct ledger *l, int64_t now_s)
 {
+	if (l->cas_file.problem[0] != '\0')
+		ledger_keep_cas(l);
 	if (revoked_problem(l->revoked)[0] != '\0')
 		revoked_keep(l->revoked);
 	if (joins_problem(l->joins)[0] != '\0')
@@ -416,7 +445,9 @@ ledger_problem(const struct ledger *l)
 {
 	const char *problem = revoked_problem(l->revoked);
 
-	return problem[0] != '\0' ? problem : joins_problem(l->joins);
+	if (problem[0] == '\0')
+		problem = joins_problem(l->joins);
+	return problem[0] != '\0' ? problem : l->cas_file.problem;
 }
 
 /* --- replicas ------------------------------------------------------------------------ */
@@ -509,7 +540,16 @@ ledger_text(const struct ledger *l, struct buf *out)
 void
 ledger_use_cas(struct ledger *l, const char *list)
 {
+	if (strcmp(l->cas, list) == 0)
+		return;
 	snprintf(l->cas, sizeof l->cas, "%s", list);
+	ledger_keep_cas(l);
+}
+
+const char *
+ledger_cas(const struct ledger *l)
+{
+	return l->cas;
 }
 
 /* What is known of the node: its certificate's serial number and its CAs. */

@@ -1,6 +1,6 @@
 /*
  * Who holds a certificate of ours, and whose count no more. Files under dataDir: nodes/<node> (the node's last
- * certificate: the name is taken), revoked.json (hub/revoked.h) and joins.json (hub/joins.h). Where replicas share through
+ * certificate: the name is taken), revoked.json (hub/revoked.h), joins.json (hub/joins.h) and ca.list (the CAs in use). Where replicas share through
  * Kubernetes (ledger_share) what the others know counts as well: hub/roll.h has their nodes.
  * Blocking file I/O, on the hub's loop, rare. Owned by hub/certs.
  *
@@ -76,11 +76,13 @@ void ledger_text(const struct ledger *l, struct buf *out);
 int ledger_entry(
 	const struct ledger *l, struct roll_entry *entry, const char *cert_pem, struct err *err);
 
-/* The CAs that nodes are given with a certificate from now on (model/ca_list.h). */
+/* The CAs that nodes are given with a certificate from now on (model/ca_list.h); a restart knows them. */
 void ledger_use_cas(struct ledger *l, const char *list);
+/* Those in use; before the first ledger_use_cas those of the last start, "" unknown. */
+const char *ledger_cas(const struct ledger *l);
 /* One that somebody else has signed: which CAs its node has nobody knows. */
 int ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err);
-/* A node comes with this certificate, and says these CAs: true when that is news, which the others are to be told. */
+/* A node comes with this certificate, and has these CAs (certs_note_cas): true when that is news, which the others are to be told. */
 bool ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const char *cas);
 typedef void ledger_cas_fn(void *arg, const char *node, const char *cas);
 /* Of each node with a certificate that counts: which CAs it was given. */

@@ -86,9 +86,14 @@ nodes_note_cas(const struct nodes *n, struct ws_conn *c, const char *node)
 {
 	const char *cas = ws_header(c, CA_LIST_HEADER);
 	auto_free char *cert = cas[0] != '\0' ? ws_peer_cert(c) : NULL;
+	int rc = cert != NULL ? certs_note_cas(n->config.certs, node, cert, cas) : 0;
 
-	if (cert != NULL && ledger_note_cas(certs_ledger(n->config.certs), node, cert, cas) &&
-		n->config.share != NULL)
+	if (rc < 0)
+		log_limited(LOG_LEVEL_WARN, 4, "hub",
+			"the CAs that a node says it has do not count: the first is not the one "
+			"that signed its certificate node=%s peer=%s cas=\"%.80s\"",
+			node, ws_peer_addr(c), cas);
+	else if (rc > 0 && n->config.share != NULL)
 		share_tell_nodes(n->config.share);
 }
 

@@ -58,6 +58,12 @@ ca_list_ok(const char *text)
 	return strlen(text) < CA_LIST_TEXT && strspn(text, "0123456789abcdef,") == strlen(text);
 }
 
+bool
+ca_list_same_first(const char *a, const char *b)
+{
+	return strlen(a) >= CA_SHORT && strncmp(a, b, CA_SHORT) == 0;
+}
+
 /* All have the same length. */
 static bool
 ca_list_has(const char *list, const char *ca)
@@ -98,5 +104,5 @@ ca_list_keeps(const char *node, const char *now, const char *next)
 		return false;
 	if (node[0] != '\0')
 		return ca_list_has(node, next) && ca_list_has(next, node);
-	return now[0] == '\0' || (memcmp(now, next, CA_SHORT) == 0 && ca_list_holds(next, now));
+	return now[0] == '\0' || (ca_list_same_first(now, next) && ca_list_holds(next, now));
 }

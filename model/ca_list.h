@@ -22,6 +22,8 @@ void ca_list(char to[CA_LIST_TEXT], const char *bundle_pem);
 /* The same, the one that signed the certificate first; "" when none did. */
 void ca_list_of(char to[CA_LIST_TEXT], const char *bundle_pem, const char *cert_pem);
 bool ca_list_ok(const char *text);
+/* Do both begin with the same CA? */
+bool ca_list_same_first(const char *a, const char *b);
 /* Does the node have the CAs in use, and a certificate of the first? */
 bool ca_list_is_current(const char *node, const char *now);
 /* Do node and hub still verify each other when the hub goes from the CAs `now` to `next`? */

@@ -52,9 +52,9 @@ setup(void **state)
 static int
 teardown(void **state)
 {
-	static const char *const files[] = {"ca.pem", "ca.key", "hub.pem", "hub.key", "hub.names",
-		"nodes/edge-1", "nodes/edge-2", "nodes/edgeway-hub", "revoked.json", "mine.pem",
-		"mine.key"};
+	static const char *const files[] = {"ca.pem", "ca.key", "ca.list", "hub.pem", "hub.key",
+		"hub.names", "nodes/edge-1", "nodes/edge-2", "nodes/edgeway-hub", "revoked.json",
+		"mine.pem", "mine.key"};
 	struct bed *b = *state;
 	auto_free char *nodes = path_of(b, "nodes");
 
@@ -510,14 +510,14 @@ another_ca_cuts_nobody_off_unsaid(void **state)
 	assert_int_equal(certs_issue(b->certs, "edge-2", csr, &second, NULL), 0);
 	assert_int_equal(ledger_note(ledger, "edge-2", second, &err), 0);
 	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).lack, 1);
-	ledger_note_cas(
-		ledger, "edge-2", cert, certs_ca_list(b->certs)); /* by another certificate */
+	certs_note_cas(
+		b->certs, "edge-2", cert, certs_ca_list(b->certs)); /* by another certificate */
 	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).lack, 1);
 	ca_list_of(list, both, second);
 	assert_string_equal(list, certs_ca_list(b->certs));
 	ca_list_of(list, turned, second);
 	assert_string_equal(list, certs_ca_list(b->certs));
-	ledger_note_cas(ledger, "edge-2", second, list);
+	certs_note_cas(b->certs, "edge-2", second, list);
 	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).have, 2);
 	/* The same at a start, by the files. */
 	certs_close(&b->certs);
@@ -527,11 +527,46 @@ another_ca_cuts_nobody_off_unsaid(void **state)
 	assert_non_null(strstr(err.text, "edge-1"));
 	b->config.ca_force = true;
 	open_certs(b);
-	/* A revoked one is nobody's loss. */
+	/* Who was lost by then is lost: the next start with these CAs asks nobody. */
 	b->config.ca_force = false;
+	open_certs(b);
+	/* A revoked one is nobody's loss. */
 	assert_int_equal(certs_revoke(b->certs, "edge-1", now_s, &err), 0);
 	assert_int_equal(certs_forget(b->certs, "edge-2", now_s, &err), 0);
+	assert_int_equal(certs_ca_save(b->dir, both, signer, &err), 0);
 	open_certs(b);
+}
+
+/* With a good certificate one says what one likes: it counts as far as the certificate bears it out, and keeps no hub from starting. */
+static void
+a_lie_about_cas_keeps_no_hub_from_starting(void **state)
+{
+	struct bed *b = *state;
+	auto_free char *key = NULL, *csr = NULL, *cert = NULL, *ca = NULL, *ca_key = NULL,
+		       *both = NULL, *signer = NULL, *path = path_of(b, "ca.key");
+	int64_t now_s = (int64_t)(wall_ms() / 1000);
+	auto_buf struct buf names;
+
+	buf_init(&names, BUF_UNLIMITED);
+	open_certs(b);
+	assert_int_equal(pki_key_new(&key, NULL), 0);
+	assert_int_equal(pki_csr_new(key, "edge-1", &csr, NULL), 0);
+	assert_int_equal(certs_sign(b->certs, "edge-1", csr, &cert, NULL), 0);
+	assert_int_equal(certs_note_cas(b->certs, "edge-1", cert, "00000000"), -EINVAL);
+	assert_int_equal(certs_note_cas(b->certs, "edge-1", cert, "no list"), -EINVAL);
+	assert_int_equal(certs_note_cas(b->certs, "edge-1", cert, ""), -EINVAL);
+	assert_int_equal(certs_cut_off(b->certs, certs_ca_pem(b->certs), now_s, &names), 0);
+	/* What a hub of before believed, and what is true of one that another CA would lose. */
+	ledger_note_cas(certs_ledger(b->certs), "edge-1", cert, "00000000");
+	assert_int_equal(certs_cut_off(b->certs, certs_ca_pem(b->certs), now_s, &names), 1);
+	open_certs(b);
+	/* It counts where the CAs are other ones. */
+	assert_int_equal(certs_ca_new(&ca, &ca_key, NULL), 0);
+	both = xasprintf("%s%s", certs_ca_pem(b->certs), ca);
+	assert_int_equal(file_read(path, 1 << 20, &signer, NULL), 0);
+	certs_close(&b->certs);
+	assert_int_equal(certs_ca_save(b->dir, both, signer, NULL), 0);
+	assert_refused(b, "would cut off 1 nodes");
 }
 
 int
@@ -551,6 +586,7 @@ main(void)
 		case_of(a_damaged_list_of_the_revoked_is_an_error),
 		case_of(lists_say_who_is_cut_off),
 		case_of(another_ca_cuts_nobody_off_unsaid),
+		case_of(a_lie_about_cas_keeps_no_hub_from_starting),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

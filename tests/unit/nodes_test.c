@@ -90,7 +90,7 @@ new_connections_see_the_new_certificate(void **state)
 	struct ssl_ctx_st *first;
 	struct err err = {0};
 	const char *const files[] = {
-		"ca.pem", "ca.key", "hub.pem", "hub.key", "hub.names", "nodes", ""};
+		"ca.pem", "ca.key", "ca.list", "hub.pem", "hub.key", "hub.names", "nodes", ""};
 
 	(void)state;
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
