@@ -103,6 +103,15 @@ on_heard(void *arg, const void *from, const struct peer_said *said)
 			n, from, said->node, said->word == PEER_SAYS_REACH ? said->entry : NULL);
 }
 
+static void
+on_handed_over(void *arg, const void *from, const void *to)
+{
+	const struct hub *hub = arg;
+
+	if (hub->inquiries != NULL)
+		neighbours_hand_over(inquiries_neighbours(hub->inquiries), from, to);
+}
+
 int
 hub_ask_node(void *arg, const char *node, const char *service, struct question *q)
 {
@@ -143,6 +152,7 @@ hub_peers_start(struct hub *hub, uint16_t port)
 		.joined = each_joined,
 		.declared = declared,
 		.heard = on_heard,
+		.handed_over = on_handed_over,
 		.presence = hub->presence,
 		.refuses = hub_node_refuses,
 		.ask = hub_ask_node,

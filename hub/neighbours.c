@@ -374,6 +374,17 @@ neighbours_unheard(struct neighbours *n, const void *from, const char *node)
 	}
 }
 
+void
+neighbours_hand_over(struct neighbours *n, const void *from, const void *to)
+{
+	struct table_node *at = NULL;
+	size_t slot = 0;
+
+	while ((at = table_walk(&n->all, &slot, at)) != NULL)
+		if (neighbour_of(at)->from == from)
+			neighbour_of(at)->from = to;
+}
+
 static void
 tell_entries(const struct neighbour *b, neighbours_fn *fn, void *arg)
 {

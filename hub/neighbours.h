@@ -53,6 +53,8 @@ void neighbours_outdated(
 void neighbours_heard(struct neighbours *n, const void *from, const char *node, const char *entry);
 /* It does not count any more what that replica has said of the node; NULL: of all. */
 void neighbours_unheard(struct neighbours *n, const void *from, const char *node);
+/* What `from` has said is as if `to`, of the same replica, had. */
+void neighbours_hand_over(struct neighbours *n, const void *from, const void *to);
 typedef void neighbours_fn(void *arg, const char *node, const char *entry);
 /* What the node, NULL: each, declares here, in the words of neighbours_heard. */
 void neighbours_each(const struct neighbours *n, const char *node, neighbours_fn *fn, void *arg);

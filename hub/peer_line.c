@@ -24,11 +24,18 @@ forget(struct line *l, bool taken_over)
 {
 	const struct peers_config *c = &l->of->of->config;
 	const struct peer_said all = {.word = PEER_SAYS_FORGETS};
-
+	struct line *works = l->of->now;
 	char why[PEER_NAME_TEXT + 64];
 
 	if (l->claims == NULL)
 		return;
+	/* A renewal that came to nothing: the line that it was to replace tells on. */
+	if (works != NULL && works != l && works->claims != NULL) {
+		presence_hand_over(c->presence, l, works);
+		c->handed_over(c->arg, l, works);
+		roster_leave(&l->claims, loop_now_ms(c->loop), true);
+		return;
+	}
 	snprintf(why, sizeof why, "its hub %s %s", l->name,
 		l->stops ? "stopped" : "cannot be reached from the one that is asked");
 	presence_lost(c->presence, l, why, (int64_t)wall_ms());

@@ -54,6 +54,8 @@ struct peers_config {
 		void (*fn)(void *to, const char *node, const char *entry), void *to);
 	/* The replica `from` has been told so by a node. REACH has an entry; FORGETS without a node: all that it said before. */
 	void (*heard)(void *arg, const void *from, const struct peer_said *said);
+	/* A connection has ended, and another one to the same replica works: what `from` said is from now on as if `to` had. */
+	void (*handed_over)(void *arg, const void *from, const void *to);
 	/* What is known of nodes that are connected to hubs, or were; outlives it. */
 	struct presence *presence;
 	/* Why the node's tunnel leads nobody to host:port, whatever the node says (static text); NULL: it may. */

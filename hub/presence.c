@@ -221,7 +221,9 @@ presence_heard(struct presence *p, const void *from, const char *at, const struc
 	/* Who is connected here, or at a third one, does not go by what another one saw the end of. */
 	if (e != NULL && e->connected && !row->connected && !its_own)
 		return;
-	if (e != NULL && !its_own && !(now && row->connected) && e->since_ms > row->since_ms)
+	/* That a node is there its own replica alone says, of the present: whenever it came, it beats that the node was seen to go. */
+	if (e != NULL && !its_own && !(row->connected && (now || !e->connected)) &&
+		e->since_ms > row->since_ms)
 		return;
 	presence_set(p, from, at, row);
 }
@@ -252,6 +254,20 @@ presence_lost(struct presence *p, const void *from, const char *words, int64_t n
 	}
 	for (size_t i = PRESENCE_AWAY_MAX; i < n_lost; i++)
 		presence_drop(p, lost[i]);
+}
+
+void
+presence_hand_over(struct presence *p, const void *from, const void *to)
+{
+	struct table_node *n = NULL;
+	size_t slot = 0;
+
+	while ((n = table_walk(&p->entries, &slot, n)) != NULL) {
+		struct presence_entry *e = container_of(n, struct presence_entry, node);
+
+		if (e->from == from)
+			e->from = to;
+	}
 }
 
 void

@@ -8,7 +8,8 @@
  *	presence_heard(p, line, "hub-b", &row, true);	// row.connected or not
  *	presence_lost(p, line, "hub-b was lost", now);	// its nodes count as away until they come elsewhere
  *
- * Of what replicas tell at first the newest counts, and then what is told last: their clocks may differ. Bounded: PRESENCE_NODES_MAX nodes, of which PRESENCE_AWAY_MAX away;
+ * Of what replicas tell at first the newest counts, and then what is told last: their clocks may differ. That a node is connected only its
+ * own replica says, of the present: it always beats that it went. Bounded: PRESENCE_NODES_MAX nodes, of which PRESENCE_AWAY_MAX away;
  * who has been away for longest is forgotten first.
  */
 #ifndef EDGEWAY_HUB_PRESENCE_H
@@ -50,6 +51,8 @@ bool presence_gone(
 void presence_heard(struct presence *p, const void *from, const char *at,
 	const struct presence_row *row, bool now);
 void presence_lost(struct presence *p, const void *from, const char *words, int64_t now_ms);
+/* What `from` has said is as if `to`, of the same replica, had. */
+void presence_hand_over(struct presence *p, const void *from, const void *to);
 /* The node is no node any more. */
 void presence_forget(struct presence *p, const char *node);
 /* False: nothing is known of it. */

@@ -2,6 +2,7 @@
 told. What is asked for meanwhile goes another way, at the default heartbeat: not one request fails.
 """
 import contextlib
+import json
 import signal
 import time
 
@@ -167,6 +168,9 @@ def test_hubs_that_do_not_reach_each_other(town):
     wait_for("known again", lambda: peers(a)[b.address]["state"] == "open")
     wait_for("straight again", lambda: request(a, "edge-2") == (200, "edge-2\n") and
              "edge-2:7000 via edge-2 at hub-2" in a.process.log()[-2000:])
+    for h in (a, b):
+        wait_for("no node is away", lambda h=h: {n["node"] for n in json.loads(h.ask("/nodes")[1])["nodes"] if n["connected"]} == {
+            "edge-1", "edge-2", "edge-3"})
 
 
 def test_a_node_whose_address_changes(town):

@@ -125,6 +125,42 @@ the_nodes_of_a_lost_replica_are_away(void **state)
 	presence_free(&p);
 }
 
+/* A short break between two replicas, after which the list says what it said before: when the node came, by the clock there. */
+static void
+a_replica_that_is_back_has_its_nodes(void **state)
+{
+	struct presence *p = presence_new();
+
+	(void)state;
+	presence_heard(p, &line_b, "hub-b", row("edge-1", "192.0.2.1:1", 5), false);
+	presence_lost(p, &line_b, "hub-b was lost", 10);
+	presence_heard(p, &line_b_anew, "hub-b", row("edge-1", "192.0.2.1:1", 5), false);
+	assert_string_equal(told(p, "edge-1"), "hub-b 192.0.2.1:1 @5");
+	/* What a third one saw the end of meanwhile does not count; that the node went later, at its own, does. */
+	presence_heard(p, &line_c, "hub-c", gone("edge-1", 10), false);
+	assert_string_equal(told(p, "edge-1"), "hub-b 192.0.2.1:1 @5");
+	presence_heard(p, &line_b_anew, "hub-b", gone("edge-1", 11), true);
+	assert_string_equal(told(p, "edge-1"), "away hub-b 192.0.2.1:1 @11 reset");
+	presence_free(&p);
+}
+
+/* A renewal fails while the connection that it was to replace works: no node is lost by that, and those that it told of are that one's. */
+static void
+a_failed_renewal_loses_no_node(void **state)
+{
+	struct presence *p = presence_new();
+
+	(void)state;
+	presence_heard(p, &line_b, "hub-b", row("edge-1", "192.0.2.1:1", 5), true);
+	presence_heard(p, &line_b_anew, "hub-b", row("edge-1", "192.0.2.1:1", 5), false);
+	presence_hand_over(p, &line_b_anew, &line_b);
+	presence_lost(p, &line_b_anew, "another one by chance", 9);
+	assert_string_equal(told(p, "edge-1"), "hub-b 192.0.2.1:1 @5");
+	presence_lost(p, &line_b, "hub-b was lost", 10);
+	assert_string_equal(told(p, "edge-1"), "away hub-b 192.0.2.1:1 @10 hub-b was lost");
+	presence_free(&p);
+}
+
 static void
 count_one(void *arg, const struct presence_row *r)
 {
@@ -294,6 +330,8 @@ main(void)
 		cmocka_unit_test(who_is_away_is_remembered),
 		cmocka_unit_test(replicas_tell_of_theirs),
 		cmocka_unit_test(the_nodes_of_a_lost_replica_are_away),
+		cmocka_unit_test(a_replica_that_is_back_has_its_nodes),
+		cmocka_unit_test(a_failed_renewal_loses_no_node),
 		cmocka_unit_test(it_is_bounded),
 		cmocka_unit_test(who_went_first_is_first),
 		cmocka_unit_test(what_is_said_is_read),
