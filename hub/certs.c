@@ -636,6 +636,12 @@ certs_taken(const struct certs *c, const char *node)
 	return ledger_taken(c->ledger, node);
 }
 
+bool
+certs_shared(const struct certs *c)
+{
+	return ledger_roll(c->ledger) != NULL;
+}
+
 uint64_t
 certs_changes(const struct certs *c)
 {

@@ -95,6 +95,8 @@ bool certs_given(
 	const struct certs *c, const char *node, const char *key_hash, int64_t now_s, char **cert);
 /* Does the name hold a certificate of ours? */
 bool certs_taken(const struct certs *c, const char *node);
+/* Do all replicas share what certs_taken says, so that it alone decides? */
+bool certs_shared(const struct certs *c);
 /* How often that may have changed, for any name. */
 uint64_t certs_changes(const struct certs *c);
 /* The names that hold one, sorted; the caller frees each and the list. */

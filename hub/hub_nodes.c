@@ -75,7 +75,8 @@ hub_bars_node(void *arg, const char *node, struct err *err)
 			"a node named %s is connected: stop that one if this is to take its place, "
 			"or make a token with `edgewayctl token create --node %s` on the hub",
 			node, node);
-	if (peers_know(hub->peers, node))
+	/* What replicas say of names they never take back: it counts where nothing else is known. */
+	if (!certs_shared(authority_certs(hub->authority)) && peers_know(hub->peers, node))
 		return err_set(err, EEXIST,
 			"another replica of the hub knows a node named %s: make a token with "
 			"`edgewayctl token create "

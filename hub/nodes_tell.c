@@ -159,7 +159,8 @@ static bool
 nodes_is_known(const struct nodes *n, const char *node)
 {
 	return certs_taken(n->config.certs, node) ||
-		(n->config.others != NULL && peers_know(n->config.others, node));
+		(n->config.others != NULL && !certs_shared(n->config.certs) &&
+			peers_know(n->config.others, node));
 }
 
 static void

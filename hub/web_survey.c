@@ -283,7 +283,8 @@ take_nodes(struct survey *s, uint64_t now_ms)
 	if (s->from->nodes != NULL)
 		nodes_each(s->from->nodes, on_talk, s);
 	add_joined(s, now_ms);
-	peers_named(s->from->peers, on_named, s);
+	if (s->from->certs == NULL || !certs_shared(s->from->certs))
+		peers_named(s->from->peers, on_named, s);
 	tunnels_look(s->from->tunnels, on_tunnel, s);
 	if (s->now.n > 1)
 		qsort_r(s->now.at, s->now.n, sizeof *s->now.at, compare_nodes, &s->now);

@@ -31,9 +31,9 @@ def hub(lab, api, i, *options):
     return KubeHub(lab, api, "--join.nodes", "", *options, name=f"cloud-{i}", address=ADDRESSES[i], kubeconfig=api.kubeconfig(f"hub-{i}.conf"), wait=False)
 
 
-def both(lab, api):
+def both(lab, api, *options):
     """Started at the same moment."""
-    made = [hub(lab, api, i) for i in (0, 1)]
+    made = [hub(lab, api, i, *options) for i in (0, 1)]
     for h in made:
         wait_for("ready", h.ready)
     return made
@@ -393,10 +393,12 @@ with socket.create_connection((sys.argv[2], int(sys.argv[3])), 60) as s:
 
 
 def test_a_forgotten_name_is_free_at_all(lab, api):
-    """Forgotten at one: what was signed counts no more at any, and a token for any name gives the name at the other."""
-    one, two = both(lab, api)
+    """Forgotten at one: what was signed counts no more at any, and a token for any name gives the name at the other, also where both are connected."""
+    one, two = both(lab, api, "--peers", ",".join(ADDRESSES))
+    wait_for("they know each other", lambda: all("open" in {p["state"] for p in json.loads(h.ask("/peers")[1])["peers"]} for h in (one, two)))
     made = agent(lab, "edge-1", 11, one, one.token())
     wait_for("joined", connected(made))
+    wait_for("told", lambda: nodes(two).get("edge-1", {}).get("connected"))
     made.stop()
     wait_for("known", lambda: "edge-1" in nodes(two))
     said = one.machine.run(lab.program("edgewayctl"), "--socket", one.socket, "node", "forget", "edge-1").stdout
