@@ -66,6 +66,8 @@ hub_bars_node(void *arg, const char *node, struct err *err)
 	const struct hub *hub = arg;
 	const struct kube_labels *labels = cluster_node_labels(hub->cluster, node);
 	const char *text = hub->join_nodes_text;
+	bool selected =
+		text[0] == '\0' || (labels != NULL && selector_matches(hub->join_nodes, labels));
 
 	if (!hub_source_ready(hub))
 		return err_set(err, EAGAIN, "the hub has not read its Nodes yet: try again");
@@ -75,6 +77,18 @@ hub_bars_node(void *arg, const char *node, struct err *err)
 			"a node named %s is connected: stop that one if this is to take its place, "
 			"or make a token with `edgewayctl token create --node %s` on the hub",
 			node, node);
+	/* What nobody may be asked for (EPERM) goes before what an operator may decide. */
+	if (!selected && labels != NULL)
+		return err_set(err, EPERM,
+			"the Node %s is not one of the edge, by join.nodes (%.100s): label it, or "
+			"make "
+			"a token with `edgewayctl token create --node %s` on the hub",
+			node, text, node);
+	if (!selected && hub->kubernetes == NULL && cluster_names_node(hub->cluster, node))
+		return err_set(err, EPERM,
+			"the hub dials the pods of %s itself: make a token with `edgewayctl token "
+			"create --node %s` on the hub, or give it a Node that join.nodes selects",
+			node, node);
 	/* What replicas say of names they never take back: it counts where nothing else is known. */
 	if (!certs_shared(authority_certs(hub->authority)) && peers_know(hub->peers, node))
 		return err_set(err, EEXIST,
@@ -82,24 +96,11 @@ hub_bars_node(void *arg, const char *node, struct err *err)
 			"`edgewayctl token create "
 			"--node %s` on the hub",
 			node, node);
-	if (text[0] == '\0' || (labels != NULL && selector_matches(hub->join_nodes, labels)))
-		return 0;
-	if (labels != NULL)
-		return err_set(err, EPERM,
-			"the Node %s is not one of the edge, by join.nodes (%.100s): label it, or "
-			"make "
-			"a token with `edgewayctl token create --node %s` on the hub",
-			node, text, node);
-	if (hub->kubernetes != NULL)
+	if (!selected && hub->kubernetes != NULL)
 		return err_set(err, ENOENT,
 			"there is no Node %s in the cluster, and it could become one of the cloud: "
 			"make "
 			"a token with `edgewayctl token create --node %s` on the hub",
-			node, node);
-	if (cluster_names_node(hub->cluster, node))
-		return err_set(err, EPERM,
-			"the hub dials the pods of %s itself: make a token with `edgewayctl token "
-			"create --node %s` on the hub, or give it a Node that join.nodes selects",
 			node, node);
 	return 0;
 }

@@ -10,6 +10,7 @@ import pytest
 
 from kube import ACCOUNT, RIGHTS, ApiServer, KubeHub, optional_rights
 from lab import HUB_PORT, Agent, Lab, Node, service, wait_for
+from pki import Authority
 
 SIGNER = "edgeway.io/agent"
 ADDRESSES = ("192.0.2.1", "192.0.2.3")
@@ -192,6 +193,29 @@ def test_cloud_nodes_are_not_asked_for(lab, api):
         warnings[name] = requests(api)[request]["metadata"]["annotations"].get("edgeway.io/warning", "")
     assert warnings["edge-1"].startswith("there is no Node edge-1 in the cluster") and warnings["edge-2"] == ""
     assert len(requests(api)) == 2
+
+
+def test_a_cloud_nodes_name_that_another_replica_knows(lab, api):
+    """Without a list in common: that a replica knows the name is for the operator to decide, that join.nodes does not select it is not."""
+    ca = Authority(lab.dir)
+    hubs = [hub(lab, api, i, "--source.kubernetes.share", "false", "--tls.ca", ca.cert, "--tls.caKey", ca.key, "--peers", ",".join(ADDRESSES))
+            for i in (0, 1)]
+    made = agent(lab, "core-7", 14, hubs[0], hubs[0].token("--node", "core-7"))
+    wait_for("joined", in_step(made))
+    made.stop()
+    made.options = ("--hub.url", f"wss://{hubs[1].address}:{HUB_PORT}")
+    made.start(ready=False)
+    wait_for("at the other", in_step(made))
+    made.stop()
+    api.apply({"apiVersion": "v1", "kind": "Node", "metadata": {"name": "core-7"}})
+    wait_for("the Node", lambda: hubs[0].metric("objects", "nodes") == 1)
+    wait_for("it has gone", lambda: not any(n["connected"] for n in json.loads(hubs[0].ask("/nodes")[1])["nodes"]))
+    thief = agent(lab, "thief", 15, hubs[0])
+    thief.stop()
+    thief.options = (*thief.options, "--node", "core-7")
+    thief.start(ready=False)
+    wait_for("refused", lambda: "is not one of the edge, by join.nodes" in error(thief))
+    assert not [n for n in requests(api) if "core-7" in n]
 
 
 def test_revoked_is_not_given_again(lab, api):
