@@ -206,15 +206,22 @@ mark_path(const struct share *s)
 	return xasprintf("%s/shared", s->config.data_dir);
 }
 
+static const char *
+doc_problem(const struct doc *d)
+{
+	if (d->secret != NULL && secret_problem(d->secret)[0] != '\0')
+		return secret_problem(d->secret);
+	return d->problem;
+}
+
 static void
 check_synced(struct share *s)
 {
 	for (int i = SHARE_DOC_TOKENS, n = docs_needed(s); i < n; i++) {
-		const struct doc *d = &s->docs[i];
+		/* Archives are not begun while the first Secret is not understood. */
+		const struct doc *d = &s->docs[s->docs[i].secret != NULL ? i : SHARE_DOC_NODES];
 
-		if (!d->merged &&
-			!(s->was_synced &&
-				(secret_problem(d->secret)[0] != '\0' || d->problem[0] != '\0')))
+		if (!d->merged && !(s->was_synced && doc_problem(d)[0] != '\0'))
 			return;
 	}
 	if (s->synced)
@@ -438,14 +445,6 @@ share_stop(struct share **out)
 }
 
 /* --- telling ----------------------------------------------------------------------------------- */
-
-static const char *
-doc_problem(const struct doc *d)
-{
-	if (d->secret != NULL && secret_problem(d->secret)[0] != '\0')
-		return secret_problem(d->secret);
-	return d->problem;
-}
 
 const char *
 share_problem(const struct share *s)

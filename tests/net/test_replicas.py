@@ -286,6 +286,16 @@ def test_thousands_of_nodes(lab, api):
     wait_for("only the new one is in the first", lambda: [n["node"] for n in json.loads(
         secret(api, "edgeway-hub-nodes")[0]["nodes.json"])["nodes"]] == ["fresh-1"])
     assert taken.process.alive() and "edge-77" in nodes(two) and "fresh-1" in nodes(two)
+    # There are archives, and the other part of the same Secret is not understood: it goes on with what it knew.
+    made.stop()
+    taken.stop()
+    two.process.stop()
+    found = api.read("secrets", "edgeway-hub-nodes", NAMESPACE)
+    found["data"]["revoked.json"] = base64.b64encode(b'{"revoked":[{"node":1}]}').decode()
+    api.ctl("put", group="", resource="secrets", obj=found)
+    two.start()
+    wait_for("ready", two.ready)
+    assert two.metrics()['edgeway_hub_secret_trouble{secret="edgeway-hub-nodes"}'] == 1 and "fresh-1" in nodes(two)
 
 
 def test_rotation_of_the_shared_ca(lab, api):
