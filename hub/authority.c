@@ -187,18 +187,17 @@ on_ca_allowed(void *arg, const char *ca_pem, struct err *err)
 	return err_set(err, EBUSY, "%s", a->ca_refused);
 }
 
-static void
-on_ca_changed(void *arg, const char *ca_pem, const char *ca_key)
+static int
+on_ca_changed(void *arg, const char *ca_pem, const char *ca_key, struct err *err)
 {
 	struct authority *a = arg;
-	struct err err = {0};
+	int rc = certs_use_ca(a->certs, ca_pem, ca_key, err);
 
-	if (certs_use_ca(a->certs, ca_pem, ca_key, &err) < 0) {
-		log_error("hub", "the CA of the Secret is not used: %s", err.text);
-	} else if (a->ready) {
+	if (rc == 0 && a->ready) {
 		renew(a);
 		a->config.ca_changed(a->config.arg);
 	}
+	return rc;
 }
 
 static void

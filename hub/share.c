@@ -395,7 +395,7 @@ share_start(const struct share_config *config)
 	s->config.data_dir = xstrdup(config->data_dir);
 	for (int i = 0; i < SHARE_DOCS; i++)
 		s->docs[i].share = s;
-	s->had_ca = certs_ca_load(config->data_dir, &s->ca_pem, &s->ca_key, NULL) == 0;
+	s->had_ca = config->ca && share_load_ca(s);
 	mark = mark_path(s);
 	s->was_synced = access(mark, F_OK) == 0;
 	log_info("hub", "CA, tokens and revocations are shared by Secrets in the namespace %s",

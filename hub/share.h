@@ -41,7 +41,8 @@ struct share_config {
 	loop_fn *synced; /* once, after share_begin: what others know is known */
 	/* May the CA be used in place of the one in use? 0, or -errno and why not; asked again by share_ca_again. */
 	int (*ca_allowed)(void *arg, const char *ca_pem, struct err *err);
-	void (*ca_changed)(void *arg, const char *ca_pem, const char *ca_key);
+	/* Use it: 0, or -errno and why that cannot be; tried again with the next share_ca_again. */
+	int (*ca_changed)(void *arg, const char *ca_pem, const char *ca_key, struct err *err);
 	loop_fn *news; /* others revoked or signed something */
 	void *arg;
 };

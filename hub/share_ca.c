@@ -16,6 +16,23 @@ use_ca(struct share *s, const char *pem, const char *key)
 	free(old_key);
 }
 
+/* An exchange that was broken off between the two files leaves some that do not belong together: the Secret has the CA. */
+bool
+share_load_ca(struct share *s)
+{
+	struct err err = {0};
+
+	if (certs_ca_load(s->config.data_dir, &s->ca_pem, &s->ca_key, NULL) < 0)
+		return false;
+	if (pki_pair_check(s->ca_pem, s->ca_key, &err) == 0)
+		return true;
+	log_warn("hub", "the CA under %s is not used, that of the Secret " SHARE_CA " is: %s",
+		s->config.data_dir, err.text);
+	free(take_ptr(&s->ca_pem));
+	free(take_ptr(&s->ca_key));
+	return false;
+}
+
 static void
 take_ca(struct share *s)
 {
@@ -42,15 +59,15 @@ take_ca(struct share *s)
 			share_settle(s);
 		return;
 	}
-	if (s->settled && s->config.ca_allowed(s->config.arg, pem, &err) < 0) {
+	if (s->settled &&
+		(s->config.ca_allowed(s->config.arg, pem, &err) < 0 ||
+			s->config.ca_changed(s->config.arg, pem, key, &err) < 0)) {
 		share_complain(d, "the CA in the Secret " SHARE_CA " is not used", &err);
 		return;
 	}
 	d->problem[0] = '\0';
 	log_info("hub", "using the CA of the Secret %s", SHARE_CA);
 	use_ca(s, pem, key);
-	if (s->settled)
-		s->config.ca_changed(s->config.arg, s->ca_pem, s->ca_key);
 	share_settle(s);
 }
 

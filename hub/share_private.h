@@ -50,6 +50,8 @@ void share_settle(struct share *s);
 void share_complain(struct doc *d, const char *what, const struct err *err);
 
 /* --- share_ca.c --- */
+/* The CA under data_dir; false: there is none that can be used. */
+bool share_load_ca(struct share *s);
 /* The Secret of the CA has changed, or may be tried again; its doc. */
 void share_on_ca(void *doc);
 

@@ -329,7 +329,15 @@ def test_rotation_of_the_shared_ca(lab, api):
     def ctl(h, *words):
         return h.machine.run(lab.program("edgewayctl"), "--socket", h.socket, *words, check=False)
 
+    # What cannot be written is not used, is told, and is tried again.
+    kept = os.path.join(one.machine.dir, "data", "ca.key")
+    os.rename(kept, kept + ".away")
+    os.mkdir(kept)
     put(old["ca.pem"] + new["ca.pem"], old["ca.key"])
+    wait_for("told", lambda: one.metrics()['edgeway_hub_secret_trouble{secret="edgeway-hub-ca"}'] == 1)
+    tried = ctl(one, "ca", "use")
+    assert tried.returncode != 0 and "cannot write" in tried.stderr and "ca.key" in ctl(one, "status").stdout
+    os.rmdir(kept)
     wait_for("the agent trusts", lambda: trusts() == old["ca.pem"] + new["ca.pem"])
     for h in (one, two):
         wait_for("who has them is known", lambda h=h: lacking(h) == {"edge-2"})
@@ -354,6 +362,13 @@ def test_rotation_of_the_shared_ca(lab, api):
         assert verify(one, os.path.join(folder, "ca.pem"), h) == "ok"
         assert h.metrics()["edgeway_hub_ca_refused"] == 0
     assert "HTTP status" not in made.process.log()
+    # One that was broken off between the two files: the Secret has both.
+    one.process.stop()
+    with open(kept, "w") as f:
+        f.write(old["ca.key"])
+    one.start()
+    wait_for("ready", one.ready)
+    assert verify(one, os.path.join(folder, "ca.pem"), one) == "ok"
     # An exchange that loses all is one for who says so.
     put(old["ca.pem"], old["ca.key"])
     for h in (one, two):
