@@ -22,7 +22,7 @@ struct authority {
 	struct ssl_ctx_st *tls, *peer_tls;
 	struct timer *check;
 	bool ready;
-	char problem[512];
+	char problem[800];
 	bool ca_forced; /* whatever nodes another CA cuts off */
 	char ca_refused[768]; /* why the CA of the Secret is not used, "" it is */
 	char unrenewed[512]; /* why the hub's certificate is not renewed, "" when it is */
@@ -73,11 +73,18 @@ keep_lists(struct authority *a)
 		tokens_keep(a->tokens);
 }
 
+static void authority_accept_ca(struct authority *a);
+
 static void
 on_check(void *arg)
 {
 	struct authority *a = arg;
 
+	if (!a->ready) {
+		share_ca_again(a->share);
+		authority_accept_ca(a);
+		return;
+	}
 	keep_lists(a);
 	if (certs_renew_due(a->certs, now_s()))
 		renew(a);
@@ -102,6 +109,17 @@ on_names(void *arg)
 /* --- start -------------------------------------------------------------------------- */
 
 static int
+authority_open_tls(struct authority *a, struct err *err)
+{
+	int rc;
+
+	pki_ctx_free(&a->tls);
+	pki_ctx_free(&a->peer_tls);
+	rc = certs_server_ctx(a->certs, now_s(), &a->tls, err);
+	return rc < 0 ? rc : certs_client_ctx(a->certs, &a->peer_tls, err);
+}
+
+static int
 open_files(struct authority *a, struct err *err)
 {
 	auto_free char *path = xasprintf("%s/tokens.json", a->config.certs.data_dir);
@@ -110,10 +128,16 @@ open_files(struct authority *a, struct err *err)
 	if (rc == 0 && a->service != NULL)
 		certs_use_names(a->certs, own_service_names(a->service));
 	if (rc == 0)
-		rc = certs_server_ctx(a->certs, now_s(), &a->tls, err);
-	if (rc == 0)
-		rc = certs_client_ctx(a->certs, &a->peer_tls, err);
+		rc = authority_open_tls(a, err);
 	return rc < 0 ? rc : tokens_open(&a->tokens, path, err);
+}
+
+static void
+authority_watch(struct authority *a)
+{
+	if (a->check == NULL)
+		a->check = timer_new(a->loop, on_check, a);
+	timer_start(a->check, AUTHORITY_CHECK_MS, AUTHORITY_CHECK_MS);
 }
 
 static void
@@ -129,8 +153,7 @@ begin(struct authority *a)
 			.bars = a->config.bars,
 			.bars_arg = a->config.arg,
 		});
-	a->check = timer_new(a->loop, on_check, a);
-	timer_start(a->check, AUTHORITY_CHECK_MS, AUTHORITY_CHECK_MS);
+	authority_watch(a);
 }
 
 static void
@@ -148,16 +171,6 @@ on_share_ready(void *arg)
 	share_begin(a->share, a->certs, a->tokens);
 }
 
-static void
-on_share_synced(void *arg)
-{
-	struct authority *a = arg;
-
-	begin(a);
-	a->config.ready(a->config.arg);
-	share_ca_again(a->share);
-}
-
 /* Nobody is cut off but by an operator's own word. */
 static int
 on_ca_allowed(void *arg, const char *ca_pem, struct err *err)
@@ -171,7 +184,7 @@ on_ca_allowed(void *arg, const char *ca_pem, struct err *err)
 	a->ca_refused[0] = '\0';
 	if (n == 0)
 		return 0;
-	if (a->ca_forced) {
+	if (a->ca_forced || (!a->ready && a->config.certs.ca_force)) {
 		log_warn("hub",
 			"another CA cuts off nodes, as was asked for nodes=%zu names=\"%s\"", n,
 			buf_str(&names));
@@ -187,13 +200,61 @@ on_ca_allowed(void *arg, const char *ca_pem, struct err *err)
 	return err_set(err, EBUSY, "%s", a->ca_refused);
 }
 
+static void
+authority_hold(struct authority *a, const char *what, const struct err *err)
+{
+	char text[sizeof a->problem];
+
+	snprintf(text, sizeof text, "%s: %.760s", what, err->text);
+	if (strcmp(text, a->problem) != 0)
+		log_error("hub", "nodes are not served yet: %s", text);
+	memcpy(a->problem, text, sizeof text);
+	authority_watch(a);
+}
+
+/*
+ * All that the replicas know is there: may the CA be used that was found at the start? A new replica has it from the Secret, and nobody
+ * asked whom it cuts off. Until it may, or an operator says so, nodes are not served. One that had this CA before hubs kept the list goes on.
+ */
+static void
+authority_accept_ca(struct authority *a)
+{
+	bool known = share_had_ca(a->share) && certs_ca_list(a->certs)[0] == '\0';
+	struct err err = {0};
+
+	if (!known && on_ca_allowed(a, certs_ca_pem(a->certs), &err) < 0) {
+		authority_hold(a, "its CA is not used", &err);
+		return;
+	}
+	if ((a->tls == NULL || a->peer_tls == NULL) && authority_open_tls(a, &err) < 0) {
+		authority_hold(a, "its certificate cannot be made", &err);
+		return;
+	}
+	a->problem[0] = '\0';
+	certs_accept_ca(a->certs);
+	share_tell_nodes(a->share);
+	begin(a);
+	a->config.ready(a->config.arg);
+	share_ca_again(a->share);
+}
+
+static void
+on_share_synced(void *arg)
+{
+	authority_accept_ca(arg);
+}
+
 static int
 on_ca_changed(void *arg, const char *ca_pem, const char *ca_key, struct err *err)
 {
 	struct authority *a = arg;
 	int rc = certs_use_ca(a->certs, ca_pem, ca_key, err);
 
-	if (rc == 0 && a->ready) {
+	if (rc == 0)
+		share_tell_nodes(a->share);
+	if (rc == 0 && !a->ready)
+		rc = authority_open_tls(a, err);
+	else if (rc == 0) {
 		renew(a);
 		a->config.ca_changed(a->config.arg);
 	}
@@ -206,7 +267,8 @@ on_share_news(void *arg)
 	struct authority *a = arg;
 
 	on_check(a); /* the hub's own certificate may be among those revoked */
-	a->config.revoked(a->config.arg);
+	if (a->ready)
+		a->config.revoked(a->config.arg);
 }
 
 static int
@@ -247,6 +309,7 @@ authority_start(struct authority **out, struct loop *loop, const struct authorit
 
 	a->loop = loop;
 	a->config = *config;
+	a->config.certs.shared = config->api != NULL && config->ns[0] != '\0';
 	if (config->api != NULL && config->service[0] != '\0')
 		rc = start_service(a, err);
 	if (rc == 0 && config->api != NULL && config->ns[0] != '\0')
@@ -445,10 +508,15 @@ authority_hub_revoke(struct authority *a, const char *serial, struct err *err)
 int
 authority_ca_use(struct authority *a, bool force, struct err *err)
 {
-	int rc = check_ready(a, err);
 	const char *why;
+	int rc;
 
-	if (rc < 0)
+	if (force && !a->ready && a->share != NULL && a->ca_refused[0] != '\0') {
+		a->ca_forced = true;
+		on_check(a);
+		a->ca_forced = false;
+	}
+	if ((rc = check_ready(a, err)) < 0)
 		return rc;
 	if (a->share == NULL)
 		return err_set(err, ENOTSUP,

@@ -142,11 +142,20 @@ own_ca(struct certs *c, struct err *err)
 	return certs_ca_load(c->dir, &c->ca_pem, &c->ca_key, err);
 }
 
+void
+certs_accept_ca(struct certs *c)
+{
+	char cas[CA_LIST_TEXT];
+
+	ca_list(cas, c->ca_pem);
+	ledger_use_cas(c->ledger, cas);
+}
+
 /* Takes the place of what was read before, or nothing does. */
 int
 certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err *err)
 {
-	char hash[PKI_HASH_TEXT], cas[CA_LIST_TEXT];
+	char hash[PKI_HASH_TEXT];
 	int rc = pki_pair_check(ca_pem, ca_key, err);
 
 	if (rc == 0)
@@ -160,8 +169,7 @@ certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err
 	c->ca_pem = xstrdup(ca_pem);
 	c->ca_key = xstrdup(ca_key);
 	memcpy(c->ca_hash, hash, sizeof hash);
-	ca_list(cas, ca_pem);
-	ledger_use_cas(c->ledger, cas);
+	certs_accept_ca(c);
 	c->term = (struct certs_term){0}; /* the hub's certificate is of the former one */
 	free(take_ptr(&c->crl));
 	return 0;
@@ -206,18 +214,14 @@ check_config(const struct certs_config *config, struct err *err)
 	return 0;
 }
 
-/* At the start. While the CAs are those of the last one nobody is asked: what nodes say of theirs keeps no hub from starting. */
 static int
-use_list(struct certs *c, bool force, struct err *err)
+check_cut_off(const struct certs *c, struct err *err)
 {
 	auto_buf struct buf names;
-	char cas[CA_LIST_TEXT];
-	size_t n = 0;
+	size_t n;
 
 	buf_init(&names, BUF_UNLIMITED);
-	ca_list(cas, c->ca_pem);
-	if (!force && strcmp(cas, ledger_cas(c->ledger)) != 0)
-		n = certs_cut_off(c, c->ca_pem, (int64_t)(wall_ms() / 1000), &names);
+	n = certs_cut_off(c, c->ca_pem, (int64_t)(wall_ms() / 1000), &names);
 	if (n > 0)
 		return err_set(err, EBUSY,
 			"another CA, and it would cut off %zu nodes that have not got it, or whose "
@@ -225,7 +229,6 @@ use_list(struct certs *c, bool force, struct err *err)
 			"former CAs back until `edgewayctl ca list` names nobody, or set "
 			"tls.caForce to lose them",
 			n, buf_str(&names));
-	ledger_use_cas(c->ledger, cas);
 	return 0;
 }
 
@@ -245,7 +248,11 @@ load(struct certs *c, const struct certs_config *config, struct err *err)
 		rc = given_cert(c, config, err);
 	if (rc < 0 || (rc = ledger_open(&c->ledger, c->dir, err)) < 0)
 		return rc;
-	return use_list(c, config->ca_force, err);
+	if (!config->ca_force && (rc = check_cut_off(c, err)) < 0)
+		return rc;
+	if (!config->shared)
+		certs_accept_ca(c);
+	return 0;
 }
 
 int
@@ -314,6 +321,8 @@ certs_cut_off(const struct certs *c, const char *ca_pem, int64_t now_s, struct b
 	struct cut_off all = {.now = ledger_cas(c->ledger), .names = names};
 
 	ca_list(all.next, ca_pem);
+	if (strcmp(all.next, all.now) == 0)
+		return 0;
 	ledger_each_cas(c->ledger, now_s, add_cut_off, &all);
 	if (all.n > CUT_OFF_NAMED)
 		buf_printf(names, " and %zu more", all.n - CUT_OFF_NAMED);

@@ -34,6 +34,7 @@ struct certs_config {
 	const char *listen; /* host part of the listen address, "" when it is any */
 	uint64_t node_life_s; /* of nodes' certificates; 0: CERTS_NODE_LIFE_S */
 	bool ca_force; /* tls.caForce: whatever nodes another CA cuts off */
+	bool shared; /* with other replicas: certs_accept_ca comes when their lists are there */
 };
 
 /* Makes or loads the CA. */
@@ -44,10 +45,13 @@ void certs_close(struct certs **c);
 int certs_ca_new(char **ca_pem, char **ca_key, struct err *err);
 int certs_ca_save(const char *data_dir, const char *ca_pem, const char *ca_key, struct err *err);
 int certs_ca_load(const char *data_dir, char **ca_pem, char **ca_key, struct err *err);
+/* The CA that was opened is in use from now on. */
+void certs_accept_ca(struct certs *c);
 /* Another CA in place of our own; the hub's certificate is due then. */
 int certs_use_ca(struct certs *c, const char *ca_pem, const char *ca_key, struct err *err);
 
-/* Whom other CAs would cut off (model/ca_list.h), by what is known now: how many nodes; their names are added to *names. */
+/* Whom these CAs would cut off (model/ca_list.h), by what is known now: how many nodes; their names are added to *names. Nobody while they are
+ * those in use, or of the last start: what nodes say of theirs keeps no hub from starting. */
 size_t certs_cut_off(const struct certs *c, const char *ca_pem, int64_t now_s, struct buf *names);
 struct certs_holders {
 	size_t have, lack; /* nodes with the CAs in use, and a certificate of the first; without */

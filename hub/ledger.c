@@ -540,6 +540,8 @@ ledger_text(const struct ledger *l, struct buf *out)
 void
 ledger_use_cas(struct ledger *l, const char *list)
 {
+	if (l->roll != NULL)
+		roll_use_cas(l->roll, list, (int64_t)(wall_ms() / 1000));
 	if (strcmp(l->cas, list) == 0)
 		return;
 	snprintf(l->cas, sizeof l->cas, "%s", list);
@@ -549,7 +551,7 @@ ledger_use_cas(struct ledger *l, const char *list)
 const char *
 ledger_cas(const struct ledger *l)
 {
-	return l->cas;
+	return l->cas[0] == '\0' && l->roll != NULL ? roll_cas(l->roll) : l->cas;
 }
 
 /* What is known of the node: its certificate's serial number and its CAs. */

@@ -78,7 +78,7 @@ int ledger_entry(
 
 /* The CAs that nodes are given with a certificate from now on (model/ca_list.h); a restart knows them. */
 void ledger_use_cas(struct ledger *l, const char *list);
-/* Those in use; before the first ledger_use_cas those of the last start, "" unknown. */
+/* Those in use; before the first ledger_use_cas those of the last start, else those that another replica took last; "" unknown. */
 const char *ledger_cas(const struct ledger *l);
 /* One that somebody else has signed: which CAs its node has nobody knows. */
 int ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err);

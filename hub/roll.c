@@ -25,6 +25,8 @@ struct roll {
 	size_t n_all;
 	uint64_t changes; /* of names */
 	uint64_t now_ms;
+	char cas[CA_LIST_TEXT]; /* roll_cas */
+	int64_t cas_since_s;
 	bool archives;
 	uint64_t older_until_ms;
 	bool read[ROLL_ARCHIVES]; /* what it holds is known */
@@ -266,10 +268,37 @@ roll_add_text(const struct entry *e, const char *usual, const char **comma, stru
 }
 
 void
+roll_use_cas(struct roll *r, const char *list, int64_t now_s)
+{
+	if (strcmp(r->cas, list) == 0)
+		return;
+	snprintf(r->cas, sizeof r->cas, "%s", list);
+	r->cas_since_s = MAX(now_s, r->cas_since_s + 1);
+}
+
+const char *
+roll_cas(const struct roll *r)
+{
+	return r->cas;
+}
+
+/* Of two of one second both replicas choose the same. */
+static bool
+roll_has_older_cas(const struct roll *r, const struct roll *other)
+{
+	if (r->cas_since_s != other->cas_since_s)
+		return r->cas_since_s < other->cas_since_s;
+	return strcmp(r->cas, other->cas) < 0;
+}
+
+void
 roll_text(const struct roll *r, struct buf *out)
 {
 	const char *comma = "", *usual = roll_usual_cas(r);
 
+	if (r->cas[0] != '\0')
+		buf_printf(out, "\"inUse\":{\"cas\":\"%s\",\"since\":%lld},", r->cas,
+			(long long)r->cas_since_s);
 	if (r->archives)
 		buf_printf(out, "\"archives\":%d,", ROLL_ARCHIVES);
 	buf_printf(out, "\"cas\":\"%s\",\"nodes\":[", usual);
@@ -318,6 +347,19 @@ read_entry(struct roll *r, const struct tree_node *map, const char *usual, struc
 	return 0;
 }
 
+/* Older hubs say nothing of it. */
+static void
+roll_read_cas(struct roll *r, const struct tree_node *map)
+{
+	const char *cas = tree_text(tree_get(map, "cas"), "");
+	int64_t since_s;
+
+	if (!ca_list_ok(cas) || tree_int(tree_get(map, "since"), 0, INT64_MAX / 2, &since_s) < 0)
+		return;
+	strcpy(r->cas, cas);
+	r->cas_since_s = since_s;
+}
+
 static int
 read_text(struct roll *r, const char *text, struct err *err)
 {
@@ -329,6 +371,7 @@ read_text(struct roll *r, const char *text, struct err *err)
 		return rc;
 	usual = tree_text(tree_get(tree_document(tree, 0), "cas"), "");
 	r->archives = tree_get(tree_document(tree, 0), "archives") != NULL;
+	roll_read_cas(r, tree_get(tree_document(tree, 0), "inUse"));
 	tree_each(tree_get(tree_document(tree, 0), "nodes"), map)
 	{
 		if ((rc = read_entry(r, map, usual, err)) < 0)
@@ -369,6 +412,11 @@ roll_merge(struct roll *r, const char *text, bool *news, bool *lacks, struct err
 		if (*lacks && text[0] != '\0')
 			r->older_until_ms = r->now_ms + ROLL_OLDER_MS;
 		r->archives |= theirs->archives;
+		*lacks |= roll_has_older_cas(theirs, r);
+		if (roll_has_older_cas(r, theirs)) {
+			memcpy(r->cas, theirs->cas, sizeof r->cas);
+			r->cas_since_s = theirs->cas_since_s;
+		}
 		for (size_t i = 0; i < r->n_all; i++) {
 			struct entry *e = r->all[i];
 

@@ -48,6 +48,9 @@ void roll_sign(struct roll *r, const char *node, const struct roll_entry *entry)
 /* As it was before roll_sign, whose claim of the name was not heard. */
 void roll_put_back(struct roll *r, const char *node, const struct roll_entry *entry);
 void roll_remove(struct roll *r, const char *node);
+/* The CAs that a replica took into use last (model/ca_list.h), whichever it was; "" none is known to have. */
+void roll_use_cas(struct roll *r, const char *list, int64_t now_s);
+const char *roll_cas(const struct roll *r);
 /* Nobody's from now on. */
 void roll_forget(struct roll *r, const char *node, int64_t now_s);
 /* As roll_find, also of a name that was forgotten. */

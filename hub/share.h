@@ -3,7 +3,7 @@
  *
  *   edgeway-hub-ca       ca.pem, ca.key: create or read; whoever is first makes it, all others use it
  *   edgeway-hub-tokens   tokens.json
- *   edgeway-hub-nodes    nodes.json: who holds a certificate, and which tokens were used; revoked.json: whose count no more
+ *   edgeway-hub-nodes    nodes.json: who holds a certificate, which tokens were used, and the CAs that a replica took into use last; revoked.json: whose count no more
  *   edgeway-hub-nodes-1 to -16   nodes.json: names that do not fit into the one above; only where there are thousands (hub/roll.h)
  *
  * Every replica has its own copy under dataDir and works with that; what others did is merged in as the API server
@@ -65,6 +65,8 @@ struct share *share_start(const struct share_config *config);
 void share_stop(struct share **s);
 /* Both live until share_stop. */
 void share_begin(struct share *s, struct certs *certs, struct tokens *tokens);
+/* Was there a CA of the replicas under data_dir when it started? */
+bool share_had_ca(const struct share *s);
 /* The CA of the Secret, if it is another one than that in use: may it be used by now? Why it is not, "": it is. */
 const char *share_ca_again(struct share *s);
 /* Something of ours has changed: tell the others. */

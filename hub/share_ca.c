@@ -91,6 +91,12 @@ on_ca_written(void *arg, int rc, const char *why)
 	}
 }
 
+bool
+share_had_ca(const struct share *s)
+{
+	return s->had_ca;
+}
+
 const char *
 share_ca_again(struct share *s)
 {

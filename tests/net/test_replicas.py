@@ -369,14 +369,33 @@ def test_rotation_of_the_shared_ca(lab, api):
     one.start()
     wait_for("ready", one.ready)
     assert verify(one, os.path.join(folder, "ca.pem"), one) == "ok"
-    # An exchange that loses all is one for who says so.
+    # An exchange that loses all is one for who says so, also at a replica that begins with nothing.
+    two.process.stop()
+    two.machine.run("rm", "-r", os.path.join(two.machine.dir, "data"))
     put(old["ca.pem"], old["ca.key"])
+    two.start()
     for h in (one, two):
         wait_for("refused", lambda h=h: h.metrics()["edgeway_hub_ca_refused"] == 1)
+    assert not two.ready() and one.ready()
+    for told in (ctl(two, "status").stdout, ctl(two, "doctor").stdout, ctl(two, "ca", "use").stderr, two.ask("/readyz")[1], two.process.log()):
+        assert "its CA is not used: it would cut off 2 nodes" in told and "edge-1" in told
+    two.process.stop()
+    two.start()
+    wait_for("refused", lambda: two.metrics()["edgeway_hub_ca_refused"] == 1)
+    assert not two.ready() and ctl(two, "ca", "use", "--force").returncode == 0
+    wait_for("ready", two.ready)
+    assert two.metrics()["edgeway_hub_ca_refused"] == 0 and verify(one, os.path.join(two.machine.dir, "data", "ca.pem"), two) == "ok"
+    wait_for("the others know", lambda: '"inUse"' in secret(api, "edgeway-hub-nodes")[0]["nodes.json"])
+    # What was lost is lost: the next one that begins with nothing does not ask again.
+    two.process.stop()
+    two.machine.run("rm", "-r", os.path.join(two.machine.dir, "data"))
+    two.start()
+    wait_for("ready", two.ready)
     p = ctl(one, "ca", "use")
     assert p.returncode != 0 and "would cut off 2 nodes" in p.stderr
-    assert ctl(one, "ca", "use", "--force").returncode == 0
     assert one.state()["hub"]["ca"] != two.state()["hub"]["ca"]
+    assert ctl(one, "ca", "use", "--force").returncode == 0
+    assert one.state()["hub"]["ca"] == two.state()["hub"]["ca"]
 
 
 def test_the_hubs_certificate_follows_its_service(lab, api):

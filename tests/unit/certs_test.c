@@ -545,9 +545,7 @@ a_lie_about_cas_keeps_no_hub_from_starting(void **state)
 	auto_free char *key = NULL, *csr = NULL, *cert = NULL, *ca = NULL, *ca_key = NULL,
 		       *both = NULL, *signer = NULL, *path = path_of(b, "ca.key");
 	int64_t now_s = (int64_t)(wall_ms() / 1000);
-	auto_buf struct buf names;
 
-	buf_init(&names, BUF_UNLIMITED);
 	open_certs(b);
 	assert_int_equal(pki_key_new(&key, NULL), 0);
 	assert_int_equal(pki_csr_new(key, "edge-1", &csr, NULL), 0);
@@ -555,10 +553,9 @@ a_lie_about_cas_keeps_no_hub_from_starting(void **state)
 	assert_int_equal(certs_note_cas(b->certs, "edge-1", cert, "00000000"), -EINVAL);
 	assert_int_equal(certs_note_cas(b->certs, "edge-1", cert, "no list"), -EINVAL);
 	assert_int_equal(certs_note_cas(b->certs, "edge-1", cert, ""), -EINVAL);
-	assert_int_equal(certs_cut_off(b->certs, certs_ca_pem(b->certs), now_s, &names), 0);
 	/* What a hub of before believed, and what is true of one that another CA would lose. */
 	ledger_note_cas(certs_ledger(b->certs), "edge-1", cert, "00000000");
-	assert_int_equal(certs_cut_off(b->certs, certs_ca_pem(b->certs), now_s, &names), 1);
+	assert_int_equal(certs_ca_holders(b->certs, now_s, 0, NULL).lack, 1);
 	open_certs(b);
 	/* It counts where the CAs are other ones. */
 	assert_int_equal(certs_ca_new(&ca, &ca_key, NULL), 0);

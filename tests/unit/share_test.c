@@ -445,6 +445,52 @@ rolls_meet(void **state)
 	roll_free(&r[1]);
 }
 
+/* Which CAs a replica took into use last is the same at all in the end; one that does not know of it takes nothing back. */
+static void
+the_cas_in_use_are_told(void **state)
+{
+	struct roll *r[2] = {roll_new(), roll_new()};
+	bool news, lacks;
+
+	(void)state;
+	assert_string_equal(roll_cas(r[0]), "");
+	roll_use_cas(r[0], "aaaaaaaa", NOW);
+	roll_use_cas(r[1], "bbbbbbbb", NOW);
+	for (int i = 0; i < 4; i++) {
+		auto_buf struct buf text;
+
+		buf_init(&text, BUF_UNLIMITED);
+		buf_adds(&text, "{");
+		roll_text(r[i % 2], &text);
+		buf_adds(&text, "}");
+		assert_int_equal(roll_merge(r[1 - i % 2], buf_str(&text), &news, &lacks, NULL), 0);
+		assert_int_equal(lacks, i == 0);
+		assert_string_equal(roll_cas(r[1]), "bbbbbbbb");
+	}
+	assert_string_equal(roll_cas(r[0]), "bbbbbbbb");
+	/* Later by the one whose clock is behind. */
+	roll_use_cas(r[0], "aaaaaaaa", NOW - 60);
+	for (int i = 0; i < 2; i++) {
+		auto_buf struct buf text;
+
+		buf_init(&text, BUF_UNLIMITED);
+		buf_adds(&text, "{");
+		roll_text(r[i], &text);
+		buf_adds(&text, "}");
+		assert_int_equal(roll_merge(r[1 - i], buf_str(&text), &news, &lacks, NULL), 0);
+		assert_false(lacks);
+		assert_string_equal(roll_cas(r[1 - i]), "aaaaaaaa");
+	}
+	assert_int_equal(roll_merge(r[0], "{\"nodes\":[]}", &news, &lacks, NULL), 0);
+	assert_true(lacks);
+	assert_int_equal(roll_merge(r[0], "{\"inUse\":{\"cas\":\"../x\",\"since\":1},\"nodes\":[]}",
+				 &news, &lacks, NULL),
+		0);
+	assert_string_equal(roll_cas(r[0]), "aaaaaaaa");
+	roll_free(&r[0]);
+	roll_free(&r[1]);
+}
+
 /* Two certificates of one second, and one by a clock that is behind: the last one signed counts, at the other replica too. */
 static void
 rolls_keep_their_order(void **state)
@@ -627,6 +673,7 @@ main(void)
 			a_claim_that_was_left_is_taken_back, setup, teardown),
 		cmocka_unit_test_setup_teardown(a_forgotten_name_is_told, setup, teardown),
 		cmocka_unit_test(rolls_meet),
+		cmocka_unit_test(the_cas_in_use_are_told),
 		cmocka_unit_test(rolls_keep_their_order),
 		cmocka_unit_test(rolls_of_a_large_fleet),
 		cmocka_unit_test(base64_there_and_back),
