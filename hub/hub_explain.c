@@ -125,11 +125,12 @@ explain(const struct hub *hub, struct kube_events *events, const char *key,
 	hub_service_look(hub, ns, name, &found);
 	kind = explain_event(&found);
 	kube_events_tell(events, ns, name, EVENT_RULE, rules);
-	if (strcmp(kind, EVENT_UNREACHABLE) == 0)
+	/* What a node says does not hide what the hub sees itself. */
+	if (found.class == FINDING_INFO || found.text[0] == '\0')
 		text = explain_unserved(unserved, key, &kind);
-	if (text == NULL)
-		text = xstrdup(found.class != FINDING_INFO ? found.text : "");
-	kube_events_tell(events, ns, name, kind, text);
+	else
+		text = xstrdup(found.text);
+	kube_events_tell(events, ns, name, kind, text != NULL ? text : "");
 }
 
 /* --- the log -------------------------------------------------------------------------- */

@@ -92,14 +92,17 @@ forget(struct kube_events *e, struct told *t)
 	free(t);
 }
 
-static bool
-is_due(const struct told *t, uint64_t now)
+/* When it is to be said; UINT64_MAX: there is nothing to say. */
+static uint64_t
+due_ms(const struct told *t)
 {
-	if (now - t->since_ms < KUBE_EVENTS_STABLE_MS)
-		return false;
+	uint64_t stable_ms = t->since_ms + KUBE_EVENTS_STABLE_MS;
+
+	if (t->text[0] == '\0' && (t->said == NULL || t->said[0] == '\0'))
+		return UINT64_MAX;
 	if (t->said == NULL || strcmp(t->said, t->text) != 0)
-		return t->said != NULL || t->text[0] != '\0';
-	return t->text[0] != '\0' && now - t->said_ms >= KUBE_EVENTS_REPEAT_MS;
+		return stable_ms;
+	return MAX(stable_ms, t->said_ms + KUBE_EVENTS_REPEAT_MS);
 }
 
 void
@@ -164,22 +167,24 @@ kube_events_end(struct kube_events *e)
 
 /* --- saying one ------------------------------------------------------------------------ */
 
-/* The newest trouble first: somebody may be looking at it. */
+/* Who has waited for longest: what changes again and again, as by a node's word, has its turn like others, and none before them. */
 static struct told *
 find_due(const struct kube_events *e)
 {
-	uint64_t now = loop_now_ms(e->loop);
-	struct told *newest = NULL;
+	uint64_t at_ms = loop_now_ms(e->loop) + 1;
+	struct told *first = NULL;
 	struct table_node *n = NULL;
 	size_t slot = 0;
 
 	while ((n = table_walk(&e->services, &slot, n)) != NULL) {
 		struct told *t = container_of(n, struct told, node);
 
-		if (is_due(t, now) && (newest == NULL || t->since_ms > newest->since_ms))
-			newest = t;
+		if (due_ms(t) < at_ms) {
+			at_ms = due_ms(t);
+			first = t;
+		}
 	}
-	return newest;
+	return first;
 }
 
 static void

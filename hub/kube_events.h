@@ -3,7 +3,7 @@
  * service), NotReachableOnEdge with the reason, ReachableOnEdge when it has gone. Only what has held for
  * KUBE_EVENTS_STABLE_MS is said, once, and again from time to time while it holds, since Events are
  * forgotten by the cluster; the name of an Event follows from Service and text, so that several hubs
- * and restarts share one. At most KUBE_EVENTS_BURST at once and then one each KUBE_EVENTS_PACE_MS.
+ * and restarts share one. At most KUBE_EVENTS_BURST at once and then one each KUBE_EVENTS_PACE_MS, who has waited for longest first.
  *
  * On the hub's loop. The owner tells all Services again and again:
  *

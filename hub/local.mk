@@ -132,6 +132,7 @@ HUB_TESTS = \
 	tests/unit/peek_test \
 	tests/unit/questions_test \
 	tests/unit/quota_test \
+	tests/unit/kube_events_test \
 	tests/unit/reflector_test \
 	tests/unit/presence_test \
 	tests/unit/roster_test \
@@ -186,6 +187,8 @@ tests_unit_nodes_test_SOURCES = tests/unit/nodes_test.c $(PATIENCE)
 tests_unit_nodes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_peek_test_SOURCES = tests/unit/peek_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h $(CLOCK)
 tests_unit_peek_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_kube_events_test_SOURCES = tests/unit/kube_events_test.c tests/unit/api_bed.c tests/unit/api_bed.h $(CLOCK)
+tests_unit_kube_events_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_reflector_test_SOURCES = tests/unit/reflector_test.c tests/unit/api_bed.c tests/unit/api_bed.h $(CLOCK)
 tests_unit_reflector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_presence_test_SOURCES = tests/unit/presence_test.c

@@ -12,6 +12,7 @@ from kube import ACCOUNT, API_ADDRESS, READS, RIGHTS, SECRETS, ApiServer, KubeHu
 from lab import FAKE, PYTHON, Agent, Lab, Node, endpoint_slice, pod, service, upstream, wait_for
 
 SILENCE_S = 2
+MESH_ENDPOINTS_MAX = 5000  # model/limits.h
 
 
 def kube_pod(name, node, backend, *ports, app):
@@ -512,6 +513,11 @@ def test_event_on_an_address_that_nodes_refuse(world):
         (e for e in world.api.read_all("events", "default")
          if e["reason"] == "EndpointRefused" and f"such as {world.node.name}," in e["message"]), None), pause=0.5)
     assert found["involvedObject"]["name"] == "astray" and "edgewayctl endpoints" in found["message"]
+    # That hides nothing that the hub sees itself.
+    many = [f"198.51.{i // 250}.{i % 250 + 1}" for i in range(MESH_ENDPOINTS_MAX)]
+    world.api.apply(endpoint_slice("astray-1", "astray", 80, world.node.address, *many, port_name="http"))
+    wait_for("the hub's own", lambda: "the rest is left out" in events_of(world, "astray").get("NotReachableOnEdge", {"message": ""})["message"],
+             pause=0.5)
     world.api.kubectl("delete", "endpointslice/astray-1", "service/astray")
 
 
