@@ -89,8 +89,8 @@ new_connections_see_the_new_certificate(void **state)
 		.heartbeat_ms = 2000, .cluster_domain = "", .fanout = fanout, .cluster = cluster};
 	struct ssl_ctx_st *first;
 	struct err err = {0};
-	const char *const files[] = {
-		"ca.pem", "ca.key", "ca.list", "hub.pem", "hub.key", "hub.names", "nodes", ""};
+	const char *const files[] = {"ca.pem", "ca.key", "ca.list", "hub.pem", "hub.key",
+		"hub.names", "revoked.json", "nodes", ""};
 
 	(void)state;
 	log_setup(LOG_LEVEL_ERROR, LOG_FORMAT_TEXT);
