@@ -20,7 +20,8 @@
 enum {
 	MESSAGE_MAX = 256,
 	TYPE_AT = 12, /* of a frame: its EtherType */
-	ARP_TARGET_AT = 38, /* RFC 826: the address that is asked for */
+	ARP_SENDER_AT = 28, /* RFC 826: the address of who asks or tells */
+	ARP_TARGET_AT = 38, /* the one that is asked for */
 	TYPE_ARP = 0x0806,
 	WHOLE_FRAME = 0xffff,
 };
@@ -36,9 +37,11 @@ bridge_port_filter(int fd, uint32_t ip, const uint8_t mac[BRIDGE_PORT_MAC])
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, 0),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, high, 0, 2),
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, 4),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, low, 4, 0),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, low, 6, 0),
 		BPF_STMT(BPF_LD | BPF_H | BPF_ABS, TYPE_AT),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TYPE_ARP, 0, 3),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, TYPE_ARP, 0, 5),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARP_SENDER_AT),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ip, 2, 0),
 		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, ARP_TARGET_AT),
 		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, ip, 0, 1),
 		BPF_STMT(BPF_RET | BPF_K, WHOLE_FRAME),

@@ -20,7 +20,7 @@ struct bridge_port {
 	char name[16]; /* IFNAMSIZ */
 };
 
-/* Only frames to `mac`, and ARP that asks for `ip` (host byte order) or comes to that mac, reach the descriptor. -ENOENT: there is no
+/* Only frames to `mac`, and ARP of or for `ip` (host byte order), reach the descriptor. -ENOENT: there is no
  * /dev/net/tun here; -EOPNOTSUPP: `bridge` is none. */
 int bridge_port_open(struct bridge_port *port, const char *bridge, uint32_t ip,
 	const uint8_t mac[BRIDGE_PORT_MAC], struct err *err);

@@ -112,9 +112,9 @@ struct lb_asking *lb_ask(
 	struct lb *lb, const struct lb_question *question, lb_asked_fn *asked, void *arg);
 /* `asked` does not come any more. */
 void lb_unask(struct lb_asking **asking);
-/* From now on a connection of this client (host byte order) to a service is answered by the listener itself, with the number in hexadecimal
+/* From now on a connection from this address and port (host byte order) to a service is answered by the listener itself, with the number in hexadecimal
  * and a line feed, and closed: who tries the mesh from the pods' side shall burden nobody. 0: nobody's. lb NULL: nothing. */
-void lb_canary(struct lb *lb, uint32_t client, uint64_t number);
+void lb_canary(struct lb *lb, uint32_t client, uint16_t port, uint64_t number);
 /* JSON object. lb NULL: null. lists: also how services and endpoints in use do, for which each worker is waited for a little. */
 void lb_state(struct lb *lb, struct buf *out, bool lists);
 /* How many endpoints are left out now, or fail their health check, each counted by every worker that knows it. lb NULL: 0. */

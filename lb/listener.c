@@ -39,21 +39,31 @@ refuse(int fd, _Atomic uint64_t *counter)
 }
 
 void
-lb_canary(struct lb *lb, uint32_t client, uint64_t number)
+lb_canary(struct lb *lb, uint32_t client, uint16_t port, uint64_t number)
 {
+	uint64_t before;
+
 	if (lb == NULL)
 		return;
+	before = atomic_load(&lb->canary);
 	atomic_store(&lb->canary_number, number);
-	atomic_store(&lb->canary, client);
+	atomic_store(&lb->canary,
+		(uint64_t)client << 32 | (uint64_t)port << 16 |
+			(before >> 32 == client ? before >> 16 & 0xffff : port));
 }
 
-/* The service is looked up as for everybody, but no group is made of it: the canary's call is no use of the service. */
+/* The service is looked up as for everybody, but no group is made of it: the canary's call is no use of the service. By its port it
+ * is told from a pod that has just got the address; a worker that was busy may find a call of the round before. */
 static bool
-listener_is_canary(const struct worker *w, uint32_t client, uint32_t ip, uint16_t port)
+listener_is_canary(
+	const struct worker *w, const struct sockaddr_in *from, uint32_t ip, uint16_t port)
 {
+	const uint64_t canary = atomic_load_explicit(&w->lb->canary, memory_order_relaxed);
+	const uint16_t own_port = ntohs(from->sin_port);
 	const struct service *s;
 
-	if (client == 0 || client != atomic_load_explicit(&w->lb->canary, memory_order_relaxed))
+	if (canary == 0 || canary >> 32 != ntohl(from->sin_addr.s_addr) ||
+		(own_port != (canary >> 16 & 0xffff) && own_port != (canary & 0xffff)))
 		return false;
 	s = snapshot_find_ip(w->snapshot, ip);
 	return s != NULL && service_port_find(s, port, false) != NULL;
@@ -79,7 +89,7 @@ admit(struct worker *w, int fd, const struct sockaddr_in *from)
 	uint16_t port = 0, slot = fair_share_slot(&client, sizeof client, w->lb->client_seed);
 
 	if (origdst_get(fd, &ip, &port) == 0) {
-		if (listener_is_canary(w, client, ip, port)) {
+		if (listener_is_canary(w, from, ip, port)) {
 			listener_answer_canary(w, fd);
 			return;
 		}

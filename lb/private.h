@@ -315,7 +315,8 @@ struct lb {
 	struct taps *taps; /* tap.c's; NULL: nobody has looked on yet */
 	_Atomic uint64_t trace_second, traced; /* requests recorded within it */
 	_Atomic unsigned spans_waiting; /* on their way to loop 0 */
-	_Atomic uint32_t canary; /* lb_canary's client, and its number */
+	_Atomic uint64_t
+		canary; /* lb_canary's client, and 16 bits each for its port and the one before */
 	_Atomic uint64_t canary_number;
 	uint32_t address; /* listened on, 0 none */
 	uint16_t port; /* and where */

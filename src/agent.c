@@ -257,9 +257,9 @@ choose_target(void *arg, struct pod_canary_target *to)
 }
 
 static void
-expect_canary(void *arg, uint32_t ip, uint64_t number)
+expect_canary(void *arg, uint32_t ip, uint16_t port, uint64_t number)
 {
-	lb_canary(((struct agent *)arg)->lb, ip, number);
+	lb_canary(((struct agent *)arg)->lb, ip, port, number);
 }
 
 static void

@@ -1,5 +1,7 @@
 /*
  *	OFF ──use──► CLAIMING ──nobody has the address──► RUNNING ──bridge gone, use(0)──► OFF
+ *	 ▲             │                                    │
+ *	 └─────────────┴────somebody else's ARP for it──────┘  and CLAIMING again, with the address below
  *
  * While it runs, a timer begins a round and judges the one before; a second one asks again within the round. What is not answered is forgotten
  * with the round: all that arrives is compared with what the present round has sent.
@@ -205,7 +207,7 @@ canary_begin(struct pod_canary *c)
 	random_bytes(&c->number, sizeof c->number);
 	c->own_port = (uint16_t)(PORT_FIRST + random % PORTS);
 	canary_make_query(c);
-	c->config.expect(c->config.arg, c->address, c->number);
+	c->config.expect(c->config.arg, c->address, c->own_port, c->number);
 	canary_again(c);
 	timer_start(c->again, AGAIN_MS, AGAIN_MS);
 }
@@ -218,7 +220,7 @@ canary_close(struct pod_canary *c)
 		close(take_fd(&c->port.fd));
 	timer_cancel(c->again);
 	if (c->address != 0)
-		c->config.expect(c->config.arg, 0, 0);
+		c->config.expect(c->config.arg, 0, 0, 0);
 	c->address = 0;
 	c->state = CANARY_OFF;
 	c->begun = c->bridge_known = false;
@@ -315,16 +317,38 @@ canary_on_segment(struct pod_canary *c, const struct frame *f)
 	canary_send_segment(c, c->calls.done ? FRAME_RST | FRAME_ACK : FRAME_ACK);
 }
 
+/* Somebody else has the address (RFC 5227 section 2.4), or probes for it (section 2.1.1), which the RFC has us answer once it is ours. But a
+ * pod needs its address, and the canary any: it leaves the address to both. */
+static bool
+canary_is_conflict(const struct pod_canary *c, const struct frame *f)
+{
+	return memcmp(f->path.from_mac, c->mac, FRAME_MAC) != 0 &&
+		(f->path.from == c->address || (f->path.from == 0 && f->path.to == c->address));
+}
+
+/* The listener answers it no more as of now; the next address is claimed. */
+static void
+canary_leave_address(struct pod_canary *c)
+{
+	const struct addr left = addr_ipv4(c->address, 0);
+	char text[ADDR_TEXT_MAX];
+
+	log_limited(LOG_LEVEL_INFO, 6, "agent",
+		"somebody else has the canary's address, it takes another address=%.*s",
+		(int)strcspn(addr_text(&left, text), ":"), text);
+	c->claims++;
+	canary_close(c);
+	timer_start(c->round, 0, POD_CANARY_EVERY_MS);
+}
+
 static void
 canary_on_arp(struct pod_canary *c, const struct frame *f)
 {
 	struct frame_path p = canary_path(c, f->path.from);
 	uint8_t frame[FRAME_MAX];
 
-	if (c->state == CANARY_CLAIMING && f->path.from == c->address) {
-		c->claims++; /* somebody's: the next one */
-		timer_start(c->round, 0, POD_CANARY_EVERY_MS);
-		canary_close(c);
+	if (canary_is_conflict(c, f)) {
+		canary_leave_address(c);
 		return;
 	}
 	if (f->kind == FRAME_ARP_ASK && f->path.to == c->address && c->state == CANARY_RUNNING) {

@@ -35,14 +35,18 @@ def test_the_canary_of_a_node_that_is_well(town):
 
 
 def test_an_address_that_is_taken(town):
-    """Somebody has the canary's address: it takes the next one."""
+    """Somebody has the canary's address, or gets it while the canary runs: it takes the next one, and the pod's calls are its own."""
     town.agent.stop()
     stranger = town.node.pod("stranger")
     stranger.run("ip", "addr", "add", "172.17.255.254/16", "dev", "eth0")
     town.agent.start()
     canary = wait_for("runs", lambda: (c := town.agent.state()["canary"])["calls"]["good"] > 0 and c)
     assert canary["address"] == "172.17.255.253"
-    stranger.run("ip", "addr", "del", "172.17.255.254/16", "dev", "eth0")
+    stranger.run("ip", "addr", "add", "172.17.255.253/16", "dev", "eth0")
+    assert stranger.get(f"http://{town.address('web')}/", "--interface", "172.17.255.253")[0] == 200
+    assert wait_for("it has left", lambda: (c := town.agent.state()["canary"])["address"] == "172.17.255.252" and c["calls"]["good"] > 0 and c)
+    for last in (253, 254):
+        stranger.run("ip", "addr", "del", f"172.17.255.{last}/16", "dev", "eth0")
 
 
 # --- from the pods' side ---------------------------------------------------------------
