@@ -450,7 +450,9 @@ check_canary(struct findings *f, const struct tree_node *top)
 		return;
 	if (off[0] != '\0') {
 		findings_add(f, "canary", VERDICT_INFO,
-			"it needs /dev/net/tun, CAP_NET_ADMIN and a bridge; mesh.canary: false "
+			"it needs /dev/net/tun, CAP_NET_ADMIN, and a bridge with a free address at "
+			"the "
+			"end of its range; mesh.canary: false "
 			"ends the attempts; edgewayctl doctor as root tries it from within pods",
 			"the mesh is not tried from the pods' side: %s", off);
 		findings_name(f, "canary-off");

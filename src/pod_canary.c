@@ -1,7 +1,8 @@
 /*
  *	OFF ──use──► CLAIMING ──nobody has the address──► RUNNING ──bridge gone, use(0)──► OFF
  *	 ▲             │                                    │
- *	 └─────────────┴────somebody else's ARP for it──────┘  and CLAIMING again, with the address below
+ *	 └─────────────┴────somebody else's ARP for it──────┘  and CLAIMING again, with the address below; after CLAIMS_MOST in a row
+ *	                                                       a while later
  *
  * While it runs, a timer begins a round and judges the one before; a second one asks again within the round. What is not answered is forgotten
  * with the round: all that arrives is compared with what the present round has sent.
@@ -26,6 +27,7 @@ enum {
 	CLAIMS_MOST = 8,
 	AGAIN_MS = 1000, /* within a round */
 	ROUNDS_OFF = 20, /* until an attempt to begin is repeated */
+	ROUNDS_FLOODED = 3, /* in a row: then it is off */
 	BAD_LEAST = 2, /* rounds in a row */
 	PORT_FIRST = 32768, /* of our end */
 	PORTS = 28000,
@@ -33,6 +35,7 @@ enum {
 	QUERY_MOST = 300,
 	NUMBER_TEXT = 17, /* as the listener writes it, with its line feed */
 	FRAMES_PER_TURN = 64,
+	PAUSE_MS = 100, /* when they are used up: a neighbour floods us */
 };
 
 enum canary_state { CANARY_OFF, CANARY_CLAIMING, CANARY_RUNNING };
@@ -48,14 +51,16 @@ struct canary_try {
 
 struct pod_canary {
 	struct pod_canary_config config;
-	struct timer *round, *again;
+	struct timer *round, *again, *pause;
 	struct watch *watch;
 	struct bridge_port port; /* fd -1: none */
 	enum canary_state state;
-	char off[256]; /* why */
+	char off[256]; /* why it does not run, "" when nothing is known against it */
 	unsigned waited; /* rounds since then */
 	uint32_t mesh, bridge, address; /* mesh 0: not wanted; of the bridge; ours */
-	unsigned claims;
+	unsigned claims, conflicts; /* of them in a row, without a round between */
+	bool flooded; /* in this round */
+	unsigned floods; /* rounds in a row */
 	uint8_t mac[FRAME_MAC], bridge_mac[FRAME_MAC];
 	bool bridge_known, begun; /* ARP was answered; a round is open */
 	unsigned unknown; /* rounds in a row in which it was not */
@@ -196,6 +201,7 @@ canary_begin(struct pod_canary *c)
 	uint16_t random;
 
 	c->begun = true;
+	c->flooded = false;
 	c->dns.done = c->calls.done = c->connected = false;
 	c->dns.fault[0] = c->calls.fault[0] = '\0';
 	c->n_got = 0;
@@ -219,12 +225,13 @@ canary_close(struct pod_canary *c)
 	if (c->port.fd >= 0)
 		close(take_fd(&c->port.fd));
 	timer_cancel(c->again);
+	timer_cancel(c->pause);
 	if (c->address != 0)
 		c->config.expect(c->config.arg, 0, 0, 0);
 	c->address = 0;
 	c->state = CANARY_OFF;
-	c->begun = c->bridge_known = false;
-	c->unknown = c->waited = 0;
+	c->begun = c->bridge_known = c->flooded = false;
+	c->unknown = c->waited = c->floods = 0;
 }
 
 static void
@@ -333,11 +340,20 @@ canary_leave_address(struct pod_canary *c)
 	const struct addr left = addr_ipv4(c->address, 0);
 	char text[ADDR_TEXT_MAX];
 
+	c->claims++;
+	if (++c->conflicts == CLAIMS_MOST) {
+		c->conflicts = 0;
+		canary_set_off(c,
+			"others have the last addresses of the bridge's range, or one neighbour "
+			"answers "
+			"ARP for all");
+		return;
+	}
 	log_limited(LOG_LEVEL_INFO, 6, "agent",
 		"somebody else has the canary's address, it takes another address=%.*s",
 		(int)strcspn(addr_text(&left, text), ":"), text);
-	c->claims++;
 	canary_close(c);
+	c->waited = ROUNDS_OFF;
 	timer_start(c->round, 0, POD_CANARY_EVERY_MS);
 }
 
@@ -380,19 +396,33 @@ canary_on_frame(struct pod_canary *c, const uint8_t *bytes, size_t n)
 }
 
 static void
+canary_end_pause(void *arg)
+{
+	struct pod_canary *c = arg;
+
+	watch_set(c->watch, WATCH_READ);
+}
+
+/* What comes in the pause waits or is dropped in the device: loop 0 has other work. */
+static void
 canary_on_readable(void *arg, int fd, unsigned events)
 {
 	struct pod_canary *c = arg;
 	uint8_t frame[FRAME_MAX];
 
 	(void)events;
-	for (int i = 0; i < FRAMES_PER_TURN && c->port.fd == fd; i++) {
+	for (int i = 0; i < FRAMES_PER_TURN; i++) {
 		ssize_t n = read(fd, frame, sizeof frame);
 
 		if (n <= 0)
 			return;
 		canary_on_frame(c, frame, (size_t)n);
+		if (c->port.fd != fd)
+			return;
 	}
+	c->flooded = true;
+	watch_set(c->watch, 0);
+	timer_start(c->pause, PAUSE_MS, 0);
 }
 
 /* --- the address ------------------------------------------------------------------- */
@@ -445,7 +475,6 @@ canary_claim(struct pod_canary *c)
 		return;
 	}
 	c->state = CANARY_CLAIMING;
-	c->off[0] = '\0';
 	c->watch = watch_start(c->config.loop, c->port.fd, WATCH_READ, canary_on_readable, c);
 	canary_ask_arp(c, 0, c->address);
 	timer_start(c->round, CLAIM_MS, POD_CANARY_EVERY_MS);
@@ -467,21 +496,28 @@ canary_on_round(void *arg)
 	struct pod_canary *c = arg;
 
 	if (c->state == CANARY_OFF) {
-		if (c->off[0] == '\0' || ++c->waited >= ROUNDS_OFF)
+		if (++c->waited >= ROUNDS_OFF)
 			canary_claim(c);
 		return;
 	}
-	if (c->begun && !c->bridge_known) {
+	c->floods = c->flooded ? c->floods + 1 : 0;
+	if (c->floods == ROUNDS_FLOODED) {
+		canary_set_off(c, "a neighbour on the bridge floods its address");
+	} else if (c->flooded) {
+		c->bridge_known = false; /* what is missing may have been dropped: no verdict */
+	} else if (c->begun && !c->bridge_known) {
 		canary_check_bridge(c);
 	} else if (c->begun) {
 		canary_judge(&c->dns);
 		if (c->has_target)
 			canary_judge(&c->calls);
+		c->conflicts = 0;
 		c->bridge_known = canary_is_finished(c); /* else its address is asked for again */
 	}
 	if (c->state == CANARY_OFF)
 		return;
 	c->state = CANARY_RUNNING;
+	c->off[0] = '\0';
 	canary_begin(c);
 }
 
@@ -496,6 +532,7 @@ pod_canary_start(struct pod_canary **out, const struct pod_canary_config *config
 	c->port.fd = -1;
 	c->round = timer_new(config->loop, canary_on_round, c);
 	c->again = timer_new(config->loop, canary_again, c);
+	c->pause = timer_new(config->loop, canary_end_pause, c);
 	*out = c;
 }
 
@@ -507,6 +544,8 @@ pod_canary_use(struct pod_canary *c, uint32_t address)
 	canary_close(c);
 	timer_cancel(c->round);
 	c->mesh = address;
+	c->waited = ROUNDS_OFF;
+	c->conflicts = 0;
 	c->off[0] = '\0';
 	c->dns = c->calls = (struct canary_try){0};
 	if (address != 0)
@@ -523,6 +562,7 @@ pod_canary_stop(struct pod_canary **out)
 	canary_close(c);
 	timer_free(&c->round);
 	timer_free(&c->again);
+	timer_free(&c->pause);
 	free(c);
 }
 
@@ -564,7 +604,7 @@ pod_canary_state(const struct pod_canary *c, struct buf *out)
 	buf_printf(out,
 		"{\"state\":\"%s\",\"address\":\"%s\",\"asks\":\"%s\",\"off\":", states[c->state],
 		text, addr_text(&mesh, (char[ADDR_TEXT_MAX]){0}));
-	json_add_text(out, c->state == CANARY_OFF ? c->off : "");
+	json_add_text(out, c->off);
 	buf_adds(out, ",\"service\":");
 	json_add_text(out, c->has_target ? c->target.name : "");
 	buf_printf(out, ",\"calls_to\":\"%s\"", c->has_target ? addr_text(&service, text) : "");

@@ -209,6 +209,51 @@ others_addresses_do_not_concern_it(void **state)
 	assert_int_equal(bed.opened, 1);
 }
 
+/* --- neighbours that keep it busy ------------------------------------------------------ */
+
+static void
+who_answers_every_probe_switches_it_off(void **state)
+{
+	const uint64_t until = mono_ms() + 50 * 1000;
+
+	(void)state;
+	for (unsigned n = 1; n <= 8; n++) {
+		patience_until(patience_turn(bed.loop), bed.opened == n);
+		bed_send_arp(bed.port_ip, BRIDGE, true);
+	}
+	patience_until(patience_turn(bed.loop), bed_says("one neighbour answers ARP for all"));
+	while (mono_ms() < until)
+		patience_turn(bed.loop);
+	assert_int_equal(bed.opened, 8);
+	assert_false(pod_canary_failing(bed.canary));
+	/* It tries again later, and says so until it runs. */
+	patience_until(patience_turn(bed.loop), bed.opened == 9);
+	assert_true(bed_says("one neighbour answers ARP for all"));
+	bed_until_runs();
+	assert_false(bed_says("one neighbour answers ARP for all"));
+}
+
+/* The device's queue fills up, as the socket pair's does: what is read of it has a bound. */
+static void
+a_flood_takes_a_share_of_the_loop(void **state)
+{
+	const uint8_t frame[60] = {2, [12] = 8};
+	uint64_t read = 0, begun;
+
+	(void)state;
+	bed_until_runs();
+	begun = mono_ms();
+	while (!bed_says("floods its address")) {
+		for (int i = 0; i < 100 && write(bed.far, frame, sizeof frame) > 0; i++)
+			read++;
+		patience_turn(bed.loop);
+		assert_true(mono_ms() < begun + 60 * 1000);
+	}
+	/* 640 a second, and what stayed in the queue. */
+	assert_true(read < 640 * (mono_ms() - begun) / 1000 + 1000);
+	assert_false(pod_canary_failing(bed.canary));
+}
+
 int
 main(void)
 {
@@ -219,6 +264,10 @@ main(void)
 			a_probe_while_it_claims_is_a_conflict, bed_up, bed_down),
 		cmocka_unit_test_setup_teardown(
 			others_addresses_do_not_concern_it, bed_up, bed_down),
+		cmocka_unit_test_setup_teardown(
+			who_answers_every_probe_switches_it_off, bed_up, bed_down),
+		cmocka_unit_test_setup_teardown(
+			a_flood_takes_a_share_of_the_loop, bed_up, bed_down),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
