@@ -238,6 +238,8 @@ static void
 canary_set_off(struct pod_canary *c, const char *why)
 {
 	canary_close(c);
+	c->dns = c->calls =
+		(struct canary_try){0}; /* a verdict of rounds that are long ago is none */
 	if (strcmp(c->off, why) != 0)
 		log_info("agent", "the mesh is not tried from the pods' side reason=\"%s\"", why);
 	snprintf(c->off, sizeof c->off, "%s", why);

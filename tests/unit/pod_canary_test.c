@@ -254,6 +254,34 @@ a_flood_takes_a_share_of_the_loop(void **state)
 	assert_false(pod_canary_failing(bed.canary));
 }
 
+/* --- verdicts -------------------------------------------------------------------------- */
+
+/* The bridge answers ARP, and nothing else. */
+static void
+bed_answer_arp(void)
+{
+	uint8_t bytes[FRAME_MAX];
+	struct frame f;
+	ssize_t n;
+
+	while (bed.far >= 0 && (n = read(bed.far, bytes, sizeof bytes)) > 0) {
+		frame_read(bytes, (size_t)n, &f);
+		if (f.kind == FRAME_ARP_ASK && f.path.to == BRIDGE)
+			bed_send_arp(BRIDGE, f.path.from, true);
+	}
+}
+
+static void
+a_verdict_ends_with_the_rounds(void **state)
+{
+	(void)state;
+	patience_until((bed_answer_arp(), patience_turn(bed.loop)), pod_canary_failing(bed.canary));
+	assert_true(bed_says("\"state\":\"failing\""));
+	patience_until(patience_turn(bed.loop), bed_says("does not answer ARP"));
+	assert_false(pod_canary_failing(bed.canary));
+	assert_false(bed_says("\"state\":\"failing\""));
+}
+
 int
 main(void)
 {
@@ -268,6 +296,7 @@ main(void)
 			who_answers_every_probe_switches_it_off, bed_up, bed_down),
 		cmocka_unit_test_setup_teardown(
 			a_flood_takes_a_share_of_the_loop, bed_up, bed_down),
+		cmocka_unit_test_setup_teardown(a_verdict_ends_with_the_rounds, bed_up, bed_down),
 	};
 
 	cmocka_set_message_output(CM_OUTPUT_TAP);
