@@ -9,6 +9,7 @@ enum {
 	KNOWN_LEAST_BYTES = 8, /* a shorter one would blacken words that mean nothing */
 	NAME_MOST = 64,
 	HASH_DIGITS = 64, /* of a join token, in front of its secret */
+	BRACKETS_MOST = 4096, /* bytes: a list that does not end is none */
 };
 
 struct redact_text {
@@ -50,6 +51,21 @@ redact_remember(struct redactor *r, const char *value, size_t len)
 			return;
 	r->known = xrealloc(r->known, (r->n_known + 1) * sizeof *r->known);
 	r->known[r->n_known++] = xstrndup(value, len);
+}
+
+/* Each word, and what stands behind its `=`. */
+static void
+redact_remember_words(struct redactor *r, const char *text, size_t len)
+{
+	for (size_t i = 0, n; i < len; i += n + 1) {
+		const char *word = text + i, *sign;
+
+		for (n = 0; i + n < len && strchr(" \t\r\n,\"'[]{}", word[n]) == NULL;)
+			n++;
+		redact_remember(r, word, n);
+		if ((sign = memchr(word, '=', n)) != NULL)
+			redact_remember(r, sign + 1, n - (size_t)(sign + 1 - word));
+	}
 }
 
 /* In place of the next `len` bytes. */
@@ -171,19 +187,45 @@ redact_is_between(char c)
 }
 
 static bool
-redact_is_userinfo(char c)
+redact_is_scheme(char c)
 {
-	return (unsigned char)c > ' ' && strchr("\"'/\\<>", c) == NULL;
+	return isalnum((unsigned char)c) || strchr("+-.", c) != NULL;
 }
 
-/* scheme://USER:PASSWORD@host */
+/* The quote that the URL stands in, of which "://" is next; '\0': none, and then a quote is a part of it as any byte is. */
+static char
+redact_url_quote(const struct redact_text *t)
+{
+	const char *at = t->at;
+
+	while (at > t->begin && redact_is_scheme(at[-1]))
+		at--;
+	return at > t->begin && (at[-1] == '"' || at[-1] == '\'') ? at[-1] : '\0';
+}
+
+/* scheme://USER:PASSWORD@host, up to the last sign as programs take it. */
 static bool
 redact_userinfo(struct redact_text *t)
 {
-	size_t n =
-		redact_starts(t, t->at, "://") ? redact_span(t, t->at + 3, redact_is_userinfo) : 0;
-	const char *sign = n > 0 ? memrchr(t->at + 3, '@', n) : NULL, *colon;
+	const char *at, *sign = NULL, *colon;
+	char quote;
 
+	if (!redact_starts(t, t->at, "://"))
+		return false;
+	quote = redact_url_quote(t);
+	for (at = t->at + 3; at < t->end && (unsigned char)*at > ' ' && strchr("/?#", *at) == NULL;
+		at++) {
+		const char next = at + 1 < t->end ? at[1] : '\n';
+
+		if (*at == '@')
+			sign = at;
+		else if (*at == '"' && (quote == '"' || strchr(" \n,:]}", next) != NULL))
+			break; /* of a URL, or of the text of JSON that it stands in */
+		else if (*at == '\'' && quote == '\'' && next != quote)
+			break;
+		else if (*at == '\'' && quote == '\'')
+			at++; /* it''s: in YAML a quote within quotes */
+	}
 	if (sign == NULL)
 		return false;
 	redact_keep(t, 3);
@@ -245,6 +287,13 @@ redact_names_file(const char *name, size_t len)
 			(isupper((unsigned char)*last) && islower((unsigned char)last[-1])));
 }
 
+/* headers, tracing.headers, TRACING_HEADERS: each field may be a key. */
+static bool
+redact_names_headers(const char *name, size_t len)
+{
+	return len >= 7 && strncasecmp(name + len - 7, "headers", 7) == 0;
+}
+
 /* A quote, perhaps behind the backslash that it has within a JSON text. */
 static size_t
 redact_quote(const struct redact_text *t, const char *at)
@@ -261,6 +310,7 @@ struct redact_value {
 	char quote; /* '\0': it is bare */
 	bool escaped; /* the quote is */
 	bool json; /* a bare one behind a quoted name */
+	bool nested; /* that name's quote is escaped */
 	bool line; /* a bare one behind a colon: YAML, or a header field, up to the line's end */
 };
 
@@ -287,6 +337,7 @@ redact_find_value(const struct redact_text *t, size_t name_len, struct redact_va
 	}
 	v->at = at;
 	v->json = name_quote != 0 && v->quote == '\0';
+	v->nested = v->json && name_quote == 2;
 	return at < t->end;
 }
 
@@ -343,6 +394,38 @@ redact_is_harmless(const char *value, size_t len)
 	return redact_is_none(value, len) || strchr("/[{", value[0]) != NULL || n == len;
 }
 
+/* Bytes of the list or object that the value begins, in YAML or JSON; 0: it is neither, or has no end. */
+static size_t
+redact_measure_brackets(const struct redact_text *t, const struct redact_value *v)
+{
+	const char *end = v->at + MIN((size_t)(t->end - v->at), (size_t)BRACKETS_MOST);
+	unsigned depth = 0;
+	bool first = true; /* a quote here begins a text, and is none of it */
+	char quote = '\0';
+
+	for (const char *at = v->at; at < end; at++) {
+		if (quote != '\0') {
+			if (*at == '\\' && quote == '"' && !v->nested)
+				at++;
+			else if (*at == quote)
+				quote = '\0';
+		} else if (first && (*at == '"' || *at == '\'')) {
+			quote = *at;
+		} else if (*at == '[' || *at == '{') {
+			depth++;
+			first = true;
+		} else if (depth == 0) {
+			return 0;
+		} else if (*at == ']' || *at == '}') {
+			if (--depth == 0)
+				return (size_t)(at + 1 - v->at);
+		} else {
+			first = *at == ':' || *at == '\\' || redact_is_between(*at);
+		}
+	}
+	return 0;
+}
+
 /* Something called key may be one of a map. */
 static bool
 redact_may_be_key(const char *value, size_t len)
@@ -390,7 +473,8 @@ redact_column(const struct redact_text *t)
 	return n;
 }
 
-/* The lines of a block scalar of YAML, "name: |": those that stand further to the right. */
+/* The lines of a block of YAML, "name: |": those that stand further to the right, or are rows of a list in the same column. A comment may
+ * stand anywhere. */
 static void
 redact_block(struct redact_text *t, size_t column)
 {
@@ -402,7 +486,7 @@ redact_block(struct redact_text *t, size_t column)
 			len--;
 		while (n < len && t->at[n] == ' ')
 			n++;
-		if (n < len && n <= column)
+		if (n < len && t->at[n] != '#' && (n < column || (n == column && t->at[n] != '-')))
 			return;
 		redact_keep(t, n);
 		if (n < len)
@@ -424,6 +508,23 @@ redact_begins_block(const struct redact_value *v)
 	return n == v->len || v->at[n] == ' ' || v->at[n] == '\t';
 }
 
+/* A list below its name. */
+static bool
+redact_begins_list(const struct redact_text *t, const struct redact_value *v, size_t column)
+{
+	const char *first = memchr(v->at, '\n', (size_t)(t->end - v->at));
+	size_t n = 0;
+
+	if (!v->line || v->quote != '\0' || (v->len > 0 && *v->at != '#') || first == NULL)
+		return false;
+	for (first++; first + n < t->end && (unsigned char)first[n] <= ' '; n++)
+		if (first[n] == '\n') {
+			first += n + 1;
+			n = 0;
+		}
+	return first + n + 1 < t->end && first[n] == '-' && first[n + 1] == ' ' && n >= column;
+}
+
 /* False: nothing was done. */
 static bool
 redact_take_block(struct redact_text *t, const struct redact_value *v, bool certain)
@@ -432,7 +533,8 @@ redact_take_block(struct redact_text *t, const struct redact_value *v, bool cert
 	const char *lf = memchr(v->at, '\n', (size_t)(t->end - v->at)), *first = lf;
 	size_t n;
 
-	if (lf == NULL || !redact_begins_block(v))
+	if (lf == NULL ||
+		(!redact_begins_block(v) && !(certain && redact_begins_list(t, v, column))))
 		return false;
 	while (first < t->end && (unsigned char)*first <= ' ')
 		first++;
@@ -441,6 +543,86 @@ redact_take_block(struct redact_text *t, const struct redact_value *v, bool cert
 		return false;
 	redact_keep(t, (size_t)(lf + 1 - t->at));
 	redact_block(t, column);
+	return true;
+}
+
+/* Behind `=` it goes up to the next flag, or the line's end. */
+static size_t
+redact_measure_rest(const struct redact_text *t, const struct redact_value *v)
+{
+	size_t n = 0;
+
+	while (v->at + n < t->end && v->at[n] != '\n' &&
+		(v->line || !redact_starts(t, v->at + n, " --")))
+		n++;
+	return n;
+}
+
+/* All that is a value of `headers`, in any form: a list, a map, a text, or lines below. */
+static bool
+redact_headers(struct redact_text *t, struct redact_value *v)
+{
+	const size_t column = redact_column(t), brackets = redact_measure_brackets(t, v);
+	const char *quote = v->nested ? "\\\"" : v->json ? "\"" : "";
+	bool more = false, none; /* lines below are part of it; there is nothing in this one */
+
+	if (v->quote != '\0') {
+		redact_measure(t, v);
+		more = v->at + v->len == t->end || v->at[v->len] == '\n';
+	} else if (brackets > 0) {
+		v->len = brackets;
+	} else {
+		v->len = redact_measure_rest(t, v);
+		more = v->line;
+	}
+	if ((none = redact_is_none(v->at, v->len)) ? !more : v->json && brackets == 0)
+		return false;
+	redact_keep(t, (size_t)(v->at - t->at));
+	if (none) {
+		redact_keep(t, v->len);
+	} else {
+		redact_remember_words(t->r, t->at, v->len);
+		buf_adds(t->out, quote); /* it stays JSON */
+		redact_drop(t, v->len, false);
+		buf_adds(t->out, quote);
+	}
+	if (more && t->at < t->end) {
+		redact_keep(t, 1);
+		redact_block(t, column);
+	}
+	return true;
+}
+
+/* authorization=Bearer X: the scheme is the value's first word. */
+static void
+redact_extend_scheme(const struct redact_text *t, size_t name_len, struct redact_value *v)
+{
+	const char *blank = v->at + v->len;
+
+	if (v->quote != '\0' || v->line || v->len == 0 || blank >= t->end || *blank != ' ' ||
+		!redact_has_word(t->at, name_len, "authorization"))
+		return;
+	for (size_t i = 0; i < v->len; i++)
+		if (!isalpha((unsigned char)v->at[i]))
+			return;
+	v->len += 1 + redact_span(t, blank + 1, redact_is_value);
+}
+
+/* request="GET /x?token=abc" of the access log: a query is the caller's, whatever its names are. */
+static bool
+redact_request(struct redact_text *t, size_t name_len)
+{
+	struct redact_value v;
+	const char *mark;
+
+	if (name_len != 7 || !redact_starts(t, t->at, "request") ||
+		!redact_find_value(t, name_len, &v) || v.quote == '\0')
+		return false;
+	redact_measure(t, &v);
+	if ((mark = memchr(v.at, '?', v.len)) == NULL || mark + 1 == v.at + v.len)
+		return false;
+	redact_keep(t, (size_t)(mark + 1 - t->at));
+	redact_drop(t, (size_t)(v.at + v.len - t->at), false);
 	return true;
 }
 
@@ -453,13 +635,20 @@ redact_named(struct redact_text *t)
 
 	if (len < 3 || len > NAME_MOST || redact_names_file(t->at, len))
 		return false;
+	if (redact_request(t, len))
+		return true;
+	if (redact_names_headers(t->at, len))
+		return redact_find_value(t, len, &v) && redact_headers(t, &v);
 	certain = redact_names_secret(t->at, len);
 	if ((!certain && strncasecmp(t->at + len - 3, "key", 3) != 0) ||
 		!redact_find_value(t, len, &v))
 		return false;
 	redact_measure(t, &v);
+	redact_extend_scheme(t, len, &v);
 	if (redact_take_block(t, &v, certain) || (certain && redact_json(t, &v)))
 		return true;
+	if (certain && v.line && !v.json)
+		v.len = MAX(v.len, redact_measure_brackets(t, &v));
 	if (certain ? redact_is_none(v.at, v.len)
 		    : redact_is_harmless(v.at, v.len) || !redact_may_be_key(v.at, v.len))
 		return false;

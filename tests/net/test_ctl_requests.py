@@ -125,7 +125,7 @@ def test_help_is_grouped(hub):
 
 # What must not leave the machine, planted where it could get into an archive.
 SECRETS = {"proxy": "Pl4nted+Proxy", "variable": "Pl4nted-Variable", "header": "Pl4ntedHeader0001", "key": "UGw0bnRlZEtleQpl4nted0123456789",
-           "file": "Pl4nted_In_File"}
+           "file": "Pl4nted_In_File", "team": "Pl4nted-Team-Key"}
 
 
 def members(archive):
@@ -143,7 +143,7 @@ def test_bundle(mesh, agent):
     mesh.agent2.stop()
     before = mesh.agent2.options
     mesh.agent2.options = ("--config", config, "--hub.proxy", f"http://me:{SECRETS['proxy']}@192.0.2.99:3128", "--tracing.endpoint", "http://192.0.2.99:4318",
-                           "--tracing.headers", f"Authorization=Bearer {SECRETS['header']}")
+                           "--tracing.headers", f"Authorization=Bearer {SECRETS['header']},X-Team={SECRETS['team']}")
     os.environ["EDGEWAY_NOTHING_TOKEN"] = SECRETS["variable"]
     try:
         mesh.agent2.start()

@@ -76,7 +76,54 @@ static const struct sample secrets[] = {
 	{"psk_key: |\n  QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo=\nx: 1",
 		"psk_key: |\n  " REDACTED "\nx: 1"},
 	{"psk_key: QUJDREVGR0hJSktMTU5PUFFSU1RVVldYWVo=", "psk_key: " REDACTED},
+	{"sent authorization=Bearer hcXYZ to x", "sent authorization=" REDACTED " to x"},
+	{"proxy-authorization=Basic dTpw, to=x", "proxy-authorization=" REDACTED ", to=x"},
+	{"tokens: [\"a\", 'b', c]\nx: 1", "tokens: " REDACTED "\nx: 1"},
+	{"tokens: # two\n\n  - a b\n# c\n  - d\nx: 1",
+		"tokens: # two\n\n  " REDACTED "\n" REDACTED "\n  " REDACTED "\nx: 1"},
+	{"proxy: http://me:it's@proxy:3128\n", "proxy: http://" REDACTED "@proxy:3128\n"},
+	{"proxy: 'http://me:it''s\"<\\@proxy:3128' # a@b",
+		"proxy: 'http://" REDACTED "@proxy:3128' # a@b"},
+	{"proxy: http://me:a@b\"c@proxy:3128/x@y", "proxy: http://" REDACTED "@proxy:3128/x@y"},
+	{"access lb: request=\"GET /x?sig=a\\\"b c\" status=200",
+		"access lb: request=\"GET /x?" REDACTED "\" status=200"},
+	{"{\"request\":\"GET /x?sig=ab\",\"status\":200}",
+		"{\"request\":\"GET /x?" REDACTED "\",\"status\":200}"},
 };
+
+/* Each field may be a key, whatever its name is. */
+static const struct sample headers[] = {
+	{"tracing:\n  headers: [authorization=Bearer hcXYZ]\n  sample: 1\n",
+		"tracing:\n  headers: " REDACTED "\n  sample: 1\n"},
+	{"headers: [ x-honeycomb-team=KEY, \"a=b]\", 'it''s]=c',\n  d=e] # f\nx: 1",
+		"headers: " REDACTED " # f\nx: 1"},
+	{"headers: {x-team: KEY}\n", "headers: " REDACTED "\n"},
+	{"headers: x-team=KEY, authorization=Bearer a b\nx: 1", "headers: " REDACTED "\nx: 1"},
+	{"headers: [x-team=KEY, no end\nx: 1", "headers: " REDACTED "\nx: 1"},
+	{"  headers: \"x-team=KEY,a=Bearer b\"\n  x: 1", "  headers: \"" REDACTED "\"\n  x: 1"},
+	{"  headers:\n    - x-team=KEY\n    - 'a=Bearer b'\n  x: 1",
+		"  headers:\n    " REDACTED "\n    " REDACTED "\n  x: 1"},
+	{"  headers:\n  - x-team=KEY\n  x: 1", "  headers:\n  " REDACTED "\n  x: 1"},
+	{"  headers:\n    x-team: KEY\n  x: 1", "  headers:\n    " REDACTED "\n  x: 1"},
+	{"headers: >\n  x-team=KEY,\n  a=b\nx: 1",
+		"headers: " REDACTED "\n  " REDACTED "\n  " REDACTED "\nx: 1"},
+	{"EDGEWAY_TRACING_HEADERS=x-team=KEY,authorization=Bearer a\nEDGEWAY_NODE=n",
+		"EDGEWAY_TRACING_HEADERS=" REDACTED "\nEDGEWAY_NODE=n"},
+	{"agent --tracing.headers x-team=KEY,authorization=Bearer a --node n",
+		"agent --tracing.headers " REDACTED " --node n"},
+	{"agent --tracing.headers=x-team=KEY", "agent --tracing.headers=" REDACTED},
+	{"{\"headers\":[{\"name\":\"x\",\"value\":\"K]\\\"\"}],\"x\":1}",
+		"{\"headers\":\"" REDACTED "\",\"x\":1}"},
+	{"{\"text\":\"{\\\"headers\\\":{\\\"x\\\":\\\"K\\\"},\\\"y\\\":1}\"}",
+		"{\"text\":\"{\\\"headers\\\":\\\"" REDACTED "\\\",\\\"y\\\":1}\"}"},
+};
+
+static void
+headers_go(void **state)
+{
+	(void)state;
+	check_all(headers, ARRAY_LEN(headers));
+}
 
 static void
 secrets_go(void **state)
@@ -85,14 +132,12 @@ secrets_go(void **state)
 	check_all(secrets, ARRAY_LEN(secrets));
 }
 
-/* A text may end anywhere, and no NUL stands behind it: the sanitizers see who reads on. */
 static void
-texts_end_anywhere(void **state)
+ends_anywhere(const struct sample *samples, size_t n_samples)
 {
-	(void)state;
-	for (size_t i = 0; i < ARRAY_LEN(secrets); i++)
-		for (size_t n = strlen(secrets[i].text); n > 0; n--) {
-			auto_free char *piece = xmemdup(secrets[i].text, n);
+	for (size_t i = 0; i < n_samples; i++)
+		for (size_t n = strlen(samples[i].text); n > 0; n--) {
+			auto_free char *piece = xmemdup(samples[i].text, n);
 			struct redactor r = {0};
 			auto_buf struct buf out;
 
@@ -103,6 +148,15 @@ texts_end_anywhere(void **state)
 						memcmp(buf_at(&out), piece, n) == 0);
 			redactor_fini(&r);
 		}
+}
+
+/* A text may end anywhere, and no NUL stands behind it: the sanitizers see who reads on. */
+static void
+texts_end_anywhere(void **state)
+{
+	(void)state;
+	ends_anywhere(secrets, ARRAY_LEN(secrets));
+	ends_anywhere(headers, ARRAY_LEN(headers));
 }
 
 /* A bundle in which nothing can be read helps nobody. */
@@ -129,6 +183,13 @@ other_things_stay(void **state)
 		{"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n",
 			"-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"},
 		{"wss://hub.example:10000/x@y", "wss://hub.example:10000/x@y"},
+		{"{\"a\":\"to wss://hub:1\",\"b\":\"m@x\"}",
+			"{\"a\":\"to wss://hub:1\",\"b\":\"m@x\"}"},
+		{"headersFile: /etc/h\nheaders: []\n\nheaders:\nx: 1\nheaders: null",
+			"headersFile: /etc/h\nheaders: []\n\nheaders:\nx: 1\nheaders: null"},
+		{"{\"headers\":3,\"x\":{}}", "{\"headers\":3,\"x\":{}}"},
+		{"request=\"GET /x\" a request: why? because",
+			"request=\"GET /x\" a request: why? because"},
 	};
 
 	(void)state;
@@ -148,6 +209,9 @@ what_was_seen_is_known(void **state)
 	redacted(&r, "password: /Ab3-x9Z1\ntoken: |\n  in-A-Block\n");
 	assert_string_equal(
 		redacted(&r, "sent /Ab3-x9Z1 and in-A-Block"), "sent " REDACTED " and " REDACTED);
+	redacted(&r, "headers: [x-honeycomb-team=hcaik_01h, authorization=Bearer 'Zx9-abcdef']\n");
+	assert_string_equal(redacted(&r, "401 for hcaik_01h, not Zx9-abcdef"),
+		"401 for " REDACTED ", not " REDACTED);
 	redacted(&r, "token: expected something\n");
 	assert_string_equal(redacted(&r, "expected something"), "expected something");
 	redactor_fini(&r);
@@ -158,6 +222,7 @@ main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(secrets_go),
+		cmocka_unit_test(headers_go),
 		cmocka_unit_test(texts_end_anywhere),
 		cmocka_unit_test(other_things_stay),
 		cmocka_unit_test(what_was_seen_is_known),
