@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <grp.h>
 #include <stdio.h>
 #include <sys/fsuid.h>
 #include <sys/socket.h>
@@ -143,7 +144,33 @@ bundle_add_variables(struct bundle *b, pid_t pid)
 	bundle_add(b, "process/variables", &text, rc < 0 ? strerror(-rc) : "");
 }
 
-/* The daemon says itself, by its arguments, which file that is: with its rights and no others, lest one that was taken over has root put a file
+/* As the daemon, or not at all; -errno. Root's supplementary groups would open what their members may read, so root puts them down. Who is not
+ * root has no more than the caller's own rights. */
+static int
+bundle_open_as(const struct ucred *daemon, int base, const char *path)
+{
+	const gid_t group = daemon->gid;
+	const bool as_another = geteuid() == 0 && daemon->uid != 0;
+	const int n = getgroups(0, NULL);
+	auto_free gid_t *groups = xcalloc((size_t)MAX(n, 0) + 1, sizeof *groups);
+	int fsgid, fsuid, fd;
+
+	if (as_another && (n < 0 || getgroups(n, groups) != n || setgroups(1, &group) < 0))
+		return -errno;
+	fsgid = setfsgid(group);
+	fsuid = setfsuid(daemon->uid);
+	if (as_another && (uid_t)setfsuid((uid_t)-1) != daemon->uid)
+		fd = -EPERM; /* no CAP_SETUID */
+	else if ((fd = openat(base, path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY)) < 0)
+		fd = -errno;
+	setfsuid((uid_t)fsuid);
+	setfsgid((gid_t)fsgid);
+	if (as_another)
+		setgroups((size_t)n, groups);
+	return fd;
+}
+
+/* The daemon says itself, by its arguments, which file that is: opened as the daemon, lest one that was taken over has root put a file
  * of root's into the archive. */
 static void
 bundle_read_config(struct bundle *b, const struct ucred *daemon, const char *config)
@@ -154,17 +181,15 @@ bundle_read_config(struct bundle *b, const struct ucred *daemon, const char *con
 	auto_buf struct buf text;
 	struct stat st;
 	const char *problem = "";
-	int group, user;
+	int rc;
 
 	buf_init(&text, FILE_MOST);
 	config += strspn(config, "/");
-	group = setfsgid(daemon->gid);
-	user = setfsuid(daemon->uid);
-	fd = base >= 0 ? openat(base, config, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY) : -1;
-	if (fd < 0)
-		problem = strerror(errno);
-	setfsuid((uid_t)user);
-	setfsgid((gid_t)group);
+	rc = base >= 0 ? bundle_open_as(daemon, base, config) : -errno;
+	if (rc < 0)
+		problem = strerror(-rc);
+	else
+		fd = rc;
 	if (fd >= 0 && (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode)))
 		problem = "no regular file";
 	while (*problem == '\0' && buf_read(&text, fd, FILE_PIECE) > 0)
