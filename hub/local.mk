@@ -177,6 +177,7 @@ tests_unit_link_forward_test_SOURCES = tests/unit/link_forward_test.c tests/unit
 tests_unit_link_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_link_test_SOURCES = tests/unit/link_test.c tests/unit/link_bed.c tests/unit/link_bed.h $(CLOCK)
 tests_unit_link_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_link_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sock_rerouted
 tests_unit_manifests_test_SOURCES = tests/unit/manifests_test.c $(CLOCK)
 tests_unit_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 tests_unit_neighbours_index_test_SOURCES = tests/unit/neighbours_index_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h

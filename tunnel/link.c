@@ -45,6 +45,17 @@ retry(struct link *l, uint64_t most_ms)
 	l->backoff_ms = MIN(l->backoff_ms * 2, most_ms);
 }
 
+/* The connection takes new streams again, or takes them still. */
+static void
+link_trust(struct link *l)
+{
+	const bool doubted = l->now->doubt != NULL;
+
+	l->now->doubt = NULL;
+	if (doubted && l->config.up != NULL)
+		l->config.up(l->config.up_arg);
+}
+
 static void
 fail(struct line *n, uint64_t most_ms, const char *why)
 {
@@ -58,6 +69,8 @@ fail(struct line *n, uint64_t most_ms, const char *why)
 	l->dialling = NULL;
 	line_free(n);
 	retry(l, most_ms);
+	if (l->now != NULL && l->now->rerouted && !session_is_silent(l->now->session))
+		link_trust(l);
 }
 
 static bool
@@ -139,19 +152,18 @@ on_draining(void *arg)
 	retry(l, LINK_MOST_MS);
 }
 
+/* tell: of the configuration, or NULL. */
 static void
-link_doubt(struct link *l, const char *why)
+link_doubt(struct link *l, const char *why, loop_fn *tell)
 {
 	struct line *n = l->now;
 
 	log_limited(
 		LOG_LEVEL_WARN, 12, "tunnel", "%s hub=%s address=%s", why, l->hub.host, n->address);
-	if (n->doubt != NULL)
-		return;
+	l->doubted += n->doubt == NULL;
 	n->doubt = why;
-	l->doubted++;
-	if (l->config.doubted != NULL)
-		l->config.doubted(l->config.up_arg);
+	if (tell != NULL)
+		tell(l->config.up_arg);
 }
 
 static bool
@@ -171,17 +183,16 @@ on_silent(void *arg, bool is_silent)
 	if (n != l->now)
 		return;
 	if (is_silent) {
-		link_doubt(
-			l, "the hub answers neither a stream nor a ping; looking for another way");
+		link_doubt(l,
+			"the hub answers neither a stream nor a ping; looking for another way",
+			l->config.doubted);
 		if (l->now != NULL && link_is_elsewhere(l))
 			dial(l);
 		return;
 	}
-	n->doubt = NULL;
 	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "the hub answers again hub=%s address=%s",
 		l->hub.host, n->address);
-	if (l->config.up != NULL)
-		l->config.up(l->config.up_arg);
+	link_trust(l);
 }
 
 static const struct session_events session_events = {
@@ -230,7 +241,7 @@ on_shaken(struct line *n, struct tls_stream *tls)
 	n->since_ms = loop_now_ms(l->config.loop);
 	log_limited(LOG_LEVEL_INFO, 12, "tunnel", "%s hub=%s address=%s",
 		l->now == NULL ? "tunnel open"
-			: l->now->doubt != NULL
+			: l->now->doubt != NULL || l->now->rerouted
 			? "another tunnel is open; the former one finishes"
 			: "tunnel open with the new certificate; the former one finishes",
 		l->hub.host, n->address);
@@ -282,12 +293,19 @@ dial(struct link *l)
 		});
 }
 
+static bool
+link_wants_another(const struct link *l)
+{
+	return l->now->certificate != l->hub.certificate || l->now->doubt != NULL ||
+		l->now->rerouted;
+}
+
 static void
 on_retry(void *arg)
 {
 	struct link *l = arg;
 
-	if (l->now == NULL || l->now->certificate != l->hub.certificate || l->now->doubt != NULL)
+	if (l->now == NULL || link_wants_another(l))
 		dial(l);
 }
 
@@ -368,7 +386,7 @@ link_use(struct link *l, const struct link_hub *hub)
 		l->backoff_ms = LINK_FIRST_MS;
 	if (l->now == NULL)
 		link_kick(l);
-	else if (l->now->certificate != hub->certificate || l->now->doubt != NULL)
+	else if (link_wants_another(l))
 		dial(l);
 }
 
@@ -392,11 +410,22 @@ link_kick(struct link *l)
 void
 link_network(struct link *l)
 {
-	if (l->now == NULL) {
+	struct line *n = l->now;
+	const bool was = n != NULL && n->rerouted;
+
+	if (n == NULL) {
 		link_kick(l);
-	} else if (session_is_rerouted(l->now->session)) {
-		link_doubt(l, "this machine's way to the hub is another now; dialling anew");
+		return;
+	}
+	n->rerouted = session_is_rerouted(n->session);
+	if (n->rerouted && !was)
+		link_doubt(l, "this machine's way to the hub is another now; dialling anew",
+			l->config.rerouted);
+	if (n->rerouted && n == l->now) {
+		session_probe(n->session);
 		dial(l);
+	} else if (was && n == l->now && !session_is_silent(n->session)) {
+		link_trust(l);
 	}
 }
 

@@ -50,10 +50,13 @@ struct link_config {
 	/* Has the node something to say that the hub must ask for? Then each connection begins so. NULL: never. */
 	bool (*to_be_asked)(void *arg);
 	loop_fn *up; /* a tunnel has opened, or answers again: the hub is there; may be NULL */
-	/* The hub does not answer (session_events' `silent`), or the machine's way to it is another now: no streams are opened until `up`. A hub that
-	 * link_use has named meanwhile is dialled by itself. May be NULL. */
+	/* The hub does not answer (session_events' `silent`): no streams are opened until `up`. A hub that link_use has named meanwhile is dialled by
+	 * itself. May be NULL. */
 	loop_fn *doubted;
-	void *up_arg; /* of both */
+	/* The machine's way to the hub begins elsewhere now, which says nothing of the hub: no streams are opened until `up`, when a new connection
+	 * is there, or cannot be made while this one is not silent. May be NULL. */
+	loop_fn *rerouted;
+	void *up_arg; /* of the three */
 };
 
 struct link_hub {

@@ -20,6 +20,7 @@ struct line {
 	char address[ADDR_TEXT_MAX];
 	/* Why it takes no new streams: whether anybody is there is not known. NULL: it takes them. */
 	const char *doubt;
+	bool rerouted; /* this machine's way to the hub begins elsewhere now: another connection is to take its place */
 };
 
 TAILQ_HEAD(lines, line);

@@ -282,7 +282,7 @@ on_up(void *arg)
 
 /* Another hub is looked for, or another way to this one. */
 static void
-on_doubted(void *arg)
+outlet_on_link_rerouted(void *arg)
 {
 	struct outlet *o = arg;
 	struct outlet_trip *t;
@@ -295,6 +295,14 @@ on_doubted(void *arg)
 		o->repeated++;
 		timer_start(t->deadline, left_ms(t), 0);
 	}
+}
+
+static void
+on_doubted(void *arg)
+{
+	struct outlet *o = arg;
+
+	outlet_on_link_rerouted(o);
 	if (o->doubted != NULL)
 		o->doubted(o->doubted_arg);
 }
@@ -432,6 +440,7 @@ outlet_new(const struct link_config *config)
 	o->doubted_arg = config->up_arg;
 	o->config.up = on_up;
 	o->config.doubted = on_doubted;
+	o->config.rerouted = outlet_on_link_rerouted;
 	o->config.up_arg = o;
 	o->link = link_new(&o->config);
 	o->idle = timer_new(config->loop, on_idle, o);

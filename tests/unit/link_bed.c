@@ -140,8 +140,8 @@ on_known(void *arg, int fd, enum hello kind, const char *from)
 		close(fd);
 }
 
-static bool
-on_socket(void *arg, int fd)
+bool
+bed_on_socket(void *arg, int fd)
 {
 	struct bed *b = arg;
 
@@ -157,7 +157,7 @@ bed_hub_start(struct bed *b)
 
 	b->tunnels = tunnels_new(&setup);
 	b->peek = peek_new(b->loop, NULL, on_known, b);
-	assert_int_equal(listen_start(&b->listen, b->loop, &b->addr, on_socket, b, NULL), 0);
+	assert_int_equal(listen_start(&b->listen, b->loop, &b->addr, bed_on_socket, b, NULL), 0);
 	b->addr = listen_addr(b->listen);
 }
 
@@ -186,6 +186,24 @@ bed_hub_stop(struct bed *b)
 
 /* --- nodes --------------------------------------------------------------------------------------------- */
 
+static void
+on_node_up(void *arg)
+{
+	((struct bed_node *)arg)->ups++;
+}
+
+static void
+on_node_doubted(void *arg)
+{
+	((struct bed_node *)arg)->doubts++;
+}
+
+static void
+on_node_rerouted(void *arg)
+{
+	((struct bed_node *)arg)->reroutes++;
+}
+
 void
 bed_node_start(struct bed *b, struct bed_node *n, const char *name, const char *allow)
 {
@@ -196,7 +214,13 @@ bed_node_start(struct bed *b, struct bed_node *n, const char *name, const char *
 		.allow = rules,
 		.addresses = b->addresses,
 		.spans = &b->spans};
-	struct link_config link = {.loop = b->loop, .heartbeat_ms = 4000, .opened = serve_opened};
+	struct link_config link = {.loop = b->loop,
+		.heartbeat_ms = 4000,
+		.opened = serve_opened,
+		.up = on_node_up,
+		.doubted = on_node_doubted,
+		.rerouted = on_node_rerouted,
+		.up_arg = n};
 
 	memset(n, 0, sizeof *n);
 	n->bed = b;

@@ -31,6 +31,7 @@ struct bed_node {
 	uint64_t certificate;
 	char *name;
 	bool drained;
+	unsigned ups, doubts, reroutes; /* that the link has told of */
 };
 
 struct echo { /* one connection at the target */
@@ -68,6 +69,8 @@ struct bed {
 void link_bed_open(struct bed *b);
 void link_bed_close(struct bed *b);
 void bed_hub_start(struct bed *b);
+/* As listen_start wants it, with the bed: what comes is the hub's. */
+bool bed_on_socket(void *arg, int fd);
 /* Takes connections in which the nodes open streams, too; as tunnels_setup has it, with the bed. */
 void bed_hub_outward(struct bed *b,
 	unsigned (*opened)(void *bed, const char *node, struct stream *st,

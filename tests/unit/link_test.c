@@ -610,6 +610,73 @@ test_hub_drains(void **state)
 	link_bed_close(&b);
 }
 
+/* --- another way to the hub ------------------------------------------------------------ */
+
+static bool way_is_another;
+
+bool __wrap_sock_rerouted(int fd);
+bool
+__wrap_sock_rerouted(int fd)
+{
+	(void)fd;
+	return way_is_another;
+}
+
+/* It says nothing of the hub. While no new connection can be made, what works goes on; one is made as soon as that is possible. */
+static void
+test_rerouted(void **state)
+{
+	struct bed b;
+	struct bed_node n;
+	unsigned ups;
+
+	(void)state;
+	link_bed_open(&b);
+	bed_node_start(&b, &n, "edge-1", "node:*");
+	ups = n.ups;
+	link_network(n.link);
+	assert_non_null(link_session(n.link));
+	listen_stop(&b.listen);
+	way_is_another = true;
+	link_network(n.link);
+	assert_null(link_session(n.link));
+	bed_until(&b, n.ups > ups);
+	assert_non_null(link_session(n.link));
+	assert_int_equal(link_opened(n.link), 1);
+	assert_int_equal(n.reroutes, 1);
+	link_network(n.link); /* the same once more: the connection is known to work */
+	assert_non_null(link_session(n.link));
+	assert_int_equal(listen_start(&b.listen, b.loop, &b.addr, bed_on_socket, &b, NULL), 0);
+	bed_until(&b, link_opened(n.link) == 2);
+	assert_non_null(link_session(n.link));
+	assert_int_equal(n.doubts, 0);
+	way_is_another = false;
+	bed_node_stop(&n);
+	link_bed_close(&b);
+}
+
+/* It is the old way again before another connection is there. */
+static void
+test_way_is_back(void **state)
+{
+	struct bed b;
+	struct bed_node n;
+	unsigned ups;
+
+	(void)state;
+	link_bed_open(&b);
+	bed_node_start(&b, &n, "edge-1", "node:*");
+	ups = n.ups;
+	way_is_another = true;
+	link_network(n.link);
+	way_is_another = false;
+	link_network(n.link);
+	assert_non_null(link_session(n.link));
+	assert_int_equal(n.ups, ups + 1);
+	bed_node_stop(&n);
+	link_bed_close(&b);
+}
+
 int
 main(void)
 {
@@ -630,6 +697,8 @@ main(void)
 		cmocka_unit_test(test_rotation),
 		cmocka_unit_test(test_hub_returns),
 		cmocka_unit_test(test_another_hub),
+		cmocka_unit_test(test_rerouted),
+		cmocka_unit_test(test_way_is_back),
 		cmocka_unit_test(test_node_drains),
 		cmocka_unit_test(test_hub_drains),
 	};
