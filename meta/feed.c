@@ -373,7 +373,7 @@ feed_move(struct feed *f)
 		feed_kick(f);
 		return;
 	}
-	if (f->places.n < 2 && f->places.n_addrs < 2)
+	if (!places_elsewhere(&f->places, &f->at))
 		return;
 	if (f->moved_ms == 0 || since >= 4 * f->move_wait_ms)
 		f->move_wait_ms = MOVE_LEAST_MS;

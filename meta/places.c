@@ -152,6 +152,18 @@ places_left(const struct places *p)
 }
 
 bool
+places_elsewhere(const struct places *p, const struct addr *at)
+{
+	struct places next = *p; /* as the next turn begins when the name resolves to the same */
+
+	places_found(&next, p->addrs, p->n_addrs);
+	for (size_t i = 0; i < next.n_addrs; i++)
+		if (!same_addr(&next.addrs[i], at))
+			return true;
+	return p->n > 1;
+}
+
+bool
 places_next(struct places *p, struct addr *to)
 {
 	if (!places_left(p))

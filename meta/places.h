@@ -58,6 +58,8 @@ void places_avoid(struct places *p, const struct addr *a);
 /* The next address to try in this turn; false: there is none left. */
 bool places_next(struct places *p, struct addr *to);
 bool places_left(const struct places *p);
+/* Is there anything to try but this address: of this place, as far as is known now, or another place? */
+bool places_elsewhere(const struct places *p, const struct addr *at);
 
 /* The address is good (text with port). Is this news? */
 bool places_good(struct places *p, const char *address);

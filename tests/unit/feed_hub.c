@@ -38,6 +38,7 @@ struct hub {
 	size_t n;
 	int refuse, protocol;
 	char site[64];
+	char address[64];
 	char cas[PKI_HASH_TEXT]; /* said in hello, "" not */
 	bool drops; /* closes each connection behind its hello */
 	char *database;
@@ -304,8 +305,8 @@ on_open(void *arg, struct ws_conn *c)
 	hub->saw.opens++;
 	hello = xasprintf(
 		"{\"hub\":\"test\",\"protocol\":%d,\"node\":\"%s\",\"site\":\"%s\",\"zone\":\"\","
-		"\"ca\":\"%s\",\"clusterDomain\":\"cluster.local\"}",
-		hub->protocol, ws_peer_name(c), hub->site, hub->cas);
+		"\"ca\":\"%s\",\"clusterDomain\":\"cluster.local\",\"addresses\":[\"%s\"]}",
+		hub->protocol, ws_peer_name(c), hub->site, hub->cas, hub->address);
 	send_to(c, OP_INSERT, "node/hello", "", hello);
 	if (hub->drops)
 		ws_close(c, 1012, "come again");
@@ -534,6 +535,14 @@ hub_site(struct hub *hub, const char *site)
 {
 	pthread_mutex_lock(&hub->lock);
 	snprintf(hub->site, sizeof(hub->site), "%s", site);
+	pthread_mutex_unlock(&hub->lock);
+}
+
+void
+hub_address(struct hub *hub, const char *address)
+{
+	pthread_mutex_lock(&hub->lock);
+	snprintf(hub->address, sizeof(hub->address), "%s", address);
 	pthread_mutex_unlock(&hub->lock);
 }
 

@@ -27,6 +27,7 @@ const char *hub_token(const struct hub *hub);
 void hub_refuse(struct hub *hub, int status); /* joins, with 426 all; 0: no more */
 void hub_protocol(struct hub *hub, int protocol); /* said in the next hello */
 void hub_site(struct hub *hub, const char *site); /* said in the next hello */
+void hub_address(struct hub *hub, const char *address); /* said in the next hello; "" none */
 /* From the next hello on: it says these CAs (a SHA-256, "" none), and the connection is closed behind it. */
 void hub_other_cas(struct hub *hub, const char *hash, bool drops);
 /* Looks into this database when an ack comes; NULL: no more. */

@@ -463,7 +463,7 @@ certificate_of_another_node(void **state)
 }
 
 static void
-hub_is_late(void **state)
+hub_is_late_and_moves(void **state)
 {
 	struct world *w = *state;
 	uint64_t end = mono_ms() + 700;
@@ -473,7 +473,11 @@ hub_is_late(void **state)
 	while (mono_ms() < end)
 		turn(w);
 	assert_true(state_says(w, "\"joined\":false"));
+	hub_address(w->hub, "127.0.0.77"); /* where nobody listens: it comes back */
 	hub_start(w->hub);
+	until(w, synced(w));
+	meta_move(w->meta);
+	until(w, !synced(w));
 	until(w, synced(w));
 }
 
@@ -779,7 +783,7 @@ main(void)
 		CASE(second_hub),
 		CASE(another_ca_is_refused),
 		CASE(certificate_of_another_node),
-		CASE(hub_is_late),
+		CASE(hub_is_late_and_moves),
 		CASE(site_changes),
 		CASE(disk_is_full),
 		CASE(database_is_lost),

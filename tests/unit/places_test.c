@@ -88,6 +88,30 @@ orders_addresses(void **state)
 }
 
 static void
+knows_of_others(void **state)
+{
+	const char *const one[] = {"wss://hub.example:443", NULL};
+	char told[1][MESSAGE_ADDRESS_TEXT] = {"192.0.2.2"};
+	const struct addr at = addr_ipv4(0xc0000202, 443), other = addr_ipv4(0xc0000203, 443);
+	struct places p;
+
+	(void)state;
+	assert_int_equal(places_init(&p, one, "cluster.local", NULL), 0);
+	places_found(&p, &at, 1);
+	places_good(&p, "192.0.2.2:443");
+	places_told(&p, told, 1);
+	assert_false(places_elsewhere(&p, &at));
+	assert_true(places_elsewhere(&p, &other));
+	told[0][8] = '3';
+	places_told(&p, told, 1);
+	assert_true(places_elsewhere(&p, &at));
+	places_fini(&p);
+	p = make();
+	assert_true(places_elsewhere(&p, &at)); /* the second URL */
+	places_fini(&p);
+}
+
+static void
 remembers_over_restarts(void **state)
 {
 	struct places p = make();
@@ -198,6 +222,7 @@ main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(refuses_urls),
 		cmocka_unit_test(orders_addresses),
+		cmocka_unit_test(knows_of_others),
 		cmocka_unit_test(remembers_over_restarts),
 		cmocka_unit_test(takes_turns_and_backs_off),
 		cmocka_unit_test(thousand_agents_calm_down),
