@@ -77,13 +77,14 @@ write_group(void *arg, const struct group *g)
 	struct inquiry *q = arg;
 	const struct balance *b = &g->balance;
 
-	if (g->service == NULL || q->n >= KNOWN_MOST)
+	/* A part of them could say that all are dead. */
+	if (g->service == NULL || q->n + balance_count(b) > KNOWN_MOST)
 		return;
 	buf_printf(&q->out, "%s{\"worker\":%u,\"service\":\"%s/%s\",\"port\":%u,\"policy\":\"%s\"",
 		buf_len(&q->out) > 0 ? "," : "", q->index, g->service->namespace, g->service->name,
 		g->port, lb_policy_name(worker_policy(q->worker, g)));
 	buf_adds(&q->out, ",\"endpoints\":[");
-	for (uint32_t i = 0; i < balance_count(b) && q->n < KNOWN_MOST; i++) {
+	for (uint32_t i = 0; i < balance_count(b); i++) {
 		buf_adds(&q->out, i > 0 ? "," : "");
 		write_target(q, container_of(b->nodes[i], struct target, node), tier_name(b, i));
 		q->n++;

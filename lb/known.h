@@ -8,7 +8,10 @@
 
 #include "lb/private.h"
 
-enum { KNOWN_WAIT_MS = 200, KNOWN_MOST = 2000 /* endpoints a worker tells of */ };
+enum {
+	KNOWN_WAIT_MS = 200,
+	KNOWN_MOST = 2000 /* endpoints a worker tells of: all of a service's port, or none */
+};
 
 /* A JSON list with an object for each service port and worker. */
 void known_write(struct lb *lb, struct buf *out);

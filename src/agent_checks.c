@@ -286,6 +286,7 @@ check_dead(struct findings *f, const struct tree_node *groups)
 	tree_each(groups, g)
 	{
 		const char *service = ctl_text(g, "service");
+		auto_free char *mark = xasprintf(" %s ", service);
 		unsigned down = 0, all = 0;
 		const struct tree_node *one = NULL;
 
@@ -297,9 +298,9 @@ check_dead(struct findings *f, const struct tree_node *groups)
 			down++;
 			one = e;
 		}
-		if (all == 0 || down < all || strstr(buf_str(&last), service) != NULL)
+		if (all == 0 || down < all || strstr(buf_str(&last), mark) != NULL)
 			continue;
-		buf_printf(&last, " %s ", service);
+		buf_adds(&last, mark);
 		if (dead.n++ < NAMES_TOLD)
 			buf_printf(&dead.text, "%s%s:%s", dead.n > 1 ? ", " : "", service,
 				ctl_text(g, "port"));

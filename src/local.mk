@@ -32,10 +32,12 @@ edgewayctl_SOURCES = src/ctl_main.c src/ctl_answer.c src/ctl_answer.h src/ctl_as
 edgewayctl_LDADD = $(MODEL_LDADD) -lresolv
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/announce_test tests/unit/canary_frame_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/ctl_redact_test tests/unit/handover_test tests/unit/option_files_test tests/unit/options_test tests/unit/pod_canary_test tests/unit/takeover_test
-TESTS += tests/unit/announce_test tests/unit/canary_frame_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/ctl_redact_test tests/unit/handover_test tests/unit/option_files_test tests/unit/options_test tests/unit/pod_canary_test tests/unit/takeover_test
+check_PROGRAMS += tests/unit/agent_checks_test tests/unit/announce_test tests/unit/canary_frame_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/ctl_redact_test tests/unit/handover_test tests/unit/option_files_test tests/unit/options_test tests/unit/pod_canary_test tests/unit/takeover_test
+TESTS += tests/unit/agent_checks_test tests/unit/announce_test tests/unit/canary_frame_test tests/unit/ctl_clean_test tests/unit/ctl_legacy_test tests/unit/ctl_redact_test tests/unit/handover_test tests/unit/option_files_test tests/unit/options_test tests/unit/pod_canary_test tests/unit/takeover_test
 tests_unit_canary_frame_test_SOURCES = tests/unit/canary_frame_test.c src/canary_frame.c src/canary_frame.h
 tests_unit_canary_frame_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_agent_checks_test_SOURCES = tests/unit/agent_checks_test.c src/agent_checks.c src/agent_checks.h src/checks.c src/checks.h src/ctl_answer.c src/ctl_answer.h src/findings.c src/findings.h
+tests_unit_agent_checks_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_pod_canary_test_SOURCES = tests/unit/pod_canary_test.c src/pod_canary.c src/pod_canary.h src/canary_frame.c src/canary_frame.h $(CLOCK)
 tests_unit_pod_canary_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 tests_unit_announce_test_SOURCES = tests/unit/announce_test.c $(CLOCK)

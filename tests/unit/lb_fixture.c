@@ -280,6 +280,8 @@ endpoint_down(int i)
 	fx.listen[i] = -1;
 }
 
+enum { NOWHERE = 61001 }; /* the first port that is no ephemeral one */
+
 static char empty[] = "";
 static char self_node[] = "n1";
 static char loopback[] = "127.0.0.1";
@@ -316,6 +318,41 @@ make_service(enum port_mode mode, enum lb_policy policy, int n)
 	return service_build(&v, &self, FAKE_IP, (uint64_t)random());
 }
 
+static struct service *
+make_wide_service(int n)
+{
+	static char ns[] = "default", name[] = "web";
+	auto_free struct view_endpoint *e = xcalloc((size_t)n, sizeof *e);
+	struct view_port ports[2] = {0};
+	struct view v = {.ns = ns,
+		.name = name,
+		.cluster_ip = empty,
+		.external_name = empty,
+		.lb = fx.options,
+		.n_ports = 2,
+		.ports = ports};
+	const struct self self = {.node = self_node, .site = "", .zone = "", .guard = fx.guard};
+
+	for (int i = 0; i < n; i++)
+		e[i] = (struct view_endpoint){.node = self_node,
+			.site = empty,
+			.zone = empty,
+			.hostname = empty,
+			.pod = empty,
+			.host_ip = empty,
+			.given_ip = empty,
+			.flags = ENDPOINT_READY | ENDPOINT_SERVING,
+			.pod_ip = loopback,
+			.pod_port = (uint16_t)(NOWHERE + i)};
+	for (int p = 0; p < 2; p++)
+		ports[p] = (struct view_port){.name = empty,
+			.port = (uint16_t)(80 + p),
+			.mode = PORT_HTTP,
+			.n_endpoints = (size_t)n,
+			.endpoints = e};
+	return service_build(&v, &self, FAKE_IP, (uint64_t)random());
+}
+
 static void
 adopt(void *arg)
 {
@@ -334,6 +371,18 @@ use(struct service *s)
 	fake_origdst_set(FAKE_IP, 80);
 	on_loop(adopt, NULL);
 	on_loop(nothing, NULL);
+}
+
+void
+service_use_wide(int n)
+{
+	use(make_wide_service(n));
+}
+
+void
+calls_are_for(uint16_t port)
+{
+	fake_origdst_set(FAKE_IP, port);
 }
 
 void

@@ -26,6 +26,9 @@ int endpoint_listen(int i);
 void endpoint_down(int i);
 /* The service gets the first n endpoints (also those that are down). */
 void service_use(enum port_mode mode, enum lb_policy policy, int n);
+/* With ports 80 and 81, each with so many endpoints that are nowhere; the next call is for the port. */
+void service_use_wide(int n);
+void calls_are_for(uint16_t port);
 void service_gone(void);
 /* Of the next service_use(), policy apart; NULL: none. */
 void service_options(const struct service_lb *options);

@@ -207,6 +207,40 @@ a_failure_is_counted(void **state)
 	service_gone();
 }
 
+static void
+tell_all(void *out)
+{
+	lb_state(*the_lb(), out, true);
+}
+
+/* A part of them could say that all are dead. */
+static void
+a_list_has_all_of_a_port(void **state)
+{
+	auto_buf struct buf out;
+	unsigned ports = 0, endpoints = 0;
+	int client;
+
+	(void)state;
+	service_use_wide(1500);
+	for (uint16_t port = 80; port <= 81; port++) {
+		calls_are_for(port);
+		client = client_open();
+		put(client, "GET / HTTP/1.1\r\nHost: web\r\n\r\n");
+		read_until(client, "\r\n\r\n");
+		close(client);
+	}
+	buf_init(&out, BUF_UNLIMITED);
+	on_loop(tell_all, &out);
+	for (const char *at = buf_str(&out); (at = strstr(at, "\"policy\":")) != NULL; at++)
+		ports++;
+	for (const char *at = buf_str(&out); (at = strstr(at, "{\"address\":")) != NULL; at++)
+		endpoints++;
+	assert_int_equal(endpoints, ports * 1500);
+	assert_int_equal(ports, 1); /* 2000 are told of */
+	service_gone();
+}
+
 int
 main(void)
 {
@@ -217,6 +251,7 @@ main(void)
 		cmocka_unit_test(who_is_gone_is_added_to_the_others),
 		cmocka_unit_test(a_request_is_counted),
 		cmocka_unit_test(a_failure_is_counted),
+		cmocka_unit_test(a_list_has_all_of_a_port),
 	};
 
 	return cmocka_run_group_tests(tests, fixture_start, fixture_stop);

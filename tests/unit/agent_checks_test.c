@@ -1,0 +1,59 @@
+#include "src/agent_checks.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "src/ctl_answer.h"
+
+/* The finding of this name, of an agent whose state is this; NULL: there is none. */
+static const char *
+found(const char *state, const char *what)
+{
+	static char text[512];
+	struct tree *t auto_tree = NULL;
+	struct findings f = {0};
+	struct buf json;
+
+	buf_init(&json, BUF_UNLIMITED);
+	buf_adds(&json, state);
+	assert_non_null(t = ctl_parse(&json));
+	agent_checks(&f, tree_document(t, 0));
+	text[0] = '\0';
+	for (size_t i = 0; i < f.n; i++)
+		if (f.list[i].what != NULL && strcmp(f.list[i].what, what) == 0)
+			snprintf(text, sizeof text, "%s", f.list[i].found);
+	findings_fini(&f);
+	buf_fini(&json);
+	return text[0] != '\0' ? text : NULL;
+}
+
+#define GROUP(service, worker, state)                                                              \
+	"{\"worker\":" worker ",\"service\":\"" service "\",\"port\":80,\"endpoints\":["           \
+	"{\"address\":\"10.0.0.1:80\",\"state\":\"" state "\",\"fault\":\"refused\"}]}"
+
+static void
+the_dead_are_told_by_their_whole_names(void **state)
+{
+	(void)state;
+	assert_string_equal(
+		found("{\"lb\":{\"endpoints\":[" GROUP("default/web-api", "0", "ejected") "," GROUP(
+			      "default/web", "0", "ill") "," GROUP("default/web", "1", "ill") "]}}",
+			"endpoints-dead"),
+		"no endpoint of default/web-api:80, default/web:80 answers (10.0.0.1:80: refused)");
+	assert_null(found("{\"lb\":{\"endpoints\":[" GROUP("default/web", "0", "up") "]}}",
+		"endpoints-dead"));
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(the_dead_are_told_by_their_whole_names),
+	};
+
+	cmocka_set_message_output(CM_OUTPUT_TAP);
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
