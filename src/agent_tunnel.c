@@ -83,13 +83,9 @@ on_hub_asks(void *arg, const char *target, struct buf *out)
 		buf_adds(out, "the agent is starting, or hands over");
 		return 503;
 	}
-	buf_init(&reply.body, BUF_UNLIMITED);
+	reply.body = *out; /* no copy: it may be large */
 	admin_ask(a->admin, target, &reply);
-	if (buf_add(out, buf_at(&reply.body), buf_len(&reply.body)) < 0) {
-		reply.status = 502;
-		buf_adds(out, "the answer is too long");
-	}
-	buf_fini(&reply.body);
+	*out = reply.body;
 	return (unsigned)reply.status;
 }
 

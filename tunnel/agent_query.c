@@ -11,6 +11,7 @@ struct agent_query {
 	struct stream *stream;
 	struct timer *deadline;
 	struct buf out; /* what is yet to be said */
+	size_t bytes; /* that it began with */
 	bool ended;
 };
 
@@ -20,6 +21,7 @@ struct agent_queries {
 	void *arg;
 	LIST_HEAD(, agent_query) all;
 	unsigned n;
+	size_t bytes; /* of the answers of all, until they have been taken */
 	uint64_t spent_ms; /* until when the questions that came have used up the rate */
 };
 
@@ -28,6 +30,7 @@ query_free(struct agent_query *q, unsigned code)
 {
 	LIST_REMOVE(q, link);
 	q->of->n--;
+	q->of->bytes -= q->bytes;
 	timer_free(&q->deadline);
 	stream_close(&q->stream, code);
 	buf_fini(&q->out);
@@ -114,6 +117,25 @@ query_may_come(struct agent_queries *all)
 	return true;
 }
 
+static unsigned
+query_answer(struct agent_query *q, const char *target)
+{
+	struct agent_queries *all = q->of;
+	unsigned status = all->answer(all->arg, target, &q->out);
+
+	if (all->bytes + buf_len(&q->out) > AGENT_QUERIES_BYTES) {
+		buf_consume(&q->out, buf_len(&q->out));
+		buf_printf(&q->out,
+			"with this answer more than %d MiB of this agent's answers would wait for "
+			"the hub",
+			AGENT_QUERIES_BYTES >> 20);
+		status = 503;
+	}
+	q->bytes = buf_len(&q->out);
+	all->bytes += q->bytes;
+	return status;
+}
+
 unsigned
 agent_query_opened(struct agent_queries *all, struct stream *st,
 	const struct stream_request *request, const char **reason)
@@ -137,12 +159,12 @@ agent_query_opened(struct agent_queries *all, struct stream *st,
 	q->of = all;
 	q->stream = st;
 	q->deadline = timer_new(all->loop, on_query_late, q);
-	buf_init(&q->out, AGENT_QUERY_BYTES);
+	buf_init(&q->out, BUF_UNLIMITED);
 	LIST_INSERT_HEAD(&all->all, q, link);
 	all->n++;
 	stream_accept(st, &query_events, q);
 	timer_start(q->deadline, AGENT_QUERY_MS, 0);
-	status = all->answer(all->arg, target, &q->out);
+	status = query_answer(q, target);
 	log_limited(LOG_LEVEL_INFO, 6, "tunnel",
 		"the hub has asked this agent target=\"%s\" status=%u bytes=%zu",
 		log_clean(clean, sizeof clean, target), status, buf_len(&q->out));

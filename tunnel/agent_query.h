@@ -19,13 +19,13 @@
 enum {
 	AGENT_QUERIES_MOST = 4,
 	AGENT_QUERY_MS = 60 * 1000,
-	AGENT_QUERY_BYTES = 64 << 20,
+	AGENT_QUERIES_BYTES = 16 << 20, /* of all answers that are on their way */
 	AGENT_QUERY_EVERY_MS =
 		250, /* one in that time, each made on the loop of the agent's other work */
 	AGENT_QUERY_BURST = 16, /* as edgewayctl bundle asks in a row */
 };
 
-/* 200, and the answer in `out`; or a status of HTTP, and a line that says why. */
+/* 200, and the answer in `out`, which has no limit; or a status of HTTP, and a line that says why. */
 typedef unsigned agent_answer_fn(void *arg, const char *target, struct buf *out);
 
 struct agent_queries;
