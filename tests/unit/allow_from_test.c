@@ -243,24 +243,6 @@ callers_stay_within_a_message(void **state)
 
 /* --- of a cluster --------------------------------------------------------------------- */
 
-static struct cluster *cluster;
-
-static int
-setup(void **state)
-{
-	(void)state;
-	cluster = cluster_new();
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	cluster_free(&cluster);
-	return 0;
-}
-
 /* The last change of this service; NULL: none. */
 static struct view *
 next(const char *name)
@@ -268,7 +250,7 @@ next(const char *name)
 	struct cluster_change change;
 	struct view *view = NULL;
 
-	while (cluster_next_change(cluster, &change)) {
+	while (cluster_next_change(kit_cluster, &change)) {
 		if (strcmp(change.name, name) == 0 && change.view != NULL) {
 			view_free(&view);
 			view = take_ptr(&change.view);
@@ -299,28 +281,29 @@ the_annotation_travels_and_closes_when_it_is_wrong(void **state)
 	struct view *v;
 
 	(void)state;
-	kit_say(cluster, "s", ANNOTATED("web", "namespaces=shop"));
+	kit_say(kit_cluster, "s", ANNOTATED("web", "namespaces=shop"));
 	v = next("web");
 	assert_string_equal(v->allow_from, "namespaces=shop");
 	assert_true(view_restricted(v));
-	assert_int_equal(cluster_restricted(cluster), 1);
+	assert_int_equal(cluster_restricted(kit_cluster), 1);
 	assert_string_not_equal(
-		cluster_problem_word(cluster_problem(cluster, "default", "web")), "allow_from");
+		cluster_problem_word(cluster_problem(kit_cluster, "default", "web")), "allow_from");
 	view_free(&v);
 	kit_read(&b, "s", ANNOTATED("web", "namespace=shop"));
 	assert_int_equal(b.n_complaints, 1);
 	assert_non_null(strstr(b.complaints[0], "s:4: edgeway.io/allow-from: 'namespace' is not"));
-	cluster_replace(cluster, "s", &b);
+	cluster_replace(kit_cluster, "s", &b);
 	kube_batch_fini(&b);
 	v = next("web");
 	assert_string_equal(v->allow_from, "none");
-	assert_non_null(strstr(cluster_reason(cluster, "default", "web"), "nobody may call it"));
-	assert_int_equal(cluster_problem(cluster, "default", "web"), CLUSTER_ALLOW_FROM);
+	assert_non_null(
+		strstr(cluster_reason(kit_cluster, "default", "web"), "nobody may call it"));
+	assert_int_equal(cluster_problem(kit_cluster, "default", "web"), CLUSTER_ALLOW_FROM);
 	view_free(&v);
-	kit_say(cluster, "s", SERVICE("web", "selector: {app: db}, ports: [{port: 80}]"));
+	kit_say(kit_cluster, "s", SERVICE("web", "selector: {app: db}, ports: [{port: 80}]"));
 	v = next("web");
 	assert_false(view_restricted(v));
-	assert_int_equal(cluster_restricted(cluster), 0);
+	assert_int_equal(cluster_restricted(kit_cluster), 0);
 	view_free(&v);
 }
 
@@ -334,8 +317,8 @@ the_text_is_part_of_the_view(void **state)
 	auto_buf struct buf json, other;
 
 	(void)state;
-	kit_say(cluster, "s", ANNOTATED("web", "namespaces=shop"));
-	kit_say(cluster, "p",
+	kit_say(kit_cluster, "s", ANNOTATED("web", "namespaces=shop"));
+	kit_say(kit_cluster, "p",
 		POLICY("closed", "podSelector: {}")
 			POD("default", "db-1", "edge-1", "172.17.0.5", "app: db"));
 	v = next("web");
@@ -363,14 +346,14 @@ the_callers_of_a_node_are_its_pods(void **state)
 
 	(void)state;
 	buf_init(&json, BUF_UNLIMITED);
-	kit_say(cluster, "n", NODE("edge-1", "edgeway.io/site: berlin", ""));
-	kit_say(cluster, "p",
+	kit_say(kit_cluster, "n", NODE("edge-1", "edgeway.io/site: berlin", ""));
+	kit_say(kit_cluster, "p",
 		POD("shop", "b", "edge-1", "172.17.0.5", "app: web") POD("shop", "a", "edge-1",
 			"172.17.0.6", "") POD("shop", "far", "edge-2", "172.17.0.5",
 			"") "---\napiVersion: v1\nkind: Pod\nmetadata: {name: host}\nspec: "
 			    "{nodeName: edge-1, hostNetwork: true}\n"
 			    "status: {phase: Running, podIP: 192.0.2.1, hostIP: 192.0.2.1}\n");
-	cluster_callers(cluster, "edge-1", &json);
+	cluster_callers(kit_cluster, "edge-1", &json);
 	assert_string_equal(buf_str(&json),
 		"{\"node\":{\"edgeway.io/site\":\"berlin\"},\"pods\":["
 		"{\"ns\":\"shop\",\"name\":\"a\",\"ip\":\"172.17.0.6\",\"labels\":{}},"
@@ -379,15 +362,15 @@ the_callers_of_a_node_are_its_pods(void **state)
 	c = read_callers(buf_str(&json));
 	assert_int_equal(local_callers_count(c), 2);
 	local_callers_unref(&c);
-	node = cluster_next_callers(cluster);
+	node = cluster_next_callers(kit_cluster);
 	assert_string_equal(node, "edge-1");
 	free(node);
-	node = cluster_next_callers(cluster);
+	node = cluster_next_callers(kit_cluster);
 	assert_string_equal(node, "edge-2");
-	assert_null(cluster_next_callers(cluster));
-	kit_say(cluster, "p", POD("shop", "a", "edge-1", "172.17.0.6", "app: new"));
+	assert_null(cluster_next_callers(kit_cluster));
+	kit_say(kit_cluster, "p", POD("shop", "a", "edge-1", "172.17.0.6", "app: new"));
 	free(node);
-	node = cluster_next_callers(cluster);
+	node = cluster_next_callers(kit_cluster);
 	assert_string_equal(node, "edge-1");
 }
 
@@ -404,16 +387,17 @@ a_node_may_call_when_one_of_its_pods_may(void **state)
 		{"addresses=192.0.2.0/24", true, true}, {"callers=local", false, false}};
 
 	(void)state;
-	kit_say(cluster, "n", NODE("edge-1", "edgeway.io/site: berlin", "") NODE("edge-2", "", ""));
-	kit_say(cluster, "p",
+	kit_say(kit_cluster, "n",
+		NODE("edge-1", "edgeway.io/site: berlin", "") NODE("edge-2", "", ""));
+	kit_say(kit_cluster, "p",
 		POD("shop", "a", "edge-1", "172.17.0.5", "")
 			POD("ops", "b", "edge-2", "172.17.0.5", ""));
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		struct allow_from *a;
 
 		assert_int_equal(allow_from_parse(&a, cases[i].text, "default", NULL), 0);
-		if (cluster_node_may_call(cluster, "edge-1", a) != cases[i].one ||
-			cluster_node_may_call(cluster, "edge-2", a) != cases[i].two)
+		if (cluster_node_may_call(kit_cluster, "edge-1", a) != cases[i].one ||
+			cluster_node_may_call(kit_cluster, "edge-2", a) != cases[i].two)
 			fail_msg("%s", cases[i].text);
 		allow_from_unref(&a);
 	}
@@ -435,11 +419,11 @@ expect_gates(const char *policies, const char *first, const char *second)
 	struct view *v;
 
 	view_free(&(struct view *){next("db")});
-	kit_say(cluster, "policies", policies);
-	kit_say(cluster, "db", DB);
-	cluster_replace(cluster, "db", NULL);
+	kit_say(kit_cluster, "policies", policies);
+	kit_say(kit_cluster, "db", DB);
+	cluster_replace(kit_cluster, "db", NULL);
 	view_free(&(struct view *){next("db")});
-	kit_say(cluster, "db", DB);
+	kit_say(kit_cluster, "db", DB);
 	v = next("db");
 	assert_non_null(v);
 	assert_int_equal(v->n_ports, 2);
@@ -518,7 +502,7 @@ peers_become_texts(void **state)
 	};
 
 	(void)state;
-	kit_say(cluster, "ns",
+	kit_say(kit_cluster, "ns",
 		NAMESPACE("shop", "team: red") NAMESPACE("ops", "team: red")
 			NAMESPACE("dev", "team: blue"));
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++)
@@ -547,14 +531,14 @@ what_a_policy_says_beyond_our_limits_closes(void **state)
 		kit_read(&b, "policies", cases[i]);
 		assert_int_equal(b.n_complaints, 1);
 		assert_non_null(strstr(b.complaints[0], "counts as"));
-		cluster_replace(cluster, "policies", &b);
+		cluster_replace(kit_cluster, "policies", &b);
 		kube_batch_fini(&b);
-		kit_say(cluster, "db", DB);
+		kit_say(kit_cluster, "db", DB);
 		v = next("db");
 		assert_non_null(v);
 		assert_string_equal(v->gates[v->ports[0].endpoints[0].gate - 1], "none");
 		view_free(&v);
-		cluster_replace(cluster, "db", NULL);
+		cluster_replace(kit_cluster, "db", NULL);
 		view_free(&(struct view *){next("db")});
 	}
 }
@@ -566,23 +550,23 @@ changes_reach_the_views(void **state)
 	struct view *v;
 
 	(void)state;
-	kit_say(cluster, "db", DB);
+	kit_say(kit_cluster, "db", DB);
 	v = next("db");
 	assert_false(view_restricted(v));
 	view_free(&v);
-	kit_say(cluster, "policies", FROM("{namespaceSelector: {matchLabels: {team: red}}}"));
+	kit_say(kit_cluster, "policies", FROM("{namespaceSelector: {matchLabels: {team: red}}}"));
 	v = next("db");
 	assert_string_equal(v->gates[0], "none");
 	view_free(&v);
-	kit_say(cluster, "ns", NAMESPACE("shop", "team: red"));
+	kit_say(kit_cluster, "ns", NAMESPACE("shop", "team: red"));
 	v = next("db");
 	assert_string_equal(v->gates[0], "namespaces=shop");
 	view_free(&v);
-	kit_say(cluster, "ns", NAMESPACE("shop", "team: blue"));
+	kit_say(kit_cluster, "ns", NAMESPACE("shop", "team: blue"));
 	v = next("db");
 	assert_string_equal(v->gates[0], "none");
 	view_free(&v);
-	cluster_replace(cluster, "policies", NULL);
+	cluster_replace(kit_cluster, "policies", NULL);
 	v = next("db");
 	assert_false(view_restricted(v));
 	view_free(&v);
@@ -602,7 +586,7 @@ a_service_is_asked_by_endpoint(void **state)
 	uint64_t closed;
 
 	(void)state;
-	kit_say(cluster, "s",
+	kit_say(kit_cluster, "s",
 		ANNOTATED("web", "namespaces=shop,default")
 			POD("default", "db-1", "edge-1", "172.17.0.5", "app: db, tier: a") POD(
 				"default", "db-2", "edge-1", "172.17.0.6", "app: db") POLICY("p",
@@ -640,7 +624,7 @@ a_snapshot_keeps_its_callers(void **state)
 	struct view *v;
 
 	(void)state;
-	kit_say(cluster, "s", ANNOTATED("web", "namespaces=shop"));
+	kit_say(kit_cluster, "s", ANNOTATED("web", "namespaces=shop"));
 	v = next("web");
 	second = snapshot_with_callers(first, read_callers("{\"pods\":[]}"));
 	assert_null(snapshot_callers(first));
@@ -672,21 +656,24 @@ main(void)
 		cmocka_unit_test(callers_are_known_by_their_address),
 		cmocka_unit_test(bad_callers_are_refused),
 		cmocka_unit_test(callers_stay_within_a_message),
+		cmocka_unit_test_setup_teardown(the_annotation_travels_and_closes_when_it_is_wrong,
+			kit_setup, kit_teardown),
 		cmocka_unit_test_setup_teardown(
-			the_annotation_travels_and_closes_when_it_is_wrong, setup, teardown),
-		cmocka_unit_test_setup_teardown(the_text_is_part_of_the_view, setup, teardown),
+			the_text_is_part_of_the_view, kit_setup, kit_teardown),
 		cmocka_unit_test_setup_teardown(
-			the_callers_of_a_node_are_its_pods, setup, teardown),
+			the_callers_of_a_node_are_its_pods, kit_setup, kit_teardown),
 		cmocka_unit_test_setup_teardown(
-			a_node_may_call_when_one_of_its_pods_may, setup, teardown),
+			a_node_may_call_when_one_of_its_pods_may, kit_setup, kit_teardown),
 		cmocka_unit_test_setup_teardown(
-			policies_close_the_pods_that_they_select, setup, teardown),
-		cmocka_unit_test_setup_teardown(peers_become_texts, setup, teardown),
+			policies_close_the_pods_that_they_select, kit_setup, kit_teardown),
+		cmocka_unit_test_setup_teardown(peers_become_texts, kit_setup, kit_teardown),
 		cmocka_unit_test_setup_teardown(
-			what_a_policy_says_beyond_our_limits_closes, setup, teardown),
-		cmocka_unit_test_setup_teardown(changes_reach_the_views, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_service_is_asked_by_endpoint, setup, teardown),
-		cmocka_unit_test_setup_teardown(a_snapshot_keeps_its_callers, setup, teardown),
+			what_a_policy_says_beyond_our_limits_closes, kit_setup, kit_teardown),
+		cmocka_unit_test_setup_teardown(changes_reach_the_views, kit_setup, kit_teardown),
+		cmocka_unit_test_setup_teardown(
+			a_service_is_asked_by_endpoint, kit_setup, kit_teardown),
+		cmocka_unit_test_setup_teardown(
+			a_snapshot_keeps_its_callers, kit_setup, kit_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -16,24 +16,6 @@
 #define NAMED(name) "hostname: " name ", subdomain: db, "
 #define SQL "{name: sql, containerPort: 5433, hostPort: 30001}"
 
-static struct cluster *cluster;
-
-static int
-setup(void **state)
-{
-	(void)state;
-	cluster = cluster_new();
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	cluster_free(&cluster);
-	return 0;
-}
-
 static void
 add_port(struct buf *out, const struct view_port *p)
 {
@@ -58,7 +40,7 @@ changes(void)
 	auto_buf struct buf out;
 
 	buf_init(&out, BUF_UNLIMITED);
-	while (cluster_next_change(cluster, &change)) {
+	while (cluster_next_change(kit_cluster, &change)) {
 		buf_printf(&out, "%s", change.name);
 		for (size_t i = 0; change.view != NULL && i < change.view->n_ports; i++)
 			add_port(&out, &change.view->ports[i]);
@@ -69,7 +51,7 @@ changes(void)
 		buf_adds(&out, "\n");
 		cluster_change_fini(&change);
 	}
-	assert_false(cluster_dirty(cluster));
+	assert_false(cluster_dirty(kit_cluster));
 	snprintf(text, sizeof text, "%s", buf_str(&out));
 	return text;
 }
@@ -88,8 +70,8 @@ each_hostname_has_a_view(void **state)
 	bool seen = false;
 
 	(void)state;
-	kit_say(cluster, "a.yaml", SERVICE("db", DB) BOTH);
-	while (cluster_next_change(cluster, &change)) {
+	kit_say(kit_cluster, "a.yaml", SERVICE("db", DB) BOTH);
+	while (cluster_next_change(kit_cluster, &change)) {
 		if (strcmp(change.name, "db-1.db") == 0) {
 			seen = true;
 			assert_true(view_digest(change.json, change.json_len) == change.digest);
@@ -121,22 +103,22 @@ each_hostname_has_a_view(void **state)
 		cluster_change_fini(&change);
 	}
 	assert_true(seen);
-	assert_string_equal(cluster_behind(cluster, "default", "db-1.db").text,
+	assert_string_equal(cluster_behind(kit_cluster, "default", "db-1.db").text,
 		"port 80: pod db-1 has no hostPort for container port 8080: only its own node can "
 		"dial it, others go through the hub");
 	/* Nodes are kept for the service alone: each of thousands of hostnames would have them again. */
-	assert_int_equal(cluster_behind(cluster, "default", "db-1.db").n_nodes, 0);
-	assert_int_equal(cluster_behind(cluster, "default", "db").n_nodes, 1);
-	assert_string_equal(cluster_behind(cluster, "default", "db").nodes, "n");
-	assert_string_equal(cluster_reason(cluster, "default", "db-1.db"), "");
-	assert_string_equal(cluster_behind(cluster, "default", "db-2.db").text, "");
+	assert_int_equal(cluster_behind(kit_cluster, "default", "db-1.db").n_nodes, 0);
+	assert_int_equal(cluster_behind(kit_cluster, "default", "db").n_nodes, 1);
+	assert_string_equal(cluster_behind(kit_cluster, "default", "db").nodes, "n");
+	assert_string_equal(cluster_reason(kit_cluster, "default", "db-1.db"), "");
+	assert_string_equal(cluster_behind(kit_cluster, "default", "db-2.db").text, "");
 }
 
 static void
 ports_of_the_service_its_targets_and_what_the_pod_declares(void **state)
 {
 	(void)state;
-	kit_say(cluster, "a.yaml", SERVICE("db", DB) BOTH);
+	kit_say(kit_cluster, "a.yaml", SERVICE("db", DB) BOTH);
 	assert_string_equal(changes(),
 		"db sql:5432/tcp=db-0:5433,db-1:5433! http-ui:80/http=db-0:8080,db-1:8080! "
 		"+:5433/tcp=db-0:5433,db-1:5433! +:8080/http=db-0:8080,db-1:8080!\n"
@@ -151,7 +133,7 @@ static void
 a_port_of_the_service_wins(void **state)
 {
 	(void)state;
-	kit_say(cluster, "a.yaml",
+	kit_say(kit_cluster, "a.yaml",
 		SERVICE("db",
 			"clusterIP: None, selector: {app: db}, ports: [{name: a, port: 80, "
 			"targetPort: 81}, {name: b, port: 81, targetPort: 82}]")
@@ -165,14 +147,14 @@ static void
 targets_that_differ_are_ambiguous(void **state)
 {
 	(void)state;
-	kit_say(cluster, "a.yaml",
+	kit_say(kit_cluster, "a.yaml",
 		SERVICE("db",
 			"clusterIP: None, selector: {app: db}, ports: [{port: 80, targetPort: "
 			"sql}]") POD("a", "", "True", "{name: sql, containerPort: 1}")
 			POD("b", "", "True", "{name: sql, containerPort: 2}"));
 	assert_string_equal(changes(), "db :80/tcp=a:1,b:2\n");
 	/* Not for a service with an address of its own. */
-	kit_say(cluster, "a.yaml",
+	kit_say(kit_cluster, "a.yaml",
 		SERVICE("db", "selector: {app: db}, ports: [{port: 80, targetPort: 8080}]")
 			POD("a", NAMED("a"), "True", ""));
 	assert_string_equal(changes(), "db :80/tcp=a:8080\n");
@@ -182,29 +164,29 @@ static void
 names_go_with_pod_hostname_service_and_headlessness(void **state)
 {
 	(void)state;
-	kit_say(cluster, "s.yaml",
+	kit_say(kit_cluster, "s.yaml",
 		SERVICE("db", "clusterIP: None, selector: {app: db}, ports: [{port: 80}]"));
-	kit_say(cluster, "p.yaml", POD("x", NAMED("db-0"), "True", ""));
+	kit_say(kit_cluster, "p.yaml", POD("x", NAMED("db-0"), "True", ""));
 	assert_string_equal(changes(), "db :80/tcp=x:80\ndb-0.db :80/tcp=x:80\n");
 	assert_string_equal(changes(), "");
-	kit_say(cluster, "p.yaml", POD("x", NAMED("db-7"), "True", ""));
+	kit_say(kit_cluster, "p.yaml", POD("x", NAMED("db-7"), "True", ""));
 	assert_string_equal(changes(), "db :80/tcp=x:80\ndb-0.db gone\ndb-7.db :80/tcp=x:80\n");
-	kit_say(cluster, "p.yaml", POD("x", "hostname: db-7, subdomain: other, ", "True", ""));
+	kit_say(kit_cluster, "p.yaml", POD("x", "hostname: db-7, subdomain: other, ", "True", ""));
 	assert_string_equal(changes(), "db :80/tcp=x:80\ndb-7.db gone\n");
-	kit_say(cluster, "p.yaml", POD("x", NAMED("db-7"), "False", ""));
+	kit_say(kit_cluster, "p.yaml", POD("x", NAMED("db-7"), "False", ""));
 	assert_string_equal(changes(), "db :80/tcp=x:80!\ndb-7.db :80/tcp=x:80!\n");
-	cluster_replace(cluster, "p.yaml", NULL);
+	cluster_replace(kit_cluster, "p.yaml", NULL);
 	assert_string_equal(changes(), "db :80/tcp\ndb-7.db gone\n");
-	kit_say(cluster, "p.yaml", POD("x", NAMED("db-7"), "True", ""));
+	kit_say(kit_cluster, "p.yaml", POD("x", NAMED("db-7"), "True", ""));
 	changes();
-	kit_say(cluster, "s.yaml", SERVICE("db", "selector: {app: db}, ports: [{port: 80}]"));
+	kit_say(kit_cluster, "s.yaml", SERVICE("db", "selector: {app: db}, ports: [{port: 80}]"));
 	assert_string_equal(changes(), "db :80/tcp=x:80\ndb-7.db gone\n");
-	kit_say(cluster, "s.yaml",
+	kit_say(kit_cluster, "s.yaml",
 		SERVICE("db", "clusterIP: None, selector: {app: db}, ports: [{port: 80}]"));
 	assert_string_equal(changes(), "db :80/tcp=x:80\ndb-7.db :80/tcp=x:80\n");
-	cluster_replace(cluster, "s.yaml", NULL);
+	cluster_replace(kit_cluster, "s.yaml", NULL);
 	assert_string_equal(changes(), "db gone\ndb-7.db gone\n");
-	cluster_replace(cluster, "p.yaml", NULL);
+	cluster_replace(kit_cluster, "p.yaml", NULL);
 	assert_string_equal(changes(), "");
 }
 
@@ -212,9 +194,9 @@ static void
 pods_may_share_a_hostname(void **state)
 {
 	(void)state;
-	kit_say(cluster, "s.yaml",
+	kit_say(kit_cluster, "s.yaml",
 		SERVICE("db", "clusterIP: None, selector: {app: db}, ports: [{port: 80}]"));
-	kit_say(cluster, "p.yaml",
+	kit_say(kit_cluster, "p.yaml",
 		POD("y", NAMED("h"), "True", "{containerPort: 2}")
 			POD("x", NAMED("h"), "False", "{containerPort: 1}, {containerPort: 2}"));
 	assert_string_equal(changes(),
@@ -230,7 +212,7 @@ static void
 slices_and_bare_addresses(void **state)
 {
 	(void)state;
-	kit_say(cluster, "a.yaml",
+	kit_say(kit_cluster, "a.yaml",
 		SERVICE("db", "clusterIP: None, ports: [{name: sql, port: 80}]")
 			DB_SLICE("one", "{name: sql, port: 81}",
 				"{addresses: [198.51.100.1], hostname: a}, {addresses: "
@@ -250,7 +232,7 @@ static void
 a_service_without_ports(void **state)
 {
 	(void)state;
-	kit_say(cluster, "a.yaml",
+	kit_say(kit_cluster, "a.yaml",
 		SERVICE("db", "clusterIP: None, selector: {app: db}")
 			POD("x", NAMED("x"), "True", "{containerPort: 1}"));
 	assert_string_equal(changes(), "db\nx.db +:1/tcp=x:1\n");
@@ -262,21 +244,21 @@ local_traffic_does_not_bind_a_name(void **state)
 	struct cluster_change change;
 
 	(void)state;
-	kit_say(cluster, "a.yaml",
+	kit_say(kit_cluster, "a.yaml",
 		SERVICE("db", "clusterIP: None, internalTrafficPolicy: Local, selector: {app: db}")
 			POD("x", NAMED("x"), "True", ""));
-	assert_true(cluster_next_change(cluster, &change));
+	assert_true(cluster_next_change(kit_cluster, &change));
 	assert_true(change.view->local_only);
 	cluster_change_fini(&change);
-	assert_true(cluster_next_change(cluster, &change));
+	assert_true(cluster_next_change(kit_cluster, &change));
 	assert_string_equal(change.name, "x.db");
 	assert_false(change.view->local_only);
 	cluster_change_fini(&change);
 	/* Changes that nobody took are freed. */
-	kit_say(cluster, "b.yaml",
+	kit_say(kit_cluster, "b.yaml",
 		POD("z", NAMED("z"), "True", "") POD("y", NAMED("y"), "True", ""));
-	assert_true(cluster_next_change(cluster, &change));
-	assert_true(cluster_dirty(cluster));
+	assert_true(cluster_next_change(kit_cluster, &change));
+	assert_true(cluster_dirty(kit_cluster));
 	cluster_change_fini(&change);
 }
 
@@ -286,7 +268,7 @@ places(const char *address)
 {
 	static char text[256];
 	struct cluster_place found[3];
-	size_t n = cluster_places(cluster, address, found, ARRAY_LEN(found));
+	size_t n = cluster_places(kit_cluster, address, found, ARRAY_LEN(found));
 
 	snprintf(text, sizeof text, "%zu", n);
 	for (size_t i = 0; i < MIN(n, ARRAY_LEN(found)); i++)
@@ -300,7 +282,7 @@ static void
 addresses_lead_to_nodes_and_pods(void **state)
 {
 	(void)state;
-	kit_say(cluster, "a.yaml",
+	kit_say(kit_cluster, "a.yaml",
 		NODE("n", "",
 			"{type: InternalIP, address: 10.0.0.1}, {type: Hostname, address: "
 			"n.plant}, "
@@ -312,15 +294,15 @@ addresses_lead_to_nodes_and_pods(void **state)
 	assert_string_equal(places("172.17.0.2"), "1 n/default/x");
 	assert_string_equal(places("10.0.0.2"), "0");
 	/* Another site has the same addresses. */
-	kit_say(cluster, "b.yaml", NODE("m", "", "{type: InternalIP, address: 10.0.0.1}"));
+	kit_say(kit_cluster, "b.yaml", NODE("m", "", "{type: InternalIP, address: 10.0.0.1}"));
 	assert_int_equal(places("10.0.0.1")[0], '2');
-	kit_say(cluster, "a.yaml", NODE("n", "", "{type: InternalIP, address: 10.0.0.3}"));
+	kit_say(kit_cluster, "a.yaml", NODE("n", "", "{type: InternalIP, address: 10.0.0.3}"));
 	assert_string_equal(places("10.0.0.1"), "1 m");
 	assert_string_equal(places("10.0.0.3"), "1 n");
 	assert_string_equal(places("172.17.0.2"), "0");
 }
 
-#define T(f) cmocka_unit_test_setup_teardown(f, setup, teardown)
+#define T(f) cmocka_unit_test_setup_teardown(f, kit_setup, kit_teardown)
 
 int
 main(void)

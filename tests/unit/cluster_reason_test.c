@@ -12,32 +12,11 @@
 #define WEB "{name: http, containerPort: 8080, hostPort: 30080}"
 #define BY(labels) SERVICE("s", "selector: {" labels "}, ports: [{port: 80, targetPort: http}]")
 
-static struct cluster *cluster;
-
-static int
-setup(void **state)
-{
-	(void)state;
-	cluster = cluster_new();
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	cluster_free(&cluster);
-	return 0;
-}
-
 static void
 adopt(void)
 {
-	struct cluster_change change;
-
-	while (cluster_next_change(cluster, &change))
-		cluster_change_fini(&change);
-	cluster_look_near(cluster);
+	kit_drop_changes(kit_cluster);
+	cluster_look_near(kit_cluster);
 }
 
 /* What nodes are told of the service's port. */
@@ -48,7 +27,7 @@ told_why(void)
 	struct cluster_change change;
 
 	text[0] = '\0';
-	while (cluster_next_change(cluster, &change)) {
+	while (cluster_next_change(kit_cluster, &change)) {
 		struct view *v = NULL;
 		struct service *s;
 		const struct self self = {.node = "edge-1", .site = "", .zone = ""};
@@ -67,8 +46,8 @@ static void
 says(enum cluster_problem problem, const char *reason)
 {
 	adopt();
-	assert_string_equal(cluster_reason(cluster, "default", "s"), reason);
-	assert_string_equal(cluster_problem_word(cluster_problem(cluster, "default", "s")),
+	assert_string_equal(cluster_reason(kit_cluster, "default", "s"), reason);
+	assert_string_equal(cluster_problem_word(cluster_problem(kit_cluster, "default", "s")),
 		cluster_problem_word(problem));
 }
 
@@ -79,23 +58,23 @@ a_pod_without_a_host_port_is_no_problem(void **state)
 	struct cluster_behind behind;
 
 	(void)state;
-	kit_say(cluster, "s", BY("app: web"));
-	kit_say(cluster, "p",
+	kit_say(kit_cluster, "s", BY("app: web"));
+	kit_say(kit_cluster, "p",
 		POD("a", "n2", "app: web", "{name: http, containerPort: 8080}", AT("172.17.0.2"))
 			POD("b", "n1", "app: web", "{name: http, containerPort: 8080}",
 				AT("172.17.0.2")) POD("c", "n2", "app: web",
 				"{name: http, containerPort: 8080}", AT("172.17.0.3"))
 				POD("d", "n3", "app: web", WEB, AT("172.17.0.2")));
 	says(CLUSTER_WELL, "");
-	behind = cluster_behind(cluster, "default", "s");
+	behind = cluster_behind(kit_cluster, "default", "s");
 	assert_non_null(strstr(behind.text, "has no hostPort for container port 8080"));
 	assert_int_equal(behind.n_nodes, 2);
 	assert_string_equal(behind.nodes, "n1");
 	assert_string_equal(behind.nodes + 3, "n2");
-	kit_say(cluster, "p", POD("d", "n3", "app: web", WEB, AT("172.17.0.2")));
+	kit_say(kit_cluster, "p", POD("d", "n3", "app: web", WEB, AT("172.17.0.2")));
 	says(CLUSTER_WELL, "");
-	assert_int_equal(cluster_behind(cluster, "default", "s").n_nodes, 0);
-	assert_string_equal(cluster_behind(cluster, "default", "s").text, "");
+	assert_int_equal(cluster_behind(kit_cluster, "default", "s").n_nodes, 0);
+	assert_string_equal(cluster_behind(kit_cluster, "default", "s").text, "");
 }
 
 static void
@@ -110,23 +89,23 @@ nodes_behind_are_bounded(void **state)
 			POD("p%u", "n%u", "app: web", "{name: http, containerPort: 8080}",
 				AT("172.17.0.2")),
 			i, i);
-	kit_say(cluster, "s", BY("app: web"));
-	kit_say(cluster, "p", buf_str(&pods));
+	kit_say(kit_cluster, "s", BY("app: web"));
+	kit_say(kit_cluster, "p", buf_str(&pods));
 	says(CLUSTER_WELL, "");
-	assert_int_equal(cluster_behind(cluster, "default", "s").n_nodes, CLUSTER_BEHIND_MAX);
+	assert_int_equal(cluster_behind(kit_cluster, "default", "s").n_nodes, CLUSTER_BEHIND_MAX);
 }
 
 static void
 what_counts_more_is_told(void **state)
 {
 	(void)state;
-	kit_say(cluster, "s", BY("app: web"));
+	kit_say(kit_cluster, "s", BY("app: web"));
 	/* Some pod has no such port: in part. None has: the targetPort is wrong. */
-	kit_say(cluster, "p",
+	kit_say(kit_cluster, "p",
 		POD("a", "n1", "app: web", "{name: web, containerPort: 1}", AT("172.17.0.2"))
 			POD("b", "n1", "app: web", WEB, AT("172.17.0.3")));
 	says(CLUSTER_PARTLY, "port 80: pod a has no container port named http");
-	kit_say(cluster, "p",
+	kit_say(kit_cluster, "p",
 		POD("a", "n1", "app: web", "{name: web, containerPort: 1}, {containerPort: 2}",
 			AT("172.17.0.2")) POD("b", "n1", "app: web", "", AT("172.17.0.3")));
 	says(CLUSTER_TARGET_PORT,
@@ -148,9 +127,9 @@ a_target_port_that_slices_leave_out(void **state)
 	auto_free char *whole = xasprintf("%.*s%s%s", (int)(at - slice), slice, by_name, at + 1);
 
 	(void)state;
-	kit_say(cluster, "s", BY("app: web"));
-	kit_say(cluster, "p", POD("a", "n1", "app: web", "", AT("172.17.0.2")));
-	kit_say(cluster, "e", whole);
+	kit_say(kit_cluster, "s", BY("app: web"));
+	kit_say(kit_cluster, "p", POD("a", "n1", "app: web", "", AT("172.17.0.2")));
+	kit_say(kit_cluster, "e", whole);
 	assert_string_equal(told_why(),
 		"targetPort \"http\" is the name of no container port of its pods; a has none at "
 		"all");
@@ -199,23 +178,23 @@ a_selector_names_the_nearest_label(void **state)
 		auto_free char *service = xasprintf(BY("%s"), cases[i].selector);
 		auto_free char *reason = xasprintf(NOBODY "%s", cases[i].says);
 
-		kit_say(cluster, "s", service);
-		cluster_replace(cluster, "p", NULL);
+		kit_say(kit_cluster, "s", service);
+		cluster_replace(kit_cluster, "p", NULL);
 		if (cases[i].pods[0] != '\0')
-			kit_say(cluster, "p", cases[i].pods);
+			kit_say(kit_cluster, "p", cases[i].pods);
 		says(CLUSTER_NO_ENDPOINTS, reason);
 	}
 	/* Pods often come after their Service: nothing of it is joined again, and still it is found. */
-	cluster_replace(cluster, "p", NULL);
-	kit_say(cluster, "s", BY("app: wbe"));
+	cluster_replace(kit_cluster, "p", NULL);
+	kit_say(kit_cluster, "s", BY("app: wbe"));
 	says(CLUSTER_NO_ENDPOINTS, NOBODY "its selector is app=wbe, but the namespace has no pods");
-	kit_say(cluster, "p", POD("web-0", "n", "app: web", WEB, AT("172.17.0.2")));
+	kit_say(kit_cluster, "p", POD("web-0", "n", "app: web", WEB, AT("172.17.0.2")));
 	says(CLUSTER_NO_ENDPOINTS,
 		NOBODY
 		"no pod has the label app=wbe of its selector; the nearest, web-0, has app=web");
-	kit_say(cluster, "s", BY("app: web"));
+	kit_say(kit_cluster, "s", BY("app: web"));
 	says(CLUSTER_WELL, "");
-	cluster_replace(cluster, "s", NULL);
+	cluster_replace(kit_cluster, "s", NULL);
 	says(CLUSTER_WELL, "");
 }
 
@@ -232,21 +211,21 @@ rounds_come_to_all(void **state)
 	buf_init(&text, BUF_UNLIMITED);
 	for (unsigned i = 0; i < SERVICES; i++)
 		buf_printf(&text, SERVICE("s%u", "selector: {app: wbe}, ports: [{port: 80}]"), i);
-	kit_say(cluster, "s", buf_str(&text));
+	kit_say(kit_cluster, "s", buf_str(&text));
 	buf_consume(&text, buf_len(&text));
 	for (unsigned i = 0; i < PODS; i++)
 		buf_printf(&text, POD("p%u", "n", "app: web", WEB, AT("172.17.0.2")), i);
-	kit_say(cluster, "p", buf_str(&text));
-	while (cluster_next_change(cluster, &change))
+	kit_say(kit_cluster, "p", buf_str(&text));
+	while (cluster_next_change(kit_cluster, &change))
 		cluster_change_fini(&change);
 	for (; named < SERVICES && rounds < SERVICES; rounds++) {
-		cluster_look_near(cluster);
+		cluster_look_near(kit_cluster);
 		named = 0;
 		for (unsigned i = 0; i < SERVICES; i++) {
 			char name[8];
 
 			snprintf(name, sizeof name, "s%u", i);
-			named += strstr(cluster_reason(cluster, "default", name),
+			named += strstr(cluster_reason(kit_cluster, "default", name),
 					 "the nearest, p0, has app=web") != NULL;
 		}
 		assert_true(rounds > 0 || named < SERVICES);
@@ -271,19 +250,19 @@ rounds_are_bounded_by_labels(void **state)
 	for (unsigned i = 0; i < SERVICES; i++)
 		buf_printf(&text, SERVICE("s%u", "selector: {%sz: wbe}, ports: [{port: 80}]"), i,
 			buf_str(&labels));
-	kit_say(cluster, "s", buf_str(&text));
+	kit_say(kit_cluster, "s", buf_str(&text));
 	buf_consume(&text, buf_len(&text));
 	for (unsigned i = 0; i < PODS; i++)
 		buf_printf(&text, POD("p%u", "n", "%sz: web", WEB, AT("172.17.0.2")), i,
 			buf_str(&labels));
-	kit_say(cluster, "p", buf_str(&text));
+	kit_say(kit_cluster, "p", buf_str(&text));
 	adopt();
 	for (unsigned i = 0; i < SERVICES; i++) {
 		char name[8];
 
 		snprintf(name, sizeof name, "s%u", i);
-		named +=
-			strstr(cluster_reason(cluster, "default", name), "the nearest, p0") != NULL;
+		named += strstr(cluster_reason(kit_cluster, "default", name), "the nearest, p0") !=
+			NULL;
 	}
 	assert_in_range(named, 1, SERVICES - 1);
 }
@@ -341,11 +320,11 @@ the_nearest_of_many_by_any_order(void **state)
 				values[i]);
 		}
 		service = xasprintf(BY("app: %s"), values[PODS]);
-		kit_say(cluster, "s", service);
-		kit_say(cluster, "p", buf_str(&text));
+		kit_say(kit_cluster, "s", service);
+		kit_say(kit_cluster, "p", buf_str(&text));
 		adopt();
 		says_so = xasprintf("the nearest, p%u, has app=%s", best, values[best]);
-		assert_non_null(strstr(cluster_reason(cluster, "default", "s"), says_so));
+		assert_non_null(strstr(cluster_reason(kit_cluster, "default", "s"), says_so));
 	}
 }
 
@@ -354,21 +333,21 @@ static void
 a_service_that_goes_is_looked_at_no_more(void **state)
 {
 	(void)state;
-	kit_say(cluster, "p", POD("web-0", "n", "app: web", WEB, AT("172.17.0.2")));
-	kit_say(cluster, "s", BY("app: wbe"));
+	kit_say(kit_cluster, "p", POD("web-0", "n", "app: web", WEB, AT("172.17.0.2")));
+	kit_say(kit_cluster, "s", BY("app: wbe"));
 	adopt();
-	cluster_replace(cluster, "s", NULL);
-	cluster_look_near(cluster);
+	cluster_replace(kit_cluster, "s", NULL);
+	cluster_look_near(kit_cluster);
 	says(CLUSTER_WELL, "");
-	kit_say(cluster, "s", BY("app: wbe"));
+	kit_say(kit_cluster, "s", BY("app: wbe"));
 	adopt();
-	kit_say(cluster, "s", SERVICE("s", "ports: [{port: 80, targetPort: http}]"));
-	cluster_look_near(cluster);
+	kit_say(kit_cluster, "s", SERVICE("s", "ports: [{port: 80, targetPort: http}]"));
+	cluster_look_near(kit_cluster);
 	adopt();
-	assert_null(strstr(cluster_reason(cluster, "default", "s"), "nearest"));
+	assert_null(strstr(cluster_reason(kit_cluster, "default", "s"), "nearest"));
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 
 int
 main(void)

@@ -20,18 +20,6 @@ say_data(struct cluster *c, const char *name)
 	kube_batch_fini(&b);
 }
 
-/* Number of changes waiting, which are dropped. */
-static size_t
-drain(struct cluster *c)
-{
-	struct cluster_change change;
-	size_t n = 0;
-
-	for (; cluster_next_change(c, &change); n++)
-		cluster_change_fini(&change);
-	return n;
-}
-
 /* The one change that is due, as JSON ("gone" for a deletion); the text lives until the next call. */
 static const char *
 only_change(struct cluster *c)
@@ -47,26 +35,8 @@ only_change(struct cluster *c)
 		assert_true(view_digest(change.json, change.json_len) == change.digest);
 	}
 	cluster_change_fini(&change);
-	assert_int_equal(drain(c), 0);
+	assert_int_equal(kit_drop_changes(c), 0);
 	return text;
-}
-
-static struct cluster *cluster;
-
-static int
-setup(void **state)
-{
-	(void)state;
-	cluster = cluster_new();
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	cluster_free(&cluster);
-	return 0;
 }
 
 #define WEB                                                                                        \
@@ -77,7 +47,7 @@ static void
 named_port_is_resolved_in_each_pod(void **state)
 {
 	(void)state;
-	kit_say(cluster, "a.yaml",
+	kit_say(kit_cluster, "a.yaml",
 		SERVICE("s", WEB) POD("a", "n1",
 			"containers: [{ports: [{name: www, containerPort: 8080, hostPort: "
 			"30080}]}]",
@@ -86,7 +56,7 @@ named_port_is_resolved_in_each_pod(void **state)
 			IPS("172.17.0.2", "192.0.2.2"))
 			POD("c", "n2", "containers: [{ports: [{name: other, containerPort: 1}]}]",
 				IPS("172.17.0.3", "192.0.2.2")));
-	assert_string_equal(only_change(cluster),
+	assert_string_equal(only_change(kit_cluster),
 		"{\"ns\":\"default\",\"name\":\"s\",\"clusterIP\":\"10.96.0.1\",\"ports\":["
 		"{\"name\":\"http\",\"port\":80,\"mode\":\"http\",\"endpoints\":["
 		"{\"node\":\"n1\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
@@ -94,8 +64,8 @@ named_port_is_resolved_in_each_pod(void **state)
 		"\"hostIP\":\"192.0.2.1\",\"hostPort\":30080},"
 		"{\"node\":\"n2\",\"pod\":\"b\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
 		"9090}]}]}");
-	assert_true(cluster_reason(cluster, "default", "s")[0] != '\0');
-	assert_int_equal(cluster_count(cluster, KUBE_POD), 3);
+	assert_true(cluster_reason(kit_cluster, "default", "s")[0] != '\0');
+	assert_int_equal(cluster_count(kit_cluster, KUBE_POD), 3);
 }
 
 static const char *
@@ -139,25 +109,25 @@ each_way_to_reach_a_pod(void **state)
 
 	(void)state;
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
-		kit_say(cluster, "s.yaml", SERVICE("s", NUMBER));
-		kit_say(cluster, "p.yaml", cases[i].pod);
-		assert_non_null(strstr(endpoints_of(cluster), cases[i].way));
-		assert_string_equal(cluster_reason(cluster, "default", "s"), "");
-		cluster_replace(cluster, "p.yaml", NULL);
-		assert_string_equal(endpoints_of(cluster), "[]}]}");
-		assert_string_equal(
-			cluster_reason(cluster, "default", "s"), "port 80: no pod with an address");
+		kit_say(kit_cluster, "s.yaml", SERVICE("s", NUMBER));
+		kit_say(kit_cluster, "p.yaml", cases[i].pod);
+		assert_non_null(strstr(endpoints_of(kit_cluster), cases[i].way));
+		assert_string_equal(cluster_reason(kit_cluster, "default", "s"), "");
+		cluster_replace(kit_cluster, "p.yaml", NULL);
+		assert_string_equal(endpoints_of(kit_cluster), "[]}]}");
+		assert_string_equal(cluster_reason(kit_cluster, "default", "s"),
+			"port 80: no pod with an address");
 	}
 	/* A hostPort of the other protocol is none. */
-	kit_say(cluster, "p.yaml",
+	kit_say(kit_cluster, "p.yaml",
 		POD("a", "n",
 			"containers: [{ports: [{containerPort: 8080, hostPort: 1, protocol: "
 			"UDP}]}]",
 			IPS("172.17.0.2", "192.0.2.1")));
-	assert_string_equal(endpoints_of(cluster),
+	assert_string_equal(endpoints_of(kit_cluster),
 		"[{\"node\":\"n\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
 		"8080}]}]}");
-	assert_string_equal(cluster_behind(cluster, "default", "s").text,
+	assert_string_equal(cluster_behind(kit_cluster, "default", "s").text,
 		"port 80: pod a has no hostPort for container port 8080: only its own node can "
 		"dial it, others go through the hub");
 }
@@ -191,34 +161,34 @@ refused_addresses_are_told(void **state)
 	};
 
 	(void)state;
-	kit_say(cluster, "n.yaml",
+	kit_say(kit_cluster, "n.yaml",
 		"apiVersion: v1\nkind: Node\nmetadata: {name: n}\n"
 		"status: {addresses: [{type: InternalIP, address: 192.0.2.9}]}\n");
-	kit_say(cluster, "s.yaml", SERVICE("s", NUMBER));
-	drain(cluster);
+	kit_say(kit_cluster, "s.yaml", SERVICE("s", NUMBER));
+	kit_drop_changes(kit_cluster);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		bool refused = cases[i].what != NULL;
 		auto_free char *note = NULL;
 		const char *reason;
 
-		kit_say(cluster, "x.yaml", cases[i].objects);
-		drain(cluster);
-		reason = cluster_reason(cluster, "default", "s");
-		note = cluster_next_note(cluster);
-		if ((cluster_problem(cluster, "default", "s") == CLUSTER_REFUSED) != refused ||
+		kit_say(kit_cluster, "x.yaml", cases[i].objects);
+		kit_drop_changes(kit_cluster);
+		reason = cluster_reason(kit_cluster, "default", "s");
+		note = cluster_next_note(kit_cluster);
+		if ((cluster_problem(kit_cluster, "default", "s") == CLUSTER_REFUSED) != refused ||
 			(refused && strstr(reason, cases[i].what) == NULL))
 			fail_msg("case %zu: \"%s\"", i, reason);
-		assert_int_equal(cluster_count_refused(cluster), refused);
+		assert_int_equal(cluster_count_refused(kit_cluster), refused);
 		assert_true((note != NULL) == refused);
 		assert_true(note == NULL || strstr(note, reason) == note);
 		assert_true(note == NULL || strstr(note, " service=default/s") != NULL);
 		/* Joined again it is no news. */
-		kit_say(cluster, "s.yaml", SERVICE("s", NUMBER));
-		drain(cluster);
-		assert_null(cluster_next_note(cluster));
-		cluster_replace(cluster, "x.yaml", NULL);
-		drain(cluster);
-		assert_int_equal(cluster_count_refused(cluster), 0);
+		kit_say(kit_cluster, "s.yaml", SERVICE("s", NUMBER));
+		kit_drop_changes(kit_cluster);
+		assert_null(cluster_next_note(kit_cluster));
+		cluster_replace(kit_cluster, "x.yaml", NULL);
+		kit_drop_changes(kit_cluster);
+		assert_int_equal(cluster_count_refused(kit_cluster), 0);
 	}
 }
 
@@ -239,8 +209,8 @@ conditions_of_pods(void **state)
 	};
 
 	(void)state;
-	kit_say(cluster, "s.yaml", SERVICE("s", NUMBER));
-	drain(cluster);
+	kit_say(kit_cluster, "s.yaml", SERVICE("s", NUMBER));
+	kit_drop_changes(kit_cluster);
 	for (size_t i = 0; i < ARRAY_LEN(cases); i++) {
 		auto_free char *pod = xasprintf(
 			"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\n%s\n",
@@ -251,73 +221,73 @@ conditions_of_pods(void **state)
 				  "\"2026-11-21T00:00:00Z\"}\n%s\n",
 				cases[i].status);
 
-		kit_say(cluster, "p.yaml", pod);
-		assert_non_null(strstr(endpoints_of(cluster), cases[i].flags));
-		kit_say(cluster, "p.yaml", leaving);
-		assert_non_null(strstr(endpoints_of(cluster),
+		kit_say(kit_cluster, "p.yaml", pod);
+		assert_non_null(strstr(endpoints_of(kit_cluster), cases[i].flags));
+		kit_say(kit_cluster, "p.yaml", leaving);
+		assert_non_null(strstr(endpoints_of(kit_cluster),
 			strcmp(cases[i].flags, "\"flags\":3") == 0 ? "\"flags\":6"
 								   : "\"flags\":4"));
 	}
-	kit_say(cluster, "p.yaml",
+	kit_say(kit_cluster, "p.yaml",
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\n"
 		"status: {phase: Failed, podIP: 10.0.0.1}\n");
-	assert_string_equal(endpoints_of(cluster), "[]}]}");
-	kit_say(cluster, "p.yaml",
+	assert_string_equal(endpoints_of(kit_cluster), "[]}]}");
+	kit_say(kit_cluster, "p.yaml",
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: p, labels: {app: web}}\n"
 		"status: {phase: Pending, podIP: 10.0.0.1}\n");
-	assert_non_null(strstr(endpoints_of(cluster), "\"flags\":0"));
-	kit_say(cluster, "s.yaml", SERVICE("s", "publishNotReadyAddresses: true, " NUMBER));
-	assert_non_null(strstr(endpoints_of(cluster), "\"flags\":1"));
+	assert_non_null(strstr(endpoints_of(kit_cluster), "\"flags\":0"));
+	kit_say(kit_cluster, "s.yaml", SERVICE("s", "publishNotReadyAddresses: true, " NUMBER));
+	assert_non_null(strstr(endpoints_of(kit_cluster), "\"flags\":1"));
 }
 
 static void
 slices_before_endpoints_before_selector(void **state)
 {
 	(void)state;
-	kit_say(cluster, "s.yaml",
+	kit_say(kit_cluster, "s.yaml",
 		SERVICE("s", NUMBER) POD("a", "n", "containers: []", IPS("10.0.0.1", "192.0.2.1")));
-	assert_non_null(strstr(endpoints_of(cluster), "\"podIP\":\"10.0.0.1\""));
-	kit_say(cluster, "e.yaml",
+	assert_non_null(strstr(endpoints_of(kit_cluster), "\"podIP\":\"10.0.0.1\""));
+	kit_say(kit_cluster, "e.yaml",
 		"apiVersion: v1\nkind: Endpoints\nmetadata: {name: s}\nsubsets:\n"
 		"- {addresses: [{ip: 10.0.0.2}], notReadyAddresses: [{ip: 10.0.0.3}], ports: "
 		"[{port: 7}]}\n");
-	assert_string_equal(endpoints_of(cluster),
+	assert_string_equal(endpoints_of(kit_cluster),
 		"[{\"flags\":3,\"givenIP\":\"10.0.0.2\",\"givenPort\":7},"
 		"{\"flags\":0,\"givenIP\":\"10.0.0.3\",\"givenPort\":7}]}]}");
-	kit_say(cluster, "l.yaml", SLICE("s-1", "s", "{port: 8}", "{addresses: [10.0.0.4]}"));
-	assert_string_equal(endpoints_of(cluster),
+	kit_say(kit_cluster, "l.yaml", SLICE("s-1", "s", "{port: 8}", "{addresses: [10.0.0.4]}"));
+	assert_string_equal(endpoints_of(kit_cluster),
 		"[{\"flags\":3,\"givenIP\":\"10.0.0.4\",\"givenPort\":8}]}]}");
 	/* A slice of the wrong port is still who decides. */
-	kit_say(cluster, "l.yaml",
+	kit_say(kit_cluster, "l.yaml",
 		SLICE("s-1", "s", "{port: 8, name: x}", "{addresses: [10.0.0.4]}"));
-	assert_string_equal(endpoints_of(cluster), "[]}]}");
-	assert_non_null(strstr(cluster_reason(cluster, "default", "s"), "no port named ''"));
-	cluster_replace(cluster, "l.yaml", NULL);
-	assert_non_null(strstr(endpoints_of(cluster), "10.0.0.2"));
-	cluster_replace(cluster, "e.yaml", NULL);
-	assert_non_null(strstr(endpoints_of(cluster), "\"podIP\":\"10.0.0.1\""));
+	assert_string_equal(endpoints_of(kit_cluster), "[]}]}");
+	assert_non_null(strstr(cluster_reason(kit_cluster, "default", "s"), "no port named ''"));
+	cluster_replace(kit_cluster, "l.yaml", NULL);
+	assert_non_null(strstr(endpoints_of(kit_cluster), "10.0.0.2"));
+	cluster_replace(kit_cluster, "e.yaml", NULL);
+	assert_non_null(strstr(endpoints_of(kit_cluster), "\"podIP\":\"10.0.0.1\""));
 }
 
 static void
 slices_are_joined_to_pods(void **state)
 {
 	(void)state;
-	kit_say(cluster, "l.yaml",
+	kit_say(kit_cluster, "l.yaml",
 		SERVICE("s", NUMBER) SLICE("s-1", "s", "{port: 8080}",
 			"{addresses: [172.17.0.2], nodeName: n1, targetRef: {kind: Pod, name: a}},"
 			"{addresses: [172.17.0.2], nodeName: n2}"));
-	assert_string_equal(endpoints_of(cluster),
+	assert_string_equal(endpoints_of(kit_cluster),
 		"[{\"node\":\"n1\",\"flags\":3,\"givenIP\":\"172.17.0.2\",\"givenPort\":8080},"
 		"{\"node\":\"n2\",\"flags\":3,\"givenIP\":\"172.17.0.2\",\"givenPort\":8080}]}]}");
-	kit_say(cluster, "a.yaml",
+	kit_say(kit_cluster, "a.yaml",
 		POD("a", "n1", "containers: [{ports: [{containerPort: 8080, hostPort: 5}]}]",
 			IPS("172.17.0.2", "192.0.2.1")));
-	assert_non_null(strstr(endpoints_of(cluster), "\"pod\":\"a\""));
+	assert_non_null(strstr(endpoints_of(kit_cluster), "\"pod\":\"a\""));
 	/* Found by node and address; the same address on another node is another pod. */
-	kit_say(cluster, "b.yaml",
+	kit_say(kit_cluster, "b.yaml",
 		POD("b", "n2", "containers: [{ports: [{containerPort: 8080, hostPort: 6}]}]",
 			IPS("172.17.0.2", "192.0.2.2")));
-	assert_string_equal(endpoints_of(cluster),
+	assert_string_equal(endpoints_of(kit_cluster),
 		"[{\"node\":\"n1\",\"pod\":\"a\",\"flags\":3,\"podIP\":\"172.17.0.2\",\"podPort\":"
 		"8080,"
 		"\"hostIP\":\"192.0.2.1\",\"hostPort\":5},"
@@ -330,12 +300,12 @@ static void
 doubles_over_slices_are_one_and_the_better_stays(void **state)
 {
 	(void)state;
-	kit_say(cluster, "l.yaml",
+	kit_say(kit_cluster, "l.yaml",
 		SERVICE("s", NUMBER) SLICE("s-1", "s", "{port: 8080}",
 			"{addresses: [10.0.0.1], conditions: {ready: false}}")
 			SLICE("s-2", "s", "{port: 8080}", "{addresses: [10.0.0.1]}")
 				SLICE("s-3", "s", "{port: 8081}", "{addresses: [10.0.0.1]}"));
-	assert_string_equal(endpoints_of(cluster),
+	assert_string_equal(endpoints_of(kit_cluster),
 		"[{\"flags\":3,\"givenIP\":\"10.0.0.1\",\"givenPort\":8080},"
 		"{\"flags\":3,\"givenIP\":\"10.0.0.1\",\"givenPort\":8081}]}]}");
 }
@@ -346,31 +316,32 @@ sites_and_public_addresses_come_from_nodes(void **state)
 	const char *site, *zone;
 
 	(void)state;
-	kit_say(cluster, "s.yaml",
+	kit_say(kit_cluster, "s.yaml",
 		SERVICE("s", NUMBER) POD("a", "n1",
 			"containers: [{ports: [{containerPort: 8080, hostPort: 5}]}]",
 			IPS("172.17.0.2", "10.1.1.1")));
-	drain(cluster);
-	kit_say(cluster, "n.yaml",
+	kit_drop_changes(kit_cluster);
+	kit_say(kit_cluster, "n.yaml",
 		NODE("n1", "edgeway.io/site: s1, topology.kubernetes.io/zone: z1",
 			"{type: ExternalIP, address: 198.51.100.9}"));
-	assert_non_null(strstr(endpoints_of(cluster), "\"site\":\"s1\",\"zone\":\"z1\",\"pod\""));
-	kit_say(cluster, "n.yaml",
+	assert_non_null(
+		strstr(endpoints_of(kit_cluster), "\"site\":\"s1\",\"zone\":\"z1\",\"pod\""));
+	kit_say(kit_cluster, "n.yaml",
 		NODE("n1", "topology.kubernetes.io/zone: z1, edgeway.io/public: \"true\"",
 			"{type: ExternalIP, address: 198.51.100.9}"));
-	assert_string_equal(endpoints_of(cluster),
+	assert_string_equal(endpoints_of(kit_cluster),
 		"[{\"node\":\"n1\",\"site\":\"z1\",\"zone\":\"z1\",\"public\":true,\"pod\":\"a\","
 		"\"flags\":3,"
 		"\"podIP\":\"172.17.0.2\",\"podPort\":8080,\"hostIP\":\"10.1.1.1\",\"hostPort\":5,"
 		"\"publicIP\":\"198.51.100.9\"}]}]}");
 	/* What does not matter here wakes nobody. */
-	kit_say(cluster, "n.yaml",
+	kit_say(kit_cluster, "n.yaml",
 		NODE("n1", "topology.kubernetes.io/zone: z1, edgeway.io/public: \"true\", x: y",
 			"{type: ExternalIP, address: 198.51.100.9}"));
-	assert_false(cluster_dirty(cluster));
-	assert_int_equal(cluster_node(cluster, "n1", &site, &zone), 0);
+	assert_false(cluster_dirty(kit_cluster));
+	assert_int_equal(cluster_node(kit_cluster, "n1", &site, &zone), 0);
 	assert_string_equal(site, "z1");
-	assert_int_equal(cluster_node(cluster, "n2", &site, &zone), -ENOENT);
+	assert_int_equal(cluster_node(kit_cluster, "n2", &site, &zone), -ENOENT);
 	assert_string_equal(site, "");
 }
 
@@ -415,70 +386,70 @@ protocol_of_a_port(void **state)
 			fail_msg("%s is not %s", cases[i].port, cases[i].mode);
 		cluster_free(&c);
 	}
-	kit_say(cluster, "s.yaml", SERVICE("s", "ports: [{port: 1, protocol: SCTP}]"));
+	kit_say(kit_cluster, "s.yaml", SERVICE("s", "ports: [{port: 1, protocol: SCTP}]"));
 	assert_string_equal(
-		only_change(cluster), "{\"ns\":\"default\",\"name\":\"s\",\"ports\":[]}");
+		only_change(kit_cluster), "{\"ns\":\"default\",\"name\":\"s\",\"ports\":[]}");
 }
 
 static void
 services_that_are_not_ours_have_no_view(void **state)
 {
 	(void)state;
-	kit_say(cluster, "s.yaml",
+	kit_say(kit_cluster, "s.yaml",
 		"apiVersion: v1\nkind: Service\nmetadata: {name: a, labels: {edgeway.io/mesh: "
 		"\"false\"}}\n"
 		"---\napiVersion: v1\nkind: Service\nmetadata: {name: b, labels: "
 		"{service.kubernetes.io/service-proxy-name: other}}\n");
-	assert_string_equal(only_change(cluster), "none");
-	kit_say(cluster, "s.yaml",
+	assert_string_equal(only_change(kit_cluster), "none");
+	kit_say(kit_cluster, "s.yaml",
 		"apiVersion: v1\nkind: Service\nmetadata: {name: a}\n"
 		"spec: {type: ExternalName, externalName: db.example.com.}\n");
-	assert_string_equal(only_change(cluster),
+	assert_string_equal(only_change(kit_cluster),
 		"{\"ns\":\"default\",\"name\":\"a\",\"externalName\":\"db.example.com\",\"ports\":["
 		"]}");
-	kit_say(cluster, "s.yaml",
+	kit_say(kit_cluster, "s.yaml",
 		"apiVersion: v1\nkind: Service\nmetadata: {name: a, annotations: {edgeway.io/mesh: "
 		"\"false\"}}\n");
-	assert_string_equal(only_change(cluster), "gone");
+	assert_string_equal(only_change(kit_cluster), "gone");
 }
 
 static void
 only_affected_services_are_looked_at(void **state)
 {
 	(void)state;
-	kit_say(cluster, "s.yaml", SERVICE("s", NUMBER));
-	kit_say(cluster, "t.yaml", SERVICE("t", "selector: {app: other}, ports: [{port: 1}]"));
-	assert_int_equal(drain(cluster), 2);
-	kit_say(cluster, "p.yaml", POD("a", "n", "containers: []", "podIP: 10.0.0.1"));
-	assert_int_equal(drain(cluster), 1);
+	kit_say(kit_cluster, "s.yaml", SERVICE("s", NUMBER));
+	kit_say(kit_cluster, "t.yaml", SERVICE("t", "selector: {app: other}, ports: [{port: 1}]"));
+	assert_int_equal(kit_drop_changes(kit_cluster), 2);
+	kit_say(kit_cluster, "p.yaml", POD("a", "n", "containers: []", "podIP: 10.0.0.1"));
+	assert_int_equal(kit_drop_changes(kit_cluster), 1);
 	/* Said again without a difference. */
-	kit_say(cluster, "p.yaml", POD("a", "n", "containers: []", "podIP: 10.0.0.1"));
-	assert_int_equal(drain(cluster), 0);
-	kit_say(cluster, "q.yaml",
+	kit_say(kit_cluster, "p.yaml", POD("a", "n", "containers: []", "podIP: 10.0.0.1"));
+	assert_int_equal(kit_drop_changes(kit_cluster), 0);
+	kit_say(kit_cluster, "q.yaml",
 		"apiVersion: v1\nkind: Pod\nmetadata: {name: z, labels: {app: nobody}}\n");
-	assert_false(cluster_dirty(cluster));
-	cluster_replace(cluster, "s.yaml", NULL);
-	assert_string_equal(only_change(cluster), "gone");
-	assert_false(cluster_dirty(cluster));
+	assert_false(cluster_dirty(kit_cluster));
+	cluster_replace(kit_cluster, "s.yaml", NULL);
+	assert_string_equal(only_change(kit_cluster), "gone");
+	assert_false(cluster_dirty(kit_cluster));
 }
 
 static void
 two_sources_for_one_object(void **state)
 {
 	(void)state;
-	kit_say(cluster, "b.yaml", SERVICE("s", "ports: [{port: 2}]"));
-	assert_non_null(strstr(only_change(cluster), "\"port\":2"));
-	kit_say(cluster, "a.yaml", SERVICE("s", "ports: [{port: 1}]"));
-	assert_non_null(strstr(only_change(cluster), "\"port\":1"));
-	kit_say(cluster, "b.yaml", SERVICE("s", "ports: [{port: 3}]"));
-	assert_string_equal(only_change(cluster), "none");
-	assert_false(cluster_remove(cluster, "c.yaml", KUBE_SERVICE, "default", "s"));
-	assert_true(cluster_remove(cluster, "a.yaml", KUBE_SERVICE, "default", "s"));
-	assert_non_null(strstr(only_change(cluster), "\"port\":3"));
-	assert_int_equal(cluster_count(cluster, KUBE_SERVICE), 1);
-	assert_true(cluster_remove(cluster, "b.yaml", KUBE_SERVICE, "default", "s"));
-	assert_string_equal(only_change(cluster), "gone");
-	assert_int_equal(cluster_count(cluster, KUBE_SERVICE), 0);
+	kit_say(kit_cluster, "b.yaml", SERVICE("s", "ports: [{port: 2}]"));
+	assert_non_null(strstr(only_change(kit_cluster), "\"port\":2"));
+	kit_say(kit_cluster, "a.yaml", SERVICE("s", "ports: [{port: 1}]"));
+	assert_non_null(strstr(only_change(kit_cluster), "\"port\":1"));
+	kit_say(kit_cluster, "b.yaml", SERVICE("s", "ports: [{port: 3}]"));
+	assert_string_equal(only_change(kit_cluster), "none");
+	assert_false(cluster_remove(kit_cluster, "c.yaml", KUBE_SERVICE, "default", "s"));
+	assert_true(cluster_remove(kit_cluster, "a.yaml", KUBE_SERVICE, "default", "s"));
+	assert_non_null(strstr(only_change(kit_cluster), "\"port\":3"));
+	assert_int_equal(cluster_count(kit_cluster, KUBE_SERVICE), 1);
+	assert_true(cluster_remove(kit_cluster, "b.yaml", KUBE_SERVICE, "default", "s"));
+	assert_string_equal(only_change(kit_cluster), "gone");
+	assert_int_equal(cluster_count(kit_cluster, KUBE_SERVICE), 0);
 }
 
 static void
@@ -490,16 +461,16 @@ a_refused_object_keeps_its_last_good_form(void **state)
 		SERVICE("s", "ports: [{port: 0}]") SERVICE("u", "ports: [{port: 9}]");
 
 	(void)state;
-	kit_say(cluster, "a.yaml", SERVICE("s", "ports: [{port: 1}]"));
-	drain(cluster);
+	kit_say(kit_cluster, "a.yaml", SERVICE("s", "ports: [{port: 1}]"));
+	kit_drop_changes(kit_cluster);
 	assert_int_equal(tree_parse(&t, "a.yaml", half, strlen(half), NULL), 0);
 	kube_read(&b, t);
 	tree_free(&t);
 	assert_int_equal(b.n_wrong, 1);
-	cluster_replace(cluster, "a.yaml", &b);
+	cluster_replace(kit_cluster, "a.yaml", &b);
 	kube_batch_fini(&b);
-	assert_non_null(strstr(only_change(cluster), "\"name\":\"u\""));
-	assert_int_equal(cluster_count(cluster, KUBE_SERVICE), 2);
+	assert_non_null(strstr(only_change(kit_cluster), "\"name\":\"u\""));
+	assert_int_equal(cluster_count(kit_cluster, KUBE_SERVICE), 2);
 }
 
 /* --- a real server's objects -------------------------------------------------- */
@@ -552,14 +523,14 @@ selector_gives_what_the_slice_controller_gave(void **state)
 	size_t n_a, n_b;
 
 	(void)state;
-	say_data(cluster, "services.json");
-	say_data(cluster, "pods.json");
-	say_data(cluster, "nodes.json");
-	say_data(cluster, "endpointslices.json");
+	say_data(kit_cluster, "services.json");
+	say_data(kit_cluster, "pods.json");
+	say_data(kit_cluster, "nodes.json");
+	say_data(kit_cluster, "endpointslices.json");
 	say_data(by_selector, "nodes.json");
 	say_data(by_selector, "pods.json");
 	say_data(by_selector, "services.json");
-	a = collect(cluster, &n_a);
+	a = collect(kit_cluster, &n_a);
 	b = collect(by_selector, &n_b);
 	assert_int_equal(n_a, 14); /* 13 services and the name db-0.db */
 	assert_int_equal(n_b, 14);
@@ -595,12 +566,12 @@ static void
 annotations_are_in_the_view(void **state)
 {
 	(void)state;
-	kit_say(cluster, "s.yaml",
+	kit_say(kit_cluster, "s.yaml",
 		"apiVersion: v1\nkind: Service\nmetadata: {name: s, annotations: "
 		"{edgeway.io/hash-on: "
 		"\"header:X-User\", edgeway.io/retries: 2, edgeway.io/health-path: /ok}}\n"
 		"spec: {internalTrafficPolicy: Local, sessionAffinity: ClientIP}\n");
-	assert_string_equal(only_change(cluster),
+	assert_string_equal(only_change(kit_cluster),
 		"{\"ns\":\"default\",\"name\":\"s\",\"policy\":\"consistent-hash\",\"affinity\":"
 		"10800,"
 		"\"hashOn\":\"header:X-User\",\"retries\":2,\"healthPath\":\"/"
@@ -616,13 +587,13 @@ endpoints_give_the_same_as_slices(void **state)
 	size_t n_a, n_b;
 
 	(void)state;
-	say_data(cluster, "services.json");
-	say_data(cluster, "pods.json");
-	say_data(cluster, "endpointslices.json");
+	say_data(kit_cluster, "services.json");
+	say_data(kit_cluster, "pods.json");
+	say_data(kit_cluster, "endpointslices.json");
 	say_data(old, "services.json");
 	say_data(old, "pods.json");
 	say_data(old, "endpoints.json");
-	a = collect(cluster, &n_a);
+	a = collect(kit_cluster, &n_a);
 	b = collect(old, &n_b);
 	assert_string_equal(json_of(a, n_a, "kubernetes"), json_of(b, n_b, "kubernetes"));
 	for (size_t i = 0; i < n_a; i++)
@@ -641,14 +612,14 @@ life_of_a_pod(void **state)
 	struct kube_batch b;
 
 	(void)state;
-	kit_say(cluster, "s.yaml",
+	kit_say(kit_cluster, "s.yaml",
 		SERVICE("life", "selector: {app: life}, ports: [{name: http, port: 80}]"));
-	drain(cluster);
+	kit_drop_changes(kit_cluster);
 	kit_read_data(&b, "life-slices.json");
 	assert_int_equal(b.n, ARRAY_LEN(flags));
 	for (size_t i = 0; i < b.n; i++) {
-		cluster_put(cluster, "", &b.objects[i]);
-		assert_non_null(strstr(only_change(cluster), flags[i]));
+		cluster_put(kit_cluster, "", &b.objects[i]);
+		assert_non_null(strstr(only_change(kit_cluster), flags[i]));
 	}
 	kube_batch_fini(&b);
 }
@@ -677,11 +648,11 @@ many_endpoints(unsigned n)
 static void
 note_is(const char *what)
 {
-	auto_free char *note = cluster_next_note(cluster);
+	auto_free char *note = cluster_next_note(kit_cluster);
 
 	if (note == NULL || strncmp(note, what, strlen(what)) != 0)
 		fail_msg("\"%s\", not \"%s\"", note != NULL ? note : "nothing", what);
-	assert_null(cluster_next_note(cluster));
+	assert_null(cluster_next_note(kit_cluster));
 }
 
 /* What is just within the limits every node can read; beyond them it is not told, and what was told before stays. */
@@ -695,43 +666,43 @@ limits_of_a_view(void **state)
 	struct err err = {0};
 
 	(void)state;
-	kit_say(cluster, "big", beyond);
-	assert_int_equal(drain(cluster), 0);
-	assert_true(cluster_beyond(cluster, "default", "big"));
-	assert_string_equal(cluster_reason(cluster, "default", "big"),
+	kit_say(kit_cluster, "big", beyond);
+	assert_int_equal(kit_drop_changes(kit_cluster), 0);
+	assert_true(cluster_beyond(kit_cluster, "default", "big"));
+	assert_string_equal(cluster_reason(kit_cluster, "default", "big"),
 		"beyond what a node takes: its 50000 endpoints at 10 ports need a message of "
 		"200054 JSON values, at most 199936 are "
 		"allowed");
 	note_is("a service is refused, nodes keep what they know of it; split it");
-	kit_say(cluster, "big", most);
-	assert_true(cluster_next_change(cluster, &change));
+	kit_say(kit_cluster, "big", most);
+	assert_true(cluster_next_change(kit_cluster, &change));
 	if (view_parse(&v, change.json, change.json_len, &err) < 0)
 		fail_msg("%s", err.text);
 	view_free(&v);
 	cluster_change_fini(&change);
-	assert_false(cluster_beyond(cluster, "default", "big"));
+	assert_false(cluster_beyond(kit_cluster, "default", "big"));
 	note_is("a service is within the limits again service=default/big");
 	/* 5000 at each port are kept, of more than are told. */
-	kit_say(cluster, "big", far);
-	assert_int_equal(drain(cluster), 0);
-	assert_true(cluster_beyond(cluster, "default", "big"));
+	kit_say(kit_cluster, "big", far);
+	assert_int_equal(kit_drop_changes(kit_cluster), 0);
+	assert_true(cluster_beyond(kit_cluster, "default", "big"));
 	note_is("a service is refused");
-	kit_say(cluster, "big", beyond);
-	assert_int_equal(drain(cluster), 0);
-	assert_null(cluster_next_note(cluster));
+	kit_say(kit_cluster, "big", beyond);
+	assert_int_equal(kit_drop_changes(kit_cluster), 0);
+	assert_null(cluster_next_note(kit_cluster));
 	/* As it was told last: no change. */
-	kit_say(cluster, "big", most);
-	assert_int_equal(drain(cluster), 0);
-	assert_false(cluster_beyond(cluster, "default", "big"));
-	free(cluster_next_note(cluster));
-	kit_say(cluster, "big", least);
-	assert_int_equal(drain(cluster), 1);
-	kit_say(cluster, "big", beyond);
-	cluster_replace(cluster, "big", NULL);
-	assert_string_equal(only_change(cluster), "gone");
+	kit_say(kit_cluster, "big", most);
+	assert_int_equal(kit_drop_changes(kit_cluster), 0);
+	assert_false(cluster_beyond(kit_cluster, "default", "big"));
+	free(cluster_next_note(kit_cluster));
+	kit_say(kit_cluster, "big", least);
+	assert_int_equal(kit_drop_changes(kit_cluster), 1);
+	kit_say(kit_cluster, "big", beyond);
+	cluster_replace(kit_cluster, "big", NULL);
+	assert_string_equal(only_change(kit_cluster), "gone");
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 
 int
 main(void)

@@ -37,3 +37,32 @@ kit_say(struct cluster *c, const char *source, const char *yaml)
 	cluster_replace(c, source, &b);
 	kube_batch_fini(&b);
 }
+
+size_t
+kit_drop_changes(struct cluster *c)
+{
+	struct cluster_change change;
+	size_t n = 0;
+
+	for (; cluster_next_change(c, &change); n++)
+		cluster_change_fini(&change);
+	return n;
+}
+
+struct cluster *kit_cluster;
+
+int
+kit_setup(void **state)
+{
+	(void)state;
+	kit_cluster = cluster_new();
+	return 0;
+}
+
+int
+kit_teardown(void **state)
+{
+	(void)state;
+	cluster_free(&kit_cluster);
+	return 0;
+}

@@ -27,5 +27,12 @@ void kit_read(struct kube_batch *b, const char *source, const char *yaml);
 void kit_read_data(struct kube_batch *b, const char *name);
 /* `source` says these objects now, and no others; a complaint fails the test. */
 void kit_say(struct cluster *c, const char *source, const char *yaml);
+/* Number of changes waiting, which are dropped. */
+size_t kit_drop_changes(struct cluster *c);
+
+/* A new one for each test: cmocka's setup and teardown. */
+extern struct cluster *kit_cluster;
+int kit_setup(void **state);
+int kit_teardown(void **state);
 
 #endif

@@ -218,24 +218,6 @@ hosts(void **state)
 	"}}\nspec: {ports: [{name: http, port: 80}]}\n"
 #define PLAIN ANNOTATED("")
 
-static struct cluster *cluster;
-
-static int
-setup(void **state)
-{
-	(void)state;
-	cluster = cluster_new();
-	return 0;
-}
-
-static int
-teardown(void **state)
-{
-	(void)state;
-	cluster_free(&cluster);
-	return 0;
-}
-
 /* Also what is told of on the way in. */
 static void
 say(const char *source, const char *text)
@@ -243,7 +225,7 @@ say(const char *source, const char *text)
 	struct kube_batch b;
 
 	kit_read(&b, source, text);
-	cluster_replace(cluster, source, &b);
+	cluster_replace(kit_cluster, source, &b);
 	kube_batch_fini(&b);
 }
 
@@ -254,7 +236,7 @@ next(struct service_lb *lb, char key[64])
 	struct cluster_change change;
 	size_t n = 0;
 
-	for (; cluster_next_change(cluster, &change); n++) {
+	for (; cluster_next_change(kit_cluster, &change); n++) {
 		if (change.view != NULL) {
 			*lb = change.view->lb;
 			snprintf(key, 64, "%s", change.view->hash_key);
@@ -308,7 +290,7 @@ annotations_win_one_by_one(void **state)
 			fail_msg("%s%s: policy=%u hash=%u key=%s most=%u connect=%u", rows[i].rule,
 				rows[i].service, lb.policy, lb.hash_on, key, lb.max_connections,
 				lb.connect_ms);
-		cluster_replace(cluster, "s.yaml", NULL);
+		cluster_replace(kit_cluster, "s.yaml", NULL);
 		assert_int_equal(next(&lb, key), 1);
 	}
 }
@@ -333,13 +315,13 @@ a_rule_comes_changes_and_goes(void **state)
 	say("r.yaml", RULE("r", "host: other, trafficPolicy: {loadBalancer: {simple: RANDOM}}"));
 	assert_int_equal(next(&lb, key), 1);
 	assert_int_equal(lb.policy, LB_DEFAULT);
-	assert_int_equal(cluster_count(cluster, KUBE_RULE), 1);
+	assert_int_equal(cluster_count(kit_cluster, KUBE_RULE), 1);
 	say("r.yaml", RULE("r", BALANCER("simple: RANDOM")));
 	assert_int_equal(next(&lb, key), 1);
-	cluster_replace(cluster, "r.yaml", NULL);
+	cluster_replace(kit_cluster, "r.yaml", NULL);
 	assert_int_equal(next(&lb, key), 1);
 	assert_int_equal(lb.policy, LB_DEFAULT);
-	assert_int_equal(cluster_count(cluster, KUBE_RULE), 0);
+	assert_int_equal(cluster_count(kit_cluster, KUBE_RULE), 0);
 	/* No other Service, and no other namespace. */
 	say("r.yaml", RULE_AT("r", ", namespace: shop", BALANCER("simple: RANDOM")));
 	assert_int_equal(next(&lb, key), 0);
@@ -348,7 +330,8 @@ a_rule_comes_changes_and_goes(void **state)
 static void
 assert_note(const char *part)
 {
-	auto_free char *note = cluster_next_note(cluster), *more = cluster_next_note(cluster);
+	auto_free char *note = cluster_next_note(kit_cluster),
+		       *more = cluster_next_note(kit_cluster);
 
 	if (note == NULL || strstr(note, part) == NULL || more != NULL)
 		fail_msg("%s / %s, not %s", note, more, part);
@@ -357,7 +340,7 @@ assert_note(const char *part)
 static void
 assert_problem(const char *is)
 {
-	auto_free char *problem = cluster_rule_problem(cluster, "default", "s");
+	auto_free char *problem = cluster_rule_problem(kit_cluster, "default", "s");
 
 	assert_string_equal(problem, is);
 }
@@ -374,7 +357,7 @@ the_oldest_of_several_counts(void **state)
 	say("s.yaml", PLAIN);
 	say("b.yaml", RULE("b", BALANCER("simple: RANDOM")));
 	next(&lb, key);
-	assert_null(cluster_next_note(cluster));
+	assert_null(cluster_next_note(kit_cluster));
 	assert_problem("");
 	/* By name, as nobody says when. */
 	say("a.yaml", RULE("a", BALANCER("simple: ROUND_ROBIN")));
@@ -399,15 +382,15 @@ the_oldest_of_several_counts(void **state)
 		       "several DestinationRules are for it, of which the oldest counts, d, "
 		       "and not c and 2 more");
 	/* The order in which they come does not matter. */
-	cluster_replace(cluster, "d.yaml", NULL);
-	cluster_replace(cluster, "a.yaml", NULL);
+	cluster_replace(kit_cluster, "d.yaml", NULL);
+	cluster_replace(kit_cluster, "a.yaml", NULL);
 	next(&lb, key);
 	assert_int_equal(lb.policy, LB_LEAST_REQUEST);
 	assert_note("c, and not b service");
-	cluster_replace(cluster, "c.yaml", NULL);
+	cluster_replace(kit_cluster, "c.yaml", NULL);
 	next(&lb, key);
 	assert_int_equal(lb.policy, LB_RANDOM);
-	assert_null(cluster_next_note(cluster));
+	assert_null(cluster_next_note(kit_cluster));
 	assert_problem("");
 }
 
@@ -439,26 +422,26 @@ each_says_what_became_of_it(void **state)
 	say("r.yaml", RULE("r", BALANCER("simple: RANDOM")));
 	next(&lb, key);
 	assert_note("DestinationRule r is for a Service that is not there service=default/s");
-	cluster_each_rule(cluster, see, &s);
+	cluster_each_rule(kit_cluster, see, &s);
 	assert_int_equal(s.n, 1);
 	assert_int_equal(s.count, 0);
 	assert_string_equal(s.problem, "default/r for s: Service s, for which it is, is not there");
 	say("s.yaml", PLAIN);
 	next(&lb, key);
 	s = (struct seen){0};
-	cluster_each_rule(cluster, see, &s);
+	cluster_each_rule(kit_cluster, see, &s);
 	assert_int_equal(s.count, 1);
 	assert_string_equal(s.problem, "");
 	say("q.yaml", RULE("q", BALANCER("simple: RANDOM")) RULE("x", "host: s.shop"));
 	next(&lb, key);
 	s = (struct seen){0};
-	cluster_each_rule(cluster, see, &s);
+	cluster_each_rule(kit_cluster, see, &s);
 	assert_int_equal(s.n, 3);
 	assert_int_equal(s.count, 1);
 	assert_true(*s.problem != '\0');
 }
 
-#define T(name) cmocka_unit_test_setup_teardown(name, setup, teardown)
+#define T(name) cmocka_unit_test_setup_teardown(name, kit_setup, kit_teardown)
 
 int
 main(void)

@@ -13,13 +13,6 @@
 
 /* What endpoints are told, what becomes of their answers: how these may be written, what of them goes on, when another one is asked. */
 
-/* Reads a request's head at an endpoint. */
-static const char *
-head_at(int fd)
-{
-	return read_until(fd, "\r\n\r\n");
-}
-
 /* A shell's answer: taken, and sent on clean; a client that writes so is refused. */
 static void
 answers_with_bare_lf(void **state)

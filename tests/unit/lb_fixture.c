@@ -541,6 +541,12 @@ read_until(int fd, const char *text)
 	return fx.text;
 }
 
+const char *
+head_at(int fd)
+{
+	return read_until(fd, "\r\n\r\n");
+}
+
 void
 expect_eof(int fd)
 {

@@ -14,13 +14,6 @@
 #define OK(body_len, body) "HTTP/1.1 200 OK\r\nContent-Length: " body_len "\r\n\r\n" body
 #define POST_CHUNKED "POST / HTTP/1.1\r\nHost: web\r\nTransfer-Encoding: chunked\r\n\r\n"
 
-/* Reads a request's head at an endpoint. */
-static const char *
-head_at(int fd)
-{
-	return read_until(fd, "\r\n\r\n");
-}
-
 static void
 a_request_each(void **state)
 {
