@@ -1,5 +1,5 @@
-base_libbase_a_SOURCES += base/http1.c base/http1.h base/http1_body.c base/http1_emit.c \
-	base/http1_fields.c base/http1_private.h base/http1_target.c base/http1_trailers.c
+base_libbase_a_SOURCES += base/http/http1.c base/http/http1.h base/http/http1_body.c base/http/http1_emit.c \
+	base/http/http1_fields.c base/http/http1_private.h base/http/http1_target.c base/http/http1_trailers.c
 HTTP1_STRICT = tests/unit/http1_strict.c tests/unit/http1_strict.h
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/http1_test tests/unit/http1_bytes_test

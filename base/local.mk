@@ -1,54 +1,54 @@
 noinst_LIBRARIES += base/libbase.a
 base_libbase_a_SOURCES = \
-	base/address_list.c base/address_list.h \
-	base/addresses.c base/addresses.h \
-	base/admin.c base/admin.h base/admin_conn.c base/admin_conn.h base/admin_query.c \
-	base/arrival.c base/arrival.h \
-	base/base64.c base/base64.h \
-	base/buf.c base/buf.h \
-	base/cgroup.c base/cgroup.h \
-	base/descriptors.c base/descriptors.h \
-	base/doubling.c base/doubling.h \
-	base/err.c base/err.h \
-	base/fair_share.c base/fair_share.h \
-	base/finding.h \
-	base/fswatch.c base/fswatch.h \
-	base/hash.c base/hash.h \
-	base/heap.c base/heap.h \
-	base/hops.c base/hops.h \
-	base/lines.c base/lines.h \
-	base/log.c base/log.h \
-	base/loop.c base/loop.h \
-	base/metric.c base/metric.h \
-	base/netwatch.c base/netwatch.h \
-	base/network.c base/network.h \
-	base/notify.c base/notify.h \
-	base/opt.c base/opt.h base/opt_flags.c base/opt_load.h base/opt_print.c base/opt_text.c \
-	base/opt_value.c base/opt_value.h \
-	base/own_host.c base/own_host.h \
-	base/pack.c base/pack.h \
-	base/pktinfo.c base/pktinfo.h \
-	base/preauth.c base/preauth.h \
-	base/privileges.c base/privileges.h \
-	base/sandbox.h base/sandbox_table.c base/sandbox_table.h \
-	base/squeeze.c base/squeeze.h \
-	base/proxy.c base/proxy.h base/proxy_url.c \
-	base/fdpass.c base/fdpass.h \
-	base/inherited.c base/inherited.h \
-	base/port_holder.c base/port_holder.h \
-	base/procinfo.c base/procinfo.h \
-	base/rate.c base/rate.h \
-	base/sock.c base/sock.h \
-	base/special_addr.c base/special_addr.h \
-	base/traceparent.c base/traceparent.h \
-	base/tree.c base/tree.h base/tree_build.h base/tree_json.c base/tree_yaml.c \
-	base/util.c base/util.h \
-	base/wire.c base/wire.h base/wire_socket.c
+	base/core/address_list.c base/core/address_list.h \
+	base/os/addresses.c base/os/addresses.h \
+	base/http/admin.c base/http/admin.h base/http/admin_conn.c base/http/admin_conn.h base/http/admin_query.c \
+	base/os/arrival.c base/os/arrival.h \
+	base/core/base64.c base/core/base64.h \
+	base/core/buf.c base/core/buf.h \
+	base/os/cgroup.c base/os/cgroup.h \
+	base/core/descriptors.c base/core/descriptors.h \
+	base/core/doubling.c base/core/doubling.h \
+	base/core/err.c base/core/err.h \
+	base/core/fair_share.c base/core/fair_share.h \
+	base/core/finding.h \
+	base/os/fswatch.c base/os/fswatch.h \
+	base/core/hash.c base/core/hash.h \
+	base/core/heap.c base/core/heap.h \
+	base/core/hops.c base/core/hops.h \
+	base/core/lines.c base/core/lines.h \
+	base/core/log.c base/core/log.h \
+	base/core/loop.c base/core/loop.h \
+	base/core/metric.c base/core/metric.h \
+	base/os/netwatch.c base/os/netwatch.h \
+	base/os/network.c base/os/network.h \
+	base/os/notify.c base/os/notify.h \
+	base/conf/opt.c base/conf/opt.h base/conf/opt_flags.c base/conf/opt_load.h base/conf/opt_print.c base/conf/opt_text.c \
+	base/conf/opt_value.c base/conf/opt_value.h \
+	base/http/own_host.c base/http/own_host.h \
+	base/core/pack.c base/core/pack.h \
+	base/os/pktinfo.c base/os/pktinfo.h \
+	base/core/preauth.c base/core/preauth.h \
+	base/core/privileges.c base/core/privileges.h \
+	base/os/sandbox.h base/os/sandbox_table.c base/os/sandbox_table.h \
+	base/tls/squeeze.c base/tls/squeeze.h \
+	base/http/proxy.c base/http/proxy.h base/http/proxy_url.c \
+	base/core/fdpass.c base/core/fdpass.h \
+	base/core/inherited.c base/core/inherited.h \
+	base/os/port_holder.c base/os/port_holder.h \
+	base/os/procinfo.c base/os/procinfo.h \
+	base/core/rate.c base/core/rate.h \
+	base/core/sock.c base/core/sock.h \
+	base/core/special_addr.c base/core/special_addr.h \
+	base/http/traceparent.c base/http/traceparent.h \
+	base/conf/tree.c base/conf/tree.h base/conf/tree_build.h base/conf/tree_json.c base/conf/tree_yaml.c \
+	base/core/util.c base/core/util.h \
+	base/tls/wire.c base/tls/wire.h base/tls/wire_socket.c
 
 if SECCOMP
-base_libbase_a_SOURCES += base/sandbox.c
+base_libbase_a_SOURCES += base/os/sandbox.c
 else
-base_libbase_a_SOURCES += base/sandbox_none.c
+base_libbase_a_SOURCES += base/os/sandbox_none.c
 endif
 
 include base/http1.mk

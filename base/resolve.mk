@@ -1,5 +1,5 @@
 # The DNS client (c-ares).
-base_libbase_a_SOURCES += base/resolve.c base/resolve.h base/resolve_channels.c base/resolve_channels.h
+base_libbase_a_SOURCES += base/net/resolve.c base/net/resolve.h base/net/resolve_channels.c base/net/resolve_channels.h
 
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/resolve_test

@@ -1,23 +1,23 @@
 base_libbase_a_SOURCES += \
-	base/carrier.c base/carrier.h base/carrier_head.c base/carrier_head.h \
-	base/carriers.c base/carriers.h \
-	base/pki.c base/pki.h \
-	base/pki_ctx.c \
-	base/pki_crl.c base/pki_crl.h \
-	base/pki_issue.c \
-	base/pki_openssl.h \
-	base/pki_tls.c base/pki_tls.h \
-	base/pki_trust.c base/pki_trust.h \
-	base/tls_alpn.c base/tls_alpn.h \
-	base/tls_socket.c base/tls_socket.h \
-	base/tls_stream.c base/tls_stream.h base/tls_private.h base/tls_records.c \
-	base/ws.c base/ws.h \
-	base/ws_dial.c \
-	base/ws_events.c base/ws_free.c base/ws_lws.h \
-	base/ws_proxy.c \
-	base/ws_upgrade.c \
-	base/wsframe.c base/wsframe.h \
-	base/wshake.c base/wshake.h
+	base/http/carrier.c base/http/carrier.h base/http/carrier_head.c base/http/carrier_head.h \
+	base/http/carriers.c base/http/carriers.h \
+	base/tls/pki.c base/tls/pki.h \
+	base/tls/pki_ctx.c \
+	base/tls/pki_crl.c base/tls/pki_crl.h \
+	base/tls/pki_issue.c \
+	base/tls/pki_openssl.h \
+	base/tls/pki_tls.c base/tls/pki_tls.h \
+	base/tls/pki_trust.c base/tls/pki_trust.h \
+	base/tls/tls_alpn.c base/tls/tls_alpn.h \
+	base/tls/tls_socket.c base/tls/tls_socket.h \
+	base/tls/tls_stream.c base/tls/tls_stream.h base/tls/tls_private.h base/tls/tls_records.c \
+	base/http/ws.c base/http/ws.h \
+	base/http/ws_dial.c \
+	base/http/ws_events.c base/http/ws_free.c base/http/ws_lws.h \
+	base/http/ws_proxy.c \
+	base/http/ws_upgrade.c \
+	base/http/wsframe.c base/http/wsframe.h \
+	base/http/wshake.c base/http/wshake.h
 
 FUZZERS += tests/fuzz/carrier_fuzz
 tests_fuzz_carrier_fuzz_SOURCES = tests/fuzz/carrier_fuzz.c

@@ -33,9 +33,9 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
-#include "base/buf.h"
-#include "base/hash.h"
-#include "base/pki.h"
+#include "base/core/buf.h"
+#include "base/core/hash.h"
+#include "base/tls/pki.h"
 #include "model/bundle.h"
 #include "model/digest.h"
 #include "model/envelope.h"

@@ -8,7 +8,7 @@
 
 #include <openssl/ssl.h>
 
-#include "base/buf.h"
+#include "base/core/buf.h"
 #include "model/digest.h"
 
 enum { MOST = 20000, UNDER_WAY = 64, PING_MS = 2000, PIECE = 65536 };

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 #include "model/bundle.h"
 #include "model/view.h"
 

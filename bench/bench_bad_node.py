@@ -28,7 +28,7 @@ CPUS = sorted(os.sched_getaffinity(0))
 HOSTILE_CPUS = str(CPUS[-1])
 CALM_CPUS = ",".join(map(str, CPUS[:-1] or CPUS))
 NAMES = 4  # that the attacker has certificates of
-REST_S = 11  # after which they get a tunnel again (hub/floods.h)
+REST_S = 11  # after which they get a tunnel again (hub/port/floods.h)
 ASK = """
 import http.client, json, statistics, sys, time
 n, took, failed = int(sys.argv[1]), [], 0

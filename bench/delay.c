@@ -11,8 +11,8 @@
 #include <sys/queue.h>
 #include <unistd.h>
 
-#include "base/loop.h"
-#include "base/sock.h"
+#include "base/core/loop.h"
+#include "base/core/sock.h"
 
 enum { PIECE = 256 * 1024, FLIGHT_MAX = 256 * 1024 * 1024 };
 

@@ -15,7 +15,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "base/sock.h"
+#include "base/core/sock.h"
 
 enum { BATCH = 32, BYTES = 1472 };
 

@@ -12,7 +12,7 @@
 #include <sys/epoll.h>
 #include <unistd.h>
 
-#include "base/sock.h"
+#include "base/core/sock.h"
 
 struct side {
 	int fd;

@@ -11,7 +11,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "iptables/iptables.h"
 #include "model/view.h"
 

@@ -21,7 +21,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "base/sock.h"
+#include "base/core/sock.h"
 
 enum { PIECE = 1 << 20, STACK = 64 * 1024 };
 

@@ -16,10 +16,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/carrier.h"
-#include "base/loop.h"
-#include "base/pki.h"
-#include "tunnel/relay.h"
+#include "base/core/loop.h"
+#include "base/http/carrier.h"
+#include "base/tls/pki.h"
+#include "tunnel/h2/relay.h"
 
 static struct {
 	struct loop *loop;

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "dns/dns_private.h"
 
 #define RESOLVED "/run/systemd/resolve/resolv.conf"

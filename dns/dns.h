@@ -1,5 +1,5 @@
 /*
- * This is the folder's door. For the hub it holds dns/nameserver.h, a server of one zone. For the agent, the node's DNS: answers cluster names from the snapshot, forwards the rest (c-ares), and keeps
+ * This is the folder's door. For the hub it holds dns/front/nameserver.h, a server of one zone. For the agent, the node's DNS: answers cluster names from the snapshot, forwards the rest (c-ares), and keeps
  * resolv.conf. All functions are called on loop 0 (loops[0] of the
  * configuration). Each loop in `workers` owns a UDP socket (SO_REUSEPORT), a forwarder and a cache;
  * they share nothing but the snapshot, which dns_use posts to them.
@@ -16,10 +16,10 @@
 #ifndef EDGEWAY_DNS_DNS_H
 #define EDGEWAY_DNS_DNS_H
 
-#include "base/loop.h"
-#include "base/metric.h"
-#include "base/sock.h"
-#include "dns/nameserver.h"
+#include "base/core/loop.h"
+#include "base/core/metric.h"
+#include "base/core/sock.h"
+#include "dns/front/nameserver.h"
 #include "model/snapshot.h"
 
 struct dns;

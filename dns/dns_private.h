@@ -6,10 +6,10 @@
 #define EDGEWAY_DNS_DNS_PRIVATE_H
 
 #include "dns/dns.h"
-#include "dns/resolvconf.h"
-#include "dns/resolvwatch.h"
-#include "dns/roster.h"
-#include "dns/server.h"
+#include "dns/forward/roster.h"
+#include "dns/front/server.h"
+#include "dns/resolvconf/resolvconf.h"
+#include "dns/resolvconf/resolvwatch.h"
 
 struct dns {
 	struct loop *main;

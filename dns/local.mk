@@ -1,35 +1,35 @@
 noinst_LIBRARIES += dns/libdns.a
 dns_libdns_a_SOURCES = \
-	dns/answer.c dns/answer.h \
-	dns/answer_private.h \
-	dns/answer_reverse.c \
-	dns/answer_service.c \
-	dns/cache.c dns/cache.h \
-	dns/cookie.c dns/cookie.h \
+	dns/answer/answer.c dns/answer/answer.h \
+	dns/answer/answer_private.h \
+	dns/answer/answer_reverse.c \
+	dns/answer/answer_service.c \
+	dns/forward/cache.c dns/forward/cache.h \
+	dns/forward/cookie.c dns/forward/cookie.h \
 	dns/dns.c dns/dns.h dns/dns_private.h \
-	dns/forward.c dns/forward.h dns/forward_private.h dns/forward_use.c \
-	dns/group.c dns/group.h \
-	dns/health.c dns/health.h \
-	dns/loopname.c dns/loopname.h \
-	dns/limit.c dns/limit.h \
-	dns/lookup.c dns/lookup.h \
-	dns/message.c dns/message.h \
-	dns/nameanswer.c dns/nameanswer.h \
-	dns/nameserver.c dns/nameserver.h \
-	dns/pace.c dns/pace.h \
+	dns/forward/forward.c dns/forward/forward.h dns/forward/forward_private.h dns/forward/forward_use.c \
+	dns/front/group.c dns/front/group.h \
+	dns/forward/health.c dns/forward/health.h \
+	dns/forward/loopname.c dns/forward/loopname.h \
+	dns/forward/limit.c dns/forward/limit.h \
+	dns/forward/lookup.c dns/forward/lookup.h \
+	dns/answer/message.c dns/answer/message.h \
+	dns/answer/nameanswer.c dns/answer/nameanswer.h \
+	dns/front/nameserver.c dns/front/nameserver.h \
+	dns/front/pace.c dns/front/pace.h \
 	dns/report.c \
-	dns/resolvconf.c dns/resolvconf.h \
-	dns/resolvfile.c dns/resolvfile.h \
-	dns/resolvkeep.c dns/resolvkeep.h \
-	dns/resolvtext.c dns/resolvtext.h \
-	dns/resolvwatch.c dns/resolvwatch.h \
-	dns/rewrite.c dns/rewrite.h \
-	dns/roster.c dns/roster.h \
-	dns/server.c dns/server.h \
-	dns/share.c dns/share.h \
-	dns/tcp.c dns/tcp.h \
-	dns/udp.c dns/udp.h \
-	dns/upstream.c dns/upstream.h
+	dns/resolvconf/resolvconf.c dns/resolvconf/resolvconf.h \
+	dns/resolvconf/resolvfile.c dns/resolvconf/resolvfile.h \
+	dns/resolvconf/resolvkeep.c dns/resolvconf/resolvkeep.h \
+	dns/resolvconf/resolvtext.c dns/resolvconf/resolvtext.h \
+	dns/resolvconf/resolvwatch.c dns/resolvconf/resolvwatch.h \
+	dns/forward/rewrite.c dns/forward/rewrite.h \
+	dns/forward/roster.c dns/forward/roster.h \
+	dns/front/server.c dns/front/server.h \
+	dns/forward/share.c dns/forward/share.h \
+	dns/front/tcp.c dns/front/tcp.h \
+	dns/front/udp.c dns/front/udp.h \
+	dns/forward/upstream.c dns/forward/upstream.h
 
 DNS_TESTS = tests/unit/dns_message_test tests/unit/dns_answer_test tests/unit/dns_server_test \
 	tests/unit/dns_udp_test tests/unit/dns_alloc_test tests/unit/dns_upstream_test \

@@ -1,7 +1,7 @@
 #include "hub/hub_private.h"
 
-#include "base/descriptors.h"
-#include "base/log.h"
+#include "base/core/descriptors.h"
+#include "base/core/log.h"
 #include "iptables/iptables.h"
 #include "model/selector.h"
 

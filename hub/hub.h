@@ -15,10 +15,10 @@
 #ifndef EDGEWAY_HUB_HUB_H
 #define EDGEWAY_HUB_HUB_H
 
-#include "base/loop.h"
-#include "base/metric.h"
-#include "base/sock.h"
-#include "hub/quota.h"
+#include "base/core/loop.h"
+#include "base/core/metric.h"
+#include "base/core/sock.h"
+#include "hub/port/quota.h"
 #include "model/span.h"
 
 struct hub;
@@ -55,7 +55,7 @@ struct hub_ways_in {
 		*hosts_key; /* namespace/name of a ConfigMap, and its key; "": none */
 };
 
-/* `web` of the configuration; see hub/web.h. */
+/* `web` of the configuration; see hub/page/web.h. */
 struct web_options {
 	const char *listen; /* "" or NULL: none */
 	const char *cert, *key, *client_ca; /* PEM files; "": none */
@@ -71,10 +71,11 @@ struct hub_config {
 	bool kubernetes_alone; /* CA, tokens and revocations are not shared by Secrets */
 	bool kubernetes_rules; /* read DestinationRules, too */
 	bool kubernetes_policies; /* and NetworkPolicies */
-	bool kubernetes_sites; /* note source addresses on Nodes, see hub/node_sites.h */
+	bool kubernetes_sites; /* note source addresses on Nodes, see hub/sync/node_sites.h */
 	const char *kubernetes_namespace; /* of these Secrets; "": of the pod or the kubeconfig */
 	const char *data_dir; /* made when missing */
-	const char *cert, *key, *ca, *ca_key; /* PEM files of the operator's own, see hub/certs.h */
+	const char *cert, *key, *ca,
+		*ca_key; /* PEM files of the operator's own, see hub/identity/certs.h */
 	const char *const *names; /* more names for the hub's certificate, ended by NULL */
 	const char *
 		service; /* namespace/name of the hub's own Service in Kubernetes: its addresses, too */

@@ -1,5 +1,5 @@
 /*
- * What the rules make of a call that nobody makes: edgewayctl access check. The same functions judge as for a real one (hub/reach.c), up to
+ * What the rules make of a call that nobody makes: edgewayctl access check. The same functions judge as for a real one (hub/routing/reach.c), up to
  * the dial.
  */
 #include "hub/hub_private.h"
@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hub/route.h"
-#include "hub/ways.h"
+#include "hub/port/route.h"
+#include "hub/routing/ways.h"
 #include "model/json.h"
 
 static int
@@ -54,26 +54,26 @@ access_read_from(const char *from, struct caller *c, struct err *err)
 
 /* NAMESPACE/SERVICE is SERVICE.NAMESPACE; brackets of an IPv6 address go. */
 static int
-access_read_to(const char *to, char host[WAYS_HOST_MAX + 1], uint16_t *port, struct err *err)
+access_read_to(const char *to, char host[CALLER_HOST_MAX + 1], uint16_t *port, struct err *err)
 {
 	const char *colon = strrchr(to, ':'), *slash = strchr(to, '/');
 	unsigned n = 0;
 	int used = 0, len = colon != NULL ? (int)(colon - to) : 0;
 
 	if (colon == NULL || sscanf(colon, ":%5u%n", &n, &used) != 1 || colon[used] != '\0' ||
-		n < 1 || n > UINT16_MAX || len == 0 || len > WAYS_HOST_MAX)
+		n < 1 || n > UINT16_MAX || len == 0 || len > CALLER_HOST_MAX)
 		return err_set(err, EINVAL,
 			"TO: expected NODE:PORT, NAMESPACE/SERVICE:PORT, SERVICE.NAMESPACE:PORT, "
 			"ADDRESS:PORT or hub:web, not \"%.80s\"",
 			to);
 	*port = (uint16_t)n;
 	if (slash != NULL && slash < colon)
-		snprintf(host, WAYS_HOST_MAX + 1, "%.*s.%.*s", (int)(colon - slash - 1), slash + 1,
-			(int)(slash - to), to);
+		snprintf(host, CALLER_HOST_MAX + 1, "%.*s.%.*s", (int)(colon - slash - 1),
+			slash + 1, (int)(slash - to), to);
 	else if (to[0] == '[' && colon[-1] == ']')
-		snprintf(host, WAYS_HOST_MAX + 1, "%.*s", len - 2, to + 1);
+		snprintf(host, CALLER_HOST_MAX + 1, "%.*s", len - 2, to + 1);
 	else
-		snprintf(host, WAYS_HOST_MAX + 1, "%.*s", len, to);
+		snprintf(host, CALLER_HOST_MAX + 1, "%.*s", len, to);
 	return 0;
 }
 
@@ -148,7 +148,7 @@ int
 hub_access(struct hub *hub, const char *from, const char *to, struct buf *out, struct err *err)
 {
 	struct access_answer a = {.reason = ""};
-	char host[WAYS_HOST_MAX + 1];
+	char host[CALLER_HOST_MAX + 1];
 	struct caller caller;
 	uint16_t port = 0;
 	struct ways ways;

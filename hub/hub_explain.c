@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 
 enum {
 	EXPLAIN_LOG_ROUNDS =

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "model/json.h"
 #include "model/selector.h"
 

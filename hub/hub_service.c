@@ -1,5 +1,5 @@
 /*
- * What is to be said of a Service, by class: what its objects say (model/cluster), and whether this hub has a way to the pods
+ * What is to be said of a Service, by class: what its objects say (model/cluster/cluster), and whether this hub has a way to the pods
  * that have no hostPort. Such a pod is nothing to be warned of while it can be reached: through its node's tunnel, here or
  * at another replica, or, where its node is none of the edge, by the hub's own dial.
  */
@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 
 enum {
 	NO_WAY_AFTER_MS =

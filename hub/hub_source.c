@@ -1,6 +1,6 @@
 #include "hub/hub_private.h"
 
-#include "base/log.h"
+#include "base/core/log.h"
 
 bool
 hub_source_ready(const struct hub *hub)

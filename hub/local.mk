@@ -1,97 +1,97 @@
 noinst_LIBRARIES += hub/libhub.a
 hub_libhub_a_SOURCES = \
-	hub/access.c hub/access.h \
-	hub/admission.c hub/admission.h \
-	hub/approvals.c hub/approvals.h hub/approvals_ask.c hub/approvals_private.h \
-	hub/authority.c hub/authority.h \
-	hub/bridge.c hub/bridge.h \
-	hub/caller.c hub/caller.h \
-	hub/carried.c hub/carried.h \
-	hub/certs.c hub/certs.h \
-	hub/claims.c hub/claims.h \
-	hub/cloud.c hub/cloud.h \
-	hub/csr.c hub/csr.h \
-	hub/doors.c hub/doors.h \
-	hub/detours.c hub/detours.h \
-	hub/fanout.c hub/fanout.h \
-	hub/flights.c hub/flights.h \
-	hub/floods.c hub/floods.h \
-	hub/follow.c hub/follow.h \
-	hub/hello.c hub/hello.h \
-	hub/hosts_map.c hub/hosts_map.h \
-	hub/hosts_text.c hub/hosts_text.h \
-	hub/https.c hub/https.h \
+	hub/port/access.c hub/port/access.h \
+	hub/sync/admission.c hub/sync/admission.h \
+	hub/identity/approvals.c hub/identity/approvals.h hub/identity/approvals_ask.c hub/identity/approvals_private.h \
+	hub/identity/authority.c hub/identity/authority.h \
+	hub/ingress/bridge.c hub/ingress/bridge.h \
+	hub/port/caller.c hub/port/caller.h \
+	hub/port/carried.c hub/port/carried.h \
+	hub/identity/certs.c hub/identity/certs.h \
+	hub/manifests/claims.c hub/manifests/claims.h \
+	hub/routing/cloud.c hub/routing/cloud.h \
+	hub/identity/csr.c hub/identity/csr.h \
+	hub/ingress/doors.c hub/ingress/doors.h \
+	hub/ingress/detours.c hub/ingress/detours.h \
+	hub/sync/fanout.c hub/sync/fanout.h \
+	hub/sync/flights.c hub/sync/flights.h \
+	hub/port/floods.c hub/port/floods.h \
+	hub/kube/follow.c hub/kube/follow.h \
+	hub/port/hello.c hub/port/hello.h \
+	hub/names/hosts_map.c hub/names/hosts_map.h \
+	hub/names/hosts_text.c hub/names/hosts_text.h \
+	hub/kube/https.c hub/kube/https.h \
 	hub/hub.c hub/hub.h hub/hub_access.c hub/hub_ask.c hub/hub_explain.c hub/hub_nodes.c hub/hub_peers.c hub/hub_private.h hub/hub_service.c hub/hub_source.c hub/hub_tell.c hub/hub_ways.c \
-	hub/ingress.c hub/ingress.h \
-	hub/inquiry.c hub/inquiry.h \
-	hub/join.c hub/join.h \
-	hub/joins.c hub/joins.h \
-	hub/kube_api.c hub/kube_api.h \
-	hub/kube_events.c hub/kube_events.h \
-	hub/kubeconfig.c hub/kubeconfig.h \
-	hub/kubernetes.c hub/kubernetes.h \
-	hub/ledger.c hub/ledger.h \
-	hub/list_file.c hub/list_file.h \
-	hub/listen.c hub/listen.h \
-	hub/manifest_file.c hub/manifest_file.h \
-	hub/manifest_keep.c hub/manifest_keep.h \
-	hub/manifests.c hub/manifests.h \
-	hub/names.c hub/names.h \
-	hub/naming.c hub/naming.h \
-	hub/neighbours.c hub/neighbours.h hub/neighbours_find.c hub/neighbours_index.c hub/neighbours_private.h hub/neighbours_tell.c \
-	hub/node_book.c hub/node_book.h \
-	hub/node_sites.c hub/node_sites.h \
-	hub/nodes.c hub/nodes.h hub/nodes_known.c hub/nodes_private.h hub/nodes_tell.c \
-	hub/peek.c hub/peek.h \
-	hub/peer_guest.c hub/peer_line.c hub/peer_names.c hub/peer_names.h hub/peer_ask.c hub/peer_trip.c hub/peer_words.c hub/peer_words.h \
-	hub/peers.c hub/peers.h hub/peers_private.h hub/peers_tell.c \
-	hub/presence.c hub/presence.h \
-	hub/outbox.c hub/outbox.h \
-	hub/outward.c hub/outward.h \
-	hub/own_service.c hub/own_service.h \
-	hub/pending.c hub/pending.h \
-	hub/questions.c hub/questions.h \
-	hub/quota.c hub/quota.h \
-	hub/reach.c hub/reach.h \
-	hub/redirect.c hub/redirect.h hub/redirect_private.h hub/redirect_rules.c hub/redirect_tell.c \
-	hub/redirect_probe.c hub/redirect_probe.h \
-	hub/refusals.c hub/refusals.h \
-	hub/reflector.c hub/reflector.h hub/reflector_private.h hub/reflector_take.c \
-	hub/revoked.c hub/revoked.h \
-	hub/roll.c hub/roll.h \
-	hub/roster.c hub/roster.h \
-	hub/route.c hub/route.h \
-	hub/secret.c hub/secret.h \
-	hub/self_guard.c hub/self_guard.h \
-	hub/share.c hub/share.h hub/share_ca.c hub/share_private.h \
-	hub/share_claims.c hub/share_claims.h \
-	hub/sight.c hub/sight.h \
-	hub/split.c hub/split.h \
-	hub/talk.c hub/talk.h hub/talk_ask.c hub/talk_compare.c hub/talk_private.h hub/talk_say.c hub/talk_tell.c \
-	hub/tokens.c hub/tokens.h \
-	hub/tunnels.c hub/tunnels.h hub/tunnels_private.h hub/tunnels_lost.c hub/tunnels_tell.c \
-	hub/unserved.c hub/unserved.h \
-	hub/udp_flow.c hub/udp_maps.c hub/udp_maps.h hub/udp_maps_private.h \
-	hub/visit.c hub/visit.h hub/visit_exchange.c hub/visit_h2.c hub/visit_http.c hub/visit_tls.c hub/visit_trace.c hub/visit_where.c \
-	hub/ways.c hub/ways.h hub/ways_beside.c hub/ways_callers.c hub/ways_judge.c hub/ways_private.h \
-	hub/web.c hub/web.h hub/web_attention.c hub/web_conn.c hub/web_live.c hub/web_private.h \
-	hub/web_dead.c hub/web_dead.h \
-	hub/web_files.c hub/web_files.h \
-	hub/web_judge.c hub/web_judge.h \
-	hub/web_map.c hub/web_seen.c hub/web_tell.c hub/web_tell.h \
-	hub/web_probe.c hub/web_probe.h \
-	hub/web_summary.c hub/web_summary.h \
-	hub/web_survey.c hub/web_survey.h \
-	hub/web_want.c hub/web_want.h
+	hub/ingress/ingress.c hub/ingress/ingress.h \
+	hub/routing/inquiry.c hub/routing/inquiry.h \
+	hub/identity/join.c hub/identity/join.h \
+	hub/identity/joins.c hub/identity/joins.h \
+	hub/kube/kube_api.c hub/kube/kube_api.h \
+	hub/kube/kube_events.c hub/kube/kube_events.h \
+	hub/kube/kubeconfig.c hub/kube/kubeconfig.h \
+	hub/kube/kubernetes.c hub/kube/kubernetes.h \
+	hub/identity/ledger.c hub/identity/ledger.h \
+	hub/manifests/list_file.c hub/manifests/list_file.h \
+	hub/port/listen.c hub/port/listen.h \
+	hub/manifests/manifest_file.c hub/manifests/manifest_file.h \
+	hub/manifests/manifest_keep.c hub/manifests/manifest_keep.h \
+	hub/manifests/manifests.c hub/manifests/manifests.h \
+	hub/kube/names.c hub/kube/names.h \
+	hub/names/naming.c hub/names/naming.h \
+	hub/routing/neighbours.c hub/routing/neighbours.h hub/routing/neighbours_find.c hub/routing/neighbours_index.c hub/routing/neighbours_private.h hub/routing/neighbours_tell.c \
+	hub/sync/node_book.c hub/sync/node_book.h \
+	hub/sync/node_sites.c hub/sync/node_sites.h \
+	hub/sync/nodes.c hub/sync/nodes.h hub/sync/nodes_known.c hub/sync/nodes_private.h hub/sync/nodes_tell.c \
+	hub/port/peek.c hub/port/peek.h \
+	hub/replicas/peer_guest.c hub/replicas/peer_line.c hub/replicas/peer_names.c hub/replicas/peer_names.h hub/replicas/peer_ask.c hub/replicas/peer_trip.c hub/port/peer_words.c hub/port/peer_words.h \
+	hub/replicas/peers.c hub/replicas/peers.h hub/replicas/peers_private.h hub/replicas/peers_tell.c \
+	hub/port/presence.c hub/port/presence.h \
+	hub/sync/outbox.c hub/sync/outbox.h \
+	hub/ingress/outward.c hub/ingress/outward.h \
+	hub/identity/own_service.c hub/identity/own_service.h \
+	hub/sync/pending.c hub/sync/pending.h \
+	hub/port/questions.c hub/port/questions.h \
+	hub/port/quota.c hub/port/quota.h \
+	hub/routing/reach.c hub/routing/reach.h \
+	hub/ingress/redirect.c hub/ingress/redirect.h hub/ingress/redirect_private.h hub/ingress/redirect_rules.c hub/ingress/redirect_tell.c \
+	hub/ingress/redirect_probe.c hub/ingress/redirect_probe.h \
+	hub/port/refusals.c hub/port/refusals.h \
+	hub/kube/reflector.c hub/kube/reflector.h hub/kube/reflector_private.h hub/kube/reflector_take.c \
+	hub/identity/revoked.c hub/identity/revoked.h \
+	hub/identity/roll.c hub/identity/roll.h \
+	hub/replicas/roster.c hub/replicas/roster.h \
+	hub/port/route.c hub/port/route.h \
+	hub/kube/secret.c hub/kube/secret.h \
+	hub/port/self_guard.c hub/port/self_guard.h \
+	hub/identity/share.c hub/identity/share.h hub/identity/share_ca.c hub/identity/share_private.h \
+	hub/identity/share_claims.c hub/identity/share_claims.h \
+	hub/sync/sight.c hub/sync/sight.h \
+	hub/kube/split.c hub/kube/split.h \
+	hub/sync/talk.c hub/sync/talk.h hub/sync/talk_ask.c hub/sync/talk_compare.c hub/sync/talk_private.h hub/sync/talk_say.c hub/sync/talk_tell.c \
+	hub/identity/tokens.c hub/identity/tokens.h \
+	hub/replicas/tunnels.c hub/replicas/tunnels.h hub/replicas/tunnels_private.h hub/replicas/tunnels_lost.c hub/replicas/tunnels_tell.c \
+	hub/sync/unserved.c hub/sync/unserved.h \
+	hub/ingress/udp_flow.c hub/ingress/udp_maps.c hub/ingress/udp_maps.h hub/ingress/udp_maps_private.h \
+	hub/ingress/visit.c hub/ingress/visit.h hub/ingress/visit_exchange.c hub/ingress/visit_h2.c hub/ingress/visit_http.c hub/ingress/visit_tls.c hub/ingress/visit_trace.c hub/ingress/visit_where.c \
+	hub/routing/ways.c hub/routing/ways.h hub/routing/ways_beside.c hub/routing/ways_callers.c hub/routing/ways_judge.c hub/routing/ways_private.h \
+	hub/page/web.c hub/page/web.h hub/page/web_attention.c hub/page/web_conn.c hub/page/web_live.c hub/page/web_private.h \
+	hub/page/web_dead.c hub/page/web_dead.h \
+	hub/page/web_files.c hub/page/web_files.h \
+	hub/page/web_judge.c hub/page/web_judge.h \
+	hub/page/web_map.c hub/page/web_seen.c hub/page/web_tell.c hub/page/web_tell.h \
+	hub/page/web_probe.c hub/page/web_probe.h \
+	hub/page/web_summary.c hub/page/web_summary.h \
+	hub/page/web_survey.c hub/page/web_survey.h \
+	hub/page/web_want.c hub/page/web_want.h
 
-# The page's files become lists of bytes that hub/web_files.c includes.
-WEB_FILES = hub/web/index.html hub/web/style.css hub/web/app.js hub/web/draw.js hub/web/icon.svg
-WEB_LISTS = hub/web/index.inc hub/web/style.inc hub/web/app.inc hub/web/draw.inc hub/web/icon.inc
+# The page's files become lists of bytes that hub/page/web_files.c includes.
+WEB_FILES = hub/page/web/index.html hub/page/web/style.css hub/page/web/app.js hub/page/web/draw.js hub/page/web/icon.svg
+WEB_LISTS = hub/page/web/index.inc hub/page/web/style.inc hub/page/web/app.inc hub/page/web/draw.inc hub/page/web/icon.inc
 EXTRA_DIST += $(WEB_FILES)
 CLEANFILES += $(WEB_LISTS)
 SUFFIXES += .html .css .js .svg .inc
-LIST_BYTES = $(AM_V_GEN)$(MKDIR_P) hub/web && od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g' >$@.tmp && mv $@.tmp $@
-hub/web_files.$(OBJEXT): $(WEB_LISTS)
+LIST_BYTES = $(AM_V_GEN)$(MKDIR_P) hub/page/web && od -An -v -tu1 $< | sed 's/[0-9][0-9]*/&,/g' >$@.tmp && mv $@.tmp $@
+hub/page/web_files.$(OBJEXT): $(WEB_LISTS)
 .html.inc:
 	$(LIST_BYTES)
 .css.inc:

@@ -3,9 +3,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
+#include "iptables/host/reserve.h"
 #include "iptables/iptables_private.h"
-#include "iptables/reserve.h"
 
 void
 estate_reserve(struct iptables *ipt)

@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
+#include "iptables/host/route.h"
 #include "iptables/iptables_private.h"
-#include "iptables/route.h"
-#include "iptables/rules.h"
+#include "iptables/maps/rules.h"
 
 /* New ports of bridges and obstacles are looked for this often, after a change soon. */
 enum { TEND_MS = 2000, TEND_PAUSE_MS = 200 };

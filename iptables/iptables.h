@@ -8,10 +8,10 @@
 #ifndef EDGEWAY_IPTABLES_IPTABLES_H
 #define EDGEWAY_IPTABLES_IPTABLES_H
 
-#include "base/loop.h"
-#include "base/metric.h"
-#include "iptables/bridge_port.h"
-#include "iptables/divert.h"
+#include "base/core/loop.h"
+#include "base/core/metric.h"
+#include "iptables/host/bridge_port.h"
+#include "iptables/maps/divert.h"
 #include "model/snapshot.h"
 
 struct iptables;

@@ -5,13 +5,13 @@
 #ifndef EDGEWAY_IPTABLES_IPTABLES_PRIVATE_H
 #define EDGEWAY_IPTABLES_IPTABLES_PRIVATE_H
 
-#include "iptables/capture.h"
-#include "iptables/guard.h"
-#include "iptables/hairpin.h"
-#include "iptables/iface.h"
+#include "iptables/host/iface.h"
+#include "iptables/host/obstacles.h"
 #include "iptables/iptables.h"
-#include "iptables/kernelpath.h"
-#include "iptables/obstacles.h"
+#include "iptables/maps/capture.h"
+#include "iptables/maps/guard.h"
+#include "iptables/maps/hairpin.h"
+#include "iptables/maps/kernelpath.h"
 
 #define IPTABLES_NO_SOCKETS                                                                        \
 	"the kernel cannot tell our sockets from others' (CONFIG_NFT_SOCKET, modprobe "            \

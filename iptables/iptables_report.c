@@ -1,8 +1,8 @@
 #include "iptables/iptables_private.h"
 
-#include "base/sock.h"
-#include "iptables/others.h"
-#include "iptables/rules.h"
+#include "base/core/sock.h"
+#include "iptables/host/others.h"
+#include "iptables/maps/rules.h"
 #include "model/json.h"
 
 void

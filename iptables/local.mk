@@ -1,30 +1,30 @@
 noinst_LIBRARIES += iptables/libiptables.a
 iptables_libiptables_a_SOURCES = \
-	iptables/batch.c iptables/batch.h \
-	iptables/bridge_port.c iptables/bridge_port.h \
-	iptables/capture.c iptables/capture.h \
-	iptables/conntrack.c iptables/conntrack.h iptables/flow.c \
-	iptables/describe.c iptables/describe.h \
-	iptables/divert.c iptables/divert.h \
-	iptables/elements.c iptables/elements.h \
-	iptables/expr.c iptables/expr.h \
-	iptables/iface.c iptables/iface.h \
-	iptables/kernelpath.c iptables/kernelpath.h \
-	iptables/hairpin.c iptables/hairpin.h \
-	iptables/foreign.c iptables/foreign.h \
+	iptables/table/batch.c iptables/table/batch.h \
+	iptables/host/bridge_port.c iptables/host/bridge_port.h \
+	iptables/maps/capture.c iptables/maps/capture.h \
+	iptables/maps/conntrack.c iptables/maps/conntrack.h iptables/maps/flow.c \
+	iptables/maps/describe.c iptables/maps/describe.h \
+	iptables/maps/divert.c iptables/maps/divert.h \
+	iptables/table/elements.c iptables/table/elements.h \
+	iptables/table/expr.c iptables/table/expr.h \
+	iptables/host/iface.c iptables/host/iface.h \
+	iptables/maps/kernelpath.c iptables/maps/kernelpath.h \
+	iptables/maps/hairpin.c iptables/maps/hairpin.h \
+	iptables/host/foreign.c iptables/host/foreign.h \
 	iptables/iptables.c iptables/iptables.h iptables/iptables_private.h \
 	iptables/iptables_report.c iptables/estate.c \
-	iptables/guard.c iptables/guard.h \
-	iptables/netlink.c iptables/netlink.h \
-	iptables/others.c iptables/others.h \
-	iptables/obstacles.c iptables/obstacles.h \
-	iptables/difference.c iptables/difference.h \
-	iptables/frontends.c iptables/frontends.h \
-	iptables/plan.c iptables/plan.h \
-	iptables/probe.c iptables/probe.h \
-	iptables/reserve.c iptables/reserve.h \
-	iptables/route.c iptables/route.h \
-	iptables/rules.c iptables/rules.h
+	iptables/maps/guard.c iptables/maps/guard.h \
+	iptables/table/netlink.c iptables/table/netlink.h \
+	iptables/host/others.c iptables/host/others.h \
+	iptables/host/obstacles.c iptables/host/obstacles.h \
+	iptables/maps/difference.c iptables/maps/difference.h \
+	iptables/maps/frontends.c iptables/maps/frontends.h \
+	iptables/maps/plan.c iptables/maps/plan.h \
+	iptables/maps/probe.c iptables/maps/probe.h \
+	iptables/host/reserve.c iptables/host/reserve.h \
+	iptables/host/route.c iptables/host/route.h \
+	iptables/maps/rules.c iptables/maps/rules.h
 
 if HAVE_CMOCKA
 check_PROGRAMS += tests/unit/divert_test tests/unit/frontends_test tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "lb/answer.h"
 #include "lb/tap.h"
 

@@ -14,7 +14,7 @@
  * Of those that went well lb.accessLogSample may leave one in N: each worker counts, the first is written. Lines then end with
  * sample=N, or sample=1 where all of the kind are written, so that a reader can multiply.
  *
- * Lines gather in the worker and go to a thread that writes (base/lines.h): no request waits for a log. With the
+ * Lines gather in the worker and go to a thread that writes (base/core/lines.h): no request waits for a log. With the
  * log off nothing is measured. All of this on the worker's loop.
  */
 #ifndef EDGEWAY_LB_ACCESS_H

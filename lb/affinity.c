@@ -2,7 +2,7 @@
 
 #include <stdatomic.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 
 /*
  * 65536 clients in 1 MB, of which only what is used is ever touched. A value is 40 bits of the

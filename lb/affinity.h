@@ -13,7 +13,7 @@
 #ifndef EDGEWAY_LB_AFFINITY_H
 #define EDGEWAY_LB_AFFINITY_H
 
-#include "base/util.h"
+#include "base/core/util.h"
 
 struct affinity;
 

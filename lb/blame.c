@@ -1,6 +1,6 @@
 #include "lb/blame.h"
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "lb/gossip.h"
 #include "lb/pool.h"
 #include "lb/trace.h"

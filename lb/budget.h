@@ -9,7 +9,7 @@
 #ifndef EDGEWAY_LB_BUDGET_H
 #define EDGEWAY_LB_BUDGET_H
 
-#include "base/util.h"
+#include "base/core/util.h"
 
 enum { BUDGET_WINDOW_MS = 5000, BUDGET_SHARE = 5, BUDGET_LEAST = 10 };
 

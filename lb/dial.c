@@ -4,7 +4,7 @@
 #include <netinet/tcp.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "lb/blame.h"
 #include "lb/choice.h"
 #include "lb/exchange.h"
@@ -16,7 +16,7 @@
 
 enum {
 	FAR_CONNECT_MS =
-		9500, /* the hub's dial, or another node's, and the way there, which may have to be another one: more than tunnel/outlet.h waits */
+		9500, /* the hub's dial, or another node's, and the way there, which may have to be another one: more than tunnel/node/outlet.h waits */
 	KNOWN_CONNECT_MS = 300, /* for an endpoint whose usual time is known */
 	SILENT_MS = 140, /* more than an endpoint's delayed acknowledgement, less than our RTO */
 	RETRANSMITTED_MS = 500, /* less than the time after which a SYN is sent again */

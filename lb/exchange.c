@@ -4,8 +4,8 @@
 #include <netinet/in.h>
 #include <stdio.h>
 
-#include "base/hops.h"
-#include "base/log.h"
+#include "base/core/hops.h"
+#include "base/core/log.h"
 #include "lb/access.h"
 #include "lb/answer.h"
 #include "lb/choice.h"

@@ -6,7 +6,7 @@
 #ifndef EDGEWAY_LB_EXPIRY_H
 #define EDGEWAY_LB_EXPIRY_H
 
-#include "base/loop.h"
+#include "base/core/loop.h"
 #include "lb/list.h"
 
 enum { EXPIRY_TICK_MS = 50 };

@@ -6,7 +6,7 @@
 #ifndef EDGEWAY_LB_GATHER_H
 #define EDGEWAY_LB_GATHER_H
 
-#include "base/http1.h"
+#include "base/http/http1.h"
 #include "lb/peer.h"
 
 enum {

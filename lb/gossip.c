@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "lb/exchange.h"
 #include "lb/pool.h"
 

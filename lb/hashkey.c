@@ -3,7 +3,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 
 static bool
 named(struct http1_str s, const char *name)

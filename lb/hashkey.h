@@ -6,7 +6,7 @@
 #ifndef EDGEWAY_LB_HASHKEY_H
 #define EDGEWAY_LB_HASHKEY_H
 
-#include "base/http1.h"
+#include "base/http/http1.h"
 #include "model/service.h"
 
 /* head: NULL for connections that are relayed. */

@@ -5,7 +5,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 
 enum { CHECKS_MAX = 32, LINE_BYTES = sizeof "HTTP/1.1 200" - 1, REQUEST_BYTES = 2048 };
 

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/port_holder.h"
+#include "base/core/log.h"
+#include "base/os/port_holder.h"
 #include "lb/affinity.h"
 #include "lb/gossip.h"
 #include "lb/listener.h"
@@ -296,7 +296,7 @@ lb_bind_sockets(const struct lb *lb, uint32_t address, uint16_t port, int *fds, 
 	return rc;
 }
 
-/* Whoever is at our port may stay there for ever, and gets nothing of ours (iptables/rules.h): we go to another one. */
+/* Whoever is at our port may stay there for ever, and gets nothing of ours (iptables/maps/rules.h): we go to another one. */
 static int
 lb_move_listener(struct lb *lb, uint32_t address, int *fds, struct err *err)
 {

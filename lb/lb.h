@@ -7,8 +7,8 @@
 #ifndef EDGEWAY_LB_LB_H
 #define EDGEWAY_LB_LB_H
 
-#include "base/loop.h"
-#include "base/metric.h"
+#include "base/core/loop.h"
+#include "base/core/metric.h"
 #include "model/dial_guard.h"
 #include "model/snapshot.h"
 #include "model/span.h"
@@ -27,7 +27,7 @@ struct lb_forward { /* a connection to an endpoint VIA_TUNNEL */
 	const struct service *service; /* that names the endpoint; NULL: any may */
 	struct in6_addr ip;
 	uint16_t port;
-	unsigned hops; /* base/hops.h; 0: it has requests by turns, which count themselves */
+	unsigned hops; /* base/core/hops.h; 0: it has requests by turns, which count themselves */
 };
 
 struct lb_config { /* copied */

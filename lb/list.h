@@ -4,7 +4,7 @@
 #ifndef EDGEWAY_LB_LIST_H
 #define EDGEWAY_LB_LIST_H
 
-#include "base/util.h"
+#include "base/core/util.h"
 
 struct node {
 	struct node *prev, *next;

@@ -5,14 +5,14 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/descriptors.h"
-#include "base/log.h"
+#include "base/core/descriptors.h"
+#include "base/core/log.h"
 #include "lb/origdst.h"
 #include "lb/proxy.h"
 
 /*
  * A proxied connection takes two descriptors; were they all gone, then new clients would wait, kept connections could reach no
- * endpoint, and DNS and metadata would starve as well. So clients share (base/fair_share) a number below that.
+ * endpoint, and DNS and metadata would starve as well. So clients share (base/core/fair_share) a number below that.
  */
 enum {
 	ACCEPT_BATCH = 64,

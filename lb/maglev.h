@@ -12,7 +12,7 @@
 #ifndef EDGEWAY_LB_MAGLEV_H
 #define EDGEWAY_LB_MAGLEV_H
 
-#include "base/util.h"
+#include "base/core/util.h"
 
 /* A prime. With 10 endpoints a slot is 0.1 % of the keys. */
 enum { MAGLEV_SLOTS = 1021 };

@@ -4,8 +4,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/cgroup.h"
-#include "base/log.h"
+#include "base/core/log.h"
+#include "base/os/cgroup.h"
 #include "lb/access.h"
 #include "lb/proxy.h"
 

@@ -1,5 +1,5 @@
 /*
- * The budget of what is held for clients. Two supplies (base/fair_share), each shared by all workers: our own buffers
+ * The budget of what is held for clients. Two supplies (base/core/fair_share), each shared by all workers: our own buffers
  * (answers that are not read, requests that are not whole or wait behind another, bodies), and the kernel's buffers of the
  * same connections. What one client may hold is what it leaves to all others.
  *

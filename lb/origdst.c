@@ -1,6 +1,6 @@
 #include "lb/origdst.h"
 
-#include "base/sock.h"
+#include "base/core/sock.h"
 
 int
 origdst_get(int fd, uint32_t *ip, uint16_t *port)

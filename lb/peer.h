@@ -9,8 +9,8 @@
 
 #include <sys/uio.h>
 
-#include "base/buf.h"
-#include "base/loop.h"
+#include "base/core/buf.h"
+#include "base/core/loop.h"
 
 struct peer {
 	struct watch *watch;

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "lb/access.h"
 #include "lb/proxy.h"
 #include "lb/relay.h"

@@ -11,10 +11,10 @@
 #ifndef EDGEWAY_LB_PRIVATE_H
 #define EDGEWAY_LB_PRIVATE_H
 
-#include "base/fair_share.h"
-#include "base/heap.h"
-#include "base/http1.h"
-#include "base/lines.h"
+#include "base/core/fair_share.h"
+#include "base/core/heap.h"
+#include "base/core/lines.h"
+#include "base/http/http1.h"
 #include "lb/expiry.h"
 #include "lb/lb.h"
 #include "lb/line.h"
@@ -220,7 +220,7 @@ struct front {
 	uint32_t charged[MEMORY_KINDS]; /* of its client's budget: memory.h */
 	uint32_t client_ip; /* host byte order */
 	uint16_t client_port;
-	uint16_t slot; /* the client's: base/fair_share.h */
+	uint16_t slot; /* the client's: base/core/fair_share.h */
 	uint8_t state; /* enum front_state */
 	bool silent; /* in SPAN_SILENCE */
 	bool taking; /* front_take is on the stack */
@@ -260,7 +260,7 @@ struct exchange {
 	bool own; /* the front's expiry is in SPAN_OWN */
 	bool listening; /* a relay that waits for the endpoint's greeting: silence.h */
 	bool relay; /* bytes both ways, no HTTP (any more) */
-	uint8_t hops; /* of a relay: how often we had passed it on before (base/hops.h) */
+	uint8_t hops; /* of a relay: how often we had passed it on before (base/core/hops.h) */
 	bool head_sent;
 	bool request_done; /* all of it was taken from the client */
 	bool discard; /* the endpoint takes no more of the body; the client's rest is read and

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "base/hops.h"
+#include "base/core/hops.h"
 #include "lb/access.h"
 #include "lb/dial.h"
 #include "lb/exchange.h"

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 
 void
 shares_init(struct shares *all)

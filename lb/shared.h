@@ -19,7 +19,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "base/sock.h"
+#include "base/core/sock.h"
 #include "model/service.h"
 
 enum {

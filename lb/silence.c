@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "lb/dial.h"
 #include "lb/exchange.h"
 #include "lb/permit.h"

@@ -14,8 +14,8 @@
 
 #include <stdatomic.h>
 
-#include "base/doubling.h"
-#include "base/metric.h"
+#include "base/core/doubling.h"
+#include "base/core/metric.h"
 #include "model/snapshot.h"
 
 enum { TALLY_BUCKETS = 17, TALLY_FIRST_US = 128 };
@@ -26,7 +26,7 @@ struct tally_cell {
 	_Atomic uint64_t connections, closed, retries, ejections, failures;
 	_Atomic uint64_t bytes_up, bytes_down;
 	_Atomic uint64_t took_us; /* sum of all first bytes' */
-	_Atomic uint64_t took[TALLY_BUCKETS]; /* as of base/doubling.h */
+	_Atomic uint64_t took[TALLY_BUCKETS]; /* as of base/core/doubling.h */
 };
 
 struct tallies;

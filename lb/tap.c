@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "lb/access.h"
 #include "lb/answer.h"
 #include "model/json.h"

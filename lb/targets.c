@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 
 enum { BUCKETS = 256, FORGET_MS = 60000 };
 

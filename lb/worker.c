@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <sys/socket.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "lb/access.h"
 #include "lb/health.h"
 #include "lb/listener.h"

@@ -1,21 +1,21 @@
 noinst_LIBRARIES += meta/libmeta.a
 meta_libmeta_a_SOURCES = \
-	meta/age.c meta/age.h \
-	meta/apply.c meta/apply.h meta/apply_batch.c meta/apply_guard.c meta/apply_held.c meta/apply_private.h meta/apply_scan.c meta/apply_tell.c \
-	meta/cloudhub.c meta/cloudhub_ask.c meta/cloudhub_private.h meta/cloudhub_told.c \
-	meta/feed.c meta/feed.h meta/feed_answer.c meta/feed_crl.c meta/feed_join.c meta/feed_private.h meta/feed_renew.c \
-	meta/feed_hub.c meta/feed_refusal.c meta/feed_talk.c meta/feed_why.c \
-	meta/hubtime.c meta/hubtime.h \
-	meta/ipam.c meta/ipam.h \
-	meta/join.c meta/join.h \
-	meta/load.c meta/load.h \
-	meta/message.c meta/message.h \
+	meta/client/age.c meta/client/age.h \
+	meta/state/apply.c meta/state/apply.h meta/state/apply_batch.c meta/state/apply_guard.c meta/state/apply_held.c meta/state/apply_private.h meta/state/apply_scan.c meta/state/apply_tell.c \
+	meta/client/cloudhub.c meta/client/cloudhub_ask.c meta/client/cloudhub_private.h meta/client/cloudhub_told.c \
+	meta/client/feed.c meta/client/feed.h meta/client/feed_answer.c meta/client/feed_crl.c meta/client/feed_join.c meta/client/feed_private.h meta/client/feed_renew.c \
+	meta/client/feed_hub.c meta/client/feed_refusal.c meta/client/feed_talk.c meta/client/feed_why.c \
+	meta/client/hubtime.c meta/client/hubtime.h \
+	meta/state/ipam.c meta/state/ipam.h \
+	meta/client/join.c meta/client/join.h \
+	meta/state/load.c meta/state/load.h \
+	meta/client/message.c meta/client/message.h \
 	meta/meta.c meta/meta.h meta/meta_private.h meta/meta_tell.c \
-	meta/places.c meta/places.h \
-	meta/question.h \
-	meta/mirror.c meta/mirror.h meta/mirror_names.c meta/mirror_private.h meta/mirror_take.c \
-	meta/store.c meta/store.h meta/store_open.c meta/store_private.h \
-	meta/writer.c meta/writer.h
+	meta/client/places.c meta/client/places.h \
+	meta/client/question.h \
+	meta/client/mirror.c meta/client/mirror.h meta/client/mirror_names.c meta/client/mirror_private.h meta/client/mirror_take.c \
+	meta/state/store.c meta/state/store.h meta/state/store_open.c meta/state/store_private.h \
+	meta/state/writer.c meta/state/writer.h
 
 META_LDADD = meta/libmeta.a $(MODEL_LDADD) $(SQLITE_LIBS)
 

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "base/log.h"
-#include "base/proxy.h"
+#include "base/core/log.h"
+#include "base/http/proxy.h"
 
 static void
 on_use(void *arg, const struct snapshot *snapshot)
@@ -72,7 +72,7 @@ read_proxy_good(const char *url, struct store *store)
 	auto_free char *key = NULL;
 
 	if (proxy_parse(&proxy, url, NULL) < 0)
-		return NULL; /* meta/feed says why */
+		return NULL; /* meta/client/feed says why */
 	key = xasprintf("proxy %s", proxy.host);
 	proxy_fini(&proxy);
 	return store_note(store, key);

@@ -11,10 +11,10 @@
 #ifndef EDGEWAY_META_META_H
 #define EDGEWAY_META_META_H
 
-#include "base/loop.h"
-#include "base/metric.h"
-#include "base/sock.h"
-#include "meta/question.h"
+#include "base/core/loop.h"
+#include "base/core/metric.h"
+#include "base/core/sock.h"
+#include "meta/client/question.h"
 #include "model/dial_guard.h"
 #include "model/mesh.h"
 #include "model/snapshot.h"

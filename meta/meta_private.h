@@ -5,11 +5,11 @@
 #ifndef EDGEWAY_META_META_PRIVATE_H
 #define EDGEWAY_META_META_PRIVATE_H
 
-#include "meta/age.h"
-#include "meta/apply.h"
-#include "meta/feed.h"
+#include "meta/client/age.h"
+#include "meta/client/feed.h"
 #include "meta/meta.h"
-#include "meta/writer.h"
+#include "meta/state/apply.h"
+#include "meta/state/writer.h"
 
 struct meta {
 	struct meta_config config; /* strings owned */

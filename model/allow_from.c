@@ -4,7 +4,7 @@
 #include <stdatomic.h>
 #include <string.h>
 
-#include "base/network.h"
+#include "base/os/network.h"
 #include "model/check.h"
 #include "model/selector.h"
 

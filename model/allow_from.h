@@ -17,7 +17,7 @@
 #ifndef EDGEWAY_MODEL_ALLOW_FROM_H
 #define EDGEWAY_MODEL_ALLOW_FROM_H
 
-#include "base/err.h"
+#include "base/core/err.h"
 #include "model/kube.h"
 
 enum {

@@ -3,7 +3,7 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "base/pack.h"
+#include "base/core/pack.h"
 
 void
 bundle_build(struct buf *out, const char *source, const char *id, const struct buf *lines)

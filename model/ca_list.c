@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/pki.h"
+#include "base/tls/pki.h"
 
 enum { CA_SHORT = 8 };
 

@@ -1,6 +1,6 @@
 /*
  * Which nodes have which CAs. A list names CAs by the first 8 hex digits of their SHA-256, parted by commas, the one that
- * signs first; with each certificate a node gets all CAs that are in use then, and the list is recorded with it (hub/ledger.h). Nodes say
+ * signs first; with each certificate a node gets all CAs that are in use then, and the list is recorded with it (hub/identity/ledger.h). Nodes say
  * theirs when they come. "": of a hub or an agent of before, nobody knows. From these lists follows whom another set of CAs would cut off: who does not trust the CA
  * that signs the hub's certificate from then on, or whose own certificate is of a CA that is not there any more. Leaf.
  *
@@ -10,7 +10,7 @@
 #ifndef EDGEWAY_MODEL_CA_LIST_H
 #define EDGEWAY_MODEL_CA_LIST_H
 
-#include "base/util.h"
+#include "base/core/util.h"
 
 enum { CA_LIST_MAX = 8, CA_LIST_TEXT = CA_LIST_MAX * 9 };
 

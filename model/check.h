@@ -7,7 +7,7 @@
 
 #include <netinet/in.h>
 
-#include "base/util.h"
+#include "base/core/util.h"
 
 bool check_label(const char *text, size_t len); /* a-z 0-9 -, 1..63 */
 bool check_subdomain(const char *text, size_t len); /* labels and dots, 1..253 */

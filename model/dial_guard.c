@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/util.h"
+#include "base/core/util.h"
 #include "model/check.h"
 
 struct dial_guard {

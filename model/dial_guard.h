@@ -1,15 +1,15 @@
 /*
  * Which addresses a node may be led to by an endpoint. Whoever may write a Pod, an EndpointSlice or a Node, and the hub itself,
  * says addresses; the agent dials them with its own rights, from its own place in the network. So an endpoint is refused where
- * its address is special (base/special_addr: loopback, link-local, a cloud's metadata, unspecified, multicast, reserved) or one
+ * its address is special (base/core/special_addr: loopback, link-local, a cloud's metadata, unspecified, multicast, reserved) or one
  * of this machine's own, unless `lb.allow` names it. At an own address a hostNetwork pod of this very node is what it says it is.
  *
  * It is asked where an endpoint's address comes to this node, and again where it is dialled:
  *   service_build()   when a view is adopted. What it refuses is in no snapshot, and so not in what is made of one: clusters of the
- *                     workers, health checks, the kernel's maps, UDP relays, targets of the tunnel's end here (tunnel/target).
+ *                     workers, health checks, the kernel's maps, UDP relays, targets of the tunnel's end here (tunnel/node/target).
  *   worker_dial()     at each dial of a worker, against the list of the moment: an address may have become one of our own since. Spans
- *                     that go to a collector in the cluster ask as well (src/agent_tracing).
- * When this machine's addresses change, the services that this concerns are built anew (meta/apply).
+ *                     that go to a collector in the cluster ask as well (src/agent/agent_tracing).
+ * When this machine's addresses change, the services that this concerns are built anew (meta/state/apply).
  *
  * Immutable and reference-counted, for any thread. No system call, no lock, no allocation in a check.
  *
@@ -20,9 +20,9 @@
 #ifndef EDGEWAY_MODEL_DIAL_GUARD_H
 #define EDGEWAY_MODEL_DIAL_GUARD_H
 
-#include "base/address_list.h"
-#include "base/err.h"
-#include "base/special_addr.h"
+#include "base/core/address_list.h"
+#include "base/core/err.h"
+#include "base/core/special_addr.h"
 
 enum { DIAL_GUARD_ALLOWED_MAX = 256 };
 

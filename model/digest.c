@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 #include "model/check.h"
 #include "model/json.h"
 

@@ -8,8 +8,8 @@
 #ifndef EDGEWAY_MODEL_DIGEST_H
 #define EDGEWAY_MODEL_DIGEST_H
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/core/buf.h"
+#include "base/core/err.h"
 
 enum { DIGEST_BUCKETS = 256 };
 

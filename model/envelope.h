@@ -9,8 +9,8 @@
 #ifndef EDGEWAY_MODEL_ENVELOPE_H
 #define EDGEWAY_MODEL_ENVELOPE_H
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/core/buf.h"
+#include "base/core/err.h"
 #include "model/limits.h"
 
 enum operation {

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/sock.h"
+#include "base/core/sock.h"
 #include "model/json.h"
 #include "model/mesh.h"
 

@@ -14,8 +14,8 @@
 #ifndef EDGEWAY_MODEL_HEALTH_H
 #define EDGEWAY_MODEL_HEALTH_H
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/core/buf.h"
+#include "base/core/err.h"
 
 #define HEALTH_KIND                                                                                \
 	"health" /* what an agent that answers says in `edgeway-answers`; the resource is NAMESPACE/health/NAME */

@@ -18,8 +18,8 @@
 #ifndef EDGEWAY_MODEL_JSON_H
 #define EDGEWAY_MODEL_JSON_H
 
-#include "base/buf.h"
-#include "base/err.h"
+#include "base/core/buf.h"
+#include "base/core/err.h"
 #include "model/limits.h"
 
 /* Up to here every whole number is a double of its own. */

@@ -1,7 +1,7 @@
 /*
  * Kubernetes objects, reduced to what the mesh needs: Service, Pod, EndpointSlice, Endpoints, Node, NetworkPolicy,
  * Namespace, and Istio's DestinationRule.
- * Decoded from a parsed document (base/tree.h), so that every complaint says "file:line: what".
+ * Decoded from a parsed document (base/conf/tree.h), so that every complaint says "file:line: what".
  * Other kinds are skipped politely; List, ServiceList and so on are expanded.
  *
  *	struct kube_batch b;
@@ -17,7 +17,7 @@
 #ifndef EDGEWAY_MODEL_KUBE_H
 #define EDGEWAY_MODEL_KUBE_H
 
-#include "base/tree.h"
+#include "base/conf/tree.h"
 #include "model/view.h"
 
 enum kube_kind {
@@ -113,7 +113,7 @@ struct kube_endpoints {
 };
 
 #define KUBE_SOURCE_ADDRESS                                                                        \
-	"edgeway.io/source-address" /* annotation: what a hub saw, see hub/node_sites.h */
+	"edgeway.io/source-address" /* annotation: what a hub saw, see hub/sync/node_sites.h */
 
 struct kube_node {
 	char *site, *zone;

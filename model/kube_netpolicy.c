@@ -1,7 +1,7 @@
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/network.h"
+#include "base/core/buf.h"
+#include "base/os/network.h"
 #include "model/allow_from.h"
 #include "model/check.h"
 #include "model/kube_private.h"

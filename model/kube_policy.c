@@ -1,7 +1,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/opt_value.h"
+#include "base/conf/opt_value.h"
 #include "model/allow_from.h"
 #include "model/check.h"
 #include "model/kube_private.h"

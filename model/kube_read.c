@@ -392,7 +392,7 @@ complain(struct kube_batch *b, const char *text)
 	b->complaints[b->n_complaints++] = xstrdup(text);
 }
 
-/* Lists in lists: as deep as the document, which base/tree bounds. */
+/* Lists in lists: as deep as the document, which base/conf/tree bounds. */
 static void
 read_node(struct kube_batch *b, const char *file, const struct tree_node *n, const char *kind)
 {

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/buf.h"
+#include "base/core/buf.h"
 #include "model/check.h"
 #include "model/kube_private.h"
 #include "model/mesh.h"

@@ -4,17 +4,17 @@ model_libmodel_a_SOURCES = \
 	model/bundle.c model/bundle.h \
 	model/ca_list.c model/ca_list.h \
 	model/check.c model/check.h \
-	model/cluster.c model/cluster.h \
-	model/cluster_callers.c \
-	model/cluster_endpoint.c \
-	model/cluster_index.c \
-	model/cluster_join.c \
-	model/cluster_limits.c \
-	model/cluster_member.c \
-	model/cluster_netpolicy.c \
-	model/cluster_place.c model/cluster_near.c model/cluster_reason.c \
-	model/cluster_private.h \
-	model/cluster_rule.c \
+	model/cluster/cluster.c model/cluster/cluster.h \
+	model/cluster/cluster_callers.c \
+	model/cluster/cluster_endpoint.c \
+	model/cluster/cluster_index.c \
+	model/cluster/cluster_join.c \
+	model/cluster/cluster_limits.c \
+	model/cluster/cluster_member.c \
+	model/cluster/cluster_netpolicy.c \
+	model/cluster/cluster_place.c model/cluster/cluster_near.c model/cluster/cluster_reason.c \
+	model/cluster/cluster_private.h \
+	model/cluster/cluster_rule.c \
 	model/dial_guard.c model/dial_guard.h \
 	model/digest.c model/digest.h \
 	model/envelope.c model/envelope.h \

@@ -11,7 +11,7 @@
 #ifndef EDGEWAY_MODEL_LOCAL_CALLERS_H
 #define EDGEWAY_MODEL_LOCAL_CALLERS_H
 
-#include "base/buf.h"
+#include "base/core/buf.h"
 #include "model/allow_from.h"
 #include "model/limits.h"
 

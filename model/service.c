@@ -1,7 +1,7 @@
 #include "model/service.h"
 
-#include "base/hash.h"
-#include "base/pki.h"
+#include "base/core/hash.h"
+#include "base/tls/pki.h"
 
 #include <errno.h>
 #include <stdio.h>

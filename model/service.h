@@ -10,7 +10,7 @@
 #include <netinet/in.h>
 #include <stdatomic.h>
 
-#include "base/sock.h"
+#include "base/core/sock.h"
 
 struct allow_caller;
 struct allow_from;

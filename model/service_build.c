@@ -1,7 +1,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 #include "model/allow_from.h"
 #include "model/check.h"
 #include "model/view.h"

@@ -13,7 +13,7 @@
 
 #include <stdatomic.h>
 
-#include "base/util.h"
+#include "base/core/util.h"
 
 struct shard {
 	_Atomic unsigned refs;

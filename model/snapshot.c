@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 #include "model/local_callers.h"
 #include "model/shard.h"
 

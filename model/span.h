@@ -1,6 +1,6 @@
 /*
- * What is told of one request or connection to whoever collects traces: made where it is recorded (lb/trace.c, tunnel/serve.c,
- * hub/visit_trace.c), written by tracing/otlp_span.c. Plain data on the heap, owned by whoever holds the list that it is in; free()
+ * What is told of one request or connection to whoever collects traces: made where it is recorded (lb/trace.c, tunnel/node/serve.c,
+ * hub/ingress/visit_trace.c), written by tracing/otlp_span.c. Plain data on the heap, owned by whoever holds the list that it is in; free()
  * frees all of it.
  *
  *	span = span_begin(source, TRACE_SERVED, &parent, &now);	// NULL: not recorded
@@ -11,8 +11,8 @@
 
 #include <netinet/in.h>
 
-#include "base/http1.h"
-#include "base/traceparent.h"
+#include "base/http/http1.h"
+#include "base/http/traceparent.h"
 
 enum { TRACE_EVENTS_MAX = 16 };
 

@@ -7,7 +7,7 @@
 #ifndef EDGEWAY_MODEL_TABLE_H
 #define EDGEWAY_MODEL_TABLE_H
 
-#include "base/util.h"
+#include "base/core/util.h"
 
 struct table_node {
 	struct table_node *next,

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 #include "model/check.h"
 #include "model/mesh.h"
 

@@ -8,7 +8,7 @@
 #ifndef EDGEWAY_MODEL_VIEW_H
 #define EDGEWAY_MODEL_VIEW_H
 
-#include "base/buf.h"
+#include "base/core/buf.h"
 #include "model/dial_guard.h"
 #include "model/service.h"
 

@@ -1,6 +1,6 @@
 #include "tracing/body.h"
 
-#include "base/pack.h"
+#include "base/core/pack.h"
 
 enum {
 	SPAN_BYTES = 1500, /* of one, about */

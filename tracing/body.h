@@ -9,7 +9,7 @@
 #ifndef EDGEWAY_TRACING_BODY_H
 #define EDGEWAY_TRACING_BODY_H
 
-#include "base/buf.h"
+#include "base/core/buf.h"
 #include "tracing/otlp.h"
 
 struct body;

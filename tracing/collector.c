@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "base/http1.h"
+#include "base/http/http1.h"
 
 enum { HTTP_PORT = 80, HTTPS_PORT = 443, PATH_MAX_BYTES = 2048 };
 

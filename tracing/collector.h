@@ -8,7 +8,7 @@
 #ifndef EDGEWAY_TRACING_COLLECTOR_H
 #define EDGEWAY_TRACING_COLLECTOR_H
 
-#include "base/err.h"
+#include "base/core/err.h"
 
 struct collector {
 	bool tls;

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 #include "model/json.h"
 #include "tracing/otlp_span.h"
 #include "tracing/reply.h"

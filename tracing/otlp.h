@@ -10,7 +10,7 @@
 #ifndef EDGEWAY_TRACING_OTLP_H
 #define EDGEWAY_TRACING_OTLP_H
 
-#include "base/buf.h"
+#include "base/core/buf.h"
 #include "model/span.h"
 
 /* Whose spans they are. */

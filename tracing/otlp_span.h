@@ -5,7 +5,7 @@
 #ifndef EDGEWAY_TRACING_OTLP_SPAN_H
 #define EDGEWAY_TRACING_OTLP_SPAN_H
 
-#include "base/buf.h"
+#include "base/core/buf.h"
 #include "model/span.h"
 
 /* The list of attributes that is being written. */

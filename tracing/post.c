@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/resolve.h"
-#include "base/wire.h"
+#include "base/net/resolve.h"
+#include "base/tls/wire.h"
 #include "tracing/reply.h"
 
 enum { NAME_MS = 1000, NAME_TRIES = 2 };

@@ -10,9 +10,9 @@
 #ifndef EDGEWAY_TRACING_POST_H
 #define EDGEWAY_TRACING_POST_H
 
-#include "base/buf.h"
-#include "base/loop.h"
-#include "base/sock.h"
+#include "base/core/buf.h"
+#include "base/core/loop.h"
+#include "base/core/sock.h"
 #include "tracing/collector.h"
 #include "tracing/tracing.h"
 

@@ -10,7 +10,7 @@
 #ifndef EDGEWAY_TRACING_REPLY_H
 #define EDGEWAY_TRACING_REPLY_H
 
-#include "base/http1.h"
+#include "base/http/http1.h"
 
 enum {
 	REPLY_MAX = 64 * 1024, /* bytes of the head, and of the body */

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "base/pki.h"
+#include "base/core/log.h"
+#include "base/tls/pki.h"
 #include "model/json.h"
 #include "tracing/body.h"
 #include "tracing/collector.h"

@@ -13,9 +13,9 @@
 #ifndef EDGEWAY_TRACING_TRACING_H
 #define EDGEWAY_TRACING_TRACING_H
 
-#include "base/loop.h"
-#include "base/metric.h"
-#include "base/sock.h"
+#include "base/core/loop.h"
+#include "base/core/metric.h"
+#include "base/core/sock.h"
 #include "model/span.h"
 #include "tracing/otlp.h"
 

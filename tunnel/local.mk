@@ -1,32 +1,32 @@
 noinst_LIBRARIES += tunnel/libtunnel.a
 tunnel_libtunnel_a_SOURCES = \
-	tunnel/allow.c tunnel/allow.h \
-	tunnel/capsule.c tunnel/capsule.h \
-	tunnel/chain.c tunnel/chain.h \
-	tunnel/couple.c tunnel/couple.h \
-	tunnel/agent_query.c tunnel/agent_query.h \
-	tunnel/declaration.c tunnel/declaration.h \
-	tunnel/dgram.c tunnel/dgram.h \
-	tunnel/dgram_couple.c tunnel/dgram_couple.h \
-	tunnel/flows.c tunnel/flows.h \
-	tunnel/frame_budget.c tunnel/frame_budget.h \
-	tunnel/outlet.c tunnel/outlet.h \
-	tunnel/outlet_udp.c tunnel/outlet_udp.h tunnel/outlet_udp_choice.c tunnel/outlet_udp_choice.h tunnel/outlet_udp_flow.c tunnel/outlet_udp_private.h tunnel/outlet_udp_tell.c \
-	tunnel/link.c tunnel/link.h tunnel/link_dial.c tunnel/link_dial.h tunnel/link_private.h tunnel/link_tell.c \
-	tunnel/opening.c tunnel/opening.h \
-	tunnel/reception.c tunnel/reception.h \
-	tunnel/relay.c tunnel/relay.h \
-	tunnel/serve.c tunnel/serve.h tunnel/serve_udp.c tunnel/serve_udp.h \
-	tunnel/session.c tunnel/session.h tunnel/session_frames.c tunnel/session_private.h \
-	tunnel/session_coding.c tunnel/session_life.c tunnel/session_memory.c tunnel/session_memory.h tunnel/session_notes.c \
-	tunnel/session_stream.c tunnel/session_tell.c tunnel/session_window.c tunnel/session_wire.c \
-	tunnel/target.c tunnel/target.h \
+	tunnel/node/allow.c tunnel/node/allow.h \
+	tunnel/udp/capsule.c tunnel/udp/capsule.h \
+	tunnel/h2/chain.c tunnel/h2/chain.h \
+	tunnel/h2/couple.c tunnel/h2/couple.h \
+	tunnel/node/agent_query.c tunnel/node/agent_query.h \
+	tunnel/node/declaration.c tunnel/node/declaration.h \
+	tunnel/udp/dgram.c tunnel/udp/dgram.h \
+	tunnel/udp/dgram_couple.c tunnel/udp/dgram_couple.h \
+	tunnel/udp/flows.c tunnel/udp/flows.h \
+	tunnel/h2/frame_budget.c tunnel/h2/frame_budget.h \
+	tunnel/node/outlet.c tunnel/node/outlet.h \
+	tunnel/node/outlet_udp.c tunnel/node/outlet_udp.h tunnel/node/outlet_udp_choice.c tunnel/node/outlet_udp_choice.h tunnel/node/outlet_udp_flow.c tunnel/node/outlet_udp_private.h tunnel/node/outlet_udp_tell.c \
+	tunnel/node/link.c tunnel/node/link.h tunnel/node/link_dial.c tunnel/node/link_dial.h tunnel/node/link_private.h tunnel/node/link_tell.c \
+	tunnel/h2/opening.c tunnel/h2/opening.h \
+	tunnel/h2/reception.c tunnel/h2/reception.h \
+	tunnel/h2/relay.c tunnel/h2/relay.h \
+	tunnel/node/serve.c tunnel/node/serve.h tunnel/node/serve_udp.c tunnel/node/serve_udp.h \
+	tunnel/h2/session.c tunnel/h2/session.h tunnel/h2/session_frames.c tunnel/h2/session_private.h \
+	tunnel/h2/session_coding.c tunnel/h2/session_life.c tunnel/h2/session_memory.c tunnel/h2/session_memory.h tunnel/h2/session_notes.c \
+	tunnel/h2/session_stream.c tunnel/h2/session_tell.c tunnel/h2/session_window.c tunnel/h2/session_wire.c \
+	tunnel/node/target.c tunnel/node/target.h \
 	tunnel/tunnel.h \
-	tunnel/udp_door.c tunnel/udp_door.h \
-	tunnel/udp_path.c tunnel/udp_path.h \
-	tunnel/udp_relay.c tunnel/udp_relay.h \
-	tunnel/vicinity.c tunnel/vicinity.h \
-	tunnel/wire.h
+	tunnel/udp/udp_door.c tunnel/udp/udp_door.h \
+	tunnel/h2/udp_path.c tunnel/h2/udp_path.h \
+	tunnel/udp/udp_relay.c tunnel/udp/udp_relay.h \
+	tunnel/node/vicinity.c tunnel/node/vicinity.h \
+	tunnel/h2/wire.h
 
 TUNNEL_LDADD = tunnel/libtunnel.a $(MODEL_LDADD) $(NGHTTP2_LIBS)
 

@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/sandbox_table.h"
+#include "base/os/sandbox_table.h"
 
 /* A process, but none with namespaces of its own: CLONE_NEW* of sched.h, CLONE_NEWTIME apart, which clone(2) cannot ask for. */
 #define NAMESPACES "2114060288"

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <sys/queue.h>
 
-#include "base/resolve.h"
-#include "meta/writer.h"
+#include "base/net/resolve.h"
+#include "meta/state/writer.h"
 
 enum {
 	CONNS_MAX = 64,
@@ -616,7 +616,7 @@ run_scan(struct writer *w, struct job *j)
 	free(r.list);
 }
 
-/* As meta/writer does it: the head stays, and everyone who waits hears once that it is not on the disk yet. */
+/* As meta/state/writer does it: the head stays, and everyone who waits hears once that it is not on the disk yet. */
 static void
 disk_is_full(struct writer *w)
 {

@@ -1,5 +1,5 @@
 /*
- * A world in place of base/loop, base/ws, base/resolve and meta/writer, for programs that link these fakes before the
+ * A world in place of base/core/loop, base/http/ws, base/net/resolve and meta/state/writer, for programs that link these fakes before the
  * libraries: one scripted clock, timers in its order, websockets whose frames take their time (in order on a
  * connection, some twice), lines that are cut, databases that are written late, while the disk is full or in a crash not at all. The
  * program is linked with --wrap for mono_ms, wall_ms and random_bytes, so that a seed decides everything.
@@ -11,7 +11,7 @@
 #ifndef EDGEWAY_TESTS_FAKE_NET_H
 #define EDGEWAY_TESTS_FAKE_NET_H
 
-#include "base/ws.h"
+#include "base/http/ws.h"
 
 struct net_hub { /* the server's side of every connection */
 	void (*open)(void *arg, struct ws_conn *c, const char *node);

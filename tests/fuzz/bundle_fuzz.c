@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/pack.h"
+#include "base/core/pack.h"
 #include "model/bundle.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

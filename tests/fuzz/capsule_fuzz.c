@@ -5,9 +5,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/hash.h"
-#include "tunnel/capsule.h"
-#include "tunnel/udp_path.h"
+#include "base/core/hash.h"
+#include "tunnel/h2/udp_path.h"
+#include "tunnel/udp/capsule.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

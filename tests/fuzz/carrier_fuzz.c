@@ -5,8 +5,8 @@
 #include <assert.h>
 #include <errno.h>
 
-#include "base/carrier_head.h"
-#include "base/wsframe.h"
+#include "base/http/carrier_head.h"
+#include "base/http/wsframe.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

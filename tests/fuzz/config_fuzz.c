@@ -6,10 +6,10 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "base/buf.h"
-#include "base/log.h"
-#include "src/agent_options.h"
-#include "src/hub_options.h"
+#include "base/core/buf.h"
+#include "base/core/log.h"
+#include "src/agent/agent_options.h"
+#include "src/hub/hub_options.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

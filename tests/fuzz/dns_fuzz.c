@@ -2,9 +2,9 @@
 #include <assert.h>
 #include <string.h>
 
-#include "dns/cache.h"
-#include "dns/nameanswer.h"
-#include "dns/rewrite.h"
+#include "dns/answer/nameanswer.h"
+#include "dns/forward/cache.h"
+#include "dns/forward/rewrite.h"
 #include "tests/unit/dns_kit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

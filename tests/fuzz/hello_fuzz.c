@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "hub/hello.h"
+#include "hub/port/hello.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -7,8 +7,8 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "base/buf.h"
-#include "base/http1.h"
+#include "base/core/buf.h"
+#include "base/http/http1.h"
 #include "tests/unit/http1_strict.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "model/cluster.h"
+#include "model/cluster/cluster.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

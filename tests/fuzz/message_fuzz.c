@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "meta/message.h"
+#include "meta/client/message.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -2,7 +2,7 @@
 #include <assert.h>
 #include <string.h>
 
-#include "tunnel/opening.h"
+#include "tunnel/h2/opening.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

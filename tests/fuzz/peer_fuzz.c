@@ -3,10 +3,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "hub/peer_words.h"
-#include "hub/presence.h"
-#include "hub/roster.h"
-#include "hub/route.h"
+#include "hub/port/peer_words.h"
+#include "hub/port/presence.h"
+#include "hub/port/route.h"
+#include "hub/replicas/roster.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

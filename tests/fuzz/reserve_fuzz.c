@@ -1,7 +1,7 @@
 /* The list of reserved ports: whatever it holds, an edit is refused or can be undone. */
 #include <assert.h>
 
-#include "iptables/reserve.h"
+#include "iptables/host/reserve.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

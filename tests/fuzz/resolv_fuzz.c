@@ -3,8 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
-#include "dns/resolvkeep.h"
-#include "dns/resolvtext.h"
+#include "dns/resolvconf/resolvkeep.h"
+#include "dns/resolvconf/resolvtext.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "base/tree.h"
-#include "hub/split.h"
+#include "base/conf/tree.h"
+#include "hub/kube/split.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/tree_build.h"
+#include "base/conf/tree_build.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -7,7 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "tunnel/session.h"
+#include "tunnel/h2/session.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

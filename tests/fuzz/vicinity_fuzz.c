@@ -4,7 +4,7 @@
 #include <string.h>
 
 #include "model/check.h"
-#include "tunnel/vicinity.h"
+#include "tunnel/node/vicinity.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -6,10 +6,10 @@
 #include <assert.h>
 #include <string.h>
 
-#include "base/wshake.h"
-#include "hub/web_files.h"
-#include "hub/web_judge.h"
-#include "hub/web_want.h"
+#include "base/http/wshake.h"
+#include "hub/page/web_files.h"
+#include "hub/page/web_judge.h"
+#include "hub/page/web_want.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

@@ -17,23 +17,35 @@ MAY = {  # arrows: base <- model <- the middle six <- src, hub
     **{m: OPEN for m in MIDDLE},
     "hub": OPEN | MIDDLE, "src": OPEN | MIDDLE | {"hub"},
 }
+# The rooms of a folder, in tiers: a room may use itself and the rooms of earlier tiers, and not its neighbours. "" are the folder's own files: they
+# wire the rooms together and are the last tier, but where they stand here (model: the types that all others share); FOLDER/FOLDER.h is for all.
+ROOMS = {
+    "base": [["core"], ["os", "conf", "net", "tls"], ["http"]],
+    "model": [[""], ["cluster"]],
+    "dns": [["answer", "resolvconf"], ["forward"], ["front"]],
+    "iptables": [["table"], ["host"], ["maps"]],
+    "meta": [["state"], ["client"]],
+    "tunnel": [["h2"], ["udp"], ["node"]],
+    "hub": [["kube", "manifests", "port"], ["identity"], ["replicas"], ["sync"], ["routing"], ["ingress"], ["names", "page"]],
+    "src": [["common"], ["agent", "hub", "ctl"]],
+}
 # Third-party header -> the files that may include it.
 LIBRARIES = {
-    r"uv\.h": r"base/loop\.c",
-    r"libwebsockets\.h": r"base/ws(_\w+)?\.[ch]",
-    r"ares(_\w+)?\.h": r"base/resolve(_\w+)?\.[ch]|dns/forward\.c",
-    r"llhttp\.h": r"base/http1(_\w+)?\.[ch]",
-    r"yaml\.h": r"base/tree_yaml\.c",
-    r"cjson/.*": r"base/tree_json\.c|model/json\.c",
-    r"xxhash\.h": r"base/hash\.c",
-    r"openssl/.*": r"base/pki(_\w+)?\.[ch]|base/ws(_\w+)?\.[ch]|base/tls(_\w+)?\.[ch]",
-    r"sqlite3\.h": r"meta/store(_\w+)?\.[ch]",
+    r"uv\.h": r"base/core/loop\.c",
+    r"libwebsockets\.h": r"base/http/ws(_\w+)?\.[ch]",
+    r"ares(_\w+)?\.h": r"base/net/resolve(_\w+)?\.[ch]|dns/forward/forward\.c",
+    r"llhttp\.h": r"base/http/http1(_\w+)?\.[ch]",
+    r"yaml\.h": r"base/conf/tree_yaml\.c",
+    r"cjson/.*": r"base/conf/tree_json\.c|model/json\.c",
+    r"xxhash\.h": r"base/core/hash\.c",
+    r"openssl/.*": r"base/tls/(pki|tls)(_\w+)?\.[ch]|base/http/ws(_\w+)?\.[ch]",
+    r"sqlite3\.h": r"meta/state/store(_\w+)?\.[ch]",
     r"lib(nftnl|mnl)/.*": r"iptables/.*",
-    r"nghttp2/.*": r"tunnel/(session(_\w+)?|opening)\.[ch]",
-    r"curl/.*": r"hub/https\.c",
-    r"wslay/.*": r"base/wsframe\.c",
-    r"seccomp\.h": r"base/sandbox\.c",
-    r"zlib\.h": r"base/(pack|squeeze)\.c",
+    r"nghttp2/.*": r"tunnel/h2/(session(_\w+)?|opening)\.[ch]",
+    r"curl/.*": r"hub/kube/https\.c",
+    r"wslay/.*": r"base/http/wsframe\.c",
+    r"seccomp\.h": r"base/os/sandbox\.c",
+    r"zlib\.h": r"base/core/pack\.c|base/tls/squeeze\.c",
 }
 FILE_MAX, FILE_USUAL = 800, 400
 FUNCTION_MAX, FUNCTION_USUAL = 100, 60
@@ -82,11 +94,31 @@ def doors(tree):
                 yield f"{path}:{n}: \"{header}\" is inside {other}/; its door is {other}/{other}.h"
 
 
+def room_of(path):
+    parts = path.split("/")
+    return parts[1] if len(parts) > 2 else ""
+
+
+def rooms(tree):
+    for path, text in sources(tree).items():
+        own, room = path.split("/")[0], room_of(path)
+        tier = {r: n for n, rs in enumerate(ROOMS.get(own, [])) for r in rs}
+        if room not in tier and room:
+            yield f"{path}: {own}/{room}/ is not a room that tests/lint knows"
+            continue
+        for n, header in includes(text, quoted=True):
+            other = room_of(header)
+            if header.endswith("_private.h") and os.path.dirname(header) != os.path.dirname(path):
+                yield f"{path}:{n}: \"{header}\" stays inside {os.path.dirname(header)}/"
+            if header.split("/")[0] == own and other != room and header != f"{own}/{own}.h" and tier.get(other, 99) >= tier.get(room, 99):
+                yield f"{path}:{n}: {own}/{room or '*.c'} may not use {header}"
+
+
 def own_header_first(tree):
     for path, text in sources(tree, (".c",)).items():
         header = path[:-1] + "h"
         first = next((h for _, h in includes(text, quoted=True)), None)
-        private = re.fullmatch(rf"{path.split('/')[0]}/\w+_private\.h", first or "")
+        private = re.fullmatch(rf"{os.path.dirname(path)}/\w+_private\.h", first or "")
         if header in tree and first != header and not private:
             yield f"{path}: includes \"{first}\" before its own header"
 
@@ -186,8 +218,8 @@ def leftovers(tree):
 
 
 def log_parts(tree):
-    """Whoever logs is in base/log.c's list, or its level could not be set."""
-    known = re.search(r"\bparts\[\] = \{(.*?)NULL", tree.get("base/log.c", ""), re.S)
+    """Whoever logs is in base/core/log.c's list, or its level could not be set."""
+    known = re.search(r"\bparts\[\] = \{(.*?)NULL", tree.get("base/core/log.c", ""), re.S)
     names = set(re.findall(r'"(\w+)"', known.group(1))) if known else set()
     speaks = re.compile(r'\blog_(?:error|warn|info|debug)\(\s*"(\w+)"|\blog_limited\([^"]*?"(\w+)"|\blog_line\([^"]*?"(\w+)"')
     for path, text in sources(tree).items():
@@ -195,7 +227,7 @@ def log_parts(tree):
             part = next(filter(None, said.groups()))
             if part not in names:
                 line = text.count("\n", 0, said.start()) + 1
-                yield f'{path}:{line}: "{part}" is not among the parts of base/log.c'
+                yield f'{path}:{line}: "{part}" is not among the parts of base/core/log.c'
 
 
 def automatic(tree):
@@ -293,9 +325,10 @@ def alert_rules(tree):
 RULES = {  # rule -> a tree that it must refuse
     alert_rules: {MONITORING + "rules.yaml": "groups:\n  - name: a\n", MONITORING + "alerts.yaml": "spec:\n  groups:\n    - name: b\n"},
     arrows: {"model/a.c": '#include "dns/dns.h"\n'},
+    rooms: {"base/core/a.c": '#include "base/http/ws.h"\n'},
     doors: {"src/a.c": '#include "lb/pool.h"\n'},
-    own_header_first: {"lb/a.h": "", "lb/a.c": '#include "base/buf.h"\n#include "lb/a.h"\n'},
-    libraries: {"dns/server.c": "#include <uv.h>\n"},
+    own_header_first: {"lb/a.h": "", "lb/a.c": '#include "base/core/buf.h"\n#include "lb/a.h"\n'},
+    libraries: {"dns/front/server.c": "#include <uv.h>\n"},
     file_length: {"lb/a.c": "\n" * 801},
     function_length: {"lb/a.c": LONG},
     parameters: {"lb/a.c": "int\nf(int a, int b, int c, int (*d)(int, int),\n\tint e, int f, int g)\n{\n}\n"},
@@ -304,7 +337,7 @@ RULES = {  # rule -> a tree that it must refuse
     guards: {"lb/a.h": "#ifndef A_H\n#define A_H\n"},
     machine_paths: {"doc/a.md": "see /wo" + "rk/main\n"},
     leftovers: {"lb/a.c": "/* TO" + "DO: all */\n"},
-    log_parts: {"base/log.c": 'parts[] = {"dns", NULL};', "lb/a.c": 'log_limited(LOG_LEVEL_WARN, 5, "lb", "x");'},
+    log_parts: {"base/core/log.c": 'parts[] = {"dns", NULL};', "lb/a.c": 'log_limited(LOG_LEVEL_WARN, 5, "lb", "x");'},
     automatic: {"lb/a.c": "void\nf(int a)\n{\n\tauto_buf struct buf b;\n\n\tif (a)\n\t\treturn;\n\tbuf_init(&b, 0);\n}\n"},
     versions: {"configure.ac": "AC_INIT([edgeway], [0.2.0])", "deploy/helm/edgeway/Chart.yaml": "version: 0.2.0\nappVersion: 0.1.0\n"},
     documents: {"README.md": "x"},
@@ -315,9 +348,9 @@ GOOD = {
     MONITORING + "rules.yaml": "groups:\n  - name: a\n", MONITORING + "alerts.yaml": "spec:\n  groups:\n    - name: a\n",
     "lb/a.h": "/*\n * What it is.\n * Who owns it.\n */\n#ifndef EDGEWAY_LB_A_H\n#define EDGEWAY_LB_A_H\n"
               "typedef void a_fn(void *arg);\n",
-    "lb/a.c": '#include "lb/a.h"\n\n#include <errno.h>\n\n#include "base/buf.h"\n\nint\nf(int a)\n{\n\treturn a;\n}\n',
+    "lb/a.c": '#include "lb/a.h"\n\n#include <errno.h>\n\n#include "base/core/buf.h"\n\nint\nf(int a)\n{\n\treturn a;\n}\n',
     "lb/b.c": "int\nf(int a)\n{\n\tauto_buf struct buf b, c = {0};\n\n\tbuf_init(&b, 0);\n\treturn a;\n}\n",
-    "src/a.c": '#include "lb/lb.h"\n', "base/loop.c": "#include <uv.h>\n",
+    "src/a.c": '#include "lb/lb.h"\n', "base/core/loop.c": "#include <uv.h>\n",
     "README.md": "x", "NEWS": "x", "HACKING.md": "x", "doc/protocol.md": "x",
     **{f"doc/{p}.8": "x" for p in PROGRAMS},
 }

@@ -199,7 +199,7 @@ class Lab:
             m.holder.wait()
         refused = self.refused()
         shutil.rmtree(self.dir, ignore_errors=True)
-        assert not refused, f"a system call is missing in base/sandbox_table.c, or nothing should have made it: {refused}"
+        assert not refused, f"a system call is missing in base/os/sandbox_table.c, or nothing should have made it: {refused}"
 
     def refused(self):
         """Lines of the daemons' logs that tell of refused system calls."""

@@ -340,7 +340,7 @@ def root_is_gone(pod):
 
 
 def does_its_job(agent):
-    """With the capabilities of the manifest, which are what src/rights.c keeps of all."""
+    """With the capabilities of the manifest, which are what src/agent/rights.c keeps of all."""
     node = agent.machine
     with open(f"/proc/{agent.process.pid}/status") as f:
         held = int(re.search(r"^CapEff:\s*(\w+)", f.read(), re.M).group(1), 16)

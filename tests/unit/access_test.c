@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "base/pki.h"
-#include "hub/access.h"
+#include "base/tls/pki.h"
+#include "hub/port/access.h"
 #include "model/check.h"
 
 static struct tree *tree;

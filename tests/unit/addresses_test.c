@@ -11,8 +11,8 @@
 #include <sched.h>
 #include <unistd.h>
 
-#include "base/addresses.h"
-#include "base/util.h"
+#include "base/core/util.h"
+#include "base/os/addresses.h"
 #include "model/check.h"
 #include "tests/unit/patience.h"
 

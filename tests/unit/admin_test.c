@@ -9,8 +9,8 @@
 
 #include <cmocka.h>
 
-#include "base/admin.h"
-#include "base/sock.h"
+#include "base/core/sock.h"
+#include "base/http/admin.h"
 #include "tests/unit/patience.h"
 
 struct fixture {

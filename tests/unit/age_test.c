@@ -5,10 +5,10 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
-#include "meta/age.h"
+#include "base/core/log.h"
+#include "meta/client/age.h"
 
-/* Two clocks, of which one jumps, and the one timer that meta/age has. */
+/* Two clocks, of which one jumps, and the one timer that meta/client/age has. */
 enum { START_S = 1800000000, HOUR_S = 3600, DAY_S = 24 * HOUR_S, YEAR_S = 365 * DAY_S };
 
 struct timer {

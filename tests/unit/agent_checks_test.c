@@ -1,4 +1,4 @@
-#include "src/agent_checks.h"
+#include "src/agent/agent_checks.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "src/ctl_answer.h"
+#include "src/common/ctl_answer.h"
 
 /* The finding of this name, of an agent whose state is this; NULL: there is none. */
 static const char *

@@ -1,5 +1,5 @@
 /* Questions of operators for the agent, which come by the tunnel. */
-#include "tunnel/agent_query.h"
+#include "tunnel/node/agent_query.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

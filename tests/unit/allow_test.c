@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "tunnel/allow.h"
+#include "tunnel/node/allow.h"
 
 static const struct {
 	const char *rules[4];

@@ -12,7 +12,7 @@
 
 #include "tests/unit/patience.h"
 
-#include "src/announce.h"
+#include "src/common/announce.h"
 
 enum { NEVER_MS = 3600000 };
 

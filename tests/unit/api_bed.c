@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/sock.h"
+#include "base/core/sock.h"
 
 static char *made[API_ANSWERS * 4];
 static size_t n_made;

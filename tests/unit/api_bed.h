@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "hub/reflector.h"
+#include "hub/kube/reflector.h"
 #include "tests/unit/patience.h"
 
 enum { API_ANSWERS = 64 };

@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
-#include "hub/approvals_private.h"
+#include "base/core/log.h"
+#include "hub/identity/approvals_private.h"
 #include "tests/fake/clock.h"
 
 struct bed {

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
+#include "base/core/buf.h"
 
 static void
 grows_and_gives_up_its_front(void **state)

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/pack.h"
+#include "base/core/pack.h"
 
 static void
 add_message(struct buf *lines, unsigned i)

@@ -1,4 +1,4 @@
-#include "src/canary_frame.h"
+#include "src/agent/canary_frame.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "tunnel/capsule.h"
+#include "tunnel/udp/capsule.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "tunnel/udp_path.h"
+#include "tunnel/h2/udp_path.h"
 
 /* Datagrams as bytes of a stream, and the path that names their target. */
 

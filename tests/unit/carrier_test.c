@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "base/carrier.h"
-#include "base/carrier_head.h"
-#include "base/sock.h"
+#include "base/core/sock.h"
+#include "base/http/carrier.h"
+#include "base/http/carrier_head.h"
 #include "tests/unit/patience.h"
 #include "tests/unit/tunnel_bed.h"
 

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/pki_crl.h"
-#include "hub/certs.h"
+#include "base/core/log.h"
+#include "base/tls/pki_crl.h"
+#include "hub/identity/certs.h"
 
 struct bed {
 	char dir[64];

@@ -1,4 +1,4 @@
-#include "base/cgroup.h"
+#include "base/os/cgroup.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "tunnel/chain.h"
+#include "tunnel/h2/chain.h"
 
 static uint32_t
 next(uint32_t *seed)

@@ -17,9 +17,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/pki.h"
-#include "hub/talk.h"
+#include "base/core/log.h"
+#include "base/tls/pki.h"
+#include "hub/sync/talk.h"
 #include "meta/meta.h"
 #include "model/envelope.h"
 #include "tests/fake/net.h"
@@ -174,7 +174,7 @@ on_open(void *arg, struct ws_conn *c, const char *node)
 		.labels = cluster_node_labels(w->cluster, a->name),
 		.bundles = a->name[5] != '1'}; /* one is of an older version */
 
-	if (a->session != NULL) { /* as hub/nodes does: the newer one counts */
+	if (a->session != NULL) { /* as hub/sync/nodes does: the newer one counts */
 		talk_end(a->session, 4001, "replaced");
 		talk_free(&a->session);
 	}

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/ctl_clean.h"
+#include "src/ctl/ctl_clean.h"
 
 static const char *
 ink(char kind)

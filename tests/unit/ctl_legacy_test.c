@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-#include "src/ctl_legacy.h"
+#include "src/ctl/ctl_legacy.h"
 
 static void
 assert_read(const char *saved, const char *want)

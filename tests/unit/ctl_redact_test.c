@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "src/ctl_redact.h"
+#include "src/ctl/ctl_redact.h"
 
 #define HASH "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 

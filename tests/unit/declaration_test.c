@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/tunnel_bed.h"
-#include "tunnel/declaration.h"
+#include "tunnel/node/declaration.h"
 
 static struct declaration *declaration;
 static unsigned taken;

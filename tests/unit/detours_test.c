@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-#include "hub/detours.h"
+#include "hub/ingress/detours.h"
 
 /* Which addresses of nodes are led through the hub, and why others are not. */
 

@@ -1,5 +1,5 @@
 /* Two streams of datagrams that are joined: what one end puts into one comes out of the other, or is dropped. */
-#include "tunnel/dgram_couple.h"
+#include "tunnel/udp/dgram_couple.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 
 static void
 toggling_twice_leaves_nothing(void **state)

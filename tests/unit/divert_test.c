@@ -15,8 +15,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "iptables/divert.h"
+#include "base/core/log.h"
+#include "iptables/maps/divert.h"
 #include "tests/unit/patience.h"
 
 enum { TEXT_MAX = 65536 };

@@ -1,5 +1,5 @@
 /* What the mesh says to a query, row by row. */
-#include "dns/answer.h"
+#include "dns/answer/answer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "dns/rewrite.h"
+#include "dns/forward/rewrite.h"
 #include "dns_kit.h"
 #include "model/view.h"
 

@@ -7,7 +7,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "dns/loopname.h"
+#include "dns/forward/loopname.h"
 #include "tests/unit/patience.h"
 
 /* --- upstreams ----------------------------------------------------------- */

@@ -1,5 +1,5 @@
 /* What is kept, for how long, and what makes room; the clock is the test's. */
-#include "dns/cache.h"
+#include "dns/forward/cache.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "dns/health.h"
-#include "dns/rewrite.h"
+#include "dns/forward/health.h"
+#include "dns/forward/rewrite.h"
 #include "dns_kit.h"
 
 #define NAME "www.example.org"

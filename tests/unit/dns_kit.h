@@ -2,8 +2,8 @@
 #ifndef EDGEWAY_TESTS_DNS_KIT_H
 #define EDGEWAY_TESTS_DNS_KIT_H
 
-#include "base/buf.h"
-#include "dns/message.h"
+#include "base/core/buf.h"
+#include "dns/answer/message.h"
 #include "model/snapshot.h"
 
 enum kit_edns { KIT_PLAIN, KIT_EDNS, KIT_DO, KIT_VERSION_1, KIT_TWO_OPT };

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dns/lookup.h"
-#include "dns/share.h"
+#include "dns/forward/lookup.h"
+#include "dns/forward/share.h"
 
 /* The slowest of a few tries. A NULL name: a fresh one each time. */
 static uint64_t

@@ -1,5 +1,5 @@
 /* Parser and writer of DNS messages, and what forwarding does to them. */
-#include "dns/message.h"
+#include "dns/answer/message.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,8 +8,8 @@
 
 #include <cmocka.h>
 
-#include "dns/cookie.h"
-#include "dns/rewrite.h"
+#include "dns/forward/cookie.h"
+#include "dns/forward/rewrite.h"
 #include "dns_kit.h"
 
 static void

@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dns/tcp.h"
+#include "dns/front/tcp.h"
 
 static void
 names_of_the_mesh_are_answered(void **state)

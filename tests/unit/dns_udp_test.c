@@ -1,6 +1,6 @@
-/* dns/udp on 127.0.0.1: batches, groups of answers, gathering; dns/group, dns/pace and dns/limit
+/* dns/front/udp on 127.0.0.1: batches, groups of answers, gathering; dns/front/group, dns/front/pace and dns/forward/limit
  * alone. */
-#include "dns/udp.h"
+#include "dns/front/udp.h"
 
 #include <linux/sock_diag.h>
 #include <net/if.h>
@@ -12,10 +12,10 @@
 
 #include <cmocka.h>
 
-#include "base/sock.h"
-#include "dns/group.h"
-#include "dns/limit.h"
-#include "dns/pace.h"
+#include "base/core/sock.h"
+#include "dns/forward/limit.h"
+#include "dns/front/group.h"
+#include "dns/front/pace.h"
 #include "tests/fake/clock.h"
 
 enum { CLIENTS = 3, ANSWER_MAX = 256 };

@@ -5,8 +5,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "dns/loopname.h"
-#include "dns/share.h"
+#include "dns/forward/loopname.h"
+#include "dns/forward/share.h"
 
 /* --- leaves -------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-#include "base/fair_share.h"
+#include "base/core/fair_share.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

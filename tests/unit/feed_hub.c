@@ -6,10 +6,10 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/pki.h"
-#include "base/sock.h"
-#include "base/ws.h"
-#include "meta/store.h"
+#include "base/core/sock.h"
+#include "base/http/ws.h"
+#include "base/tls/pki.h"
+#include "meta/state/store.h"
 #include "model/digest.h"
 #include "model/envelope.h"
 #include "model/json.h"

@@ -1,12 +1,12 @@
 /*
- * A hub for feed_test: base/ws on a thread and loop of its own, with a handful of services. Plays doc/protocol.md as
+ * A hub for feed_test: base/http/ws on a thread and loop of its own, with a handful of services. Plays doc/protocol.md as
  * written; the test can make it refuse, say garbage, or go away. Functions are for the test's thread unless
  * marked; what the hub saw is read with hub_saw.
  */
 #ifndef EDGEWAY_TESTS_FEED_HUB_H
 #define EDGEWAY_TESTS_FEED_HUB_H
 
-#include "base/util.h"
+#include "base/core/util.h"
 
 struct hub;
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
-#include "base/sock.h"
+#include "base/core/log.h"
+#include "base/core/sock.h"
 #include "feed_hub.h"
 #include "meta/meta.h"
 #include "tests/unit/patience.h"

@@ -1,4 +1,4 @@
-#include "tunnel/flows.h"
+#include "tunnel/udp/flows.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -21,11 +21,11 @@
 #include <linux/netfilter.h>
 #include <linux/netfilter/nf_tables.h>
 
-#include "base/log.h"
-#include "base/tree.h"
+#include "base/conf/tree.h"
+#include "base/core/log.h"
 #include "iptables/iptables.h"
-#include "iptables/netlink.h"
-#include "iptables/rules.h"
+#include "iptables/maps/rules.h"
+#include "iptables/table/netlink.h"
 #include "model/local_callers.h"
 #include "model/view.h"
 

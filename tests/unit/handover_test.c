@@ -9,10 +9,10 @@
 
 #include <cmocka.h>
 
-#include "base/fdpass.h"
-#include "base/log.h"
-#include "src/handover.h"
-#include "src/takeover.h"
+#include "base/core/fdpass.h"
+#include "base/core/log.h"
+#include "src/common/handover.h"
+#include "src/common/takeover.h"
 
 /* A daemon that writes down what it is told to do, and the new one's end of the talk. */
 struct daemon {

@@ -1,5 +1,5 @@
 /* The count of hops in the TTL: what one socket is marked with the other one reads, by IPv4, IPv6, and both at once; TCP and UDP. */
-#include "base/hops.h"
+#include "base/core/hops.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -10,8 +10,8 @@
 
 #include <cmocka.h>
 
-#include "base/pktinfo.h"
-#include "base/sock.h"
+#include "base/core/sock.h"
+#include "base/os/pktinfo.h"
 
 static void
 counts(void **state)

@@ -1,9 +1,9 @@
 /* The text of the hosts ConfigMap, and the names of nodes that it and the zone are made from. */
-#include "hub/hosts_text.h"
+#include "hub/names/hosts_text.h"
 
 #include <string.h>
 
-#include "hub/node_book.h"
+#include "hub/sync/node_book.h"
 #include "kube_kit.h"
 
 static const char two[] = "192.0.2.1\tedge-1\n192.0.2.1\tedge-2\n";

@@ -3,7 +3,7 @@
  * nothing (http1_strict.h) reads as the same fields, before it goes through and after. Bytes 0 to 31 and 127 to 255 are put in
  * and put in place of another, and so is a CR in front of every byte there is.
  */
-#include "base/http1.h"
+#include "base/http/http1.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

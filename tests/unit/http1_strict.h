@@ -1,13 +1,13 @@
 /*
  * An origin that forgives nothing: reads messages of HTTP/1.x by the grammar of RFC 9110 and 9112, byte by byte, with nothing of
- * base/http1 in it. What the proxy accepts must be read here as the same; the other way round it may refuse more.
+ * base/http/http1 in it. What the proxy accepts must be read here as the same; the other way round it may refuse more.
  *
  *	assert_true(strict_head(&head, data, n));	// exactly one head
  */
 #ifndef EDGEWAY_TESTS_UNIT_HTTP1_STRICT_H
 #define EDGEWAY_TESTS_UNIT_HTTP1_STRICT_H
 
-#include "base/buf.h"
+#include "base/core/buf.h"
 
 enum { STRICT_FIELDS = 256 };
 

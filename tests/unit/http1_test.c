@@ -1,4 +1,4 @@
-#include "base/http1.h"
+#include "base/http/http1.h"
 
 #include <errno.h>
 #include <setjmp.h>

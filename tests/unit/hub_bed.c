@@ -6,9 +6,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/pki.h"
-#include "base/tree.h"
+#include "base/conf/tree.h"
+#include "base/core/log.h"
+#include "base/tls/pki.h"
 #include "model/bundle.h"
 #include "model/json.h"
 #include "model/mesh.h"

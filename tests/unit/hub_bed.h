@@ -18,7 +18,7 @@
 
 #include <cmocka.h>
 
-#include "base/ws.h"
+#include "base/http/ws.h"
 #include "hub/hub.h"
 #include "model/envelope.h"
 #include "tests/unit/patience.h"

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/metric.h"
-#include "base/pack.h"
+#include "base/core/metric.h"
+#include "base/core/pack.h"
 #include "model/bundle.h"
 #include "model/digest.h"
 #include "model/view.h"

@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/pki.h"
+#include "base/tls/pki.h"
 
 static void
 assert_refused(struct bed *b, struct client *c, const char *status)

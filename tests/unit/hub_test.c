@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "hub/talk.h"
+#include "hub/sync/talk.h"
 #include "model/digest.h"
 #include "model/view.h"
 

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "base/hash.h"
-#include "meta/ipam.h"
+#include "base/core/hash.h"
+#include "meta/state/ipam.h"
 
 enum { SUBNET = 0x09fb0000u, SMALL = 0xfffffff8u /* /29: 6 addresses */ };
 enum { MINUTE = 60 * 1000, NOW = 1000 * MINUTE };

@@ -26,11 +26,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/sock.h"
+#include "base/core/log.h"
+#include "base/core/sock.h"
 #include "iptables/iptables.h"
-#include "iptables/netlink.h"
-#include "iptables/rules.h"
+#include "iptables/maps/rules.h"
+#include "iptables/table/netlink.h"
 #include "tests/unit/patience.h"
 
 #define BRIDGE_ADDRESS 0xac110001u /* 172.17.0.1 */

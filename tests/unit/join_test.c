@@ -12,8 +12,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/pki.h"
-#include "meta/join.h"
+#include "base/tls/pki.h"
+#include "meta/client/join.h"
 #include "model/json.h"
 
 struct bed {

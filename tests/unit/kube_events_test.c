@@ -2,7 +2,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hub/kube_events.h"
+#include "hub/kube/kube_events.h"
 #include "tests/fake/clock.h"
 #include "tests/unit/api_bed.h"
 

@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "model/cluster.h"
+#include "model/cluster/cluster.h"
 
 #define SERVICE(name, rest)                                                                        \
 	"---\napiVersion: v1\nkind: Service\nmetadata: {name: " name "}\nspec: {" rest "}\n"

@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "hub/kubeconfig.h"
+#include "hub/kube/kubeconfig.h"
 
 #define PEM "-----BEGIN CERTIFICATE-----\nMIIB\n-----END CERTIFICATE-----\n"
 #define PEM64 "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURS0tLS0tCk1JSUIKLS0tLS1FTkQgQ0VSVElGSUNBVEUtLS0tLQo="

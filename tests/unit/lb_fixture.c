@@ -14,7 +14,7 @@
 
 #include <cmocka.h>
 
-#include "base/hops.h"
+#include "base/core/hops.h"
 #include "model/view.h"
 #include "tests/fake/clock.h"
 #include "tests/fake/origdst.h"

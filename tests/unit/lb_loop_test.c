@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/hops.h"
+#include "base/core/hops.h"
 
 #define LOOPS "edgeway_lb_errors_total{reason=\"loop\"}"
 #define OK "HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n"

@@ -1,4 +1,4 @@
-#include "base/lines.h"
+#include "base/core/lines.h"
 
 #include <fcntl.h>
 #include <setjmp.h>

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "base/hops.h"
-#include "base/log.h"
-#include "base/pki.h"
+#include "base/core/hops.h"
+#include "base/core/log.h"
+#include "base/tls/pki.h"
 
 static int
 descriptors(void)

@@ -5,9 +5,9 @@
 #ifndef EDGEWAY_TESTS_UNIT_LINK_BED_H
 #define EDGEWAY_TESTS_UNIT_LINK_BED_H
 
-#include "hub/listen.h"
-#include "hub/peek.h"
-#include "hub/tunnels.h"
+#include "hub/port/listen.h"
+#include "hub/port/peek.h"
+#include "hub/replicas/tunnels.h"
 #include "model/span.h"
 #include "tests/unit/patience.h"
 
@@ -59,7 +59,7 @@ struct bed {
 	struct span_source spans; /* of the nodes: off */
 	struct trace_span *told; /* what they told, the last one first */
 	const char *traceparent; /* of those who ask; NULL: none */
-	const char *hops; /* the same: base/hops.h */
+	const char *hops; /* the same: base/core/hops.h */
 	unsigned came_hops; /* of the last connection at the target */
 	const char *revoked; /* serial number that the hub refuses */
 	bool drained;

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/link_bed.h"
-#include "tunnel/link.h"
+#include "tunnel/node/link.h"
 
 static struct stream *taken; /* at the hub */
 static unsigned n_taken;

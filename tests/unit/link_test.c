@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/hops.h"
+#include "base/core/hops.h"
 #include "tests/unit/link_bed.h"
 
 static void

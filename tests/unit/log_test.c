@@ -7,8 +7,8 @@
 
 #include <cmocka.h>
 
-#include "base/err.h"
-#include "base/log.h"
+#include "base/core/err.h"
+#include "base/core/log.h"
 
 /* --- err --------------------------------------------------------------------- */
 

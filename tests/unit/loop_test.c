@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/loop.h"
+#include "base/core/loop.h"
 
 enum { POSTS = 2000, POSTERS = 4 };
 

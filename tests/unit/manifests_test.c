@@ -19,10 +19,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/hash.h"
-#include "base/log.h"
-#include "hub/manifest_file.h"
-#include "hub/manifests.h"
+#include "base/core/hash.h"
+#include "base/core/log.h"
+#include "hub/manifests/manifest_file.h"
+#include "hub/manifests/manifests.h"
 #include "tests/unit/patience.h"
 
 struct bed {

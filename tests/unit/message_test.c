@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "meta/message.h"
+#include "meta/client/message.h"
 
 static void
 services(void **state)

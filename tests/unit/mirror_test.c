@@ -1,5 +1,5 @@
 /* Messages as a CloudHub sends them: whole v1 objects without kind, lists without tombstones. */
-#include "meta/mirror.h"
+#include "meta/client/mirror.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -9,7 +9,7 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
+#include "base/core/buf.h"
 #include "model/view.h"
 
 #define META(name, version)                                                                        \

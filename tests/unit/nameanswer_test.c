@@ -1,5 +1,5 @@
 /* What a zone of names answers: the leaf of the hub's DNS server. */
-#include "dns/nameanswer.h"
+#include "dns/answer/nameanswer.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

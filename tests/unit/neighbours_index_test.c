@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hub/neighbours.h"
+#include "hub/routing/neighbours.h"
 
 enum { NODES = 40, ROUNDS = 60, CHANGES = 30, ENTRIES = 4 };
 

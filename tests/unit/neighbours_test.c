@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hub/ways.h"
+#include "hub/routing/ways.h"
 #include "model/check.h"
 
 #define IP(address) "{type: InternalIP, address: " address "}"

@@ -10,9 +10,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/pki.h"
-#include "hub/nodes.h"
+#include "base/core/log.h"
+#include "base/tls/pki.h"
+#include "hub/sync/nodes.h"
 #include "tests/unit/patience.h"
 
 struct bed {

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "base/fdpass.h"
-#include "base/notify.h"
-#include "base/util.h"
+#include "base/core/fdpass.h"
+#include "base/core/util.h"
+#include "base/os/notify.h"
 
 /* A manager's socket at `name` ("/path" or "@abstract"), which $NOTIFY_SOCKET tells from now on. */
 static int

@@ -17,11 +17,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/pki.h"
-#include "hub/refusals.h"
-#include "hub/split.h"
-#include "hub/talk.h"
+#include "base/core/log.h"
+#include "base/tls/pki.h"
+#include "hub/kube/split.h"
+#include "hub/port/refusals.h"
+#include "hub/sync/talk.h"
 #include "meta/meta.h"
 #include "model/limits.h"
 #include "tests/fake/net.h"
@@ -442,7 +442,7 @@ tell(struct world *w)
 	fanout_settle(w->fanout);
 }
 
-/* As hub/reflector does with an object of a list. */
+/* As hub/kube/reflector does with an object of a list. */
 static int
 on_object(void *arg, const char *text, size_t len)
 {

@@ -1,4 +1,4 @@
-#include "tunnel/opening.h"
+#include "tunnel/h2/opening.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -6,9 +6,9 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/opt.h"
-#include "base/tree.h"
+#include "base/conf/opt.h"
+#include "base/conf/tree.h"
+#include "base/core/buf.h"
 
 #define TEST_OPTIONS(X)                                                                            \
 	X(STRING, name, "name", "none", "a text")                                                  \

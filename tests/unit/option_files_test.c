@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "src/agent_options.h"
+#include "base/core/buf.h"
+#include "src/agent/agent_options.h"
 
 #define TOKEN "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef.secret"
 

@@ -1,4 +1,4 @@
-#include "tunnel/outlet.h"
+#include "tunnel/node/outlet.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "tunnel/outlet_udp.h"
+#include "tunnel/node/outlet_udp.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -12,8 +12,8 @@
 
 #include "model/view.h"
 #include "tests/unit/patience.h"
-#include "tunnel/outlet_udp_choice.h"
-#include "tunnel/udp_door.h"
+#include "tunnel/node/outlet_udp_choice.h"
+#include "tunnel/udp/udp_door.h"
 
 /* Which UDP ports have a door, and to whom flows go. */
 

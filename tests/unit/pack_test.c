@@ -1,4 +1,4 @@
-#include "base/pack.h"
+#include "base/core/pack.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -9,7 +9,7 @@
 
 #include <unistd.h>
 
-#include "base/loop.h"
+#include "base/core/loop.h"
 
 enum { PATIENCE_TURNS = 120000, PATIENCE_PAUSE_US = 500 };
 

@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "base/carriers.h"
-#include "base/tls_stream.h"
-#include "hub/peek.h"
+#include "base/http/carriers.h"
+#include "base/tls/tls_stream.h"
+#include "hub/port/peek.h"
 #include "tests/fake/clock.h"
 #include "tests/unit/patience.h"
 #include "tests/unit/tunnel_bed.h"

@@ -1,4 +1,4 @@
-/* Certificates by base/pki, and handshakes between its contexts through memory, no sockets. */
+/* Certificates by base/tls/pki, and handshakes between its contexts through memory, no sockets. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,10 +10,10 @@
 #include <openssl/pem.h>
 #include <openssl/ssl.h>
 
-#include "base/buf.h"
-#include "base/pki.h"
-#include "base/pki_crl.h"
-#include "base/pki_tls.h"
+#include "base/core/buf.h"
+#include "base/tls/pki.h"
+#include "base/tls/pki_crl.h"
+#include "base/tls/pki_tls.h"
 
 static const char *const hub_names[] = {"hub.example", "192.0.2.1", "2001:db8::1", NULL};
 

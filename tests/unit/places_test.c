@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "meta/places.h"
+#include "meta/client/places.h"
 
 static const char *const urls[] = {"wss://hub.example.test:10000", "wss://192.0.2.9:443", NULL};
 

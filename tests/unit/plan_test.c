@@ -9,7 +9,7 @@
 #include <arpa/inet.h>
 #include <string.h>
 
-#include "iptables/plan.h"
+#include "iptables/maps/plan.h"
 
 enum { MOST = 2000 };
 

@@ -1,4 +1,4 @@
-#include "src/pod_canary.h"
+#include "src/agent/pod_canary.h"
 
 #include <errno.h>
 #include <ifaddrs.h>
@@ -11,9 +11,9 @@
 
 #include <cmocka.h>
 
-#include "iptables/bridge_port.h"
+#include "iptables/host/bridge_port.h"
 #include "patience.h"
-#include "src/canary_frame.h"
+#include "src/agent/canary_frame.h"
 
 /*
  * The canary beside neighbours that have its address, take it, or flood it. Its port of the bridge is a socket pair here: what bridge_port_open

@@ -1,4 +1,4 @@
-#include "base/preauth.h"
+#include "base/core/preauth.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

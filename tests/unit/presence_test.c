@@ -9,8 +9,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hub/peer_words.h"
-#include "hub/presence.h"
+#include "hub/port/peer_words.h"
+#include "hub/port/presence.h"
 
 static int line_b, line_c, line_b_anew; /* who tells */
 

@@ -12,7 +12,7 @@
 
 #include <cmocka.h>
 
-#include "base/privileges.h"
+#include "base/core/privileges.h"
 
 /* Each of these runs in a process of its own: what is given up does not come back. */
 typedef int child_fn(void);

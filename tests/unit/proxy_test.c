@@ -11,7 +11,7 @@
 
 #include "tests/unit/patience.h"
 
-#include "base/proxy.h"
+#include "base/http/proxy.h"
 
 static const char *
 parsed(const char *url)

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "hub/questions.h"
+#include "hub/port/questions.h"
 
 struct asker {
 	struct question q;

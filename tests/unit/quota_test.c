@@ -1,4 +1,4 @@
-#include "hub/quota.h"
+#include "hub/port/quota.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,4 +1,4 @@
-#include "base/rate.h"
+#include "base/core/rate.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

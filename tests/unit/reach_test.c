@@ -1,7 +1,7 @@
 /*
  * Who reaches is answered when his time is over, whatever happens at that moment. The tunnels and all else that is asked are the test's own.
  */
-#include "hub/reach.h"
+#include "hub/routing/reach.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "base/hops.h"
+#include "base/core/hops.h"
 #include "tests/unit/patience.h"
 
 enum {
@@ -41,7 +41,7 @@ static struct bed bed;
 
 static char stands_for_something;
 
-/* --- what hub/reach asks ------------------------------------------------------------------------ */
+/* --- what hub/routing/reach asks ------------------------------------------------------------------------ */
 
 int
 tunnels_open(struct tunnels *t, const char *node, const struct stream_request *request,

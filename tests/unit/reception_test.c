@@ -5,7 +5,7 @@
 
 #include <cmocka.h>
 
-#include "tunnel/reception.h"
+#include "tunnel/h2/reception.h"
 
 static bool asked;
 

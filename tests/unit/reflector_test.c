@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 
 #define SERVICE(name, version)                                                                     \
 	"{\"metadata\":{\"name\":\"" name                                                          \

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/tunnel_bed.h"
-#include "tunnel/relay.h"
+#include "tunnel/h2/relay.h"
 
 struct rig {
 	struct bed b; /* first: take() gets the rig by it */

@@ -8,7 +8,7 @@
 
 #include <errno.h>
 
-#include "iptables/reserve.h"
+#include "iptables/host/reserve.h"
 
 struct sample {
 	const char *list;

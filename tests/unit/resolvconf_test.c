@@ -1,5 +1,5 @@
 /* The keeper of resolv.conf on real files in a folder of its own. */
-#include "dns/resolvconf.h"
+#include "dns/resolvconf/resolvconf.h"
 
 #include <errno.h>
 #include <sched.h>
@@ -13,7 +13,7 @@
 
 #include <cmocka.h>
 
-#include "dns/resolvwatch.h"
+#include "dns/resolvconf/resolvwatch.h"
 #include "tests/unit/patience.h"
 
 #define ORIGINAL "# by hand\nnameserver 192.0.2.53\nsearch corp.example\noptions ndots:1"

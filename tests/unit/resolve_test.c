@@ -1,4 +1,4 @@
-/* base/resolve against a DNS server of the test's own on 127.0.0.1. */
+/* base/net/resolve against a DNS server of the test's own on 127.0.0.1. */
 #include <arpa/inet.h>
 #include <errno.h>
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 #include "tests/unit/patience.h"
 
-#include "base/resolve.h"
+#include "base/net/resolve.h"
 
 enum mode { ANSWER, SILENT, FAIL, CLOSED };
 

@@ -1,5 +1,5 @@
 /* resolv.conf's text: to ours and back, over files as they are found. */
-#include "dns/resolvtext.h"
+#include "dns/resolvconf/resolvtext.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hub/peer_words.h"
-#include "hub/roster.h"
+#include "hub/port/peer_words.h"
+#include "hub/replicas/roster.h"
 
 static int a_line, b_line, a_new_line; /* owners */
 

@@ -12,8 +12,8 @@
 #include <linux/netfilter/nf_tables.h>
 #include <linux/netfilter/nfnetlink.h>
 
-#include "iptables/elements.h"
-#include "iptables/rules.h"
+#include "iptables/maps/rules.h"
+#include "iptables/table/elements.h"
 
 static const char *const bridges[] = {"docker0", "br-*", NULL};
 static const struct rules sample = {.interfaces = bridges,

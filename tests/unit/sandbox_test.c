@@ -16,7 +16,7 @@
 
 #include <cmocka.h>
 
-#include "base/sandbox.h"
+#include "base/os/sandbox.h"
 
 /* Each of these runs in a process of its own, since a filter stays. The line that fails, or 0; by a signal: 128 and more. */
 typedef int child_fn(void);

@@ -1,5 +1,5 @@
 /* Which dials would end at the hub itself, and which callers are the hub. */
-#include "hub/self_guard.h"
+#include "hub/port/self_guard.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "base/tree.h"
+#include "base/conf/tree.h"
 
 static struct loop *loop;
 static struct addresses *addresses;

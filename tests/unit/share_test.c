@@ -11,13 +11,13 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/base64.h"
-#include "base/log.h"
-#include "hub/ledger.h"
-#include "hub/revoked.h"
-#include "hub/roll.h"
-#include "hub/share_claims.h"
-#include "hub/tokens.h"
+#include "base/core/base64.h"
+#include "base/core/log.h"
+#include "hub/identity/ledger.h"
+#include "hub/identity/revoked.h"
+#include "hub/identity/roll.h"
+#include "hub/identity/share_claims.h"
+#include "hub/identity/tokens.h"
 
 enum { NOW = 1800000000 };
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
-#include "base/inherited.h"
-#include "base/sock.h"
+#include "base/core/inherited.h"
+#include "base/core/sock.h"
 
 /* The address as text, or the complaint. */
 static const char *

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "base/special_addr.h"
-#include "base/util.h"
+#include "base/core/special_addr.h"
+#include "base/core/util.h"
 #include "model/check.h"
 
 static const struct {

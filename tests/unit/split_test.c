@@ -10,8 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "base/tree.h"
-#include "hub/split.h"
+#include "base/conf/tree.h"
+#include "hub/kube/split.h"
 
 struct got {
 	struct buf text; /* the values, a line each */

@@ -1,4 +1,4 @@
-#include "base/squeeze.h"
+#include "base/tls/squeeze.h"
 
 #include <errno.h>
 #include <setjmp.h>
@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
+#include "base/core/buf.h"
 
 static void
 put(void *arg, const void *data, size_t n)

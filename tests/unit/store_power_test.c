@@ -16,8 +16,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "meta/store.h"
+#include "base/core/log.h"
+#include "meta/state/store.h"
 
 enum {
 	SECTOR = 512,

@@ -15,9 +15,9 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
-#include "meta/load.h"
-#include "meta/store.h"
+#include "base/core/log.h"
+#include "meta/state/load.h"
+#include "meta/state/store.h"
 
 enum { SUBNET = 0x09fb0000u, MASK = 0xffff0000u };
 

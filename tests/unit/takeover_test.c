@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "base/fdpass.h"
-#include "base/sock.h"
-#include "src/takeover.h"
+#include "base/core/fdpass.h"
+#include "base/core/sock.h"
+#include "src/common/takeover.h"
 
 /* The agent that runs: answers the request, and has the talk's other end. */
 struct old {

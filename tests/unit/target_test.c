@@ -1,5 +1,5 @@
 /* What a request of the hub means on this node: the words of EndpointSlices do not make the node's own ports a service's. */
-#include "tunnel/target.h"
+#include "tunnel/node/target.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

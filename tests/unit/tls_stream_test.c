@@ -12,8 +12,8 @@
 
 #include <openssl/ssl.h>
 
-#include "base/sock.h"
-#include "base/tls_stream.h"
+#include "base/core/sock.h"
+#include "base/tls/tls_stream.h"
 #include "tests/unit/patience.h"
 
 struct side {

@@ -12,9 +12,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "base/log.h"
-#include "base/pki.h"
-#include "hub/tokens.h"
+#include "base/core/log.h"
+#include "base/tls/pki.h"
+#include "hub/identity/tokens.h"
 
 enum { NOW = 1700000000 };
 

@@ -1,5 +1,5 @@
 /* traceparent as W3C Trace Context has it, Level 1 and 2. */
-#include "base/traceparent.h"
+#include "base/http/traceparent.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -6,8 +6,8 @@
 
 #include <cmocka.h>
 
-#include "base/buf.h"
-#include "base/tree.h"
+#include "base/conf/tree.h"
+#include "base/core/buf.h"
 
 static struct tree *
 parse(const char *text)

@@ -5,9 +5,9 @@
 #ifndef EDGEWAY_TESTS_UNIT_TUNNEL_BED_H
 #define EDGEWAY_TESTS_UNIT_TUNNEL_BED_H
 
-#include "base/sock.h"
+#include "base/core/sock.h"
 #include "tests/unit/patience.h"
-#include "tunnel/session.h"
+#include "tunnel/h2/session.h"
 
 enum { BED_STREAMS = 2048 };
 

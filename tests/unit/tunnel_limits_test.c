@@ -10,7 +10,7 @@
 
 #include "tests/fake/clock.h"
 #include "tests/unit/tunnel_bed.h"
-#include "tunnel/reception.h"
+#include "tunnel/h2/reception.h"
 
 /* --- a peer that speaks frames, right or wrong ------------------------------------------------------ */
 

@@ -9,7 +9,7 @@
 #include <cmocka.h>
 
 #include "tests/unit/tunnel_bed.h"
-#include "tunnel/reception.h"
+#include "tunnel/h2/reception.h"
 
 static void
 echo_once(bool tls)

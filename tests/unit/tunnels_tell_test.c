@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "hub/tunnels_private.h"
+#include "hub/replicas/tunnels_private.h"
 
 enum { MOST = METRIC_NODES_MAX + 50, OLDER = 20 };
 

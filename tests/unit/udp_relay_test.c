@@ -1,5 +1,5 @@
 /* A stream of datagrams joined with a UDP socket: near end ═ session ═ far relay ═ target. */
-#include "tunnel/udp_relay.h"
+#include "tunnel/udp/udp_relay.h"
 
 #include <errno.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 #include <cmocka.h>
 
 #include "model/check.h"
-#include "tunnel/vicinity.h"
+#include "tunnel/node/vicinity.h"
 
 static const struct {
 	const char *entry, *why; /* NULL: it is right */

@@ -7,7 +7,7 @@
 
 #include <cmocka.h>
 
-#include "base/hash.h"
+#include "base/core/hash.h"
 
 static const char canonical[] =
 	"{\"ns\":\"default\",\"name\":\"web\",\"clusterIP\":\"10.96.0.10\",\"policy\":\"round-"

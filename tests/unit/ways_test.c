@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "hub/ways.h"
+#include "hub/routing/ways.h"
 
 /* What names and addresses at the ingress lead to. */
 

@@ -9,9 +9,9 @@
 
 #include <cmocka.h>
 
-#include "hub/web_files.h"
-#include "hub/web_judge.h"
-#include "hub/web_want.h"
+#include "hub/page/web_files.h"
+#include "hub/page/web_judge.h"
+#include "hub/page/web_want.h"
 
 static const char *const names[] = {"hub.test", NULL};
 static struct http1_head head;

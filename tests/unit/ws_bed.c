@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "base/log.h"
+#include "base/core/log.h"
 
 static const char *const hub_names[] = {"hub.example", "127.0.0.1", "::1", NULL};
 

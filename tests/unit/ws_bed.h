@@ -1,5 +1,5 @@
 /*
- * The bed of the tests of base/ws: a server and a client in one process on the loopback, each on a
+ * The bed of the tests of base/http/ws: a server and a client in one process on the loopback, each on a
  * loop of its own, on ports that the kernel chooses. What happens to either side is counted and
  * noted in a struct side. Every wait has an upper bound (tests/unit/patience.h), ends as soon as its condition
  * holds and fails the test otherwise.
@@ -13,10 +13,10 @@
 #ifndef EDGEWAY_TESTS_WS_BED_H
 #define EDGEWAY_TESTS_WS_BED_H
 
-#include "base/loop.h"
-#include "base/pki.h"
-#include "base/sock.h"
-#include "base/ws.h"
+#include "base/core/loop.h"
+#include "base/core/sock.h"
+#include "base/http/ws.h"
+#include "base/tls/pki.h"
 #include "tests/unit/patience.h"
 
 enum { LIMIT = 6 * 1024 * 1024, NOTE_MAX = 512 };

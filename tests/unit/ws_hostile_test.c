@@ -1,4 +1,4 @@
-/* Websockets of base/ws against peers that are wrong, silent, absent or hostile. */
+/* Websockets of base/http/ws against peers that are wrong, silent, absent or hostile. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

@@ -1,4 +1,4 @@
-/* Websockets of base/ws between peers that mean well: messages, closing, freeing. */
+/* Websockets of base/http/ws between peers that mean well: messages, closing, freeing. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

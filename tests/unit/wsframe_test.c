@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "base/wsframe.h"
+#include "base/http/wsframe.h"
 
 enum { FIN = 0x80, TEXT = 1, BINARY = 2, CLOSE = 8, PING = 9, PONG = 10 };
 

@@ -1,0 +1,96 @@
+#include "base/core/inherited.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A mutable global: what a process has inherited is its own as its environment is, and sock_listen is called in many places. */
+static struct fdpass kept;
+
+static int
+inherited_type(int fd)
+{
+	int type = -1;
+	socklen_t len = sizeof type;
+
+	return getsockopt(fd, SOL_SOCKET, SO_TYPE, &type, &len) == 0 ? type : -1;
+}
+
+static bool
+inherited_is_at(int fd, const struct addr *a)
+{
+	struct addr its = {.len = sizeof its.in6};
+
+	if (getsockname(fd, &its.sa, &its.len) < 0 || its.sa.sa_family != a->sa.sa_family ||
+		addr_port(&its) != addr_port(a) || addr_port(a) == 0)
+		return false;
+	if (a->sa.sa_family == AF_INET)
+		return its.in.sin_addr.s_addr == a->in.sin_addr.s_addr;
+	return a->sa.sa_family == AF_INET6 &&
+		memcmp(&its.in6.sin6_addr, &a->in6.sin6_addr, sizeof a->in6.sin6_addr) == 0;
+}
+
+/* Does it wait for whoever comes? */
+static bool
+inherited_is_open(int fd)
+{
+	struct addr at = {.len = sizeof at.un}, peer = {.len = sizeof peer.un};
+	int listens = 0;
+	socklen_t len = sizeof listens;
+
+	if (getsockname(fd, &at.sa, &at.len) < 0 ||
+		(at.sa.sa_family != AF_INET && at.sa.sa_family != AF_INET6) || addr_port(&at) == 0)
+		return false;
+	if (inherited_type(fd) == SOCK_STREAM)
+		return getsockopt(fd, SOL_SOCKET, SO_ACCEPTCONN, &listens, &len) == 0 &&
+			listens != 0;
+	return inherited_type(fd) == SOCK_DGRAM && getpeername(fd, &peer.sa, &peer.len) < 0;
+}
+
+int
+inherited_list(int *fds, size_t most)
+{
+	DIR *d = opendir("/proc/self/fd");
+	const struct dirent *e;
+	size_t n = 0;
+
+	if (d == NULL)
+		return -errno;
+	while ((e = readdir(d)) != NULL && n <= most) {
+		int fd = atoi(e->d_name);
+
+		if (e->d_name[0] == '.' || fd == dirfd(d) || !inherited_is_open(fd))
+			continue;
+		if (n < most)
+			fds[n] = fd;
+		n++;
+	}
+	closedir(d);
+	return n <= most ? (int)n : -E2BIG;
+}
+
+void
+inherited_use(struct fdpass *fds)
+{
+	inherited_drop();
+	kept = *fds;
+	fds->n = 0;
+}
+
+int
+inherited_take(const struct addr *a, int type)
+{
+	for (size_t i = 0; i < kept.n; i++)
+		if (kept.at[i] >= 0 && inherited_type(kept.at[i]) == type &&
+			inherited_is_at(kept.at[i], a))
+			return take_fd(&kept.at[i]);
+	return -1;
+}
+
+void
+inherited_drop(void)
+{
+	fdpass_close(&kept);
+	kept.n = 0;
+}

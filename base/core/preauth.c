@@ -1,0 +1,289 @@
+#include "base/core/preauth.h"
+
+#include <assert.h>
+#include <sys/socket.h>
+
+#include "base/core/log.h"
+
+TAILQ_HEAD(preauth_ring, preauth_conn);
+
+struct preauth {
+	struct fair_share *places;
+	struct preauth_ring all; /* the oldest first */
+	uint64_t seed, refused, dropped;
+	struct preauth_ring waiting; /* for a step, by rounds */
+	struct timer *turn;
+	uint64_t *last; /* by slot: the round of its last step */
+	uint64_t round, n_waiting, steps;
+};
+
+/* --- steps ------------------------------------------------------------------------------------------- */
+
+static void
+preauth_end_wait(struct preauth_conn *c)
+{
+	c->step = NULL;
+	TAILQ_REMOVE(&c->of->waiting, c, waits);
+	c->of->n_waiting--;
+}
+
+/* Its client's next ones come a round earlier each: whoever has gone is not paid for by those that share the address. */
+static void
+preauth_give_back(struct preauth_conn *c)
+{
+	struct preauth_ring *waiting = &c->of->waiting;
+	struct preauth_conn *other, *next;
+	uint64_t round;
+
+	for (other = TAILQ_NEXT(c, waits); other != NULL; other = next) {
+		next = TAILQ_NEXT(other, waits);
+		if (other->slot != c->slot || other->kept)
+			continue;
+		TAILQ_REMOVE(waiting, other, waits);
+		TAILQ_INSERT_BEFORE(c, other, waits);
+		TAILQ_REMOVE(waiting, c, waits);
+		if (next != NULL)
+			TAILQ_INSERT_BEFORE(next, c, waits);
+		else
+			TAILQ_INSERT_TAIL(waiting, c, waits);
+		round = other->round;
+		other->round = c->round;
+		c->round = round;
+	}
+	c->of->last[c->slot] = c->round - 1;
+}
+
+void
+preauth_cancel(struct preauth_conn *c)
+{
+	if (c->step == NULL)
+		return;
+	if (!c->kept)
+		preauth_give_back(c);
+	preauth_end_wait(c);
+}
+
+static void
+preauth_on_turn(void *arg)
+{
+	struct preauth *p = arg;
+	struct preauth_conn *c = TAILQ_FIRST(&p->waiting);
+	loop_fn *step;
+
+	if (c == NULL)
+		return;
+	step = c->step;
+	p->round = MAX(p->round, c->round);
+	p->steps++;
+	c->n_steps += c->n_steps < 2;
+	preauth_end_wait(c);
+	if (!TAILQ_EMPTY(&p->waiting))
+		timer_start(p->turn, 0, 0);
+	step(c->step_arg);
+}
+
+/* Each client has one step in a round: its next one is in the round behind its last, or in this one. A connection's second step, with
+ * which most handshakes are done, is in the round of its first: what was begun does not wait for all that its address has begun since. */
+bool
+preauth_step(struct preauth_conn *c, loop_fn *step, void *arg)
+{
+	struct preauth *p = c->of;
+	struct preauth_conn *before;
+
+	if (p == NULL)
+		return false;
+	assert(c->step == NULL);
+	c->step = step;
+	c->step_arg = arg;
+	c->kept = c->n_steps == 1;
+	if (!c->kept)
+		c->round = p->last[c->slot] = MAX(p->last[c->slot] + 1, p->round);
+	before = TAILQ_LAST(&p->waiting, preauth_ring);
+	while (before != NULL && before->round > c->round)
+		before = TAILQ_PREV(before, preauth_ring, waits);
+	if (before != NULL)
+		TAILQ_INSERT_AFTER(&p->waiting, before, c, waits);
+	else
+		TAILQ_INSERT_HEAD(&p->waiting, c, waits);
+	p->n_waiting++;
+	if (!timer_active(p->turn))
+		timer_start(p->turn, 0, 0);
+	return true;
+}
+
+/* --- places ------------------------------------------------------------------------------------------ */
+
+struct preauth *
+preauth_new(struct loop *loop, uint64_t places, uint64_t seed)
+{
+	struct preauth *p = xcalloc(1, sizeof *p);
+
+	p->places = fair_share_new(places);
+	p->seed = seed;
+	TAILQ_INIT(&p->all);
+	TAILQ_INIT(&p->waiting);
+	p->turn = timer_new(loop, preauth_on_turn, p);
+	p->last = xcalloc(FAIR_SHARE_SLOTS, sizeof *p->last);
+	return p;
+}
+
+void
+preauth_free(struct preauth **out)
+{
+	struct preauth *p = take_ptr(out);
+
+	if (p == NULL)
+		return;
+	assert(TAILQ_EMPTY(&p->all));
+	timer_free(&p->turn);
+	free(p->last);
+	fair_share_free(&p->places);
+	free(p);
+}
+
+void
+preauth_leave(struct preauth_conn *c)
+{
+	struct preauth *p = c->of;
+
+	if (p == NULL)
+		return;
+	preauth_cancel(c);
+	c->of = NULL;
+	TAILQ_REMOVE(&p->all, c, link);
+	fair_share_give(p->places, c->slot, 1);
+}
+
+/* The oldest of those clients that have this many. */
+static struct preauth_conn *
+preauth_oldest(struct preauth *p, uint64_t held)
+{
+	struct preauth_conn *c;
+
+	TAILQ_FOREACH(c, &p->all, link)
+	{
+		if (fair_share_held(p->places, c->slot) >= held)
+			return c;
+	}
+	return NULL;
+}
+
+static struct preauth_conn *
+preauth_oldest_of(struct preauth *p, uint16_t slot)
+{
+	struct preauth_conn *c;
+
+	TAILQ_FOREACH(c, &p->all, link)
+	{
+		if (c->slot == slot)
+			return c;
+	}
+	return NULL;
+}
+
+/* Who makes room for one of this client: one of its own, unless another client has clearly more. NULL: nobody yet. */
+static struct preauth_conn *
+preauth_victim(struct preauth *p, uint16_t slot, uint64_t now_ms)
+{
+	uint64_t mine = fair_share_held(p->places, slot);
+	uint64_t most = fair_share_held(p->places, fair_share_greediest(p->places));
+	struct preauth_conn *c;
+
+	if (most > mine + 1)
+		return preauth_oldest(p, most);
+	c = mine > 0 ? preauth_oldest_of(p, slot) : preauth_oldest(p, most);
+	return c != NULL && now_ms - c->since_ms >= PREAUTH_LEAST_MS ? c : NULL;
+}
+
+static bool
+preauth_make_room(struct preauth *p, uint16_t slot, const struct addr *from, uint64_t now_ms)
+{
+	struct preauth_conn *victim = preauth_victim(p, slot, now_ms);
+	char text[ADDR_TEXT_MAX];
+
+	log_limited(LOG_LEVEL_WARN, 6, "hub",
+		"too many connections have not authenticated yet: the oldest are closed, or new "
+		"ones "
+		"refused client=%s places=%llu",
+		addr_text(from, text), (unsigned long long)fair_share_limit(p->places));
+	if (victim == NULL) {
+		p->refused++;
+		return false;
+	}
+	p->dropped++;
+	preauth_leave(victim);
+	victim->drop(victim->arg);
+	return true;
+}
+
+bool
+preauth_enter(struct preauth *p, struct preauth_conn *c, const struct addr *from, uint64_t now_ms)
+{
+	uint16_t slot;
+
+	if (p == NULL)
+		return true;
+	slot = fair_share_slot_of(from, p->seed);
+	if (fair_share_room(p->places, slot) == 0 && !preauth_make_room(p, slot, from, now_ms))
+		return false;
+	fair_share_charge(p->places, slot, 1);
+	c->of = p;
+	c->slot = slot;
+	c->since_ms = now_ms;
+	TAILQ_INSERT_TAIL(&p->all, c, link);
+	return true;
+}
+
+struct addr
+preauth_from(int fd, const char *from)
+{
+	struct addr a = {.len = sizeof a.un};
+	struct err err;
+
+	if (from != NULL) {
+		while (*from >= 'a' && *from <= 'z')
+			from++;
+		if (addr_parse(&a, *from == ':' ? from + 1 : from, 1, &err) < 0)
+			a.sa.sa_family = AF_UNSPEC;
+	} else if (getpeername(fd, &a.sa, &a.len) < 0)
+		a.sa.sa_family = AF_UNSPEC;
+	return a;
+}
+
+uint64_t
+preauth_waiting(const struct preauth *p)
+{
+	return fair_share_used(p->places);
+}
+
+void
+preauth_metrics(const struct preauth *p, struct metrics *m)
+{
+	metric_gauge(m, "edgeway_hub_unauthenticated_connections",
+		"Connections that have not authenticated yet.", NULL, (double)preauth_waiting(p));
+	metric_gauge(m, "edgeway_hub_unauthenticated_limit",
+		"Most of them; no address gets more than it leaves to the others.", NULL,
+		(double)fair_share_limit(p->places));
+	metric_counter(m, "edgeway_hub_unauthenticated_refused_total",
+		"Connections without a place for one that has not authenticated.",
+		"outcome=\"dropped\"", p->dropped);
+	metric_counter(m, "edgeway_hub_unauthenticated_refused_total",
+		"Connections without a place for one that has not authenticated.",
+		"outcome=\"refused\"", p->refused);
+	metric_counter(m, "edgeway_hub_handshake_steps_total",
+		"Steps of handshakes, of which each turn of the loop takes one.", NULL, p->steps);
+	metric_gauge(m, "edgeway_hub_handshake_steps_waiting",
+		"Connections that wait for one, of all addresses in turn.", NULL,
+		(double)p->n_waiting);
+}
+
+void
+preauth_state(const struct preauth *p, struct buf *out)
+{
+	buf_printf(out,
+		"{\"waiting\":%llu,\"places\":%llu,\"refused\":%llu,\"dropped\":%llu,\"steps\":%"
+		"llu}",
+		(unsigned long long)preauth_waiting(p),
+		(unsigned long long)fair_share_limit(p->places), (unsigned long long)p->refused,
+		(unsigned long long)p->dropped, (unsigned long long)p->n_waiting);
+}

@@ -1,0 +1,50 @@
+#include "base/core/rate.h"
+
+enum { LONGEST_MS = 60 * 1000 /* what is added up; longer than any bucket takes to fill */ };
+
+/* Of a rate with a bound: what it may hold; it holds then what it has as of now. */
+static int64_t
+refill(struct rate *r, uint64_t now_ms)
+{
+	int64_t most = (int64_t)MAX(r->per_s * RATE_BURST_MS / 1000, (uint64_t)RATE_BURST_LEAST);
+	int64_t more;
+
+	if (r->at_ms == 0) { /* never used */
+		r->room = most;
+		r->at_ms = now_ms;
+	}
+	more = now_ms > r->at_ms
+		? (int64_t)(MIN(now_ms - r->at_ms, (uint64_t)LONGEST_MS) * r->per_s / 1000)
+		: 0;
+	if (more > 0) { /* what is less than a byte keeps its time */
+		r->room = MIN(r->room + more, most);
+		r->at_ms = now_ms;
+	}
+	return most;
+}
+
+size_t
+rate_room(struct rate *r, uint64_t now_ms)
+{
+	if (r->per_s == 0)
+		return SIZE_MAX;
+	refill(r, now_ms);
+	if (r->room >= RATE_PIECE)
+		return (size_t)r->room;
+	if (r->waits != NULL)
+		++*r->waits;
+	return 0;
+}
+
+void
+rate_spend(struct rate *r, size_t n)
+{
+	if (r->per_s != 0)
+		r->room -= (int64_t)n;
+}
+
+bool
+rate_rested(struct rate *r, uint64_t now_ms)
+{
+	return r->per_s == 0 || refill(r, now_ms) <= r->room;
+}

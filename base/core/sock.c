@@ -1,0 +1,470 @@
+#include "base/core/sock.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "base/core/hops.h"
+#include "base/core/inherited.h"
+
+enum { PAIR_BUFFER = 192 * 1024 };
+
+static int
+parse_unix(struct addr *a, const char *path, struct err *err)
+{
+	if (path[0] == '\0' || strlen(path) >= sizeof a->un.sun_path)
+		return err_set(err, EINVAL, "\"unix:%s\": the path must have 1 to %zu characters",
+			path, sizeof a->un.sun_path - 1);
+	a->un.sun_family = AF_UNIX;
+	strcpy(a->un.sun_path, path);
+	a->len = sizeof a->un;
+	return 0;
+}
+
+static int
+parse_port(const char *text, uint16_t *port)
+{
+	unsigned long v = 0;
+
+	if (*text == '\0')
+		return -EINVAL;
+	for (; *text != '\0'; text++) {
+		if (*text < '0' || *text > '9' ||
+			(v = v * 10 + (unsigned long)(*text - '0')) > 65535)
+			return -EINVAL;
+	}
+	*port = (uint16_t)v;
+	return 0;
+}
+
+int
+addr_parse(struct addr *a, const char *text, uint16_t default_port, struct err *err)
+{
+	char host[INET6_ADDRSTRLEN];
+	const char *end, *colon;
+	uint16_t port = default_port;
+	size_t n;
+
+	memset(a, 0, sizeof *a);
+	if (strncmp(text, "unix:", 5) == 0)
+		return parse_unix(a, text + 5, err);
+	if (text[0] == '[') {
+		end = strchr(text, ']');
+		if (end == NULL || (end[1] != '\0' && end[1] != ':'))
+			return err_set(
+				err, EINVAL, "\"%s\" is not an address: want [IPv6]:port", text);
+		colon = end[1] == ':' ? end + 1 : NULL;
+		text++;
+	} else {
+		colon = strchr(text, ':');
+		if (colon != NULL && strchr(colon + 1, ':') != NULL)
+			colon = NULL; /* bare IPv6 */
+		end = colon != NULL ? colon : text + strlen(text);
+	}
+	n = (size_t)(end - text);
+	if (n >= sizeof host)
+		return err_set(err, EINVAL, "\"%s\" is not a numeric address", text);
+	memcpy(host, text, n);
+	host[n] = '\0';
+	if (colon != NULL && parse_port(colon + 1, &port) < 0)
+		return err_set(err, EINVAL, "\"%s\": the port must be a number up to 65535", text);
+	if (inet_pton(AF_INET, host, &a->in.sin_addr) == 1) {
+		a->in.sin_family = AF_INET;
+		a->in.sin_port = htons(port);
+		a->len = sizeof a->in;
+		return 0;
+	}
+	if (inet_pton(AF_INET6, host, &a->in6.sin6_addr) == 1) {
+		a->in6.sin6_family = AF_INET6;
+		a->in6.sin6_port = htons(port);
+		a->len = sizeof a->in6;
+		return 0;
+	}
+	return err_set(err, EINVAL,
+		"\"%s\" is not a numeric address with port, such as 127.0.0.1:80", text);
+}
+
+struct addr
+addr_ipv4(uint32_t host, uint16_t port)
+{
+	struct addr a;
+
+	memset(&a, 0, sizeof a);
+	a.in.sin_family = AF_INET;
+	a.in.sin_addr.s_addr = htonl(host);
+	a.in.sin_port = htons(port);
+	a.len = sizeof a.in;
+	return a;
+}
+
+const char *
+addr_text(const struct addr *a, char to[ADDR_TEXT_MAX])
+{
+	char host[INET6_ADDRSTRLEN] = "?";
+
+	switch (a->sa.sa_family) {
+	case AF_INET:
+		inet_ntop(AF_INET, &a->in.sin_addr, host, sizeof host);
+		snprintf(to, ADDR_TEXT_MAX, "%s:%u", host, ntohs(a->in.sin_port));
+		break;
+	case AF_INET6:
+		inet_ntop(AF_INET6, &a->in6.sin6_addr, host, sizeof host);
+		snprintf(to, ADDR_TEXT_MAX, "[%s]:%u", host, ntohs(a->in6.sin6_port));
+		break;
+	case AF_UNIX:
+		snprintf(to, ADDR_TEXT_MAX, "unix:%.108s", a->un.sun_path);
+		break;
+	default:
+		snprintf(to, ADDR_TEXT_MAX, "(no address)");
+	}
+	return to;
+}
+
+bool
+addr_ip(const struct addr *a, struct in6_addr *ip)
+{
+	memset(ip, 0, sizeof *ip);
+	if (a->sa.sa_family == AF_INET6)
+		*ip = a->in6.sin6_addr;
+	if (a->sa.sa_family != AF_INET)
+		return a->sa.sa_family == AF_INET6;
+	ip->s6_addr[10] = ip->s6_addr[11] = 0xff;
+	memcpy(&ip->s6_addr[12], &a->in.sin_addr, 4);
+	return true;
+}
+
+uint16_t
+addr_port(const struct addr *a)
+{
+	if (a->sa.sa_family == AF_INET)
+		return ntohs(a->in.sin_port);
+	if (a->sa.sa_family == AF_INET6)
+		return ntohs(a->in6.sin6_port);
+	return 0;
+}
+
+static bool
+is_loopback(const struct addr *a)
+{
+	static const uint8_t mapped[13] = {[10] = 0xff, 0xff, 127};
+
+	if (a->sa.sa_family == AF_INET)
+		return ntohl(a->in.sin_addr.s_addr) >> 24 == 127;
+	return a->sa.sa_family == AF_INET6 &&
+		(IN6_IS_ADDR_LOOPBACK(&a->in6.sin6_addr) ||
+			memcmp(&a->in6.sin6_addr, mapped, sizeof mapped) == 0);
+}
+
+/* Where the kernel's default is BBR, each packet waits for a timer of its own, which took a third of the CPU of a fast connection. Nothing is gained
+ * by that where the connection never leaves the machine. Before it is made, or it keeps its timers. */
+static void
+spare_pacing(int fd, const struct addr *a)
+{
+	char name[16] = "";
+	socklen_t len = sizeof name - 1;
+
+	if (is_loopback(a) && getsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, name, &len) == 0 &&
+		strncmp(name, "bbr", 3) == 0)
+		(void)setsockopt(fd, IPPROTO_TCP, TCP_CONGESTION, "reno", 4);
+}
+
+/* A Unix socket file that nobody listens on is left over from an earlier run. */
+static void
+remove_dead_unix(const struct addr *a)
+{
+	auto_fd int fd = -1;
+	struct stat st;
+
+	if (lstat(a->un.sun_path, &st) < 0 || !S_ISSOCK(st.st_mode))
+		return;
+	fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd >= 0 && connect(fd, &a->sa, a->len) < 0 && errno == ECONNREFUSED)
+		unlink(a->un.sun_path);
+}
+
+static void
+ask_interface(int fd, int family)
+{
+	int on = 1;
+
+	if (family == AF_INET6)
+		setsockopt(fd, SOL_IPV6, IPV6_RECVPKTINFO, &on, sizeof on);
+	else
+		setsockopt(fd, SOL_IP, IP_PKTINFO, &on, sizeof on);
+}
+
+static int
+open_bound(const struct addr *a, int type, unsigned flags, int *out, struct err *err)
+{
+	auto_fd int fd = inherited_take(a, type);
+	char text[ADDR_TEXT_MAX];
+	int on = 1, rc;
+	mode_t mask = 0;
+
+	if (fd >= 0) { /* it is bound, with the same options */
+		*out = take_fd(&fd);
+		return 0;
+	}
+	fd = socket(a->sa.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (fd < 0)
+		return err_set(err, errno, "socket: %s", strerror(errno));
+	if (a->sa.sa_family == AF_UNIX) {
+		remove_dead_unix(a);
+		mask = umask(0177);
+	} else {
+		if (type == SOCK_STREAM)
+			setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof on);
+		if (flags & SOCK_REUSEPORT)
+			setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof on);
+		if (flags & SOCK_FREEBIND)
+			setsockopt(fd, SOL_IP, IP_FREEBIND, &on, sizeof on);
+		if (flags & SOCK_INTERFACE)
+			ask_interface(fd, a->sa.sa_family);
+		if (flags & SOCK_HOPS)
+			hops_ask(fd, a->sa.sa_family);
+	}
+	rc = bind(fd, &a->sa, a->len) < 0 ? -errno : 0;
+	if (a->sa.sa_family == AF_UNIX)
+		umask(mask);
+	if (rc < 0)
+		return err_set(err, rc, "cannot bind %s: %s", addr_text(a, text), strerror(-rc));
+	if (flags & SOCK_TRANSPARENT) /* only now: with it any address could be bound */
+		sock_transparent(fd);
+	*out = take_fd(&fd);
+	return 0;
+}
+
+int
+sock_listen(const struct addr *a, unsigned flags, int *out, struct err *err)
+{
+	auto_fd int fd = -1;
+	char text[ADDR_TEXT_MAX];
+	int rc = open_bound(a, SOCK_STREAM, flags, &fd, err);
+
+	if (rc < 0)
+		return rc;
+	spare_pacing(fd, a);
+	if (listen(fd, 4096) < 0)
+		return err_set(
+			err, errno, "cannot listen on %s: %s", addr_text(a, text), strerror(errno));
+	*out = take_fd(&fd);
+	return 0;
+}
+
+int
+sock_udp(const struct addr *a, unsigned flags, int *fd, struct err *err)
+{
+	return open_bound(a, SOCK_DGRAM, flags, fd, err);
+}
+
+static int
+open_connected(const struct addr *a, int type, uint32_t mark, unsigned hops, int *out)
+{
+	auto_fd int fd = socket(a->sa.sa_family, type | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+
+	if (fd < 0)
+		return -errno;
+	if (mark != 0 && setsockopt(fd, SOL_SOCKET, SO_MARK, &mark, sizeof mark) < 0)
+		return -errno;
+	hops_mark(fd, a->sa.sa_family, hops);
+	if (a->sa.sa_family != AF_UNIX && type == SOCK_STREAM)
+		sock_nodelay(fd);
+	spare_pacing(fd, a);
+	if (connect(fd, &a->sa, a->len) < 0 && errno != EINPROGRESS)
+		return -errno;
+	*out = take_fd(&fd);
+	return 0;
+}
+
+int
+sock_connect(const struct addr *a, uint32_t mark, int *fd)
+{
+	return open_connected(a, SOCK_STREAM, mark, 0, fd);
+}
+
+int
+sock_connect_hops(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
+{
+	return open_connected(a, SOCK_STREAM, mark, hops, fd);
+}
+
+int
+sock_connect_udp(const struct addr *a, uint32_t mark, unsigned hops, int *fd)
+{
+	return open_connected(a, SOCK_DGRAM, mark, hops, fd);
+}
+
+/* Is it the other end of `from` that was accepted, and nobody who was quicker? */
+static bool
+is_end_of(const struct addr *peer, int from)
+{
+	struct addr own = {.len = sizeof own.in6};
+
+	return getsockname(from, &own.sa, &own.len) == 0 && own.in.sin_port == peer->in.sin_port &&
+		own.in.sin_addr.s_addr == peer->in.sin_addr.s_addr;
+}
+
+/* So that a reader who stops costs no megabytes of the kernel's; within the machine more brings no speed. */
+static void
+bound_buffers(int fd)
+{
+	static const int bytes = PAIR_BUFFER;
+
+	(void)setsockopt(fd, SOL_SOCKET, SO_SNDBUF, &bytes, sizeof bytes);
+	(void)setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &bytes, sizeof bytes);
+}
+
+int
+sock_pair(int fds[2])
+{
+	static const struct timeval soon = {
+		.tv_usec = 100 * 1000}; /* lo answers at once, or never */
+	auto_fd int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	auto_fd int from = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	auto_fd int to = -1;
+	struct addr at = addr_ipv4(INADDR_LOOPBACK, 0), peer = {.len = sizeof peer.in6};
+
+	if (listener < 0 || from < 0)
+		return -errno;
+	bound_buffers(from);
+	bound_buffers(listener); /* and with it `to` */
+	spare_pacing(from, &at);
+	spare_pacing(listener, &at);
+	setsockopt(from, SOL_SOCKET, SO_SNDTIMEO, &soon, sizeof soon);
+	setsockopt(listener, SOL_SOCKET, SO_RCVTIMEO, &soon, sizeof soon);
+	if (bind(listener, &at.sa, at.len) < 0 || listen(listener, 1) < 0 ||
+		getsockname(listener, &at.sa, &at.len) < 0 || connect(from, &at.sa, at.len) < 0)
+		return -errno;
+	to = accept4(listener, &peer.sa, &peer.len, SOCK_CLOEXEC | SOCK_NONBLOCK);
+	if (to < 0)
+		return -errno;
+	if (!is_end_of(&peer, from))
+		return -ECONNABORTED;
+	if (fcntl(from, F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
+	sock_nodelay(from);
+	sock_nodelay(to);
+	fds[0] = take_fd(&from);
+	fds[1] = take_fd(&to);
+	return 0;
+}
+
+bool
+sock_drains(int fd, unsigned within_ms)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof info;
+
+	return getsockopt(fd, IPPROTO_TCP, TCP_INFO, &info, &len) == 0 && info.tcpi_unacked > 0 &&
+		info.tcpi_last_ack_recv < within_ms;
+}
+
+bool
+sock_rerouted(int fd)
+{
+	struct addr from = {.len = sizeof from.in6}, to = {.len = sizeof to.in6};
+	struct addr now = {.len = sizeof now.in6};
+	struct in6_addr was, is;
+	uint32_t mark = 0;
+	socklen_t len = sizeof mark;
+	auto_fd int udp = -1;
+
+	if (getsockname(fd, &from.sa, &from.len) < 0 || getpeername(fd, &to.sa, &to.len) < 0 ||
+		!addr_ip(&from, &was))
+		return false;
+	(void)getsockopt(fd, SOL_SOCKET, SO_MARK, &mark, &len);
+	return sock_connect_udp(&to, mark, 0, &udp) == 0 &&
+		getsockname(udp, &now.sa, &now.len) == 0 && addr_ip(&now, &is) &&
+		memcmp(&was, &is, sizeof is) != 0;
+}
+
+bool
+sock_short_of(int rc)
+{
+	return rc == -EMFILE || rc == -ENFILE || rc == -ENOBUFS || rc == -ENOMEM ||
+		rc == -EADDRNOTAVAIL || rc == -EAGAIN;
+}
+
+int
+sock_error(int fd)
+{
+	int error = 0;
+	socklen_t len = sizeof error;
+
+	if (getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &len) < 0)
+		return errno;
+	return error;
+}
+
+int
+sock_nodelay(int fd)
+{
+	int on = 1;
+
+	return setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on) < 0 ? -errno : 0;
+}
+
+unsigned
+sock_interface(int fd)
+{
+	uint8_t control[256] __attribute__((aligned(__alignof__(struct cmsghdr))));
+	struct msghdr m = {.msg_control = control};
+	socklen_t len = sizeof control;
+	int on = 1;
+
+	if (setsockopt(fd, IPPROTO_IP, IP_PKTINFO, &on, sizeof on) < 0 ||
+		getsockopt(fd, IPPROTO_IP, IP_PKTOPTIONS, control, &len) < 0)
+		return 0;
+	m.msg_controllen = len;
+	for (struct cmsghdr *h = CMSG_FIRSTHDR(&m); h != NULL; h = CMSG_NXTHDR(&m, h)) {
+		struct in_pktinfo info;
+
+		if (h->cmsg_level != IPPROTO_IP || h->cmsg_type != IP_PKTINFO)
+			continue;
+		memcpy(&info, CMSG_DATA(h), sizeof info);
+		return (unsigned)info.ipi_ifindex;
+	}
+	return 0;
+}
+
+int
+sock_original(int fd, struct addr *to)
+{
+	enum {
+		ORIGINAL_DST = 80
+	}; /* linux/netfilter_ipv4.h, which does not go with netinet/in.h */
+
+	*to = (struct addr){.len = sizeof to->in};
+	return getsockopt(fd, SOL_IP, ORIGINAL_DST, &to->in, &to->len) < 0 ? -errno : 0;
+}
+
+void
+sock_transparent(int fd)
+{
+	int on = 1;
+
+	(void)setsockopt(fd, SOL_IP, IP_TRANSPARENT, &on, sizeof on);
+}
+
+uint16_t
+sock_port_at(int fd, uint32_t address)
+{
+	struct addr at = {.len = sizeof at.un};
+
+	if (fd < 0 || getsockname(fd, &at.sa, &at.len) < 0 || at.sa.sa_family != AF_INET ||
+		ntohl(at.in.sin_addr.s_addr) != address)
+		return 0;
+	return ntohs(at.in.sin_port);
+}
+
+bool
+sock_bound_to(int fd, const struct addr *a)
+{
+	return a->sa.sa_family == AF_INET && a->in.sin_port != 0 &&
+		htons(sock_port_at(fd, ntohl(a->in.sin_addr.s_addr))) == a->in.sin_port;
+}

@@ -1,0 +1,257 @@
+#include "base/core/util.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <libgen.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/random.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+void
+cleanup_free(void *p)
+{
+	free(*(void **)p);
+}
+
+void
+cleanup_fd(int *fd)
+{
+	if (*fd >= 0)
+		close(*fd);
+}
+
+int
+take_fd(int *fd)
+{
+	int v = *fd;
+
+	*fd = -1;
+	return v;
+}
+
+static void *
+checked(void *p)
+{
+	if (p == NULL) {
+		static const char msg[] = "edgeway: out of memory\n";
+		ssize_t n = write(STDERR_FILENO, msg, sizeof msg - 1);
+		(void)n;
+		abort();
+	}
+	return p;
+}
+
+void *
+xmalloc(size_t size)
+{
+	return checked(malloc(size ? size : 1));
+}
+
+void *
+xcalloc(size_t n, size_t size)
+{
+	return checked(calloc(n ? n : 1, size ? size : 1));
+}
+
+void *
+xrealloc(void *p, size_t size)
+{
+	return checked(realloc(p, size ? size : 1));
+}
+
+char *
+xstrdup(const char *s)
+{
+	return checked(strdup(s));
+}
+
+char *
+xstrndup(const char *s, size_t n)
+{
+	return checked(strndup(s, n));
+}
+
+void *
+xmemdup(const void *p, size_t n)
+{
+	void *q = xmalloc(n);
+
+	if (n > 0)
+		memcpy(q, p, n);
+	return q;
+}
+
+char *
+xasprintf(const char *fmt, ...)
+{
+	char *s = NULL;
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vasprintf(&s, fmt, ap) < 0)
+		s = NULL;
+	va_end(ap);
+	return checked(s);
+}
+
+static uint64_t
+clock_us(clockid_t id)
+{
+	struct timespec ts;
+
+	clock_gettime(id, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+uint64_t
+mono_us(void)
+{
+	return clock_us(CLOCK_MONOTONIC);
+}
+
+uint64_t
+mono_ms(void)
+{
+	return mono_us() / 1000;
+}
+
+uint64_t
+wall_ms(void)
+{
+	return clock_us(CLOCK_REALTIME) / 1000;
+}
+
+void
+random_bytes(void *p, size_t n)
+{
+	uint8_t *at = p;
+
+	while (n > 0) {
+		ssize_t got = getrandom(at, n, 0);
+
+		if (got < 0) {
+			if (errno == EINTR)
+				continue;
+			abort();
+		}
+		at += got;
+		n -= (size_t)got;
+	}
+}
+
+int
+file_read(const char *path, size_t limit, char **data, size_t *len)
+{
+	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+	auto_free char *bytes = NULL;
+	size_t used = 0, size = 4096;
+
+	if (fd < 0)
+		return -errno;
+	bytes = xmalloc(size + 1);
+	for (;;) {
+		ssize_t n;
+
+		if (used == size) {
+			size *= 2;
+			bytes = xrealloc(bytes, size + 1);
+		}
+		n = read(fd, bytes + used, size - used);
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		if (n == 0)
+			break;
+		used += (size_t)n;
+		if (used > limit)
+			return -EFBIG;
+	}
+	bytes[used] = '\0';
+	*data = take_ptr(&bytes);
+	if (len != NULL)
+		*len = used;
+	return 0;
+}
+
+char *
+file_in(const char *path, const char *name, const char *other)
+{
+	auto_free char *named = xasprintf("%s/%s", path, name);
+	struct stat st;
+
+	if (stat(path, &st) < 0 || !S_ISDIR(st.st_mode))
+		return xstrdup(path);
+	return access(named, F_OK) == 0 ? take_ptr(&named) : xasprintf("%s/%s", path, other);
+}
+
+static int
+write_all(int fd, const char *at, size_t len)
+{
+	while (len > 0) {
+		ssize_t n = write(fd, at, len);
+
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		at += n;
+		len -= (size_t)n;
+	}
+	return 0;
+}
+
+static void
+sync_folder_of(const char *path)
+{
+	auto_free char *copy = xstrdup(path);
+	auto_fd int dir = open(dirname(copy), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (dir >= 0)
+		fsync(dir);
+}
+
+int
+file_write(const char *path, const void *data, size_t len, unsigned mode)
+{
+	auto_free char *temp = xasprintf("%s.tmp.%d", path, (int)getpid());
+	auto_fd int fd = open(temp, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, mode);
+	int rc;
+
+	if (fd < 0)
+		return -errno;
+	rc = fchmod(fd, mode) < 0 ? -errno : write_all(fd, data, len);
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	if (rc == 0 && rename(temp, path) < 0)
+		rc = -errno;
+	if (rc < 0)
+		unlink(temp);
+	else
+		sync_folder_of(path);
+	return rc;
+}
+
+int
+mkdir_p(const char *path, unsigned mode)
+{
+	auto_free char *copy = xstrdup(path);
+
+	for (char *at = copy + 1; *at != '\0'; at++) {
+		if (*at != '/')
+			continue;
+		*at = '\0';
+		if (mkdir(copy, 0755) < 0 && errno != EEXIST)
+			return -errno;
+		*at = '/';
+	}
+	if (mkdir(copy, mode) < 0 && errno != EEXIST)
+		return -errno;
+	return 0;
+}

@@ -1,0 +1,71 @@
+/*
+ * Small things every file wants: memory that cannot fail, cleanup attributes, clocks.
+ *
+ * Running out of memory aborts with a message; callers never check. Scoped resources carry a
+ * cleanup attribute and are handed over with take_ptr / take_fd, which leave NULL / -1 behind:
+ *
+ *	auto_free char *path = xasprintf("%s/ca.pem", dir);
+ *	auto_fd int fd = open(path, O_RDONLY | O_CLOEXEC);
+ *	return take_fd(&fd);
+ */
+#ifndef EDGEWAY_BASE_CORE_UTIL_H
+#define EDGEWAY_BASE_CORE_UTIL_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+
+#define ARRAY_LEN(a) (sizeof(a) / sizeof((a)[0]))
+#define MIN(a, b) ((a) < (b) ? (a) : (b))
+#define MAX(a, b) ((a) > (b) ? (a) : (b))
+#define container_of(ptr, type, member) ((type *)(void *)((char *)(ptr)-offsetof(type, member)))
+#define printf_like(fmt, first) __attribute__((format(printf, fmt, first)))
+
+#define auto_free __attribute__((cleanup(cleanup_free)))
+#define auto_fd __attribute__((cleanup(cleanup_fd)))
+
+/* Hand over the resource that *p holds; *p is empty afterwards. */
+#define take_ptr(p)                                                                                \
+	({                                                                                         \
+		__typeof__(p) take_p_ = (p);                                                       \
+		__typeof__(*take_p_) take_v_ = *take_p_;                                           \
+		*take_p_ = NULL;                                                                   \
+		take_v_;                                                                           \
+	})
+int take_fd(int *fd);
+
+void cleanup_free(void *p);
+void cleanup_fd(int *fd);
+
+void *xmalloc(size_t size);
+void *xcalloc(size_t n, size_t size);
+void *xrealloc(void *p, size_t size);
+char *xstrdup(const char *s);
+char *xstrndup(const char *s, size_t n);
+void *xmemdup(const void *p, size_t n);
+char *xasprintf(const char *fmt, ...) printf_like(1, 2);
+
+/* CLOCK_MONOTONIC and CLOCK_REALTIME in milliseconds. On a loop prefer loop_now_ms(). */
+uint64_t mono_ms(void);
+/* The former in microseconds: how long a turn has taken so far. */
+uint64_t mono_us(void);
+uint64_t wall_ms(void);
+
+/* Cryptographically good random bytes (getrandom); never fails. */
+void random_bytes(void *p, size_t n);
+
+/* Read at most `limit` bytes of a file into a NUL-terminated heap buffer; *len (may be NULL) without
+ * the NUL. Returns 0 or -errno; -EFBIG when the file is larger than limit. */
+int file_read(const char *path, size_t limit, char **data, size_t *len);
+
+/* Of a folder its file `name`, or `other` where there is none; the path itself when it is no folder. On the heap. */
+char *file_in(const char *path, const char *name, const char *other);
+
+/* Replace a file atomically: temporary file in the same folder, fsync, rename. 0 or -errno. */
+int file_write(const char *path, const void *data, size_t len, unsigned mode);
+
+/* Create a folder and its missing parents. 0 or -errno. */
+int mkdir_p(const char *path, unsigned mode);
+
+#endif

@@ -1,0 +1,50 @@
+/*
+ * Inside of base/http/admin: admin.c owns the listeners, admin_conn.c one connection from its accept to its end:
+ * head, body, reply, a short wait for the peer. A connection frees itself.
+ */
+#ifndef EDGEWAY_BASE_HTTP_ADMIN_CONN_H
+#define EDGEWAY_BASE_HTTP_ADMIN_CONN_H
+
+#include <limits.h>
+#include <netinet/in.h>
+#include <sys/queue.h>
+
+#include "base/core/sock.h"
+#include "base/http/admin.h"
+#include "base/os/port_holder.h"
+
+struct admin_conn;
+
+struct admin_listener {
+	struct admin *admin;
+	const char *key; /* of the configuration, for what is told; static */
+	struct addr address;
+	struct watch *watch; /* NULL: somebody else has the address */
+	struct timer *pause; /* no descriptors, or the address is taken: look again later */
+	int fd;
+	TAILQ_HEAD(, admin_conn) conns; /* the oldest first */
+	unsigned n_conns;
+	bool local;
+	char holder[PORT_HOLDER_TEXT_MAX]; /* who has the address, "" when we do */
+	uint64_t evicted, misnamed;
+};
+
+struct admin {
+	struct loop *loop;
+	const struct admin_route *routes;
+	void *arg;
+	const struct admin_taken *taken; /* NULL: none */
+	const char *const *names[2];
+	const char *own[3]; /* ended by NULL */
+	char host_name[HOST_NAME_MAX + 1];
+	char *socket_path; /* removed at the end, NULL without one */
+	struct admin_listener tcp, local;
+};
+
+/* Takes the descriptor over, and what has come by it already. */
+void admin_conn_start(struct admin_listener *l, int fd, const struct addr *peer);
+void admin_conn_free(struct admin_conn *c);
+/* The one that makes room for another; the listener has at least one. */
+struct admin_conn *admin_conn_victim(const struct admin_listener *l);
+
+#endif

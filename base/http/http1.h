@@ -1,0 +1,223 @@
+/*
+ * HTTP/1.x messages (RFC 9110, 9112), pure: bytes in, structs out, no I/O, no clock. llhttp splits
+ * a head into its parts; on top stands what a proxy must refuse and llhttp lets through (bare LF and CR,
+ * NUL, obs-fold, blanks around names, doubtful lengths, wrong Host, odd versions). Whatever is
+ * accepted can be emitted as a clean head of the same meaning. Heads are borrowed: a parsed head
+ * points into the bytes that were given.
+ *
+ *	size_t from = 0;
+ *	n = http1_find_end(data, len, &from);	// 0: read more, <0: refuse, >0: bytes of the head
+ *	status = http1_parse_request(&head, data, n);	// 0, or the status to refuse with: head.why
+ *	http1_body_init(&body, head.framing, head.length);
+ *	while ((what = http1_body_next(&body, at, left, &used, &piece)) == HTTP1_DATA)
+ *		...	// piece: payload without framing
+ *
+ * The caller holds the limits: refuse with http1_too_large() when HTTP1_HEAD_MAX bytes hold no
+ * whole head.
+ */
+#ifndef EDGEWAY_BASE_HTTP_HTTP1_H
+#define EDGEWAY_BASE_HTTP_HTTP1_H
+
+#include <sys/types.h>
+
+#include "base/core/buf.h"
+
+enum {
+	HTTP1_HEAD_MAX = 32 * 1024,
+	HTTP1_TARGET_MAX = 16 * 1024,
+	HTTP1_METHOD_MAX = 64,
+	HTTP1_FIELDS_MAX = 200,
+	HTTP1_TRAILERS_MAX = 8 * 1024,
+};
+
+struct http1_str {
+	const char *at;
+	size_t len;
+};
+
+/* Fields that this file or a proxy looks at; all others are HTTP1_OTHER. */
+enum http1_name {
+	HTTP1_OTHER,
+	HTTP1_CDN_LOOP,
+	HTTP1_CLOSE, /* reserved by RFC 9110 section 9.6: "Connection: close" would name it */
+	HTTP1_CONNECTION,
+	HTTP1_CONTENT_LENGTH,
+	HTTP1_EXPECT,
+	HTTP1_HOST,
+	HTTP1_KEEP_ALIVE,
+	HTTP1_PROXY_CONNECTION,
+	HTTP1_TE,
+	HTTP1_TRACEPARENT,
+	HTTP1_TRACESTATE,
+	HTTP1_TRAILER,
+	HTTP1_TRANSFER_ENCODING,
+	HTTP1_UPGRADE,
+	HTTP1_VIA,
+	HTTP1_X_FORWARDED_FOR,
+	HTTP1_X_REQUEST_ID,
+	HTTP1_HTTP2_SETTINGS,
+};
+
+struct http1_field {
+	struct http1_str name, value; /* value without blanks at its ends */
+	uint8_t id; /* enum http1_name */
+	bool hop; /* meant for the next hop only: never forwarded */
+};
+
+enum http1_framing {
+	HTTP1_EMPTY, /* no body */
+	HTTP1_LENGTH, /* Content-Length, may be 0 */
+	HTTP1_CHUNKED,
+	HTTP1_UNTIL_CLOSE, /* responses only */
+};
+
+struct http1_head {
+	const char *why; /* static sentence when a parse refuses */
+	uint8_t minor; /* HTTP/1.minor: 0 or 1 */
+	uint8_t framing; /* enum http1_framing */
+	bool keep_alive; /* the sender can go on with this connection after this message */
+	bool upgrade; /* Upgrade with Connection: upgrade, in HTTP/1.1; of an answer but 101 Upgrade is enough */
+	bool names_fields; /* Connection names fields that are not its own: trailers may be among them */
+	bool takes_trailers; /* requests: TE: trailers, named by Connection */
+	bool expects; /* Expect: 100-continue, in HTTP/1.1 */
+	bool idempotent; /* requests: RFC 9110 section 9.2.2 */
+	bool is_head; /* requests: HEAD */
+	bool is_connect; /* requests to a proxy: CONNECT, with target and host the authority */
+	uint16_t status; /* responses */
+	uint32_t ids; /* 1 << enum http1_name, of all fields */
+	uint64_t length; /* Content-Length, when has_length */
+	bool has_length;
+	struct http1_str method,
+		target; /* target: origin-form or "*", absolute-form already taken apart */
+	struct http1_str host; /* Host, or the authority of absolute-form; empty only in HTTP/1.0 */
+	struct http1_str reason;
+	size_t n_fields;
+	struct http1_field fields[HTTP1_FIELDS_MAX];
+};
+
+bool http1_is(struct http1_str s, const char *lowercase); /* equal, ASCII case ignored */
+/* First field of that id, or NULL. */
+const struct http1_field *http1_find(const struct http1_head *h, enum http1_name id);
+
+/* How often programs of ours have passed this request on (base/core/hops.h): members of CDN-Loop with our name. */
+unsigned http1_passes(const struct http1_head *h);
+
+/* Leading CRLFs, which a server skips before a request line (RFC 9112 section 2.2). */
+size_t http1_skip_blank(const char *data, size_t len);
+/* Bytes of the head with its empty line; 0: incomplete; -EBADMSG: a line does not end in CRLF, holds
+ * another CR, or starts with a blank (obs-fold). *from, 0 in the beginning, remembers how far the search came. */
+ssize_t http1_find_end(const char *data, size_t len, size_t *from);
+/* The same of an answer, whose lines may end in LF alone (RFC 9112 section 2.2): shells and embedded servers write so. *head is
+ * what is to be parsed: these bytes or, where lines do, the same with CRLF in `clean`, which is empty before. -E2BIG: more lines
+ * than fields are taken. A call looks at the bytes alone that are new since the last, and at the line that they end. */
+struct http1_scan { /* all 0 in the beginning, and for the next head */
+	uint32_t line,
+		seen; /* where the first line begins whose end has not come; bytes that were looked at */
+	uint16_t lines;
+	bool bare; /* a line ends in LF alone */
+};
+ssize_t http1_find_answer_end(const char *data, size_t len, struct http1_scan *s, struct buf *clean,
+	struct http1_str *head);
+/* Status for an incomplete head that has reached HTTP1_HEAD_MAX: 414 or 431. */
+int http1_too_large(const char *data, size_t len);
+
+/* Exactly one head, as http1_find_end measured it. 0, or the status to refuse with (400, 414, 431,
+ * 501, 505). */
+int http1_parse_request(struct http1_head *h, const char *data, size_t len);
+/* The same of a request to a proxy, which may be CONNECT. */
+int http1_parse_proxy_request(struct http1_head *h, const char *data, size_t len);
+/* 0, or 502. `to_head`: it answers a HEAD request. */
+int http1_parse_response(struct http1_head *h, const char *data, size_t len, bool to_head);
+
+bool http1_valid_host(struct http1_str host); /* uri-host [":" port], not empty */
+bool http1_valid_token(struct http1_str token);
+bool http1_token_char(char c);
+bool http1_valid_value(struct http1_str value); /* no control characters but HTAB */
+
+/* What a request's first bytes say about its connection. */
+enum http1_guess {
+	HTTP1_LOOKS_HTTP,
+	HTTP1_LOOKS_OPAQUE, /* TLS ClientHello or HTTP/2 preface */
+	HTTP1_LOOKS_SHORT, /* more bytes needed */
+};
+enum http1_guess http1_guess(const char *data, size_t len);
+
+/* --- bodies (http1_body.c) ------------------------------------------------ */
+
+struct http1_body {
+	uint8_t framing; /* enum http1_framing */
+	uint8_t state;
+	uint8_t digits;
+	uint16_t line; /* bytes of the chunk's or trailer's line so far */
+	uint16_t trailers; /* bytes of the trailer section so far */
+	uint64_t left;
+	struct buf *kept; /* trailers as they came; NULL: dropped */
+};
+
+enum http1_got {
+	HTTP1_BAD = -1, /* grammar violated: the connection is lost */
+	HTTP1_MORE = 0, /* everything given was consumed */
+	HTTP1_DATA = 1, /* `piece` is payload; call again with what is left */
+	HTTP1_DONE = 2, /* the message ends here; what is left belongs to the next */
+};
+
+void http1_body_init(struct http1_body *b, enum http1_framing framing, uint64_t length);
+/* Trailers go to the caller's buffer, which must be empty and stay as long as the body. */
+void http1_body_keep(struct http1_body *b, struct buf *trailers);
+bool http1_body_done(const struct http1_body *b);
+/* Takes at most one piece of payload from data; *used bytes are consumed, framing included.
+ * Trailers are checked, and kept or dropped. HTTP1_UNTIL_CLOSE never says DONE. */
+enum http1_got http1_body_next(
+	struct http1_body *b, const char *data, size_t len, size_t *used, struct http1_str *piece);
+/* The payload that http1_body_next would give next, where it is not framed; 0: look at the bytes. */
+uint64_t http1_body_raw(const struct http1_body *b);
+/* n bytes of it went another way. */
+void http1_body_skip(struct http1_body *b, uint64_t n);
+/* The frame in front of a chunk of len > 0 bytes ("1f4\r\n"), NUL-terminated; returns its length.
+ */
+enum { HTTP1_CHUNK_HEAD = 20 };
+size_t http1_chunk_head(char to[HTTP1_CHUNK_HEAD], size_t len);
+#define HTTP1_CHUNK_TAIL "\r\n"
+#define HTTP1_CHUNK_LAST "0\r\n\r\n"
+/* Turns trailers that http1_body_next kept into the end of a chunked body: the last chunk, the fields that
+ * may stand there (RFC 9110 section 6.5.1: nothing of framing, routing, authentication, caching, content), the
+ * empty line. */
+void http1_close_chunks(struct buf *trailers);
+
+/* --- clean heads (http1_emit.c) ------------------------------------------- */
+
+struct http1_forward {
+	const char *client; /* appended to X-Forwarded-For; "" none */
+	const char *via; /* our name in Via; "" none */
+	const char *host; /* Host for a request that has none (HTTP/1.0) */
+	const char *request_id; /* X-Request-Id for a request that has none; "" none */
+	const char *traceparent; /* in place of what it has; NULL: that stays */
+	bool new_trace; /* with traceparent: tracestate tells of another one, and is left out */
+};
+/* The request as the next hop gets it: HTTP/1.1, origin-form, one Host first, nothing hop-by-hop,
+ * one framing field, lists joined, us in CDN-Loop. Upgrade is kept when h->upgrade, Trailer and TE: trailers where trailers
+ * are. Bytes written, or -ENOBUFS. */
+ssize_t http1_emit_request(
+	char *to, size_t size, const struct http1_head *h, const struct http1_forward *f);
+
+struct http1_reply {
+	uint8_t framing; /* enum http1_framing towards the client */
+	bool close; /* Connection: close */
+	bool keep_alive; /* Connection: keep-alive, for HTTP/1.0 clients */
+	bool upgrade; /* the client may be told which protocols are offered (RFC 9110 section 7.8): not in HTTP/1.0 */
+};
+/* The response as the client gets it. Bytes written, or -ENOBUFS. */
+ssize_t http1_emit_response(
+	char *to, size_t size, const struct http1_head *h, const struct http1_reply *r);
+/* A whole response of our own with a one-line body, left out for HEAD. */
+struct http1_error {
+	int status;
+	const char *line; /* without line end */
+	unsigned retry_after; /* seconds, 0: no Retry-After */
+	bool to_head;
+};
+ssize_t http1_emit_error(
+	char *to, size_t size, const struct http1_error *e, const struct http1_reply *r);
+const char *http1_reason(int status);
+
+#endif

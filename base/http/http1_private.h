@@ -1,0 +1,34 @@
+/*
+ * What the files behind http1.h share: http1.c splits a head by llhttp and checks its first line, http1_fields.c says on top of
+ * that what the fields mean, http1_target.c what the target is. Each check returns 0, or the status to answer with, and says why
+ * in h->why. They read what http1.c has filled and fill the rest, in the order of http1.c.
+ */
+#ifndef EDGEWAY_BASE_HTTP_HTTP1_PRIVATE_H
+#define EDGEWAY_BASE_HTTP_HTTP1_PRIVATE_H
+
+#include "base/http/http1.h"
+
+static inline int
+http1_refuse(struct http1_head *h, int status, const char *why)
+{
+	h->why = why;
+	return status;
+}
+
+/* Without blanks and tabs around it. */
+struct http1_str http1_trim(struct http1_str s);
+/* Names and values of RFC 9110 section 5, and which go no further than this hop. */
+int http1_check_fields(struct http1_head *h);
+/* Connection, and what it says of Upgrade and TE. */
+int http1_read_connection(struct http1_head *h);
+/* Is there an Upgrade that names a protocol? */
+bool http1_names_protocol(const struct http1_head *h);
+/* RFC 9112 section 6: one Content-Length, or one Transfer-Encoding that is "chunked", in HTTP/1.1,
+ * never both. */
+int http1_read_framing(struct http1_head *h);
+/* RFC 9112 section 3.2: one, and valid. */
+int http1_read_host(struct http1_head *h);
+/* Checks h->target and takes absolute-form apart. */
+int http1_read_target(struct http1_head *h);
+
+#endif

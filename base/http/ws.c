@@ -1,0 +1,316 @@
+#include "base/http/ws.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "base/http/carrier_head.h"
+#include "base/http/ws_lws.h"
+#include "base/tls/pki_tls.h"
+
+enum {
+	DEADLINE_MS = 10 * 1000, /* TLS and upgrade; and the closing handshake */
+	TICK_MAX_MS = 500,
+	TICK_MIN_MS = 10,
+	CLIENT_FDS = 64, /* libwebsockets allocates tables for as many */
+};
+
+static const struct lws_protocols protocols[] = {
+	{
+		.name = "edgeway",
+		.callback = ws_on_lws,
+		.rx_buffer_size = WS_RECEIVE,
+		.tx_packet_size = WS_FRAGMENT,
+	},
+	/* So that `accept` hears of a carrier that has come here, and can say what is wrong. */
+	{
+		.name = CARRIER_PROTOCOL,
+		.callback = ws_on_lws,
+		.rx_buffer_size = WS_RECEIVE,
+		.tx_packet_size = WS_FRAGMENT,
+	},
+	{0},
+};
+
+/* Its own pings are not wanted, ours are timed by the owner's heartbeat. */
+const lws_retry_bo_t ws_no_pings = {
+	.secs_since_valid_ping = 0xffff,
+	.secs_since_valid_hangup = 0xffff,
+};
+
+static void
+on_lws_log(int level, const char *line)
+{
+	int len = (int)strcspn(line, "\n");
+
+	/* Certificates that are refused are told with the connection. */
+	if (level == LLL_ERR && strncmp(line, "SSL error", 9) != 0)
+		log_limited(LOG_LEVEL_WARN, 10, "ws", "%.*s", len, line);
+	else
+		log_debug("ws", "%.*s", len, line);
+}
+
+struct lws_context_creation_info
+ws_common_info(struct ws *ws)
+{
+	struct lws_context_creation_info info = {
+		.protocols = protocols,
+		.retry_and_idle_policy = &ws_no_pings,
+		.timeout_secs = DEADLINE_MS / 1000,
+		.connect_timeout_secs = DEADLINE_MS / 1000,
+		.keepalive_timeout = 5,
+		.user = ws,
+		/* Else libwebsockets takes the variable http_proxy for wss as well; port 0 is none. */
+		.http_proxy_address = ":0",
+		.alpn = "http/1.1",
+	};
+
+	return info;
+}
+
+static int
+start_context(struct ws *ws, struct err *err)
+{
+	struct lws_context_creation_info info = ws_common_info(ws);
+	void *loops[] = {loop_backend(ws->loop)};
+	bool before[WS_FDS_SEEN];
+
+	info.port = CONTEXT_PORT_NO_LISTEN;
+	info.options = WS_OPTIONS | LWS_SERVER_OPTION_EXPLICIT_VHOSTS | LWS_SERVER_OPTION_LIBUV |
+		LWS_SERVER_OPTION_UV_NO_SIGSEGV_SIGFPE_SPIN;
+	info.foreign_loops = loops;
+	if (ws->config.server_tls == NULL)
+		info.fd_limit_per_thread = CLIENT_FDS;
+	ws_mark_fds(before);
+	ws->context = lws_create_context(&info);
+	ws_note_fds(ws, before);
+	if (ws->context == NULL)
+		return err_set(err, ENOTSUP,
+			"libwebsockets does not start: is the package libwebsockets-evlib-uv "
+			"installed?");
+	return 0;
+}
+
+static int
+start_server(struct ws *ws, struct err *err)
+{
+	struct lws_context_creation_info info = ws_common_info(ws);
+
+	info.vhost_name = "server";
+	info.port = CONTEXT_PORT_NO_LISTEN_SERVER;
+	info.options = WS_OPTIONS | LWS_SERVER_OPTION_CREATE_VHOST_SSL_CTX |
+		LWS_SERVER_OPTION_REQUIRE_VALID_OPENSSL_CLIENT_CERT |
+		LWS_SERVER_OPTION_PEER_CERT_NOT_REQUIRED;
+	/* Never used, but it keeps libwebsockets from making a client context of its own. */
+	info.provided_client_ssl_ctx = ws->config.server_tls;
+	ws->server = lws_create_vhost(ws->context, &info);
+	if (ws->server == NULL)
+		return err_set(err, EINVAL, "libwebsockets refuses the TLS context of the server");
+	return 0;
+}
+
+void
+ws_reap_vhosts(void *arg)
+{
+	struct ws *ws = arg;
+
+	while (ws->old != NULL) {
+		struct ws_old_vhost *old = ws->old;
+
+		ws->old = old->next;
+		lws_vhost_destroy(old->vhost);
+		free(old);
+	}
+}
+
+void
+ws_retire_vhost(struct ws *ws, struct lws_vhost *vhost)
+{
+	struct ws_old_vhost *old;
+
+	if (ws->freeing)
+		return; /* the context takes its vhosts along */
+	old = xcalloc(1, sizeof *old);
+	old->vhost = vhost;
+	old->next = ws->old;
+	ws->old = old;
+	timer_start(ws->reap, 0, 0);
+}
+
+/* --- time ----------------------------------------------------------------- */
+
+static void
+kill_conn(struct ws_conn *c)
+{
+	struct lws *wsi = c->wsi;
+
+	if (wsi == NULL)
+		return;
+	/* What is still buffered would hold the connection open. */
+	shutdown(lws_get_socket_fd(wsi), SHUT_RDWR);
+	lws_set_timeout(wsi, PENDING_TIMEOUT_USER_REASON_BASE, LWS_TO_KILL_SYNC);
+}
+
+/* The kernel knows of bytes that libwebsockets has not passed on yet. */
+static uint64_t
+silence_ms(struct ws_conn *c, uint64_t now)
+{
+	uint64_t silence = now - c->heard_ms;
+	struct tcp_info info = {0};
+	socklen_t len = sizeof info;
+
+	if (getsockopt(lws_get_socket_fd(c->wsi), IPPROTO_TCP, TCP_INFO, &info, &len) == 0 &&
+		info.tcpi_last_data_recv < silence) {
+		silence = info.tcpi_last_data_recv;
+		c->heard_ms = now - silence;
+	}
+	return silence;
+}
+
+static void
+tick_open(struct ws_conn *c, uint64_t now)
+{
+	uint64_t beat = c->beat_ms, limit = 2 * beat + 1000, silence = now - c->heard_ms;
+
+	if (silence >= beat)
+		silence = silence_ms(c, now);
+	if (silence > limit) {
+		ws_set_why(
+			c, "no sign of life for %llu ms", (unsigned long long)(now - c->heard_ms));
+		kill_conn(c);
+		ws_end(c, NULL);
+		return;
+	}
+	/* Whoever has heard nothing for a beat asks; the answer, and the question, are the other's sign of life. */
+	if (silence >= beat && now - c->pinged_ms >= beat) {
+		c->pinged_ms = now;
+		c->ping_due = true;
+		lws_callback_on_writable(c->wsi);
+	}
+}
+
+void
+ws_drop(struct ws_conn *c, const char *why)
+{
+	if (c->wsi == NULL)
+		return;
+	ws_set_why(c, "%s", why);
+	kill_conn(c);
+	ws_end(c, NULL);
+}
+
+int
+ws_fd(const struct ws_conn *c)
+{
+	return c->wsi != NULL ? lws_get_socket_fd(c->wsi) : -1;
+}
+
+/* Where a dial stands that has taken too long. */
+static const char *
+dial_stage(const struct ws_conn *c)
+{
+	struct tcp_info info = {0};
+	socklen_t len = sizeof info;
+
+	if (c->server || c->way != NULL || c->wsi == NULL ||
+		getsockopt(lws_get_socket_fd(c->wsi), IPPROTO_TCP, TCP_INFO, &info, &len) < 0)
+		return "no answer to the TLS or websocket handshake";
+	return info.tcpi_state == TCP_SYN_SENT
+		? "no answer to the connection's first packet"
+		: "it takes the connection, and does not answer the TLS or websocket handshake";
+}
+
+static void
+end_late(struct ws_conn *c, uint64_t now)
+{
+	if (c->wsi == NULL) {
+		ws_way_fail(c, NULL);
+		return;
+	}
+	c->since_ms = now;
+	kill_conn(c);
+	ws_end(c, "the connection ended");
+}
+
+static void
+tick_conn(struct ws_conn *c, uint64_t now)
+{
+	if (c->wsi == NULL && c->way == NULL)
+		return;
+	if (c->state == WS_OPEN) {
+		if (c->ws->config.heartbeat_ms > 0)
+			tick_open(c, now);
+		return;
+	}
+	if (now - c->since_ms <= c->ws->config.handshake_ms)
+		return;
+	if (c->state == WS_STARTING)
+		ws_set_why(c, "%s%s%s within %llu ms", c->server ? "" : c->peer_addr,
+			c->server ? "" : ": ", dial_stage(c),
+			(unsigned long long)c->ws->config.handshake_ms);
+	end_late(c, now);
+}
+
+void
+ws_give_up(struct ws_conn *c, const char *why)
+{
+	if ((c->state != WS_STARTING && c->state != WS_CLOSING) ||
+		(c->wsi == NULL && c->way == NULL))
+		return;
+	if (c->server || c->state != WS_STARTING)
+		ws_set_why(c, "%s", why);
+	else
+		ws_set_why(c, "%s: %s %s", c->peer_addr, dial_stage(c), why);
+	end_late(c, loop_now_ms(c->ws->loop));
+}
+
+void
+ws_on_dropped(void *arg)
+{
+	struct ws_conn *c = arg;
+
+	ws_set_why(c, "its place was needed: too many handshakes are under way");
+	kill_conn(c);
+	ws_end(c, NULL);
+}
+
+static void
+on_tick(void *arg)
+{
+	struct ws *ws = arg;
+	struct ws_conn *c, *next;
+	uint64_t now = loop_now_ms(ws->loop);
+
+	for (c = ws->conns; c != NULL; c = next) {
+		next = c->next;
+		tick_conn(c, now);
+	}
+}
+
+int
+ws_new(struct ws **out, struct loop *loop, const struct ws_config *config, struct err *err)
+{
+	struct ws *ws = xcalloc(1, sizeof *ws);
+	uint64_t tick = MIN(config->heartbeat_ms / 4, (uint64_t)TICK_MAX_MS);
+	int rc;
+
+	ws->loop = loop;
+	ws->config = *config;
+	if (ws->config.handshake_ms == 0)
+		ws->config.handshake_ms = DEADLINE_MS;
+	lws_set_log_level(LLL_ERR | LLL_WARN, on_lws_log);
+	ws->tick = timer_new(loop, on_tick, ws);
+	ws->reap = timer_new(loop, ws_reap_vhosts, ws);
+	rc = start_context(ws, err);
+	if (rc == 0 && config->server_tls != NULL)
+		rc = start_server(ws, err);
+	if (rc < 0) {
+		ws_free(&ws);
+		return rc;
+	}
+	tick = config->heartbeat_ms == 0 ? TICK_MAX_MS : MAX(tick, (uint64_t)TICK_MIN_MS);
+	timer_start(ws->tick, tick, tick);
+	*out = ws;
+	return 0;
+}

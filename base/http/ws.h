@@ -1,0 +1,116 @@
+/*
+ * Websockets (RFC 6455) over TLS on a loop, libwebsockets behind it. Text frames only. One context per
+ * loop serves both directions. All calls and callbacks on that loop.
+ *
+ * Server: the owner accepts and hands each socket over with ws_adopt. Client: ws_dial takes a numeric
+ * address and the name to verify; nothing unverified is ever accepted. A side that has heard nothing for
+ * heartbeat_ms pings, and closes a connection from which no byte came for 2 * heartbeat_ms + 1 s. The answer is the other
+ * side's sign of life, so that an idle connection costs one ping and one pong each heartbeat.
+ *
+ * Events: open exactly once or closed directly (dial failed); closed is always the last callback. The
+ * first argument is the `arg` of ws_config. A connection to the server is first seen in accept; what
+ * ends before that, or is refused there, makes no other callback (ws logs it, rate-limited). After
+ * ws_close no text comes any more.
+ */
+#ifndef EDGEWAY_BASE_HTTP_WS_H
+#define EDGEWAY_BASE_HTTP_WS_H
+
+#include "base/core/loop.h"
+#include "base/core/sock.h"
+
+struct ws; /* context */
+struct ws_conn; /* one connection */
+struct carriers;
+struct preauth;
+struct proxy;
+struct ssl_ctx_st;
+
+struct ws_events {
+	/* Server: path and headers can be read with ws_path / ws_header. Return 0 to accept, else the HTTP status to refuse with. */
+	int (*accept)(void *arg, struct ws_conn *c);
+	void (*open)(void *arg, struct ws_conn *c);
+	/* A whole text message; `text` is NUL-terminated and valid for the call only. */
+	void (*text)(void *arg, struct ws_conn *c, const char *text, size_t len);
+	/* The queue of ws_send has room again after it went over high_water. */
+	void (*drained)(void *arg, struct ws_conn *c);
+	/* `why` is a sentence for the log. The connection is gone after this call. */
+	void (*closed)(void *arg, struct ws_conn *c, const char *why);
+};
+
+struct ws_config {
+	const struct ws_events *events;
+	void *arg;
+	struct ssl_ctx_st *server_tls; /* SSL_CTX from base/tls/pki; NULL: no server side */
+	uint64_t heartbeat_ms; /* 0: no pings, silence is borne */
+	uint64_t
+		handshake_ms; /* for TCP, TLS and upgrade, and for the closing handshake; 0: 10 s */
+	struct preauth
+		*preauth; /* places of ws_adopt until the upgrade; outlives it; NULL: any number */
+	size_t message_limit; /* bytes of one incoming message; more closes with 1009 */
+	size_t high_water; /* queued bytes above which ws_send returns 1 */
+};
+
+int ws_new(struct ws **ws, struct loop *loop, const struct ws_config *config, struct err *err);
+/* Closes every connection (closed callbacks come) and frees the context; turns the loop as libwebsockets needs,
+ * so never call it from a callback of that loop. */
+void ws_free(struct ws **ws);
+
+/* Takes over an accepted TCP socket, TLS handshake still to come. The descriptor is ws's at once, also
+ * when the answer is -ECONNABORTED, or -EBUSY: there is no place for it (base/core/preauth). from: what ws_peer_addr
+ * is to say; NULL: the socket's other end. */
+int ws_adopt(struct ws *ws, int fd, const char *from);
+/* New connections get this certificate; those that are open stay as they are. 0 or -errno. */
+int ws_renew(struct ws *ws, struct ssl_ctx_st *server_tls);
+
+/* In the reason of a dial where TCP does not stand: which of both it is, is not known here. */
+#define WS_REFUSED_OR_UNREACHABLE "refused or unreachable"
+
+struct ws_dial {
+	struct addr addr;
+	const char *host; /* name in the Host field, SNI and the certificate's check */
+	const char *path;
+	const char *const *headers; /* "name: value" lines ended by NULL */
+	struct ssl_ctx_st
+		*tls; /* client SSL_CTX from base/tls/pki; used until the connection is closed */
+	void *arg; /* ws_arg of the new connection */
+	/* NULL: none. Else addr is the proxy's, and target host:port is where it is asked to connect to. */
+	const struct proxy *proxy;
+	const char *target;
+	/* NULL: none. Else all of it, TLS included, goes inside a websocket that they dial, to target by addr. */
+	struct carriers *carriers;
+};
+/* Starts to connect. The outcome comes as `open` or `closed`. NULL only when it cannot even start. */
+struct ws_conn *ws_dial(struct ws *ws, const struct ws_dial *dial, struct err *err);
+
+/* Queues a text frame: 0, or 1 when the queue is over high_water (the frame is queued all the same), or -ENOTCONN. */
+int ws_send(struct ws_conn *c, const char *text, size_t len);
+size_t ws_queued(const struct ws_conn *c);
+/* Sends a close frame with the code and reason after what is queued, then `closed` comes. */
+void ws_close(struct ws_conn *c, unsigned code, const char *reason);
+
+/* A dial whose outcome, or a close whose answer nobody waits for any more: `closed` comes from within, so not to be called from a callback of
+ * ws. Nothing while it is open. Of a dial the reason given to `closed` says where it stood, and then `why`. */
+void ws_give_up(struct ws_conn *c, const char *why);
+/* Ends an open one at once, as when its peer is dead: `closed` comes from within, so not to be called from a callback of ws. */
+void ws_drop(struct ws_conn *c, const char *why);
+/* Its socket; -1 when it has none now. */
+int ws_fd(const struct ws_conn *c);
+/* Of this connection alone, > 0; where the context's own is not 0. */
+void ws_set_heartbeat(struct ws_conn *c, uint64_t ms);
+const char *ws_path(const struct ws_conn *c); /* server, "" else */
+const char *ws_header(const struct ws_conn *c,
+	const char *lowercase_name); /* server, during accept and open; "" absent */
+const char *ws_peer_name(const struct ws_conn
+		*c); /* name of the verified client certificate (pki_cert_info), "" when none */
+const char *ws_peer_serial(
+	const struct ws_conn *c); /* its serial number (pki_cert_serial), "" when none */
+/* The certificate itself as PEM (heap), NULL when none; server, during accept and open. */
+char *ws_peer_cert(const struct ws_conn *c);
+/* When the peer last gave a sign of life, a pong for one; loop's clock. */
+uint64_t ws_heard_ms(const struct ws_conn *c);
+int64_t ws_peer_expires(const struct ws_conn *c); /* its end, seconds since 1970; 0 when none */
+const char *ws_peer_addr(const struct ws_conn *c); /* text */
+void *ws_arg(const struct ws_conn *c);
+void ws_set_arg(struct ws_conn *c, void *arg);
+
+#endif

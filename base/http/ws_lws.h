@@ -1,0 +1,135 @@
+/*
+ * Inside of base/http/ws: the structures that ws.c (contexts, dialling, time) and ws_events.c (callbacks of
+ * libwebsockets, queue of frames) share. Nobody else includes this or libwebsockets.h.
+ *
+ * Life of a connection: made by ws_adopt or ws_dial, then libwebsockets' object points at it (opaque
+ * user data). The owner's `closed` comes as soon as the end is known; the memory goes when
+ * libwebsockets lets go of its object, which libuv delays to a later turn of the loop.
+ */
+#ifndef EDGEWAY_BASE_HTTP_WS_LWS_H
+#define EDGEWAY_BASE_HTTP_WS_LWS_H
+
+#include <libwebsockets.h>
+
+#include "base/core/buf.h"
+#include "base/core/preauth.h"
+#include "base/http/ws.h"
+#include "base/tls/pki.h"
+
+enum {
+	WS_FRAGMENT = 16 * 1024 - 16, /* payload of one websocket frame: fills one TLS record */
+	WS_RECEIVE = 4096, /* libwebsockets keeps a buffer of this size per connection */
+	WS_WHY_MAX = 320,
+	WS_FDS_SEEN = 1024,
+	WS_FDS_OWN = 8,
+	WS_OPTIONS = LWS_SERVER_OPTION_DO_SSL_GLOBAL_INIT | LWS_SERVER_OPTION_DISABLE_OS_CA_CERTS |
+		LWS_SERVER_OPTION_VALIDATE_UTF8,
+	WS_REASON_MAX = 124, /* RFC 6455 section 5.5: 125 bytes with the code, and NUL */
+};
+
+enum ws_state {
+	WS_STARTING, /* TCP, TLS, upgrade */
+	WS_OPEN,
+	WS_CLOSING, /* ws_close was called */
+	WS_ENDED, /* the owner knows, or never knew it */
+};
+
+struct ws_frame {
+	struct ws_frame *next;
+	size_t len;
+	unsigned char data[]; /* LWS_PRE bytes for libwebsockets, then the text */
+};
+
+struct ws_field {
+	struct ws_field *next;
+	char *value;
+	char name[];
+};
+
+struct ws_conn {
+	struct ws_conn *next, **link;
+	struct ws *ws;
+	struct lws *wsi; /* NULL before and after */
+	struct lws_vhost *vhost; /* client: its own, for its TLS context */
+	void *arg;
+	enum ws_state state;
+	bool server, accepted, verified;
+	bool dialing, released; /* inside the call that starts it; libwebsockets has let go of it */
+	bool close_sent, ping_due, over; /* over: high_water was passed, `drained` is owed */
+	uint64_t since_ms; /* start; of the closing when closing */
+	uint64_t pinged_ms, heard_ms, beat_ms;
+	struct ws_frame *first, **last;
+	size_t sent, queued; /* of first; of all */
+	struct buf received;
+	unsigned close_code;
+	char close_reason[WS_REASON_MAX];
+	char why[WS_WHY_MAX];
+	char peer_addr[ADDR_TEXT_MAX];
+	char *peer_name, *path, *host;
+	char peer_serial[PKI_SERIAL_TEXT];
+	int64_t peer_expires_s;
+	char *request; /* client: header lines for the upgrade */
+	struct ws_field *fields;
+	struct preauth_conn place; /* server: until the upgrade */
+	struct ws_way *way; /* through a proxy: until libwebsockets has its end; else NULL */
+};
+
+struct ws_old_vhost {
+	struct ws_old_vhost *next;
+	struct lws_vhost *vhost;
+};
+
+struct ws {
+	struct loop *loop;
+	struct ws_config config;
+	struct lws_context *context;
+	struct lws_vhost *server;
+	struct ssl_ctx_st *server_ctx; /* libwebsockets' own, a copy of config.server_tls */
+	struct timer *tick, *reap;
+	struct ws_conn *conns;
+	struct ws_pipe *pipes; /* ws_proxy.c's */
+	struct ws_old_vhost *old; /* destroyed on the next turn */
+	int fds[WS_FDS_OWN]; /* descriptors that libwebsockets opened for itself */
+	size_t fd_count;
+	bool freeing, adopted; /* adopted: libwebsockets made an object in ws_adopt */
+};
+
+/* What contexts and vhosts have in common. */
+struct lws_context_creation_info ws_common_info(struct ws *ws);
+extern const lws_retry_bo_t ws_no_pings;
+/* The one callback of the one protocol. */
+int ws_on_lws(struct lws *wsi, enum lws_callback_reasons reason, void *user, void *in, size_t len);
+/* From HTTP to websocket (ws_upgrade.c); nonzero ends the connection. */
+int ws_on_upgrade(struct ws_conn *c, struct lws *wsi);
+int ws_add_request_headers(struct ws_conn *c, void *in, size_t room);
+int ws_on_open(struct ws_conn *c);
+void ws_on_dial_failed(struct ws_conn *c, struct lws *wsi, const char *in, size_t len);
+void ws_answer(struct lws *wsi, int status, const char *words);
+/* Tells the owner, once; the first `why` wins. */
+void ws_end(struct ws_conn *c, const char *why);
+/* Keeps the first reason. */
+void ws_set_why(struct ws_conn *c, const char *fmt, ...) printf_like(2, 3);
+/* Off the list, memory freed. */
+void ws_conn_free(struct ws_conn *c);
+/* Destroys the client's vhost on the next turn of the loop. */
+void ws_retire_vhost(struct ws *ws, struct lws_vhost *vhost);
+
+/* libwebsockets starts to connect; address: numeric, or "+@name" of an abstract Unix socket. NULL: it cannot. */
+struct lws *ws_connect(struct ws_conn *c, const char *address, uint16_t port, const char *path);
+
+/* Dialling through a proxy (ws_proxy.c): c->way is there until libwebsockets' end is joined. */
+int ws_way_start(struct ws_conn *c, const struct ws_dial *dial, struct err *err);
+void ws_way_free(struct ws_way **way);
+/* Tells the owner and frees the connection, which has no object of libwebsockets. */
+void ws_way_fail(struct ws_conn *c, const char *why);
+void ws_free_pipes(struct ws *ws);
+
+/* Others need the place of its handshake. */
+void ws_on_dropped(void *c);
+/* The timer's callback. */
+void ws_reap_vhosts(void *arg);
+/* Which descriptors did libwebsockets open? See ws_free.c. */
+void ws_mark_fds(bool open[WS_FDS_SEEN]);
+void ws_note_fds(struct ws *ws, const bool before[WS_FDS_SEEN]);
+
+#endif

@@ -1,0 +1,209 @@
+#include "base/os/addresses.h"
+
+#include <errno.h>
+#include <ifaddrs.h>
+#include <linux/rtnetlink.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/log.h"
+#include "base/core/special_addr.h"
+#include "base/os/netwatch.h"
+
+struct addresses {
+	struct loop *loop;
+	struct address_list *list;
+	struct watch *watch;
+	struct timer *soon; /* a change was found within a call: `changed` comes in the next turn */
+	struct timer *again; /* NULL: nobody waits for changes */
+	loop_fn *changed;
+	void *arg;
+	uint64_t read_ms;
+	bool failed; /* the list could not be read: at each call it is tried again */
+	int fd; /* rtnetlink; -1: there is none, and the list is read at each call */
+};
+
+/* --- reading it ------------------------------------------------------------------------------- */
+
+/* IPv4 as ::ffff:a.b.c.d; `high` stands in front of it, 0xff in a mask. */
+static bool
+to_v6(const struct sockaddr *a, uint8_t high, struct in6_addr *to)
+{
+	if (a == NULL || (a->sa_family != AF_INET && a->sa_family != AF_INET6))
+		return false;
+	if (a->sa_family == AF_INET6) {
+		*to = ((const struct sockaddr_in6 *)(const void *)a)->sin6_addr;
+		return true;
+	}
+	memset(to, high, sizeof *to);
+	to->s6_addr[10] = to->s6_addr[11] = 0xff;
+	memcpy(&to->s6_addr[12], &((const struct sockaddr_in *)(const void *)a)->sin_addr, 4);
+	return true;
+}
+
+static unsigned
+count_bits(const struct sockaddr *mask)
+{
+	struct in6_addr bits;
+	unsigned n = 0;
+
+	if (!to_v6(mask, 0xff, &bits))
+		return 128;
+	while (n < 128 && (bits.s6_addr[n / 8] >> (7 - n % 8) & 1) != 0)
+		n++;
+	return n;
+}
+
+static struct address_list *
+read_list(void)
+{
+	struct own_address *found = NULL;
+	struct address_list *l;
+	struct ifaddrs *all;
+	size_t n = 0, room = 0;
+
+	if (getifaddrs(&all) < 0)
+		return NULL;
+	for (const struct ifaddrs *at = all; at != NULL; at = at->ifa_next) {
+		struct own_address own = {.flags = at->ifa_flags & (IFF_UP | IFF_LOOPBACK)};
+
+		if (!to_v6(at->ifa_addr, 0, &own.ip))
+			continue;
+		own.order = (unsigned)n;
+		own.bits = count_bits(at->ifa_netmask);
+		strncpy(own.interface, at->ifa_name, sizeof own.interface - 1);
+		if (n == room) {
+			room = room * 2 + 16;
+			found = xrealloc(found, room * sizeof *found);
+		}
+		found[n++] = own;
+	}
+	freeifaddrs(all);
+	l = address_list_new(found, n);
+	free(found);
+	return l;
+}
+
+static bool
+same_lists(const struct address_list *a, const struct address_list *b)
+{
+	return a->n == b->n && memcmp(a->list, b->list, a->n * sizeof a->list[0]) == 0;
+}
+
+/* Returns whether it is another one. */
+static bool
+addresses_read(struct addresses *a)
+{
+	struct address_list *now = read_list();
+	bool other;
+
+	a->failed = now == NULL;
+	if (now == NULL) {
+		log_limited(LOG_LEVEL_ERROR, 6, "tunnel",
+			"cannot read this machine's addresses; going by those of before: %s",
+			strerror(errno));
+		return false;
+	}
+	a->read_ms = loop_now_ms(a->loop);
+	other = !same_lists(a->list, now);
+	if (other) {
+		address_list_unref(&a->list);
+		a->list = now;
+	} else {
+		address_list_unref(&now);
+	}
+	return other;
+}
+
+/* --- keeping it current ------------------------------------------------------------------------ */
+
+static void
+addresses_refresh(struct addresses *a)
+{
+	bool told = a->fd < 0 || netwatch_drain(a->fd);
+
+	if ((told || a->failed || loop_now_ms(a->loop) - a->read_ms >= ADDRESSES_MS) &&
+		addresses_read(a) && a->changed != NULL)
+		timer_start(a->soon, 0, 0);
+}
+
+static void
+on_netlink(void *arg, int fd, unsigned events)
+{
+	(void)fd;
+	(void)events;
+	addresses_refresh(arg);
+}
+
+static void
+on_again(void *arg)
+{
+	addresses_refresh(arg);
+}
+
+static void
+on_soon(void *arg)
+{
+	struct addresses *a = arg;
+
+	a->changed(a->arg);
+}
+
+struct addresses *
+addresses_new(struct loop *loop, loop_fn *changed, void *arg)
+{
+	struct addresses *a = xcalloc(1, sizeof *a);
+	struct err err = {0};
+
+	a->loop = loop;
+	a->changed = changed;
+	a->arg = arg;
+	a->list = address_list_new(NULL, 0);
+	a->soon = timer_new(loop, on_soon, a);
+	if (netwatch_open(RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV6_IFADDR, &a->fd, &err) == 0)
+		a->watch = watch_start(loop, a->fd, WATCH_READ, on_netlink, a);
+	else
+		log_warn("tunnel", "this machine's addresses are read anew for each connection: %s",
+			err.text);
+	addresses_read(a);
+	if (changed == NULL)
+		return a;
+	a->again = timer_new(loop, on_again, a);
+	timer_start(a->again, ADDRESSES_MS, ADDRESSES_MS);
+	return a;
+}
+
+void
+addresses_free(struct addresses **out)
+{
+	struct addresses *a = take_ptr(out);
+
+	if (a == NULL)
+		return;
+	if (a->watch != NULL)
+		watch_stop(&a->watch);
+	cleanup_fd(&a->fd);
+	timer_free(&a->soon);
+	timer_free(&a->again);
+	address_list_unref(&a->list);
+	free(a);
+}
+
+const struct address_list *
+addresses_list(struct addresses *a)
+{
+	addresses_refresh(a);
+	return a->list;
+}
+
+bool
+addresses_has(struct addresses *a, const struct in6_addr *ip)
+{
+	return address_list_has(addresses_list(a), ip);
+}
+
+bool
+addresses_on_net(struct addresses *a, const struct in6_addr *ip)
+{
+	return address_list_on_net(addresses_list(a), ip);
+}

@@ -1,0 +1,16 @@
+/*
+ * What memory the control group of this process may use: cgroups(7), version 2 (memory.max, memory.high) and version 1
+ * (memory.limit_in_bytes), the least of the group's own limit and those above it that can be seen. In a container the
+ * file system shows the container's group at its root, and what is above cannot be seen.
+ *
+ *	bytes = cgroup_memory_limit("/proc/self/cgroup", "/sys/fs/cgroup");
+ */
+#ifndef EDGEWAY_BASE_OS_CGROUP_H
+#define EDGEWAY_BASE_OS_CGROUP_H
+
+#include "base/core/util.h"
+
+/* UINT64_MAX: no limit, or none that can be seen. */
+uint64_t cgroup_memory_limit(const char *membership, const char *mount);
+
+#endif

@@ -1,0 +1,19 @@
+/*
+ * Names of protocols as a ClientHello has them (RFC 7301 section 3.1). Pure; part of base/tls_stream.
+ *
+ *	n = tls_alpn_write(names, list);
+ */
+#ifndef EDGEWAY_BASE_TLS_TLS_ALPN_H
+#define EDGEWAY_BASE_TLS_TLS_ALPN_H
+
+#include <stdbool.h>
+
+enum { TLS_ALPN_BYTES = 512 }; /* names that are offered, with their lengths */
+
+/* `names` is ended by NULL, or is NULL. Bytes, or -EINVAL: a name is empty or too long, or they are too many. */
+int tls_alpn_write(const char *const *names, unsigned char list[TLS_ALPN_BYTES]);
+/* Is the name in the client's list? Where, as OpenSSL wants to know it. */
+bool tls_alpn_select(const char *name, const unsigned char **out, unsigned char *out_len,
+	const unsigned char *in, unsigned in_len);
+
+#endif

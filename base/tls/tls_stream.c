@@ -1,0 +1,365 @@
+#include "base/tls/tls_private.h"
+
+#include <errno.h>
+#include <netinet/tcp.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <openssl/err.h>
+
+#include "base/core/sock.h"
+#include "base/tls/pki_tls.h"
+#include "base/tls/tls_alpn.h"
+
+enum {
+	NOTSENT_BYTES = 128 * 1024, /* small messages pass what is not yet sent of bulk */
+	USER_TIMEOUT_MS = 10000, /* sent and not acknowledged for so long: the peer is gone */
+	HANDSHAKE_MS = 10000,
+};
+
+/* A client's order counts: AES-128 takes a sixth less of the CPU than AES-256. */
+#define SUITES "TLS_AES_128_GCM_SHA256:TLS_AES_256_GCM_SHA384:TLS_CHACHA20_POLY1305_SHA256"
+
+/* OpenSSL numbers such attachments once for the whole process; app data belongs to base/pki. */
+static pthread_once_t once = PTHREAD_ONCE_INIT;
+static int stream_index;
+
+static void
+register_once(void)
+{
+	stream_index = SSL_get_ex_new_index(0, NULL, NULL, NULL, NULL);
+}
+
+static int
+on_verify(int ok, X509_STORE_CTX *chain)
+{
+	SSL *ssl = X509_STORE_CTX_get_ex_data(chain, SSL_get_ex_data_X509_STORE_CTX_idx());
+	struct tls_stream *s = SSL_get_ex_data(ssl, stream_index);
+	enum pki_step step;
+
+	if (s->proof == TLS_HUB)
+		step = pki_verify_hub_step(chain, ok == 1, s->why, sizeof s->why);
+	else if (s->host != NULL)
+		step = pki_verify_step(chain, ok == 1, s->host, s->why, sizeof s->why);
+	else
+		step = pki_verify_client_step(chain, ok == 1, s->why, sizeof s->why);
+	return step != PKI_REFUSED;
+}
+
+static int
+on_alpn(SSL *ssl, const unsigned char **out, unsigned char *out_len, const unsigned char *in,
+	unsigned in_len, void *arg)
+{
+	const struct tls_stream *s = SSL_get_ex_data(ssl, stream_index);
+
+	(void)arg;
+	if (s != NULL && s->alpn != NULL)
+		return tls_alpn_select(s->alpn, out, out_len, in, in_len)
+			? SSL_TLSEXT_ERR_OK
+			: SSL_TLSEXT_ERR_ALERT_FATAL;
+	for (const char *const *at = s != NULL ? s->offers : NULL; at != NULL && *at != NULL; at++)
+		if (tls_alpn_select(*at, out, out_len, in, in_len))
+			return SSL_TLSEXT_ERR_OK;
+	return SSL_TLSEXT_ERR_NOACK;
+}
+
+static int
+set_protocol(struct tls_stream *s, SSL_CTX *ctx)
+{
+	const char *const own[] = {s->alpn, NULL};
+	unsigned char list[TLS_ALPN_BYTES];
+	int n = tls_alpn_write(s->alpn != NULL ? own : s->offers, list);
+
+	if (n < 0)
+		return -EINVAL;
+	if (s->host == NULL) {
+		if (n > 0)
+			SSL_CTX_set_alpn_select_cb(ctx, on_alpn, NULL);
+		SSL_set_accept_state(s->ssl);
+		return 0;
+	}
+	SSL_set_connect_state(s->ssl);
+	(void)SSL_set_ciphersuites(s->ssl, SUITES);
+	if (SSL_set_tlsext_host_name(s->ssl, s->host) != 1)
+		return -EINVAL;
+	if (n == 0)
+		return 0;
+	return SSL_set_alpn_protos(s->ssl, list, (unsigned)n) == 0 ? 0 : -EINVAL;
+}
+
+static void
+set_interest(struct tls_stream *s, unsigned interest)
+{
+	if (interest != s->interest)
+		watch_set(s->watch, interest);
+	s->interest = interest;
+}
+
+static void
+ask(struct tls_stream *s)
+{
+	unsigned interest = (s->held ? 0 : WATCH_READ) | (s->writable ? WATCH_WRITE : 0);
+
+	if (s->watch != NULL)
+		set_interest(s, interest != 0 ? interest : WATCH_HUP);
+}
+
+/* The handshake is over: whoever has the place may give it back. */
+static void
+tls_forget_place(struct tls_stream *s)
+{
+	struct preauth_conn *place = take_ptr(&s->place);
+
+	if (place != NULL)
+		preauth_cancel(place);
+}
+
+/* The last word; the stream may be gone afterwards. */
+static void
+fail(struct tls_stream *s, const char *why)
+{
+	if (s->why[0] == '\0' && !pki_peer_alert(s->ssl, s->why, sizeof s->why))
+		snprintf(s->why, sizeof s->why, "%s", why);
+	ERR_clear_error();
+	timer_cancel(s->deadline);
+	watch_stop(&s->watch);
+	tls_forget_place(s);
+	s->broken = true;
+	s->on(s->arg, TLS_FAILED);
+}
+
+static bool
+agreed(const struct tls_stream *s)
+{
+	const unsigned char *name = NULL;
+	unsigned n = 0;
+
+	if (s->alpn == NULL)
+		return true;
+	SSL_get0_alpn_selected(s->ssl, &name, &n);
+	return n == strlen(s->alpn) && memcmp(name, s->alpn, n) == 0;
+}
+
+static void
+shake(struct tls_stream *s)
+{
+	int rc, error = sock_error(s->socket.fd);
+	char words[200] = "the connection ended during the TLS handshake";
+
+	if (error != 0) {
+		fail(s, strerror(error));
+		return;
+	}
+	ERR_clear_error();
+	rc = SSL_do_handshake(s->ssl);
+	if (rc != 1) {
+		int want = SSL_get_error(s->ssl, rc);
+
+		if (want == SSL_ERROR_WANT_READ || want == SSL_ERROR_WANT_WRITE) {
+			set_interest(s,
+				want == SSL_ERROR_WANT_READ ? WATCH_READ
+							    : WATCH_READ | WATCH_WRITE);
+			return;
+		}
+		if (ERR_peek_error() != 0 && ERR_reason_error_string(ERR_peek_error()) != NULL)
+			snprintf(words, sizeof words, "the TLS handshake failed: %s",
+				ERR_reason_error_string(ERR_peek_error()));
+		fail(s, words);
+		return;
+	}
+	if (!agreed(s)) {
+		fail(s, "the peer does not speak the tunnel's protocol (ALPN)");
+		return;
+	}
+	timer_cancel(s->deadline);
+	tls_forget_place(s);
+	s->peer = pki_peer_name(s->ssl);
+	s->open = true;
+	set_interest(s, WATCH_READ);
+	s->on(s->arg, TLS_OPEN);
+}
+
+static void
+tls_on_step(void *arg)
+{
+	shake(arg);
+}
+
+/* A step of a handshake takes as long as many requests: it comes when it is its client's turn. */
+static void
+tls_shake_in_turn(struct tls_stream *s, unsigned events)
+{
+	if (s->place != NULL && events == WATCH_HUP)
+		preauth_cancel(s->place);
+	if (s->place == NULL || events == WATCH_HUP || !preauth_step(s->place, tls_on_step, s))
+		shake(s);
+	else
+		set_interest(s, WATCH_HUP);
+}
+
+static void
+on_late(void *arg)
+{
+	fail(arg, "the TLS handshake took too long");
+}
+
+static void
+on_watch(void *arg, int fd, unsigned events)
+{
+	struct tls_stream *s = arg;
+
+	(void)fd;
+	if (!s->open)
+		tls_shake_in_turn(s, events);
+	else if (events & WATCH_WRITE)
+		s->on(s->arg, TLS_WRITABLE); /* its owner reads as well, if there is something */
+	else
+		s->on(s->arg, TLS_READABLE);
+}
+
+static void
+set_socket(int fd)
+{
+	int notsent = NOTSENT_BYTES, timeout = USER_TIMEOUT_MS;
+
+	/* A Unix socket has none of these; a kernel without them serves as well. */
+	sock_nodelay(fd);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_NOTSENT_LOWAT, &notsent, sizeof notsent);
+	(void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof timeout);
+}
+
+int
+tls_stream_new(const struct tls_setup *setup, struct tls_stream **out, struct err *err)
+{
+	struct tls_stream *s = xcalloc(1, sizeof *s);
+
+	pthread_once(&once, register_once);
+	s->loop = setup->loop;
+	s->socket.fd = setup->fd;
+	s->proof = setup->proof;
+	s->on = setup->on;
+	s->arg = setup->arg;
+	s->alpn = setup->alpn != NULL ? xstrdup(setup->alpn) : NULL;
+	s->offers = setup->offers;
+	s->place = setup->place;
+	s->key_records = setup->key_records > 0 ? setup->key_records : (uint64_t)TLS_KEY_RECORDS;
+	s->host = setup->host != NULL ? xstrdup(setup->host) : NULL;
+	s->ssl = SSL_new(setup->ctx);
+	if (s->ssl == NULL || SSL_set_ex_data(s->ssl, stream_index, s) != 1 ||
+		!tls_socket_attach(&s->socket, s->ssl) || set_protocol(s, setup->ctx) < 0) {
+		s->broken = true;
+		tls_stream_free(&s);
+		ERR_clear_error();
+		return err_set(err, EINVAL, "cannot make a TLS connection");
+	}
+	SSL_set_mode(s->ssl,
+		SSL_MODE_RELEASE_BUFFERS | SSL_MODE_ENABLE_PARTIAL_WRITE |
+			SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+	/* A peer that was killed says no close_notify; whoever reads knows by other means what is complete. */
+	SSL_set_options(s->ssl, SSL_OP_IGNORE_UNEXPECTED_EOF);
+	if (setup->proof != TLS_ANYBODY)
+		SSL_set_verify(
+			s->ssl, SSL_VERIFY_PEER | SSL_VERIFY_FAIL_IF_NO_PEER_CERT, on_verify);
+	else
+		SSL_set_verify(s->ssl, SSL_VERIFY_NONE, NULL);
+	set_socket(s->socket.fd);
+	s->deadline = timer_new(s->loop, on_late, s);
+	timer_start(s->deadline, setup->deadline_ms != 0 ? setup->deadline_ms : HANDSHAKE_MS, 0);
+	/* A client speaks first, and not before it is connected. */
+	s->interest = s->host != NULL ? WATCH_READ | WATCH_WRITE : WATCH_READ;
+	s->watch = watch_start(s->loop, s->socket.fd, s->interest, on_watch, s);
+	*out = s;
+	return 0;
+}
+
+void
+tls_stream_free(struct tls_stream **stream)
+{
+	struct tls_stream *s = take_ptr(stream);
+
+	if (s == NULL)
+		return;
+	if (s->open && !s->broken)
+		SSL_shutdown(s->ssl);
+	ERR_clear_error();
+	tls_forget_place(s);
+	if (s->deadline != NULL)
+		timer_free(&s->deadline);
+	if (s->watch != NULL)
+		watch_stop(&s->watch);
+	SSL_free(s->ssl);
+	close(s->socket.fd);
+	free(s->host);
+	free(s->alpn);
+	free(s->peer);
+	tls_socket_fini(&s->socket);
+	free(s);
+}
+
+void
+tls_stream_reset(struct tls_stream **stream)
+{
+	struct linger now = {.l_onoff = 1};
+
+	if (*stream == NULL)
+		return;
+	(*stream)->broken = true;
+	(void)setsockopt((*stream)->socket.fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	tls_stream_free(stream);
+}
+
+void
+tls_stream_use(struct tls_stream *s, tls_event_fn *on, void *arg)
+{
+	s->on = on;
+	s->arg = arg;
+}
+
+void
+tls_stream_want(struct tls_stream *s, bool writable)
+{
+	s->writable = writable;
+	ask(s);
+}
+
+void
+tls_stream_hold(struct tls_stream *s, bool held)
+{
+	s->held = held;
+	ask(s);
+}
+
+int
+tls_stream_fd(const struct tls_stream *s)
+{
+	return s->socket.fd;
+}
+
+const char *
+tls_stream_sni(const struct tls_stream *s)
+{
+	const char *name = SSL_get_servername(s->ssl, TLSEXT_NAMETYPE_host_name);
+
+	return name != NULL ? name : "";
+}
+
+const char *
+tls_stream_peer(const struct tls_stream *s)
+{
+	return s->peer != NULL ? s->peer : "";
+}
+
+int64_t
+tls_stream_peer_ends(const struct tls_stream *s, char serial[PKI_SERIAL_TEXT])
+{
+	pki_peer_serial(s->ssl, serial);
+	return pki_peer_not_after(s->ssl);
+}
+
+const char *
+tls_stream_why(const struct tls_stream *s)
+{
+	return s->why;
+}

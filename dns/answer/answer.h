@@ -1,0 +1,43 @@
+/*
+ * What the mesh says to a query: pure, from the query, the snapshot and the zone; any thread, no
+ * allocation. Kubernetes DNS specification 1.1.0 as DESIGN.md section 4 changes it; RFC 2308
+ * (negative answers with SOA), RFC 8020 (empty non-terminals are NODATA), RFC 8482 (ANY).
+ *
+ * Names under the cluster domain are answered here and nowhere else; names outside never, but for
+ * NXDOMAIN to svc.<cluster domain>.<search domain>. The reverse zone of the fake IPs is ours, too, whether the snapshot holds them or not, and PTR of a ClusterIP that
+ * it holds.
+ */
+#ifndef EDGEWAY_DNS_ANSWER_ANSWER_H
+#define EDGEWAY_DNS_ANSWER_ANSWER_H
+
+#include "dns/answer/message.h"
+#include "model/snapshot.h"
+
+struct dns_zone {
+	uint8_t name[DNS_NAME_MAX]; /* the cluster domain in wire form */
+	uint8_t name_len, n_labels;
+	uint32_t ttl_s;
+	uint32_t address; /* of ns.dns.<domain>: where we listen, host byte order */
+	uint32_t subnet, mask; /* of the fake IPs, whose reverse zone is ours; mask 0: none */
+};
+
+/* Without subnet. 0, or -EINVAL when the domain is no name or leaves no room for services under it. */
+int dns_zone_init(struct dns_zone *z, const char *domain, uint32_t ttl_s);
+
+enum dns_verdict {
+	DNS_ANSWERED, /* out->len bytes */
+	DNS_FORWARD, /* not ours: ask upstream */
+	DNS_CHASE, /* answered with a CNAME out of the zone; *target names where its addresses are
+		    */
+};
+
+struct dns_target {
+	uint8_t name[DNS_NAME_MAX]; /* wire form */
+	uint8_t len;
+};
+
+/* `q` was parsed with DNS_PARSE_OK; out->size is 512..65535. */
+enum dns_verdict dns_answer(const struct dns_zone *z, const struct snapshot *s,
+	const struct dns_query *q, struct dns_out *out, struct dns_target *target);
+
+#endif

@@ -1,0 +1,324 @@
+#include "dns/forward/lookup.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/core/hash.h"
+#include "dns/forward/rewrite.h"
+#include "dns/forward/share.h"
+
+enum { BUCKETS = 256 };
+
+struct waiter {
+	struct waiter *next;
+	forward_fn *fn;
+	void *arg;
+	uint32_t client;
+};
+
+/* A question that the forwarder was given. */
+struct flight {
+	struct flight *chain;
+	struct lookup *l;
+	struct timer *stale; /* NULL: nothing old to say */
+	struct waiter *first, **last;
+	unsigned n_waiting;
+	bool told; /* upstream was given its time: the old answer is said at once */
+	uint64_t hash;
+	struct cache_key key;
+};
+
+struct lookup {
+	struct loop *loop;
+	uint64_t seed;
+	struct cache *cache;
+	struct forward *forward;
+	struct share share;
+	struct lookup_counters *count;
+	lookup_learnt_fn *on_learnt; /* NULL: nobody asks */
+	void *on_learnt_arg;
+	struct flight *flights[BUCKETS];
+};
+
+static void
+add(_Atomic uint64_t *c, uint64_t n)
+{
+	atomic_store_explicit(
+		c, atomic_load_explicit(c, memory_order_relaxed) + n, memory_order_relaxed);
+}
+
+static void
+show_cache(struct lookup *l)
+{
+	struct lookup_counters *c = l->count;
+
+	atomic_store_explicit(&c->entries, cache_entries(l->cache), memory_order_relaxed);
+	atomic_store_explicit(&c->bytes, cache_bytes(l->cache), memory_order_relaxed);
+	atomic_store_explicit(&c->evicted, cache_evicted(l->cache), memory_order_relaxed);
+}
+
+static void
+keep(struct lookup *l, const struct cache_key *key, const uint8_t *answer, size_t len)
+{
+	if (cache_put(l->cache, key, answer, len, loop_now_ms(l->loop)) && l->on_learnt != NULL)
+		l->on_learnt(l->on_learnt_arg, key, answer, len);
+	show_cache(l);
+}
+
+/* The clients have gone; the next one that asks has it. */
+static void
+on_late(void *arg, const uint8_t *query, size_t query_len, const uint8_t *answer, size_t len)
+{
+	struct lookup *l = arg;
+	struct cache_key key;
+	struct dns_query q;
+
+	if (dns_query_parse(&q, query, query_len) != DNS_PARSE_OK)
+		return;
+	cache_key_init(&key, &q, NULL);
+	keep(l, &key, answer, len);
+}
+
+void
+lookup_on_learnt(struct lookup *l, lookup_learnt_fn *fn, void *arg)
+{
+	l->on_learnt = fn;
+	l->on_learnt_arg = arg;
+}
+
+void
+lookup_learn(struct lookup *l, const struct cache_key *key, const uint8_t *answer, size_t len)
+{
+	cache_put(l->cache, key, answer, len, loop_now_ms(l->loop));
+	show_cache(l);
+}
+
+void
+lookup_new(struct lookup **out, struct loop *loop, uint32_t mark, struct lookup_counters *counters)
+{
+	static const struct cache_limits limits = {LOOKUP_ENTRIES, LOOKUP_BYTES};
+	struct lookup *l = xcalloc(1, sizeof *l);
+
+	l->loop = loop;
+	l->count = counters;
+	random_bytes(&l->seed, sizeof l->seed);
+	cache_new(&l->cache, &limits, l->seed);
+	share_init(&l->share, l->seed);
+	forward_new(&l->forward, loop, mark, &counters->forward);
+	forward_on_late(l->forward, on_late, l);
+	*out = l;
+}
+
+void
+lookup_free(struct lookup **out)
+{
+	struct lookup *l = take_ptr(out);
+
+	if (l == NULL)
+		return;
+	forward_free(&l->forward); /* ends the flights */
+	cache_free(&l->cache);
+	free(l);
+}
+
+void
+lookup_use(struct lookup *l, const struct addr *upstreams, size_t n)
+{
+	/* Another network may know other names. */
+	if (forward_use(l->forward, upstreams, n))
+		cache_expire(l->cache, loop_now_ms(l->loop));
+}
+
+/* --- flights ------------------------------------------------------------- */
+
+static struct flight **
+flight_at(struct lookup *l, const struct cache_key *key, uint64_t hash)
+{
+	struct flight **at = &l->flights[hash % BUCKETS];
+
+	while (*at != NULL &&
+		((*at)->hash != hash || (*at)->key.len != key->len ||
+			memcmp((*at)->key.bytes, key->bytes, key->len) != 0))
+		at = &(*at)->chain;
+	return at;
+}
+
+static struct flight *
+flight_find(struct lookup *l, const struct cache_key *key)
+{
+	return *flight_at(l, key, hash64(key->bytes, key->len, l->seed));
+}
+
+static void
+join(struct flight *fl, uint32_t client, forward_fn *fn, void *arg)
+{
+	struct waiter *w = xcalloc(1, sizeof *w);
+
+	w->fn = fn;
+	w->arg = arg;
+	w->client = client;
+	*fl->last = w;
+	fl->last = &w->next;
+	fl->n_waiting++;
+}
+
+/* Those who wait may ask again meanwhile, and join the same flight. */
+static void
+tell(struct flight *fl, const uint8_t *answer, size_t len)
+{
+	struct waiter *w = fl->first;
+
+	fl->first = NULL;
+	fl->last = &fl->first;
+	fl->n_waiting = 0;
+	while (w != NULL) {
+		struct waiter *next = w->next;
+
+		share_give(&fl->l->share, w->client);
+		w->fn(w->arg, answer, len);
+		free(w);
+		w = next;
+	}
+}
+
+/* False when there is nothing old to say any more. */
+static bool
+tell_stale(struct flight *fl)
+{
+	struct lookup *l = fl->l;
+	struct cache_answer answer;
+	enum cache_state state = cache_find(l->cache, &fl->key, loop_now_ms(l->loop), &answer);
+
+	if (state != CACHE_STALE && state != CACHE_RESTING)
+		return false;
+	add(&l->count->stale, fl->n_waiting);
+	tell(fl, answer.bytes, answer.len);
+	return true;
+}
+
+static void
+on_stale(void *arg)
+{
+	struct flight *fl = arg;
+
+	fl->told = true;
+	tell_stale(fl);
+}
+
+static void
+on_forwarded(void *arg, const uint8_t *answer, size_t len)
+{
+	struct flight *fl = arg;
+	struct lookup *l = fl->l;
+
+	if (len > 0)
+		keep(l, &fl->key, answer, len);
+	else
+		cache_fail(l->cache, &fl->key, loop_now_ms(l->loop));
+	show_cache(l);
+	*flight_at(l, &fl->key, fl->hash) = fl->chain;
+	timer_free(&fl->stale);
+	if (len > 0 || !tell_stale(fl))
+		tell(fl, answer, len);
+	free(fl);
+}
+
+static int
+take_off(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
+	struct flight **out)
+{
+	uint8_t query[DNS_FORWARD_MAX];
+	struct flight *fl = xcalloc(1, sizeof *fl), **at;
+	int rc = forward_ask(
+		l->forward, query, dns_forward_build(query, q, target), on_forwarded, fl);
+
+	if (rc < 0) {
+		free(fl);
+		return rc;
+	}
+	fl->l = l;
+	fl->last = &fl->first;
+	cache_key_init(&fl->key, q, target);
+	fl->hash = hash64(fl->key.bytes, fl->key.len, l->seed);
+	at = flight_at(l, &fl->key, fl->hash);
+	fl->chain = *at;
+	*at = fl;
+	if (cache_has_stale(l->cache, &fl->key, loop_now_ms(l->loop))) {
+		fl->stale = timer_new(l->loop, on_stale, fl);
+		timer_start(fl->stale, LOOKUP_STALE_MS, 0);
+	}
+	*out = fl;
+	return 0;
+}
+
+/* --- the door ------------------------------------------------------------ */
+
+/* An expired answer is good enough when upstream was given its time or cannot answer; in the second
+ * case it is asked all the same, so that its return is noticed. */
+static bool
+stale_will_do(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
+	const struct cache_key *key)
+{
+	struct flight *fl = flight_find(l, key);
+
+	if (fl != NULL && fl->told)
+		return true;
+	if (forward_hopeful(l->forward))
+		return false;
+	if (fl != NULL || take_off(l, q, target, &fl) == 0)
+		fl->told = true;
+	return true;
+}
+
+bool
+lookup_now(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
+	struct cache_answer *answer)
+{
+	struct cache_key key;
+
+	cache_key_init(&key, q, target);
+	switch (cache_find(l->cache, &key, loop_now_ms(l->loop), answer)) {
+	case CACHE_FRESH:
+	case CACHE_FAILED:
+		add(&l->count->hits, 1);
+		return true;
+	case CACHE_STALE:
+		if (!stale_will_do(l, q, target, &key))
+			return false;
+		break;
+	case CACHE_RESTING:
+		break;
+	case CACHE_MISS:
+	default:
+		return false;
+	}
+	add(&l->count->stale, 1);
+	return true;
+}
+
+int
+lookup_wait(struct lookup *l, const struct dns_query *q, const struct dns_target *target,
+	uint32_t client, forward_fn *fn, void *arg)
+{
+	struct cache_key key;
+	struct flight *fl;
+	int rc = 0;
+
+	cache_key_init(&key, q, target);
+	fl = flight_find(l, &key);
+	if ((fl != NULL && fl->n_waiting >= LOOKUP_WAITERS_MAX) || !share_take(&l->share, client)) {
+		add(&l->count->crowded, 1);
+		return -EBUSY;
+	}
+	if (fl != NULL) {
+		add(&l->count->joined, 1);
+	} else {
+		add(&l->count->misses, 1);
+		rc = take_off(l, q, target, &fl);
+	}
+	if (rc == 0)
+		join(fl, client, fn, arg);
+	else
+		share_give(&l->share, client);
+	return rc;
+}

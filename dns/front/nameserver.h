@@ -1,0 +1,44 @@
+/*
+ * An authoritative DNS server of one zone whose names its owner knows: the hub's zone of node names. UDP and TCP, on
+ * one loop, from which every query is answered at once; nothing is forwarded. Part of the folder's door.
+ *
+ *	query ► parse ► name_zone_read ► find (the owner) ► name_zone_write ► answer
+ *
+ *	rc = nameserver_start(&s, &(struct nameserver_config){.loop = loop, .listen = addr, .zone = "nodes.example",
+ *		.ttl_s = 10, .find = on_find, .arg = me}, &err);
+ *	nameserver_stop(&s);
+ *
+ * Bounded as dns/front/udp.h, dns/forward/limit.h and dns/front/tcp.h say. `find` is called with a name below the zone, "" for the zone itself, and says
+ * what is so now; it must not stop the server.
+ */
+#ifndef EDGEWAY_DNS_FRONT_NAMESERVER_H
+#define EDGEWAY_DNS_FRONT_NAMESERVER_H
+
+#include "base/core/loop.h"
+#include "base/core/metric.h"
+#include "base/core/sock.h"
+#include "dns/answer/nameanswer.h"
+
+struct nameserver;
+
+typedef void nameserver_find_fn(void *arg, const char *name, struct name_found *found);
+
+struct nameserver_config {
+	struct loop *loop;
+	struct addr listen; /* IPv4, with a port */
+	const char *zone; /* without a dot at the end */
+	uint32_t ttl_s;
+	nameserver_find_fn *find;
+	void *arg;
+};
+
+int nameserver_start(
+	struct nameserver **s, const struct nameserver_config *config, struct err *err);
+void nameserver_stop(struct nameserver **s);
+const struct name_zone *nameserver_zone(const struct nameserver *s);
+/* edgeway_<part>_... */
+void nameserver_metrics(const struct nameserver *s, const char *part, struct metrics *m);
+/* Queries answered, and those of them with an address. */
+void nameserver_counts(const struct nameserver *s, uint64_t *answered, uint64_t *found);
+
+#endif

@@ -1,0 +1,447 @@
+#include "dns/resolvconf/resolvconf.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "dns/resolvconf/resolvfile.h"
+#include "dns/resolvconf/resolvkeep.h"
+#include "dns/resolvconf/resolvtext.h"
+
+#define KEEP_KEY "resolv.conf"
+
+enum {
+	RESOLVED_STUB = 0x7f000035, /* 127.0.0.53 */
+	RESOLVED_PROXY = 0x7f000036, /* 127.0.0.54 */
+	UPSTREAMS_READ = 16,
+};
+
+struct resolvconf {
+	char *path, *domain, *resolved;
+	char *unknown; /* nameservers that are skipped, as the log was told; NULL: none yet */
+	bool manage, written;
+	uint32_t address; /* of the name server in it */
+	const char *trouble; /* "" or why the file is not ours although it should be */
+	bool unkept; /* trouble: its original cannot be kept */
+	struct dns_keep keep;
+	struct resolv_original original;
+	struct replaced replaced;
+};
+
+static int
+cannot(const struct resolvconf *rc, int code, const char *what, struct err *err)
+{
+	return err_set(err, code, "cannot %s %s: %s", what, rc->path,
+		code == -ENOTSUP ? "it is no regular file" : strerror(code < 0 ? -code : code));
+}
+
+/* --- who writes while we do ------------------------------------------------- */
+
+/* What was written into the file after it had been read: that is the original, and has to go in again. */
+static bool
+take_late_words(struct resolvconf *rc)
+{
+	struct replaced *r = &rc->replaced;
+	auto_free char *text = NULL;
+	size_t len;
+
+	if (r->fd < 0 || replaced_read(r->fd, &text, &len) < 0 ||
+		(len == r->len && memcmp(text, r->text, len) == 0))
+		return false;
+	free(r->text);
+	r->text = xmemdup(text, len);
+	r->len = len;
+	free(rc->original.text);
+	rc->original.text = resolvtext_strip(text, len, &rc->original.len);
+	return true;
+}
+
+/* --- back to the original ------------------------------------------------ */
+
+/* Undoes what `o` tells of, or what the marks in the file tell. 1 when there was something to undo.
+ */
+static int
+undo(struct resolvconf *rc, const struct resolv_original *o, struct err *err)
+{
+	struct resolv_original now;
+	int code = resolvfile_read(rc->path, &now), did = 0;
+
+	if (code < 0)
+		return cannot(rc, code, "read", err);
+	if (resolvfile_is_ours(o, &now)) {
+		code = resolvfile_put_back(rc->path, o);
+		did = 1;
+	} else if (now.kind == RESOLV_FILE && resolvtext_is_ours(now.text, now.len)) {
+		size_t len;
+		auto_free char *text = resolvtext_strip(now.text, now.len, &len);
+
+		log_warn("dns", "resolv.conf is not as we wrote it, only our lines go path=%s",
+			rc->path);
+		code = resolvfile_replace(rc->path, &now, text, len);
+		did = 1;
+	}
+	resolv_original_fini(&now);
+	if (code < 0)
+		return cannot(rc, code, "put back", err);
+	if (rc->keep.del != NULL)
+		rc->keep.del(rc->keep.arg, KEEP_KEY);
+	return did;
+}
+
+static void
+read_kept(const struct resolvconf *rc, struct resolv_original *o)
+{
+	auto_free char *data = NULL;
+	size_t len;
+
+	if (rc->keep.get != NULL && rc->keep.get(rc->keep.arg, KEEP_KEY, &data, &len) == 0 &&
+		resolv_original_unpack(o, data, len) < 0)
+		log_warn("dns",
+			"the kept original of resolv.conf is damaged, our marks in it are used "
+			"path=%s",
+			rc->path);
+}
+
+/* A predecessor's lines are ours now. False: they are not there, or not as it wrote them. */
+static bool
+succeed(struct resolvconf *rc)
+{
+	struct resolv_original o = {0}, now;
+
+	read_kept(rc, &o);
+	if (o.ours != NULL && resolvfile_read(rc->path, &now) == 0) {
+		rc->written = resolvfile_is_ours(&o, &now) && now.len == o.ours_len;
+		resolv_original_fini(&now);
+	}
+	if (rc->written)
+		rc->original = o;
+	else
+		resolv_original_fini(&o);
+	return rc->written;
+}
+
+/* What a run that was killed left. 1 when there was something. */
+static int
+recover(struct resolvconf *rc, struct err *err)
+{
+	struct resolv_original o = {0};
+	int code;
+
+	read_kept(rc, &o);
+	code = undo(rc, &o, err);
+	if (code == 1)
+		log_info("dns", "put back resolv.conf that an earlier run left path=%s", rc->path);
+	resolv_original_fini(&o);
+	return code;
+}
+
+int
+resolvconf_recover(const char *path, const struct dns_keep *keep, struct err *err)
+{
+	struct resolvconf rc = {.path = xstrdup(path), .keep = *keep};
+	int code = recover(&rc, err);
+
+	free(rc.path);
+	return code;
+}
+
+/* --- the door ------------------------------------------------------------ */
+
+/* The same ones are told once. */
+static void
+tell_unknown(struct resolvconf *rc)
+{
+	char *unknown = resolvtext_unknown(rc->original.text, rc->original.len);
+
+	if (unknown[0] != '\0' && (rc->unknown == NULL || strcmp(rc->unknown, unknown) != 0))
+		log_warn("dns",
+			"nameservers of resolv.conf are skipped: they are no plain addresses "
+			"path=%s "
+			"nameservers=%s",
+			rc->path, unknown);
+	free(rc->unknown);
+	rc->unknown = unknown;
+}
+
+/* The original is what lies there now. */
+static int
+adopt(struct resolvconf *rc, struct err *err)
+{
+	struct resolv_original now;
+	int code = resolvfile_read(rc->path, &now);
+
+	if (code < 0)
+		return cannot(rc, code, "read", err);
+	if (resolvtext_is_ours(now.text, now.len)) {
+		char *text = resolvtext_strip(now.text, now.len, &now.len);
+
+		free(now.text);
+		now.text = text;
+	}
+	resolv_original_fini(&rc->original);
+	rc->original = now;
+	tell_unknown(rc);
+	return 0;
+}
+
+int
+resolvconf_open(struct resolvconf **out, const struct resolvconf_config *config, struct err *err)
+{
+	struct resolvconf *rc = xcalloc(1, sizeof *rc);
+	struct err why;
+	int code;
+
+	rc->path = xstrdup(config->path);
+	rc->domain = xstrdup(config->cluster_domain);
+	rc->resolved = config->resolved != NULL ? xstrdup(config->resolved) : NULL;
+	rc->manage = config->manage;
+	rc->keep = config->keep;
+	rc->trouble = "";
+	rc->replaced.fd = -1;
+	if (config->stay && config->manage && succeed(rc)) {
+		*out = rc;
+		return 0;
+	}
+	if (recover(rc, &why) < 0)
+		log_warn("dns", "an earlier run's lines stay for now: %s", why.text);
+	code = adopt(rc, &why);
+	if (code < 0 && config->manage) {
+		err_set(err, code, "%s (dns.manageResolvConf: false leaves it alone)", why.text);
+		resolvconf_close(&rc);
+		return code;
+	}
+	if (code < 0)
+		rc->original.text = xstrdup("");
+	if (rc->original.kind == RESOLV_MISSING)
+		log_warn("dns", "there is no resolv.conf path=%s", rc->path);
+	*out = rc;
+	return 0;
+}
+
+void
+resolvconf_close(struct resolvconf **out)
+{
+	struct resolvconf *rc = take_ptr(out);
+
+	if (rc == NULL)
+		return;
+	resolv_original_fini(&rc->original);
+	replaced_fini(&rc->replaced);
+	free(rc->path);
+	free(rc->domain);
+	free(rc->resolved);
+	free(rc->unknown);
+	free(rc);
+}
+
+static int
+keep_original(struct resolvconf *rc, struct err *err)
+{
+	auto_free char *data = NULL;
+	size_t len;
+	int code;
+
+	if (rc->keep.put == NULL)
+		return 0;
+	data = resolv_original_pack(&rc->original, &len);
+	code = rc->keep.put(rc->keep.arg, KEEP_KEY, data, len);
+	rc->unkept = code < 0;
+	if (code < 0)
+		return err_set(err, code, "cannot keep the original of %s, it is left alone: %s",
+			rc->path, strerror(-code));
+	return 0;
+}
+
+/* Somebody may have written the file since we looked: then that is the original. 1: all of it is
+ * ours. */
+static int
+look_again(struct resolvconf *rc, struct err *err)
+{
+	struct resolv_original now;
+	int code;
+	bool ours, whole;
+
+	if (!rc->written)
+		return adopt(rc, err);
+	code = resolvfile_read(rc->path, &now);
+	if (code < 0)
+		return cannot(rc, code, "read", err);
+	/* whoever deletes it has nothing to say about the nameservers */
+	ours = resolvfile_is_ours(&rc->original, &now) || now.kind == RESOLV_MISSING;
+	whole = now.kind != RESOLV_MISSING && now.len == rc->original.ours_len;
+	resolv_original_fini(&now);
+	return ours ? whole : adopt(rc, err);
+}
+
+static int
+replace(struct resolvconf *rc, struct replaced *before)
+{
+	const struct resolv_original *o = &rc->original;
+	int code = resolvfile_replace(rc->path, o, o->ours, o->ours_len);
+
+	if (code < 0)
+		return code;
+	replaced_fini(&rc->replaced);
+	if (before->fd >= 0 && !replaced_is_at(before->fd, rc->path)) {
+		rc->replaced = *before;
+		*before = (struct replaced){.fd = -1};
+	}
+	return 0;
+}
+
+/* known: the original is what it has to be, no need to look. */
+static int
+write_ours(struct resolvconf *rc, uint32_t address, bool known, struct err *err)
+{
+	struct replaced before __attribute__((cleanup(replaced_fini))) = replaced_open(rc->path);
+	struct resolv_original *o = &rc->original;
+	auto_free char *fresh = NULL;
+	size_t len;
+	int code = known ? 0 : look_again(rc, err);
+
+	if (code < 0)
+		return code;
+	fresh = resolvtext_build(o->text, o->len, rc->domain, address, &len);
+	if (code == 1 && len == o->ours_len && memcmp(fresh, o->ours, len) == 0) {
+		rc->address = address;
+		rc->trouble = "";
+		return 0;
+	}
+	free(o->ours);
+	o->ours = take_ptr(&fresh);
+	o->ours_len = len;
+	code = keep_original(rc, err);
+	if (code < 0)
+		return code;
+	code = replace(rc, &before);
+	if (code < 0)
+		return cannot(rc, code, "write", err);
+	rc->written = true;
+	rc->address = address;
+	rc->trouble = "";
+	return 0;
+}
+
+static bool
+is_full(int code)
+{
+	return code == -ENOSPC || code == -EDQUOT;
+}
+
+int
+resolvconf_write(struct resolvconf *rc, uint32_t address, struct err *err)
+{
+	int code;
+
+	if (!rc->manage)
+		return 0;
+	rc->trouble = "cannot be written";
+	rc->unkept = false;
+	code = write_ours(rc, address, false, err);
+	if (rc->unkept)
+		rc->trouble = "left alone, its original cannot be kept";
+	else if (is_full(code))
+		rc->trouble = "left alone, its disk is full";
+	return rc->unkept || is_full(code) ? RESOLVCONF_LEFT : code;
+}
+
+static bool
+same_file(const struct resolv_original *a, const struct resolv_original *b)
+{
+	return a->kind == b->kind && a->len == b->len && memcmp(a->text, b->text, a->len) == 0 &&
+		strcmp(a->link != NULL ? a->link : "", b->link != NULL ? b->link : "") == 0;
+}
+
+int
+resolvconf_check(struct resolvconf *rc, bool mend, struct err *err)
+{
+	struct resolv_original now;
+	int code = resolvfile_read(rc->path, &now);
+	bool same, late;
+
+	if (code < 0)
+		return cannot(rc, code, "read", err);
+	same = rc->written
+		? resolvfile_is_ours(&rc->original, &now) && now.len == rc->original.ours_len
+		: same_file(&rc->original, &now);
+	resolv_original_fini(&now);
+	late = same && mend && rc->written && take_late_words(rc);
+	if (same && !late) {
+		rc->trouble = rc->written ? "" : rc->trouble;
+		return RESOLVCONF_SAME;
+	}
+	if (rc->written && mend) {
+		code = write_ours(rc, rc->address, late, err);
+		return code < 0 ? code : RESOLVCONF_MENDED;
+	}
+	code = look_again(rc, err);
+	if (code < 0)
+		return code;
+	if (rc->written)
+		rc->trouble = "another program keeps changing it";
+	return RESOLVCONF_READ;
+}
+
+int
+resolvconf_restore(struct resolvconf *rc, struct err *err)
+{
+	int code;
+
+	if (!rc->written)
+		return 0;
+	take_late_words(rc);
+	code = undo(rc, &rc->original, err);
+	if (code < 0)
+		return code;
+	rc->written = false;
+	return 0;
+}
+
+static bool
+is_resolved(const struct addr *a)
+{
+	uint32_t ip = a->sa.sa_family == AF_INET ? ntohl(a->in.sin_addr.s_addr) : 0;
+
+	return ip == RESOLVED_STUB || ip == RESOLVED_PROXY;
+}
+
+/* Whom systemd-resolved asks; 0: unknown. */
+static size_t
+behind_resolved(const struct resolvconf *rc, uint32_t own, struct addr to[UPSTREAMS_READ])
+{
+	auto_free char *text = NULL;
+	size_t len;
+
+	if (rc->resolved == NULL || file_read(rc->resolved, RESOLVTEXT_MAX, &text, &len) < 0)
+		return 0;
+	return resolvtext_upstreams(text, len, own, to, 0, UPSTREAMS_READ);
+}
+
+size_t
+resolvconf_upstreams(
+	const struct resolvconf *rc, uint32_t own, struct addr *to, size_t n, size_t max)
+{
+	struct addr listed[UPSTREAMS_READ], behind[UPSTREAMS_READ];
+	size_t n_listed = resolvtext_upstreams(
+		rc->original.text, rc->original.len, own, listed, 0, UPSTREAMS_READ);
+
+	for (size_t i = 0; i < n_listed && n < max; i++) {
+		size_t n_behind = is_resolved(&listed[i]) ? behind_resolved(rc, own, behind) : 0;
+
+		for (size_t k = 0; k < n_behind && n < max; k++)
+			to[n++] = behind[k];
+		if (n_behind == 0)
+			to[n++] = listed[i];
+	}
+	return n;
+}
+
+void
+resolvconf_state(const struct resolvconf *rc, struct buf *out)
+{
+	static const char *const kinds[] = {"file", "link", "missing"};
+	const char *state = !rc->manage ? "unmanaged" : rc->written ? "ours" : "original";
+
+	buf_printf(out, "{\"state\":\"%s\",\"original\":\"%s\",\"trouble\":\"%s\"}", state,
+		kinds[rc->original.kind], rc->trouble);
+}

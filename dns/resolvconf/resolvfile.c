@@ -1,0 +1,207 @@
+#include "dns/resolvconf/resolvfile.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "dns/resolvconf/resolvtext.h"
+
+static int
+write_all(int fd, const char *text, size_t len)
+{
+	for (size_t done = 0; done < len;) {
+		ssize_t n = pwrite(fd, text + done, len - done, (off_t)done);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		done += (size_t)n;
+	}
+	return 0;
+}
+
+static int
+fill_temporary(int fd, const struct resolv_original *like, const char *text, size_t len)
+{
+	int rc = write_all(fd, text, len);
+
+	/* Without the right to give files away the new one is ours, and as readable. */
+	if (rc == 0 && fchown(fd, like->uid, like->gid) < 0 && errno != EPERM)
+		rc = -errno;
+	if (rc == 0 && fchmod(fd, like->mode) < 0)
+		rc = -errno;
+	if (rc == 0 && fsync(fd) < 0)
+		rc = -errno;
+	return rc;
+}
+
+static int
+rename_over(const char *path, const struct resolv_original *like, const char *text, size_t len)
+{
+	auto_free char *temporary = xasprintf("%s.edgeway-new", path);
+	auto_fd int fd = -1;
+	int rc;
+
+	unlink(temporary);
+	fd = open(temporary, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return -errno;
+	rc = fill_temporary(fd, like, text, len);
+	if (rc == 0 && rename(temporary, path) < 0)
+		rc = -errno;
+	if (rc < 0)
+		unlink(temporary);
+	return rc;
+}
+
+/* A shorter text is cut first: a crash in between leaves the beginning of the longer one, which
+ * resolvfile_is_ours knows, and never a mixture. */
+static int
+write_in_place(const char *path, const char *text, size_t len)
+{
+	auto_fd int fd = open(path, O_WRONLY | O_CLOEXEC | O_NOFOLLOW);
+	struct stat st;
+	int rc;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if ((size_t)st.st_size > len && ftruncate(fd, (off_t)len) < 0)
+		return -errno;
+	rc = write_all(fd, text, len);
+	return rc == 0 && fsync(fd) < 0 && errno != EINVAL ? -errno : rc;
+}
+
+int
+resolvfile_replace(
+	const char *path, const struct resolv_original *like, const char *text, size_t len)
+{
+	int rc = rename_over(path, like, text, len);
+
+	if (rc == -EBUSY || rc == -EXDEV || rc == -EROFS || rc == -EACCES || rc == -EPERM) {
+		int second = write_in_place(path, text, len);
+
+		return second == -ENOENT || second == -ELOOP ? rc : second;
+	}
+	return rc;
+}
+
+static int
+make_link(const char *path, const char *target)
+{
+	auto_free char *temporary = xasprintf("%s.edgeway-new", path);
+	int rc = 0;
+
+	unlink(temporary);
+	if (symlink(target, temporary) < 0)
+		return -errno;
+	if (rename(temporary, path) < 0)
+		rc = -errno;
+	if (rc < 0)
+		unlink(temporary);
+	return rc;
+}
+
+int
+resolvfile_read(const char *path, struct resolv_original *o)
+{
+	char link[4096];
+	struct stat st;
+	ssize_t n;
+	int rc;
+
+	*o = (struct resolv_original){.mode = 0644};
+	if (lstat(path, &st) < 0) {
+		if (errno != ENOENT)
+			return -errno;
+		o->kind = RESOLV_MISSING;
+		o->text = xstrdup("");
+		return 0;
+	}
+	if (S_ISLNK(st.st_mode)) {
+		n = readlink(path, link, sizeof link);
+		if (n <= 0)
+			return n < 0 ? -errno : -EINVAL;
+		o->kind = RESOLV_LINK;
+		o->link = xstrndup(link, (size_t)n);
+		if (stat(path, &st) < 0)
+			st.st_mode = S_IFREG; /* file_read says why */
+	}
+	if (!S_ISREG(st.st_mode) && !S_ISDIR(st.st_mode)) {
+		resolv_original_fini(o);
+		return -ENOTSUP;
+	}
+	rc = file_read(path, RESOLVTEXT_MAX, &o->text, &o->len);
+	if (rc == -ENOENT && o->kind == RESOLV_LINK) {
+		o->text = xstrdup("");
+	} else if (rc < 0 || stat(path, &st) < 0) {
+		rc = rc < 0 ? rc : -errno;
+		resolv_original_fini(o);
+		return rc;
+	} else {
+		o->mode = st.st_mode & 07777;
+		o->uid = st.st_uid;
+		o->gid = st.st_gid;
+	}
+	return 0;
+}
+
+bool
+resolvfile_is_ours(const struct resolv_original *o, const struct resolv_original *now)
+{
+	if (now->kind != RESOLV_FILE || o->ours_len == 0 || now->len > o->ours_len ||
+		memcmp(now->text, o->ours, now->len) != 0)
+		return false;
+	return now->len == o->ours_len || resolvtext_is_ours(now->text, now->len);
+}
+
+int
+resolvfile_put_back(const char *path, const struct resolv_original *o)
+{
+	if (o->kind == RESOLV_LINK)
+		return make_link(path, o->link);
+	if (o->kind == RESOLV_MISSING)
+		return unlink(path) < 0 && errno != ENOENT ? -errno : 0;
+	return resolvfile_replace(path, o, o->text, o->len);
+}
+
+/* --- who writes while we do ------------------------------------------------- */
+
+int
+replaced_read(int fd, char **text, size_t *len)
+{
+	auto_free char *path = xasprintf("/proc/self/fd/%d", fd);
+
+	return file_read(path, RESOLVTEXT_MAX, text, len);
+}
+
+void
+replaced_fini(struct replaced *r)
+{
+	if (r->fd >= 0)
+		close(r->fd);
+	free(r->text);
+	*r = (struct replaced){.fd = -1};
+}
+
+struct replaced
+replaced_open(const char *path)
+{
+	struct replaced r = {.fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK)};
+
+	if (r.fd >= 0 && replaced_read(r.fd, &r.text, &r.len) < 0)
+		replaced_fini(&r);
+	return r;
+}
+
+bool
+replaced_is_at(int fd, const char *path)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && lstat(path, &b) == 0 && a.st_dev == b.st_dev &&
+		a.st_ino == b.st_ino;
+}

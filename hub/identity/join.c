@@ -1,0 +1,451 @@
+#include "hub/identity/join.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "model/envelope.h"
+#include "model/json.h"
+#include "model/mesh.h"
+
+struct join {
+	struct join_config config;
+	struct ws_conn *conn;
+	struct timer *timer;
+	char *node, *secret;
+	bool renews; /* the connection shows a certificate of this very name */
+	bool answered;
+	bool again; /* the key has been given the name before */
+	struct tokens_terms terms; /* of its token */
+	struct joins_entry use; /* of it; token "": it cannot be used up */
+	/* Signed, and waiting for the other replicas to know. */
+	struct share_claim *claim;
+	bool recorded; /* before that */
+	char *cert, *parent;
+};
+
+static int64_t
+now_s(void)
+{
+	return (int64_t)(wall_ms() / 1000);
+}
+
+/* --- refusals ----------------------------------------------------------------------- */
+
+static const char *const reasons[JOIN_REASONS] = {
+	[JOIN_TOKEN] = "token",
+	[JOIN_USED_UP] = "used up",
+	[JOIN_TAKEN] = "name taken",
+	[JOIN_BARRED] = "not an edge node",
+	[JOIN_OTHER] = "other",
+};
+
+const char *
+join_reason_text(enum join_reason reason)
+{
+	return reasons[reason];
+}
+
+static void
+note_refusal(struct join_stats *stats, const char *node, const char *peer, enum join_reason reason,
+	const char *why)
+{
+	stats->refused[reason]++;
+	snprintf(stats->last_node, sizeof stats->last_node, "%s", node);
+	snprintf(stats->last_peer, sizeof stats->last_peer, "%s", peer);
+	snprintf(stats->last_why, sizeof stats->last_why, "%s", why);
+	stats->last_s = now_s();
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "join refused node=%s peer=%s reason=\"%s\"", node,
+		peer, why);
+}
+
+static int
+join_bars(const struct join_config *config, const char *node, struct err *err)
+{
+	return config->bars != NULL ? config->bars(config->bars_arg, node, err) : 0;
+}
+
+/* The token alone is judged here, as who has none is told nothing else; which key asks is known only later. */
+int
+join_allow(const struct join_config *config, const char *node, const char *secret,
+	const char *peer_name, const char *address)
+{
+	struct tokens_terms terms;
+	struct err err = {0};
+
+	if (config->held) /* it comes again before long */
+		return 503;
+	if (strcmp(peer_name, node) == 0)
+		return 0;
+	if (config->approvals != NULL && strcmp(secret, MESH_APPROVAL) == 0)
+		terms.any_name = true;
+	else if (tokens_check(config->tokens, secret, node, now_s(), &terms, &err) < 0) {
+		note_refusal(config->stats, node, address, JOIN_TOKEN, err.text);
+		return 401;
+	}
+	/* It comes again before long. */
+	return terms.any_name && join_bars(config, node, &err) == -EAGAIN ? 503 : 0;
+}
+
+static void
+on_timeout(void *arg)
+{
+	struct join *j = arg;
+
+	ws_close(j->conn, 1008,
+		j->claim != NULL ? "the hub's API server does not answer"
+				 : "no certificate request came");
+}
+
+struct join *
+join_new(const struct join_config *config, struct ws_conn *conn, const char *node,
+	const char *secret, const char *peer_name)
+{
+	struct join *j = xcalloc(1, sizeof *j);
+
+	j->config = *config;
+	j->conn = conn;
+	j->node = xstrdup(node);
+	j->secret = xstrdup(secret);
+	j->renews = strcmp(peer_name, node) == 0;
+	j->timer = timer_new(config->loop, on_timeout, j);
+	timer_start(j->timer, JOIN_TIMEOUT_MS, 0);
+	return j;
+}
+
+void
+join_free(struct join **out)
+{
+	struct join *j = take_ptr(out);
+
+	if (j == NULL)
+		return;
+	if (j->config.share != NULL)
+		share_unclaim(j->config.share, &j->claim);
+	timer_free(&j->timer);
+	free(j->node);
+	free(j->secret);
+	free(j->cert);
+	free(j->parent);
+	free(j);
+}
+
+const char *
+join_node(const struct join *j)
+{
+	return j->node;
+}
+
+void
+join_end(struct join *j, const char *why)
+{
+	j->answered = true;
+	ws_close(j->conn, 1008, why);
+}
+
+/* The one answer, then the end. */
+static void
+answer(struct join *j, enum operation op, const char *parent, struct buf *content, const char *end)
+{
+	char id[37];
+	auto_free char *resource = xasprintf("certificate/%s", j->node);
+	const struct saying say = {
+		.source = "edgeway-hub",
+		.operation = op,
+		.resource = resource,
+		.parent = parent,
+		.content = buf_str(content),
+		.content_len = buf_len(content),
+	};
+	auto_buf struct buf b;
+
+	envelope_new_id(id);
+	buf_init(&b, BUF_UNLIMITED);
+	envelope_say(&b, &say, id);
+	ws_send(j->conn, buf_at(&b), buf_len(&b));
+	j->answered = true;
+	ws_close(j->conn, op == OP_ERROR ? 1008 : 1000, end);
+}
+
+static enum join_reason
+reason_of(int rc)
+{
+	switch (rc) {
+	case -EACCES:
+		return JOIN_TOKEN;
+	case -EDQUOT:
+		return JOIN_USED_UP;
+	case -EEXIST:
+	case -EBUSY:
+		return JOIN_TAKEN;
+	case -EPERM:
+	case -ENOENT:
+		return JOIN_BARRED;
+	default:
+		return JOIN_OTHER;
+	}
+}
+
+static void
+refuse(struct join *j, const char *parent, int rc, const char *why)
+{
+	auto_buf struct buf c;
+
+	note_refusal(j->config.stats, j->node, ws_peer_addr(j->conn), reason_of(rc), why);
+	buf_init(&c, BUF_UNLIMITED);
+	json_add_text(&c, why);
+	answer(j, OP_ERROR, parent, &c, "refused");
+}
+
+struct request {
+	char *csr;
+};
+
+static int
+read_request(struct request *r, const char *json, size_t len, struct err *err)
+{
+	static const struct field fields[] = {
+		{"csr", FIELD_TEXT, offsetof(struct request, csr), JOIN_CSR_MAX, NULL, NULL},
+	};
+	struct json j;
+	int rc;
+
+	json_init(&j, json, len);
+	json_fields(&j, fields, ARRAY_LEN(fields), r);
+	rc = json_finish(&j, err);
+	if (rc == 0 && r->csr == NULL)
+		rc = err_set(err, EBADMSG, "no csr in the request");
+	return rc;
+}
+
+/* With the answer, the conversation is over. */
+static void
+hand_out(struct join *j)
+{
+	auto_buf struct buf c;
+
+	buf_init(&c, BUF_UNLIMITED);
+	buf_adds(&c, "{\"cert\":");
+	json_add_text(&c, j->cert);
+	buf_adds(&c, ",\"ca\":");
+	json_add_text(&c, certs_ca_pem(j->config.certs));
+	buf_adds(&c, "}");
+	j->config.stats->issued++;
+	log_limited(LOG_LEVEL_INFO, 120, "hub", "node joined node=%s peer=%s renewed=%s", j->node,
+		ws_peer_addr(j->conn), j->renews ? "yes" : "no");
+	answer(j, OP_RESPONSE, j->parent, &c, "joined");
+}
+
+/* --- signing ------------------------------------------------------------------------ */
+
+static int
+join_record(struct join *j, struct err *err)
+{
+	return ledger_record(certs_ledger(j->config.certs), j->node, j->cert, err);
+}
+
+static void
+on_claimed(void *arg, int rc, const char *why)
+{
+	struct join *j = arg;
+	struct err err = {0};
+
+	j->claim = NULL;
+	if (j->answered)
+		return;
+	if (rc < 0)
+		err_set(&err, rc, "the name cannot be given: %.300s", why);
+	else if (!j->recorded)
+		rc = join_record(j, &err);
+	if (rc < 0)
+		refuse(j, j->parent, rc, err.text);
+	else
+		hand_out(j);
+}
+
+/* Alone: on this disk before anybody has the certificate. */
+static int
+sign_alone(struct join *j, struct err *err)
+{
+	struct joins *joins = ledger_joins(certs_ledger(j->config.certs));
+	int rc = j->use.token[0] != '\0' ? joins_add(joins, &j->use, now_s(), err) : 0;
+
+	if (rc < 0 || (rc = join_record(j, err)) == 0)
+		return rc;
+	if (j->use.token[0] != '\0') {
+		joins_withdraw(joins, &j->use); /* the token is not used up by what was not given */
+		joins_keep(joins, now_s());
+	}
+	return rc;
+}
+
+/* With replicas the certificate waits until they know. What a token gives is claimed: of two that give one name, or one use
+ * of a token, one wins. */
+static int
+sign_with_others(struct join *j, struct err *err)
+{
+	struct ledger *ledger = certs_ledger(j->config.certs);
+	struct share_wish wish = {
+		.node = j->node,
+		.free_name = j->terms.any_name && !j->again,
+		.uses = j->use.token[0] != '\0' ? j->terms.uses : 0,
+		.join = j->use,
+	};
+	int rc;
+
+	j->recorded = j->renews || j->again;
+	wish.recorded = j->recorded;
+	if ((rc = ledger_entry(ledger, &wish.entry, j->cert, err)) < 0)
+		return rc;
+	/* Of a revoked node the new serial number is told with the claim, as good. */
+	rc = j->recorded ? join_record(j, err)
+			 : revoked_sign(ledger_revoked(ledger), j->node, wish.entry.serial, err);
+	if (rc == 0)
+		j->claim = share_claim(j->config.share, &wish, on_claimed, j);
+	return rc;
+}
+
+static int
+sign(struct join *j, const char *csr, struct err *err)
+{
+	int rc = certs_issue(j->config.certs, j->node, csr, &j->cert, err);
+
+	if (rc < 0)
+		return rc;
+	return j->config.share != NULL ? sign_with_others(j, err) : sign_alone(j, err);
+}
+
+/* --- by a token ----------------------------------------------------------------------- */
+
+static int
+judge_use(struct join *j, struct err *err)
+{
+	const struct joins *joins = ledger_joins(certs_ledger(j->config.certs));
+	bool taken = certs_taken(j->config.certs, j->node);
+
+	/* A join that was cut off before its certificate was known to anybody goes on; a key that the node had once does not, nor one of
+	 * before the name was forgotten. */
+	if (joins_has(joins, &j->use) ? !taken && !certs_revoked(j->config.certs, j->node)
+				      : joins_count(joins, j->use.token) < j->terms.uses)
+		return 0;
+	return err_set(err, EDQUOT,
+		"the token %s is used up: make another one with `edgewayctl token create --node "
+		"%s` on the hub, or bring back node.crt and node.key",
+		j->terms.id, j->node);
+}
+
+static int
+judge_name(const struct join *j, struct err *err)
+{
+	if (!j->terms.any_name)
+		return 0;
+	if (certs_taken(j->config.certs, j->node))
+		return err_set(err, EEXIST,
+			"the name %s holds a certificate already: make a token with `edgewayctl "
+			"token "
+			"create --node %s` on the hub, or bring back node.crt and node.key",
+			j->node, j->node);
+	return join_bars(&j->config, j->node, err);
+}
+
+/* Who shows the key that the name was given to gets the same again: its answer was lost. */
+static int
+join_by_token(struct join *j, const char *csr, struct err *err)
+{
+	auto_free char *name = NULL;
+	char key[PKI_HASH_TEXT];
+	int rc = tokens_check(j->config.tokens, j->secret, j->node, now_s(), &j->terms, err);
+
+	if (rc < 0) /* the token has gone since the upgrade */
+		return err_wrap(err, rc, "not allowed any more");
+	if ((rc = pki_csr_info(csr, &name, key, err)) < 0)
+		return rc;
+	if (j->config.share != NULL && share_claim_pends(j->config.share, j->node))
+		return err_set(err, EAGAIN,
+			"another request for this name waits for the hub's API server: try again");
+	j->again = certs_given(j->config.certs, j->node, key, now_s(), &j->cert);
+	if (j->cert != NULL)
+		return 0;
+	if (j->terms.uses > 0 && !j->again) {
+		memcpy(j->use.token, j->terms.id, sizeof j->use.token);
+		ledger_short_key(j->use.key, key);
+		snprintf(j->use.node, sizeof j->use.node, "%s", j->node);
+		j->use.until_s = j->terms.expires_s;
+		if ((rc = judge_use(j, err)) < 0)
+			return rc;
+	}
+	if (!j->again && (rc = judge_name(j, err)) < 0)
+		return rc;
+	return sign(j, csr, err);
+}
+
+/* Whoever has no token: an operator decides, and the node comes again. */
+static int
+ask_approval(struct join *j, const char *csr, const char *parent, struct err *err)
+{
+	struct approval_answer said;
+	auto_buf struct buf c;
+
+	buf_init(&c, BUF_UNLIMITED);
+	approvals_ask(j->config.approvals, j->node, ws_peer_addr(j->conn), csr, &said);
+	if (said.result == APPROVAL_REFUSED)
+		return err_set(err, EACCES, "%s", said.why);
+	if (said.result == APPROVAL_GIVEN) {
+		j->cert = said.cert;
+		return 0;
+	}
+	buf_printf(&c, "{\"pending\":\"%s\"}", said.name);
+	answer(j, OP_RESPONSE, parent, &c, "pending");
+	return 0;
+}
+
+static bool
+needs_approval(const struct join *j)
+{
+	return j->config.approvals != NULL && !j->renews && strcmp(j->secret, MESH_APPROVAL) == 0;
+}
+
+static int
+take_request(struct join *j, const struct envelope *e, struct err *err)
+{
+	auto_free char *want = xasprintf("certificate/%s", j->node);
+	struct request r = {0};
+	int rc;
+
+	if (e->operation != OP_INSERT || strcmp(e->resource, want) != 0)
+		return err_set(err, EBADMSG, "expected insert %s", want);
+	if (j->cert != NULL)
+		return err_set(err, EBADMSG, "one request is enough");
+	rc = read_request(&r, e->content, e->content_len, err);
+	if (rc == 0 && needs_approval(j))
+		rc = ask_approval(j, r.csr, e->id, err);
+	else if (rc == 0)
+		rc = j->renews ? sign(j, r.csr, err) : join_by_token(j, r.csr, err);
+	free(r.csr);
+	return rc;
+}
+
+void
+join_text(struct join *j, const char *text, size_t len)
+{
+	struct envelope e;
+	struct err err = {0};
+	int rc;
+
+	if (j->answered)
+		return;
+	rc = envelope_parse(&e, text, len, &err);
+	if (rc < 0 && rc != -EOPNOTSUPP) {
+		refuse(j, "", rc, err.text);
+		return;
+	}
+	if (rc < 0 || (rc = take_request(j, &e, &err)) < 0) {
+		refuse(j, e.id, rc, err.text);
+	} else {
+		j->parent = xstrdup(e.id);
+		if (j->claim == NULL && !j->answered)
+			hand_out(j);
+	}
+	envelope_fini(&e);
+}

@@ -1,0 +1,622 @@
+#include "hub/identity/ledger.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/log.h"
+#include "hub/manifests/list_file.h"
+
+/* In a node's file, before its certificate: the CAs that the node was given with it. */
+#define CAS_LINE "edgeway-ca: "
+
+enum {
+	PEM_MAX = 256 * 1024,
+	RECORD_NAME_MAX = 200, /* leaves room for the suffix of file_write within NAME_MAX */
+};
+
+struct ledger {
+	char *dir; /* dataDir */
+	struct revoked *revoked;
+	struct joins *joins;
+	struct roll *roll; /* NULL: not shared */
+	struct roll *files; /* what the files say, where it is not; NULL: not read yet */
+	char cas[CA_LIST_TEXT]; /* in use; until ledger_use_cas those of the last start */
+	struct list_file cas_file;
+	uint64_t changes; /* of the files' names */
+};
+
+static char *
+record_path(const struct ledger *l, const char *node)
+{
+	char hash[PKI_HASH_TEXT];
+
+	if (strlen(node) <= RECORD_NAME_MAX)
+		return xasprintf("%s/nodes/%s", l->dir, node);
+	pki_sha256_hex(node, strlen(node), hash);
+	return xasprintf("%s/nodes/sha256-%s", l->dir, hash);
+}
+
+typedef void file_fn(void *arg, const char *file);
+
+/* Neither what file_write left behind nor what is no name. */
+static void
+each_file(const struct ledger *l, file_fn *fn, void *arg)
+{
+	auto_free char *path = xasprintf("%s/nodes", l->dir);
+	DIR *dir = opendir(path);
+	struct dirent *d;
+
+	while (dir != NULL && (d = readdir(dir)) != NULL) {
+		if (d->d_name[0] != '.' && strstr(d->d_name, ".tmp.") == NULL)
+			fn(arg, d->d_name);
+	}
+	if (dir != NULL)
+		closedir(dir);
+}
+
+/* --- open and close ---------------------------------------------------------------- */
+
+static void
+on_any(void *arg, const char *file)
+{
+	(void)file;
+	*(bool *)arg = true;
+}
+
+/* The file is there from the first start on, so that its loss can be noticed. */
+static int
+open_revoked(struct ledger *l, struct err *err)
+{
+	static const char none[] = "{\"revoked\":[]}\n";
+	auto_free char *path = xasprintf("%s/revoked.json", l->dir);
+	bool any = false;
+	int rc;
+
+	if (access(path, F_OK) < 0 && errno == ENOENT) {
+		each_file(l, on_any, &any);
+		if (any)
+			log_warn("hub",
+				"%s is missing though nodes hold certificates: nobody counts as "
+				"revoked; bring back a copy and restart, or revoke them again",
+				path);
+		if ((rc = file_write(path, none, sizeof none - 1, 0600)) < 0)
+			return err_set(err, rc, "cannot write %s: %s", path, strerror(-rc));
+	}
+	return revoked_open(&l->revoked, path, err);
+}
+
+static void
+ledger_read_cas(struct ledger *l)
+{
+	auto_free char *path = xasprintf("%s/ca.list", l->dir), *text = NULL;
+
+	list_file_init(&l->cas_file, path);
+	if (file_read(path, CA_LIST_TEXT + 1, &text, NULL) < 0)
+		return;
+	text[strcspn(text, "\n")] = '\0';
+	if (ca_list_ok(text))
+		strcpy(l->cas, text);
+}
+
+int
+ledger_open(struct ledger **out, const char *dir, struct err *err)
+{
+	struct ledger *l = xcalloc(1, sizeof *l);
+	auto_free char *nodes = xasprintf("%s/nodes", dir);
+	auto_free char *joins = xasprintf("%s/joins.json", dir);
+	int rc = mkdir_p(nodes, 0700);
+
+	l->dir = xstrdup(dir);
+	ledger_read_cas(l);
+	if (rc < 0)
+		rc = err_set(err, rc, "cannot make %s: %s", nodes, strerror(-rc));
+	else
+		rc = open_revoked(l, err);
+	if (rc == 0)
+		rc = joins_open(&l->joins, joins, err);
+	if (rc < 0)
+		ledger_close(&l);
+	*out = l;
+	return rc;
+}
+
+void
+ledger_close(struct ledger **out)
+{
+	struct ledger *l = take_ptr(out);
+
+	if (l == NULL)
+		return;
+	revoked_close(&l->revoked);
+	joins_close(&l->joins);
+	roll_free(&l->roll);
+	roll_free(&l->files);
+	list_file_fini(&l->cas_file);
+	free(l->dir);
+	free(l);
+}
+
+/* --- names -------------------------------------------------------------------------- */
+
+bool
+ledger_taken(const struct ledger *l, const char *node)
+{
+	auto_free char *path = record_path(l, node);
+
+	if (l->roll != NULL && roll_find(l->roll, node) != NULL)
+		return true;
+	/* What cannot be looked at counts as taken: doubt must not give a name away. */
+	return access(path, F_OK) == 0 || errno != ENOENT;
+}
+
+uint64_t
+ledger_changes(const struct ledger *l)
+{
+	return l->changes + (l->roll != NULL ? roll_changes(l->roll) : 0);
+}
+
+struct names_list {
+	char **names;
+	size_t n;
+};
+
+static void
+add_name(void *arg, const char *name)
+{
+	struct names_list *list = arg;
+
+	/* Names too long for a file are not listed. */
+	if (strncmp(name, "sha256-", 7) == 0)
+		return;
+	list->names = xrealloc(list->names, (list->n + 1) * sizeof *list->names);
+	list->names[list->n++] = xstrdup(name);
+}
+
+static int
+by_name(const void *a, const void *b)
+{
+	return strcmp(*(char *const *)a, *(char *const *)b);
+}
+
+size_t
+ledger_nodes(const struct ledger *l, char ***names)
+{
+	struct names_list list = {0};
+	const char *name;
+	size_t kept = 0, at = 0;
+
+	each_file(l, add_name, &list);
+	while (l->roll != NULL && (name = roll_walk(l->roll, &at)) != NULL)
+		add_name(&list, name);
+	if (list.n > 0)
+		qsort(list.names, list.n, sizeof *list.names, by_name);
+	for (size_t i = 0; i < list.n; i++) {
+		if (kept > 0 && strcmp(list.names[kept - 1], list.names[i]) == 0)
+			free(list.names[i]);
+		else
+			list.names[kept++] = list.names[i];
+	}
+	*names = list.names;
+	return kept;
+}
+
+/* --- certificates --------------------------------------------------------------------- */
+
+int
+ledger_entry(
+	const struct ledger *l, struct roll_entry *entry, const char *cert_pem, struct err *err)
+{
+	char key[PKI_HASH_TEXT] = "";
+	int rc;
+
+	*entry = (struct roll_entry){0};
+	strcpy(entry->cas, l->cas);
+	rc = pki_cert_info(cert_pem, NULL, NULL, &entry->expires_s, err);
+
+	entry->signed_s = (int64_t)(wall_ms() / 1000);
+	if (rc == 0)
+		rc = pki_cert_key(cert_pem, key, err);
+	ledger_short_key(entry->key, key);
+	return rc < 0 ? rc : pki_cert_serial(cert_pem, entry->serial, err);
+}
+
+void
+ledger_short_key(char to[JOINS_KEY_TEXT], const char *key_hash)
+{
+	snprintf(to, JOINS_KEY_TEXT, "%s", key_hash);
+}
+
+/* Text before a PEM block is no part of it (RFC 7468 section 2). */
+static int
+write_record(const struct ledger *l, const char *node, const char *cert_pem, const char *cas,
+	struct err *err)
+{
+	auto_free char *path = record_path(l, node);
+	auto_free char *text = xasprintf(CAS_LINE "%s\n%s", cas, cert_pem);
+	int rc = file_write(path, text, strlen(text), 0644);
+
+	return rc < 0 ? err_set(err, rc, "cannot write %s: %s", path, strerror(-rc)) : 0;
+}
+
+static int
+record(struct ledger *l, const char *node, const char *cert_pem, const char *cas, struct err *err)
+{
+	bool taken = ledger_taken(l, node);
+	struct roll_entry entry;
+	int rc = ledger_entry(l, &entry, cert_pem, err);
+
+	snprintf(entry.cas, sizeof entry.cas, "%s", cas);
+	if (rc == 0)
+		rc = revoked_sign(l->revoked, node, entry.serial, err);
+	if (rc == 0)
+		rc = write_record(l, node, cert_pem, cas, err);
+	if (rc == 0 && l->roll != NULL)
+		roll_sign(l->roll, node, &entry);
+	else if (rc == 0 && l->files != NULL)
+		roll_sign(l->files, node, &entry);
+	l->changes += !taken;
+	return rc;
+}
+
+int
+ledger_record(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
+{
+	return record(l, node, cert_pem, l->cas, err);
+}
+
+int
+ledger_note(struct ledger *l, const char *node, const char *cert_pem, struct err *err)
+{
+	return record(l, node, cert_pem, "", err);
+}
+
+int
+ledger_revoke(struct ledger *l, const char *node, int64_t now_s, struct err *err)
+{
+	if (!ledger_taken(l, node))
+		return err_set(err, ENOENT,
+			"no node named \"%.253s\" holds a certificate; see `edgewayctl node list`",
+			node);
+	revoked_add(l->revoked, node, now_s);
+	return 0;
+}
+
+bool
+ledger_given(const struct ledger *l, const char *node, const struct ledger_key *key, char **cert)
+{
+	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	auto_free char *pem = ledger_cert(l, node);
+	char serial[PKI_SERIAL_TEXT] = "", short_key[JOINS_KEY_TEXT];
+
+	*cert = NULL;
+	if (pem != NULL && pki_cert_serial(pem, serial, NULL) == 0 &&
+		(e == NULL || strcmp(e->serial, serial) == 0) &&
+		pki_cert_fits(pem, key->ca_pem, key->hash, key->now_s)) {
+		if (revoked_refuses(l->revoked, node, serial))
+			return false;
+		*cert = take_ptr(&pem);
+		return true;
+	}
+	ledger_short_key(short_key, key->hash);
+	return e != NULL && strcmp(e->key, short_key) == 0 && key->now_s < e->expires_s &&
+		!revoked_refuses(l->revoked, node, e->serial);
+}
+
+enum ledger_holder
+ledger_holder(const struct ledger *l, const char *node, const char *key_hash)
+{
+	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	auto_free char *pem = ledger_cert(l, node);
+	char serial[PKI_SERIAL_TEXT] = "", key[PKI_HASH_TEXT] = "";
+
+	if (!ledger_taken(l, node))
+		return LEDGER_FREE;
+	if (pem != NULL && pki_cert_serial(pem, serial, NULL) == 0)
+		pki_cert_key(pem, key, NULL);
+	if (e != NULL && strcmp(e->serial, serial) != 0) { /* the last one is another replica's */
+		snprintf(serial, sizeof serial, "%s", e->serial);
+		snprintf(key, sizeof key, "%s", e->key);
+	}
+	if (key[0] == '\0' || strncmp(key, key_hash, JOINS_KEY_TEXT - 1) != 0)
+		return LEDGER_ANOTHER;
+	return revoked_refuses(l->revoked, node, serial) ? LEDGER_REVOKED : LEDGER_OWN;
+}
+
+/* --- forgetting ------------------------------------------------------------------------ */
+
+static int
+remove_file(struct ledger *l, const char *node, struct err *err)
+{
+	auto_free char *path = record_path(l, node);
+
+	if (unlink(path) < 0 && errno != ENOENT)
+		return err_set(err, errno, "cannot remove %s: %s", path, strerror(errno));
+	l->changes++;
+	return 0;
+}
+
+int
+ledger_forget(struct ledger *l, const char *node, int64_t now_s, struct err *err)
+{
+	int rc = ledger_revoke(l, node, now_s, err);
+
+	if (rc == 0)
+		rc = remove_file(l, node, err);
+	if (rc == 0 && l->roll != NULL)
+		roll_forget(l->roll, node, now_s);
+	else if (rc == 0 && l->files != NULL)
+		roll_remove(l->files, node);
+	return rc;
+}
+
+/* One whose certificate is good was signed since, and its replica was cut off before it could tell. */
+void
+ledger_drop_forgotten(struct ledger *l)
+{
+	const char *node;
+	size_t at = 0;
+
+	while ((node = roll_walk_forgotten(l->roll, &at)) != NULL) {
+		auto_free char *pem = ledger_cert(l, node);
+		char serial[PKI_SERIAL_TEXT];
+		struct roll_entry entry;
+		struct err err = {0};
+
+		if (pem == NULL || pki_cert_serial(pem, serial, NULL) < 0)
+			continue;
+		if (!revoked_refuses(l->revoked, node, serial)) {
+			if (ledger_entry(l, &entry, pem, NULL) == 0)
+				roll_sign(l->roll, node, &entry);
+		} else if (remove_file(l, node, &err) < 0) {
+			log_limited(LOG_LEVEL_ERROR, 4, "hub", "a node is not forgotten here: %s",
+				err.text);
+		}
+	}
+}
+
+bool
+ledger_info(const struct ledger *l, const char *node, char serial[PKI_SERIAL_TEXT],
+	int64_t *not_after_s)
+{
+	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	auto_free char *path = record_path(l, node), *pem = NULL;
+
+	if (e != NULL) {
+		strcpy(serial, e->serial);
+		*not_after_s = e->expires_s;
+		return true;
+	}
+	return file_read(path, PEM_MAX, &pem, NULL) == 0 &&
+		pki_cert_serial(pem, serial, NULL) == 0 &&
+		pki_cert_info(pem, NULL, NULL, not_after_s, NULL) == 0;
+}
+
+/* What stands before the block is ours. */
+char *
+ledger_cert(const struct ledger *l, const char *node)
+{
+	auto_free char *path = record_path(l, node), *text = NULL;
+	const char *block;
+
+	if (file_read(path, PEM_MAX, &text, NULL) < 0)
+		return NULL;
+	block = strstr(text, "-----BEGIN");
+	return xstrdup(block != NULL ? block : text);
+}
+
+struct revoked *
+ledger_revoked(const struct ledger *l)
+{
+	return l->revoked;
+}
+
+struct joins *
+ledger_joins(const struct ledger *l)
+{
+	return l->joins;
+}
+
+static void
+ledger_keep_cas(struct ledger *l)
+{
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	buf_printf(&text, "%s\n", l->cas);
+	list_file_keep(&l->cas_file, &text);
+}
+
+void
+ledger_keep(struct ledger *l, int64_t now_s)
+{
+	if (l->cas_file.problem[0] != '\0')
+		ledger_keep_cas(l);
+	if (revoked_problem(l->revoked)[0] != '\0')
+		revoked_keep(l->revoked);
+	if (joins_problem(l->joins)[0] != '\0')
+		joins_keep(l->joins, now_s);
+}
+
+const char *
+ledger_problem(const struct ledger *l)
+{
+	const char *problem = revoked_problem(l->revoked);
+
+	if (problem[0] == '\0')
+		problem = joins_problem(l->joins);
+	return problem[0] != '\0' ? problem : l->cas_file.problem;
+}
+
+/* --- replicas ------------------------------------------------------------------------ */
+
+void
+ledger_share(struct ledger *l)
+{
+	if (l->roll == NULL)
+		l->roll = roll_new();
+}
+
+struct roll *
+ledger_roll(const struct ledger *l)
+{
+	return l->roll;
+}
+
+struct reading {
+	struct ledger *ledger;
+	struct roll *roll;
+	bool any;
+};
+
+/* The list of CAs that the file says, "" none. */
+static void
+read_cas(char cas[CA_LIST_TEXT], const char *text)
+{
+	const char *at = text + strlen(CAS_LINE);
+	size_t len;
+
+	cas[0] = '\0';
+	if (strncmp(text, CAS_LINE, strlen(CAS_LINE)) != 0)
+		return;
+	len = strcspn(at, "\r\n");
+	if (len < CA_LIST_TEXT)
+		snprintf(cas, CA_LIST_TEXT, "%.*s", (int)len, at);
+	if (!ca_list_ok(cas))
+		cas[0] = '\0';
+}
+
+/* A file of a node that the roll does not know. When it was signed is told by its beginning. */
+static void
+add_file(void *arg, const char *file)
+{
+	struct reading *r = arg;
+	auto_free char *path = xasprintf("%s/nodes/%s", r->ledger->dir, file);
+	auto_free char *pem = NULL, *name = NULL;
+	struct roll_entry entry;
+	int64_t from;
+
+	if (roll_last(r->roll, file) != NULL || file_read(path, PEM_MAX, &pem, NULL) < 0 ||
+		pki_cert_info(pem, &name, &from, NULL, NULL) < 0 ||
+		roll_last(r->roll, name) != NULL || ledger_entry(r->ledger, &entry, pem, NULL) < 0)
+		return;
+	entry.signed_s = from;
+	read_cas(entry.cas, pem);
+	roll_add(r->roll, name, &entry);
+	r->any = true;
+}
+
+int
+ledger_merge(struct ledger *l, const char *text, bool *news, bool *lacks, struct err *err)
+{
+	struct reading r = {.ledger = l, .roll = l->roll};
+	bool news2, lacks2;
+	int rc = roll_merge(l->roll, text, news, lacks, err);
+
+	if (rc == 0)
+		rc = joins_merge(l->joins, text, (int64_t)(wall_ms() / 1000), &news2, &lacks2, err);
+	if (rc < 0)
+		return rc;
+	each_file(l, add_file, &r);
+	*news |= news2;
+	*lacks |= r.any || lacks2;
+	return 0;
+}
+
+void
+ledger_text(const struct ledger *l, struct buf *out)
+{
+	buf_adds(out, "{");
+	roll_text(l->roll, out);
+	buf_adds(out, ",\n");
+	joins_text(l->joins, out);
+	buf_adds(out, "}\n");
+}
+
+/* --- CAs ------------------------------------------------------------------------------- */
+
+void
+ledger_use_cas(struct ledger *l, const char *list)
+{
+	if (l->roll != NULL)
+		roll_use_cas(l->roll, list, (int64_t)(wall_ms() / 1000));
+	if (strcmp(l->cas, list) == 0)
+		return;
+	snprintf(l->cas, sizeof l->cas, "%s", list);
+	ledger_keep_cas(l);
+}
+
+const char *
+ledger_cas(const struct ledger *l)
+{
+	return l->cas[0] == '\0' && l->roll != NULL ? roll_cas(l->roll) : l->cas;
+}
+
+/* What is known of the node: its certificate's serial number and its CAs. */
+static bool
+find_cas(const struct ledger *l, const char *node, struct roll_entry *known)
+{
+	const struct roll_entry *e = l->roll != NULL ? roll_find(l->roll, node) : NULL;
+	auto_free char *path = record_path(l, node), *text = NULL;
+
+	if (e != NULL) {
+		*known = *e;
+		return true;
+	}
+	if (l->roll != NULL || file_read(path, PEM_MAX, &text, NULL) < 0 ||
+		ledger_entry(l, known, text, NULL) < 0)
+		return false;
+	read_cas(known->cas, text);
+	return true;
+}
+
+bool
+ledger_note_cas(struct ledger *l, const char *node, const char *cert_pem, const char *cas)
+{
+	auto_free char *file = ledger_cert(l, node);
+	struct roll_entry known;
+	char serial[PKI_SERIAL_TEXT];
+
+	if (cas[0] == '\0' || !ca_list_ok(cas) || !find_cas(l, node, &known) ||
+		strcmp(known.cas, cas) == 0)
+		return false;
+	/* While there is one CA and all have it nothing is to be remembered. */
+	if (known.cas[0] == '\0' && ca_list_is_current("", l->cas) && strcmp(cas, l->cas) == 0)
+		return false;
+	if (pki_cert_serial(cert_pem, serial, NULL) < 0 || strcmp(known.serial, serial) != 0)
+		return false;
+	strcpy(known.cas, cas);
+	known.signed_s++; /* what is told later counts with the others */
+	if (l->roll != NULL)
+		roll_add(l->roll, node, &known);
+	else if (l->files != NULL)
+		roll_add(l->files, node, &known);
+	if (file != NULL && pki_cert_serial(file, serial, NULL) == 0 &&
+		strcmp(known.serial, serial) == 0)
+		write_record(l, node, file, cas, NULL); /* else a restart does not know it */
+	return l->roll != NULL;
+}
+
+void
+ledger_each_cas(struct ledger *l, int64_t now_s, ledger_cas_fn *each, void *arg)
+{
+	const struct roll *roll = l->roll;
+	const char *node;
+	size_t at = 0;
+
+	if (roll == NULL && l->files == NULL) {
+		struct reading r = {.ledger = l, .roll = l->files = roll_new()};
+
+		each_file(l, add_file, &r);
+	}
+	if (roll == NULL)
+		roll = l->files;
+	while ((node = roll_walk(roll, &at)) != NULL) {
+		const struct roll_entry *e = roll_find(roll, node);
+
+		if (now_s < e->expires_s && !revoked_refuses(l->revoked, node, e->serial))
+			each(arg, node, e->cas);
+	}
+}

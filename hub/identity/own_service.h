@@ -1,0 +1,35 @@
+/*
+ * By which names and addresses the hub's own Service is reached, for its certificate: status.loadBalancer, externalIPs,
+ * clusterIPs, and its names in the cluster's DNS. What was known serves on while the API server is away or the Service is
+ * gone: a certificate for a name too many harms nobody. On the hub's loop.
+ *
+ *	o = own_service_start(&config);
+ *	names = own_service_names(o);	// again in config.changed
+ */
+#ifndef EDGEWAY_HUB_IDENTITY_OWN_SERVICE_H
+#define EDGEWAY_HUB_IDENTITY_OWN_SERVICE_H
+
+#include "base/core/buf.h"
+#include "hub/kube/kube_api.h"
+#include "hub/kube/names.h"
+
+struct own_service;
+
+struct own_service_config {
+	struct loop *loop;
+	struct kube_api *api;
+	const char *service; /* namespace/name; copied */
+	const char *cluster_domain; /* copied */
+	loop_fn *changed;
+	void *arg;
+};
+
+/* -EINVAL: not namespace/name. */
+int own_service_start(
+	struct own_service **o, const struct own_service_config *config, struct err *err);
+void own_service_stop(struct own_service **o);
+const struct names *own_service_names(const struct own_service *o);
+/* {"service","names":[],"problem"} */
+void own_service_state(const struct own_service *o, struct buf *out);
+
+#endif

@@ -1,0 +1,511 @@
+#include "hub/identity/share_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/log.h"
+#include "model/json.h"
+
+static const char *const ca_keys[] = {"ca.pem", "ca.key", NULL};
+static const char *const token_keys[] = {"tokens.json", NULL};
+static const char *const node_keys[] = {"nodes.json", "revoked.json", NULL};
+static const char *const archive_keys[] = {"nodes.json", NULL};
+
+static const struct kind {
+	const char *name;
+	const char *const *keys;
+} kinds[SHARE_DOCS] = {
+	[SHARE_DOC_CA] = {SHARE_CA, ca_keys},
+	[SHARE_DOC_TOKENS] = {SHARE_TOKENS, token_keys},
+	[SHARE_DOC_NODES] = {SHARE_NODES, node_keys},
+	[SHARE_DOC_ARCHIVE] = {SHARE_NODES "-1", archive_keys},
+	{SHARE_NODES "-2", archive_keys},
+	{SHARE_NODES "-3", archive_keys},
+	{SHARE_NODES "-4", archive_keys},
+	{SHARE_NODES "-5", archive_keys},
+	{SHARE_NODES "-6", archive_keys},
+	{SHARE_NODES "-7", archive_keys},
+	{SHARE_NODES "-8", archive_keys},
+	{SHARE_NODES "-9", archive_keys},
+	{SHARE_NODES "-10", archive_keys},
+	{SHARE_NODES "-11", archive_keys},
+	{SHARE_NODES "-12", archive_keys},
+	{SHARE_NODES "-13", archive_keys},
+	{SHARE_NODES "-14", archive_keys},
+	{SHARE_NODES "-15", archive_keys},
+	{SHARE_NODES "-16", archive_keys},
+};
+
+/* Names gather for so long before they go into their archive. */
+enum { ARCHIVE_PAUSE_MS = 10 * 1000 };
+
+static void work(void *arg);
+static void start_doc(struct share *s, int i);
+
+/* --- writing -------------------------------------------------------------------------- */
+
+static struct ledger *
+ledger_of(const struct share *s)
+{
+	return certs_ledger(s->certs);
+}
+
+static void
+on_written(void *arg, int rc, const char *why)
+{
+	struct doc *d = arg;
+	struct share *s = d->share;
+
+	if (rc == 0) {
+		kube_wait_reset(&d->wait);
+		d->written++;
+		d->problem[0] = '\0';
+	} else {
+		d->dirty = true;
+	}
+	d->stale = rc == -ESTALE;
+	if (rc < 0 && rc != -ESTALE) {
+		d->failed++;
+		if (strcmp(d->problem, why) != 0)
+			log_limited(LOG_LEVEL_WARN, 20, "kubernetes",
+				"what this replica knows is not told to the others: %s", why);
+		snprintf(d->problem, sizeof d->problem, "%s", why);
+		timer_start(d->retry, kube_wait_ms(&d->wait, NULL), 0);
+	}
+	if (d == &s->docs[SHARE_DOC_NODES])
+		share_claims_answer(&s->claims, ledger_of(s), rc, why);
+	timer_start(s->work, 0, 0);
+}
+
+static void
+write_texts(struct share *s, int i)
+{
+	auto_buf struct buf one;
+	auto_buf struct buf two;
+	const char *values[SECRET_KEYS_MAX] = {0};
+
+	buf_init(&one, BUF_UNLIMITED);
+	buf_init(&two, BUF_UNLIMITED);
+	if (i == SHARE_DOC_TOKENS) {
+		tokens_text(s->tokens, &one);
+	} else if (i >= SHARE_DOC_ARCHIVE) {
+		roll_archive_text(
+			ledger_roll(ledger_of(s)), (unsigned)(i - SHARE_DOC_ARCHIVE), &one);
+	} else {
+		share_claims_enter(&s->claims, ledger_of(s));
+		ledger_text(ledger_of(s), &one);
+		revoked_text(ledger_revoked(ledger_of(s)), &two);
+	}
+	values[0] = buf_str(&one);
+	if (i == SHARE_DOC_NODES)
+		values[1] = buf_str(&two);
+	s->docs[i].dirty = false;
+	secret_write(s->docs[i].secret, values, on_written, &s->docs[i]);
+}
+
+static void
+on_retry(void *arg)
+{
+	work(((struct doc *)arg)->share);
+}
+
+/* Names that no archive has yet go there, together with those of some seconds. */
+static void
+archive(struct share *s)
+{
+	bool lack[ROLL_ARCHIVES];
+
+	if (s->docs[SHARE_DOC_ARCHIVE].secret == NULL)
+		return;
+	roll_archives_lack(ledger_roll(ledger_of(s)), lack);
+	for (int i = 0; i < ROLL_ARCHIVES; i++) {
+		struct doc *d = &s->docs[SHARE_DOC_ARCHIVE + i];
+
+		if (!lack[i] || d->dirty)
+			continue;
+		d->dirty = true;
+		if (!timer_active(d->retry))
+			timer_start(d->retry, ARCHIVE_PAUSE_MS, 0);
+	}
+}
+
+/* Whose names count: until a name has left the first Secret, archives that cannot be read do no harm. */
+static int
+docs_needed(const struct share *s)
+{
+	return roll_has_archives(ledger_roll(ledger_of(s))) ? SHARE_DOCS : SHARE_DOC_ARCHIVE;
+}
+
+/* Is every name known that another replica may have given? Else why not. */
+static const char *
+names_unknown(const struct share *s)
+{
+	for (int i = SHARE_DOC_NODES, n = docs_needed(s); i < n; i++) {
+		const struct doc *d = &s->docs[i];
+
+		if (!d->merged)
+			return "the API server has not been read";
+		if (i >= SHARE_DOC_ARCHIVE && secret_problem(d->secret)[0] != '\0')
+			return secret_problem(d->secret);
+	}
+	return NULL;
+}
+
+/* Whatever is to be written and can be. */
+static void
+work(void *arg)
+{
+	struct share *s = arg;
+	const char *unknown;
+
+	if (s->certs == NULL)
+		return;
+	unknown = names_unknown(s);
+	if (s->claims.first != NULL && unknown != NULL)
+		share_claims_answer(&s->claims, ledger_of(s), -EAGAIN, unknown);
+	roll_set_now(ledger_roll(ledger_of(s)), loop_now_ms(s->config.loop));
+	archive(s);
+	for (int i = SHARE_DOC_TOKENS; i < SHARE_DOCS && s->docs[i].secret != NULL; i++) {
+		struct doc *d = &s->docs[i];
+
+		if (d->merged && !d->stale && !secret_writing(d->secret) &&
+			(i == SHARE_DOC_NODES && s->claims.first != NULL
+					? true
+					: d->dirty && !timer_active(d->retry)))
+			write_texts(s, i);
+	}
+}
+
+/* --- lists ---------------------------------------------------------------------------------- */
+
+void
+share_settle(struct share *s)
+{
+	if (s->settled)
+		return;
+	s->settled = true;
+	s->config.ready(s->config.arg);
+}
+
+void
+share_complain(struct doc *d, const char *what, const struct err *err)
+{
+	char text[sizeof d->problem];
+
+	snprintf(text, sizeof text, "%s: %.300s", what, err->text);
+	if (strcmp(text, d->problem) != 0)
+		log_error("kubernetes", "%s", text);
+	memcpy(d->problem, text, sizeof text);
+}
+
+static char *
+mark_path(const struct share *s)
+{
+	return xasprintf("%s/shared", s->config.data_dir);
+}
+
+static const char *
+doc_problem(const struct doc *d)
+{
+	if (d->secret != NULL && secret_problem(d->secret)[0] != '\0')
+		return secret_problem(d->secret);
+	return d->problem;
+}
+
+static void
+check_synced(struct share *s)
+{
+	for (int i = SHARE_DOC_TOKENS, n = docs_needed(s); i < n; i++) {
+		/* Archives are not begun while the first Secret is not understood. */
+		const struct doc *d = &s->docs[s->docs[i].secret != NULL ? i : SHARE_DOC_NODES];
+
+		if (!d->merged && !(s->was_synced && doc_problem(d)[0] != '\0'))
+			return;
+	}
+	if (s->synced)
+		return;
+	s->synced = true;
+	if (!s->was_synced) {
+		auto_free char *mark = mark_path(s);
+
+		file_write(mark, "", 0, 0600);
+	}
+	s->config.synced(s->config.arg);
+}
+
+static int
+merge(struct share *s, int i, bool *news, bool *lacks, struct err *err)
+{
+	const struct secret *secret = s->docs[i].secret;
+	struct ledger *ledger = certs_ledger(s->certs);
+	bool news2 = false, lacks2 = false;
+	int rc;
+
+	roll_set_now(ledger_roll(ledger), loop_now_ms(s->config.loop));
+	if (i >= SHARE_DOC_ARCHIVE) {
+		rc = roll_merge_archive(ledger_roll(ledger), (unsigned)(i - SHARE_DOC_ARCHIVE),
+			secret_value(secret, 0), news, lacks, err);
+		ledger_drop_forgotten(ledger);
+		return rc;
+	}
+	if (i == SHARE_DOC_TOKENS)
+		return tokens_merge(s->tokens, secret_value(secret, 0), (int64_t)(wall_ms() / 1000),
+			news, lacks, err);
+	rc = ledger_merge(ledger, secret_value(secret, 0), news, lacks, err);
+	if (rc == 0)
+		rc = revoked_merge(
+			ledger_revoked(ledger), secret_value(secret, 1), &news2, &lacks2, err);
+	if (rc == 0)
+		ledger_drop_forgotten(ledger);
+	*news |= news2;
+	*lacks |= lacks2;
+	return rc;
+}
+
+/* Where there are many names: reads all archives, and uses them once all can be read. */
+static void
+tend_archives(struct share *s)
+{
+	struct roll *roll = ledger_roll(ledger_of(s));
+	bool all = true;
+
+	if (!roll_wants_archives(roll))
+		return;
+	for (int i = SHARE_DOC_ARCHIVE; i < SHARE_DOCS; i++) {
+		if (s->docs[i].secret == NULL)
+			start_doc(s, i);
+		all &= s->docs[i].merged;
+	}
+	if (all && !roll_has_archives(roll)) {
+		roll_begin_archives(roll);
+		s->docs[SHARE_DOC_NODES].dirty = true;
+	}
+}
+
+static void
+on_doc(void *arg)
+{
+	struct doc *d = arg;
+	struct share *s = d->share;
+	bool news = false, lacks = false;
+	struct err err = {0};
+	int i = (int)(d - s->docs);
+
+	if (i == SHARE_DOC_NODES && secret_problem(d->secret)[0] != '\0')
+		share_claims_answer(&s->claims, ledger_of(s), -EAGAIN, secret_problem(d->secret));
+	if (secret_known(d->secret)) {
+		d->stale = false;
+		if (merge(s, i, &news, &lacks, &err) < 0) {
+			share_complain(d, kinds[i].name, &err);
+			d->merged = false; /* nothing is written over what is not understood */
+		} else {
+			d->merged = true;
+			if (i < SHARE_DOC_ARCHIVE || !secret_exists(d->secret))
+				d->dirty |= lacks || !secret_exists(d->secret);
+			else if (!lacks) /* else archive() will see */
+				d->dirty = false;
+			if (i >= SHARE_DOC_NODES)
+				tend_archives(s);
+			if (d->wait.failures == 0)
+				d->problem[0] = '\0';
+		}
+		if (news && s->synced)
+			s->config.news(s->config.arg);
+		work(s);
+	}
+	check_synced(s);
+}
+
+/* --- claims ----------------------------------------------------------------------------------- */
+
+void
+share_tell_tokens(struct share *s)
+{
+	s->docs[SHARE_DOC_TOKENS].dirty = true;
+	timer_start(s->work, 0, 0);
+}
+
+void
+share_tell_nodes(struct share *s)
+{
+	s->docs[SHARE_DOC_NODES].dirty = true;
+	timer_start(s->work, 0, 0);
+}
+
+struct share_claim *
+share_claim(struct share *s, const struct share_wish *wish, share_claimed_fn *claimed, void *arg)
+{
+	struct share_claim *c = share_claims_add(&s->claims, wish, claimed, arg);
+
+	if (wish->recorded)
+		s->docs[SHARE_DOC_NODES].dirty = true;
+	timer_start(s->work, 0, 0);
+	return c;
+}
+
+bool
+share_claim_pends(const struct share *s, const char *node)
+{
+	return share_claims_pend(&s->claims, node);
+}
+
+void
+share_unclaim(struct share *s, struct share_claim **claim)
+{
+	share_claims_remove(&s->claims, claim);
+}
+
+/* --- start and stop ----------------------------------------------------------------------------- */
+
+static void
+start_doc(struct share *s, int i)
+{
+	const struct secret_config config = {
+		.loop = s->config.loop,
+		.api = s->config.api,
+		.ns = s->config.ns,
+		.name = kinds[i].name,
+		.type = "Opaque",
+		.keys = kinds[i].keys,
+		.changed = i == SHARE_DOC_CA ? share_on_ca : on_doc,
+		.arg = &s->docs[i],
+	};
+
+	s->docs[i].retry =
+		timer_new(s->config.loop, i == SHARE_DOC_CA ? share_on_ca : on_retry, &s->docs[i]);
+	s->docs[i].secret = secret_start(&config);
+}
+
+static void
+on_start(void *arg)
+{
+	share_settle(arg);
+}
+
+struct share *
+share_start(const struct share_config *config)
+{
+	struct share *s = xcalloc(1, sizeof *s);
+	auto_free char *mark = NULL;
+
+	s->config = *config;
+	s->config.ns = xstrdup(config->ns);
+	s->config.data_dir = xstrdup(config->data_dir);
+	for (int i = 0; i < SHARE_DOCS; i++)
+		s->docs[i].share = s;
+	s->had_ca = config->ca && share_load_ca(s);
+	mark = mark_path(s);
+	s->was_synced = access(mark, F_OK) == 0;
+	log_info("hub", "CA, tokens and revocations are shared by Secrets in the namespace %s",
+		config->ns);
+	if (config->ca) {
+		s->work = timer_new(config->loop, work, s);
+		start_doc(s, SHARE_DOC_CA);
+		return s;
+	}
+	s->work = timer_new(config->loop, on_start, s);
+	timer_start(s->work, 0, 0);
+	return s;
+}
+
+void
+share_begin(struct share *s, struct certs *certs, struct tokens *tokens)
+{
+	s->certs = certs;
+	s->tokens = tokens;
+	ledger_share(certs_ledger(certs));
+	timer_free(&s->work);
+	s->work = timer_new(s->config.loop, work, s);
+	start_doc(s, SHARE_DOC_TOKENS);
+	start_doc(s, SHARE_DOC_NODES);
+}
+
+void
+share_stop(struct share **out)
+{
+	struct share *s = take_ptr(out);
+
+	if (s == NULL)
+		return;
+	for (int i = 0; i < SHARE_DOCS; i++) {
+		secret_stop(&s->docs[i].secret);
+		timer_free(&s->docs[i].retry);
+	}
+	timer_free(&s->work);
+	share_claims_fini(&s->claims);
+	if (s->ca_key != NULL)
+		explicit_bzero(s->ca_key, strlen(s->ca_key));
+	free(s->ca_pem);
+	free(s->ca_key);
+	free((void *)(uintptr_t)s->config.ns);
+	free((void *)(uintptr_t)s->config.data_dir);
+	free(s);
+}
+
+/* --- telling ----------------------------------------------------------------------------------- */
+
+const char *
+share_problem(const struct share *s)
+{
+	const char *problem = "";
+
+	for (int i = 0; i < SHARE_DOCS && problem[0] == '\0'; i++)
+		problem = doc_problem(&s->docs[i]);
+	return problem;
+}
+
+const char *
+share_waits(const struct share *s)
+{
+	if (s->synced)
+		return "";
+	return share_problem(s)[0] != '\0' ? share_problem(s)
+					   : "the Secrets of the hub have not been read yet";
+}
+
+void
+share_state(const struct share *s, struct buf *out)
+{
+	const char *comma = "";
+
+	buf_printf(out, "{\"namespace\":\"%s\",\"synced\":%s,\"problem\":", s->config.ns,
+		s->synced ? "true" : "false");
+	json_add_text(out, share_problem(s));
+	buf_adds(out, ",\"secrets\":[");
+	for (int i = 0; i < SHARE_DOCS; i++) {
+		if (s->docs[i].secret == NULL)
+			continue;
+		buf_adds(out, comma);
+		secret_state(s->docs[i].secret, doc_problem(&s->docs[i]), out);
+		comma = ",";
+	}
+	buf_adds(out, "]}");
+}
+
+void
+share_metrics(const struct share *s, struct metrics *to)
+{
+	for (int i = 0; i < SHARE_DOCS; i++) {
+		const struct doc *d = &s->docs[i];
+		char label[64];
+
+		if (d->secret == NULL)
+			continue;
+		metric_label(label, sizeof label, "secret", kinds[i].name);
+		metric_gauge(to, "edgeway_hub_secret_trouble",
+			"1 while a Secret that replicas share cannot be read or written.", label,
+			doc_problem(d)[0] != '\0');
+	}
+	for (int i = 0; i < SHARE_DOCS; i++) {
+		const struct doc *d = &s->docs[i];
+		char label[64];
+
+		if (d->secret == NULL)
+			continue;
+		metric_label(label, sizeof label, "secret", kinds[i].name);
+		metric_counter(to, "edgeway_hub_secret_writes_total",
+			"Times that this replica wrote a Secret.", label, d->written);
+	}
+}

@@ -1,0 +1,58 @@
+/*
+ * What the files of a share have in common: share.c (the lists, start, stop, state) and share_ca.c (the CA). Nothing outside of
+ * these includes it.
+ */
+#ifndef EDGEWAY_HUB_IDENTITY_SHARE_PRIVATE_H
+#define EDGEWAY_HUB_IDENTITY_SHARE_PRIVATE_H
+
+#include "hub/identity/share.h"
+#include "hub/identity/share_claims.h"
+#include "hub/kube/follow.h"
+#include "hub/kube/secret.h"
+
+enum {
+	SHARE_DOC_CA,
+	SHARE_DOC_TOKENS,
+	SHARE_DOC_NODES,
+	SHARE_DOC_ARCHIVE, /* of names (hub/identity/roll.h): the first of ROLL_ARCHIVES */
+	SHARE_DOCS = SHARE_DOC_ARCHIVE + ROLL_ARCHIVES
+};
+
+struct doc {
+	struct share *share;
+	struct secret *secret; /* NULL: not begun */
+	struct timer *retry;
+	struct kube_wait wait;
+	bool dirty; /* we know what the Secret does not hold */
+	bool merged; /* what it holds is in ours */
+	bool stale; /* somebody else wrote; it is being read again */
+	uint64_t written, failed;
+	char problem[400]; /* of the last write or merge, "" */
+};
+
+struct share {
+	struct share_config config;
+	struct doc docs[SHARE_DOCS];
+	struct certs *certs;
+	struct tokens *tokens;
+	struct timer *work;
+	struct share_claims claims;
+	char *ca_pem, *ca_key; /* in use */
+	bool had_ca; /* when it started, under data_dir */
+	bool was_synced; /* once, maybe long ago: it knows who was revoked until then */
+	bool settled, synced;
+};
+
+/* --- share.c --- */
+/* The CA is there: says so, once. */
+void share_settle(struct share *s);
+/* Keeps the sentence, and logs it when it is another one. */
+void share_complain(struct doc *d, const char *what, const struct err *err);
+
+/* --- share_ca.c --- */
+/* The CA under data_dir; false: there is none that can be used. */
+bool share_load_ca(struct share *s);
+/* The Secret of the CA has changed, or may be tried again; its doc. */
+void share_on_ca(void *doc);
+
+#endif

@@ -1,0 +1,294 @@
+#include "hub/ingress/ingress.h"
+
+#include <string.h>
+
+#include "base/core/descriptors.h"
+#include "base/core/log.h"
+#include "hub/ingress/visit.h"
+#include "model/json.h"
+
+/*
+ * Callers have a part of the descriptors, and none of the last ones: nodes, replicas, files and the API go on
+ * whatever callers do.
+ */
+enum {
+	VISITS_PART = 4, /* one visit for so many descriptors of the process */
+	KEPT_PART = 4, /* one of so many descriptors is not for callers */
+};
+
+struct ingress *
+ingress_new(const struct ingress_config *config)
+{
+	struct ingress *i = xcalloc(1, sizeof *i);
+
+	i->config = *config;
+	/* At most two descriptors each, with what it dials or its TLS. */
+	i->visits_most =
+		(size_t)MIN(descriptors_limit() / VISITS_PART, (uint64_t)INGRESS_VISITS_MAX);
+	TAILQ_INIT(&i->ways_in);
+	TAILQ_INIT(&i->visits);
+	TAILQ_INIT(&i->legs);
+	return i;
+}
+
+static void
+free_way_in(struct way_in *w)
+{
+	TAILQ_REMOVE(&w->ingress->ways_in, w, entry);
+	listen_stop(&w->listen);
+	free(w->name);
+	free(w->host);
+	free(w->dest);
+	pki_ctx_free(&w->door.tls);
+	pki_ctx_free(&w->door.onward);
+	free(w);
+}
+
+void
+ingress_free(struct ingress **out)
+{
+	struct ingress *i = take_ptr(out);
+	struct way_in *w;
+	struct visit *v;
+	struct leg *l;
+
+	if (i == NULL)
+		return;
+	while ((v = TAILQ_FIRST(&i->visits)) != NULL)
+		visit_abort(v);
+	while ((l = TAILQ_FIRST(&i->legs)) != NULL)
+		leg_free(l);
+	while ((w = TAILQ_FIRST(&i->ways_in)) != NULL)
+		free_way_in(w);
+	free(i);
+}
+
+static bool
+ingress_has_room(struct ingress *i, const char *door, int fd)
+{
+	bool descriptors = descriptors_left(fd, KEPT_PART);
+
+	if (!i->draining && i->n_visits + i->n_legs < i->visits_most && descriptors)
+		return true;
+	i->full++;
+	log_limited(LOG_LEVEL_WARN, 1, "ingress",
+		"a caller is turned away%s door=%s visits=%zu of=%zu",
+		descriptors ? ""
+			    : ": the descriptors that are left are for nodes, raise LimitNOFILE",
+		door, i->n_visits, i->visits_most);
+	return false;
+}
+
+static bool
+on_socket(void *arg, int fd)
+{
+	struct way_in *w = arg;
+	struct ingress *i = w->ingress;
+	struct caller caller;
+
+	if (!ingress_has_room(i, w->name, fd))
+		return false;
+	if (caller_accept(&caller, fd, CALLER_LISTENER, i->config.guard) < 0)
+		return false;
+	w->visits++;
+	if (w->door.tls != NULL)
+		leg_take(i, &w->door, fd, &caller);
+	else
+		ingress_begin(i, &w->door, fd, &caller, NULL, NULL);
+	return true;
+}
+
+bool
+ingress_lead(struct ingress *i, const struct door *door, const struct ingress_led *led)
+{
+	struct visit *v;
+
+	if (!ingress_has_room(i, door->name, led->fd))
+		return false;
+	v = ingress_begin(i, door, led->fd, led->caller, NULL, NULL);
+	if (v == NULL)
+		return true;
+	visit_reach(v, led->host, led->port, NULL);
+	visit_update(v);
+	return true;
+}
+
+int
+ingress_listen(struct ingress *i, const struct door *door, struct err *err)
+{
+	struct way_in *w = xcalloc(1, sizeof *w);
+	char text[ADDR_TEXT_MAX];
+	int rc;
+
+	w->ingress = i;
+	w->door = *door;
+	w->door.name = w->name = xstrdup(door->name);
+	w->door.host = w->host = xstrdup(door->host != NULL ? door->host : "");
+	w->door.dest = w->dest = door->dest != NULL ? xstrdup(door->dest) : NULL;
+	TAILQ_INSERT_TAIL(&i->ways_in, w, entry);
+	rc = listen_start(&w->listen, i->config.loop, &door->listen, on_socket, w, err);
+	if (rc < 0) {
+		err_wrap(err, rc, "%s", door->name);
+		free_way_in(w);
+		return rc;
+	}
+	listen_room(w->listen, !i->held);
+	log_info("ingress", "serving door=%s listen=%s", w->name, addr_text(&door->listen, text));
+	return 0;
+}
+
+void
+ingress_hold(struct ingress *i, bool held)
+{
+	struct way_in *w;
+
+	i->held = held;
+	TAILQ_FOREACH(w, &i->ways_in, entry)
+	listen_room(w->listen, !held);
+}
+
+void
+ingress_renew(struct ingress *i, const char *name, unsigned nth, struct ssl_ctx_st *tls,
+	struct ssl_ctx_st *onward)
+{
+	struct way_in *w;
+
+	TAILQ_FOREACH(w, &i->ways_in, entry)
+	if (strcmp(w->name, name) == 0 && nth-- == 0) {
+		pki_ctx_free(&w->door.tls);
+		pki_ctx_free(&w->door.onward);
+		w->door.tls = tls;
+		w->door.onward = onward;
+		return;
+	}
+	pki_ctx_free(&tls);
+	pki_ctx_free(&onward);
+}
+
+void
+ingress_drain(struct ingress *i)
+{
+	struct way_in *w;
+
+	i->draining = true;
+	TAILQ_FOREACH(w, &i->ways_in, entry)
+	listen_stop(&w->listen);
+}
+
+unsigned
+ingress_settle(struct ingress *i)
+{
+	struct visit *v, *next;
+	const struct leg *l;
+	unsigned n = 0;
+
+	for (v = TAILQ_FIRST(&i->visits); v != NULL; v = next) {
+		next = TAILQ_NEXT(v, entry);
+		if (v->state == VISIT_HEAD && v->talked && v->exchange == NULL &&
+			buf_len(&v->in) + buf_len(&v->out) == 0)
+			visit_free(v);
+		else
+			n += v->state == VISIT_HEAD || v->state == VISIT_REACHING;
+	}
+	TAILQ_FOREACH(l, &i->legs, entry)
+	n += preauth_has_place(&l->place);
+	return n;
+}
+
+size_t
+ingress_visits(const struct ingress *i)
+{
+	return i->n_visits;
+}
+
+/* Of the ways in with this one's name, of which it is the first: how many visits; false: it is not. */
+static bool
+sum_of(const struct ingress *i, const struct way_in *first, uint64_t *visits)
+{
+	const struct way_in *w;
+
+	TAILQ_FOREACH(w, &i->ways_in, entry)
+	{
+		if (w == first)
+			break;
+		if (strcmp(w->name, first->name) == 0)
+			return false;
+	}
+	for (*visits = 0; w != NULL; w = TAILQ_NEXT(w, entry))
+		*visits += strcmp(w->name, first->name) == 0 ? w->visits : 0;
+	return true;
+}
+
+/* A door may have several listeners: one sample for all. */
+static void
+metrics_of_doors(const struct ingress *i, struct metrics *m)
+{
+	const struct way_in *w;
+	char label[160];
+	uint64_t visits;
+
+	TAILQ_FOREACH(w, &i->ways_in, entry)
+	{
+		if (sum_of(i, w, &visits))
+			metric_counter(m, "edgeway_ingress_connections_total",
+				"Callers' connections.",
+				metric_label(label, sizeof label, "door", w->name), visits);
+	}
+}
+
+void
+ingress_count(const struct ingress *i, uint64_t *requests, uint64_t *refused)
+{
+	*requests = i->requests;
+	*refused = i->refused;
+}
+
+void
+ingress_metrics(const struct ingress *i, struct metrics *m)
+{
+	metrics_of_doors(i, m);
+	metric_gauge(m, "edgeway_ingress_connections", "Callers' connections now.", NULL,
+		(double)i->n_visits);
+	metric_counter(m, "edgeway_ingress_requests_repeated_total",
+		"Requests that were sent again since the way that they went was lost before an "
+		"answer came.",
+		NULL, i->repeated);
+	metric_counter(m, "edgeway_ingress_requests_total",
+		"Targets asked for: by CONNECT, a request, or a connection to a map.", NULL,
+		i->requests);
+	metric_counter(m, "edgeway_ingress_refused_total",
+		"Answered with something else than a stream.", NULL, i->refused);
+	metric_counter(m, "edgeway_ingress_turned_away_total",
+		"Connections closed at once: too many, or while draining.", NULL, i->full);
+	metric_counter(m, "edgeway_ingress_handshakes_failed_total",
+		"TLS handshakes with callers, or with targets, that failed.", NULL,
+		i->handshakes_failed);
+	metric_counter(m, "edgeway_ingress_bytes_total", "Payload.", "direction=\"to-edge\"",
+		i->bytes_to_edge);
+	metric_counter(m, "edgeway_ingress_bytes_total", "Payload.", "direction=\"from-edge\"",
+		i->bytes_from_edge);
+}
+
+void
+ingress_state(const struct ingress *i, struct buf *out)
+{
+	char caller[ACCESS_NAME_MAX + 8];
+	const char *comma = "";
+	struct visit *v;
+
+	buf_adds(out, "[");
+	TAILQ_FOREACH(v, &i->visits, entry)
+	{
+		buf_printf(out, "%s{\"door\":", comma);
+		json_add_text(out, v->door->name);
+		buf_adds(out, ",\"caller\":");
+		json_add_text(out, caller_text(&v->caller, caller));
+		buf_adds(out, ",\"target\":");
+		json_add_text(out, v->target != NULL ? v->target : "");
+		buf_printf(out, ",\"relay\":%s,\"age_ms\":%llu}",
+			v->state == VISIT_RELAY ? "true" : "false",
+			(unsigned long long)(loop_now_ms(i->config.loop) - v->started_ms));
+		comma = ",";
+	}
+	buf_adds(out, "]");
+}

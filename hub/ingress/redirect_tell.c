@@ -1,0 +1,79 @@
+#include "hub/ingress/redirect_private.h"
+
+#include "model/json.h"
+
+void
+redirect_metrics(const struct redirect *r, struct metrics *m)
+{
+	struct divert_report d = {0};
+	char label[48];
+
+	if (!r->now.on || r->held)
+		return;
+	if (r->divert != NULL)
+		divert_report(r->divert, &d);
+	metric_gauge(m, "edgeway_redirect_installed",
+		"1 while the rules of ingress.redirect are in place.", NULL, d.installed ? 1 : 0);
+	metric_gauge(m, "edgeway_redirect_arrives",
+		"1 when a connection of this host's own came as it should; 0: not, or not tried.",
+		NULL, redirect_probe_state(r->probe) == REDIRECT_PROBE_ARRIVES ? 1 : 0);
+	metric_gauge(m, "edgeway_redirect_addresses", "Addresses of nodes that are redirected.",
+		NULL, (double)r->detours.n);
+	for (enum detours_why why = 0; why < DETOURS_WHYS; why++)
+		metric_gauge(m, "edgeway_redirect_addresses_left_out",
+			"Addresses of nodes that are not redirected, by the reason.",
+			metric_label(label, sizeof label, "why", detours_why_text(why)),
+			(double)r->detours.left_out[why]);
+	metric_counter(m, "edgeway_redirect_connections_total", "Connections that were led here.",
+		NULL, r->connections);
+	metric_counter(m, "edgeway_redirect_strangers_total",
+		"Connections to the listener that no rule had led there, closed.", NULL,
+		r->strangers);
+	metric_counter(m, "edgeway_redirect_changes_total",
+		"Changes of the rules and their elements.", NULL, d.changes);
+	metric_counter(m, "edgeway_redirect_repairs_total",
+		"Times that others changed the table and it was put back.", NULL, d.repairs);
+	metric_counter(m, "edgeway_redirect_failures_total", "Changes that the kernel refused.",
+		NULL, r->failures);
+}
+
+void
+redirect_state(const struct redirect *r, struct buf *out)
+{
+	static const char *const ways[] = {[REDIRECT_PROBE_NONE] = "untried",
+		[REDIRECT_PROBE_ARRIVES] = "arrives",
+		[REDIRECT_PROBE_NO_ROUTE] = "no route",
+		[REDIRECT_PROBE_LOST] = "lost"};
+	struct divert_report d = {0};
+	char text[ADDR_TEXT_MAX];
+
+	if (!r->now.on || r->held) {
+		buf_adds(out, "null");
+		return;
+	}
+	if (r->divert != NULL)
+		divert_report(r->divert, &d);
+	buf_printf(out,
+		"{\"table\":\"ip " DIVERT_TABLE "\",\"installed\":%s,\"listen\":\"%s\",\"pods\":%s,"
+		"\"probe\":\"%s\",\"ports\":[",
+		d.installed ? "true" : "false", addr_text(&r->now.listen, text),
+		redirect_others_to(r, &r->now) != 0 ? "true" : "false",
+		ways[redirect_probe_state(r->probe)]);
+	for (size_t i = 0; i < r->now.n_ports; i++)
+		buf_printf(out, "%s%u", i > 0 ? "," : "", (unsigned)r->now.ports[i]);
+	buf_printf(out, "],\"addresses\":%zu,\"leftOut\":{", r->detours.n);
+	for (enum detours_why why = 0; why < DETOURS_WHYS; why++)
+		buf_printf(out, "%s\"%s\":%zu", why > 0 ? "," : "", detours_why_text(why),
+			r->detours.left_out[why]);
+	buf_adds(out, "},\"ambiguous\":");
+	json_add_text(out, r->detours.ambiguous);
+	buf_printf(out,
+		",\"connections\":%llu,\"strangers\":%llu,\"repairs\":%llu,\"failures\":%llu,"
+		"\"problem\":",
+		(unsigned long long)r->connections, (unsigned long long)r->strangers,
+		(unsigned long long)d.repairs, (unsigned long long)r->failures);
+	json_add_text(out,
+		r->problem[PROBLEM_KERNEL][0] != '\0' ? r->problem[PROBLEM_KERNEL]
+						      : r->problem[PROBLEM_WAY]);
+	buf_adds(out, "}");
+}

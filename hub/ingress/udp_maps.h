@@ -1,0 +1,47 @@
+/*
+ * UDP ways in (`ingress.udp`): a door (tunnel/udp/udp_door.h) for each map. A flow's stream leads to the map's target, found, judged and opened
+ * as for a TCP map (hub/routing/reach.h). On the hub's loop.
+ *
+ *	maps = udp_maps_new(&(struct udp_maps_config){.loop = loop, .reach = reach, .access = access, .quota = quota});
+ *	rc = udp_maps_open(maps, &(struct udp_map_setup){.listen = addr, .host = "edge-1", .port = 53}, &err);
+ */
+#ifndef EDGEWAY_HUB_INGRESS_UDP_MAPS_H
+#define EDGEWAY_HUB_INGRESS_UDP_MAPS_H
+
+#include "hub/port/quota.h"
+#include "hub/routing/reach.h"
+
+struct udp_maps;
+
+struct udp_maps_config {
+	struct loop *loop;
+	struct reach *reach; /* these four outlive it */
+	const struct access *access;
+	struct self_guard *guard;
+	struct quota *quota;
+	uint64_t idle_ms; /* 0: UDP_IDLE_MS */
+	unsigned flows; /* of a map; 0: UDP_FLOWS */
+};
+
+struct udp_map_setup { /* copied */
+	struct addr listen;
+	const char *host;
+	uint16_t port;
+	const char *dest; /* IP:port as the node `host` sees it, in place of port; NULL none */
+};
+
+struct udp_maps *udp_maps_new(const struct udp_maps_config *config);
+/* Ends all flows. */
+void udp_maps_free(struct udp_maps **m);
+int udp_maps_open(struct udp_maps *m, const struct udp_map_setup *setup, struct err *err);
+/* Cuts what the rules, as they are now, would not open. How many flows. */
+unsigned udp_maps_recheck(struct udp_maps *m);
+/* No new flows; those that are there end once they are quiet. */
+void udp_maps_drain(struct udp_maps *m);
+void udp_maps_metrics(const struct udp_maps *m, struct metrics *out);
+/* [{"listen","target","flows","opened",...}] */
+void udp_maps_state(const struct udp_maps *m, struct buf *out);
+/* [{"listen","caller","target","state","age_ms","idle_ms",...}] */
+void udp_maps_flows(const struct udp_maps *m, struct buf *out);
+
+#endif

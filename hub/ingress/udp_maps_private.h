@@ -1,0 +1,41 @@
+/*
+ * What the files of UDP maps share: udp_maps.c (maps, what is told) and udp_flow.c (whereto a flow leads, and who may). Nothing outside of
+ * these includes it.
+ */
+#ifndef EDGEWAY_HUB_INGRESS_UDP_MAPS_PRIVATE_H
+#define EDGEWAY_HUB_INGRESS_UDP_MAPS_PRIVATE_H
+
+#include "hub/ingress/udp_maps.h"
+
+struct udp_map {
+	TAILQ_ENTRY(udp_map) entry;
+	struct udp_maps *maps;
+	char *host, *dest, *listen;
+	uint16_t port;
+	struct udp_door *door;
+};
+
+struct udp_maps {
+	struct udp_maps_config config;
+	TAILQ_HEAD(, udp_map) list;
+	uint8_t *buffer; /* of the doors */
+};
+
+struct udp_trip { /* a flow's `own` while it is reached or open */
+	struct udp_flow *flow;
+	struct udp_map *map;
+	struct reaching *reaching; /* until it is reached */
+	struct account *caller_account, *node_account;
+	struct access_target where; /* what the rules have opened; the texts follow */
+	char *where_text[2];
+	char *target; /* for the audit */
+};
+
+/* --- udp_flow.c --- */
+/* arg of the door: struct udp_map. */
+extern const struct udp_door_events udp_map_events;
+/* Do the rules open it, as they are now? Of one that is open. */
+bool udp_flow_allowed(const struct udp_flow *f);
+const char *udp_flow_caller(const struct udp_flow *f, char to[ACCESS_NAME_MAX + 8]);
+
+#endif

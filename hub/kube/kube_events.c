@@ -1,0 +1,489 @@
+#include "hub/kube/kube_events.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "base/conf/tree.h"
+#include "base/core/hash.h"
+#include "base/core/log.h"
+#include "hub/kube/split.h"
+#include "model/json.h"
+#include "model/table.h"
+
+enum { SILENCE_MS = 30000, UID_MAX = 63, TEXT_MAX = 1024 };
+
+/* A Service of which something was or is to be said. */
+struct told {
+	struct table_node node;
+	char *ns, *name;
+	const char *kind; /* reason of the Event */
+	char *text; /* as it is now, "": all is well */
+	char *said; /* as it was said last, NULL: never */
+	uint64_t round, since_ms, said_ms;
+	unsigned count; /* of the Event said last */
+};
+
+/* What is under way with the Event of `at`. */
+enum step { STEP_UID, STEP_CREATE, STEP_COUNT };
+
+struct kube_events {
+	struct loop *loop;
+	struct kube_api *api;
+	struct timer *timer; /* next Event may be sent */
+	struct https_request *request;
+	enum step step;
+	struct split split; /* the list of one Service, for its uid */
+	char uid[UID_MAX + 1];
+	const char *kind;
+	char *ns, *name, *text; /* what is being said */
+	struct table services;
+	uint64_t round, paced_ms;
+	struct kube_wait wait;
+	uint64_t sent, failed;
+	size_t n_unreachable;
+	char host[65];
+	char problem[400];
+};
+
+static void start_next(void *arg);
+static void step(struct kube_events *e);
+
+/* --- who is known ------------------------------------------------------------------- */
+
+static bool
+is_rule(const char *kind)
+{
+	return strcmp(kind, EVENT_RULE) == 0;
+}
+
+static uint64_t
+hash_of(const char *ns, const char *name, bool rule)
+{
+	return hash64(name, strlen(name), hash64(ns, strlen(ns), rule));
+}
+
+static struct told *
+find(const struct kube_events *e, const char *ns, const char *name, const char *kind)
+{
+	struct table_node *n = table_first(&e->services, hash_of(ns, name, is_rule(kind)));
+
+	for (; n != NULL; n = table_next(n)) {
+		struct told *t = container_of(n, struct told, node);
+
+		if (strcmp(t->ns, ns) == 0 && strcmp(t->name, name) == 0 &&
+			is_rule(t->kind) == is_rule(kind))
+			return t;
+	}
+	return NULL;
+}
+
+static void
+forget(struct kube_events *e, struct told *t)
+{
+	table_remove(&e->services, &t->node);
+	free(t->ns);
+	free(t->name);
+	free(t->text);
+	free(t->said);
+	free(t);
+}
+
+/* When it is to be said; UINT64_MAX: there is nothing to say. */
+static uint64_t
+due_ms(const struct told *t)
+{
+	uint64_t stable_ms = t->since_ms + KUBE_EVENTS_STABLE_MS;
+
+	if (t->text[0] == '\0' && (t->said == NULL || t->said[0] == '\0'))
+		return UINT64_MAX;
+	if (t->said == NULL || strcmp(t->said, t->text) != 0)
+		return stable_ms;
+	return MAX(stable_ms, t->said_ms + KUBE_EVENTS_REPEAT_MS);
+}
+
+void
+kube_events_begin(struct kube_events *e)
+{
+	e->round++;
+	e->n_unreachable = 0;
+}
+
+void
+kube_events_tell(
+	struct kube_events *e, const char *ns, const char *name, const char *kind, const char *text)
+{
+	struct told *t = find(e, ns, name, kind);
+
+	e->n_unreachable += text[0] != '\0' && !is_rule(kind);
+	if (t == NULL && text[0] == '\0')
+		return;
+	if (t == NULL) {
+		t = xcalloc(1, sizeof *t);
+		t->ns = xstrdup(ns);
+		t->name = xstrdup(name);
+		t->text = xstrdup("");
+		t->kind = kind;
+		table_add(&e->services, &t->node, hash_of(ns, name, is_rule(kind)));
+	}
+	t->round = e->round;
+	t->kind = kind;
+	if (strcmp(t->text, text) == 0)
+		return;
+	free(t->text);
+	t->text = xstrndup(text, TEXT_MAX);
+	t->since_ms = loop_now_ms(e->loop);
+}
+
+/* Who is gone, or has been well for as long as we can say. */
+static bool
+is_over(const struct kube_events *e, const struct told *t)
+{
+	return t->round != e->round ||
+		(t->text[0] == '\0' && (t->said == NULL || t->said[0] == '\0'));
+}
+
+void
+kube_events_end(struct kube_events *e)
+{
+	auto_free struct told **over = xcalloc(e->services.n + 1, sizeof *over);
+	struct table_node *n = NULL;
+	size_t slot = 0, n_over = 0;
+
+	while ((n = table_walk(&e->services, &slot, n)) != NULL) {
+		struct told *t = container_of(n, struct told, node);
+
+		if (is_over(e, t))
+			over[n_over++] = t;
+	}
+	while (n_over > 0)
+		forget(e, over[--n_over]);
+	if (e->request == NULL && !timer_active(e->timer))
+		start_next(e);
+}
+
+/* --- saying one ------------------------------------------------------------------------ */
+
+/* Who has waited for longest: what changes again and again, as by a node's word, has its turn like others, and none before them. */
+static struct told *
+find_due(const struct kube_events *e)
+{
+	uint64_t at_ms = loop_now_ms(e->loop) + 1;
+	struct told *first = NULL;
+	struct table_node *n = NULL;
+	size_t slot = 0;
+
+	while ((n = table_walk(&e->services, &slot, n)) != NULL) {
+		struct told *t = container_of(n, struct told, node);
+
+		if (due_ms(t) < at_ms) {
+			at_ms = due_ms(t);
+			first = t;
+		}
+	}
+	return first;
+}
+
+static void
+add_time(struct buf *out)
+{
+	time_t now = (time_t)(wall_ms() / 1000);
+	struct tm tm;
+	char text[32];
+
+	gmtime_r(&now, &tm);
+	strftime(text, sizeof text, "\"%Y-%m-%dT%H:%M:%SZ\"", &tm);
+	buf_adds(out, text);
+}
+
+static char *
+event_name(const struct kube_events *e)
+{
+	return xasprintf(
+		"%s.%016" PRIx64, e->name, hash64(e->text, strlen(e->text), is_rule(e->kind)));
+}
+
+static char *
+event_json(const struct kube_events *e)
+{
+	auto_free char *name = event_name(e);
+	bool well = e->text[0] == '\0', rule = is_rule(e->kind);
+	const char *well_kind = rule ? EVENT_RULE_WELL : EVENT_WELL;
+	const char *well_text = rule ? "nothing of its DestinationRules is left out any more"
+				     : "every endpoint can be reached from the edge nodes";
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	buf_printf(&b,
+		"{\"apiVersion\":\"v1\",\"kind\":\"Event\",\"metadata\":{\"name\":\"%s\","
+		"\"namespace\":\"%s\"},\"involvedObject\":{\"apiVersion\":\"v1\",\"kind\":"
+		"\"Service\","
+		"\"namespace\":\"%s\",\"name\":\"%s\",\"uid\":",
+		name, e->ns, e->ns, e->name);
+	json_add_text(&b, e->uid);
+	buf_printf(&b,
+		"},\"reason\":\"%s\",\"type\":\"%s\",\"message\":", well ? well_kind : e->kind,
+		well ? "Normal" : "Warning");
+	json_add_text(&b, well ? well_text : e->text);
+	buf_adds(&b, ",\"count\":1,\"firstTimestamp\":");
+	add_time(&b);
+	buf_adds(&b, ",\"lastTimestamp\":");
+	add_time(&b);
+	buf_adds(&b,
+		",\"source\":{\"component\":\"edgeway-hub\"},\"reportingComponent\":"
+		"\"edgeway.io/hub\",\"reportingInstance\":");
+	json_add_text(&b, e->host);
+	buf_adds(&b, "}");
+	return buf_take_str(&b);
+}
+
+static char *
+count_json(unsigned count)
+{
+	auto_buf struct buf b;
+
+	buf_init(&b, BUF_UNLIMITED);
+	buf_printf(&b, "{\"count\":%u,\"lastTimestamp\":", count);
+	add_time(&b);
+	buf_adds(&b, "}");
+	return buf_take_str(&b);
+}
+
+static void
+wait_ms(struct kube_events *e, uint64_t ms)
+{
+	timer_start(e->timer, ms, 0);
+}
+
+/* So that a burst is let through, and then one each KUBE_EVENTS_PACE_MS. */
+static uint64_t
+pace(struct kube_events *e)
+{
+	uint64_t now = loop_now_ms(e->loop), ahead = KUBE_EVENTS_BURST * KUBE_EVENTS_PACE_MS;
+
+	e->paced_ms = MAX(e->paced_ms, now) + KUBE_EVENTS_PACE_MS;
+	return e->paced_ms > now + ahead ? e->paced_ms - now - ahead : 1;
+}
+
+static void
+finish(struct kube_events *e, bool sent)
+{
+	struct told *t = find(e, e->ns, e->name, e->kind);
+
+	e->sent += sent;
+	if (t != NULL) {
+		t->count = t->said != NULL && strcmp(t->said, e->text) == 0 ? t->count + 1 : 1;
+		free(t->said);
+		t->said = xstrdup(e->text);
+		t->said_ms = loop_now_ms(e->loop);
+	}
+	e->problem[0] = '\0';
+	kube_wait_reset(&e->wait);
+	wait_ms(e, pace(e));
+}
+
+static int
+on_service(void *arg, const char *text, size_t len)
+{
+	struct kube_events *e = arg;
+	struct tree *tree = NULL;
+
+	if (text == NULL || tree_parse(&tree, "services", text, len, NULL) < 0)
+		return 0;
+	if (tree_count(tree) == 1)
+		snprintf(e->uid, sizeof e->uid, "%s",
+			tree_text(tree_path(tree_document(tree, 0), "metadata.uid"), ""));
+	tree_free(&tree);
+	return 0;
+}
+
+static int
+on_data(void *arg, const char *data, size_t len)
+{
+	struct kube_events *e = arg;
+
+	return e->step == STEP_UID ? split_feed(&e->split, data, len) : 0;
+}
+
+static void
+refused(struct kube_events *e, const struct https_answer *a)
+{
+	char before[sizeof e->problem];
+
+	e->failed++;
+	if (e->sent > 0 && kube_wait_doubts(&e->wait, a, loop_now_ms(e->loop))) {
+		wait_ms(e, kube_wait_ms(&e->wait, a));
+		return;
+	}
+	memcpy(before, e->problem, sizeof before);
+	if (a->status == 403)
+		snprintf(e->problem, sizeof e->problem,
+			"forbidden: give the hub's ClusterRole the verbs create and patch on "
+			"events "
+			"(apiGroups: [\"\"]); until then only edgewayctl says why a Service cannot "
+			"be "
+			"reached");
+	else
+		snprintf(e->problem, sizeof e->problem, "Events cannot be written: %d %.200s",
+			a->status, a->text);
+	if (strcmp(before, e->problem) != 0)
+		log_limited(LOG_LEVEL_WARN, 6, "kubernetes", "%s", e->problem);
+	wait_ms(e, a->status == 403 ? KUBE_EVENTS_FORBIDDEN_MS : kube_wait_ms(&e->wait, a));
+}
+
+/* A namespace that ends takes no Events any more. */
+static bool
+is_terminating(const struct https_answer *a)
+{
+	return a->status == 403 && strstr(a->body, "being terminated") != NULL;
+}
+
+static void
+on_done(void *arg, const struct https_answer *a)
+{
+	struct kube_events *e = arg;
+
+	e->request = NULL;
+	if (e->step == STEP_CREATE && a->status == 409) {
+		e->step = STEP_COUNT;
+		step(e);
+	} else if (a->status == 404 || is_terminating(a) ||
+		(e->step == STEP_UID && a->whole && a->status == 200 && e->uid[0] == '\0')) {
+		finish(e,
+			false); /* the Service or its namespace is gone, or the Event was forgotten */
+	} else if (!a->whole || a->status / 100 != 2) {
+		refused(e, a);
+	} else if (e->step == STEP_UID) {
+		e->step = STEP_CREATE;
+		step(e);
+	} else {
+		finish(e, true);
+	}
+}
+
+static void
+send_step(struct kube_events *e, const char *method, const char *path, const char *body)
+{
+	const struct https_call call = {
+		.method = method,
+		.path = path,
+		.body = body,
+		.type = e->step == STEP_COUNT ? "application/merge-patch+json" : "application/json",
+		.silence_ms = SILENCE_MS,
+		.data = on_data,
+		.done = on_done,
+		.arg = e,
+	};
+
+	e->request = kube_api_start(e->api, &call);
+}
+
+static void
+step(struct kube_events *e)
+{
+	auto_free char *path = NULL, *body = NULL, *name = NULL;
+	const struct told *t;
+
+	switch (e->step) {
+	case STEP_UID:
+		path = xasprintf("/api/v1/namespaces/%s/services?fieldSelector=metadata.name%%3D%s",
+			e->ns, e->name);
+		split_fini(&e->split);
+		split_init(&e->split, SPLIT_LIST, on_service, e);
+		e->uid[0] = '\0';
+		send_step(e, NULL, path, NULL);
+		break;
+	case STEP_CREATE:
+		path = xasprintf("/api/v1/namespaces/%s/events", e->ns);
+		body = event_json(e);
+		send_step(e, "POST", path, body);
+		break;
+	case STEP_COUNT:
+		t = find(e, e->ns, e->name, e->kind);
+		name = event_name(e);
+		path = xasprintf("/api/v1/namespaces/%s/events/%s", e->ns, name);
+		body = count_json(t != NULL && t->said != NULL && strcmp(t->said, e->text) == 0
+				? t->count + 1
+				: 2);
+		send_step(e, "PATCH", path, body);
+		break;
+	}
+}
+
+static void
+start_next(void *arg)
+{
+	struct kube_events *e = arg;
+	const struct told *t = find_due(e);
+
+	if (t == NULL)
+		return;
+	free(e->ns);
+	free(e->name);
+	free(e->text);
+	e->ns = xstrdup(t->ns);
+	e->name = xstrdup(t->name);
+	e->text = xstrdup(t->text);
+	e->kind = t->kind;
+	e->step = STEP_UID;
+	step(e);
+}
+
+struct kube_events *
+kube_events_new(struct loop *loop, struct kube_api *api)
+{
+	struct kube_events *e = xcalloc(1, sizeof *e);
+
+	e->loop = loop;
+	e->api = api;
+	e->timer = timer_new(loop, start_next, e);
+	split_init(&e->split, SPLIT_LIST, on_service, e);
+	if (gethostname(e->host, sizeof e->host - 1) < 0)
+		e->host[0] = '\0';
+	return e;
+}
+
+void
+kube_events_free(struct kube_events **out)
+{
+	struct kube_events *e = take_ptr(out);
+	struct table_node *n;
+	size_t slot = 0;
+
+	if (e == NULL)
+		return;
+	https_stop(&e->request);
+	timer_free(&e->timer);
+	while ((n = table_walk(&e->services, &slot, NULL)) != NULL)
+		forget(e, container_of(n, struct told, node));
+	table_fini(&e->services);
+	split_fini(&e->split);
+	free(e->ns);
+	free(e->name);
+	free(e->text);
+	free(e);
+}
+
+void
+kube_events_state(const struct kube_events *e, struct buf *out)
+{
+	buf_printf(out, "{\"unreachable\":%zu,\"sent\":%" PRIu64 ",\"problem\":", e->n_unreachable,
+		e->sent);
+	json_add_text(out, e->problem);
+	buf_adds(out, "}");
+}
+
+void
+kube_events_metrics(const struct kube_events *e, struct metrics *to)
+{
+	metric_gauge(to, "edgeway_hub_kubernetes_unreachable_services",
+		"Services that have no endpoint, or one that nodes cannot reach.", NULL,
+		(double)e->n_unreachable);
+	metric_counter(to, "edgeway_hub_kubernetes_notes_total", "Events written to Services.",
+		NULL, e->sent);
+	metric_counter(to, "edgeway_hub_kubernetes_notes_failed_total",
+		"Events that the API server did not take.", NULL, e->failed);
+}

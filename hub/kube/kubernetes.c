@@ -1,0 +1,353 @@
+#include "hub/kube/kubernetes.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "hub/kube/reflector.h"
+#include "model/json.h"
+
+/* Endpoints begin only when there are no slices. */
+enum { SERVICES, SLICES, PODS, NODES, ENDPOINTS, RULES, POLICIES, NAMESPACES, RESOURCES };
+
+/* All mean the same here; EdgeMesh brings the first two. */
+static const char *const istio_versions[] = {"v1alpha3", "v1beta1", "v1", NULL};
+
+static const struct resource {
+	const char *name, *group, *select;
+	enum kube_kind kind;
+	const char *const *versions;
+	const char *rights;
+} resources[RESOURCES] = {
+	[SERVICES] = {.name = "services",
+		.group = "",
+		/* !service.kubernetes.io/service-proxy-name */
+		.select = "labelSelector=%21service.kubernetes.io%2Fservice-proxy-name",
+		.kind = KUBE_SERVICE},
+	[SLICES] = {.name = "endpointslices",
+		.group = "discovery.k8s.io",
+		.select = "",
+		.kind = KUBE_SLICE},
+	[PODS] = {.name = "pods",
+		.group = "",
+		/* status.phase!=Succeeded,status.phase!=Failed */
+		.select = "fieldSelector=status.phase%21%3DSucceeded%2Cstatus.phase%21%3DFailed",
+		.kind = KUBE_POD},
+	[NODES] = {.name = "nodes", .group = "", .select = "", .kind = KUBE_NODE},
+	[ENDPOINTS] = {.name = "endpoints", .group = "", .select = "", .kind = KUBE_ENDPOINTS},
+	[RULES] = {.name = "destinationrules",
+		.group = "networking.istio.io",
+		.select = "",
+		.kind = KUBE_RULE,
+		.versions = istio_versions,
+		.rights = "deploy/kubernetes/rbac-destinationrules.yaml"},
+	[POLICIES] = {.name = "networkpolicies",
+		.group = "networking.k8s.io",
+		.select = "",
+		.kind = KUBE_NETPOLICY,
+		.rights = "deploy/kubernetes/rbac-networkpolicies.yaml"},
+	[NAMESPACES] = {.name = "namespaces",
+		.group = "",
+		.select = "",
+		.kind = KUBE_NAMESPACE,
+		.rights = "deploy/kubernetes/rbac-networkpolicies.yaml"},
+};
+
+struct kubernetes {
+	struct kubernetes_config config;
+	struct loop *loop;
+	struct kube_api *api;
+	struct reflector *reflectors[RESOURCES];
+	struct kube_events *events;
+	struct timer *settle;
+	bool ready, pending;
+};
+
+static void on_touched(void *arg);
+
+static void
+start_reflector(struct kubernetes *k, int i)
+{
+	const struct reflector_config config = {
+		.loop = k->loop,
+		.api = k->api,
+		.cluster = k->config.cluster,
+		.resource = resources[i].name,
+		.group = resources[i].group,
+		.versions = resources[i].versions,
+		.rights = resources[i].rights,
+		.select = resources[i].select,
+		.kind = resources[i].kind,
+		.silence_ms = k->config.silence_ms,
+		.changed = on_touched,
+		.arg = k,
+	};
+
+	k->reflectors[i] = reflector_start(&config);
+}
+
+static bool
+listed(const struct kubernetes *k, int i)
+{
+	return k->reflectors[i] != NULL && reflector_listed(k->reflectors[i]);
+}
+
+/* Also when the server has refused: what would be right without rules is better than nothing. */
+static bool
+rules_settled(const struct kubernetes *k)
+{
+	return k->reflectors[RULES] == NULL || listed(k, RULES) ||
+		reflector_refused(k->reflectors[RULES]);
+}
+
+/* Without the policies services would be open that somebody has closed: they are waited for. Without the namespaces' labels a policy
+ * lets nobody in who is meant by them. */
+static bool
+policies_settled(const struct kubernetes *k)
+{
+	return k->reflectors[POLICIES] == NULL ||
+		(listed(k, POLICIES) &&
+			(listed(k, NAMESPACES) || reflector_refused(k->reflectors[NAMESPACES])));
+}
+
+static bool
+all_listed(const struct kubernetes *k)
+{
+	return listed(k, SERVICES) && listed(k, PODS) && listed(k, NODES) &&
+		(listed(k, SLICES) || listed(k, ENDPOINTS)) && rules_settled(k) &&
+		policies_settled(k);
+}
+
+/* Slices that came with an upgrade of the cluster make Endpoints needless, and a server without slices needs them. */
+static void
+choose_membership(struct kubernetes *k)
+{
+	if (k->reflectors[ENDPOINTS] == NULL && !listed(k, SLICES) &&
+		reflector_absent(k->reflectors[SLICES])) {
+		log_info("kubernetes",
+			"the API server has no EndpointSlices, reading Endpoints instead");
+		start_reflector(k, ENDPOINTS);
+	} else if (k->reflectors[ENDPOINTS] != NULL && listed(k, SLICES)) {
+		log_info("kubernetes", "the API server has EndpointSlices now");
+		reflector_stop(&k->reflectors[ENDPOINTS]);
+		cluster_sweep(
+			k->config.cluster, "", KUBE_ENDPOINTS, cluster_mark(k->config.cluster));
+	}
+}
+
+static void
+on_settled(void *arg)
+{
+	struct kubernetes *k = arg;
+
+	k->pending = false;
+	choose_membership(k);
+	if (!k->ready && all_listed(k)) {
+		k->ready = true;
+		log_info("kubernetes", "everything is read services=%zu pods=%zu nodes=%zu",
+			cluster_count(k->config.cluster, KUBE_SERVICE),
+			cluster_count(k->config.cluster, KUBE_POD),
+			cluster_count(k->config.cluster, KUBE_NODE));
+	}
+	if (k->ready)
+		k->config.changed(k->config.arg);
+}
+
+/* Out of a reflector's callback, which must not see its reflector stopped. */
+static void
+on_touched(void *arg)
+{
+	struct kubernetes *k = arg;
+
+	/* Not moved by further events: a busy cluster is still told every so often. */
+	if (k->pending)
+		return;
+	k->pending = true;
+	timer_start(k->settle, KUBERNETES_SETTLE_MS, 0);
+}
+
+int
+kubernetes_start(struct kubernetes **out, struct loop *loop, const struct kubernetes_config *config,
+	struct err *err)
+{
+	struct kubernetes *k = xcalloc(1, sizeof *k);
+	int rc;
+
+	k->config = *config;
+	k->loop = loop;
+	*out = k;
+	rc = kube_api_open(&k->api, loop, config->kubeconfig, err);
+	if (rc < 0) {
+		kubernetes_stop(out);
+		return rc;
+	}
+	k->settle = timer_new(loop, on_settled, k);
+	k->events = kube_events_new(loop, k->api);
+	log_info("kubernetes", "reading from server=%s", kube_api_server(k->api));
+	for (int i = SERVICES; i <= NODES; i++)
+		start_reflector(k, i);
+	if (config->rules)
+		start_reflector(k, RULES);
+	if (config->policies) {
+		start_reflector(k, POLICIES);
+		start_reflector(k, NAMESPACES);
+	}
+	return 0;
+}
+
+void
+kubernetes_stop(struct kubernetes **out)
+{
+	struct kubernetes *k = take_ptr(out);
+
+	if (k == NULL)
+		return;
+	for (int i = 0; i < RESOURCES; i++)
+		reflector_stop(&k->reflectors[i]);
+	kube_events_free(&k->events);
+	timer_free(&k->settle);
+	kube_api_close(&k->api);
+	free(k);
+}
+
+bool
+kubernetes_ready(const struct kubernetes *k)
+{
+	return k->ready;
+}
+
+struct kube_events *
+kubernetes_events(struct kubernetes *k)
+{
+	return k->ready ? k->events : NULL;
+}
+
+struct kube_api *
+kubernetes_api(const struct kubernetes *k)
+{
+	return k->api;
+}
+
+/* --- telling ------------------------------------------------------------------------ */
+
+void
+kubernetes_each_problem(const struct kubernetes *k,
+	void (*fn)(void *arg, const char *resource, const char *problem), void *arg)
+{
+	for (int i = 0; i < RESOURCES; i++) {
+		const char *problem =
+			k->reflectors[i] != NULL ? reflector_problem(k->reflectors[i]) : "";
+
+		if (problem[0] != '\0')
+			fn(arg, resources[i].name, problem);
+	}
+}
+
+void
+kubernetes_state(const struct kubernetes *k, struct buf *out)
+{
+	buf_adds(out, "{\"server\":");
+	json_add_text(out, kube_api_server(k->api));
+	buf_printf(out, ",\"ready\":%s,\"problem\":", k->ready ? "true" : "false");
+	json_add_text(out, kube_api_problem(k->api));
+	for (int i = 0; i < RESOURCES; i++) {
+		if (k->reflectors[i] == NULL)
+			continue;
+		buf_printf(out, ",\"%s\":", resources[i].name);
+		reflector_state(k->reflectors[i], out);
+	}
+	buf_adds(out, ",\"events\":");
+	kube_events_state(k->events, out);
+	buf_adds(out, "}");
+}
+
+static const struct sample {
+	const char *name, *help;
+	size_t offset; /* of a counter in struct reflector_stats */
+} samples[] = {
+	{"edgeway_hub_kubernetes_events_total", "Events of watches, bookmarks included.",
+		offsetof(struct reflector_stats, events)},
+	{"edgeway_hub_kubernetes_lists_total", "Lists read to the end.",
+		offsetof(struct reflector_stats, lists)},
+	{"edgeway_hub_kubernetes_watches_total", "Watches begun.",
+		offsetof(struct reflector_stats, watches)},
+	{"edgeway_hub_kubernetes_errors_total", "Requests that failed or were refused.",
+		offsetof(struct reflector_stats, errors)},
+	{"edgeway_hub_kubernetes_refused_total", "Objects that were not understood or too large.",
+		offsetof(struct reflector_stats, refused)},
+};
+
+static void
+add_gauge(const struct kubernetes *k, struct metrics *to, const struct sample *s,
+	double (*value)(const struct kubernetes *k, int i))
+{
+	char label[64];
+
+	for (int i = 0; i < RESOURCES; i++)
+		if (k->reflectors[i] != NULL)
+			metric_gauge(to, s->name, s->help,
+				metric_label(label, sizeof label, "resource", resources[i].name),
+				value(k, i));
+}
+
+static double
+objects_of(const struct kubernetes *k, int i)
+{
+	return (double)cluster_count(k->config.cluster, resources[i].kind);
+}
+
+static double
+age_of(const struct kubernetes *k, int i)
+{
+	uint64_t heard_ms = reflector_stats(k->reflectors[i])->heard_ms;
+
+	return heard_ms == 0 ? -1 : (double)(loop_now_ms(k->loop) - heard_ms) / 1000;
+}
+
+const char *
+kubernetes_problem(const struct kubernetes *k)
+{
+	const char *problem = kube_api_problem(k->api);
+
+	for (int i = 0; problem[0] == '\0' && i < RESOURCES; i++)
+		if (k->reflectors[i] != NULL)
+			problem = reflector_problem(k->reflectors[i]);
+	return problem;
+}
+
+static double
+trouble_of(const struct kubernetes *k, int i)
+{
+	return reflector_problem(k->reflectors[i])[0] != '\0';
+}
+
+void
+kubernetes_metrics(const struct kubernetes *k, struct metrics *to)
+{
+	static const struct sample objects = {
+		"edgeway_hub_kubernetes_objects", "Objects that count.", 0};
+	static const struct sample age = {"edgeway_hub_kubernetes_heard_seconds",
+		"Since the last byte of the API server; -1: never.", 0};
+	static const struct sample trouble = {"edgeway_hub_kubernetes_trouble",
+		"1 while the resource cannot be read; the state says why.", 0};
+	char label[64];
+
+	add_gauge(k, to, &objects, objects_of);
+	add_gauge(k, to, &age, age_of);
+	add_gauge(k, to, &trouble, trouble_of);
+	kube_events_metrics(k->events, to);
+	for (size_t m = 0; m < ARRAY_LEN(samples); m++) {
+		for (int i = 0; i < RESOURCES; i++) {
+			const char *stats;
+			uint64_t v;
+
+			if (k->reflectors[i] == NULL)
+				continue;
+			stats = (const char *)reflector_stats(k->reflectors[i]);
+			memcpy(&v, stats + samples[m].offset, sizeof v);
+			metric_counter(to, samples[m].name, samples[m].help,
+				metric_label(label, sizeof label, "resource", resources[i].name),
+				v);
+		}
+	}
+}

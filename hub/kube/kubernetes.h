@@ -1,0 +1,57 @@
+/*
+ * The Kubernetes source: Services, EndpointSlices, Pods and Nodes of an API server, told to a model/cluster/cluster as
+ * source "". Endpoints are read only from a server that has no EndpointSlices, DestinationRules only when that is
+ * wished; a server that does not know or tell those is no reason to wait.
+ *
+ * Left to the server: Services that are for another proxy (service.kubernetes.io/service-proxy-name) and pods that
+ * have ended are never sent. `changed` comes KUBERNETES_SETTLE_MS after the first of some changes, together: the
+ * slices of a service are re-packed in several events. Before everything has been listed once nothing is told.
+ *
+ * Spine, on the hub's loop. What was read serves on while the API server is away.
+ *
+ *	kubernetes_start(&k, loop, &config, &err);
+ *	if (kubernetes_ready(k))	// in `changed`
+ */
+#ifndef EDGEWAY_HUB_KUBE_KUBERNETES_H
+#define EDGEWAY_HUB_KUBE_KUBERNETES_H
+
+#include "base/core/loop.h"
+#include "base/core/metric.h"
+#include "hub/kube/kube_events.h"
+#include "model/cluster/cluster.h"
+
+enum { KUBERNETES_SETTLE_MS = 10 };
+
+struct kubernetes;
+
+struct kubernetes_config {
+	const char *kubeconfig; /* "": in-cluster */
+	bool rules; /* DestinationRules, too */
+	bool policies; /* NetworkPolicies and Namespaces, too; nothing is told before they are read */
+	uint64_t silence_ms; /* of a watch; 0: the default of hub/kube/reflector.h */
+	struct cluster *cluster;
+	loop_fn *changed;
+	void *arg;
+};
+
+/* An error is a kubeconfig that cannot be read; a server that is away is waited for. */
+int kubernetes_start(struct kubernetes **k, struct loop *loop,
+	const struct kubernetes_config *config, struct err *err);
+/* The objects stay in the cluster: free that too. */
+void kubernetes_stop(struct kubernetes **k);
+/* Has everything been listed once? */
+bool kubernetes_ready(const struct kubernetes *k);
+/* What is said of the Services on themselves, see hub/kube/kube_events.h: NULL before everything is read. */
+struct kube_events *kubernetes_events(struct kubernetes *k);
+/* For other requests to the same server; until kubernetes_stop. */
+struct kube_api *kubernetes_api(const struct kubernetes *k);
+/* The first thing that is wrong with what is read; "": nothing. Borrowed for the call. */
+const char *kubernetes_problem(const struct kubernetes *k);
+/* Calls fn for each resource that cannot be read now. Texts are borrowed. */
+void kubernetes_each_problem(const struct kubernetes *k,
+	void (*fn)(void *arg, const char *resource, const char *problem), void *arg);
+/* {"server":..,"ready":..,"problem":..,"services":{..},"endpointslices":{..},...} */
+void kubernetes_state(const struct kubernetes *k, struct buf *out);
+void kubernetes_metrics(const struct kubernetes *k, struct metrics *to);
+
+#endif

@@ -1,0 +1,39 @@
+/*
+ * Which file says which object, so that an object said by two files is noticed and both can be named. The
+ * cluster decides who wins (the file whose name sorts first); here is only the register.
+ * Pure; on the hub's loop.
+ *
+ *	claim = claims_add(c, KUBE_SERVICE, "default", "web", file);
+ *	other = claims_other(c, claim);		// NULL, or the first by name among the other files
+ *	claims_drop(c, &claim);
+ */
+#ifndef EDGEWAY_HUB_MANIFESTS_CLAIMS_H
+#define EDGEWAY_HUB_MANIFESTS_CLAIMS_H
+
+#include "model/kube.h"
+
+struct claims;
+
+struct claim {
+	struct claim *next; /* the owner's, for its list */
+	struct claim *next_hash; /* of the register */
+	uint64_t hash;
+	enum kube_kind kind;
+	char *ns, *name;
+	const char *file; /* borrowed from the owner, lives as long as the claim */
+	uint32_t round; /* free for the owner */
+};
+
+struct claims *claims_new(void);
+/* Every claim must have been dropped. */
+void claims_free(struct claims **c);
+struct claim *claims_add(
+	struct claims *c, enum kube_kind kind, const char *ns, const char *name, const char *file);
+struct claim *claims_find(const struct claims *c, enum kube_kind kind, const char *ns,
+	const char *name, const char *file);
+void claims_drop(struct claims *c, struct claim **claim);
+/* The same object said by another file, the first of them by name; NULL when there is none. */
+const char *claims_other(const struct claims *c, const struct claim *claim);
+size_t claims_count(const struct claims *c);
+
+#endif

@@ -1,0 +1,449 @@
+#include "hub/manifests/manifests.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "base/core/log.h"
+#include "base/os/fswatch.h"
+#include "hub/manifests/manifest_file.h"
+#include "model/json.h"
+
+struct manifests {
+	struct manifests_config config;
+	char *folder;
+	struct loop *loop;
+	struct fswatch *watch; /* NULL: the folder is waited for */
+	dev_t dev; /* of the folder that is watched */
+	ino_t ino;
+	struct timer *settle, *rescan, *copy;
+	struct manifest_keep *keep; /* NULL: none is kept */
+	char *keep_problem; /* why the last copy could not be written; NULL: it could */
+	uint64_t n_keep_errors;
+	struct claims *claims;
+	struct manifest_file **files; /* sorted by name */
+	size_t n_files;
+	bool everything; /* the next round looks at all files */
+	bool rewatch; /* and starts the watch anew */
+	bool pending; /* a round is to come within MANIFESTS_SETTLE_MS */
+	bool ready, said_waiting;
+	uint64_t n_loads, n_errors;
+};
+
+/* --- the list of files ---------------------------------------------------- */
+
+static size_t
+place(const struct manifests *m, const char *name)
+{
+	size_t low = 0, high = m->n_files;
+
+	while (low < high) {
+		size_t mid = (low + high) / 2;
+
+		if (strcmp(m->files[mid]->name, name) < 0)
+			low = mid + 1;
+		else
+			high = mid;
+	}
+	return low;
+}
+
+/* The file of this name, made when it is new. */
+static struct manifest_file *
+use_file(struct manifests *m, const char *name)
+{
+	size_t at = place(m, name);
+
+	if (at < m->n_files && strcmp(m->files[at]->name, name) == 0)
+		return m->files[at];
+	m->files = xrealloc(m->files, (m->n_files + 1) * sizeof *m->files);
+	memmove(m->files + at + 1, m->files + at, (m->n_files - at) * sizeof *m->files);
+	m->files[at] = manifest_file_new(name);
+	m->files[at]->keep = m->keep;
+	m->n_files++;
+	return m->files[at];
+}
+
+static void
+forget_file(struct manifests *m, size_t at)
+{
+	if (m->files[at]->claims != NULL)
+		log_info("manifests", "file is gone file=%s", m->files[at]->name);
+	if (m->keep != NULL)
+		manifest_keep_drop(m->keep, m->files[at]->name);
+	manifest_file_free(&m->files[at], m->config.cluster, m->claims);
+	m->n_files--;
+	memmove(m->files + at, m->files + at + 1, (m->n_files - at) * sizeof *m->files);
+}
+
+/* --- reading -------------------------------------------------------------- */
+
+static void
+load(struct manifests *m, struct manifest_file *f)
+{
+	int rc = manifest_file_load(f, m->folder, m->config.cluster, m->claims);
+
+	if (rc == -ENOENT) {
+		if (f->gone_ms == 0)
+			f->gone_ms = mono_ms();
+		return;
+	}
+	f->gone_ms = 0;
+	m->n_loads++;
+	if (rc < 0 || f->problem != NULL)
+		m->n_errors++;
+}
+
+/* --- copies ---------------------------------------------------------------- */
+
+/* No problem is left when no file has one. */
+static void
+forget_problem(struct manifests *m)
+{
+	for (size_t i = 0; i < m->n_files; i++) {
+		if (m->files[i]->copies.again_ms != 0)
+			return;
+	}
+	free(take_ptr(&m->keep_problem));
+}
+
+static void
+copy_file(struct manifests *m, struct manifest_file *f)
+{
+	int rc = manifest_keep_write(m->keep, f->name, &f->copies);
+
+	if (rc == 0) {
+		forget_problem(m);
+		return;
+	}
+	f->copies.again_ms = mono_ms() + MANIFESTS_KEEP_AGAIN_MS;
+	m->n_keep_errors++;
+	free(m->keep_problem);
+	m->keep_problem = xasprintf("no copy of %s can be kept under dataDir: %s; should it be "
+				    "broken when the hub starts again, nothing of it counts",
+		f->name, strerror(-rc));
+	log_limited(LOG_LEVEL_WARN, 6, "manifests", "%s", m->keep_problem);
+}
+
+/* One at a time: the loop has other things to do than to wait for a disk. */
+static void
+on_copy(void *arg)
+{
+	struct manifests *m = arg;
+	uint64_t now = mono_ms();
+	bool any_later = false;
+
+	forget_problem(m); /* of a file that has gone */
+	for (size_t i = 0; i < m->n_files; i++) {
+		if (!manifest_copies_wait(&m->files[i]->copies))
+			continue;
+		any_later = true;
+		if (m->files[i]->copies.again_ms > now)
+			continue;
+		copy_file(m, m->files[i]);
+		timer_start(m->copy, 1, 0);
+		return;
+	}
+	if (any_later)
+		timer_start(m->copy, MANIFESTS_KEEP_MS, 0);
+}
+
+static bool
+is_file(void *arg, const char *name)
+{
+	const struct manifests *m = arg;
+	size_t at = place(m, name);
+
+	return at < m->n_files && strcmp(m->files[at]->name, name) == 0;
+}
+
+/* After a round: what changed is copied soon, and what went while no hub ran is forgotten. */
+static void
+keep_copies(struct manifests *m)
+{
+	if (m->keep == NULL)
+		return;
+	if (!m->ready)
+		manifest_keep_sweep(m->keep, is_file, m);
+	if (!timer_active(m->copy))
+		timer_start(m->copy, MANIFESTS_KEEP_MS, 0);
+}
+
+/* Every file in the folder that may differ from what was read, and those that are no longer in it. */
+static int
+scan(struct manifests *m)
+{
+	DIR *dir = opendir(m->folder);
+	struct dirent *d;
+
+	if (dir == NULL)
+		return -errno;
+	for (size_t i = 0; i < m->n_files; i++)
+		m->files[i]->scanned = false;
+	while ((d = readdir(dir)) != NULL) {
+		struct manifest_file *f;
+		struct stat st;
+
+		if (!manifest_name_ok(d->d_name))
+			continue;
+		f = use_file(m, d->d_name);
+		f->scanned = true;
+		if (fstatat(dirfd(dir), d->d_name, &st, 0) < 0 || !manifest_file_same(f, &st) ||
+			f->gone_ms != 0)
+			f->dirty = true;
+	}
+	closedir(dir);
+	for (size_t i = 0; i < m->n_files; i++) {
+		if (!m->files[i]->scanned)
+			m->files[i]->dirty = true;
+	}
+	return 0;
+}
+
+/* Returns when to look again, 0: never. */
+static uint64_t
+drop_gone(struct manifests *m, uint64_t now)
+{
+	uint64_t next = 0;
+
+	for (size_t i = m->n_files; i-- > 0;) {
+		struct manifest_file *f = m->files[i];
+
+		if (f->gone_ms == 0)
+			continue;
+		if (f->gone_ms + MANIFESTS_GRACE_MS <= now)
+			forget_file(m, i);
+		else if (next == 0 || f->gone_ms + MANIFESTS_GRACE_MS < next)
+			next = f->gone_ms + MANIFESTS_GRACE_MS;
+	}
+	return next;
+}
+
+static void on_event(void *arg, const char *name);
+
+static void
+wait_for_folder(struct manifests *m, const char *why)
+{
+	if (!m->said_waiting)
+		log_warn("manifests", "waiting for the folder %s: %s%s", m->folder, why,
+			m->ready ? "; what was read before goes on to count" : "");
+	m->said_waiting = true;
+	fswatch_stop(&m->watch);
+	m->everything = true;
+	timer_start(m->settle, MANIFESTS_WAIT_MS, 0);
+}
+
+/* Watches the folder that now has the name, before anything in it is read: nothing slips through. */
+static bool
+watch_folder(struct manifests *m)
+{
+	struct err err = {0};
+	struct stat st;
+
+	if (stat(m->folder, &st) < 0) {
+		wait_for_folder(m, strerror(errno));
+		return false;
+	}
+	if (m->watch != NULL && !m->rewatch && st.st_dev == m->dev && st.st_ino == m->ino)
+		return true;
+	fswatch_stop(&m->watch);
+	m->rewatch = false;
+	if (fswatch_start(&m->watch, m->loop, m->folder, on_event, m, &err) < 0) {
+		/* No more watches to be had: looking again and again does as well. */
+		log_limited(LOG_LEVEL_WARN, 1, "manifests", "%s; looking every %d ms instead",
+			err.text, MANIFESTS_WAIT_MS);
+		m->everything = true;
+		return true;
+	}
+	m->dev = st.st_dev;
+	m->ino = st.st_ino;
+	m->said_waiting = false;
+	m->everything = true;
+	log_info("manifests", "watching folder=%s", m->folder);
+	return true;
+}
+
+/* One round: everything that events, or the scan, found to look at; then the cluster's owner is told. */
+static void
+on_settled(void *arg)
+{
+	struct manifests *m = arg;
+	uint64_t now = mono_ms(), next;
+	int rc;
+
+	m->pending = false;
+	if (!watch_folder(m))
+		return;
+	if (m->everything) {
+		m->everything = false;
+		if ((rc = scan(m)) < 0) {
+			wait_for_folder(m, strerror(-rc));
+			return;
+		}
+	}
+	for (size_t i = 0; i < m->n_files; i++) {
+		if (!m->files[i]->dirty)
+			continue;
+		m->files[i]->dirty = false;
+		load(m, m->files[i]);
+	}
+	next = drop_gone(m, now);
+	if (m->watch == NULL && (next == 0 || next > now + MANIFESTS_WAIT_MS))
+		next = now + MANIFESTS_WAIT_MS;
+	if (next != 0)
+		timer_start(m->settle, next - now + 1, 0);
+	keep_copies(m);
+	m->ready = true;
+	m->config.changed(m->config.arg);
+}
+
+static void
+look_soon(struct manifests *m)
+{
+	/* Not moved by further events: a busy folder is still read every so often. */
+	if (m->pending)
+		return;
+	m->pending = true;
+	timer_start(m->settle, MANIFESTS_SETTLE_MS, 0);
+}
+
+static void
+on_event(void *arg, const char *name)
+{
+	struct manifests *m = arg;
+
+	if (name == NULL) {
+		m->everything = true;
+		m->rewatch = true;
+	} else if (strncmp(name, "..", 2) == 0) {
+		m->everything =
+			true; /* a ConfigMap's links are swapped: every file may be another */
+	} else if (manifest_name_ok(name)) {
+		struct manifest_file *f = use_file(m, name);
+
+		f->dirty = true;
+	} else {
+		return;
+	}
+	look_soon(m);
+}
+
+static void
+on_rescan(void *arg)
+{
+	struct manifests *m = arg;
+
+	m->everything = true;
+	look_soon(m);
+}
+
+int
+manifests_start(struct manifests **out, struct loop *loop, const struct manifests_config *config,
+	struct err *err)
+{
+	struct manifests *m;
+
+	if (config->folder[0] == '\0')
+		return err_set(err, EINVAL, "source.manifests needs the name of a folder");
+	m = xcalloc(1, sizeof *m);
+	m->config = *config;
+	m->folder = xstrdup(config->folder);
+	m->loop = loop;
+	m->claims = claims_new();
+	m->settle = timer_new(loop, on_settled, m);
+	m->rescan = timer_new(loop, on_rescan, m);
+	m->copy = timer_new(loop, on_copy, m);
+	if (config->data_dir != NULL && config->data_dir[0] != '\0')
+		m->keep = manifest_keep_open(config->data_dir, config->folder);
+	timer_start(m->rescan, MANIFESTS_RESCAN_MS, MANIFESTS_RESCAN_MS);
+	*out = m;
+	on_settled(m);
+	return 0;
+}
+
+void
+manifests_stop(struct manifests **out)
+{
+	struct manifests *m = take_ptr(out);
+
+	if (m == NULL)
+		return;
+	fswatch_stop(&m->watch);
+	timer_free(&m->settle);
+	timer_free(&m->rescan);
+	timer_free(&m->copy);
+	for (size_t i = 0; i < m->n_files; i++) {
+		if (manifest_copies_wait(&m->files[i]->copies))
+			copy_file(m, m->files[i]);
+	}
+	while (m->n_files > 0)
+		manifest_file_free(&m->files[--m->n_files], m->config.cluster, m->claims);
+	claims_free(&m->claims);
+	manifest_keep_close(&m->keep);
+	free(m->keep_problem);
+	free(m->files);
+	free(m->folder);
+	free(m);
+}
+
+bool
+manifests_ready(const struct manifests *m)
+{
+	return m->ready;
+}
+
+void
+manifests_each_problem(const struct manifests *m,
+	void (*fn)(void *arg, const char *file, const char *problem), void *arg)
+{
+	for (size_t i = 0; i < m->n_files; i++)
+		if (m->files[i]->problem != NULL)
+			fn(arg, m->files[i]->name, m->files[i]->problem);
+}
+
+void
+manifests_state(const struct manifests *m, struct buf *out)
+{
+	buf_adds(out, "{\"folder\":");
+	json_add_text(out, m->folder);
+	buf_printf(out, ",\"ready\":%s,\"watching\":%s,\"files\":[", m->ready ? "true" : "false",
+		m->watch != NULL ? "true" : "false");
+	for (size_t i = 0; i < m->n_files; i++) {
+		buf_adds(out, i > 0 ? ",{\"file\":" : "{\"file\":");
+		json_add_text(out, m->files[i]->name);
+		buf_printf(out, ",\"objects\":%zu,\"problem\":", m->files[i]->n_objects);
+		json_add_text(out, m->files[i]->problem);
+		buf_adds(out, "}");
+	}
+	buf_adds(out, "],\"copies_problem\":");
+	json_add_text(out, m->keep_problem);
+	buf_adds(out, "}");
+}
+
+size_t
+manifests_broken(const struct manifests *m)
+{
+	size_t bad = 0;
+
+	for (size_t i = 0; i < m->n_files; i++)
+		bad += m->files[i]->problem != NULL;
+	return bad;
+}
+
+void
+manifests_metrics(const struct manifests *m, struct metrics *to)
+{
+	metric_gauge(to, "edgeway_hub_manifest_files", "Files of the manifest folder.", NULL,
+		(double)m->n_files);
+	metric_gauge(to, "edgeway_hub_manifest_files_bad",
+		"Files whose last content did not load as it stands.", NULL,
+		(double)manifests_broken(m));
+	metric_gauge(to, "edgeway_hub_manifest_objects", "Objects that count, of all files.", NULL,
+		(double)claims_count(m->claims));
+	metric_counter(to, "edgeway_hub_manifest_loads_total", "Files read.", NULL, m->n_loads);
+	metric_counter(to, "edgeway_hub_manifest_errors_total",
+		"Files read that had an error in them.", NULL, m->n_errors);
+	metric_counter(to, "edgeway_hub_manifest_copy_errors_total",
+		"Copies of good manifests that could not be written.", NULL, m->n_keep_errors);
+}

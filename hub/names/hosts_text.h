@@ -1,0 +1,36 @@
+/*
+ * The text of a hosts file of nodes, as Yurt and SuperEdge keep it in a ConfigMap for the `hosts` plugin of CoreDNS:
+ * lines "ADDRESS<tab>NAME", sorted, so that whoever writes it from the same nodes writes the same bytes. A leaf.
+ *
+ * Lines of others may stand in it, above the line HOSTS_MARK; without that line all of it is ours, once we have written
+ * it. Before that (ours false: what is there is somebody else's) lines of nodes are replaced and the others kept.
+ *
+ *	hosts_lines_add(&lines, "10.96.0.9", "edge-1");
+ *	made = hosts_text(&out, &lines, old, ours, limit);
+ *	hosts_lines_fini(&lines);
+ */
+#ifndef EDGEWAY_HUB_NAMES_HOSTS_TEXT_H
+#define EDGEWAY_HUB_NAMES_HOSTS_TEXT_H
+
+#include "base/core/buf.h"
+
+#define HOSTS_MARK "# edgeway-hub writes what follows"
+
+struct hosts_lines { /* all zero to begin with */
+	char **line;
+	size_t n, room;
+};
+
+struct hosts_made {
+	size_t names; /* lines of ours */
+	size_t left_out; /* lines that did not fit: the last ones, and a comment says so */
+	size_t kept; /* lines of others */
+};
+
+void hosts_lines_add(struct hosts_lines *l, const char *address, const char *name);
+void hosts_lines_fini(struct hosts_lines *l);
+/* Appends to `out`, at most `limit` bytes; sorts the lines. `old`: what stands there now, may be "". */
+struct hosts_made hosts_text(
+	struct buf *out, struct hosts_lines *l, const char *old, bool ours, size_t limit);
+
+#endif

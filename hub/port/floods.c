@@ -1,0 +1,80 @@
+#include "hub/port/floods.h"
+
+#include <string.h>
+
+#include "model/json.h"
+
+enum { TOLD_MS = 60 * 60 * 1000 }; /* a fault of today's */
+
+struct floods {
+	struct {
+		char *node;
+		uint64_t cut_ms;
+	} last[FLOODS_MOST]; /* a ring */
+	uint64_t cut;
+};
+
+struct floods *
+floods_new(void)
+{
+	return xcalloc(1, sizeof(struct floods));
+}
+
+void
+floods_free(struct floods **out)
+{
+	struct floods *f = take_ptr(out);
+
+	if (f == NULL)
+		return;
+	for (size_t i = 0; i < FLOODS_MOST; i++)
+		free(f->last[i].node);
+	free(f);
+}
+
+void
+floods_note(struct floods *f, const char *node, uint64_t now_ms)
+{
+	size_t at = f->cut++ % FLOODS_MOST;
+
+	free(f->last[at].node);
+	f->last[at].node = xstrdup(node);
+	f->last[at].cut_ms = now_ms;
+}
+
+bool
+floods_rests(const struct floods *f, const char *node, uint64_t now_ms)
+{
+	for (size_t i = 0; f != NULL && i < FLOODS_MOST && f->last[i].node != NULL; i++)
+		if (now_ms - f->last[i].cut_ms < FLOODS_REST_MS &&
+			strcmp(f->last[i].node, node) == 0)
+			return true;
+	return false;
+}
+
+void
+floods_state(const struct floods *f, uint64_t now_ms, struct buf *out)
+{
+	size_t at = (f->cut + FLOODS_MOST - 1) % FLOODS_MOST;
+
+	buf_printf(out, "{\"cut\":%llu", (unsigned long long)f->cut);
+	if (f->cut > 0 && now_ms - f->last[at].cut_ms < TOLD_MS) {
+		auto_free char *text = xasprintf("node %s floods this hub with frames that carry "
+						 "nothing: its tunnel was cut "
+						 "%llu s ago",
+			f->last[at].node,
+			(unsigned long long)((now_ms - f->last[at].cut_ms) / 1000));
+
+		buf_adds(out, ",\"trouble\":");
+		json_add_text(out, text);
+	}
+	buf_adds(out, "}");
+}
+
+void
+floods_metrics(const struct floods *f, struct metrics *m)
+{
+	metric_counter(m, "edgeway_tunnel_flooded_total",
+		"Connections of nodes cut: too many frames a second that carry nothing.", NULL,
+		f->cut);
+}

@@ -1,0 +1,32 @@
+/*
+ * The services that a node does not take as they are, with its reasons (doc/protocol.md, "Metadata": error). The first
+ * REFUSALS_NAMED are kept by name, the others counted. Part of hub/sync/talk; pure.
+ *
+ *	refusals_add(&r, "default/big", content, len);	// the error's content
+ *	refusals_drop(&r, "default/big");		// it has changed
+ */
+#ifndef EDGEWAY_HUB_PORT_REFUSALS_H
+#define EDGEWAY_HUB_PORT_REFUSALS_H
+
+#include <stddef.h>
+
+enum { REFUSALS_NAMED = 100, REFUSALS_REASON_MAX = 200 };
+
+struct refusal {
+	char *service; /* "namespace/name" */
+	char *reason; /* printable, see log_clean */
+};
+
+struct refusals {
+	struct refusal *list; /* NULL: none */
+	size_t n, more; /* more: those that are not in the list */
+};
+
+/* json: a string; whatever else it may be is the reason as it stands. The service is not among them yet. */
+void refusals_add(struct refusals *r, const char *service, const char *json, size_t len);
+/* The service is one of them. */
+void refusals_drop(struct refusals *r, const char *service);
+size_t refusals_count(const struct refusals *r);
+void refusals_fini(struct refusals *r);
+
+#endif

@@ -1,0 +1,45 @@
+/*
+ * Where the other replicas are: resolves the names of `peers` again and again, since replicas come and go behind a name. The
+ * nameservers and the search list are those of /etc/resolv.conf as it is at the time. Addresses need no resolving and are told
+ * once. A name that cannot be resolved keeps what it had; told aloud. On the hub's loop.
+ *
+ *	names = peer_names_new(&(struct peer_names_config){.loop = loop, .names = names, .port = 10000,
+ *		.found = on_found, .arg = me}, &err);
+ *
+ * `found` comes after each answer, never from within a call of this header, with the addresses of the name of this number.
+ */
+#ifndef EDGEWAY_HUB_REPLICAS_PEER_NAMES_H
+#define EDGEWAY_HUB_REPLICAS_PEER_NAMES_H
+
+#include "base/core/loop.h"
+#include "base/core/sock.h"
+
+enum {
+	PEER_NAMES_MAX = 64,
+	PEER_NAMES_AGAIN_MS = 5000,
+	PEER_NAMES_SOON_MS = 1000, /* while a name has no address */
+};
+
+struct peer_names;
+
+struct peer_names_config {
+	struct loop *loop;
+	const char *const *names; /* HOST[:PORT], ended by NULL; copied */
+	uint16_t port; /* where a name says none */
+	const char *resolv_conf; /* NULL: /etc/resolv.conf */
+	void (*found)(void *arg, size_t name, const struct addr *addrs, size_t n);
+	void *arg;
+};
+
+/* -EINVAL: a name cannot be one; err names it. */
+int peer_names_new(
+	const struct peer_names_config *config, struct peer_names **out, struct err *err);
+void peer_names_free(struct peer_names **p);
+/* A replica has come that is not known: ask now. */
+void peer_names_kick(struct peer_names *p);
+/* Has every name been answered, well or not? */
+bool peer_names_asked(const struct peer_names *p);
+/* Why the name has no address, "" when it has; `name`: in place of the text. */
+const char *peer_names_problem(const struct peer_names *p, size_t i, const char **name);
+
+#endif

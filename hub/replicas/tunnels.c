@@ -1,0 +1,675 @@
+#include "hub/replicas/tunnels_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/hash.h"
+#include "base/core/log.h"
+#include "hub/port/floods.h"
+#include "hub/port/route.h"
+
+enum {
+	HEARTBEAT_MS = 4000,
+	STREAMS_MOST = 4096, /* of one tunnel */
+	SWEEP_MS = 1000,
+	VOUCHED_MS = 60 * 1000, /* the newer tunnel may be lost, and come again, meanwhile */
+};
+
+static struct tunnel **
+bucket(struct tunnels *t, const char *node)
+{
+	return &t->buckets[hash64(node, strlen(node), 0) % TUNNELS_BUCKETS];
+}
+
+/* The next tunnel of the node, the newest first; begin with the bucket. */
+static struct tunnel *
+of_node(struct tunnel *at, const char *node)
+{
+	while (at != NULL && strcmp(at->node, node) != 0)
+		at = at->next;
+	return at;
+}
+
+static struct tunnel *
+newest(const struct tunnels *t, const char *node)
+{
+	return of_node(t->buckets[hash64(node, strlen(node), 0) % TUNNELS_BUCKETS], node);
+}
+
+bool
+tunnels_takes(const struct tunnel *u)
+{
+	return !u->leaving && !u->older && !session_is_silent(u->session);
+}
+
+/* The one that takes the node's new streams; NULL: none. */
+static const struct tunnel *
+taking(const struct tunnels *t, const char *node)
+{
+	const struct tunnel *u = t->draining ? NULL : newest(t, node);
+
+	while (u != NULL && !tunnels_takes(u))
+		u = of_node(u->next, node);
+	return u;
+}
+
+static void
+tell_changed(const struct tunnels *t, const char *node)
+{
+	if (t->setup.changed != NULL)
+		t->setup.changed(t->setup.others, node);
+}
+
+/* --- their end -------------------------------------------------------------------------------------- */
+
+static void
+tunnel_free(struct tunnel *u)
+{
+	session_free(&u->session);
+	tls_stream_free(&u->tls);
+	free(u->node);
+	free(u);
+}
+
+static void
+say_drained(struct tunnels *t)
+{
+	if (t->done != NULL && t->n_open == 0)
+		timer_start(t->drained, 0, 0);
+}
+
+static void
+tell_news(const struct tunnels *t, const char *node, enum tunnel_news news)
+{
+	if (t->setup.news != NULL)
+		t->setup.news(t->setup.arg, node, news);
+}
+
+/* The streams are told first: what they open meanwhile must not land here. */
+static void
+drop(struct tunnel *u, int rc)
+{
+	struct tunnels *t = u->of;
+	struct tunnel **at = bucket(t, u->node);
+	auto_free char *node = take_ptr(&u->node);
+
+	while (*at != u)
+		at = &(*at)->next;
+	*at = u->next;
+	TAILQ_REMOVE(&t->open, u, link);
+	t->n_open--;
+	session_stats_add(&t->past, session_stats(u->session));
+	if (newest(t, node) == NULL) {
+		tunnels_note_lost(t, node, rc);
+		tell_news(t, node, TUNNEL_GONE);
+	}
+	tunnel_free(u);
+	tell_changed(t, node);
+	say_drained(t);
+}
+
+static void
+cut(struct tunnel *u, const char *why)
+{
+	log_limited(LOG_LEVEL_WARN, TUNNELS_LOGGED, "hub",
+		"tunnel cut node=%s peer=%s streams=%u why=\"%s\"", u->node, u->address,
+		session_stats(u->session)->streams, why);
+	u->of->cut++;
+	drop(u, 0);
+}
+
+/* Of no use to anybody, a broken agent or an attack: in the next tunnel it would be the same. */
+static void
+tunnel_flooded(const struct tunnel *u, const char *why)
+{
+	const struct tunnels_setup *setup = &u->of->setup;
+
+	log_limited(LOG_LEVEL_WARN, TUNNELS_LOGGED, "hub",
+		"tunnel cut, and the node gets no other one for %d s: it floods this hub; update "
+		"its "
+		"agent, or revoke it if its certificate is in other hands (edgewayctl node revoke) "
+		"node=%s peer=%s why=\"%s\"",
+		FLOODS_REST_MS / 1000, u->node, u->address, why);
+	if (setup->floods != NULL)
+		floods_note(setup->floods, u->node, loop_now_ms(setup->loop));
+}
+
+static void
+on_ended(void *arg, int rc, const char *why)
+{
+	struct tunnel *u = arg;
+
+	u->of->dead += rc == -ETIMEDOUT;
+	if (rc == -EDQUOT)
+		tunnel_flooded(u, why);
+	else
+		log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub",
+			"tunnel closed node=%s peer=%s epoch=%llu why=\"%s\"", u->node, u->address,
+			(unsigned long long)u->epoch, why);
+	drop(u, rc);
+}
+
+static void
+on_draining(void *arg)
+{
+	struct tunnel *u = arg;
+
+	u->leaving = true;
+	tell_changed(u->of, u->node);
+}
+
+/* Streams are opened by others of the node's ways, until it is heard again. */
+static void
+on_silent(void *arg, bool is_silent)
+{
+	struct tunnel *u = arg;
+
+	u->of->silent += is_silent;
+	log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub", "%s node=%s peer=%s streams=%u",
+		is_silent
+			? "a tunnel answers neither a stream nor a ping; new streams go another way"
+			: "a tunnel answers again",
+		u->node, u->address, session_stats(u->session)->streams);
+	tell_changed(u->of, u->node);
+}
+
+static void
+on_asked(void *arg)
+{
+	const struct tunnel *u = arg;
+
+	tell_news(u->of, u->node, TUNNEL_ASKS);
+}
+
+static unsigned
+on_opened(void *arg, struct stream *st, const struct stream_request *request, const char **reason)
+{
+	const struct tunnel *u = arg;
+	const struct tunnels_setup *setup = &u->of->setup;
+
+	return setup->opened(setup->opened_arg, u->node, st, request, reason);
+}
+
+static const struct session_events session_events = {
+	.draining = on_draining, .asked = on_asked, .silent = on_silent, .ended = on_ended};
+static const struct session_events forward_events = {.opened = on_opened, .ended = on_ended};
+
+/* --- their beginning -------------------------------------------------------------------------------- */
+
+static void
+forget_handshake(struct tunnel *u)
+{
+	TAILQ_REMOVE(&u->of->handshakes, u, link);
+	preauth_leave(&u->place);
+	u->of->n_handshakes--;
+}
+
+static void
+turn_away(struct tunnel *u, const char *node, const char *why)
+{
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "tunnel refused node=%s peer=%s reason=\"%s\"", node,
+		u->address, why);
+	u->of->refused++;
+	forget_handshake(u);
+	tunnel_free(u);
+}
+
+static void
+retire(struct tunnel *u)
+{
+	if (u->older)
+		return;
+	u->older = true;
+	u->of->replaced++;
+	session_drain(u->session);
+}
+
+/*
+ * Older ones of the node finish what they have, but for those too many. Of its ways to others the node says itself which it leaves: an
+ * agent that takes over has one beside that of the agent before, which needs its own until it has finished.
+ */
+static void
+retire_older(struct tunnel *u)
+{
+	struct tunnel *at = u->next, *next;
+	unsigned n = 0;
+
+	for (; (at = of_node(at, u->node)) != NULL; at = next) {
+		next = at->next;
+		if (++n > TUNNELS_OLDER_MOST)
+			cut(at, "too many newer tunnels of this node");
+		else if (u->of->setup.opened == NULL)
+			retire(at);
+	}
+}
+
+/* Above all that is known of the node: hubs whose clocks differ agree all the same. */
+static uint64_t
+next_epoch(const struct tunnel *u)
+{
+	const struct tunnels *t = u->of;
+	const struct tunnel *last = newest(t, u->node);
+	uint64_t above = last != NULL ? last->epoch : 0;
+
+	if (t->setup.claimed != NULL)
+		above = MAX(above, t->setup.claimed(t->setup.others, u->node));
+	return MAX(u->came, above + 1);
+}
+
+static void
+insert(struct tunnel *u)
+{
+	struct tunnels *t = u->of;
+	struct tunnel **at = bucket(t, u->node);
+
+	while (*at != NULL && (*at)->came > u->came)
+		at = &(*at)->next;
+	u->next = *at;
+	*at = u;
+	forget_handshake(u);
+	TAILQ_INSERT_TAIL(&t->open, u, link);
+	t->n_open++;
+}
+
+static const char *
+objection(struct tunnel *u)
+{
+	const struct tunnels *t = u->of;
+	const char *node = tls_stream_peer(u->tls);
+	const struct tunnel *newer;
+
+	u->ends_s = tls_stream_peer_ends(u->tls, u->serial);
+	if (!node_name_ok(node))
+		return "the certificate does not name a node";
+	if (t->setup.refuses != NULL && t->setup.refuses(t->setup.arg, node, u->serial))
+		return "the certificate was revoked";
+	if (t->draining)
+		return "this hub stops";
+	if (floods_rests(t->setup.floods, node, loop_now_ms(t->setup.loop)))
+		return "a tunnel of this node was cut a moment ago: it floods this hub";
+	if (t->n_open >= t->setup.most)
+		return "too many tunnels";
+	newer = newest(t, node);
+	return newer != NULL && newer->came > u->came ? "the node has a newer tunnel" : NULL;
+}
+
+static void
+on_shaken(struct tunnel *u)
+{
+	struct tunnels *t = u->of;
+	const char *why = objection(u);
+	struct session_setup setup = {
+		.loop = t->setup.loop,
+		.role = t->setup.opened != NULL ? SESSION_SERVER : SESSION_CLIENT,
+		.budget = &t->budget,
+		.squeeze = t->setup.squeeze,
+		.limits = &t->limits,
+		.udp = t->setup.opened != NULL,
+		.events = t->setup.opened != NULL ? &forward_events : &session_events,
+		.arg = u,
+	};
+
+	if (why != NULL) {
+		const char *name = tls_stream_peer(u->tls);
+
+		turn_away(u, node_name_ok(name) ? name : "?", why);
+		return;
+	}
+	u->node = xstrdup(tls_stream_peer(u->tls));
+	setup.wire = wire_tls(&u->tls);
+	if (session_new(&setup, &u->session) < 0) {
+		turn_away(u, u->node, "no HTTP/2 session can be made");
+		return;
+	}
+	u->since_ms = loop_now_ms(t->setup.loop);
+	t->opened++;
+	u->epoch = next_epoch(u);
+	t->last = MAX(t->last, u->epoch);
+	insert(u);
+	log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub", "%s open node=%s peer=%s epoch=%llu",
+		t->setup.opened != NULL ? "way of a node to others" : "tunnel", u->node, u->address,
+		(unsigned long long)u->epoch);
+	retire_older(u);
+	tell_changed(t, u->node);
+	tell_news(t, u->node, TUNNEL_CAME);
+}
+
+static void
+on_tls(void *arg, enum tls_event event)
+{
+	struct tunnel *u = arg;
+
+	if (event == TLS_OPEN) {
+		on_shaken(u);
+		return;
+	}
+	log_limited(LOG_LEVEL_WARN, 20, "hub", "tunnel refused node=? peer=%s reason=\"%s\"",
+		u->address, tls_stream_why(u->tls));
+	u->of->failed++;
+	forget_handshake(u);
+	tunnel_free(u);
+}
+
+static void
+tunnel_on_dropped(void *arg)
+{
+	turn_away(arg, "?", "its place was needed: too many handshakes are under way");
+}
+
+static void
+tell_address(int fd, char text[ADDR_TEXT_MAX])
+{
+	struct addr a = {.len = sizeof a.in6};
+
+	if (getpeername(fd, &a.sa, &a.len) < 0)
+		strcpy(text, "?");
+	else
+		addr_text(&a, text);
+}
+
+void
+tunnels_adopt(struct tunnels *t, int fd, const char *from)
+{
+	struct tls_setup setup = {
+		.loop = t->setup.loop,
+		.fd = fd,
+		.ctx = t->setup.tls,
+		.alpn = t->setup.opened != NULL ? TUNNEL_ALPN_FORWARD : TUNNEL_ALPN_REVERSE,
+		.on = on_tls,
+	};
+	const struct addr peer = preauth_from(fd, from);
+	struct err err = {0};
+	struct tunnel *u = xcalloc(1, sizeof *u);
+
+	u->place = (struct preauth_conn){.drop = tunnel_on_dropped, .arg = u};
+	if (t->draining ||
+		!preauth_enter(t->setup.preauth, &u->place, &peer, loop_now_ms(t->setup.loop))) {
+		t->refused++;
+		log_limited(LOG_LEVEL_WARN, 6, "hub", "a tunnel was turned away: %s",
+			t->draining ? "this hub stops" : "too many handshakes are under way");
+		free(u);
+		close(fd);
+		return;
+	}
+	u->of = t;
+	u->came = t->last = MAX(t->last + 1, wall_ms());
+	u->since_ms = loop_now_ms(t->setup.loop);
+	if (from != NULL)
+		snprintf(u->address, sizeof u->address, "%s", from);
+	else
+		tell_address(fd, u->address);
+	setup.arg = u;
+	setup.place = &u->place;
+	TAILQ_INSERT_TAIL(&t->handshakes, u, link);
+	t->n_handshakes++;
+	if (tls_stream_new(&setup, &u->tls, &err) < 0)
+		turn_away(u, "?", err.text);
+}
+
+void
+tunnels_renew(struct tunnels *t, struct ssl_ctx_st *tls)
+{
+	if (!t->started)
+		t->started_ms = loop_now_ms(t->setup.loop);
+	t->started = true;
+	t->setup.tls = tls;
+}
+
+/* --- certificates ------------------------------------------------------------------------------------ */
+
+static bool
+is_revoked(const struct tunnel *u)
+{
+	const struct tunnels_setup *setup = &u->of->setup;
+
+	return setup->refuses != NULL && setup->refuses(setup->arg, u->node, u->serial);
+}
+
+/* Has the node shown since, here or at another hub, that it holds a newer certificate? Then its streams in the older tunnel go on: whoever
+ * has a stream of days need not know that certificates live shorter. */
+static bool
+is_vouched_for(struct tunnel *u, int64_t now_s)
+{
+	const struct tunnels *t = u->of;
+	const struct tunnel *at = newest(t, u->node);
+	uint64_t now_ms = loop_now_ms(t->setup.loop);
+	bool vouched =
+		t->setup.claimed != NULL && t->setup.claimed(t->setup.others, u->node) > u->epoch;
+
+	for (; at != NULL && at->came > u->came && !vouched; at = of_node(at->next, u->node))
+		vouched = now_s < at->ends_s && !is_revoked(at);
+	if (vouched)
+		u->vouched_ms = now_ms;
+	return u->vouched_ms != 0 && now_ms - u->vouched_ms < VOUCHED_MS;
+}
+
+/* It carries what it has, and nothing new: whoever has stolen a certificate has no more of it than others once it has ended. */
+static void
+outlive(struct tunnel *u)
+{
+	if (u->older)
+		return;
+	retire(u);
+	tell_changed(u->of, u->node);
+}
+
+void
+tunnels_check(struct tunnels *t)
+{
+	int64_t now_s = (int64_t)(wall_ms() / 1000);
+	struct tunnel *u, *next;
+
+	for (u = TAILQ_FIRST(&t->open); u != NULL; u = next) {
+		next = TAILQ_NEXT(u, link);
+		if (is_revoked(u))
+			cut(u, "the certificate of this node was revoked");
+		else if (now_s >= u->ends_s && !is_vouched_for(u, now_s))
+			cut(u, "the certificate of this node has expired");
+		else if (now_s >= u->ends_s)
+			outlive(u);
+	}
+}
+
+static void
+on_sweep(void *arg)
+{
+	tunnels_check(arg);
+	tunnels_forget_lost(arg, false);
+}
+
+unsigned
+tunnels_revoked(struct tunnels *t, const char *node)
+{
+	struct tunnel *at = newest(t, node), *next;
+	unsigned n = 0;
+
+	for (; at != NULL; at = next) {
+		next = of_node(at->next, node);
+		if (t->setup.refuses == NULL || !t->setup.refuses(t->setup.arg, node, at->serial))
+			continue;
+		cut(at, "the certificate of this node was revoked");
+		n++;
+	}
+	return n;
+}
+
+/* --- streams ----------------------------------------------------------------------------------------- */
+
+int
+tunnels_open(struct tunnels *t, const char *node, const struct stream_request *request,
+	const struct stream_events *events, void *arg, struct stream **out)
+{
+	struct tunnel *u = newest(t, node);
+	int rc = -ENOTCONN;
+
+	if (t->draining)
+		return -ESHUTDOWN;
+	for (; u != NULL; u = of_node(u->next, node)) {
+		if (session_is_silent(u->session))
+			continue;
+		rc = session_open(u->session, request, events, arg, out);
+		if (rc != -ESHUTDOWN)
+			break;
+	}
+	t->missed += rc == -ENOTCONN;
+	return rc;
+}
+
+bool
+tunnels_have(const struct tunnels *t, const char *node)
+{
+	return taking(t, node) != NULL;
+}
+
+bool
+tunnels_silent(const struct tunnels *t, const char *node)
+{
+	const struct tunnel *u = newest(t, node);
+
+	for (; u != NULL; u = of_node(u->next, node))
+		if (session_is_silent(u->session) && !u->leaving && !u->older)
+			return true;
+	return false;
+}
+
+uint64_t
+tunnels_epoch(const struct tunnels *t, const char *node)
+{
+	const struct tunnel *u = taking(t, node);
+
+	return u != NULL ? u->epoch : 0;
+}
+
+void
+tunnels_each(
+	const struct tunnels *t, void (*fn)(void *arg, const char *node, uint64_t epoch), void *arg)
+{
+	const struct tunnel *u;
+
+	TAILQ_FOREACH(u, &t->open, link)
+	{
+		if (u == taking(t, u->node))
+			fn(arg, u->node, u->epoch);
+	}
+}
+
+void
+tunnels_yield(struct tunnels *t, const char *node, uint64_t epoch)
+{
+	struct tunnel *u = newest(t, node);
+	bool did = false;
+
+	for (; u != NULL; u = of_node(u->next, node)) {
+		if (u->older || u->epoch >= epoch)
+			continue;
+		log_limited(LOG_LEVEL_INFO, TUNNELS_LOGGED, "hub",
+			"another replica has a newer tunnel; this one finishes what it has node=%s "
+			"peer=%s epoch=%llu newer=%llu",
+			node, u->address, (unsigned long long)u->epoch, (unsigned long long)epoch);
+		session_send_away(u->session); /* alive, it opens another; dead, it does not hear */
+		retire(u);
+		did = true;
+	}
+	if (did)
+		tell_changed(t, node);
+}
+
+unsigned
+tunnels_streams(const struct tunnels *t, const char *node)
+{
+	const struct tunnel *u = newest(t, node);
+	unsigned n = 0;
+
+	for (; u != NULL; u = of_node(u->next, node))
+		n += session_stats(u->session)->streams;
+	return n;
+}
+
+/* --- life -------------------------------------------------------------------------------------------- */
+
+static void
+on_drained(void *arg)
+{
+	struct tunnels *t = arg;
+	void (*done)(void *) = t->done;
+
+	t->done = NULL;
+	if (done != NULL)
+		done(t->done_arg);
+}
+
+struct tunnels *
+tunnels_new(const struct tunnels_setup *setup)
+{
+	struct tunnels *t = xcalloc(1, sizeof *t);
+	unsigned heartbeat;
+
+	t->setup = *setup;
+	if (t->setup.heartbeat_ms == 0)
+		t->setup.heartbeat_ms = HEARTBEAT_MS;
+	if (t->setup.most == 0)
+		t->setup.most = TUNNELS_MOST;
+	heartbeat = (unsigned)t->setup.heartbeat_ms;
+	t->limits = (struct session_limits){STREAMS_MOST, heartbeat, 2 * heartbeat + 1000, 0};
+	t->started = setup->tls != NULL;
+	t->started_ms = loop_now_ms(setup->loop);
+	t->budget.limit = setup->memory_limit != 0 ? setup->memory_limit : TUNNELS_MEMORY;
+	TAILQ_INIT(&t->handshakes);
+	TAILQ_INIT(&t->open);
+	t->drained = timer_new(setup->loop, on_drained, t);
+	t->sweep = timer_new(setup->loop, on_sweep, t);
+	timer_start(t->sweep, SWEEP_MS, SWEEP_MS);
+	return t;
+}
+
+static void
+end_handshakes(struct tunnels *t)
+{
+	struct tunnel *u;
+
+	while ((u = TAILQ_FIRST(&t->handshakes)) != NULL) {
+		forget_handshake(u);
+		tunnel_free(u);
+	}
+}
+
+void
+tunnels_free(struct tunnels **out)
+{
+	struct tunnels *t = *out; /* nulled at the end: streams' owners may ask for another */
+
+	if (t == NULL)
+		return;
+	t->draining = true;
+	t->done = NULL;
+	t->setup.changed = NULL;
+	end_handshakes(t);
+	while (!TAILQ_EMPTY(&t->open))
+		drop(TAILQ_FIRST(&t->open), 0);
+	timer_free(&t->sweep);
+	timer_free(&t->drained);
+	tunnels_forget_lost(t, true);
+	free(t);
+	*out = NULL;
+}
+
+void
+tunnels_drain(struct tunnels *t, void (*done)(void *arg), void *arg)
+{
+	struct tunnel *u;
+
+	t->draining = true;
+	t->done = done;
+	t->done_arg = arg;
+	end_handshakes(t);
+	TAILQ_FOREACH(u, &t->open, link)
+	{
+		session_send_away(
+			u->session); /* a node's other tunnel need not wait for the last stream */
+		session_drain(u->session);
+		tell_changed(t, u->node);
+	}
+	say_drained(t);
+}

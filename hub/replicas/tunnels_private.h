@@ -1,0 +1,67 @@
+/*
+ * What the files of the tunnels share: tunnels.c (their life, streams), tunnels_lost.c (who is expected back) and tunnels_tell.c (state and metrics).
+ * Nothing outside of these includes it. Tunnels of a node hang in one chain of its bucket, those that came later first.
+ */
+#ifndef EDGEWAY_HUB_REPLICAS_TUNNELS_PRIVATE_H
+#define EDGEWAY_HUB_REPLICAS_TUNNELS_PRIVATE_H
+
+#include <sys/queue.h>
+
+#include "base/core/preauth.h"
+#include "hub/replicas/tunnels.h"
+
+enum {
+	TUNNELS_BUCKETS = 4096,
+	TUNNELS_LOGGED =
+		120, /* lines a minute of each kind: a node comes and goes as often as it likes */
+};
+
+struct tunnel {
+	TAILQ_ENTRY(tunnel) link; /* of handshakes, or of all that are open */
+	struct preauth_conn place; /* while it shakes hands */
+	struct tunnel *next; /* of the bucket: those that came later first */
+	struct tunnels *of;
+	struct tls_stream *tls; /* until the handshake is done */
+	struct session *session;
+	char *node;
+	char serial[PKI_SERIAL_TEXT], address[ADDR_TEXT_MAX];
+	int64_t ends_s; /* its certificate, seconds since 1970 */
+	uint64_t came; /* order of coming at this hub */
+	uint64_t epoch; /* among all hubs */
+	uint64_t since_ms;
+	uint64_t
+		vouched_ms; /* since it has expired: when a newer certificate was last known to be in use; 0: never */
+	bool older; /* finishes what it has */
+	bool leaving; /* the node has said that it takes no new streams */
+};
+
+TAILQ_HEAD(tunnel_ring, tunnel);
+
+struct tunnels {
+	struct tunnels_setup setup;
+	struct session_budget budget;
+	struct session_limits limits;
+	struct timer *sweep, *drained;
+	struct tunnel_ring handshakes, open;
+	size_t n_handshakes, n_open;
+	struct tunnel *buckets[TUNNELS_BUCKETS];
+	struct tunnel_lost
+		*lost[TUNNELS_BUCKETS]; /* nodes whose last tunnel has ended, for a while */
+	uint64_t started_ms; /* since then nodes can come */
+	bool started;
+	uint64_t last; /* the highest `came` and `epoch` */
+	bool draining;
+	void (*done)(void *arg);
+	void *done_arg;
+	struct session_stats past; /* of sessions that have ended */
+	uint64_t opened, failed, refused, replaced, late, cut, dead, silent, missed;
+};
+
+/* In tunnels_lost.c. The node's last tunnel has ended like this: 0 or -errno. */
+void tunnels_note_lost(struct tunnels *t, const char *node, int rc);
+/* Those that are not expected any more, or all. */
+void tunnels_forget_lost(struct tunnels *t, bool all);
+/* New streams. */
+bool tunnels_takes(const struct tunnel *u);
+
+#endif

@@ -1,0 +1,40 @@
+/*
+ * Asks nodes what they reach beside themselves: a stream through the node's tunnel on which it says so, and is told what of it
+ * counts (tunnel/node/declaration.h, doc/protocol.md "Neighbours"). A node that has something to say wants to be asked; who says
+ * nothing in time is asked again. On the hub's loop.
+ *
+ *	inquiry_news(q, "edge-1", TUNNEL_ASKS);
+ */
+#ifndef EDGEWAY_HUB_ROUTING_INQUIRY_H
+#define EDGEWAY_HUB_ROUTING_INQUIRY_H
+
+#include "base/os/addresses.h"
+#include "hub/port/access.h"
+#include "hub/replicas/tunnels.h"
+#include "hub/routing/neighbours.h"
+
+enum { INQUIRY_MS = 5000, INQUIRY_PAUSE_MS = 1000, INQUIRY_LOOK_MS = 2000 };
+
+struct inquiries;
+
+struct inquiries_config { /* all of these outlive it, but for the tunnels: free those before, they tell it of their end */
+	struct loop *loop;
+	struct addresses *
+		addresses; /* of the hub's own machine: what lies in their networks is dialled from here */
+	const struct cluster *cluster;
+	const struct access *access;
+	struct tunnels *tunnels;
+	bool sites_only; /* as in neighbours_config */
+	bool (*tunnelled)(void *arg, const char *node); /* here or at another replica */
+	void (*changed)(void *arg, const char *node); /* as in neighbours_config; may be NULL */
+	void *arg;
+};
+
+struct inquiries *inquiries_new(const struct inquiries_config *config);
+/* What came of them; its own. */
+struct neighbours *inquiries_neighbours(const struct inquiries *q);
+void inquiries_free(struct inquiries **q);
+/* As `news` of tunnels_setup. */
+void inquiry_news(struct inquiries *q, const char *node, enum tunnel_news news);
+
+#endif

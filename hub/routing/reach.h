@@ -1,0 +1,98 @@
+/*
+ * From a name at the ingress to a stream that is connected to it: finds the ways and asks the rules (hub/routing/ways.h), opens a stream
+ * through a node's tunnel, another replica or the hub itself, and tries the next way when the first cannot be dialled. A node's own tunnel comes first, here or at another replica; where there is none, its neighbours. On the hub's loop.
+ *
+ *	reaching = reach_start(reach, &(struct reach_request){.caller = &caller, .host = "edge-1", .port = 10250}, on_reached, c);
+ *
+ * The answer comes once, never from within reach_start, after REACH_MS at the latest: kube-apiserver waits for it for ever.
+ *
+ * A node's ways are tried in this order: its own tunnel here, its own tunnel at another replica. A node that was lost a moment ago, here or at another
+ * replica, or that has not come yet to a hub that has just started, is waited for, REACH_AWAIT_MS at most; and a dial that waits in a tunnel for an answer begins anew where the node has a newer one.
+ * A stream that was refused before anything was done, as by one who drains, is asked for again a few times. A dial of TCP whose tunnel breaks under it
+ * is begun again a few times, by all ways that there are, and the node is waited for as above also without replicas, unless bytes of the caller
+ * have gone out in it: a map's caller need not wait for a second round trip, but nothing is sent twice. The same where a tunnel, or a replica, answers neither the dial nor a ping (tunnel/h2/session.h, `silent`). What goes round (base/core/hops.h) is 508. At most REACH_AWAIT_NODE wait for one node, REACH_AWAIT_MOST in all; the others are told 503 at once.
+ */
+#ifndef EDGEWAY_HUB_ROUTING_REACH_H
+#define EDGEWAY_HUB_ROUTING_REACH_H
+
+#include "base/core/metric.h"
+#include "base/http/traceparent.h"
+#include "hub/replicas/peers.h"
+#include "hub/replicas/tunnels.h"
+#include "hub/routing/cloud.h"
+#include "hub/routing/ways.h"
+
+enum {
+	REACH_MS = 8000,
+	REACH_AWAIT_MS = 5000,
+	REACH_AWAIT_NODE = 256,
+	REACH_AWAIT_MOST = 2048,
+};
+
+struct reach;
+struct reaching;
+
+struct reach_config {
+	struct loop *loop;
+	struct ways_finder *ways; /* these five outlive it */
+	struct tunnels *tunnels;
+	struct cloud *cloud;
+	/* The other replicas; outlives it. NULL: there are none. */
+	struct peers *peers;
+	struct neighbours *neighbours; /* NULL: none */
+};
+
+struct reach_request {
+	const struct caller *caller;
+	const char *host; /* name or address without brackets */
+	uint16_t port;
+	const char *
+		service; /* then host is the endpoint, host:port, and dest its node; NULL: none in particular */
+	const char *dest; /* IP:port as the node `host` sees it, in place of port; NULL none */
+	bool enforces; /* the node that asks lets only those of its pods through that may call the service */
+	bool udp; /* datagrams: the port is one of UDP, and so is the stream */
+	const struct trace_context *trace; /* the span that asks; NULL: none */
+	unsigned hops; /* of a request of HTTP: as caller->hops, by its CDN-Loop */
+	const char *full; /* why this caller gets nothing now (429); NULL: it may ask */
+	const struct buf *
+		first; /* what the caller has said: goes with the dial, and stays in it; outlives the reaching. NULL: it waits for the answer */
+};
+
+struct reach_answer {
+	unsigned status; /* 200, else 400, 403, 404, 421, 429, 502, 503, 504 or 508 */
+	const char *reason; /* one line */
+	struct stream *
+		stream; /* with 200: the receiver's; nobody is told of its events until stream_use */
+	const char *
+		target; /* for the audit: "edge-1:10250 via edge-1", "192.168.1.12:10250 for edge-2 via edge-1" */
+	const char *node; /* the node that is meant; "" where it is something else */
+	const char
+		*via; /* with 200: the node whose tunnel it goes through; "" the hub's own dial */
+	const char *meant; /* with 200: the node beside that one which it dials; "" none */
+	const char *at; /* with 200: the replica where that tunnel ends; "" here */
+	const struct access_target *where; /* with 200: what the rules were asked for */
+	size_t sent; /* with 200: so much of `first` has gone out in the stream */
+};
+
+/* The texts are the answer's: for the call only. The reaching is gone afterwards. */
+typedef void reach_fn(void *arg, const struct reach_answer *answer);
+
+struct reach *reach_new(const struct reach_config *config);
+/* What is being reached must be cancelled before. */
+void reach_free(struct reach **r);
+struct reaching *reach_start(
+	struct reach *r, const struct reach_request *request, reach_fn *done, void *arg);
+/* Do the rules open the target to the caller, so that it is being dialled? */
+bool reach_is_let_in(const struct reaching *x);
+/* There is more in `first`. */
+void reach_more(struct reaching *x);
+void reach_cancel(struct reaching **x);
+/* The node can be reached in another way than before; NULL: this may be so for any. */
+void reach_changed(struct reach *r, const char *node);
+/* How many are being reached. */
+unsigned reach_pending(const struct reach *r);
+/* How often something was not reached since it goes round (508). */
+uint64_t reach_loops(const struct reach *r);
+void reach_metrics(const struct reach *r, struct metrics *m);
+
+#endif

@@ -1,0 +1,57 @@
+/*
+ * A session's messages under way, each found again by the id that its acknowledgement names. They take memory only while
+ * there are any. Part of hub/sync/talk; pure.
+ *
+ *	flights_begin(&f, &(struct flight){.item = item, .sent_ms = now}, id);	// id: of the message
+ *	flight = flights_find(&f, parent);	// NULL: not one of ours, or answered before
+ *	flights_end(&f, flight);
+ */
+#ifndef EDGEWAY_HUB_SYNC_FLIGHTS_H
+#define EDGEWAY_HUB_SYNC_FLIGHTS_H
+
+#include "hub/sync/fanout.h"
+
+enum {
+	FLIGHTS_MOST = 256,
+	FLIGHTS_BYTES = 1
+		<< 20, /* then nothing follows: a node has all of it in memory until it is written */
+};
+
+/* A message under way. */
+struct flight {
+	struct fanout_item *item; /* NULL: free */
+	uint32_t seq;
+	bool present; /* an update, else a delete */
+	size_t len; /* of the frame */
+	uint64_t digest, sent_ms;
+};
+
+/* A msg_id is the prefix, then seq and slot in hex. */
+struct flights {
+	struct flight *slot; /* grown up to FLIGHTS_MOST; NULL while nothing is under way */
+	unsigned n_slots, n;
+	size_t bytes; /* of all that is under way */
+	uint32_t seq;
+	char prefix[25]; /* first 24 characters of every msg_id */
+};
+
+void flights_init(struct flights *f);
+static inline bool
+flights_room(const struct flights *f)
+{
+	return f->n < FLIGHTS_MOST && f->bytes < FLIGHTS_BYTES;
+}
+
+/* There is room. `seq` of the flight is given here. */
+void flights_begin(struct flights *f, const struct flight *flight, char id[FANOUT_ID_LEN + 1]);
+/* The one that a parent id means; NULL: not one of ours, or answered before. */
+struct flight *flights_find(struct flights *f, const char *parent);
+/* One that has been under way for `most_ms` or longer; NULL: none. */
+const struct flight *flights_late(const struct flights *f, uint64_t now_ms, uint64_t most_ms);
+void flights_end(struct flights *f, struct flight *flight);
+/* Ends any of them: its item. NULL: there is none. */
+struct fanout_item *flights_take(struct flights *f);
+/* Gives the memory back when nothing is under way. */
+void flights_rest(struct flights *f);
+
+#endif

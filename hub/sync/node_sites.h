@@ -1,0 +1,36 @@
+/*
+ * Nodes that nobody gave a site (label edgeway.io/site, else topology.kubernetes.io/zone) and that come from another
+ * address than their own, from behind NAT that is: that source address is their site, since the private addresses behind it
+ * mean nothing elsewhere. It is noted on the Node, as annotation edgeway.io/source-address, so that all replicas, a hub
+ * that starts anew and kubectl see the same; model/kube reads it back. One that comes from its own address, or was given a
+ * site, has the annotation taken away. Off, the hub only says which nodes these are. On the hub's loop.
+ *
+ *	node_sites_saw(s, "edge-1", "203.0.113.9:40222");	// of each connected node, again and again
+ */
+#ifndef EDGEWAY_HUB_SYNC_NODE_SITES_H
+#define EDGEWAY_HUB_SYNC_NODE_SITES_H
+
+#include "base/core/metric.h"
+#include "hub/kube/kube_api.h"
+#include "model/cluster/cluster.h"
+
+enum { NODE_SITES_WAITING_MAX = 4096 };
+
+struct node_sites;
+
+struct node_sites_config {
+	struct loop *loop;
+	struct kube_api *api;
+	const struct cluster *cluster;
+	bool note; /* may Nodes be written? */
+};
+
+struct node_sites *node_sites_start(const struct node_sites_config *config);
+void node_sites_stop(struct node_sites **s);
+/* address: with its port. */
+void node_sites_saw(struct node_sites *s, const char *node, const char *address);
+/* {"noted","waiting","problem"} */
+void node_sites_state(const struct node_sites *s, struct buf *out);
+void node_sites_metrics(const struct node_sites *s, struct metrics *to);
+
+#endif

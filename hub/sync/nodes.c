@@ -1,0 +1,583 @@
+#include "hub/sync/nodes_private.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "base/core/descriptors.h"
+#include "base/core/log.h"
+#include "base/core/preauth.h"
+#include "hub/port/route.h"
+#include "hub/sync/admission.h"
+#include "model/allow_from.h"
+#include "model/bundle.h"
+#include "model/health.h"
+#include "model/mesh.h"
+
+enum {
+	ADDRESSES_MAX = 4, /* that a node remembers */
+	FILES_PART = 16, /* one of so many descriptors is for files and the admin socket */
+	CARRIED_DESCRIPTORS = 2, /* of a connection in a websocket, beyond its own */
+};
+
+/* --- letting in ----------------------------------------------------------- */
+
+static int
+on_accept(void *arg, struct ws_conn *c)
+{
+	const struct nodes *n = arg;
+
+	return admission_status(&n->join, c);
+}
+
+struct talk *
+nodes_find_talk(const struct nodes *n, const char *node)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (nodes_talks(p) && strcmp(talk_node(p->talk), node) == 0)
+			return p->talk;
+	}
+	return NULL;
+}
+
+bool
+nodes_have(const struct nodes *n, const char *node)
+{
+	return nodes_find_talk(n, node) != NULL;
+}
+
+/* A list of words parted by commas. */
+static bool
+names_word(const char *list, const char *word)
+{
+	size_t len = strlen(word), n;
+
+	for (; *list != '\0'; list += n + (list[n] == ',')) {
+		list += strspn(list, " ");
+		n = strcspn(list, ", ");
+		if (n == len && memcmp(list, word, n) == 0)
+			return true;
+		n += strspn(list + n, " ");
+	}
+	return false;
+}
+
+/* One that this hub has not signed, an operator with the CA or a replica without a list in common has: the name is no token's to give. */
+static void
+note_certificate(const struct nodes *n, struct ws_conn *c, const char *node)
+{
+	auto_free char *cert = NULL;
+	struct err err = {0};
+
+	if (certs_taken(n->config.certs, node) || (cert = ws_peer_cert(c)) == NULL)
+		return;
+	if (ledger_note(certs_ledger(n->config.certs), node, cert, &err) < 0)
+		log_limited(LOG_LEVEL_WARN, 4, "hub",
+			"a node's certificate is good, but not noted, and a token could give its "
+			"name "
+			"away while it is not connected node=%s error=\"%s\"",
+			node, err.text);
+	else if (n->config.share != NULL)
+		share_tell_nodes(n->config.share);
+}
+
+/* Which CAs the node has, by its own word. */
+static void
+nodes_note_cas(const struct nodes *n, struct ws_conn *c, const char *node)
+{
+	const char *cas = ws_header(c, CA_LIST_HEADER);
+	auto_free char *cert = cas[0] != '\0' ? ws_peer_cert(c) : NULL;
+	int rc = cert != NULL ? certs_note_cas(n->config.certs, node, cert, cas) : 0;
+
+	if (rc < 0)
+		log_limited(LOG_LEVEL_WARN, 4, "hub",
+			"the CAs that a node says it has do not count: the first is not the one "
+			"that signed its certificate node=%s peer=%s cas=\"%.80s\"",
+			node, ws_peer_addr(c), cas);
+	else if (rc > 0 && n->config.share != NULL)
+		share_tell_nodes(n->config.share);
+}
+
+static void
+tell_callers(const struct nodes *n, struct talk *talk)
+{
+	auto_buf struct buf callers;
+
+	buf_init(&callers, BUF_UNLIMITED);
+	if (!talk_enforces(talk))
+		return;
+	cluster_callers(n->config.cluster, talk_node(talk), &callers);
+	talk_callers(talk, &callers);
+}
+
+void
+nodes_tell_callers(struct nodes *n)
+{
+	bool before = n->callers_matter;
+	char *node;
+
+	n->callers_matter = cluster_restricted(n->config.cluster) > 0;
+	for (; (node = cluster_next_callers(n->config.cluster)) != NULL; free(node)) {
+		struct talk *talk = before && n->callers_matter ? nodes_find_talk(n, node) : NULL;
+
+		if (talk != NULL)
+			tell_callers(n, talk);
+	}
+	if (before || !n->callers_matter)
+		return;
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (nodes_talks(p))
+			tell_callers(n, p->talk);
+}
+
+static struct talk *
+start_talk(struct nodes *n, struct ws_conn *c, const char *node)
+{
+	const char *ca = certs_ca_pem(n->config.certs);
+	struct talk *old = nodes_find_talk(n, node);
+	const char *addresses[ADDRESSES_MAX];
+	char ca_hash[PKI_HASH_TEXT];
+	struct talk *talk;
+	struct talk_config config = {
+		.fanout = n->config.fanout,
+		.stats = &n->stats,
+		.node = node,
+		.ca_hash = ca_hash,
+		.addresses = addresses,
+		.n_addresses = certs_addresses(n->config.certs, addresses, ADDRESSES_MAX),
+		.agent = ws_header(c, "edgeway-agent"),
+		.site = "",
+		.zone = "",
+		.labels = cluster_node_labels(n->config.cluster, node),
+		.cluster_domain = n->config.cluster_domain,
+		.ready = n->config.ready,
+		.bundles = strcmp(ws_header(c, "edgeway-bundles"), BUNDLE_KIND) == 0,
+		.answers = names_word(ws_header(c, "edgeway-answers"), HEALTH_KIND),
+		.crl = certs_crl(n->config.certs),
+		.takes_crl = ws_header(c, MESH_CRL_HEADER)[0] != '\0',
+		.enforces = names_word(ws_header(c, "edgeway-enforces"), ALLOW_FROM_KIND),
+		.no_tunnel = strcmp(ws_header(c, MESH_TUNNEL_HEADER), "off") == 0,
+	};
+
+	note_certificate(n, c, node);
+	nodes_note_cas(n, c, node);
+	pki_sha256_hex(ca, strlen(ca), ca_hash);
+	cluster_node(n->config.cluster, node, &config.site, &config.zone);
+	if (carried_hides(ws_peer_addr(c)) && config.site[0] == '\0')
+		log_limited(LOG_LEVEL_WARN, 4, "hub",
+			"a node comes through a proxy and has no site: where it is cannot be seen; "
+			"label its Node edgeway.io/site node=%s peer=%s",
+			node, ws_peer_addr(c));
+	if (old != NULL) {
+		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub",
+			"a newer connection replaces that of node=%s peer=%s", node,
+			ws_peer_addr(c));
+		n->stats.replaced++;
+		talk_end(old, 4001, "a newer connection of this node replaces this one");
+	} else {
+		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub", "node connected node=%s peer=%s",
+			node, ws_peer_addr(c));
+	}
+	if (n->config.others != NULL)
+		peers_tell_joined(n->config.others, node);
+	talk = talk_new(&config, c);
+	if (cluster_restricted(n->config.cluster) > 0)
+		tell_callers(n, talk);
+	return talk;
+}
+
+/*
+ * A node has a talk and one that is being closed, and one renewal. What it opened before them is cut without waiting for the node, which
+ * would hold the places of others for as long as it does not answer a close. Who has not proved its name crowds out nobody.
+ */
+static void
+nodes_crowd_out(struct nodes *n, bool talks, const char *node)
+{
+	bool any = false;
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		bool surplus = talks ? p->talk != NULL && talk_ended(p->talk) : p->join != NULL;
+
+		if (!surplus || p->crowded || !p->proven || strcmp(p->node, node) != 0)
+			continue;
+		p->crowded = any = true;
+		n->n_cut++;
+	}
+	if (any)
+		timer_start(n->cut, 0, 0);
+}
+
+/* Not within the callback of another connection, which ws does not bear. */
+static void
+nodes_on_cut(void *arg)
+{
+	static const char why[] = "newer connections of this node";
+	struct nodes *n = arg;
+
+	for (struct peer *p = n->peers, *next; p != NULL; p = next) {
+		next = p->next;
+		if (!p->crowded)
+			continue;
+		ws_close(p->conn, 1008, why);
+		ws_give_up(p->conn, why);
+	}
+}
+
+static void
+nodes_note_here(struct nodes *n, struct peer *p)
+{
+	p->presence = presence_here(n->config.presence,
+		&(struct presence_row){.node = p->node,
+			.address = ws_peer_addr(p->conn),
+			.version = ws_header(p->conn, "edgeway-agent"),
+			.since_ms = (int64_t)wall_ms()});
+	if (n->config.others != NULL)
+		peers_tell_presence(n->config.others, p->node);
+}
+
+static void
+on_open(void *arg, struct ws_conn *c)
+{
+	struct nodes *n = arg;
+	struct peer *p;
+	struct route route;
+
+	if (route_parse(&route, ws_path(c)) < 0)
+		return; /* was let in: cannot be */
+	p = xcalloc(1, sizeof *p);
+	p->conn = c;
+	p->proven = strcmp(admission_proven_name(n->join.certs, c), route.node) == 0;
+	if (p->proven)
+		nodes_crowd_out(n, route.kind == ROUTE_EVENTS, route.node);
+	if (route.kind == ROUTE_EVENTS) {
+		p->talk = start_talk(n, c, route.node);
+		p->node = talk_node(p->talk);
+		nodes_note_here(n, p);
+	} else {
+		p->join = join_new(&n->join, c, route.node,
+			route_bearer(ws_header(c, "authorization")), p->proven ? route.node : "");
+		p->node = join_node(p->join);
+	}
+	p->next = n->peers;
+	p->at = &n->peers;
+	if (p->next != NULL)
+		p->next->at = &p->next;
+	n->peers = p;
+	n->n_peers++;
+	ws_set_arg(c, p);
+	if (n->listen != NULL)
+		listen_room(n->listen, n->n_peers < n->most);
+}
+
+/* --- what comes ----------------------------------------------------------- */
+
+static void
+on_text(void *arg, struct ws_conn *c, const char *text, size_t len)
+{
+	struct peer *p = ws_arg(c);
+
+	(void)arg;
+	if (p != NULL && p->talk != NULL)
+		talk_text(p->talk, text, len);
+	else if (p != NULL)
+		join_text(p->join, text, len);
+}
+
+static void
+on_drained(void *arg, struct ws_conn *c)
+{
+	struct peer *p = ws_arg(c);
+
+	(void)arg;
+	if (p != NULL && p->talk != NULL)
+		talk_drained(p->talk);
+}
+
+static void
+peer_free(struct nodes *n, struct peer *p)
+{
+	*p->at = p->next;
+	if (p->next != NULL)
+		p->next->at = p->at;
+	n->n_peers--;
+	talk_free(&p->talk);
+	join_free(&p->join);
+	free(p);
+}
+
+static void
+on_closed(void *arg, struct ws_conn *c, const char *why)
+{
+	struct nodes *n = arg;
+	struct peer *p = ws_arg(c);
+
+	if (p == NULL)
+		return; /* let in, but it went before it was open */
+	ws_set_arg(c, NULL);
+	if (p->talk != NULL)
+		log_limited(LOG_LEVEL_INFO, NODES_LOGGED, "hub",
+			"node disconnected node=%s peer=%s why=\"%s\"", talk_node(p->talk),
+			ws_peer_addr(c), why);
+	if (p->talk != NULL &&
+		presence_gone(n->config.presence, talk_node(p->talk), p->presence, why,
+			(int64_t)wall_ms()) &&
+		n->config.others != NULL)
+		peers_tell_presence(n->config.others, talk_node(p->talk));
+	peer_free(n, p);
+	if (n->listen != NULL)
+		listen_room(n->listen, n->n_peers < n->most);
+}
+
+static void
+on_known(void *arg, int fd, enum hello kind, const char *from)
+{
+	struct nodes *n = arg;
+	int rc;
+
+	if (kind == HELLO_REVERSE) {
+		tunnels_adopt(n->config.tunnels, fd, from);
+		return;
+	}
+	if (kind == HELLO_FORWARD) {
+		tunnels_adopt(n->config.outward, fd, from);
+		return;
+	}
+	if (kind == HELLO_PEER) {
+		peers_adopt(n->config.others, fd);
+		return;
+	}
+	if (kind != HELLO_OTHER) {
+		carried_take(n->carried, fd, kind);
+		return;
+	}
+	/* ws_adopt owns the descriptor from here on, whatever comes of it. */
+	rc = ws_adopt(n->ws, fd, from);
+	if (rc < 0)
+		log_limited(LOG_LEVEL_WARN, 6, "hub", "a connection was turned away: %s",
+			rc == -EBUSY ? "too many handshakes are under way" : "it ended at once");
+}
+
+static bool
+on_socket(void *arg, int fd)
+{
+	struct nodes *n = arg;
+
+	if (!descriptors_left(fd, FILES_PART)) {
+		log_limited(LOG_LEVEL_WARN, 6, "hub",
+			"a connection was turned away: the descriptors that are left are for files "
+			"and "
+			"the API; raise LimitNOFILE");
+		return false;
+	}
+	peek_take(n->peek, fd, NULL);
+	return true;
+}
+
+static void
+on_carried(void *arg, int fd, const char *from)
+{
+	struct nodes *n = arg;
+
+	peek_take(n->peek, fd, from);
+}
+
+void
+nodes_again(struct nodes *n, const char *why)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (nodes_talks(p))
+			talk_end(p->talk, 1012, why);
+	}
+}
+
+void
+nodes_tell_crl(struct nodes *n)
+{
+	const char *crl = certs_crl(n->config.certs);
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (nodes_talks(p))
+			talk_say_crl(p->talk, crl);
+}
+
+void
+nodes_hold(struct nodes *n, bool held)
+{
+	n->join.held = held;
+}
+
+void
+nodes_leave(struct nodes *n, const char *why)
+{
+	n->accepted = listen_accepted(n->listen);
+	n->not_accepted = listen_failed(n->listen);
+	listen_stop(&n->listen); /* those that come are told at once, and try another replica */
+	nodes_again(n, why);
+}
+
+void
+nodes_check(struct nodes *n)
+{
+	int64_t now_s = (int64_t)(wall_ms() / 1000);
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (!nodes_talks(p))
+			continue;
+		if (certs_refuses(n->config.certs, talk_node(p->talk), ws_peer_serial(p->conn)))
+			talk_end(p->talk, 4003, "the certificate of this node was revoked");
+		else if (ws_peer_expires(p->conn) <= now_s)
+			talk_end(p->talk, 4004, "the certificate of this connection has expired");
+	}
+}
+
+static void
+on_tick(void *arg)
+{
+	struct nodes *n = arg;
+	uint64_t now = mono_ms();
+
+	nodes_check(n);
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (p->talk != NULL)
+			talk_tick(p->talk, now);
+	}
+}
+
+/* --- start and stop ------------------------------------------------------- */
+
+int
+nodes_start(
+	struct nodes **out, struct loop *loop, const struct nodes_config *config, struct err *err)
+{
+	static const struct ws_events events = {
+		.accept = on_accept,
+		.open = on_open,
+		.text = on_text,
+		.drained = on_drained,
+		.closed = on_closed,
+	};
+	struct nodes *n = xcalloc(1, sizeof *n);
+	struct ws_config ws = {
+		.events = &events,
+		.arg = n,
+		.server_tls = config->tls,
+		.heartbeat_ms = config->heartbeat_ms,
+		.preauth = config->preauth,
+		.message_limit = ENVELOPE_MAX_BYTES,
+		.high_water = TALK_QUEUE_BYTES,
+	};
+	int rc;
+
+	/* Strangers have a part of the descriptors (hub.c), nodes a quarter, tunnels another. */
+	n->most = (size_t)MIN(descriptors_limit() / 4, (uint64_t)NODES_CONNECTIONS_MAX);
+	n->config = *config;
+	n->config.cluster_domain = xstrdup(config->cluster_domain);
+	n->loop = loop;
+	n->join = (struct join_config){
+		.loop = loop,
+		.certs = config->certs,
+		.tokens = config->tokens,
+		.share = config->share,
+		.approvals = config->approvals,
+		.stats = &n->join_stats,
+		.bars = config->bars,
+		.bars_arg = config->bars_arg,
+	};
+	n->started_ms = wall_ms();
+	n->tick = timer_new(loop, on_tick, n);
+	n->cut = timer_new(loop, nodes_on_cut, n);
+	timer_start(n->tick, NODES_TICK_MS, NODES_TICK_MS);
+	n->peek = peek_new(loop, config->preauth, on_known, n);
+	n->carried = carried_new(&(struct carried_config){
+		.loop = loop,
+		.tls = config->tls,
+		.most = n->most / CARRIED_DESCRIPTORS,
+		.preauth = config->preauth,
+		.fn = on_carried,
+		.arg = n,
+	});
+	rc = ws_new(&n->ws, loop, &ws, err);
+	if (rc == 0)
+		rc = listen_start(&n->listen, loop, &config->listen, on_socket, n, err);
+	if (rc < 0)
+		nodes_stop(&n);
+	*out = n;
+	return rc;
+}
+
+void
+nodes_stop(struct nodes **out)
+{
+	struct nodes *n = take_ptr(out);
+
+	if (n == NULL)
+		return;
+	listen_stop(&n->listen);
+	peek_free(&n->peek);
+	carried_free(&n->carried);
+	timer_free(&n->tick);
+	ws_free(&n->ws);
+	timer_free(&n->cut);
+	while (n->peers != NULL) /* none: each was closed */
+		peer_free(n, n->peers);
+	free((void *)(uintptr_t)n->config.cluster_domain);
+	free(n);
+}
+
+int
+nodes_renew(struct nodes *n, struct ssl_ctx_st *tls)
+{
+	carried_renew(n->carried, tls);
+	return ws_renew(n->ws, tls);
+}
+
+void
+nodes_ready(struct nodes *n)
+{
+	n->config.ready = true;
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (p->talk != NULL)
+			talk_ready(p->talk);
+	}
+}
+
+/* A node chooses its endpoints by its site, which it learns by hello: it has to come again. */
+void
+nodes_refresh(struct nodes *n)
+{
+	uint64_t changes = cluster_node_changes(n->config.cluster);
+
+	if (n->node_changes == changes)
+		return;
+	n->node_changes = changes;
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		const char *site = "", *zone = "";
+
+		if (!nodes_talks(p))
+			continue;
+		cluster_node(n->config.cluster, talk_node(p->talk), &site, &zone);
+		if (!talk_lives_in(p->talk, site, zone))
+			talk_end(p->talk, 1012, "site or zone of the node changed, connect again");
+		else
+			talk_relabel(p->talk,
+				cluster_node_labels(n->config.cluster, talk_node(p->talk)));
+	}
+}
+
+unsigned
+nodes_revoked(struct nodes *n, const char *node)
+{
+	static const char why[] = "the certificate of this node was revoked";
+	unsigned ended = 0;
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (nodes_talks(p) && strcmp(talk_node(p->talk), node) == 0) {
+			talk_end(p->talk, 4003, why);
+			ended++;
+		} else if (p->join != NULL && strcmp(join_node(p->join), node) == 0) {
+			join_end(p->join, why);
+			ended++;
+		}
+	}
+	return ended;
+}

@@ -1,0 +1,100 @@
+/*
+ * The nodes at the hub's port: accepts connections, lets them in or refuses them (doc/protocol.md), and
+ * keeps a session for each node and a join for each stranger with a token. One session a node: a newer
+ * connection replaces the older one. Owns the listener and the websocket context. On the hub's loop.
+ *
+ *	nodes_start(&n, loop, &config, &err);
+ *	nodes_ready(n);		// the source has been read
+ *	nodes_refresh(n);	// sites and zones may have changed
+ */
+#ifndef EDGEWAY_HUB_SYNC_NODES_H
+#define EDGEWAY_HUB_SYNC_NODES_H
+
+#include "base/core/metric.h"
+#include "base/http/ws.h"
+#include "hub/identity/join.h"
+#include "hub/replicas/peers.h"
+#include "hub/replicas/tunnels.h"
+#include "hub/sync/talk.h"
+#include "model/cluster/cluster.h"
+
+enum { NODES_CONNECTIONS_MAX = 20000, NODES_TICK_MS = 5000 };
+
+struct nodes;
+
+struct nodes_config {
+	struct addr listen;
+	struct ssl_ctx_st *tls; /* used until nodes_stop */
+	uint64_t heartbeat_ms;
+	const char *cluster_domain;
+	struct fanout *fanout;
+	struct cluster *cluster;
+	struct certs *certs;
+	struct tokens *tokens;
+	struct tunnels *tunnels, *outward; /* what asks for one by ALPN goes there */
+	struct peers *others; /* and what says that it is another replica */
+	struct presence *presence; /* of nodes, to be kept true; outlives it */
+	struct share *share; /* NULL: no replicas */
+	struct approvals *approvals; /* NULL: no node joins without a token */
+	join_bars_fn *bars; /* of join_config */
+	void *bars_arg;
+	struct preauth *preauth; /* places of those who have not proven who they are; outlives it */
+	bool ready;
+};
+
+int nodes_start(
+	struct nodes **n, struct loop *loop, const struct nodes_config *config, struct err *err);
+/* Closes all connections; turns the loop. */
+void nodes_stop(struct nodes **n);
+
+/* Another certificate of the hub, for connections to come; the former context may be freed then. */
+int nodes_renew(struct nodes *n, struct ssl_ctx_st *tls);
+void nodes_ready(struct nodes *n);
+void nodes_refresh(struct nodes *n);
+/* Tells nodes of their callers (doc/protocol.md), before the services that these may not call. */
+void nodes_tell_callers(struct nodes *n);
+struct addr nodes_addr(const struct nodes *n); /* where it listens */
+/* The node's certificates are refused from now on: ends what they opened. How many connections. */
+unsigned nodes_revoked(struct nodes *n, const char *node);
+/* Tells the nodes which certificates of hubs are revoked now (certs_crl). */
+void nodes_tell_crl(struct nodes *n);
+/* Ends all connections: nodes come again, each after a random while. */
+void nodes_again(struct nodes *n, const char *why);
+/* Nobody joins, and no certificate is renewed: what would be noted of it is another hub's to note. */
+void nodes_hold(struct nodes *n, bool held);
+/* This hub stops: nodes go to another one, and no new ones are taken. */
+void nodes_leave(struct nodes *n, const char *why);
+/* Ends the connections whose certificates have expired or are refused. Also from time to time by itself. */
+void nodes_check(struct nodes *n);
+/* Calls fn for each service that a connected node says it cannot serve, or not wholly (hub/sync/talk.h). */
+typedef void nodes_unserved_fn(void *arg, enum unserved_why why, const char *key, const char *node);
+void nodes_unserved(const struct nodes *n, nodes_unserved_fn *fn, void *arg);
+/* Calls fn for each service that a connected node does not take as it is, with its reason (hub/port/refusals.h). */
+typedef void nodes_held_fn(void *arg, const char *key, const char *node, const char *reason);
+void nodes_held(const struct nodes *n, nodes_held_fn *fn, void *arg);
+/* Calls fn for each connected node with the address that it comes from. */
+void nodes_sources(const struct nodes *n,
+	void (*fn)(void *arg, const char *node, const char *address), void *arg);
+/* As talk_ask, of the node's connection here; -ENOTCONN: there is none. */
+int nodes_ask(const struct nodes *n, const char *node, const char *service, struct question *q);
+bool nodes_have(const struct nodes *n, const char *node); /* is it connected here? */
+size_t nodes_connected(const struct nodes *n);
+/* Calls fn for each connected node's talk. */
+void nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk), void *arg);
+/* Calls fn for each node that is connected or has joined, once; `revoked`: its certificates are refused. */
+void nodes_joined(
+	const struct nodes *n, void (*fn)(void *arg, const char *node, bool revoked), void *arg);
+/* [{"node":..,"connected":..,"address":..,"pending":..}, ...]: those connected, then those known; with serial, expires and
+ * revoked of their certificates when asked, which reads a file of each. */
+void nodes_state(const struct nodes *n, bool certificates, struct buf *out);
+/* {"issued","refused","last":{"node","address","reason","at"}} */
+void nodes_joins(const struct nodes *n, struct buf *out);
+void nodes_metrics(const struct nodes *n, struct metrics *to);
+/* How many nodes there are and are away, and when each was seen last; METRIC_NODES_MAX of them, those that are away first. */
+void nodes_known_metrics(const struct nodes *n, struct metrics *to);
+/* As presence_find. */
+bool nodes_presence(const struct nodes *n, const char *node, struct presence_row *to);
+/* Of connections in websockets (hub/port/carried). */
+void nodes_carried(const struct nodes *n, struct buf *out);
+
+#endif

@@ -1,0 +1,319 @@
+#include "hub/sync/nodes_private.h"
+
+#include <errno.h>
+
+#include "hub/port/refusals.h"
+#include "model/json.h"
+
+struct addr
+nodes_addr(const struct nodes *n)
+{
+	return n->listen != NULL ? listen_addr(n->listen) : n->config.listen;
+}
+
+void
+nodes_unserved(const struct nodes *n, nodes_unserved_fn *fn, void *arg)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		for (enum unserved_why why = 0; nodes_talks(p) && why < UNSERVED_WHYS; why++) {
+			const char *const *keys;
+			size_t n_keys = talk_unserved(p->talk, why, &keys);
+
+			for (size_t i = 0; i < n_keys; i++)
+				fn(arg, why, keys[i], talk_node(p->talk));
+		}
+	}
+}
+
+void
+nodes_held(const struct nodes *n, nodes_held_fn *fn, void *arg)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		const struct refusals *held = nodes_talks(p) ? talk_refusals(p->talk) : NULL;
+
+		for (size_t i = 0; held != NULL && i < held->n; i++)
+			fn(arg, held->list[i].service, talk_node(p->talk), held->list[i].reason);
+	}
+}
+
+static size_t
+nodes_count_refused(const struct nodes *n)
+{
+	size_t count = 0;
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (nodes_talks(p))
+			count += refusals_count(talk_refusals(p->talk));
+	return count;
+}
+
+void
+nodes_sources(const struct nodes *n, void (*fn)(void *arg, const char *node, const char *address),
+	void *arg)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (nodes_talks(p) && !carried_hides(ws_peer_addr(p->conn)))
+			fn(arg, talk_node(p->talk), ws_peer_addr(p->conn));
+	}
+}
+
+void
+nodes_joined(
+	const struct nodes *n, void (*fn)(void *arg, const char *node, bool revoked), void *arg)
+{
+	char **names;
+	size_t n_names = certs_nodes(n->config.certs, &names);
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (nodes_talks(p))
+			fn(arg, talk_node(p->talk), false);
+	for (size_t i = 0; i < n_names; i++) {
+		if (nodes_find_talk(n, names[i]) == NULL)
+			fn(arg, names[i], certs_node_revoked(n->config.certs, names[i]));
+		free(names[i]);
+	}
+	free(names);
+}
+
+void
+nodes_each(const struct nodes *n, void (*fn)(void *arg, const struct talk *talk), void *arg)
+{
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		if (nodes_talks(p))
+			fn(arg, p->talk);
+}
+
+int
+nodes_ask(const struct nodes *n, const char *node, const char *service, struct question *q)
+{
+	struct talk *s = nodes_find_talk(n, node);
+
+	return s != NULL ? talk_ask(s, service, q) : -ENOTCONN;
+}
+
+size_t
+nodes_connected(const struct nodes *n)
+{
+	size_t count = 0;
+
+	for (struct peer *p = n->peers; p != NULL; p = p->next)
+		count += nodes_talks(p);
+	return count;
+}
+
+static void
+add_certificate(const struct nodes *n, const char *node, struct buf *out)
+{
+	char serial[PKI_SERIAL_TEXT];
+	int64_t not_after_s;
+
+	if (!certs_node_info(n->config.certs, node, serial, &not_after_s))
+		return;
+	buf_adds(out, ",\"serial\":");
+	json_add_text(out, serial);
+	buf_printf(out, ",\"revoked\":%s,\"expires\":\"",
+		certs_refuses(n->config.certs, node, serial) ? "true" : "false");
+	buf_add_utc(out, not_after_s);
+	buf_adds(out, "\"");
+}
+
+/* --- all nodes ----------------------------------------------------------------------- */
+
+struct nodes_text {
+	const struct nodes *nodes;
+	struct buf *out;
+	const char *own; /* this replica's name */
+	const char *comma;
+	bool certificates;
+};
+
+/* Of one that is not connected here; since_ms 0: not since this hub was started. */
+static void
+nodes_add_row(struct nodes_text *t, const struct presence_row *row)
+{
+	struct buf *out = t->out;
+
+	buf_printf(out, "%s{\"node\":", t->comma);
+	t->comma = ",";
+	json_add_text(out, row->node);
+	buf_printf(out, ",\"connected\":%s,\"at\":", row->connected ? "true" : "false");
+	json_add_text(out, row->at[0] != '\0' || row->since_ms == 0 ? row->at : t->own);
+	buf_adds(out, ",\"address\":");
+	json_add_text(out, row->address);
+	buf_adds(out, ",\"version\":");
+	json_add_text(out, row->version);
+	buf_adds(out, ",\"since\":\"");
+	if (row->since_ms != 0)
+		buf_add_utc(out, row->since_ms / 1000);
+	buf_adds(out, "\",\"lastWords\":");
+	json_add_text(out, row->words);
+	buf_adds(out, ",\"pending\":0");
+	if (t->certificates)
+		add_certificate(t->nodes, row->node, out);
+	else if (!row->connected && certs_node_revoked(t->nodes->config.certs, row->node))
+		buf_adds(out, ",\"revoked\":true");
+	buf_adds(out, "}");
+}
+
+static bool
+nodes_is_known(const struct nodes *n, const char *node)
+{
+	return certs_taken(n->config.certs, node) ||
+		(n->config.others != NULL && !certs_shared(n->config.certs) &&
+			peers_know(n->config.others, node));
+}
+
+static void
+nodes_add_other(void *arg, const struct presence_row *row)
+{
+	struct nodes_text *t = arg;
+
+	/* One that was forgotten here or at another replica is no node any more. */
+	if (!row->connected && !nodes_is_known(t->nodes, row->node))
+		return;
+	if (!row->connected || row->at[0] != '\0')
+		nodes_add_row(t, row);
+}
+
+/* The talk has ended, and the connection is still to be closed. */
+static void
+nodes_add_closing(struct nodes_text *t, const struct peer *p)
+{
+	struct presence_row row;
+
+	if (!presence_find(t->nodes->config.presence, p->node, &row) || !row.connected ||
+		row.conn != p->presence)
+		return;
+	row.connected = false;
+	row.words = "its connection is being closed";
+	nodes_add_row(t, &row);
+}
+
+static void
+nodes_add_here(struct nodes_text *t, const struct talk *talk)
+{
+	buf_adds(t->out, t->comma);
+	buf_adds(t->out, "{");
+	talk_state(talk, t->out);
+	buf_adds(t->out, ",\"at\":");
+	json_add_text(t->out, t->own);
+	if (t->certificates)
+		add_certificate(t->nodes, talk_node(talk), t->out);
+	buf_adds(t->out, "}");
+	t->comma = ",";
+}
+
+void
+nodes_state(const struct nodes *n, bool certificates, struct buf *out)
+{
+	struct presence_row row;
+	char **names;
+	size_t n_names = certs_nodes(n->config.certs, &names);
+	struct nodes_text t = {n, out,
+		n->config.others != NULL ? peers_own_name(n->config.others) : "", "", certificates};
+
+	buf_adds(out, "[");
+	for (struct peer *p = n->peers; p != NULL; p = p->next) {
+		if (nodes_talks(p))
+			nodes_add_here(&t, p->talk);
+		else if (p->talk != NULL)
+			nodes_add_closing(&t, p);
+	}
+	presence_each(n->config.presence, nodes_add_other, &t);
+	for (size_t i = 0; i < n_names; i++) {
+		if (!presence_find(n->config.presence, names[i], &row))
+			nodes_add_row(&t,
+				&(struct presence_row){.node = names[i],
+					.at = "",
+					.address = "",
+					.version = "",
+					.words = ""});
+		free(names[i]);
+	}
+	free(names);
+	buf_adds(out, "]");
+}
+
+void
+nodes_carried(const struct nodes *n, struct buf *out)
+{
+	carried_state(n->carried, out);
+}
+
+void
+nodes_joins(const struct nodes *n, struct buf *out)
+{
+	const struct join_stats *s = &n->join_stats;
+	uint64_t refused = 0;
+
+	for (int i = 0; i < JOIN_REASONS; i++)
+		refused += s->refused[i];
+	buf_printf(out, "{\"issued\":%llu,\"refused\":%llu,\"last\":{\"node\":",
+		(unsigned long long)s->issued, (unsigned long long)refused);
+	json_add_text(out, s->last_node);
+	buf_adds(out, ",\"address\":");
+	json_add_text(out, s->last_peer);
+	buf_adds(out, ",\"reason\":");
+	json_add_text(out, s->last_why);
+	buf_adds(out, ",\"at\":\"");
+	if (s->last_s != 0)
+		buf_add_utc(out, s->last_s);
+	buf_adds(out, "\"}}");
+}
+
+void
+nodes_metrics(const struct nodes *n, struct metrics *to)
+{
+	const struct talk_stats *s = &n->stats;
+
+	metric_gauge(to, "edgeway_hub_nodes_connected", "Nodes with a session.", NULL,
+		(double)nodes_connected(n));
+	metric_counter(to, "edgeway_hub_connections_total", "Connections accepted.", NULL,
+		n->listen != NULL ? listen_accepted(n->listen) : n->accepted);
+	metric_counter(to, "edgeway_hub_accept_errors_total",
+		"Connections that could not be accepted.", NULL,
+		n->listen != NULL ? listen_failed(n->listen) : n->not_accepted);
+	peek_metrics(n->peek, to);
+	carried_metrics(n->carried, to);
+	metric_counter(to, "edgeway_hub_sessions_replaced_total",
+		"Sessions replaced by a newer connection.", NULL, s->replaced);
+	metric_counter(to, "edgeway_hub_connections_crowded_total",
+		"Connections of nodes that were cut since the node had opened newer ones.", NULL,
+		n->n_cut);
+	metric_counter(to, "edgeway_hub_sessions_stalled_total",
+		"Sessions ended for want of acknowledgements.", NULL, s->stalled);
+	metric_counter(to, "edgeway_hub_bundles_sent_total", "Compressed bundles of messages sent.",
+		NULL, s->outbox.bundles);
+	metric_counter(to, "edgeway_hub_bundled_bytes_total",
+		"Bytes of messages sent in bundles, before compression.", NULL,
+		s->outbox.bytes_before);
+	metric_counter(to, "edgeway_hub_bundle_bytes_total", "Bytes of the bundles sent.", NULL,
+		s->outbox.bytes_after);
+	metric_counter(
+		to, "edgeway_hub_syncs_total", "Comparisons of digests finished.", NULL, s->syncs);
+	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
+		"operation=\"update\"", s->updates);
+	metric_counter(to, "edgeway_hub_messages_sent_total", "Changes sent.",
+		"operation=\"delete\"", s->deletes);
+	metric_counter(
+		to, "edgeway_hub_acks_total", "Changes acknowledged or refused.", NULL, s->acks);
+	metric_counter(to, "edgeway_hub_changes_refused_total", "Changes that a node refused.",
+		NULL, s->refused);
+	metric_gauge(to, "edgeway_hub_changes_held",
+		"Services that nodes refuse as they are, held back until they change: of all nodes "
+		"together.",
+		NULL, (double)nodes_count_refused(n));
+	metric_counter(to, "edgeway_hub_bad_messages_total",
+		"Messages of nodes answered with an error.", NULL, s->bad_messages);
+	metric_gauge(to, "edgeway_hub_nodes_revoked", "Nodes that were revoked.", NULL,
+		(double)certs_revoked_count(n->config.certs));
+	metric_counter(to, "edgeway_hub_joins_total", "Certificates issued to nodes.", NULL,
+		n->join_stats.issued);
+	for (int i = 0; i < JOIN_REASONS; i++) {
+		char label[48];
+
+		metric_label(label, sizeof label, "reason", join_reason_text((enum join_reason)i));
+		metric_counter(to, "edgeway_hub_joins_refused_total",
+			"Attempts to join that were refused.", label, n->join_stats.refused[i]);
+	}
+}

@@ -1,0 +1,39 @@
+/*
+ * Frames on their way to one node: a node that takes bundles (model/bundle.h) gets what came together in one, when that is
+ * worth it; the others get each by itself at once. Part of hub/talk.
+ *
+ *	memcpy(outbox_begin(&o, len), frame, len);
+ *	outbox_end(&o, len);
+ *	outbox_send(&o);	// nothing more for now
+ */
+#ifndef EDGEWAY_HUB_SYNC_OUTBOX_H
+#define EDGEWAY_HUB_SYNC_OUTBOX_H
+
+#include "base/http/ws.h"
+#include "hub/sync/fanout.h"
+
+/* What was sent in bundles: their number, bytes before and after. */
+struct outbox_stats {
+	uint64_t bundles, bytes_before, bytes_after;
+};
+
+struct outbox {
+	struct ws_conn *conn;
+	struct outbox_stats *stats;
+	bool bundles; /* the node takes them */
+	struct buf lines; /* each ended by a line feed */
+	size_t n_lines;
+};
+
+void outbox_init(struct outbox *o, struct ws_conn *conn, bool bundles, struct outbox_stats *stats);
+void outbox_fini(struct outbox *o);
+/* Room for a frame of `len` bytes, good until outbox_end. */
+char *outbox_begin(struct outbox *o, size_t len);
+void outbox_end(struct outbox *o, size_t len);
+void outbox_send(struct outbox *o);
+/* A large item for this node alone, or for all at once: its bundle is made once for all of them. False: not so, begin and
+ * end it. */
+bool outbox_item(struct outbox *o, struct fanout *f, const struct fanout_item *item,
+	const char id[FANOUT_ID_LEN + 1]);
+
+#endif

@@ -1,0 +1,68 @@
+/*
+ * What the files of a talk share: talk.c (what comes, what is sent, beginning and end), talk_compare.c (digests), talk_say.c
+ * (small messages), talk_ask.c (questions) and talk_tell.c (what others ask about it). Nothing outside of these includes it.
+ */
+#ifndef EDGEWAY_HUB_SYNC_TALK_PRIVATE_H
+#define EDGEWAY_HUB_SYNC_TALK_PRIVATE_H
+
+#include "hub/port/refusals.h"
+#include "hub/sync/flights.h"
+#include "hub/sync/outbox.h"
+#include "hub/sync/pending.h"
+#include "hub/sync/sight.h"
+#include "hub/sync/talk.h"
+#include "hub/sync/unserved.h"
+#include "model/envelope.h"
+
+struct talk {
+	struct talk_config config;
+	struct ws_conn *conn;
+	char *node, *site, *zone, *address, *agent;
+	uint64_t since_ms;
+
+	bool live; /* the node has told its digests: changes are sent */
+	bool synced; /* and has been told all differences */
+	bool ended;
+	char *held_id; /* query that waits for the source; NULL none */
+	struct digests held;
+
+	struct fanout_watch watch;
+	struct sight sight;
+	struct pending pending;
+	char *sync_id; /* query whose answer {"synced":true} comes once popped has reached sync_at */
+	uint64_t sync_at;
+
+	struct flights flights; /* under way */
+	struct outbox outbox;
+	uint64_t n_acks;
+	struct unserved unserved;
+	struct refusals refusals; /* those of PENDING_REFUSED */
+	struct questions questions; /* that the node has not answered */
+	uint64_t callers; /* hash of what it is told of them, 0: nothing */
+	struct buf callers_next; /* what of that could not be sent yet */
+};
+
+/* --- talk.c --- */
+/* From now on changes are sent as they come. */
+void talk_go_live(struct talk *s);
+/* Says that it is synced once all that the comparison found has been sent. */
+void talk_finish_sync(struct talk *s);
+
+/* --- talk_compare.c --- */
+/* The node's digests of all buckets; they are kept until the source has been read. */
+void talk_compare_buckets(struct talk *s, const struct envelope *e);
+/* The services in some buckets: what differs is queued. */
+void talk_compare_services(struct talk *s, const struct envelope *e);
+/* Answers the digests that were kept. */
+void talk_answer_held(struct talk *s);
+
+/* --- talk_say.c --- */
+void talk_say(struct talk *s, enum operation op, const char *resource, const char *parent,
+	struct buf *content);
+void talk_say_as(struct talk *s, const struct saying *say, const char *id);
+void talk_say_hello(struct talk *s);
+void talk_say_synced(struct talk *s, const char *parent);
+/* A node that sends faster than it reads the complaints is sent away. */
+void talk_complain(struct talk *s, const char *parent, const char *resource, const char *why);
+
+#endif

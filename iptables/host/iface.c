@@ -1,0 +1,237 @@
+#include "iptables/host/iface.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <linux/if_addr.h>
+#include <linux/rtnetlink.h>
+#include <net/if.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "iptables/table/netlink.h"
+
+enum { RETRY_MS = 1000 };
+
+struct iface {
+	char name[IFNAMSIZ];
+	iface_fn *fn;
+	void *arg;
+	struct mnl_socket *events;
+	struct watch *watch;
+	struct timer *soon; /* first report, and again when a query failed */
+	int index; /* of the last report */
+	bool concerned; /* a message of this turn is about our interface */
+};
+
+static int
+on_link(const struct nlmsghdr *nlh, void *arg)
+{
+	struct iface_state *s = arg;
+	const struct ifinfomsg *info = mnl_nlmsg_get_payload(nlh);
+
+	if (nlh->nlmsg_type != RTM_NEWLINK)
+		return MNL_CB_OK;
+	s->index = info->ifi_index;
+	s->up = (info->ifi_flags & IFF_UP) != 0;
+	return MNL_CB_OK;
+}
+
+static int
+on_addr(const struct nlmsghdr *nlh, void *arg)
+{
+	struct iface_state *s = arg;
+	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
+
+	if (nlh->nlmsg_type != RTM_NEWADDR || (int)ifa->ifa_index != s->index || s->address != 0 ||
+		(ifa->ifa_flags & IFA_F_SECONDARY) != 0 || ifa->ifa_scope == RT_SCOPE_HOST)
+		return MNL_CB_OK;
+	s->address = ntohl(nl_u32(nlh, sizeof *ifa, IFA_LOCAL));
+	return MNL_CB_OK;
+}
+
+static int
+query_link(struct mnl_socket *nl, const char *name, struct iface_state *s)
+{
+	char bytes[256];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(bytes);
+	int rc;
+
+	nlh->nlmsg_type = RTM_GETLINK;
+	/* With the acknowledgement as its end: a single answer is no multi-part message. */
+	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_ACK;
+	nlh->nlmsg_seq = 1;
+	mnl_nlmsg_put_extra_header(nlh, sizeof(struct ifinfomsg));
+	mnl_attr_put_strz(nlh, IFLA_IFNAME, name);
+	rc = nl_request(nl, nlh, on_link, s);
+	return rc == -ENODEV ? 0 : rc;
+}
+
+static int
+dump_addresses(struct mnl_socket *nl, mnl_cb_t fn, void *arg)
+{
+	char bytes[256];
+	struct nlmsghdr *nlh = mnl_nlmsg_put_header(bytes);
+	struct ifaddrmsg *ifa;
+
+	nlh->nlmsg_type = RTM_GETADDR;
+	nlh->nlmsg_flags = NLM_F_REQUEST | NLM_F_DUMP;
+	nlh->nlmsg_seq = 2;
+	ifa = mnl_nlmsg_put_extra_header(nlh, sizeof *ifa);
+	ifa->ifa_family = AF_INET;
+	return nl_request(nl, nlh, fn, arg);
+}
+
+static int
+query(const char *name, struct iface_state *s)
+{
+	auto_nl struct mnl_socket *nl = NULL;
+	int rc = nl_open(&nl, NETLINK_ROUTE, 0, NULL);
+
+	*s = (struct iface_state){0};
+	if (rc == 0)
+		rc = query_link(nl, name, s);
+	if (rc == 0 && s->index != 0)
+		rc = dump_addresses(nl, on_addr, s);
+	return rc;
+}
+
+static int
+on_any_addr(const struct nlmsghdr *nlh, void *arg)
+{
+	uint32_t ip = ntohl(nl_u32(nlh, sizeof(struct ifaddrmsg), IFA_LOCAL));
+
+	if (nlh->nlmsg_type == RTM_NEWADDR)
+		buf_add(arg, &ip, sizeof ip);
+	return MNL_CB_OK;
+}
+
+static int
+on_network(const struct nlmsghdr *nlh, void *arg)
+{
+	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
+	uint32_t host = ifa->ifa_prefixlen < 32 ? UINT32_MAX >> ifa->ifa_prefixlen : 0;
+	const struct iface_network n = {ntohl(nl_u32(nlh, sizeof *ifa, IFA_LOCAL)), ~host};
+
+	if (nlh->nlmsg_type == RTM_NEWADDR)
+		buf_add(arg, &n, sizeof n);
+	return MNL_CB_OK;
+}
+
+int
+iface_networks(struct buf *out)
+{
+	auto_nl struct mnl_socket *nl = NULL;
+	int rc = nl_open(&nl, NETLINK_ROUTE, 0, NULL);
+
+	return rc < 0 ? rc : dump_addresses(nl, on_network, out);
+}
+
+int
+iface_addresses(struct buf *out)
+{
+	auto_nl struct mnl_socket *nl = NULL;
+	int rc = nl_open(&nl, NETLINK_ROUTE, 0, NULL);
+
+	return rc < 0 ? rc : dump_addresses(nl, on_any_addr, out);
+}
+
+static void
+report(void *arg)
+{
+	static struct log_limit limit;
+	struct iface *f = arg;
+	struct iface_state s;
+	int rc = query(f->name, &s);
+
+	if (rc < 0) {
+		if (log_limit_pass(&limit, 6, "iptables"))
+			log_warn("iptables",
+				"cannot read the state of the interface, trying again interface=%s "
+				"error=%s",
+				f->name, strerror(-rc));
+		timer_start(f->soon, RETRY_MS, 0);
+		return;
+	}
+	f->index = s.index;
+	f->fn(f->arg, &s);
+}
+
+static bool
+link_is_ours(const struct iface *f, const struct nlmsghdr *nlh)
+{
+	const struct ifinfomsg *info = mnl_nlmsg_get_payload(nlh);
+
+	return info->ifi_index == f->index ||
+		strcmp(nl_text(nlh, sizeof *info, IFLA_IFNAME), f->name) == 0;
+}
+
+static int
+on_event(const struct nlmsghdr *nlh, void *arg)
+{
+	struct iface *f = arg;
+	const struct ifaddrmsg *ifa = mnl_nlmsg_get_payload(nlh);
+
+	if (nlh->nlmsg_type == RTM_NEWLINK || nlh->nlmsg_type == RTM_DELLINK)
+		f->concerned |= link_is_ours(f, nlh);
+	else if (nlh->nlmsg_type == RTM_NEWADDR || nlh->nlmsg_type == RTM_DELADDR)
+		f->concerned |= (int)ifa->ifa_index == f->index;
+	else if (nlh->nlmsg_type == RTM_DELROUTE)
+		f->concerned |= (int)nl_u32(nlh, sizeof(struct rtmsg), RTA_OIF) == f->index;
+	return MNL_CB_OK;
+}
+
+static void
+on_ready(void *arg, int fd, unsigned events)
+{
+	struct iface *f = arg;
+
+	(void)fd;
+	/* An overrun is an error of the socket, upon which the loop lets go of it. */
+	if (events & WATCH_HUP) {
+		watch_set(f->watch, 0);
+		watch_set(f->watch, WATCH_READ);
+	}
+	f->concerned = false;
+	if (nl_drain(f->events, on_event, f) < 0 || f->concerned)
+		report(f);
+}
+
+int
+iface_start(struct iface **out, struct loop *loop, const char *name, iface_fn *fn, void *arg,
+	struct err *err)
+{
+	struct iface *f;
+	struct mnl_socket *events;
+	int rc;
+
+	if (strlen(name) >= IFNAMSIZ)
+		return err_set(
+			err, EINVAL, "\"%s\" is too long for the name of an interface", name);
+	rc = nl_open(
+		&events, NETLINK_ROUTE, RTMGRP_LINK | RTMGRP_IPV4_IFADDR | RTMGRP_IPV4_ROUTE, err);
+	if (rc < 0)
+		return rc;
+	f = xcalloc(1, sizeof *f);
+	strcpy(f->name, name);
+	f->fn = fn;
+	f->arg = arg;
+	f->events = events;
+	f->watch = watch_start(loop, mnl_socket_get_fd(events), WATCH_READ, on_ready, f);
+	f->soon = timer_new(loop, report, f);
+	timer_start(f->soon, 0, 0);
+	*out = f;
+	return 0;
+}
+
+void
+iface_stop(struct iface **out)
+{
+	struct iface *f = take_ptr(out);
+
+	if (f == NULL)
+		return;
+	watch_stop(&f->watch);
+	timer_free(&f->soon);
+	nl_close(&f->events);
+	free(f);
+}

@@ -1,0 +1,165 @@
+#include "iptables/maps/capture.h"
+
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <string.h>
+
+#include "base/core/log.h"
+#include "iptables/host/iface.h"
+#include "iptables/maps/conntrack.h"
+
+enum { DNS_PORT = 53, FLOWS_MOST = 100000 };
+
+static int
+by_number(const void *a, const void *b)
+{
+	const uint32_t *x = a, *y = b;
+
+	return (*x > *y) - (*x < *y);
+}
+
+static bool
+holds(const uint32_t *sorted, size_t n, uint32_t ip)
+{
+	return n > 0 && bsearch(&ip, sorted, n, sizeof ip, by_number) != NULL;
+}
+
+uint64_t
+capture_left_ms(const struct capture *c, uint64_t now_ms)
+{
+	uint64_t end = c->renewed_ms + CAPTURE_LIVES_MS;
+
+	return c->n == 0 || now_ms >= end ? 0 : end - now_ms;
+}
+
+bool
+capture_adopt(struct capture *c, const uint32_t *upstreams, size_t n, uint64_t now_ms)
+{
+	uint32_t sorted[CAPTURE_UPSTREAMS_MAX];
+	size_t kept = 0;
+	bool lapsed = c->n > 0 && capture_left_ms(c, now_ms) == 0, same;
+
+	n = MIN(n, (size_t)CAPTURE_UPSTREAMS_MAX);
+	if (n > 0)
+		memcpy(sorted, upstreams, n * sizeof *sorted);
+	qsort(sorted, n, sizeof *sorted, by_number);
+	for (size_t i = 0; i < n; i++) {
+		if (kept == 0 || sorted[kept - 1] != sorted[i])
+			sorted[kept++] = sorted[i];
+	}
+	same = !lapsed && kept == c->n &&
+		(kept == 0 || memcmp(sorted, c->upstreams, kept * sizeof *sorted) == 0);
+	if (kept > 0)
+		memcpy(c->upstreams, sorted, kept * sizeof *sorted);
+	c->n = kept;
+	c->renewed_ms = now_ms;
+	if (!same && kept > 0)
+		c->begins++;
+	return !same;
+}
+
+void
+capture_put(const struct capture *c, struct batch *b, uint64_t now_ms)
+{
+	uint64_t left = capture_left_ms(c, now_ms);
+
+	rules_capture(b, c->upstreams, left > 0 ? c->n : 0, left);
+}
+
+struct stale {
+	const struct capture *capture;
+	uint32_t address;
+	uint16_t dns_port;
+	struct buf locals; /* addresses of this machine, sorted */
+};
+
+static bool
+is_local(const struct stale *s, uint32_t ip)
+{
+	return buf_len(&s->locals) > 0 &&
+		holds((const void *)buf_at(&s->locals), buf_len(&s->locals) / sizeof ip, ip);
+}
+
+/* Where nobody listens any more (edgeway-agent --restore) the address is not known: then it is any of
+ * ours. */
+static bool
+comes_to_us(const struct stale *s, const struct conntrack_flow *f)
+{
+	if (f->server_port != s->dns_port || f->server == f->dst)
+		return false;
+	return s->address != 0 ? f->server == s->address : is_local(s, f->server);
+}
+
+static bool
+is_stale(void *arg, const struct conntrack_flow *f)
+{
+	const struct stale *s = arg;
+	const struct capture *c = s->capture;
+
+	if (f->dport != DNS_PORT)
+		return false;
+	if (!holds(c->upstreams, c->n, f->dst))
+		return comes_to_us(s, f);
+	return !comes_to_us(s, f) && !holds(c->upstreams, c->n, f->src) && !is_local(s, f->src);
+}
+
+void
+capture_flows(struct capture *c, uint32_t address, uint16_t dns_port)
+{
+	static struct log_limit limit;
+	struct stale s = {.capture = c, .address = address, .dns_port = dns_port};
+	struct err err = {0};
+	int n;
+
+	buf_init(&s.locals, BUF_UNLIMITED);
+	n = iface_addresses(&s.locals);
+	if (buf_len(&s.locals) > 0)
+		qsort(buf_at(&s.locals), buf_len(&s.locals) / sizeof(uint32_t), sizeof(uint32_t),
+			by_number);
+	if (n < 0)
+		err_set(&err, n, "cannot read the host's addresses: %s", strerror(-n));
+	else
+		n = conntrack_delete(IPPROTO_UDP, is_stale, &s, FLOWS_MOST, &err);
+	buf_fini(&s.locals);
+	if (n >= 0) {
+		c->flows_ended += (uint64_t)n;
+		return;
+	}
+	c->failures++;
+	if (log_limit_pass(&limit, 6, "iptables"))
+		log_warn("iptables",
+			"a resolver that keeps its port stays with its upstream for a while "
+			"error=\"%s\"",
+			err.text);
+}
+
+void
+capture_metrics(const struct capture *c, struct metrics *m, uint64_t now_ms)
+{
+	metric_gauge(m, "edgeway_iptables_captured_upstreams",
+		"Upstreams whose queries from pods come to us.", NULL,
+		capture_left_ms(c, now_ms) > 0 ? (double)c->n : 0);
+	metric_counter(m, "edgeway_iptables_capture_begins_total",
+		"Times that capturing began or its upstreams changed.", NULL, c->begins);
+	metric_counter(m, "edgeway_iptables_capture_flows_ended_total",
+		"UDP flows ended so that their next query goes the new way.", NULL, c->flows_ended);
+	metric_counter(m, "edgeway_iptables_capture_failures_total",
+		"Times that flows could not be ended.", NULL, c->failures);
+}
+
+void
+capture_state(const struct capture *c, struct buf *out, uint64_t now_ms)
+{
+	uint64_t left = capture_left_ms(c, now_ms);
+
+	buf_adds(out, "{\"upstreams\":[");
+	for (size_t i = 0; left > 0 && i < c->n; i++) {
+		struct in_addr in = {.s_addr = htonl(c->upstreams[i])};
+		char text[INET_ADDRSTRLEN];
+
+		buf_printf(out, "%s\"%s\"", i > 0 ? "," : "",
+			inet_ntop(AF_INET, &in, text, sizeof text));
+	}
+	buf_printf(out, "],\"left_ms\":%llu,\"flowsEnded\":%llu}", (unsigned long long)left,
+		(unsigned long long)c->flows_ended);
+}

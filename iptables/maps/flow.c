@@ -1,0 +1,28 @@
+#include <netinet/in.h>
+
+#include "iptables/iptables.h"
+#include "iptables/maps/conntrack.h"
+
+static bool
+flow_is_meant(void *arg, const struct conntrack_flow *flow)
+{
+	const struct iptables_flow *wanted = arg;
+
+	return flow->dst == wanted->to && flow->dport == wanted->to_port &&
+		flow->sport == wanted->from_port;
+}
+
+int
+iptables_flow(struct iptables_flow *flow, struct err *err)
+{
+	struct conntrack_flow found;
+	int rc = conntrack_find(
+		flow->udp ? IPPROTO_UDP : IPPROTO_TCP, flow_is_meant, flow, &found, err);
+
+	if (rc != 1)
+		return rc;
+	flow->server = found.server;
+	flow->server_port = found.server_port;
+	flow->replied = found.replied;
+	return 1;
+}

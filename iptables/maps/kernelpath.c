@@ -1,0 +1,293 @@
+#include "iptables/maps/kernelpath.h"
+
+#include <string.h>
+
+#include "base/core/log.h"
+#include "iptables/host/foreign.h"
+#include "iptables/maps/frontends.h"
+#include "iptables/maps/probe.h"
+
+enum {
+	FLOWS_PAUSE_MS = 100, /* between two looks at all flows, which may be many */
+	TARGETS_PAUSE_MS = 250, /* between two lists of whom to probe */
+	LOOK_MS = 5000, /* for others who serve ClusterIPs */
+};
+
+struct kernelpath {
+	struct loop *loop;
+	loop_fn *changed;
+	void *arg;
+	struct snapshot *snapshot; /* NULL: none yet */
+	struct frontends *frontends;
+	struct probes *probes;
+	struct timer *flows, *targets, *look;
+	uint64_t flows_ms; /* when they were looked at last */
+	bool resting;
+	enum iptables_catch catch;
+	bool caught;
+	const char *foreign; /* who serves ClusterIPs, NULL: nobody */
+	bool looked; /* that much is known */
+	uint64_t look_failures;
+};
+
+static bool
+alive(void *arg, const struct plan_target *t)
+{
+	const struct kernelpath *d = arg;
+
+	return probes_alive(d->probes, t);
+}
+
+/* --- flows and probes ------------------------------------------------------------ */
+
+static void
+end_flows(void *arg)
+{
+	struct kernelpath *d = arg;
+
+	d->flows_ms = loop_now_ms(d->loop);
+	frontends_flows(d->frontends);
+	if (frontends_flows_due(d->frontends) && !d->resting)
+		timer_start(d->flows, FLOWS_PAUSE_MS, 0);
+}
+
+void
+kernelpath_settled(struct kernelpath *d)
+{
+	uint64_t since = loop_now_ms(d->loop) - d->flows_ms;
+	bool probing = frontends_counts(d->frontends)->tcp > 0 || probes_count(d->probes) > 0;
+
+	if (frontends_flows_due(d->frontends) && !timer_active(d->flows)) {
+		if (since >= FLOWS_PAUSE_MS)
+			end_flows(d);
+		else
+			timer_start(d->flows, FLOWS_PAUSE_MS - since, 0);
+	}
+	if (probing && !timer_active(d->targets))
+		timer_start(d->targets, TARGETS_PAUSE_MS, 0);
+}
+
+bool
+kernelpath_carries(const struct kernelpath *d)
+{
+	const struct frontends_counts *n = frontends_counts(d->frontends);
+
+	return n->udp > 0 || n->tcp > 0;
+}
+
+static void
+want_probe(void *probes, const struct plan_target *t)
+{
+	probes_want(probes, t);
+}
+
+static void
+list_targets(void *arg)
+{
+	struct kernelpath *d = arg;
+
+	probes_begin(d->probes);
+	if (d->snapshot != NULL)
+		frontends_targets(d->frontends, d->snapshot, want_probe, d->probes);
+	probes_end(d->probes);
+}
+
+static void
+plan_again(struct kernelpath *d)
+{
+	if (d->resting || d->snapshot == NULL)
+		return;
+	frontends_again(d->frontends, d->snapshot);
+	d->changed(d->arg);
+}
+
+static void
+on_health(void *arg)
+{
+	plan_again(arg);
+}
+
+/* --- ClusterIPs -------------------------------------------------------------------- */
+
+/* True when what is to be served is another now. */
+static bool
+look_around(struct kernelpath *d)
+{
+	const char *before = d->foreign;
+	bool caught;
+
+	/* What cannot be told now stays as it was, and the next look is soon. */
+	if (d->catch == IPTABLES_CATCH_AUTO) {
+		if (foreign_cluster_ips(&d->foreign) == 0)
+			d->looked = true;
+		else
+			d->look_failures++;
+	}
+	if (d->foreign != NULL && before == NULL)
+		log_info("iptables", "ClusterIPs are left to others found=\"%s\"", d->foreign);
+	else if (d->foreign == NULL && before != NULL)
+		log_info("iptables", "nobody else serves ClusterIPs any more, we do");
+	caught = d->catch == IPTABLES_CATCH_ALWAYS ||
+		(d->catch == IPTABLES_CATCH_AUTO && d->looked && d->foreign == NULL);
+	if (caught == d->caught)
+		return false;
+	d->caught = caught;
+	frontends_catch(d->frontends,
+		!caught                                     ? FRONTENDS_CATCH_NONE
+			: d->catch == IPTABLES_CATCH_ALWAYS ? FRONTENDS_CATCH_ALL
+							    : FRONTENDS_CATCH_MOST);
+	return true;
+}
+
+static void
+on_look(void *arg)
+{
+	if (look_around(arg))
+		plan_again(arg);
+}
+
+/* --- opening, following -------------------------------------------------------------- */
+
+void
+kernelpath_new(struct kernelpath **out, const struct kernelpath_config *config)
+{
+	const struct iptables_config *c = config->iptables;
+	struct kernelpath *d = xcalloc(1, sizeof *d);
+	const struct frontends_config frontends = {.kernel = c->kernel,
+		.subnet = c->subnet,
+		.mask = c->mask,
+		.alive = alive,
+		.relay = config->relay,
+		.relay_arg = config->arg,
+		.arg = d};
+
+	d->loop = c->loop;
+	d->changed = config->changed;
+	d->arg = config->arg;
+	d->catch = c->catch;
+	d->resting = true;
+	frontends_new(&d->frontends, &frontends);
+	probes_new(&d->probes, c->loop, c->mark, on_health, d);
+	d->flows = timer_new(c->loop, end_flows, d);
+	d->targets = timer_new(c->loop, list_targets, d);
+	d->look = timer_new(c->loop, on_look, d);
+	*out = d;
+}
+
+void
+kernelpath_free(struct kernelpath **out)
+{
+	struct kernelpath *d = take_ptr(out);
+
+	if (d == NULL)
+		return;
+	timer_free(&d->flows);
+	timer_free(&d->targets);
+	timer_free(&d->look);
+	probes_free(&d->probes);
+	frontends_free(&d->frontends);
+	snapshot_unref(&d->snapshot);
+	free(d);
+}
+
+void
+kernelpath_use(struct kernelpath *d, const struct snapshot *s)
+{
+	struct snapshot *old = d->snapshot;
+
+	d->snapshot = snapshot_ref(s);
+	/* One of both: a key may differ once in a transaction. */
+	if (old != NULL && snapshot_callers(old) != snapshot_callers(s) &&
+		snapshot_restricted(s) > 0)
+		frontends_again(d->frontends, s);
+	else
+		frontends_use(d->frontends, old, s);
+	if (d->resting)
+		frontends_skip(d->frontends);
+	snapshot_unref(&old);
+}
+
+void
+kernelpath_all(struct kernelpath *d)
+{
+	if (d->resting) {
+		d->resting = false;
+		if (look_around(d) && d->snapshot != NULL)
+			frontends_again(d->frontends, d->snapshot);
+		timer_start(d->look, LOOK_MS, LOOK_MS);
+	}
+	frontends_all(d->frontends);
+}
+
+void
+kernelpath_relays(struct kernelpath *d)
+{
+	if (d->snapshot != NULL)
+		frontends_again(d->frontends, d->snapshot);
+	if (d->resting)
+		frontends_skip(d->frontends);
+}
+
+bool
+kernelpath_put(struct kernelpath *d, struct batch *b)
+{
+	return frontends_put(d->frontends, b);
+}
+
+void
+kernelpath_rest(struct kernelpath *d)
+{
+	d->resting = true;
+	timer_cancel(d->flows);
+	timer_cancel(d->targets);
+	timer_cancel(d->look);
+	probes_begin(d->probes);
+	probes_end(d->probes);
+}
+
+/* --- what we know ---------------------------------------------------------------- */
+
+void
+kernelpath_metrics(const struct kernelpath *d, struct metrics *m)
+{
+	const struct frontends_counts *n = frontends_counts(d->frontends);
+
+	metric_gauge(m, "edgeway_iptables_kernel_ports", "Service ports that the kernel carries.",
+		"proto=\"udp\"", (double)n->udp);
+	metric_gauge(m, "edgeway_iptables_kernel_ports", "Service ports that the kernel carries.",
+		"proto=\"tcp\"", (double)n->tcp);
+	metric_gauge(m, "edgeway_iptables_cluster_ips", "ClusterIPs that are served here.", NULL,
+		(double)n->cluster_ips);
+	metric_gauge(m, "edgeway_iptables_cluster_ips_foreign",
+		"1 while ClusterIPs are left to kube-proxy or Cilium.", NULL,
+		d->foreign != NULL ? 1 : 0);
+	metric_counter(m, "edgeway_iptables_look_failures_total",
+		"Times that it could not be told who else serves ClusterIPs.", NULL,
+		d->look_failures);
+	metric_gauge(m, "edgeway_iptables_probed_endpoints", "Endpoints of the kernel's TCP ports.",
+		"state=\"alive\"", (double)(probes_count(d->probes) - probes_dead(d->probes)));
+	metric_gauge(m, "edgeway_iptables_probed_endpoints", "Endpoints of the kernel's TCP ports.",
+		"state=\"dead\"", (double)probes_dead(d->probes));
+	metric_counter(m, "edgeway_iptables_flows_ended_total",
+		"Flows ended because their endpoint is gone.", NULL, n->flows_ended);
+	metric_counter(m, "edgeway_iptables_flow_failures_total",
+		"Times that flows could not be ended.", NULL, n->flow_failures);
+}
+
+void
+kernelpath_state(const struct kernelpath *d, struct buf *out)
+{
+	const struct frontends_counts *n = frontends_counts(d->frontends);
+
+	buf_printf(out,
+		"{\"udpPorts\":%zu,\"tcpPorts\":%zu,\"slots\":%zu,\"endpointsProbed\":%zu,"
+		"\"endpointsDead\":%zu,\"flowsEnded\":%llu,",
+		n->udp, n->tcp, n->slots, probes_count(d->probes), probes_dead(d->probes),
+		(unsigned long long)n->flows_ended);
+	buf_printf(out, "\"restrictedPorts\":%zu,\"callers\":%zu,\"portsOfTheNode\":%zu,",
+		n->restricted, n->callers, n->hosts);
+	buf_printf(out, "\"clusterIPs\":%zu,\"clusterIPsServedBy\":\"%s\"}", n->cluster_ips,
+		d->caught                    ? "edgeway"
+			: d->foreign != NULL ? d->foreign
+					     : "");
+}

@@ -1,0 +1,141 @@
+/*
+ * The content of the agent's nftables table as one batch (batch.h, expr.h): no socket, no state. As
+ * nft(8) would print it:
+ *
+ *	table ip edgeway {
+ *		set upstreams { type ipv4_addr; flags timeout; }
+ *		set clusterips { type ipv4_addr; }
+ *		map services { type ipv4_addr . inet_proto . inet_service : verdict; }
+ *		map callers { type ipv4_addr . ipv4_addr . inet_proto . inet_service : verdict; }
+ *		map hosts { type ipv4_addr . inet_proto . inet_service : verdict; }
+ *		map single { type ipv4_addr . inet_proto . inet_service : ipv4_addr . inet_service; }
+ *		map endpoints { typeof ip daddr . meta l4proto . th dport . numgen inc mod 2
+ *			: ip daddr . tcp dport; }
+ *		chain prerouting { type nat hook prerouting priority dstnat - 5;
+ *			iifname "docker0" goto pods
+ *			iifname "br-*" meta l4proto tcp goto guests
+ *			iifname "br-*" goto pods }
+ *		chain output { type nat hook output priority dstnat - 5; meta mark != M goto own }
+ *		chain own { ip daddr . meta l4proto . th dport vmap @hosts; goto mesh }
+ *		chain pods {
+ *			ip saddr != @upstreams ip daddr @upstreams udp dport 53 dnat to 172.17.0.1:53
+ *			... the same for tcp
+ *			goto mesh }
+ *		chain guests { what `pods` has for tcp; goto listened }
+ *		chain mesh {
+ *			ip daddr . meta l4proto . th dport vmap @services
+ *			ip saddr . ip daddr . meta l4proto . th dport vmap @callers
+ *			goto listened }
+ *		chain listened {
+ *			ip daddr 9.251.0.0/16 goto proxy
+ *			ip daddr @clusterips goto proxy }
+ *		chain proxy { meta l4proto tcp dnat to 172.17.0.1:40001 }
+ *		chain flow-1 { dnat to ip daddr . meta l4proto . th dport map @single }
+ *		chain flow-2 { dnat to ip daddr . meta l4proto . th dport
+ *			. jhash ip saddr . th sport mod 2 map @endpoints }
+ *		chain client-16 { the same with jhash ip saddr mod 16 }
+ *		... one for each length of a row, see plan.h
+ *		chain postrouting { type nat hook postrouting priority srcnat - 5;
+ *			oifname != "lo" ct status dnat ct original ip daddr 9.251.0.0/16 masquerade
+ *			... the same for @clusterips }
+ *		chain early { type filter hook prerouting priority dstnat + 50;
+ *			ip daddr 9.251.0.0/16 meta l4proto tcp reject with tcp reset
+ *			... the same for @clusterips
+ *			ip daddr 9.251.0.0/16 reject
+ *			... the same for @clusterips }
+ *		chain forward { the same at hook forward, for old kernels }
+ *		chain local { the same at hook output }
+ *		set ports { type inet_proto . inet_service; }
+ *		chain input { type filter hook input priority srcnat + 50;
+ *			ip daddr 172.17.0.1 ct status dnat meta l4proto . th dport @ports
+ *				socket transparent 0 reject }
+ *	}
+ *
+ * dstnat - 5 puts us in front of iptables, Docker and kube-proxy. The number of rules does not
+ * depend on the number of services: what the kernel carries is elements of `services` and `endpoints`
+ * (frontends.h), the rest goes to the listener. Installing creates the table if it is missing,
+ * deletes it and makes it anew, all in one transaction: what an earlier run left is replaced without
+ * a gap. What is for us and is not translated (no such service, nobody to serve it, a caller that may not) is refused, not
+ * dropped, and early: routing would send an ICMP redirect first, after which the kernel's limit of
+ * such messages swallows the refusal. `pods` leaves the upstreams' own queries alone: one may be a container here. Masquerading
+ * lets a pod reach itself, a pod of its own bridge and what the host reaches, whatever Docker does.
+ *
+ * The table outlives an agent that is killed, and the ports that it leads to are free then: any user of the host may bind them. So
+ * `input` asks for what we have translated to one of them (`ports`) whether the socket that will get it is ours: IP_TRANSPARENT
+ * (sock_transparent) is what other users may not set. A stranger's gets nothing from the first moment on, and where nobody listens
+ * the kernel refuses as ever. Behind srcnat, or our own masquerading would find
+ * the refusal to be the first packet of a flow; by ICMP, for a reset to what came by a bridge is sent past all translation where br_netfilter
+ * is loaded. At `input`, since packets of a connection have their socket by then (early demux).
+ */
+#ifndef EDGEWAY_IPTABLES_MAPS_RULES_H
+#define EDGEWAY_IPTABLES_MAPS_RULES_H
+
+#include <stddef.h>
+
+#include "base/core/err.h"
+#include "iptables/table/batch.h"
+
+enum {
+	RULES_INTERFACES_MAX = 64,
+	RULES_CHAIN_MAX = 32,
+	RULES_PRIORITY = -105 /* dstnat - 5 */,
+	RULES_INPUT_PRIORITY = 150 /* srcnat + 50 */
+};
+#define RULES_TABLE "edgeway"
+#define RULES_PORTS "ports"
+#define RULES_CLUSTER_IPS "clusterips"
+#define RULES_SERVICES "services"
+#define RULES_SINGLE "single"
+#define RULES_ENDPOINTS "endpoints"
+#define RULES_CALLERS "callers"
+#define RULES_HOSTS "hosts"
+
+/* Keys and data of the maps' elements, as the kernel compares them. A row of one slot is in `single`. */
+struct rules_key {
+	uint32_t ip; /* big-endian */
+	uint8_t proto, pad[3];
+	uint16_t port, pad2; /* big-endian */
+	uint32_t slot; /* of `endpoints`; host byte order */
+};
+enum { RULES_SERVICE_KEY_BYTES = offsetof(struct rules_key, slot) };
+
+/* The same with who calls in front: what only some pods may call is in `callers`, not in `services`. */
+struct rules_caller_key {
+	uint32_t caller; /* big-endian */
+	uint32_t ip;
+	uint8_t proto, pad[3];
+	uint16_t port, pad2;
+};
+
+struct rules_endpoint {
+	uint32_t ip;
+	uint16_t port, pad;
+};
+
+struct rules {
+	const char *const *
+		interfaces; /* names or PREFIX*, NULL-terminated, those rules_check passes; the mesh's own first */
+	uint32_t subnet, mask; /* host byte order */
+	uint32_t address; /* of the listener and of DNS, host byte order */
+	uint16_t port, dns_port;
+	uint32_t mark; /* connections with it are left alone; 0: none are */
+	bool draining; /* as after rules_drain */
+	bool old_kernel; /* before 5.9, which cannot reject at prerouting */
+	bool no_sockets; /* a kernel without nft_socket: whoever has our ports gets what is for us */
+};
+
+/* Is it a name of an interface, or the start of one followed by '*'? -EINVAL says what is wrong. */
+int rules_check(const char *interface, struct err *err);
+/* Into an open batch. */
+void rules_install(struct batch *b, const struct rules *r);
+/* New connections no longer go to the listener, and are refused. */
+void rules_drain(struct batch *b);
+/* The chain that draws from a row of n slots, for the elements of `services`; returns `to`. */
+const char *rules_chain(char to[RULES_CHAIN_MAX], bool by_client, uint16_t n);
+void rules_remove(struct batch *b);
+/* Ports of ours that our own rules lead to, host byte order: added to what the table knows. */
+void rules_ports(struct batch *b, uint8_t proto, const uint16_t *ports, size_t n);
+/* Upstreams (host byte order) to capture for timeout_ms from now; replaces what was in the set. */
+void rules_capture(struct batch *b, const uint32_t *upstreams, size_t n, uint64_t timeout_ms);
+
+#endif

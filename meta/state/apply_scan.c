@@ -1,0 +1,123 @@
+#include "meta/state/apply_private.h"
+
+#include <string.h>
+
+#include "base/core/log.h"
+#include "meta/state/load.h"
+
+enum { SCAN_ROWS = 256 };
+
+static void scan_next(struct apply *a, const char *after);
+
+/* Is this service in use, and without an address? */
+bool
+apply_lacks_address(const struct apply *a, const char *key)
+{
+	const char *slash = strchr(key, '/');
+	const struct service *s = snapshot_find(
+		a->snapshot, key, (size_t)(slash - key), slash + 1, strlen(slash + 1));
+
+	return s != NULL && s->fake_ip == 0;
+}
+
+static bool
+scan_row(struct apply *a, const struct store_row *row, struct change *c)
+{
+	uint32_t ip = ipam_find(a->ipam, row->key);
+	struct self self = self_of(a);
+	struct view *view;
+	struct item *it;
+
+	if ((ip != 0 && !a->scan_all) || load_row(row, &view) < 0)
+		return false;
+	if (ip == 0 && !apply_lacks_address(a, row->key)) { /* its deletion is under way */
+		view_free(&view);
+		return false;
+	}
+	if (ip == 0) {
+		it = xcalloc(1, sizeof(*it));
+		it->kind = ITEM_ADDRESS;
+		it->key = xstrdup(row->key);
+		it->digest = row->digest;
+		it->view = view;
+		apply_add(a, it);
+		return false;
+	}
+	c->service = service_build(view, &self, ip, row->digest);
+	apply_tell_refused(c->service);
+	c->ns = c->service->namespace;
+	c->name = c->service->name;
+	view_free(&view);
+	return true;
+}
+
+static void
+on_scanned(void *arg, int status, const struct store_row *rows, size_t n)
+{
+	struct apply *a = arg;
+	struct change *changes;
+	size_t found = 0;
+
+	if (apply_behind(a)) { /* rows are older than what is in use */
+		a->scan_later = true;
+		a->scanning = a->scan_again = false;
+		return;
+	}
+	changes = xcalloc(n + 1, sizeof(*changes));
+	for (size_t i = 0; status == 0 && i < n; i++)
+		found += scan_row(a, &rows[i], &changes[found]);
+	if (found > 0)
+		apply_adopt(a, snapshot_next(a->snapshot, changes, found));
+	free(changes);
+	a->scanning = false;
+	if (status < 0)
+		log_error("meta",
+			"cannot read the services again; endpoints keep the addresses of before");
+	else if (n == SCAN_ROWS && !a->scan_again)
+		scan_next(a, rows[n - 1].key);
+	else if (a->scan_again)
+		scan_next(a, "");
+}
+
+static void
+scan_next(struct apply *a, const char *after)
+{
+	a->scanning = true;
+	a->scan_again = false;
+	writer_scan(a->writer, after, SCAN_ROWS, on_scanned, a);
+}
+
+void
+apply_scan(struct apply *a, bool all)
+{
+	if (apply_behind(a)) {
+		a->scan_later |= all;
+		return;
+	}
+	if (!a->scanning)
+		a->scan_all = all;
+	a->scan_all |= all;
+	if (a->scanning)
+		a->scan_again |= all;
+	else
+		scan_next(a, "");
+}
+
+size_t
+apply_without_address(const struct apply *a)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++)
+		n += snapshot_at(a->snapshot, i)->fake_ip == 0;
+	return n;
+}
+
+void
+apply_retry_addresses(void *arg)
+{
+	struct apply *a = arg;
+
+	if (apply_without_address(a) > 0)
+		apply_scan(a, false);
+}

@@ -1,0 +1,520 @@
+#include "meta/state/writer.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <string.h>
+#include <sys/statvfs.h>
+#include <time.h>
+
+#include "base/core/log.h"
+#include "base/core/privileges.h"
+
+enum {
+	RETRY_FIRST_MS = 100,
+	RETRY_LOOK_MS = 250,
+	RETRY_MOST_MS = 2000,
+	ROOM_BYTES = 64 * 1024,
+	STOP_MS = 1500
+};
+
+struct job {
+	struct job *next;
+	const struct store_batch *batch; /* NULL: a scan */
+	writer_done_fn *done;
+	writer_rows_fn *rows_fn;
+	void *arg;
+	bool told; /* that it is not committed yet */
+	char *after;
+	size_t limit;
+	struct store_row *rows; /* copies */
+	size_t n_rows;
+	int status;
+};
+
+struct event {
+	struct event *next;
+	struct job *job; /* NULL: the file was lost */
+	int status;
+	bool last; /* the job ends with it */
+};
+
+enum keep_kind { KEEP_GET, KEEP_PUT, KEEP_DEL };
+
+struct keep {
+	enum keep_kind kind;
+	const char *key;
+	const void *data;
+	char **out;
+	size_t *out_len;
+	size_t len;
+	int rc;
+};
+
+/* What a post carries: outlives the writer when the loop turns after writer_stop. */
+struct mail {
+	struct writer *writer;
+};
+
+struct writer {
+	struct writer_config config;
+	char *path;
+	struct store *store; /* the thread's; NULL while it cannot be opened */
+	pthread_t thread;
+	pthread_mutex_t lock; /* guards all below */
+	pthread_cond_t work, answered;
+	struct job *head, **tail;
+	struct event *events, **last_event;
+	struct mail *mail; /* under way to the loop */
+	struct keep *keep;
+	struct writer_counts counts;
+	uint64_t retry_at_ms, retry_ms;
+	bool stop, finished;
+};
+
+static void
+free_job(struct job *job)
+{
+	for (size_t i = 0; i < job->n_rows; i++)
+		free((void *)(uintptr_t)job->rows[i].key); /* the view lies behind it */
+	free(job->rows);
+	free(job->after);
+	free(job);
+}
+
+static void
+deliver(struct writer *w, struct event *ev)
+{
+	struct job *job = ev->job;
+
+	if (job == NULL)
+		w->config.lost(w->config.arg);
+	else if (job->batch != NULL)
+		job->done(job->arg, ev->status);
+	else
+		job->rows_fn(job->arg, ev->status, job->rows, job->n_rows);
+	if (ev->last)
+		free_job(job);
+	free(ev);
+}
+
+static void
+on_mail(void *arg)
+{
+	struct mail *mail = arg;
+	struct writer *w = mail->writer;
+	struct event *events;
+
+	free(mail);
+	if (w == NULL)
+		return;
+	pthread_mutex_lock(&w->lock);
+	w->mail = NULL;
+	events = take_ptr(&w->events);
+	w->last_event = &w->events;
+	pthread_mutex_unlock(&w->lock);
+	while (events != NULL) {
+		struct event *ev = events;
+
+		events = ev->next;
+		deliver(w, ev);
+	}
+}
+
+/* With the lock held. */
+static void
+tell(struct writer *w, struct job *job, int status, bool last)
+{
+	struct event *ev = xcalloc(1, sizeof(*ev));
+
+	ev->job = job;
+	ev->status = status;
+	ev->last = last;
+	*w->last_event = ev;
+	w->last_event = &ev->next;
+	if (w->mail == NULL && !w->stop) {
+		w->mail = xcalloc(1, sizeof(*w->mail));
+		w->mail->writer = w;
+		loop_post(w->config.loop, on_mail, w->mail);
+	}
+}
+
+/* With the lock held: everyone who waits may go on in memory. */
+static void
+tell_waiting(struct writer *w, int status)
+{
+	for (struct job *job = w->head; job != NULL; job = job->next) {
+		if (job->batch != NULL && !job->told)
+			tell(w, job, status, false);
+		job->told = true;
+	}
+}
+
+static int
+reopen(struct writer *w, struct err *err)
+{
+	struct store_report report;
+	int rc = store_open(&w->store, w->path, &report, err);
+
+	pthread_mutex_lock(&w->lock);
+	w->counts.moved_aside += report.moved_aside;
+	if (report.moved_aside > 0)
+		tell(w, NULL, 0, false);
+	pthread_mutex_unlock(&w->lock);
+	return rc;
+}
+
+static void
+copy_row(void *arg, const struct store_row *row)
+{
+	struct job *job = arg;
+	size_t key_len = strlen(row->key);
+	char *copy = xmalloc(key_len + 1 + row->len + 1);
+
+	memcpy(copy, row->key, key_len + 1);
+	memcpy(copy + key_len + 1, row->view, row->len);
+	copy[key_len + 1 + row->len] = '\0';
+	job->rows[job->n_rows] = *row;
+	job->rows[job->n_rows].key = copy;
+	job->rows[job->n_rows].view = copy + key_len + 1;
+	job->n_rows++;
+}
+
+/* On the thread, without the lock. */
+static int
+perform(struct writer *w, struct job *job, struct err *err)
+{
+	int rc = w->store != NULL ? 0 : reopen(w, err);
+
+	if (rc < 0)
+		return rc;
+	if (job->batch != NULL)
+		return store_commit(w->store, job->batch, err);
+	job->rows = xcalloc(job->limit, sizeof(*job->rows));
+	return store_scan(w->store, job->after, job->limit, copy_row, job, err);
+}
+
+/* With the lock held. */
+static void
+failed(struct writer *w, int status, const struct err *err)
+{
+	if (!w->counts.failing) {
+		log_error("meta",
+			"cannot write the database: %s; changes are used from memory meanwhile, "
+			"and asked from the hub again after a restart file=%s error=\"%s\"",
+			store_remedy(-status), w->path, err->text);
+		w->counts.failing_since_ms = mono_ms();
+	}
+	w->counts.error = -status;
+	w->retry_ms = w->counts.failing ? MIN(w->retry_ms * 2, RETRY_MOST_MS) : RETRY_FIRST_MS;
+	w->retry_at_ms = mono_ms() + w->retry_ms;
+	w->counts.failing = true;
+	w->counts.failures++;
+	tell_waiting(w, status);
+}
+
+/* With the lock held. */
+static void
+succeeded(struct writer *w, uint64_t took_us)
+{
+	if (w->counts.failing)
+		log_info("meta", "the database is written again after_s=%llu file=%s",
+			(unsigned long long)(mono_ms() - w->counts.failing_since_ms) / 1000,
+			w->path);
+	w->counts.failing = false;
+	w->counts.failing_since_ms = 0;
+	w->counts.commits++;
+	w->counts.worst_commit_us = MAX(w->counts.worst_commit_us, took_us);
+}
+
+static uint64_t
+now_us(void)
+{
+	struct timespec ts;
+
+	clock_gettime(CLOCK_MONOTONIC, &ts);
+	return (uint64_t)ts.tv_sec * 1000000 + (uint64_t)ts.tv_nsec / 1000;
+}
+
+/* With the lock held, given up while the disk works. The head job: done, or to be tried again later. */
+static void
+do_head(struct writer *w)
+{
+	struct job *job = w->head;
+	struct err err = {0};
+	uint64_t start = now_us();
+	int rc;
+
+	pthread_mutex_unlock(&w->lock);
+	rc = perform(w, job, &err);
+	if (rc < 0 && job->batch != NULL)
+		store_close(&w->store); /* opened anew: the disk may be another one by then */
+	pthread_mutex_lock(&w->lock);
+	if (rc < 0 && job->batch != NULL) {
+		failed(w, rc, &err);
+		if (!w->stop)
+			return;
+	} else if (rc == 0 && job->batch != NULL) {
+		succeeded(w, now_us() - start);
+	}
+	w->head = job->next;
+	if (w->head == NULL)
+		w->tail = &w->head;
+	if (w->stop)
+		free_job(job);
+	else
+		tell(w, job, rc, true);
+}
+
+static int
+perform_keep(struct writer *w, const struct keep *k)
+{
+	int rc = w->store != NULL ? 0 : reopen(w, NULL);
+
+	if (rc < 0)
+		return rc;
+	if (k->kind == KEEP_GET)
+		return store_keep_get(w->store, k->key, k->out, k->out_len);
+	if (k->kind == KEEP_PUT)
+		return store_keep_put(w->store, k->key, k->data, k->len);
+	return store_keep_del(w->store, k->key);
+}
+
+/* With the lock held, given up while the disk works; loop 0 waits for it. */
+static void
+do_keep(struct writer *w)
+{
+	struct keep *k = w->keep;
+	int rc;
+
+	pthread_mutex_unlock(&w->lock);
+	rc = perform_keep(w, k);
+	pthread_mutex_lock(&w->lock);
+	k->rc = rc;
+	w->keep = NULL;
+	pthread_cond_signal(&w->answered);
+}
+
+static void
+wait_for_work(struct writer *w)
+{
+	struct timespec at;
+
+	if (w->head == NULL || !w->counts.failing) {
+		pthread_cond_wait(&w->work, &w->lock);
+		return;
+	}
+	at.tv_sec = (time_t)(w->retry_at_ms / 1000);
+	at.tv_nsec = (long)(w->retry_at_ms % 1000) * 1000000;
+	pthread_cond_timedwait(&w->work, &w->lock, &at);
+}
+
+/* With the lock held. Trying to write onto a full disk would wear it out: look first. */
+static bool
+room(struct writer *w)
+{
+	struct statvfs st;
+
+	if (w->counts.error != ENOSPC || w->stop)
+		return true;
+	if (statvfs(w->path, &st) < 0 || (uint64_t)st.f_bfree * st.f_frsize >= ROOM_BYTES)
+		return true;
+	w->retry_at_ms = mono_ms() + RETRY_LOOK_MS;
+	return false;
+}
+
+static void *
+work(void *arg)
+{
+	struct writer *w = arg;
+
+	pthread_setname_np(pthread_self(), "database");
+	privileges_keep_thread(PRIVILEGE_FOREIGN_FILES); /* where dataDir is another user's */
+	pthread_mutex_lock(&w->lock);
+	while (w->head != NULL || !w->stop) {
+		bool due = w->head != NULL &&
+			(!w->counts.failing || (mono_ms() >= w->retry_at_ms && room(w)));
+
+		if (w->keep != NULL)
+			do_keep(w);
+		else if (due || (w->stop && w->head != NULL))
+			do_head(w);
+		else {
+			tell_waiting(w, -EIO); /* those that came while nothing can be written */
+			wait_for_work(w);
+		}
+	}
+	pthread_mutex_unlock(&w->lock);
+	store_close(&w->store);
+	pthread_mutex_lock(&w->lock);
+	w->finished = true;
+	pthread_cond_signal(&w->answered);
+	pthread_mutex_unlock(&w->lock);
+	return NULL;
+}
+
+static void
+init_sync(struct writer *w)
+{
+	pthread_condattr_t attr;
+
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_mutex_init(&w->lock, NULL);
+	pthread_cond_init(&w->work, &attr);
+	pthread_cond_init(&w->answered, &attr);
+	pthread_condattr_destroy(&attr);
+}
+
+static void
+free_writer(struct writer *w)
+{
+	while (w->events != NULL) {
+		struct event *ev = w->events;
+
+		w->events = ev->next;
+		if (ev->last)
+			free_job(ev->job);
+		free(ev);
+	}
+	if (w->mail != NULL)
+		w->mail->writer = NULL;
+	pthread_cond_destroy(&w->work);
+	pthread_cond_destroy(&w->answered);
+	pthread_mutex_destroy(&w->lock);
+	free(w->path);
+	free(w);
+}
+
+int
+writer_start(struct writer **out, const struct writer_config *config, struct store **store,
+	struct err *err)
+{
+	struct writer *w = xcalloc(1, sizeof(*w));
+	int rc;
+
+	w->config = *config;
+	w->path = xstrdup(config->path);
+	w->tail = &w->head;
+	w->last_event = &w->events;
+	w->store = take_ptr(store);
+	init_sync(w);
+	rc = pthread_create(&w->thread, NULL, work, w);
+	if (rc != 0) {
+		store_close(&w->store);
+		free_writer(w);
+		return err_set(err, rc, "cannot start the database's thread: %s", strerror(rc));
+	}
+	*out = w;
+	return 0;
+}
+
+static void
+add_job(struct writer *w, struct job *job)
+{
+	pthread_mutex_lock(&w->lock);
+	*w->tail = job;
+	w->tail = &job->next;
+	pthread_cond_signal(&w->work);
+	pthread_mutex_unlock(&w->lock);
+}
+
+void
+writer_commit(struct writer *w, const struct store_batch *batch, writer_done_fn *done, void *arg)
+{
+	struct job *job = xcalloc(1, sizeof(*job));
+
+	job->batch = batch;
+	job->done = done;
+	job->arg = arg;
+	add_job(w, job);
+}
+
+void
+writer_scan(struct writer *w, const char *after, size_t limit, writer_rows_fn *fn, void *arg)
+{
+	struct job *job = xcalloc(1, sizeof(*job));
+
+	job->after = xstrdup(after);
+	job->limit = limit;
+	job->rows_fn = fn;
+	job->arg = arg;
+	add_job(w, job);
+}
+
+static int
+ask_keep(struct writer *w, struct keep *k)
+{
+	pthread_mutex_lock(&w->lock);
+	w->keep = k;
+	pthread_cond_signal(&w->work);
+	while (w->keep != NULL)
+		pthread_cond_wait(&w->answered, &w->lock);
+	pthread_mutex_unlock(&w->lock);
+	return k->rc;
+}
+
+int
+writer_keep_get(struct writer *w, const char *key, char **data, size_t *len)
+{
+	struct keep k = {.kind = KEEP_GET, .key = key, .out = data, .out_len = len};
+
+	return ask_keep(w, &k);
+}
+
+int
+writer_keep_put(struct writer *w, const char *key, const void *data, size_t len)
+{
+	struct keep k = {.kind = KEEP_PUT, .key = key, .data = data, .len = len};
+
+	return ask_keep(w, &k);
+}
+
+int
+writer_keep_del(struct writer *w, const char *key)
+{
+	struct keep k = {.kind = KEEP_DEL, .key = key};
+
+	return ask_keep(w, &k);
+}
+
+struct writer_counts
+writer_count(struct writer *w)
+{
+	struct writer_counts counts;
+
+	pthread_mutex_lock(&w->lock);
+	counts = w->counts;
+	pthread_mutex_unlock(&w->lock);
+	return counts;
+}
+
+bool
+writer_stop(struct writer **out)
+{
+	struct writer *w = take_ptr(out);
+	uint64_t until = mono_ms() + STOP_MS;
+	struct timespec at = {(time_t)(until / 1000), (long)(until % 1000) * 1000000};
+	bool finished;
+	int rc = 0;
+
+	if (w == NULL)
+		return true;
+	pthread_mutex_lock(&w->lock);
+	w->stop = true;
+	pthread_cond_signal(&w->work);
+	while (!w->finished && rc == 0)
+		rc = pthread_cond_timedwait(&w->answered, &w->lock, &at);
+	finished = w->finished;
+	if (!finished && w->mail != NULL)
+		w->mail->writer = NULL;
+	pthread_mutex_unlock(&w->lock);
+	if (!finished) {
+		log_error("meta", "the disk does not answer; leaving what is not committed file=%s",
+			w->path);
+		pthread_detach(w->thread);
+		return false;
+	}
+	pthread_join(w->thread, NULL);
+	free_writer(w);
+	return true;
+}

@@ -1,0 +1,357 @@
+#include <string.h>
+
+#include "base/core/hash.h"
+#include "model/cluster/cluster_private.h"
+
+/* --- hashes and look-ups -------------------------------------------------- */
+
+uint64_t
+cluster_hash(char what, const char *a, const char *b, const char *c)
+{
+	return hash64(c, strlen(c), hash64(b, strlen(b), hash64(a, strlen(a), (uint64_t)what)));
+}
+
+uint64_t
+cluster_pod_hash(const char *ns, const char *pod)
+{
+	return cluster_hash('p', ns, pod, "");
+}
+
+uint64_t
+cluster_ip_hash(const char *node, const char *ip)
+{
+	return cluster_hash('i', node, ip, "");
+}
+
+uint64_t
+cluster_label_hash(const char *ns, const struct kube_label *l)
+{
+	return cluster_hash('l', ns, l->key, l->value);
+}
+
+uint64_t
+cluster_record_hash(enum kube_kind kind, const char *ns, const char *name)
+{
+	return cluster_hash((char)('0' + kind), ns, name, "");
+}
+
+struct record *
+cluster_find_record(const struct cluster *c, enum kube_kind kind, const char *ns, const char *name)
+{
+	struct table_node *n = table_first(&c->records, cluster_record_hash(kind, ns, name));
+
+	for (; n != NULL; n = table_next(n)) {
+		struct record *r = node_of(struct record, n);
+
+		if (r->kind == kind && strcmp(r->ns, ns) == 0 && strcmp(r->name, name) == 0)
+			return r;
+	}
+	return NULL;
+}
+
+const struct kube_object *
+cluster_find(const struct cluster *c, enum kube_kind kind, const char *ns, const char *name)
+{
+	const struct record *r = cluster_find_record(c, kind, ns, name);
+
+	return r != NULL ? r->object : NULL;
+}
+
+bool
+cluster_selects(const struct kube_labels *selector, const struct kube_labels *labels)
+{
+	for (size_t i = 0; i < selector->n; i++) {
+		const struct kube_label *want = &selector->list[i];
+		const char *value = kube_labels_find(labels, want->key);
+
+		if (value == NULL || strcmp(value, want->value) != 0)
+			return false;
+	}
+	return selector->n > 0;
+}
+
+/* --- joints ----------------------------------------------------------------- */
+
+struct joint *
+cluster_find_joint(const struct cluster *c, const char *ns, const char *name)
+{
+	struct table_node *n = table_first(&c->joints, cluster_hash('j', ns, name, ""));
+
+	for (; n != NULL; n = table_next(n)) {
+		struct joint *j = node_of(struct joint, n);
+
+		if (strcmp(j->ns, ns) == 0 && strcmp(j->name, name) == 0)
+			return j;
+	}
+	return NULL;
+}
+
+static struct joint *
+use_joint(struct cluster *c, const char *ns, const char *name)
+{
+	struct joint *j = cluster_find_joint(c, ns, name);
+
+	if (j != NULL)
+		return j;
+	j = xcalloc(1, sizeof *j);
+	j->ns = xstrdup(ns);
+	j->name = xstrdup(name);
+	table_add(&c->joints, &j->node, cluster_hash('j', ns, name, ""));
+	return j;
+}
+
+void
+cluster_told_free(struct told *told, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		free(told[i].name);
+		cluster_reasons_fini(&told[i].why);
+	}
+	free(told);
+}
+
+void
+cluster_joint_free(struct joint *j)
+{
+	cluster_told_free(j->told, j->n_told);
+	free(j->noted);
+	free(j->ns);
+	free(j->name);
+	free(j);
+}
+
+static void
+mark(struct cluster *c, struct joint *j)
+{
+	if (j == NULL || j->dirty)
+		return;
+	cluster_near_forget(
+		c, j); /* its Service may be another, or none, until it is joined again */
+	j->dirty = true;
+	TAILQ_INSERT_TAIL(&c->waiting, j, waiting);
+}
+
+/* Where the joint keeps its records of this kind; NULL: nowhere. */
+static struct record **
+list_of(struct joint *j, enum kube_kind kind)
+{
+	return kind == KUBE_SLICE ? &j->slices : kind == KUBE_RULE ? &j->rules : NULL;
+}
+
+static void
+attach(struct cluster *c, struct record *r, const char *name)
+{
+	struct record **list;
+
+	r->joint = use_joint(c, r->ns, name);
+	r->joint->n_records++;
+	if ((list = list_of(r->joint, r->kind)) == NULL)
+		return;
+	if (r->kind == KUBE_RULE) {
+		cluster_rule_place(list, r);
+		return;
+	}
+	r->next_alike = *list;
+	*list = r;
+}
+
+/* The joint stays: it is marked, and cluster_next_change frees what nobody needs. */
+static void
+detach(struct record *r)
+{
+	struct joint *j = take_ptr(&r->joint);
+	struct record **at;
+
+	if (j == NULL)
+		return;
+	j->n_records--;
+	if ((at = list_of(j, r->kind)) == NULL)
+		return;
+	while (*at != r)
+		at = &(*at)->next_alike;
+	*at = r->next_alike;
+}
+
+/* --- indexes ---------------------------------------------------------------- */
+
+static void
+link_add(struct record *r, struct table *in, uint64_t hash, void *target)
+{
+	struct link *l = xcalloc(1, sizeof *l);
+
+	l->in = in;
+	l->target = target;
+	l->next = r->links;
+	r->links = l;
+	table_add(in, &l->node, hash);
+}
+
+static void
+unlink_all(struct record *r)
+{
+	while (r->links != NULL) {
+		struct link *l = r->links;
+
+		r->links = l->next;
+		table_remove(l->in, &l->node);
+		free(l);
+	}
+}
+
+static void
+link_endpoints(struct cluster *c, struct record *r, const struct kube_endpoints *e)
+{
+	for (size_t i = 0; i < e->n_subsets; i++) {
+		for (size_t k = 0; k < e->subsets[i].n_endpoints; k++) {
+			const struct kube_endpoint *one = &e->subsets[i].endpoints[k];
+
+			if (*one->pod != '\0')
+				link_add(r, &c->joints_by_pod, cluster_pod_hash(r->ns, one->pod),
+					r->joint);
+			else if (*one->node != '\0')
+				link_add(r, &c->joints_by_pod, cluster_ip_hash(one->node, one->ip),
+					r->joint);
+		}
+	}
+}
+
+static void
+link_pod(struct cluster *c, struct record *r, const struct kube_pod *p)
+{
+	link_add(r, &c->pods_by_namespace, cluster_namespace_hash(r->ns), r);
+	for (size_t i = 0; i < p->labels.n; i++)
+		link_add(r, &c->pods_by_label, cluster_label_hash(r->ns, &p->labels.list[i]), r);
+	if (!p->host_network && *p->pod_ip != '\0')
+		link_add(r, &c->pods_by_ip, cluster_ip_hash(p->node, p->pod_ip), r);
+	if (!p->host_network && *p->pod_ip != '\0' && *p->node != '\0' && !p->ended)
+		link_add(r, &c->by_address, cluster_address_hash(p->pod_ip), r);
+	if (!p->host_network && *p->pod_ip != '\0' && *p->node != '\0' && !p->ended)
+		link_add(r, &c->pods_by_node, cluster_callers_hash(p->node), r);
+}
+
+static void
+link_node(struct cluster *c, struct record *r, const struct kube_node *n)
+{
+	for (size_t i = 0; i < n->n_addresses; i++)
+		link_add(r, &c->by_address, cluster_address_hash(n->addresses[i]), r);
+	link_add(r, &c->nodes, cluster_hash('n', r->name, "", ""), r);
+}
+
+void
+cluster_link(struct cluster *c, struct record *r)
+{
+	const struct kube_object *o = r->object;
+
+	switch (r->kind) {
+	case KUBE_SERVICE:
+		attach(c, r, r->name);
+		if (*o->service.cluster_ip != '\0')
+			link_add(r, &c->by_address, cluster_address_hash(o->service.cluster_ip), r);
+		if (o->service.selector.n > 0)
+			link_add(r, &c->joints_by_selector,
+				cluster_label_hash(r->ns, &o->service.selector.list[0]), r->joint);
+		break;
+	case KUBE_SLICE:
+	case KUBE_ENDPOINTS:
+		if (*o->endpoints.service == '\0')
+			break;
+		attach(c, r, o->endpoints.service);
+		link_endpoints(c, r, &o->endpoints);
+		break;
+	case KUBE_POD:
+		link_pod(c, r, &o->pod);
+		break;
+	case KUBE_NODE:
+		link_node(c, r, &o->node);
+		break;
+	case KUBE_NETPOLICY:
+		if (o->netpolicy.ingress)
+			link_add(r, &c->policies, cluster_netpolicy_hash(r->ns), r);
+		break;
+	case KUBE_NAMESPACE:
+		link_add(r, &c->namespaces, cluster_hash('N', r->name, "", ""), r);
+		break;
+	case KUBE_RULE:
+		if (*o->rule.service != '\0')
+			attach(c, r, o->rule.service);
+		link_add(r, &c->rules, cluster_hash('d', r->ns, r->name, ""), r);
+		break;
+	}
+}
+
+void
+cluster_unlink(struct record *r)
+{
+	unlink_all(r);
+	detach(r);
+}
+
+static void
+mark_linked(struct cluster *c, uint64_t hash)
+{
+	struct table_node *n = table_first(&c->joints_by_pod, hash);
+
+	for (; n != NULL; n = table_next(n))
+		mark(c, node_of(struct link, n)->target);
+}
+
+/* Services whose selector takes the pod, unless their members are given by slices or Endpoints. */
+static void
+mark_selecting(struct cluster *c, const char *ns, const struct kube_labels *labels)
+{
+	for (size_t i = 0; i < labels->n; i++) {
+		uint64_t hash = cluster_label_hash(ns, &labels->list[i]);
+		struct table_node *n = table_first(&c->joints_by_selector, hash);
+
+		for (; n != NULL; n = table_next(n)) {
+			struct joint *j = node_of(struct link, n)->target;
+			const struct kube_object *s = cluster_find(c, KUBE_SERVICE, j->ns, j->name);
+
+			if (s != NULL && j->slices == NULL &&
+				cluster_find(c, KUBE_ENDPOINTS, j->ns, j->name) == NULL &&
+				cluster_selects(&s->service.selector, labels))
+				mark(c, j);
+		}
+	}
+}
+
+/* Policies come and go seldom: which of the namespace's services they close or open is found when these are joined. */
+static void
+mark_namespace(struct cluster *c, const char *ns)
+{
+	size_t slot = 0;
+
+	for (struct table_node *n = NULL; (n = table_walk(&c->joints, &slot, n)) != NULL;)
+		if (strcmp(node_of(struct joint, n)->ns, ns) == 0)
+			mark(c, node_of(struct joint, n));
+}
+
+void
+cluster_mark_affected(struct cluster *c, const struct record *r)
+{
+	const struct kube_pod *p = &r->object->pod;
+
+	mark(c, r->joint);
+	if (r->kind == KUBE_NETPOLICY)
+		mark_namespace(c, r->ns);
+	/* Which namespaces a policy means may be others now. */
+	if (r->kind == KUBE_NAMESPACE && c->policies.n > 0)
+		cluster_mark_all(c);
+	if (r->kind != KUBE_POD)
+		return;
+	mark_linked(c, cluster_pod_hash(r->ns, r->name));
+	mark_linked(c, cluster_ip_hash(p->node, p->pod_ip));
+	mark_selecting(c, r->ns, &p->labels);
+	if (*p->node != '\0')
+		cluster_callers_touch(c, p->node);
+}
+
+/* Kubelets write their Node often, but what matters here changes once in a while: then look at everything. */
+void
+cluster_mark_all(struct cluster *c)
+{
+	size_t slot = 0;
+
+	for (struct table_node *n = NULL; (n = table_walk(&c->joints, &slot, n)) != NULL;)
+		mark(c, node_of(struct joint, n));
+}

@@ -1,0 +1,199 @@
+#include <string.h>
+
+#include "model/cluster/cluster_private.h"
+#include "model/limits.h"
+
+uint16_t
+join_find_target(const struct kube_pod *p, const struct kube_service_port *sp)
+{
+	if (sp->target != 0)
+		return sp->target;
+	for (size_t i = 0; i < p->n_ports; i++)
+		if (p->ports[i].protocol == sp->protocol &&
+			strcmp(p->ports[i].name, sp->target_name) == 0)
+			return p->ports[i].port;
+	return 0;
+}
+
+/* An address passes on when a pod goes: the one that stays is meant, else any, but always the same. */
+static const struct kube_object *
+likelier(const struct kube_object *a, const struct kube_object *b)
+{
+	if (a == NULL || a->pod.deleting != b->pod.deleting)
+		return a == NULL || a->pod.deleting ? b : a;
+	return strcmp(a->name, b->name) < 0 ? a : b;
+}
+
+/* The pod behind an endpoint: named, or found by its node and address (pods of two nodes may share one). */
+static const struct kube_object *
+find_pod(const struct joining *j, const struct kube_endpoint *e)
+{
+	const struct kube_object *found = NULL;
+	struct table_node *n;
+
+	if (*e->pod != '\0')
+		return cluster_find(j->c, KUBE_POD, j->ns, e->pod);
+	if (*e->node == '\0')
+		return NULL;
+	n = table_first(&j->c->pods_by_ip, cluster_ip_hash(e->node, e->ip));
+	for (; n != NULL; n = table_next(n)) {
+		const struct record *r = node_of(struct link, n)->target;
+		const struct kube_pod *p = &r->object->pod;
+
+		if (strcmp(r->ns, j->ns) == 0 && strcmp(p->node, e->node) == 0 &&
+			strcmp(p->pod_ip, e->ip) == 0 && !p->ended)
+			found = likelier(found, r->object);
+	}
+	return found;
+}
+
+static void
+add_member(struct joining *j, const struct member *m)
+{
+	if (j->n_members > VIEW_MAX_MEMBERS)
+		return; /* one more than may be: it is refused */
+	if (j->n_members == j->members_room) {
+		j->members_room = MAX(j->members_room * 2, (size_t)8);
+		j->members = xrealloc(j->members, j->members_room * sizeof *j->members);
+	}
+	j->members[j->n_members++] = *m;
+}
+
+/* Slices and Endpoints carry ports that are resolved already, under the service port's name. */
+static uint16_t
+subset_port(const struct kube_subset *s, const struct kube_service_port *sp)
+{
+	for (size_t i = 0; i < s->n_ports; i++) {
+		const struct kube_endpoint_port *p = &s->ports[i];
+
+		if (p->protocol == sp->protocol && strcmp(p->name, sp->name) == 0)
+			return p->port != 0 ? p->port : sp->port;
+	}
+	return 0;
+}
+
+/* Once for all endpoints of the subset: a slice may have a thousand of them, and twenty thousand ports. */
+static const uint16_t *
+subset_targets(struct joining *j, const struct kube_subset *s)
+{
+	uint16_t *targets = xcalloc(j->service->n_ports + 1, sizeof *targets);
+
+	for (size_t i = 0; i < j->service->n_ports; i++)
+		targets[i] = subset_port(s, &j->service->ports[i]);
+	j->targets = xrealloc(j->targets, (j->n_targets + 1) * sizeof *j->targets);
+	j->targets[j->n_targets++] = targets;
+	return targets;
+}
+
+static void
+gather_endpoints(struct joining *j, const struct kube_endpoints *endpoints)
+{
+	for (size_t i = 0; i < endpoints->n_subsets; i++) {
+		const struct kube_subset *s = &endpoints->subsets[i];
+		const uint16_t *targets = s->n_endpoints > 0 ? subset_targets(j, s) : NULL;
+
+		for (size_t k = 0; k < s->n_endpoints; k++) {
+			const struct kube_endpoint *e = &s->endpoints[k];
+			struct member m = {
+				.pod = find_pod(j, e),
+				.ip = e->ip,
+				.node = e->node,
+				.zone = e->zone,
+				.hostname = e->hostname,
+				.hint_zones = &e->hint_zones,
+				.hint_nodes = &e->hint_nodes,
+				.subset = s,
+				.targets = targets,
+				.flags = e->flags,
+			};
+
+			add_member(j, &m);
+		}
+	}
+}
+
+/* As the EndpointSlice controller derives conditions from a pod. */
+static uint8_t
+pod_flags(const struct kube_pod *p, bool publish_not_ready)
+{
+	bool ready = publish_not_ready || (p->ready && !p->deleting);
+
+	return (uint8_t)((ready ? ENDPOINT_READY : 0) | (p->ready ? ENDPOINT_SERVING : 0) |
+		(p->deleting ? ENDPOINT_TERMINATING : 0));
+}
+
+static void
+gather_pod(struct joining *j, const struct kube_object *o)
+{
+	const struct kube_pod *p = &o->pod;
+	struct member m = {
+		.pod = o,
+		.ip = *p->pod_ip == '\0' && p->host_network ? p->host_ip : p->pod_ip,
+		.node = p->node,
+		.hostname = strcmp(p->subdomain, j->name) == 0 ? p->hostname : "",
+		.flags = pod_flags(p, j->service->publish_not_ready),
+	};
+
+	if (!p->ended && *m.ip != '\0')
+		add_member(j, &m);
+}
+
+static void
+gather_selected(struct joining *j)
+{
+	const struct kube_labels *selector = &j->service->selector;
+	struct table_node *n =
+		table_first(&j->c->pods_by_label, cluster_label_hash(j->ns, &selector->list[0]));
+
+	for (; n != NULL; n = table_next(n)) {
+		const struct record *r = node_of(struct link, n)->target;
+
+		if (strcmp(r->ns, j->ns) == 0 && cluster_selects(selector, &r->object->pod.labels))
+			gather_pod(j, r->object);
+	}
+}
+
+void
+join_gather(struct joining *j, const struct joint *joint)
+{
+	const struct kube_object *endpoints = cluster_find(j->c, KUBE_ENDPOINTS, j->ns, j->name);
+
+	if (joint->slices != NULL) {
+		for (const struct record *r = joint->slices; r != NULL; r = r->next_alike)
+			gather_endpoints(j, &r->object->endpoints);
+	} else if (endpoints != NULL) {
+		gather_endpoints(j, &endpoints->endpoints);
+	} else if (j->service->selector.n > 0) {
+		gather_selected(j);
+	} else {
+		j->nobody = true;
+	}
+}
+
+void
+join_members_free(struct joining *j)
+{
+	while (j->n_targets > 0)
+		free(j->targets[--j->n_targets]);
+	free(j->targets);
+	free(j->members);
+}
+
+uint16_t
+join_member_port(struct joining *j, const struct member *m, const struct kube_service_port *sp)
+{
+	uint16_t port;
+
+	if (j->declared)
+		return m->pod != NULL &&
+				join_find_number(&m->pod->pod, sp->port, sp->protocol) != NULL
+			? sp->port
+			: 0;
+	if (m->subset != NULL)
+		return m->targets[sp - j->service->ports];
+	port = join_find_target(&m->pod->pod, sp);
+	if (port == 0)
+		join_explain(j, CLUSTER_PARTLY, "pod %s has no container port named %s",
+			m->pod->name, sp->target_name);
+	return port;
+}

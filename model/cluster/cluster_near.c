@@ -1,0 +1,253 @@
+/*
+ * A selector that takes no pod: which of its labels no pod has, and which pod comes nearest. A Service is often there before
+ * its pods, and pods come and go, so this is found again and again for those that have no pod, not when they are joined.
+ * It runs on the hub's only event loop and tenants write the labels, so what is bounded is work, not pods: one unit is a pod
+ * that is visited, a label that is looked for, or a row of an edit distance, each some 100 ns.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/cluster/cluster_private.h"
+
+enum {
+	NEAR_WORK_A_ROUND = 50000,
+	NEAR_WORK_A_SERVICE = 50000, /* what is beyond it is not looked at */
+	NEAR_LABELS = 32, /* of a pod, and of a selector */
+	NEAR_TEXT_MAX = 64, /* values of labels have 63 bytes at most */
+	NEAR_KEY_EDITS = 2,
+	NEAR_NOTHING = UINT8_MAX, /* a distance beyond all others: no label is like it */
+};
+
+/* The pod that comes nearest to a selector. */
+struct near_pod {
+	const struct kube_object *pod; /* NULL: the namespace has none */
+	const struct kube_label *want; /* the first label of the selector that it has not */
+	struct kube_label have; /* in place of it, borrowed; no value: nothing like it */
+	size_t matched;
+	unsigned distance;
+	const struct kube_object *taken; /* a pod that the selector takes; NULL: none */
+	size_t n_taken;
+	bool addressed; /* some of those have an address */
+	size_t work; /* that it took to find all this */
+};
+
+uint64_t
+cluster_namespace_hash(const char *ns)
+{
+	return cluster_hash('s', ns, "", "");
+}
+
+/*
+ * Edits of one letter, or of two neighbours that are swapped, in the first NEAR_TEXT_MAX bytes (optimal string alignment); most + 1
+ * when there are more than `most`. A cell that is further than `most` from the diagonal has more edits than that.
+ */
+static unsigned
+near_distance(const char *a, const char *b, unsigned most, size_t *work)
+{
+	size_t n = strnlen(a, NEAR_TEXT_MAX), m = strnlen(b, NEAR_TEXT_MAX);
+	uint8_t rows[3][NEAR_TEXT_MAX + 1]; /* of i modulo 3 */
+
+	most = MIN(most, (unsigned)NEAR_TEXT_MAX);
+	if (MAX(n, m) - MIN(n, m) > most)
+		return most + 1;
+	memset(rows, (int)most + 1, sizeof rows);
+	for (size_t k = 0; k <= MIN(m, (size_t)most); k++)
+		rows[0][k] = (uint8_t)k;
+	for (size_t i = 1; i <= n; i++, ++*work) {
+		uint8_t *row = rows[i % 3], *above = rows[(i + 2) % 3], *before = rows[(i + 1) % 3];
+		size_t first = i > most ? i - most : 1, last = MIN(m, i + most);
+		unsigned least;
+
+		row[first - 1] = (uint8_t)MIN(first == 1 ? i : most + 1, (size_t)most + 1);
+		least = row[first - 1];
+		for (size_t k = first; k <= last; k++) {
+			unsigned edits = MIN(above[k], row[k - 1]) + 1u;
+
+			edits = MIN(edits, above[k - 1] + (a[i - 1] != b[k - 1] ? 1u : 0u));
+			if (i > 1 && k > 1 && a[i - 1] == b[k - 2] && a[i - 2] == b[k - 1])
+				edits = MIN(edits, before[k - 2] + 1u);
+			row[k] = (uint8_t)MIN(edits, most + 1);
+			least = MIN(least, (unsigned)row[k]);
+		}
+		if (last < m)
+			row[last + 1] = (uint8_t)(most + 1);
+		if (least > most)
+			return most + 1;
+	}
+	return rows[n % 3][m];
+}
+
+/* The same key with another value, else one with almost this key: how far it is, where that is no more than `most`. */
+static unsigned
+near_label(const struct kube_labels *labels, const struct kube_label *want, unsigned most,
+	struct kube_label *have, size_t *work)
+{
+	const char *value = kube_labels_find(labels, want->key);
+	unsigned nearest = NEAR_NOTHING, edits;
+
+	*have = (struct kube_label){want->key, (char *)(uintptr_t)value};
+	if (value != NULL)
+		return near_distance(value, want->value, most, work);
+	for (size_t i = 0; i < MIN(labels->n, (size_t)NEAR_LABELS) && nearest > 0; i++) {
+		const struct kube_label *one = &labels->list[i];
+		unsigned left = MIN(most, nearest - 1);
+		unsigned of_key = MIN(left, (unsigned)NEAR_KEY_EDITS);
+
+		++*work;
+		edits = near_distance(one->key, want->key, of_key, work);
+		if (edits > of_key)
+			continue;
+		edits += near_distance(one->value, want->value, left - edits, work);
+		if (edits <= left) {
+			nearest = edits;
+			*have = *one;
+		}
+	}
+	return nearest;
+}
+
+/* The farthest that a label of the pod may be for the pod to be nearer than the best so far; < 0: however near. */
+static int
+near_most(const struct near_pod *best, const struct near_pod *at)
+{
+	if (best->pod == NULL || at->matched > best->matched)
+		return NEAR_NOTHING;
+	if (at->matched < best->matched)
+		return -1;
+	return (int)best->distance - (strcmp(at->pod->name, best->pod->name) > 0);
+}
+
+static void
+near_compare(struct near_pod *best, const struct kube_labels *selector, const struct kube_object *o)
+{
+	struct near_pod at = {.pod = o};
+	int most;
+
+	best->work++;
+	if (o->pod.ended)
+		return;
+	for (size_t i = 0; i < selector->n; i++) {
+		const struct kube_label *want = &selector->list[i];
+		const char *value = kube_labels_find(&o->pod.labels, want->key);
+
+		best->work++;
+		if (value != NULL && strcmp(value, want->value) == 0)
+			at.matched++;
+		else if (at.want == NULL)
+			at.want = want;
+		if (at.want != NULL && at.matched + selector->n - i - 1 < best->matched)
+			return;
+	}
+	if (at.want == NULL) {
+		best->n_taken++;
+		best->addressed |= *o->pod.pod_ip != '\0';
+		if (best->taken == NULL || strcmp(o->name, best->taken->name) < 0)
+			best->taken = o;
+		return;
+	}
+	most = near_most(best, &at);
+	if (most < 0)
+		return;
+	at.distance = near_label(&o->pod.labels, at.want, MIN((unsigned)most, NEAR_NOTHING - 1u),
+		&at.have, &best->work);
+	if (at.distance > (unsigned)most)
+		return;
+	best->pod = at.pod;
+	best->want = at.want;
+	best->have = at.have;
+	best->matched = at.matched;
+	best->distance = at.distance;
+}
+
+static char *
+near_text(const struct near_pod *best, const struct kube_labels *selector)
+{
+	const char *more = selector->n > 1 ? ",..." : "";
+	const struct kube_label *first = &selector->list[0];
+
+	if (best->taken != NULL)
+		return xasprintf("its selector takes %zu pods, such as %s, %s", best->n_taken,
+			best->taken->name,
+			best->addressed ? "which its EndpointSlices do not name"
+					: "but none of them has an address");
+	if (best->pod == NULL)
+		return xasprintf("its selector is %s=%s%s, but the namespace has no pods",
+			first->key, first->value, more);
+	if (best->matched > 0)
+		return xasprintf(
+			"no pod has all labels of its selector; the nearest, %s, has %s%s%s "
+			"in place of %s=%s",
+			best->pod->name, best->have.value != NULL ? best->have.key : "nothing",
+			best->have.value != NULL ? "=" : "",
+			best->have.value != NULL ? best->have.value : "", best->want->key,
+			best->want->value);
+	if (best->have.value == NULL)
+		return xasprintf("no pod has a label of its selector, %s=%s%s", first->key,
+			first->value, more);
+	return xasprintf("no pod has the label %s=%s of its selector; the nearest, %s, has %s=%s",
+		best->want->key, best->want->value, best->pod->name, best->have.key,
+		best->have.value);
+}
+
+/* How much work that was. */
+static size_t
+near_look(const struct cluster *c, struct joint *j)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, j->ns, j->name);
+	struct told *told = &j->told[0];
+	auto_free char *near = NULL, *text = NULL;
+	struct near_pod best = {0};
+	struct table_node *n;
+
+	if (o == NULL || o->service.selector.n == 0 || j->n_told == 0)
+		return 1;
+	n = table_first(&c->pods_by_namespace, cluster_namespace_hash(j->ns));
+	for (; n != NULL && best.work < NEAR_WORK_A_SERVICE; n = table_next(n)) {
+		const struct record *r = node_of(struct link, n)->target;
+
+		if (strcmp(r->ns, j->ns) == 0)
+			near_compare(&best, &o->service.selector, r->object);
+	}
+	near = near_text(&best, &o->service.selector);
+	text = xasprintf("%.*s; %s", (int)told->reason_len, told->why.text, near);
+	free(told->why.text);
+	told->why.text = take_ptr(&text);
+	return best.work + 1;
+}
+
+void
+cluster_near_forget(struct cluster *c, struct joint *j)
+{
+	if (j->is_unmatched)
+		TAILQ_REMOVE(&c->unmatched, j, unmatched);
+	j->is_unmatched = false;
+}
+
+void
+cluster_near_mark(struct cluster *c, struct joint *j)
+{
+	const struct kube_object *o = cluster_find(c, KUBE_SERVICE, j->ns, j->name);
+
+	cluster_near_forget(c, j);
+	if (o == NULL || o->service.selector.n == 0 || o->service.selector.n > NEAR_LABELS ||
+		j->n_told == 0 || j->told[0].why.problem != CLUSTER_NO_ENDPOINTS ||
+		j->told[0].why.text == NULL)
+		return;
+	j->is_unmatched = true;
+	TAILQ_INSERT_HEAD(&c->unmatched, j, unmatched);
+}
+
+void
+cluster_look_near(struct cluster *c)
+{
+	struct joint *first = TAILQ_FIRST(&c->unmatched), *j = first;
+
+	for (size_t work = 0; j != NULL && work < NEAR_WORK_A_ROUND;) {
+		work += near_look(c, j);
+		TAILQ_REMOVE(&c->unmatched, j, unmatched);
+		TAILQ_INSERT_TAIL(&c->unmatched, j, unmatched);
+		j = TAILQ_FIRST(&c->unmatched);
+		if (j == first)
+			break;
+	}
+}

@@ -1,0 +1,273 @@
+/*
+ * Between cluster.c (what is known, who is affected) and cluster_join.c (a service's view from it).
+ *
+ * A record is an object's name; one or more sources say it, the one sorting first is in force. A joint is a
+ * service's name with all that belongs to it; it lives as long as a record is attached, a view is
+ * told, or it waits to be looked at. Links are the indexes' entries; they belong to the record whose object they
+ * come from and are made anew when it changes.
+ */
+#ifndef EDGEWAY_MODEL_CLUSTER_CLUSTER_PRIVATE_H
+#define EDGEWAY_MODEL_CLUSTER_CLUSTER_PRIVATE_H
+
+#include <sys/queue.h>
+
+#include "model/cluster/cluster.h"
+#include "model/table.h"
+
+struct record;
+
+struct said {
+	TAILQ_ENTRY(said) of_source;
+	struct said *next; /* of the record */
+	struct source *source;
+	struct record *record;
+	struct kube_object *object;
+	uint64_t generation;
+};
+
+struct source {
+	struct table_node node;
+	TAILQ_HEAD(, said) said;
+	char name[];
+};
+
+struct link {
+	struct table_node node;
+	struct link *next; /* of the record */
+	struct table *in;
+	void *target; /* joint or record */
+};
+
+/* What is to be said of a view, for a person; texts are on the heap, NULL when there is nothing to say. */
+struct reasons {
+	enum cluster_problem problem;
+	char *text;
+	bool refused; /* nodes refuse an address, whatever the text is about */
+	char *behind; /* why some pods are reached through the hub alone */
+	char *nodes; /* of those pods, in order, each with its NUL; of the service itself alone */
+	size_t n_nodes;
+};
+
+/* A view as it was told last. */
+struct told {
+	char *name; /* of the service, or <hostname>.<service> */
+	uint64_t digest, nodes; /* hash of the selector; 0: nothing was told yet */
+	bool restricted; /* not everybody may call it */
+	struct reasons why;
+	size_t reason_len; /* of why.text, without what cluster_look_near has added */
+	bool beyond; /* what it is now is beyond model/limits.h, and is not told */
+};
+
+/* A sentence that cluster_next_note has yet to hand out. */
+struct note {
+	TAILQ_ENTRY(note) entry;
+	char *text;
+};
+
+/* A change that cluster_next_change has yet to hand out. */
+struct pending {
+	TAILQ_ENTRY(pending) entry;
+	struct cluster_change change;
+};
+
+struct joint {
+	struct table_node node;
+	TAILQ_ENTRY(joint) waiting;
+	TAILQ_ENTRY(joint) unmatched; /* while its selector takes no pod with an address */
+	bool dirty, is_unmatched;
+	struct told *told; /* the service itself, then names of pods in order */
+	size_t n_told;
+	size_t n_records;
+	struct record *slices, *rules; /* by next_alike */
+	char *noted; /* of its rules, as cluster_next_note had it; NULL: nothing */
+	char *ns, *name;
+};
+
+struct record {
+	struct table_node node;
+	enum kube_kind kind;
+	struct said *said;
+	const struct kube_object *object; /* in force */
+	struct link *links;
+	struct joint *joint;
+	struct record *next_alike; /* slice or rule of the joint */
+	char *ns, *name;
+};
+
+struct cluster {
+	struct table records, sources, joints;
+	struct table joints_by_pod; /* endpoints that name a pod, or a node and an address */
+	struct table joints_by_selector; /* first pair of the selector */
+	struct table pods_by_label, pods_by_ip, pods_by_namespace;
+	struct table by_address; /* nodes, pods and services */
+	struct table nodes, rules;
+	struct table policies; /* NetworkPolicies, by namespace */
+	struct table namespaces;
+	struct table pods_by_node; /* those that can be told from others by their address */
+	struct table callers_changed; /* nodes, until cluster_next_callers */
+	TAILQ_HEAD(, changed_node) callers_waiting;
+	size_t n_restricted; /* views told that not everybody may call */
+	TAILQ_HEAD(, joint) waiting;
+	TAILQ_HEAD(, joint)
+	unmatched; /* those that cluster_look_near has not looked at for longest first */
+	TAILQ_HEAD(, pending) pending;
+	TAILQ_HEAD(, note) notes;
+	uint64_t generation;
+	uint64_t node_changes;
+	size_t n_refused; /* of what is told */
+	size_t count[KUBE_KINDS];
+};
+
+/* --- cluster_netpolicy.c --- */
+uint64_t cluster_netpolicy_hash(const char *ns);
+/* Who may call this port of the pod by the NetworkPolicies that select it, on the heap; NULL: everybody. */
+char *cluster_netpolicy_gate(
+	const struct cluster *c, const struct kube_object *pod, uint16_t port, uint8_t protocol);
+
+/* --- cluster_callers.c --- */
+uint64_t cluster_callers_hash(const char *node);
+/* Pods or labels of this node are others now. */
+void cluster_callers_touch(struct cluster *c, const char *node);
+void cluster_callers_fini(struct cluster *c);
+
+uint64_t cluster_hash(char what, const char *a, const char *b, const char *c);
+/* Hashes of the indexes. */
+uint64_t cluster_address_hash(const char *address);
+uint64_t cluster_pod_hash(const char *ns, const char *pod);
+uint64_t cluster_ip_hash(const char *node, const char *ip);
+uint64_t cluster_label_hash(const char *ns, const struct kube_label *l);
+const struct kube_object *cluster_find(
+	const struct cluster *c, enum kube_kind kind, const char *ns, const char *name);
+bool cluster_selects(const struct kube_labels *selector, const struct kube_labels *labels);
+
+/* A view and what is to be said of it. */
+struct joined {
+	struct view *view;
+	struct reasons why;
+	const char *nodes; /* selector, the service's */
+	bool beyond; /* beyond model/limits.h, as the reason says; the view is not whole */
+};
+
+/* --- cluster.c --- */
+/* A sentence for the log; taken. */
+void cluster_note(struct cluster *c, char *text);
+/* --- cluster_limits.c --- */
+/* What was told of the service, or of the name of pods; NULL: nothing. */
+const struct told *cluster_find_told(const struct cluster *c, const char *ns, const char *name);
+/* Refuses the view, with the reason, when its JSON is beyond model/limits.h. */
+void cluster_check_limits(struct joined *now, const struct buf *json);
+
+/* --- cluster_join.c --- */
+/* The joint's views, on the heap: the service's own and those of its pods that have names; 0: none. */
+size_t cluster_join(const struct cluster *c, const struct joint *joint, struct joined **views);
+
+/* --- cluster_index.c --- */
+struct record *cluster_find_record(
+	const struct cluster *c, enum kube_kind kind, const char *ns, const char *name);
+uint64_t cluster_record_hash(enum kube_kind kind, const char *ns, const char *name);
+struct joint *cluster_find_joint(const struct cluster *c, const char *ns, const char *name);
+void cluster_joint_free(struct joint *j);
+void cluster_told_free(struct told *told, size_t n);
+/* Enters the record's object in force into the indexes, and takes it out. */
+void cluster_link(struct cluster *c, struct record *r);
+void cluster_unlink(struct record *r);
+/* Marks the services that the record's object in force can affect. */
+void cluster_mark_affected(struct cluster *c, const struct record *r);
+void cluster_mark_all(struct cluster *c);
+
+/* --- cluster_rule.c --- */
+/* Enters a rule into a joint's, the one that counts first. */
+void cluster_rule_place(struct record **at, struct record *r);
+/* What the joint's DestinationRules say where the service itself does not. */
+void cluster_rule_apply(const struct joint *joint, const struct kube_service *s, struct view *v);
+/* Makes a note of rules that do not count, unless it has been made; `there`: the service is. */
+void cluster_rule_look(struct cluster *c, struct joint *joint, bool there);
+
+/* --- cluster_member.c --- */
+/* A pod or address that belongs to the service. */
+struct member {
+	const struct kube_object *pod; /* NULL: a bare address */
+	const char *ip, *node, *zone, *hostname; /* zone: NULL or "" when not said */
+	const struct view_names *hint_zones, *hint_nodes; /* NULL: none */
+	const struct kube_subset *subset; /* whose ports it serves; NULL: its pod says */
+	const uint16_t *
+		targets; /* of the subset, by port of the service (0: none); j->targets owns them */
+	uint8_t flags;
+};
+
+struct members {
+	const struct member **list;
+	size_t n;
+};
+
+/* One service being joined, and the view and port at which we are. */
+struct joining {
+	const struct cluster *c;
+	const struct joint *joint;
+	const char *ns, *name;
+	const struct kube_service *service;
+	struct member *members;
+	size_t n_members, members_room;
+	uint16_t **targets; /* of each subset */
+	size_t n_targets;
+	bool nobody; /* nothing says who the members are */
+	struct joined *views;
+	size_t n_views;
+	struct view *view;
+	size_t ports_room; /* of `view` */
+	const struct kube_service_port *at;
+	bool declared; /* `at` is what some pod declares, no port of the service */
+	struct view_port *port;
+	size_t room; /* endpoints of `port` */
+	/* Of the pod that was looked at last, in this view: most of a service's pods are alike. */
+	const struct kube_object *gate_pod; /* NULL: none yet */
+	uint16_t gate_port;
+	uint8_t gate_protocol, gate;
+	size_t n_endpoints; /* of all ports of `view` */
+	char *beyond; /* beyond which limit `view` is; NULL: it may be told */
+	struct reasons why; /* of `view` */
+	bool quiet; /* no reasons */
+};
+
+/* Fills j->members, VIEW_MAX_MEMBERS of them. */
+void join_gather(struct joining *j, const struct joint *joint);
+void join_members_free(struct joining *j);
+/* The container port that the service's port means; 0: the pod has none of this name. */
+uint16_t join_find_target(const struct kube_pod *p, const struct kube_service_port *sp);
+/* Where the member serves sp; 0: nowhere. */
+uint16_t join_member_port(
+	struct joining *j, const struct member *m, const struct kube_service_port *sp);
+
+/* --- cluster_reason.c --- */
+void cluster_reasons_fini(struct reasons *why);
+/* Takes the text unless a problem that counts more, or the same, has been told. */
+void cluster_reasons_set(struct reasons *why, enum cluster_problem problem, char *text);
+/* The same, of the port at which we are. */
+void join_explain(struct joining *j, enum cluster_problem problem, const char *fmt, ...)
+	printf_like(3, 4);
+/* A pod of `node` without a hostPort for this container port. */
+void join_behind(struct joining *j, const char *pod, const char *node, uint16_t port);
+/* No container of the members' pods has a port of the name that sp targets: says so. False: that is not it. */
+bool join_explain_target(
+	struct joining *j, const struct kube_service_port *sp, const struct members *members);
+/* The view is not told. The first reason is kept. */
+void join_beyond(struct joining *j, const char *fmt, ...) printf_like(2, 3);
+
+/* --- cluster_near.c --- */
+/* The joint has been looked at: has its selector found no pod? */
+void cluster_near_mark(struct cluster *c, struct joint *j);
+void cluster_near_forget(struct cluster *c, struct joint *j);
+uint64_t cluster_namespace_hash(const char *ns);
+
+/* --- cluster_endpoint.c --- */
+const struct kube_container_port *join_find_number(
+	const struct kube_pod *p, uint16_t port, uint8_t protocol);
+void join_add(struct joining *j, const struct member *m, uint16_t port);
+/* Puts the view's gates in order. */
+void join_sort_gates(struct view *v);
+/* Orders the port's endpoints, and makes one of those that several slices name. */
+void join_dedupe(struct joining *j);
+
+#define node_of(type, entry) container_of(entry, type, node)
+
+#endif

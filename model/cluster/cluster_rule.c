@@ -1,0 +1,159 @@
+#include <string.h>
+
+#include "base/core/buf.h"
+#include "model/cluster/cluster_private.h"
+
+/* The older first, then by name; those that do not say their age come last. */
+static int
+compare_age(const struct record *a, const struct record *b)
+{
+	const char *x = a->object->rule.created, *y = b->object->rule.created;
+	int order = (int)(*x == '\0') - (int)(*y == '\0');
+
+	if (order == 0)
+		order = strcmp(x, y);
+	return order != 0 ? order : strcmp(a->name, b->name);
+}
+
+void
+cluster_rule_place(struct record **at, struct record *r)
+{
+	while (*at != NULL && compare_age(*at, r) < 0)
+		at = &(*at)->next_alike;
+	r->next_alike = *at;
+	*at = r;
+}
+
+void
+cluster_rule_apply(const struct joint *joint, const struct kube_service *s, struct view *v)
+{
+	const struct kube_rule *rule;
+
+	if (joint->rules == NULL)
+		return;
+	rule = &joint->rules->object->rule;
+	if (v->lb.max_connections == 0)
+		v->lb.max_connections = rule->max_connections;
+	if (v->lb.connect_ms == 0)
+		v->lb.connect_ms = rule->connect_ms;
+	if (v->lb.outlier_5xx == 0)
+		v->lb.outlier_5xx = rule->outlier_5xx;
+	if (v->lb.outlier_ms == 0)
+		v->lb.outlier_ms = rule->outlier_ms;
+	if (v->lb.policy == LB_DEFAULT)
+		v->lb.policy = rule->policy;
+	if (v->lb.policy != LB_CONSISTENT_HASH || rule->policy != LB_CONSISTENT_HASH ||
+		s->hash_given)
+		return;
+	v->lb.hash_on = rule->hash_on;
+	free(v->hash_key);
+	v->hash_key = xstrdup(rule->hash_key);
+}
+
+/* --- telling ------------------------------------------------------------------------ */
+
+/* That others do not count; nothing when there are none. */
+static void
+add_others(const struct joint *j, struct buf *out)
+{
+	const struct record *second = j->rules != NULL ? j->rules->next_alike : NULL;
+	size_t more = 0;
+
+	if (second == NULL)
+		return;
+	buf_printf(out,
+		"several DestinationRules are for it, of which the oldest counts, %s, and not %s",
+		j->rules->name, second->name);
+	for (const struct record *r = second->next_alike; r != NULL; r = r->next_alike)
+		more++;
+	if (more > 0)
+		buf_printf(out, " and %zu more", more);
+}
+
+void
+cluster_rule_look(struct cluster *c, struct joint *j, bool there)
+{
+	auto_buf struct buf text;
+
+	buf_init(&text, BUF_UNLIMITED);
+	if (j->rules != NULL && !there)
+		buf_printf(&text, "DestinationRule %s is for a Service that is not there",
+			j->rules->name);
+	else
+		add_others(j, &text);
+	if (strcmp(buf_str(&text), j->noted != NULL ? j->noted : "") == 0)
+		return;
+	free(take_ptr(&j->noted));
+	if (buf_len(&text) == 0)
+		return;
+	j->noted = xstrdup(buf_str(&text));
+	cluster_note(c, xasprintf("%s service=%s/%s", j->noted, j->ns, j->name));
+}
+
+char *
+cluster_next_note(struct cluster *c)
+{
+	struct note *note = TAILQ_FIRST(&c->notes);
+	char *text;
+
+	if (note == NULL)
+		return NULL;
+	TAILQ_REMOVE(&c->notes, note, entry);
+	text = note->text;
+	free(note);
+	return text;
+}
+
+char *
+cluster_rule_problem(const struct cluster *c, const char *ns, const char *service)
+{
+	const struct joint *j = cluster_find_joint(c, ns, service);
+	const struct record *first = j != NULL ? j->rules : NULL;
+	auto_buf struct buf out;
+
+	buf_init(&out, BUF_UNLIMITED);
+	if (first == NULL)
+		return xstrdup("");
+	if (*first->object->rule.partly != '\0')
+		buf_printf(&out, "DestinationRule %s counts in part: %s%s", first->name,
+			first->object->rule.partly, first->next_alike != NULL ? "; " : "");
+	add_others(j, &out);
+	return buf_take_str(&out);
+}
+
+static void
+tell(const struct cluster *c, const struct record *r, cluster_rule_fn *fn, void *arg)
+{
+	const struct kube_rule *rule = &r->object->rule;
+	struct cluster_rule told = {
+		.ns = r->ns,
+		.name = r->name,
+		.service = rule->service,
+		.problem = rule->partly,
+	};
+	auto_free char *text = NULL;
+
+	if (r->joint != NULL) {
+		if (cluster_find(c, KUBE_SERVICE, r->ns, rule->service) == NULL)
+			text = xasprintf(
+				"Service %s, for which it is, is not there", rule->service);
+		else if (r->joint->rules != r)
+			text = xasprintf("DestinationRule %s is older and counts for Service %s",
+				r->joint->rules->name, rule->service);
+		else
+			told.counts = true;
+	}
+	if (text != NULL)
+		told.problem = text;
+	fn(arg, &told);
+}
+
+void
+cluster_each_rule(const struct cluster *c, cluster_rule_fn *fn, void *arg)
+{
+	struct table_node *n = NULL;
+	size_t slot = 0;
+
+	while ((n = table_walk(&c->rules, &slot, n)) != NULL)
+		tell(c, node_of(struct link, n)->target, fn, arg);
+}

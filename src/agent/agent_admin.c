@@ -1,0 +1,375 @@
+#include <arpa/inet.h>
+
+#include "base/core/log.h"
+#include "base/http/carriers.h"
+#include "model/check.h"
+#include "model/json.h"
+#include "model/local_callers.h"
+#include "src/agent/agent_private.h"
+#include "src/common/log_admin.h"
+#include "src/common/self.h"
+
+enum { ADMIN_TRIES = 100, ADMIN_RETRY_MS = 50 };
+
+static void
+on_healthz(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	(void)arg;
+	(void)req;
+	buf_adds(&reply->body, "ok\n");
+}
+
+static void
+on_readyz(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	(void)req;
+	if (!agent_ready(arg, &reply->body)) {
+		reply->status = 503;
+		return;
+	}
+	buf_adds(&reply->body, "ok\n");
+	agent_degraded(arg, &reply->body);
+}
+
+static void
+loops_metrics(struct agent *a, struct metrics *m)
+{
+	size_t n = workers_count(a->workers);
+	auto_free struct loop **loops = xcalloc(n + 1, sizeof(struct loop *));
+
+	loops[0] = a->loop;
+	memcpy(loops + 1, workers_loops(a->workers), n * sizeof *loops);
+	self_metrics(m, loops, n + 1);
+}
+
+static void
+on_metrics(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct agent *a = arg;
+	struct metrics m;
+
+	(void)req;
+	metrics_init(&m);
+	metric_gauge(&m, "edgeway_agent_info", "Constant 1, labelled with the version.",
+		"version=\"" EDGEWAY_VERSION "\"", 1);
+	agent_ready_metrics(a, &m);
+	metric_gauge(&m, "edgeway_agent_uptime_seconds", "Since the start.", NULL,
+		(double)(loop_now_ms(a->loop) - a->started_ms) / 1000);
+	metric_gauge(&m, "edgeway_agent_services", "Services in use.", NULL,
+		(double)snapshot_count(a->snapshot));
+	metric_counter(&m, "edgeway_agent_mesh_failures_total",
+		"Failed attempts to serve the mesh address.", NULL, a->mesh_failures);
+	if (a->meta != NULL)
+		meta_metrics(a->meta, &m);
+	if (a->dns != NULL)
+		dns_metrics(a->dns, &m);
+	if (a->lb != NULL)
+		lb_metrics(a->lb, &m);
+	tracing_metrics(a->tracing, &a->spans, &m);
+	if (a->ipt != NULL)
+		iptables_metrics(a->ipt, &m);
+	agent_tunnel_metrics(a, &m);
+	if (a->carriers != NULL)
+		carriers_metrics(a->carriers, &m);
+	loops_metrics(a, &m);
+	admin_metrics(a->admin, a->metrics, &m);
+	confine_metrics(a->confine, &m);
+	findings_metrics(&a->findings, &m);
+	reply->type = "text/plain; version=0.0.4; charset=utf-8";
+	buf_add(&reply->body, buf_at(&m.out), buf_len(&m.out));
+	metrics_fini(&m);
+}
+
+static size_t
+count_refused(const struct agent *a)
+{
+	size_t by_class[SPECIAL_CLASSES], n = 0;
+
+	agent_refused(a, by_class);
+	for (unsigned i = 0; i < SPECIAL_CLASSES; i++)
+		n += by_class[i];
+	return n;
+}
+
+void
+agent_state_write(struct agent *a, struct buf *out, bool whole)
+{
+	struct in_addr in = {.s_addr = htonl(a->address)};
+	char address[INET_ADDRSTRLEN];
+	auto_buf struct buf why;
+
+	buf_init(&why, BUF_UNLIMITED);
+	buf_adds(out,
+		"{\"program\":\"edgeway-agent\",\"version\":\"" EDGEWAY_VERSION "\",\"node\":");
+	json_add_text(out, a->options->node);
+	buf_printf(out, ",\"ready\":%s,\"address\":\"%s\",\"error\":",
+		agent_ready(a, &why) ? "true" : "false",
+		inet_ntop(AF_INET, &in, address, sizeof address));
+	json_add_text(out, a->mesh_error);
+	buf_adds(out, ",\"degraded\":");
+	buf_consume(&why, buf_len(&why));
+	agent_degraded(a, &why);
+	json_add_text(out, buf_str(&why));
+	buf_printf(out, ",\"uptime_s\":%llu,\"services\":%zu,\"refused\":%zu,\"meta\":",
+		(unsigned long long)((loop_now_ms(a->loop) - a->started_ms) / 1000),
+		snapshot_count(a->snapshot), count_refused(a));
+	if (a->meta != NULL)
+		meta_state(a->meta, out);
+	else
+		buf_adds(out, "null");
+	buf_adds(out, ",\"seccomp\":");
+	confine_state(a->confine, out);
+	buf_adds(out, ",\"admin\":");
+	self_admin_state(a->admin, a->metrics, out);
+	buf_adds(out, ",\"dns\":");
+	if (a->dns != NULL)
+		dns_state(a->dns, out);
+	else
+		buf_adds(out, "null");
+	buf_adds(out, ",\"lb\":");
+	if (a->lb != NULL)
+		lb_state(a->lb, out, whole || lb_down(a->lb) > 0);
+	else
+		buf_adds(out, "null");
+	buf_adds(out, ",\"tracing\":");
+	tracing_state(a->tracing, out);
+	buf_adds(out, ",\"iptables\":");
+	if (a->ipt != NULL)
+		iptables_state(a->ipt, out, whole || pod_canary_failing(a->pods));
+	else
+		buf_adds(out, "null");
+	buf_adds(out, ",\"tunnel\":");
+	agent_tunnel_state(a, out);
+	buf_adds(out, ",\"canary\":");
+	pod_canary_state(a->pods, out);
+	buf_adds(out, ",\"carriers\":");
+	agent_carriers_state(a, out);
+}
+
+static void
+on_state(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	(void)req;
+	reply->type = "application/json";
+	agent_state_write(arg, &reply->body, true);
+	agent_findings_write(arg, &reply->body);
+	buf_adds(&reply->body, "}\n");
+}
+
+static void
+port_text(struct buf *out, const struct service_port *p)
+{
+	static const char *const modes[] = {"http", "tcp", "udp"};
+	static const char *const vias[] = {"pod", "host", "given", "tunnel"};
+	static const char *const tiers[] = {"node", "zone", "rest", "tunnel"};
+
+	buf_printf(out,
+		"{\"name\":\"%s\",\"port\":%u,\"mode\":\"%s\",\"extra\":%s,\"unreachable\":%u,"
+		"\"why\":",
+		p->name, p->port, modes[p->mode], p->extra ? "true" : "false", p->n_unreachable);
+	json_add_text(out, p->why);
+	buf_adds(out, ",\"endpoints\":[");
+	for (unsigned i = 0; i < p->n_endpoints; i++) {
+		const struct endpoint *e = &p->endpoints[i];
+		char text[ADDR_TEXT_MAX];
+
+		buf_printf(out, "%s{\"address\":\"%s\",\"via\":\"%s\",\"tier\":\"%s\",\"node\":",
+			i > 0 ? "," : "", endpoint_text(e, text), vias[e->via], tiers[e->tier]);
+		json_add_text(out, e->node);
+		buf_adds(out, "}");
+	}
+	buf_adds(out, "],\"refused\":[");
+	for (unsigned i = 0; i < p->n_refused; i++) {
+		const struct endpoint *e = &p->endpoints[p->n_endpoints + i];
+		char text[ADDR_TEXT_MAX];
+
+		buf_printf(out,
+			"%s{\"address\":\"%s\",\"reason\":\"%s\",\"node\":", i > 0 ? "," : "",
+			endpoint_text(e, text), special_addr_text((enum special_addr)e->tier));
+		json_add_text(out, e->node);
+		buf_adds(out, "}");
+	}
+	buf_adds(out, "]}");
+}
+
+/* Who may call a service that is not for everybody: processes of this node, and its pods. */
+static void
+callers_text(struct buf *out, const struct service *s, const struct snapshot *snapshot)
+{
+	const struct local_callers *callers = snapshot_callers(snapshot);
+	struct allow_caller who = {.on_node = true, .node = local_callers_node(callers)};
+	uint64_t closed;
+
+	buf_adds(out, ",\"allowFrom\":");
+	json_add_text(out, s->allow_text);
+	buf_printf(out, ",\"policies\":%u,\"callers\":{\"node\":\"%s\",\"pods\":[", s->n_gates,
+		!service_permits(s, &who, &closed) ? "denied"
+			: closed != 0              ? "partly"
+						   : "allowed");
+	for (size_t i = 0; i < local_callers_count(callers); i++) {
+		const struct local_pod pod = local_callers_at(callers, i);
+		struct in6_addr ip = {0};
+
+		ip_parse(pod.ip, &ip);
+		local_callers_find(callers, &ip, &who);
+		buf_printf(out, "%s{\"pod\":\"%s/%s\",\"address\":\"%s\",\"call\":\"%s\"}",
+			i > 0 ? "," : "", pod.ns, pod.name, pod.ip,
+			!service_permits(s, &who, &closed) ? "denied"
+				: closed != 0              ? "partly"
+							   : "allowed");
+	}
+	buf_adds(out, "]}");
+}
+
+static void
+on_services(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	struct agent *a = arg;
+	struct buf *out = &reply->body;
+	const struct opt_cidr *subnet = &a->options->mesh_subnet;
+	struct in_addr range = {.s_addr = htonl(subnet->address)};
+	char ip[INET_ADDRSTRLEN], cluster_ip[INET_ADDRSTRLEN];
+
+	(void)req;
+	reply->type = "application/json";
+	buf_printf(out, "{\"subnet\":\"%s/%u\",\"services\":[",
+		inet_ntop(AF_INET, &range, ip, sizeof ip), subnet->bits);
+	for (size_t i = 0; i < snapshot_count(a->snapshot); i++) {
+		const struct service *s = snapshot_at(a->snapshot, i);
+		struct in_addr in = {.s_addr = htonl(s->fake_ip)},
+			       cluster = {.s_addr = htonl(s->cluster_ip)};
+
+		buf_printf(out,
+			"%s\n{\"namespace\":\"%s\",\"name\":\"%s\",\"fakeIP\":\"%s\","
+			"\"clusterIP\":\"%s\",\"headless\":%s,\"ports\":[",
+			i > 0 ? "," : "", s->namespace, s->name,
+			s->fake_ip != 0 ? inet_ntop(AF_INET, &in, ip, sizeof ip) : "",
+			s->cluster_ip != 0
+				? inet_ntop(AF_INET, &cluster, cluster_ip, sizeof cluster_ip)
+				: "",
+			s->headless ? "true" : "false");
+		for (unsigned p = 0; p < s->n_ports; p++) {
+			if (p > 0)
+				buf_adds(out, ",");
+			port_text(out, &s->ports[p]);
+		}
+		buf_adds(out, "]");
+		if (s->restricted)
+			callers_text(out, s, a->snapshot);
+		buf_adds(out, "}");
+	}
+	buf_adds(out, "]}\n");
+}
+
+/* Until SIGHUP or the end, when lb.accessLog holds again. */
+static void
+on_access_log(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	static const char *const words[] = {
+		[ACCESS_OFF] = "off", [ACCESS_ERRORS] = "errors", [ACCESS_ALL] = "all"};
+	const struct agent *a = arg;
+	char mode[16] = "";
+
+	admin_query(req->query, "mode", mode, sizeof mode);
+	for (size_t i = 0; i < ARRAY_LEN(words) && a->lb != NULL; i++) {
+		if (strcmp(mode, words[i]) == 0) {
+			lb_access_log(a->lb, (enum lb_access_mode)i,
+				(uint32_t)a->options->lb_access_log_sample);
+			log_info("log", "access log changed mode=%s", mode);
+			buf_printf(&reply->body, "access log: %s\n", mode);
+			return;
+		}
+	}
+	reply->status = 400;
+	buf_adds(&reply->body, "mode: off, errors or all expected\n");
+}
+
+static void
+on_streams(void *arg, const struct admin_request *req, struct admin_reply *reply)
+{
+	(void)req;
+	reply->type = "application/json";
+	agent_tunnel_streams(arg, &reply->body);
+}
+
+int
+agent_admin_start(struct agent *a, struct err *err)
+{
+	static const struct admin_route routes[] = {
+		{"GET", "/healthz", on_healthz, false},
+		{"GET", "/readyz", on_readyz, false},
+		{"GET", "/metrics", on_metrics, false},
+		{"GET", "/debug/state", on_state, false},
+		{"GET", "/debug/services", on_services, false},
+		{"GET", "/debug/events", self_events, true},
+		{"GET", "/debug/streams", on_streams, false},
+		{"GET", "/debug/tap", agent_debug_tap, true},
+		{"GET", "/access/check", agent_access_check, false},
+		{"GET", "/debug/flow", agent_debug_flow, true},
+		{"GET", "/log", log_admin_show, false},
+		{"POST", "/log/level", log_admin_level, true},
+		{"POST", "/log/access", on_access_log, true},
+		{"POST", "/upgrade", NULL, true},
+		{NULL, NULL, NULL, false},
+	};
+	static const struct admin_taken taken[] = {
+		{"/takeover", agent_takeover},
+		{"/upgrade", agent_upgrade},
+		{NULL, NULL},
+	};
+	const struct admin_config config = {
+		.key = "admin.listen",
+		.listen = a->options->admin_listen,
+		.names = {(const char *const *)a->options->admin_names, NULL},
+		.name = a->options->node,
+		.socket_path = a->options->admin_socket,
+		.routes = routes,
+		.arg = a,
+		.taken = taken,
+	};
+
+	return admin_start(&a->admin, a->loop, &config, err);
+}
+
+int
+agent_metrics_start(struct agent *a, struct err *err)
+{
+	static const struct admin_route routes[] = {
+		{"GET", "/healthz", on_healthz, false},
+		{"GET", "/readyz", on_readyz, false},
+		{"GET", "/metrics", on_metrics, false},
+		{NULL, NULL, NULL, false},
+	};
+	const struct admin_config config = {.key = "metrics.listen",
+		.listen = a->options->metrics_listen,
+		.names = {(const char *const *)a->options->admin_names, NULL},
+		.name = a->options->node,
+		.socket_path = "",
+		.routes = routes,
+		.arg = a};
+	int rc;
+
+	if (config.listen[0] == '\0')
+		return 0;
+	rc = admin_start(&a->metrics, a->loop, &config, err);
+	return rc < 0 ? err_wrap(err, rc, "metrics.listen") : 0;
+}
+
+void
+agent_admin_open(void *arg)
+{
+	struct agent *a = arg;
+	struct err err = {0};
+
+	if (a->stopping ||
+		((a->admin != NULL || agent_admin_start(a, &err) == 0) &&
+			agent_metrics_start(a, &err) == 0))
+		return;
+	if (a->admin_tries++ < ADMIN_TRIES) {
+		if (a->admin_retry == NULL)
+			a->admin_retry = timer_new(a->loop, agent_admin_open, a);
+		timer_start(a->admin_retry, ADMIN_RETRY_MS, 0);
+		return;
+	}
+	log_error("agent", "no health, metrics or edgewayctl: %s", err.text);
+}

@@ -1,0 +1,496 @@
+#include "src/agent/agent_checks.h"
+
+#include <stdio.h>
+#include <string.h>
+#include <time.h>
+
+#include "model/snapshot.h"
+#include "src/common/checks.h"
+#include "src/common/ctl_answer.h"
+
+enum { CERTIFICATE_LEAST_S = 7 * 86400, REPAIRED_LATELY_MS = 600 * 1000, NAMES_TOLD = 5 };
+
+/* --- what the agent says ---------------------------------------------------------- */
+
+static void
+check_hub(struct findings *f, const struct tree_node *meta)
+{
+	const char *error = ctl_text(meta, "error"), *problem = ctl_text(meta, "problem"),
+		   *remedy = ctl_text(meta, "remedy");
+	auto_buf struct buf here;
+
+	buf_init(&here, BUF_UNLIMITED);
+	if (ctl_text(meta, "cloudhub_problem")[0] != '\0') {
+		findings_add(f, "hub", VERDICT_BAD,
+			"edgeway-hub in the cluster, and hub.protocol: edgeway here", "%s",
+			ctl_text(meta, "cloudhub_problem"));
+		findings_name(f, "cloudhub");
+		return;
+	}
+	if (ctl_true(meta, "connected")) {
+		findings_add(f, "hub", ctl_true(meta, "synced") ? VERDICT_OK : VERDICT_INFO,
+			"its list is still on the way; look again", "connected to %s",
+			ctl_text(meta, "url"));
+		return;
+	}
+	if (error[0] == '\0') {
+		findings_add(f, "hub", VERDICT_INFO, "look again in a moment", "connecting to %s",
+			ctl_text(meta, "url"));
+		findings_name(f, "hub-connecting");
+		return;
+	}
+	if (strcmp(problem, "hub-clock") == 0) {
+		buf_adds(&here, "; here it is ");
+		buf_add_utc(&here, time(NULL));
+	}
+	findings_add(f, "hub", VERDICT_BAD,
+		remedy[0] != '\0' ? remedy
+				  : "the node serves what it knows; check the name, the way "
+				    "(curl -k to hub.url), the proxy and the hub's log",
+		"%s%s", error, buf_str(&here));
+	if (problem[0] != '\0')
+		findings_name(f, problem);
+}
+
+static void
+check_certificate(struct findings *f, const struct tree_node *meta)
+{
+	const char *error = ctl_text(meta, "certificate_error"),
+		   *until = ctl_text(meta, "certificate_expires");
+	double left = ctl_number(meta, "certificate_not_after") - (double)time(NULL);
+	static const char remedy[] = "it is renewed while the hub is reached; after its end join "
+				     "anew with `edgewayctl token create "
+				     "--node NODE` at the hub";
+
+	if (error[0] != '\0')
+		findings_add(f, "certificate", VERDICT_BAD, remedy, "%s", error);
+	else if (until[0] != '\0')
+		findings_add(f, "certificate",
+			left < 0                             ? VERDICT_BAD
+				: left < CERTIFICATE_LEAST_S ? VERDICT_NOTE
+							     : VERDICT_OK,
+			remedy, "until %s", until);
+}
+
+static void
+check_database(struct findings *f, const struct tree_node *meta)
+{
+	const char *file = ctl_text(meta, "database.file");
+	bool ok = strcmp(ctl_text(meta, "database.state"), "ok") == 0;
+
+	findings_add(f, "database", ok ? VERDICT_OK : VERDICT_BAD,
+		"free or mend that disk: it is written within seconds then; until then what comes "
+		"is lost with a restart",
+		"%s: %s", file, ok ? "ok" : ctl_text(meta, "database.trouble"));
+}
+
+static bool
+check_any_alive(const struct tree_node *list)
+{
+	tree_each(list, u)
+	{
+		const char *state = ctl_text(u, "state");
+
+		if (strcmp(state, "dead") != 0 && strcmp(state, "loop") != 0)
+			return true;
+	}
+	return false;
+}
+
+static void
+check_upstreams(struct findings *f, const struct tree_node *dns)
+{
+	const struct tree_node *list = tree_get(dns, "forwarding");
+	bool others = check_any_alive(list);
+
+	if (ctl_count(list) == 0) {
+		findings_add(f, "upstreams", VERDICT_BAD,
+			"write a nameserver into resolv.conf, or set dns.upstreams",
+			"nobody is asked for names outside the cluster");
+		findings_name(f, "upstreams-none");
+	}
+	tree_each(list, u)
+	{
+		const char *state = ctl_text(u, "state");
+		bool loop = strcmp(state, "loop") == 0, dead = strcmp(state, "dead") == 0;
+
+		findings_add(f, "upstreams",
+			!loop && !dead           ? VERDICT_OK
+				: others && dead ? VERDICT_NOTE
+						 : VERDICT_BAD,
+			loop ? "it forwards to this node's DNS: name its own upstreams there"
+			     : "ask it by hand (dig @ADDRESS .), and take it out of resolv.conf "
+			       "where it is gone; names outside the cluster are not found while "
+			       "no other answers",
+			loop ? "%s sends our queries back to us" : "%s: %s", ctl_text(u, "address"),
+			state);
+		findings_name(f,
+			loop             ? "upstream-loops"
+				: others ? "upstream-dead"
+					 : "upstreams-dead");
+	}
+}
+
+static void
+check_resolv_conf(struct findings *f, const struct tree_node *dns)
+{
+	const char *state = ctl_text(dns, "resolvConf.state"),
+		   *trouble = ctl_text(dns, "resolvConf.trouble");
+
+	if (ctl_true(dns, "resolvConfWatch.left"))
+		findings_add(f, "resolv.conf", VERDICT_BAD,
+			"names of the cluster are not found through it until that program stops "
+			"(a DHCP client, NetworkManager, resolvconf): let it spare the file, or "
+			"set dns.manageResolvConf: false and docker's dns",
+			"left alone: another program keeps changing it, our lines were put back "
+			"%s times",
+			ctl_text(dns, "resolvConfWatch.mended"));
+	else if (strncmp(trouble, "left alone, ", 12) == 0)
+		findings_add(f, "resolv.conf", VERDICT_BAD,
+			"make room on the disks of dataDir and of the file, or mount them for "
+			"writing: "
+			"it is written within seconds then; until then short names of the cluster "
+			"are not found through it",
+			"%s", trouble);
+	else
+		findings_add(f, "resolv.conf",
+			trouble[0] != '\0'                   ? VERDICT_BAD
+				: strcmp(state, "ours") == 0 ? VERDICT_OK
+							     : VERDICT_NOTE,
+			"pods that docker starts take their nameservers from there; see "
+			"dns.resolvConf",
+			"%s%s%s", state, trouble[0] != '\0' ? ": " : "", trouble);
+}
+
+/* Puts back what others change, and who. */
+static void
+add_repairs(struct buf *out, const struct tree_node *of)
+{
+	buf_printf(out, "put back %s times", ctl_text(of, "repairs"));
+	if (ctl_text(of, "repaired_after")[0] == '\0')
+		return;
+	buf_adds(out, ", last ");
+	ctl_add_duration(out, ctl_number(of, "repaired_ms_ago") / 1000);
+	buf_printf(out, " ago after %s", ctl_text(of, "repaired_after"));
+}
+
+static void
+check_rules(struct findings *f, const struct tree_node *ipt)
+{
+	const char *first = ctl_text(ipt, "translated_first_by");
+	bool installed = ctl_true(ipt, "installed");
+	auto_buf struct buf repairs;
+
+	buf_init(&repairs, BUF_UNLIMITED);
+	add_repairs(&repairs, ipt);
+	if (!installed && !ctl_true(ipt, "up"))
+		findings_add(f, "rules", VERDICT_BAD, "it comes with the bridge, see below",
+			"table %s waits for %s", ctl_text(ipt, "table"),
+			ctl_text(ipt, "interface"));
+	else if (!installed)
+		findings_add(f, "rules", VERDICT_BAD,
+			"the agent's log tells what the kernel said; see below whether it has "
+			"nf_tables with nat; the agent needs CAP_NET_ADMIN",
+			"table %s is not installed", ctl_text(ipt, "table"));
+	else
+		findings_add(f, "rules",
+			ctl_text(ipt, "repaired_after")[0] != '\0' &&
+					ctl_number(ipt, "repaired_ms_ago") < REPAIRED_LATELY_MS
+				? VERDICT_NOTE
+				: VERDICT_OK,
+			"it clears the whole ruleset: let it replace its own tables alone (no "
+			"`flush ruleset`)",
+			"table %s is installed, %s", ctl_text(ipt, "table"), buf_str(&repairs));
+	if (ctl_text(ipt, "warning")[0] != '\0')
+		findings_add(f, "rules", VERDICT_NOTE,
+			"load the module, or keep other users from the node", "%s",
+			ctl_text(ipt, "warning"));
+	tree_each(tree_get(ipt, "obstacles"), o)
+		findings_add(f, "rules", VERDICT_BAD, "as it says", "%s", tree_text(o, ""));
+	if (first[0] != '\0')
+		findings_add(f, "rules", VERDICT_NOTE,
+			"what they take of mesh.subnet and of port 53 does not come to us: see "
+			"`nft list chain ip TABLE CHAIN`, and move them behind dstnat - 5",
+			"translate addresses before ours do: %s", first);
+}
+
+static void
+check_listener(struct findings *f, const struct tree_node *lb)
+{
+	if (ctl_text(lb, "trouble")[0] != '\0')
+		findings_add(
+			f, "listener", VERDICT_NOTE, "as it says", "%s", ctl_text(lb, "trouble"));
+}
+
+/* Both ways: the cloud's to this node, and this node's to what the hub reaches. */
+static void
+check_tunnel(struct findings *f, const struct tree_node *tunnel)
+{
+	const char *in = ctl_text(tunnel, "doubt"), *out = ctl_text(tunnel, "outward.doubt");
+
+	if (in[0] == '\0' && out[0] == '\0')
+		return;
+	findings_add(f, "tunnel", VERDICT_BAD,
+		"new streams wait, or go by another replica; after two heartbeats it is dialled "
+		"anew. Is the hub frozen or overloaded (edgewayctl status there), does a firewall "
+		"between drop what belongs to a connection that is open?",
+		"%s: %s %s",
+		in[0] == '\0'            ? "this node's way to others by the hub"
+			: out[0] == '\0' ? "the cloud's way to this node"
+					 : "the tunnels, both ways",
+		ctl_text(tunnel, in[0] != '\0' ? "hub" : "outward.hub"), in[0] != '\0' ? in : out);
+	findings_name(f, "tunnel-silent");
+}
+
+/* --- endpoints ------------------------------------------------------------------------ */
+
+/* Names of what is alike, as many as are good to read. */
+struct check_names {
+	struct buf text;
+	unsigned n;
+};
+
+static void
+check_names_add(struct check_names *to, const char *namespace, const char *name)
+{
+	if (to->n++ < NAMES_TOLD)
+		buf_printf(&to->text, "%s%s/%s", to->n > 1 ? ", " : "", namespace, name);
+}
+
+static const char *
+check_names_text(struct check_names *of)
+{
+	if (of->n > NAMES_TOLD)
+		buf_printf(&of->text, " and %u more", of->n - NAMES_TOLD);
+	return buf_str(&of->text);
+}
+
+static bool
+check_is_down(const struct tree_node *endpoint)
+{
+	const char *state = ctl_text(endpoint, "state");
+
+	return strcmp(state, "ejected") == 0 || strcmp(state, "ill") == 0;
+}
+
+/* Each worker has a row for a service's port; one that uses it and finds all of them dead is enough. */
+static void
+check_dead(struct findings *f, const struct tree_node *groups)
+{
+	struct check_names dead = {0};
+	auto_buf struct buf last;
+	char fault[160] = "";
+
+	buf_init(&dead.text, BUF_UNLIMITED);
+	buf_init(&last, BUF_UNLIMITED);
+	tree_each(groups, g)
+	{
+		const char *service = ctl_text(g, "service");
+		auto_free char *mark = xasprintf(" %s ", service);
+		unsigned down = 0, all = 0;
+		const struct tree_node *one = NULL;
+
+		tree_each(tree_get(g, "endpoints"), e)
+		{
+			all++;
+			if (!check_is_down(e))
+				continue;
+			down++;
+			one = e;
+		}
+		if (all == 0 || down < all || strstr(buf_str(&last), mark) != NULL)
+			continue;
+		buf_adds(&last, mark);
+		if (dead.n++ < NAMES_TOLD)
+			buf_printf(&dead.text, "%s%s:%s", dead.n > 1 ? ", " : "", service,
+				ctl_text(g, "port"));
+		if (fault[0] == '\0')
+			snprintf(fault, sizeof fault, "%.80s: %.60s", ctl_text(one, "address"),
+				ctl_text(one, "fault")[0] != '\0' ? ctl_text(one, "fault")
+								  : "its health check fails");
+	}
+	if (dead.n > 0) {
+		findings_add(f, "endpoints", VERDICT_BAD,
+			"edgewayctl health has them all; do these pods run, do they listen on the "
+			"port, does the way from here lead there?",
+			"no endpoint of %s answers (%s)", check_names_text(&dead), fault);
+		findings_name(f, "endpoints-dead");
+	}
+	buf_fini(&dead.text);
+}
+
+static void
+check_endpoints(struct findings *f, const struct tree_node *top)
+{
+	unsigned down = 0;
+
+	if (ctl_number(top, "meta.addresses.services_without") > 0)
+		findings_add(f, "addresses", VERDICT_BAD, "give mesh.subnet a larger range",
+			"%s services have no address left",
+			ctl_text(top, "meta.addresses.services_without"));
+	tree_each(tree_path(top, "lb.endpoints"), g)
+	{
+		tree_each(tree_get(g, "endpoints"), e) down += check_is_down(e);
+	}
+	if (ctl_number(top, "refused") > 0) {
+		findings_add(f, "endpoints", VERDICT_NOTE,
+			"edgewayctl endpoints tells which and why: somebody leads this node to "
+			"addresses that no Service should have; where it is meant, name them in "
+			"lb.allow",
+			"%s are refused because of what their address is",
+			ctl_text(top, "refused"));
+		findings_name(f, "endpoints-refused");
+	}
+	check_dead(f, tree_path(top, "lb.endpoints"));
+	findings_add(f, "endpoints", down > 0 ? VERDICT_NOTE : VERDICT_OK,
+		"edgewayctl health tells which and why", "%u are ejected", down);
+	findings_name(f, "endpoints-ejected");
+}
+
+void
+agent_check_services(struct findings *f, const struct snapshot *snapshot, bool tunnel)
+{
+	struct check_names empty = {0}, far = {0};
+
+	buf_init(&empty.text, BUF_UNLIMITED);
+	buf_init(&far.text, BUF_UNLIMITED);
+	for (size_t i = 0; i < snapshot_count(snapshot); i++) {
+		const struct service *s = snapshot_at(snapshot, i);
+		unsigned reached = 0, unreached = 0, refused = 0;
+
+		for (unsigned p = 0; p < s->n_ports; p++) {
+			reached += s->ports[p].n_endpoints;
+			unreached += s->ports[p].n_unreachable;
+			refused += s->ports[p].n_refused;
+		}
+		if (s->n_ports == 0 || reached + refused > 0 || s->external_name[0] != '\0')
+			continue;
+		check_names_add(unreached > 0 ? &far : &empty, s->namespace, s->name);
+	}
+	if (empty.n > 0) {
+		findings_add(f, "services", VERDICT_NOTE,
+			"kubectl get endpointslices -n NAMESPACE: do pods with the labels of its "
+			"selector run, and are they ready? At the hub edgewayctl status says what "
+			"its selector nearly matches",
+			"no endpoint is ready of %s", check_names_text(&empty));
+		findings_name(f, "no-endpoints");
+	}
+	if (far.n > 0) {
+		findings_add(f, "services", VERDICT_NOTE,
+			tunnel ? "their nodes have no tunnel to the hub, or the hub may not reach "
+				 "them: see edgewayctl tunnels at the hub"
+			       : "set tunnel.enabled on this node and on theirs, or give their "
+				 "pods a hostPort",
+			"pods without a hostPort on other nodes, and no tunnel, so no way from "
+			"here to %s",
+			check_names_text(&far));
+		findings_name(f, "no-way");
+	}
+	buf_fini(&empty.text);
+	buf_fini(&far.text);
+}
+
+/* --- from the pods' side --------------------------------------------------------------- */
+
+/* Whose rules may stand between the bridge and our sockets. */
+static void
+check_suspects(const struct tree_node *ipt, struct buf *out)
+{
+	static const char *const members[][2] = {{"dropped_by", "drops what no rule takes: "},
+		{"drop_rules", "rules that drop are in: "},
+		{"legacy_tables", "tables of iptables-legacy: "},
+		{"translated_first_by", "translate before we do: "}};
+
+	for (size_t i = 0; i < ARRAY_LEN(members); i++) {
+		const char *who = ctl_text(ipt, members[i][0]);
+
+		if (who[0] != '\0')
+			buf_printf(out, "; %s%s", members[i][1], who);
+	}
+}
+
+static void
+check_canary_try(struct findings *f, const struct tree_node *top, const char *name)
+{
+	static const char remedy[] =
+		"let in what comes from the pods' bridge, before any rule that drops: port 53 "
+		"(udp, tcp) and mesh.listenPort (tcp) as input; see nft list ruleset, "
+		"iptables-save and iptables-legacy-save";
+	const struct tree_node *canary = tree_get(top, "canary"), *t = tree_get(canary, name);
+	bool dns = strcmp(name, "dns") == 0;
+	auto_buf struct buf who, asked;
+
+	buf_init(&who, BUF_UNLIMITED);
+	buf_init(&asked, BUF_UNLIMITED);
+	if (strcmp(ctl_text(t, "state"), "unknown") == 0)
+		return;
+	if (dns)
+		buf_printf(&asked, "DNS at %s", ctl_text(canary, "asks"));
+	else
+		buf_printf(&asked, "%s at %s", ctl_text(canary, "service"),
+			ctl_text(canary, "calls_to"));
+	if (strcmp(ctl_text(t, "state"), "ok") == 0) {
+		findings_add(f, "canary", VERDICT_OK, NULL, "%s answers as pods ask it",
+			buf_str(&asked));
+		return;
+	}
+	check_suspects(tree_get(top, "iptables"), &who);
+	findings_add(f, "canary", VERDICT_BAD, remedy,
+		"pods on %s do not reach %s: %s to %s there%s", ctl_text(top, "iptables.interface"),
+		buf_str(&asked), ctl_text(t, "fault"), ctl_text(canary, "address"), buf_str(&who));
+	findings_name(f, dns ? "pods-dns" : "pods-calls");
+}
+
+static void
+check_canary(struct findings *f, const struct tree_node *top)
+{
+	const struct tree_node *canary = tree_get(top, "canary");
+	const char *off = ctl_text(canary, "off");
+
+	if (tree_is_null(canary))
+		return;
+	if (off[0] != '\0') {
+		findings_add(f, "canary", VERDICT_INFO,
+			"it needs /dev/net/tun, CAP_NET_ADMIN, and a bridge with a free address at "
+			"the "
+			"end of its range; mesh.canary: false "
+			"ends the attempts; edgewayctl doctor as root tries it from within pods",
+			"the mesh is not tried from the pods' side: %s", off);
+		findings_name(f, "canary-off");
+		return;
+	}
+	check_canary_try(f, top, "dns");
+	check_canary_try(f, top, "calls");
+}
+
+void
+agent_checks(struct findings *f, const struct tree_node *top)
+{
+	const struct tree_node *meta = tree_get(top, "meta");
+	const char *error = ctl_text(top, "error");
+
+	if (ctl_true(top, "ready") && ctl_text(top, "degraded")[0] != '\0')
+		findings_add(f, "agent", VERDICT_NOTE,
+			"pods are served; what follows tells what is left undone until the disk "
+			"has "
+			"room",
+			"ready, degraded: a part does without its disk");
+	else
+		findings_add(f, "agent", ctl_true(top, "ready") ? VERDICT_OK : VERDICT_BAD,
+			"what follows tells why", "%s%s%s",
+			ctl_true(top, "ready") ? "ready" : "not ready",
+			error[0] != '\0' ? ": " : "", error);
+	check_hub(f, meta);
+	check_tunnel(f, tree_get(top, "tunnel"));
+	check_certificate(f, meta);
+	check_database(f, meta);
+	check_upstreams(f, tree_get(top, "dns"));
+	check_resolv_conf(f, tree_get(top, "dns"));
+	check_rules(f, tree_get(top, "iptables"));
+	check_listener(f, tree_get(top, "lb"));
+	check_canary(f, top);
+	check_endpoints(f, top);
+	check_traces(f, tree_get(top, "tracing"));
+	check_seccomp(f, tree_get(top, "seccomp"));
+	check_admin(f, tree_get(top, "admin"));
+}

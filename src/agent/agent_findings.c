@@ -1,0 +1,103 @@
+/*
+ * The agent looks at itself: every few seconds at all but the lists of its endpoints, which cost the workers' time, unless some of them are
+ * down; and at everything when its state is asked for. What has begun or ended goes into the log once it was seen twice.
+ */
+#include <string.h>
+
+#include "base/conf/tree.h"
+#include "base/core/log.h"
+#include "src/agent/agent_checks.h"
+#include "src/agent/agent_private.h"
+
+enum { LOOK_MS = 2000 };
+
+static void
+agent_findings_look(const struct agent *a, const char *json, size_t len, struct findings *f,
+	struct tree **state)
+{
+	struct err err;
+
+	if (tree_parse(state, "state", json, len, &err) < 0) {
+		log_error("agent", "cannot read its own state: %s", err.text);
+		return;
+	}
+	agent_checks(f, tree_document(*state, 0));
+	agent_check_services(f, a->snapshot, agent_tunnel_wanted(a->options));
+}
+
+void
+agent_findings_write(const struct agent *a, struct buf *state)
+{
+	struct findings f = {0};
+	struct tree *tree = NULL;
+	auto_buf struct buf whole;
+
+	buf_init(&whole, BUF_UNLIMITED);
+	buf_add(&whole, buf_at(state), buf_len(state));
+	buf_adds(&whole, "}");
+	agent_findings_look(a, buf_str(&whole), buf_len(&whole), &f, &tree);
+	buf_adds(state, ",\"findings\":");
+	findings_write(&f, state);
+	findings_fini(&f);
+	tree_free(&tree);
+}
+
+/* What both looks have, the earlier as of the later one: a passing moment is not told. */
+static void
+agent_findings_keep(struct agent *a, const struct findings *now)
+{
+	struct findings told = {0};
+
+	for (size_t i = 0; i < now->n; i++) {
+		const struct finding *one = &now->list[i];
+
+		if (one->verdict == VERDICT_OK ||
+			(findings_count(&a->findings_seen, one->what) == 0 &&
+				findings_count(&a->findings, one->what) == 0))
+			continue;
+		findings_copy(&told, one);
+	}
+	findings_log(&a->findings, &told, "agent");
+	findings_fini(&a->findings);
+	a->findings = told;
+}
+
+static void
+agent_findings_tick(void *arg)
+{
+	struct agent *a = arg;
+	struct findings now = {0}, seen = {0};
+	struct tree *tree = NULL;
+	auto_buf struct buf state;
+
+	buf_init(&state, BUF_UNLIMITED);
+	if (a->stopping)
+		return;
+	agent_state_write(a, &state, false);
+	buf_adds(&state, "}");
+	agent_findings_look(a, buf_str(&state), buf_len(&state), &now, &tree);
+	agent_findings_keep(a, &now);
+	for (size_t i = 0; i < now.n; i++) {
+		if (now.list[i].verdict != VERDICT_OK)
+			findings_copy(&seen, &now.list[i]);
+	}
+	findings_fini(&a->findings_seen);
+	a->findings_seen = seen;
+	findings_fini(&now);
+	tree_free(&tree);
+}
+
+void
+agent_findings_start(struct agent *a)
+{
+	a->look = timer_new(a->loop, agent_findings_tick, a);
+	timer_start(a->look, LOOK_MS, LOOK_MS);
+}
+
+void
+agent_findings_end(struct agent *a)
+{
+	timer_free(&a->look);
+	findings_fini(&a->findings);
+	findings_fini(&a->findings_seen);
+}

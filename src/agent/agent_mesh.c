@@ -1,0 +1,213 @@
+#include <arpa/inet.h>
+#include <errno.h>
+#include <stdio.h>
+
+#include "base/core/log.h"
+#include "src/agent/agent_private.h"
+
+enum { RETRY_MS = 1000, ROOM_MS = 2000, DNS_PORT = 53, UPSTREAMS_MAX = 64 };
+
+static const char *
+dotted(uint32_t address, char to[INET_ADDRSTRLEN])
+{
+	struct in_addr in = {.s_addr = htonl(address)};
+
+	inet_ntop(AF_INET, &in, to, INET_ADDRSTRLEN);
+	return to;
+}
+
+/* Only those that a pod can ask: IPv4, port 53, and not ourselves. One that loops belongs to them: what a
+ * forwarder in a pod asks of another upstream is not captured as long as it is an upstream itself,
+ * or it could never stop looping. */
+static size_t
+captured_upstreams(const struct agent *a, uint32_t list[UPSTREAMS_MAX])
+{
+	const struct addr *upstreams;
+	size_t n = dns_upstreams_known(a->dns, &upstreams), kept = 0;
+
+	for (size_t i = 0; i < n && kept < UPSTREAMS_MAX; i++) {
+		const struct addr *u = &upstreams[i];
+		uint32_t ip;
+
+		if (u->sa.sa_family != AF_INET || addr_port(u) != DNS_PORT)
+			continue;
+		ip = ntohl(u->in.sin_addr.s_addr);
+		if (ip != a->address && ip >> 24 != IN_LOOPBACKNET)
+			list[kept++] = ip;
+	}
+	return kept;
+}
+
+void
+agent_capture(void *arg)
+{
+	static struct log_limit limit;
+	struct agent *a = arg;
+	uint32_t list[UPSTREAMS_MAX];
+	struct err err = {0};
+
+	if (a->canary == NULL || a->stopping || !iptables_installed(a->ipt) ||
+		!dns_listening(a->dns))
+		return;
+	if (iptables_capture(a->ipt, list, captured_upstreams(a, list), &err) < 0 &&
+		log_limit_pass(&limit, 6, "agent"))
+		log_error("agent", "pods' queries to the upstreams are not captured: %s", err.text);
+}
+
+void
+agent_upstreams(void *arg)
+{
+	struct agent *a = arg;
+	const struct addr *upstreams;
+	size_t n = dns_upstreams(a->dns, &upstreams);
+
+	if (a->stopping)
+		return;
+	meta_use_upstreams(a->meta, upstreams, n);
+	tracing_upstreams(a->tracing, upstreams, n);
+	if (a->canary != NULL && dns_listening(a->dns))
+		canary_ask(a->canary, a->address);
+}
+
+void
+agent_capture_end(struct agent *a)
+{
+	struct err err = {0};
+
+	if (a->canary == NULL)
+		return;
+	canary_ask(a->canary, 0);
+	if (iptables_installed(a->ipt) && iptables_capture(a->ipt, NULL, 0, &err) < 0)
+		log_error("agent", "pods' queries stay captured for a while: %s", err.text);
+}
+
+/* What cannot be put back is not changed, and the mesh serves without it: pods' queries to the upstreams are captured. */
+static int
+write_resolv_conf(struct agent *a, struct err *err)
+{
+	int rc = dns_resolvconf_write(a->dns, err);
+
+	if (rc == RESOLVCONF_LEFT && strcmp(a->resolv_left, err->text) != 0)
+		log_warn("agent",
+			"serves without resolv.conf until there is room: short names of the "
+			"cluster are not found through it error=\"%s\"",
+			err->text);
+	else if (rc == 0 && a->resolv_left[0] != '\0')
+		log_info("agent", "resolv.conf is written after all");
+	snprintf(a->resolv_left, sizeof a->resolv_left, "%s",
+		rc == RESOLVCONF_LEFT ? err->text : "");
+	if (rc == RESOLVCONF_LEFT)
+		timer_start(a->retry, ROOM_MS, 0);
+	return MIN(rc, 0);
+}
+
+/* Whatever the steps already did stays; each is safe to repeat. Pods are sent to us last of all. */
+static int
+serve(struct agent *a, struct err *err)
+{
+	int rc = lb_listen(a->lb, a->address, err);
+
+	agent_tunnel_listen(a, a->address);
+	if (rc == 0) {
+		iptables_use_port(a->ipt, lb_port(a->lb));
+		rc = iptables_install(a->ipt, a->address, err);
+	}
+	if (rc == 0)
+		rc = dns_listen(a->dns, a->address, err);
+	if (rc == 0 && a->takeover == NULL)
+		socket_store_put(a->sockets, a->dns, a->lb);
+	if (rc == 0 && a->canary != NULL)
+		canary_ask(a->canary, a->address);
+	if (rc == 0)
+		pod_canary_use(a->pods, a->address);
+	if (rc < 0 || !a->options->dns_manage_resolv_conf)
+		return rc;
+	rc = write_resolv_conf(a, err);
+	if (rc == -EROFS || rc == -EACCES || rc == -EPERM)
+		err_wrap(err, rc, "with dns.manageResolvConf: false the agent serves without it");
+	return rc;
+}
+
+/* Also undoes what a killed predecessor left: nobody may be sent to a name server that does not answer. */
+static void
+withdraw(struct agent *a)
+{
+	struct err err = {0};
+
+	if (a->takeover != NULL) /* it is the one's before, who goes on if we do not come up */
+		return;
+	agent_capture_end(a);
+	pod_canary_use(a->pods, 0);
+	socket_store_drop(a->sockets);
+	if (a->options->dns_manage_resolv_conf && dns_resolvconf_restore(a->dns, &err) < 0)
+		log_error("agent", "cannot restore resolv.conf: %s", err.text);
+	dns_listen(a->dns, 0, NULL);
+	lb_listen(a->lb, 0, NULL);
+	iptables_remove(a->ipt, NULL);
+	agent_tunnel_listen(a, 0);
+}
+
+void
+agent_mesh_retry(void *arg)
+{
+	struct agent *a = arg;
+	struct err err = {0};
+	char text[INET_ADDRSTRLEN];
+	int rc;
+
+	if (a->stopping || a->address == 0)
+		return;
+	if (a->resolv_left[0] != '\0' && write_resolv_conf(a, &err) == 0)
+		return;
+	rc = serve(a, &err);
+	if (rc < 0) {
+		a->mesh_failures++;
+		if (strcmp(a->mesh_error, err.text) != 0)
+			log_error("agent",
+				"cannot serve the mesh yet, trying again every second: %s",
+				err.text);
+		snprintf(a->mesh_error, sizeof a->mesh_error, "%s", err.text);
+		timer_start(a->retry, RETRY_MS, 0);
+		agent_tried(a);
+		return;
+	}
+	a->mesh_error[0] = '\0';
+	agent_note_estate(a);
+	log_info("agent", "serving the mesh address=%s dns=%s:%u listener=%s:%u services=%zu",
+		dotted(a->address, text), text, a->options->dns_port, text, lb_port(a->lb),
+		snapshot_count(a->snapshot));
+	agent_served(a);
+}
+
+void
+agent_address(void *arg, uint32_t address)
+{
+	struct agent *a = arg;
+
+	if (a->stopping)
+		return;
+	if (address == 0) {
+		log_warn("agent",
+			"interface %s has no IPv4 address (yet): waiting for it; is docker "
+			"running?",
+			a->options->mesh_interface);
+		if (a->options->mesh_address[0] == '\0') {
+			withdraw(a);
+			a->address = 0;
+		}
+		snprintf(a->mesh_error, sizeof a->mesh_error, "waiting for an IPv4 address on %s",
+			a->options->mesh_interface);
+		if (a->options->mesh_address[0] == '\0') {
+			agent_tried(a);
+			return;
+		}
+	}
+	if (a->options->mesh_address[0] != '\0')
+		address = ntohl(inet_addr(a->options->mesh_address));
+	if (a->address != 0 && a->address != address)
+		withdraw(a);
+	a->address = address;
+	a->resolv_left[0] = '\0';
+	timer_cancel(a->retry);
+	agent_mesh_retry(a);
+}

@@ -1,0 +1,130 @@
+#include "base/core/log.h"
+#include "base/http/carriers.h"
+#include "src/agent/agent_private.h"
+
+enum {
+	TUNNEL_MS = 3000, /* the new agent's tunnel is open by then, and ours is the older one */
+	ANSWERS_MS = 5000, /* DNS answers that are waited for have come, or will not */
+};
+
+static void
+on_dns_stopped(void *arg)
+{
+	struct agent *a = arg;
+
+	if (a->meta != NULL)
+		meta_stop(&a->meta);
+	carriers_free(&a->carriers);
+	handover_drained(a->handover);
+}
+
+static void
+stop_dns(void *arg)
+{
+	struct agent *a = arg;
+
+	dns_stop(&a->dns, on_dns_stopped, a);
+}
+
+static void
+on_tunnel_ended(void *arg)
+{
+	struct agent *a = arg;
+	uint64_t now = loop_now_ms(a->loop);
+
+	timer_free(&a->given);
+	if (now >= a->answers_until_ms) {
+		stop_dns(a);
+		return;
+	}
+	a->given = timer_new(a->loop, stop_dns, a);
+	timer_start(a->given, a->answers_until_ms - now, 0);
+}
+
+/* What was changed on the host is left to the next agent. */
+static bool
+stays(const struct agent *a)
+{
+	return a->handed_over || a->options->on_stop == ON_STOP_KEEP;
+}
+
+static void
+on_spans_sent(void *arg)
+{
+	agent_tunnel_end(arg, on_tunnel_ended);
+}
+
+static void
+on_lb_stopped(void *arg)
+{
+	struct agent *a = arg;
+	struct err err = {0};
+
+	if (stays(a) && a->ipt != NULL) { /* what is kept leads to no port that is another's soon */
+		agent_tunnel_listen(a, 0);
+		iptables_relays(a->ipt);
+	}
+	/* only now: without the table's translation what was in progress would have been reset */
+	if (!stays(a) && iptables_remove(a->ipt, &err) < 0)
+		log_error("agent", "cannot remove the nftables table: %s", err.text);
+	iptables_close(&a->ipt);
+	if (!a->handed_over)
+		agent_forget_estate(a);
+	canary_stop(&a->canary);
+	pod_canary_stop(&a->pods);
+	agent_tracing_end(a, on_spans_sent);
+}
+
+static void
+on_tunnel_is_theirs(void *arg)
+{
+	agent_tunnel_drain(arg);
+}
+
+void
+agent_give(void *arg)
+{
+	struct agent *a = arg;
+
+	dns_hand_over(a->dns);
+	admin_stop(&a->metrics);
+	admin_stop(&a->admin); /* the new one waits for its address */
+	a->answers_until_ms = loop_now_ms(a->loop) + ANSWERS_MS;
+	a->given = timer_new(a->loop, on_tunnel_is_theirs, a);
+	timer_start(a->given, TUNNEL_MS, 0);
+	a->handed_over = true;
+	pod_canary_use(a->pods, 0);
+	announce_stop(&a->announce);
+	lb_hand_over(&a->lb, a->options->drain_timeout, on_lb_stopped, a);
+}
+
+void
+agent_stop(void *arg)
+{
+	struct agent *a = arg;
+	struct err err = {0};
+
+	if (!handover_terminate(a->handover))
+		return;
+	a->stopping = true;
+	if (a->takeover != NULL && !takeover_offered(a->takeover))
+		agent_leave_to_predecessor(a);
+	announce_stopping(a->announce);
+	log_info("agent", "stopping: finishing what is in progress drain_ms=%llu",
+		(unsigned long long)a->options->drain_timeout);
+	timer_cancel(a->retry);
+	pod_canary_use(a->pods, 0);
+	if (!a->handed_over)
+		socket_store_drop(a->sockets);
+	if (!stays(a))
+		agent_capture_end(a);
+	if (a->options->dns_manage_resolv_conf && !stays(a) &&
+		dns_resolvconf_restore(a->dns, &err) < 0) {
+		log_error("agent", "cannot restore resolv.conf: %s", err.text);
+		a->status = 1;
+	}
+	if (!a->handed_over && iptables_drain(a->ipt, &err) < 0)
+		log_error("agent", "new connections still go to the listener: %s", err.text);
+	agent_tunnel_drain(a);
+	lb_stop(&a->lb, a->options->drain_timeout, on_lb_stopped, a);
+}

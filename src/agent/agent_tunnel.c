@@ -1,0 +1,469 @@
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "base/core/log.h"
+#include "base/os/netwatch.h"
+#include "model/mesh.h"
+#include "src/agent/agent_private.h"
+#include "tunnel/tunnel.h"
+
+enum { KICK_MS = 500 }; /* a machine whose links come and go does not ask more often */
+enum step { SERVING, DRAINING, DRAINED, CUT };
+
+struct agent_tunnel {
+	struct agent *agent;
+	struct serve *serve;
+	struct link *link;
+	struct outlet *outlet;
+	struct outlet_udp *udp; /* what goes through it as datagrams */
+	const char **bridges; /* of the mesh, NULL-terminated */
+	struct netwatch *watch;
+	struct timer *timer; /* of the steps of the end */
+	struct timer *network; /* a change of the network, to be looked at in a moment */
+	enum step step;
+	uint64_t kicked_ms;
+	loop_fn *ended; /* NULL: nobody waits for the end yet */
+};
+
+static void
+on_up(void *arg)
+{
+	struct agent_tunnel *t = arg;
+
+	if (!t->agent->stopping)
+		meta_kick(t->agent->meta);
+}
+
+static void
+on_network(void *arg)
+{
+	struct agent_tunnel *t = arg;
+	uint64_t now = loop_now_ms(t->agent->loop);
+
+	if (t->link == NULL || t->agent->stopping)
+		return;
+	if (now - t->kicked_ms < KICK_MS) {
+		timer_start(t->network, KICK_MS - (now - t->kicked_ms), 0);
+		return;
+	}
+	t->kicked_ms = now;
+	link_network(t->link);
+	outlet_network(t->outlet);
+	meta_network(t->agent->meta);
+}
+
+/* One connection's hub does not answer: the others' neither, and metadata goes first to another one. */
+static void
+on_doubted(void *arg)
+{
+	struct agent_tunnel *t = arg;
+
+	if (t->agent->stopping || t->link == NULL)
+		return;
+	link_probe(t->link);
+	outlet_probe(t->outlet);
+	meta_move(t->agent->meta);
+}
+
+bool
+agent_tunnel_wanted(const struct agent_options *o)
+{
+	return o->tunnel_enabled && o->hub_protocol != PROTOCOL_CLOUDHUB;
+}
+
+/* What the admin port would tell, as it does to whoever is let in there. */
+static unsigned
+on_hub_asks(void *arg, const char *target, struct buf *out)
+{
+	const struct agent *a = arg;
+	struct admin_reply reply = {.status = 200};
+
+	if (a->admin == NULL) {
+		buf_adds(out, "the agent is starting, or hands over");
+		return 503;
+	}
+	reply.body = *out; /* no copy: it may be large */
+	admin_ask(a->admin, target, &reply);
+	*out = reply.body;
+	return (unsigned)reply.status;
+}
+
+static int
+start_serve(struct agent_tunnel *t, struct err *err)
+{
+	const struct agent_options *o = t->agent->options;
+	struct serve_config config = {
+		.loop = t->agent->loop,
+		.node = o->node,
+		.allow = (const char *const *)o->tunnel_allow,
+		.addresses = t->agent->addresses,
+		.mark = MESH_MARK,
+		.spans = &t->agent->spans,
+	};
+	size_t n = 0;
+
+	config.answer = on_hub_asks;
+	config.arg = t->agent;
+	while (o->mesh_interfaces[n] != NULL)
+		n++;
+	t->bridges = xcalloc(n + 2, sizeof *t->bridges);
+	t->bridges[0] = o->mesh_interface;
+	for (size_t i = 0; i < n; i++)
+		t->bridges[i + 1] = o->mesh_interfaces[i];
+	config.bridges = t->bridges;
+	return serve_new(&config, &t->serve, err);
+}
+
+void
+agent_tunnel_reach(struct agent *a, const struct agent_options *o)
+{
+	struct vicinity *vicinity;
+
+	if (a->tunnel == NULL || a->tunnel->serve == NULL || a->stopping ||
+		vicinity_new((const char *const *)o->tunnel_reach, &vicinity, NULL) < 0)
+		return;
+	if (serve_declare(a->tunnel->serve, &vicinity) && a->tunnel->link != NULL)
+		link_ask_anew(a->tunnel->link);
+}
+
+/* Its node stops, and waits for what others hold open; or the way there is lost. */
+static void
+on_fading(void *arg, const struct outlet_ask *ask, bool doubted)
+{
+	const struct agent *a = arg;
+	struct in6_addr ip, there;
+	struct addr addr;
+
+	if (a->lb == NULL || addr_parse(&addr, ask->authority, 0, NULL) < 0 ||
+		!addr_ip(&addr, &there))
+		return;
+	ip = endpoint_far(ask->node, &there);
+	lb_let_go(a->lb, &ip, addr_port(&addr), doubted);
+}
+
+static void
+on_rerouted(void *arg)
+{
+	const struct agent *a = arg;
+
+	if (a->lb != NULL)
+		lb_reroute(a->lb);
+}
+
+static void on_step(void *arg);
+
+int
+agent_tunnel_start(struct agent *a, struct err *err)
+{
+	const struct agent_options *o = a->options;
+	struct link_config config = {
+		.loop = a->loop,
+		.heartbeat_ms = o->hub_heartbeat,
+		.mark = MESH_MARK,
+		.carriers = a->carriers,
+		.opened = serve_opened,
+		.to_be_asked = serve_to_be_asked,
+		.up = on_up,
+		.doubted = on_doubted,
+	};
+	struct agent_tunnel *t;
+	struct err why = {0};
+
+	if (!agent_tunnel_wanted(o))
+		return 0;
+	t = xcalloc(1, sizeof *t);
+	t->agent = a;
+	a->tunnel = t;
+	t->timer = timer_new(a->loop, on_step, t);
+	t->network = timer_new(a->loop, on_network, t);
+	if (start_serve(t, err) < 0)
+		return err_wrap(err, err->code, "tunnel.allow");
+	serve_use(t->serve, a->snapshot);
+	agent_tunnel_reach(a, o);
+	config.arg = t->serve;
+	config.up_arg = t;
+	t->link = link_new(&config);
+	t->outlet = outlet_new(&config);
+	outlet_on_fading(t->outlet, on_fading, a);
+	outlet_on_rerouted(t->outlet, on_rerouted, a);
+	t->udp = outlet_udp_new(&(struct outlet_udp_config){
+		.loop = a->loop, .outlet = t->outlet, .interfaces = t->bridges});
+	agent_tunnel_adopt(a, NULL);
+	if (netwatch_start(&t->watch, a->loop, on_network, t, &why) < 0)
+		log_warn("tunnel", "a tunnel that was lost may come back later than it could: %s",
+			why.text);
+	return 0;
+}
+
+void
+agent_tunnel_hub(struct agent *a)
+{
+	struct meta_hub hub;
+	struct link_hub to;
+
+	if (a->tunnel == NULL || a->stopping || !meta_hub(a->meta, &hub))
+		return;
+	to = (struct link_hub){hub.addr, hub.host, hub.tls, hub.certificate, hub.proxy, hub.target};
+	link_use(a->tunnel->link, &to);
+	outlet_use(a->tunnel->outlet, &to);
+}
+
+void
+agent_tunnel_use(struct agent *a)
+{
+	if (a->tunnel != NULL && a->tunnel->serve != NULL)
+		serve_use(a->tunnel->serve, a->snapshot);
+}
+
+/* --- UDP that the hub reaches --------------------------------------------------------------------------- */
+
+void
+agent_tunnel_listen(struct agent *a, uint32_t address)
+{
+	if (a->tunnel != NULL && a->tunnel->udp != NULL)
+		outlet_udp_listen(a->tunnel->udp, address);
+}
+
+void
+agent_tunnel_adopt(struct agent *a, const struct snapshot *old)
+{
+	if (a->tunnel != NULL && a->tunnel->udp != NULL)
+		outlet_udp_use(a->tunnel->udp, old, a->snapshot);
+}
+
+void
+agent_tunnel_settle(struct agent *a)
+{
+	if (a->tunnel != NULL && a->tunnel->udp != NULL)
+		outlet_udp_settle(a->tunnel->udp);
+}
+
+uint16_t
+agent_tunnel_relay(void *arg, const struct service *s, const struct service_port *p)
+{
+	struct agent *a = arg;
+
+	return a->tunnel != NULL && a->tunnel->udp != NULL ? outlet_udp_door(a->tunnel->udp, s, p)
+							   : 0;
+}
+
+/* --- endpoints that the hub reaches ------------------------------------------------------------------------- */
+
+struct errand {
+	struct agent *agent;
+	int fd;
+	struct lb_forward to;
+	struct service *service; /* to.service with a reference; NULL: any that has the endpoint */
+};
+
+static const struct endpoint *
+find_in(const struct service *s, const struct errand *e)
+{
+	for (unsigned p = 0; p < s->n_ports; p++) {
+		const struct service_port *port = &s->ports[p];
+
+		for (unsigned i = 0; i < port->n_endpoints; i++)
+			if (port->endpoints[i].port == e->to.port &&
+				memcmp(&port->endpoints[i].ip, &e->to.ip, sizeof e->to.ip) == 0)
+				return &port->endpoints[i];
+	}
+	return NULL;
+}
+
+static const struct service *
+find_any(const struct snapshot *all, const struct errand *e)
+{
+	for (size_t i = 0; i < snapshot_count(all); i++)
+		if (find_in(snapshot_at(all, i), e) != NULL)
+			return snapshot_at(all, i);
+	return NULL;
+}
+
+static void
+on_errand(void *arg)
+{
+	struct errand *e = arg;
+	struct agent_tunnel *t = e->agent->tunnel;
+	const struct service *s = e->service;
+	const struct endpoint *to = NULL;
+	struct outlet_ask ask;
+
+	/* Else the agent stops, and there may be no snapshot. */
+	if (t != NULL && t->outlet != NULL) {
+		if (s == NULL)
+			s = find_any(e->agent->snapshot, e);
+		to = s != NULL ? find_in(s, e) : NULL;
+	}
+	if (to != NULL) {
+		snprintf(ask.service, sizeof ask.service, "%s/%s", s->namespace, s->name);
+		snprintf(ask.node, sizeof ask.node, "%s", to->node);
+		endpoint_text(to, ask.authority);
+		ask.hops = e->to.hops;
+		outlet_open(t->outlet, e->fd, &ask);
+	} else {
+		close(e->fd);
+	}
+	service_unref(&e->service);
+	free(e);
+}
+
+int
+agent_tunnel_forward(void *arg, const struct lb_forward *to, int *fd)
+{
+	struct agent *a = arg;
+	struct errand *e;
+	int fds[2], rc = sock_pair(fds);
+
+	if (rc < 0)
+		return rc;
+	e = xcalloc(1, sizeof *e);
+	*e = (struct errand){.agent = a, .fd = fds[1], .to = *to};
+	if (to->service != NULL)
+		e->service = service_ref(to->service);
+	loop_post(a->loop, on_errand, e);
+	*fd = fds[0];
+	return 0;
+}
+
+/* --- the end: streams finish, or are cut at drainTimeout and then told of --------------------------------- */
+
+static void
+cut(struct agent_tunnel *t)
+{
+	unsigned n = link_streams(t->link);
+
+	if (n > 0)
+		log_warn("tunnel", "streams are cut: drainTimeout is over streams=%u", n);
+	t->step = CUT;
+	link_free(&t->link);
+	timer_start(t->timer, 0, 0); /* after those that were cut have told of it */
+}
+
+static void
+finish(struct agent_tunnel *t)
+{
+	struct agent *a = t->agent;
+	loop_fn *ended = t->ended;
+
+	if (t->watch != NULL)
+		netwatch_stop(&t->watch);
+	serve_free(&t->serve);
+	outlet_udp_free(&t->udp);
+	outlet_free(&t->outlet);
+	free(t->bridges);
+	timer_free(&t->timer);
+	timer_free(&t->network);
+	free(take_ptr(&a->tunnel));
+	ended(a);
+}
+
+static void
+on_step(void *arg)
+{
+	struct agent_tunnel *t = arg;
+
+	if (t->step == DRAINING || t->step == DRAINED)
+		cut(t);
+	else if (t->step == CUT && t->ended != NULL)
+		finish(t);
+}
+
+static void
+on_drained(void *arg)
+{
+	struct agent_tunnel *t = arg;
+
+	t->step = DRAINED;
+	timer_start(t->timer, 0, 0);
+}
+
+void
+agent_tunnel_hold(struct agent *a, bool held)
+{
+	if (a->tunnel != NULL)
+		link_hold(a->tunnel->link, held);
+}
+
+void
+agent_tunnel_drain(struct agent *a)
+{
+	struct agent_tunnel *t = a->tunnel;
+
+	if (t == NULL)
+		return;
+	t->step = DRAINING;
+	timer_start(t->timer, a->options->drain_timeout, 0);
+	serve_drain(t->serve);
+	outlet_udp_drain(t->udp);
+	link_drain(t->link, on_drained, t);
+}
+
+void
+agent_tunnel_end_spans(struct agent *a)
+{
+	if (a->tunnel != NULL && a->tunnel->serve != NULL)
+		serve_end_spans(a->tunnel->serve);
+}
+
+void
+agent_tunnel_end(struct agent *a, loop_fn *ended)
+{
+	if (a->tunnel == NULL) {
+		ended(a);
+		return;
+	}
+	a->tunnel->ended = ended;
+	if (a->tunnel->step == CUT && !timer_active(a->tunnel->timer))
+		timer_start(a->tunnel->timer, 0, 0);
+}
+
+/* --- telling ------------------------------------------------------------------------------------------- */
+
+void
+agent_tunnel_metrics(const struct agent *a, struct metrics *m)
+{
+	if (a->tunnel == NULL || a->tunnel->link == NULL)
+		return;
+	link_metrics(a->tunnel->link, m);
+	serve_metrics(a->tunnel->serve, m);
+	outlet_metrics(a->tunnel->outlet, m);
+	outlet_udp_metrics(a->tunnel->udp, m);
+}
+
+void
+agent_tunnel_judge(const struct agent *a, const char *authority, struct buf *out)
+{
+	serve_judge(a->tunnel->serve, authority, out);
+}
+
+void
+agent_tunnel_state(const struct agent *a, struct buf *out)
+{
+	if (a->tunnel == NULL || a->tunnel->link == NULL) {
+		buf_printf(out, "{\"enabled\":false}");
+		return;
+	}
+	buf_adds(out, "{\"enabled\":true,");
+	link_state(a->tunnel->link, out);
+	buf_adds(out, ",");
+	serve_state(a->tunnel->serve, out);
+	buf_adds(out, ",\"outward\":");
+	outlet_state(a->tunnel->outlet, out);
+	buf_adds(out, ",\"outwardUdp\":");
+	outlet_udp_state(a->tunnel->udp, out);
+	buf_adds(out, "}");
+}
+
+void
+agent_tunnel_streams(const struct agent *a, struct buf *out)
+{
+	const char *comma = "";
+
+	buf_adds(out, "{\"streams\":[");
+	if (a->tunnel != NULL && a->tunnel->link != NULL) {
+		link_streams_state(a->tunnel->link, a->options->node, &comma, out);
+		outlet_streams(a->tunnel->outlet, a->options->node, &comma, out);
+	}
+	buf_adds(out, "\n]}\n");
+}

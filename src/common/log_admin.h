@@ -1,0 +1,15 @@
+/*
+ * Log levels by part, seen and changed at run time through the admin server of either daemon. What is set here lasts until
+ * SIGHUP or the end; the configuration's log.level holds then.
+ */
+#ifndef EDGEWAY_SRC_COMMON_LOG_ADMIN_H
+#define EDGEWAY_SRC_COMMON_LOG_ADMIN_H
+
+#include "base/http/admin.h"
+
+/* GET: {"log":[{"part","level"}...]}. */
+admin_fn log_admin_show;
+/* POST with the query level=LEVEL and maybe part=PART; from the Unix socket only. */
+admin_fn log_admin_level;
+
+#endif

@@ -1,0 +1,99 @@
+#include "src/common/workers.h"
+
+#include <assert.h>
+#include <pthread.h>
+#include <signal.h>
+#include <stdio.h>
+
+#include "base/core/privileges.h"
+
+struct workers {
+	size_t n;
+	struct loop **loops;
+	pthread_t *threads;
+	bool running;
+};
+
+int
+workers_new(struct workers **out, size_t n, struct err *err)
+{
+	struct workers *w = xcalloc(1, sizeof *w);
+
+	w->loops = xcalloc(n, sizeof *w->loops);
+	w->threads = xcalloc(n, sizeof *w->threads);
+	for (; w->n < n; w->n++) {
+		int rc = loop_new(&w->loops[w->n], err);
+
+		if (rc < 0) {
+			workers_stop(&w);
+			return rc;
+		}
+	}
+	*out = w;
+	return 0;
+}
+
+struct loop *const *
+workers_loops(const struct workers *w)
+{
+	return w->loops;
+}
+
+size_t
+workers_count(const struct workers *w)
+{
+	return w->n;
+}
+
+static void *
+run(void *arg)
+{
+	/* SO_MARK of the connections that it opens; sockets are bound and files opened on loop 0 */
+	privileges_keep_thread(PRIVILEGE_NET_ADMIN);
+	loop_run(arg);
+	return NULL;
+}
+
+void
+workers_run(struct workers *w)
+{
+	sigset_t all, before;
+
+	/* signals belong to loop 0 */
+	sigfillset(&all);
+	pthread_sigmask(SIG_SETMASK, &all, &before);
+	for (size_t i = 0; i < w->n; i++) {
+		char name[32];
+		int rc = pthread_create(&w->threads[i], NULL, run, w->loops[i]);
+
+		assert(rc == 0);
+		snprintf(name, sizeof name, "worker-%u", (unsigned)i % 1000);
+		pthread_setname_np(w->threads[i], name);
+	}
+	pthread_sigmask(SIG_SETMASK, &before, NULL);
+	w->running = true;
+}
+
+static void
+stop_loop(void *loop)
+{
+	loop_stop(loop);
+}
+
+void
+workers_stop(struct workers **out)
+{
+	struct workers *w = take_ptr(out);
+
+	if (w == NULL)
+		return;
+	for (size_t i = 0; i < w->n && w->running; i++) {
+		loop_post(w->loops[i], stop_loop, w->loops[i]);
+		pthread_join(w->threads[i], NULL);
+	}
+	for (size_t i = 0; i < w->n; i++)
+		loop_free(&w->loops[i]);
+	free(w->threads);
+	free(w->loops);
+	free(w);
+}

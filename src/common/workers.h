@@ -1,0 +1,21 @@
+/*
+ * The worker loops: one thread each, made before anything that lives on them, run until stopped.
+ *
+ *	workers_new(&w, 2, err);	// loops exist, posts are kept
+ *	workers_run(w);			// threads start
+ *	workers_stop(&w);		// from loop 0, when nothing lives on them any more
+ */
+#ifndef EDGEWAY_SRC_COMMON_WORKERS_H
+#define EDGEWAY_SRC_COMMON_WORKERS_H
+
+#include "base/core/loop.h"
+
+struct workers;
+
+int workers_new(struct workers **w, size_t n, struct err *err);
+struct loop *const *workers_loops(const struct workers *w);
+size_t workers_count(const struct workers *w);
+void workers_run(struct workers *w);
+void workers_stop(struct workers **w);
+
+#endif

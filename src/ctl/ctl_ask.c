@@ -1,0 +1,96 @@
+#include "src/ctl/ctl_ask.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <sys/socket.h>
+#include <sys/time.h>
+#include <unistd.h>
+
+#include "base/core/sock.h"
+
+enum { PATIENCE_S = 10 }; /* more than HUB_ASK_MS of hub/hub_ask.c */
+
+static int
+open_socket(const char *path, int *out, struct err *err)
+{
+	auto_free char *text = xasprintf("unix:%s", path);
+	auto_fd int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
+	const struct timeval patience = {.tv_sec = PATIENCE_S};
+	struct addr addr;
+
+	if (addr_parse(&addr, text, 0, err) < 0)
+		return err_wrap(err, err->code, "--socket");
+	if (fd < 0)
+		return err_set(err, errno, "socket: %s", strerror(errno));
+	setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience);
+	setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &patience, sizeof patience);
+	if (connect(fd, &addr.sa, addr.len) < 0) {
+		const char *why = strerror(errno);
+
+		if (errno == EACCES)
+			why = "permission denied; run it as root or as the daemon's user";
+		else if (errno == ENOENT || errno == ECONNREFUSED)
+			why = "it does not run, or has another admin.socket (--socket)";
+		return err_set(err, errno, "cannot reach the daemon at %s: %s", path, why);
+	}
+	*out = take_fd(&fd);
+	return 0;
+}
+
+static int
+exchange(int fd, struct buf *request, struct buf *answer, struct err *err)
+{
+	ssize_t n;
+
+	while (buf_len(request) > 0) {
+		if ((n = buf_write(request, fd)) < 0)
+			return err_set(
+				err, (int)n, "the daemon does not listen: %s", strerror((int)-n));
+	}
+	while ((n = buf_read(answer, fd, 65536)) > 0)
+		;
+	if (n < 0)
+		return err_set(err, (int)n, "no whole answer from the daemon: %s",
+			n == -EAGAIN ? "it is silent" : strerror((int)-n));
+	return 0;
+}
+
+/* Leaves the body in `answer`. */
+static int
+split(struct buf *answer, struct err *err)
+{
+	const char *text = buf_str(answer);
+	const char *body = strstr(text, "\r\n\r\n");
+	int status = 0;
+
+	if (body == NULL || sscanf(text, "HTTP/1.%*d %d", &status) != 1)
+		return err_set(err, EPROTO,
+			"bad answer: not HTTP; is this the admin socket of an Edgeway daemon?");
+	buf_consume(answer, (size_t)(body + 4 - text));
+	if (status / 100 == 2)
+		return 0;
+	text = buf_str(answer);
+	return err_set(err, EREMOTEIO, "%s%.*s",
+		status == 404 ? "this daemon does not know the command (agent or hub?): " : "",
+		(int)strcspn(text, "\n"), text);
+}
+
+int
+ctl_ask(const char *socket_path, const char *method, const char *target, struct buf *answer,
+	struct err *err)
+{
+	auto_buf struct buf request;
+	auto_fd int fd = -1;
+	int rc;
+
+	buf_consume(answer, buf_len(answer));
+	buf_init(&request, BUF_UNLIMITED);
+	buf_printf(&request,
+		"%s %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: "
+		"0\r\n\r\n",
+		method, target);
+	if ((rc = open_socket(socket_path, &fd, err)) < 0 ||
+		(rc = exchange(fd, &request, answer, err)) < 0)
+		return rc;
+	return split(answer, err);
+}

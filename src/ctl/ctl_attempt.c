@@ -1,0 +1,232 @@
+#include "src/ctl/ctl_attempt.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "base/core/sock.h"
+#include "src/ctl/ctl_resolve.h"
+
+enum {
+	PATIENCE_MS = 10 * 1000,
+	GREETING_MS = 500, /* for a server that speaks first */
+	DATAGRAM_MS = 2000,
+	TAKE_MOST = 16 << 20,
+	TAKE_MS = 30 * 1000,
+	FRAME_SETTINGS = 4, /* RFC 9113, 6.5 */
+};
+
+int
+attempt_open(struct attempt *a, const struct attempt_ask *ask)
+{
+	struct addr any = addr_ipv4(INADDR_ANY, 0);
+	int type = ask->kind == ATTEMPT_UDP ? SOCK_DGRAM : SOCK_STREAM;
+	auto_fd int fd = socket(AF_INET, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+
+	*a = (struct attempt){
+		.fd = -1, .connect_ms = -1, .first_ms = -1, .total_ms = -1, .said = ""};
+	if (fd < 0 || bind(fd, &any.sa, any.len) < 0 || getsockname(fd, &any.sa, &any.len) < 0) {
+		a->error = strerror(errno);
+		return -errno;
+	}
+	a->from_port = addr_port(&any);
+	a->fd = take_fd(&fd);
+	return 0;
+}
+
+static bool
+attempt_wait(const struct attempt *a, short events, int ms)
+{
+	struct pollfd p = {.fd = a->fd, .events = events};
+
+	return poll(&p, 1, ms) > 0;
+}
+
+static bool
+attempt_connect(struct attempt *a, const struct attempt_ask *ask, double began)
+{
+	struct err err;
+	struct addr to;
+	int error;
+
+	if (addr_parse(&to, ask->address, ask->port, &err) < 0 ||
+		(connect(a->fd, &to.sa, to.len) < 0 && errno != EINPROGRESS)) {
+		a->error = strerror(errno);
+		return false;
+	}
+	if (!attempt_wait(a, POLLOUT, PATIENCE_MS)) {
+		a->error = "the connection was not made within 10 s";
+		return false;
+	}
+	if ((error = sock_error(a->fd)) != 0) {
+		a->error = strerror(error);
+		return false;
+	}
+	if (ask->kind != ATTEMPT_UDP)
+		a->connect_ms = ctl_now_ms() - began;
+	return true;
+}
+
+/* The first bytes are left in `head`; how many, 0: the end, or -1: a->error says why. */
+static ssize_t
+attempt_first(struct attempt *a, double began, char head[64])
+{
+	ssize_t n = read(a->fd, head, 63);
+
+	if (n < 0) {
+		a->error = strerror(errno);
+		return -1;
+	}
+	head[n] = '\0';
+	a->bytes = (size_t)n;
+	a->first_ms = a->total_ms = ctl_now_ms() - began;
+	return n;
+}
+
+/* --- HTTP ---------------------------------------------------------------------------------- */
+
+static void
+attempt_receive(struct attempt *a, double began)
+{
+	char head[64] = "", bytes[65536];
+	ssize_t n;
+
+	while (a->bytes < TAKE_MOST && ctl_now_ms() - began < TAKE_MS) {
+		if (!attempt_wait(a, POLLIN, PATIENCE_MS)) {
+			a->error = "silence for 10 s";
+			return;
+		}
+		n = read(a->fd, bytes, sizeof bytes);
+		if (n < 0) {
+			a->error = strerror(errno);
+			return;
+		}
+		if (n == 0)
+			break;
+		if (a->bytes == 0) {
+			a->first_ms = ctl_now_ms() - began;
+			snprintf(head, sizeof head, "%.*s", (int)MIN(n, (ssize_t)sizeof head - 1),
+				bytes);
+		}
+		a->bytes += (size_t)n;
+	}
+	a->total_ms = ctl_now_ms() - began;
+	if (sscanf(head, "HTTP/1.%*d %d", &a->status) != 1)
+		a->error = a->bytes == 0 ? "the connection was closed without an answer"
+					 : "no HTTP/1 came back";
+}
+
+static void
+attempt_http(struct attempt *a, const struct attempt_ask *ask, double began)
+{
+	auto_free char *request = xasprintf("GET %s HTTP/1.1\r\nHost: %s\r\nUser-Agent: "
+					    "edgewayctl-trace\r\nConnection: close\r\n\r\n",
+		ask->path, ask->host);
+
+	if (write(a->fd, request, strlen(request)) != (ssize_t)strlen(request))
+		a->error = "the request was not taken";
+	else
+		attempt_receive(a, began);
+}
+
+/* --- TCP, gRPC, UDP -------------------------------------------------------------------------- */
+
+/* The agent takes the connection before it has an endpoint for it: one that has none is closed. */
+static void
+attempt_tcp(struct attempt *a, double began)
+{
+	char head[64];
+	ssize_t n;
+
+	if (!attempt_wait(a, POLLIN, GREETING_MS)) {
+		a->said = "the connection is open; the server waits for the client to speak first";
+		return;
+	}
+	n = attempt_first(a, began, head);
+	if (n == 0)
+		a->error = "the connection was closed without a byte";
+	else if (n > 0)
+		a->said = "the connection is open; the server speaks first";
+}
+
+static void
+attempt_grpc(struct attempt *a, double began)
+{
+	/* The connection preface (RFC 9113, 3.4): the magic text and an empty SETTINGS frame. */
+	static const char preface[] = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\4\0\0\0\0\0";
+	char head[64];
+	ssize_t n;
+
+	if (write(a->fd, preface, sizeof preface - 1) != (ssize_t)sizeof preface - 1) {
+		a->error = "the preface was not taken";
+		return;
+	}
+	if (!attempt_wait(a, POLLIN, PATIENCE_MS)) {
+		a->error = "no answer to the preface of HTTP/2 within 10 s";
+		return;
+	}
+	n = attempt_first(a, began, head);
+	if (n == 0)
+		a->error = "the connection was closed without an answer to the preface of HTTP/2";
+	else if (n > 0 && strncmp(head, "HTTP/1.", 7) == 0)
+		a->error = "the answer is HTTP/1: this port does not speak HTTP/2 in clear text";
+	else if (n > 0 && (n < 9 || head[3] != FRAME_SETTINGS))
+		a->error = "the answer is no HTTP/2 (perhaps TLS is wanted)";
+	else if (n > 0)
+		a->said = "the server speaks HTTP/2 (its SETTINGS came)";
+}
+
+static void
+attempt_udp(struct attempt *a, double began)
+{
+	static const char datagram[] = "edgewayctl-trace\n";
+	char head[64];
+
+	if (send(a->fd, datagram, sizeof datagram - 1, 0) < 0) {
+		a->error = strerror(errno);
+		return;
+	}
+	if (!attempt_wait(a, POLLIN, DATAGRAM_MS))
+		a->said = "no answer within 2 s, as of most servers to a datagram that they do not "
+			  "understand";
+	else if (attempt_first(a, began, head) >= 0)
+		a->said = "an answer came";
+}
+
+void
+attempt_run(struct attempt *a, const struct attempt_ask *ask)
+{
+	double began = ctl_now_ms();
+
+	if (!attempt_connect(a, ask, began))
+		return;
+	switch (ask->kind) {
+	case ATTEMPT_HTTP:
+		attempt_http(a, ask, began);
+		break;
+	case ATTEMPT_TCP:
+		attempt_tcp(a, began);
+		break;
+	case ATTEMPT_UDP:
+		attempt_udp(a, began);
+		break;
+	case ATTEMPT_GRPC:
+		attempt_grpc(a, began);
+		break;
+	}
+}
+
+void
+attempt_close(struct attempt *a)
+{
+	const struct linger at_once = {.l_onoff = 1};
+
+	if (a->fd < 0)
+		return;
+	(void)setsockopt(a->fd, SOL_SOCKET, SO_LINGER, &at_once, sizeof at_once);
+	cleanup_fd(&a->fd);
+}

@@ -1,0 +1,156 @@
+#include "tunnel/h2/frame_budget.h"
+
+/* Types and flags of RFC 9113 section 6. */
+enum {
+	DATA = 0x0,
+	HEADERS = 0x1,
+	PRIORITY = 0x2,
+	RST_STREAM = 0x3,
+	SETTINGS = 0x4,
+	PUSH_PROMISE = 0x5,
+	PING = 0x6,
+	GOAWAY = 0x7,
+	WINDOW_UPDATE = 0x8,
+	CONTINUATION = 0x9,
+	FADING = 0xf1, /* ours, doc/protocol.md */
+};
+enum { END_STREAM = 0x1, PADDED = 0x8 };
+
+enum {
+	STREAM_CREDIT = 8, /* a reset, a word of its end, window updates of its last bytes */
+	STREAM_FADINGS = 2, /* it stops soon; where it leads does not answer */
+	SENT_A_CREDIT = 512, /* bytes; honest peers give their windows back by tens of kilobytes */
+	CREDIT_MOST = 1 << 20,
+	HEAD_FREE = 2 * 1024, /* a field section of ours has less than 1 KB */
+	HEAD_BYTES_A_FRAME =
+		16, /* of a larger one: fields of one byte each, all of which are unpacked */
+};
+
+void
+frame_budget_init(struct frame_budget *b, size_t preface, uint64_t now_ms)
+{
+	*b = (struct frame_budget){
+		.left = FRAME_BUDGET_BURST, .skip = preface, .filled_ms = now_ms};
+}
+
+static void
+frame_budget_fill(struct frame_budget *b, uint64_t now_ms)
+{
+	uint64_t due = (now_ms - b->filled_ms) * FRAME_BUDGET_RATE / 1000;
+
+	if (due == 0)
+		return;
+	b->left = (unsigned)MIN(b->left + due, (uint64_t)FRAME_BUDGET_BURST);
+	b->filled_ms = now_ms;
+}
+
+bool
+frame_budget_spend(struct frame_budget *b, unsigned n, uint64_t now_ms)
+{
+	frame_budget_fill(b, now_ms);
+	b->useless += n;
+	if (n > b->left)
+		return false;
+	b->left -= n;
+	return true;
+}
+
+static const char *
+frame_budget_kind(uint8_t type)
+{
+	static const char *const names[] = {[DATA] = "empty DATA",
+		[HEADERS] = "large HEADERS",
+		[PRIORITY] = "PRIORITY",
+		[RST_STREAM] = "RST_STREAM",
+		[SETTINGS] = "SETTINGS",
+		[PUSH_PROMISE] = "PUSH_PROMISE",
+		[PING] = "PING",
+		[GOAWAY] = "GOAWAY",
+		[WINDOW_UPDATE] = "WINDOW_UPDATE",
+		[CONTINUATION] = "CONTINUATION"};
+
+	return type < ARRAY_LEN(names) ? names[type] : "of a type that is not known";
+}
+
+/* How many useless ones the frame counts for. */
+static unsigned
+frame_budget_cost(const uint8_t head[FRAME_BUDGET_HEAD])
+{
+	unsigned len = (unsigned)head[0] << 16 | (unsigned)head[1] << 8 | head[2];
+	unsigned flags = head[4];
+
+	switch (head[3]) {
+	case DATA:
+		return (flags & PADDED) != 0 || (len == 0 && (flags & END_STREAM) == 0);
+	case HEADERS:
+		return len > HEAD_FREE ? (len - HEAD_FREE) / HEAD_BYTES_A_FRAME : 0;
+	case CONTINUATION:
+		return 1 + len / HEAD_BYTES_A_FRAME;
+	default:
+		return 1;
+	}
+}
+
+static bool
+frame_budget_take(struct frame_budget *b, uint64_t now_ms)
+{
+	unsigned type = b->head[3], cost = frame_budget_cost(b->head);
+	bool earned = type == RST_STREAM || type == WINDOW_UPDATE || type == FADING;
+
+	if (type == FADING && b->fadings > 0) {
+		b->fadings--;
+		return true;
+	}
+	if (earned && b->credit > 0) {
+		b->credit--;
+		return true;
+	}
+	return cost == 0 || frame_budget_spend(b, cost, now_ms);
+}
+
+const char *
+frame_budget_read(struct frame_budget *b, const uint8_t *bytes, size_t n, uint64_t now_ms)
+{
+	const char *kind = NULL;
+
+	while (n > 0) {
+		size_t skipped = MIN(b->skip, n);
+
+		b->skip -= skipped;
+		bytes += skipped;
+		n -= skipped;
+		while (n > 0 && b->have < FRAME_BUDGET_HEAD) {
+			b->head[b->have++] = *bytes++;
+			n--;
+		}
+		if (b->have < FRAME_BUDGET_HEAD)
+			continue;
+		b->have = 0;
+		b->skip = (size_t)b->head[0] << 16 | (size_t)b->head[1] << 8 | b->head[2];
+		if (!frame_budget_take(b, now_ms))
+			kind = frame_budget_kind(b->head[3]);
+	}
+	return kind;
+}
+
+static void
+frame_budget_earn(struct frame_budget *b, unsigned n)
+{
+	b->credit = MIN(b->credit + n, (unsigned)CREDIT_MOST);
+}
+
+void
+frame_budget_stream(struct frame_budget *b)
+{
+	frame_budget_earn(b, STREAM_CREDIT);
+	b->fadings = MIN(b->fadings + STREAM_FADINGS, (unsigned)CREDIT_MOST);
+}
+
+void
+frame_budget_sent(struct frame_budget *b, size_t bytes)
+{
+	size_t sent = b->sent_bytes + bytes;
+
+	frame_budget_earn(b, (unsigned)MIN(sent / SENT_A_CREDIT, (size_t)CREDIT_MOST));
+	b->sent_bytes = (unsigned)(sent % SENT_A_CREDIT);
+}

@@ -1,0 +1,382 @@
+#include "tunnel/h2/relay.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+struct relay {
+	struct loop *loop;
+	struct stream *stream;
+	struct watch *watch;
+	struct timer *timer; /* of the dial; afterwards of going on, or of telling the end */
+	struct rate *rates[RELAY_RATES];
+	bool waits; /* for the rates */
+	int fd;
+	unsigned interest;
+	bool dialling, over;
+	bool fd_ended; /* the socket's peer has half-closed */
+	bool fd_shut; /* and we have */
+	relay_ended_fn *ended;
+	void *arg;
+	struct relay_report report;
+};
+
+static void on_watch(void *arg, int fd, unsigned events);
+
+static void
+set_interest(struct relay *r, unsigned interest)
+{
+	if (r->watch == NULL)
+		r->watch = watch_start(r->loop, r->fd, interest, on_watch, r);
+	else if (interest != r->interest)
+		watch_set(r->watch, interest);
+	r->interest = interest;
+}
+
+/* With a reset, unless both halves ended well. */
+static void
+close_socket(struct relay *r, bool reset)
+{
+	struct linger now = {.l_onoff = 1};
+
+	if (r->watch != NULL)
+		watch_stop(&r->watch);
+	if (r->fd < 0)
+		return;
+	if (reset)
+		(void)setsockopt(r->fd, SOL_SOCKET, SO_LINGER, &now, sizeof now);
+	close(take_fd(&r->fd));
+}
+
+static void on_timer(void *arg);
+
+/* Both sides are let go; the owner is told at the next turn. */
+static void
+finish(struct relay *r, unsigned code, const char *why)
+{
+	r->over = true;
+	r->report.why = why;
+	r->report.whole = code == STREAM_DONE;
+	close_socket(r, code != STREAM_DONE);
+	stream_close(&r->stream, code);
+	timer_start(r->timer, 0, 0);
+}
+
+static void
+finish_if_done(struct relay *r)
+{
+	if (!r->over && r->fd_ended && r->fd_shut)
+		finish(r, STREAM_DONE, "done");
+}
+
+static bool
+broken(int error)
+{
+	return error != EAGAIN && error != EINTR;
+}
+
+/* How many bytes may go now; none: it goes on later. */
+static size_t
+allowed(struct relay *r)
+{
+	uint64_t now = loop_now_ms(r->loop);
+	size_t n = SIZE_MAX;
+
+	for (unsigned i = 0; i < RELAY_RATES; i++)
+		if (r->rates[i] != NULL)
+			n = MIN(n, rate_room(r->rates[i], now));
+	if (n == 0 && !r->waits) {
+		r->waits = true;
+		timer_start(r->timer, RATE_WAIT_MS, 0);
+	}
+	return n;
+}
+
+static void
+spend(struct relay *r, size_t n)
+{
+	for (unsigned i = 0; i < RELAY_RATES; i++)
+		if (r->rates[i] != NULL)
+			rate_spend(r->rates[i], n);
+}
+
+/* Socket to stream, as much as the stream takes. */
+static void
+fill_stream(struct relay *r)
+{
+	struct iovec v[CHAIN_MOST];
+	struct msghdr to = {.msg_iov = v};
+	size_t most;
+	ssize_t n;
+	int places;
+
+	if (r->fd_ended || (most = allowed(r)) == 0 ||
+		(places = stream_reserve(r->stream, most, v)) == 0)
+		return;
+	to.msg_iovlen = (size_t)places;
+	n = recvmsg(r->fd, &to, 0);
+	stream_commit(r->stream, n > 0 ? (size_t)n : 0);
+	if (n > 0) {
+		spend(r, (size_t)n);
+		r->report.to_stream += (uint64_t)n;
+	} else if (n == 0) {
+		r->fd_ended = true;
+		stream_end(r->stream);
+	} else if (broken(errno)) {
+		finish(r, STREAM_BROKEN, "the socket was reset");
+	}
+}
+
+/* At most n bytes of them. */
+static size_t
+cut(struct iovec *v, int pieces, size_t n)
+{
+	size_t total = 0;
+	int i;
+
+	for (i = 0; i < pieces && total < n; i++) {
+		v[i].iov_len = MIN(v[i].iov_len, n - total);
+		total += v[i].iov_len;
+	}
+	return (size_t)i;
+}
+
+/* Stream to socket; true when the socket takes no more for now. */
+static bool
+drain_stream(struct relay *r)
+{
+	struct iovec v[CHAIN_MOST];
+	struct msghdr from = {.msg_iov = v};
+	int pieces;
+
+	while ((pieces = stream_peek_all(r->stream, v)) > 0 &&
+		(from.msg_iovlen = cut(v, pieces, allowed(r))) > 0) {
+		ssize_t sent = sendmsg(r->fd, &from, MSG_NOSIGNAL);
+
+		if (sent < 0 && errno == EAGAIN)
+			return true;
+		if (sent < 0 && errno != EINTR) {
+			finish(r, STREAM_BROKEN, "the socket was reset");
+			return false;
+		}
+		if (sent > 0) {
+			spend(r, (size_t)sent);
+			stream_consume(r->stream, (size_t)sent);
+			r->report.to_socket += (uint64_t)sent;
+		}
+	}
+	if (stream_spoilt(r->stream)) {
+		finish(r, STREAM_BROKEN, "what came cannot be expanded");
+		return false;
+	}
+	if (stream_eof(r->stream) && !r->fd_shut) {
+		r->fd_shut = true;
+		shutdown(r->fd, SHUT_WR);
+	}
+	return false;
+}
+
+/* Moves what can be moved and asks for what is missing. */
+static void
+pass(struct relay *r, bool read_socket)
+{
+	unsigned interest = 0;
+
+	if (drain_stream(r))
+		interest |= WATCH_WRITE;
+	if (!r->over && read_socket)
+		fill_stream(r);
+	finish_if_done(r);
+	if (r->over)
+		return;
+	if (!r->fd_ended && !r->waits && stream_room(r->stream) > 0)
+		interest |= WATCH_READ;
+	set_interest(r, interest != 0 ? interest : WATCH_HUP);
+}
+
+static void
+on_readable(void *arg)
+{
+	struct relay *r = arg;
+
+	if (!r->dialling && !r->over)
+		pass(r, false);
+}
+
+static void
+on_writable(void *arg)
+{
+	struct relay *r = arg;
+
+	if (!r->dialling && !r->over)
+		pass(r, true);
+}
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	struct relay *r = arg;
+
+	if (!r->over)
+		finish(r, STREAM_CANCELLED,
+			code == STREAM_LOST ? "the session has ended" : "the stream was reset");
+}
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	/* Told to who opened the stream, before it was joined. */
+	(void)arg;
+	(void)status;
+	(void)reason;
+}
+
+static const struct stream_events stream_events = {
+	.answered = on_answered,
+	.readable = on_readable,
+	.writable = on_writable,
+	.reset = on_reset,
+};
+
+/* A dial that failed: error 0 when it took too long. */
+static void
+refuse(struct relay *r, int error)
+{
+	bool late = error == 0 || error == ETIMEDOUT;
+
+	r->report.status = late ? 504 : 502;
+	stream_answer(r->stream, r->report.status,
+		late ? "the target did not answer in time" : strerror(error));
+	finish(r, STREAM_CANCELLED, late ? "the dial took too long" : "the dial failed");
+}
+
+static void
+on_connected(struct relay *r)
+{
+	int error = sock_error(r->fd);
+
+	if (error != 0) {
+		refuse(r, error);
+		return;
+	}
+	timer_cancel(r->timer);
+	r->dialling = false;
+	r->report.status = 200;
+	stream_answer(r->stream, 200, "");
+	pass(r, false);
+}
+
+static void
+on_watch(void *arg, int fd, unsigned events)
+{
+	struct relay *r = arg;
+	int error;
+
+	(void)fd;
+	if (r->dialling) {
+		on_connected(r);
+		return;
+	}
+	error = events & WATCH_HUP ? sock_error(r->fd) : 0;
+	if (error != 0)
+		finish(r, STREAM_BROKEN, "the socket was reset");
+	else
+		pass(r, (events & (WATCH_READ | WATCH_HUP)) != 0);
+}
+
+static void
+on_timer(void *arg)
+{
+	struct relay *r = arg;
+
+	if (r->over) {
+		r->ended(r->arg, &r->report);
+	} else if (!r->dialling) {
+		r->waits = false;
+		pass(r, true);
+	} else {
+		refuse(r, 0);
+	}
+}
+
+static struct relay *
+make(const struct relay_setup *setup)
+{
+	struct relay *r = xcalloc(1, sizeof *r);
+
+	r->loop = setup->loop;
+	r->stream = setup->stream;
+	r->ended = setup->ended;
+	r->arg = setup->arg;
+	memcpy(r->rates, setup->rates, sizeof r->rates);
+	r->fd = -1;
+	r->timer = timer_new(r->loop, on_timer, r);
+	stream_use(r->stream, &stream_events, r);
+	return r;
+}
+
+struct relay *
+relay_dial(const struct relay_setup *setup, const struct addr *to, unsigned timeout_ms)
+{
+	struct relay *r = make(setup);
+	int rc = sock_connect_hops(to, setup->mark, setup->hops, &r->fd);
+
+	if (rc < 0) {
+		refuse(r, -rc);
+		return r;
+	}
+	r->dialling = true;
+	timer_start(r->timer, timeout_ms != 0 ? timeout_ms : RELAY_DIAL_MS, 0);
+	set_interest(r, WATCH_WRITE);
+	return r;
+}
+
+struct relay *
+relay_join(const struct relay_setup *setup, int fd)
+{
+	struct relay *r = make(setup);
+
+	r->fd = fd;
+	r->report.status = 200;
+	if (fd >= 0)
+		sock_nodelay(fd);
+	pass(r, false);
+	return r;
+}
+
+void
+relay_break(struct relay *r, const char *why)
+{
+	if (!r->over)
+		finish(r, STREAM_BROKEN, why);
+}
+
+bool
+relay_local(const struct relay *r, struct addr *to)
+{
+	memset(to, 0, sizeof *to);
+	to->len = sizeof to->un;
+	return r->fd >= 0 && getsockname(r->fd, &to->sa, &to->len) == 0;
+}
+
+struct stream *
+relay_stream(const struct relay *r)
+{
+	return r->stream;
+}
+
+void
+relay_free(struct relay **relay)
+{
+	struct relay *r = take_ptr(relay);
+
+	if (r == NULL)
+		return;
+	if (!r->over) {
+		close_socket(r, true);
+		stream_close(&r->stream, STREAM_CANCELLED);
+	}
+	timer_free(&r->timer);
+	free(r);
+}

@@ -1,0 +1,441 @@
+#include "tunnel/h2/session_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	MAX_STREAMS = 4096,
+	PING_MS = 4000,
+	DEAD_MS = 9000,
+	PROBE_MS = 1000,
+	HEADER_LIST_MAX = 8 * 1024,
+	RESET_BURST = 1000000, /* cancelled dials are normal: no limit that an honest peer meets */
+	RESET_RATE = 100000,
+	QUEUE_PER_STREAM = 16, /* frames: an answer, a window's updates in eighths, a reset */
+	QUEUE_LEAST = 4096, /* and of streams that have gone */
+};
+
+const uint8_t session_parting[8] = "parting";
+const uint8_t session_leaving[8] = "leaving";
+const uint8_t session_asking[8] = "reach";
+
+void
+session_kick(struct session *s)
+{
+	if (!s->ended && !s->collecting && !timer_active(s->kick))
+		timer_start(s->kick, 0, 0);
+}
+
+/* --- life -------------------------------------------------------------------------------------- */
+
+static void
+release(struct session *s)
+{
+	nghttp2_session_del(s->ng);
+	buf_fini(&s->out);
+	free(s);
+}
+
+static void
+leave(struct session *s)
+{
+	if (--s->busy == 0 && s->freed)
+		release(s);
+}
+
+/* Both ends have said all, and the owner knows it: nothing is lost with the session. */
+static bool
+is_whole(const struct stream *st)
+{
+	return st->id == 0 && st->far_ended && st->ended && st->out.len == 0 && st->notes == 0 &&
+		st->code == STREAM_DONE;
+}
+
+/* The streams' owners are told; those without one go. */
+static void
+lose_streams(struct session *s)
+{
+	struct stream *st;
+
+	while ((st = TAILQ_FIRST(&s->streams)) != NULL) {
+		const struct stream_events *events = st->events;
+		bool whole = is_whole(st);
+
+		if (events == NULL) {
+			stream_destroy(st);
+			continue;
+		}
+		stream_unbudget(st);
+		frames_forget(st);
+		TAILQ_REMOVE(&s->streams, st, link);
+		if (st->notes != 0)
+			TAILQ_REMOVE(&s->noted, st, noted);
+		s->stats.streams--;
+		st->notes = 0;
+		st->session = NULL;
+		st->id = 0;
+		if (whole)
+			continue;
+		st->code = STREAM_LOST;
+		events->reset(st->arg, STREAM_LOST);
+	}
+}
+
+static void
+session_set_late(struct session *s, bool late)
+{
+	s->budget->late += late;
+	s->budget->late -= s->late;
+	s->late = late;
+}
+
+static void
+shut(struct session *s)
+{
+	s->ended = true;
+	session_set_late(s, false);
+	spare_release(&s->budget->spare);
+	if (s->kick != NULL)
+		timer_free(&s->kick);
+	if (s->life != NULL)
+		timer_free(&s->life);
+	if (s->wire != NULL)
+		s->wire->ops->free(take_ptr(&s->wire));
+}
+
+static void
+end(struct session *s, int rc)
+{
+	if (s->why[0] == '\0')
+		snprintf(s->why, sizeof s->why, "%s", rc == 0 ? "drained" : strerror(-rc));
+	shut(s);
+	lose_streams(s);
+	if (!s->freed)
+		s->events->ended(s->arg, rc, s->why);
+}
+
+/* One of the two takes no new streams any more. */
+static bool
+drains(const struct session *s)
+{
+	return s->draining || (s->peer_draining && s->peer_code == NGHTTP2_NO_ERROR);
+}
+
+/* All that was to be carried has been. */
+static bool
+drained(const struct session *s)
+{
+	return s->stats.streams == 0 && drains(s);
+}
+
+/* A socket that is closed with something unread takes with it what the peer is still to get. So the client hangs up, once a
+ * ping has been answered: all that it sent has arrived then. The server waits for that, dead_ms at most. */
+static bool
+parted(struct session *s)
+{
+	if (s->parting_ms == 0) {
+		s->parting_ms = MAX(loop_now_ms(s->loop), (uint64_t)1);
+		if (!s->server)
+			nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_parting);
+		session_kick(s);
+	}
+	if (s->server)
+		return loop_now_ms(s->loop) - s->parting_ms >= s->limits.dead_ms;
+	return s->parted;
+}
+
+/* Is this the end? */
+static void
+conclude(struct session *s, int rc)
+{
+	bool idle = buf_len(&s->out) == 0 && !s->out_waits && !nghttp2_session_want_write(s->ng);
+
+	if (drained(s) && (rc == -ECONNRESET || (parted(s) && idle))) {
+		s->why[0] = '\0';
+		end(s, 0);
+	} else if (rc < 0) {
+		end(s, s->flooded ? -EDQUOT : rc);
+	} else if (idle && !drains(s) && !nghttp2_session_want_read(s->ng)) {
+		snprintf(s->why, sizeof s->why, "%s broke the rules of HTTP/2 (code %u)",
+			s->peer_code != 0 ? "the peer says that we" : "the peer", s->peer_code);
+		end(s, -EPROTO);
+	}
+}
+
+/* Whoever reads nothing, and has us answer without end by streams that it resets, would fill our memory: what waits in nghttp2
+ * counts in no window. No honest peer comes near it: one that takes nothing for DEAD_MS is lost anyway. */
+static int
+bound_queue(struct session *s)
+{
+	size_t most = (size_t)s->limits.max_streams * QUEUE_PER_STREAM + QUEUE_LEAST;
+
+	if (!s->out_waits || nghttp2_session_get_outbound_queue_size(s->ng) <= most)
+		return 0;
+	snprintf(s->why, sizeof s->why, "the peer takes none of more than %zu frames", most);
+	return -EPROTO;
+}
+
+/*
+ * One turn: read, tell, write. What owners do about what they are told goes out at once. Neither bytes nor time of it are without bound: what is
+ * left, to be told or to be read, has the next turn, and all others have theirs before; many that are late have together as much as one, or a node
+ * with many connections would have many turns.
+ */
+static void
+turn(struct session *s, bool reading)
+{
+	int rc = 0, sent = 0;
+
+	s->busy++;
+	s->collecting = true;
+	s->turn_ends_us = mono_us() + SESSION_TURN_US / MAX(s->budget->late, 1u);
+	s->unread |= reading;
+	if (s->unread && !s->behind) {
+		rc = session_read_wire(s);
+		s->unread = rc > 0;
+	}
+	session_tell(s, rc < 0);
+	s->collecting = false;
+	if (!s->freed)
+		sent = session_write_wire(s); /* a GOAWAY with the reason, when reading failed */
+	if (!s->freed && !s->behind)
+		session_tell(s, rc < 0); /* writable, and streams that have gone */
+	if (!s->freed) {
+		session_set_late(s, rc >= 0 && (s->unread || s->behind));
+		if (s->late)
+			session_kick(s);
+		if (rc >= 0 && sent == 0)
+			sent = bound_queue(s);
+		conclude(s, rc < 0 ? rc : sent);
+	}
+	leave(s);
+}
+
+static void
+on_wire(void *arg)
+{
+	struct session *s = arg;
+
+	/* Who is behind has one turn in each of the loop's, and not one more for what waits in the socket. */
+	if (!s->ended && !(timer_active(s->kick) && (s->unread || s->behind)))
+		turn(s, true);
+}
+
+static void
+on_kick(void *arg)
+{
+	struct session *s = arg;
+
+	if (!s->ended)
+		turn(s, false);
+}
+
+static void
+on_life(void *arg)
+{
+	struct session *s = arg;
+
+	spare_release(&s->budget->spare);
+	s->busy++;
+	if (session_is_due(s))
+		turn(s, true); /* while this program was held up it may have come */
+	if (!s->ended && session_is_dead(s)) {
+		snprintf(s->why, sizeof s->why, "nothing was heard for %u ms", s->limits.dead_ms);
+		end(s, -ETIMEDOUT);
+	} else if (!s->ended) {
+		if (s->bulk && s->ping_ms == 0)
+			session_ping(s);
+		session_look(s);
+		if (s->silent != s->silent_told)
+			session_kick(s);
+	}
+	leave(s);
+}
+
+static int
+make_http2(struct session *s)
+{
+	nghttp2_session_callbacks *callbacks = NULL;
+	nghttp2_option *option = NULL;
+	int rc = -ENOMEM;
+
+	if (nghttp2_session_callbacks_new(&callbacks) != 0 || nghttp2_option_new(&option) != 0)
+		goto out;
+	frames_set(callbacks);
+	nghttp2_option_set_no_auto_window_update(option, 1);
+	nghttp2_option_set_no_closed_streams(option, 1);
+	nghttp2_option_set_peer_max_concurrent_streams(option, s->limits.max_streams);
+	nghttp2_option_set_user_recv_extension_type(option, SESSION_FADING);
+	nghttp2_option_set_stream_reset_rate_limit(option, RESET_BURST, RESET_RATE);
+	nghttp2_option_set_max_deflate_dynamic_table_size(option, 0); /* heads are few */
+	session_memory_init(&s->memory);
+	if ((s->server ? nghttp2_session_server_new3 : nghttp2_session_client_new3)(
+		    &s->ng, callbacks, s, option, &s->memory.calls) == 0)
+		rc = 0;
+out:
+	nghttp2_session_callbacks_del(callbacks);
+	nghttp2_option_del(option);
+	return rc;
+}
+
+static int
+say_hello(struct session *s, bool says_beat)
+{
+	uint8_t payload[8] = {0};
+
+	nghttp2_settings_entry settings[] = {
+		{NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, s->limits.max_streams},
+		{NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, STREAM_WINDOW_BASE},
+		{NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, HEADER_LIST_MAX},
+		{NGHTTP2_SETTINGS_ENABLE_PUSH, 0}, /* section 6.5.2: a client's to say */
+	};
+	size_t n = ARRAY_LEN(settings);
+
+	if (s->server && s->udp)
+		settings[n - 1] =
+			(nghttp2_settings_entry){NGHTTP2_SETTINGS_ENABLE_CONNECT_PROTOCOL, 1};
+	else if (s->server)
+		n--;
+
+	if (nghttp2_submit_settings(s->ng, NGHTTP2_FLAG_NONE, settings, n) != 0 ||
+		session_window_init(s) < 0)
+		return -EINVAL;
+	if (says_beat)
+		session_say_beat(s, payload);
+	/* the first round trip is known early */
+	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, payload);
+	session_ping_sent(s);
+	return 0;
+}
+
+int
+session_new(const struct session_setup *setup, struct session **out)
+{
+	static const struct session_limits usual = {MAX_STREAMS, PING_MS, DEAD_MS, PROBE_MS};
+	struct session *s = xcalloc(1, sizeof *s);
+	int rc;
+
+	s->loop = setup->loop;
+	s->server = setup->role == SESSION_SERVER;
+	s->wire = setup->wire;
+	s->budget = setup->budget;
+	s->squeeze = setup->squeeze;
+	s->udp = setup->udp;
+	s->limits = setup->limits != NULL ? *setup->limits : usual;
+	if (s->limits.probe_ms == 0)
+		s->limits.probe_ms = PROBE_MS;
+	s->events = setup->events;
+	s->arg = setup->arg;
+	s->heard_ms = loop_now_ms(s->loop);
+	TAILQ_INIT(&s->streams);
+	TAILQ_INIT(&s->noted);
+	TAILQ_INIT(&s->waiting);
+	frame_budget_init(&s->frames, s->server ? NGHTTP2_CLIENT_MAGIC_LEN : 0, s->heard_ms);
+	buf_init(&s->out, BUF_UNLIMITED); /* one frame beyond OUT_HIGH */
+	rc = make_http2(s);
+	if (rc == 0)
+		rc = say_hello(s, setup->says_beat);
+	if (rc < 0) {
+		shut(s);
+		release(s);
+		return rc;
+	}
+	s->kick = timer_new(s->loop, on_kick, s);
+	s->life = timer_new(s->loop, on_life, s);
+	session_look(s);
+	s->wire->arg = s;
+	s->wire->on = on_wire;
+	s->unread = true; /* what came before we looked */
+	session_kick(s);
+	*out = s;
+	return 0;
+}
+
+void
+session_free(struct session **session)
+{
+	struct session *s = take_ptr(session);
+
+	if (s == NULL)
+		return;
+	s->busy++;
+	s->freed = true;
+	shut(s);
+	lose_streams(s);
+	leave(s);
+}
+
+void
+session_probe(struct session *s)
+{
+	if (s->ended || s->silent || s->ping_ms != 0)
+		return;
+	session_ping(s);
+	session_look(s);
+}
+
+bool
+session_is_silent(const struct session *s)
+{
+	return s->silent;
+}
+
+bool
+stream_is_silent(const struct stream *st)
+{
+	return st->session != NULL && st->session->silent;
+}
+
+void
+session_drain(struct session *s)
+{
+	if (s->draining || s->ended)
+		return;
+	s->draining = true;
+	/* A server says so before anything is refused (RFC 9113 section 6.8); a client just opens none. */
+	if (s->server)
+		nghttp2_submit_shutdown_notice(s->ng);
+	session_kick(s);
+}
+
+void
+session_send_away(struct session *s)
+{
+	if (s->server || s->draining || s->ended)
+		return;
+	/* By a ping: after a client's GOAWAY nghttp2 answers pings no more, which the end waits for. */
+	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_leaving);
+	session_drain(s);
+}
+
+void
+session_ask_anew(struct session *s)
+{
+	if (!s->server || s->ended)
+		return;
+	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, session_asking);
+	session_kick(s);
+}
+
+const struct session_stats *
+session_stats(const struct session *s)
+{
+	return &s->stats;
+}
+
+void
+session_stats_add(struct session_stats *to, const struct session_stats *s)
+{
+	to->opened += s->opened;
+	to->accepted += s->accepted;
+	to->refused += s->refused;
+	to->resets_sent += s->resets_sent;
+	to->resets_received += s->resets_received;
+	to->bytes_in += s->bytes_in;
+	to->bytes_out += s->bytes_out;
+	to->stalls += s->stalls;
+	to->pings += s->pings;
+	to->saved += s->saved;
+	to->useless += s->useless;
+	to->streams += s->streams;
+}

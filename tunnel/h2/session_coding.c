@@ -1,0 +1,186 @@
+#include "tunnel/h2/session_private.h"
+
+#include <string.h>
+
+/* Streams whose clear text is made smaller on the wire, once both ends have agreed (edgeway-encoding). */
+
+enum { PLAIN_BYTES = 64 * 1024, SCRATCH_BYTES = 32 * 1024 };
+
+struct coding {
+	struct squeeze *squeeze;
+	struct expand *expand;
+	char *plain; /* PLAIN_BYTES, expanded and not consumed; NULL while there is none */
+	size_t start, end;
+	char *scratch; /* between reserve and commit */
+	size_t counted; /* of the budget */
+	bool bad; /* what came cannot be expanded */
+};
+
+static void
+count(struct stream *st)
+{
+	struct coding *c = st->coding;
+	size_t now =
+		squeeze_memory(c->squeeze) + EXPAND_BYTES + (c->plain != NULL ? PLAIN_BYTES : 0);
+
+	if (st->session == NULL)
+		return;
+	st->session->budget->granted += now - c->counted;
+	c->counted = now;
+}
+
+void
+coding_start(struct stream *st)
+{
+	st->coding = xcalloc(1, sizeof *st->coding);
+	st->coding->squeeze = squeeze_new();
+	st->coding->expand = expand_new();
+	count(st);
+}
+
+void
+coding_unbudget(struct stream *st)
+{
+	if (st->coding == NULL)
+		return;
+	st->session->budget->granted -= st->coding->counted;
+	st->coding->counted = 0;
+}
+
+void
+coding_free(struct stream *st)
+{
+	struct coding *c = take_ptr(&st->coding);
+
+	if (c == NULL)
+		return;
+	squeeze_free(&c->squeeze);
+	expand_free(&c->expand);
+	free(c->plain);
+	free(c->scratch);
+	free(c);
+}
+
+static void
+put(void *arg, const void *data, size_t n)
+{
+	struct stream *st = arg;
+
+	chain_add(&st->out, data, n);
+	st->session->budget->queued += n;
+}
+
+void
+coding_write(struct stream *st, const void *data, size_t n)
+{
+	size_t before = st->out.len, after;
+
+	squeeze_write(st->coding->squeeze, data, n, put, st);
+	after = st->out.len - before;
+	st->session->stats.saved += n > after ? n - after : 0;
+	count(st);
+}
+
+int
+coding_reserve(struct stream *st, size_t room, struct iovec *v)
+{
+	if (st->coding->scratch == NULL)
+		st->coding->scratch = xmalloc(SCRATCH_BYTES);
+	*v = (struct iovec){
+		.iov_base = st->coding->scratch, .iov_len = MIN(room, (size_t)SCRATCH_BYTES)};
+	return 1;
+}
+
+void
+coding_commit(struct stream *st, size_t n)
+{
+	coding_write(st, st->coding->scratch, n);
+	free(take_ptr(&st->coding->scratch));
+}
+
+static void
+give_up(struct stream *st)
+{
+	st->coding->bad = true;
+	if (st->session == NULL)
+		return;
+	if (st->id == 0) { /* HTTP/2 has no more to say about it */
+		st->code = STREAM_BROKEN;
+		stream_note(st, NOTE_RESET);
+		return;
+	}
+	st->session->stats.resets_sent++;
+	nghttp2_submit_rst_stream(
+		st->session->ng, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_COMPRESSION_ERROR);
+	session_kick(st->session);
+}
+
+/* Expands what the buffer takes; the other end gets window for what was used of the wire's bytes. */
+static void
+expand_some(struct stream *st)
+{
+	struct coding *c = st->coding;
+	const void *data, *from;
+	size_t n, left;
+	ssize_t did;
+
+	if (c->plain == NULL)
+		c->plain = xmalloc(PLAIN_BYTES);
+	c->start = c->end = 0;
+	while (c->end < PLAIN_BYTES && !c->bad) {
+		left = n = chain_peek(&st->in, &data);
+		if (n == 0 && !expand_more(c->expand))
+			break;
+		from = data;
+		did = expand_read(c->expand, &from, &left, c->plain + c->end, PLAIN_BYTES - c->end);
+		if (did < 0) {
+			give_up(st);
+			break;
+		}
+		c->end += (size_t)did;
+		stream_took(st, n - left);
+		if (st->session != NULL && (size_t)did > n - left)
+			st->session->stats.saved += (size_t)did - (n - left);
+	}
+	if (c->end == 0)
+		free(take_ptr(&c->plain));
+	count(st);
+}
+
+size_t
+coding_peek(struct stream *st, const void **data)
+{
+	struct coding *c = st->coding;
+
+	if (c->start == c->end && !c->bad)
+		expand_some(st);
+	*data = c->plain != NULL ? c->plain + c->start : NULL;
+	return c->bad ? 0 : c->end - c->start;
+}
+
+void
+coding_consume(struct stream *st, size_t n)
+{
+	struct coding *c = st->coding;
+
+	c->start += n;
+	if (c->start < c->end)
+		return;
+	c->start = c->end = 0;
+	free(take_ptr(&c->plain));
+	count(st);
+}
+
+bool
+coding_bad(const struct stream *st)
+{
+	return st->coding->bad;
+}
+
+bool
+coding_empty(const struct stream *st)
+{
+	const struct coding *c = st->coding;
+
+	return c->start == c->end && !expand_more(c->expand) && !c->bad;
+}

@@ -1,0 +1,447 @@
+#include "tunnel/h2/session_private.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+enum {
+	HEAD_BYTES = 8 * 1024, /* names and values of one head */
+};
+
+static struct stream *
+find(nghttp2_session *ng, int32_t id)
+{
+	return nghttp2_session_get_stream_user_data(ng, id);
+}
+
+static int
+on_begin_headers(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
+{
+	struct session *s = arg;
+	struct stream *st;
+
+	if (frame->headers.cat != NGHTTP2_HCAT_REQUEST)
+		return 0;
+	st = stream_create(s);
+	st->id = frame->hd.stream_id;
+	st->head = xcalloc(1, sizeof *st->head);
+	nghttp2_session_set_stream_user_data(ng, st->id, st);
+	return 0;
+}
+
+static void
+keep_field(struct head *h, const uint8_t *name, size_t name_len, const uint8_t *value, size_t len)
+{
+	if (h->n == STREAM_FIELDS_MAX)
+		return;
+	h->names[h->n] = xstrndup((const char *)name, name_len);
+	h->values[h->n++] = xstrndup((const char *)value, len);
+}
+
+static bool
+is(const uint8_t *name, size_t len, const char *what)
+{
+	return len == strlen(what) && memcmp(name, what, len) == 0;
+}
+
+static void
+set_text(char **to, const uint8_t *value, size_t len)
+{
+	free(*to);
+	*to = xstrndup((const char *)value, len);
+}
+
+static void
+set_status(struct head *h, const uint8_t *value, size_t len)
+{
+	h->status = 0; /* three digits, as nghttp2 has checked */
+	for (size_t i = 0; i < len && i < 3; i++)
+		h->status = h->status * 10 + (value[i] - '0');
+}
+
+static int
+on_header(nghttp2_session *ng, const nghttp2_frame *frame, const uint8_t *name, size_t name_len,
+	const uint8_t *value, size_t len, uint8_t flags, void *arg)
+{
+	struct stream *st = find(ng, frame->hd.stream_id);
+	struct head *h = st != NULL ? st->head : NULL;
+	struct session *s = arg;
+
+	(void)flags;
+	if (h == NULL) /* a trailer, or a stream that nobody wants any more */
+		return 0;
+	h->bytes += name_len + len + 32; /* as in RFC 9113 section 6.5.2 */
+	if (h->bytes > HEAD_BYTES) {
+		s->large_heads++;
+		return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
+	}
+	if (is(name, name_len, ":authority"))
+		set_text(&h->authority, value, len);
+	else if (is(name, name_len, ":method"))
+		h->connect = is(value, len, "CONNECT");
+	else if (is(name, name_len, ":protocol")) {
+		h->protocol = true;
+		h->udp = is(value, len, "connect-udp");
+	} else if (is(name, name_len, ":path"))
+		set_text(&h->path, value, len);
+	else if (is(name, name_len, ":status"))
+		set_status(h, value, len);
+	else if (is(name, name_len, "edgeway-reason"))
+		set_text(&h->reason, value, MIN(len, (size_t)STREAM_REASON_MAX));
+	else if (is(name, name_len, "edgeway-encoding"))
+		h->deflate = is(value, len, "deflate");
+	else if (name_len > 0 && name[0] != ':')
+		keep_field(h, name, name_len, value, len);
+	return 0;
+}
+
+static void
+on_head(struct session *s, struct stream *st)
+{
+	if (s->server) {
+		if (!st->answered && st->events == NULL && st->head != NULL) {
+			st->udp = st->head->udp;
+			st->offered = st->head->deflate && s->squeeze && !st->udp;
+			stream_note(st, NOTE_OPENED);
+		}
+	} else if (st->head != NULL && st->head->status >= 200) {
+		st->answered = true;
+		if (st->offered && st->head->status == 200 && st->head->deflate)
+			coding_start(st);
+		stream_note(st, NOTE_ANSWERED);
+		if (st->wants_room)
+			stream_note(st, NOTE_WRITABLE);
+		st->wants_room = false;
+	}
+}
+
+static bool
+is_asking(const nghttp2_frame *frame)
+{
+	return memcmp(frame->ping.opaque_data, session_asking, sizeof session_asking) == 0;
+}
+
+static bool
+is_leaving(const nghttp2_frame *frame)
+{
+	return memcmp(frame->ping.opaque_data, session_leaving, sizeof session_leaving) == 0;
+}
+
+static void
+on_ping(struct session *s, const nghttp2_frame *frame)
+{
+	if (!(frame->hd.flags & NGHTTP2_FLAG_ACK)) {
+		session_heed_beat(s, frame->ping.opaque_data);
+		s->asked |= !s->server && is_asking(frame);
+		s->peer_draining |= s->server && is_leaving(frame);
+		return;
+	}
+	if (is_asking(frame) || is_leaving(frame))
+		return;
+	if (s->ping_ms == 0 ||
+		memcmp(frame->ping.opaque_data, session_parting, sizeof session_parting) == 0)
+		return;
+	session_ping_answered(s);
+}
+
+/* Once the peer's GOAWAY has come and no stream is left, nghttp2 passes over what it is given, the answer to our last ping, too. */
+void
+session_hear_parting(struct session *s, const uint8_t *bytes, size_t n)
+{
+	uint8_t answer[SESSION_PING_BYTES] = {
+		0, 0, sizeof session_parting, NGHTTP2_PING, NGHTTP2_FLAG_ACK};
+
+	memcpy(answer + sizeof answer - sizeof session_parting, session_parting,
+		sizeof session_parting);
+	for (size_t i = 0; i < n; i++) {
+		memmove(s->parting_heard, s->parting_heard + 1, sizeof answer - 1);
+		s->parting_heard[sizeof answer - 1] = bytes[i];
+		s->parted |= memcmp(s->parting_heard, answer, sizeof answer) == 0;
+	}
+}
+
+void
+frames_hear_fading(struct stream *st, bool doubted)
+{
+	if (st->session->server || (st->fading && (st->doubted || !doubted)))
+		return;
+	st->fading = true;
+	st->doubted |= doubted;
+	stream_note(st, NOTE_FADING);
+}
+
+static void
+on_goaway(struct session *s, uint32_t code)
+{
+	struct stream *st;
+
+	s->peer_draining = true;
+	s->peer_code = code;
+	TAILQ_FOREACH(st, &s->streams, link)
+	frames_hear_fading(st, false);
+}
+
+static int
+on_frame(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
+{
+	struct session *s = arg;
+	struct stream *st = frame->hd.stream_id > 0 ? find(ng, frame->hd.stream_id) : NULL;
+
+	if (frame->hd.type == NGHTTP2_PING)
+		on_ping(s, frame);
+	if (frame->hd.type == NGHTTP2_SETTINGS && !(frame->hd.flags & NGHTTP2_FLAG_ACK))
+		s->settled = true;
+	if (frame->hd.type == NGHTTP2_GOAWAY) {
+		on_goaway(s, frame->goaway.error_code);
+		return 0;
+	}
+	if (st == NULL)
+		return 0;
+	if (frame->hd.type == NGHTTP2_HEADERS)
+		on_head(s, st);
+	if (frame->hd.type == SESSION_FADING)
+		frames_hear_fading(st, frame->hd.flags & SESSION_FADING_DOUBTED);
+	if (frame->hd.type == NGHTTP2_RST_STREAM)
+		s->stats.resets_received++;
+	if ((frame->hd.type == NGHTTP2_HEADERS || frame->hd.type == NGHTTP2_DATA) &&
+		(frame->hd.flags & NGHTTP2_FLAG_END_STREAM)) {
+		st->far_ended = true;
+		stream_note(st, NOTE_READABLE);
+	}
+	return 0;
+}
+
+static int
+on_data(nghttp2_session *ng, uint8_t flags, int32_t id, const uint8_t *data, size_t len, void *arg)
+{
+	struct session *s = arg;
+	struct stream *st = find(ng, id);
+
+	(void)flags;
+	session_received(s, len);
+	if (st == NULL) {
+		nghttp2_session_consume_stream(ng, id, len);
+		return 0;
+	}
+	/* What ends the bytes that were read is looked at by nobody else: it need not be copied. */
+	if (s->reading != NULL && len >= SESSION_BULK &&
+		data + len == (uint8_t *)piece_bytes(s->reading) + s->read_bytes)
+		chain_take(&st->in, &s->reading, data, len);
+	else
+		chain_add(&st->in, data, len);
+	s->budget->held += len;
+	s->stats.bytes_in += len;
+	st->bytes_in += len;
+	stream_note(st, NOTE_READABLE);
+	return 0;
+}
+
+/* A refusal has gone: the other end need not finish what it was saying (RFC 9113 section 8.1). */
+static int
+on_sent(nghttp2_session *ng, const nghttp2_frame *frame, void *arg)
+{
+	struct stream *st = frame->hd.stream_id > 0 ? find(ng, frame->hd.stream_id) : NULL;
+
+	(void)arg;
+	if (st != NULL && st->refused && !st->far_ended && frame->hd.type == NGHTTP2_HEADERS)
+		nghttp2_submit_rst_stream(ng, NGHTTP2_FLAG_NONE, st->id, NGHTTP2_NO_ERROR);
+	return 0;
+}
+
+static int
+on_stream_close(nghttp2_session *ng, int32_t id, uint32_t code, void *arg)
+{
+	struct stream *st = find(ng, id);
+
+	(void)arg;
+	if (st == NULL)
+		return 0;
+	nghttp2_session_set_stream_user_data(ng, id, NULL);
+	frames_forget(st);
+	st->id = 0;
+	st->deferred = false;
+	st->code = code;
+	if (st->events == NULL) {
+		stream_destroy(st);
+		return 0;
+	}
+	if (code != NGHTTP2_NO_ERROR || !st->far_ended || !st->ended || st->out.len > 0)
+		stream_note(st, NOTE_RESET);
+	return 0;
+}
+
+/* Small ones are copied behind what waits; the bytes of large ones, with the head in front of them, go as they are. */
+static ssize_t
+hand_over(struct session *s, const uint8_t *head, const void *bytes, size_t len)
+{
+	uint8_t *from;
+	int rc;
+
+	if (len < SESSION_BULK || s->wire->ops->gather == NULL) {
+		buf_add(&s->out, head, WIRE_FRAME_HEAD);
+		buf_add(&s->out, bytes, len);
+		return 0;
+	}
+	rc = session_gather_out(s);
+	if (rc < 0)
+		return rc;
+	from = (uint8_t *)(uintptr_t)bytes - CHAIN_HEADROOM;
+	memcpy(from, head, WIRE_FRAME_HEAD);
+	return s->wire->ops->gather(s->wire, from, WIRE_FRAME_HEAD + len);
+}
+
+static int
+send_data(nghttp2_session *ng, nghttp2_frame *frame, const uint8_t *head, size_t len,
+	nghttp2_data_source *source, void *arg)
+{
+	struct session *s = arg;
+	struct stream *st = source->ptr;
+	const void *bytes;
+	ssize_t rc;
+
+	(void)ng;
+	(void)frame;
+	s->held_up = true;
+	if (buf_len(&s->out) >= SESSION_OUT_HIGH || s->made >= SESSION_TURN)
+		return NGHTTP2_ERR_WOULDBLOCK;
+	chain_peek(&st->out, &bytes);
+	rc = hand_over(s, head, bytes, len);
+	if (rc < 0) {
+		s->failed = rc == -EAGAIN ? 0 : (int)rc;
+		return NGHTTP2_ERR_WOULDBLOCK;
+	}
+	s->held_up = false;
+	session_asked(s);
+	s->made += len;
+	s->paced += len;
+	frame_budget_sent(&s->frames, len);
+	chain_consume(&st->out, len);
+	s->budget->queued -= len;
+	s->stats.bytes_out += len;
+	st->bytes_out += len;
+	if (st->wants_room && st->out.len <= STREAM_OUT_BYTES / 2) {
+		st->wants_room = false;
+		stream_note(st, NOTE_WRITABLE);
+	}
+	return 0;
+}
+
+/* --- whose turn it is ---------------------------------------------------------------------------- */
+
+/* nghttp2 would take a frame of each stream in turn, and at the other end each would be written to a socket of its own by itself. So of those that
+ * have more than a frame one goes at a time, as much as goes in a millisecond. Who has less does not wait. */
+
+void
+frames_pace(struct session *s)
+{
+	uint64_t now = loop_now_ms(s->loop);
+
+	if (now == s->pace_ms)
+		return;
+	s->turn_bytes = MIN((size_t)(s->paced / (now - s->pace_ms)), (size_t)STREAM_OUT_BYTES);
+	s->paced = 0;
+	s->pace_ms = now;
+}
+
+static bool
+has_turn(struct session *s, struct stream *st, size_t n)
+{
+	if (s->sending == st && s->sending_left == 0)
+		s->sending = NULL;
+	if (s->sending == NULL && TAILQ_EMPTY(&s->waiting)) {
+		s->sending = st;
+		s->sending_left = s->turn_bytes;
+	}
+	if (s->sending != st) {
+		TAILQ_INSERT_TAIL(&s->waiting, st, waits);
+		st->waits_turn = true;
+		return false;
+	}
+	s->sending_left -= MIN(s->sending_left, n);
+	return true;
+}
+
+void
+frames_forget(struct stream *st)
+{
+	struct session *s = st->session;
+
+	if (st->waits_turn)
+		TAILQ_REMOVE(&s->waiting, st, waits);
+	st->waits_turn = false;
+	if (s->sending == st)
+		s->sending = NULL;
+}
+
+bool
+frames_next_turn(struct session *s)
+{
+	struct stream *st = TAILQ_FIRST(&s->waiting);
+
+	if (st == NULL || nghttp2_session_get_remote_window_size(s->ng) <= 0)
+		return false;
+	frames_forget(st);
+	s->sending = st;
+	s->sending_left = MAX(s->turn_bytes, (size_t)1);
+	nghttp2_session_resume_data(s->ng, st->id);
+	return true;
+}
+
+ssize_t
+frames_source(nghttp2_session *ng, int32_t id, uint8_t *to, size_t size, uint32_t *flags,
+	nghttp2_data_source *source, void *arg)
+{
+	struct stream *st = source->ptr;
+	const void *bytes;
+	size_t n = MIN(chain_peek(&st->out, &bytes), MIN(size, (size_t)WIRE_PAYLOAD_BYTES));
+
+	(void)ng;
+	(void)id;
+	(void)to;
+	if (n == 0 && !st->ended) {
+		st->deferred = true;
+		return NGHTTP2_ERR_DEFERRED;
+	}
+	if (st->out.len > WIRE_PAYLOAD_BYTES && !has_turn(arg, st, n))
+		return NGHTTP2_ERR_DEFERRED;
+	*flags = NGHTTP2_DATA_FLAG_NO_COPY;
+	if (st->ended && n == st->out.len)
+		*flags |= NGHTTP2_DATA_FLAG_EOF;
+	return (ssize_t)n;
+}
+
+/* SESSION_FADING has no payload; what one has all the same is passed over. */
+static ssize_t
+pack_nothing(nghttp2_session *ng, uint8_t *to, size_t len, const nghttp2_frame *frame, void *arg)
+{
+	(void)ng;
+	(void)to;
+	(void)len;
+	(void)frame;
+	(void)arg;
+	return 0;
+}
+
+static int
+unpack_nothing(nghttp2_session *ng, void **payload, const nghttp2_frame_hd *hd, void *arg)
+{
+	(void)ng;
+	(void)hd;
+	(void)arg;
+	*payload = NULL;
+	return 0;
+}
+
+void
+frames_set(nghttp2_session_callbacks *callbacks)
+{
+	nghttp2_session_callbacks_set_pack_extension_callback(callbacks, pack_nothing);
+	nghttp2_session_callbacks_set_unpack_extension_callback(callbacks, unpack_nothing);
+	nghttp2_session_callbacks_set_on_begin_headers_callback(callbacks, on_begin_headers);
+	nghttp2_session_callbacks_set_on_header_callback(callbacks, on_header);
+	nghttp2_session_callbacks_set_on_frame_recv_callback(callbacks, on_frame);
+	nghttp2_session_callbacks_set_on_data_chunk_recv_callback(callbacks, on_data);
+	nghttp2_session_callbacks_set_on_frame_send_callback(callbacks, on_sent);
+	nghttp2_session_callbacks_set_on_stream_close_callback(callbacks, on_stream_close);
+	nghttp2_session_callbacks_set_send_data_callback(callbacks, send_data);
+}

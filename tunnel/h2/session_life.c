@@ -1,0 +1,150 @@
+/*
+ * Is the peer there? Any byte of it is a sign of life. An idle peer is asked by a ping each heartbeat; one that owes the answer to a stream's
+ * opening is asked sooner. A ping that is not answered within probe_ms makes the session silent: streams are opened elsewhere then, where there is
+ * a way, but nothing is cut before dead_ms, since a line may be slow for some seconds and go on. A session that is behind reads nothing, so that its
+ * peer cannot be heard: it is neither silent nor dead then.
+ */
+#include "tunnel/h2/session_private.h"
+
+#include <arpa/inet.h>
+#include <string.h>
+
+#include "base/core/sock.h"
+
+enum {
+	BEAT_LEAST_MS = 100,
+	BEAT_MOST_MS = 5 * 60 * 1000,
+	RTT_TIMES = 4, /* a line that is long by nature is not silent */
+};
+
+/* Before the heartbeat of a server that says it, ms in network byte order. */
+static const uint8_t beat[4] = {'b', 'e', 'a', 't'};
+
+void
+session_heed_beat(struct session *s, const uint8_t payload[8])
+{
+	uint32_t ms;
+
+	memcpy(&ms, payload + sizeof ms, sizeof ms);
+	ms = ntohl(ms);
+	if (s->server || memcmp(payload, beat, sizeof beat) != 0 || ms < BEAT_LEAST_MS ||
+		ms > BEAT_MOST_MS)
+		return;
+	s->limits.ping_ms = ms + ms / 8; /* or both would ask at the same moment */
+	s->limits.dead_ms = 2 * ms + 1000;
+	session_look(s);
+}
+
+void
+session_say_beat(const struct session *s, uint8_t payload[8])
+{
+	uint32_t ms = htonl(s->limits.ping_ms);
+
+	memcpy(payload, beat, sizeof beat);
+	memcpy(payload + sizeof beat, &ms, sizeof ms);
+}
+
+/* For an answer that takes no work. */
+static uint64_t
+life_patience_ms(const struct session *s)
+{
+	return MAX(
+		(uint64_t)s->limits.probe_ms, (uint64_t)RTT_TIMES * reception_rtt(&s->reception));
+}
+
+/* When a ping that is out should have been answered, and when one is to be sent; UINT64_MAX: never. One that has not said its SETTINGS yet may have
+ * a thousand handshakes to make first, after a hub was lost. */
+static uint64_t
+life_silent_at(const struct session *s)
+{
+	if (s->ping_ms == 0 || s->silent || !s->settled)
+		return UINT64_MAX;
+	return MAX(MAX(s->ping_ms, s->heard_ms), s->drained_ms) + life_patience_ms(s);
+}
+
+static uint64_t
+life_ping_at(const struct session *s)
+{
+	if (s->ping_ms != 0)
+		return UINT64_MAX;
+	return MIN(s->heard_ms + s->limits.ping_ms,
+		s->asked_ms != 0 ? s->asked_ms + life_patience_ms(s) : UINT64_MAX);
+}
+
+static int
+life_fd(const struct session *s)
+{
+	return s->wire != NULL && s->wire->ops->fd != NULL ? s->wire->ops->fd(s->wire) : -1;
+}
+
+bool
+session_is_rerouted(const struct session *s)
+{
+	return sock_rerouted(life_fd(s));
+}
+
+bool
+session_is_dead(const struct session *s)
+{
+	return !s->behind && loop_now_ms(s->loop) - s->heard_ms >= s->limits.dead_ms;
+}
+
+bool
+session_is_due(const struct session *s)
+{
+	uint64_t now = loop_now_ms(s->loop);
+
+	return session_is_dead(s) || now >= life_silent_at(s) || now >= life_ping_at(s);
+}
+
+static void
+life_fall_silent(struct session *s)
+{
+	struct stream *st;
+
+	s->silent = true;
+	TAILQ_FOREACH(st, &s->streams, link)
+	frames_hear_fading(st, true);
+}
+
+void
+session_look(struct session *s)
+{
+	uint64_t now = loop_now_ms(s->loop), next;
+
+	if (now >= life_ping_at(s))
+		session_ping(s);
+	if (now >= life_silent_at(s)) {
+		if (s->unread || s->behind || /* what has come waits for its turn here */
+			sock_drains(life_fd(s), (unsigned)life_patience_ms(s)))
+			s->drained_ms = now;
+		else
+			life_fall_silent(s);
+	}
+	if (s->parting_ms != 0)
+		session_kick(s);
+	next = (s->behind ? now : s->heard_ms) + s->limits.dead_ms;
+	next = MIN(MIN(life_ping_at(s), life_silent_at(s)), next);
+	next = MIN(
+		next, now + s->limits.ping_ms); /* the one that is out may be answered meanwhile */
+	s->look_ms = MAX(next, now + 1);
+	timer_start(s->life, s->look_ms - now, 0);
+}
+
+void
+session_heard(struct session *s)
+{
+	s->heard_ms = loop_now_ms(s->loop);
+	s->asked_ms = 0;
+	s->silent = false;
+}
+
+void
+session_asked(struct session *s)
+{
+	if (s->asked_ms != 0)
+		return;
+	s->asked_ms = MAX(loop_now_ms(s->loop), (uint64_t)1);
+	if (life_ping_at(s) < s->look_ms)
+		session_look(s);
+}

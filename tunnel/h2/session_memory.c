@@ -1,0 +1,99 @@
+#include "tunnel/h2/session_memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "base/core/util.h"
+
+enum { LARGE = 16 * 1024, PAGE = 4096 };
+
+static void *
+map(size_t size)
+{
+	void *p = mmap(NULL, size, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+
+	if (p == MAP_FAILED)
+		return NULL;
+	(void)madvise(p, size, MADV_NOHUGEPAGE); /* all of it would be there at the first touch */
+	return p;
+}
+
+static void *
+get(size_t size, void *arg)
+{
+	struct session_memory *m = arg;
+
+	if (size < LARGE || m->frames.p != NULL)
+		return malloc(size);
+	m->frames.p = map(size);
+	m->frames.bytes = size;
+	return m->frames.p != NULL ? m->frames.p : malloc(size);
+}
+
+static void
+put(void *p, void *arg)
+{
+	struct session_memory *m = arg;
+
+	if (p != NULL && p == m->frames.p)
+		munmap(take_ptr(&m->frames.p), m->frames.bytes);
+	else if (p != NULL && p == m->table.p)
+		munmap(take_ptr(&m->table.p), m->table.bytes);
+	else
+		free(p);
+}
+
+static void *
+get_zeroed(size_t n, size_t size, void *arg)
+{
+	struct session_memory *m = arg;
+
+	if (m->table.p != NULL || size == 0 || n > LARGE / size || n * size < PAGE)
+		return calloc(n, size);
+	m->table.p = map(n * size);
+	m->table.bytes = n * size;
+	return m->table.p != NULL ? m->table.p : calloc(n, size);
+}
+
+static void *
+resize(void *p, size_t size, void *arg)
+{
+	struct session_memory *m = arg;
+	size_t have = p == m->frames.p ? m->frames.bytes : m->table.bytes;
+	void *to;
+
+	if (p == NULL)
+		return get(size, m);
+	if (p != m->frames.p && p != m->table.p)
+		return realloc(p, size);
+	to = malloc(size);
+	if (to == NULL)
+		return NULL;
+	memcpy(to, p, MIN(size, have));
+	put(p, m);
+	return to;
+}
+
+void
+session_memory_rest(struct session_memory *m)
+{
+	if (m->used && m->frames.p != NULL)
+		(void)madvise(m->frames.p, m->frames.bytes, MADV_DONTNEED);
+	m->used = false;
+}
+
+void
+session_memory_init(struct session_memory *m)
+{
+	*m = (struct session_memory){
+		.calls =
+			{
+				.mem_user_data = m,
+				.malloc = get,
+				.free = put,
+				.calloc = get_zeroed,
+				.realloc = resize,
+			},
+	};
+}

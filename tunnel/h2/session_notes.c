@@ -1,0 +1,140 @@
+/* What has happened is told to the owners of streams and of the session. */
+#include "tunnel/h2/session_private.h"
+#include "tunnel/h2/udp_path.h"
+
+enum {
+	NOTES_LEAST = 32, /* in a turn */
+	NOTES_LEAST_OF_ALL = 256, /* of all of a budget that are late together */
+	NOTES_LEAST_OF_MANY = 4, /* and still of each */
+};
+
+static void
+refuse(struct stream *st, unsigned status, const char *reason)
+{
+	stream_answer(st, status, reason);
+	if (st->id == 0)
+		stream_destroy(st);
+}
+
+/* 0, or the status to refuse it with. */
+static unsigned
+read_head(const struct head *h, char target[STREAM_AUTHORITY_MAX + 1],
+	struct stream_request *request, const char **reason)
+{
+	if (!h->connect || h->authority == NULL) {
+		*reason = "a tunnel carries CONNECT only";
+		return 405;
+	}
+	if (!h->protocol)
+		return 0;
+	*reason = "of the protocols of CONNECT only connect-udp is known here";
+	if (!h->udp)
+		return 501; /* RFC 9220 section 3 */
+	*reason = "the path of a target of UDP is /.well-known/masque/udp/HOST/PORT/";
+	if (h->path == NULL || !udp_path_parse(h->path, target, STREAM_AUTHORITY_MAX + 1))
+		return 400;
+	request->udp = true;
+	request->authority = target;
+	*reason = "";
+	return 0;
+}
+
+static void
+tell_opened(struct session *s, struct stream *st)
+{
+	struct head *h = take_ptr(&st->head);
+	struct stream_field fields[STREAM_FIELDS_MAX];
+	struct stream_request request = {.authority = h->authority, .fields = fields};
+	char target[STREAM_AUTHORITY_MAX + 1];
+	const char *reason = "";
+	unsigned status = read_head(h, target, &request, &reason);
+
+	for (; request.n_fields < h->n; request.n_fields++)
+		fields[request.n_fields] = (struct stream_field){
+			h->names[request.n_fields], h->values[request.n_fields]};
+	if (status == 0)
+		st->target = xstrdup(request.authority);
+	if (s->draining || s->budget->held + s->budget->queued > s->budget->limit) {
+		stream_close(&st, STREAM_REFUSED);
+	} else if (status != 0 ||
+		(status = s->events->opened(s->arg, st, &request, &reason)) != 0) {
+		refuse(st, status, reason);
+	}
+	head_free(&h);
+}
+
+static void
+tell_answered(struct stream *st)
+{
+	struct head *h = take_ptr(&st->head);
+
+	st->events->answered(st->arg, h->status, h->reason != NULL ? h->reason : "");
+	head_free(&h);
+}
+
+static void
+tell(struct session *s, struct stream *st, unsigned note)
+{
+	if (note == NOTE_OPENED)
+		tell_opened(s, st);
+	else if (st->events == NULL)
+		return;
+	else if (note == NOTE_ANSWERED)
+		tell_answered(st);
+	else if (note == NOTE_READABLE)
+		st->events->readable(st->arg);
+	else if (note == NOTE_WRITABLE)
+		st->events->writable(st->arg);
+	else if (note == NOTE_RESET)
+		st->events->reset(st->arg, st->code);
+	else if (st->on_fading != NULL)
+		st->on_fading(st->fading_arg);
+}
+
+/* However short the turn is, some are told: many that are late together would else spend their turns on anything but that. */
+static unsigned
+notes_least(const struct session *s)
+{
+	return MIN((unsigned)NOTES_LEAST,
+		MAX((unsigned)NOTES_LEAST_OF_MANY, NOTES_LEAST_OF_ALL / MAX(s->budget->late, 1u)));
+}
+
+/* A stream may go, and others too, in whatever its owner is told. */
+void
+session_tell(struct session *s, bool all)
+{
+	unsigned least = notes_least(s), told = 0;
+	bool was_behind = s->behind;
+	struct stream *st;
+
+	s->behind = false;
+	while (!s->freed && (st = TAILQ_FIRST(&s->noted)) != NULL) {
+		unsigned note = st->notes & -st->notes;
+
+		st->notes &= ~note;
+		if (st->notes == 0)
+			TAILQ_REMOVE(&s->noted, st, noted);
+		tell(s, st, note);
+		if (++told >= least && !all && !s->freed && session_turn_is_over(s)) {
+			s->behind = !TAILQ_EMPTY(&s->noted);
+			break;
+		}
+	}
+	if (!s->freed && was_behind && !s->behind)
+		s->heard_ms = loop_now_ms(s->loop); /* nothing was read meanwhile */
+	if (!s->freed && s->asked) {
+		s->asked = false;
+		if (s->events->asked != NULL)
+			s->events->asked(s->arg);
+	}
+	if (!s->freed && s->silent != s->silent_told) {
+		s->silent_told = s->silent;
+		if (s->events->silent != NULL)
+			s->events->silent(s->arg, s->silent);
+	}
+	if (!s->freed && s->peer_draining && !s->peer_draining_told) {
+		s->peer_draining_told = true;
+		if (s->events->draining != NULL)
+			s->events->draining(s->arg);
+	}
+}

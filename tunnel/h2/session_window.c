@@ -1,0 +1,146 @@
+/* How much may come: the windows of streams, for what their owners are to take, and that of the connection, for what is on the way. */
+#include "tunnel/h2/session_private.h"
+
+enum { GROW_RTT = 4 }; /* a window that is used up within so many round trips doubles */
+
+/* --- the connection ------------------------------------------------------------------------------- */
+
+void
+session_ping(struct session *s)
+{
+	nghttp2_submit_ping(s->ng, NGHTTP2_FLAG_NONE, NULL);
+	session_ping_sent(s);
+	session_kick(s);
+}
+
+void
+session_ping_sent(struct session *s)
+{
+	s->ping_ms = loop_now_ms(s->loop);
+	s->idle_ms = 0;
+	if (s->dry_ms != 0)
+		s->dry_ms = s->ping_ms;
+	s->stats.pings++;
+}
+
+void
+session_wire_dry(struct session *s, bool dry)
+{
+	uint64_t now = loop_now_ms(s->loop);
+
+	if (!dry && s->dry_ms != 0)
+		s->idle_ms += now - s->dry_ms;
+	if (!dry)
+		s->dry_ms = 0;
+	else if (s->dry_ms == 0)
+		s->dry_ms = now;
+}
+
+/* What waits in our socket in front of the answer is not the way's length: it counts only if most of the time nothing did. */
+void
+session_ping_answered(struct session *s)
+{
+	uint64_t took = loop_now_ms(s->loop) - s->ping_ms;
+
+	s->stats.rtt_ms = (unsigned)took;
+	if (2 * s->idle_ms >= took)
+		reception_sample(&s->reception, (unsigned)took);
+	s->ping_ms = 0;
+}
+
+static int
+set_connection_window(struct session *s)
+{
+	return nghttp2_session_set_local_window_size(
+		s->ng, NGHTTP2_FLAG_NONE, 0, (int32_t)s->reception.window);
+}
+
+int
+session_window_init(struct session *s)
+{
+	reception_init(&s->reception, loop_now_ms(s->loop));
+	session_wire_dry(s, true);
+	return set_connection_window(s);
+}
+
+void
+session_received(struct session *s, size_t n)
+{
+	size_t owed = (size_t)MAX(nghttp2_session_get_effective_recv_data_length(s->ng), 0);
+	bool ask;
+
+	/* In eighths: in halves, as nghttp2 would, a writer far away has half a window. */
+	if (owed >= s->reception.window / 8)
+		nghttp2_submit_window_update(s->ng, NGHTTP2_FLAG_NONE, 0, (int32_t)owed);
+	if (reception_came(&s->reception, n, loop_now_ms(s->loop), &ask))
+		(void)set_connection_window(s);
+	if (ask && s->ping_ms == 0)
+		session_ping(s);
+}
+
+/* --- streams --------------------------------------------------------------------------------------- */
+
+static void
+set_window(struct stream *st, size_t window)
+{
+	struct session *s = st->session;
+
+	if (window == st->window)
+		return;
+	s->budget->granted += window;
+	s->budget->granted -= st->window;
+	st->window = window;
+	nghttp2_session_set_local_window_size(s->ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)window);
+}
+
+/* Once a window's worth was consumed: was the window what held it up, and is there memory for twice as much? */
+static void
+fit_window(struct stream *st)
+{
+	const struct session_budget *b = st->session->budget;
+	uint64_t now = loop_now_ms(st->session->loop), took = now - st->mark_ms;
+	size_t used = budget_used(b);
+
+	st->consumed = 0;
+	st->mark_ms = now;
+	if (used > b->limit)
+		set_window(st, STREAM_WINDOW_BASE);
+	else if (st->window < STREAM_WINDOW_MAX && st->window <= st->session->reception.window &&
+		st->window <= b->limit - used &&
+		took <= (uint64_t)GROW_RTT * MAX(reception_rtt(&st->session->reception), 1u))
+		set_window(st, st->window * 2);
+}
+
+/* Window for what was consumed, in eighths of it as well. A window that
+ * was made smaller is paid for with what is consumed first. How much of that is left nghttp2 knows alone: no more may be given
+ * back than it counts as received, or it takes the rest for a larger window, and the next smaller one for one more to be paid. */
+static void
+give_back(struct stream *st)
+{
+	nghttp2_session *ng = st->session->ng;
+	size_t received =
+		(size_t)MAX(nghttp2_session_get_stream_effective_recv_data_length(ng, st->id), 0);
+	size_t owed = received - MIN(received, st->in.len);
+
+	if (owed < MAX(st->window / 8, (size_t)STREAM_WINDOW_BASE / 2))
+		return;
+	nghttp2_submit_window_update(ng, NGHTTP2_FLAG_NONE, st->id, (int32_t)owed);
+	session_kick(st->session);
+}
+
+void
+stream_took(struct stream *st, size_t n)
+{
+	struct session *s = st->session;
+
+	chain_consume(&st->in, n);
+	if (s == NULL)
+		return;
+	s->budget->held -= n;
+	if (st->id == 0 || st->far_ended || n == 0)
+		return;
+	st->consumed += n;
+	if (st->consumed >= st->window)
+		fit_window(st);
+	give_back(st);
+}

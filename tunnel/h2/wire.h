@@ -1,0 +1,21 @@
+/*
+ * The wires of tunnels (base/tls/wire): the names by which TLS tells them from others (ALPN, RFC 7301), and the sizes of frames
+ * that fill TLS records.
+ */
+#ifndef EDGEWAY_TUNNEL_H2_WIRE_H
+#define EDGEWAY_TUNNEL_H2_WIRE_H
+
+#include "base/tls/wire.h"
+
+/* Cloud to edge: the node has dialled, the hub is the client of HTTP/2. */
+#define TUNNEL_ALPN_REVERSE "edgeway-tunnel-reverse/1"
+/* Edge to cloud: the node has dialled and is the client of HTTP/2. */
+#define TUNNEL_ALPN_FORWARD "edgeway-tunnel/1"
+
+enum {
+	WIRE_FRAME_HEAD = 9, /* RFC 9113 section 4.1 */
+	WIRE_PAYLOAD_BYTES =
+		TLS_RECORD_BYTES - WIRE_FRAME_HEAD, /* a frame and its head fill one record */
+};
+
+#endif

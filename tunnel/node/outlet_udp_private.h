@@ -1,0 +1,67 @@
+/*
+ * What the files of outlet_udp share: outlet_udp.c (ports and their doors), outlet_udp_flow.c (flows, and whereto) and outlet_udp_tell.c. Nothing
+ * outside of these includes it.
+ */
+#ifndef EDGEWAY_TUNNEL_NODE_OUTLET_UDP_PRIVATE_H
+#define EDGEWAY_TUNNEL_NODE_OUTLET_UDP_PRIVATE_H
+
+#include <sys/queue.h>
+
+#include "base/os/arrival.h"
+#include "model/local_callers.h"
+#include "model/table.h"
+#include "tunnel/node/outlet_udp.h"
+#include "tunnel/node/outlet_udp_choice.h"
+#include "tunnel/udp/udp_door.h"
+
+enum { OUTLET_UDP_TRIES = 3, OUTLET_UDP_CLIENTS = 512 };
+
+struct outlet_port {
+	struct table_node node; /* by service and number */
+	TAILQ_ENTRY(outlet_port) touched; /* since the last settling */
+	struct outlet_udp *of;
+	struct service *service; /* as it is now; with a reference */
+	const struct service_port *port; /* of it */
+	struct udp_door *door; /* NULL: not asked for yet, or it cannot be opened */
+	struct choice_ill ill;
+	bool is_touched, stale;
+};
+
+struct outlet_udp {
+	struct outlet_udp_config config;
+	uint32_t address;
+	struct local_callers *callers; /* of the snapshot in use; NULL: none are known */
+	struct table ports;
+	TAILQ_HEAD(, outlet_port) touched;
+	struct arrival arrival;
+	uint8_t *buffer; /* of the doors; NULL: there was none yet */
+	bool draining;
+	unsigned n_flows; /* that are asked for, or open */
+	unsigned of_clients
+		[OUTLET_UDP_CLIENTS]; /* of those, by a hash: a few clients may have a share together */
+	uint64_t seed; /* of that hash */
+	uint64_t opened;
+	struct dgram_tally past; /* of doors that are closed */
+};
+
+struct outlet_flow { /* a flow's `own` while it is asked for or open */
+	struct outlet_port *port;
+	struct udp_flow *flow;
+	struct outlet_trip *trip;
+	unsigned *share; /* its client's, of of_clients */
+	struct choice_place tried[OUTLET_UDP_TRIES]; /* the last one is the one in use */
+	unsigned n_tried;
+};
+
+/* --- outlet_udp.c --- */
+/* As table_walk. */
+struct outlet_port *outlet_udp_next(
+	const struct outlet_udp *u, size_t *slot, const struct outlet_port *p);
+
+/* --- outlet_udp_flow.c --- */
+/* arg of the door: struct outlet_port. */
+extern const struct udp_door_events outlet_udp_events;
+/* Ends those whose endpoint the port has no more, and those of callers that may not call it any more. */
+void outlet_flows_settle(struct outlet_port *p);
+
+#endif

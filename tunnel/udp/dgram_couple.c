@@ -1,0 +1,165 @@
+#include "tunnel/udp/dgram_couple.h"
+
+struct side {
+	struct dgram_couple *couple;
+	struct stream *stream;
+	struct dgram_reader reader;
+};
+
+struct dgram_couple {
+	struct loop *loop;
+	struct side sides[2];
+	struct rate *rates[2];
+	struct timer *timer; /* of telling the end */
+	bool over;
+	void (*ended)(void *arg, const struct dgram_couple_report *report);
+	void *arg;
+	struct dgram_couple_report report;
+};
+
+/* The owner is told at the next turn. */
+static void
+finish(struct dgram_couple *c, unsigned code, const char *why)
+{
+	c->over = true;
+	c->report.why = why;
+	stream_close(&c->sides[0].stream, code);
+	stream_close(&c->sides[1].stream, code);
+	timer_start(c->timer, 0, 0);
+}
+
+static bool
+spend(struct dgram_couple *c, size_t n)
+{
+	uint64_t now = loop_now_ms(c->loop);
+
+	for (size_t i = 0; i < ARRAY_LEN(c->rates); i++)
+		if (c->rates[i] != NULL && rate_room(c->rates[i], now) == 0)
+			return false;
+	for (size_t i = 0; i < ARRAY_LEN(c->rates); i++)
+		if (c->rates[i] != NULL)
+			rate_spend(c->rates[i], n);
+	return true;
+}
+
+static void
+pass_one(struct side *from, const void *data, size_t n)
+{
+	struct dgram_couple *c = from->couple;
+	struct dgram_tally *t = &c->report.tally;
+	bool first = from == &c->sides[0];
+	struct dgram_count *count = first ? &t->to_stream : &t->from_stream;
+
+	if (!spend(c, n)) {
+		t->dropped[DROP_RATE]++;
+	} else if (!dgram_put(c->sides[first ? 1 : 0].stream, data, n)) {
+		t->dropped[DROP_QUEUE]++;
+	} else {
+		count->datagrams++;
+		count->bytes += n;
+	}
+}
+
+static void
+pass(struct side *from)
+{
+	const void *data;
+	size_t n;
+	int rc;
+
+	while ((rc = dgram_get(&from->reader, from->stream, &data, &n)) > 0)
+		pass_one(from, data, n);
+	if (rc < 0 || stream_spoilt(from->stream))
+		finish(from->couple, STREAM_CANCELLED, "what came is no capsules");
+	else if (stream_eof(from->stream))
+		finish(from->couple, STREAM_CANCELLED, "done");
+}
+
+static void
+on_readable(void *arg)
+{
+	struct side *s = arg;
+
+	if (!s->couple->over)
+		pass(s);
+}
+
+static void
+on_writable(void *arg)
+{
+	(void)arg; /* what had no room was dropped */
+}
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	struct side *s = arg;
+
+	if (s->couple->over)
+		return;
+	if (code == STREAM_BROKEN)
+		finish(s->couple, code, "port unreachable");
+	else
+		finish(s->couple, STREAM_CANCELLED,
+			code == STREAM_LOST ? "the session has ended" : "done");
+}
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	(void)arg; /* was told to who opened the stream */
+	(void)status;
+	(void)reason;
+}
+
+static const struct stream_events events = {on_answered, on_readable, on_writable, on_reset};
+
+static void
+on_timer(void *arg)
+{
+	struct dgram_couple *c = arg;
+
+	c->ended(c->arg, &c->report);
+}
+
+struct dgram_couple *
+dgram_couple_new(const struct dgram_couple_setup *setup)
+{
+	struct dgram_couple *c = xcalloc(1, sizeof *c);
+
+	c->loop = setup->loop;
+	c->ended = setup->ended;
+	c->arg = setup->arg;
+	c->timer = timer_new(c->loop, on_timer, c);
+	for (unsigned i = 0; i < 2; i++) {
+		c->rates[i] = setup->rates[i];
+		c->sides[i].couple = c;
+		c->sides[i].stream = setup->streams[i];
+		stream_use(c->sides[i].stream, &events, &c->sides[i]);
+	}
+	for (unsigned i = 0; i < 2 && !c->over; i++)
+		pass(&c->sides[i]);
+	return c;
+}
+
+void
+dgram_couple_break(struct dgram_couple *c, const char *why)
+{
+	if (!c->over)
+		finish(c, STREAM_CANCELLED, why);
+}
+
+void
+dgram_couple_free(struct dgram_couple **out)
+{
+	struct dgram_couple *c = take_ptr(out);
+
+	if (c == NULL)
+		return;
+	for (unsigned i = 0; i < 2; i++) {
+		stream_close(&c->sides[i].stream, STREAM_CANCELLED);
+		dgram_reader_fini(&c->sides[i].reader);
+	}
+	timer_free(&c->timer);
+	free(c);
+}

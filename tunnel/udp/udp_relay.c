@@ -1,0 +1,346 @@
+#include "tunnel/udp/udp_relay.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+struct udp_relay {
+	struct loop *loop;
+	struct stream *stream;
+	struct watch *watch;
+	struct timer *timer; /* of trying, of draining, or of telling the end */
+	int fd;
+	uint32_t mark;
+	unsigned hops;
+	struct addr *to;
+	size_t n_to, at;
+	bool trying; /* it may be another address yet */
+	bool draining, over;
+	struct dgram_kept kept; /* while trying */
+	struct dgram_reader reader;
+	uint64_t moved_ms;
+	struct dgram_tally tally;
+	unsigned status;
+	const char *why;
+	udp_relay_ended_fn *ended;
+	void *arg;
+};
+
+static void on_ready(void *arg, int fd, unsigned events);
+
+/* --- its end ------------------------------------------------------------------------------------- */
+
+static void
+settle(struct udp_relay *r)
+{
+	r->trying = false;
+	dgram_kept_fini(&r->kept);
+}
+
+static void
+close_socket(struct udp_relay *r)
+{
+	if (r->watch != NULL)
+		watch_stop(&r->watch);
+	if (r->fd < 0)
+		return;
+	r->tally.dropped[DROP_SOCKET] += dgram_lost(r->fd);
+	close(take_fd(&r->fd));
+}
+
+/* The owner is told at the next turn. */
+static void
+finish(struct udp_relay *r, unsigned code, const char *why)
+{
+	r->over = true;
+	r->why = why;
+	settle(r);
+	close_socket(r);
+	stream_close(&r->stream, code);
+	timer_start(r->timer, 0, 0);
+}
+
+static const char *
+error_text(int error)
+{
+	return error == ECONNREFUSED ? "port unreachable" : strerror(error);
+}
+
+/* --- sending, and finding out to whom ------------------------------------------------------------- */
+
+static int
+open_socket(struct udp_relay *r)
+{
+	int rc = sock_connect_udp(&r->to[r->at], r->mark, r->hops, &r->fd);
+
+	if (rc < 0)
+		return -rc;
+	dgram_widen(r->fd);
+	r->watch = watch_start(r->loop, r->fd, WATCH_READ, on_ready, r);
+	return 0;
+}
+
+/* Errors that the target's side has answered with; others are of the one datagram. */
+static bool
+is_refusal(int error)
+{
+	return error == ECONNREFUSED || error == EHOSTUNREACH || error == ENETUNREACH;
+}
+
+/* What was sent to another address before. 0, or why this one is not it either. */
+static int
+send_kept(struct udp_relay *r)
+{
+	const void *data;
+	size_t at = 0, n;
+
+	while (dgram_kept_next(&r->kept, &at, &data, &n))
+		if (send(r->fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 && is_refusal(errno))
+			return errno;
+	return sock_error(r->fd); /* within the machine a refusal is there at once */
+}
+
+/* The address in use has refused. */
+static void
+try_next(struct udp_relay *r, int error)
+{
+	while (r->trying && r->at + 1 < r->n_to) {
+		int rc;
+
+		close_socket(r);
+		r->at++;
+		rc = open_socket(r);
+		if (rc == 0 && r->kept.n > 0)
+			rc = send_kept(r);
+		if (rc == 0)
+			return;
+		error = rc;
+	}
+	finish(r, STREAM_BROKEN, error_text(error));
+}
+
+static void
+send_one(struct udp_relay *r, const void *data, size_t n)
+{
+	int error;
+
+	if (r->trying && dgram_keep(&r->kept, data, n) && r->kept.n == 1)
+		timer_start(r->timer, UDP_RELAY_TRY_MS, 0);
+	error = send(r->fd, data, n, MSG_DONTWAIT | MSG_NOSIGNAL) < 0 ? errno : 0;
+	if (error == 0 || is_refusal(error)) {
+		r->tally.from_stream.datagrams++;
+		r->tally.from_stream.bytes += n;
+	} else {
+		r->tally.dropped[dgram_send_failed(error)]++;
+		return;
+	}
+	if (error == 0 && r->trying)
+		error = sock_error(r->fd);
+	if (error != 0)
+		try_next(r, error);
+}
+
+static void
+drain_stream(struct udp_relay *r)
+{
+	const void *data;
+	size_t n;
+	int rc = 0;
+
+	while (!r->over && (rc = dgram_get(&r->reader, r->stream, &data, &n)) > 0) {
+		r->moved_ms = loop_now_ms(r->loop);
+		send_one(r, data, n);
+	}
+	if (r->over)
+		return;
+	if (rc < 0)
+		finish(r, STREAM_CANCELLED, "what came is no capsules");
+	else if (stream_eof(r->stream))
+		finish(r, STREAM_CANCELLED, "done");
+}
+
+/* --- what the target says ------------------------------------------------------------------------ */
+
+static void
+drain_socket(struct udp_relay *r)
+{
+	uint8_t data[DGRAM_BUFFER];
+	size_t bytes = 0;
+
+	for (unsigned i = 0; i < DGRAM_TURN && bytes < DGRAM_TURN_BYTES; i++) {
+		ssize_t n = recv(r->fd, data, sizeof data, MSG_DONTWAIT);
+
+		if (n < 0 && errno != EAGAIN && errno != EINTR)
+			try_next(r, errno);
+		if (n < 0)
+			return;
+		if (r->trying)
+			settle(r);
+		bytes += (size_t)n;
+		r->moved_ms = loop_now_ms(r->loop);
+		if (!dgram_put(r->stream, data, (size_t)n)) {
+			r->tally.dropped[DROP_QUEUE]++;
+			continue;
+		}
+		r->tally.to_stream.datagrams++;
+		r->tally.to_stream.bytes += (uint64_t)n;
+	}
+}
+
+static void
+on_ready(void *arg, int fd, unsigned events)
+{
+	struct udp_relay *r = arg;
+	int error = events & WATCH_HUP ? sock_error(fd) : 0;
+
+	if (error != 0) {
+		try_next(r, error);
+		return;
+	}
+	if (events &
+		WATCH_HUP) { /* somebody has read the error already, and the watch sleeps now */
+		watch_stop(&r->watch);
+		r->watch = watch_start(r->loop, r->fd, WATCH_READ, on_ready, r);
+	}
+	drain_socket(r);
+}
+
+/* --- the stream, and time ------------------------------------------------------------------------ */
+
+static void
+on_readable(void *arg)
+{
+	struct udp_relay *r = arg;
+
+	if (!r->over)
+		drain_stream(r);
+}
+
+static void
+on_writable(void *arg)
+{
+	(void)arg; /* what had no room was dropped */
+}
+
+static void
+on_reset(void *arg, unsigned code)
+{
+	struct udp_relay *r = arg;
+
+	if (!r->over)
+		finish(r, STREAM_CANCELLED, code == STREAM_LOST ? "the session has ended" : "done");
+}
+
+static void
+on_answered(void *arg, unsigned status, const char *reason)
+{
+	(void)arg; /* a client's affair */
+	(void)status;
+	(void)reason;
+}
+
+static const struct stream_events stream_events = {on_answered, on_readable, on_writable, on_reset};
+
+static void
+on_timer(void *arg)
+{
+	struct udp_relay *r = arg;
+
+	if (r->over) {
+		struct udp_relay_report report = {&r->tally, r->status, r->why};
+
+		r->ended(r->arg, &report);
+		return;
+	}
+	if (r->trying)
+		settle(r);
+	if (!r->draining)
+		return;
+	if (loop_now_ms(r->loop) - r->moved_ms >= UDP_RELAY_QUIET_MS)
+		finish(r, STREAM_CANCELLED, "the program stops");
+	else
+		timer_start(r->timer, UDP_RELAY_QUIET_MS, 0);
+}
+
+struct udp_relay *
+udp_relay_start(const struct udp_relay_setup *setup)
+{
+	struct udp_relay *r = xcalloc(1, sizeof *r);
+	int error = 0;
+
+	r->loop = setup->loop;
+	r->stream = setup->stream;
+	r->mark = setup->mark;
+	r->hops = setup->hops;
+	r->ended = setup->ended;
+	r->arg = setup->arg;
+	r->fd = -1;
+	r->n_to = setup->n_to;
+	r->to = xmemdup(setup->to, setup->n_to * sizeof *setup->to);
+	r->moved_ms = loop_now_ms(r->loop);
+	r->timer = timer_new(r->loop, on_timer, r);
+	stream_use(r->stream, &stream_events, r);
+	while (r->at < r->n_to && (error = open_socket(r)) != 0)
+		r->at++;
+	r->status = error == 0 ? 200 : 502;
+	stream_answer(r->stream, r->status, error == 0 ? "" : strerror(error));
+	if (error != 0) {
+		r->at = r->n_to - 1;
+		finish(r, STREAM_CANCELLED, strerror(error));
+		return r;
+	}
+	r->trying = r->at + 1 < r->n_to;
+	drain_stream(r);
+	return r;
+}
+
+unsigned
+udp_relay_status(const struct udp_relay *r)
+{
+	return r->status;
+}
+
+const struct addr *
+udp_relay_to(const struct udp_relay *r)
+{
+	return &r->to[r->at];
+}
+
+bool
+udp_relay_local(const struct udp_relay *r, struct addr *to)
+{
+	memset(to, 0, sizeof *to);
+	to->len = sizeof to->un;
+	return r->fd >= 0 && getsockname(r->fd, &to->sa, &to->len) == 0;
+}
+
+const struct dgram_tally *
+udp_relay_tally(const struct udp_relay *r)
+{
+	return &r->tally;
+}
+
+void
+udp_relay_drain(struct udp_relay *r)
+{
+	if (r->over || r->draining)
+		return;
+	r->draining = true;
+	timer_start(r->timer, UDP_RELAY_QUIET_MS, 0);
+}
+
+void
+udp_relay_free(struct udp_relay **relay)
+{
+	struct udp_relay *r = take_ptr(relay);
+
+	if (r == NULL)
+		return;
+	close_socket(r);
+	stream_close(&r->stream, STREAM_CANCELLED);
+	dgram_reader_fini(&r->reader);
+	dgram_kept_fini(&r->kept);
+	timer_free(&r->timer);
+	free(r->to);
+	free(r);
+}
