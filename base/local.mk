@@ -80,77 +80,77 @@ tests_fuzz_tree_fuzz_LDADD = $(BASE_LDADD)
 
 if HAVE_CMOCKA
 if SECCOMP
-check_PROGRAMS += tests/unit/sandbox_test
-TESTS += tests/unit/sandbox_test
-tests_unit_sandbox_test_SOURCES = tests/unit/sandbox_test.c
-tests_unit_sandbox_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/base/os/sandbox_test
+TESTS += tests/unit/base/os/sandbox_test
+tests_unit_base_os_sandbox_test_SOURCES = tests/unit/base/os/sandbox_test.c
+tests_unit_base_os_sandbox_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 endif
-BASE_TESTS = tests/unit/addresses_test \
-	tests/unit/admin_test \
-	tests/unit/buf_test \
-	tests/unit/cgroup_test \
-	tests/unit/fair_share_test \
-	tests/unit/lines_test \
-	tests/unit/log_test \
-	tests/unit/loop_test \
-	tests/unit/notify_test \
-	tests/unit/opt_test \
-	tests/unit/pack_test \
-	tests/unit/squeeze_test \
-	tests/unit/preauth_test \
-	tests/unit/privileges_test \
-	tests/unit/proxy_test \
-	tests/unit/heap_test \
-	tests/unit/hops_test \
-	tests/unit/rate_test \
-	tests/unit/sock_test \
-	tests/unit/special_addr_test \
-	tests/unit/traceparent_test \
-	tests/unit/tree_test
+BASE_TESTS = tests/unit/base/os/addresses_test \
+	tests/unit/base/http/admin_test \
+	tests/unit/base/core/buf_test \
+	tests/unit/base/os/cgroup_test \
+	tests/unit/base/core/fair_share_test \
+	tests/unit/base/core/lines_test \
+	tests/unit/base/core/log_test \
+	tests/unit/base/core/loop_test \
+	tests/unit/base/os/notify_test \
+	tests/unit/base/conf/opt_test \
+	tests/unit/base/core/pack_test \
+	tests/unit/base/tls/squeeze_test \
+	tests/unit/base/core/preauth_test \
+	tests/unit/base/core/privileges_test \
+	tests/unit/base/http/proxy_test \
+	tests/unit/base/core/heap_test \
+	tests/unit/base/core/hops_test \
+	tests/unit/base/core/rate_test \
+	tests/unit/base/core/sock_test \
+	tests/unit/base/core/special_addr_test \
+	tests/unit/base/http/traceparent_test \
+	tests/unit/base/conf/tree_test
 check_PROGRAMS += $(BASE_TESTS)
 TESTS += $(BASE_TESTS)
-tests_unit_addresses_test_SOURCES = tests/unit/addresses_test.c $(PATIENCE)
-tests_unit_addresses_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_admin_test_SOURCES = tests/unit/admin_test.c $(CLOCK)
-tests_unit_admin_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_buf_test_SOURCES = tests/unit/buf_test.c
-tests_unit_buf_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_cgroup_test_SOURCES = tests/unit/cgroup_test.c
-tests_unit_cgroup_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_fair_share_test_SOURCES = tests/unit/fair_share_test.c
-tests_unit_fair_share_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_lines_test_SOURCES = tests/unit/lines_test.c
-tests_unit_lines_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_log_test_SOURCES = tests/unit/log_test.c
-tests_unit_log_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_loop_test_SOURCES = tests/unit/loop_test.c
-tests_unit_loop_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_notify_test_SOURCES = tests/unit/notify_test.c
-tests_unit_notify_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_opt_test_SOURCES = tests/unit/opt_test.c
-tests_unit_opt_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_squeeze_test_SOURCES = tests/unit/squeeze_test.c
-tests_unit_squeeze_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_pack_test_SOURCES = tests/unit/pack_test.c
-tests_unit_pack_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_preauth_test_SOURCES = tests/unit/preauth_test.c
-tests_unit_preauth_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_privileges_test_SOURCES = tests/unit/privileges_test.c
-tests_unit_privileges_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_proxy_test_SOURCES = tests/unit/proxy_test.c $(CLOCK)
-tests_unit_proxy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_heap_test_SOURCES = tests/unit/heap_test.c
-tests_unit_heap_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_hops_test_SOURCES = tests/unit/hops_test.c
-tests_unit_hops_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_rate_test_SOURCES = tests/unit/rate_test.c
-tests_unit_rate_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_sock_test_SOURCES = tests/unit/sock_test.c
-tests_unit_sock_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_special_addr_test_SOURCES = tests/unit/special_addr_test.c
-tests_unit_special_addr_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_traceparent_test_SOURCES = tests/unit/traceparent_test.c
-tests_unit_traceparent_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_tree_test_SOURCES = tests/unit/tree_test.c
-tests_unit_tree_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_os_addresses_test_SOURCES = tests/unit/base/os/addresses_test.c $(PATIENCE)
+tests_unit_base_os_addresses_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_http_admin_test_SOURCES = tests/unit/base/http/admin_test.c $(CLOCK)
+tests_unit_base_http_admin_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_buf_test_SOURCES = tests/unit/base/core/buf_test.c
+tests_unit_base_core_buf_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_os_cgroup_test_SOURCES = tests/unit/base/os/cgroup_test.c
+tests_unit_base_os_cgroup_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_fair_share_test_SOURCES = tests/unit/base/core/fair_share_test.c
+tests_unit_base_core_fair_share_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_lines_test_SOURCES = tests/unit/base/core/lines_test.c
+tests_unit_base_core_lines_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_log_test_SOURCES = tests/unit/base/core/log_test.c
+tests_unit_base_core_log_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_loop_test_SOURCES = tests/unit/base/core/loop_test.c
+tests_unit_base_core_loop_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_os_notify_test_SOURCES = tests/unit/base/os/notify_test.c
+tests_unit_base_os_notify_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_conf_opt_test_SOURCES = tests/unit/base/conf/opt_test.c
+tests_unit_base_conf_opt_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_tls_squeeze_test_SOURCES = tests/unit/base/tls/squeeze_test.c
+tests_unit_base_tls_squeeze_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_pack_test_SOURCES = tests/unit/base/core/pack_test.c
+tests_unit_base_core_pack_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_preauth_test_SOURCES = tests/unit/base/core/preauth_test.c
+tests_unit_base_core_preauth_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_privileges_test_SOURCES = tests/unit/base/core/privileges_test.c
+tests_unit_base_core_privileges_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_http_proxy_test_SOURCES = tests/unit/base/http/proxy_test.c $(CLOCK)
+tests_unit_base_http_proxy_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_heap_test_SOURCES = tests/unit/base/core/heap_test.c
+tests_unit_base_core_heap_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_hops_test_SOURCES = tests/unit/base/core/hops_test.c
+tests_unit_base_core_hops_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_rate_test_SOURCES = tests/unit/base/core/rate_test.c
+tests_unit_base_core_rate_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_sock_test_SOURCES = tests/unit/base/core/sock_test.c
+tests_unit_base_core_sock_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_core_special_addr_test_SOURCES = tests/unit/base/core/special_addr_test.c
+tests_unit_base_core_special_addr_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_http_traceparent_test_SOURCES = tests/unit/base/http/traceparent_test.c
+tests_unit_base_http_traceparent_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_conf_tree_test_SOURCES = tests/unit/base/conf/tree_test.c
+tests_unit_base_conf_tree_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 endif

@@ -24,19 +24,19 @@ tests_fuzz_carrier_fuzz_SOURCES = tests/fuzz/carrier_fuzz.c
 tests_fuzz_carrier_fuzz_LDADD = $(BASE_LDADD)
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/wsframe_test
-TESTS += tests/unit/wsframe_test
-tests_unit_wsframe_test_SOURCES = tests/unit/wsframe_test.c
-tests_unit_wsframe_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-check_PROGRAMS += tests/unit/pki_test tests/unit/tls_stream_test tests/unit/ws_test tests/unit/ws_hostile_test
-TESTS += tests/unit/pki_test tests/unit/tls_stream_test tests/unit/ws_test tests/unit/ws_hostile_test
-tests_unit_pki_test_SOURCES = tests/unit/pki_test.c
-tests_unit_pki_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_tls_stream_test_SOURCES = tests/unit/tls_stream_test.c $(CLOCK)
-tests_unit_tls_stream_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_ws_test_SOURCES = tests/unit/ws_test.c $(PATIENCE) tests/unit/ws_bed.c tests/unit/ws_bed.h
-tests_unit_ws_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
-tests_unit_ws_hostile_test_SOURCES = tests/unit/ws_hostile_test.c $(PATIENCE) tests/unit/ws_bed.c \
-	tests/unit/ws_bed.h
-tests_unit_ws_hostile_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/base/http/wsframe_test
+TESTS += tests/unit/base/http/wsframe_test
+tests_unit_base_http_wsframe_test_SOURCES = tests/unit/base/http/wsframe_test.c
+tests_unit_base_http_wsframe_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/base/tls/pki_test tests/unit/base/tls/tls_stream_test tests/unit/base/http/ws_test tests/unit/base/http/ws_hostile_test
+TESTS += tests/unit/base/tls/pki_test tests/unit/base/tls/tls_stream_test tests/unit/base/http/ws_test tests/unit/base/http/ws_hostile_test
+tests_unit_base_tls_pki_test_SOURCES = tests/unit/base/tls/pki_test.c
+tests_unit_base_tls_pki_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_tls_tls_stream_test_SOURCES = tests/unit/base/tls/tls_stream_test.c $(CLOCK)
+tests_unit_base_tls_tls_stream_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_http_ws_test_SOURCES = tests/unit/base/http/ws_test.c $(PATIENCE) tests/unit/base/http/ws_bed.c tests/unit/base/http/ws_bed.h
+tests_unit_base_http_ws_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
+tests_unit_base_http_ws_hostile_test_SOURCES = tests/unit/base/http/ws_hostile_test.c $(PATIENCE) tests/unit/base/http/ws_bed.c \
+	tests/unit/base/http/ws_bed.h
+tests_unit_base_http_ws_hostile_test_LDADD = $(BASE_LDADD) $(CMOCKA_LIBS)
 endif

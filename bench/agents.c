@@ -1,5 +1,5 @@
 /*
- * Many nodes in one process, for bench_fanout.py and tests/net/test_fanout.py: each a TLS connection with a certificate of
+ * Many nodes in one process, for bench_fanout.py and tests/net/metadata/test_fanout.py: each a TLS connection with a certificate of
  * its own (signed here with the hub's CA), the upgrade, hello, digests, changes and their acknowledgements as doc/protocol.md says.
  * What a node holds is kept as keys and digests of the views, so that `check` can ask the hub whether all is in step.
  *

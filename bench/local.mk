@@ -5,7 +5,7 @@ bench_echo_SOURCES = bench/echo.c
 bench_echo_LDADD = base/libbase.a
 bench_maps_SOURCES = bench/maps.c
 bench_maps_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIBS)
-# Not a benchmark of its own: tests/net/test_fanout.py uses it as well.
+# Not a benchmark of its own: tests/net/metadata/test_fanout.py uses it as well.
 check_PROGRAMS += bench/agents
 bench_agents_SOURCES = bench/agents.c bench/agents.h bench/agents_talk.c
 bench_agents_LDADD = $(MODEL_LDADD)

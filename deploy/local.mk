@@ -12,7 +12,7 @@ CLEANFILES += deploy/edgeway-agent.service deploy/edgeway-hub.service
 EXTRA_DIST += deploy/seccomp/calls deploy/edgeway-agent.service.in deploy/edgeway-hub.service.in deploy/build-for deploy/packages deploy/quickstart deploy/quickstart.py \
 	deploy/Dockerfile deploy/Dockerfile.dockerignore deploy/image-root
 
-# For container runtimes: a profile, and what prints it (tests/net/test_seccomp.py compares)
+# For container runtimes: a profile, and what prints it (tests/net/node/test_seccomp.py compares)
 seccompdir = $(docdir)/kubernetes/seccomp
 dist_seccomp_DATA = deploy/seccomp/edgeway.json
 check_PROGRAMS += deploy/seccomp/profile

@@ -31,42 +31,42 @@ dns_libdns_a_SOURCES = \
 	dns/front/udp.c dns/front/udp.h \
 	dns/forward/upstream.c dns/forward/upstream.h
 
-DNS_TESTS = tests/unit/dns_message_test tests/unit/dns_answer_test tests/unit/dns_server_test \
-	tests/unit/dns_udp_test tests/unit/dns_alloc_test tests/unit/dns_upstream_test \
-	tests/unit/dns_threads_test tests/unit/dns_cache_test tests/unit/dns_lookup_test \
-	tests/unit/nameanswer_test tests/unit/resolvtext_test tests/unit/resolvconf_test
-DNS_KIT = tests/unit/dns_kit.c tests/unit/dns_kit.h
-DNS_BED = $(DNS_KIT) $(CLOCK) tests/unit/dns_bed.c tests/unit/dns_bed.h
+DNS_TESTS = tests/unit/dns/answer/dns_message_test tests/unit/dns/answer/dns_answer_test tests/unit/dns/front/dns_server_test \
+	tests/unit/dns/front/dns_udp_test tests/unit/dns/dns_alloc_test tests/unit/dns/forward/dns_upstream_test \
+	tests/unit/dns/dns_threads_test tests/unit/dns/forward/dns_cache_test tests/unit/dns/forward/dns_lookup_test \
+	tests/unit/dns/answer/nameanswer_test tests/unit/dns/resolvconf/resolvtext_test tests/unit/dns/resolvconf/resolvconf_test
+DNS_KIT = tests/unit/dns/dns_kit.c tests/unit/dns/dns_kit.h
+DNS_BED = $(DNS_KIT) $(CLOCK) tests/unit/dns/dns_bed.c tests/unit/dns/dns_bed.h
 DNS_LDADD = dns/libdns.a $(MODEL_LDADD)
 if HAVE_CMOCKA
 check_PROGRAMS += $(DNS_TESTS)
 TESTS += $(DNS_TESTS)
 endif
-tests_unit_dns_message_test_SOURCES = tests/unit/dns_message_test.c $(DNS_KIT)
-tests_unit_dns_message_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_nameanswer_test_SOURCES = tests/unit/nameanswer_test.c $(DNS_KIT)
-tests_unit_nameanswer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_answer_test_SOURCES = tests/unit/dns_answer_test.c $(DNS_KIT)
-tests_unit_dns_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_server_test_SOURCES = tests/unit/dns_server_test.c $(DNS_BED)
-tests_unit_dns_server_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_alloc_test_SOURCES = tests/unit/dns_alloc_test.c $(DNS_BED)
-tests_unit_dns_alloc_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_alloc_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
-tests_unit_dns_udp_test_SOURCES = tests/unit/dns_udp_test.c $(CLOCK)
-tests_unit_dns_udp_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_threads_test_SOURCES = tests/unit/dns_threads_test.c $(DNS_KIT)
-tests_unit_dns_threads_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_lookup_test_SOURCES = tests/unit/dns_lookup_test.c $(DNS_BED)
-tests_unit_dns_lookup_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_upstream_test_SOURCES = tests/unit/dns_upstream_test.c $(DNS_BED)
-tests_unit_dns_upstream_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_dns_cache_test_SOURCES = tests/unit/dns_cache_test.c $(DNS_KIT)
-tests_unit_dns_cache_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_resolvtext_test_SOURCES = tests/unit/resolvtext_test.c
-tests_unit_resolvtext_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
-tests_unit_resolvconf_test_SOURCES = tests/unit/resolvconf_test.c $(CLOCK)
-tests_unit_resolvconf_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_answer_dns_message_test_SOURCES = tests/unit/dns/answer/dns_message_test.c $(DNS_KIT)
+tests_unit_dns_answer_dns_message_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_answer_nameanswer_test_SOURCES = tests/unit/dns/answer/nameanswer_test.c $(DNS_KIT)
+tests_unit_dns_answer_nameanswer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_answer_dns_answer_test_SOURCES = tests/unit/dns/answer/dns_answer_test.c $(DNS_KIT)
+tests_unit_dns_answer_dns_answer_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_front_dns_server_test_SOURCES = tests/unit/dns/front/dns_server_test.c $(DNS_BED)
+tests_unit_dns_front_dns_server_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_dns_alloc_test_SOURCES = tests/unit/dns/dns_alloc_test.c $(DNS_BED)
+tests_unit_dns_dns_alloc_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_dns_alloc_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=malloc,--wrap=calloc,--wrap=realloc
+tests_unit_dns_front_dns_udp_test_SOURCES = tests/unit/dns/front/dns_udp_test.c $(CLOCK)
+tests_unit_dns_front_dns_udp_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_dns_threads_test_SOURCES = tests/unit/dns/dns_threads_test.c $(DNS_KIT)
+tests_unit_dns_dns_threads_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_forward_dns_lookup_test_SOURCES = tests/unit/dns/forward/dns_lookup_test.c $(DNS_BED)
+tests_unit_dns_forward_dns_lookup_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_forward_dns_upstream_test_SOURCES = tests/unit/dns/forward/dns_upstream_test.c $(DNS_BED)
+tests_unit_dns_forward_dns_upstream_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_forward_dns_cache_test_SOURCES = tests/unit/dns/forward/dns_cache_test.c $(DNS_KIT)
+tests_unit_dns_forward_dns_cache_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_resolvconf_resolvtext_test_SOURCES = tests/unit/dns/resolvconf/resolvtext_test.c
+tests_unit_dns_resolvconf_resolvtext_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
+tests_unit_dns_resolvconf_resolvconf_test_SOURCES = tests/unit/dns/resolvconf/resolvconf_test.c $(CLOCK)
+tests_unit_dns_resolvconf_resolvconf_test_LDADD = $(DNS_LDADD) $(CMOCKA_LIBS)
 
 FUZZERS += tests/fuzz/dns_fuzz tests/fuzz/resolv_fuzz
 tests_fuzz_dns_fuzz_SOURCES = tests/fuzz/dns_fuzz.c $(DNS_KIT)

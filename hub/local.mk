@@ -113,99 +113,99 @@ tests_fuzz_split_fuzz_SOURCES = tests/fuzz/split_fuzz.c
 tests_fuzz_split_fuzz_LDADD = $(HUB_LDADD)
 if HAVE_CMOCKA
 HUB_TESTS = \
-	tests/unit/access_test \
-	tests/unit/certs_test \
-	tests/unit/detours_test \
-	tests/unit/hosts_text_test \
-	tests/unit/hub_delivery_test \
-	tests/unit/hub_join_test \
-	tests/unit/hub_test \
-	tests/unit/kubeconfig_test \
-	tests/unit/approvals_test \
-	tests/unit/link_forward_test \
-	tests/unit/reach_test \
-	tests/unit/link_test \
-	tests/unit/manifests_test \
-	tests/unit/neighbours_test \
-	tests/unit/neighbours_index_test \
-	tests/unit/nodes_test \
-	tests/unit/peek_test \
-	tests/unit/questions_test \
-	tests/unit/quota_test \
-	tests/unit/kube_events_test \
-	tests/unit/reflector_test \
-	tests/unit/presence_test \
-	tests/unit/roster_test \
-	tests/unit/self_guard_test \
-	tests/unit/share_test \
-	tests/unit/split_test \
-	tests/unit/tokens_test \
-	tests/unit/tunnels_tell_test \
-	tests/unit/ways_test \
-	tests/unit/web_test
+	tests/unit/hub/port/access_test \
+	tests/unit/hub/identity/certs_test \
+	tests/unit/hub/ingress/detours_test \
+	tests/unit/hub/names/hosts_text_test \
+	tests/unit/hub/sync/hub_delivery_test \
+	tests/unit/hub/hub_join_test \
+	tests/unit/hub/sync/hub_test \
+	tests/unit/hub/kube/kubeconfig_test \
+	tests/unit/hub/identity/approvals_test \
+	tests/unit/tunnel/node/link_forward_test \
+	tests/unit/hub/routing/reach_test \
+	tests/unit/tunnel/node/link_test \
+	tests/unit/hub/manifests/manifests_test \
+	tests/unit/hub/routing/neighbours_test \
+	tests/unit/hub/routing/neighbours_index_test \
+	tests/unit/hub/sync/nodes_test \
+	tests/unit/hub/port/peek_test \
+	tests/unit/hub/port/questions_test \
+	tests/unit/hub/port/quota_test \
+	tests/unit/hub/kube/kube_events_test \
+	tests/unit/hub/kube/reflector_test \
+	tests/unit/hub/port/presence_test \
+	tests/unit/hub/replicas/roster_test \
+	tests/unit/hub/port/self_guard_test \
+	tests/unit/hub/identity/share_test \
+	tests/unit/hub/kube/split_test \
+	tests/unit/hub/identity/tokens_test \
+	tests/unit/hub/replicas/tunnels_tell_test \
+	tests/unit/hub/routing/ways_test \
+	tests/unit/hub/page/web_test
 check_PROGRAMS += $(HUB_TESTS)
 TESTS += $(HUB_TESTS)
-tests_unit_approvals_test_SOURCES = tests/unit/approvals_test.c $(CLOCK)
-tests_unit_approvals_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_access_test_SOURCES = tests/unit/access_test.c
-tests_unit_access_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_self_guard_test_SOURCES = tests/unit/self_guard_test.c
-tests_unit_self_guard_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_web_test_SOURCES = tests/unit/web_test.c
-tests_unit_web_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_tunnels_tell_test_SOURCES = tests/unit/tunnels_tell_test.c
-tests_unit_tunnels_tell_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_ways_test_SOURCES = tests/unit/ways_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
-tests_unit_ways_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_detours_test_SOURCES = tests/unit/detours_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
-tests_unit_detours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hosts_text_test_SOURCES = tests/unit/hosts_text_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
-tests_unit_hosts_text_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_certs_test_SOURCES = tests/unit/certs_test.c
-tests_unit_certs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_delivery_test_SOURCES = tests/unit/hub_delivery_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h $(PATIENCE)
-tests_unit_hub_delivery_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_join_test_SOURCES = tests/unit/hub_join_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h $(PATIENCE)
-tests_unit_hub_join_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_hub_test_SOURCES = tests/unit/hub_test.c tests/unit/hub_bed.c tests/unit/hub_bed.h $(PATIENCE)
-tests_unit_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_kubeconfig_test_SOURCES = tests/unit/kubeconfig_test.c
-tests_unit_kubeconfig_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_reach_test_SOURCES = tests/unit/reach_test.c $(CLOCK)
-tests_unit_reach_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_link_forward_test_SOURCES = tests/unit/link_forward_test.c tests/unit/link_bed.c tests/unit/link_bed.h $(CLOCK)
-tests_unit_link_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_link_test_SOURCES = tests/unit/link_test.c tests/unit/link_bed.c tests/unit/link_bed.h $(CLOCK)
-tests_unit_link_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_link_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sock_rerouted
-tests_unit_manifests_test_SOURCES = tests/unit/manifests_test.c $(CLOCK)
-tests_unit_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_neighbours_index_test_SOURCES = tests/unit/neighbours_index_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
-tests_unit_neighbours_index_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_neighbours_test_SOURCES = tests/unit/neighbours_test.c tests/unit/kube_kit.c tests/unit/kube_kit.h
-tests_unit_neighbours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_nodes_test_SOURCES = tests/unit/nodes_test.c $(PATIENCE)
-tests_unit_nodes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_peek_test_SOURCES = tests/unit/peek_test.c tests/unit/tunnel_bed.c tests/unit/tunnel_bed.h $(CLOCK)
-tests_unit_peek_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_kube_events_test_SOURCES = tests/unit/kube_events_test.c tests/unit/api_bed.c tests/unit/api_bed.h $(CLOCK)
-tests_unit_kube_events_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_reflector_test_SOURCES = tests/unit/reflector_test.c tests/unit/api_bed.c tests/unit/api_bed.h $(CLOCK)
-tests_unit_reflector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_presence_test_SOURCES = tests/unit/presence_test.c
-tests_unit_presence_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_roster_test_SOURCES = tests/unit/roster_test.c
-tests_unit_roster_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_share_test_SOURCES = tests/unit/share_test.c
-tests_unit_share_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_questions_test_SOURCES = tests/unit/questions_test.c
-tests_unit_questions_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_quota_test_SOURCES = tests/unit/quota_test.c
-tests_unit_quota_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_split_test_SOURCES = tests/unit/split_test.c
-tests_unit_split_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
-tests_unit_tokens_test_SOURCES = tests/unit/tokens_test.c
-tests_unit_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_identity_approvals_test_SOURCES = tests/unit/hub/identity/approvals_test.c $(CLOCK)
+tests_unit_hub_identity_approvals_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_port_access_test_SOURCES = tests/unit/hub/port/access_test.c
+tests_unit_hub_port_access_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_port_self_guard_test_SOURCES = tests/unit/hub/port/self_guard_test.c
+tests_unit_hub_port_self_guard_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_page_web_test_SOURCES = tests/unit/hub/page/web_test.c
+tests_unit_hub_page_web_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_replicas_tunnels_tell_test_SOURCES = tests/unit/hub/replicas/tunnels_tell_test.c
+tests_unit_hub_replicas_tunnels_tell_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_ways_test_SOURCES = tests/unit/hub/routing/ways_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
+tests_unit_hub_routing_ways_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_ingress_detours_test_SOURCES = tests/unit/hub/ingress/detours_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
+tests_unit_hub_ingress_detours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_names_hosts_text_test_SOURCES = tests/unit/hub/names/hosts_text_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
+tests_unit_hub_names_hosts_text_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_identity_certs_test_SOURCES = tests/unit/hub/identity/certs_test.c
+tests_unit_hub_identity_certs_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_sync_hub_delivery_test_SOURCES = tests/unit/hub/sync/hub_delivery_test.c tests/unit/hub/hub_bed.c tests/unit/hub/hub_bed.h $(PATIENCE)
+tests_unit_hub_sync_hub_delivery_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_hub_join_test_SOURCES = tests/unit/hub/hub_join_test.c tests/unit/hub/hub_bed.c tests/unit/hub/hub_bed.h $(PATIENCE)
+tests_unit_hub_hub_join_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_sync_hub_test_SOURCES = tests/unit/hub/sync/hub_test.c tests/unit/hub/hub_bed.c tests/unit/hub/hub_bed.h $(PATIENCE)
+tests_unit_hub_sync_hub_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_kube_kubeconfig_test_SOURCES = tests/unit/hub/kube/kubeconfig_test.c
+tests_unit_hub_kube_kubeconfig_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_reach_test_SOURCES = tests/unit/hub/routing/reach_test.c $(CLOCK)
+tests_unit_hub_routing_reach_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_node_link_forward_test_SOURCES = tests/unit/tunnel/node/link_forward_test.c tests/unit/tunnel/node/link_bed.c tests/unit/tunnel/node/link_bed.h $(CLOCK)
+tests_unit_tunnel_node_link_forward_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_node_link_test_SOURCES = tests/unit/tunnel/node/link_test.c tests/unit/tunnel/node/link_bed.c tests/unit/tunnel/node/link_bed.h $(CLOCK)
+tests_unit_tunnel_node_link_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_tunnel_node_link_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=sock_rerouted
+tests_unit_hub_manifests_manifests_test_SOURCES = tests/unit/hub/manifests/manifests_test.c $(CLOCK)
+tests_unit_hub_manifests_manifests_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_neighbours_index_test_SOURCES = tests/unit/hub/routing/neighbours_index_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
+tests_unit_hub_routing_neighbours_index_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_routing_neighbours_test_SOURCES = tests/unit/hub/routing/neighbours_test.c tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
+tests_unit_hub_routing_neighbours_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_sync_nodes_test_SOURCES = tests/unit/hub/sync/nodes_test.c $(PATIENCE)
+tests_unit_hub_sync_nodes_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_port_peek_test_SOURCES = tests/unit/hub/port/peek_test.c tests/unit/tunnel/h2/tunnel_bed.c tests/unit/tunnel/h2/tunnel_bed.h $(CLOCK)
+tests_unit_hub_port_peek_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_kube_kube_events_test_SOURCES = tests/unit/hub/kube/kube_events_test.c tests/unit/hub/kube/api_bed.c tests/unit/hub/kube/api_bed.h $(CLOCK)
+tests_unit_hub_kube_kube_events_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_kube_reflector_test_SOURCES = tests/unit/hub/kube/reflector_test.c tests/unit/hub/kube/api_bed.c tests/unit/hub/kube/api_bed.h $(CLOCK)
+tests_unit_hub_kube_reflector_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_port_presence_test_SOURCES = tests/unit/hub/port/presence_test.c
+tests_unit_hub_port_presence_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_replicas_roster_test_SOURCES = tests/unit/hub/replicas/roster_test.c
+tests_unit_hub_replicas_roster_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_identity_share_test_SOURCES = tests/unit/hub/identity/share_test.c
+tests_unit_hub_identity_share_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_port_questions_test_SOURCES = tests/unit/hub/port/questions_test.c
+tests_unit_hub_port_questions_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_port_quota_test_SOURCES = tests/unit/hub/port/quota_test.c
+tests_unit_hub_port_quota_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_kube_split_test_SOURCES = tests/unit/hub/kube/split_test.c
+tests_unit_hub_kube_split_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
+tests_unit_hub_identity_tokens_test_SOURCES = tests/unit/hub/identity/tokens_test.c
+tests_unit_hub_identity_tokens_test_LDADD = $(HUB_LDADD) $(CMOCKA_LIBS)
 endif
 EXTRA_DIST += tests/data/kubernetes tests/apiserver/kubelets.py tests/apiserver/objects.py tests/apiserver/server.py \
 	tests/apiserver/signing.py tests/apiserver/store.py

@@ -27,22 +27,22 @@ iptables_libiptables_a_SOURCES = \
 	iptables/maps/rules.c iptables/maps/rules.h
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/divert_test tests/unit/frontends_test tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
-TESTS += tests/unit/divert_test tests/unit/frontends_test tests/unit/plan_test tests/unit/rules_test tests/unit/reserve_test tests/unit/iptables_test
+check_PROGRAMS += tests/unit/iptables/maps/divert_test tests/unit/iptables/frontends_test tests/unit/iptables/maps/plan_test tests/unit/iptables/maps/rules_test tests/unit/iptables/host/reserve_test tests/unit/iptables/iptables_test
+TESTS += tests/unit/iptables/maps/divert_test tests/unit/iptables/frontends_test tests/unit/iptables/maps/plan_test tests/unit/iptables/maps/rules_test tests/unit/iptables/host/reserve_test tests/unit/iptables/iptables_test
 endif
 IPTABLES_TEST_LDADD = iptables/libiptables.a $(MODEL_LDADD) $(NFTNL_LIBS) $(MNL_LIBS) $(CMOCKA_LIBS)
-tests_unit_divert_test_SOURCES = tests/unit/divert_test.c $(PATIENCE)
-tests_unit_divert_test_LDADD = $(IPTABLES_TEST_LDADD)
-tests_unit_frontends_test_SOURCES = tests/unit/frontends_test.c
-tests_unit_frontends_test_LDADD = $(IPTABLES_TEST_LDADD)
-tests_unit_plan_test_SOURCES = tests/unit/plan_test.c
-tests_unit_plan_test_LDADD = $(IPTABLES_TEST_LDADD)
-tests_unit_rules_test_SOURCES = tests/unit/rules_test.c
-tests_unit_rules_test_LDADD = $(IPTABLES_TEST_LDADD)
-tests_unit_reserve_test_SOURCES = tests/unit/reserve_test.c
-tests_unit_reserve_test_LDADD = $(IPTABLES_TEST_LDADD)
-tests_unit_iptables_test_SOURCES = tests/unit/iptables_test.c $(PATIENCE)
-tests_unit_iptables_test_LDADD = $(IPTABLES_TEST_LDADD)
+tests_unit_iptables_maps_divert_test_SOURCES = tests/unit/iptables/maps/divert_test.c $(PATIENCE)
+tests_unit_iptables_maps_divert_test_LDADD = $(IPTABLES_TEST_LDADD)
+tests_unit_iptables_frontends_test_SOURCES = tests/unit/iptables/frontends_test.c
+tests_unit_iptables_frontends_test_LDADD = $(IPTABLES_TEST_LDADD)
+tests_unit_iptables_maps_plan_test_SOURCES = tests/unit/iptables/maps/plan_test.c
+tests_unit_iptables_maps_plan_test_LDADD = $(IPTABLES_TEST_LDADD)
+tests_unit_iptables_maps_rules_test_SOURCES = tests/unit/iptables/maps/rules_test.c
+tests_unit_iptables_maps_rules_test_LDADD = $(IPTABLES_TEST_LDADD)
+tests_unit_iptables_host_reserve_test_SOURCES = tests/unit/iptables/host/reserve_test.c
+tests_unit_iptables_host_reserve_test_LDADD = $(IPTABLES_TEST_LDADD)
+tests_unit_iptables_iptables_test_SOURCES = tests/unit/iptables/iptables_test.c $(PATIENCE)
+tests_unit_iptables_iptables_test_LDADD = $(IPTABLES_TEST_LDADD)
 
 FUZZERS += tests/fuzz/reserve_fuzz
 tests_fuzz_reserve_fuzz_SOURCES = tests/fuzz/reserve_fuzz.c

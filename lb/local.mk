@@ -43,41 +43,41 @@ lb_liblb_a_SOURCES = \
 
 if HAVE_CMOCKA
 LB_TESTS = \
-	tests/unit/balance_test \
-	tests/unit/lb_dial_test \
-	tests/unit/lb_loop_test \
-	tests/unit/lb_memory_test \
-	tests/unit/lb_relay_test \
-	tests/unit/lb_tally_test \
-	tests/unit/lb_tap_test \
-	tests/unit/lb_turn_test \
-	tests/unit/lb_answer_test \
-	tests/unit/lb_workers_test \
-	tests/unit/lb_test
+	tests/unit/lb/balance_test \
+	tests/unit/lb/lb_dial_test \
+	tests/unit/lb/lb_loop_test \
+	tests/unit/lb/lb_memory_test \
+	tests/unit/lb/lb_relay_test \
+	tests/unit/lb/lb_tally_test \
+	tests/unit/lb/lb_tap_test \
+	tests/unit/lb/lb_turn_test \
+	tests/unit/lb/lb_answer_test \
+	tests/unit/lb/lb_workers_test \
+	tests/unit/lb/lb_test
 check_PROGRAMS += $(LB_TESTS)
 TESTS += $(LB_TESTS)
-LB_FIXTURE = $(CLOCK) tests/fake/origdst.c tests/fake/origdst.h tests/unit/lb_fixture.c tests/unit/lb_fixture.h
+LB_FIXTURE = $(CLOCK) tests/fake/origdst.c tests/fake/origdst.h tests/unit/lb/lb_fixture.c tests/unit/lb/lb_fixture.h
 LB_LDADD = lb/liblb.a $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_balance_test_SOURCES = tests/unit/balance_test.c
-tests_unit_balance_test_LDADD = $(LB_LDADD)
-tests_unit_lb_dial_test_SOURCES = tests/unit/lb_dial_test.c $(LB_FIXTURE)
-tests_unit_lb_dial_test_LDADD = $(LB_LDADD)
-tests_unit_lb_loop_test_SOURCES = tests/unit/lb_loop_test.c $(LB_FIXTURE)
-tests_unit_lb_loop_test_LDADD = $(LB_LDADD)
-tests_unit_lb_memory_test_SOURCES = tests/unit/lb_memory_test.c $(LB_FIXTURE)
-tests_unit_lb_memory_test_LDADD = $(LB_LDADD)
-tests_unit_lb_relay_test_SOURCES = tests/unit/lb_relay_test.c $(LB_FIXTURE)
-tests_unit_lb_relay_test_LDADD = $(LB_LDADD)
-tests_unit_lb_tally_test_SOURCES = tests/unit/lb_tally_test.c $(LB_FIXTURE)
-tests_unit_lb_tally_test_LDADD = $(LB_LDADD)
-tests_unit_lb_tap_test_SOURCES = tests/unit/lb_tap_test.c $(LB_FIXTURE)
-tests_unit_lb_tap_test_LDADD = $(LB_LDADD)
-tests_unit_lb_turn_test_SOURCES = tests/unit/lb_turn_test.c $(LB_FIXTURE)
-tests_unit_lb_turn_test_LDADD = $(LB_LDADD)
-tests_unit_lb_answer_test_SOURCES = tests/unit/lb_answer_test.c $(LB_FIXTURE)
-tests_unit_lb_answer_test_LDADD = $(LB_LDADD)
-tests_unit_lb_workers_test_SOURCES = tests/unit/lb_workers_test.c $(LB_FIXTURE)
-tests_unit_lb_workers_test_LDADD = $(LB_LDADD)
-tests_unit_lb_test_SOURCES = tests/unit/lb_test.c $(LB_FIXTURE)
-tests_unit_lb_test_LDADD = $(LB_LDADD)
+tests_unit_lb_balance_test_SOURCES = tests/unit/lb/balance_test.c
+tests_unit_lb_balance_test_LDADD = $(LB_LDADD)
+tests_unit_lb_lb_dial_test_SOURCES = tests/unit/lb/lb_dial_test.c $(LB_FIXTURE)
+tests_unit_lb_lb_dial_test_LDADD = $(LB_LDADD)
+tests_unit_lb_lb_loop_test_SOURCES = tests/unit/lb/lb_loop_test.c $(LB_FIXTURE)
+tests_unit_lb_lb_loop_test_LDADD = $(LB_LDADD)
+tests_unit_lb_lb_memory_test_SOURCES = tests/unit/lb/lb_memory_test.c $(LB_FIXTURE)
+tests_unit_lb_lb_memory_test_LDADD = $(LB_LDADD)
+tests_unit_lb_lb_relay_test_SOURCES = tests/unit/lb/lb_relay_test.c $(LB_FIXTURE)
+tests_unit_lb_lb_relay_test_LDADD = $(LB_LDADD)
+tests_unit_lb_lb_tally_test_SOURCES = tests/unit/lb/lb_tally_test.c $(LB_FIXTURE)
+tests_unit_lb_lb_tally_test_LDADD = $(LB_LDADD)
+tests_unit_lb_lb_tap_test_SOURCES = tests/unit/lb/lb_tap_test.c $(LB_FIXTURE)
+tests_unit_lb_lb_tap_test_LDADD = $(LB_LDADD)
+tests_unit_lb_lb_turn_test_SOURCES = tests/unit/lb/lb_turn_test.c $(LB_FIXTURE)
+tests_unit_lb_lb_turn_test_LDADD = $(LB_LDADD)
+tests_unit_lb_lb_answer_test_SOURCES = tests/unit/lb/lb_answer_test.c $(LB_FIXTURE)
+tests_unit_lb_lb_answer_test_LDADD = $(LB_LDADD)
+tests_unit_lb_lb_workers_test_SOURCES = tests/unit/lb/lb_workers_test.c $(LB_FIXTURE)
+tests_unit_lb_lb_workers_test_LDADD = $(LB_LDADD)
+tests_unit_lb_lb_test_SOURCES = tests/unit/lb/lb_test.c $(LB_FIXTURE)
+tests_unit_lb_lb_test_LDADD = $(LB_LDADD)
 endif

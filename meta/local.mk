@@ -24,26 +24,26 @@ tests_fuzz_message_fuzz_SOURCES = tests/fuzz/message_fuzz.c
 tests_fuzz_message_fuzz_LDADD = $(META_LDADD)
 
 if HAVE_CMOCKA
-META_TESTS = tests/unit/age_test tests/unit/feed_test tests/unit/ipam_test tests/unit/join_test tests/unit/message_test tests/unit/mirror_test tests/unit/places_test tests/unit/store_power_test tests/unit/store_test
+META_TESTS = tests/unit/meta/client/age_test tests/unit/meta/client/feed_test tests/unit/meta/state/ipam_test tests/unit/meta/client/join_test tests/unit/meta/client/message_test tests/unit/meta/client/mirror_test tests/unit/meta/client/places_test tests/unit/meta/state/store_power_test tests/unit/meta/state/store_test
 check_PROGRAMS += $(META_TESTS)
 TESTS += $(META_TESTS)
-tests_unit_age_test_SOURCES = tests/unit/age_test.c
-tests_unit_age_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
-tests_unit_age_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mono_ms -Wl,--wrap=wall_ms
-tests_unit_feed_test_SOURCES = tests/unit/feed_test.c tests/unit/feed_hub.c tests/unit/feed_hub.h $(PATIENCE)
-tests_unit_feed_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
-tests_unit_ipam_test_SOURCES = tests/unit/ipam_test.c
-tests_unit_ipam_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
-tests_unit_join_test_SOURCES = tests/unit/join_test.c
-tests_unit_join_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
-tests_unit_message_test_SOURCES = tests/unit/message_test.c
-tests_unit_message_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
-tests_unit_mirror_test_SOURCES = tests/unit/mirror_test.c
-tests_unit_mirror_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
-tests_unit_places_test_SOURCES = tests/unit/places_test.c
-tests_unit_places_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
-tests_unit_store_power_test_SOURCES = tests/unit/store_power_test.c
-tests_unit_store_power_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
-tests_unit_store_test_SOURCES = tests/unit/store_test.c
-tests_unit_store_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_client_age_test_SOURCES = tests/unit/meta/client/age_test.c
+tests_unit_meta_client_age_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_client_age_test_LDFLAGS = $(AM_LDFLAGS) -Wl,--wrap=mono_ms -Wl,--wrap=wall_ms
+tests_unit_meta_client_feed_test_SOURCES = tests/unit/meta/client/feed_test.c tests/unit/meta/client/feed_hub.c tests/unit/meta/client/feed_hub.h $(PATIENCE)
+tests_unit_meta_client_feed_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_state_ipam_test_SOURCES = tests/unit/meta/state/ipam_test.c
+tests_unit_meta_state_ipam_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_client_join_test_SOURCES = tests/unit/meta/client/join_test.c
+tests_unit_meta_client_join_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_client_message_test_SOURCES = tests/unit/meta/client/message_test.c
+tests_unit_meta_client_message_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_client_mirror_test_SOURCES = tests/unit/meta/client/mirror_test.c
+tests_unit_meta_client_mirror_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_client_places_test_SOURCES = tests/unit/meta/client/places_test.c
+tests_unit_meta_client_places_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_state_store_power_test_SOURCES = tests/unit/meta/state/store_power_test.c
+tests_unit_meta_state_store_power_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
+tests_unit_meta_state_store_test_SOURCES = tests/unit/meta/state/store_test.c
+tests_unit_meta_state_store_test_LDADD = $(META_LDADD) $(CMOCKA_LIBS)
 endif

@@ -1,7 +1,7 @@
 /*
  * What hub and agent agree on: how large a message, a service and its parts may be. The hub tells nothing beyond these
  * bounds (model/cluster/cluster refuses the service, with the reason), and the agent's parsers refuse nothing within them, so that no
- * object of a cluster can end a node's connection (tests/unit/objects_random_test.c). An older peer has the same numbers:
+ * object of a cluster can end a node's connection (tests/unit/hub/kube/objects_random_test.c). An older peer has the same numbers:
  * a bound may be raised only behind a word in the handshake.
  */
 #ifndef EDGEWAY_MODEL_LIMITS_H

@@ -63,66 +63,66 @@ tests_fuzz_view_fuzz_LDADD = $(MODEL_LDADD)
 
 if HAVE_CMOCKA
 MODEL_TESTS = \
-	tests/unit/bundle_test \
-	tests/unit/check_test \
-	tests/unit/cluster_pod_test \
-	tests/unit/cluster_random_test \
-	tests/unit/cluster_reason_test \
-	tests/unit/cluster_test \
-	tests/unit/dial_guard_test \
-	tests/unit/digest_test \
-	tests/unit/envelope_test \
-	tests/unit/health_test \
-	tests/unit/json_test \
-	tests/unit/kube_rule_test \
-	tests/unit/kube_test \
-	tests/unit/allow_from_test \
-	tests/unit/selector_test \
-	tests/unit/service_test \
-	tests/unit/service_tier_test \
-	tests/unit/snapshot_test \
-	tests/unit/view_test
-KUBE_KIT = tests/unit/kube_kit.c tests/unit/kube_kit.h
+	tests/unit/model/bundle_test \
+	tests/unit/model/check_test \
+	tests/unit/model/cluster/cluster_pod_test \
+	tests/unit/model/cluster/cluster_random_test \
+	tests/unit/model/cluster/cluster_reason_test \
+	tests/unit/model/cluster/cluster_test \
+	tests/unit/model/dial_guard_test \
+	tests/unit/model/digest_test \
+	tests/unit/model/envelope_test \
+	tests/unit/model/health_test \
+	tests/unit/model/json_test \
+	tests/unit/model/kube_rule_test \
+	tests/unit/model/kube_test \
+	tests/unit/model/allow_from_test \
+	tests/unit/model/selector_test \
+	tests/unit/model/service_test \
+	tests/unit/model/service_tier_test \
+	tests/unit/model/snapshot_test \
+	tests/unit/model/view_test
+KUBE_KIT = tests/unit/model/kube_kit.c tests/unit/model/kube_kit.h
 check_PROGRAMS += $(MODEL_TESTS)
 TESTS += $(MODEL_TESTS)
-tests_unit_bundle_test_SOURCES = tests/unit/bundle_test.c
-tests_unit_bundle_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_dial_guard_test_SOURCES = tests/unit/dial_guard_test.c
-tests_unit_dial_guard_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_digest_test_SOURCES = tests/unit/digest_test.c
-tests_unit_digest_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_envelope_test_SOURCES = tests/unit/envelope_test.c
-tests_unit_envelope_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_health_test_SOURCES = tests/unit/health_test.c
-tests_unit_health_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_check_test_SOURCES = tests/unit/check_test.c
-tests_unit_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_cluster_pod_test_SOURCES = tests/unit/cluster_pod_test.c $(KUBE_KIT)
-tests_unit_cluster_pod_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_cluster_reason_test_SOURCES = tests/unit/cluster_reason_test.c $(KUBE_KIT)
-tests_unit_cluster_reason_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_cluster_random_test_SOURCES = tests/unit/cluster_random_test.c $(KUBE_KIT)
-tests_unit_cluster_random_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_cluster_test_SOURCES = tests/unit/cluster_test.c $(KUBE_KIT)
-tests_unit_cluster_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_json_test_SOURCES = tests/unit/json_test.c
-tests_unit_json_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_kube_rule_test_SOURCES = tests/unit/kube_rule_test.c $(KUBE_KIT)
-tests_unit_kube_rule_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_kube_test_SOURCES = tests/unit/kube_test.c $(KUBE_KIT)
-tests_unit_kube_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_allow_from_test_SOURCES = tests/unit/allow_from_test.c $(KUBE_KIT)
-tests_unit_allow_from_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_selector_test_SOURCES = tests/unit/selector_test.c
-tests_unit_selector_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_service_tier_test_SOURCES = tests/unit/service_tier_test.c
-tests_unit_service_tier_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_service_test_SOURCES = tests/unit/service_test.c
-tests_unit_service_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_snapshot_test_SOURCES = tests/unit/snapshot_test.c
-tests_unit_snapshot_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
-tests_unit_view_test_SOURCES = tests/unit/view_test.c
-tests_unit_view_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_bundle_test_SOURCES = tests/unit/model/bundle_test.c
+tests_unit_model_bundle_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_dial_guard_test_SOURCES = tests/unit/model/dial_guard_test.c
+tests_unit_model_dial_guard_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_digest_test_SOURCES = tests/unit/model/digest_test.c
+tests_unit_model_digest_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_envelope_test_SOURCES = tests/unit/model/envelope_test.c
+tests_unit_model_envelope_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_health_test_SOURCES = tests/unit/model/health_test.c
+tests_unit_model_health_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_check_test_SOURCES = tests/unit/model/check_test.c
+tests_unit_model_check_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_cluster_cluster_pod_test_SOURCES = tests/unit/model/cluster/cluster_pod_test.c $(KUBE_KIT)
+tests_unit_model_cluster_cluster_pod_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_cluster_cluster_reason_test_SOURCES = tests/unit/model/cluster/cluster_reason_test.c $(KUBE_KIT)
+tests_unit_model_cluster_cluster_reason_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_cluster_cluster_random_test_SOURCES = tests/unit/model/cluster/cluster_random_test.c $(KUBE_KIT)
+tests_unit_model_cluster_cluster_random_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_cluster_cluster_test_SOURCES = tests/unit/model/cluster/cluster_test.c $(KUBE_KIT)
+tests_unit_model_cluster_cluster_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_json_test_SOURCES = tests/unit/model/json_test.c
+tests_unit_model_json_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_kube_rule_test_SOURCES = tests/unit/model/kube_rule_test.c $(KUBE_KIT)
+tests_unit_model_kube_rule_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_kube_test_SOURCES = tests/unit/model/kube_test.c $(KUBE_KIT)
+tests_unit_model_kube_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_allow_from_test_SOURCES = tests/unit/model/allow_from_test.c $(KUBE_KIT)
+tests_unit_model_allow_from_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_selector_test_SOURCES = tests/unit/model/selector_test.c
+tests_unit_model_selector_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_service_tier_test_SOURCES = tests/unit/model/service_tier_test.c
+tests_unit_model_service_tier_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_service_test_SOURCES = tests/unit/model/service_test.c
+tests_unit_model_service_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_snapshot_test_SOURCES = tests/unit/model/snapshot_test.c
+tests_unit_model_snapshot_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
+tests_unit_model_view_test_SOURCES = tests/unit/model/view_test.c
+tests_unit_model_view_test_LDADD = $(MODEL_LDADD) $(CMOCKA_LIBS)
 endif
 
 EXTRA_DIST += tests/data/kube

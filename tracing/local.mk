@@ -14,10 +14,10 @@ tests_fuzz_tracing_fuzz_SOURCES = tests/fuzz/tracing_fuzz.c
 tests_fuzz_tracing_fuzz_LDADD = $(TRACING_LDADD)
 
 if HAVE_CMOCKA
-check_PROGRAMS += tests/unit/otlp_test tests/unit/post_test
-TESTS += tests/unit/otlp_test tests/unit/post_test
-tests_unit_otlp_test_SOURCES = tests/unit/otlp_test.c
-tests_unit_otlp_test_LDADD = $(TRACING_LDADD) $(CMOCKA_LIBS)
-tests_unit_post_test_SOURCES = tests/unit/post_test.c
-tests_unit_post_test_LDADD = $(TRACING_LDADD) $(CMOCKA_LIBS)
+check_PROGRAMS += tests/unit/tracing/otlp_test tests/unit/tracing/post_test
+TESTS += tests/unit/tracing/otlp_test tests/unit/tracing/post_test
+tests_unit_tracing_otlp_test_SOURCES = tests/unit/tracing/otlp_test.c
+tests_unit_tracing_otlp_test_LDADD = $(TRACING_LDADD) $(CMOCKA_LIBS)
+tests_unit_tracing_post_test_SOURCES = tests/unit/tracing/post_test.c
+tests_unit_tracing_post_test_LDADD = $(TRACING_LDADD) $(CMOCKA_LIBS)
 endif

@@ -1,5 +1,5 @@
 """Somebody with a hub's certificate and key, but not the CA's key: a stolen disk, a backup. Once it is revoked it is no replica of any hub, and has no
-say about others. (That nodes refuse it is tests/net/test_identity.py::test_a_hub_is_revoked_alone.)"""
+say about others. (That nodes refuse it is tests/net/identity/test_identity.py::test_a_hub_is_revoked_alone.)"""
 import json
 import os
 import shutil

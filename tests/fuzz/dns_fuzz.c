@@ -5,7 +5,7 @@
 #include "dns/answer/nameanswer.h"
 #include "dns/forward/cache.h"
 #include "dns/forward/rewrite.h"
-#include "tests/unit/dns_kit.h"
+#include "tests/unit/dns/dns_kit.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

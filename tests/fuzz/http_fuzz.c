@@ -9,7 +9,7 @@
 
 #include "base/core/buf.h"
 #include "base/http/http1.h"
-#include "tests/unit/http1_strict.h"
+#include "tests/unit/base/http/http1_strict.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t len);
 

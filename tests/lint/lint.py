@@ -277,7 +277,7 @@ def documents(tree):
 def test_map(tree):
     """tests/map, for tests/run changed: every file has a row, every module of tests/net is named by one, and no name leads nowhere."""
     rows = [line.split() for line in tree.get("tests/map", "").splitlines() if line.strip() and not line.startswith("#")]
-    modules = {m[1] for m in (re.fullmatch(r"tests/net/test_(\w+)\.py", p) for p in tree) if m}
+    modules = {m[1] for m in (re.fullmatch(r"tests/net/(?:\w+/)?test_(\w+)\.py", p) for p in tree) if m}
     stages = re.findall(r'Stage\("([\w-]+)"', tree.get("tests/runner/stages.py", ""))
     named = set()
     for begin, *words in rows:

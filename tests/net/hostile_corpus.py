@@ -7,7 +7,7 @@ requests() yields Case(kind, verdict, data): @ID@ in data becomes the connection
 A target that starts with /smuggled/ must never be seen upstream as a request.
 responses() yields Answer(kind, verdict, data, close): what an endpoint says to GET.
 every_byte() and every_answer_byte() put each byte that means something to somebody at each place of a message. That is too much for
-a network: bare CRs and a part of the rest; tests/unit/http1_bytes_test.c has all of it.
+a network: bare CRs and a part of the rest; tests/unit/base/http/http1_bytes_test.c has all of it.
 """
 import collections
 import itertools

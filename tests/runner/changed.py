@@ -27,7 +27,7 @@ def row_of(path, rows):
 
 
 def importers(sources, name):
-    """sources: {file name in tests/net: text}. The test modules that need the file, directly or by another one."""
+    """sources: {file name below tests/net: text}. The test modules that need the file, directly or by another one."""
     found, todo = set(), [name]
     while todo:
         stem = todo.pop().rpartition(".")[0]
@@ -45,12 +45,15 @@ def modules(globs, there):
 
 
 def read_net(top):
-    sources, at = {}, os.path.join(top, "tests", "net")
-    for name in os.listdir(at):
-        if name.endswith((".py", ".c", ".js")):
-            with open(os.path.join(at, name), encoding="utf-8") as f:
-                sources[name] = f.read()
-    return sources
+    """Texts, and the folders that they are in, by file name: each is there once."""
+    sources, folders = {}, {}
+    for folder, _, names in os.walk(os.path.join(top, "tests", "net")):
+        for name in names:
+            if name.endswith((".py", ".c", ".js")):
+                folders[name] = os.path.relpath(folder, top)
+                with open(os.path.join(folder, name), encoding="utf-8") as f:
+                    sources[name] = f.read()
+    return sources, folders
 
 
 def git(top, *argv):
@@ -72,7 +75,7 @@ def choose(top, since):
     base, paths = changed_files(top, since)
     with open(os.path.join(top, "tests", "map"), encoding="utf-8") as f:
         rows = parse_map(f.read())
-    sources, words, net = read_net(top), set(), set()
+    (sources, folders), words, net = read_net(top), set(), set()
     there = {name for name in sources if name.startswith("test_")}
     for path in paths:
         row = row_of(path, rows)
@@ -86,4 +89,4 @@ def choose(top, since):
     if net:
         chosen.append("net")
         said.append(f"of tests/net {len(net)} of {len(there)} modules: " + " ".join(sorted(m[5:-3] for m in net)))
-    return Choice(chosen, sorted(f"tests/net/{m}" for m in net), said)
+    return Choice(chosen, sorted(os.path.join(folders[m], m) for m in net), said)

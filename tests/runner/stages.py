@@ -17,8 +17,8 @@ WAITERS = 4 * JOBS  # tests at once, of those that mostly wait
 FUZZ_TOTAL_S = int(os.environ.get("FUZZ_SECONDS") or 40)
 CROSS = os.environ.get("CROSS", "armhf arm64")
 # What crosses loops.
-IN_TARBALL = "tests/lint/lint.py tests/fuzz/replay.sh tests/unit/kube_test tests/unit/reflector_test"
-TSAN_TESTS = ("loop lines lb lb_relay lb_dial lb_turn balance dns_server dns_threads store feed").split()
+IN_TARBALL = "tests/lint/lint.py tests/fuzz/replay.sh tests/unit/model/kube_test tests/unit/hub/kube/reflector_test"
+TSAN_TESTS = ("base/core/loop base/core/lines lb/lb lb/lb_relay lb/lb_dial lb/lb_turn lb/balance dns/front/dns_server dns/dns_threads meta/state/store meta/client/feed").split()
 # All that run code of others quickly link with it: the programs of distcheck and of the packages have the usual linker.
 MOLD = "LDFLAGS=-fuse-ld=mold"
 BUILDS = {

@@ -1,0 +1,76 @@
+/* Events on Services, in their order. */
+#include <stdio.h>
+#include <string.h>
+
+#include "hub/kube/kube_events.h"
+#include "tests/fake/clock.h"
+#include "tests/unit/hub/kube/api_bed.h"
+
+enum { RESTLESS = 30 };
+
+/* One round of the owner's: what a node refuses with another reason each time, and what the hub found once. */
+static void
+tell_round(struct kube_events *e, unsigned round)
+{
+	char name[32], why[64];
+
+	kube_events_begin(e);
+	for (unsigned i = 0; i < RESTLESS; i++) {
+		snprintf(name, sizeof name, "restless-%u", i);
+		snprintf(why, sizeof why, "some nodes refuse it: reason %u", round);
+		kube_events_tell(e, "default", name, EVENT_HELD, why);
+	}
+	kube_events_tell(e, "default", "steady", EVENT_UNREACHABLE, "there is no endpoint");
+	kube_events_end(e);
+}
+
+static bool
+was_asked(const struct api_bed *b, const char *part)
+{
+	for (size_t i = 0; i < b->n_requests; i++)
+		if (strstr(b->requests[i], part) != NULL)
+			return true;
+	return false;
+}
+
+/* Whose reason is always a new one is not said before what has waited for longer. */
+static void
+who_has_waited_for_longest_is_said_first(void **state)
+{
+	static const char list[] =
+		"{\"kind\":\"ServiceList\",\"items\":[{\"metadata\":{\"uid\":\"u\"}}]}";
+	struct api_bed *b = *state;
+	struct kube_events *e = kube_events_new(b->loop, b->api);
+
+	for (unsigned i = 0; i < KUBE_EVENTS_BURST; i++) {
+		api_say_json(b, 200, list);
+		api_say_json(b, 201, "{}");
+	}
+	tell_round(e, 0);
+	clock_pass(1000 * 1000);
+	loop_turn(b->loop);
+	tell_round(e, 1);
+	clock_pass(KUBE_EVENTS_STABLE_MS * 1000);
+	loop_turn(b->loop);
+	tell_round(e, 1); /* all are due now */
+	for (unsigned turns = 0; b->n_requests < 2 && turns < PATIENCE_TURNS; turns++)
+		api_turn(b);
+	assert_true(was_asked(b, "services?fieldSelector=metadata.name%3Dsteady"));
+	assert_false(was_asked(b, "restless"));
+	/* And those have their turn, too. */
+	for (unsigned turns = 0; !was_asked(b, "restless") && turns < PATIENCE_TURNS; turns++)
+		api_turn(b);
+	assert_true(was_asked(b, "restless"));
+	kube_events_free(&e);
+}
+
+int
+main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(
+			who_has_waited_for_longest_is_said_first, api_setup, api_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
